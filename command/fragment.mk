@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# The command p4d. All but its main function is a library, which tests link, too.
+# The command p4d. Everything except its main function is a library, which tests link as well.
 noinst_LTLIBRARIES += libp4dcommand.la
 libp4dcommand_la_SOURCES = \
 	command/line/line.h command/line/line.c command/line/help.c command/line/own_options.def command/line/site_open.c command/line/live_cluster.c command/line/submitted.h command/line/submitted.c command/line/job_script.h command/line/job_script.c \

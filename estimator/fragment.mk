@@ -29,7 +29,7 @@ libp4dbase_la_SOURCES = \
 libp4dbase_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden -ffunction-sections -fdata-sections
 libp4dbase_la_LIBADD = libp4doptions.la
 
-# What reads JSON. sbatch opens it as a plugin of its own, for the jobs that name a file.
+# The reader of JSON. sbatch opens it as a separate plugin, for jobs that name a file.
 noinst_LTLIBRARIES += libp4djson.la
 libp4djson_la_SOURCES = \
 	estimator/base/json_file.h estimator/base/json_file.c \
@@ -159,7 +159,8 @@ libp4dreader_la_SOURCES = \
 libp4dreader_la_CFLAGS = $(libp4dbase_la_CFLAGS)
 libp4dreader_la_LIBADD = libp4dconfig.la
 
-# etc/gpus.json and etc/models/ as tables in the program: reading JSON is most of what a submission would cost.
+# etc/gpus.json and etc/models/ as tables in the program: a submission would otherwise spend most of its time on
+# reading JSON.
 noinst_PROGRAMS += tables
 tables_SOURCES = estimator/site/tables_main.c
 tables_LDADD = libp4djson.la libp4dbase.la -lm

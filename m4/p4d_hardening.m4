@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# P4D_HARDENING: what compiler and linker offer against the exploitation of bugs; --disable-hardening leaves it out. CFLAGS,
-# CPPFLAGS and LDFLAGS come later on the command line, so that those of a distribution win. P4D_PROTECTIONS lists what is in
-# effect, for tests/house/test_hardening.sh.
+# P4D_HARDENING: options of compiler and linker against the exploitation of bugs; --disable-hardening leaves them out.
+# CFLAGS, CPPFLAGS and LDFLAGS come later on the command line, so that those of a distribution take precedence.
+# P4D_PROTECTIONS lists what is in effect, for tests/house/test_hardening.sh.
 AC_DEFUN([P4D_HARDENING], [
 	AC_ARG_ENABLE([hardening],
 		[AS_HELP_STRING([--disable-hardening], [without stack protector, _FORTIFY_SOURCE, RELRO, PIE and the like])])
@@ -30,7 +30,7 @@ AC_DEFUN([P4D_HARDEN], [
 		P4D_PROTECTIONS="$P4D_PROTECTIONS $1"], [], [-Werror])
 ])
 
-# Level 3 where compiler and libc know it. It needs optimization, and is left alone where it is set already.
+# Level 3 if compiler and libc support it. It needs optimization, and does not replace a level that is set already.
 AC_DEFUN([P4D_FORTIFY], [
 	p4d_fortify=
 	p4d_save_CFLAGS=$CFLAGS

@@ -22,7 +22,7 @@ AC_DEFUN([P4D_SENTENCEPIECE_TRY], [
 	AC_LANG_PUSH([C++])
 	p4d_save_LIBS=$LIBS
 	p4d_save_CXXFLAGS=$CXXFLAGS
-	# The .pc file names the trainer, too, which nothing here calls.
+	# The .pc file also names the trainer, which nothing here calls.
 	SENTENCEPIECE_LIBS=`AS_ECHO(["$SENTENCEPIECE_LIBS"]) | sed 's/-lsentencepiece_train//'`
 	LIBS="$SENTENCEPIECE_LIBS $LIBS"
 	CXXFLAGS="$CXXFLAGS $SENTENCEPIECE_CFLAGS"

@@ -22,7 +22,7 @@ AC_DEFUN([P4D_TRAIN], [
 	AM_CONDITIONAL([HAVE_XXHASH], [test "x$p4d_xxhash" = xyes])
 	AM_CONDITIONAL([HAVE_OPENBLAS], [test "x$p4d_openblas" = xyes])
 	AX_APPEND_COMPILE_FLAGS([-fopenmp-simd -fno-math-errno -fno-trapping-math], [TRAIN_CFLAGS], [-Werror])
-	# Threads of the cpu device: OpenMP where its library is there.
+	# Threads of the cpu device: OpenMP if its library is there.
 	p4d_flags=$CFLAGS
 	p4d_libs=$LIBS
 	OPENMP_LIBS=
@@ -40,7 +40,7 @@ AC_DEFUN([P4D_TRAIN], [
 	CFLAGS=$p4d_flags
 	LIBS=$p4d_libs
 	AC_SUBST([OPENMP_LIBS])
-	# A loop that clang leaves as it is is slower, not wrong.
+	# A loop that clang does not vectorize is slower, not wrong.
 	AX_CHECK_COMPILE_FLAG([-Wpass-failed], [AX_APPEND_FLAG([-Wno-pass-failed], [TRAIN_CFLAGS])], [], [-Werror])
 	AC_CACHE_CHECK([for functions compiled for several instruction sets], [p4d_cv_target_clones],
 		[AC_LINK_IFELSE([AC_LANG_PROGRAM(

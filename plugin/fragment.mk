@@ -42,7 +42,7 @@ p4d_la_LDFLAGS = $(client_LDFLAGS) -Wl,-z,nodelete -Wl,--version-script=$(srcdir
 p4d_la_LIBADD = libp4doptions.la
 p4d_la_DEPENDENCIES = libp4doptions.la plugin/spank.map
 
-# What p4d.so opens for a job with p4d options. Not in Slurm's directory: Slurm opens what it finds there.
+# Opened by p4d.so for a job with p4d options. It is not in Slurm's directory, because Slurm opens everything there.
 pkglib_LTLIBRARIES += libp4d-client.la
 installed_modules += $(pkglibdir)/libp4d-client
 libp4d_client_la_SOURCES = $(job_sources) $(option_sources) \

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-# The rehearsal: what stands in for CUDA, cuBLAS, cuDNN, NCCL and the driver (C, built without any of them), and what is
-# added to PyTorch (Python). `p4d rehearse` preloads the one and puts the other in front of PYTHONPATH.
+# The rehearsal: stand-ins for CUDA, cuBLAS, cuDNN, NCCL and the driver (C, built without any of them), and additions
+# to PyTorch (Python). `p4d rehearse` preloads the former and puts the latter at the start of PYTHONPATH.
 pkglib_LTLIBRARIES += libp4d-rehearsal.la
 installed_modules += $(pkglibdir)/libp4d-rehearsal
 libp4d_rehearsal_la_SOURCES =
 libp4d_rehearsal_la_LIBADD = libp4dstandins.la -ldl -lpthread
 libp4d_rehearsal_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared
-# a library of its own for tests, which link it
+# a separate library for tests, which link it
 noinst_LTLIBRARIES += libp4dstandins.la
 libp4dstandins_la_SOURCES = \
 	rehearsal/abi.h rehearsal/result.h rehearsal/stream.h rehearsal/device.h \
@@ -52,7 +52,7 @@ rehearsalpackagedir = $(rehearsaldir)/p4d_rehearsal
 rehearsalpackage_DATA = $(filter rehearsal/python/p4d_rehearsal/%,$(rehearsal_python))
 EXTRA_DIST += $(rehearsal_python)
 
-# Beside a p4d in the build tree, where it looks first.
+# Next to a p4d in the build tree, where it looks first.
 all-local: rehearsal/python/stamp
 rehearsal/python/stamp: $(addprefix $(srcdir)/,$(rehearsal_python))
 	@$(MKDIR_P) rehearsal/python/p4d_rehearsal

@@ -67,7 +67,8 @@ libp4dcheckpoint_la_CPPFLAGS = $(AM_CPPFLAGS) $(JSONC_CFLAGS) $(XXHASH_CFLAGS)
 libp4dcheckpoint_la_CFLAGS = $(AM_CFLAGS) $(TRAIN_CFLAGS) -fvisibility=hidden
 libp4dcheckpoint_la_LIBADD = $(XXHASH_LIBS) -lm
 
-# libp4dtrain: what p4d-train is made of besides libp4d, libp4ddata and libp4dcheckpoint. Programs link all of them.
+# libp4dtrain: the parts of p4d-train in addition to libp4d, libp4ddata and libp4dcheckpoint. Programs link all of
+# them.
 if HAVE_XXHASH
 noinst_LTLIBRARIES += libp4dtrain.la
 endif
@@ -116,7 +117,7 @@ trainer_sources = \
 	runtime/trainer/trainer.h runtime/trainer/trainer_internal.h runtime/trainer/trainer.c runtime/trainer/trainer_state.c \
 	runtime/trainer/executor.c runtime/trainer/uses.c runtime/trainer/optimizer.c runtime/trainer/optimizer_host.c
 
-# The options of p4d-train. The manual is made from them where p4d-train is not built, too.
+# The options of p4d-train. The manual is made from them, also if p4d-train is not built.
 noinst_LTLIBRARIES += libp4dsettings.la
 libp4dsettings_la_SOURCES = runtime/run/settings.def runtime/run/settings.h runtime/run/settings_internal.h \
 	runtime/run/settings_table.c runtime/run/settings.c runtime/run/settings_check.c runtime/run/settings_file.c \
@@ -124,7 +125,7 @@ libp4dsettings_la_SOURCES = runtime/run/settings.def runtime/run/settings.h runt
 libp4dsettings_la_CPPFLAGS = $(AM_CPPFLAGS) $(JSONC_CFLAGS)
 libp4dsettings_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden
 
-# A run: what it was told, what it says, and how it ends.
+# A run: its settings, its messages, and its end.
 run_sources = \
 	runtime/run/memory_report.h runtime/run/memory_report.c \
 	runtime/run/job_plan.h runtime/run/job_plan.c runtime/run/settings_print.h runtime/run/settings_print.c \

@@ -3,7 +3,7 @@
 # The last act of ./demo, which sources this: a job trains, loses a process, goes back into the queue, and continues.
 steps=300
 every=25 # steps between checkpoints, and between lines that are shown
-# Sees a training through on a machine that is a hundred times too slow, and ends where nothing happens any more.
+# Supports a machine that is a hundred times too slow, and ends when nothing happens any more.
 patience=600
 
 field() { scontrol -o show job "$job" | tr ' ' '\n' | sed -n "s/^$1=//p" | head -1; }

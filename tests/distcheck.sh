@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# distcheck.sh BUILDDIR: the tarball holds every file of the repository, and where there is neither Slurm nor what p4d-train
-# needs it configures, builds from sources that cannot be written to, installs and uninstalls, with its own manual pages where
-# there is no scdoc. Tests are run elsewhere: from the sources that it was made of.
+# distcheck.sh BUILDDIR: the tarball holds every file of the repository. Without Slurm and without p4d-train's
+# libraries it configures, builds from read-only sources, installs and uninstalls, with its own manual pages if there
+# is no scdoc. Tests run elsewhere: on the sources from which it was made.
 set -eu
 source=$(cd "$(dirname "$0")/.." && pwd)
 . "$source/tests/setup.sh"
@@ -16,7 +16,7 @@ for page in "$source"/man/*.scd; do
 	page=$(basename "$page" .scd)
 	grep -q "/man/$page\$" "$1/tarball.files" || fail "the tarball has no man/$page"
 done
-# a clone is known by its files; what was unpacked from a tarball has nothing to be compared with
+# a clone knows its files; an unpacked tarball has nothing to compare with
 [ -e "$source/.git" ] || exit 0
 tar -tf "$1"/p4d-*.tar.xz | sed 's,^[^/]*/,,' | sort >"$1/tarball.files"
 git -C "$source" ls-files >"$1/repository.files" # no pipe: where git fails nothing is compared

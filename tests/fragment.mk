@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# make check: tests that need neither a cluster nor a network. ./check runs everything. Folders here mirror those of the
-# sources; doubles/ has what stands in for hardware and for Slurm, support/ what tests share. A test of the estimator is one line. A test of the
-# command or of the runtime has a second line, its LDADD.
+# make check: tests that need neither a cluster nor a network. ./check runs everything. Folders here mirror those of
+# the sources; doubles/ has stand-ins for hardware and for Slurm, support/ what tests share. A test of the estimator
+# is one line. A test of the command or of the runtime has a second line, its LDADD.
 
 # The longest is begun first.
 unit_tests = \
@@ -165,7 +165,7 @@ unit_tests += \
 	tests/runtime/run/test_parity \
 	tests/runtime/run/test_rank_cores \
 	tests/runtime/run/test_killed
-# a stand-in for NCCL, opened by tests in its place
+# a stand-in for NCCL, which tests open instead
 check_LTLIBRARIES += tests/doubles/fake_nccl.la
 endif
 tests_doubles_fake_nccl_la_SOURCES = tests/doubles/fake_nccl.h tests/doubles/fake_nccl.c
@@ -228,7 +228,7 @@ tests_runtime_device_test_cudnn_graphs_CPPFLAGS = $(AM_CPPFLAGS) -isystem $(CUDA
 tests_runtime_device_test_cudnn_graphs_LDADD = libp4dcudnn.la $(runtime_LDADD) -ldl
 tests_runtime_device_test_cudnn_graphs_LDFLAGS = $(AM_LDFLAGS) -Wl,-rpath,$(CUDA_LIBDIR)
 
-# the structure of the sources, and the names in what was built
+# the structure of the sources, and the names in the built objects
 TESTS += tests/house/test_rooms.sh tests/house/test_names.sh tests/house/test_hardening.sh tests/house/test_sbom.sh tests/house/test_installed.sh
 EXTRA_DIST += tests/house/test_rooms.sh tests/house/test_names.sh tests/house/test_hardening.sh tests/house/test_sbom.sh tests/house/test_installed.sh
 
@@ -537,13 +537,13 @@ soak: all $(tools) tests/rehearsal/played$(EXEEXT)
 .PHONY: soak bench check-compiled tools gpu-checks gpu-kit gpu-report pictures always
 CLEANFILES += $(EXTRA_PROGRAMS)
 
-# What another compilation of the same sources need not repeat: what is read of them, long
-# searches and trainings by the command, whose parts have tests, too.
+# Tests that need not be repeated with another compilation of the same sources: those that read the sources, long
+# searches, and trainings by the command, whose parts have their own tests.
 same_tests = tests/house/test_rooms.sh tests/house/test_names.sh tests/house/test_hardening.sh tests/house/test_sbom.sh tests/house/test_installed.sh \
 	tests/gpu/test_kit.sh tests/gpu/test_report.sh \
 	tests/estimator/search/test_search tests/runtime/run/test_killed tests/plugin/test_fakehost_cost tests/command/test_rehearse.sh tests/command/test_rehearse_running.sh tests/command/test_rehearse_shell.sh tests/command/test_check_rehearsed.sh tests/rehearsal/test_run.sh \
 	tests/command/test_train.sh $(addprefix tests/command/test_train_,options.sh moments.sh offload.sh local_loss.sh released.sh)
-# There what operations are given is the host's memory, every byte of which the sanitizers watch.
+# In these, operands are in the host's memory, where sanitizers watch every byte.
 check-compiled:
 	P4D_SHIM_GUARD=0 $(MAKE) check TESTS="$(filter-out $(same_tests),$(TESTS))"
 

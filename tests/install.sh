@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# install.sh BUILDDIR: `make install` puts everything where it belongs below DESTDIR, `make uninstall` removes it again.
+# install.sh BUILDDIR: `make install` puts everything in its place below DESTDIR, `make uninstall` removes it again.
 set -eu
 source=$(cd "$(dirname "$0")/.." && pwd)
 build=$(cd "$1" && pwd)
@@ -8,7 +8,7 @@ root=$(mktemp -d "$build/install.XXXXXX")
 trap 'rm -rf "$root" "$root.spec" "$root.left"' EXIT
 make -C "$build" install DESTDIR="$root" >/dev/null
 
-# The plugins belong beside Slurm's own.
+# The plugins are next to Slurm's own.
 slurm=$(find /usr/lib* -type f -name select_cons_tres.so -exec dirname {} \; | head -1)
 for file in /usr/local/bin/p4d "$slurm/p4d.so" "$slurm/job_submit_p4d.so" /usr/local/lib/p4d/libp4d-client.so \
 	/usr/local/etc/p4d.conf \
@@ -41,7 +41,7 @@ done >"$root.left"
 [ ! -s "$root.left" ] || { echo "not in %files of p4d.spec:"; cat "$root.left"; exit 1; }
 while read -r pattern; do
 	case $pattern in
-	# the packages' own, and what is built where its libraries are
+	# the packages' own files, and those that are built if their libraries are there
 	*/plugstack.conf.d/p4d.conf | */p4d-train* | */libp4d-*.so) continue ;;
 	esac
 	# shellcheck disable=SC2086 # patterns

@@ -55,7 +55,8 @@ build()
 	copy_sources "$folder" && cd "$folder/p4d" && dpkg-buildpackage -b -us -uc ${profile:+-P"$profile"}
 }
 
-# As somebody else would: in a folder with a longer path, with sources that only he can read, on another day of the same clock.
+# Like another person: in a folder with a longer path, with sources that only the owner can read, on another day of
+# the same clock.
 build_elsewhere()
 {
 	elsewhere=$folder/elsewhere/a/longer/path
@@ -153,7 +154,7 @@ holds()
 }
 page() { echo "usr/share/man/man${1##*.}/$1\\.gz"; }
 lib='usr/lib/[^/]*/p4d/libp4d-'
-# next to Slurm's own; on a host without those, the tests of a cluster tell
+# next to Slurm's own; on a host without those, the tests on a cluster check it
 plugins=$(find /usr/lib* -name select_cons_tres.so -o -name auth_munge.so | head -1)
 [ -z "$plugins" ] || plugins=$(dirname "${plugins#/}")
 
@@ -182,7 +183,7 @@ modes()
 		! grep -v '^[-dl]rw[x-]r-[x-]r-[x-] root/root \|^lrwxrwxrwx' "$folder/modes"
 }
 
-# As Slurm's headers say, in the way that configure reads them.
+# The release in Slurm's headers, read as configure does.
 slurm_release()
 {
 	built=$(sed -n 's/.*slurm plugins  *yes (Slurm \([0-9]*\.[0-9]*\)\..*/\1/p' "$folder/p4d/build-debian/config.log" | tail -1)

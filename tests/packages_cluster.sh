@@ -57,7 +57,7 @@ END
 	done
 	echo 'NodeName=n[1-2] Name=gpu Type=h100 File=/srv/gpus/gpu[0-7]' >/etc/slurm/gres.conf
 	echo 'CgroupPlugin=cgroup/v1' >/etc/slurm/cgroup.conf
-	# as Debian's slurm-client has it
+	# as in Debian's slurm-client
 	[ -e /etc/slurm/plugstack.conf ] || echo 'include /etc/slurm/plugstack.conf.d/*.conf' >/etc/slurm/plugstack.conf
 }
 
@@ -73,7 +73,7 @@ controller_answers() { timeout 5 scontrol ping 2>/dev/null | grep -q 'is UP'; }
 nodes_idle() { [ "$(timeout 5 sinfo -h -N -t idle -o %N 2>/dev/null | wc -l)" = 2 ]; }
 ended() { ! kill -0 "$1" 2>/dev/null; }
 
-# What `systemctl restart slurmctld` does where there is systemd.
+# Like `systemctl restart slurmctld` with systemd.
 restart_slurmctld()
 {
 	local old
@@ -93,7 +93,7 @@ start_cluster()
 }
 
 as_user() { su user -s /bin/bash -c "cd && $*"; }
-# A job that says nothing of p4d runs on both nodes, and Slurm prints nothing of its own.
+# A job without p4d options runs on both nodes, and Slurm prints nothing of its own.
 job_runs()
 {
 	waited_for nodes_idle || return
@@ -163,8 +163,8 @@ removes()
 	restart_slurmctld && job_runs
 }
 
-# Nothing is left of what the packages installed, or what was made of it, in a folder that was not there before. Packages that these
-# needed and recommended are not p4d's.
+# Nothing remains of the files that the packages installed, or that were made from them, in a new folder. Packages
+# that these needed or recommended are not p4d's.
 purges()
 {
 	# shellcheck disable=SC2086 # packages

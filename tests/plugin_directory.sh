@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# plugin_directory.sh BUILDDIR: configure puts the plugins where the Slurm that it finds looks for them, also where there are no
-# daemons, and otherwise asks. Each Slurm is a folder with the headers of this machine's.
+# plugin_directory.sh BUILDDIR: configure puts the plugins where the Slurm that it finds looks for them, also without
+# daemons; otherwise it asks. Each Slurm is a folder with the headers of this machine's.
 set -eu
 source=$(cd "$(dirname "$0")/.." && pwd)
 rm -rf "$1"
@@ -27,8 +27,8 @@ slurm()
 }
 number=0
 
-# configured OPTION...: the directory of plugins
-# P4D_SLURM in a configure of its own: the whole one asks for much more, each time.
+# configured OPTION...: the directory of plugins by P4D_SLURM in a small configure: the whole one checks much more,
+# each time.
 mkdir "$build/configure"
 cat >"$build/configure/configure.ac" <<'END'
 AC_INIT([p4d], [0])

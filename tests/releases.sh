@@ -95,7 +95,7 @@ results=$(mktemp "$home/results.XXXXXX") || exit 1
 running=
 clean_up()
 {
-	# With the first process of their namespace all its processes end, and what was mounted there is gone.
+	# When the first process of a namespace ends, all its processes end, and its mounts are gone.
 	[ -z "$running" ] || { kill -KILL "$running"; wait "$running"; } 2>/dev/null
 	rm -f "$results" "$home/InRelease"
 	[ -n "${P4D_RELEASES_CACHE:-}" ] || rm -rf --one-file-system "$home"

@@ -37,8 +37,8 @@ $link
 	done
 }
 
-# Installs packages so that no service is started (policy-rc.d says no) or left enabled. In a subshell: its trap puts
-# back what was there, however it ends.
+# Installs packages without starting services (policy-rc.d forbids it) or leaving them enabled. In a subshell: its
+# trap restores the old state, however it ends.
 p4d_apt_install()
 (
 	policy=/usr/sbin/policy-rc.d
@@ -123,7 +123,7 @@ p4d_configure_and_make()
 	make -C "$p4d_into" -j "$(p4d_cores)" ${p4d_targets:-all}
 }
 
-# p4d_took SINCE [UNTIL]: " (12 s)", or nothing when it was not long. Seconds since 1970; SINCE is 0 where it is not known.
+# p4d_took SINCE [UNTIL]: " (12 s)", or nothing if it was not long. Seconds since 1970; SINCE is 0 if it is not known.
 p4d_took()
 {
 	p4d_seconds=$((${2:-$(date +%s)} - $1))

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# static.sh BUILDDIR: what can be said of the sources, scripts, manual pages and built plugins without running them. One
-# line for each check.
+# static.sh BUILDDIR: checks of the sources, scripts, manual pages and built plugins that do not run them. One line
+# for each check.
 set -u
 build=$(cd "$1" && pwd) || exit 2
 cd "$(dirname "$0")/.." || exit 2

@@ -126,7 +126,7 @@ static void ping_pong_large(bench *b, p4d_error *err)
 	ping_pong(b, LARGE, err);
 }
 
-/* As a trainer's arena lies. */
+/* Memory as in a trainer's arena. */
 static uint8_t *block(void)
 {
 	uint8_t *data = aligned_alloc(HUGE_PAGE, LARGE);

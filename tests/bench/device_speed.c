@@ -70,7 +70,7 @@ static void attention_backward(void *context)
 	attention *a = context;
 	const uint64_t q = a->shape.heads * a->shape.head_dim, kv = a->shape.kv_heads * a->shape.head_dim;
 
-	/* the output stands for its gradient and the lse for row sums: as much work */
+	/* the output serves as its gradient and the lse as row sums: the amount of work is the same */
 	a->device->attention_backward(a->device, a->type, a->sums, a->sums + q, a->sums + q + kv, a->o,
 				      a->lse, a->lse, a->qkv, column(a, q), column(a, q + kv), &a->shape,
 				      a->workspace);

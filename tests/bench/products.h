@@ -9,7 +9,7 @@
 
 enum { PRODUCT_SIZE = 1024 };
 
-/* Of this thread, the only one: what others take of the machine is not ours. */
+/* CPU time of this thread, the only one, so that other processes do not count. */
 static inline double thread_seconds(void)
 {
 	struct timespec t;
@@ -18,7 +18,7 @@ static inline double thread_seconds(void)
 	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* From -0.5 to 0.5, none of them denormal. */
+/* Numbers from -0.5 to 0.5, none of them denormal. */
 static inline float *numbers(uint64_t count)
 {
 	float *x = malloc(count * sizeof(*x));
@@ -56,7 +56,7 @@ static inline void products_free(products *p)
 	free(p->x), free(p->w), free(p->y);
 }
 
-/* As many products as take about as long as was said; adds to both. */
+/* Runs products for about this many seconds; adds to both. */
 static inline void products_run(const products *p, double about, double *flop, double *seconds)
 {
 	const double start = thread_seconds(), n = PRODUCT_SIZE;

@@ -31,7 +31,8 @@ new_clusters()
 	"$cluster" start --no-nodes --plugin-dir="$dir/own" "$dir/without"
 }
 
-# compare WHAT OPTION...: sbatch of a job with these options, where p4d is, and of the job without, where it is not
+# compare WHAT OPTION...: sbatch of a job with these options, with p4d installed, and of the job without them, without
+# p4d
 compare()
 {
 	echo "sbatch of a job $1, 200 each (1: with p4d, 2: without)"

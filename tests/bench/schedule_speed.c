@@ -134,7 +134,7 @@ int main(void)
 	    {P4D_1F1B, P4D_VOCAB_OFF, 64, 1, 1024, 1, false},
 	};
 
-	/* stages alike but for the ends */
+	/* stages are alike, except the ends */
 	for (int i = 0; i < PASSES; i++)
 		seconds[i] = i % 7 ? 1 : 1.05;
 	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What p4d-train, the program itself, makes of the processors: one rank against the rate of matrix products,
- * and four ranks on two cores against one rank, in turn, because the machine changes while it is measured.
- * Prints medians over rounds, never fails by the clock. The all-reduce is in comm_speed. Where others use the
- * machine, too: chrt -f 50 (as root) before it keeps them out.
+ * How well the program p4d-train uses the processors: one rank against the rate of matrix products, and four
+ * ranks on two cores against one rank, in turns, because the machine changes during the measurement. Prints
+ * medians over rounds, never fails because of the time. The all-reduce is in comm_speed. If others use the
+ * machine as well, chrt -f 50 (as root) before the command keeps them out.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -49,12 +49,12 @@ static const struct {
 };
 enum { LAYOUTS = sizeof(layouts) / sizeof(*layouts) };
 
-/* Of a step of one round. */
+/* A step of one round. */
 typedef struct sample {
-	double seconds, cpu_seconds; /* by the clock; of all ranks together */
-	double flop;                 /* as the program counts it */
+	double seconds, cpu_seconds; /* elapsed; of all ranks together */
+	double flop;                 /* counted by the program */
 	double products;             /* FLOP a second of large products before and after */
-	double shapes;               /* of those of the model's shapes */
+	double shapes;               /* FLOP/s of products with the model's shapes */
 } sample;
 
 static _Noreturn void fail(const char *what)
@@ -226,7 +226,7 @@ static int take_cores(void)
 
 typedef enum figure { SECONDS, CPU_SECONDS, PRODUCTS, SHAPES, OF_PRODUCTS, OF_SHAPES, PER_CORE, WORK } figure;
 
-/* first: of the same round. cores: that the ranks have. */
+/* first: one rank's sample of the same round. cores: those of the ranks. */
 static double figure_of(const sample *s, const sample *first, int cores, figure which)
 {
 	switch (which) {

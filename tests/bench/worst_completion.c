@@ -215,7 +215,7 @@ static unsigned char index_of_number(const uint32_t *list, size_t size, const ch
 	return 0;
 }
 
-/* As print_job has it. What it does not know is left open. */
+/* The job that print_job printed. What the text does not have is left open. */
 static genome genome_of(char *text)
 {
 	genome g = {.option = {0}};

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The worst verdict: climbs from random jobs to those that cost a host that plays slurmctld most, by CPU time
- * of the thread, and prints them, in turn of a submission and of an update, and the worst of each once more,
- * measured for longer: what else runs makes some of them seem dear. `worst_verdict [SECONDS [SEED]]`.
- * Never fails by the clock; what it finds belongs into test_fakehost_cost.c.
+ * The worst verdict: climbs from random jobs to those with the most CPU time in a host that plays slurmctld,
+ * and prints them, alternately for a submission and an update. It measures the worst of each once more, and
+ * longer, because other processes make some of them seem slow. `worst_verdict [SECONDS [SEED]]`. Never fails
+ * because of the time; its finds belong into test_fakehost_cost.c.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@ enum { OPTIONS = 41, TEXTS = 8, TEXT = 1 << 17, REPEATS = 3, REPEATS_OF_WORST = 
 #define NINE(letters) letters letters letters letters letters letters letters letters letters
 #define LETTERS(five) NINE(five five five)
 
-/* Values that a plan may have, of which those at the limits cost most; "": unset. */
+/* Values that a plan may have. Those at the limits take most time; "": unset. */
 static const struct {
 	const char *name, *values[10];
 } options[OPTIONS] = {
@@ -213,7 +213,7 @@ static double cpu_us(void)
 	return 1e6 * (double)t.tv_sec + 1e-3 * (double)t.tv_nsec;
 }
 
-/* What is changed of a job in the queue, so that it is judged as it was, too, where it is refused. */
+/* A change of a queued job after which p4d also judges the unchanged job, if it refuses the changed one. */
 static job_desc_msg_t *update_of(const job_desc_msg_t *job)
 {
 	job_desc_msg_t *change = fakehost_desc();

@@ -6,8 +6,8 @@ set -u
 here=$(cd "$(dirname "$0")" && pwd)
 plugins=$1
 
-# As root, the cluster with auth/none is run by a user without rights: so both kinds are seen to work, and no other user
-# of this machine could submit to it as root meanwhile. Not by nobody: Slurm 26.05 takes that for no user at all.
+# As root, an unprivileged user runs the cluster with auth/none. So both kinds of users are tested, and no other user
+# of this machine can submit to it as root. That user is not nobody: Slurm 26.05 takes nobody for no user at all.
 without_rights()
 {
 	if [ "$(id -u)" = 0 ] && setpriv --reuid=daemon --regid=daemon --clear-groups \
@@ -18,8 +18,9 @@ without_rights()
 	fi
 }
 
-# Of the cluster tests those that depend on who runs slurmctld and slurmd, and whom Slurm takes a request to be from: what plugins
-# do in the daemons, files that they read, processes and memory of jobs. What sbatch's plugin says is the same for everybody.
+# Cluster tests whose result depends on who runs slurmctld and slurmd, and on whom Slurm takes as the sender of a
+# request: plugins in the daemons, files that they read, processes and memory of jobs. The messages of sbatch's plugin
+# are the same for everybody.
 without=(bypass_spank c_api complete_plan_without_spank completed conf_reload edited_options exempt_account job_key live_cluster
 	loopback_only mode_observe modify nested_sbatch override refused_with_fix require_plan rewrite_reaches_steps salloc srun
 	step_differs step_without_plan tampered_batch tampered_nodes tampered_step train)

@@ -58,8 +58,8 @@ home()
 	fail "no usable temporary directory"
 }
 
-# Every daemon is started with PRIVATE_SLURM=DIR in its environment and hands that on to its children, except to jobs.
-# That mark, not a name or a number that may have been used again, says which processes are ours.
+# Every daemon is started with PRIVATE_SLURM=DIR in its environment and passes it on to its children, except to jobs.
+# That mark shows which processes are ours; a name or a number may have been used again.
 pids() # DIR
 {
 	with_environment "PRIVATE_SLURM=$1"
@@ -220,7 +220,8 @@ write_environment()
 {
 	echo "export SLURM_CONF=$dir/etc/slurm.conf" >"$dir/env"
 	address=$(getent ahostsv4 "$(uname -n)" | awk '{ print $1; exit }')
-	# 127.0.1.1, as Debian has it, is none that slurmdbd finds slurmctld at: it sees where a connection comes from
+	# 127.0.1.1, Debian's address, is not one at which slurmdbd finds slurmctld: it looks at where a connection
+	# comes from
 	[ "$address" != 127.0.0.1 ] || return 0
 	address=127.0.0.1
 	cc -shared -fPIC -o "$dir/localhost.so" "$here/localhost.c"
@@ -237,7 +238,7 @@ write_cluster()
 	chmod 755 "$dir" "$dir"/*
 	write_gpus
 	write_slurm_conf >"$dir/etc/slurm.conf"
-	# No cgroup is used, but slurmd looks for a mounted hierarchy all the same unless it is told which kind to expect.
+	# No cgroup is used, but slurmd looks for a mounted hierarchy nevertheless, unless the file names the kind.
 	echo "CgroupPlugin=cgroup/v1" >"$dir/etc/cgroup.conf"
 	: >"$dir/etc/plugstack.conf"
 	if [ -n "$plugins" ]; then

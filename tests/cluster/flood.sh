@@ -12,8 +12,9 @@ dir=$(mktemp -d "$("$cluster" home)/p4d.XXXXXX") || exit 1
 trap '"$cluster" stop "$dir/with"; "$cluster" stop "$dir/without"; rm -rf "$dir"' EXIT
 trap 'exit 130' INT TERM HUP
 
-# What is left after many threads is then what was kept, not what malloc and the threads' stacks hold in reserve: one
-# arena, freed memory is given back, buffers of whole requests and of the saved state do not tear holes into the heap.
+# After many threads, the memory that remains is then what was kept, not what malloc and the threads' stacks hold in
+# reserve: one arena, freed memory is returned, and buffers of whole requests and of the saved state do not make holes
+# in the heap.
 export MALLOC_ARENA_MAX=1 MALLOC_TOP_PAD_=0 MALLOC_TRIM_THRESHOLD_=0 MALLOC_MMAP_THRESHOLD_=16384
 export GLIBC_TUNABLES=glibc.pthread.stack_cache_size=0
 if ! "$cluster" start --no-nodes --auth=none --plugins="$plugins" "$dir/with" ||

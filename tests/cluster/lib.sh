@@ -10,7 +10,7 @@ trap 'finish=$?; at_end; scancel --name="${0##*/}" 2>/dev/null; cd /; rm -rf "$w
 export XDG_CACHE_HOME="$work/cache" # what whoever runs this has rehearsed is not the tests'
 export SBATCH_JOB_NAME="${0##*/}" SLURM_JOB_NAME="${0##*/}" SALLOC_JOB_NAME="${0##*/}"
 
-# One node of eight H100, and a 13B job on it of which nothing is left for p4d to choose.
+# One node of eight H100, and a 13B job on it that leaves no choice to p4d.
 node="-N1 --gpus-per-node=8"
 layout="--p4d-tp=8 --p4d-cp=1 --p4d-pp=1 --p4d-vpp=1 --p4d-schedule=1f1b --p4d-micro-batch=1 --p4d-recompute=none"
 full="--p4d-model=llama13b $layout --p4d-seq-len=2048 --p4d-global-batch=1024 --p4d-framework=p4d"
@@ -95,9 +95,9 @@ without_spank()
 	export SLURM_CONF="$work/slurm.conf"
 }
 
-# variable NAME: of an `env` listing in $out
+# variable NAME: its value in an `env` listing in $out
 variable() { printf '%s\n' "$out" | sed -n "s/^$1=//p"; }
 nodes_are_up() { ! sinfo -h -o %t | grep -qE 'drain|down|fail' || fail "a node was drained: $(sinfo -R)"; }
 
-# Slurm 24.11 starts its processes anew for it, and on a busy machine answers too late: wait for what it changes.
+# Slurm 24.11 restarts its processes for it, and on a busy machine answers too late: callers wait for the effect.
 reconfigure() { scontrol reconfigure || echo "reconfigure: no answer in time"; }

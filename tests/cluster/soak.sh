@@ -23,7 +23,7 @@ trap 'kill $running 2>/dev/null; wait; "$cluster" stop "$dir/slurm"; "$cluster" 
 trap 'exit 130' INT TERM HUP
 cd "$dir" || exit 1
 failed=0
-# holds NAME COUNT WANTED [EXAMPLES]: the examples are lines of what should not be
+# holds NAME COUNT WANTED [EXAMPLES]: the examples are lines that should not be there
 holds()
 {
 	if [ "$2" = "$3" ]; then
@@ -46,7 +46,7 @@ at_most()
 now_ms() { date +%s%3N; }
 rss_kib() { awk '/^VmRSS/ { print $2 }' "/proc/$(cat "$dir/$1/run/slurmctld.pid")/status"; }
 
-# killed WHERE: as a power failure would, and notes when
+# killed WHERE: kills as a power failure would, and notes the time
 kill_controller()
 {
 	now_ms >>"$1.kills"

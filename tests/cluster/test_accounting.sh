@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# With accounting a job counts with the account and the QOS that it gets: the user's default account, those above it, the default
-# QOS, the QOS of the partition; and an account that is not the user's exempts nobody. A Slurm and a database of its own.
+# With accounting a job counts with the account and the QOS that it gets: the user's default account, the accounts
+# above it, the default QOS, the QOS of the partition. An account that is not the user's exempts nobody. Uses its own
+# Slurm and database.
 . "${0%/*}/lib.sh"
 
 PARAMETERS="PartitionName=qos Nodes=h1,h2 QOS=large
@@ -60,7 +61,8 @@ comes_to()
 	eval "$check"
 }
 comes_now() { run "$@" && (eval "$check"); }
-# changes CHECK WHAT...: changes it until slurmctld knows: slurmdbd tells only a slurmctld that is registered at that time
+# changes CHECK WHAT...: repeats the change until slurmctld knows it: slurmdbd sends it only to a slurmctld that is
+# registered at that time
 changes()
 {
 	check=$1
@@ -135,7 +137,7 @@ changes limited user "$user" set maxtresperjob=node=1
 run sbatch -H --qos=normal $node $toobig job.sh
 says 'and a job there gets at most 1'
 sacctmgr -i modify user "$user" set maxtresperjob=node=-1 >/dev/null
-# a limit of the account is the user's, but for one of his own
+# a limit of the account also applies to the user, unless the user has one
 changes limited account physics set maxtresperjob=node=1
 run sbatch -H --qos=normal $node $toobig job.sh
 says 'and a job there gets at most 1'
@@ -145,7 +147,7 @@ run sbatch -H --qos=normal $node $toobig job.sh
 says 'fix: --nodes='
 sacctmgr -i modify user "$user" set maxtresperjob=node=-1 >/dev/null
 sacctmgr -i modify account physics set maxtresperjob=node=-1 >/dev/null
-# the same of GPUs
+# the same for GPUs
 limited() { scontrol show assoc_mgr flags=qos | grep -q 'MaxTRESPJ=.*gres/gpu=8'; }
 changes limited qos large set maxtresperjob=node=-1,gres/gpu=8
 run sbatch -H --qos=large $node $toobig job.sh
@@ -158,7 +160,7 @@ reconfigure
 lifted() { ! enforces; }
 wait_until lifted
 
-# What became of the jobs above, and what p4d would have said of each
+# How the jobs above ended, and p4d's verdict on each
 long=$(sed -n 's/ cancelled passed//p' expected)
 runs() { [ "$(sacct -nXP -o state -j "$long")" = RUNNING ]; }
 wait_until runs

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# What slurmctld approves stays in AdminComment as a digest, with which steps are compared; others may write there, too.
+# slurmctld keeps the digest of an approved plan in AdminComment, and steps are compared with it; others may write
+# there as well.
 . "${0%/*}/lib.sh"
 
 # admin_comment KIND: sets it, and waits until slurmctld has seen it

@@ -15,7 +15,7 @@ toobig="--p4d-model=$work/70b.json --p4d-tp=8"
 conf=$CLUSTER/etc/p4d.conf
 at_end() { rm -rf "$conf.new" "$conf"; cp "$CLUSTER/p4d.conf.good" "$conf"; }
 
-# usual WHAT: of a good, an open and an unfit job
+# usual WHAT: submits a good, an open and an unfit job
 usual()
 {
 	echo "-- $1"
@@ -35,7 +35,7 @@ usual()
 	refused P4D012 slurmctld
 }
 
-# replaced by what stands on standard input, in one step
+# replaces the file by standard input, in one step
 broken()
 {
 	rm -rf "$conf.new"

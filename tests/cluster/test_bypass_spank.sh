@@ -9,7 +9,7 @@ for name in _SLURM_SPANK_OPTION_p4d_p4d_model SLURM_SPANK__SLURM_SPANK_OPTION_p4
 	refused P4D040 slurmctld
 	contains "$(fix)" "p4d plan"
 done
-# what p4d would have said, alone, is no job of p4d's
+# variables that p4d would have set do not make a job p4d's
 run env P4D_TP=8 sbatch -H --export=ALL,P4D_PP=2 $node job.sh
 accepted
 silent

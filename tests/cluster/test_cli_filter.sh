@@ -60,7 +60,7 @@ accepted
 says "p4d: [P4D012]"
 cp enforces p4d.conf
 
-# Of a job with components p4d does not judge the script, and it looks once.
+# p4d does not judge the script of a job with components, and it runs once.
 run sbatch -H $named -p off -N1 : -p off -N1 plain.sh
 accepted
 silent

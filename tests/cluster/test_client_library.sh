@@ -17,7 +17,7 @@ run sbatch -H -p observe $node --p4d-model=llama13b --p4d-tp=8 job.sh
 accepted
 says "p4d: $work/broken/libp4d-client.so is not usable"
 does_not_say error
-# what was asked for reaches slurmctld
+# the options reach slurmctld
 run sbatch -H $node --p4d-model=llama13b --p4d-tp=8 job.sh
 refused P4D040 slurmctld
 says "--tp=8"
@@ -50,7 +50,8 @@ does_not_say P4D016
 run sbatch -H $node --p4d-model=./own.json --p4d-tp=1 --p4d-pp=1 job.sh
 refused P4D012
 
-# so is what reads job scripts opened by the first that may start a training, and its absence is said, and no more
+# the same for the reader of job scripts: the first script that may start a training opens it, and its absence leads
+# to one message
 cat >train.sh <<'EOS'
 #!/bin/bash
 srun python pretrain_gpt.py

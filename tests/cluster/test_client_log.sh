@@ -3,7 +3,7 @@
 # client_log = syslog: what sbatch and srun refuse goes to syslog; the rest is slurmctld's to log.
 . "${0%/*}/lib.sh"
 
-# stands in for syslog(3) and its fortified form
+# a stand-in for syslog(3) and its fortified form
 cat >syslog.c <<'END'
 #include <stdarg.h>
 #include <stdio.h>

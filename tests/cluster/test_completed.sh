@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# What the user leaves open is chosen, said in one message, and exported.
+# p4d chooses the options that the user leaves open, prints them in one message, and exports them.
 . "${0%/*}/lib.sh"
 
 run sbatch $node --p4d-model=llama13b --p4d-tp=8 -o out job.sh

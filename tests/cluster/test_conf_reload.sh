@@ -5,7 +5,7 @@
 
 conf=$CLUSTER/etc/p4d.conf
 judge() { run env SLURM_CONF="$SLURM_CONF" submit --gpus=8 --env=_SLURM_SPANK_OPTION_p4d_p4d_tp=8; }
-# After an edit: waits until slurmctld has put it into force, or has said why not. Then it stays so.
+# After an edit: waits until slurmctld has loaded it, or has logged why not. After that nothing changes.
 lines() { grep -c "p4d: reloaded\|the previous configuration stays in force" "$CLUSTER/log/slurmctld.log"; }
 has_looked() { [ "$(lines)" -gt "$before" ]; }
 settle()

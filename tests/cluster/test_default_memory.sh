@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# A job that asks for no memory gets what Slurm gives by default: of the partition, else of slurm.conf. sbatch and p4d check
-# compare with that what is offloaded. A Slurm of its own.
+# A job that requests no memory gets Slurm's default: that of the partition, else of slurm.conf. sbatch and p4d check
+# compare offloaded tensors with it. Uses its own Slurm.
 . "${0%/*}/lib.sh"
 
 own=$work/cluster shared=$SLURM_CONF preload=${LD_PRELOAD:-}
@@ -62,7 +62,7 @@ for command in "sbatch -H" "p4d check --conf $own/etc/p4d.conf"; do
 	run $command -p per-cpu $offload --ntasks-per-node=8 --mem-per-cpu=4G $(fix) job.sh
 	accepted
 done
-# of slurm.conf, for all partitions that do not say otherwise
+# slurm.conf's, for all partitions without their own
 for line in "DefMemPerGPU=1000" "DefCpuPerGPU=2"; do
 	sed -i '/^DefMemPerGPU=1000/d' "$SLURM_CONF"
 	echo "$line" >>"$SLURM_CONF"

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# A job whose evaluation alone does not fit is refused; the pasted fix leaves training as it is, and reaches Megatron-LM.
+# A job is refused if only its evaluation does not fit; the pasted fix does not change training, and reaches
+# Megatron-LM.
 . "${0%/*}/lib.sh"
 
 printf '#!/bin/sh\nsrun python pretrain_gpt.py $P4D_MEGATRON_ARGS\n' >evaluates.sh

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Jobs of an exempt account or user are left alone, on the node, too.
+# p4d does not touch jobs of an exempt account or user, also not on the node.
 . "${0%/*}/lib.sh"
 
 run sbatch -H -A trusted $node $toobig job.sh

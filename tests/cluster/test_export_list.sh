@@ -7,7 +7,7 @@ run sbatch -H --export=PATH,HOME $node --p4d-model=llama13b --p4d-tp=8 job.sh
 accepted
 contains "$(job "$id" AdminComment)" ":tp=8@u:"
 
-# of the environment here the job gets what --export says, and PyTorch's allocator depends on it
+# --export decides what the job gets of this environment, and PyTorch's allocator depends on it
 export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True
 megatron="sbatch -H $node --p4d-model=llama13b --p4d-tp=8 --p4d-framework=megatron"
 plan() { job "$id" AdminComment; }

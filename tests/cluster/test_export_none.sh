@@ -10,7 +10,7 @@ finished "$id"
 same "$state" COMPLETED
 run sbatch -H --export=NONE $node $toobig job.sh
 refused P4D013
-# of a job that got the whole environment, in place of a copy of its own, neither
+# nor in a job that got the whole environment, instead of a copy of its own
 cat >steps.sh <<'END'
 #!/bin/sh
 /usr/bin/env | sed -n 's/^\(P4D_PLAN\|P4D_JOB_KEY\)=/batch \1=/p'

@@ -53,13 +53,13 @@ paste -d ' ' whole.txt stages.txt | awk '
 	{ off = ($2 / $5 - 1) ^ 2 } NR == 1 && off > 1e-12 || NR == 5 && off < 1e-6 { print; bad = 1 } END { exit bad }' ||
 	fail "all weights and adapters begin with other losses, or end with the same"
 
-# the four beside each other
+# the four runs next to each other
 p4d plot --svg plot.svg stages/log.jsonl replicas/log.jsonl whole/log.jsonl halves/log.jsonl >plot.txt || fail "no plot"
 for name in stages replicas whole halves; do
 	grep -q "^$name  *5 " plot.txt && grep -q ">$name<" plot.svg || fail "$name is not drawn: $(cat plot.txt)"
 done
 
-# logits_of NAME OPTION...: behind each token of a text
+# logits_of NAME OPTION...: the logits after each token of a text
 logits_of()
 {
 	of=$1
@@ -75,7 +75,8 @@ same_logits()
 	paste "$2.logits" "$3.logits" | awk -v limit="$1" '
 		{ off += ($1 - $2) ^ 2; all += $1 ^ 2 } END { print "'"$2, $3"': logits differ by " sqrt(off / all); exit !(all > 0 && off <= limit ^ 2 * all) }'
 }
-# what is exported, adapters merged, says what the checkpoint does; layouts say the same, and other than the model they began with
+# an export with merged adapters gives the logits of its checkpoint; layouts agree, and differ from the model that
+# they began with
 logits_of released --init-from mistral
 for name in stages replicas whole halves; do
 	p4d export --fp32 "$name" "$name.tuned" || fail "no export of $name"

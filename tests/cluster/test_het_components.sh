@@ -8,6 +8,6 @@ accepted
 contains "$(scontrol -o show job "$id" | grep HetJobOffset=0)" "AdminComment=p4d1:"
 lacks "$(scontrol -o show job "$id" | grep HetJobOffset=1)" "p4d1:"
 scancel "$id"
-# the same layout, on smaller GPUs, said for that component alone
+# the same layout on smaller GPUs: the message is about that component only
 run sbatch -H -N1 -n1 : $node $toobig job.sh
 refused P4D013

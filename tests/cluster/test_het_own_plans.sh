@@ -8,7 +8,7 @@ accepted
 contains "$(scontrol -o show job "$id" | grep HetJobOffset=0)" "model=llama13b@u:tp=8@u"
 contains "$(scontrol -o show job "$id" | grep HetJobOffset=1)" "model=llama7b@u:tp=2@u"
 
-# the script tells the framework of each of them
+# the script names the framework of each of them
 cat >megatron.sh <<'END'
 #!/bin/sh
 #SBATCH -N1 --gpus-per-node=8 --p4d-model=llama13b --p4d-tp=8
@@ -21,7 +21,7 @@ refused P4D012
 run sbatch -H : --p4d-micro-batch=1 megatron.sh
 accepted
 
-# variables of the environment are each component's, before its #SBATCH lines and behind its command line
+# variables of the environment apply to each component: #SBATCH lines and the command line override them
 run env SBATCH_P4D_MODEL=llama13b sbatch -H : $node --p4d-tp=8 job.sh
 accepted
 contains "$(scontrol -o show job "$id" | grep HetJobOffset=1)" "model=llama13b@u:tp=8@u"
@@ -38,7 +38,7 @@ run env SBATCH_P4D_MODEL=llama13b sbatch -H : --p4d-model=mistral-7b script.sh
 accepted
 contains "$(scontrol -o show job "$id" | grep HetJobOffset=1)" "model=mistral-7b@u:tp=2@u"
 
-# a step gets the variables of the first component, wherever it runs, and that is said where they are not its own
+# a step gets the variables of the first component, wherever it runs, and a message says so if they are not its own
 cat >steps.sh <<'END'
 #!/bin/sh
 srun --het-group=0 sh -c 'echo "first tp=$P4D_TP"'

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# SBATCH_P4D_TP stands in for --p4d-tp, and a flag wins over it; a job that is none of p4d's does not notice.
+# SBATCH_P4D_TP replaces --p4d-tp, and an option overrides it; a job that is not p4d's does not notice it.
 . "${0%/*}/lib.sh"
 
 export SBATCH_P4D_MODEL=llama13b SBATCH_P4D_TP=4
@@ -18,7 +18,7 @@ run sbatch -H $node job.sh
 refused P4D005 spank
 says "SBATCH_P4D_TP"
 
-# no GPUs, or no model: none of p4d's
+# no GPUs, or no model: not p4d's
 run sbatch -H -N1 job.sh
 accepted
 silent

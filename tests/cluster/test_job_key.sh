@@ -20,8 +20,8 @@ case $first in
 ????????????????????????????????) ;;
 *) fail "key '$first' has not 32 digits" ;;
 esac
-# with --export=NONE, too, for the batch script and for steps of it; Slurm asks su for the environment then, which may have no
-# PATH, and 26.05 holds the job of a user for whom su does not answer
+# also with --export=NONE, for the batch script and for its steps. Slurm then asks su for the environment, which may
+# have no PATH, and 26.05 holds the job of a user for whom su does not answer
 export_none=--export=NONE
 [ "$(id -u)" = 0 ] || case $(sinfo -V) in *" 2"[2-5].*) ;; *) export_none= ;; esac
 cat >steps.sh <<'END'
@@ -37,7 +37,7 @@ finished "$id"
 key=$(sed -n 's/^batch=//p' out)
 [ "${#key}" = 32 ] || fail "with --export=NONE the key is '$key': $(cat out)"
 same "$(sed -n 's/^step=//p' out | sort -u)" "$key" "the step has key"
-# nobody else sees it: neither in what slurmctld tells about the job nor in a log
+# nobody else sees it: neither in slurmctld's answers about the job nor in a log
 lacks "$(scontrol -dd show job "$id"; squeue -t all -h -j "$id" -O ALL 2>/dev/null; sacct -j "$id" -P -o ALL 2>/dev/null)" "$key"
 ! grep -q "$key" "$CLUSTER"/log/* || fail "the key is in $(grep -l "$key" "$CLUSTER"/log/* | tr '\n' ' ')"
 find "$CLUSTER/state" "$CLUSTER/spool" -type f -perm /077 -exec grep -l "$key" {} + 2>/dev/null | grep . &&

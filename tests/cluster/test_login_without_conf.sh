@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# A login node without p4d.conf, or with one that it cannot use, only observes: then slurmctld tells the user what it has to say.
+# A login node without p4d.conf, or with one that it cannot use, only observes: then the user gets slurmctld's
+# messages.
 . "${0%/*}/lib.sh"
 
 model="--num-layers 40 --hidden-size 5120 --ffn-hidden-size 13824 --num-attention-heads 40 --seq-length 4096

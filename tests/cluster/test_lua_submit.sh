@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Beside a site's job_submit.lua: behind it p4d judges the partition to which it routed a job, and both texts reach the user;
-# before it p4d judges what the user asked for.
+# Together with a site's job_submit.lua. After it, p4d judges the partition to which it moved a job, and both texts
+# reach the user; before it, p4d judges the user's request.
 . "${0%/*}/lib.sh"
 
 directory=$(sed -n 's/^PluginDir=\([^:]*\).*/\1/p' "$SLURM_CONF")

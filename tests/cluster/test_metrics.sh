@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# metrics = PATH: a file that Prometheus can read and that adds up to what was submitted; the dashboard shows what is in it.
+# metrics = PATH: a file that Prometheus can read and that agrees with the submitted jobs; the dashboard shows its
+# series.
 . "${0%/*}/lib.sh"
 
 command -v python3 >/dev/null || skip "no python3"
@@ -14,7 +15,7 @@ put_site conf
 wait_until test -s "$file"
 same "$(stat -c %a "$file")" 644
 cp "$file" before
-# calls HOOK: so many, as the file says
+# calls HOOK: their number in the file
 calls() { sed -n "s/^p4d_hook_seconds_count{hook=\"$1\"} //p" "$file"; }
 jobs=$(calls submit) updates=$(calls update)
 
@@ -49,7 +50,7 @@ metrics "$file" --dashboard "$SOURCE/etc/grafana.json" || fail "the dashboard"
 grep -qx 'p4d_conf_valid 1' "$file" || fail "$(cat "$file")"
 grep -qx 'p4d_info{release=".*",mode="enforce"} 1' "$file" || fail "$(cat "$file")"
 
-# a bad edit shows, and leaves the file where it was
+# a bad edit shows, and does not move the file
 printf 'mode = enforce\nmetrics = p4d.prom\nversion = 1\n' >"$CLUSTER/etc/p4d.conf"
 run p4d conf "$CLUSTER/etc/p4d.conf"
 contains "$err$out" 'metrics = p4d.prom: not an absolute path'

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# mode = observe: nothing is said or refused; slurmctld's log has the verdict.
+# mode = observe: p4d prints and refuses nothing; slurmctld's log has the verdict.
 . "${0%/*}/lib.sh"
 
 run sbatch -H -p observe $node $toobig job.sh

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# sbatch knows the options that are named, and says of others what it always said, wherever they stand.
+# sbatch knows the options that are named, and reports unknown ones as before, wherever they are.
 . "${0%/*}/lib.sh"
 
 # abbreviations, as getopt_long takes them
@@ -66,7 +66,7 @@ run sbatch $node wrong.sh
 [ "$status" != 0 ] || fail "sbatch took an option that is none"
 says "unrecognized option '--p4d-nonsense'"
 
-# in a job, where srun finds what the job was given
+# in a job, where srun finds the job's options
 cat >outer.sh <<'END'
 #!/bin/sh
 srun --p4d-model=llama13b --p4d-tp=8 true && echo same

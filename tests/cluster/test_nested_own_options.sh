@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# A nested sbatch with options of its own is judged by these alone.
+# A nested sbatch with its own options is judged only by these.
 . "${0%/*}/lib.sh"
 
 cat >outer.sh <<END

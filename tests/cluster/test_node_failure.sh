@@ -14,7 +14,7 @@ at_end()
 	[ -d "/proc/$(cat "$CLUSTER/run/slurmd-h2.pid")" ] || "$cluster" boot "$CLUSTER" h2
 	until_true 100 h2_is idle
 }
-# Asked for one node only (-n), slurmctld tells how it was allocated before.
+# If asked for one node (-n), slurmctld answers with its earlier state.
 h2_is() { sinfo -h -N -p h100 -o '%N %T' | grep -q "^h2 $1"; }
 submit parts $steps --requeue
 hurt=$id
@@ -33,7 +33,7 @@ reconfigure
 last=$(losses parts/log.jsonl | tail -n 1)
 [ "${last%% *}" -lt $steps ] || fail "it was at its end already"
 
-# The same without a failure, on two other nodes meanwhile.
+# The same without a failure, on two other nodes.
 submit whole $steps -p a100
 finished "$id"
 same "$state" COMPLETED

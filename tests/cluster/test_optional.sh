@@ -21,7 +21,7 @@ run sbatch -H $node $toobig job.sh
 refused P4D013 slurmctld
 says "refused, for the reason that p4d gave above"
 same "$(printf '%s\n' "$err" | grep -c 'p4d: fix:')" 1 "fixes"
-# options and no plan: what they mean is unknown
+# options without a plan: their meaning is unknown
 run sbatch -H $node --p4d-model=nosuchmodel job.sh
 by_slurmctld
 run sbatch -H $node --p4d-model=llama13b --p4d-tp=3 job.sh

@@ -9,14 +9,14 @@ says "p4d: [P4D113]"
 grep -q 'p4d.*deadline' "$CLUSTER/log/slurmctld.log" || fail "not in the log of slurmctld"
 run sbatch -H -p h100 $node $toobig --p4d-override=deadline job.sh
 refused P4D048
-# of what no plan could be made of, too
+# also for options from which no plan could be made
 run sbatch -H -p lenient $node --p4d-model=llama13b --p4d-tp=3 --p4d-override=deadline job.sh
 accepted
 says "p4d: [P4D113]"
 run sbatch -H $node --p4d-model=llama13b --p4d-tp=3 --p4d-override=deadline job.sh
 refused P4D020
 
-# a script whose weights alone do not fit is refused without a plan; slurmctld heeds the reason, too
+# a script whose weights alone do not fit is refused without a plan; slurmctld also accepts the reason
 conf=$CLUSTER/etc/p4d.conf
 at_end() { cp "$CLUSTER/p4d.conf.good" "$conf"; }
 cat >weights.sh <<'END'

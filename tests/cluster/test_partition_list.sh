@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Of several partitions the one with the least GPU memory counts.
+# With several partitions, the one with the least GPU memory counts.
 . "${0%/*}/lib.sh"
 
 run sbatch -H -p h100,a100 $node $full --p4d-micro-batch=8 --p4d-seq-len=2560 job.sh

@@ -1,12 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# No job that passes is shown a line with "error", whatever p4d lacks where it is submitted or in slurmctld: users take such a
+# No job that passes gets a line with "error", whatever p4d lacks at submission or in slurmctld: users take such a
 # line for the reason when their job fails later.
 . "${0%/*}/lib.sh"
 
 shared=$SLURM_CONF
 bin=$BUILD/.libs
-# with_client DIRECTORY: p4d.so from there, in a slurm.conf of the user's own; the p4d.conf there, if any, is what it reads
+# with_client DIRECTORY: p4d.so from there, in a slurm.conf of the user; it reads the p4d.conf there, if any
 with_client()
 {
 	echo "required $1/p4d.so${2:+ conf=$2}" >"$work/plugstack.conf"
@@ -19,7 +19,7 @@ passes()
 	accepted
 	does_not_say rror
 }
-# submissions PARTITION: of every kind on which p4d has something to say
+# submissions PARTITION: of every kind for which p4d has a message
 submissions()
 {
 	passes sbatch -H -p "$1" $node job.sh

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# A job without p4d options is left alone, and sees none of p4d's variables.
+# p4d does not touch a job without p4d options, and the job sees none of p4d's variables.
 . "${0%/*}/lib.sh"
 
 run sbatch $node -o out job.sh

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Which program a script's own file is: the user says it by an option or a comment, the site in p4d.conf. slurmctld, which alone sees
-# a script from a pipe, finds the same.
+# The program that a script's own file stands for: the user names it by an option or a comment, the site in p4d.conf.
+# slurmctld, which alone sees a script from a pipe, finds the same one.
 . "${0%/*}/lib.sh"
 
 conf=$CLUSTER/etc/p4d.conf

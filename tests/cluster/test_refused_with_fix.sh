@@ -12,8 +12,8 @@ flags=$(fix)
 run sbatch -H $node $toobig $flags job.sh
 accepted
 
-# The fix is in the form of the request, and accepted when it stands between the #SBATCH lines and the script: Slurm takes
-# options in front of the script's name only.
+# The fix has the form of the request, and is accepted between the #SBATCH lines and the script: Slurm takes options
+# only before the script's name.
 form() # PATTERN LINE...: the fix of a script with these lines matches the pattern
 {
 	pattern=$1

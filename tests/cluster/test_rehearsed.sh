@@ -7,7 +7,7 @@ played=$BUILD/tests/rehearsal/played
 [ -x "$played" ] || skip "tests/rehearsal/played is not built"
 export XDG_CACHE_HOME="$work/cache" P4D_DATADIR="$SOURCE/etc"
 conf=$CLUSTER/etc/p4d.conf
-# rehearsals VALUE: of the whole site
+# rehearsals VALUE: sets it for the whole site
 rehearsals()
 {
 	sed "s/^mode = enforce/&\nrehearsals = $1/" "$CLUSTER/p4d.conf.good" >"$conf.new"
@@ -52,7 +52,8 @@ run sbatch -H -p off large.sh
 accepted
 silent
 
-# judge: what ran out of memory is refused, where the mode enforces; the plugin is `optional`, so slurmctld refuses, too
+# judge: a job that ran out of memory is refused, if the mode enforces; the plugin is `optional`, so slurmctld also
+# refuses
 rehearsals judge
 run sbatch -H small.sh
 accepted
@@ -86,7 +87,7 @@ silent
 # slurmctld's own check comes first: a record lets nothing pass
 run sbatch -H -p strict small.sh
 refused P4D043
-# whoever changes the script, or the program, starts what was not rehearsed
+# after a change of the script or the program, the job starts something that was not rehearsed
 sed 's/102400/102401/' large.sh >changed.sh
 run sbatch -H changed.sh
 accepted
@@ -118,7 +119,7 @@ run sbatch -H large.sh
 accepted
 silent
 
-# --submit: a job without GPUs rehearses, and the job behind it runs if it fits; else Slurm removes it
+# --submit: a job without GPUs rehearses, and the next job runs if it fits; otherwise Slurm removes it
 put_site "$CLUSTER/p4d.conf.good"
 printf '#!/bin/bash\n#SBATCH -N1 --gpus-per-node=1 -o /dev/null\nsrun true; srun ./program 1024 >/dev/null; echo ran >ran\n' >both.sh
 run p4d rehearse --submit --gpu h100-80gb -J "$SBATCH_JOB_NAME" both.sh

@@ -23,7 +23,8 @@ done
 run sbatch -H -p strict --exclusive job.sh
 refused P4D043
 
-# a script that p4d reads says what it trains, also where it only counts as advice and needs files that slurmctld does not read
+# a script that p4d reads says what it trains, also if it only leads to advice and needs files that slurmctld does not
+# read
 model="--num-layers 40 --hidden-size 5120 --ffn-hidden-size 13824 --num-attention-heads 40 --seq-length 4096
 	--max-position-embeddings 4096 --position-embedding-type rope --swiglu --normalization RMSNorm --vocab-size 32000
 	--untie-embeddings-and-output-weights --disable-bias-linear --bf16 --hidden-dropout 0 --micro-batch-size 1 --global-batch-size 64"
@@ -42,7 +43,7 @@ run sh -c "cat small.sh | sbatch -H -p strict $node"
 accepted
 run sh -c "cat sourced.sh | sbatch -H -p strict $node"
 refused P4D043
-# of what a script leaves open, the rest
+# the options that a script leaves open
 sed 's/ --global-batch-size 64//' small.sh >part.sh
 run sbatch -H -p strict $node part.sh
 refused P4D043
@@ -58,7 +59,7 @@ echo "python resnet.py" >>job.sh
 run sbatch -H -p strict $node job.sh
 refused P4D043
 says "or --p4d-unmodelled=PROGRAM for one that trains no such model"
-# who says so has said what runs there; a site may still refuse it
+# with this option the user has said what runs there; a site may still refuse it
 run sbatch -H -p strict $node --p4d-unmodelled=resnet.py job.sh
 accepted
 says "[P4D009] what the job runs is not modelled, the job was not checked: resnet.py"

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# rewrite = all: a layout that does not fit is changed, and that is said.
+# rewrite = all: p4d changes a layout that does not fit, and says so.
 . "${0%/*}/lib.sh"
 
 bad="--p4d-model=llama13b --p4d-tp=1 --p4d-pp=1 --p4d-cp=1 --p4d-optimizer-sharding=off"

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# rewrite = off: nothing is searched for the user; what is open has its stated default.
+# rewrite = off: p4d searches nothing for the user; open options have their documented defaults.
 . "${0%/*}/lib.sh"
 
 run sbatch -H -p frozen $node --p4d-model=llama13b --p4d-tp=8 job.sh

@@ -1,9 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# A job without one p4d option is judged by what its script tells the training program, as the site wants.
+# A job without any p4d option is judged by the arguments that its script passes to the training program, as the site
+# wants.
 . "${0%/*}/lib.sh"
 
-# scripts VALUE: of the whole site
+# scripts VALUE: sets it for the whole site
 conf=$CLUSTER/etc/p4d.conf
 scripts()
 {
@@ -81,20 +82,20 @@ same "$(fix)" "--p4d-tp=N"
 does_not_say error
 run p4d check unknown.sh
 contains "$out" "would pass with a warning: not checked"
-# typed options complete a script, and the script completes what is not typed
+# typed options complete a script, and the script has the others
 run sbatch -H --p4d-tp=8 unknown.sh
 accepted
 contains "$(job "$id" AdminComment)" "tp=8@u"
 contains "$(job "$id" AdminComment)" "layers=40@j"
 run sbatch -H --p4d-tp=1 unknown.sh
 refused P4D012 spank
-# a typed option that contradicts the script is said with both places
+# the message about a typed option that contradicts the script has both places
 run sbatch -H --p4d-tp=8 train.sh
 refused P4D046 spank
 says "--p4d-tp=8 does not reach the program: train.sh:9 has --tensor-model-parallel-size 1, which Megatron-LM uses"
 same "$(fix)" "--p4d-tp=1; train.sh:4: add --pipeline-model-parallel-size 8"
 
-# stdin: as a file, and from a pipe, where only slurmctld sees it
+# stdin: from a file, and from a pipe, where only slurmctld sees it
 run sh -c 'sbatch -H <train.sh'
 accepted
 says "[P4D012] stdin:4 (pretrain_gpt.py) needs"

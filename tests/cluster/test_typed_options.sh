@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Options beside a script that p4d reads, with `optional p4d.so`: what they say again changes nothing, and what does not reach the
-# program is refused by slurmctld too, once.
+# Options next to a script that p4d reads, with `optional p4d.so`: repeated values change nothing, and slurmctld also
+# refuses those that do not reach the program, once.
 . "${0%/*}/lib.sh"
 
 echo "optional $BUILD/.libs/p4d.so conf=$CLUSTER/etc/p4d.conf" >plugstack.conf
@@ -52,7 +52,7 @@ run sbatch -H $one --p4d-seq-len=128 hf.sh
 refused P4D046 slurmctld
 run sbatch -H $one --p4d-finetune=lora --p4d-micro-batch=1 --p4d-recompute=full hf.sh
 refused P4D046 slurmctld
-# what the script says, said again
+# options that repeat the script's values
 run sbatch -H $one --p4d-framework=ddp hf.sh
 refused P4D012 slurmctld
 run sbatch -H $node --p4d-framework=ddp --p4d-model=llama3.1-8b lora.sh
@@ -91,14 +91,14 @@ once "[P4D008]"
 run sbatch -H $node --p4d-unmodelled=mine unknown.sh
 accepted
 once "[P4D009]"
-# without GPUs, and with a framework alone beside arguments that are not all known
+# without GPUs, and with only a framework next to arguments that are not all known
 printf '#!/bin/sh\ntorchrun --nproc_per_node 8 -m torchtitan.train --model.name llama3 --model.flavor 8B\n' >titan.sh
 run sbatch -H --p4d-model=llama3.1-8b titan.sh
 accepted
 printf '#!/bin/sh\naccelerate launch --num_processes 8 --use_deepspeed --zero_stage 3 sft.py $A --model_name_or_path Qwen/Qwen2.5-1.5B --gradient_accumulation_steps 4\n' >args.sh
 run sbatch -H $node --p4d-framework=deepspeed args.sh
 accepted
-# a note alone makes nothing milder, and one of a refusal is heeded
+# a note alone makes no verdict milder, and a refusal in a note counts
 run env SLURM_SPANK_P4D_VERDICT="$(printf 'pass\tP4D123\tx\ty\tscript')" sbatch -H $node --p4d-tp=8 megatron.sh
 refused P4D046 slurmctld
 # in other modes nothing is refused

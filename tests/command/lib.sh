@@ -18,7 +18,7 @@ for program in sinfo scontrol sacctmgr; do
 done
 PATH=$work/bin:$P4D_TEST_BUILDDIR:$PATH
 cd "$work" || exit 1
-# what is kept of rehearsals
+# where rehearsals are kept
 XDG_CACHE_HOME=$work/.cache
 export XDG_CACHE_HOME
 
@@ -56,7 +56,7 @@ fail()
 	exit 1
 }
 
-# For tests that train: as where there is no job around them, each rank with one thread.
+# For tests that train: as without a job around them, each rank with one thread.
 by_hand()
 {
 	unset P4D_PLAN P4D_JOB_KEY P4D_JOB_KEY_FILE P4D_JOB_HOST RANK OMPI_COMM_WORLD_RANK PMI_RANK
@@ -94,8 +94,9 @@ exits()
 	[ "$status" = "$wanted" ] || fail "$* exits with $status instead of $wanted"
 }
 
-# refused P4DNNN COMMAND...: with this code, which is its exit status, too. A message's text is pinned in one place: in the unit
-# test of what makes it, or in the one script that asks for it. Elsewhere the code is enough, with the fix and names in it.
+# refused P4DNNN COMMAND...: with this code, which is also its exit status. The text of a message is checked in one
+# place: in the unit test of the code that makes it, or in the one script that asks for it. Elsewhere the code is
+# enough, with the fix and names in it.
 refused()
 {
 	code=$1
@@ -119,5 +120,5 @@ says()
 }
 silent() { [ -z "$err" ] || fail "stderr is not empty"; }
 
-# The command or flags behind "p4d: fix: " of the last run.
+# The command or flags after "p4d: fix: " of the last run.
 fix() { printf '%s\n' "$err" | sed -n 's/^p4d: fix: //p' | head -n 1; }

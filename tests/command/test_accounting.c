@@ -197,7 +197,7 @@ static void trackable_resources(void **state)
 	assert_int_equal(number, 2);
 }
 
-/* What was given, in the order of the ids. */
+/* Collects the texts in the order of the ids. */
 static bool gather(void *context, size_t index, char *text, size_t length)
 {
 	char **texts = context;

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# ACCURACY.md's tables of predicted step times say what p4d predicts: rows of so many GPUs of a type, measured and predicted.
+# ACCURACY.md's tables of predicted step times agree with p4d: rows with a number of GPUs of a type, measured and
+# predicted.
 . "${0%/*}/lib.sh"
 
 for file in measured experts recipes; do

@@ -95,7 +95,7 @@ $(printf '%s' "$train" | sed 's/micro-batch-size 1/micro-batch-size 64/') \${tps
 E
 exits 0 $check job.sh
 prints "array task 1, the worst of 2: custom on 1 node of 8 x h100-80gb, tp=4" "micro-batch=1"
-# of the worst that passes the memory is said
+# the message has the memory of the worst task that passes
 array 0-1 <<E
 tps=(8 4)
 $train \${tps[SLURM_ARRAY_TASK_ID]}
@@ -103,7 +103,7 @@ E
 exits 0 $check job.sh
 prints "array task 1, the worst of 2: custom on 1 node of 8 x h100-80gb, tp=4"
 
-# what was not read is not known: a file that is not there, a task that says nothing, more tasks than are read
+# unread parts are unknown: a missing file, a task that says nothing, more tasks than p4d reads
 array 0-1 <<E
 $train \$(sed -n "\$((SLURM_ARRAY_TASK_ID + 1))p" nowhere)
 E

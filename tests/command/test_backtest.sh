@@ -108,7 +108,7 @@ printf '"jobs":29,"gpu_hours":%s,"job":"%s"\n' 135.333333 1005 131.466667 1004 1
 object | grep -oE '"passed_but_died":\[.*"stages"' | grep -oE '"jobs":58,"gpu_hours":[0-9.]*,"job":"101[0-2]"' | wc -l | grep -qx ' *3' ||
 	fail "passed but died is wrong"
 
-# the page stands alone, and has the same numbers
+# the page needs no other file, and has the same numbers
 grep -q '<td class="bad">87 ' page.html && grep -q '<svg' page.html && grep -q '</html>' page.html || fail "the page lacks something"
 ! grep -qE '<script|(src|href)="?http|<\?xml' page.html || fail "the page needs something else"
 
@@ -206,7 +206,7 @@ submit=4000000000
 few 1 COMPLETED files 'sbatch job.sh'
 verdict 1 passed ',0,"job.sh:4"'
 unset submit
-# As root with the rights of the owner alone: what the owner may not read is not read.
+# As root with only the rights of the owner: files that the owner may not read are not read.
 if [ "$(id -u)" = 0 ] && id daemon >/dev/null 2>&1; then
 	chmod 755 "$work" model
 	owner=daemon
@@ -243,7 +243,7 @@ few 2 FAILED s0 'sbatch job.sh' 8 FAILED s0 'sbatch -o logs/3-job.sh.err job.sh'
 exits 0 p4d backtest --conf p4d.conf --csv --read-output
 cut -d, -f1,6 .out | tr -d '"' | tr '\n' ' ' | grep -qF '2,failed 8,gpu_memory_said 9,gpu_memory_said' || fail "an output was not read"
 
-# What is missing is said with the setting that brings it.
+# A message about a missing setting names it.
 : >"$SACCT/scripts"
 refused P4D003 p4d backtest --conf p4d.conf
 says 'AccountingStoreFlags=job_script,job_env'

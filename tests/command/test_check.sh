@@ -38,7 +38,7 @@ exits 0 $check job.sh
 prints "tp=4"
 exits 0 $check --p4d-tp=2 job.sh
 prints "tp=2"
-# for a job that is none of p4d's it is nothing
+# for a job that is not p4d's it is nothing
 exits 0 $check plain.sh
 prints "no p4d options"
 unset SBATCH_P4D_TP
@@ -94,7 +94,7 @@ prints "0: p4d: would be refused: llama2-70b" "1: p4d: would be refused: llama2-
 exits 33 $check --mem=1G : -p h100 -N1 --gpus-per-node=8 --p4d-model=llama13b het.sh
 says "1: p4d: [P4D033]"
 exits 0 $check --p4d-model=llama2-70b : -A boss job.sh
-# sbatch takes fewer nodes than it was told to where there are fewer tasks
+# sbatch takes fewer nodes than requested if there are fewer tasks
 for nodes in -N2 -N1-2; do
 	exits 0 $check "$nodes" -n1 --gpus-per-node=8 --p4d-framework=megatron --p4d-model=llama13b --wrap 'pretrain_gpt.py $P4D_MEGATRON_ARGS'
 	prints "on 1 node of 8"
@@ -132,7 +132,7 @@ says "line 3 of the batch script: unknown option --p4d-quota"
 exits 1 $check --quotatype=reserved job.sh
 says "unknown option --quotatype"
 
-# what is commonly lost in silence, and what would do as well: advice, whatever it says
+# what is commonly lost in silence, and what would do as well: advice, whatever the verdict
 cat >late.sh <<'JOB'
 #!/bin/sh
 #SBATCH -p h100 -N 2 --gpus-per-node=8 --p4d-model=llama3-8b --requeue --mem-update=20@10
@@ -161,7 +161,7 @@ case $out in *'in partition'*) fail "a pattern as a partition" ;; esac
 exits 13 $check --p4d-model=llama2-70b -N1 late.sh
 case $out in *'would also fit'*) fail "advice on a refused job" ;; esac
 
-# a job that is read but that nothing can be said of: the answer says why, the job hears nothing
+# a job that is read but cannot be judged: the answer says why, sbatch prints nothing
 cat >read.sh <<'JOB'
 #!/bin/sh
 #SBATCH -p nowhere -N1 --gpus-per-node=8
@@ -175,7 +175,8 @@ sed -i '/^#SBATCH/d' read.sh
 exits 0 p4d check read.sh
 prints "would pass: not checked: the job requests no GPU from Slurm"
 
-# what an option that matters to no GPU is given may be known on the node alone: the job is judged, and that is said
+# the value of an option that does not matter for memory may be known only on the node: the job is judged, with a
+# message
 cat >resume.sh <<'JOB'
 #!/bin/sh
 LAST=$(ls -td out/checkpoint-* | head -n 1)
@@ -185,7 +186,7 @@ JOB
 exits 0 p4d check -N1 --gpus-per-node=h100:1 resume.sh
 says "[P4D012] meta-llama/Llama-3.1-8B needs " "[P4D118] judged by resume.sh:4 (run_clm.py), though what --resume_from_checkpoint is given is not known (output of ls)"
 
-# torchtitan 0.2 means every second layer by "selective", unless it is told what p4d means
+# torchtitan 0.2 takes "selective" as every second layer, unless an option sets p4d's meaning
 cat >titan.toml <<'TOML'
 [model]
 name = "llama3"
@@ -211,13 +212,13 @@ sed -i 's/"2"/"op"/' titan.toml
 exits 0 p4d check -N4 --ntasks-per-node=1 --gpus-per-node=h100:8 titan.sh
 case $err in *selective_ac_option*) fail "it is there" ;; esac
 
-# accelerate launch is told in its own words, and what it is told then fits
+# the fix for accelerate launch has its own words, and the fixed job fits
 cat >zero.sh <<'JOB'
 #!/bin/sh
 accelerate launch --num_processes 8 --use_deepspeed --zero_stage 2 sft.py --model_name_or_path Qwen/Qwen2.5-32B --bf16 --gradient_checkpointing --per_device_train_batch_size 4 --loss_type chunked_nll --max_length 8192
 JOB
 exits 0 p4d check -N1 --gpus-per-node=h100:8 zero.sh
-# also of the host: a job that does not say how much memory it wants is told to
+# also for the host: a job that requests no memory is asked to
 says "p4d: fix: --mem=" "G; zero.sh:2: --zero_stage 3; zero.sh:2: add --offload_optimizer_device cpu to accelerate launch"
 sed -i 's/launch/launch --offload_optimizer_device cpu/; s/zero_stage 2/zero_stage 3/' zero.sh
 exits 0 p4d check -N1 --gpus-per-node=h100:8 zero.sh
@@ -231,7 +232,7 @@ printf '#!/bin/sh\ntune run --nproc_per_node 8 full_finetune_distributed --confi
 exits 0 p4d check -N1 --gpus-per-node=h100:8 tune.sh
 says "[P4D123] tokenizer.max_seq_len 8192 (tune.sh:2) is an upper bound: the job needs " "; unvalidated: offloading"
 case $out in *'would also fit'*) fail "advice on a job that does not fit" ;; esac
-# what torchtune can be told, as it is told: NAME=VALUE on its line
+# the fix for torchtune has its own form: NAME=VALUE on its line
 printf '#!/bin/sh\ntune run --nproc_per_node 8 full_finetune_distributed --config llama3_1/8B_full batch_size=64 tokenizer.max_seq_len=2048\n' >tune.sh
 exits 0 p4d check -N1 --gpus-per-node=h100:8 tune.sh
 says "p4d: fix: tune.sh:2: gradient_accumulation_steps=2; tune.sh:2: add context_parallel_dim=2"
@@ -289,7 +290,7 @@ refused P4D012 $judged lengths.sh
 lengths "python run_clm.py --model_name_or_path Qwen/Qwen2.5-7B --dataset_name x --do_train --per_device_train_batch_size 4 --block_size 4096 --bf16 --output_dir x"
 refused P4D012 $judged lengths.sh
 
-# options that say what the script says change nothing; those that do not reach the program are refused, whatever trains it
+# options that repeat the script change nothing; those that do not reach the program are refused, whatever trains it
 typed()
 {
 	printf '#!/bin/sh\n%s\n' "$*" >typed.sh
@@ -333,7 +334,7 @@ contradicts "--p4d-recompute=full --p4d-optimizer-sharding=on" "--p4d-recompute=
 typed "$megatron --pipeline-model-parallel-size 8"
 exits 0 p4d check --conf judge.conf $one --p4d-recompute=full --p4d-optimizer-sharding=on --p4d-recompute=none --p4d-optimizer-sharding=off typed.sh
 same_answer --p4d-pp=8
-# an argument that p4d's own are passed beside is one that they replace
+# an argument next to p4d's own is one that they replace
 typed "$megatron "'$P4D_MEGATRON_ARGS'
 exits 0 p4d check --conf judge.conf $one --p4d-model=custom --p4d-layers=40 --p4d-hidden=5120 --p4d-ffn=20480 --p4d-heads=40 --p4d-vocab=32000 --p4d-seq-len=4096 --p4d-tp=8 typed.sh
 # nothing is known of the program: options alone refuse nobody
@@ -344,7 +345,7 @@ exits 0 p4d check --conf judge.conf $one --p4d-unmodelled=mine typed.sh
 says "[P4D009] what the job runs is not modelled, the job was not checked: mine"
 refused P4D008 p4d check --conf judge.conf $one --p4d-tp=8 --wrap='srun p4d-train'
 
-# an inference engine: what it would say when it starts, in the words of its own command line
+# an inference engine: what it would report when it starts, in the words of its own command line
 printf '#!/bin/sh\nvllm serve meta-llama/Llama-3.1-70B-Instruct --tensor-parallel-size 2 --max-model-len 131072\n' >serve.sh
 exits 0 p4d check --gpus-per-node=h100:2 -N1 serve.sh
 says "[P4D121] unvalidated: meta-llama/Llama-3.1-70B-Instruct: a sequence of 131072 tokens needs 20.0 GiB" "the job is submitted as it is"
@@ -356,7 +357,7 @@ prints "starts on 1 node of 2 x h100-80gb, 1 sequence of $length tokens at a tim
 exits 0 p4d check --json --gpus-per-node=h100:2 -N1 serve.sh
 prints "\"max_model_len\":$length" '"colocated":null'
 
-# several models beside each other: what they hold, and that they were judged
+# several models on the same GPUs: their memory, and that they were judged
 cat >rl.sh <<'JOB'
 #!/bin/sh
 #SBATCH -N1 --gpus-per-node=h100:8
@@ -388,7 +389,8 @@ sed -i 's/h100:1/h100:2/' one.sh
 exits 0 p4d check one.sh
 says "p4d cannot tell global-batch"
 
-# logits of a long sequence: the way out that costs nothing, in the words of the program; evaluation in larger micro-batches is said
+# logits of a long sequence: the fix that costs nothing, in the words of the program; a larger evaluation micro-batch
+# gets a message
 cat >zero.sh <<'JOB'
 #!/bin/sh
 #SBATCH -N2 --gpus-per-node=h100:8 --ntasks-per-node=1
@@ -415,7 +417,7 @@ sed -i 's/--per_device_train_batch_size 2/ --use_liger_kernel --per_device_train
 exits 0 p4d check zero.sh
 case $err in *P4D013* | *evaluation*) fail "the fix was pasted" ;; esac
 prints "would pass with a warning: Qwen/Qwen3-32B on 2 nodes"
-# a bucket that nothing says is the default's, which is said
+# an unknown bucket has the default size, and a message says so
 sed '/nowhere/d; s/"stage": 3/"stage": 2, "reduce_bucket_size": $BUCKET/' zero.sh >bucket.sh
 exits 0 p4d check bucket.sh
 says "Qwen/Qwen3-32B needs" "judged by bucket.sh:6 (sft.py), though \$BUCKET is not set; the job is submitted as it is"
@@ -424,7 +426,7 @@ sed 's/--deepspeed zero.json/--fsdp full_shard/; s/eval_batch_size 1/eval_batch_
 exits 0 p4d check sharded.sh
 prints "eval-micro-batch=8 (sharded.sh:10)"
 says "sharded.sh:10: --per_device_eval_batch_size 1"
-# of other modules than the script's, that somebody asks for, evaluation is not modelled
+# evaluation is not modelled with modules that differ from the script's
 run p4d check --p4d-model-code=torchtitan sharded.sh
 says "p4d checked only training: evaluation in micro-batches of 8 (sharded.sh:10) is not modelled"
 sed -i 's/--eval_strategy steps//' sharded.sh
@@ -443,7 +445,7 @@ says "p4d: [P4D012] qwen3-30b-a3b needs " "p4d: fix: large.sh:10: --parallelism.
 sed -i '9s/torchtitan.train/& --parallelism.context_parallel_degree=16 --training.global_batch_size=64/; 10s/degree=*[ ]*[-0-9]*/degree=2/' large.sh
 exits 0 $check -p h100 large.sh
 prints "p4d: would pass: qwen3-30b-a3b on 4 nodes of 8 x h100-80gb, tp=1 cp=16 pp=1 dp=2"
-# experts beside a pipeline, whose layers torchtitan splits with its ends counted
+# experts with a pipeline, whose layers torchtitan splits with its ends counted
 exits 0 $check -p h100 titan_deepseek.sh
 
 # fewer processes than GPUs are not judged as if they were as many, whatever option completes the script
@@ -453,7 +455,7 @@ says "half.sh:3 (run_clm.py) was not checked: it is started with gpus-per-node=4
 exits 0 $check --p4d-vocab=50304 half.sh
 says "half.sh:3 (run_clm.py) was not checked: it is started with gpus-per-node=4, but the job has 8"
 
-# adapters of what p4d does not count refuse nobody
+# adapters that p4d does not model refuse no job
 printf '#!/bin/sh\n#SBATCH -p h100 -N1 --gpus-per-node=1\nswift sft --model Qwen/Qwen2.5-1.5B --tuner_type lora --target_modules all-linear lm_head --torch_dtype bfloat16 --dataset d --max_length 1024\n' >head.sh
 exits 0 $check head.sh
 says "[P4D009] head.sh:3 (swift sft) was not checked: lora-targets: p4d knows no linear layer named 'lm_head'"
@@ -498,7 +500,7 @@ printf '#!/bin/sh\n#SBATCH --gpus-per-node=8\nNPROC_PER_NODE=8 %s $EP %s\n' "$sw
 exits 0 p4d check --gpu rtx4090 weights.sh
 case $err in *P4D012*) fail "the sharding is not known" ;; esac
 
-# the same of PyTorch's frameworks; with a length that is not known, nothing else is open
+# the same for PyTorch's frameworks; with an unknown length, nothing else is open
 cat >judging.conf <<'EOF'
 mode = enforce
 scripts = judge
@@ -552,7 +554,7 @@ light "swift sft --model meta-llama/Llama-3.1-70B-Instruct --train_type lora --m
 light "torchrun --nproc_per_node 8 mine.py --do_train --block_size \$LEN --model_name_or_path meta-llama/Llama-3.1-70B"
 light "torchrun --nproc_per_node 8 run_clm.py --do_train --block_size 2048 --model_name_or_path databricks/dbrx-base --deepspeed away.json"
 
-# a launcher that nobody tells of the job's nodes starts on one of them, or on each for itself
+# a launcher without the job's nodes starts on one of them, or on each one separately
 spread() # PROGRAM AND ARGUMENTS
 {
 	printf '#!/bin/sh\n#SBATCH -N2 --gpus-per-node=8 --ntasks-per-node=1\n%s --per_device_train_batch_size 1 --bf16\n' "$1" >spread.sh
@@ -603,7 +605,7 @@ exits 0 p4d check --conf mig.conf -N1 --gres=gpu:h100-80gb:4 --p4d-model=llama3-
 { printf '#!/bin/sh\n' && yes 'a <<E' | head -170000; } >late.sh
 exits 0 timeout 10 $check late.sh
 
-# what the program may be given besides is said of a job that fits, too; it is no message at sbatch
+# further options of the program are also named for a job that fits; sbatch prints no message
 printf '%s\n' '#!/bin/sh' '#SBATCH -N1 --gpus-per-node=h100:8 --ntasks-per-node=8' "$megatron --tensor-model-parallel-size 8 \$NO_SUCH_ARGS" >besides.sh
 exits 0 p4d check besides.sh
 silent
@@ -624,7 +626,7 @@ sed 's/^swift/NPROC_PER_NODE=8 &/' processes.sh >told.sh
 exits 0 p4d check told.sh
 prints "would pass: Qwen/Qwen3-8B on 1 node of 8 x h100-80gb"
 
-# Megatron-LM's unfused attention has a dropout of its own, on by default, which --hidden-dropout does not change
+# Megatron-LM's unfused attention has its own dropout, on by default, which --hidden-dropout does not change
 cat >dropouts.sh <<'JOB'
 #!/bin/sh
 torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 24 --hidden-size 2048 --num-attention-heads 16 --seq-length 8192 \
@@ -653,7 +655,7 @@ prints "43.1 of 79.1 GiB"
 exits 0 $one neither.sh
 silent
 prints "42.3 of 79.1 GiB"
-# other kernels hold no mask: what is not known of it matters not
+# other kernels hold no mask: an unknown dropout does not matter
 drops '--attention-dropout "$(share)"' unknown
 exits 0 $one unknown.sh
 says "P4D117" "attention-dropout"
@@ -661,7 +663,7 @@ sed 's/unfused/flash/' unknown.sh >flash.sh
 exits 0 $one flash.sh
 silent
 
-# --strict: a warning fails, too, and so does a job that is not checked
+# --strict: a warning also fails, and so does a job that is not checked
 printf '#!/bin/sh\n#SBATCH --gpus-per-node=1\npython train.py --batch 8\n' >own.sh
 exits 0 p4d check --gpu h100 own.sh
 exits 117 p4d check --strict --gpu h100 own.sh
@@ -676,7 +678,7 @@ run p4d check --gpu l4 -N1 --gpus-per-node=1 --p4d-model=Qwen/Qwen2.5-VL-7B-Inst
 says "[P4D120]" "[P4D01"
 [ "$status" = 12 ] || [ "$status" = 13 ] || fail "exit status"
 
-# what enforce would do with a script depends on scripts, too
+# what enforce would do with a script also depends on scripts
 sed 's/^mode = .*/mode = observe/; s/^\( *\)mode = .*/\1mode = observe/; s/scripts = judge/scripts = advise/' judge.conf >observed.conf
 exits 0 p4d check --conf observed.conf -p h100 -N1 --gpus-per-node=8 both.sh
 prints "mode = enforce and scripts = judge would refuse it"

@@ -55,12 +55,12 @@ for change in 's/srun --label/srun -n16/' 's/srun --label/torchrun --nproc_per_n
 	says "$rehearsed"
 done
 
-# of MPI's tasks p4d does not know how many there are on a node
+# p4d does not know how many of MPI's tasks are on a node
 sed 's/srun --label/mpirun -np 16/' job.sh >changed.sh
 exits 0 p4d check --conf p4d.conf changed.sh
 says "$rehearsed" "p4d cannot tell that the job runs it the same way"
 
-# a job script that was rehearsed as it is, with a variable for its program
+# a job script that was rehearsed unchanged, with a variable for its program
 sed -e 's/^srun/export BATCH=$((SLURM_NTASKS * 2)) OUT=$TMPDIR\n&/' -e 's/10240/2048/' job.sh >own.sh
 exits 0 p4d rehearse --conf p4d.conf --ranks first own.sh
 exits 0 p4d check --conf p4d.conf own.sh
@@ -91,7 +91,7 @@ for change in '. /shared/params.sh' '. /shared/params.sh; export MODEL' 'export 
 	exits 0 p4d check --conf judge.conf unknown.sh
 	says "$rehearsed: out of memory" "p4d cannot tell that the job runs it the same way"
 done
-# those that sbatch or srun's own variable set
+# variables that sbatch or srun sets
 for option in --export=MODEL --export=NONE --export-file=variables --get-user-env; do
 	exits 0 p4d check --conf judge.conf "$option" large.sh
 	says "$rehearsed: out of memory" "p4d cannot tell that the job runs it the same way"
@@ -103,7 +103,7 @@ for option in --export=ALL,MODEL=7b --export=MODEL=7b; do
 done
 exits 0 env SBATCH_EXPORT=ALL,MODEL=7b p4d check --conf judge.conf large.sh
 prints "not checked"
-# a rehearsal has them, too
+# a rehearsal has them as well
 sed -e '2i #SBATCH --export=ALL,MODEL=7b' -e 's/102400/102404/' large.sh >set.sh
 exits 12 p4d rehearse --conf p4d.conf --ranks first set.sh
 exits 124 p4d check --conf judge.conf set.sh
@@ -113,14 +113,15 @@ sed -e 's/^srun/MODEL=7b &/' -e 's/102400/102404/' large.sh >same.sh
 exits 124 p4d check --conf judge.conf same.sh
 exits 0 p4d check --conf judge.conf --export=MODEL=7b set.sh
 says "$rehearsed: out of memory" "p4d cannot tell that the job runs it the same way"
-# the script sets it to something else, and srun may set it once more: which of them counts is not known
+# the script sets it to another value, and srun may set it again: p4d cannot tell which value counts
 sed 's/^srun/export MODEL=70b\n&/' set.sh >twice.sh
 exits 0 p4d check --conf judge.conf twice.sh
 says "$rehearsed: out of memory" "p4d cannot tell that the job runs it the same way"
 exits 0 env SLURM_EXPORT_ENV=ALL,MODEL=7b p4d check --conf judge.conf large.sh
 exits 124 env SLURM_EXPORT_ENV=ALL p4d check --conf judge.conf large.sh
 exits 124 p4d check --conf judge.conf --export=ALL large.sh
-# a job's name chooses a configuration: the record of one job is none of the next; in a path of results it is nothing
+# a job's name chooses a configuration: the record of one job is not valid for the next; in a path of results it does
+# not matter
 sed -e '2i #SBATCH -J llama70b' -e 's/^srun/export CONFIG=configs\/$SLURM_JOB_NAME.yaml\n&/' -e 's/102400/102402/' large.sh >unknown.sh
 exits 12 p4d rehearse --conf p4d.conf --ranks first unknown.sh
 sed -i s/llama70b/llama7b/ unknown.sh
@@ -148,14 +149,14 @@ exits 0 p4d check --conf judge.conf changed.sh
 sed -e 's/^srun/MODEL=7b &/' -e 's/102400/102403/' large.sh >once.sh
 exits 12 p4d rehearse --gpus-per-node 8 --ranks first -- env MODEL=7b ./program 102403
 exits 124 p4d check --conf judge.conf once.sh
-# env may take variables away, too
+# env may also remove variables
 sed -e 's/^srun/export MODEL=7b\nenv -u MODEL &/' -e 's/102400/102403/' large.sh >less.sh
 exits 0 p4d check --conf judge.conf less.sh
-# and a rehearsal with a variable is none of a job without it
+# and a rehearsal with a variable is not one of a job without it
 sed 's/102400/102403/' large.sh >without.sh
 exits 0 p4d check --conf judge.conf without.sh
 prints "not checked"
-# of the environment what the script names
+# variables of the environment that the script names
 sed 's/^srun/export MODEL="${MODEL:-7b}"\n&/' large.sh >named.sh
 exits 12 p4d rehearse --conf p4d.conf --ranks first named.sh
 exits 124 p4d check --conf judge.conf named.sh
@@ -180,7 +181,7 @@ sed -e 's/-N2/-N1 -p strict/' -e 's/10240/1024/' job.sh >strict.sh
 exits 43 p4d check --conf p4d.conf strict.sh
 says "[P4D043]" "$rehearsed: 1.5 of 39.4 GiB"
 
-# a program that changed is another one; also a configuration that it is given
+# a changed program is another one; also a configuration that it gets
 cp program kept
 echo >>program
 exits 0 p4d check --conf judge.conf large.sh

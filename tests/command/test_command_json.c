@@ -157,7 +157,7 @@ static void assert_step(struct json_object *object)
 	assert_true(fabs(peak / again - 1) < 1e-3);
 }
 
-/* What is lost and what is used add up to the step. */
+/* Lost and used time add up to the step. */
 static void assert_losses(struct json_object *object)
 {
 	double sum = real(object, "step.mfu");

@@ -7,7 +7,7 @@ exits 0 p4d conf p4d.conf
 prints "p4d.conf: valid" "h100 *" "observe" "(others)" "0.95" "0.97" "mode     scripts"
 printf '%s\n' "$out" | grep -q '^strict .*yes *$' || fail "require_plan is not shown"
 
-# beside slurm.conf, as gres.conf is
+# next to slurm.conf, like gres.conf
 mkdir etc
 mv p4d.conf etc
 SLURM_CONF=$work/etc/slurm.conf
@@ -67,7 +67,7 @@ printf 'mode = warn\npartition "*" { mode = off }\nversion = 1\n' >others.conf
 exits 0 p4d conf others.conf
 printf '%s\n' "$out" | grep -q '^(others) .* off ' || fail "a pattern that every partition matches"
 
-# what it names has to be there; a fault of the site refuses no job
+# files that it names must exist; a fault of the site refuses no job
 printf 'mode = enforce\npartition h { gpu = "h100-80gb" default = true }\ndata = "/nonexistent"\nversion = 1\n' >data.conf
 exits 61 p4d conf data.conf
 says "data.conf: data = /nonexistent: /nonexistent/models: presets cannot be read"

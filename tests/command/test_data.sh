@@ -26,7 +26,7 @@ expected=${expected}060000000000000000000000000000000100000000000000020000000000
 [ "$(stat -c %a out.bin)" = "$(printf '%o' $((0666 & ~$(umask))))" ] || fail "the mode is not the usual one"
 [ "$(find . -name 'out*' | wc -l)" = 2 ] || fail "more than two files"
 
-# written over what is there; standard input
+# over existing files; from standard input
 printf 'z' | { exits 0 p4d data --output=out --end-token none -; }
 exits 0 sh -c 'printf z | p4d data -o out --end-token none --json -'
 prints '"documents":1' '"tokens":1' '"vocab":257' '"end_token":null' '"type":"uint16"' '"prefix":"out"'
@@ -64,7 +64,7 @@ exits 5 p4d data --tokenizer ids --vocab 70000 -o out ids.jsonl
 says "ids.jsonl:1: token 70000 in document 0 outside the vocabulary, expected 0 to 69999"
 nothing_left
 
-# compressed by gzip, and behind a byte order mark
+# compressed by gzip, and after a byte order mark
 seq 1 20 | sed 's/.*/{"text": "number &"}/' >plain.jsonl
 exits 0 p4d data --jsonl -o plain plain.jsonl
 {

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# The documents' commands print what the documents show, and every sentence has at most so many words.
+# The documents' commands print what the documents show, and sentences are short.
 . "$P4D_TEST_SRCDIR/tests/command/lib.sh"
 
 SLURM_CONF=/nonexistent status="" out="" err=""

@@ -25,12 +25,12 @@ case $out in *usable*) fail "a fraction of nothing" ;; esac
 exits 0 p4d estimate --conf p4d.conf --model llama2-13b --tp 8
 prints "h100-80gb" "Chosen by the site:" "gpu=h100-80gb"
 
-# "a100" may be either; the smaller is assumed and said
+# "a100" is ambiguous; p4d assumes the smaller one, and says so
 exits 12 p4d estimate --model llama2-13b --gpu a100 --tp 2
 prints "a100-40gb"
 says "[P4D011]"
 
-# world: as many GPUs as tp*cp*pp need, in whole nodes; nodes that are counted are whole, as for p4d plan
+# world: as many GPUs as tp*cp*pp need, in whole nodes; counted nodes are whole, as for p4d plan
 exits 0 p4d estimate --model llama2-13b --gpu h100 --tp 4 --pp 4
 prints "on 2 nodes of 8 x h100-80gb"
 exits 0 p4d estimate --model llama2-13b --gpu h100 --tp 4 --nodes 2
@@ -88,7 +88,7 @@ exits 6 p4d estimate --model custom --layers 65536 --hidden 1048576 --ffn 838860
 	--seq-len 134217728 --micro-batch 65536 --gpu h100
 says "layers, hidden"
 
-# a precision that the GPU does not have is said, and the fix is accepted
+# a precision that the GPU lacks gets a message, and the fix is accepted
 exits 0 p4d estimate --model llama3.2-1b --gpu v100-32gb --gpus-per-node 1 --seq-len 2048
 says "[P4D116] v100-32gb (compute capability 7.0) has no bf16, which begins with 8.0"
 fix=$(fix)
@@ -109,7 +109,7 @@ case $out in *unvalidated*) fail "FP8 is unvalidated" ;; esac
 # other estimates in FP8 refuse
 refused P4D012 p4d estimate --model llama3-70b --gpu h100 --gpus-per-node 8 --seq-len 8192 --tp 8 --framework megatron --precision fp8 --fp8-recipe blockwise
 
-# FP8 where it is not modelled, or says nothing
+# FP8 if it is not modelled, or has no effect
 own() { p4d estimate --model llama3.2-1b --framework p4d --gpus-per-node 1 --seq-len 2048 --precision fp8 "$@"; }
 exits 0 own --gpu h100
 prints "fp8-recipe=blockwise" "Verdict: pass"
@@ -144,7 +144,7 @@ exits 5 p4d estimate --model llama3.2-1b --gpu h100 --framework megatron --fp8-p
 says "fp8-param-gather needs precision=fp8" "--precision=fp8"
 exits 5 p4d estimate --model llama3.2-1b --gpu h100 --framework megatron --precision fp8 --fp8-recipe rowwise
 says "torchtitan's"
-# documents in a sequence: what they do to the step; heads exchanged in a part of cp
+# documents in a sequence: their effect on the step; heads exchanged in a part of cp
 long()
 {
 	p4d estimate --model llama3.1-8b --gpu h100 --nodes 4 --gpus-per-node 8 --seq-len 64k --framework megatron --tp 2 --cp 8 "$@"
@@ -170,7 +170,7 @@ case $out in *unvalidated*) fail "a release that was given is open" ;; esac
 exits 0 copied --adam-copies off
 exits 5 p4d estimate --model llama13b --gpu h100 --framework megatron --adam-copies on
 says "adam-copies needs optimizer-dtype=bf16" "--optimizer-dtype=bf16"
-# NVFP4: half of what 8 bits take, and a scale of one byte for 16
+# NVFP4: half the bytes of 8 bits, and a scale of one byte for 16 numbers
 weights_of()
 {
 	p4d estimate --json --model llama3-70b --gpu b200 --nodes 8 --gpus-per-node 8 --framework megatron --tp 8 --pp 4 --precision fp8 \
@@ -185,7 +185,7 @@ exits 0 p4d estimate --model llama3.2-1b --gpu h100 --gpus-per-node 1 --framewor
 says "begins with 10.0" "fp8-recipe=current"
 exits 9 p4d estimate --model llama3.2-1b --gpu h100 --framework ddp --precision fp8
 says "in torchtitan only"
-# experts, too: what they are given and their products' results are there in 8 bits
+# experts as well: their inputs and their products' results are in 8 bits
 of_experts()
 {
 	p4d estimate --json --model mixtral-8x7b --gpu h100 --nodes 8 --gpus-per-node 8 --framework megatron --pp 4 --ep 8 "$@" |
@@ -235,7 +235,7 @@ prints "served by vllm on 1 x h100-80gb" "weights 14.96" "maximum concurrency fo
 exits 12 p4d estimate --workload serve --model llama3.1-8b --gpu l4
 prints "does not start (unvalidated)"
 says "p4d: fix: --seq-len="
-# layouts and steps are those of training, of which engines' options say nothing
+# layouts and steps are about training, and options of engines do not affect them
 exits 1 p4d simulate --workload serve --model llama3.1-8b --gpu h100
 says "workload=serve: layouts and steps are those of training"
 # shellcheck disable=SC2046 # the fix is a command
@@ -252,7 +252,7 @@ exits 5 p4d estimate $serve --prompt-len 4000
 says "a prompt of 4000 tokens and an answer of 256 are longer than the 4096 tokens of a sequence" "p4d: fix: --seq-len=4256"
 exits 5 p4d estimate $serve --rate 4 --concurrency 8
 says "rate and concurrency are two ways to state the load" "p4d: fix: --concurrency=8"
-# which layout answers for the least
+# the cheapest layout that answers
 exits 0 p4d plan $serve --gpus-per-node 8 --rate 100
 prints "100 requests/s: fewest GPUs first" "--tensor-parallel-size"
 exits 0 p4d plan $serve --gpus-per-node 8 --between-tokens 10 --first-token 100 --json
@@ -330,7 +330,7 @@ says "while it generates: actor 25.3, reference 14.2, engine 39.5 (gpu-memory-ut
 # shellcheck disable=SC2086
 exits 0 p4d estimate $rl --gpu-memory-utilization 0.45 --json
 prints '"training":{' '"reference":15231233024' '"fits":true'
-# adapters beside 4-bit layers on one GPU: a fix that is accepted, and options without an effect
+# adapters with 4-bit layers on one GPU: a fix that is accepted, and options without an effect
 qlora="--framework ddp --model llama3.1-8b --finetune qlora --lora-rank 16 --gpu a10g --gpus-per-node 1"
 # shellcheck disable=SC2086 # several options
 exits 0 p4d estimate $qlora --seq-len 512
@@ -349,8 +349,8 @@ says "lora-rank has no effect"
 exits 9 p4d estimate --framework ddp --model llama3.1-8b --finetune lora --lora-targets q_prj --gpu a10g --gpus-per-node 1 --seq-len 512
 says "p4d knows no linear layer named 'q_prj'"
 
-# trainers that accumulate no gradients unless told to: the batch is what each rank takes; nothing is said of options that the
-# framework leaves no choice about; a framework that shards what DDP copies is the fix
+# trainers that accumulate no gradients by default: the batch is one micro-batch per rank; options without a choice in
+# the framework get no message; the fix is a framework that shards what DDP copies
 exits 12 p4d estimate --framework ddp --model llama3-8b --gpu h100 --gpus-per-node 8 --seq-len 1024
 prints "micro-batch 1 x 8 x dp = global-batch 64;"
 [ "${out#*te-wgrad=}" = "$out" ] || fail "an option of Transformer Engine is shown"
@@ -360,7 +360,7 @@ exits 0 $fix
 exits 0 p4d estimate --framework ddp --model llama3.2-1b --gpu h100 --gpus-per-node 8 --seq-len 1024 --micro-batch 2
 prints "micro-batch 2 x 1 x dp = global-batch 16;"
 
-# adapters beside ZeRO: the model's own weights are there, sharded with stage 3 alone
+# adapters with ZeRO: the model's own weights are there, sharded only by stage 3
 lora="--framework deepspeed --finetune lora --model llama3-70b --gpu h100 --nodes 4 --gpus-per-node 8 --seq-len 4096 --recompute full"
 # shellcheck disable=SC2086
 exits 12 p4d estimate $lora --zero-stage 2
@@ -371,7 +371,8 @@ says "--zero-stage=3" "p4d: fix: p4d estimate "
 exits 0 p4d estimate $lora --zero-stage 3
 prints "Verdict: pass"
 
-# torchtitan's modules have no adapters: with FSDP, too, adapters are of transformers' modules, and are not all parameters
+# torchtitan's modules have no adapters: also with FSDP, adapters are for transformers' modules, and are not all
+# parameters
 eight="--gpu h100 --gpus-per-node 8 --seq-len 4096 --recompute full"
 # shellcheck disable=SC2086
 exits 0 p4d estimate --framework fsdp --model llama3.1-8b --finetune lora $eight --verbose
@@ -405,7 +406,7 @@ for precision in fp16 fp32; do
 	exits 0 p4d estimate --framework deepspeed --model llama3.1-8b --precision $precision $eight
 done
 
-# an option of other frameworks than the one p4d takes by default: the fix is one that has it, and is accepted
+# an option that p4d's default framework lacks: the fix names a framework with it, and is accepted
 exits 5 p4d estimate --compile on --model llama3.1-8b --gpu h100 --gpus-per-node 8 --seq-len 1024
 says "p4d: fix: --framework=fsdp"
 # shellcheck disable=SC2046
@@ -453,7 +454,7 @@ exits 0 p4d estimate --json $sparse
 prints '"most_imbalance":1.'
 exits 12 p4d estimate $sparse --micro-batch 4
 prints "Imbalance of experts: does not fit even without"
-# modules of experts that are recomputed: less memory, more time, and what has no effect is said
+# recomputed modules of experts: less memory, more time, and a message for options without effect
 sparse="--framework megatron --model deepseek-v2 --layers 8 --gpu h100 --nodes 2 --gpus-per-node 8 --pp 2 --ep 8 --global-batch 64"
 exits 0 p4d estimate $sparse
 plain=$(printf '%s\n' "$out" | sed -n 's/.*, train \([0-9]*\)\..*/\1/p')
@@ -486,7 +487,7 @@ prints "unvalidated: evaluation with unfused attention"
 exits 0 p4d estimate --framework ddp --model olmoe-1b-7b --gpu b300 --gpus-per-node 8 --micro-batch 1 --seq-len 2048 --eval-micro-batch 2
 prints "unvalidated: evaluation of such modules"
 
-# the search for a fix of what is absurd ends, and says so
+# the search for a fix of an absurd request ends, and says so
 exits 12 p4d estimate --framework p4d --model custom --layers 1024 --hidden 65536 --ffn 262144 --heads 512 --kv-heads 512 --head-dim 128 --vocab 1000000 \
 	--max-seq-len 8192 --norm rmsnorm --glu on --tied off --positions rope --bias none --qk-norm off --gpu h100 --nodes 4096 --gpus-per-node 8 --tp 1 --pp 8
 says "not all layouts were compared for the fix"
@@ -530,7 +531,7 @@ done <<'END'
 --ep 8 --expert-overlap on --pp 2 --vpp 1
 END
 
-# an option that states what is there without it is no mistake, with any program
+# an option with the value that holds anyway is no mistake, with any program
 states="--model llama3.1-8b --gpu b200 --nodes 4 --gpus-per-node 8 --seq-len 4096"
 while read -r options; do
 	# shellcheck disable=SC2086 # options
@@ -547,7 +548,7 @@ exits 5 p4d estimate $states --framework fsdp --attention-mask on
 says "attention-mask=on: FSDP brings no attention mask to the GPU"
 exits 5 p4d estimate $states --framework megatron --shared-overlap on
 says "shared-overlap has no effect"
-# of a model that also sees, the text part: a lower bound, which is said
+# for a model with vision, the text part: a lower bound, with a message
 exits 12 p4d estimate Qwen/Qwen2.5-VL-32B-Instruct --gpu h100 --gpus 8 --seq-len 2048
 says "[P4D120] p4d checked only the text part of Qwen2_5_VLForConditionalGeneration" "[P4D012]"
 
@@ -571,7 +572,7 @@ refused P4D012 p4d estimate meta-llama/Llama-3.1-70B --gpu h100
 says "p4d: fix: p4d estimate --model=meta-llama/Llama-3.1-70B" "--zero-stage=3 --framework=deepspeed --gpu=h100-80gb --nodes=3"
 fix=$(fix)
 exits 0 $fix
-# the fix of a command that finds the largest value finds it, too; which GPU it is comes before the verdict
+# the fix of a command with "auto" also has it; the GPU's name comes before the verdict
 refused P4D012 p4d estimate Qwen/Qwen3-8B --gpu a100 --seq-len 2048 --micro-batch auto
 says " --micro-batch=auto --gpu=a100-40gb"
 case $err in *global-batch*) fail "the batch follows the micro-batch" ;; esac
@@ -588,7 +589,7 @@ refused P4D012 p4d estimate --gpu h100 --gpus 1 --framework ddp --model qwen3-8b
 says "--chunked-loss=on, QLoRA (--chunked-loss=on --finetune=qlora, 24.2 GiB)"
 fix=$(fix)
 exits 0 $fix
-# where nothing fits, that is all
+# if nothing fits, there is no fix
 refused P4D012 $one --model llama3.1-405b --micro-batch 1 --seq-len 131072
 says "; no number of these GPUs is enough"
 case $err in *"fix:"*) fail "there is none" ;; esac

@@ -83,7 +83,7 @@ fi
 grep -q '\[P4D003\] small/model.safetensors' said || fail "of a full disk it says $(cat said)"
 [ -z "$(ls small)" ] || fail "a full disk leaves $(ls small)"
 
-# of adapters: the model has moved, has changed, or there are none
+# for adapters: the model has moved, has changed, or there are none
 exits 0 train --steps 1 --finetune lora --lora-rank 2 --checkpoint adapted
 refused P4D001 p4d export --form adapter --shard-size 1GB adapted other2
 says "--shard-size has no effect"

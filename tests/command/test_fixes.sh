@@ -12,7 +12,7 @@ run "$P4D_TEST_BUILDDIR/fixes" --seed="${FIXES_SEED:-1}" --count="$jobs"
 [ "$status" = 0 ] || fail "a fix does not do what it says"
 printf '%s\n' "$out"
 
-# the nearest name is another model: nothing to paste, but where its file comes from
+# the nearest name is another model: no fix to paste, but where its file comes from
 exits 0 p4d check --conf p4d.conf -p h100 -N1 --gpus-per-node=1 --wrap='trl sft --model_name_or_path ibm-granite/granite-4.0-micro --bf16 --max_length 4096 --per_device_train_batch_size 1 --use_peft'
 says "nearest: granite-4.0-h-micro" "(hf download ibm-granite/granite-4.0-micro config.json)"
 [ -z "$(fix)" ] || fail "a fix that is another model"

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# The ready job script: where it is, what it runs, and what comes of each end of p4d-train.
+# The ready job script: its path, what it runs, and what follows each end of p4d-train.
 . "${0%/*}/lib.sh"
 
 exits 0 p4d job
@@ -11,7 +11,7 @@ P4D_DATADIR=$work/nowhere
 exits 3 p4d job
 says "nowhere/p4d-job.sh"
 
-# srun ends as told; scontrol works or not
+# srun ends as the test says; scontrol works or not
 cat >bin/srun <<'E2'
 #!/bin/sh
 printf '%s\n' "$@" >"$WORK/srun.said"

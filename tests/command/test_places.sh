@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# p4d plan --partitions and p4d check --elsewhere: what they offer is accepted there, and nothing that they list beats it.
+# p4d plan --partitions and p4d check --elsewhere: their proposals are accepted there, and nothing that they list is
+# better.
 . "${0%/*}/lib.sh"
 
 cat >site.conf <<'END'
@@ -58,7 +59,7 @@ awk -v count="$count" '
 		}
 	}' places.json twice.json || fail "the list is not consistent ($?)"
 
-# what is given is kept
+# typed values stay
 exits 0 $where h100,a100 --nodes 4 --tp 2
 printf '%s\n' "$out" | sed -n 's/^  \(--partition=.*\)/\1/p' >offers
 [ "$(grep -c -- '--nodes=4 .*--p4d-tp=2 ' offers)" = 2 ] && [ "$(wc -l <offers)" = 2 ] || fail "not one offer for each"
@@ -76,7 +77,7 @@ done
 refused P4D013 p4d plan --conf site.conf --model llama3.1-405b --partitions all --nodes 1
 says 'no layout of llama3.1-405b fits' 'a100 (a100-40gb), h100 (h100-80gb)'
 
-# a job that runs: no slower and cheaper, and what is pasted is judged there
+# a job that runs: no slower and cheaper, and the pasted command is judged there
 exits 0 p4d check --conf site.conf -p a100 -N8 --gpus-per-node=8 --p4d-model=llama3-8b --elsewhere=all any.sh
 place=$(printf '%s\n' "$out" | sed -n 's/^p4d: run it on [0-9]* x 8 h200-141gb instead of 8 x 8 a100-40gb, 0\.[0-9]* x the time, 0\.[0-9]* x the GPU-hours: //p')
 [ -n "$place" ] || fail "no other place: $out"

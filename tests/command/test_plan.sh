@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# p4d plan: what it offers is accepted, and when nothing fits it says what would.
+# p4d plan: its proposals are accepted, and if nothing fits it says what would.
 . "${0%/*}/lib.sh"
 
 exits 0 p4d plan --model llama3-70b --gpu h100 --nodes 8
@@ -39,7 +39,7 @@ says "local-loss=stage learns what the stages make of it" "fix: --local-loss=off
 case $err in *"without more GPUs"*) fail "ways out of too little memory" ;; esac
 refused P4D013 p4d plan --framework p4d --model llama2-13b --gpu h100 --nodes 4 --tp 8 --tp-grid 3,1,1
 says "tp-grid=3,1,1 has 3 ranks, and tp=8" "fix: --tp-grid=8,1,1"
-# of 8 tensor-parallel ranks the best grid, which estimate takes as it is printed
+# the best grid for 8 tensor-parallel ranks, which estimate takes as printed
 exits 0 p4d plan --framework p4d --model llama2-13b --gpu h100 --nodes 4 --tp 8 --top 1 --tp-grid auto
 prints "8 (1,1,8)" "--p4d-tp-grid=1,1,8"
 exits 0 p4d plan --framework p4d --model llama2-13b --gpu h100 --nodes 4 --tp 8 --tp-grid auto --env
@@ -54,7 +54,7 @@ silent
 exits 0 p4d plan --model llama3-70b --gpu h100 --nodes 8 --top 12
 [ "$(printf '%s\n' "$out" | grep -c '^ *[0-9][0-9]*  --p4d-model=')" = 12 ] || fail "not twelve plans"
 
-# the guard accepts every one of them as it stands
+# the guard accepts every one of them unchanged
 printf '%s\n' "$out" | sed -n 's/^ *[0-9][0-9]*  \(--p4d-model=.*\)/\1/p' >plans
 [ "$(wc -l <plans)" = 12 ] || fail "flags are not on lines of their own"
 printf '#!/bin/sh\ntrue\n' >any.sh
@@ -63,7 +63,7 @@ while read -r flags; do
 	case $err in *P4D110*) fail "the guard had to choose something with $flags" ;; esac
 done <plans
 
-# what FSDP has anyway is in flags, too: each layout's are taken
+# flags also contain what FSDP has anyway: those of each layout are accepted
 exits 0 p4d plan --model mistral-7b --gpu l4 --nodes 4 --gpus-per-node 8 --framework fsdp --cp 2
 printf '%s\n' "$out" | sed -n 's/^ *[0-9][0-9]*  \(--p4d-model=.*\)/\1/p' >plans
 [ "$(grep -c -- '--p4d-cp=2 --p4d-cp-comm=all-gather' plans)" = 5 ] || fail "FSDP's exchange is not in the flags"
@@ -91,7 +91,7 @@ refused P4D013 p4d plan --model llama3-70b --gpu h100
 says "does not fit on 1 x 8 h100-80gb: at least " "of 79.1 GiB (limit 97 %), " "of them parameters, gradients and optimizer, with " "searched tp, cp, pp," "without more GPUs: --offload=optimizer, LoRA (--finetune=lora, " "p4d: fix: p4d estimate "
 fix=$(fix)
 exits 0 $fix
-# beside it the ways out that are named do: with the states on the host, which a node has to hold
+# the named ways out also work: with the states on the host, for which a node must have room
 exits 0 p4d plan --model llama3-70b --gpu h100 --offload=optimizer
 exits 13 p4d plan --model llama3-8b --gpu h100 --gpus-per-node 1
 exits 0 p4d plan --model llama3-8b --gpu h100 --gpus-per-node 1 --offload=optimizer
@@ -138,7 +138,7 @@ exits 0 p4d plan --conf big.conf --model llama3-70b --gpu=b200-180gb
 exits 13 p4d check --conf big.conf -p small -N1 --gpus-per-node=8 --p4d-model=llama3-70b --wrap=true
 says "without more GPUs: --partition=big (b200-180gb), LoRA (--p4d-finetune=lora, " "p4d: fix: --nodes="
 exits 0 p4d check --conf big.conf -p small -N1 --gpus-per-node=8 --p4d-model=llama3-70b --partition=big --wrap=true
-# where no number of GPUs is enough, the fix is the way out that changes least of what is learnt
+# if no number of GPUs is enough, the fix is the way out that changes training least
 for framework in ddp "deepspeed --zero-stage 0"; do
 	exits 13 p4d plan --framework $framework --model llama3.1-8b --gpu a100-80gb --nodes 1
 	says "without more GPUs: " "LoRA (--finetune=lora, " "p4d: fix: p4d estimate "
@@ -154,7 +154,7 @@ says 'fix: ds.json:3: "stage": 1'
 printf '%s\n' "$err" | grep -q 'fix:.*without' && fail "what is to be changed is to be left out"
 sed -i 's/"stage": 0/"stage": 1/' ds.json
 exits 0 p4d check --conf zero.conf -p a100 -N1 --gpus-per-node=4 --ntasks-per-node=1 zero.sh
-# ZeRO-2 keeps whole parameters: what is offloaded is sharded first
+# ZeRO-2 keeps whole parameters: offloaded ones are sharded first
 sed -i 's/Llama-3.1-8B/Llama-3.1-70B/' zero.sh
 sed -i 's/"stage": 1/"stage": 2/' ds.json
 exits 13 p4d check --conf zero.conf -p a100 -N1 --gpus-per-node=4 --ntasks-per-node=1 zero.sh
@@ -211,7 +211,7 @@ says "unvalidated (packed sequences)" "fix: packed.yml:8: micro_batch_size: 2"
 case $err in *P4D112*) fail "seven times the GPU is above the safe fraction" ;; esac
 sed -i 's/batch_size: 8/batch_size: 2/; s/steps: 2/steps: 8/; s/checkpointing: false/checkpointing: true/' lora.yml
 exits 0 p4d check --conf files.conf -p h100 -N1 --gpus-per-node=8 axolotl.sh
-# sharding, as each program is told of it; adapters train something else, and are words
+# sharding, in each program's words; adapters train something else, and are only named
 plain="--model_name_or_path meta-llama/Llama-3.1-8B --per_device_train_batch_size 1 --bf16 --gradient_checkpointing"
 printf '#!/bin/sh\naccelerate launch --num_processes 8 sft.py %s --max_length 2048\n' "$plain" >trl.sh
 printf '#!/bin/sh\nNPROC_PER_NODE=8 swift sft --model Qwen/Qwen3-8B --train_type full --torch_dtype bfloat16 --attn_impl flash_attn \\\n  --per_device_train_batch_size 2 --gradient_accumulation_steps 4 --max_length 2048\n' >swift.sh
@@ -240,7 +240,7 @@ for bound in --nodelist=n1 --reservation=course; do
 	exits 13 p4d check --conf big.conf -p small -N1 --gpus-per-node=8 --p4d-model=llama3-70b "$bound" --wrap=true
 	says "without more GPUs: LoRA (--p4d-finetune=lora, "
 done
-# of a long sequence a part fits
+# a part of a long sequence fits
 exits 13 p4d check --conf big.conf -p small -N1 --gpus-per-node=1 --p4d-model=llama3.2-1b --p4d-seq-len=131072 --wrap=true
 says "--p4d-seq-len="
 shorter=$(printf '%s\n' "$err" | grep -o -- '--p4d-seq-len=[0-9]*' | head -n 1)
@@ -251,7 +251,7 @@ says "no GPU is given" "--gpu NAME"
 exits 0 p4d plan --conf p4d.conf --model llama13b
 prints "h100-80gb"
 
-# a GPU without rates: no times, and that is said
+# a GPU without rates: no times, and a message
 exits 0 p4d plan --model llama3.2-1b --gpu h100-7g.80gb --gpus-per-node 1 --seq-len 2048
 says "[P4D014]" "h100-7g.80gb has no peak_bf16_tflops"
 printf '%s\n' "$out" | grep "^rank" | grep -q MFU && fail "MFU of a GPU without rates"

@@ -13,7 +13,7 @@ job() # job COMMENT [COMMAND]
 	printf '%s\n' '#!/bin/bash' '#SBATCH -p gpu -N1 --gpus-per-node=4' "$1" 'python prepare.py' \
 		"${2:-torchrun --nproc_per_node 4 src/my/train.py $arguments}" 'python merge.py --to out' >job.sh
 }
-# holds GIB OPTION ...: that memory is judged
+# holds GIB OPTION ...: the job is judged with this memory
 holds()
 {
 	want=$1
@@ -42,7 +42,7 @@ holds 80.2 --conf judge.conf --p4d-program=trainer
 exits 13 p4d check --conf judge.conf --p4d-program=trl job.sh
 exits 5 p4d check --conf judge.conf --p4d-program=trlx job.sh
 says "[P4D005] --p4d-program=trlx: p4d does not have that name; nearest: trl, trl-dpo, trl-kto"
-# what the program does without an argument only its user knows; an argument of the script is what it takes
+# only the user knows what the program does without an argument; an argument of the script counts
 holds 35.1 --conf judge.conf --p4d-program=trl --p4d-finetune=lora
 exits 46 p4d check --conf judge.conf --p4d-program=trl --p4d-micro-batch=2 job.sh
 says "--p4d-micro-batch=2 does not reach the program: job.sh:5 has --per_device_train_batch_size 1"
@@ -63,7 +63,7 @@ prints "my.train (trl), started at job.sh:5"
 job '# p4d: program=trl' "python setup.py install; python -m pip install x; torchrun --nproc_per_node 4 other.py; python -m my.train $arguments"
 exits 0 p4d read job.sh
 prints "my.train (trl), started at job.sh:5"
-# a program that p4d knows stays what it is
+# a program that p4d knows is not replaced
 job '' "torchrun --nproc_per_node 4 -m trl.scripts.sft $arguments --use_peft"
 exits 0 p4d read --program trainer job.sh
 prints "(trl), started at job.sh:5"
@@ -85,7 +85,7 @@ prints "global-batch         16 "
 job '# p4d: program=trl finetune=lora model=meta-llama/Llama-3.1-8B seq-len=2048 micro-batch=1 global-batch=4 precision=bf16' \
 	'accelerate launch --num_processes 4 train.py'
 holds 35.1 --conf judge.conf
-# a mistake is said with its line, and refuses nobody
+# a message for a mistake has its line, and refuses no job
 for site in judge advise; do
 	job '# p4d: program=trlx'
 	exits 0 p4d check --conf $site.conf job.sh

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Which program a script starts: evidence decides, not a file's name. What trains no language model hears nothing, a program that p4d does not
-# know is never judged with the defaults of another, and the real ones stay judged.
+# Which program a script starts: evidence decides, not a file's name. A script that trains no language model gets no
+# message, an unknown program is never judged with the defaults of another one, and known ones are judged.
 . "${0%/*}/lib.sh"
 
 printf '%s\n' 'mode = enforce' 'scripts = judge' 'partition "*" { gpu = a100-80gb }' 'version = 1' >judge.conf

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# What p4d reads from job scripts as people write them: tests/data/scripts, each with the whole answer beside it.
+# What p4d reads from job scripts as people write them: tests/data/scripts, each with the complete answer next to it.
 . "${0%/*}/lib.sh"
 
 cp "$P4D_TEST_SRCDIR"/tests/data/scripts/* .
@@ -35,7 +35,7 @@ command=$(printf '%s\n' "$out" | sed -n 's/^  \(p4d estimate .*\)/\1/p')
 exits 0 $command --gpu h100
 prints "tp 8"
 
-# Configurations in folders with long names, which name others beside them.
+# Configurations in folders with long names, which name other files next to them.
 folder=$PWD/$(printf 'portfolio_of_the_project_%.0s' 1 2 3 4 5)/$(printf 'experiments_of_this_year_%.0s' 1 2 3 4 5)
 mkdir -p "$folder"
 cp nemo_rl_base.yaml nemo_rl_recipe.yaml "$folder"
@@ -73,7 +73,7 @@ prints '"why":"output of nvidia-smi"'
 exits 0 p4d read unknown.sh --json
 prints '"layers":'
 
-# What is given but not known is no default, and nothing is pasted that a shell would read otherwise.
+# A given but unknown value is not the default, and the fix has nothing that a shell would read differently.
 exits 0 p4d read unknown.sh
 case $out in *"  tp       "*"Not known"* | *"p4d estimate"*" --tp="*) fail "tp is given, though not known" ;; esac
 case $out in *"  sequence-parallel "*"Not known"* | *"p4d estimate"*" --sequence-parallel="*) fail "a flag of a test is a default" ;; esac
@@ -144,7 +144,7 @@ says "No such file"
 exits 1 p4d read
 says "no job script given"
 
-# More that is not known than p4d keeps: what it drops may be anything, so the job is not checked.
+# More unknown values than p4d keeps: the dropped ones may be anything, so the job is not checked.
 {
 	echo '#!/bin/sh'
 	for i in $(seq 40); do

@@ -23,7 +23,7 @@ printf 'path: Qwen/Qwen2.5-7B-Instruct\nuse_remove_padding: true\n' >conf/model/
 printf 'defaults: [qwen]\npath: meta-llama/Llama-3.1-8B-Instruct\n' >conf/model/llama.yaml
 printf 'ppo_micro_batch_size_per_gpu: 2\nuse_kl_loss: true\n' >conf/actor/small.yaml
 printf '# @package _global_\ntrainer: {n_gpus_per_node: 4, nnodes: 2}\ndata: {max_prompt_length: 8}\n' >conf/size/base.yaml
-# of two files the one behind _self_ counts, and without it the file itself
+# of two files the one after _self_ counts, and without _self_ the file itself
 printf 'defaults: [_self_, {size: base}]\ndata: {max_prompt_length: 100, max_response_length: 92}\n' >conf/late.yaml
 printf 'defaults: [{size: base}]\ndata: {max_prompt_length: 100, max_response_length: 92}\n' >conf/early.yaml
 # runs WORDS: p4d read of verl with these words
@@ -53,7 +53,7 @@ for words in '--config-path=$PWD/conf --config-name=run' '--config-path $PWD/con
 	has engine-tp 4 job.sh
 	lacks file
 done
-# the command line chooses files, and replaces what they say
+# the command line chooses files, and overrides their values
 runs '--config-path=$PWD/conf --config-name=run model@actor_rollout_ref.model=llama data.max_prompt_length=512' \
 	'actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=1'
 has model meta-llama/Llama-3.1-8B-Instruct conf/model/llama.yaml:2
@@ -79,7 +79,7 @@ for words in '--config-path=/shared/conf --config-name=mine' '--config-dir conf 
 done
 exits 0 p4d check --conf p4d.conf -p h100 job.sh
 says "/shared/conf/ppo_trainer.yaml cannot be read, nor what it sets" "[P4D117]"
-# of a part that cannot be read only that is not known
+# if a part cannot be read, only that part is unknown
 printf 'defaults: [ppo_trainer, {rollout@actor_rollout_ref.rollout: ours}]\ndata: {max_prompt_length: 24, max_response_length: 40}\n' >conf/part.yaml
 runs '--config-path=$PWD/conf --config-name=part'
 has seq-len 64 conf/part.yaml
@@ -94,7 +94,7 @@ for words in '--config-name=ppo_trainer' '--config-path=config --config-name=ppo
 done
 runs '--config-name=ppo_megatron_trainer data.max_prompt_length=512'
 has framework megatron job.sh
-# NeMo's lie beside its program
+# NeMo's are next to its program
 printf 'trainer: {num_nodes: 2, devices: 8}\nmodel:\n  tensor_model_parallel_size: 4\n  num_layers: 32\n' >nemo/conf/gpt.yaml
 printf '#!/bin/bash\n#SBATCH -N2 --gpus-per-node=8\nsrun python nemo/megatron_gpt_pretraining.py --config-path=conf --config-name=gpt model.hidden_size=4096\n' >job.sh
 exits 0 p4d read job.sh

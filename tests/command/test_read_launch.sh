@@ -80,7 +80,7 @@ of_slurm "-N2 --ntasks-per-node=4 --gres=gpu:4" '$SLURM_NTASKS' 8
 printf '%s\n' 'generate | bash' 'srun bash -s x' >job.sh
 exits 0 p4d read job.sh
 prints "no training that p4d knows"
-# what `accelerate config` left behind counts where no other configuration is named, below what the command line says
+# the file of `accelerate config` counts if no other configuration is named; the command line overrides it
 mkdir -p hf/accelerate
 printf '%s\n' 'distributed_type: FSDP' 'mixed_precision: bf16' 'num_machines: 1' 'num_processes: 4' 'fsdp_config:' \
 	'  fsdp_version: 2' '  activation_checkpointing: true' '  fsdp_offload_params: true' >hf/accelerate/default_config.yaml
@@ -113,7 +113,7 @@ done
 printf '%s\n' '#!/bin/bash' "bash -c 'accelerate launch --config_file other.yaml run_clm.py --model_name_or_path gpt2'" >job.sh
 out=$(env -i PATH="$PATH" LD_LIBRARY_PATH="${LD_LIBRARY_PATH-}" p4d read job.sh)
 prints "precision            fp16           other.yaml:1"
-# sed is followed as far as its patterns are plain; of the rest nothing is known
+# sed is supported as far as its patterns are plain; the rest is unknown
 edited() # edited SED EXPECTED: what becomes of "layers=4 #x"
 {
 	printf '%s\n' '#!/bin/bash' 'echo "layers=4 #x" >f.txt' "$1" 'pretrain_gpt.py --seq-length 64 --num-layers $(cut -d= -f2 f.txt)' >job.sh
@@ -129,12 +129,12 @@ edited "sed -i 's/x*/y/g; s/4.*/8/' f.txt" "output of sed"
 edited "sed -i 's/\\(4\\).*/\\1/' f.txt" "output of sed"
 edited "sed -n -i 's/ .*//p' f.txt" "output of sed"
 edited "[ -e nobody ] && sed -i 's/ .*//' f.txt" "depends on a test"
-# another process has what is exported, and no more
+# another process gets the exported variables, and no others
 printf '%s\n' '#!/bin/bash' 'export A=8' 'B=4' "echo '--num-layers \$A --log \$(A) --seq-length \$B' | envsubst >f.txt" \
 	'pretrain_gpt.py $(cat f.txt)' >job.sh
 exits 0 p4d read job.sh
 prints "layers               8 " "seq-len              \$B is not set"
-# what is exported without a name that is known may be any variable
+# an export without a known name may be any variable
 printf '%s\n' '#!/bin/bash' "export \$(grep -v '^#' nowhere.env | xargs)" 'pretrain_gpt.py --num-layers ${LAYERS:-4}' >job.sh
 exits 0 p4d read job.sh
 prints "layers               \$LAYERS may be set by the output of grep" "output of grep cannot be read, nor what it sets"

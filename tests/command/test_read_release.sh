@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# The release of transformers that a job runs: of the environment that its script activates, and what is said where it is not known.
+# The release of transformers that a job runs: that of the environment which its script activates, and the message if
+# it is not known.
 . "${0%/*}/lib.sh"
 unset VIRTUAL_ENV CONDA_PREFIX
 
@@ -85,7 +86,7 @@ installed "" "[ -e \$SCRATCH/x ] || pip install transformers==4.51.3"
 installed 4.51 "pip install transformers==4.51.3 || exit 1"
 installed 4.51 "$work/old/bin/pip install transformers==4.51.3"
 installed 4.51 "pip install transformers==4.51.3" "pip install -U wandb"
-# Another environment's, behind a marker, elsewhere, or not for sure.
+# Another environment's, after a marker, elsewhere, or not certain.
 installed "" "/opt/vllm/bin/pip install transformers==4.51.3"
 installed "" "python -m venv /tmp/e; /tmp/e/bin/pip install transformers==4.51.3"
 installed "" "pip install --target=/x transformers==4.51.3"
@@ -105,7 +106,7 @@ script "/opt/vllm/bin/pip install transformers==4.51.3" ". new/bin/activate" "$r
 finds ""
 script "pip install transformers==4.51.3" ". new/bin/activate" "$run"
 finds ""
-# What changes the environment behind its activation, which its file does not say.
+# Changes of the environment after its activation, which its files do not show.
 for change in "pip install -U -r requirements.txt" "pip install -r requirements.txt" "pip install -U trl" "pip install -e ." \
 	"uv sync" deactivate "module load python" "export PYTHONPATH=/x:\$PYTHONPATH" "pip uninstall -y transformers" "pip-sync requirements.txt" "poetry install" \
 	"pip install sentence-transformers==3.1 transformers-stream-generator==0.0.5" "srun pip install -r requirements.txt" \
@@ -122,7 +123,7 @@ script "module load python" ". old/bin/activate" "$run"
 finds 4.57 old
 script ". old/bin/activate" "env PYTHONPATH=/x $run"
 finds ""
-# as venv's own file has it
+# as in venv's own file
 cp -r old left
 printf 'deactivate() {\n\tunset VIRTUAL_ENV\n}\nVIRTUAL_ENV=%s\nexport VIRTUAL_ENV\n' "$work/left" >left/bin/activate
 script ". left/bin/activate" "$run"
@@ -142,7 +143,7 @@ finds ""
 rm old/lib/python3.11/site-packages/transformers/__init__.py
 environment old 4.57.1
 
-# Weights are fp32 before release 5: the job does not fit then, which is said where the release is not known.
+# Before release 5 weights are fp32: then the job does not fit, and a message says so if the release is not known.
 script "source new/bin/activate" "$run"
 exits 0 p4d check --conf p4d.conf train.sh
 case $out$err in *"before 5"*) fail "the release is known" ;; esac
@@ -192,12 +193,12 @@ script "source nine/bin/activate" "$run --fsdp full_shard"
 exits 0 p4d read train.sh
 prints "FSDP1 whose units are not the layers"
 
-# What FSDP1 gathers ahead of a forward pass is counted, and what it gathers without a limit said.
+# FSDP1's gathers ahead of a forward pass are counted, and gathers without a limit get a message.
 echo '{"forward_prefetch": true, "limit_all_gathers": false}' >ahead.json
 shards 1 nine "--fsdp_config ahead.json"
 prints "forward-prefetch" "limit_all_gathers" "gathers run ahead of the passes"
 
-# Typed, and where it has no effect.
+# Typed, also where it has no effect.
 exits 0 p4d estimate --framework ddp --model llama3.2-1b --gpu h100 --gpus-per-node 8 --transformers 4 --micro-batch 1
 prints "param-dtype=fp32"
 exits 0 p4d estimate --framework ddp --model llama3.2-1b --gpu h100 --gpus-per-node 8 --transformers 5 --micro-batch 1
@@ -212,7 +213,7 @@ for release in 2 2.11 100 4. 4.x .5 4.57x 4.1000 x; do
 	says "--transformers=$release: not a release from 3 to 99, such as 4.57"
 done
 
-# Losses of classes of several parts, which differ between releases: both are said, and a guess never refuses.
+# Losses of classes with several parts, which differ between releases: p4d reports both, and a guess never refuses.
 # needs OPTION...: GiB of the job, with DeepSpeed
 needs()
 {
@@ -253,7 +254,7 @@ refused 4.51
 environment four 4.51.3
 sed -i "2a . four/bin/activate" train.sh
 refused ""
-# what is typed is used, though the script installs another one; a pin that may not be what runs refuses nobody
+# a typed release is used although the script installs another one; a pin that may not be what runs refuses no job
 sed -i "s|^\. four.*|pip install transformers==4.51.3|" train.sh
 refused ""
 exits 0 p4d check --conf judge.conf --p4d-transformers=5.17 train.sh

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# More job scripts as people write them: all that stands there is read, and nothing else. NAME.want beside NAME.sh has the options and
-# values that were worked out by hand, and what cannot be known.
+# More job scripts as people write them: p4d reads everything in them, and nothing else. NAME.want next to NAME.sh has
+# the options and values worked out by hand, and those that cannot be known.
 . "${0%/*}/lib.sh"
 
 cp "$P4D_TEST_SRCDIR"/tests/data/scripts/* .
@@ -9,7 +9,8 @@ HOME=/home/u USER=u
 export HOME USER
 unset LAYOUT CONT PP CP TP MODEL CONFIG_FILE GPUS_PER_NODE WANDB_API_KEY SLURM_JOB_ID
 
-# of `p4d read`: what stands in the script, and what is not known; an option that p4d does not have yet counts like others
+# the answer of `p4d read`: values from the script, and unknown ones; an option that p4d does not have yet counts like
+# others
 read_of()
 {
 	awk '

@@ -1,12 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# What scripts ask of Slurm, and how they start one training: on each node, once for each seed, beside its server.
+# What scripts ask Slurm for, and how they start one training: on each node, once for each seed, next to its server.
 . "${0%/*}/lib.sh"
 
 unset DATA_ARGS
 sizes='--num-layers 40 --hidden-size 5120 --num-attention-heads 40 --seq-length 4096 --max-position-embeddings 4096'
 model="$sizes --micro-batch-size 1 --global-batch-size 512 --bf16 --vocab-size 32000"
-# reads NODES LINE...: p4d read of a job on so many nodes
+# reads NODES LINE...: p4d read of a job on this many nodes
 reads()
 {
 	printf '%s\n' '#!/bin/bash' "#SBATCH -p h100 --nodes=$1 --gpus-per-node=8 --ntasks-per-node=8" >job.sh
@@ -28,7 +28,7 @@ reads 1 'srun python pretrain_gpt.py --tensor-model-parallel-size $SLURM_TASKS_P
 has tp '8 +[^ ]*SLURM_TASKS_PER_NODE'
 reads 2 'srun python pretrain_gpt.py --tensor-model-parallel-size ${SLURM_TASKS_PER_NODE%%(*}'
 has tp '8 '
-# where the script lies, of which Slurm runs a copy
+# the directory of the script, of which Slurm runs a copy
 echo 'TP=4' >params.inc
 for path in '$(scontrol show job "$SLURM_JOB_ID" | awk -F= "/Command=/{print \$2}" | cut -d" " -f1)' \
 	'$(scontrol show job $SLURM_JOBID | grep Command | cut -d= -f2)' \
@@ -39,7 +39,7 @@ for path in '$(scontrol show job "$SLURM_JOB_ID" | awk -F= "/Command=/{print \$2
 done
 reads 1 'T=$(scontrol show job $SLURM_JOB_ID | grep TimeLimit | cut -d= -f2)' 'srun python pretrain_gpt.py --tensor-model-parallel-size $T'
 has tp 'output of scontrol'
-# a variable that nothing sets is a doubt, behind which all is known
+# a variable that nothing sets is a doubt; everything after it is known
 reads 1 "srun python pretrain_gpt.py --tensor-model-parallel-size 8 $model \$DATA_ARGS"
 has precision bf16
 has arguments '\$DATA_ARGS is not set'
@@ -87,7 +87,7 @@ has colocate on
 reads 1 "accelerate launch --num_processes 8 $grpo"
 has colocate on
 
-# text of another job is none of this one's lines; of those behind the first command sbatch ignores all others
+# text for another job is not a line of this one; after the first command sbatch ignores all #SBATCH lines
 printf '%s\n' '#!/bin/bash' '#SBATCH -p h100 --gpus-per-node=1' 'srun hostname' 'cat >next.sh <<X' '#!/bin/bash' '#SBATCH --time=1:00:00' X \
 	"sbatch <<-'END'" '#SBATCH -N 2' '	END' >late.sh
 exits 0 p4d check --conf p4d.conf late.sh
@@ -96,7 +96,7 @@ case $out in *ignores*) fail "of a here-document" ;; esac
 printf '%s\n' 'N=$((1 << 3))' '#SBATCH -N 2' >>late.sh
 exits 0 p4d check --conf p4d.conf late.sh
 prints "line 12 of the script"
-# a template says 0 nodes, as if it said none
+# a template has 0 nodes, as if it had none
 printf '%s\n' '#!/bin/bash' '#SBATCH -p h100 --nodes=0 --gpus-per-node=8' 'srun python train.py' >zero.sh
 exits 0 p4d check --conf p4d.conf zero.sh
 exits 0 p4d check --conf p4d.conf --nodes=2 zero.sh

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# What a file or a text that p4d cannot read may set is not known: no default stands in for it, and it ends no script.
+# Values that a file or a text which p4d cannot read may set are unknown: no default replaces them, and they end no
+# script.
 . "${0%/*}/lib.sh"
 
 unset TP PP TOOL_DIR MODEL_ARGS EXTRA TRAIN_ENV
@@ -24,7 +25,7 @@ tp()
 }
 starts() { printf '%s\n' "$out" | head -n 1 | grep -q 'started at' || fail "it starts nothing: $(cat job.sh)"; }
 
-# ways to a default, behind each way to leave something unread
+# ways to a default, after each way to leave something unread
 for before in 'source /site/params.sh' '. params.sh' 'eval "$(python3 conf.py --shell)"' 'eval $(./conf.py)' 'source <(./conf.py)' \
 	'set -a; source .env; set +a' 'export $(grep -v "^#" .env | xargs)' 'while read -r l; do export "$l"; done <.env' \
 	'if [ -f params.sh ]; then source params.sh; fi' 'source "$TRAIN_ENV"'; do
@@ -34,7 +35,7 @@ for before in 'source /site/params.sh' '. params.sh' 'eval "$(python3 conf.py --
 	tp open "$before" 'if [[ -z ${TP-} ]]; then export TP=1; fi'
 	tp open "$before" '[ "$TP" = "" ] && TP=1'
 	tp open 'TP=' "$before" 'TP=${TP:-1}'
-	# what the script itself says behind it counts
+	# values that the script itself sets after it count
 	tp 4 "$before" 'TP=4'
 	tp 4 "$before" 'unset TP' 'TP=${TP:-4}'
 	tp 4 "$before" 'TP=""' 'TP=${TP:-4}'
@@ -43,7 +44,7 @@ done
 tp 1 '(source /site/params.sh; echo done)' 'TP=${TP:-1}'
 tp 1 'N=$(source /site/params.sh && echo $N)' 'TP=${TP:-1}'
 tp 1 'bash /site/params.sh' 'TP=${TP:-1}'
-# what prints paths sets nothing that a training is told
+# commands that print paths set nothing for a training
 for hook in 'eval "$(conda shell.bash hook)"' 'eval "$(ssh-agent -s)"' 'eval $(opam env)' 'eval "$(micromamba shell hook --shell bash)"' \
 	'eval "$(pyenv init -)"' 'eval "$(/opt/brew/bin/brew shellenv)"' 'eval "$(spack load --sh cuda)"' 'module load cuda/12.4' 'ml PyTorch' \
 	'conda activate train' 'source activate train' 'source /opt/venv/bin/activate' 'source /etc/profile.d/modules.sh' \
@@ -75,6 +76,6 @@ for before in 'source /site/env.sh' 'eval "$(./conf.py)"' 'module load tools' 'c
 		starts
 	done
 done
-# but it does where nothing can set the variable
+# but it does if nothing can set the variable
 reads 'if [ -z "$TOOL_DIR" ]; then exit 1; fi' 'srun python pretrain_gpt.py --num-layers 40'
 prints 'it exits at job.sh:3'

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# p4d rehearse with a program that is no PyTorch (tests/rehearsal/played.c): what it answers, and that nothing is left.
+# p4d rehearse with a program without PyTorch (tests/rehearsal/played.c): its answers, and that nothing is left.
 . "${0%/*}/lib.sh"
 
 played=$P4D_TEST_BUILDDIR/tests/rehearsal/played
@@ -9,7 +9,7 @@ TMPDIR=$work/left
 export TMPDIR
 mkdir "$TMPDIR"
 
-# what it holds: 10 GiB and the context, on a GPU of 79.1 GiB
+# its memory: 10 GiB and the context, on a GPU of 79.1 GiB
 exits 0 p4d rehearse --gpu h100-80gb -- "$played" 10240
 prints "Verdict: pass: 10.5 of 79.1 GiB (13 %) on 1 x h100-80gb" "Rank 0: 10.5 of 79.1 GiB on the GPU (13 %)"
 exits 0 p4d rehearse --json -- "$played" 1024
@@ -18,7 +18,7 @@ prints '"verdict": "pass"' '"device_bytes": 1598029824' '"schema": 1'
 exits 12 p4d rehearse --gpu a100-40gb -- "$played" 40960
 prints "Verdict: reject on 1 x a100-40gb: it asked for 40.00 GiB when 0.5 of 39.4 GiB were taken"
 says "CUDA error: out of memory"
-# once more with room for all: by how much it does not fit, and where it does
+# once more with enough room: how much is missing, and where it fits
 prints "With room for all it holds 40.5 GiB, 1.1 more than the GPU has."
 prints "Fits:  l40s-48gb (91 %), h100-80gb (51 %)" "Does not fit:  l4-24gb, a100-40gb."
 exits 0 p4d rehearse --gpu a100-80gb -- "$played" 78336
@@ -36,7 +36,7 @@ exits 9 p4d rehearse --gpu a100-40gb -- sh -c "echo '{\"raised\": \"KeyError\", 
 prints "Verdict: incomplete on 1 x a100-40gb: the program ended with status 1"
 exits 12 p4d rehearse --gpu a100-40gb -- sh -c "echo '{\"raised\": \"OutOfMemoryError\", \"out_of_memory\": true}' >\"\$P4D_REHEARSAL_PHASES\"; $played 40960"
 
-# what cannot be said
+# what it cannot answer
 exits 9 p4d rehearse -- "$played" missing
 prints "Verdict: incomplete on 1 x h100-80gb: it called cudaArrayGetInfo, which the rehearsal does not play"
 exits 9 p4d rehearse -- sh -c "echo '{\"missing_places\": [\"train.py:17\"]}' >\"\$P4D_REHEARSAL_PHASES\"; $played missing"
@@ -80,7 +80,7 @@ prints "Verdict: pass: 0.5 of 79.1 GiB (1 %) on 16 x h100-80gb" "Rank 0: " "Rank
 exits 0 p4d rehearse --nodes=2 --gpus-per-node=8 --ranks=3,5 -- "$played" store
 prints "Rank 3: " "Rank 5: "
 
-# A program that tells what it finds: $seen has a line of variables and a line of words per rank.
+# A program that prints what it finds: $seen has a line of variables and a line of words per rank.
 seen=$work/seen
 export seen
 cat >"$work/prog" <<PROG
@@ -145,7 +145,7 @@ srun sh -c 'if [ $SLURM_PROCID = 0 ]; then ./prog --first; else ./prog --rank $S
 JOB
 exits 0 p4d rehearse "$work/place.sh"
 ranks "SLURM_PROCID=0 SLURM_LOCALID=0 WORLD_SIZE= |--first" "SLURM_PROCID=3 SLURM_LOCALID=1 WORLD_SIZE= |--rank|3"
-# variables that sbatch's --export sets: the script's own go before them, unless srun sets them once more
+# variables of sbatch's --export: the script's own override them, unless srun sets them again
 cat >"$work/exported.sh" <<'JOB'
 #!/bin/sh
 #SBATCH -p h100 -N 1 --gpus-per-node=1 --export=ALL,DATA=/d,MORE=x,LESS=l,"'SET=1,2'"
@@ -178,7 +178,7 @@ echo 'import torch' >"$work/own.py"
 exits 1 p4d rehearse own.py
 says "fix: p4d rehearse -- python own.py"
 
-# launchers that are typed: each sets what it sets
+# typed launchers: each sets its own variables
 PRINTS="RANK LOCAL_RANK WORLD_SIZE LOCAL_SIZE SLURM_PROCID OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE PMI_RANK FOO"
 export PRINTS
 none="RANK= LOCAL_RANK= WORLD_SIZE= LOCAL_SIZE="
@@ -229,7 +229,7 @@ says "apptainer starts the program in a container"
 exits 9 p4d rehearse -- ssh host python train.py
 says "p4d does not play ssh"
 
-# a program that starts ranks itself tells which; p4d plays them, with its environment
+# a program that starts ranks itself reports them; p4d plays them, with its environment
 cat >"$work/starts" <<'STARTS'
 #!/bin/sh
 [ -z "${RANK-}" ] || exit 1
@@ -289,7 +289,7 @@ PY
 	rm -f "$seen"
 	[ "$(sort -u drawn | wc -l)" = 1 ] || fail "two rehearsals drew other numbers: $(cat drawn)"
 fi
-# accelerate's own code says what it would start
+# accelerate's own code reports what it would start
 if python=$(command -v python3); then
 	mkdir -p "$work/site/accelerate/utils" "$work/site/accelerate/commands"
 	: >"$work/site/accelerate/__init__.py"
@@ -358,7 +358,7 @@ for member in schema verdict reason gpu usable_bytes nodes gpus_per_node ranks r
 	grep -q "_${member}_" "$P4D_TEST_SRCDIR/man/p4d-rehearse.1.scd" || grep -q "\*$member\*" "$P4D_TEST_SRCDIR/man/p4d-rehearse.1.scd" ||
 		fail "p4d(1) does not name $member"
 done
-# what is reserved does not fit, what is allocated does: played there, where the allocator gets along
+# reserved memory does not fit, allocated memory does: p4d plays it there, where the allocator copes
 sed 's/"reserved": [0-9]*/"reserved": 85899345920/' "$stored" >"$work/wide.jsonl"
 cat >"$work/wide" <<EOF
 #!/bin/sh
@@ -522,7 +522,7 @@ prints '"partitions": "h100,debug"' '"partitions": "strict"'
 
 # how far it goes
 exits 0 p4d rehearse --phases train,eval,save -- sh -c "test \$P4D_REHEARSAL_UNTIL = train,eval,save && exec $played 1"
-# it catches that it runs out of memory, and takes less: what it takes elsewhere is not known
+# it catches running out of memory, and takes less: what it takes elsewhere is not known
 printf '{"phase": "update", "step": 1, "allocated": 1, "reserved": 1}\n{"caught": 2}\n' >"$work/caught.jsonl"
 exits 0 p4d rehearse --gpu a100-40gb -- sh -c "cp caught.jsonl \"\$P4D_REHEARSAL_PHASES\" && exec $played 20000"
 prints "(51 %) on 1 x a100-40gb: it ran out of memory 2 times and went on" "May fit:  l4-24gb, "
@@ -546,7 +546,7 @@ exits 11 p4d rehearse --gpu a100 -- "$played" 1
 exits 9 p4d rehearse --gpu mi250x -- "$played" 1
 says "has no CUDA"
 
-# a signal ends the program, and removes what was made for it; without p4d the program does not go on
+# a signal ends the program, and removes its files; without p4d the program does not go on
 signals="INT HUP KILL"
 case $(sed -n 's/^SigIgn:.*\(.\)$/\1/p' /proc/self/status) in
 *[13579bdf]) signals="INT KILL" ;; # nohup

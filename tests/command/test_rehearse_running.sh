@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# p4d rehearse while a program runs: what it prints, how far it is, and that nothing of it is left.
+# p4d rehearse while a program runs: its output, its progress, and that nothing of it is left.
 . "${0%/*}/lib.sh"
 
 played=$P4D_TEST_BUILDDIR/tests/rehearsal/played
@@ -24,7 +24,7 @@ printf '#!/bin/sh\nprintf '\''{"phase": "forward", "step": 2, "reserved": 322122
 chmod +x "$work/steps"
 exits 0 p4d rehearse --progress -- ./steps "$played" 1
 says "p4d: rank 0: step 2 after forward, 3.0 GiB reserved"
-# Python's last error, with what it means here
+# Python's last error, with its meaning here
 for error in "ModuleNotFoundError: No module named 'x'=lacks a package" "FileNotFoundError: x=small data set in their place"; do
 	printf '#!/bin/sh\necho KeyError: 1; echo "%s"\nexit 1\n' "${error%=*}" >"$work/fails"
 	exits 9 p4d rehearse -- ./fails
@@ -34,7 +34,7 @@ printf '#!/bin/sh\necho FileNotFoundError: x; echo "ModuleNotFoundError: y"\nexi
 exits 9 p4d rehearse -- ./fails
 says "lacks a package"
 ! printf '%s' "$err" | grep -q "small data set" || fail "it explains an error that was not the last"
-# one that hangs: Python says where, also behind a shell
+# a program that hangs: Python says where, also under a shell
 if python=$(command -v python3); then
 	printf 'import time\ndef wait_for_data():\n\ttime.sleep(60)\nwait_for_data()\n' >"$work/hangs.py"
 	exits 9 p4d rehearse --timeout 2 -- sh -c "$python hangs.py; exit 1"

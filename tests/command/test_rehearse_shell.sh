@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# p4d rehearse --shell: a shell runs the job script, and its launchers tell p4d what they would start.
+# p4d rehearse --shell: a shell runs the job script, and its launchers report to p4d what they would start.
 . "${0%/*}/lib.sh"
 
 played=$P4D_TEST_BUILDDIR/tests/rehearsal/played
@@ -24,7 +24,7 @@ ranks()
 	[ -z "$(ls -A "$TMPDIR")" ] || fail "left: $(ls -R "$TMPDIR")"
 }
 
-# what only bash can tell: outputs of commands, functions, files that the script writes; other tasks run as themselves
+# what only bash can know: outputs of commands, functions, files that the script writes; other tasks run unchanged
 cat >"$work/job.sh" <<'JOB'
 #!/bin/bash
 #SBATCH -p h100 --nodes=2 --gpus-per-node=4 --ntasks-per-node=4

@@ -171,7 +171,7 @@ prints "2000 GPU jobs have ended" "WOULD REFUSE" "NO RECORD" "by code" "by accou
 	"Refused, and submitted with --p4d-override" "Predicted against measured" "would fit on fewer GPUs"
 grep -q -- '--starttime=2026-11-01 --accounts=physics ' "$SACCT/asked" || fail "sacct was not asked for these jobs"
 
-# rows: all that ran and were measured, and all that are said to have died
+# rows: all jobs that ran and were measured, and all that died according to the evidence
 read -r rows deaths <rows.expected
 [ "$(wc -l <rows.csv)" = $((rows + 1)) ] || fail "$(wc -l <rows.csv) lines of rows, of $rows"
 ! grep -q ",$user," rows.csv || fail "rows have names"

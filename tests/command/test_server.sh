@@ -46,7 +46,7 @@ E
 exits 0 $check job.sh
 prints "on 2 nodes of 8 x h100-80gb"
 
-# what is certain is refused, without other nodes for the whole job
+# a certain result refuses, without other nodes for the whole job
 on 2 <<E
 srun -N1 vllm serve Qwen/Qwen2.5-7B-Instruct &
 srun -N1 torchrun --nproc_per_node 8 $sizes 1
@@ -58,7 +58,7 @@ sed -i 's/size 1$/size 8/' job.sh
 exits 0 $check job.sh
 silent
 
-# where nothing says who has which, nobody knows
+# if nothing says which ranks have which GPUs, nobody knows
 on 1 <<E
 $serve 4 &
 $zero --num_processes 8 $rl

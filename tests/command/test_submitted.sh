@@ -29,7 +29,7 @@ exits 0 p4d read launch.sh
 exits 0 p4d read --json launch.sh
 prints '"submitted_by":"launch.sh:3"' '"from":"launch.sh:6"' '"program":null'
 
-# a file that the launcher writes, or one that is there, with the variables and arguments that it is given
+# a file that the launcher writes, or an existing one, with its variables and arguments
 launcher <<E
 for size in 1 8; do
 	cat >run_\$size.sh <<'EOT'
@@ -62,7 +62,7 @@ sed -i 's/export //' launch.sh
 exits 0 $check launch.sh
 says 'TP is not set'
 
-# what is not known is not guessed: options of sbatch, the script, a file that may set any variable
+# p4d does not guess: options of sbatch, the script, a file that may set any variable
 launcher <<'E'
 sbatch --gpus-per-node=$GPUS -N1 inner.sh 1
 sbatch -p h100 $(choose_nodes) inner.sh 1

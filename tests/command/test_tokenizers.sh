@@ -23,7 +23,7 @@ while read -r name count sum sample; do
 		fail "$name: other tokens than $sample: $(od -An -v -w1000000 -t u2 "$name.bin" | cut -c 1-200)"
 done <"$stored/expected"
 
-# names of tokens, in the text and on the command line; what is around a document
+# names of tokens, in the text and on the command line; tokens around a document
 numbers() { od -An -v -w1000000 -t u2 "$1" | tr -s ' '; }
 printf 'the<|im_start|>the' >names
 exits 0 p4d data --tokenizer qwen2.json --end-token '<|im_start|>' --begin-token '<|endoftext|>' -o out --json names
@@ -47,7 +47,7 @@ printf 'the \377' >latin
 exits 5 p4d data --tokenizer llama2.json -o out latin
 says "latin: a document whose byte 4 is not UTF-8" "fix: iconv"
 
-# what is not known is refused, never left out
+# unknown parts are refused, never left out
 refuses() # WHAT SED-SCRIPT
 {
 	sed "$2" gpt2.json >changed.json

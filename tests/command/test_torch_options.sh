@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Options of FSDP, DeepSpeed and DDP: each changes the memory it is about, or is refused where it has no effect.
+# Options of FSDP, DeepSpeed and DDP: each changes its memory, or is refused if it has no effect.
 . "${0%/*}/lib.sh"
 
 base="p4d estimate --json --gpu h200 --gpus-per-node 8 --model llama3.1-8b --seq-len 4096"
@@ -46,7 +46,7 @@ about "$(part params --framework deepspeed --zero-stage 2)" 15317
 about "$(part params --framework deepspeed --zero-stage 2 --precision fp32)" 30634
 about "$(part params --framework deepspeed --zero-stage 3 --precision fp32)" 3829
 
-# FSDP of transformers' modules: the type of its shards, and what is on the host
+# FSDP of transformers' modules: the type of its shards, and offloading
 fsdp="--framework fsdp --model-code transformers --recompute full"
 # shellcheck disable=SC2086
 {
@@ -63,7 +63,7 @@ fsdp="--framework fsdp --model-code transformers --recompute full"
 about "$(part rounding --framework deepspeed --zero-stage 2 --offload optimizer --micro-batch 1 --global-batch 8)" 5505
 about "$(part rounding --framework deepspeed --zero-stage 2 --offload none)" 0
 
-# AdamW that is not fused: as much again as one moment, of what a rank has, while it updates
+# unfused AdamW: during the update another copy of one moment, for the rank's part
 foreach()
 {
 	about "$(($(phase step --model llama3.1-8b "$@" --optimizer-foreach on) - $(phase step --model llama3.1-8b "$@")))" "$wanted"
@@ -72,7 +72,8 @@ wanted=15317 foreach --framework ddp
 # shellcheck disable=SC2086
 wanted=3829 foreach $fsdp
 wanted=3829 foreach --framework fsdp
-# of ZeRO-3 it is in fp32, of at most 1e9 elements, when gradients in 16 bits are gone; ZeRO-2 holds as much before
+# with ZeRO-3 it is in fp32, for at most 1e9 elements, when gradients in 16 bits are freed; ZeRO-2 holds the same
+# amount before
 wanted=1907 foreach --framework deepspeed --zero-stage 3
 wanted=0 foreach --framework deepspeed --zero-stage 2
 wanted=0 foreach --framework deepspeed --zero-stage 3 --offload optimizer
@@ -130,7 +131,7 @@ refuses()
 	exits 5 p4d estimate --gpu h200 --gpus-per-node 8 --model llama3.1-8b --seq-len 4096 $1
 	says "$2" "p4d: fix: $3"
 }
-# FSDP1: its modules are transformers', what is trained is stored in fp32, and 31 layers more stay gathered
+# FSDP1: its modules are transformers', trained parameters are stored in fp32, and 31 more layers stay gathered
 flat="--framework fsdp --fsdp-version 1 --recompute full --global-batch 8"
 # shellcheck disable=SC2086
 about "$(part params $flat --param-dtype bf16)" 3829
@@ -151,7 +152,7 @@ zero="--model llama3.1-8b --framework deepspeed --recompute full --zero-bucket 1
 # shellcheck disable=SC2086
 {
 	about $(($(phase train $zero --zero-stage 2 --overlap-dp on) - $(phase train $zero --zero-stage 2))) 1907
-	# nothing hides what is gathered and reduced
+	# nothing hides gathers and reductions
 	for stage in 1 2 3; do
 		[ "$(step $zero --zero-stage $stage --overlap-dp off)" -gt "$(step $zero --zero-stage $stage --overlap-dp on)" ] ||
 			fail "ZeRO-$stage is as fast without overlap"
@@ -214,13 +215,13 @@ says "--micro-batch=1k: not a whole number"
 # DDP has neither schedules nor vocabulary parallelism to search
 exits 13 p4d plan --framework ddp --model llama3-8b --gpu a100-40gb --nodes 1 --seq-len 8192
 says "searched micro-batch, recompute"
-# where activations are what is too much, the fix is an option that was tried
+# if activations are too large, the fix is an option that was tried
 exits 12 p4d estimate --framework ddp --model llama3.1-8b --finetune lora --gpu h100 --gpus-per-node 8 --seq-len 8192 --micro-batch 2
 says "--micro-batch=2" "--recompute=full"
 # shellcheck disable=SC2046
 exits 0 $(fix)
 
-# a model whose file is quantized is trained beside such weights
+# a model with a quantized file is trained with such weights
 mkdir quantized
 cat >quantized/config.json <<'JSON'
 {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 4096, "intermediate_size": 14336,

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# p4d-train from its command line to its exit status: what it refuses, that layouts agree, how it ends and goes on.
+# p4d-train from its command line to its exit status: what it refuses, that layouts agree, how it ends and continues.
 . "${0%/*}/lib.sh"
 by_hand
 make_text
@@ -53,13 +53,13 @@ for option in "save-every 5:--checkpoint" "eval-every 5:--valid-data or --valid-
 	says "--${option%% *} has no effect without ${option#*:}"
 done
 
-# before data are read: a layout that does not work out, another model, too little memory
+# before data are read: an impossible layout, another model, too little memory
 exits 27 p4d-train $model --data nosuch --steps 5 --local-ranks 3 --pp 2
 exits 9 p4d-train --model mixtral-8x7b --data nosuch --steps 5
 exits 33 p4d-train --model llama3.1-405b --device cpu --data nosuch --steps 5
 says "1 rank of a node need" "GiB of host memory" "fix: a layout that needs less: p4d plan --model llama3.1-405b"
 
-# which device: without a GPU that is one line, or the cpu
+# the device: one line if there is no GPU, or the cpu
 P4D_LIBDIR=/nonexistent exits 54 train --device cuda --steps 5
 says "built without CUDA: /nonexistent/libp4d-cuda.so not found" "fix: --device cpu"
 [ "$(printf '%s\n' "$err" | wc -l)" = 2 ] || fail "more than a message and a fix"
@@ -134,11 +134,11 @@ number() { sed -n "s/.*\"event\":\"memory\".*\"$1\":\([0-9]*\).*/\1/p" "$2"; }
 planned=$(number planned_bytes one.json)
 [ -n "$planned" ] && grep -q "\"arena_bytes\":$planned," one.json || fail "the arena is not the plan"
 [ "$(number allocated_bytes one.json)" = "$planned" ] || fail "the device gave something else"
-# all of it was used, but for 64 KiB of room for numbers of the GPU, for alignment, and for attention's tiles of 64 tokens, of
+# all of it was used, except 64 KiB of room for the GPU's numbers, alignment, and attention's tiles of 64 tokens, of
 # which sequences of 32 fill a part
 used=$(number used_bytes one.json)
 [ "$used" -le "$planned" ] && [ "$used" -ge $((planned - 65536 - 8192 - 16384)) ] || fail "$used of $planned bytes were used"
-# memory of the process, where nothing watches it that takes memory, too
+# memory of the process, unless a sanitizer takes memory as well
 if ! grep -qa __asan_init "$P4D_TEST_BUILDDIR/p4d-train"; then
 	[ "$(number host_peak_bytes one.json)" -gt "$used" ] || fail "the process has less than its arena"
 	[ "$(number host_peak_bytes one.json)" -le "$(number host_planned_bytes one.json)" ] || fail "the host is not planned right"
@@ -297,7 +297,7 @@ grep -q "\"resumed_step\":$((steps - 5))[,}]" several.json || fail "it did not c
 losses whole.json | tail -n 5 >whole
 losses several.json >parts
 paste -d ' ' whole parts | awk '$1 != $3 || ($2 - $4) ^ 2 > (1e-5 * $2) ^ 2 { exit 1 }' || fail "another layout goes on differently"
-# other data, or other sequences: not what it had not seen yet
+# other data, or other sequences: refused, unless they differ only in what it had not seen yet
 exits 0 train --steps $((steps + 1)) --checkpoint saved --data elsewhere/other --lr 6e-3 --schedule-lr linear
 says "the checkpoint was trained with --lr=0.005 --schedule-lr=cosine --steps=$steps, this run goes on with --lr=0.006 --schedule-lr=linear" \
 	"fix: --lr=0.005 --schedule-lr=cosine --steps=$steps, to go on as before"
@@ -404,7 +404,7 @@ for path in "a folder/the text" "a folder/the text.bin"; do
 	same_losses one.json blanks.json
 done
 
-# an option with two values: the last counts, which is said once
+# an option with two values: the last one counts, with one message
 exits 0 train --steps 12 --local-ranks 2 --tp 2 --log twice.json --lr 1e-3
 [ "$err" = "p4d-train: [P4D001] --lr has two values, 5e-3 and 1e-3: the last counts" ] || fail "it is not said"
 

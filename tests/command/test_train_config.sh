@@ -98,7 +98,7 @@ grep -q '^seq-len = 32  *# typed$' one.toml && grep -q '^clip = 1  *# default$' 
 	grep -q '^schedule = "1f1b"  *# chosen by p4d$' one.toml && grep -q '^# architecture = "llama"  *# model$' one.toml &&
 	grep -q '^seq-len = 32  *# one.toml$' two.toml || fail "other sources: $(cat one.toml two.toml)"
 
-# the file trains as its options do; what is typed replaces it, also --epochs its steps
+# the file trains like its options; typed options override it, also --epochs its steps
 {
 	echo "$model" | tr -s '\n\t ' ' ' | sed 's/ *--\([a-z-]*\) \([a-z0-9]*\)/\1 = "\2"\n/g'
 	printf 'data = "numbers"\nsteps = 3 # so many\nlr = 1e-2\nvalid_data = ["a=numbers", "b=letters"]\neval-every = 3\nclip = 0.5\nsave-best = false\n'
@@ -117,7 +117,7 @@ if [ -e "$P4D_TEST_BUILDDIR/.libs/libp4d-yaml.so" ]; then
 	exits 0 p4d-train --config run.yaml --log yaml
 	[ "$(losses yaml)" = "$(losses file)" ] || fail "YAML trains otherwise: $(cat yaml)"
 fi
-# what is of no use for an evaluation is left out
+# settings without use for an evaluation are ignored
 exits 0 p4d-train --config run.toml --checkpoint own
 exits 0 p4d-train --config run.toml --checkpoint own --eval-only
 [ "$(echo "$out" | grep -c '"event":"validation"')" = 2 ] || fail "not two sets: $out"

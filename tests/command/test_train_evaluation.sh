@@ -85,7 +85,7 @@ printf '%s\n' "$out" >llama
 exits 0 p4d-train --data ids --device cpu --global-batch 1 --seq-len 32 --steps 1 --lr 0 --init-from "$released/llama" --log once
 near 2e-6 "$(loss_of llama)" "$(sed -n 's/^llama //p' "$released/losses")" || fail "not the loss of transformers: $(cat llama)"
 
-# adapters: those of the checkpoint, as their merged model
+# adapters: those of the checkpoint give the same as their merged model
 exits 0 p4d-train --data ids --device cpu --global-batch 1 --seq-len 32 --steps 3 --lr 0.02 --init-from "$released/llama" --finetune lora \
 	--lora-rank 3 --checkpoint adapted
 exits 0 p4d export --fp32 adapted merged
@@ -96,7 +96,7 @@ printf '%s\n' "$out" >merged.json
 near 1e-6 "$(loss_of adapted.json)" "$(loss_of merged.json)" || fail "adapted: $(cat adapted.json), merged: $(cat merged.json)"
 near 1e-4 "$(loss_of adapted.json)" "$(loss_of llama)" && fail "adapters say nothing"
 
-# what is missing, or has no effect
+# missing or ineffective settings
 refused P4D001 evaluate --valid-data letters
 says "--eval-only needs --checkpoint"
 refused P4D001 evaluate --checkpoint run

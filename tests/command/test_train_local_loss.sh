@@ -26,7 +26,7 @@ same_losses()
 wait_for() { for _ in $(seq 600); do grep -q "$1" "$2" 2>/dev/null && return; sleep 0.1; done; fail "no $1 in $2"; }
 validation() { sed -n 's/.*"event":"validation".*"loss":\([^,]*\),.*/\1/p' "$1" | tail -n 1; }
 
-# who chooses it: the user, with the stages; not a search, a fix or a site; and what it is is said
+# only the user may choose it, together with the stages: no search, fix or site does; and p4d says what it is
 planned="--model llama3-8b --gpu h100 --nodes 2 --gpus-per-node 8"
 # shellcheck disable=SC2086
 exits 0 p4d plan $planned --framework p4d
@@ -117,7 +117,7 @@ printf '%s\n' "$out" >exported.json
 awk -v a="$(validation evaluated)" -v b="$(validation exported.json)" 'BEGIN { off = a / b - 1; exit !(b > 0 && off * off < 1e-12) }' ||
 	fail "what was exported has another loss: $(cat evaluated exported.json)"
 
-# released weights, and new heads beside them: the model's loss is that of the weights, and layouts agree
+# released weights with new heads: the model's loss is that of the weights, and layouts agree
 exits 0 p4d data --tokenizer ids --vocab 40 -o ids "$released/ids.jsonl"
 tune="--data ids --device cpu --global-batch 1 --seq-len 32 --lr 1e-3 --warmup 0 --init-from $released/llama --steps 4"
 # shellcheck disable=SC2086

@@ -12,7 +12,7 @@ train() { p4d-train $model --data tokens --lr 1e-2 "$@"; }
 # count TEXT FILE: lines or records that have it
 count() { grep -ao "$1" "$2" | wc -l; }
 
-# each step and each validation once in each file; a run that goes on has a file of its own
+# each step and each validation once in each file; a continued run has its own file
 exits 0 train --steps 4 --save-every 2 --checkpoint run --tensorboard board --valid-data own=tokens --eval-every 2 --log log
 silent
 first=$(ls board)
@@ -48,7 +48,7 @@ for z in 0 0.1; do
 done
 [ "$(head -n 1 z0)" = "$(head -n 1 z0.1)" ] && [ "$(tail -n 1 z0)" != "$(tail -n 1 z0.1)" ] || fail "z-loss: $(cat z0 z0.1)"
 
-# a folder that cannot be made; logs that cannot be written are said once, and training goes on
+# a folder that cannot be made; one message for logs that cannot be written, and training goes on
 refused P4D003 train --steps 1 --tensorboard nosuch/board
 says "--tensorboard nosuch/board: cannot be created: No such file"
 refused P4D003 train --steps 1 --log nosuch/log
@@ -103,7 +103,7 @@ exits 51 train --data one --sequences packed --steps 2 --log empty.log
 says "step 2: no token has a label in 2 steps in a row"
 [ "$(count '"applied":false,"nonfinite":0,"kind":"empty"' empty.log)" = 2 ] || fail "not two empty steps: $(cat empty.log)"
 
-# started by torchrun or mpirun: as forked ranks train
+# started by torchrun or mpirun: trains like forked ranks
 exits 0 train --steps 2 --local-ranks 2 --tp 2 --log forked.log
 losses() { sed -n 's/.*"event":"step".*"loss":\([^,]*\),.*/\1/p' "$1"; }
 launched() # LOG VARIABLE-OF-RANK VARIABLE=VALUE...

@@ -25,7 +25,7 @@ alike() {
 }
 
 all=q_proj,k_proj,v_proj,o_proj,gate_proj,up_proj,down_proj
-# modules: as PEFT names them in adapter_config.json
+# modules: PEFT's names in adapter_config.json
 while read -r method from modules layouts; do
 	model=${from##*/}
 	[ "${from%/*}" = released ] && from=$released/$model || from=$parity/$model
@@ -91,7 +91,7 @@ while read -r method from modules layouts; do
 				fail "no $name.lora_$half"
 		done
 	done
-	# the guard reads it, too
+	# the guard reads it as well
 	exits 0 p4d estimate --model "$PWD/adapter/adapter_config.json" --framework p4d --device cpu --nodes 1 --gpus-per-node 1
 done <<END
 lora released/llama $all --local-ranks 2 --pp 2/--local-ranks 2 --cp 2/--local-ranks 2 --pp 2 --vocab-parallel vocab-1

@@ -14,7 +14,7 @@ train()
 
 # last FILE: the mean of the last twenty losses
 last() { sed -n 's/.*"event":"step",.*"loss":\([^,]*\),.*/\1/p' "$1" | tail -20 | awk '{ sum += $1 } END { print sum / NR }'; }
-# bytes FILE: of the arena
+# bytes FILE: those of the arena
 bytes() { sed -n 's/.*"event":"memory".*"planned_bytes":\([0-9]*\).*"allocated_bytes":\([0-9]*\).*/\1 \2/p' "$1"; }
 
 exits 0 train --steps 300 --log whole
@@ -24,7 +24,7 @@ echo "mean of the last 20 losses of 300: $whole with moments in fp32, $half in b
 awk "BEGIN { exit !($whole < 2.5 && ($half - $whole) ^ 2 < (0.01 * $whole) ^ 2) }" || fail "losses $whole and $half"
 [ "$(last whole)" != "$(last half)" ] || fail "moments in bf16 change nothing"
 
-# two bytes of two moments of each of 35,040 parameters less, beside what shards are padded to
+# two bytes less for each of two moments of 35,040 parameters, apart from the padding of shards
 planned=$(bytes whole | cut -d ' ' -f 1) less=$(bytes half | cut -d ' ' -f 1)
 [ -n "$less" ] && [ "$less" = "$(bytes half | cut -d ' ' -f 2)" ] || fail "planned and allocated: $(bytes half)"
 saved=$((planned - less))

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# --offload: what is on the host changes no loss, is planned to the byte, and a run that was killed goes on as it would have.
+# --offload: offloading changes no loss, is planned to the byte, and a killed run continues as it would have.
 . "${0%/*}/lib.sh"
 by_hand
 make_text
@@ -13,7 +13,7 @@ train()
 }
 
 losses() { sed -n 's/.*"event":"step","step":\([0-9]*\),.*"loss":\([^,]*\),.*/\1 \2/p' "$1"; }
-# member NAME FILE: of the line about memory
+# member NAME FILE: from the line about memory
 member() { sed -n "s/.*\"event\":\"memory\".*\"$1\":\([0-9]*\).*/\1/p" "$2"; }
 
 for layout in "--precision fp32 --local-ranks 2 --tp 2" "--precision bf16 --local-ranks 4 --pp 2"; do
@@ -44,7 +44,7 @@ for layout in "--precision bf16" "--precision fp32 --local-ranks 2 --tp 2" "--pr
 	[ "$(member host_offloaded_bytes away)" -gt 100000 ] || fail "nothing is on the host: $(cat away)"
 done
 
-# what is killed behind a checkpoint goes on as the run that nobody killed
+# a run that was killed after a checkpoint continues like one that nobody killed
 steps=300
 for offload in optimizer optimizer,params,activations; do
 	rm -rf whole killed again kept

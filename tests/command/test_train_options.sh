@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# No option of p4d-train is silent: each of its help changes what is trained, or the memory or the losses of it, or is refused by
-# its name; and so is each of p4d's that is not p4d-train's.
+# No option of p4d-train is silent: each option in its help changes training, its memory or its losses, or is refused
+# by name; and so is each option of p4d that p4d-train lacks.
 . "${0%/*}/lib.sh"
 by_hand
 seq 1 400 >text
@@ -22,7 +22,7 @@ runs()
 	run p4d-train --data tokens --steps 2 --lr 1e-2 --device cpu --log "$log" "$@"
 }
 
-# option, value, layout in which it means something; what is beside the others' model
+# option, value, a layout in which it has an effect; additions to the other runs' model
 walked=
 while read -r option value layout; do
 	walked="$walked $option"
@@ -120,7 +120,7 @@ done <<'END'
 --gpu nothing
 END
 
-# of several nodes, which there are none of here
+# options for several nodes, which there are none of here
 walked="$walked --nvlink-domain"
 for option in $(p4d-train --help | sed -n '/^Model and layout/,/--help/s/^  \(--[a-z-]*\) .*/\1/p'); do
 	case " $walked --help " in

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Weights of released models: a run begins with them and has the loss that transformers computes (tests/parity/make_released.py),
-# and what it exports is them again, bit by bit, whatever the layout.
+# Weights of released models: a run starts with them and has the loss that transformers computes
+# (tests/parity/make_released.py), and its export has the same bits, whatever the layout.
 . "${0%/*}/lib.sh"
 released=$P4D_TEST_SRCDIR/tests/data/released
 by_hand
@@ -13,7 +13,7 @@ run="--data ids --device cpu --global-batch 1 --seq-len 32 --steps 1"
 still() { p4d-train $run --lr 0 "$@"; }
 # last_loss LOG, to which runs append
 last_loss() { sed -n 's/.*"event":"step".*"loss":\([^,]*\),.*/\1/p' "$1" | tail -n 1; }
-# tail_of FILE BYTES: the data of its tensors, behind the header
+# tail_of FILE BYTES: the data of its tensors, after the header
 tail_of() { tail -c "$2" "$1" >"$1.data"; }
 # data_of FILE: the same, of as many bytes as there are
 data_of() { tail -c +$((9 + $(od -An -tu8 -N8 "$1"))) "$1"; }
@@ -37,7 +37,7 @@ while read -r model bytes layout; do
 	tail_of model.safetensors "$bytes"
 	tail_of one.hf/model.safetensors "$bytes"
 	cmp -s model.safetensors.data one.hf/model.safetensors.data || fail "$model: other weights than it began with"
-	# all 32 bits, too, and the model is the exported one's
+	# also all 32 bits, and the model is that of the export
 	rm -rf one.hf
 	# shellcheck disable=SC2086
 	exits 0 p4d-train $run --steps 3 --lr 1e-3 --init-from "$released/$model" --checkpoint trained
@@ -144,7 +144,7 @@ for option in "temperature 1" "top-p 0.5" "sample-tokens 3" "tokenizer bytes"; d
 	says "--${option% *} has no effect without --sample"
 done
 
-# what is not there, with a model's sizes and without
+# missing files, with a model's sizes and without
 refused P4D052 still --init-from nosuch
 says "--init-from nosuch: neither a folder nor a model in the hub's cache" "fix: hf download nosuch"
 refused P4D052 still --init-from nosuch --model "$released/llama"
@@ -163,7 +163,8 @@ refused P4D009 p4d estimate --model "$PWD/own" --framework p4d --gpu h100 --node
 says "own has a sliding window of 16 tokens; on GPUs p4d-train lets each token attend to all before it" "fix: --seq-len=16"
 refused P4D009 p4d estimate --model "$parity/gpt2" --framework p4d --gpu h100 --nodes 1 --gpus-per-node 1 --seq-len 32
 says "on GPUs, framework p4d trains Llama-type models" "gpt2 is not (norm=layernorm)"
-# fields that change what is computed, and have another value than p4d-train computes: by name, here and by the guard
+# fields that change the computation, with another value than p4d-train computes: refused by name, here and by the
+# guard
 while read -r name from to; do
 	rm -rf other && cp -r "$parity/$name" other
 	sed -i "s/$from/$to/" other/config.json

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Command lines: what is accepted, and what is said of the rest.
+# Command lines: accepted ones, and the messages for others.
 . "${0%/*}/lib.sh"
 
 omits() { case $out in *"$1"*) fail "$1 is printed" ;; esac; }
@@ -93,7 +93,7 @@ says "fix: p4d models 8b"
 exits 0 p4d version
 prints "p4d "
 
-# lists of what has a word in its name
+# lists of names that contain a word
 exits 0 p4d models QWEN3-8
 prints "qwen3-8b"
 omits "llama"
@@ -209,7 +209,7 @@ exits 1 p4d estimate llama13b --gpus 8 --gpus 16
 says "--gpus has two values, 8 and 16"
 exits 1 p4d plan llama13b --partitions all --gpus 8 --conf p4d.conf
 
-# whose memory it is, unless --framework says it
+# the framework whose memory it is, unless --framework names it
 exits 0 p4d estimate llama3.2-1b --gpu h100
 prints "Memory of p4d-train (--framework p4d)"
 exits 0 p4d estimate meta-llama/Meta-Llama-3-8B --gpu h200 --finetune lora --seq-len 2048

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# p4d validate of published runs of all frameworks: how far off it may be, and what it may not refuse or let pass.
+# p4d validate of published runs of all frameworks: the largest allowed errors, and runs that it may not refuse or let
+# pass.
 . "${0%/*}/lib.sh"
 
 exits 0 p4d validate "$P4D_TEST_SRCDIR/tests/data/frameworks_memory.csv"
@@ -9,7 +10,7 @@ prints "refused although they ran: 0;" "false passes: 0 of 7"
 printf '%s\n' "$out" | awk '/^Runs that ran out of memory/ { of = 1; next } /^false passes/ { exit n != 7 }
 	of && / / && $1 != "run" { n++; if ($NF != "refuse") exit 2 }' || fail "runs that ran out of memory are refused"
 
-# at_most CLASS STATISTIC PERCENT ROWS: of a class with at least so many rows
+# at_most CLASS STATISTIC PERCENT ROWS: for a class with at least this many rows
 at_most()
 {
 	printf '%s\n' "$out" | awk -v class="$1:" -v what="$2" -v most="$3" -v rows="$4" '
@@ -36,7 +37,8 @@ at_most zero mean 8 1
 exits 0 p4d validate --json "$P4D_TEST_SRCDIR/tests/data/frameworks_memory.csv"
 prints '"unseen"' '"false_passes":0' '"refused_though_they_ran":0'
 
-# engines that serve: of one GPU within 2 % of what they say when they start; the file says which rows are far off, and why
+# engines that serve: on one GPU within 2 % of their report at startup; the file names the rows that are far off, and
+# why
 exits 0 p4d validate "$P4D_TEST_SRCDIR/tests/data/serving_memory.csv"
 prints "refused although they ran: 0; 2 rows left out" "llama8b-a100-80-tokens"
 off=$(printf '%s\n' "$out" | awk '$1 ~ /^llama8b/ { sub(/^[+-]/, "", $7); if ($7 > 2 || $7 == "") n++ ; rows++ } END { print n + 0, rows }')
@@ -75,7 +77,7 @@ exits 0 sh -c "printf '%s\n%s\n' '$header' \
 	p4d validate big.csv"
 prints "refused although they ran: 1;"
 
-# options as `p4d read` writes them; a file of which some rows cannot be taken is judged without them, and says which
+# options as `p4d read` writes them; p4d judges a file without the rows that it cannot take, and names these
 cat >runs.csv <<END
 $header
 good,fsdp,s,f,h100,reserved,5,0,1,,--model=llama3-8b --framework=fsdp --gpus-per-node 8 --global-batch=8,n

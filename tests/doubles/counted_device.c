@@ -42,8 +42,8 @@ static void end(const char *name, double bytes, double arithmetic)
 }
 
 /*
- * Bytes of each operation of operations.def, in terms of its parameters; e: of an element. Statistics of
- * heads and labels are left out where they are below a thousandth.
+ * Bytes of each operation of operations.def, in terms of its parameters; e: bytes of an element. Statistics
+ * of heads and labels are left out if they are below a thousandth.
  */
 #define BYTES_norm e *(2 * n * h + h) + 4 * n
 #define BYTES_norm_backward e *(4 * n * h + h) + 4 * n + (dweight ? 8 * h : 0)
@@ -142,7 +142,7 @@ static void counted_download(p4d_device *device, void *to, const void *from, uin
 	end("download", (double)bytes, 0);
 }
 
-/* to (rows, columns) of `out` bytes an element, each read `reads` times beside; operands of e bytes */
+/* to (rows, columns) with `out` bytes an element, each also read `reads` times; operands with e bytes */
 static void end_product(const char *name, double e, uint64_t rows, uint64_t columns, uint64_t depth,
 			double out, double reads)
 {
@@ -221,7 +221,7 @@ static void counted_product(p4d_device *device, p4d_dtype type, void *y, const v
 	end("product", k * (m + n) + out * m * n, p4d_cost__product_seconds(&rates, m, n, k, out));
 }
 
-/* As p4d's cost model counts causal attention: half of the scores, and the last blocks. */
+/* As in p4d's cost model of causal attention: half of the scores, and the last blocks. */
 static double attention_seconds(const p4d_attention_shape *s, bool backward)
 {
 	const double keys = (double)s->keys, d = (double)s->head_dim;

@@ -2,8 +2,9 @@
 #pragma once
 
 /*
- * The cuda device, whose kernels are counted instead of run: what a step queues, and what of it moves how
- * many bytes. So a model of any size can be counted, in no memory. Needs the shim (doubles/cuda/).
+ * The cuda device, whose kernels are counted instead of run: the operations that a step queues, and the bytes
+ * that each of them moves. So a model of any size can be counted without memory. Needs the shim
+ * (doubles/cuda/).
  */
 #include "device/device.h"
 #include "gpu/gpu.h"
@@ -12,9 +13,8 @@
 enum { COUNTED_MOST = 64 };
 
 /*
- * All calls of an operation. bytes: of each operand once, which is the least that it can move. seconds: by
- * the rates of gpus.json and the formulas of p4d's cost model, with a gap of P4D_LAUNCH_SECONDS between two
- * launches.
+ * All calls of an operation. bytes: each operand once, the least that it can move. seconds: by the rates of
+ * gpus.json and the formulas of p4d's cost model, with a gap of P4D_LAUNCH_SECONDS between two launches.
  */
 typedef struct counted_operation {
 	const char *name;
@@ -29,7 +29,7 @@ typedef struct counted_step {
 	double bytes, seconds;
 } counted_step;
 
-/* One at a time in a process. Errors: those of p4d_device_cuda_open. */
+/* Only one at a time in a process. Errors: those of p4d_device_cuda_open. */
 int counted_device_open(p4d_device *device, const p4d_layout *layout, const p4d_gpu *gpu, p4d_error *err);
 /* What was queued since it was opened or since the last call. */
 counted_step counted_device_take(void);

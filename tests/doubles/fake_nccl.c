@@ -358,7 +358,7 @@ static void never_end(void *args)
 		pause();
 }
 
-/* As NCCL: connects channels at their first use. */
+/* Connects channels at their first use, like NCCL. */
 static void connect_for(const call *x, bool message)
 {
 	const bool small = x->count * x->width < SMALL && x->call == P4D_CALL_ALL_REDUCE;
@@ -445,7 +445,7 @@ int ncclReduce(const void *from, void *to, size_t count, int type, int how, int 
 			    .root = root});
 }
 
-/* A message is a broadcast between two ranks, and waits for its receiver, too. */
+/* A message is a broadcast between two ranks, which also waits for its receiver. */
 int ncclSend(const void *from, size_t count, int type, int peer, void *of, void *stream)
 {
 	const comm *c = of;

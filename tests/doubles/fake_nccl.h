@@ -10,7 +10,7 @@
 typedef enum fake_nccl_fault {
 	FAKE_FAILS,     /* the call returns an error */
 	FAKE_HANGS,     /* the call does not return */
-	FAKE_NEVER_ENDS /* what it queues never ends, and the communicator gets an error */
+	FAKE_NEVER_ENDS /* its operations never end, and the communicator gets an error */
 } fake_nccl_fault;
 
 /* The library's fake_nccl_break_call: from its `after`-th call on, from 1, the function has a fault. */

@@ -23,7 +23,7 @@ static int q_allocate(p4d_device *device, uint64_t bytes, void **arena, p4d_erro
 	return of(device)->cpu.allocate(&of(device)->cpu, bytes, arena, err);
 }
 
-/* As on a GPU: after all that is in flight. */
+/* Like a GPU: after all operations in flight. */
 static void q_release(p4d_device *device, void *arena)
 {
 	queued *q = of(device);
@@ -128,7 +128,7 @@ static const void *keep(p4d_device *device, const void *from, size_t bytes)
 #define NAME(type, name) , name
 #define MEMBER(type, name) , own->name
 
-/* An operation of so many arguments, queued. */
+/* A queued operation with this many arguments. */
 #define OPERATION(count, operation, ...) \
 	typedef struct args_##operation { \
 		queued *own_device; \

@@ -17,8 +17,8 @@ struct queued_stream {
 enum { QUEUED_ARGUMENTS = 256, QUEUED_MOST = 512 };
 
 /*
- * identity: as p4d_device.identity. side_lag: microseconds that other streams than that of all operations
- * sleep before each operation. After open only stream_open, event_open and upload allocate.
+ * identity: as in p4d_device.identity. side_lag: microseconds that other streams sleep before each operation.
+ * After open only stream_open, event_open and upload allocate.
  */
 int queued_device_open(p4d_device *device, const char *identity, unsigned side_lag, p4d_error *err);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Streams and events of the queued device: threads that work off what was queued. */
+/* Streams and events of the queued device: threads that run queued operations. */
 #include "doubles/queued_device.h"
 
 #include <pthread.h>
@@ -68,9 +68,9 @@ static inline stream *stream_of(p4d_device *device, void *which)
 stream *queued_add_stream(queued *q, unsigned lag);
 /* After all that was queued there; args are copied. Waits where the queue is full. */
 void queued_put(queued_stream *calls, void (*work)(void *), const void *args, size_t bytes);
-/* With the lock. Until so many of its operations are done. */
+/* Call it with the lock. Waits until this many of its operations are done. */
 void queued_await(stream *s, uint64_t done);
-/* Ends all streams behind what they were given. */
+/* Ends all streams after their queued operations. */
 void queued_close_streams(queued *q);
 
 /* As in p4d_device. */

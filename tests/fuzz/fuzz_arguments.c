@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Arguments and configuration files of every training program: the first byte says of which, a line of
- * arguments follows, and then the text of whatever file they name. P4D_FUZZ_READER=torchtune takes the
- * programs of that reader only. Its words: P4D_FUZZ_WORDS=1 prints them, as a dictionary for libFuzzer.
+ * Arguments and configuration files of every training program: the first byte chooses the program, a line of
+ * arguments follows, and then the text of any file that they name. P4D_FUZZ_READER=torchtune takes only the
+ * programs of that reader. P4D_FUZZ_WORDS=1 prints the words, as a dictionary for libFuzzer.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -170,7 +170,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	memcpy(script, program, head);
 	script[head] = ' ';
 	take_line(script + head + 1, data + 1, arguments);
-	memcpy(text, data + 1 + arguments, rest); /* of exactly its length */
+	memcpy(text, data + 1 + arguments, rest); /* of exactly this length */
 	input in = {text, rest};
 	const p4d_reader_host host = {.shell = {.context = &in, .file = file}, .config = config};
 	const p4d_shell_limits limits = {memory, MEMORY, P4D_SHELL_WORK / 24};

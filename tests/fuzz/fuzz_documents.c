@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What `p4d data` reads: lines, or JSON lines with texts, tokens or conversations, by the first byte. An
- * error names the line; of a conversation all tokens come, some of them to train on. */
+/* Input of `p4d data`: lines, or JSON lines with texts, tokens or conversations, by the first byte. An error
+ * names the line; a conversation yields all its tokens, some of which are trained on. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

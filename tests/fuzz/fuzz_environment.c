@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The environment of a job, as slurmctld gets it from anybody, and a comment with a plan in it: one variable
- * a line, those behind a line "--" are in spank_job_env, the last line is the comment.
+ * The environment of a job, as slurmctld gets it from any user, and a comment with a plan: one variable a
+ * line, those after a line "--" are in spank_job_env, the last line is the comment.
  */
 #include <stdint.h>
 #include <stdlib.h>

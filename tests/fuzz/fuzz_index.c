@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The index of a Hugging Face model in several files: whatever its weight map says, an error that names it,
- * or tensors of the files beside it. */
+/* The index of a Hugging Face model in several files. Whatever its weight map contains, the result is an
+ * error that names it, or tensors of the files next to it. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The manifest of a checkpoint: whatever the bytes, an error that names it, or a list of files. Taken as they
- * are, and once more with the checksum they ought to have, to come past that.
+ * The manifest of a checkpoint. For any bytes, the result is an error that names it, or a list of files. Each
+ * input is tried as it is, and once more with the right checksum, to get past that check.
  */
 #include <inttypes.h>
 #include <stdint.h>

@@ -29,7 +29,7 @@ static const char *file(void *context, const char *path, size_t *length)
 	return in->text;
 }
 
-/* Scripts that end in no letter are given little, so that reading stops anywhere. */
+/* Scripts that do not end in a letter get little memory, so that reading stops anywhere. */
 static p4d_shell_limits limits_of(void *memory, size_t most, const uint8_t *data, size_t size)
 {
 	const unsigned last = size ? data[size - 1] : 0;
@@ -86,7 +86,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (!text)
 		abort();
-	memcpy(text, data, size); /* of exactly its length, so that one byte beyond it is found */
+	memcpy(text, data, size); /* of exactly this length, so that a read of one byte beyond it is found */
 	input in = {text, size};
 	const p4d_reader_host host = {.shell = {.context = &in, .variable = variable, .file = file}};
 	const p4d_shell_limits limits = limits_of(memory, MEMORY, data, size);

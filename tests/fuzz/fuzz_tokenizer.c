@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tokenizer.json files, and texts for them behind a NUL byte: whatever they are, either an error with a text,
- * or tokens of the vocabulary, the same when the text is encoded again.
+ * tokenizer.json files, and texts for them after a NUL byte. For any input, the result is either an error
+ * with a text, or tokens of the vocabulary, the same ones when the text is encoded again.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -57,7 +57,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	const size_t length = zero ? (size_t)(zero - data) : size, left = zero ? size - length - 1 : 0;
 	p4d_tokenizer_json *json = NULL;
 	p4d_error err = {.code = P4D_OK};
-	/* blocks of just these sizes, so that sanitizers see what is read too far */
+	/* blocks of exactly these sizes, so that sanitizers find reads beyond them */
 	char *file = malloc(length + 1), *text = malloc(left + 1);
 
 	check(file && text);

@@ -51,7 +51,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	size -= 2;
 	if (index > size)
 		index = size;
-	/* blocks of just these sizes, so that sanitizers see what is read too far */
+	/* blocks of exactly these sizes, so that sanitizers find reads beyond them */
 	uint8_t *first = malloc(index + 1), *second = malloc(size - index + 1);
 	check(first && second);
 	uint8_t *index_end = first + 1, *data_end = second + 1; /* and not aligned */

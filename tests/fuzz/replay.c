@@ -34,7 +34,7 @@ static int replay_file(const char *path)
 	uint8_t *exact = malloc(size ? size : 1);
 	if (exact) {
 		memcpy(exact, data, size);
-		/* cut off at a few places, too */
+		/* also cut off at a few places */
 		for (size_t part = 0; part <= 8; part++)
 			LLVMFuzzerTestOneInput(exact, size * part / 8);
 		replayed++;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the cuda device does of its GPU: kernels with the shapes of a Llama 8B layer, products and attention
- * with those of 1B and 3B, too, which gpus.json's efficiencies come from. A line each: name, value, unit, and
- * what share that is of a plain copy or, where it is known, of the GPU's peak; tab separated. Never fails by
- * the clock, but where attention is not cuDNN's: then nothing it prints is of use.
+ * How well the cuda device uses its GPU: kernels with the shapes of a Llama 8B layer, products and attention
+ * also with those of 1B and 3B, from which the efficiencies in gpus.json come. One line each: name, value,
+ * unit, and the share of a plain copy or, if it is known, of the GPU's peak; tab separated. Never fails
+ * because of the time, but if attention is not cuDNN's: then its output is useless.
  */
 #include <math.h>
 #include <stdio.h>
@@ -107,7 +107,7 @@ static void *random_bf16(uint64_t count)
 	return to;
 }
 
-/* Seconds of what `queue` queues, mean of ROUNDS after two to warm up. */
+/* Seconds of the operations that `queue` queues, mean of ROUNDS after two to warm up. */
 static double seconds_of(const char *name, void (*queue)(void))
 {
 	for (int i = 0; i < 2; i++)
@@ -151,8 +151,7 @@ static void byte_rate(const char *name, void (*queue)(void), double bytes)
 	print_rate(name, queue, bytes / 1e9, "GB/s", copy_rate);
 }
 
-/* Heads of 8B beside what cuDNN 9.19 does on an H200, as NVIDIA published it for 64 heads on 8; of 1B; of 3B.
- */
+/* Heads of 8B, with cuDNN 9.19's times on an H200 that NVIDIA published for 64 heads on 8; of 1B; of 3B. */
 static const struct {
 	const char *name;
 	uint64_t heads, width, length;
@@ -169,7 +168,7 @@ static void *logits;
 static int32_t *tokens, *positions;
 static double *scalar;
 static const p4d_dtype T = P4D_DT_BF16;
-static uint64_t length = N; /* of a sequence; there are N tokens of them */
+static uint64_t length = N; /* of a sequence; there are N tokens */
 static uint64_t query_heads = HEADS, width = D;
 static product now_timed;
 static void *workspace;

@@ -18,7 +18,7 @@ PATH=$work/bin:$PATH
 export PATH
 cd "$work"
 
-# dry COUNT PART WORDS...: so many rows of a part, none of which fails
+# dry COUNT PART WORDS...: this many rows of a part, none of which fails
 dry()
 {
 	wanted=$1 part=$2

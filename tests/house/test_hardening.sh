@@ -10,7 +10,7 @@ cd "${P4D_TEST_BUILDDIR:-.}" || exit 2
 failed=0
 fault() { echo "FAIL: $1: $2"; failed=1; }
 
-# lacks FILE PROTECTION...: those that it lacks are faults
+# lacks FILE PROTECTION...: reports the missing ones as faults
 lacks()
 {
 	file=$1
@@ -41,7 +41,7 @@ done
 for file in .libs/*.so; do
 	[ -f "$file" ] || continue
 	case $file in
-	# bound when called: sbatch pays for what it calls only, and not every daemon has every symbol of Slurm's
+	# bound when called: sbatch pays only for its own calls, and not every daemon has every symbol of Slurm's
 	*/p4d.so | */libp4d-client.so | */job_submit_p4d.so) lacks "$file" relro canary fortify ;;
 	*) lacks "$file" relro now canary ;;
 	esac

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# The rooms of the house, lowest first. A file includes headers of its own room and of rooms further up in this list, never of
-# one further down. A room that is missing here is an error, too.
+# The rooms of the house, lowest first. A file includes headers of its own room and of rooms further up in this list,
+# never of one further down. A room that is missing here is an error as well.
 rooms='
 estimator/base        text, numbers, files, errors
 script/config         configuration files of training programs, as trees
@@ -90,7 +90,8 @@ awk -v files="$work/files" '
 $(cat "$work/edges")"
 echo "$(awk '{ print $1 }' "$work/includes" | wc -l) includes between $(wc -l <"$work/rooms") rooms, $(wc -l <"$work/edges") edges that point up"
 
-# A file name says which file: no two in a part, and nothing in a root, where it would hide a header of the C library.
+# A file's name is unique: no two are equal in a part, and none is in a root, where it would hide a header of the C
+# library.
 for part in estimator script command plugin rehearsal runtime tests; do
 	twice=$(find "$part" -type f \( -name '*.[ch]' -o -name '*.cu' -o -name '*.cc' \) -exec basename {} \; | sort | uniq -d)
 	[ -z "$twice" ] || fault "$part has two files of these names: $twice"

@@ -285,7 +285,7 @@ MODELS = {
 }
 
 
-# What the repository shows: code that lies beside its model; T5 1.1, whose head the library ties since 5.0.
+# From the repository: code next to its model; T5 1.1, whose head the library ties since 5.0.
 PUBLISHED = {
     "flan-t5-small": (76961152, "T5ForConditionalGeneration", "t5", t5(8, 512, 1024, 6, **FLAN)),
     "flan-t5-base": (247577856, "T5ForConditionalGeneration", "t5", t5(12, 768, 2048, 12, **FLAN)),

@@ -60,7 +60,7 @@ MODELS = {
                                               "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0}}}),
     "phi3": ("Phi3", {"rms_norm_eps": 1e-5, "rope_theta": 10000.0, "tie_word_embeddings": False, "sliding_window": 7}),
 }
-# which has other names for most
+# has other names for most
 GPT2 = {"vocab_size": VOCAB, "n_positions": 64, "n_embd": 16, "n_layer": 2, "n_head": 4, "resid_pdrop": 0.0, "embd_pdrop": 0.0,
         "attn_pdrop": 0.0, "bos_token_id": None, "eos_token_id": None}
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* job_submit_p4d.so in a stand-in for slurmctld: what it decides about jobs, without leaks. */
+/* job_submit_p4d.so in a stand-in for slurmctld: its decisions about jobs, without leaks. */
 #include "support/support.h"
 
 #include <unistd.h>
@@ -108,7 +108,7 @@ static void comments_of_others_are_kept(void **state)
 	fakehost_submit(&hosted, desc, &hosted_said);
 	assert_memory_equal(desc->admin_comment, "ticket  7 {\"a\": 1} and more p4d:", 32);
 	fakehost_free(desc);
-	/* where nothing is approved, nothing may look like it */
+	/* without an approval, nothing may look like one */
 	desc = job_plain("h100");
 	fakehost_set(&desc->admin_comment, text);
 	fakehost_submit(&hosted, desc, &hosted_said);
@@ -212,7 +212,7 @@ static void options_pass_where_no_plan_can_be_made(void **state)
 	hosted_expect(desc, true, "[P4D115]");
 }
 
-/* Of a script that came through a pipe only slurmctld knows what it starts. */
+/* Only slurmctld knows what a script from a pipe starts. */
 static void what_only_the_script_tells_is_said(void **state)
 {
 	(void)state;

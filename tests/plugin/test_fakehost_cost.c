@@ -21,7 +21,7 @@ static double cpu_ms(void)
 	return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
 }
 
-/* The best of some calls: a submission, or an update of the job that changes where it may run. */
+/* The shortest of some calls: a submission, or an update that changes where the job may run. */
 static void expect_each_cheap(const char *what, job_desc_msg_t *desc, job_desc_msg_t *change)
 {
 	double best = 1e9;
@@ -110,7 +110,7 @@ static void texts_of_any_length(void **state)
 			fill((char **)((char *)desc + cases[i].field), cases[i].piece, lengths[j]);
 			expect_cheap(cases[i].what, desc);
 		}
-	/* all at once: as many partitions as are compared, each with each feature and all nodes */
+	/* everything together: as many partitions as are compared, each with each feature and all nodes */
 	job_desc_msg_t *desc = job_planned("h100", HOSTED_GOOD);
 	fill(&desc->partition, "live,h100,a1,a2,a3,", 470);
 	fill(&desc->features, "x|", 16);
@@ -144,7 +144,7 @@ static void a_thousand_stages(void **state)
 	}
 }
 
-/* Plans of other programs, as whoever writes one by hand could: at the limits of what is judged. */
+/* Plans of other programs, as a user could write them by hand: at the limits of what is judged. */
 static void plans_of_any_program(void **state)
 {
 	static const struct {
@@ -242,7 +242,7 @@ static void an_environment_of_a_megabyte(void **state)
 	hosted_expect(few, false, "[P4D041]");
 }
 
-/* Scripts that make whoever reads them work; of a job without options, so that they are read. */
+/* Scripts that take long to read; in a job without options, so that they are read. */
 static void scripts_of_any_kind(void **state)
 {
 	static const struct {

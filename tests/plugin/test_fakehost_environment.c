@@ -84,7 +84,7 @@ static void edited_plans_are_refused(void **state)
 	memcpy(text, "p4d1:", 5);
 	hosted_edit_everywhere(desc, "P4D_PLAN", text);
 	hosted_expect(desc, false, "[P4D04");
-	/* removed: what is left are options without a plan */
+	/* removed: options without a plan remain */
 	desc = job_planned("h100", HOSTED_GOOD);
 	hosted_edit_everywhere(desc, "P4D_PLAN", NULL);
 	hosted_expect(desc, false, "[P4D040]");
@@ -112,7 +112,7 @@ static void contradictions_are_refused(void **state)
 	desc = job_planned("h100", HOSTED_GOOD);
 	hosted_edit_everywhere(desc, "P4D_MEGATRON_ARGS", "--tensor-model-parallel-size 4");
 	hosted_expect(desc, false, "[P4D041]");
-	/* the plan of another job beside the job's own */
+	/* the plan of another job in addition to the job's own */
 	desc = job_planned("h100", HOSTED_GOOD);
 	job_desc_msg_t *other = job_planned("h100", "model=llama13b tp=4");
 	hosted_edit(desc, "P4D_PLAN", hosted_plan(other));
@@ -129,7 +129,7 @@ static void a_switch_has_no_value_to_differ(void **state)
 	hosted_expect(desc, true, "");
 }
 
-/* As sbatch leaves it: the plan, of which slurmstepd derives the rest. */
+/* As sbatch leaves it: the plan, from which slurmstepd derives the rest. */
 static job_desc_msg_t *without_outputs(const char *assignments)
 {
 	job_desc_msg_t *desc = job_planned("h100", assignments);

@@ -11,7 +11,7 @@ typedef struct answer {
 	char said[1024], comment[512];
 } answer;
 
-/* As it was submitted, however often it is. */
+/* Submitted unchanged, however often. */
 static answer submit(job_desc_msg_t *desc)
 {
 	answer a = {.rc = 0};
@@ -141,7 +141,7 @@ static void with_a_qos(job_desc_msg_t *desc)
 	fakehost_set(&desc->qos, "large");
 }
 
-/* What changes a verdict changes it also right behind the job that it is made from. */
+/* A change of the job changes the verdict also immediately after the original job. */
 static void another_job_is_judged(void **state)
 {
 	static void (*const changes[])(job_desc_msg_t *) = {

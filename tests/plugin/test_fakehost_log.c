@@ -4,7 +4,7 @@
 
 #include "doubles/slurm/hosted.h"
 
-/* The end of a quoted value, which begins behind `at`; NULL: it is none. */
+/* The end of a quoted value that begins after `at`; NULL: there is none. */
 static const char *end_of_value(const char *at)
 {
 	for (at += *at == '"'; *at != '"'; at++) {
@@ -153,7 +153,7 @@ static void a_note_makes_nothing_milder(void **state)
 	static const char idle[] = "pass\t\t\t\tscript";
 
 	(void)state;
-	/* what only sbatch sees of a script is a refusal here, too, where jobs are refused */
+	/* a contradiction that only sbatch sees in the script is also refused here, if jobs are refused */
 	hosted_expect(good_noted("h100", contradiction), false,
 		      "refused, for the reason that p4d gave above");
 	hosted_expect(good_noted("warn", contradiction), true, "");
@@ -186,7 +186,7 @@ static void a_note_makes_nothing_milder(void **state)
 	fakehost_set(&desc->script, script);
 	fakehost_spank_env(desc, "P4D_VERDICT", "refuse\tP4D046\t--p4d-model=x is judged, but\t\tscript");
 	hosted_expect(desc, false, "P4D046");
-	/* and a script that sbatch judged says what it trains, where that is required */
+	/* and a script that sbatch judged says what it trains, if that is required */
 	static const struct {
 		const char *note;
 		bool accepted;

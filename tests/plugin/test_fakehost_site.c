@@ -236,7 +236,7 @@ static void write_accounts(const char *more)
 static void accounts_and_qos_that_nobody_typed_count(void **state)
 {
 	(void)state;
-	/* without accounting, what is typed is believed */
+	/* without accounting, p4d believes what the user types */
 	write_accounts("account staff { require_plan = true }\nexempt_accounts = { trusted }");
 	assert_true(becomes("bare", "staff", NULL, true));
 	assert_true(becomes("bare", NULL, NULL, false));

@@ -50,13 +50,13 @@ static void updates_are_judged_again(void **state)
 	change = fakehost_desc();
 	change->pn_min_memory = 100;
 	assert_int_not_equal(hosted_update(change, job), SLURM_SUCCESS);
-	/* what is emptied is gone */
+	/* an emptied member is removed */
 	change = fakehost_desc();
 	fakehost_set(&change->tres_per_node, "");
 	assert_int_not_equal(hosted_update(change, job), SLURM_SUCCESS);
 	fakehost_free(job);
 
-	/* a job that would be refused as it is may be changed where that is not the reason */
+	/* a job that would be refused unchanged may be changed if the change is not the reason */
 	job = job_planned("h100", HOSTED_LARGE);
 	change = fakehost_desc();
 	fakehost_set(&change->features, "rack1");
@@ -102,7 +102,7 @@ static void an_update_is_no_way_around_the_script(void **state)
 	    strstr(fakehost_log(), "text=\"after this update: what the job runs is not modelled"));
 	fakehost_free(job);
 
-	/* submitted under other rules: it stays as it is, and goes nowhere else */
+	/* submitted under other rules: it stays unchanged, and goes nowhere else */
 	job = job_plain("strict");
 	change = fakehost_desc();
 	change->num_tasks = 4;

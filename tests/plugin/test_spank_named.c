@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which options p4d.so registers for a command line: this program runs itself as sbatch, srun and others. */
+/* The options that p4d.so registers for a command line: this program runs itself as sbatch, srun and others.
+ */
 #include "support/support.h"
 
 #include <errno.h>
@@ -43,7 +44,8 @@ static void write_file(const char *path, const char *text)
 	assert_int_equal(fclose(f), 0);
 }
 
-/* What it prints for these words, which blanks separate ('_' stands for one within), with this on stdin. */
+/* Its output for these words, separated by blanks ('_' stands for a blank in a word), with this text on
+ * stdin. */
 static const char *names(const char *line, const char *standard_input)
 {
 	char copy[512], *argv[32] = {NULL};
@@ -76,7 +78,8 @@ static const char *names(const char *line, const char *standard_input)
 	return words_of_output;
 }
 
-/* Whether a list, each name of which ends with a blank, has one that begins a text, or (whole) is it. */
+/* Whether a list, in which a blank ends each name, has one that begins a text or, with whole, is equal to it.
+ */
 static bool has(const char *list, const char *text, bool whole)
 {
 	for (size_t length; *list; list += length + (list[length] == ' ')) {
@@ -87,7 +90,8 @@ static bool has(const char *list, const char *text, bool whole)
 	return false;
 }
 
-/* These options and those that begin like one of them: what is abbreviated by a name is registered, too. */
+/* These options and those that begin like one of them: an option that a name abbreviates is registered as
+ * well. */
 static void check(const char *line, const char *standard_input, const char *expected)
 {
 	const char *got = names(line, standard_input);

@@ -197,8 +197,8 @@ def of_megatron(r, kind):
     return c
 
 
-# Megatron-Core's own experts run one by one and its own products make gradients of weights; p4d has formulas for experts that
-# Transformer Engine groups, and none of these: no rows.
+# Megatron-Core's own experts run one by one, and its own products make gradients of weights; p4d has formulas only
+# for the experts that Transformer Engine groups: no rows.
 KINDS = [  # drawn in turn, until each has as many as it says
     (26, lambda r: of_transformers(r, "ddp")), (8, lambda r: of_transformers(r, "ddp", finetune="lora")),
     (10, lambda r: of_fsdp(r, 2)), (10, lambda r: of_fsdp(r, 1)), (4, lambda r: of_deepspeed(r, 0)),

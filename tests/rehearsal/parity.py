@@ -33,8 +33,8 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 PARITY, DATA = HERE.parent / "parity", HERE.parent / "data"
 TORCH = "2.15."
-# The releases of the rows. Transformer Engine's Python runs on kernels that only allocate (tests/parity/te_kernels.py); PEFT
-# cannot be imported beside it.
+# The releases of the rows. Transformer Engine's Python runs on kernels that only allocate
+# (tests/parity/te_kernels.py); PEFT cannot be imported with it.
 NEEDS = {"torch": ["torchtitan==0.3.0"],
          "transformers": ["transformers==5.23.0", "accelerate", "peft", "bitsandbytes", "deepspeed==0.19.8"],
          "megatron": ["megatron-core==0.16.1", "transformer-engine==2.11.0", "einops", "pybind11"]}

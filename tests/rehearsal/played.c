@@ -48,7 +48,7 @@ static int call_missing(void)
 	return take(10) || !call || call() != 801;
 }
 
-/* As p4d's module in Python does. */
+/* As p4d's Python module does. */
 static int doubt(void)
 {
 	void (*unvalidated)(const char *) = NULL;
@@ -60,7 +60,7 @@ static int doubt(void)
 	return take(10);
 }
 
-/* As CUB asks, to pick its tunings: members 5 and 6 behind three sizes. */
+/* As CUB asks, to choose its tunings: members 5 and 6 after three sizes. */
 static int ask_kernel(const char *architecture)
 {
 	struct {

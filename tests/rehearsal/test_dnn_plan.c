@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Plans of engines that compile: which of them cuDNN finalizes, and what a program reads of those that wait.
- */
+/* Plans of engines that compile: which of them cuDNN finalizes, and what a program reads of waiting ones. */
 #include <stdint.h>
 
 #include "dnn.h"

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# run.py, with programs that are scripts of the shell and call tests/rehearsal/played.c: what it makes of their comments and of
+# run.py, with programs that are shell scripts and call tests/rehearsal/played.c: how it reads their comments and
 # p4d's answers.
 . "$P4D_TEST_SRCDIR/tests/command/lib.sh"
 
@@ -48,7 +48,7 @@ prints "1 passed, 0 failed, 0 skipped"
 exits 1 try nosuch
 prints "FAIL  rehearsal/nosuch: there is no such program"
 
-# what differs is said, with what the program printed last
+# a difference is reported, with the program's last output
 program fits <<END
 # want: verdict=reject
 $played 10240

@@ -6,7 +6,7 @@
 
 #include "support/support.h"
 
-/* Of the program's own headers, which this test does not have. */
+/* From headers that a program has and this test does not. */
 int cufftCreate(int *plan);
 int cufftDestroy(int plan);
 int cufftSetAutoAllocation(int plan, int on);

@@ -12,7 +12,7 @@
 
 #include "support/support.h"
 
-/* Of the program's own headers, which this test does not have. */
+/* From headers that a program has and this test does not. */
 int cudaMalloc(void **address, size_t bytes);
 int cudaFree(void *address);
 int cudaMallocAsync(void **address, size_t bytes, void *stream);
@@ -169,7 +169,7 @@ static void small_data_is_real(void **state)
 	assert_int_equal(cudaFree(second), 0);
 }
 
-/* As expandable segments do it: one address range, pages mapped as they are needed. */
+/* Like expandable segments: one address range, with pages mapped when they are needed. */
 static void virtual_memory_is_counted_until_nobody_has_it(void **state)
 {
 	struct {
@@ -343,7 +343,7 @@ static void absent_ranks_hold_what_this_one_holds(void **state)
 	assert_int_equal(ncclCommDestroy(comm), 0);
 }
 
-/* Rank 0 of four pipeline stages tells its next one a shape, twice. */
+/* Rank 0 of four pipeline stages sends its next one a shape, twice. */
 static void play_first_stage(void)
 {
 	enum { INT64 = 4 };
@@ -385,10 +385,10 @@ static void a_stage_gets_the_shapes_of_one_that_was_played(void **state)
 	assert_int_equal(status, 0);
 	setenv("RANK", "2", 1);
 	assert_int_equal(ncclCommInitRankScalable(&comm, 4, 2, 1, "id", NULL), 0);
-	assert_int_equal(receive_first(comm, 1, 3), 1024); /* rank 1 was not played: as rank 0 */
+	assert_int_equal(receive_first(comm, 1, 3), 1024); /* rank 1 was not played: same as rank 0 */
 	assert_int_equal(ncclSend(own, 3, INT64, 3, comm, NULL), 0);
 	assert_int_equal(receive_first(comm, 1, 3), 896);
-	/* what it was given comes back, also while the next shape is on its way */
+	/* what it received comes back, also while the next shape is in transit */
 	assert_int_equal(ncclGroupStart(), 0);
 	assert_int_equal(ncclSend(next, 3, INT64, 3, comm, NULL), 0);
 	assert_int_equal(ncclRecv(back, 3, INT64, 3, comm, NULL), 0);
@@ -438,7 +438,7 @@ static void a_group_that_is_split_off_has_its_own_size(void **state)
 	assert_int_equal(ncclCommSplit(world, 1, 3, &group, NULL), 0);
 	expect_group(group, 8, 3);
 	assert_int_equal(ncclCommDestroy(group), 0);
-	/* Nobody said the size: it is the parent's, and a gather stays within what it was given. */
+	/* Nobody gave the size: it is the parent's, and a gather stays within its buffer. */
 	assert_int_equal(ncclCommSplit(world, 1, 3, &group, NULL), 0);
 	expect_group(group, 16, 3);
 	assert_int_equal(cudaMalloc((void **)&all, ALL * sizeof(*all)), 0);

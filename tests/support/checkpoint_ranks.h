@@ -14,7 +14,7 @@
 
 enum { MOST_RANKS = 16, MESSAGE = 2048 };
 
-/* Ranks that exchange what p4d_checkpoint_peers.gather is given. */
+/* Ranks that exchange the arguments of p4d_checkpoint_peers.gather. */
 typedef struct meeting {
 	pthread_barrier_t barrier;
 	uint32_t world;
@@ -25,7 +25,7 @@ typedef struct test_rank {
 	p4d_layout *layout;
 	p4d_checkpoint_storage storage;
 	p4d_weights weights;
-	float *state[P4D_MOST_STATES]; /* its shards, one behind the other */
+	float *state[P4D_MOST_STATES]; /* its shards, one after another */
 	uint64_t elements;
 	bool read_fails;
 	p4d_checkpoint_peers peers;
@@ -55,7 +55,7 @@ static inline uint64_t hash_of(const char *name)
 	return h;
 }
 
-/* Of an element of a tensor with that hash of its name; never zero, which padding is. */
+/* Value of an element of a tensor with that hash of its name; never zero, which is padding. */
 static inline float value_of(uint64_t name, uint64_t element, int state, uint64_t salt)
 {
 	uint64_t h = mix(mix(name ^ element) ^ (uint64_t)state << 32 ^ salt);
@@ -295,7 +295,7 @@ typedef struct comparison {
 	uint64_t salt, equal, wrong;
 } comparison;
 
-/* What was compared becomes zero, so that padding is what is left. */
+/* Compared elements become zero, so that only padding remains. */
 static inline void compare_element(void *context, float *element, uint64_t name, uint64_t index, int state)
 {
 	comparison *c = context;
@@ -368,7 +368,7 @@ static inline void save_job(test_job *job, const char *dir, uint64_t step)
 		fail_msg("%s", err.text);
 }
 
-/* All ranks at once, each in a thread of its own. work must not assert. */
+/* All ranks at the same time, each in its own thread. work must not assert. */
 typedef struct rank_work {
 	void (*work)(test_rank *rank, void *context);
 	test_rank *rank;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Ranks that meet, and what they do until one fails. */
+/* Ranks that meet, and run until one fails. */
 #include "support/support.h"
 
 #include <dirent.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* A p4d.conf in a directory of its own, for the tests of the site's configuration. */
+/* A p4d.conf in its own directory, for the tests of the site's configuration. */
 #include "support/support.h"
 
 #include <unistd.h>

@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-/* The errors of a group of rows, as shares of what was measured. */
+/* The errors of a group of rows, as shares of the measured values. */
 typedef struct deviations {
 	const char *what;
 	double sum, worst;

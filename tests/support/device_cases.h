@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every operation of the cpu device, on inputs that all types hold exactly; what it gives is recorded. No
- * guard: included once per P4D_CPU_TYPE. CALL(operation, ...) is through the device's table in fp32 and bf16.
+ * Every operation of the cpu device, on inputs that all types hold exactly; its results are recorded. No
+ * guard: included once per P4D_CPU_TYPE. CALL(operation, ...) goes through the device's table in fp32 and
+ * bf16.
  */
 #include "device/cpu/cpu_operations.h"
 
@@ -144,7 +145,7 @@ static void OP(products)(uint64_t n, uint64_t out, uint64_t in)
 		OP(record_reals)("linear_weight", dw, out * in);
 		PRODUCT(linear, y, accumulate ? y : NULL, x, w, n, out, in);
 		OP(record_elements)("linear", y, n * out);
-		/* what was just rounded must not differ between the types */
+		/* numbers that were just rounded must not differ between the types */
 		y = OP(elements)(n * out, 3);
 		PRODUCT(linear_input, x, y, w, n, out, in, accumulate);
 		OP(record_elements)("linear_input", x, n * in);

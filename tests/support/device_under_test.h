@@ -4,9 +4,9 @@
 /*
  * Tests of a device are compiled three times: for the cpu; for the cuda device with its kernels compiled for
  * the host, where products are those of the cpu (P4D_TEST_CUDA); and, by tests/gpu/run, for a GPU
- * (P4D_TEST_GPU). What operations are given lies in the device's memory, which the host does not touch:
- * numbers are put there, and fetched. With P4D_SHIM_GUARD=1 in the environment that of a shim is like a
- * GPU's: the host cannot touch it. Include after support.h.
+ * (P4D_TEST_GPU). Operands are in the device's memory, which the host does not touch: numbers are put there,
+ * and fetched. With P4D_SHIM_GUARD=1 in the environment, the host cannot touch the shim's memory either.
+ * Include after support.h.
  */
 #include "device/device.h"
 
@@ -29,7 +29,7 @@ static inline void finish(p4d_device *device)
 		fail_msg("%s", err.text);
 }
 
-/* Whether what operations are given is not the host's memory. */
+/* Whether operands are not in the host's memory. */
 static inline bool is_apart(const p4d_device *device)
 {
 #ifdef P4D_TEST_CUDA
@@ -41,7 +41,7 @@ static inline bool is_apart(const p4d_device *device)
 #endif
 }
 
-/* Memory of the device, to be freed by drop_memory; make_memory: of zeros. */
+/* Memory of the device, to be freed by drop_memory; make_memory: filled with zeros. */
 static inline void *make_room(p4d_device *device, uint64_t bytes)
 {
 	void *memory = NULL;
@@ -124,7 +124,7 @@ static inline int open_device_under_test(p4d_device *device, p4d_error *err)
 	if (status < 0)
 		return -1;
 	if (!workspace) {
-		/* contents do not matter: as a trainer's arena before it is filled */
+		/* contents do not matter: like a trainer's arena before it is filled */
 		workspace = make_room(device, WORKSPACE_BYTES);
 		sums = make_room(device, SUMS_BYTES);
 	}

@@ -32,8 +32,8 @@ static inline double random_between(double low, double high)
 }
 
 /*
- * As a real step has them: stages alike but for an uneven split, with the embedding and the head on top at
- * the ends, and transfers, barriers and collectives that take anything from nothing to a good part of a pass.
+ * As in a real step: stages are alike, except for an uneven split and for embedding and head at the ends.
+ * Transfers, barriers and collectives take anything from nothing to a large part of a pass.
  */
 static inline p4d_durations random_durations(const p4d_schedule *s, durations_store *store)
 {

@@ -22,7 +22,7 @@ typedef struct forked {
 	p4d_ranks ranks; /* may be changed before forked_start */
 	const uint32_t *nodes;
 	pid_t pids[FORKED_MOST];
-	int status[FORKED_MOST]; /* as of waitpid */
+	int status[FORKED_MOST]; /* as from waitpid */
 	forked_end *ends;
 	/* called with each rank's settings before it joins; NULL: nothing to change */
 	void (*change)(p4d_ranks *ranks);
@@ -35,7 +35,7 @@ void forked_init(forked *f, uint32_t size, const uint32_t *nodes);
 /* Starts one rank, or all. A rank that cannot join leaves its error in `ends` and ends with 1. */
 void forked_rank(forked *f, uint32_t rank, forked_work work);
 void forked_start(forked *f, forked_work work);
-/* Waits for all; after so many seconds the rest are killed and it returns false. */
+/* Waits for all; after this many seconds it kills the rest and returns false. */
 bool forked_finish(forked *f, double seconds);
 /* All ended with 0; says which did not. */
 bool forked_all_well(const forked *f);

@@ -3,9 +3,9 @@
 
 /*
  * Kernels of the device under test against the cpu device. A set of cases is a function that makes operands,
- * calls operations and records what they gave. It runs on one device and the other with the same numbers, and
- * the two records are compared: fp32 by a limit of the largest number of a result, bf16 by that and one
- * rounding. What goes wrong ends the test with the name of the result. Include after support.h.
+ * calls operations and records their results. It runs on both devices with the same numbers, and the two
+ * records are compared: fp32 within a share of the largest number of a result, bf16 within that and one
+ * rounding. A failure ends the test with the name of the result. Include after support.h.
  */
 #include "support/device_under_test.h"
 
@@ -22,7 +22,7 @@ enum { KERNEL_OPERANDS = 1024, KERNEL_RESULTS = 256 };
 typedef struct kernel_run {
 	p4d_device *device;
 	p4d_dtype type; /* of elements */
-	uint64_t off;   /* elements by which operands begin behind an aligned address */
+	uint64_t off;   /* elements from an aligned address to the start of operands */
 
 	uint64_t random;
 	unsigned operands, results;
@@ -41,7 +41,7 @@ float *run_reals(kernel_run *run, uint64_t count);
 void *run_elements(kernel_run *run, uint64_t count);
 uint64_t element_bytes(p4d_dtype type);
 
-/* Waits for what was queued, and keeps a copy of a result. The name is not copied. */
+/* Waits for queued operations, and keeps a copy of a result. The name is not copied. */
 void record_result(kernel_run *run, const char *name, p4d_dtype type, const void *x, uint64_t count);
 void record_number(kernel_run *run, const char *name, const double *x);
 
@@ -49,16 +49,16 @@ void record_number(kernel_run *run, const char *name, const double *x);
 kernel_run *run_begin(p4d_device *device, p4d_dtype type, uint64_t off);
 void run_end(kernel_run *run);
 
-/* Begins a run and lets the cases do theirs; of the result only what was recorded is of use. */
+/* Starts a run and calls the cases; only the recorded results are of use. */
 kernel_run *run_cases(kernel_cases *cases, p4d_device *device, p4d_dtype type, uint64_t off);
 
-/* limit: of the largest number of a result */
+/* limit: a share of the largest number of a result */
 void compare_runs(const kernel_run *got, const kernel_run *expected, double limit);
 
 /*
- * The cases in fp32 and bf16, with operands that are aligned and that are not, on both devices; and once more
- * on the device under test, whose results may not depend on the order of threads. With P4D_TEST_FEW: fp32
- * that is aligned and bf16 that is not.
+ * The cases in fp32 and bf16, with aligned and unaligned operands, on both devices; and once more on the
+ * device under test, whose results may not depend on the order of threads. With P4D_TEST_FEW: aligned fp32
+ * and unaligned bf16.
  */
 void check_kernels(kernel_cases *cases, double limit);
 

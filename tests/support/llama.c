@@ -8,7 +8,7 @@
 
 static const float EPSILON = 1e-5f;
 
-/* Which of a layer's tensors; the embedding is before the first layer. */
+/* The tensors of a layer; the embedding is before the first layer. */
 enum { INPUT_NORM, QKV, OUTPUT, MIDDLE_NORM, GATE_UP, DOWN };
 
 uint32_t llama_mixed(uint32_t tensor, uint32_t i)

@@ -31,7 +31,7 @@ typedef struct llama {
 	p4d_device *device;
 	p4d_dtype type;
 	llama_shape shape;
-	uint64_t n, columns; /* tokens; of qkv */
+	uint64_t n, columns; /* tokens; columns of qkv */
 	uint64_t tensors, parameters;
 	llama_tensor *tensor;
 	llama_layer *layer;
@@ -53,7 +53,7 @@ typedef struct llama {
 void llama_open(llama *m, p4d_device *device, p4d_dtype type, const llama_shape *shape, float scale);
 void llama_close(llama *m);
 
-/* Bits of two numbers, mixed; and element i of a tensor: as in make_oracle.py. */
+/* Mixed bits of two numbers; and element i of a tensor: as in make_oracle.py. */
 uint32_t llama_mixed(uint32_t tensor, uint32_t i);
 float llama_weight(uint32_t tensor, uint32_t i, bool norm);
 

@@ -92,7 +92,7 @@ static inline void row_set(p4d_request *q, const csv_row *r, int option, const c
 		fail_msg("line %u: %s", r->line, err.text);
 }
 
-/* Sets the global batch: the micro-batches of so many data-parallel ranks. */
+/* Sets the global batch: the micro-batches of this many data-parallel ranks. */
 static inline void row_set_batch(p4d_request *q, const csv_row *r, uint64_t ranks)
 {
 	char batch[32];

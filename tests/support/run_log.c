@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The number behind "key": in a line. */
+/* The number after "key": in a line. */
 static double number_of(const char *line, const char *key)
 {
 	const char *at = strstr(line, key);

@@ -7,7 +7,7 @@
 
 enum { RUN_LOG_STEPS = 256 };
 
-/* "loss":..,"gradient_norm":.. of each step, as they are printed. */
+/* "loss":..,"gradient_norm":.. of each step, as printed. */
 typedef struct run_curve {
 	char step[RUN_LOG_STEPS + 1][80];
 } run_curve;
@@ -15,7 +15,7 @@ typedef struct run_curve {
 typedef struct run_log {
 	uint64_t starts;
 	uint64_t resumed; /* by the last start */
-	uint64_t step;    /* the last one behind it; 0: none */
+	uint64_t step;    /* number of the last one; 0: none */
 	uint64_t saved;   /* the last checkpoint of all; 0: none */
 	uint64_t steps;   /* in all, those that were made twice too */
 	uint64_t differ;  /* from the curve, in any digit */

@@ -149,7 +149,7 @@ static int check_hand_overs(checker *c)
 
 /*
  * Counts what check_hand_overs compares: FORWARD and BACKWARD at position 0; at the last position, where
- * nothing is sent, under the names of the sends.
+ * nothing is sent, they count as sends.
  */
 static void count_ends(checker *c, bool forward)
 {
@@ -162,9 +162,9 @@ static void count_ends(checker *c, bool forward)
 }
 
 /*
- * Forward, a slice needs the keys and values of those before it, backward what those behind it add to the
- * gradients of its own. These have a place for `sequences` micro-batches, used in turn, and the gradients for
- * one.
+ * Forward, a slice needs the keys and values of the slices before it; backward, the gradients that later
+ * slices add to its own. Keys and values have places for `sequences` micro-batches, used in turn; gradients
+ * have one place.
  */
 static int check_slice(checker *c, bool forward)
 {

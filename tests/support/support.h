@@ -70,8 +70,8 @@ static inline void set_all(p4d_request *r, const char *assignments)
 	"vocab=128256 norm=rmsnorm " \
 	"glu=on tied=off positions=rope bias=none qk-norm=off max-seq-len=131072 "
 
-/* Of the cases of a long test every so-manieth is tried: `few` where these tests run a second time, compiled
- * in another way (P4D_TEST_FEW), all of them with P4D_TEST_ALL, `usual` else. */
+/* Tries every Nth case of a long test: `few` if these tests run a second time, compiled in another way
+ * (P4D_TEST_FEW), every case with P4D_TEST_ALL, `usual` otherwise. */
 static inline size_t test_stride(size_t usual, size_t few)
 {
 	return getenv("P4D_TEST_ALL") ? 1 : getenv("P4D_TEST_FEW") ? few : usual;

@@ -7,7 +7,7 @@
  */
 #include "support/cost_steps.h"
 
-/* Prints a row; said has to be within `tolerance` of published (a share of it). */
+/* Prints a row; said must be within `tolerance` of published (a share of it). */
 static inline void row(const char *name, double published, double said, double tolerance)
 {
 	const double error = said / published - 1;

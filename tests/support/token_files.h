@@ -17,7 +17,7 @@ static inline int make_directory(void **state)
 	return mkdtemp(test_directory) ? 0 : -1;
 }
 
-/* In memory where there is such a directory: thousands of files are synced. */
+/* In memory if there is such a directory: thousands of files are synced. */
 static inline int make_quick_directory(void **state)
 {
 	snprintf(test_directory, sizeof(test_directory), "/dev/shm/p4d-test-XXXXXX");
@@ -83,7 +83,7 @@ static inline uint64_t next_random(uint64_t *state)
 	return x ^ (x >> 31);
 }
 
-/* Bytes that are put one behind the other. */
+/* Bytes that are appended one after another. */
 typedef struct bytes {
 	uint8_t data[8192];
 	size_t size;

@@ -72,7 +72,7 @@ static inline int training_source(void *context, uint64_t step, uint32_t micro_b
 	return 0;
 }
 
-/* The layout of these options for so many ranks of one node. */
+/* The layout of these options for this many ranks of one node. */
 static inline int training_layout(const char *options, uint64_t ranks, p4d_layout *layout, p4d_error *err)
 {
 	static p4d_request request;

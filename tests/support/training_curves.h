@@ -10,8 +10,8 @@
 
 enum { CURVE_STEPS = 20, VOCAB = 203, SEED = 7, CURVE_PATIENCE_SECONDS = 300 };
 
-/* A warm-up, as any run has: at a constant rate AdamW's first steps, of which rounding may decide the sign,
- * are as long as the others, and losses are ten times as far off. */
+/* A warm-up, as in any run: at a constant rate AdamW's first steps, whose signs rounding may decide, are as
+ * long as the others, and losses are off ten times as far. */
 static const float curve_last_rate = 1.5e-3f;
 
 /* For tests of something else than the model. */
@@ -99,7 +99,7 @@ static inline int curve_adapt(p4d_trainer *trainer, const p4d_layout *layout, p4
 	return p4d_trainer_restore(trainer, err);
 }
 
-/* Trains so many steps from new weights; after_first is called after the first. Rank 0 leaves the curve. */
+/* Trains this many steps from new weights; calls after_first after the first. Rank 0 leaves the curve. */
 static inline int curve_train(p4d_trainer *trainer, const p4d_layout *layout, unsigned steps, uint32_t rank,
 			      void (*after_first)(void), p4d_error *err)
 {
@@ -133,7 +133,7 @@ static inline int curve_train(p4d_trainer *trainer, const p4d_layout *layout, un
 	return 0;
 }
 
-/* Ranks that work like this on a layout; nodes: of each rank; NULL: all on one. */
+/* Ranks that run this work on a layout; nodes: that of each rank; NULL: all on one. */
 static inline curve curve_of(const char *options, uint32_t ranks, const uint32_t *nodes, p4d_layout *layout,
 			     forked_work work)
 {

@@ -97,7 +97,7 @@
     {1, "tp=1 cp=1 pp=1 vpp=1 micro-batch=4 offload=optimizer"},
     {4, "tp=2 cp=1 pp=2 vpp=1 micro-batch=1 schedule=1f1b offload=optimizer"},
     {8, "tp=2 cp=2 pp=2 vpp=2 micro-batch=1 schedule=v-half vocab-parallel=vocab-2 offload=optimizer"},
-    /* parameters on the host, too */
+    /* also parameters on the host */
     {1, "tp=1 cp=1 pp=1 vpp=1 micro-batch=4 offload=params"},
     {4, "tp=2 cp=1 pp=2 vpp=1 micro-batch=1 schedule=1f1b offload=params resident-layers=1"},
     {4, "tp=1 cp=1 pp=2 vpp=2 micro-batch=1 schedule=zbv offload=params optimizer-sharding=off"},
@@ -107,7 +107,7 @@
     {1, "tp=1 cp=1 pp=1 vpp=1 micro-batch=2 offload=activations recompute=mlp"},
     {4, "tp=1 cp=1 pp=4 vpp=1 micro-batch=1 schedule=gpipe offload=activations"},
     {8, "tp=2 cp=2 pp=2 vpp=2 micro-batch=1 schedule=interleaved offload=optimizer,params,activations"},
-    /* the host beside data and context parallelism, shards and slices */
+    /* the host together with data and context parallelism, shards and slices */
     {2, "tp=1 cp=1 pp=1 vpp=1 micro-batch=2 offload=optimizer"},
     {2, "tp=1 cp=1 pp=1 vpp=1 micro-batch=1 offload=activations"},
     {4, "tp=1 cp=2 pp=1 vpp=1 micro-batch=1 offload=activations cp-comm=all-gather"},
@@ -116,7 +116,7 @@
     {4, "tp=1 cp=1 pp=2 vpp=1 micro-batch=1 schedule=1f1b offload=optimizer optimizer-sharding=gradients"},
     {4, "tp=2 cp=1 pp=2 vpp=1 micro-batch=2 schedule=1f1b token-slices=2 offload=optimizer"},
     {2, "tp=1 cp=1 pp=2 vpp=1 micro-batch=1 schedule=gpipe token-slices=3 offload=params resident-layers=1"},
-    /* as many stages as do not divide the layers */
+    /* a number of stages that does not divide the layers */
     {3, "tp=1 cp=1 pp=3 vpp=1 micro-batch=1 schedule=1f1b pipeline-split=3,3,2"},
     {3, "tp=1 cp=1 pp=3 vpp=1 micro-batch=2 schedule=1f1b pipeline-split=2,3,3 vocab-parallel=vocab-1"},
     {5, "tp=1 cp=1 pp=5 vpp=1 micro-batch=1 schedule=zb1p pipeline-split=1,2,2,2,1 recompute=full"},

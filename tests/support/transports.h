@@ -74,7 +74,7 @@ static inline int transports_open_as(transports_rank *r, p4d_world *world, uint3
 	return p4d_comm_transport_open(&r->transport, r->all, &r->device, kind, library, err);
 }
 
-/* Each rank with a device of its own. */
+/* Each rank has its own device. */
 static inline int transports_open(transports_rank *r, p4d_world *world, uint32_t size,
 				  p4d_transport_kind kind, p4d_error *err)
 {

@@ -12,7 +12,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 
 aten = torch.ops.aten
 WRAPPERS = ("_compile.py", "eval_frame.py")  # of dispatch modes, in some releases
-# Of a gradient that nobody else holds: the engine's list, and what hands it on to the mode.
+# References to a gradient that nobody else holds: the engine's list, and the frames that pass it on to the mode.
 HOLDERS = 4
 _local = threading.local()
 count_of_storage = getattr(torch._C, "_storage_Use_Count", None)
@@ -45,7 +45,7 @@ def _are_in_place(function, arguments):
             and _holders(old) == ALONE and _engine_calls() and aten.is_non_overlapping_and_dense(old))
 
 
-# Operators that autograd writes the gradient of a selection with, and what it calls without a dispatch mode.
+# Operators with which autograd writes the gradient of a selection, and the ones it calls without a dispatch mode.
 SCATTERS = {aten.index_add.default: aten.index_add_.default, aten.scatter_add.default: aten.scatter_add_.default,
             aten.index_put.default: aten.index_put_.default, aten.masked_scatter.default: aten.masked_scatter_.default,
             aten.scatter.src: aten.scatter_.src}

@@ -21,13 +21,13 @@ SMALL = 1 << 20  # bytes; P4D_ACCOUNT_SMALL of the stand-ins
 aten = torch.ops.aten
 PLAIN = (torch.Tensor, torch.nn.Parameter)
 
-# Operators whose answer leaves the device: as a number, or as the size of a tensor.
+# Operators whose result leaves the device: as a number, or as the size of a tensor.
 READS = {aten._local_scalar_dense, aten.nonzero, aten._unique2, aten.unique_dim, aten.unique_consecutive,
          aten.masked_select, aten.repeat_interleave, aten.bincount, aten.equal, aten.is_nonzero}
 # The same where a number of the call alone sizes the result.
 SIZED_BY_NUMBER = {aten.repeat_interleave.self_int}
 COPIES = {aten._to_copy, aten.copy_}
-# What torch.tensor() copied to the device before it tells the mode.
+# torch.tensor() copies to the device before it calls one of these.
 FRESH = {aten.lift_fresh, aten.lift_fresh_copy, aten.lift}
 # Operators whose results hold nothing yet.
 EMPTY = {aten.empty, aten.empty_strided, aten.empty_like, aten.new_empty, aten.new_empty_strided, aten.record_stream}
@@ -39,7 +39,7 @@ COLLECTIVES = {"c10d", "_c10d_functional", "_c10d_functional_autograd"}
 FILLED = {aten.zeros_like: 0, aten.ones_like: 1, aten.new_zeros: 0, aten.new_ones: 1}
 FACTORIES = {aten.zeros, aten.ones, aten.full, aten.arange, aten.rand, aten.randn}
 
-# DeepSpeed's zero.Init puts functions of its own in their places, whose results are on the device and of another type.
+# DeepSpeed's zero.Init replaces these with its own functions, whose results are on the device and of another type.
 make = SimpleNamespace(empty=torch.empty, full=torch.full, zeros=torch.zeros, arange=torch.arange)
 
 known = {}  # address of a storage -> that storage: what lies there later is another one
@@ -527,7 +527,7 @@ class Values(TorchDispatchMode):
             return
         if not writes:
             for tensor in _tensors(result):
-                # A copy from the host is made by the stand-in, unless its type changes on the device.
+                # The stand-in copies from the host, unless the type changes on the device.
                 source = arguments[0] if arguments and isinstance(arguments[0], torch.Tensor) else None
                 copied = operator is aten._to_copy and source is not None and _is_known(source)
                 same = copied and _is_small(tensor) and (source.dtype == tensor.dtype or not tensor.is_cuda)

@@ -14,7 +14,7 @@
 
 static char text[8 << 20];
 
-/* Of a file that ends before the limit. */
+/* Reads a file that ends before the limit. */
 static size_t read_file(const char *path)
 {
 	FILE *file = fopen(path, "r");

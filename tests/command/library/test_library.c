@@ -198,7 +198,8 @@ static void test_state_of_the_program(void **state)
 	opterr = 1;
 	optarg = at;
 	const int before = optind;
-	const char *own = setlocale(LC_ALL, "de_DE.UTF-8"); /* with a comma, if this machine has it */
+	const char *own = setlocale(
+	    LC_ALL, "de_DE.UTF-8"); /* its decimal sign is a comma, if this machine has the locale */
 	p4d_reply *reply = ASK("estimate", "llama3-8b", "--gpu=h100-80gb", "--gpus=8", "--lora-rank=8",
 			       "--finetune=lora", "--framework=ddp");
 	assert_null(strstr(p4d_reply_json(reply), "GiB") ? strstr(p4d_reply_json(reply), ",0 GiB") : NULL);

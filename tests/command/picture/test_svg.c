@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The picture writer: what is written, and that it cannot be broken from outside. */
+/* The picture writer: its output, and that no input breaks it. */
 #include "support/support.h"
 
 #include <math.h>
@@ -159,8 +159,8 @@ static void unwritable_files_are_errors(void **state)
 	}
 }
 
-/* A step is 1, 2 or 5 times a power of ten, cuts into at most so many pieces and into half as many at least.
- */
+/* A step is 1, 2 or 5 times a power of ten. It cuts the axis into at most this many pieces, and at least half
+ * as many. */
 static void steps_of_axes(void **state)
 {
 	(void)state;

@@ -92,8 +92,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
 			      cudaStream_t stream);
 
 /*
- * What an algorithm takes for a product: by the machine's `seed`, as no two GPUs measure the same. Of eight,
- * one is not run.
+ * The time of an algorithm for a product. It depends on the machine's `seed`, as no two GPUs measure the
+ * same. One of eight does not run.
  */
 float p4d_shim_milliseconds(uint64_t m, uint64_t n, uint64_t k, unsigned algorithm);
 enum { P4D_SHIM_ALGORITHMS = 8, P4D_SHIM_NOT_RUN = 5 };

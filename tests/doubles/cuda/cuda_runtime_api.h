@@ -50,19 +50,19 @@ struct cudaDeviceProp {
 typedef struct p4d_shim_machine {
 	int devices, driver; /* driver: 13000 is CUDA 13.0 */
 	int sm;              /* 90 */
-	size_t bytes, taken; /* of the GPU; used by other processes */
+	size_t bytes, taken; /* memory of the GPU; memory of other processes */
 	cudaError_t fails;   /* the GPU's error */
 	unsigned behind;     /* queries of an event before it is reached */
 	size_t attention;    /* workspace of fused attention, beyond what the plan has; it is overwritten */
 	int dry;             /* kernels, copies and products are counted, not executed; memory is not there */
-	/* Of the last product: multiprocessors that it counts on, 0: all; its algorithm. */
+	/* The last product: multiprocessors that it counts on, 0: all; its algorithm. */
 	int target, algorithm;
-	double milliseconds;    /* that products took */
-	unsigned seed;          /* of what their algorithms take (shim_cublaslt.c) */
+	double milliseconds;    /* time of products */
+	unsigned seed;          /* decides the time of algorithms (shim_cublaslt.c) */
 	unsigned long launches; /* all that was queued: kernels, copies, products, attention */
 } p4d_shim_machine;
 extern p4d_shim_machine p4d_shim_gpu;
-/* Around what is executed with the GPU's memory (shim_runtime.c). */
+/* Called around everything that uses the GPU's memory (shim_runtime.c). */
 void p4d_shim_enter(void);
 void p4d_shim_leave(void);
 

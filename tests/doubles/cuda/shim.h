@@ -32,7 +32,7 @@ struct dim3 {
 	}
 };
 
-/* Of the running thread. */
+/* Places of the running thread. */
 struct p4d_shim_thread {
 	dim3 thread, block, threads, blocks;
 	unsigned char *shared;

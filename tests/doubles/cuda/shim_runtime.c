@@ -100,17 +100,15 @@ static cudaError_t reserve(void **memory, size_t bytes)
 }
 
 /*
- * With P4D_SHIM_GUARD=1 the GPU's memory is open only while something is executed that was queued: to the
- * host, and to operations of the cpu device, it is closed, as a GPU's is. What is freed there is not used
- * again.
+ * With P4D_SHIM_GUARD=1 the GPU's memory is open only while a queued operation runs. For the host, and for
+ * operations of the cpu device, it is closed, as a GPU's is. Freed memory is not used again.
  */
 enum { APART = 1 << 30, BLOCKS = 4096, PAGE = 4096, MARKED = 1 << 20 };
 static struct {
 	char *from;
 	size_t used;
 	int opened;
-	unsigned
-	    blocks; /* one behind the other; freed ones are used again when all behind them are freed, too */
+	unsigned blocks; /* one after another; a freed one is used again when all after it are free as well */
 	struct {
 		size_t at;
 		bool freed;

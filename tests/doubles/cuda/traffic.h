@@ -4,9 +4,9 @@
 #include <stdint.h>
 
 /*
- * Bytes that kernels, compiled for the host with each access of memory reported as the thread sanitizer has
- * it reported, move to and from one range of memory: what would be the GPU's, so neither shared memory nor
- * what a thread has in registers.
+ * Bytes that kernels move to and from one range of memory. The kernels are compiled for the host, with each
+ * access reported as for the thread sanitizer. The range is the GPU's memory, so neither shared memory nor a
+ * thread's registers count.
  */
 #ifdef __cplusplus
 extern "C" {
@@ -15,7 +15,7 @@ extern "C" {
 enum { TRAFFIC_NAME = 96, TRAFFIC_LAUNCHES = 16 };
 
 typedef struct traffic {
-	char name[TRAFFIC_NAME]; /* of the kernel, as c++filt has it, without spaces: norm_rows<p4d_bf16,8> */
+	char name[TRAFFIC_NAME]; /* of the kernel, as c++filt prints it: norm_rows<p4d_bf16,8> */
 	uint64_t asked;          /* by all threads */
 	uint64_t blocks;         /* once by each block: by what a perfect L1 cache leaves */
 	uint64_t least;          /* once by all: each byte that is read, and each that is written */

@@ -235,7 +235,7 @@ void fakehost_spank_env(job_desc_msg_t *desc, const char *name, const char *valu
 	append(&desc->spank_job_env, &desc->spank_job_env_size, name, value);
 }
 
-/* As in slurmctld: the environment is one block, and the admin_comment is left out. */
+/* Like slurmctld: the environment is one block, and admin_comment is left out. */
 job_desc_msg_t *copy_job_record_to_job_desc(struct job_record *record)
 {
 	const job_desc_msg_t *from = record->desc;

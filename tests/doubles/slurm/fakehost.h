@@ -33,7 +33,7 @@ void fakehost_close(fakehost *host);
 enum { FAKEHOST_UID = 1000 };
 
 /*
- * Adds an association to what slurmctld has of accounting; user NULL: of the account itself, account NULL:
+ * Adds an association to slurmctld's copy of the accounting; user NULL: for the account itself, account NULL:
  * removes all. QOS 1 is normal, 2 large, which is also that of partition bare; 0: none.
  */
 void fakehost_account(const char *user, uint32_t uid, const char *account, const char *parent,
@@ -52,7 +52,7 @@ void fakehost_stop_clock(bool stopped);
 /* Calls job_modify for a job with this description; message as above (always "" before Slurm 23.02). */
 int fakehost_modify(fakehost *host, job_desc_msg_t *update, job_desc_msg_t *current, const char **message);
 
-/* Zeroed memory as slurmctld has it, which slurm_xfree takes back. */
+/* Zeroed memory like slurmctld's, for slurm_xfree. */
 void *fakehost_alloc(size_t size);
 void slurm_xfree(void **pointer);
 char *slurm_xstrdup(const char *text);

@@ -41,7 +41,7 @@ bool hosted_logged(const char *text);
 int hosted_start(void **state);
 int hosted_stop(void **state);
 
-/* A test must free what it takes of Slurm's memory, and so must the plugin. */
+/* A test, and the plugin, must free all memory that it takes from Slurm. */
 int hosted_count(void **state);
 int hosted_leaks(void **state);
 #define HOSTED_TEST(name) cmocka_unit_test_setup_teardown(name, hosted_count, hosted_leaks)

@@ -22,5 +22,5 @@ job_desc_msg_t *job_plain(const char *partition);
 /* The same with "model=llama13b tp=8 ..." completed for partition h100 (whatever the verdict), as SPANK
  * leaves it. */
 job_desc_msg_t *job_planned(const char *partition, const char *assignments);
-/* On so many nodes of 8 GPUs. */
+/* On this many nodes of 8 GPUs. */
 job_desc_msg_t *job_planned_on(const char *partition, uint32_t nodes, const char *assignments);

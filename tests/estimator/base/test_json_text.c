@@ -47,7 +47,7 @@ static void numbers(void **state)
 	assert_string_equal(buf, "[2.5,-3.33333333e-301,null,null]");
 }
 
-/* As json-c writes and reads it, for every byte that can stand in a text. */
+/* For every byte that a text can contain, the output is json-c's, and json-c reads it back. */
 static void escapes(void **state)
 {
 	char every[256], buf[2048];

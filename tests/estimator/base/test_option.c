@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Options of every kind, as a table of its own. */
+/* Options of every kind, in a table for this test. */
 #include "support/support.h"
 
 #include "base/option.h"

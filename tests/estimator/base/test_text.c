@@ -42,7 +42,7 @@ static void cut_off(void **state)
 	p4d_text_add(&text, "abcdefgh");
 	assert_true(text.truncated);
 	assert_string_equal(buf, "abcde");
-	/* nothing stands behind a cut */
+	/* nothing follows a cut */
 	p4d_text_print(&text, "%s", "");
 	p4d_text_entry(&text, "", "%s", "");
 	assert_string_equal(buf, "abcde");
@@ -108,7 +108,7 @@ static void what_others_wrote(void **state)
 	    {"M\xc3\xbcller \xe6\xa8\xa1 \xf0\x9f\x98\x80", "M\xc3\xbcller \xe6\xa8\xa1 \xf0\x9f\x98\x80"},
 	    {"\xc2\x9b", "\\xc2\\x9b"},                            /* CSI */
 	    {"\xe2\x80\xae", "\\xe2\\x80\\xae"},                   /* right to left */
-	    {"\xc0\x8a\xe0\x80\x8a", "\\xc0\\x8a\\xe0\\x80\\x8a"}, /* a newline, too long */
+	    {"\xc0\x8a\xe0\x80\x8a", "\\xc0\\x8a\\xe0\\x80\\x8a"}, /* a newline in too many bytes */
 	    {"\xf8\xff\xc3", "\\xf8\\xff\\xc3"},
 	    {"\xe6\xa8", "\\xe6\\xa8"},
 	    {"", ""},

@@ -89,7 +89,7 @@ static void flops_by_hand(void **state)
 	l = layout_of(SMALL "framework=p4d global-batch=8 recompute=mlp", 1, 1);
 	assert_true(p4d_cost_hardware_flops(&l, NULL) ==
 		    tokens * (6 * matrices + 2 * 2 * 2 * 64 * 128 + 12 * scores));
-	/* what a window leaves out nobody executes: of 32 tokens, 8 */
+	/* scores outside of the window are not computed: of 32 tokens, 8 */
 	const double share = 8.0 / 32 * (2 - 8.0 / 32);
 	l = layout_of(SMALL "framework=megatron global-batch=8 recompute=selective sliding-window=8", 1, 1);
 	assert_true(fabs(p4d_cost_model_flops(&l) / (tokens * (6 * matrices + 6 * scores * share)) - 1) <
@@ -213,7 +213,7 @@ static void rates_of_a_step(void **state)
 	assert_true(y.bubble_fraction >= 0 && y.bubble_fraction < 0.01);
 }
 
-/* Unfused attention has a dropout of its own. */
+/* Unfused attention has its own dropout. */
 static void dropouts_take_time_of_their_own(void **state)
 {
 	static const char *const cases[] = {"dropout=off", "dropout=on attention-dropout=off",
@@ -236,7 +236,7 @@ static void dropouts_take_time_of_their_own(void **state)
 	assert_true(seconds[1] < seconds[2]); /* pairs of tokens are more than hidden states */
 }
 
-/* The passes are the sum of what they are said to be made of. */
+/* The passes are the sum of their parts. */
 static void passes_add_up(void **state)
 {
 	static const char *const cases[] = {
@@ -302,8 +302,8 @@ static double both(const p4d_cost_passes_of_chunk *y)
 }
 
 /*
- * Of the matrices 4 h^2 and 3 f h only those of qkv, 3 h^2, and of gate and up, 2 f h, wait; none that is
- * made again does.
+ * Of the matrices, 4 h^2 and 3 f h, only the weight gradients of qkv, 3 h^2, and of gate and up, 2 f h, wait;
+ * recomputed ones do not.
  */
 static void weights_that_wait(void **state)
 {
@@ -320,7 +320,7 @@ static void weights_that_wait(void **state)
 		     few = mlp.backward_weight / (mlp.gemm / 3) * layer / (3 * h * h);
 	assert_true(some > 1 && some < 1.12 && few > 1 && few < 1.12);
 	assert_true(full.backward_weight == 0);
-	/* they wait, no more; the gradient of qkv is moved once more */
+	/* they only wait; the gradient of qkv is moved once more */
 	assert_true(both(&none) > both(&whole) && both(&none) < 1.02 * both(&whole));
 	assert_true(fabs((both(&mlp) - mlp.recompute) / both(&none) - 1) < 1e-12);
 	/* the inputs of both are gathered again, each when it is needed */

@@ -56,8 +56,8 @@ static double mean_of(const nearness *n)
 }
 
 /*
- * The bound is not below the floor of its tp and cp with any larger micro-batch, or below that of its own
- * micro-batch and the ramp. The first is without recomputation.
+ * The bound is at least the floor of its tp and cp with any larger micro-batch, and that of its own
+ * micro-batch plus the ramp. The first is without recomputation.
  */
 static void compare_floors(const p4d_layout *l, const p4d_gpu *gpu, bool uneven, uint32_t *seed, double bound,
 			   const char *options)
@@ -149,7 +149,7 @@ static void random_experts(uint32_t *state, char *options, size_t size, uint32_t
 		 micro * dp * pp);
 }
 
-/* The same with experts, where a stage's layers are of two kinds; and what is remembered is the same. */
+/* The same with experts, if a stage has layers of two kinds; and cached results are the same. */
 static void bound_with_experts(void **state)
 {
 	p4d_timeline_work work = {0};

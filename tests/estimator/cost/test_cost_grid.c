@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tensor parallelism in two and three dimensions: which grids there are, what they take, and which is chosen.
+/* Tensor parallelism in two and three dimensions: the possible grids, their time and memory, and the choice.
  */
 #include "plan/plan.h"
 #include "search/search.h"
@@ -80,8 +80,8 @@ static void z_goes_over_nodes(void **state)
 	assert_int_equal(err.code, P4D_E_TP_NODE);
 }
 
-/* As many sequences as fill all of Z: matrices are gathered beside the products, and activations not summed.
- */
+/* With enough sequences for all of Z: matrices are gathered during the products, and activations are not
+ * summed. */
 static void the_best_grid(void **state)
 {
 	const p4d_gpu gpu = gpu_named("h100");
@@ -103,7 +103,7 @@ static void the_best_grid(void **state)
 	assert_true(chosen < plain);
 }
 
-/* --tp-grid=auto: no layout is slower than without, and what is found says its grid. */
+/* --tp-grid=auto: no layout is slower than without, and the result names its grid. */
 static void the_search_chooses(void **state)
 {
 	static p4d_candidate with, without;
@@ -199,12 +199,12 @@ static void grids_that_are_none(void **state)
 		"local-loss splits the heads of stages over X alone", "--p4d-local-loss=off");
 	refused(P4D_13B "tp=4 tp-grid=2,2,1 device=cpu norm=layernorm", P4D_E_UNMODELLED,
 		"LayerNorm takes whole rows, which Y splits", "--p4d-tp-grid=4,1,1");
-	/* where X alone does not divide the heads, not back to what was refused */
+	/* if X alone does not divide the heads, the fix does not return to the refused value */
 	refused(P4D_13B "heads=12 kv-heads=12 tp=8 tp-grid=4,2,1 device=cpu norm=layernorm", P4D_E_UNMODELLED,
 		"LayerNorm takes whole rows, which Y splits", "--p4d-tp=4 --p4d-tp-grid=4,1,1");
 	refused(P4D_13B "heads=12 kv-heads=12 tp=8 tp-grid=4,2,1 device=cpu norm=layernorm micro-batch=2",
 		P4D_E_UNMODELLED, "LayerNorm takes whole rows, which Y splits", "--p4d-tp-grid=4,1,2");
-	/* both are said, as one without the other is no grid */
+	/* the fix has both, as one without the other is no grid */
 	refused(P4D_13B "tp=16 tp-grid=4,4,1", P4D_E_TP_NODE,
 		"tp-grid=4,4,1: X*Y = 16 does not divide the 8 GPUs of a node",
 		"--p4d-tp=8 --p4d-tp-grid=8,1,1");

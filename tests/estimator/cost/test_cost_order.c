@@ -63,7 +63,7 @@ static void more_work_takes_longer(void **state)
 		assert_true(of_13b("p4d", order[i][0]) < of_13b("p4d", order[i][1]));
 		assert_true(of_13b("megatron", order[i][0]) < of_13b("megatron", order[i][1]));
 	}
-	/* a smaller bubble with more chunks, where there are few micro-batches */
+	/* a smaller bubble with more chunks, if there are few micro-batches */
 	assert_true(of_13b("p4d", "tp=2 pp=8 vpp=5 global-batch=32") <
 		    of_13b("p4d", "tp=2 pp=8 global-batch=32"));
 	assert_true(of_13b("megatron", "tp=2 pp=8 vpp=5 global-batch=32") <
@@ -130,7 +130,7 @@ static void vocabulary_parallelism_pays(void **state)
 
 #define MEGATRON_70B MODEL_70B "framework=megatron seq-len=8192 "
 
-/* Each overlap hides what it says, and no more than there is. */
+/* Each overlap hides its own communication, and no more. */
 static void overlaps_hide_communication(void **state)
 {
 	static const char *const layouts[] = {
@@ -171,8 +171,8 @@ static double at_least_0(double x)
 	return x > 0 ? x : 0;
 }
 
-/* p4d-train's halves: of each collective one is seen, and of the other what the product beside it does not
- * hide. */
+/* p4d-train's halves: one half of each collective is exposed, and of the other half what the concurrent
+ * product does not hide. */
 static void halves_hide_communication(void **state)
 {
 	const p4d_gpu gpu = gpu_named("h100");
@@ -201,7 +201,7 @@ static void halves_hide_communication(void **state)
 	}
 	assert_true(fabs(hidden.forward.tensor_comm / seen - 1) < 1e-9);
 	assert_true(fabs((hidden.forward.gemm - there.forward.gemm) / slower - 1) < 1e-9);
-	/* on the way back the input of each projection is gathered beside other products, and less is seen */
+	/* backward, the input of each projection is gathered during other products, and less is exposed */
 	const double back = hidden.backward_input.tensor_comm + hidden.backward_weight.tensor_comm,
 		     whole = there.backward_input.tensor_comm + there.backward_weight.tensor_comm;
 	print_message("seen of tensor parallelism: forward %.0f of %.0f us, backward %.0f of %.0f us\n",
@@ -211,7 +211,7 @@ static void halves_hide_communication(void **state)
 	    1 - seconds(P4D_70B "tp=8 tp-comm-overlap=on", 1, 8, &gpu) / seconds(P4D_70B "tp=8", 1, 8, &gpu);
 	print_message("halves hide %.2f %% of a step\n", 100 * gain);
 	assert_true(gain > 0.02 && gain < 0.2);
-	/* the arena stays as it is */
+	/* the arena does not change */
 	assert_int_equal(p4d_plan_hash(&off, &gpu, &a, NULL), 0);
 	assert_int_equal(p4d_plan_hash(&on, &gpu, &b, NULL), 0);
 	assert_true(a == b);
@@ -277,7 +277,7 @@ static void a_domain_of_several_nodes(void **state)
 	p4d_request_complete(&r, 0, 16);
 	assert_int_equal(p4d_layout_build(&r, 4, 4, &l, &err), -1);
 	assert_non_null(strstr(err.text, "tp=16 does not divide"));
-	/* the user knows better: racks of which 64 GPUs are used */
+	/* the user knows better: 64 GPUs of a rack are used */
 	const char *domain64 = MEGATRON_70B "kv-heads=16 tp=16 nvlink-domain=64 global-batch=16";
 	assert_true(seconds(domain64, 4, 4, &gpu) > 0);
 	/* a domain is never below a node */

@@ -48,7 +48,7 @@ typedef struct outcome {
 } outcome;
 
 enum { MOST_RUNS = 128 };
-static const double LIMIT = 0.95; /* of the capacity, where a site sets none */
+static const double LIMIT = 0.95; /* fraction of the capacity, if a site sets none */
 
 static outcome compare(const char *name)
 {
@@ -91,7 +91,7 @@ static outcome compare(const char *name)
 		       run[all.rows].predicted, 100 * error);
 		const bool above = memory_of(&l, row.gpu).fraction > LIMIT;
 		all.above += above;
-		all.refused += above && !p4d_framework_unvalidated(&l); /* as the guard does */
+		all.refused += above && !p4d_framework_unvalidated(&l); /* like the guard */
 		const bool fp4 = l.precision == P4D_FP8 && l.fp8_recipe == P4D_FP8_NVFP4;
 		const bool fp8 = l.precision == P4D_FP8 && !fp4;
 		all.fp8 += fp8;
@@ -136,8 +136,8 @@ static void more_published_runs(void **state)
 }
 
 /*
- * NVIDIA's recipes for pretraining with NeMo. All fit where they ran. Of rows with `seen` = chosen the
- * constants were chosen; the others were looked at after.
+ * NVIDIA's recipes for pretraining with NeMo. All of them ran. Constants were chosen with the rows whose
+ * `seen` is chosen; the others were compared afterwards.
  */
 static void recipes(void **state)
 {
@@ -171,7 +171,7 @@ static void runs_with_experts(void **state)
 	assert_int_equal(all.wrong, 0);
 }
 
-/* Rows that do not say what was measured. */
+/* Rows without the measured quantity. */
 static void malformed_runs(void **state)
 {
 	static const char header[] =

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Token slices by the clock: how long p4d makes them, what they gain, and what they hold. */
+/* Step times of token slices: the lengths that p4d chooses, their gain, and their memory. */
 #include "support/cost_steps.h"
 
 #include "plan/plan.h"
@@ -52,7 +52,8 @@ static bool choose(p4d_layout l, const p4d_gpu *gpu, uint32_t *lengths)
 	return p4d_is_set(&request, P4D_SLICE_LENGTHS);
 }
 
-/* The program finds what trying all cuts finds, but for a bound that is a hundredth higher than needed. */
+/* The dynamic program finds the same as trying all cuts, apart from a bound that is a hundredth higher than
+ * needed. */
 static void the_best_cut_is_found(void **state)
 {
 	static const struct {
@@ -82,8 +83,8 @@ static void the_best_cut_is_found(void **state)
 	}
 }
 
-/* Later slices attend to more, and are shorter; that is faster than equal ones; more are cut shorter still.
- */
+/* Later slices attend to more, and are shorter, which is faster than equal ones; with more slices, they are
+ * shorter still. */
 static void later_slices_are_shorter(void **state)
 {
 	const p4d_gpu gpu = gpu_named("h100-80gb");
@@ -103,7 +104,7 @@ static void later_slices_are_shorter(void **state)
 	}
 }
 
-/* The request says them; what the user says stays; where nothing is known, nothing is said. */
+/* The request has the lengths; the user's lengths stay; without rates there are none. */
 static void the_request_says_them(void **state)
 {
 	const p4d_gpu gpu = gpu_named("h100-80gb"), unknown = {.name = "unknown", .usable_bytes = 1 << 30};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Published systems, as p4d-systems(7) lists them: pipelines, sharded states and vocabulary parallelism.
- * Slices, grids and what is kept on the host are in test_systems_*.
+ * Published systems, as listed in p4d-systems(7): pipelines, sharded states and vocabulary parallelism.
+ * Slices, grids and offloading are in test_systems_*.
  */
 #include "support/systems.h"
 
@@ -24,7 +24,7 @@ static double passes_of(int kind, uint32_t stages, uint32_t micro_batches)
 	return length / chunks;
 }
 
-/* Of a model that is split over k stages, micro-batches of one size: throughput over that of one device. */
+/* A model split over k stages, with micro-batches of one size: throughput relative to one device. */
 static double gpipe_speed_up(uint32_t k, uint32_t m)
 {
 	return k * 3. * m / passes_of(P4D_GPIPE, k, m);
@@ -92,7 +92,7 @@ static void zero_bubble(void **state)
 			for (uint32_t stage = 0; stage < p; stage++)
 				assert_int_equal(p4d_schedule_slots(&s, stage).activation, p);
 		}
-	/* up to 23 % over 1F1B at the same memory (abstract): as many micro-batches as 3 p, p = 8 */
+	/* up to 23 % over 1F1B at the same memory (abstract): 3 p micro-batches, p = 8 */
 	row("zero bubble: zb1p over 1f1b, p=8 m=24", 1.23,
 	    passes_of(P4D_1F1B, 8, 24) / passes_of(P4D_ZB1P, 8, 24), 0.06);
 	row("zero bubble: zbv over 1f1b, p=8 m=24", 1.23,
@@ -187,7 +187,7 @@ static void local_losses(void **state)
 #define GPT_7B \
 	OF_GPT "layers=36 hidden=4096 ffn=16384 heads=32 kv-heads=32 head-dim=128 max-seq-len=1024 " \
 	       "seq-len=1024 "
-/* as Megatron-LM was in 2021 */
+/* Megatron-LM of 2021 */
 #define OF_2021 \
 	"framework=megatron precision=fp16 recompute=full sequence-parallel=off attention=unfused " \
 	"dropout=on optimizer-sharding=off "
@@ -281,7 +281,7 @@ static void zero_3_at_scale(void **state)
 		const p4d_layout l = layout_of(options, rows[i].gpus / 8, 8);
 		const double said = step_of(&l, &gpu).hardware_tflops_per_gpu;
 		row("zero-3: TFLOP/s a GPU (a miss)", rows[i].published, said, rows[i].tolerance);
-		assert_true(said > rows[i].published && said < before); /* as if gathers hid better */
+		assert_true(said > rows[i].published && said < before); /* as if gathers were hidden better */
 		before = said;
 	}
 }

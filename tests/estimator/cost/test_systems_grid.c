@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* AxoNN's tensor parallelism in three dimensions beside Megatron-LM's, as p4d-systems(7) has it. */
+/* AxoNN's tensor parallelism in three dimensions next to Megatron-LM's, as in p4d-systems(7). */
 #include "support/systems.h"
 
 enum { NODES = 256, GPUS_PER_NODE = 4, GPUS = NODES * GPUS_PER_NODE };
@@ -9,7 +9,7 @@ enum { NODES = 256, GPUS_PER_NODE = 4, GPUS = NODES * GPUS_PER_NODE };
 	"seq-len=2048 " \
 	"recompute=full "
 
-/* As p4d plan finds it: the fastest of Megatron-LM's layouts that recompute all. */
+/* As p4d plan finds it: the fastest of Megatron-LM's layouts with full recomputation. */
 static p4d_step of_megatron(unsigned batch, const p4d_gpu *gpu)
 {
 	char options[640];
@@ -24,7 +24,7 @@ static p4d_step of_megatron(unsigned batch, const p4d_gpu *gpu)
 	return step_of(&l, gpu);
 }
 
-/* All other ranks are data-parallel, a micro-batch each; as many FLOPs in SwiGLU. */
+/* All other ranks are data-parallel, with one micro-batch each; SwiGLU has the same FLOPs. */
 static p4d_layout of_grid(p4d_tp_grid g, unsigned batch)
 {
 	const unsigned tp = (unsigned)(g.x * g.y * g.z);

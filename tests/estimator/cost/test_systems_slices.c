@@ -30,7 +30,7 @@ static p4d_gpu of_p3_16xlarge(const setting *c)
 	return gpu;
 }
 
-/* A step of so many slices: equally long, or as p4d cuts them. The benchmark has layers alone. */
+/* A step with this many slices: equally long, or as p4d cuts them. The benchmark has only layers. */
 static double sliced(const setting *c, unsigned slices, bool equal)
 {
 	const p4d_gpu gpu = of_p3_16xlarge(c);
@@ -101,7 +101,7 @@ static void terapipe(void **state)
 		compare(rows[i].name, &rows[i].of);
 }
 
-/* Figure 7: setting 5 with longer sequences, of which fewer fit. */
+/* Figure 7: setting 5 with longer sequences, fewer of which fit. */
 static void terapipe_longer(void **state)
 {
 	static const setting rows[] = {
@@ -149,7 +149,7 @@ typedef struct long_model {
 static const long_model of_2_7b = {"2.7B", 32, 2560, 32, 8, 1, 8}, of_7b = {"7B", 32, 4096, 32, 32, 8, 4},
 			of_13b = {"13B", 40, 5120, 40, 32, 8, 4}, of_30b = {"30B", 64, 6144, 64, 64, 8, 8};
 
-/* In 1F1B, as Megatron-LM has it; or of four slices, as p4d has them. */
+/* 1F1B as in Megatron-LM; or with four slices, as in p4d. */
 static p4d_layout of_long(const long_model *m, unsigned tokens, unsigned batch, bool slices,
 			  const p4d_gpu *gpu)
 {
@@ -250,7 +250,7 @@ static void seq1f1b_memory(void **state)
 		row(name, runs[i].sliced, gib_of(&sliced, &gpu), 0.16);
 		assert_true(gib_of(&sliced, &gpu) < p4d_to_gib(gpu.usable_bytes));
 	}
-	/* a miss: 1F1B is out of memory here, too, and p4d has room for it */
+	/* a miss: 1F1B runs out of memory there, but p4d has room for it */
 	const p4d_layout whole = of_long(&of_7b, 131072, 16, false, &gpu),
 			 sliced = of_long(&of_7b, 131072, 16, true, &gpu);
 	row("seq1f1b: GB, 7B, 131072 tokens, slices", 69.8, gib_of(&sliced, &gpu), 0.16);

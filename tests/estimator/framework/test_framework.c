@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of frameworks: every entry is whole, and what it says of itself holds. */
+/* The table of frameworks: every entry is complete, and its properties hold. */
 #include "support/support.h"
 
 #include "job/export.h"
@@ -153,7 +153,7 @@ static void refusals_say_what_helps(void **state)
 	}
 }
 
-/* Where nothing is said, the first of the list that can train the model. */
+/* By default, the first framework of the list that can train the model. */
 static void first_that_can_is_default(void **state)
 {
 	static const char *const models[] = {MODEL_13B, MODEL_70B, LEARNED};
@@ -331,7 +331,7 @@ static void arguments_follow_the_plan(void **state)
 	}
 }
 
-/* What was not compared with torchtitan's own code is named; what was is not. */
+/* A part that was not compared with torchtitan's own code is named as unvalidated; a compared one is not. */
 static void unvalidated_is_said(void **state)
 {
 	static p4d_layout l;

@@ -35,7 +35,7 @@ static uint64_t expected(const csv_row *r)
 	set_all(&q, "model=custom framework=megatron bias=none qk-norm=off dropout=off attention-mask=off");
 	set_all(&q, architecture_of(r));
 	set_all(&q, strcmp(row_field(r, "activation"), "swiglu") ? "glu=off" : "glu=on");
-	for (int i = 0; strcmp(r->name[i], "stage"); i++) {     /* behind it is what was measured */
+	for (int i = 0; strcmp(r->name[i], "stage"); i++) {     /* measured columns follow */
 		const bool meant = strcmp(r->name[i], "gpu") && /* imbalance: among ranks of experts */
 				   (strcmp(r->name[i], "imbalance") || row_number(r, "ep") > 1);
 		const int option = meant ? p4d_request_option_find(r->name[i]) : -1;
@@ -53,8 +53,8 @@ static uint64_t expected(const csv_row *r)
 	return train > step ? train : step;
 }
 
-/* Whether this row is of the configuration of the one before: all but the stage and what was measured is the
- * same. */
+/* Whether this row has the same configuration as the one before: all columns except the stage and the
+ * measured ones are equal. */
 static bool same_configuration(const csv_row *r, char before[ROW_LENGTH], size_t *length)
 {
 	const size_t options = (size_t)(row_field(r, "stage") - r->field[0]);
@@ -92,11 +92,11 @@ static void compare(const char *name, double mean, double most, int configuratio
 		const double measured = (double)row_number(&r, "allocated");
 		const double bytes = (double)expected(&r) - measured, share = bytes / measured;
 		const uint64_t stage = row_number(&r, "stage"), stages = row_number(&r, "pp");
-		if (getenv("P4D_TEST_ROWS")) /* all of them, for who mends a formula */
+		if (getenv("P4D_TEST_ROWS")) /* all rows, to find a wrong formula */
 			printf("%u,%.4f,%.1f,%.1f,%s\n", r.line, share, bytes / (1 << 20),
 			       measured / (1 << 20), row_field(&r, "phase"));
 		if (!same_configuration(&r, before, &length)) {
-			assert_int_equal(next_stage, stages_before); /* of the one before, all are there */
+			assert_int_equal(next_stage, stages_before); /* the one before has all stages */
 			next_stage = 0;
 			stages_before = stages;
 			configurations++;

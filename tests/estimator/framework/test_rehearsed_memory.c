@@ -18,7 +18,7 @@
 
 enum { GROUPS = 32 };
 
-/* Columns that are no option of the program as they stand. */
+/* Columns that are not options under their own name. */
 static bool differs(const csv_row *r, const char *name)
 {
 	static const char *const always[] = {"program", "attention", "micro-batches", "gpu"};
@@ -63,7 +63,7 @@ static void layout_of(const csv_row *r, p4d_layout *l)
 		set_all(&q, "positions=rope bias=none norm=rmsnorm glu=on");
 	if (row_has(r, "program", "megatron"))
 		set_all(&q, "dropout=off te-wgrad=off cross-entropy=unfused qk-norm=off");
-	for (int i = 0; strcmp(r->name[i], "gpu"); i++) { /* from there on it is what was measured */
+	for (int i = 0; strcmp(r->name[i], "gpu"); i++) { /* measured columns follow */
 		const int option = p4d_request_option_find(r->name[i]);
 		if (option >= 0 && *r->field[i] && !differs(r, r->name[i]))
 			row_set(&q, r, option,
@@ -101,9 +101,9 @@ static uint64_t named(const p4d_plan *plan, const char *name)
 }
 
 /*
- * Of a plan of Megatron-LM, what the rows do not have: Transformer Engine has a workspace of cuBLAS for
+ * What a plan of Megatron-LM has and the rows do not: Transformer Engine has one workspace of cuBLAS for
  * layers, PyTorch another one for the head. In the rows PyTorch has both; release 2.15 takes one workspace
- * for each product and gives it back.
+ * for each product and returns it.
  */
 static uint64_t others_workspaces(const csv_row *r, const p4d_plan *plan, bool in_product)
 {
@@ -182,7 +182,7 @@ static void print(const char *what, const deviation_group *groups)
 
 enum { NAME = 64 };
 
-/* Of the group that a row is counted in. */
+/* Name of the group in which a row is counted. */
 static void name_of(const csv_row *r, char name[NAME])
 {
 	snprintf(name, NAME, "%.12s %.10s%.2s%.2s %.5s%s", row_field(r, "program"), row_field(r, "framework"),
@@ -258,8 +258,8 @@ static void rehearsals(void **state)
 	}
 }
 
-/* With PyTorch 2.4.1 and transformers 4.46.3. Mistral, which no option tells from Llama, forgets there what
- * its loss cast; reserved memory is not asserted. */
+/* With PyTorch 2.4.1 and transformers 4.46.3. There Mistral, which no option distinguishes from Llama, frees
+ * what its loss cast; reserved memory is not asserted. */
 static void rehearsals_of_2_4(void **state)
 {
 	static deviation_group of[FIGURES][GROUPS];
@@ -275,8 +275,8 @@ static void rehearsals_of_2_4(void **state)
 
 /* ---- memory that is short ---- */
 
-/* Rehearsals of rows in which PyTorch was allowed so many GiB (set_per_process_memory_fraction): it ran out
- * of memory with the first, not with the second. */
+/* Rehearsals in which PyTorch was limited to a number of GiB (set_per_process_memory_fraction): it ran out of
+ * memory with the first limit, not with the second. */
 static const struct {
 	unsigned line;
 	double fails, runs;
@@ -393,7 +393,7 @@ static double of_host(int which, const csv_row *r, const p4d_host_beside *host)
 		   : NAN;
 }
 
-/* Pinned memory, copies of what is saved, and what ranks hold while they read weights. */
+/* Pinned memory, copies for saving, and what ranks hold while they read weights. */
 static void hosts(void **state)
 {
 	static const char *const names[] = {"pinned", "saved", "loaded"};

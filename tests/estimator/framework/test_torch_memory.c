@@ -77,7 +77,7 @@ static int compare(const char *name, deviations of[SUMMARIES])
 		const uint64_t train = stage.phase_bytes[P4D_TRAIN], step = stage.phase_bytes[P4D_STEP];
 		const double measured = (double)(row_number(&r, "allocated") - of_second_table(&r, &stage));
 		const double bytes = (double)(train > step ? train : step) - measured;
-		if (getenv("P4D_TEST_ROWS")) /* all of them, for who mends a formula */
+		if (getenv("P4D_TEST_ROWS")) /* all rows, to find a wrong formula */
 			printf("%u,%.4f,%.1f,%.1f,%s,%.1f\n", r.line, bytes / measured, bytes / (1 << 20),
 			       measured / (1 << 20), row_field(&r, "phase"),
 			       (double)stage.part[P4D_PART_ACTIVATIONS] / (1 << 20));
@@ -113,8 +113,8 @@ static void torchtitan_itself(void **state)
 		assert_true(of[i].sum <= 0.01 * of[i].rows && of[i].worst <= 0.03);
 }
 
-/* Qwen3 and DeepSeek V2 and V3, sharded by experts or not, beside tensor and context parallelism and
- * pipelines. */
+/* Qwen3 and DeepSeek V2 and V3, with and without expert parallelism, combined with tensor and context
+ * parallelism and pipelines. */
 static void torchtitan_with_experts(void **state)
 {
 	deviations of[SUMMARIES] = {{.what = "before, while"},
@@ -126,7 +126,7 @@ static void torchtitan_with_experts(void **state)
 	(void)state;
 	assert_true(of[LOOKED_AT].rows * 10 <= rows && of[AFTER].rows >= 180 && of[PIPELINES].rows >= 30);
 	assert_true(of[AFTER].sum <= 0.005 * of[AFTER].rows && of[AFTER].worst <= 0.02);
-	/* which is said to be unvalidated */
+	/* these are marked unvalidated */
 	assert_true(of[MANY_CHUNKS].rows >= 15 && of[MANY_CHUNKS].sum <= 0.04 * of[MANY_CHUNKS].rows);
 	for (int i = 0; i < MANY_CHUNKS; i++)
 		assert_true(of[i].sum <= 0.01 * of[i].rows && of[i].worst <= 0.03);
@@ -139,8 +139,7 @@ static void torchtitan_compiled(void **state)
 				    {.what = "after"},
 				    {.what = "after, pipelines"},
 				    {.what = "after, more than three chunks"}};
-	const int rows =
-	    compare("torch_compiled.csv", of); /* with pipelines, what is said to be unvalidated */
+	const int rows = compare("torch_compiled.csv", of); /* with pipelines, which are marked unvalidated */
 
 	(void)state;
 	assert_true(of[LOOKED_AT].rows * 10 <= rows && of[AFTER].rows >= 10);

@@ -15,14 +15,14 @@
 
 enum { GROUPS = 64 };
 
-/* Of models with experts or latent attention: 0 where a model has none. */
+/* Options for models with experts or latent attention: 0 if a model has none. */
 static bool option_of_experts(const char *name)
 {
 	return strstr(name, "experts") || strstr(name, "-lora-rank") || strstr(name, "shared-ffn") ||
 	       strstr(name, "dense-layers") || strstr(name, "head-dim") || strstr(name, "expert-ffn");
 }
 
-/* Columns that are no option of the request as they stand. */
+/* Columns that are not options of the request under their own name. */
 static bool differs(const csv_row *r, const char *name, const char *value)
 {
 	const bool adapters = strcmp(row_field(r, "finetune"), "full") != 0,
@@ -158,7 +158,7 @@ static void holds(const deviation_group *methods, double mean, double worst)
 	}
 }
 
-/* Rows that no formula was written or mended with. */
+/* Rows that were not in view when a formula was written or corrected. */
 static int blind(const deviation_group *looks)
 {
 	int n = 0;
@@ -193,7 +193,7 @@ static void transformers_with_experts(void **state)
 	if (getenv("P4D_TEST_ROWS"))
 		return;
 	assert_true(blind(of[BY_LOOK]) >= 260 && (rows - blind(of[BY_LOOK])) * 10 <= rows);
-	/* gpt-oss with ZeRO-3: what is gathered while attention runs backward is not modelled */
+	/* gpt-oss with ZeRO-3: p4d does not model what is gathered during attention's backward pass */
 	holds(of[BY_METHOD], 0.013, 0.11);
 }
 
@@ -254,7 +254,7 @@ static void units_of_fsdp(void **state)
 	holds(of[BY_METHOD], 0.01, 0.08);
 }
 
-/* FSDP1 that gathers units ahead of forward passes, too. */
+/* FSDP1 that also gathers units ahead of forward passes. */
 static void units_gathered_ahead(void **state)
 {
 	static deviation_group of[KINDS][GROUPS];
@@ -306,7 +306,7 @@ static void losses_of_classes(void **state)
 	holds(of[BY_METHOD], 0.02, 0.06);
 }
 
-/* In micro-batches of its own, without autograd; training of the same rows is compared above. */
+/* Evaluation in its own micro-batches, without autograd; training of the same rows is compared above. */
 static void evaluation(void **state)
 {
 	static deviation_group of[KINDS][GROUPS];
@@ -319,7 +319,7 @@ static void evaluation(void **state)
 	holds(of[BY_METHOD], 0.01, 0.08);
 }
 
-/* The same of layers with a state, also beside experts. */
+/* The same for state-space layers, also with experts. */
 static void evaluation_of_hybrids(void **state)
 {
 	static deviation_group of[KINDS][GROUPS];

@@ -64,7 +64,7 @@ static size_t parameters(const sizes *m, uint64_t *list)
 	return n;
 }
 
-/* Of one rank: elements that it touches, and the largest part of a parameter in its window. */
+/* For one rank: elements that it touches, and the largest part of a parameter in its window. */
 static uint64_t touched_by(const uint64_t *list, size_t n, uint64_t from, uint64_t to, uint64_t *slice)
 {
 	uint64_t at = 0, sum = 0;

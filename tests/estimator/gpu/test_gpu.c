@@ -227,12 +227,12 @@ static void names_of_slurm(void **state)
 	}
 }
 
-/* Matrix units of NVIDIA GPUs; of others it is not known. */
+/* Matrix units of NVIDIA GPUs; those of others are not known. */
 static void precisions(void **state)
 {
 	static const struct {
 		const char *gpu, *precision;
-		int from; /* 0: it has it */
+		int from; /* 0: the GPU has it */
 	} cases[] = {
 	    {"v100-32gb", "bf16", 80},   {"v100-32gb", "fp16", 0},       {"a100-80gb", "bf16", 0},
 	    {"a100-80gb", "fp8", 89},    {"l40s-48gb", "fp8", 0},        {"h100-80gb", "fp8", 0},
@@ -398,7 +398,7 @@ static void rates(void **state)
 	}
 }
 
-/* A site may add rows with only what is mandatory; what is unknown is 0. */
+/* A site may add rows with only the mandatory members; unknown ones are 0. */
 static void least_row(void **state)
 {
 	static const char text[] =

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where jobs are submitted: what is passed, completed, changed and refused, and that judging again changes
- * nothing. */
+/* Jobs at submission: what passes, is completed, changed and refused, and that judging twice changes nothing.
+ */
 #include <inttypes.h>
 #include <time.h>
 
@@ -33,7 +33,7 @@ static void open_flags_are_completed(void **state)
 	expect_verified(*state, t);
 }
 
-/* The grid of `auto` is said with the rest that p4d chose, also where it has one dimension. */
+/* The grid of `auto` is reported with p4d's other choices, also if it has one dimension. */
 static void a_grid_that_is_chosen_is_said(void **state)
 {
 	static const struct {
@@ -55,7 +55,7 @@ static void a_grid_that_is_chosen_is_said(void **state)
 		assert_string_equal(said, cases[i].grid);
 		expect_verified(*state, t);
 	}
-	/* a fix has it with the rest */
+	/* a fix contains it */
 	static const char large[] =
 	    MODEL_13B "framework=p4d tp=8 tp-grid=auto micro-batch=512 recompute=none pp=1 cp=1";
 	trial refused = *submit(*state, ON("h100", 1), large);
@@ -71,7 +71,7 @@ static void a_grid_that_is_chosen_is_said(void **state)
 	assert_null(strstr(t->text, "tp-grid"));
 }
 
-/* It runs, slowly: a warning, with what is faster. */
+/* The job runs, but slowly: a warning names what is faster. */
 static void a_precision_that_the_gpu_lacks(void **state)
 {
 	static const char layout[] =
@@ -141,7 +141,7 @@ static void refusals_have_a_fix_that_works(void **state)
 	     MODEL_13B "framework=p4d tp=2 pp=2 token-slices=4 slice-lengths=512,512,512,512 schedule=zbv "
 		       "vpp=2",
 	     P4D_E_SCHEDULE},
-	    /* the split of the stages is said, too: p4d may choose none, or prefers what is safe */
+	    /* the message also has the split of the stages: p4d may choose none, or prefers a safe one */
 	    {ON("fixed", 1), MODEL_70B "layers=83 tp=8", P4D_E_NO_LAYOUT},
 	    {ON("careful", 1), MODEL_70B "layers=83 tp=8", P4D_E_NO_LAYOUT},
 	    /* takes nearly all of the budget */
@@ -247,7 +247,7 @@ static void a_refusal_names_the_numbers(void **state)
 	assert_non_null(strstr(t->text, " of 79.1 GiB ("));
 	assert_non_null(strstr(t->text, "tp=1 cp=1 pp=1 dp=32 micro-batch=1 seq-len=8192"));
 	assert_non_null(strstr(t->text, "\np4d: fix: --p4d-"));
-	/* what is open is shown at its best */
+	/* open options are shown at their best values */
 	t = submit(*state, ON("h100", 1), MODEL_70B "tp=8");
 	expect(t, P4D_REJECT, P4D_E_NO_LAYOUT);
 	assert_non_null(strstr(t->text, "tp=8 cp=1 pp=1 dp=1 micro-batch=1 seq-len=8192 recompute=full"));
@@ -267,11 +267,11 @@ static void evaluation_may_be_the_peak(void **state)
 	trial refused = *submit(*state, ON("h100", 4), flags);
 	expect(&refused, P4D_REJECT, P4D_E_DOES_NOT_FIT);
 	assert_non_null(strstr(refused.text, ": stage 3 of 4 in evaluation (eval-micro-batch=64) with tp=8"));
-	/* training stays as it is */
+	/* training does not change */
 	assert_string_equal(refused.verdict.message[0].fix,
 			    "--p4d-tp=8 --p4d-pp=4 --p4d-recompute=full --p4d-eval-micro-batch=1");
 	fix_works(*state, ON("h100", 4), flags, &refused);
-	/* p4d-train has none; where it is the site's default, it is for others */
+	/* p4d-train lacks the option; as the site's default, it is for other programs */
 	snprintf(flags, sizeof(flags), MODEL_13B "tp=8 eval-micro-batch=64");
 	refused = *submit(*state, ON("h100", 1), flags);
 	expect(&refused, P4D_REJECT, P4D_E_VALUE);
@@ -281,7 +281,7 @@ static void evaluation_may_be_the_peak(void **state)
 	assert_int_equal(refused.verdict.action, P4D_PASS);
 	assert_int_equal(refused.verdict.layout.eval_micro_batch, refused.verdict.layout.micro_batch);
 	expect_verified(*state, &refused);
-	/* what a plan leaves out is not what was checked */
+	/* a plan without the option is not what was checked */
 	snprintf(flags, sizeof(flags), "%s eval-micro-batch=4", training);
 	t = submit(*state, ON("h100", 4), flags);
 	expect(t, P4D_PASS, P4D_OK);
@@ -344,7 +344,7 @@ static void above_safe_is_a_warning(void **state)
 	expect(t, P4D_WARN, P4D_E_ABOVE_SAFE);
 	assert_non_null(strstr(t->text, "above the safe 40 % of this site"));
 	assert_non_null(strstr(t->text, "p4d: fix: export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"));
-	/* pasted into the script, or exported where the job is submitted, it helps, and is not said again */
+	/* pasted into the script, or exported at submission, it helps, and is not repeated */
 	const uint64_t before = t->verdict.estimate.peak.part[P4D_PART_FRAGMENTATION];
 	for (int in_script = 0; in_script < 2; in_script++) {
 		job.script = in_script ? "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\n"

@@ -61,7 +61,7 @@ static double cpu_ms(void)
 	return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
 }
 
-/* Four times what it takes, more where sanitizers look at every access. */
+/* Four times the usual time, more if sanitizers check every access. */
 #ifdef __SANITIZE_ADDRESS__
 #define LIMIT_MS 600
 #else
@@ -147,7 +147,7 @@ static void host_memory(void **state)
 		assert_int_equal(strstr(t->text, "and a node here has") == NULL, enough);
 		p4d_site_free(tight);
 	}
-	/* of --mem=0 there is no more */
+	/* --mem=0 gives no more than that */
 	p4d_site *little =
 	    load("mode = enforce\npartition h100 { gpu = \"h100-80gb\"\n mem_per_node_gib = 16 }\n");
 	job = ON("h100", 1);
@@ -159,9 +159,8 @@ static void host_memory(void **state)
 	p4d_site_free(little);
 }
 
-/* Of what DeepSpeed offloads the tensors alone are 18 bytes of a parameter and a gradient of the table:
- * beyond
- * --mem the job is killed. What processes take beside them is an allowance, which refuses nobody. */
+/* The tensors that DeepSpeed offloads take 18 bytes per parameter and a gradient of the table: beyond --mem
+ * the job is killed. The memory of processes is an allowance, which refuses no job. */
 static void offloading(void **state)
 {
 #define LARGE \
@@ -186,7 +185,7 @@ static void offloading(void **state)
 	expect(submit(*state, job, flags), P4D_PASS, P4D_OK);
 	job.mem_per_node_bytes = tensors;
 	expect(submit(*state, job, flags), P4D_WARN, P4D_E_UNVALIDATED);
-	/* offloading is no way out of too little GPU memory where it kills the job */
+	/* offloading is no way out of too little GPU memory if it gets the job killed */
 	static const char way[] = "--p4d-offload=optimizer";
 	for (int enough = 0; enough < 2; enough++) {
 		job.mem_per_node_bytes = enough ? UINT64_C(2000) << 30 : UINT64_C(100) << 30;
@@ -287,7 +286,7 @@ static void at_most_four_lines(void **state)
 	assert_int_equal(lines, 4);
 }
 
-/* What is not read is refused wherever the site refuses anything: it may hide what is enforced. */
+/* Texts that are not read are refused wherever the site refuses anything: they may hide what is enforced. */
 static void texts_that_are_not_read(void **state)
 {
 	static const char *const modes[] = {"enforce", "warn", "observe", "off"};
@@ -314,7 +313,7 @@ static void texts_that_are_not_read(void **state)
 	}
 }
 
-/* No policy depends on it, so a job of whatever nodes is judged like any other. */
+/* No policy depends on it, so a job on any nodes is judged like all others. */
 static void node_lists_that_are_not_read(void **state)
 {
 	static char nodes[300 * 1024];

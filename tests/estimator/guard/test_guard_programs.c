@@ -79,7 +79,7 @@ static void megatron_scripts(void **state)
 	expect(t, P4D_REJECT, P4D_E_CONTRADICTION);
 }
 
-/* Of a layout that Megatron-LM has not there are no arguments that a script could pass. */
+/* A layout that Megatron-LM does not have gives no arguments that a script could pass. */
 static void megatron_has_no_such_layout(void **state)
 {
 	static const char grid[] =
@@ -97,7 +97,7 @@ static void megatron_has_no_such_layout(void **state)
 					"is for p4d-train, and Megatron-LM has no tp-grid"));
 	assert_string_equal(t->verdict.message[0].fix,
 			    "in the script, start p4d-train, which reads the plan");
-	/* as the fix says */
+	/* as in the fix */
 	job.script = "#!/bin/bash\necho $P4D_MEGATRON_ARGS\nsrun -n 8 p4d-train\n";
 	expect(submit(*state, job, grid), P4D_PASS, P4D_OK);
 	job.script = passes;
@@ -153,8 +153,7 @@ static void programs_without_a_formula(void **state)
 	assert_non_null(strstr(t->text, "not checked: peft"));
 }
 
-/* What an engine would say at its start is said, and refuses only where the site refuses what is not
- * modelled. */
+/* p4d reports what an engine would log at its start, and refuses only if the site refuses unmodelled jobs. */
 static void serving(void **state)
 {
 	p4d_job job = ON("h100", 1);
@@ -190,13 +189,13 @@ static void serving(void **state)
 	}
 	p4d_site_free(little);
 	assert_true(submit(*state, ON("h100", 1), MODEL_70B "workload=serve tp=8")->verdict.starts);
-	/* what only engines take is said of training */
+	/* an option of engines alone gets a message in training */
 	t = submit(*state, ON("h100", 4), MODEL_70B "framework=megatron gpu-memory-utilization=0.9");
 	assert_int_equal(t->verdict.action, P4D_WARN);
 	assert_non_null(strstr(t->text, "--p4d-gpu-memory-utilization has no effect on training"));
 }
 
-/* The models of reinforcement learning beside each other are advised, wherever they are asked for. */
+/* Several models of reinforcement learning on the same GPUs: p4d only advises, on all partitions. */
 static void reinforcement(void **state)
 {
 	p4d_job job = ON("h100", 1);
@@ -210,7 +209,7 @@ static void reinforcement(void **state)
 	expect_verified(*state, t);
 	job.partition = "picky";
 	expect(submit(*state, job, ACTOR "engine-tp=8"), P4D_WARN, P4D_E_UNVALIDATED);
-	/* adapters beside a model that is sharded */
+	/* adapters next to a sharded model */
 	t = submit(*state, ON("h100", 1), ACTOR "finetune=lora engine-tp=8 gpu-memory-utilization=0.5");
 	expect(t, P4D_PASS, P4D_OK);
 	/* no layout at all */
@@ -221,7 +220,7 @@ static void reinforcement(void **state)
 	    strstr(t->text, "--p4d-critic has no effect on training, only with --p4d-workload=rl"));
 }
 
-/* A family without any comparison is said, and refused only where the site refuses what is not modelled. */
+/* A family without any comparison gets a warning, and is refused only if the site refuses unmodelled jobs. */
 static void unvalidated_families(void **state)
 {
 	const char *flags = "model=t5 architecture=t5 layers=24 hidden=1024 ffn=65536 heads=128 kv-heads=128 "
@@ -237,7 +236,7 @@ static void unvalidated_families(void **state)
 	expect(submit(*state, job, flags), P4D_REJECT, P4D_E_UNMODELLED);
 }
 
-/* Nor is a GPU that nobody describes: what is not modelled is refused where the site says so. */
+/* The same for a GPU that nobody describes: a site may refuse unmodelled jobs. */
 static void unknown_gpus(void **state)
 {
 	p4d_site *lax = load("mode = enforce\n"), *site = load("mode = enforce\nunmodelled = reject\n");
@@ -308,7 +307,7 @@ static void what_the_site_measured(void **state)
 	}
 }
 
-/* The policy of the GPUs is that of the job, whether or not what it runs is modelled. */
+/* The policy of the GPUs applies to the job, whether p4d models its program or not. */
 static void sections_of_gpus_are_for_what_is_not_modelled(void **state)
 {
 	static p4d_verdict again;
@@ -327,19 +326,19 @@ static void sections_of_gpus_are_for_what_is_not_modelled(void **state)
 	p4d_guard_verify(site, &job, NULL, NULL, t->verdict.plan, NULL, &again);
 	assert_int_equal(again.action, P4D_REJECT);
 	assert_int_equal(again.message[0].code, P4D_E_UNMODELLED);
-	/* also where it leaves open how many GPUs it gets */
+	/* also if it leaves the number of GPUs open */
 	job.max_nodes = 4;
 	expect(submit(site, job, flags), P4D_REJECT, P4D_E_UNMODELLED);
 	expect(submit(lax, job, flags), P4D_WARN, P4D_E_UNMODELLED);
 	job.max_nodes = 1;
-	/* which GPUs it gets is not what it is refused for */
+	/* the choice of GPUs is not the reason for the refusal */
 	job.gres = NULL;
 	expect(submit(site, job, flags), P4D_WARN, P4D_E_UNMODELLED);
 	p4d_site_free(lax);
 	p4d_site_free(site);
 }
 
-/* A framework that nobody named is said to be assumed, where the job passes and where it does not. */
+/* If nobody names the framework, p4d says which one it assumes, for jobs that pass and jobs that do not. */
 static void framework_is_assumed(void **state)
 {
 	p4d_job job = ON("h100", 1);
@@ -368,7 +367,7 @@ static void slurmctld_reads_the_script(void **state)
 	    {"srun python pretrain_gpt.py $P4D_MEGATRON_ARGS", "", P4D_REJECT, P4D_E_CONTRADICTION},
 	    {"srun python pretrain_gpt.py $P4D_MEGATRON_ARGS", "framework=megatron", P4D_PASS, P4D_OK},
 	    {"srun p4d-train -n 8", "", P4D_PASS, P4D_OK},
-	    {"srun p4d-train -n 8", "framework=megatron", P4D_PASS, P4D_OK}, /* said by the user */
+	    {"srun p4d-train -n 8", "framework=megatron", P4D_PASS, P4D_OK}, /* the user says so */
 	    {"srun deepspeed train.py", "", P4D_WARN, P4D_E_UNMODELLED},
 	    {"srun ./start.sh", "", P4D_PASS, P4D_OK},
 	};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Jobs without p4d options, judged by what their script says; and what it adds to options. */
+/* Jobs without p4d options, judged by their scripts; and what a script adds to options. */
 #include "support/guarded_site.h"
 #include "guard/submit.h"
 
@@ -34,7 +34,7 @@ static int setup_scripts(void **state)
 	return 0;
 }
 
-/* As sbatch, or as slurmctld for a job that came without it. */
+/* As by sbatch, or by slurmctld for a job that came without p4d.so. */
 static trial *judged(const p4d_site *site, p4d_job job, const char *script, const char *flags,
 		     bool controller)
 {
@@ -98,7 +98,7 @@ static void the_site_decides(void **state)
 	t = by_script(*state, "judging", small);
 	expect(t, P4D_PASS, P4D_OK);
 	expect_verified(*state, t);
-	/* it says what it trains, where that is required; where it only counts as advice, without a plan */
+	/* it says what it trains, if that is required; as mere advice, without a plan */
 	for (int controller = 0; controller < 2; controller++) {
 		expect(judged(*state, ON("strict", 1), small, "", controller), P4D_PASS, P4D_OK);
 		t = judged(*state, ON("required", 1), small, "", controller);
@@ -122,7 +122,8 @@ static void the_site_decides(void **state)
 	expect(judged(*state, ON("judging", 1), small, "", true), P4D_PASS, P4D_OK);
 }
 
-/* What programs take for models without experts, too, and do not heed; of ranks for experts only one. */
+/* Programs also accept these options for models without experts, and ignore them; except one for ranks of
+ * experts. */
 static void what_is_for_experts_is_ignored(void **state)
 {
 	static const char others[] =
@@ -140,7 +141,7 @@ static void what_is_for_experts_is_ignored(void **state)
 	trial *t = by_script(*state, "h100", spread);
 	expect(t, P4D_WARN, P4D_E_VALUE);
 	says(t, "the model has no experts");
-	assert_string_equal(t->verdict.message[0].fix, ""); /* no option of p4d's mends the script's */
+	assert_string_equal(t->verdict.message[0].fix, ""); /* no option of p4d fixes the script */
 }
 
 static void what_is_not_known_refuses_nobody(void **state)
@@ -183,7 +184,7 @@ static void what_is_not_known_refuses_nobody(void **state)
 	expect(t, P4D_PASS, P4D_OK);
 	assert_int_equal(t->request.origin[P4D_LAYERS], P4D_BY_SCRIPT);
 	assert_int_equal(t->request.value[P4D_LAYERS], 40);
-	assert_int_equal(t->request.value[P4D_PP], 1); /* as the program does */
+	assert_int_equal(t->request.value[P4D_PP], 1); /* like the program */
 	expect_verified(*state, t);
 	/* a job without GPUs, one on GPUs that nobody knows, and a script of another language are left alone
 	 */
@@ -192,8 +193,8 @@ static void what_is_not_known_refuses_nobody(void **state)
 	expect(by_script(*state, "judging", "#!/usr/bin/python3\n" RUN MODEL BATCH "\n"), P4D_PASS, P4D_OK);
 }
 
-/* What stands in the script is judged, but a file that nobody sees may set it anew: such a job is not
- * refused. One that only finds programs sets nothing. */
+/* p4d judges values in the script, but a file that it cannot read may change them: such a job is not refused.
+ * A file that only sets search paths changes none. */
 static void unread_files_refuse_nobody(void **state)
 {
 	static const char *const doubtful[] = {". /nowhere/env.sh\n", "bash /nowhere/prepare.sh\n"},
@@ -286,7 +287,7 @@ static void a_fix_is_in_the_words_of_the_program(void **state)
 	char script[4096];
 	trial *t;
 
-	/* of one line each, so that a change replaces it */
+	/* one line each, so that a change replaces it */
 	snprintf(script, sizeof(script), "%s",
 		 RUN MODEL "--use-distributed-optimizer --sequence-parallel \\\n"
 			   "--tensor-model-parallel-size 2 \\\n--pipeline-model-parallel-size 1 \\\n"
@@ -331,7 +332,7 @@ static void contradictions_name_both_places(void **state)
 	says(t, "--p4d-tp=8 does not reach the program: train.sh:1 has --tensor-model-parallel-size 4, which "
 		"Megatron-LM uses");
 	assert_string_equal(t->verdict.message[0].fix, "--p4d-tp=4 --p4d-micro-batch=1");
-	/* the model, too */
+	/* also the model */
 	t = judged(*state, ON("h100", 1), script, "model=llama3-8b tp=4", false);
 	expect(t, P4D_REJECT, P4D_E_CONTRADICTION);
 	says(t, "layers=32 does not reach the program: train.sh:2 has --num-layers 40");
@@ -342,7 +343,7 @@ static void contradictions_name_both_places(void **state)
 		   "--tensor-model-parallel-size 8\nfi\n",
 		   "tp=8", false);
 	expect(t, P4D_PASS, P4D_OK);
-	/* what the script says is not said again, so the job is one without options */
+	/* the option repeats the script's value, so the job counts as one without options */
 	assert_string_equal(t->verdict.plan, "");
 	assert_true(t->verdict.read);
 	/* it visibly starts another program than the user names */

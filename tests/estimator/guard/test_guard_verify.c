@@ -49,7 +49,7 @@ static void the_default_partition_has_its_policy(void **state)
 		p4d_guard_verify(site, &job, default_h100, NULL, NULL, NULL, &v);
 		assert_int_equal(v.action, P4D_REJECT);
 		assert_int_equal(v.message[0].code, P4D_E_PLAN_REQUIRED);
-		/* and where it is submitted */
+		/* and at submission */
 		trial t = {.job = job};
 		set_all(&t.request, "");
 		p4d_guard__complete(site, &job, default_h100, NULL, 0, true, &t.request, &t.verdict);
@@ -80,7 +80,7 @@ static void small_jobs_are_left_alone(void **state)
 	assert_non_null(strstr(t->text, "\np4d: Ask help@site, or see https://site/p4d"));
 	assert_int_equal(verify(*state, large, NULL, "")->message[0].code, P4D_E_PLAN_REQUIRED);
 	assert_int_equal(verify(*state, large, NULL, "model=llama13b tp=8")->message[0].code, P4D_E_NO_PLAN);
-	/* the GPUs count, not the ranks on the host; a job without GPUs is none of those */
+	/* the GPUs count, not the ranks on the host; a job without GPUs has neither */
 	p4d_job host = ON("some-gpus", 2);
 	host.tasks_per_node = 4;
 	expect(submit(*state, host, MODEL_13B "tp=2 device=cpu global-batch=64"), P4D_REJECT,
@@ -134,7 +134,7 @@ static void plans_are_required_or_complete(void **state)
 	p4d_job of_novice = ON("h100", 1);
 	of_novice.user = "novice";
 	assert_int_equal(verify(*state, of_novice, NULL, "")->message[0].code, P4D_E_PLAN_REQUIRED);
-	/* what passed without a plan, because the user said so, passes here, too */
+	/* a job that passed without a plan because of the user's override also passes here */
 	v = verify(*state, ON("trusting", 1), NULL, "tp=8 override=measured");
 	assert_int_equal(v->action, P4D_WARN);
 	assert_int_equal(v->message[1].code, P4D_E_OVERRIDDEN);
@@ -166,7 +166,7 @@ static void plans_must_match_the_job(void **state)
 	v = verify(*state, tight, plan, "");
 	assert_int_equal(v->action, P4D_REJECT);
 	assert_int_equal(v->message[0].code, P4D_E_DOES_NOT_FIT);
-	/* where it fits, but was routed to after it was planned */
+	/* where it fits; but it was moved there after it was planned */
 	strcpy(plan,
 	       submit(*state, ON("h100", 1), MODEL_13B "tp=8 micro-batch=1 recompute=full framework=p4d")
 		   ->verdict.plan);
@@ -227,7 +227,7 @@ static void a_preset_has_its_numbers(void **state)
 	forged = honest;
 	forged.value[P4D_LAYERS] = 4;
 	assert_int_equal(verified(site, &job, &forged, model), P4D_E_PLAN_CHANGED);
-	/* what p4d of another version has for this name passes as a model of its own */
+	/* the numbers of another release of p4d for this name pass as a model of their own */
 	char line[P4D_PLAN_MAX];
 	assert_int_equal(p4d_plan_write(&forged, line, sizeof(line), NULL), 0);
 	p4d_guard_verify(site, &job, NULL, NULL, line, NULL, &v);

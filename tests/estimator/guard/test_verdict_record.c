@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The word that slurmctld keeps with a job: what is written is read again, among the words of others. */
+/* The word that slurmctld keeps with a job: p4d reads back what it wrote, also among other words. */
 #include "support/guarded_site.h"
 
 #include "guard/verdict_record.h"

@@ -36,7 +36,7 @@ static void counting(void **state)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 		if (p4d_hostlist__count(cases[i].list) != cases[i].count)
 			fail_msg("%s: %u", cases[i].list, p4d_hostlist__count(cases[i].list));
-	/* as long as a list may be, and longer */
+	/* a list of the greatest length, and a longer one */
 	static char list[65541];
 	for (size_t i = 0; i < 65535; i += 3)
 		memcpy(list + i, "h1,", 3);
@@ -90,7 +90,7 @@ static void comparing(void **state)
 	assert_false(overlap("h[009-010]", "h[9-10]"));
 	assert_true(within("a[1-2]", "a[1-4]"));
 	assert_false(within("a[1-5]", "a[1-4]"));
-	/* what is malformed, or too much to find out, excludes nothing */
+	/* a list that is malformed, or takes too long, excludes nothing */
 	assert_true(overlap("h[", "a1"));
 	assert_false(within("h[", "h1"));
 	assert_true(overlap("h[1-99999999]", "a1"));

@@ -27,7 +27,7 @@ static void gres_text(void **state)
 	    {"lustre:1,gpu:2", 1, "", 2},
 	    {"gres/lustre:1,gres/gpu:2", 1, "", 2},
 	    {"gpu:h100:2,gpu:a100:3", 1, "", 5},
-	    {"gres:gpu:4,gres:gpu:2", 1, "", 2}, /* of one type the last counts */
+	    {"gres:gpu:4,gres:gpu:2", 1, "", 2}, /* the last count of a type is valid */
 	    {"gpu:h100:2,lustre:1,gpu:H100:3", 1, "H100", 3},
 	    {"gpu:+1", 1, "", 1},
 	    {"gpu: 1", 1, "", 1},
@@ -271,7 +271,7 @@ static void host_memory(void **state)
 		"the memory that the job asks for per node does not fit 64 bits", "--mem=0");
 }
 
-/* Of a text longer than Slurm takes nothing is read, not even where a part of it would do. */
+/* A text longer than Slurm takes is not read at all, not even if a part of it would be enough. */
 static void longer_than_slurm_takes(void **state)
 {
 	enum { LONG = 1024 };
@@ -329,7 +329,7 @@ static void node_lists_of_any_length(void **state)
 	}
 }
 
-/* A constraint of so many names excludes nothing: the smallest GPU counts. */
+/* A constraint with this many names excludes nothing: the smallest GPU counts. */
 static void a_constraint_too_long_to_compare(void **state)
 {
 	char text[400] = "h100";
@@ -363,7 +363,7 @@ static void the_allocator_in_the_environment(void **state)
 	}
 }
 
-/* What a job that asks for no memory gets: of its GPUs, or else of the node or its CPUs. */
+/* The memory of a job that asks for none: that of its GPUs, or else of the node or its CPUs. */
 static void default_memory(void **state)
 {
 	(void)state;
@@ -411,7 +411,7 @@ static void default_memory(void **state)
 	assert_int_equal(understood(nothing, uneven, NULL).host_bytes, 0);
 	job.exclusive = true;
 	assert_int_equal(understood(nothing, job, NULL).host_bytes, GIB(128));
-	/* what it asks for, and what the site says, go before that */
+	/* the job's own request, and the site's setting, take precedence */
 	job.mem_per_node_bytes = GIB(7);
 	g = understood(nothing, job, NULL);
 	assert_int_equal(g.host_bytes, GIB(7));
@@ -420,8 +420,8 @@ static void default_memory(void **state)
 	rows[0].memory = (p4d_default_memory){0};
 }
 
-/* --mem-per-cpu counts all CPUs that the job gets of a node. Where p4d.conf tells the GPUs, the cluster is
- * not asked: the threads of a core, DefCpuPerGPU and whether jobs get whole nodes are not known. */
+/* --mem-per-cpu counts all CPUs that the job gets on a node. If p4d.conf has the GPUs, the cluster is not
+ * asked: the threads of a core, DefCpuPerGPU and whether jobs get whole nodes are then unknown. */
 static void memory_per_cpu(void **state)
 {
 	p4d_job job = {.gres = "gpu:4", .tasks_per_node = 4, .mem_per_cpu_bytes = GIB(2)};

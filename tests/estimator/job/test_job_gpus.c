@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How many GPUs a job has, and of which type. */
+/* The number and type of a job's GPUs. */
 #include "support/job_sites.h"
 
 static void wanting_gpus(void **state)
@@ -122,7 +122,7 @@ static void counting_gpus(void **state)
 	/* 32 cores with two threads each */
 	expect((p4d_job){.tasks = 40, .gres = "gpu:8", .partition = "gpu", .threads_per_core = 1}, 2, 8, 20);
 	expect((p4d_job){.tasks = 40, .gres = "gpu:8", .partition = "gpu", .threads_per_core = 2}, 1, 8, 40);
-	/* tasks of which each has its GPUs */
+	/* each task has its GPUs */
 	expect((p4d_job){.gpus = "4", .gpus_per_task = "1", .tasks = 4, .tasks_per_node = 2, .min_nodes = 2},
 	       2, 2, 2);
 	/* whole nodes come with their GPUs */
@@ -341,7 +341,7 @@ static void most_nodes(void **state)
 	assert_int_equal(most_of((p4d_job){.partition = "mixed", .gres = "gpu:a100:4"}), 16);
 	assert_int_equal(most_of((p4d_job){.partition = "mixed", .gres = "gpu:4", .constraint = "ib"}), 4);
 	assert_int_equal(most_of((p4d_job){.partition = "bare,whole,gpu", .gres = "gpu:4"}), 4);
-	/* what is not known limits nothing */
+	/* an unknown limit limits nothing */
 	assert_int_equal(most_of((p4d_job){.partition = "plain", .gres = "gpu:8"}), 0);
 	assert_int_equal(most_of((p4d_job){.partition = "gpu", .gres = "gpu:v100:8"}), 0);
 	assert_int_equal(most_of((p4d_job){.clusters = "other", .gres = "gpu:8"}), 0);

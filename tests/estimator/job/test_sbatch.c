@@ -250,7 +250,7 @@ static void mistakes_are_named(void **state)
 	/* the flags of `p4d estimate` */
 	err = arguments_fail("--tp=8", NULL);
 	assert_string_equal(err.fix, "--p4d-tp=8");
-	/* options of the command alone are none of sbatch */
+	/* sbatch lacks the options that only the command has */
 	arguments_fail("--p4d-gpus-per-node=8", NULL);
 	arguments_fail("--p4d-nodes=4", NULL);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a job script says, and what it costs slurmctld to find out. */
+/* The contents of a job script, and the time that slurmctld needs to read it. */
 #include "support/support.h"
 
 #include <stdlib.h>
@@ -42,7 +42,7 @@ static void scripts(void **state)
 	    starts(p4d_script_scan("p4d-train", 5, NULL), P4D_FRAMEWORK_P4D)); /* not beyond the length */
 }
 
-/* Of several assignments the last counts; what is not one, does not. */
+/* The last of several assignments counts; other words do not. */
 static void the_allocator(void **state)
 {
 #define NAME "PYTORCH_CUDA_ALLOC_CONF="
@@ -139,7 +139,7 @@ static double seconds(void)
 	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Ten to twenty times what it takes: to see what is not linear, not how fast this machine is. */
+/* Ten to twenty times the usual time: it shows that the time is linear, not how fast this machine is. */
 #define LIMIT_SECONDS 20e-3
 
 /* The best of some runs, of more where the machine is busy. */
@@ -194,7 +194,7 @@ static void cost_is_bounded(void **state)
 		print_message("%-48.*s %.3f ms\n", (int)strcspn(pieces[i], "\r\n"), pieces[i], 1e3 * took);
 		assert_true(took < LIMIT_SECONDS);
 	}
-	/* what is behind the first bytes is not read */
+	/* text after the first bytes is not read */
 	memset(text, ' ', LARGEST);
 	memcpy(text + P4D_SCRIPT_BYTES - strlen(word), word, strlen(word));
 	assert_true(starts(p4d_script_scan(text, LARGEST, NULL), P4D_FRAMEWORK_P4D));

@@ -71,7 +71,7 @@ static void presets_have_published_parameters(void **state)
 	assert_true(count > 170); /* test_model_counts has the names of most */
 }
 
-/* What the build has made of the files is what they say. */
+/* The tables of the build have the contents of the files. */
 static void built_in_presets_are_the_files(void **state)
 {
 	p4d_presets files = {0}, built_in = {0};
@@ -92,7 +92,7 @@ static void built_in_presets_are_the_files(void **state)
 	p4d_presets_free(&built_in);
 }
 
-/* A directory has its own, and none of the build. */
+/* A directory replaces the presets of the build. */
 static void a_directory_replaces_what_is_built_in(void **state)
 {
 	char dir[] = "/tmp/p4d-test-XXXXXX", models[64], file[96];
@@ -183,7 +183,7 @@ static void user_wins_over_preset(void **state)
 	assert_int_equal(request.value[P4D_LAYERS], 12);
 	assert_int_equal(request.origin[P4D_LAYERS], P4D_BY_USER);
 	assert_int_equal(request.value[P4D_HIDDEN], 4096);
-	/* head size is a number of its own: it stays that of the model */
+	/* head size is independent: the model's stays */
 	assert_int_equal(request.value[P4D_HEAD_DIM], 128);
 	assert_int_equal(request.value[P4D_FFN], 13824);
 	assert_int_equal(request.origin[P4D_FFN], P4D_BY_MODEL);

@@ -11,7 +11,7 @@
 
 enum { LINE = 4096, FEWEST = 120 };
 
-/* Published counts that p4d is allowed to miss by: 0.1 %. Exact, but for what is said here. */
+/* How far p4d may miss published counts: 0.1 %. Counts below are exact, with the exceptions here. */
 static uint64_t tolerance(const char *name)
 {
 	/* a gate of the shared experts, which p4d leaves out: 2048 a layer */

@@ -179,7 +179,7 @@ static void switches_of_biases(void **state)
 	}
 }
 
-/* How files of quantized models say what they hold. */
+/* Formats in which files describe quantized weights. */
 static void quantized_weights(void **state)
 {
 	static const struct {
@@ -216,7 +216,7 @@ static void quantized_weights(void **state)
 	assert_false(p4d_is_set(&(p4d_request){0}, P4D_STORED));
 }
 
-/* Of models with several parts the text part is read, and said. */
+/* For models with several parts, p4d reads the text part, and says so. */
 static void text_parts(void **state)
 {
 	(void)state;
@@ -227,7 +227,7 @@ static void text_parts(void **state)
 	    "\"num_hidden_layers\":34,\"sliding_window\":1024},\"vision_config\":{\"hidden_size\":1152}}");
 	assert_string_equal(gemma.judged_part, "the text part of Gemma3ForConditionalGeneration");
 	assert_int_equal(p4d_model_parameters(&gemma), 3880263168);
-	assert_int_equal(gemma.value[P4D_HEADS], 8); /* which the repository leaves to the class */
+	assert_int_equal(gemma.value[P4D_HEADS], 8); /* the repository leaves it to the class */
 	p4d_request flat =
 	    parse("{\"architectures\":[\"Qwen2_5_VLForConditionalGeneration\"],\"num_key_value_heads\":4,"
 		  "\"vision_config\":{\"depth\":32}," SIZES HEADS "}");

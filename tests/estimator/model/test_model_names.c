@@ -262,7 +262,7 @@ static void canonical_names_open_one_file(void **state)
 	assert_string_equal(preset.name, "tiny");
 	assert_int_equal(listed, -1);
 	assert_int_equal(err.code, P4D_E_INSTALLATION);
-	/* a name never leads out of models/: this one is a file relative to where the user stands */
+	/* a name never leads out of models/: this one is a file relative to the user's directory */
 	assert_int_equal(p4d_model_resolve(&outside, dir, NULL, &err), -1);
 	assert_int_equal(err.code, P4D_E_IO);
 	assert_non_null(strstr(err.text, "../secret"));

@@ -17,9 +17,9 @@ static const struct published {
 	const char *name, *source;
 	double total, rounding;         /* billions */
 	double active, active_rounding; /* 0: not published */
-	unsigned tables;                /* of the vocabulary, that the active ones count */
+	unsigned tables;                /* tables of the vocabulary in the active parameters */
 	uint64_t further;               /* layers for further tokens that the total has */
-	double others; /* of the total: towers for images, tables again beside a further layer */
+	double others; /* other parts of the total: towers for images, tables of a further layer */
 } published[] = {
     {"mixtral-8x7b", "hub; arXiv 2401.04088: 47B, 12.9B", 46.702792704, 0, 12.9, 0.05, 2, 0, 0},
     {"mixtral-8x22b", "hub; card: 141B, 39B", 140.630071296, 0, 39, 0.5, 2, 0, 0},
@@ -64,7 +64,7 @@ static double billions(p4d_wide parameters)
 	return (double)(uint64_t)parameters / 1e9;
 }
 
-/* Half a percent beyond what is rounded away. */
+/* Half a percent beyond the rounding. */
 static void compare(const char *name, const char *what, double counted, double total, double rounding,
 		    const char *source)
 {

@@ -32,7 +32,7 @@ static void refuse_file(const char *name, p4d_code code, const char *text)
 	assert_memory_equal(&request, &before, sizeof(request));
 }
 
-/* message: NULL where test_model.c has it */
+/* message: NULL if test_model.c checks it */
 static void refuse_text(const char *text, size_t length, p4d_code code, const char *message)
 {
 	p4d_request request = {0}, before = request;
@@ -138,7 +138,7 @@ static void bad_texts(void **state)
 	refuse_text("{\"name\":\0\"x\"}", 13, P4D_E_JSON, "f: NUL byte at byte 9");
 }
 
-/* {"name":"x","layers":[[[1]]]} with so many levels, the object counted. */
+/* {"name":"x","layers":[[[1]]]} with this many levels, including the object. */
 static void nested(char *text, size_t levels)
 {
 	static const char start[] = "{\"name\":\"x\",\"layers\":";
@@ -228,7 +228,7 @@ static void unreadable_file(void **state)
 		assert_int_equal(seteuid(0), 0);
 }
 
-/* org/name is a preset's alias first, and else a file relative to where the user stands. */
+/* org/name is a preset's alias first, and otherwise a file relative to the user's directory. */
 static void relative_directory(void **state)
 {
 	static const char text[] =

@@ -11,7 +11,7 @@
 
 static const p4d_rope llama31 = {500000, P4D_ROPE_LLAMA3, 8, 1, 4, 8192};
 
-/* As the transformers library has it: by wave lengths in positions. */
+/* As in the transformers library: by wave lengths in positions. */
 static double by_wavelength(const p4d_rope *r, int head_dim, int pair)
 {
 	const double inverse = 1 / pow(r->theta, 2.0 * pair / head_dim), length = 2 * acos(-1) / inverse;
@@ -87,7 +87,7 @@ static void texts(void **state)
 	    {"dynamic", P4D_E_UNMODELLED},
 	    {"longrope", P4D_E_UNMODELLED},
 	    {"llama", P4D_E_UNMODELLED},
-	    {"linear", P4D_E_UNMODELLED}, /* of a file that does not say by how much */
+	    {"linear", P4D_E_UNMODELLED}, /* a file without the factor */
 	    {"llama3", P4D_E_UNMODELLED},
 	    {"none,2", P4D_E_VALUE},
 	    {"linear,0.5", P4D_E_VALUE},

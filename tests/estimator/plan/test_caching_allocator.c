@@ -22,7 +22,7 @@ static void segments(void **state)
 {
 	(void)state;
 	p4d_caching_allocator_start(&a, false);
-	take(3); /* below 10 MiB: of a segment of 20 */
+	take(3); /* below 10 MiB: in a segment of 20 */
 	assert_int_equal(reserved(), 20);
 	take(9);
 	assert_int_equal(reserved(), 20);
@@ -35,8 +35,8 @@ static void segments(void **state)
 	assert_int_equal(reserved(), 74);
 }
 
-/* A block that is larger than what was freed takes new memory; the smallest one that fits is split, and
- * joined again. */
+/* A block larger than the freed ones takes new memory; the smallest one that fits is split, and joined again.
+ */
 static void holes(void **state)
 {
 	(void)state;
@@ -44,7 +44,7 @@ static void holes(void **state)
 	const p4d_allocated large = take(100), less = take(60);
 	p4d_caching_allocator_give(&a, large);
 	p4d_caching_allocator_give(&a, less);
-	const p4d_allocated part = take(50); /* of the 60 */
+	const p4d_allocated part = take(50); /* from the 60 */
 	const p4d_allocated whole = take(100);
 	assert_int_equal(reserved(), 160);
 	p4d_caching_allocator_give(&a, whole);
@@ -55,7 +55,7 @@ static void holes(void **state)
 	assert_int_equal(reserved(), 262);
 }
 
-/* A segment that grows: what is free at its end is used first. */
+/* A segment that grows: free memory at its end is used first. */
 static void growing(void **state)
 {
 	(void)state;
@@ -70,7 +70,7 @@ static void growing(void **state)
 	assert_int_equal(reserved(), 300);
 }
 
-/* A rest of any size is split off there, and what is free at the end is taken last. */
+/* Rests of any size are split off there, and free memory at the end is taken last. */
 static void rests(void **state)
 {
 	(void)state;
@@ -88,7 +88,7 @@ static void rests(void **state)
 	assert_int_equal(reserved(), 120);
 }
 
-/* The driver gets back segments in which nothing is taken; the most that was reserved stays known. */
+/* The driver gets unused segments back; the most that was reserved is kept. */
 static void trimmed(void **state)
 {
 	(void)state;
@@ -100,7 +100,7 @@ static void trimmed(void **state)
 		p4d_caching_allocator_trim(&a);
 		assert_int_equal(a.reserved / MIB, 60);
 		assert_int_equal(reserved(), 160);
-		take(40); /* of what the driver has again */
+		take(40); /* memory that the driver had got back */
 		assert_int_equal(a.reserved / MIB, 100);
 		assert_int_equal(reserved(), 160);
 	}
@@ -170,7 +170,7 @@ static void shortage(void **state)
 	}
 }
 
-/* Of the segment that grows whole pages of 20 MiB go back; what is left around them is used again. */
+/* The segment that grows returns whole pages of 20 MiB; the rest around them is used again. */
 static void unmapped(void **state)
 {
 	p4d_allocator_streams s = {.room = 100 * MIB};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sizes at the limits of the options, in any combination: a plan with them is refused, or needs what the same
- * plan with shorter sequences does, but for other workspaces. A product that wraps would need less. Under
- * sanitizers it shows what is shifted, converted or divided wrongly.
+ * Sizes at the limits of the options, in any combination. A plan with them is refused, or needs the same as
+ * the plan with shorter sequences, apart from other workspaces. A product that wraps would need less.
+ * Sanitizers show wrong shifts, conversions and divisions.
  */
 #include "support/support.h"
 
@@ -24,7 +24,7 @@ static uint64_t draw(uint64_t below)
 	return (random_state >> 11) % below;
 }
 
-/* Of an option's range the least, the most, or a power of two, so that most divide each other. */
+/* The least or the most of an option's range, or a power of two, so that most divide each other. */
 static void put_any(p4d_request *r, p4d_option option)
 {
 	const p4d_option_info *info = p4d_request_option_info(option);
@@ -53,7 +53,7 @@ static void put_any(p4d_request *r, p4d_option option)
 	}
 }
 
-/* As slurmctld has it from a plan line: nothing else was checked before. */
+/* Like slurmctld with a plan line: there was no other check before. */
 static int build(const p4d_request *r, p4d_layout *layout, p4d_error *err)
 {
 	p4d_request complete = *r;

@@ -124,8 +124,8 @@ static uint64_t bytes_of(const p4d_plan *plan, p4d_buffer which)
 	return row ? row->bytes * row->slots : 0;
 }
 
-/* Parameters leave, but for a window of two layers and a table. Updates are on the device as its states are,
- * or in both places, where no parameter is copied on the host. */
+/* Parameters leave the device, except a window of two layers and a table. Updates run on the device if its
+ * states are there, or in both places, where no parameter is copied on the host. */
 static void parameters_are_in_the_arena_of_the_host(void **state)
 {
 	const p4d_layout here = layout_of("precision=bf16", 1), away = layout_of("offload=params", 1),
@@ -197,7 +197,7 @@ static void activations_are_in_the_arena_of_the_host(void **state)
 	assert_null(p4d_plan_find(&other, B_HOST_ACTIVATIONS));
 }
 
-/* Each has a number of its own, in order. */
+/* Each layer has its own number, in order. */
 static void swapped_layers_are_spread(void **state)
 {
 	(void)state;
@@ -260,7 +260,7 @@ static double step_of(const p4d_layout *layout, const p4d_gpu *gpu)
 	return step.seconds;
 }
 
-/* What passes hide of layers that come up, they hide; of a slow link each byte is seen. */
+/* Passes hide the copies of layers as far as they are longer; with a slow link each byte is exposed. */
 static void the_step_shows_what_passes_do_not_hide(void **state)
 {
 	const p4d_layout here = layout_of("precision=bf16", 1), away = layout_of("offload=params", 1),
@@ -278,8 +278,8 @@ static void the_step_shows_what_passes_do_not_hide(void **state)
 	assert_float_equal(p4d_offload_misses(&whole), 1 / 128., 1e-12);
 	assert_true(step_of(&here, &gpu) < step_of(&whole, &gpu));
 	assert_true(step_of(&eight, &gpu) < step_of(&away, &gpu));
-	/* forward 8.0 ms on the way beside 6.7 ms of computing, with eight 6.4; backward all is hidden; the
-	 * embedding is not */
+	/* forward 8.0 ms of copies during 6.7 ms of computing, with eight 6.4; backward everything is hidden;
+	 * the embedding is not */
 	assert_float_equal(step_of(&whole, &gpu), step_of(&eight, &gpu), 1e-9);
 	gpu.host_link_bytes_per_s = 32e9;
 	assert_true(step_of(&whole, &gpu) < step_of(&eight, &gpu));

@@ -24,7 +24,7 @@ static void plan_of(const char *text, p4d_layout *l, p4d_plan *plan)
 	assert_int_equal(p4d_plan_build(l, &h100, 0, plan, NULL), 0);
 }
 
-/* What PyTorch and its libraries keep from the first step on, beside states. */
+/* What PyTorch and its libraries keep from the first step on, in addition to states. */
 static uint64_t first_used(const p4d_plan *plan)
 {
 	uint64_t bytes = 0;

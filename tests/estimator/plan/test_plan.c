@@ -57,7 +57,7 @@ static void buffers_do_not_overlap(void **state)
 	}
 }
 
-/* Stages are left out of the estimate, and chunks of the sums, where others tell what they need. */
+/* The estimate leaves out stages, and sums leave out chunks, whose memory follows from that of others. */
 static void the_fullest_stage_is_found(void **state)
 {
 	const p4d_capacity capacity = {&h100, 0, 0};
@@ -144,10 +144,10 @@ static void absurd_sizes_are_an_error(void **state)
 }
 
 /*
- * What products in FP8 are given, by hand: on a rank 1,024 tokens, 256 hidden columns, 512 of qkv, 256 of
+ * Operands of products in FP8, by hand. A rank has 1,024 tokens, 256 hidden columns, 512 of qkv, 256 of
  * queries, 512 of gate and up, 256 of their product. Codes: 1,024 tokens of 512, and 256 columns of 1,024
- * tokens. Scales of fp32 for 128: 4 of a token, 8 of a column of gradients, 8 of one of inputs; exponents for
- * 32: four times as many in one byte each.
+ * tokens. Scales: fp32 for 128 numbers: 4 per token, 8 per column of gradients, 8 per column of inputs;
+ * exponents for 32 numbers: four times as many of one byte.
  */
 static void operands_in_fp8(void **state)
 {
@@ -215,7 +215,7 @@ static bool drawn_for_torchtitan(p4d_layout *l)
 	return p4d_layout_build(&r, nodes, 8, l, NULL) == 0;
 }
 
-/* Of one memo for all layouts, with too few entries for them; a bound is one, too. */
+/* One memo for all layouts, with too few entries for them; a bound is an entry as well. */
 static void a_memo_changes_no_plan(void **state)
 {
 	const p4d_plan_memo memo = p4d_plan_memo_of(32);

@@ -29,7 +29,7 @@ static uint64_t in_flight(const p4d_layout *l, uint64_t stage)
 	case P4D_GPIPE:
 		return m;
 	case P4D_1F1B:
-		/* Seq1F1B: as many more as the last stage begins with */
+		/* Seq1F1B: plus the additional ones at the start of the last stage */
 		return l->local_loss ? 1 : least(m, p - stage + l->slices - 1);
 	case P4D_INTERLEAVED:
 		return least(m * v, 2 * (p - stage - 1) + (v - 1) * p + 1);
@@ -37,7 +37,7 @@ static uint64_t in_flight(const p4d_layout *l, uint64_t stage)
 		return least(m, p);
 	case P4D_ZBV:
 		return least(m, 2 * p - stage - 1) + least(m, stage + 1);
-	case P4D_V_HALF: /* of enough micro-batches */
+	case P4D_V_HALF: /* with enough micro-batches */
 		return p + (p % 2 ? 1 : 2);
 	default: { /* nothing is published: see test_schedule_slots */
 		const p4d_schedule s = p4d_schedule_of(l);
@@ -77,9 +77,9 @@ static bool shares(const p4d_layout *l, int what)
 }
 
 /*
- * Parameters of a rank: each layer, on cpus each chunk, with what begins or ends the model, padded to whole
- * shards of `unit`. Or the adapters beside them. Where gradients are sharded, each layer and table apart; the
- * most of a layer, or of a table.
+ * Parameters of a rank: each layer, on cpus each chunk, with the parts at both ends of the model, padded to
+ * whole shards of `unit`. Or the adapters with them. If gradients are sharded, each layer and table
+ * separately; the largest layer, or table.
  */
 static uint64_t parameters(const p4d_layout *l, uint64_t stage, bool trained, uint64_t unit,
 			   uint64_t *layer_most, uint64_t *table_most)
@@ -149,7 +149,7 @@ static uint64_t begun(const p4d_layout *l, uint64_t stage)
 	return least(l->micro_batches, (flight + S - 1 + S - 1) / S);
 }
 
-/* As attention_workspace backward: of one sequence's slices with all keys up to their ends. */
+/* Like attention_workspace backward: one sequence's slices with all keys up to their ends. */
 static uint64_t slices_workspace(const p4d_layout *l, uint64_t a, uint64_t g)
 {
 	const uint64_t d = l->head_dim;
@@ -205,7 +205,7 @@ static uint64_t closed_form(const p4d_layout *l, uint64_t stage)
 	const uint64_t P = parameters(l, stage, true, 128 * shards, &layer, &table), shard = P / shards;
 	const uint64_t frozen =
 	    lora ? parameters(l, stage, false, kept ? 1 : 128 * shards, &frozen_layer, &frozen_table) : 0;
-	/* of two layers, but where a stage has one, and a table */
+	/* two layers, or one if a stage has one, and a table */
 	const uint64_t window = least(2, l->stage_layers[stage]);
 	const uint64_t between =
 	    (lora ? up(e * n * l->lora.rank) : 0) + (four_bits ? up(e * h * most(A + 2 * G, 2 * f)) : 0);
@@ -288,7 +288,7 @@ static uint64_t closed_form(const p4d_layout *l, uint64_t stage)
 	return always + slots + transient;
 }
 
-/* Another grid of as many tensor-parallel ranks, where there is one that p4d-train has. */
+/* Another grid with the same number of ranks, if there is one that p4d-train supports. */
 static bool in_a_grid(p4d_layout *l)
 {
 	const p4d_framework *p4d = p4d_framework_of(P4D_FRAMEWORK_P4D);

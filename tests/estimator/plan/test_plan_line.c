@@ -62,7 +62,7 @@ static void differences_are_named(void **state)
 	(void)state;
 	complete(&a);
 	b = a;
-	b.origin[P4D_TP] = P4D_BY_P4D; /* who decided is not what was decided */
+	b.origin[P4D_TP] = P4D_BY_P4D; /* the origin is not part of the value */
 	assert_false(p4d_plan_differs(&a, &b, &which));
 	b.value[P4D_MICRO_BATCH] = 2;
 	assert_true(p4d_plan_differs(&a, &b, &which));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What p4d-train allocates against what is alive: at a moment of the plan, and while the instructions run. */
+/* What p4d-train allocates, compared with the live buffers: at a moment of the plan, and while the
+ * instructions run. */
 #include "support/support.h"
 
 #include "model/model.h"
@@ -172,7 +173,7 @@ static void arena_is_what_the_lists_need(void **state)
 	printf("; with vocabulary parallelism, or few micro-batches, %u below 0.98\n", loose);
 }
 
-/* Of every preset a number of layouts with all schedules that p4d-train prefers. */
+/* For every preset, a number of layouts with all schedules that p4d-train prefers. */
 typedef struct presets {
 	unsigned count;
 	double worst[P4D_SCHEDULES][2]; /* without and with vocabulary parallelism */

@@ -9,7 +9,7 @@
 /* What was found with a file. */
 typedef struct found {
 	double mean, worst, reserved;   /* reserved: mean over the rows that have it */
-	double mean_given, worst_given; /* of those whose recipe is published whole */
+	double mean_given, worst_given; /* rows whose recipe is published completely */
 	int rows, given;
 } found;
 
@@ -38,7 +38,7 @@ static found compare(const char *name)
 			continue;
 		p4d_estimate closed = estimate(&row.request, 1, row.gpus, P4D_METHOD_PLAN, &layout);
 		p4d_estimate paper = estimate(&row.request, 1, row.gpus, P4D_METHOD_PAPER, &layout);
-		/* what is in graphs PyTorch does not call allocated */
+		/* PyTorch does not count memory of graphs as allocated */
 		const uint64_t bytes = closed.peak.allocated_bytes - closed.peak.part[P4D_PART_GRAPHS];
 		double error = p4d_to_gib(bytes) / row.allocated_gib - 1;
 		double paper_error = p4d_to_gib(paper.peak.allocated_bytes) / row.allocated_gib - 1;
@@ -107,7 +107,7 @@ static void published_with_graphs(void **state)
 	assert_true(all.worst <= 0.096); /* all but one: 0.034 */
 }
 
-/* A file that is not what it should be is refused with its line. */
+/* A malformed file is refused with the line. */
 static void malformed_measurements(void **state)
 {
 	static const char header[] = "row_id,gpu,validate,n_gpus,measured_gib,measured_reserved_gib";

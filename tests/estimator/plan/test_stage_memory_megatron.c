@@ -14,7 +14,7 @@ static void set(p4d_request *r, const char *name, const char *value)
 		fail_msg("%s=%s: %s", name, value, err.text);
 }
 
-/* of cuBLAS for Transformer Engine and for the head, and RoPE's angles for 32 positions */
+/* workspaces of cuBLAS for Transformer Engine and for the head, and RoPE's angles for 32 positions */
 #define WORKSPACES ((32u << 20) + 1024 + (32u << 20) + 4 * 32 * 16)
 
 static void megatron_by_hand(void **state)
@@ -52,7 +52,7 @@ static void megatron_by_hand(void **state)
 	p4d_estimate unfused = estimate(&r, 1, 1, P4D_METHOD_PLAN, &l);
 	assert_int_equal(unfused.peak.part[P4D_PART_ACTIVATIONS] - e.peak.part[P4D_PART_ACTIVATIONS],
 			 2 * (2 * 4 * 32 * 32 + 2 * 2 * 32 * (64 - 32) - 4 * 4 * 32));
-	/* its dropout keeps a mask and a result of all pairs; that of hidden states two masks */
+	/* its dropout keeps a mask and a result of all pairs; that of hidden states keeps two masks */
 	set(&r, "dropout", "on");
 	p4d_estimate dropped = estimate(&r, 1, 1, P4D_METHOD_PLAN, &l);
 	assert_int_equal(dropped.peak.part[P4D_PART_ACTIVATIONS] - unfused.peak.part[P4D_PART_ACTIVATIONS],
@@ -73,7 +73,7 @@ static void megatron_by_hand(void **state)
 	p4d_estimate selective = estimate(&r, 1, 1, P4D_METHOD_PLAN, &l);
 	assert_int_equal(unfused.peak.part[P4D_PART_ACTIVATIONS] - selective.peak.part[P4D_PART_ACTIVATIONS],
 			 2 * (2 * 4 * 32 * 32 + 2 * 2 * 32 * (64 - 32) - 2 * 32 * (64 + 32)));
-	/* of flash attention nothing but statistics is dropped, and queries and keys before RoPE are kept */
+	/* with flash attention only statistics are dropped, and queries and keys before RoPE are kept */
 	set(&r, "attention", "flash");
 	selective = estimate(&r, 1, 1, P4D_METHOD_PLAN, &l);
 	assert_int_equal(selective.peak.part[P4D_PART_ACTIVATIONS] - e.peak.part[P4D_PART_ACTIVATIONS],
@@ -95,9 +95,9 @@ static void weight_grad_shapes_count_once(void **state)
 }
 
 /*
- * Two layers, one micro-batch. Feed-forward parts in a pool: norms of 64, gate, up and their product, and
- * results of 64, of 32 tokens; meanwhile the gradients of gate and up, and those that come and go. Inputs
- * are copied: they stay, too.
+ * Two layers, one micro-batch. Feed-forward parts in a pool, for 32 tokens: norms of 64, gate, up and their
+ * product, and results of 64; temporarily the gradients of gate and up, and incoming and outgoing gradients.
+ * Inputs are copied, and stay as well.
  */
 static void graphs_of_megatron_by_hand(void **state)
 {
@@ -118,8 +118,8 @@ static void graphs_of_megatron_by_hand(void **state)
 	assert_int_equal(e.peak.phase_bytes[P4D_EVALUATION],
 			 without.peak.phase_bytes[P4D_EVALUATION] + pool + inputs);
 	assert_int_equal(e.peak.phase_bytes[P4D_INIT], without.peak.phase_bytes[P4D_INIT]);
-	/* captured whole, each layer has a result of its own beside the next one's input; attention is wider
-	 */
+	/* if layers are captured whole, each has its own result next to the next one's input; attention is
+	 * wider */
 	set(&r, "cuda-graphs", "layers");
 	e = estimate(&r, 1, 1, P4D_METHOD_PLAN, &l);
 	assert_int_equal(e.peak.part[P4D_PART_GRAPHS] + inputs, without.peak.part[P4D_PART_ACTIVATIONS] +
@@ -133,7 +133,7 @@ static void graphs_of_megatron_by_hand(void **state)
 			    "Megatron-LM recomputes no whole layers that are captured in CUDA graphs");
 }
 
-/* All states, and one forward pass: of a layer, or of the head. */
+/* All states, and one forward pass: that of a layer, or of the head. */
 /* Types of the states, and what the allocator wastes. */
 static void states_of_megatron_by_hand(void **state)
 {
@@ -141,11 +141,11 @@ static void states_of_megatron_by_hand(void **state)
 		const char *flags;
 		uint64_t gradient, optimizer,
 		    copy;    /* bytes per parameter; copy: of gradients or of states, in the update */
-		bool states; /* which are cast back one by one: the largest is the table */
+		bool states; /* they are cast back one by one: the largest is the table */
 	} cases[] = {
 	    {"", 4, 12, 0, false},
 	    {"grad-dtype=bf16", 2, 12, 4, false},
-	    /* of the master copy the half that the parameter lacks */
+	    /* the half of the master copy that the parameter lacks */
 	    {"optimizer-dtype=bf16", 4, 2 + 4, 8, true},
 	    {"grad-dtype=bf16 optimizer-dtype=bf16", 2, 2 + 4, 8, true},
 	    {"optimizer-dtype=bf16 adam-copies=off", 4, 2 + 4, 0, false},
@@ -184,21 +184,21 @@ static void states_of_megatron_by_hand(void **state)
 }
 
 /*
- * FP8: beside parameters in bf16 both copies of each layer's weights, or these instead; of what products are
- * given one copy in 8 bits. Scales by block are a 32nd more. Blackwell needs no second copy for the others.
+ * FP8: in addition to parameters in bf16 both copies of each layer's weights, or these instead; one 8-bit
+ * copy of products' inputs. Scales by block are a 32nd more. Blackwell needs no second copy for the others.
  */
 static void fp8_of_megatron_by_hand(void **state)
 {
 	const uint64_t weights = 2 * (2 * 64 * 64 + 2 * 64 * 32 + 3 * 64 * 128),
 		       parameters = weights + 2 * 2 * 64 + 2 * 256 * 64 + 64;
 	const uint64_t saved = 2 * 64 + 4 * 64 + 4 * 32 + 2 * 64 + 4 * 128 + 4 * 4 + 8,
-		       eighth = 64 + 64 + 128; /* of both norms, and of SwiGLU's product */
+		       eighth = 64 + 64 + 128; /* both norms, and SwiGLU's product */
 	const struct {
 		const char *flags;
 		int sm;
 		uint64_t parameters, activations, optimizer; /* the last: per parameter, with Adam's copies */
 	} cases[] = {
-	    /* delayed: the output product keeps a copy of what attention keeps anyway */
+	    /* delayed: the output product keeps a copy of a tensor that attention keeps anyway */
 	    {"", 90, 2 * parameters + 2 * weights, saved + eighth + 64, 12},
 	    {"", 100, 2 * parameters + weights, saved + eighth + 64, 12},
 	    {"fp8-recipe=current", 0, 2 * parameters + 2 * weights, saved + eighth, 12},
@@ -255,7 +255,7 @@ static void hierarchy_by_hand(void **state)
 			set(&r, "cp-heads", "2");
 		bytes[with] = estimate(&r, 1, 4, P4D_METHOD_PLAN, &l).peak.part[P4D_PART_ACTIVATIONS];
 	}
-	/* of 8 tokens, 64 columns of 2 bytes in each of two layers */
+	/* 8 tokens, 64 columns of 2 bytes in each of two layers */
 	assert_int_equal(bytes[1] - bytes[0], 2 * 8 * 64 * 2);
 }
 
@@ -272,7 +272,7 @@ static void evaluation_of_megatron_by_hand(void **state)
 			  "attention-mask=off");
 	p4d_estimate e = estimate(&r, 1, 1, P4D_METHOD_PLAN, &l);
 	assert_int_equal(e.peak.phase_bytes[P4D_EVALUATION], 18 * parameters + WORKSPACES + hidden + layer);
-	/* gradients in bf16, of which the update leaves copies in fp32 */
+	/* gradients in bf16; the update leaves copies of them in fp32 */
 	set_all(&r, "grad-dtype=bf16");
 	e = estimate(&r, 1, 1, P4D_METHOD_PLAN, &l);
 	assert_int_equal(e.peak.phase_bytes[P4D_EVALUATION],
@@ -359,7 +359,7 @@ static void gathered_keys_of_megatron(void **state)
 	const p4d_estimate ring = estimate(&r, 1, 4, P4D_METHOD_PLAN, &l);
 	set_all(&r, "cp-comm=all-gather");
 	const p4d_estimate all = estimate(&r, 1, 4, P4D_METHOD_PLAN, &l);
-	/* of 8 tokens; what the feed-forward part saves is free then, or not yet there */
+	/* 8 tokens; at that time, what the feed-forward part saves is free, or not there yet */
 	const uint64_t ffn = 8 * 3 * 16 + 2 * 8 * 64;
 	const uint64_t gathered = 2 * (8 * (4 * 64 + 7 * 4 * 32) - ffn);
 	const uint64_t sent = 2 * (8 * (2 * 64 + 4 * 32 + 3 * (64 + 2 * 32)) - ffn);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Records of rehearsals: which command finds which, and what is no record. */
+/* Records of rehearsals: which command finds which record, and which files are no records. */
 #include "support/support.h"
 
 #include <fcntl.h>
@@ -41,8 +41,8 @@ static int tear_down(void **state)
 	return chdir("/") || system(command);
 }
 
-/* Adds the words of a line. Those behind a "|" are variables, those behind a "<" stand in front of the
- * program. A "?" is not known. */
+/* Adds the words of a line. Words after a "|" are variables, words after a "<" stand before the program. A
+ * "?" is unknown. */
 static void add_words(p4d_rehearsals_key *key, char *rest)
 {
 	char kind = ' ';
@@ -91,7 +91,7 @@ static const char *key_of(const char *command)
 	return text;
 }
 
-/* That of the command without variables that are not known; "": it has none. */
+/* The key of a command without unknown variables; "": it has none of these. */
 static const char *known_of(const char *command)
 {
 	static char text[P4D_REHEARSALS_KEY_TEXT];
@@ -139,7 +139,7 @@ static void what_decides_memory_is_the_key(void **state)
 	other_memory("train.py --lora.rank 8", "train.py --lora.rank 16");
 	other_memory("train.py --rank 8", "train.py --rank 16");
 	other_memory("train.py --a 1", "other.py --a 1");
-	/* what is not known may be anything */
+	/* an unknown value may be anything */
 	assert_string_equal(key_of("train.py --batch ?"), "");
 }
 
@@ -172,15 +172,14 @@ static void variables_in_front_of_the_program_count(void **state)
 	same_memory("train.py",
 		    "train.py < srun --gres=gpu:8 --export=ALL --label -o x=y env NCCL_DEBUG=INFO python");
 	other_memory("train.py < env MODEL=7b", "train.py < env MODEL=70b");
-	/* the same from two places counts once; of two values one goes before the other */
+	/* the same variable from two places counts once; of two values one takes precedence */
 	same_memory("train.py < env MODEL=7b | MODEL=7b", "train.py | MODEL=7b");
 	other_memory("train.py < env MODEL=7b | MODEL=70b", "train.py < env MODEL=70b | MODEL=7b");
 	other_memory("train.py < env A=1 env A=2", "train.py < env A=2 env A=1");
 	other_memory("train.py < env MODEL=7b | MODEL=70b", "train.py < env MODEL=7b");
 }
 
-/* A value that is not known is none of another job's, and the command without it may be found by another key.
- */
+/* An unknown value does not match another job's; another key may find the command without it. */
 static void unknown_variables_are_told_apart(void **state)
 {
 	static const char *const unknown[] = {"| MODEL=?",
@@ -211,7 +210,7 @@ static void unknown_variables_are_told_apart(void **state)
 	assert_string_equal(known_of("train.py --batch ? | A=?"), "");
 }
 
-/* The program counts by its name and what is in it, wherever it lies. */
+/* The program counts by its name and contents, wherever it is. */
 static void program_counts_by_its_content(void **state)
 {
 	char before[P4D_REHEARSALS_KEY_TEXT];
@@ -277,7 +276,7 @@ static void a_record_is_found_again(void **state)
 	assert_int_equal(found.run[0].device_bytes, 61);
 	assert_string_equal(found.run[0].reason, "above 95 % of the GPU");
 	assert_false(found.run[0].unsure);
-	/* as many ranks, where the script says how many */
+	/* the same number of ranks, if the script has one */
 	p4d_rehearsals_command command = {.key = key, .directory = home, .ranks_per_node = 8};
 	p4d_rehearsals_find(&found, &command);
 	assert_int_equal(found.count, 2);
@@ -305,7 +304,7 @@ static void a_record_is_found_again(void **state)
 	assert_int_equal(find(key, home, NULL, &found), 2);
 	put_text("train.py", "print(3)\n");
 	assert_int_equal(find(key, home, NULL, &found), 0);
-	/* what was found of the old file goes with the next rehearsal */
+	/* results of the old file are dropped with the next rehearsal */
 	put(key, "h100-80gb", 63, NULL);
 	assert_int_equal(find(key, home, NULL, &found), 1);
 	put_text("train.py", "print(1)\n");
@@ -372,7 +371,7 @@ static void damaged_texts_are_no_records(void **state)
 			fail_msg("a record: %s", texts[i]);
 }
 
-/* Makes what stands under the name of a record something else. */
+/* Replaces the file under the name of a record. */
 static void what_p4d_did_not_write_is_no_record(void **state)
 {
 	const char *key = "20112233445566778899aabbccddeeff", *good = "30112233445566778899aabbccddeeff";
@@ -406,7 +405,7 @@ static void what_p4d_did_not_write_is_no_record(void **state)
 	assert_int_equal(write(fd, "p4d-rehearsal 2\n\0\xff\n" RUN "end\n", 19), 19);
 	close(fd);
 	assert_int_equal(find(key, home, NULL, &found), 0);
-	if (!geteuid()) { /* of another user */
+	if (!geteuid()) { /* owned by another user */
 		put(key, "h100-80gb", 61, NULL);
 		assert_int_equal(find(key, home, NULL, &found), 1);
 		assert_int_equal(chown(path, 65534, 65534), 0);
@@ -438,7 +437,7 @@ static void old_records_go(void **state)
 	assert_int_equal(find("40112233445566778899aabbccddeeff", home, NULL, &found), 1);
 }
 
-/* A record of eight files of 640 KiB. Those that have another time are read again, up to 4 MiB. */
+/* A record of eight files of 640 KiB. Files with another time are read again, up to 4 MiB. */
 static void few_bytes_are_read_again(void **state)
 {
 	static char content[(640 << 10) + 1], paths[8][64];

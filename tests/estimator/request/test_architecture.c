@@ -92,7 +92,8 @@ static void options_win(void **state)
 	assert_int_equal((uint64_t)p4d_size_of_layer(&l), 4 * 64 * 64 + 2 * 64 * 128 + 4 * 2 * 64);
 }
 
-/* Frameworks that do not model a family say in what it differs. p4d-train has some of them on GPUs. */
+/* If a framework does not model a family, its message names the difference. p4d-train supports some of them
+ * on GPUs. */
 static void others_are_refused_by_name(void **state)
 {
 	static const struct {
@@ -130,8 +131,8 @@ static void others_are_refused_by_name(void **state)
 	assert_null(p4d_architecture_difference(&llama));
 }
 
-/* Families that are Llama's but for one thing: Megatron-LM takes those whose memory is the same, p4d-train
- * those alone that compute the same. */
+/* Families that are like Llama except for one thing: Megatron-LM takes those with the same memory, p4d-train
+ * only those with the same computation. */
 static void families_near_llama(void **state)
 {
 	static const struct {

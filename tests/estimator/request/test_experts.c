@@ -49,7 +49,8 @@ static void layout_of_experts(void **state)
 	assert_int_equal(p4d_parameters_expert_layers(&l, 1, 0), l.stage_layers[1]);
 }
 
-/* Who types what has no effect is told; scripts keep it for models that have shared experts. */
+/* A user who types an option without effect gets a message; scripts may have it for other models with shared
+ * experts. */
 static void overlap_of_no_shared_experts(void **state)
 {
 	p4d_request r = asked("model=qwen3-30b-a3b framework=megatron ep=8 shared-overlap=on", 8);
@@ -78,7 +79,8 @@ static void ranks_of_no_experts(void **state)
 	assert_string_equal(err.fix, "--p4d-ep=1");
 }
 
-/* Of every stage and chunk as many as going through the layers finds; so for each stage as a whole. */
+/* The number in every stage and chunk is the one that counting through the layers finds; also for each whole
+ * stage. */
 static void experts_of_stages(void **state)
 {
 	static const uint64_t layers[] = {24, 96, 120, 4096}, every[] = {1, 2, 3, 7}, dense[] = {1, 2, 3, 30};
@@ -113,7 +115,7 @@ static void experts_of_stages(void **state)
 	}
 }
 
-/* What is to be recomputed selectively is, where nothing else is said of it. */
+/* A list of modules implies selective recomputation, unless another option contradicts. */
 static void modules_say_selective(void **state)
 {
 	const p4d_request r = asked("model=mixtral-8x7b framework=megatron recompute-modules=moe_act", 8);
@@ -209,7 +211,7 @@ static void numbers_that_work_of_many(void **state)
 	}
 }
 
-/* What only experts have is said to be without effect, where there are none. */
+/* Options for experts get a message in models without them. */
 static void dense_models_have_none(void **state)
 {
 	static const char *const flags[] = {"ep=2",
@@ -233,7 +235,7 @@ static void dense_models_have_none(void **state)
 	}
 }
 
-/* What would change nothing is said, with the way out. */
+/* An option that would change nothing gets a message with a fix. */
 static void options_without_effect(void **state)
 {
 	static const struct {
@@ -298,14 +300,14 @@ static void dispatchers_and_capacities_count(void **state)
 	assert_true(bytes_with("ep=2 token-dispatcher=all-gather") <
 		    bytes_with("ep=8 token-dispatcher=all-gather") + (bytes_with("ep=2") - exchanged));
 	assert_true(bytes_with("ep=8 token-dispatcher=deepep") != exchanged);
-	/* what is beyond the capacity is dropped; padded, less imbalance does not help */
+	/* tokens beyond the capacity are dropped; with padding, less imbalance does not help */
 	assert_true(bytes_with("ep=8 imbalance=2 expert-capacity=1.25") < full);
 	assert_true(bytes_with("ep=8 expert-capacity=1.25 pad-experts=on") > exchanged);
 	assert_true(bytes_with("ep=8 expert-capacity=4 pad-experts=on") > full);
 	assert_true(bytes_with("ep=8 mtp-layers=1") > exchanged);
 }
 
-/* The fullest rank receives a token once, if at all: as choosing its experts one by one has it. */
+/* The fullest rank receives each token at most once: the same as choosing its experts one by one. */
 static void deepep_receives_each_once(void **state)
 {
 	static const uint64_t cases[][2] = {{8, 2},     {256, 8},     {4096, 64},

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Walks options x programs x workloads. Who heeds an option (the column of options.def) has some row of its
- * plan, or second of its step, that depends on it; all others refuse it with a reason. No option is accepted
- * without effect.
+ * Walks options x programs x workloads. If the column of options.def says that an option has an effect in a
+ * program, some row of its plan or its step time must depend on the option; all other programs must refuse it
+ * with a reason. No option is accepted without effect.
  */
 #include "support/support.h"
 
@@ -22,7 +22,7 @@ static p4d_timeline_work work;
 
 enum { NODES = 2, GPUS = 8, VALUES = 12 };
 
-/* Who runs it: a bit of the column, as it is asked for. */
+/* A program or workload: its bit in the column, and the options for it. */
 static const struct kind {
 	unsigned heeds;
 	const char *flags;
@@ -85,7 +85,7 @@ static const char *const sparse[] = {SPARSE,
 				     "model=deepseek-v2-lite layers=8 global-batch=128 recompute=selective",
 				     NULL};
 
-/* Layers that no stages share evenly, which an option may mend. */
+/* Layers that no stages share evenly, which an option may fix. */
 #define UNEVEN "layers=15 pp=4"
 
 /* Options without a row or second of their own. */
@@ -94,8 +94,8 @@ static const struct {
 	unsigned heeds;
 } judged[] = {
     {P4D_PADDING, P4D_HEEDS_TRAIN},              /* seq-len is an upper bound then, which refuses no job */
-    {P4D_PARAM_DTYPE, P4D_HEEDS_DEEPSPEED},      /* that of the precision; any other one is refused */
-    {P4D_ATTENTION_DROPOUT, P4D_HEEDS_MEGATRON}, /* of unfused attention: test_stage_memory has it */
+    {P4D_PARAM_DTYPE, P4D_HEEDS_DEEPSPEED},      /* the precision's value; any other one is refused */
+    {P4D_ATTENTION_DROPOUT, P4D_HEEDS_MEGATRON}, /* of unfused attention, which test_stage_memory checks */
     /* the loss of models of several parts; test_guard_script has some */
     {P4D_TRANSFORMERS, P4D_HEEDS_FSDP | P4D_HEEDS_DEEPSPEED},
 };
@@ -240,7 +240,7 @@ enum { FAMILIES = sizeof(families) / sizeof(*families) };
 
 typedef struct heeded {
 	bool changes, idle;
-	bool chosen; /* of its words some is refused: the others are all that is left */
+	bool chosen; /* one of its words is refused: the others remain */
 	const char *idle_scene;
 	char idle_value[64];
 } heeded;
@@ -338,7 +338,7 @@ static const char *const learning[] = {RL "model=llama3-8b", RL "model=llama3-8b
 static const char *const preferring[] = {"workload=preference framework=ddp model=llama3.2-1b", NULL};
 
 static const struct {
-	unsigned heeds; /* of options for which it is the only workload, or one of several */
+	unsigned heeds; /* options for which it is the only workload, or one of several */
 	const char *const *scene;
 } workloads[] = {{P4D_HEEDS_SERVE, serving}, {P4D_HEEDS_RL, learning}, {P4D_HEEDS_PREFERENCE, preferring}};
 
@@ -430,7 +430,7 @@ static void every_workload_heeds_or_warns(void **state)
 			const bool serves = workloads[w].heeds == P4D_HEEDS_SERVE;
 			const bool heeds = info->heeds & workloads[w].heeds;
 			bool changes = false, idle = false, unused = false;
-			/* what training heeds the others do, too */
+			/* options with an effect on training also have one on the others */
 			if (info->heeds & P4D_HEEDS_JOB || info->where & P4D_WHERE_MODEL || i == P4D_MODEL ||
 			    (!serves && info->heeds & P4D_HEEDS_TRAIN))
 				continue;

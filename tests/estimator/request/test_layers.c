@@ -81,7 +81,7 @@ static void letters(void **state)
 	assert_null(p4d_layers_state("*-*E"));
 }
 
-/* What a model has to say beside its pattern, with the way out. */
+/* What a model must have in addition to its pattern, with the fix. */
 static void what_is_missing(void **state)
 {
 	static const struct {
@@ -113,7 +113,7 @@ static void what_is_missing(void **state)
 	assert_string_equal(err.fix, "--p4d-layer-pattern=LETTERS");
 }
 
-/* What p4d has formulas for in Megatron-LM, and where what is asked for has no effect. */
+/* What p4d models in Megatron-LM, and where an option has no effect. */
 static void what_megatron_has(void **state)
 {
 	static const struct {

@@ -287,14 +287,14 @@ static void type_rule(void **state)
 	    build("framework=p4d precision=fp32 optimizer-sharding=off optimizer-dtype=bf16", 1, 8, &l, &err),
 	    0);
 	assert_true(l.half_moments);
-	/* another framework has it; but not where it is p4d-train that was asked for */
+	/* another framework supports it; but not if the user asked for p4d-train */
 	refuse("grad-dtype=bf16", 1, 8, P4D_E_VALUE,
 	       "grad-dtype=bf16: p4d-train accumulates gradients in fp32", "--p4d-framework=megatron");
 	refuse("framework=p4d grad-dtype=bf16", 1, 8, P4D_E_VALUE,
 	       "grad-dtype=bf16: p4d-train accumulates gradients in fp32", "--p4d-grad-dtype=fp32");
 }
 
-/* What else than states is sharded, over how many ranks, is for those frameworks that have it. */
+/* Sharding more than states, and a shard degree, are for the frameworks that support them. */
 static void sharding_rule(void **state)
 {
 	p4d_layout l;
@@ -513,7 +513,7 @@ static void default_batch(void **state)
 	assert_int_equal(batch_of("tp=8", 2048, 8), 2048);
 	assert_int_equal(batch_of("tp=8", 2048, 24), 2040);
 	assert_int_equal(batch_of("tp=8 pp=16", 2048, 16384), 2048);
-	/* what was asked for divides it */
+	/* the requested values divide it */
 	assert_int_equal(batch_of("", 512, 16384), 16384);
 	assert_int_equal(batch_of("seq-len=8192 micro-batch=3", 0, 8), 528);
 	assert_int_equal(batch_of("seq-len=8192 tp=8 pp=3 vpp=2", 0, 24), 504);

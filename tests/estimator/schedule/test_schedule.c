@@ -89,7 +89,7 @@ static void assert_order(int kind, uint32_t stages, uint32_t chunks, uint32_t mi
 	assert_order_of(&s, stage, expected);
 }
 
-/* Two micro-batches of two slices: those of one run forward in order, and backward in reverse. */
+/* Two micro-batches of two slices: the slices of one run forward in order, and backward in reverse. */
 static void test_orders_of_slices(void **state)
 {
 	const p4d_schedule one = {P4D_1F1B, P4D_VOCAB_OFF, 2, 1, 4, 2, false};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every entry of the table of schedules: what it says of itself is what the others find. */
+/* Every entry of the table of schedules: its properties are what the other code computes. */
 #include "support/support.h"
 
 #include <math.h>
@@ -94,7 +94,7 @@ static void apply_fix(p4d_request *r, const char *fix)
 	}
 }
 
-/* What the schedule forbids is refused, and what is proposed instead is let through, if need be in steps. */
+/* A layout that the schedule forbids is refused, and the proposed fix is accepted, possibly in steps. */
 static void refused(const p4d_request *asked, const p4d_error *first)
 {
 	p4d_request r = *asked;
@@ -164,8 +164,7 @@ static void rules_are_what_the_entry_says(void **state)
 		assert_true(permitted[i] > 10 && forbidden[i] > 10);
 }
 
-/* Without a number of chunks, what the schedule needs is assumed; where it needs no more, it is let through.
- */
+/* Without a number of chunks, the schedule's minimum is assumed; if there is none, the layout is accepted. */
 static void default_chunks(void **state)
 {
 	(void)state;

@@ -52,7 +52,7 @@ static void assert_slots(const p4d_schedule *s)
 	release(lists, s);
 }
 
-/* Of chunks of different sizes the layers are counted. */
+/* For chunks of different sizes the layers are counted. */
 static void test_uneven_chunks(void **state)
 {
 	(void)state;
@@ -146,7 +146,7 @@ static void test_published(void **state)
 	}
 }
 
-/* As many micro-batches as there can be: the same numbers, from arithmetic alone. */
+/* The largest number of micro-batches: the same numbers, from arithmetic alone. */
 static void test_many_micro_batches(void **state)
 {
 	(void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The search finds what an exhaustive walk finds, keeps what was asked, and says what would fit. */
+/* The search finds what an exhaustive walk finds, keeps the requested values, and says what would fit. */
 #include "support/search_space.h"
 
 #include <inttypes.h>
@@ -10,7 +10,7 @@
 #include "plan/plan_line.h"
 #include "request/defaults.h"
 
-/* Puts a value where nothing was asked; false when another was. */
+/* Puts a value unless another one was requested; false if so. */
 static bool put(p4d_request *r, p4d_option option, int64_t value)
 {
 	p4d_request_default(r, option, value, P4D_BY_P4D);
@@ -24,7 +24,7 @@ typedef struct walk {
 	p4d_timeline_work work;
 	double least;
 	uint64_t fitting;
-	uint64_t batch; /* of all */
+	uint64_t batch; /* batch of all */
 } walk;
 
 static void judge(walk *w, const p4d_layout *layout)
@@ -269,7 +269,7 @@ static void spreads_the_largest(void **state)
 	printf("DeepSeek V3 on 2,048 GPUs: %.2f s; ep=%d pp=%d\n", seconds,
 	       (int)found[0].request.value[P4D_EP], (int)found[0].request.value[P4D_PP]);
 	assert_true(found[0].request.value[P4D_EP] >= 8 && found[0].request.value[P4D_PP] >= 8);
-	assert_true(seconds <= 1); /* fifty times what it takes */
+	assert_true(seconds <= 1); /* fifty times the usual time */
 }
 
 static int kinds(const p4d_candidate *c)
@@ -377,7 +377,8 @@ static void splits_layers_that_do_not_divide(void **state)
 	assert_string_equal(found.request.pipeline_split, "7,8,8,8,8,8,8,8,8,8,8,8,8,8,8,7");
 }
 
-/* Embedding and loss as layers: 405B's 128 divide where its 126 do not, and no split contradicts that. */
+/* Embedding and loss as layers: 405B's 128 are divisible where its 126 are not, and no split contradicts
+ * that. */
 static void divides_layers_and_counted_ends(void **state)
 {
 	p4d_request r = {.gpu = ""};
@@ -395,7 +396,7 @@ static void divides_layers_and_counted_ends(void **state)
 		assert_false(p4d_is_set(layout, P4D_PIPELINE_SPLIT));
 		assert_int_equal(128 % (layout->value[P4D_PP] * layout->value[P4D_VPP]), 0);
 	}
-	/* as NVIDIA ran it */
+	/* NVIDIA's own layout */
 	set_all(&r, "tp=8 pp=8 cp=2 vpp=8");
 	assert_int_equal(p4d_search_run(&r, &space, found, 1, NULL), 1);
 	assert_true(found[0].fraction <= space.limit);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a search costs, and what it finds where a budget ends it. */
+/* The time of a search, and its result if a budget ends it. */
 #include "support/search_space.h"
 
 #include <time.h>
@@ -27,7 +27,7 @@ static void prints_its_cost(void **state)
 	}
 }
 
-/* Models that no one trains, of which a search without a budget takes seconds. */
+/* Models that nobody trains, for which a search without a budget takes seconds. */
 static void ends_within_its_budget(void **state)
 {
 	static const char *const shape =
@@ -107,7 +107,7 @@ static void ends_at_once_without_a_program(void **state)
 	assert_int_equal(budget.left, 2000000);
 }
 
-/* Where a budget ends the search early, what it had found before stays: nearly the fastest. */
+/* If a budget ends the search early, its earlier result stays: nearly the fastest. */
 static void keeps_what_a_cut_pass_does_not_better(void **state)
 {
 	static const char *const models[] = {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The search shares gradients and parameters where nothing fits that shares less, and nowhere else. */
+/* The search shards gradients and parameters if nothing fits that shards less, and never otherwise. */
 #include "support/search_space.h"
 
 #include "cost/cost.h"
@@ -73,7 +73,7 @@ static void inside_nodes(void **state)
 	assert_true(inside > 0 && inside < count);
 }
 
-/* As it was: where anything fits with states, in other frameworks, and where the user says what is shared. */
+/* Unchanged: if anything fits with states, in other frameworks, and if the user chooses the sharding. */
 static void states_stay(void **state)
 {
 	static const struct {
@@ -101,7 +101,8 @@ static void states_stay(void **state)
 	    search(MODEL_70B "framework=megatron seq-len=8192 global-batch=1024 tp=1 pp=1", 16, 8), 0);
 }
 
-/* A job is given what shares no more than states up to the limit, before what shares more below `safe`. */
+/* Up to the limit, a layout that shards no more than states comes before one that shards more and is below
+ * `safe`. */
 static void above_safe_before_sharing(void **state)
 {
 	p4d_request r = {.gpu = ""};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The search takes token slices where they pay, or where nothing else fits, and nowhere else. */
+/* The search takes token slices if they are faster, or if nothing else fits, and never otherwise. */
 #include "support/search_space.h"
 
 #include "cost/cost.h"

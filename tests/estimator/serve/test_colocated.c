@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What stands on a GPU in reinforcement learning, with sums worked out by hand from the parts' own plans. */
+/* What a GPU holds in reinforcement learning, with sums computed by hand from the parts' own plans. */
 #include "support/support.h"
 
 #include "model/model.h"
@@ -39,7 +39,7 @@ static trial learn(const char *flags)
 
 #define FSDP "framework=fsdp model-code=transformers "
 
-/* Qwen 2.5 7B: 7,615,616,512 parameters, of which an eighth is on each GPU: in fp32, with two moments. */
+/* Qwen 2.5 7B: 7,615,616,512 parameters, an eighth of them on each GPU: in fp32, with two moments. */
 static void parts_stand_beside_each_other(void **state)
 {
 	const trial t = learn(FSDP "gpu-memory-utilization=0.5");
@@ -123,7 +123,7 @@ static void references(void **state)
 	assert_int_equal(learn(FSDP "reference=off").colocated.generating.reference, 0);
 }
 
-/* A fix is enough: what it says fits. */
+/* A fix is enough: the layout in it fits. */
 static void fixes(void **state)
 {
 	trial t = learn(FSDP "engine-sleep=off gpu-memory-utilization=0.7");
@@ -174,7 +174,7 @@ static void pairs(void **state)
 	assert_false(big.fits);
 	assert_non_null(strstr(big.err.text, "with 16 pairs"));
 	assert_string_equal(big.err.fix, "--p4d-micro-batch=1");
-	/* what engines have is said */
+	/* options of engines get a message */
 	p4d_request_put(&t.request, P4D_CRITIC, 1, P4D_BY_USER);
 	assert_int_equal(p4d_colocated_estimate(&t.request, &t.layout, &h100, &t.colocated, &err), -1);
 	assert_string_equal(err.fix, "leave out --p4d-critic");

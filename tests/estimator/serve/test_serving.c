@@ -91,7 +91,7 @@ static void quantized_while_loading(void **state)
 	assert_int_equal(p4d_serving_check_start(&r, &l4, &s, &err), -1);
 	assert_int_equal(err.code, P4D_E_ABOVE_SAFE);
 	assert_non_null(strstr(err.text, "27.5 of the 22.0 GiB"));
-	/* beside training, quant is that of what is trained */
+	/* with training, quant is about the trained model */
 	r = request_of("model=llama3.1-8b workload=rl quant=nf4", &l4);
 	assert_int_equal(p4d_serving_estimate(&r, &l4, 1, &s, &err), 0);
 	assert_int_equal(s.weights_bytes, full.weights_bytes);
@@ -157,7 +157,7 @@ static void latent(void **state)
 	assert_int_equal(serve("model=qwen3-30b-a3b", &h100, 1).weights_bytes, UINT64_C(30532122624) * 2);
 }
 
-/* Of an L4 the full length does not fit: the engine names a length that does. */
+/* On an L4 the full length does not fit: the engine names a length that does. */
 static void too_long(void **state)
 {
 	p4d_serving s = serve("model=llama3.1-8b", &l4, 1);
@@ -170,7 +170,7 @@ static void too_long(void **state)
 	assert_int_equal(err.code, P4D_E_DOES_NOT_FIT);
 	snprintf(flags, sizeof(flags), "--p4d-seq-len=%llu", (unsigned long long)s.longest);
 	assert_string_equal(err.fix, flags);
-	/* what it names fits, one block more does not */
+	/* the named length fits, one block more does not */
 	snprintf(flags, sizeof(flags), "model=llama3.1-8b seq-len=%llu", (unsigned long long)s.longest);
 	assert_true(serve(flags, &l4, 1).sequences > 0);
 	snprintf(flags, sizeof(flags), "model=llama3.1-8b seq-len=%llu", (unsigned long long)s.longest + 16);
@@ -222,7 +222,7 @@ static void parallel(void **state)
 	assert_int_equal(err.code, P4D_E_WORLD);
 }
 
-/* Of Llama 3.1 8B 2 GiB go to the host; more than the layers have does not. */
+/* 2 GiB of Llama 3.1 8B go to the host; more than the layers have is refused. */
 static void on_the_host(void **state)
 {
 	const p4d_serving all = serve("model=llama3.1-8b", &h100, 1),
@@ -238,7 +238,7 @@ static void on_the_host(void **state)
 	assert_int_equal(none.host_bytes, all.weights_bytes - tables);
 }
 
-/* Four adapters of rank 64: q, k and v have what goes in once each, gate and up, too. */
+/* Four adapters of rank 64: q, k and v have one input part each, and so have gate and up. */
 static void adapters(void **state)
 {
 	const uint64_t h = 4096, f = 14336, layer = 3 * h + (h + 2 * 1024) + 2 * h + 2 * (h + f) + f + h,
@@ -250,7 +250,7 @@ static void adapters(void **state)
 	(void)state;
 	assert_int_equal(one.adapter_bytes, (32 * layer + tables) * 4 * 64 * 2);
 	assert_int_equal(one.weights_bytes, none.weights_bytes + one.adapter_bytes);
-	/* rank 16: what is divided is halved, the other side of each matrix is whole */
+	/* rank 16: the divided side of each matrix is halved, the other side is whole */
 	assert_int_equal(two.adapter_bytes,
 			 (32 * (3 * h + (h + 2 * 1024) / 2 + h / 2 + h + 2 * h + 3 * f / 2 + h) + tables) *
 			     16 * 2);
@@ -276,8 +276,7 @@ static void experts_over_engines(void **state)
 	assert_int_equal(tp2.weights_bytes - dp4.weights_bytes, experts / 2 - experts / 8);
 	assert_int_equal(ep8.weights_bytes, dp4.weights_bytes);
 	assert_int_equal(apart.weights_bytes, tp2.weights_bytes);
-	/* two experts of a token: of each the parts of two ranks, or the whole of one; tokens of four engines
-	 */
+	/* two experts per token: two ranks' parts of each, or one whole expert; tokens of four engines */
 	assert_int_equal(ep2.buffers_bytes - tp2.buffers_bytes,
 			 UINT64_C(8192) * 2 * (3 * 14336 - 3 * 14336 / 2) * 2);
 	assert_int_equal(dp4.buffers_bytes - tp2.buffers_bytes,
@@ -297,14 +296,14 @@ static void experts_over_engines(void **state)
 	assert_string_equal(err.fix, "--p4d-max-loras=1");
 	assert_int_equal(p4d_serving_estimate(&latent, &h100, 8, &s, &err), -1);
 	assert_int_equal(err.code, P4D_E_UNMODELLED);
-	/* vLLM does not heed them, and a script may have both for any model */
+	/* vLLM ignores them, and a script may have both for any model */
 	dense.origin[P4D_EXPERT_PARALLEL] = rank.origin[P4D_MAX_LORA_RANK] = P4D_BY_SCRIPT;
 	assert_int_equal(p4d_serving_estimate(&dense, &h100, 8, &s, &err), 0);
 	assert_int_equal(p4d_serving_estimate(&rank, &h100, 8, &s, &err), 0);
 }
 
-/* Gemma 3 1B: of 26 layers every sixth attends to all, the others to 512 tokens and two batches being added.
- */
+/* Gemma 3 1B: every sixth of 26 layers attends to all tokens, the others to 512 tokens and two batches that
+ * are being added. */
 static void windows(void **state)
 {
 	const p4d_serving s = serve("model=gemma3-1b seq-len=32768 max-num-batched-tokens=2048", &h100, 1);
@@ -352,14 +351,14 @@ static void engines(void **state)
 	assert_int_equal(sglang.buffers_bytes + sglang.graphs_bytes, 0);
 	assert_int_equal(vllm.available_bytes, vllm.budget_bytes - vllm.weights_bytes - vllm.profile_bytes -
 						   vllm.buffers_bytes - vllm.graphs_bytes);
-	/* which may be more than a slice of a GPU has */
+	/* this may be more than a slice of a GPU has */
 	const p4d_gpu slice = {.name = "slice", .usable_bytes = 1 << 28, .sm = 90};
 	assert_int_equal(serve("model=qwen3-8b engine=sglang", &slice, 1).budget_bytes, 0);
 	assert_int_equal(p4d_serving_estimate(&encoder, &h100, 1, &s, &err), -1);
 	assert_int_equal(err.code, P4D_E_VALUE);
 }
 
-/* Llama 3.1 8B: layers of 218,112,000 parameters stay on the host, and come two at a time; what is left of
+/* Llama 3.1 8B: layers of 218,112,000 parameters stay on the host, and are copied two at a time; the rest of
  * the GPU is for keys and values. */
 static void offloading(void **state)
 {

@@ -31,7 +31,7 @@ static p4d_request request_of(const char *flags)
 	return r;
 }
 
-/* Of so many GPUs in nodes of eight. */
+/* On this many GPUs in nodes of eight. */
 static p4d_serving_speed speed_on(const char *flags, uint64_t world)
 {
 	const p4d_request r = request_of(flags);
@@ -280,7 +280,7 @@ static void the_cheapest_comes_first(void **state)
 	for (size_t i = 1; i < count; i++)
 		assert_true(found[i].speed.tokens_per_s / (double)found[i].gpus <=
 			    found[i - 1].speed.tokens_per_s / (double)found[i - 1].gpus * (1 + 1e-6));
-	/* what was asked for stays */
+	/* the requested value stays */
 	const size_t fixed =
 	    search("workload=serve model=llama3.1-70b seq-len=4096 tp=4", 1, 0, 0, found, &counts);
 	for (size_t i = 0; i < fixed; i++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whose account and QOS a job has, and which of those that are typed are not believed. */
+/* The account and QOS of a job, and which typed ones p4d does not believe. */
 #include "site/associations.h"
 
 #include "support/support.h"
@@ -76,7 +76,7 @@ static void what_is_believed(void **state)
 	assert_true(p4d_associations_may_have(all, "ann", "physics", "NORMAL"));
 	assert_true(p4d_associations_may_have(all, "ann", "physics", "fast")); /* in one partition */
 	assert_false(p4d_associations_may_have(all, "ann", "physics", "free"));
-	assert_true(p4d_associations_may_have(all, "bob", "staff", "free")); /* of bob it is not known */
+	assert_true(p4d_associations_may_have(all, "bob", "staff", "free")); /* not known for bob */
 	assert_false(p4d_associations_may_have(all, "eve", "physics", "normal"));
 	assert_false(p4d_associations_may_have(all, "eve", NULL, "normal"));
 	/* without accounting there is nothing to compare with */
@@ -86,8 +86,8 @@ static void what_is_believed(void **state)
 	p4d_associations_free(none);
 }
 
-/* The partition's QOS, the job's, the association, what is above it; a QOS may come before the partition's.
- */
+/* Order: the partition's QOS, the job's, the association, the accounts above it; a QOS may come before the
+ * partition's. */
 static void at_most(void **state)
 {
 	static const struct {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The text of p4d.conf: what exactly is said of a file that is not accepted, and that no cut goes unnoticed.
+/* The text of p4d.conf: the exact message for a file that is refused, and that no truncation goes unnoticed.
  */
 #include <sys/stat.h>
 
@@ -349,7 +349,7 @@ static void included_files(void **state)
 	refused("\ninclude = etc/more\nversion = 1\n", P4D_E_CONF_RANGE,
 		"p4d.conf:2: include = etc/more: not an absolute path");
 
-	/* as trusted as the file that names it */
+	/* trusted like the file that names it */
 	p4d_error err = {0};
 	write_file("more", "version = 1\n");
 	snprintf(text, sizeof(text), "include = \"%s/more\"\nversion = 1\n", dir);
@@ -363,7 +363,7 @@ static void included_files(void **state)
 	remove_file("most");
 }
 
-/* The copy that slurmctld keeps means the same, and is a file of its own. */
+/* The copy that slurmctld keeps has the same meaning, in a separate file. */
 static void text_of_a_site(void **state)
 {
 	char text[1024];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Walks the table of p4d.conf's keys: a key that is added there loads, is refused where it may not stand,
- * reaches its member, counts in a list of partitions as strictly as its row says, and is in the manual.
+ * Walks the table of p4d.conf's keys: each key loads, is refused in sections that may not have it, reaches
+ * its member, is combined over a list of partitions as strictly as its row says, and is in the manual.
  */
 #include "site/site_internal.h"
 #include "support/conf_file.h"
@@ -100,7 +100,7 @@ static void every_policy_reaches_its_member(void **state)
 		char text[512], buf[2][64];
 		p4d_error err = {0};
 		if (info->owner != P4D_CONF_OF_POLICY || i == P4D_KEY_FROM || i == P4D_KEY_MESSAGE)
-			continue; /* those two have tests of their own */
+			continue; /* these two have their own tests */
 		assert_true(info->stricter == 1 || info->stricter == -1);
 		snprintf(text, sizeof(text),
 			 "partition a { %s = %s }\npartition b { %s = %s }\nversion = 1\n", info->name,

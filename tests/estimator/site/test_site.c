@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What p4d.conf sets: which setting wins, GPUs and numbers. */
+/* Settings of p4d.conf: which one takes precedence, GPUs and numbers. */
 #include "support/conf_file.h"
 
 static void example_of_the_manual(void **state)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How p4d.conf is read: what it may be, who may own it, in threads and other locales. */
+/* How p4d.conf is read: valid files, owners, threads and other locales. */
 #include <locale.h>
 #include <pthread.h>
 #include <sys/stat.h>

@@ -35,15 +35,15 @@ static void saved_by_operations(void **state)
 	(void)state;
 	written(&w);
 	assert_pass(p4d_tape_forward(&tape, true, false, false), 2048 + 2048 + 512 + 4096, 2048 + 512);
-	/* most: the gradients of z and y beside y, less that of the result, which is free */
+	/* most: the gradients of z and y next to y, less that of the result, which is free */
 	const p4d_tape_pass back = p4d_tape_backward(&tape, false, false);
 	assert_pass(back, 2048 - 512 + 2048, 1024 - (512 + 1024 + 2048));
 	assert_int_equal(back.end.weights, 256);
 	assert_int_equal(p4d_tape_backward(&tape, true, false).end.weights, 0);
 }
 
-/* The last operation keeps nothing: its backward pass is over when the one before asks for y, and the
- * gradient of z there beside all that is computed again. */
+/* The last operation keeps nothing: its backward pass is over when the one before asks for y; at that time
+ * the gradient of z exists next to everything that is recomputed. */
 static void recomputed_inside_the_backward_pass(void **state)
 {
 	p4d_tape tape;
@@ -67,8 +67,8 @@ static void ways_to_treat_gradients_of_parameters(void **state)
 	p4d_tape tape;
 	p4d_tape_writer w = {.tape = &tape};
 	const p4d_tape_weights way[] = {{false, 0, 0}, {true, 0, 0}, {false, 1, 4}};
-	/* when the product's is there, beside gradients of x and y: z, y and the result's gradient are free
-	 */
+	/* when the product's gradient exists, next to gradients of x and y: z, y and the result's gradient
+	 * are free */
 	const int64_t live = 2048 + 1024 - 512 - 2048;
 	p4d_tape_pass pass[3];
 
@@ -98,7 +98,7 @@ static void results_that_stay(void **state)
 	assert_pass(p4d_tape_again_selected(&tape), 2048 + 512 + 4096, 0);
 }
 
-/* More operations than there is room for are a mistake that is told, not memory that is overrun. */
+/* More operations than there is room for are reported as an error, and do not overrun memory. */
 static void too_long(void **state)
 {
 	p4d_tape tape;

@@ -36,7 +36,7 @@ static void assert_same(const p4d_schedule *s, const p4d_durations *d, p4d_timel
 	release(lists, s);
 }
 
-/* Stages alike but for splits, the ends and links: exact but for rounding. */
+/* Stages are alike, except splits, ends and links: exact except for rounding. */
 static void test_random(void **state)
 {
 	p4d_timeline_work work = {0};
@@ -215,8 +215,8 @@ static void test_budget_ends_rounds(void **state)
 	assert_true(most < 0.02);
 }
 
-/* As many slices as can be, of schedules too long to simulate: each micro-batch adds what the slowest stage
- * takes. */
+/* The largest number of slices, in schedules too long to simulate: each micro-batch adds the time of the
+ * slowest stage. */
 static void test_many_slices(void **state)
 {
 	static const int kinds[] = {P4D_GPIPE, P4D_1F1B};

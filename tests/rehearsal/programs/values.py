@@ -24,7 +24,8 @@ for step in range(2):
     assert out[out > 0].numel() == out.numel()  # an upper bound, which counts as a read
     assert torch.unique(tokens).numel() == 4
     assert mask.sum().item() == 2 and mask.nonzero().tolist() == [[0], [2]]
-    # what torch.tensor() makes on the GPU is known, and what is written piece by piece; a kernel's output is not
+    # values that torch.tensor() makes on the GPU are known, and so are those written piece by piece; a kernel's
+    # output is not
     length = torch.tensor(167, device="cuda")
     pieces = torch.empty(2, dtype=torch.int64, device="cuda")
     pieces[0], pieces[1] = length, 3
@@ -39,7 +40,7 @@ for step in range(2):
     assert other.data_ptr() == place and other.tolist() == [1, 1, 1, 1], other.tolist()
     torch.argmax(out, dim=1, out=length.resize_(4))
     assert length.tolist() == [1, 1, 1, 1]
-    # which tokens of 8,192 each of 64 experts gets: more than 1 MiB of flags, and the same number for each
+    # the tokens, out of 8,192, for each of 64 experts: more than 1 MiB of flags, and the same number for each
     before = dict(reads)
     chosen = torch.randn(8192, 64, device="cuda").topk(4)[1]
     flags = torch.nn.functional.one_hot(chosen, 64).permute(2, 1, 0)
@@ -84,7 +85,7 @@ for step in range(2):
     assert out.repeat_interleave(2, dim=-1).shape == (4, 2048) and reads == before, reads
     scale = torch.empty(1, device="cuda")
     assert torch.ops.aten.copy_(scale, torch.tensor(2.0)).item() == 2 and scale.copy_(3.0).item() == 3 and reads == before, reads
-    # nothing is read of what is empty
+    # an empty tensor needs no read
     assert torch.tensor([], dtype=torch.int64, device="cuda").tolist() == [] and reads == before, reads
     # a norm on the device is what it would be on the host
     norm = torch.nn.utils.get_total_norm([out])
@@ -95,7 +96,7 @@ for step in range(2):
     places = torch.full((4,), 7, device="cuda")
     places[ends] = torch.arange(4, device="cuda")[ends]  # none
     assert places.tolist() == [7, 7, 7, 7], places
-    # what is copied to the host has an answer there as well: of a part of a tensor, and of more than 1 MiB
+    # a copy to the host has an answer there as well: of a part of a tensor, and of more than 1 MiB
     assert out.argsort(dim=1)[:, 3:5].cpu().tolist() == [[1, 1]] * 4
     assert not out[:, ::7].cpu().any()
     large = layer(torch.randn(1024, 1024, device="cuda")).argsort(dim=1)

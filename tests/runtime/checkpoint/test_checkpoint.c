@@ -292,7 +292,7 @@ static void exported_models_say_what_they_are(void **state)
 	}
 }
 
-/* Expected values of what was imported. */
+/* Expected values of imported weights. */
 typedef struct imported {
 	float (*round)(float);
 	uint64_t salt, wrong;
@@ -368,7 +368,7 @@ static void hugging_face_there_and_back(void **state)
 	}
 }
 
-/* One number of each kind, and what is refused. */
+/* One number of each kind, and refused ones. */
 static void half_precision_and_wrong_shapes(void **state)
 {
 	static const struct {

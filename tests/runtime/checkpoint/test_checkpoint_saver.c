@@ -41,7 +41,7 @@ static void save_steps(test_rank *rank, void *context)
 		snprintf(info.plan, sizeof(info.plan), "%s", s->plan);
 		visit_rank(rank, set_element, &step);
 		s->rc[me] = p4d_checkpoint_saver_begin(saver, &info, err);
-		/* training goes on and changes what was copied */
+		/* training goes on and changes the copied numbers */
 		uint64_t other = ~step;
 		visit_rank(rank, set_element, &other);
 		for (int polls = 0; polls < 3 && s->rc[me] == 0; polls++) {
@@ -193,7 +193,7 @@ static void resumes_on_another_layout(void **state)
 	close_job(job);
 }
 
-/* No write beyond a size, at sizes from nothing to almost everything: as a disk that is full there. */
+/* Writes fail beyond a size, for sizes from nothing to almost everything: like a disk that is full. */
 static void full_disk_leaves_the_last_one(void **state)
 {
 	static const rlim_t limits[] = {0, 1, 100, 1000, 4096, 30000};
@@ -225,7 +225,7 @@ static void full_disk_leaves_the_last_one(void **state)
 		check_resumed(job, &s, 1);
 	}
 	assert_int_equal(s.warnings, 0);
-	/* room again: goes on, and leaves nothing behind */
+	/* there is room again: it goes on, and leaves no traces */
 	run_job(job, save_steps, &s);
 	run_job(job, resume, &s);
 	check_resumed(job, &s, 2);
@@ -263,7 +263,8 @@ static void one_rank_that_fails_fails_all(void **state)
 	close_job(job);
 }
 
-/* What was killed while it wrote, or removed, is cleared away; what is not p4d's stays. */
+/* Files of a process that was killed while it wrote or removed them are cleared; files that are not p4d's
+ * stay. */
 static void leftovers_are_removed(void **state)
 {
 	static const char *const made[] = {"left/.partial-step-00000009", "left/.old-step-00000003",
@@ -290,7 +291,7 @@ static void leftovers_are_removed(void **state)
 	assert_int_equal(access(in_directory("left/.old-step-00000004/mine"), F_OK), 0);
 	assert_int_equal(count_in(dir, "step-"), 1);
 
-	/* nor does it stand in the way of the next that is removed under that name */
+	/* nor does it prevent the removal of the next one under that name */
 	s.first = 4;
 	s.last = 5;
 	s.keep = 1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tensor files: written and read again, torn in every place, and what is said of malformed ones. */
+/* Tensor files: written and read back, torn in every place, and the messages for malformed ones. */
 #include "support/support.h"
 
 #include <json-c/json_c_version.h>
@@ -7,7 +7,7 @@
 #include "checkpoint/safetensors.h"
 #include "support/token_files.h"
 
-/* A file with this header, and `room` bytes of data behind it. */
+/* A file with this header, followed by `room` bytes of data. */
 static bytes with_header(const char *header, size_t room)
 {
 	bytes b = {.size = 0};
@@ -31,7 +31,7 @@ static p4d_safetensors *parse(const bytes *b)
 	return files;
 }
 
-/* As other programs write them: blanks at the end, any order, an empty tensor, a single number. */
+/* Files as other programs write them: blanks at the end, any order, an empty tensor, a single number. */
 static void foreign_file(void **state)
 {
 	bytes b = with_header("{\"b\":{\"dtype\":\"F32\",\"shape\":[2,1],\"data_offsets\":[2,10]},"
@@ -293,7 +293,7 @@ static void mistakes_in_writing(void **state)
 	assert_int_equal(count_files(), before);
 	p4d_safetensors__abandon(NULL);
 
-	/* no tensors at all is a file, too */
+	/* a file without tensors is valid as well */
 	assert_int_equal(p4d_safetensors__create(&writer, in_directory("bad"), NULL, 0, NULL, &err), 0);
 	assert_int_equal(p4d_safetensors__finish(writer, NULL, &err), 0);
 	p4d_safetensors *files;

@@ -6,7 +6,7 @@
 
 #include "support/forked.h"
 
-/* Which node each rank is on. */
+/* The node of each rank. */
 typedef struct place {
 	const char *name;
 	uint32_t size, nodes[FORKED_MOST];
@@ -103,7 +103,7 @@ static void put(void *data, uint64_t i, double x, p4d_dtype type)
 	}
 }
 
-/* What rank r contributes at i. Of many magnitudes, so that the last bits of a sum show its order. */
+/* The operand of rank r at i. Magnitudes differ, so that the last bits of a sum show its order. */
 static double operand(uint32_t r, uint64_t i, p4d_dtype type)
 {
 	uint64_t state = i * 64 + r;
@@ -231,7 +231,7 @@ static int copies(p4d_group *g, uint32_t rank, uint32_t size, uint64_t bytes, p4
 
 static int all_collectives(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 {
-	/* around a cache line, what is summed in one step, and a slot */
+	/* around a cache line, the elements summed in one step, and a slot */
 	static const uint64_t counts[] = {0, 1, 3, 17, 1025, 9001};
 	static const uint64_t more_bytes = 300001;
 	p4d_group *g = group_of_all(world, size);

@@ -102,7 +102,7 @@ static bool holds(bench *b, uint64_t at, const void *wanted, uint64_t bytes)
 	return !memcmp(found, wanted, bytes);
 }
 
-/* Elements first .. first+count-1 of what `rank` has, or of the combination of all (rank == size). */
+/* Elements first .. first+count-1 of `rank`, or of the combination of all (rank == size). */
 static uint8_t *elements(const bench *b, uint32_t rank, uint64_t first, uint64_t count, p4d_dtype type,
 			 p4d_reduction how)
 {
@@ -265,7 +265,7 @@ static void test_messages(void **state)
 	everywhere(ring);
 }
 
-/* Of several sends the received one is done, whatever their order. */
+/* Among several sends, the received one is done, whatever their order. */
 static int any(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 {
 	/* more than is in flight before anyone receives */
@@ -319,7 +319,7 @@ static void test_any(void **state)
 
 /* ---- asynchronous collectives ---- */
 
-/* They start after what was queued before, do not block what follows, and are awaited by number. */
+/* They start after operations queued before, do not block later ones, and are awaited by number. */
 static int beside(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 {
 	enum { COUNT = 1000, ROUNDS = 40 };

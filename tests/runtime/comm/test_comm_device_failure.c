@@ -10,13 +10,14 @@
 enum { COUNT = 1000, VICTIM = 1, RANKS = 3 };
 
 static p4d_layout layout;
-/* After an error a thread that opens NCCL may still use the device: as in p4d-train it outlives all calls. */
+/* After an error, a thread that opens NCCL may still use the device: as in p4d-train, the device outlives all
+ * calls. */
 static transports_rank own;
 static const char *broken_call;
 static unsigned broken_after;
 static fake_nccl_fault broken_how;
 
-/* As p4d-train does: a rank with an error of its own tells all others. */
+/* Like p4d-train: a rank with its own error tells all others. */
 static int end(p4d_world *world, p4d_error *err)
 {
 	p4d_error why;

@@ -154,7 +154,7 @@ static void test_abort(void **state)
 	}
 }
 
-/* What was sent arrives although the sender left; nobody waits for what was not. */
+/* Messages arrive although the sender has left; nobody waits for others. */
 static int leave_early(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 {
 	p4d_group *g;
@@ -240,7 +240,7 @@ static int be_stopped(p4d_world *world, uint32_t rank, uint32_t size, p4d_error 
 	return p4d_comm_barrier(g, err);
 }
 
-/* What a step may take. Between 3/4 and 9/10 of it all have to be heard of, on a busy machine, too. */
+/* Time limit of a step. All ranks must be heard of between 3/4 and 9/10 of it, also on a busy machine. */
 #define STEP_SECONDS 8
 
 /* One stops for good, one computes and looks now and then, the others wait for it. */
@@ -310,7 +310,7 @@ static void test_slow(void **state)
 	assert_true(forked_finish(&f, 5 * STEP_SECONDS) && forked_all_well(&f));
 }
 
-/* It is begun before all other tests, and looked at behind them. */
+/* It starts before all other tests, and is checked after them. */
 static forked stopped;
 static double stopped_since;
 
@@ -336,7 +336,7 @@ static void test_stopped(void **state)
 	assert_true(forked_finish(&stopped, 20) && forked_all_well(&stopped));
 }
 
-/* Names in /dev/shm of a session: others may be running beside this test. */
+/* Names of a session in /dev/shm: other processes may run at the same time. */
 static int names(const char *session)
 {
 	DIR *dir = opendir("/dev/shm");

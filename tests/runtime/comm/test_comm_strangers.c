@@ -195,7 +195,7 @@ static int connect_local(const char *name)
 	return -1;
 }
 
-/* Connections that say nothing wait beside the ranks, not before them. */
+/* Connections that say nothing wait next to the ranks, not before them. */
 static void test_silent_strangers(void **state)
 {
 	enum { STRANGERS = 12 };
@@ -231,8 +231,8 @@ static void forget_key(p4d_ranks *ranks)
 }
 
 /*
- * Takes the first name as another user (where this test may), says with one byte that rank 0 gave it no key,
- * and gives a key of its own to whoever asks, until it is killed.
+ * Takes the first name as another user (if this test may), reports with one byte that rank 0 gave it no key,
+ * and gives its own key to every process that asks, until it is killed.
  */
 static pid_t be_another_user(const char *socket_name, int ready, int asked)
 {

@@ -6,7 +6,7 @@
 #include "data/sampler.h"
 #include "support/token_files.h"
 
-/* Token = document * PLACES + place in it, so that every token says where it comes from. */
+/* Token = document * PLACES + place in it, so that every token shows where it comes from. */
 enum { DOCUMENTS = 200, PLACES = 1000, VOCABULARY = DOCUMENTS * PLACES, SEQ_LEN = 32 };
 
 /* With a mask every third token is not trained on. */
@@ -181,7 +181,8 @@ static void masked_labels_are_none(void **state)
 	p4d_sampler_close(masked);
 }
 
-/* A sequence has whole documents, in full but for those that are longer; each is in one of a pass. */
+/* A sequence has whole documents, except those that are longer than a sequence; each document occurs once per
+ * pass. */
 static void packed_documents_are_whole(void **state)
 {
 	p4d_sampler_options options = usual;
@@ -231,7 +232,7 @@ static void packed_documents_are_whole(void **state)
 	p4d_sampler_close(sampler);
 }
 
-/* Puts a rank's part of a sample where it belongs in the whole sequence. */
+/* Puts a rank's part of a sample into its places in the whole sequence. */
 static void scatter(int32_t *to, const int32_t *part, uint64_t rank, uint64_t cp)
 {
 	uint64_t length = cp > 1 ? SEQ_LEN / (2 * cp) : SEQ_LEN;
@@ -321,7 +322,7 @@ static void samples_have_no_history(void **state)
 	p4d_sampler_close(sampler);
 }
 
-/* Other samples, another hash: of the data, their order, their weights, what is split off. */
+/* Other samples have another hash: other data, order, weights, or split. */
 static void hashes_tell_apart(void **state)
 {
 	enum { KINDS = 8 };

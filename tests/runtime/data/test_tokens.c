@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Token files: what is read from good ones, and the error of each kind of bad one. */
+/* Token files: what is read from good ones, and the error for each kind of bad one. */
 #include "support/support.h"
 
 #include "data/tokens.h"
@@ -69,7 +69,7 @@ static void every_integer_type(void **state)
 	}
 }
 
-/* Modes of multimodal data may stand at the end. */
+/* The modes of multimodal data may follow at the end. */
 static void modes_are_skipped(void **state)
 {
 	bytes index = good_index(8, 2), data = good_data(2);

@@ -21,7 +21,7 @@ static int32_t *placed(kernel_run *run, const int32_t *host, uint64_t count)
 
 enum { MOST_TOKENS = 4096 };
 
-/* Tokens one after the other; those from `half` on lie so far behind. */
+/* Tokens one after another; those from `half` on are this much later. */
 static int32_t *places_apart(kernel_run *run, uint64_t count, int32_t first, uint64_t half, int32_t behind)
 {
 	int32_t at[MOST_TOKENS];
@@ -96,8 +96,7 @@ static void attentions(kernel_run *run, uint64_t queries, uint64_t keys, uint64_
 	    .heads = a,
 	    .kv_heads = kv,
 	    .head_dim = d,
-	    /* zigzag: the second half of the queries lies far behind the keys, the
-	       first before them */
+	    /* zigzag: the second half of the queries is far after the keys, the first before them */
 	    .query_position = places_apart(run, queries, 0, zigzag ? queries / 2 : queries, 1000),
 	    .key_position = places(run, keys, (same ? 0 : 1) + (zigzag ? (int32_t)queries / 2 : 0)),
 	    .query_document = documents ? documents_of(run, batch, queries, 37) : NULL,
@@ -109,7 +108,7 @@ static void attentions(kernel_run *run, uint64_t queries, uint64_t keys, uint64_
 	device->attention(device, run->type, o, lse, qkv, k, v, &shape, workspace);
 	record_result(run, "attention", run->type, o, n * a * d);
 	record_lse(run, lse, a * n);
-	/* what is made of a rounded number must not depend on how it was rounded */
+	/* results from a rounded number must not depend on the rounding */
 	o = run_elements(run, n * a * d);
 	device->attention_row_sums(device, run->type, sums, d_o, o, n, a, d);
 	record_result(run, "attention_row_sums", P4D_DT_FP32, sums, a * n);
@@ -219,8 +218,8 @@ static void set_positions(kernel_run *run, sight what, p4d_attention_shape *s)
 }
 
 /*
- * Of exactly so many bytes, as far as the cuda device is concerned, with something behind it. It holds NaN:
- * nobody may count on zeros there, as cuDNN did before 9.6 in its sum of query gradients.
+ * As far as the cuda device knows, exactly this many bytes; after them is other memory. It holds NaN: nobody
+ * may count on zeros there, as cuDNN did before 9.6 in its sum of query gradients.
  */
 static unsigned char *workspace_of(kernel_run *run, const p4d_attention_shape *s)
 {
@@ -322,8 +321,8 @@ static void attention_kernels(void **state)
 }
 
 /*
- * bf16 on both ways, so roundings are many. On a GPU by cuDNN, which also rounds probabilities; where it is
- * missing there is nothing to see.
+ * bf16 in both directions, so roundings are many. On a GPU by cuDNN, which also rounds probabilities; without
+ * it there is nothing to compare.
  */
 static void fused_attention(void **state)
 {
@@ -382,7 +381,7 @@ static void fused_against_own(void **state)
 		fail_msg("attention is not fused");
 }
 
-/* Attention of a shape that fused attention would take but for one thing; which is said. */
+/* Attention of a shape that fused attention would take except for one thing, which the message names. */
 static void expect_own_kernels(p4d_dtype type, p4d_attention_shape s, uint64_t off, const char *why)
 {
 	const uint64_t n = s.batch * s.queries, a = s.heads, d = s.head_dim;

@@ -8,7 +8,7 @@
 #include "support/kernel_cases.h"
 #include "support/numbers.h"
 
-/* Room of an operand; scales of bytes that none of them is. */
+/* Room for an operand; the scales start with bytes that no scale has. */
 static p4d_fp8_operand operand_of(kernel_run *run, const p4d_fp8_operand_shape *s)
 {
 	const uint64_t bytes = p4d_fp8_scales_bytes(s);
@@ -34,7 +34,7 @@ static p4d_fp8_operand fetched(p4d_device *device, const p4d_fp8_operand *x)
 	return to;
 }
 
-/* Scales where there are blocks; in tiles of exponents 0 beside them. Both in the host's memory. */
+/* Scales of blocks; unused places in tiles of exponents are 0. Both in the host's memory. */
 static void same_operand(const p4d_fp8_operand *got, const p4d_fp8_operand *expected)
 {
 	const p4d_fp8_operand_shape *s = &got->shape;

@@ -23,14 +23,14 @@ static void norms(kernel_run *run, uint64_t n, uint64_t h)
 	device->norm(device, run->type, y, rstd, x, weight, n, h, 1e-5f);
 	record_result(run, "norm", run->type, y, n * h);
 	record_result(run, "norm, rstd", P4D_DT_FP32, rstd, n);
-	/* what is made of a rounded number must not depend on how it was rounded */
+	/* results from a rounded number must not depend on the rounding */
 	y = run_elements(run, n * h);
 	device->norm_backward(device, run->type, dx, dweight, y, x, weight, rstd, n, h);
 	record_result(run, "norm_backward", run->type, dx, n * h);
 	record_result(run, "norm_backward, weight", P4D_DT_FP32, dweight, h);
 }
 
-/* The second half of rows of which the first is elsewhere. */
+/* The second half of rows whose first half is elsewhere. */
 static void split_norms(kernel_run *run, uint64_t n, uint64_t h, float plus)
 {
 	p4d_device *const device = run->device;
@@ -205,7 +205,7 @@ static void embeddings(kernel_run *run, uint64_t n, uint64_t h, uint64_t rows)
 	record_result(run, "embed", run->type, out, n * h);
 }
 
-/* Rows are padded: whole runs of 16 bytes, or not. What is behind the vocabulary stays as it is. */
+/* Rows are padded: to whole runs of 16 bytes, or not. Memory after the vocabulary does not change. */
 static void cross_entropy(kernel_run *run, uint64_t n, uint64_t vocab, uint64_t stride)
 {
 	p4d_device *const device = run->device;
@@ -428,7 +428,7 @@ static void product_cases(kernel_run *run)
 	products_of(run, 100, 72, 1000);
 	products_of(run, 7, 33, 18);
 	products_of(run, 256, 512, 64);
-	products_of(run, 24, 40, 0); /* no depth: zeros, or what is added */
+	products_of(run, 24, 40, 0); /* no depth: zeros, or the added matrix */
 	products_of(run, 0, 40, 24);
 }
 
@@ -455,7 +455,7 @@ static void other_kernels(void **state)
 {
 	(void)state;
 	check_kernels(other_cases,
-		      3e-5); /* the cpu device adds 9,000 numbers one by one where it is not optimized */
+		      3e-5); /* the cpu device adds 9,000 numbers one by one if it is not optimized */
 }
 
 static void products(void **state)
@@ -492,7 +492,7 @@ static void sums_do_not_depend_on_addresses(void **state)
 	cuda.close(&cuda);
 }
 
-/* More blocks than a grid has, whose number is small again where it is cut to 32 bits. */
+/* More blocks than a grid has; cut to 32 bits, their number is small again. */
 static void too_many_blocks_are_an_error(void **state)
 {
 	const uint64_t rows = ((uint64_t)1 << 32) + 1;

@@ -19,7 +19,7 @@ static int prepare(void **state)
 {
 	(void)state;
 	p4d_shim_gpu = usual;
-	(void)cudaGetLastError(); /* of the test before */
+	(void)cudaGetLastError(); /* from the test before */
 	err = (p4d_error){.code = P4D_OK};
 	unsetenv("CUDA_VISIBLE_DEVICES");
 	return 0;
@@ -186,7 +186,7 @@ static void closed_memory_is_closed(void **state)
 	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
 }
 
-/* What failed first is told by sync, then and always. */
+/* sync reports the first failure, then and always. */
 static void failures_stay(void **state)
 {
 	float x[4] = {1, 2, 3, 4};
@@ -263,7 +263,7 @@ static void watched(void **state)
 	device.close(&device);
 }
 
-/* The runtime calls it an error that an event is still to come. It is not one of the next operation. */
+/* The runtime calls it an error that an event is still to come. The next operation must not report it. */
 static void what_is_not_ready_is_no_failure(void **state)
 {
 	float x[4] = {1, 2, 3, 4};
@@ -344,7 +344,7 @@ static void not_a_library(void **state)
 	assert_int_equal(rc, -1);
 	assert_int_equal(err.code, P4D_E_DEVICE);
 	assert_says("cannot load CUDA: ");
-	/* what CUDA reads when it is loaded, unless the user has said it */
+	/* variables that CUDA reads when it is loaded, unless the user has set them */
 	assert_string_equal(getenv("CUDA_MODULE_LOADING"), "LAZY");
 	assert_string_equal(getenv("CUDA_DEVICE_MAX_CONNECTIONS"), "8");
 }

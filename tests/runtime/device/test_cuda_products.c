@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Algorithms of matrix products: which one is taken while they are timed, and that all ranks take the first
+ * Algorithms of matrix products: which one is chosen while they are timed, and that all ranks take the first
  * one's. The library is the host's (shim_cublaslt.c), where the time of each is known.
  */
 #include "support/support.h"
@@ -71,7 +71,7 @@ static void the_fastest_is_taken(void **state)
 	device.close(&device);
 }
 
-/* The first one, of which nothing is known. */
+/* Without timing, the library's first proposal. */
 static void untimed_products_are_the_librarys(void **state)
 {
 	p4d_timed_product timed;
@@ -85,7 +85,7 @@ static void untimed_products_are_the_librarys(void **state)
 	device.close(&device);
 }
 
-/* Taken over where as many are proposed: of another GPU or library they would be others. */
+/* Choices are taken over if the same number is proposed: those of another GPU or library would differ. */
 static void choices_of_others(void **state)
 {
 	p4d_timed_product timed;

@@ -103,7 +103,7 @@ static counted_step step_of(const char *options)
 	return step_on(1, options);
 }
 
-/* Launches of what a step and a micro-batch have beside layers. */
+/* Launches of a step and of a micro-batch outside of layers. */
 static void check(const char *options, uint64_t most_launches, double most_gigabytes, double most_seconds)
 {
 	const counted_step step = step_of(options);
@@ -114,7 +114,7 @@ static void check(const char *options, uint64_t most_launches, double most_gigab
 	assert_true(step.bytes / 1e9 <= most_gigabytes && step.seconds <= most_seconds);
 }
 
-/* Limits are what was counted when it was last made less. */
+/* The limits are the counts of the last improvement. */
 static void steps(void **state)
 {
 	(void)state;
@@ -149,7 +149,7 @@ static void no_copies(void **state)
 			assert_true(step.operation[i].bytes < 100e6);
 }
 
-/* Launches of a layer: of both passes, and of the update. */
+/* Launches of a layer: in both passes, and in the update. */
 static uint64_t launches_of_layer(const char *recompute)
 {
 	char options[512];
@@ -173,7 +173,7 @@ static void a_layer(void **state)
 	assert_int_equal(launches_of_layer("keep precision=fp8"), 24 + 4 * 3 * 2 + update);
 }
 
-/* Without what passes through the host, as NCCL does not. */
+/* Without data that passes through the host, which NCCL does not do. */
 static double on_gpu_bytes(const counted_step *step)
 {
 	double bytes = step->bytes;
@@ -208,8 +208,8 @@ static void halves(void **state)
 		    strcmp(o->name, "upload") && strcmp(o->name, "download"))
 			assert_int_equal(calls(&half, o->name), o->calls);
 	}
-	/* each of the four matrices is read once more forward, and once more backward; by two ranks, half of
-	 * it */
+	/* each of the four matrices is read once more forward, and once more backward; with two ranks, half
+	 * of it */
 	const double matrices = 2048 * (2048 + 2 * 512 + 2048 + 3 * 8192) / 2;
 	print_message("%.3f GB in halves, %.3f whole\n", on_gpu_bytes(&half) / 1e9,
 		      on_gpu_bytes(&whole) / 1e9);

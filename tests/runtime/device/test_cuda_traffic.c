@@ -58,7 +58,7 @@ static double most_of(const char *name)
 
 static unsigned seen;
 
-/* Of the launches since the last one was taken. */
+/* Traffic of the launches since the last call. */
 static void look(void)
 {
 	traffic launches[TRAFFIC_LAUNCHES];
@@ -92,7 +92,7 @@ static void norms(p4d_dtype type, uint64_t e, uint64_t h, uint64_t n)
 	look();
 }
 
-/* Of rows that several ranks share. */
+/* Rows that several ranks share. */
 static void split_norms(p4d_dtype type, uint64_t e, uint64_t h, uint64_t n)
 {
 	void *const x = take(e * n * h), *const y = take(e * n * h), *const w = take(e * h);

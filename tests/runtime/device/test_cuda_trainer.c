@@ -159,7 +159,7 @@ static void offloaded(void **state)
 	compare(PLAIN_MODEL "precision=fp32 offload=params finetune=lora lora-rank=3", "tp=2 cp=1", 2, 1e-5);
 }
 
-/* Each stage with a head and a loss of its own; both of its layers are segments. */
+/* Each stage with its own head and loss; both of its layers are segments. */
 static void local_losses(void **state)
 {
 	static const char staged[] = PLAIN_MODEL "precision=fp32 tp=1 cp=1 layers=4 pp=2 local-loss=stage ";
@@ -199,7 +199,7 @@ static void refused(const char *model, const char *fix)
 	device.close(&device);
 }
 
-/* Of the device under test; the shim becomes such a GPU. */
+/* The device under test; the shim becomes such a GPU. */
 static int sm_under_test(int wanted)
 {
 #ifdef P4D_TEST_GPU

@@ -13,7 +13,7 @@
 #include "model/model.h"
 #include "plan/cudnn_workspace.h"
 
-/* As cuDNN wants a GPU described. */
+/* The description of a GPU for cuDNN. */
 static const struct gpu {
 	int sm, multiprocessors, shared_memory, l2;
 	const char *name;
@@ -30,7 +30,7 @@ static cudnnBackendDescriptor_t devices[GPUS];
 static unsigned asked, refused, compiled;
 static bool all; /* compile them all */
 
-/* The address sanitizer would count what cuDNN's compiler leaves behind. */
+/* The address sanitizer would report memory that cuDNN's compiler does not free. */
 const char *__asan_default_options(void);
 const char *__asan_default_options(void)
 {
@@ -125,7 +125,7 @@ static void ask(int number, const p4d_sdpa_shape *s, bool build)
 	    p4d_engine_choose(&graph, devices[number], UINT64_MAX, &bytes, &err);
 	asked++;
 	refused += !choice;
-	/* what is not fused is refused backward; forward may be taken */
+	/* an unfused shape is refused backward; forward may be accepted */
 	if (need.fused ? !choice || bytes != expected : s->backward && choice)
 		fail_msg("sm %d, %s, %" PRIu64 " x %" PRIu64 "/%" PRIu64 " heads of %" PRIu64 ", %" PRIu64
 			 " queries, %" PRIu64 " keys, %s: %s, %" PRIu64 " bytes, not %" PRIu64,
@@ -178,7 +178,7 @@ static p4d_sdpa_shape shape_of(const rank *r, const block *b, bool back)
 	return s;
 }
 
-/* Without context parallelism; of a ring; of keys gathered from 4 ranks: first, one in between, last. */
+/* Without context parallelism; with a ring; with keys gathered from 4 ranks: first, one in between, last. */
 static void ask_blocks(int number, const rank *r, bool build)
 {
 	const uint64_t n = r->length, half = n / 2, sequence = 4 * n;
@@ -218,7 +218,7 @@ static void ask_rank(rank r)
 	if (!is_new(&r))
 		return;
 	for (size_t i = 0; i < GPUS; i += test_stride(1, GPUS)) {
-		/* Llama 3 8B's, which others have, too */
+		/* Llama 3 8B's shape, which other models have as well */
 		const bool build = r.length == 4096 && r.heads == 32 && r.kv_heads == 8 && r.head_dim == 128;
 		ask_blocks((int)i, &r, build && (all || gpus[i].sm == 90));
 	}
@@ -253,7 +253,7 @@ static void graphs_of_the_models(void **state)
 	assert_true(asked > 500 && refused < asked / 4 && compiled >= 4);
 }
 
-/* A workspace that is too small is said, and the graph not taken. */
+/* A workspace that is too small is reported, and the graph is not used. */
 static void a_small_workspace(void **state)
 {
 	const rank r = {1, 8, 2, 64, 512};
@@ -272,7 +272,7 @@ static void a_small_workspace(void **state)
 	p4d_sdpa_graph_close(&graph);
 }
 
-/* Heads that no engine takes; and what is no graph at all. */
+/* Heads that no engine takes; and descriptors that are no graph. */
 static void what_is_refused(void **state)
 {
 	rank r = {1, 8, 2, 12, 512};

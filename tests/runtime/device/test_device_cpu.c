@@ -9,7 +9,7 @@
 
 enum { ALL = 1 << 20 };
 
-/* What a scalar function of an operation reads and fills; each test uses what it needs. */
+/* Input and output of an operation's scalar function; each test uses what it needs. */
 typedef struct call {
 	uint64_t n, out, in;
 	double *x, *y, *w, *weight, *bias, *rstd, *towards; /* the function is the product of y and towards */
@@ -36,7 +36,7 @@ static void linear_case(uint64_t n, uint64_t out, uint64_t in)
 	c.w = numbers(out * in, 2);
 	c.y = numbers(n * out, 3);
 	c.towards = numbers(n * out, 4);
-	/* what was there before stays in the sum */
+	/* the sum keeps what was there before */
 	OP(linear_input)(NULL, dx, c.towards, c.w, n, out, in, true);
 	OP(linear_weight)(NULL, dw, c.towards, c.x, n, out, in, true);
 	for (uint64_t i = 0; i < n * in; i++)
@@ -116,7 +116,7 @@ static void linear_is_the_product(void **state)
 	       *y0 = numbers(N * OUT, 3);
 
 	(void)state;
-	/* added to itself; to another matrix, which stays as it is */
+	/* added to itself; to another matrix, which does not change */
 	for (int twice = 0; twice < 2; twice++) {
 		OP(linear)(NULL, y, twice ? y0 : y, x, w, N, OUT, IN);
 		for (int i = 0; i < N; i++)
@@ -138,7 +138,7 @@ static double norm(void *context)
 	return dot(c->y, c->towards, c->n * c->in);
 }
 
-/* Rows in two parts, whose sums are added up: as one norm, both ways. */
+/* Rows in two parts, whose sums are added: the same as one norm, in both directions. */
 static void split_norm_case(uint64_t n, uint64_t h)
 {
 	const uint64_t part[2] = {h / 3, h - h / 3};
@@ -480,7 +480,7 @@ static void cross_entropy_gradients(void **state)
 		free(e.logits[p]);
 }
 
-/* Loshchilov and Hutter 2019, algorithm 2, as it is written there. */
+/* Loshchilov and Hutter 2019, algorithm 2, literally. */
 static void adam_by_the_book(void **state)
 {
 	enum { N = 5, STEPS = 3 };

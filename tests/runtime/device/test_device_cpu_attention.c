@@ -57,7 +57,7 @@ static void ring_open(ring *r)
 	r->lse = calloc(r->n * r->heads, sizeof(double));
 	r->part_lse = calloc(r->n * r->heads, sizeof(double));
 	r->towards = numbers(r->n * r->heads * r->d, 9);
-	/* twice what is planned for fp32; to the byte, so that checkers see what lies beyond */
+	/* twice the plan's bytes for fp32; exact, so that checkers find accesses beyond it */
 	r->workspace = malloc(8 * P4D_ATTENTION_TILE * (2 * P4D_ATTENTION_TILE + 5 * r->d));
 }
 
@@ -121,7 +121,7 @@ static double score(const ring *r, uint64_t token, uint64_t head, uint64_t block
 	return at > 0 ? at * tanh(plain / at) : plain;
 }
 
-/* softmax(scale * q k^T) v as it is written. */
+/* softmax(scale * q k^T) v, literally. */
 static void check_definition(const ring *r)
 {
 	for (uint64_t token = 0; token < r->n; token++)

@@ -244,7 +244,7 @@ CASES(norms)
 CASES(activations)
 CASES(losses_and_optimizer)
 
-/* Else nothing above would show anything. */
+/* Otherwise the tests above would show nothing. */
 static void work_is_divided(void **state)
 {
 	(void)state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fp32 and bf16 through a device's table against the cpu's operations in double, on the same inputs:
- * what is computed in fp32 agrees to 1e-5, what is stored in bf16 is that, rounded once.
+ * fp32 and bf16 through a device's table against the cpu's operations in double, on the same inputs: fp32
+ * results agree to 1e-5, bf16 results are those, rounded once.
  */
 #include "support/support.h"
 
@@ -187,7 +187,7 @@ static uint16_t nearest(float x)
 
 	for (unsigned magnitude = 0; magnitude <= 0x7f80; magnitude++) {
 		const uint16_t candidate = (uint16_t)(cut | magnitude);
-		/* what follows the largest number stands for infinity */
+		/* the value after the largest number stands for infinity */
 		const double value =
 		    magnitude == 0x7f80 ? copysign(ldexp(1, 128), x) : (double)p4d_from_bf16(candidate);
 		const double off = fabs(value - (double)x);
@@ -331,7 +331,7 @@ static uint64_t nonfinite(const float *x, uint64_t before)
 	return before;
 }
 
-/* Sums of gradients, and what is no number. */
+/* Sums of gradients, also with numbers that are not finite. */
 static void sums_of_gradients(void **state)
 {
 	static const float wrong[] = {NAN, INFINITY, -INFINITY};
@@ -352,7 +352,7 @@ static void sums_of_gradients(void **state)
 	put(&device, s.logits + COUNT / 2, &wrong[1], sizeof(float));
 	put(&device, s.logits + COUNT - 1, &wrong[2], sizeof(float));
 	assert_int_equal(nonfinite(s.logits, 1), 1 + 3);
-	/* what is no number does not vanish on its way to the loss */
+	/* a value that is not a number stays visible up to the loss */
 	device.softmax_sums(&device, P4D_DT_FP32, s.maximum, s.sum, s.target, s.logits, VOCAB, s.labels, ROWS,
 			    VOCAB, 0);
 	fetch(&device, &sum, s.sum, sizeof(sum));
@@ -391,7 +391,7 @@ static void memory(void **state)
 							     : i == 1 ? 2 + 3
 							     : i == 2 ? 22 + 23
 								      : 32 + 33));
-	/* what was asked for is counted; what was filled and not written to is found */
+	/* allocated memory is counted; memory that was filled and not written to is found */
 	assert_int_equal(device.allocated_bytes - before, small_bytes + large_bytes);
 	uint64_t words = 0;
 	device.fill(&device, large, 0xfff1fff1, large_bytes / 4);
@@ -419,7 +419,7 @@ static int close_device(void **state)
 
 int main(void)
 {
-	/* before a device is opened: denormal numbers are rounded right, too */
+	/* before a device is opened: denormal numbers are rounded right as well */
 	const struct CMUnitTest functions[] = {
 	    cmocka_unit_test(exponential),
 	    cmocka_unit_test(hyperbolic_tangent),

@@ -48,7 +48,7 @@ static void codes_are_their_numbers(void **state)
 	}
 }
 
-/* The nearest code; of two the even one. */
+/* The nearest code; of two equally near ones the even one. */
 static unsigned nearest(double x, p4d_fp8_format f)
 {
 	unsigned best = 0;
@@ -98,7 +98,7 @@ static void scales_fit(void **state)
 	}
 }
 
-/* Each scale has a place of its own, inside of the room. */
+/* Each scale has its own place, inside of the room. */
 static void places_of_scales_differ(void **state)
 {
 	enum { ROWS = 300, DEPTH = 700 };
@@ -122,8 +122,7 @@ static void places_of_scales_differ(void **state)
 		}
 }
 
-/* Exponents of a tile, from an offset to what is there: by the inverse formulas of cuBLASLt's documentation.
- */
+/* Exponents of a tile, from an offset to its number: by the inverse formulas of cuBLASLt's documentation. */
 static void check_exponents(uint64_t rows, uint64_t depth)
 {
 	const p4d_fp8_operand_shape s = p4d_fp8_shape_of(P4D_FP8_MXFP8, P4D_FP8_WEIGHT, rows, depth);
@@ -194,7 +193,8 @@ static void recipes_of_gpus(void **state)
 	}
 }
 
-/* A matrix and its transposed one have the same codes; a product is that of what the codes stand for. */
+/* A matrix and its transposed one have the same codes; a product is that of the numbers that the codes stand
+ * for. */
 static void operands_multiply(void **state)
 {
 	enum { M = 150, N = 300, K = 260 };

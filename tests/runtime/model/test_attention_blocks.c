@@ -30,7 +30,7 @@ static bool seen_in(const p4d_attention_block *b, uint64_t query, uint64_t key)
 {
 	if (query < b->first_query || query >= b->first_query + b->queries || key >= b->keys)
 		return false;
-	/* queries behind this one see a key more each */
+	/* each later query sees one key more */
 	return !b->causal || key + (b->first_query + b->queries - 1 - query) < b->keys;
 }
 

@@ -51,7 +51,7 @@ static void see(const p4d_weight_slice *p)
 		}
 }
 
-/* Pieces of a weight lie in it one behind the other; where it ends. */
+/* Pieces of a weight follow each other in it; returns where it ends. */
 static uint64_t look_at_weight(const p4d_layout *l, p4d_place place, const p4d_weights *w,
 			       const p4d_weight *weight, uint64_t at)
 {
@@ -94,7 +94,7 @@ static void look_at(const p4d_layout *l, p4d_place place)
 	assert_int_equal(at, w.elements);
 	assert_int_equal(w.frozen, p4d_parameters_frozen(l, &schedule, place.pp));
 	assert_true(w.trained == w.count || l->finetune == P4D_TUNE_LORA);
-	for (uint32_t k = w.trained; k < w.count; k++) { /* what is not trained lies behind that */
+	for (uint32_t k = w.trained; k < w.count; k++) { /* frozen weights follow */
 		assert_true(w.weight[k].frozen);
 		at = look_at_weight(l, place, &w, &w.weight[k], at);
 	}

@@ -18,7 +18,7 @@
 enum { EXIT_KILLED = 137 };
 static const double GONE_SECONDS = 5, LOOK_SECONDS = 5e-4;
 
-/* Of each chain. With the sanitizers everything is slow. */
+/* Kills in each chain. With sanitizers everything is slow. */
 enum { KILLS = 2 };
 #ifndef __SANITIZE_ADDRESS__
 enum { KILLS_ALL = 10 };
@@ -54,7 +54,7 @@ enum { CHAINS = sizeof(chains) / sizeof(*chains) };
 typedef enum moment { AT_START, IN_STEPS, WHILE_SAVING, MOMENTS } moment;
 static const char *const moment_name[MOMENTS] = {"at the start", "in a step", "while saving"};
 
-/* Of all chains. Those while saving are in steps, too. */
+/* Counts over all chains. Those during saving are also in steps. */
 static struct {
 	unsigned at[MOMENTS], others;
 	double longest, off;
@@ -66,7 +66,7 @@ typedef struct attempt {
 	uint32_t rank;
 	uint64_t resumes; /* the step that it will continue; 0: it begins */
 	uint64_t waits;   /* for this step, or this step's checkpoint */
-	double delay;     /* seconds behind that */
+	double delay;     /* seconds after that */
 } attempt;
 
 /* start_seconds: what a start takes, about. */
@@ -275,7 +275,7 @@ static void killed_chains(void **state)
 		assert_true(seen.at[m] > 0);
 }
 
-/* Nobody is left to wait for the ranks: they end, too. */
+/* Nobody is left to wait for the ranks: they end as well. */
 static void launcher_is_killed(void **state)
 {
 	static run_curve curve;

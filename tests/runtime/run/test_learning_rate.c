@@ -144,7 +144,7 @@ static void test_spikes(void **state)
 	}
 	assert_int_equal(p4d_loss_seen(&watch, 101, 7, 0, &kind, &err), 0);
 	assert_int_equal(kind, P4D_LOSS_SPIKE);
-	/* it did not move what is usual */
+	/* it did not change the usual loss */
 	assert_int_equal(p4d_loss_seen(&watch, 102, 6.5, 0, &kind, &err), 0);
 	assert_int_equal(kind, P4D_LOSS_SPIKE);
 	assert_int_equal(p4d_loss_seen(&watch, 103, 6.4, 0, &kind, &err), -1);
@@ -171,7 +171,7 @@ static void test_on_spike(void **state)
 	(void)state;
 	for (uint64_t i = 1; i <= 100; i++)
 		for (int k = 0; k < 3; k++) {
-			/* what is not settled yet limits nothing */
+			/* an unsettled loss limits nothing */
 			assert_true(i > 16 || p4d_loss_limit(all[k]) == INFINITY);
 			assert_true(usual_loss(i) <= p4d_loss_limit(all[k]));
 			assert_int_equal(p4d_loss_seen(all[k], i, usual_loss(i), 0, &kind, &err), 0);

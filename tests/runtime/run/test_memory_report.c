@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Predicted and actual memory: what of an arena was written, by class, on every rank; and the host's. */
+/* Predicted and actual memory: the bytes of an arena that were written, by class, on every rank; and the
+ * host's. */
 #include "support/support.h"
 
 #include <inttypes.h>
@@ -103,7 +104,7 @@ static int fetch(void *context, p4d_state state, const p4d_weight_slice *slice, 
 	return 0;
 }
 
-/* As when resuming. */
+/* As on resuming. */
 static int load(const p4d_layout *layout, p4d_trainer *t, p4d_error *err)
 {
 	const p4d_checkpoint_storage storage = p4d_checkpoint_storage_of(t, layout, VOCAB);
@@ -121,7 +122,7 @@ static void forget_gradients(const p4d_trainer *t)
 		word[i] = unwritten;
 }
 
-/* Words of the arena that were written, in the copies of a row; those are then marked as expected. */
+/* Words of the arena that were written, in the copies of a row; it marks them as expected. */
 static uint64_t take_row(const uint32_t *arena, char *expected, const p4d_tensor *row)
 {
 	uint64_t written = 0;
@@ -280,7 +281,7 @@ static void said(void **state)
 	assert_int_equal(number(json, NULL, "host_planned_bytes"), 100 * mib);
 	assert_int_equal(number(json, NULL, "host_peak_bytes"), 50 * mib);
 	json_object_put(json);
-	/* a device that cannot tell what was used */
+	/* a device that cannot tell which memory was used */
 	p4d_memory_report silent = r;
 	silent.used_bytes = P4D_NOT_MODELLED;
 	for (int i = 0; i < P4D_PART_COUNT; i++)

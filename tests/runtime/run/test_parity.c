@@ -19,7 +19,7 @@
 
 enum { BATCH = 2, LENGTH = 24, VOCAB = 40, MOST_ARGUMENTS = 64, ALPHA_OVER_RANK = 2, STEPS = 20 };
 static const float last_rate = 1e-3f;
-static double limit = 2e-6; /* 3e-6 where it is compiled without optimization (P4D_TEST_FEW): 2.11e-6 once */
+static double limit = 2e-6; /* 3e-6 if it is compiled without optimization (P4D_TEST_FEW): 2.11e-6 once */
 
 static const char *const models[] = {
     "llama",  "llama-tied", "llama31",    "qwen2",   "qwen3",   "mistral", "mistral-window", "gemma",
@@ -52,7 +52,7 @@ static bool with_adapters;
 /* How far a rank's numbers are off; shared with the parent. */
 typedef struct difference {
 	double loss, logits, tensor; /* the worst tensor */
-	double squares, of_squares;  /* of all gradients, and of those that are right */
+	double squares, of_squares;  /* of all gradients, and of the right ones */
 } difference;
 static difference *off;
 
@@ -303,7 +303,7 @@ static int predict(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *er
 	return 0;
 }
 
-/* Gradients as a whole: of all tensors on all ranks. */
+/* Gradients as a whole: over all tensors on all ranks. */
 static double whole_gradient(uint32_t ranks)
 {
 	double squares = 0, of_squares = 0;

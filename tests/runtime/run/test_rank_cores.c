@@ -26,7 +26,7 @@ static int restore(void **state)
 	return sched_setaffinity(0, sizeof(before), &before);
 }
 
-/* The first so many of the cores that there are. */
+/* The first cores that there are. */
 static void use_cores(int count)
 {
 	cpu_set_t set;
@@ -60,7 +60,7 @@ static void forked_ranks_share(void **state)
 	assert_int_equal(p4d_rank_cores(2, true), 1);
 }
 
-/* Of srun: the mask is the rank's own where the node gave the job more. */
+/* With srun: the mask is the rank's own if the node gave the job more. */
 static void tasks_may_have_their_own(void **state)
 {
 	(void)state;

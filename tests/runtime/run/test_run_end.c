@@ -16,7 +16,7 @@
 #include "run/stop.h"
 #include "run/watchdog.h"
 
-/* Runs a function in a child; returns its wait status and what it wrote on stderr. */
+/* Runs a function in a child; returns its wait status and its stderr. */
 static int in_child(void (*work)(void), char *said, size_t size)
 {
 	int ends[2], status;
@@ -339,7 +339,7 @@ static void test_host_memory(void **state)
 	snprintf(command, sizeof(command), "rm -r %s", root);
 	assert_int_equal(system(command), 0);
 	assert_int_equal(p4d_host_memory("", &bytes, &err), 0);
-	/* the peak stays where it was when memory is given back, and files are not a part of what is new */
+	/* the peak does not change when memory is freed, and files are not part of new memory */
 	const uint64_t before = p4d_host_memory_peak(), mapped = p4d_host_memory_mapped();
 	const size_t some = 64 << 20;
 	char *memory = mmap(NULL, some, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -53,7 +53,7 @@ static void test_json(void **state)
 	assert_true(fabs(number(object, "model_tflops") - 200) < 1e-9);
 	json_object_put(object);
 
-	/* what is not known or no number */
+	/* unknown values, and values that are not finite */
 	r.loss = NAN;
 	r.gradient_norm = INFINITY;
 	r.left = -1;

@@ -101,7 +101,7 @@ static void a_file_is_whole_records(void **state)
 			assert_memory_equal(all + at + 12 + length - sizeof(start), start, sizeof(start));
 	}
 	assert_int_equal(records, 4);
-	/* another run in the same second has a file of its own */
+	/* another run in the same second has its own file */
 	assert_int_equal(p4d_tensorboard_open(&board, directory, 1, &err), 0);
 	p4d_tensorboard_close(&board);
 	char command[600];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Losses of the stages' own (--local-loss=stage): a stage learns what a model of its layers and its head
- * would learn alone, and what comes behind it does not matter to it. That other layouts change nothing is in
- * test_trainer_layouts.
+ * Losses of single stages (--local-loss=stage): a stage learns what a model of its layers and its head would
+ * learn alone, and later stages do not matter to it. test_trainer_layouts shows that other layouts change
+ * nothing.
  */
 #include "support/support.h"
 
@@ -18,12 +18,12 @@
 typedef struct left {
 	double apart, largest; /* gradients: from those of the stage alone; at all */
 	uint64_t compared;
-	uint64_t hash; /* of their bits */
+	uint64_t hash; /* hash of their bits */
 } left;
 
 static left *shared;
 static p4d_layout staged, alone;
-static uint64_t seed_behind; /* of the stages behind the first */
+static uint64_t seed_behind; /* seed of the stages after the first */
 
 static int open_trainer(p4d_trainer **trainer, p4d_device *device, const p4d_layout *layout, p4d_world *world,
 			p4d_error *err)
@@ -43,7 +43,7 @@ static int step(p4d_trainer *trainer, const p4d_layout *layout, p4d_error *err)
 	return 0;
 }
 
-/* Of a flat buffer in the same order. */
+/* Copies a flat buffer in the same order. */
 static int copy_weights(p4d_trainer *to, p4d_trainer *from, p4d_error *err)
 {
 	const p4d_weights *weights = p4d_trainer_weights(from);

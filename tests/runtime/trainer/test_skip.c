@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Steps that are skipped: on every rank of every layout weights and moments stay what they are, to the bit,
- * and the run goes on as if the batch had never been there. */
+/* Skipped steps: on every rank of every layout weights and moments do not change by a bit, and the run
+ * continues as if the batch had never been there. */
 #include "support/support.h"
 
 #include <math.h>
@@ -24,7 +24,7 @@ static struct {
 
 typedef struct rank_state {
 	uint64_t elements;
-	float *values; /* (P4D_MOST_STATES, elements): this rank's shards, one behind the other */
+	float *values; /* (P4D_MOST_STATES, elements): this rank's shards, one after another */
 } rank_state;
 
 static void read_state(p4d_trainer *t, rank_state *to)
@@ -42,7 +42,7 @@ static void read_state(p4d_trainer *t, rank_state *to)
 		}
 }
 
-/* Infinity in one weight on one rank, or what was there back again: the first norm, which every token meets.
+/* Puts infinity into one weight on one rank, or the old value back: the first norm, which every token passes.
  */
 static void damage(p4d_trainer *t, bool wrong, float *saved)
 {

@@ -202,7 +202,7 @@ static void adapters_agree_with_peft(void **state)
 	compare_schedules("lora", LORA, 2e-6);
 }
 
-/* Of some layers only; the model itself has no gradient, no state, and stays as it is. */
+/* Adapters on some layers only; the model itself has no gradient and no state, and does not change. */
 static void only_adapters_are_trained(void **state)
 {
 	static const char *const one[] = {"q_proj", "o_proj", "gate_proj,up_proj", "down_proj", "attention"};
@@ -241,7 +241,7 @@ static void only_adapters_are_trained(void **state)
 	}
 }
 
-/* Documents of one sequence, side by side or each in a sequence of its own. */
+/* Documents of one sequence, side by side or each in its own sequence. */
 enum { DOCUMENTS = 4, EVERY = -1 };
 static const uint32_t document_starts[DOCUMENTS + 1] = {0, 7, 8, 17, LENGTH};
 
@@ -258,7 +258,7 @@ static int source_of_documents(void *context, uint64_t step, uint32_t micro_batc
 		       last = text->apart ? micro_batch : DOCUMENTS - 1;
 
 	(void)step, (void)err;
-	for (uint32_t i = 0; i < LENGTH; i++) { /* behind a document that is alone */
+	for (uint32_t i = 0; i < LENGTH; i++) { /* after a document that is alone */
 		if (batch->tokens)
 			batch->tokens[i] = (int32_t)(i % VOCAB);
 		if (batch->labels)
@@ -304,7 +304,7 @@ static const float *gradients_of(job *j, bool apart, double *scale)
 	return p4d_trainer_gradients(j->trainer);
 }
 
-/* Of every token the loss is the one that it has where its document is alone, and so are the gradients. */
+/* Every token has the same loss as if its document were alone, and so are the gradients. */
 static void documents_do_not_see_each_other(void **state)
 {
 	job together, apart, open;
@@ -339,7 +339,7 @@ static void documents_do_not_see_each_other(void **state)
 	close_job(&apart);
 }
 
-/* A job that reads its state and one that was given it go on alike, to the bit. */
+/* A job that reads its state and one that received it continue alike, to the bit. */
 static void state_moves(void **state)
 {
 	static const char *const kinds[] = {ORACLE "precision=fp32 micro-batch=2",
@@ -382,7 +382,7 @@ static void state_moves(void **state)
 	}
 }
 
-/* A gradient that is no number changes nothing, and is said. */
+/* A gradient that is not finite changes nothing, and is reported. */
 static void nonfinite_is_not_applied(void **state)
 {
 	p4d_step_result result;

@@ -115,7 +115,7 @@ static void layouts_agree(void **state)
 	compare(MODEL, others, all_or(1, 8), 5e-6, 5e-4, 2e-3);
 }
 
-/* Blocks of 32, and adapters beside matrices in FP8. */
+/* Blocks of 32, and adapters with matrices in FP8. */
 static void others_agree(void **state)
 {
 	(void)state;

@@ -165,7 +165,7 @@ enum { NARROW_STEPS = 3, NARROW_LEARNS = 6 };
 enum { FEW = 97, SOME = 20, EIGHTH = 8, QUARTER = 4, HALF = 2, ALL = 1 };
 
 /* A model, how far losses and norms of the gradients may be off in 20 steps, and which layouts are tried:
- * every `each`-th of these, NULL: of all that there are. */
+ * every `each`-th of these, NULL: of all layouts. */
 typedef struct trial {
 	const char *model;
 	double loss, norm;
@@ -206,7 +206,7 @@ static void all_equal(const trial *t)
 	while (first < count && !is_tried(t, &table[first], first))
 		first++;
 	if (first == count)
-		return; /* P4D_TEST_FEW, P4D_TEST_LAYOUT: none of these */
+		return; /* P4D_TEST_FEW, P4D_TEST_LAYOUT: not these */
 	snprintf(options, sizeof(options), "%s %s", t->model, base->options);
 	const curve one = run(options, base->ranks, NULL);
 	for (size_t i = first; i < count; i++) {
@@ -270,8 +270,7 @@ static void grouped_model(void **state)
 	all_equal(&(trial){MODEL GROUPED "precision=fp32", 1e-5, 1e-3, SOME, 5, NULL, 0});
 }
 
-/* Adapters beside both models, which are frozen. test_trainer_pairs has more, of these and of other
- * architectures. */
+/* Adapters on both models, which are frozen. test_trainer_pairs has more, also with other architectures. */
 static void adapters(void **state)
 {
 	(void)state;
@@ -370,8 +369,8 @@ static void masked_documents(void **state)
 }
 
 /*
- * Losses of the stages' own: the stages are the model, and all else that a layout may be changes nothing. It
- * is not what full backpropagation learns.
+ * Losses of single stages: the stages define the model, and no other part of a layout changes anything. It is
+ * not what full backpropagation learns.
  */
 static void local_losses(void **state)
 {

@@ -188,7 +188,7 @@ static void more_layers_are_resident(void **state)
 	assert_equal(models[0], &sharded, "resident-layers=5");
 }
 
-/* ---- what is brought into the window of layers ---- */
+/* ---- copies into the window of layers ---- */
 
 static int (*plain_allocate)(p4d_device *, uint64_t, void **, p4d_error *);
 static void (*plain_move)(p4d_device *, void *, void *, const void *, uint64_t);
@@ -208,7 +208,7 @@ static void counting_move(p4d_device *device, void *stream, void *to, const void
 	plain_move(device, stream, to, from, bytes);
 }
 
-/* Leaves how many layers a step brings, behind the first. */
+/* Leaves the number of layers that a step copies, after the first. */
 static int count_what_is_brought(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 {
 	training_text text = {.layout = &layout, .vocab = VOCAB};

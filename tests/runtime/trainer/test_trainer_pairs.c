@@ -95,7 +95,7 @@ static bool is_possible(const drawing d)
 
 static bool met[FACTORS][LEVELS][FACTORS][LEVELS], met_four[FOURS];
 
-/* Adapters, a schedule that splits backward passes, parameters in a window, what is recomputed. */
+/* Adapters, a schedule that splits backward passes, parameters in a window, recomputation. */
 static unsigned four_of(const drawing d)
 {
 	const bool split = strstr(factors[PIPELINE][d[PIPELINE]], "schedule=z") || d[PIPELINE] == 7,
@@ -179,7 +179,7 @@ static int train(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 	return 0;
 }
 
-/* What one rank measures with the same model, and what is trained of it: measured once. */
+/* One rank's curve with the same model and the same trained part: measured once. */
 static const curve *alone(const drawing d)
 {
 	static curve known[LEVELS][4][2][2];

@@ -35,7 +35,7 @@ static int train_on_cpu(p4d_world *world, uint32_t rank, uint32_t size, p4d_erro
 /* A rank whose queue is looked at while it makes steps. */
 typedef struct stepping {
 	transports_rank r;
-	p4d_device host; /* of what is offloaded */
+	p4d_device host; /* for the offloaded part */
 	training_text text;
 	p4d_trainer *trainer;
 	uint64_t steps;
@@ -321,7 +321,7 @@ static void receives_are_posted_early(void **state)
 
 /* ---- a wait that is missing ---- */
 
-static unsigned dropped, waited; /* which wait of operations for other streams is left out, from 1; so far */
+static unsigned dropped, waited; /* the wait for other streams that is left out, from 1; count so far */
 static void (*device_event_wait)(p4d_device *, void *, void *);
 
 static void dropping_event_wait(p4d_device *device, void *waiter, void *event)
@@ -344,8 +344,8 @@ static int train_carelessly(p4d_world *world, uint32_t rank, uint32_t size, p4d_
 }
 
 /*
- * Other streams run late here, so what was queued without waiting for them computes with what was there
- * before: each of the first waits of a step for halves that are gathered or summed is needed.
+ * Other streams run late here, so an operation that does not wait for them computes with old data. Each of
+ * the first waits of a step, for halves that are gathered or summed, is needed.
  */
 static void a_missing_wait_shows(void **state)
 {
@@ -361,7 +361,7 @@ static void a_missing_wait_shows(void **state)
 	assert_memory_equal(&right, &again, sizeof(right));
 	for (dropped = 1; dropped <= CARELESS; dropped++) {
 		bool shows = false;
-		/* on a busy machine what was not waited for may be there by chance */
+		/* on a busy machine the data may have arrived by chance */
 		for (int i = 0; i < TRIES && !shows; i++) {
 			const curve wrong = curve_of(options, 2, NULL, &layout, train_carelessly);
 			shows = memcmp(&right, &wrong, sizeof(right)) != 0;

@@ -172,7 +172,7 @@ static void test_time(void **state)
 			for (size_t n = 0; length < P4D_CONFIG_BYTES - 32; n++)
 				length += (size_t)snprintf(text + length, sizeof(text) - length, "%s%zu%s\n",
 							   lines[i][0], n, lines[i][1]);
-			uint64_t least_ns = UINT64_MAX; /* of some, on a loaded machine */
+			uint64_t least_ns = UINT64_MAX; /* the least of some, on a loaded machine */
 			for (int k = 0; k < 50 && least_ns > end_ns; k++) {
 				const uint64_t start_ns = p4d_config_clock();
 				tree = (p4d_config){.until_ns = start_ns + time_ns};

@@ -14,8 +14,8 @@
 
 enum { BYTES = 1 << 20, MEMORY = 8 << 20, RUNS = 25 /* others may use the processor */ };
 
-/* A text: its begin, what is repeated until 1 MiB is full (or `times`; # is a number that counts), its end.
- */
+/* A text: its start, the part that is repeated until 1 MiB is full (or `times`; # is a number that counts
+ * up), its end. */
 typedef struct hostile {
 	const char *begin, *again, *end;
 	size_t times;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which scripts are worth being read: no reader's program is missed, and what most jobs run is not read. */
+/* Which scripts are read: no reader's program is missed, and common jobs of other kinds are not read. */
 #include "support/support.h"
 
 #include "reader/reader_internal.h"
@@ -37,7 +37,7 @@ static void other_scripts_are_not(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(scripts) / sizeof(scripts[0]); i++)
 		assert_false(p4d_reader_may_train(scripts[i], strlen(scripts[i])));
-	/* of a text that is mostly data the beginning decides */
+	/* if a text is mostly data, its start decides */
 	static char data[1 << 20];
 	memset(data, 'x', sizeof(data));
 	memcpy(data + sizeof(data) - 6, "train", 6);

@@ -192,7 +192,7 @@ static void control(void **state)
 	means("unset HOME; run ${HOME:-x}", "<run><x>;");
 }
 
-/* What is set where it does not last, or in a way that is not followed. */
+/* Variables set where they do not last, or in a way that p4d does not support. */
 static void scopes(void **state)
 {
 	(void)state;
@@ -236,7 +236,7 @@ static void scopes(void **state)
 }
 
 /* Where a script goes, and comes back. */
-/* As bash 5.2 answers. */
+/* bash 5.2's answers. */
 static void set_options(void **state)
 {
 	(void)state;
@@ -250,7 +250,7 @@ static void set_options(void **state)
 	means("set -aeo pipefail; N=3; set +ao pipefail; M=4; bash <<E\nE\nrun $N", "<bash>;<run><3>;");
 }
 
-/* What tells a file whether it is sourced, and a function who called it; as bash 5.2 answers. */
+/* How a file finds out whether it is sourced, and a function who called it; bash 5.2's answers. */
 static void frames(void **state)
 {
 	(void)state;
@@ -327,7 +327,7 @@ static void arrays(void **state)
 	means("A=2 B=(a b); if x; then unset A B; fi; run $A \"${B[@]}\"", "<x>;<run><?><?>;");
 }
 
-/* Commands whose output their words tell. */
+/* Commands whose output follows from their words. */
 static void outputs(void **state)
 {
 	(void)state;
@@ -360,7 +360,7 @@ static void outputs(void **state)
 	means("make_config >x; . x; cat x > y; run $(cat y)", "<make_config>;<run><?>;");
 	means("echo 'a: 1' > x; cp x y; run $(cat y); sed -i s/1/2/ x; run $(cat x)",
 	      "<run><a:><1>;<run><a:><2>;");
-	/* in place, however that is written; what is not followed is not known */
+	/* in place, in any spelling; the result of unsupported commands is unknown */
 	means(
 	    "echo a > x; sed -Ei s/a+/b/ x; run $(cat x); sed --in-place=.old s/b/c/ x; run $(cat x); "
 	    "sed s/c/d/ -i x; run $(cat x); sed -es/d/e/ -i.old x; run $(cat x); sed -f y -i x; run $(cat x)",
@@ -402,7 +402,7 @@ static void options(void **state)
 	      "<run><a>;<run><b>;<run><e>;");
 }
 
-/* Whatever is in it, a script is read within the work and the memory it is given, or said not to be. */
+/* Any script is read within its limits of work and memory, or reported as not read. */
 static void bounds(void **state)
 {
 	static const char *const bombs[] = {"A=xx; while :; do A=$A$A; done", "f() { f; f; }; f",
@@ -421,7 +421,7 @@ static void bounds(void **state)
 		deep[sizeof(deep) - 1] = '\0';
 		run_within(&t, deep, P4D_SHELL_WORK, &stopped);
 	}
-	/* a megabyte of what costs most: it ends with the work, however long it is */
+	/* a megabyte of the most expensive text: it ends with the work, however long it is */
 	static const char *const units[] = {"\"'`$(",
 					    "$A ",
 					    "X=$(:)\n",
@@ -457,7 +457,7 @@ static void bounds(void **state)
 	assert_non_null(stopped);
 }
 
-/* Wherever the memory ends, it ends in a message; sanitizers find what is written beside it. */
+/* Wherever the memory ends, there is a message; sanitizers find writes outside of it. */
 static void memory_ends(void **state)
 {
 	static const char script[] = "while :; do\ncase $LATER in x) G+=(a $E $SOME); M[$x]=$y; N=$N$LATER; "
@@ -468,7 +468,7 @@ static void memory_ends(void **state)
 
 	(void)state;
 	for (size_t size = LEAST; size < MOST; size += STEP) {
-		char *memory = malloc(size); /* of exactly that size */
+		char *memory = malloc(size); /* of exactly this size */
 		assert_non_null(memory);
 		const p4d_shell_limits limits = {memory, size, P4D_SHELL_WORK / 24};
 		run_limited(&t, script, &limits, &stopped);

@@ -125,7 +125,7 @@ static void of_component(struct json_object *answer, unsigned component, verdict
 {
 	struct json_object *messages = json_object_object_get(answer, "messages");
 	bool told = strcmp(member(answer, "mode"), "observe") != 0;
-	unsigned lines = 0; /* of a terminal, on which sbatch prints no more */
+	unsigned lines = 0; /* a terminal's size, above which sbatch prints no more */
 
 	v->refused |=
 	    !strcmp(member(answer, "verdict"), "reject") || !strcmp(member(answer, "verdict"), "error");

@@ -14,7 +14,7 @@ typedef struct output {
 
 typedef struct verdict {
 	bool refused;
-	bool by_slurm;                   /* for reasons of its own */
+	bool by_slurm;                   /* refused by Slurm for its own reasons */
 	unsigned char codes[1000];       /* by number: is it there? */
 	char plan[COMPONENTS][PLAN_MAX]; /* "": none */
 	char fix[2048];
@@ -26,7 +26,7 @@ void check(const job *j, const char *json, output *a);
 /* The p4d.conf of `p4d check` from now on; NULL: the cluster's. */
 void check_with(const char *conf);
 
-/* What sbatch did, and what `p4d check --json` said. False if that could not be read. */
+/* What sbatch did, and the answer of `p4d check --json`. False if that could not be read. */
 bool of_sbatch(const output *a, verdict *v);
 bool of_check(const output *a, verdict *v);
 

@@ -5,7 +5,7 @@
 
 enum { MAX_WAYS = 40 };
 
-/* One aspect of a job: so many jobs of a hundred have it, in one of these ways. */
+/* One aspect of a job: this many of a hundred jobs have it, in one of these ways. */
 typedef struct aspect {
 	unsigned percent;
 	const char *ways[MAX_WAYS];
@@ -19,6 +19,5 @@ typedef struct aspect_list {
 /* Options of sbatch, p4d's, lines of a script, and of ones that have the arguments of Megatron-LM, or of
  * another program. */
 extern const aspect_list slurm_aspects, p4d_aspects, body_aspects, megatron_aspects, program_aspects;
-/* Options of p4d beside a script that says it all: they say the same, something else, or what it leaves open.
- */
+/* Options of p4d next to a script that has all values: they agree, contradict, or add what it leaves open. */
 extern const aspect_list typed_aspects;

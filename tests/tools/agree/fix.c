@@ -21,7 +21,7 @@ static piece *line_of(job *j, unsigned long number)
 	return NULL;
 }
 
-/* Puts a flag with its values in place of what the line has of it; with none, it is taken away. */
+/* Replaces a flag and its values in the line; without a new one, removes it. */
 static bool replace_flag(piece *p, const char *flag, const char *instead)
 {
 	char text[sizeof(p->text)];

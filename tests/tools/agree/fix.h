@@ -3,5 +3,5 @@
 
 #include "job.h"
 
-/* Pastes a fix: options, and lines of the script to change, each behind "; ". False: nothing to paste. */
+/* Pastes a fix: options, and lines of the script to change, each after "; ". False: nothing to paste. */
 bool paste(job *fixed, const char *fix);

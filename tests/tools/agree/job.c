@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a job is made of: options and lines at random, and how sbatch is given them. */
+/* The parts of a job: random options and lines, and how sbatch gets them. */
 #include "job.h"
 
 #include <ctype.h>
@@ -107,7 +107,7 @@ static void to_letter(piece *p)
 		}
 }
 
-/* One way of an aspect: options apart from each other, each at a place of its own. */
+/* One way of an aspect: separate options, each in its own place. */
 static void add_options(job *j, unsigned component, const char *way)
 {
 	while (way) {

@@ -9,7 +9,7 @@ enum { COMPONENTS = 2, MAX_PIECES = 64, MAX_WORDS = 2 * MAX_PIECES + 16 };
 
 typedef enum place { TYPED, LINE, VARIABLE, BODY } place;
 
-/* An option, as sbatch takes it from a place, or a line of the script behind its first command. */
+/* An option in one of sbatch's places, or a line of the script after its first command. */
 typedef struct piece {
 	place place;
 	unsigned component;
@@ -37,5 +37,5 @@ void add_piece(job *j, place where, unsigned component, const char *text, size_t
 /* job.sh in the current folder. */
 void write_script(const job *j);
 
-/* The command line from behind the command's own words, which are `at`; ends with NULL. buffer: --wrap. */
+/* The command line after the command's own words, which are `at`; ends with NULL. buffer: --wrap. */
 void command_line(const job *j, char **words, unsigned at, char *buffer, size_t size);

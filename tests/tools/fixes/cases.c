@@ -340,7 +340,7 @@ static void on_nothing(const sizes *s)
 	write_script("srun ./train");
 }
 
-/* options: those of p4d that the user types; NULL: the script says it. */
+/* options: p4d's, which the user types; NULL: the script has all. */
 static const struct kind {
 	const char *name, *framework;
 	void (*write)(const sizes *s);

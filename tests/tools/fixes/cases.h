@@ -17,5 +17,5 @@ typedef struct test_case {
 	char options[512];
 } test_case;
 
-/* Writes the files of a case, the site's among them, which bin/sinfo and bin/scontrol tell. */
+/* Writes the files of a case, including the site's, which bin/sinfo and bin/scontrol print. */
 void write_case(uint64_t seed, uint64_t number, test_case *c);

@@ -145,7 +145,7 @@ static bool change_command(text *t, char *line, const char *what)
 	return at && replace(t, at, argument_length(at), what);
 }
 
-/* "key: value" of a YAML or TOML file in place of a line, or behind it (add). */
+/* "key: value" of a YAML or TOML file instead of a line, or after it (add). */
 static bool change_configuration(text *t, char *line, const char *what)
 {
 	const bool add = !strncmp(what, "add ", 4);
@@ -166,7 +166,7 @@ static bool change_configuration(text *t, char *line, const char *what)
 	return replace(t, line + indent, line_length(line + indent), what);
 }
 
-/* "key": value, in place of the value in a line of JSON; add: behind it. */
+/* "key": value, instead of the value in a line of JSON; add: after it. */
 static bool change_json(text *t, char *line, const char *what)
 {
 	char key[80];

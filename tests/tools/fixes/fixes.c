@@ -28,7 +28,7 @@ typedef struct verdict {
 	double fraction;
 	uint64_t device_bytes;
 	int64_t nodes, gpus_per_node, seq_len, global_batch;
-	char text[600], fix[600]; /* of the message that says so */
+	char text[600], fix[600]; /* of the message with the fix */
 	char trained[300];        /* what is trained */
 } verdict;
 
@@ -161,7 +161,7 @@ static void report(uint64_t number, const test_case *c, const verdict *before, c
 	       c->site->name, what, *why ? ": " : "", why, c->options, before->text, before->fix);
 }
 
-/* NULL: the fix does what it says. */
+/* NULL: the fix works. */
 static const char *try_fix(test_case *c, const verdict *before, char *why, size_t room)
 {
 	char options[1600];
@@ -177,7 +177,7 @@ static const char *try_fix(test_case *c, const verdict *before, char *why, size_
 		return "pasted, it is not judged any more";
 	if (!after.fits)
 		return "pasted, it is refused again";
-	/* of what is only advised there is no plan */
+	/* a job that only gets advice has no plan */
 	if (before->trained[0] && after.trained[0] && strcmp(before->trained, after.trained) != 0) {
 		snprintf(why, room, "%s, then %s", before->trained, after.trained);
 		return "it trains something else";

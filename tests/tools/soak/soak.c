@@ -27,7 +27,7 @@ static const char refusal[] = "Invalid generic resource";
 
 enum { NOTES = 100, LATE_MS = 400, EPOCH = 64, TRIES = 400, MOST_SCRIPTS = 1024, SLOTS = 64 };
 
-/* Of a hundred jobs so many are of each kind. */
+/* How many of a hundred jobs are of each kind. */
 typedef enum kind {
 	GENERATED,
 	SCRIPT,
@@ -79,7 +79,7 @@ static void print(kind of, const char *name, const char *outcome, const char *co
 	fflush(stdout);
 }
 
-/* Of slurmctld that is not there, or died before it answered. */
+/* Whether slurmctld was not there, or died before it answered. */
 static bool is_lost(const char *err)
 {
 	static const char *const words[] = {"Unable to contact slurm controller",
@@ -202,10 +202,10 @@ static void submit_by_sbatch(kind of, job *j, const char *name)
 	of_sbatch(&a, &did);
 	if (did.refused)
 		fprintf(stderr, "%s: %s", name, a.err);
-	/* of a job with components sbatch does not print what slurmctld says */
+	/* for a job with components sbatch does not print slurmctld's text */
 	did.by_slurm =
 	    did.by_slurm && !(said.refused && strstr(a.err, "submission failed") && strstr(a.err, refusal));
-	/* of a job that passes with a warning Slurm may not know the nodes */
+	/* Slurm may not know the nodes of a job that passes with a warning */
 	did.by_slurm = did.by_slurm || (did.refused && first_code(&did) >= NOTES);
 	const char *state = state_of(epoch), *outcome = !did.refused   ? "accepted"
 							: did.by_slurm ? "by-slurm"
@@ -368,7 +368,7 @@ static void cancel_job(uint64_t number)
 	const uint64_t since = now_ms();
 
 	if (id && P4D_KILL_JOB(id, SIGKILL) == SLURM_SUCCESS)
-		/* if slurmctld was away meanwhile, it may have given the number to another job */
+		/* if slurmctld was away, it may have given the number to another job */
 		print(CANCELLED, name, "cancelled", now_ms() - since > LATE_MS ? "late" : "-", "strict", "");
 }
 
