@@ -57,7 +57,7 @@ elif [ "$status" = "$lost" ] || [ "$status" -gt "$killed" ]; then
 	if [ -z "$newest" ]; then
 		echo "p4d-train failed before the first checkpoint; the job ends"
 	elif [ "$times" -gt "${P4D_RETRIES:-3}" ]; then
-		echo "p4d-train failed $times times behind $newest; the job ends"
+		echo "p4d-train failed $times times after $newest; the job ends"
 	else
 		echo "p4d-train failed; the job goes back into the queue and will continue from $newest"
 		requeue

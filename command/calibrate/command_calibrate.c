@@ -22,7 +22,7 @@ const char p4d_calibrate_options[] =
     "  --conf FILE                 the p4d.conf to use\n"
     "  --json                      print JSON, as p4d-json(5) describes it\n"
     "\n"
-    "ROWS.csv is what p4d report --rows wrote, or has the columns that p4d validate reads.";
+    "ROWS.csv: a file of p4d report --rows, or one with the columns that p4d validate reads.";
 
 typedef struct calibrate_arguments {
 	const char *output, *share, *conf;

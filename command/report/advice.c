@@ -54,7 +54,7 @@ void p4d_advice_on_script(p4d_advice *advice, const p4d_job *job, const p4d_verd
 
 	if (first)
 		add(advice, "lines",
-		    "sbatch ignores #SBATCH lines behind the first command: line %u%s of the script", first,
+		    "sbatch ignores #SBATCH lines after the first command: line %u%s of the script", first,
 		    count > 1 ? " and others" : "");
 	if (!verdict->judged)
 		return;

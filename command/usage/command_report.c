@@ -31,7 +31,7 @@ const char p4d_report_options[] =
     "  --conf FILE                 the p4d.conf to use\n"
     "  --json                      print JSON, as p4d-json(5) describes it\n"
     "\n"
-    "JOBID: these jobs alone, as their user sees them.";
+    "JOBID: only these jobs, in the form for their users.";
 
 enum { ASKED = 4096 };
 

@@ -70,7 +70,7 @@ static int check_sparse(const p4d_request *r, p4d_error *err)
 			 "with sequence parallelism alone");
 		return p4d_fix(err, "--p4d-sequence-parallel=on");
 	} else if (titan && r->value[P4D_TIED])
-		what = "a table for both ends beside experts or latent attention";
+		what = "a table for both ends together with experts or latent attention";
 	else if (titan && r->value[P4D_PRECISION] == P4D_FP8)
 		what = "experts or latent attention in FP8";
 	return what ? p4d_fail(err, P4D_E_UNMODELLED, "%.80s has %s, which p4d does not model in %s",
@@ -86,7 +86,7 @@ static const char *unmodelled_hybrid(const p4d_request *r)
 
 	return r->value[P4D_MODEL_CODE] != P4D_MODEL_CODE_TRANSFORMERS ? "layers with a state"
 	       : adapters && !lora                                     ? "quantized layers with a state"
-	       : lora && p4d_is_set(r, P4D_EXPERTS) ? "adapters of experts beside layers with a state"
+	       : lora && p4d_is_set(r, P4D_EXPERTS) ? "adapters of experts together with layers with a state"
 						    : NULL;
 }
 

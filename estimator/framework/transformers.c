@@ -431,7 +431,7 @@ const char *p4d_torch__trainer_unvalidated(const p4d_layout *l)
 	    {zero3 && l->experts && a->experts_compared == P4D_COMPARED_BUT_ZERO3,
 	     "the experts of this family with ZeRO-3"},
 	    {a->single_blocks && !full, "adapters of Nemotron-H"},
-	    {states && !l->flash_attention, "unfused attention beside layers with a state"},
+	    {states && !l->flash_attention, "unfused attention together with layers with a state"},
 	    {l->experts && a->experts_compared == P4D_COMPARED_NEVER, "the experts of this family"},
 	    {l->quant > P4D_QUANT_NF4, "weights in 8 bits"},
 	    {l->torch.chunked_loss == P4D_LOSS_CHUNKED, "a chunked loss"},

@@ -320,7 +320,7 @@ static void advise(const p4d_guard_work *g, p4d_verdict *v)
 	}
 	if (v->messages && was_judged(v)) {
 		const char *doubt = p4d_reading_doubt(g->job->reading);
-		p4d_verdict__say(v, P4D_E_READ, "judged by %s%s%s%s",
+		p4d_verdict__say(v, P4D_E_READ, "p4d read the values in %s%s%s%s",
 				 p4d_guard__script_place(g->job->reading, place, sizeof(place)),
 				 doubt ? ", though " : "", doubt ? doubt : "",
 				 v->action == P4D_REJECT ? "" : "; the job is submitted as it is");

@@ -143,7 +143,7 @@ static int own_opt(struct json_object *config, p4d_request *model, p4d_error *er
 	    p4d_json_integer(config, "word_embed_proj_dim", 1, 1 << 20, &width, err) < 0)
 		return -1;
 	if (!before || (width && width != model->value[P4D_HIDDEN]))
-		return cannot(model, "OPTForCausalLM: norms behind each block, or an embedding of another "
+		return cannot(model, "OPTForCausalLM: norms after each block, or an embedding of another "
 				     "width (350M)");
 	return 0;
 }

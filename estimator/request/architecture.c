@@ -48,12 +48,12 @@ const char *p4d_architecture_block_difference(const p4d_request *r)
 		       : a->kind == P4D_VISION ? "patches of images"
 					       : "an encoder and a decoder";
 	if (a->parallel)
-		return "attention beside the feed-forward layer";
+		return "attention parallel to the feed-forward layer";
 	if (a->place != P4D_NORMS_BEFORE)
-		return a->place == P4D_NORMS_AFTER ? "norms behind each block"
+		return a->place == P4D_NORMS_AFTER ? "norms after each block"
 						   : "norms before and after each block";
 	if (a->embedding_norm || a->head_bias || a->position_offset)
-		return a->embedding_norm ? "a norm behind the embedding"
+		return a->embedding_norm ? "a norm after the embedding"
 		       : a->head_bias    ? "a bias of the output layer"
 					 : "positions that begin at an offset";
 	if (a->attention_cap > 0 || a->logit_cap > 0)

@@ -54,7 +54,7 @@ static const p4d_heeds_reason reasons[P4D_OPTIONS][REASONS] = {
     [P4D_ETP] = {{P4D_HEEDS_PYTORCH, 1, "with %s p4d models whole experts", false}},
     [P4D_TOKEN_DISPATCHER] = {{P4D_HEEDS_PYTORCH, P4D_ALL_TO_ALL,
 			       "with %s p4d models the exchange by all-to-all", false}},
-    [P4D_SHARED_OVERLAP] = {{P4D_HEEDS_PYTORCH, 0, "shared experts run behind the exchange", false}},
+    [P4D_SHARED_OVERLAP] = {{P4D_HEEDS_PYTORCH, 0, "shared experts run after the exchange", false}},
     [P4D_EVAL_MICRO_BATCH] = {{P4D_HEEDS_TORCHTITAN, NONE,
 			       "torchtitan evaluates in the micro-batches of training; see --p4d-model-code",
 			       true},

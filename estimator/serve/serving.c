@@ -494,12 +494,12 @@ int p4d_serving_check_start(const p4d_request *r, const p4d_gpu *gpu, const p4d_
 	if (!s->graphs || s->outside_bytes >= GIB)
 		return 0;
 	const double least = utilization - ((double)(GIB - s->outside_bytes) / (double)s->capacity_bytes);
-	p4d_fail(err, P4D_E_ABOVE_SAFE,
-		 "gpu-memory-utilization=%.3g leaves %.1f GiB of %s beside CUDA context%s: vLLM before 0.21 "
-		 "captures "
-		 "CUDA graphs there, in 1 to 3 GiB; --enforce-eager has none",
-		 utilization, (double)s->outside_bytes / gib, gpu->name,
-		 s->tp * s->pp > 1 ? " and NCCL" : "");
+	p4d_fail(
+	    err, P4D_E_ABOVE_SAFE,
+	    "gpu-memory-utilization=%.3g leaves %.1f GiB of %s next to the CUDA context%s: vLLM before 0.21 "
+	    "captures "
+	    "CUDA graphs there, in 1 to 3 GiB; --enforce-eager has none",
+	    utilization, (double)s->outside_bytes / gib, gpu->name, s->tp * s->pp > 1 ? " and NCCL" : "");
 	return p4d_fix(err, "--p4d-gpu-memory-utilization=%.2f", (double)(int)(100 * least) / 100);
 }
 

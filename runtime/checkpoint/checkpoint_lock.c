@@ -116,7 +116,7 @@ int p4d_checkpoint__lock(const char *dir, int *result, p4d_error *err)
 	if (!taken)
 		return 0;
 	return p4d_fail(err, P4D_E_CHECKPOINT,
-			"%.200s: process %s on %s%s%s saves there, too; give this run another --checkpoint",
+			"%.200s: process %s on %s%s%s also saves there; give this run another --checkpoint",
 			dir, theirs.process[0] ? theirs.process : "?", theirs.host[0] ? theirs.host : "?",
 			is_job(&theirs) ? ", job " : "", is_job(&theirs) ? theirs.job : "");
 }

@@ -397,11 +397,11 @@ static int check_base(const char *base, const p4d_checkpoint_info *info, p4d_err
 		return 0;
 	if (!strcmp(base, info->base)) {
 		p4d_fail(err, P4D_E_CHECKPOINT,
-			 "%.200s: its weights were others when the adapters were trained beside them", base);
+			 "%.200s: its weights were others when the adapters were trained with them", base);
 		return p4d_fix(err, "--init-from DIR, with those weights");
 	}
 	p4d_fail(err, P4D_E_CHECKPOINT,
-		 "%.200s has other weights than those beside which the adapters were trained (%.200s)", base,
+		 "%.200s has other weights than those with which the adapters were trained (%.200s)", base,
 		 info->base);
 	return p4d_fix(err, "--init-from %.200s", info->base);
 }

@@ -86,7 +86,7 @@ static int translate(const char *pattern, char *to, size_t size, p4d_error *err)
 		if (in_class && (*at == '[' || !strncmp(at, "&&", 2)))
 			return unsupported(pattern, "a class inside a class", err);
 		if (!in_class && *at == '{' && repeats_twice(at))
-			return unsupported(pattern, "a + behind {}", err);
+			return unsupported(pattern, "a + after {}", err);
 		if (!in_class && sets_m(at))
 			return unsupported(pattern, "(?m)", err);
 		if (!in_class && *at == '[') {

@@ -166,7 +166,7 @@ int p4d_splitter__open(p4d_splitter *splitter, struct json_object *description, 
 		return 0;
 	if (splitter->byte_level)
 		return p4d_fail(err, P4D_E_VALUE,
-				"its pre-tokenizer %.60s comes behind ByteLevel, which is "
+				"its pre-tokenizer %.60s comes after ByteLevel, which is "
 				"not supported",
 				type);
 	for (size_t i = 0; i < sizeof(types) / sizeof(*types); i++)

@@ -91,7 +91,7 @@ static int read_part(p4d_tokenizer_json *json, struct json_object *specials, str
 	if (!json_object_is_type(ids, json_type_array) || json_object_array_length(ids) != 1 || *place >= 0)
 		return p4d_fail(
 		    err, P4D_E_VALUE,
-		    "its template has %.100s: one token before and one behind a text are supported",
+		    "its template has %.100s: one token before and one after a text are supported",
 		    json_object_to_json_string(part));
 	const int64_t id = json_object_get_int64(json_object_array_get_idx(ids, 0));
 	if (id < 0 || id >= json->vocabulary)

@@ -136,7 +136,7 @@ static int check_adapters(const p4d_job_plan *plan, const p4d_settings *settings
 
 	if (adapters && !settings->init_from) {
 		p4d_fail(err, P4D_E_USAGE,
-			 "finetune=%s trains adapters beside the weights of a model: --init-from is missing",
+			 "finetune=%s trains adapters on the weights of a model: --init-from is missing",
 			 plan->layout.finetune == P4D_TUNE_LORA ? "lora" : "qlora");
 		return p4d_fix(err, "--init-from DIR");
 	}

@@ -158,7 +158,7 @@ static int load_stored(p4d_run *run, p4d_error *err)
 		return initialize(run, err);
 	if (trains_adapters(run) && info.base_hash != run->base)
 		return p4d_fail(err, P4D_E_CHECKPOINT,
-				"--init-from %.200s: its adapters were trained beside other weights",
+				"--init-from %.200s: its adapters were trained with other weights",
 				run->settings->init_from);
 	return p4d_trainer_restore(run->trainer, err);
 }

@@ -153,7 +153,7 @@ static void doubt_value(p4d_read_context *c, const char *option, p4d_value value
 	if (value.at[0].quoted)
 		return;
 	p4d_read_unknown *u =
-	    p4d_reader__unknown(c->reading, "arguments", "what %.60s is given is not known (%.80s)", option,
+	    p4d_reader__unknown(c->reading, "arguments", "the value of %.60s is not known (%.80s)", option,
 				p4d_shell_unknown(c->shell, p4d_value_unknown(value)));
 	if (u)
 		u->doubt = true;

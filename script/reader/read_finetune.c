@@ -491,7 +491,7 @@ void p4d_finetune__reinforcement(p4d_reading *r)
 	p4d_reader__forget(r, P4D_FRAMEWORK);
 	p4d_reader__unknown(
 	    r, "framework",
-	    "%s holds other models (reference, reward, engine) beside the one that it trains, which p4d "
+	    "%s holds other models (reference, reward, engine) in addition to the one that it trains, which p4d "
 	    "does not model",
 	    r->reader->framework);
 }

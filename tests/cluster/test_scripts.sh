@@ -34,7 +34,7 @@ run sbatch -H train.sh
 accepted
 says "p4d: [P4D012] train.sh:4 (pretrain_gpt.py) needs"
 says "p4d: fix: train.sh:"
-says "judged by train.sh:4 (pretrain_gpt.py); the job is submitted as it is"
+says "p4d read the values in train.sh:4 (pretrain_gpt.py); the job is submitted as it is"
 does_not_say error
 [ "$(printf '%s\n' "$err" | wc -l)" -le 3 ] || fail "more than a short block"
 # the verdict can be joined with the job, and with its line in the log
@@ -107,7 +107,7 @@ does_not_say error
 scripts judge
 run sbatch -H train.sh
 refused P4D012 spank
-says "judged by train.sh:4 (pretrain_gpt.py)"
+says "p4d read the values in train.sh:4 (pretrain_gpt.py)"
 does_not_say "submitted as it is"
 run p4d check train.sh
 refused P4D012

@@ -141,7 +141,7 @@ srun python pretrain_gpt.py $P4D_MEGATRON_ARGS
 JOB
 printf '#!/bin/sh\ncase $* in *%%M*--partition=h100*) echo CANCEL ;; *) exit 1 ;; esac\n' >bin/sinfo
 exits 0 $check late.sh
-prints "#SBATCH lines behind the first command: line 4" "--ntasks-per-node=8" "PreemptMode of the partition is CANCEL" \
+prints "#SBATCH lines after the first command: line 4" "--ntasks-per-node=8" "PreemptMode of the partition is CANCEL" \
 	"--mem-update=20@10 lowers the limit" "would also fit: 1 x 4 h100-80gb (" "or 2 x 8 a100-40gb in partition strict ("
 exits 0 $check --json late.sh
 prints '"about":"lines"' '"about":"tasks"' '"about":"requeue"' '"about":"memory"' '"about":"size"'
@@ -184,7 +184,7 @@ LAST=$(ls -td out/checkpoint-* | head -n 1)
 torchrun --nproc_per_node 1 run_clm.py --model_name_or_path meta-llama/Llama-3.1-8B --bf16 --block_size 4096 --per_device_train_batch_size 1 $ARGS
 JOB
 exits 0 p4d check -N1 --gpus-per-node=h100:1 resume.sh
-says "[P4D012] meta-llama/Llama-3.1-8B needs " "[P4D118] judged by resume.sh:4 (run_clm.py), though what --resume_from_checkpoint is given is not known (output of ls)"
+says "[P4D012] meta-llama/Llama-3.1-8B needs " "[P4D118] p4d read the values in resume.sh:4 (run_clm.py), though the value of --resume_from_checkpoint is not known (output of ls)"
 
 # torchtitan 0.2 takes "selective" as every second layer, unless an option sets p4d's meaning
 cat >titan.toml <<'TOML'
@@ -376,7 +376,7 @@ prints '"colocated":{' '"serving":null'
 sed -i 's/8B/70B/' rl.sh
 exits 0 p4d check rl.sh
 prints "would pass with a warning: meta-llama/Llama-3.1-70B-Instruct, reinforcement learning on"
-says "[P4D121] unvalidated: meta-llama/Llama-3.1-70B-Instruct needs " "[P4D118] judged by rl.sh:3 (verl.trainer.main_ppo)"
+says "[P4D121] unvalidated: meta-llama/Llama-3.1-70B-Instruct needs " "[P4D118] p4d read the values in rl.sh:3 (verl.trainer.main_ppo)"
 printf '#!/bin/sh\naccelerate launch --num_processes 8 --use_fsdp --fsdp_version 2 -m trl.scripts.dpo --model_name_or_path Qwen/Qwen2.5-7B --bf16 --max_length 2048 --per_device_train_batch_size 1 --gradient_checkpointing\n' >dpo.sh
 exits 0 p4d check -N1 --gpus-per-node=h100:8 dpo.sh
 prints "would pass: Qwen/Qwen2.5-7B, preference training on 1 node of 8 x h100-80gb, "
@@ -411,7 +411,7 @@ echo 'class SFTConfig' >nowhere/venv/lib/python3.12/site-packages/trl/trainer/sf
 exits 0 p4d check zero.sh
 says "[P4D013] Qwen/Qwen3-32B needs" "without more GPUs: --p4d-chunked-loss=on, " \
 	"in evaluation (eval-micro-batch=8) with" \
-	"judged by zero.sh:8 (sft.py), though /nowhere/site.sh cannot be read, nor what it sets; the job is submitted as it is" \
+	"p4d read the values in zero.sh:8 (sft.py), though /nowhere/site.sh cannot be read, nor what it sets; the job is submitted as it is" \
 	"fix: zero.sh:10: --per_device_train_batch_size 1; zero.sh:10: --per_device_eval_batch_size 1; zero.sh:10: --gradient_accumulation_steps 8; zero.sh:8: add --use_liger_kernel"
 sed -i 's/--per_device_train_batch_size 2/ --use_liger_kernel --per_device_train_batch_size 1/; s/steps 4/steps 8/; s/eval_batch_size 8/eval_batch_size 1/' zero.sh
 exits 0 p4d check zero.sh
@@ -420,7 +420,7 @@ prints "would pass with a warning: Qwen/Qwen3-32B on 2 nodes"
 # an unknown bucket has the default size, and a message says so
 sed '/nowhere/d; s/"stage": 3/"stage": 2, "reduce_bucket_size": $BUCKET/' zero.sh >bucket.sh
 exits 0 p4d check bucket.sh
-says "Qwen/Qwen3-32B needs" "judged by bucket.sh:6 (sft.py), though \$BUCKET is not set; the job is submitted as it is"
+says "Qwen/Qwen3-32B needs" "p4d read the values in bucket.sh:6 (sft.py), though \$BUCKET is not set; the job is submitted as it is"
 # so it is with FSDP; a script that does not evaluate has none
 sed 's/--deepspeed zero.json/--fsdp full_shard/; s/eval_batch_size 1/eval_batch_size 8/' zero.sh >sharded.sh
 exits 0 p4d check sharded.sh

@@ -89,14 +89,14 @@ refused P4D001 p4d export --form adapter --shard-size 1GB adapted other2
 says "--shard-size has no effect"
 mv own moved
 refused P4D052 p4d export adapted merged
-says "the adapters were trained beside the weights of own, which is neither a folder here" "fix: --init-from DIR"
+says "the adapters were trained with the weights of own, which is neither a folder here" "fix: --init-from DIR"
 exits 0 p4d export --init-from moved adapted merged
 [ -s merged/model.safetensors ] || fail "nothing is merged"
 exits 0 p4d export --form adapter adapted alone
 [ -s alone/adapter_config.json ] || fail "no adapters"
 printf '\377' | dd of=moved/model.safetensors bs=1 seek=$(($(stat -c %s moved/model.safetensors) - 5)) conv=notrunc 2>dd.log
 refused P4D052 p4d export --init-from moved adapted other2
-says "moved has other weights than those beside which the adapters were trained (own)" "fix: --init-from own"
+says "moved has other weights than those with which the adapters were trained (own)" "fix: --init-from own"
 mv moved own
 refused P4D052 p4d export adapted other2
 says "own: its weights were others when the adapters were trained" "fix: --init-from DIR"

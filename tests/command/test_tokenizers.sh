@@ -66,7 +66,7 @@ refuses "pattern \\w+ has \\w" 's/"pre_tokenizer":{[^}]*}/"pre_tokenizer":{"type
 refuses "has \\v" 's/"pre_tokenizer":{[^}]*}/"pre_tokenizer":{"type":"Split","pattern":{"Regex":"a|\\\\v+"},"behavior":"Isolated","invert":false}/'
 refuses "has (?m)" 's/"pre_tokenizer":{[^}]*}/"pre_tokenizer":{"type":"Split","pattern":{"Regex":"(?im:a.b)"},"behavior":"Isolated","invert":false}/'
 refuses '"type": "Replace"' 's/"normalizer":null/"normalizer":{"type":"Replace","pattern":{"String":"\\u0000"},"content":""}/'
-refuses "a + behind {}" 's/"pre_tokenizer":{[^}]*}/"pre_tokenizer":{"type":"Split","pattern":{"Regex":"a{1,3}+"},"behavior":"Isolated","invert":false}/'
+refuses "a + after {}" 's/"pre_tokenizer":{[^}]*}/"pre_tokenizer":{"type":"Split","pattern":{"Regex":"a{1,3}+"},"behavior":"Isolated","invert":false}/'
 echo '{"vocab": {}}' >changed.json
 exits 5 p4d data --tokenizer changed.json -o out names
 says "changed.json: not a tokenizer.json: it lacks a model"

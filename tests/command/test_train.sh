@@ -348,7 +348,7 @@ env --default-signal=HUP p4d-train $model $run --global-batch 8 --steps 1000000 
 owner=$!
 wait_for '"event":"step"' owner.json
 refused P4D052 train --steps 5 --checkpoint owned
-says "owned: process " " on $(hostname)" " saves there, too; give this run another --checkpoint"
+says "owned: process " " on $(hostname)" " also saves there; give this run another --checkpoint"
 # what ends it: a terminal that is closed
 kill -HUP $owner
 wait $owner

@@ -158,4 +158,4 @@ cp -r "$released/llama" own
 printf '\377' | dd of=own/model.safetensors bs=1 seek=$(($(stat -c %s own/model.safetensors) - 5)) conv=notrunc 2>dd.log
 # shellcheck disable=SC2086
 refused P4D052 tune --init-from own --steps 2 --checkpoint one
-says "adapters were trained beside other weights"
+says "adapters were trained with other weights"

@@ -188,11 +188,11 @@ static void grids_that_are_none(void **state)
 	refused(P4D_13B "tp=8 tp-grid=4,2,1 finetune=lora lora-rank=8", P4D_E_UNMODELLED,
 		"adapters are split over X alone", "--p4d-finetune=full");
 	refused(P4D_13B "tp=4 tp-grid=2,2,1 optimizer-sharding=gradients", P4D_E_UNMODELLED,
-		"the optimizer alone is sharded beside a grid", "--p4d-optimizer-sharding=states");
+		"only the optimizer is sharded with a grid", "--p4d-optimizer-sharding=states");
 	refused(P4D_13B "tp=4 tp-grid=2,2,1 optimizer-sharding=parameters", P4D_E_UNMODELLED,
-		"the optimizer alone is sharded beside a grid", "--p4d-optimizer-sharding=states");
+		"only the optimizer is sharded with a grid", "--p4d-optimizer-sharding=states");
 	refused(P4D_13B "tp=8 tp-grid=4,2,1 offload=optimizer", P4D_E_UNMODELLED,
-		"states stay on the GPU beside a grid", "--p4d-offload=none");
+		"states stay on the GPU with a grid", "--p4d-offload=none");
 	refused(P4D_13B "tp=4 pp=2 tp-grid=2,2,1 token-slices=2", P4D_E_UNMODELLED,
 		"token-slices keeps keys of whole micro-batches", "--p4d-token-slices=1");
 	refused(P4D_13B "tp=4 pp=2 tp-grid=2,2,1 local-loss=stage schedule=1f1b vpp=1", P4D_E_UNMODELLED,

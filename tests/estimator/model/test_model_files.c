@@ -82,7 +82,7 @@ static void unmodelled_architectures_are_named(void **state)
 	    {"{\"architectures\":[\"LlamaForCausalLM\"],\"hidden_act\":\"relu2\"}",
 	     "LlamaForCausalLM: activation relu2"},
 	    {"{\"architectures\":[\"OPTForCausalLM\"],\"do_layer_norm_before\":false}",
-	     "OPTForCausalLM: norms behind each block, or an embedding of another width (350M)"},
+	     "OPTForCausalLM: norms after each block, or an embedding of another width (350M)"},
 	    {"{\"architectures\":[\"LlamaForCausalLM\"],\"quantization_config\":{\"quant_method\":"
 	     "\"aqlm\"}}",
 	     "quantization aqlm of 0 bits"},

@@ -101,10 +101,10 @@ static void others_are_refused_by_name(void **state)
 		bool trained;
 	} cases[] = {
 	    {"architecture=gemma2", "norms before and after each block", false},
-	    {"architecture=olmo2", "norms behind each block", true},
-	    {"architecture=olmo3", "norms behind each block", false},
-	    {"architecture=exaone4", "norms behind each block", false},
-	    {"architecture=falcon", "attention beside the feed-forward layer", false},
+	    {"architecture=olmo2", "norms after each block", true},
+	    {"architecture=olmo3", "norms after each block", false},
+	    {"architecture=exaone4", "norms after each block", false},
+	    {"architecture=falcon", "attention parallel to the feed-forward layer", false},
 	    {"architecture=t5", "an encoder and a decoder", false},
 	    {"architecture=granite", "factors on embeddings, residuals or logits", true},
 	    {"architecture=smollm3", "layers without positions", true},

@@ -132,7 +132,7 @@ static void what_megatron_has(void **state)
 	    {"model=nemotron-h-8b framework=ddp", NULL, NULL},
 	    {"model=nemotron-h-8b framework=ddp finetune=lora", NULL, NULL},
 	    {"model=jamba-1.5-mini framework=ddp finetune=lora",
-	     "has adapters of experts beside layers with a state, which p4d does not model in",
+	     "has adapters of experts together with layers with a state, which p4d does not model in",
 	     "--p4d-finetune=full"},
 	    {"model=nemotron-h-8b framework=ddp finetune=qlora",
 	     "has quantized layers with a state, which p4d does not model in", "--p4d-finetune=full"},
