@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "command.h"
-#include "picture/pictures.h"
+#include "command_pages.h"
 #include "report/colocated.h"
 #include "report/report.h"
 #include "report/serving.h"
@@ -204,22 +204,31 @@ static int print_json(const p4d_subject *subject, const judged *j, p4d_error *er
 	return p4d_report_json_print(object, err);
 }
 
-/* What p4d assumed; then what a reader wants to know: does it fit, how much is it, what would make it fit. */
-static void print_verdict(const p4d_subject *subject, const judged *j)
+static const char *verdict_text(const p4d_subject *subject, const judged *j, char *buf, size_t size)
 {
 	const char *what = unvalidated(subject, j);
 	const p4d_estimate *e = &j->estimate;
 
+	if (e->capacity_bytes)
+		snprintf(buf, size, "Verdict: %s%s%s%s: %.1f of %.1f GiB (%.0f %%)",
+			 p4d_report_action(j->action), what ? " (unvalidated: " : "", what ? what : "",
+			 what ? ")" : "", p4d_to_gib(e->peak.device_bytes), p4d_to_gib(e->capacity_bytes),
+			 100 * e->fraction);
+	else if (!p4d_on_gpu(j->layout.device))
+		snprintf(buf, size, "Verdict: none, host memory per node unknown; add --mem SIZE");
+	else
+		snprintf(buf, size, "Verdict: none, no GPU given; add --gpu NAME (p4d gpus lists them)");
+	return buf;
+}
+
+/* Assumptions first, then the answer: whether it fits, the memory, and what would make it fit. */
+static void print_verdict(const p4d_subject *subject, const judged *j)
+{
+	char text[512];
+
 	fflush(stdout);
 	p4d_report_messages(subject->assumptions, subject->message);
-	if (e->capacity_bytes)
-		printf("Verdict: %s%s%s%s: %.1f of %.1f GiB (%.0f %%)\n", p4d_report_action(j->action),
-		       what ? " (unvalidated: " : "", what ? what : "", what ? ")" : "",
-		       p4d_to_gib(e->peak.device_bytes), p4d_to_gib(e->capacity_bytes), 100 * e->fraction);
-	else if (!p4d_on_gpu(j->layout.device))
-		puts("Verdict: none, host memory per node unknown; add --mem SIZE");
-	else
-		puts("Verdict: none, no GPU given; add --gpu NAME (p4d gpus lists them)");
+	puts(verdict_text(subject, j, text, sizeof(text)));
 	fflush(stdout);
 	p4d_report_messages(subject->messages - subject->assumptions,
 			    subject->message + subject->assumptions);
@@ -314,6 +323,8 @@ static int estimate(p4d_subject *subject, const p4d_line *line, p4d_error *err)
 
 	if (p4d_subject_open(subject, line, false, err) < 0)
 		return -1;
+	if (line->html && subject->request.value[P4D_WORKLOAD] != P4D_WORKLOAD_TRAIN)
+		return p4d_fail(err, P4D_E_USAGE, "--html has a page only for training");
 	if (subject->request.value[P4D_WORKLOAD] == P4D_WORKLOAD_SERVE)
 		return p4d_serving_report(subject, line->largest == P4D_SEQ_LEN, line->json, err);
 	if (subject->request.value[P4D_WORKLOAD] >= P4D_WORKLOAD_RL)
@@ -333,7 +344,17 @@ static int estimate(p4d_subject *subject, const p4d_line *line, p4d_error *err)
 	judge_host_memory(subject, &j);
 	const p4d_picture picture = {line->svg, subject->model, &j.layout, subject->capacity.gpu,
 				     j.safe,    j.limit};
-	if (line->svg && p4d_picture_memory(&picture, &j.estimate, err) < 0)
+	char verdict[512];
+	const p4d_estimate_page page = {
+	    .subject = subject,
+	    .picture = &picture,
+	    .estimate = &j.estimate,
+	    .timed = &j.timed,
+	    .verdict = verdict_text(subject, &j, verdict, sizeof(verdict)),
+	    .action = j.action,
+	};
+	if ((line->svg && p4d_picture_memory(&picture, &j.estimate, err) < 0) ||
+	    (line->html && p4d_command__estimate_page(&page, line->html, err) < 0))
 		return -1;
 	if ((line->json ? print_json(subject, &j, err) : print_text(subject, line, &j, err)) < 0)
 		return -1;

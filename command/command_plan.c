@@ -7,6 +7,7 @@
 
 #include "base/number.h"
 #include "command.h"
+#include "command_pages.h"
 #include "job/export.h"
 #include "plan/plan_line.h"
 #include "report/advice.h"
@@ -228,14 +229,15 @@ static void add_row(p4d_table *table, size_t rank, const described *d, const pla
 }
 
 /* The order is not that of the step times where these are too close to tell. */
-static void say_ties(const plans *p)
+static const char *ties_of(const plans *p)
 {
 	bool slower = false;
 
 	for (size_t i = 1; i < p->count; i++)
 		slower = slower || p->found[i].step.seconds < p->found[i - 1].step.seconds;
-	if (p->timed && slower)
-		puts("\nStep times within 1.5 % are ties. Of these the layout with less memory comes first.");
+	return p->timed && slower
+		   ? "Step times within 1.5 % are ties. Of these the layout with less memory comes first."
+		   : NULL;
 }
 
 /* A submission prefers a layout below `safe`, even a slower one. */
@@ -250,35 +252,106 @@ static void say_what_sbatch_chooses(const plans *p)
 	       p4d_subject_flags(&p->counts.safe.request, "--p4d-", flags, sizeof(flags)));
 }
 
+static const char *heading_of(const p4d_subject *subject, const plans *p, char *buf, size_t size)
+{
+	snprintf(buf, size,
+		 "%s on %" PRIu64 " node%s of %" PRIu64 " x %s: the best of %" PRIu64
+		 " layouts, below %.0f %% of memory",
+		 subject->model, subject->nodes, subject->nodes == 1 ? "" : "s", subject->gpus_per_node,
+		 subject->capacity.gpu ? subject->capacity.gpu->name : "CPU ranks", p->counts.considered,
+		 100 * p->space.limit);
+	return buf;
+}
+
+/* A row for each layout. bar: gets the step time of each, or its GiB. unvalidated: as in p4d_timed. */
+static int fill_table(const p4d_subject *subject, const plans *p, p4d_table *table, p4d_bar *bar,
+		      const char **unvalidated, p4d_error *err)
+{
+	described d;
+
+	add_columns(table, p);
+	for (size_t i = 0; i < p->count; i++) {
+		if (describe(subject, &p->found[i], &d, err) < 0) {
+			p4d_table_free(table);
+			return -1;
+		}
+		add_row(table, i + 1, &d, p);
+		if (bar)
+			bar[i].part[0] = p->timed ? d.timed.step.seconds : p4d_to_gib(d.most_bytes);
+		*unvalidated = d.timed.known ? d.timed.unvalidated : NULL;
+	}
+	return 0;
+}
+
+/* row and bar: one for each layout. */
+static int fill_page(const p4d_subject *subject, const plans *p, p4d_plan_row *row, p4d_bar *bar,
+		     const char *path, p4d_error *err)
+{
+	static const char *const keys[] = {""};
+	p4d_table table = {0};
+	char heading[640], batch[96], preferred[1024] = "";
+	const p4d_bars bars = {.title = p->timed ? "Seconds per step" : "GiB of the fullest GPU",
+			       .key = keys,
+			       .keys = 1,
+			       .bar = bar,
+			       .count = p->count,
+			       .decimals = p->timed ? 2 : 1};
+	p4d_plan_page page = {.subject = subject,
+			      .table = &table,
+			      .bars = &bars,
+			      .row = row,
+			      .count = p->count,
+			      .preferred = preferred,
+			      .ties = ties_of(p),
+			      .heading = heading_of(subject, p, heading, sizeof(heading)),
+			      .batch =
+				  p4d_defaults_batch_text(&p->found[0].request, "--", batch, sizeof(batch))};
+
+	if (fill_table(subject, p, &table, bar, &page.unvalidated, err) < 0)
+		return -1;
+	for (size_t i = 0; i < p->count; i++) {
+		p4d_subject_flags(&p->found[i].request, "--p4d-", row[i].flags, sizeof(row[i].flags));
+		snprintf(row[i].name, sizeof(row[i].name), "rank %zu", i + 1);
+		bar[i].label = row[i].name;
+	}
+	if (p->counts.has_safe)
+		p4d_subject_flags(&p->counts.safe.request, "--p4d-", preferred, sizeof(preferred));
+	const int rc = p4d_command__plan_page(&page, path, err);
+	p4d_table_free(&table);
+	return rc;
+}
+
+static int write_page(const p4d_subject *subject, const plans *p, const char *path, p4d_error *err)
+{
+	p4d_plan_row *row = calloc(p->count, sizeof(*row));
+	p4d_bar *bar = calloc(p->count, sizeof(*bar));
+	const int rc = row && bar ? fill_page(subject, p, row, bar, path, err)
+				  : p4d_fail(err, P4D_E_NO_MEMORY, "no memory for a page");
+
+	free(row);
+	free(bar);
+	return rc;
+}
+
 static int print_text(const p4d_subject *subject, const plans *p, p4d_error *err)
 {
 	p4d_table table = {0};
 	p4d_advice advice = {0};
-	char flags[1024], batch[96];
-	described d;
+	char flags[1024], batch[96], heading[640];
+	const char *unvalidated = NULL;
 
 	p4d_report_messages(subject->assumptions, subject->message);
-	printf("%s on %" PRIu64 " node%s of %" PRIu64 " x %s: the best of %" PRIu64
-	       " layouts, below %.0f %% of memory\nglobal batch %s\n",
-	       subject->model, subject->nodes, subject->nodes == 1 ? "" : "s", subject->gpus_per_node,
-	       subject->capacity.gpu ? subject->capacity.gpu->name : "CPU ranks", p->counts.considered,
-	       100 * p->space.limit,
+	printf("%s\nglobal batch %s\n", heading_of(subject, p, heading, sizeof(heading)),
 	       p4d_defaults_batch_text(&p->found[0].request, "--", batch, sizeof(batch)));
 	p4d_subject_print_framework(&p->found[0].request, true);
 	puts("");
-	add_columns(&table, p);
-	for (size_t i = 0; i < p->count; i++) {
-		if (describe(subject, &p->found[i], &d, err) < 0) {
-			p4d_table_free(&table);
-			return -1;
-		}
-		add_row(&table, i + 1, &d, p);
-	}
-	if (p4d_table_print(&table, true, err) < 0)
+	if (fill_table(subject, p, &table, NULL, &unvalidated, err) < 0 ||
+	    p4d_table_print(&table, true, err) < 0)
 		return -1;
-	if (d.timed.known && d.timed.unvalidated)
-		printf("\nStep times are unvalidated: %s\n", d.timed.unvalidated);
-	say_ties(p);
+	if (unvalidated)
+		printf("\nStep times are unvalidated: %s\n", unvalidated);
+	if (ties_of(p))
+		printf("\n%s\n", ties_of(p));
 	puts("\nFlags for sbatch:");
 	for (size_t i = 0; i < p->count; i++)
 		printf("%4zu  %s\n", i + 1,
@@ -406,6 +479,11 @@ static int plan(p4d_subject *subject, const p4d_line *line, plans *p, p4d_error 
 
 	if (p4d_subject_open(subject, line, true, err) < 0)
 		return -1;
+	if (line->html &&
+	    (line->partitions || line->env || subject->request.value[P4D_WORKLOAD] != P4D_WORKLOAD_TRAIN))
+		return p4d_fail(
+		    err, P4D_E_USAGE,
+		    "--html has a page only for layouts of training, without --partitions and --env");
 	if (p4d_is_set(&subject->request, P4D_WORKLOAD) &&
 	    subject->request.value[P4D_WORKLOAD] == P4D_WORKLOAD_SERVE && !line->env)
 		return line->partitions ? p4d_serving_places(subject, line, err)
@@ -453,6 +531,8 @@ static int plan(p4d_subject *subject, const p4d_line *line, plans *p, p4d_error 
 		return -1;
 	if (line->env)
 		return print_env(subject, p, err);
+	if (line->html && write_page(subject, p, line->html, err) < 0)
+		return -1;
 	return (line->json ? print_json : print_text)(subject, p, err);
 }
 

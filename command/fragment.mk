@@ -14,7 +14,7 @@ libp4dcommand_la_SOURCES = \
 	command/picture/pictures.h command/picture/pictures.c command/picture/svg_memory.c \
 	command/picture/svg_timeline.h command/picture/svg_timeline.c command/picture/svg_view.c command/picture/svg_flow.c \
 	command/picture/simulation.h command/picture/simulation.c command/picture/simulation_trace.c \
-	command/picture/history.h command/picture/history.c command/picture/charts.h command/picture/charts.c command/picture/svg_charts.c command/picture/text_charts.c command/picture/bars.h command/picture/bars.c \
+	command/picture/history.h command/picture/history.c command/picture/charts.h command/picture/charts.c command/picture/svg_charts.c command/picture/text_charts.c command/picture/bars.h command/picture/bars.c command/picture/page.h command/picture/page.c \
 	command/plot/training_log.h command/plot/training_log.c command/plot/command_plot.h command/plot/command_plot.c \
 	command/validate/measured.h command/validate/measured.c command/validate/measured_step.c \
 	command/validate/command_validate.h command/validate/command_validate.c command/validate/command_validate_memory.c \
@@ -51,7 +51,7 @@ libp4dcommand_la_SOURCES = \
 	command/backtest/backtest_judge.c command/backtest/backtest_line.c command/backtest/backtest_owner.c command/backtest/backtest_output.c \
 	command/backtest/backtest_limits.c command/backtest/backtest_count.c command/backtest/backtest_text.c command/backtest/backtest_json.c \
 	command/backtest/backtest_html.c \
-	command/command.h command/command_estimate.c command/command_plan.c command/command_check.c command/command_conf.c command/command_job.c command/command_read.c \
+	command/command.h command/command_pages.h command/command_pages.c command/command_estimate.c command/command_plan.c command/command_check.c command/command_conf.c command/command_job.c command/command_read.c \
 	command/command_export.c command/command_list.c command/command_completion.c command/command_explain.c command/command_simulate.c
 libp4dcommand_la_CFLAGS = $(libp4dbase_la_CFLAGS)
 libp4dcommand_la_CPPFLAGS = $(AM_CPPFLAGS) $(SMARTCOLS_CFLAGS) $(JSONC_CFLAGS) $(ZLIB_CFLAGS)

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "command.h"
+#include "command_pages.h"
 #include "report/report.h"
 #include "report/table.h"
 
@@ -133,6 +134,19 @@ int p4d_table_print(p4d_table *table, bool turn, p4d_error *err)
 void p4d_table_free(p4d_table *table)
 {
 	(void)table;
+}
+
+/* The calculator is a page itself: it never has --html. */
+int p4d_command__estimate_page(const p4d_estimate_page *page, const char *path, p4d_error *err)
+{
+	(void)page;
+	return p4d_fail(err, P4D_E_USAGE, "%.300s: the calculator writes no files", path);
+}
+
+int p4d_command__plan_page(const p4d_plan_page *page, const char *path, p4d_error *err)
+{
+	(void)page;
+	return p4d_fail(err, P4D_E_USAGE, "%.300s: the calculator writes no files", path);
 }
 
 size_t p4d_table_terminal_width(void)

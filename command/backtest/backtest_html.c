@@ -1,59 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One page that needs nothing else: tables, and the pictures of command/picture as SVG in it. */
-#include <errno.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "backtest/backtest.h"
-#include "base/file.h"
-#include "base/text.h"
 #include "picture/bars.h"
+#include "picture/page.h"
 #include "report/report.h"
-
-enum { PICTURE_BYTES = 1 << 20 };
-
-static const char style[] =
-    "<style>\n"
-    "body{font:15px/1.45 system-ui,sans-serif;max-width:62rem;margin:2rem auto;padding:0 "
-    "1rem;color:#1f2328;background:#fff}\n"
-    "table{border-collapse:collapse;margin:.6rem 0 1.6rem}\n"
-    "th,td{padding:.3rem .7rem;border-bottom:1px solid #d8dee4;text-align:right;white-space:nowrap}\n"
-    "th:first-child,td:first-child,.l{text-align:left}\n"
-    ".bad{color:#cf222e}.good{color:#1a7f37}.miss{color:#9a6700}.dim{color:#59636e}\n"
-    "svg{max-width:100%;height:auto}\n"
-    "@media(prefers-color-scheme:dark){body{color:#e6edf3;background:#0d1117}th,td{border-color:#2a313a}\n"
-    ".bad{color:#ff7b72}.good{color:#3fb950}.miss{color:#e3b341}.dim{color:#9198a1}}\n"
-    "</style>\n";
-
-static void write_text(FILE *to, const char *text)
-{
-	char buf[2048];
-	p4d_text escaped = p4d_text_in(buf, sizeof(buf));
-
-	p4d_text_escaped(&escaped, text);
-	for (const char *at = buf; *at; at++)
-		switch (*at) {
-		case '&':
-			fputs("&amp;", to);
-			break;
-		case '<':
-			fputs("&lt;", to);
-			break;
-		case '>':
-			fputs("&gt;", to);
-			break;
-		case '"':
-			fputs("&quot;", to);
-			break;
-		default:
-			fputc(*at, to);
-		}
-}
 
 static void write_cell(FILE *to, const char *class, const p4d_backtest_cell *cell)
 {
@@ -82,7 +35,7 @@ static void write_cells(FILE *to, const p4d_backtest *b)
 		if (end == P4D_BACKTEST_SAID && !b->read_output)
 			continue;
 		fputs("<tr><td>", to);
-		write_text(to, p4d_backtest_end_titles[end]);
+		p4d_page_text(to, p4d_backtest_end_titles[end]);
 		fputs("</td>", to);
 		for (int verdict = 0; verdict < P4D_BACKTEST_VERDICTS; verdict++)
 			write_cell(to, class_of(end, verdict), &b->cell[end][verdict]);
@@ -105,14 +58,14 @@ static void write_groups(FILE *to, const char *title, const p4d_backtest_group *
 		const p4d_backtest_result *r = row->result;
 		const char *const texts[] = {row->job->id, r->model};
 		fputs("<tr><td class=\"l\" title=\"", to);
-		write_text(to, row->job->work_dir);
+		p4d_page_text(to, row->job->work_dir);
 		fputs("\">", to);
-		write_text(to, r->place);
+		p4d_page_text(to, r->place);
 		fputs("</td>", to);
 		write_cell(to, "", &groups[i].cell);
 		for (size_t t = 0; t < sizeof(texts) / sizeof(texts[0]); t++) {
 			fputs("<td class=\"l\">", to);
-			write_text(to, texts[t]);
+			p4d_page_text(to, texts[t]);
 			fputs("</td>", to);
 		}
 		if (r->need_bytes)
@@ -130,27 +83,9 @@ static void write_groups(FILE *to, const char *title, const p4d_backtest_group *
 	fputs("</table>\n", to);
 }
 
-/* The picture, without the XML header that only a file of its own needs. */
-static int write_picture(FILE *to, const p4d_bars *bars, p4d_error *err)
+static int draw_bars(const void *of, const char *path, p4d_error *err)
 {
-	char path[64];
-	size_t length;
-	const int file = memfd_create("picture.svg", MFD_CLOEXEC);
-
-	if (file < 0)
-		return p4d_fail(err, P4D_E_IO, "a picture: %s", strerror(errno));
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", file);
-	int rc = p4d_picture_bars(bars, path, err);
-	char *text =
-	    rc == 0 && lseek(file, 0, SEEK_SET) == 0 ? p4d_file_read(file, PICTURE_BYTES, &length) : NULL;
-	const char *svg = text ? strstr(text, "<svg") : NULL;
-	if (svg)
-		fprintf(to, "%s\n", svg);
-	else if (rc == 0)
-		rc = p4d_fail(err, P4D_E_IO, "a picture cannot be read");
-	free(text);
-	close(file);
-	return rc;
+	return p4d_picture_bars(of, path, err);
 }
 
 static int write_stages(FILE *to, const p4d_backtest *b, p4d_error *err)
@@ -162,13 +97,13 @@ static int write_stages(FILE *to, const p4d_backtest *b, p4d_error *err)
 		bar[i] =
 		    (p4d_bar){.label = p4d_backtest__stage_titles[i], .part = {(double)b->stage[i].jobs}};
 	fputs("<h2>How far p4d came</h2>\n", to);
-	if (write_picture(to,
-			  &(p4d_bars){.title = "How far p4d came",
-				      .key = keys,
-				      .keys = 1,
-				      .bar = bar,
-				      .count = P4D_BACKTEST_STAGES},
-			  err) < 0)
+	if (p4d_page_picture(to, draw_bars,
+			     &(p4d_bars){.title = "How far p4d came",
+					 .key = keys,
+					 .keys = 1,
+					 .bar = bar,
+					 .count = P4D_BACKTEST_STAGES},
+			     err) < 0)
 		return -1;
 	if (b->reasons)
 		fputs("<h3>Why jobs were not judged</h3>\n<table>\n<tr><th "
@@ -176,7 +111,7 @@ static int write_stages(FILE *to, const p4d_backtest *b, p4d_error *err)
 		      to);
 	for (unsigned i = 0; i < b->reasons; i++) {
 		fputs("<tr><td class=\"l\">", to);
-		write_text(to, b->reason[i].text);
+		p4d_page_text(to, b->reason[i].text);
 		fputs("</td>", to);
 		write_cell(to, "", &b->reason[i].cell);
 		fputs("</tr>\n", to);
@@ -201,23 +136,22 @@ static int write_limits(FILE *to, const p4d_backtest *b, p4d_error *err)
 					    (double)b->at[i].caught[P4D_BACKTEST_FULL].jobs}};
 	}
 	fputs("<h2>Other limits</h2>\n", to);
-	return write_picture(to,
-			     &(p4d_bars){.title = "Jobs refused at other limits",
-					 .key = keys,
-					 .keys = 3,
-					 .bar = bar,
-					 .count = P4D_BACKTEST_LIMITS},
-			     err);
+	return p4d_page_picture(to, draw_bars,
+				&(p4d_bars){.title = "Jobs refused at other limits",
+					    .key = keys,
+					    .keys = 3,
+					    .bar = bar,
+					    .count = P4D_BACKTEST_LIMITS},
+				err);
 }
 
-static int write_page(FILE *to, const p4d_backtest *b, p4d_error *err)
+static int write_page(FILE *to, const void *of, p4d_error *err)
 {
-	fputs("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-	      "<meta name=\"viewport\" content=\"width=device-width\">\n<title>p4d backtest</title>\n",
-	      to);
-	fprintf(to, "%s</head>\n<body>\n<h1>p4d backtest</h1>\n<p>%zu jobs with GPUs have ended since ",
-		style, b->rows);
-	write_text(to, b->since);
+	const p4d_backtest *b = of;
+
+	p4d_page_begin(to, "p4d backtest");
+	fprintf(to, "<p>%zu jobs with GPUs have ended since ", b->rows);
+	p4d_page_text(to, b->since);
 	fprintf(to, ". p4d judged %" PRIu64 " different scripts", b->scripts);
 	if (b->changed)
 		fprintf(to, "; of %" PRIu64 " jobs a file was changed after the job was submitted",
@@ -228,19 +162,11 @@ static int write_page(FILE *to, const p4d_backtest *b, p4d_error *err)
 	write_groups(to, "Passed, but they died of GPU memory", b->died, b->dieds);
 	if (write_stages(to, b, err) < 0 || write_limits(to, b, err) < 0)
 		return -1;
-	fputs("</body>\n</html>\n", to);
+	p4d_page_end(to, false);
 	return 0;
 }
 
 int p4d_backtest__write_html(const p4d_backtest *b, const char *path, p4d_error *err)
 {
-	FILE *to = fopen(path, "w");
-
-	if (!to)
-		return p4d_fail(err, P4D_E_IO, "%.300s: %s", path, strerror(errno));
-	const int rc = write_page(to, b, err);
-	const bool failed = ferror(to);
-	if (fclose(to) == 0 && !failed)
-		return rc;
-	return rc < 0 ? rc : p4d_fail(err, P4D_E_IO, "%.300s cannot be written", path);
+	return p4d_page_save(path, write_page, b, err);
 }

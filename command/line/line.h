@@ -53,6 +53,7 @@ enum {
 	P4D_TAKES_PLACES = 64,    /* --partitions, --tokens */
 	P4D_TAKES_HELP = 512,     /* --all */
 	P4D_TAKES_HISTORY = 1024, /* selects jobs that have ended, and how to print them */
+	P4D_TAKES_PAGE = 2048,    /* --html */
 	P4D_TAKES_ANY = 0,        /* every command takes it */
 	P4D_TAKES_LENGTH = 256,   /* --quiet, --verbose; and "auto" as a size */
 };

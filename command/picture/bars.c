@@ -41,7 +41,8 @@ static void draw_bar(p4d_svg *svg, const p4d_bars *bars, const p4d_bar *bar, dou
 		snprintf(class, sizeof(class), "b%u", color_of(bars, part));
 		if (width > 0)
 			p4d_svg__rect(svg, class, LEFT, y + 1, width, BAR - 2);
-		p4d_svg__text(svg, "dim", LEFT + width + 6, y + BAR - 4, "%.0f", bar->part[part]);
+		p4d_svg__text(svg, "dim", LEFT + width + 6, y + BAR - 4, "%.*f", bars->decimals,
+			      bar->part[part]);
 	}
 }
 

@@ -20,6 +20,7 @@ typedef struct p4d_bars {
 	size_t keys;            /* up to P4D_BAR_PARTS */
 	const p4d_bar *bar;
 	size_t count; /* at least 1 */
+	int decimals; /* of the numbers */
 } p4d_bars;
 
 /* Errors: IO, NO_MEMORY. */

@@ -100,7 +100,7 @@ void p4d_report_layout(const char *model, const p4d_layout *l, uint64_t nodes, c
 }
 
 /* A default worth reporting: not a model number, and an option that users can set. */
-static bool is_default(const p4d_request *request, int option)
+bool p4d_report_is_default(const p4d_request *request, int option)
 {
 	const p4d_option_info *info = p4d_request_option_info((p4d_option)option);
 
@@ -140,7 +140,7 @@ void p4d_report_defaults(const p4d_request *request, bool all)
 		char buf[1024], value[256];
 		p4d_text text = p4d_text_in(buf, sizeof(buf));
 		for (int i = 0; i < P4D_OPTIONS; i++)
-			if (is_default(request, i) && request->origin[i] == origin &&
+			if (p4d_report_is_default(request, i) && request->origin[i] == origin &&
 			    (all || origin != P4D_BY_P4D || decides(i)))
 				p4d_text_entry(
 				    &text, ", ", "%s=%s", p4d_request_option_info((p4d_option)i)->name,
@@ -224,12 +224,11 @@ static stage_row *rows_of(const p4d_layout *layout, const p4d_estimate *estimate
 	return row;
 }
 
-static int print_stages(const p4d_layout *layout, const p4d_estimate *estimate, double safe, double limit,
-			p4d_error *err)
+int p4d_report_stages(const p4d_layout *layout, const p4d_estimate *estimate, double safe, double limit,
+		      p4d_table *table, p4d_error *err)
 {
 	const uint32_t stages = p4d_memory_stage_count(layout, estimate->method);
 	bool used[P4D_PART_COUNT] = {false};
-	p4d_table table = {0};
 	stage_row *row = rows_of(layout, estimate, used, err);
 	/* fragmentation alone warns */
 	const p4d_action most =
@@ -238,27 +237,26 @@ static int print_stages(const p4d_layout *layout, const p4d_estimate *estimate, 
 
 	if (!row)
 		return -1;
-	p4d_table_column(&table, "stage", P4D_LEFT);
-	p4d_table_column(&table, "layers", P4D_RIGHT);
+	p4d_table_column(table, "stage", P4D_LEFT);
+	p4d_table_column(table, "layers", P4D_RIGHT);
 	for (int part = 0; part < P4D_PART_COUNT; part++)
 		if (used[part])
-			p4d_table_column(&table, part_headers[part], P4D_RIGHT);
-	p4d_table_column(&table, "allocated", P4D_RIGHT);
-	p4d_table_column(&table, "device", P4D_RIGHT);
+			p4d_table_column(table, part_headers[part], P4D_RIGHT);
+	p4d_table_column(table, "allocated", P4D_RIGHT);
+	p4d_table_column(table, "device", P4D_RIGHT);
 	if (estimate->capacity_bytes) {
-		p4d_table_column(&table, p4d_on_gpu(layout->device) ? "usable" : "of host", P4D_RIGHT);
-		p4d_table_column(&table, "fraction", P4D_RIGHT);
-		p4d_table_column(&table, "verdict", P4D_LEFT);
+		p4d_table_column(table, p4d_on_gpu(layout->device) ? "usable" : "of host", P4D_RIGHT);
+		p4d_table_column(table, "fraction", P4D_RIGHT);
+		p4d_table_column(table, "verdict", P4D_LEFT);
 	}
 	for (uint32_t first = 0, stage = 1; stage <= stages; stage++) {
 		if (stage < stages && same_row(&row[first], &row[stage]))
 			continue;
-		add_row(&table, &row[first], first, stage - 1, used, estimate, safe, limit, most);
+		add_row(table, &row[first], first, stage - 1, used, estimate, safe, limit, most);
 		first = stage;
 	}
 	free(row);
-	printf("\nGiB per %s, at the peak of each stage:\n", p4d_on_gpu(layout->device) ? "GPU" : "rank");
-	return p4d_table_print(&table, true, err);
+	return 0;
 }
 
 static void print_phases(const p4d_estimate *estimate)
@@ -319,8 +317,12 @@ int p4d_report_memory(const p4d_layout *layout, const p4d_estimate *estimate, do
 		      p4d_error *err)
 {
 	char host[P4D_SIZE_TEXT];
+	p4d_table table = {0};
 
-	if (print_stages(layout, estimate, safe, limit, err) < 0)
+	if (p4d_report_stages(layout, estimate, safe, limit, &table, err) < 0)
+		return -1;
+	printf("\nGiB per %s, at the peak of each stage:\n", p4d_on_gpu(layout->device) ? "GPU" : "rank");
+	if (p4d_table_print(&table, true, err) < 0)
 		return -1;
 	putchar('\n');
 	print_peak(estimate, safe, limit);

@@ -24,6 +24,12 @@ void p4d_report_list(const char *title, const char *entries);
  * capacity. */
 int p4d_report_memory(const p4d_layout *layout, const p4d_estimate *estimate, double safe, double limit,
 		      p4d_error *err);
+/* Fills the table stage x class, which the caller prints and frees. */
+struct p4d_table;
+int p4d_report_stages(const p4d_layout *layout, const p4d_estimate *estimate, double safe, double limit,
+		      struct p4d_table *table, p4d_error *err);
+/* Whether an option has a default that is worth reporting. */
+bool p4d_report_is_default(const p4d_request *request, int option);
 /* Prints messages on stderr as a user of sbatch sees them. */
 void p4d_report_messages(unsigned count, const p4d_message *messages);
 void p4d_report_error(const p4d_error *err);
@@ -45,6 +51,7 @@ const char *p4d_report_seconds(double seconds, char buf[P4D_SIZE_TEXT]); /* "3.2
 /* The two largest parts of the step-time breakdown: "bubble 12 %, gemm 9 %". */
 const char *p4d_report_limits(const p4d_timed *timed, char *buf, size_t size);
 /* One line; none without a GPU. */
+const char *p4d_report_step_text(const p4d_gpu *gpu, const p4d_timed *timed, char *buf, size_t size);
 void p4d_report_step(const p4d_gpu *gpu, const p4d_timed *timed);
 /* NULL (null) where the cost model does not cover the GPU. */
 struct json_object *p4d_report_json_step(const p4d_timed *timed);

@@ -54,18 +54,17 @@ const char *p4d_report_limits(const p4d_timed *timed, char *buf, size_t size)
 	return buf;
 }
 
-void p4d_report_step(const p4d_gpu *gpu, const p4d_timed *timed)
+const char *p4d_report_step_text(const p4d_gpu *gpu, const p4d_timed *timed, char *buf, size_t size)
 {
 	const p4d_step *s = &timed->step;
-	char seconds[P4D_SIZE_TEXT], limits[96], text[512];
+	char seconds[P4D_SIZE_TEXT], limits[96];
 
-	if (!gpu)
-		return;
-	if (!timed->known)
-		snprintf(text, sizeof(text), "Step time: not predicted, %s has no %s (p4d explain P4D014)",
-			 gpu->name, timed->missing ? timed->missing : "performance data");
-	else
-		snprintf(text, sizeof(text),
+	buf[0] = '\0';
+	if (gpu && !timed->known)
+		snprintf(buf, size, "Step time: not predicted, %s has no %s (p4d explain P4D014)", gpu->name,
+			 timed->missing ? timed->missing : "performance data");
+	else if (gpu)
+		snprintf(buf, size,
 			 "Step%s%s%s: %s, %.0f tokens/s per GPU, MFU %.1f %% (%.0f TFLOP/s; %.1f %%, %.0f "
 			 "TFLOP/s with "
 			 "full attention and recomputation), bubble %.1f %%; largest losses: %s",
@@ -74,7 +73,15 @@ void p4d_report_step(const p4d_gpu *gpu, const p4d_timed *timed)
 			 p4d_report_seconds(s->seconds, seconds), s->tokens_per_second_per_gpu, 100 * s->mfu,
 			 s->tflops_per_gpu, 100 * s->hfu, s->hardware_tflops_per_gpu,
 			 100 * s->bubble_fraction, p4d_report_limits(timed, limits, sizeof(limits)));
-	p4d_table_print_wrapped(0, 0, text);
+	return buf;
+}
+
+void p4d_report_step(const p4d_gpu *gpu, const p4d_timed *timed)
+{
+	char text[512];
+
+	if (gpu)
+		p4d_table_print_wrapped(0, 0, p4d_report_step_text(gpu, timed, text, sizeof(text)));
 }
 
 static struct json_object *number(double value, int decimals)

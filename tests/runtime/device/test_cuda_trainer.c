@@ -133,7 +133,7 @@ static void one_gpu(void **state)
 		1e-5);
 }
 
-/* What other families have: biases, layers without positions, factors; norms behind blocks and over all
+/* What other families have: biases, layers without positions, factors; norms after blocks and over all
  * heads.
  */
 static void families(void **state)
