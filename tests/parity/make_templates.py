@@ -231,12 +231,14 @@ def compare(directory, p4d, paths):
         for path in paths or sorted(glob.glob(os.path.join(directory, "*.jinja"))):
             with open(path) as f:
                 template = f.read()
+            with open(work + "/template.jinja", "w") as out:  # next to the special tokens
+                out.write(template)
             for name, tokens in (("bytes", Bytes(tokenizer)), (work, Tokens(tokenizer))):
                 theirs = {n: (text, ids, mask) for n, text, ids, mask in converted(tokenizer, template, lines, tokens)}
                 for number, line in enumerate(lines):
                     with open(work + "/line.jsonl", "w") as out:
                         out.write(json.dumps(line) + "\n")
-                    made = subprocess.run([p4d, "data", "--tokenizer", name, "--chat", path, "--chat-date", "2026-11-30", "-o",
+                    made = subprocess.run([p4d, "data", "--tokenizer", name, "--chat", work + "/template.jinja", "--chat-date", "2026-11-30", "-o",
                                            work + "/out", work + "/line.jsonl"], capture_output=True, text=True)
                     ours = None
                     if made.returncode == 0:
