@@ -142,7 +142,7 @@ exits 0 p4d export of-chats mine
 mv chats elsewhere
 exits 0 p4d export of-chats without
 prints "without: weights of of-chats/step-00000002 in bf16"
-[ "$(ids without)" = "bos_token_id null eos_token_id null " ] || fail "special tokens: $(ids without)"
+[ "$(ids without)" = "bos_token_id null eos_token_id null pad_token_id null " ] || fail "special tokens: $(ids without)"
 mv elsewhere chats
 exits 0 p4d export --init-from chats of-chats named
 same_files named
