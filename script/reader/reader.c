@@ -117,6 +117,7 @@ static void place_model(p4d_reading *r, p4d_shell *shell)
 {
 	p4d_read_value *model = &r->value[P4D_MODEL];
 	char directory[sizeof(model->text)], path[2 * sizeof(model->text)];
+	p4d_text text = p4d_text_in(path, sizeof(path));
 	const bool here = !strncmp(model->text, "./", 2) || !strncmp(model->text, "../", 3);
 	p4d_value from;
 
@@ -124,8 +125,9 @@ static void place_model(p4d_reading *r, p4d_shell *shell)
 		return;
 	const bool known = p4d_shell_variable(shell, "PWD", &from) && !p4d_value_unknown(from) &&
 			   from.length < sizeof(directory);
-	snprintf(path, sizeof(path), "%s/%s", known ? p4d_value_text(from, directory, sizeof(directory)) : "",
-		 model->text + (model->text[1] == '/' ? 2 : 0));
+	p4d_text_add(&text, known ? p4d_value_text(from, directory, sizeof(directory)) : "");
+	p4d_text_add(&text, "/");
+	p4d_text_add(&text, model->text + (model->text[1] == '/' ? 2 : 0));
 	if (known && strlen(path) < sizeof(model->text)) {
 		memcpy(model->text, path, strlen(path) + 1);
 		return;
