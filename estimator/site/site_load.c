@@ -168,7 +168,8 @@ static int read_policy(p4d_site_load_state *l, const p4d_conf_section *section, 
 		return -1;
 	policy->limit_is_set = policy->limit_is_set || section->lines[P4D_KEY_LIMIT];
 	if (section->lines[P4D_KEY_FROM] && !section->lines[P4D_KEY_MODE])
-		return fail(l, section->lines[P4D_KEY_FROM], RANGE, "from: there is no `mode` in the same place");
+		return fail(l, section->lines[P4D_KEY_FROM], RANGE,
+			    "from: there is no `mode` in the same place");
 	if (policy->safe > policy->limit) {
 		unsigned line = section->lines[P4D_KEY_SAFE];
 		if (section->lines[P4D_KEY_LIMIT] > line)

@@ -45,11 +45,10 @@ static int find_base(const p4d_export *export, const p4d_checkpoint_info *info, 
 		return 0;
 	if (err->code != P4D_E_CHECKPOINT)
 		return -1;
-	p4d_fail(
-	    err, P4D_E_CHECKPOINT,
-	    "the adapters were trained with the weights of %.300s, which is neither a folder here nor a "
-	    "model in the hub's cache",
-	    info->base);
+	p4d_fail(err, P4D_E_CHECKPOINT,
+		 "the adapters were trained with the weights of %.300s, which is neither a folder here nor a "
+		 "model in the hub's cache",
+		 info->base);
 	return p4d_fix(err, "--init-from DIR, where they are now");
 }
 

@@ -489,11 +489,11 @@ const char p4d_finetune__reward[] = "pairs of sequences, and a head of one numbe
 void p4d_finetune__reinforcement(p4d_reading *r)
 {
 	p4d_reader__forget(r, P4D_FRAMEWORK);
-	p4d_reader__unknown(
-	    r, "framework",
-	    "%s holds other models (reference, reward, engine) in addition to the one that it trains, which p4d "
-	    "does not model",
-	    r->reader->framework);
+	p4d_reader__unknown(r, "framework",
+			    "%s holds other models (reference, reward, engine) in addition to the one that "
+			    "it trains, which p4d "
+			    "does not model",
+			    r->reader->framework);
 }
 
 bool p4d_finetune__preference(p4d_reading *r, const char *method)

@@ -61,7 +61,7 @@ unset P4D_STEPS
 P4D_TRAIN_ARGS="--epochs 2"
 exits 0 bash "$script"
 ! grep -qx -e --steps srun.said && grep -qx -e --epochs srun.said || fail "srun was given $(cat srun.said)"
-P4D_DATA= P4D_TRAIN_ARGS="--config run.toml"
+P4D_DATA="" P4D_TRAIN_ARGS="--config run.toml"
 exits 0 bash "$script"
 ! grep -qx -e --data srun.said && grep -qx run.toml srun.said || fail "srun was given $(cat srun.said)"
 P4D_DATA="some where/text" P4D_STEPS=300
