@@ -103,7 +103,7 @@ for SRUN_STATUS in 137 50 139; do
 done
 rm scontrol.said
 exits 139 bash "$script"
-prints "failed 4 times behind step-00000010"
+prints "failed 4 times after step-00000010"
 mkdir lost/step-100000000
 exits 0 bash "$script"
 prints "continue from step-100000000"

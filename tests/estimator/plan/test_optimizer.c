@@ -102,6 +102,8 @@ static void every_buffer_is_in_some_plan(void **state)
 	static const char *const others[] = {
 	    "framework=p4d device=cpu architecture=gemma2 activation=geglu glu=on",
 	    "framework=p4d device=cpu precision=fp8",
+	    "framework=p4d finetune=qlora lora-rank=8",
+	    "framework=p4d qk-norm=wide",
 	    "framework=p4d offload=optimizer",
 	    "framework=p4d offload=activations",
 	    "framework=p4d tp=4 tp-grid=2,1,2 micro-batch=2 global-batch=8",
