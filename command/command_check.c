@@ -319,24 +319,6 @@ static void take_started_gpus(p4d_sbatch *sbatch)
 		job->min_nodes = job->max_nodes = (uint32_t)nodes;
 }
 
-/* slurmctld knows what memory a node gives the job, which sbatch does not always ask: adds what it would say.
- */
-static void judge_in_slurmctld(const check *c, const p4d_job *job, p4d_verdict *verdict)
-{
-	p4d_verdict then;
-
-	if (!verdict->plan[0] || verdict->would_reject)
-		return;
-	p4d_guard_verify(c->site, job, p4d_live_cluster, NULL, verdict->plan, NULL, &then);
-	if (!then.messages || then.message[0].code != P4D_E_HOST_MEMORY)
-		return;
-	for (unsigned i = 0; i < then.messages && verdict->messages < P4D_MESSAGES; i++)
-		verdict->message[verdict->messages++] = then.message[i];
-	verdict->action = then.action;
-	verdict->would_reject = then.would_reject;
-	verdict->geometry.host_bytes = then.geometry.host_bytes;
-}
-
 /* Never fails: an error that prevents the check becomes part of the verdict, as in sbatch. */
 static void judge(check *c, p4d_sbatch *sbatch, bool reads, uint32_t *published_batch, p4d_verdict *verdict)
 {
@@ -352,7 +334,7 @@ static void judge(check *c, p4d_sbatch *sbatch, bool reads, uint32_t *published_
 	take_started_gpus(sbatch);
 	p4d_guard_submit(c->site, &sbatch->job, p4d_live_cluster, NULL, &sbatch->request, published_batch,
 			 verdict);
-	judge_in_slurmctld(c, &sbatch->job, verdict);
+	p4d_guard_foresee(c->site, &sbatch->job, p4d_live_cluster, NULL, verdict);
 }
 
 static void advise(const check *c, const p4d_sbatch *sbatch, const p4d_verdict *v, uint32_t published_batch,

@@ -81,6 +81,13 @@ void p4d_guard_verify(const p4d_site *site, const p4d_job *job, p4d_cluster_sour
 		      const char *plan, const p4d_request *options, p4d_verdict *verdict);
 
 /*
+ * For p4d check: adds to the verdict of p4d_guard_submit what slurmctld will say of the job's host memory.
+ * slurmctld knows what memory a node gives the job; sbatch does not always ask the cluster for it.
+ */
+void p4d_guard_foresee(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
+		       p4d_verdict *verdict);
+
+/*
  * Turns an error that kept a job from being checked (malformed option, unreadable model, ...) into a verdict
  * under the site's mode: errors of the user are refused, errors of the site or of p4d follow on_error.
  */

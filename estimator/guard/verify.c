@@ -242,3 +242,20 @@ void p4d_guard_verify(const p4d_site *site, const p4d_job *job, p4d_cluster_sour
 	if (rc < 0 && verdict->action != P4D_REJECT && plan)
 		snprintf(verdict->plan, sizeof(verdict->plan), "%s", plan);
 }
+
+void p4d_guard_foresee(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
+		       p4d_verdict *verdict)
+{
+	p4d_verdict then;
+
+	if (!verdict->plan[0] || verdict->would_reject)
+		return;
+	p4d_guard_verify(site, job, source, context, verdict->plan, NULL, &then);
+	if (!then.messages || then.message[0].code != P4D_E_HOST_MEMORY)
+		return;
+	for (unsigned i = 0; i < then.messages && verdict->messages < P4D_MESSAGES; i++)
+		verdict->message[verdict->messages++] = then.message[i];
+	verdict->action = then.action;
+	verdict->would_reject = then.would_reject;
+	verdict->geometry.host_bytes = then.geometry.host_bytes;
+}

@@ -88,7 +88,7 @@ class Work:
         return row
 
     def operator(self, function, arguments, named, launched, result):
-        """An operator ended, which launched so many kernels."""
+        """Counts an operator that ended. launched: the number of kernels that it launched."""
         self.inside += launched
         name = function.overloadpacket.__name__
         if function.namespace in ("c10d", "_c10d_functional", "_c10d_functional_autograd"):
