@@ -9,12 +9,12 @@
 typedef struct p4d_exported {
 	const char *name;
 	size_t name_length;
-	const char *value; /* NULL: the name alone */
+	const char *value; /* NULL: the item is a name without a value */
 	size_t value_length;
 } p4d_exported;
 
-/* The item at *at, which moves to the next one. False: the list has no more. As Slurm reads the list, a comma
- * inside quotes separates no items, and quotes around a whole item are not part of it. */
+/* Returns the item at *at and moves *at to the next item. False: the list has no more. Quotes work as in
+ * Slurm: a comma inside quotes separates no items, and quotes around a whole item are not part of it. */
 bool p4d_exported_next(const char **at, p4d_exported *item);
 
 /* Whether the item is the word ALL: every variable of the environment. */

@@ -6,8 +6,9 @@
 #include <string.h>
 
 /*
- * Room for `needed` elements of `bytes` each in an array that malloc owns. array: the address of the pointer.
- * The array doubles, so that adding elements one by one takes linear time. False: no memory; nothing changes.
+ * Makes room for `needed` elements of `bytes` bytes each in an array allocated by malloc. array: the address
+ * of the pointer. The array doubles, so that adding elements one by one takes linear time. False: no memory;
+ * the array is unchanged.
  */
 static inline bool p4d_grow(void *array, size_t *room, size_t needed, size_t bytes)
 {

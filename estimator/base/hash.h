@@ -4,10 +4,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* FNV-1a, 64 bit: against editing and truncation, not malice. */
+/* FNV-1a, 64 bits. It detects editing and truncation, but not malice. */
 #define P4D_HASH_BEGIN UINT64_C(0xcbf29ce484222325)
 
-/* One FNV-1a step, per byte. */
+/* The FNV-1a step for one byte. */
 static inline uint64_t p4d_hash_step(uint64_t hash, uint64_t unit)
 {
 	return (hash ^ unit) * UINT64_C(0x100000001b3);

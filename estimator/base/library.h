@@ -5,11 +5,11 @@
 #include <stddef.h>
 
 /*
- * Parts of p4d that are separate shared objects, opened on demand: some machines lack the libraries that they
+ * Parts of p4d are separate shared objects, opened on demand: some machines lack the libraries that they
  * need, and loading them would slow down every command.
  *
- * The directory is $P4D_LIBDIR if that is set; otherwise the program's own (build tree), then the one of the
- * installation. name: "libp4d-cuda.so". Fills path[size] also if it is not found: then with the install
- * location.
+ * The directory is $P4D_LIBDIR if that is set; otherwise the directory of the program (in a build tree), then
+ * the installation's. name: such as "libp4d-cuda.so". Fills path[size]. If the file is in none of these
+ * directories, path is its place in the installation.
  */
 bool p4d_library_find(const char *name, char *path, size_t size);

@@ -4,8 +4,9 @@
 #include <stddef.h>
 
 /*
- * Collects the names most like `wanted` for hints: those that share the longest piece with it; the shortest
- * ones come first. Offer each candidate; p4d_suggest_text then returns "; nearest: a, b" or "".
+ * Collects the names most like `wanted`, for hints. A name is more alike if it shares a longer substring with
+ * `wanted`; among equals the shorter name wins. Offer each candidate; p4d_suggest_text then returns ";
+ * nearest: a, b" or "".
  */
 typedef struct p4d_suggest {
 	const char *wanted;

@@ -3,7 +3,7 @@
 
 #include <stdint.h>
 
-/* Products of sizes that users give. */
+/* 128-bit arithmetic, for products of sizes that users give. */
 __extension__ typedef unsigned __int128 p4d_wide;
 
 static inline p4d_wide p4d_div_up(p4d_wide a, p4d_wide b)
@@ -26,7 +26,7 @@ P4D_WIDE_PAIR(p4d_wide, 128)
 P4D_WIDE_PAIR(double, real)
 #undef P4D_WIDE_PAIR
 
-/* The larger and the smaller of two, in the wider type of both. */
+/* The larger and the smaller of two numbers, in the wider of their types. */
 #define P4D_WIDE_OF(which, a, b) \
 	_Generic((a) + (b), uint32_t \
 		 : p4d_wide_##which##_32, uint64_t \

@@ -24,17 +24,18 @@ typedef enum p4d_breakdown_part {
 	    P4D_LOSS_COUNT
 } p4d_breakdown_part;
 
-/* Fractions of the step, means over the GPUs; with the MFU they add up to 1. */
+/* Fractions of the step, averaged over the GPUs. Together with the MFU they add up to 1. */
 typedef struct p4d_breakdown {
 	double fraction[P4D_LOSS_COUNT];
 	p4d_breakdown_part largest, second;
 } p4d_breakdown;
 
 /*
- * Breaks down a predicted step: the components of all stages' passes (p4d_cost__pass), times the
- * micro-batches, plus what comes once per step. gemm and attention count what exceeds their model FLOPs at
- * the dense peak; the passes of vocabulary parallelism belong to gemm, its embedding to memory-bound. The
- * rest is pipeline-comm: exposed transfers. The GPU must have rates. Errors: NO_MEMORY.
+ * Breaks down a predicted step: the components of all stages' passes (p4d_cost__pass) times the
+ * micro-batches, plus the events that occur once per step. gemm and attention count the time beyond their
+ * model FLOPs at the dense peak. The passes of vocabulary parallelism count as gemm, its embedding as
+ * memory-bound. The remainder is pipeline-comm: exposed transfers. The GPU must have rates. Errors:
+ * NO_MEMORY.
  */
 int p4d_breakdown_of(const p4d_layout *layout, const p4d_gpu *gpu, const p4d_step *step,
 		     p4d_breakdown *losses, p4d_error *err);

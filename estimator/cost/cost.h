@@ -9,21 +9,21 @@
 #include "timeline/timeline.h"
 
 /*
- * Step time of a layout. Bottom up: matrix products by shape, attention, memory-bound operations and
- * collectives give the time of one pass of one chunk; the timeline of the schedule gives the step. Constants
- * belong to GPUs (etc/gpus.json), never to models or layouts.
+ * Step time of a layout, computed bottom up. Matmuls by shape, attention, memory-bound operations and
+ * collectives give the time of one pass of one chunk. The timeline of the schedule then gives the step.
+ * Constants belong to GPUs (etc/gpus.json), never to models or layouts.
  */
 
 /*
- * Time of the passes of one chunk of a stage, and their components. Seconds. backward_weight is what
- * schedules with a split backward pass defer: for p4d-train the gradients of qkv and gate_up only, unless
- * recomputed.
+ * Seconds of the passes of one chunk of a stage, and their components. backward_weight is the part that
+ * schedules with a split backward pass defer. For p4d-train these are only the gradients of qkv and gate_up,
+ * unless activations are recomputed.
  */
 typedef struct p4d_cost_passes_of_chunk {
 	double forward, backward_input, backward_weight;
-	/* of the sum of the three: */
+	/* components of the sum of the three passes: */
 	double gemm, attention, memory_bound, tensor_comm, context_comm, host, recompute;
-	double data_comm; /* exposed part; for frameworks that gather parameters for each pass */
+	double data_comm; /* the exposed part, for frameworks that gather parameters for each pass */
 } p4d_cost_passes_of_chunk;
 
 /* Duration and throughput of a step. */
@@ -31,8 +31,9 @@ typedef struct p4d_step {
 	double seconds;
 	double tokens_per_second_per_gpu;
 	double tflops_per_gpu; /* model FLOPs: 6 * matmul parameters + attention, causal at half, per token */
-	double hardware_tflops_per_gpu; /* also recomputed FLOPs and full attention, as PTD-P counts */
-	double mfu, hfu;                /* over the GPU's dense peak for the precision */
+	double hardware_tflops_per_gpu; /* like the former, with recomputed FLOPs and full attention, as
+					 * PTD-P counts */
+	double mfu, hfu;                /* FLOP/s divided by the GPU's dense peak in the precision */
 	double bubble_fraction;
 } p4d_step;
 
@@ -51,15 +52,15 @@ const char *p4d_cost_missing(const p4d_layout *layout, const p4d_gpu *gpu);
 double p4d_cost_peak_flops(const p4d_layout *layout, const p4d_gpu *gpu);
 
 /*
- * Whether cp-comm=all-gather is faster than p2p: the former has fewer latencies, the latter overlaps with
- * attention. Needs cp > 1, and rates. Fast.
+ * Whether cp-comm=all-gather is faster than p2p. all-gather has fewer latencies; p2p overlaps with attention.
+ * Needs cp > 1, and rates. Fast.
  */
 bool p4d_cost_prefers_gather(const p4d_layout *layout, const p4d_gpu *gpu);
 
 /*
- * With document-len. share: attention time of packed sequences, divided by that of whole sequences. excess:
- * by how much the attention time of the slowest data-parallel rank exceeds the mean in a step
- * (document_excess); the other ranks wait for it. Context-parallel ranks share each document.
+ * Effects of document-len. share: attention time of packed sequences, divided by that of whole sequences.
+ * excess: by how much the attention time of the slowest data-parallel rank in a step exceeds the mean
+ * (document_excess); the other ranks wait for that rank. Context-parallel ranks share each document.
  */
 typedef struct p4d_cost_of_documents {
 	double share, excess;
@@ -75,17 +76,17 @@ p4d_cost_of_documents p4d_cost_documents(const p4d_layout *layout);
 void p4d_cost_choose_slices(p4d_request *request, p4d_layout *layout, const p4d_gpu *gpu);
 
 /*
- * The durations of a layout's instructions. Arrays live in *storage (p4d_cost_storage doubles), owned by the
- * caller.
+ * The durations of a layout's instructions. The caller owns *storage (p4d_cost_storage doubles), which holds
+ * the arrays.
  */
 void p4d_cost_durations(const p4d_layout *layout, const p4d_gpu *gpu, double *storage, p4d_durations *out);
-size_t p4d_cost_storage(const p4d_layout *layout); /* doubles */
+size_t p4d_cost_storage(const p4d_layout *layout); /* number of doubles */
 
 /* Cached results that serve other layouts of the same request, world and GPU; see cost_internal.h. */
 typedef struct p4d_cost_cache p4d_cost_cache;
 
-/* A lower bound for every schedule of the layout: the slowest stage's work plus what cannot be hidden. Fast,
- * and faster with a cache (memory; may be NULL). */
+/* A lower bound of the step time with any schedule: the slowest stage's work plus the communication that
+ * cannot be hidden. Fast, and faster with a cache (memory; may be NULL). */
 double p4d_cost_bound(const p4d_layout *layout, const p4d_gpu *gpu, p4d_cost_cache *memory);
 
 /*
@@ -115,7 +116,7 @@ double p4d_cost_ramp(const p4d_layout *layout, double layers);
  */
 p4d_tp_grid p4d_cost_best_grid(const p4d_layout *layout, const p4d_gpu *gpu);
 
-/* The step of a layout whose duration and bubble are known. */
+/* Completes the prediction of a step whose duration and bubble are known. */
 p4d_step p4d_cost_step_of(const p4d_layout *layout, const p4d_gpu *gpu, double seconds,
 			  double bubble_fraction);
 
@@ -127,29 +128,31 @@ int p4d_cost_step(const p4d_layout *layout, const p4d_gpu *gpu, p4d_timeline_wor
 		  p4d_error *err);
 
 /*
- * FLOPs of one step of the whole job: those of the model, and those that the hardware executes. How many
- * layers p4d-train swaps instead of recomputing depends on gpu; NULL: half of them.
+ * FLOPs of one step of the whole job: of the model, and as the hardware executes them. The number of layers
+ * that p4d-train swaps instead of recomputing depends on gpu; NULL: half of them.
  */
 double p4d_cost_model_flops(const p4d_layout *layout);
 double p4d_cost_hardware_flops(const p4d_layout *layout, const p4d_gpu *gpu);
 
 /*
  * One pass of an inference engine over its sequences, on one GPU of the layout (cost_serving.c). The layout
- * has a model, tp, pp, dp (engines that divide the experts), ep, precision, world and link_domain.
+ * must have a model, tp, pp, dp (engines that divide the experts), ep, precision, world and link_domain.
  */
 typedef struct p4d_cost_served {
-	double sequences;     /* each gets one more token */
+	double sequences;     /* sequences that get one more token in this pass */
 	double prompt_tokens; /* tokens of prompts in the same pass */
-	double prompt_pairs;  /* pairs of a query and a key in their causal attention, one layer and head */
-	double cached_bytes;  /* keys and values that this GPU reads */
+	double prompt_pairs;  /* query-key pairs in the causal attention of those prompts, for one layer
+			       * and head */
+	double cached_bytes;  /* bytes of keys and values that this GPU reads */
 	double weight_bytes;  /* bytes of an element of the layers' matrices */
-	double host_bytes;    /* weights that this GPU reads from the host */
-	double window;        /* layers on the GPU while later ones are copied; 0: kernels read the host */
-	double nano_batches;  /* parts of the pass that overlap (NanoFlow, arXiv 2408.12757); 0: one */
+	double host_bytes;    /* bytes of weights that this GPU reads from the host */
+	double window;        /* layers on the GPU while later ones are copied; 0: kernels read from the
+			       * host */
+	double nano_batches;  /* parts of the pass that overlap (NanoFlow, arXiv 2408.12757); 0: no overlap */
 } p4d_cost_served;
 
 /*
  * Seconds of such a pass through the fullest pipeline stage. The GPU's rates must be known (p4d_cost_known).
- * Products run at the rates of training, kernels start from a CUDA graph.
+ * Matmuls run at the rates of training, and a CUDA graph starts the kernels.
  */
 double p4d_cost_serve(const p4d_layout *layout, const p4d_gpu *gpu, const p4d_cost_served *work);

@@ -11,61 +11,68 @@
 
 /* Shared by the files of the cost model. Numbers are doubles throughout: seconds, bytes, elements, FLOPs. */
 
-/* Sustained rates of a GPU with the precision of a layout. Most are inverse, so that formulas multiply. */
+/*
+ * Sustained rates of a GPU in the precision of a layout. Most are inverse (seconds per unit), so that
+ * formulas multiply.
+ */
 typedef struct p4d_cost_rates {
 	double peak;             /* FLOP/s, dense */
 	double gemm;             /* seconds per FLOP of a large matrix product */
-	double product, operand; /* like gemm, for linear layers; bytes of an element of their operands */
-	bool fp8_by_rows;        /* FP8 matmuls take both operands by rows: all GPUs except Blackwell */
-	double attention_forward, attention_backward; /* of fused attention, long sequences */
+	double product, operand; /* like gemm, but for linear layers; bytes of an element of their operands */
+	bool fp8_by_rows;        /* FP8 matmuls need both operands in rows: all GPUs except Blackwell */
+	double attention_forward, attention_backward; /* FLOP/s of fused attention with long sequences */
 	double hbm;                                   /* seconds per byte of a kernel that only moves data */
-	double link, net;   /* seconds per byte of one GPU in one direction: in the node, to other nodes */
-	double host_update; /* p4d-train: seconds to update an element whose states are on the host; 0: no
-			       such elements */
-	double lift; /* seconds per byte of parameters or activations between host and GPU; 0: none move */
+	double link, net;   /* seconds per byte of one GPU in one direction: within the node, to other
+			     * nodes */
+	double host_update; /* p4d-train: seconds to update an element whose states are on the host; 0:
+			     * there are none */
+	double lift; /* seconds per byte of parameters or activations copied between host and GPU; 0: none
+		      * are copied */
 	double lost; /* FLOPs per unit of depth that a matmul loses to tile quantization */
-	double last_forward, last_backward; /* queries of attention's last blocks, on all multiprocessors */
+	double last_forward, last_backward; /* queries in the last blocks of attention, on all
+					     * multiprocessors */
 	double element;                     /* bytes of an activation */
 	double multiprocessors;
 } p4d_cost_rates;
 
 p4d_cost_rates p4d_cost__rates_of(const p4d_layout *layout, const p4d_gpu *gpu);
 
-/* FLOPs per unit of depth that a product loses because its last tiles do not fill the GPU. */
+/* FLOPs per unit of depth that a matmul loses because its last tiles do not fill the GPU. */
 double p4d_cost__lost_flops(const p4d_gpu *gpu);
 
-/* Fraction of the operands' memory time that a product's arithmetic does not hide. */
+/* Fraction of the operands' memory time that a matmul's arithmetic does not hide. */
 #define P4D_EXPOSED_MEMORY 0.5
 
 /* Gap between two kernels on the device. */
 #define P4D_LAUNCH_SECONDS 4e-6
 
-/* Fraction of a network interface's line rate that NCCL gets across nodes. */
+/* Fraction of the line rate of a network interface that NCCL reaches between nodes. */
 #define P4D_NET_EFFICIENCY 0.9
 
 /*
- * A rows x columns = (rows x depth) * (depth x columns) product, `batch` times; output_bytes: written and,
- * where it accumulates, read per element of the result.
+ * `batch` matmuls (rows x depth) * (depth x columns). output_bytes: bytes written per element of the result,
+ * and bytes read if the matmul accumulates.
  */
 double p4d_cost__gemm_seconds(const p4d_cost_rates *r, double batch, double rows, double columns,
 			      double depth, double output_bytes);
 
 /*
- * Grouped matmuls of Transformer Engine: `groups` of them, one per expert of a rank, with `rows` tokens each,
- * one after the other on a few streams.
+ * Grouped matmuls of Transformer Engine: `groups` matmuls, one per expert of a rank, with `rows` tokens each.
+ * They run one after the other on a few streams.
  */
 double p4d_cost__grouped_seconds(const p4d_cost_rates *r, double groups, double rows, double columns,
 				 double depth, double output_bytes);
 
-/* Bytes of an element that linear layers take in FP8, or in 4 bits with a scale for 16. */
+/* Bytes of an element of a linear layer's operand in FP8, or in 4 bits with a scale per 16 elements. */
 double p4d_cost__cast_bytes(const p4d_layout *layout);
 
 /* A matmul of a linear layer; in FP8 if that is the precision. */
 double p4d_cost__product_seconds(const p4d_cost_rates *r, double rows, double columns, double depth,
 				 double output_bytes);
 
-/* Seconds of a product that takes `arithmetic` without waiting for memory, and `memory` without computing.
- * The longer one hides more of the other: the 1.5-norm, as in SimuMax's table for B200. */
+/* Seconds of a matmul that needs `arithmetic` seconds if it never waits for memory, and `memory` seconds
+ * if it never computes. The longer one hides more of the other: the 1.5-norm, as in SimuMax's table for
+ * B200. */
 double p4d_cost__together(double arithmetic, double memory);
 
 /* A kernel that moves this many bytes to and from device memory. */
@@ -86,29 +93,30 @@ p4d_cost_ring p4d_cost__ring_of(const p4d_layout *layout, uint64_t ranks, uint64
 /* A sum of a few numbers over all ranks, in a tree. 0 for one rank. */
 double p4d_cost__small_sum_seconds(p4d_cost_ring ring);
 
-/* What passes lose to collectives of so many seconds that run next to them. */
+/* Time that passes lose to collectives of `seconds` that run concurrently. */
 double p4d_cost__beside_seconds(const p4d_layout *layout, const p4d_cost_rates *r, double seconds);
 
-/* All-gather to, or reduce-scatter of, `bytes` on every rank. 0 for one rank. */
+/* Seconds of an all-gather to `bytes` on every rank, or a reduce-scatter from as many. 0 for one rank. */
 double p4d_cost__gather_seconds(const p4d_cost_rates *r, p4d_cost_ring ring, double bytes);
 
-/* All-to-all with `bytes` on every rank, each of which keeps its own share. */
+/* Seconds of an all-to-all with `bytes` on every rank. Each rank keeps its own share. */
 double p4d_cost__exchange_seconds(const p4d_cost_rates *r, p4d_cost_ring ring, double bytes);
 
-/* A transfer from one rank to another. */
+/* Seconds of a transfer from one rank to another. */
 double p4d_cost__transfer_seconds(const p4d_cost_rates *r, bool in_node, double bytes);
 
-/* Transfers from each rank of a ring to the next, all at the same time. */
+/* Seconds of concurrent transfers from each rank of a ring to the next. */
 double p4d_cost__neighbour_seconds(const p4d_cost_rates *r, p4d_cost_ring ring, double bytes);
 
-/* Sizes of a rank for one micro-batch, in elements. */
+/* Sizes of one micro-batch on a rank, in elements. */
 typedef struct p4d_cost_sizes {
 	double n;          /* tokens */
 	double residual;   /* the residual stream: n * hidden, sharded by tp with sequence parallelism */
-	double h, A, G, f; /* hidden over the Y of a tp-grid; queries, keys, feed-forward over tp. With latent
-			      attention A and G are the mean of a key's and a value's */
+	double h, A, G, f; /* hidden divided by the Y of a tp-grid; columns of queries, keys and
+			    * feed-forward divided by tp. With latent attention A and G are the mean of a
+			    * key's and a value's */
 	double up;         /* columns of gate and up */
-	double scores;     /* of unfused attention */
+	double scores;     /* attention scores, if attention is unfused */
 } p4d_cost_sizes;
 
 p4d_cost_sizes p4d_cost__sizes_of(const p4d_layout *layout);
@@ -116,18 +124,18 @@ p4d_cost_sizes p4d_cost__sizes_of(const p4d_layout *layout);
 p4d_cost_ring p4d_cost__tensor_ring(const p4d_layout *layout);
 
 /*
- * One of the two collectives between a sharded and a whole residual stream: all-gather or reduce-scatter. An
+ * One of the two collectives between a sharded and a full residual stream: all-gather or reduce-scatter. An
  * all-reduce is both.
  */
 double p4d_cost__boundary_seconds(const p4d_layout *layout, const p4d_cost_rates *r, const p4d_cost_sizes *z);
 
-/* Components of a pass. Seconds. host: the GPU waits until kernels are launched. */
+/* Components of a pass, in seconds. host: time that the GPU waits for the host to launch kernels. */
 typedef struct p4d_cost_share {
 	double gemm, attention, memory_bound, tensor_comm, context_comm, host;
 } p4d_cost_share;
 
-/* Whether only adapters are trained, and no gradients of frozen weights are computed. For other frameworks
- * the time of steps with adapters is not known, so they count as full training. */
+/* Whether only adapters are trained, and the framework computes no gradients of frozen weights. If p4d
+ * does not know whether a framework skips them, steps with adapters count as full training. */
 static inline bool p4d_cost__freezes(const p4d_layout *l)
 {
 	return p4d_framework_of(l->framework)->cost.freezes_weights && l->finetune != P4D_TUNE_FULL;
@@ -148,38 +156,38 @@ static inline void p4d_cost_share_add(p4d_cost_share *to, const p4d_cost_share *
 	to->host += times * from->host;
 }
 
-/* The passes of a part of the model for one micro-batch on one rank. */
+/* Seconds of the passes of a part of the model, for one micro-batch on one rank. */
 typedef struct p4d_cost_part {
 	p4d_cost_share forward, backward_input, backward_weight; /* as in p4d_cost_passes_of_chunk */
 	p4d_cost_share recompute;                                /* included in backward_input */
 } p4d_cost_part;
 
 /*
- * Adds the time of casting a layer's operands to FP8 to its passes (cost_fp8.c): in attention and, if the
- * layer has no experts, in the feed-forward part.
+ * Adds the time of casting a layer's operands to FP8 to its passes (cost_fp8.c): for attention and, if the
+ * layer has no experts, for the feed-forward part.
  */
 void p4d_cost__casts(const p4d_layout *layout, const p4d_cost_rates *r, const p4d_cost_sizes *z, bool experts,
 		     p4d_cost_share *forward, p4d_cost_share *backward);
-/* cost_nf4.c: frozen matrices in 4 bits are expanded before each matmul. */
+/* cost_nf4.c: adds the time of expanding frozen 4-bit matrices before each matmul. */
 void p4d_cost__expands(const p4d_layout *layout, const p4d_cost_rates *r, const p4d_cost_sizes *z,
 		       p4d_cost_part *part);
 
 /*
- * Tensor parallelism of a dense layer with tp-comm-overlap in two halves of the tokens (cost_overlap.c). Adds
- * the exposed time of collectives, and the time that matmuls lose. qkv, gate_up: the passes in which the
- * gradients of these weights are computed.
+ * tp-comm-overlap of a dense layer in two halves of the tokens (cost_overlap.c). Adds the exposed time of
+ * collectives, and the time that matmuls lose. qkv, gate_up: the passes that compute the gradients of these
+ * weights.
  */
 void p4d_cost__halves(const p4d_layout *layout, const p4d_cost_rates *r, const p4d_cost_sizes *z,
 		      p4d_cost_share *qkv, p4d_cost_share *gate_up, p4d_cost_part *y);
 
-/* expert-overlap: hides the exchange of tokens, which takes `exchanged` seconds of each pass
+/* expert-overlap: hides the all-to-all of tokens, which takes `exchanged` seconds of each pass
  * (cost_overlap.c). */
 void p4d_cost__overlap_exchange(const p4d_cost_rates *r, double exchanged, p4d_cost_part *y);
 
 /*
- * cost_grid.c. Adds the costs of Y and Z of a tp-grid to the passes of a dense layer, which has all other
- * costs. Seconds of a sum over Y with `bytes` on every rank. Seconds, once per step, of the sum of the
- * tables' gradients over Z.
+ * cost_grid.c. p4d_cost__grid adds the costs of Y and Z of a tp-grid to the passes of a dense layer, which
+ * already contain all other costs. The others: seconds of a sum over Y with `bytes` on every rank; seconds,
+ * once per step, of the sum of the tables' gradients over Z.
  */
 void p4d_cost__grid(const p4d_layout *layout, const p4d_cost_rates *r, const p4d_cost_sizes *z,
 		    p4d_cost_part *y);
@@ -187,8 +195,8 @@ double p4d_cost__features_seconds(const p4d_layout *layout, const p4d_cost_rates
 double p4d_cost__tables_seconds(const p4d_layout *layout, const p4d_cost_rates *r, double elements);
 
 /*
- * Seconds, once per pass of a chunk, until the ranks that share the chunk's layers have the same FP8 scales.
- * 0 unless the recipe takes scales from earlier steps.
+ * Seconds, once per pass of a chunk, to agree on FP8 scales among the ranks that share the chunk's layers. 0
+ * unless the recipe takes scales from earlier steps.
  */
 double p4d_cost__maxima_seconds(const p4d_layout *layout);
 
@@ -199,18 +207,21 @@ double p4d_cost__cast_seconds(const p4d_layout *layout, const p4d_cost_rates *r,
 void p4d_cost__layer(const p4d_layout *layout, const p4d_cost_rates *r, p4d_cost_part *out);
 void p4d_cost__expert_layer(const p4d_layout *layout, const p4d_cost_rates *r, p4d_cost_part *out);
 
-/* Adds router, dispatch, experts and shared experts of a layer with experts (cost_experts.c). Returns the
- * seconds of each pass in which tokens are exchanged, or the host waits for their numbers. */
+/* Adds router, dispatch, experts and shared experts of a layer with experts (cost_experts.c). Returns, for
+ * each pass, the seconds in which tokens are exchanged or the host waits for their numbers. */
 double p4d_cost__experts(const p4d_layout *layout, const p4d_cost_rates *r, const p4d_cost_sizes *z,
 			 p4d_cost_part *out);
 
 void p4d_cost__embedding(const p4d_layout *layout, const p4d_cost_rates *r, p4d_cost_part *out);
 
-/* Final norm, logits, cross-entropy and their gradients, if one stage has them all; and multi-token
+/* Final norm, logits, cross-entropy and their gradients, if one stage has all of these; and multi-token
  * prediction. */
 void p4d_cost__head(const p4d_layout *layout, const p4d_cost_rates *r, p4d_cost_part *out);
 
-/* Vocabulary parallelism: passes S and T, those of the embedding, and the collective between. Seconds. */
+/*
+ * Vocabulary parallelism: seconds of passes S and T, of the passes of the embedding, and of the collective
+ * between S and T.
+ */
 typedef struct p4d_cost_vocabulary_passes {
 	double forward, backward, sync, embed_forward, embed_backward;
 } p4d_cost_vocabulary_passes;
@@ -219,39 +230,39 @@ void p4d_cost__vocabulary(const p4d_layout *layout, const p4d_cost_rates *r, p4d
 
 /* Elements of the adapters of a layer, on all tensor-parallel ranks. */
 double p4d_cost__adapters(const p4d_layout *layout);
-/* Elements of matrices on all ranks: of a layer without experts; of a layer with experts, without the
- * experts; of one expert. With a layer pattern, the mean of such layers; the cost model uses it wherever one
- * layer represents all. */
+/* Elements of matrices on all ranks, for: a layer without experts; a layer with experts, not counting the
+ * experts; one expert. With a layer pattern these are means over such layers; the cost model uses them
+ * wherever one layer represents all. */
 double p4d_cost__layer_matrices(const p4d_layout *layout);
 double p4d_cost__expert_layer_matrices(const p4d_layout *layout);
 double p4d_cost__expert_matrices(const p4d_layout *layout);
 
-/* Mamba-2 of a layer (cost_states.c): elements of its matrices; FLOPs of the forward scan per token; its
+/* Mamba-2 in a layer (cost_states.c): elements of its matrices; FLOPs per token of the forward scan; its
  * passes without the matmuls of these matrices. */
 double p4d_cost__state_matrices(const p4d_layout *layout);
 double p4d_cost__scan_flops(const p4d_layout *layout);
 void p4d_cost__scan(const p4d_layout *layout, const p4d_cost_rates *r, const p4d_cost_sizes *z,
 		    p4d_cost_part *y);
 
-/* Layers with experts. */
+/* Number of layers with experts. */
 double p4d_cost__expert_layers(const p4d_layout *layout);
 
-/* Share of the causal scores of a sequence that are within the window, as the mean of the layers; 1 without a
+/* Share of a sequence's causal scores that are inside the window, averaged over the layers; 1 without a
  * window. */
 double p4d_cost__scores_share(const p4d_layout *layout);
 
-/* Columns of the queries of all heads; for latent attention, the mean of keys and values. */
+/* Query columns of all heads; for latent attention, the mean of keys and values. */
 double p4d_cost__query_width(const p4d_layout *layout);
 
-/* Passes in seconds; backward is input + weight. */
+/* Passes in seconds; backward is the sum of input and weight. */
 typedef struct p4d_cost_passes {
 	double forward, input, weight;
 } p4d_cost_passes;
 
 void p4d_cost__passes_add(p4d_cost_passes *to, const p4d_cost_passes *from, double times);
 
-/* The passes of the costs above; for embedding and head, without vocabulary parallelism. memory may be NULL.
- */
+/* Passes built from the costs above; for embedding and head, without vocabulary parallelism. memory may be
+ * NULL. */
 p4d_cost_passes p4d_cost__layer_passes(const p4d_layout *layout, const p4d_cost_rates *r,
 				       p4d_cost_cache *memory);
 p4d_cost_passes p4d_cost__expert_layer_passes(const p4d_layout *layout, const p4d_cost_rates *r,
@@ -261,73 +272,79 @@ p4d_cost_passes p4d_cost__embedding_passes(const p4d_layout *layout, const p4d_c
 p4d_cost_passes p4d_cost__head_passes(const p4d_layout *layout, const p4d_cost_rates *r,
 				      p4d_cost_cache *memory);
 
-/* Seconds: `latency` plus `each` per element. */
+/* Seconds as a linear function: `latency` plus `each` per element. */
 typedef struct p4d_cost_line {
 	double latency, each;
 } p4d_cost_line;
 
-/* Gathering parameters, reducing gradients, and the optimizer. */
+/* Costs of gathering parameters, reducing gradients, and the optimizer. */
 typedef struct p4d_cost_update {
 	p4d_cost_line gather, reduce, optimizer;
 } p4d_cost_update;
 
-/* What happens once per step, from the elements of a stage's parameters. */
+/* Costs that occur once per step, from the numbers of elements of a stage's parameters. */
 typedef struct p4d_cost_once {
-	double layer_elements, table_elements; /* of one layer and one vocabulary table, on one rank */
-	/* elements of a layer with experts, without these; and of the rank's experts */
+	double layer_elements, table_elements; /* elements of one layer and of one vocabulary table, on
+						* one rank */
+	/* elements of a layer with experts, not counting the experts; and of the rank's experts */
 	double expert_layer_elements, expert_elements;
-	p4d_cost_update all, experts; /* the latter over the ranks that hold the same ones */
-	double tied; /* seconds to sum gradients of tables: of a tied one between both ends of a pipeline; and
-			over the Z of a tp-grid */
+	p4d_cost_update all, experts; /* the rank's experts, divided by the ranks that hold the same ones */
+	double tied; /* seconds to sum the gradients of tables: of a tied table between both ends of a
+		      * pipeline; and over the Z of a tp-grid */
 } p4d_cost_once;
 
 /*
- * A cache for one request, number of GPUs and kind of GPU. Passes of parts of the model are indexed by their
- * key, see cost_parts.c; for events that occur once per step, it keeps only the last result. Zero before the
- * first use; owns nothing.
+ * A cache for one request, number of GPUs and kind of GPU. Passes of parts of the model are found by a key
+ * (cost_parts.c). Of events that occur once per step, it keeps only the last result. Zero it before the first
+ * use; it owns nothing.
  */
 enum { P4D_COST_CACHE_BITS = 8, P4D_COST_CACHE_PLACES = 1 << P4D_COST_CACHE_BITS };
 struct p4d_cost_cache {
 	bool rated;
 	p4d_cost_rates rates;
-	uint64_t once_key; /* 0: empty */
+	uint64_t once_key; /* 0: the entry is empty */
 	p4d_cost_once once;
 	struct {
-		uint64_t key, more; /* 0: empty */
+		uint64_t key, more; /* 0: the entry is empty */
 		p4d_cost_passes passes;
 	} place[P4D_COST_CACHE_PLACES];
 };
 
 p4d_cost_rates p4d_cost__recall_rates(const p4d_layout *layout, const p4d_gpu *gpu, p4d_cost_cache *memory);
 
-/* A layout's distinct parts, each computed once; everything else is sums of these. */
+/* The distinct parts of a layout, each computed once. All other passes are sums of these. */
 typedef struct p4d_cost_terms {
 	p4d_cost_rates rates;
-	p4d_cost_passes layer, embedding, head; /* the last two are 0 with vocabulary parallelism */
-	p4d_cost_passes expert_layer;           /* 0 where no layer has experts */
+	p4d_cost_passes layer, embedding, head; /* head and loss are 0 with vocabulary parallelism */
+	p4d_cost_passes expert_layer;           /* 0 if no layer has experts */
 	double layer_data, expert_layer_data,
-	    table_data;     /* exposed communication of replicas, and host transfers */
-	double layer_again; /* part of a layer's input pass: recomputation if activations are swapped */
-	double maxima;      /* of each pass of a chunk: FP8 maxima, see p4d_cost__maxima_seconds */
+	    table_data;     /* exposed communication of replicas, and exposed host transfers */
+	double layer_again; /* part of a layer's input pass that is recomputation, if activations are
+			     * swapped */
+	double maxima;      /* in each pass of a chunk: agreement on FP8 maxima, see
+			     * p4d_cost__maxima_seconds */
 	p4d_cost_vocabulary_passes vocabulary; /* 0 without */
 	double send, recv;                     /* as in p4d_durations */
 	p4d_cost_once once;
 } p4d_cost_terms;
 
 /* cost_gathers.c */
-/* Whether each pass gathers the parameters it uses, or brings them from the host; PyTorch's pipelines keep
- * them gathered. */
+/* Whether each pass gathers the parameters that it uses, or copies them from the host. PyTorch's pipelines
+ * keep them gathered. */
 bool p4d_cost__gathers_for_passes(const p4d_layout *layout);
-/* Whether each backward pass reduces its gradients, instead of the last one. */
+/* Whether each backward pass reduces its gradients; otherwise only the last one does. */
 bool p4d_cost__reduces_for_passes(const p4d_layout *layout);
-/* p4d-train's copies of a model add their gradients once a step, others' after every pass. */
+/*
+ * True for p4d-train: replicas sum gradients once per step. In other frameworks they sum them after every
+ * pass.
+ */
 bool p4d_cost__adds_copies_once(const p4d_layout *layout);
-/* Bytes of a gradient's element when it is reduced. */
+/* Bytes of an element of a gradient while it is reduced. */
 double p4d_cost__gradient_bytes(const p4d_layout *layout);
 /* Adds the exposed time of gathers and reductions to the layers. */
 void p4d_cost__add_gathers(const p4d_layout *layout, p4d_cost_terms *terms);
 
-/* cost_swap.c: adds the exposed time of swapped activations, and the time of recomputation, to the layers. */
+/* cost_swap.c: adds the exposed time of swapped activations and the time of recomputation to the layers. */
 void p4d_cost__add_swaps(const p4d_layout *layout, const p4d_gpu *gpu, p4d_cost_terms *terms);
 
 /*
@@ -341,17 +358,17 @@ typedef struct p4d_cost_swaps {
 bool p4d_cost__swaps(const p4d_layout *layout, const p4d_gpu *gpu, p4d_cost_swaps *swaps);
 double p4d_cost__dropped_share(const p4d_layout *layout, const p4d_gpu *gpu);
 
-/* The terms of a micro-batch, which are the sum over its slices; and the terms of the first slice. */
+/* Costs of a micro-batch, summed over its slices; and costs of the first slice. */
 void p4d_cost__whole_terms(const p4d_layout *layout, const p4d_gpu *gpu, p4d_cost_cache *memory,
 			   p4d_cost_terms *whole, p4d_cost_terms *first);
 
-/* The passes of `layers` layers, `with_experts` of which have experts. */
+/* The passes of `layers` layers, of which `with_experts` have experts. */
 p4d_cost_passes p4d_cost__layers_passes(const p4d_cost_terms *terms, double layers, double with_experts);
 
 p4d_cost_passes p4d_cost__chunk_passes(const p4d_layout *layout, const p4d_cost_terms *terms, uint32_t stage,
 				       uint32_t chunk);
 
-/* Once per step and stage: the exposed time. Seconds. */
+/* Exposed time once per step and stage. Seconds. */
 typedef struct p4d_cost_step_ends {
 	double gather, reduce, optimizer;
 } p4d_cost_step_ends;

@@ -5,29 +5,33 @@
 
 #include "gpu/gpu.h"
 
-/* What one rank does in a step, as a rehearsal counts it. Doubles throughout: FLOPs, bytes, numbers. */
+/* The work of one rank in a step, as a rehearsal counts it. Doubles throughout: FLOPs, bytes, counts. */
 
-/* What goes to other ranks of one group. */
+/* Communication of a rank with the other ranks of one group. */
 typedef struct p4d_counted_wire {
-	double ranks, in_node; /* of the group; of these, in this rank's node */
+	double ranks, in_node; /* ranks of the group; of these, the ranks in this rank's node */
 	double calls;
-	double gathered;    /* bytes of what every rank has after an all-gather, or before a reduce-scatter */
-	double exchanged;   /* of what a rank gives to an all-to-all */
-	double transferred; /* from one rank to another */
+	double gathered;    /* bytes that every rank has after an all-gather, or before a reduce-scatter */
+	double exchanged;   /* bytes that a rank passes to an all-to-all */
+	double transferred; /* bytes from one rank to another */
 } p4d_counted_wire;
 
 enum { P4D_COUNTED_WIRES = 16 };
 
 typedef struct p4d_counted {
-	double flops, flops_8, flops_tf32, flops_32;  /* of matrix products: all, and those not of 16 bits */
-	double depth, product_bytes;                  /* of these: k, summed; operands and results */
-	double attention_forward, attention_backward; /* FLOPs of fused attention; of a causal one, half */
+	double flops, flops_8, flops_tf32, flops_32;  /* FLOPs of matmuls: all, and those in other types
+						       * than 16-bit ones */
+	double depth, product_bytes;                  /* sums over these matmuls: of k, the summed
+						       * dimension; of the elements of operands and
+						       * results */
+	double attention_forward, attention_backward; /* FLOPs of fused attention; causal attention counts
+						       * half */
 	double convolutions;                          /* FLOPs */
-	bool is_half;   /* most products take 16 bits, so convolutions do, too */
+	bool is_half;   /* convolutions count as 16-bit work, as most matmuls are */
 	double moved;   /* bytes that other kernels read and write */
 	double lifted;  /* bytes between the host and the GPU */
-	double kernels; /* launched, products included */
-	double foreign; /* of these, with work that nobody counted */
+	double kernels; /* kernels launched, including matmuls */
+	double foreign; /* launched kernels whose work the rehearsal could not count */
 	unsigned wires;
 	p4d_counted_wire wire[P4D_COUNTED_WIRES];
 } p4d_counted;
@@ -37,7 +41,7 @@ typedef struct p4d_seconds {
 } p4d_seconds;
 
 /*
- * Seconds of the work. low: communication and copies hide behind computation as far as they can. high:
- * nothing hides. Returns NULL, or the key in gpus.json of a rate that the work needs and that is not known.
+ * Seconds of the work. low: communication and copies overlap with computation as far as possible. high:
+ * nothing overlaps. Returns NULL, or the gpus.json key of a rate that the work needs and gpus.json lacks.
  */
 const char *p4d_cost_counted(const p4d_counted *work, const p4d_gpu *gpu, p4d_seconds *out);

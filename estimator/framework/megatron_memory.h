@@ -7,61 +7,68 @@
 /* What PyTorch's allocator holds on one rank of a stage of Megatron-LM: the rows of its plan. */
 void p4d_framework__megatron_rows(p4d_rows *rows);
 
-/* The rest of this file is shared by megatron_memory.c (saved activations) and megatron_passes.c (working
- * memory of passes). */
+/* megatron_memory.c (saved activations) and megatron_passes.c (working memory of passes) share the rest of
+ * this file. */
 
-/* Shards of a row along the sequence and across heads or columns. */
+/* Parallel degrees that shard a row: along the sequence, and across heads or columns. */
 #define ALONG "sp cp"
 #define ACROSS "tp cp"
 
 /*
- * FP8 of Transformer Engine (megatron_fp8.c). A matmul keeps its input in the direction that the weight
- * gradient takes, and its weight in both directions. Before Blackwell a weight therefore has two copies;
- * tensors with scales by block have two copies on any GPU. Scales take four bytes per 128 elements
- * (blockwise) or one byte per 32 (MXFP8); in 4 bits one byte per 16.
+ * Transformer Engine's FP8 (megatron_fp8.c). A matmul keeps its input in the orientation that the weight
+ * gradient needs, and its weight in both orientations. Before Blackwell a weight therefore has two copies;
+ * with block scales it has two copies on any GPU. Scales take four bytes per 128 elements (blockwise), one
+ * byte per 32 (MXFP8), or one byte per 16 (4 bits).
  */
 bool p4d_megatron__fp8(const p4d_layout *layout);
 uint64_t p4d_megatron__fp8_bytes(const p4d_layout *layout, uint64_t elements); /* bytes of one copy */
 unsigned p4d_megatron__fp8_copies(const p4d_rows *rows);
 
-/* What a matmul keeps of an input that nothing else keeps, in elements of 16 bits. */
+/*
+ * Size of the copy that a matmul keeps of its input if no other operation keeps that input, in 16-bit
+ * elements.
+ */
 p4d_wide p4d_megatron__fp8_kept(const p4d_layout *layout, p4d_wide elements);
 
-/* Copies of an input that is gathered again for the weight gradients. MXFP8 and NVFP4 gather the copy that
- * they need; other recipes gather one copy and make the second one from it. */
+/* Number of copies of an input that is gathered again for the weight gradients. MXFP8 and NVFP4 gather the
+ * copy that they need. Other recipes gather one copy and make the second one from it. */
 unsigned p4d_megatron__fp8_gathered(const p4d_rows *rows);
 
 /* Whether the matmul after attention keeps its input cast to FP8; otherwise it keeps the original input
  * (attention.py, set_save_original_input). */
 bool p4d_megatron__fp8_saves_output(const p4d_layout *layout);
 
-/* Elements of a stage's weights that matmuls take in FP8; without embeddings, head, norms and biases. */
+/* Elements of a stage's weights that FP8 matmuls use; without embeddings, head, norms and biases. */
 p4d_wide p4d_megatron__fp8_weights(const p4d_rows *rows);
 
 /* Sizes of a micro-batch and a layer on this rank, in elements. */
 typedef struct p4d_megatron_sizes {
-	uint64_t tokens, own; /* own: this rank's tokens with sequence parallelism */
-	uint64_t h, A, G, F;  /* columns: hidden, queries, keys or values, feed-forward */
+	uint64_t tokens, own; /* tokens of the micro-batch; own: this rank's share with sequence
+			       * parallelism */
+	uint64_t h, A, G, F;  /* columns: hidden, queries, keys (or values), feed-forward */
 	uint64_t up;          /* columns of the first feed-forward matmul: gate and up, or up */
-	uint64_t product;     /* columns that the activation saves of its output; in FP8, as 16 bits */
+	uint64_t product;     /* columns that the activation function saves of that output; in FP8,
+			       * counted as 16 bits */
 	uint64_t outputs;     /* columns of attention's output that attention and the next matmul save */
-	uint64_t norm; /* columns that the matmul after a norm saves of its input: h, in FP8 as 16 bits */
-	p4d_wide ffn;  /* all that the feed-forward part saves, with its residual */
-	bool mixed;    /* layers have experts or latent attention: see megatron_experts.c */
-	/* for mixed layers: peaks of a layer's passes in addition to saved activations; attention's backward
-	 * pass, in addition to the least that is freed until then; memory of all layers that remains after
-	 * their passes */
+	uint64_t norm;        /* columns that the matmul after a norm saves of its input: h, or less in FP8
+			       * (counted as 16 bits) */
+	p4d_wide ffn;         /* columns that the feed-forward part saves, including its residual */
+	bool mixed;           /* layers have experts or latent attention (megatron_experts.c) */
+	/* For mixed layers. forward, backward, attention: peaks of the passes on top of saved activations;
+	 * attention does not count memory that was certainly freed before. left: memory of all layers that
+	 * stays allocated after their passes */
 	p4d_wide forward, backward, attention, attention_saved, left;
 	p4d_wide ffn_forward, ffn_backward; /* such peaks of a feed-forward part without experts */
-	p4d_wide further;                   /* saved by layers for multi-token prediction, in 16 bits */
-	bool gathers;                       /* sequence parallelism: inputs of matmuls are gathered */
+	p4d_wide further;                   /* saved by layers for multi-token prediction, in 16-bit
+					     * elements */
+	bool gathers;                       /* with sequence parallelism: inputs of matmuls are gathered */
 } p4d_megatron_sizes;
 
 p4d_megatron_sizes p4d_framework__megatron_sizes(const p4d_layout *layout, uint64_t micro_batch);
 
 /*
- * Columns of attention's first matmul without those of the values. If ranks have copies of key/value heads,
- * the output of all ranks is gathered (attention.py, get_query_key_value_tensors).
+ * Columns of attention's first matmul without the value columns. If tensor-parallel ranks hold copies of
+ * key/value heads, the output of all ranks is gathered (attention.py, get_query_key_value_tensors).
  */
 static inline uint64_t p4d_megatron__product(const p4d_layout *layout, const p4d_megatron_sizes *sizes)
 {
@@ -70,7 +77,7 @@ static inline uint64_t p4d_megatron__product(const p4d_layout *layout, const p4d
 		   : sizes->A + sizes->G;
 }
 
-/* How the layers of a chunk are recomputed. */
+/* How many layers of a chunk are recomputed, and in which groups. */
 typedef struct p4d_megatron_again {
 	uint64_t
 	    groups; /* recomputed groups, each of which keeps its input; 0: no whole layers are recomputed */
@@ -79,8 +86,8 @@ typedef struct p4d_megatron_again {
 } p4d_megatron_again;
 
 /*
- * Models with experts or latent attention (megatron_experts.c): fills the members of sizes that differ; adds
- * the rows of what their layers save, and of what the first step allocates for libraries.
+ * Models with experts or latent attention (megatron_experts.c): p4d_megatron__experts replaces the sizes that
+ * differ; the others add the rows of what layers save, and of what libraries allocate at the first step.
  */
 void p4d_megatron__size_experts(const p4d_rows *rows, p4d_megatron_sizes *sizes);
 void p4d_megatron__expert_layers(p4d_rows *rows, const p4d_megatron_again *again, p4d_megatron_sizes *sizes);
@@ -93,44 +100,46 @@ void p4d_megatron__keep_experts(p4d_rows *rows, const p4d_megatron_sizes *sizes,
 /* Fills ffn_forward and ffn_backward (megatron_states.c). */
 void p4d_megatron__size_ffn(const p4d_rows *rows, p4d_megatron_sizes *sizes);
 
-/* Like the functions for experts, for hybrid models, whose layers are one block each (megatron_states.c). */
+/*
+ * Like the functions for experts, for hybrid models, in which a layer is a single block (megatron_states.c).
+ */
 void p4d_megatron__size_states(const p4d_rows *rows, p4d_megatron_sizes *sizes);
 void p4d_megatron__state_layers(p4d_rows *rows, const p4d_megatron_sizes *sizes);
 void p4d_megatron__state_libraries(p4d_rows *rows);
 
 /*
- * CUDA graphs of Transformer Engine (megatron_graphs.c). If the group of a row is captured, the row keeps its
- * memory. p4d_megatron__graphs adds the other memory of graphs.
+ * CUDA graphs of Transformer Engine (megatron_graphs.c). A captured group of rows keeps its memory.
+ * p4d_megatron__graphs adds the other memory of graphs.
  */
 typedef enum p4d_megatron_group { INPUT, NORM, HEADS, STATISTICS, MIDDLE, FFN } p4d_megatron_group;
 void p4d_megatron__captured(p4d_rows *rows, p4d_megatron_group group, p4d_tensor *row);
 void p4d_megatron__graphs(p4d_rows *rows, const p4d_megatron_sizes *sizes);
 /*
- * Unfused attention (megatron_unfused.c). saved, forward, backward: bytes for each pair of tokens of a head,
- * saved by a layer and used by its passes in addition. pairs: of all heads of the rank. mask: bytes of the
+ * Unfused attention (megatron_unfused.c). saved, forward, backward: bytes per query-key pair of a head that a
+ * layer saves, and that its passes need in addition. pairs: of all heads of the rank. mask: bytes of the
  * causal mask.
  */
 typedef struct p4d_megatron_scores {
 	unsigned saved, forward, backward;
 	p4d_wide pairs, mask;
-	bool kernel; /* Transformer Engine's softmax, else PyTorch's, which keeps the mask */
+	bool kernel; /* true: Transformer Engine's softmax; false: PyTorch's, which keeps the mask */
 } p4d_megatron_scores;
 p4d_megatron_scores p4d_megatron__scores(const p4d_layout *layout, const p4d_megatron_sizes *sizes,
 					 bool dropout);
-/* Elements that attention's passes hold in addition to the slots, minus those that the feed-forward part has
- * not saved yet or has freed; 0 with fused attention. */
+/* Elements that attention's passes hold in addition to the slots, minus elements that the feed-forward
+ * part has not saved yet or has freed. 0 with fused attention. */
 p4d_wide p4d_megatron__unfused_forward(const p4d_rows *rows, const p4d_megatron_sizes *sizes);
 p4d_wide p4d_megatron__unfused_backward(const p4d_rows *rows, const p4d_megatron_again *again,
 					const p4d_megatron_sizes *sizes, uint64_t inputs);
 
-/* The attention mask of the data loader (megatron_mask.c). Slots have their rows before. */
+/* The data loader's attention mask (megatron_mask.c). Call it after the slots have their rows. */
 void p4d_megatron__mask(p4d_rows *rows, const p4d_megatron_again *again, const p4d_megatron_sizes *sizes);
-/* Tensors of one micro-batch in the slots, in bytes; and the number of narrow tensors to which the schedule
- * refers in addition (megatron_passes.c). */
+/* Bytes that the slots hold for one micro-batch; and the number of narrow tensors that the schedule keeps
+ * in addition (megatron_passes.c). */
 p4d_wide p4d_megatron__slot_bytes(const p4d_rows *rows, const p4d_megatron_sizes *sizes);
 uint64_t p4d_megatron__inputs_held(const p4d_rows *rows);
 
-/* Adds a row of `elements` elements at one live point; none if it is 0. */
+/* Adds a row of `elements` elements at one live point; adds none if elements is 0. */
 static inline void p4d_megatron_held(p4d_rows *rows, p4d_live_point point, const char *name,
 				     const char *shard, p4d_memory_class part, p4d_wide elements)
 {
@@ -140,7 +149,10 @@ static inline void p4d_megatron_held(p4d_rows *rows, p4d_live_point point, const
 			   (uint64_t)elements, 0, 0);
 }
 
-/* Rows of the passes and their schedule, of the model's ends, and of evaluation. Slots have theirs before. */
+/*
+ * Rows of the passes and their schedule, of embedding and head, and of evaluation. Call it after the slots
+ * have their rows.
+ */
 void p4d_framework__megatron_passes(p4d_rows *rows, const p4d_megatron_again *again,
 				    const p4d_megatron_sizes *sizes);
 

@@ -3,6 +3,6 @@
 
 #include "request/framework.h"
 
-/* p4d-train's entry: its check_model and check_layout. */
+/* p4d-train's entry in the table of frameworks: its check_model and check_layout. */
 int p4d_framework__p4d_model(const p4d_request *request, p4d_error *err);
 int p4d_framework__p4d_layout(const p4d_layout *layout, p4d_error *err);

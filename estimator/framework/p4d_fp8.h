@@ -3,12 +3,12 @@
 
 #include "plan/plan_rows.h"
 
-/* p4d-train in FP8: p4d_fp8.c. */
+/* FP8 in p4d-train (p4d_fp8.c). */
 
-/* Whether p4d-train has the recipe of a request. Errors: VALUE. */
+/* Whether p4d-train supports the request's FP8 recipe. Errors: VALUE. */
 int p4d_framework__fp8_model(const p4d_request *request, p4d_error *err);
 
-/* The most bytes that operands of the layers' products take, of those on one side of them. */
+/* Bytes of the largest operands of a layer's matmuls: on either side, the maximum over the matmuls. */
 typedef struct p4d_fp8_side {
 	uint64_t codes, scales;
 } p4d_fp8_side;
@@ -17,5 +17,5 @@ typedef struct p4d_fp8_room {
 } p4d_fp8_room;
 p4d_fp8_room p4d_framework__fp8_room(p4d_rows *rows);
 
-/* Whether blocks are the same as on one rank. Errors: WIDTH, SEQUENCE. */
+/* Whether every block of scales is the same as it would be on one rank. Errors: WIDTH, SEQUENCE. */
 int p4d_framework__fp8_check(const p4d_layout *layout, p4d_error *err);

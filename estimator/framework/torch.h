@@ -6,30 +6,30 @@
 #include "request/framework.h"
 
 /*
- * Frameworks made of PyTorch's own parallelism: FSDP2, DeepSpeed's ZeRO, DDP. Their entries are in fsdp.c,
- * deepspeed.c and ddp.c. What a rank holds depends on whose modules the model is made of (--model-code).
+ * Frameworks built on PyTorch's own parallelism: FSDP2, DeepSpeed's ZeRO, DDP. Their entries are in fsdp.c,
+ * deepspeed.c and ddp.c. A rank's memory depends on the library that implements the model (--model-code).
  */
 
-/* Bytes of one element. */
+/* Bytes of one element of each kind of tensor. */
 typedef struct p4d_torch_types {
 	unsigned element; /* activation */
 	unsigned param;   /* stored parameter */
-	unsigned reduced; /* gradient that is being reduced */
+	unsigned reduced; /* gradient while it is reduced */
 } p4d_torch_types;
 
 p4d_torch_types p4d_torch__types(const p4d_layout *layout);
 
-/* All rows but libraries. */
+/* All rows of the plan except those of libraries. */
 void p4d_torchtitan__write(p4d_rows *rows);
 void p4d_transformers__write(p4d_rows *rows);
 
-/* Bytes of one quantized moment of this many parameters. */
+/* Bytes of one quantized moment for this many parameters. */
 static inline p4d_wide p4d_torch_quantized_moment(const p4d_optimizer *optimizer, p4d_wide parameters)
 {
 	return parameters * optimizer->bits / 8 + p4d_div_up(parameters, optimizer->block) * 4;
 }
 
-/* Adds a row of `bytes` bytes at live points (mask of 1 << point); none if it is 0. */
+/* Adds a row of `bytes` bytes at live points (mask of 1 << point); adds none if bytes is 0. */
 static inline void p4d_torch_held(p4d_rows *rows, unsigned points, const char *name, const char *shard,
 				  p4d_memory_class part, p4d_wide bytes)
 {
@@ -38,17 +38,17 @@ static inline void p4d_torch_held(p4d_rows *rows, unsigned points, const char *n
 		p4d_row_at(rows, points, name, shard, part, P4D_DT_BYTES, (uint64_t)bytes, 0, 0);
 }
 
-/* check_model and write_rows of all of them. */
+/* check_model and write_rows of all these frameworks. */
 int p4d_torch__check_model(const p4d_request *request, p4d_error *err);
 void p4d_torch__rows(p4d_rows *rows);
 
-/* What was not compared with real code where transformers' modules run; see p4d_framework. */
+/* The part of a layout with transformers' modules that was not compared with real code; see p4d_framework. */
 const char *p4d_torch__trainer_unvalidated(const p4d_layout *l);
 
 /* transformers_reserved.c; see p4d_framework */
 uint64_t p4d_torch__reserved(const p4d_layout *layout, const p4d_plan *plan, bool is_short);
 
-/* What deepspeed and ddp have in common: they run transformers' models, on the HF Trainer or the like. */
+/* Common to deepspeed and ddp: both run transformers' models with the HF Trainer or a similar program. */
 extern const p4d_framework_arguments p4d_torch__trainer_arguments;
 #define P4D_TORCH_TRAINER \
 	.check_model = p4d_torch__check_model, .schedules = 1u << P4D_1F1B, \

@@ -15,19 +15,19 @@
  * bitsandbytes.
  */
 
-/* A code base with tapes of this kind. */
+/* A library whose models have tapes of this kind. */
 typedef struct p4d_transformers_tapes {
 	void (*layer)(p4d_tape_writer *w, bool needs);
 	void (*end)(p4d_tape_writer *w);
-	bool unties; /* a tied model has two tables */
+	bool unties; /* the library holds two tables even if the model is tied */
 } p4d_transformers_tapes;
 
 extern const p4d_transformers_tapes p4d_transformers__tapes, p4d_litgpt__tapes;
 
-/* A writer with the sizes of a layout, for all its tapes. */
+/* A writer with the sizes of a layout, from which all tapes of the layout start. */
 p4d_tape_writer p4d_transformers__writer(const p4d_layout *layout, p4d_tape *tape);
 
-/* One layer; and the end of the model: final norm, head and loss. */
+/* The tapes of one layer, and of the end of the model: final norm, head and loss. */
 static inline void p4d_transformers__layer(p4d_tape_writer *w, bool needs)
 {
 	w->code->layer(w, needs);
@@ -38,39 +38,39 @@ static inline void p4d_transformers__end(p4d_tape_writer *w)
 	w->code->end(w);
 }
 
-/* transformers_modules.c: parts that layers and the end share. */
+/* transformers_modules.c: parts that layers and the end of the model share. */
 p4d_tape_tensor p4d_transformers__norm(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t columns);
-/* A norm with other code than the model's, as mixers have. */
+/* A norm whose code differs from the model's other norms, as in mixers. */
 p4d_tape_tensor p4d_transformers__norm_by(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t columns,
 					  p4d_norm_code code);
-/* target: the P4D_TARGET_* of the layer, on which an adapter may be; 0: it never has one. */
+/* target: the P4D_TARGET_* of the layer, which may have an adapter; 0: it never has one. */
 p4d_tape_tensor p4d_transformers__linear(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t in, uint64_t out,
 					 unsigned target);
-/* Dropout, for models that call it even at 0 (GPT-2, OPT, encoders). For other models it returns x. */
+/* Dropout of models that call it even at 0 (GPT-2, OPT, encoders). For other models it returns x. */
 p4d_tape_tensor p4d_transformers__dropped(p4d_tape_writer *w, p4d_tape_tensor x);
-/* eager_attention_forward */
+/* Attention by eager_attention_forward. */
 p4d_tape_tensor p4d_transformers__eager(p4d_tape_writer *w, p4d_tape_tensor q, p4d_tape_tensor k,
 					p4d_tape_tensor v);
 /* The activation of the layout, applied to the gate if there is one. */
 p4d_tape_tensor p4d_transformers__activated(p4d_tape_writer *w, p4d_tape_tensor x);
 p4d_tape_tensor p4d_transformers__mlp(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t ffn);
-/* scaled_dot_product_attention: the flash kernel, or the memory-efficient one, which takes a mask and values
- * of another width. */
+/* Attention by scaled_dot_product_attention: the flash kernel, or the memory-efficient kernel, which
+ * accepts a mask and values of another width. */
 p4d_tape_tensor p4d_transformers__fused(p4d_tape_writer *w, p4d_tape_tensor q, p4d_tape_tensor k,
 					p4d_tape_tensor v);
 /* Whether a linear layer has an adapter. */
 bool p4d_transformers__adapts(const p4d_layout *layout, unsigned target);
 
-/* transformers_experts.c: experts of a layer, in place of its feed-forward part; latent attention. */
+/* transformers_experts.c: experts in place of a layer's feed-forward part; latent attention. */
 p4d_tape_tensor p4d_transformers__experts(p4d_tape_writer *w, p4d_tape_tensor x);
 p4d_tape_tensor p4d_transformers__latent_attention(p4d_tape_writer *w, p4d_tape_tensor x);
-/* Parameters of the adapters of a layer that has experts. */
+/* Parameters of all adapters in a layer with experts. */
 uint64_t p4d_transformers__expert_adapters(const p4d_layout *layout);
 
-/* transformers_states.c: a mixer with a state instead of attention. */
+/* transformers_states.c: a state-space mixer in place of attention. */
 p4d_tape_tensor p4d_transformers__state(p4d_tape_writer *w, p4d_tape_tensor x, p4d_mixer mixer);
 
-/* Bytes that a rank holds at a moment. */
+/* Bytes that a rank holds at one moment. */
 typedef struct p4d_transformers_moment {
 	int64_t live, gradients; /* activations and working memory; gradients of parameters */
 } p4d_transformers_moment;
@@ -88,10 +88,10 @@ typedef struct p4d_transformers_step {
 } p4d_transformers_step;
 
 void p4d_transformers__look(p4d_transformers_step *s, p4d_transformers_moment *most, p4d_tape_moment m);
-/* transformers_zero.c: called when the gradients of a part of the model exist. All calls together take time
- * linear in the layers. */
+/* transformers_zero.c: called when the gradients of a part of the model exist. All calls of a step
+ * together take time linear in the layers. */
 void p4d_transformers__reduce(p4d_transformers_step *s, p4d_zero_part part);
-/* Raises *most to the peak of a pass, and advances s->now to its end. */
+/* Raises *most to the peak of a pass, and advances s->now to the end of the pass. */
 void p4d_transformers__go(p4d_transformers_step *s, p4d_transformers_moment *most, p4d_tape_pass pass);
 
 /*
@@ -112,7 +112,7 @@ static inline void p4d_transformers__bring_back(p4d_transformers_step *s, p4d_ta
 		s->now.live += layer.end.live;
 }
 
-/* Kinds of layers: a mixer of tokens, and a feed-forward part with or without experts. */
+/* Kinds of layers: the mixer of tokens, and whether the feed-forward part has experts. */
 enum { P4D_TRANSFORMERS_KINDS = P4D_MIXERS * P4D_FEEDS };
 
 static inline unsigned p4d_transformers__kind(p4d_layer_kind kind)
@@ -135,31 +135,31 @@ static inline bool p4d_transformers__has_experts(unsigned kind)
 	return kind % P4D_FEEDS == P4D_FEED_EXPERTS;
 }
 
-/* How many layers there are of each kind. */
+/* Number of layers of each kind. */
 typedef struct p4d_transformers_kinds {
 	uint64_t layers[P4D_TRANSFORMERS_KINDS];
 } p4d_transformers_kinds;
 p4d_transformers_kinds p4d_transformers__kinds(const p4d_layout *l);
 
-/* The passes of a layer on its tape. */
+/* Plays the passes of a layer on its tape. */
 typedef struct p4d_transformers_passes {
 	p4d_tape_pass forward, again, back;
 } p4d_transformers_passes;
 p4d_transformers_passes p4d_transformers__passes_of(p4d_transformers_step *s, unsigned kind);
 
-/* Bytes of a token's inputs: its id, position, label, and shifted labels. */
+/* Bytes of one token's inputs: its id, position, label, and shifted labels. */
 enum { P4D_TRANSFORMERS_IDS = 8 * 5 };
 uint64_t p4d_transformers__inputs(const p4d_tape_writer *w);
 
-/* transformers_sizes.c: whether the sum of saved activations, and that of parameters with their states, are
- * within 62 bits. The code after this check counts in int64_t. */
+/* transformers_sizes.c: whether the sum of saved activations and the sum of parameters with their states
+ * are below 2^62. Code that runs after this check counts in int64_t. */
 bool p4d_transformers__countable(const p4d_layout *l);
 
 /*
- * The linear layers of a layer of this kind, in the order of the forward pass; returns their number. They
- * include shared experts, but no others.
+ * The linear layers of a layer of this kind, in the order of the forward pass; returns their number. Of the
+ * experts, only shared ones are included.
  */
-/* P4D_TRANSFORMERS_STATE: the target of a mixer with a state, like P4D_TARGET_*; part of all-linear. */
+/* P4D_TRANSFORMERS_STATE: the target bit of a state-space mixer, next to P4D_TARGET_*; part of all-linear. */
 enum { P4D_TRANSFORMERS_LINEARS = 12, P4D_TRANSFORMERS_STATE = 128 };
 typedef struct p4d_transformers_linear {
 	unsigned target; /* P4D_TARGET_*, or P4D_TRANSFORMERS_STATE */
@@ -170,67 +170,71 @@ size_t p4d_transformers__linears(const p4d_layout *l, unsigned kind,
 /* Number of parameters of a layer of this kind, without adapters. Expert parameters are sharded by whole
  * experts, whose number is padded to a multiple of shards. */
 p4d_wide p4d_transformers__layer_size(const p4d_layout *l, unsigned kind, uint64_t shards);
-/* Number of parameters: in the adapters of a layer of this kind; in all adapters; in the first matmul of
- * experts. */
+/* Numbers of parameters: of the adapters of a layer of this kind; of all adapters; of the experts' first
+ * matmul. */
 uint64_t p4d_transformers__layer_adapters(const p4d_layout *l, unsigned kind);
 uint64_t p4d_transformers__adapters(const p4d_layout *l);
 uint64_t p4d_transformers__experts_up(const p4d_layout *l);
-/* Bytes of all parameters and adapters; those that are not quantized have `element` bytes each. */
+/* Bytes of all parameters and adapters; a parameter that is not quantized has `element` bytes. */
 uint64_t p4d_transformers__parameter_bytes(const p4d_layout *l, unsigned element);
-/* Bytes of the moments of this many parameters; factored moments are a row and a column of each matrix. */
-/* The sizes of a model that transformers_host.c needs. */
+/* Bytes of the moments of this many parameters. Factored moments are a row and a column of each matrix. */
+/* Sizes of a model for transformers_host.c. */
 typedef struct p4d_transformers_host {
 	uint64_t parameters, trained, parameter_bytes; /* without sharding */
 	uint64_t largest;                              /* elements of the largest gradient */
 	uint64_t shards;
-	unsigned element, stored; /* bytes: of a gradient's (ZeRO) or a shard's element, and of a parameter */
+	unsigned element, stored; /* bytes per element: of a gradient (ZeRO) or of a shard, and of a
+				   * parameter */
 } p4d_transformers_host;
 p4d_host_beside p4d_transformers__host(const p4d_layout *layout, const p4d_transformers_host *host);
 
 uint64_t p4d_transformers__moment_bytes(const p4d_layout *l, uint64_t parameters, unsigned element);
-/* Bytes that an update of `trained` parameters needs in addition to states and gradients: Adafactor's tensors
- * for the largest parameter, or one moment of all parameters. */
+/* Bytes that an update of `trained` parameters needs in addition to states and gradients: with Adafactor
+ * its tensors for the largest parameter, otherwise one moment of all parameters. */
 uint64_t p4d_transformers__update_bytes(const p4d_layout *l, uint64_t trained, unsigned element);
 
 /* DeepSpeed's stage3_max_live_parameters */
 enum { P4D_ZERO_LIVE = 1000000000 };
 /*
- * Whether ZeRO-3 keeps all parameters gathered until their backward passes: they are fewer than
- * P4D_ZERO_LIVE. all: parameters of the model, adapters too.
+ * Whether ZeRO-3 keeps all parameters gathered until their backward passes, because there are fewer than
+ * P4D_ZERO_LIVE. all: parameters of the model, including adapters.
  */
 bool p4d_transformers__zero_keeps_all(const p4d_layout *l, uint64_t all);
 /*
- * Whether ZeRO-3 gathers a layer's experts when they are needed, without autograd holding any of them. This
- * is so for gpt-oss, whose products take the parameters themselves, if all of them exceed the number that may
- * be live.
+ * Whether ZeRO-3 gathers a layer's experts for each use, without autograd keeping any of them. This holds for
+ * gpt-oss, whose matmuls take the parameters themselves, if all parameters exceed the number that may be
+ * live.
  */
 bool p4d_transformers__gathers_experts(const p4d_layout *l);
 
-/* transformers_fsdp.c: a step with FSDP2 as accelerate prepares it, without the bytes of the sharded
+/* transformers_fsdp.c: a step with FSDP2 as accelerate sets it up, without the bytes of the sharded
  * parameters. */
 void p4d_transformers__play_fsdp(p4d_transformers_step *s, uint64_t shards);
 
-/* transformers_flat.c: the same with FSDP1. trained, frozen: stored bytes of a trained and of a frozen
- * parameter. */
+/* transformers_flat.c: the same step with FSDP1. trained, frozen: stored bytes of a trained and of a
+ * frozen parameter. */
 void p4d_transformers__play_flat(p4d_transformers_step *s, uint64_t shards, unsigned trained,
 				 unsigned frozen);
 
-/* Parameters that are gathered in evaluation: when the first layer begins, within layers, and at the head. */
+/*
+ * Number of parameters that are gathered in evaluation: when the first layer begins, inside layers, and at
+ * the head.
+ */
 typedef struct p4d_gathered {
 	uint64_t before, layers, head;
 } p4d_gathered;
-/* With ZeRO-3; all: parameters of the model, adapters too. */
+/* With ZeRO-3. all: parameters of the model, including adapters. */
 p4d_gathered p4d_transformers__gathered(const p4d_layout *l, uint64_t all);
-/* The same with FSDP2 (transformers_fsdp.c), for this number of shards. */
+/* The same with FSDP2 (transformers_fsdp.c), sharded over this many ranks. */
 p4d_gathered p4d_transformers__gathered_by_fsdp(const p4d_layout *l, uint64_t shards);
 p4d_gathered p4d_transformers__gathered_flat(const p4d_layout *l);
 
-/* transformers_evaluation.c: rows of evaluation; element: bytes of a parameter that is gathered. */
+/* transformers_evaluation.c: rows of evaluation. element: bytes of a gathered parameter. */
 void p4d_transformers__evaluation(p4d_rows *rows, p4d_gathered gathered, unsigned element);
 
-/* Qwen 2's shared experts have a gate. */
+/* Whether shared experts have a gate, as in Qwen 2. */
 bool p4d_transformers__gates_shared(const p4d_layout *layout);
-/* One product makes gate and up. */
+/* Whether gate and up are one matmul. */
 static inline bool p4d_transformers__joins_gate_up(const p4d_layout *l)
 {
 	return l->architecture->fused_gate_up || l->architecture->joins_gate_up;

@@ -4,7 +4,7 @@
 #include "framework/torch_blocks.h"
 #include "framework/transformers.h"
 
-/* A matrix of a layer: its elements, and the elements of both factors of its adapter. */
+/* A matrix of a layer: its number of elements, and that of the two factors of its adapter together. */
 typedef struct p4d_reserved_parameter {
 	uint64_t elements, adapter[2];
 } p4d_reserved_parameter;
@@ -14,19 +14,19 @@ typedef struct p4d_reserved_parameters {
 	unsigned count;
 } p4d_reserved_parameters;
 
-/* Buckets of a unit that is broadcast: the one being filled, and those being sent. */
+/* Buckets of a unit that is broadcast: one is being filled, the others are being sent. */
 typedef struct p4d_reserved_buckets {
 	p4d_wide bytes;
 	unsigned tensors;
 	p4d_allocated sent[2];
 } p4d_reserved_buckets;
 
-/* The most layers and units that are played. */
+/* Upper bounds of the layers and units that are played. */
 enum { P4D_RESERVED_LAYERS = 24, P4D_RESERVED_UNITS = P4D_RESERVED_LAYERS + 2 };
 struct p4d_reserved;
 
-/* What sharding adds to a step. Unit 0 is the embedding, then follow the layers, and the last unit is the end
- * of the model. NULL: sharding adds nothing there. */
+/* Functions that sharding adds to a step; NULL: nothing is added there. Unit 0 is the embedding, then
+ * follow the layers, and the last unit is the end of the model. */
 typedef struct p4d_reserved_engine {
 	void (*load)(struct p4d_reserved *r); /* instead of load() of transformers_reserved.c */
 	void (*before_forward)(struct p4d_reserved *r, unsigned unit);
@@ -39,15 +39,15 @@ typedef struct p4d_reserved_engine {
 
 /* Gradients with ZeRO 1 and 2, in elements; see transformers_zero.h. */
 typedef struct p4d_reserved_zero {
-	uint64_t share, from, to; /* share of a rank; the window of the played rank */
-	uint64_t own;             /* elements of all parameters that are at least partly in the window */
-	uint64_t all, at;         /* all parameters; where the next one ends or begins */
-	uint64_t waiting;         /* in the bucket */
+	uint64_t share, from, to; /* a rank's share; index of the window of the played rank */
+	uint64_t own;             /* elements of the parameters that are at least partly in the window */
+	uint64_t all, at;         /* elements of all parameters; where the next parameter ends or begins */
+	uint64_t waiting;         /* elements in the bucket */
 	bool own_waits, has_own, upwards;
 	p4d_allocated bucket[2], kept;
 } p4d_reserved_zero;
 
-/* A parameter with ZeRO-3: its block, or the group in which it was gathered ahead; 0: none. */
+/* A parameter with ZeRO-3: its block, or the group with which it was gathered ahead; 0: none. */
 enum { P4D_RESERVED_GROUPS = 64 };
 typedef struct p4d_reserved_gathered {
 	p4d_allocated block;
@@ -62,33 +62,34 @@ typedef struct p4d_reserved {
 	unsigned micro_batches, micro_batch; /* played micro-batches of a step; the current one */
 	bool full, again;                    /* all parameters are trained; layers are recomputed */
 	bool all_need;                       /* the first layer's input has a gradient */
-	unsigned stored, trained;            /* bytes of a parameter, and of one that is trained */
-	unsigned element;                    /* bytes of a gradient that the backward pass makes */
+	unsigned stored, trained;            /* bytes of a parameter, and of a trained parameter */
+	unsigned element;                    /* bytes of a gradient as the backward pass makes it */
 	uint64_t places;                     /* learned positions: elements of their table */
 	uint64_t quantized_bytes;
 	uint64_t shards;
-	unsigned visited; /* parameters whose states were made */
+	unsigned visited; /* number of parameters whose states exist */
 	unsigned pending; /* index of the next gradient of the first micro-batch that is not yet reduced */
-	p4d_allocated gathered, reducing; /* whole units, of the streams that send them */
+	p4d_allocated gathered, reducing; /* unsharded units in flight, for the streams that send them */
 	p4d_reserved_zero zero;
 	p4d_reserved_buckets buckets;
-	bool knows;    /* ZeRO-3: after one step, it knows which parameters come next */
-	uint64_t live; /* elements that are gathered */
+	bool knows;    /* ZeRO-3: after the first step, DeepSpeed knows which parameters come next */
+	uint64_t live; /* number of gathered elements */
 	p4d_reserved_gathered parameter[P4D_RESERVED_UNITS * (P4D_TRANSFORMERS_LINEARS + 3)];
 	p4d_allocated group[P4D_RESERVED_GROUPS];
 	p4d_reserved_parameters parameters;
 	p4d_tape_writer w;
-	p4d_allocated state;                                                   /* the last layer's result */
-	p4d_allocated unit[P4D_RESERVED_UNITS], unreduced[P4D_RESERVED_UNITS]; /* FSDP1: whole units */
-	p4d_caching_allocator main, gathers, reduces, casts;                   /* by stream */
-	p4d_allocator_streams streams;                                         /* if memory is short */
+	p4d_allocated state;                                                   /* block of the last
+										* layer's result */
+	p4d_allocated unit[P4D_RESERVED_UNITS], unreduced[P4D_RESERVED_UNITS]; /* FSDP1: gathered units */
+	p4d_caching_allocator main, gathers, reduces, casts;                   /* blocks, by stream */
+	p4d_allocator_streams streams;                                         /* the GPU's memory is short */
 	p4d_tape tape;
 	p4d_torch_blocks b;
 	p4d_torch_held_blocks saves, some, grads, inputs, cached, copies, reduced;
 	unsigned of_unit[P4D_RESERVED_UNITS]; /* gradients, or blocks, of a unit */
 } p4d_reserved;
 
-/* Allocates bytes and adds them to `into`; NULL: they are never freed. */
+/* Allocates `bytes` bytes and adds the block to `into`; NULL: the block is never freed. */
 void p4d_reserved__take(p4d_reserved *r, p4d_torch_held_blocks *into, p4d_wide bytes);
 void p4d_reserved__give(p4d_reserved *r, p4d_torch_held_blocks *from, unsigned count);
 
@@ -97,14 +98,14 @@ static inline bool p4d_reserved__is_last(const p4d_reserved *r)
 	return r->micro_batch + 1 == r->micro_batches;
 }
 
-/* The matrices of a layer of this kind, in the order of the modules. It omits norms and biases, which are
- * small. */
+/* The matrices of a layer of this kind, in the order of the modules. Norms and biases are omitted because
+ * they are small. */
 void p4d_reserved__list_parameters(const p4d_layout *layout, unsigned kind,
 				   p4d_reserved_parameters *parameters);
 /* Elements of the embedding, or of the head. */
 uint64_t p4d_reserved__table_of(const p4d_layout *layout);
 
-/* Visits each parameter of a unit, or each trained parameter. */
+/* Calls visit for each parameter, or each trained parameter, of a unit. */
 typedef void p4d_reserved_visit(p4d_reserved *r, uint64_t elements);
 void p4d_reserved__each_of_unit(p4d_reserved *r, unsigned unit, p4d_reserved_visit *visit);
 void p4d_reserved__each_trained(p4d_reserved *r, p4d_reserved_visit *visit);

@@ -38,8 +38,8 @@
 enum { P4D_GPU_NAME = 48 };
 
 /*
- * Memory in addition to its buffers that a site measured for ranks of a framework. Formulas take the larger
- * of this and their own constants.
+ * Memory overhead that a site measured for ranks of a framework. Formulas use the maximum of this and their
+ * own constants.
  */
 typedef struct p4d_gpu_margin {
 	int framework;                 /* a framework, of P4D_FRAMEWORK */
@@ -49,7 +49,7 @@ typedef struct p4d_gpu_margin {
 	unsigned fragmentation; /* thousandths of the allocated memory, default allocator; 0: not measured */
 } p4d_gpu_margin;
 
-/* All margins of a site, the most specific ones first. */
+/* All margins of a site, the most specific margins first. */
 typedef struct p4d_gpu_margins {
 	size_t count;
 	p4d_gpu_margin *margin; /* owned */
@@ -81,7 +81,7 @@ typedef struct p4d_gpu {
 const p4d_gpu_margin *p4d_gpu_margin_of(const p4d_gpu *gpu, int framework, int64_t model_code,
 					int64_t precision);
 
-/* Bytes are printed in GiB, and only printed. */
+/* p4d stores bytes; GiB is only for printing. */
 static inline double p4d_to_gib(uint64_t bytes)
 {
 	return (double)bytes / (double)((uint64_t)1 << 30);
@@ -90,35 +90,38 @@ static inline double p4d_to_gib(uint64_t bytes)
 /* A table of GPUs; read-only after loading, may be shared between threads. */
 typedef struct p4d_gpus {
 	size_t count;
-	const p4d_gpu *gpu; /* sorted by name, separators aside */
-	p4d_gpu *owned;     /* the same, when writable; NULL: the built-in table */
+	const p4d_gpu *gpu; /* sorted by name; the order ignores separators */
+	p4d_gpu *owned;     /* the same table if it is writable; NULL: the built-in table */
 } p4d_gpus;
 
 /*
- * Loads a file like etc/gpus.json: an object whose list `gpus` has one object per GPU: `name`, `label`,
+ * Loads a file like etc/gpus.json: an object whose list `gpus` has one object per GPU, with `name`, `label`,
  * `aliases`, `usable_gib`, `reported_mib`, `nominal_gb`, the rates above, `multiprocessors`, `nvlink_domain`,
- * `gpus_per_node`, `sm`, `source`, `status`. name, usable_gib and nominal_gb are mandatory; the rates are
- * not. path NULL: etc/gpus.json as it was when p4d was built, without reading anything. The caller frees with
+ * `gpus_per_node`, `sm`, `source`, `status`. name, usable_gib and nominal_gb are mandatory; rates are
+ * optional. path NULL: the built-in copy of etc/gpus.json; reads no file. The caller frees the table with
  * p4d_gpus_free (which accepts a zeroed struct). Errors: IO, JSON, VALUE.
  */
 int p4d_gpus_load(p4d_gpus *gpus, const char *path, p4d_error *err);
 
-/* Like p4d_gpus_load, for a file, and for the text of a file. what: its name in messages. */
+/*
+ * Like p4d_gpus_load, but never the built-in copy: from a file, and from the text of a file. what: the file's
+ * name in messages.
+ */
 int p4d_gpus_read(p4d_gpus *gpus, const char *path, p4d_error *err);
 int p4d_gpus_parse(p4d_gpus *gpus, const char *text, size_t length, const char *what, p4d_error *err);
 
-/* Copies the built-in table, so that `owned` can be written. Errors: NO_MEMORY. */
+/* Copies the built-in table, so that callers can change rows. Errors: NO_MEMORY. */
 int p4d_gpus_own(p4d_gpus *gpus, p4d_error *err);
 
-/* Adds a GPU with a new name. Copies a built-in table first. Pointers into the table become invalid. Errors:
- * NO_MEMORY. */
+/* Adds a GPU with a new name; copies a built-in table first. Pointers into the table become invalid.
+ * Errors: NO_MEMORY. */
 int p4d_gpus_add(p4d_gpus *gpus, const p4d_gpu *gpu, p4d_error *err);
 
 void p4d_gpus_free(p4d_gpus *gpus);
 
 /*
- * If this GPU lacks a precision or an FP8 recipe (by its name in request/fp8.h): the compute capability from
- * which NVIDIA's matrix units have it, 80 for 8.0. 0: the GPU has it, or it is not known.
+ * The lowest compute capability (80 for 8.0) whose matrix units support the precision or FP8 recipe (by its
+ * name in request/fp8.h). 0: this GPU supports it, or p4d does not know.
  */
 int p4d_gpu_lacks(const p4d_gpu *gpu, const char *precision);
 
@@ -139,9 +142,9 @@ static inline uint32_t p4d_gpu_usual_node(const p4d_gpu *gpu)
 bool p4d_gpu_is_named(const p4d_gpu *gpu, const char *name);
 
 /*
- * Finds a GPU by name or alias; case, '-', '_' and ' ' are ignored, MIG slices go by name ("h100-1g.10gb").
- * When an alias matches several GPUs (a100: 40 or 80 GB) the one with the least memory is returned and
- * *ambiguous (may be NULL) is set to the number of candidates; otherwise it is set to 1. A GPU's own name is
- * never ambiguous. NULL when unknown; *ambiguous is then unchanged.
+ * Finds a GPU by name or alias. Case, '-', '_' and ' ' are ignored. MIG slices go by name ("h100-1g.10gb").
+ * If several GPUs match an alias (a100: 40 or 80 GB), returns the one with the least memory, and sets
+ * *ambiguous (may be NULL) to the number of matches, otherwise to 1. A GPU's own name is never ambiguous.
+ * NULL: unknown; *ambiguous is then unchanged.
  */
 const p4d_gpu *p4d_gpu_find(const p4d_gpus *gpus, const char *name, unsigned *ambiguous);

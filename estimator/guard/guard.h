@@ -16,9 +16,9 @@
 #include "site/site.h"
 
 /*
- * The decision. Pure functions of the site, the job and the request: no I/O, no allocation, no global state,
- * so the same code answers in sbatch, in slurmctld, in slurmstepd and in `p4d check`. What sbatch asks is in
- * guard/submit.h.
+ * The decision about a job. These are pure functions of the site, the job and the request: no I/O, no
+ * allocation, no global state. The same code therefore answers in sbatch, slurmctld, slurmstepd and `p4d
+ * check`. sbatch's entry is in guard/submit.h.
  */
 
 typedef enum p4d_action { P4D_PASS, P4D_WARN, P4D_REJECT } p4d_action;
@@ -32,48 +32,51 @@ typedef struct p4d_message {
 enum { P4D_MESSAGES = 4 };
 
 typedef struct p4d_verdict {
-	p4d_action action; /* what to do, with the site's mode applied */
-	bool would_reject; /* only the mode or an override lets the job pass; log it */
-	bool only_warned;  /* only mode warn lets the job pass */
-	bool judged;  /* false: not a p4d job, mode off, exempt, or not checkable; estimate is then zero */
-	bool changed; /* p4d completed or changed options */
-	bool read;    /* the user typed no p4d options; p4d checked what the script says */
-	bool assumed; /* neither the user, the site nor the script names the framework */
-	bool fault_of_site; /* not checked, for a reason that the user cannot change */
+	p4d_action action; /* what p4d does with the job, according to the site's mode */
+	bool would_reject; /* the job passes only because of the mode or an override; log it */
+	bool only_warned;  /* the job passes only because of mode warn */
+	bool judged;       /* false: not a p4d job, mode off, exempt, or p4d cannot check it; estimate is then
+			    * zero */
+	bool changed;      /* p4d completed or changed options */
+	bool read;         /* the user typed no p4d options; p4d checked what the script says */
+	bool assumed;      /* neither the user, the site nor the script names the framework */
+	bool fault_of_site; /* p4d did not check the job, for a reason that the user cannot change */
 	char model[64];     /* as in the request; "": the request has none */
 	char unread[240]; /* why a job without options was not checked, if that is not the user's fault; else
 			   * ""
 			   */
-	char digest[P4D_DIGEST_TEXT]; /* of the script's request, like p4d_plan_digest; "": it was not judged
-				       */
+	char digest[P4D_DIGEST_TEXT]; /* of the script's request, like p4d_plan_digest; "": p4d did not
+				       * judge the script */
 	char engine[16];              /* engine that the script starts; "": none */
 	p4d_policy policy;
 	p4d_geometry geometry;
 	p4d_layout layout;
 	p4d_estimate estimate;
-	p4d_colocated
-	    colocated;       /* for a job with several models; capacity_bytes 0: no such job, or not judged */
-	p4d_serving serving; /* for an inference job; max_model_len 0: no such job, or not judged */
-	bool starts;         /* the inference engine starts */
-	unsigned tasks;      /* compared tasks of an array whose tasks differ; 1: not all; 0: no such array */
-	uint32_t task;       /* the worst of them, which the verdict is about */
+	p4d_colocated colocated; /* for a job with several models; capacity_bytes 0: there is no such job, or
+				  * p4d did not judge it */
+	p4d_serving serving;     /* for an inference job; max_model_len 0: there is no such job, or p4d did
+				  * not judge it */
+	bool starts;             /* the inference engine starts */
+	unsigned tasks;          /* tasks of an array that p4d compared, if its tasks differ; 1: fewer than
+				  * all; 0: tasks do not differ */
+	uint32_t task;           /* the worst of these tasks, which the verdict is about */
 	unsigned messages;
 	p4d_message message[P4D_MESSAGES];
 	char plan[P4D_PLAN_MAX]; /* the plan line to export or approve; "" when there is none */
-	p4d_request planned;     /* the request in the plan line that p4d_guard_verify got */
+	p4d_request planned;     /* the request in the plan line that was given to p4d_guard_verify */
 } p4d_verdict;
 
 /*
- * For slurmctld: checks a job without p4d options or plan by what its script says, in bounded time. The
- * verdict has no plan, and suggests no other layout. override_reason: the value of --p4d-override, the only
- * option that such a job may have; NULL: none.
+ * For slurmctld: judges a job without p4d options or plan by its script, in bounded time. The verdict has no
+ * plan and suggests no other layout. override_reason: the value of --p4d-override, the only p4d option that
+ * such a job may have; NULL: none.
  */
 void p4d_guard_verify_script(const p4d_site *site, const p4d_job *job, p4d_cluster_source source,
 			     void *context, const char *override_reason, p4d_verdict *verdict);
 
 /*
  * For slurmctld and slurmstepd: checks a plan line without changing it. options: the job's other p4d options
- * (may be NULL); they must agree with the plan. plan NULL or "": the job passes if it also has no options and
+ * (may be NULL), which must agree with the plan. plan NULL or "": the job passes if it has no p4d options and
  * the partition does not require a plan; otherwise it is refused. The fix of P4D_E_NO_PLAN is the command
  * that completes the plan.
  */
@@ -81,15 +84,16 @@ void p4d_guard_verify(const p4d_site *site, const p4d_job *job, p4d_cluster_sour
 		      const char *plan, const p4d_request *options, p4d_verdict *verdict);
 
 /*
- * For p4d check: adds to the verdict of p4d_guard_submit what slurmctld will say of the job's host memory.
- * slurmctld knows what memory a node gives the job; sbatch does not always ask the cluster for it.
+ * For p4d check: adds slurmctld's future verdict about the job's host memory to the verdict of
+ * p4d_guard_submit. slurmctld knows how much memory a node gives the job; sbatch does not always ask the
+ * cluster for it.
  */
 void p4d_guard_foresee(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
 		       p4d_verdict *verdict);
 
 /*
- * Turns an error that kept a job from being checked (malformed option, unreadable model, ...) into a verdict
- * under the site's mode: errors of the user are refused, errors of the site or of p4d follow on_error.
+ * Turns an error that prevented the check of a job (malformed option, unreadable model, ...) into a verdict
+ * in the site's mode. Errors of the user cause a refusal; for errors of the site or of p4d, on_error decides.
  */
 void p4d_guard_fail(const p4d_site *site, const p4d_job *job, const p4d_error *err, p4d_verdict *verdict);
 
@@ -100,14 +104,14 @@ void p4d_guard_fail(const p4d_site *site, const p4d_job *job, const p4d_error *e
  */
 const char *p4d_guard_lacks_precision(const p4d_request *request, const p4d_gpu *gpu, char *buf, size_t size);
 
-/* Ways that a fix may use: one that shards, and one that offloads. */
+/* Options that a fix may use: one way to shard, and one way to offload. */
 enum { P4D_WAYS = 2 };
 
-/* Separates, in a message about a job that does not fit, its memory from the ways out. */
+/* In a message about a job that does not fit, separates the numbers from the ways out. */
 #define P4D_WITHOUT_MORE_GPUS "; without more GPUs: "
 
-/* Options that make a job smaller without more GPUs. option P4D_OPTIONS: none; also P4D_OPTIONS: one is
- * enough. */
+/* Options that make a job smaller without more GPUs. P4D_OPTIONS as option: there is none; as also: the
+ * first option is enough. */
 typedef struct p4d_way {
 	p4d_option option;
 	int64_t value;
@@ -115,36 +119,34 @@ typedef struct p4d_way {
 	int64_t more;
 } p4d_way;
 
-/* Puts the options of the way into the request. If the framework changes, options that the new one lacks are
- * unset, except those that the user typed. */
+/* Puts a way's options into the request. If the framework changes, options that the new framework lacks
+ * are unset, except options that the user typed. */
 void p4d_way_take(const p4d_way *way, p4d_request *request);
 /* "--p4d-zero-stage=3 --p4d-offload=optimizer" */
 const char *p4d_way_text(const p4d_way *way, const char *prefix, char *buf, size_t size);
 
 /*
- * For a job that fits in no layout: lists ways out without more GPUs, each of which is enough alone:
+ * For a job that fits in no layout: lists ways out without more GPUs. Each of them alone is enough:
  * "--partition=b200 (b200-180gb), --p4d-offload=optimizer, LoRA (--p4d-finetune=lora, 24.0 GiB), shorter
- * sequences (--p4d-seq-len=4096)"; "": there is none. best gets the ways that do not change what is trained
- * and that a fix may use; if p4d read the job's script, only those that are arguments of its program. job:
- * NULL for the command, whose options have another prefix. Spends the budget of the space.
+ * sequences (--p4d-seq-len=4096)"; "": there is none. *best gets the ways that a fix may use and that do not
+ * change what is trained. If p4d read the job's script, these are only arguments of its program. job: NULL
+ * for the command, whose options have another prefix. Spends the budget of the space.
  */
 const char *p4d_guard_ways_out(const p4d_site *site, const p4d_job *job, const p4d_request *asked,
 			       const p4d_search_space *space, const char *prefix, p4d_way best[P4D_WAYS],
 			       char *buf, size_t size);
 
-/* The policy for a job. geometry: NULL when it is not known (yet). */
+/* The policy for a job. geometry: NULL if it is not known (yet). */
 p4d_policy p4d_guard_policy(const p4d_site *site, const p4d_job *job, const p4d_geometry *geometry);
 
-/*
- * Prints message i as the lines a user sees ("p4d: [P4D012] ...\np4d: fix: ..."), without trailing newline.
- */
+/* Prints message i as users see it ("p4d: [P4D012] ...\np4d: fix: ..."), without trailing newline. */
 const char *p4d_guard_message_text(const p4d_message *message, char *buf, size_t size);
 
 /* All messages of a verdict, joined by newlines: at most four lines and, for a refusal, the site's message.
  * "": there are none. */
 const char *p4d_verdict_text(const p4d_verdict *verdict, char *buf, size_t size);
 
-/* How bad a verdict is: to find the worst of several jobs, or of an array's tasks. */
+/* Rank of a verdict from good to bad, to find the worst of several jobs or of an array's tasks. */
 typedef struct p4d_rank {
 	p4d_action action;
 	bool would_reject;
@@ -154,10 +156,9 @@ typedef struct p4d_rank {
 p4d_rank p4d_verdict_rank(const p4d_verdict *verdict);
 bool p4d_rank_is_worse(const p4d_rank *a, const p4d_rank *b);
 
-/* The job is refused, or would be, because it does not say what it trains. */
+/* The job is refused (or would be) because it does not say what it trains. */
 bool p4d_verdict_requires_plan(const p4d_verdict *verdict);
 
-/* Memory of the fullest rank: "47.6 of 79.1 GiB (60 %)"; if the host's memory is unknown, "0.012 GiB per
- * rank".
- */
+/* Memory of the fullest rank: "47.6 of 79.1 GiB (60 %)"; if p4d does not know the host's memory, "0.012
+ * GiB per rank". */
 const char *p4d_verdict_memory(const p4d_verdict *verdict, char *buf, size_t size);

@@ -4,9 +4,9 @@
 #include "guard/verdict.h"
 #include "search/search.h"
 
-/* Parts of guard.c. */
+/* Functions that the files of the guard share. */
 
-/* State that the steps of guard.c share. */
+/* State shared by the steps of guard.c. */
 typedef struct p4d_guard_work {
 	const p4d_site *site;
 	const p4d_job *job;
@@ -17,11 +17,13 @@ typedef struct p4d_guard_work {
 	p4d_verdict *verdict;
 	p4d_search_space space;
 	p4d_search_budget budget;
-	p4d_plan_memo memo; /* memo of its searches */
-	bool by_script;     /* the user typed nothing */
-	bool as_written;    /* the program runs with the script's values: p4d chooses and rewrites nothing */
+	p4d_plan_memo memo; /* cache of plans for its searches */
+	bool by_script;     /* the user typed no p4d options */
+	bool as_written;    /* the program runs with the script's values, so p4d chooses and rewrites
+			     * nothing */
 	bool searches;
-	char gpu_type[48]; /* the GRES type with which a fix requests another GPU; "": it does not */
+	char gpu_type[48]; /* the GRES type with which a fix requests another GPU; "": the fix keeps the
+			    * GPU */
 } p4d_guard_work;
 
 /* Search budgets: for the layout of a job, for a fix, and for each way out that needs its own layout. A unit
@@ -29,32 +31,34 @@ typedef struct p4d_guard_work {
 enum { P4D_GUARD_SEARCH_UNITS = 3000000, P4D_GUARD_FIX_UNITS = 2000000, P4D_GUARD_WAY_UNITS = 400000 };
 
 /*
- * Called if nothing fits with the user's choices (err). Finds a layout that fits. If it may rewrite the
- * request (rewrites, and the site allows it), replaces the work's request and returns 0. Otherwise adds the
- * layout to err as a fix and returns -1.
+ * Called if nothing fits with the user's choices (*err has the reason). Finds a layout that fits. If p4d may
+ * rewrite the request (`rewrites`, and the site allows it), stores the layout in the request and returns 0.
+ * Otherwise adds the layout to *err as a fix and returns -1.
  */
 int p4d_guard__correct(p4d_guard_work *work, const p4d_request *asked, bool rewrites, p4d_error *err);
 
-/* For a job on MIG: the fix is one instance, unless the job does not fit there either. Returns -1. */
+/*
+ * For a job on MIG: sets a fix that uses one instance, unless the job does not fit there either. Returns -1.
+ */
 int p4d_guard__correct_mig(p4d_guard_work *work, const p4d_request *asked, p4d_error *err);
 
-/* Removes a fix that requests more --nodes than the job can have, and says so. */
+/* If a fix requests more --nodes than the job can have, removes the fix and says so in *err. */
 void p4d_guard__limit_nodes(const p4d_guard_work *work, p4d_error *err);
 
-/* Whether a launcher starts another number of processes than the job has GPUs. If so, *err says it, with a
- * fix if the job is accepted with that. */
+/* Whether a launcher starts another number of processes than the job has GPUs. If so, *err says it. *err
+ * has a fix if p4d accepts the job with that fix. */
 bool p4d_guard__starts_others(const p4d_guard_work *work, p4d_error *err);
 
-/* For a job that does not fit by unvalidated formulas, so that p4d only warns: adds a layout that fits as the
- * fix of the warning. */
+/* For a job that only unvalidated formulas say does not fit, so that p4d only warns: adds a layout that
+ * fits as the warning's fix. */
 void p4d_guard__suggest(p4d_guard_work *work, const p4d_request *asked);
 
-/* Storage for the texts of a pasted fix. */
+/* Storage for the texts of a fix that is applied. */
 enum { P4D_PASTED_GRES = 200 };
 typedef struct p4d_pasted {
 	char words[480], gres[P4D_PASTED_GRES];
 } p4d_pasted;
 
-/* Applies options, separated by blanks, to the job and the request, whose texts then point into room. False:
- * the text contains something else than options. */
+/* Applies blank-separated options to the job and the request, whose texts then point into `room`. False:
+ * the text contains anything else than options. */
 bool p4d_guard__paste(p4d_pasted *room, const char *options, p4d_job *job, p4d_request *request);

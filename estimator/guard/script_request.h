@@ -8,86 +8,85 @@
 #include "reader/reader.h"
 #include "request/request.h"
 
-/* What the reader found in a job's script. Only for the guard. */
+/* Results of the reader for a job's script. Only for the guard. */
 
-/* True if the script certainly runs exactly one training, so that the reading is valid. */
+/* True if the script certainly runs exactly one training, so that p4d can use the reading. */
 bool p4d_guard__script_runs(const p4d_reading *reading);
 
-/* False if the script names no language model, or another kind of model: p4d prints nothing about such a
+/* False if the script names no model, or one that is no language model: p4d prints nothing about such a
  * script. files: the function may read the user's model files. */
 bool p4d_guard__script_concerns(const p4d_site *site, const p4d_reading *reading, bool files);
 
-/* "train.sh:90 (pretrain_gpt.py)" */
+/* Place of the program in the script: "train.sh:90 (pretrain_gpt.py)". */
 const char *p4d_guard__script_place(const p4d_reading *reading, char *buf, size_t size);
 
 /*
- * True if a reading (with a reader) is not enough for a verdict. *why: OK if nobody expects a verdict;
- * UNMODELLED; or NOT_READ with the missing values and the options that would give them. typed: options that
- * the user typed, which are not missing.
+ * True if a reading (with a reader) is not enough for a verdict. *why is OK if nobody expects a verdict;
+ * UNMODELLED; or NOT_READ, with the missing values and the options that would give them. typed: options that
+ * the user typed, which are therefore not missing.
  */
 bool p4d_guard__script_unread(const p4d_reading *reading, const p4d_request *typed, p4d_error *why);
 
-/* True if only the size of the vocabulary is missing, which only the tokenizer knows. */
+/* True if only the vocabulary size is missing, which is in the tokenizer's files. */
 bool p4d_guard__script_lacks_vocabulary(const p4d_reading *reading);
 
-/* script_typed.c: the framework that the script starts ("ddp"); NULL: p4d does not know or does not model it.
- */
+/* script_typed.c: the framework that the script starts ("ddp"); NULL: p4d does not know the program or
+ * does not model it. */
 const char *p4d_guard__script_framework(const p4d_reading *reading);
 
-/* True if the script passes a model to its program. If not, the program may get the model and all else
- * elsewhere. */
+/* True if the script passes a model to its program. If not, the program may get the model and all other
+ * values from elsewhere. */
 bool p4d_guard__gives_arguments(const p4d_reading *reading);
 
-/* True if the program runs with the script's values alone: the script uses no plan. */
+/* True if the program runs with the script's values alone, because the script uses no plan. */
 bool p4d_guard__script_binds(const p4d_reading *reading, const p4d_job *job);
 
 /*
- * For a job with options and a script that binds: unsets options that say the same as the script. Returns
- * true if other options contradict a value of the script or a default of its program. *err is then
- * CONTRADICTION, with the right options as the fix, and *without is the request without the contradicting
- * options.
+ * For a job with options and a script whose values its program uses. Unsets options that repeat the script's
+ * values. Returns true if other options contradict a value of the script or a default of its program. *err is
+ * then CONTRADICTION, with the right options as the fix, and *without is the request without the
+ * contradicting options.
  */
 bool p4d_guard__settle_typed(const p4d_reading *reading, const char *datadir, p4d_request *request,
 			     p4d_request *without, p4d_error *err);
 
-/* Fills options that the user did not type, with origin P4D_BY_SCRIPT. Errors: VALUE, for a value of the
- * script. */
+/* Fills options that the user did not type, with origin P4D_BY_SCRIPT. Errors: VALUE for a bad value in
+ * the script. */
 int p4d_guard__take_script(const p4d_reading *reading, p4d_request *request, p4d_error *err);
 
-/* True if an option has the value that this text means. */
+/* True if the option's value is the one in this text. */
 bool p4d_guard__agrees(const p4d_request *request, p4d_option option, const char *text);
 
-/* Compares a complete request with the script that would run. Errors: CONTRADICTION, with both places. */
+/* Compares a complete request with the script. Errors: CONTRADICTION, with both places. */
 int p4d_guard__compare_script(const p4d_reading *reading, const p4d_request *request, p4d_error *err);
 
-/* True if the script takes a part of its layout from variables that Slurm sets by the job's size. */
+/* True if the script takes a part of its layout from variables that Slurm sets from the job's size. */
 bool p4d_guard__script_follows(const p4d_reading *reading);
 
-/* True if the script would still have the candidate's values on other nodes (then), or if it sets them
- * itself. */
+/* True if the script sets the candidate's values itself, or would still have them on other nodes (then). */
 bool p4d_guard__script_stays(const p4d_reading *reading, const p4d_request *candidate,
 			     const p4d_geometry *now, const p4d_geometry *then);
 
 /*
- * Adds what to change in the script for another layout, in the words of its program: "train.sh:95:
+ * Adds the changes of the script for another layout, in the words of its program: "train.sh:95:
  * --tensor-model-parallel-size 8; train.sh:90: add --sequence-parallel". asked, candidate: complete requests,
- * for the GPUs of now and then. way: options of it are left to p4d_guard__script_way; may be NULL. add: also
- * what the script leaves out. pasted: gets what the changed script says. False: the changed script would
- * train with another global batch, or p4d could not read it.
+ * for the present GPUs and for the new ones. way: its options are left to p4d_guard__script_way; may be NULL.
+ * add: also list values that the script does not set. pasted: gets the values of the changed script. False:
+ * the changed script would train with another global batch, or p4d could not read it.
  */
 bool p4d_guard__script_fix(const p4d_reading *reading, const p4d_request *asked, const p4d_request *candidate,
 			   const p4d_geometry *now, const p4d_geometry *then, const p4d_way *way, bool add,
 			   p4d_request *pasted, p4d_text *fix);
 
-/* The bits of p4d_layout_options for which the program has no argument, as p4d_search_space.kept. asked: a
- * complete request for the present GPUs. */
+/* The bits of p4d_layout_options for which the program has no argument, in the form of
+ * p4d_search_space.kept. asked: a complete request for the present GPUs. */
 uint32_t p4d_guard__script_untold(const p4d_reading *reading, const p4d_request *asked,
 				  const p4d_geometry *now);
 
-/* Adds the change of the script for a way: "in ds_z3.json: \"stage\": 3". False: p4d knows no argument of the
- * program for it. */
+/* Adds the change of the script for a way: "in ds_z3.json: \"stage\": 3". False: p4d knows no argument of
+ * the program for this way. */
 bool p4d_guard__script_way(const p4d_reading *reading, const p4d_way *way, p4d_text *fix);
 
 /* Translates a fix of one flag, "--p4d-seq-len=8192", into the program's argument: "serve.sh:4:
- * --max-model-len 8192". Does not change the flag if the program has no such argument. */
+ * --max-model-len 8192". If the program has no such argument, the flag stays as it is. */
 void p4d_guard__script_flag(const p4d_reading *reading, char *flag, size_t size);

@@ -19,30 +19,30 @@ p4d_outcome p4d_verdict_outcome(const p4d_verdict *verdict);
 const char *p4d_outcome_name(p4d_outcome outcome); /* "would-refuse" */
 
 /*
- * True when a site that logs this much wants the verdict. refusals: also what would be refused, and jobs with
- * a plan or options that were not checked, since these are the ways past a refusal.
+ * True if a site with this `log` setting logs the verdict. refusals: logs refused jobs, jobs that would be
+ * refused, and jobs with a plan or options that p4d did not check, because such jobs evade a refusal.
  */
 bool p4d_verdict_is_logged(const p4d_verdict *verdict, p4d_log level);
 
 typedef struct p4d_verdict_record p4d_verdict_record;
 
-/* What a verdict was about. Texts may be NULL. */
+/* Facts about the job of a verdict. Texts may be NULL. */
 typedef struct p4d_verdict_subject {
 	const char *event;                /* submit, update or step */
-	const char *source;               /* client or controller: who decided */
+	const char *source;               /* who decided: client or controller */
 	const char *name;                 /* name of the job */
-	const char *job_id;               /* NULL at submission, where there is none yet */
+	const char *job_id;               /* NULL at submission: the job has no id yet */
 	const p4d_verdict_record *record; /* the record kept with the job; NULL: made from the verdict */
 	uint32_t uid;                     /* user of the request */
 	const p4d_job *job;
 } p4d_verdict_subject;
 
-/* A line of this size holds every verdict. */
+/* Any verdict fits a line of this size. */
 enum { P4D_VERDICT_LINE = 16384 };
 
 /*
- * Writes `p4d: event="submit" verdict="refuse" ...` as p4d.conf(5) documents it: always all keys, in one
- * order, each value quoted and free of control characters. Returns buf.
+ * Writes `p4d: event="submit" verdict="refuse" ...` as p4d.conf(5) documents it. All keys are always present,
+ * in a fixed order; values are quoted and free of control characters. Returns buf.
  */
 const char *p4d_verdict_line(const p4d_verdict_subject *subject, const p4d_verdict *verdict, char *buf,
 			     size_t size);

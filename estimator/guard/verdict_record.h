@@ -17,39 +17,39 @@
  * does not know. Words of earlier releases have fewer fields.
  */
 struct p4d_verdict_record {
-	bool approved;                    /* a plan was approved */
-	char digest[P4D_DIGEST_TEXT];     /* of the plan, or of the judged layout; "": not judged */
+	bool approved;                    /* p4d approved a plan */
+	char digest[P4D_DIGEST_TEXT];     /* of the plan, or of the judged layout; "": p4d judged none */
 	double need_gib, capacity_gib;    /* of the fullest GPU; 0: unknown */
 	uint32_t nodes, gpus_per_node;    /* of the job; 0: unknown */
 	uint32_t tp, cp, pp, micro_batch; /* of the layout; 0: unknown */
 	char model[64], framework[24], phase[24], gpu[48];
-	char verdict[16]; /* a p4d_outcome by name; "": a word of an earlier release */
+	char verdict[16]; /* name of a p4d_outcome; "": a record of an earlier release */
 	char code[40];    /* all codes, joined by "+": P4D113+P4D012 */
 	char mode[16];    /* mode of the site */
-	char read[16];    /* "script": by what the script says */
-	char by[16];      /* "client": the submitting side's verdict, which the user could have written */
+	char read[16];    /* "script": p4d judged the script */
+	char by[16];      /* "client": the submitting side's verdict, which users could forge */
 	char id[32];      /* as in the verdict's line of slurmctld's log */
 };
 
-/* The most characters of a word, with its NUL. */
+/* The size of the longest word, with its NUL. */
 enum { P4D_VERDICT_RECORD = 896 };
 
-/* What a verdict says; without id and by. */
+/* A verdict as a record; id and by stay empty. */
 p4d_verdict_record p4d_verdict_record_of(const p4d_verdict *verdict);
 
-/* Writes the word, or its fields alone. Returns buf. */
+/* Writes the whole word, or only its fields. Returns buf. */
 const char *p4d_verdict_record_write(const p4d_verdict_record *record, char buf[P4D_VERDICT_RECORD]);
 const char *p4d_verdict_record_fields(const p4d_verdict_record *record, char buf[P4D_VERDICT_RECORD]);
 
 /*
- * Reads the first such word among those of others, or fields alone. False: there is none, or it is malformed;
- * *record is then zeroed. text may be NULL.
+ * Reads the first such word in a text with other words, or a text of only fields. False: there is none, or it
+ * is malformed; *record is then zeroed. text may be NULL.
  */
 bool p4d_verdict_record_read(const char *text, p4d_verdict_record *record);
 bool p4d_verdict_record_read_fields(const char *fields, p4d_verdict_record *record);
 
-/* Whether a word begins as one of these does, whatever follows. */
+/* Whether a word starts like a record, whatever follows. */
 bool p4d_verdict_record_is_word(const char *word);
 
-/* P4D_OUTCOMES: no such name. */
+/* The number of an outcome; P4D_OUTCOMES: there is no such name. */
 p4d_outcome p4d_verdict_record_outcome(const p4d_verdict_record *record);

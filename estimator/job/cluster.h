@@ -3,7 +3,7 @@
 
 #include "job/job.h"
 
-/* One or several identical nodes of a partition. Texts are borrowed; NULL: none. */
+/* A node of a partition, or several identical nodes. Texts are borrowed; NULL: none. */
 typedef struct p4d_cluster_nodes {
 	const char *partition;
 	bool is_default, whole_nodes;
@@ -25,21 +25,22 @@ typedef struct p4d_gpu_defaults {
 	uint64_t mebibytes, cpus;
 } p4d_gpu_defaults;
 
-/* The settings of a partition and of slurm.conf for the memory of jobs that do not request memory. */
+/* Settings of a partition and of slurm.conf that decide the memory of jobs without a memory request. */
 typedef struct p4d_memory_defaults {
 	uint64_t mebibytes; /* DefMemPerNode, or with per_cpu DefMemPerCPU; 0 or absurd: not set */
 	bool per_cpu;
-	bool of_partition; /* the partition has this setting itself */
+	bool of_partition; /* the partition itself has this setting */
 	p4d_gpu_defaults partition, everywhere;
 	bool everywhere_unknown; /* slurm.conf has defaults, but p4d does not know them */
-	bool no_memory;          /* Slurm does not allocate memory, or that is not known; only CPUs count */
+	bool no_memory;          /* Slurm does not allocate memory, or p4d does not know whether it does;
+				  * only CPUs count */
 } p4d_memory_defaults;
-/* The default memory that results from these settings in Slurm. In some releases, DefMemPerGPU of slurm.conf
- * precedes the partition's DefMemPerNode or DefMemPerCPU, in others it does not: the result is then unknown.
- */
+/* The default memory that Slurm derives from these settings. In some releases, DefMemPerGPU of slurm.conf
+ * has priority over the partition's DefMemPerNode or DefMemPerCPU, in others not: the result is then
+ * unknown. */
 p4d_default_memory p4d_cluster_default_memory(const p4d_memory_defaults *defaults);
 
-/* The most nodes that a job can have in this row; 0: not known. */
+/* The maximum number of nodes of a job in this row; 0: unknown. */
 uint32_t p4d_cluster_most_nodes(const p4d_partition_facts *row);
 
-void p4d_cluster_free(p4d_cluster *cluster); /* accepts a zeroed one */
+void p4d_cluster_free(p4d_cluster *cluster); /* accepts a zeroed row */

@@ -8,15 +8,15 @@
 #include "request/request.h"
 
 /*
- * The environment of a checked job: P4D_PLAN, P4D_TP, ... P4D_MEGATRON_ARGS. These names are outputs only;
- * the plugins remove them from the environment of jobs that carry no plan.
+ * The environment of a checked job: P4D_PLAN, P4D_TP, ... P4D_MEGATRON_ARGS. These variables are only
+ * outputs; the plugins remove them from the environment of jobs without a plan.
  */
 typedef void (*p4d_export_visit)(const char *name, const char *value, void *context);
 
 /*
- * The arguments with which a program gets the layout: its own framework's, or, for a layout of p4d-train
- * (which reads the plan itself), Megatron-LM's. NULL: Megatron-LM has no such layout; *lacks (may be NULL)
- * then says what it lacks.
+ * The arguments that pass the layout to a program: those of its own framework or, for a layout of p4d-train
+ * (which reads the plan itself), those of Megatron-LM. NULL: Megatron-LM cannot run this layout; *lacks (may
+ * be NULL) then names the feature that it lacks.
  */
 const struct p4d_framework_arguments *p4d_export_arguments(const p4d_request *request,
 							   const p4d_layout *layout, const char **lacks);
@@ -25,9 +25,9 @@ const struct p4d_framework_arguments *p4d_export_arguments(const p4d_request *re
 void p4d_export(const p4d_request *request, const p4d_layout *layout, const char *plan,
 		p4d_export_visit visit, void *context);
 
-/* The output names by number, P4D_EXPORT_PLAN first; NULL after the last. */
+/* The name of output variable `number`, starting with P4D_EXPORT_PLAN; NULL after the last. */
 #define P4D_EXPORT_PLAN "P4D_PLAN"
 const char *p4d_export_name(size_t index);
 
-/* Beside them, what sbatch, salloc or srun decided about the job; see guard/note.h. */
+/* An additional variable with the decision of sbatch, salloc or srun about the job; see guard/note.h. */
 #define P4D_EXPORT_VERDICT "P4D_VERDICT"

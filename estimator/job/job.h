@@ -10,8 +10,8 @@
 #include "site/site.h"
 
 /*
- * A job as Slurm has it, in sbatch's syntax, not yet parsed. Filled by the SPANK plugin, by job_submit and by
- * `p4d check` from their own sources; strings are borrowed, NULL when unset. 0 means unset for numbers.
+ * A job in sbatch's syntax, not yet parsed. The SPANK plugin, job_submit and `p4d check` fill it from their
+ * own sources. Strings are borrowed and NULL if unset; numbers are 0 if unset.
  */
 typedef struct p4d_job {
 	const char *partition; /* one name or a comma-separated list */
@@ -22,59 +22,60 @@ typedef struct p4d_job {
 	const char *gpus;          /* --gpus, tres_per_job */
 	const char *gpus_per_task; /* tres_per_task */
 	const char *gpus_per_socket;
-	const char *gpu_type; /* replaces the type in the members above: p4d check --gpu; NULL: no */
+	const char *gpu_type; /* replaces the GPU type in the members above (p4d check --gpu); NULL: no */
 	const char *nodelist, *exclude; /* -w, -x */
-	const char *clusters;           /* -M: other clusters, about which nothing is known here */
+	const char *clusters;           /* -M: other clusters, about which p4d knows nothing here */
 	const char *array;              /* -a: "0-5,9%2" */
-	/* all texts except script stand before this member, because slurmctld's plugin compares them */
+	/* All texts except script precede this member, because slurmctld's plugin compares that range. */
 	const p4d_associations *associations; /* NULL: unknown */
-	/* The limits that Slurm enforces, and the user of the job. p4d calls it only if a fix takes more
+	/* The limits that Slurm enforces, and the user of the job. p4d calls this only if a fix needs more
 	 * nodes. NULL: no limits. */
 	const p4d_associations *(*limits)(void *context, const char **user);
 	void *limits_context;
-	uint32_t min_nodes, max_nodes; /* -N2: both; the first alone is a lower bound */
+	uint32_t min_nodes, max_nodes; /* -N2 sets both; with only the first, it is a lower bound */
 	uint32_t tasks, tasks_per_node, tasks_per_gpu;
 	uint32_t cpus_per_task, cpus_per_gpu;
 	uint32_t min_cpus; /* of a node, at least; 0: not given */
 	uint32_t sockets_per_node;
-	uint32_t threads_per_core; /* threads of a core that are used as CPUs, at most */
-	uint32_t tasks_per_core;   /* tasks on a core, at most */
+	uint32_t threads_per_core; /* threads per core that are used as CPUs, at most */
+	uint32_t tasks_per_core;   /* tasks per core, at most */
 	bool overcommit;           /* several tasks may share a CPU */
 	bool per_node_option;      /* gres comes from --gpus-per-node: a fix uses that option */
 	bool both_options;         /* gres comes from --gpus-per-node and --gres: a fix replaces both */
 	uint64_t mem_per_node_bytes, mem_per_cpu_bytes, mem_per_gpu_bytes;
-	bool mem_is_all; /* --mem=0: all of the node */
+	bool mem_is_all; /* --mem=0: all memory of the node */
 	bool exclusive;
 	bool expandable;        /* its environment sets PyTorch's allocator to expandable segments */
-	const p4d_gpu *assumed; /* the GPU if neither the site nor the cluster names one; NULL: an error */
-	bool asks_for_memory;   /* asks the cluster what memory it gets, even if it asks for nothing else */
-	bool cpu;               /* trains on the host: a rank is a task, and no GPU is needed */
+	const p4d_gpu *assumed; /* the GPU if neither the site nor the cluster names one; NULL: having
+				 * none is an error */
+	bool asks_for_memory;   /* ask the cluster what memory the job gets, even if the job requests none */
+	bool cpu;               /* trains on the host: each task is a rank, and no GPU is needed */
 	const char *script;     /* text of the batch script; NULL for srun and salloc */
 	size_t script_length;
-	const struct p4d_reading *reading; /* what the script says; NULL: it was not read */
-	/* the rehearsals of the commands that the script starts; NULL: nobody has looked */
+	const struct p4d_reading *reading; /* the reading of the script; NULL: nobody read it */
+	/* rehearsals of the commands that the script starts; NULL: nobody looked for them */
 	const struct p4d_rehearsals *rehearsals;
 	const char *export;      /* --export; NULL: not given */
-	bool loads_environment;  /* --export-file, --get-user-env: variables that are not sbatch's */
+	bool loads_environment;  /* --export-file, --get-user-env: variables that are not in sbatch's
+				  * environment */
 	const char *rehearsable; /* the script's path, if it has one and p4d rehearse is installed; else NULL
 				  */
 	const char *const *script_arguments; /* arguments of the script, NULL-terminated; NULL: none */
 	struct p4d_job_tasks *array_tasks; /* readings of the array's tasks; NULL: all tasks train the same */
-	/* Reads the script again as if these options were typed. The result is valid until the next call.
-	 * NULL: the caller cannot read scripts again. */
+	/* Reads the script again as if the user had typed these options. The result is valid until the
+	 * next call. NULL: the caller cannot read scripts again. */
 	const struct p4d_reading *(*read_as)(void *context, const p4d_request *typed);
 	void *read_context;
 } p4d_job;
 
 enum { P4D_PARTITION_NAME = 64 };
 
-/* The host memory that a job without --mem gets, if Slurm enforces memory: per GPU, or else per node, or else
- * per allocated CPU. Bytes; 0: all of the node, or unknown. */
+/* The host memory of a job without --mem, if Slurm enforces memory: per GPU, otherwise per node, otherwise
+ * per allocated CPU. Bytes; 0: all memory of the node, or unknown. */
 typedef struct p4d_default_memory {
 	uint64_t per_gpu, per_node, per_cpu;
-	uint64_t
-	    cpus_per_gpu;  /* for a job without --cpus-per-gpu and --cpus-per-task; 0: there is no default */
-	bool cpus_unknown; /* cpus_per_gpu is not known */
+	uint64_t cpus_per_gpu; /* for a job without --cpus-per-gpu and --cpus-per-task; 0: no default */
+	bool cpus_unknown;     /* p4d does not know cpus_per_gpu */
 } p4d_default_memory;
 
 /* One pair of partition and GPU type of the live cluster. Each number is the minimum over its nodes. */
@@ -100,26 +101,26 @@ typedef struct p4d_cluster {
 
 /* The job, parsed. */
 typedef struct p4d_geometry {
-	char partition[64];            /* the deciding one; "" unknown */
+	char partition[64];            /* the partition that decides; "": unknown */
 	uint32_t nodes, gpus_per_node; /* with job.cpu: tasks per node */
-	uint32_t tasks_per_node;       /* 0 when the job does not say */
+	uint32_t tasks_per_node;       /* 0: the job does not say */
 	uint64_t host_bytes;           /* host memory per node granted to the job; 0 unknown */
-	bool host_by_default;          /* the job does not ask for memory, and host_bytes is the default */
-	const p4d_gpu *gpu;            /* the one with the least memory among those possible */
-	unsigned gpu_types;            /* how many were possible */
-	unsigned ambiguous;            /* GPUs that the name matches; 1: it is not ambiguous */
+	bool host_by_default;          /* the job requests no memory, and host_bytes is the default */
+	const p4d_gpu *gpu;            /* the possible GPU with the least memory */
+	unsigned gpu_types;            /* number of possible GPU types */
+	unsigned ambiguous;            /* number of GPUs that the name matches; 1: it is unambiguous */
 } p4d_geometry;
 
 /*
- * Called for the live cluster's data only when p4d.conf does not decide. Returns NULL when there is none; the
- * result stays owned by the callee and valid until its next call.
+ * Called for the live cluster's data, only if p4d.conf does not decide. NULL: there is none. The callee owns
+ * the result, which is valid until the next call.
  */
 typedef const p4d_cluster *(*p4d_cluster_source)(void *context);
 
 /*
  * Parses the job: GPUs per node, nodes, GPU type, host memory. Errors: NO_GPU, GEOMETRY, GPU_OF_PARTITION,
- * UNKNOWN_GPU, VALUE (malformed GRES text), each with the flags that would work. After an error, only
- * out->gpu may be set: for a job that requests GPUs but not how many.
+ * UNKNOWN_GPU, VALUE (malformed GRES text), each with flags that would work. After an error, out->gpu may
+ * still be set, if the job requests GPUs but not how many.
  */
 int p4d_job_geometry(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
 		     p4d_geometry *out, p4d_error *err);
@@ -134,22 +135,22 @@ bool p4d_job_is_expandable(char *const environment[]);
  * may understand it. */
 bool p4d_job_wants_gpus(const p4d_job *job);
 
-/* True when the job will have GPUs: it requests some, or it gets whole nodes that have some. */
+/* True if the job gets GPUs: it requests some, or it gets whole nodes with GPUs. */
 bool p4d_job_gets_gpus(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context);
 
-/* The most that Slurm gives a job. 0: not known, or no limit. */
+/* The maximum that Slurm gives a job. 0: unknown, or no limit. */
 typedef struct p4d_job_bounds {
 	uint32_t nodes, gpus;
 } p4d_job_bounds;
 
-/* The bounds for a job: the nodes with its GPUs in the largest of its partitions, and the limits of Slurm's
- * accounting there. */
+/* The bounds of a job: the number of nodes with its GPUs in the largest of its partitions, and the limits
+ * of Slurm's accounting in that partition. */
 p4d_job_bounds p4d_job_most(const p4d_site *site, const p4d_job *job, p4d_cluster_source source,
 			    void *context);
 
 /*
- * The options that request this many nodes and GPUs, in the form that the job uses now: --gres=gpu:h100:8
- * stays --gres, with the other GRES in it. The options work before the script's name.
+ * The options that request this many nodes and GPUs, in the job's own style: --gres=gpu:h100:8 stays --gres,
+ * together with its other GRES. The options work before the script's name.
  */
 const char *p4d_job_flags(const p4d_job *job, uint64_t nodes, uint64_t gpus_per_node, char *buf, size_t size);
 
@@ -158,8 +159,8 @@ const char *p4d_job_flags_with(const p4d_job *job, const char *gpu_type, uint64_
 			       uint64_t gpus_per_node, char *buf, size_t size);
 
 /*
- * The smallest GPU that is larger than `than` and that nodes of the job's partitions have, at least per_node
- * on each. NULL: none. type: gets the GRES type that requests this GPU.
+ * The smallest GPU that has more memory than `than` and that nodes of the job's partitions have, at least
+ * per_node on each. NULL: none. type: gets the GRES type that requests this GPU.
  */
 const p4d_gpu *p4d_job_larger_gpu(const p4d_site *site, const p4d_job *job, p4d_cluster_source source,
 				  void *context, const p4d_gpu *than, uint32_t per_node, char type[48]);
@@ -170,14 +171,17 @@ const char *p4d_job_task_flags(const p4d_job *job, uint64_t nodes, uint64_t gpus
 
 /*
  * Parses GRES text for its GPU entry: "gpu", "gpu:4", "gpu:h100:4", "gres:gpu:h100:4",
- * "gres/gpu:a100:2(S:0)", with other entries around ("lustre:1,gpu:2"); numbers as Slurm reads them
- * ("+4", " 4", "1k"). Returns 1 and fills type ("" when untyped) and count, 0 when there is no GPU entry, -1
- * with P4D_E_VALUE when malformed. If a type has several entries, the last one counts. If there are several
- * types, count is their sum and type is "".
+ * "gres/gpu:a100:2(S:0)", among other entries ("lustre:1,gpu:2"). Numbers have Slurm's forms ("+4", " 4",
+ * "1k"). Returns 1 and fills type ("" if untyped) and count; 0 if there is no GPU entry; -1 with P4D_E_VALUE
+ * if it is malformed. If a type has several entries, the last one counts. If there are several types, count
+ * is their sum and type is "".
  */
 int p4d_gres_parse(const char *text, char *type, size_t size, uint32_t *count, p4d_error *err);
 
-/* Parses Slurm's memory sizes ("16G", "512000", "2TB"; plain numbers are MiB, and MiB are rounded up to). */
+/*
+ * Parses Slurm's memory sizes ("16G", "512000", "2TB"). Plain numbers are MiB; other sizes are rounded up to
+ * MiB.
+ */
 int p4d_gres_parse_mem(const char *text, uint64_t *bytes, p4d_error *err);
 
 /* Parses -N: "4", "2-4". */

@@ -12,7 +12,7 @@
  * read in any order: as in sbatch, the command line overrides the environment, which overrides the script.
  */
 
-/* The options of sbatch that decide where a job runs, and where its output goes. P4D's own follow them in
+/* sbatch options that decide where a job runs and where its output goes. P4d's own options follow them in
  * p4d_sbatch.value. */
 typedef enum p4d_sbatch_field {
 	P4D_SBATCH_NONE,
@@ -59,13 +59,13 @@ typedef enum p4d_sbatch_field {
 	P4D_SBATCH_THREADS_PER_CORE,
 	P4D_SBATCH_TRES_PER_TASK,
 	P4D_SBATCH_WRAP,
-	P4D_SBATCH_CONF, /* these six belong to `p4d check`, not to sbatch */
+	P4D_SBATCH_CONF, /* the next six belong to `p4d check`, not to sbatch */
 	P4D_SBATCH_JSON,
 	P4D_SBATCH_ELSEWHERE,
 	P4D_SBATCH_STRICT,
-	P4D_SBATCH_SKIP_UNKNOWN, /* options of the command line, from here on */
+	P4D_SBATCH_SKIP_UNKNOWN, /* command-line options start here */
 	P4D_SBATCH_GPU,
-	P4D_SBATCH_P4D_GPU, /* not an option of sbatch; the error says so */
+	P4D_SBATCH_P4D_GPU, /* not an option of sbatch; causes an error that says so */
 	P4D_SBATCH_HELP,
 	P4D_SBATCH_FIELDS
 } p4d_sbatch_field;
@@ -78,55 +78,55 @@ typedef enum p4d_sbatch_source {
 
 enum { P4D_SBATCH_VALUES = P4D_SBATCH_FIELDS + P4D_OPTIONS };
 
-/* One job, or one component of a heterogeneous job. Start with all zero; owned by the caller, p4d_sbatch_free
+/* One job, or one component of a heterogeneous job. Zero it first. The caller owns it; p4d_sbatch_free
  * releases it. */
 typedef struct p4d_sbatch {
-	char *value[P4D_SBATCH_VALUES]; /* as typed, "" for options without a value; NULL unset */
+	char *value[P4D_SBATCH_VALUES]; /* as typed, "" for options without a value; NULL: unset */
 	uint8_t source[P4D_SBATCH_VALUES];
-	bool skips_foreign; /* skip options of other plugins also on the command line: that of an sbatch in a
-			       script */
+	bool skips_foreign; /* also skip options of other plugins on the command line; for an sbatch
+			     * command inside a script */
 	const char *prefix; /* prefix of the variables for p4d's options; NULL: SBATCH */
-	unsigned release;   /* Slurm's, 2511 for 25.11; 0: not known, or it decides nothing */
+	unsigned release;   /* Slurm's version, 2511 for 25.11; 0: unknown, or it does not matter */
 	/* filled by p4d_sbatch_job and p4d_sbatch_request */
 	char *gres, *gpus, *gpus_per_task, *gpus_per_socket; /* in the syntax of p4d_gres_parse */
 	char *nodelist;                                      /* NULL: as in the option */
 	char *foreign;     /* an option of the script that neither sbatch nor p4d has, "--name"; NULL: none */
-	unsigned foreigns; /* how many */
-	const char *alike; /* the known option that foreign may be a misspelling of; NULL: none */
-	p4d_job job;       /* borrows from this struct; without script */
-	p4d_request request; /* what the user set */
+	unsigned foreigns; /* number of such options */
+	const char *alike; /* the known option that may be meant instead of `foreign`; NULL: none */
+	p4d_job job;       /* borrows from this struct; contains no script */
+	p4d_request request; /* only what the user set */
 } p4d_sbatch;
 
 /*
- * Reads a command line. operand: the index of the first non-option argument: the script, argc when there is
- * none, or the ":" before the next component of a heterogeneous job. argv[0] is ignored. Errors: USAGE.
+ * Reads a command line; ignores argv[0]. *operand: the index of the first non-option argument, which is the
+ * script, or the ":" before the next component of a heterogeneous job; argc if there is none. Errors: USAGE.
  */
 int p4d_sbatch_arguments(p4d_sbatch *sbatch, int argc, char *const argv[], int *operand, p4d_error *err);
 
-/* Reads SBATCH_PARTITION, SBATCH_P4D_TP and so on from NAME=VALUE strings. An empty one counts as unset. */
+/* Reads SBATCH_PARTITION, SBATCH_P4D_TP and so on from NAME=VALUE strings. An empty value counts as unset. */
 int p4d_sbatch_environment(p4d_sbatch *sbatch, char *const environment[], p4d_error *err);
 
-/* The same from an environment that returns the value of one variable, or NULL. */
+/* The same, from a function that returns the value of one variable, or NULL. */
 int p4d_sbatch_variables(p4d_sbatch *sbatch, const char *(*variable)(void *context, const char *name),
 			 void *context, p4d_error *err);
 
 /*
- * Reads the #SBATCH lines of one component (0 unless the job is heterogeneous), up to the first command as
- * sbatch does. components: how many the script describes. A long option that is unknown may be that of
- * another SPANK plugin: it is noted in foreign, and its value is skipped. Errors: USAGE, with the line, also
+ * Reads the #SBATCH lines of one component (0 unless the job is heterogeneous), up to the first command, as
+ * sbatch does. *components: number of components in the script. An unknown long option may belong to another
+ * SPANK plugin: its name is stored in foreign, and its value is skipped. Errors: USAGE with the line, also
  * for scripts that sbatch refuses.
  */
 int p4d_sbatch_script(p4d_sbatch *sbatch, const char *text, size_t length, unsigned component,
 		      unsigned *components, p4d_error *err);
 
-/* The number of the first #SBATCH line after the first command, which sbatch ignores; 0: none. *count: how
- * many there are. */
+/* The number of the first #SBATCH line after the first command, which sbatch ignores; 0: none. *count:
+ * number of such lines. */
 unsigned p4d_sbatch_late_line(const char *text, size_t length, unsigned *count);
 
 /*
- * Interpret the values once all sources are read: first sbatch's own, which fill job, then p4d's, which fill
- * request. P4d's variables of the environment are defaults: they alone make no job one of p4d's that has no
- * GPUs or no model, and its request stays empty. Errors: VALUE, USAGE.
+ * Interpret the values after all sources are read: the first function sbatch's own options, which fill job;
+ * the second p4d's, which fill request. P4d's variables in the environment are defaults. They do not turn a
+ * job without GPUs or without a model into a p4d job; its request stays empty. Errors: VALUE, USAGE.
  */
 int p4d_sbatch_job(p4d_sbatch *sbatch, p4d_error *err);
 int p4d_sbatch_request(p4d_sbatch *sbatch, p4d_error *err);

@@ -5,9 +5,9 @@
 #include "job/read_job.h"
 
 /*
- * The tasks of an array job whose script depends on the task's number. p4d reads the script for one task
- * after the other, and counts tasks with the same reading once. The number of tasks and the time are bounded;
- * all tasks together may take as much work as the limits allow. Tasks beyond these bounds are cut.
+ * The tasks of a job array whose script depends on the task's number. p4d reads the script for one task after
+ * the other, and counts tasks with equal readings once. The number of tasks and the total work are bounded by
+ * `limits`; tasks beyond these bounds are not read.
  */
 enum { P4D_TASKS_APART = 16 };
 
@@ -27,9 +27,9 @@ typedef struct p4d_job_tasks {
 } p4d_job_tasks;
 
 /*
- * Prepares reading a script for each task. p4d_job_read has read the script with these arguments, which must
- * stay valid. NULL: the job is no array, or all tasks have the same reading. If only one task starts a
- * training, *reading is that task's.
+ * Prepares reading a script for each task. p4d_job_read must have read the script with these arguments, which
+ * must stay valid. NULL: the job is no array, or all tasks have the same reading. If only one task starts a
+ * training, *reading is that task's reading.
  */
 p4d_job_tasks *p4d_job_tasks_of(p4d_job_tasks *tasks, const p4d_job_script *script,
 				const p4d_shell_limits *limits, p4d_reading *reading);
@@ -37,8 +37,8 @@ p4d_job_tasks *p4d_job_tasks_of(p4d_job_tasks *tasks, const p4d_job_script *scri
 /* Reads the script for the next task whose reading differs from those before. False: there is none. */
 bool p4d_job_tasks_next(p4d_job_tasks *tasks);
 
-/* The number of different readings of all tasks. Afterwards, the next task is the first one again. */
+/* The number of different readings among all tasks. Afterwards, the next task is the first one again. */
 unsigned p4d_job_tasks_kinds(p4d_job_tasks *tasks);
 
-/* Reads the script again for a task; NULL: without a task's number. */
+/* Reads the script again for a task. NULL: without a task number. */
 void p4d_job_tasks_again(p4d_job_tasks *tasks, const uint32_t *task);

@@ -5,29 +5,30 @@
 #include <stdint.h>
 
 /*
- * Names of models as people type them. Case and the separators "-_. " never count. Beyond that an
- * organization
- * ("Qwen/"), and the words that name a variant of the same shape ("-Instruct", "-it", "-Base", "-hf",
- * "-Chat",
- * "-pt") or its quantized weights ("-AWQ", "-GPTQ-Int8", "-FP8", "-bnb-4bit") are dropped where nothing has
- * the name as it stands.
+ * Model names as people type them. Case and the separators "-_. " never count. If no preset has the name as
+ * typed, p4d also drops an organization ("Qwen/") and words for a variant of the same shape ("-Instruct",
+ * "-it", "-Base", "-hf", "-Chat", "-pt") or for quantized weights ("-AWQ", "-GPTQ-Int8", "-FP8",
+ * "-bnb-4bit").
  */
 typedef struct p4d_hub_name {
-	const char *whole, *base; /* base: without organization */
-	char plain[128];          /* base without such words; "" where there are none */
-	char variant[128];        /* base without those of quantized weights alone; the same */
-	int stored;               /* what the words say of the weights: P4D_STORED_*; -1: nothing */
+	const char *whole, *base; /* the typed name; base: the part after the organization */
+	char plain[128];          /* base without variant words; "" if it has none */
+	char variant[128];        /* base without words for quantized weights; "" if it has none */
+	int stored;               /* storage of the weights according to the words: P4D_STORED_*; -1: no
+				   * such word */
 } p4d_hub_name;
 
-/* Points into name. */
+/* Splits a name. The result points into name. */
 p4d_hub_name p4d_model__hub_name(const char *name);
 
 /*
- * How well one of these names (comma-separated) fits: 0 not, without words, without those of quantized
- * weights, without organization, as typed, and also with the dots as typed (1.3B is not 13B).
+ * How well the best of these comma-separated names fits, from bad to good: not at all; without variant words;
+ * without words for quantized weights; without organization; as typed; as typed including the dots (1.3B is
+ * not 13B).
  *
- * A name may end in "=N", the tokens of its context length, if that is not the preset's. max_seq_len (may be
- * NULL) gets the N of the name that fits best; 0: it has none. It is left alone if nothing fits.
+ * A name may end in "=N", the tokens of its context length if that differs from the preset's. *max_seq_len
+ * (may be NULL) gets the N of the name that fits best; 0: it has none. If no name fits, *max_seq_len is
+ * unchanged.
  */
 enum {
 	P4D_HUB_NAME_NO,

@@ -14,21 +14,21 @@ enum { P4D_HF_ABSENT = 6 };
 typedef struct p4d_hf_family {
 	const char *class_name, *model_type;
 	int architecture; /* the row of architectures.def */
-	unsigned biased;  /* linear layers that have a bias without a field in config.json: P4D_BIASED_* */
-	/* what the library takes for fields that are absent, not null; ends with a value of 0 */
+	unsigned biased;  /* linear layers with a bias that no field of config.json announces: P4D_BIASED_* */
+	/* the library's values for fields that are absent (not null); the last entry has value 0 */
 	struct {
 		p4d_option option;
 		int64_t value;
 	} absent[P4D_HF_ABSENT];
-	/* what only this family has; model has the common fields already. May say model->unmodelled */
+	/* reads fields that only this family has, after the common ones. May set model->unmodelled */
 	int (*own)(struct json_object *config, p4d_request *model, p4d_error *err);
-	bool fixed_biases; /* its code looks at no field for them */
-	bool experts;      /* has them, or latent attention, and p4d reads which */
-	bool states;       /* has layers with a state, and p4d reads which */
-	bool partly;       /* only the text part of a model that has more */
+	bool fixed_biases; /* its code does not read the fields for these */
+	bool experts;      /* supports them, or latent attention, and p4d reads the fields */
+	bool states;       /* supports layers with a state, and p4d reads their fields */
+	bool partly;       /* p4d models only the text part of a multimodal model */
 } p4d_hf_family;
 
-/* By class, then by type; NULL: none. */
+/* Finds a family by class, then by type; NULL: none. */
 const p4d_hf_family *p4d_model__family(const char *class_name, const char *model_type);
 
 /* `own` of hybrid families (model_hybrids.c). */
@@ -44,11 +44,14 @@ int p4d_model__own_granite(struct json_object *config, p4d_request *model, p4d_e
 int p4d_model__own_gemma3(struct json_object *config, p4d_request *model, p4d_error *err);
 int p4d_model__own_gemma(struct json_object *config, p4d_request *model, p4d_error *err);
 
-/* model->untrained: what p4d-train would compute otherwise. After all else of the file. */
+/*
+ * model->untrained: features that p4d-train would compute differently. Call it after all other fields are
+ * read.
+ */
 int p4d_model__read_untrained(struct json_object *config, p4d_request *model, p4d_error *err);
 
-/* Absent leaves *flag; JSON: neither true nor false. */
+/* Reads a boolean. If it is absent, *flag is unchanged. Errors: JSON if it is not a boolean. */
 int p4d_model__flag(struct json_object *config, const char *key, bool *flag, p4d_error *err);
 
-/* "quantization_config": how the linear layers are stored, as P4D_STORED; says model->unmodelled. */
+/* "quantization_config": the storage of linear layers as P4D_STORED; may set model->unmodelled. */
 int p4d_model__read_quantization(struct json_object *config, p4d_request *model, p4d_error *err);

@@ -7,24 +7,25 @@
 #include "model/model.h"
 #include "model/presets.h"
 
-/* The parts of model.h that need no JSON. */
+/* The part of model.h that needs no JSON. */
 
 /* Loads one model file into a request, as p4d_model_resolve does. preset may be NULL. */
 int p4d_model__read_file(const char *path, p4d_request *request, p4d_preset *preset, p4d_error *err);
 
-/* A model that the request describes itself. */
+/* A model whose numbers are all in the request. */
 int p4d_model__custom(p4d_request *request, p4d_error *err);
 
-/* Takes a row that was read, or is in the table; what: its name in messages. */
+/* Copies a row, from a file or from the table, into the request. what: its name in messages. */
 int p4d_model__take(const p4d_presets_row *row, const char *what, p4d_request *request, p4d_preset *preset,
 		    p4d_error *err);
 
 /*
- * Loads a preset whose name or alias fits at least so well (P4D_HUB_NAME_*); *unknown with -1: there is none,
- * or the directory cannot be read. A name spelt like its file needs no search through the others.
+ * Loads the preset whose name or alias fits at least this well (P4D_HUB_NAME_*). On -1, *unknown is true if
+ * no preset fits; false: the directory cannot be read. A preset whose file has the typed name is found
+ * without reading the other files.
  */
 int p4d_model__preset_load(const char *name, const char *datadir, int least, p4d_request *request,
 			   p4d_preset *preset, p4d_error *err, bool *unknown);
 
-/* The context length that an alias has; 0: the preset's. What the user set is kept. */
+/* The context length of an alias; 0: the preset's. A value that the user set is kept. */
 void p4d_model__take_length(int64_t max_seq_len, p4d_request *request);

@@ -50,29 +50,32 @@ typedef struct p4d_attention_bytes {
 p4d_attention_bytes p4d_attention_workspace(int sm, uint64_t batch, uint64_t heads, uint64_t kv_heads,
 					    uint64_t queries, uint64_t keys, uint64_t head_dim);
 
-/* One call of fused attention: a block of queries and keys, of sizes as above. */
+/* One call of fused attention on a block of queries and keys; the sizes are those above. */
 typedef struct p4d_attention_call {
 	uint64_t batch, heads, kv_heads, queries, keys, head_dim;
 	bool backward;
-	bool staged; /* gradients accumulate: computed in bf16 first */
+	bool staged; /* gradients accumulate, so they are first computed in bf16 */
 } p4d_attention_call;
 
-/* The workspace of a call: cuDNN's own, then these at the given offsets. Unused ones take no bytes. */
+/*
+ * The workspace of a call: cuDNN's own part, then these buffers at the given offsets. Unused buffers take no
+ * bytes.
+ */
 typedef struct p4d_attention_workspaces {
 	uint64_t query_gradient, row_sums; /* as in p4d_attention_bytes */
 	uint64_t dq, dk, dv;               /* bf16 (batch, queries or keys, their heads * head_dim) */
 	uint64_t bytes;                    /* bytes of all buffers */
-	uint64_t library;                  /* the part that is cuDNN's */
+	uint64_t library;                  /* bytes of cuDNN's own part */
 	bool fused;                        /* false: p4d's own kernels, which need no workspace */
 } p4d_attention_workspaces;
 p4d_attention_workspaces p4d_attention_workspace_of(int sm, const p4d_attention_call *call);
 
 /*
- * Calls of a rank whose sequences of seq_len tokens are cut over cp ranks; without cp there is one call, with
- * all its queries and keys. A ring: own keys; the first half of an earlier rank's; those of a later rank, for
- * the second half of the queries. gathered: each half of the queries with all keys up to its end. The rows of
- * the plan, attention.forward_workspace and attention.backward_workspace, are the largest of these on any
- * rank.
+ * The calls of a rank whose sequences of seq_len tokens are split over cp ranks. Without cp there is one
+ * call, with all queries and keys. In a ring there are three kinds: with the rank's own keys; with the first
+ * half of an earlier rank's keys; with a later rank's keys, for the second half of the queries. gathered: one
+ * call per half of the queries, with all keys up to the end of that half. The plan's rows
+ * attention.forward_workspace and attention.backward_workspace are the maxima of these over all ranks.
  */
 typedef struct p4d_attention_split {
 	uint64_t batch, heads, kv_heads, head_dim, seq_len, cp;

@@ -12,21 +12,26 @@
 #endif
 
 /*
- * An operand of a product in FP8, in a recipe that p4d-train has: a code of 8 bits for each number of (rows,
- * depth), row by row, and the scales of its blocks, each a power of two, as cuBLASLt's documentation lays
- * them out (13.x, 3.1.4.4.2 and 3.1.4.5.1), M or N being rows and K the depth, of L blocks:
- * - exponents (VEC32_UE8M0) are in tiles of 128 rows and 4 blocks, whose 512 bytes hold (row, block) at row %
- * 32
- *   * 16 + row / 32 * 4 + block; tiles follow each other along the depth, then down the rows; what is beyond
- * rows or blocks in a tile is there, and 0;
- * - fp32 of 128 numbers (VEC128_32F) are M-major: all rows of a block together, rows a multiple of 4;
- * - fp32 of squares (BLK128x128_32F) are K-major: a row of squares after the other, L rounded up to 4 apart.
- * All begin at multiples of 16 bytes. Compiled for GPUs, too.
+ * An FP8 operand of a matmul, in a recipe of p4d-train. It has an 8-bit code for each element of (rows,
+ * depth), row by row, and a scale per block, which is a power of two. Scales have cuBLASLt's layout
+ * (documentation of 13.x, 3.1.4.4.2 and 3.1.4.5.1); rows are M or N, depth is K, and L is the number of
+ * blocks along K:
+ * - Exponents (VEC32_UE8M0) are in tiles of 128 rows and 4 blocks, 512 bytes each. In a tile, (row, block) is
+ * at
+ *   row % 32 * 16 + row / 32 * 4 + block. Tiles follow each other along the depth, then down the rows.
+ *   Positions beyond the last row or block are 0.
+ * - fp32 scales of 128 numbers (VEC128_32F) are M-major: all rows of a block together, rows padded to a
+ * multiple of 4.
+ * - fp32 scales of squares (BLK128x128_32F) are K-major: one row of squares after the other, at a distance of
+ * L
+ *   rounded up to 4.
+ *
+ * Codes and scales begin at multiples of 16 bytes. This header is also compiled for GPUs.
  */
 typedef struct p4d_fp8_operand_shape {
 	uint64_t rows, depth;
-	uint32_t block_rows, block; /* numbers that share a scale: rows, and numbers of the depth */
-	uint32_t scale_bytes;       /* 4: fp32; 1: an exponent of two, plus 127 */
+	uint32_t block_rows, block; /* elements that share a scale: rows, and elements along the depth */
+	uint32_t scale_bytes;       /* bytes of a scale. 4: fp32; 1: an exponent of two, plus 127 */
 	p4d_fp8_format format;
 } p4d_fp8_operand_shape;
 
@@ -34,7 +39,7 @@ static inline p4d_fp8_operand_shape p4d_fp8_shape_of(int recipe, p4d_fp8_role ro
 						     uint64_t depth)
 {
 	const p4d_fp8_recipe *r = &p4d_fp8_recipes[recipe];
-	/* by_tensor: 0 of each is all */
+	/* by_tensor: the recipe has no scales per block, and all members are 0 */
 	const uint32_t high = role == P4D_FP8_WEIGHT ? r->weight_rows : 1;
 	const p4d_fp8_operand_shape s = {rows,     depth,          r->by_tensor ? 0 : high,
 					 r->block, r->scale_bytes, r->format[role]};
@@ -42,7 +47,7 @@ static inline p4d_fp8_operand_shape p4d_fp8_shape_of(int recipe, p4d_fp8_role ro
 	return s;
 }
 
-/* Blocks along the depth. */
+/* Number of blocks along the depth. */
 P4D_ANYWHERE uint64_t p4d_fp8_blocks(const p4d_fp8_operand_shape *s)
 {
 	return s->block ? (s->depth + s->block - 1) / s->block : 1;
@@ -53,7 +58,7 @@ P4D_ANYWHERE uint64_t p4d_fp8_round_up(uint64_t n, uint64_t multiple)
 	return (n + multiple - 1) / multiple * multiple;
 }
 
-/* Room for the scales, padding included. */
+/* Number of scales, padding included. */
 P4D_ANYWHERE uint64_t p4d_fp8_scales_bytes(const p4d_fp8_operand_shape *s)
 {
 	const uint64_t blocks = p4d_fp8_blocks(s);
@@ -68,8 +73,8 @@ P4D_ANYWHERE uint64_t p4d_fp8_scales_bytes(const p4d_fp8_operand_shape *s)
 }
 
 /*
- * Where the scale of a block is, in scales: exponents in tiles of 128 rows and 4 blocks; squares row by row;
- * else block by block, the scales of all rows together.
+ * Index of a block's scale: exponents in tiles of 128 rows and 4 blocks; squares row by row; otherwise block
+ * by block, with the scales of all rows together.
  */
 P4D_ANYWHERE uint64_t p4d_fp8_scale_at(const p4d_fp8_operand_shape *s, uint64_t row, uint64_t block)
 {

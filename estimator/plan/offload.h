@@ -30,12 +30,14 @@ enum { P4D_OFFLOAD_SLOTS = 3, P4D_OFFLOAD_PARTS = 64, P4D_SWAP_PLACES = 3 };
 #define P4D_HOST_LINK_EFFICIENCY 0.8
 
 /*
- * AdamW on the host, elements per second and rank. Each element moves 28 to 30 bytes of host memory, at 300
- * GB/s on a socket of 2023 with four GPUs. An assumption, on which only p4d_offload_split_of depends.
+ * AdamW on the host, in elements per second and rank. Each element moves 28 to 30 bytes of host memory; a
+ * socket of 2023 with four GPUs has 300 GB/s. An assumption, on which only p4d_offload_split_of depends.
  */
 #define P4D_HOST_UPDATES_PER_S 2.0e9
 
-/* Whether activations leave the device; not those of evaluation alone, which keeps one layer's. */
+/*
+ * Whether activations leave the device. False for evaluation, which keeps the activations of only one layer.
+ */
 static inline bool p4d_swaps_activations(const p4d_layout *layout)
 {
 	return p4d_framework_of(layout->framework)->plans_transfers &&
@@ -43,8 +45,8 @@ static inline bool p4d_swaps_activations(const p4d_layout *layout)
 }
 
 /*
- * The number of a chunk's layers that are swapped, if each has `bytes` bytes; half of them if no rate is
- * known. The functions below: the number of swapped layers before a layer, and whether a layer is swapped.
+ * The number of a chunk's layers that are swapped, if each layer has `bytes` bytes; half of them if no rate
+ * is known. The other functions: the number of swapped layers before a layer, and whether a layer is swapped.
  */
 uint32_t p4d_offload_swapped(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t layers, uint64_t bytes);
 
@@ -59,32 +61,33 @@ static inline bool p4d_offload_is_swapped(uint32_t swapped, uint32_t layers, uin
 	       p4d_offload_swapped_before(swapped, layers, layer);
 }
 
-/* Elements of a subgroup of a rank's shard: a multiple of the arena's alignment in any type. */
+/* Elements of a subgroup of a rank's shard. A subgroup is a multiple of the arena's alignment in any type. */
 uint64_t p4d_offload_subgroup(uint64_t shard);
 
-/* Bytes of the states of an element that come before a state. */
+/* Offset per element of a state: the bytes of the states before it. */
 unsigned p4d_offload_state_offset(const p4d_layout *layout, unsigned state);
 
 /*
- * Bytes per element in a slot of the device: the states and parameters that are on the host otherwise.
+ * Bytes per element in a slot of the device: states and parameters that otherwise stay on the host.
  * Parameters follow the states.
  */
 unsigned p4d_offload_staged_bytes(const p4d_layout *layout);
 unsigned p4d_offload_staged_states(const p4d_layout *layout);
 
-/* Whether an update needs the old parameters: they are their own masters, or some of them keep their values.
- */
+/* Whether an update needs the old parameters: they are their own master weights, or some of them keep
+ * their values. */
 bool p4d_offload_reads_parameters(const p4d_layout *layout);
 
-/* Number of layers in the window of a stage; and the fraction of a pass's layers that must be copied to the
- * device. The fraction is exact if one chunk runs forward and backward in turns, which p4d assumes. */
+/* Number of layers in the window of a stage; and the fraction of a pass's layers that must be copied to
+ * the device. The fraction is exact if one chunk alternates between forward and backward passes, which p4d
+ * assumes. */
 uint64_t p4d_offload_resident(const p4d_layout *layout, uint32_t stage);
 double p4d_offload_misses(const p4d_layout *layout);
 
 /*
  * share: how many of P4D_OFFLOAD_PARTS subgroups are updated on the device. It minimizes the time of the
- * slowest of three: the host and both directions of the link. Half of them if the rate of the link is not
- * known. seconds: update time per element of the shard; 0: unknown.
+ * slowest of three: the host, and each direction of the link. Half of the subgroups if the rate of the link
+ * is unknown. seconds: update time per element of the shard; 0: unknown.
  */
 typedef struct p4d_offload_split {
 	uint32_t share;
@@ -92,7 +95,7 @@ typedef struct p4d_offload_split {
 } p4d_offload_split;
 p4d_offload_split p4d_offload_split_of(const p4d_layout *layout, const p4d_gpu *gpu);
 
-/* Whether subgroup i of a split is updated on the device; these are spread evenly. */
+/* Whether subgroup i of a split is updated on the device. Such subgroups are spread evenly. */
 static inline bool p4d_offload_on_device(uint32_t share, uint64_t i)
 {
 	return (i + 1) * share / P4D_OFFLOAD_PARTS > i * share / P4D_OFFLOAD_PARTS;

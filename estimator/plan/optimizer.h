@@ -8,26 +8,27 @@ typedef unsigned p4d_state; /* a number in p4d_optimizer.state */
 
 /*
  * An optimizer's states per parameter, in fp32 (PyTorch's own have the type of the parameters). The first
- * state of all of them is the parameter itself: the master copy, which has no buffer where parameters are
- * fp32. PyTorch allocates the others at the first step.
+ * state of every optimizer is the master copy of the parameter. fp32 parameters are their own master copy,
+ * without another buffer. PyTorch allocates the other states at the first step.
  */
 typedef struct p4d_optimizer {
 	const char *name;
 	unsigned states;
-	unsigned bits;  /* bits of a quantized moment, 0 for others; each block has an fp32 scale */
+	unsigned bits;  /* bits of a quantized moment, 0 if it is not quantized; each block has an fp32
+			 * scale */
 	unsigned block; /* number of elements in a block */
-	bool paged;     /* moments are in host memory, until the driver brings them */
-	bool factored;  /* the second moment of a matrix is a row and a column */
+	bool paged;     /* moments stay in host memory until the driver moves them */
+	bool factored;  /* the second moment of a matrix is factored into a row and a column */
 	struct {
 		const char *row;    /* name of the row in plans */
-		const char *tensor; /* in checkpoints */
+		const char *tensor; /* name in checkpoints */
 	} state[P4D_MOST_STATES];
 } p4d_optimizer;
 
-/* By number (request.h). */
+/* The optimizers by number (request.h). */
 extern const p4d_optimizer p4d_optimizers[P4D_OPTIMIZERS];
 
-/* Bytes of an element of a state of p4d-train. */
+/* Bytes per element of a state in p4d-train. */
 static inline unsigned p4d_state_bytes(const p4d_layout *layout, p4d_state state)
 {
 	return state != P4D_STATE_MASTER && layout->half_moments ? 2 : 4;

@@ -7,35 +7,37 @@
 #include "request/model_size.h"
 #include "schedule/schedule.h"
 
-/* The number of parameters on a rank; for parts of the model see request/model_size.h. */
+/* The number of parameters on a rank. For parts of the model see request/model_size.h. */
 
 /*
- * Elements of a chunk on one rank: its layers, and where the model begins or ends embedding, final norm and
- * head; with local losses, a head on every stage. With vocabulary parallelism the tables are not in chunks:
- * see p4d_parameters__of_vocabulary.
+ * Elements of a chunk on one rank: its layers, the embedding if the model begins there, final norm and head
+ * if it ends there. With local losses, each stage has a head. With vocabulary parallelism, chunks do not
+ * contain the tables: see p4d_parameters__of_vocabulary.
  */
 p4d_wide p4d_parameters__of_chunk(const p4d_layout *layout, const p4d_schedule *schedule, uint32_t stage,
 				  uint32_t chunk);
 
-/* Elements of this rank's shard of the tables that vocabulary parallelism shards over tp*pp; 0 without. */
+/* Elements of this rank's shard of the tables that vocabulary parallelism shards over tp*pp; otherwise 0. */
 p4d_wide p4d_parameters__of_vocabulary(const p4d_layout *layout);
 
-/* Number of layers with experts: in a chunk, and in a stage. Takes as long as p4d_parameters_first_layer. */
+/* Number of layers with experts in a chunk, and in a stage. Takes as long as p4d_parameters_first_layer. */
 uint32_t p4d_parameters_expert_layers(const p4d_layout *layout, uint32_t stage, uint32_t chunk);
 uint32_t p4d_parameters_expert_layers_of_stage(const p4d_layout *layout, uint32_t stage);
 
-/* Layers of a stage, all its chunks, by kind. Time: linear in these where there is a pattern. */
+/*
+ * Number of layers of each kind in a stage with all its chunks. Takes time linear in the number of layers if
+ * the model has a pattern.
+ */
 p4d_layer_counts p4d_parameters_layers_of_stage(const p4d_layout *layout, uint32_t stage);
 
-/* The first layer of a chunk, in the order of the model. Time: linear in the stages, of uneven chunks in
- * these.
- */
+/* Index of a chunk's first layer in the model. Takes time linear in the stages or, if chunks differ, in
+ * the chunks. */
 uint64_t p4d_parameters_first_layer(const p4d_layout *layout, uint32_t stage, uint32_t chunk);
 
-/* Elements of the experts of a stage on one rank; shared experts belong to the stage. */
+/* Elements of a stage's experts on one rank. Shared experts are not included; they belong to the stage. */
 p4d_wide p4d_parameters_of_experts(const p4d_layout *layout, uint32_t stage);
 
-/* Elements of all chunks and the tables of a stage, without experts. */
+/* Elements of all chunks and the tables of a stage, not counting experts. */
 p4d_wide p4d_parameters_of_stage(const p4d_layout *layout, const p4d_schedule *schedule, uint32_t stage);
 
 /* Ranks over which a parameter's optimizer state is sharded. */
@@ -46,21 +48,23 @@ static inline uint64_t p4d_optimizer_shards(const p4d_layout *layout)
 	return layout->shard_degree ? layout->shard_degree : layout->dp * layout->cp;
 }
 
-/* Ranks that shard the optimizer of experts: those with the same experts. Without expert parallelism,
- * Megatron-LM keeps experts in the buffers of all other parameters (transformer_engine.py: allreduce). */
+/* Ranks that shard the optimizer state of experts: those with the same experts. Without expert
+ * parallelism, Megatron-LM keeps experts in the same buffers as all other parameters
+ * (transformer_engine.py: allreduce). */
 static inline uint64_t p4d_expert_shards(const p4d_layout *layout)
 {
 	if (!layout->optimizer_sharding || layout->ep == 1)
 		return p4d_optimizer_shards(layout);
-	/* FSDP: ranks that share a model */
+	/* FSDP: number of ranks that share one copy of the model */
 	return layout->shard_degree >= layout->ep ? layout->shard_degree / layout->ep
 	       : layout->expert_dp                ? layout->expert_dp
 						  : 1;
 }
 
 /*
- * Whether p4d-train keeps only this rank's shards of gradients; of parameters; and whether it has parameters
- * on the host. Whole layers are then on the device only in a window: see p4d_parameters_windows.
+ * p4d-train: whether a rank keeps only its shard of gradients; only its shard of parameters; and whether
+ * parameters are on the host. In the last two cases the device has whole layers only in a window: see
+ * p4d_parameters_windows.
  */
 static inline bool p4d_shards_gradients(const p4d_layout *layout)
 {
@@ -83,8 +87,8 @@ static inline bool p4d_windows_parameters(const p4d_layout *layout)
 	return p4d_streams_parameters(layout) || p4d_shards_parameters(layout);
 }
 
-/* Whether segments are layers on any device, and tables of the vocabulary segments of their own: where one
- * of them at a time passes through a window. */
+/* Whether segments are layers on any device, and each table of the vocabulary is a segment. This is so if
+ * segments pass through a window one at a time. */
 static inline bool p4d_cuts_segments(const p4d_layout *layout)
 {
 	return p4d_streams_parameters(layout) || p4d_shards_gradients(layout);
@@ -110,17 +114,17 @@ static inline uint64_t p4d_segment_unit(const p4d_layout *layout)
 }
 
 /*
- * The parameters of a stage that p4d-train trains, as it stores them: each segment, and the tables, padded;
- * with adapters, only these. And the frozen ones after them, padded if they pass through a window, without
- * those that are quantized (nf4.h).
+ * The parameters of a stage that p4d-train trains, as it stores them: each segment and the tables, padded;
+ * with adapters, only the adapters. Frozen parameters follow: padded if they pass through a window, and
+ * without quantized ones (nf4.h).
  */
 p4d_wide p4d_parameters_padded(const p4d_layout *layout, const p4d_schedule *schedule, uint32_t stage);
 p4d_wide p4d_parameters_frozen(const p4d_layout *layout, const p4d_schedule *schedule, uint32_t stage);
 
 /*
  * Elements of the largest layer and of the largest table of a stage, as segments: the size of a window's
- * places. all: of all parameters; otherwise of trained ones.
- * By default a window has room for two layers: that of the present pass, and one in transit.
+ * places. all: of all parameters; otherwise of trained ones. By default a window has room for two layers: the
+ * one in use, and one in transit.
  */
 enum { P4D_WINDOW_LAYERS = 2 };
 typedef struct p4d_windows {
@@ -129,13 +133,13 @@ typedef struct p4d_windows {
 p4d_windows p4d_parameters_windows(const p4d_layout *layout, const p4d_schedule *schedule, uint32_t stage,
 				   bool all);
 
-/* Elements of a layer's matrices on a rank, with all the rows that it gathers. The layout has checked all
+/* Elements of a layer's matrices on a rank, including the rows that it gathers. The layout has checked all
  * divisions. */
 static inline p4d_wide p4d_layer_matrices(const p4d_rank_sizes *z)
 {
 	return (p4d_wide)z->h * (z->columns + z->q + z->up + z->f);
 }
 
-/* The largest of these. */
+/* Elements of the largest of these matrices. */
 p4d_wide p4d_parameters__largest_segment(const p4d_layout *layout, const p4d_schedule *schedule,
 					 uint32_t stage);

@@ -22,21 +22,24 @@
  */
 enum { P4D_PLAN_MAX = 4096 };
 
-/* Adds to a request where it runs, so that its plan line describes the whole job. gpu NULL: on the host. */
+/*
+ * Adds the GPU and geometry to a request, so that its plan line describes the whole job. gpu NULL: the job
+ * runs on the host.
+ */
 void p4d_plan_place(p4d_request *request, uint64_t nodes, uint64_t gpus_per_node, const char *gpu);
 
 /*
- * Puts the hash of the plans of all stages into a placed request of framework p4d, so that a reader of the
- * line can verify that it computes the same buffers; other frameworks have none. Errors: OVERFLOW.
+ * For framework p4d: stores the hash of the plans of all stages in a placed request, so that a reader of the
+ * line can verify that it computes the same buffers. Other frameworks have no hash. Errors: OVERFLOW.
  */
 int p4d_plan_add_checksum(p4d_request *request, const p4d_layout *layout, const p4d_gpu *gpu, p4d_error *err);
 
-/* Verifies it. Errors: PLAN_CHANGED when this machine computes other buffers. A request without a hash
+/* Verifies the hash. Errors: PLAN_CHANGED if this machine computes other buffers. A request without a hash
  * passes. */
 int p4d_plan_verify_checksum(const p4d_request *request, const p4d_layout *layout, const p4d_gpu *gpu,
 			     p4d_error *err);
 
-/* Writes the line. Errors: PLAN_SYNTAX when it does not fit size. */
+/* Writes the line. Errors: PLAN_SYNTAX if it does not fit size. */
 int p4d_plan_write(const p4d_request *request, char *line, size_t size, p4d_error *err);
 
 /* Reads a line, which must be spelt exactly as p4d_plan_write spells it. Errors: PLAN_SYNTAX, PLAN_CHANGED
@@ -44,14 +47,14 @@ int p4d_plan_write(const p4d_request *request, char *line, size_t size, p4d_erro
 int p4d_plan_read(const char *line, p4d_request *request, p4d_error *err);
 
 /*
- * Digest of the values of a plan, not of who chose them: plans with the same digest do not differ in the
- * sense of p4d_plan_differs, and nobody can construct another plan with it.
+ * Digest of the values in a plan, not of their origins. Plans with the same digest are equal for
+ * p4d_plan_differs, and nobody can construct another plan with that digest.
  */
 void p4d_plan_digest(const p4d_request *request, char text[P4D_DIGEST_TEXT]);
 
-/* Adds text as values are written in the line. */
+/* Adds a text in the line's encoding. */
 void p4d_plan_encode(p4d_text *line, const char *text);
 
-/* True when both describe the same job: every plan option has the same value (origins may differ). name: the
- * first that differs. */
+/* True if the plans describe different jobs: some plan option has another value (origins do not count).
+ * name: the first such option. */
 int p4d_plan_differs(const p4d_request *a, const p4d_request *b, p4d_option *which);

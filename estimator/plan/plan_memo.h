@@ -7,14 +7,14 @@
 #include "request/layout.h"
 
 /*
- * What plans of several stages and layouts have in common, worked out once: a framework's numbers of a layer,
- * which do not depend on the members that p4d_plan_memo_numbers leaves out (degrees of data and pipeline
- * parallelism, the schedule, the batch). The caller owns it: one for each thread, all 0 at first.
+ * A cache of results that plans of several stages and layouts share: a framework's numbers for a layer. They
+ * do not depend on the members that p4d_plan_memo_numbers ignores (degrees of data and pipeline parallelism,
+ * the schedule, the batch). The caller owns the cache, zeroes it at first, and has one for each thread.
  */
 enum { P4D_PLAN_MEMO_BYTES = 144 };
 
 typedef struct p4d_plan_memo_entry {
-	unsigned char layout[offsetof(p4d_layout, stage_layers)]; /* without those members */
+	unsigned char layout[offsetof(p4d_layout, stage_layers)]; /* the layout without those members */
 	const p4d_gpu *gpu;
 	unsigned char numbers[P4D_PLAN_MEMO_BYTES]
 	    __attribute__((aligned(16))); /* CUDA's compiler also reads this file */
@@ -24,18 +24,18 @@ typedef struct p4d_plan_memo_entry {
 typedef struct p4d_plan_memo {
 	size_t entries; /* a power of two */
 	p4d_plan_memo_entry *entry;
-	/* Nobody asks by how much a plan has more bytes: it may have any number between these and its own. 0:
-	 * all are asked for. */
+	/* The largest size that matters to the caller. If a plan needs more bytes, its result may be any
+	 * number between these bytes and its own. 0: results are always exact. */
 	uint64_t enough;
 } p4d_plan_memo;
 
-/* A memo with this many entries, a power of two. The caller frees it. It has no entries if host memory runs
- * out. */
+/* A memo with this many entries, a power of two. The caller frees it. If host memory runs out, it has no
+ * entries. */
 p4d_plan_memo p4d_plan_memo_of(size_t entries);
 
 /*
- * The numbers of the layout on a GPU, which may be NULL. *known: they are there; else the caller fills them
- * in. NULL without a memo.
+ * The numbers of the layout on a GPU (may be NULL). *known: the memo has them; otherwise the caller fills
+ * them in. NULL without a memo.
  */
 void *p4d_plan_memo_numbers(const p4d_plan_memo *memo, const p4d_layout *layout, const p4d_gpu *gpu,
 			    bool *known);

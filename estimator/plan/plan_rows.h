@@ -4,9 +4,9 @@
 #include "plan/plan.h"
 #include "plan/plan_memo.h"
 
-/* Helpers with which frameworks write their tables; for plan/ and framework/ only. */
+/* Helpers with which frameworks write the rows of their plans; for plan/ and framework/ only. */
 
-/* A table under construction. */
+/* A table of rows under construction. */
 typedef struct p4d_rows {
 	const p4d_layout *layout;
 	const p4d_gpu *gpu;
@@ -14,19 +14,19 @@ typedef struct p4d_rows {
 	p4d_schedule schedule;
 	uint32_t stage;
 	bool first, last; /* whether the stage has the start or the end of the model */
-	/* copies of a row of activations: `slots` slots of slot_layers layers. If chunks differ, one slot
-	 * with the most layers that are alive at a time */
+	/* Copies of an activation row: `slots` slots with slot_layers layers each. If chunks differ, one
+	 * slot with the largest number of layers that are alive at a time. */
 	uint64_t slot_layers;
 	uint32_t slots;
-	unsigned alignment; /* alignment of every buffer; a power of two */
+	unsigned alignment; /* alignment in bytes of every buffer; a power of two */
 	p4d_plan *plan;
 	bool overflow;
 } p4d_rows;
 
-/* A limit that leaves room for sums of a few totals, and differs from P4D_NOT_MODELLED. */
+/* A limit small enough that a few totals can be added without overflow; it differs from P4D_NOT_MODELLED. */
 #define P4D_MOST_BYTES ((uint64_t)1 << 62)
 
-/* Products of user-given sizes: overflow sets rows->overflow instead of wrapping. */
+/* Multiply sizes that users give. Overflow sets rows->overflow instead of wrapping. */
 static inline uint64_t p4d_times(p4d_rows *rows, uint64_t a, uint64_t b)
 {
 	uint64_t product;
@@ -53,8 +53,8 @@ static inline uint64_t p4d_row_bytes(p4d_rows *rows, p4d_dtype dtype, uint64_t e
 }
 
 /*
- * Adds a row of shape (x, y, z); trailing dimensions may be 0: absent. Always live, one copy. The caller
- * adjusts what differs.
+ * Adds a row of shape (x, y, z); an absent trailing dimension is 0. The row is always live and has one copy;
+ * the caller changes what differs.
  */
 static inline p4d_tensor *p4d_row(p4d_rows *rows, const char *name, const char *shard, p4d_memory_class part,
 				  p4d_dtype dtype, uint64_t x, uint64_t y, uint64_t z)
@@ -76,7 +76,7 @@ static inline p4d_tensor *p4d_row(p4d_rows *rows, const char *name, const char *
 	return row;
 }
 
-/* The same, one copy per activation slot and layer of the chunk. */
+/* Adds such a row with one copy per activation slot and layer of the chunk. */
 static inline p4d_tensor *p4d_row_in_slot(p4d_rows *rows, const char *name, const char *shard,
 					  p4d_dtype dtype, uint64_t x, uint64_t y, uint64_t z)
 {
@@ -88,7 +88,7 @@ static inline p4d_tensor *p4d_row_in_slot(p4d_rows *rows, const char *name, cons
 	return row;
 }
 
-/* The same, transient: live at the points of a mask. */
+/* Adds such a row that is live only at the points of a mask. */
 static inline p4d_tensor *p4d_row_at(p4d_rows *rows, unsigned live_range, const char *name, const char *shard,
 				     p4d_memory_class part, p4d_dtype dtype, uint64_t x, uint64_t y,
 				     uint64_t z)
@@ -100,17 +100,17 @@ static inline p4d_tensor *p4d_row_at(p4d_rows *rows, unsigned live_range, const 
 	return row;
 }
 
-/* Adds rows for the states from .. to-1 of the optimizer, each with `elements` elements of a type. An fp32
- * parameter is its own master. Returns the first new row, or the end of the table if there is none. */
+/* Adds rows for states from .. to-1 of the optimizer, each with `elements` elements of a type. An fp32
+ * parameter is its own master copy. Returns the first new row, or the end of the table if there is none. */
 p4d_tensor *p4d_rows_of_states(p4d_rows *rows, unsigned from, unsigned to, p4d_dtype dtype,
 			       uint64_t elements);
 
-/* For each live point: the end of the transient rows that are live there, and their bytes. */
+/* For each live point: the end of the transient rows that are live at it, and the sum of their bytes. */
 typedef struct p4d_packing {
 	uint64_t top[P4D_LIVE_POINTS], alive[P4D_LIVE_POINTS];
 } p4d_packing;
 
-/* p4d_plan_build with a memo, which may be NULL. */
+/* p4d_plan_build with a memo (may be NULL). */
 int p4d_plan__build(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage, const p4d_plan_memo *memo,
 		    p4d_plan *plan, p4d_error *err);
 

@@ -6,13 +6,13 @@
 #include "request/devices.h"
 #include "request/layout.h"
 
-/* Sizes shared by the plan and p4d-train: the arena is laid out with them. */
+/* Sizes that the plan and p4d-train share; they determine the layout of the arena. */
 
 enum {
 	P4D_ARENA_ALIGNMENT = 256,
-	P4D_SHARD_MULTIPLE = 128, /* elements; every optimizer shard of a segment is a multiple */
-	P4D_TOKEN_STATISTICS = 3, /* for a token's logits: maximum, sum, target; fp32 */
-	P4D_WIDE_NORMS = 2,       /* sums of squares for a token: over all queries, and over all keys */
+	P4D_SHARD_MULTIPLE = 128, /* in elements; every optimizer shard of a segment is a multiple of this */
+	P4D_TOKEN_STATISTICS = 3, /* values per token about its logits: maximum, sum, target; fp32 */
+	P4D_WIDE_NORMS = 2,       /* values per token: sums of squares over all queries, and over all keys */
 };
 
 /*
@@ -21,13 +21,13 @@ enum {
  */
 enum { P4D_NORM_SUMS = 256, P4D_HEAD_SUMS = 64 };
 
-/* With tp-comm-overlap: number of parts in which tokens pass between tp ranks, and number of multiprocessors
- * that a collective takes from concurrent matmuls, with one thread block on each. */
+/* With tp-comm-overlap: number of parts in which tokens pass between tp ranks, and number of
+ * multiprocessors that a collective takes from concurrent matmuls, one thread block on each. */
 enum { P4D_TP_PARTS = 2, P4D_TP_BLOCKS = 16 };
 
 /*
- * Tables of cosines and sines: of the model's rotation and, if some layers rotate in another way or not at
- * all, one for these. Which of them a layer has.
+ * Tables of cosines and sines: one for the model's rotation and, if some layers rotate in another way or not
+ * at all, one for these layers. And the table of a layer.
  */
 static inline unsigned p4d_rope_tables(const p4d_layout *l)
 {
@@ -47,15 +47,19 @@ static inline unsigned p4d_rope_table_of(const p4d_layout *l, uint64_t layer)
 	return l->sliding_window && a->plain_windows && !full;
 }
 
-/* The cpu's matrix products of bf16: rows and columns of operands and product in fp32 at a time. */
+/*
+ * The cpu device's bf16 matmuls: number of rows and columns of operands and result that are in fp32 at a
+ * time.
+ */
 enum {
 	P4D_CPU_PRODUCT_BLOCK = 512,
 	P4D_CPU_PRODUCT_BYTES = 3 * 4 * P4D_CPU_PRODUCT_BLOCK * P4D_CPU_PRODUCT_BLOCK
 };
 
 /*
- * The cpu's attention computes the scores of this many queries and keys at a time. Workspace: scores, output
- * and packed operands; backward: probabilities, their gradients and packed operands; fp32.
+ * The cpu device's attention computes the scores of this many queries and keys at a time. Workspace, in fp32:
+ * scores, output and packed operands; for the backward pass probabilities, their gradients and packed
+ * operands.
  */
 enum { P4D_ATTENTION_TILE = 64 };
 static inline uint64_t p4d_cpu_attention_bytes(uint64_t head_dim, bool backward)
@@ -69,12 +73,15 @@ typedef enum p4d_dtype {
 	P4D_DT_BF16,
 	P4D_DT_FP16,
 	P4D_DT_FP32,
-	P4D_DT_FP64, /* sums of losses and norms */
+	P4D_DT_FP64, /* places for sums of losses and norms */
 	P4D_DT_INT32,
 	P4D_DT_BYTES
 } p4d_dtype;
 
-/* What is not in FP8 is bf16 on GPUs, as matrix units give it, and fp32 on the cpu. */
+/*
+ * In FP8 training, tensors that are not in FP8 are bf16 on GPUs, the output type of matrix units, and fp32 on
+ * the cpu.
+ */
 static inline p4d_dtype p4d_dtype_of(const p4d_layout *layout)
 {
 	const bool fp32 =
@@ -86,13 +93,13 @@ static inline p4d_dtype p4d_dtype_of(const p4d_layout *layout)
 /* A rank's share of a micro-batch. The layout has checked all divisions; n < 2^43. */
 typedef struct p4d_rank_sizes {
 	p4d_dtype dtype; /* type of activations and parameters */
-	uint64_t batch;  /* sequences: b, over the Z of a tp-grid */
-	uint64_t n;      /* tokens: batch*s/c; with slices, those of the longest one */
-	uint64_t ns;     /* the same under sequence parallelism: n/t */
-	uint64_t h, f;   /* hidden, over the Y of a tp-grid; feed-forward columns */
-	uint64_t up;     /* columns of the product before the activation: gates and ups, or ups */
+	uint64_t batch;  /* sequences: micro-batch, divided by the Z of a tp-grid */
+	uint64_t n;      /* tokens: batch*s/c; with token slices, those of the longest slice */
+	uint64_t ns;     /* tokens between matmuls: n/t with sequence parallelism, else n */
+	uint64_t h, f;   /* hidden, divided by the Y of a tp-grid; feed-forward columns */
+	uint64_t up;     /* columns of the matmul before the activation: gate and up, or only up */
 	uint64_t heads, kv_heads;
-	uint64_t q, kv, columns; /* columns of queries, of keys, and of queries, keys and values */
+	uint64_t q, kv, columns; /* columns of queries, of keys, and of queries, keys and values together */
 } p4d_rank_sizes;
 
 static inline p4d_rank_sizes p4d_rank_sizes_of(const p4d_layout *l)
@@ -114,12 +121,12 @@ static inline p4d_rank_sizes p4d_rank_sizes_of(const p4d_layout *l)
 	return z;
 }
 
-/* With the Z of a tp-grid: layers whose gathered matrices are held at a time, the current one and the next.
- */
+/* With the Z of a tp-grid: number of layers whose gathered matrices are held at a time, the current layer
+ * and the next. */
 enum { P4D_DEPTH_PLACES = 2 };
 
 /*
- * The most bytes of logits, and the most tokens that have logits at a time. On a cpu they must stay in its
+ * Maximum bytes of logits, and maximum tokens that have logits at a time. On a cpu, logits must stay in its
  * caches. On a GPU, each chunk of tokens reads and writes the gradient of the whole table in fp32, so a
  * matmul over fewer tokens is not worth it. If all stages share the vocabulary, half as many tokens save
  * memory.
@@ -129,7 +136,10 @@ enum { P4D_LOGITS_OF_GPU = 4096, P4D_LOGITS_OF_STAGES = 2048, P4D_LOGITS_OF_CPU 
 #define P4D_LOGITS_ROWS ((uint64_t)128)
 enum { P4D_LOGITS_COLUMNS = 8 };
 
-/* Columns of a rank's logits; rows are padded to whole 16 bytes, so that products take any vocabulary. */
+/*
+ * Columns of a rank's logits. Rows are padded to multiples of 16 bytes, so that matmuls accept any
+ * vocabulary.
+ */
 static inline uint64_t p4d_logits_columns(const p4d_layout *l)
 {
 	const uint64_t rows = l->vocab / l->tp / (l->vocab_parallel ? l->pp : 1);
@@ -137,7 +147,10 @@ static inline uint64_t p4d_logits_columns(const p4d_layout *l)
 	return (rows + P4D_LOGITS_COLUMNS - 1) / P4D_LOGITS_COLUMNS * P4D_LOGITS_COLUMNS;
 }
 
-/* Tokens of a micro-batch whose logits exist at a time: in as many chunks of the same size as it takes. */
+/*
+ * Tokens of a micro-batch whose logits exist at a time. The micro-batch is cut into the smallest number of
+ * equal chunks.
+ */
 static inline uint64_t p4d_logits_tokens(const p4d_layout *l)
 {
 	const p4d_rank_sizes z = p4d_rank_sizes_of(l);
@@ -154,10 +167,10 @@ static inline uint64_t p4d_logits_tokens(const p4d_layout *l)
 }
 
 /*
- * The linear layers of a model that may have an adapter, by the number of their bit in P4D_TARGET_*. Beside a
- * weight (out, in) LoRA (arXiv 2106.09685) trains A (rank, in) and B (out, rank). Sizes on this rank: with
- * tensor parallelism `in` is cut where split_in is set, else `out`. Where query, key and value are one layer
- * it is the first of them; layers that the model lacks have out 0.
+ * The linear layers of a model that may have an adapter, numbered by their bit in P4D_TARGET_*. For a weight
+ * (out, in), LoRA (arXiv 2106.09685) trains A (rank, in) and B (out, rank). Sizes are those on this rank:
+ * tensor parallelism divides `in` if split_in is set, otherwise `out`. If query, key and value are one layer,
+ * its number is that of the query. Layers that the model lacks have out 0.
  */
 enum { P4D_ADAPTED_LAYERS = 7 };
 typedef struct p4d_adapted {
@@ -182,7 +195,7 @@ static inline p4d_adapted p4d_adapted_of(const p4d_layout *l, unsigned number)
 	return all[number];
 }
 
-/* Whether that layer has one. */
+/* Whether this linear layer has an adapter. */
 static inline bool p4d_is_adapted(const p4d_layout *l, unsigned number)
 {
 	return l->finetune != P4D_TUNE_FULL && l->lora.targets & 1u << number &&

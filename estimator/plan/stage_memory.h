@@ -9,7 +9,7 @@
 #include "plan/plan_memo.h"
 #include "request/layout.h"
 
-/* Memory of a rank outside the allocator: the CUDA context. Bytes. */
+/* Bytes of GPU memory of a rank outside the allocator: the CUDA context. */
 uint64_t p4d_memory_context_bytes(void);
 
 /* Memory classes of a stage, in the order they are printed. PART(ID, json name) */
@@ -38,7 +38,7 @@ typedef enum p4d_memory_class {
 
 #define P4D_NOT_MODELLED UINT64_MAX
 
-/* The phases of a job, in their order. PHASE(ID, name). Resuming is loading a checkpoint. */
+/* The phases of a job, in their order. PHASE(ID, name). "Resuming" loads a checkpoint. */
 #define P4D_PHASE_LIST(PHASE) \
 	PHASE(INIT, init) \
 	PHASE(TRAIN, train) \
@@ -54,15 +54,16 @@ typedef enum p4d_phase { P4D_PHASE_LIST(PHASE) P4D_PHASES } p4d_phase;
 /* Host memory in addition to host_bytes, per rank or per node. Bytes; 0: none, or unknown. */
 typedef struct p4d_host_beside {
 	uint64_t pinned;   /* bytes that PyTorch allocates for pinned tensors, if the program asks for them */
-	uint64_t rounding; /* part of pinned beyond the tensors: each allocation is a power of two */
-	uint64_t loading;  /* weights that each rank reads by itself */
-	uint64_t saving;   /* peak of the rank that saves */
+	uint64_t rounding; /* part of pinned beyond the tensors: PyTorch rounds each allocation up to a
+			    * power of two */
+	uint64_t loading;  /* weights that each rank reads from disk into its own memory */
+	uint64_t saving;   /* peak of the rank that saves a checkpoint */
 } p4d_host_beside;
 
-/* Memory of one rank of one pipeline stage. The allocator holds the classes before FRAGMENTATION. */
+/* Memory of one rank of one pipeline stage. The classes before FRAGMENTATION are inside the allocator. */
 typedef struct p4d_stage {
 	uint64_t part[P4D_PART_COUNT];    /* at the peak phase */
-	p4d_phase phase;                  /* where the peak is */
+	p4d_phase phase;                  /* the live point of the peak */
 	uint64_t phase_bytes[P4D_PHASES]; /* allocated; P4D_NOT_MODELLED when unknown */
 	uint64_t allocated_bytes;
 	uint64_t device_bytes; /* allocated + fragmentation + context + communicators */
@@ -73,26 +74,25 @@ typedef struct p4d_stage {
 typedef struct p4d_estimate {
 	int method;
 	const p4d_gpu *gpu;      /* NULL when unknown */
-	uint64_t capacity_bytes; /* denominator of the fraction: usable GPU bytes (nominal for `paper`), host
-				    bytes per rank with cpu */
-	uint32_t stage;          /* the fullest one */
+	uint64_t capacity_bytes; /* denominator of the fraction: usable GPU bytes (nominal for `paper`);
+				  * with cpu, host bytes per rank */
+	uint32_t stage;          /* the stage with the most memory */
 	p4d_stage peak;          /* peak of that stage */
 	double fraction;
-	bool plays_allocator; /* fragmentation comes from a simulated allocator, not from a constant share */
-	uint64_t host_bytes;  /* needed per node, at most; P4D_NOT_MODELLED when unknown */
-	/* part of host_bytes: tensors that are offloaded and stay on the host, without any allowance. 0 if
-	 * activations are also offloaded, because these come and go */
+	bool plays_allocator; /* fragmentation is from a simulated allocator, not a constant share */
+	uint64_t host_bytes;  /* per node, at most; P4D_NOT_MODELLED if unknown */
+	/* Part of host_bytes: tensors that are offloaded and stay on the host, without any allowance. 0 if
+	 * activations are offloaded as well, because these come and go. */
 	uint64_t offloaded_bytes;
-	/* of a node, in addition to host_bytes; verdicts use only host_bytes. saving: on the node that saves
-	 */
+	/* Per node, in addition to host_bytes; verdicts use only host_bytes. saving: on the node that
+	 * saves. */
 	p4d_host_beside host;
 } p4d_estimate;
 
-/* Number of stages that a method distinguishes: pp, or 1 for `paper`, which describes only the first stage.
- */
+/* Number of stages that a method distinguishes: pp; 1 for `paper`, which describes only the first stage. */
 uint32_t p4d_memory_stage_count(const p4d_layout *layout, int method);
 
-/* NCCL's memory for one communicator, and for the communicators that all frameworks have (tp, cp, dp, pp). */
+/* NCCL's memory for one communicator; and for the communicators that every framework has (tp, cp, dp, pp). */
 uint64_t p4d_memory_communicator_bytes(uint64_t ranks);
 uint64_t p4d_memory_usual_groups_bytes(const p4d_layout *layout, uint32_t stage);
 
@@ -102,8 +102,8 @@ int p4d_memory_of_stage(const p4d_layout *layout, int method, const p4d_gpu *gpu
 
 /*
  * Memory that the framework's allocator reserves on the GPU of a stage; 0: unknown. If a GPU has less, the
- * allocator frees unused segments. is_short: the memory that it reserves on the smallest GPU on which the job
- * then runs. Without context and communicators.
+ * allocator frees unused segments. is_short: returns the memory that it reserves on the smallest GPU on which
+ * the job then runs. Without context and communicators.
  */
 uint64_t p4d_memory_reserved(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage, bool is_short);
 
@@ -113,21 +113,21 @@ uint64_t p4d_memory_reserved(const p4d_layout *layout, const p4d_gpu *gpu, uint3
  * on overflow.
  */
 typedef struct p4d_host_class {
-	uint64_t process;   /* the program, its libraries and the ranks' shared memory: an allowance */
-	uint64_t arena;     /* with cpu */
-	uint64_t offloaded; /* the arena of the host */
+	uint64_t process;   /* an allowance for the program, its libraries and the ranks' shared memory */
+	uint64_t arena;     /* memory of the ranks with --device cpu */
+	uint64_t offloaded; /* the arena on the host */
 	uint64_t saving, loading;
 	uint64_t sum;
 } p4d_host_class;
-/* arena_bytes, offloaded_bytes: those of its plan. */
+/* arena_bytes, offloaded_bytes: from the stage's plan. */
 p4d_host_class p4d_memory_host_of_rank(const p4d_layout *layout, uint32_t stage, uint64_t arena_bytes,
 				       uint64_t offloaded_bytes);
 
-/* The available memory. */
+/* The memory that the hardware has. */
 typedef struct p4d_capacity {
-	const p4d_gpu *gpu;           /* NULL: unknown, the fraction is 0 */
+	const p4d_gpu *gpu;           /* NULL: unknown; the fraction is then 0 */
 	uint64_t host_bytes;          /* host memory per node; the capacity of --device cpu; 0 unknown */
-	uint64_t host_bytes_per_rank; /* the site's figure otherwise; 0: unknown */
+	uint64_t host_bytes_per_rank; /* the site's figure if p4d does not model it; 0: unknown */
 } p4d_capacity;
 
 /* Denominator of a fraction, for one rank; 0 unknown. */
@@ -138,9 +138,9 @@ int p4d_memory_estimate(const p4d_layout *layout, int method, const p4d_capacity
 			p4d_error *err);
 
 /*
- * Simulates ("plays") the allocator if the GPU is nearly full, and replaces the constant share for
- * fragmentation by the result. Takes milliseconds. Does nothing if sizes differ from step to step, or if the
- * order of allocations is not known.
+ * If the GPU is nearly full, simulates ("plays") the allocator, and replaces the constant share for
+ * fragmentation by the result. Takes milliseconds. Does nothing if sizes differ from step to step, or if p4d
+ * does not know the order of allocations.
  */
 void p4d_memory_play(const p4d_layout *layout, const p4d_capacity *capacity, p4d_estimate *estimate);
 
@@ -150,15 +150,16 @@ int p4d_memory_of_estimate(const p4d_layout *layout, const p4d_estimate *estimat
 
 /*
  * Whether a layout stays at or below a fraction of the capacity; true if the capacity is unknown. Stops at
- * the first stage that exceeds it. *device_bytes gets the maximum of the stages seen. memo: may be NULL.
+ * the first stage that exceeds it. *device_bytes gets the maximum over the stages examined so far. memo: may
+ * be NULL.
  */
 bool p4d_memory_fits_below(const p4d_layout *layout, int method, const p4d_capacity *capacity,
 			   double fraction, const p4d_plan_memo *memo, uint64_t *device_bytes);
 
 /*
  * The largest imbalance of experts with which a layout stays below the fraction, exact to a hundredth. 0: it
- * exceeds the fraction even with 1. P4D_MOST_IMBALANCE: it stays below with any. For layouts with ep > 1 and
- * a known capacity.
+ * exceeds the fraction even with imbalance 1. P4D_MOST_IMBALANCE: it stays below with any. For layouts with
+ * ep > 1 and a known capacity.
  */
 #define P4D_MOST_IMBALANCE 1024.0
 double p4d_memory_most_imbalance(const p4d_layout *layout, int method, const p4d_capacity *capacity,
@@ -171,26 +172,27 @@ bool p4d_memory_fits_unfragmented(const p4d_layout *layout, const p4d_estimate *
 #define P4D_MEMORY_UNFRAGMENTED "fragmentation, without which it fits"
 
 /*
- * For a layout above the fraction: a reason, for messages, why it may need less and then stay below. NULL:
- * none. Reasons are: newer releases of its program allocate less (if nobody named the release), and experts
- * drop tokens.
+ * For a layout above the fraction: a reason, for messages, why it may need less and then stay below. Reasons
+ * are that newer releases of its program allocate less (if nobody named the release), and that experts drop
+ * tokens. NULL: no reason.
  */
 const char *p4d_memory_of_newer(const p4d_layout *layout, int method, const p4d_capacity *capacity,
 				double fraction);
 
 /*
- * A lower bound of any stage's parameters, gradients and optimizer state in a layout of these degrees,
- * whatever its schedule, micro-batch and recompute: to discard layouts early. P4D_NOT_MODELLED: overflow.
+ * A lower bound of any stage's parameters, gradients and optimizer state, for all layouts with these degrees
+ * and any schedule, micro-batch and recompute. It serves to discard layouts early. P4D_NOT_MODELLED:
+ * overflow.
  */
 uint64_t p4d_memory_least_states(const p4d_layout *layout);
 
-/* Where the peak is: "stage 1 of 4"; in which phase, unless that is training. */
+/* Place of the peak: "stage 1 of 4", and its phase if that is not training. */
 enum { P4D_WHERE_TEXT = 96 };
 const char *p4d_memory_where(const p4d_layout *layout, const p4d_estimate *estimate,
 			     char buf[P4D_WHERE_TEXT]);
 
 const char *p4d_memory_class_name(p4d_memory_class part);
 const char *p4d_memory_phase_name(p4d_phase phase);
-/* Name of the method: the same table is the plan where the framework allocates it, a closed formula
- * elsewhere. */
+/* Name of the method for reports: the same table is called the plan if the framework allocates it,
+ * otherwise a closed formula. */
 const char *p4d_memory_method_name(int method, int framework);

@@ -5,9 +5,9 @@
 #include <stdint.h>
 
 /*
- * Kinds of devices, in the order of the option: DEVICE(ID, name, on_gpu, precision). on_gpu: tensors lie in
- * the memory of a GPU of gpus.json, and collectives overlap with passes; else in host memory. precision: the
- * default.
+ * Kinds of devices, in the order of the option: DEVICE(ID, name, on_gpu, precision). on_gpu: tensors are in
+ * the memory of a GPU of gpus.json, and collectives overlap with passes; otherwise tensors are in host
+ * memory. precision: the default.
  */
 #define P4D_DEVICE_KINDS(DEVICE) \
 	DEVICE(CUDA, "cuda", true, P4D_BF16) \

@@ -4,17 +4,19 @@
 #include "request/layout.h"
 
 /*
- * The parts of layers. A layer mixes tokens, or has a feed-forward part, or both, one after the other. Models
- * with one kind of layer have no pattern; hybrid ones have a letter for each layer (--layer-pattern, with the
- * letters of Megatron-LM's mamba_hybrid_layer_allocation.py). A kind is a pair from the two lists below:
- * properties of kinds are tables indexed by one of them.
+ * The parts of layers. A layer has a mixer of tokens, or a feed-forward part, or a mixer followed by a
+ * feed-forward part. Models with one kind of layer have no pattern; hybrid models have a letter for each
+ * layer (--layer-pattern, with the letters of Megatron-LM's mamba_hybrid_layer_allocation.py). A kind is a
+ * pair from the two lists below. Tables indexed by mixer or by feed-forward part have the properties.
  */
 typedef enum p4d_mixer {
 	P4D_MIX_ATTENTION,
 	P4D_MIX_MAMBA2,    /* arXiv 2405.21060: heads with a scalar decay, in groups with the same B and C */
-	P4D_MIX_MAMBA,     /* arXiv 2312.00752, with norms of the step, B and C as Jamba has them */
-	P4D_MIX_DELTA_NET, /* arXiv 2412.06464: heads of values, groups with the same query and key */
-	P4D_MIX_CONVOLUTION, /* LFM2: a short convolution of a gated input, multiplied by another gate */
+	P4D_MIX_MAMBA,     /* arXiv 2312.00752, with norms on the step, B and C, as in Jamba */
+	P4D_MIX_DELTA_NET, /* Gated DeltaNet, arXiv 2412.06464: value heads, in groups with the same query
+			    * and key */
+	P4D_MIX_CONVOLUTION, /* LFM2: a gated input goes through a short convolution, and a second gate
+			      * multiplies the result */
 	P4D_MIX_NONE,
 	P4D_MIXERS
 } p4d_mixer;
@@ -31,22 +33,22 @@ typedef struct p4d_layer_counts {
 	uint64_t of[P4D_MIXERS][P4D_FEEDS];
 } p4d_layer_counts;
 
-/* Layer i, from 0. */
+/* The kind of layer i, counted from 0. */
 p4d_layer_kind p4d_layer_at(const p4d_layout *layout, uint64_t i);
 
 /* Counts of n layers, beginning with layer `from`. Takes constant time without a pattern, else time linear in
  * n. */
 p4d_layer_counts p4d_layers_count(const p4d_layout *layout, uint64_t from, uint64_t n);
 
-/* Number of these layers with a mixer, or with a feed-forward part. */
+/* Number of these layers that have a mixer, or a feed-forward part. */
 uint64_t p4d_layers_with_mixer(const p4d_layer_counts *counts, p4d_mixer mixer);
 uint64_t p4d_layers_with_feed(const p4d_layer_counts *counts, p4d_feed feed);
 
-/* "Mamba-2 layers": the mixer of a pattern other than attention; NULL: none. */
+/* "Mamba-2 layers": name of the pattern's mixer that is not attention; NULL: none. */
 const char *p4d_layers_state(const char *pattern);
 
-/* Layers that a model with a pattern may have: they are gone through one by one. */
+/* Maximum number of layers of a model with a pattern, because p4d visits each of them. */
 enum { P4D_MOST_PATTERN_LAYERS = 256 };
 
-/* Whether a model that has a pattern has all that its letters need. Errors: VALUE, INCOMPLETE_MODEL. */
+/* Checks that a model with a pattern has the sizes that its letters need. Errors: VALUE, INCOMPLETE_MODEL. */
 int p4d_layers_check(const p4d_request *model, p4d_error *err);

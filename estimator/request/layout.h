@@ -12,10 +12,9 @@
 enum { P4D_MAX_STAGES = 1024, P4D_MAX_UNEVEN_CHUNKS = 512, P4D_MAX_SLICES = 64 };
 
 /*
- * Members that one option decides: the tables declare them here and fill them in layout.c.
- * HAS(type, member, option): the value as the framework has it (p4d_framework_value).
- * SET(type, member, option, otherwise): the value that is set; without one `otherwise`, which may name the
- * layout l.
+ * Members that depend on one option. The tables declare them here and fill them in layout.c. HAS(type,
+ * member, option): the option's value in the framework (p4d_framework_value). SET(type, member, option,
+ * otherwise): the option's value; if it is unset `otherwise`, an expression that may use the layout l.
  */
 #define P4D_LAYOUT_MODEL(SET) \
 	SET(uint64_t, layers, LAYERS, 0) \
@@ -24,27 +23,27 @@ enum { P4D_MAX_STAGES = 1024, P4D_MAX_UNEVEN_CHUNKS = 512, P4D_MAX_SLICES = 64 }
 	SET(uint64_t, heads, HEADS, 0) \
 	SET(uint64_t, kv_heads, KV_HEADS, 0) \
 	SET(uint64_t, head_dim, HEAD_DIM, 0) \
-	/* as trained: padded to the framework's multiple, times tp (tp*pp with vocabulary parallelism) */ \
+	/* padded to the framework's multiple times tp (tp*pp with vocabulary parallelism) */ \
 	SET(uint64_t, vocab, VOCAB, 0) \
 	SET(uint64_t, experts, EXPERTS, 0) \
 	SET(uint64_t, mtp_layers, MTP_LAYERS, 0) /* layers of the last stage for multi-token prediction */ \
-	SET(uint64_t, kv_rank, KV_LORA_RANK, 0)  /* rank of latent attention; 0: there is none */ \
+	SET(uint64_t, kv_rank, KV_LORA_RANK, 0)  /* rank of latent attention; 0: no latent attention */ \
 	SET(bool, glu, GLU, 0) \
 	SET(bool, tied, TIED, 0) \
 	SET(int, bias, BIAS, 0) \
 	SET(int, activation, ACTIVATION, 0) \
 	SET(int, qk_norm, QK_NORM, 0) \
-	/* tokens; 0: none. architecture: which layers have it */ \
+	/* tokens; 0: no window. architecture: which layers have it */ \
 	SET(uint64_t, sliding_window, SLIDING_WINDOW, 0)
 
-/* Sizes of latent attention; they count only if kv_rank is not 0. */
+/* Sizes of latent attention; valid only if kv_rank is not 0. */
 #define P4D_LAYOUT_LATENT(SET) \
 	SET(uint64_t, q_rank, Q_LORA_RANK, 0) \
 	SET(uint64_t, rope_dim, ROPE_HEAD_DIM, 0) \
 	SET(uint64_t, v_dim, V_HEAD_DIM, l->head_dim)
 
-/* Sizes of layers with experts: every expert_every'th layer after the first dense_layers. 0 without experts.
- */
+/* Sizes of layers with experts: every expert_every'th layer after the first dense_layers. All are 0
+ * without experts. */
 #define P4D_LAYOUT_EXPERTS(SET) \
 	SET(uint64_t, experts_per_token, EXPERTS_PER_TOKEN, 1) \
 	SET(uint64_t, expert_ffn, EXPERT_FFN, l->ffn) \
@@ -52,7 +51,7 @@ enum { P4D_MAX_STAGES = 1024, P4D_MAX_UNEVEN_CHUNKS = 512, P4D_MAX_SLICES = 64 }
 	SET(uint64_t, dense_layers, DENSE_LAYERS, 0) \
 	SET(uint64_t, expert_every, EXPERT_EVERY, 1)
 
-/* Sizes of the layers that have a state, with a pattern. */
+/* Sizes of state-space layers, with a pattern. */
 #define P4D_LAYOUT_STATES(SET) \
 	SET(uint64_t, size, STATE_SIZE, 0) \
 	SET(uint64_t, heads, STATE_HEADS, 0) \
@@ -69,12 +68,13 @@ enum { P4D_MAX_STAGES = 1024, P4D_MAX_UNEVEN_CHUNKS = 512, P4D_MAX_SLICES = 64 }
 	SET(int, device, DEVICE, 0) \
 	SET(uint64_t, seq_len, SEQ_LEN, 0) \
 	SET(uint64_t, global_batch, GLOBAL_BATCH, 0) \
-	SET(uint64_t, document_len, DOCUMENT_LEN, 0) /* mean length of documents; 0: a sequence is one */ \
-	/* elements of gradients that DeepSpeed reduces at once */ \
+	SET(uint64_t, document_len, DOCUMENT_LEN, 0) /* mean length of documents; 0: a sequence is one \
+						      * document */ \
+	/* elements of gradients that DeepSpeed reduces together */ \
 	SET(uint64_t, zero_bucket, ZERO_BUCKET, 500000000) \
 	/* layers for which a window of parameters has room; 0: the default */ \
 	SET(uint64_t, resident_layers, RESIDENT_LAYERS, 0) \
-	/* ranks of dp*cp over which parameters are sharded; 0: all. The others hold copies */ \
+	/* ranks of dp*cp that together hold one copy of the parameters; 0: all ranks */ \
 	HAS(uint64_t, shard_degree, SHARD_DEGREE) \
 	HAS(int, optimizer, OPTIMIZER) /* P4D_ADAMW, ... */ \
 	HAS(bool, fused_swiglu, SWIGLU) \
@@ -85,31 +85,33 @@ enum { P4D_MAX_STAGES = 1024, P4D_MAX_UNEVEN_CHUNKS = 512, P4D_MAX_SLICES = 64 }
 	HAS(bool, fp8_params, FP8_PARAM_GATHER) /* linear layers' parameters are stored in FP8 */ \
 	HAS(int, allocator, ALLOCATOR) \
 	HAS(bool, overlap_dp, OVERLAP_DP) \
-	HAS(bool, half_moments, OPTIMIZER_DTYPE) /* 16 bits; else fp32 */
+	HAS(bool, half_moments, OPTIMIZER_DTYPE) /* type of moments: 16 bits; else fp32 */
 
 /* Only for Megatron-LM. */
 #define P4D_LAYOUT_MEGATRON(HAS) \
-	HAS(uint64_t, recompute_layers, RECOMPUTE_LAYERS) /* layers of a group, or of each chunk */ \
-	/* the first layers of each chunk, else all, in groups */ \
+	HAS(uint64_t, recompute_layers, RECOMPUTE_LAYERS) /* layers of a recomputed group, or recomputed \
+							   * layers of each chunk */ \
+	/* recompute the first layers of each chunk; else all layers, in groups */ \
 	HAS(bool, recompute_block, RECOMPUTE_METHOD) \
-	HAS(bool, half_master, MASTER_DTYPE) /* 16 bits; else fp32 */ \
+	HAS(bool, half_master, MASTER_DTYPE) /* type of master weights: 16 bits; else fp32 */ \
 	HAS(bool, fused_cross_entropy, CROSS_ENTROPY) \
 	HAS(bool, te_wgrad, TE_WGRAD) \
-	HAS(int, graphs, CUDA_GRAPHS) /* captured part of layers, P4D_GRAPHS_NONE ... */
+	HAS(int, graphs, CUDA_GRAPHS) /* part of a layer that CUDA graphs capture, P4D_GRAPHS_NONE ... */
 
 /* Only for programs with PyTorch's modules: torchtitan, and programs that train transformers' or litgpt's. */
 #define P4D_LAYOUT_TORCH(HAS) \
-	HAS(int, model_code, MODEL_CODE) /* whose modules, for frameworks that train any */ \
-	/* release of that library, of P4D_RELEASE; 0: not known */ \
+	HAS(int, model_code, MODEL_CODE) /* whose modules, for frameworks that can train several */ \
+	/* release of the library, in units of P4D_RELEASE_UNIT; 0: unknown */ \
 	HAS(uint64_t, transformers, TRANSFORMERS) \
-	HAS(bool, optimizer_foreach, OPTIMIZER_FOREACH) /* its update has a temporary of one moment */ \
-	HAS(int, param_dtype, PARAM_DTYPE)              /* of stored parameters, if not the precision's */ \
+	HAS(bool, optimizer_foreach, OPTIMIZER_FOREACH) /* the update allocates a temporary of one moment */ \
+	HAS(int, param_dtype, PARAM_DTYPE)              /* type of stored parameters, if it is not the \
+							 * precision's */ \
 	HAS(bool, compile, COMPILE) \
 	HAS(bool, packing, PACKING) \
 	HAS(bool, autocast, AUTOCAST) \
 	HAS(int, chunked_loss, CHUNKED_LOSS) /* P4D_LOSS_* */
 
-/* What differs between the layouts of a search. */
+/* Numbers that differ between the layouts of a search. */
 #define P4D_LAYOUT_CHOICES(HAS, SET) \
 	HAS(uint64_t, cp, CP) \
 	HAS(uint64_t, pp, PP) \
@@ -120,8 +122,9 @@ enum { P4D_MAX_STAGES = 1024, P4D_MAX_UNEVEN_CHUNKS = 512, P4D_MAX_SLICES = 64 }
 	SET(int, recompute, RECOMPUTE, 0)
 
 /*
- * A layout is a complete request turned into checked numbers: every divisibility rule holds, dp and the
- * number of micro-batches are derived. From here on all is arithmetic that cannot fail except by overflow.
+ * A layout is a complete request turned into checked numbers: it satisfies every divisibility rule, and dp
+ * and the number of micro-batches are derived. From here on, everything is arithmetic that can fail only by
+ * overflow.
  */
 typedef struct p4d_layout {
 #define HAS(type, member, option) type member;
@@ -136,100 +139,109 @@ typedef struct p4d_layout {
 	} state;
 	struct {
 		P4D_LAYOUT_MEGATRON(HAS)
-		int dispatcher;         /* how tokens get to experts: P4D_ALL_TO_ALL ... */
-		double expert_capacity; /* over the mean; 0: any. pads_experts: each expert gets this many
-					   tokens */
+		int dispatcher;         /* how tokens reach experts: P4D_ALL_TO_ALL ... */
+		double expert_capacity; /* upper bound, divided by the mean; 0: any. pads_experts: every
+					 * expert is padded to this many tokens */
 		bool pads_experts;
-		bool shared_overlap;  /* shared experts run during the exchange of tokens */
-		bool expert_overlap;  /* passes of another micro-batch run during the exchange */
-		uint64_t token_nodes; /* that have experts of a token, at most; 0: any */
-		/* for models with experts or latent attention, with recompute=selective or moe: mask of
-		 * P4D_MODULE_* */
+		bool shared_overlap;  /* shared experts run concurrently with the exchange of tokens */
+		bool expert_overlap;  /* passes of another micro-batch run concurrently with the exchange */
+		uint64_t token_nodes; /* maximum number of nodes with experts of the same token; 0: any */
+		/* modules to recompute, for models with experts or latent attention with
+		 * recompute=selective or moe: mask of P4D_MODULE_* */
 		unsigned recompute_modules;
-		uint64_t cp_heads; /* with P4D_CP_P2P: ranks that exchange heads; 1: none do */
+		uint64_t cp_heads; /* with P4D_CP_P2P: number of ranks that exchange heads; 1: none */
 		bool attention_mask;
 		bool attention_dropout;             /* dropout on the probabilities of unfused attention */
-		bool adam_copies, adam_copies_open; /* fp32 copies of 16-bit moments; open: it is a default */
+		bool adam_copies, adam_copies_open; /* fp32 copies of 16-bit moments; open: nobody set
+						     * this, so it is a default */
 		bool overlap_p2p;                   /* with the interleaved schedule */
 	} megatron;
 	struct {
 		P4D_LAYOUT_TORCH(HAS)
-		const struct p4d_class_loss *class_loss; /* loss of the model's class; NULL: the common one */
+		const struct p4d_class_loss *class_loss; /* loss of the model's class; NULL: the usual loss */
 	} torch;
 	struct {
 		bool keeps_gathered; /* parameters stay gathered after the forward pass */
 		/* flat: FSDP1. flat_alone: use_orig_params is off. never_prefetches: gathers parameters
-		 * only when they are needed. prefetches_forward: gathers earlier also in forward passes */
+		 * only on use. prefetches_forward: gathers ahead in forward passes as well. */
 		bool flat, flat_alone, never_prefetches, prefetches_forward;
 	} fsdp;
 	struct {
 		uint64_t rank;    /* rank of adapters; 0 without */
-		unsigned targets; /* linear layers that have one: mask of P4D_TARGET_* */
-		bool fp32;        /* else bf16 */
-		bool dropout;     /* dropout on their input */
+		unsigned targets; /* linear layers with an adapter: mask of P4D_TARGET_* */
+		bool fp32;        /* type of adapters is fp32; else bf16 */
+		bool dropout;     /* dropout on the input of adapters */
 	} lora;
 #undef HAS
 #undef SET
-	/* the model's pattern: a letter of layers.h for each layer, repeated; length 0: all layers have
+	/* the model's pattern: letters of layers.h, one per layer, repeated; length 0: all layers have
 	 * attention */
 	char pattern[P4D_PATTERN_SIZE];
 	unsigned pattern_length;
-	uint8_t experts_before[P4D_PATTERN_SIZE]; /* letter i, those that are blocks of experts */
+	uint8_t experts_before[P4D_PATTERN_SIZE]; /* bit i: letter i is a block of experts */
 	uint64_t positions;                       /* rows of the learned position table, 0 with rope */
-	unsigned norm_tensors;                    /* tensors of a norm: 1 scale, 2 scale and shift, 0 none */
-	bool evaluates;  /* p4d-train --eval-only: forward passes alone, so neither gradients nor optimizer */
-	unsigned biased; /* linear layers that have one: a mask of P4D_BIASED_* */
-	/* that the embedding's output, what a block adds, scores and logits are multiplied with */
+	unsigned norm_tensors;                    /* tensors of a norm: 1: scale; 2: scale and shift; 0:
+						   * none */
+	bool evaluates;  /* p4d-train --eval-only: only forward passes, so neither gradients nor optimizer */
+	unsigned biased; /* linear layers with a bias: a mask of P4D_BIASED_* */
+	/* Factors on the embedding's output, on the output of a block, on scores and on logits. */
 	struct {
 		double embedding, residual, attention, logit;
 	} factor;
 	const struct p4d_architecture *architecture; /* see architecture.h; never NULL */
 	/* parallel degrees */
 	uint64_t world, gpus_per_node, tp, dp;
-	/* --tp-grid X,Y,Z (arXiv 2305.13525): tp is X, over which heads and the feed-forward's columns are
-	 * split; the hidden features are over Y, and a layer's matrices and a micro-batch's sequences over Z.
-	 * 1 without: see p4d_tp_ranks */
+	/* --tp-grid X,Y,Z (arXiv 2305.13525): tp is X, which splits heads and feed-forward columns. Y
+	 * splits the hidden features. Z splits a layer's matrices and a micro-batch's sequences. Each is 1
+	 * without a grid: see p4d_tp_ranks. */
 	uint64_t tp_y, tp_z;
-	uint64_t ep, etp;     /* parallel degrees of experts; 1 without */
+	uint64_t ep, etp;     /* parallel degrees of experts; 1 without experts */
 	uint64_t expert_dp;   /* ranks that hold the same experts: dp*cp*tp / (ep*etp) */
-	double imbalance;     /* tokens of the fullest rank's experts, over the mean */
-	uint64_t link_domain; /* GPUs that NVLink connects: those of a node, or of several */
+	double imbalance;     /* tokens of the fullest rank's experts, divided by the mean */
+	uint64_t link_domain; /* GPUs that NVLink connects: those of one node, or of several nodes */
 	/* batch */
 	uint64_t eval_micro_batch, micro_batches;
-	double document_excess; /* attention's excess over its mean, as in p4d_cost_documents; 0 */
+	double document_excess; /* how much attention exceeds its mean, as in p4d_cost_documents; 0
+				 * without documents */
 	/*
 	 * Slices of each sequence, which pass one after another; 1: whole sequences. slice_begin, slice_len:
-	 * the tokens of a pass. In a layout they describe the longest slice, from 0, for which buffers are
-	 * planned; the cost model sets them to each slice in copies of the layout.
+	 * the tokens of a pass. In a layout they describe the longest slice, with slice_begin 0, for which
+	 * buffers are planned. The cost model sets them to each slice in copies of the layout.
 	 */
 	uint64_t slices, slice_begin, slice_len;
 	/* switches */
 	bool local_loss; /* each stage has its own head and loss; no gradient crosses stages */
-	int cp_comm;     /* P4D_CP_P2P without context parallelism */
+	int cp_comm;     /* P4D_CP_P2P also without context parallelism */
 	bool sequence_parallel, optimizer_sharding;
-	int zero_stage; /* what dp*cp ranks shard: 0 nothing, 1 optimizer, 2 also gradients, 3 also parameters
-			 */
-	unsigned offload;      /* in host memory; mask of P4D_OFFLOAD_* */
-	bool pairs, reference; /* the loss takes pairs of sequences; there is a frozen copy of the model */
-	int finetune, quant;   /* what is trained, and the type of the frozen weights of layers */
-	/* overlap of communication and computation, if the framework leaves the choice */
+	int zero_stage;        /* dp*cp ranks shard: 0 nothing, 1 optimizer states, 2 also gradients, 3 also
+				* parameters */
+	unsigned offload;      /* tensors in host memory: mask of P4D_OFFLOAD_* */
+	bool pairs, reference; /* preference training: the loss needs pairs of sequences, and there is a
+				* frozen copy of the model */
+	int finetune, quant;   /* which parameters are trained; type of the layers' frozen weights */
+	/* overlap of communication and computation, if the framework has a choice */
 	bool tp_comm_overlap;
-	bool embedding_counts, loss_counts;           /* count as one layer each, in the split over stages */
-	bool uneven_chunks;                           /* chunks of a stage differ: see p4d_chunk_layers */
+	bool embedding_counts, loss_counts;           /* embedding and loss count as one layer each, in
+						       * the split over stages */
+	bool uneven_chunks;                           /* the chunks of a stage differ: see p4d_chunk_layers */
 	uint32_t stage_layers[P4D_MAX_STAGES];        /* the first pp are meaningful */
-	uint16_t chunk_layers[P4D_MAX_UNEVEN_CHUNKS]; /* in the order of the model, if they are uneven */
-	uint32_t slice_tokens[P4D_MAX_SLICES];        /* tokens of each slice, if there is more than one */
+	uint16_t chunk_layers[P4D_MAX_UNEVEN_CHUNKS]; /* layers of each chunk in the order of the model,
+						       * if chunks differ */
+	uint32_t slice_tokens[P4D_MAX_SLICES];        /* tokens of each slice, if there are several */
 } p4d_layout;
 
-/* Tokens of a sequence in a pass of all cp ranks. */
+/* Tokens of a sequence in one pass, on all cp ranks together. */
 static inline uint64_t p4d_pass_tokens(const p4d_layout *l)
 {
 	return l->slices > 1 ? l->slice_len : l->seq_len;
 }
 
-/* The number of tokens whose multiples p4d chooses as lengths of slices. */
+/* p4d chooses lengths of slices that are multiples of this. */
 uint64_t p4d_layout_slice_step(const p4d_layout *layout);
-/* Other lengths, as many as slices, that are such multiples and add up to the sequence; and as text. */
+/*
+ * Stores other lengths, one per slice; they must be such multiples and add up to the sequence length. And
+ * writes them as text.
+ */
 void p4d_layout_set_slices(p4d_layout *layout, const uint32_t *lengths);
 const char *p4d_layout_slices_text(const uint32_t *lengths, uint64_t slices, char *buf, size_t size);
 
@@ -244,8 +256,8 @@ enum {
 	P4D_MODULE_SHARED_EXPERTS = 64
 };
 
-/* Linear layers of --lora-targets; one that is a matrix with others goes by the first of them (gate: by up).
- */
+/* Linear layers of --lora-targets. If several are one matrix, the bit of the first one counts (gate: the
+ * bit of up). */
 enum {
 	P4D_TARGET_Q = 1,
 	P4D_TARGET_K = 2,
@@ -258,7 +270,9 @@ enum {
 	P4D_TARGET_ALL = 127
 };
 
-/* Key/value heads of a rank. If there are fewer than tp, ranks have copies (Megatron-Core). */
+/*
+ * Key/value heads on a rank. If there are fewer than tp, several ranks have copies of a head (Megatron-Core).
+ */
 static inline uint64_t p4d_rank_kv_heads(const p4d_layout *l)
 {
 	return l->kv_heads < l->tp ? 1 : l->kv_heads / l->tp;
@@ -283,7 +297,10 @@ static inline uint64_t p4d_expert_layers_before(const p4d_layout *l, uint64_t n)
 	return l->experts ? n / l->expert_every - dense / l->expert_every : 0;
 }
 
-/* Window of a layer's attention in tokens, with the token itself; 0: all tokens of a sequence of seq_len. */
+/*
+ * Attention window of a layer in tokens, counting the token itself; 0: the layer attends to all tokens of the
+ * sequence.
+ */
 static inline uint64_t p4d_window_of(const p4d_layout *l, uint64_t layer)
 {
 	const unsigned every = l->architecture->full_attention_every;
@@ -309,22 +326,22 @@ static inline void p4d_layout_put_grid(p4d_layout *l, p4d_tp_grid grid)
 	l->tp_z = grid.z;
 }
 
-/* layout_grid.c: "8", or of a grid "8 (2,2,2)". Returns buf. */
+/* layout_grid.c: tp as "8", or with a grid "8 (2,2,2)". Returns buf. */
 enum { P4D_TP_TEXT = 96 };
 const char *p4d_layout_tp_text(const p4d_layout *layout, char buf[P4D_TP_TEXT]);
 
-/* The grid of a complete request, "2,2,2"; "8,1,1" where none is set. Returns buf. */
+/* The grid of a complete request, "2,2,2"; "8,1,1" if none is set. Returns buf. */
 const char *p4d_layout_grid_text(const p4d_request *request, char *buf, size_t size);
 
-/* Whether --tp-grid=auto leaves the grid open. A search chooses it; p4d_layout_build refuses such a request.
- */
+/* Whether --tp-grid=auto leaves the grid open. A search then chooses it; p4d_layout_build refuses such a
+ * request. */
 bool p4d_layout_grid_is_open(const p4d_request *request);
 
-/* Whether a grid divides the matrices of the model, and the micro-batch. */
+/* Whether a grid divides the model's matrices and the micro-batch. */
 bool p4d_layout_grid_works(const p4d_layout *layout, p4d_tp_grid grid);
 
-/* Adds a fix to *err: the grid of `ranks` ranks with the largest X that works and is linked. If there is
- * none, one of the most ranks that divide them. Returns -1. */
+/* Adds a fix to *err: a grid of `ranks` ranks. Of the grids that work and are linked, the one with the
+ * largest X; if there is none, a grid of the largest number of ranks that works. Returns -1. */
 int p4d_layout_fix_grid(const p4d_layout *layout, uint64_t ranks, p4d_error *err);
 
 /* Sequences of a micro-batch on a rank, and hidden features. */
@@ -338,14 +355,14 @@ static inline uint64_t p4d_rank_hidden(const p4d_layout *l)
 	return l->hidden / l->tp_y;
 }
 
-/* Tensor parallelism stays where NVLink is: inside a node, or on whole nodes of a domain. */
+/* Whether tensor parallelism stays on NVLink: inside a node, or on whole nodes of an NVLink domain. */
 static inline bool p4d_tp_is_linked(const p4d_layout *l, uint64_t tp)
 {
 	return l->gpus_per_node % tp == 0 || (l->link_domain % tp == 0 && tp % l->gpus_per_node == 0);
 }
 
-/* Like p4d_tp_is_linked, for a grid. Z may span whole nodes, because its matrices are gathered one layer
- * ahead (AxoNN). */
+/* Like p4d_tp_is_linked, for a grid. Z may span whole nodes, because matrices are gathered one layer ahead
+ * (AxoNN). */
 static inline bool p4d_grid_is_linked(const p4d_layout *l, p4d_tp_grid g)
 {
 	const uint64_t ranks = g.x * g.y * g.z;
@@ -361,19 +378,19 @@ static inline bool p4d_precise_optimizer(const p4d_layout *l)
 }
 
 /*
- * The options that a search may choose, in the order they are printed; and whether a value is the default.
- * eval-micro-batch stays unset unless the user set it: it is then micro-batch. Unset token-slices are 1.
+ * The options that a search may choose, in the order they are printed; and whether a value is the default. If
+ * the user does not set eval-micro-batch, it stays unset and equals micro-batch. Unset token-slices are 1.
  */
 enum { P4D_LAYOUT_OPTIONS = 13 };
 extern const p4d_option p4d_layout_options[P4D_LAYOUT_OPTIONS];
 
-/* Options of sharding. p4d chooses more sharding than the default only if nothing else fits, and prints it
- * only then. */
+/* Options of sharding. p4d chooses more sharding than the default only if nothing else fits, and prints
+ * these options only then. */
 enum { P4D_SHARING_OPTIONS = 2 };
 extern const p4d_option p4d_sharing_options[P4D_SHARING_OPTIONS];
-/* Whether p4d chose more sharding for this option than the default. */
+/* Whether p4d chose more sharding than the default for this option. */
 bool p4d_layout_shares_more(const p4d_request *request, p4d_option option);
-/* Adds the sharding options that p4d chose to a text, "--p4d-optimizer-sharding=parameters" with the prefix
+/* Appends the sharding options that p4d chose, "--p4d-optimizer-sharding=parameters" with the prefix
  * "--p4d-". */
 void p4d_layout_add_sharing(const p4d_request *request, const char *prefix, p4d_text *text);
 bool p4d_layout_is_default(const p4d_request *request, p4d_option option);
@@ -381,20 +398,23 @@ bool p4d_layout_is_default(const p4d_request *request, p4d_option option);
 /* Whether an option has no effect because the model has no experts. */
 bool p4d_layout_lacks(const p4d_request *request, p4d_option option);
 
-/* Whether a framework can split kv_heads key/value heads over tp ranks, or copy them to several. */
+/*
+ * Whether a framework can split kv_heads key/value heads over tp ranks, or give several ranks copies of a
+ * head.
+ */
 bool p4d_layout_kv_heads_work(int framework, uint64_t kv_heads, uint64_t tp);
 
 /*
  * Builds a layout for nodes * gpus_per_node GPUs (host processes with --device cpu). The request must have a
- * value for every plan option (see p4d_request_complete in defaults.h). Errors: the 20..29 codes, each naming
+ * value for every plan option (see p4d_request_complete in defaults.h). Errors: the codes 20 to 29, each with
  * numbers that work.
  */
 int p4d_layout_build(const p4d_request *request, uint64_t nodes, uint64_t gpus_per_node, p4d_layout *layout,
 		     p4d_error *err);
 
-/* Its three steps, for the search, which builds thousands for one request. */
+/* The three steps of p4d_layout_build, for the search, which builds thousands of layouts for one request. */
 int p4d_layout_check_complete(const p4d_request *request, p4d_error *err);
-/* The part that cannot fail: copies a complete request's numbers, nothing checked or derived. */
+/* The step that cannot fail: copies the numbers of a complete request; checks and derives nothing. */
 void p4d_layout_fill(const p4d_request *request, uint64_t nodes, uint64_t gpus_per_node, p4d_layout *layout);
 /*
  * Derives and checks the rest of a layout. The layout was filled from this request, or from one that differs
@@ -403,6 +423,6 @@ void p4d_layout_fill(const p4d_request *request, uint64_t nodes, uint64_t gpus_p
  */
 int p4d_layout_derive(const p4d_request *request, p4d_layout *layout, p4d_error *err);
 
-/* A layout of the model alone on one rank, with vocabulary and positions as without training. All else is 0.
- */
+/* A layout of the model on one rank, with vocabulary and positions as in the model's file. All other
+ * members are 0. */
 void p4d_layout_of_model(const p4d_request *request, p4d_layout *layout);

@@ -12,8 +12,8 @@
 
 /*
  * A request holds one value per option of options.def, each with its origin. It starts with the options that
- * the user typed. The site, the model file and p4d then fill the unset ones, so a complete request is a
- * complete description of the training job. It owns no memory and may be copied by assignment.
+ * the user typed. The site, the model file and p4d then fill the unset options, so a complete request fully
+ * describes the training job. A request owns no memory and may be copied by assignment.
  */
 
 typedef enum p4d_option {
@@ -34,7 +34,7 @@ typedef enum p4d_option {
 /* Values of the CHOICE options, in the order of their lists; those of schedules are in schedules.h. */
 enum { P4D_VOCAB_OFF, P4D_VOCAB_1, P4D_VOCAB_2 };
 enum { P4D_LOCAL_OFF, P4D_LOCAL_STAGE };
-enum { P4D_ALL_TO_ALL, P4D_ALL_GATHER, P4D_DEEPEP }; /* how tokens get to experts */
+enum { P4D_ALL_TO_ALL, P4D_ALL_GATHER, P4D_DEEPEP }; /* how tokens reach experts */
 enum { P4D_CP_P2P, P4D_CP_ALL_GATHER, P4D_CP_A2A };
 enum { P4D_GRAPHS_NONE, P4D_GRAPHS_ATTENTION, P4D_GRAPHS_MLP, P4D_GRAPHS_LAYERS };
 enum {
@@ -43,20 +43,20 @@ enum {
 	P4D_RECOMPUTE_MLP,
 	P4D_RECOMPUTE_FULL,
 	P4D_RECOMPUTE_MOE,
-	P4D_RECOMPUTE_KEEP /* recomputes nothing; NONE still recomputes what is cheap */
+	P4D_RECOMPUTE_KEEP /* recomputes nothing; NONE still recomputes cheap operations */
 };
 enum { P4D_RECOMPUTE_UNIFORM, P4D_RECOMPUTE_BLOCK };
-enum { P4D_BF16, P4D_FP16, P4D_FP32, P4D_FP8 }; /* the last: products of bf16 training */
+enum { P4D_BF16, P4D_FP16, P4D_FP32, P4D_FP8 }; /* P4D_FP8: only the matmuls of bf16 training are in FP8 */
 enum { P4D_FP8_DELAYED, P4D_FP8_CURRENT, P4D_FP8_BLOCKWISE, P4D_FP8_MXFP8, P4D_FP8_ROWWISE, P4D_FP8_NVFP4 };
 enum { P4D_GRAD_BF16, P4D_GRAD_FP16, P4D_GRAD_FP32 };
 enum { P4D_STATE_FP32, P4D_STATE_HALF };
 enum { P4D_PARAM_FP32, P4D_PARAM_BF16 };
-/* A set: its index has a bit for each word. */
+/* The value is a set: the index has a bit for each word. */
 enum {
 	P4D_OFFLOAD_OPTIMIZER = 1,
 	P4D_OFFLOAD_PARAMS = 2,
 	P4D_OFFLOAD_ACTIVATIONS = 4,
-	P4D_OFFLOAD_WEIGHTS = 8 /* only for inference engines, and not combined with others */
+	P4D_OFFLOAD_WEIGHTS = 8 /* only for inference engines; cannot be combined with others */
 };
 #define P4D_OFFLOAD_NAMES \
 	"none|optimizer|params|optimizer,params|activations|optimizer,activations|params,activations|" \
@@ -74,7 +74,7 @@ enum {
 	P4D_OPTIMIZERS
 };
 #define P4D_OPTIMIZER_NAMES "adamw|adamw-8bit|paged-adamw-8bit|adafactor|sgd|muon|paged-adamw|adamw-4bit"
-/* Values of --optimizer-sharding, each with those before it: the stages of ZeRO (arXiv 1910.02054). */
+/* Values of --optimizer-sharding: the stages of ZeRO (arXiv 1910.02054). Each includes those before it. */
 enum { P4D_PAD_MAX_LENGTH, P4D_PAD_LONGEST };
 enum { P4D_SHARD_NOTHING, P4D_SHARD_STATES, P4D_SHARD_GRADIENTS, P4D_SHARD_PARAMETERS };
 enum { P4D_TUNE_FULL, P4D_TUNE_LORA, P4D_TUNE_QLORA };
@@ -92,12 +92,13 @@ enum { P4D_WORKLOAD_TRAIN, P4D_WORKLOAD_SERVE, P4D_WORKLOAD_RL, P4D_WORKLOAD_PRE
 enum { P4D_REFERENCE_OFF, P4D_REFERENCE_ON, P4D_REFERENCE_HOST };
 enum { P4D_ENGINE_VLLM, P4D_ENGINE_SGLANG };
 enum { P4D_KV_CACHE_AUTO, P4D_KV_CACHE_FP8 };
-enum { P4D_METHOD_PLAN, P4D_METHOD_PAPER }; /* `closed` and `plan` are two spellings of the first */
+enum { P4D_METHOD_PLAN, P4D_METHOD_PAPER }; /* `closed` and `plan` are two names of the first method */
 
 /*
- * The frameworks, X(ID, name, variable): the option's value P4D_FRAMEWORK_ID, the name a user types, and the
- * entry in framework/name.c with its properties; the variable of its job that holds its arguments, if it
- * takes its layout from such. The default is the first that can train the model.
+ * The frameworks, X(ID, name, variable). P4D_FRAMEWORK_ID is the option's value; name is what users type, and
+ * the entry with its properties is in framework/name.c. variable: the environment variable with the arguments
+ * for its program, if the layout is passed that way. The default is the first framework that can train the
+ * model.
  */
 #define P4D_FRAMEWORK_LIST(X) \
 	X(P4D, p4d, NULL) \
@@ -111,7 +112,7 @@ enum { P4D_METHOD_PLAN, P4D_METHOD_PAPER }; /* `closed` and `plan` are two spell
 enum { P4D_FRAMEWORK_LIST(P4D_FRAMEWORK_ID) P4D_FRAMEWORKS };
 #define P4D_FRAMEWORK_NAMES (&(P4D_FRAMEWORK_LIST(P4D_FRAMEWORK_NAME))[1]) /* "a|b" */
 
-/* Values of --architecture: the rows of architectures.def, and "|a|b" of their names. */
+/* Values of --architecture: the rows of architectures.def; and "|a|b", the list of their names. */
 enum {
 #define ARCHITECTURE(id, name, ...) P4D_ARCHITECTURE_##id,
 #include "request/architectures.def"
@@ -119,8 +120,8 @@ enum {
 	P4D_ARCHITECTURES
 };
 
-/* Who decided a value; SCRIPT: the job's own script. Later origins never replace earlier ones, except that
- * rewrite = all lets P4D replace USER. */
+/* Who decided a value. SCRIPT: the job's own script. Later origins never replace earlier ones, except that
+ * P4D may replace USER if rewrite = all. */
 typedef enum p4d_origin {
 	P4D_UNSET,
 	P4D_BY_USER,
@@ -138,11 +139,11 @@ enum {
 	P4D_WHERE_OPTIONAL = 16 /* may stay unset */
 };
 
-/* Room for --layer-pattern with its NUL. */
+/* Size of --layer-pattern with its NUL. */
 enum { P4D_PATTERN_SIZE = 136 };
 
 typedef struct p4d_request {
-	/* integers, choice indices, 1 for a switch or a text that was given, the bits of a real number */
+	/* integers; indices of choices; 1 for a switch or a text that is set; the bits of a real number */
 	int64_t value[P4D_OPTIONS];
 	uint8_t origin[P4D_OPTIONS];
 	char model[256];
@@ -153,28 +154,28 @@ typedef struct p4d_request {
 	char recompute_modules[96];
 	char override_reason[160];
 	char gpu[64];
-	/* from the model's file: what p4d-train would compute differently, "query_pre_attn_scalar=144"; only
-	 * if the file was read */
+	/* from the model's file: a feature that p4d-train would compute differently,
+	 * "query_pre_attn_scalar=144"; set only if p4d read the file */
 	char untrained[160];
 	char rope_scaling[96];
 	char layer_pattern[P4D_PATTERN_SIZE];
 	char arena[24];        /* 16 hexadecimal digits: p4d_plan_hash of the layout; framework p4d */
-	char judged_part[128]; /* "the text part of ...": where the model has others, which p4d does not count
-				*/
-	char unmodelled[160];  /* why the architecture is not modelled; "" when it is */
+	char judged_part[128]; /* "the text part of ...": set if the model has other parts, which p4d does
+				* not count */
+	char unmodelled[160];  /* why p4d does not model the architecture; "" if it does */
 } p4d_request;
 
 const p4d_option_info *p4d_request_option_info(p4d_option option);
 
-/* The programs in which an option has an effect, as one types them: "megatron, fsdp"; "": all, or it
- * describes the model or the job. Returns buf. */
+/* The programs in which an option has an effect, as users type them: "megatron, fsdp"; "": all programs,
+ * or the option describes the model or the job. Returns buf. */
 const char *p4d_request_heeded_by(p4d_option option, char *buf, size_t size);
-/* Its help with those in parentheses. Returns buf. */
+/* The option's help with these programs in parentheses. Returns buf. */
 enum { P4D_HELP_TEXT = 240 };
 const char *p4d_request_help(p4d_option option, char buf[P4D_HELP_TEXT]);
 
-/* Finds an option by its name ('_' counts as '-', case is ignored, a prefix "p4d-" is not accepted). -1 when
- * unknown. */
+/* Finds an option by its name. '_' counts as '-', case is ignored, and a prefix "p4d-" is not accepted.
+ * -1: unknown. */
 int p4d_request_option_find(const char *name);
 
 /* "SBATCH_P4D_MICRO_BATCH": the variable of an option, in buf. */
@@ -187,31 +188,34 @@ const char *p4d_request_choice_name(p4d_option option, int64_t value, char *buf,
  * NULL. */
 const char *p4d_request_value_text(const p4d_request *request, p4d_option option, char *buf, size_t size);
 
-/* Like p4d_option_parse, but also takes words of earlier releases: optimizer-sharding=on, which is states. */
+/* Like p4d_option_parse, but also accepts values of earlier releases: optimizer-sharding=on means states. */
 int p4d_request_parse(p4d_option option, const char *prefix, const char *text, int64_t *value,
 		      p4d_error *err);
 
 /*
- * Parses `text` and stores it. Errors: P4D_E_VALUE with the accepted range or choices. Replaces a value
- * already set, whatever its origin.
+ * Parses `text` and stores the value. Errors: P4D_E_VALUE with the accepted range or choices. Replaces an
+ * earlier value, whatever its origin.
  */
 int p4d_request_set(p4d_request *request, p4d_option option, const char *text, p4d_origin origin,
 		    p4d_error *err);
 
-/* The same for user input of a program without the prefix. USAGE: given before with another value. */
+/*
+ * The same for options that users type in a program without the prefix. USAGE: given before with another
+ * value.
+ */
 int p4d_request_set_typed(p4d_request *request, p4d_option option, const char *text, p4d_error *err);
 
-/* Stores a number or choice index that is known to be valid. */
+/* Stores a number or the index of a choice. It must be valid. */
 void p4d_request_put(p4d_request *request, p4d_option option, int64_t value, p4d_origin origin);
 
-/* The same, only when the option is unset. */
+/* The same, only if the option is unset. */
 void p4d_request_default(p4d_request *request, p4d_option option, int64_t value, p4d_origin origin);
 
 /* Real numbers. */
 void p4d_request_put_real(p4d_request *request, p4d_option option, double value, p4d_origin origin);
 double p4d_request_real(const p4d_request *request, p4d_option option);
 
-/* Copies an option from another request, also texts, when it is unset here and set there. */
+/* Copies an option (also a text) from another request, if it is unset here and set there. */
 void p4d_request_inherit(p4d_request *request, const p4d_request *from, p4d_option option, p4d_origin origin);
 
 static inline bool p4d_is_set(const p4d_request *request, p4d_option option)
@@ -219,7 +223,9 @@ static inline bool p4d_is_set(const p4d_request *request, p4d_option option)
 	return request->origin[option] != P4D_UNSET;
 }
 
-/* By the user, in whatever words: neither a default nor p4d's choice. */
+/*
+ * Whether the user decided the value, in options or in the script: it is neither a default nor p4d's choice.
+ */
 static inline bool p4d_is_stated(const p4d_request *request, p4d_option option)
 {
 	return request->origin[option] == P4D_BY_USER || request->origin[option] == P4D_BY_SCRIPT;
@@ -228,16 +234,19 @@ static inline bool p4d_is_stated(const p4d_request *request, p4d_option option)
 /* The first option from this one on that the user or the script states; P4D_OPTIONS: none. */
 p4d_option p4d_request_next_stated(const p4d_request *request, p4d_option from);
 
-/* "--p4d-tp" -> "--tp" in a message, for programs whose flags have no prefix. */
+/*
+ * Removes the prefix of flags in a message: "--p4d-tp" becomes "--tp", for programs whose flags have no
+ * prefix.
+ */
 void p4d_request_without_prefix(char *text);
 
-/* True when any option that travels in a plan is set: the job concerns p4d. */
+/* True if any plan option is set: p4d checks such a job. */
 bool p4d_request_any(const p4d_request *request);
 
 /*
- * Writes the flags for these options, as sbatch would take them (prefix "--p4d-") or as the command does
- * ("--"). only: the origins to include, as a bit mask of (1 << origin). Model numbers are written only where
- * they were set by the user. Returns the length written (truncated to size).
+ * Writes the flags for these options, with the prefix "--p4d-" (sbatch) or "--" (the command). only: the
+ * origins to include, as a mask of (1 << origin). Model numbers are written only if the user set them.
+ * Returns the length written (truncated to size).
  */
 size_t p4d_request_flags(const p4d_request *request, const char *prefix, unsigned only, char *buf,
 			 size_t size);

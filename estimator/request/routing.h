@@ -3,24 +3,23 @@
 
 #include "request/model_size.h"
 
-/* Tokens: what would be more is this, and has no room on any rank. */
+/* Upper bound of token counts: larger numbers become this one, which fits no rank's memory. */
 #define P4D_MOST_ROUTED ((p4d_wide)1 << 62)
 
 /*
- * The number of tokens of a layer with experts at each step on the fullest rank, by dispatcher. A token
- * counts once for each of its experts, except received tokens with all-gather and DeepEP, where each counts
- * once. Below 2^72 for all requests, so that products with a layer's columns and all layers are within 128
- * bits.
+ * Number of tokens of a layer with experts on the fullest rank, at each step, by dispatcher. A token counts
+ * once for each of its experts; received tokens with all-gather and DeepEP count once. Below 2^72 for all
+ * requests, so that products with a layer's columns and all layers fit 128 bits.
  */
 typedef struct p4d_routed {
-	p4d_wide own;      /* tokens of this rank before */
-	p4d_wide permuted; /* copies of them, by expert; 0 where tokens are exchanged as they are */
-	p4d_wide received; /* tokens that the exchange gives this rank, over ep; with all-gather and DeepEP
-			      also over etp */
-	p4d_wide gathered; /* tokens of its experts */
-	bool exchanged;    /* whether there is another rank to exchange with */
-	bool sorted;       /* received tokens are not by expert, and are copied once more */
+	p4d_wide own;      /* tokens of this rank before the exchange */
+	p4d_wide permuted; /* their copies, sorted by expert; 0 if tokens are exchanged without copies */
+	p4d_wide received; /* tokens that this rank receives over ep; with all-gather and DeepEP over ep
+			    * and etp */
+	p4d_wide gathered; /* tokens of this rank's experts */
+	bool exchanged;    /* there are other ranks to exchange tokens with */
+	bool sorted;       /* received tokens are not sorted by expert, and are copied once more */
 } p4d_routed;
 
-/* own: tokens of this rank, of a model with experts. Time: some microseconds at most. */
+/* own: tokens of this rank, in a model with experts. Takes some microseconds at most. */
 p4d_routed p4d_routed_of(const p4d_layout *layout, uint64_t own);

@@ -5,8 +5,8 @@
 #include <stdint.h>
 
 /*
- * The pipeline schedules, X(ID, symbol, name): the option's value P4D_ID, the entry p4d_schedule__symbol in
- * schedule/kind_symbol.c, and what a user types. The order is only that of the help text.
+ * The pipeline schedules, X(ID, symbol, name): P4D_ID is the option's value, p4d_schedule__symbol in
+ * schedule/kind_symbol.c its entry, and name what users type. The order affects only the help text.
  */
 #define P4D_SCHEDULE_LIST(X) \
 	X(GPIPE, gpipe, "gpipe") \
@@ -20,7 +20,7 @@
 #define P4D_SCHEDULE_NAME(id, symbol, name) "|" name
 enum {
 	P4D_SCHEDULE_LIST(P4D_SCHEDULE_ID) P4D_SCHEDULES,
-	/* the defaults: with one chunk per stage, with more */
+	/* the defaults: with one chunk per stage, with several */
 	P4D_SCHEDULE_DEFAULT = P4D_1F1B,
 	P4D_SCHEDULE_OF_CHUNKS = P4D_INTERLEAVED
 };
@@ -30,29 +30,32 @@ struct p4d_schedule_order;
 
 /* The properties of a schedule. */
 typedef struct p4d_schedule_kind {
-	uint32_t chunks; /* vpp; 0: any number above 1. With more than one chunk it needs a pipeline */
-	bool split;      /* weight gradients are separate passes from input gradients */
+	uint32_t chunks; /* vpp; 0: any number above 1. Schedules with several chunks need a pipeline */
+	bool split;      /* weight gradients are computed in separate passes */
 	bool v_shaped;   /* the second chunk runs back from the last stage to the first */
-	bool in_groups;  /* runs groups of as many micro-batches as stages; the number must be a multiple */
+	bool in_groups;  /* runs groups of as many micro-batches as there are stages, so their number must
+			  * be a multiple */
 	bool in_phases;  /* all forward passes, then all backward passes: the step time is a formula */
 	bool vocabulary; /* supports the passes of vocabulary parallelism */
 	bool slices;     /* may run slices of micro-batches (--token-slices) */
 
-	uint8_t turn, rank; /* in the search: the order of trying; the rank where there is no step time */
-	bool only_asked;    /* tried only on request: another is better in every way */
-	bool idle_if_recomputed; /* not tried with full recompute, where it gains nothing */
-	bool fuller; /* holds no less than 1f1b of as many stages, where layers are split evenly */
-	/* Micro-batches that show the steady state: quarters * stages / 4 + more; 6 and 16 by default. About
-	 * twice those of the warm-up and the cool-down; tests check that they suffice for every shape. */
+	uint8_t turn, rank; /* for the search: the order of trying; the rank if the step time is unknown */
+	bool only_asked;    /* tried only on request: another schedule is always better */
+	bool idle_if_recomputed; /* not tried with full recompute, where it has no advantage */
+	bool fuller; /* needs at least the memory of 1f1b with as many stages, if layers are split evenly */
+	/* Number of micro-batches that shows the steady state: quarters * stages / 4 + more; 6 and 16 by
+	 * default. It is about twice the warm-up and cool-down; tests check that it suffices for every
+	 * shape. */
 	struct {
 		uint32_t quarters, more;
 	} steady;
 
 	/* Adds the streams of a stage. */
 	void (*order)(const struct p4d_schedule *s, uint32_t stage, struct p4d_schedule_order *order);
-	/* p4d_schedule_slots; NULL where every stream has one pace: then they are counted from it. */
+	/* p4d_schedule_slots; NULL if every stream has one pace: slots then follow from that pace */
 	struct p4d_slots (*slots)(const struct p4d_schedule *s, uint32_t stage);
-	/* V-shaped: p4d_schedule_v_ends with many micro-batches. left: stages from this one to the last. */
+	/* V-shaped: p4d_schedule_v_ends with many micro-batches. left: number of stages from this one to
+	 * the last. */
 	struct p4d_v_ends (*ends)(uint32_t left);
 } p4d_schedule_kind;
 

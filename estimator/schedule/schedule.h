@@ -9,20 +9,20 @@
 #include "request/layout.h"
 
 /*
- * A pipeline schedule is data: one list of instructions per stage, which the simulator times, the planner
- * sizes and the runtime executes. Only the compilers decide the order of the passes and the slot each one
- * uses.
+ * A pipeline schedule is data: one list of instructions per stage. The simulator times it, the planner sizes
+ * it and the runtime executes it. Only the compilers decide the order of the passes and the slot that each
+ * one uses.
  *
- * A micro-batch runs through stages * chunks positions, 0 (the embedding) to stages*chunks - 1 (the loss).
- * Chunk c of stage r is at position c*stages + r; in the V-shaped schedules (two chunks) chunk 1 runs back,
- * at position 2*stages - 1 - r, so that stage 0 holds both ends and the last stage hands over to itself at
- * the turn.
+ * A micro-batch runs through stages * chunks positions, from 0 (the embedding) to stages*chunks - 1 (the
+ * loss). Chunk c of stage r is at position c*stages + r. In the V-shaped schedules (two chunks) chunk 1 runs
+ * back, at position 2*stages - 1 - r: stage 0 has both ends of the model, and the last stage passes its
+ * result to itself at the turn.
  *
- * With token slices (TeraPipe, arXiv 2102.07988; Seq1F1B, arXiv 2406.03488) what runs through the stages is a
- * slice of each sequence of a micro-batch, and is what `micro_batch` counts here: slice i of micro-batch b of
- * the layout has the number b * slices + i. The slices of a micro-batch run forward in their order, since
- * each attends to those before it, and backward in the reverse order: the gradient of a slice's keys and
- * values is complete when all later ones have run. Only kinds whose entry says so have slices.
+ * With token slices (TeraPipe, arXiv 2102.07988; Seq1F1B, arXiv 2406.03488), each pass processes a slice of
+ * each sequence of a micro-batch. `micro_batch` then counts slices: slice i of the layout's micro-batch b has
+ * the number b * slices + i. The slices of a micro-batch run forward in their order, since each attends to
+ * those before it, and backward in the reverse order: the gradient of a slice's keys and values is complete
+ * only after all later slices. Only kinds whose entry allows it have slices.
  */
 typedef struct p4d_schedule {
 	int kind;       /* index in p4d_schedule_kinds */
@@ -30,62 +30,66 @@ typedef struct p4d_schedule {
 	uint32_t stages, chunks;
 	uint32_t micro_batches;
 	uint32_t slices; /* slices of a micro-batch; 0 means 1. Divides micro_batches, which counts slices */
-	bool local;      /* for P4D_1F1B: each stage has a loss of its own, and no gradient crosses stages */
+	bool local;      /* for P4D_1F1B: each stage has its own loss, and no gradient crosses stages */
 } p4d_schedule;
 
 typedef enum p4d_op {
-	P4D_OP_GATHER_PARAMS, /* all-gather the parameters of a chunk over dp*cp, before its first use */
-	P4D_OP_RECV_FORWARD,  /* the chunk's input, straight into the slot */
+	P4D_OP_GATHER_PARAMS, /* all-gathers the parameters of a chunk over dp*cp, before their first use */
+	P4D_OP_RECV_FORWARD,  /* receives the chunk's input into its slot */
 	P4D_OP_FORWARD,
 	P4D_OP_SEND_FORWARD, /* asynchronous, from one of P4D_SEND_BUFFERS buffers */
 	P4D_OP_RECV_BACKWARD,
-	P4D_OP_BACKWARD,        /* both halves; frees the slot */
+	P4D_OP_BACKWARD,        /* both halves of the backward pass; frees the slot */
 	P4D_OP_BACKWARD_INPUT,  /* gradient of the input; keeps the slot */
-	P4D_OP_BACKWARD_WEIGHT, /* gradients of weights that waited; frees the slot */
+	P4D_OP_BACKWARD_WEIGHT, /* gradients of weights, deferred by BACKWARD_INPUT; frees the slot */
 	P4D_OP_SEND_BACKWARD,
-	P4D_OP_EMBED_FORWARD, /* vocabulary parallelism: each stage's share of the embedding, reduced to stage
-				 0 */
-	P4D_OP_EMBED_BACKWARD, /* broadcast of the embedding's gradient, each stage adds to its shard */
-	P4D_OP_VOCAB_FORWARD,  /* S: broadcast of the last hidden state, local logits, maximum and sum */
-	P4D_OP_VOCAB_BACKWARD, /* T: gradient of the head; in vocab-1 also that of the hidden state */
-	P4D_OP_REDUCE_GRADS, /* reduce-scatter the gradients of a chunk over dp*cp, after its last backward */
+	P4D_OP_EMBED_FORWARD,  /* vocabulary parallelism: each stage's share of the embedding, reduced to
+				* stage 0 */
+	P4D_OP_EMBED_BACKWARD, /* broadcasts the embedding's gradient; each stage adds its part to its
+				* shard */
+	P4D_OP_VOCAB_FORWARD,  /* S: broadcasts the last hidden state; local logits, maximum and sum */
+	P4D_OP_VOCAB_BACKWARD, /* T: gradient of the head; in vocab-1 also the gradient of the hidden state */
+	P4D_OP_REDUCE_GRADS,   /* reduce-scatters the gradients of a chunk over dp*cp, after its last
+				* backward pass */
 	P4D_OP_OPTIMIZER,
 	P4D_OPS
 } p4d_op;
 
-enum { P4D_SEND_BUFFERS = 2 }; /* per direction: sends of one stage that may be in flight */
+enum { P4D_SEND_BUFFERS = 2 }; /* number of sends of one stage that may be in flight, per direction */
 
 /*
- * chunk == chunks in GATHER_PARAMS, REDUCE_GRADS and the EMBED and VOCAB passes: the vocabulary tables that
- * vocabulary parallelism shards over the stages. slot: of the activations in RECV_FORWARD, FORWARD and the
- * backward passes; of the vocabulary in VOCAB_FORWARD and VOCAB_BACKWARD; 0 in all others, as is every field
- * that an instruction does not have. A chunk's slot is taken at RECV_FORWARD (at FORWARD where nothing is
- * received) and freed by BACKWARD or BACKWARD_WEIGHT; a vocabulary slot lives from VOCAB_FORWARD to
- * VOCAB_BACKWARD. The lowest free slot is taken.
+ * chunk == chunks in GATHER_PARAMS, REDUCE_GRADS and the EMBED and VOCAB passes stands for the vocabulary
+ * tables that vocabulary parallelism shards over the stages.
+ *
+ * slot: an activation slot in RECV_FORWARD, FORWARD and the backward passes; a vocabulary slot in
+ * VOCAB_FORWARD and VOCAB_BACKWARD; 0 in all others, like every field that an instruction does not have. A
+ * chunk's slot is taken at RECV_FORWARD (at FORWARD if nothing is received) and freed by BACKWARD or
+ * BACKWARD_WEIGHT. A vocabulary slot lives from VOCAB_FORWARD to VOCAB_BACKWARD. The lowest free slot is
+ * taken.
  *
  * Neighbours: a RECV comes right before its pass and a SEND right after it. GATHER_PARAMS of a chunk comes
- * right before what first uses it, REDUCE_GRADS after the last pass that adds to the chunk's gradients (and
- * that pass's SEND), OPTIMIZER at the end.
+ * right before its first use. REDUCE_GRADS comes after the last pass that adds to the chunk's gradients (and
+ * after that pass's SEND). OPTIMIZER is at the end.
  *
- * With vocabulary parallelism, results passed between the EMBED and VOCAB passes and the two ends of the
- * model wait in separate buffers, P4D_SEND_BUFFERS each: from EMBED_FORWARD to FORWARD and from BACKWARD to
- * EMBED_BACKWARD at position 0; from FORWARD to VOCAB_FORWARD and from VOCAB_BACKWARD (vocab-1; VOCAB_FORWARD
- * in vocab-2) to BACKWARD at the last position.
+ * With vocabulary parallelism, results that are passed between the EMBED and VOCAB passes and the two ends of
+ * the model wait in separate buffers, P4D_SEND_BUFFERS of each kind: from EMBED_FORWARD to FORWARD and from
+ * BACKWARD to EMBED_BACKWARD at position 0; from FORWARD to VOCAB_FORWARD and from VOCAB_BACKWARD (vocab-1;
+ * VOCAB_FORWARD in vocab-2) to BACKWARD at the last position.
  */
 typedef struct p4d_instruction {
 	uint32_t micro_batch;
 	uint32_t slot;
 	uint16_t chunk;
-	uint16_t peer; /* stage at the other end of SEND and RECV. A stage may send to itself */
+	uint16_t peer; /* stage at the other end of SEND and RECV; may be this stage */
 	uint8_t op;    /* p4d_op */
 	uint8_t reserved[3];
 } p4d_instruction;
 
 /*
- * Slots of each kind that a stage's list uses. sequences: with slices, micro-batches of the layout that are
- * begun at a time, from the first forward to the last backward pass of one of their slices; else 0. They
- * begin and end in order, one at a time runs backward, and number b has the keys and values number b %
- * sequences.
+ * Number of slots of each kind in a stage's list. sequences: with slices, the largest number of the layout's
+ * micro-batches between the first forward and the last backward pass of one of their slices; else 0.
+ * Micro-batches begin and end in order, and only one at a time runs backward. The keys and values of
+ * micro-batch b are at b % sequences.
  */
 typedef struct p4d_slots {
 	uint32_t activation, vocabulary, sequences;
@@ -116,7 +120,7 @@ static inline uint32_t p4d_schedule_positions(const p4d_schedule *s)
 	return s->stages * s->chunks;
 }
 
-/* Number of slices of a micro-batch; 1: whole. And the index of a slice in its micro-batch. */
+/* Number of slices of a micro-batch (1: it is whole); and the index of a slice in its micro-batch. */
 static inline uint32_t p4d_schedule_slices(const p4d_schedule *s)
 {
 	return s->slices > 1 ? s->slices : 1;
@@ -142,19 +146,19 @@ static inline uint32_t p4d_schedule_position_of(const p4d_schedule *s, uint32_t 
 /* The stage (and chunk, may be NULL) at a position. */
 uint32_t p4d_schedule_stage_at(const p4d_schedule *s, uint32_t position, uint32_t *chunk);
 
-/* Whether a head and a loss follow a position: the model's, or with local losses a stage's. */
+/* Whether a head and a loss follow a position: the model's or, with local losses, a stage's. */
 static inline bool p4d_schedule_has_loss(const p4d_schedule *s, uint32_t position)
 {
 	return s->local || position == p4d_schedule_positions(s) - 1;
 }
 
-/* Whether a gradient comes to a position from the next one. */
+/* Whether a position receives a gradient from the next one. */
 static inline bool p4d_schedule_is_told(const p4d_schedule *s, uint32_t position)
 {
 	return !p4d_schedule_has_loss(s, position);
 }
 
-/* Whether a position gives the one before it a gradient. */
+/* Whether a position sends a gradient to the previous one. */
 static inline bool p4d_schedule_tells(const p4d_schedule *s, uint32_t position)
 {
 	return position > 0 && !s->local;
@@ -167,31 +171,33 @@ static inline bool p4d_schedule_is_last(const p4d_schedule *s, uint32_t stage)
 }
 
 /*
- * Compiles the lists of all stages into lists[stages], which the caller zeroes before and frees with
- * p4d_schedule_lists_free. Errors: NO_MEMORY; OVERFLOW when a list would have more than 2^28 instructions.
+ * Compiles the lists of all stages into lists[stages]. The caller zeroes them before, and frees them with
+ * p4d_schedule_lists_free. Errors: NO_MEMORY; OVERFLOW if a list would have more than 2^28 instructions.
  * Valid shapes are those that p4d_layout_build accepts.
  */
 int p4d_schedule_compile(const p4d_schedule *s, p4d_instruction_list *lists, p4d_error *err);
 void p4d_schedule_lists_free(p4d_instruction_list *lists, uint32_t stages);
 
 /*
- * The slots, of one chunk each, that p4d_schedule_compile gives a stage, without compiling: for slurmctld, so
- * no allocation, in a time that depends on the kind only.
+ * Number of slots, of one chunk each, that p4d_schedule_compile gives a stage. For slurmctld: it does not
+ * compile or allocate, and its time depends only on the kind of schedule.
  */
 p4d_slots p4d_schedule_slots(const p4d_schedule *s, uint32_t stage);
 
 /*
- * For an interleaved stage whose chunks have different numbers of layers, in the order of the model: the most
- * layers that are between their forward and backward passes. Time: linear in the chunks.
+ * For an interleaved stage whose chunks have different numbers of layers (in the order of the model): the
+ * maximum number of layers that are between their forward and backward passes. Takes time linear in the
+ * chunks.
  */
 uint32_t p4d_schedule_layers_alive(const p4d_schedule *s, uint32_t stage, const uint16_t *chunk_layers);
 
-/* The same for the last stage, at the end of the last chunk's forward passes, when it has logits. */
+/* The same number for the last stage, at the end of the last chunk's forward passes, when it holds logits. */
 uint32_t p4d_schedule_layers_alive_at_head(const p4d_schedule *s, const uint16_t *chunk_layers);
 
 /*
  * For a stage of a V-shaped schedule. ahead: forward passes of chunk 0 before the first one of chunk 1.
- * behind: backward (input) passes of chunk 0 after the last one of chunk 1. The reverse counts are 0.
+ * behind: backward (input) passes of chunk 0 after the last one of chunk 1. With the chunks swapped, both
+ * numbers are 0.
  */
 typedef struct p4d_v_ends {
 	uint32_t ahead, behind;

@@ -28,8 +28,8 @@
 
 /*
  * How long a search may take, in units of about 10 ns. The search counts units instead of measuring time, so
- * that every caller gets the same answer. If the budget runs short, the search first uses lower bounds of
- * step times instead of running long timelines, and then ends with the best layout so far.
+ * that every caller gets the same answer. If the budget runs short, the search first replaces long timelines
+ * by lower bounds of step times, and then ends with the best layout so far.
  */
 typedef struct p4d_search_budget {
 	uint64_t left;
@@ -43,56 +43,55 @@ typedef struct p4d_search_space {
 	uint32_t published_batch; /* for the default of global-batch; 0 unknown */
 	p4d_capacity capacity;
 	int method;
-	double safe, limit; /* fractions of the capacity */
-	bool replace_user;  /* may change what the user set (rewrite = all): tp, cp, pp, vpp, micro-batch,
-			       recompute */
-	bool counts_ends; /* may count embedding and loss as layers where a pipeline does not divide those of
-			     the model */
+	double safe, limit; /* limits as fractions of the capacity */
+	bool replace_user;  /* the search may change what the user set (rewrite = all): tp, cp, pp, vpp,
+			     * micro-batch, recompute */
+	bool counts_ends;   /* the search may count embedding and loss as layers if pp does not divide the
+			     * model's layers */
 	p4d_search_budget *budget; /* NULL: unlimited */
-	const p4d_plan_memo *memo; /* for several searches; NULL: each has its own */
+	const p4d_plan_memo *memo; /* shared by several searches; NULL: each search has its own */
 	/* bits of p4d_layout_options that p4d_search_nearest and p4d_search_smallest leave as they are */
 	uint32_t kept;
 } p4d_search_space;
 
 typedef struct p4d_candidate {
-	p4d_request request; /* complete, except for the cluster's options */
+	p4d_request request; /* complete, except for options that the cluster decides */
 	uint64_t device_bytes;
 	double fraction;
-	p4d_step step; /* predicted; all 0 when the cost model does not cover the GPU */
+	p4d_step step; /* predicted; all 0 if the cost model does not cover the GPU */
 } p4d_candidate;
 
 typedef struct p4d_search_counts {
-	uint64_t considered; /* layouts that the flags and the divisibility rules allow */
-	p4d_candidate
-	    smallest;       /* the one with the least memory, whether it fits or not; when considered > 0 */
-	p4d_candidate safe; /* when the first found is above `safe`: the best below it, if has_safe */
+	uint64_t considered;    /* layouts that the flags and the divisibility rules allow */
+	p4d_candidate smallest; /* the layout with the least memory, whether it fits or not; valid if
+				 * considered > 0 */
+	p4d_candidate safe;     /* the best layout below `safe`, if the first one found is above; valid if
+				 * has_safe */
 	bool has_safe;
 } p4d_search_counts;
 
 /*
- * Finds the best `room` layouts that fit below the limit, best first, into found[]. The request needs its
- * model numbers. Returns how many were found, fewer when
- * host memory runs out.
+ * Finds the best `room` layouts that fit below the limit, best first, into found[]. The request must have its
+ * model numbers. Returns the number of layouts found, fewer if host memory runs out.
  */
 size_t p4d_search_run(const p4d_request *request, const p4d_search_space *space, p4d_candidate *found,
 		      size_t room, p4d_search_counts *counts);
 
 /*
- * The layout that p4d chooses for a job: the best one below `safe`, else the best one below the limit. So p4d
- * never chooses a layout that it then warns about, if it can avoid that. A layout above `safe` comes before
- * one that shards more than the optimizer states. Returns whether there is a layout; counts: as above, for
- * the second search.
+ * The layout that p4d chooses for a job: the best one below `safe`, otherwise the best one below the limit,
+ * so that p4d avoids layouts that it would then warn about. A layout above `safe` is still preferred to one
+ * that shards more than the optimizer states. Returns whether there is a layout. counts: as above, of the
+ * second search if there are two.
  */
 bool p4d_search_preferred(const p4d_request *request, const p4d_search_space *space, p4d_candidate *found,
 			  p4d_search_counts *counts);
 
-/* Whether anything fits. Tries only a few representative schedules, so it is cheap. */
+/* Whether any layout fits. Cheap, because it tries only a few representative schedules. */
 bool p4d_search_any(const p4d_request *request, const p4d_search_space *space);
 
 /*
- * The layout below `safe` (else below the limit) that changes the fewest of the user's own choices (tensor,
- * context, pipeline parallelism, micro-batch, recompute). Returns how many it changes, or -1 if nothing fits
- * on these GPUs.
+ * The layout below `safe` (otherwise below the limit) that changes the fewest of the user's choices of tp,
+ * cp, pp, micro-batch and recompute. Returns the number of changes, or -1 if nothing fits on these GPUs.
  */
 int p4d_search_nearest(const p4d_request *request, const p4d_search_space *space, p4d_candidate *found);
 

@@ -31,36 +31,36 @@
  * does (arXiv 2410.00531, section 3.4); tables, head and last norm stay on the GPU.
  */
 
-/* Bytes of one GPU, that of the fullest pipeline stage. */
+/* Bytes on one GPU of the fullest pipeline stage. */
 typedef struct p4d_serving {
-	uint64_t capacity_bytes, budget_bytes; /* memory of the GPU, and the engine's share of it */
+	uint64_t capacity_bytes, budget_bytes; /* the GPU's memory, and the engine's share of it */
 	uint64_t weights_bytes;
 	uint64_t
 	    loading_bytes; /* the weights in 16 bits, which some releases load before they quantize them */
-	uint64_t outside_bytes; /* left by the engine's share, CUDA context and NCCL; CUDA graphs go there */
-	bool graphs;            /* graphs for more than a few sequences are captured */
+	uint64_t outside_bytes; /* left after the engine's share, CUDA context and NCCL; some releases put
+				 * CUDA graphs there */
+	bool graphs;            /* the engine captures graphs for more than a few sequences */
 	uint64_t host_bytes;    /* weights of this GPU's layers that are on the host; 0: none */
 	uint64_t adapter_bytes; /* memory for adapters, part of weights_bytes */
-	uint64_t
-	    profile_bytes; /* activations of max-num-batched-tokens tokens, and of sampling max-num-seqs */
-	uint64_t buffers_bytes;   /* of vLLM's runner, for max_num_seqs sequences */
-	uint64_t graphs_bytes;    /* CUDA graphs: what PyTorch's pool holds of them */
-	uint64_t available_bytes; /* for keys and values; 0: weights alone are more than the budget */
+	uint64_t profile_bytes; /* activations of max-num-batched-tokens tokens, and of sampling max-num-seqs
+				 * sequences */
+	uint64_t buffers_bytes; /* buffers of vLLM's runner, for max_num_seqs sequences */
+	uint64_t graphs_bytes;  /* CUDA graphs: bytes in PyTorch's pool */
+	uint64_t available_bytes; /* for keys and values; 0: weights alone exceed the budget */
 	uint64_t
 	    sequence_bytes; /* keys and values of one sequence of max-model-len, in blocks of 16 tokens */
-	uint64_t token_bytes, windowed_bytes; /* keys and values of one token: layers with full attention,
-						 layers with a window */
-	uint64_t window;                      /* tokens of the window; 0: no layer has one */
-	uint64_t longest;   /* tokens of a sequence that fits alone, at most max-model-len */
-	uint64_t sequences; /* sequences of max-model-len that fit at a time; may be more than max-num-seqs */
-	uint64_t tokens;    /* in the cache, of such sequences: the engine's "GPU KV cache size" */
+	uint64_t token_bytes, windowed_bytes; /* keys and values of one token in layers with full
+					       * attention; and in layers with a window */
+	uint64_t window;                      /* tokens of the window; 0: no layer has a window */
+	uint64_t longest;   /* tokens of the longest single sequence that fits, at most max-model-len */
+	uint64_t sequences; /* sequences of max-model-len that fit together; may be more than max-num-seqs */
+	uint64_t tokens;    /* tokens in the cache, for such sequences: the engine's "GPU KV cache size" */
 	uint64_t max_model_len, max_num_seqs, max_batched_tokens, tp, pp, dp, replicas;
 	uint64_t resident_layers, stage_layers;
-	uint64_t
-	    streamed_window; /* with offload=weights: layers on the GPU at a time; 0: none are streamed */
+	uint64_t streamed_window; /* with offload=weights: layers on the GPU at a time; 0: no streaming */
 } p4d_serving;
 
-/* Sets the engine's defaults in a request whose model is known. gpu: may be NULL. */
+/* Sets the engine's defaults in a request whose model is known. gpu may be NULL. */
 void p4d_serving_complete(p4d_request *request, const p4d_gpu *gpu);
 
 /*
@@ -76,9 +76,9 @@ int p4d_serving_estimate(const p4d_request *request, const p4d_gpu *gpu, uint64_
 int p4d_serving_check(const char *model, const p4d_gpu *gpu, const p4d_serving *serving, p4d_error *err);
 
 /*
- * Fails (ABOVE_SAFE, with a fix) if the engine fits but may not start with some releases: they load weights
+ * Fails (ABOVE_SAFE, with a fix) if the engine fits but may not start with some releases. They load weights
  * before they quantize them (quant=fp8), or capture CUDA graphs outside of the engine's share (vLLM before
- * 0.21: 1 to 3 GiB, as it says itself).
+ * 0.21: 1 to 3 GiB, as its log says).
  */
 int p4d_serving_check_start(const p4d_request *request, const p4d_gpu *gpu, const p4d_serving *serving,
 			    p4d_error *err);
@@ -86,12 +86,12 @@ int p4d_serving_check_start(const p4d_request *request, const p4d_gpu *gpu, cons
 /*
  * Replaces the fix of DOES_NOT_FIT by the smallest tp with which a sequence of full length fits on these
  * GPUs; a node has gpus_per_node of them. If there is no such tp, the text says how many GPUs the engine
- * needs, and the fix stays a shorter sequence, if it was one.
+ * needs; a fix that shortens the sequence then stays.
  */
 void p4d_serving_fix_tp(const p4d_request *request, const p4d_gpu *gpu, uint64_t world,
 			uint64_t gpus_per_node, p4d_error *err);
 
-/* Fails (HOST_MEMORY, with a fix) if the weights that the GPUs of a node have on the host exceed host_bytes;
- * 0: not known. */
+/* Fails (HOST_MEMORY, with a fix) if the weights that a node's GPUs keep on the host exceed host_bytes; 0:
+ * unknown. */
 int p4d_serving_check_host(const p4d_serving *serving, uint64_t gpus_per_node, uint64_t host_bytes,
 			   p4d_error *err);

@@ -11,8 +11,8 @@ typedef struct p4d_site_section {
 	p4d_conf_section_kind kind;
 	char name[64];
 	uint8_t length;  /* length of the name */
-	bool is_pattern; /* it has wildcards */
-	uint64_t set;    /* bit mask of (1 << p4d_conf_key): which members of policy are set */
+	bool is_pattern; /* the name has wildcards */
+	uint64_t set;    /* bit mask of (1 << p4d_conf_key): the members of policy that the section sets */
 	p4d_policy policy;
 	p4d_site_partition partition; /* from a partition section */
 	p4d_request *defaults;        /* from a partition section; NULL: none */
@@ -21,17 +21,17 @@ typedef struct p4d_site_section {
 	unsigned ambiguous;
 } p4d_site_section;
 
-/* Whether a name of a section or in a list has wildcards. */
+/* Whether a name (of a section or in a list) has wildcards. */
 bool p4d_site__is_pattern(const char *name);
 
 struct p4d_site {
-	p4d_conf conf; /* the parsed file; zero without a file */
+	p4d_conf conf; /* the parsed file; zeroed if there is no file */
 	char *datadir;
-	p4d_gpus gpus;           /* with the usable_gib of gpu sections applied */
-	p4d_gpu_margins margins; /* from framework sections; GPUs point to it */
-	p4d_policy base;         /* what nobody set */
-	p4d_site_section global; /* the keys outside of sections */
-	bool depends_on_gpus;    /* whether a plan is required, or not needed */
+	p4d_gpus gpus;           /* the table of GPUs, with the usable_gib of gpu sections */
+	p4d_gpu_margins margins; /* from framework sections; rows of the GPU table point to it */
+	p4d_policy base;         /* values of keys that nobody set */
+	p4d_site_section global; /* values of keys outside of sections */
+	bool depends_on_gpus;    /* names for which a plan is required, or not required */
 	bool depends_on_accounts;
 	p4d_log log;
 	p4d_client_log client_log;
@@ -41,12 +41,12 @@ struct p4d_site {
 	uint64_t host_bytes_per_rank;
 	char *require_plan, *exempt_accounts, *exempt_qos, *exempt_users; /* comma-separated; NULL: none */
 	p4d_request defaults;
-	p4d_presets presets; /* none until p4d_site_load_presets */
+	p4d_presets presets; /* NULL until p4d_site_load_presets */
 	size_t sections;
 	p4d_site_section *section;
 };
 
-/* One load of a p4d.conf in progress. */
+/* State while a p4d.conf is loaded. */
 typedef struct p4d_site_load_state {
 	const p4d_conf *conf;
 	p4d_site *site;
@@ -57,18 +57,18 @@ typedef struct p4d_site_load_state {
 int p4d_site__read_number(p4d_site_load_state *l, unsigned line, p4d_conf_key key, const char *text,
 			  double max, double *out);
 
-/* Resolves the name of a GPU, by the `gpu` sections first. Errors: CONF_RANGE. */
+/* Resolves the name of a GPU, first by the `gpu` sections. Errors: CONF_RANGE. */
 int p4d_site__find_gpu(p4d_site_load_state *l, unsigned line, const char *name, const p4d_gpu **gpu,
 		       unsigned *ambiguous);
 
 /*
- * Makes the table of GPUs writable if a section changes it, and adds the GPUs that sections describe with
- * memory_gib and that it does not have. Call it before anything points into the table.
+ * Makes the table of GPUs writable if a section changes it. Adds the GPUs that sections describe with
+ * memory_gib and that the table lacks. Call it before any pointer into the table exists.
  */
 int p4d_site__add_gpus(p4d_site_load_state *l);
 
-/* All `framework` sections, once GPUs are known. Errors: CONF_RANGE, NO_MEMORY. */
+/* Loads all `framework` sections; the table of GPUs must be loaded. Errors: CONF_RANGE, NO_MEMORY. */
 int p4d_site__read_margins(p4d_site_load_state *l);
 
-/* A `gpu` section without its policy. */
+/* Loads a `gpu` section without its policy. */
 int p4d_site__read_gpu_section(p4d_site_load_state *l, const p4d_conf_section *from, p4d_site_section *to);

@@ -5,13 +5,13 @@
 #include <stdint.h>
 
 /*
- * What PyTorch holds while autograd runs a module: its operations in the order of the forward pass, played
- * forward and backward with the lifetimes that Python and autograd give to tensors. Bytes are relative to
- * what was there before.
+ * Simulates the memory that PyTorch holds while autograd runs a module. A tape has the module's operations in
+ * the order of the forward pass. It is played forward and backward, with the lifetimes that Python and
+ * autograd give to tensors. Bytes are relative to what exists before.
  *
- * Sources: torch/csrc/autograd/engine.cpp (nodes run in reverse order, an operation's inputs are released
- * before gradients are summed) and input_buffer.cpp (a sum is in place where nobody else has the first
- * gradient), derivatives.yaml (what operations save).
+ * Sources: torch/csrc/autograd/engine.cpp (nodes run in reverse order, and the inputs of an operation are
+ * released before gradients are summed), input_buffer.cpp (a sum is in place if nobody else refers to the
+ * first gradient), derivatives.yaml (what operations save).
  */
 enum { P4D_TAPE_OPERATIONS = 320, P4D_TAPE_VALUES = 320, P4D_TAPE_INPUTS = 3, P4D_TAPE_SAVED = 5 };
 
@@ -19,32 +19,37 @@ enum { P4D_TAPE_OPERATIONS = 320, P4D_TAPE_VALUES = 320, P4D_TAPE_INPUTS = 3, P4
 typedef enum p4d_tape_gradient {
 	P4D_NO_GRADIENT,
 	P4D_NEW_GRADIENT,  /* a tensor of the input's size */
-	P4D_SAME_GRADIENT, /* the gradient of its result, or a view of that */
+	P4D_SAME_GRADIENT, /* the gradient of the operation's result, or a view of it */
 } p4d_tape_gradient;
 
 typedef struct p4d_tape_operation {
-	short in[P4D_TAPE_INPUTS], out; /* values; -1: none */
-	short others[2]; /* more results, views of the input like the first: one node for all */
+	short in[P4D_TAPE_INPUTS], out; /* inputs; -1: none */
+	short others[2]; /* further results, views of the input like the first one: one autograd node
+			  * makes all of them */
 	p4d_tape_gradient gradient[P4D_TAPE_INPUTS];
-	short saved[P4D_TAPE_SAVED]; /* values that are kept for the backward pass; -1: none */
-	uint64_t kept;               /* further saved bytes: masks, statistics */
-	uint64_t copy;               /* copy of the weight in another type, kept for the backward pass ... */
+	short saved[P4D_TAPE_SAVED]; /* values saved for the backward pass; -1: none */
+	uint64_t kept;               /* bytes saved in addition: masks, statistics */
+	uint64_t copy;               /* copy of the weight in another type, saved for the backward pass ... */
 	bool cached;                 /* ... and by autocast, until the forward pass ends */
 	uint64_t scratch, back_scratch;
-	uint64_t
-	    arrives; /* before its backward pass, and stays: parameters that are gathered for the next one */
+	uint64_t arrives; /* gathered parameters that are allocated before its backward pass and stay */
 	uint64_t weight;  /* gradients of its parameters */
-	uint64_t lowered; /* the same in the type of the product, before they are cast */
-	bool multiplies;  /* matrices: cuBLAS gets a workspace ... */
-	bool biased;      /* ... cuBLASLt, which adds a bias, one of 1 MiB */
-	bool stays;       /* selective recomputation keeps its result */
+	uint64_t lowered; /* the same gradients in the matmul's type, before they are cast */
+	bool multiplies;  /* number of matmuls: cuBLAS gets a workspace ... */
+	bool biased;      /* ... and cuBLASLt, which adds a bias, one of 1 MiB */
+	bool stays;       /* selective recomputation keeps this operation's result */
 } p4d_tape_operation;
 
-/* When Python forgets storages, and how many operations save each: found at the first pass that is played. */
+/*
+ * For each storage: when Python drops it, and how many operations save it. Filled by the first pass that is
+ * played.
+ */
 typedef struct p4d_tape_lives {
-	unsigned operations; /* the tape's number of operations then; another: not found yet */
+	unsigned operations; /* number of operations on the tape when this was filled; another number: not
+			      * filled yet */
 	short until[P4D_TAPE_VALUES];
-	short first[P4D_TAPE_OPERATIONS], next[P4D_TAPE_VALUES]; /* forgotten after an operation; -1: none */
+	short first[P4D_TAPE_OPERATIONS], next[P4D_TAPE_VALUES]; /* operation after which Python drops it;
+								  * -1: never */
 	unsigned short saved[P4D_TAPE_VALUES];
 } p4d_tape_lives;
 
@@ -53,50 +58,54 @@ typedef struct p4d_tape {
 	p4d_tape_operation operation[P4D_TAPE_OPERATIONS];
 	struct {
 		uint64_t bytes;
-		short storage; /* the value that has the memory: itself, unless it is a view */
-		bool needs;    /* a gradient */
-		short until;   /* the last operation after which Python refers to it */
+		short storage; /* the value that owns the memory: itself, unless it is a view */
+		bool needs;    /* it needs a gradient */
+		short until;   /* the last operation after which Python still refers to it */
 	} value[P4D_TAPE_VALUES];
 	p4d_tape_lives lives;
-	bool overflow; /* more operations or values than there is room for */
+	bool overflow; /* the tape has no room for more operations or values */
 } p4d_tape;
 
-/* Values: a tensor of its own, or a view of another. Value 0 is the input of the tape. */
+/*
+ * Adds a value: a tensor with its own memory, or a view of another value. Value 0 is the input of the tape.
+ */
 short p4d_tape__value(p4d_tape *tape, uint64_t bytes, bool needs);
 short p4d_tape__view(p4d_tape *tape, short of, uint64_t bytes);
 
-/* Appends an operation; its inputs live at least until then. */
+/* Appends an operation. Its inputs live at least until it has run. */
 p4d_tape_operation *p4d_tape_append(p4d_tape *tape);
 
-/* Python refers to the value until after the last operation there is. */
+/* Python refers to the value until the operation that is last on the tape now. */
 void p4d_tape_hold(p4d_tape *tape, short value);
 
-/* How a pass changes the memory: the most, and the end; weights: the part that is gradients of parameters. */
+/* Memory change of a pass: the peak, and the end. weights: the part that is gradients of parameters. */
 typedef struct p4d_tape_moment {
 	int64_t live, weights;
 } p4d_tape_moment;
 
 typedef struct p4d_tape_pass {
 	p4d_tape_moment most, end;
-	int64_t cached; /* the part of the end that only autocast holds, until the forward pass is over */
+	int64_t cached; /* the part of `end` that only autocast holds, until the forward pass is over */
 } p4d_tape_pass;
 
 /*
- * Forward pass. save: for a backward pass; otherwise results are freed when Python drops them. again: as
- * activation checkpointing recomputes it, up to the last operation that saves something. The input exists
- * before, and is freed at the end if nobody keeps it (keep_input: the caller does).
+ * Plays a forward pass. save: tensors are saved for a backward pass; otherwise results are freed when Python
+ * drops them. again: recomputation by activation checkpointing, which stops after the last operation that
+ * saves a tensor. The input exists before, and is freed at the end if no operation saves it (keep_input: the
+ * caller frees it).
  */
 p4d_tape_pass p4d_tape_forward(p4d_tape *tape, bool save, bool again, bool keep_input);
 
 /*
- * The same if results that stay are kept from the forward pass on: the forward pass, which saves nothing
- * else; and the recomputation of everything else, starting from what the first pass left.
+ * The same for selective recomputation. The forward pass saves only the results that stay; the recomputation
+ * starts from these and computes everything else.
  */
 p4d_tape_pass p4d_tape_selected(p4d_tape *tape);
 p4d_tape_pass p4d_tape_again_selected(p4d_tape *tape);
 
-/* What happens to gradients of parameters. reduced: they are taken away as soon as they are there. sum: they
- * are cast to this many bytes an element, to be added to others, as are `element` bytes; 0: they are not. */
+/* What happens to gradients of parameters. reduced: they are removed as soon as they exist. sum: they are
+ * cast to this many bytes per element, to be added to other gradients, which have `element` bytes; 0: no
+ * cast. */
 typedef struct p4d_tape_weights {
 	bool reduced;
 	unsigned element, sum;
@@ -105,16 +114,16 @@ typedef struct p4d_tape_weights {
 enum { P4D_TAPE_WAYS = 3 };
 
 /*
- * Backward, from a gradient of the last result (whose bytes are there before) to that of the input, with what
- * p4d_tape_forward saved. keep_input: it is freed in the end, and not where an operation saved it last. One
- * pass for each of so many ways to treat gradients of parameters.
+ * Plays a backward pass, from a gradient of the last result (whose bytes exist before) to the gradient of the
+ * input, with the tensors that p4d_tape_forward saved. keep_input: the input is freed at the end, not after
+ * the last operation that saved it. `count` ways to treat gradients of parameters give one result each.
  *
- * again: the pass that recomputes what was not kept; NULL: nothing is recomputed. PyTorch's checkpoint starts
- * it when the first operation asks for what it saved (torch/utils/checkpoint.py, unpack_hook): gradients of
- * operations behind that one are there by then.
+ * again: the pass that recomputes what was not saved; NULL: nothing is recomputed. PyTorch's checkpoint
+ * starts that pass when the first operation asks for a saved tensor (torch/utils/checkpoint.py, unpack_hook).
+ * The gradients of the operations after that one already exist then.
  */
 void p4d_tape_backward_in(p4d_tape *tape, const p4d_tape_pass *again, bool keep_input,
 			  const p4d_tape_weights way[], unsigned ways, p4d_tape_pass pass[]);
 
-/* Where nothing is recomputed, with gradients of parameters in their type. */
+/* Without recomputation, and with gradients of parameters in their own type. */
 p4d_tape_pass p4d_tape_backward(p4d_tape *tape, bool reduced, bool keep_input);

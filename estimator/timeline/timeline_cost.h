@@ -8,7 +8,7 @@ static inline double p4d_buffers_at(const double *seconds, size_t i)
 	return seconds ? seconds[i] : 0;
 }
 
-/* How long an instruction keeps its stage busy. */
+/* Seconds that an instruction occupies its stage. */
 static inline double p4d_cost(const p4d_schedule *s, const p4d_durations *d, uint32_t stage,
 			      const p4d_instruction *in)
 {
