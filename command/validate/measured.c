@@ -213,7 +213,9 @@ static int set_optional(const fields *f, p4d_request *request)
 
 	return set(f, request, P4D_BIAS, *bias ? bias : "none") < 0 ||
 		       set(f, request, P4D_ATTENTION,
-			   !strncmp(attention, "unfused", strlen("unfused")) ? "unfused" : "flash") < 0 ||
+			   !strncmp(attention, "unfused", strlen("unfused")) ? "unfused"
+			   : !strcmp(attention, "flash2")                    ? "flash2"
+									     : "flash") < 0 ||
 		       set(f, request, P4D_CP_COMM, *exchange ? exchange : "p2p") < 0 ||
 		       set(f, request, P4D_PRECISION, *precision ? precision : "bf16") < 0
 		   ? -1
@@ -258,6 +260,8 @@ static int set_options(const fields *f, p4d_request *request)
 						P4D_EP,
 						P4D_ETP,
 						P4D_IMBALANCE,
+						P4D_EXPERT_CAPACITY,
+						P4D_PAD_EXPERTS,
 						P4D_RECOMPUTE_MODULES,
 						P4D_SHARED_OVERLAP};
 

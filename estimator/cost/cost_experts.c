@@ -24,6 +24,19 @@
 #define ROUTER_SECONDS 0.3e-3
 #define EXPERT_SECONDS 30e-6
 
+/*
+ * Padded to their capacity, numbers of tokens are known (token_dispatcher.py: drop_and_pad), and the host
+ * runs ahead. Of the above the gaps between the router's small kernels are left, about a dozen a pass.
+ */
+#define ROUTER_KERNELS 12
+
+/* Seconds of both passes. */
+static double waits_of(const p4d_layout *l, double groups)
+{
+	return l->megatron.pads_experts ? 2 * ROUTER_KERNELS * P4D_LAUNCH_SECONDS
+					: ROUTER_SECONDS + EXPERT_SECONDS * groups;
+}
+
 /* Tokens times their experts: sent by this rank, received by its experts, and gathered over etp. */
 typedef struct dispatched {
 	double own, permuted, received, gathered;
@@ -140,7 +153,7 @@ double p4d_cost__experts(const p4d_layout *l, const p4d_cost_rates *r, const p4d
 {
 	const dispatched t = routed_of(l, z);
 	const double experts = (double)l->experts, e = r->element;
-	const double waits = ROUTER_SECONDS + EXPERT_SECONDS * t.groups;
+	const double waits = waits_of(l, t.groups);
 	p4d_cost_share one_way = {0};
 
 	dispatch(l, r, z, &t, &one_way);

@@ -330,6 +330,22 @@ static double rotary_bytes(const p4d_layout *l, const p4d_cost_rates *r, const p
  */
 enum { EAGER_NORM = 34, EAGER_ROTARY = 20 };
 
+/* Elements that the kernels of the activation read and write for each of the product's columns. */
+typedef struct activation_moves {
+	double forward, backward;
+} activation_moves;
+
+/*
+ * Gated and unfused, the halves are copied. relu2 unfused is ReLU and pow: forward 2 + 2; backward pow(x, 1),
+ * twice that, times the gradient (2 + 2 + 3), and ReLU's own gradient (3).
+ */
+static activation_moves activation_of(const p4d_layout *l, bool fused)
+{
+	if (l->glu)
+		return fused ? (activation_moves){3, 5} : (activation_moves){5, 8};
+	return !fused && l->activation == P4D_RELU2 ? (activation_moves){4, 10} : (activation_moves){2, 3};
+}
+
 /* Norms, residuals, rotary positions or biases, the activation: bytes of every kernel. */
 static void elementwise(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
 			p4d_layer_kind kind, p4d_cost_part *y)
@@ -347,8 +363,8 @@ static void elementwise(const p4d_layout *l, const p4d_cost_rates *r, const p4d_
 	const bool apart = turned && !l->kv_rank && p4d_framework_of(l->framework)->cost.rotates_apart;
 	double rotary = turned ? angles * rotary_bytes(l, r, z) : 0, again = apart ? P4D_LAUNCH_SECONDS : 0,
 	       f = kind.feed == P4D_FEED_DENSE ? z->f : 0;
-	double activation = (l->glu ? (fused ? 3 : 5) : 2) * e * z->n * f;
-	double activation_back = (l->glu ? (fused ? 5 : 8) : 3) * e * z->n * f;
+	const activation_moves of = activation_of(l, fused);
+	double activation = of.forward * e * z->n * f, activation_back = of.backward * e * z->n * f;
 	double dropout_back = l->dropout ? (2 * e + 1) * z->residual : 0;
 
 	y->forward.memory_bound +=
@@ -475,7 +491,7 @@ static void recompute(const p4d_layout *l, const p4d_cost_rates *r, const p4d_co
 			break;
 		y->recompute.gemm += p4d_cost__product_seconds(r, z->n, z->h, z->f, e);
 		y->recompute.memory_bound +=
-		    p4d_cost__memory_seconds(r, (l->glu ? (l->fused_swiglu ? 3 : 5) : 2) * e * z->n * z->f);
+		    p4d_cost__memory_seconds(r, activation_of(l, l->fused_swiglu).forward * e * z->n * z->f);
 		y->recompute.tensor_comm += l->tp > 1 ? 2 * p4d_cost__boundary_seconds(l, r, z) : 0;
 		break;
 	case P4D_RECOMPUTE_SELECTIVE:

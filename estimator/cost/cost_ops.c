@@ -127,6 +127,22 @@ static double head_factor(int sm, double head_dim)
 }
 
 /*
+ * FlashAttention 2 has Ampere's instructions, with which Hopper reaches a third of its peak: forward 35 %
+ * (Shah et al., arXiv 2407.08608), and 335 TFLOP/s of 989 with the backward pass (Dao, arXiv 2307.08691).
+ */
+#define FLASH2_FORWARD 0.35
+#define FLASH2_BACKWARD 0.335
+
+static double attention_efficiency(const p4d_layout *l, const p4d_gpu *gpu, bool backward)
+{
+	const double own = backward ? gpu->attention_backward_efficiency : gpu->attention_forward_efficiency,
+		     flash2 = backward ? FLASH2_BACKWARD : FLASH2_FORWARD;
+	const bool hopper = gpu->sm >= 90 && gpu->sm < 100;
+
+	return l->flash_attention == P4D_FLASH2 && hopper && flash2 < own ? flash2 : own;
+}
+
+/*
  * Backward, where queries and keys are wider than 128, as in latent attention (192 beside values of 128) or
  * with large heads, the rate is lower by this much, because tiles are smaller (SimuMax, B200: latent
  * attention with 16 to 128 heads); forward it is not.
@@ -173,8 +189,8 @@ p4d_cost_rates p4d_cost__rates_of(const p4d_layout *l, const p4d_gpu *gpu)
 	r.product = fp8 ? slowest * inverse(r.peak * product_efficiency(l, gpu)) : r.gemm;
 	r.fp8_by_rows = gpu->sm < 100;
 	const double attention = slowest * head_factor(gpu->sm, (double)l->head_dim);
-	r.attention_forward = attention * inverse(peak * gpu->attention_forward_efficiency);
-	r.attention_backward = attention * inverse(peak * gpu->attention_backward_efficiency) /
+	r.attention_forward = attention * inverse(peak * attention_efficiency(l, gpu, false));
+	r.attention_backward = attention * inverse(peak * attention_efficiency(l, gpu, true)) /
 			       (has_wide_keys(l) ? WIDE_BACKWARD : 1);
 	r.hbm = inverse(gpu->hbm_bytes_per_s * gpu->hbm_efficiency);
 	r.link = inverse(gpu->link_bytes_per_s * gpu->link_efficiency);

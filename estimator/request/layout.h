@@ -78,7 +78,7 @@ enum { P4D_MAX_STAGES = 1024, P4D_MAX_UNEVEN_CHUNKS = 512, P4D_MAX_SLICES = 64 }
 	HAS(uint64_t, shard_degree, SHARD_DEGREE) \
 	HAS(int, optimizer, OPTIMIZER) /* P4D_ADAMW, ... */ \
 	HAS(bool, fused_swiglu, SWIGLU) \
-	HAS(bool, flash_attention, ATTENTION) \
+	HAS(int, flash_attention, ATTENTION) /* P4D_UNFUSED, which is 0, ... */ \
 	HAS(bool, dropout, DROPOUT) \
 	HAS(int, grad_dtype, GRAD_DTYPE) \
 	HAS(int, fp8_recipe, FP8_RECIPE)        /* with precision P4D_FP8 */ \

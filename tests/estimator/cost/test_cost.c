@@ -479,6 +479,63 @@ static void gpus_with_a_clock(void **state)
 	assert_int_equal(known, 51);
 }
 
+static p4d_cost_passes_of_chunk passes_with(const char *more, const p4d_gpu *gpu)
+{
+	char options[1024];
+	p4d_cost_passes_of_chunk passes;
+
+	snprintf(options, sizeof(options), SMALL "framework=megatron global-batch=8 %s", more);
+	const p4d_layout l = layout_of(options, 1, 1);
+	p4d_cost__pass(&l, gpu, 0, 0, &passes);
+	return passes;
+}
+
+/* FlashAttention 2 takes longer on Hopper alone. ReLU and its square are a kernel each, if unfused. */
+static void slower_kernels(void **state)
+{
+	(void)state;
+	const p4d_gpu hopper = gpu_named("h100"), ampere = gpu_named("a100");
+	const double gap = P4D_LAUNCH_SECONDS, layers = 2, n = 32, ffn = 128, bytes = 2;
+	const double usual = passes_with("", &hopper).attention,
+		     flash2 = passes_with("attention=flash2", &hopper).attention;
+	/* forward and backward, of as many FLOPs as 1 and 2.5 */
+	const double ratio = (1 / 0.35 + 2.5 / 0.335) / (1 / hopper.attention_forward_efficiency +
+							 2.5 / hopper.attention_backward_efficiency);
+	assert_true(fabs((flash2 - layers * 2 * gap) / (usual - layers * 2 * gap) / ratio - 1) < 1e-9);
+	assert_true(passes_with("attention=flash2", &ampere).attention == passes_with("", &ampere).attention);
+
+	const double one = passes_with("glu=off activation=relu2", &ampere).memory_bound,
+		     two = passes_with("glu=off activation=relu2 swiglu=unfused", &ampere).memory_bound;
+	const double moved = layers * (2 + 7) * bytes * n * ffn;
+	assert_true(fabs((two - one) / (moved / (ampere.hbm_bytes_per_s * ampere.hbm_efficiency)) - 1) <
+		    1e-6);
+	assert_true(passes_with("glu=off activation=gelu swiglu=unfused", &ampere).memory_bound ==
+		    passes_with("glu=off activation=gelu", &ampere).memory_bound);
+}
+
+/* Padded to their capacity, tokens of experts need not be counted by the host. */
+static void padded_experts_do_not_wait(void **state)
+{
+	(void)state;
+	static const char *const padding[] = {"off", "on"};
+	const double waits[] = {0.3e-3 + 8 * 30e-6, 24 * 4e-6};
+	const p4d_gpu gpu = gpu_named("a100");
+
+	for (int i = 0; i < 2; i++) {
+		char options[1024];
+		p4d_cost_part y = {0};
+		snprintf(options, sizeof(options),
+			 SMALL "framework=megatron global-batch=8 experts=8 experts-per-token=2 "
+			       "expert-ffn=128 ep=1 etp=1 expert-capacity=1 pad-experts=%s",
+			 padding[i]);
+		const p4d_layout l = layout_of(options, 1, 1);
+		const p4d_cost_rates r = p4d_cost__rates_of(&l, &gpu);
+		const p4d_cost_sizes z = p4d_cost__sizes_of(&l);
+		p4d_cost__experts(&l, &r, &z, &y);
+		assert_true(fabs(y.forward.host + y.backward_input.host - waits[i]) < 1e-12);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -493,6 +550,8 @@ int main(void)
 	    cmocka_unit_test(keys_are_gathered_where_that_is_faster),
 	    cmocka_unit_test(keys_go_round_among_fewer),
 	    cmocka_unit_test(counted_as_modelled),
+	    cmocka_unit_test(slower_kernels),
+	    cmocka_unit_test(padded_experts_do_not_wait),
 	    cmocka_unit_test(documents),
 	    cmocka_unit_test(no_guess),
 	    cmocka_unit_test(gpus_with_a_clock),
