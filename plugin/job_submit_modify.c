@@ -149,6 +149,16 @@ static int judge_update(job_desc_msg_t *update, const job_desc_msg_t *current, u
 	return rc;
 }
 
+/* An update that changes nothing of what p4d judges, but has an Extra. */
+static void keep_record(job_desc_msg_t *update, const job_desc_msg_t *current)
+{
+	const p4d_site *site = p4d_watch_acquire(NULL);
+
+	if (site)
+		p4d_record_renew(site, update, current, NULL);
+	p4d_watch_release();
+}
+
 #if P4D_MODIFY_ERR_MSG
 int job_modify(job_desc_msg_t *desc, struct job_record *record, uint32_t uid, char **err_msg)
 #else
@@ -161,11 +171,14 @@ int job_modify(job_desc_msg_t *desc, struct job_record *record, uint32_t uid)
 	int rc = SLURM_SUCCESS;
 
 	p4d_metrics_begin(&call, P4D_METRICS_UPDATE);
-	job_desc_msg_t *current = p4d_desc_touches_job(desc) ? describe(record) : NULL;
-	if (current) {
+	const bool judged = p4d_desc_touches_job(desc);
+	job_desc_msg_t *current = judged || p4d_record_is_given(desc) ? describe(record) : NULL;
+	if (current && judged)
 		rc = judge_update(desc, current, uid, &call, err_msg);
+	else if (current)
+		keep_record(desc, current);
+	if (current)
 		free_description(current);
-	}
 	p4d_metrics_count(&call, p4d_job_submit_clock() - since);
 	return rc;
 }

@@ -26,15 +26,20 @@ void p4d_record_name(p4d_verdict_record *record)
 		 atomic_fetch_add(&serial, 1) + 1);
 }
 
-/* Replaces the words of p4d's in a field of Slurm's, unless it would then have `most` characters. */
+/*
+ * Replaces p4d's words in a field of Slurm's. If the field would then have `most` characters, the new words
+ * are left out. The old ones always go: a user may have written them.
+ */
 static void put_words(char **field, const char *words, size_t most)
 {
 	char *text = p4d_approval_write(*field, words);
 
-	if (!text || strlen(text) >= most) {
+	if (text && strlen(text) >= most) {
 		free(text);
-		return;
+		text = p4d_approval_write(*field, "");
 	}
+	if (!text)
+		return;
 	slurm_xfree((void **)field);
 	if (*text)
 		*field = slurm_xstrdup(text);
@@ -48,13 +53,27 @@ static bool has_constraints(const char *scheduler_parameters)
 	return scheduler_parameters && strstr(scheduler_parameters, "extra_constraints");
 }
 
-static void put_extra(const p4d_site *site, char **extra, const p4d_verdict_record *record)
+/* Whether p4d keeps records in Extra and guards p4d's words there. Call it under slurmctld's lock of its
+ * configuration. */
+static bool owns_extra(const p4d_site *site)
+{
+	return p4d_site_record(site) == P4D_RECORD_EXTRA && !has_constraints(slurm_conf.sched_params);
+}
+
+/* Whether a task of the same array, or a component of the same job, had this Extra before the update: p4d
+ * copied it into the update together with the record of this id. */
+static bool is_copied(const char *extra, const char *id)
+{
+	p4d_verdict_record record;
+
+	return *id && p4d_verdict_record_read(extra, &record) && !strcmp(record.id, id);
+}
+
+static void put_extra(char **extra, const p4d_verdict_record *record)
 {
 	p4d_verdict_record apart = *record;
 	char word[P4D_VERDICT_RECORD] = "";
 
-	if (p4d_site_record(site) != P4D_RECORD_EXTRA || has_constraints(slurm_conf.sched_params))
-		return;
 	apart.approved = false;
 	if (record->verdict[0])
 		p4d_verdict_record_write(&apart, word);
@@ -90,7 +109,18 @@ void p4d_record_keep(const p4d_site *site, job_desc_msg_t *desc, const p4d_verdi
 {
 	put_admin_comment(site, &desc->admin_comment, verdict, record);
 #if P4D_HAS_EXTRA
-	put_extra(site, &desc->extra, record);
+	if (owns_extra(site))
+		put_extra(&desc->extra, record);
+#endif
+}
+
+bool p4d_record_is_given(const job_desc_msg_t *update)
+{
+#if P4D_HAS_EXTRA
+	return update->extra;
+#else
+	(void)update;
+	return false;
 #endif
 }
 
@@ -98,32 +128,40 @@ void p4d_record_renew(const p4d_site *site, job_desc_msg_t *update, const job_de
 		      const p4d_verdict_record *record)
 {
 #if P4D_HAS_EXTRA
-	p4d_verdict_record ours;
+	static char copied[sizeof(record->id)]; /* slurmctld updates one job at a time */
+	p4d_verdict_record kept = record ? *record : (p4d_verdict_record){.approved = false};
 
-	if (p4d_site_record(site) != P4D_RECORD_EXTRA || !record->verdict[0])
+	if (!owns_extra(site))
 		return;
-	/* one description updates all tasks of an array: the record of the task before is not a request of
-	 * the user */
-	if (!update->extra || p4d_verdict_record_read(update->extra, &ours)) {
+	/* slurmctld shows one description to the plugin for each task of an array and each component */
+	if (is_copied(update->extra, copied))
 		slurm_xfree((void **)&update->extra);
+	if (!update->extra && !kept.verdict[0])
+		return;
+	if (!update->extra) {
 		update->extra = current->extra ? slurm_xstrdup(current->extra) : NULL;
+		memcpy(copied, kept.id, sizeof(copied));
 	}
-	put_extra(site, &update->extra, record);
+	if (!kept.verdict[0])
+		p4d_verdict_record_read(current->extra, &kept);
+	put_extra(&update->extra, &kept);
+	if (!update->extra) /* the user empties it */
+		update->extra = slurm_xstrdup("");
 #else
 	(void)site, (void)update, (void)current, (void)record;
 #endif
 }
 
-const char *p4d_record_fault(const p4d_site *site, const char *scheduler_parameters)
+const char *p4d_record_fault(const p4d_site *site)
 {
 	if (p4d_site_record(site) != P4D_RECORD_EXTRA)
 		return NULL;
 #if P4D_HAS_EXTRA
-	return has_constraints(scheduler_parameters)
-		   ? "SchedulerParameters=extra_constraints reads Extra as a constraint"
-		   : NULL;
+	slurm_conf_lock();
+	const bool constraints = has_constraints(slurm_conf.sched_params);
+	slurm_conf_unlock();
+	return constraints ? "SchedulerParameters=extra_constraints reads Extra as a constraint" : NULL;
 #else
-	(void)scheduler_parameters;
 	return "Slurm has Extra from release 23.02 on";
 #endif
 }

@@ -137,7 +137,7 @@ static void say_site(const char *what, const char *path)
 	slurm_info("p4d: %s %s (p4d " PACKAGE_VERSION "): mode = %s%s%s%s", what,
 		   *path ? path : "no p4d.conf", p4d_site_mode_name(usual), most != usual ? " (" : "",
 		   most != usual ? p4d_site_mode_name(most) : "", most != usual ? " in sections)" : "");
-	const char *fault = p4d_record_fault(site, slurm_conf.sched_params);
+	const char *fault = p4d_record_fault(site);
 	if (fault)
 		slurm_error("p4d: [P4D%03d] %s: record = extra: %s, so no record is kept; fix: record = "
 			    "admin_comment",

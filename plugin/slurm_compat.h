@@ -72,6 +72,9 @@
 /* Slurm frees such memory with slurm_xfree: memory from any other allocator crashes slurmctld. */
 extern char *slurm_xstrdup(const char *text);
 extern void slurm_xfree(void **pointer);
+/* The lock under which Slurm reads slurm.conf anew. It returns &slurm_conf. */
+extern slurm_conf_t *slurm_conf_lock(void);
+extern void slurm_conf_unlock(void);
 /* P4D_XCALLOC: zeroes; NULL without memory. */
 extern void *slurm_xcalloc(size_t count, size_t size, bool clear, bool try, const char *file, int line,
 			   const char *function);

@@ -143,28 +143,153 @@ static void the_site_says_where(void **state)
 	    hosted_logged("record = extra: Slurm has Extra from release 23.02 on, so no record is kept"));
 #endif
 	assert_string_equal(record_of("h100", script, NULL).verdict, "");
-#if SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(23, 2, 0)
-	desc = job_plain("h100");
-	fakehost_set(&desc->script, script);
-	fakehost_set(&desc->extra, "mine p4d-verdict:forged");
-	fakehost_submit(&hosted, desc, &hosted_said);
-	assert_memory_equal(desc->extra, "mine p4d-verdict:", 17);
-	assert_true(p4d_verdict_record_read(desc->extra, &r));
-	assert_string_equal(r.framework, "megatron");
-	assert_null(desc->admin_comment);
-	fakehost_free(desc);
-#endif
 	fakehost_forget();
 	site_write(NULL);
 	assert_true(hosted_logged("reloaded"));
 }
 
+#if SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(23, 2, 0)
+/* Extra of a job with this script that is submitted with this Extra. *record: its record, zeroed if none. */
+static char *submitted(const char *text, const char *extra, p4d_verdict_record *record)
+{
+	static char left[2048];
+	job_desc_msg_t *desc = job_plain("h100");
+
+	fakehost_set(&desc->script, text);
+	fakehost_set(&desc->extra, extra);
+	assert_int_equal(fakehost_submit(&hosted, desc, &hosted_said), SLURM_SUCCESS);
+	assert_null(desc->admin_comment);
+	p4d_verdict_record_read(desc->extra, record);
+	snprintf(left, sizeof(left), "%s", desc->extra ? desc->extra : "(none)");
+	fakehost_free(desc);
+	return left;
+}
+
+static void users_write_no_record_into_extra(void **state)
+{
+	char longest[1024];
+	p4d_verdict_record r;
+
+	(void)state;
+	put_conf("record = extra");
+	assert_memory_equal(submitted(script, "mine p4d-verdict:verdict=pass,id=1", &r),
+			    "mine p4d-verdict:", 17);
+	assert_string_equal(r.framework, "megatron");
+	/* also of a job without a verdict, and where there is no room for p4d's own */
+	assert_string_equal(submitted("#!/bin/sh\n", "mine p4d:0123:verdict=pass", &r), "mine ");
+	assert_string_equal(submitted("#!/bin/sh\n", "p4d-verdict:verdict=pass", &r), "(none)");
+	memset(longest, 'x', sizeof(longest));
+	memcpy(longest, "p4d-verdict:verdict=pass ", 25);
+	longest[1000] = '\0';
+	assert_string_equal(submitted(script, longest, &r), longest + 25);
+	assert_string_equal(r.verdict, "");
+	/* where it is a constraint, it is Slurm's */
+	fakehost_scheduler_parameters("defer,extra_constraints");
+	assert_string_equal(submitted(script, "p4d:a=1", &r), "p4d:a=1");
+	fakehost_scheduler_parameters(NULL);
+}
+
+/* A job of an array, with this Extra, that is updated. */
+static job_desc_msg_t *task(const char *extra)
+{
+	job_desc_msg_t *desc = job_planned("h100", HOSTED_GOOD);
+
+	fakehost_set(&desc->extra, extra);
+	return desc;
+}
+
+/* Updates a task as slurmctld does: the task gets a copy of the update's Extra, if it has one. */
+static void update_task(job_desc_msg_t *update, job_desc_msg_t *one, p4d_verdict_record *record)
+{
+	assert_int_equal(fakehost_modify(&hosted, update, one, &hosted_said), SLURM_SUCCESS);
+	if (update->extra)
+		fakehost_set(&one->extra, update->extra);
+	p4d_verdict_record_read(one->extra, record);
+}
+
+/* slurmctld shows the same description for each task, with what the plugin wrote for the task before. */
+static void an_update_is_of_all_tasks(void **state)
+{
+	static const char *const extras[] = {"one p4d-verdict:verdict=pass,id=1-1", NULL,
+					     "p4d-verdict:verdict=pass,id=1-1 three"};
+	static const char *const starts[] = {"one p4d-verdict:", "p4d-verdict:", "three p4d-verdict:"};
+	p4d_verdict_record first, r;
+
+	(void)state;
+	put_conf("record = extra");
+	/* resources alone: each task keeps its words */
+	job_desc_msg_t *change = fakehost_desc(), *one[3];
+	change->num_tasks = 8;
+	for (int i = 0; i < 3; i++) {
+		one[i] = task(extras[i]);
+		update_task(change, one[i], &r);
+		assert_memory_equal(one[i]->extra, starts[i], strlen(starts[i]));
+		assert_true(strlen(r.id) > 3);
+		assert_true(!i || strcmp(r.id, first.id) != 0);
+		first = i ? first : r;
+	}
+	fakehost_free(change);
+	/* resources and Extra, with a forged record: each gets the user's words and its own record */
+	change = fakehost_desc();
+	change->num_tasks = 8;
+	fakehost_set(&change->extra, "p4d-verdict:verdict=refuse,id=x new");
+	for (int i = 0; i < 3; i++) {
+		update_task(change, one[i], &r);
+		assert_memory_equal(one[i]->extra, "new p4d-verdict:", 16);
+		assert_string_equal(r.verdict, "pass");
+		assert_true(!i || strcmp(r.id, first.id) != 0);
+		first = r;
+	}
+	fakehost_free(change);
+	/* Extra alone: the records stay */
+	change = fakehost_desc();
+	fakehost_set(&change->extra, "newer p4d:0123:verdict=refuse,id=x");
+	for (int i = 0; i < 3; i++) {
+		p4d_verdict_record_read(one[i]->extra, &first);
+		update_task(change, one[i], &r);
+		assert_memory_equal(one[i]->extra, "newer p4d-verdict:", 18);
+		assert_memory_equal(&r, &first, sizeof(r));
+	}
+	fakehost_free(change);
+	/* an Extra that is emptied, of a job without a record */
+	change = fakehost_desc();
+	fakehost_set(&change->extra, "");
+	fakehost_set(&one[0]->extra, "words");
+	update_task(change, one[0], &r);
+	assert_string_equal(one[0]->extra, "");
+	fakehost_free(change);
+	for (int i = 0; i < 3; i++)
+		fakehost_free(one[i]);
+	put_conf("record = none");
+}
+
+/* Before 23.11, slurmctld frees its configuration while the plugin's thread runs. */
+static void the_thread_reads_the_configuration_under_its_lock(void **state)
+{
+	(void)state;
+	put_conf("record = none");
+	fakehost_scheduler_parameters("extra_constraints");
+	const unsigned before = fakehost_conf_locks();
+	put_conf("record = extra");
+	assert_true(hosted_logged("extra_constraints reads Extra as a constraint, so no record is kept"));
+	assert_true(fakehost_conf_locks() > before);
+	fakehost_scheduler_parameters(NULL);
+	site_write(NULL);
+	assert_true(hosted_logged("reloaded"));
+}
+#endif
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    HOSTED_TEST(a_script_is_recorded_in_every_mode),
-	    HOSTED_TEST(what_only_sbatch_judged_is_recorded_as_its_word),
-	    HOSTED_TEST(the_site_says_where),
+		HOSTED_TEST(a_script_is_recorded_in_every_mode),
+		HOSTED_TEST(what_only_sbatch_judged_is_recorded_as_its_word),
+		HOSTED_TEST(the_site_says_where),
+#if SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(23, 2, 0)
+		HOSTED_TEST(users_write_no_record_into_extra),
+		HOSTED_TEST(an_update_is_of_all_tasks),
+		HOSTED_TEST(the_thread_reads_the_configuration_under_its_lock),
+#endif
 	};
 
 	return cmocka_run_group_tests(tests, hosted_start, hosted_stop);

@@ -16,6 +16,8 @@
 extern slurm_conf_t slurm_conf;
 char *slurm_xstrdup(const char *text);
 void slurm_xfree(void **pointer);
+slurm_conf_t *slurm_conf_lock(void);
+void slurm_conf_unlock(void);
 job_desc_msg_t *copy_job_record_to_job_desc(struct job_record *record);
 void slurm_free_job_desc_msg(job_desc_msg_t *desc);
 void *slurm_xcalloc(size_t count, size_t size, bool clear, bool try, const char *file, int line,
@@ -143,6 +145,38 @@ char *slurm_strerror(int number)
 	return (char *)"an error";
 }
 
+/* ---- slurm.conf ---- */
+
+static pthread_mutex_t conf_lock = PTHREAD_MUTEX_INITIALIZER;
+static unsigned conf_locks;
+
+slurm_conf_t *slurm_conf_lock(void)
+{
+	pthread_mutex_lock(&conf_lock);
+	conf_locks++;
+	return &slurm_conf;
+}
+
+void slurm_conf_unlock(void)
+{
+	pthread_mutex_unlock(&conf_lock);
+}
+
+unsigned fakehost_conf_locks(void)
+{
+	slurm_conf_lock();
+	const unsigned count = --conf_locks;
+	slurm_conf_unlock();
+	return count;
+}
+
+void fakehost_scheduler_parameters(const char *text)
+{
+	slurm_conf_lock();
+	fakehost_set(&slurm_conf.sched_params, text);
+	slurm_conf_unlock();
+}
+
 /* ---- jobs ---- */
 
 /* The strings of a description that the plugin reads or writes. */
@@ -156,6 +190,9 @@ static const size_t texts[] = {
     offsetof(job_desc_msg_t, script),          offsetof(job_desc_msg_t, cpus_per_tres),
     offsetof(job_desc_msg_t, tres_per_job),    offsetof(job_desc_msg_t, tres_per_node),
     offsetof(job_desc_msg_t, tres_per_socket), offsetof(job_desc_msg_t, tres_per_task),
+#if SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(23, 2, 0)
+    offsetof(job_desc_msg_t, extra),
+#endif
 };
 
 static char **text_of(job_desc_msg_t *desc, size_t i)

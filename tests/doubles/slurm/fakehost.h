@@ -52,6 +52,12 @@ void fakehost_stop_clock(bool stopped);
 /* Calls job_modify for a job with this description; message as above (always "" before Slurm 23.02). */
 int fakehost_modify(fakehost *host, job_desc_msg_t *update, job_desc_msg_t *current, const char **message);
 
+/* Sets SchedulerParameters as a reconfiguration does, under the lock of the configuration; NULL: none. */
+void fakehost_scheduler_parameters(const char *text);
+
+/* How often that lock was taken. Fails to return if the plugin still holds it. */
+unsigned fakehost_conf_locks(void);
+
 /* Zeroed memory like slurmctld's, for slurm_xfree. */
 void *fakehost_alloc(size_t size);
 void slurm_xfree(void **pointer);
