@@ -119,9 +119,11 @@ typedef struct p4d_backtest {
 	size_t rows;
 	p4d_backtest_result **result; /* owned, each once */
 	size_t results, results_room;
-	uint64_t running;  /* jobs that have not ended; they have no row */
-	uint64_t scripts;  /* different ones that were judged */
-	uint64_t changed;  /* rows with changed files */
+	uint64_t running; /* jobs that have not ended; they have no row */
+	uint64_t scripts; /* different ones that were judged */
+	uint64_t changed; /* rows with changed files */
+	uint64_t interactive,
+	    not_started;   /* rows that have no batch script, or whose script sacct cannot show */
 	bool environments; /* some are stored */
 	/* counted */
 	p4d_backtest_cell cell[P4D_BACKTEST_ENDS][P4D_BACKTEST_VERDICTS];

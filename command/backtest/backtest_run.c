@@ -218,6 +218,8 @@ static void give_results(batch *of, bool final)
 			continue;
 		if (!of->cases[i].script) {
 			row->result = without_script(row->job);
+			of->b->interactive += row->result == &interactive;
+			of->b->not_started += row->result == &not_started;
 			continue;
 		}
 		const judged_script *script = find_script(of, of->key[i]);

@@ -32,15 +32,28 @@ static int check_jobs(const p4d_backtest *b, p4d_error *err)
 	return p4d_fix(err, "AccountingStorageTRES=gres/gpu in slurm.conf");
 }
 
+/* Jobs have no script for different reasons; only one of them is a setting of Slurm's. */
 static int check_scripts(const p4d_backtest *b, p4d_error *err)
 {
+	const uint64_t batch = b->rows - b->interactive - b->not_started;
+
 	if (!b->rows || b->stage[P4D_BACKTEST_STORED].jobs)
 		return 0;
+	if (!batch) {
+		p4d_fail(
+		    err, P4D_E_IO,
+		    "none of the %zu jobs with GPUs that have ended since %.64s has a batch script to judge: "
+		    "srun or salloc started %" PRIu64 ", and %" PRIu64 " tasks of arrays never started",
+		    b->rows, b->since, b->interactive, b->not_started);
+		return p4d_fix(err, "--since=DATE with an earlier date, or p4d report --since=%.64s",
+			       b->since);
+	}
 	p4d_fail(
 	    err, P4D_E_IO,
-	    "sacct shows %zu jobs with GPUs that have ended since %.64s, but no script of any: Slurm stores "
+	    "sacct shows %" PRIu64
+	    " jobs of sbatch with GPUs that have ended since %.64s, but no script of any: Slurm stores "
 	    "scripts only if slurm.conf says so, and shows those of others to operators and administrators",
-	    b->rows, b->since);
+	    batch, b->since);
 	return p4d_fix(err, "AccountingStoreFlags=job_script,job_env in slurm.conf");
 }
 

@@ -246,7 +246,20 @@ cut -d, -f1,6 .out | tr -d '"' | tr '\n' ' ' | grep -qF '2,failed 8,gpu_memory_s
 # A message about a missing setting names it.
 : >"$SACCT/scripts"
 refused P4D003 p4d backtest --conf p4d.conf
-says 'AccountingStoreFlags=job_script,job_env'
+says 'AccountingStoreFlags=job_script,job_env' '3 jobs of sbatch'
+# jobs without a batch script are no fault of slurm.conf
+cp "$SACCT/jobs" stored
+sed -i 's/sbatch/srun/; $s/srun/salloc/' "$SACCT/jobs"
+refused P4D003 p4d backtest --conf p4d.conf
+says 'srun or salloc started 3, and 0 tasks' 'fix: --since=DATE with an earlier date, or p4d report --since=now-30days'
+! grep -q AccountingStoreFlags .err || fail "a setting does not help"
+sed -i '2s/^[^\t]*/7_[2-4]/; 3s/srun/sbatch/' "$SACCT/jobs"
+refused P4D003 p4d backtest --conf p4d.conf
+says '1 jobs of sbatch' 'AccountingStoreFlags=job_script,job_env'
+sed -i 3d "$SACCT/jobs"
+refused P4D003 p4d backtest --conf p4d.conf
+says 'srun or salloc started 1, and 1 tasks'
+mv stored "$SACCT/jobs"
 sed -i 's|gres/gpu=8,||g' "$SACCT/jobs"
 refused P4D003 p4d backtest --conf p4d.conf
 says 'AccountingStorageTRES=gres/gpu'
