@@ -22,7 +22,7 @@ libp4dcommand_la_SOURCES = \
 	command/measure/memory_log.h command/measure/memory_log.c command/measure/prometheus.h command/measure/prometheus.c \
 	command/measure/step_lines.h command/measure/step_lines.c command/measure/jobstats.h command/measure/jobstats.c \
 	command/usage/usage.h command/usage/usage_join.c command/usage/usage_count.c command/usage/usage_text.c \
-	command/usage/usage_json.c command/usage/usage_refusals.h command/usage/usage_refusals.c command/usage/usage_deaths.c command/usage/usage_job.c command/usage/usage_rows.c \
+	command/usage/usage_json.c command/usage/usage_html.c command/usage/usage_refusals.h command/usage/usage_refusals.c command/usage/usage_deaths.c command/usage/usage_job.c command/usage/usage_rows.c \
 	command/usage/command_report.h command/usage/command_report.c \
 	command/calibrate/calibrate_internal.h command/calibrate/calibrate_rows.c command/calibrate/calibrate_fit.c \
 	command/calibrate/calibrate_file.c command/calibrate/calibrate_share.c \

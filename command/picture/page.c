@@ -30,13 +30,13 @@ static const char style[] =
     ".bad{color:#ff7b72}.good{color:#3fb950}.miss,.warn{color:#e3b341}.dim{color:#9198a1}}\n"
     "</style>\n";
 
-/* A click on a heading sorts by it, up and then down; a cell counts by the number at its end, if it has one.
- */
+/* A click on a heading sorts by it, up and then down; a cell counts by the number at its end, if it has one,
+ * or by the one before brackets at its end. */
 static const char script[] =
     "<script>\n"
     "\"use strict\";\n"
     "const number = text => {\n"
-    "  const m = text.match(/([\\d.]+)( ms| s| min| h)?( %)?$/);\n"
+    "  const m = text.match(/((?:^-)?[\\d.]+)( ms| s| min| h)?( %)?( \\([\\d.]+\\))?$/);\n"
     "  return m ? m[1] * ({\" ms\": .001, \" min\": 60, \" h\": 3600}[m[2]] || 1) : NaN;\n"
     "};\n"
     "for (const button of document.querySelectorAll(\"th button\")) button.onclick = () => {\n"

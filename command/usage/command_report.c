@@ -29,6 +29,7 @@ const char p4d_report_options[] =
     "p4d-train)\n"
     "  --note                      one line for each job, for mail and epilogs\n"
     "  --conf FILE                 the p4d.conf to use\n"
+    "  --html FILE                 also write a web page with tables and pictures\n"
     "  --json                      print JSON, as p4d-json(5) describes it\n"
     "\n"
     "JOBID: only these jobs, in the form for their users.";
@@ -37,7 +38,7 @@ enum { ASKED = 4096 };
 
 typedef struct report_arguments {
 	const char *since, *users, *accounts, *partitions, *rows, *prometheus, *slurmd_log, *refusals, *log,
-	    *conf;
+	    *conf, *html;
 	bool names, note, json, help, read_output;
 	char asked[ASKED]; /* ids, separated by commas; "": all */
 } report_arguments;
@@ -66,9 +67,10 @@ static int take_ids(report_arguments *a, int count, char *word[], p4d_error *err
 		return p4d_fail(err, P4D_E_USAGE, "more than %d characters of job ids", ASKED - 1);
 	if (a->note && !count)
 		return p4d_fail(err, P4D_E_USAGE, "--note needs a job id");
-	if (a->rows && count) {
-		p4d_fail(err, P4D_E_USAGE, "--rows has no effect with job ids");
-		return p4d_fix(err, "p4d report --rows %.300s", a->rows);
+	if (count && (a->rows || a->html)) {
+		const char *option = a->rows ? "--rows" : "--html";
+		p4d_fail(err, P4D_E_USAGE, "%s has no effect with job ids", option);
+		return p4d_fix(err, "p4d report %s %.300s", option, a->rows ? a->rows : a->html);
 	}
 	if (a->log && (count != 1 || strchr(a->asked, ',')))
 		return p4d_fail(err, P4D_E_USAGE, "--log is of one job: give its id");
@@ -89,6 +91,7 @@ static int parse(report_arguments *a, int argc, char *argv[], p4d_error *err)
 		REFUSALS,
 		LOG,
 		CONF,
+		HTML,
 		TEXTS,
 		OUTPUT,
 		NAMES,
@@ -107,6 +110,7 @@ static int parse(report_arguments *a, int argc, char *argv[], p4d_error *err)
 	    {"refusals", required_argument, NULL, REFUSALS},
 	    {"log", required_argument, NULL, LOG},
 	    {"conf", required_argument, NULL, CONF},
+	    {"html", required_argument, NULL, HTML},
 	    {"read-output", no_argument, NULL, OUTPUT},
 	    {"names", no_argument, NULL, NAMES},
 	    {"note", no_argument, NULL, NOTE},
@@ -114,8 +118,9 @@ static int parse(report_arguments *a, int argc, char *argv[], p4d_error *err)
 	    {"help", no_argument, NULL, HELP},
 	    {NULL, 0, NULL, 0},
 	};
-	const char **const texts[] = {&a->since,      &a->users,      &a->accounts, &a->partitions, &a->rows,
-				      &a->prometheus, &a->slurmd_log, &a->refusals, &a->log,        &a->conf};
+	const char **const texts[] = {&a->since, &a->users,      &a->accounts,   &a->partitions,
+				      &a->rows,  &a->prometheus, &a->slurmd_log, &a->refusals,
+				      &a->log,   &a->conf,       &a->html};
 	int which, more, rc = 0;
 
 	optind = 0;
@@ -205,9 +210,11 @@ static int report(p4d_usage *u, const report_arguments *a, p4d_error *err)
 		return print_jobs(u, a, err);
 	if (a->rows && p4d_usage__write_rows(u, a->rows, &written, err) < 0)
 		return -1;
+	if (a->html && p4d_usage__write_html(u, a->html, err) < 0)
+		return -1;
 	if (a->json)
 		return p4d_usage__print_json(u, err);
-	if (p4d_usage__print(u, err) < 0)
+	if (p4d_usage__print(u, NULL, err) < 0)
 		return -1;
 	if (a->rows)
 		printf("\n%s: %u rows, for p4d calibrate\n", a->rows, written);

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <stdio.h>
+
 #include "backtest/backtest.h"
 #include "guard/verdict_record.h"
 #include "measure/memory_log.h"
 #include "measure/prometheus.h"
+#include "report/table.h"
 #include "usage/usage_refusals.h"
 
 struct json_object;
@@ -29,6 +32,7 @@ typedef struct p4d_usage_row {
 	const p4d_backtest_row *of;
 	p4d_verdict_record record; /* zeroed: the job has none */
 	bool joined;               /* it has a record */
+	bool unguarded;            /* its only record is in Extra, where p4d does not guard it */
 	p4d_outcome outcome;       /* outcome in the record; P4D_OUTCOMES: there is none */
 	bool overridden;           /* p4d refused it and the user insisted */
 	double need, capacity;     /* of the fullest GPU: recorded, else as predicted today; 0: unknown */
@@ -80,6 +84,7 @@ typedef struct p4d_usage {
 	p4d_usage_row *row;
 	size_t rows;
 	unsigned joined, measured, not_measured, censored, incomparable;
+	unsigned unguarded; /* jobs with a record in Extra alone that users could have written */
 	unsigned of_source[P4D_USAGE_SOURCES];
 	/* verdict at submission by end; [P4D_OUTCOMES]: no record */
 	p4d_backtest_cell cell[P4D_BACKTEST_ENDS][P4D_OUTCOMES + 1];
@@ -104,12 +109,17 @@ p4d_usage_group *p4d_usage__divide(const p4d_usage *u, p4d_usage_key by, size_t 
 /* usage_deaths.c: jobs that p4d passed and that ran out of GPU memory, most GPU-hours first. The caller frees
  * the list. NULL: no memory. */
 const p4d_usage_row **p4d_usage__passed_deaths(const p4d_usage *u, size_t *count);
-int p4d_usage__print_deaths(const p4d_usage *u, p4d_error *err);
+/* Adds columns and the first `most` of these jobs to an empty table. *count: how many there are. Errors:
+ * NO_MEMORY. */
+enum { P4D_USAGE_DEATHS = 10 };
+int p4d_usage__fill_deaths(const p4d_usage *u, size_t most, p4d_table *table, size_t *count, p4d_error *err);
 /* Mean GPU-hours of jobs that ran out of GPU memory, of all three kinds; 0: there were none. */
 double p4d_usage__hours_of_death(const p4d_usage *u, uint64_t *jobs);
 
-/* usage_text.c, usage_json.c */
-int p4d_usage__print(const p4d_usage *u, p4d_error *err);
+/* usage_text.c: page NULL: to the terminal. Errors: NO_MEMORY. */
+int p4d_usage__print(const p4d_usage *u, FILE *page, p4d_error *err);
+/* usage_html.c, usage_json.c. Errors: IO, NO_MEMORY. */
+int p4d_usage__write_html(const p4d_usage *u, const char *path, p4d_error *err);
 int p4d_usage__print_json(const p4d_usage *u, p4d_error *err);
 
 /* usage_job.c: one job. note: as one line for mail and epilogs. */

@@ -134,6 +134,7 @@ static void measure(const p4d_usage *u, p4d_usage_errors *e, double *value)
 static void count_row(p4d_usage *u, const p4d_usage_row *row)
 {
 	u->joined += row->joined;
+	u->unguarded += row->unguarded;
 	u->measured += row->measured > 0;
 	u->not_measured += !(row->measured > 0);
 	u->of_source[row->source]++;

@@ -6,8 +6,6 @@
 #include "report/table.h"
 #include "usage/usage.h"
 
-enum { LINES = 10 };
-
 static int by_hours(const void *a, const void *b)
 {
 	const p4d_usage_row *const *one = a, *const *other = b;
@@ -63,27 +61,18 @@ static void add_row(p4d_table *table, const p4d_usage_row *row)
 	p4d_table_cell(table, P4D_PLAIN, "%s", row->record.model);
 }
 
-int p4d_usage__print_deaths(const p4d_usage *u, p4d_error *err)
+int p4d_usage__fill_deaths(const p4d_usage *u, size_t most, p4d_table *table, size_t *count, p4d_error *err)
 {
 	static const char *const titles[] = {"JOB",       "GPU-HOURS", "END",  "VERDICT",
 					     "PREDICTED", "MEASURED",  "MODEL"};
-	size_t count;
-	const p4d_usage_row **list = p4d_usage__passed_deaths(u, &count);
-	p4d_table table = {.columns = 0};
+	const p4d_usage_row **list = p4d_usage__passed_deaths(u, count);
 
 	if (!list)
 		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for %zu jobs", u->rows);
 	for (size_t i = 0; i < sizeof(titles) / sizeof(*titles); i++)
-		p4d_table_column(&table, titles[i], P4D_LEFT);
-	for (size_t i = 0; i < count && i < LINES; i++)
-		add_row(&table, list[i]);
-	if (count)
-		printf("\nPassed by p4d, and out of GPU memory nevertheless (%zu jobs, those with the most "
-		       "GPU-hours):\n\n",
-		       count);
+		p4d_table_column(table, titles[i], P4D_LEFT);
+	for (size_t i = 0; i < *count && i < most; i++)
+		add_row(table, list[i]);
 	free(list);
-	if (count)
-		return p4d_table_print(&table, true, err);
-	p4d_table_free(&table);
 	return 0;
 }

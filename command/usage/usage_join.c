@@ -21,7 +21,7 @@ const char *const p4d_usage__source_names[P4D_USAGE_SOURCES] = {
     [P4D_USAGE_LOG] = "log",
 };
 
-/* Users can write Extra. */
+/* Text of another host does not steer a terminal. */
 static void escape(p4d_verdict_record *record)
 {
 	p4d_text_escape_in_place(record->model, sizeof(record->model));
@@ -29,13 +29,18 @@ static void escape(p4d_verdict_record *record)
 	p4d_text_escape_in_place(record->code, sizeof(record->code));
 }
 
-static void take_record(p4d_usage_row *row)
+/* guarded: slurmctld keeps users from writing p4d's words into Extra. It does so only if the record is there.
+ */
+static void take_record(p4d_usage_row *row, bool guarded)
 {
 	const p4d_accounting_job *job = row->of->job;
 	const p4d_backtest_result *today = row->of->result;
+	p4d_verdict_record unused;
 
-	row->joined = p4d_verdict_record_read(job->admin_comment, &row->record) ||
-		      p4d_verdict_record_read(job->extra, &row->record);
+	row->joined = p4d_verdict_record_read(job->admin_comment, &row->record);
+	if (!row->joined && guarded)
+		row->joined = p4d_verdict_record_read(job->extra, &row->record);
+	row->unguarded = !row->joined && p4d_verdict_record_read(job->extra, &unused);
 	escape(&row->record);
 	row->outcome = row->joined ? p4d_verdict_record_outcome(&row->record) : P4D_OUTCOMES;
 	/* an approved plan of a release whose words did not name the verdict */
@@ -184,7 +189,7 @@ int p4d_usage__join(p4d_usage *u, p4d_error *err)
 	for (size_t i = 0; i < u->rows; i++) {
 		p4d_usage_row *row = &u->row[i];
 		*row = (p4d_usage_row){.of = &u->jobs.row[i]};
-		take_record(row);
+		take_record(row, p4d_site_record(u->jobs.site) == P4D_RECORD_EXTRA);
 		take_measurement(u, row);
 		compare(row);
 		find_better(u, row);

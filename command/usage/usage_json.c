@@ -115,6 +115,7 @@ int p4d_usage__print_json(const p4d_usage *u, p4d_error *err)
 
 	json_object_object_add(o, "jobs", json_object_new_int64((int64_t)u->rows));
 	json_object_object_add(o, "with_record", json_object_new_int64(u->joined));
+	json_object_object_add(o, "records_not_counted", json_object_new_int64(u->unguarded));
 	json_object_object_add(o, "measured", json_sources(u));
 	json_object_object_add(o, "censored", json_object_new_int64(u->censored));
 	json_object_object_add(o, "not_comparable", json_object_new_int64(u->incomparable));

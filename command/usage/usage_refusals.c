@@ -123,20 +123,16 @@ p4d_usage_refused p4d_usage_refusals__sum(const p4d_usage_refusals *all)
 	return sum;
 }
 
-int p4d_usage_refusals__print(const p4d_usage_refusals *all, p4d_error *err)
+void p4d_usage_refusals__fill(const p4d_usage_refusals *all, p4d_table *table)
 {
-	p4d_table table = {.columns = 0};
-
-	puts("\nRefused at submission, by code:\n");
-	p4d_table_column(&table, "CODE", P4D_LEFT);
-	p4d_table_column(&table, "REFUSALS", P4D_RIGHT);
-	p4d_table_column(&table, "DIFFERENT JOBS", P4D_RIGHT);
+	p4d_table_column(table, "CODE", P4D_LEFT);
+	p4d_table_column(table, "REFUSALS", P4D_RIGHT);
+	p4d_table_column(table, "DIFFERENT JOBS", P4D_RIGHT);
 	for (size_t i = 0; i < all->codes; i++) {
-		p4d_table_cell(&table, P4D_PLAIN, "%s", all->of[i].code);
-		p4d_table_cell(&table, P4D_PLAIN, "%zu", all->of[i].refusals);
-		p4d_table_cell(&table, P4D_PLAIN, "%zu", all->of[i].jobs);
+		p4d_table_cell(table, P4D_PLAIN, "%s", all->of[i].code);
+		p4d_table_cell(table, P4D_PLAIN, "%zu", all->of[i].refusals);
+		p4d_table_cell(table, P4D_PLAIN, "%zu", all->of[i].jobs);
 	}
-	return p4d_table_print(&table, false, err);
 }
 
 struct json_object *p4d_usage_refusals__json(const p4d_usage_refusals *all)

@@ -4,6 +4,7 @@
 #include <stddef.h>
 
 #include "base/error.h"
+#include "report/table.h"
 
 struct json_object;
 
@@ -34,5 +35,6 @@ void p4d_usage_refusals__free(p4d_usage_refusals *all);
 
 /* Sums over all codes. */
 p4d_usage_refused p4d_usage_refusals__sum(const p4d_usage_refusals *all);
-int p4d_usage_refusals__print(const p4d_usage_refusals *all, p4d_error *err);
+/* Adds columns and rows to an empty table. */
+void p4d_usage_refusals__fill(const p4d_usage_refusals *all, p4d_table *table);
 struct json_object *p4d_usage_refusals__json(const p4d_usage_refusals *all);

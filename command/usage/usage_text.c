@@ -1,13 +1,46 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* p4d report on a terminal. */
+/* p4d report on a terminal, or as the body of a page: the same sentences and tables. */
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/text.h"
+#include "picture/page.h"
 #include "report/table.h"
 #include "usage/usage.h"
 
-enum { LINES = 12 };
+enum { LINES = 12 }; /* of a table on a terminal; a page has all */
+
+__attribute__((format(printf, 2, 3))) static void put_line(FILE *page, const char *format, ...)
+{
+	char text[512];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	if (page)
+		p4d_page_line(page, "p", "", "%s", text);
+	else
+		puts(text);
+}
+
+/* Frees the table. */
+static int put_table(FILE *page, const char *title, p4d_table *table, bool turn, p4d_error *err)
+{
+	if (!page) {
+		printf("\n%s:\n\n", title);
+		return p4d_table_print(table, turn, err);
+	}
+	const bool failed = table->failed;
+	if (!failed) {
+		p4d_page_line(page, "h2", "", "%s", title);
+		p4d_page_table(page, table);
+	}
+	p4d_table_free(table);
+	return failed ? p4d_fail(err, P4D_E_NO_MEMORY, "no memory for a table") : 0;
+}
 
 static const char *const outcome_titles[P4D_OUTCOMES + 1] = {
     [P4D_OUTCOME_PASS] = "PASSED",
@@ -53,11 +86,10 @@ static p4d_color color_of(int end, int outcome)
 	return outcome == P4D_OUTCOME_WOULD_REFUSE ? P4D_GREEN : P4D_YELLOW;
 }
 
-static int print_cells(const p4d_usage *u, p4d_error *err)
+static int print_cells(const p4d_usage *u, FILE *page, p4d_error *err)
 {
 	p4d_table table = {.columns = 0};
 
-	puts("\nJobs (GPU-hours) by their end and by p4d's verdict at submission:\n");
 	p4d_table_column(&table, "END", P4D_LEFT);
 	for (int outcome = 0; outcome <= P4D_OUTCOMES; outcome++)
 		if (has_outcome(u, outcome))
@@ -70,7 +102,8 @@ static int print_cells(const p4d_usage *u, p4d_error *err)
 			if (has_outcome(u, outcome))
 				add_cell(&table, color_of(end, outcome), &u->cell[end][outcome]);
 	}
-	return p4d_table_print(&table, false, err);
+	return put_table(page, "Jobs (GPU-hours) by their end and by p4d's verdict at submission", &table,
+			 false, err);
 }
 
 static p4d_backtest_cell passed_of(const p4d_backtest_cell of[P4D_OUTCOMES + 1])
@@ -85,35 +118,40 @@ static p4d_backtest_cell passed_of(const p4d_backtest_cell of[P4D_OUTCOMES + 1])
 	return sum;
 }
 
-static void print_sentences(const p4d_usage *u)
+static void print_sentences(const p4d_usage *u, FILE *page)
 {
-	putchar('\n');
+	if (!page)
+		putchar('\n');
 	for (int end = 0; end < P4D_BACKTEST_ENDS; end++) {
 		if (!p4d_backtest_is_death((p4d_backtest_end)end) || !has_end(u, end))
 			continue;
 		const p4d_backtest_cell *of = u->cell[end];
 		const p4d_backtest_cell passed = passed_of(of);
-		printf("%s: p4d would have refused %" PRIu64
-		       " jobs (%.1f GPU-hours saved), and passed %" PRIu64 " (%.1f).\n",
-		       p4d_backtest_end_titles[end], of[P4D_OUTCOME_WOULD_REFUSE].jobs,
-		       of[P4D_OUTCOME_WOULD_REFUSE].gpu_hours, passed.jobs, passed.gpu_hours);
+		put_line(page,
+			 "%s: p4d would have refused %" PRIu64
+			 " jobs (%.1f GPU-hours saved), and passed %" PRIu64 " (%.1f).",
+			 p4d_backtest_end_titles[end], of[P4D_OUTCOME_WOULD_REFUSE].jobs,
+			 of[P4D_OUTCOME_WOULD_REFUSE].gpu_hours, passed.jobs, passed.gpu_hours);
 	}
 	for (int end = 0; end < P4D_BACKTEST_ENDS; end++)
 		if (u->overridden[end].jobs)
-			printf("Refused, and submitted with --p4d-override: %" PRIu64
-			       " jobs (%.1f GPU-hours), %s.\n",
-			       u->overridden[end].jobs, u->overridden[end].gpu_hours,
-			       p4d_backtest_end_titles[end]);
+			put_line(page,
+				 "Refused, and submitted with --p4d-override: %" PRIu64
+				 " jobs (%.1f GPU-hours), %s.",
+				 u->overridden[end].jobs, u->overridden[end].gpu_hours,
+				 p4d_backtest_end_titles[end]);
 	if (u->fewer.jobs)
-		printf("By memory alone, %" PRIu64
-		       " completed jobs would fit on fewer GPUs, which frees up to %.1f "
-		       "GPU-hours if they take no longer.\n",
-		       u->fewer.jobs, u->fewer_saved.gpu_hours);
+		put_line(page,
+			 "By memory alone, %" PRIu64
+			 " completed jobs would fit on fewer GPUs, which frees up to %.1f "
+			 "GPU-hours if they take no longer.",
+			 u->fewer.jobs, u->fewer_saved.gpu_hours);
 	if (u->smaller.jobs)
-		printf("By memory alone, %" PRIu64
-		       " completed jobs (%.1f GPU-hours) would fit on a smaller GPU of "
-		       "this site.\n",
-		       u->smaller.jobs, u->smaller.gpu_hours);
+		put_line(page,
+			 "By memory alone, %" PRIu64
+			 " completed jobs (%.1f GPU-hours) would fit on a smaller GPU of "
+			 "this site.",
+			 u->smaller.jobs, u->smaller.gpu_hours);
 }
 
 /* Deaths of one kind, each with its own name, because they are not added up. */
@@ -124,18 +162,20 @@ static void add_deaths(p4d_table *table, const p4d_usage_group *group)
 	add_cell(table, P4D_PLAIN, &group->end[P4D_BACKTEST_EARLY]);
 }
 
-static int print_groups(const p4d_usage *u, p4d_usage_key by, p4d_error *err)
+static int print_groups(const p4d_usage *u, p4d_usage_key by, FILE *page, p4d_error *err)
 {
 	static const int outcomes[] = {P4D_OUTCOME_PASS, P4D_OUTCOME_WARN, P4D_OUTCOME_WOULD_REFUSE,
 				       P4D_OUTCOME_NOT_JUDGED, P4D_OUTCOMES};
 	p4d_table table = {.columns = 0};
+	char title[96];
 	size_t count;
 	p4d_usage_group *group = p4d_usage__divide(u, by, &count);
 
 	if (!group)
 		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for %zu jobs", u->rows);
-	printf("\nJobs (GPU-hours) by %s%s:\n\n", p4d_usage__key_names[by],
-	       count > LINES ? ", those with the most GPU-hours" : "");
+	const size_t lines = page || count < LINES ? count : LINES;
+	snprintf(title, sizeof(title), "Jobs (GPU-hours) by %s%s", p4d_usage__key_names[by],
+		 lines < count ? ", those with the most GPU-hours" : "");
 	p4d_table_column(&table, p4d_usage__key_names[by], P4D_LEFT);
 	p4d_table_column(&table, "ALL", P4D_RIGHT);
 	for (size_t i = 0; i < sizeof(outcomes) / sizeof(*outcomes); i++)
@@ -143,7 +183,7 @@ static int print_groups(const p4d_usage *u, p4d_usage_key by, p4d_error *err)
 	p4d_table_column(&table, "DIED: SAID", P4D_RIGHT);
 	p4d_table_column(&table, "GPU FULL", P4D_RIGHT);
 	p4d_table_column(&table, "EARLY", P4D_RIGHT);
-	for (size_t g = 0; g < count && g < LINES; g++) {
+	for (size_t g = 0; g < lines; g++) {
 		p4d_table_cell(&table, P4D_PLAIN, "%s", group[g].key);
 		add_cell(&table, P4D_PLAIN, &group[g].all);
 		for (size_t i = 0; i < sizeof(outcomes) / sizeof(*outcomes); i++)
@@ -151,16 +191,15 @@ static int print_groups(const p4d_usage *u, p4d_usage_key by, p4d_error *err)
 		add_deaths(&table, &group[g]);
 	}
 	free(group);
-	return p4d_table_print(&table, true, err);
+	return put_table(page, title, &table, true, err);
 }
 
-static int print_errors(const p4d_usage *u, p4d_error *err)
+static int print_errors(const p4d_usage *u, FILE *page, p4d_error *err)
 {
 	p4d_table table = {.columns = 0};
 
 	if (!u->frameworks)
 		return 0;
-	puts("\nPredicted against measured, as predicted / measured - 1:\n");
 	p4d_table_column(&table, "FRAMEWORK", P4D_LEFT);
 	p4d_table_column(&table, "JOBS", P4D_RIGHT);
 	p4d_table_column(&table, "MEAN", P4D_RIGHT);
@@ -178,55 +217,88 @@ static int print_errors(const p4d_usage *u, p4d_error *err)
 		p4d_table_cell(&table, P4D_PLAIN, "%.1f %%", e->jobs ? 100.0 * e->covered / e->jobs : 0);
 		p4d_table_cell(&table, P4D_PLAIN, "%u", e->censored);
 	}
-	return p4d_table_print(&table, false, err);
+	return put_table(page, "Predicted against measured, as predicted / measured - 1", &table, false, err);
 }
 
 /* What they would have taken is not known: what others took that died is. */
-static int print_refusals(const p4d_usage *u, p4d_error *err)
+static int print_refusals(const p4d_usage *u, FILE *page, p4d_error *err)
 {
 	const p4d_usage_refused sum = p4d_usage_refusals__sum(&u->refusals);
+	p4d_table table = {.columns = 0};
 	uint64_t deaths;
 	const double hours = p4d_usage__hours_of_death(u, &deaths);
 
 	if (!sum.refusals)
 		return 0;
-	if (p4d_usage_refusals__print(&u->refusals, err) < 0)
+	p4d_usage_refusals__fill(&u->refusals, &table);
+	if (put_table(page, "Refused at submission, by code", &table, false, err) < 0)
 		return -1;
+	if (deaths && !page)
+		putchar('\n');
 	if (deaths)
-		printf("\np4d refused %zu different jobs. The %" PRIu64
-		       " jobs that ran out of GPU memory took %.1f GPU-hours on average.\n",
-		       sum.jobs, deaths, hours);
+		put_line(page,
+			 "p4d refused %zu different jobs. The %" PRIu64
+			 " jobs that ran out of GPU memory took %.1f GPU-hours on average.",
+			 sum.jobs, deaths, hours);
 	return 0;
 }
 
-static void print_sources(const p4d_usage *u)
+static int print_deaths(const p4d_usage *u, FILE *page, p4d_error *err)
 {
-	printf("%zu GPU jobs have ended; %u have p4d's verdict (AdminComment, Extra). Memory of a GPU: %u "
-	       "measured",
-	       u->rows, u->joined, u->measured);
-	for (int i = P4D_USAGE_NOT_MEASURED + 1; i < P4D_USAGE_SOURCES; i++)
-		if (u->of_source[i])
-			printf(", %u by %s", u->of_source[i], p4d_usage__source_names[i]);
-	printf("; %u not, or as zero or an impossible number.\n", u->not_measured);
-	if (u->incomparable)
-		printf("%u measurements are means of a pipeline's stages, or of one of them, and are not "
-		       "compared.\n",
-		       u->incomparable);
-	if (!u->measured)
-		puts("fix: AutoDetect=nvml in gres.conf and AccountingStorageTRES=gres/gpu,gres/gpumem in "
-		     "slurm.conf");
+	p4d_table table = {.columns = 0};
+	char title[128];
+	size_t count;
+
+	if (p4d_usage__fill_deaths(u, page ? SIZE_MAX : P4D_USAGE_DEATHS, &table, &count, err) < 0)
+		return -1;
+	snprintf(title, sizeof(title),
+		 "Passed by p4d, and out of GPU memory nevertheless (%zu jobs, those with the most "
+		 "GPU-hours first)",
+		 count);
+	if (count)
+		return put_table(page, title, &table, true, err);
+	p4d_table_free(&table);
+	return 0;
 }
 
-int p4d_usage__print(const p4d_usage *u, p4d_error *err)
+static void print_sources(const p4d_usage *u, FILE *page)
 {
-	print_sources(u);
-	if (print_cells(u, err) < 0)
+	char list[200];
+	p4d_text text = p4d_text_in(list, sizeof(list));
+
+	for (int i = P4D_USAGE_NOT_MEASURED + 1; i < P4D_USAGE_SOURCES; i++)
+		if (u->of_source[i])
+			p4d_text_print(&text, ", %u by %s", u->of_source[i], p4d_usage__source_names[i]);
+	put_line(page,
+		 "%zu GPU jobs have ended; %u have p4d's verdict (AdminComment, Extra). Memory of a GPU: %u "
+		 "measured%s; %u not, or as zero or an impossible number.",
+		 u->rows, u->joined, u->measured, list, u->not_measured);
+	if (u->unguarded)
+		put_line(
+		    page,
+		    "%u more jobs have a verdict in Extra that is not counted: without record = extra in "
+		    "p4d.conf, anyone could have written it.",
+		    u->unguarded);
+	if (u->incomparable)
+		put_line(page,
+			 "%u measurements are means of a pipeline's stages, or of one of them, and are not "
+			 "compared.",
+			 u->incomparable);
+	if (!u->measured)
+		put_line(page, "fix: AutoDetect=nvml in gres.conf and "
+			       "AccountingStorageTRES=gres/gpu,gres/gpumem in slurm.conf");
+}
+
+int p4d_usage__print(const p4d_usage *u, FILE *page, p4d_error *err)
+{
+	print_sources(u, page);
+	if (print_cells(u, page, err) < 0)
 		return -1;
-	print_sentences(u);
-	if (p4d_usage__print_deaths(u, err) < 0 || print_refusals(u, err) < 0)
+	print_sentences(u, page);
+	if (print_deaths(u, page, err) < 0 || print_refusals(u, page, err) < 0)
 		return -1;
 	for (int by = 0; by < P4D_USAGE_KEYS; by++)
-		if ((by != P4D_USAGE_USER || u->names) && print_groups(u, (p4d_usage_key)by, err) < 0)
+		if ((by != P4D_USAGE_USER || u->names) && print_groups(u, (p4d_usage_key)by, page, err) < 0)
 			return -1;
-	return print_errors(u, err);
+	return print_errors(u, page, err);
 }

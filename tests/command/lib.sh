@@ -74,6 +74,29 @@ make_text()
 	exits 0 p4d data -o text text
 }
 
+# whole_page FILE TEXT: one page that needs nothing else: the text before the picture, then tables that sort
+whole_page()
+{
+	! grep -qE '(src|href)="?http|url\(|@import|<\?xml' "$1" || fail "$1 needs something else"
+	[ "$(tail -n 1 "$1")" = "</html>" ] || fail "$1 is cut off"
+	grep -nEo "$2|<svg|<table|<script" "$1" | sed 's/^[0-9]*://' | uniq | tr '\n' ' ' | grep -q "^$2 <svg <table <script \$" ||
+		fail "$1 has another order"
+	command -v python3 >/dev/null || return 0
+	python3 - "$1" <<-'EOF' || fail "$1 does not nest"
+		import html.parser, sys
+		empty, inside = ("meta", "br"), []
+		class Page(html.parser.HTMLParser):
+		    def handle_starttag(self, tag, attrs):
+		        if tag not in empty:
+		            inside.append(tag)
+		    def handle_endtag(self, tag):
+		        if inside.pop() != tag:
+		            sys.exit(1)
+		Page().feed(open(sys.argv[1]).read())
+		sys.exit(bool(inside))
+	EOF
+}
+
 # run COMMAND...: fills status, out and err
 run()
 {

@@ -127,6 +127,14 @@ awk -v user="$user" -v sacct="$SACCT" -v directory="$work/jobs" '
 		return sum + 0
 	}' >expected
 
+# half of the records are in Extra, which counts only where slurmctld keeps users from writing p4d's words there
+half=$(awk -F '\t' '$21 ~ /p4d/ { n++ } END { print n }' "$SACCT/jobs")
+exits 0 p4d report --conf p4d.conf --json
+tr -d ' \n' <.out | grep -qF "\"records_not_counted\":$half," && [ "$half" -gt 500 ] || fail "not $half records that are not counted"
+exits 0 p4d report --conf p4d.conf
+prints "$half more jobs have a verdict in Extra that is not counted: without record = extra"
+sed -i '/^mode = /a record = extra' p4d.conf
+
 exits 0 p4d report --conf p4d.conf --read-output --rows rows.csv --json
 tr -d ' \n' <.out >object
 while read -r text; do
@@ -170,6 +178,26 @@ exits 0 p4d report --conf p4d.conf --since 2026-11-01 --account physics --read-o
 prints "2000 GPU jobs have ended" "WOULD REFUSE" "NO RECORD" "by code" "by account" "by partition" "by model" "by framework" "GPU-hours saved" \
 	"Refused, and submitted with --p4d-override" "Predicted against measured" "would fit on fewer GPUs"
 grep -q -- '--starttime=2026-11-01 --accounts=physics ' "$SACCT/asked" || fail "sacct was not asked for these jobs"
+
+# the page has what the terminal has, and all lines of its tables
+exits 0 p4d report --conf p4d.conf --read-output --names --refusals slurmctld.log --html page.html
+cp .out text
+whole_page page.html 'Jobs since now-30days'
+for heading in "by their end" "Passed by p4d, and out of GPU memory" "Refused at submission, by code" "by code" "by account" "by partition" "by model" \
+	"by framework" "by user" "Predicted against measured"; do
+	grep -q "$heading" text && grep -q "<h2 class=\"\">.*$heading" page.html || fail "the page or the text lacks $heading"
+done
+grep '^out of GPU memory, as its output says  ' text | grep -oE '[0-9]+ \([0-9.]+\)' >cells
+[ "$(wc -l <cells)" -ge 5 ] || fail "too few cells"
+while read -r cell; do
+	grep -qF ">$cell<" page.html || fail "the page lacks $cell"
+done <cells
+deaths=$(grep -cE '<td class="l">out of GPU memory, as its output says</td><td class="l">(pass|warn|rewrite)<' page.html)
+[ "$deaths" = "$passed" ] || fail "the page has $deaths of $passed deaths"
+refused P4D001 p4d report --html other.html 4
+says "p4d report --html other.html"
+refused P4D003 p4d report --conf p4d.conf --html no/page.html
+says no/page.html
 
 # rows: all jobs that ran and were measured, and all that died according to the evidence
 read -r rows deaths <rows.expected
