@@ -300,6 +300,10 @@ static void adapter_products(const p4d_layout *l, const p4d_cost_rates *r, const
 			continue;
 		const double down = p4d_cost__product_seconds(r, n, rank, in, e),
 			     back = p4d_cost__product_seconds(r, n, rank, out, e);
+		if (l->lora.dropout > 0) { /* read and written; backward also added to the gradient */
+			y->forward.memory_bound += p4d_cost__memory_seconds(r, 2 * e * n * in);
+			y->backward_input.memory_bound += p4d_cost__memory_seconds(r, 7 * e * n * in);
+		}
 		y->forward.gemm += down + p4d_cost__product_seconds(r, n, out, rank, e);
 		y->backward_input.gemm += back + p4d_cost__product_seconds(r, n, in, rank, e);
 		weight_pass(l,

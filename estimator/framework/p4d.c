@@ -350,6 +350,18 @@ static uint64_t largest_matrix(p4d_rows *rows, const p4d_rank_sizes *z)
 	return p4d_times(rows, z->h, most);
 }
 
+/* Features that go into the adapter with most of them. */
+static uint64_t widest_adapter(const p4d_layout *l)
+{
+	uint64_t most = 0;
+
+	for (unsigned i = 0; i < P4D_ADAPTED_LAYERS; i++) {
+		const uint64_t in = p4d_is_adapted(l, i) ? p4d_adapted_of(l, i).in : 0;
+		most = in > most ? in : most;
+	}
+	return most;
+}
+
 /* Buffers that matrix products read and write, one layer at a time. */
 static void add_working_set(p4d_rows *rows, const p4d_rank_sizes *z)
 {
@@ -380,6 +392,8 @@ static void add_working_set(p4d_rows *rows, const p4d_rank_sizes *z)
 		add(rows, B_QK_DOTS, P4D_DT_FP32, z->n, P4D_WIDE_NORMS, 0);
 	if (l->finetune != P4D_TUNE_FULL)
 		add(rows, B_ADAPTER, z->dtype, z->n, l->lora.rank, 0);
+	if (l->lora.dropout > 0 && !l->evaluates)
+		add(rows, B_ADAPTER_INPUT, z->dtype, z->n, widest_adapter(l), 0);
 	if (p4d_stores_nf4(l))
 		add(rows, B_DEQUANTIZED, z->dtype, largest_matrix(rows, z), 0, 0);
 }

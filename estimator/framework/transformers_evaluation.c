@@ -79,7 +79,7 @@ void p4d_transformers__evaluation(p4d_rows *rows, p4d_gathered gathered, unsigne
 	p4d_layout layout = *rows->layout;
 
 	layout.micro_batch = layout.eval_micro_batch;
-	layout.lora.dropout = false;
+	layout.lora.dropout = 0;
 	if (!p4d_transformers__countable(&layout)) {
 		rows->overflow = true;
 		return;

@@ -202,7 +202,7 @@ p4d_tape_tensor p4d_transformers__linear(p4d_tape_writer *w, p4d_tape_tensor x, 
 	}
 	const p4d_tape_tensor in_adapter = four_bits && w->autocast ? x : p4d_op_cast(w, x, cast);
 	p4d_tape_tensor a = in_adapter;
-	if (l->lora.dropout) { /* native_dropout: its result, and a mask of a byte each */
+	if (l->lora.dropout > 0) { /* native_dropout: its result, and a mask of a byte each */
 		const bool needs = p4d_op_needs(w, a);
 		a = p4d_op_map(w, a, false, false);
 		p4d_op_last(w)->kept = needs ? a.elements : 0;

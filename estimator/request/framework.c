@@ -103,7 +103,7 @@ bool p4d_framework_states_nothing(const p4d_request *r, p4d_option option)
 			return false;
 	if (option == P4D_IMBALANCE)
 		return p4d_request_real(r, option) == 1;
-	if (option == P4D_EXPERT_CAPACITY)
+	if (option == P4D_EXPERT_CAPACITY || option == P4D_LORA_DROPOUT)
 		return p4d_request_real(r, option) == 0;
 	if (option == P4D_RECOMPUTE_MODULES) /* Megatron-LM's default */
 		return !strcmp(r->recompute_modules, "core_attn");

@@ -170,7 +170,7 @@ typedef struct p4d_layout {
 		uint64_t rank;    /* rank of adapters; 0 without */
 		unsigned targets; /* linear layers with an adapter: mask of P4D_TARGET_* */
 		bool fp32;        /* type of adapters is fp32; else bf16 */
-		bool dropout;     /* dropout on the input of adapters */
+		double dropout;   /* share of the input of adapters that is dropped */
 	} lora;
 #undef HAS
 #undef SET

@@ -98,14 +98,14 @@ void p4d_layout__adapters(const p4d_request *r, p4d_layout *l)
 		l->finetune = P4D_TUNE_FULL;
 	l->lora.rank = 0;
 	l->lora.targets = 0;
-	l->lora.dropout = false;
+	l->lora.dropout = 0;
 	l->quant = P4D_QUANT_NONE;
 	l->lora.fp32 = true;
 	if (l->finetune == P4D_TUNE_FULL)
 		return;
 	l->lora.rank =
 	    p4d_is_set(r, P4D_LORA_RANK) ? (uint64_t)r->value[P4D_LORA_RANK] : 8; /* PEFT's default */
-	l->lora.dropout = p4d_framework_value(r, P4D_LORA_DROPOUT) > 0;
+	l->lora.dropout = p4d_option_real(p4d_framework_value(r, P4D_LORA_DROPOUT));
 	l->lora.targets = *r->lora_targets ? targets_of(r, NULL) : P4D_TARGET_ALL;
 	l->lora.fp32 = !p4d_is_set(r, P4D_ADAPTER_DTYPE) || r->value[P4D_ADAPTER_DTYPE] == P4D_PARAM_FP32;
 	/* PEFT makes adapters in the type of the layer's own weights, or in fp32 */

@@ -191,6 +191,8 @@ int p4d_request_parse(p4d_option option, const char *prefix, const char *text, i
 {
 	if (option == P4D_OPTIMIZER_SHARDING && !strcasecmp(text, "on"))
 		text = "states";
+	if (option == P4D_LORA_DROPOUT) /* on: what TRL, ms-swift and LitGPT have by default */
+		text = !strcasecmp(text, "on") ? "0.05" : !strcasecmp(text, "off") ? "0" : text;
 	/* the Trainer without accelerate's FSDP or DeepSpeed is DDP */
 	static const struct {
 		const char *word, *name;

@@ -99,6 +99,21 @@ typedef struct p4d_nf4_tensor {
 	const void *at;
 } p4d_nf4_tensor;
 
+/*
+ * Which numbers of a matrix (n, h) dropout drops: those whose bits (p4d_rounding_bits) are below `below`. Its
+ * rows are tokens of a pass, sequence after sequence, from row `first` of them on. So a number's bits depend
+ * on its token's place in the batch of the step and on its feature, not on the rank or the pass.
+ */
+typedef struct p4d_dropout {
+	uint64_t key;               /* of the seed, the step and the adapter */
+	uint64_t first, length;     /* length: tokens of a sequence in the pass */
+	uint64_t sequence, seq_len; /* number of row 0's sequence in the batch; tokens of a whole one */
+	const int32_t *position;    /* (length), in the arena: places of tokens in their sequence */
+	uint64_t first_column, all_columns; /* of the matrix on all tp ranks */
+	uint32_t below;
+	float factor; /* of what is kept */
+} p4d_dropout;
+
 /* An algorithm of those that a device's library proposes for products of a shape. */
 typedef struct p4d_product_choice {
 	uint64_t shape;               /* a hash of all that proposals depend on */

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "model/adapters.h"
 
+#include "data/permutation.h"
 #include "model/buffers.h"
-#include "model/parallel.h"
+#include "model/sequence_order.h"
 
 /* An adapter, and where its layer begins in a row of the matrix's output. */
 typedef struct adapter {
 	p4d_adapted size;
-	uint64_t column, n; /* n: tokens */
+	unsigned number; /* of p4d_adapted_of */
+	uint32_t layer;
+	uint64_t column;
+	uint64_t first, n; /* tokens */
 	const void *a, *b;
 	float *a_gradient, *b_gradient;
 } adapter;
@@ -16,7 +20,7 @@ typedef struct adapter {
 typedef void using(p4d_net *m, const adapter *of, char *y, uint64_t stride, void *x);
 
 static void for_each(p4d_net *m, p4d_weight_kind kind, uint32_t layer, using *use, void *y, void *x,
-		     uint64_t n)
+		     p4d_token_part part)
 {
 	const p4d_matrix_layers of = p4d_weights_layers_of(kind);
 	uint64_t stride = 0, column = 0;
@@ -26,8 +30,11 @@ static void for_each(p4d_net *m, p4d_weight_kind kind, uint32_t layer, using *us
 	for (unsigned i = of.first; i < of.first + of.count; i++) {
 		const p4d_weight_kind a = p4d_weights_adapter(i, false), b = p4d_weights_adapter(i, true);
 		const adapter one = {.size = p4d_adapted_of(m->l, i),
+				     .number = i,
+				     .layer = layer,
 				     .column = column,
-				     .n = n,
+				     .first = part.first,
+				     .n = part.count,
 				     .a = p4d_buffers__weight(m, a, layer),
 				     .b = p4d_buffers__weight(m, b, layer),
 				     .a_gradient = p4d_buffers__gradient(m, a, layer),
@@ -48,23 +55,86 @@ bool p4d_adapters__has(const p4d_net *m, p4d_weight_kind matrix, uint32_t layer)
 {
 	bool found = false;
 
-	for_each((p4d_net *)m, matrix, layer, find, NULL, &found, m->n);
+	for_each((p4d_net *)m, matrix, layer, find, NULL, &found, (p4d_token_part){0, m->n});
 	return found;
 }
+
+/* ---- dropout ---- */
+
+static bool drops(const p4d_net *m)
+{
+	return m->l->lora.dropout > 0 && !m->evaluating && !m->l->evaluates;
+}
+
+static uint64_t key_of(const p4d_net *m, const adapter *of)
+{
+	const uint64_t step = p4d_mix(p4d_mix(m->set.seed) ^ m->number);
+
+	return p4d_mix(step ^ ((uint64_t)of->layer * P4D_ADAPTED_LAYERS + of->number));
+}
+
+static p4d_dropout dropout_of(const p4d_net *m, const adapter *of)
+{
+	const p4d_layout *l = m->l;
+	const uint64_t in = of->size.in, ranks = of->size.split_in ? l->tp : 1;
+	const int32_t *positions = p4d_buffers_at(m, B_POSITIONS);
+
+	return (p4d_dropout){.key = key_of(m, of),
+			     .first = of->first,
+			     .length = m->length,
+			     .sequence = (m->micro_batch * l->dp + m->place.dp) * l->micro_batch,
+			     .seq_len = l->seq_len,
+			     .position = positions + p4d_sequence__own_block(m) * m->length + m->before,
+			     .first_column = ranks > 1 ? p4d_place_grid(l, m->place).x * in : 0,
+			     .all_columns = ranks * in,
+			     .below = (uint32_t)(l->lora.dropout * 4294967296.0),
+			     .factor = (float)(1 / (1 - l->lora.dropout))};
+}
+
+/* What goes into an adapter: x, or what dropout leaves of it. */
+static const void *input_of(p4d_net *m, const adapter *of, const void *x)
+{
+	void *kept = p4d_buffers_at(m, B_ADAPTER_INPUT);
+	const p4d_dropout dropout = dropout_of(m, of);
+
+	if (!drops(m))
+		return x;
+	m->d->drop(m->d, m->type, kept, x, &dropout, of->n, of->size.in);
+	return kept;
+}
+
+/* dx += dy * A, of what was not dropped */
+static void add_input_gradient(p4d_net *m, const adapter *of, void *dx, const void *dy)
+{
+	const uint64_t rank = m->l->lora.rank, in = of->size.in;
+	void *all = p4d_buffers_at(m, B_ADAPTER_INPUT);
+	const p4d_dropout dropout = dropout_of(m, of);
+
+	if (!drops(m)) {
+		m->d->linear_input(m->d, m->type, dx, dy, of->a, of->n, rank, in, true);
+		return;
+	}
+	m->d->linear_input(m->d, m->type, all, dy, of->a, of->n, rank, in, false);
+	m->d->drop(m->d, m->type, all, all, &dropout, of->n, in);
+	m->d->add(m->d, m->type, dx, dx, all, of->n * in);
+}
+
+/* ---- passes ---- */
 
 static void add(p4d_net *m, const adapter *of, char *y, uint64_t stride, void *x)
 {
 	const uint64_t rank = m->l->lora.rank;
 	void *between = p4d_buffers_at(m, B_ADAPTER);
 
-	m->d->linear(m->d, m->type, between, NULL, x, of->a, of->n, rank, of->size.in);
+	m->d->linear(m->d, m->type, between, NULL, input_of(m, of, x), of->a, of->n, rank, of->size.in);
 	m->d->columns(m->d, m->type, y, stride, between, of->b, of->n, of->size.out, rank,
 		      m->set.adapter_scale, true);
 }
 
-void p4d_adapters__add(p4d_net *m, p4d_weight_kind matrix, uint32_t layer, void *y, const void *x, uint64_t n)
+void p4d_adapters__add(p4d_net *m, p4d_weight_kind matrix, uint32_t layer, void *y, const void *x,
+		       p4d_token_part part)
 {
-	for_each(m, matrix, layer, add, y, (void *)x, n);
+	for_each(m, matrix, layer, add, y, (void *)x, part);
 }
 
 /* The gradient of x A^T, in its place. */
@@ -78,38 +148,38 @@ static void gradients(p4d_net *m, const adapter *of, char *dy, uint64_t stride, 
 {
 	const uint64_t rank = m->l->lora.rank;
 	void *between = p4d_buffers_at(m, B_ADAPTER);
+	const void *kept = input_of(m, of, x);
 
-	m->d->linear(m->d, m->type, between, NULL, x, of->a, of->n, rank, of->size.in);
+	m->d->linear(m->d, m->type, between, NULL, kept, of->a, of->n, rank, of->size.in);
 	m->d->columns_weight(m->d, m->type, of->b_gradient, dy, stride, between, of->n, of->size.out, rank,
 			     m->set.adapter_scale, true);
 	between_gradient(m, of, dy, stride);
-	m->d->linear_weight(m->d, m->type, of->a_gradient, between, x, of->n, rank, of->size.in, true);
+	m->d->linear_weight(m->d, m->type, of->a_gradient, between, kept, of->n, rank, of->size.in, true);
 }
 
 void p4d_adapters__gradients(p4d_net *m, p4d_weight_kind matrix, uint32_t layer, const void *dy,
 			     const void *x)
 {
-	for_each(m, matrix, layer, gradients, (void *)dy, (void *)x, m->n);
+	for_each(m, matrix, layer, gradients, (void *)dy, (void *)x, (p4d_token_part){0, m->n});
 }
 
 static void input(p4d_net *m, const adapter *of, char *dy, uint64_t stride, void *dx)
 {
 	between_gradient(m, of, dy, stride);
-	m->d->linear_input(m->d, m->type, dx, p4d_buffers_at(m, B_ADAPTER), of->a, of->n, m->l->lora.rank,
-			   of->size.in, true);
+	add_input_gradient(m, of, dx, p4d_buffers_at(m, B_ADAPTER));
 }
 
 void p4d_adapters__input(p4d_net *m, p4d_weight_kind matrix, uint32_t layer, void *dx, const void *dy,
-			 uint64_t n)
+			 p4d_token_part part)
 {
-	for_each(m, matrix, layer, input, (void *)dy, dx, n);
+	for_each(m, matrix, layer, input, (void *)dy, dx, part);
 }
 
 void p4d_adapters__warm_up(p4d_net *m, p4d_weight_kind matrix, uint32_t layer)
 {
-	const uint64_t n = p4d_parallel__part(m, 0).count;
+	const p4d_token_part part = p4d_parallel__part(m, 0);
 
-	for_each(m, matrix, layer, add, m->arena, m->arena, n);
-	for_each(m, matrix, layer, gradients, m->arena, m->arena, m->n);
-	for_each(m, matrix, layer, input, m->arena, m->arena, n);
+	for_each(m, matrix, layer, add, m->arena, m->arena, part);
+	for_each(m, matrix, layer, gradients, m->arena, m->arena, (p4d_token_part){0, m->n});
+	for_each(m, matrix, layer, input, m->arena, m->arena, part);
 }

@@ -1,22 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "model/net.h"
+#include "model/parallel.h"
 
 /*
  * LoRA (arXiv 2106.09685): next to a frozen matrix, y += scale * (x A^T) B^T for each of its linear layers
  * that has an adapter. If tensor parallelism cuts B, every rank has A, and computes a part of its gradient;
  * if it cuts A, every rank has B. So a pass needs no additional communication: sums over tp are those of the
  * matrix itself. x A^T is recomputed in the backward pass.
+ *
+ * With dropout the input of each adapter is x * mask / (1 - p), in a buffer of its own. The mask of a number
+ * follows from seed, step, the token's place in the batch, adapter and feature. So every layout drops the
+ * same numbers, and the backward pass makes the mask again.
  */
 
 /* Whether any of a matrix's layers has one. */
 bool p4d_adapters__has(const p4d_net *m, p4d_weight_kind matrix, uint32_t layer);
 
-/* y (n, columns of the matrix) += its adapters' part; x (n, in). Here and below n: all m->n tokens, or some.
- */
+/* y (n, columns of the matrix) += its adapters' part; x (n, in). Here and below n: the count of `part`, some
+ * of the m->n tokens or all. y and x begin with its first one. */
 void p4d_adapters__add(p4d_net *m, p4d_weight_kind matrix, uint32_t layer, void *y, const void *x,
-		       uint64_t n);
+		       p4d_token_part part);
 
 /* Adds to the gradients of A and B; dy (m->n, columns) */
 void p4d_adapters__gradients(p4d_net *m, p4d_weight_kind matrix, uint32_t layer, const void *dy,
@@ -24,7 +28,7 @@ void p4d_adapters__gradients(p4d_net *m, p4d_weight_kind matrix, uint32_t layer,
 
 /* dx (n, in) += what passes the adapters */
 void p4d_adapters__input(p4d_net *m, p4d_weight_kind matrix, uint32_t layer, void *dx, const void *dy,
-			 uint64_t n);
+			 p4d_token_part part);
 
 /* Every product once; see warm_up.c. */
 void p4d_adapters__warm_up(p4d_net *m, p4d_weight_kind matrix, uint32_t layer);

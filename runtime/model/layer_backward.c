@@ -45,7 +45,7 @@ static void input_gradient(p4d_net *m, p4d_weight_kind weight, uint32_t layer, p
 	const void *from = (const char *)dy + part.first * out * m->element;
 
 	p4d_product__input(m, weight, layer, to, from, part.count, out, in);
-	p4d_adapters__input(m, weight, layer, to, from, part.count);
+	p4d_adapters__input(m, weight, layer, to, from, part);
 }
 
 /*

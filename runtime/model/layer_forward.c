@@ -90,7 +90,7 @@ static int product(p4d_net *m, void *to, const void *x, const block_end *end, ui
 		const void *rows = (const char *)x + part.first * in * m->element;
 		void *sums = partial + part.first * m->h * m->element;
 		p4d_product__forward(m, end->weight, layer, sums, NULL, rows, part.count, m->h, in);
-		p4d_adapters__add(m, end->weight, layer, sums, rows, part.count);
+		p4d_adapters__add(m, end->weight, layer, sums, rows, part);
 		if (p4d_parallel__reduce_part(m, to, i, err) < 0)
 			return -1;
 	}
@@ -112,7 +112,7 @@ static int add_end(p4d_net *m, void *to, const void *residual, const void *x, co
 	if (m->l->tp == 1 && !output && !p4d_scales(factor) &&
 	    !p4d_buffers__weight(m, end->bias, y->number)) {
 		p4d_product__forward(m, end->weight, y->number, to, residual, x, m->n, m->h, in);
-		p4d_adapters__add(m, end->weight, y->number, to, x, m->n);
+		p4d_adapters__add(m, end->weight, y->number, to, x, (p4d_token_part){0, m->n});
 		return 0;
 	}
 	if (product(m, output ? output : sum, x, end, y->number, in, err) < 0)
@@ -142,7 +142,7 @@ static int project(p4d_net *m, const p4d_layer *y, const p4d_projection *p, uint
 		if (p4d_parallel__gathered(m, &x, i, err) < 0)
 			return -1;
 		p4d_product__forward(m, p->weight, y->number, to, NULL, rows, part.count, out, m->h);
-		p4d_adapters__add(m, p->weight, y->number, to, rows, part.count);
+		p4d_adapters__add(m, p->weight, y->number, to, rows, part);
 	}
 	return p4d_parallel__sum_features(m, y->activation[p->output], out, err);
 }

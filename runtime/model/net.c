@@ -329,6 +329,7 @@ void p4d_net_begin_pass(p4d_net *m, uint32_t micro_batch)
 	const p4d_layout *l = m->l;
 	const uint32_t slice = p4d_schedule_slice_of(&m->schedule, micro_batch);
 
+	m->micro_batch = micro_batch / l->slices;
 	if (l->slices == 1)
 		return;
 	m->before = 0;

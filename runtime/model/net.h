@@ -26,6 +26,7 @@ typedef struct p4d_net_settings {
 	float z_loss;
 	float adapter_scale; /* factor of adapters' outputs: LoRA's alpha over the rank */
 	uint64_t vocab;      /* real, without padding */
+	uint64_t seed;       /* of masks of dropout, and of weights that no released model has */
 	bool document_mask;  /* tokens see those of their own document only */
 } p4d_net_settings;
 
@@ -109,6 +110,7 @@ typedef struct p4d_net {
 	uint64_t before;      /* tokens in front of these whose keys are there; see generate.h */
 	uint64_t whole;       /* tokens of a micro-batch, of all slices */
 	uint64_t slice_first; /* tokens of all sequences in the slices before that of the pass */
+	uint64_t micro_batch; /* number of that of the pass */
 	uint32_t sequences;   /* the keys and values that belong to the pass */
 	uint64_t layers;      /* layers of a chunk */
 	uint64_t shards;      /* shards of the optimizer state */
@@ -171,8 +173,8 @@ static inline bool p4d_scales(float factor)
 void p4d_net_begin(p4d_net *net, uint64_t number, bool evaluating, p4d_batch_source source, void *context);
 
 /*
- * Before a pass of a micro-batch, with slices of one of them: n, ns, length, before and what else is of the
- * slice. A net that was opened has the sizes of the longest.
+ * Before a pass of a micro-batch, with slices of one of them: its number, and n, ns, length, before and what
+ * else is of the slice. A net that was opened has the sizes of the longest.
  */
 void p4d_net_begin_pass(p4d_net *net, uint32_t micro_batch);
 

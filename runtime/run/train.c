@@ -73,7 +73,7 @@ static int open_trainer(p4d_run *run, p4d_error *err)
 			  .clip = (float)s->clip},
 	};
 
-	settings.seed = s->seed;
+	settings.net.seed = s->seed;
 	settings.net.device = &run->device;
 	settings.net.host = run->host.name ? &run->host : NULL;
 	settings.net.world = run->world;

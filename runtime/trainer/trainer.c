@@ -31,7 +31,6 @@ int p4d_trainer_open(p4d_trainer **trainer, const p4d_trainer_settings *set, p4d
 	if (!t)
 		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for a trainer");
 	t->optimizer = set->optimizer;
-	t->seed = set->seed;
 	t->most_loss = INFINITY;
 	if (open_parts(t, &set->net, rank, err) < 0) {
 		p4d_comm_transport_break(set->net.transport);
@@ -80,7 +79,7 @@ int p4d_trainer_initialize_trained(p4d_trainer *t, uint64_t seed, p4d_error *err
 void p4d_trainer_draw_local(const p4d_trainer *t, const p4d_weight_slice *slice, uint64_t at, uint64_t count,
 			    float *to)
 {
-	p4d_net_draw_local(&t->net, t->seed, slice, at, count, to);
+	p4d_net_draw_local(&t->net, t->net.set.seed, slice, at, count, to);
 }
 
 int p4d_trainer_step(p4d_trainer *t, uint64_t number, float learning_rate, p4d_batch_source source,

@@ -18,7 +18,6 @@ typedef struct p4d_optimizer_settings {
 typedef struct p4d_trainer_settings {
 	p4d_net_settings net;
 	p4d_optimizer_settings optimizer;
-	uint64_t seed; /* seed of p4d_trainer_draw_local */
 } p4d_trainer_settings;
 
 typedef struct p4d_step_result {

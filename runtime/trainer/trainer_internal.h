@@ -49,7 +49,6 @@ struct p4d_trainer {
 	p4d_sends sends[2];
 	p4d_receive receives[2]; /* forward, backward */
 	float learning_rate;
-	uint64_t seed;     /* for weights that no released model has */
 	double most_loss;  /* the limit that is applied */
 	uint64_t *gathers; /* by segment: calls of `replicas` after which its parameters are there */
 	p4d_step_result result;

@@ -329,8 +329,8 @@ static void finish_adapter(p4d_reading *r)
 		p4d_reader__put(r, P4D_FINETUNE, lora, "%s", p4d_reader__set(quant) ? "qlora" : lora->text);
 		p4d_finetune__put_if_set(r, P4D_LORA_RANK, AT(RANK));
 		if (p4d_reader__set(AT(DROPOUT)))
-			p4d_reader__put(r, P4D_LORA_DROPOUT, AT(DROPOUT), "%s",
-					strtod(AT(DROPOUT)->text, NULL) > 0 ? "on" : "off");
+			p4d_reader__put(r, P4D_LORA_DROPOUT, AT(DROPOUT), "%.4g",
+					strtod(AT(DROPOUT)->text, NULL));
 		if (p4d_reader__set(AT(ALL_LINEAR)))
 			p4d_reader__put(r, P4D_LORA_TARGETS, AT(ALL_LINEAR), "all-linear");
 		else
@@ -387,7 +387,7 @@ void p4d_finetune__adapter(p4d_reading *r, const char *rank, const char *targets
 	if (!p4d_reader__set(&r->value[P4D_LORA_RANK]) && !AT(RANK)->unknown)
 		p4d_reader__put_default(r, P4D_LORA_RANK, "%s", rank);
 	if (dropout && !p4d_reader__set(&r->value[P4D_LORA_DROPOUT]) && !AT(DROPOUT)->unknown)
-		p4d_reader__put_default(r, P4D_LORA_DROPOUT, "on");
+		p4d_reader__put_default(r, P4D_LORA_DROPOUT, "0.05");
 	if (!targets && p4d_reader__set(model))
 		targets = peft_targets(model->text);
 	if (!p4d_reader__set(&r->value[P4D_LORA_TARGETS]) && !plain && targets)

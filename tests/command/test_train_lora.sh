@@ -103,8 +103,32 @@ qlora parity/gpt2 attn.c_attn,attn.c_proj,mlp.c_fc,mlp.c_proj --local-ranks 2 --
 lora parity/gpt2 attn.c_attn,attn.c_proj,mlp.c_fc,mlp.c_proj --local-ranks 2 --tp 2/--local-ranks 4 --tp 2 --pp 2 --vocab-parallel vocab-2/--local-ranks 2 --cp 2 --recompute full
 END
 
-# what has no effect, or does not go together
+# dropout: other losses, which every layout and a run in two parts have
 method=lora
+rm -rf one.json other.json halves.json halves
+exits 0 tune --init-from "$released/qwen3" --steps 4 --log other.json
+exits 0 tune --init-from "$released/qwen3" --steps 4 --lora-dropout 0.3 --log one.json
+[ "$(losses one.json | tail -n 1)" != "$(losses other.json | tail -n 1)" ] || fail "nothing is dropped"
+while read -r layout; do
+	rm -f other.json
+	# shellcheck disable=SC2086
+	exits 0 tune $layout --init-from "$released/qwen3" --steps 4 --lora-dropout 0.3 --log other.json
+	alike 1e-6 one.json other.json
+done <<END
+--local-ranks 4 --cp 2 --pp 2 --recompute full
+--local-ranks 2 --pp 2 --schedule zb1p --recompute mlp
+END
+exits 0 tune --init-from "$released/qwen3" --steps 4 --lora-dropout 0.3 --checkpoint halves --save-every 2 --log halves.json
+rm -rf halves/step-00000004
+exits 0 tune --init-from "$released/qwen3" --steps 4 --lora-dropout 0.3 --checkpoint halves --log halves.json
+[ "$(losses halves.json | tail -n 1)" = "$(losses one.json | tail -n 1)" ] || fail "resumed, other numbers are dropped: $(losses halves.json)"
+refused P4D005 tune --init-from "$released/qwen3" --steps 1 --lora-dropout 1
+says "--lora-dropout=1: not a number from 0 to 0.999"
+# shellcheck disable=SC2086
+refused P4D005 p4d-train $run --init-from "$released/qwen3" --steps 1 --lora-dropout 0.1
+says "lora-dropout has no effect without finetune=lora or qlora"
+
+# what has no effect, or does not go together
 llama="--init-from $released/llama --steps 1"
 # shellcheck disable=SC2086
 refused P4D001 tune --steps 1 --model "$released/llama"

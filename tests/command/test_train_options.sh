@@ -88,6 +88,7 @@ done <<'END'
 --finetune lora
 --lora-rank 4
 --lora-targets attention
+--lora-dropout 0.1
 --pipeline-split 1,3 --local-ranks 2 --pp 2
 --precision bf16
 --precision fp16

@@ -60,6 +60,7 @@ static void end(const char *name, double bytes, double arithmetic)
 #define BYTES_add_scaled (a ? 3 : 2) * e *count
 #define BYTES_dequantize \
 	(e + 0.5 + 1.0 / P4D_NF4_BLOCK) * (double)from->shape.rows *(double)from->shape.columns
+#define BYTES_drop 2 * e *n *h
 #define BYTES_head_sums 2 * e *(double)(shape->n * (shape->heads + shape->kv_heads) * shape->head_dim)
 #define BYTES_add_bias 2 * e *n *h
 #define BYTES_bias_backward e *n *h

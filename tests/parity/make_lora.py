@@ -4,9 +4,15 @@
 tests/runtime/trainer/test_trainer.c.
 
     make_lora.py > tests/data/lora_oracle.txt        (transformers 5.23, peft 0.21, torch 2.15)
+    make_lora.py --dropout 0.3 > tests/data/lora_dropout_oracle.txt
+
+With dropout, PEFT's dropout modules take the masks of p4d-train for seed 1 and step 1 (runtime/device/rounding.h): `loss` is
+without dropout, as in evaluation, `dropped` and gradients are with it.
 
 Model, weights and text are those of make_oracle.py, without its JAX, but matrices are halved. Adapters are weights, too: of layer l and linear layer t (q, k, v, o, gate, up, down), A is tensor 500 + 2 (7 l + t), B the next, divided by 8.
 """
+import sys
+
 import numpy as np
 import peft
 import torch
@@ -48,6 +54,36 @@ def model_weights():
     yield {"lm_head": tensor(2 + 6 * LAYERS, VOCAB, HIDDEN)}
 
 
+def spread(x):
+    """splitmix64's finalizer"""
+    x = (x + 0x9E3779B97F4A7C15) & 0xFFFFFFFFFFFFFFFF
+    x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9 & 0xFFFFFFFFFFFFFFFF
+    x = (x ^ x >> 27) * 0x94D049BB133111EB & 0xFFFFFFFFFFFFFFFF
+    return x ^ x >> 31
+
+
+def bits(key, index):
+    low, high = key & 0xFFFFFFFF, key >> 32
+    x = index & 0xFFFFFFFF ^ (index >> 32) * 0x9E3779B1 & 0xFFFFFFFF ^ low
+    x = (x ^ x >> 16) * 0x7FEB352D & 0xFFFFFFFF
+    x = (x ^ x >> 15) * 0x846CA68B & 0xFFFFFFFF ^ high
+    x = (x ^ x >> 16) * 0x7FEB352D & 0xFFFFFFFF
+    return x ^ x >> 15
+
+
+class Dropout(torch.nn.Module):
+    """What PEFT calls on the input of an adapter; that of layer and linear layer, for sequences of the first batch."""
+
+    def __init__(self, rate, layer, number, seed=1, step=1):
+        super().__init__()
+        self.rate, self.key = rate, spread(spread(spread(seed) ^ step) ^ (layer * len(TARGETS) + number))
+
+    def forward(self, x):
+        below = int(self.rate * 2 ** 32)
+        kept = [bits(self.key, i) >= below for i in range(x.numel())]
+        return x * torch.tensor(kept).reshape(x.shape) / (1 - self.rate) if self.training else x
+
+
 def angles(x, position_ids):
     """Cosines and sines, which the library computes in float32 whatever the model's type."""
     angle = position_ids[..., None] * 10000.0 ** (-torch.arange(0, HEAD_DIM, 2).double() / HEAD_DIM)
@@ -56,6 +92,7 @@ def angles(x, position_ids):
 
 
 def main():
+    rate = float(sys.argv[2]) if len(sys.argv) == 3 and sys.argv[1] == "--dropout" else 0
     torch.set_default_dtype(torch.float64)
     model = transformers.LlamaForCausalLM(transformers.LlamaConfig(
         vocab_size=VOCAB, hidden_size=HIDDEN, intermediate_size=FFN, num_hidden_layers=LAYERS, num_attention_heads=HEADS,
@@ -64,22 +101,27 @@ def main():
     state = {name + ".weight": value for part in model_weights() for name, value in part.items()}
     model.load_state_dict(state, strict=True)
     model.model.rotary_emb.forward = angles
-    model = peft.get_peft_model(model, peft.LoraConfig(r=RANK, lora_alpha=ALPHA, target_modules=TARGETS_OF_PEFT))
+    model = peft.get_peft_model(model, peft.LoraConfig(r=RANK, lora_alpha=ALPHA, lora_dropout=rate, target_modules=TARGETS_OF_PEFT))
     adapters = []
     for layer in range(LAYERS):
         for number, target in enumerate(TARGETS):
             module = model.get_submodule(f"base_model.model.model.layers.{layer}.{target}")
+            if rate:
+                assert isinstance(module.lora_dropout["default"], torch.nn.Dropout)
+                module.lora_dropout["default"] = Dropout(rate, layer, number)
             for is_b, half in enumerate((module.lora_A, module.lora_B)):
                 weight = half["default"].weight
                 weight.data = tensor(ADAPTERS + 2 * (len(TARGETS) * layer + number) + is_b, *weight.shape) / (8 if is_b else 1)
                 adapters.append((f"{layer}.{target}.{'AB'[is_b]}", weight))
     tokens = torch.tensor([[mixed(1000 + b, i) % VOCAB for i in range(LENGTH)] for b in range(BATCH)])
     labels = torch.tensor([[int(t[i + 1]) if i + 1 < LENGTH and i % 7 != 3 else -100 for i in range(LENGTH)] for t in tokens])
-    logits = model(input_ids=tokens).logits
-    loss = torch.nn.functional.cross_entropy(logits.reshape(-1, VOCAB), labels.reshape(-1))
-    loss.backward()
     print("# Made by tests/parity/make_lora.py. Gradients of the mean loss, row by row.")
-    print(f"loss {loss.item():.12e}")
+    for name, trains in (("loss", False), ("dropped", True))[:2 if rate else 1]:
+        model.train(trains)
+        logits = model(input_ids=tokens).logits
+        loss = torch.nn.functional.cross_entropy(logits.reshape(-1, VOCAB), labels.reshape(-1))
+        print(f"{name} {loss.item():.12e}")
+    loss.backward()
     for name, weight in adapters:
         numbers = [f"{x:.8e}" for x in weight.grad.ravel().tolist()]
         print("tensor", name, len(numbers))

@@ -58,6 +58,8 @@ static inline bool random_layout(p4d_layout *l, int only)
 						      "down_proj"};
 		put(&r, P4D_FINETUNE, PICK(P4D_TUNE_LORA, P4D_TUNE_QLORA));
 		put(&r, P4D_LORA_RANK, PICK(1, 8, 16, 33, 256));
+		if (draw(2))
+			p4d_request_put_real(&r, P4D_LORA_DROPOUT, 0.1, P4D_BY_USER);
 		snprintf(r.lora_targets, sizeof(r.lora_targets), "%s", targets[draw(5)]);
 	}
 	put(&r, P4D_TP, tp);

@@ -94,7 +94,8 @@ static inline p4d_trainer_settings training_settings(const p4d_layout *layout, p
 		    .rope = {.theta = 10000},
 		    .norm_epsilon = 1e-5f,
 		    .adapter_scale = 2,
-		    .vocab = vocab},
+		    .vocab = vocab,
+		    .seed = 1},
 	    .optimizer = {.beta1 = 0.9f, .beta2 = 0.95f, .epsilon = 1e-8f, .weight_decay = 0.1f, .clip = 1},
 	};
 }

@@ -16,4 +16,5 @@
 #include "device/cuda/attention_backward.cu"
 #include "device/cuda/attention_merge.cu"
 #include "device/cuda/quantize.cu"
+#include "device/cuda/dropout.cu"
 #include "device/cuda/nf4.cu"

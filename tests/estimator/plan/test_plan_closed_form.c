@@ -189,6 +189,21 @@ static uint64_t nf4_of_layer(const p4d_layout *l)
 	return 2 * nf4(query / t, query) + 2 * nf4(key / t, key) + 3 * nf4(ffn / t, ffn);
 }
 
+/* Dropout has the input of one adapter at a time: hidden features, or a rank's heads or feed-forward columns.
+ */
+static uint64_t dropped_features(const p4d_layout *l)
+{
+	const uint64_t in[] = {l->hidden, l->heads * l->head_dim / l->tp, l->ffn / l->tp};
+	const unsigned target[] = {P4D_TARGET_Q | P4D_TARGET_K | P4D_TARGET_V | P4D_TARGET_GATE |
+				       P4D_TARGET_UP,
+				   P4D_TARGET_O, P4D_TARGET_DOWN};
+	uint64_t features = 0;
+
+	for (int i = 0; l->lora.dropout > 0 && i < 3; i++)
+		features = l->lora.targets & target[i] ? most(features, in[i]) : features;
+	return features;
+}
+
 static uint64_t closed_form(const p4d_layout *l, uint64_t stage)
 {
 	const bool fp32 = l->precision == P4D_FP32, cpu = l->device == P4D_CPU;
@@ -207,8 +222,8 @@ static uint64_t closed_form(const p4d_layout *l, uint64_t stage)
 	    lora ? parameters(l, stage, false, kept ? 1 : 128 * shards, &frozen_layer, &frozen_table) : 0;
 	/* two layers, or one if a stage has one, and a table */
 	const uint64_t window = least(2, l->stage_layers[stage]);
-	const uint64_t between =
-	    (lora ? up(e * n * l->lora.rank) : 0) + (four_bits ? up(e * h * most(A + 2 * G, 2 * f)) : 0);
+	const uint64_t between = (lora ? up(e * n * l->lora.rank) : 0) + up(e * n * dropped_features(l)) +
+				 (four_bits ? up(e * h * most(A + 2 * G, 2 * f)) : 0);
 	const uint64_t flight = in_flight(l, stage), S = up(e * ns * h), N = up(e * n * h);
 
 	/* keys of all ranks at once, and their queries apart; or round a ring */

@@ -365,8 +365,36 @@ static void nf4_cases(kernel_run *run)
 	nf4(run, &(p4d_nf4_shape){300, 64, 300, 192}, 0, 128);
 }
 
+/* From row 3 of sequences of 5 tokens on, at places of two chunks; a rank's columns of a wider matrix. */
+static void drops(kernel_run *run, uint64_t n, uint64_t h)
+{
+	static const int32_t places[] = {4, 5, 6, 17, 18};
+	p4d_device *const device = run->device;
+	int32_t *position = run_memory(run, sizeof(places));
+	void *x = run_elements(run, n * h), *y = run_elements(run, n * h);
+	const p4d_dropout dropout = {.key = UINT64_C(0x123456789abcdef0),
+				     .first = 3,
+				     .length = 5,
+				     .sequence = UINT64_C(1) << 30,
+				     .seq_len = 24,
+				     .position = position,
+				     .first_column = h,
+				     .all_columns = 3 * h,
+				     .below = UINT32_C(1) << 30,
+				     .factor = 4.0f / 3};
+
+	put(device, position, places, sizeof(places));
+	device->drop(device, run->type, y, x, &dropout, n, h);
+	record_result(run, "drop", run->type, y, n * h);
+	device->drop(device, run->type, x, x, &dropout, n, h);
+	record_result(run, "drop, in place", run->type, x, n * h);
+}
+
 static void other_cases(kernel_run *run)
 {
+	drops(run, 1, 8);
+	drops(run, 12, 77);
+	drops(run, 9, 2064);
 	nf4_cases(run);
 	swiglus(run, 1, 8);
 	swiglus(run, 3, 77);

@@ -32,7 +32,8 @@ static const char *const factors[FACTORS][LEVELS] = {
     [TRAINING] = {"finetune=full", "finetune=lora lora-rank=3",
 		  "finetune=lora lora-rank=4 lora-targets=q_proj,v_proj,o_proj,down_proj",
 		  /* blocks of 64 in rows of any rank; groups end within its rows */
-		  "finetune=qlora lora-rank=3 hidden=64 ffn=384 head-dim=16"},
+		  "finetune=qlora lora-rank=3 hidden=64 ffn=384 head-dim=16",
+		  "finetune=lora lora-rank=3 lora-dropout=0.3"},
     [TENSOR] = {"tp=1", "tp=2 sequence-parallel=on", "tp=2 sequence-parallel=off", "tp=2 tp-comm-overlap=on",
 		"tp=2 tp-grid=1,2,1", "tp=2 tp-grid=1,1,2"},
     [CONTEXT] = {"cp=1", "cp=2", "cp=2 cp-comm=all-gather"},
@@ -182,7 +183,7 @@ static int train(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 /* One rank's curve with the same model and the same trained part: measured once. */
 static const curve *alone(const drawing d)
 {
-	static curve known[LEVELS][4][2][2];
+	static curve known[LEVELS][LEVELS][2][2];
 	curve *c = &known[d[MODELS]][d[TRAINING]][d[DOCUMENTS]][d[MOMENTS]];
 	drawing one = {[MODELS] = d[MODELS], [TRAINING] = d[TRAINING], [MOMENTS] = d[MOMENTS]};
 	char options[1024];

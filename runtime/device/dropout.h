@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "device/device.h"
+
+/* Where the bits of a row of a matrix begin: the index of its first number. Compiled for GPUs, too. */
+P4D_ROUNDING uint64_t p4d_dropout_row(const p4d_dropout *d, uint64_t row)
+{
+	const uint64_t at = d->first + row;
+	const uint64_t token =
+	    (d->sequence + at / d->length) * d->seq_len + (uint64_t)d->position[at % d->length];
+
+	return token * d->all_columns + d->first_column;
+}
