@@ -52,7 +52,7 @@ unit_tests = \
 	tests/estimator/cost/test_cost tests/estimator/cost/test_cost_order tests/estimator/cost/test_cost_slices tests/estimator/cost/test_cost_grid \
 	tests/estimator/cost/test_cost_bound \
 	tests/estimator/cost/test_cost_runs tests/estimator/cost/test_cost_systems \
-	tests/estimator/cost/test_systems_slices tests/estimator/cost/test_systems_grid tests/estimator/cost/test_systems_offload \
+	tests/estimator/cost/test_systems_slices tests/estimator/cost/test_systems_models tests/estimator/cost/test_systems_grid tests/estimator/cost/test_systems_offload \
 	tests/estimator/timeline/test_timeline \
 	tests/estimator/timeline/test_timeline_steady \
 	tests/estimator/guard/test_guard tests/estimator/guard/test_guard_bounds \

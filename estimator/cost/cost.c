@@ -219,6 +219,7 @@ static void set_once(const p4d_layout *l, p4d_cost_once *once, const p4d_cost_ra
 							p4d_cost__gradient_bytes(l) * once->table_elements)
 			   : 0;
 	once->tied += p4d_cost__tables_seconds(l, r, once->table_elements);
+	once->values = p4d_cost__values_update(l, r);
 }
 
 /*
@@ -262,7 +263,8 @@ p4d_cost_step_ends p4d_cost__step_ends_of(const p4d_layout *l, const p4d_cost_te
 			seconds_of(once->all.reduce, first) + seconds_of(once->experts.reduce, first_experts),
 			rest.input + rest.weight) +
 		(end ? once->tied : 0),
-	    .optimizer = seconds_of(once->all.optimizer, n) + seconds_of(once->experts.optimizer, experts)};
+	    .optimizer = seconds_of(once->all.optimizer, n) + seconds_of(once->experts.optimizer, experts) +
+			 once->values};
 }
 
 /* ---- all terms ---- */

@@ -100,6 +100,7 @@ static double mean_matrices(const p4d_layout *l, bool experts)
 										 : 0) +
 				(f == P4D_FEED_DENSE     ? dense_matrices(l)
 				 : f == P4D_FEED_EXPERTS ? beside_experts(l)
+				 : f == P4D_FEED_MEMORY  ? p4d_cost__memory_matrices(l)
 							 : 0));
 			layers += n;
 		}

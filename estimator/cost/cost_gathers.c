@@ -106,6 +106,18 @@ static double hidden_behind_halves(const p4d_layout *l, const p4d_cost_rates *r,
 	return exposed[0] + exposed[1] + exposed[2];
 }
 
+/* The columns of memory layers' values over the ranks with the same ones, gathered or reduced in bf16: once
+ * in each pass of the model, and nothing hides it. */
+static double values_seconds(const p4d_layout *l, const p4d_cost_rates *r)
+{
+	if (!l->memory.keys)
+		return 0;
+	const p4d_cost_ring ring =
+	    p4d_cost__ring_of(l, l->dp * l->cp / l->memory.parallel, l->memory.parallel);
+
+	return p4d_cost__gather_seconds(r, ring, 2 * p4d_cost__columns(l));
+}
+
 /*
  * Parameters that are sharded as well: a layer's are gathered during the layer before it, in both passes, and
  * its gradients are reduced during the next ones; any longer time is exposed. Experts use the ranks with the
@@ -121,8 +133,9 @@ void p4d_cost__add_gathers(const p4d_layout *l, p4d_cost_terms *t)
 	t->layer_data = t->expert_layer_data = t->table_data = 0;
 	if (!p4d_cost__gathers_for_passes(l) && !p4d_cost__reduces_for_passes(l))
 		return;
-	const double first = gather_seconds(l, r, table),
-		     last = p4d_cost__reduces_for_passes(l) ? reduce_seconds(l, r, table) : 0;
+	const double values = values_seconds(l, r);
+	const double first = gather_seconds(l, r, table) + values,
+		     last = (p4d_cost__reduces_for_passes(l) ? reduce_seconds(l, r, table) : 0) + values;
 
 	const sharded_group layer = {p4d_cost__layer_matrices(l) / tp, shards, l->tp};
 

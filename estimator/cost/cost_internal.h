@@ -244,6 +244,16 @@ double p4d_cost__scan_flops(const p4d_layout *layout);
 void p4d_cost__scan(const p4d_layout *layout, const p4d_cost_rates *r, const p4d_cost_sizes *z,
 		    p4d_cost_part *y);
 
+/* Layers with a memory (cost_memory.c): elements of a layer's matrices; the passes of its memory. Columns of
+ * the table of values on this rank, in elements. Bytes of the values that a layer reads for some tokens.
+ * Seconds of the table's update. */
+double p4d_cost__memory_matrices(const p4d_layout *layout);
+void p4d_cost__memory(const p4d_layout *layout, const p4d_cost_rates *r, const p4d_cost_sizes *z,
+		      p4d_cost_part *y);
+double p4d_cost__columns(const p4d_layout *layout);
+double p4d_cost__lookup_bytes(const p4d_layout *layout, double tokens);
+double p4d_cost__values_update(const p4d_layout *layout, const p4d_cost_rates *r);
+
 /* Number of layers with experts. */
 double p4d_cost__expert_layers(const p4d_layout *layout);
 
@@ -289,8 +299,9 @@ typedef struct p4d_cost_once {
 	/* elements of a layer with experts, not counting the experts; and of the rank's experts */
 	double expert_layer_elements, expert_elements;
 	p4d_cost_update all, experts; /* the rank's experts, divided by the ranks that hold the same ones */
-	double tied; /* seconds to sum the gradients of tables: of a tied table between both ends of a
-		      * pipeline; and over the Z of a tp-grid */
+	double tied;   /* seconds to sum the gradients of tables: of a tied table between both ends of a
+			* pipeline; and over the Z of a tp-grid */
+	double values; /* seconds to update the values of memory layers */
 } p4d_cost_once;
 
 /*

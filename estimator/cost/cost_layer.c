@@ -539,6 +539,8 @@ static void layer(const p4d_layout *l, const p4d_cost_rates *r, p4d_layer_kind k
 	*y = (p4d_cost_part){0};
 	if (experts)
 		exchanged = p4d_cost__experts(l, r, &z, y);
+	else if (kind.feed == P4D_FEED_MEMORY)
+		p4d_cost__memory(l, r, &z, y);
 	else if (kind.feed == P4D_FEED_DENSE)
 		ffn_products(l, r, &z, y);
 	of_experts = y->forward;
@@ -562,7 +564,8 @@ static void layer(const p4d_layout *l, const p4d_cost_rates *r, p4d_layer_kind k
 	if (l->megatron.expert_overlap)
 		p4d_cost__overlap_exchange(r, exchanged, y);
 	launches(l, experts, y);
-	recompute(l, r, &z, &core, &of_experts, experts, y);
+	if (kind.feed != P4D_FEED_MEMORY) /* no checkpoint has one */
+		recompute(l, r, &z, &core, &of_experts, experts, y);
 }
 
 static void add_part(p4d_cost_part *to, const p4d_cost_part *from, double times)

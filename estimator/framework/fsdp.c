@@ -122,7 +122,8 @@ static const char *unvalidated(const p4d_layout *l)
 	const bool ring = l->cp > 1 && l->recompute == P4D_RECOMPUTE_FULL;
 	const bool sparse = l->experts || l->kv_rank;
 
-	return l->torch.compile && l->pp > 1    ? "compiled pipelines"
+	return l->memory.keys                   ? "memory layers"
+	       : l->torch.compile && l->pp > 1  ? "compiled pipelines"
 	       : l->torch.compile && ring       ? "compiled context parallelism, recomputed"
 	       : l->torch.compile && l->experts ? "compiled experts"
 	       : sparse && l->tp > 1 && l->cp > 1 && l->pp > 1

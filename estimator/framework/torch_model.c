@@ -5,6 +5,7 @@
 #include "framework/torch.h"
 #include "request/architecture.h"
 #include "request/framework.h"
+#include "request/layers.h"
 
 enum { MOST_LAYERS = 1024, MOST_CHUNKS = 512 };
 
@@ -90,12 +91,51 @@ static const char *unmodelled_hybrid(const p4d_request *r)
 						    : NULL;
 }
 
+/* Layers with a memory: what p4d models them together with. */
+static int check_memory(const p4d_request *r, p4d_error *err)
+{
+	const char *program = p4d_framework_of((int)r->value[P4D_FRAMEWORK])->program;
+	static const struct {
+		p4d_option option;
+		int64_t value;
+	} alone[] = {{P4D_TP, 1}, {P4D_PP, 1}, {P4D_OFFLOAD, 0}, {P4D_PRECISION, P4D_BF16}};
+	char value[32];
+
+	if (r->value[P4D_MODEL_CODE] != P4D_MODEL_CODE_TORCHTITAN ||
+	    !p4d_framework_of((int)r->value[P4D_FRAMEWORK])->trains_other_modules) {
+		p4d_fail(err, P4D_E_UNMODELLED,
+			 "memory layers: p4d models them with torchtitan's modules alone");
+		return p4d_fix(err, "--p4d-framework=fsdp --p4d-model-code=torchtitan");
+	}
+	if (p4d_is_sparse(r) || r->value[P4D_TIED])
+		return p4d_fail(
+		    err, P4D_E_UNMODELLED,
+		    "memory layers: with %s p4d models them without experts, latent attention and "
+		    "tied tables",
+		    program);
+	for (size_t i = 0; i < sizeof(alone) / sizeof(*alone); i++) {
+		const p4d_option option = alone[i].option;
+		const char *name = p4d_request_option_info(option)->name;
+		if (!p4d_is_set(r, option) || r->value[option] == alone[i].value)
+			continue;
+		p4d_fail(err, P4D_E_UNMODELLED, "%s=%s: with %s p4d models memory layers without it", name,
+			 p4d_request_value_text(r, option, value, sizeof(value)), program);
+		return option == P4D_OFFLOAD || option == P4D_PRECISION
+			   ? -1
+			   : p4d_fix(err, "--p4d-%s=%" PRId64, name, alone[i].value);
+	}
+	return 0;
+}
+
 int p4d_torch__check_model(const p4d_request *r, p4d_error *err)
 {
-	const bool hybrid = p4d_is_set(r, P4D_LAYER_PATTERN) || p4d_architecture_of(r)->single_blocks;
+	const bool remembers = p4d_layers_remember(r);
+	const bool hybrid =
+	    (p4d_is_set(r, P4D_LAYER_PATTERN) && !remembers) || p4d_architecture_of(r)->single_blocks;
 	const char *difference = hybrid ? unmodelled_hybrid(r) : p4d_architecture_block_difference(r);
 
-	if (check_fp8(r, err) < 0 || (p4d_is_sparse(r) && check_sparse(r, err) < 0))
+	if ((remembers && check_memory(r, err) < 0) || check_fp8(r, err) < 0 ||
+	    (p4d_is_sparse(r) && check_sparse(r, err) < 0))
 		return -1;
 	/* slurmctld does not wait for more than these, which are gone through one by one */
 	if (r->value[P4D_LAYERS] > MOST_LAYERS)

@@ -64,6 +64,16 @@ p4d_tape_tensor p4d_torchtitan__feed_forward(p4d_torchtitan_writer *t, p4d_tape_
 /* torchtitan_experts.c */
 p4d_tape_tensor p4d_torchtitan__experts(p4d_torchtitan_writer *t, p4d_tape_tensor own);
 
+/* torchtitan_memory.c: the memory of a layer, without tensor parallelism; and rows of the table of values. */
+p4d_tape_tensor p4d_torchtitan__memory(p4d_torchtitan_writer *t, p4d_tape_tensor x);
+void p4d_torchtitan__memory_rows(p4d_rows *rows);
+
+/* torchtitan_fsdp.c: a row of bytes that are always there, or from the first update on. Bytes of an
+ * optimizer's moments, which have the type of their parameters. */
+void p4d_torchtitan__always(p4d_rows *rows, const char *name, p4d_memory_class part, p4d_wide bytes,
+			    bool later);
+p4d_wide p4d_torchtitan__moments(const p4d_layout *l, p4d_wide elements, unsigned element);
+
 /* A unit: parameters that FSDP gathers and reduces together. In elements. */
 typedef struct p4d_torchtitan_group {
 	int64_t whole, padded;

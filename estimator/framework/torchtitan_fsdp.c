@@ -112,9 +112,15 @@ static p4d_torchtitan_pass sum_of(p4d_tape_pass pass)
 	return (p4d_torchtitan_pass){pass.most.live + pass.most.weights, pass.end.live + pass.end.weights};
 }
 
+/* Layers of the second kind among the first n: with experts, or with a memory. */
+static uint64_t others_before(const p4d_layout *l, uint64_t n)
+{
+	return l->memory.keys ? p4d_layers_with_memory(l, n) : p4d_expert_layers_before(l, n);
+}
+
 static bool is_sparse(const p4d_layout *l, uint64_t layer)
 {
-	return p4d_expert_layers_before(l, layer + 1) > p4d_expert_layers_before(l, layer);
+	return others_before(l, layer + 1) > others_before(l, layer);
 }
 
 /* Pipelines add gradients up in the type in which they are reduced: made at once from those of a layer. */
@@ -128,13 +134,16 @@ static p4d_torchtitan_passes passes_of(titan_step *p, bool sparse)
 	p4d_tape *tape = p->t.w.tape;
 	p4d_tape_pass forward, again, back[WAYS];
 
+	/* activation checkpoints leave layers with a memory out */
+	const bool recomputes = p->recomputes && !(sparse && p->l->memory.keys);
+
 	p4d_torchtitan__layer(&p->t, sparse);
-	if (p->recomputes) { /* all of a layer is (early_stop=False) */
+	if (recomputes) { /* all of a layer is (early_stop=False) */
 		forward = p4d_tape_selected(tape);
 		again = p4d_tape_again_selected(tape);
 	} else
 		forward = p4d_tape_forward(tape, true, false, false);
-	p4d_tape_backward_in(tape, p->recomputes ? &again : NULL, p->recomputes, way, WAYS, back);
+	p4d_tape_backward_in(tape, recomputes ? &again : NULL, recomputes, way, WAYS, back);
 	return (p4d_torchtitan_passes){.forward = sum_of(forward),
 				       .back = sum_of(back[WHOLE]),
 				       .others = sum_of(back[OF_OTHERS]),
@@ -160,9 +169,9 @@ static void play_layers(titan_step *p, p4d_rows *rows)
 	tape.overflow = false;
 	if (!known) {
 		*of = (played){.overflow = false};
-		if (p4d_expert_layers_before(l, l->layers) < l->layers)
+		if (others_before(l, l->layers) < l->layers)
 			of->of[0] = passes_of(p, false);
-		if (l->experts > 0)
+		if (l->experts > 0 || l->memory.keys)
 			of->of[1] = passes_of(p, true);
 		of->overflow = tape.overflow;
 	}
@@ -201,7 +210,7 @@ static void begin(titan_step *p)
 /* Whether layers from..to-1 are of one kind. */
 static bool are_alike(const p4d_layout *l, uint64_t from, uint64_t to)
 {
-	const uint64_t with = p4d_expert_layers_before(l, to) - p4d_expert_layers_before(l, from);
+	const uint64_t with = others_before(l, to) - others_before(l, from);
 
 	return !with || with == to - from;
 }
@@ -311,7 +320,8 @@ static void play(titan_step *p)
 
 /* ---- rows ---- */
 
-static void always(p4d_rows *rows, const char *name, p4d_memory_class part, p4d_wide bytes, bool later)
+void p4d_torchtitan__always(p4d_rows *rows, const char *name, p4d_memory_class part, p4d_wide bytes,
+			    bool later)
 {
 	rows->overflow = rows->overflow || bytes >> 62;
 	if (bytes)
@@ -334,7 +344,10 @@ static int64_t share_of(const p4d_torchtitan_unit *u)
 static int64_t of_stage(const p4d_rows *rows, const titan_step *p,
 			int64_t (*of_unit)(const p4d_torchtitan_unit *u))
 {
-	const int64_t with = (int64_t)p4d_parameters_expert_layers_of_stage(rows->layout, rows->stage);
+	const p4d_layout *l = rows->layout;
+	const int64_t with = l->memory.keys /* which no pipeline has */
+				 ? (int64_t)p4d_layers_with_memory(l, l->layers)
+				 : (int64_t)p4d_parameters_expert_layers_of_stage(l, rows->stage);
 	const int64_t others = (int64_t)rows->layout->stage_layers[rows->stage] - with;
 
 	return others * of_unit(&p->layer[0]) + with * of_unit(&p->layer[1]) +
@@ -363,8 +376,7 @@ p4d_wide p4d_torchtitan__angles(const p4d_layout *l)
 	       (l->kv_rank ? l->rope_dim * 4 : l->head_dim * (l->experts || l->qk_norm ? 8 : 4));
 }
 
-/* An optimizer's moments, which have the type of their parameters. */
-static p4d_wide moments_of(const p4d_layout *l, p4d_wide elements, unsigned element)
+p4d_wide p4d_torchtitan__moments(const p4d_layout *l, p4d_wide elements, unsigned element)
 {
 	const p4d_optimizer *o = p4d_optimizer_of(l);
 	const unsigned count = o->states - 1;
@@ -386,7 +398,7 @@ static void add_states(p4d_rows *rows, const p4d_torchtitan_sizes *z, p4d_wide s
 	const p4d_layout *l = rows->layout;
 	const p4d_wide tied = z->together == 2 ? z->table / z->shards : 0;
 	const p4d_wide parameters = (share - tied) * z->param, gradients = share * z->param;
-	const p4d_wide moments = moments_of(l, share - tied, z->param);
+	const p4d_wide moments = p4d_torchtitan__moments(l, share - tied, z->param);
 
 	if (l->offload & P4D_OFFLOAD_PARAMS) {
 		const p4d_wide host = parameters + gradients + moments;
@@ -394,14 +406,14 @@ static void add_states(p4d_rows *rows, const p4d_torchtitan_sizes *z, p4d_wide s
 		rows->plan->host_bytes = rows->overflow ? 0 : (uint64_t)host;
 		return;
 	}
-	always(rows, "parameters", P4D_PART_PARAMS, parameters, false);
+	p4d_torchtitan__always(rows, "parameters", P4D_PART_PARAMS, parameters, false);
 	if (!(l->offload & P4D_OFFLOAD_OPTIMIZER))
-		always(rows, "optimizer.moments", P4D_PART_OPTIMIZER, moments, true);
+		p4d_torchtitan__always(rows, "optimizer.moments", P4D_PART_OPTIMIZER, moments, true);
 	if (l->torch.optimizer_foreach)
 		p4d_torch_held(rows, 1u << P4D_AT_OPTIMIZER, "update", "tp pp dp cp", P4D_PART_WORKING_SET,
 			       parameters);
 	if (z->accumulates && l->pp == 1)
-		always(rows, "gradients", P4D_PART_GRADS, gradients, true);
+		p4d_torchtitan__always(rows, "gradients", P4D_PART_GRADS, gradients, true);
 	else
 		p4d_torch_held(rows, 1u << P4D_AT_OPTIMIZER, "gradients", "tp pp dp cp", P4D_PART_GRADS,
 			       gradients);
@@ -458,7 +470,7 @@ static void begin_step(titan_step *p, const p4d_layout *l, const p4d_torchtitan_
 	p->z = z;
 	p->t = p4d_torchtitan__writer(l, NULL);
 	p->layer[0] = p4d_torchtitan__layer_unit(l, z, false);
-	p->layer[1] = l->experts ? p4d_torchtitan__layer_unit(l, z, true) : p->layer[0];
+	p->layer[1] = l->experts || l->memory.keys ? p4d_torchtitan__layer_unit(l, z, true) : p->layer[0];
 	/* tables of a tied model and the norm are a unit, which stays gathered */
 	p->embedding = p4d_torchtitan__table_unit(l, z, together ? together : 1, together);
 	p->head = p4d_torchtitan__table_unit(l, z, !together, !together);
@@ -478,7 +490,7 @@ static bool is_enough(p4d_rows *rows, const titan_step *p)
 	const double least = p4d_torchtitan__least_of_stage(p, rows) + (double)gathered_stage(rows, p);
 	if (least <= (double)enough || least >= (double)P4D_MOST_BYTES)
 		return false;
-	always(rows, "least", P4D_PART_ACTIVATIONS, (p4d_wide)least, false);
+	p4d_torchtitan__always(rows, "least", P4D_PART_ACTIVATIONS, (p4d_wide)least, false);
 	return true;
 }
 
@@ -508,8 +520,9 @@ void p4d_torchtitan__write(p4d_rows *rows)
 	z.stage = share * z.shards;
 	z.gathered_stage = (p4d_wide)gathered_stage(rows, &p);
 	add_states(rows, &z, share);
-	always(rows, "angles", P4D_PART_LIBRARIES, l->stage_layers[rows->stage] * p4d_torchtitan__angles(l),
-	       false);
+	p4d_torchtitan__memory_rows(rows);
+	p4d_torchtitan__always(rows, "angles", P4D_PART_LIBRARIES,
+			       l->stage_layers[rows->stage] * p4d_torchtitan__angles(l), false);
 	held(rows, P4D_AT_FORWARD, "forward", p.forward);
 	held(rows, P4D_AT_LOSS, "loss.layers", p.loss);
 	held(rows, P4D_AT_HEAD, "head.layers", p.head_backward);

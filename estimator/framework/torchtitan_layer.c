@@ -340,6 +340,9 @@ void p4d_torchtitan__layer(p4d_torchtitan_writer *t, bool sparse)
 	const p4d_tape_tensor y =
 	    p4d_op_plus(w, x, l->kv_rank ? latent_attention(t, normed) : attention(t, normed));
 	const p4d_tape_tensor in = fused_norm(w, y, l->hidden);
-	p4d_op_plus(w, y, sparse ? p4d_torchtitan__experts(t, in) : dense(t, in));
+	p4d_op_plus(w, y,
+		    !sparse          ? dense(t, in)
+		    : l->memory.keys ? p4d_torchtitan__memory(t, in)
+				     : p4d_torchtitan__experts(t, in));
 	p4d_op_hold(w, y);
 }

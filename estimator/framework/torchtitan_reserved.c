@@ -420,8 +420,8 @@ static void start(titan_blocks *p, const p4d_layout *l, uint32_t layers, uint64_
 /* Layers that are alike, data and tensor parallelism. */
 static bool is_played(const p4d_layout *l)
 {
-	return l->pp == 1 && l->cp == 1 && l->ep == 1 && !l->kv_rank && !l->offload && !l->torch.compile &&
-	       l->precision == P4D_BF16 && l->optimizer == P4D_ADAMW &&
+	return !l->memory.keys && l->pp == 1 && l->cp == 1 && l->ep == 1 && !l->kv_rank && !l->offload &&
+	       !l->torch.compile && l->precision == P4D_BF16 && l->optimizer == P4D_ADAMW &&
 	       (!l->experts || p4d_expert_layers_before(l, l->layers) == l->layers);
 }
 

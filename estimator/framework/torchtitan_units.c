@@ -61,11 +61,26 @@ static bool cuts_rows(const p4d_layout *l, const p4d_torchtitan_sizes *z)
 	return (l->ep > 1 ? z->shards * l->tp : mesh) > l->experts;
 }
 
+/* Query, keys, and the products around the gate; all but the keys have a bias. */
+static void add_memory(p4d_torchtitan_group *g, const p4d_layout *l)
+{
+	const uint64_t h = l->hidden, heads = l->memory.heads, dim = l->memory.key_dim;
+
+	add(g, heads * dim, h);
+	add(g, heads * dim, 1);
+	add(g, 2 * heads * l->memory.keys, dim / 2);
+	for (int i = 0; i < 2; i++) {
+		add(g, h, h);
+		add(g, h, 1);
+	}
+}
+
 p4d_torchtitan_unit p4d_torchtitan__layer_unit(const p4d_layout *l, const p4d_torchtitan_sizes *z,
 					       bool sparse)
 {
 	p4d_torchtitan_unit u = {.groups = sparse && l->ep > 1 ? 2 : 1};
-	const uint64_t h = l->hidden, f = (sparse ? l->shared_ffn : l->ffn) / l->tp;
+	const uint64_t h = l->hidden,
+		       f = (sparse ? l->shared_ffn : l->ffn) / l->tp; /* none next to a memory */
 	p4d_torchtitan_group *own = &u.group[0], *of_experts = &u.group[u.groups - 1];
 
 	own->ranks = (int64_t)z->shards;
@@ -79,7 +94,9 @@ p4d_torchtitan_unit p4d_torchtitan__layer_unit(const p4d_layout *l, const p4d_to
 		add(own, f, h);
 		add(own, h, f);
 	}
-	if (sparse) {
+	if (sparse && l->memory.keys) {
+		add_memory(own, l);
+	} else if (sparse) {
 		add(own, l->experts, h);
 		own->largest = 0;
 		of_experts->cut = cuts_rows(l, z);

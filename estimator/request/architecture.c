@@ -2,6 +2,9 @@
 #include "request/architecture.h"
 
 #include <stddef.h>
+#include <string.h>
+
+#include "request/layers.h"
 
 const p4d_architecture p4d_architectures[P4D_ARCHITECTURES] = {
 #define ARCHITECTURE(id, label, norm_, rotated_, bias_, ...) \
@@ -30,6 +33,8 @@ void p4d_architecture_defaults(p4d_request *r)
 
 const char *p4d_architecture_difference(const p4d_request *r)
 {
+	if (p4d_layers_remember(r))
+		return "memory layers";
 	if (p4d_is_set(r, P4D_LAYER_PATTERN))
 		return p4d_architecture_block_difference(r);
 	if (p4d_is_set(r, P4D_EXPERTS))
@@ -41,7 +46,10 @@ const char *p4d_architecture_block_difference(const p4d_request *r)
 {
 	const p4d_architecture *a = p4d_architecture_of(r);
 
-	if (p4d_is_set(r, P4D_LAYER_PATTERN) || a->single_blocks)
+	const bool remembers =
+	    p4d_layers_remember(r) && strspn(r->layer_pattern, "*K") == strlen(r->layer_pattern);
+
+	if ((p4d_is_set(r, P4D_LAYER_PATTERN) && !remembers) || a->single_blocks)
 		return "layers with a state";
 	if (a->kind != P4D_DECODER)
 		return a->kind == P4D_ENCODER  ? "an encoder"

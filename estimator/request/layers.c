@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "request/architecture.h"
+#include "request/framework.h"
 
 static const struct {
 	char letter;
@@ -19,6 +20,7 @@ static const struct {
     {'C', P4D_MIX_CONVOLUTION, P4D_FEED_NONE, "short convolutions"},
     {'-', P4D_MIX_NONE, P4D_FEED_DENSE, NULL},
     {'E', P4D_MIX_NONE, P4D_FEED_EXPERTS, NULL},
+    {'K', P4D_MIX_ATTENTION, P4D_FEED_MEMORY, "memory layers"}, /* always both */
 };
 enum { LETTERS = sizeof(letters) / sizeof(letters[0]) };
 
@@ -41,7 +43,7 @@ p4d_layer_kind p4d_layer_at(const p4d_layout *l, uint64_t i)
 {
 	const int found = l->pattern_length ? find(l->pattern[i % l->pattern_length]) : 0;
 
-	if (l->architecture->single_blocks && l->pattern_length)
+	if ((l->architecture->single_blocks || letters[found].alone == P4D_FEED_MEMORY) && l->pattern_length)
 		return (p4d_layer_kind){letters[found].mixer, letters[found].alone};
 	return (p4d_layer_kind){letters[found].mixer, has_experts(l, i) ? P4D_FEED_EXPERTS : P4D_FEED_DENSE};
 }
@@ -94,6 +96,14 @@ uint64_t p4d_layers_with_experts(const p4d_layout *l, uint64_t n)
 	       l->experts_before[n % l->pattern_length];
 }
 
+uint64_t p4d_layers_with_memory(const p4d_layout *l, uint64_t n)
+{
+	if (!l->memory.keys)
+		return 0;
+	const p4d_layer_counts counts = p4d_layers_count(l, 0, n);
+	return p4d_layers_with_feed(&counts, P4D_FEED_MEMORY);
+}
+
 const char *p4d_layers_state(const char *pattern)
 {
 	for (; *pattern; pattern++) {
@@ -104,14 +114,44 @@ const char *p4d_layers_state(const char *pattern)
 	return NULL;
 }
 
+/* Sizes of memory layers, which all have the same. */
+static int check_memory(const p4d_request *model, p4d_error *err)
+{
+	const int64_t keys = model->value[P4D_MEMORY_KEYS], top = p4d_is_set(model, P4D_MEMORY_TOP)
+								      ? model->value[P4D_MEMORY_TOP]
+								      : P4D_MEMORY_TOP_DEFAULT;
+
+	if (p4d_is_set(model, P4D_MEMORY_KEYS) != p4d_layers_remember(model)) {
+		p4d_fail(err, P4D_E_INCOMPLETE_MODEL,
+			 "layers with a memory need both memory-keys and a layer-pattern with K");
+		return p4d_fix(err, "--p4d-memory-keys=1024 --p4d-layer-pattern=***K");
+	}
+	if (!p4d_is_set(model, P4D_MEMORY_KEYS))
+		return 0;
+	if (p4d_architecture_of(model)->single_blocks)
+		return p4d_fail(err, P4D_E_UNMODELLED,
+				"layer-pattern: p4d models no memory in layers of one block");
+	if (top > keys) {
+		p4d_fail(err, P4D_E_VALUE,
+			 "memory-top=%" PRId64 ": a half of the keys has memory-keys=%" PRId64, top, keys);
+		return p4d_fix(err, "--p4d-memory-top=%" PRId64, keys);
+	}
+	if (p4d_is_set(model, P4D_MEMORY_KEY_DIM) && model->value[P4D_MEMORY_KEY_DIM] % 2) {
+		p4d_fail(err, P4D_E_VALUE, "memory-key-dim=%" PRId64 ": a key has two halves",
+			 model->value[P4D_MEMORY_KEY_DIM]);
+		return p4d_fix(err, "--p4d-memory-key-dim=%" PRId64, model->value[P4D_MEMORY_KEY_DIM] + 1);
+	}
+	return 0;
+}
+
 static int check_letter(const p4d_request *model, char letter, p4d_error *err)
 {
 	const bool single = p4d_architecture_of(model)->single_blocks;
 	const int found = find(letter);
 
 	if (found < 0)
-		return p4d_fail(err, P4D_E_VALUE, "layer-pattern: '%c' is none of the letters * M S G C - E",
-				letter);
+		return p4d_fail(err, P4D_E_VALUE,
+				"layer-pattern: '%c' is none of the letters * M S G C K - E", letter);
 	if (letters[found].mixer == P4D_MIX_NONE && !single)
 		return p4d_fail(
 		    err, P4D_E_VALUE,
@@ -121,6 +161,7 @@ static int check_letter(const p4d_request *model, char letter, p4d_error *err)
 		return p4d_fix(err, "--p4d-experts=N");
 	}
 	if (letters[found].what && letters[found].mixer != P4D_MIX_CONVOLUTION &&
+	    letters[found].mixer != P4D_MIX_ATTENTION &&
 	    (!p4d_is_set(model, P4D_STATE_SIZE) || !p4d_is_set(model, P4D_STATE_HEADS))) {
 		p4d_fail(err, P4D_E_INCOMPLETE_MODEL,
 			 "the model has %s, and lacks their state-size or state-heads", letters[found].what);
@@ -136,6 +177,8 @@ static int check_letter(const p4d_request *model, char letter, p4d_error *err)
 
 int p4d_layers_check(const p4d_request *model, p4d_error *err)
 {
+	if (check_memory(model, err) < 0)
+		return -1;
 	if (!p4d_is_set(model, P4D_LAYER_PATTERN)) {
 		if (!p4d_architecture_of(model)->single_blocks)
 			return 0;
@@ -152,4 +195,24 @@ int p4d_layers_check(const p4d_request *model, p4d_error *err)
 		if (check_letter(model, *at, err) < 0)
 			return -1;
 	return 0;
+}
+
+int p4d_layers_check_memory(const p4d_request *r, const p4d_layout *l, p4d_error *err)
+{
+	const uint64_t ranks = l->dp * l->cp, all = l->memory.parallel;
+
+	if (!l->memory.keys && p4d_is_stated(r, P4D_MEMORY_PARALLEL) &&
+	    p4d_framework_has(r, P4D_MEMORY_PARALLEL)) {
+		p4d_fail(err, P4D_E_VALUE, "memory-parallel has no effect: the model has no memory layers");
+		return p4d_fix(err, "leave out --p4d-memory-parallel");
+	}
+	if (!l->memory.keys || (ranks % all == 0 && l->hidden % all == 0))
+		return 0;
+	uint64_t fits = all < ranks ? all : ranks;
+	while (ranks % fits || l->hidden % fits)
+		fits--;
+	p4d_fail(err, P4D_E_VALUE,
+		 "memory-parallel=%" PRIu64 " does not divide dp*cp = %" PRIu64 " and hidden=%" PRIu64, all,
+		 ranks, l->hidden);
+	return p4d_fix(err, "--p4d-memory-parallel=%" PRIu64, fits);
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <string.h>
+
 #include "request/layout.h"
 
 /*
@@ -21,7 +23,14 @@ typedef enum p4d_mixer {
 	P4D_MIXERS
 } p4d_mixer;
 
-typedef enum p4d_feed { P4D_FEED_DENSE, P4D_FEED_EXPERTS, P4D_FEED_NONE, P4D_FEEDS } p4d_feed;
+typedef enum p4d_feed {
+	P4D_FEED_DENSE,
+	P4D_FEED_EXPERTS,
+	P4D_FEED_MEMORY, /* arXiv 2412.09764: values that product keys select from a table of all such layers
+			  */
+	P4D_FEED_NONE,
+	P4D_FEEDS
+} p4d_feed;
 
 typedef struct p4d_layer_kind {
 	p4d_mixer mixer;
@@ -44,6 +53,13 @@ p4d_layer_counts p4d_layers_count(const p4d_layout *layout, uint64_t from, uint6
 uint64_t p4d_layers_with_mixer(const p4d_layer_counts *counts, p4d_mixer mixer);
 uint64_t p4d_layers_with_feed(const p4d_layer_counts *counts, p4d_feed feed);
 
+/* Number of layers with a memory among the first n; whether a pattern has one. Time linear in n. */
+uint64_t p4d_layers_with_memory(const p4d_layout *layout, uint64_t n);
+static inline bool p4d_layers_remember(const p4d_request *model)
+{
+	return p4d_is_set(model, P4D_LAYER_PATTERN) && strchr(model->layer_pattern, 'K');
+}
+
 /* "Mamba-2 layers": name of the pattern's mixer that is not attention; NULL: none. */
 const char *p4d_layers_state(const char *pattern);
 
@@ -52,3 +68,6 @@ enum { P4D_MOST_PATTERN_LAYERS = 256 };
 
 /* Checks that a model with a pattern has the sizes that its letters need. Errors: VALUE, INCOMPLETE_MODEL. */
 int p4d_layers_check(const p4d_request *model, p4d_error *err);
+
+/* Whether --memory-parallel divides the ranks and the columns of memory layers' values. Errors: VALUE. */
+int p4d_layers_check_memory(const p4d_request *request, const p4d_layout *layout, p4d_error *err);

@@ -78,6 +78,7 @@ static uint64_t optional(const p4d_request *r, p4d_option option, uint64_t other
 #define HAS_MEGATRON(type, member, option) HAS(type, megatron.member, option)
 #define HAS_TORCH(type, member, option) HAS(type, torch.member, option)
 #define SET_STATE(type, member, option, otherwise) SET(type, state.member, option, otherwise)
+#define SET_MEMORY(type, member, option, otherwise) SET(type, memory.member, option, otherwise)
 
 static void fill_experts(const p4d_request *r, p4d_layout *l)
 {
@@ -100,6 +101,9 @@ static void fill_states(const p4d_request *r, p4d_layout *l)
 	for (unsigned i = 0; i < l->pattern_length; i++)
 		l->experts_before[i + 1] = (uint8_t)(l->experts_before[i] + (l->pattern[i] == 'E'));
 	P4D_LAYOUT_STATES(SET_STATE)
+	if (p4d_is_set(r, P4D_MEMORY_KEYS)) {
+		P4D_LAYOUT_MEMORY(SET_MEMORY)
+	}
 }
 
 static double real_or(const p4d_request *r, p4d_option option, double otherwise)

@@ -61,6 +61,15 @@ enum { P4D_MAX_STAGES = 1024, P4D_MAX_UNEVEN_CHUNKS = 512, P4D_MAX_SLICES = 64 }
 	SET(uint64_t, conv, STATE_CONV, 4) \
 	SET(uint64_t, chunk, STATE_CHUNK, strchr(l->pattern, 'G') ? 64 : 128)
 
+/* Sizes of layers with a memory; 0 keys without. */
+enum { P4D_MEMORY_TOP_DEFAULT = 32 };
+#define P4D_LAYOUT_MEMORY(SET) \
+	SET(uint64_t, keys, MEMORY_KEYS, 0) \
+	SET(uint64_t, heads, MEMORY_HEADS, 4) \
+	SET(uint64_t, top, MEMORY_TOP, P4D_MEMORY_TOP_DEFAULT) \
+	SET(uint64_t, key_dim, MEMORY_KEY_DIM, (l->hidden + 3) / 4 * 2) \
+	SET(uint64_t, parallel, MEMORY_PARALLEL, 1)
+
 /* Members that are equal in all layouts of a search, in addition to the model. */
 #define P4D_LAYOUT_TRAINING(HAS, SET) \
 	SET(int, framework, FRAMEWORK, 0) \
@@ -137,6 +146,9 @@ typedef struct p4d_layout {
 	struct {
 		P4D_LAYOUT_STATES(SET)
 	} state;
+	struct {
+		P4D_LAYOUT_MEMORY(SET)
+	} memory;
 	struct {
 		P4D_LAYOUT_MEGATRON(HAS)
 		int dispatcher;         /* how tokens reach experts: P4D_ALL_TO_ALL ... */

@@ -107,6 +107,20 @@ static p4d_wide of_mlp(const p4d_layout *l)
 	       (l->biased & P4D_BIASED_MLP ? p4d_div_up(up * f, l->tp) + p4d_rank_hidden(l) : 0);
 }
 
+/* The query's product with its bias, the keys of both halves, and two products with biases around the gate.
+ * The values are p4d_size_of_values. */
+static p4d_wide of_memory(const p4d_layout *l)
+{
+	const p4d_wide h = l->hidden, queries = (p4d_wide)l->memory.heads * l->memory.key_dim;
+
+	return (h + 1 + l->memory.keys) * queries + 2 * h * (h + 1);
+}
+
+p4d_wide p4d_size_of_values(const p4d_layout *l)
+{
+	return (p4d_wide)l->memory.keys * l->memory.keys * l->hidden;
+}
+
 p4d_wide p4d_size_of_layer(const p4d_layout *l)
 {
 	const p4d_architecture *a = l->architecture;
@@ -143,8 +157,10 @@ p4d_wide p4d_size_of_layers(const p4d_layout *l, uint64_t from, uint64_t n)
 	    [P4D_MIX_DELTA_NET] = of_delta_net,
 	    [P4D_MIX_CONVOLUTION] = of_convolution,
 	    [P4D_MIX_NONE] = nothing};
-	static p4d_wide (*const feed[P4D_FEEDS])(const p4d_layout *) = {
-	    [P4D_FEED_DENSE] = of_mlp, [P4D_FEED_EXPERTS] = beside_experts, [P4D_FEED_NONE] = nothing};
+	static p4d_wide (*const feed[P4D_FEEDS])(const p4d_layout *) = {[P4D_FEED_DENSE] = of_mlp,
+									[P4D_FEED_EXPERTS] = beside_experts,
+									[P4D_FEED_MEMORY] = of_memory,
+									[P4D_FEED_NONE] = nothing};
 	const p4d_architecture *a = l->architecture;
 	p4d_wide sum = 0;
 
@@ -220,6 +236,6 @@ p4d_wide p4d_size_of_model(const p4d_layout *l)
 	/* labels have no embedding */
 	const unsigned tables = l->tied || l->architecture->kind == P4D_VISION ? 1 : 2;
 
-	return layers(l, l->experts) + p4d_size_of_begin(l) + p4d_size_of_end(l) +
+	return layers(l, l->experts) + p4d_size_of_values(l) + p4d_size_of_begin(l) + p4d_size_of_end(l) +
 	       tables * p4d_size_of_table(l);
 }

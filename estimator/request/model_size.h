@@ -29,6 +29,9 @@ p4d_wide p4d_size_of_layers(const p4d_layout *layout, uint64_t from, uint64_t n)
  */
 p4d_wide p4d_size_of_further(const p4d_layout *layout);
 
+/* The values that all layers with a memory share; 0 without such layers. */
+p4d_wide p4d_size_of_values(const p4d_layout *layout);
+
 /* One table of the vocabulary. */
 p4d_wide p4d_size_of_table(const p4d_layout *layout);
 

@@ -260,9 +260,9 @@ static int check(const p4d_layout *l, uint64_t engines, uint64_t world, p4d_erro
 		return p4d_fail(err, P4D_E_VALUE, "p4d checks serving only of decoders, and %s is none",
 				l->architecture->name);
 	if (l->pattern_length)
-		return p4d_fail(err, P4D_E_UNMODELLED,
-				"%s: p4d does not model serving of models whose layers have a state",
-				l->architecture->name);
+		return p4d_fail(err, P4D_E_UNMODELLED, "%s: p4d does not model serving of models with %s",
+				l->architecture->name,
+				l->memory.keys ? "memory layers" : "layers that have a state");
 	if (l->heads % l->tp) {
 		uint64_t fit = l->tp;
 		while (l->heads % fit)

@@ -217,7 +217,7 @@ awk -v all="$(of_window)" -v some="$(of_window --sliding-window 4096)" 'BEGIN { 
 exits 9 p4d estimate --model Falcon-H1-34B-Base --gpu h100
 says "Falcon-H1-34B-Base has Mamba-2 heads next to those of attention"
 exits 9 p4d estimate --model qwen3-next-80b-a3b --gpu h100 --workload serve
-says "does not model serving of models whose layers have a state"
+says "does not model serving of models with layers that have a state"
 exits 9 p4d estimate --model gpt-oss-20b --gpu h100 --framework megatron
 says "does not model in Megatron-LM"
 # gpt-oss: transformers trains its experts in bf16, whatever they are stored in, and its attention is not fused

@@ -40,6 +40,7 @@ enum { KINDS = sizeof(kinds) / sizeof(*kinds) };
 #define SPARSE "model=qwen3-30b-a3b layers=8 global-batch=128 "
 /* What an option may need to mean something. A kind that does not run one of them skips it. */
 static const char *const dense[] = {DENSE,
+				    DENSE "layer-pattern=***K memory-keys=1024",
 				    DENSE "tp=2 pp=2 cp=2",
 				    DENSE "pp=4 schedule=interleaved vpp=2",
 				    DENSE "recompute=full",

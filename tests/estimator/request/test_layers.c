@@ -89,7 +89,9 @@ static void what_is_missing(void **state)
 	} cases[] = {
 	    {"*M", "the model has Mamba-2 layers, and lacks their state-size or state-heads",
 	     "--p4d-state-size=N --p4d-state-heads=N"},
-	    {"*X", "layer-pattern: 'X' is none of the letters * M S G C - E", ""},
+	    {"*X", "layer-pattern: 'X' is none of the letters * M S G C K - E", ""},
+	    {"*K", "layers with a memory need both memory-keys and a layer-pattern with K",
+	     "--p4d-memory-keys=1024 --p4d-layer-pattern=***K"},
 	    {"*-", "'-' is a block alone, as only architecture=nemotron-h has it", ""},
 	};
 

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Published systems, as listed in p4d-systems(7), whose models have parts that others do not have. */
+#include "support/systems.h"
+
+#include "model/model.h"
+#include "plan/plan.h"
+#include "request/model_size.h"
+
+/* ---- Memory Layers at Scale ---- */
+
+#define OF_MEMORY \
+	"model=custom framework=fsdp norm=rmsnorm glu=on tied=off positions=rope bias=none qk-norm=off " \
+	"vocab=32000 seq-len=4096 micro-batch=2 global-batch=256 head-dim=64 "
+/* The base model of 373m is in the authors' configuration; the shapes of the others are ours, with Llama's
+ * feed-forward layers, and as many parameters as the paper says. */
+#define BASE_134M OF_MEMORY "layers=12 hidden=768 ffn=2048 heads=12 kv-heads=12 "
+#define BASE_373M OF_MEMORY "layers=24 hidden=1024 ffn=2816 heads=16 kv-heads=16 "
+#define BASE_1B OF_MEMORY "layers=24 hidden=2048 ffn=5632 heads=32 kv-heads=32 "
+#define BASE_8B \
+	"model=custom framework=fsdp norm=rmsnorm glu=on tied=off positions=rope bias=none qk-norm=off " \
+	"vocab=128256 seq-len=4096 micro-batch=1 global-batch=64 layers=32 hidden=4096 ffn=14336 heads=32 " \
+	"kv-heads=8 head-dim=128 "
+/* Memory+ has three layers, centered with a stride of 8, or of 4 in 12 layers */
+#define IN_24 "layer-pattern=****K*******K*******K*** "
+#define IN_12 "layer-pattern=**K***K***K* "
+#define IN_32 "layer-pattern=*******K*******K*******K******** "
+
+static double parameters_of(const char *options)
+{
+	p4d_request r = {.gpu = ""};
+	p4d_layout l;
+
+	set_all(&r, options);
+	assert_int_equal(p4d_model_resolve(&r, NULL, NULL, NULL), 0);
+	p4d_layout_of_model(&r, &l);
+	return (double)p4d_size_of_model(&l);
+}
+
+static double values_of(const char *options)
+{
+	const p4d_layout l = layout_of(options, 1, 8);
+
+	return (double)p4d_size_of_values(&l) / (1 << 30);
+}
+
+/*
+ * Memory Layers at Scale (arXiv 2412.09764), sections 4 and 5: the base models; 128 and 64 billion memory
+ * parameters, which are of 2^30. Tolerance: 5 % for models, which are rounded to one or two digits; none for
+ * tables.
+ */
+static void memory_sizes(void **state)
+{
+	(void)state;
+	row("memory layers: base of 134m", 134e6, parameters_of(BASE_134M), 0.05);
+	row("memory layers: base of 373m", 373e6, parameters_of(BASE_373M), 0.05);
+	row("memory layers: base of 1.3b", 1.3e9, parameters_of(BASE_1B), 0.05);
+	row("memory layers: 64m keys at 1.3b, 2^30", 128, values_of(BASE_1B IN_24 "memory-keys=8192"), 0);
+	row("memory layers: 4096^2 keys at 8b, 2^30", 64, values_of(BASE_8B IN_32 "memory-keys=4096"), 0);
+	/* three layers share one table, and have their own keys and products */
+	const double one = parameters_of(BASE_373M "layer-pattern=************K*********** memory-keys=1024"),
+		     three = parameters_of(BASE_373M IN_24 "memory-keys=1024"),
+		     dense = parameters_of(BASE_373M);
+	const double feed = 3 * 1024. * 2816, layer = (1024 + 1 + 1024) * 2048. + 2 * 1024. * 1025;
+	assert_true(fabs(one - dense - (1024. * 1024 * 1024 + layer - feed)) < 1);
+	assert_true(fabs(three - one - 2 * (layer - feed)) < 1);
+}
+
+/* Section 5.1: 16, 8, 6 and 4 are the least experts with which all feed-forward layers have more parameters
+ * than one memory of 2^20 values. p4d agrees at 134m and 1.3b, and has 7 at 373m. */
+static void memory_experts(void **state)
+{
+	static const struct {
+		const char *base, *with;
+		unsigned published, said;
+	} rows[] = {{BASE_134M, BASE_134M "layer-pattern=******K***** memory-keys=1024", 16, 16},
+		    {BASE_373M, BASE_373M "layer-pattern=************K*********** memory-keys=1024", 8, 7},
+		    {BASE_1B, BASE_1B "layer-pattern=************K*********** memory-keys=1024", 4, 4}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		const double memory = parameters_of(rows[i].with);
+		unsigned experts = 1;
+		for (double all = 0; all <= memory; experts++) {
+			char options[512];
+			snprintf(options, sizeof(options), "%sexperts=%u", rows[i].base, experts + 1);
+			all = parameters_of(options);
+		}
+		row("memory layers: experts of more parameters", rows[i].published, experts, 0.13);
+		assert_int_equal(experts, rows[i].said);
+	}
+}
+
+/* Section 5.1: models of one base differ in FLOPs negligibly. Tolerance: 5 %. */
+static void memory_flops(void **state)
+{
+	static const struct {
+		const char *base, *with;
+	} rows[] = {{BASE_134M, BASE_134M IN_12 "memory-keys=1024"},
+		    {BASE_373M, BASE_373M IN_24 "memory-keys=1024"},
+		    {BASE_1B, BASE_1B IN_24 "memory-keys=1024"},
+		    {BASE_1B, BASE_1B IN_24 "memory-keys=8192"},
+		    {BASE_8B, BASE_8B IN_32 "memory-keys=4096"}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		const p4d_layout dense = layout_of(rows[i].base, 1, 8), with = layout_of(rows[i].with, 1, 8);
+		row("memory layers: FLOPs over the dense model's", 1,
+		    p4d_cost_model_flops(&with) / p4d_cost_model_flops(&dense), 0.05);
+	}
+}
+
+/* Section 3.1.4: 3 TB/s of an H100's 3.35 when values are read. Tolerance: 10 %. */
+static void memory_bandwidth(void **state)
+{
+	const p4d_gpu gpu = gpu_named("h100-80gb");
+	const p4d_layout l = layout_of(BASE_373M IN_24 "memory-keys=1024 memory-top=512", 1, 8),
+			 half = layout_of(BASE_373M IN_24 "memory-keys=1024 memory-top=256", 1, 8);
+	const p4d_cost_rates r = p4d_cost__rates_of(&l, &gpu);
+	const p4d_cost_sizes z = p4d_cost__sizes_of(&l);
+	const double bytes = p4d_cost__lookup_bytes(&l, z.n);
+
+	(void)state;
+	/* a value is 1,024 elements of bf16, and a token reads 4 heads times top of them */
+	assert_true(bytes == 2 * 4096. * 4 * 512 * 1024 * 2);
+	row("memory layers: TB/s of lookups", 3, bytes / p4d_cost__memory_seconds(&r, bytes) / 1e12, 0.1);
+	/* the layer's pass has that time: twice the values, and the same products */
+	p4d_cost_part more = {0}, less = {0};
+	p4d_cost__memory(&l, &r, &z, &more);
+	p4d_cost__memory(&half, &r, &z, &less);
+	assert_true(more.forward.gemm == less.forward.gemm);
+	assert_true(more.forward.memory_bound - less.forward.memory_bound > bytes / 2 * r.hbm);
+}
+
+static uint64_t bytes_of(const p4d_layout *l, const char *name)
+{
+	static p4d_plan plan;
+
+	assert_int_equal(p4d_plan_build(l, NULL, 0, &plan, NULL), 0);
+	for (unsigned i = 0; i < plan.count; i++)
+		if (!strcmp(plan.tensor[i].name, name))
+			return plan.tensor[i].bytes;
+	return 0;
+}
+
+/* A rank has its columns of the table, sharded over the ranks with the same ones. */
+static void memory_shards(void **state)
+{
+	const p4d_layout l = layout_of(BASE_1B IN_24 "memory-keys=8192 memory-parallel=64", 16, 8);
+	const uint64_t columns = UINT64_C(8192) * 8192 * 2048 / 64 * 2;
+
+	(void)state;
+	assert_int_equal(bytes_of(&l, "memory.values"), columns / 2);
+	assert_int_equal(bytes_of(&l, "memory.moments"), columns);
+	assert_int_equal(bytes_of(&l, "memory.gathered"), columns);
+	assert_int_equal(bytes_of(&l, "memory.scaled"), 3 * columns);
+	assert_int_equal(bytes_of(&l, "memory.gradients"), 2 * columns);
+	const p4d_layout all = layout_of(BASE_1B IN_24 "memory-keys=8192 memory-parallel=128", 16, 8);
+	assert_int_equal(bytes_of(&all, "memory.gathered"), 0);
+	assert_int_equal(bytes_of(&all, "memory.values"), columns / 2);
+}
+
+/* What p4d alone says: a step with three memory layers, on 64 H100. A change of 1 % is seen. */
+static void memory_step(void **state)
+{
+	const p4d_gpu gpu = gpu_named("h100-80gb");
+	const double dense = seconds(BASE_373M "compile=on micro-batch=8 global-batch=512", 8, 8, &gpu),
+		     with = seconds(BASE_373M IN_24
+				    "memory-keys=1024 memory-parallel=8 compile=on micro-batch=8 "
+				    "global-batch=512",
+				    8, 8, &gpu);
+
+	(void)state;
+	row("memory layers: step over the dense model's", 1.26, with / dense, 0.01);
+}
+
+/* What is refused, with the numbers that would work. */
+static void memory_refusals(void **state)
+{
+	static const struct {
+		const char *options, *text, *fix;
+	} rows[] = {
+	    {BASE_373M "memory-keys=1024", "need both memory-keys and a layer-pattern", "layer-pattern="},
+	    {BASE_373M IN_24, "need both memory-keys and a layer-pattern", "memory-keys="},
+	    {BASE_373M IN_24 "memory-keys=16", "memory-top=32: a half of the keys has memory-keys=16",
+	     "--p4d-memory-top=16"},
+	    {BASE_373M IN_24 "memory-keys=1024 memory-key-dim=511", "a key has two halves",
+	     "--p4d-memory-key-dim=512"},
+	    {BASE_373M IN_24 "memory-keys=1024 memory-parallel=3",
+	     "does not divide dp*cp = 8 and hidden=1024", "--p4d-memory-parallel=2"},
+	    {BASE_373M "memory-parallel=2", "the model has no memory layers", "leave out"},
+	    {BASE_373M IN_24 "memory-keys=1024 tp=2", "tp=2: ", "--p4d-tp=1"},
+	    {BASE_373M IN_24 "memory-keys=1024 pp=2", "pp=2: ", "--p4d-pp=1"},
+	    {BASE_373M IN_24 "memory-keys=1024 model-code=transformers", "torchtitan's modules alone", ""},
+	    {BASE_373M IN_24 "memory-keys=1024 framework=megatron", "has memory layers", ""},
+	    {BASE_373M IN_24 "memory-keys=1024 framework=p4d", "p4d-train", ""},
+	    {BASE_373M IN_24 "memory-keys=1024 experts=8", "without experts", ""},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		p4d_request r = {.gpu = ""};
+		p4d_layout l;
+		p4d_error err = {0};
+		set_all(&r, rows[i].options);
+		p4d_request_complete(&r, 0, 8);
+		if (p4d_layout_build(&r, 1, 8, &l, &err) == 0)
+			fail_msg("%s: not refused", rows[i].options);
+		if (!strstr(err.text, rows[i].text) || !strstr(err.fix, rows[i].fix))
+			fail_msg("%s: %s (%s)", rows[i].options, err.text, err.fix);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(memory_sizes),  cmocka_unit_test(memory_experts),
+	    cmocka_unit_test(memory_flops),  cmocka_unit_test(memory_bandwidth),
+	    cmocka_unit_test(memory_shards), cmocka_unit_test(memory_refusals),
+	    cmocka_unit_test(memory_step),
+	};
+
+	return cmocka_run_group_tests(tests, load_gpus, NULL);
+}
