@@ -27,7 +27,7 @@ libp4dcommand_la_SOURCES = \
 	command/calibrate/calibrate_internal.h command/calibrate/calibrate_rows.c command/calibrate/calibrate_fit.c \
 	command/calibrate/calibrate_file.c command/calibrate/calibrate_share.c \
 	command/calibrate/command_calibrate.h command/calibrate/command_calibrate.c \
-	command/data/unpack_zstd.h command/data/unpack_zstd.c command/data/documents.h command/data/documents.c command/data/progress.h command/data/progress.c \
+	command/data/unpack.h command/data/unpack.c command/data/unpack_gzip.c command/data/unpack_zstd.c command/data/documents.h command/data/documents.c command/data/progress.h command/data/progress.c \
 	command/data/conversation.h command/data/conversation.c command/data/chat.h command/data/chat_internal.h command/data/chat.c \
 	command/data/chat_fixed.c command/data/chat_templates.def command/data/chat_jinja.c command/data/chat_source.h command/data/chat_source.c \
 	command/data/command_data.h command/data/command_data.c \

@@ -1,10 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE /* fopencookie */
-#endif
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
 #include "data/documents.h"
 
 #include <errno.h>
@@ -13,89 +7,42 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
-#ifdef HAVE_ZLIB
-#include <zlib.h>
-#endif
 
 #include "base/grow.h"
 #include "data/conversation.h"
-#include "data/unpack_zstd.h"
 
 enum { LONGEST = 1 << 30, STEP = 1 << 20, LEVELS = 32 };
+
+/* Of a compressed file. It is not known what bytes that follow the compressed ones are: to leave them out
+ * would lose data, to read them could train on rubbish. */
+static int cannot_expand(const p4d_documents *documents, p4d_error *err)
+{
+	const p4d_unpack_fault *fault = &documents->fault;
+
+	if (!fault->follows)
+		return p4d_fail(
+		    err, P4D_E_IO,
+		    "%.200s: cannot be read: the compressed data are damaged or cut off at byte %" PRIu64,
+		    documents->name, fault->at);
+	p4d_fail(
+	    err, P4D_E_IO,
+	    "%.200s: cannot be read: from byte %" PRIu64
+	    " on, bytes that %s did not compress follow. If they are text, both parts can be read together",
+	    documents->name, fault->at, fault->of->name);
+	return p4d_fix(err, "(head -c %" PRIu64 " %.100s | %s; tail -c +%" PRIu64 " %.100s) | p4d data ... -",
+		       fault->at, documents->name, fault->of->fix, fault->at + 1, documents->name);
+}
 
 static int cannot_read(const p4d_documents *documents, p4d_error *err)
 {
 	int why = errno;
 
-	p4d_fail(err, P4D_E_IO, "%.200s: cannot be read: %s", documents->name,
-		 why == EBADMSG ? "the compressed data are damaged or cut off" : strerror(why));
+	if (why == EBADMSG && documents->fault.of)
+		return cannot_expand(documents, err);
+	p4d_fail(err, P4D_E_IO, "%.200s: cannot be read: %s", documents->name, strerror(why));
 	if (why == EISDIR)
 		p4d_fix(err, "%.200s/*", documents->name);
 	return -1;
-}
-
-/* By the first bytes: names differ. Standard input is not looked at. */
-static bool begins_with(FILE *in, const char *bytes, size_t count)
-{
-	char first[4];
-
-	return pread(fileno(in), first, count, 0) == (ssize_t)count && !memcmp(first, bytes, count);
-}
-
-#ifdef HAVE_ZLIB
-static ssize_t read_packed(void *file, char *to, size_t size)
-{
-	const int got = gzread(file, to, size < INT_MAX ? (unsigned)size : INT_MAX);
-	int why = Z_OK;
-
-	/* a file that is cut off: the library ends as if it were whole */
-	if (got <= 0)
-		gzerror(file, &why);
-	if (got < 0 || (got == 0 && why != Z_OK && why != Z_STREAM_END)) {
-		errno = EBADMSG;
-		return -1;
-	}
-	return got;
-}
-
-static int close_packed(void *file)
-{
-	return gzclose(file) == Z_OK ? 0 : -1;
-}
-
-static int unpack(p4d_documents *documents, p4d_error *err)
-{
-	const int fd = dup(fileno(documents->in));
-	gzFile file = fd >= 0 ? gzdopen(fd, "rb") : NULL;
-
-	fclose(documents->in);
-	documents->in =
-	    file ? fopencookie(file, "r", (cookie_io_functions_t){.read = read_packed, .close = close_packed})
-		 : NULL;
-	return documents->in ? 0 : cannot_read(documents, err);
-}
-#else
-static int unpack(p4d_documents *documents, p4d_error *err)
-{
-	p4d_fail(err, P4D_E_IO, "%.200s: compressed by gzip, and this p4d was built without zlib",
-		 documents->name);
-	return p4d_fix(err, "zcat %.200s | p4d data ... -", documents->name);
-}
-#endif
-
-static int open_packed(p4d_documents *documents, p4d_error *err)
-{
-	if (documents->in == stdin)
-		return 0;
-	if (begins_with(documents->in, "\x1f\x8b", 2))
-		return unpack(documents, err);
-	if (!begins_with(documents->in, "\x28\xb5\x2f\xfd", 4))
-		return 0;
-	FILE *packed = documents->in;
-	documents->in = p4d_unpack_zstd(fileno(packed), documents->name, err);
-	fclose(packed);
-	return documents->in ? 0 : -1;
 }
 
 int p4d_documents__open(p4d_documents *documents, const char *path, p4d_error *err)
@@ -112,7 +59,9 @@ int p4d_documents__open(p4d_documents *documents, const char *path, p4d_error *e
 		errno = EISDIR;
 		return cannot_read(documents, err);
 	}
-	return open_packed(documents, err);
+	/* standard input is not looked at: it cannot be read again */
+	return documents->in == stdin ? 0
+				      : p4d_unpack(&documents->in, documents->name, &documents->fault, err);
 }
 
 void p4d_documents__close(p4d_documents *documents)

@@ -8,6 +8,7 @@
 #include <json-c/json.h>
 
 #include "base/error.h"
+#include "data/unpack.h"
 
 /* Documents from text files, for `p4d data`. */
 typedef enum p4d_document_form {
@@ -24,6 +25,7 @@ typedef struct p4d_documents {
 
 	const char *name; /* of the open file */
 	FILE *in;
+	p4d_unpack_fault fault; /* why a compressed file cannot be read */
 	bool done;
 	uint64_t line;
 	uint64_t read_bytes; /* bytes read of all files so far */

@@ -76,26 +76,46 @@ cmp plain.bin marked.bin || fail "a byte order mark is part of the text"
 printf '\357\273\277ab' >marked.txt
 exits 0 p4d data -o marked marked.txt
 [ "$(numbers marked.bin u2)" = " 97 98 256" ] || fail "marked.bin: $(numbers marked.bin u2)"
-gzip -k plain.jsonl
-p4d data --jsonl -o packed plain.jsonl.gz 2>packed.said && {
-	cmp plain.bin packed.bin || fail "gzip gives another text"
-	head -c 100 plain.jsonl.gz >cut.gz
-	exits 3 p4d data --jsonl -o packed cut.gz
-	says "damaged or cut off"
+# packed_by PROGRAM SUFFIX: in one part and in two, with zeros after them; cut off, damaged, and with other bytes after it
+packed_by()
+{
+	$1 -q -c <plain.jsonl >plain.$2
+	p4d data --jsonl -o packed plain.$2 2>packed.said || {
+		grep -qE 'built without zlib|libzstd.so.1 is not' packed.said || fail "$1: $(cat packed.said)"
+		return 0
+	}
+	cmp plain.bin packed.bin || fail "$1 gives another text"
+	{ head -n 1 plain.jsonl | $1 -q -c; tail -n +2 plain.jsonl | $1 -q -c; } >parts.$2
+	exits 0 p4d data --jsonl -o packed parts.$2
+	cmp plain.bin packed.bin || fail "$1 in two parts gives another text"
+	{ cat parts.$2; head -c 700 /dev/zero; } >padded.$2
+	exits 0 p4d data --jsonl -o packed padded.$2
+	cmp plain.bin packed.bin || fail "$1 with zeros at the end gives another text"
+	rm packed.bin
+	head -c 60 plain.$2 >cut.$2
+	exits 3 p4d data --jsonl -o packed cut.$2
+	says "cut.$2: " "damaged or cut off at byte 60"
+	{ head -c 40 plain.$2; printf XXXXXXXX; tail -c +49 plain.$2; } >damaged.$2
+	exits 3 p4d data --jsonl -o packed damaged.$2
+	says "damaged or cut off at byte "
+	# what follows is neither left out silently nor read as if it belonged to the file
+	for more in '{"text": "more"}' x; do
+		{ cat plain.$2; echo "$more"; } >follows.$2
+		exits 3 p4d data --jsonl -o packed follows.$2
+		says "from byte $(wc -c <plain.$2) on, bytes that $1 did not compress follow"
+	done
+	{ cat plain.$2; echo '{"text": "more"}'; } >follows.$2
+	exits 3 p4d data --jsonl -o packed follows.$2
+	{ cat plain.jsonl; echo '{"text": "more"}'; } | p4d data --jsonl -o together - 2>/dev/null
+	pasted=$(fix | sed 's/p4d data ... -/p4d data --jsonl -o packed -/')
+	sh -c "$pasted" 2>/dev/null && cmp together.bin packed.bin || fail "the fix $pasted gives another text"
+	rm -f packed.bin together.bin
 }
+packed_by gzip gz
+! command -v zstd >/dev/null || packed_by zstd zst
 printf '(\265/\375more' >zstd.jsonl
 exits 3 p4d data --jsonl -o packed zstd.jsonl
 says "zstd.jsonl: "
-# by zstd, also in two parts and cut off, where its library is
-if command -v zstd >/dev/null && zstd -q -k plain.jsonl && ! p4d data --jsonl -o packed plain.jsonl.zst 2>&1 | grep -q 'libzstd.so.1 is not'; then
-	cmp plain.bin packed.bin || fail "zstd gives another text"
-	{ head -n 1 plain.jsonl | zstd -q -c; tail -n +2 plain.jsonl | zstd -q -c; } >parts.zst
-	exits 0 p4d data --jsonl -o packed parts.zst
-	cmp plain.bin packed.bin || fail "zstd in two parts gives another text"
-	head -c 60 plain.jsonl.zst >cut.zst
-	exits 3 p4d data --jsonl -o packed cut.zst
-	says "cut.zst: " "damaged or cut off"
-fi
 
 # lines that are wrong are left out, up to a hundredth of all or as many as are allowed
 seq 1 300 | sed 's/.*/{"text": "&"}/; 7s/.*/{"text": 5}/; 9s/.*/nothing/' >some.jsonl
