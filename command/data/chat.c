@@ -117,13 +117,27 @@ int p4d_chat__add_answer(p4d_chat *chat, size_t from, p4d_error *err)
 	return 0;
 }
 
+bool p4d_chat__is_answer(struct json_object *messages, size_t i)
+{
+	struct json_object *one = json_object_array_get_idx(messages, i), *role = NULL;
+
+	return json_object_is_type(one, json_type_object) && json_object_object_get_ex(one, "role", &role) &&
+	       json_object_is_type(role, json_type_string) &&
+	       !strcmp(json_object_get_string(role), "assistant");
+}
+
 static int write_text(p4d_chat *chat, const p4d_conversation *conversation, p4d_error *err)
 {
 	chat->length = chat->answers = chat->cuts = 0;
 	if (p4d_chat__add_cut(chat, 0, err) < 0)
 		return -1;
-	return chat->template ? p4d_chat__write_fixed(chat, conversation->messages, err)
-			      : p4d_chat__write_jinja(chat, conversation, err);
+	const int rc = chat->template ? p4d_chat__write_fixed(chat, conversation->messages, err)
+				      : p4d_chat__write_jinja(chat, conversation, err);
+	if (rc == 0 && chat->last) {
+		chat->answer[0] = chat->answer[chat->answers - 1];
+		chat->answers = 1;
+	}
+	return rc;
 }
 
 static int take(void *context, const int32_t *tokens, uint64_t count, p4d_error *err)

@@ -15,12 +15,15 @@
  *   conversation that ends with the assistant's message has more than one that asks for it
  *   (add_generation_prompt). Both have to be beginnings of the whole conversation.
  *
- * A token that lies partly in an answer is trained on.
+ * A token that lies partly in an answer is trained on. Some templates write an answer otherwise once another
+ * message follows (Qwen3 leaves out its thoughts). Such a conversation has to be given once for each answer,
+ * up to it, with `last`.
  */
 typedef struct p4d_chat {
 	const struct p4d_chat_template *template; /* one that p4d knows */
 	struct p4d_chat_jinja *jinja;             /* or one in Jinja */
 	const p4d_tokenizer *tokenizer;
+	bool last;                  /* the caller's choice: only the last answer is trained on */
 	struct p4d_chat_name *name; /* special tokens that the template may write */
 	size_t names, names_room;
 	char *text; /* of a conversation */
@@ -59,6 +62,9 @@ void p4d_chat__close(p4d_chat *chat);
 
 /* The template that was taken: its name, or the path of its file. */
 const char *p4d_chat__taken(const p4d_chat *chat);
+
+/* Whether a message is the assistant's. */
+bool p4d_chat__is_answer(struct json_object *messages, size_t i);
 
 /*
  * Of the line a template in Jinja also has tools (a list, or one in JSON) and the members of

@@ -229,8 +229,8 @@ static int refuse(const jinja *j, size_t message, size_t messages, const char *w
 	p4d_fail(err, P4D_E_VALUE,
 		 "%.150s: which tokens of message %zu of %zu are trained on is not known: %s",
 		 j->source.place, message + 1, messages, what);
-	return p4d_fix(
-	    err, "--chat FILE, a template with {%% generation %%} and {%% endgeneration %%} around answers");
+	return p4d_fix(err, "--answers each, or --chat FILE, a template with {%% generation %%} and "
+			    "{%% endgeneration %%} around answers");
 }
 
 /* An answer: what the conversation up to it has more than one that asks for it. */
@@ -261,13 +261,10 @@ static int find_answers(p4d_chat *chat, p4d_error *err)
 	jinja *j = chat->jinja;
 	const size_t count = json_object_array_length(j->messages);
 
-	for (size_t i = 0; i < count; i++) {
-		struct json_object *role = NULL;
-		json_object_object_get_ex(json_object_array_get_idx(j->messages, i), "role", &role);
-		if (!strcmp(json_object_get_string(role), "assistant") &&
+	for (size_t i = 0; i < count; i++)
+		if (p4d_chat__is_answer(j->messages, i) && (!chat->last || i + 1 == count) &&
 		    find_answer(chat, i, count, err) < 0)
 			return -1;
-	}
 	return 0;
 }
 

@@ -36,6 +36,8 @@ const char p4d_data_options[] =
     "                              loss on the assistant's alone (PREFIX.mask). own: the template of\n"
     "                              the tokenizer's model; FILE: one in Jinja; NAME: chatml, qwen2.5,\n"
     "                              llama-3, llama-2, mistral, gemma, zephyr\n"
+    "  --answers all|last|each     which are trained on: all; the last; or each, in a document of its own\n"
+    "                              with the conversation up to it\n"
     "  --chat-date YYYY-MM-DD      what a template shows as the date of today\n"
     "  --vocab N                   with ids: tokens are 0 to N-1\n"
     "  --begin-token N|NAME|none   token before each document (the tokenizer's; with ids none)\n"
@@ -45,11 +47,15 @@ const char p4d_data_options[] =
     "\n"
     "A FILE of - is standard input.";
 
+/* Answers of a conversation that are trained on. */
+enum { ALL, LAST, EACH };
+
 typedef struct data {
-	const char *output, *tokenizer_name, *field, *chat_name, *chat_date, *begin_text, *end_text;
+	const char *output, *tokenizer_name, *field, *chat_name, *chat_date, *answers, *begin_text, *end_text;
 	uint64_t vocabulary, most_bad; /* UINT64_MAX: 1 % of the lines */
 	bool split_lines, json_lines, json, help;
 	bool ids;
+	int which; /* of --answers */
 	int files;
 	char **file;
 
@@ -95,7 +101,22 @@ static int read_number(const char *name, const char *text, uint64_t max, uint64_
 	return p4d_fail(err, P4D_E_VALUE, "--%s=%.64s: not a whole number up to %" PRIu64, name, text, max);
 }
 
-enum { OUTPUT = 256, TOKENIZER, SPLIT, JSONL, FIELD, CHAT, CHAT_DATE, VOCAB, BEGIN, END, JSON, BAD, HELP };
+enum {
+	OUTPUT = 256,
+	TOKENIZER,
+	SPLIT,
+	JSONL,
+	FIELD,
+	CHAT,
+	CHAT_DATE,
+	ANSWERS,
+	VOCAB,
+	BEGIN,
+	END,
+	JSON,
+	BAD,
+	HELP
+};
 
 /* Its value, if it has one, is in optarg. */
 static int take_argument(data *d, int which, p4d_error *err)
@@ -110,6 +131,7 @@ static int take_argument(data *d, int which, p4d_error *err)
 	    {FIELD, &d->field, "field"},
 	    {CHAT, &d->chat_name, "chat"},
 	    {CHAT_DATE, &d->chat_date, "chat-date"},
+	    {ANSWERS, &d->answers, "answers"},
 	    {BEGIN, &d->begin_text, "begin-token"},
 	    {END, &d->end_text, "end-token"},
 	};
@@ -136,6 +158,7 @@ static int parse_arguments(data *d, int argc, char *argv[], p4d_error *err)
 	    {"field", required_argument, NULL, FIELD},
 	    {"chat", required_argument, NULL, CHAT},
 	    {"chat-date", required_argument, NULL, CHAT_DATE},
+	    {"answers", required_argument, NULL, ANSWERS},
 	    {"vocab", required_argument, NULL, VOCAB},
 	    {"begin-token", required_argument, NULL, BEGIN},
 	    {"end-token", required_argument, NULL, END},
@@ -158,6 +181,20 @@ static int parse_arguments(data *d, int argc, char *argv[], p4d_error *err)
 	d->files = argc - optind;
 	d->file = argv + optind;
 	return rc;
+}
+
+static int find_answers(data *d, p4d_error *err)
+{
+	static const char *const names[] = {[ALL] = "all", [LAST] = "last", [EACH] = "each"};
+
+	for (int i = ALL; d->answers && i <= EACH; i++)
+		if (!strcmp(d->answers, names[i])) {
+			d->which = i;
+			return 0;
+		}
+	return d->answers
+		   ? p4d_fail(err, P4D_E_VALUE, "--answers=%.64s: expected all, last or each", d->answers)
+		   : 0;
 }
 
 static int check_arguments(data *d, p4d_error *err)
@@ -184,6 +221,10 @@ static int check_arguments(data *d, p4d_error *err)
 			     "--begin-token and --end-token have no effect: a chat template has its own");
 	if (d->chat_date && !d->chat_name)
 		return usage(err, "--chat-date needs --chat");
+	if (d->answers && !d->chat_name)
+		return usage(err, "--answers needs --chat");
+	if (find_answers(d, err) < 0)
+		return -1;
 	if (d->most_bad != UINT64_MAX && !d->json_lines && !d->ids && !d->chat_name)
 		return usage(err, "--bad-lines needs --jsonl");
 	if (d->field && !d->json_lines && !d->ids && !d->chat_name)
@@ -218,6 +259,15 @@ static int find_token(const data *d, const char *option, const char *text, int32
 			option, text, last, d->tokenizer_name);
 }
 
+static int open_chat(data *d, p4d_error *err)
+{
+	const int rc =
+	    p4d_chat__open(&d->chat, d->chat_name, d->chat_date, &d->tokenizer, d->tokenizer_name, err);
+
+	d->chat.last = d->which != ALL;
+	return rc;
+}
+
 static int open_tokenizer(data *d, p4d_error *err)
 {
 	d->tokenizer = (p4d_tokenizer){.vocabulary = d->vocabulary, .begin = -1, .end = -1};
@@ -225,8 +275,7 @@ static int open_tokenizer(data *d, p4d_error *err)
 		return -1;
 	d->begin = d->end = -1;
 	if (d->chat_name)
-		return p4d_chat__open(&d->chat, d->chat_name, d->chat_date, &d->tokenizer, d->tokenizer_name,
-				      err);
+		return open_chat(d, err);
 	d->begin = d->tokenizer.begin;
 	d->end = d->tokenizer.end;
 	if (find_token(d, "begin-token", d->begin_text, &d->begin, err) < 0 ||
@@ -272,9 +321,40 @@ static int add_turn(void *context, const int32_t *tokens, size_t count, bool tra
 	return add(d, tokens, count, err);
 }
 
+/* A conversation up to an answer, as a document. */
+static int add_part(data *d, const p4d_conversation *whole, size_t count, p4d_error *err)
+{
+	struct json_object *part = json_object_new_array();
+	int rc = part ? 0 : p4d_fail(err, P4D_E_NO_MEMORY, "no memory for a conversation");
+
+	for (size_t i = 0; rc == 0 && i < count; i++)
+		json_object_array_add(part, json_object_get(json_object_array_get_idx(whole->messages, i)));
+	if (rc == 0)
+		rc = p4d_chat__encode(&d->chat, &(p4d_conversation){part, whole->line}, add_turn, d, err);
+	json_object_put(part);
+	return rc < 0 ? -1 : p4d_tokens_writer_end(&d->writer, err);
+}
+
+/* The longest first: a conversation that is wrong somewhere is wrong before anything of it is written. */
+static int add_answers(data *d, const p4d_conversation *whole, p4d_error *err)
+{
+	const size_t count = json_object_array_length(whole->messages);
+	bool found = false;
+
+	for (size_t i = count; i-- && !(found && d->which == LAST);)
+		if (p4d_chat__is_answer(whole->messages, i)) {
+			found = true;
+			if (add_part(d, whole, i + 1, err) < 0)
+				return -1;
+		}
+	return found ? 0 : add_part(d, whole, count, err); /* which says what is wrong */
+}
+
 static int add_document(data *d, const p4d_document_text *document, p4d_error *err)
 {
 	const p4d_conversation conversation = {document->messages, d->documents.object};
+	if (document->messages && d->which != ALL)
+		return add_answers(d, &conversation, err);
 	int rc = document->messages ? p4d_chat__encode(&d->chat, &conversation, add_turn, d, err)
 		 : document->ids
 		     ? add(d, document->ids, document->length, err)

@@ -112,6 +112,43 @@ refused P4D001 p4d data --chat gemma --split-lines -o bad chat.jsonl
 refused P4D001 p4d data --chat gemma --end-token 1 -o bad chat.jsonl
 says "--begin-token and --end-token have no effect: a chat template has its own"
 
+# A template that leaves out the thoughts of earlier answers: each answer in its own context, as the model will see it, or the last alone.
+qwen3=$P4D_TEST_SRCDIR/tests/data/templates/qwen3.jinja
+cat >thoughts.jsonl <<'END'
+{"messages": [{"role": "user", "content": "A"}, {"role": "assistant", "reasoning_content": "one", "content": "B"}, {"role": "user", "content": "C"}, {"role": "assistant", "content": "<think>two</think>D"}, {"role": "user", "content": "E"}]}
+END
+exits 5 p4d data --chat "$qwen3" -o thoughts thoughts.jsonl
+says "which tokens of message 2 of 5 are trained on is not known" "fix: --answers each, or --chat FILE"
+after='<|im_start|>user/A<|im_end|>/<|im_start|>assistant/B<|im_end|>/<|im_start|>user/C<|im_end|>/<|im_start|>assistant/[<think>/two/</think>//D<|im_end|>/]'
+exits 0 p4d data --chat "$qwen3" --answers last -o thoughts thoughts.jsonl
+[ "$(shown thoughts)" = "$after" ] || fail "last: $(shown thoughts)"
+exits 0 p4d data --chat "$qwen3" --answers each -o thoughts thoughts.jsonl
+[ "$(shown thoughts)" = "$after<|im_start|>user/A<|im_end|>/<|im_start|>assistant/[<think>/one/</think>//B<|im_end|>/]" ] || fail "each: $(shown thoughts)"
+prints "2 documents, "
+for chat in chatml "$P4D_TEST_SRCDIR/tests/data/templates/qwen3-generation.jinja"; do
+	exits 0 p4d data --chat "$chat" --answers each -o thoughts thoughts.jsonl
+	prints "2 documents, "
+	[ "$(shown thoughts | tr -cd '[' | wc -c)" = 2 ] || fail "$chat: $(shown thoughts)"
+done
+exits 0 p4d data --chat chatml --answers last -o thoughts chat.jsonl
+[ "$(shown thoughts | tr -cd '[' | wc -c)" = 2 ] || fail "the last of each: $(shown thoughts)"
+printf '{"messages": [{"role": "user", "content": "a"}]}\n' >bad.jsonl
+exits 5 p4d data --chat chatml --answers each -o bad bad.jsonl
+says "no message is the assistant's: there is nothing to train on"
+refused P4D005 p4d data --chat chatml --answers some -o bad chat.jsonl
+says "--answers=some: expected all, last or each"
+refused P4D001 p4d data --jsonl --answers each -o bad plain.jsonl
+
+# A conversation of 200 turns, whose answers are found by rendering its beginnings, has the tokens and the mask of a template that marks
+# its answers. Its renderings stay below the limit on steps, which bounds the time.
+awk 'BEGIN { printf "{\"messages\": ["; for (i = 1; i <= 200; i++) printf "%s{\"role\": \"user\", \"content\": \"question %d of many, and its words\"}, {\"role\": \"assistant\", \"content\": \"answer %d, which is somewhat longer than the question\"}", (i > 1 ? ", " : ""), i, i; print "]}" }' >turns.jsonl
+printf '%s' "{% for m in messages %}{{ '<|im_start|>' + m.role + '\\n' }}{% if m.role == 'assistant' %}{% generation %}{{ m.content + '<|im_end|>\\n' }}{% endgeneration %}{% else %}{{ m.content + '<|im_end|>\\n' }}{% endif %}{% endfor %}" >marks.jinja
+printf '%s' "{% for m in messages %}{{ '<|im_start|>' + m.role + '\\n' + m.content + '<|im_end|>\\n' }}{% endfor %}{{ '<|im_start|>assistant\\n' if add_generation_prompt }}" >plain.jinja
+for form in marks plain; do
+	exits 0 p4d data --chat ./$form.jinja -o $form turns.jsonl
+done
+cmp marks.bin plain.bin && cmp marks.mask plain.mask || fail "200 turns have another mask"
+
 # other data takes the mask away
 cp out.mask stale.mask
 exits 0 p4d data -o stale chat.jsonl

@@ -118,7 +118,7 @@ printf '{%% for m in messages %%}{{ m.role ~ m.content }}{{ "!" if loop.last }}{
 echo '{"messages": [{"role": "assistant", "content": "a"}, {"role": "user", "content": "b"}]}' >last.jsonl
 exits 5 p4d data --chat last.jinja -o out last.jsonl
 says "message 1 of 2 are trained on is not known: the template writes it otherwise when it is the last one"
-says "fix: --chat FILE, a template with {% generation %} and {% endgeneration %} around answers"
+says "fix: --answers each, or --chat FILE, a template with {% generation %} and {% endgeneration %} around answers"
 printf '{{ strftime_now("%%d") }}' >date.jinja
 exits 5 p4d data --chat date.jinja -o out one.jsonl
 says "date.jinja:1: the template shows the date of today: --chat-date YYYY-MM-DD says which"
