@@ -138,6 +138,7 @@ unit_tests += \
 	tests/runtime/run/test_learning_rate \
 	tests/runtime/run/test_settings \
 	tests/runtime/run/test_step_log tests/runtime/run/test_tensorboard \
+	tests/runtime/template/test_pieces \
 	tests/runtime/run/test_run_end
 endif
 
@@ -299,6 +300,7 @@ tests_runtime_comm_test_comm_ranks_LDADD = $(runtime_LDADD)
 tests_runtime_data_test_sampler_LDADD = $(runtime_LDADD)
 tests_runtime_data_test_permutation_LDADD = $(runtime_LDADD)
 tests_runtime_data_test_tokens_LDADD = $(runtime_LDADD)
+tests_runtime_template_test_pieces_LDADD = libp4dtemplate.la $(runtime_LDADD)
 tests_runtime_checkpoint_test_checkpoint_damage_LDADD = $(runtime_LDADD)
 tests_runtime_checkpoint_test_checkpoint_saver_LDADD = $(runtime_LDADD)
 tests_runtime_checkpoint_test_safetensors_LDADD = $(runtime_LDADD)

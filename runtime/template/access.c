@@ -13,8 +13,18 @@ static int undefined(const char *name, p4d_datum *result)
 	return 0;
 }
 
-static int loop_member(const p4d_loop *loop, const char *name, p4d_datum *result)
+/* How many values a member of a loop needs to know of. */
+static size_t needed_for(const p4d_loop *loop, const char *name)
 {
+	if (!strcmp(name, "last") || !strcmp(name, "nextitem"))
+		return loop->index + 2;
+	return !strcmp(name, "length") || !strncmp(name, "revindex", 8) ? SIZE_MAX : 0;
+}
+
+static int loop_member(p4d_rendering *r, p4d_loop *loop, const char *name, p4d_datum *result)
+{
+	if (p4d_template__reach(r, loop, needed_for(loop, name)) < 0)
+		return -1;
 	const struct {
 		const char *name;
 		p4d_datum value;
@@ -26,8 +36,9 @@ static int loop_member(const p4d_loop *loop, const char *name, p4d_datum *result
 	    {"first", p4d_value_bool(loop->index == 0)},
 	    {"last", p4d_value_bool(loop->index + 1 == loop->count)},
 	    {"length", p4d_value_integer((int64_t)loop->count)},
-	    {"depth", p4d_value_integer((int64_t)loop->outer + 1)},
-	    {"depth0", p4d_value_integer((int64_t)loop->outer)},
+	    /* loops in loops count only where one calls itself */
+	    {"depth", p4d_value_integer(1)},
+	    {"depth0", p4d_value_integer(0)},
 	};
 
 	if (!strcmp(name, "previtem") && loop->index > 0)
@@ -49,6 +60,8 @@ static int find_method(p4d_rendering *r, p4d_datum value, const char *name, p4d_
 
 	if (!builtin)
 		return 0;
+	if (value.markup)
+		return p4d_template__fail(r, "p4d does not support methods of what escape or safe made");
 	p4d_method *made = p4d_template__take(r->arena, 1, sizeof(*made));
 	if (!made)
 		return p4d_template__no_memory(r);
@@ -65,7 +78,7 @@ int p4d_template__attribute(p4d_rendering *r, p4d_datum value, const char *name,
 	if (found)
 		return found < 0 ? -1 : 0;
 	if (value.kind == P4D_LOOP)
-		return loop_member(value.loop, name, result);
+		return loop_member(r, value.loop, name, result);
 	undefined(name, result);
 	if (value.kind == P4D_DICT || value.kind == P4D_NAMESPACE) {
 		const p4d_datum *there = p4d_template__get_text(value.dict, name);
@@ -129,10 +142,12 @@ int p4d_template__item(p4d_rendering *r, p4d_datum value, p4d_datum index, p4d_d
 	}
 	if (index.kind == P4D_STRING)
 		return member(r, value, index.text, result);
-	if (value.kind == P4D_STRING && whole)
-		return text_item(r, value.text, number, result);
-	const bool indexed =
-	    value.kind == P4D_LIST && (value.list->form == P4D_LIST_PLAIN || value.list->form == P4D_TUPLE);
+	if (value.kind == P4D_STRING && whole) {
+		const int rc = text_item(r, value.text, number, result);
+		result->markup = value.markup;
+		return rc;
+	}
+	const bool indexed = value.kind == P4D_LIST && value.list->form <= P4D_RANGE;
 	if (indexed && whole && element(number, value.list->count, &at))
 		*result = value.list->at[at];
 	return 0;
@@ -221,11 +236,14 @@ int p4d_template__slice(p4d_rendering *r, p4d_datum value, const p4d_datum *cons
 
 	if (value.kind == P4D_UNDEFINED)
 		return p4d_template__not_a(r, value, "");
-	if (!text &&
-	    (value.kind != P4D_LIST || value.list->form == P4D_GENERATOR || value.list->form == P4D_VIEW))
-		return undefined(NULL, result);
+	if (!text && (value.kind != P4D_LIST || value.list->form > P4D_RANGE))
+		return p4d_template__not_a(r, value, "has no slices");
 	const size_t count = text ? p4d_template__characters(value.text) : value.list->count;
 	if (read_range(r, bound, count, &range) < 0)
 		return -1;
-	return text ? slice_text(r, value.text, &range, result) : slice_list(r, value.list, &range, result);
+	if (!text)
+		return slice_list(r, value.list, &range, result);
+	const int rc = slice_text(r, value.text, &range, result);
+	result->markup = value.markup;
+	return rc;
 }

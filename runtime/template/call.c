@@ -149,9 +149,13 @@ static int check_arguments(p4d_rendering *r, const p4d_node *parameters, const p
 {
 	size_t count = 0, used = call->count;
 
-	for (const p4d_node *one = parameters; one; one = one->next, count++)
+	for (const p4d_node *one = parameters; one; one = one->next, count++) {
+		/* define_arguments compares the same names once more */
+		if (p4d_template__spend(r, call->names / 4) < 0)
+			return -1;
 		for (size_t j = 0; count >= call->count && j < call->names; j++)
 			used += !strcmp(call->named[j].name, one->name);
+	}
 	for (size_t j = 0; j < call->names; j++)
 		used += !strcmp(call->named[j].name, "caller");
 	if (call->count <= count && used == call->count + call->names)
@@ -184,16 +188,13 @@ int p4d_template__call_macro(p4d_rendering *r, const p4d_macro *macro, const p4d
 			     p4d_datum *result)
 {
 	p4d_scope *const before = r->scope, *made = p4d_template__scope(r, macro->scope);
-	const unsigned loops = r->loops;
 
 	if (!made || check_arguments(r, macro->node->a, call) < 0 || p4d_template__deeper(r) < 0)
 		return -1;
 	r->scope = made;
-	r->loops = 0;
 	int rc = define_arguments(r, macro, call);
 	if (rc == 0)
 		rc = p4d_template__capture(r, macro->node->c, result);
-	r->loops = loops;
 	r->scope = before;
 	r->depth--;
 	return rc;

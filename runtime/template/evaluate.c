@@ -171,11 +171,16 @@ static int evaluate_compare(p4d_rendering *r, const p4d_node *node, p4d_datum *r
 static int evaluate_math(p4d_rendering *r, const p4d_node *node, p4d_datum *result)
 {
 	p4d_datum a = p4d_value_integer(0), b;
+	const bool minus = !node->b && node->op == P4D_OP_SUBTRACT;
 
 	if ((node->b && p4d_template__evaluate(r, node->a, &a) < 0) ||
 	    p4d_template__evaluate(r, node->b ? node->b : node->a, &b) < 0)
 		return -1;
 	r->line = node->line;
+	if (minus && b.kind == P4D_REAL) { /* 0 - 0.0 has the other sign */
+		*result = p4d_value_real(-b.real);
+		return 0;
+	}
 	return p4d_template__math(r, node->op, a, b, result);
 }
 

@@ -122,41 +122,79 @@ static p4d_scope *next_scope(p4d_rendering *r, p4d_scope *last, p4d_scope *outer
 	return last;
 }
 
-/* Values for which the condition of a loop holds. */
-static int select_values(p4d_rendering *r, const p4d_node *node, p4d_scope *outer, p4d_loop *loop)
-{
-	p4d_scope *scope = NULL;
+/* Values whose condition is not asked yet, and those for which it held. */
+typedef struct p4d_selection {
+	const p4d_node *node;
+	p4d_scope *outer, *scope;
+	const p4d_datum *at;
+	size_t count;
 	p4d_list *kept;
+} p4d_selection;
+
+static int select_next(p4d_rendering *r, p4d_selection *s)
+{
 	p4d_datum value;
 	bool truth = false;
 
-	if (p4d_template__new_list(r, P4D_LIST_PLAIN, 0, &kept) < 0)
+	if (!(r->scope = s->scope = next_scope(r, s->scope, s->outer)) ||
+	    p4d_template__assign(r, s->node->a, *s->at) < 0 ||
+	    p4d_template__evaluate(r, s->node->d, &value) < 0 || p4d_template__truth(r, value, &truth) < 0 ||
+	    (truth && p4d_template__append(r, s->kept, *s->at) < 0))
 		return -1;
-	for (size_t i = 0; i < loop->count; i++) {
-		if (!(r->scope = scope = next_scope(r, scope, outer)) ||
-		    p4d_template__assign(r, node->a, loop->at[i]) < 0 ||
-		    p4d_template__evaluate(r, node->d, &value) < 0 ||
-		    p4d_template__truth(r, value, &truth) < 0 ||
-		    (truth && p4d_template__append(r, kept, loop->at[i]) < 0))
-			return -1;
-	}
-	loop->at = kept->at;
-	loop->count = kept->count;
+	s->at++;
+	s->count--;
 	return 0;
 }
 
-static int go_round(p4d_rendering *r, const p4d_node *node, p4d_scope *outer, p4d_loop *loop)
+int p4d_template__reach(p4d_rendering *r, p4d_loop *loop, size_t wanted)
+{
+	p4d_scope *const before = r->scope;
+
+	while (loop->rest && loop->count < wanted) {
+		if (loop->rest->count == 0) {
+			loop->rest = NULL;
+			break;
+		}
+		if (select_next(r, loop->rest) < 0)
+			return -1;
+		loop->at = loop->rest->kept->at;
+		loop->count = loop->rest->kept->count;
+	}
+	r->scope = before;
+	return 0;
+}
+
+/* Takes what a loop with a condition goes over. Turns may change what the condition says of later values. */
+static int begin_selection(p4d_rendering *r, const p4d_node *node, p4d_loop *loop)
+{
+	p4d_selection *made = p4d_template__take(r->arena, 1, sizeof(*made));
+
+	if (!made)
+		return p4d_template__no_memory(r);
+	*made = (p4d_selection){.node = node, .outer = r->scope, .at = loop->at, .count = loop->count};
+	*loop = (p4d_loop){.rest = made};
+	return p4d_template__new_list(r, P4D_LIST_PLAIN, 0, &made->kept);
+}
+
+/* *whole: a turn went to its end. */
+static int go_round(p4d_rendering *r, const p4d_node *node, p4d_scope *outer, p4d_loop *loop, bool *whole)
 {
 	p4d_scope *scope = NULL;
 	int how = ON;
 
-	for (loop->index = 0; how != BREAK && loop->index < loop->count; loop->index++) {
+	for (loop->index = 0; how != BREAK; loop->index++) {
 		const p4d_datum value = {.kind = P4D_LOOP, .loop = loop};
+		r->scope = outer;
+		if (p4d_template__reach(r, loop, loop->index + 1) < 0)
+			return FAILED;
+		if (loop->index >= loop->count)
+			break;
 		if (!(r->scope = scope = next_scope(r, scope, outer)) ||
 		    p4d_template__define(r, r->scope, r->template->loop, value) < 0 ||
 		    p4d_template__assign(r, node->a, loop->at[loop->index]) < 0 ||
 		    (how = execute(r, node->c)) == FAILED)
 			return FAILED;
+		*whole |= how == ON;
 	}
 	return ON;
 }
@@ -165,18 +203,17 @@ static int execute_for(p4d_rendering *r, const p4d_node *node)
 {
 	p4d_scope *const before = r->scope;
 	p4d_loop *loop = p4d_template__take(r->arena, 1, sizeof(*loop));
+	bool whole = false;
 	p4d_datum over;
 
 	if (!loop)
 		return p4d_template__no_memory(r);
 	if (p4d_template__evaluate(r, node->b, &over) < 0 ||
 	    p4d_template__iterate(r, over, &loop->at, &loop->count) < 0 ||
-	    (node->d && select_values(r, node, before, loop) < 0))
+	    (node->d && begin_selection(r, node, loop) < 0))
 		return FAILED;
-	loop->outer = r->loops++;
-	int how = go_round(r, node, before, loop);
-	r->loops--;
-	if (how == ON && loop->count == 0) {
+	int how = go_round(r, node, before, loop, &whole);
+	if (how == ON && !whole) { /* Jinja's else: after no turn, too, that break or continue cut short */
 		if (!(r->scope = p4d_template__scope(r, before)))
 			return FAILED;
 		how = execute(r, node->e);

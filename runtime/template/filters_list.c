@@ -38,8 +38,14 @@ static int filter_first(p4d_rendering *r, const p4d_invocation *call, p4d_datum 
 	const p4d_datum *at = NULL;
 	size_t count = 0;
 
-	if (last && call->self.kind == P4D_LIST && call->self.list->form == P4D_GENERATOR)
+	const bool generator = call->self.kind == P4D_LIST && call->self.list->form == P4D_GENERATOR;
+	if (last && generator)
 		return p4d_template__not_a(r, call->self, "has no last value");
+	if (generator) {
+		*result = call->self.list->count ? *call->self.list->at : (p4d_datum){.kind = P4D_UNDEFINED};
+		p4d_template__pass(call->self.list, call->self.list->count > 0);
+		return 0;
+	}
 	if (p4d_template__iterate(r, call->self, &at, &count) < 0)
 		return -1;
 	*result = count ? at[last ? count - 1 : 0] : (p4d_datum){.kind = P4D_UNDEFINED};
@@ -65,6 +71,7 @@ static int filter_reverse(p4d_rendering *r, const p4d_invocation *call, p4d_datu
 		if (p4d_template__write(r, &buffer, made->at[i].text.at, made->at[i].text.length) < 0)
 			return -1;
 	*result = p4d_value_text(buffer.at ? buffer.at : "", buffer.length);
+	result->markup = call->self.markup;
 	return 0;
 }
 

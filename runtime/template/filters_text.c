@@ -14,10 +14,11 @@ static int filter_trim(p4d_rendering *r, const p4d_invocation *call, p4d_datum *
 
 	if (p4d_template__self_text(r, call, &text) < 0 ||
 	    p4d_template__text_slot(r, call, 0, &characters) < 0 ||
-	    p4d_template__spend(r, characters.at ? text.length : 0) < 0)
+	    p4d_template__spend(r, characters.at ? text.length * (1 + characters.length / 8) : 0) < 0)
 		return -1;
 	text = p4d_template__strip(text, characters.at ? &characters : NULL, true, true);
 	*result = p4d_value_text(text.at, text.length);
+	result->markup = call->self.markup;
 	return 0;
 }
 
@@ -25,8 +26,10 @@ static int change(p4d_rendering *r, const p4d_invocation *call, p4d_case to, p4d
 {
 	p4d_string text;
 
-	return p4d_template__self_text(r, call, &text) < 0 ? -1
-							   : p4d_template__change_case(r, text, to, result);
+	if (p4d_template__self_text(r, call, &text) < 0 || p4d_template__change_case(r, text, to, result) < 0)
+		return -1;
+	result->markup = call->self.markup && to != P4D_TITLE_FILTER;
+	return 0;
 }
 
 static int filter_upper(p4d_rendering *r, const p4d_invocation *call, p4d_datum *result)
@@ -56,6 +59,7 @@ static int filter_string(p4d_rendering *r, const p4d_invocation *call, p4d_datum
 	if (p4d_template__self_text(r, call, &text) < 0)
 		return -1;
 	*result = p4d_value_text(text.at, text.length);
+	result->markup = call->self.markup;
 	return 0;
 }
 
@@ -98,6 +102,8 @@ static int filter_indent(p4d_rendering *r, const p4d_invocation *call, p4d_datum
 	p4d_list *lines;
 	bool first = false, blank = false;
 
+	if (call->self.kind != P4D_STRING)
+		return p4d_template__not_a(r, call->self, "cannot be indented: a text is expected");
 	if (p4d_template__self_text(r, call, &text) < 0 || read_margin(r, call, &margin) < 0 ||
 	    p4d_template__truth_slot(r, call, 1, &first) < 0 ||
 	    p4d_template__truth_slot(r, call, 2, &blank) < 0)
@@ -117,25 +123,25 @@ static int filter_indent(p4d_rendering *r, const p4d_invocation *call, p4d_datum
 			return -1;
 	}
 	*result = p4d_value_text(buffer.at ? buffer.at : "", buffer.length);
+	result->markup = call->self.markup;
 	return 0;
 }
 
 static int filter_escape(p4d_rendering *r, const p4d_invocation *call, p4d_datum *result)
 {
-	static const char from[] = "&<>'\"";
-	static const char *const to[] = {"&amp;", "&lt;", "&gt;", "&#39;", "&#34;"};
 	p4d_string text;
-	p4d_written buffer = {.at = NULL};
 
-	if (p4d_template__self_text(r, call, &text) < 0 || p4d_template__spend(r, text.length / 8) < 0)
+	if (p4d_template__self_text(r, call, &text) < 0)
 		return -1;
-	for (size_t i = 0; i < text.length; i++) {
-		const char *found = text.at[i] ? strchr(from, text.at[i]) : NULL;
-		if ((found ? p4d_template__write_text(r, &buffer, to[found - from])
-			   : p4d_template__write(r, &buffer, text.at + i, 1)) < 0)
-			return -1;
-	}
-	*result = p4d_value_text(buffer.at ? buffer.at : "", buffer.length);
+	*result = call->self;
+	return call->self.markup ? 0 : p4d_template__escape(r, text, result);
+}
+
+static int filter_safe(p4d_rendering *r, const p4d_invocation *call, p4d_datum *result)
+{
+	if (filter_string(r, call, result) < 0)
+		return -1;
+	result->markup = true;
 	return 0;
 }
 
@@ -168,7 +174,7 @@ const p4d_builtin p4d_template__text_filters[] = {
     {"capitalize", filter_capitalize, ""},
     {"title", filter_title, ""},
     {"string", filter_string, ""},
-    {"safe", filter_string, ""},
+    {"safe", filter_safe, ""},
     {"replace", filter_replace, "old new count"},
     {"indent", filter_indent, "width first blank"},
     {"escape", filter_escape, ""},

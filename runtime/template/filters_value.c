@@ -46,47 +46,73 @@ static int filter_abs(p4d_rendering *r, const p4d_invocation *call, p4d_datum *r
 			 : (*result = p4d_value_integer(whole), 0);
 }
 
-/* A real number as an integer, if it is one of 64 bits. */
-static bool truncate(double real, int64_t *integer)
+/* A real number as an integer: what Python makes of one that is finite. */
+static p4d_parsed truncate(double real, int64_t *integer)
 {
+	if (isnan(real) || isinf(real))
+		return P4D_NO_NUMBER;
 	if (!(real > -9.2e18 && real < 9.2e18))
-		return false;
+		return P4D_UNKNOWN_NUMBER;
 	*integer = (int64_t)real;
-	return true;
+	return P4D_NUMBER;
+}
+
+static p4d_parsed read_integer(p4d_string text, int64_t base, int64_t *integer)
+{
+	double real = 0;
+	p4d_parsed what = p4d_template__parse_integer(text, base, integer);
+
+	if (what == P4D_NO_NUMBER && (what = p4d_template__parse_real(text, &real)) == P4D_NUMBER)
+		what = truncate(real, integer);
+	return what;
+}
+
+/* The number, what is given for texts that are none, or an error. */
+static int number_or(p4d_rendering *r, const p4d_invocation *call, p4d_parsed what, p4d_datum number,
+		     p4d_datum none, p4d_datum *result)
+{
+	if (what == P4D_UNKNOWN_NUMBER)
+		return p4d_template__fail(r, "%s: p4d does not support numbers beyond 64 bits or ASCII",
+					  call->builtin->name);
+	*result = what == P4D_NUMBER ? number : call->slot[0] ? *call->slot[0] : none;
+	return 0;
 }
 
 static int filter_int(p4d_rendering *r, const p4d_invocation *call, p4d_datum *result)
 {
 	const p4d_datum v = call->self;
 	int64_t base = 10, integer = 0;
-	double real = 0;
-	bool right = true;
+	p4d_parsed what = P4D_NO_NUMBER;
 
 	if (p4d_template__integer_slot(r, call, 1, &base) < 0)
 		return -1;
+	if (v.kind == P4D_STRING && p4d_template__spend(r, v.text.length / 8) < 0)
+		return -1;
 	if (v.kind == P4D_STRING)
-		right = p4d_template__parse_integer(v.text, (int)base, &integer) ||
-			(p4d_template__parse_real(v.text, &real) && truncate(real, &integer));
+		what = read_integer(v.text, base, &integer);
+	else if (v.kind == P4D_REAL && isinf(v.real))
+		return p4d_template__fail(r, "int: infinity is no integer");
 	else if (v.kind == P4D_REAL)
-		right = truncate(v.real, &integer);
+		what = truncate(v.real, &integer);
 	else if (v.kind == P4D_INTEGER || v.kind == P4D_BOOL)
-		integer = v.kind == P4D_BOOL ? v.truth : v.integer;
+		what = P4D_NUMBER;
 	else if (v.kind == P4D_UNDEFINED)
 		return p4d_template__not_a(r, v, "");
-	else
-		right = false;
-	*result = right ? p4d_value_integer(integer) : call->slot[0] ? *call->slot[0] : p4d_value_integer(0);
-	return 0;
+	if (v.kind == P4D_INTEGER || v.kind == P4D_BOOL)
+		integer = v.kind == P4D_BOOL ? v.truth : v.integer;
+	return number_or(r, call, what, p4d_value_integer(integer), p4d_value_integer(0), result);
 }
 
 static int filter_float(p4d_rendering *r, const p4d_invocation *call, p4d_datum *result)
 {
 	const p4d_datum v = call->self;
 	double real = 0;
-	bool right = true;
+	p4d_parsed what = P4D_NUMBER;
 
+	if (v.kind == P4D_STRING && p4d_template__spend(r, v.text.length / 8) < 0)
+		return -1;
 	if (v.kind == P4D_STRING)
-		right = p4d_template__parse_real(v.text, &real);
+		what = p4d_template__parse_real(v.text, &real);
 	else if (v.kind == P4D_REAL)
 		real = v.real;
 	else if (v.kind == P4D_INTEGER || v.kind == P4D_BOOL)
@@ -94,9 +120,8 @@ static int filter_float(p4d_rendering *r, const p4d_invocation *call, p4d_datum 
 	else if (v.kind == P4D_UNDEFINED)
 		return p4d_template__not_a(r, v, "");
 	else
-		right = false;
-	*result = right ? p4d_value_real(real) : call->slot[0] ? *call->slot[0] : p4d_value_real(0);
-	return 0;
+		what = P4D_NO_NUMBER;
+	return number_or(r, call, what, p4d_value_real(real), p4d_value_real(0), result);
 }
 
 /* As Python rounds: the decimal that is nearest, of two the even one. */
@@ -110,7 +135,11 @@ static int round_common(p4d_rendering *r, p4d_datum value, int64_t precision, p4
 		*result = value.kind == P4D_BOOL ? p4d_value_integer(value.truth) : value;
 		return 0;
 	}
-	if (precision < 0 || precision > 50 || !(fabs(value.real) < 1e300))
+	if (precision >= 0 && !(fabs(value.real) < 0x1p53)) { /* it has no decimals */
+		*result = value;
+		return 0;
+	}
+	if (precision < 0 || precision > 50)
 		return p4d_template__fail(r, "p4d does not round to %lld places", (long long)precision);
 	snprintf(text, sizeof(text), "%.*f", (int)precision, value.real);
 	*result = p4d_value_real(strtod(text, NULL));

@@ -18,11 +18,31 @@ static int call_raise(p4d_rendering *r, const p4d_invocation *call, p4d_datum *r
 				  text.length < 240 ? (int)text.length : 240, text.at);
 }
 
+/* Without what Python takes from elsewhere: the zone, which a date has not, and microseconds. */
+static size_t plain_format(p4d_string format, char *copy)
+{
+	size_t length = 0;
+
+	for (size_t i = 0; i < format.length; i++) {
+		const char next = format.at[i] == '%' && i + 1 < format.length ? format.at[i + 1] : '\0';
+		if (next == 'f')
+			memcpy(copy + length, "000000", 6);
+		length += next == 'f' ? 6 : 0;
+		i += next == 'f' || next == 'z' || next == 'Z';
+		if (next != 'f' && next != 'z' && next != 'Z')
+			copy[length++] = format.at[i];
+		if (next == '%')
+			copy[length++] = format.at[++i];
+	}
+	copy[length] = '\0';
+	return length;
+}
+
 static int call_date(p4d_rendering *r, const p4d_invocation *call, p4d_datum *result)
 {
-	enum { LONGEST = 512 };
+	enum { LONGEST = 512, ROOM = 1 << 16 };
 	p4d_string format = {"", 0};
-	char copy[LONGEST];
+	char copy[3 * LONGEST];
 
 	if (!call->slot[0] || p4d_template__text_slot(r, call, 0, &format) < 0 || format.length >= LONGEST)
 		return r->failed
@@ -33,17 +53,20 @@ static int call_date(p4d_rendering *r, const p4d_invocation *call, p4d_datum *re
 				   "the template shows the date of today: --chat-date YYYY-MM-DD says which");
 		return p4d_fix(r->err, "--chat-date YYYY-MM-DD");
 	}
-	memcpy(copy, format.at, format.length);
-	copy[format.length] = '\0';
-	char *text = p4d_template__take(r->arena, 4 * LONGEST, 1);
+	/* strftime tells an empty text from one that is too long by nothing: a blank behind both */
+	size_t length = plain_format(format, copy);
+	memcpy(copy + length, " ", 2);
+	char *text = p4d_template__take(r->arena, ROOM, 1);
 	if (!text)
 		return p4d_template__no_memory(r);
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
-	const size_t length = strftime(text, (size_t)4 * LONGEST, copy, &r->values->date);
+	length = strftime(text, ROOM, copy, &r->values->date);
 #pragma GCC diagnostic pop
-	*result = p4d_value_text(text, length);
-	return 0;
+	if (!length)
+		return p4d_template__fail(r, "strftime_now: a date of more than %d bytes", ROOM - 2);
+	*result = p4d_value_text(text, length - 1);
+	return p4d_template__spend(r, length / 64);
 }
 
 static int call_range(p4d_rendering *r, const p4d_invocation *call, p4d_datum *result)
@@ -62,7 +85,7 @@ static int call_range(p4d_rendering *r, const p4d_invocation *call, p4d_datum *r
 	}
 	if (part[2] == 0)
 		return p4d_template__fail(r, "range: a step of 0");
-	if (p4d_template__new_list(r, P4D_LIST_PLAIN, 0, &made) < 0)
+	if (p4d_template__new_list(r, P4D_RANGE, 0, &made) < 0)
 		return -1;
 	for (int64_t at = part[0]; part[2] > 0 ? at < part[1] : at > part[1];) {
 		if (made->count == LONGEST)
@@ -92,6 +115,8 @@ static int call_dict(p4d_rendering *r, const p4d_invocation *call, p4d_datum *re
 			return -1;
 	for (size_t i = 0; i < call->names; i++) {
 		const char *name = call->named[i].name;
+		if (space && *name == '_')
+			return p4d_template__fail(r, "a member of a namespace begins with _: %.60s", name);
 		if (p4d_template__put(r, made, p4d_value_text(name, strlen(name)), call->named[i].value) < 0)
 			return -1;
 	}

@@ -48,7 +48,7 @@ static int write_string(json *j, p4d_string text)
 		return -1;
 	for (size_t at = 0; at < text.length; at += bytes) {
 		bytes = p4d_template__character(text.at + at, text.length - at, &code);
-		if (code >= 0x20 && code != '"' && code != '\\' && (!j->ascii || code < 0x80))
+		if (code >= 0x20 && code != '"' && code != '\\' && (!j->ascii || code < 0x7f))
 			continue;
 		if (p4d_template__write(j->r, &j->buffer, text.at + from, at - from) < 0 ||
 		    write_escaped(j, code) < 0)
@@ -83,9 +83,9 @@ static int begin_element(json *j, size_t i)
 
 static int write_list(json *j, const p4d_list *list)
 {
-	if (list->form == P4D_GENERATOR || list->form == P4D_VIEW)
+	if (list->form >= P4D_RANGE)
 		return p4d_template__fail(
-		    j->r, "tojson: a generator or a view of a mapping is no JSON: use | list");
+		    j->r, "tojson: a range, a generator or a view of a mapping is no JSON: use | list");
 	if (!list->count)
 		return write(j, "[]");
 	j->level++;

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "template/utf8.h"
 
@@ -23,8 +24,8 @@ size_t p4d_template__utf8(uint32_t code, char buf[4])
 static int digit(char c)
 {
 	return c >= '0' && c <= '9'   ? c - '0'
-	       : c >= 'a' && c <= 'f' ? c - 'a' + 10
-	       : c >= 'A' && c <= 'F' ? c - 'A' + 10
+	       : c >= 'a' && c <= 'z' ? c - 'a' + 10
+	       : c >= 'A' && c <= 'Z' ? c - 'A' + 10
 				      : 99;
 }
 
@@ -163,31 +164,106 @@ static p4d_string stripped(p4d_string text)
 	return text;
 }
 
-bool p4d_template__parse_integer(p4d_string text, int base, int64_t *integer)
+/* Whether a text may have digits of other scripts, which Python's int and float accept. */
+static bool may_be_foreign(p4d_string text)
 {
-	char buf[LONGEST];
+	bool foreign = false;
 
-	text = stripped(text);
-	const size_t sign = text.length && (*text.at == '-' || *text.at == '+');
-	if (base < 2 || base > 16 || digits(text, sign, base) != text.length || text.length == sign ||
-	    !without_lines(text, buf, sizeof(buf)))
-		return false;
-	errno = 0;
-	*integer = strtoll(buf, NULL, base);
-	return errno == 0;
+	for (size_t i = 0; i < text.length; i++) {
+		const char c = text.at[i];
+		foreign |= (unsigned char)c >= 0x80;
+		if ((unsigned char)c < 0x80 && digit(c) >= 10 && !memchr("+-._eE", c, 6))
+			return false;
+	}
+	return foreign;
 }
 
-bool p4d_template__parse_real(p4d_string text, double *real)
+/* Where digits begin behind "0x" and its like; *base: 0 is what they say. text.length: no number of the base.
+ */
+static size_t behind_prefix(p4d_string text, size_t at, int *base)
+{
+	static const char letters[] = "bBoOxX";
+	static const int bases[] = {2, 2, 8, 8, 16, 16};
+	const char *letter = at + 2 < text.length && text.at[at] == '0' && text.at[at + 1]
+				 ? strchr(letters, text.at[at + 1])
+				 : NULL;
+	const bool prefixed = letter && (*base == 0 || *base == bases[letter - letters]);
+
+	if (prefixed) {
+		*base = bases[letter - letters];
+		return at + 2 + (text.at[at + 2] == '_');
+	}
+	if (*base != 0)
+		return at;
+	*base = 10;
+	for (size_t i = at; at < text.length && text.at[at] == '0' && i < text.length; i++)
+		if (text.at[i] != '0' && text.at[i] != '_')
+			return text.length;
+	return at;
+}
+
+p4d_parsed p4d_template__parse_integer(p4d_string text, int64_t given, int64_t *integer)
+{
+	char buf[LONGEST];
+	int base = given > 36 || given < 0 ? 1 : (int)given;
+
+	text = stripped(text);
+	if (may_be_foreign(text))
+		return P4D_UNKNOWN_NUMBER;
+	const size_t sign = text.length && (*text.at == '-' || *text.at == '+');
+	const size_t from = base == 1 ? text.length : behind_prefix(text, sign, &base);
+	if (from >= text.length || digits(text, from, base) != text.length)
+		return P4D_NO_NUMBER;
+	if (!without_lines((p4d_string){text.at + from, text.length - from}, buf + 1, sizeof(buf) - 1))
+		return P4D_UNKNOWN_NUMBER;
+	errno = 0;
+	*buf = sign && *text.at == '-' ? '-' : '+';
+	*integer = strtoll(buf, NULL, base);
+	return errno ? P4D_UNKNOWN_NUMBER : P4D_NUMBER;
+}
+
+/* inf, infinity or nan in any case. */
+static bool is_special(p4d_string text)
+{
+	static const char *const words[] = {"inf", "infinity", "nan"};
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
+		if (text.length == strlen(words[i]) && !strncasecmp(text.at, words[i], text.length))
+			return true;
+	return false;
+}
+
+/* Whether a text is digits with a point before, among or behind them, and an exponent. */
+static bool is_real(p4d_string text)
+{
+	size_t end = digits(text, 0, 10), count = end;
+
+	if (end < text.length && text.at[end] == '.') {
+		const size_t behind = digits(text, end + 1, 10);
+		count += behind - end - 1;
+		end = behind;
+	}
+	if (count && end < text.length && (text.at[end] | 32) == 'e') {
+		size_t power = end + 1;
+		power += power < text.length && (text.at[power] == '+' || text.at[power] == '-');
+		end = digits(text, power, 10) > power ? digits(text, power, 10) : end;
+	}
+	return count && end == text.length;
+}
+
+p4d_parsed p4d_template__parse_real(p4d_string text, double *real)
 {
 	char buf[LONGEST];
 
 	text = stripped(text);
+	if (may_be_foreign(text))
+		return P4D_UNKNOWN_NUMBER;
 	const size_t sign = text.length && (*text.at == '-' || *text.at == '+');
 	const p4d_string rest = {text.at + sign, text.length - sign};
-	const size_t end = real_end(rest);
-	if (!rest.length || (end != rest.length && digits(rest, 0, 10) != rest.length) ||
-	    !without_lines(text, buf, sizeof(buf)))
-		return false;
+	if (!is_special(rest) && !is_real(rest))
+		return P4D_NO_NUMBER;
+	if (!without_lines(text, buf, sizeof(buf)))
+		return P4D_UNKNOWN_NUMBER;
 	*real = strtod(buf, NULL);
-	return true;
+	return P4D_NUMBER;
 }

@@ -15,6 +15,10 @@ int p4d_template__number(p4d_string text, bool may_be_real, int64_t *integer, do
 /* The UTF-8 of a character, in buf; returns its bytes. */
 size_t p4d_template__utf8(uint32_t code, char buf[4]);
 
-/* Text that Python's int or float accepts. False: another. */
-bool p4d_template__parse_integer(p4d_string text, int base, int64_t *integer);
-bool p4d_template__parse_real(p4d_string text, double *real);
+/* A text is no number for Python, one that p4d reads, or one that it cannot: of other scripts, or too large.
+ */
+typedef enum p4d_parsed { P4D_NO_NUMBER, P4D_NUMBER, P4D_UNKNOWN_NUMBER } p4d_parsed;
+
+/* As Python's int and float read a text. base: 0 takes it from a prefix such as 0x. */
+p4d_parsed p4d_template__parse_integer(p4d_string text, int64_t base, int64_t *integer);
+p4d_parsed p4d_template__parse_real(p4d_string text, double *real);

@@ -13,7 +13,8 @@ static int strip(p4d_rendering *r, const p4d_invocation *call, bool left, bool r
 	p4d_string characters = {NULL, 0};
 
 	if (p4d_template__text_slot(r, call, 0, &characters) < 0 ||
-	    p4d_template__spend(r, characters.at ? call->self.text.length : 0) < 0)
+	    p4d_template__spend(r, characters.at ? call->self.text.length * (1 + characters.length / 8) : 0) <
+		0)
 		return -1;
 	const p4d_string text =
 	    p4d_template__strip(call->self.text, characters.at ? &characters : NULL, left, right);
@@ -47,7 +48,7 @@ static int split_at_space(p4d_rendering *r, p4d_string text, int64_t most, p4d_l
 		       !p4d_template__is_space(code))
 			end += bytes;
 		if (most-- == 0)
-			end = text.length - p4d_template__trailing_space(text);
+			end = text.length;
 		if (p4d_template__append(r, parts, p4d_value_text(text.at, end)) < 0)
 			return -1;
 		text = p4d_template__strip((p4d_string){text.at + end, text.length - end}, NULL, true, false);
@@ -59,9 +60,11 @@ static int split_at(p4d_rendering *r, p4d_string text, p4d_string separator, int
 {
 	const char *found;
 
-	for (; most != 0 && text.length &&
-	       (found = memmem(text.at, text.length, separator.at, separator.length)) != NULL;
-	     most--) {
+	for (; most != 0; most--) {
+		if (p4d_template__find(r, text, separator, false, &found) < 0)
+			return -1;
+		if (!found)
+			break;
 		const size_t before = (size_t)(found - text.at);
 		if (p4d_template__append(r, parts, p4d_value_text(text.at, before)) < 0)
 			return -1;
@@ -106,15 +109,6 @@ static void turn_round(p4d_list *list)
 	}
 }
 
-/* The last place of one text in another; NULL: it is not there. */
-static const char *find_last(p4d_string text, p4d_string what)
-{
-	for (size_t at = text.length < what.length ? 0 : text.length - what.length + 1; at-- > 0;)
-		if (!what.length || !memcmp(text.at + at, what.at, what.length))
-			return text.at + at;
-	return NULL;
-}
-
 static int text_rsplit(p4d_rendering *r, const p4d_invocation *call, p4d_datum *result)
 {
 	p4d_string separator, text = call->self.text;
@@ -129,7 +123,11 @@ static int text_rsplit(p4d_rendering *r, const p4d_invocation *call, p4d_datum *
 	*result = p4d_value_list(parts);
 	if (!separator.at)
 		return split_at_space(r, text, most, parts);
-	for (; most != 0 && (found = find_last(text, separator)) != NULL; most--) {
+	for (; most != 0; most--) {
+		if (p4d_template__find(r, text, separator, true, &found) < 0)
+			return -1;
+		if (!found)
+			break;
 		const char *behind = found + separator.length;
 		if (p4d_template__append(
 			r, parts, p4d_value_text(behind, (size_t)(text.at + text.length - behind))) < 0)
@@ -154,9 +152,9 @@ static int text_partition(p4d_rendering *r, const p4d_invocation *call, p4d_datu
 	if (!separator.length)
 		return p4d_template__fail(r, "%s: an empty separator", call->builtin->name);
 	const bool last = *call->builtin->name == 'r';
-	const char *found = last          ? find_last(text, separator)
-			    : text.length ? memmem(text.at, text.length, separator.at, separator.length)
-					  : NULL;
+	const char *found;
+	if (p4d_template__find(r, text, separator, last, &found) < 0)
+		return -1;
 	const size_t before = found ? (size_t)(found - text.at) : last ? 0 : text.length;
 	const size_t behind = found ? before + separator.length : last ? 0 : text.length;
 	*result = p4d_value_list(parts);
@@ -202,6 +200,8 @@ static int is_at_any(p4d_rendering *r, const p4d_invocation *call, p4d_datum *re
 		const p4d_datum one = several ? part->list->at[i] : *part;
 		if (one.kind != P4D_STRING)
 			return p4d_template__not_a(r, one, "begins or ends no text");
+		if (p4d_template__spend(r, one.text.length / 64) < 0)
+			return -1;
 		result->truth |= is_at(call->self.text, one.text, end);
 	}
 	return 0;
@@ -211,15 +211,13 @@ static int text_find(p4d_rendering *r, const p4d_invocation *call, p4d_datum *re
 {
 	const p4d_string text = call->self.text;
 	p4d_string what = {"", 0};
-	const char *name = call->builtin->name;
+	const char *name = call->builtin->name, *found;
 
 	if (!call->slot[0] || call->slot[1])
 		return p4d_template__fail(r, "p4d supports %s with one argument", name);
-	if (p4d_template__text_slot(r, call, 0, &what) < 0 || p4d_template__spend(r, text.length / 16) < 0)
+	if (p4d_template__text_slot(r, call, 0, &what) < 0 || p4d_template__spend(r, text.length / 16) < 0 ||
+	    p4d_template__find(r, text, what, *name == 'r', &found) < 0)
 		return -1;
-	const char *found = *name == 'r'  ? find_last(text, what)
-			    : text.length ? memmem(text.at, text.length, what.at, what.length)
-					  : (what.length ? NULL : text.at);
 	if (!found && !strcmp(name + (*name == 'r'), "index"))
 		return p4d_template__fail(r, "index: the text is not there");
 	*result = p4d_value_integer(
@@ -237,8 +235,11 @@ static int text_count(p4d_rendering *r, const p4d_invocation *call, p4d_datum *r
 		return -1;
 	if (!what.length)
 		count = (int64_t)p4d_template__characters(text) + 1;
-	while (what.length && text.length &&
-	       (found = memmem(text.at, text.length, what.at, what.length)) != NULL) {
+	while (what.length) {
+		if (p4d_template__find(r, text, what, false, &found) < 0)
+			return -1;
+		if (!found)
+			break;
 		const size_t behind = (size_t)(found - text.at) + what.length;
 		text = (p4d_string){text.at + behind, text.length - behind};
 		count++;
@@ -268,6 +269,13 @@ static int text_upper(p4d_rendering *r, const p4d_invocation *call, p4d_datum *r
 static int text_lower(p4d_rendering *r, const p4d_invocation *call, p4d_datum *result)
 {
 	return p4d_template__change_case(r, call->self.text, P4D_LOWER, result);
+}
+
+static int text_casefold(p4d_rendering *r, const p4d_invocation *call, p4d_datum *result)
+{
+	if (!p4d_template__is_ascii(call->self.text))
+		return p4d_template__fail(r, "p4d does not support casefold beyond ASCII");
+	return text_lower(r, call, result);
 }
 
 static int text_capitalize(p4d_rendering *r, const p4d_invocation *call, p4d_datum *result)
@@ -306,7 +314,7 @@ static int remove_part(p4d_rendering *r, const p4d_invocation *call, p4d_datum *
 	const bool end = !strcmp(call->builtin->name, "removesuffix");
 	p4d_string part = {"", 0}, text = call->self.text;
 
-	if (p4d_template__text_slot(r, call, 0, &part) < 0)
+	if (p4d_template__text_slot(r, call, 0, &part) < 0 || p4d_template__spend(r, part.length / 64) < 0)
 		return -1;
 	if (is_at(text, part, end))
 		text = (p4d_string){text.at + (end ? 0 : part.length), text.length - part.length};
@@ -359,7 +367,7 @@ const p4d_builtin p4d_template__text_methods[] = {
     {"replace", text_replace, "old new count"},
     {"upper", text_upper, ""},
     {"lower", text_lower, ""},
-    {"casefold", text_lower, ""},
+    {"casefold", text_casefold, ""},
     {"capitalize", text_capitalize, ""},
     {"title", text_title, ""},
     {"join", text_join, "iterable"},

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "template/strings.h"
 #include "template/utf8.h"
 
 const char *p4d_template__kind(p4d_datum value)
@@ -45,7 +46,7 @@ int p4d_template__truth(p4d_rendering *r, p4d_datum value, bool *truth)
 		*truth = value.integer != 0;
 		break;
 	case P4D_REAL:
-		*truth = value.real < 0 || value.real > 0;
+		*truth = !(value.real >= 0 && value.real <= 0);
 		break;
 	case P4D_STRING:
 		*truth = value.text.length > 0;
@@ -76,17 +77,30 @@ static int64_t whole(p4d_datum value)
 	return value.kind == P4D_BOOL ? value.truth : value.integer;
 }
 
-static double real(p4d_datum value)
+/* Whether a number has no order, not even with itself. */
+static bool is_nan(p4d_datum value)
 {
-	return value.kind == P4D_REAL ? value.real : (double)whole(value);
+	return value.kind == P4D_REAL && !(value.real >= 0 || value.real < 0);
 }
 
+/* An integer and a real number, exactly: most integers above 2^53 are no double. */
+static int compare_mixed(int64_t x, double y)
+{
+	if (y >= 0x1p63 || y < -0x1p63)
+		return y > 0 ? -1 : 1;
+	const int64_t floor_of_y = (int64_t)y - (y < (double)(int64_t)y);
+	return x != floor_of_y ? (x > floor_of_y) - (x < floor_of_y) : -(y > (double)floor_of_y);
+}
+
+/* Neither is NaN. */
 static int compare_numbers(p4d_datum a, p4d_datum b)
 {
-	if (a.kind == P4D_REAL || b.kind == P4D_REAL) {
-		const double x = real(a), y = real(b);
-		return (x > y) - (x < y);
-	}
+	if (a.kind == P4D_REAL && b.kind == P4D_REAL)
+		return (a.real > b.real) - (a.real < b.real);
+	if (a.kind == P4D_REAL)
+		return -compare_mixed(whole(b), a.real);
+	if (b.kind == P4D_REAL)
+		return compare_mixed(whole(a), b.real);
 	const int64_t x = whole(a), y = whole(b);
 	return (x > y) - (x < y);
 }
@@ -159,7 +173,7 @@ int p4d_template__equal(p4d_rendering *r, p4d_datum a, p4d_datum b, bool *equal)
 	const size_t length = a.kind == P4D_STRING ? a.text.length : 0;
 
 	if (is_number(a) && is_number(b)) {
-		*equal = compare_numbers(a, b) == 0;
+		*equal = !is_nan(a) && !is_nan(b) && compare_numbers(a, b) == 0;
 		return 0;
 	}
 	*equal = false;
@@ -190,6 +204,8 @@ int p4d_template__compare(p4d_rendering *r, p4d_datum a, p4d_datum b, int *order
 {
 	if (p4d_template__spend(r, 1 + (a.kind == P4D_STRING ? a.text.length / 64 : 0)) < 0)
 		return -1;
+	if (is_nan(a) || is_nan(b))
+		return p4d_template__fail(r, "p4d does not order nan");
 	if (is_number(a) && is_number(b)) {
 		*order = compare_numbers(a, b);
 		return 0;
@@ -198,7 +214,8 @@ int p4d_template__compare(p4d_rendering *r, p4d_datum a, p4d_datum b, int *order
 		*order = compare_texts(a.text, b.text);
 		return 0;
 	}
-	if (a.kind == P4D_LIST && b.kind == P4D_LIST && a.list->form == b.list->form) {
+	if (a.kind == P4D_LIST && b.kind == P4D_LIST && a.list->form == b.list->form &&
+	    a.list->form <= P4D_TUPLE) {
 		if (p4d_template__deeper(r) < 0)
 			return -1;
 		const int rc = compare_lists(r, a.list, b.list, order);
@@ -211,12 +228,22 @@ int p4d_template__compare(p4d_rendering *r, p4d_datum a, p4d_datum b, int *order
 				  p4d_template__kind(b));
 }
 
-static int contains_value(p4d_rendering *r, const p4d_datum *at, size_t count, p4d_datum one, bool *contains)
+/* Whether Python can hash a value; of tuples and others that is not asked. */
+static bool is_key(p4d_datum value)
 {
+	return value.kind != P4D_DICT && (value.kind != P4D_LIST || value.list->form != P4D_LIST_PLAIN);
+}
+
+static int contains_value(p4d_rendering *r, p4d_list *all, p4d_datum one, bool *contains)
+{
+	size_t i = 0;
+
 	*contains = false;
-	for (size_t i = 0; !*contains && i < count; i++)
-		if (p4d_template__spend(r, 1) < 0 || p4d_template__equal(r, at[i], one, contains) < 0)
+	for (; !*contains && i < all->count; i++)
+		if (p4d_template__spend(r, 1) < 0 || p4d_template__equal(r, all->at[i], one, contains) < 0)
 			return -1;
+	if (all->form == P4D_GENERATOR)
+		p4d_template__pass(all, i);
 	return 0;
 }
 
@@ -225,16 +252,20 @@ int p4d_template__contains(p4d_rendering *r, p4d_datum all, p4d_datum one, bool 
 	if (all.kind == P4D_STRING) {
 		if (one.kind != P4D_STRING)
 			return p4d_template__not_a(r, one, "cannot be in a string");
-		*contains = one.text.length == 0 || (all.text.length && memmem(all.text.at, all.text.length,
-									       one.text.at, one.text.length));
-		return p4d_template__spend(r, all.text.length / 64);
+		const char *found;
+		if (p4d_template__find(r, all.text, one.text, false, &found) < 0)
+			return -1;
+		*contains = found != NULL;
+		return 0;
 	}
 	if (all.kind == P4D_DICT) {
+		if (!is_key(one))
+			return p4d_template__not_a(r, one, "is no key");
 		*contains = p4d_template__get(r, all.dict, one) != NULL;
 		return p4d_template__spend(r, 1);
 	}
 	if (all.kind == P4D_LIST)
-		return contains_value(r, all.list->at, all.list->count, one, contains);
+		return contains_value(r, all.list, one, contains);
 	*contains = false;
 	return all.kind == P4D_UNDEFINED ? 0 : p4d_template__not_a(r, all, "contains no values");
 }
@@ -247,6 +278,8 @@ int p4d_template__length(p4d_rendering *r, p4d_datum value, size_t *length)
 		*length = value.list->count;
 	else if (value.kind == P4D_DICT)
 		*length = value.dict->count;
+	else if (value.kind == P4D_LOOP && p4d_template__reach(r, value.loop, SIZE_MAX) < 0)
+		return -1;
 	else if (value.kind == P4D_LOOP)
 		*length = value.loop->count;
 	else if (value.kind == P4D_UNDEFINED)
@@ -287,6 +320,15 @@ static int keys(p4d_rendering *r, const p4d_dict *dict, const p4d_datum **at, si
 	return 0;
 }
 
+void p4d_template__pass(p4d_list *generator, size_t count)
+{
+	if (!count)
+		return; /* it may have no memory yet */
+	generator->at += count;
+	generator->count -= count;
+	generator->room = generator->count;
+}
+
 int p4d_template__iterate(p4d_rendering *r, p4d_datum value, const p4d_datum **at, size_t *count)
 {
 	*count = 0;
@@ -297,6 +339,8 @@ int p4d_template__iterate(p4d_rendering *r, p4d_datum value, const p4d_datum **a
 	if (value.kind == P4D_LIST) {
 		*at = value.list->at;
 		*count = value.list->count;
+		if (value.list->form == P4D_GENERATOR)
+			p4d_template__pass(value.list, *count);
 		return 0;
 	}
 	return value.kind == P4D_UNDEFINED ? 0 : p4d_template__not_a(r, value, "cannot be iterated");
@@ -353,7 +397,9 @@ int p4d_template__put(p4d_rendering *r, p4d_dict *dict, p4d_datum key, p4d_datum
 {
 	const p4d_datum *there = p4d_template__get(r, dict, key);
 
-	if (p4d_template__spend(r, 1) < 0)
+	if (!is_key(key))
+		return p4d_template__not_a(r, key, "is no key");
+	if (r->failed || p4d_template__spend(r, 1) < 0)
 		return -1;
 	if (there) {
 		dict->at[(const p4d_pair *)(const void *)((const char *)there - offsetof(p4d_pair, value)) -

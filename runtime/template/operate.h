@@ -12,8 +12,10 @@ int p4d_template__contains(p4d_rendering *r, p4d_datum all, p4d_datum one, bool 
 int p4d_template__math(p4d_rendering *r, p4d_operator op, p4d_datum a, p4d_datum b, p4d_datum *result);
 int p4d_template__length(p4d_rendering *r, p4d_datum value, size_t *length);
 
-/* Values that a loop goes over. */
+/* Values that a loop goes over; a generator has none after that. */
 int p4d_template__iterate(p4d_rendering *r, p4d_datum value, const p4d_datum **at, size_t *count);
+/* The first values of a generator are taken from it. */
+void p4d_template__pass(p4d_list *generator, size_t count);
 /* A value of another kind: fails with its name. */
 int p4d_template__not_a(p4d_rendering *r, p4d_datum value, const char *what);
 const char *p4d_template__kind(p4d_datum value);

@@ -5,6 +5,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "template/strings.h"
+
 static bool is_number(p4d_datum value)
 {
 	return value.kind == P4D_BOOL || value.kind == P4D_INTEGER || value.kind == P4D_REAL;
@@ -49,6 +51,33 @@ static int too_large(p4d_rendering *r)
 	return p4d_template__fail(r, "an integer exceeds 64 bits");
 }
 
+static int real_power(p4d_rendering *r, double a, double b, p4d_datum *result)
+{
+	const double to = pow(a, b);
+
+	if (b < 0 && !(a < 0 || a > 0))
+		return p4d_template__fail(r, "a division by zero");
+	if (a < 0 && floor(b) < b)
+		return p4d_template__fail(r, "p4d does not support complex numbers");
+	if (isinf(to) && !isinf(a) && !isinf(b))
+		return p4d_template__fail(r, "a power that is too large");
+	*result = p4d_value_real(to);
+	return 0;
+}
+
+/* As Python rounds them: a floating-point quotient may be one too large. */
+static void divide_real(double a, double b, double *quotient, double *rest)
+{
+	*rest = fmod(a, b);
+	const double whole = (a - *rest) / b;
+	const bool other_sign = (*rest < 0 || *rest > 0) && (*rest < 0) != (b < 0);
+
+	*rest = other_sign ? *rest + b : *rest < 0 || *rest > 0 ? *rest : copysign(0, b);
+	*quotient = floor(whole - other_sign + 0.5);
+	if (!(*quotient < 0 || *quotient > 0))
+		*quotient = copysign(0, a / b);
+}
+
 static int whole_math(p4d_rendering *r, p4d_operator op, int64_t a, int64_t b, p4d_datum *result)
 {
 	int64_t to = 0, rest = 0;
@@ -60,10 +89,8 @@ static int whole_math(p4d_rendering *r, p4d_operator op, int64_t a, int64_t b, p
 		*result = p4d_value_real((double)a / (double)b);
 		return 0;
 	}
-	if (op == P4D_OP_POWER && b < 0) {
-		*result = p4d_value_real(pow((double)a, (double)b));
-		return 0;
-	}
+	if (op == P4D_OP_POWER && b < 0)
+		return real_power(r, (double)a, (double)b, result);
 	if (op == P4D_OP_ADD)
 		right = !__builtin_add_overflow(a, b, &to);
 	else if (op == P4D_OP_SUBTRACT)
@@ -82,7 +109,7 @@ static int whole_math(p4d_rendering *r, p4d_operator op, int64_t a, int64_t b, p
 
 static int real_math(p4d_rendering *r, p4d_operator op, double a, double b, p4d_datum *result)
 {
-	double to = 0;
+	double to = 0, rest = 0;
 
 	if ((op == P4D_OP_FLOOR || op == P4D_OP_MODULO || op == P4D_OP_DIVIDE) && !(b < 0 || b > 0))
 		return p4d_template__fail(r, "a division by zero");
@@ -95,25 +122,32 @@ static int real_math(p4d_rendering *r, p4d_operator op, double a, double b, p4d_
 	else if (op == P4D_OP_DIVIDE)
 		to = a / b;
 	else if (op == P4D_OP_POWER)
-		to = pow(a, b);
-	else if (op == P4D_OP_FLOOR)
-		to = floor(a / b);
+		return real_power(r, a, b, result);
 	else
-		to = a - b * floor(a / b);
-	*result = p4d_value_real(to);
+		divide_real(a, b, &to, &rest);
+	*result = p4d_value_real(op == P4D_OP_MODULO ? rest : to);
 	return 0;
 }
 
-static int join_texts(p4d_rendering *r, p4d_string a, p4d_string b, p4d_datum *result)
+static int join_texts(p4d_rendering *r, p4d_datum a, p4d_datum b, p4d_datum *result)
 {
 	p4d_written buffer = {.at = NULL};
 
-	if (p4d_template__grow(r, &buffer.at, &buffer.room, a.length + b.length + 1, 1) < 0 ||
-	    p4d_template__write(r, &buffer, a.at, a.length) < 0 ||
-	    p4d_template__write(r, &buffer, b.at, b.length) < 0)
+	if (p4d_template__grow(r, &buffer.at, &buffer.room, a.text.length + b.text.length + 1, 1) < 0 ||
+	    p4d_template__write(r, &buffer, a.text.at, a.text.length) < 0 ||
+	    p4d_template__write(r, &buffer, b.text.at, b.text.length) < 0)
 		return -1;
 	*result = p4d_value_text(buffer.at, buffer.length);
+	result->markup = a.markup;
 	return 0;
+}
+
+/* One of the two is markup, for which the other is escaped. */
+static int join_escaped(p4d_rendering *r, p4d_datum a, p4d_datum b, p4d_datum *result)
+{
+	p4d_datum *other = a.markup ? &b : &a;
+
+	return p4d_template__escape(r, other->text, other) < 0 ? -1 : join_texts(r, a, b, result);
 }
 
 static int add_all(p4d_rendering *r, p4d_list *to, const p4d_list *from)
@@ -148,6 +182,7 @@ static int repeat(p4d_rendering *r, p4d_datum value, int64_t times, p4d_datum *r
 			if (p4d_template__write(r, &buffer, value.text.at, value.text.length) < 0)
 				return -1;
 		*result = p4d_value_text(buffer.at ? buffer.at : "", buffer.length);
+		result->markup = value.markup;
 		return 0;
 	}
 	if (p4d_template__new_list(r, value.list->form, 0, &made) < 0)
@@ -184,7 +219,7 @@ int p4d_template__math(p4d_rendering *r, p4d_operator op, p4d_datum a, p4d_datum
 			   ? real_math(r, op, real(a), real(b), result)
 			   : whole_math(r, op, whole(a), whole(b), result);
 	if (op == P4D_OP_ADD && a.kind == P4D_STRING && b.kind == P4D_STRING)
-		return join_texts(r, a.text, b.text, result);
+		return a.markup == b.markup ? join_texts(r, a, b, result) : join_escaped(r, a, b, result);
 	if (op == P4D_OP_ADD && a.kind == P4D_LIST && b.kind == P4D_LIST && is_sequence(a) &&
 	    a.list->form == b.list->form)
 		return join_lists(r, a.list, b.list, result);

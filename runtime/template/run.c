@@ -109,12 +109,15 @@ int p4d_template__define(p4d_rendering *r, p4d_scope *scope, const char *name, p
 	return 0;
 }
 
-p4d_datum p4d_template__look_up(const p4d_rendering *r, const char *name)
+p4d_datum p4d_template__look_up(p4d_rendering *r, const char *name)
 {
-	for (const p4d_scope *scope = r->scope; scope; scope = scope->outer)
+	for (const p4d_scope *scope = r->scope; scope; scope = scope->outer) {
+		if (p4d_template__spend(r, scope->count / 8) < 0)
+			break;
 		for (size_t i = 0; i < scope->count; i++)
 			if (scope->at[i].name == name)
 				return scope->at[i].value;
+	}
 	for (size_t i = 0; i < r->values->count; i++)
 		if (!strcmp(r->values->variable[i].name, name))
 			return r->values->variable[i].value;

@@ -45,7 +45,7 @@ typedef struct p4d_rendering {
 	p4d_arena *arena;
 	p4d_error *err;
 	uint64_t steps; /* left */
-	unsigned depth, line, loops;
+	unsigned depth, line;
 	bool failed; /* *err has why */
 	p4d_scope *scope;
 	p4d_written *out;
@@ -69,11 +69,14 @@ int p4d_template__write_text(p4d_rendering *r, p4d_written *buffer, const char *
 
 p4d_scope *p4d_template__scope(p4d_rendering *r, p4d_scope *outer);
 int p4d_template__define(p4d_rendering *r, p4d_scope *scope, const char *name, p4d_datum value);
-p4d_datum p4d_template__look_up(const p4d_rendering *r, const char *name);
+/* Fails where the work exceeds its bound. */
+p4d_datum p4d_template__look_up(p4d_rendering *r, const char *name);
 
 int p4d_template__evaluate(p4d_rendering *r, const p4d_node *node, p4d_datum *result);
 /* Assigns to a target of names or a member of a namespace, in the innermost scope. */
 int p4d_template__assign(p4d_rendering *r, const p4d_node *target, p4d_datum value);
 int p4d_template__execute(p4d_rendering *r, const p4d_node *list);
+/* Asks the condition of a loop until it held for `wanted` values. */
+int p4d_template__reach(p4d_rendering *r, p4d_loop *loop, size_t wanted);
 /* Executes into a text. */
 int p4d_template__capture(p4d_rendering *r, const p4d_node *list, p4d_datum *text);

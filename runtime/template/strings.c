@@ -87,8 +87,11 @@ int p4d_template__replace(p4d_rendering *r, p4d_string text, p4d_string old, p4d
 		*result = p4d_value_text(buffer.at ? buffer.at : "", buffer.length);
 		return 0;
 	}
-	for (; most != 0 && text.length && (found = memmem(text.at, text.length, old.at, old.length)) != NULL;
-	     most--) {
+	for (; most != 0; most--) {
+		if (p4d_template__find(r, text, old, false, &found) < 0)
+			return -1;
+		if (!found)
+			break;
 		const size_t before = (size_t)(found - text.at);
 		if (p4d_template__spend(r, 1) < 0 || p4d_template__write(r, &buffer, text.at, before) < 0 ||
 		    p4d_template__write(r, &buffer, new.at, new.length) < 0)
@@ -99,6 +102,60 @@ int p4d_template__replace(p4d_rendering *r, p4d_string text, p4d_string old, p4d
 		return -1;
 	*result = p4d_value_text(buffer.at ? buffer.at : "", buffer.length);
 	return 0;
+}
+
+int p4d_template__escape(p4d_rendering *r, p4d_string text, p4d_datum *result)
+{
+	static const char from[] = "&<>'\"";
+	static const char *const to[] = {"&amp;", "&lt;", "&gt;", "&#39;", "&#34;"};
+	p4d_written buffer = {.at = NULL};
+
+	if (p4d_template__spend(r, text.length / 8) < 0)
+		return -1;
+	for (size_t i = 0; i < text.length; i++) {
+		const char *found = text.at[i] ? strchr(from, text.at[i]) : NULL;
+		if ((found ? p4d_template__write_text(r, &buffer, to[found - from])
+			   : p4d_template__write(r, &buffer, text.at + i, 1)) < 0)
+			return -1;
+	}
+	*result = p4d_value_text(buffer.at ? buffer.at : "", buffer.length);
+	result->markup = true;
+	return 0;
+}
+
+static int find_last(p4d_rendering *r, p4d_string text, p4d_string what, const char **found)
+{
+	if (p4d_template__spend(r, text.length / 16) < 0)
+		return -1;
+	for (size_t at = text.length - what.length + 1; at-- > 0;) {
+		if (text.at[at] != *what.at)
+			continue;
+		if (p4d_template__spend(r, what.length / 32) < 0)
+			return -1;
+		if (!memcmp(text.at + at, what.at, what.length)) {
+			*found = text.at + at;
+			return 0;
+		}
+	}
+	return 0;
+}
+
+int p4d_template__find(p4d_rendering *r, p4d_string text, p4d_string what, bool last, const char **found)
+{
+	enum { SHORT = 256 }; /* memmem may compare one that is not longer at each place */
+
+	*found = NULL;
+	if (what.length > text.length)
+		return 0;
+	if (!what.length) {
+		*found = text.at + (last ? text.length : 0);
+		return 0;
+	}
+	if (last)
+		return find_last(r, text, what, found);
+	const size_t compared = what.length <= SHORT ? 1 + what.length / 16 : 1;
+	*found = memmem(text.at, text.length, what.at, what.length);
+	return p4d_template__spend(r, (*found ? (size_t)(*found - text.at) : text.length) / 64 * compared);
 }
 
 static bool ends_line(uint32_t code)

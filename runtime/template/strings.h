@@ -7,6 +7,13 @@
 p4d_string p4d_template__strip(p4d_string text, const p4d_string *characters, bool left, bool right);
 int p4d_template__replace(p4d_rendering *r, p4d_string text, p4d_string old, p4d_string new, int64_t most,
 			  p4d_datum *result);
+/* Markup with HTML's characters escaped. */
+int p4d_template__escape(p4d_rendering *r, p4d_string text, p4d_datum *result);
+/*
+ * The first or last place of a text in another; NULL: it is not there. Work is bounded by what is spent.
+ * Errors: VALUE.
+ */
+int p4d_template__find(p4d_rendering *r, p4d_string text, p4d_string what, bool last, const char **found);
 /* Lines, without their ends, or with them. */
 int p4d_template__lines(p4d_rendering *r, p4d_string text, bool with_ends, p4d_list **lines);
 

@@ -30,12 +30,12 @@ TEST_KIND(is_float, v.kind == P4D_REAL)
 TEST_KIND(is_number, v.kind == P4D_BOOL || v.kind == P4D_INTEGER || v.kind == P4D_REAL)
 TEST_KIND(is_string, v.kind == P4D_STRING)
 TEST_KIND(is_mapping, v.kind == P4D_DICT)
-TEST_KIND(is_callable, v.kind == P4D_MACRO || v.kind == P4D_FUNCTION)
+TEST_KIND(is_callable, v.kind == P4D_MACRO || v.kind == P4D_FUNCTION || v.kind == P4D_UNDEFINED)
 TEST_KIND(is_iterable, v.kind == P4D_STRING || v.kind == P4D_LIST || v.kind == P4D_DICT ||
 			   v.kind == P4D_UNDEFINED || v.kind == P4D_LOOP)
-TEST_KIND(is_sequence,
-	  v.kind == P4D_STRING || v.kind == P4D_DICT || v.kind == P4D_UNDEFINED ||
-	      (v.kind == P4D_LIST && (v.list->form == P4D_LIST_PLAIN || v.list->form == P4D_TUPLE)))
+TEST_KIND(is_sequence, v.kind == P4D_STRING || v.kind == P4D_DICT || v.kind == P4D_UNDEFINED ||
+			   (v.kind == P4D_LIST && v.list->form <= P4D_RANGE))
+TEST_KIND(is_escaped, v.kind == P4D_STRING && v.markup)
 #undef TEST_KIND
 
 static int other(p4d_rendering *r, const p4d_invocation *call, p4d_datum *value)
@@ -124,13 +124,14 @@ static int is_divisible(p4d_rendering *r, const p4d_invocation *call, p4d_datum 
 
 static int is_odd(p4d_rendering *r, const p4d_invocation *call, p4d_datum *result)
 {
+	const p4d_datum wanted = p4d_value_integer(*call->builtin->name == 'o');
 	p4d_datum rest;
 	bool truth = false;
 
 	if (p4d_template__math(r, P4D_OP_MODULO, call->self, p4d_value_integer(2), &rest) < 0 ||
-	    p4d_template__truth(r, rest, &truth) < 0)
+	    p4d_template__equal(r, rest, wanted, &truth) < 0)
 		return -1;
-	return answer(result, truth == (call->builtin->name[0] == 'o'));
+	return answer(result, truth);
 }
 
 /* islower and isupper of the text. */
@@ -161,6 +162,7 @@ const p4d_builtin p4d_template__tests[] = {
     {"callable", is_callable, ""},
     {"iterable", is_iterable, ""},
     {"sequence", is_sequence, ""},
+    {"escaped", is_escaped, ""},
     {"in", is_in, "seq"},
     {"equalto", is_equal, "other"},
     {"eq", is_equal, "other"},

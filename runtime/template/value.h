@@ -28,6 +28,7 @@ typedef struct p4d_string {
 
 typedef struct p4d_datum {
 	p4d_value_kind kind;
+	bool markup; /* a text that escape or safe made, which + escapes other texts for */
 	union {
 		const char *name; /* of what is undefined; may be NULL */
 		bool truth;
@@ -36,14 +37,14 @@ typedef struct p4d_datum {
 		p4d_string text;
 		struct p4d_list *list;
 		struct p4d_dict *dict; /* of a namespace, too */
-		const struct p4d_loop *loop;
+		struct p4d_loop *loop;
 		const struct p4d_macro *macro;
 		const struct p4d_method *function;
 	};
 } p4d_datum;
 
-/* A list; what Python makes in its place where the difference shows. */
-typedef enum p4d_list_form { P4D_LIST_PLAIN, P4D_TUPLE, P4D_GENERATOR, P4D_VIEW } p4d_list_form;
+/* A list; what Python makes in its place where the difference shows. A generator gives each value once. */
+typedef enum p4d_list_form { P4D_LIST_PLAIN, P4D_TUPLE, P4D_RANGE, P4D_GENERATOR, P4D_VIEW } p4d_list_form;
 
 typedef struct p4d_list {
 	p4d_list_form form;
@@ -67,11 +68,11 @@ typedef struct p4d_method {
 	p4d_datum self;
 } p4d_method;
 
-/* The position of a loop, what it goes over, and how many loops are around it. */
+/* The position of a loop and what it goes over: with a condition, the values for which it held so far. */
 typedef struct p4d_loop {
 	const p4d_datum *at;
 	size_t index, count;
-	unsigned outer;
+	struct p4d_selection *rest; /* of values whose condition was not asked yet; NULL: there are none */
 } p4d_loop;
 
 #define P4D_TEXT(literal) ((p4d_datum){.kind = P4D_STRING, .text = {literal, sizeof(literal) - 1}})

@@ -111,7 +111,7 @@ static int write_list(p4d_rendering *r, p4d_written *buffer, const p4d_list *lis
 
 	if (list->form != P4D_LIST_PLAIN && !tuple)
 		return p4d_template__fail(
-		    r, "p4d does not print a generator or a view of a mapping: use | list");
+		    r, "p4d does not print a range, a generator or a view of a mapping: use | list");
 	if (p4d_template__write_text(r, buffer, tuple ? "(" : "[") < 0)
 		return -1;
 	for (size_t i = 0; i < list->count; i++)
@@ -169,6 +169,11 @@ int p4d_template__write_repr(p4d_rendering *r, p4d_written *buffer, p4d_datum va
 {
 	int rc;
 
+	if (value.markup)
+		return p4d_template__write_text(r, buffer, "Markup(") < 0 ||
+			       write_quoted(r, buffer, value.text) < 0
+			   ? -1
+			   : p4d_template__write_text(r, buffer, ")");
 	if (value.kind == P4D_STRING)
 		return write_quoted(r, buffer, value.text);
 	if (value.kind == P4D_UNDEFINED)
