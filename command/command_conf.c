@@ -354,6 +354,67 @@ static struct json_object *value_object(const p4d_site_value *value)
 	return json_object_new_int64((int64_t)value->number);
 }
 
+static bool has_network(const p4d_network *n)
+{
+	return n->nics || n->leaf_nodes || n->nic_bytes_per_s > 0 || n->step_seconds > 0 ||
+	       n->oversubscription > 1;
+}
+
+/* "network of h100: 8 interfaces, 50 GB/s each; leaf switches shared by 32 nodes, 2:1 above them" */
+static void print_network(const char *name, const p4d_network *n)
+{
+	char buf[256];
+	p4d_text text = p4d_text_in(buf, sizeof(buf));
+
+	if (n->nics)
+		p4d_text_entry(&text, ", ", "%" PRIu32 " interfaces per node", n->nics);
+	if (n->nic_bytes_per_s > 0)
+		p4d_text_entry(&text, ", ", "%.6g GB/s per interface", n->nic_bytes_per_s / 1e9);
+	if (n->step_seconds > 0)
+		p4d_text_entry(&text, ", ", "%.6g us latency", n->step_seconds * 1e6);
+	if (n->leaf_nodes)
+		p4d_text_entry(&text, ", ", "%" PRIu32 " nodes below the same leaf switches", n->leaf_nodes);
+	if (n->oversubscription > 1)
+		p4d_text_entry(&text, ", ", "%.6g:1 oversubscribed between %s", n->oversubscription,
+			       n->leaf_nodes ? "leaf switches" : "nodes");
+	printf("Network of %s: %s\n", name, buf);
+}
+
+static void print_networks(const p4d_site *site)
+{
+	const p4d_site_partition *partition;
+
+	for (unsigned i = 0; (partition = p4d_site_partition_at(site, i)); i++) {
+		const p4d_network network = p4d_site_network(partition);
+		if (has_network(&network))
+			print_network(partition->name, &network);
+	}
+}
+
+static struct json_object *count_or_null(uint32_t value)
+{
+	return value ? json_object_new_uint64(value) : NULL;
+}
+
+static struct json_object *rate_or_null(double value)
+{
+	return value > 0 ? p4d_report_json_fraction(value) : NULL;
+}
+
+/* null for what p4d.conf does not say */
+static struct json_object *network_object(const p4d_network *n)
+{
+	if (!has_network(n))
+		return NULL;
+	struct json_object *object = json_object_new_object();
+	json_object_object_add(object, "nics_per_node", count_or_null(n->nics));
+	json_object_object_add(object, "nic_gb_per_s", rate_or_null(n->nic_bytes_per_s / 1e9));
+	json_object_object_add(object, "net_latency_us", rate_or_null(n->step_seconds * 1e6));
+	json_object_object_add(object, "leaf_nodes", count_or_null(n->leaf_nodes));
+	json_object_object_add(object, "oversubscription", rate_or_null(n->oversubscription));
+	return object;
+}
+
 static struct json_object *policy_object(const subject *s)
 {
 	const p4d_policy *policy = &s->policy;
@@ -386,6 +447,8 @@ static struct json_object *policy_object(const subject *s)
 		json_object_object_add(object, name,
 				       p4d_report_json_fraction(p4d_site_policy_limit(policy, i)));
 	}
+	const p4d_network network = p4d_site_network(partition);
+	json_object_object_add(object, "network", network_object(&network));
 	return object;
 }
 
@@ -454,6 +517,7 @@ static int print_text(const p4d_site *site, const p4d_site_job *asked, const cha
 		return -1;
 	putchar('\n');
 	print_details(site, asked);
+	print_networks(site);
 	print_programs(site);
 	p4d_margins_print(p4d_site_margins(site));
 	puts(!live      ? "Not compared with a live cluster (sinfo did not answer)."

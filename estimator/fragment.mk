@@ -11,7 +11,7 @@ libp4doptions_la_SOURCES = \
 	estimator/base/exported.h estimator/base/exported.c estimator/base/number.h estimator/base/number.c \
 	estimator/base/choice.h estimator/base/choice.c \
 	estimator/base/option.h estimator/base/option.c \
-	estimator/request/options.def estimator/request/options_page.def estimator/request/options_page.h estimator/request/architectures.def estimator/request/programs.def estimator/request/schedules.h estimator/request/request.h estimator/request/request.c \
+	estimator/request/options.def estimator/request/options_page.def estimator/request/options_page.h estimator/request/architectures.def estimator/request/programs.def estimator/request/schedules.h estimator/request/network.h estimator/request/request.h estimator/request/request.c \
 	estimator/job/export.h estimator/job/export.c \
 	estimator/rehearsals/rehearsals.h estimator/rehearsals/rehearsals_place.c \
 	script/reader/reader_words.h script/reader/reader_words.c
@@ -101,7 +101,7 @@ libp4dcore_la_SOURCES = \
 	estimator/site/conf.h estimator/site/conf_keys.def estimator/site/conf_keys.c estimator/site/conf_words.h estimator/site/conf_words.c \
 	estimator/site/conf_parse.c estimator/site/conf.c \
 	estimator/site/associations.h estimator/site/associations.c \
-	estimator/site/site.h estimator/site/site_internal.h estimator/site/site_load.c estimator/site/site_gpus.c estimator/site/site_margins.c estimator/site/site.c \
+	estimator/site/site.h estimator/site/site_internal.h estimator/site/site_load.c estimator/site/site_network.c estimator/site/site_gpus.c estimator/site/site_margins.c estimator/site/site.c \
 	estimator/job/job.h estimator/job/job_internal.h estimator/job/gres.c estimator/job/array.h estimator/job/array.c estimator/job/tasks.h estimator/job/tasks.c estimator/job/hostlist.h estimator/job/hostlist.c estimator/job/job_flags.c estimator/job/job_gpu.c estimator/job/job_place.c estimator/job/job_limits.h \
 	estimator/job/job_limits.c estimator/job/job.c \
 	estimator/job/sbatch_options.def estimator/job/sbatch.h estimator/job/sbatch.c estimator/job/sbatch_job.c \

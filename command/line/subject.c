@@ -104,6 +104,7 @@ static int choose_gpu(p4d_subject *subject, p4d_error *err)
 	snprintf(request->gpu, sizeof(request->gpu), "%s", gpu->name);
 	subject->capacity.gpu = gpu;
 	p4d_gpu_set_domain(gpu, request);
+	p4d_site_apply_network(subject->site, NULL, gpu, request);
 	return 0;
 }
 

@@ -45,7 +45,8 @@ static void add_sections(p4d_places *places, const p4d_site *site)
 				 &(p4d_node_kind){.partition = section->name,
 						  .capacity = {.gpu = section->gpu[j],
 							       .host_bytes = section->mem_per_node_bytes},
-						  .gpus_per_node = section->gpus_per_node});
+						  .gpus_per_node = section->gpus_per_node,
+						  .network = p4d_site_network(section)});
 }
 
 /* Adds the nodes that only the cluster knows, and the number of nodes for those that p4d.conf knows. */
@@ -61,7 +62,9 @@ static void add_cluster(p4d_places *places, const p4d_site *site, const p4d_clus
 		if (!find_kind(places, row->partition, NULL))
 			add_kind(places,
 				 &(p4d_node_kind){.partition = row->partition,
-						  .capacity = {.gpu = gpu, .host_bytes = row->mem_bytes}});
+						  .capacity = {.gpu = gpu, .host_bytes = row->mem_bytes},
+						  .network = p4d_site_network(
+						      p4d_site_partition_of(site, row->partition))});
 		p4d_node_kind *kind = find_kind(places, row->partition, gpu);
 		if (!kind)
 			continue;

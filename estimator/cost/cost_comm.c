@@ -10,11 +10,47 @@
 
 static const double start_seconds = 23e-6, link_step_seconds = 8e-6, net_step_seconds = 14e-6;
 
+/* GPUs with the same leaf switches. Where p4d.conf does not say which, each node has its own. */
+static uint64_t leaf_gpus(const p4d_layout *l)
+{
+	const uint64_t nodes = l->network.leaf_nodes ? l->network.leaf_nodes : 1,
+		       gpus = nodes * l->gpus_per_node;
+
+	return gpus > l->link_domain ? gpus : l->link_domain;
+}
+
+double p4d_cost__leaf_excess(const p4d_layout *l)
+{
+	return l->network.oversubscription > 1 && l->world > leaf_gpus(l) ? l->network.oversubscription : 1;
+}
+
 p4d_cost_ring p4d_cost__ring_of(const p4d_layout *l, uint64_t ranks, uint64_t stride)
 {
 	uint64_t in_node = stride < l->link_domain ? l->link_domain / stride : 1;
+	p4d_cost_ring ring = {(double)ranks, (double)(in_node < ranks ? in_node : ranks), 0,
+			      l->network.step_seconds};
 
-	return (p4d_cost_ring){(double)ranks, (double)(in_node < ranks ? in_node : ranks)};
+	if (p4d_cost__leaf_excess(l) > 1) {
+		const uint64_t in_leaf = leaf_gpus(l) / stride;
+		ring.in_leaf = in_leaf > 1 ? (double)in_leaf : 1;
+	}
+	return ring;
+}
+
+static double step_of(p4d_cost_ring ring)
+{
+	return ring.step > 0 ? ring.step : net_step_seconds;
+}
+
+/*
+ * Seconds per byte that leaves a node for the farthest rank. Between leaf switches an interface has the share
+ * that is left if all nodes send there at once; fewer may be faster.
+ */
+static double farthest(const p4d_cost_rates *r, p4d_cost_ring ring)
+{
+	const bool beyond = ring.in_leaf > 0 && ring.ranks > ring.in_leaf;
+
+	return beyond && r->excess > 1 ? r->net * r->excess : r->net;
 }
 
 /*
@@ -25,7 +61,7 @@ static double seconds_per_byte(const p4d_cost_rates *r, p4d_cost_ring ring)
 {
 	if (ring.ranks <= ring.in_node)
 		return r->link;
-	double net = r->net / ring.in_node;
+	double net = farthest(r, ring) / ring.in_node;
 	return ring.in_node > 1 && r->link > net ? r->link : net;
 }
 
@@ -34,7 +70,7 @@ double p4d_cost__gather_seconds(const p4d_cost_rates *r, p4d_cost_ring ring, dou
 	if (ring.ranks <= 1)
 		return 0;
 	double steps = ring.ranks - 1, crossings = ring.ranks > ring.in_node ? ring.ranks / ring.in_node : 0;
-	double latency = start_seconds + crossings * net_step_seconds +
+	double latency = start_seconds + crossings * step_of(ring) +
 			 (steps > crossings ? steps - crossings : 0) * link_step_seconds;
 
 	return latency + bytes * steps / ring.ranks * seconds_per_byte(r, ring);
@@ -58,8 +94,8 @@ double p4d_cost__small_sum_seconds(p4d_cost_ring ring)
 {
 	if (ring.ranks <= 1)
 		return 0;
-	return start_seconds + 2 * (log2(ring.in_node) * link_step_seconds +
-				    log2(ring.ranks / ring.in_node) * net_step_seconds);
+	return start_seconds +
+	       2 * (log2(ring.in_node) * link_step_seconds + log2(ring.ranks / ring.in_node) * step_of(ring));
 }
 
 /*
@@ -74,13 +110,15 @@ double p4d_cost__exchange_seconds(const p4d_cost_rates *r, p4d_cost_ring ring, d
 	if (ring.ranks <= 1)
 		return 0;
 	const double inside = bytes * (ring.in_node - 1) / ring.ranks * r->link / to_ring;
-	const double across = bytes * outside / ring.ranks * r->net;
-	return latency + (outside > 0 ? net_step_seconds : 0) + (inside > across ? inside : across);
+	const double near = bytes * outside / ring.ranks * r->net;
+	const double far = bytes * (ring.ranks - ring.in_leaf) / ring.ranks * farthest(r, ring);
+	const double across = ring.in_leaf > 0 && far > near ? far : near;
+	return latency + (outside > 0 ? step_of(ring) : 0) + (inside > across ? inside : across);
 }
 
 double p4d_cost__transfer_seconds(const p4d_cost_rates *r, bool in_node, double bytes)
 {
-	return start_seconds + bytes * (in_node ? r->link : r->net);
+	return start_seconds + bytes * (in_node ? r->link : r->excess > 1 ? r->net * r->excess : r->net);
 }
 
 double p4d_cost__neighbour_seconds(const p4d_cost_rates *r, p4d_cost_ring ring, double bytes)

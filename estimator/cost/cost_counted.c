@@ -94,7 +94,7 @@ static double communication(const p4d_counted *w, const p4d_gpu *gpu)
 
 	for (unsigned i = 0; i < w->wires; i++) {
 		const p4d_counted_wire *wire = &w->wire[i];
-		const p4d_cost_ring ring = {wire->ranks, wire->in_node};
+		const p4d_cost_ring ring = {.ranks = wire->ranks, .in_node = wire->in_node};
 		if (wire->calls > 1) /* each waits for the ring to start */
 			seconds += (wire->calls - 1) * p4d_cost__gather_seconds(&rates, ring, 0);
 		seconds += p4d_cost__gather_seconds(&rates, ring, wire->gathered);

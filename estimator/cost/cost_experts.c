@@ -77,8 +77,12 @@ static double deepep_seconds(const p4d_layout *l, const p4d_cost_rates *r, p4d_c
 	const double any = nodes * (1 - pow(1 - 1 / nodes, (double)l->experts_per_token)),
 		     limit = l->megatron.token_nodes ? (double)l->megatron.token_nodes : nodes;
 	const double away = (any < limit ? any : limit) * (1 - 1 / nodes);
-	const p4d_cost_ring node = {ring.in_node, ring.in_node};
-	const double across = p4d_cost__exchange_seconds(r, node, 0) + row * t->own * away * r->net,
+	const p4d_cost_ring node = {.ranks = ring.in_node, .in_node = ring.in_node};
+	/* of the nodes that a token is sent to, the share of those with other leaf switches */
+	const double beyond =
+			 ring.in_leaf > 0 ? (ring.ranks - ring.in_leaf) / (ring.ranks - ring.in_node) : 0,
+		     slower = beyond * r->excess > 1 ? beyond * r->excess : 1;
+	const double across = p4d_cost__exchange_seconds(r, node, 0) + row * t->own * away * r->net * slower,
 		     inside = p4d_cost__exchange_seconds(r, node, row * t->received);
 
 	return inside > across ? inside : across;

@@ -24,6 +24,8 @@ typedef struct p4d_cost_rates {
 	double hbm;                                   /* seconds per byte of a kernel that only moves data */
 	double link, net;   /* seconds per byte of one GPU in one direction: within the node, to other
 			     * nodes */
+	double excess;      /* seconds of a byte between leaf switches over net, if the job spans several and
+			     * they are oversubscribed; 0: 1 */
 	double host_update; /* p4d-train: seconds to update an element whose states are on the host; 0:
 			     * there are none */
 	double lift; /* seconds per byte of parameters or activations copied between host and GPU; 0: none
@@ -81,14 +83,21 @@ double p4d_cost__memory_seconds(const p4d_cost_rates *r, double bytes);
 /* With recompute=full: the share of layers that are recomputed. */
 double p4d_cost__recomputed_share(const p4d_layout *l);
 
-/* A communicator: its ranks, and how many of them are in one node, or in one NVLink domain of several nodes.
+/*
+ * A communicator: its ranks, how many of them are in one node, or in one NVLink domain of several nodes, and
+ * how many have the same leaf switches (0: all). step: seconds of a step between nodes; 0: the usual one.
  */
 typedef struct p4d_cost_ring {
 	double ranks, in_node;
+	double in_leaf, step;
 } p4d_cost_ring;
 
 /* Ranks of the layout at a distance of `stride`. Order: tp fastest, then cp, dp, pp. */
 p4d_cost_ring p4d_cost__ring_of(const p4d_layout *layout, uint64_t ranks, uint64_t stride);
+
+/* Seconds of a byte between leaf switches over those of one below the same switches; 1: the job spans no two
+ * of them, or they are not oversubscribed. */
+double p4d_cost__leaf_excess(const p4d_layout *layout);
 
 /* A sum of a few numbers over all ranks, in a tree. 0 for one rank. */
 double p4d_cost__small_sum_seconds(p4d_cost_ring ring);

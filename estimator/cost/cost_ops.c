@@ -64,6 +64,16 @@ static const char *peak_key(const p4d_layout *l)
 	return fp4 ? "peak_fp4_tflops" : keys[l->precision];
 }
 
+/* Bytes per second of a GPU to other nodes: its share of the interfaces of its node. */
+static double net_rate(const p4d_layout *l, const p4d_gpu *gpu)
+{
+	const p4d_network *n = &l->network;
+	const double nic = n->nic_bytes_per_s > 0 ? n->nic_bytes_per_s : gpu->net_bytes_per_s,
+		     gpus = n->gpus > l->gpus_per_node ? (double)n->gpus : (double)l->gpus_per_node;
+
+	return n->nics ? nic * n->nics / gpus : nic;
+}
+
 const char *p4d_cost_missing(const p4d_layout *l, const p4d_gpu *gpu)
 {
 	const bool links = l->link_domain > 1 && l->world > 1, crosses = l->world > l->link_domain;
@@ -81,7 +91,7 @@ const char *p4d_cost_missing(const p4d_layout *l, const p4d_gpu *gpu)
 	    {gpu->hbm_bytes_per_s, true, "hbm_tb_per_s"},
 	    {gpu->link_bytes_per_s, links, "link_gb_per_s"},
 	    {gpu->link_efficiency, links, "link_efficiency"},
-	    {gpu->net_bytes_per_s, crosses, "net_gb_per_s"},
+	    {net_rate(l, gpu), crosses, "net_gb_per_s"},
 	    {gpu->host_link_bytes_per_s, swaps, "host_link_gb_per_s"},
 	    {gpu->multiprocessors, true, "multiprocessors"},
 	    {gpu->gemm_efficiency, true, "gemm_efficiency"},
@@ -194,7 +204,8 @@ p4d_cost_rates p4d_cost__rates_of(const p4d_layout *l, const p4d_gpu *gpu)
 			       (has_wide_keys(l) ? WIDE_BACKWARD : 1);
 	r.hbm = inverse(gpu->hbm_bytes_per_s * gpu->hbm_efficiency);
 	r.link = inverse(gpu->link_bytes_per_s * gpu->link_efficiency);
-	r.net = inverse(gpu->net_bytes_per_s * P4D_NET_EFFICIENCY);
+	r.net = inverse(net_rate(l, gpu) * P4D_NET_EFFICIENCY);
+	r.excess = p4d_cost__leaf_excess(l);
 	const bool streams = p4d_streams_parameters(l),
 		   away =
 		       p4d_framework_of(l->framework)->plans_transfers && l->offload & P4D_OFFLOAD_OPTIMIZER;

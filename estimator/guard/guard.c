@@ -466,6 +466,7 @@ static int complete(p4d_guard_work *g, p4d_cluster_source source, void *context,
 		return judge_colocated(g, err);
 	p4d_request_default(g->request, P4D_FRAMEWORK, p4d_framework_default(g->request), P4D_BY_P4D);
 	p4d_gpu_set_domain(v->geometry.gpu, g->request);
+	p4d_site_apply_network(g->site, g->job->partition, v->geometry.gpu, g->request);
 	g->budget = (p4d_search_budget){.left = P4D_GUARD_SEARCH_UNITS};
 	g->space = (p4d_search_space){
 	    .budget = &g->budget,

@@ -211,6 +211,7 @@ static void fill_training(const p4d_request *r, uint64_t nodes, uint64_t gpus_pe
 	l->gpus_per_node = gpus_per_node;
 	const uint64_t domain = optional(r, P4D_NVLINK_DOMAIN, 0);
 	l->link_domain = domain > gpus_per_node ? domain : gpus_per_node;
+	l->network = r->network;
 	l->zero_stage = zero_stage_of(r);
 	l->optimizer_sharding = l->zero_stage > 0;
 	l->fsdp.flat = p4d_framework_value(r, P4D_FSDP_VERSION) == 1;

@@ -211,6 +211,7 @@ typedef struct p4d_layout {
 	uint64_t expert_dp;   /* ranks that hold the same experts: dp*cp*tp / (ep*etp) */
 	double imbalance;     /* tokens of the fullest rank's experts, divided by the mean */
 	uint64_t link_domain; /* GPUs that NVLink connects: those of one node, or of several nodes */
+	p4d_network network;  /* between nodes; only the cost model uses it */
 	/* batch */
 	uint64_t eval_micro_batch, micro_batches;
 	double document_excess; /* how much attention exceeds its mean, as in p4d_cost_documents; 0

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/option.h"
 #include "request/devices.h"
+#include "request/network.h"
 #include "request/schedules.h"
 
 /*
@@ -164,6 +165,7 @@ typedef struct p4d_request {
 	char judged_part[128]; /* "the text part of ...": set if the model has other parts, which p4d does
 				* not count */
 	char unmodelled[160];  /* why p4d does not model the architecture; "" if it does */
+	p4d_network network;   /* of the partition; no option */
 } p4d_request;
 
 const p4d_option_info *p4d_request_option_info(p4d_option option);

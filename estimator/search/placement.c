@@ -15,6 +15,7 @@ static bool try_place(const p4d_request *request, const p4d_search_space *space,
 	there.safe = kind->safe;
 	there.limit = kind->limit;
 	p4d_gpu_set_domain(kind->capacity.gpu, &asked);
+	asked.network = kind->network;
 	if (!p4d_search_preferred(&asked, &there, &out->best, NULL) || out->best.step.seconds <= 0)
 		return false;
 	const double gpus = (double)(nodes * kind->gpus_per_node);

@@ -17,6 +17,7 @@ typedef struct p4d_node_kind {
 	uint64_t gpus_per_node;
 	uint64_t most_nodes; /* limit of a job; 0: unknown */
 	double safe, limit;  /* fraction from the partition's policy */
+	p4d_network network; /* between the nodes */
 } p4d_node_kind;
 
 typedef struct p4d_placement {

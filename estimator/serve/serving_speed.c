@@ -61,6 +61,7 @@ static int set_engine(engine *e, const p4d_request *r, uint64_t gpus_per_node, p
 	e->l.device = P4D_CUDA;
 	e->l.world = e->l.tp * e->l.pp * e->l.dp;
 	e->l.gpus_per_node = (uint32_t)gpus_per_node;
+	e->l.network = r->network;
 	e->l.link_domain = gpus_per_node;
 	if ((uint64_t)e->gpu->nvlink_domain > gpus_per_node)
 		e->l.link_domain = (uint64_t)e->gpu->nvlink_domain;

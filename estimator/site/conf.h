@@ -46,6 +46,7 @@ typedef enum p4d_conf_type {
 	P4D_CONF_FRACTION, /* double */
 	P4D_CONF_GIB,      /* uint64_t, bytes */
 	P4D_CONF_COUNT,    /* uint32_t */
+	P4D_CONF_NUMBER,   /* double, from `least` to `most` */
 	P4D_CONF_DATE,     /* int64_t, seconds since 1970 (the file has a date) */
 	P4D_CONF_NAMES,    /* char *, comma-separated */
 	P4D_CONF_STRING,   /* const char *, the text of the file */
@@ -66,7 +67,8 @@ typedef struct p4d_conf_key_info {
 	unsigned where; /* bit mask of (1 << p4d_conf_section_kind) */
 	p4d_conf_type type;
 	const char *choices; /* "a|b|c" */
-	uint32_t most;       /* maximum of a count */
+	double least;        /* of a number */
+	uint32_t most;       /* maximum of a count or a number */
 	p4d_conf_owner owner;
 	size_t offset; /* offset of the member */
 	int stricter;  /* which value is stricter: 1: the larger, -1: the smaller, 0: neither */

@@ -21,6 +21,7 @@
 #define FRACTION .type = P4D_CONF_FRACTION
 #define GIB .type = P4D_CONF_GIB
 #define COUNT(largest) .type = P4D_CONF_COUNT, .most = (largest)
+#define NUMBER(smallest, largest) .type = P4D_CONF_NUMBER, .least = (smallest), .most = (largest)
 #define DATE .type = P4D_CONF_DATE
 #define STRING .type = P4D_CONF_STRING
 #define NAMES .type = P4D_CONF_NAMES
@@ -65,7 +66,8 @@ size_t p4d_conf__member_bytes(p4d_conf_key key)
 	    [P4D_CONF_CHOICE] = sizeof(int),      [P4D_CONF_BOOLEAN] = sizeof(bool),
 	    [P4D_CONF_FRACTION] = sizeof(double), [P4D_CONF_GIB] = sizeof(uint64_t),
 	    [P4D_CONF_COUNT] = sizeof(uint32_t),  [P4D_CONF_DATE] = sizeof(int64_t),
-	    [P4D_CONF_NAMES] = sizeof(char *),    [P4D_CONF_STRING] = sizeof(char *)};
+	    [P4D_CONF_NAMES] = sizeof(char *),    [P4D_CONF_STRING] = sizeof(char *),
+	    [P4D_CONF_NUMBER] = sizeof(double)};
 
 	return bytes[p4d_conf__key_table[key].type];
 }

@@ -66,6 +66,10 @@ typedef struct p4d_site_partition {
 	unsigned ambiguous[P4D_SECTION_GPUS]; /* GPUs that each name matches; 1 when unambiguous */
 	uint32_t gpus_per_node;               /* 0: p4d asks the cluster */
 	uint64_t mem_per_node_bytes;          /* host memory of a job without --mem; 0: unknown */
+	/* the network, as the file has it; 0: not set. See p4d_site_network */
+	double nic_gb_per_s, net_latency_us, oversubscription;
+	uint32_t nics_per_node, leaf_ports;
+	bool rails;
 } p4d_site_partition;
 
 typedef struct p4d_site p4d_site;
@@ -191,6 +195,16 @@ uint64_t p4d_site_host_bytes_per_rank(const p4d_site *site);
  * P4D_BY_SITE. Defaults of the partition come first (NULL: the default partition; a list: its first one).
  */
 void p4d_site_apply_defaults(const p4d_site *site, const char *partition, p4d_request *request);
+
+/* The network that p4d.conf describes for a partition. partition NULL: all members are 0. */
+p4d_network p4d_site_network(const p4d_site_partition *partition);
+
+/*
+ * Gives a request the network of its partition (NULL: the default partition; a list: its first one). Does
+ * nothing if the partition's section names other GPUs than this one. gpu may be NULL.
+ */
+void p4d_site_apply_network(const p4d_site *site, const char *partition, const p4d_gpu *gpu,
+			    p4d_request *request);
 
 /* The setting log: none | refusals | all. Which verdicts slurmctld logs. */
 typedef enum p4d_log { P4D_LOG_NONE, P4D_LOG_REFUSALS, P4D_LOG_ALL } p4d_log;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -85,6 +86,19 @@ static int count(p4d_site_load_state *l, unsigned line, p4d_conf_key key, const 
 	return 0;
 }
 
+static int number(p4d_site_load_state *l, unsigned line, p4d_conf_key key, const char *text, double *out)
+{
+	const p4d_conf_key_info *info = &p4d_conf__key_table[key];
+	const double most = info->most;
+
+	if (p4d_site__read_number(l, line, key, text, INFINITY, out) < 0)
+		return -1;
+	if (*out >= info->least && *out <= most)
+		return 0;
+	fail(l, line, RANGE, "%s = %.64s: not from %.6g to %.6g", info->name, text, info->least, most);
+	return p4d_fix(l->err, "%s = %.6g", info->name, *out > most ? most : info->least);
+}
+
 /* YYYY-MM-DD: local midnight. */
 static int date(p4d_site_load_state *l, unsigned line, p4d_conf_key key, const char *text, int64_t *out)
 {
@@ -131,6 +145,8 @@ static int read_member(p4d_site_load_state *l, const p4d_conf_section *section, 
 		return gib(l, line, key, text, to);
 	case P4D_CONF_COUNT:
 		return count(l, line, key, text, info->most, to);
+	case P4D_CONF_NUMBER:
+		return number(l, line, key, text, to);
 	case P4D_CONF_DATE:
 		return date(l, line, key, text, to);
 	case P4D_CONF_NAMES:
@@ -180,6 +196,17 @@ static int read_policy(p4d_site_load_state *l, const p4d_conf_section *section, 
 	return 0;
 }
 
+/* Without rails all interfaces of a node are connected to one leaf switch. */
+static int check_leaf(p4d_site_load_state *l, const p4d_conf_section *from, const p4d_site_partition *p)
+{
+	if (!p->leaf_ports || p->rails || p->leaf_ports >= p->nics_per_node)
+		return 0;
+	fail(l, from->lines[P4D_KEY_LEAF_PORTS], RANGE,
+	     "leaf_ports = %" PRIu32 ": too few for one node, which has nics_per_node = %" PRIu32,
+	     p->leaf_ports, p->nics_per_node);
+	return p4d_fix(l->err, "rails = true, if each interface of a node has a leaf switch of its own");
+}
+
 static int read_partition_section(p4d_site_load_state *l, const p4d_conf_section *from, p4d_site_section *to)
 {
 	p4d_site_partition *partition = &to->partition;
@@ -196,7 +223,8 @@ static int read_partition_section(p4d_site_load_state *l, const p4d_conf_section
 			return -1;
 		partition->gpus = i + 1;
 	}
-	if (read_members(l, from, P4D_CONF_OF_PARTITION, partition, &set) < 0)
+	if (read_members(l, from, P4D_CONF_OF_PARTITION, partition, &set) < 0 ||
+	    check_leaf(l, from, partition) < 0)
 		return -1;
 	if (!partition->is_default)
 		return 0;

@@ -67,6 +67,32 @@ printf 'mode = warn\npartition "*" { mode = off }\nversion = 1\n' >others.conf
 exits 0 p4d conf others.conf
 printf '%s\n' "$out" | grep -q '^(others) .* off ' || fail "a pattern that every partition matches"
 
+# the network of a partition: p4d conf prints it, and step times heed it, but not on one node
+printf 'partition "h100" {\n\tgpu = "h100-80gb"\n\tgpus_per_node = 8\n\tdefault = true\n\tnics_per_node = 8\n\tleaf_ports = 32\n\toversubscription = 2\n}\nversion = 1\n' >net.conf
+exits 0 p4d conf net.conf
+prints "Network of h100: 8 interfaces per node, 4 nodes below the same leaf switches, 2:1 oversubscribed between leaf switches"
+exits 0 p4d conf --json net.conf
+printf '%s\n' "$out" | tr -d ' \n' |
+	grep -q '"network":{"nics_per_node":8,"nic_gb_per_s":null,"net_latency_us":null,"leaf_nodes":4,"oversubscription":2.0000}' ||
+	fail "the network in JSON: $out"
+seconds() # CONF NODES: of a step
+{
+	exits 0 p4d estimate --conf "$1" --model llama3-8b --framework megatron --tp 8 --pp 1 --nodes "$2" --global-batch 512 --json
+	printf '%s\n' "$out" | sed -n 's/^ *"seconds": *\([0-9.]*\).*/\1/p' | head -n 1
+}
+grep -v oversubscription net.conf >flat.conf
+for nodes in 1 4 16; do
+	with=$(seconds net.conf $nodes) without=$(seconds flat.conf $nodes)
+	[ -n "$with" ] || fail "no step time"
+	case $nodes in
+	16) [ "$with" != "$without" ] || fail "16 nodes take as long with 2:1" ;;
+	*) [ "$with" = "$without" ] || fail "$nodes nodes: $with with 2:1, $without without" ;;
+	esac
+done
+sed 's/oversubscription = 2/oversubscription = 0.5/' net.conf >bad.conf
+exits 61 p4d conf bad.conf
+says "bad.conf:7: oversubscription = 0.5: not from 1 to 1000" "fix: oversubscription = 1"
+
 # files that it names must exist; a fault of the site refuses no job
 printf 'mode = enforce\npartition h { gpu = "h100-80gb" default = true }\ndata = "/nonexistent"\nversion = 1\n' >data.conf
 exits 61 p4d conf data.conf

@@ -59,7 +59,7 @@ static void counted_as_modelled(void **state)
 	assert_true(beside.low == alone.low);
 	const p4d_cost_rates links = {.link = 1 / (gpu.link_bytes_per_s * gpu.link_efficiency),
 				      .net = 1 / (gpu.net_bytes_per_s * P4D_NET_EFFICIENCY)};
-	const double wire = p4d_cost__gather_seconds(&links, (p4d_cost_ring){16, 8}, 1e9);
+	const double wire = p4d_cost__gather_seconds(&links, (p4d_cost_ring){.ranks = 16, .in_node = 8}, 1e9);
 	assert_true(fabs(beside.high - alone.high - wire) < 1e-9);
 	/* a host that only launches */
 	w = (p4d_counted){.kernels = 1e6, .is_half = true};

@@ -28,7 +28,7 @@ static void collectives_by_hand(void **state)
 	const p4d_gpu gpu = gpu_named("h100");
 	const p4d_layout l = layout_of(P4D_13B "tp=8 tp-grid=2,2,2 micro-batch=2", 1, 8);
 	const p4d_cost_rates r = p4d_cost__rates_of(&l, &gpu);
-	const p4d_cost_ring two = {2, 2};
+	const p4d_cost_ring two = {.ranks = 2, .in_node = 2};
 	const double n = 4096, h = 5120 / 2, q = 5120 / 2, f = 13824 / 2, ns = n / 2;
 	const double one = p4d_cost__gather_seconds(&r, two, 2 * n * h);
 	const double norms = 4 * p4d_cost__gather_seconds(&r, two, 4 * ns);
@@ -54,7 +54,7 @@ static void z_goes_over_nodes(void **state)
 	const p4d_layout l = layout_of(P4D_13B "tp=16 tp-grid=2,2,4 micro-batch=4 seq-len=2048", 4, 8);
 	const p4d_cost_rates r = p4d_cost__rates_of(&l, &gpu);
 	const double h = 5120 / 2, q = 5120 / 2, f = 13824 / 2, bytes = 2 * h * (4 * q + 3 * f);
-	const p4d_cost_ring two_of_four = {4, 2};
+	const p4d_cost_ring two_of_four = {.ranks = 4, .in_node = 2};
 	p4d_cost_part with, without;
 
 	(void)state;
@@ -67,7 +67,8 @@ static void z_goes_over_nodes(void **state)
 	const double hides = with.forward.gemm + with.forward.attention + with.forward.memory_bound;
 	const double gather = p4d_cost__gather_seconds(&r, two_of_four, bytes);
 	print_message("gathered in %.0f us, of which a layer hides %.0f\n", 1e6 * gather, 1e6 * hides);
-	assert_true(gather > 1.1 * p4d_cost__gather_seconds(&r, (p4d_cost_ring){4, 4}, bytes));
+	assert_true(gather >
+		    1.1 * p4d_cost__gather_seconds(&r, (p4d_cost_ring){.ranks = 4, .in_node = 4}, bytes));
 	const double seen = with.forward.tensor_comm - without.forward.tensor_comm;
 	assert_true(gather > hides && fabs(seen - (gather - hides)) < 1e-9);
 

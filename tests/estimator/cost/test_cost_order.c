@@ -190,7 +190,7 @@ static void halves_hide_communication(void **state)
 	(void)state;
 	p4d_cost__layer(&off, &r, &there);
 	p4d_cost__layer(&on, &r, &hidden);
-	const double half = p4d_cost__gather_seconds(&r, (p4d_cost_ring){8, 8}, n * h);
+	const double half = p4d_cost__gather_seconds(&r, (p4d_cost_ring){.ranks = 8, .in_node = 8}, n * h);
 	for (size_t i = 0; i < sizeof(products) / sizeof(*products); i++) {
 		const double beside =
 		    p4d_cost__product_seconds(&r, n / 2, products[i].out, products[i].in, 2);

@@ -14,7 +14,7 @@ static void unknown_keys(void **state)
 	refused("# two lines\n\npartition a {\n  mode = off\n  gpu_per_node = 8\n}\nversion = 1\n",
 		P4D_E_CONF_SYNTAX,
 		"p4d.conf:5: unknown key `gpu_per_node` in `partition a`; nearest: gpus_per_node, "
-		"mem_per_node_gib");
+		"nics_per_node, mem_per_node_gib");
 	refused("zzz = 1\nversion = 1\n", P4D_E_CONF_SYNTAX, "p4d.conf:1: unknown key `zzz`");
 	refused("gpus_per_node = 8\nversion = 1\n", P4D_E_CONF_SYNTAX,
 		"p4d.conf:1: `gpus_per_node` belongs in a `partition` section");

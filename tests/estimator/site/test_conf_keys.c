@@ -25,6 +25,8 @@ static const char *sample(p4d_conf_key key, int which, char *buf, size_t size)
 		return which ? "0.90" : "0.85";
 	case P4D_CONF_GIB:
 		return which ? "40" : "20";
+	case P4D_CONF_NUMBER:
+		return which ? "2.5" : "1.5";
 	case P4D_CONF_COUNT:
 		return which ? "2" : "1";
 	case P4D_CONF_DATE:
