@@ -15,7 +15,7 @@ static const struct option *find_exact(const struct option *table, const char *n
 	return NULL;
 }
 
-/* Fills list with the options that start with name; returns how many there are. */
+/* Fills `list` with the options whose names start with `name`; returns their number. */
 static unsigned find_prefixed(const struct option *table, const char *name, size_t length, p4d_text *list)
 {
 	unsigned count = 0;
@@ -29,7 +29,7 @@ static unsigned find_prefixed(const struct option *table, const char *name, size
 	return count;
 }
 
-/* Flags have the prefix "p4d-" for sbatch and none for p4d: users will mix them up. */
+/* Flags have the prefix "p4d-" in sbatch and none in p4d; users will confuse the two. */
 static int unknown_option(const struct option *table, const char *name, size_t length, p4d_error *err)
 {
 	char other[128], typed[72];

@@ -21,7 +21,7 @@ static uint32_t rotate(uint32_t word, unsigned bits)
 	return word >> bits | word << (32 - bits);
 }
 
-/* The 16 words of a block, and the 48 that follow from them. */
+/* The 16 words of a block, and 48 words derived from them. */
 static void expand(const uint8_t block[64], uint32_t word[64])
 {
 	for (int i = 0; i < 16; i++)

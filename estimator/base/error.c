@@ -7,7 +7,7 @@
 
 #include "base/text.h"
 
-/* One printable line, whatever the arguments were. */
+/* Makes one printable line of any text. */
 static void print(char *buf, size_t size, const char *format, va_list args)
 {
 	char raw[sizeof(((p4d_error *)0)->text)];

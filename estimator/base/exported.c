@@ -4,7 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* Up to the comma that ends the item. */
+/* Moves to the comma that ends the item. */
 static size_t item_length(const char *text)
 {
 	bool single_quoted = false, double_quoted = false;

@@ -13,7 +13,7 @@ int p4d_file_open(const char *path)
 	return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 }
 
-/* Reads to the end or `size`; -1 with errno. */
+/* Reads until the end of the file or `size` bytes; -1 with errno. */
 static ssize_t read_up_to(int fd, char *text, size_t size)
 {
 	size_t used = 0;
@@ -34,7 +34,7 @@ static ssize_t read_up_to(int fd, char *text, size_t size)
 char *p4d_file_read(int fd, size_t most, size_t *length)
 {
 	struct stat status;
-	/* pipes and files in /proc report a size of 0; a file that grows is read up to its first size */
+	/* pipes and files in /proc report a size of 0; of a file that grows, only its first size is read */
 	const bool sized = fstat(fd, &status) == 0 && status.st_size > 0 && (size_t)status.st_size <= most;
 
 	if (sized)

@@ -14,7 +14,7 @@
 
 enum { PATH_MOST = 4096 };
 
-/* The number a file begins with; false for "max", a missing file, or none. */
+/* The number at the start of a file; false for "max", a missing file, or any other text. */
 static bool read_number(const char *path, uint64_t *number)
 {
 	size_t length;
@@ -28,7 +28,7 @@ static bool read_number(const char *path, uint64_t *number)
 	return got;
 }
 
-/* The limit of a group and of all its ancestors. */
+/* The lowest limit of a cgroup and all its ancestors. */
 static void limit_by(const char *root, const char *mount, const char *group, const char *file,
 		     uint64_t *bytes)
 {
@@ -90,7 +90,7 @@ int p4d_host_memory(const char *root, uint64_t *bytes, p4d_error *err)
 	return 0;
 }
 
-/* Bytes of a line like "VmHWM: 1234 kB" of /proc/self/status. */
+/* Bytes in a line such as "VmHWM: 1234 kB" of /proc/self/status. */
 static uint64_t status_of(const char *name)
 {
 	char status[8192];

@@ -48,7 +48,7 @@ struct json_object *p4d_json_read(const char *path, size_t max_bytes, p4d_error 
 	return object;
 }
 
-/* Members of all objects in a tree. */
+/* Number of members of all objects in a tree. */
 static size_t count_members(struct json_object *node)
 {
 	size_t count = 0;
@@ -96,7 +96,7 @@ static size_t count_written(const char *text, size_t length, size_t *quote)
 	return count;
 }
 
-/* Writes the first key given twice in the outermost object; "" when the repetition is further inside or
+/* Writes the first key that the outermost object has twice; "" if the repetition is in an inner object or
  * written with escapes. */
 static void find_repeated(const char *text, size_t length, char *name, size_t size)
 {
@@ -129,7 +129,7 @@ static void find_repeated(const char *text, size_t length, char *name, size_t si
 	json_object_put(seen);
 }
 
-/* Bytes of the character beyond ASCII at this place of UTF-8; 0: it is none. */
+/* Number of bytes of the non-ASCII character at this position; 0: none starts here. */
 static size_t decode(const unsigned char *at, size_t left, uint32_t *code)
 {
 	static const uint32_t least[] = {[2] = 0x80, [3] = 0x800, [4] = 0x10000};
@@ -147,7 +147,7 @@ static size_t decode(const unsigned char *at, size_t left, uint32_t *code)
 	return *code < least[bytes] || *code > 0x10ffff || is_surrogate ? 0 : bytes;
 }
 
-/* Bytes of \uXXXX. A character of two bytes becomes six bytes, one of four becomes twelve. */
+/* Bytes of \uXXXX escapes: a character of two bytes becomes six bytes, one of four becomes twelve. */
 enum { ESCAPE = 6, MOST_GROWTH = 3 };
 
 static size_t put_escape(char *to, uint32_t unit)
@@ -160,14 +160,14 @@ static size_t put_escape(char *to, uint32_t unit)
 	return sizeof(escape);
 }
 
-/* A text that is gone through. */
+/* A text while it is copied. */
 typedef struct ascii {
 	const char *text;
 	size_t length, at;
-	bool after_backslash; /* where nothing beyond ASCII may stand */
+	bool after_backslash; /* next position at which a non-ASCII character is not allowed */
 } ascii;
 
-/* Writes the next character, escaped when it is beyond ASCII. Returns the bytes written. */
+/* Writes the next character, as an escape if it is not ASCII. Returns the number of bytes written. */
 static size_t escape_next(ascii *a, char to[2 * ESCAPE])
 {
 	const unsigned char *at = (const unsigned char *)a->text + a->at;
@@ -179,7 +179,7 @@ static size_t escape_next(ascii *a, char to[2 * ESCAPE])
 	a->after_backslash = *at == '\\' && !a->after_backslash;
 	a->at += as_it_is ? 1 : bytes;
 	if (as_it_is) {
-		/* json-c lets some pass that are no UTF-8, but never this byte */
+		/* json-c accepts some invalid UTF-8, but never this byte */
 		*to = bytes ? (char)*at : '\xff';
 		return 1;
 	}
@@ -189,8 +189,8 @@ static size_t escape_next(ascii *a, char to[2 * ESCAPE])
 }
 
 /*
- * The text in ASCII: json-c 0.18 in strict mode takes other characters for control characters (its issue
- * 892). At most INT_MAX bytes; the caller frees.
+ * The text in ASCII, because json-c 0.18 in strict mode takes other characters for control characters (its
+ * issue 892). At most INT_MAX bytes; the caller frees the result.
  */
 static char *escape_text(const char *text, size_t length, size_t *escaped)
 {
@@ -203,7 +203,7 @@ static char *escape_text(const char *text, size_t length, size_t *escaped)
 	return copy;
 }
 
-/* Where in the text the character is that an offset of the escaped one is in. */
+/* The position in the original text of a character, from its offset in the escaped text. */
 static size_t offset_of(const char *text, size_t length, size_t escaped)
 {
 	ascii a = {.text = text, .length = length};
@@ -246,7 +246,7 @@ static struct json_object *tokenize(struct json_tokener *tokener, const char *te
 	return NULL;
 }
 
-/* Checks that need no parsing. */
+/* Checks that do not need a parsed text. */
 static int check_text(const char *text, size_t length, const char *what, p4d_error *err)
 {
 	size_t start = 0;
@@ -269,7 +269,7 @@ static int check_text(const char *text, size_t length, const char *what, p4d_err
 	return 0;
 }
 
-/* Finds what json-c accepts silently: single quotes, and repeated keys, of which it keeps the last. */
+/* Finds errors that json-c accepts silently: single quotes, and repeated keys, of which it keeps the last. */
 static int check_members(struct json_object *object, const char *text, size_t length, const char *what,
 			 p4d_error *err)
 {
@@ -305,7 +305,7 @@ struct json_object *p4d_json_parse(const char *text, size_t length, const char *
 	return object;
 }
 
-/* The member, or NULL when it is absent or null. */
+/* The member; NULL if it is absent or null. */
 static struct json_object *member_of(struct json_object *object, const char *key)
 {
 	struct json_object *member = NULL;
@@ -337,7 +337,7 @@ int p4d_json_integer(struct json_object *object, const char *key, int64_t min, i
 		number = (int64_t)real;
 	} else if (json_object_is_type(member, json_type_int)) {
 		number = json_object_get_int64(member);
-		/* json-c returns INT64_MAX for everything above it */
+		/* json-c returns INT64_MAX for all larger numbers */
 		huge = number == INT64_MAX && json_object_get_uint64(member) > INT64_MAX;
 	} else {
 		return wrong_type(member, key, "a whole number", err);
@@ -359,14 +359,14 @@ int p4d_json_number(struct json_object *object, const char *key, double min, dou
 	if (!json_object_is_type(member, json_type_double) && !json_object_is_type(member, json_type_int))
 		return wrong_type(member, key, "a number", err);
 	double number = json_object_get_double(member);
-	if (!(number >= min && number <= max)) /* so that NaN is refused */
+	if (!(number >= min && number <= max)) /* written like this so that NaN is refused */
 		return p4d_fail(err, P4D_E_VALUE, "\"%.64s\" is %.40s: not from %g to %g", key,
 				json_object_get_string(member), min, max);
 	*value = number;
 	return 0;
 }
 
-/* Appends text to buf, after a comma when buf is not empty. */
+/* Appends text to buf, after a comma unless buf is empty. */
 static int append(struct json_object *text, const char *key, char *buf, size_t size, p4d_error *err)
 {
 	const char *string = json_object_get_string(text);

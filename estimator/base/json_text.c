@@ -30,10 +30,10 @@ void p4d_json_text_quote(p4d_text *text, const char *string)
 	p4d_text_add(text, "\"");
 }
 
-/* What precedes a value: a comma unless it is the first, and its key. */
+/* Writes the text before a value: a comma unless it is the first one, and its key. */
 static void begin(p4d_text *text, const char *key)
 {
-	/* strchr also finds a NUL, which may precede the JSON */
+	/* strchr also finds the NUL, which may come before the JSON */
 	if (text->length && !strchr("{[", text->at[text->length - 1]))
 		p4d_text_add(text, ",");
 	if (!key)

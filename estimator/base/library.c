@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The directory of this program; "" unknown. */
+/* The directory of this program; "": unknown. */
 static void find_program(char directory[PATH_MAX])
 {
 	ssize_t length = readlink("/proc/self/exe", directory, PATH_MAX - 1);
@@ -24,7 +24,7 @@ bool p4d_library_find(const char *name, char *path, size_t size)
 	char program[PATH_MAX], beside[PATH_MAX + 8];
 
 	find_program(program);
-	snprintf(beside, sizeof(beside), "%s/.libs", program); /* where libtool builds it */
+	snprintf(beside, sizeof(beside), "%s/.libs", program); /* libtool's directory in a build tree */
 	const char *const places[] = {program, beside, P4D_LIBDIR};
 	if (named && *named) {
 		snprintf(path, size, "%s/%s", named, name);

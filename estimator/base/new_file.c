@@ -26,14 +26,17 @@ static const char *base_name(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* Like Linux in sticky directories (protected_symlinks), but in every directory. */
+/*
+ * Checks the owner of symbolic links like Linux in sticky directories (protected_symlinks), but in every
+ * directory.
+ */
 static int open_directory(const char *path)
 {
 	int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
 	struct stat link;
 	int fd = open(path, flags | O_NOFOLLOW);
 
-	if (fd < 0 && errno == EACCES) /* may be written to but not read */
+	if (fd < 0 && errno == EACCES) /* a directory that may be writable but not readable */
 		fd = open(path, (flags |= O_PATH) | O_NOFOLLOW);
 	if (fd >= 0 || (errno != ELOOP && errno != ENOTDIR) || lstat(path, &link) < 0 ||
 	    !S_ISLNK(link.st_mode))
@@ -58,7 +61,7 @@ static int open_parent(p4d_new_file *file)
 	return file->directory < 0 ? -1 : 0;
 }
 
-/* Not mkstemp: its files are readable by their owner only. */
+/* Not mkstemp, whose files only their owner can read. */
 static int open_unused(p4d_new_file *file)
 {
 	for (unsigned attempt = 0; attempt < ATTEMPTS; attempt++) {
@@ -76,7 +79,7 @@ static int open_unused(p4d_new_file *file)
 		free(file->temporary);
 		file->temporary = NULL;
 		errno = why;
-		/* another host may write here under the same process ID */
+		/* a process on another host may write here with the same process ID */
 		if (why != EEXIST)
 			break;
 	}
@@ -101,7 +104,7 @@ int p4d_new_file_open(p4d_new_file *file, const char *path, p4d_error *err)
 	return 0;
 }
 
-/* offset: -1: at the end. */
+/* offset -1: at the end. */
 static int write_all(p4d_new_file *file, const uint8_t *data, uint64_t bytes, off_t offset, p4d_error *err)
 {
 	while (bytes) {
@@ -167,8 +170,8 @@ int p4d_new_file_publish(p4d_new_file *file, p4d_error *err)
 	if (close(fd) < 0 ||
 	    renameat(file->directory, file->temporary, file->directory, base_name(file->path)) < 0)
 		return fail(file, err);
-	/* without this a power failure may lose the new name, though not the data;
-	 * EINVAL: a file system that cannot; EBADF: a directory one may write to but not read */
+	/* Without this a power failure may lose the new name, though not the data. EINVAL: the file system
+	 * does not support it. EBADF: the directory is writable but not readable. */
 	int rc = fsync(file->directory) < 0 && errno != EINVAL && errno != EBADF ? fail(file, err) : 0;
 	free(file->temporary);
 	file->temporary = NULL;

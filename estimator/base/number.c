@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Allocates nothing: the C locale is a shared static object. */
+/* This allocates nothing: the C locale is a shared static object. */
 static locale_t plain(void)
 {
 	return newlocale(LC_ALL_MASK, "C", (locale_t)0);
@@ -46,7 +46,7 @@ bool p4d_number_real(const char *text, double least, double most, double *number
 	const char *first = least < 0 && *text == '-' ? text + 1 : text;
 	char *end;
 
-	/* strtod skips blanks, and knows infinity and NaN by name */
+	/* strtod skips blanks, and accepts infinity and NaN by name */
 	if (!isdigit((unsigned char)*first) && *first != '.')
 		return false;
 	double value = strtod_l(text, &end, plain());

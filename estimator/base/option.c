@@ -11,7 +11,7 @@
 #include "base/suggest.h"
 #include "base/text.h"
 
-/* The most characters of choices that are printed as an option's argument. */
+/* Longest list of choices that help prints as an option's argument. */
 enum { LONG_LIST = 72 };
 
 int64_t p4d_option_bits(double real)
@@ -37,7 +37,7 @@ int p4d_option_find(const p4d_option_info *table, int count, const char *name)
 	for (int i = 0; i < count; i++) {
 		const char *a = table[i].name, *b = name;
 		if (*a != first)
-			continue; /* most: environments are looked up in slurmctld */
+			continue; /* fast exit: slurmctld looks up whole environments */
 		while (*a && (*a == tolower((unsigned char)*b) || (*a == '-' && *b == '_'))) {
 			a++;
 			b++;
@@ -62,7 +62,7 @@ static int check_text(const p4d_option_info *info, const char *prefix, const cha
 	return 0;
 }
 
-/* Lengths in tokens may be written as 128k: in units of 1,024. */
+/* Lengths in tokens may be written as 128k, in units of 1,024. */
 static bool whole_of(const p4d_option_info *info, const char *text, uint64_t *value)
 {
 	const uint64_t least = (uint64_t)info->min, most = (uint64_t)info->max;
@@ -126,7 +126,7 @@ static void add_release(p4d_text *text, int64_t release)
 	p4d_text_add(text, p4d_number_integer(release % P4D_RELEASE_UNIT, number));
 }
 
-/* Names the choices; of a long list, the nearest ones. */
+/* Lists the choices; of a long list, only those nearest to the typed word. */
 static int no_choice(const p4d_option_info *info, const char *prefix, const char *text, p4d_error *err)
 {
 	enum { NAMES = 64, NAME = 24 };

@@ -13,7 +13,7 @@ p4d_text p4d_text_in(char *buf, size_t size)
 	return (p4d_text){.at = buf, .size = size, .truncated = !size};
 }
 
-/* Reserves room for that many more bytes and a NUL; false if impossible. */
+/* Reserves room for this many more bytes and a NUL; false if that is impossible. */
 static bool make_room(p4d_text *text, size_t more)
 {
 	if (text->truncated || more < text->size - text->length)
@@ -93,8 +93,9 @@ void p4d_text_entry(p4d_text *text, const char *separator, const char *format, .
 }
 
 /*
- * Bytes of the printable character at this place; 0: it is none. Left out of UTF-8 are the control characters
- * (U+0080 to U+009F) and General Punctuation, which has line separators and changes of direction.
+ * Number of bytes of the printable character at this position; 0: no printable character. Of UTF-8, control
+ * characters (U+0080 to U+009F) and General Punctuation (with line separators and changes of direction) count
+ * as not printable.
  */
 static size_t printable(const unsigned char *at)
 {

@@ -16,7 +16,7 @@ const char *p4d_breakdown_name(p4d_breakdown_part loss)
 	return names[loss];
 }
 
-/* Attention's share of the model FLOPs: 6*A*s per token and layer, causal at half. */
+/* Model FLOPs of attention: 6*A*s per token and layer, half of that for causal attention. */
 static double attention_share(const p4d_layout *l)
 {
 	const double tokens = (double)l->global_batch * (double)l->seq_len;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From the passes of layers and ends to those of chunks, and from these to the step. */
+/* Passes of chunks from the passes of layers, embedding and head; and from these the step. */
 #include "cost/cost.h"
 
 #include <string.h>
@@ -10,23 +10,24 @@
 #include "plan/parameters.h"
 #include "schedule/schedule.h"
 
-/* Seconds per step in models with experts: from DeepSeek V2 with 4 layers on 8 B200 (SimuMax). */
+/* Additional seconds per step of models with experts, from DeepSeek V2 with 4 layers on 8 B200 (SimuMax). */
 #define STEP_OF_EXPERTS 15e-3
 
 /*
- * Bytes of the optimizer per parameter it owns: gradient and states read, states written, the parameter
- * written (2), norm and clipping of the gradient (12).
+ * Memory traffic of the optimizer in bytes per parameter that the rank owns: gradient and states read, states
+ * written, the parameter written (2), norm and clipping of the gradient (12).
  */
 static double optimizer_bytes(const p4d_layout *l)
 {
 	const double moments = (l->half_moments ? 2 : 4) * (p4d_optimizer_of(l)->states - 1);
-	/* what a 16-bit parameter lacks of its master, but where masters are whole */
+	/* the part of the master weight that the 16-bit parameter does not have, unless master weights are
+	 * complete */
 	const bool remainder = p4d_precise_optimizer(l) && !p4d_framework_of(l->framework)->rounds_moments;
 
 	return 4 + 2 * (moments + (remainder ? 2 : 4)) + 2 + 12;
 }
 
-/* Costs of a layout's distinct parts, by component. */
+/* Costs of a layout's distinct parts, component by component. */
 typedef struct parts {
 	p4d_cost_part layer, expert_layer, embedding, head;
 } parts;
@@ -90,10 +91,10 @@ p4d_cost_passes p4d_cost__chunk_passes(const p4d_layout *l, const p4d_cost_terms
 /* ---- between stages ---- */
 
 /*
- * The transfer of a residual stream to the next stage. Stages lie tp*cp*dp ranks apart; where the job has
- * several nodes, at least some of these transfers leave the node, and the slowest sets the pace. Frameworks
- * that send each rank's shard gather it on the other side, unless sequence parallelism keeps it sharded
- * (PTD-P's scatter/gather optimization).
+ * The transfer of a residual stream to the next stage. Stages are tp*cp*dp ranks apart. If the job has
+ * several nodes, some of these transfers leave the node, and the slowest one sets the pace. Frameworks that
+ * send each rank's shard gather it on the other side, unless sequence parallelism keeps it sharded (PTD-P's
+ * scatter/gather optimization).
  */
 static double transfer_seconds(const p4d_layout *l, const p4d_cost_rates *r)
 {
@@ -111,7 +112,10 @@ static double transfer_seconds(const p4d_layout *l, const p4d_cost_rates *r)
 
 /* ---- once per step ---- */
 
-/* Parameters of a stage on one rank, without experts; norms and biases are too few to count. */
+/*
+ * Parameters of a stage on one rank, not counting experts, norms and biases; the latter are too few to
+ * matter.
+ */
 static double stage_elements(const p4d_layout *l, const p4d_cost_terms *t, uint32_t stage, double with)
 {
 	double n =
@@ -125,7 +129,7 @@ static double stage_elements(const p4d_layout *l, const p4d_cost_terms *t, uint3
 		n += table;
 	if (l->local_loss || (stage == last && (!l->tied || stage != 0)))
 		n += table;
-	if (stage == last) /* for further tokens */
+	if (stage == last) /* for multi-token prediction */
 		n += (double)l->mtp_layers * t->once.expert_layer_elements +
 		     (l->mtp_layers && stage && !l->tied ? table : 0);
 	return n;
@@ -137,7 +141,7 @@ static p4d_cost_line line_of(double latency, double seconds, double elements)
 	return (p4d_cost_line){latency, (seconds - latency) / elements};
 }
 
-/* Sums of shards over the copies of the model, after all passes. */
+/* The sum of shards over replicas of the model, after all passes. */
 static void add_copies(const p4d_layout *l, const p4d_cost_rates *r, uint64_t shards, p4d_cost_line *reduce)
 {
 	const uint64_t copies = shards > 1 ? l->dp * l->cp / shards : 1;
@@ -153,8 +157,8 @@ static void add_copies(const p4d_layout *l, const p4d_cost_rates *r, uint64_t sh
 }
 
 /*
- * Data parallelism: gradients are reduced and parameters gathered over the ranks with the same ones; `shards`
- * of them shard the optimizer.
+ * Data parallelism: gradients are reduced and parameters gathered over the ranks with the same parameters;
+ * `shards` of these ranks shard the optimizer states.
  */
 static void set_update(const p4d_layout *l, const p4d_cost_rates *r, p4d_cost_ring group, uint64_t shards,
 		       p4d_cost_update *out)
@@ -169,20 +173,21 @@ static void set_update(const p4d_layout *l, const p4d_cost_rates *r, p4d_cost_ri
 		out->gather = (p4d_cost_line){0, 0};
 	if (p4d_cost__reduces_for_passes(l))
 		out->reduce = (p4d_cost_line){0, 0};
-	if (!l->optimizer_sharding) { /* an all-reduce instead */
+	if (!l->optimizer_sharding) { /* an all-reduce instead of reduce-scatter and all-gather */
 		out->gather = (p4d_cost_line){0, 0};
 		out->reduce.latency *= 2;
 		out->reduce.each *= 2;
 	}
 	if (p4d_cost__adds_copies_once(l))
 		add_copies(l, r, shards, &out->reduce);
-	/* gradients of the whole stage are zeroed */
+	/* zeroing the gradients of the whole stage */
 	out->optimizer.latency = 2 * P4D_LAUNCH_SECONDS + p4d_framework_of(l->framework)->cost.step_seconds;
 	out->optimizer.each = (optimizer_bytes(l) / (double)shards + gradient) * r->hbm;
-	/* gradients are zeroed, and read for their norm; nothing hides the update on the host and device */
+	/* zeroing gradients, and reading them for their norm; no pass overlaps with the update on host and
+	 * device */
 	if (r->host_update > 0)
 		out->optimizer.each = r->host_update / (double)shards + 2 * gradient * r->hbm;
-	/* parameters are cast once, both ways, or those in FP8 transposed */
+	/* casting parameters to both orientations once, or transposing those in FP8 */
 	if (l->precision == P4D_FP8 && !p4d_framework_of(l->framework)->cost.casts_each_product)
 		out->optimizer.each += (l->fp8_params ? 2 : 4) * r->hbm;
 }
@@ -203,7 +208,8 @@ static void set_once(const p4d_layout *l, p4d_cost_once *once, const p4d_cost_ra
 	set_update(l, r, p4d_cost__ring_of(l, apart ? shards : l->dp * l->cp, p4d_tp_ranks(l)), shards,
 		   &once->all);
 	if (l->experts) {
-		/* a second optimizer; sums of the routers' losses over all ranks; its gradients are scaled */
+		/* a second optimizer; sums of the routers' losses over all ranks; scaling the experts'
+		 * gradients */
 		once->expert_layer_elements = p4d_cost__expert_layer_matrices(l) / (double)l->tp;
 		once->expert_elements =
 		    p4d_cost__expert_matrices(l) * (double)(l->experts / l->ep) / (double)l->etp;
@@ -212,7 +218,7 @@ static void set_once(const p4d_layout *l, p4d_cost_once *once, const p4d_cost_ra
 		once->experts.optimizer.latency = STEP_OF_EXPERTS;
 		once->experts.optimizer.each += 2 * p4d_cost__gradient_bytes(l) * r->hbm;
 	}
-	/* a tied table: both ends add their gradients */
+	/* a tied table: the first and the last stage add their gradients */
 	bool twice = l->tied && !p4d_cost__freezes(l) && l->pp > 1 && !l->vocab_parallel &&
 		     !p4d_is_v_shaped(l->schedule);
 	once->tied = twice ? p4d_cost__transfer_seconds(r, l->world <= l->link_domain,
@@ -223,8 +229,9 @@ static void set_once(const p4d_layout *l, p4d_cost_once *once, const p4d_cost_ra
 }
 
 /*
- * The exposed part. Overlapped layer by layer with the first and the last pass of a stage, it is the time of
- * the first layer, with the table where there is one, or the excess over the pass of the other layers.
+ * The exposed part of a collective that overlaps, layer by layer, with the first and the last pass of a
+ * stage. It is the time of the first layer (including the table, if there is one), or the excess over the
+ * pass of the other layers.
  */
 static double exposed(const p4d_layout *l, const p4d_cost_rates *r, double all, double own, double pass)
 {
@@ -244,7 +251,7 @@ p4d_cost_step_ends p4d_cost__step_ends_of(const p4d_layout *l, const p4d_cost_te
 	const double with = p4d_parameters_expert_layers_of_stage(l, stage), layers = l->stage_layers[stage];
 	const double n = stage_elements(l, t, stage, with), experts = with * once->expert_elements;
 	const double others = layers > 1 ? layers - 1 : 0, dense = layers - with;
-	/* the first layer has experts where all have */
+	/* the first layer has experts if all layers have */
 	const double first_experts = dense > 0 ? 0 : once->expert_elements;
 	const double others_with = dense > 0 ? with : others;
 	const double first =
@@ -269,7 +276,7 @@ p4d_cost_step_ends p4d_cost__step_ends_of(const p4d_layout *l, const p4d_cost_te
 
 /* ---- all terms ---- */
 
-/* What passes between stages. */
+/* Transfers between stages. */
 static void set_links(const p4d_layout *l, p4d_cost_terms *t)
 {
 	double seconds = l->pp > 1 ? transfer_seconds(l, &t->rates) : 0;
@@ -283,7 +290,9 @@ static void set_links(const p4d_layout *l, p4d_cost_terms *t)
 		p4d_cost__vocabulary(l, &t->rates, &t->vocabulary);
 }
 
-/* Parameters of a stage and the ranks that share them: the same for all micro-batches and recomputation. */
+/*
+ * Parameters of a stage and the ranks that share them: the same for all micro-batches and any recomputation.
+ */
 static uint64_t once_key_of(const p4d_layout *l)
 {
 	const unsigned cut = l->vocab_parallel != P4D_VOCAB_OFF, v_shaped = p4d_is_v_shaped(l->schedule);
@@ -312,7 +321,7 @@ static void recall_once(const p4d_layout *l, p4d_cost_cache *memory, p4d_cost_te
 
 static void set_parts(const p4d_layout *l, p4d_cost_cache *memory, p4d_cost_terms *t)
 {
-	memory = l->slices > 1 ? NULL : memory; /* slices differ by their place */
+	memory = l->slices > 1 ? NULL : memory; /* the slices of a sequence have different times */
 	t->layer = p4d_cost__layer_passes(l, &t->rates, memory);
 	t->expert_layer = (p4d_cost_passes){0};
 	if (l->experts)
@@ -324,7 +333,7 @@ static void set_parts(const p4d_layout *l, p4d_cost_cache *memory, p4d_cost_term
 	t->head = p4d_cost__head_passes(l, &t->rates, memory);
 }
 
-/* A layout whose passes are those of one slice. */
+/* A layout whose passes are those of a single slice. */
 static void slice_of(const p4d_layout *l, uint32_t number, p4d_layout *one)
 {
 	memcpy(one, l, sizeof(*one));
@@ -393,7 +402,7 @@ static void add_part(p4d_cost_passes_of_chunk *out, const p4d_cost_part *part, d
 	out->recompute += times * p4d_cost_share_seconds(&part->recompute);
 }
 
-/* Adds a pass of a chunk, of a slice or the whole. */
+/* Adds a pass of a chunk, for a slice or the whole sequence. */
 static void add_pass(const p4d_layout *l, const p4d_gpu *gpu, uint32_t stage, uint32_t chunk,
 		     p4d_cost_passes_of_chunk *out)
 {

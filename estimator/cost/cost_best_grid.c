@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* --tp-grid=auto: the grid of the tp ranks whose passes are the fastest. */
+/* --tp-grid=auto: the grid of the tp ranks with the fastest passes. */
 #include <math.h>
 
 #include "cost/cost_internal.h"
 
-/* Seconds of a stage's passes for a sequence, of layers and the ends of the model; infinite: not possible. */
+/* Seconds per sequence of a stage's passes, with embedding and head; infinity: the grid is not possible. */
 static double seconds_with(p4d_layout *l, const p4d_cost_rates *r, p4d_tp_grid grid)
 {
 	const p4d_framework *framework = p4d_framework_of(l->framework);

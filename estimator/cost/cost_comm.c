@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Collectives and transfers. Every collective is a ring: (n-1)/n of the data through the slowest connection,
- * and n-1 steps. Inside a node the latencies are what SimuMax measured with NCCL on 8 B200 (22 to 26 us and
- * 5.5 to 9.2 us per step); across nodes, a step is that of NCCL's own tuning model (protocol Simple).
+ * Collectives and transfers. Every collective is a ring: (n-1)/n of the data passes the slowest connection,
+ * in n-1 steps. Inside a node the latencies are what SimuMax measured with NCCL on 8 B200 (22 to 26 us, and
+ * 5.5 to 9.2 us per step). Across nodes, a step has the latency of NCCL's own tuning model (protocol Simple).
  */
 #include <math.h>
 
@@ -54,8 +54,8 @@ static double farthest(const p4d_cost_rates *r, p4d_cost_ring ring)
 }
 
 /*
- * A ring leaves each node once, but the ranks of a node each run a ring of their own over their own network
- * interface, so that together they use as many as they are.
+ * A ring leaves each node once. But each rank of a node runs a ring of its own over its own network
+ * interface, so together they use as many interfaces as there are ranks.
  */
 static double seconds_per_byte(const p4d_cost_rates *r, p4d_cost_ring ring)
 {
@@ -77,8 +77,8 @@ double p4d_cost__gather_seconds(const p4d_cost_rates *r, p4d_cost_ring ring, dou
 }
 
 /*
- * Blocks of NCCL's kernels, each of which takes a multiprocessor: two for each of the network interfaces of a
- * node of eight GPUs.
+ * Thread blocks of NCCL's kernels, each of which occupies a multiprocessor: two per network interface of a
+ * node with eight GPUs.
  */
 #define COLLECTIVE_BLOCKS 16
 
@@ -89,7 +89,7 @@ double p4d_cost__beside_seconds(const p4d_layout *l, const p4d_cost_rates *r, do
 	return seconds * (own ? own : COLLECTIVE_BLOCKS) / r->multiprocessors;
 }
 
-/* Up the tree and down again; a level inside a node or domain takes a step of the link. */
+/* Up the tree and down again; a level inside a node or NVLink domain takes one step of the link. */
 double p4d_cost__small_sum_seconds(p4d_cost_ring ring)
 {
 	if (ring.ranks <= 1)
@@ -99,9 +99,9 @@ double p4d_cost__small_sum_seconds(p4d_cost_ring ring)
 }
 
 /*
- * Every rank sends to every other at the same time: traffic inside the node overlaps with traffic that leaves
- * it, and each rank has its own interface. Inside a node this reaches 0.89 of a ring's rate (SimuMax, 8 B200:
- * 0.60 against 0.67), after 51 to 58 us, with 2, 4 or 8 ranks.
+ * Every rank sends to every other at the same time. Traffic inside the node overlaps with traffic that leaves
+ * it, and each rank has its own network interface. Inside a node this reaches 0.89 of a ring's rate (SimuMax,
+ * 8 B200: 0.60 against 0.67), after 51 to 58 us, with 2, 4 or 8 ranks.
  */
 double p4d_cost__exchange_seconds(const p4d_cost_rates *r, p4d_cost_ring ring, double bytes)
 {

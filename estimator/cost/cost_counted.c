@@ -1,37 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The time of work that was counted, kernel by kernel, in a program that nobody modelled. The rates are those
- * of the formulas for layouts; what the counts do not say (what hides behind what) makes it a range.
+ * The time of a program that p4d has no formulas for, from its kernels as counted by a rehearsal. The rates
+ * are those of the formulas for layouts. The counts do not tell which work overlaps, so the result is a
+ * range.
  */
 #include "cost/cost_internal.h"
 #include "cost/counted.h"
 #include "plan/offload.h"
 
-/* Rates and counts are this exact at best: the cost model's own mean error on published steps, twice. */
+/* Relative uncertainty of the result, at least: twice the cost model's mean error on published steps. */
 #define UNSURE 0.07
 
 /*
- * The host of an eager program launches one kernel in this time: PyTorch's dispatcher alone, and with Python,
- * modules and autograd around it (1.2 ms for the 90 kernels of a layer of transformers, both passes).
+ * Seconds in which the host of an eager program launches one kernel: PyTorch's dispatcher alone; and with
+ * Python, modules and autograd around it (1.2 ms for the 90 kernels of a layer of transformers, both passes).
  */
 static const double host_least = 4e-6, host_most = 14e-6;
 
-/* Convolutions reach half of the rate of large matrix products at worst. */
+/* Convolutions reach at least half of the rate of large matmuls. */
 #define CONVOLUTION_SLOWER 2
 
-/* tf32 runs at half of the rate of 16 bits, from Ampere on; before, not at all. */
+/* tf32 runs at half of the 16-bit rate from Ampere on. Before Ampere there is no tf32. */
 static double tf32_peak(const p4d_gpu *gpu)
 {
 	return gpu->sm >= 80 ? gpu->peak_bf16_flops / 2 : gpu->peak_fp32_flops;
 }
 
-/* Seconds per FLOP; 0: not known. */
+/* Seconds per FLOP; 0: unknown. */
 static double each(double peak, double efficiency)
 {
 	return peak > 0 && efficiency > 0 ? 1 / (peak * efficiency) : 0;
 }
 
-/* The first rate that the work needs and the GPU lacks, by its key in gpus.json; NULL: none. */
+/* The gpus.json key of the first rate that the work needs and the GPU lacks; NULL: none. */
 static const char *missing(const p4d_counted *w, const p4d_gpu *gpu)
 {
 	bool links = false, crosses = false;
@@ -64,8 +65,8 @@ static const char *missing(const p4d_counted *w, const p4d_gpu *gpu)
 	return NULL;
 }
 
-/* The formula for one product (cost_ops.c), summed over all. What tiles lose goes with the depth, at the rate
- * that most of the products have. */
+/* The formula for one matmul (cost_ops.c), summed over all matmuls. The loss by tiles is proportional to
+ * the depth, at the rate that most matmuls have. */
 static double products(const p4d_counted *w, const p4d_gpu *gpu)
 {
 	const double half = w->flops - w->flops_8 - w->flops_tf32 - w->flops_32;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Activations that p4d-train swaps: for which layers the host has room, and for which they are dropped. */
+/*
+ * Activations that p4d-train swaps to the host: the number of layers for which the host has room, and those
+ * whose activations are dropped instead.
+ */
 #include "cost/cost_internal.h"
 #include "plan/offload.h"
 #include "plan/plan.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The passes of a layer's experts for one micro-batch on one rank, as Megatron-LM runs them. The router
- * chooses, tokens are permuted and sent to their experts' ranks (all-to-all; gathered over etp), sorted by
- * expert, multiplied in grouped products, and sent back. The fullest rank gets `imbalance` times its share
+ * chooses experts. Tokens are permuted, sent to their experts' ranks (all-to-all; gathered over etp), sorted
+ * by expert, multiplied by grouped matmuls, and sent back. The fullest rank gets `imbalance` times its share
  * and sets the pace for all.
  */
 #include <math.h>
@@ -11,22 +11,24 @@
 #include "request/routing.h"
 
 /*
- * Kernels that permute reach this share of the rate of others (SimuMax, B200: 0.50 of the peak against 0.75).
+ * Permuting kernels reach this share of the rate of other kernels (SimuMax, B200: 0.50 of the peak against
+ * 0.75).
  */
 #define PERMUTED 0.67
 
 /*
- * The host waits for the numbers of tokens before it can launch what follows, and the GPU for that: dozens of
- * small kernels, and what Transformer Engine prepares for each expert. Both passes; from how the steps of
- * DeepSeek V2 and V3 with 4 layers grow with their micro-batches on 8 B200 (SimuMax, 20 to 64 experts a
- * rank).
+ * Time of the host, for both passes. The host waits for the numbers of tokens before it can launch later
+ * kernels, and the GPU waits for the host: dozens of small kernels, and Transformer Engine's preparations for
+ * each expert. Derived from how the steps of DeepSeek V2 and V3 with 4 layers grow with their micro-batches
+ * on 8 B200 (SimuMax, 20 to 64 experts a rank).
  */
 #define ROUTER_SECONDS 0.3e-3
 #define EXPERT_SECONDS 30e-6
 
 /*
- * Padded to their capacity, numbers of tokens are known (token_dispatcher.py: drop_and_pad), and the host
- * runs ahead. Of the above the gaps between the router's small kernels are left, about a dozen a pass.
+ * If experts are padded to their capacity, numbers of tokens are known (token_dispatcher.py: drop_and_pad),
+ * and the host runs ahead. Then only the gaps between the router's small kernels remain, about a dozen per
+ * pass.
  */
 #define ROUTER_KERNELS 12
 
@@ -37,11 +39,11 @@ static double waits_of(const p4d_layout *l, double groups)
 					: ROUTER_SECONDS + EXPERT_SECONDS * groups;
 }
 
-/* Tokens times their experts: sent by this rank, received by its experts, and gathered over etp. */
+/* Numbers of token-expert pairs: sent by this rank, received by its experts, and gathered over etp. */
 typedef struct dispatched {
 	double own, permuted, received, gathered;
 	double groups, rows; /* experts of this rank, and tokens of each */
-	double F;            /* columns of one on this rank */
+	double F;            /* columns of one expert on this rank */
 } dispatched;
 
 static dispatched routed_of(const p4d_layout *l, const p4d_cost_sizes *z)
@@ -64,8 +66,9 @@ static double permuted(const p4d_cost_rates *r, double bytes)
 }
 
 /*
- * DeepEP sends a token once to each node that has experts of it, and forwards it over the links of that node
- * at the same time (DeepSeek-V3, arXiv 2412.19437, section 3.2.2). The router may limit a token's nodes.
+ * DeepEP sends a token once to each node with experts of it, and forwards it inside that node over NVLink at
+ * the same time (DeepSeek-V3, arXiv 2412.19437, section 3.2.2). The router may limit the number of nodes per
+ * token.
  */
 static double deepep_seconds(const p4d_layout *l, const p4d_cost_rates *r, p4d_cost_ring ring,
 			     const dispatched *t, double row)
@@ -97,8 +100,8 @@ static double exchange_seconds(const p4d_layout *l, const p4d_cost_rates *r, p4d
 }
 
 /*
- * One direction, to the experts or back: one kernel writes what is sent or received, the next one reads it.
- * All-gather and DeepEP exchange tokens, and copy them by expert afterwards.
+ * One direction, to the experts or back: one kernel writes the tokens that are sent or received, the next
+ * kernel reads them. All-gather and DeepEP exchange tokens and copy them for each expert afterwards.
  */
 static void dispatch(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
 		     const dispatched *t, p4d_cost_share *out)
@@ -175,7 +178,7 @@ double p4d_cost__experts(const p4d_layout *l, const p4d_cost_rates *r, const p4d
 	y->forward.memory_bound += p4d_cost__memory_seconds(r, (l->glu ? 3 : 2) * e * t.gathered * t.F);
 	y->backward_input.memory_bound +=
 	    p4d_cost__memory_seconds(r, (l->glu ? 5 : 3) * e * t.gathered * t.F);
-	/* inputs of both products, and their gradients */
+	/* inputs of both matmuls, and their gradients */
 	y->forward.memory_bound +=
 	    p4d_cost__cast_seconds(l, r, t.gathered * z->h) + p4d_cost__cast_seconds(l, r, t.gathered * t.F);
 	y->backward_input.memory_bound += p4d_cost__cast_seconds(l, r, t.gathered * z->h) +

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* FLOPs of a step: what the model needs, and what the hardware executes. */
+/* FLOPs of a step: those of the model, and those that the hardware executes. */
 #include <math.h>
 
 #include "cost/cost_internal.h"
 #include "request/architecture.h"
 
-/* Share of attention in layers with a window. */
+/* Share of the attention scores that layers with a window compute. */
 static double window_share(const p4d_layout *l)
 {
 	const double reach = (double)l->sliding_window / (double)l->seq_len;
@@ -15,13 +15,13 @@ static double window_share(const p4d_layout *l)
 		return 1;
 	every = l->architecture->full_attention_every;
 	full = every > 0 ? 1 / every : 0;
-	/* the first queries have fewer keys than the window */
+	/* the first queries of a sequence have fewer keys than the window */
 	return full + (1 - full) * reach * (2 - reach);
 }
 
 /*
- * Documents end at random and independently. With a mean length m in a sequence s, the sum of their squares
- * is on average this share of s^2.
+ * Documents end at random and independently. If their mean length is m in a sequence of length s, the sum of
+ * their squared lengths is on average this share of s^2.
  */
 static double share_of_documents(const p4d_layout *l)
 {
@@ -35,8 +35,9 @@ double p4d_cost__scores_share(const p4d_layout *l)
 	return fmin(window_share(l), share_of_documents(l));
 }
 
-/* The deviation of that sum in one sequence is sqrt(2 m / s) of it where documents are many (a renewal
- * process), and vanishes with their ends; simulated it is within a fifth of this. */
+/* Relative standard deviation of that sum in one sequence. It is sqrt(2 m / s) if documents are many (a
+ * renewal process), and vanishes if there is one document. The formula is within a fifth of simulated
+ * values. */
 p4d_cost_of_documents p4d_cost_documents(const p4d_layout *l)
 {
 	const double share = share_of_documents(l), ranks = (double)l->dp;
@@ -52,7 +53,7 @@ static double up_matrices(const p4d_layout *l)
 	return (l->glu ? 2.0 : 1.0) * (double)l->hidden * (double)l->ffn;
 }
 
-/* Latent attention: the products down to a lower rank, those up, and that of the output. */
+/* Latent attention: the matmuls down to lower ranks, those up from them, and the output's. */
 static double attention_matrices(const p4d_layout *l)
 {
 	const double h = (double)l->hidden, heads = (double)l->heads, d = (double)l->head_dim;
@@ -71,7 +72,7 @@ static double dense_matrices(const p4d_layout *l)
 	return up_matrices(l) + (double)l->ffn * (double)l->hidden;
 }
 
-/* The router, and the shared experts. */
+/* The router's and the shared experts' matrices. */
 static double beside_experts(const p4d_layout *l)
 {
 	const double shared = (l->glu ? 3.0 : 2.0) * (double)l->shared_ffn;
@@ -84,7 +85,7 @@ static p4d_layer_counts all_layers(const p4d_layout *l)
 	return p4d_layers_count(l, 0, l->layers);
 }
 
-/* The mean of a pattern's layers with experts, or of the others. */
+/* The mean over a pattern's layers with experts, or over the others. */
 static double mean_matrices(const p4d_layout *l, bool experts)
 {
 	const p4d_layer_counts counts = all_layers(l);
@@ -117,7 +118,7 @@ double p4d_cost__expert_layer_matrices(const p4d_layout *l)
 	return l->pattern_length ? mean_matrices(l, true) : attention_matrices(l) + beside_experts(l);
 }
 
-/* Layers that attend, and those with a state. */
+/* Number of layers with attention, and of layers with a state. */
 static double attending(const p4d_layout *l)
 {
 	const p4d_layer_counts counts = l->pattern_length ? all_layers(l) : (p4d_layer_counts){0};
@@ -146,7 +147,7 @@ double p4d_cost__expert_layers(const p4d_layout *l)
 	return (double)p4d_expert_layers_before(l, l->layers);
 }
 
-/* Elements of the matrices that a token passes in a layer without or with experts. */
+/* Elements of the matrices that process a token in a layer, without or with experts. */
 static double passed(const p4d_layout *l, bool experts)
 {
 	if (!experts)
@@ -155,7 +156,9 @@ static double passed(const p4d_layout *l, bool experts)
 	       (double)l->experts_per_token * p4d_cost__expert_matrices(l);
 }
 
-/* The sum over all layers of `dense` of those without experts and `sparse` of those with. */
+/*
+ * The sum over all layers: `dense` for each layer without experts and `sparse` for each layer with experts.
+ */
 static double over_layers(const p4d_layout *l, double dense, double sparse)
 {
 	const double with = p4d_cost__expert_layers(l);
@@ -168,7 +171,10 @@ static double passed_by_all(const p4d_layout *l)
 	return over_layers(l, passed(l, false), passed(l, true));
 }
 
-/* Heads for the next token and further ones; each of the latter has a product before its layer. */
+/*
+ * Elements of the heads, for the next token and for multi-token prediction. A layer of multi-token prediction
+ * has one more matmul before it.
+ */
 static double heads(const p4d_layout *l)
 {
 	const double h = (double)l->hidden, further = (double)l->mtp_layers;
@@ -194,8 +200,8 @@ double p4d_cost__adapters(const p4d_layout *l)
 	return sum;
 }
 
-/* Per token, of matrices: two operations of each element forward, two for the gradient of the input, and two
- * for its own, if it has one. */
+/* FLOPs of matrices per token and element: two in the forward pass, two for the gradient of the input, and
+ * two for the weight's gradient, if it has one. */
 static double matrix_flops(const p4d_layout *l)
 {
 	const double matrices = passed_by_all(l) + heads(l);
@@ -220,19 +226,25 @@ double p4d_cost__recomputed_share(const p4d_layout *l)
 	return l->megatron.recompute_block && n < chunk ? n / chunk : 1;
 }
 
-/* Per token and layer, of all keys, as if none came later: the two products of the forward pass. */
+/*
+ * FLOPs of attention per token and layer in the forward pass, for the two matmuls and all keys, not counting
+ * causality.
+ */
 static double scores_flops(const p4d_layout *l)
 {
 	return 4 * p4d_cost__query_width(l) * (double)l->seq_len * p4d_cost__scores_share(l);
 }
 
-/* Per token and layer: what the backward pass recomputes, where activations stay, or are swapped. */
+/*
+ * FLOPs per token and layer that the backward pass recomputes, for layers that keep or swap their
+ * activations.
+ */
 static double recomputed_of_kept(const p4d_layout *l, bool experts)
 {
 	const double scores = scores_flops(l);
 	const p4d_framework_cost *framework = &p4d_framework_of(l->framework)->cost;
 
-	if (l->megatron.recompute_modules) /* only modules whose FLOPs matter */
+	if (l->megatron.recompute_modules) /* only modules with many FLOPs */
 		return (l->megatron.recompute_modules & P4D_MODULE_CORE_ATTENTION ? scores : 0) +
 		       (l->megatron.recompute_modules & P4D_MODULE_MOE && experts
 			    ? 2 * (passed(l, true) - attention_matrices(l))
@@ -250,8 +262,8 @@ static double recomputed_of_kept(const p4d_layout *l, bool experts)
 	}
 }
 
-/* The same for all layers. Dropped ones, whose swaps could not be hidden, are recomputed from their inputs.
- */
+/* The same over all layers. Layers whose swaps cannot be hidden drop their activations, and are recomputed
+ * from their inputs. */
 static double recomputed_flops(const p4d_layout *l, double dropped, bool experts)
 {
 	return dropped * (2 * passed(l, experts) + scores_flops(l)) +
@@ -261,7 +273,7 @@ static double recomputed_flops(const p4d_layout *l, double dropped, bool experts
 double p4d_cost_hardware_flops(const p4d_layout *l, const p4d_gpu *gpu)
 {
 	const double dropped = p4d_cost__dropped_share(l, gpu);
-	/* the gradient pass of vocabulary parallelism recomputes its logits; local losses have more heads */
+	/* the gradient pass of vocabulary parallelism recomputes the logits; local losses have more heads */
 	const double again = l->vocab_parallel ? 2 * heads(l) : 0;
 	const double local = l->local_loss ? 6 * (double)(l->pp - 1) * heads(l) : 0;
 

@@ -1,32 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The time that FP8 adds to a layer next to its products: kernels that quantize the operands, as Transformer
- * Engine launches them (pytorch/module/linear.py, layernorm_linear.py). And what it saves in collectives and
- * norms.
+ * The time of FP8 in a layer in addition to its matmuls: kernels that quantize the operands, as Transformer
+ * Engine launches them (pytorch/module/linear.py, layernorm_linear.py); and the time that FP8 saves in
+ * collectives and norms.
  *
- * Matrix units before Blackwell multiply FP8 only by rows. So an operand of two products has two copies, the
- * second one transposed. Scales by block differ by direction, so with them there are two copies on any GPU.
- * Each cast reads 16 bits and writes one or two copies. Scales by a tensor's current maximum read the tensor
- * once more before. So does NVFP4, which scales the 8-bit scales of its blocks by a scale of the tensor.
+ * Before Blackwell, matrix units multiply FP8 only by rows. So an operand of two matmuls has two copies, the
+ * second one transposed. Block scales differ by direction, so with them there are two copies on any GPU. Each
+ * cast reads 16 bits and writes one or two copies. Scales by a tensor's present maximum read the tensor once
+ * more before the cast. So does NVFP4, which scales the 8-bit scales of its blocks by a scale of the tensor.
  */
 #include "cost/cost_internal.h"
 #include "request/fp8.h"
 
 /*
- * How much longer casts and transposes take for a byte than kernels that read and write in order: they go
- * through shared memory, and sum maxima up. Chosen on three runs on H100 (recipes_measured.csv, `chosen`). On
- * Blackwell a tensor with one scale is cast in order, without a transposed copy; chosen on Llama 3.1 405B
- * with current scaling on GB200 and GB300.
+ * How much longer casts and transposes take per byte than kernels that read and write in order, because they
+ * go through shared memory and compute maxima. Chosen from three runs on H100 (recipes_measured.csv,
+ * `chosen`). On Blackwell a tensor with one scale is cast in order, without a transposed copy; this factor
+ * was chosen from Llama 3.1 405B with current scaling on GB200 and GB300.
  */
 #define CAST_SLOWNESS 2.5
 #define IN_ORDER_SLOWNESS 1.45
 
 typedef struct casting {
 	double reads;    /* bytes of an element that a cast reads */
-	double copies;   /* copies of an operand of two products */
+	double copies;   /* number of copies of an operand that two matmuls use */
 	double bytes;    /* bytes of an element of a copy */
-	bool in_order;   /* one copy in the order of the tensor, with one scale */
-	bool transposes; /* the second copy is made of the first, as where only one was gathered */
+	bool in_order;   /* a single copy in the tensor's order, with a single scale */
+	bool transposes; /* the second copy is made from the first, as if only one copy was gathered */
 } casting;
 
 static casting casting_of(const p4d_layout *l, const p4d_cost_rates *r)
@@ -53,7 +53,7 @@ static double transpose(const p4d_cost_rates *r, const casting *c, double elemen
 	return c->transposes ? p4d_cost__memory_seconds(r, CAST_SLOWNESS * 2 * elements) : 0;
 }
 
-/* With delayed scales norms write FP8 themselves; else their result is cast. */
+/* With delayed scales, norms write FP8 themselves; otherwise their result is cast. */
 static double norm_seconds(const p4d_layout *l, const p4d_cost_rates *r, const casting *c,
 			   const p4d_cost_sizes *z, double copies)
 {
@@ -64,8 +64,8 @@ static double norm_seconds(const p4d_layout *l, const p4d_cost_rates *r, const c
 }
 
 /*
- * Gradients with a full row of hidden, the inputs of backward products. With sequence parallelism they are
- * cast before they are gathered, in one copy, and the other copy is made from that.
+ * Gradients with the full hidden size, which are inputs of backward matmuls. With sequence parallelism they
+ * are cast to one copy before they are gathered, and the other copy is made from the gathered one.
  */
 static double gradient_seconds(const p4d_layout *l, const p4d_cost_rates *r, const casting *c,
 			       const p4d_cost_sizes *z)
@@ -78,9 +78,9 @@ static double gradient_seconds(const p4d_layout *l, const p4d_cost_rates *r, con
 }
 
 /*
- * Transformer Engine (pytorch/quantization.py): maxima of all tensors are copied into one, which the ranks
- * that share these layers reduce, and from which one kernel takes the scales. It does so behind the forward
- * pass of an autocast region, which Megatron-LM opens for each chunk, and behind its backward pass.
+ * Transformer Engine (pytorch/quantization.py) copies the maxima of all tensors into one tensor, reduces it
+ * over the ranks that share these layers, and computes the scales in one kernel. This runs after the forward
+ * and after the backward pass of an autocast region. Megatron-LM opens such a region for each chunk.
  */
 double p4d_cost__maxima_seconds(const p4d_layout *l)
 {
@@ -100,7 +100,7 @@ double p4d_cost__cast_seconds(const p4d_layout *l, const p4d_cost_rates *r, doub
 	return l->precision == P4D_FP8 && elements > 0 ? cast(r, &c, elements, c.copies) : 0;
 }
 
-/* Latent attention: each product's input is cast by itself, as are the gradients. */
+/* Latent attention: the input and the gradient of each matmul are cast separately. */
 static void latent_casts(const p4d_layout *l, const p4d_cost_rates *r, const casting *c,
 			 const p4d_cost_sizes *z, p4d_cost_share *forward, p4d_cost_share *backward)
 {
@@ -115,12 +115,15 @@ static void latent_casts(const p4d_layout *l, const p4d_cost_rates *r, const cas
 				  cast(r, c, own * (ranks + rope), c->copies);
 }
 
-/* A norm's result, an input of a product, and that of the next one; the gradients of both products. */
+/*
+ * The result of a norm, which is a matmul's input, and the next matmul's input; the gradients of both
+ * matmuls.
+ */
 static void pair_casts(const p4d_layout *l, const p4d_cost_rates *r, const casting *c,
 		       const p4d_cost_sizes *z, double columns, double next, p4d_cost_share *forward,
 		       p4d_cost_share *backward)
 {
-	/* a gathered input is transposed for the weights' gradients */
+	/* a gathered input is transposed for the weight gradients */
 	const double again = transpose(r, c, z->n * z->h);
 	const bool later = l->sequence_parallel;
 
@@ -130,7 +133,7 @@ static void pair_casts(const p4d_layout *l, const p4d_cost_rates *r, const casti
 	    gradient_seconds(l, r, c, z) + cast(r, c, z->n * columns, c->copies) + (later ? again : 0);
 }
 
-/* Casts both operands of each product, one copy of each: x and w, then dy and w, then dy and x. */
+/* Casts both operands of each matmul, one copy of each: x and w, then dy and w, then dy and x. */
 static void product_casts(const p4d_cost_rates *r, const casting *c, double n, double in, double out,
 			  p4d_cost_share *forward, p4d_cost_share *backward)
 {
@@ -161,6 +164,6 @@ void p4d_cost__casts(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cos
 		latent_casts(l, r, &c, z, forward, backward);
 	else
 		pair_casts(l, r, &c, z, z->A + 2 * z->G, z->A, forward, backward);
-	if (!experts) /* theirs: cost_experts.c */
+	if (!experts) /* experts: see cost_experts.c */
 		pair_casts(l, r, &c, z, z->up, z->f, forward, backward);
 }

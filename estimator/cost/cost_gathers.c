@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sharded parameters and gradients: the time of gathers and reductions that passes do not hide. */
+/* Sharded parameters and gradients: the time of gathers and reductions that does not overlap with passes. */
 #include "cost/cost_internal.h"
 #include "plan/offload.h"
 #include "plan/parameters.h"
@@ -27,8 +27,8 @@ double p4d_cost__gradient_bytes(const p4d_layout *l)
 	return l->grad_dtype == P4D_GRAD_FP32 ? 4 : 2;
 }
 
-/* A group that is gathered and reduced as one: its elements over a number of ranks, which are `apart` from
- * each other. */
+/* A group of parameters that is gathered and reduced together: its elements, over a number of ranks at a
+ * distance of `apart`. */
 typedef struct sharded_group {
 	double elements;
 	uint64_t shards, apart;
@@ -44,7 +44,7 @@ static double gather_seconds(const p4d_layout *l, const p4d_cost_rates *r, shard
 	       (p4d_streams_parameters(l) ? bytes / (double)g.shards * r->lift : 0);
 }
 
-/* Gradients are reduced over those ranks, and what each is left with over the copies of the model. */
+/* Gradients are reduced over those ranks, and each rank's shard over the replicas of the model. */
 static double reduce_seconds(const p4d_layout *l, const p4d_cost_rates *r, sharded_group g)
 {
 	const uint64_t shards = p4d_optimizer_shards(l),
@@ -57,7 +57,7 @@ static double reduce_seconds(const p4d_layout *l, const p4d_cost_rates *r, shard
 	       2 * p4d_cost__gather_seconds(r, others, bytes / (double)g.shards);
 }
 
-/* A layer of two groups, the second of which may be empty. Extends its passes by the time that they do not
+/* A layer of two groups; the second may be empty. Extends its passes by the communication that they do not
  * hide, which is all of it if one stream runs both. Returns the extension. */
 static double hidden_behind(const p4d_layout *l, const p4d_cost_rates *r, p4d_cost_passes *layer,
 			    sharded_group first, sharded_group second)
@@ -80,8 +80,8 @@ static double hidden_behind(const p4d_layout *l, const p4d_cost_rates *r, p4d_co
 }
 
 /*
- * p4d-train's layers: where schedules split the backward pass, each half reduces the layer's gradients, and
- * the second needs its parameters again, for norms and adapters. In adapters' models only adapters have
+ * p4d-train's layers. In schedules with a split backward pass, each half reduces the layer's gradients, and
+ * the second half needs the parameters again, for norms and adapters. With adapters, only these have
  * gradients.
  */
 static double hidden_behind_halves(const p4d_layout *l, const p4d_cost_rates *r, p4d_cost_passes *layer,
@@ -119,9 +119,10 @@ static double values_seconds(const p4d_layout *l, const p4d_cost_rates *r)
 }
 
 /*
- * Parameters that are sharded as well: a layer's are gathered during the layer before it, in both passes, and
+ * Sharded parameters: a layer's parameters are gathered during the previous layer's pass, in both passes, and
  * its gradients are reduced during the next ones; any longer time is exposed. Experts use the ranks with the
- * same ones. Nothing hides the embedding's: it comes first, and is reduced last.
+ * same experts. Nothing hides the embedding's communication: its parameters are needed first, and its
+ * gradients are reduced last.
  */
 void p4d_cost__add_gathers(const p4d_layout *l, p4d_cost_terms *t)
 {

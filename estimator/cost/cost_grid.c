@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Tensor parallelism in two and three dimensions (--tp-grid, arXiv 2305.13525). X sums activations like
- * tensor parallelism in one dimension, for the features of a rank of Y (cost_layer.c). This file has the
- * rest. Sums over Y, of products over a part of the features: nothing hides them. And over Z, matrices are
- * gathered and their gradients summed one layer ahead of the passes. The latter overlap with products and
- * kernels, but not with other collectives, which use the same links.
+ * one-dimensional tensor parallelism, for the features of a rank of Y (cost_layer.c). This file has the rest.
+ * Over Y, the results of matmuls over a part of the features are summed; nothing hides these sums. Over Z,
+ * matrices are gathered and their gradients summed one layer ahead of the passes. These overlap with matmuls
+ * and other kernels, but not with other collectives, which use the same links.
  */
 #include "cost/cost_internal.h"
 #include "plan/parameters.h"
@@ -24,7 +24,10 @@ double p4d_cost__features_seconds(const p4d_layout *l, const p4d_cost_rates *r, 
 	return 2 * p4d_cost__gather_seconds(r, ring_of_y(l), bytes);
 }
 
-/* Both blocks of a layer, each way; and of each row of a norm the sum of squares, or of products. */
+/*
+ * Sums over Y: in both blocks of a layer, in each direction; and per row of a norm, the sum of squares or of
+ * products.
+ */
 static void features(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z, p4d_cost_part *y)
 {
 	const double e = r->element, n = z->n;
@@ -36,7 +39,7 @@ static void features(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cos
 					 p4d_cost__features_seconds(l, r, e * n * z->f);
 }
 
-/* The time of a collective that a concurrent pass does not hide. */
+/* The part of a collective's time that a concurrent pass does not hide. */
 static double seen(double collective, const p4d_cost_share *pass)
 {
 	const double hides = p4d_cost_share_seconds(pass) - pass->tensor_comm - pass->context_comm;

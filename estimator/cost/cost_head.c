@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Both ends of the model: embedding and head, on one stage or, with vocabulary parallelism, on all. */
+/* Embedding and head of the model, on one stage or, with vocabulary parallelism, on all stages. */
 #include <math.h>
 
 #include "cost/cost_internal.h"
 #include "plan/plan.h"
 
-/* The half of the backward pass that computes the gradients of whole tables. */
+/* The part of the backward pass that computes the gradients of whole tables. */
 static p4d_cost_share *weight_pass(const p4d_layout *l, p4d_cost_part *y)
 {
 	return p4d_framework_of(l->framework)->cost.defers_weight_gradients ? &y->backward_weight
@@ -31,16 +31,17 @@ void p4d_cost__embedding(const p4d_layout *l, const p4d_cost_rates *r, p4d_cost_
 	weight_pass(l, y)->tensor_comm += l->sequence_parallel && !p4d_cost__freezes(l) ? one : 0;
 }
 
-/* The three products of a vocabulary table of `columns` entries, and the passes over its logits. */
+/* The three matmuls of a vocabulary table of `columns` entries, and the kernels on its logits. */
 typedef struct table_cost {
-	double logits, input, weight; /* matrix products */
-	double statistics, gradient;  /* reading the logits; turning them into gradients */
+	double logits, input, weight; /* seconds of the matmuls */
+	double statistics, gradient;  /* seconds for reading the logits; and for replacing them by
+				       * gradients */
 } table_cost;
 
 /*
- * All tokens at once. Fused cross-entropy reads the logits for the statistics, writes the
- * gradient over them and scales it by the gradient of the loss; unfused it makes a copy in fp32, then takes
- * maximum, difference, exponential, sum and quotient in turn.
+ * All tokens at a time. Fused cross-entropy reads the logits for the statistics, overwrites them with the
+ * gradient, and multiplies it by the gradient of the loss. Unfused cross-entropy makes a copy in fp32, and
+ * then computes maximum, difference, exponential, sum and quotient in separate kernels.
  */
 static table_cost whole_table(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
 			      double columns)
@@ -56,12 +57,14 @@ static table_cost whole_table(const p4d_layout *l, const p4d_cost_rates *r, cons
 			    .gradient = p4d_cost__memory_seconds(r, backward * logits)};
 }
 
-/* Fraction of a row of logits that the second pass of a fused kernel finds in no cache. */
+/*
+ * Fraction of a row of logits that is no longer in a cache when a fused kernel reads it for the second time.
+ */
 #define READ_AGAIN 0.3
 
 /*
  * A chunk of tokens at a time. One kernel reads the logits for the statistics and replaces them by their
- * gradient; where statistics are merged over ranks in between, it is two.
+ * gradient. If ranks merge statistics in between, there are two kernels.
  */
 static table_cost chunked_table(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
 				double columns)
@@ -102,7 +105,7 @@ static void head_once(const p4d_layout *l, const p4d_cost_rates *r, p4d_cost_par
 	weight_pass(l, y)->gemm += table.weight;
 	y->forward.memory_bound = p4d_cost__memory_seconds(r, 2 * e * z.residual) + table.statistics;
 	y->backward_input.memory_bound = p4d_cost__memory_seconds(r, 3 * e * z.residual) + table.gradient;
-	/* logits of a part of the features */
+	/* logits from a part of the features are summed */
 	y->forward.tensor_comm =
 	    p4d_cost__features_seconds(l, r, r->element * z.n * (double)l->vocab / (double)l->tp);
 	if (l->tp == 1)
@@ -124,8 +127,8 @@ static void add_part(p4d_cost_part *to, const p4d_cost_part *from, double times)
 	p4d_cost_share_add(&to->recompute, &from->recompute, times);
 }
 
-/* For each further token: the embedding, the product of it and the hidden state, a layer, and the head again.
- */
+/* For each layer of multi-token prediction: the embedding, the matmul that combines it with the hidden
+ * state, a layer, and the head again. */
 static void add_further(const p4d_layout *l, const p4d_cost_rates *r, p4d_cost_part *y)
 {
 	const p4d_cost_sizes z = p4d_cost__sizes_of(l);
@@ -150,8 +153,8 @@ void p4d_cost__head(const p4d_layout *l, const p4d_cost_rates *r, p4d_cost_part 
 }
 
 /*
- * S computes logits and their statistics, T recomputes the logits and computes their gradients; the gradient
- * of the hidden state belongs to T in vocab-1 and, not yet scaled, to S in vocab-2 (arXiv 2411.05288).
+ * S computes logits and their statistics, T recomputes the logits and computes their gradients. The gradient
+ * of the hidden state belongs to T in vocab-1, and (before scaling) to S in vocab-2 (arXiv 2411.05288).
  */
 void p4d_cost__vocabulary(const p4d_layout *l, const p4d_cost_rates *r, p4d_cost_vocabulary_passes *y)
 {
@@ -160,7 +163,7 @@ void p4d_cost__vocabulary(const p4d_layout *l, const p4d_cost_rates *r, p4d_cost
 	table_cost table = table_of(l, r, &z, (double)l->tp * pp);
 	double gather = l->tp > 1 ? p4d_cost__boundary_seconds(l, r, &z) : 0;
 	p4d_cost_ring stages = p4d_cost__ring_of(l, l->pp, p4d_tp_ranks(l) * l->cp * l->dp);
-	/* each stage holds a share of the rows; the rest of its output is zeros */
+	/* each stage has a share of the rows; the rest of its output is zeros */
 	double embed = p4d_cost__memory_seconds(r, 2 * e * rows);
 
 	y->forward = table.logits + table.statistics + gather;

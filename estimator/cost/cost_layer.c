@@ -5,16 +5,16 @@
  */
 #include "cost/cost_internal.h"
 
-/* Communication in pieces that overlaps with matrix products: the first or the last piece is exposed, and
- * both slow each other down. From H100 runs with tp 4 and 8. */
+/* With communication in pieces that overlap with matmuls, the first or the last piece is exposed, and both
+ * slow each other down. From H100 runs with tp 4 and 8. */
 #define OVERLAPPED_EXPOSED 0.2
 
 /* ---- attention ---- */
 
 /*
- * Fused attention: half of the scores, or those of a window or of documents; at the end one multiprocessor
- * still works on a row of blocks. Backward has 2.5 times the products. A slice of a sequence also attends to
- * all slices before it.
+ * Fused attention computes half of the scores, or those of a window or of documents. At the end, one
+ * multiprocessor still works on a row of blocks. The backward pass has 2.5 times the matmuls. A slice of a
+ * sequence also attends to all slices before it.
  */
 static double fused(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z, bool backward)
 {
@@ -29,7 +29,7 @@ static double fused(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost
 	return P4D_LAUNCH_SECONDS + (scores + last) * each;
 }
 
-/* Unfused: separate kernels for scores and softmax; the products are batched matrix products. */
+/* Unfused attention has separate kernels for scores and softmax; its products are batched matmuls. */
 static void unfused(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
 		    p4d_cost_share *forward, p4d_cost_share *backward)
 {
@@ -37,13 +37,13 @@ static void unfused(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost
 	double batch = (double)p4d_rank_batch(l) * (double)l->heads / (double)l->tp;
 	double to_scores = p4d_cost__gemm_seconds(r, batch, q, s, d, e),
 	       from_scores = p4d_cost__gemm_seconds(r, batch, q, d, s, e);
-	/* dropout of the probabilities: read, write and the mask */
+	/* dropout of the probabilities: reads and writes them, and the mask */
 	double dropout =
 	    l->megatron.attention_dropout ? p4d_cost__memory_seconds(r, (2 * e + 1) * z->scores) : 0;
 
 	forward->attention += to_scores + from_scores;
 	forward->memory_bound += p4d_cost__memory_seconds(r, 2 * e * z->scores) + dropout;
-	/* heads are moved before and after: queries, keys, values and the output */
+	/* heads are moved before and after attention: queries, keys, values and the output */
 	forward->memory_bound += p4d_cost__memory_seconds(r, 2 * e * z->n * (2 * z->A + 2 * z->G));
 	backward->attention += 2 * (to_scores + from_scores);
 	backward->memory_bound += p4d_cost__memory_seconds(r, 3 * e * z->scores) + dropout;
@@ -57,18 +57,18 @@ static double gradient_element(const p4d_layout *l, const p4d_cost_rates *r)
 }
 
 /*
- * Context parallelism: keys and values go round the ring while attention works on the current block; the last
- * block's transfer is exposed. Causal work is balanced (zigzag). Partial outputs are merged once per block,
- * in fp32.
+ * Context parallelism in a ring: keys and values pass around the ring while attention works on the present
+ * block; the transfer of the last block is exposed. Causal work is balanced (zigzag). Partial outputs are
+ * merged once per block, in fp32.
  */
 static void ring(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z, double attention,
 		 bool backward, p4d_cost_share *out)
 {
 	const uint64_t ranks =
-	    l->cp / l->megatron.cp_heads; /* the others have heads of their own, of all tokens */
+	    l->cp / l->megatron.cp_heads; /* ranks that exchange heads have different heads, for all tokens */
 	double steps = (double)ranks - 1;
 	p4d_cost_ring context = p4d_cost__ring_of(l, ranks, p4d_tp_ranks(l) * l->megatron.cp_heads);
-	/* backward, the gradients of keys and values go round too */
+	/* backward, the gradients of keys and values also pass around the ring */
 	double element = r->element + (backward ? gradient_element(l, r) : 0),
 	       bytes = element * z->n * 2 * z->G;
 	double step = p4d_cost__neighbour_seconds(r, context, bytes);
@@ -80,9 +80,9 @@ static void ring(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_si
 }
 
 /*
- * Gathers keys and values of all ranks at once, exposed. Backward, their gradients are summed as well. Either
- * the two pieces of each sequence in turn, or keys and values of all sequences in turn; the latter are then
- * reordered, and so are their gradients.
+ * Gathers keys and values of all ranks together; this is exposed. In the backward pass their gradients are
+ * summed as well. A framework gathers either the two pieces of each sequence one after the other, or keys and
+ * values of all sequences; the latter are then reordered, and so are their gradients.
  */
 static void all_gather(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z, bool backward,
 		       p4d_cost_share *out)
@@ -100,24 +100,24 @@ static void all_gather(const p4d_layout *l, const p4d_cost_rates *r, const p4d_c
 		return;
 	double gradient = gradient_element(l, r) * elements;
 	out->context_comm += calls * p4d_cost__gather_seconds(r, context, gradient / calls);
-	out->memory_bound += p4d_cost__memory_seconds(r, gradient); /* zeroed first */
+	out->memory_bound += p4d_cost__memory_seconds(r, gradient); /* the buffer is zeroed first */
 }
 
-/* Queries, keys and values are exchanged for heads, and the output back; each is reordered on both sides.
- * Exposed. */
+/* All-to-all: queries, keys and values are exchanged for heads, and the output is exchanged back; each is
+ * reordered on both sides. This is exposed. */
 static void all_to_all(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z, uint64_t ranks,
 		       p4d_cost_share *out)
 {
 	const double inputs = r->element * z->n * (z->A + 2 * z->G), output = r->element * z->n * z->A;
 	p4d_cost_ring context = p4d_cost__ring_of(l, ranks, p4d_tp_ranks(l));
 
-	/* each rank sends all but its own share, as in a gather of as many bytes */
+	/* each rank sends all except its own share, as in a gather of as many bytes */
 	out->context_comm +=
 	    p4d_cost__gather_seconds(r, context, inputs) + p4d_cost__gather_seconds(r, context, output);
 	out->memory_bound += p4d_cost__memory_seconds(r, 2 * 2 * (inputs + output));
 }
 
-/* attention: seconds of all blocks, which hide the ring */
+/* attention: seconds of all blocks, which hide the transfers of the ring */
 static void context(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z, double attention,
 		    bool backward, p4d_cost_share *out)
 {
@@ -134,9 +134,9 @@ static void context(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost
 }
 
 /*
- * What slices add to attention in p4d-train: their keys and values are copied next to the earlier ones.
- * Gradients of all keys so far are zeroed and summed in fp32; those of the slice itself are copied out, and
- * all are rounded.
+ * Costs of slices in p4d-train's attention. Keys and values are copied next to the earlier ones. Gradients of
+ * all keys so far are zeroed and summed in fp32; those of the slice itself are copied out, and all are
+ * rounded.
  */
 static void slices(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
 		   p4d_cost_share *forward, p4d_cost_share *backward)
@@ -188,16 +188,20 @@ static void attention(const p4d_layout *l, const p4d_cost_rates *r, const p4d_co
 
 /* ---- the layer ---- */
 
-/* A product of a layer. deferred: recomputation from here on needs the time that would hide its gradient. */
+/*
+ * A matmul of a layer. deferred: from here on, recomputation uses the time that would hide the gradient of
+ * its weight.
+ */
 typedef struct product {
 	double tokens, in, out;
-	int deferred; /* P4D_RECOMPUTE_*; 0: its gradient never waits in the activation slot */
+	int deferred; /* P4D_RECOMPUTE_*; 0: its operands never wait in the activation slot */
 } product;
 
 /*
- * Where the gradient of a matrix is computed. In schedules with a split backward pass the second half
- * computes all, or those whose operands wait in the activation slot: qkv and gate_up, unless they are
- * recomputed (see runtime/layer_backward.c). Where a backward pass is whole only the sum counts.
+ * Which pass computes the gradient of a weight. In schedules with a split backward pass, the second half
+ * computes all weight gradients, or only those whose operands wait in the activation slot: qkv and gate_up,
+ * unless they are recomputed (see runtime/layer_backward.c). If the backward pass is not split, only the sum
+ * matters.
  */
 static p4d_cost_share *weight_pass(const p4d_layout *l, int deferred, p4d_cost_part *y)
 {
@@ -219,15 +223,21 @@ static void add_products(const p4d_layout *l, const p4d_cost_rates *r, const pro
 		y->backward_input.gemm += p4d_cost__product_seconds(r, p->tokens, p->in, p->out, e);
 		if (p4d_cost__freezes(l))
 			continue;
-		/* read and written: the gradient accumulates in fp32 */
+		/* the gradient accumulates in fp32, so it is read and written */
 		weight_pass(l, p->deferred, y)->gemm +=
 		    p4d_cost__product_seconds(r, p->out, p->in, p->tokens, 8);
 	}
 }
 
-enum { QKV = P4D_RECOMPUTE_FULL, GATE_UP = P4D_RECOMPUTE_MLP }; /* what defers their gradients */
+enum {
+	QKV = P4D_RECOMPUTE_FULL,
+	GATE_UP = P4D_RECOMPUTE_MLP
+}; /* values of `deferred` for these two
+    * matmuls */
 
-/* Latent attention: down to lower ranks, of this rank's tokens; up, to its heads; the output. */
+/*
+ * Latent attention: matmuls down to lower ranks, for this rank's tokens; up to its heads; and the output's.
+ */
 static void latent_products(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
 			    p4d_cost_part *y)
 {
@@ -256,7 +266,7 @@ static void attention_products(const p4d_layout *l, const p4d_cost_rates *r, con
 		add_products(l, r, all, sizeof(all) / sizeof(*all), y);
 }
 
-/* Products of Mamba-2: the one before its scan, and the output's. */
+/* Matmuls of Mamba-2: the one before its scan, and the output's. */
 static void state_products(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
 			   p4d_cost_part *y)
 {
@@ -268,7 +278,7 @@ static void state_products(const p4d_layout *l, const p4d_cost_rates *r, const p
 	add_products(l, r, all, sizeof(all) / sizeof(*all), y);
 }
 
-/* Products of a short convolution: gates with values, and the output's. */
+/* Matmuls of a short convolution: gates together with values, and the output's. */
 static void convolution_products(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
 				 p4d_cost_part *y)
 {
@@ -286,8 +296,7 @@ static void ffn_products(const p4d_layout *l, const p4d_cost_rates *r, const p4d
 	add_products(l, r, all, sizeof(all) / sizeof(*all), y);
 }
 
-/* Products of LoRA: two narrow ones in each direction; the intermediate result is recomputed for gradients.
- */
+/* Matmuls of LoRA: two narrow ones in each direction. The intermediate result is recomputed for gradients. */
 static void adapter_products(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
 			     p4d_cost_part *y)
 {
@@ -316,8 +325,8 @@ static void adapter_products(const p4d_layout *l, const p4d_cost_rates *r, const
 	}
 }
 
-/* Queries and keys are concatenated from the part that RoPE rotates and the rest; with the kernels for few
- * tokens this is not fused. */
+/* Queries and keys are concatenated from the part that RoPE rotates and the rest. This is fused except in
+ * the kernels for few tokens. */
 static double rotary_bytes(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z)
 {
 	const double heads = (double)l->heads / (double)l->tp, rope = (double)l->rope_dim;
@@ -329,19 +338,20 @@ static double rotary_bytes(const p4d_layout *l, const p4d_cost_rates *r, const p
 }
 
 /*
- * Bytes of an element, read and written. A norm: to fp32 (2 + 4), square (4 + 4), mean (4), times its root
- * (4 + 4), back (4 + 2), weight (2 + 2). Positions: to fp32 (2 + 4), product (4 + 4), back (4 + 2).
+ * Bytes per element, read and written. A norm: cast to fp32 (2 + 4), square (4 + 4), mean (4), multiply by
+ * its inverse root (4 + 4), cast back (4 + 2), weight (2 + 2). Positions: cast to fp32 (2 + 4), product (4 +
+ * 4), cast back (4 + 2).
  */
 enum { EAGER_NORM = 34, EAGER_ROTARY = 20 };
 
-/* Elements that the kernels of the activation read and write for each of the product's columns. */
+/* Elements that the activation's kernels read and write per column of the matmul before it. */
 typedef struct activation_moves {
 	double forward, backward;
 } activation_moves;
 
 /*
- * Gated and unfused, the halves are copied. relu2 unfused is ReLU and pow: forward 2 + 2; backward pow(x, 1),
- * twice that, times the gradient (2 + 2 + 3), and ReLU's own gradient (3).
+ * If a gated activation is unfused, its halves are copied. relu2 unfused is ReLU and pow: forward 2 + 2;
+ * backward pow(x, 1), twice that, times the gradient (2 + 2 + 3), and ReLU's own gradient (3).
  */
 static activation_moves activation_of(const p4d_layout *l, bool fused)
 {
@@ -350,15 +360,15 @@ static activation_moves activation_of(const p4d_layout *l, bool fused)
 	return !fused && l->activation == P4D_RELU2 ? (activation_moves){4, 10} : (activation_moves){2, 3};
 }
 
-/* Norms, residuals, rotary positions or biases, the activation: bytes of every kernel. */
+/* Norms, residuals, rotary positions or biases, and the activation: bytes of all their kernels. */
 static void elementwise(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
 			p4d_layer_kind kind, p4d_cost_part *y)
 {
 	const double blocks = (kind.mixer != P4D_MIX_NONE) + (kind.feed != P4D_FEED_NONE);
 	const bool turned = !l->positions && kind.mixer == P4D_MIX_ATTENTION;
 	double e = r->element, mask = l->dropout ? 1 : 0;
-	/* PyTorch's own kernels: a norm and the angles run in fp32, one kernel per term; compiled, each is
-	 * one kernel, and so is the activation */
+	/* PyTorch's own kernels: a norm and the rotation run in fp32, with one kernel per term. With
+	 * torch.compile each is one kernel, and so is the activation. */
 	const bool eager = p4d_framework_of(l->framework)->cost.eager_modules && !l->torch.compile;
 	const bool fused = l->fused_swiglu || l->torch.compile,
 		   terms = eager && l->torch.model_code != P4D_MODEL_CODE_TORCHTITAN;
@@ -377,7 +387,8 @@ static void elementwise(const p4d_layout *l, const p4d_cost_rates *r, const p4d_
 	y->backward_input.memory_bound +=
 	    again + (apart ? p4d_cost__memory_seconds(r, 2 * e * z->n * (z->A + 2 * z->G)) : 0) +
 	    blocks * p4d_cost__memory_seconds(r, norms * 3 * e * z->residual) + /* gradient, input, result */
-	    blocks * p4d_cost__memory_seconds(r, 3 * e * z->residual) +         /* the two branches add up */
+	    blocks * p4d_cost__memory_seconds(r, 3 * e * z->residual) +         /* the gradients of the
+										 * two branches are added */
 	    blocks * p4d_cost__memory_seconds(r, dropout_back) + p4d_cost__memory_seconds(r, rotary) +
 	    p4d_cost__memory_seconds(r, activation_back);
 	if (p4d_framework_of(l->framework)->cost.saves_norms_and_products)
@@ -388,19 +399,21 @@ static void elementwise(const p4d_layout *l, const p4d_cost_rates *r, const p4d_
 		    p4d_cost__memory_seconds(r, 2 * e * z->n * (z->A + 2 * z->G));
 	if (l->recompute == P4D_RECOMPUTE_KEEP)
 		return;
-	/* weight gradients need them: recomputed, the activation by the kernel of its gradient */
+	/* weight gradients need these: they are recomputed; the kernel of the activation's gradient
+	 * recomputes the activation */
 	y->backward_input.memory_bound += e * z->n * f * r->hbm;
 	weight_pass(l, QKV, y)->memory_bound += p4d_cost__memory_seconds(r, norm);
 	weight_pass(l, GATE_UP, y)->memory_bound += p4d_cost__memory_seconds(r, norm);
 }
 
 /*
- * Tensor parallelism, four collectives in each direction. With sequence parallelism the inputs of the sharded
- * matrices are gathered again for their weight gradients. Megatron-LM overlaps that with the input gradient,
- * and the reduce-scatter of that gradient with the weight gradient (Korthikanti et al., arXiv 2205.05198).
- * They compete for the multiprocessors: about half is gained (their backward time of a 22B layer, and B200
- * runs), which leaves four of six. With tp-comm-overlap all are cut into pieces that overlap with those of
- * the matrix products (Transformer Engine's userbuffers); p4d-train uses halves instead.
+ * Tensor parallelism has four collectives in each direction. With sequence parallelism the inputs of the
+ * sharded matrices are gathered again for their weight gradients. Megatron-LM overlaps that with the input
+ * gradient, and the reduce-scatter of that gradient with the weight gradient (Korthikanti et al., arXiv
+ * 2205.05198). Collectives and matmuls compete for the multiprocessors: about half of the time is gained
+ * (their backward time of a 22B layer, and B200 runs), which leaves four of six. With tp-comm-overlap all
+ * collectives are cut into pieces that overlap with pieces of the matmuls (Transformer Engine's userbuffers);
+ * p4d-train uses halves instead.
  */
 static void tensor_parallel(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
 			    p4d_layer_kind kind, p4d_cost_part *y)
@@ -413,13 +426,13 @@ static void tensor_parallel(const p4d_layout *l, const p4d_cost_rates *r, const 
 	}
 	const double exposed = l->tp_comm_overlap ? OVERLAPPED_EXPOSED : 1;
 	double one = p4d_cost__boundary_seconds(l, r, z) * exposed;
-	/* experts take tokens as they are sharded; shared experts are whole layers */
+	/* experts take tokens in their sharded form; shared experts are like whole layers */
 	const double ffn =
 	    kind.feed == P4D_FEED_NONE || (kind.feed == P4D_FEED_EXPERTS && !l->shared_ffn) ? 0 : 2;
 	const double mixer = kind.mixer != P4D_MIX_NONE ? 2 : 0;
 
-	/* gathered in FP8 at half the bytes: two of four, and backward four of six; userbuffers also send
-	 * forward results in FP8 */
+	/* gathered in FP8, half the bytes: two of four collectives, and backward four of six; userbuffers
+	 * also send forward results in FP8 */
 	const bool in_fp8 = l->precision == P4D_FP8 && l->sequence_parallel &&
 			    !p4d_framework_of(l->framework)->cost.casts_each_product;
 	const double fp8 = in_fp8 ? p4d_cost__cast_bytes(l) / 2 : 1;
@@ -432,7 +445,7 @@ static void tensor_parallel(const p4d_layout *l, const p4d_cost_rates *r, const 
 	}
 }
 
-/* Modules of layers with experts or latent attention; what costs next to nothing is left out. */
+/* Recomputed modules of layers with experts or latent attention; cheap ones are left out. */
 static void recompute_modules(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
 			      const p4d_cost_share *core, const p4d_cost_share *experts, bool sparse,
 			      p4d_cost_part *y)
@@ -470,8 +483,8 @@ static void recompute_modules(const p4d_layout *l, const p4d_cost_rates *r, cons
 	}
 }
 
-/* core, experts: the parts of the forward pass that are attention's core, and that follow from the router on.
- */
+/* core, experts: the parts of the forward pass that belong to attention's core, and to the experts from
+ * the router on. */
 static void recompute(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
 		      const p4d_cost_share *core, const p4d_cost_share *experts, bool sparse,
 		      p4d_cost_part *y)
@@ -500,8 +513,8 @@ static void recompute(const p4d_layout *l, const p4d_cost_rates *r, const p4d_co
 		break;
 	case P4D_RECOMPUTE_SELECTIVE:
 		if (p4d_framework_of(l->framework)->selects_operations) {
-			/* torchtitan keeps attention and every second product: not of its output, and not up
-			 */
+			/* torchtitan keeps attention and every second matmul; not attention's output
+			 * projection, and not `up` */
 			y->recompute.gemm += p4d_cost__gemm_seconds(r, 1, z->n, z->h, z->A, e) +
 					     p4d_cost__gemm_seconds(r, 1, z->n, z->f, z->h, e);
 			y->recompute.memory_bound += y->forward.memory_bound;
@@ -514,7 +527,10 @@ static void recompute(const p4d_layout *l, const p4d_cost_rates *r, const p4d_co
 	}
 }
 
-/* A host that launches kernels more slowly than the GPU runs them sets the pace, in both passes alike. */
+/*
+ * If the host launches kernels more slowly than the GPU runs them, the host sets the pace, equally in both
+ * passes.
+ */
 static void launches(const p4d_layout *l, bool experts, p4d_cost_part *y)
 {
 	const p4d_framework_cost *framework = &p4d_framework_of(l->framework)->cost;
@@ -534,7 +550,7 @@ static void layer(const p4d_layout *l, const p4d_cost_rates *r, p4d_layer_kind k
 	const bool experts = kind.feed == P4D_FEED_EXPERTS;
 	p4d_cost_sizes z = p4d_cost__sizes_of(l);
 	p4d_cost_share core = {0}, of_experts;
-	double exchanged = 0; /* seconds of each pass in which tokens are exchanged */
+	double exchanged = 0; /* seconds of each pass during which tokens are exchanged */
 
 	*y = (p4d_cost_part){0};
 	if (experts)
@@ -576,7 +592,7 @@ static void add_part(p4d_cost_part *to, const p4d_cost_part *from, double times)
 	p4d_cost_share_add(&to->recompute, &from->recompute, times);
 }
 
-/* The mean of a pattern's layers with experts, or of the others. */
+/* The mean over a pattern's layers with experts, or over the others. */
 static void mean(const p4d_layout *l, const p4d_cost_rates *r, bool experts, p4d_cost_part *y)
 {
 	const p4d_layer_counts counts = p4d_layers_count(l, 0, l->layers);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Single operations: what a GPU sustains, and how long a kernel takes. The models deliberately have few
- * constants, fitted to published tables of single products rather than on training runs: SimuMax's for A100
- * (median deviation 2 %) and B200 (6 %; small products run faster there before the power limit is reached).
+ * Single operations: the rates that a GPU sustains, and the time of a kernel. The models deliberately have
+ * few constants, fitted to published tables of single matmuls rather than on training runs: SimuMax's for
+ * A100 (median deviation 2 %) and B200 (6 %; small matmuls run faster there before the power limit is
+ * reached).
  */
 
 #include <math.h>
@@ -16,20 +17,20 @@
 #define TILE_ELEMENTS 32768.0
 
 /*
- * The last tiles do not fill the GPU. On average half a round would be lost; libraries choose tiles and split
- * the depth so that it is about a tenth.
+ * The last tiles do not fill the GPU. On average half a round of tiles would be lost. Libraries choose tiles
+ * and split the depth, so that the loss is about a tenth.
  */
 #define LOST_ROUND 0.1
 
 /*
- * Grouped products lose this share, from SimuMax's table for B200 (108 products of 128 to 9832 tokens each;
- * median error 6.6 %): a quarter of the last tiles of one product overlap with the next one on other streams,
+ * Grouped matmuls lose this share, from SimuMax's table for B200 (108 matmuls of 128 to 9832 tokens each;
+ * median error 6.6 %). A quarter of the last tiles of one matmul overlaps with the next one on other streams,
  * and the host launches no faster.
  */
 #define GROUPED_LOST 0.75
 #define GROUPED_LAUNCH_SECONDS 9e-6
 
-/* Standard deviation of the clock among GPUs of one type, under load. */
+/* Relative standard deviation of the clock among GPUs of one type, under load. */
 #define CLOCK_DEVIATION 0.01
 
 double p4d_cost_peak_flops(const p4d_layout *l, const p4d_gpu *gpu)
@@ -52,7 +53,7 @@ static double product_efficiency(const p4d_layout *l, const p4d_gpu *gpu)
 	return l->fp8_recipe == P4D_FP8_NVFP4 ? gpu->gemm_fp4_efficiency : gpu->gemm_fp8_efficiency;
 }
 
-/* The key of the peak rate that p4d_cost_peak_flops takes. */
+/* The gpus.json key of the peak rate that p4d_cost_peak_flops uses. */
 static const char *peak_key(const p4d_layout *l)
 {
 	static const char *const keys[] = {[P4D_BF16] = "peak_bf16_tflops",
@@ -112,8 +113,8 @@ bool p4d_cost_known(const p4d_layout *l, const p4d_gpu *gpu)
 }
 
 /*
- * Queries of the block that one multiprocessor works on last, forward and backward: from how measured rates
- * grow with the sequence (A100: FlashAttention 2, B200: cuDNN, both SimuMax's tables; Hopper: cuDNN 9.19 at
+ * Queries of the last block on one multiprocessor, forward and backward. Derived from how measured rates grow
+ * with the sequence (A100: FlashAttention 2, B200: cuDNN, both from SimuMax's tables; Hopper: cuDNN 9.19 at
  * 2048 to 32768 tokens).
  */
 static double last_rows(int sm, bool backward)
@@ -124,10 +125,10 @@ static double last_rows(int sm, bool backward)
 }
 
 /*
- * How much longer fused attention takes per score with heads below 128, for which the rates are given. Its
- * products shrink with the head. Its exponential does not: it takes as long as products of this many more
- * columns at the peak (16 a clock and multiprocessor). FlashAttention 3 reaches about three quarters of the
- * rate with heads of 64. Larger heads gain nothing: their tiles are smaller.
+ * How much longer fused attention takes per score for heads below 128, the size that the rates are for. Its
+ * matmuls shrink with the head, but its exponential does not: it takes as long as matmuls of this many more
+ * columns at the peak (16 per clock and multiprocessor). FlashAttention 3 reaches about three quarters of the
+ * rate with heads of 64. Larger heads gain nothing, because their tiles are smaller.
  */
 static double head_factor(int sm, double head_dim)
 {
@@ -137,7 +138,7 @@ static double head_factor(int sm, double head_dim)
 }
 
 /*
- * FlashAttention 2 has Ampere's instructions, with which Hopper reaches a third of its peak: forward 35 %
+ * FlashAttention 2 uses Ampere's instructions, with which Hopper reaches a third of its peak: forward 35 %
  * (Shah et al., arXiv 2407.08608), and 335 TFLOP/s of 989 with the backward pass (Dao, arXiv 2307.08691).
  */
 #define FLASH2_FORWARD 0.35
@@ -153,9 +154,9 @@ static double attention_efficiency(const p4d_layout *l, const p4d_gpu *gpu, bool
 }
 
 /*
- * Backward, where queries and keys are wider than 128, as in latent attention (192 beside values of 128) or
- * with large heads, the rate is lower by this much, because tiles are smaller (SimuMax, B200: latent
- * attention with 16 to 128 heads); forward it is not.
+ * In the backward pass, the rate is lower by this much if queries and keys are wider than 128, as in latent
+ * attention (192, with values of 128) or with large heads, because tiles are smaller (SimuMax, B200: latent
+ * attention with 16 to 128 heads). In the forward pass it is not lower.
  */
 #define WIDE_BACKWARD 0.78
 
@@ -166,15 +167,15 @@ static bool has_wide_keys(const p4d_layout *l)
 
 /*
  * GPUs of one type sustain clocks that differ by a percent or two (Sinha et al., Not All GPUs Are Created
- * Equal, SC 22), and a synchronous job waits for the slowest: of n, it is sqrt(2 ln n) standard deviations
- * below the mean.
+ * Equal, SC 22), and a synchronous job waits for the slowest GPU. The slowest of n GPUs is sqrt(2 ln n)
+ * standard deviations below the mean.
  */
 static double slowest_of(double gpus)
 {
 	return 1 + CLOCK_DEVIATION * sqrt(2 * log(gpus));
 }
 
-/* A missing link costs nothing: p4d_cost_known refuses layouts that would use it. */
+/* An unknown link costs nothing here: p4d_cost_known refuses layouts that would use it. */
 static double inverse(double rate)
 {
 	return rate > 0 ? 1 / rate : 0;
@@ -291,6 +292,6 @@ double p4d_cost__cast_bytes(const p4d_layout *l)
 {
 	const p4d_fp8_recipe *recipe = &p4d_fp8_recipes[l->fp8_recipe];
 
-	/* one scale for 32 numbers or more: its bytes are negligible */
+	/* one scale for 32 or more elements: its bytes are negligible */
 	return recipe->bits / 8.0 + (recipe->bits < 8 ? (double)recipe->scale_bytes / recipe->block : 0);
 }

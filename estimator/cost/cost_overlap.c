@@ -1,22 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tensor parallelism of p4d-train with tp-comm-overlap. Tokens pass in two halves: the product of the first
- * half runs while the second is gathered, and the product of the second while the first is reduced and
- * scattered. So half of each collective is exposed, and of the other half what takes longer than the
- * concurrent product. In backward passes, a projection's input is gathered during the gradients of the
- * product after it, and its input gradient is scattered during its weight gradient. A collective takes
- * multiprocessors from the products.
+ * p4d-train's tensor parallelism with tp-comm-overlap. Tokens pass in two halves: the matmul of the first
+ * half runs while the second half is gathered, and the matmul of the second half runs while the result of the
+ * first is reduce-scattered. So half of each collective is exposed and, of the other half, the part that
+ * takes longer than the concurrent matmul. In the backward pass, the input of a linear layer is gathered
+ * during the gradients of the next linear layer, and its input gradient is reduce-scattered during its weight
+ * gradient. Collectives take multiprocessors from matmuls.
  */
 #include "cost/cost_internal.h"
 
-/* A product of a layer, from a gathered input or to a sum, and that on the other side of the block. */
+/*
+ * The matmul of a block with a gathered input, or with a summed output, and the matmul on the other side of
+ * the block.
+ */
 typedef struct gathered {
-	double in, out;         /* of the projection */
-	double end_in;          /* of the block's end, whose output has the hidden size */
-	p4d_cost_share *weight; /* where the gradient of the projection's weight is computed */
+	double in, out;         /* of the block's first linear layer */
+	double end_in;          /* of the block's last linear layer, whose output has the hidden size */
+	p4d_cost_share *weight; /* the pass that computes the weight gradient of the first linear layer */
 } gathered;
 
-/* Exposed seconds of a collective that overlaps with work; the slowdown of that work is added to `lost`. */
+/* Exposed seconds of a collective that overlaps with work. Adds the slowdown of that work to `lost`. */
 static double beside(const p4d_cost_rates *r, double collective, double work, double *lost)
 {
 	const double hidden = collective < work ? collective : work;
@@ -25,7 +28,7 @@ static double beside(const p4d_cost_rates *r, double collective, double work, do
 	return collective - hidden;
 }
 
-/* Seconds of one half of a product in two halves; the additional time of both is added to `lost`. */
+/* Seconds of one half of a matmul that is cut into two halves. Adds the additional time of both to `lost`. */
 static double half_product(const p4d_cost_rates *r, double n, double columns, double depth, double *lost)
 {
 	const double half = p4d_cost__product_seconds(r, n / P4D_TP_PARTS, columns, depth, r->element);
@@ -34,7 +37,7 @@ static double half_product(const p4d_cost_rates *r, double n, double columns, do
 	return half;
 }
 
-/* A collective of halves with the product that follows or precedes it. */
+/* The exposed time of a collective in halves next to the matmul that follows or precedes it. */
 static void exchange(const p4d_cost_rates *r, double half, double product, p4d_cost_share *y)
 {
 	y->tensor_comm += half + beside(r, half, product, &y->gemm);
@@ -43,11 +46,12 @@ static void exchange(const p4d_cost_rates *r, double half, double product, p4d_c
 static void block(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z, double half,
 		  const gathered *b, p4d_cost_part *y)
 {
-	/* in a whole backward pass, or in the first half of a split one */
+	/* in an unsplit backward pass, or in the first half of a split one */
 	const bool first = !p4d_is_split(l->schedule) || b->weight == &y->backward_input;
 	const bool trains = !p4d_cost__freezes(l), now = trains && first;
 	p4d_cost_share *there = &y->forward, *back = &y->backward_input;
-	/* of the weights; and of the two halves of the gradient of the projection's input */
+	/* seconds of the weight gradients, and of the two halves of the first linear layer's input
+	 * gradient */
 	const double end_weight = trains ? p4d_cost__product_seconds(r, z->h, b->end_in, z->n, 8) : 0;
 	const double weight = now ? p4d_cost__product_seconds(r, b->out, b->in, z->n, 8) : 0;
 
@@ -56,7 +60,7 @@ static void block(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_s
 	exchange(r, half, half_product(r, z->n, b->end_in, z->h, &back->gemm), back);
 	back->tensor_comm += beside(r, half, half_product(r, z->n, b->in, b->out, &back->gemm), &back->gemm) +
 			     beside(r, half, weight, &back->gemm);
-	/* the projection's input again */
+	/* gathers the input of the first linear layer again */
 	b->weight->tensor_comm += beside(r, P4D_TP_PARTS * half, now ? end_weight : 0, &b->weight->gemm);
 }
 
@@ -79,7 +83,7 @@ void p4d_cost__halves(const p4d_layout *l, const p4d_cost_rates *r, const p4d_co
 
 /*
  * DualPipe and Megatron-LM's overlap-moe-expert-parallel-comm: a forward pass runs next to a backward pass of
- * another micro-batch. While one exchanges tokens, the other computes. exchanged: seconds of one pass.
+ * another micro-batch. While one exchanges tokens, the other computes. exchanged: seconds in one pass.
  */
 void p4d_cost__overlap_exchange(const p4d_cost_rates *r, double exchanged, p4d_cost_part *y)
 {

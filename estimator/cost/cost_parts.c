@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The passes of layers and of both ends of the model. The search needs them for thousands of layouts, but
- * only dozens of these differ in the inputs: none depends on stages, chunks or the number of micro-batches.
+ * The passes of layers, embedding and head. The search needs them for thousands of layouts, but only dozens
+ * of these differ in the inputs of these passes, which do not depend on stages, chunks or the number of
+ * micro-batches.
  */
 #include "cost/cost_internal.h"
 
 typedef enum cached_part { EMBEDDING, HEAD, LAYER, EXPERT_LAYER } cached_part;
 
-/* What the passes of a part depend on. Micro-batches are below 2^17. */
+/* Key of the inputs of a part's passes. Micro-batches are below 2^17. */
 typedef struct cache_key {
 	uint64_t first, second;
 } cache_key;
@@ -18,8 +19,8 @@ static cache_key key_of(const p4d_layout *l, cached_part which)
 }
 
 /*
- * For a layer the key also has how attention communicates, what is recomputed, and whether backward passes
- * are split; with experts, how they are spread.
+ * The key of a layer also has the communication of attention, recompute, and whether backward passes are
+ * split; with experts, how they are spread.
  */
 static cache_key key_of_layer(const p4d_layout *l, cached_part which)
 {
@@ -51,10 +52,10 @@ static p4d_cost_passes recall(const p4d_layout *l, const p4d_cost_rates *r, p4d_
 			      cache_key key, cost_fn cost)
 {
 	const uint64_t mixed = (key.first ^ key.second << 20) * UINT64_C(0x9e3779b97f4a7c15);
-	/* all bits of the key reach only the highest */
+	/* a multiplication brings all bits of the key into the highest bits */
 	const unsigned place = (unsigned)(mixed >> (64 - P4D_COST_CACHE_BITS));
 
-	if (!memory || p4d_tp_ranks(l) != l->tp) /* keys have no grid */
+	if (!memory || p4d_tp_ranks(l) != l->tp) /* the key has no room for grids */
 		return work_out(l, r, cost);
 	if (memory->place[place].key != key.first || memory->place[place].more != key.second) {
 		memory->place[place].passes = work_out(l, r, cost);
@@ -83,7 +84,7 @@ p4d_cost_passes p4d_cost__embedding_passes(const p4d_layout *l, const p4d_cost_r
 
 p4d_cost_passes p4d_cost__head_passes(const p4d_layout *l, const p4d_cost_rates *r, p4d_cost_cache *memory)
 {
-	/* layers for further tokens are a part of it */
+	/* layers of multi-token prediction are a part of the head */
 	const cache_key key = l->mtp_layers ? key_of_layer(l, HEAD) : key_of(l, HEAD);
 
 	return recall(l, r, memory, key, p4d_cost__head);

@@ -1,44 +1,48 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One pass of an inference engine: decoding sequences and prompts together. A pass reads weights and cached
- * keys and values once, so few sequences wait for memory and many for arithmetic. Rates are those of
- * training. The constants here were chosen with TensorRT-LLM's published throughputs of release 0.17 and its
- * latencies of 0.14 in view (tests/data/serving_measured.csv); its throughputs of 1.0 are only compared.
+ * keys and values once, so a pass with few sequences is bound by memory and one with many by arithmetic.
+ * Rates are those of training. The constants here were chosen to agree with TensorRT-LLM's published
+ * throughputs of release 0.17 and latencies of release 0.14 (tests/data/serving_measured.csv). Its
+ * throughputs of release 1.0 were only compared.
  */
 #include <math.h>
 
 #include "cost/cost_internal.h"
 #include "plan/offload.h"
 
-/* Rows of a tile of results. Libraries have lower tiles for fewer rows, so these lose less. */
+/* Rows of an output tile. Libraries have lower tiles for fewer rows, so these lose less. */
 #define TILE_ROWS 128.0
 
-/* Kernels of a layer; what a mixture of experts adds to them. */
+/* Number of kernels in a layer; and the additional kernels of a mixture of experts. */
 enum { KERNELS = 10, KERNELS_OF_EXPERTS = 4 };
 
-/* The host prepares a pass, and samples for each sequence. */
+/* Seconds in which the host prepares a pass; and samples, for each sequence. */
 #define PASS_SECONDS 1e-3
 #define SAMPLE_SECONDS 1e-6
 
-/* An engine's own all-reduce begins at once, but its messages are too short for the link's full rate. */
+/* An engine's own all-reduce starts immediately, but its messages are too short for the link's full rate. */
 #define ALL_REDUCE_SECONDS 15e-6
 #define ALL_REDUCE_RATE 0.77
 
-/* What a layer's other kernels read and write of the hidden states and of the feed-forward activations. */
+/*
+ * Bytes that a layer's other kernels read and write, per element of the hidden states and of the feed-forward
+ * activations.
+ */
 #define HIDDEN_MOVES 10
 #define FFN_MOVES 3
 
-/* Hidden states that sorting tokens by expert, and adding their results, reads and writes; at the rate of
+/* Accesses to hidden states for sorting tokens by expert and for adding their results; at the rate of
  * cost_experts.c. */
 #define EXPERT_MOVES 6
 #define PERMUTED 0.67
 
-/* Share of the memory's peak that attention with one query reaches, which reads its keys by blocks; and bytes
- * of a logit that is read and written while tokens are sampled. */
+/* Share of the memory's peak rate that attention with one query reaches, because it reads keys block by
+ * block; and bytes per logit that are read and written in sampling. */
 #define CACHE_RATE 0.8
 #define LOGIT_BYTES 8
 
-/* tokens: those of a nano-batch. */
+/* tokens: of one nano-batch. */
 typedef struct pass {
 	const p4d_layout *l;
 	const p4d_cost_served *work;
@@ -46,12 +50,12 @@ typedef struct pass {
 	double tokens;
 } pass;
 
-/* Seconds by what a kernel waits for. */
+/* Seconds, by the resource for which a kernel waits. */
 typedef struct pass_parts {
 	double arithmetic, memory, network;
 } pass_parts;
 
-/* Products of `rows` tokens with each of `groups` matrices of columns x depth, one kernel. Seconds. */
+/* Seconds of one kernel: matmuls of `rows` tokens with each of `groups` matrices of columns x depth. */
 static double products(const pass *p, double groups, double rows, double columns, double depth)
 {
 	const double lost = p->r.lost * fmin(1, rows / TILE_ROWS);
@@ -61,7 +65,10 @@ static double products(const pass *p, double groups, double rows, double columns
 	return p4d_cost__together(flops * p->r.product, bytes * p->r.hbm);
 }
 
-/* Sum over the tensor-parallel ranks of hidden states, after attention and after the feed-forward part. */
+/*
+ * All-reduce of hidden states over the tensor-parallel ranks, after attention and after the feed-forward
+ * part.
+ */
 static double reduced(const pass *p)
 {
 	const p4d_layout *l = p->l;
@@ -75,8 +82,8 @@ static double reduced(const pass *p)
 	return ALL_REDUCE_SECONDS + 2 * bytes * (ring.ranks - 1) / ring.ranks * p->r.link / ALL_REDUCE_RATE;
 }
 
-/* Columns of one rank's attention before and after it: elements / hidden. Latent attention counts as its
- * matrices. */
+/* Columns of one rank's attention before and after it, as elements / hidden. Latent attention counts as
+ * its matrices. */
 static double attention(const pass *p)
 {
 	const p4d_layout *l = p->l;
@@ -95,7 +102,7 @@ static double attention(const pass *p)
 	return products(p, 1, p->tokens, in, h) + products(p, 1, p->tokens, h, out);
 }
 
-/* A gated or plain feed-forward part, `width` wide on this rank, of `groups` experts. */
+/* A gated or plain feed-forward part of `groups` experts, with `width` columns on this rank. */
 static double feed_forward(const pass *p, double groups, double rows, double width)
 {
 	const double h = (double)p->l->hidden, up = p->l->glu ? 2 : 1;
@@ -103,7 +110,7 @@ static double feed_forward(const pass *p, double groups, double rows, double wid
 	return products(p, groups, rows, up * width, h) + products(p, groups, rows, h, width);
 }
 
-/* Experts of this rank, where the tokens of all engines meet. With few tokens not every expert is read. */
+/* This rank's experts, to which tokens of all engines come. With few tokens, some experts are not read. */
 static pass_parts experts(const pass *p)
 {
 	const p4d_layout *l = p->l;
@@ -124,7 +131,7 @@ static pass_parts experts(const pass *p)
 	return x;
 }
 
-/* A layer without the attention of tokens to each other. */
+/* A layer without attention scores. */
 static pass_parts layer(const pass *p, bool sparse)
 {
 	const p4d_layout *l = p->l;
@@ -162,7 +169,8 @@ static double head(const pass *p)
 
 /*
  * The layers. Each nano-batch reads all weights. While one nano-batch computes, another reads memory or uses
- * the network. The slowest of the three sets the time. The others are seen in one nano-batch only.
+ * the network. The slowest of the three resources sets the time. The time on the other two is exposed for one
+ * nano-batch only.
  */
 static double layers(const pass *p, const p4d_gpu *gpu, double nano)
 {
@@ -184,9 +192,9 @@ static double layers(const pass *p, const p4d_gpu *gpu, double nano)
 }
 
 /*
- * Layers, and the weights of those that are on the host. With a window of several layers, later ones are
- * copied while one computes (TPI-LLM, arXiv 2410.00531); with one, or where kernels read the host, nothing
- * overlaps.
+ * The layers, including the weights of layers on the host. With a window of several layers, later layers are
+ * copied while one computes (TPI-LLM, arXiv 2410.00531). With a window of one layer, or if kernels read from
+ * the host, nothing overlaps.
  */
 static double with_host(const p4d_cost_served *work, double computes, double copies)
 {

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How long the slices of a sequence should be (--token-slices), by the dynamic program of TeraPipe (arXiv
- * 2102.07988, 3.3): a later slice attends to more, so equal ones take longer and longer. A step of m
- * micro-batches takes m times the sum of the slices' times, and p - 1 times the longest of them, while the
- * pipeline fills and drains. For each bound on the longest the program finds the cut with the least sum.
+ * The best lengths of a sequence's slices (--token-slices), by the dynamic program of TeraPipe (arXiv
+ * 2102.07988, 3.3). A later slice attends to more tokens, so slices of equal length take longer and longer. A
+ * step of m micro-batches takes m times the sum of the slices' times, plus p - 1 times the longest of them,
+ * while the pipeline fills and drains. For each bound on the longest time, the program finds the cut with the
+ * least sum.
  *
  * Slices end at multiples of a 128th of the sequence, or of steps (p4d_layout_slice_step) if there are fewer.
- * The time of a slice is that of one layer, forward and backward, and grows linearly with what lies in front
- * of it.
+ * The time of a slice is that of one layer, forward and backward, and grows linearly with the number of
+ * tokens before the slice.
  */
 #include <math.h>
 #include <string.h>
@@ -16,13 +17,16 @@
 
 enum { MOST_PLACES = 128, MOST_BOUNDS = 24 };
 
-/* Between bounds that are tried. */
+/* Ratio between the bounds that are tried. */
 #define NEXT_BOUND 1.01
 
-/* The time of a slice of `length` places that begins at place 0, and how much longer for each before it. */
+/*
+ * The time of a slice of `length` places at the start of the sequence, and the additional time for each place
+ * before it.
+ */
 typedef struct slice_times {
 	uint32_t places;
-	uint64_t tokens; /* of a place */
+	uint64_t tokens; /* tokens of a place */
 	double base[MOST_PLACES + 1], slope[MOST_PLACES + 1];
 } slice_times;
 
@@ -34,8 +38,8 @@ static double seconds_at(p4d_layout *one, const p4d_cost_rates *r, uint64_t begi
 	return y.forward + y.input + y.weight;
 }
 
-/* The fewest steps together that leave no more places than there may be, and at least half of them, if there
- * are enough; 0: none do. */
+/* The smallest number of steps per place with which the number of places is allowed, and at least half of
+ * the maximum if there are enough steps; 0: none. */
 static uint64_t steps_of_place(uint64_t steps, uint64_t slices)
 {
 	const uint64_t fewest = (steps + MOST_PLACES - 1) / MOST_PLACES;
@@ -73,7 +77,10 @@ static double time_of(const slice_times *t, uint32_t begin, uint32_t end)
 	return t->base[end - begin] + begin * t->slope[end - begin];
 }
 
-/* The longest slice from a place on that takes no longer; ends at `begin` where none does. */
+/*
+ * The end of the longest slice that starts at `begin` and takes no longer than the bound; `begin` if there is
+ * none.
+ */
 static uint32_t furthest(const slice_times *t, uint32_t begin, double bound)
 {
 	uint32_t end = begin;
@@ -93,7 +100,7 @@ static bool reaches(const slice_times *t, uint64_t slices, double bound)
 	return at == t->places;
 }
 
-/* The least bound with which they do, to a thousandth. */
+/* The lowest bound with which they reach it, to a thousandth. */
 static double least_bound(const slice_times *t, uint64_t slices)
 {
 	double low = 0, high = time_of(t, 0, t->places);
@@ -108,17 +115,17 @@ static double least_bound(const slice_times *t, uint64_t slices)
 	return high;
 }
 
-/* A cut: where each slice ends, the sum of their times, and the longest time. */
+/* A cut: the end of each slice, the sum of their times, and the longest time. */
 typedef struct slice_cut {
 	uint32_t end[P4D_MAX_SLICES];
 	double sum, longest;
 } slice_cut;
 
-/* Dynamic programming: the cut into this many slices with the least sum, none of which takes longer than the
- * bound. */
+/* Dynamic programming: the cut into this many slices with the least sum, in which no slice takes longer
+ * than the bound. */
 static bool best_cut(const slice_times *t, uint32_t slices, double bound, slice_cut *cut)
 {
-	double sum[2][MOST_PLACES + 1]; /* least sum for this many first slices, by where they end */
+	double sum[2][MOST_PLACES + 1]; /* least sum of this many first slices, by the place where they end */
 	uint8_t begin[P4D_MAX_SLICES][MOST_PLACES + 1];
 
 	for (uint32_t end = 0; end <= t->places; end++)
@@ -159,7 +166,7 @@ static double step_of(const p4d_layout *l, const slice_cut *cut)
 	return (double)l->micro_batches * cut->sum + (double)(l->pp - 1) * cut->longest;
 }
 
-/* The lengths with which a step is fastest, as many as slices; false: none are known. */
+/* The lengths of the slices with the fastest step; false: unknown. */
 static bool find_slices(const p4d_layout *l, const p4d_gpu *gpu, uint32_t *lengths)
 {
 	const uint32_t slices = (uint32_t)l->slices;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Layers with a state, in chunks of tokens: Mamba-2 as mamba-ssm computes it (arXiv 2405.21060, section 6),
- * gated delta nets (arXiv 2412.06464). Products within a chunk take the rate of large ones, all else moves
- * bytes once for each kernel. No step of such a model was compared with a measured one.
+ * and gated delta nets (arXiv 2412.06464). Matmuls within a chunk have the rate of large ones; all other work
+ * reads and writes its bytes once per kernel. No step of such a model was compared with a measured one.
  */
 #include "cost/cost_internal.h"
 
 #include <string.h>
 
-/* Widths of one rank, for each token: columns of all heads, and of B and C of all groups. */
+/* Columns per token on one rank: of all heads, and of B and C of all groups. */
 typedef struct scan_widths {
 	double values, groups, heads;
 } scan_widths;
@@ -20,7 +20,7 @@ static scan_widths widths_of(const p4d_layout *l, double tp)
 			     .heads = (double)l->state.heads / tp};
 }
 
-/* Columns that the first product gives: gates, values, B and C, steps. */
+/* Columns of the first matmul's output: gates, values, B and C, steps. */
 static double first_product(const scan_widths *w)
 {
 	return 2 * w->values + 2 * w->groups + w->heads;
@@ -33,15 +33,15 @@ double p4d_cost__state_matrices(const p4d_layout *l)
 	return (double)l->hidden * (first_product(&w) + w.values);
 }
 
-/* FLOPs of the scores of a chunk's tokens, of their weighted values, of what enters the states and of what
- * leaves them. */
+/* FLOPs of a chunk: the tokens' scores, their weighted values, the input of the states, and the output of
+ * the states. */
 double p4d_cost__scan_flops(const p4d_layout *l)
 {
 	const scan_widths w = widths_of(l, 1);
 	const double chunk = (double)l->state.chunk, size = (double)l->state.size;
 
 	/* a delta net: scores of keys, and of queries with keys, which weigh keys and values of each head;
-	 * what the states already know is subtracted from what enters them */
+	 * the states' prediction is subtracted from their input */
 	if (memchr(l->pattern, 'G', l->pattern_length))
 		return chunk * (3 * w.heads * size + 2 * w.values) + 6 * size * w.values;
 	return chunk * w.groups + chunk * w.values + 4 * (double)l->state.size * w.values;
@@ -52,7 +52,7 @@ void p4d_cost__scan(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost
 	const scan_widths w = widths_of(l, (double)l->tp);
 	const double e = r->element, n = z->n,
 		     products = n * p4d_cost__scan_flops(l) / (double)l->tp * r->gemm;
-	/* in fp32, written and read by the kernel that passes them on, and by the next */
+	/* states in fp32: one kernel writes them and passes them on, the next kernel reads them */
 	const double states = 4 * w.values * (double)l->state.size / (double)l->state.chunk;
 	/* convolution; values and their result; the gated norm */
 	const double forward =

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The step: the timeline of the schedule with the cost model's durations, and a bound for any schedule. */
+/*
+ * The step: the timeline of the schedule with the durations of the cost model; and a lower bound for any
+ * schedule.
+ */
 #include <stdlib.h>
 
 #include "cost/cost_internal.h"
 #include "plan/parameters.h"
 #include "schedule/schedule.h"
 
-enum { ON_STACK = 768 }; /* doubles */
+enum { ON_STACK = 768 }; /* number of doubles */
 
 /* ---- the bound ---- */
 
-/* Receives of a stage per micro-batch. The turn of a V is no transfer. */
+/* Receives of a stage per micro-batch. At the turn of a V-shaped schedule there is no transfer. */
 static double receives(const p4d_layout *l, uint32_t stage)
 {
 	const bool v_shaped = p4d_is_v_shaped(l->schedule);
@@ -22,29 +25,30 @@ static double receives(const p4d_layout *l, uint32_t stage)
 }
 
 /*
- * The step as a stage sees it: the first micro-batch arrives through the earlier stages; the last one goes
- * back through them and ends the step.
+ * The step from the view of one stage: the first micro-batch arrives through the earlier stages; the last one
+ * goes back through them and ends the step.
  */
 typedef struct stage_view {
-	double begin, end; /* of the step on stage 0: before the first pass, after the last backward pass */
+	double begin, end; /* work of the step on stage 0: before the first pass, and after the last
+			    * backward pass */
 	double before, after;
 } stage_view;
 
-/* One stage more lies in between. */
+/* Moves the view to the next stage. */
 static void pass_by(const p4d_layout *l, const p4d_cost_terms *t, uint32_t stage, double stages,
 		    stage_view *v)
 {
 	p4d_cost_passes y = p4d_cost__chunk_passes(l, t, stage, 0);
 
 	v->before += stages * (y.forward + t->send + (stage ? t->recv : 0));
-	if (!l->local_loss) /* nothing goes back */
+	if (!l->local_loss) /* with local losses, no gradient goes back */
 		v->after +=
 		    stages * (y.input + (p4d_is_split(l->schedule) ? 0 : y.weight) + t->send + t->recv);
 }
 
 /*
- * Chunks are gathered and reduced one by one; with vocabulary parallelism, tables are as well. Deferred
- * weight gradients at the end may hide the collective before the embedding's.
+ * Chunks are gathered and reduced one by one; with vocabulary parallelism, so are tables. Deferred weight
+ * gradients at the end may hide the collective before the embedding's.
  */
 static stage_view view_of(const p4d_layout *l, const p4d_cost_terms *t, const p4d_cost_step_ends *first)
 {
@@ -56,7 +60,9 @@ static stage_view view_of(const p4d_layout *l, const p4d_cost_terms *t, const p4
 				   first->reduce / parts + first->optimizer};
 }
 
-/* The passes of all chunks of a stage for one micro-batch: those that may be deferred, and the others. */
+/*
+ * Seconds of all chunks' passes of a stage for one micro-batch: those that may be deferred, and the others.
+ */
 typedef struct stage_work {
 	double first, later;
 } stage_work;
@@ -73,7 +79,7 @@ static stage_work stage_work_of(const p4d_layout *l, const p4d_cost_terms *t, ui
 	if (stage == last || l->local_loss)
 		p4d_cost__passes_add(&y, &t->head, 1);
 	y.input += 2 * (double)l->vpp * t->maxima;
-	/* all stages compute the logits of a micro-batch, in vocab-1 their gradients, before it goes back */
+	/* before a micro-batch goes back, all stages compute its logits, and in vocab-1 their gradients */
 	const bool one = l->vocab_parallel == P4D_VOCAB_1;
 	return (stage_work){.first = y.forward + y.input + (p4d_is_split(l->schedule) ? 0 : y.weight) +
 				     c->forward + (one ? c->backward : 0) + receives(l, stage) * t->recv,
@@ -82,8 +88,8 @@ static stage_work stage_work_of(const p4d_layout *l, const p4d_cost_terms *t, ui
 }
 
 /*
- * When a stage has done this much for every micro-batch. It cannot begin before the first arrives; embeddings
- * may be looked up while it waits.
+ * A bound from one stage's work on all micro-batches. It cannot start before the first micro-batch arrives;
+ * while it waits, embeddings may be looked up.
  */
 static double done(const p4d_layout *l, const p4d_cost_terms *t, const stage_view *v,
 		   const p4d_cost_step_ends *ends, double work)
@@ -95,8 +101,8 @@ static double done(const p4d_layout *l, const p4d_cost_terms *t, const stage_vie
 }
 
 /*
- * A stage does all its work. When it runs the last micro-batch backward it has done all but what may be
- * deferred, and that micro-batch still has to go back.
+ * A bound from all work of a stage. When it runs the last micro-batch backward, it has done everything except
+ * what may be deferred, and that micro-batch still has to go back.
  */
 static double seen_from(const p4d_layout *l, const p4d_cost_terms *t, const p4d_cost_terms *one,
 			uint32_t stage, const stage_view *v, const p4d_cost_step_ends *first)
@@ -110,9 +116,9 @@ static double seen_from(const p4d_layout *l, const p4d_cost_terms *t, const p4d_
 }
 
 /*
- * A V as stage 0 sees it. The first micro-batch comes to its chunk 1 through all other positions and the last
- * goes back through them. Between these two the stage does all that may not be deferred, except what chunk 0
- * did before and has to do after.
+ * A bound for a V-shaped schedule from stage 0. The first micro-batch reaches chunk 1 of stage 0 through all
+ * other positions, and the last one goes back through them. Between these two, the stage does all work that
+ * may not be deferred, except what chunk 0 did before and has to do after.
  */
 static double seen_from_top(const p4d_layout *l, const p4d_cost_terms *t, const stage_view *v)
 {
@@ -130,7 +136,7 @@ static double seen_from_top(const p4d_layout *l, const p4d_cost_terms *t, const 
 	return v->begin + down + between + back + v->end;
 }
 
-/* How many consecutive stages, starting with this one and excluding the last, have equally many layers. */
+/* Number of consecutive stages, starting with this one and excluding the last, with equally many layers. */
 static uint32_t alike(const p4d_layout *l, uint32_t stage)
 {
 	uint32_t count = 1;
@@ -143,7 +149,7 @@ static uint32_t alike(const p4d_layout *l, uint32_t stage)
 
 double p4d_cost_bound(const p4d_layout *l, const p4d_gpu *gpu, p4d_cost_cache *memory)
 {
-	p4d_cost_terms t, one; /* with slices, one comes first and goes last */
+	p4d_cost_terms t, one; /* with slices, one slice arrives first and one leaves last */
 
 	p4d_cost__whole_terms(l, gpu, memory, &t, &one);
 	const p4d_cost_step_ends first = p4d_cost__step_ends_of(l, &one, 0);
@@ -153,7 +159,7 @@ double p4d_cost_bound(const p4d_layout *l, const p4d_gpu *gpu, p4d_cost_cache *m
 	for (uint32_t stage = 1, count = 1; stage < l->pp; stage += count) {
 		pass_by(l, &one, before, 1, &v);
 		count = alike(l, stage);
-		/* if stages are equal, the last one has the most before and after it */
+		/* among equal stages, the last one has the most work before and after it */
 		if (count > 1)
 			pass_by(l, &one, stage, count - 1, &v);
 		before = stage + count - 1;
@@ -162,7 +168,10 @@ double p4d_cost_bound(const p4d_layout *l, const p4d_gpu *gpu, p4d_cost_cache *m
 	return p4d_is_v_shaped(l->schedule) ? P4D_MOST(bound, seen_from_top(l, &t, &v)) : bound;
 }
 
-/* The time of a micro-batch is linear or, where transfers hide, convex: the larger, the less per sequence. */
+/*
+ * The time per sequence of a micro-batch does not grow with its size: the time is linear or, if transfers
+ * hide, convex.
+ */
 p4d_cost_least p4d_cost_floor(const p4d_layout *l, const p4d_gpu *gpu, p4d_cost_cache *memory)
 {
 	const p4d_cost_rates rates = p4d_cost__recall_rates(l, gpu, memory);
@@ -182,7 +191,7 @@ p4d_cost_least p4d_cost_floor(const p4d_layout *l, const p4d_gpu *gpu, p4d_cost_
 				.head = 3 * logits * rates.gemm * (double)l->pp / (double)l->world};
 }
 
-/* Where stages differ, or part of a pass is deferred, nothing is added. */
+/* If stages differ, or part of a pass is deferred, nothing is added. */
 double p4d_cost_ramp(const p4d_layout *l, double layers)
 {
 	const bool differ =
@@ -233,6 +242,7 @@ int p4d_cost_step(const p4d_layout *l, const p4d_gpu *gpu, p4d_timeline_work *wo
 		free(storage);
 	if (rc < 0)
 		return -1;
-	*out = p4d_cost_step_of(l, gpu, seconds, P4D_MOST(bubble, 0)); /* 0: rounding */
+	*out = p4d_cost_step_of(l, gpu, seconds, P4D_MOST(bubble, 0)); /* rounding may give a negative
+									* number */
 	return 0;
 }

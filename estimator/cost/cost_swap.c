@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Activations that p4d-train swaps or recomputes (plan/offload.h): the time that passes do not hide. */
+/*
+ * Activations that p4d-train swaps to the host or recomputes (plan/offload.h): the time that passes do not
+ * hide.
+ */
 #include <string.h>
 
 #include "cost/cost_internal.h"
@@ -11,7 +14,7 @@ static double behind(double seconds)
 	return seconds > 0 ? seconds : 0;
 }
 
-/* More than a layer's backward passes take, where it computes all again. */
+/* Additional seconds of a layer's backward passes if it recomputes everything. */
 static double recomputation(const p4d_layout *l, const p4d_cost_rates *r)
 {
 	p4d_layout full;
@@ -23,7 +26,7 @@ static double recomputation(const p4d_layout *l, const p4d_cost_rates *r)
 	return again.input + again.weight - once.input - once.weight;
 }
 
-/* Bytes of a layer's parameters that are copied over the same link during a pass. */
+/* Bytes of a layer's parameters that use the same link during a pass. */
 static double lifted(const p4d_layout *l, const p4d_cost_rates *r)
 {
 	const double elements = p4d_cost__layer_matrices(l) / (double)l->tp;
@@ -44,7 +47,7 @@ void p4d_cost__add_swaps(const p4d_layout *l, const p4d_gpu *gpu, p4d_cost_terms
 
 	t->layer_again = (1 - s.share) * recomputation(l, &t->rates);
 	t->layer.input += t->layer_again;
-	/* the way down is free of parameters */
+	/* no parameters are copied to the host */
 	const double forward = behind(moved - t->layer.forward),
 		     backward = behind(moved + lifted(l, &t->rates) - t->layer.input - t->layer.weight);
 	t->layer.forward += forward;

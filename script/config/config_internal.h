@@ -3,20 +3,20 @@
 
 #include "config/config_library.h"
 
-/* Bytes that are parsed between two looks at the clock: about 0.3 ms. */
+/* Number of bytes that are parsed between two checks of the clock: about 0.3 ms. */
 enum { P4D_CONFIG_PIECE = 1 << 14 };
 
-/* A sequence of entries that is added to. */
+/* The sequence of entries to which the parser adds. */
 typedef struct p4d_config_entries {
 	p4d_config_node *owner, *last;
 } p4d_config_entries;
 
-/* NULL with tree->why: there are too many, or no memory. */
+/* NULL: too many entries, or no memory; tree->why says which. */
 p4d_config_node *p4d_config__node(p4d_config *tree, p4d_config_kind kind, size_t line);
 void p4d_config__add(p4d_config_entries *entries, p4d_config_node *node);
-/* Whether its time is over, which is then why. */
+/* Whether the time limit is exceeded; tree->why then says so. */
 bool p4d_config__late(p4d_config *tree);
-/* Text in the tree's memory; it ends at the first zero. NULL: no memory. */
+/* A copy of a text in the tree's memory. It ends at the text's first zero byte. NULL: no memory. */
 const char *p4d_config__text(p4d_config *tree, const char *text, size_t length);
 bool p4d_config__fail(p4d_config *tree, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -36,7 +36,7 @@ bool p4d_config_format_of(const char *path, p4d_config_format *format)
 
 p4d_config_read *p4d_config_open(const char *path, p4d_config_format format)
 {
-	void *library = dlopen(path, RTLD_LAZY | RTLD_LOCAL); /* stays open */
+	void *library = dlopen(path, RTLD_LAZY | RTLD_LOCAL); /* the library stays open */
 	const p4d_config_module *module =
 	    library ? dlsym(library, p4d_config_libraries[format].symbol) : NULL;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* TOML, by toml++. */
+/* Parses TOML with toml++. */
 #include <algorithm>
 #include <cstdio>
 #include <exception>
@@ -20,7 +20,7 @@ namespace
 
 p4d_config_node *node_of(p4d_config *tree, const toml::node &value, int depth);
 
-/* A number as p4d's options are typed. */
+/* A number, written as users type it in p4d's options. */
 std::string text_of(const toml::node &value)
 {
 	char number[64];
@@ -85,7 +85,7 @@ p4d_config_node *node_of(p4d_config *tree, const toml::node &value, int depth)
 	return node;
 }
 
-/* A text in pieces, the next of which is there only if the time is not over. */
+/* Gives toml++ the text in pieces; no piece follows when the time limit is exceeded. */
 class pieces : public std::streambuf
 {
       public:
@@ -109,7 +109,7 @@ class pieces : public std::streambuf
 		return traits_type::to_int_type(*from);
 	}
 
-	/* toml++ looks for a byte order mark, and goes back */
+	/* toml++ looks for a byte order mark, then seeks back */
 	pos_type seekoff(off_type offset, std::ios_base::seekdir from, std::ios_base::openmode) override
 	{
 		char *const here = from == std::ios_base::cur ? (gptr() ? gptr() : at) : first;

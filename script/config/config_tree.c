@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The memory of trees. */
+/* Memory of configuration trees. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 
 #include "config/config_internal.h"
 
-enum { CHUNK_BYTES = 16384, NODES_BETWEEN = 512 /* looks at the clock */ };
+enum { CHUNK_BYTES = 16384, NODES_BETWEEN = 512 /* checks the clock */ };
 
 struct p4d_config_chunk {
 	struct p4d_config_chunk *next;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* YAML and its subset JSON, by libyaml. */
+/* Parses YAML, and its subset JSON, with libyaml. */
 #include <string.h>
 #include <yaml.h>
 
@@ -16,12 +16,12 @@ typedef struct yaml_anchor {
 typedef struct yaml_level {
 	p4d_config_entries entries;
 	const char *key;    /* key of the next entry; NULL: the next node is a key */
-	const char *anchor; /* anchor of the collection; NULL none */
+	const char *anchor; /* anchor of the collection; NULL: none */
 } yaml_level;
 
 typedef struct yaml_reading {
 	p4d_config *tree;
-	const char *text; /* the rest of the text */
+	const char *text; /* the unread rest of the text */
 	size_t length;
 	bool late;
 	yaml_level level[P4D_CONFIG_DEPTH];
@@ -35,7 +35,7 @@ static const char *copy(yaml_reading *y, const yaml_char_t *text)
 	return p4d_config__text(y->tree, (const char *)text, strlen((const char *)text));
 }
 
-/* A node has its name when it is complete, so that none holds itself. */
+/* An anchor gets its node only when the node is complete, so that no node contains itself. */
 static bool set_anchor(yaml_reading *y, const char *name, const p4d_config_node *node)
 {
 	int i = 0;
@@ -57,7 +57,7 @@ static const p4d_config_node *find_anchor(const yaml_reading *y, const char *nam
 	return NULL;
 }
 
-/* Puts a node in its place: at the top, into a list, or after its key. */
+/* Adds a node at its place: at the top, to a list, or after its key. */
 static bool place(yaml_reading *y, p4d_config_node *node)
 {
 	if (!node)
@@ -145,7 +145,7 @@ static bool alias(yaml_reading *y, const yaml_event_t *event)
 	return place(y, again);
 }
 
-/* *more: the text goes on. */
+/* *more: there is more text. */
 static bool take(yaml_reading *y, const yaml_event_t *event, bool *more)
 {
 	switch (event->type) {
@@ -169,7 +169,7 @@ static bool take(yaml_reading *y, const yaml_event_t *event, bool *more)
 	}
 }
 
-/* The next piece of the text, as long as there is time. */
+/* The next piece of the text, until the time limit. */
 static int next_piece(void *context, unsigned char *buffer, size_t size, size_t *read)
 {
 	yaml_reading *y = context;

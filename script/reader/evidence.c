@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether the arguments of a command are those of the program that its name says. */
+/* Whether the arguments of a command belong to the program that the command's name suggests. */
 #include "reader/evidence.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* How many names of the lists begin so; 1 also if one is the name itself. */
+/* Number of names in the lists that start with this text; 1 also if the text is a name itself. */
 static unsigned count_names(const char *const *lists, const char *name)
 {
 	char wanted[100];
@@ -25,8 +25,8 @@ static unsigned count_names(const char *const *lists, const char *name)
 	return count;
 }
 
-/* Whether a parser takes it: by its name, by the beginning of one name alone, or with "no_" before it. A name
- * of a configuration file is that of its table. */
+/* Whether the parser accepts an argument: its name, a unique prefix of a name, or a name with "no_" before
+ * it. A name in a configuration file stands for its table. */
 static bool is_known(const char *const *lists, const char *name)
 {
 	char text[96];
@@ -66,14 +66,14 @@ void p4d_reader__weigh(p4d_read_evidence *e, const p4d_reader *reader, const cha
 	const p4d_read_argument *a = p4d_reader__find(reader, name);
 
 	e->file = e->file || (a && p4d_reader__is_file(a)) ||
-		  (reader->assignments && p4d_reader__same_name(name, "--config-name")); /* hydra's */
+		  (reader->assignments && p4d_reader__same_name(name, "--config-name")); /* syntax of hydra */
 	e->typical = e->typical || is_typical(reader, name);
 	if (reader->parser && !*e->foreign && !is_known(reader->parser, name + strspn(name, "-")))
 		note_foreign(e, name);
 }
 
-/* Weighs a word that belongs to no option. If the program takes no operand except a file, any other word is
- * evidence against it. */
+/* Weighs a word that belongs to no option. If the program takes no operand except a file, any other word
+ * is evidence against the program. */
 static void weigh_operand(p4d_read_evidence *e, const p4d_reader *reader, const char *word)
 {
 	const p4d_read_argument *a = p4d_reader__find(reader, "");
@@ -85,7 +85,7 @@ static void weigh_operand(p4d_read_evidence *e, const p4d_reader *reader, const 
 		note_foreign(e, word);
 }
 
-/* The name in "--name=value", or of "name=value" where that is an argument. "": none. */
+/* The name in "--name=value", or in "name=value" if that is an argument. "": none. */
 static const char *name_of(const p4d_reader *reader, p4d_value word, char *name, size_t size)
 {
 	uint32_t from = 0, equals = 0;

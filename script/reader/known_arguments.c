@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every argument that HfArgumentParser knows in programs of transformers and TRL: the fields of their
+ * Every argument that HfArgumentParser accepts in programs of transformers and TRL: the fields of their
  * dataclasses in 17 releases of transformers from 4.30 to 5.24, and in 30 of TRL from 0.7 to 1.16.
- * HfArgumentParser stops at any other argument, so a program with another argument is not one of theirs,
- * whatever its name is.
+ * HfArgumentParser stops at any other argument. So a program with another argument is none of theirs,
+ * whatever its name.
  */
 #include "reader/evidence.h"
 
@@ -42,8 +42,8 @@ static const char training[] =
     " warmup_steps weight_decay xpu_backend"
     " ";
 
-/* SFTConfig, DPOConfig and others for preferences, ModelConfig, ScriptArguments, and what TrlParser takes
- * itself */
+/* SFTConfig, DPOConfig and other preference methods, ModelConfig, ScriptArguments, and TrlParser's own
+ * arguments */
 static const char trl[] =
     " accelerate_config activation_offloading alpha assistant_only_loss attn_implementation beta"
     " bnb_4bit_quant_storage bnb_4bit_quant_type chars_per_token chat_template_path"
@@ -95,7 +95,7 @@ static const char methods[] =
     " wandb_log_unique_prompts whiten_rewards world_size"
     " ";
 
-/* The alignment handbook and Open-R1, whose programs have the names of TRL's */
+/* The alignment handbook and Open-R1, whose programs have the same names as TRL's */
 static const char recipes[] =
     " auto_insert_empty_system_msg base_model_revision benchmarks callbacks chat_template"
     " code_eval_scoring_mode code_eval_test_batch_size code_language code_provider cosine_max_len"

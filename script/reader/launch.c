@@ -6,14 +6,14 @@
 #include "reader/reader_internal.h"
 
 typedef struct launcher {
-	const char *name, *subcommand; /* subcommand: of accelerate launch; NULL none */
-	const char *switches;          /* long options without a value, each between blanks */
+	const char *name, *subcommand; /* the subcommand, for accelerate launch; NULL: none */
+	const char *switches;          /* long options without a value, separated by blanks */
 	const char *short_switches;
-	unsigned operands; /* words between the options and the command */
-	/* MPI: a command, whose long options have one dash. REMOTE: the same, or one word with shell
-	 * commands. DASHES: the words after "--". EITHER: a command, or after -m a module of Python. */
+	unsigned operands; /* number of words between the options and the command */
+	/* MPI: a command; long options have one dash. REMOTE: a command, or one word with shell commands.
+	 * DASHES: the words after "--". EITHER: a command or, after -m, a Python module. */
 	enum { COMMAND, MPI, PYTHON, SHELL, REMOTE, DASHES, EITHER } starts;
-	const char *prefix; /* prefix of its options that say something about the training; NULL: none does */
+	const char *prefix; /* prefix of the launcher's options that affect the training; NULL: none do */
 } launcher;
 
 static const char torchrun_switches[] =
@@ -26,10 +26,10 @@ static const char mpi_switches[] =
     "byslot tag-output timestamp-output display-map display-allocation merge-stderr-to-stdout "
     "use-hwthread-cpus enable-recovery verbose quiet genvall envall genvnone envnone ";
 
-/* Programs that run a command in an image, with a Python of its own. */
+/* Programs that run a command in a container image, which has its own Python. */
 static const char images[] = " apptainer singularity enroot sarus shifter podman podman-hpc docker ch-run ";
 
-/* Options of these that take two values. */
+/* Options of container programs that take two values. */
 static const char mpi_pairs[] = " mca gmca omca pmixmca prtemca genv env ";
 
 static const launcher launchers[] = {
@@ -126,7 +126,7 @@ static const launcher launchers[] = {
 };
 enum { LAUNCHERS = sizeof(launchers) / sizeof(launchers[0]) };
 
-/* The part after the last slash. */
+/* The part of a path after its last slash. */
 static p4d_value last_part(p4d_value path)
 {
 	for (uint32_t i = path.length; i; i--)
@@ -135,7 +135,10 @@ static p4d_value last_part(p4d_value path)
 	return path;
 }
 
-/* The first launcher of that name from one on; last: the last part of a path, also python3.11. NULL: none. */
+/*
+ * The first launcher with this name, starting at `one`; NULL: none. last: the last part of a path. python3.11
+ * counts as python.
+ */
 static const launcher *find_launcher(const launcher *from, p4d_value last)
 {
 	static const char python[] = "python3.";
@@ -159,7 +162,7 @@ static bool ends_with(p4d_value word, const char *text)
 	       p4d_value_is((p4d_value){word.at + word.length - length, length}, text);
 }
 
-/* NAME=VALUE before a command. */
+/* Whether a word is NAME=VALUE before a command. */
 static bool is_assignment(p4d_value word)
 {
 	for (uint32_t i = 0; i < word.length && !word.at[i].unknown; i++) {
@@ -182,7 +185,7 @@ static bool is_among(const char *names, const char *name)
 	return false;
 }
 
-/* Notes an option and its value that torchrun or a similar launcher has for the job. */
+/* Stores an option of torchrun or a similar launcher, with its value. */
 static void note(p4d_launch *launch, const launcher *l, p4d_value word, const char *name, p4d_value value)
 {
 	static const char *const nodes[] = {"nnodes", "num_nodes", "num_machines", "nodes"};
@@ -210,12 +213,12 @@ static void note(p4d_launch *launch, const launcher *l, p4d_value word, const ch
 			launch->nodes = value;
 	for (i = 0; i < sizeof(gpus) / sizeof(gpus[0]); i++)
 		if (!strcmp(plain, gpus[i]) && (p4d_value_is(value, "gpu") || p4d_value_is(value, "auto")))
-			launch->every_gpu = true; /* torchrun's words for all there are */
+			launch->every_gpu = true; /* torchrun's words for all GPUs of a node */
 		else if (!strcmp(plain, gpus[i]))
 			launch->gpus_per_node = value;
 }
 
-/* A file of Python, or another launcher: a program, whatever was before it. */
+/* Whether a word is a Python file or another launcher: it must be the program, whatever came before it. */
 static bool is_known_program(p4d_value word)
 {
 	return ends_with(word, ".py") || find_launcher(launchers, last_part(word));
@@ -226,7 +229,7 @@ static bool is_image(p4d_value word)
 	return ends_with(word, ".sif") || ends_with(word, ".simg") || ends_with(word, ".sqsh");
 }
 
-/* Whether words[0], which is unknown, may be further options, or nothing at all. */
+/* Whether words[0], whose value is unknown, may be further options, or empty. */
 static bool may_be_options(const launcher *l, const p4d_value *words, size_t count)
 {
 	const p4d_value last = last_part(words[0]);
@@ -241,7 +244,7 @@ static bool may_be_options(const launcher *l, const p4d_value *words, size_t cou
 }
 
 /* Options of a shell: -c, -s, -euo pipefail, -eox pipefail, -O extglob. Returns the number of words they
- * take. */
+ * occupy. */
 static size_t shell_options(const char *letters, p4d_launch *launch, bool *text)
 {
 	size_t words = 1;
@@ -254,8 +257,8 @@ static size_t shell_options(const char *letters, p4d_launch *launch, bool *text)
 	return words;
 }
 
-/* Whether a word cannot be the value of the long option before it, so that the option is a switch that p4d
- * does not know. */
+/* Whether a word cannot be the value of the long option before it, so that this unknown option must be a
+ * switch. */
 static bool is_no_value(const launcher *l, p4d_value word)
 {
 	if (word.length < 2 || word.at[0].unknown)
@@ -299,7 +302,7 @@ static size_t behind_options(const launcher *l, const p4d_value *words, size_t c
 			continue;
 		}
 		if (dashes == 1 && l->starts == PYTHON && !strcmp(name, "c"))
-			return count; /* a program on the command line */
+			return count; /* a program given on the command line */
 		if (equals < w.length) {
 			note(launch, l, word, name, (p4d_value){w.at + equals + 1, w.length - equals - 1});
 			at++;
@@ -326,7 +329,7 @@ static size_t behind_dashes(const p4d_value *words, size_t count, size_t at)
 	return at + (at < count);
 }
 
-/* Skips a word that p4d does not know, "$LAUNCHER" or "$PYTHON", if a known program follows it. */
+/* Skips a word with an unknown value, such as "$LAUNCHER" or "$PYTHON", if a known program follows it. */
 static size_t behind_unknown(const p4d_value *words, size_t count, size_t at)
 {
 	const p4d_value last = last_part(words[at]);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where a training runs, and what its process gets in addition to its arguments. */
+/* Nodes and GPUs of a training, and the environment that its process gets in addition to arguments. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -31,7 +31,10 @@ static void take_launched(p4d_reading *r, const p4d_shell *shell, p4d_option opt
 		r->value[option] = found; /* not "gpu", "auto", "1:4" */
 }
 
-/* GPUs that the script lets a program see: "0,1,2,3". What sbatch has in its environment Slurm replaces. */
+/*
+ * GPUs that the script makes visible to a program: "0,1,2,3". Slurm replaces the value in sbatch's
+ * environment.
+ */
 static bool take_visible(p4d_reading *r, p4d_shell *shell)
 {
 	p4d_value value;
@@ -51,7 +54,7 @@ static bool take_visible(p4d_reading *r, p4d_shell *shell)
 	return true;
 }
 
-/* A launcher that starts a rank on each GPU of its node, on the nodes that its options name. */
+/* A launcher that starts one rank per GPU of its node, on the nodes that its options name. */
 static void take_every_gpu(p4d_reading *r, p4d_shell *shell)
 {
 	p4d_value value;
@@ -64,8 +67,9 @@ static void take_every_gpu(p4d_reading *r, p4d_shell *shell)
 }
 
 /*
- * DeepSpeed's --include: nodes with their GPUs, "worker-0:0,1@worker-1:2,3", all of a node that has none
- * (launcher/runner.py, parse_resource_filter). 0: not the same number on each, or nothing of the kind.
+ * DeepSpeed's --include: nodes with their GPUs, "worker-0:0,1@worker-1:2,3"; a node without a list uses all
+ * its GPUs (launcher/runner.py, parse_resource_filter). 0: nodes have different numbers of GPUs, or the text
+ * is malformed.
  */
 static uint64_t count_included(const char *text, uint64_t *nodes, bool *every_gpu)
 {
@@ -146,7 +150,7 @@ void p4d_reader__launched(p4d_reading *r, p4d_shell *shell, const p4d_launch *la
 	take_launched(r, shell, P4D_NODES, nodes);
 	take_launched(r, shell, P4D_GPUS_PER_NODE, gpus_per_node);
 	take_included(r, shell, launch);
-	/* without a launcher it is one process, which is all there is on one GPU */
+	/* without a launcher there is one process, which can be a complete training only on one GPU */
 	if (r->reader->every_gpu || launch->every_gpu ||
 	    (is_one(shell, "SLURM_NNODES") && is_one(shell, "SLURM_GPUS_ON_NODE")))
 		take_every_gpu(r, shell);

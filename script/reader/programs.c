@@ -19,14 +19,17 @@ const p4d_reader *p4d_reader__at(size_t index)
 	return index < READERS ? readers[index] : NULL;
 }
 
-/* With one wildcard at most, at either end; with as many directories as the pattern has. */
+/*
+ * Matches a path with a pattern that has at most one wildcard, at either end. Of the path's directories, only
+ * as many count as the pattern has.
+ */
 static bool is_named(p4d_value program, const char *pattern)
 {
 	uint32_t from = program.length, length = (uint32_t)strlen(pattern), directories = 0;
 	const char end = length ? pattern[length - 1] : '*';
 
 	if (!from || (end != '*' && (program.at[from - 1].unknown || program.at[from - 1].c != end)))
-		return false; /* most are not */
+		return false; /* fast exit: most names differ here */
 	for (const char *at = pattern; *at; at++)
 		directories += *at == '/';
 	while (from && (program.at[from - 1].unknown || program.at[from - 1].c != '/' || directories--))
@@ -44,8 +47,9 @@ static bool is_named(p4d_value program, const char *pattern)
 }
 
 /*
- * How many words are the name of a program: "axolotl train" is two; 0: the words are not its name. "train.py
- * *.yaml" counts one word: other programs have that name as well, but no such file as argument.
+ * Number of words that form the program's name: 2 for "axolotl train"; 0: the words are not its name.
+ * "train.py *.yaml" counts one word: other programs are called train.py as well, but have no such file as
+ * argument.
  */
 static size_t is_program(const p4d_launch *launch, const char *pattern)
 {
@@ -61,7 +65,7 @@ static size_t is_program(const p4d_launch *launch, const char *pattern)
 	return blank[1] == '*' ? 1 : 2;
 }
 
-/* Whether a word is an option or NAME=VALUE of this name. */
+/* Whether a word is an option or NAME=VALUE with this name. */
 static bool is_argument(p4d_value word, const char *name)
 {
 	char text[96];
@@ -70,9 +74,9 @@ static bool is_argument(p4d_value word, const char *name)
 	while (word.length && !word.at[0].unknown && word.at[0].c == '+') /* hydra's "++NAME=" */
 		word = (p4d_value){word.at + 1, word.length - 1};
 	if (!word.length || (word.at[0].c != name[0] && (!strchr("-_", name[0]) || word.at[0].c != '_')))
-		return false; /* most are not */
+		return false; /* fast exit: most words differ here */
 	if (word.length > 2 && name[1] && !strchr("-_", name[2]) && word.at[2].c != name[2])
-		return false; /* nor do most begin alike after "--" */
+		return false; /* and most options differ in the first letter after "--" */
 	while (equals < word.length && (word.at[equals].unknown || word.at[equals].c != '='))
 		equals++;
 	return p4d_reader__same_name(p4d_value_text((p4d_value){word.at, equals}, text, sizeof(text)), name);
@@ -92,7 +96,7 @@ bool p4d_reader__is_none(p4d_value program)
 	return false;
 }
 
-/* Whether one of its words is an argument of the reader's programs. */
+/* Whether one of the command's words is an argument of the reader's programs. */
 static bool has_argument(const p4d_launch *launch, const p4d_reader *reader)
 {
 	char name[96];
@@ -109,7 +113,10 @@ static bool has_argument(const p4d_launch *launch, const p4d_reader *reader)
 	return false;
 }
 
-/* The parts of a program's path begin so; most begin as no program does. */
+/*
+ * First letters of the parts of a program's path. Most parts begin with a letter that no program name begins
+ * with.
+ */
 static void note_beginnings(p4d_value path, bool begins[256])
 {
 	for (uint32_t i = 0; i < path.length; i++)
@@ -117,8 +124,9 @@ static void note_beginnings(p4d_value path, bool begins[256])
 			begins[(unsigned char)path.at[i].c] = true;
 }
 
-/* Whether a name of the table is that of the command's program. common: other programs have the name as well,
- * so the arguments decide. *alike: the arguments are typical of the program, but one of them disproves it. */
+/* Whether a name of the table is that of the command's program. common: other programs have this name as
+ * well, so the arguments decide. *alike: the arguments are typical of the program, but one of them
+ * disproves it. */
 static size_t match(p4d_shell *shell, const p4d_launch *launch, const p4d_reader *reader, const char *name,
 		    bool common, unsigned *left, bool *alike)
 {
@@ -140,8 +148,8 @@ static size_t match(p4d_shell *shell, const p4d_launch *launch, const p4d_reader
 	return words;
 }
 
-/* Finds the reader by the program's name; the longest name wins. If there is none, it returns the reader that
- * knows most, but not all, of the arguments; NULL: there is no such reader either. */
+/* Finds the reader by the program's name; the longest matching name wins. If there is none, returns the
+ * reader that knows most, but not all, of the arguments; NULL: there is no such reader either. */
 static const p4d_reader *find_by_name(p4d_shell *shell, const p4d_launch *launch, bool none, unsigned *left,
 				      p4d_read_program *to)
 {

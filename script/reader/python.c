@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The Python that runs a program: its release of transformers, and where its files are. */
+/* The Python environment that runs a program: its release of transformers, and the folder of its files. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 
 enum { FIRST_MINOR = 9, LAST_MINOR = 14, BEGINNING = 16 << 10, FIRST_RELEASE = 3, LAST_RELEASE = 99 };
 
-/* DIRECTORY/bin/NAME: its directory; false: it is no such path. */
+/* DIRECTORY/bin/NAME: returns DIRECTORY. False: the path has another form. */
 static bool in_bin(const char *path, const char *name, char *directory, size_t size)
 {
 	const size_t length = strlen(path), tail = strlen("/bin/") + strlen(name);
@@ -22,13 +22,13 @@ static bool in_bin(const char *path, const char *name, char *directory, size_t s
 
 static void take_directory(p4d_read_python *python, const char *directory)
 {
-	python->pinned.major = 0; /* it went into another one, maybe */
+	python->pinned.major = 0; /* the script may have activated another environment */
 	if (*python->directory && strcmp(python->directory, directory) != 0)
-		python->unknown = true; /* which environment it is depends on words that p4d does not know */
+		python->unknown = true; /* p4d does not know all words that select the environment */
 	snprintf(python->directory, sizeof(python->directory), "%s", directory);
 }
 
-/* A program that runs after this may use another environment, or none. */
+/* A program that runs after this command may use another environment, or none. */
 static void leave_directory(p4d_read_python *python)
 {
 	python->pinned.major = 0;
@@ -76,7 +76,7 @@ void p4d_reader__python_command(p4d_read_python *python, const p4d_value *words,
 		which++;
 	if (!count || which == OTHERS)
 		return;
-	python->changed = true; /* what sbatch's own environment has may not run */
+	python->changed = true; /* a variable of sbatch's own environment may be a different one in the job */
 	if (count > 1 && is_among(words[1], asks))
 		return;
 	if (count < 3 || which >= CONDAS || !p4d_value_is(words[1], "activate")) {
@@ -93,17 +93,20 @@ void p4d_reader__python_command(p4d_read_python *python, const p4d_value *words,
 	}
 }
 
-/* A command that installs packages: the words after its name, and what p4d knows about it. */
+/* A command that installs packages: the words after its name, and what p4d found in them. */
 typedef struct installation {
 	const p4d_value *words;
 	size_t count;
-	char directory[256]; /* of /opt/venv/bin/pip; "": the active environment */
-	bool plain;          /* a requirement whose release p4d can tell */
+	char directory[256]; /* environment of /opt/venv/bin/pip; "": the active environment */
+	bool plain;          /* a requirement whose release p4d knows */
 	bool adds;
-	bool harms; /* may also change transformers */
+	bool harms; /* the command may also change transformers */
 } installation;
 
-/* The last part of a program's path, if it is one of a few; its directory is kept. NULL: another one. */
+/*
+ * The last part of a program's path, if it is one of these few names; its directory is stored. NULL: another
+ * name.
+ */
 static const char *installer(installation *in, p4d_value program)
 {
 	static const char *const names[] = {"pip",    "pip3", "python",   "python3", "uv",           "poetry",
@@ -115,7 +118,7 @@ static const char *installer(installation *in, p4d_value program)
 	const char *slash = strrchr(p4d_value_text(program, path, sizeof(path)), '/');
 	const char *const name = slash ? slash + 1 : path;
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
-		/* python3.11 and pip3.11 may be of another Python than the one that runs */
+		/* python3.11 and pip3.11 may belong to different Pythons */
 		const size_t length = strlen(names[i]);
 		if (strncmp(name, names[i], length) != 0 ||
 		    name[length + strspn(name + length, ".0123456789")])
@@ -167,7 +170,10 @@ static bool installs(installation *in, const p4d_value *words, size_t count)
 	return false;
 }
 
-/* What a requirement says of transformers: "==4.57.1", ">=4.50", "" any; NULL: it is about something else. */
+/*
+ * The requirement's release of transformers: "==4.57.1", ">=4.50"; "": any; NULL: the requirement is for
+ * another package.
+ */
 static const char *wanted_release(const char *requirement)
 {
 	static const char name[] = "transformers";
@@ -182,7 +188,7 @@ static const char *wanted_release(const char *requirement)
 	return rest;
 }
 
-/* Whether a package does not need transformers, so that installing it leaves the release as it is. */
+/* Whether a package does not need transformers, so that installing it does not change the release. */
 static bool is_apart(const char *requirement)
 {
 	static const char *const names[] = {
@@ -203,7 +209,7 @@ static bool is_apart(const char *requirement)
 	return false;
 }
 
-/* How many words an option is that changes neither where packages go nor which; 0: it may. */
+/* Number of words of an option that changes neither the packages nor their place; 0: it may change them. */
 static size_t plain_option(p4d_value word)
 {
 	static const char *const alone[] = {"-q",
@@ -246,7 +252,7 @@ static size_t plain_option(p4d_value word)
 	return 0;
 }
 
-/* The release that "==4.57.1" names; 0: not certain, for instance because of an environment marker. */
+/* The release that "==4.57.1" names; 0: uncertain, for instance because of an environment marker. */
 static p4d_read_release exact_release(const char *wanted)
 {
 	p4d_read_release release = {.major = 0};
@@ -307,7 +313,7 @@ void p4d_reader__python_otherwise(p4d_read_python *python, uint32_t since)
 		python->pinned.major = 0;
 }
 
-/* The launcher's path, /opt/venv/bin/torchrun, also names an environment. */
+/* The launcher's path, such as /opt/venv/bin/torchrun, also names an environment. */
 static bool of_program(const p4d_launch *launch, const p4d_value *words, char *directory, size_t size)
 {
 	static const char *const names[] = {"python", "python3", "torchrun", "accelerate", "deepspeed"};
@@ -324,7 +330,7 @@ static bool of_program(const p4d_launch *launch, const p4d_value *words, char *d
 	return false;
 }
 
-/* What was active where sbatch was typed, and still is in the job. */
+/* The environment that was active where the user typed sbatch, and still is in the job. */
 static bool of_environment(p4d_shell *shell, const p4d_read_python *python, char *directory, size_t size)
 {
 	static const char *const names[] = {"VIRTUAL_ENV", "CONDA_PREFIX"};
@@ -339,7 +345,7 @@ static bool of_environment(p4d_shell *shell, const p4d_read_python *python, char
 	return false;
 }
 
-/* `__version__ = "5.23.0"`: the release, and its line. */
+/* Finds `__version__ = "5.23.0"`: the release, and its line. */
 static p4d_read_release release_of(const char *text, size_t length)
 {
 	static const char name[] = "\n__version__ = \"";
@@ -367,13 +373,13 @@ static void put_release(p4d_reading *r, const p4d_read_release *release)
 	const bool ddp = p4d_reader__is(&r->value[P4D_FRAMEWORK], "ddp");
 
 	p4d_reader__put(r, P4D_TRANSFORMERS, &release->place, "%lu.%lu", release->major, release->minor);
-	/* others say a type whatever the release, and DDP alone keeps the one that weights were loaded in */
+	/* other frameworks set a type in any release; only DDP keeps the type in which weights were loaded */
 	if (ddp && !own && release->major < 5 && !p4d_reader__set(&r->value[P4D_PARAM_DTYPE]) &&
 	    p4d_reader__is(&r->value[P4D_PRECISION], "bf16"))
 		p4d_reader__put_default(r, P4D_PARAM_DTYPE, "bf16");
 }
 
-/* The directory of the environment that runs the program; false: it is not known. */
+/* The directory of the environment that runs the program. False: unknown. */
 static bool find_environment(p4d_shell *shell, const p4d_reader_host *host, const p4d_read_python *python,
 			     const p4d_launch *launch, const p4d_value *words, char *directory, size_t size)
 {
@@ -388,7 +394,7 @@ static bool find_environment(p4d_shell *shell, const p4d_reader_host *host, cons
 	return of_environment(shell, python, directory, size);
 }
 
-/* Whether a release that the script installs goes where the program runs. */
+/* Whether a release that the script installs goes into the program's environment. */
 static bool is_pinned(const p4d_read_python *python, const p4d_launch *launch, const p4d_value *words,
 		      const char *directory)
 {
@@ -400,7 +406,7 @@ static bool is_pinned(const p4d_read_python *python, const p4d_launch *launch, c
 	return !*python->pinned_in || !strcmp(in, directory);
 }
 
-/* Whether packages are found elsewhere first, or the environment was left as venvs are. */
+/* Whether Python finds packages elsewhere first, or the environment may have changed since it was made. */
 static bool is_elsewhere(p4d_shell *shell, const p4d_read_python *python, const p4d_launch *launch,
 			 const p4d_value *words, bool of_program)
 {
@@ -425,7 +431,7 @@ bool p4d_reader__python_directory(p4d_shell *shell, const p4d_reader_host *host,
 	return find_environment(shell, host, python, launch, words, directory, size);
 }
 
-/* A file of a package in the environment; NULL: it has none. place: says where. */
+/* A file of a package in the environment; NULL: the package has none. place: gets its path for messages. */
 static const char *package_file(p4d_shell *shell, const p4d_reader_host *host, const char *directory,
 				const char *name, size_t *length, p4d_read_value *place)
 {
@@ -456,8 +462,8 @@ static p4d_read_release find_release(p4d_shell *shell, const p4d_reader_host *ho
 	return found.major >= FIRST_RELEASE && found.major <= LAST_RELEASE ? found : none;
 }
 
-/* Whether PATH has other programs before those of the environment, as after `export PATH=/opt/x/bin:$PATH`.
- */
+/* Whether programs of other directories in PATH precede those of the environment, as after `export
+ * PATH=/opt/x/bin:$PATH`. */
 static bool is_behind(p4d_shell *shell, const char *directory)
 {
 	char path[4096];
@@ -474,7 +480,7 @@ static bool is_behind(p4d_shell *shell, const char *directory)
 	return false;
 }
 
-/* The release that runs. directory: that of the environment, "" if it is not known. */
+/* The release that runs. directory: that of the environment; "": unknown. */
 static p4d_read_release running(p4d_shell *shell, const p4d_reader_host *host, const p4d_read_python *python,
 				const p4d_launch *launch, const p4d_value *words, const char *directory)
 {
@@ -494,8 +500,8 @@ static p4d_read_release running(p4d_shell *shell, const p4d_reader_host *host, c
 
 static void find_trl(p4d_reading *r, p4d_shell *shell, const p4d_reader_host *host, const char *directory)
 {
-	/* searched in this order: no file of the package has its release, so p4d tells releases apart by
-	 * their documentation */
+	/* searched in this order: no file of the package contains its release, so p4d recognizes releases
+	 * by their documentation */
 	static const struct {
 		const char *words;
 		p4d_read_trl trl;

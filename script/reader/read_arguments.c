@@ -6,11 +6,11 @@
 
 #include "reader/reader_internal.h"
 
-/* A word of the command, taken apart. */
+/* A word of the command, split into its parts. */
 typedef struct argument_word {
 	char name[96];   /* as in the tables: "--name" */
-	p4d_value value; /* the text after a = */
-	bool separate;   /* no text follows a = */
+	p4d_value value; /* the text after "=" */
+	bool separate;   /* there is no text after "=" */
 } argument_word;
 
 void p4d_reader__place(const p4d_shell *shell, p4d_value value, p4d_read_given *to)
@@ -52,7 +52,7 @@ static void take_apart(p4d_value word, argument_word *to)
 		to->value = (p4d_value){word.at + equals + 1, word.length - equals - 1};
 }
 
-/* training.steps=10, as hydra and its like take it, also with + before it. */
+/* Matches training.steps=10, the syntax of hydra and similar programs, also with + before it. */
 static bool is_assignment(p4d_value word, argument_word *to)
 {
 	p4d_value name = word;
@@ -84,7 +84,7 @@ static void join(p4d_value value, char *text, size_t size)
 	}
 }
 
-/* A word without dashes that is an argument all the same. */
+/* Whether a word without dashes is an argument nevertheless. */
 static bool is_argument(const p4d_read_context *c, p4d_value word)
 {
 	argument_word w;
@@ -101,7 +101,7 @@ static bool has_operands(const p4d_reader *reader)
 	return a && a->words != p4d_reader__first;
 }
 
-/* The path of a file that is named without its folder. One that is too long stays so. */
+/* Completes the path of a file that is named without its folder. A path that is too long stays unchanged. */
 static p4d_value in_folder(p4d_read_context *c, p4d_value path)
 {
 	const uint32_t folder = c->folder.length;
@@ -118,7 +118,7 @@ static p4d_value in_folder(p4d_read_context *c, p4d_value path)
 	return (p4d_value){c->path, folder + 1 + path.length};
 }
 
-/* The row of a name, which may also be one of accelerate launch. */
+/* The table row of a name, which may also be an option of accelerate launch. */
 static const p4d_read_argument *find(const p4d_read_context *c, const char *name)
 {
 	const p4d_read_argument *a = p4d_reader__find(c->reading->reader, name);
@@ -145,8 +145,8 @@ static bool next_word(p4d_value *text, p4d_value *word)
 }
 
 /*
- * Handles an unknown value after an option that p4d does not know. An unquoted variable may instead expand to
- * options.
+ * Handles an unknown value after an option that p4d does not know. An unquoted variable may expand to options
+ * instead of a value.
  */
 static void doubt_value(p4d_read_context *c, const char *option, p4d_value value)
 {
@@ -160,9 +160,9 @@ static void doubt_value(p4d_read_context *c, const char *option, p4d_value value
 }
 
 /*
- * Handles options that depend on an unknown test ("" or "--load ckpt"). If p4d uses such an option, it
- * becomes unknown; others change nothing. False: the text may be anything else. take: note the options as
- * unknown.
+ * Handles options that depend on an unknown test ("" or "--load ckpt"). If p4d uses such an option, its value
+ * becomes unknown; other options have no effect. False: the text may be anything else. take: mark the options
+ * as unknown.
  */
 static bool may_be_options(p4d_read_context *c, p4d_value unknown, bool take)
 {
@@ -202,8 +202,7 @@ static bool may_be_options(p4d_read_context *c, p4d_value unknown, bool take)
 	return true;
 }
 
-/* Takes the value of an argument: the words that belong to it. *used: how many of the words after it these
- * are. */
+/* Takes the words that form the value of an argument. *used: number of words taken. */
 static void take_word(p4d_read_context *c, const p4d_read_argument *a, argument_word *w, p4d_value word,
 		      const p4d_value *behind, size_t count, size_t *used, bool files)
 {
@@ -214,11 +213,12 @@ static void take_word(p4d_read_context *c, const p4d_read_argument *a, argument_
 
 	while (w->separate && values < count && !is_option(behind[values]) &&
 	       !may_be_options(c, behind[values], false) &&
-	       !(a->value && p4d_value_is_unset(behind[values])) && /* --switch $NOTHING */
+	       !(a->value && p4d_value_is_unset(behind[values])) && /* --switch $NOTHING: the variable is
+								     * empty */
 	       (values == 0 || (!is_unknown_word(behind[values]) && !is_argument(c, behind[values]))))
 		values++;
 	const bool list = a->words == p4d_reader__list;
-	/* for other arguments, the words after the first belong to no option */
+	/* other arguments take only the first word */
 	if (values > 1 && !list && has_operands(c->reading->reader))
 		values = 1;
 	if (values)
@@ -252,8 +252,8 @@ static void take_word(p4d_read_context *c, const p4d_read_argument *a, argument_
 	}
 }
 
-/* Reports a file after an option that p4d does not know. It may be the value of that option, or a file that
- * the program reads. */
+/* Reports a file after an option that p4d does not know. It may be the option's value, or a file that the
+ * program reads. */
 static void say_skipped(p4d_read_context *c, p4d_value word)
 {
 	static const char *const endings[] = {".yml", ".yaml", ".json", ".toml"};
@@ -271,7 +271,7 @@ static void say_skipped(p4d_read_context *c, p4d_value word)
 			    "%s is not read, because it may be the value of the option before it", text);
 }
 
-/* One word and those that belong to it; returns how many these are. */
+/* Processes a word and those that belong to it; returns their number. */
 static size_t read_word(p4d_read_context *c, const p4d_value *words, size_t count, bool files, bool *operand)
 {
 	p4d_reading *r = c->reading;
@@ -295,7 +295,7 @@ static size_t read_word(p4d_read_context *c, const p4d_value *words, size_t coun
 		return 0;
 	} else if (!r->reader->assignments || !is_assignment(words[0], &w)) {
 		p4d_value_text(words[0], w.name, sizeof(w.name));
-		/* a word that is an argument itself */
+		/* the word is an argument itself */
 		if (!p4d_reader__find(r->reader, w.name)) {
 			if (!*operand) {
 				say_skipped(c, words[0]);
@@ -306,8 +306,8 @@ static size_t read_word(p4d_read_context *c, const p4d_value *words, size_t coun
 		}
 	}
 	const p4d_read_argument *a = find(c, w.name);
-	/* words without an option are operands if they come first or name files; a word after an option that
-	 * p4d does not know may be its value */
+	/* A word without an option is an operand if it comes first or names a file. A word after an option
+	 * that p4d does not know may be its value. */
 	*operand = *w.name ? *operand && a : a && p4d_reader__is_file(a);
 	if (a) {
 		take_word(c, a, &w, words[0], words + 1, count - 1, &used, files);
@@ -332,8 +332,8 @@ static void read_launcher(p4d_read_context *c, const p4d_launch_option *option, 
 		take_word(c, a, &w, option->name, NULL, 0, &used, files);
 }
 
-/* The configuration that `accelerate config` leaves in the cache (accelerate 1.15, config_args.py), read
- * where no other is named. */
+/* The configuration that `accelerate config` stores in the cache (accelerate 1.15, config_args.py); used
+ * if no other is named. */
 static void read_accelerate(p4d_read_context *c, const p4d_launch *launch, size_t first)
 {
 	static const struct {
@@ -391,7 +391,7 @@ static void find_folder(p4d_read_context *c, const p4d_launch *launch, size_t fi
 				c->folder = launch->words[i + 1];
 }
 
-/* How many words of a command are read. */
+/* Maximum number of words of a command that p4d reads. */
 static size_t words_to_read(p4d_reading *r, size_t count)
 {
 	enum { MOST = 4096 };
@@ -409,7 +409,7 @@ void p4d_reader__arguments(p4d_read_context *c, const p4d_launch *launch, size_t
 
 	find_folder(c, launch, first);
 	for (int pass = 0; pass < 2; pass++) {
-		/* files first: the command line overrides them */
+		/* files come first, because the command line overrides them */
 		const bool files = pass == 0;
 		bool operand = true;
 		if (files && c->reading->reader->hydra)

@@ -11,7 +11,7 @@ static const char *const halves[] = {"true", "bf16",  "True", "bf16",  "auto", "
 				     "bf16", "false", "",     "False", "",     NULL};
 static const char *const checkpointing[] = {"true", "full",  "True", "full",  "unsloth", "full", "offload",
 					    "full", "false", "none", "False", "none",    NULL};
-/* any of its values turns FSDP on, with or without `fsdp:` (0.12 and later) */
+/* any value of it turns FSDP on, with or without `fsdp:` (0.12 and later) */
 #define FSDP_CONFIG(name) \
 	{"--fsdp_config." name, EXTRA(DISTRIBUTED), "fsdp", NULL}, \
 	{ \
@@ -101,7 +101,7 @@ static const p4d_read_default defaults[] = {
     {P4D_MODEL_CODE, "transformers"},
     {P4D_MICRO_BATCH, "1"},
     {P4D_SEQ_LEN, "512"},
-    {P4D_PRECISION, "bf16"}, /* "auto", on GPUs with bf16 */
+    {P4D_PRECISION, "bf16"}, /* the meaning of "auto" on GPUs with bf16 */
     {P4D_RECOMPUTE, "none"},
     {0, NULL},
 };
@@ -119,11 +119,11 @@ static void finish(p4d_reading *r)
 			memcpy(told->text, "fsdp", sizeof("fsdp"));
 		}
 	p4d_finetune__finish(r);
-	/* the environment that it makes for accelerate has no other value by default */
+	/* axolotl sets no other value in accelerate's environment by default */
 	if (p4d_reader__is(&r->value[P4D_FSDP_VERSION], "1") && !p4d_reader__set(&r->value[P4D_ORIG_PARAMS]))
 		p4d_reader__put_default(r, P4D_ORIG_PARAMS, "off");
-	/* it loads weights in the type that it computes in, whatever the release of transformers is; fp16 is
-	 * none that --param-dtype has */
+	/* axolotl loads weights in the type of the computation, in any release of transformers;
+	 * --param-dtype has no fp16 */
 	if (p4d_reader__is(&r->value[P4D_FRAMEWORK], "ddp") && p4d_reader__set(&r->value[P4D_PRECISION]) &&
 	    !p4d_reader__is(&r->value[P4D_PRECISION], "fp16"))
 		p4d_reader__put_default(r, P4D_PARAM_DTYPE, "%s", r->value[P4D_PRECISION].text);

@@ -9,24 +9,24 @@
 
 enum { CONFIG_FILES = 8, HYDRA_FILES = 24, CONFIG_NAME = 160 };
 
-/* What is not known of a text that the script writes stands in it as one character of Unicode's private use
- * area, from this on. */
+/* An unknown part of a text that the script writes is represented by one character of Unicode's private
+ * use area, starting at this one. */
 enum { UNKNOWN_FIRST = 0xe000 };
 
-/* A file, or a text of the script. */
+/* A configuration file, or a text in the script. */
 typedef struct config_text {
 	const char *text;
 	size_t length;
-	char *made;        /* to be freed */
-	p4d_value written; /* by the script; length 0: not */
-	const char *file;  /* its name, where it is one */
+	char *made;        /* text to free */
+	p4d_value written; /* the text, if it is in the script; length 0: it is a file */
+	const char *file;  /* the file's name, if there is one */
 	const p4d_config_node *root;
 } config_text;
 
 static void walk(p4d_read_context *c, const config_text *from, const p4d_config_node *node, char *name,
 		 size_t length);
 
-/* The text of a value, with its unknown parts replaced. */
+/* The text of a value, with its unknown parts restored. */
 static bool write_out(config_text *t)
 {
 	t->made = malloc(3 * (size_t)t->written.length + 1);
@@ -50,7 +50,7 @@ static bool write_out(config_text *t)
 	return true;
 }
 
-/* The first thing in a text that is not known; 0: all is. */
+/* The reason of the first unknown part of a text; 0: all of it is known. */
 static uint16_t unknown_in(const config_text *from, const char *text)
 {
 	if (!from->written.length)
@@ -66,7 +66,7 @@ static uint16_t unknown_in(const config_text *from, const char *text)
 	return 0;
 }
 
-/* Where line N of a text stands: in its file, or in the script that contains it. */
+/* The place of line N of a text: in its file, or in the script that contains it. */
 static void place_line(const p4d_read_context *c, const config_text *from, uint32_t line, p4d_read_given *to)
 {
 	uint32_t at = 0;
@@ -82,7 +82,7 @@ static void place_line(const p4d_read_context *c, const config_text *from, uint3
 	to->line = where.line;
 }
 
-/* A list of values, joined by commas; false: it holds more than values. */
+/* A list of values, joined by commas. False: the list contains more than values. */
 static bool list_text(const p4d_config_node *list, char *text, size_t size)
 {
 	size_t length = 0;
@@ -108,21 +108,21 @@ p4d_value p4d_reader__path(p4d_read_context *c, const char *text)
 	return (p4d_value){c->path, length};
 }
 
-/* A file that another file names: its path is relative to the script's folder, or to that of the other file.
- */
+/* The path of a file that another file names. It is relative to the folder of the script, or of the other
+ * file. */
 static void follow_text(p4d_read_context *c, const config_text *from, const p4d_read_argument *a,
 			const p4d_read_given *given)
 {
 	const char *slash = from->file ? strrchr(from->file, '/') : NULL;
 	const bool beside = a->words == p4d_reader__beside && slash && given->value[0] != '/';
-	char path[P4D_READ_PATH + 1]; /* one more, so that a path that was cut is too long */
+	char path[P4D_READ_PATH + 1]; /* one more character, so that a truncated path counts as too long */
 
 	snprintf(path, sizeof(path), "%.*s%s", beside ? (int)(slash + 1 - from->file) : 0,
 		 beside ? from->file : "", given->value);
 	p4d_reader__follow(c, a, p4d_reader__path(c, path), given);
 }
 
-/* The node of a dotted name; NULL: none. */
+/* The node with a dotted name; NULL: none. */
 static const p4d_config_node *find_node(const p4d_config_node *node, const char *name, size_t length)
 {
 	while (node && length) {
@@ -139,8 +139,8 @@ static const p4d_config_node *find_node(const p4d_config_node *node, const char 
 	return node;
 }
 
-/* The value that ${another.value} (OmegaConf) in the same file stands for; NULL: the value is no such
- * reference. */
+/* The value to which a reference ${another.value} (OmegaConf) in the same file refers; NULL: the value is
+ * no such reference. */
 static const p4d_config_node *referred(const config_text *from, const p4d_config_node *node)
 {
 	enum { LINKS = 4 };
@@ -202,7 +202,7 @@ static void take_leaf(p4d_read_context *c, const config_text *from, const p4d_co
 		p4d_reader__take(c->reading, a, &given);
 }
 
-/* name: that of the node, `length` characters in CONFIG_NAME. */
+/* name: the node's name, `length` characters in CONFIG_NAME. */
 static void visit(p4d_read_context *c, const config_text *from, const p4d_config_node *node, char *name,
 		  size_t length)
 {
@@ -218,7 +218,7 @@ static void visit(p4d_read_context *c, const config_text *from, const p4d_config
 	name[length] = '\0';
 }
 
-/* Whether an entry names a file that this one is made of. */
+/* Whether an entry names a file whose content belongs to this one. */
 static bool inherits(const p4d_read_context *c, const p4d_config_node *node, const char *name)
 {
 	const p4d_read_argument *a = !strcmp(name, "--") && node->key && !strcmp(node->key, "defaults")
@@ -228,7 +228,7 @@ static bool inherits(const p4d_read_context *c, const p4d_config_node *node, con
 	return a && a->words == p4d_reader__beside;
 }
 
-/* Visits the entries of a map. First come those from other files and those that YAML's "<<" merges in,
+/* Visits the entries of a map. Entries from other files and those merged by YAML's "<<" come first,
  * because the map's own entries override them. */
 static void walk(p4d_read_context *c, const config_text *from, const p4d_config_node *node, char *name,
 		 size_t length)
@@ -246,7 +246,7 @@ static void walk(p4d_read_context *c, const config_text *from, const p4d_config_
 		}
 }
 
-/* What the names in a reader's files begin with; NULL after the last. */
+/* Prefixes of names in a reader's files; NULL after the last. */
 static void find_prefixes(const p4d_reader *reader, const char *prefix[CONFIG_FILES + 1])
 {
 	size_t count = 0;
@@ -258,7 +258,10 @@ static void find_prefixes(const p4d_reader *reader, const char *prefix[CONFIG_FI
 	prefix[count] = NULL;
 }
 
-/* Not strncmp: a file that cannot be read asks this of every argument, and most differ at once. */
+/*
+ * Not strncmp: for a file that cannot be read this runs for every argument, and most differ in the first
+ * character.
+ */
 static bool begins_with(const char *name, const char *prefix)
 {
 	while (*prefix && *name == *prefix)
@@ -273,8 +276,8 @@ static bool begins_with_one(const char *name, const char *const *prefix)
 	return *prefix;
 }
 
-/* Marks as unknown whatever a file that p4d cannot read may set: all its names, except those that come from
- * other files. */
+/* Marks as unknown everything that an unreadable file may set: all names of the reader's files, except
+ * those from other files. */
 static void lose(p4d_reading *r, const char *prefix)
 {
 	const char *others[CONFIG_FILES + 1] = {NULL};
@@ -291,7 +294,7 @@ static void lose(p4d_reading *r, const char *prefix)
 		}
 }
 
-/* A text without names: where it is not known, it may be any. */
+/* A text without names: its unknown part may be any text. */
 static void lose_unknown(p4d_read_context *c, const config_text *from, const char *prefix, const char *shown)
 {
 	const uint16_t unknown = unknown_in(from, from->text);
@@ -302,7 +305,7 @@ static void lose_unknown(p4d_read_context *c, const config_text *from, const cha
 	lose(c->reading, prefix);
 }
 
-/* Whether a file of hydra's says that its names begin with nothing, whatever group it is of. */
+/* Whether a file of hydra sets its names without a prefix, whatever its group. */
 static bool is_global(const config_text *from)
 {
 	static const char package[] = "# @package _global_";
@@ -319,7 +322,7 @@ static bool is_global(const config_text *from)
 	return false;
 }
 
-/* Visits the values of a file, and those of the files that hydra puts before and after them. */
+/* Visits the values of a file, and of the files that hydra merges before and after it. */
 static void walk_whole(p4d_read_context *c, const config_text *from, const p4d_config_node *root,
 		       const char *prefix)
 {
@@ -334,7 +337,7 @@ static void walk_whole(p4d_read_context *c, const config_text *from, const p4d_c
 		p4d_reader__compose(c, root, from->file, prefix, true);
 }
 
-/* Parses a text and takes its values. */
+/* Parses a text and stores its values. */
 static void read_text(p4d_read_context *c, config_text *from, p4d_config_format format, const char *prefix,
 		      const char *shown)
 {
@@ -415,7 +418,7 @@ void p4d_reader__follow(p4d_read_context *c, const p4d_read_argument *a, p4d_val
 	p4d_value written;
 	const char *text;
 	size_t length;
-	/* what the script writes is there whatever the job calls it */
+	/* the script itself writes the text, so it exists in every job */
 	if (given->unknown && !p4d_shell_file(c->shell, path, &written, &text, &length)) {
 		p4d_reader__unknown(r, "file", "%s: %s", given->name, given->unknown);
 		lose(r, a->value);
@@ -436,7 +439,7 @@ void p4d_reader__follow_if_there(p4d_read_context *c, const p4d_read_argument *a
 
 	if (p4d_shell_file(c->shell, value, &written, &text, &length))
 		p4d_reader__follow(c, a, value, &(p4d_read_given){.name = "", .value = path});
-	else if (!c->host->shell.file) /* in slurmctld */
+	else if (!c->host->shell.file) /* in slurmctld, which reads no files */
 		p4d_reader__unknown(c->reading, "file",
 				    "accelerate's default configuration may be there: %.60s", path);
 }

@@ -4,8 +4,8 @@
 #include <stddef.h>
 
 /*
- * Files that a job script is read with: regular ones, of a bounded size, read as the user. Zero before use.
- * For p4d_shell_host.file; the text stays until p4d_read_files_free.
+ * Files that are read together with a job script: regular files of a bounded size, read with the user's
+ * rights. Zero it before use. For p4d_shell_host.file; texts stay valid until p4d_read_files_free.
  */
 enum { P4D_READ_FILE_BYTES = 1 << 20, P4D_READ_FILES = 16 };
 
@@ -17,7 +17,7 @@ typedef struct p4d_read_files {
 	size_t count;
 } p4d_read_files;
 
-/* Returns NULL if the file cannot be read, or if there are too many files. A second call returns the text of
- * the first one. */
+/* Returns NULL if the file cannot be read, or if there are too many files. A second call returns the same
+ * text. */
 const char *p4d_read_files_open(p4d_read_files *files, const char *path, size_t *length);
 void p4d_read_files_free(p4d_read_files *files);

@@ -10,7 +10,7 @@
 #define EXTRA(name) P4D_READ_EXTRA(P4D_FINETUNE_##name)
 
 const p4d_read_alias p4d_finetune__aliases[] = {
-    {P4D_FINETUNE, P4D_FINETUNE_LORA}, /* first: quantized weights say more */
+    {P4D_FINETUNE, P4D_FINETUNE_LORA}, /* first, because quantized weights decide more */
     {P4D_RECOMPUTE, P4D_FINETUNE_FSDP_CHECKPOINTING},
     {P4D_PARAM_DTYPE, P4D_FINETUNE_PARAM_DTYPE},
     {P4D_COMPILE, P4D_FINETUNE_COMPILE},
@@ -99,8 +99,8 @@ const char *const p4d_finetune__wraps[] = {"TRANSFORMER_BASED_WRAP",
 					   "NO_WRAP",
 					   "none",
 					   NULL};
-/* the next layer is gathered before the present one's parameters are freed, unless the prefetch comes after
- * its backward pass */
+/* FSDP gathers the next layer before it frees the present one's parameters, unless the prefetch comes
+ * after the backward pass */
 const char *const p4d_finetune__prefetches[] = {"BACKWARD_PRE",  "on",  "backward_pre",  "on",  "1", "on",
 						"BACKWARD_POST", "off", "backward_post", "off", "2", "off",
 						"NO_PREFETCH",   "off", "no_prefetch",   "off", "3", "off",
@@ -156,7 +156,7 @@ const p4d_read_argument p4d_finetune__accelerate[] = {
 
 /* Gradients are copied to buckets. */
 static const char *const contiguous[] = {"true", "", "auto", "", NULL};
-/* DeepSpeed's defaults of numbers of ranks, and less: nothing is shared so. */
+/* DeepSpeed's defaults of numbers of ranks: 1 or less means that nothing is shared. */
 static const char *const one_or_none[] = {"0", "", "1", "", NULL};
 static const char *const below_one[] = {"-1", "", "0", "", NULL};
 
@@ -170,7 +170,7 @@ const p4d_read_argument p4d_finetune__deepspeed[] = {
     {"--deepspeed.zero_optimization.stage3_gather_fp16_weights_on_model_save", EXTRA(ZERO_GATHER), "on",
      p4d_finetune__off}, /* before DeepSpeed 0.5.9 */
     {"--deepspeed.zero_optimization.contiguous_gradients", P4D_READ_NOT_MODELLED, NULL, contiguous},
-    /* a second copy of the parameters in a node, and shards of groups of ranks */
+    /* a second copy of the parameters in a node; shards over groups of ranks */
     {"--deepspeed.zero_optimization.zero_hpz_partition_size", P4D_READ_NOT_MODELLED, NULL, one_or_none},
     {"--deepspeed.zero_optimization.mics_shard_size", P4D_READ_NOT_MODELLED, NULL, below_one},
     {"--deepspeed.zero_optimization.offload_optimizer.device", EXTRA(OFFLOAD_OPTIMIZER), NULL, NULL},
@@ -221,7 +221,7 @@ static void finish_precision(p4d_reading *r)
 		p4d_reader__forget(r, P4D_PRECISION);
 }
 
-/* accelerate counts processes, of all machines. */
+/* accelerate's number of processes counts all machines. */
 static void finish_processes(p4d_reading *r)
 {
 	const p4d_read_value *processes = AT(PROCESSES), *machines = AT(MACHINES);
@@ -233,14 +233,14 @@ static void finish_processes(p4d_reading *r)
 
 	if (p4d_reader__number(machines) && !is_set(r, P4D_NODES))
 		p4d_reader__put(r, P4D_NODES, machines, "%s", machines->text);
-	/* the number in its options goes before the number of the node's GPUs */
+	/* the number in its options has priority over the node's number of GPUs */
 	const p4d_read_value *gpus = &r->value[P4D_GPUS_PER_NODE];
 	if (all && nodes && !machines->unknown && all % nodes == 0 &&
 	    (!p4d_reader__set(gpus) || gpus->file[0] == '$'))
 		p4d_reader__put(r, P4D_GPUS_PER_NODE, processes, "%" PRIu64, all / nodes);
 }
 
-/* 0: not known. */
+/* 0: unknown. */
 static uint64_t count_ranks(const p4d_reading *r)
 {
 	const p4d_read_value *nodes = &r->value[P4D_NODES];
@@ -251,7 +251,7 @@ static uint64_t count_ranks(const p4d_reading *r)
 	return gpus * (p4d_reader__set(nodes) ? p4d_reader__number(nodes) : 1);
 }
 
-/* Ranks that have sequences of their own; 0: not known. */
+/* Number of ranks with different sequences; 0: unknown. */
 static uint64_t count_replicas(const p4d_reading *r)
 {
 	static const p4d_option shared[] = {P4D_TP, P4D_CP};
@@ -302,8 +302,8 @@ static void finish_batches(p4d_reading *r)
 	}
 }
 
-/* A rank without the switch for adapters: TRL ignores it, but a program of the user's own may always train
- * them. */
+/* A rank without the switch that turns adapters on: TRL ignores it, but a user's own program may always
+ * train adapters. */
 static void doubt_adapter(p4d_reading *r, const p4d_read_value *rank)
 {
 	if (!r->named)
@@ -315,7 +315,7 @@ static void doubt_adapter(p4d_reading *r, const p4d_read_value *rank)
 		u->doubt = r->named;
 }
 
-/* Adapters, and the type that the frozen weights are stored in. */
+/* Adapters, and the storage type of the frozen weights. */
 static void finish_adapter(p4d_reading *r)
 {
 	const p4d_read_value *lora = AT(LORA), *quant = AT(QUANT), *rank = AT(RANK);
@@ -343,7 +343,7 @@ static void finish_adapter(p4d_reading *r)
 	p4d_finetune__put_if_set(r, P4D_QUANT, quant);
 }
 
-/* Modules that PEFT (0.18) adapts by default, by a part of the model's name; the first match counts. */
+/* Modules that PEFT (0.18) adapts by default, by a part of the model's name; the first match wins. */
 static const char *peft_targets(const char *model)
 {
 	static const char *const names[] = {"phi-3",     "",
@@ -394,7 +394,7 @@ void p4d_finetune__adapter(p4d_reading *r, const char *rank, const char *targets
 		p4d_reader__put_default(r, P4D_LORA_TARGETS, "%s", targets);
 }
 
-/* Half precision without autocast: the parameters are of that type, and nothing casts. */
+/* Half precision without autocast: the parameters have that type, and nothing casts. */
 static void finish_autocast(p4d_reading *r)
 {
 	const p4d_read_value *dtype = AT(PARAM_DTYPE), *precision = &r->value[P4D_PRECISION];
@@ -424,7 +424,7 @@ static const char *deepspeed_optimizer(const p4d_read_value *type)
 	return NULL;
 }
 
-/* adamw_torch is fused only where its name says so (trainer_optimizer.py). DeepSpeed runs it too, unless its
+/* adamw_torch is fused only if its name says so (trainer_optimizer.py). DeepSpeed also runs it, unless its
  * own configuration has an optimizer or its states are on the host. */
 static void put_own_optimizer(p4d_reading *r, p4d_read_value *own)
 {
@@ -470,7 +470,7 @@ static void finish_optimizer(p4d_reading *r)
 	const p4d_read_value *type = AT(DEEPSPEED_OPTIMIZER);
 	const char *name = deepspeed_optimizer(type);
 
-	/* an optimizer in DeepSpeed's configuration is the one */
+	/* an optimizer in DeepSpeed's configuration has priority */
 	if (name) {
 		p4d_reader__put(r, P4D_OPTIMIZER, type, "%s", name);
 		finish_torch_adam(r);
@@ -508,7 +508,7 @@ bool p4d_finetune__preference(p4d_reading *r, const char *method)
 		if (strcmp(method, methods[i].method) != 0)
 			continue;
 		p4d_reader__put_default(r, P4D_WORKLOAD, "%s", methods[i].workload);
-		if (!strcmp(methods[i].workload, "rl")) /* nothing generates */
+		if (!strcmp(methods[i].workload, "rl")) /* no engine generates text */
 			p4d_reader__put_default(r, P4D_COLOCATE, "off");
 		if (!p4d_reader__set(&r->value[P4D_REFERENCE]))
 			p4d_reader__put_default(r, P4D_REFERENCE, "%s", methods[i].reference);
@@ -567,8 +567,8 @@ void p4d_finetune__finish(p4d_reading *r)
 	finish_autocast(r);
 	for (const p4d_read_alias *a = alike; a->option != P4D_OPTIONS; a++)
 		p4d_finetune__put_if_set(r, a->option, &r->extra[a->extra]);
-	/* whatever type the parameters were loaded in, DeepSpeed holds them in the precision that it computes
-	 * in, and accelerate with FSDP holds trained ones in fp32 with mixed precision */
+	/* in any case of loading, DeepSpeed holds parameters in the precision of the computation; with
+	 * mixed precision, accelerate with FSDP holds trained parameters in fp32 */
 	if (p4d_reader__is(&r->value[P4D_FRAMEWORK], "deepspeed") && r->by_default[P4D_PARAM_DTYPE]) {
 		r->value[P4D_PARAM_DTYPE] = (p4d_read_value){.file = NULL};
 		r->by_default[P4D_PARAM_DTYPE] = false;

@@ -4,19 +4,19 @@
 #include "reader/reader_internal.h"
 
 /*
- * What programs for fine-tuning have in common, whatever their arguments are called: Hugging Face's Trainer,
- * programs that use it, and accelerate and DeepSpeed, which it uses. Extra values of their readings.
+ * Common to programs for fine-tuning, whatever their arguments are called: Hugging Face's Trainer, programs
+ * that use it, and accelerate and DeepSpeed, which it uses. These are extra values of their readings.
  */
 enum {
-	P4D_FINETUNE_ACCUMULATION,   /* micro-batches of a step */
+	P4D_FINETUNE_ACCUMULATION,   /* micro-batches per step */
 	P4D_FINETUNE_PROCESSES,      /* processes on all nodes */
 	P4D_FINETUNE_MACHINES,       /* nodes, as accelerate counts them */
 	P4D_FINETUNE_DISTRIBUTED,    /* "fsdp", "deepspeed", "ddp" */
-	P4D_FINETUNE_DEEPSPEED_FILE, /* its path */
+	P4D_FINETUNE_DEEPSPEED_FILE, /* path of the configuration */
 	P4D_FINETUNE_MIXED,          /* bf16, fp16, no */
 	P4D_FINETUNE_LORA,           /* lora, qlora, full */
 	P4D_FINETUNE_RANK,
-	P4D_FINETUNE_DROPOUT, /* share of the adapters' input that is dropped out */
+	P4D_FINETUNE_DROPOUT, /* dropout probability on the adapters' input */
 	P4D_FINETUNE_TARGETS,
 	P4D_FINETUNE_ALL_LINEAR,         /* targets are all linear layers */
 	P4D_FINETUNE_QUANT,              /* nf4, int8, fp8 */
@@ -24,17 +24,17 @@ enum {
 	P4D_FINETUNE_FSDP_STRATEGY,      /* full, grad, none, hybrid */
 	P4D_FINETUNE_FSDP_OFFLOAD,       /* on */
 	P4D_FINETUNE_FSDP_VERSION,       /* 1, 2 */
-	P4D_FINETUNE_FSDP_WRAP,          /* layers, or how else FSDP1's units are made */
+	P4D_FINETUNE_FSDP_WRAP,          /* layer classes, or another way to form FSDP1's units */
 	P4D_FINETUNE_FSDP_PREFETCH,      /* on, off */
-	P4D_FINETUNE_FSDP_FORWARD,       /* on: the next unit is gathered before a forward pass */
-	P4D_FINETUNE_FSDP_LIMIT,         /* off: gathers run ahead */
+	P4D_FINETUNE_FSDP_FORWARD,       /* on: FSDP gathers the next unit before a forward pass ends */
+	P4D_FINETUNE_FSDP_LIMIT,         /* off: gathers run ahead of the computation */
 	P4D_FINETUNE_FSDP_ORIG_PARAMS,   /* on, off */
-	P4D_FINETUNE_FSDP_CHECKPOINTING, /* checkpointing of the modules that accelerate wraps, whatever the
-					    Trainer's own option says */
+	P4D_FINETUNE_FSDP_CHECKPOINTING, /* checkpointing of the modules that accelerate wraps,
+					  * independent of the Trainer's own option */
 	P4D_FINETUNE_ZERO_STAGE,
 	P4D_FINETUNE_ZERO_BUCKET,       /* elements, or "auto" */
 	P4D_FINETUNE_ZERO_OVERLAP,      /* on, off */
-	P4D_FINETUNE_ZERO_GATHER,       /* on: saving gathers the model on a host */
+	P4D_FINETUNE_ZERO_GATHER,       /* on: saving gathers the model on one host */
 	P4D_FINETUNE_OFFLOAD_OPTIMIZER, /* "cpu" */
 	P4D_FINETUNE_OFFLOAD_PARAMS,
 	P4D_FINETUNE_OFFLOAD_ACTIVATIONS,
@@ -44,23 +44,23 @@ enum {
 	P4D_FINETUNE_DEEPSPEED_ACCUMULATION,
 	P4D_FINETUNE_DEEPSPEED_GLOBAL,
 	P4D_FINETUNE_DEEPSPEED_OPTIMIZER,
-	P4D_FINETUNE_DEEPSPEED_TORCH,   /* on: its Adam is torch's */
+	P4D_FINETUNE_DEEPSPEED_TORCH,   /* on: DeepSpeed's Adam is torch's */
 	P4D_FINETUNE_DEEPSPEED_FUSED,   /* on, off: as in torch's optimizer option */
 	P4D_FINETUNE_DEEPSPEED_FOREACH, /* on, off */
-	P4D_FINETUNE_OPTIMIZER,         /* p4d's name */
+	P4D_FINETUNE_OPTIMIZER,         /* p4d's name of the optimizer */
 	P4D_FINETUNE_PARAM_DTYPE,       /* fp32, bf16 */
-	P4D_FINETUNE_EVALUATION,        /* on, off: whether it evaluates while it trains */
+	P4D_FINETUNE_EVALUATION,        /* on, off: the program evaluates while it trains */
 	P4D_FINETUNE_COMPILE,
 	P4D_FINETUNE_PACKING,
 	P4D_FINETUNE_CHUNKED_LOSS,
 	P4D_FINETUNE_PADDING,   /* max_length: pads every sequence */
-	P4D_FINETUNE_FSDP_FILE, /* its path, where --fsdp names one */
-	P4D_FINETUNE_OWN,       /* the reader's own from here */
+	P4D_FINETUNE_FSDP_FILE, /* path of the file that --fsdp names */
+	P4D_FINETUNE_OWN,       /* values of a single reader start here */
 };
 
-/* Names that the configurations of accelerate and DeepSpeed have: "--accelerate.", "--deepspeed.". */
+/* Prefixes of names in the configurations of accelerate and DeepSpeed: "--accelerate.", "--deepspeed.". */
 extern const p4d_read_argument p4d_finetune__accelerate[], p4d_finetune__deepspeed[];
-/* How FSDP makes and gathers its units; prefix of names: "--fsdp_config.". */
+/* Arguments for FSDP's units and gathers; prefix of names: "--fsdp_config.". */
 extern const char *const p4d_finetune__wraps[], *const p4d_finetune__prefetches[];
 #define P4D_FINETUNE_FSDP_UNITS(prefix) \
 	{prefix "version", P4D_READ_EXTRA(P4D_FINETUNE_FSDP_VERSION), NULL, NULL}, \
@@ -73,51 +73,54 @@ extern const char *const p4d_finetune__wraps[], *const p4d_finetune__prefetches[
 		prefix "backward_prefetch", P4D_READ_EXTRA(P4D_FINETUNE_FSDP_PREFETCH), NULL, \
 		    p4d_finetune__prefetches \
 	}
-/* Words of FSDP's strategies, of Hugging Face's optimizers, of types, and of kernels of attention. */
+/* Words for FSDP's strategies, Hugging Face's optimizers, types, and attention kernels. */
 extern const char *const p4d_finetune__strategies[],
     *const p4d_finetune__optimizers[], *const p4d_finetune__dtypes[],
 					   *const p4d_finetune__attention[],
 					       *const p4d_finetune__off[], *const p4d_finetune__evaluation[];
 
-/* Options that follow from one of the extra values. */
+/* Sets the options that follow from one of the extra values. */
 extern const p4d_read_alias p4d_finetune__aliases[];
-/* Packed sequences are full, and so are sequences padded to the length in the program's options. */
+/*
+ * Packed sequences have the full length. So have sequences that the program pads to the length in its
+ * options.
+ */
 extern const p4d_read_filling p4d_finetune__filling[];
 
-/* read_llamafactory.c: how many processes swift and LLaMA-Factory start torchrun with; words of swift's for
- * the task that p4d models, and for a share of nothing. */
+/* read_llamafactory.c: number of processes with which swift and LLaMA-Factory start torchrun; swift's word
+ * for the task that p4d models, and its word for a share of 0. */
 extern const p4d_read_variable p4d_swift__processes[];
 extern const char *const p4d_swift__tasks[], *const p4d_swift__none[];
 
 /*
- * A training on preferences, by the name of its method ("dpo", "ipo", "orpo", "simpo", "kto"): pairs of
- * sequences, with or without a frozen copy of the model; for KTO, single sequences with a copy. Call it after
- * p4d_finetune__finish. False: p4d models no method of that name.
+ * Preference training, by the name of its method ("dpo", "ipo", "orpo", "simpo", "kto"): pairs of sequences,
+ * with or without a frozen copy of the model; for KTO, single sequences with a copy. Call it after
+ * p4d_finetune__finish. False: p4d does not model the method.
  */
 bool p4d_finetune__preference(p4d_reading *reading, const char *method);
-/* What a reward model has in addition to the language model. */
+/* Parts of a reward model in addition to the language model. */
 extern const char p4d_finetune__reward[];
-/* Reinforcement learning, in which several models share the GPUs: the values that were read do not give the
- * memory of a single model. */
+/* Reinforcement learning, in which several models share the GPUs: the memory is not that of a single
+ * model. */
 void p4d_finetune__reinforcement(p4d_reading *reading);
 
-/* p4d_reader.released, of programs whose --fsdp is the Trainer's. */
+/* p4d_reader.released for programs whose --fsdp is the Trainer's. */
 void p4d_finetune__released(p4d_reading *reading, const p4d_read_release *release);
 /* A program whose memory p4d does not model. */
 void p4d_finetune__unmodelled(p4d_reading *reading);
-/* The defaults of an adapter: rank, targets (NULL: PEFT's for the model), and whether its input is dropped
- * out. Call it after p4d_finetune__finish. */
+/* Defaults of an adapter: rank, targets (NULL: PEFT's for the model), and whether it has dropout on its
+ * input. Call it after p4d_finetune__finish. */
 void p4d_finetune__adapter(p4d_reading *reading, const char *rank, const char *targets, bool dropout);
-/* For programs that train adapters unless an option asks for all parameters: a rank or targets then belong to
- * the adapters. Call it before p4d_finetune__finish. */
+/* For programs that train adapters unless an option asks for all parameters: a rank or targets then belong
+ * to adapters. Call it before p4d_finetune__finish. */
 void p4d_finetune__adapts(p4d_reading *reading);
-/* Options that follow from the extra values. */
+/* Sets the options that follow from the extra values. */
 void p4d_finetune__finish(p4d_reading *reading);
 p4d_read_value *p4d_finetune__extra(p4d_reading *reading, int extra);
-/* read_finetune_sharding.c: the framework, and how it shards. Part of the above. */
+/* read_finetune_sharding.c: the framework, and how it shards. Part of p4d_finetune__finish. */
 void p4d_finetune__distribution(p4d_reading *reading);
 
-/* What DeepSpeed takes from the program that it runs in. */
+/* Values that DeepSpeed takes from the program in which it runs. */
 static inline bool p4d_finetune__is_auto(const p4d_read_value *value)
 {
 	return p4d_reader__is(value, "auto");

@@ -14,7 +14,7 @@ static bool has_word(const p4d_read_value *value, const char *word)
 	return p4d_reader__set(value) && strstr(value->text, word);
 }
 
-/* What is not known of a job that is judged all the same. */
+/* A value that p4d does not know, although it judges the job. */
 static void say_doubt(p4d_reading *r, const char *name, const char *why)
 {
 	p4d_read_unknown *u = p4d_reader__unknown(r, name, "%s", why);
@@ -23,8 +23,8 @@ static void say_doubt(p4d_reading *r, const char *name, const char *why)
 		u->doubt = true;
 }
 
-/* FSDP1 or FSDP2, and the units of FSDP1. by_trainer: the Trainer's options ask for FSDP, so the default is
- * that of its release; otherwise accelerate's, which is FSDP1. */
+/* FSDP1 or FSDP2, and the units of FSDP1. by_trainer: the Trainer's options ask for FSDP, so the default
+ * is that of its release; otherwise the default is accelerate's, FSDP1. */
 static void finish_units(p4d_reading *r, bool by_trainer)
 {
 	const p4d_read_value *version = AT(FSDP_VERSION), *wrap = AT(FSDP_WRAP);
@@ -54,9 +54,9 @@ static void finish_units(p4d_reading *r, bool by_trainer)
 }
 
 /*
- * The Trainer's FSDP (training_args.py of 4.48 to 5.24). Before 5.0 it is version 1, whatever its
- * configuration says; before 5.10 it is version 1 by default. Before 5.4, version 2 keeps parameters
- * gathered, unless an option asks it to reshard.
+ * The Trainer's FSDP (training_args.py of 4.48 to 5.24). Before 5.0 it is version 1, whatever the
+ * configuration says; before 5.10, version 1 is the default. Before 5.4, version 2 keeps parameters gathered
+ * unless an option asks it to reshard.
  */
 void p4d_finetune__released(p4d_reading *r, const p4d_read_release *release)
 {
@@ -84,7 +84,7 @@ void p4d_finetune__released(p4d_reading *r, const p4d_read_release *release)
 	}
 }
 
-/* Takes the framework, and what it shards, from the options at this place. */
+/* Takes the framework, and its sharding, from the options at this place. */
 static void finish_fsdp(p4d_reading *r, const p4d_read_value *place)
 {
 	const p4d_read_value *fsdp = AT(FSDP), *strategy = AT(FSDP_STRATEGY), *offload = AT(FSDP_OFFLOAD);
@@ -124,8 +124,8 @@ static void finish_zero(p4d_reading *r, const p4d_read_value *place)
 				p4d_finetune__is_auto(bucket) ? 0 : strtod(bucket->text, NULL));
 	p4d_finetune__put_if_set(r, P4D_OVERLAP_DP, AT(ZERO_OVERLAP));
 	r->saves_on_host = p4d_reader__is(AT(ZERO_GATHER), "on");
-	/* p4d takes the default, which is at most 1 GiB off a usual value: it reports that, and judges
-	 * nevertheless */
+	/* p4d assumes the default, which is at most 1 GiB off a usual value: it reports that, and still
+	 * judges the job */
 	for (unsigned i = 0; i < r->unknowns; i++)
 		if (strstr(r->unknown[i].name, "reduce_bucket_size") ||
 		    strstr(r->unknown[i].name, "overlap_comm") ||
@@ -143,7 +143,7 @@ void p4d_finetune__distribution(p4d_reading *r)
 {
 	const p4d_read_value *told = AT(DISTRIBUTED), *stage = AT(ZERO_STAGE), *fsdp = AT(FSDP),
 			     *file = AT(DEEPSPEED_FILE);
-	/* a stage counts where accelerate was not told of something else than the file with it */
+	/* a stage counts unless accelerate got its framework from another place than the stage's file */
 	const bool other = p4d_reader__set(told) && !p4d_reader__is(told, "deepspeed");
 	const p4d_read_value *zero = p4d_reader__set(file)               ? file
 				     : p4d_reader__set(stage) && !other  ? stage

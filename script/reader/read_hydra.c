@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Configurations that hydra (1.3) composes: a primary file, which --config-path and --config-name name, and
- * the files in its defaults list, each of which fills a part of it. Words on the command line override both.
+ * the files of its defaults list, each of which fills one part. Words on the command line override both.
  */
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 
 enum { DEEPEST = 6, NAME = 160 };
 
-/* What the command line tells hydra, and where; length 0: not given. */
+/* Arguments for hydra itself, with their places; length 0: not given. */
 typedef struct hydra_words {
 	p4d_value path, folder, name;
 } hydra_words;
@@ -49,7 +49,7 @@ static void read_words(const p4d_launch *launch, size_t first, hydra_words *to)
 	}
 }
 
-/* With one wildcard at most, at the end. */
+/* Matches a pattern with at most one wildcard, at its end. */
 static bool matches(const char *pattern, const char *text)
 {
 	const size_t length = strlen(pattern);
@@ -58,7 +58,7 @@ static bool matches(const char *pattern, const char *text)
 						    : !strcmp(text, pattern);
 }
 
-/* Whether the program ships this configuration; its values are then the reader's defaults. */
+/* Whether the program ships this configuration. Its values are then the reader's defaults. */
 static bool take_shipped(p4d_read_context *c, const char *name, const p4d_read_given *place)
 {
 	const p4d_read_argument *a = p4d_reader__find(c->reading->reader, "--hydra.shipped");
@@ -90,7 +90,7 @@ static bool is_there(p4d_read_context *c, const char *path)
 	return p4d_shell_file(c->shell, p4d_reader__path(c, path), &written, &text, &length);
 }
 
-/* The folder of a program, given as train/run.py or as the module train.run. */
+/* The folder of a program that is given as train/run.py or as the module train.run. */
 static void program_folder(p4d_value program, char *to, size_t size)
 {
 	p4d_value_text(program, to, size);
@@ -106,7 +106,7 @@ static void program_folder(p4d_value program, char *to, size_t size)
 		snprintf(to, size, ".");
 }
 
-/* Adds a part to a path that is made of cells. */
+/* Appends a part to a path of cells. */
 static void add_part(p4d_read_context *c, uint32_t *length, p4d_value part, const char *text)
 {
 	for (uint32_t i = 0; i < part.length && *length < P4D_READ_PATH; i++)
@@ -169,9 +169,7 @@ void p4d_reader__hydra(p4d_read_context *c, const p4d_launch *launch, size_t fir
 	p4d_reader__follow(c, &row, path, &given);
 }
 
-/* ---- the defaults list ---- */
-
-/* What the command line chooses for a group: "GROUP=OPTION". */
+/* The option that the command line chooses for a group: "GROUP=OPTION". */
 static void choose(const p4d_launch *launch, const char *key, char *option, size_t size)
 {
 	const size_t length = strlen(key);
@@ -197,7 +195,7 @@ static bool skip_word(const char **at, const char *word)
 	return true;
 }
 
-/* False: it says nothing. */
+/* False: the entry sets nothing. */
 static bool read_entry(const p4d_read_context *c, const p4d_config_node *node, entry *e)
 {
 	*e = (entry){.optional = false};
@@ -222,7 +220,7 @@ static bool read_entry(const p4d_read_context *c, const p4d_config_node *node, e
 	if (option->kind == P4D_CONFIG_SCALAR)
 		snprintf(e->option, sizeof(e->option), "%s", option->text);
 	choose(c->hydra, key, e->option, sizeof(e->option));
-	/* what only changes how hydra itself logs and starts */
+	/* groups that only configure hydra's own logging and start */
 	return *e->option && strcmp(e->option, "null") != 0 && !overrides &&
 	       strncmp(e->group, "hydra", 5) != 0;
 }
@@ -268,7 +266,7 @@ void p4d_reader__compose(p4d_read_context *c, const p4d_config_node *root, const
 {
 	const p4d_config_node *list = root->first;
 	entry e;
-	bool self = false; /* without _self_ the file itself comes last */
+	bool self = false; /* without _self_, the file itself comes last */
 
 	while (list && !(list->key && !strcmp(list->key, "defaults") && list->kind == P4D_CONFIG_LIST))
 		list = list->next;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* LLaMA-Factory (0.9) and ms-swift (3), whose arguments are those of Hugging Face's Trainer and their own. */
+/*
+ * LLaMA-Factory (0.9) and ms-swift (3): they have the arguments of Hugging Face's Trainer, and some of their
+ * own.
+ */
 #include <string.h>
 
 #include "reader/read_reinforcement.h"
@@ -67,7 +70,7 @@ static const p4d_read_argument factory_arguments[] = {
     {NULL, 0, NULL, NULL},
 };
 
-/* What its documentation says of them: a LoRA of rank 8 on all linear layers, layers recomputed. */
+/* Defaults in its documentation: a LoRA of rank 8 on all linear layers, with recomputed layers. */
 static const p4d_read_default factory_defaults[] = {
     {P4D_SEQ_LEN, "2048"},
     {P4D_MICRO_BATCH, "8"},
@@ -76,7 +79,7 @@ static const p4d_read_default factory_defaults[] = {
     {0, NULL},
 };
 
-/* Both start torchrun themselves, with these. */
+/* Both start torchrun themselves, with these values. */
 const p4d_read_variable p4d_swift__processes[] = {
     {"NNODES", "--nodes", false},
     {"NPROC_PER_NODE", "--gpus-per-node", false},
@@ -84,16 +87,16 @@ const p4d_read_variable p4d_swift__processes[] = {
 };
 
 static const char *const factory_bounds[] = {"--cutoff_len", "", NULL};
-/* Pretraining packs by default. */
+/* Pretraining packs sequences by default. */
 static const p4d_read_filling factory_filling[] = {{EXTRA(PACKING), "on", true},
 						   {EXTRA(PACKING), "off", false},
 						   {P4D_READ_EXTRA(STAGE), "pt", true},
 						   {0, NULL, false}};
 
 /*
- * Types of parameters (its loader and init_adapter): parameters are loaded in the type of the computation,
- * whatever the release of transformers. Trained ones are then cast to fp32, unless pure_bf16 is set or ZeRO-3
- * or FSDP shards them. (DeepSpeed casts them to its own precision.)
+ * Types of parameters (LLaMA-Factory's loader and init_adapter). Parameters are loaded in the type of the
+ * computation, with any release of transformers. Trained ones are then cast to fp32, unless pure_bf16 is set
+ * or ZeRO-3 or FSDP shards them. (DeepSpeed casts them to its own precision.)
  */
 static void put_factory_types(p4d_reading *r)
 {
@@ -134,7 +137,7 @@ static void finish_factory(p4d_reading *r)
 							       : "it also holds other models");
 }
 
-/* The arguments of LLaMA-Factory that few other programs have. */
+/* Arguments of LLaMA-Factory that few other programs have. */
 static const char *const factory_typical[] = {"--finetuning_type", "--cutoff_len", "--template", "--stage",
 					      NULL};
 
@@ -150,7 +153,7 @@ const p4d_reader p4d_reader__llamafactory = {
     .arguments = {factory_arguments, p4d_finetune__deepspeed, p4d_finetune__accelerate},
     .defaults = factory_defaults,
     .every_gpu = true,
-    .assignments = true, /* after a file */
+    .assignments = true, /* the words after the configuration file */
     .variables = p4d_swift__processes,
     .bounds = factory_bounds,
     .filling = factory_filling,
@@ -213,7 +216,7 @@ static const p4d_read_filling swift_filling[] = {{EXTRA(PACKING), "on", true},
 						 {P4D_READ_PROGRAM, "pt", true},
 						 {0, NULL, false}};
 
-/* --deepspeed zero2_offload: a configuration that swift brings along. */
+/* --deepspeed zero2_offload: a configuration that swift ships. */
 static bool find_zero(p4d_reading *r, const p4d_read_given *given)
 {
 	p4d_read_value *stage = &r->extra[P4D_FINETUNE_ZERO_STAGE],
@@ -235,7 +238,7 @@ static bool find_zero(p4d_reading *r, const p4d_read_given *given)
 	return true;
 }
 
-/* Its only configuration of FSDP (swift/config/fsdp2.json). */
+/* swift's only configuration of FSDP (swift/config/fsdp2.json). */
 static bool find_fsdp(p4d_reading *r, const p4d_read_given *given)
 {
 	const p4d_read_value place = {.file = given->file, .line = given->line};
@@ -252,14 +255,14 @@ static bool find_shipped(p4d_reading *r, const p4d_read_argument *a, const p4d_r
 	return p4d_reader__same_name(a->name, "--fsdp") ? find_fsdp(r, given) : find_zero(r, given);
 }
 
-/* Configurations that swift brings along. */
+/* Configurations that swift ships. */
 static const p4d_read_shards swift_shards[] = {
     {"deepspeed", 2, "--deepspeed", "--deepspeed zero2", false},
     {"deepspeed", 3, "--deepspeed", "--deepspeed zero3", false},
     {NULL, 0, NULL, NULL, false},
 };
 
-/* What a configuration of FSDP leaves out (sft_args.py). */
+/* Values that a configuration of FSDP leaves out (sft_args.py). */
 static void finish_swift_fsdp(p4d_reading *r)
 {
 	p4d_read_value *file = &r->extra[P4D_FINETUNE_FSDP_FILE], *fsdp = &r->extra[P4D_FINETUNE_FSDP],
@@ -285,7 +288,8 @@ static void finish_swift(p4d_reading *r)
 
 	if (p4d_reader__is(target, "all-linear"))
 		r->extra[P4D_FINETUNE_ALL_LINEAR] = *target;
-	/* it computes in the type that the model is loaded in (train_args.py); fp32 means fp16 there */
+	/* swift computes in the type in which it loads the model (train_args.py); for fp32 it computes in
+	 * fp16 */
 	if (p4d_reader__set(dtype) && !p4d_reader__set(&r->value[P4D_PRECISION]) &&
 	    !r->value[P4D_PRECISION].unknown && !p4d_reader__is(dtype, "fp32"))
 		p4d_reader__put(r, P4D_PRECISION, dtype, "%s", dtype->text);

@@ -24,7 +24,7 @@ enum {
 	DISPATCHER = P4D_MEGATRON_DISPATCHER,
 	GROUPED_PRODUCTS = P4D_READ_EXTRA(12),
 	LATENT = P4D_READ_EXTRA(14),
-	LATENT_SIZES = P4D_READ_EXTRA(15), /* as many as finish_latent has sizes */
+	LATENT_SIZES = P4D_READ_EXTRA(15), /* as many values as finish_latent has sizes */
 	FP8_FORMAT = P4D_READ_EXTRA(20),
 	FP8_RECIPE = P4D_READ_EXTRA(21),
 	FP8_PARAM_GATHER = P4D_READ_EXTRA(22),
@@ -37,7 +37,7 @@ enum {
 	IMPLEMENTATION = P4D_READ_EXTRA(29),
 	HIERARCHY = P4D_READ_EXTRA(30), /* sizes of a2a and p2p */
 	GRAPH_SCOPE = P4D_READ_EXTRA(31),
-	ATTENTION_DROPOUT = P4D_READ_EXTRA(47), /* a share */
+	ATTENTION_DROPOUT = P4D_READ_EXTRA(47), /* a fraction */
 };
 
 static const char *const norms[] = {"RMSNorm", "rmsnorm",   "LayerNorm", "layernorm", "rmsnorm",
@@ -54,7 +54,8 @@ static const char *const fp4_recipes[] = {"nvfp4", "nvfp4", NULL}; /* also its d
 static const char *const optimizers[] = {"adam", "adamw", NULL};
 static const char *const states[] = {"fp32", "fp32", "bf16", "bf16", NULL};
 static const char *const glus[] = {"swiglu", "on", NULL};
-static const char *const stages[] = {"0", "off", "1", "on", NULL}; /* stages of DeepSpeed, which it uses */
+static const char *const stages[] = {"0", "off", "1", "on", NULL}; /* ZeRO stages of DeepSpeed in
+								    * Megatron-DeepSpeed */
 static const char *const attention_heads[] = {"multiquery", "1", "multihead", "", NULL};
 static const char *const implementations[] = {"transformer_engine", "", NULL};
 static const char *const dropouts[] = {"0", "off", "0.0", "off", "0.00", "off", "0.1", "on", NULL};
@@ -116,7 +117,7 @@ const p4d_read_argument p4d_reader__megatron_arguments[] = {
     {"--qk-layernorm", P4D_QK_NORM, "on", NULL},
     {"--bf16", P4D_PRECISION, "bf16", NULL},
     {"--fp16", P4D_PRECISION, "fp16", NULL},
-    /* in Megatron-LM before 3.0, and in Megatron-DeepSpeed since */
+    /* in Megatron-LM before 3.0, and still in Megatron-DeepSpeed */
     {"--checkpoint-activations", P4D_RECOMPUTE, "full", NULL},
     {"--checkpoint-num-layers", P4D_RECOMPUTE_LAYERS, NULL, NULL},
     {"--activations-checkpoint-method", OLD_METHOD, NULL, NULL},
@@ -195,7 +196,7 @@ const p4d_read_argument p4d_reader__megatron_arguments[] = {
     {"--optimizer-cpu-offload", P4D_READ_NOT_MODELLED, "on", NULL},
     {"--use-torch-fsdp2", P4D_READ_NOT_MODELLED, "on", NULL},
     {"--use-megatron-fsdp", P4D_READ_NOT_MODELLED, "on", NULL},
-    /* what would change what a layer holds */
+    /* arguments that would change a layer's memory */
     {"--fp32-residual-connection", P4D_READ_NOT_MODELLED, "on", NULL},
     {"--heterogeneous-layers-config-path", P4D_READ_NOT_MODELLED, NULL, NULL},
     {"--heterogeneous-layers-config-encoded-json", P4D_READ_NOT_MODELLED, NULL, NULL},
@@ -212,7 +213,7 @@ const p4d_read_argument p4d_reader__megatron_arguments[] = {
     {NULL, 0, NULL, NULL},
 };
 
-/* Names of the file of --yaml-cfg that differ from arguments (examples/gpt3/gpt_config.yaml). */
+/* Names in the file of --yaml-cfg that differ from arguments (examples/gpt3/gpt_config.yaml). */
 static const p4d_read_argument yaml_arguments[] = {
     {"--language_model.num_layers", P4D_LAYERS, NULL, NULL},
     {"--language_model.hidden_size", P4D_HIDDEN, NULL, NULL},
@@ -245,7 +246,7 @@ static const p4d_read_argument yaml_arguments[] = {
     {NULL, 0, NULL, NULL},
 };
 
-/* What its arguments mean if they are not there. */
+/* Defaults of Megatron-LM's arguments. */
 static const p4d_read_default defaults[] = {
     {P4D_FRAMEWORK, "megatron"},
     {P4D_MODEL, "custom"},
@@ -267,7 +268,7 @@ static const p4d_read_default defaults[] = {
     {0, NULL},
 };
 
-/* An option with a value, typed or a default of Megatron-LM. */
+/* The value of an option, from the script or Megatron-LM's default. */
 static bool is(const p4d_reading *r, p4d_option option, const char *value)
 {
 	return p4d_reader__set(&r->value[option]) && !strcmp(r->value[option].text, value);
@@ -281,12 +282,12 @@ static p4d_read_value *extra(p4d_reading *r, int what)
 static void finish_recomputation(p4d_reading *r)
 {
 	const p4d_read_value *granularity = extra(r, GRANULARITY), *modules = extra(r, MODULES);
-	/* or it recomputes what only such models have */
+	/* otherwise it recomputes what only models with experts or latent attention have */
 	const bool sparse = p4d_reader__set(&r->value[P4D_EXPERTS]) || p4d_reader__set(extra(r, LATENT)) ||
 			    strstr(modules->text, "moe") || strstr(modules->text, "mla_") ||
 			    strstr(modules->text, "shared_experts");
 
-	/* a method alone meant all of the layer */
+	/* a method alone meant that whole layers are recomputed */
 	if (p4d_reader__set(extra(r, OLD_METHOD))) {
 		p4d_reader__put(r, P4D_RECOMPUTE_METHOD, extra(r, OLD_METHOD), "%s",
 				extra(r, OLD_METHOD)->text);
@@ -302,7 +303,7 @@ static void finish_recomputation(p4d_reading *r)
 		p4d_reader__put(r, P4D_RECOMPUTE, granularity, "selective");
 		p4d_reader__put(r, P4D_RECOMPUTE_MODULES, modules, "%s", modules->text);
 	} else if (p4d_reader__set(granularity) && !strcmp(modules->text, "layernorm"))
-		/* Transformer Engine's norms are a part of the next product: nothing is recomputed */
+		/* Transformer Engine fuses norms into the next matmul, so nothing is recomputed */
 		p4d_reader__put(r, P4D_RECOMPUTE, modules, "none");
 	else if (p4d_reader__set(granularity) &&
 		 (!strcmp(modules->text, "mlp") || !strcmp(modules->text, "moe")))
@@ -316,7 +317,7 @@ static void finish_recomputation(p4d_reading *r)
 		p4d_reader__forget(r, P4D_RECOMPUTE);
 }
 
-/* "([0]*3+[1]*58)", as Megatron-LM evaluates it: the number of first layers without experts. */
+/* "([0]*3+[1]*58)", as Megatron-LM evaluates it: returns the number of first layers without experts. */
 static bool first_layers(const char *pattern, uint64_t layers, uint64_t *dense)
 {
 	unsigned zeros, ones;
@@ -332,7 +333,7 @@ static bool first_layers(const char *pattern, uint64_t layers, uint64_t *dense)
 	return !layers || (uint64_t)zeros + ones == layers;
 }
 
-/* flex means DeepEP by default */
+/* flex uses DeepEP by default */
 void p4d_megatron__finish_dispatcher(p4d_reading *r)
 {
 	static const struct {
@@ -354,7 +355,7 @@ void p4d_megatron__finish_dispatcher(p4d_reading *r)
 			    flex ? " with " : "", of_flex);
 }
 
-/* What its arguments say of experts, and mean where they are not there. */
+/* Arguments about experts, and their defaults. */
 static void finish_experts(p4d_reading *r)
 {
 	const p4d_read_value *frequency = extra(r, LAYER_FREQUENCY);
@@ -383,7 +384,7 @@ static void finish_experts(p4d_reading *r)
 		p4d_reader__put_default(r, P4D_ETP, "%s", r->value[P4D_TP].text);
 }
 
-/* Sizes of latent attention, which have a meaning with it only, and their defaults. */
+/* Sizes of latent attention and their defaults. They count only with latent attention. */
 static void finish_latent(p4d_reading *r)
 {
 	static const struct {
@@ -406,12 +407,15 @@ static void finish_latent(p4d_reading *r)
 	}
 	if (p4d_reader__set(&r->value[P4D_HEADS]))
 		p4d_reader__put(r, P4D_KV_HEADS, &r->value[P4D_HEADS], "%s", r->value[P4D_HEADS].text);
-	/* it is the latent vectors that --qk-layernorm normalizes, and RoPE that turns */
+	/* with it, --qk-layernorm normalizes the latent vectors, and RoPE rotates a part of the head */
 	p4d_reader__put_default(r, P4D_QK_NORM, "off");
 	p4d_reader__put(r, P4D_POSITIONS, extra(r, LATENT), "rope");
 }
 
-/* Without a format recipe and parameters are those of 16 bits; Megatron-LM refuses both formats together. */
+/*
+ * Without a format, recipe and FP8 parameters have no effect. Megatron-LM refuses fp8 and fp4 formats
+ * together.
+ */
 static void finish_fp8(p4d_reading *r)
 {
 	const bool fp4 = p4d_reader__set(extra(r, FP4_FORMAT)) || extra(r, FP4_FORMAT)->unknown;
@@ -439,8 +443,8 @@ static void finish_fp8(p4d_reading *r)
 		p4d_reader__put(r, P4D_FP8_PARAM_GATHER, parameters, "on");
 }
 
-/* The first size is the group that exchanges heads, the second the group that exchanges keys and values.
- * Other hierarchies have no p4d option. */
+/* The first size is the group that exchanges heads, the second is the group that exchanges keys and
+ * values. p4d has no option for other hierarchies. */
 static void finish_hierarchy(p4d_reading *r)
 {
 	const p4d_read_value *sizes = extra(r, HIERARCHY);
@@ -456,7 +460,7 @@ static void finish_hierarchy(p4d_reading *r)
 				    sizes->text);
 }
 
-/* Only unfused attention holds a mask: with other kernels a share that is not known changes nothing. */
+/* Only unfused attention holds a mask. With other kernels an unknown dropout changes nothing. */
 static void settle_unknown_share(p4d_reading *r)
 {
 	unsigned kept = 0;
@@ -471,8 +475,8 @@ static void settle_unknown_share(p4d_reading *r)
 	r->unknowns = kept;
 }
 
-/* Attention has its own dropout, with the same default as the hidden one. It is set only if the two differ.
- */
+/* Attention has its own dropout, with the same default as the hidden dropout. It is set only if the two
+ * differ. */
 static void finish_dropout(p4d_reading *r)
 {
 	const p4d_read_value *share = extra(r, ATTENTION_DROPOUT);
@@ -495,7 +499,7 @@ static void finish_dropout(p4d_reading *r)
 
 void p4d_megatron__finish_training(p4d_reading *r)
 {
-	/* its own fusion, the default, keeps the softmax in fp32 as the unfused loss does */
+	/* Megatron-LM's own fusion, the default, keeps the softmax in fp32 like the unfused loss */
 	if (p4d_reader__set(extra(r, FUSED_LOSS)) && !strcmp(extra(r, LOSS_KERNEL)->text, "te"))
 		p4d_reader__put(r, P4D_CROSS_ENTROPY, extra(r, LOSS_KERNEL), "fused");
 	p4d_megatron__finish_split(r);
@@ -538,7 +542,7 @@ static void finish(p4d_reading *r)
 	p4d_megatron__finish_hybrid(r);
 }
 
-/* train_gpt.py is Megatron-LM's with one of these. */
+/* A program train_gpt.py is Megatron-LM's if it has one of these arguments. */
 static const char *const typical[] = {"--micro-batch-size", "--num-attention-heads",
 				      "--tensor-model-parallel-size", "--pipeline-model-parallel-size", NULL};
 
@@ -555,7 +559,7 @@ const p4d_reader p4d_reader__megatron = {
     .finish = finish,
 };
 
-/* Reinforcement learning with Megatron-LM: arguments that slime has in addition to Megatron-LM's. */
+/* Reinforcement learning with Megatron-LM: arguments that slime adds to Megatron-LM's. */
 static const p4d_read_argument slime_arguments[] = {
     {"--hf-checkpoint", P4D_MODEL, NULL, NULL},
     {"--actor-num-nodes", P4D_NODES, NULL, NULL},

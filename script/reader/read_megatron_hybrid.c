@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arguments of Megatron-LM's programs that make its layers differ: Mamba-2 and gated delta nets between
- * attention. */
+/* Arguments of Megatron-LM for layers of several kinds: Mamba-2 and gated delta nets between attention
+ * layers. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -11,8 +11,8 @@ enum {
 	VARIANT = P4D_READ_EXTRA(33),
 	FREQUENCY = P4D_READ_EXTRA(34),
 	OUTPUT_GATE = P4D_READ_EXTRA(35),
-	MAMBA_STATE = P4D_READ_EXTRA(36), /* as many as mamba has rows */
-	DELTA_STATE = P4D_READ_EXTRA(40), /* as many as delta_nets has */
+	MAMBA_STATE = P4D_READ_EXTRA(36), /* as many values as `mamba` has rows */
+	DELTA_STATE = P4D_READ_EXTRA(40), /* as many values as `delta_nets` has rows */
 	SPEC = P4D_READ_EXTRA(45),
 };
 
@@ -39,7 +39,7 @@ const p4d_read_argument p4d_megatron__hybrid[] = {
     {NULL, 0, NULL, NULL},
 };
 
-/* Sizes of a state and their defaults (TransformerConfig); NULL: they follow from others. */
+/* Sizes of a state-space layer and their defaults (TransformerConfig); NULL: derived from others. */
 typedef struct state_size {
 	p4d_option option;
 	const char *otherwise;
@@ -68,7 +68,7 @@ static void put_sizes(p4d_reading *r, int first, const state_size *sizes, size_t
 	}
 }
 
-/* The inner width is twice the model's, and the heads share it. */
+/* The inner width is twice the hidden size, and heads divide it. */
 static void finish_mamba(p4d_reading *r)
 {
 	const uint64_t hidden = p4d_reader__number(&r->value[P4D_HIDDEN]);
@@ -80,7 +80,7 @@ static void finish_mamba(p4d_reading *r)
 		p4d_reader__put_default(r, P4D_STATE_HEADS, "%" PRIu64, 2 * hidden / head_dim);
 }
 
-/* "M-M*|M-M*": one letter for each layer. The part after / predicts further tokens; | separates stages. */
+/* "M-M*|M-M*": one letter per layer; | separates stages. The part after / is for multi-token prediction. */
 static void finish_pattern(p4d_reading *r)
 {
 	static const char letters[] = "M*-E";
@@ -95,13 +95,13 @@ static void finish_pattern(p4d_reading *r)
 	}
 	p4d_reader__put(r, P4D_LAYER_PATTERN, pattern, "%s", pattern->text);
 	p4d_reader__put(r, P4D_ARCHITECTURE, pattern, "nemotron-h");
-	/* the pattern goes before --num-layers */
+	/* the pattern has priority over --num-layers */
 	if (p4d_reader__number(&r->value[P4D_LAYERS]) != length)
 		p4d_reader__put(r, P4D_LAYERS, pattern, "%zu", length);
 	finish_mamba(r);
 }
 
-/* Every Nth layer has attention; its gate is Qwen3-Next's. */
+/* Every Nth layer has attention, with Qwen3-Next's gate. */
 static void finish_variant(p4d_reading *r)
 {
 	const p4d_read_value *variant = extra(r, VARIANT), *frequency = extra(r, FREQUENCY);
@@ -124,7 +124,7 @@ static void finish_variant(p4d_reading *r)
 	put_sizes(r, DELTA_STATE, delta_nets, sizeof(delta_nets) / sizeof(*delta_nets));
 }
 
-/* --spec names custom modules. p4d knows only those with which programs for hybrid models start. */
+/* --spec names custom modules. p4d knows only those of the programs for hybrid models. */
 static void finish_spec(p4d_reading *r)
 {
 	const p4d_read_value *spec = extra(r, SPEC);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How Megatron-LM's layers are split over stages: by the layers of its first and last stage, or by a picture
- * of the pipeline, --pipeline-model-parallel-layout "Et*5|t*6|t*5L".
+ * How Megatron-LM splits layers over stages: by the numbers of layers of the first and last stage, or by a
+ * drawing of the pipeline, --pipeline-model-parallel-layout "Et*5|t*6|t*5L".
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@ static const p4d_read_value *extra(const p4d_reading *r, int what)
 	return &r->extra[what - (int)P4D_OPTIONS];
 }
 
-/* Layers of the first and last stage, where they differ from the others'. */
+/* Layers of the first and last stage, if they differ from the others. */
 static void finish_ends(p4d_reading *r)
 {
 	const p4d_read_value *first = extra(r, P4D_MEGATRON_FIRST_STAGE),
@@ -55,8 +55,8 @@ static void finish_ends(p4d_reading *r)
 		p4d_reader__put(r, P4D_PIPELINE_SPLIT, place, "%s", text);
 }
 
-/* Layers of the chunk at *at, which goes on to what ends it. 0: it has none, or something else than layers,
- * an embedding at the start of the model and a loss at its end. */
+/* Number of layers of the chunk at *at; moves *at to the chunk's end. 0: there are no layers, or anything
+ * else than layers, an embedding at the start of the model and a loss at its end. */
 static uint64_t layers_of_chunk(const char **at, bool first)
 {
 	uint64_t layers = 0;
@@ -76,7 +76,10 @@ static uint64_t layers_of_chunk(const char **at, bool first)
 	return layers;
 }
 
-/* Layers of each chunk, separated by commas; returns how many there are, 0: it is no picture of this kind. */
+/*
+ * Writes the number of layers of each chunk, separated by commas. Returns the number of chunks; 0: the
+ * drawing has another form.
+ */
 static uint64_t read_picture(const char *picture, p4d_text *split)
 {
 	uint64_t chunks = 0;

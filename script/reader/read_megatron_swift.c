@@ -8,14 +8,14 @@
 static const char *const tuners[] = {"full", "full", "lora", "lora", NULL};
 static const char *const on[] = {"true", "", "True", "", NULL};
 static const char *const off[] = {"off"};
-static const char *const masked[] = {"on"}; /* sequences that are not packed have a mask */
+static const char *const masked[] = {"on"}; /* sequences that are not packed need a mask */
 static const char *const backends[] = {"flash", "flash", "flash_2", "flash",   "flash_3",
 				       "flash", "fused", "flash",   "unfused", "unfused",
 				       "auto",  "flash", "local",   "unfused", NULL};
 
 enum { PACKING = P4D_READ_EXTRA(P4D_READ_EXTRAS - 1) };
 
-/* What Megatron-LM calls otherwise, or takes with another meaning. */
+/* Arguments with other names or other meanings than in Megatron-LM. */
 static const p4d_read_argument arguments[] = {
     {"--config", P4D_READ_FILE, "", NULL},
     {"--model", P4D_MODEL, NULL, NULL},
@@ -56,14 +56,14 @@ static const p4d_read_default defaults[] = {
     {P4D_GLOBAL_BATCH, "16"},
     {P4D_SEQUENCE_PARALLEL, "off"},
     {P4D_OPTIMIZER_SHARDING, "on"},
-    {P4D_PRECISION, "bf16"}, /* the models' own, on the hub */
+    {P4D_PRECISION, "bf16"}, /* values of the hub's models */
     {P4D_DROPOUT, "off"},
     {P4D_RECOMPUTE, "selective"},
     {P4D_CROSS_ENTROPY, "unfused"},
     {0, NULL},
 };
 
-/* Modules alone mean that they are recomputed; no granularity is a word. */
+/* --recompute-modules alone turns recomputation on; there is no granularity by default. */
 static void finish_granularity(p4d_reading *r)
 {
 	p4d_read_value *granularity = p4d_reader__slot(r, P4D_MEGATRON_GRANULARITY);

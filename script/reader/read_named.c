@@ -7,7 +7,7 @@ static const char *const precisions[] = {"amp_bf16", "bf16", "amp_fp16", "fp16",
 					 "fp16",     "fp16", "bfloat16", "bf16",         NULL};
 static const char *const checkpointing[] = {"none"};
 
-/* LLM Foundry, which Composer runs. */
+/* LLM Foundry, which is based on Composer. */
 static const p4d_read_argument foundry_arguments[] = {
     {"", P4D_READ_FILE, "", p4d_reader__first},
     {"--variables.max_seq_len", P4D_SEQ_LEN, NULL, NULL},
@@ -123,7 +123,7 @@ const p4d_reader p4d_reader__automodel = {
     .finish = p4d_finetune__unmodelled,
 };
 
-/* unsloth-cli.py of its repository. */
+/* unsloth-cli.py from Unsloth's repository. */
 static const p4d_read_argument unsloth_arguments[] = {
     {"--model_name", P4D_MODEL, NULL, NULL},
     {"--max_seq_length", P4D_SEQ_LEN, NULL, NULL},
@@ -141,7 +141,7 @@ const p4d_reader p4d_reader__unsloth = {
     .finish = p4d_finetune__unmodelled,
 };
 
-/* By name alone. */
+/* Programs without known arguments. */
 static const p4d_read_argument none[] = {{NULL, 0, NULL, NULL}};
 
 const p4d_reader p4d_reader__maxtext = {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NeMo-RL (0.6): one of two frameworks is enabled, and both are in its files. */
+/* NeMo-RL (0.6): its files configure two frameworks, of which one is enabled. */
 #include "reader/read_reinforcement.h"
 
 static const char *const checkpointing[] = {"none"};
@@ -74,13 +74,13 @@ static const p4d_read_argument nemo_rl_arguments[] = {
     {NULL, 0, NULL, NULL},
 };
 
-/* If both frameworks have a value, takes that of the enabled framework; if neither is enabled, that of the
- * other one. */
+/* If both frameworks have a value, takes that of the enabled framework; if neither is enabled, the value
+ * of the other one. */
 static void put_enabled(p4d_reading *r)
 {
 	static const struct {
 		p4d_option option;
-		int dtensor, megatron; /* -1: it has none */
+		int dtensor, megatron; /* -1: the value is absent */
 	} rows[] = {{P4D_TP, DTENSOR_TP, MEGATRON_TP},
 		    {P4D_CP, DTENSOR_CP, MEGATRON_CP},
 		    {P4D_PP, -1, MEGATRON_PP},
@@ -101,7 +101,7 @@ static void put_enabled(p4d_reading *r)
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		const p4d_read_value *a = rows[i].dtensor < 0 ? &nothing : &r->extra[rows[i].dtensor],
 				     *b = rows[i].megatron < 0 ? &nothing : &r->extra[rows[i].megatron];
-		/* without a word of either, what a script gives is the one that it means */
+		/* if neither is enabled, the framework that the script configures is used */
 		const bool second = on ? p4d_reader__is(megatron, "on")
 				       : p4d_reader__is(dtensor, "off") || !p4d_reader__set(a);
 		const p4d_read_value *from = second ? b : a;
@@ -116,8 +116,8 @@ static void put_enabled(p4d_reading *r)
 }
 
 /*
- * FSDP2 has parameters in fp32 and reduces gradients after every micro-batch, as torchtitan does, whose
- * modules are the ones with tensor parallelism that p4d knows (models/automodel).
+ * FSDP2 has parameters in fp32 and reduces gradients after every micro-batch, like torchtitan. torchtitan's
+ * modules are also the ones for which p4d models tensor parallelism (models/automodel).
  */
 static void put_framework(p4d_reading *r)
 {
@@ -126,7 +126,7 @@ static void put_framework(p4d_reading *r)
 
 	if (p4d_reader__is(megatron, "on")) {
 		p4d_reader__put(r, P4D_FRAMEWORK, megatron, "megatron");
-		/* p4d counts all sequences of Megatron-Core as full, packed or not */
+		/* p4d assumes full sequences in Megatron-Core, packed or not */
 		p4d_reader__leave_out(r, P4D_PACKING);
 		return;
 	}
@@ -141,7 +141,7 @@ static void put_framework(p4d_reading *r)
 	p4d_reader__put_default(r, P4D_PARAM_DTYPE, "fp32");
 	if (adapts) {
 		p4d_reader__put_default(r, P4D_LORA_TARGETS, "all-linear");
-		/* its logits are in fp32, as without packing; see colocated.h */
+		/* the policy's logits are in fp32, as without packing; see colocated.h */
 		p4d_reader__leave_out(r, P4D_PACKING);
 	}
 }
@@ -156,7 +156,7 @@ static void finish_nemo_rl_grpo(p4d_reading *r)
 		p4d_reader__put(r, P4D_REFERENCE, &r->extra[PENALTY], "off");
 }
 
-/* While the engine or the reference uses a GPU, nothing else is on it (models/policy/workers). */
+/* While the engine or the reference uses a GPU, no other model occupies it (models/policy/workers). */
 static const p4d_read_default grpo_defaults[] = {
     {P4D_WORKLOAD, "rl"},
     {P4D_SWAP, "optimizer,params"},
@@ -181,7 +181,7 @@ static void finish_nemo_rl_dpo(p4d_reading *r)
 {
 	static const p4d_option of_engine[] = {P4D_ENGINE, P4D_ENGINE_TP, P4D_GPU_UTILIZATION, P4D_COLOCATE};
 
-	/* files for all methods have one */
+	/* configuration files for all methods have this section */
 	for (size_t i = 0; i < sizeof(of_engine) / sizeof(*of_engine); i++)
 		p4d_reader__leave_out(r, of_engine[i]);
 	put_enabled(r);
@@ -225,7 +225,7 @@ static void finish_nemo_rl_sft(p4d_reading *r)
 	p4d_finetune__unmodelled(r);
 }
 
-/* One model. */
+/* Supervised training, with a single model. */
 const p4d_reader p4d_reader__nemo_rl_sft = {
     .framework = "nemo-rl",
     .programs = {"~examples/run_sft.py", "~examples/run_rm.py", "~examples/run_vlm_sft.py"},

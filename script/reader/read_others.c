@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Programs whose layout is read, though p4d models their memory as Megatron-LM's or not at all. */
+/* Programs whose layout p4d reads; it models their memory like Megatron-LM's, or not at all. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@ static const char *const recomputations[] = {"full", "full", "selective", "selec
 
 enum { CONFIG_NAME, RECIPE, GRAPHS, GRAPH_SCOPE };
 
-/* NeMo 1 and 2, and Megatron-Bridge: overrides in hydra's manner. */
+/* NeMo 1 and 2, and Megatron-Bridge: overrides in hydra's syntax. */
 static const p4d_read_argument nemo_arguments[] = {
     {"--model.tensor_model_parallel_size", P4D_TP, NULL, NULL},
     {"--model.pipeline_model_parallel_size", P4D_PP, NULL, NULL},
@@ -62,7 +62,7 @@ static const p4d_read_argument nemo_arguments[] = {
     {NULL, 0, NULL, NULL},
 };
 
-/* Both run Megatron-Core; what the command line does not say is in a configuration made of many files. */
+/* Both run Megatron-Core. Values that the command line does not have are in a configuration of many files. */
 static void finish_nemo(p4d_reading *r)
 {
 	if (r->named)
@@ -90,7 +90,7 @@ const p4d_reader p4d_reader__nemo = {
     .finish = finish_nemo,
 };
 
-/* GPT-NeoX: several YAML files, whose names are those of the command line. */
+/* GPT-NeoX: several YAML files with the names of command-line arguments. */
 static const p4d_read_argument neox_arguments[] = {
     {"", P4D_READ_FILE, "", NULL},
     {"--conf_dir", P4D_READ_EXTRA(CONFIG_NAME), NULL, NULL},

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reinforcement learning and supervised training with OpenRLHF (0.11, whose options have dots, and releases
- * before it). The engines of TRL and swift. And what all such programs have in common.
+ * Reinforcement learning and supervised training with OpenRLHF (0.11, whose options have dots, and earlier
+ * releases); the engines of TRL and swift; and functions that all such programs share.
  */
 #include "reader/read_reinforcement.h"
 
@@ -211,7 +211,7 @@ static void finish_openrlhf(p4d_reading *r)
 				    "p4d does not model");
 		return;
 	}
-	/* --data.max_len is that of both */
+	/* --data.max_len limits both together */
 	if (!p4d_reader__set(&r->value[P4D_SEQ_LEN]))
 		p4d_reinforcement__put_length(r, PROMPT_TOKENS, GENERATED_TOKENS, (uint64_t[]){1024, 1024});
 	p4d_reinforcement__put_packed(r, PACKS, MOST_PACKED, 16192,
@@ -224,7 +224,7 @@ static void finish_openrlhf(p4d_reading *r)
 	if (r->extra[SLEEPS].unknown || p4d_reader__is_on(&r->extra[SLEEPS], false))
 		p4d_reader__put(r, P4D_SWAP, &r->extra[SLEEPS], "optimizer,params");
 	finish_openrlhf_rank(r);
-	/* options with dots belong to a release that takes fewer */
+	/* options with dots belong to a release that has fewer options */
 	if (r->by_default[P4D_MICRO_BATCH] && r->value[P4D_MODEL].argument &&
 	    strchr(r->value[P4D_MODEL].argument, '.'))
 		p4d_reader__put_default(r, P4D_MICRO_BATCH, "1");
@@ -239,8 +239,8 @@ const p4d_reader p4d_reader__openrlhf = {
     .finish = finish_openrlhf,
 };
 
-/* Preferences with DeepSpeed, in OpenRLHF's own loop: chosen and rejected sequences in one pass
- * (dpo_trainer.py), or KTO's. */
+/* Preference training with DeepSpeed in OpenRLHF's own loop: chosen and rejected sequences in one pass
+ * (dpo_trainer.py), or KTO. */
 static void finish_openrlhf_preference(p4d_reading *r)
 {
 	finish_openrlhf_rank(r);
@@ -261,7 +261,7 @@ const p4d_reader p4d_reader__openrlhf_preference = {
     .finish = finish_openrlhf_preference,
 };
 
-/* Preferences, distillation: two models, and no engine. */
+/* Preference training and distillation: two models, and no engine. */
 const p4d_reader p4d_reader__openrlhf_others = {
     .framework = "openrlhf",
     .programs = {"openrlhf.cli.train_*"},
@@ -269,7 +269,10 @@ const p4d_reader p4d_reader__openrlhf_others = {
     .finish = p4d_finetune__reinforcement,
 };
 
-/* One model with DeepSpeed, in OpenRLHF's own loop (sft_trainer.py). No measurement was compared with it. */
+/*
+ * Supervised training with DeepSpeed in OpenRLHF's own loop (sft_trainer.py). It was not compared with
+ * measurements.
+ */
 static void finish_openrlhf_sft(p4d_reading *r)
 {
 	p4d_read_unknown *loop;
@@ -300,7 +303,7 @@ const p4d_reader p4d_reader__openrlhf_sft = {
     .finish = finish_openrlhf_sft,
 };
 
-/* TRL's GRPO and RLOO, and swift's, on the Trainer. */
+/* GRPO and RLOO of TRL and of swift, on the Trainer. */
 enum {
 	USES_ENGINE = P4D_FINETUNE_OWN,
 	ENGINE_MODE,
@@ -335,7 +338,7 @@ const p4d_read_argument p4d_reinforcement__engine[] = {
     {NULL, 0, NULL, NULL},
 };
 
-/* The methods that learn from groups of sequences that they generate; others hold other models. */
+/* Methods that learn from groups of generated sequences. Other methods hold other models. */
 static bool generates(const p4d_reading *r)
 {
 	const p4d_read_value *kind = &r->extra[KIND];
@@ -346,7 +349,9 @@ static bool generates(const p4d_reading *r)
 			 p4d_reader__set(&r->extra[GENERATIONS]);
 }
 
-/* Whether the engine is one that runs elsewhere: what names it means that mode, TRL's default before 1.0. */
+/*
+ * Whether the engine runs elsewhere: some option names the server mode, which was TRL's default before 1.0.
+ */
 static bool names_server(const p4d_reading *r)
 {
 	return p4d_reader__set(&r->extra[SERVER]);
@@ -372,7 +377,7 @@ void p4d_reinforcement__finish(p4d_reading *r, const p4d_reinforcement_defaults 
 		return;
 	}
 	p4d_reader__put_default(r, P4D_WORKLOAD, "rl");
-	/* swift's max_length is that of prompts */
+	/* swift's max_length limits only prompts */
 	if (p4d_reader__set(&r->value[P4D_SEQ_LEN]) && !r->by_default[P4D_SEQ_LEN])
 		r->extra[PROMPT_LENGTH] = r->value[P4D_SEQ_LEN];
 	p4d_reinforcement__put_length(r, PROMPT_LENGTH, COMPLETION_LENGTH,

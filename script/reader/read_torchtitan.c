@@ -193,7 +193,7 @@ static void finish_model(p4d_reading *r)
 	    p4d_reader__set(name) && p4d_reader__set(flavor) ? model_of(name->text, flavor->text) : NULL;
 
 	if (p4d_reader__set(flavor) && !p4d_reader__set(&r->extra[SHIPPED]))
-		p4d_reader__put_default(r, P4D_CHUNKED_LOSS, "off"); /* 0.2 has none */
+		p4d_reader__put_default(r, P4D_CHUNKED_LOSS, "off"); /* 0.2 has no such argument */
 	if (model)
 		p4d_reader__put(r, P4D_MODEL, flavor, "%s", model);
 	else if (p4d_reader__set(name) && p4d_reader__set(flavor))
@@ -210,7 +210,7 @@ static void finish_checkpointing(p4d_reading *r)
 	if (!p4d_reader__set(mode))
 		return;
 	p4d_reader__put(r, P4D_RECOMPUTE, mode, "%s", mode->text);
-	/* a number N: every Nth layer is recomputed; torchtitan 0.2 starts with 2 */
+	/* a number N: recompute every Nth layer; torchtitan 0.2 starts with layer 2 */
 	if (p4d_reader__is(mode, "selective") && !p4d_reader__is(selective, "op")) {
 		p4d_reader__unknown(r, "recompute", "selective_ac_option %.60s is not modelled",
 				    p4d_reader__set(selective) ? selective->text : "2, the default,");
@@ -226,7 +226,7 @@ static uint64_t value_or(const p4d_read_value *value, uint64_t otherwise)
 	return p4d_reader__set(value) ? p4d_reader__number(value) : otherwise;
 }
 
-/* 0: not known. */
+/* 0: unknown. */
 static uint64_t count_ranks(const p4d_reading *r)
 {
 	const p4d_read_value *nodes = &r->value[P4D_NODES];
@@ -234,7 +234,7 @@ static uint64_t count_ranks(const p4d_reading *r)
 	return nodes->unknown ? 0 : p4d_reader__number(&r->value[P4D_GPUS_PER_NODE]) * value_or(nodes, 1);
 }
 
-/* torchao's Float8Linear; everything else is computed in bf16. */
+/* torchao's Float8Linear; all other modules compute in bf16. */
 static void finish_float8(p4d_reading *r)
 {
 	const p4d_read_value *converter = &r->extra[CONVERTER], *recipe = &r->extra[FLOAT8_RECIPE],
@@ -271,7 +271,9 @@ static void finish_sharding(p4d_reading *r)
 				    copies->text);
 }
 
-/* A pipeline cuts the local batch into micro-batches; elsewhere it is one. */
+/*
+ * A pipeline cuts the local batch into micro-batches. Without a pipeline the local batch is one micro-batch.
+ */
 static void finish_batches(p4d_reading *r)
 {
 	const p4d_read_value *local = &r->extra[LOCAL_BATCH], *part = &r->extra[PIPELINE_BATCH];
@@ -302,7 +304,7 @@ static void finish_batches(p4d_reading *r)
 	else if (!r->extra[SCHEDULE].unknown)
 		p4d_reader__put_default(r, P4D_SCHEDULE, "1f1b");
 	if (p4d_reader__is(&r->value[P4D_SCHEDULE], "interleaved"))
-		p4d_reader__put_default(r, P4D_VPP, "2"); /* stages of a rank by default */
+		p4d_reader__put_default(r, P4D_VPP, "2"); /* default number of stages per rank */
 	p4d_reader__put_default(r, P4D_ACCOUNT_FOR_EMBEDDING, "on");
 	p4d_reader__put_default(r, P4D_ACCOUNT_FOR_LOSS, "on");
 	if (p4d_reader__set(&r->value[P4D_GLOBAL_BATCH]) || !each)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arguments of Hugging Face's example programs, TRL and others built on its Trainer (transformers 5.23, trl
- * 1.16). */
+/* Arguments of Hugging Face's example programs, TRL, and other programs on the Trainer (transformers 5.23,
+ * trl 1.16). */
 #include <string.h>
 
 #include "reader/evidence.h"
@@ -15,7 +15,7 @@ static const p4d_read_argument arguments[] = {
     {"", P4D_READ_FILE, "", p4d_reader__first}, /* HfArgumentParser */
     {"--config", P4D_READ_FILE, "", NULL},
     {"--model_name_or_path", P4D_MODEL, NULL, NULL},
-    {"--config_name", P4D_MODEL, NULL, NULL}, /* the configuration with the sizes that count */
+    {"--config_name", P4D_MODEL, NULL, NULL}, /* the configuration with the sizes */
     {"--config_overrides", P4D_READ_NOT_MODELLED, NULL, NULL},
     {"--model_name", P4D_MODEL, NULL, NULL},
     {"--model_path", P4D_MODEL, NULL, NULL},
@@ -89,7 +89,7 @@ static const p4d_read_argument arguments[] = {
     {"--fsdp_config.fsdp_activation_checkpointing", EXTRA(FSDP_CHECKPOINTING), "full", NULL},
     {"--fsdp_config.reshard_after_forward", EXTRA(FSDP_STRATEGY), NULL, p4d_finetune__strategies},
     {"--fsdp_config.fsdp_reshard_after_forward", EXTRA(FSDP_STRATEGY), NULL, p4d_finetune__strategies},
-    {"--fsdp_config.cpu_offload", EXTRA(FSDP_OFFLOAD), "on", NULL}, /* from transformers 5.10 on */
+    {"--fsdp_config.cpu_offload", EXTRA(FSDP_OFFLOAD), "on", NULL}, /* transformers 5.10 and later */
     {"--fsdp_config.offload_params", EXTRA(FSDP_OFFLOAD), "on", NULL},
     {"--fsdp_config.fsdp_offload_params", EXTRA(FSDP_OFFLOAD), "on", NULL},
     {"--use_dora", P4D_READ_NOT_MODELLED, "on", NULL},
@@ -98,7 +98,7 @@ static const p4d_read_argument arguments[] = {
     {NULL, 0, NULL, NULL},
 };
 
-/* Data collators pad to the longest sequence of a batch; --block_size cuts all text into blocks. */
+/* Data collators pad to the longest sequence of a batch. --block_size cuts all text into blocks. */
 static const char *const bounds[] = {"--max_seq_length",
 				     "--max_seq_len",
 				     "--max_length",
@@ -135,7 +135,7 @@ static const p4d_read_shards shards[] = {
     {NULL, 0, NULL, NULL, false},
 };
 
-/* Examples whose --max_source_length has a default. */
+/* Example programs whose --max_source_length has a default. */
 static void put_source_length(p4d_reading *r)
 {
 	static const char *const programs[] = {"run_summarization", "run_translation"};
@@ -148,7 +148,7 @@ static void put_source_length(p4d_reading *r)
 		}
 }
 
-/* These arguments are only those of transformers' Trainer, whatever the program is called. */
+/* Only transformers' Trainer has these arguments, whatever the program's name. */
 static void finish_trainer(p4d_reading *r)
 {
 	put_source_length(r);
@@ -156,7 +156,7 @@ static void finish_trainer(p4d_reading *r)
 	p4d_finetune__finish(r);
 }
 
-/* The arguments of transformers' examples that few other programs have. */
+/* Arguments of transformers' examples that few other programs have. */
 static const char *const trainer_typical[] = {"--model_name_or_path",
 					      "--per_device_train_batch_size",
 					      "--per_gpu_train_batch_size",
@@ -186,15 +186,15 @@ const p4d_reader p4d_reader__trainer = {
 
 enum { TRL_LOSS = P4D_FINETUNE_OWN };
 
-/* SFTConfig's; DPO's are of another kind, and all take what the head gives. */
+/* Losses of SFTConfig; those of DPO are of another kind, and all need the logits. */
 static const p4d_read_argument trl_arguments[] = {
     {"--loss_type", P4D_READ_EXTRA(TRL_LOSS), NULL, NULL},
     {NULL, 0, NULL, NULL},
 };
 
 /*
- * How TRL computes head and loss. Where its release is not known p4d takes 1.15 or later, which makes no
- * logits; what an older one makes is looked at when the job is judged. With Liger the loss is Liger's.
+ * How TRL computes head and loss. If its release is unknown, p4d assumes 1.15 or later, which makes no
+ * logits; the guard then considers the logits of older releases. With Liger the loss is Liger's.
  */
 static void put_trl_loss(p4d_reading *r, p4d_read_trl trl, const p4d_read_value *place)
 {
@@ -209,7 +209,7 @@ static void put_trl_loss(p4d_reading *r, p4d_read_trl trl, const p4d_read_value 
 		value = "trl-fused";
 	else if (sft && trl >= P4D_READ_TRL_OFFERS && (asks || (trl == P4D_READ_TRL_CHUNKED && !named)))
 		value = "trl";
-	/* all logits (off) are a default, which a script can change by an argument */
+	/* making all logits (off) is a default, which a script can change by an argument */
 	if (trl != P4D_READ_TRL_UNKNOWN && strcmp(value, "off") != 0)
 		p4d_reader__put(r, P4D_CHUNKED_LOSS, place, "%s", value);
 	else if (asks)
@@ -221,13 +221,13 @@ static void put_trl_loss(p4d_reading *r, p4d_read_trl trl, const p4d_read_value 
 static void finish_trl(p4d_reading *r)
 {
 	p4d_finetune__finish(r);
-	p4d_finetune__adapter(r, "16", NULL, true); /* default of its ModelConfig */
+	p4d_finetune__adapter(r, "16", NULL, true); /* default of TRL's ModelConfig */
 	if (strstr(p4d_reading_kind(r), "dpo"))
 		p4d_finetune__preference(r, "dpo");
 	put_trl_loss(r, P4D_READ_TRL_UNKNOWN, NULL);
 }
 
-/* The arguments of TRL that few other programs have. */
+/* Arguments of TRL that few other programs have. */
 static const char *const trl_typical[] = {
     "--model_name_or_path", "--per_device_train_batch_size", "--sft_model_path", "--use_peft",
     "--num_generations",    "--max_completion_length",       "--reward_funcs",   NULL};
@@ -298,7 +298,7 @@ const p4d_reader p4d_reader__trl_rl = {
     .released = p4d_finetune__released,
 };
 
-/* Programs of their own with DeepSpeed's configuration. */
+/* Users' own programs with DeepSpeed's configuration. */
 static const p4d_read_argument deepspeed_arguments[] = {
     {"--deepspeed_config", P4D_READ_FILE_IN(P4D_FINETUNE_DEEPSPEED_FILE), "deepspeed.", NULL},
     {NULL, 0, NULL, NULL},

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Values of a reading. */
+/* Access to the values of a reading. */
 #include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -66,7 +66,7 @@ p4d_read_unknown *p4d_reader__unknown(p4d_reading *r, const char *name, const ch
 	for (unsigned i = 0; i < r->unknowns; i++)
 		if (!strcmp(r->unknown[i].name, name) && !strcmp(r->unknown[i].why, why))
 			return &r->unknown[i];
-	if (r->unknowns >= P4D_READ_UNKNOWNS - 1) { /* one is left for p4d_reader__end_unknowns */
+	if (r->unknowns >= P4D_READ_UNKNOWNS - 1) { /* one entry is reserved for p4d_reader__end_unknowns */
 		r->many_unknowns = true;
 		return NULL;
 	}
@@ -147,7 +147,7 @@ bool p4d_reader__same_name(const char *a, const char *b)
 
 const p4d_read_argument *p4d_reader__find(const p4d_reader *reader, const char *name)
 {
-	/* the first letter after "--", by which most names differ; '\0': name has none */
+	/* The first letter after "--", which differs for most names; '\0': name has none. */
 	const char first = name[0] && name[1] && name[2] != '-' && name[2] != '_' ? name[2] : '\0';
 
 	for (int i = 0; i < P4D_READ_TABLES && reader->arguments[i]; i++)
@@ -179,7 +179,7 @@ static bool is_one_of(const char *text, const char *const *words)
 	return false;
 }
 
-/* p4d's word for the program's; NULL: it is not known. */
+/* p4d's word for the program's word; NULL: unknown. */
 static const char *word_of(const p4d_read_argument *a, const char *text)
 {
 	if (!a->words || a->words == p4d_reader__list)
@@ -208,7 +208,7 @@ int p4d_reading_option(const p4d_reading *r, const char *argument)
 	return a && a->what >= 0 && a->what < (int)P4D_OPTIONS ? a->what : -1;
 }
 
-/* Whether an argument alone says what an option is. */
+/* Whether one argument alone decides an option. */
 static bool says(const p4d_reading *r, const p4d_read_argument *argument, p4d_option option)
 {
 	for (const p4d_read_alias *a = r->reader->aliases; a && a->option != P4D_OPTIONS; a++)
@@ -240,7 +240,7 @@ bool p4d_reading_assigns(const p4d_reading *r)
 	return r->reader->assignments;
 }
 
-/* The program's word for p4d's; NULL: it has none. */
+/* The program's word for p4d's word; NULL: it has none. */
 static const char *program_word(const p4d_read_argument *a, const char *text)
 {
 	for (const char *const *pair = a->words; pair[0]; pair += 2)
@@ -264,7 +264,7 @@ bool p4d_reading_say(const p4d_reading *r, const char *argument, p4d_option opti
 								: NULL;
 	else if (!a->value && a->words && a->words != p4d_reader__list)
 		word = program_word(a, text);
-	else if (!a->value && (says(r, a, option) || number)) /* a number of the reader's is the option's */
+	else if (!a->value && (says(r, a, option) || number)) /* the option is this number of the reader's */
 		word = text;
 	if (word)
 		snprintf(buf, size, "%s", word);
@@ -283,7 +283,7 @@ const char *p4d_reading_beside(const p4d_reading *r, const char *argument, const
 	return given && !strcmp(given->text, b->value) ? NULL : b->other;
 }
 
-/* Whether accelerate launch starts the program, with arguments on its line. */
+/* Whether accelerate launch starts the program, with its own options on the command line. */
 static bool is_accelerated(const p4d_reading *r)
 {
 	static const char prefix[] = "--accelerate.";
@@ -368,13 +368,13 @@ void p4d_reader__take(p4d_reading *r, const p4d_read_argument *a, const p4d_read
 		return;
 	}
 	p4d_read_value *slot = p4d_reader__slot(r, a->what);
-	*slot = (p4d_read_value){.unknown = true}; /* until it is read */
+	*slot = (p4d_read_value){.unknown = true}; /* until the value is read */
 	if (a->words == p4d_reader__there) {
 		snprintf(found.text, sizeof(found.text), "on");
 		*slot = found;
 		return;
 	}
-	if (given->unknown) { /* also of --switch=$X, and of a switch in a file */
+	if (given->unknown) { /* also --switch=$X, and a switch in a file */
 		p4d_reader__unknown(r, name, "%s", given->unknown);
 		return;
 	}
@@ -389,7 +389,7 @@ void p4d_reader__take(p4d_reading *r, const p4d_read_argument *a, const p4d_read
 		return;
 	}
 	if (!*word)
-		return; /* says nothing */
+		return; /* sets nothing */
 	snprintf(found.text, sizeof(found.text), "%s", word);
 	/* Python's int("32_000") */
 	if (strspn(found.text, "0123456789_") == strlen(found.text) &&
@@ -464,7 +464,7 @@ void p4d_reader__padding(p4d_reading *r)
 		p4d_reader__put_default(r, P4D_PADDING, "%s", padding);
 }
 
-/* Without a scope all of a layer is captured (transformer_config.py). */
+/* Without a scope, graphs capture the whole layer (transformer_config.py). */
 void p4d_reader__graphs(p4d_reading *r, const p4d_read_value *whose, const p4d_read_value *scope)
 {
 	static const struct {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reinforcement learning with verl (0.7) and SkyRL (August 2026), whose words are hydra's, on FSDP or
- * Megatron-Core; and what verl has for supervised training. */
+/* Reinforcement learning with verl (0.7) and SkyRL (August 2026), which use hydra's syntax, on FSDP or
+ * Megatron-Core; and verl's supervised training. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -107,7 +107,7 @@ static const char *const verl_shipped[] = {"ppo_trainer", "ppo_megatron_trainer"
 					   NULL};
 static const p4d_read_hydra verl_hydra = {verl_shipped, "config", "ppo_trainer"};
 
-/* Defaults in its ppo_trainer.yaml. */
+/* Defaults in verl's ppo_trainer.yaml. */
 static const p4d_read_default verl_defaults[] = {
     {P4D_WORKLOAD, "rl"},
     {P4D_FRAMEWORK, "fsdp"},
@@ -121,7 +121,7 @@ static const p4d_read_default verl_defaults[] = {
     {0, NULL},
 };
 
-/* What verl divides by its ranks, as it did before it had a name for the share of each. */
+/* Totals that verl divides by its ranks; older than its arguments for the share of one rank. */
 static void put_micro_batch(p4d_reading *r)
 {
 	const p4d_read_value *all = &r->extra[MICRO_OF_ALL];
@@ -146,13 +146,13 @@ static void put_shards(p4d_reading *r, const p4d_read_value *shards)
 		p4d_reader__put(r, P4D_SHARD_DEGREE, shards, "%s", shards->text);
 }
 
-/* Nothing, also as a file or hydra may say it. */
+/* Words for "no value", in files and for hydra. */
 static bool is_null(const p4d_read_value *v)
 {
 	return !v->unknown && (!p4d_reader__set(v) || p4d_reader__is(v, "null") || p4d_reader__is(v, "None"));
 }
 
-/* Removes options that only FSDP jobs have, and Megatron-Core does not. */
+/* Removes options that only FSDP jobs have and Megatron-Core lacks. */
 static void leave_fsdp(p4d_reading *r)
 {
 	static const p4d_option of_fsdp[] = {P4D_MODEL_CODE, P4D_PACKING, P4D_CHUNKED_LOSS, P4D_PARAM_DTYPE};
@@ -167,12 +167,12 @@ static void put_unless_null(p4d_reading *r, p4d_option option, const p4d_read_va
 		p4d_reader__put(r, option, v, "%s", v->text);
 }
 
-/* The extra values with what Megatron-Core recomputes. */
+/* Extra values for the modules that Megatron-Core recomputes. */
 typedef struct recomputation {
 	int granularity, modules, method, layers;
 } recomputation;
 
-/* core_attn is what `selective` means anyway. */
+/* `selective` recomputes core_attn anyway */
 static bool is_core_attention(const p4d_read_value *modules)
 {
 	return is_null(modules) || p4d_reader__is(modules, "core_attn") ||
@@ -221,7 +221,7 @@ static void finish_verl_megatron(p4d_reading *r)
 	put_megatron_defaults(r);
 }
 
-/* A frozen copy is there where either term of KL is used. */
+/* There is a frozen copy if either KL term is used. */
 static void put_reference(p4d_reading *r, const p4d_read_value *loss, const p4d_read_value *reward,
 			  bool otherwise, const char *where)
 {
@@ -375,7 +375,10 @@ static const p4d_read_argument skyrl_arguments[] = {
     {NULL, 0, NULL, NULL},
 };
 
-/* Defaults in its config.py. If all models share the GPUs, each moves to the host while another one works. */
+/*
+ * Defaults in SkyRL's config.py. If all models share the GPUs, each moves to the host while another one
+ * works.
+ */
 static const p4d_read_default skyrl_defaults[] = {
     {P4D_WORKLOAD, "rl"},     {P4D_FRAMEWORK, "fsdp"},        {P4D_MODEL_CODE, "transformers"},
     {P4D_PRECISION, "bf16"},  {P4D_PARAM_DTYPE, "fp32"},      {P4D_RECOMPUTE, "full"},
@@ -384,7 +387,7 @@ static const p4d_read_default skyrl_defaults[] = {
     {P4D_ENGINE_SLEEP, "on"}, {P4D_SWAP, "optimizer,params"}, {0, NULL},
 };
 
-/* Micro-batches with up to this many tokens, but at least one sequence. */
+/* Micro-batches have at most this many tokens, but at least one sequence. */
 static void put_most_tokens(p4d_reading *r, const p4d_read_value *most)
 {
 	const uint64_t tokens = p4d_reader__number(most),
@@ -397,7 +400,7 @@ static void put_most_tokens(p4d_reading *r, const p4d_read_value *most)
 		p4d_reader__put(r, P4D_SEQ_LEN, most, "%s", most->text);
 }
 
-/* By default everything is recomputed; without trainer.gradient_checkpointing, nothing. */
+/* By default everything is recomputed; without trainer.gradient_checkpointing, nothing is. */
 static void finish_skyrl_megatron(p4d_reading *r)
 {
 	static const recomputation which = {SKYRL_GRANULARITY, SKYRL_MODULES, SKYRL_METHOD, SKYRL_LAYERS};

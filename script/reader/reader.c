@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The commands of a script, and the arguments of those that train. */
+/* Finds the commands of a script, and reads the arguments of the command that trains. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,19 +15,19 @@ enum { LEVELS = 2 };
 typedef struct reading_state {
 	p4d_reading *reading;
 	const p4d_reader_host *host;
-	p4d_value nodes, gpus_per_node; /* as the launcher around a script has them */
-	p4d_value step_nodes;           /* of the job step around the script */
-	p4d_value trains_on;            /* of the job step around the present command */
-	uint64_t until_ns;              /* for configuration files, of all programs */
+	p4d_value nodes, gpus_per_node; /* as stated by the launcher around a script */
+	p4d_value step_nodes;           /* nodes of the job step around the script */
+	p4d_value trains_on;            /* nodes of the job step around the present command */
+	uint64_t until_ns;              /* work left for configuration files of all programs */
 	p4d_read_python python;
 	unsigned weighs_left;            /* the rest of P4D_READ_WEIGHED */
-	uint64_t first;                  /* hash of the command whose training p4d takes */
-	unsigned unknowns, unknowns_end; /* the unknowns that belong to the present command */
+	uint64_t first;                  /* hash of the command whose training p4d reports */
+	unsigned unknowns, unknowns_end; /* number of unknowns that belong to the present command */
 	const char *name, *text;         /* the script */
 	size_t length;
 	p4d_read_told told;
-	int certainty;             /* certainty of the present command, as p4d_reader__tell returns it */
-	const p4d_started *around; /* launchers of the script or text that is read */
+	int certainty;             /* certainty of the present command, from p4d_reader__tell */
+	const p4d_started *around; /* number of launchers around the script or text that is being read */
 } reading_state;
 
 const char *p4d_reading_release(const p4d_reading *r)
@@ -45,7 +45,7 @@ static bool is_engine(const p4d_reader *reader)
 	return reader == &p4d_reader__vllm || reader == &p4d_reader__sglang;
 }
 
-/* Whether the name of a file shows that it only sets search paths for a shell, and nothing for a training. */
+/* Whether a file's name shows that it only sets search paths for a shell, and nothing for a training. */
 static bool finds_programs(const char *path)
 {
 	static const char *const names[] = {"activate", "conda.sh", "mamba.sh", "modules.sh", "setvars.sh"};
@@ -61,7 +61,7 @@ static bool finds_programs(const char *path)
 	return false;
 }
 
-/* Whether a shell reads a file when it starts to work for a user: what that exports sbatch has in its
+/* Whether a shell reads this file when it starts for a user. sbatch then has the exported variables in its
  * environment. */
 static bool is_of_login(const char *path)
 {
@@ -94,7 +94,7 @@ static bool unread(void *context, const char *path)
 	return !is_of_login(path);
 }
 
-/* Notes the place of the command that starts a program. */
+/* Stores the place of the command that starts a program. */
 static void take_program(p4d_reading *r, const p4d_shell *shell, const p4d_launch *launch, p4d_value command)
 {
 	const p4d_read_value place = p4d_reader__place_of(shell, command),
@@ -107,12 +107,12 @@ static void take_program(p4d_reading *r, const p4d_shell *shell, const p4d_launc
 	p4d_value_text(program, r->program, sizeof(r->program));
 	r->file = place.file;
 	r->line = place.line;
-	/* its name may be a variable's, which is set above */
+	/* its name may be in a variable, which is set above */
 	const bool below = place.file && own.file && !strcmp(own.file, place.file) && own.line > place.line;
 	r->program_line = below ? own.line : place.line;
 }
 
-/* A model that is named by a path from here lies where the program runs, which is not where p4d does. */
+/* A relative path to a model starts where the program runs, which is not where p4d runs. */
 static void place_model(p4d_reading *r, p4d_shell *shell)
 {
 	p4d_read_value *model = &r->value[P4D_MODEL];
@@ -136,9 +136,9 @@ static void place_model(p4d_reading *r, p4d_shell *shell)
 	*model = (p4d_read_value){.unknown = true};
 }
 
-/* Reads the arguments of a program; the arguments of an earlier one are dropped. named: words of its name, 0:
- * not known. alike: if its name is not known, its arguments are the reader's. Returns the evidence in its
- * files. */
+/* Reads the arguments of a program; drops the arguments of an earlier program. named: number of words in
+ * its name, 0: the name is unknown. alike: the name is unknown, but the arguments are the reader's.
+ * Returns the evidence in its files. */
 static p4d_read_evidence read_arguments(reading_state *state, p4d_shell *shell, const p4d_launch *launch,
 					const p4d_reader *reader, size_t named, bool alike)
 {
@@ -181,8 +181,7 @@ static p4d_read_evidence read_arguments(reading_state *state, p4d_shell *shell, 
 	state->until_ns = context.until_ns;
 	if (reader->finish)
 		reader->finish(r);
-	/* Megatron-LM's data loader makes a mask; programs that call Megatron-Core have loaders of their own
-	 */
+	/* Megatron-LM's data loader makes a mask; other programs on Megatron-Core have their own loaders */
 	if (reader != &p4d_reader__megatron && p4d_reader__is(&r->value[P4D_FRAMEWORK], "megatron"))
 		p4d_reader__put_default(r, P4D_ATTENTION_MASK, "off");
 	place_model(r, shell);
@@ -191,7 +190,7 @@ static p4d_read_evidence read_arguments(reading_state *state, p4d_shell *shell, 
 	return context.evidence;
 }
 
-/* A parser that stops at unknown arguments gets one: the program is of another release, or was changed. */
+/* An unknown argument for a parser that stops at such: the program is of another release, or was changed. */
 static void doubt_release(p4d_reading *r, const char *argument)
 {
 	p4d_read_unknown *u = p4d_reader__unknown(r, "arguments", "%.60s is not an argument of %s", argument,
@@ -201,7 +200,7 @@ static void doubt_release(p4d_reading *r, const char *argument)
 		u->doubt = true;
 }
 
-/* A name that other projects use counts only if what its configuration files hold does not disprove it. */
+/* A name that other projects also use counts only if the program's configuration files do not disprove it. */
 static void read_program(reading_state *state, p4d_shell *shell, const p4d_launch *launch,
 			 const p4d_read_program *program, p4d_value command)
 {
@@ -225,7 +224,7 @@ static void read_program(reading_state *state, p4d_shell *shell, const p4d_launc
 	read_arguments(state, shell, launch, program->reader, 0, e.typical);
 }
 
-/* bash <<EOF, bash -s WORDS: what stands in the script is read. */
+/* Reads the standard input of `bash <<EOF` or `bash -s WORDS`, if it is in the script. */
 static void read_input(p4d_shell *shell, const p4d_launch *launch, p4d_value name)
 {
 	enum { MOST = 64 };
@@ -240,8 +239,9 @@ static void read_input(p4d_shell *shell, const p4d_launch *launch, p4d_value nam
 	p4d_shell_text(shell, words, count);
 }
 
-/* Whether a command is read though another was read before it: it trains, that one serves; its program is
- * known, that one's was not; it runs whatever a test says, that one does not. */
+/* Whether p4d reads this command although it has read another one before: this one trains and that one
+ * serves; this one's program is known and that one's is not; or this one certainly runs and that one may
+ * not. */
 static bool goes_before(const p4d_reading *r, const p4d_reader *reader, bool named, bool certain)
 {
 	const bool serves = is_engine(reader), served = is_engine(r->reader);
@@ -261,7 +261,7 @@ static uint64_t add_cells(uint64_t hash, p4d_value value)
 	return hash * 0x100000001b3;
 }
 
-/* Whether a word is an option, or NAME=VALUE, that p4d does not ask for: a rank, a seed, a folder. */
+/* Whether a word is an option, or NAME=VALUE, that p4d does not need: a rank, a seed, a folder. */
 static bool is_of_no_plan(const p4d_reader *reader, p4d_value word, bool *option)
 {
 	char name[96];
@@ -274,11 +274,11 @@ static bool is_of_no_plan(const p4d_reader *reader, p4d_value word, bool *option
 	return (name[0] == '-' || equals < word.length) && !p4d_reader__find(reader, name);
 }
 
-/* A hash of all that p4d uses of a command. Commands that differ in nothing else have the same plan. */
+/* A hash of all words of a command that p4d uses. Commands with the same hash have the same plan. */
 static uint64_t plan_of(const reading_state *state, const p4d_launch *launch, const p4d_reader *reader)
 {
 	uint64_t hash = 0xcbf29ce484222325;
-	bool skips = false; /* the value of an option that p4d does not ask for */
+	bool skips = false; /* the value of an option that p4d does not need */
 
 	hash = add_cells(add_cells(add_cells(hash, launch->words[0]), state->nodes), state->gpus_per_node);
 	for (size_t i = 1; i < launch->count; i++) {
@@ -292,8 +292,9 @@ static uint64_t plan_of(const reading_state *state, const p4d_launch *launch, co
 	return hash;
 }
 
-/* Whether a command is to be read, and counts it: it is the first, or goes before that. One that has the plan
- * of the command that is read, on another node, with another seed or in its turn, is that training. */
+/* Whether to read a command; counts it. p4d reads the first command, and one that has priority over it. A
+ * command with the same plan as the one that was read (on another node, with another seed, or later)
+ * belongs to the same training. */
 static bool counts(reading_state *state, const p4d_launch *launch, const p4d_reader *reader, size_t named,
 		   bool certain)
 {
@@ -335,7 +336,7 @@ static bool is_given_program(reading_state *state, p4d_shell *shell, const p4d_l
 	return program.words;
 }
 
-/* Whether a command may be the training. After a command with more certainty, one with less is not. */
+/* Whether a command may be the training. After a command with more certainty, one with less cannot be. */
 static bool means(reading_state *state, int certainty)
 {
 	p4d_reading *r = state->reading;
@@ -356,7 +357,7 @@ static bool submits(const reading_state *state, p4d_shell *shell, const p4d_laun
 	return true;
 }
 
-/* How many words are launchers around the script or text that a command is, without its shell. */
+/* Number of launcher words around the script or text that a command runs, not counting its shell. */
 static size_t around_shell(const p4d_value *words, const p4d_launch *launch)
 {
 	const p4d_launcher *last = launch->launchers ? &launch->launcher[launch->launchers - 1] : NULL;
@@ -366,7 +367,7 @@ static size_t around_shell(const p4d_value *words, const p4d_launch *launch)
 	return launch->words > words ? (size_t)(launch->words - words) : 0;
 }
 
-/* Tells the host of a command, with its program unless a shell runs it. */
+/* Reports a command to the host, with its program unless a shell runs it. */
 static void hand_over(const reading_state *state, p4d_shell *shell, const p4d_started *like,
 		      const p4d_launch *launch)
 {
@@ -422,7 +423,7 @@ static void run_command(void *context, p4d_shell *shell, const p4d_value *words,
 		p4d_reader__find_program(shell, &launch, &state->weighs_left, &program);
 	const int certainty =
 	    p4d_reader__tell(&state->told, state->host, shell, &launch, &state->weighs_left, &program);
-	/* a script is one of a program by its name only */
+	/* a script identifies a program only by its name */
 	const bool named = program.words;
 	const p4d_reader *reader = launch.shell_script && !named ? NULL : program.reader;
 	const p4d_started command = {
@@ -520,7 +521,7 @@ static void left(void *context, p4d_shell *shell, p4d_value exit)
 		state->reading->left = place;
 }
 
-/* Control characters that a script holds are never printed as they are: "\x1b". */
+/* Control characters of a script are never printed unchanged, but as "\x1b". */
 static void make_printable(char *text, size_t size)
 {
 	char escaped[sizeof(((p4d_read_value *)0)->text)];
@@ -543,7 +544,7 @@ static void make_all_printable(p4d_reading *r)
 	}
 }
 
-/* Whether options give the number of nodes or GPUs of the training. */
+/* Whether options decide the number of nodes or GPUs of the training. */
 static bool is_placed(const p4d_reading *r)
 {
 	static const p4d_option sizes[] = {P4D_NODES, P4D_GPUS_PER_NODE};

@@ -10,25 +10,25 @@
 #include "shell/shell.h"
 
 /*
- * What a job script says about the training it starts, without a word about p4d: the options of p4d that mean
- * the same as the arguments of its program. Nothing is executed, and nothing is guessed: what cannot be read
- * is listed with the reason.
+ * Facts about the training that a job script starts: the values of its program's arguments, as p4d options
+ * with the same meaning. The script need not mention p4d. p4d executes nothing and guesses nothing: it lists
+ * values that it cannot read, with the reason.
  */
 
 enum { P4D_READ_UNKNOWNS = 32, P4D_READ_EXTRAS = 60 };
 
 typedef struct p4d_read_value {
-	char text[256];       /* the value as one would type it for p4d's option */
-	const char *file;     /* or "$NAME", a variable of the environment; NULL: not read */
-	uint32_t line;        /* 0: none */
-	const char *argument; /* the program's argument, "--num-layers"; NULL: it has none for this */
-	bool unknown;         /* it is given, but p4d cannot tell the value */
+	char text[256];       /* the value as users would type it for p4d's option */
+	const char *file;     /* file, or "$NAME" for a variable of the environment; NULL: not read */
+	uint32_t line;        /* line number; 0: none */
+	const char *argument; /* the program's argument, "--num-layers"; NULL: no argument gives this value */
+	bool unknown;         /* the script gives it, but p4d cannot tell the value */
 } p4d_read_value;
 
 typedef struct p4d_read_unknown {
 	char name[64]; /* name of the option, or of the program's argument */
 	char why[160];
-	bool doubt; /* a doubt about the script, see p4d_reading_doubt; not an option */
+	bool doubt; /* a doubt about the script, see p4d_reading_doubt, instead of an option */
 } p4d_read_unknown;
 
 struct p4d_reader;
@@ -40,14 +40,15 @@ typedef struct p4d_command_option {
 /* A command that starts a program; borrowed from the shell. */
 enum { P4D_COMMAND_OPTIONS = 24 };
 typedef struct p4d_command_run {
-	const p4d_value *words; /* [0]: the program, without srun, torchrun, python and their like */
+	const p4d_value *words; /* [0] is the program, without srun, torchrun, python and similar words */
 	size_t count;
-	bool module;        /* it is one of Python's */
-	bool container;     /* it runs in an image */
-	const char *python; /* directory of the environment that runs it; NULL: not known */
+	bool module;        /* the program is a Python module */
+	bool container;     /* the program runs in a container image */
+	const char *python; /* directory of the Python environment that runs it; NULL: unknown */
 	uint64_t nodes;     /* from a launcher's options; 0: not given */
-	/* How the ranks are started: one process; a launcher with a number of ranks per node; a launcher that
-	 * takes all GPUs; or tasks of Slurm or MPI, whose numbers the launcher's options may give. */
+	/* How the ranks are started: as one process; by a launcher with a number of ranks per node; by a
+	 * launcher that uses all GPUs; or as tasks of Slurm or MPI, whose numbers may be in the launcher's
+	 * options. */
 	enum {
 		P4D_RANKS_ONE,
 		P4D_RANKS_TOLD,
@@ -57,63 +58,63 @@ typedef struct p4d_command_run {
 	} ranks;
 	uint64_t ranks_per_node;        /* P4D_RANKS_TOLD */
 	uint64_t tasks, tasks_per_node; /* with P4D_RANKS_OF_TASKS: from srun's options; 0: not given */
-	p4d_command_option
-	    option[P4D_COMMAND_OPTIONS]; /* options of launchers that matter for the training */
+	p4d_command_option option[P4D_COMMAND_OPTIONS]; /* options of launchers that affect the training */
 	unsigned options;
 } p4d_command_run;
 
 typedef struct p4d_reading {
-	const struct p4d_reader *reader; /* whose arguments the program takes; NULL: no training was found */
-	const char
-	    *kind; /* the method of a program that was named, "dpo"; NULL: its file's name may say it */
-	char program[128]; /* without a reader the first that torchrun or its like start; "": none */
-	const char *file;  /* file with the command that starts it */
+	const struct p4d_reader *reader; /* the reader whose arguments the program has; NULL: p4d found no
+					  * training */
+	const char *kind; /* the method of a program that the user named, "dpo"; NULL: the program's file name
+			   * may say it */
+	char program[128]; /* without a reader: the first program that torchrun or a similar launcher
+			    * starts; "": none */
+	const char *file;  /* file with the command that starts the program */
 	uint32_t line;
-	uint32_t program_line; /* where its own arguments may follow: another one if its launcher takes
-				  several lines */
-	bool one_node;         /* a launcher starts it, on one node by default */
-	bool certain;          /* no test that p4d cannot decide is before it */
-	bool named;            /* by the program's name */
-	bool alike;            /* it is not, but the arguments are like those of the reader's programs */
-	bool told;             /* the user or the site says which program it is */
-	bool launches;         /* it takes the options of accelerate launch itself */
-	bool more_arguments;   /* some arguments are not known, so options without one may not have their
-				  defaults either */
-	unsigned commands;     /* with another training than the first, which is read; 1: none */
-	unsigned serving;      /* how many of these only serve a model */
+	uint32_t program_line; /* line after which the program's own arguments may follow; differs from
+				* the line above if its launcher occupies several lines */
+	bool one_node;         /* a launcher starts it, by default on one node */
+	bool certain;          /* no test with an unknown result is before it */
+	bool named;            /* p4d recognized the program by its name */
+	bool alike;            /* p4d recognized the reader only by its arguments */
+	bool told;             /* the user or the site named the program */
+	bool launches;         /* the program itself takes the options of accelerate launch */
+	bool more_arguments;   /* some arguments are unknown, so that options without an argument may not
+				* have their defaults either */
+	unsigned commands;     /* commands with another training than the first, which is read; 1: none */
+	unsigned serving;      /* number of these that only serve a model */
 	bool saves_on_host;    /* with ZeRO-3, saving gathers the 16-bit weights on one rank's host */
-	/* A comment of the script that p4d cannot take: "job.sh:3: program=x: ..."; "": none */
+	/* A comment of the script that p4d cannot use: "job.sh:3: program=x: ..."; "": none */
 	char comment[240];
-	const char *incomplete; /* why the script was not read to its end; NULL: it was */
-	bool by_task;           /* it asks for the number of its array's task */
-	uint64_t work;          /* work done, out of the limit */
-	/* The exit that ends the script before its last command; file NULL: none does. */
+	const char *incomplete; /* why p4d did not read the script to its end; NULL: it did */
+	bool by_task;           /* it uses the number of its array task */
+	uint64_t work;          /* work done, part of the limit */
+	/* The exit that ends the script before its last command; file NULL: there is none. */
 	p4d_read_value left;
 	p4d_read_value value[P4D_OPTIONS];
 	bool by_default[P4D_OPTIONS];          /* the value is the framework's default */
 	p4d_read_value extra[P4D_READ_EXTRAS]; /* the reader's own values */
 	unsigned unknowns;
-	bool many_unknowns; /* more than these; the last one then says so */
+	bool many_unknowns; /* there were more unknowns; the last entry then says so */
 	p4d_read_unknown unknown[P4D_READ_UNKNOWNS];
 } p4d_reading;
 
-/* A launcher in front of a program: its words are words[at] up to words[next], where the command that it
- * starts begins. */
+/* A launcher before a program: words[at] up to words[next], where the command that it starts begins. */
 typedef struct p4d_launcher {
 	const char *name, *subcommand; /* "accelerate" "launch"; subcommand NULL: none */
 	size_t at, next;
-	bool module; /* words[next] is a module of Python */
-	bool shell;  /* words[next] is for a shell: its script, text or argument */
+	bool module; /* words[next] is a Python module */
+	bool shell;  /* words[next] is a script, a text or an argument of a shell */
 } p4d_launcher;
 
 enum { P4D_LAUNCHERS = 12 };
 
 typedef struct p4d_launchers {
-	p4d_launcher at[P4D_LAUNCHERS]; /* the outermost first */
+	p4d_launcher at[P4D_LAUNCHERS]; /* the outermost launcher first */
 	unsigned count;
-	size_t program; /* its index among the words; their number: none */
+	size_t program; /* the program's index among the words; the number of words if there is none */
 	bool shell;     /* the program is a script, a text or the input of a shell */
-	bool container; /* it runs in an image, with a Python of its own */
+	bool container; /* it runs in a container image with its own Python */
 } p4d_launchers;
 
 /* The launchers at the start of a command. */
@@ -121,45 +122,46 @@ void p4d_reader_launchers(p4d_launchers *to, const p4d_value *words, size_t coun
 
 /* A command of a script that starts a program. */
 typedef struct p4d_started {
-	const struct p4d_started *around; /* words of the launchers around the script or text that it stands
-					     in: "srun bash"; NULL: none */
+	const struct p4d_started *around; /* launcher words around the script or text that contains the
+					   * command: "srun bash"; NULL: none */
 	const p4d_value *words;
 	size_t count;
-	bool known;   /* p4d knows its program, by its name */
-	bool aside;   /* its name says that it does not train: it generates, evaluates, converts */
-	bool certain; /* no test that p4d cannot decide is before it */
+	bool known;   /* p4d recognized its program by its name */
+	bool aside;   /* its name says that it does not train: it generates, evaluates or converts */
+	bool certain; /* no test with an unknown result is before it */
 	const p4d_command_run *run; /* its program; NULL: a script for a shell */
 } p4d_started;
 
 typedef struct p4d_reader_host {
-	p4d_shell_host shell; /* its command and unread are the reader's own */
-	/* What parses a format; NULL: nothing does. NULL: configuration files are not read. */
+	p4d_shell_host shell; /* the callbacks `command` and `unread` in it are the reader's own */
+	/* Returns the parser of a format; NULL: there is none. A NULL member: configuration files are not
+	 * read. */
 	p4d_config_read *(*config)(void *context, p4d_config_format format);
 	const p4d_request *typed; /* the job's p4d options; NULL: none */
-	/* What the site says that a program is, by its file or module; NULL: nothing. */
+	/* The program that the site names for a file or module; NULL: none. */
 	const char *(*program)(void *context, const char *path);
-	/* Called for a command "sbatch" with its arguments. NULL: not needed. context: as in shell. */
+	/* Called for a command "sbatch", with its arguments. NULL: not needed. context: as in shell. */
 	void (*submits)(void *context, p4d_shell *shell, const p4d_value *words, size_t count);
-	/* Every other command. NULL: nobody asks. */
+	/* Called for every other command. NULL: nobody asks. */
 	void (*starts)(void *context, p4d_shell *shell, const p4d_started *command);
 } p4d_reader_host;
 
-/* The place of the program among the words of a command, after srun, torchrun, python and similar words;
+/* The index of the program among the words of a command, after srun, torchrun, python and similar words;
  * count: there is no program, or no memory. *module: it is a Python module. */
 size_t p4d_reader_program(char *const *words, size_t count, bool *module);
 
 /*
- * Reads a script with the host's variables and files. The reading borrows from the limits' memory. Fails
- * never: an unreadable script gives an empty reading that says why.
+ * Reads a script with the host's variables and files. The reading borrows from the limits' memory. This never
+ * fails: an unreadable script gives an empty reading that says why.
  */
 void p4d_reader_read(p4d_reading *reading, const p4d_reader_host *host, const p4d_shell_limits *limits,
 		     const char *name, const char *text, size_t length, const char *const *arguments,
 		     const char *directory);
 
 /*
- * NULL, or a message that p4d could not read a file of commands that may do more than set search paths:
- * "env.sh cannot be read, nor what it sets". The values that p4d read are in the script, but that file may
- * change them, or start something else.
+ * NULL, or a message that p4d could not read a file of shell commands that may do more than set search paths:
+ * "env.sh cannot be read, nor what it sets". p4d read its values from the script, but that file may change
+ * them or start another program.
  */
 static inline const char *p4d_reading_doubt(const p4d_reading *reading)
 {
@@ -169,53 +171,56 @@ static inline const char *p4d_reading_doubt(const p4d_reading *reading)
 	return NULL;
 }
 
-/* Whether a command next to the training serves a model, and no other one trains. */
+/* Whether some command next to the training serves a model, and no other one trains. */
 static inline bool p4d_reading_has_server(const p4d_reading *reading)
 {
 	return reading->commands > 1 && reading->serving + 1 == reading->commands;
 }
 
-/* What says the method, if an argument does not: the name that the user gave the program, or its file's. */
+/*
+ * The text that tells the method if no argument does: the name that the user gave the program, or the name of
+ * its file.
+ */
 static inline const char *p4d_reading_kind(const p4d_reading *reading)
 {
 	return reading->kind ? reading->kind : reading->program;
 }
 
-/* What the script gives as an argument of the program; NULL: it does not. */
+/* The value that the script gives an argument of the program; NULL: it gives none. */
 const p4d_read_value *p4d_reading_argument(const p4d_reading *reading, const char *argument);
 
-/* Whether the program has an argument of that name, which need not be in the script. */
+/* Whether the program has an argument of that name; the script need not use it. */
 bool p4d_reading_takes(const p4d_reading *reading, const char *argument);
 
-/* Whether p4d would read an argument with a value, "--tp" "8", if the script had it. value: "": a switch. */
+/* Whether p4d would read an argument with a value, "--tp" "8", if the script had it. value "": a switch. */
 bool p4d_reading_knows(const p4d_reading *reading, const char *argument, const char *value);
 
-/* The option of p4d that an argument is; -1: none. */
+/* The p4d option with the meaning of an argument; -1: none. */
 int p4d_reading_option(const p4d_reading *reading, const char *argument);
 
-/* An argument that is an option of p4d; NULL: p4d knows none. */
+/* The argument with the meaning of a p4d option; NULL: p4d knows none. */
 const char *p4d_reading_name(const p4d_reading *reading, p4d_option option);
-/* The variable that says how many processes the program starts on a node, and that is not set; NULL: none. */
+/* An unset variable that decides how many processes the program starts on a node; NULL: none. */
 const char *p4d_reading_processes(const p4d_reading *reading);
 /* Whether the program takes NAME=VALUE instead of --NAME VALUE. */
 bool p4d_reading_assigns(const p4d_reading *reading);
 
-/* The second argument, with its value, that this word of an argument needs, unless the script has it; NULL:
- * none. */
+/* The second argument, with its value, that this word of an argument requires, unless the script has it;
+ * NULL: none. */
 const char *p4d_reading_beside(const p4d_reading *reading, const char *argument, const char *word,
 			       const char **value);
 
 /*
- * Words that make the program shard a model that it otherwise replicates, with another framework:
- * "--deepspeed zero2". *launcher: the words belong after "accelerate launch". zero_stage: 0: any. NULL: p4d
- * knows none, or the script has that argument already.
+ * Words that make the program shard a model that it otherwise replicates, using another framework:
+ * "--deepspeed zero2". *launcher: the words belong after "accelerate launch". zero_stage 0: any. NULL: p4d
+ * knows none, or the script already has that argument.
  */
 const char *p4d_reading_shards(const p4d_reading *reading, const char *framework, int64_t zero_stage,
 			       bool *launcher);
 
 /*
- * What an argument says so that an option has a value: "8", "selective", of a switch "true" or "false". text:
- * the value as p4d's option would be typed. False: p4d does not know the words.
+ * The text of an argument for an option's value: "8", "selective"; for a switch "true" or "false". text: the
+ * value as users type it for p4d's option. False: p4d does not know the program's words.
  */
 bool p4d_reading_say(const p4d_reading *reading, const char *argument, p4d_option option, const char *text,
 		     char *buf, size_t size);
@@ -223,5 +228,5 @@ bool p4d_reading_say(const p4d_reading *reading, const char *argument, p4d_optio
 /* The release whose defaults a reading assumes, "TRL 1.10"; NULL: it depends on no release. */
 const char *p4d_reading_release(const p4d_reading *reading);
 
-/* "megatron"; only for a reading with a reader. */
+/* The framework, "megatron"; only for a reading with a reader. */
 const char *p4d_reading_framework(const p4d_reading *reading);

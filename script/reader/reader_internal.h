@@ -6,35 +6,37 @@
 
 /*
  * An argument of a program, or a value of its configuration file: "--lora.rank" is rank in the table lora.
- * what: the option of p4d that means the same, P4D_READ_EXTRA(i) for the reader itself, or one of those
- * below. value: what a switch means, NULL if it is followed by its value.
+ * what: the p4d option with the same meaning, P4D_READ_EXTRA(i) for a value of the reader itself, or one of
+ * those below. value: what a switch means; NULL: the argument has a value.
  */
 typedef struct p4d_read_argument {
-	const char *name; /* "": a word that belongs to no option; - and _ are the same */
+	const char *name; /* "": a word that belongs to no option; '-' and '_' are the same */
 	int what;
 	const char *value;
-	/* Pairs of the program's word and p4d's, where they differ ("": no meaning for p4d). A word that is
-	 * not listed is unknown. With P4D_READ_NOT_MODELLED: words that turn the feature off. For a switch:
-	 * its meaning when it is turned off. Or p4d_reader__list, or p4d_reader__first. */
+	/* Pairs of the program's word and p4d's, if they differ ("": p4d has no meaning for it). A word
+	 * that is not listed is unknown. With P4D_READ_NOT_MODELLED: words that turn the feature off. For
+	 * a switch: its meaning when it is turned off. Instead of pairs: p4d_reader__list, or
+	 * p4d_reader__first. */
 	const char *const *words;
 } p4d_read_argument;
 
 enum {
 	P4D_READ_NOT_MODELLED = -1,
-	P4D_READ_SAVES = -2, /* not modelled either, but it can only take less: the verdict is advice */
-	P4D_READ_FILE = -3,  /* a configuration file; value: a prefix for its names */
+	P4D_READ_SAVES = -2, /* not modelled either, but it can only need less memory: the verdict is
+			      * advice */
+	P4D_READ_FILE = -3,  /* names a configuration file; value: a prefix for its names */
 };
 #define P4D_READ_EXTRA(i) ((int)P4D_OPTIONS + (i))
-/* The same, with its path in an extra value. */
+/* The same, and the file's path is stored in an extra value. */
 #define P4D_READ_FILE_IN(i) (P4D_READ_FILE - 1 - (i))
 
-/* For arguments with several values, which commas join. */
+/* For arguments with several values, which are joined with commas. */
 extern const char *const p4d_reader__list[];
-/* For a file that a file includes: its path is relative to the folder of that file. */
+/* For a file that another file includes: its path is relative to that file's folder. */
 extern const char *const p4d_reader__beside[];
-/* For arguments whose value does not matter: "on" if they are given. */
+/* For arguments whose value does not matter: "on" if they are present. */
 extern const char *const p4d_reader__there[];
-/* For "": only the first word without an option. */
+/* For "": only the first word without an option counts. */
 extern const char *const p4d_reader__first[];
 
 typedef struct p4d_read_default {
@@ -42,30 +44,30 @@ typedef struct p4d_read_default {
 	const char *value;
 } p4d_read_default;
 
-/* A value of the reader's that an option follows from alone. */
+/* A value of the reader that alone decides an option. */
 typedef struct p4d_read_alias {
 	p4d_option option;
 	int extra;
 } p4d_read_alias;
 
-/* A name with its value, wherever it was written. */
+/* A name with its value, from a command line or a file. */
 typedef struct p4d_read_given {
 	const char *name;
-	const char *value;   /* "" none */
-	const char *unknown; /* why it is not known; NULL: it is */
+	const char *value;   /* argument; "": none */
+	const char *unknown; /* why the value is unknown; NULL: it is known */
 	const char *file;
 	uint32_t line;
 } p4d_read_given;
 
-/* A variable of the environment that stands for an argument. */
+/* An environment variable that replaces an argument. */
 typedef struct p4d_read_variable {
 	const char *name, *argument;
-	bool of_script; /* of a script that starts the program and that p4d cannot read */
+	bool of_script; /* part of a script that starts the program and that p4d cannot read */
 } p4d_read_variable;
 
 /*
- * A value that says whether sequences have the full length in the program's options. what: as in
- * p4d_read_argument, or P4D_READ_PROGRAM: text is the last word of the program's name.
+ * A value that decides whether sequences have the full length in the program's options. what: as in
+ * p4d_read_argument; or P4D_READ_PROGRAM, with text as the last word of the program's name.
  */
 typedef struct p4d_read_filling {
 	int what;
@@ -76,29 +78,28 @@ enum { P4D_READ_PROGRAM = -1 };
 
 enum { P4D_READ_PROGRAMS = 24, P4D_READ_TABLES = 5, P4D_READ_ALONE = 8 };
 
-/* Release of transformers, from the environment's own file; major is 0 if it is not known. */
+/* Release of transformers, from the environment's own file; major is 0 if unknown. */
 typedef struct p4d_read_release {
 	unsigned long major, minor;
 	p4d_read_value place;
 } p4d_read_release;
 
-/* The losses of the TRL in an environment, according to its sft_config.py. */
+/* When the TRL of an environment computes its loss in chunks, according to its sft_config.py. */
 typedef enum p4d_read_trl {
 	P4D_READ_TRL_UNKNOWN,
-	P4D_READ_TRL_LOGITS,  /* before 1.4: no loss in chunks */
+	P4D_READ_TRL_LOGITS,  /* before 1.4: never */
 	P4D_READ_TRL_OFFERS,  /* 1.4 to 1.6: if --loss_type asks for it */
-	P4D_READ_TRL_CHUNKED, /* 1.7 to 1.14: unless --loss_type says otherwise */
+	P4D_READ_TRL_CHUNKED, /* 1.7 to 1.14: unless --loss_type selects another loss */
 	P4D_READ_TRL_FUSED,   /* 1.15 and later: always, in tiles */
 } p4d_read_trl;
 
-/* For a program whose configuration hydra composes. */
+/* A program whose configuration hydra composes. */
 typedef struct p4d_read_hydra {
-	const char *const
-	    *shipped; /* configurations that it brings along, patterns with * at the end; last NULL */
-	const char *folder, *name; /* of the program: "config", "ppo_trainer" */
+	const char *const *shipped; /* configurations that it ships: patterns with * at the end; last NULL */
+	const char *folder, *name;  /* the program's defaults: "config", "ppo_trainer" */
 } p4d_read_hydra;
 
-/* A word that has a meaning only together with another argument, whose default differs. */
+/* A word that has a meaning only together with another argument, which has another default. */
 typedef struct p4d_read_beside {
 	const char *argument, *word;
 	const char *other, *value;
@@ -106,53 +107,53 @@ typedef struct p4d_read_beside {
 
 /* The words that make a program shard a model that it otherwise copies to every GPU. */
 typedef struct p4d_read_shards {
-	const char *framework; /* as in --framework */
-	int zero_stage;        /* 0: it has none */
+	const char *framework; /* value of --framework */
+	int zero_stage;        /* ZeRO stage; 0: none */
 	const char *argument, *words;
 	bool launcher; /* an argument of accelerate launch */
 } p4d_read_shards;
 
 /* One training program. */
 typedef struct p4d_reader {
-	const char *framework; /* as in --framework, or p4d's name for one without a model */
-	/* file names or modules, with wildcards, or scripts that start them; "NAME SUBCOMMAND"; "~NAME" or
-	 * "~FOLDER/NAME": other projects use that name too (evidence.h) */
+	const char *framework; /* value of --framework, or p4d's name for a program without a model */
+	/* file names or modules, with wildcards, or scripts that start them; "NAME SUBCOMMAND". "~NAME" or
+	 * "~FOLDER/NAME": other projects use that name as well (evidence.h) */
 	const char *programs[P4D_READ_PROGRAMS];
-	/* arguments of which "~NAME" needs one; NULL: any known one, except the path of a file */
+	/* "~NAME" needs one of these arguments; NULL: any known argument, except the path of a file */
 	const char *const *typical;
-	/* lists of all arguments that its parser knows, where it stops at others; NULL: it may take any */
+	/* lists of all arguments of its parser, if that stops at others; NULL: it may accept any */
 	const char *const *parser;
-	const char *
-	    arguments_alone[P4D_READ_ALONE]; /* one of these means the same, whatever the program's name is */
-	const p4d_read_argument *arguments[P4D_READ_TABLES]; /* each ends with a name NULL */
-	const p4d_read_default *defaults;                    /* last: value NULL; NULL: none */
-	const char *release; /* with these defaults, "TRL 1.10"; NULL: no release decides */
-	/* reader of an earlier release, used if the command has one of its arguments_alone; NULL: p4d knows
-	 * none */
+	const char *arguments_alone[P4D_READ_ALONE];         /* one of these arguments identifies the program,
+							      * whatever	 its name */
+	const p4d_read_argument *arguments[P4D_READ_TABLES]; /* arrays; each ends with a NULL name */
+	const p4d_read_default *defaults;                    /* ends with a NULL value; NULL: none */
+	const char *release; /* the release with these defaults, "TRL 1.10"; NULL: no release decides */
+	/* reader of an earlier release, used if the command has one of its arguments_alone; NULL: p4d
+	 * knows none */
 	const struct p4d_reader *earlier;
-	const p4d_read_variable *variables; /* last: name NULL; NULL: none */
-	const p4d_read_alias *aliases;      /* last: P4D_OPTIONS; NULL: none */
-	const p4d_read_beside *beside;      /* NULL: no word is like that */
-	const p4d_read_shards *shards;      /* last: framework NULL; NULL: p4d has no words for it */
-	/* arguments of P4D_SEQ_LEN that are an upper bound, for the program pads to the longest sequence of a
-	 * micro-batch; "": so is its default. NULL: none is, or the last */
+	const p4d_read_variable *variables; /* ends with a NULL name; NULL: none */
+	const p4d_read_alias *aliases;      /* ends with P4D_OPTIONS; NULL: none */
+	const p4d_read_beside *beside;      /* NULL: no word depends on another argument */
+	const p4d_read_shards *shards;      /* ends with a NULL framework; NULL: p4d has no words for it */
+	/* Arguments of P4D_SEQ_LEN that are only an upper bound, because the program pads to the longest
+	 * sequence of a micro-batch. "": its default is also a bound. NULL: none, or end of the list. */
 	const char *const *bounds;
-	const p4d_read_filling *filling; /* the first that applies decides instead; last: text NULL */
-	const char *folders[2];          /* arguments that say where the files lie that it names */
+	const p4d_read_filling *filling; /* the first entry that applies decides instead; ends with a NULL
+					  * text */
+	const char *folders[2];          /* arguments that name the folder of other files */
 	const p4d_read_hydra *hydra;     /* NULL: hydra does not compose its configuration */
-	bool assignments;                /* NAME=VALUE is also an argument */
-	bool every_gpu;                  /* it starts on all GPUs of its node by itself */
-	bool accelerates;                /* "NAME SUBCOMMAND" is accelerate launch, with its options */
-	/* A configuration that is no file, but shipped with the program: false if p4d does not know it. NULL:
-	 * none is. */
+	bool assignments;                /* NAME=VALUE is an argument, too */
+	bool every_gpu;                  /* the program itself starts on all GPUs of its node */
+	bool accelerates;                /* "NAME SUBCOMMAND" runs accelerate launch with its options */
+	/* Reads a configuration that the program ships: false if p4d does not know it. NULL: it ships
+	 * none. */
 	bool (*shipped)(p4d_reading *reading, const p4d_read_argument *argument, const p4d_read_given *name);
-	/* turns the values into options: products, and what several arguments say together. NULL: nothing to
-	 * do */
+	/* Turns values into options: products, and combinations of arguments. NULL: nothing to do. */
 	void (*finish)(p4d_reading *reading);
-	/* What follows from the release of transformers; called after finish; NULL: nothing. */
+	/* Sets options that depend on the release of transformers; called after finish. NULL: none. */
 	void (*released)(p4d_reading *reading, const p4d_read_release *release);
-	/* What follows from the release of TRL; called after finish; NULL: nothing. place: that of the file
-	 * with the release. */
+	/* Sets options that depend on the release of TRL; called after finish. NULL: none. place: that of
+	 * the file with the release. */
 	void (*trl)(p4d_reading *reading, p4d_read_trl trl, const p4d_read_value *place);
 } p4d_reader;
 
@@ -163,7 +164,7 @@ typedef struct p4d_reader {
 #undef WORD
 extern const p4d_reader p4d_reader__swift_2, p4d_reader__swift_2_rlhf;
 
-/* The most characters of a path; p4d reports a longer one. */
+/* Longest path. p4d reports a longer one. */
 enum { P4D_READ_PATH = 512 };
 
 static inline bool p4d_reader__is_file(const p4d_read_argument *argument)
@@ -171,207 +172,214 @@ static inline bool p4d_reader__is_file(const p4d_read_argument *argument)
 	return argument->what <= P4D_READ_FILE;
 }
 
-/* The readers by number; NULL after the last. */
+/* The readers by number; NULL after the last one. */
 const p4d_reader *p4d_reader__at(size_t index);
 
 /* read_values.c, for finish: */
 bool p4d_reader__set(const p4d_read_value *value);
-/* The number a value is; 0: not read, or none. */
+/* A value as a number; 0: not read, or not a number. */
 uint64_t p4d_reader__number(const p4d_read_value *value);
 bool p4d_reader__is(const p4d_read_value *value, const char *text);
-/* "0", "0.0" */
+/* Whether the value is zero: "0", "0.0". */
 bool p4d_reader__is_zero(const p4d_read_value *value);
 /* Whether a value is "on"; `otherwise` is the program's default. */
 bool p4d_reader__is_on(const p4d_read_value *value, bool otherwise);
-/* An option that follows from another value, which was written in the same place, or is not known either. */
+/*
+ * Sets an option that follows from another value. It gets that value's place, or is unknown if the value is.
+ */
 void p4d_reader__put(p4d_reading *reading, p4d_option option, const p4d_read_value *place, const char *format,
 		     ...) __attribute__((format(printf, 4, 5)));
-/* Marks an option whose value p4d cannot tell. */
+/* Marks an option whose value p4d cannot determine. */
 void p4d_reader__forget(p4d_reading *reading, p4d_option option);
 /* Marks an option that has no effect in this program. */
 void p4d_reader__leave_out(p4d_reading *reading, p4d_option option);
 /* Call it after finish: a value that an option cannot have ("1,2,4" of a sweep) becomes unknown. */
 void p4d_reader__check(p4d_reading *reading);
-/* Behind finish: whether sequences have all of seq-len. */
+/* After finish: decides whether sequences have the full seq-len. */
 void p4d_reader__padding(p4d_reading *reading);
-/* Sets the framework's default. */
+/* Sets an option to the framework's default. */
 void p4d_reader__put_default(p4d_reading *reading, p4d_option option, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* The entry, which may have been there; NULL: there is no room for it, and the reading will end with one that
- * says so.
- */
+/* The entry for an unknown, which may already exist. NULL: there is no room; the reading will then end
+ * with an entry that says so. */
 p4d_read_unknown *p4d_reader__unknown(p4d_reading *reading, const char *name, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* Call it after the last unknown: if some had no room, nothing can follow from the rest. */
+/* Call it after the last unknown. If some had no room, p4d cannot conclude anything from the rest. */
 void p4d_reader__end_unknowns(p4d_reading *reading);
-/* Megatron-Core's graphs of CUDA: cuda_graph_impl, cuda_graph_scope. */
+/* Megatron-Core's CUDA graphs: cuda_graph_impl, cuda_graph_scope. */
 void p4d_reader__graphs(p4d_reading *r, const p4d_read_value *whose, const p4d_read_value *scope);
-/* The place of an option's value, or of P4D_READ_EXTRA. */
+/* The place of the value of an option, or of a P4D_READ_EXTRA. */
 p4d_read_value *p4d_reader__slot(p4d_reading *reading, int what);
 
-/* One argument with its value. */
+/* Stores one argument with its value. */
 void p4d_reader__take(p4d_reading *reading, const p4d_read_argument *argument, const p4d_read_given *given);
-/* One that is there or not: its value is not known. */
+/* Stores an argument that may or may not be present: its value is unknown. */
 void p4d_reader__take_perhaps(p4d_reading *reading, const p4d_read_argument *argument, const char *why);
-/* What it stands for, an option or P4D_READ_EXTRA, is not known any more. */
+/* The option or P4D_READ_EXTRA of an argument becomes unknown. */
 void p4d_reader__lose(p4d_reading *reading, const p4d_read_argument *argument);
-/* Whether names are the same, apart from - and _. */
+/* Whether names are equal; '-' and '_' are the same. */
 bool p4d_reader__same_name(const char *a, const char *b);
-/* The row of a name; NULL: p4d does not ask for it. */
+/* The row of a name; NULL: p4d does not use this argument. */
 const p4d_read_argument *p4d_reader__find(const p4d_reader *reader, const char *name);
 
 /* read_arguments.c */
-enum { P4D_READ_CONFIG_VALUES = 1 << 13, P4D_READ_CONFIG_NS = 8000000 /* for all files together */ };
+enum { P4D_READ_CONFIG_VALUES = 1 << 13, P4D_READ_CONFIG_NS = 8000000 /* limits for all files together */ };
 
-/* What arguments say of their program. */
+/* What the arguments say about their program. */
 typedef struct p4d_read_evidence {
-	bool typical;     /* one is the program's own */
-	bool file;        /* one names a configuration file, which may hold others */
-	char foreign[64]; /* one that its parser does not know; "": there is none */
+	bool typical;     /* an argument is the program's own */
+	bool file;        /* an argument names a configuration file, which may contain the program's own */
+	char foreign[64]; /* an argument that its parser does not know; "": there is none */
 } p4d_read_evidence;
 
 typedef struct p4d_read_context {
 	p4d_reading *reading;
-	bool weighs; /* uses the contents of configuration files as evidence of the program */
+	bool weighs; /* treat the contents of configuration files as evidence of the program */
 	p4d_read_evidence evidence;
 	p4d_shell *shell;
 	const p4d_reader_host *host;
-	unsigned values;   /* how many more values of configuration files it may look at */
-	uint64_t until_ns; /* time of p4d_config_clock at which it stops reading them; 0: it has read none */
+	unsigned values;   /* number of values in configuration files that may still be examined */
+	uint64_t until_ns; /* value of p4d_config_clock at which reading stops; 0: no file was read yet */
 	unsigned files;
-	p4d_value folder;               /* folder of configuration files; length 0: the job's */
-	const struct p4d_launch *hydra; /* its words choose parts of a configuration; NULL: none is read */
-	const char *hydra_root;         /* the folder of its primary file */
+	p4d_value folder;               /* folder of configuration files; length 0: the job's directory */
+	const struct p4d_launch *hydra; /* hydra's arguments, which choose parts of a configuration; NULL:
+					 * hydra reads none */
+	const char *hydra_root;         /* folder of hydra's primary file */
 	int hydra_depth;
 	bool of_script;   /* the values are variables of a script that p4d cannot read */
 	bool accelerates; /* options may be those of accelerate launch */
-	/* room for a path that is composed. It is not on the stack, where nested files would add up; once a
-	 * file is open, its path is not needed */
+	/* Room for a path under construction. It is not on the stack, where nested files would multiply
+	 * it. Once a file is open, its path is not needed any more. */
 	p4d_cell path[P4D_READ_PATH];
 } p4d_read_context;
 
-/* Where a value was written: what its first character came from. */
+/* Place of a value: the place of its first character. */
 void p4d_reader__place(const p4d_shell *shell, p4d_value value, p4d_read_given *to);
 
-/* read_config.c: a file, or a configuration that the program brings along. */
+/* read_config.c: reads a file, or a configuration that the program ships. */
 void p4d_reader__follow(p4d_read_context *context, const p4d_read_argument *argument, p4d_value path,
 			const p4d_read_given *given);
-/* Like the function above, for a file of the user that the script does not name, and that may be missing. */
+/* Like the function above, for a user's file that the script does not name and that may be missing. */
 void p4d_reader__follow_if_there(p4d_read_context *context, const p4d_read_argument *argument,
 				 const char *path);
 
-/* A path as a value, which stays until the next one. */
+/* A path as a value, valid until the next call. */
 p4d_value p4d_reader__path(p4d_read_context *context, const char *text);
 
-/* launch.c: what starts a program, and the program. */
+/* launch.c: the launchers of a command, and its program. */
 enum { P4D_LAUNCH_OPTIONS = 24 };
 
 typedef struct p4d_launch_option {
-	const char *prefix; /* prefix of the launcher: "--accelerate." */
+	const char *prefix; /* prefix of the launcher's options: "--accelerate." */
 	p4d_value name, value;
 } p4d_launch_option;
 
 typedef struct p4d_launch {
-	const p4d_value *words; /* [0]: the program, script or module */
+	const p4d_value *words; /* [0] is the program, script or module */
 	size_t count;
-	bool shell_script;              /* words are those of a script for a shell */
-	bool shell_text;                /* words[0] is text for one */
-	bool shell_input;               /* its text comes on standard input; words are arguments */
+	bool shell_script;              /* words are a script for a shell, with its arguments */
+	bool shell_text;                /* words[0] is a text for a shell */
+	bool shell_input;               /* the shell reads its text from standard input; words are
+					 * arguments */
 	bool every_gpu;                 /* a launcher starts it on all GPUs of its node */
-	bool accelerates;               /* accelerate launch is among them */
-	bool starts_ranks;              /* torchrun or its like is among them */
+	bool accelerates;               /* accelerate launch is one of the launchers */
+	bool starts_ranks;              /* torchrun or a similar program is one of the launchers */
 	bool torchrun;                  /* the launcher is torchrun, whose default is one node */
-	bool container;                 /* it runs in an image */
-	bool python;                    /* python or a launcher of its programs is among them */
+	bool container;                 /* it runs in a container image */
+	bool python;                    /* python, or a launcher of Python programs, is one of the
+					 * launchers */
 	p4d_value nodes, gpus_per_node; /* from a launcher's options; length 0: not given */
 	p4d_value step_nodes;           /* from srun -N */
 	p4d_value included, excluded;   /* "worker-0:0,1@worker-1:0,1", from DeepSpeed's options */
-	p4d_launch_option option[P4D_LAUNCH_OPTIONS]; /* options of launchers that matter for the training */
+	p4d_launch_option option[P4D_LAUNCH_OPTIONS]; /* options of launchers that affect the training */
 	unsigned options;
 	p4d_launcher launcher[P4D_LAUNCHERS];
 	unsigned launchers;
 } p4d_launch;
 
-/* Takes off srun, torchrun, python and their like. words must outlive the launch. */
+/* Removes srun, torchrun, python and similar words. `words` must outlive the launch. */
 void p4d_reader__launch(const p4d_value *words, size_t count, p4d_launch *launch);
 
 /* programs.c: the program of a command. */
 typedef struct p4d_read_program {
-	const p4d_reader *reader; /* NULL: none that p4d knows */
-	size_t words;             /* words of its name; 0: only its arguments are those of the reader */
-	bool common;              /* other projects use the name also */
-	bool placed;              /* but it is in a folder as in its own project */
-	bool told;                /* by the user or the site */
+	const p4d_reader *reader; /* NULL: no reader knows the program */
+	size_t words;             /* number of words in its name; 0: only its arguments match the reader */
+	bool common;              /* other projects also use the name */
+	bool placed;              /* but the file is in the same folder as in its own project */
+	bool told;                /* named by the user or the site */
 	const char *kind;         /* as in p4d_reading */
 } p4d_read_program;
 
-/* Programs next to a training that take its arguments: they generate, evaluate, convert. */
+/* Names of programs next to a training with similar arguments: they generate, evaluate or convert. */
 bool p4d_reader__is_none(p4d_value program);
 
-/* The most words of a script's commands that p4d weighs to tell programs of one name apart (evidence.h). */
+/*
+ * Maximum number of words in a script's commands that p4d weighs to distinguish programs of the same name
+ * (evidence.h).
+ */
 enum { P4D_READ_WEIGHED = 4096 };
 
 /* *left: the rest of P4D_READ_WEIGHED. */
 void p4d_reader__find_program(p4d_shell *shell, const p4d_launch *launch, unsigned *left,
 			      p4d_read_program *to);
 
-/* read_hydra.c: the configuration that --config-path and --config-name name. */
+/* read_hydra.c: the configuration that --config-path and --config-name select. */
 void p4d_reader__hydra(p4d_read_context *context, const p4d_launch *launch, size_t first);
-/* The files in its defaults list: those that a file's own values override, or (behind) those that override
- * them. below: the prefix of the file's names. */
+/* Reads the files of its defaults list: those that the file's own values override, or (behind) those that
+ * override the file. below: the prefix of the file's names. */
 void p4d_reader__compose(p4d_read_context *context, const p4d_config_node *root, const char *file,
 			 const char *below, bool behind);
 
-/* read_arguments.c: the words after the program, from words[first]. */
+/* read_arguments.c: reads the words after the program, starting at words[first]. */
 void p4d_reader__arguments(p4d_read_context *context, const p4d_launch *launch, size_t first);
 
 /* launched.c: nodes and GPUs from the options of a launcher, or of the launchers around a script (nodes,
- * gpus_per_node; length 0: none), and PyTorch's allocator. */
+ * gpus_per_node; length 0: none); and the setting of PyTorch's allocator. */
 void p4d_reader__launched(p4d_reading *reading, p4d_shell *shell, const p4d_launch *launch, p4d_value nodes,
 			  p4d_value gpus_per_node);
 
-/* What torchrun starts without --nnodes runs on one node, though the job has more: each of them may train by
- * itself. */
+/* For a program under torchrun without --nnodes: it runs on one node. If the job has more nodes, each of
+ * them may train alone. */
 void p4d_reader__one_node(p4d_reading *reading, p4d_shell *shell, const p4d_launch *launch);
 
-/* The nodes of the step around a training, if nothing else says on how many it runs. */
+/* The nodes of the step around a training, if nothing else tells the number of nodes. */
 void p4d_reader__in_step(p4d_reading *reading, p4d_shell *shell, p4d_value nodes);
-/* A value without text, of the place where this was written. */
+/* A value without text, at this place. */
 p4d_read_value p4d_reader__place_of(const p4d_shell *shell, p4d_value value);
 
 /* python.c: the virtual environment that a script activates. */
 typedef struct p4d_read_python {
-	char directory[256]; /* "": none was named */
-	bool unknown;        /* several were, or one that is not known */
+	char directory[256]; /* directory of the environment; "": no command named one */
+	bool unknown;        /* several environments were named, or one with an unknown name */
 	bool changed;        /* a later command may have changed the release */
-	/* release of transformers that the script installs. reinstalled: a command may install one that p4d
-	 * does not know */
+	/* Release of transformers that the script installs. reinstalled: some command may install a
+	 * release that p4d does not know. */
 	p4d_read_release pinned;
-	char pinned_in[256]; /* the environment whose pip it was; "": the active one */
-	uint32_t pinned_at;  /* p4d_shell_commands */
+	char pinned_in[256]; /* the environment of the pip that installed it; "": the active one */
+	uint32_t pinned_at;  /* value of p4d_shell_commands at that time */
 	bool reinstalled;
-	bool left; /* a command after the activation may choose another environment */
-	bool sets; /* its activation sets VIRTUAL_ENV, which it has until it is left */
+	bool left; /* a command after the activation may select another environment */
+	bool sets; /* the activation sets VIRTUAL_ENV, which stays set until the environment is left */
 } p4d_read_python;
 
-/* A file that the script reads (text NULL: it cannot be), one of commands that p4d cannot read, and a command
- * that it runs. */
+/* Note, in this order: a file that the script sources (text NULL: it cannot be read), a file of commands
+ * that p4d cannot read, and a command that the script runs. */
 void p4d_reader__python_file(p4d_read_python *python, const char *path, const char *text, size_t length);
 void p4d_reader__python_unread(p4d_read_python *python, const char *path);
 void p4d_reader__python_command(p4d_read_python *python, const p4d_value *words, size_t count);
-/* `pip install transformers==4.57.1`; certain: it is run. False: it installs nothing. */
+/* `pip install transformers==4.57.1`. certain: the command certainly runs. False: it installs nothing. */
 bool p4d_reader__python_install(p4d_read_python *python, p4d_shell *shell, const p4d_value *words,
 				size_t count, bool certain);
-/* The commands after the first `since` may have failed: the script says what happens then. */
+/* The commands after the first `since` may have failed, because the script handles their failure. */
 void p4d_reader__python_otherwise(p4d_read_python *python, uint32_t since);
-/* The directory of the environment that runs a program; false: not known. words: the whole command. */
+/* The directory of the environment that runs a program. False: unknown. words: the whole command. */
 bool p4d_reader__python_directory(p4d_shell *shell, const p4d_reader_host *host,
 				  const p4d_read_python *python, const p4d_launch *launch,
 				  const p4d_value *words, char *directory, size_t size);
 /* started.c: the program of a command. words: the whole command; python: as in p4d_command_run. */
 void p4d_reader__run(p4d_command_run *run, const p4d_value *words, const p4d_launch *launch, p4d_value nodes,
 		     p4d_value gpus_per_node, const char *python);
-/* The release of transformers that a DDP job runs, from transformers/__init__.py (a regular file of that
+/* The release of transformers in a DDP job, from transformers/__init__.py (a regular file of the
  * environment, read through host->shell.file). words: the whole command. Call it after finish. */
 void p4d_reader__python_release(p4d_reading *reading, p4d_shell *shell, const p4d_reader_host *host,
 				const p4d_read_python *python, const p4d_launch *launch,

@@ -28,10 +28,10 @@ static bool begins(const char *text, size_t length, const char *word)
 	return !*word;
 }
 
-/* Called for every submitted script, so it looks for a word only at its rarest letters. */
+/* This runs for every submitted script, so it searches for a word by its rarest letters. */
 bool p4d_reader_may_train(const char *text, size_t length)
 {
-	/* words with a beginning, as a list: one more than its index */
+	/* words with the same beginning, as a linked list; entries are indices plus one */
 	uint8_t first[BEGINNINGS] = {0}, next[WORDS + 1];
 
 	length = length < MOST ? length : MOST;

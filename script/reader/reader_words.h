@@ -5,7 +5,7 @@
 #include <stddef.h>
 
 /*
- * Whether a script has a word without which no reader finds a training in it, or starts another script. Most
- * scripts have none, and p4d does not read them.
+ * Whether p4d needs to read a script: it contains a word that some reader requires, or starts another script.
+ * Most scripts contain none.
  */
 bool p4d_reader_may_train(const char *text, size_t length);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The program of a training, and values, as an option, a comment of the script or p4d.conf says them. */
+/*
+ * The program of a training and further values, as given by an option, a comment of the script, or p4d.conf.
+ */
 #include "reader/told.h"
 
 #include <inttypes.h>
@@ -24,7 +26,7 @@ enum { PROGRAMS = sizeof(programs) / sizeof(programs[0]) };
 
 /* ---- comments ---- */
 
-/* Words of comments: NAME=VALUE after "# p4d:". */
+/* Words of a comment: NAME=VALUE after "# p4d:". */
 typedef struct comments {
 	const char *at, *end; /* rest of the text */
 	const char *word;     /* rest of the line; NULL: the line is no such comment */
@@ -38,7 +40,7 @@ static const char *skip_blanks(const char *at, const char *end)
 	return at;
 }
 
-/* Behind "# p4d:" at the beginning of a line; NULL: it is another one. */
+/* The text after "# p4d:" at the beginning of a line; NULL: it is another line. */
 static const char *comment_of(const char *at, const char *end)
 {
 	static const char mark[] = "p4d:";
@@ -52,7 +54,7 @@ static const char *comment_of(const char *at, const char *end)
 		   : NULL;
 }
 
-/* The next word, cut to size; false: there is none. */
+/* The next word, cut to `size`; false: no more words. */
 static bool next_word(comments *c, char *word, size_t size)
 {
 	while (c->at < c->end) {
@@ -76,7 +78,7 @@ static bool next_word(comments *c, char *word, size_t size)
 	return false;
 }
 
-/* The value of NAME=VALUE, after which NAME ends; NULL: it is none. */
+/* The value in NAME=VALUE, where *length is the length of NAME; NULL: the word has another form. */
 static char *split(char *word)
 {
 	char *equals = strchr(word, '=');
@@ -116,7 +118,7 @@ void p4d_reader__told(p4d_read_told *told, const p4d_reader_host *host, const ch
 	}
 }
 
-/* Options that describe the training: neither the job's size nor what p4d does with it. */
+/* Whether an option describes the training: not the job's size, and not how p4d treats the job. */
 static bool may_be_commented(p4d_option option)
 {
 	const unsigned wanted = P4D_WHERE_PLAN | P4D_WHERE_SLURM;
@@ -192,7 +194,7 @@ static void take_value(p4d_reading *r, p4d_option option, const char *text, cons
 	r->by_default[option] = false;
 }
 
-/* Takes a word. It reports the first one that it cannot take. */
+/* Applies a word of a comment. Reports only the first word that it cannot apply. */
 static void take_word(p4d_reading *r, const p4d_reader_host *host, const char *name, uint32_t line,
 		      char *word)
 {
@@ -244,7 +246,7 @@ static int certainty(p4d_shell *shell, const p4d_launch *launch, const p4d_reade
 											 : P4D_TOLD_MAY_BE;
 }
 
-/* Whether a command may be the training that somebody speaks of. */
+/* Whether a command may be the training that the user or the site named. */
 static bool may_be(const p4d_launch *launch, const char *path, int certainty)
 {
 	return !launch->shell_script && !p4d_reader__is_none(launch->words[0]) &&

@@ -4,26 +4,26 @@
 #include "reader/reader_internal.h"
 
 /*
- * What users and sites say of a script's training. An option that is typed comes first, then a comment of the
- * script, "# p4d: program=trl finetune=lora", then p4d.conf, then what p4d reads.
+ * What users and sites state about a script's training. In order of priority: a typed option, a comment of
+ * the script, "# p4d: program=trl finetune=lora", p4d.conf, and then what p4d reads itself.
  */
 typedef struct p4d_read_told {
-	const char
-	    *program; /* as in request/programs.def, from an option or a comment; NULL: neither has it */
+	const char *program; /* a name of request/programs.def, from an option or a comment; NULL: neither
+			      * names one */
 } p4d_read_told;
 
-/* What an option or a comment says of the program. */
+/* The program that an option or a comment names. */
 void p4d_reader__told(p4d_read_told *told, const p4d_reader_host *host, const char *text, size_t length);
 
-/* How certainly a command is the training that is meant: its program only may be, a launcher starts it on all
- * GPUs, it has arguments of that program, or p4d or the site knows it. */
+/* How certain it is that a command is the meant training: it only may be; a launcher starts it on all
+ * GPUs; it has arguments of that program; or p4d or the site knows its program. */
 enum { P4D_TOLD_MAY_BE = 1, P4D_TOLD_LAUNCHED, P4D_TOLD_ARGUMENTS, P4D_TOLD_KNOWN };
 
-/* Puts the program that the user or the site names in place of one that p4d does not know. Returns the
+/* Replaces a program that p4d does not know by the one that the user or the site names. Returns the
  * certainty; 0: nobody named one for this command. */
 int p4d_reader__tell(const p4d_read_told *told, const p4d_reader_host *host, p4d_shell *shell,
 		     const p4d_launch *launch, unsigned *left, p4d_read_program *program);
 
-/* Puts the values of the script's comments in place of those that were read; name: the script's. */
+/* Replaces values that were read by those in the script's comments. name: the script's name. */
 void p4d_reader__take_comments(p4d_reading *reading, const p4d_reader_host *host, const char *name,
 			       const char *text, size_t length);

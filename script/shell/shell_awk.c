@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* awk, as scripts use it to take a field out of a line. */
+/* awk, as scripts use it to extract a field of a line. */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,12 +21,12 @@ typedef struct awk_program {
 	size_t variables;
 	p4d_shell_pattern pattern;
 	bool by_pattern;
-	uint64_t line; /* 0: all */
-	int compared;  /* the field whose value is equal; 0: none is compared */
+	uint64_t line; /* line number NR; 0: all lines */
+	int compared;  /* the field that is compared; 0: none */
 	char value[TEXT];
 	int field[FIELDS]; /* fields to print; 0: the whole line */
 	size_t fields;
-	bool once; /* for the first such line */
+	bool once; /* exits after the first such line */
 } awk_program;
 
 p4d_value p4d_shell__without_end(p4d_value line)
@@ -118,7 +118,7 @@ static bool read_line_number(awk_program *a, const char **at)
 		skip_blanks(at);
 		sign = **at == '-' ? -1 : 1;
 	} while ((**at == '+' || **at == '-') && (*at)++);
-	a->line = sum > 0 ? (uint64_t)sum : UINT64_MAX; /* a line that does not exist */
+	a->line = sum > 0 ? (uint64_t)sum : UINT64_MAX; /* a line number that does not exist */
 	return true;
 }
 
@@ -137,7 +137,7 @@ static bool read_pattern(awk_program *a, const char **at)
 	return p4d_shell__read_pattern(&a->pattern, text, false, true);
 }
 
-/* False: it is not followed; where there is none, nothing is read. */
+/* Parses the condition; passes nothing if there is none. False: p4d does not support it. */
 static bool read_condition(awk_program *a, const char **at)
 {
 	if (skip_text(at, "/"))
@@ -181,7 +181,7 @@ static bool read_program(awk_program *a, const char *at)
 	return !*at;
 }
 
-/* Field N of a line, of those that are cut at `by`, '\0' at blanks. */
+/* Field N of a line; fields are separated by `by`, or by blanks if it is '\0'. */
 static p4d_value field_of(p4d_value line, char by, int field)
 {
 	p4d_value found = {0};
@@ -206,7 +206,7 @@ static p4d_value field_of(p4d_value line, char by, int field)
 	return field < 0 ? found : (p4d_value){0};
 }
 
-/* Compares as awk compares input: numbers by their value. */
+/* Compares as awk compares input: if both are numbers, by their value. */
 static bool is_equal(p4d_value field, const char *text)
 {
 	char own[TEXT], *end, *own_end;
@@ -220,7 +220,10 @@ static bool is_equal(p4d_value field, const char *text)
 	return !strcmp(own, text);
 }
 
-/* -F BY and -v NAME=VALUE; the number of words they take, SIZE_MAX: not followed. */
+/*
+ * Parses -F BY and -v NAME=VALUE. Returns the number of words they occupy; SIZE_MAX: p4d does not support the
+ * option.
+ */
 static size_t read_options(const p4d_shell_call *w, awk_program *a, p4d_value *by)
 {
 	size_t i = 0;

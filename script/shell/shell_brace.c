@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* {a,b} and {1..4}, which make several words of one before anything else is looked at. */
+/* Brace expansion: {a,b} and {1..4} make several words of one, before all other expansions. */
 #include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 
 enum { MOST_WORDS = 256 };
 
-/* A group: its brackets, and the commas between. */
+/* A group: the positions of its braces, and of the commas between. */
 typedef struct brace_group {
 	uint32_t open, close;
 	bool comma;
@@ -20,7 +20,10 @@ static char at(p4d_value word, uint32_t i)
 	return i < word.length && !word.at[i].unknown ? word.at[i].c : '\0';
 }
 
-/* Behind what hides brackets at i: quotes, an escaped character, ${...} and $(...). i: nothing does. */
+/*
+ * The position after an item at i that hides braces: quotes, an escaped character, ${...} or $(...). Returns
+ * i if there is no such item.
+ */
 static uint32_t behind_hidden(p4d_value word, uint32_t i)
 {
 	const char c = at(word, i), next = at(word, i + 1);
@@ -44,7 +47,7 @@ static uint32_t behind_hidden(p4d_value word, uint32_t i)
 	return i + 1;
 }
 
-/* The group that opens at i. False: none does that has a comma or dots. */
+/* The group whose brace is at i. False: there is no group there, or it has neither a comma nor dots. */
 static bool read_group(p4d_value word, uint32_t i, brace_group *g)
 {
 	bool dots = false;
@@ -78,7 +81,7 @@ static void add_part(p4d_shell *sh, p4d_shell_build *b, p4d_value word, uint32_t
 
 static void add_words(p4d_shell *sh, p4d_shell_words *words, p4d_value word, uint32_t from);
 
-/* The word with `middle` instead of its group. */
+/* The word in which `middle` replaces its group. */
 static void add_instead(p4d_shell *sh, p4d_shell_words *words, p4d_value word, const brace_group *g,
 			p4d_value middle)
 {
@@ -90,7 +93,7 @@ static void add_instead(p4d_shell *sh, p4d_shell_words *words, p4d_value word, c
 	add_words(sh, words, (p4d_value){b.at, b.length}, g->open);
 }
 
-/* {1..8..2}, {01..10}, {a..e}. False: it is none of these. */
+/* Expands {1..8..2}, {01..10} or {a..e}. False: the group has another form. */
 static bool add_sequence(p4d_shell *sh, p4d_shell_words *words, p4d_value word, const brace_group *g)
 {
 	char text[64], end, last_letter, letter, number[24];
@@ -151,7 +154,7 @@ static void add_list(p4d_shell *sh, p4d_shell_words *words, p4d_value word, cons
 	}
 }
 
-/* The words of one, whose first group is not before `from`. */
+/* The words of one word, whose first group is at `from` or later. */
 static void add_words(p4d_shell *sh, p4d_shell_words *words, p4d_value word, uint32_t from)
 {
 	brace_group g;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the shell does itself, as far as it changes what later commands are. */
+/* Commands built into the shell, as far as they affect later commands. */
 #include <string.h>
 
 #include "shell/shell_internal.h"
 
-/* Whether an option letter is among the words of declare and its like. */
+/* Whether an option letter is in the words of declare or a similar command. */
 static bool has_flag(const p4d_value *words, size_t count, char letter)
 {
 	for (size_t i = 0; i < count; i++)
@@ -46,14 +46,14 @@ void p4d_shell__declare(p4d_shell *sh, const p4d_value *words, size_t count, p4d
 	}
 }
 
-/* export $(...), eval "$(...)": if its first word is not known, any variable may be set. */
+/* export $(...), eval "$(...)": if the first word is unknown, any variable may be set. */
 static void say_unknown_names(const p4d_shell_call *w, p4d_value word)
 {
 	const char c = word.length && word.at[0].unknown ? word.at[0].c : '\0';
 	size_t texts;
 
 	if (c && p4d_shell_may_be(w->sh, word.at[0].unknown, &texts))
-		return; /* it is one of some texts that stand in the script */
+		return; /* it is one of several texts in the script */
 	if (c == '?' || (c == P4D_CELL_UNSET_HERE && w->sh->unread.reason))
 		p4d_shell__unread(w->sh, p4d_shell_unknown(w->sh, word.at[0].unknown));
 }
@@ -64,7 +64,7 @@ static p4d_shell_status run_export(const p4d_shell_call *w)
 		p4d_shell_assignment a;
 		p4d_shell_source s = p4d_shell__source_of(w->sh, w->at[i], w->source);
 		const uint32_t line = w->at[i].length ? w->at[i].at[0].line : 0;
-		if (!p4d_shell__assignment(w->sh, &s, &a)) { /* a name alone */
+		if (!p4d_shell__assignment(w->sh, &s, &a)) { /* a name without a value */
 			p4d_shell_name name = p4d_shell__name_of(w->sh, w->at[i]);
 			if (name.length && name.text[0] != '-')
 				p4d_shell__declare(w->sh, w->at - 1, w->count + 1, name);
@@ -104,8 +104,8 @@ static bool is_sign(p4d_value word)
 	return word.length && !word.at[0].unknown && (word.at[0].c == '-' || word.at[0].c == '+');
 }
 
-/* A word of options, -eux; each o in it takes the next word that is no option. Returns how many words it is.
- */
+/* A word of options, -eux. Each o in it takes the next word that is no option. Returns the number of
+ * words. */
 static size_t set_options(const p4d_shell_call *w, size_t at)
 {
 	const p4d_value word = w->at[at];
@@ -142,7 +142,10 @@ static p4d_shell_status run_set(const p4d_shell_call *w)
 	return P4D_SHELL_TAKEN;
 }
 
-/* By how many is not known, or whether at all: nor is what $1 and those after it are then. */
+/*
+ * It is unknown by how many parameters to shift, or whether `shift` runs. Then $1 and the following
+ * parameters are unknown as well.
+ */
 static p4d_shell_status shift_perhaps(const p4d_shell_call *w, uint16_t why)
 {
 	p4d_shell_words *p = &w->sh->parameters, unknown = {0};
@@ -208,7 +211,7 @@ static p4d_shell_status run_exit(const p4d_shell_call *w)
 	return P4D_SHELL_TAKEN;
 }
 
-/* return from a function or a sourced file. Elsewhere it fails, and scripts use that to find out whether they
+/* return from a function or a sourced file. Elsewhere it fails; scripts use that to find out whether they
  * are sourced. */
 static p4d_shell_status run_return(const p4d_shell_call *w)
 {
@@ -253,7 +256,7 @@ static p4d_shell_status run_false(const p4d_shell_call *w)
 
 static const p4d_shell_name here = {"PWD", 3}, before = {"OLDPWD", 6}, stack = {"DIRSTACK", 8};
 
-/* Which of two branches ran matters only after them: p4d_shell__run. */
+/* Which of two branches ran matters only after both: see p4d_shell__run. */
 static void enter(const p4d_shell_call *w, p4d_value directory)
 {
 	const p4d_shell_mode mode = w->mode == P4D_SHELL_MAYBE && w->sh->branches ? P4D_SHELL_RUN : w->mode;
@@ -296,7 +299,7 @@ static p4d_shell_status run_popd(const p4d_shell_call *w)
 {
 	p4d_shell_var *v = p4d_shell__lookup(w->sh, stack) ? p4d_shell__own(w->sh, stack) : NULL;
 
-	if (!v || !v->value.count) /* bash says so, and stays */
+	if (!v || !v->value.count) /* bash prints an error and stays in its directory */
 		return P4D_SHELL_FALSE;
 	enter(w, v->value.at[--v->value.count]);
 	return P4D_SHELL_TAKEN;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Simple commands: assignments, redirections, what the shell does itself. */
+/* Simple commands: assignments, redirections, built-in commands. */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "shell/shell_internal.h"
 
-/* Reads the here-document whose first line follows this one, or the one before it. */
+/* Reads the here-document that begins after this line, or after the here-document before it. */
 static void here_document(p4d_shell *sh, p4d_shell_source *s, p4d_shell_redirection *r, bool strips,
 			  bool live)
 {
@@ -70,7 +70,7 @@ static void here_document(p4d_shell *sh, p4d_shell_source *s, p4d_shell_redirect
 	r->has_input = true;
 }
 
-/* A redirection, if one stands here. */
+/* Parses a redirection, if one is here. */
 static bool redirect(p4d_shell *sh, p4d_shell_source *s, p4d_shell_redirection *r, bool live)
 {
 	p4d_shell_source look = *s;
@@ -141,7 +141,7 @@ void p4d_shell__redirections(p4d_shell *sh, p4d_shell_source *s, uint32_t from, 
 	p4d_shell__redirected(sh, &r, from, mode);
 }
 
-/* What stands in brackets here, which are passed. */
+/* The text in the brackets here. Moves past them. */
 static p4d_shell_source bracketed(p4d_shell *sh, p4d_shell_source *s)
 {
 	p4d_shell__advance(sh, s);
@@ -219,7 +219,7 @@ static void assign_words(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode
 		p4d_shell__assign_array(sh, mode, a->name, words, a->append, line);
 }
 
-/* The value of an assignment, whose name was passed. */
+/* The value of an assignment, after its name. */
 static void assign(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode, const p4d_shell_assignment *a)
 {
 	const uint32_t line = s->line;
@@ -286,7 +286,7 @@ static bool call_function(const p4d_shell_call *w, p4d_value name)
 	return false;
 }
 
-/* How many words only say that what follows is no function; not so `command -v`, which runs nothing. */
+/* Number of words that only say that the next word is no function. 0 for `command -v`, which runs nothing. */
 static size_t before_command(const p4d_shell_words *all)
 {
 	size_t first = 0;
@@ -308,7 +308,7 @@ static p4d_shell_status execute(p4d_shell *sh, const p4d_shell_source *s, p4d_sh
 	const p4d_shell_builtin *b = p4d_shell__builtin(all->at[first]);
 	if (b)
 		return b->run(&w);
-	/* the work to see that the host does not need a command */
+	/* work units for finding out that the host does not need a command */
 	if (sh->host->command && p4d_shell__work(sh, 48)) {
 		const p4d_shell_redirection *before = sh->redirection;
 		sh->redirection = r;
@@ -321,7 +321,7 @@ static p4d_shell_status execute(p4d_shell *sh, const p4d_shell_source *s, p4d_sh
 	return p4d_shell__print_unknown(&w);
 }
 
-/* Variables that were assigned for one command have their values back afterwards. */
+/* Variables that were assigned for one command get their values back afterwards. */
 enum { PREFIXES = 16 };
 typedef struct prefix {
 	p4d_shell_var *variable;
@@ -338,7 +338,7 @@ p4d_shell_status p4d_shell__simple(p4d_shell *sh, p4d_shell_source *s, p4d_shell
 	bool named = false, declares = false;
 
 	sh->mode = mode;
-	p4d_shell__work(sh, 8); /* the work of any command, however short */
+	p4d_shell__work(sh, 8); /* work units of any command, however short */
 	for (p4d_shell__blanks(sh, s); s->at < s->length && !sh->stopped; p4d_shell__blanks(sh, s)) {
 		p4d_shell_assignment a;
 		p4d_shell_build word = {.braces = true};

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files that a script writes, and those that it reads as commands. */
+/* Files that a script writes, and files that it sources. */
 #include <string.h>
 
 #include "shell/shell_internal.h"
 
-/* Whether a text is known, or its unknown part is a variable that does not change: config.$SLURM_JOB_ID.json
- * is one file. */
+/* Whether a text is known, or its unknown parts are variables that never change: config.$SLURM_JOB_ID.json
+ * is always the same file. */
 static bool same_each_time(p4d_value text)
 {
 	for (uint32_t i = 0; i < text.length; i++)
@@ -58,7 +58,7 @@ static void tidy(char *path)
 	path[to] = '\0';
 }
 
-/* A path of the job, from the directory it is in. "" if that is not known. */
+/* A path relative to the job's present directory. "" if that is unknown. */
 const char *p4d_shell__absolute(p4d_shell *sh, p4d_value path)
 {
 	p4d_shell_build b = {0};
@@ -111,14 +111,14 @@ void p4d_shell__all(p4d_shell *sh, p4d_shell_source s, p4d_shell_mode mode)
 	if (++sh->depth > P4D_SHELL_DEPTH)
 		p4d_shell__stop(sh, "it is nested too deep to read");
 	p4d_shell__run(sh, &s, mode);
-	while (s.at < s.length && !p4d_shell__over(sh)) { /* a bracket that closes none */
+	while (s.at < s.length && !p4d_shell__over(sh)) { /* a closing bracket without an opening one */
 		p4d_shell__advance(sh, &s);
 		p4d_shell__run(sh, &s, mode);
 	}
 	sh->depth--;
 }
 
-/* Reads a file of commands. It has its own parameters if there are any. */
+/* Reads a file of commands, with parameters of its own if there are any. */
 bool p4d_shell__run_file(p4d_shell *sh, const p4d_value *words, size_t count, p4d_shell_mode mode,
 			 bool own_parameters)
 {

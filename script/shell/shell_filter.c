@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Commands that print their input, or a part of it. The input must be known. */
+/* Commands that print their input or a part of it. p4d follows them if the input is known. */
 #include <ctype.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -66,7 +66,7 @@ p4d_value p4d_shell__next_line(p4d_value *text)
 	return line;
 }
 
-/* The characters of a set of tr: ranges, classes and escapes. False: not followed. */
+/* The characters of a set of tr: ranges, classes and escapes. False: p4d does not support it. */
 static bool read_set(p4d_value set, unsigned char list[256], size_t *count)
 {
 	static const struct {
@@ -147,7 +147,7 @@ static p4d_shell_status run_tr(const p4d_shell_call *w)
 	return P4D_SHELL_TAKEN;
 }
 
-/* Whether the unknown part of a text is single words, which can be counted. */
+/* Whether the unknown parts of a text are single words, so that words can be counted. */
 static bool is_of_words(const p4d_shell_call *w, p4d_value *text)
 {
 	if (!p4d_shell__input(w->sh, w->redirection, text))
@@ -186,7 +186,7 @@ static p4d_shell_status run_wc(const p4d_shell_call *w)
 	return P4D_SHELL_TAKEN;
 }
 
-/* head and tail: prints `most` lines after the first `skip`. */
+/* head and tail: print at most `most` lines after the first `skip` lines. */
 static p4d_shell_status some_lines(const p4d_shell_call *w, bool tail)
 {
 	p4d_shell_options o = {.switches = "q", .valued = "n"};
@@ -243,7 +243,7 @@ static p4d_shell_status run_tail(const p4d_shell_call *w)
 	return some_lines(w, true);
 }
 
-/* Whether a list of cut has a number: "2", "1,3", "2-", "-3", "2-4". */
+/* Whether a list of cut contains a number: "2", "1,3", "2-", "-3", "2-4". */
 static bool is_listed(const char *list, long number)
 {
 	for (const char *at = list; *at; at += *at == ',') {
@@ -302,7 +302,7 @@ static p4d_shell_status run_cut(const p4d_shell_call *w)
 	return P4D_SHELL_TAKEN;
 }
 
-/* Its files one after another, or its input. */
+/* cat: its files one after another, or its input. */
 static p4d_shell_status run_cat(const p4d_shell_call *w)
 {
 	p4d_value text;
@@ -342,7 +342,7 @@ static p4d_shell_status run_tee(const p4d_shell_call *w)
 	return P4D_SHELL_TAKEN;
 }
 
-/* Without a command it puts words on one line. */
+/* xargs: without a command it joins words on one line. */
 static p4d_shell_status run_xargs(const p4d_shell_call *w)
 {
 	p4d_value text;
@@ -367,7 +367,7 @@ static p4d_shell_status run_xargs(const p4d_shell_call *w)
 	return P4D_SHELL_TAKEN;
 }
 
-/* Whether the words of envsubst's operand name a variable; without one all are meant. */
+/* Whether the words of envsubst's operand name a variable; without an operand, all variables are meant. */
 static bool is_wanted(p4d_value names, p4d_shell_name name)
 {
 	char text[512];
@@ -382,7 +382,7 @@ static bool is_wanted(p4d_value names, p4d_shell_name name)
 	return false;
 }
 
-/* Its input with $NAME and ${NAME} as another process has them. */
+/* envsubst: its input, with $NAME and ${NAME} replaced by exported values. */
 static p4d_shell_status run_envsubst(const p4d_shell_call *w)
 {
 	p4d_shell *sh = w->sh;

@@ -18,7 +18,7 @@ bool p4d_shell__is_of_frames(p4d_shell_name name)
 	       (name.length == 8 && !memcmp(name.text, "FUNCNAME", 8));
 }
 
-/* Outside of functions FUNCNAME is empty, and so is BASH_SOURCE of `bash -c`. */
+/* Outside of functions FUNCNAME is empty. BASH_SOURCE is empty in `bash -c`. */
 p4d_shell_var *p4d_shell__of_frames(p4d_shell *sh, p4d_shell_name name)
 {
 	static const p4d_cell main[] = {{.c = 'm'}, {.c = 'a'}, {.c = 'i'}, {.c = 'n'}};

@@ -8,18 +8,18 @@
  * quotes, so that "" is a word.
  */
 #define P4D_CELL_BOUNDARY ((p4d_cell){.c = 0})
-/* c of an unknown value that may be unset, so that bash expands it to nothing. */
+/* value of c for an unknown text that may be unset; bash then expands it to nothing */
 #define P4D_CELL_UNSET 'u'
-/* Like UNSET, for a variable that a module or an unread file may set. */
+/* like UNSET, for a variable that a module or an unread file may set */
 #define P4D_CELL_UNSET_HERE 'h'
-/* c of an unknown value that is one word and not an option: the name of a host, a number. */
+/* value of c for an unknown text that is one word and no option: a host name, a number */
 #define P4D_CELL_WORD 'w'
-/* Like WORD, for a value that may be several words: names of hosts. */
+/* like WORD, for a text that may be several words: host names */
 #define P4D_CELL_WORDS 'W'
 #define P4D_CELL_HOLDER ((p4d_cell){.c = 0, .quoted = 1})
 
-/* How a command is read: not at all, because a test that is not known may decide for it, or as bash runs it.
- */
+/* How a command is read: skipped, uncertain because an unknown test decides whether it runs, or as bash
+ * runs it. */
 typedef enum p4d_shell_mode { P4D_SHELL_SKIP, P4D_SHELL_MAYBE, P4D_SHELL_RUN } p4d_shell_mode;
 
 /* TAKEN: assumed to succeed. */
@@ -30,14 +30,15 @@ typedef enum p4d_shell_status {
 	P4D_SHELL_TAKEN
 } p4d_shell_status;
 
-/* Text that is read, and how far. */
+/* The text that is being read, and the position in it. */
 typedef struct p4d_shell_source {
 	const char *text;
 	size_t length, at;
 	uint32_t line;
 	uint8_t file;
-	const p4d_cell *origin;   /* text composed from values; NULL: from a file */
-	size_t body_at, body_end; /* here-documents: the line end they follow, and theirs; 0 none */
+	const p4d_cell *origin;   /* text composed from values; NULL: it is from a file */
+	size_t body_at, body_end; /* here-documents: the line end after which they start, and where they
+				   * end; 0: none */
 	uint32_t body_lines;
 } p4d_shell_source;
 
@@ -45,7 +46,7 @@ typedef struct p4d_shell_source {
 typedef struct p4d_shell_build {
 	p4d_cell *at;
 	uint32_t length, room;
-	bool braces; /* {a,b} in it makes several words */
+	bool braces; /* {a,b} in it expands to several words */
 } p4d_shell_build;
 
 typedef struct p4d_shell_words {
@@ -61,26 +62,27 @@ typedef struct p4d_shell_name {
 typedef struct p4d_shell_var {
 	struct p4d_shell_var *next;
 	p4d_shell_name name;
-	p4d_shell_words value; /* one, or the elements of an array */
+	p4d_shell_words value; /* one value, or the elements of an array */
 	p4d_shell_words key;   /* keys of a map */
 	p4d_shell_build kept;  /* memory of a value that grows */
-	uint32_t scope;        /* the subshell that set it */
-	uint32_t since;        /* p4d_shell.unreads when it was changed last */
-	p4d_shell_name target; /* for a reference: the variable that it names; length 0: not known */
-	uint16_t lost;         /* why nothing is known of its elements; 0: it is */
+	uint32_t scope;        /* id of the subshell that set it */
+	uint32_t since;        /* value of p4d_shell.unreads when it last changed */
+	p4d_shell_name target; /* for a reference (declare -n): the name that it refers to; length 0:
+				* unknown */
+	uint16_t lost;         /* reason why its elements are unknown; 0: they are known */
 	bool array, set, exported, map, integer, reference;
-	bool assigned; /* or exported by the script, not only in the environment that sbatch passes on */
+	bool assigned; /* assigned or exported by the script, not only passed on by sbatch */
 } p4d_shell_var;
 
-/* What a function gives back when it returns. */
+/* What a function returns. */
 typedef struct p4d_shell_local {
 	struct p4d_shell_local *next;
 	p4d_shell_var *variable, before;
 } p4d_shell_local;
 
-/* A function or file that is being read, of those inside each other: FUNCNAME and BASH_SOURCE. */
+/* The functions and files that are being read, nested: FUNCNAME and BASH_SOURCE. */
 typedef struct p4d_shell_frame {
-	const struct p4d_shell_frame *outer; /* NULL: the script itself */
+	const struct p4d_shell_frame *outer; /* name of the function; NULL: the script itself */
 	p4d_value function, source;
 } p4d_shell_frame;
 
@@ -88,7 +90,7 @@ typedef struct p4d_shell_function {
 	struct p4d_shell_function *next;
 	p4d_shell_name name;
 	p4d_shell_source body;
-	p4d_value source; /* the path of the file that defines it */
+	p4d_value source; /* path of the file that defines it */
 } p4d_shell_function;
 
 typedef struct p4d_shell_written {
@@ -96,14 +98,18 @@ typedef struct p4d_shell_written {
 	p4d_value path, text;
 } p4d_shell_written;
 
-/* What may have set any variable: a file or a text that could not be read. */
+/* A file or a text that could not be read and may have set any variable. */
 typedef struct p4d_shell_unread {
-	uint16_t reason; /* its name; 0: nothing */
-	uint32_t at;     /* p4d_shell.unreads with it */
-	bool modules;    /* something changed the environment as modules do, which sets paths and the like */
+	uint16_t reason; /* reason with its name; 0: none */
+	uint32_t at;     /* value of p4d_shell.unreads, counting it */
+	bool modules;    /* some command changed the environment as modules do, which set search paths and
+			  * similar variables */
 } p4d_shell_unread;
 
-/* What a subshell cannot change: variables are set in front of those of the shell around it. */
+/*
+ * State that a subshell cannot change for its parent. Its variables are found before those of the shell
+ * around it.
+ */
 enum { P4D_SHELL_BUCKETS = 64 };
 typedef struct p4d_shell_scope {
 	p4d_shell_var *variable[P4D_SHELL_BUCKETS];
@@ -116,11 +122,11 @@ typedef struct p4d_shell_scope {
 	bool exited, returned, left_loop, broke_loop;
 } p4d_shell_scope;
 
-/* What a command is redirected from and to: a text, or the path of a file. */
+/* Redirections of a command: its input from a text, its output to the path of a file. */
 typedef struct p4d_shell_redirection {
 	p4d_value input, input_path, output;
 	bool has_input, has_input_path, has_output, appends;
-	bool dropped; /* to the standard error */
+	bool dropped; /* redirects the standard error */
 } p4d_shell_redirection;
 
 enum { P4D_SHELL_DEPTH = 64, P4D_SHELL_ITERATIONS = 64 };
@@ -130,20 +136,21 @@ struct p4d_shell {
 	char *memory;
 	size_t size, used;
 	uint64_t work;
-	const char *stopped; /* why; nothing more is read */
-	bool exited;         /* so that nothing more is read, as it should be */
+	const char *stopped; /* why reading stopped; nothing more is read */
+	bool exited;         /* reading ended normally; nothing more is read */
 	p4d_value exit;      /* the word */
-	bool returned;       /* from a function or sourced file */
-	bool left_loop;      /* by break or continue */
-	bool broke_loop;     /* by break */
+	bool returned;       /* return from a function or sourced file */
+	bool left_loop;      /* levels of loops that break or continue leaves */
+	bool broke_loop;     /* left by break */
 	int depth, level;    /* depth of recursion; level of scripts that run scripts */
 	int in_function;
-	uint32_t commands; /* commands that the host has got */
+	uint32_t commands; /* number of commands given to the host */
 	int branches;      /* depth of branches that may not run */
 	uint32_t files, unknowns;
 	const char *file[P4D_SHELL_FILES];
 	const char *unknown[P4D_SHELL_UNKNOWNS];
-	p4d_shell_words may_be[P4D_SHELL_UNKNOWNS]; /* the word that it stands for; none: anything */
+	p4d_shell_words may_be[P4D_SHELL_UNKNOWNS]; /* the word that it stands for; none: it may be
+						     * anything */
 	bool anything[P4D_SHELL_UNKNOWNS];
 	p4d_shell_words parameters; /* $0, $1 ... */
 	p4d_shell_var *variable[P4D_SHELL_BUCKETS];
@@ -152,26 +159,28 @@ struct p4d_shell {
 	p4d_shell_written *written;
 	const p4d_shell_frame *frame;
 	p4d_shell_unread unread;
-	uint32_t unreads;       /* how many things could not be read so far */
-	uint32_t scope, scopes; /* this subshell, and the number of subshells so far */
-	uint32_t process;       /* scope that this bash began with: older variables are there if exported */
+	uint32_t unreads;       /* number of unread files and texts so far */
+	uint32_t scope, scopes; /* id of this subshell, and number of subshells so far */
+	uint32_t process;       /* scope in which this bash began: it has older variables only if they are
+				 * exported */
 	p4d_shell_mode mode;    /* mode of the present command */
 	bool exports;           /* set -a: assigned variables are exported */
 	bool references;        /* some variable is declare -n */
 	bool perhaps;           /* an unknown test decides whether the present text runs */
-	p4d_shell_build *out;   /* what commands print, for what reads it; NULL: nothing does */
+	p4d_shell_build *out;   /* output of commands, for the command that reads it; NULL: nothing reads
+				 * it */
 	p4d_shell_build scratch;
-	p4d_value pipe; /* input from a pipe that nobody has read yet */
+	p4d_value pipe; /* input from a pipe that no command has read yet */
 	bool piped;
-	const p4d_shell_redirection *redirection; /* of the command that the host gets */
-	uint32_t option_at, option_index;         /* getopts: place within a word, and number of the word */
+	const p4d_shell_redirection *redirection; /* redirections of the command that the host gets */
+	uint32_t option_at, option_index;         /* getopts: position inside a word, and index of the word */
 };
 
-/* shell_value.c: memory and values. What needs memory that is not there stops the shell. */
+/* shell_value.c: memory and values. A function stops the shell if there is no memory for its result. */
 void *p4d_shell__take(p4d_shell *sh, size_t size);
 void p4d_shell__stop(p4d_shell *sh, const char *why);
 bool p4d_shell__work(p4d_shell *sh, uint64_t amount); /* false: stopped */
-/* Names that last; empty where memory is spent. */
+/* Names that stay valid; empty if memory is used up. */
 p4d_shell_name p4d_shell__name(p4d_shell *sh, const char *text, size_t length);
 p4d_shell_name p4d_shell__name_of(p4d_shell *sh, p4d_value value);
 uint16_t p4d_shell__reason(p4d_shell *sh, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -179,20 +188,24 @@ void p4d_shell__add(p4d_shell *sh, p4d_shell_build *b, p4d_cell cell);
 void p4d_shell__add_value(p4d_shell *sh, p4d_shell_build *b, p4d_value value, bool quoted);
 void p4d_shell__add_text(p4d_shell *sh, p4d_shell_build *b, const char *text, p4d_cell like);
 void p4d_shell__add_word(p4d_shell *sh, p4d_shell_words *words, p4d_value word);
-/* The value of an assignment, which is not split into words. The result is complete: nothing can be added. */
+/*
+ * The value of an assignment, which is not split into words. The result is complete, so nothing can be
+ * appended.
+ */
 p4d_value p4d_shell__joined(p4d_shell *sh, p4d_shell_build *b);
-/* A value that begins with the one before it, A="$A ...", in the memory of that: a list that a script puts
- * together line by line takes no more than its length. kept: the variable's, where it can grow. */
+/* A value that begins with the old value, A="$A ...", in the old value's memory. So a list that a script
+ * assembles line by line needs no more memory than its length. kept: the variable's memory, if it can
+ * grow. */
 p4d_value p4d_shell__extended(p4d_shell *sh, p4d_shell_build *kept, p4d_value before, p4d_value value);
-/* A part of a value, which may be empty and nowhere. */
+/* A part of a value; the part may be empty and without a place. */
 static inline p4d_value p4d_shell__part(p4d_value value, uint32_t from, uint32_t length)
 {
 	return length ? (p4d_value){value.at + from, length} : (p4d_value){0};
 }
 p4d_value p4d_shell__copied(p4d_shell *sh, p4d_value value);
-/* Why one of these may be several words, or none; 0: none may. */
+/* The reason why one of these may be several words, or none; 0: each is one word. */
 uint16_t p4d_shell__any_number(const p4d_value *at, size_t count);
-/* A number for a file, or another place that values come from. */
+/* A number for a file, or for another place of values. */
 uint8_t p4d_shell__place(p4d_shell *sh, const char *format, ...) __attribute__((format(printf, 2, 3)));
 p4d_value p4d_shell__value_of(p4d_shell *sh, const char *text, p4d_cell like);
 p4d_value p4d_shell__digits(p4d_shell *sh, int64_t number, p4d_cell like);
@@ -208,11 +221,11 @@ void p4d_shell__split(p4d_shell *sh, const p4d_shell_build *b, p4d_shell_words *
 
 /* shell_variable.c */
 p4d_shell_var *p4d_shell__find(p4d_shell *sh, p4d_shell_name name, bool create);
-/* The variable for a change: its copy in this subshell. */
+/* The variable, for a change: this subshell's copy. */
 p4d_shell_var *p4d_shell__own(p4d_shell *sh, p4d_shell_name name);
-/* The variable of the script, or of the environment; NULL: not set. */
+/* The variable of the script, or of the environment; NULL: unset. */
 p4d_shell_var *p4d_shell__lookup(p4d_shell *sh, p4d_shell_name name);
-/* process: another bash, which has exported variables only, and no functions. */
+/* process: starts another bash, which has only exported variables, and no functions. */
 void p4d_shell__enter(p4d_shell *sh, p4d_shell_scope *scope, bool process);
 void p4d_shell__leave(p4d_shell *sh, const p4d_shell_scope *scope);
 void p4d_shell__assign(p4d_shell *sh, p4d_shell_mode mode, p4d_shell_name name, p4d_value value, bool append,
@@ -224,59 +237,62 @@ void p4d_shell__unset(p4d_shell *sh, p4d_shell_mode mode, p4d_shell_name name, p
 		      uint32_t line);
 void p4d_shell__assign_element(p4d_shell *sh, p4d_shell_mode mode, p4d_shell_name name, p4d_value subscript,
 			       p4d_value value, bool append, uint32_t line);
-/* Where the element of a subscript is, or would be. False: not known, with the reason. */
+/* The place of an array element, or where it would be. False: unknown, with the reason. */
 bool p4d_shell__index(p4d_shell *sh, const p4d_shell_var *v, p4d_value subscript, int64_t *index,
 		      uint16_t *unknown);
 
-/* One of the texts that an unknown one may be. */
+/* One of the possible texts of an unknown text. */
 void p4d_shell__may_be(p4d_shell *sh, uint16_t unknown, p4d_value text);
 
-/* shell_unread.c: what may be set by what p4d cannot read. */
-/* A file, or a text, that may set any variable; what: "params.sh", "output of python3". */
+/* shell_unread.c: variables that may be set by input that p4d cannot read. */
+/* Notes a file, or a text, that may set any variable. what: "params.sh", "output of python3". */
 void p4d_shell__unread(p4d_shell *sh, const char *what);
-/* After a command: it may have changed the environment, as `module load` does. */
+/* Call it after a command, which may have changed the environment as `module load` does. */
 void p4d_shell__environment(p4d_shell *sh, p4d_value command);
-/* Why it is not known whether a variable that the script leaves unset or empty is set; 0: it is not. */
+/* Why a variable that the script leaves unset or empty may nevertheless be set; 0: it is not set. */
 uint16_t p4d_shell__may_be_set(p4d_shell *sh, p4d_shell_name name);
-/* Whether modules set variables of such a name, also where nothing else was left unread. */
+/* Whether modules set variables with such a name, even if p4d could read everything else. */
 bool p4d_shell__of_modules(const p4d_shell *sh, p4d_shell_name name);
 
-/* shell_frame.c: BASH_SOURCE and FUNCNAME, which bash keeps itself. The variable; NULL: it is empty. */
+/*
+ * shell_frame.c: BASH_SOURCE and FUNCNAME, which bash maintains itself. Returns the variable; NULL: it is
+ * empty.
+ */
 bool p4d_shell__is_of_frames(p4d_shell_name name);
 p4d_shell_var *p4d_shell__of_frames(p4d_shell *sh, p4d_shell_name name);
 
-/* shell_word.c: words with their quotes and expansions. b is NULL where they are only skipped. */
+/* shell_word.c: words with their quotes and expansions. If b is NULL, they are only skipped. */
 static inline char p4d_shell__peek(const p4d_shell_source *s, size_t ahead)
 {
 	return s->at < s->length && ahead < s->length - s->at ? s->text[s->at + ahead] : '\0';
 }
 void p4d_shell__advance(p4d_shell *sh, p4d_shell_source *s);
 p4d_cell p4d_shell__cell(const p4d_shell_source *s, bool quoted);
-void p4d_shell__blanks(p4d_shell *sh, p4d_shell_source *s); /* and comments, and continued lines */
+void p4d_shell__blanks(p4d_shell *sh, p4d_shell_source *s); /* skips blanks, comments and continued lines */
 bool p4d_shell__ends_word(char c);
 size_t p4d_shell__name_length(const p4d_shell_source *s, size_t from);
 void p4d_shell__word(p4d_shell *sh, p4d_shell_source *s, p4d_shell_build *b);
-/* Text up to the character `end`, which stays, or the end, as in double quotes. */
+/* Text as in double quotes, up to (and excluding) the character `end`, or to the end of the text. */
 void p4d_shell__quoted_until(p4d_shell *sh, p4d_shell_source *s, p4d_shell_build *b, char end, bool quoted);
-/* Behind the bracket that closes one, which was just passed. */
+/* The position after the closing bracket; the opening one was just passed. */
 void p4d_shell__skip_nested(p4d_shell *sh, p4d_shell_source *s, char open, char close);
 p4d_shell_source p4d_shell__source_of(p4d_shell *sh, p4d_value value, const p4d_shell_source *like);
 
-/* shell_brace.c: the words into which braces expand a word. The first brace is at `first`, the word ends at
- * `end`. False: the word has no such braces. */
+/* shell_brace.c: the words that braces expand a word to. The first brace is at `first`, and the word ends
+ * at `end`. False: the word has no such braces. */
 bool p4d_shell__braces(p4d_shell *sh, const p4d_shell_source *s, size_t end, size_t first,
 		       p4d_shell_words *words);
 
-/* shell_parameter.c: ${...}, from the character after the brace; passes the closing one. */
+/* shell_parameter.c: ${...}, from the character after the brace to the closing brace. */
 void p4d_shell__parameter(p4d_shell *sh, p4d_shell_source *s, p4d_shell_build *b, bool quoted);
 void p4d_shell__emit(p4d_shell *sh, p4d_shell_source *s, p4d_shell_build *b, p4d_shell_name name,
 		     bool quoted);
 
-/* shell_number.c: false where it is not known, with the reason. What it assigns is assigned, or not known
- * afterwards. */
+/* shell_number.c: false if the result is unknown, with the reason. Variables that the expression assigns
+ * get their value or become unknown. */
 bool p4d_shell__number(p4d_shell *sh, p4d_value expression, int64_t *number, uint16_t *unknown);
 
-/* shell_test.c: words of [ ] or [[ ]] without the brackets; pattern matching as in `case`. */
+/* shell_test.c: the words of [ ] or [[ ]] without the brackets; pattern matching as in `case`. */
 p4d_shell_status p4d_shell__test(p4d_shell *sh, const p4d_value *words, size_t count, bool patterns);
 bool p4d_shell__matches(p4d_shell *sh, p4d_value pattern, p4d_value text);
 
@@ -284,15 +300,15 @@ bool p4d_shell__matches(p4d_shell *sh, p4d_value pattern, p4d_value text);
 p4d_shell_status p4d_shell__run(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode);
 p4d_shell_mode p4d_shell__branch(p4d_shell_mode mode, p4d_shell_status status, bool wanted);
 bool p4d_shell__at_end(const p4d_shell *sh, const p4d_shell_source *s);
-/* Whether a reserved word stands here, which is passed if so. */
+/* Whether a reserved word is here; moves past it if so. */
 bool p4d_shell__take_word(p4d_shell *sh, p4d_shell_source *s, const char *word);
-void p4d_shell__lines(p4d_shell *sh, p4d_shell_source *s); /* passes blanks, comments and empty lines */
+void p4d_shell__lines(p4d_shell *sh, p4d_shell_source *s); /* skips blanks, comments and empty lines */
 
-/* shell_loop.c: after the reserved word. */
+/* shell_loop.c: loops, after their reserved word. */
 p4d_shell_status p4d_shell__while(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode, bool until);
 p4d_shell_status p4d_shell__for(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode);
 
-/* A command built into the shell, with the words after its name. */
+/* A built-in command, with the words after its name. */
 typedef struct p4d_shell_call {
 	p4d_shell *sh;
 	const p4d_value *at;
@@ -308,40 +324,40 @@ typedef struct p4d_shell_builtin {
 	bool declares; /* its words are assignments */
 } p4d_shell_builtin;
 
-/* NAME=, NAME+= or NAME[...]= */
+/* whether NAME=, NAME+= or NAME[...]= is here */
 typedef struct p4d_shell_assignment {
 	p4d_shell_name name;
 	bool append, element;
 	p4d_shell_source subscript;
 } p4d_shell_assignment;
 
-/* shell_command.c: one simple command, which passes its words, assignments and redirections. */
+/* shell_command.c: one simple command with its words, assignments and redirections. */
 p4d_shell_status p4d_shell__simple(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode);
 /* The redirections of a compound command, whose output began at `from`. */
 void p4d_shell__redirections(p4d_shell *sh, p4d_shell_source *s, uint32_t from, p4d_shell_mode mode);
-/* The input that its redirections name; nothing is written. False: they name none that can be read. */
+/* The input that its redirections name; does not write files. False: they name none that can be read. */
 bool p4d_shell__redirected_input(p4d_shell *sh, p4d_shell_source *s, p4d_value *text);
-/* Passes the name and the sign of an assignment; false: none stands here. */
+/* Moves past the name and the sign of an assignment; false: none is here. */
 bool p4d_shell__assignment(p4d_shell *sh, p4d_shell_source *s, p4d_shell_assignment *a);
-/* Reads all of a text. */
+/* Reads a whole text. */
 void p4d_shell__all(p4d_shell *sh, p4d_shell_source s, p4d_shell_mode mode);
 bool p4d_shell__over(const p4d_shell *sh);
 
-/* What stands between brackets, as a value. */
+/* The text between brackets, as a value. */
 p4d_value p4d_shell__subscript(p4d_shell *sh, p4d_shell_source inside);
 
-/* shell_builtin.c: `local` and `export` with their options, before the assignment. */
+/* shell_builtin.c: the options of `local` and `export`, before the assignment. */
 void p4d_shell__declare(p4d_shell *sh, const p4d_value *words, size_t count, p4d_shell_name name);
 /* NULL: there is no such command. */
 const p4d_shell_builtin *p4d_shell__builtin(p4d_value name);
 
-/* Commands that print known text, that read known text, and that are the shell's own. A NULL name ends each
- * list. */
+/* Commands that print known text, that read known text, and that are built into the shell. A NULL name
+ * ends each list. */
 extern const p4d_shell_builtin p4d_shell__printers[], p4d_shell__filters[], p4d_shell__searches[],
     p4d_shell__readers[];
 
-/* shell_filter.c: options of a filter: -n 2, -n2, -d, ... Returns the first operand's index; SIZE_MAX: one
- * that is not followed. */
+/* shell_filter.c: options of a filter: -n 2, -n2, -d, ... Returns the index of the first operand;
+ * SIZE_MAX: p4d does not support an option. */
 typedef struct p4d_shell_options {
 	const char *switches, *valued;
 	bool is[128];
@@ -350,9 +366,9 @@ typedef struct p4d_shell_options {
 
 size_t p4d_shell__filter_options(const p4d_shell_call *call, p4d_shell_options *options);
 /* The text that a filter reads: from a file if its words name one, else its input. False: some of it is
- * unknown; the output is then set to unknown. */
+ * unknown; the output is then marked as unknown. */
 bool p4d_shell__filter_text(const p4d_shell_call *call, const p4d_value *path, p4d_value *text);
-/* The next line of a text, which is cut off its front, with its end. */
+/* Cuts the first line off the front of a text; returns it with its end. */
 p4d_value p4d_shell__next_line(p4d_value *text);
 p4d_value p4d_shell__without_end(p4d_value line);
 /* shell_awk.c */
@@ -363,25 +379,25 @@ p4d_value p4d_shell__output(p4d_shell *sh, p4d_shell_source inside);
 /* The path of a file with the output of a process substitution. */
 p4d_value p4d_shell__output_file(p4d_shell *sh, p4d_shell_source inside);
 void p4d_shell__print(const p4d_shell_call *call, p4d_value text);
-/* The output of this command is not known. */
+/* The output of this command is unknown. */
 p4d_shell_status p4d_shell__print_unknown(const p4d_shell_call *call);
 /* Sends the output after `from` to its redirection. */
 void p4d_shell__redirected(p4d_shell *sh, const p4d_shell_redirection *r, uint32_t from, p4d_shell_mode mode);
-/* What a command reads. False: nothing that the script says. */
+/* The input of a command. False: the script does not contain it. */
 bool p4d_shell__input(p4d_shell *sh, const p4d_shell_redirection *r, p4d_value *text);
 
-/* shell_file.c: what the script writes, and reads as commands (false: it cannot be read). */
+/* shell_file.c: files that the script writes, and files that it sources (false: it cannot be read). */
 void p4d_shell__write(p4d_shell *sh, const p4d_shell_redirection *r, p4d_value text);
-const char *p4d_shell__absolute(p4d_shell *sh, p4d_value path); /* "": not known */
+const char *p4d_shell__absolute(p4d_shell *sh, p4d_value path); /* "": unknown */
 bool p4d_shell__run_file(p4d_shell *sh, const p4d_value *words, size_t count, p4d_shell_mode mode,
 			 bool own_parameters);
 
 /* shell_pattern.c */
 
-/* A pattern: characters, each with how often. What is not among these is not followed. */
+/* A pattern: a sequence of characters with repetition counts. p4d does not support other patterns. */
 enum { P4D_SHELL_ATOMS = 64 };
 typedef struct p4d_shell_atom {
-	unsigned char set[32]; /* one bit a character */
+	unsigned char set[32]; /* set of characters, one bit each */
 	char times;            /* '1', '*', '+', '?' */
 } p4d_shell_atom;
 typedef struct p4d_shell_pattern {
@@ -391,10 +407,10 @@ typedef struct p4d_shell_pattern {
 	bool any_case;
 } p4d_shell_pattern;
 
-/* False: p4d does not support the pattern. plain: no character is special. extended: as in grep -E and awk.
- */
+/* Parses a pattern. False: p4d does not support it. plain: no character is special. extended: as in grep
+ * -E and awk. */
 bool p4d_shell__read_pattern(p4d_shell_pattern *p, const char *text, bool plain, bool extended);
-/* The first place from *at on where a line has a pattern, and where that ends. */
+/* The first match of a pattern in a line, at *at or later; and the end of the match. */
 bool p4d_shell__find_match(p4d_shell *sh, const p4d_shell_pattern *p, p4d_value line, uint32_t *at,
 			   uint32_t *end);
 bool p4d_shell__has_match(p4d_shell *sh, const p4d_shell_pattern *p, p4d_value line);

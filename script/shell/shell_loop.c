@@ -11,7 +11,7 @@ static void loop_body(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode)
 	sh->left_loop = false;
 }
 
-/* Passes a body from its start, wherever it was left. */
+/* Moves past a body from its start, wherever reading stopped in it. */
 static void pass_body(p4d_shell *sh, p4d_shell_source *s, const p4d_shell_source *body)
 {
 	const bool exited = sh->exited, returned = sh->returned;
@@ -45,7 +45,7 @@ p4d_shell_status p4d_shell__while(p4d_shell *sh, p4d_shell_source *s, p4d_shell_
 	return P4D_SHELL_TAKEN;
 }
 
-/* One part of for ((a; b; c)): *number is 1 where nothing stands. False: not known. */
+/* One part of for ((a; b; c)): *number is 1 if the part is empty. False: unknown. */
 static bool evaluate(p4d_shell *sh, p4d_shell_source part, p4d_shell_mode mode, int64_t *number)
 {
 	p4d_shell_build b = {0};

@@ -9,9 +9,9 @@ typedef struct expression {
 	p4d_shell *sh;
 	p4d_value text;
 	uint32_t at;
-	uint16_t unknown; /* or wrong */
+	uint16_t unknown; /* or the expression is wrong */
 	int depth;
-	bool dry; /* what another operand decides is not evaluated */
+	bool dry; /* skips an operand that bash does not evaluate, because the other operand decides */
 } expression;
 
 static void blanks(expression *e)
@@ -35,7 +35,10 @@ static int64_t wrong(expression *e)
 
 static int64_t ternary(expression *e);
 
-/* A variable that holds a number, or another expression; not set: 0, but p4d does not know that. */
+/*
+ * A variable that holds a number, or another expression. bash takes an unset one as 0, but it may be set in
+ * the job.
+ */
 static int64_t value_of(expression *e, const char *name)
 {
 	p4d_value value;
@@ -68,7 +71,7 @@ static void assign(expression *e, const char *name, p4d_cell where, int64_t numb
 
 static int64_t apply(expression *e, const char *op, int64_t a, int64_t b);
 
-/* A variable and its assignment: = and similar operators, ++ and --. `step`: the ++ or -- before it. */
+/* A variable with its assignment: = and similar operators, ++ and --. `step`: the ++ or -- before it. */
 static int64_t variable(expression *e, int step)
 {
 	const p4d_cell where = e->text.at[e->at];
@@ -210,7 +213,7 @@ static int64_t power(expression *e, int64_t base, int64_t exponent)
 	return product;
 }
 
-/* By places that leave a whole number. */
+/* Shifts, only if the result is a whole number that fits. */
 static int64_t shifted(expression *e, bool left, int64_t number, int64_t places)
 {
 	if (number < 0 || places < 0 || places > 62 || (left && number > INT64_MAX >> places))
@@ -301,7 +304,7 @@ static int64_t ternary(expression *e)
 	return condition ? yes : no;
 }
 
-/* Whether a name that ends at `end` and began at `start` is assigned: = and its like, ++ and --. */
+/* Whether an expression assigns the name from `start` to `end`: = and similar operators, ++ and --. */
 static bool is_assigned(p4d_value text, uint32_t start, uint32_t end)
 {
 	char c[3] = {0};
@@ -320,7 +323,7 @@ static bool is_assigned(p4d_value text, uint32_t start, uint32_t end)
 	       (c[0] == c[1] && (c[0] == '<' || c[0] == '>') && c[2] == '=');
 }
 
-/* Variables that an expression assigns which cannot be told are not known afterwards. */
+/* Marks variables as unknown that are assigned by an expression whose value is unknown. */
 static void forget_assigned(p4d_shell *sh, p4d_value text)
 {
 	const uint32_t line = text.length ? text.at[0].line : 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What commands print, if their words determine it: $(...), and files that they write. */
+/* The output of commands that is determined by their words: $(...), and files that they write. */
 #include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -154,7 +154,7 @@ static p4d_shell_status run_echo(const p4d_shell_call *w)
 	return P4D_SHELL_TAKEN;
 }
 
-/* One conversion of printf, at the character after %: %s, %d, %4d, %04d. False: not supported. */
+/* One conversion of printf, at the character after %: %s, %d, %4d, %04d. False: p4d does not support it. */
 static bool convert(p4d_shell *sh, p4d_shell_build *b, p4d_value format, uint32_t *at, p4d_value value)
 {
 	char number[32];
@@ -181,7 +181,7 @@ static bool convert(p4d_shell *sh, p4d_shell_build *b, p4d_value format, uint32_
 	return true;
 }
 
-/* The text of printf with its arguments; false: not known. */
+/* The text of printf with its arguments; false: unknown. */
 static bool formatted(p4d_shell *sh, const p4d_value *words, size_t count, p4d_shell_build *b)
 {
 	const p4d_value format = words[0];
@@ -251,7 +251,7 @@ static bool begins_option(p4d_value word)
 	return word.length > 1 && word.at[0].c == '-' && !word.at[0].unknown;
 }
 
-/* The directory of a path, or its last part. */
+/* dirname and basename: the directory of a path, or its last part. */
 static p4d_shell_status part_of_path(const p4d_shell_call *w, bool last)
 {
 	const size_t first = w->count && p4d_value_is(w->at[0], "--");
@@ -292,7 +292,7 @@ static p4d_shell_status run_basename(const p4d_shell_call *w)
 	return part_of_path(w, true);
 }
 
-/* Links are not followed. */
+/* realpath and readlink -f, without following links. */
 static p4d_shell_status run_realpath(const p4d_shell_call *w)
 {
 	const char *path = w->count ? p4d_shell__absolute(w->sh, w->at[w->count - 1]) : "";
@@ -329,7 +329,7 @@ static p4d_shell_status run_expr(const p4d_shell_call *w)
 	return print_number(w, (p4d_value){expression.at, expression.length});
 }
 
-/* Whole numbers; with "scale" and fractions it is not followed. */
+/* bc: whole numbers. With "scale" and fractions, the output is unknown. */
 static p4d_shell_status run_bc(const p4d_shell_call *w)
 {
 	p4d_value text;
@@ -365,7 +365,7 @@ static p4d_shell_status run_seq(const p4d_shell_call *w)
 	return P4D_SHELL_TAKEN;
 }
 
-/* What the job alone will know, but is no option. */
+/* A text that only the job will know, but that is no option. */
 static p4d_shell_status print_kind(const p4d_shell_call *w, char kind)
 {
 	char name[64];
@@ -387,7 +387,7 @@ static p4d_shell_status print_words(const p4d_shell_call *w)
 	return print_kind(w, P4D_CELL_WORDS);
 }
 
-/* Prints unknown words, one per line, as many as a variable says. False: the variable is no such number. */
+/* Prints as many unknown words, one per line, as a variable says. False: the variable is no such number. */
 static bool print_lines(const p4d_shell_call *w, const char *variable)
 {
 	enum { MOST = 1024 };
@@ -409,7 +409,7 @@ static bool print_lines(const p4d_shell_call *w, const char *variable)
 	return true;
 }
 
-/* Whether what reads the output of this command asks for the line of a word. */
+/* Whether the command that reads this output selects the line with a word. */
 static bool is_asked_for(const p4d_shell_call *w, const char *word)
 {
 	enum { FAR = 160 };
@@ -421,8 +421,8 @@ static bool is_asked_for(const p4d_shell_call *w, const char *word)
 	return length && p4d_shell__peek(s, 0) == '|' && memmem(s->text + s->at, length, word, strlen(word));
 }
 
-/* `scontrol show job $SLURM_JOB_ID | awk -F= '/Command=/{print $2}'` prints the path of the script, of which
- * Slurm runs a copy. */
+/* `scontrol show job $SLURM_JOB_ID | awk -F= '/Command=/{print $2}'` prints the path of the script. Slurm
+ * runs a copy of that script. */
 static bool print_own_path(const p4d_shell_call *w)
 {
 	p4d_value id = w->count > 2 ? w->at[2] : (p4d_value){0};
@@ -444,7 +444,7 @@ static bool print_own_path(const p4d_shell_call *w)
 	return true;
 }
 
-/* show hostnames $SLURM_JOB_NODELIST: one for each node. */
+/* scontrol show hostnames $SLURM_JOB_NODELIST: one line per node. */
 static p4d_shell_status run_scontrol(const p4d_shell_call *w)
 {
 	const p4d_value list = w->count == 3 ? w->at[2] : (p4d_value){0};
@@ -462,7 +462,7 @@ static p4d_shell_status run_scontrol(const p4d_shell_call *w)
 	return print_words(w);
 }
 
-/* A line for each GPU, where nothing else is printed. */
+/* nvidia-smi: one line per GPU, if the command prints nothing else. */
 static p4d_shell_status run_nvidia_smi(const p4d_shell_call *w)
 {
 	static const char query[] = "--query-gpu=";

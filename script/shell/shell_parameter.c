@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parameters: $name, $1, "$@", ${name:-word} and their like. */
+/* Parameters: $name, $1, "$@", ${name:-word} and similar forms. */
 #include <ctype.h>
 #include <string.h>
 
@@ -8,12 +8,12 @@
 /* A parameter, and which of its values: one, or all of an array. */
 typedef struct reference {
 	p4d_shell_name name;
-	const p4d_value *at; /* NULL: not set */
+	const p4d_value *at; /* NULL: unset */
 	size_t count;
-	uint16_t unknown; /* why it is not known which one it is; 0: it is */
-	bool elsewhere;   /* for it may be set by what could not be read */
+	uint16_t unknown; /* reason why it is unknown which one is meant; 0: it is known */
+	bool elsewhere;   /* it may be set nevertheless, by unread input */
 	bool all, joined; /* [@] or [*] */
-	bool parameters;  /* of the script */
+	bool parameters;  /* it is a parameter of the script */
 } reference;
 
 static void add_unknown(p4d_shell *sh, p4d_shell_build *b, p4d_cell where, uint16_t reason, bool quoted)
@@ -36,7 +36,7 @@ static void add_number(p4d_shell *sh, p4d_shell_build *b, p4d_cell where, size_t
 	p4d_shell__add_value(sh, b, p4d_shell__digits(sh, (int64_t)number, where), where.quoted);
 }
 
-/* How many words there are, unless one may be several. */
+/* Number of words; 0 if one of them may be several words. */
 static void add_count(p4d_shell *sh, p4d_shell_build *b, p4d_cell where, const p4d_value *at, size_t count)
 {
 	const uint16_t unknown = p4d_shell__any_number(at, count);
@@ -47,7 +47,7 @@ static void add_count(p4d_shell *sh, p4d_shell_build *b, p4d_cell where, const p
 		add_number(sh, b, where, count);
 }
 
-/* What bash sets by itself. */
+/* Variables that bash sets itself. */
 static bool is_own(p4d_shell_name name)
 {
 	static const char *const names[] = {"RANDOM", "SRANDOM", "SECONDS", "EPOCHSECONDS", "BASHPID",
@@ -111,7 +111,7 @@ static void add_values(p4d_shell *sh, p4d_shell_build *b, const reference *r, bo
 	}
 }
 
-/* Not set here: the job's environment, or a file that p4d has not read, may still set it. */
+/* The script does not set it; the job's environment, or a file that p4d has not read, may still set it. */
 static void add_unset(p4d_shell *sh, p4d_shell_build *b, p4d_cell where, p4d_shell_name name, bool quoted)
 {
 	where.unknown =
@@ -150,7 +150,7 @@ void p4d_shell__emit(p4d_shell *sh, p4d_shell_source *s, p4d_shell_build *b, p4d
 		add_values(sh, b, &r, quoted);
 }
 
-/* The text of ${...} up to a character, or the closing brace, read as a value. */
+/* The text of ${...} up to a character or the closing brace, read as a value. */
 static p4d_shell_build operand(p4d_shell *sh, p4d_shell_source *s, p4d_shell_source end, bool quoted,
 			       bool pattern)
 {
@@ -159,7 +159,7 @@ static p4d_shell_build operand(p4d_shell *sh, p4d_shell_source *s, p4d_shell_sou
 
 	inside.length = end.at;
 	inside.body_end = 0;
-	/* quotes within are no characters, but within outer quotes single ones are */
+	/* quotes inside it are special, except single quotes if outer quotes surround it */
 	if (pattern || !quoted) {
 		while (inside.at < inside.length && !sh->stopped) {
 			size_t before = inside.at;
@@ -191,7 +191,7 @@ static p4d_value pattern_of(p4d_shell *sh, p4d_shell_source *s, p4d_shell_source
 	return (p4d_value){b.at, b.length};
 }
 
-/* A default keeps its own quotes, unless it stands in quotes. */
+/* A default keeps its own quotes, unless it is inside quotes. */
 static void add_operand(p4d_shell *sh, p4d_shell_build *b, p4d_shell_build value, bool quoted)
 {
 	for (uint32_t i = 0; i < value.length; i++) {
@@ -202,7 +202,7 @@ static void add_operand(p4d_shell *sh, p4d_shell_build *b, p4d_shell_build value
 	}
 }
 
-/* Cuts what a pattern matches off the front or the end. */
+/* Removes the text that a pattern matches from the front or the end. */
 static p4d_value cut(p4d_shell *sh, p4d_value value, p4d_value pattern, bool front, bool longest)
 {
 	for (uint32_t i = 0; i <= value.length && !sh->stopped; i++) {
@@ -216,10 +216,10 @@ static p4d_value cut(p4d_shell *sh, p4d_value value, p4d_value pattern, bool fro
 	return value;
 }
 
-/* How many characters of the front a pattern matches, at most; 0: none. */
+/* Length of the longest prefix that a pattern matches; 0: none. */
 static uint32_t matched(p4d_shell *sh, p4d_value pattern, p4d_value text)
 {
-	/* without special characters it is as long as its match */
+	/* without special characters, a pattern is as long as its match */
 	bool plain = true;
 	for (uint32_t i = 0; i < pattern.length; i++)
 		plain = plain && (pattern.at[i].quoted || !strchr("*?[", pattern.at[i].c));
@@ -230,7 +230,7 @@ static uint32_t matched(p4d_shell *sh, p4d_value pattern, p4d_value text)
 	return 0;
 }
 
-/* ${name/pattern/replacement}; # and % bind a pattern to the front and to the end. */
+/* ${name/pattern/replacement}; # and % anchor a pattern at the front or at the end. */
 static void replace(p4d_shell *sh, p4d_shell_build *b, p4d_value value, p4d_value pattern, p4d_value by,
 		    bool all, bool quoted)
 {
@@ -255,7 +255,7 @@ p4d_value p4d_shell__subscript(p4d_shell *sh, p4d_shell_source inside)
 {
 	p4d_shell_build b = {0}, kept = {0};
 
-	while (inside.at < inside.length && !sh->stopped) { /* a word, in which blanks are characters */
+	while (inside.at < inside.length && !sh->stopped) { /* a single word, which may contain blanks */
 		const size_t before = inside.at;
 		p4d_shell__word(sh, &inside, &b);
 		if (inside.at == before) {
@@ -269,7 +269,7 @@ p4d_value p4d_shell__subscript(p4d_shell *sh, p4d_shell_source inside)
 	return (p4d_value){kept.at, kept.length};
 }
 
-/* [@], [*], or the number or key of an element. */
+/* The subscript: [@], [*], or the number or key of an element. */
 static void subscript(p4d_shell *sh, p4d_shell_source *s, reference *r)
 {
 	p4d_shell__advance(sh, s);
@@ -330,7 +330,7 @@ static void slice(p4d_shell *sh, p4d_shell_source *s, p4d_shell_source end, p4d_
 		add_unknown(sh, b, where, unknown, where.quoted);
 		return;
 	}
-	if (r->parameters && from == 0 && sh->parameters.count) { /* with $0 */
+	if (r->parameters && from == 0 && sh->parameters.count) { /* counting $0 */
 		r->at = sh->parameters.at;
 		r->count = sh->parameters.count;
 	} else if (r->parameters && from > 0) {
@@ -352,7 +352,7 @@ static void slice(p4d_shell *sh, p4d_shell_source *s, p4d_shell_source end, p4d_
 	}
 }
 
-/* Evaluates ${name OPERATOR word}, from the present place to `end`, the closing brace. */
+/* Evaluates ${name OPERATOR word}, from the present position to `end`, the closing brace. */
 static void operate(p4d_shell *sh, p4d_shell_source *s, p4d_shell_source end, p4d_shell_build *b,
 		    reference *r, bool quoted)
 {
@@ -430,7 +430,9 @@ static void operate(p4d_shell *sh, p4d_shell_source *s, p4d_shell_source end, p4
 	}
 }
 
-/* The same for an unknown parameter. After := it stays unknown; with :+ it may be the word, or empty. */
+/*
+ * The same for an unknown parameter. With := it stays unknown; with :+ the result may be the word, or empty.
+ */
 static void operate_unknown(p4d_shell *sh, p4d_shell_source *s, p4d_shell_source end, p4d_shell_build *b,
 			    const reference *r, p4d_cell where)
 {
@@ -452,7 +454,7 @@ static void operate_unknown(p4d_shell *sh, p4d_shell_source *s, p4d_shell_source
 	add_unknown(sh, b, where, reason, where.quoted);
 }
 
-/* ${!NAME[@]}: the keys of a map, or numbers. */
+/* ${!NAME[@]}: the keys of a map, or indices of an array. */
 static bool keys(p4d_shell *sh, p4d_shell_source *s, reference *r)
 {
 	p4d_shell_var *v = p4d_shell__lookup(sh, r->name);
@@ -473,7 +475,7 @@ static bool keys(p4d_shell *sh, p4d_shell_source *s, reference *r)
 	return true;
 }
 
-/* Nests without bounds in hostile text, so the depth is counted. */
+/* Hostile text may nest without bounds, so the depth is counted. */
 void p4d_shell__parameter(p4d_shell *sh, p4d_shell_source *s, p4d_shell_build *b, bool quoted)
 {
 	p4d_shell_source inside = *s, end;

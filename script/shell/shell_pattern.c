@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Regular expressions of grep, awk and sed, the plain ones. */
+/* Regular expressions of grep, awk and sed, without groups and alternatives. */
 #include <ctype.h>
 #include <string.h>
 
@@ -37,7 +37,7 @@ static bool is_digit(int c)
 	return c >= '0' && c <= '9';
 }
 
-/* Behind the bracket that opens a set. NULL: not followed. */
+/* The position after the bracket that opens a set. NULL: p4d does not support it. */
 static const char *read_set(p4d_shell_atom *a, const char *at)
 {
 	const bool other = *at == '^';
@@ -95,7 +95,7 @@ bool p4d_shell__read_pattern(p4d_shell_pattern *p, const char *text, bool plain,
 			text += 2;
 		} else if (*text == '\\' && ispunct((unsigned char)text[1])) {
 			if (!extended && strchr("|(){}+?", text[1]))
-				return false; /* means more than itself */
+				return false; /* it is a special character */
 			add_to(a, (unsigned char)text[1]);
 			text += 2;
 		} else if (*text == '[') {
@@ -117,7 +117,7 @@ bool p4d_shell__read_pattern(p4d_shell_pattern *p, const char *text, bool plain,
 	return true;
 }
 
-/* An unknown character of a line may be any text. */
+/* An unknown part of a line may be any text. */
 static bool takes(const p4d_shell_pattern *p, const p4d_shell_atom *a, p4d_cell cell)
 {
 	const unsigned char c = (unsigned char)cell.c;
@@ -128,7 +128,7 @@ static bool takes(const p4d_shell_pattern *p, const p4d_shell_atom *a, p4d_cell 
 	       (p->any_case && (has(a, (unsigned char)tolower(c)) || has(a, (unsigned char)toupper(c))));
 }
 
-/* *end: the place after the match. */
+/* *end: the position after the match. */
 static bool matches_at(p4d_shell *sh, const p4d_shell_pattern *p, size_t i, p4d_value line, uint32_t at,
 		       uint32_t *end)
 {

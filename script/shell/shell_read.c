@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the shell reads into variables: read, mapfile, getopts; and let. */
+/* Commands that read into variables: read, mapfile, getopts; and let. */
 #include <string.h>
 
 #include "shell/shell_internal.h"
@@ -23,11 +23,14 @@ static void forget(const p4d_shell_call *w, p4d_value word, uint16_t reason)
 	    false, w->source ? w->source->line : 0);
 }
 
-/* Arguments of read and mapfile: the array, and where the names begin. False: not followed. */
+/*
+ * Arguments of read and mapfile: the array, and the index of the first name. False: p4d does not support an
+ * option.
+ */
 typedef struct target {
 	size_t names;
 	const p4d_value *array;
-	bool whole; /* -d '': all of the text, not its first line */
+	bool whole; /* -d '': reads all of the text, not only its first line */
 } target;
 
 static bool read_options(const p4d_shell_call *w, const char *valued, target *t)
@@ -53,7 +56,7 @@ static bool read_options(const p4d_shell_call *w, const char *valued, target *t)
 	return followed;
 }
 
-/* Takes the first line of the command's input and moves past it. */
+/* Takes the first line of the command's input, and moves past it. */
 static bool take_line(const p4d_shell_call *w, bool whole, p4d_value *line)
 {
 	p4d_shell *sh = w->sh;
@@ -72,7 +75,7 @@ static bool take_line(const p4d_shell_call *w, bool whole, p4d_value *line)
 	return true;
 }
 
-/* Cuts the next word off a line; the last one takes all that is left. */
+/* Cuts the next word off a line. The last variable gets the rest of the line. */
 static p4d_value next_word(p4d_value *line, const char *separators, bool last)
 {
 	uint32_t from = 0, n = 0, end = line->length;

@@ -17,11 +17,11 @@ p4d_shell_mode p4d_shell__branch(p4d_shell_mode mode, p4d_shell_status status, b
 	return status == P4D_SHELL_OPEN || status == P4D_SHELL_TAKEN ? P4D_SHELL_MAYBE : mode;
 }
 
-/* Whether a reserved word stands here, which is passed if so. */
+/* Whether a reserved word is here; moves past it if so. */
 static bool looking_at(const p4d_shell_source *s, const char *word)
 {
 	if (p4d_shell__peek(s, 0) != *word)
-		return false; /* most are not */
+		return false; /* fast exit: most words are not reserved */
 	const size_t length = strlen(word);
 	return s->at <= s->length && s->length - s->at >= length && !memcmp(s->text + s->at, word, length) &&
 	       (p4d_shell__ends_word(p4d_shell__peek(s, length)) || word[0] == '(' || word[0] == ';');
@@ -36,7 +36,7 @@ bool p4d_shell__take_word(p4d_shell *sh, p4d_shell_source *s, const char *word)
 	return true;
 }
 
-/* Blanks, comments and empty lines. */
+/* Skips blanks, comments and empty lines. */
 void p4d_shell__lines(p4d_shell *sh, p4d_shell_source *s)
 {
 	for (p4d_shell__blanks(sh, s); p4d_shell__peek(s, 0) == '\n'; p4d_shell__blanks(sh, s))
@@ -50,7 +50,7 @@ static bool list_ends(const p4d_shell_source *s)
 	const char c = p4d_shell__peek(s, 0);
 
 	if (!c || !strchr("fdte});", c))
-		return false; /* most commands begin otherwise */
+		return false; /* fast exit: most commands begin with another letter */
 	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
 		if (looking_at(s, ends[i]))
 			return true;
@@ -78,7 +78,7 @@ static p4d_shell_status if_command(p4d_shell *sh, p4d_shell_source *s, p4d_shell
 static p4d_shell_status case_command(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode)
 {
 	p4d_shell_build subject = {0};
-	p4d_shell_mode left = mode, through = P4D_SHELL_SKIP; /* from the branch before */
+	p4d_shell_mode left = mode, through = P4D_SHELL_SKIP; /* state from the branch before */
 
 	p4d_shell__blanks(sh, s);
 	p4d_shell__word(sh, s, mode == P4D_SHELL_SKIP ? NULL : &subject);
@@ -137,7 +137,7 @@ static p4d_shell_status case_command(p4d_shell *sh, p4d_shell_source *s, p4d_she
 	return P4D_SHELL_TAKEN;
 }
 
-/* [[ ... ]]: no word is cut, && and || are part of it. */
+/* [[ ... ]]: words are not split, and && and || are part of the expression. */
 static p4d_shell_status test_command(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode)
 {
 	p4d_shell_words words = {0};
@@ -213,7 +213,7 @@ static p4d_shell_status group(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode
 	return status;
 }
 
-/* NAME() or function NAME: its body is passed, and read where it is called. False: no function. */
+/* NAME() or function NAME: skips the body, which is read when the function is called. False: no function. */
 static bool function_definition(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode)
 {
 	p4d_shell_source look = *s;
@@ -252,7 +252,9 @@ static bool function_definition(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mo
 	return true;
 }
 
-/* while, until and { }. Their input comes after them: `done <FILE`. s: after the reserved word. */
+/*
+ * while, until and { }. Their input comes after them: `done <FILE`. s: the position after the reserved word.
+ */
 static p4d_shell_status fed(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode, const char *word)
 {
 	const p4d_value pipe = sh->pipe;
@@ -354,7 +356,7 @@ static p4d_shell_status piped(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode
 	}
 	if (unread)
 		sh->out = NULL;
-	if (*several) { /* else what was read of it is read */
+	if (*several) { /* otherwise p4d has read all of it */
 		sh->pipe = pipe;
 		sh->piped = was_piped;
 	}
@@ -382,8 +384,7 @@ static p4d_shell_status pipeline(p4d_shell *sh, p4d_shell_source *s, p4d_shell_m
 					   : status;
 }
 
-/* Commands joined by && and ||. After a command that p4d assumes to succeed, it goes on at && and not at ||.
- */
+/* Commands joined by && and ||. After a command that p4d assumes to succeed, && continues and || does not. */
 static p4d_shell_status and_or(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode)
 {
 	const uint32_t since = sh->commands;
@@ -404,13 +405,13 @@ static p4d_shell_status and_or(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mod
 		p4d_shell_status result = pipeline(sh, s, next);
 		if (next == P4D_SHELL_RUN)
 			status = result;
-		else if (next == P4D_SHELL_MAYBE) /* false && x is false, whatever the first was */
+		else if (next == P4D_SHELL_MAYBE) /* false && x is false, whatever came before */
 			status =
 			    result == (c == '&' ? P4D_SHELL_FALSE : P4D_SHELL_TRUE) ? result : P4D_SHELL_OPEN;
 	}
 }
 
-/* Behind a branch that may not have been taken: one that came back leaves the directory known. */
+/* After a branch that may not run: if it returned to its first directory, the directory is known. */
 static void leave_branch(p4d_shell *sh, p4d_value before)
 {
 	const p4d_shell_name here = {"PWD", 3};
@@ -443,7 +444,7 @@ p4d_shell_status p4d_shell__run(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mo
 		char c = p4d_shell__peek(s, 0);
 		if ((c == ';' && !list_ends(s)) || c == '&')
 			p4d_shell__advance(sh, s);
-		if (s->at == before && !list_ends(s)) /* nothing that a command starts with */
+		if (s->at == before && !list_ends(s)) /* a character with which no command starts */
 			p4d_shell__advance(sh, s);
 	}
 	sh->depth--;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* grep and sed, as scripts use them to take a value out of a file, or put one in: plain patterns only. */
+/* grep and sed, as scripts use them to take a value out of a file or to insert one. Only simple patterns. */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "shell/shell_internal.h"
 
-/* grep of one pattern: its lines, or whether there are any. */
+/* grep with one pattern: prints its lines, or tells whether there are any. */
 static p4d_shell_status run_grep(const p4d_shell_call *w)
 {
 	p4d_shell_options o = {.switches = "EFqvish", .valued = "me"};
@@ -45,7 +45,9 @@ typedef struct edit {
 	bool drops, all; /* d; g */
 } edit;
 
-/* A part of a command up to `by`, which it passes; NUL and longer ones are not followed. */
+/*
+ * Copies a part of a command up to the character `by`, and moves past it. Fails for NUL and for longer parts.
+ */
 static bool next_part(p4d_value *script, char by, p4d_value *part)
 {
 	uint32_t n = 0;
@@ -61,7 +63,7 @@ static bool next_part(p4d_value *script, char by, p4d_value *part)
 	return true;
 }
 
-/* The replacement, without the backslashes that escape characters. False: it repeats the match. */
+/* The replacement text, with escapes resolved. False: it refers to the match. */
 static bool read_replacement(p4d_shell *sh, p4d_value text, p4d_value *to)
 {
 	p4d_shell_build b = {0};
@@ -79,7 +81,7 @@ static bool read_replacement(p4d_shell *sh, p4d_value text, p4d_value *to)
 	return true;
 }
 
-/* The next command of a script, which it passes. False: it is not followed. */
+/* Parses the next command of a script, and moves past it. False: p4d does not support it. */
 static bool read_edit(p4d_shell *sh, p4d_value *script, bool extended, edit *e)
 {
 	p4d_value part;
@@ -104,7 +106,7 @@ static bool read_edit(p4d_shell *sh, p4d_value *script, bool extended, edit *e)
 			return false;
 		e->all = true;
 	}
-	bool empty = !e->pattern.end; /* it may match nothing, at every place */
+	bool empty = !e->pattern.end; /* a pattern may match the empty text at every position */
 	for (size_t i = 0; i < e->pattern.count; i++)
 		empty = empty && strchr("*?", e->pattern.at[i].times);
 	if (e->drops ? !e->all : e->all && empty)
@@ -115,7 +117,7 @@ static bool read_edit(p4d_shell *sh, p4d_value *script, bool extended, edit *e)
 	return true;
 }
 
-/* A text with one command done to each of its lines. */
+/* Applies one command to each line of a text. */
 static p4d_value edited(p4d_shell *sh, const edit *e, p4d_value text)
 {
 	p4d_shell_build b = {0};
@@ -138,12 +140,12 @@ static p4d_value edited(p4d_shell *sh, const edit *e, p4d_value text)
 	return (p4d_value){b.at, b.length};
 }
 
-/* Words of sed: its commands, and how to read them. */
+/* The words of sed: its commands, and its options. */
 enum { SED_SCRIPTS = 16 };
 typedef struct sed_words {
-	p4d_value script[SED_SCRIPTS], file; /* the first file */
+	p4d_value script[SED_SCRIPTS], file; /* index of the first file */
 	size_t scripts, files;
-	bool has_script; /* an option names it, so that all operands are files */
+	bool has_script; /* an option gives the script, so that all operands are files */
 	bool in_place, extended, quiet, followed;
 } sed_words;
 
@@ -155,7 +157,7 @@ static void add_script(sed_words *to, p4d_value script)
 		to->followed = false;
 }
 
-/* An option, or letters of several; returns the words it takes, 0: it is an operand. */
+/* Parses an option, or several option letters. Returns the number of words; 0: it is an operand. */
 static size_t read_sed_option(const p4d_shell_call *w, size_t i, sed_words *to)
 {
 	static const char in_place[] = "--in-place=";
@@ -169,14 +171,15 @@ static size_t read_sed_option(const p4d_shell_call *w, size_t i, sed_words *to)
 		    p4d_value_is(word, "--in-place") ||
 		    (word.length > length && p4d_value_is(p4d_shell__part(word, 0, length), in_place));
 		to->in_place = to->in_place || known;
-		to->has_script = to->has_script || !known; /* it may be the script; then no file is missed */
+		to->has_script = to->has_script || !known; /* this operand may be the script, in which
+							    * case there are no files */
 		to->followed = to->followed && known;
 		return 1;
 	}
 	for (uint32_t n = 1; n < word.length; n++) {
 		const char c = word.at[n].c;
 		const bool last = n + 1 == word.length;
-		if (c == 'i') { /* the rest is what copies' names end with */
+		if (c == 'i') { /* the rest of the word is the suffix of backup copies */
 			to->in_place = true;
 			return 1;
 		}
@@ -196,7 +199,7 @@ static size_t read_sed_option(const p4d_shell_call *w, size_t i, sed_words *to)
 	return 1;
 }
 
-/* Options may follow operands. */
+/* Options may come after operands. */
 static void read_sed(const p4d_shell_call *w, sed_words *to)
 {
 	p4d_value first[2];
@@ -217,10 +220,10 @@ static void read_sed(const p4d_shell_call *w, sed_words *to)
 		to->file = first[scripts];
 }
 
-/* Lines that sed prints by their numbers. */
+/* Lines that sed prints by number. */
 typedef struct sed_lines {
-	uint64_t from, to; /* the last: UINT64_MAX */
-	bool others;       /* than these */
+	uint64_t from, to; /* the last line, or UINT64_MAX */
+	bool others;       /* all lines except these */
 } sed_lines;
 
 static bool read_address(const char **at, uint64_t *line)
@@ -236,7 +239,9 @@ static bool read_address(const char **at, uint64_t *line)
 	return read;
 }
 
-/* "3p", "3{p;q}" and "2,5p" of sed -n; "3q;d", "3!d" and "1d" without -n. False: it is another script. */
+/*
+ * "3p", "3{p;q}" and "2,5p" of sed -n; "3q;d", "3!d" and "1d" without -n. False: the script has another form.
+ */
 static bool read_lines(const sed_words *words, sed_lines *lines)
 {
 	static const struct {
@@ -287,7 +292,7 @@ static p4d_value take_lines(p4d_shell *sh, const sed_lines *lines, p4d_value tex
 	return (p4d_value){b.at, b.length};
 }
 
-/* What sed makes of a text; false: it is not followed. */
+/* The output of sed for a text; false: p4d does not support the commands. */
 static bool run_scripts(p4d_shell *sh, const sed_words *words, p4d_value *text)
 {
 	sed_lines lines;
@@ -322,7 +327,7 @@ static void edit_file(const p4d_shell_call *w, const sed_words *words, p4d_value
 	p4d_shell__write(sh, &to, text);
 }
 
-/* It prints, or changes files where they are. */
+/* sed prints, or changes files in place. */
 static p4d_shell_status run_sed(const p4d_shell_call *w)
 {
 	p4d_shell *sh = w->sh;

@@ -26,13 +26,13 @@ static bool one(p4d_value pattern, uint32_t *at, char c)
 			found |= p[i].c == c;
 		}
 	}
-	if (i == pattern.length) /* no set: a bracket */
+	if (i == pattern.length) /* an opening bracket without a set */
 		return p[(*at)++].c == c;
 	*at = i + 1;
 	return found != other;
 }
 
-/* Goes back to the last star only, which is enough. */
+/* Returns only to the last star, which is enough. */
 bool p4d_shell__matches(p4d_shell *sh, p4d_value pattern, p4d_value text)
 {
 	uint32_t p = 0, t = 0, star = UINT32_MAX, from = 0;
@@ -109,7 +109,7 @@ static p4d_shell_status compare(words *w, p4d_value a, p4d_value op, p4d_value b
 	return truth(same == equal);
 }
 
-/* Whether text is empty. What is not set is: whoever asks has a default for it. */
+/* Whether a text is empty. An unset variable counts as empty: a script that tests it has a default for it. */
 static p4d_shell_status empty(p4d_value value)
 {
 	if (!value.length)
@@ -129,7 +129,7 @@ static p4d_shell_status opposite(p4d_shell_status status)
 					   : status;
 }
 
-/* Whether a file is there: one that can be read is. Others may be when the job runs. */
+/* Whether a file exists: true if it can be read. Other files may exist when the job runs. */
 static p4d_shell_status exists(words *w, p4d_value op, p4d_value path)
 {
 	p4d_value written;
@@ -174,7 +174,7 @@ static p4d_shell_status term(words *w)
 		status = empty(w->at[w->next + 1]);
 		status = is(w, 0, "-z") ? status : opposite(status);
 		w->next += 2;
-	} else if (w->at[w->next].length == 2 && w->at[w->next].at[0].c == '-') { /* about files */
+	} else if (w->at[w->next].length == 2 && w->at[w->next].at[0].c == '-') { /* tests of files */
 		if (w->next + 1 < w->count)
 			status = exists(w, w->at[w->next], w->at[w->next + 1]);
 		w->next += w->next + 1 < w->count ? 2 : 1;
@@ -186,7 +186,7 @@ static p4d_shell_status term(words *w)
 	return status;
 }
 
-/* Conditions joined by a sign (&&, ||). One with the result `decisive` decides. */
+/* Conditions joined by && or ||. A condition with the result `decisive` decides. */
 static p4d_shell_status joined(words *w, const char *sign, const char *letter, p4d_shell_status decisive,
 			       p4d_shell_status (*part)(words *w))
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What may be set by files and texts that p4d cannot read. */
+/* Variables that may be set by files and texts that p4d cannot read. */
 #include <string.h>
 
 #include "shell/shell_internal.h"
@@ -25,8 +25,8 @@ static bool is_among(p4d_shell_name name, const char *const *names)
 }
 
 /*
- * Commands with which a shell finds programs. They, and the text that they print for eval, set search paths,
- * and nothing for a training.
+ * Commands that make programs available to a shell. These commands, and the text that they print for eval,
+ * set search paths, and nothing for a training.
  */
 static bool changes_environment(p4d_shell_name name)
 {
@@ -108,7 +108,7 @@ const char *p4d_shell_may_set(p4d_shell *sh)
 	return sh->unread.reason ? p4d_shell_unknown(sh, sh->unread.reason) : NULL;
 }
 
-/* Whether a variable has a value, other than no text at all. */
+/* Whether a variable has a value that is not empty. */
 static bool has_text(const p4d_shell_var *v)
 {
 	return v && (v->value.count > 1 || (v->value.count == 1 && v->value.at[0].length));
@@ -124,7 +124,7 @@ uint16_t p4d_shell__may_be_set(p4d_shell *sh, p4d_shell_name name)
 	if (has_text(v))
 		return 0;
 	v = v ? v : p4d_shell__find(sh, name, false);
-	if (v && (v->set || v->array) && v->since >= sh->unread.at) /* emptied or unset after it */
+	if (v && (v->set || v->array) && v->since >= sh->unread.at) /* emptied or unset after that input */
 		return 0;
 	const char *what = p4d_shell_unknown(sh, sh->unread.reason);
 	return p4d_shell__reason(sh,

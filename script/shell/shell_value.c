@@ -118,14 +118,14 @@ uint8_t p4d_shell__place(p4d_shell *sh, const char *format, ...)
 	return (uint8_t)sh->files++;
 }
 
-/* Whether a block of memory is the latest one. */
+/* Whether a block of memory is the most recent one. */
 static bool is_last(const p4d_shell *sh, const void *at, size_t size)
 {
 	return at && (const char *)at + ((size + 7) & ~(size_t)7) == sh->memory + sh->used;
 }
 
-/* Makes room for `added` more elements of `size` bytes. If other memory was taken since, the elements move,
- * and their old place stays unused. */
+/* Makes room for `added` more elements of `size` bytes. If other memory was allocated since, the elements
+ * move, and their old memory stays unused. */
 static bool grow(p4d_shell *sh, void **at, uint32_t count, uint32_t *room, size_t size, uint32_t added)
 {
 	if (count + added <= *room)
@@ -165,7 +165,7 @@ void p4d_shell__add(p4d_shell *sh, p4d_shell_build *b, p4d_cell cell)
 		put(sh, b, cell);
 }
 
-/* Completes a value. The room that it does not need is returned if possible. */
+/* Completes a value. Memory that it does not need is returned if possible. */
 static p4d_value finished(p4d_shell *sh, const p4d_shell_build *b)
 {
 	if (is_last(sh, b->at, b->room * sizeof(*b->at)))
@@ -175,7 +175,7 @@ static p4d_value finished(p4d_shell *sh, const p4d_shell_build *b)
 
 void p4d_shell__add_value(p4d_shell *sh, p4d_shell_build *b, p4d_value value, bool quoted)
 {
-	/* a character that is copied costs less than one that is read */
+	/* copying a character costs less work than reading one */
 	if (!value.length || !p4d_shell__work(sh, value.length / 4 + 1))
 		return;
 	void *at = b->at;
@@ -268,7 +268,7 @@ p4d_value p4d_shell__joined(p4d_shell *sh, p4d_shell_build *b)
 {
 	uint32_t length = 0;
 
-	while (length < b->length && b->at[length].c) /* most are as they are */
+	while (length < b->length && b->at[length].c) /* fast path: most values stay as they are */
 		length++;
 	for (uint32_t i = length; i < b->length; i++) {
 		p4d_cell cell = b->at[i];
@@ -337,7 +337,7 @@ const char *p4d_shell__text_of(p4d_shell *sh, p4d_value value)
 
 bool p4d_shell__equal(p4d_value a, p4d_value b)
 {
-	enum { BLOCK = 64 }; /* compared in one go */
+	enum { BLOCK = 64 }; /* both parts are compared in one call */
 
 	if (a.length != b.length)
 		return false;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Variables, and which of them a subshell has. */
+/* Variables, and the copies that subshells have. */
 #include <ctype.h>
 #include <string.h>
 
@@ -45,7 +45,7 @@ p4d_shell_var *p4d_shell__own(p4d_shell *sh, p4d_shell_name name)
 	own->next = *bucket;
 	if (v->scope < sh->process && !v->exported)
 		own->set = own->array = own->map = false;
-	own->value.room = own->value.count; /* new elements go to other memory */
+	own->value.room = own->value.count; /* new elements go into other memory */
 	own->key.room = own->key.count;
 	own->kept = (p4d_shell_build){0};
 	*bucket = own;
@@ -98,7 +98,7 @@ static void set_one(p4d_shell *sh, p4d_shell_var *v, p4d_value value)
 	v->set = true;
 }
 
-/* The variable that a name stands for: with declare -n, the one that it refers to. */
+/* The variable for a name: with declare -n, the one that it refers to. */
 static p4d_shell_name meant(p4d_shell *sh, p4d_shell_name name)
 {
 	for (int i = 0; sh->references && i < 8; i++) {
@@ -110,7 +110,7 @@ static p4d_shell_name meant(p4d_shell *sh, p4d_shell_name name)
 	return name;
 }
 
-/* The value of an environment variable was written nowhere: line 0. */
+/* The value of an environment variable has no place: line 0. */
 p4d_shell_var *p4d_shell__lookup(p4d_shell *sh, p4d_shell_name name)
 {
 	if (p4d_shell__is_of_frames(name))
@@ -159,7 +159,7 @@ bool p4d_shell_exported(p4d_shell *sh, const char *name, p4d_value *value)
 	return set;
 }
 
-/* Whether this subshell has a variable of the same name, which hides it. */
+/* Whether this subshell has a variable of the same name, which hides that variable. */
 static bool is_hidden(const p4d_shell_var *first, const p4d_shell_var *v)
 {
 	for (; first != v; first = first->next)
@@ -193,7 +193,7 @@ void p4d_shell_each_exported(p4d_shell *sh, void (*take)(void *context, const ch
 				take(context, v->name.text, v->value.count ? v->value.at[0] : (p4d_value){0});
 }
 
-/* No options: it begins with no dash, and is no more than a word. */
+/* Whether a text is one word and no option: it has no leading dash. */
 static bool is_plain(p4d_value value)
 {
 	for (uint32_t i = 0; i < value.length; i++)
@@ -208,7 +208,8 @@ enum { MAY_BE_MOST = 16 };
 static void add_text(p4d_shell *sh, uint16_t unknown, p4d_value text)
 {
 	p4d_shell_words *texts = &sh->may_be[unknown - 1];
-	p4d_shell_build copy = {0}; /* the text may lie where the next value is built, so it is copied */
+	p4d_shell_build copy = {0}; /* the text may be in memory where the next value is built, so it is
+				     * copied */
 
 	for (uint32_t i = 0; i < texts->count && p4d_shell__work(sh, text.length + 1); i++)
 		if (p4d_shell__equal(texts->at[i], text))
@@ -220,7 +221,7 @@ static void add_text(p4d_shell *sh, uint16_t unknown, p4d_value text)
 	p4d_shell__add_word(sh, texts, (p4d_value){copy.at, copy.length});
 }
 
-/* One of the texts that this unknown one may be; 0: there was no room for it. */
+/* Adds one of the possible texts of this unknown one; 0: there was no room. */
 void p4d_shell__may_be(p4d_shell *sh, uint16_t unknown, p4d_value text)
 {
 	const uint16_t earlier = text.length == 1 ? text.at[0].unknown : 0;
@@ -236,7 +237,7 @@ void p4d_shell__may_be(p4d_shell *sh, uint16_t unknown, p4d_value text)
 		add_text(sh, unknown, texts[i]);
 }
 
-/* What a value may be after an unknown test: its start, and perhaps more. */
+/* A possible value after an unknown test: its start, and perhaps more. */
 static p4d_value perhaps(p4d_shell *sh, p4d_shell_name name, p4d_value before, p4d_value after, bool plain,
 			 uint32_t line)
 {
@@ -250,7 +251,7 @@ static p4d_value perhaps(p4d_shell *sh, p4d_shell_name name, p4d_value before, p
 		if (before.length)
 			after = (p4d_value){after.at + before.length, after.length - before.length};
 		if (before.length && after.length && !after.at[0].unknown && after.at[0].c == ' ')
-			p4d_shell__add(sh, &b, after.at[0]); /* other words */
+			p4d_shell__add(sh, &b, after.at[0]); /* the rest differs */
 	} else {
 		p4d_shell__may_be(sh, unknown, before);
 	}
@@ -260,7 +261,7 @@ static p4d_value perhaps(p4d_shell *sh, p4d_shell_name name, p4d_value before, p
 	return (p4d_value){b.at, b.length};
 }
 
-/* What an assignment makes of the value before, of variables and elements alike. */
+/* The effect of an assignment on the previous value, for variables and elements. */
 static p4d_value assigned(p4d_shell *sh, const p4d_shell_var *v, p4d_shell_mode mode, p4d_value before,
 			  p4d_value value, bool is_there, bool append, uint32_t line)
 {
@@ -283,8 +284,8 @@ static p4d_value assigned(p4d_shell *sh, const p4d_shell_var *v, p4d_shell_mode 
 	return value;
 }
 
-/* Elements with one of them changed. Other variables may share the old elements, so these stay as they are.
- */
+/* A copy of the elements with one of them changed. Other variables may share the old elements, so these
+ * stay unchanged. */
 static void set_element(p4d_shell *sh, p4d_shell_words *words, uint32_t index, p4d_value value)
 {
 	p4d_shell_words elements = {0};
@@ -383,7 +384,7 @@ void p4d_shell__assign_array(p4d_shell *sh, p4d_shell_mode mode, p4d_shell_name 
 			p4d_shell__add_word(sh, &v->value, some);
 		return;
 	}
-	if (v->map && words.count) { /* keys and values, or only keys, by bash's release */
+	if (v->map && words.count) { /* keys and values, or only keys, depending on bash's release */
 		lose(sh, v, p4d_shell__reason(sh, "a map without keys (line %u)", line));
 		return;
 	}
@@ -434,21 +435,22 @@ void p4d_shell__assign_element(p4d_shell *sh, p4d_shell_mode mode, p4d_shell_nam
 		v->value = v->key = (p4d_shell_words){0};
 	v->array = v->set = true;
 	const bool found = p4d_shell__index(sh, v, subscript, &index, &unknown);
-	if (!found || index < 0 || index > (int64_t)v->value.count) { /* an array with gaps is not followed */
+	if (!found || index < 0 || index > (int64_t)v->value.count) { /* p4d does not support an array
+								       * with gaps */
 		lose(sh, v, found ? p4d_shell__reason(sh, "an array with gaps (line %u)", line) : unknown);
 		return;
 	}
 	const bool is_there = index < (int64_t)v->value.count;
 	value = assigned(sh, v, mode, is_there ? v->value.at[index] : (p4d_value){0}, value, is_there, append,
 			 line);
-	p4d_shell_build one = {0}; /* element, whatever is in it */
+	p4d_shell_build one = {0}; /* unsets the element, whatever its value */
 	p4d_shell__add_value(sh, &one, value, true);
 	set_element(sh, &v->value, (uint32_t)index, (p4d_value){one.at, one.length});
 	if (v->map && !is_there)
 		set_element(sh, &v->key, (uint32_t)index, subscript);
 }
 
-/* One element less; gaps in an array are not followed. */
+/* Removes one element. p4d does not support gaps in an array. */
 static void unset_element(p4d_shell *sh, p4d_shell_var *v, p4d_value subscript, uint32_t line)
 {
 	int64_t index;

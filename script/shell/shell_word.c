@@ -21,7 +21,7 @@ void p4d_shell__advance(p4d_shell *sh, p4d_shell_source *s)
 		return;
 	}
 	s->line++;
-	if (s->body_end && s->at >= s->body_at) { /* past the here-documents of this line */
+	if (s->body_end && s->at >= s->body_at) { /* after the here-documents of this line */
 		s->line += s->body_lines;
 		s->at = s->body_end;
 		s->body_end = 0;
@@ -42,7 +42,7 @@ p4d_cell p4d_shell__cell(const p4d_shell_source *s, bool quoted)
 	    .line = s->line, .file = s->file & 127u, .quoted = quoted, .c = p4d_shell__peek(s, 0)};
 }
 
-/* Takes the character literally. */
+/* Takes the next character literally. */
 static void take(p4d_shell *sh, p4d_shell_source *s, p4d_shell_build *b, bool quoted)
 {
 	if (b)
@@ -71,7 +71,7 @@ bool p4d_shell__ends_word(char c)
 	}
 }
 
-/* A NUL byte within the text, which bash drops. */
+/* A NUL byte in the text, which bash drops. */
 static bool at_end(const p4d_shell_source *s)
 {
 	return s->at >= s->length;
@@ -147,7 +147,7 @@ void p4d_shell__skip_nested(p4d_shell *sh, p4d_shell_source *s, char open, char 
 			stack[depth++] = next == '(' ? ')' : '}';
 			p4d_shell__advance(sh, s);
 		} else if (closing == '"') {
-			/* nothing else opens here */
+			/* nothing opens here */
 		} else if (c == '"') {
 			stack[depth++] = '"';
 		} else if (c == '\'') {
@@ -199,7 +199,7 @@ static void arithmetic(p4d_shell *sh, p4d_shell_source inside, p4d_shell_build *
 		return;
 	}
 	where.unknown = unknown & 0x7fffu;
-	where.c = P4D_CELL_WORD; /* a number, whichever */
+	where.c = P4D_CELL_WORD; /* the parameter's number does not matter */
 	p4d_shell__add(sh, b, where);
 }
 
@@ -209,7 +209,7 @@ static void substitute(p4d_shell *sh, p4d_shell_source inside, p4d_shell_build *
 	p4d_shell__add_value(sh, b, p4d_shell__output(sh, inside), quoted);
 }
 
-/* The text up to the bracket, which is passed; open: number of characters before it. */
+/* The text up to the closing bracket, which is passed. open: position of the first character. */
 static p4d_shell_source nested(p4d_shell *sh, p4d_shell_source *s, size_t open, char opening, char closing)
 {
 	for (size_t i = 0; i < open; i++)
@@ -245,7 +245,7 @@ static void expand(p4d_shell *sh, p4d_shell_source *s, p4d_shell_build *b, bool 
 	if (c == '(' && p4d_shell__peek(s, 2) == '(') {
 		p4d_shell_source inside = nested(sh, s, 2, '(', ')');
 		inside.at++;
-		inside.length -= inside.length > inside.at; /* the inner bracket */
+		inside.length -= inside.length > inside.at; /* position of the inner bracket */
 		if (b)
 			arithmetic(sh, inside, b, quoted);
 	} else if (c == '(') {
@@ -315,7 +315,7 @@ static void escaped(p4d_shell *sh, p4d_shell_source *s, p4d_shell_build *b)
 	p4d_shell__advance(sh, s);
 }
 
-/* Whether "$@", "${A[@]}" or "${A[@]:1}" stands here, which is no word at all if the array is empty. */
+/* Whether "$@", "${A[@]}" or "${A[@]:1}" is here, which expands to no word at all if the array is empty. */
 static bool is_list(const p4d_shell_source *s)
 {
 	size_t n = 0;
@@ -351,7 +351,7 @@ static void double_quotes(p4d_shell *sh, p4d_shell_source *s, p4d_shell_build *b
 		p4d_shell__add(sh, b, P4D_CELL_HOLDER);
 }
 
-/* The words that the one from `start` on is by its braces, each cut from the next. False: it is one. */
+/* Expands braces of the word from `start` on, one word after the other. False: it is a single word. */
 static bool several(p4d_shell *sh, p4d_shell_source *s, const p4d_shell_source *start, p4d_shell_build *b,
 		    uint32_t from)
 {
@@ -387,7 +387,8 @@ void p4d_shell__word(p4d_shell *sh, p4d_shell_source *s, p4d_shell_build *b)
 			break;
 		if (s->origin && s->origin[s->at].unknown) {
 			take(sh, s, b, false);
-		} else if ((c == '<' || c == '>') && next == '(') { /* the output of a command as a file */
+		} else if ((c == '<' || c == '>') && next == '(') { /* process substitution: the output of
+								     * a command as a file */
 			p4d_cell where = p4d_shell__cell(s, false);
 			p4d_shell_source inside = nested(sh, s, 2, '(', ')');
 			if (b && c == '<')
@@ -422,7 +423,7 @@ void p4d_shell__word(p4d_shell *sh, p4d_shell_source *s, p4d_shell_build *b)
 		} else if (c == '$' && next == '"') {
 			p4d_shell__advance(sh, s);
 			double_quotes(sh, s, b);
-		} else if (c == '$' && next == '[') { /* arithmetic of old */
+		} else if (c == '$' && next == '[') { /* $[...], the old form of arithmetic */
 			p4d_shell_source inside = nested(sh, s, 2, '[', ']');
 			if (b)
 				arithmetic(sh, inside, b, false);
