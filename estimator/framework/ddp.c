@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* PyTorch's DDP, or one GPU: a copy of the model on every GPU. The table entry. */
+/* PyTorch's DDP with a copy of the model on every GPU, or one GPU without parallelism: the table entry. */
 #include "framework/torch.h"
 
 static const p4d_framework_choice defaults[] = {{P4D_PARAM_DTYPE, P4D_PARAM_BF16},

@@ -18,7 +18,7 @@
 static void add_parallelism(p4d_text *a, const p4d_layout *l)
 {
 	const uint64_t ranks = l->dp * l->cp, shards = l->shard_degree ? l->shard_degree : ranks;
-	/* context-parallel ranks are among those that share a shard's parameters */
+	/* context-parallel ranks also shard parameters */
 	const uint64_t degree = shards % l->cp ? shards : shards / l->cp;
 
 	add(a, "--parallelism.tensor_parallel_degree=%" PRIu64, l->tp);
@@ -44,12 +44,13 @@ static void add_parallelism(p4d_text *a, const p4d_layout *l)
 	if (l->vpp != by_default && (counted + most - 1) / most == chunks)
 		add(a, "--parallelism.pipeline_parallel_layers_per_stage=%" PRIu64, most);
 	add(a, "--parallelism.pipeline_parallel_microbatch_size=%" PRIu64, l->micro_batch);
-	add(a, "--training.disable_cuda_graphs"); /* pipelines have none */
+	add(a, "--training.disable_cuda_graphs"); /* pipelines have no such argument */
 }
 
 static void write_arguments(const p4d_request *request, const p4d_layout *l, char *buf, size_t size)
 {
-	/* a pipeline cuts a local batch into micro-batches; elsewhere they are local batches */
+	/* a pipeline cuts a local batch into micro-batches; without a pipeline the micro-batch is the
+	 * local batch */
 	const uint64_t local = l->pp > 1 ? l->global_batch / l->dp : l->micro_batch;
 	p4d_text a = p4d_text_in(buf, size);
 
@@ -68,7 +69,7 @@ static void write_arguments(const p4d_request *request, const p4d_layout *l, cha
 		add(&a, "--model.converters float8%s%s",
 		    l->fp8_recipe == P4D_FP8_ROWWISE ? " --float8.recipe_name rowwise" : "",
 		    l->fp8_params ? " --float8.enable_fsdp_float8_all_gather" : "");
-	/* a subcommand, so it comes last */
+	/* a subcommand, which must be last */
 	add(&a, "activation_checkpoint:%s",
 	    l->recompute == P4D_RECOMPUTE_FULL        ? "full"
 	    : l->recompute == P4D_RECOMPUTE_SELECTIVE ? "selective"
@@ -99,7 +100,7 @@ static const p4d_framework_arguments arguments_of_torchtitan = {
     .flags = flags_of,
 };
 
-/* Other modules than torchtitan's are trained by the HF Trainer or the like. */
+/* The HF Trainer or a similar program trains other modules than torchtitan's. */
 static const p4d_framework_arguments *arguments_of(const p4d_layout *l)
 {
 	return l->torch.model_code == P4D_MODEL_CODE_TORCHTITAN ? &arguments_of_torchtitan

@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * LitGPT's modules as tapes (litgpt/model.py, lora.py, utils.py of release 0.4): one product for queries,
- * keys and values, adapters with dropout, tables that are never tied, and a loss in chunks of 128 tokens
- * whose logits all stay. Compared with the memory that its finetune recipes published.
+ * LitGPT's modules as tapes (litgpt/model.py, lora.py, utils.py of release 0.4): one matmul for queries, keys
+ * and values; adapters with dropout; tables that are never tied; and a loss in chunks of 128 tokens whose
+ * logits all stay allocated. Compared with the memory that its finetune recipes published.
  */
 #include "framework/transformers.h"
 
-/* The branch of LoRALinear: dropout, two products and a factor. columns: those of its result. */
+/* The adapter branch of LoRALinear: dropout, two matmuls and a factor. columns: of the branch's result. */
 static p4d_tape_tensor adapter(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t in, uint64_t rank,
 			       uint64_t columns)
 {
 	p4d_tape_tensor y = p4d_op_map(w, x, false, false);
 
-	p4d_op_last(w)->kept = x.elements; /* the mask */
+	p4d_op_last(w)->kept = x.elements; /* dropout's mask */
 	y = p4d_op_product(w, y, in, rank, w->weight, true);
 	y = p4d_op_product(w, y, rank, columns, w->weight, true);
 	return p4d_op_map(w, y, false, false);
 }
 
 /*
- * A quantized product keeps its input, in 4 bytes: what the recipes with bitsandbytes 0.42 take more than
- * those without, for each element of such an input. first: no other product has kept it.
+ * A matmul with a quantized weight keeps its input, in 4 bytes per element: by this much the recipes with
+ * bitsandbytes 0.42 exceed those without it, per element of such an input. first: no earlier matmul has kept
+ * this input.
  */
 static p4d_tape_tensor linear(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t in, uint64_t out, bool first)
 {
@@ -44,7 +45,10 @@ static p4d_tape_tensor adapted(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t i
 	return p4d_op_plus(w, y, adapter(w, x, in, l->lora.rank, out));
 }
 
-/* LoRAQKVLinear: adapters of some of them side by side, padded with zeros to the product's width. */
+/*
+ * LoRAQKVLinear: adapters of some of queries, keys and values next to each other, padded with zeros to the
+ * width of the matmul.
+ */
 static p4d_tape_tensor queries_keys_values(p4d_tape_writer *w, p4d_tape_tensor x)
 {
 	const p4d_layout *l = w->layout;
@@ -60,8 +64,7 @@ static p4d_tape_tensor queries_keys_values(p4d_tape_writer *w, p4d_tape_tensor x
 	p4d_tape_tensor z = p4d_op_map(w, x, false, false);
 	p4d_op_last(w)->kept = x.elements;
 	z = p4d_op_product(w, z, l->hidden, parts * l->lora.rank, w->weight, true);
-	z = p4d_op_product(w, z, parts * l->lora.rank, columns, w->weight,
-			   true); /* a convolution in groups */
+	z = p4d_op_product(w, z, parts * l->lora.rank, columns, w->weight, true); /* a grouped convolution */
 	if (parts < 3) {
 		const p4d_tape_tensor padded = p4d_op_made(w, y.elements, z.element, true);
 		p4d_op_append(w, z, padded, P4D_NEW_GRADIENT);
@@ -70,7 +73,7 @@ static p4d_tape_tensor queries_keys_values(p4d_tape_writer *w, p4d_tape_tensor x
 	return p4d_op_plus(w, y, p4d_op_map(w, z, false, false));
 }
 
-/* apply_rope, whose angles are fp32, followed by the rest of each head: a copy. */
+/* apply_rope, whose angles are fp32, and a copy that appends the rest of each head. */
 static p4d_tape_tensor rotated(p4d_tape_writer *w, p4d_tape_tensor x)
 {
 	const p4d_tape_tensor straight = p4d_op_cast(w, x, 4),
@@ -94,7 +97,7 @@ static p4d_tape_tensor fused(p4d_tape_writer *w, p4d_tape_tensor q, p4d_tape_ten
 	for (int i = 0; i < 4 && p4d_op_needs(w, out); i++)
 		o->saved[i] = saved[i];
 	o->kept = w->rows * l->heads * w->length * 4;
-	o->back_scratch = 4 * q.elements; /* flash_api.cpp: the queries' gradient in fp32 */
+	o->back_scratch = 4 * q.elements; /* flash_api.cpp: gradient of the queries in fp32 */
 	return out;
 }
 
@@ -170,8 +173,8 @@ static void layer(p4d_tape_writer *w, bool needs_gradient)
 
 /*
  * Logits leave the model in fp32 (Fabric's convert_output). The training loop refers to them until it has the
- * next ones, so those of the step before are still there while these are computed. Log-softmax of all chunks
- * is kept; gradients come a chunk at a time.
+ * next logits, so the previous step's logits exist while new ones are computed. The log-softmax of all chunks
+ * is kept; gradients are computed chunk by chunk.
  */
 static void end(p4d_tape_writer *w)
 {
@@ -183,14 +186,14 @@ static void end(p4d_tape_writer *w)
 	const p4d_tape_tensor logits = linear(w, y, l->hidden, l->vocab, true);
 	const bool adapters = l->finetune != P4D_TUNE_FULL;
 	const p4d_tape_tensor wide = p4d_op_cast(w, logits, 4);
-	p4d_op_last(w)->scratch = wide.elements * 4; /* those of the step before */
+	p4d_op_last(w)->scratch = wide.elements * 4; /* logits of the previous step */
 
 	p4d_op_hold(w, logits);
 	const p4d_tape_tensor logarithms = p4d_op_map(w, wide, false, true);
 	p4d_tape_operation *o = p4d_op_last(w);
-	if (!adapters) /* without their last token: a copy */
+	if (!adapters) /* logits without their last token: a copy */
 		o->kept += wide.elements * 4;
-	if (adapters && chunks > 1) { /* gradients of all logits are never there at once */
+	if (adapters && chunks > 1) { /* the gradients of all logits never exist at the same time */
 		o->gradient[0] = P4D_SAME_GRADIENT;
 		o->back_scratch = wide.elements / chunks * 8;
 	}

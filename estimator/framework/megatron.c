@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Megatron-LM with Transformer Engine: the models that p4d has formulas for, and the table entry. */
+/* Megatron-LM with Transformer Engine: the models for which p4d has formulas, and the table entry. */
 #include <inttypes.h>
 #include <limits.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "request/framework.h"
 #include "request/layers.h"
 
-/* Options for which p4d has formulas with experts or latent attention. */
+/* Options that p4d's formulas support with experts or latent attention. */
 static const struct {
 	p4d_option option;
 	int64_t value;
@@ -31,7 +31,7 @@ static int check_experts(const p4d_request *r, p4d_error *err)
 		return p4d_fail(err, P4D_E_UNMODELLED, "cp-heads: p4d does not model it %s", sparse);
 	for (size_t i = 0; i < sizeof(with_experts) / sizeof(with_experts[0]); i++) {
 		const p4d_option option = with_experts[i].option;
-		/* hybrids have theirs */
+		/* hybrid models have their own formulas */
 		if ((option == P4D_ACTIVATION || option == P4D_POSITIONS) && p4d_is_set(r, P4D_LAYER_PATTERN))
 			continue;
 		if (p4d_is_set(r, option) && r->value[option] != with_experts[i].value)
@@ -54,7 +54,10 @@ static int check_experts(const p4d_request *r, p4d_error *err)
 
 enum { MOST_STATE_STAGES = 64 };
 
-/* MambaModel has layers of one block; what p4d has formulas for of it, where the option is set. */
+/*
+ * The values that p4d's formulas support for MambaModel, whose layers are one block each, for options that
+ * are set.
+ */
 static int check_states(const p4d_request *r, p4d_error *err)
 {
 	static const char *const hybrid = "in Megatron-LM with layers that have a state";
@@ -89,7 +92,7 @@ static int check_states(const p4d_request *r, p4d_error *err)
 	}
 	if (r->value[P4D_PRECISION] == P4D_FP8)
 		return p4d_fail(err, P4D_E_UNMODELLED, "precision=fp8: p4d does not model it %s", hybrid);
-	/* stages differ, and slurmctld does not wait for more of them */
+	/* stages differ, and slurmctld must not wait for more of them */
 	if (p4d_is_set(r, P4D_PP) && r->value[P4D_PP] > MOST_STATE_STAGES)
 		return p4d_fail(err, P4D_E_UNMODELLED, "pp=%" PRId64 ": p4d models up to %d %s",
 				r->value[P4D_PP], MOST_STATE_STAGES, hybrid);
@@ -99,7 +102,7 @@ static int check_states(const p4d_request *r, p4d_error *err)
 	if (!arch->single_blocks || r->value[P4D_QK_NORM] != P4D_QK_NORM_OFF)
 		return p4d_fail(err, P4D_E_UNMODELLED, "recompute=%s: p4d does not model it %s",
 				p4d_request_value_text(r, P4D_RECOMPUTE, value, sizeof(value)), hybrid);
-	/* ssm/mamba_block.py has no checkpoints, and no check that none are wanted */
+	/* ssm/mamba_block.py has no checkpoints, and does not check that none are requested */
 	p4d_fail(err, P4D_E_UNMODELLED,
 		 "recompute=%s has no effect in Megatron-LM's MambaModel (Megatron-Core 0.16.1): "
 		 "its layers save all they would without",
@@ -107,7 +110,7 @@ static int check_states(const p4d_request *r, p4d_error *err)
 	return p4d_fix(err, "--p4d-recompute=none");
 }
 
-/* Its recipes; and the shapes that Transformer Engine quantizes. */
+/* FP8 recipes of Megatron-LM; and the shapes that Transformer Engine can quantize. */
 static int check_fp8(const p4d_request *r, p4d_error *err)
 {
 	const int64_t recipe = p4d_is_set(r, P4D_FP8_RECIPE) ? r->value[P4D_FP8_RECIPE] : P4D_FP8_DELAYED;
@@ -128,7 +131,7 @@ static int check_fp8(const p4d_request *r, p4d_error *err)
 	return 0;
 }
 
-/* transformer_config.py: layers that are recomputed are in no graph. */
+/* transformer_config.py: recomputed layers cannot be in a graph. */
 static int check_graphs(const p4d_request *r, p4d_error *err)
 {
 	if (!p4d_is_set(r, P4D_CUDA_GRAPHS) || !r->value[P4D_CUDA_GRAPHS] ||
@@ -155,7 +158,10 @@ static int check_model(const p4d_request *r, p4d_error *err)
 	return 0;
 }
 
-/* Three published runs with delayed scales, of 28, had room where p4d expects none (recipes_measured.csv). */
+/*
+ * Three of 28 published runs with delayed scales fit, although p4d predicts that they do not
+ * (recipes_measured.csv).
+ */
 static const char *unvalidated(const p4d_layout *l)
 {
 	const bool fp8 = l->precision == P4D_FP8;
@@ -195,8 +201,8 @@ const p4d_framework p4d_framework__megatron = {
     .unvalidated = unvalidated,
     .evaluation =
 	1u << P4D_AT_EVALUATION_LAYER | 1u << P4D_AT_EVALUATION_HEAD | 1u << P4D_AT_EVALUATION_BATCH,
-    /* reserved over allocated: mean of 19 runs on B200, 1.053 (1.028 to 1.093); segments that grow leave
-     * little but unused ends */
+    /* reserved over allocated memory: the mean of 19 runs on B200 is 1.053 (1.028 to 1.093); expandable
+     * segments waste little except unused ends */
     .fragmentation = {53, 10},
     .reserved = p4d_megatron__reserved,
     .above_safe_fix = "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
@@ -204,8 +210,8 @@ const p4d_framework p4d_framework__megatron = {
     .arguments = &p4d_megatron__arguments,
     .cost = {.step_seconds = 5e-3,
 	     .host_layer_seconds = 650e-6, /* about 65 launches of 10 us */
-	     /* from Megatron Bridge's runs: Qwen3 30B-A3B with micro-batches of one takes 9 ms a layer on
-		B200, Moonlight 15 on H100 */
+	     /* from Megatron Bridge's runs: Qwen3 30B-A3B with micro-batches of one sequence takes 9 ms
+	      * per layer on B200, Moonlight takes 15 ms on H100 */
 	     .host_experts_seconds = 8.5e-3,
 	     .host_latent_seconds = 5.5e-3,
 	     .unfused_attention = true,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A plan as the arguments of Megatron-LM. */
+/* Writes a plan as arguments of Megatron-LM. */
 #include "framework/megatron_arguments.h"
 
 #include <inttypes.h>
@@ -14,7 +14,7 @@
 /* Truncated at a whole argument. */
 #define add(a, ...) p4d_text_entry(a, " ", __VA_ARGS__)
 
-/* Megatron-LM writes a pipeline as a picture: E embedding, t layer, L loss, | between stages. */
+/* Megatron-LM describes a pipeline as a drawing: E embedding, t layer, L loss, | between stages. */
 static void add_pipeline_layout(p4d_text *a, const p4d_layout *l)
 {
 	char picture[1024];
@@ -28,7 +28,7 @@ static void add_pipeline_layout(p4d_text *a, const p4d_layout *l)
 		add(a, "--pipeline-model-parallel-layout %s", picture);
 }
 
-/* Stages between the first and the last have as many layers each. */
+/* Whether all stages between the first and the last have equally many layers. */
 static bool middle_is_even(const p4d_layout *l)
 {
 	for (uint64_t i = 2; i + 1 < l->pp; i++)
@@ -37,7 +37,7 @@ static bool middle_is_even(const p4d_layout *l)
 	return true;
 }
 
-/* MambaModel, which has no other layouts; where those do not do, bars in its pattern. */
+/* MambaModel's layouts: equal stages, or else bars in its pattern. */
 static void add_ends(p4d_text *a, const p4d_layout *l)
 {
 	const uint64_t last = l->pp - 1;
@@ -50,7 +50,10 @@ static void add_ends(p4d_text *a, const p4d_layout *l)
 		add(a, "--decoder-last-pipeline-num-layers %" PRIu32, l->stage_layers[last]);
 }
 
-/* Megatron-LM stops unless evaluation's global batch, by default that of training, is a multiple of this. */
+/*
+ * Megatron-LM stops unless the global batch of evaluation, by default that of training, is a multiple of
+ * this.
+ */
 static void add_evaluation_batch(p4d_text *a, const p4d_layout *l)
 {
 	const uint64_t unit = l->eval_micro_batch * l->dp;
@@ -68,7 +71,7 @@ static void add_parallelism(p4d_text *a, const p4d_request *r, const p4d_layout 
 	if (l->megatron.cp_heads > 1)
 		add(a, "--cp-comm-type a2a+p2p --hierarchical-context-parallel-sizes %" PRIu64 " %" PRIu64,
 		    l->megatron.cp_heads, l->cp / l->megatron.cp_heads);
-	else if (l->cp_comm != P4D_CP_P2P) /* its default */
+	else if (l->cp_comm != P4D_CP_P2P) /* Megatron-LM's default */
 		add(a, "--cp-comm-type %s", l->cp_comm == P4D_CP_A2A ? "a2a" : "all_gather");
 	if (l->pattern_length)
 		add_ends(a, l);
@@ -90,12 +93,12 @@ static void add_parallelism(p4d_text *a, const p4d_request *r, const p4d_layout 
 		add(a, "--tp-comm-overlap");
 	if (l->schedule == P4D_INTERLEAVED && !l->megatron.overlap_p2p)
 		add(a, "--no-overlap-p2p-communication");
-	if (l->overlap_dp) /* the second needs the distributed optimizer */
+	if (l->overlap_dp) /* the second one needs the distributed optimizer */
 		add(a, l->optimizer_sharding ? "--overlap-grad-reduce --overlap-param-gather"
 					     : "--overlap-grad-reduce");
 	add(a, "--micro-batch-size %" PRIu64, l->micro_batch);
 	add(a, "--global-batch-size %" PRIu64, l->global_batch);
-	if (l->eval_micro_batch != l->micro_batch) /* Megatron Core knows it since 0.18 */
+	if (l->eval_micro_batch != l->micro_batch) /* Megatron Core supports it since 0.18 */
 		add_evaluation_batch(a, l);
 }
 
@@ -109,7 +112,7 @@ static void add_latent(p4d_text *a, const p4d_layout *l)
 	add(a, "--no-rope-fusion");
 }
 
-/* Experts as p4d models them: grouped products. */
+/* Experts as p4d models them: grouped matmuls. */
 static void add_experts(p4d_text *a, const p4d_layout *l)
 {
 	static const char *const dispatcher[] = {[P4D_ALL_TO_ALL] = "alltoall",
@@ -124,7 +127,7 @@ static void add_experts(p4d_text *a, const p4d_layout *l)
 		add(a, "--moe-shared-expert-overlap");
 	if (l->megatron.expert_overlap)
 		add(a, "--overlap-moe-expert-parallel-comm");
-	if (l->expert_every > 1) /* dense layers are a multiple of it */
+	if (l->expert_every > 1) /* the number of dense layers is a multiple of it */
 		add(a, "--moe-layer-freq ([0]*%" PRIu64 "+([0]*%" PRIu64 "+[1])*%" PRIu64 ")",
 		    l->dense_layers / l->expert_every * l->expert_every, l->expert_every - 1,
 		    p4d_expert_layers_before(l, l->layers));
@@ -142,7 +145,7 @@ static void add_experts(p4d_text *a, const p4d_layout *l)
 		add(a, "--mtp-num-layers %" PRIu64, l->mtp_layers);
 }
 
-/* GPTModel's, with the gates of Qwen3-Next: 1 for each layer that is one. */
+/* Gated delta nets in GPTModel, with Qwen3-Next's gates: the list has 1 for each such layer. */
 static void add_delta_nets(p4d_text *a, const p4d_layout *l)
 {
 	char letters[512];
@@ -160,7 +163,7 @@ static void add_delta_nets(p4d_text *a, const p4d_layout *l)
 	add(a, "--attention-output-gate --moe-shared-expert-gate --rotary-percent 0.25");
 }
 
-/* A letter a layer. */
+/* One letter per layer. */
 static void add_states(p4d_text *a, const p4d_layout *l)
 {
 	char letters[1024];
@@ -178,8 +181,8 @@ static void add_states(p4d_text *a, const p4d_layout *l)
 		add_delta_nets(a, l);
 		return;
 	}
-	/* bars are a newer release's, which has another name for the pattern, and takes any for hybrid that
-	 * has one */
+	/* a newer release has bars; it has another name for the pattern, and treats any model with a
+	 * pattern as hybrid */
 	if (middle_is_even(l))
 		add(a, "--is-hybrid-model --hybrid-override-pattern %s", letters);
 	else
@@ -193,9 +196,9 @@ static void add_states(p4d_text *a, const p4d_layout *l)
 static void add_model(p4d_text *a, const p4d_request *r, const p4d_layout *l)
 {
 	static const char *const activation[] = {[P4D_SWIGLU_ACTIVATION] = "--swiglu",
-						 /* its only one, with a sigmoid for erf */
+						 /* the only gated GELU, by a sigmoid instead of erf */
 						 [P4D_GEGLU] = "--quick-geglu",
-						 [P4D_GELU] = NULL, /* its default */
+						 [P4D_GELU] = NULL, /* Megatron-LM's default */
 						 [P4D_RELU2] = "--squared-relu",
 						 [P4D_RELU] = NULL /* check_model refuses it */};
 
@@ -248,7 +251,7 @@ static void add_optimizer(p4d_text *a, const p4d_layout *l)
 		add(a, "--exp-avg-dtype bf16 --exp-avg-sq-dtype bf16");
 }
 
-/* Formats are those of the recipes' defaults in Transformer Engine. */
+/* Each recipe has the format that is its default in Transformer Engine. */
 static void add_fp8(p4d_text *a, const p4d_layout *l)
 {
 	static const char *const recipe[] = {[P4D_FP8_DELAYED] = "delayed",
@@ -269,7 +272,7 @@ static void add_fp8(p4d_text *a, const p4d_layout *l)
 		add(a, "--reuse-grad-buf-for-mxfp8-param-ag");
 }
 
-/* The list of the option, separated by commas, as words. */
+/* The option's comma-separated list, as separate words. */
 static void add_modules(p4d_text *a, const char *list)
 {
 	char words[96];

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Megatron-LM: what layers with experts or latent attention save, and the widest moments of their passes.
- * Found in the code of Megatron-Core 0.16.1 (transformer/moe, multi_latent_attention.py) and compared with
- * what that code allocates (tests/data/megatron_experts.csv), but for DeepEP. Experts are Transformer
- * Engine's grouped products; permutation is Megatron's own, not fused.
+ * Megatron-LM: tensors that layers with experts or latent attention save, and the peaks of their passes.
+ * Derived from the code of Megatron-Core 0.16.1 (transformer/moe, multi_latent_attention.py) and, except for
+ * DeepEP, compared with what that code allocates (tests/data/megatron_experts.csv). Experts are Transformer
+ * Engine's grouped matmuls; permutation is Megatron's own code, not fused.
  *
- * Layers of both kinds may be in one chunk, so that a row has all copies of a stage: layers and slots are 1.
+ * Layers of both kinds may be in one chunk, so each row is the sum over the stage: its numbers of layers and
+ * slots are 1.
  */
 #include "framework/megatron_memory.h"
 #include "request/routing.h"
 
-/* What is calculated again is copied to where it was (tensor_parallel/random.py, CheckpointWithoutOutput). */
+/* A recomputed tensor is copied to its former place (tensor_parallel/random.py, CheckpointWithoutOutput). */
 enum { TWICE = 2 };
 
 static bool again(const p4d_layout *l, unsigned module)
@@ -21,11 +22,12 @@ static bool again(const p4d_layout *l, unsigned module)
 /* ---- moments ---- */
 
 /*
- * Of the forward pass, beside what is saved: copies of tokens, and those received where they are not the
- * experts' input themselves, are held by variables to the layer's end (MoELayer.forward); what is gathered is
- * in a buffer that stays. Beside them the experts' results, as they come out and sorted back, before a
- * reduce-scatter over etp; then those that are sent back; then their sum. With other dispatchers they are
- * summed for all tokens received, and that is exchanged. The shared experts' result is there first.
+ * Peak of the forward pass on top of saved tensors. Variables hold the copies of tokens, and received tokens
+ * that are not themselves the experts' input, until the end of the layer (MoELayer.forward). Gathered tokens
+ * are in a buffer that stays. In addition there are, one after another: the experts' results, as computed and
+ * sorted back, before a reduce-scatter over etp; the results that are sent back; their sum. With other
+ * dispatchers than all-to-all, results are first summed for all received tokens, and then exchanged. The
+ * shared experts' result exists from the beginning.
  */
 static p4d_wide forward_of_experts(const p4d_layout *l, const p4d_megatron_sizes *z)
 {
@@ -33,18 +35,18 @@ static p4d_wide forward_of_experts(const p4d_layout *l, const p4d_megatron_sizes
 	const bool copied = l->megatron.dispatcher == P4D_ALL_TO_ALL;
 	const bool input = copied && !t.sorted && l->etp == 1; /* received tokens */
 	const bool variable = t.exchanged && !input && l->megatron.dispatcher != P4D_ALL_GATHER;
-	const bool fp8 = p4d_megatron__fp8(l); /* a variable also holds the cast input of the experts */
+	const bool fp8 = p4d_megatron__fp8(l); /* a variable also holds the experts' input after its cast */
 	const p4d_wide held = t.permuted + (variable ? t.received : 0) + (fp8 ? t.gathered : 0);
-	const p4d_wide second = /* the second product's input, itself and as copies, and its result */
+	const p4d_wide second = /* the second matmul's input, itself and as copies, and its result */
 	    fp8 ? t.gathered * (z->h + 2 * (p4d_wide)(l->expert_ffn / l->etp)) : 0;
 	const p4d_wide results = copied ? t.gathered * (t.sorted ? 2 : 1) + (l->etp > 1 ? t.received : 0)
 					: t.gathered + t.received;
 	const p4d_wide back = t.received + (!t.exchanged ? 0 : copied ? t.permuted : t.own);
-	/* what will be dropped is there until its product is over, or the layer */
+	/* tensors that recomputation drops exist until their matmul, or the layer, is done */
 	const p4d_wide activation =
 	    again(l, P4D_MODULE_MOE_ACTIVATION) ? t.gathered * (z->h + l->expert_ffn / l->etp) : 0;
 
-	/* all tokens' scores of all experts */
+	/* scores of all experts for all tokens */
 	const p4d_wide scores =
 	    l->megatron.dispatcher == P4D_ALL_GATHER && t.exchanged ? t.received * l->experts : 0;
 
@@ -56,15 +58,15 @@ static p4d_wide forward_of_experts(const p4d_layout *l, const p4d_megatron_sizes
 }
 
 /*
- * Of the backward pass: gradients of the results where they came from, received, gathered and sorted; of the
- * second product; of the activation, whose result is free then.
+ * Peak of the backward pass: gradients of the results as returned, received, gathered and sorted; the
+ * gradient of the second matmul; the gradient of the activation, whose result is free by then.
  */
 static p4d_wide backward_of_experts(const p4d_layout *l, const p4d_megatron_sizes *z)
 {
 	const p4d_routed t = p4d_routed_of(l, z->own);
 	const p4d_wide F = l->expert_ffn / l->etp, g = t.gathered, h = z->h;
-	const unsigned more = again(l, P4D_MODULE_MOE_ACTIVATION) ? TWICE : 0; /* the activation's result */
-	const bool fp8 = p4d_megatron__fp8(l); /* gradients are cast, into two copies at most */
+	const unsigned more = again(l, P4D_MODULE_MOE_ACTIVATION) ? TWICE : 0; /* result of the activation */
+	const bool fp8 = p4d_megatron__fp8(l); /* gradients are cast, into at most two copies */
 	p4d_wide widest = fp8 ? P4D_MOST(g * (2 * h + (1 + more) * F), g * (h + 2 * F) + g * F / 2)
 			      : P4D_MOST(g * (h + (1 + more) * F), g * (2 + more) * F);
 
@@ -77,8 +79,8 @@ static p4d_wide backward_of_experts(const p4d_layout *l, const p4d_megatron_size
 	return widest;
 }
 
-/* Columns that the activation of an expert, or of the shared ones, saves: its inputs and its result. Without
- * a gate, also an expert's result before it is multiplied with the token's share. */
+/* Columns that the activation of an expert, or of the shared experts, saves: its inputs and its result.
+ * Without a gate, also an expert's result before the multiplication by the token's score. */
 static uint64_t of_activation(const p4d_layout *l)
 {
 	const uint64_t F = l->expert_ffn / l->etp;
@@ -104,14 +106,14 @@ p4d_wide p4d_megatron__saved_by_experts(const p4d_layout *l, const p4d_megatron_
 }
 
 /*
- * Latent attention's backward pass: gradients of its output, queries, keys and values. In a ring, keys and
- * values with their gradients are sent and received at once, both in buffers of two, and queries' gradients
- * are summed over the steps.
+ * Backward pass of latent attention: gradients of its output, queries, keys and values. In a ring, keys and
+ * values are sent and received together with their gradients, each in a double buffer, and the gradients of
+ * queries are summed over the steps.
  */
 static p4d_wide backward_of_latent(const p4d_layout *l, const p4d_megatron_sizes *z)
 {
 	const p4d_wide Q = l->heads / l->tp * (l->head_dim + l->rope_dim);
-	/* calculated again: queries, keys and values; what a ring keeps; the norm */
+	/* recomputed: queries, keys and values; tensors that a ring keeps; the norm */
 	const bool ring = again(l, P4D_MODULE_MLA_UP) && again(l, P4D_MODULE_CORE_ATTENTION) && l->cp > 1;
 	const p4d_wide more =
 	    (again(l, P4D_MODULE_MLA_UP) ? TWICE * z->tokens * (Q + 2 * z->G) : 0) +
@@ -121,15 +123,15 @@ static p4d_wide backward_of_latent(const p4d_layout *l, const p4d_megatron_sizes
 	return more + z->tokens * (l->cp > 1 ? z->A + 2 * Q + 10 * z->G : z->A + Q + 2 * z->G);
 }
 
-/* Layers of this stage for further tokens. */
+/* Number of layers for multi-token prediction on this stage. */
 static uint64_t further_of(const p4d_rows *rows)
 {
 	return rows->last ? rows->layout->mtp_layers : 0;
 }
 
 /*
- * The dispatcher of a layer keeps its last probabilities, and with them, where they were calculated again,
- * the checkpoint's detached input and its gradient, until the layer's next forward pass.
+ * The dispatcher of a layer keeps its last probabilities until the layer's next forward pass. If these were
+ * recomputed, it also keeps the checkpoint's detached input and that input's gradient.
  */
 static uint64_t layers_left(const p4d_rows *rows)
 {
@@ -173,19 +175,21 @@ void p4d_megatron__size_experts(const p4d_rows *rows, p4d_megatron_sizes *z)
 
 /* ---- saved tensors ---- */
 
-/* Layers of a stage that are alive, and those of them that have experts. */
+/* Layers of a stage that are alive, and how many of them have experts. */
 typedef struct alive {
 	uint64_t layers, experts;
 } alive;
 
-/* Most layers of a stage that are alive at once, of those with experts or of the others. */
+/*
+ * Maximum number of layers of a stage that are alive together, among those with experts or among the others.
+ */
 static uint64_t most_alive(const p4d_rows *rows, bool experts)
 {
 	const p4d_layout *l = rows->layout;
 	uint16_t chunks[P4D_MAX_UNEVEN_CHUNKS];
 	uint64_t before = 0, experts_before = 0;
 
-	/* in the model's order: where each chunk begins would be looked for in all stages before it */
+	/* in the model's order, because finding the start of each chunk would visit all earlier stages */
 	for (uint64_t i = 0; i < l->pp * l->vpp; i++) {
 		const uint32_t layers = p4d_chunk_layers(l, (uint32_t)(i % l->pp), (uint32_t)(i / l->pp));
 		const uint64_t after = p4d_expert_layers_before(l, before += layers);
@@ -212,14 +216,14 @@ static alive alive_of(const p4d_rows *rows, const p4d_megatron_again *r, const p
 		    (uint64_t)P4D_LEAST(p4d_parameters_expert_layers(l, rows->stage, 0), whole) * rows->slots;
 	else if (l->pp * l->vpp > P4D_MAX_UNEVEN_CHUNKS)
 		a.experts = a.layers;
-	else if (p4d_megatron__saved_by_experts(l, z) >= dense) /* of the kind that saves more */
+	else if (p4d_megatron__saved_by_experts(l, z) >= dense) /* layers of the kind that saves more */
 		a.experts = P4D_LEAST(a.layers, most_alive(rows, true));
 	else
 		a.experts = a.layers - P4D_LEAST(a.layers, most_alive(rows, false));
 	return a;
 }
 
-/* Elements of `layers` layers: in the slots, or of a group that is recomputed. */
+/* Elements of `layers` layers: in the slots, or in a recomputed group. */
 typedef struct stored {
 	p4d_rows *rows;
 	bool again;
@@ -243,9 +247,9 @@ static void keep(const stored *p, const char *name, const char *shard, p4d_dtype
 }
 
 /*
- * Latent attention saves: the norm's result, from which both products to lower ranks come; their results, and
- * the norms of these; queries, keys and values, with the rotated part of a key copied to every head; the
- * output.
+ * Latent attention saves: the result of the norm, which is the input of both matmuls to lower ranks; their
+ * results, and the norms of these; queries, keys and values, with the rotated part of a key copied to every
+ * head; the output.
  */
 static void keep_latent(const stored *p, const p4d_megatron_sizes *z, uint64_t n)
 {
@@ -280,7 +284,7 @@ static void keep_attention(const stored *p, const p4d_megatron_sizes *z, uint64_
 		keep(p, "layer.product", ACROSS, dtype, n, t * (z->A + z->G));
 		keep(p, "layer.qk_statistics", ACROSS, P4D_DT_FP32, n, t * heads);
 	}
-	/* checkpointed, attention keeps its inputs; values are a part of the product */
+	/* with checkpointing, attention keeps its inputs; values are a view of the matmul's result */
 	if (again(l, P4D_MODULE_CORE_ATTENTION))
 		keep(p, "layer.whole_product", ACROSS, dtype, n, t * p4d_megatron__product(l, z));
 	else
@@ -288,10 +292,10 @@ static void keep_attention(const stored *p, const p4d_megatron_sizes *z, uint64_
 }
 
 /*
- * Bytes of the router and the dispatcher: scores in fp32 and the parameters' type, those and the choice
- * transposed; the chosen experts and where a token goes. All-gather has those of all tokens and this rank's
- * experts instead, DeepEP those of the tokens it receives, in fp32. Where tokens are dropped scores are kept
- * before and after.
+ * Bytes of the router and the dispatcher: scores in fp32 and in the type of parameters, both and the choice
+ * transposed; the chosen experts, and the destinations of tokens. All-gather has them for all tokens and this
+ * rank's experts instead; DeepEP has them for received tokens, in fp32. If tokens are dropped, scores before
+ * and after dropping are kept.
  */
 static p4d_wide of_router(const p4d_layout *l, const p4d_routed *t)
 {
@@ -320,7 +324,7 @@ static void keep_experts(const stored *p, const p4d_megatron_sizes *z, uint64_t 
 	keep(p, "layer.router", ALONG, P4D_DT_BYTES, n, of_router(l, &t));
 	keep(p, "layer.expert_input", ALONG, dtype, n, t.gathered * p4d_megatron__fp8_kept(l, z->h));
 	keep(p, "layer.expert_ffn", ALONG, dtype, n, t.gathered * of_activation(l));
-	/* during the exchange they gather their input before their product, which saves it */
+	/* with overlap, shared experts gather their input before the matmul, which saves it */
 	keep(p, "layer.shared_input", "cp", dtype, n,
 	     l->megatron.shared_overlap && z->gathers ? (p4d_wide)z->tokens * z->h : 0);
 	keep(p, "layer.shared_ffn", ACROSS, dtype, n, (p4d_wide)z->tokens * of_shared(l));
@@ -336,7 +340,7 @@ static void keep_dense(const stored *p, const p4d_megatron_sizes *z, uint64_t n)
 	keep(p, "layer.ffn", ACROSS, p4d_dtype_of(l), n, (p4d_wide)z->tokens * (z->up + z->product));
 }
 
-/* Everything that these layers save; those without experts have the feed-forward part of dense models. */
+/* All tensors that these layers save. Layers without experts have the feed-forward part of dense models. */
 static void keep_layers(const stored *p, const p4d_megatron_sizes *z, alive a, bool all)
 {
 	const p4d_layout *l = p->rows->layout;
@@ -346,7 +350,7 @@ static void keep_layers(const stored *p, const p4d_megatron_sizes *z, alive a, b
 	const uint64_t dense = a.layers - a.experts;
 
 	if (all) {
-		/* where the norm is a part of the next product it is not a module */
+		/* if the norm is fused with the next matmul, it is no module of its own */
 		keep(p, "layer.norm", ALONG, dtype, norms && l->kv_rank ? 0 : a.layers,
 		     l->kv_rank ? 2 * p4d_megatron__fp8_kept(l, narrow) / (p4d_megatron__fp8(l) ? 1 : 2)
 				: p4d_megatron__fp8_kept(l, narrow));
@@ -381,10 +385,11 @@ void p4d_megatron__keep_experts(p4d_rows *rows, const p4d_megatron_sizes *z, uin
 }
 
 /*
- * Layers for further tokens, once: the last stage runs a micro-batch backward as soon as it is there. Of each
- * the embedding of the shifted tokens, both norms' results as one tensor, which the product takes, and with
- * tp all of that product's result, of which the layer's input is a part; recomputed, the first alone. Before
- * them the input and the result of the model's last norm, where the head had them otherwise.
+ * Layers for multi-token prediction. Their tensors exist once, because the last stage runs a micro-batch
+ * backward immediately. Each layer saves the embedding of the shifted tokens, the results of both norms as
+ * one tensor (the matmul's input) and, with tp, all of that matmul's result, a part of which is the layer's
+ * input. With recomputation it saves only the first of these. In addition, the input and the result of the
+ * model's last norm are saved here instead of in the head.
  */
 static void keep_further(p4d_rows *rows, const p4d_megatron_sizes *z)
 {
@@ -428,7 +433,7 @@ void p4d_megatron__expert_layers(p4d_rows *rows, const p4d_megatron_again *r, p4
 	if (again(l, P4D_MODULE_LAYERNORM) && with)
 		p4d_megatron_held(rows, P4D_AT_BACKWARD_FFN, "again.norm", ALONG, P4D_PART_ACTIVATIONS,
 				  TWICE * narrow);
-	if (again(l, P4D_MODULE_MLP) && !with) { /* else that of experts is wider */
+	if (again(l, P4D_MODULE_MLP) && !with) { /* otherwise the gradient of the experts is wider */
 		p4d_megatron_held(rows, P4D_AT_BACKWARD_FFN, "again.output", ALONG, P4D_PART_ACTIVATIONS,
 				  narrow);
 		keep_dense(&second, z, 1);

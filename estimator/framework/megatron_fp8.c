@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Megatron-LM in FP8, from the code of Transformer Engine 2.11 (pytorch/module/linear.py,
+ * Megatron-LM in FP8, derived from the code of Transformer Engine 2.11 (pytorch/module/linear.py,
  * layernorm_linear.py, tensor/) and Megatron-Core 0.16.1 (fp8_utils.py, distributed/param_and_grad_buffer.py,
- * optimizer/), and compared with what that allocates (tests/data/megatron_fp8.csv): its quantizers are
- * compiled, so that tests/parity/te_quantizers.py allocates what they would.
+ * optimizer/), and compared with what that code allocates (tests/data/megatron_fp8.csv). Its quantizers are
+ * compiled code, so tests/parity/te_quantizers.py allocates what they would.
  */
 #include "framework/megatron_memory.h"
 #include "request/fp8.h"
@@ -23,7 +23,7 @@ bool p4d_megatron__fp8_saves_output(const p4d_layout *l)
 	return p4d_megatron__fp8(l) && l->fp8_recipe == P4D_FP8_DELAYED;
 }
 
-/* With the scales of blocks (tensor/nvfp4_tensor.py, get_scale_shape, and its neighbours). */
+/* Bytes including block scales (tensor/nvfp4_tensor.py, get_scale_shape, and similar files). */
 static p4d_wide bytes_of(const p4d_layout *l, p4d_wide elements)
 {
 	const p4d_fp8_recipe *recipe = &p4d_fp8_recipes[l->fp8_recipe];
@@ -57,7 +57,10 @@ unsigned p4d_megatron__fp8_gathered(const p4d_rows *rows)
 	return recipe == P4D_FP8_MXFP8 || recipe == P4D_FP8_NVFP4 ? 1 : p4d_megatron__fp8_copies(rows);
 }
 
-/* Matrices of latent attention in Megatron-Core: down from hidden, up to the heads, and the output. */
+/*
+ * Matrices of latent attention in Megatron-Core: from hidden down to lower ranks, from there up to the heads,
+ * and the output's.
+ */
 static p4d_wide attention_weights(const p4d_layout *l, const p4d_megatron_sizes *z)
 {
 	const p4d_wide heads = l->heads / l->tp, query = heads * (l->head_dim + l->rope_dim);

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * CUDA graphs of parts of layers (Megatron-Core's TECudaGraphHelper, Transformer Engine's
- * make_graphed_callables): one for each pass of each layer and micro-batch, captured in the order of the
- * schedule into one pool. What a captured pass allocates has its place in that pool for as long as the graph
- * exists: what it saves, for all micro-batches that are in flight, its results, and what it needs meanwhile.
- * Nothing else is put there, not in the update, nor in evaluation, which runs without graphs; the allocator
- * does not call it allocated either, so that a peak that PyTorch reports is less (class graphs). Inputs are
- * copied to tensors of the graph's own. Compared with the published runs of tests/data/graphs_memory.csv.
+ * make_graphed_callables). There is one graph for each pass of each layer and micro-batch; they are captured
+ * in the order of the schedule into one pool. Everything that a captured pass allocates keeps its place in
+ * that pool as long as the graph exists: saved tensors, for all micro-batches in flight; results; and working
+ * memory. Nothing else can use the pool, neither the update nor evaluation, which runs without graphs. The
+ * allocator does not count it as allocated, so a peak that PyTorch reports is lower (class graphs). Inputs
+ * are copied to the graph's own tensors. Compared with the published runs of tests/data/graphs_memory.csv.
  */
 #include "framework/megatron_memory.h"
 
 /*
- * Attention: its input is copied, and its result is the middle of the layer. Feed-forward: the middle is
- * copied, and its result is the next layer's input.
+ * A graph of attention copies its input, and its result is the middle of the layer. A graph of the
+ * feed-forward part copies the middle, and its result is the next layer's input.
  */
 static bool is_captured(int graphs, p4d_megatron_group group)
 {
@@ -26,7 +26,7 @@ static bool is_captured(int graphs, p4d_megatron_group group)
 	}
 }
 
-/* There for good, once graphs are captured: after a few steps. Their inputs are tensors, not of the pool. */
+/* Graphs stay once they are captured, after a few steps. Their inputs are tensors outside of the pool. */
 void p4d_megatron__captured(p4d_rows *rows, p4d_megatron_group group, p4d_tensor *row)
 {
 	const int graphs = rows->layout->megatron.graphs;
@@ -55,9 +55,9 @@ static void add(p4d_rows *rows, const char *name, const char *shard, p4d_wide el
 }
 
 /*
- * Widest moments of captured backward passes, which share the free memory of the pool: those of the
- * feed-forward part; in attention, the gradients of its result, of queries, keys and values, and sums of
- * those of queries in fp32. In addition, the gradients that graphs take and return.
+ * Peaks of captured backward passes, which share the free memory of the pool. In the feed-forward part: its
+ * own peak. In attention: the gradients of its result, of queries, keys and values, and fp32 sums of the
+ * queries' gradients. In addition, the gradients that graphs receive and return.
  */
 static p4d_wide widest(const p4d_rows *rows, const p4d_megatron_sizes *z)
 {
@@ -78,6 +78,7 @@ void p4d_megatron__graphs(p4d_rows *rows, const p4d_megatron_sizes *z)
 	add(rows, "graphs.passes", ACROSS, widest(rows, z) + 2 * narrow);
 	if (l->megatron.graphs == P4D_GRAPHS_LAYERS) /* copied into the next layer's input */
 		add(rows, "graphs.outputs", ALONG, narrow * rows->slots * rows->slot_layers);
-	else if (l->megatron.graphs == P4D_GRAPHS_MLP) /* of a chunk's first layer: no graph makes it */
+	else if (l->megatron.graphs == P4D_GRAPHS_MLP) /* input of a chunk's first layer, which no graph
+							* makes */
 		p4d_row_in_slot(rows, "chunk.input", ALONG, p4d_dtype_of(l), z->own, z->h, 0)->layers = 1;
 }

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Megatron-LM: what the first step allocates for layers with experts or latent attention, and what stays:
- * buffers of the exchange, workspaces, dummy gradients. Sources as in megatron_experts.c.
+ * Megatron-LM: memory that the first step allocates for layers with experts or latent attention, and that
+ * stays: buffers for the exchange of tokens, workspaces, dummy gradients. Sources as in megatron_experts.c.
  */
 #include "framework/megatron_memory.h"
 #include "request/routing.h"
 
-/* Layers of this stage for further tokens. */
+/* Number of layers for multi-token prediction on this stage. */
 static bool has_further(const p4d_rows *rows)
 {
 	return rows->last && rows->layout->mtp_layers;
 }
 
 /*
- * All-gather writes into a buffer that stays, the one of the head's input (GlobalMemoryBuffer). DeepEP has
- * buffers of its own, outside PyTorch's allocator (get_buffer of fused_a2a.py; DeepEP's csrc/config.hpp): of
- * NVLink for 256 tokens of each channel and rank of a node, of RDMA two for 128 tokens of each channel and
- * node, each token with room for 128 experts' numbers, their weights and scales. 20 multiprocessors are 10
- * channels.
+ * All-gather writes into a buffer that stays, the same as for the head's input (GlobalMemoryBuffer). DeepEP
+ * has buffers of its own, outside PyTorch's allocator (get_buffer of fused_a2a.py; DeepEP's csrc/config.hpp).
+ * For NVLink there is one for 256 tokens per channel and rank of a node; for RDMA there are two for 128
+ * tokens per channel and node. Each token has room for the numbers of 128 experts, their weights and scales.
+ * 20 multiprocessors are 10 channels.
  */
 static void add_exchange(p4d_rows *rows, const p4d_megatron_sizes *z)
 {
@@ -50,8 +50,8 @@ static void add_exchange(p4d_rows *rows, const p4d_megatron_sizes *z)
 }
 
 /*
- * Grouped products run on four streams, each with a workspace of its own (get_cublas_workspace); dummy
- * weight gradients of the shapes that dense layers do not have, one of each shape.
+ * Grouped matmuls run on four streams, each with its own workspace (get_cublas_workspace). Dummy weight
+ * gradients: one for each shape that dense layers do not have.
  */
 void p4d_megatron__expert_libraries(p4d_rows *rows, const p4d_megatron_sizes *z)
 {

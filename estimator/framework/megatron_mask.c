@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Megatron-LM's attention mask. Its data loader makes one of micro-batch x 1 x seq-len x seq-len bytes (bool)
- * unless it is given --no-create-attention-mask-in-dataloader, and brings it to the GPUs of the first and the
- * last stage, to the chunks with the embedding and the loss. A context-parallel rank then keeps the rows of
- * its tokens (get_batch_on_this_cp_rank). Attention kernels with a causal mask do not read it, but whoever
- * calls the model refers to it until the forward pass ends, and checkpoints of layers or of core attention
- * save it for the backward pass.
+ * Megatron-LM's attention mask. Its data loader makes a mask of micro-batch x 1 x seq-len x seq-len bytes
+ * (bool), unless it has --no-create-attention-mask-in-dataloader. The mask goes to the GPUs of the first and
+ * the last stage, for the chunks with the embedding and the loss. A context-parallel rank then keeps the rows
+ * of its tokens (get_batch_on_this_cp_rank). Attention kernels with a causal mask do not read it. But the
+ * caller of the model refers to it until the forward pass ends, and checkpoints of layers or of core
+ * attention save it for the backward pass.
  */
 #include "framework/megatron_memory.h"
 
@@ -16,13 +16,13 @@
 #define IN_EVALUATION \
 	(1u << P4D_AT_EVALUATION_LAYER | 1u << P4D_AT_EVALUATION_HEAD | 1u << P4D_AT_EVALUATION_BATCH)
 
-/* The chunk of this stage that takes the mask: it has the embedding or the loss. */
+/* The chunk of this stage that uses the mask: it has the embedding or the loss. */
 static uint32_t chunk_of(const p4d_rows *rows)
 {
 	return rows->first ? 0 : (uint32_t)rows->layout->vpp - 1;
 }
 
-/* Whether the backward pass needs it. */
+/* Whether the backward pass needs the mask. */
 static bool is_kept(const p4d_rows *rows, const p4d_megatron_again *r)
 {
 	const p4d_layout *l = rows->layout;
@@ -33,7 +33,7 @@ static bool is_kept(const p4d_rows *rows, const p4d_megatron_again *r)
 	       (!l->megatron.recompute_modules || l->megatron.recompute_modules & P4D_MODULE_CORE_ATTENTION);
 }
 
-/* Micro-batches of that chunk whose backward pass is to come, at most. */
+/* Maximum number of that chunk's micro-batches that are still to run backward. */
 static uint64_t in_flight(const p4d_rows *rows)
 {
 	const p4d_layout *l = rows->layout;
@@ -53,7 +53,7 @@ static void add(p4d_rows *rows, unsigned points, const char *name, p4d_wide byte
 			   0);
 }
 
-/* A rank's rows of the mask, for these sequences. */
+/* A rank's rows of the mask, for this many sequences. */
 static p4d_wide slice(const p4d_layout *l, uint64_t micro_batch)
 {
 	return (p4d_wide)micro_batch * (l->seq_len / l->cp) * l->seq_len;
@@ -66,7 +66,7 @@ void p4d_megatron__mask(p4d_rows *rows, const p4d_megatron_again *r, const p4d_m
 	const bool kept = is_kept(rows, r), ring = l->cp > 1;
 	const unsigned element = p4d_dtype_of(l) == P4D_DT_FP32 ? 4 : 2;
 	const p4d_wide inputs = (p4d_wide)p4d_megatron__inputs_held(rows) * z->own * z->h * element;
-	/* the slot of the micro-batch is still empty */
+	/* the micro-batch's slot is still empty */
 	const p4d_wide room = p4d_megatron__slot_bytes(rows, z);
 	const p4d_wide whole = (ring ? mask * l->cp : 0) + (kept ? 0 : mask) + inputs;
 

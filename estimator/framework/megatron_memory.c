@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Megatron-LM with Transformer Engine: what PyTorch's allocator holds on one rank. Found in the code of
+ * Megatron-LM with Transformer Engine: memory of PyTorch's allocator on one rank. Derived from the code of
  * Megatron-Core 0.16.1 and Transformer Engine 2.11, and compared with what that code allocates (tests/parity,
  * tests/data/megatron_memory.csv) and with published measurements (tests/data/measured_memory.csv).
  * Activation counts follow Korthikanti et al. (arXiv 2205.05198).
  *
- * What layers save stays rows and is not the sum that a tape gives: estimates show each by its name, graphs
- * capture some of them, recomputation drops some, and a plan's hash has all.
+ * Saved tensors of layers are rows, not one sum as a tape would give: estimates show each row by its name,
+ * graphs capture some, recomputation drops some, and a plan's hash covers all.
  *
- * Slots hold what layers save. The rows of a live point are what is held there beside them: of the moments of
- * a backward pass the widest, less what the layer has freed until then.
+ * Slots hold what layers save. The rows of a live point are memory in addition to the slots: for a backward
+ * pass its peak, less what the layer has freed by then.
  */
 #include "framework/megatron_memory.h"
 
@@ -19,8 +19,8 @@
 
 /*
  * Whether the optimizer's kernel reads gradients and parameters as they are (optimizer_config.py,
- * use_precision_aware_optimizer_no_fp8_or_ds_fp8): with FP8, with delayed scales alone, which is also what
- * it takes runs in FP4 for.
+ * use_precision_aware_optimizer_no_fp8_or_ds_fp8). With FP8, it does so only with delayed scales; it treats
+ * FP4 runs as such runs.
  */
 static bool reads_as_they_are(const p4d_layout *l)
 {
@@ -28,7 +28,7 @@ static bool reads_as_they_are(const p4d_layout *l)
 					    l->fp8_recipe == P4D_FP8_NVFP4 || l->megatron.half_master);
 }
 
-/* The precision-aware optimizer keeps of an fp32 master copy what a parameter in bf16 lacks of it. */
+/* Of an fp32 master copy, the precision-aware optimizer keeps only the part that a bf16 parameter lacks. */
 static p4d_dtype master_type(const p4d_layout *l)
 {
 	const bool remainder = l->half_moments && reads_as_they_are(l);
@@ -38,9 +38,9 @@ static p4d_dtype master_type(const p4d_layout *l)
 }
 
 /*
- * Parameters in bf16, and from the first step on copies of weights in FP8: a module keeps what it has cast
- * for the first micro-batch (module/base.py, get_weight_workspace). With fp8-param-gather the copies are the
- * parameters.
+ * Parameters in bf16 and, from the first step on, copies of weights in FP8: a module keeps the copy that it
+ * casts for the first micro-batch (module/base.py, get_weight_workspace). With fp8-param-gather the copies
+ * are the parameters.
  */
 static void add_parameters(p4d_rows *rows, uint64_t elements)
 {
@@ -52,8 +52,9 @@ static void add_parameters(p4d_rows *rows, uint64_t elements)
 
 	p4d_row(rows, "parameters", "tp pp", P4D_PART_PARAMS, p4d_dtype_of(l),
 		elements - (l->fp8_params ? cast : 0), 0, 0);
-	/* with MXFP8, 16 bits are gathered in the buffer of the gradients; parameters that are not cast exist
-	 * next to their gathered form (param_and_grad_buffer.py, reuse_grad_buf_for_mxfp8_param_ag) */
+	/* With MXFP8, 16-bit parameters are gathered in the buffer of the gradients. Parameters without a
+	 * cast exist next to their gathered form (param_and_grad_buffer.py,
+	 * reuse_grad_buf_for_mxfp8_param_ag). */
 	if (l->fp8_params && l->fp8_recipe == P4D_FP8_MXFP8)
 		p4d_row(rows, "parameters.gathered", "tp pp", P4D_PART_PARAMS, p4d_dtype_of(l),
 			elements - cast, 0, 0);
@@ -63,9 +64,9 @@ static void add_parameters(p4d_rows *rows, uint64_t elements)
 }
 
 /*
- * Transformer Engine's Adam updates states of 16 bits as copies in fp32, all at once
- * (optimizers/fused_adam.py, get_unscaled_state), and then casts them back one by one; since 2.14 its kernel
- * takes two moments in bf16 as they are (fuse_unscale). Parameters in FP8 and others are sharded apart.
+ * Transformer Engine's Adam copies all 16-bit states to fp32 together, updates the copies
+ * (optimizers/fused_adam.py, get_unscaled_state), and then casts them back one by one. Since 2.14 its kernel
+ * updates two bf16 moments directly (fuse_unscale). Parameters in FP8 are sharded separately from the others.
  */
 static void add_unscaled(p4d_rows *rows, uint64_t elements, uint64_t group)
 {
@@ -90,8 +91,8 @@ static void add_unscaled(p4d_rows *rows, uint64_t elements, uint64_t group)
 
 /*
  * After the update with FP8, a rank casts its whole shard of the weights to 16 bits before they are quantized
- * (tensor/utils.py, cast_master_weights_to_fp8); copies of moments are gone by then. With MXFP8 it gathers 16
- * bits instead.
+ * (tensor/utils.py, cast_master_weights_to_fp8). Copies of moments are freed by then. With MXFP8 it gathers
+ * 16-bit weights instead.
  */
 static void add_cast(p4d_rows *rows, uint64_t group)
 {
@@ -104,10 +105,7 @@ static void add_cast(p4d_rows *rows, uint64_t group)
 				  P4D_PART_OPTIMIZER, cast - 2 * copies * (p4d_wide)group);
 }
 
-/*
- * Types of the states: params and grads are held by every rank, the rest is sharded by the distributed
- * optimizer.
- */
+/* Types of the states. Every rank holds params and grads; the distributed optimizer shards the others. */
 static void add_states(p4d_rows *rows)
 {
 	const p4d_layout *l = rows->layout;
@@ -130,12 +128,12 @@ static void add_states(p4d_rows *rows)
 	const p4d_wide group = share - experts_share > experts_share ? share - experts_share : experts_share;
 	add_unscaled(rows, N, rows->overflow ? 0 : (uint64_t)group);
 	add_cast(rows, rows->overflow ? 0 : (uint64_t)group);
-	/* the update reads fp32 gradients, which it copies, except the precision-aware optimizer; the copies
-	 * stay until the next step's zero_grad(), and so through evaluation */
+	/* The update reads fp32 gradients. It makes an fp32 copy of others, except in the precision-aware
+	 * optimizer. The copies stay until the next step's zero_grad(), so also during evaluation. */
 	if (half_grads && !reads_as_they_are(l))
 		p4d_row_at(rows, P4D_FREE_OF_SLOTS, "optimizer.gradients", "tp pp dp cp", P4D_PART_OPTIMIZER,
 			   P4D_DT_FP32, shard, 0, 0);
-	/* PyTorch's optimizers allocate all but the master copy at their first step */
+	/* PyTorch's optimizers allocate all states except the master copy at their first step */
 	for (p4d_tensor *row = p4d_rows_of_states(rows, P4D_STATE_MASTER + 1, P4D_MOST_STATES,
 						  l->half_moments ? P4D_DT_BF16 : P4D_DT_FP32, shard);
 	     row < &rows->plan->tensor[rows->plan->count]; row++)
@@ -143,8 +141,8 @@ static void add_states(p4d_rows *rows)
 }
 
 /*
- * Transformer Engine hands autograd one dummy weight gradient per distinct weight shape when gradients are
- * accumulated directly into the main gradient buffer.
+ * If gradients are accumulated directly into the main gradient buffer, Transformer Engine returns dummy
+ * weight gradients to autograd, one per distinct weight shape.
  */
 static void add_weight_grad_buffers(p4d_rows *rows)
 {
@@ -182,10 +180,10 @@ static void add_weight_grad_buffers(p4d_rows *rows)
 }
 
 /*
- * Workspaces of cuBLAS: of Transformer Engine's products (cpp_extensions/gemm.py), and of PyTorch's, which
- * the head, routers of experts and unfused attention have (CUDABlas.cpp). Angles of RoPE (RotaryEmbedding
- * caches them, for each chunk). With sequence parallelism the head's input is gathered into a buffer of its
- * own (GlobalMemoryBuffer).
+ * Workspaces of cuBLAS: for Transformer Engine's matmuls (cpp_extensions/gemm.py), and for PyTorch's matmuls
+ * in the head, in routers of experts and in unfused attention (CUDABlas.cpp). Angles of RoPE (RotaryEmbedding
+ * caches them per chunk). With sequence parallelism the head's input is gathered into its own buffer
+ * (GlobalMemoryBuffer).
  */
 static void add_persistent(p4d_rows *rows, const p4d_megatron_sizes *z)
 {
@@ -216,7 +214,7 @@ static void add_persistent(p4d_rows *rows, const p4d_megatron_sizes *z)
 
 /* ---- what layers save ---- */
 
-/* What recomputation drops from a layer's saved tensors. */
+/* The saved tensors of a layer that recomputation drops. */
 static bool dropped(int recompute, p4d_megatron_group g)
 {
 	switch (recompute) {
@@ -239,13 +237,13 @@ static p4d_megatron_again recomputed(const p4d_rows *rows)
 
 	if (l->recompute != P4D_RECOMPUTE_FULL) /* attention leaves nothing in the feed-forward part */
 		return (p4d_megatron_again){0, l->recompute == P4D_RECOMPUTE_MLP, all};
-	if (l->megatron.recompute_block) /* what comes first in the model; the others go first in the backward
-					    pass */
+	if (l->megatron.recompute_block) /* the first tensors of the model; others are freed earlier in
+					  * the backward pass */
 		return (p4d_megatron_again){n, n == all, all - n};
 	return (p4d_megatron_again){n ? (all + n - 1) / n : 0, n, 0};
 }
 
-/* One of a layer's tensors, or the part of it that is recomputed for the backward pass of its group. */
+/* Adds one of a layer's tensors, or the part of it that is recomputed for the backward pass of its group. */
 static void saved(p4d_rows *rows, const p4d_megatron_again *r, p4d_megatron_group g, const char *name,
 		  const char *shard, p4d_dtype dtype, uint64_t x, uint64_t y, uint64_t z)
 {
@@ -261,7 +259,7 @@ static void saved(p4d_rows *rows, const p4d_megatron_again *r, p4d_megatron_grou
 			   p4d_times(rows, r->layers, x), y, z);
 }
 
-/* Softmax of all pairs of tokens, and with dropout its mask and result. */
+/* Softmax of all query-key pairs and, with dropout, its mask and result. */
 static void add_scores(p4d_rows *rows, const p4d_megatron_again *r, const p4d_megatron_sizes *z)
 {
 	const p4d_layout *l = rows->layout;
@@ -278,11 +276,11 @@ static void add_scores(p4d_rows *rows, const p4d_megatron_again *r, const p4d_me
 }
 
 /*
- * Attention keeps queries, keys and values after RoPE, and its output, which is the next product's input,
- * too. Checkpointed (recompute=selective) it keeps its inputs: what the product of all three gave, of which
- * values are a part. A2A keeps the output before and after the exchange, all-gather the outputs of both
- * halves of the sequence and the whole (attention/dot_product_attention/context_parallel.py), unless that is
- * kept in FP8.
+ * Attention keeps queries, keys and values after RoPE, and its output, which is also the next matmul's input.
+ * With checkpointing (recompute=selective) it keeps its inputs: the result of the joint matmul, of which
+ * values are a view. All-to-all keeps the output before and after the exchange. All-gather keeps the outputs
+ * of both halves of the sequence and the whole output (attention/dot_product_attention/context_parallel.py),
+ * unless that is kept in FP8.
  */
 static void add_attention(p4d_rows *rows, const p4d_megatron_again *r, const p4d_megatron_sizes *z)
 {
@@ -320,8 +318,8 @@ static void add_layer(p4d_rows *rows, const p4d_megatron_again *r, const p4d_meg
 		p4d_tensor *inputs =
 		    p4d_row_in_slot(rows, "group.inputs", ALONG, dtype, r->groups, z->own, z->h);
 		inputs->layers = 1;
-		/* recomputed layers have their own inputs, except the first one; the last one's output is
-		 * held */
+		/* Recomputed layers have their own inputs, except the first layer; the last layer's output
+		 * is held. */
 		p4d_megatron_held(rows, P4D_AT_BACKWARD_FFN, "again.inputs", ALONG, P4D_PART_ACTIVATIONS,
 				  (p4d_wide)r->layers * z->own * z->h);
 	}

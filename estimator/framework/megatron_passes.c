@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Megatron-LM: what passes hold in addition to the slots. The rows of a live point exist at the same time. Of
- * the moments of a layer's backward pass, the widest one counts, less what the layer has freed by then.
+ * Megatron-LM: memory of passes in addition to the slots. The rows of a live point exist at the same time. Of
+ * a layer's backward pass only the peak counts, less what the layer has freed by then.
  */
 #include "framework/megatron_memory.h"
 #include "request/routing.h"
@@ -13,11 +13,11 @@
 #define IN_HEAD (1u << P4D_AT_EVALUATION_HEAD)
 
 /*
- * Inputs of passes, and their gradients, that are not of a slot but still referred to, while the pipeline is
- * full: the gradient that is being sent; interleaved (pipeline_parallel/schedules.py) an output that is being
- * sent, an input received ahead, and the last input of every chunk whose backward pass is over, with its
- * gradient, until the chunk's next forward pass (set_input_tensor). Of one rank, fitted to what all stages of
- * 2 to 8 hold.
+ * Inputs of passes, and their gradients, that belong to no slot but to which the schedule refers while the
+ * pipeline is full: the gradient that is being sent; and with the interleaved schedule
+ * (pipeline_parallel/schedules.py) an output that is being sent, an input received ahead, and for every chunk
+ * the last input whose backward pass is over, with its gradient, until the chunk's next forward pass
+ * (set_input_tensor). For one rank; fitted to the memory of all stages in pipelines of 2 to 8.
  */
 uint64_t p4d_megatron__inputs_held(const p4d_rows *rows)
 {
@@ -39,7 +39,9 @@ static p4d_wide beyond(p4d_wide more, p4d_wide less)
 	return more > less ? more - less : 0;
 }
 
-/* Where layers, or those with experts alone, are recomputed, their forward pass is a part of the backward. */
+/*
+ * If layers, or only those with experts, are recomputed, their forward pass is a part of the backward pass.
+ */
 static p4d_wide widest_of_layer(const p4d_rows *rows, const p4d_megatron_sizes *z)
 {
 	const p4d_layout *l = rows->layout;
@@ -50,15 +52,16 @@ static p4d_wide widest_of_layer(const p4d_rows *rows, const p4d_megatron_sizes *
 		return l->recompute >= P4D_RECOMPUTE_MLP
 			   ? P4D_MOST(beyond(z->ffn_forward, (p4d_wide)z->own * z->h), z->ffn_backward)
 			   : z->ffn_backward;
-	/* before its result is there, which has a row */
+	/* before its result exists, which has a row of its own */
 	return again ? P4D_MOST(beyond(z->forward, (p4d_wide)z->own * z->h), z->backward) : z->backward;
 }
 
 /*
- * What attention with context parallelism holds beside what it saves. All-gather, backward: keys and values
- * of all ranks, their gradients in two steps and reordered. Ring, forward: buffers for the keys and values of
- * all ranks, and the results of all steps, which are whole on the last rank alone: it attends to all keys.
- * Ranks that exchange heads have as many columns less as they have tokens more, and fewer steps.
+ * Memory of attention with context parallelism in addition to what it saves. All-gather, backward: keys and
+ * values of all ranks, and their gradients in two steps and reordered. Ring, forward: buffers for the keys
+ * and values of all ranks, and the results of all steps; these are complete only on the last rank, which
+ * attends to all keys. Ranks that exchange heads have fewer columns in proportion to their additional tokens,
+ * and fewer steps.
  */
 static p4d_wide exchange(const p4d_layout *l, const p4d_megatron_sizes *z)
 {
@@ -70,7 +73,10 @@ static p4d_wide exchange(const p4d_layout *l, const p4d_megatron_sizes *z)
 		    : 2 * z->A + 4 * z->G + (l->cp / l->megatron.cp_heads - 1) * (z->A + 2 * z->G));
 }
 
-/* Beside the slots. Forward is a part of backward where layers are recomputed. */
+/*
+ * Memory of passes in addition to the slots. With recomputation, forward passes are a part of backward
+ * passes.
+ */
 static p4d_wide backward_exchange(const p4d_rows *rows, const p4d_megatron_again *r,
 				  const p4d_megatron_sizes *z, uint64_t inputs)
 {
@@ -98,9 +104,9 @@ static p4d_wide backward_latent(const p4d_megatron_again *r, const p4d_megatron_
 }
 
 /*
- * Layers for further tokens, in the backward pass: gradients of all hidden states as one tensor. Where the
- * embedding is the model's own its gradient waits for that of the model's input, when what those layers saved
- * is free.
+ * Layers of multi-token prediction in the backward pass: gradients of all hidden states as one tensor. If the
+ * embedding is shared with the model's, its gradient waits for that of the model's input; by then the tensors
+ * that those layers saved are free.
  */
 static void add_further(p4d_rows *rows, const p4d_megatron_sizes *z)
 {
@@ -116,11 +122,11 @@ static void add_further(p4d_rows *rows, const p4d_megatron_sizes *z)
 }
 
 /*
- * What the dispatchers of layers left (megatron_experts.c, layers_left) while others run backward. Of
- * recomputed layers, when the first one does, of each behind it one tensor more than its group kept; the
- * gradient of its own result is one of them, and the schedule keeps that which was received. Of recomputed
- * experts, pairs of the chunk whose backward pass is over; in the first half of the stages the schedule
- * refers to the last of them.
+ * Tensors left by the layers' dispatchers (megatron_experts.c, layers_left) while other layers run backward.
+ * In the backward pass of the first recomputed layer, every later layer has one tensor more than its group
+ * kept; one of these is the gradient of the last result, and the schedule keeps the gradient that was
+ * received. Recomputed experts leave pairs of tensors of the chunk whose backward pass is over; in the first
+ * half of the stages the schedule refers to the last pair.
  */
 static p4d_wide left_meanwhile(const p4d_rows *rows, const p4d_megatron_sizes *z)
 {
@@ -141,8 +147,7 @@ static void add_passes(p4d_rows *rows, const p4d_megatron_again *r, const p4d_me
 	const p4d_wide narrow = (p4d_wide)z->own * z->h;
 	const uint64_t inputs = p4d_megatron__inputs_held(rows), received = !rows->last;
 	const bool full = l->micro_batches > l->pp - rows->stage;
-	/* recomputed layers begin when the one other layer of the chunk is done, with a gradient of their own
-	 */
+	/* recomputed layers begin when the chunk's other layer is done, with a gradient of their own */
 	const bool second = r->groups && r->whole == 1 && received;
 	const bool ring = l->cp_comm == P4D_CP_P2P, layers = r->groups && r->layers;
 	const p4d_wide ffn = l->recompute == P4D_RECOMPUTE_MLP ? narrow : z->ffn;
@@ -156,14 +161,14 @@ static void add_passes(p4d_rows *rows, const p4d_megatron_again *r, const p4d_me
 	p4d_megatron_held(rows, P4D_AT_BACKWARD_ATTENTION, "backward.attention", ACROSS, P4D_PART_ATTENTION,
 			  P4D_MOST(P4D_MOST(backward_exchange(rows, r, z, inputs), unfused),
 				   backward_latent(r, z, inputs)));
-	/* the last layer, when all slots are taken: the last product's result and what follows; a received
-	 * gradient; without interleaving also the input of the last backward pass */
+	/* the last layer, when all slots are taken: the last matmul's result and what follows it; a
+	 * received gradient; and, without interleaving, the input of the last backward pass */
 	p4d_megatron_held(
 	    rows, P4D_AT_FORWARD, "forward.output", ALONG, P4D_PART_WORKING_SET,
 	    P4D_MOST(P4D_MOST(P4D_MOST(z->ffn_forward, z->forward), ring && !layers ? attention : 0),
 		     p4d_megatron__unfused_forward(rows, z)) +
 		(inputs + (full && received) + (inputs && l->vpp == 1)) * narrow);
-	/* after the last pass: inputs that chunks refer to, and their gradients */
+	/* after the last pass: inputs to which chunks refer, and their gradients */
 	p4d_megatron_held(rows, P4D_AT_OPTIMIZER, "experts.left", ALONG, P4D_PART_WORKING_SET, 2 * z->left);
 	p4d_megatron_held(rows, P4D_AT_BACKWARD_FFN, "experts.gradients", ALONG, P4D_PART_WORKING_SET,
 			  left_meanwhile(rows, z));
@@ -174,11 +179,11 @@ static void add_passes(p4d_rows *rows, const p4d_megatron_again *r, const p4d_me
 				  2 * (l->vpp - rows->first) * narrow);
 }
 
-/* ---- the ends of the model ---- */
+/* ---- embedding and head ---- */
 
 /*
- * Logits of the next token and of `further` ones. Unfused, the logits of at most two losses, with the softmax
- * of each in fp32.
+ * Logits of the next token and of `further` ones. Unfused: the logits of at most two losses, with an fp32
+ * softmax of each.
  */
 static void add_logits(p4d_rows *rows, unsigned live_range, const char *logits, const char *softmax,
 		       uint64_t tokens, uint64_t further)
@@ -195,8 +200,8 @@ static void add_logits(p4d_rows *rows, unsigned live_range, const char *logits, 
 
 /*
  * The loss. If it is not fused, it has the softmax in fp32 next to the logits
- * (tensor_parallel/cross_entropy.py). The head's backward pass has their gradient in their place, and that of
- * the hidden state. In addition the final norm's input and output.
+ * (tensor_parallel/cross_entropy.py). In the head's backward pass, the logits' gradient takes their place,
+ * and there is the gradient of the hidden state. In addition there are the final norm's input and output.
  */
 static void add_head(p4d_rows *rows, const p4d_megatron_sizes *z)
 {
@@ -229,14 +234,14 @@ p4d_wide p4d_megatron__slot_bytes(const p4d_rows *rows, const p4d_megatron_sizes
 	for (unsigned i = 0; i < rows->plan->count; i++)
 		if (rows->plan->tensor[i].lifetime == P4D_LIVES_IN_SLOT)
 			slot += (p4d_wide)rows->plan->tensor[i].bytes * rows->plan->tensor[i].layers;
-	if (rows->layout->uneven_chunks || z->mixed) /* one slot has the layers of all */
+	if (rows->layout->uneven_chunks || z->mixed) /* a single slot has the tensors of all layers */
 		slot /= rows->plan->slots.activation;
 	return slot;
 }
 
 /*
- * The embedding's gradient, which autograd passes on as a whole, and the gradient of its output. The slot of
- * its micro-batch is free by then, and so is what the last forward pass has left.
+ * The embedding's gradient, which autograd passes on unsharded, and the gradient of the embedding's output.
+ * The slot of the micro-batch is free by then, and so are tensors left by the last forward pass.
  */
 static void add_embedding(p4d_rows *rows, const p4d_megatron_sizes *z)
 {
@@ -248,7 +253,7 @@ static void add_embedding(p4d_rows *rows, const p4d_megatron_sizes *z)
 	const p4d_wide table = (p4d_wide)l->vocab / l->tp * z->h;
 	const p4d_wide output = (p4d_wide)z->tokens * z->h +
 				(!rows->last + P4D_LEAST(p4d_megatron__inputs_held(rows), 3)) * narrow;
-	/* if tied, the head's gradient is added, into a third one */
+	/* if tied, the head's gradient is added, with the sum in a third tensor */
 	const p4d_wide held = l->tied && rows->last ? P4D_MOST(table + output, 2 * table) : table + output;
 	const p4d_wide free = p4d_megatron__slot_bytes(rows, z) * (1 + (slots > left ? slots - left : 0));
 	const p4d_wide bytes = (held + 2 * z->left) * (dtype == P4D_DT_FP32 ? 4 : 2);
@@ -260,8 +265,7 @@ static void add_embedding(p4d_rows *rows, const p4d_megatron_sizes *z)
 
 /* ---- evaluation ---- */
 
-/* Columns of all that a layer's attention, or its feed-forward part, holds of each token, if it saves
- * nothing. */
+/* Columns per token that a layer's attention, or its feed-forward part, holds if it saves nothing. */
 static uint64_t widest_forward(const p4d_layout *l, const p4d_megatron_sizes *z)
 {
 	const uint64_t gathered = l->cp_comm == P4D_CP_ALL_GATHER ? 2 * l->cp * 2 * z->G : 0;
@@ -277,9 +281,9 @@ static uint64_t widest_forward(const p4d_layout *l, const p4d_megatron_sizes *z)
 
 /*
  * evaluate() of training.py: forward passes in micro-batches of their own size, under no_grad() and without
- * dropout, so that nothing is saved and recomputation changes nothing. A layer holds the residual and its
- * norm, gathered under sequence parallelism, beside the widest part; the head holds what it does in training.
- * Compared with rehearsals of Megatron-Core's layers (tests/data/rehearsed_phases.csv).
+ * dropout. So nothing is saved, and recomputation has no effect. A layer holds the residual and its norm
+ * (gathered under sequence parallelism) and its widest part; the head holds the same as in training. Compared
+ * with rehearsals of Megatron-Core's layers (tests/data/rehearsed_phases.csv).
  */
 static void add_evaluation(p4d_rows *rows)
 {
@@ -294,7 +298,7 @@ static void add_evaluation(p4d_rows *rows)
 	if (z.gathers)
 		p4d_row_at(rows, IN_LAYER | IN_HEAD, "evaluation.gathered", "cp", P4D_PART_WORKING_SET, dtype,
 			   z.tokens, z.h, 0);
-	/* in addition to what their forward pass holds: the experts' input, which training saves */
+	/* in addition to the forward pass's memory: the experts' input, which training saves */
 	const p4d_wide experts = z.forward ? z.forward + p4d_routed_of(l, z.own).gathered * z.h : 0;
 	const p4d_wide layer = P4D_MOST((p4d_wide)z.tokens * widest_forward(l, &z), experts);
 	rows->overflow = rows->overflow || layer >> 62;
@@ -307,7 +311,7 @@ static void add_evaluation(p4d_rows *rows)
 
 /*
  * If chunks differ, fewer layers are alive when the last stage has logits than at the peak of its other
- * passes: the slots have those, and the others are rows of the other moments.
+ * passes. The slots then have these layers, and the other layers are rows of the other moments.
  */
 static void put_fewer_at_head(p4d_rows *rows, const p4d_megatron_sizes *z)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What PyTorch's allocator reserves for Megatron-LM, by playing two steps on it, as transformers_reserved.c
- * does for PyTorch's own frameworks. A row of the plan is a tensor, or a few of known sizes. The first update
- * takes the moments out of blocks that activations have left, so the second step needs new ones. Held against
- * rehearsals of Megatron-Core in test_rehearsed_memory.c.
+ * The memory that PyTorch's allocator reserves for Megatron-LM. p4d plays two steps on it, as
+ * transformers_reserved.c does for PyTorch's own frameworks. A row of the plan stands for one tensor, or for
+ * a few of known sizes. The first update allocates the moments in blocks that activations have freed, so the
+ * second step needs new blocks. Compared with rehearsals of Megatron-Core in test_rehearsed_memory.c.
  */
 #include <string.h>
 
@@ -24,7 +24,7 @@ typedef struct megatron_step {
 	const p4d_layout *l;
 	const p4d_plan *plan;
 	p4d_megatron_sizes z;
-	uint32_t layers, all_layers; /* layers that are played, out of all */
+	uint32_t layers, all_layers; /* number of layers that are played, of all layers */
 	unsigned slots;              /* micro-batches in flight */
 	unsigned tables;             /* vocabulary tables */
 	bool last, sharded;          /* sharded: each rank updates a part of the parameters */
@@ -45,7 +45,7 @@ static void take(megatron_step *p, taken_blocks *into, uint64_t bytes)
 		p->a.overflow = p->a.overflow || into;
 }
 
-/* Frees what was taken after the first `count`. */
+/* Frees all blocks allocated after the first `count`. */
 static void give(megatron_step *p, taken_blocks *from, unsigned count)
 {
 	for (unsigned i = count; i < from->count; i++)
@@ -55,8 +55,8 @@ static void give(megatron_step *p, taken_blocks *from, unsigned count)
 
 /* ---- tensors of a row ---- */
 
-/* Rows of several tensors: two alike, as many hidden states as there are, or one of the feed-forward part's
- * first product and those of its columns. Others are one tensor. */
+/* Rows of several tensors: two equal ones; as many as there are hidden states; or those of the
+ * feed-forward part, of the first matmul's width and narrower ones. All other rows are one tensor. */
 static const struct {
 	const char *name;
 	cut as;
@@ -87,7 +87,7 @@ static void take_pieces(megatron_step *p, taken_blocks *into, uint64_t bytes, ui
 	take(p, into, bytes);
 }
 
-/* bytes: those of a row, or of a part of it. */
+/* bytes: of a row, or of a part of it. */
 static void take_row(megatron_step *p, taken_blocks *into, unsigned row, uint64_t bytes)
 {
 	const uint64_t hidden = p->z.own * p->z.h * p->element, columns = p->z.tokens * p->z.F * p->element;
@@ -116,8 +116,8 @@ static void take_at(megatron_step *p, taken_blocks *into, p4d_live_point point)
 	}
 }
 
-/* What a layer saves of a micro-batch; or the stage, of recomputed layers: a share of those that are played.
- */
+/* Tensors that a layer saves for a micro-batch; with recomputation, tensors of the whole stage, in
+ * proportion to the played layers. */
 static void take_saved(megatron_step *p, taken_blocks *into, bool of_layers)
 {
 	for (unsigned i = 0; i < p->plan->count; i++) {
@@ -139,7 +139,7 @@ static uint64_t named(const megatron_step *p, const char *name)
 	return 0;
 }
 
-/* Matrices of a layer from its end, in elements: in the order of their gradients and of the buffer. */
+/* Elements of a layer's matrices, from its end: in the order of their gradients and of the buffer. */
 static unsigned matrices_of(const megatron_step *p, uint64_t matrix[4])
 {
 	const p4d_megatron_sizes *z = &p->z;
@@ -172,7 +172,7 @@ static unsigned count_tables(const megatron_step *p, uint32_t layers)
 	return all < of_layers ? 0 : (unsigned)((all - of_layers + table_of(p) / 2) / table_of(p));
 }
 
-/* Bytes of a state, of as many layers as are played. */
+/* Bytes of a state, for the layers that are played. */
 static uint64_t state(const megatron_step *p, const char *name)
 {
 	const uint64_t tables = p->tables * table_of(p), layer = layer_of(p);
@@ -191,8 +191,8 @@ static uint64_t take_part(megatron_step *p, taken_blocks *into, uint64_t left, u
 	return left - part;
 }
 
-/* Takes this many bytes of states, as one tensor or as copies of it, for each parameter of which the rank has
- * a part. */
+/* Allocates this many bytes of states: as one tensor, or as one for each parameter of which the rank has a
+ * part. */
 static void take_states(megatron_step *p, taken_blocks *into, uint64_t bytes, unsigned element,
 			unsigned copies)
 {
@@ -214,7 +214,7 @@ static void load(megatron_step *p)
 {
 	const uint64_t parameters = state(p, "parameters"), gradients = state(p, "gradients");
 
-	/* the distributed optimizer gathers parameters into one buffer, to which they are moved */
+	/* the distributed optimizer gathers parameters into one buffer, and moves them there */
 	take_states(p, &p->some, parameters, p->element, 1);
 	take(p, NULL, gradients);
 	if (p->sharded) {
@@ -229,7 +229,7 @@ static void load(megatron_step *p)
 	take_states(p, NULL, state(p, "optimizer.master"), 4, 1);
 }
 
-/* Two moments of each parameter, one after the other. */
+/* Two moments of each parameter, parameter by parameter. */
 static void take_moments(megatron_step *p)
 {
 	take_states(p, NULL, state(p, "optimizer.first_moment"), p->l->half_moments ? 2 : 4, 2);
@@ -273,7 +273,7 @@ static void run_backward(megatron_step *p, taken_blocks *saved)
 	give(p, saved, 0);
 }
 
-/* The pipeline fills, and then each forward pass follows a backward pass. */
+/* The pipeline fills. Then a forward pass follows each backward pass. */
 static void run_passes(megatron_step *p)
 {
 	const uint64_t all = p->l->micro_batches;
@@ -281,7 +281,7 @@ static void run_passes(megatron_step *p)
 
 	for (unsigned i = 0; i + 1 < ahead; i++)
 		run_forward(p, &p->saved[i]);
-	for (unsigned i = 0; i < 2; i++) { /* more of them are alike */
+	for (unsigned i = 0; i < 2; i++) { /* further micro-batches are alike */
 		run_forward(p, &p->saved[ahead - 1]);
 		if (p->last)
 			run_loss(p);
@@ -339,7 +339,7 @@ uint64_t p4d_megatron__reserved(const p4d_layout *l, const p4d_plan *plan, bool 
 {
 	megatron_step p;
 
-	/* how rows lie if memory is short was not compared */
+	/* the arrangement of rows if memory is short was not compared */
 	if (is_short || !is_played(l, plan) || l->layers < l->pp)
 		return 0;
 	begin(&p, l, plan);

@@ -16,7 +16,7 @@ p4d_megatron_sizes p4d_framework__megatron_sizes(const p4d_layout *l, uint64_t m
 	 * product */
 	z.product = (l->glu && !l->fused_swiglu ? 3 : 1) * z.F;
 	z.norm = z.h;
-	/* before and after heads are exchanged back, or of both halves and the whole */
+	/* before and after heads are exchanged back; or of both halves and the whole */
 	z.outputs =
 	    (l->cp_comm == P4D_CP_P2P && l->megatron.cp_heads == 1) || p4d_megatron__fp8_saves_output(l) ? 1
 													 : 2;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Megatron-LM's layers as blocks of Transformer Engine's modules, played as tapes: the feed-forward part of
- * all models, and the blocks of hybrid ones. Those are MambaModel, whose layers are one block each
- * (ssm/mamba_block.py), and GPTModel with gated delta nets (ssm/gated_delta_net.py), whose layers are two.
- * What blocks save, and the widest moments of their passes. Found in the code of Megatron-Core 0.16.1, of
- * mamba-ssm 2.3.2 (ops/triton/ssd_combined.py, MambaSplitConv1dScanCombinedFn) and of flash-linear-attention
- * (ops/gated_delta_rule/chunk.py), and compared with what these allocate (tests/data/megatron_hybrids.csv,
- * megatron_hybrid_experts.csv).
+ * all models, and the blocks of hybrid models. Those are MambaModel, whose layers are one block each
+ * (ssm/mamba_block.py), and GPTModel with gated delta nets (ssm/gated_delta_net.py), whose layers are two
+ * blocks. This file computes the saved tensors of blocks and the peaks of their passes. Derived from the code
+ * of Megatron-Core 0.16.1, of mamba-ssm 2.3.2 (ops/triton/ssd_combined.py, MambaSplitConv1dScanCombinedFn)
+ * and of flash-linear-attention (ops/gated_delta_rule/chunk.py), and compared with what these allocate
+ * (tests/data/megatron_hybrids.csv, megatron_hybrid_experts.csv).
  *
- * Layers differ from one to the next, so that a row has all of a kind: layers and slots are 1.
+ * Layers differ, so a row is the sum over all layers of a kind: its numbers of layers and slots are 1.
  */
 #include "framework/megatron_memory.h"
 
@@ -17,13 +17,13 @@
 #include "request/architecture.h"
 #include "tape/op.h"
 
-/* Columns of a Mamba-2 layer on one rank of tensor parallelism, for each token. */
+/* Columns per token of a Mamba-2 layer on one tensor-parallel rank. */
 typedef struct state_widths {
-	p4d_wide values; /* columns of all heads; also those of gates */
+	p4d_wide values; /* columns of all heads, which are also those of the gates */
 	p4d_wide mixed;  /* columns that the convolution mixes: values, B and C */
-	p4d_wide all;    /* columns of the first product: those, gates and steps */
-	p4d_wide states; /* a chunk's state, shared by its tokens */
-	p4d_wide scores; /* scores among a chunk's tokens, for each group */
+	p4d_wide all;    /* columns of the first matmul: these, gates and steps */
+	p4d_wide states; /* elements of a chunk's state per token of the chunk */
+	p4d_wide scores; /* scores within a chunk, for each group */
 	p4d_wide heads;
 } state_widths;
 
@@ -49,17 +49,20 @@ static p4d_wide beyond(p4d_wide more, p4d_wide less)
 	return more > less ? more - less : 0;
 }
 
-/* What a layer saves, and the most that its passes hold in addition: elements. */
+/* Elements that a layer saves, and the peaks of its passes on top of these. */
 typedef struct block_memory {
 	p4d_wide saved, forward, backward;
 } block_memory;
 
-/* A block as modules of Transformer Engine: its norm and first product, what mixes, its last product. */
+/*
+ * A block of Transformer Engine's modules: a norm with the first matmul, the mixing operations, and the last
+ * matmul.
+ */
 typedef struct te_block {
 	p4d_tape_writer w;
 	const p4d_megatron_sizes *z;
 	unsigned element;          /* bytes */
-	unsigned copies, gathered; /* in FP8: elements that are cast, and an input that is gathered; else 0 */
+	unsigned copies, gathered; /* in FP8: elements that are cast, and a gathered input; else 0 */
 } te_block;
 
 static te_block block_of(const p4d_rows *rows, const p4d_megatron_sizes *z, p4d_tape *tape)
@@ -75,8 +78,8 @@ static te_block block_of(const p4d_rows *rows, const p4d_megatron_sizes *z, p4d_
 }
 
 /*
- * A product. It keeps its input itself or, in FP8, one copy of it; the other copies are freed, as are those
- * of the gradient. The weight's gradient is its own tensor unless it is added to the main one.
+ * A matmul. It keeps its input or, in FP8, one copy of it. The other copies are freed, and so are those of
+ * the gradient. The weight's gradient is its own tensor, unless it is added to the main gradient.
  */
 static p4d_tape_operation *product(te_block *b, p4d_tape_tensor x, uint64_t in, p4d_tape_tensor y,
 				   uint64_t out)
@@ -94,8 +97,8 @@ static p4d_tape_operation *product(te_block *b, p4d_tape_tensor x, uint64_t in, 
 	return o;
 }
 
-/* LayerNormLinear (module/layernorm_linear.py): saved are its input, that normed, and statistics. With
- * sequence parallelism the normed input is gathered, backward again, and the sum of its gradient is
+/* LayerNormLinear (module/layernorm_linear.py) saves its input, the normed input, and statistics. With
+ * sequence parallelism the normed input is gathered, and again in the backward pass; the gradient's sum is
  * scattered. */
 static p4d_tape_tensor norm_and_product(te_block *b, uint64_t columns)
 {
@@ -115,7 +118,7 @@ static p4d_tape_tensor norm_and_product(te_block *b, uint64_t columns)
 	return y;
 }
 
-/* An operation that keeps its input and more bytes. */
+/* An operation that saves its input and further bytes. */
 static p4d_tape_tensor mixed(te_block *b, p4d_tape_tensor x, uint64_t columns, p4d_wide kept,
 			     p4d_wide scratch, p4d_wide back_scratch)
 {
@@ -129,8 +132,8 @@ static p4d_tape_tensor mixed(te_block *b, p4d_tape_tensor x, uint64_t columns, p
 	return y;
 }
 
-/* Linear (module/linear.py): a sum over ranks, which is scattered; backward the gradient is gathered, in FP8
- * as copies. */
+/* Linear (module/linear.py): its result is summed over ranks and scattered. In the backward pass the
+ * gradient is gathered; in FP8, as copies. */
 static block_memory with_last_product(te_block *b, p4d_tape_tensor y, uint64_t columns)
 {
 	p4d_tape_writer *w = &b->w;
@@ -160,10 +163,10 @@ static block_memory with_last_product(te_block *b, p4d_tape_tensor y, uint64_t c
 }
 
 /*
- * Mamba-2. Saved: what the first product gave, the scan's result before and after its gate, and that normed,
- * which the last product takes. Backward, when gradients of states are passed on from chunk to chunk: the
- * convolution's result, calculated again, and its gradient; states and their gradients in fp32 and in 16
- * bits; scores and steps in fp32. Both last results are free then.
+ * Mamba-2. Saved: the result of the first matmul; the scan's result before and after its gate; and the normed
+ * result, which is the last matmul's input. Backward, at the time when gradients of states are passed from
+ * chunk to chunk: the convolution's result (recomputed) and its gradient; states and their gradients in fp32
+ * and in 16 bits; scores and steps in fp32. The last two saved results are free then.
  */
 static block_memory of_mamba2(const p4d_layout *l, te_block *b)
 {
@@ -179,11 +182,12 @@ static block_memory of_mamba2(const p4d_layout *l, te_block *b)
 }
 
 /*
- * A gated delta net. Saved: what the convolution takes; queries and keys normed, and copied to every head of
- * values; values, gates, the rule's result, and that normed, which the last product takes; a chunk's inverse;
- * of each head the step before and after its softplus and summed in fp32, a strength, and norms' statistics
- * in fp32. Backward, when gradients of states are there: states and these, the rule's intermediate results
- * and gradients, of queries' and keys' width six, of values' five, less three that are free.
+ * A gated delta net. Saved: the convolution's input; queries and keys, normed and copied to every value head;
+ * values, gates, the rule's result, and its norm, which is the last matmul's input; a chunk's inverse; for
+ * each head the step before and after its softplus and summed in fp32, a strength, and norms' statistics in
+ * fp32. Backward, at the time when gradients of states exist: states and their gradients, the rule's
+ * intermediate results and gradients (six of the width of queries and keys, five of that of values), less
+ * three that are free.
  */
 static p4d_wide saved_by_delta_net(const p4d_layout *l)
 {
@@ -208,8 +212,8 @@ static block_memory of_delta_net(const p4d_layout *l, te_block *b)
 				 (uint64_t)w.values);
 }
 
-/* What attention saves of each token: with norms of queries and keys what goes into them, with gates those
- * and the result before them. */
+/* Columns that attention saves per token. With norms of queries and keys it also saves their inputs; with
+ * gates, the gates and the result before them. */
 static p4d_wide attention_columns(const p4d_layout *l, const p4d_megatron_sizes *z)
 {
 	return 2 * z->A + 2 * z->G + (l->qk_norm ? z->A + z->G : 0) +
@@ -218,8 +222,8 @@ static p4d_wide attention_columns(const p4d_layout *l, const p4d_megatron_sizes 
 
 /*
  * With recompute=selective, attention also keeps its inputs. With rotary embeddings these are queries and
- * keys as the first product made them; the values are a view of that product. Without rotary embeddings all
- * three are views of the product, except that queries of several groups are copied into order
+ * keys as the first matmul made them; the values are a view of that matmul's result. Without rotary
+ * embeddings all three are views of the result, except that queries of several groups are copied into order
  * (attention.py, split_qkv).
  */
 static p4d_wide checkpointed_columns(const p4d_layout *l, const p4d_megatron_sizes *z)
@@ -230,8 +234,8 @@ static p4d_wide checkpointed_columns(const p4d_layout *l, const p4d_megatron_siz
 }
 
 /*
- * Recomputed, it makes its result again, and keys and values in order. The kernel's gradients of queries in
- * fp32, with a sum of each row, are gone when those of queries, keys and values are made.
+ * Recomputed attention makes its result again, and keys and values in order. The kernel's fp32 gradients of
+ * queries, with a sum per row, are freed when the gradients of queries, keys and values exist.
  */
 static block_memory of_attention(const p4d_layout *l, te_block *b)
 {
@@ -273,7 +277,7 @@ void p4d_megatron__size_ffn(const p4d_rows *rows, p4d_megatron_sizes *z)
 	ffn = ffn ? ffn : &own;
 	if (!known) {
 		te_block b = block_of(rows, z, &tape);
-		/* tapes count in int64_t; no plan has as much */
+		/* tapes count in int64_t; no plan is that large */
 		if (all >> 53)
 			*ffn = (block_memory){.backward = (p4d_wide)1 << 100};
 		else
@@ -301,7 +305,9 @@ static block_memory of_feed(const p4d_layout *l, te_block *b, p4d_feed feed)
 			      z->backward};
 }
 
-/* The most that passes hold, for blocks from the last one on, and what is free by then. */
+/*
+ * Peaks of the passes, for blocks from the last one on, and the memory that later blocks have freed by then.
+ */
 typedef struct pass_moments {
 	p4d_wide freed, forward, backward;
 	p4d_wide received; /* gradient of the stage's result, which the schedule keeps */
@@ -309,14 +315,14 @@ typedef struct pass_moments {
 
 static void before(pass_moments *m, block_memory y)
 {
-	const p4d_wide received = m->freed ? m->received : 0; /* else the block begins with it */
+	const p4d_wide received = m->freed ? m->received : 0; /* otherwise the block begins with it */
 
 	m->backward = P4D_MOST(m->backward, beyond(y.backward + received, m->freed));
 	m->forward = P4D_MOST(m->forward, beyond(y.forward, m->freed));
 	m->freed += y.saved;
 }
 
-/* Whether all that a block holds is within 60 bits: tapes count in int64_t. */
+/* Whether the memory of a block is below 2^60 bytes: tapes count in int64_t. */
 static bool countable(const p4d_layout *l, const p4d_megatron_sizes *z)
 {
 	const state_widths w = widths_of(l);
@@ -327,8 +333,8 @@ static bool countable(const p4d_layout *l, const p4d_megatron_sizes *z)
 }
 
 /*
- * The widest moments of both passes: those of a block, less what the blocks after it save. Before the call,
- * `sizes` has those of a layer with experts.
+ * The peaks of both passes: those of a block, less what the blocks after it save. Before the call, `sizes`
+ * has those of a layer with experts.
  */
 void p4d_megatron__size_states(const p4d_rows *rows, p4d_megatron_sizes *z)
 {
@@ -341,7 +347,7 @@ void p4d_megatron__size_states(const p4d_rows *rows, p4d_megatron_sizes *z)
 	z->mixed = true;
 	z->ffn = 0;
 	if (!countable(l, z)) {
-		z->backward = (p4d_wide)1 << 100; /* no plan has as much */
+		z->backward = (p4d_wide)1 << 100; /* no plan is that large */
 		return;
 	}
 	for (uint64_t i = l->stage_layers[rows->stage]; i-- > 0;) {
@@ -396,7 +402,7 @@ void p4d_megatron__state_layers(p4d_rows *rows, const p4d_megatron_sizes *z)
 		keep(rows, "layer.softmax_statistics", ACROSS, P4D_DT_FP32, attention,
 		     t * (l->heads / l->tp));
 	keep(rows, "layer.ffn", ACROSS, dtype, dense, t * (z->up + z->product));
-	/* their result before the gate, which has one number of each token */
+	/* the experts' result before the gate, which has one number per token */
 	if (l->architecture->shared_gate && l->shared_ffn)
 		keep(rows, "layer.shared_result", ALONG, dtype, experts, narrow);
 	if (l->experts)
@@ -404,7 +410,7 @@ void p4d_megatron__state_layers(p4d_rows *rows, const p4d_megatron_sizes *z)
 					   rows->slots * p4d_layers_with_feed(&layers, P4D_FEED_EXPERTS));
 }
 
-/* Dummy weight gradients of the shapes that other layers do not have. */
+/* Dummy weight gradients, of shapes that other layers do not have. */
 void p4d_megatron__state_libraries(p4d_rows *rows)
 {
 	const p4d_layout *l = rows->layout;

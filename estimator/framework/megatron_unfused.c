@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Unfused attention with Megatron-LM, as Transformer Engine runs it (backends.py,
- * UnfusedDotProductAttention): a matmul stores the scores of all pairs of tokens, then come softmax, dropout
- * and another matmul.
+ * Unfused attention in Megatron-LM, as Transformer Engine runs it (backends.py, UnfusedDotProductAttention):
+ * a matmul stores the scores of all query-key pairs; then follow softmax, dropout and another matmul.
  */
 #include "framework/megatron_memory.h"
 
@@ -16,10 +15,10 @@ static bool has_kernel(const p4d_layout *l, const p4d_megatron_sizes *z)
 }
 
 /*
- * Transformer Engine's softmax kernel replaces the gradient in place. Shapes that it does not take go through
- * PyTorch's softmax in fp32, to which scores in 16 bits are cast and from which they are cast back. Its
- * backward pass holds the softmax, the gradients of its result and of its input, and the product of result
- * and gradient (SoftMax.cu).
+ * Transformer Engine's softmax kernel replaces the gradient in place. For shapes that it does not support,
+ * PyTorch's softmax runs in fp32; 16-bit scores are cast to fp32 and back. The backward pass of PyTorch's
+ * softmax holds the softmax, the gradients of its result and of its input, and the product of result and
+ * gradient (SoftMax.cu).
  */
 p4d_megatron_scores p4d_megatron__scores(const p4d_layout *l, const p4d_megatron_sizes *z, bool dropout)
 {
@@ -39,7 +38,7 @@ p4d_megatron_scores p4d_megatron__scores(const p4d_layout *l, const p4d_megatron
 				     .kernel = kernel};
 }
 
-/* Elements of the tensor in a number of bytes. */
+/* Number of elements of a tensor with this many bytes. */
 static p4d_wide elements(const p4d_layout *l, p4d_wide bytes)
 {
 	const unsigned element = l->precision == P4D_FP32 ? 4 : 2;
@@ -52,16 +51,16 @@ static p4d_wide beyond(p4d_wide more, p4d_wide less)
 	return more > less ? more - less : 0;
 }
 
-/* Columns of keys and values that the matmuls take: copies for all query heads. */
+/* Columns of keys and values in the matmuls: copies for all query heads. */
 static p4d_wide repeated(const p4d_megatron_sizes *z)
 {
 	return 2 * z->A;
 }
 
 /*
- * Beside what the layer saves. Forward: scores and their mask, the product of queries, keys and values, the
- * result before its heads are in order, and of grouped queries the copies from which keys and values are
- * repeated. Backward: gradients of scores, of the result and of values.
+ * Memory on top of what the layer saves. Forward: scores and their mask, the joint result of queries, keys
+ * and values, the result before its heads are reordered and, with grouped queries, the copies from which keys
+ * and values are repeated. Backward: gradients of scores, of the result and of values.
  */
 static p4d_wide forward_beside(const p4d_layout *l, const p4d_megatron_sizes *z, bool product)
 {
@@ -80,7 +79,7 @@ static p4d_wide backward_beside(const p4d_layout *l, const p4d_megatron_sizes *z
 	return elements(l, s.backward * s.pairs) + (p4d_wide)z->tokens * 2 * z->A;
 }
 
-/* What attention saves between the product before it and the one after it. */
+/* Tensors that attention saves between the matmul before it and the matmul after it. */
 static p4d_wide saved_by_matmuls(const p4d_layout *l, const p4d_megatron_sizes *z)
 {
 	const p4d_megatron_scores s = p4d_megatron__scores(l, z, l->megatron.attention_dropout);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* p4d-train: the buffers it holds, and the table entry. */
+/* p4d-train: the buffers that it holds, and the table entry. */
 #include <limits.h>
 
 #include "framework/p4d_check.h"
@@ -12,7 +12,7 @@
 #include "request/architecture.h"
 #include "request/framework.h"
 
-enum { PREFETCHED = 1 }; /* micro-batches of tokens read ahead */
+enum { PREFETCHED = 1 }; /* number of micro-batches whose tokens are read ahead */
 #define CUBLASLT_WORKSPACE_BYTES ((uint64_t)32 << 20)
 /* Counters and losses. */
 #define SCALAR_BYTES ((uint64_t)64 << 10)
@@ -20,11 +20,11 @@ enum { PREFETCHED = 1 }; /* micro-batches of tokens read ahead */
 #define AT(moment) (1u << P4D_AT_##moment)
 #define FORWARD_TWICE (AT(FORWARD) | AT(RECOMPUTE))
 #define LAYER (FORWARD_TWICE | AT(BACKWARD_FFN) | AT(BACKWARD_ATTENTION))
-/* some are not used in all: they lie at the bottom, below the short-lived ones */
+/* some of these are unused in some layouts: they are at the bottom, below the short-lived ones */
 #define THROUGHOUT (LAYER | AT(EMBED) | AT(HEAD) | AT(HEAD_SUM) | AT(WEIGHT))
 
-/* A layer's activations. Recompute drops the last groups; the operands are what norms and SwiGLU give
- * products. */
+/* A layer's activations. recompute drops the last groups. Operands are outputs of norms and SwiGLU that
+ * are inputs of matmuls. */
 typedef enum saved_group { GROUP_INPUT, GROUP_ATTENTION, GROUP_FFN, GROUP_OPERANDS } saved_group;
 
 static const struct buffer {
@@ -39,7 +39,7 @@ static const struct buffer {
 };
 
 static const struct activation {
-	const char *name, *again, *shard; /* again: where it is recomputed */
+	const char *name, *again, *shard; /* name of the row if it is recomputed */
 	saved_group group;
 	unsigned live_range;
 } activations[] = {
@@ -48,7 +48,7 @@ static const struct activation {
 #include "plan/buffers.def"
 };
 
-/* The row of a buffer. Its number is constant in all calls, so inlining reduces this to little. */
+/* The row of a buffer. All calls pass a constant number, so inlining leaves little code. */
 __attribute__((always_inline)) static inline p4d_tensor *add(p4d_rows *rows, p4d_buffer id, p4d_dtype dtype,
 							     uint64_t x, uint64_t y, uint64_t z)
 {
@@ -65,7 +65,7 @@ __attribute__((always_inline)) static inline p4d_tensor *add(p4d_rows *rows, p4d
 	return row;
 }
 
-/* Whether the stage has a head that is not sharded over all. */
+/* Whether the stage has a head of its own, not sharded over all stages. */
 static bool has_loss(const p4d_rows *rows)
 {
 	return rows->last || rows->layout->local_loss;
@@ -87,12 +87,12 @@ static uint64_t narrow(p4d_rows *rows, p4d_wide wide)
 	return rows->overflow ? 0 : (uint64_t)wide;
 }
 
-/* Places for some layers; and a table. */
+/* Window places for some layers, and for a table. */
 static void add_windows(p4d_rows *rows, p4d_buffer layers, p4d_buffer table, p4d_dtype dtype, bool all)
 {
 	const p4d_windows w = p4d_parameters_windows(rows->layout, &rows->schedule, rows->stage, all);
 	const uint64_t on_stage = rows->layout->stage_layers[rows->stage];
-	/* one gradient to which a pass adds, and one that is being transferred */
+	/* one gradient that a pass accumulates, and one in transfer */
 	const uint64_t gradients = on_stage < P4D_WINDOW_LAYERS ? on_stage : P4D_WINDOW_LAYERS;
 
 	add_copies(rows, layers, dtype, all ? p4d_offload_resident(rows->layout, rows->stage) : gradients,
@@ -101,7 +101,7 @@ static void add_windows(p4d_rows *rows, p4d_buffer layers, p4d_buffer table, p4d
 		add(rows, table, dtype, narrow(rows, w.table), 0, 0);
 }
 
-/* Subgroups on the host pass through a few slots, see offload.h. */
+/* Subgroups on the host pass through a few slots (offload.h). */
 static void add_subgroups(p4d_rows *rows, const p4d_rank_sizes *z, uint64_t shard)
 {
 	const p4d_layout *l = rows->layout;
@@ -116,7 +116,7 @@ static void add_subgroups(p4d_rows *rows, const p4d_rank_sizes *z, uint64_t shar
 			   0);
 }
 
-/* All parameters of a stage, or shards of them; and what is whole on the device. */
+/* All parameters of a stage, or shards of them; and the window for complete layers on the device. */
 static void add_parameters(p4d_rows *rows, const p4d_rank_sizes *z, uint64_t elements)
 {
 	const p4d_layout *l = rows->layout;
@@ -158,15 +158,15 @@ static void add_states(p4d_rows *rows, const p4d_rank_sizes *z)
 }
 
 /*
- * Blocks of a rank's number of tokens, whose positions and documents attention needs: those of every
- * context-parallel rank. If keys are gathered, this rank's own block comes first, for the queries.
+ * Number of token blocks whose positions and documents attention needs: the blocks of every context-parallel
+ * rank. If keys are gathered, this rank's own block comes first, for the queries.
  */
 static uint64_t context_blocks(const p4d_layout *l)
 {
 	return l->cp_comm == P4D_CP_ALL_GATHER ? 1 + l->cp : l->cp;
 }
 
-/* Micro-batches that may be in flight: each has a slot, or keys and values of slices. */
+/* Maximum number of micro-batches in flight: each has a slot or, with slices, keys and values. */
 static uint64_t in_flight(const p4d_slots *slots)
 {
 	return slots->sequences ? slots->sequences : slots->activation;
@@ -174,8 +174,9 @@ static uint64_t in_flight(const p4d_slots *slots)
 
 /*
  * The token buffers hold the micro-batches that may be in flight, and the one that is read ahead; with
- * slices, whole ones. Documents are always there, because masking is decided per run; with slices, for
- * queries and for keys. With learned positions, the rank's tokens also have their places within documents.
+ * slices, whole micro-batches. Documents always have room, because masking is decided per run; with slices,
+ * there is room for those of queries and of keys. With learned positions, the rank's tokens also have their
+ * positions within documents.
  */
 static void add_data(p4d_rows *rows, const p4d_rank_sizes *z)
 {
@@ -242,7 +243,7 @@ static saved_group kept(int recompute)
 						 : GROUP_FFN;
 }
 
-/* For a few layers, instead of for all in a slot. */
+/* Adds a row for a few layers, instead of for all layers of a slot. */
 static void put_in_places(p4d_tensor *row)
 {
 	row->lifetime = P4D_LIVES_ALWAYS;
@@ -250,7 +251,7 @@ static void put_in_places(p4d_tensor *row)
 	row->slots = 1;
 }
 
-/* Where they go, of the layers that are not computed again. */
+/* Places of activations whose layers are not recomputed. */
 static void add_swapped(p4d_rows *rows, uint64_t bytes)
 {
 	const uint32_t layers =
@@ -264,8 +265,8 @@ static void add_swapped(p4d_rows *rows, uint64_t bytes)
 }
 
 /*
- * Saved until the layer's last gradient: in split schedules the gradients of qkv and of gate and up replace
- * them and wait there for the weight pass, which recomputes all else that it needs.
+ * Rows that are saved until the layer's last gradient. In split schedules the gradients of qkv and of gate
+ * and up replace them, and wait there for the weight pass, which recomputes everything else that it needs.
  */
 static void add_activations(p4d_rows *rows, const p4d_rank_sizes *z, bool keep)
 {
@@ -273,11 +274,11 @@ static void add_activations(p4d_rows *rows, const p4d_rank_sizes *z, bool keep)
 	const bool before = place != P4D_NORMS_AFTER, behind = place != P4D_NORMS_BEFORE;
 	const uint64_t norms =
 	    rows->layout->qk_norm == P4D_QK_NORM_WIDE ? P4D_WIDE_NORMS : z->heads + z->kv_heads;
-	/* LayerNorm also has a mean of each row */
+	/* LayerNorm also has a mean per row */
 	const bool means = rows->layout->norm_tensors > 1;
 	const uint64_t x = means ? 2 : z->ns, y = means ? z->ns : 0;
 	const struct {
-		bool none; /* the model has none */
+		bool none; /* the model has no such row */
 		p4d_dtype dtype;
 		uint64_t x, y;
 	} size[ACT_COUNT] = {
@@ -350,7 +351,7 @@ static uint64_t largest_matrix(p4d_rows *rows, const p4d_rank_sizes *z)
 	return p4d_times(rows, z->h, most);
 }
 
-/* Features that go into the adapter with most of them. */
+/* Input features of the adapter with the most of them. */
 static uint64_t widest_adapter(const p4d_layout *l)
 {
 	uint64_t most = 0;
@@ -362,7 +363,7 @@ static uint64_t widest_adapter(const p4d_layout *l)
 	return most;
 }
 
-/* Buffers that matrix products read and write, one layer at a time. */
+/* Buffers that matmuls read and write, for one layer at a time. */
 static void add_working_set(p4d_rows *rows, const p4d_rank_sizes *z)
 {
 	const p4d_layout *l = rows->layout;
@@ -372,7 +373,7 @@ static void add_working_set(p4d_rows *rows, const p4d_rank_sizes *z)
 	add(rows, B_NORM_OUT_GRADIENT, z->dtype, z->ns, z->h, 0);
 	if (l->tp_y > 1) /* rows whose features are on several ranks */
 		add(rows, B_NORM_DOTS, P4D_DT_FP32, z->ns, 0, 0);
-	if (l->tp > 1) /* what a row-parallel product gives, before it is summed over tp */
+	if (l->tp > 1) /* result of a row-parallel matmul before it is summed over tp */
 		add(rows, B_PARTIAL, z->dtype, z->n, z->h, 0);
 	if (l->sequence_parallel) {
 		add(rows, B_GATHERED, z->dtype, z->n, z->h, 0);
@@ -418,7 +419,7 @@ static uint64_t workspace(const p4d_rows *rows, const p4d_rank_sizes *z, bool ba
 	const int sm = rows->gpu ? rows->gpu->sm : 0;
 	if (l->slices == 1)
 		return p4d_attention_workspace_most(sm, &split, backward);
-	/* sequence by sequence, a slice of queries and all keys up to its end */
+	/* sequence by sequence: a slice of queries and all keys up to its end */
 	uint64_t keys = 0;
 	for (uint64_t i = 0; i < l->slices; i++) {
 		keys += l->slice_tokens[i];
@@ -445,17 +446,17 @@ static void add_attention(p4d_rows *rows, const p4d_rank_sizes *z)
 	if (backward)
 		add(rows, B_BACKWARD_WORKSPACE, P4D_DT_BYTES, backward, 0, 0);
 	add(rows, B_ROW_SUMS, P4D_DT_FP32, z->heads, z->n, 0);
-	/* the cpu, the ring, and slices sum in fp32, then round: in fp32 that is the gradient of qkv itself
-	 */
+	/* The cpu, the ring, and slices sum in fp32 and then round; in fp32 the sum is the gradient of qkv
+	 * itself. */
 	const bool in_parts = rows->layout->cp > 1 || rows->layout->slices > 1;
 	if ((!p4d_on_gpu(rows->layout->device) || in_parts) && z->dtype != P4D_DT_FP32)
 		add(rows, B_QKV_SUMS, P4D_DT_FP32, z->n, z->columns, 0);
 }
 
 /*
- * Buffers for keys and values of other ranks. Ring: those received and those being sent, and the partial
- * output to merge; backward, their gradients as well. All-gather: those of all ranks; backward, their
- * gradients.
+ * Buffers for keys and values of other ranks. Ring: received and sent ones, and the partial output to merge;
+ * in the backward pass also their gradients. All-gather: keys and values of all ranks; in the backward pass
+ * their gradients.
  */
 static void add_context(p4d_rows *rows, const p4d_rank_sizes *z)
 {
@@ -476,7 +477,9 @@ static void add_context(p4d_rows *rows, const p4d_rank_sizes *z)
 	add(rows, B_RING_BACK_GRADIENTS, P4D_DT_FP32, 2, z->n, 2 * z->kv);
 }
 
-/* Beside activation slots, which are of slices: whole sequences' keys and values, of all layers. */
+/*
+ * Buffers in addition to the activation slots of slices: keys and values of whole sequences, for all layers.
+ */
 static void add_slices(p4d_rows *rows, const p4d_rank_sizes *z)
 {
 	const p4d_layout *l = rows->layout;
@@ -524,10 +527,10 @@ static void write_rows(p4d_rows *rows)
 /* ---- the entry ---- */
 
 /*
- * Beside the groups of all frameworks: keys are gathered in two rank orders; with cp the dp-cp group differs
- * from the cp group, and where copies of the model share an optimizer each, so do those; vocabulary
- * parallelism sums over all stages, and passes data between them; the two ends of the model share a tied
- * table; a tp-grid has groups of its Y and Z.
+ * NCCL groups in addition to those of all frameworks. Keys are gathered in two rank orders. With cp the dp-cp
+ * group differs from the cp group, and replicas that each shard an optimizer have another group. Vocabulary
+ * parallelism sums over all stages, and passes data between them. The first and the last stage share a tied
+ * table. A tp-grid has groups for Y and Z.
  */
 static uint64_t groups_bytes(const p4d_layout *l, uint32_t stage)
 {
@@ -575,7 +578,7 @@ const p4d_framework p4d_framework__p4d = {
     .groups_bytes = groups_bytes,
     .alignment = P4D_ARENA_ALIGNMENT,
     .allocates_plan = true,
-    /* the forward passes of a training step, in its buffers */
+    /* the forward passes of training, in its buffers */
     .evaluation = AT(EMBED) | AT(FORWARD) | AT(HEAD),
     .checkpoints_are_modelled = true,
     .limit = 0.97, /* the context and NCCL are the only allowances */

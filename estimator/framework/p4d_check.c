@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The models that p4d-train can compute, and their layouts. */
+/* Models that p4d-train can compute, and checks of their layouts. */
 #include "framework/p4d_check.h"
 
 #include <inttypes.h>
@@ -13,7 +13,7 @@
 
 static const p4d_option none = P4D_OPTIONS;
 
-/* What p4d-train computes on CPUs: the first thing in which the model is another. */
+/* What p4d-train computes on CPUs. Returns the first feature of the model that it does not support. */
 static p4d_option difference(const p4d_request *r)
 {
 	const p4d_architecture *a = p4d_architecture_of(r);
@@ -21,10 +21,10 @@ static p4d_option difference(const p4d_request *r)
 			    !p4d_is_set(r, P4D_KV_LORA_RANK) && a->kind == P4D_DECODER && !a->single_blocks &&
 			    !a->parallel;
 	const bool around = !a->embedding_norm && !a->head_bias && !a->head_transform && !a->position_offset;
-	/* code that rotates in fp32 rotates neighbours, not halves */
+	/* modeling code with rotation in fp32 pairs neighbouring elements, not halves */
 	const bool inside = !p4d_architecture_turns_part(a) && !a->attention_sinks && !a->unrotated_full &&
 			    !a->gated_attention && !a->norms_rotated && !a->rotates_in_fp32;
-	/* nobody compared them with transformers: OLMo 3 */
+	/* nobody compared these with transformers: OLMo 3 */
 	const bool unknown = a->plain_windows && a->window_theta <= 0;
 	const bool joins = a->fused_gate_up || a->fused_qkv;
 	const bool others = !(joins && a->modules == P4D_MODULES_LLAMA) && !a->unvalidated && !unknown;
@@ -50,7 +50,7 @@ static p4d_option difference(const p4d_request *r)
 	return none;
 }
 
-/* What kernels for GPUs compute, of all that. */
+/* The features of these that the kernels for GPUs support. */
 static p4d_option difference_on_gpus(const p4d_request *r)
 {
 	const p4d_architecture *a = p4d_architecture_of(r);
@@ -71,7 +71,7 @@ static p4d_option difference_on_gpus(const p4d_request *r)
 	return none;
 }
 
-/* The kernels for GPUs have none. A length that is not known yet is none. */
+/* Kernels for GPUs do not support a window. A length that is not yet known counts as no window. */
 static int check_window(const p4d_request *r, p4d_error *err)
 {
 	if (!p4d_on_gpu(r->value[P4D_DEVICE]) || !p4d_is_set(r, P4D_SLIDING_WINDOW) ||
@@ -111,8 +111,8 @@ int p4d_framework__p4d_model(const p4d_request *r, p4d_error *err)
 			p4d_request_value_text(r, other, value, sizeof(value)));
 }
 
-/* Halves of a micro-batch's tokens pass between tp ranks, and each rank has the same number of both halves.
- */
+/* The halves of a micro-batch's tokens pass between tp ranks; each rank has equally many tokens of both
+ * halves. */
 static int check_halves(const p4d_layout *l, p4d_error *err)
 {
 	const uint64_t tokens = l->micro_batch * (l->seq_len / l->cp), unit = P4D_TP_PARTS * l->tp;
@@ -133,7 +133,7 @@ static int check_halves(const p4d_layout *l, p4d_error *err)
 	return p4d_fix(err, "--p4d-tp-comm-overlap=off");
 }
 
-/* Refuses a degree if nothing is sharded. */
+/* Refuses a shard-degree if nothing is sharded. */
 static int check_degree(const p4d_layout *l, p4d_error *err)
 {
 	if (!l->shard_degree || l->optimizer_sharding)
@@ -145,7 +145,7 @@ static int check_degree(const p4d_layout *l, p4d_error *err)
 	return p4d_fix(err, "--p4d-optimizer-sharding=states");
 }
 
-/* Activations that are swapped are those of a layer from its forward pass to one backward pass. */
+/* Swapped activations are those of a layer between its forward pass and a single backward pass. */
 static int check_swap(const p4d_layout *l, p4d_error *err)
 {
 	const struct {
@@ -193,7 +193,7 @@ static int check_offload(const p4d_layout *l, p4d_error *err)
 	return 0;
 }
 
-/* What p4d-train does not have where tensor parallelism has two or three dimensions. */
+/* Features that p4d-train does not combine with two- or three-dimensional tensor parallelism. */
 static int check_grid(const p4d_layout *l, p4d_error *err)
 {
 	const bool splits_features = l->tp_y > 1;
@@ -228,7 +228,7 @@ static int check_grid(const p4d_layout *l, p4d_error *err)
 	return 0;
 }
 
-/* Whether a rank's blocks are blocks of the whole tensors. */
+/* Whether a rank's blocks of scales are blocks of the whole tensors. */
 static bool has_whole_blocks(const p4d_layout *l)
 {
 	for (unsigned i = 0; l->tp > 1 && i < P4D_ADAPTED_LAYERS; i++) {
@@ -239,7 +239,7 @@ static bool has_whole_blocks(const p4d_layout *l)
 	return true;
 }
 
-/* Whether each part of a joined matrix begins with a block. */
+/* Whether each part of a joined matrix begins with a block of scales. */
 static bool has_whole_parts(const p4d_layout *l)
 {
 	return l->hidden * l->head_dim % P4D_NF4_BLOCK == 0 && l->hidden * l->ffn % P4D_NF4_BLOCK == 0;

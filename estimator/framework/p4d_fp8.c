@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * p4d-train in FP8: the operands of the layers' products are quantized right before each product. So nothing
- * is kept in 8 bits, and checkpoints do not depend on it. Everything else is as without FP8.
+ * p4d-train in FP8: the operands of a layer's matmuls are quantized right before each matmul. So p4d-train
+ * keeps no tensor in 8 bits, and checkpoints do not depend on FP8. All else is as without FP8.
  */
 #include "framework/p4d_fp8.h"
 
@@ -56,14 +56,14 @@ int p4d_framework__fp8_model(const p4d_request *r, p4d_error *err)
 	return p4d_fix(err, "--p4d-fp8-recipe=blockwise");
 }
 
-/* ---- sizes that are divided ---- */
+/* ---- divided sizes ---- */
 
 typedef struct size {
 	const char *what;
 	uint64_t whole, rank;
 } size;
 
-/* The first size of a rank that is not a multiple, with so much tensor parallelism; NULL: none. */
+/* The first size on a rank that is not a multiple, with this tensor parallelism; NULL: none. */
 static const char *uneven(const p4d_layout *l, uint64_t tp, uint64_t multiple, uint64_t *whole)
 {
 	const size sizes[] = {{"hidden columns", l->hidden, l->hidden},

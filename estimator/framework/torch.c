@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "framework/torch.h"
 
-/* Write all rows but libraries. */
+/* Write all rows except those of libraries. */
 static void (*const write_rows[P4D_MODEL_CODES])(p4d_rows *rows) = {
     [P4D_MODEL_CODE_TORCHTITAN] = p4d_torchtitan__write,
     [P4D_MODEL_CODE_TRANSFORMERS] = p4d_transformers__write,
@@ -17,7 +17,7 @@ p4d_torch_types p4d_torch__types(const p4d_layout *l)
 				 .reduced = l->grad_dtype == P4D_GRAD_FP32 ? 4 : 2};
 }
 
-/* cuBLAS's workspace on Hopper, from the first product on (PyTorch's CublasHandlePool.cpp). */
+/* cuBLAS's workspace on Hopper, from the first matmul on (PyTorch's CublasHandlePool.cpp). */
 static void add_libraries(p4d_rows *rows)
 {
 	const bool before_hopper = rows->gpu && rows->gpu->sm && rows->gpu->sm < 90;

@@ -56,7 +56,7 @@ static void lengthen(p4d_torch_blocks *b, const p4d_tape *t, short value, unsign
 		b->until[s] = (short)operation;
 }
 
-/* When Python forgets each storage, and how many operations save it. */
+/* For each storage: when Python drops it, and how many operations save it. */
 static void find_lifetimes(p4d_torch_blocks *b, const p4d_tape *t, bool save)
 {
 	memset(b->saved, 0, t->values * sizeof(*b->saved));
@@ -73,7 +73,9 @@ static void find_lifetimes(p4d_torch_blocks *b, const p4d_tape *t, bool save)
 	}
 }
 
-/* A product converts its weights before it has a result; other scratch memory comes after the result. */
+/*
+ * A matmul converts its weights before it has a result; other scratch memory is allocated after the result.
+ */
 static void compute(p4d_torch_blocks *b, const p4d_tape *t, const p4d_tape_operation *o, unsigned i,
 		    bool save)
 {
@@ -102,7 +104,7 @@ p4d_allocated p4d_torch_blocks__forward(p4d_torch_blocks *b, const p4d_tape *t, 
 		end--;
 	memset(b->value, 0, t->values * sizeof(*b->value));
 	b->value[0] = input;
-	short first = 1; /* storages before it are forgotten, or saved */
+	short first = 1; /* earlier storages are dropped, or saved */
 	for (unsigned i = 0; i < end; i++) {
 		const p4d_tape_operation *o = &t->operation[i];
 		compute(b, t, o, i, save);
@@ -158,7 +160,7 @@ void p4d_torch_blocks__get(p4d_torch_blocks *b, const p4d_tape *t, p4d_torch_hel
 
 enum { GRADIENTS = 4 * P4D_TAPE_VALUES };
 
-/* Gradients of values: memory that they may share. */
+/* Gradients of values, which may share memory. */
 typedef struct held_gradients {
 	short of[P4D_TAPE_VALUES]; /* by value: index of the memory; -1: none yet */
 	struct {
@@ -185,7 +187,7 @@ static void release(p4d_torch_blocks *b, held_gradients *g, short m)
 		give(b, &g->memory[m].block);
 }
 
-/* A sum takes memory where the first gradient is not ours alone. */
+/* A sum allocates memory if others also refer to the first gradient. */
 static void arrive(p4d_torch_blocks *b, held_gradients *g, short value, short m)
 {
 	const short old = g->of[value];
@@ -204,7 +206,7 @@ static void arrive(p4d_torch_blocks *b, held_gradients *g, short value, short m)
 	release(b, g, m);
 }
 
-/* The gradient of an operation's parameters, in the type of the product or in their own. */
+/* The gradient of an operation's parameters, in the type of the matmul or in their own type. */
 static p4d_allocated of_weight(p4d_torch_blocks *b, const p4d_tape_operation *o)
 {
 	p4d_allocated lowered = take(b, o->lowered);
@@ -278,7 +280,7 @@ static void run_backward(p4d_torch_blocks *b, held_gradients *g, const p4d_tape 
 p4d_allocated p4d_torch_blocks__backward(p4d_torch_blocks *b, const p4d_tape *t, p4d_allocated gradient,
 					 bool keep_input)
 {
-	held_gradients g; /* only the used part of its arrays is set */
+	held_gradients g; /* only the used part of its arrays is initialized */
 	const short last = t->operation[t->operations - 1].out;
 
 	g.count = 0;
@@ -317,7 +319,7 @@ uint64_t p4d_torch_blocks__reserved(p4d_allocator_play *play, void *of, uint32_t
 	const uint64_t half = play(of, UINT64_MAX, &half_taken);
 	if (!half || taken <= half_taken || (!is_short && some <= half))
 		return 0;
-	/* if memory is short, further layers have the share that is not used of the others */
+	/* if memory is short, further layers use the unused share of the others */
 	const uint64_t each = is_short
 				  ? (uint64_t)((p4d_wide)(taken - half_taken) / (depth / 2) * some / taken)
 				  : (some - half) / (depth / 2);

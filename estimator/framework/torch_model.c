@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The models, and their parts, for which p4d has formulas in PyTorch's frameworks. */
+/* The models, and parts of models, for which p4d has formulas in PyTorch's frameworks. */
 #include <inttypes.h>
 
 #include "framework/torch.h"
@@ -9,7 +9,7 @@
 
 enum { MOST_LAYERS = 1024, MOST_CHUNKS = 512 };
 
-/* torchtitan's converter to torchao's Float8Linear; the Trainers have none that p4d knows. */
+/* torchtitan's converter to torchao's Float8Linear. p4d knows no such converter for the Trainers. */
 static int check_fp8(const p4d_request *r, p4d_error *err)
 {
 	const int64_t recipe = r->value[P4D_FP8_RECIPE];
@@ -79,7 +79,7 @@ static int check_sparse(const p4d_request *r, p4d_error *err)
 		    : 0;
 }
 
-/* State-space and similar layers, which transformers' modules have: what p4d does not model of them. */
+/* State-space and similar layers in transformers' modules: returns what p4d does not model. */
 static const char *unmodelled_hybrid(const p4d_request *r)
 {
 	const bool adapters = p4d_is_set(r, P4D_FINETUNE) && r->value[P4D_FINETUNE] != P4D_TUNE_FULL;
@@ -137,13 +137,14 @@ int p4d_torch__check_model(const p4d_request *r, p4d_error *err)
 	if ((remembers && check_memory(r, err) < 0) || check_fp8(r, err) < 0 ||
 	    (p4d_is_sparse(r) && check_sparse(r, err) < 0))
 		return -1;
-	/* slurmctld does not wait for more than these, which are gone through one by one */
+	/* slurmctld must not wait for more of these, which are visited one by one */
 	if (r->value[P4D_LAYERS] > MOST_LAYERS)
 		return p4d_fail(err, P4D_E_UNMODELLED, "layers=%" PRId64 ": p4d models up to %d in %s",
 				r->value[P4D_LAYERS], MOST_LAYERS,
 				p4d_framework_of((int)r->value[P4D_FRAMEWORK])->program);
 	const bool chunks =
-	    p4d_is_set(r, P4D_PP) && p4d_is_set(r, P4D_VPP) && r->value[P4D_VPP] > 1; /* each within 1,024 */
+	    p4d_is_set(r, P4D_PP) && p4d_is_set(r, P4D_VPP) && r->value[P4D_VPP] > 1; /* each is below
+										       * 1,024 */
 	if (chunks && r->value[P4D_PP] * r->value[P4D_VPP] > MOST_CHUNKS)
 		return p4d_fail(err, P4D_E_UNMODELLED,
 				"pp=%" PRId64 " vpp=%" PRId64
