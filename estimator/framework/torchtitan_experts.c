@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* torchtitan's experts (models/common/moe.py, token_dispatcher.py), with which torchtitan_layer.c ends a
- * layer. */
+/* torchtitan's experts (models/common/moe.py, token_dispatcher.py), appended by torchtitan_layer.c at the
+ * end of a layer. */
 #include "framework/torchtitan.h"
 #include "request/routing.h"
 
 enum { INDEX = 8 }; /* bytes */
 
 /*
- * Scores of a token's experts, from a product in fp32. Groups of experts and the choice are not kept, only
- * the indices. A map of the chosen experts stays until the layer's end.
+ * Scores of a token's experts, from an fp32 matmul. Groups of experts and the choice are not saved, only the
+ * indices. A map of the chosen experts lives until the end of the layer.
  */
 static p4d_tape_tensor router(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_tensor *chosen_map)
 {
@@ -35,7 +35,7 @@ static p4d_tape_tensor router(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_te
 	return top;
 }
 
-/* Indices of rows, which more than one operation keeps. */
+/* Indices of rows, which several operations save. */
 static p4d_tape_tensor indices_of(p4d_tape_writer *w, uint64_t rows)
 {
 	const p4d_tape_tensor out = p4d_op_made(w, rows, INDEX, false);
@@ -44,7 +44,7 @@ static p4d_tape_tensor indices_of(p4d_tape_writer *w, uint64_t rows)
 	return out;
 }
 
-/* Rows in another order: kept are their indices. */
+/* Reorders rows; saves their indices. */
 static p4d_tape_tensor rows_of(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t rows, uint64_t columns)
 {
 	const p4d_tape_tensor out = p4d_op_made(w, rows * columns, x.element, true);
@@ -71,7 +71,10 @@ static p4d_tape_tensor grouped(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t i
 	return y;
 }
 
-/* Each row times its score, in fp32; backward, the scores' gradients are as large before they are summed. */
+/*
+ * Multiplies each row by its score, in fp32. In the backward pass the scores' gradients have this size before
+ * they are summed.
+ */
 static p4d_tape_tensor scored(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_tensor scores)
 {
 	const p4d_tape_tensor wide = p4d_op_cast(w, x, 4);
@@ -87,8 +90,8 @@ static p4d_tape_tensor scored(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_te
 }
 
 /*
- * Tokens are copied by expert, exchanged where experts are on other ranks, and there sorted by expert again;
- * the results go the same way back, times their scores, and are added to a tensor of zeros.
+ * Tokens are copied for each expert, exchanged if experts are on other ranks, and there sorted by expert
+ * again. Results go the same way back, are multiplied by their scores, and are added to a tensor of zeros.
  */
 static p4d_tape_tensor routed(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_tensor scores)
 {
@@ -129,7 +132,7 @@ static p4d_tape_tensor routed(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_te
 	return sum;
 }
 
-/* With ep, each rank of tensor parallelism routes its own tokens. */
+/* With ep, each tensor-parallel rank routes its own tokens. */
 p4d_tape_tensor p4d_torchtitan__experts(p4d_torchtitan_writer *t, p4d_tape_tensor own)
 {
 	p4d_tape_writer *w = &t->w;

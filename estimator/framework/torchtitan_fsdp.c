@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A step of torchtitan under FSDP2, without pipelines
- * (torchtitan/distributed/fsdp.py; PyTorch's _fsdp_state.py, _fsdp_param_group.py, _fsdp_collectives.py).
- * Units are the embedding, the layers, and norm and head as one. With ep a layer's experts are a group of
- * their own, sharded over the ranks that have the same ones, and units are gathered ahead in both passes;
- * else backward only. Where experts are fewer than ranks their matrices are cut by rows instead.
+ * A step of torchtitan under FSDP2, without pipelines (torchtitan/distributed/fsdp.py; PyTorch's
+ * _fsdp_state.py, _fsdp_param_group.py, _fsdp_collectives.py). Units are the embedding, each layer, and norm
+ * and head together. With ep a layer's experts are a unit of their own, sharded over the ranks with the same
+ * experts, and units are gathered ahead in both passes; without ep only in the backward pass. If there are
+ * fewer experts than ranks, their matrices are cut by rows instead.
  */
 #include <string.h>
 
@@ -28,7 +28,7 @@ static void go(titan_step *p, int64_t *most, p4d_torchtitan_pass pass)
 
 /* ---- gathering and reducing ---- */
 
-/* Starts to gather: into a buffer, from a copy of the shard in the type of activations. */
+/* Starts to gather a unit: into a buffer, from a copy of the shard in the type of activations. */
 static void gather(titan_step *p, int64_t *most, const p4d_torchtitan_unit *u)
 {
 	for (int i = 0; i < u->groups; i++) {
@@ -41,15 +41,15 @@ static void gather(titan_step *p, int64_t *most, const p4d_torchtitan_unit *u)
 	}
 }
 
-/* What is gathered is copied out; forward the buffer stays until the next one is. */
+/* Copies a gathered unit out of the buffer. In the forward pass the buffer stays until the next gather. */
 static void copy_out(titan_step *p, int64_t *most, const p4d_torchtitan_unit *u, bool forward)
 {
 	for (int i = 0; i < u->groups; i++) {
 		const p4d_torchtitan_group *g = &u->group[i];
 		const int64_t element = g->element, bytes = g->padded * element,
 			      buffer = g->ranks > 1 ? bytes : 0;
-		/* a group on one rank copies its tensors one by one; a cut group, which only experts have, is
-		 * assembled from copies */
+		/* a unit on one rank copies its tensors one by one; a unit cut by rows, which only experts
+		 * have, is assembled from copies */
 		int64_t beside = g->ranks > 1 ? 0 : g->largest * element;
 		if (g->cut && g->ranks > 1)
 			beside = (int64_t)(p->l->experts / p->l->ep * p4d_torchtitan__expert_columns(p->l) *
@@ -74,7 +74,10 @@ static void reshard(titan_step *p, const p4d_torchtitan_unit *u)
 	p->live -= p4d_torchtitan__gathered(u);
 }
 
-/* A unit's gradients leave: its copies go, then gradients are reduced out of a copy of theirs. */
+/*
+ * The gradients of a unit are done: its gathered parameters are freed, and a copy of the gradients is
+ * reduced.
+ */
 static void reduce(titan_step *p, const p4d_torchtitan_unit *u)
 {
 	const int64_t element = p->z->element, reduced = p->z->reduced, stored = p->z->param;
@@ -112,7 +115,7 @@ static p4d_torchtitan_pass sum_of(p4d_tape_pass pass)
 	return (p4d_torchtitan_pass){pass.most.live + pass.most.weights, pass.end.live + pass.end.weights};
 }
 
-/* Layers of the second kind among the first n: with experts, or with a memory. */
+/* Number of layers of the second kind among the first n: with experts, or with a memory. */
 static uint64_t others_before(const p4d_layout *l, uint64_t n)
 {
 	return l->memory.keys ? p4d_layers_with_memory(l, n) : p4d_expert_layers_before(l, n);
@@ -123,7 +126,7 @@ static bool is_sparse(const p4d_layout *l, uint64_t layer)
 	return others_before(l, layer + 1) > others_before(l, layer);
 }
 
-/* Pipelines add gradients up in the type in which they are reduced: made at once from those of a layer. */
+/* Pipelines add up gradients in the type of the reduction: allocated together, from those of a layer. */
 static p4d_torchtitan_passes passes_of(titan_step *p, bool sparse)
 {
 	enum { WHOLE, OF_OTHERS, OF_FIRST, WAYS };
@@ -134,11 +137,11 @@ static p4d_torchtitan_passes passes_of(titan_step *p, bool sparse)
 	p4d_tape *tape = p->t.w.tape;
 	p4d_tape_pass forward, again, back[WAYS];
 
-	/* activation checkpoints leave layers with a memory out */
+	/* layers with a memory are not checkpointed */
 	const bool recomputes = p->recomputes && !(sparse && p->l->memory.keys);
 
 	p4d_torchtitan__layer(&p->t, sparse);
-	if (recomputes) { /* all of a layer is (early_stop=False) */
+	if (recomputes) { /* recomputes the whole layer (early_stop=False) */
 		forward = p4d_tape_selected(tape);
 		again = p4d_tape_again_selected(tape);
 	} else
@@ -150,7 +153,7 @@ static p4d_torchtitan_passes passes_of(titan_step *p, bool sparse)
 				       .first = sum_of(back[OF_FIRST])};
 }
 
-/* What layers of a layout hold, which a memo keeps. */
+/* Bytes of a layout's layers, which a memo keeps. */
 typedef struct played {
 	p4d_torchtitan_passes of[2];
 	bool overflow;
@@ -179,7 +182,7 @@ static void play_layers(titan_step *p, p4d_rows *rows)
 	rows->overflow = rows->overflow || of->overflow;
 }
 
-/* Bytes of a hidden state: on all ranks of tensor parallelism, and on this one. */
+/* Bytes of a hidden state: on all tensor-parallel ranks together, and on this one. */
 static int64_t wide_of(const titan_step *p)
 {
 	return (int64_t)(p->t.w.tokens * p->l->hidden * p->z->element);
@@ -190,7 +193,7 @@ static int64_t hidden_of(const titan_step *p)
 	return (int64_t)(p->t.own * p->l->hidden * p->z->element);
 }
 
-/* The embedding. Tensor parallelism scatters its output. */
+/* The embedding. With tensor parallelism, its output is scattered. */
 static void begin(titan_step *p)
 {
 	const int64_t hidden = hidden_of(p),
@@ -216,8 +219,9 @@ static bool are_alike(const p4d_layout *l, uint64_t from, uint64_t to)
 }
 
 /*
- * Skips layers. n layers have neighbours of the same kind, and the first of them was played since `before`.
- * Each adds the same amount, so the first or the last one needs most. Returns how many lie between.
+ * Skips layers. The next n layers have neighbours of the same kind, and the first of them was played since
+ * `before`. Each one adds the same amount, so the peak is at the first or the last. Returns how many are
+ * between.
  */
 static uint64_t skip(titan_step *p, uint64_t n, int64_t before)
 {
@@ -230,7 +234,7 @@ static uint64_t skip(titan_step *p, uint64_t n, int64_t before)
 static void forward(titan_step *p)
 {
 	const p4d_layout *l = p->l;
-	/* with sequence parallelism the ranks gather the input of the head */
+	/* with sequence parallelism, ranks gather the head's input */
 	const int64_t head = hidden_of(p) + (l->sequence_parallel ? 2 * wide_of(p) : 0);
 
 	for (uint64_t i = 0; i < l->layers; i++) {
@@ -257,14 +261,16 @@ static void forward(titan_step *p)
 	p->loss = p->head_backward = p->live - hidden_of(p);
 }
 
-/* Whether one table has both uses: the loss then leaves a gradient that waits for the embedding's. */
+/*
+ * Whether embedding and head share a table: the loss then leaves a gradient that waits for the embedding's.
+ */
 static bool waits(const titan_step *p)
 {
 	return p->z->together && !p->l->torch.chunked_loss;
 }
 
-/* From the gradient of the last layer's result, which is free; the head's is being reduced, or was, chunk by
- * chunk. */
+/* Starts from the gradient of the last layer's result, which is free. The head's gradient is being
+ * reduced, or was reduced chunk by chunk. */
 static void backward(titan_step *p)
 {
 	const p4d_layout *l = p->l;
@@ -290,7 +296,7 @@ static void backward(titan_step *p)
 	}
 }
 
-/* The embedding's gradient. If the head uses the same table, there are two gradients, and their sum. */
+/* The embedding's gradient. If the head shares the table, there are two gradients and their sum. */
 static void end(titan_step *p)
 {
 	const int64_t table = p->embedding.group[0].largest * p->z->element;
@@ -303,7 +309,7 @@ static void end(titan_step *p)
 	p->live += (sums ? 2 : 1) * table + scratch - hidden_of(p);
 	peek(p, &p->backward);
 	p->live -= scratch + (sums ? 2 * table : 0);
-	if (p->z->together == 2 && !waits(p)) { /* the head's was reduced by itself */
+	if (p->z->together == 2 && !waits(p)) { /* the head's gradient was reduced separately */
 		of_tables = p4d_torchtitan__table_unit(p->l, p->z, 1, false);
 		p->live -= p4d_torchtitan__gathered(&p->embedding) - p4d_torchtitan__gathered(&of_tables);
 	}
@@ -340,7 +346,7 @@ static int64_t share_of(const p4d_torchtitan_unit *u)
 	return p4d_torchtitan__elements(u, true);
 }
 
-/* The sum over all units of the stage. */
+/* The sum over all units of a stage. */
 static int64_t of_stage(const p4d_rows *rows, const titan_step *p,
 			int64_t (*of_unit)(const p4d_torchtitan_unit *u))
 {
@@ -354,7 +360,7 @@ static int64_t of_stage(const p4d_rows *rows, const titan_step *p,
 	       (rows->first ? of_unit(&p->embedding) : 0) + (rows->last ? of_unit(&p->head) : 0);
 }
 
-/* Bytes of the gathered stage; if it has more chunks than are gathered at a time, without the others. */
+/* Bytes of the gathered stage, limited to the number of chunks that are gathered at a time. */
 static int64_t gathered_stage(const p4d_rows *rows, const titan_step *p)
 {
 	const p4d_layout *l = rows->layout;
@@ -369,7 +375,7 @@ static int64_t gathered_stage(const p4d_rows *rows, const titan_step *p)
 	return bytes;
 }
 
-/* Sines and cosines of a head in fp32, or complex numbers. */
+/* Sines and cosines of a head in fp32, or complex numbers of the same size. */
 p4d_wide p4d_torchtitan__angles(const p4d_layout *l)
 {
 	return (p4d_wide)l->seq_len *
@@ -390,9 +396,10 @@ p4d_wide p4d_torchtitan__moments(const p4d_layout *l, p4d_wide elements, unsigne
 	return count * elements * element;
 }
 
-/* Parameters, their gradients and the optimizer, of which a rank has a share; on the host if they are
- * offloaded. init_states() ties the two tables of a tied model again (decoder.py): from then on they are one
- * parameter with one pair of moments. Its gradient is a view of FSDP2's reduced tensor, which covers both. */
+/* Parameters, their gradients and the optimizer states, of which a rank has a share; on the host if they
+ * are offloaded. init_states() ties the two tables of a tied model again (decoder.py): from then on they
+ * are one parameter with one pair of moments. Its gradient is a view of FSDP2's reduced tensor, which
+ * covers both. */
 static void add_states(p4d_rows *rows, const p4d_torchtitan_sizes *z, p4d_wide share)
 {
 	const p4d_layout *l = rows->layout;
@@ -420,9 +427,9 @@ static void add_states(p4d_rows *rows, const p4d_torchtitan_sizes *z, p4d_wide s
 }
 
 /*
- * FSDP2 gathers and reduces on streams of their own, and gradients' shards are made on that which reduces:
- * while the loss is computed, that is memory which no other stream can use. Gradients that accumulate are
- * there anyway.
+ * FSDP2 gathers and reduces on separate streams, and shards of gradients are allocated on the reducing
+ * stream. While the loss is computed, no other stream can use that memory. If gradients accumulate, they
+ * exist anyway.
  */
 static void add_idle(p4d_rows *rows, const p4d_torchtitan_sizes *z)
 {
@@ -456,7 +463,7 @@ static p4d_torchtitan_sizes sizes_of(const p4d_rows *rows)
 	z.own = l->sequence_parallel ? z.tokens / l->tp : z.tokens;
 	z.table = p4d_div_up(z.V, z.shards) * z.shards * (p4d_wide)z.h;
 	z.whole_table = (p4d_wide)z.V * z.h;
-	if (l->tied && rows->first && rows->last) /* else both uses are sharded as tables of their own */
+	if (l->tied && rows->first && rows->last) /* otherwise both uses are sharded as separate tables */
 		z.together = l->cp == 1 || l->tp > 1 ? 2 : 1;
 	z.keeps_shards = !z.accumulates || z.shards < l->dp * l->cp;
 	return z;
@@ -471,7 +478,7 @@ static void begin_step(titan_step *p, const p4d_layout *l, const p4d_torchtitan_
 	p->t = p4d_torchtitan__writer(l, NULL);
 	p->layer[0] = p4d_torchtitan__layer_unit(l, z, false);
 	p->layer[1] = l->experts || l->memory.keys ? p4d_torchtitan__layer_unit(l, z, true) : p->layer[0];
-	/* tables of a tied model and the norm are a unit, which stays gathered */
+	/* the shared table and the norm are one unit, which stays gathered */
 	p->embedding = p4d_torchtitan__table_unit(l, z, together ? together : 1, together);
 	p->head = p4d_torchtitan__table_unit(l, z, !together, !together);
 	p->live = p->forward = p->loss = p->head_backward = p->backward = p->state = p->reducing = 0;
@@ -480,7 +487,7 @@ static void begin_step(titan_step *p, const p4d_layout *l, const p4d_torchtitan_
 	p->recomputes = l->recompute != P4D_RECOMPUTE_NONE;
 }
 
-/* Whether a stage of a pipeline has more bytes than anybody asks for; their row. */
+/* Whether a pipeline stage needs more bytes than matter to the caller; then writes its row. */
 static bool is_enough(p4d_rows *rows, const titan_step *p)
 {
 	const uint64_t enough = rows->memo ? rows->memo->enough : 0;

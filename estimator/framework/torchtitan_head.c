@@ -5,8 +5,8 @@
 #define ALONG "sp cp"
 #define ACROSS "tp cp"
 
-/* The head, while the loss is computed and while its gradient is: chunks' gradients are summed in the type
- * that is reduced. */
+/* Memory of the head while the loss and while its gradient is computed. Gradients of chunks are summed in
+ * the type of the reduction. */
 static void add_head(p4d_rows *rows, const p4d_torchtitan_sizes *z)
 {
 	const p4d_layout *l = rows->layout;
@@ -20,7 +20,7 @@ static void add_head(p4d_rows *rows, const p4d_torchtitan_sizes *z)
 			       z->whole_table * z->reduced);
 		p4d_torch_held(rows, 1u << P4D_AT_HEAD, "head.sums", "tp", P4D_PART_WORKING_SET,
 			       2 * z->whole_table * z->reduced + z->whole_table * z->element);
-	} else /* the last layer is being gathered; the head is not, any more */
+	} else /* the last layer is being gathered; the head is no longer being gathered */
 		p4d_torch_held(rows, 1u << P4D_AT_HEAD, "head.gradient", "tp", P4D_PART_WORKING_SET,
 			       z->gathered + z->whole_table * z->element +
 				   (z->together ? 0 : z->table * z->reduced));
@@ -28,11 +28,11 @@ static void add_head(p4d_rows *rows, const p4d_torchtitan_sizes *z)
 
 /*
  * The head of a pipeline whose loss is computed in chunks. It holds its gradient, summed over the chunks. It
- * also holds the copy from which FSDP reduces the gradient of the micro-batch before: FSDP frees it when the
- * next unit reduces, and no other unit does so before the step ends.
- * Of a shard's size are the head's gradient and the result of the second micro-batch's reduction: the last
- * norm has no gradient before, and then takes a view of that result. With HSDP, so is what replicas sum.
- * The schedule still refers to the stage's output, which is the input of the loss.
+ * also holds the copy from which FSDP reduces the gradient of the previous micro-batch: FSDP frees that copy
+ * when the next unit reduces, and no other unit does so before the step ends. The head's gradient and the
+ * result of the second micro-batch's reduction have the size of a shard: the last norm has no gradient
+ * before, and then becomes a view of that result. With HSDP, the sum over replicas has that size as well. The
+ * schedule still refers to the stage's output, which is the input of the loss.
  */
 static void add_chunked_head(p4d_rows *rows, const p4d_torchtitan_sizes *z)
 {
@@ -52,10 +52,10 @@ static void add_chunked_head(p4d_rows *rows, const p4d_torchtitan_sizes *z)
 }
 
 /*
- * The loss, with the hidden state before and after the last norm. Whole: logits in fp32, their log-softmax
- * and its gradient. A sharded vocabulary takes one more. In chunks: those tensors for an eighth of the
- * sequence, its logits in the type of activations, the sum of the hidden state's gradients in fp32, and, if a
- * micro-batch has several sequences, copies of the chunks.
+ * The loss, with the hidden state before and after the last norm. Unchunked: logits in fp32, their
+ * log-softmax and its gradient; a sharded vocabulary needs one more tensor. In chunks: those tensors for an
+ * eighth of the sequence, its logits in the type of activations, the fp32 sum of the hidden state's gradients
+ * and, if a micro-batch has several sequences, copies of the chunks.
  */
 static void write_loss(p4d_rows *rows, const p4d_torchtitan_sizes *z)
 {
@@ -63,8 +63,8 @@ static void write_loss(p4d_rows *rows, const p4d_torchtitan_sizes *z)
 	const p4d_layout *l = rows->layout;
 	const p4d_wide own = (p4d_wide)z->own * z->h, wide = (p4d_wide)z->tokens * z->h;
 	const p4d_wide logits = (p4d_wide)z->tokens * z->V;
-	/* compiled, one kernel in each direction: logits and their gradient in the type of activations; with
-	 * a sharded vocabulary also two tensors in fp32 */
+	/* compiled, one kernel in each direction: logits and their gradient in the type of activations;
+	 * with a sharded vocabulary also two tensors in fp32 */
 	const p4d_wide both = l->sequence_parallel ? 8 + z->element : 2 * z->element;
 	const p4d_wide passes = !l->torch.compile       ? (l->sequence_parallel ? 16 : 12)
 				: l->torch.chunked_loss ? both - z->element
@@ -77,7 +77,7 @@ static void write_loss(p4d_rows *rows, const p4d_torchtitan_sizes *z)
 		       hidden);
 	p4d_torch_held(rows, 1u << P4D_AT_LOSS, "loss.logits", ACROSS, P4D_PART_LOGITS,
 		       l->torch.chunked_loss ? logits / CHUNKS * (z->element + passes) : logits * passes);
-	/* while the head's gradient is summed */
+	/* while the head's gradient is summed up */
 	if (l->torch.chunked_loss)
 		p4d_torch_held(rows, 1u << P4D_AT_HEAD, "loss.chunk", ACROSS, P4D_PART_LOGITS,
 			       (logits + wide) / CHUNKS * z->element);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * torchtitan's layers as tapes, eager or compiled: found in the code of torchtitan 0.3.0 (models/common,
- * models/deepseek_v3, models/qwen3) and PyTorch 2.15, and compared with what that code, or what Inductor
- * makes of it, allocates (tests/parity/make_torch_memory.py). A step is in torchtitan_fsdp.c.
+ * torchtitan's layers as tapes, eager or compiled. Derived from the code of torchtitan 0.3.0 (models/common,
+ * models/deepseek_v3, models/qwen3) and PyTorch 2.15, and compared with what that code, or Inductor's version
+ * of it, allocates (tests/parity/make_torch_memory.py). A step is in torchtitan_fsdp.c.
  */
 #include "framework/torchtitan.h"
 
@@ -12,8 +12,9 @@ bool p4d_torchtitan__selects(const p4d_tape_writer *w)
 }
 
 /*
- * A linear layer. Selective recomputation keeps the result of every second one. In FP8 torchao saves the
- * input in 16 bits, and casts in each pass (float8_linear.py): backward, the gradient by rows and by columns.
+ * A linear layer. Selective recomputation keeps the result of every second one. In FP8, torchao saves the
+ * 16-bit input and casts it in each pass (float8_linear.py); in the backward pass the gradient is cast by
+ * rows and by columns.
  */
 static p4d_tape_tensor linear(p4d_torchtitan_writer *t, p4d_tape_tensor x, uint64_t in, uint64_t out)
 {
@@ -29,18 +30,18 @@ static p4d_tape_tensor linear(p4d_torchtitan_writer *t, p4d_tape_tensor x, uint6
 }
 
 /*
- * Before a product, tensor parallelism gathers the tokens of all its ranks one after another, and reorders
- * them (spmd_types/_collectives.py). A sum over ranks is scattered among them; with several sequences, from a
- * copy. Each is the other's backward pass.
+ * Before a matmul, tensor parallelism gathers the tokens of all its ranks and reorders them
+ * (spmd_types/_collectives.py). A sum over ranks is reduce-scattered; with several sequences, from a copy.
+ * Each of the two operations is the backward pass of the other.
  */
 static uint64_t reordered(const p4d_tape_writer *w, p4d_tape_tensor whole)
 {
 	return w->rows > 1 ? whole.elements * whole.element : 0;
 }
 
-/* PyTorch's DTensor has communication as operations, and selective recomputation keeps their results;
- * torchtitan uses it only with context parallelism. torch.compile keeps attention's result for the norm after
- * it. */
+/* In PyTorch's DTensor, communication consists of operations, and selective recomputation keeps their
+ * results; torchtitan uses DTensor only with context parallelism. torch.compile keeps attention's result
+ * for the next norm. */
 bool p4d_torchtitan__keeps_received(const p4d_tape_writer *w)
 {
 	return w->layout->cp > 1 && p4d_torchtitan__selects(w);
@@ -71,7 +72,7 @@ p4d_tape_tensor p4d_torchtitan__scattered(p4d_tape_writer *w, p4d_tape_tensor x)
 	return out;
 }
 
-/* A fused kernel, which keeps its input and a number for each row. */
+/* A fused kernel, which saves its input and a number per row. */
 static p4d_tape_tensor fused_norm(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t columns)
 {
 	const p4d_tape_tensor out = p4d_op_made(w, x.elements, x.element, true);
@@ -108,7 +109,7 @@ static uint64_t bytes_of(p4d_tape_tensor x)
 	return x.elements * x.element;
 }
 
-/* What the flash kernel takes backward for the first half of a rank's queries (flash_api.cpp). */
+/* Backward workspace of the flash kernel for the first half of a rank's queries (flash_api.cpp). */
 static uint64_t half_of_flash(const p4d_tape_writer *w, uint64_t all)
 {
 	const uint64_t columns = (w->layout->head_dim + 31) / 32 * 32 + 1;
@@ -117,7 +118,7 @@ static uint64_t half_of_flash(const p4d_tape_writer *w, uint64_t all)
 	return all - 4 * w->rows * w->heads * (rows - half) * columns;
 }
 
-/* Keys and values of all ranks, which torch.compile keeps, whatever is recomputed. */
+/* Keys and values of all ranks, which torch.compile keeps with any recomputation. */
 static short received_of(p4d_tape_writer *w, uint64_t bytes)
 {
 	const p4d_tape_tensor out = p4d_op_made(w, bytes, 1, false);
@@ -128,9 +129,9 @@ static short received_of(p4d_tape_writer *w, uint64_t bytes)
 
 /*
  * Fused attention. With cp (_templated_ring_attention of PyTorch) keys and values of all ranks are gathered,
- * and results of all rounds are summed in fp32. Backward, gradients are summed in fp32 as well, and those of
- * keys and values are sent on in copies. The first round has all queries, the later ones half of them. The
- * result is copied to be contiguous.
+ * and results of all rounds are summed in fp32. In the backward pass, gradients are summed in fp32 as well,
+ * and copies of those of keys and values are sent on. The first round has all queries, later rounds have half
+ * of them. The result is copied to be contiguous.
  */
 static p4d_tape_tensor attended(p4d_tape_writer *w, p4d_tape_tensor q, p4d_tape_tensor k, p4d_tape_tensor v)
 {
@@ -152,7 +153,7 @@ static p4d_tape_tensor attended(p4d_tape_writer *w, p4d_tape_tensor q, p4d_tape_
 	return copied(w, y);
 }
 
-/* Norms and rotations of queries and keys, one operation after the other. */
+/* Norms and rotations of queries and keys, as separate operations. */
 static void turn(p4d_tape_writer *w, p4d_tape_tensor part[3])
 {
 	const p4d_layout *l = w->layout;
@@ -176,7 +177,10 @@ static void turn(p4d_tape_writer *w, p4d_tape_tensor part[3])
 	p4d_op_hold(w, turns[1]);
 }
 
-/* torch.compile makes one kernel for each; norms keep the product, of which values are a part. */
+/*
+ * torch.compile makes one kernel for norm and rotation; norms save the matmul's result, of which values are a
+ * part.
+ */
 static void turn_at_once(p4d_tape_writer *w, p4d_tape_tensor all, p4d_tape_tensor part[3])
 {
 	const bool norms = w->layout->qk_norm;
@@ -187,7 +191,7 @@ static void turn_at_once(p4d_tape_writer *w, p4d_tape_tensor all, p4d_tape_tenso
 	}
 }
 
-/* Queries, keys and values of one product, as copies. */
+/* Queries, keys and values from one matmul, as copies. */
 static p4d_tape_tensor attention(p4d_torchtitan_writer *t, p4d_tape_tensor own)
 {
 	p4d_tape_writer *w = &t->w;
@@ -216,7 +220,7 @@ static p4d_tape_tensor attention(p4d_torchtitan_writer *t, p4d_tape_tensor own)
 	return out;
 }
 
-/* ComplexRoPE: a copy in fp32, times complex numbers, and back. */
+/* ComplexRoPE: a copy in fp32, multiplied by complex numbers, and cast back. */
 static p4d_tape_tensor turned_in_pairs(p4d_tape_writer *w, p4d_tape_tensor x)
 {
 	return p4d_op_map(w, p4d_op_cast(w, x, 4), false, false);
@@ -230,7 +234,7 @@ static void parted(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t first, p4d_ta
 	p4d_op_append(w, x, *a, P4D_NEW_GRADIENT)->others[0] = b->value;
 }
 
-/* Keys: the part of each head, concatenated with the part that all heads have in common. */
+/* Keys: the part of each head, concatenated with the part that all heads share. */
 static p4d_tape_tensor with_common(p4d_tape_writer *w, p4d_tape_tensor own, p4d_tape_tensor common,
 				   uint64_t elements)
 {
@@ -273,8 +277,8 @@ static p4d_tape_tensor latent_attention(p4d_torchtitan_writer *t, p4d_tape_tenso
 	return out;
 }
 
-/* The activated gate times up. torch.compile does both at once, also backward, where it makes the product
- * again. */
+/* The activated gate times up. torch.compile computes both in one kernel, also in the backward pass, where
+ * it recomputes the product. */
 static p4d_tape_tensor gated(p4d_tape_writer *w, p4d_tape_tensor gate, p4d_tape_tensor up)
 {
 	const p4d_tape_tensor both = p4d_op_times(w, gate, up);
@@ -284,7 +288,7 @@ static p4d_tape_tensor gated(p4d_tape_writer *w, p4d_tape_tensor gate, p4d_tape_
 	return both;
 }
 
-/* x: tokens of all ranks of tensor parallelism. */
+/* x: tokens of all tensor-parallel ranks. */
 p4d_tape_tensor p4d_torchtitan__feed_forward(p4d_torchtitan_writer *t, p4d_tape_tensor x, uint64_t columns)
 {
 	p4d_tape_writer *w = &t->w;

@@ -2,8 +2,8 @@
 /*
  * A stage of torchtitan's pipelines (PyTorch's distributed/pipelining, _fsdp_param_group.py). Parameters stay
  * gathered. Gradients of all micro-batches are summed unsharded, in the type of the reduction, and are
- * reduced layer by layer after a chunk's last backward pass. Layers of one kind hold the same amount, so a
- * chunk's pass is a few numbers.
+ * reduced layer by layer after a chunk's last backward pass. Layers of one kind take equal amounts, so a few
+ * numbers describe a chunk's pass.
  */
 #include "base/wide.h"
 #include "framework/torchtitan.h"
@@ -11,19 +11,21 @@
 
 #define ALONG "sp cp"
 
-/* Rounds of micro-batches that are played: all rounds from the third on are alike. With 1F1B a round is one
+/* Number of rounds that are played; all rounds from the third on are alike. With 1F1B a round is one
  * micro-batch after those that fill the pipeline. GPipe has one round. */
 enum { ROUNDS = 3 };
 
-/* What a pass changes: the most that is held, of it all when the loss or the head runs; and the end. */
+/*
+ * How a pass changes the memory: its peak; the part of the peak when the loss or the head runs; and its end.
+ */
 typedef struct change {
 	int64_t at_head, most, end;
 } change;
 
-/* Not even 0. */
+/* Lower than any change, even 0. */
 #define NOTHING INT64_MIN
 
-/* What distinguishes passes of a stage whose chunks have equally many layers. */
+/* Properties that distinguish passes of a stage whose chunks have equally many layers. */
 enum {
 	HAS_EMBEDDING = 1,
 	HAS_HEAD = 2,
@@ -37,9 +39,10 @@ enum {
 typedef struct stage {
 	p4d_torchtitan_step *p;
 	const p4d_rows *rows;
-	int64_t wide, hidden; /* hidden states of all ranks of tensor parallelism, and of this one */
-	int64_t layers;       /* layers of a chunk, if all have equally many and no experts; else 0 */
-	uint32_t from, to;    /* the chunks that have neither embedding nor head */
+	int64_t wide, hidden; /* bytes of a hidden state: of all tensor-parallel ranks together, and of
+			       * this one */
+	int64_t layers;       /* layers of a chunk, if all chunks have equally many and no experts; else 0 */
+	uint32_t from, to;    /* chunks that have neither embedding nor head */
 	uint64_t known;       /* kinds of passes */
 	change of[KINDS];
 } stage;
@@ -67,7 +70,7 @@ static void layers_of(const stage *s, uint32_t chunk, int64_t layers[2])
 	layers[0] = (int64_t)p4d_chunk_layers(l, s->rows->stage, chunk) - layers[1];
 }
 
-/* So many layers; the first of them, or the last, needs most. */
+/* This many layers; the peak is at the first or at the last. */
 static void go(p4d_torchtitan_step *p, int64_t *most, int64_t layers, p4d_torchtitan_pass pass)
 {
 	if (!layers)
@@ -89,14 +92,14 @@ static void forward(stage *s, uint32_t chunk)
 	p4d_torchtitan__peek(p, is_first(s, chunk) && tensors ? 2 * s->wide - s->hidden : 0, &p->forward);
 	for (int sparse = 0; sparse < 2; sparse++)
 		go(p, &p->forward, layers[sparse], p->of[sparse].forward);
-	/* the norm's result, itself and gathered */
+	/* the norm's result, and the same gathered */
 	p4d_torchtitan__peek(p, is_last(s, chunk) ? s->hidden + (tensors ? 2 * s->wide : 0) : 0, &p->forward);
-	p->live -= s->hidden; /* a row counts what is sent */
+	p->live -= s->hidden; /* sent tensors count in a row */
 	if (is_last(s, chunk))
 		p4d_torchtitan__peek(p, 0, &p->loss);
 }
 
-/* A unit is no longer gathered, and its gradients are reduced from copies. */
+/* Frees a gathered unit, and reduces its gradients from copies. */
 static void reduce(p4d_torchtitan_step *p, const p4d_torchtitan_unit *u)
 {
 	const int64_t reduced = p->z->reduced;
@@ -116,7 +119,10 @@ static void reduce(p4d_torchtitan_step *p, const p4d_torchtitan_unit *u)
 	}
 }
 
-/* From the second on, each layer changes the memory by the same amount: the second or the last needs most. */
+/*
+ * From the second layer on, each changes the memory by the same amount, so the peak is at the second or at
+ * the last.
+ */
 static void reduce_layers(p4d_torchtitan_step *p, const p4d_torchtitan_unit *u, int64_t layers)
 {
 	if (layers > 0)
@@ -137,11 +143,11 @@ static void reduce_chunk(stage *s, uint32_t chunk, const int64_t layers[2])
 
 	if (is_last(s, chunk) && !p->l->torch.chunked_loss)
 		reduce(p, &p->head);
-	else if (is_last(s, chunk)) /* the copy of a head's that has a row */
+	else if (is_last(s, chunk)) /* the copy of a head's gradient that has a row */
 		p->live -= p->head.group[0].padded * p->z->reduced;
 	for (int sparse = 2; sparse-- > 0;) {
 		reduce_layers(p, &p->layer[sparse], layers[sparse]);
-		if (chunk >= P4D_TORCHTITAN_ACTIVE_CHUNKS) /* another is gathered in its place */
+		if (chunk >= P4D_TORCHTITAN_ACTIVE_CHUNKS) /* another chunk is gathered in its place */
 			p->live += layers[sparse] * p4d_torchtitan__gathered(&p->layer[sparse]);
 	}
 	if (is_first(s, chunk))
@@ -179,20 +185,21 @@ static void backward(stage *s, uint32_t chunk, bool first, bool last)
 
 /* ---- passes in turn ---- */
 
-/* For the passes of one kind: how many are done, and which is next. */
+/* Progress for the passes of one kind: how many are done, and which is next. */
 typedef struct pass_turn {
 	uint32_t done;
-	uint32_t chunk, member, begun; /* member of a group of micro-batches, which begins at that one */
-	uint32_t alike;                /* passes that are alike, from the next one on */
-	const change *of;              /* these */
+	uint32_t chunk, member, begun; /* index in a group of micro-batches, and the micro-batch at which
+					* the group begins */
+	uint32_t alike;                /* number of passes that are alike, from the next one on */
+	const change *of;              /* the passes themselves */
 } pass_turn;
 
-/* The passes of a stage. So many forward passes come first, then a backward and a forward pass in turn. */
+/* The passes of a stage. First this many forward passes, then backward and forward passes in turn. */
 typedef struct passes {
 	uint32_t count, ahead;  /* passes of each kind; forward passes before the first backward pass */
-	uint32_t group, chunks; /* micro-batches that go through a chunk before the next has its turn */
+	uint32_t group, chunks; /* micro-batches that pass a chunk before the next chunk runs */
 	uint32_t micro_batches;
-	pass_turn forward, backward; /* the last chunk goes backward first */
+	pass_turn forward, backward; /* the last chunk runs backward first */
 } passes;
 
 static passes passes_of(const p4d_rows *rows)
@@ -212,8 +219,8 @@ static passes passes_of(const p4d_rows *rows)
 			.micro_batches = s.micro_batches};
 }
 
-/* How many passes of one kind are alike from the next one on: those of equal chunks; backward, those of
- * micro-batches between the first and the last, or of one of these. */
+/* Number of passes of one kind that are alike, from the next one on: passes of equal chunks; in the
+ * backward direction, those of micro-batches between the first and the last, or those of one of these two. */
 static uint32_t alike(const stage *s, const passes *o, const pass_turn *t, uint32_t chunk, bool backwards)
 {
 	const uint32_t left = o->group - t->member;
@@ -227,7 +234,7 @@ static uint32_t alike(const stage *s, const passes *o, const pass_turn *t, uint3
 	return left + o->group * (backwards ? chunk - s->from : s->to - 1 - chunk);
 }
 
-/* Plays a pass by itself. */
+/* Plays one pass. */
 static change change_of(stage *s, uint32_t chunk, bool backwards, bool first, bool last)
 {
 	p4d_torchtitan_step *p = s->p;
@@ -249,7 +256,7 @@ static change change_of(stage *s, uint32_t chunk, bool backwards, bool first, bo
 	return c;
 }
 
-/* Finds the next passes, one of which is played for all of its kind. */
+/* Finds the next passes, of which one is played for all of its kind. */
 static void look_ahead(stage *s, const passes *o, pass_turn *t, bool backwards)
 {
 	const uint32_t chunk = backwards ? o->chunks - 1 - t->chunk : t->chunk,
@@ -292,7 +299,7 @@ static void raise(int64_t *most, int64_t live, int64_t by)
 
 /*
  * Plays the next passes that are alike, or pairs of them. Each changes the memory by the same amount, so the
- * first or the last needs most. False: too much for 64 bits.
+ * peak is at the first or at the last. False: the result does not fit 64 bits.
  */
 static bool play_alike(stage *s, passes *o)
 {
@@ -324,7 +331,7 @@ static bool play_alike(stage *s, passes *o)
 bool p4d_torchtitan__play_stage(p4d_torchtitan_step *p, const p4d_rows *rows)
 {
 	passes o = passes_of(rows);
-	stage s; /* only the known part of its changes is set */
+	stage s; /* only the known part of its changes is initialized */
 
 	s.p = p;
 	s.rows = rows;
@@ -370,9 +377,9 @@ double p4d_torchtitan__least_of_stage(const p4d_torchtitan_step *p, const p4d_ro
 }
 
 /*
- * Results of a stage, and gradients of its inputs, that are there when its last forward pass runs: results of
- * passes in flight; with several chunks (_PipelineScheduleRuntime) all that was sent, until the step ends. On
- * the last stage the losses, which stay, refer to their chunk's inputs.
+ * Results of a stage and gradients of its inputs that exist when its last forward pass runs: results of
+ * passes in flight; with several chunks (_PipelineScheduleRuntime) everything that was sent, until the step
+ * ends. On the last stage, the losses stay and refer to their chunk's inputs.
  */
 static uint64_t outputs_of(const p4d_rows *rows, uint64_t slots)
 {
@@ -390,7 +397,7 @@ void p4d_torchtitan__stage_rows(p4d_rows *rows, const p4d_torchtitan_sizes *z)
 {
 	p4d_torch_held(rows, P4D_TORCHTITAN_TRAINING, "gathered.stage", "tp pp", P4D_PART_WORKING_SET,
 		       z->gathered_stage);
-	/* the next one, or the gradient of the one before; others are what slots and losses keep */
+	/* the next result, or the previous gradient; slots and losses hold the others */
 	if (!rows->first)
 		p4d_torch_held(rows, P4D_TORCHTITAN_TRAINING, "received.input", ALONG, P4D_PART_STAGING,
 			       (p4d_wide)z->own * z->h * z->element);

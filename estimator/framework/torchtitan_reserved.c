@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two steps with torchtitan's modules, played on PyTorch's allocator block by block. FSDP2's streams that
- * gather and reduce have pools of their own (_fsdp_param_group.py, _fsdp_collectives.py). The tapes of
- * torchtitan_layer.c say what a layer takes, torchtitan_fsdp.c how much is held. Compared with rehearsals in
+ * Two steps with torchtitan's modules, played block by block on PyTorch's allocator. FSDP2's gathering and
+ * reducing streams have separate pools (_fsdp_param_group.py, _fsdp_collectives.py). The tapes of
+ * torchtitan_layer.c give a layer's blocks, torchtitan_fsdp.c the amounts. Compared with rehearsals in
  * test_rehearsed_memory.c.
  */
 #include <stdlib.h>
@@ -20,7 +20,7 @@ typedef struct titan_blocks {
 	const p4d_layout *l;
 	p4d_torchtitan_sizes z;
 	uint32_t layers;
-	uint64_t matrix[MATRICES], table;  /* elements of a layer's parameters on this rank, whole */
+	uint64_t matrix[MATRICES], table;  /* elements of a layer's parameters on this rank, unsharded */
 	unsigned matrices, tables;         /* tables that are parameters: one of a tied model */
 	bool again;                        /* layers are recomputed */
 	p4d_wide layer_bytes, table_bytes; /* bytes of a gathered unit */
@@ -30,7 +30,7 @@ typedef struct titan_blocks {
 	p4d_caching_allocator main, gathers, reduces;
 	p4d_allocator_streams streams; /* if memory is short */
 	p4d_allocated gathered, reducing, state;
-	p4d_allocated logits; /* of the chunk before, to which Python refers until the next ones exist */
+	p4d_allocated logits; /* of the previous chunk, to which Python refers until the next one exists */
 	p4d_torch_held_blocks saves, some, copies, tail, grads, reduced;
 } titan_blocks;
 
@@ -39,7 +39,7 @@ static p4d_allocated take_of(p4d_caching_allocator *a, p4d_wide bytes)
 	return bytes && bytes >> 50 == 0 ? p4d_caching_allocator_take(a, (uint64_t)bytes) : 0;
 }
 
-/* into NULL: for good. */
+/* into NULL: the block is never freed. */
 static void take(titan_blocks *p, p4d_torch_held_blocks *into, p4d_wide bytes)
 {
 	const p4d_allocated block = take_of(&p->main, bytes);
@@ -85,8 +85,8 @@ static void take_shards_of_layer(titan_blocks *p, unsigned copies)
 		take_shard(p, p->matrix[m], copies);
 }
 
-/* to_empty() makes each module's tensors. If two tables are tied, init_states() drops the first; it computes
- * each layer's angles again. */
+/* to_empty() allocates each module's tensors. If two tables are tied, init_states() drops the first; it
+ * also computes each layer's angles again. */
 static void load(titan_blocks *p)
 {
 	const p4d_wide angles = p4d_torchtitan__angles(p->l);
@@ -120,7 +120,7 @@ static void take_moments(titan_blocks *p)
 
 /* ---- units ---- */
 
-/* Shards are put into one tensor, and all of them gathered into another, which lives until the next one. */
+/* Shards are copied into one tensor and gathered into another, which lives until the next gather. */
 static void gather(titan_blocks *p, p4d_wide bytes)
 {
 	const p4d_allocated shards = take_of(&p->gathers, bytes / p->z.shards), before = p->gathered;
@@ -148,7 +148,7 @@ static void copy_table(titan_blocks *p, p4d_torch_held_blocks *into, unsigned ta
 		take(p, into, (p4d_wide)p->table * p->z.element);
 }
 
-/* Gradients of a unit are copied into one tensor in fp32, which lives until the next unit's, and reduced. */
+/* Gradients of a unit are copied into one fp32 tensor, which lives until the next unit's, and reduced. */
 static void reduce(titan_blocks *p, p4d_wide bytes, bool accumulated)
 {
 	const p4d_wide reduced = bytes / p->z.element * p->z.reduced;
@@ -157,7 +157,7 @@ static void reduce(titan_blocks *p, p4d_wide bytes, bool accumulated)
 	p->reducing = take_of(&p->main, reduced);
 	give(p, &p->grads, 0);
 	const p4d_allocated shard = take_of(&p->reduces, reduced / p->z.shards);
-	if (accumulated) /* it is added to that of the first micro-batch */
+	if (accumulated) /* added to that of the first micro-batch */
 		p4d_caching_allocator_give(&p->reduces, shard);
 	else
 		p4d_torch_blocks__hold(&p->reduced, shard);
@@ -324,7 +324,7 @@ static void run_backward_of_layer(titan_blocks *p, uint32_t i, bool accumulated)
 	gather(p, i ? p->layer_bytes : p->table_bytes);
 	if (p->again) {
 		const unsigned kept = selected(p);
-		/* recomputed here as the rest is */
+		/* recomputed here together with the rest */
 		give(p, &p->saves, p->saves.count > kept ? p->saves.count - kept : 0);
 		input = p->saves.count ? p->saves.of[--p->saves.count] : 0;
 		p4d_torch_blocks__forward(&p->b, &p->tape, P4D_TORCH_AGAIN, input, true, NULL);
@@ -417,7 +417,7 @@ static void start(titan_blocks *p, const p4d_layout *l, uint32_t layers, uint64_
 	p->streams.room = room;
 }
 
-/* Layers that are alike, data and tensor parallelism. */
+/* Decides whether this can be played: layers are alike, with only data and tensor parallelism. */
 static bool is_played(const p4d_layout *l)
 {
 	return !l->memory.keys && l->pp == 1 && l->cp == 1 && l->ep == 1 && !l->kv_rank && !l->offload &&

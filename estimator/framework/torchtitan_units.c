@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What FSDP2 gathers and reduces as one of torchtitan's models
- * (torchtitan/distributed/fsdp.py, models/deepseek_v3/sharding.py, models/common/moe_sharding.py).
+ * The units of torchtitan's models that FSDP2 gathers and reduces (torchtitan/distributed/fsdp.py,
+ * models/deepseek_v3/sharding.py, models/common/moe_sharding.py).
  */
 #include "framework/torchtitan.h"
 
@@ -44,7 +44,7 @@ static void add_experts(p4d_torchtitan_group *g, const p4d_layout *l)
 {
 	const uint64_t h = l->hidden, F = p4d_torchtitan__expert_columns(l), mine = l->experts / l->ep;
 
-	/* the other dimension divides */
+	/* the ranks divide the other dimension */
 	for (int i = 0; i < 3; i++)
 		if (g->cut)
 			add(g, i < 2 ? F : h, mine * (i < 2 ? h : F));
@@ -52,8 +52,8 @@ static void add_experts(p4d_torchtitan_group *g, const p4d_layout *l)
 			add(g, mine, F * h);
 }
 
-/* Experts are cut by rows if there are fewer experts than ranks: without ep, torchtitan counts the ranks of
- * its mesh, which include copies of the model, and without DTensor also tensor parallelism. */
+/* Experts are cut by rows if there are fewer experts than ranks. Without ep, torchtitan counts the ranks
+ * of its mesh, which include replicas of the model and, without DTensor, also tensor parallelism. */
 static bool cuts_rows(const p4d_layout *l, const p4d_torchtitan_sizes *z)
 {
 	const uint64_t mesh = l->dp * l->cp * (l->cp > 1 ? 1 : l->tp);
@@ -85,7 +85,7 @@ p4d_torchtitan_unit p4d_torchtitan__layer_unit(const p4d_layout *l, const p4d_to
 
 	own->ranks = (int64_t)z->shards;
 	own->element = of_experts->element = l->fp8_params ? 1 : z->element;
-	if (u.groups > 1) /* with ep those of tensor parallelism are among the ranks that share an expert */
+	if (u.groups > 1) /* with ep, tensor-parallel ranks also share an expert */
 		of_experts->ranks = (int64_t)(z->shards * l->tp > l->ep ? z->shards * l->tp / l->ep : 1);
 	add_attention(own, l);
 	add(own, h, 2); /* norms */

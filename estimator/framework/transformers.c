@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Memory of a training step with transformers' modules: one copy of the model (the HF Trainer, DDP),
- * DeepSpeed's ZeRO, FSDP2 as accelerate prepares it; full fine-tuning and PEFT's adapters. Found in the code
- * of transformers 5.23, PEFT, accelerate, bitsandbytes and DeepSpeed 0.19, and compared with what that code
- * allocates (tests/parity, tests/data/transformers_memory.csv).
+ * DeepSpeed's ZeRO, or FSDP2 as accelerate sets it up; for full fine-tuning and PEFT's adapters. Derived from
+ * the code of transformers 5.23, PEFT, accelerate, bitsandbytes and DeepSpeed 0.19, and compared with what
+ * that code allocates (tests/parity, tests/data/transformers_memory.csv).
  */
 #include "framework/transformers.h"
 
@@ -16,8 +16,8 @@ typedef p4d_transformers_moment moment;
 typedef p4d_transformers_step step;
 
 /*
- * A recomputed layer's frozen matrices. ZeRO-3 lets go of them as soon as the layer is recomputed, and
- * gathers each of them again for its backward pass (partitioned_param_coordinator.py, recompute parameters).
+ * Frozen matrices of a recomputed layer. ZeRO-3 releases them as soon as the layer is recomputed, and gathers
+ * each of them again for its backward pass (partitioned_param_coordinator.py, recompute parameters).
  */
 static int64_t frozen_matrices(const p4d_tape_writer *w, unsigned kind)
 {
@@ -30,7 +30,7 @@ static int64_t frozen_matrices(const p4d_tape_writer *w, unsigned kind)
 	return (int64_t)(elements * w->weight);
 }
 
-/* The layers' backward passes, and the embedding's. table: bytes of its gradient. */
+/* The backward passes of layers and embedding. table: bytes of the table's gradient. */
 static void play_layers_back(step *s, const p4d_transformers_passes *of, p4d_tape_pass first, bool all_need,
 			     int64_t table)
 {
@@ -41,7 +41,7 @@ static void play_layers_back(step *s, const p4d_transformers_passes *of, p4d_tap
 		const unsigned kind = p4d_transformers__kind_of(l, i);
 		if (!i && !all_need) {
 			s->now.live = 0;
-			break; /* less than of the others */
+			break; /* this one is smaller than the others */
 		}
 		if (i < l->layers - 1)
 			p4d_transformers__bring_back(s, i ? of[kind].forward : first);
@@ -54,7 +54,7 @@ static void play_layers_back(step *s, const p4d_transformers_passes *of, p4d_tap
 	}
 	if (!w->trains)
 		return;
-	/* a shared table has two gradients, and their sum in addition: the head's is a view */
+	/* a shared table has two gradients and their sum: the head's is a view */
 	p4d_transformers__look(s, &s->backward,
 			       (p4d_tape_moment){(int64_t)w->tokens * 32, (l->tied ? 2 : 1) * table});
 	s->now.gradients -= l->tied && s->reduced ? table : 0;
@@ -105,7 +105,7 @@ static void play(step *s)
 	s->now.live -= s->head_leaves;
 	const int64_t table = (int64_t)(l->vocab * l->hidden * w->weight);
 	s->now.gradients +=
-	    l->tied && w->trains && s->reduced ? table : 0; /* until the embedding's is there */
+	    l->tied && w->trains && s->reduced ? table : 0; /* until the embedding's gradient exists */
 	p4d_transformers__reduce(s, P4D_ZERO_END);
 	play_layers_back(s, of, first, all_need, table);
 }
@@ -136,17 +136,17 @@ static void always(p4d_rows *rows, const char *name, p4d_memory_class part, uint
 }
 
 /*
- * What sharding adds to a copy of the model: bytes that are always there, and bytes during passes. For ZeRO
+ * Memory that sharding adds to one copy of the model: permanent bytes, and bytes during passes. For ZeRO
  * (DeepSpeed's stage_1_and_2.py, stage3.py, bf16_optimizer.py, with its default sizes) and for FSDP2 as
- * accelerate prepares it.
+ * accelerate sets it up.
  */
 typedef struct sharding {
 	uint64_t parameters, master, moments, buckets;
-	uint64_t forward, loss, backward; /* gathered parameters, gradients that are reduced */
+	uint64_t forward, loss, backward; /* gathered parameters, and gradients while they are reduced */
 	p4d_gathered evaluation;
-	uint64_t step, gradients; /* during the update, in both forms */
+	uint64_t step, gradients; /* during the update, in both types */
 	uint64_t host;            /* on the host instead */
-	uint64_t on_its_way;      /* elements of the largest gradient that goes there */
+	uint64_t on_its_way;      /* elements of the largest gradient that is copied to the host */
 } sharding;
 
 /* The Trainer keeps the moments of embeddings in fp32 (bitsandbytes' GlobalOptimManager). */
@@ -172,11 +172,11 @@ static sharding of_one_copy(const p4d_layout *l, uint64_t trained, unsigned elem
 }
 
 /*
- * The most parameters that ZeRO-3 has gathered in a model with experts. The experts of a layer are one
- * module, which is gathered as a whole (partitioned_param_coordinator.py). Their products are no linear
- * layers, so DeepSpeed does not keep autograd from holding their weights. Without recomputation, autograd
- * holds those of all layers; frozen ones it holds while they are gathered again. While a module is gathered,
- * one of its parameters exists twice.
+ * Peak number of parameters that ZeRO-3 has gathered in a model with experts. The experts of a layer are one
+ * module, which is gathered completely (partitioned_param_coordinator.py). Their matmuls are no linear
+ * layers, so DeepSpeed does not prevent autograd from holding their weights. Without recomputation, autograd
+ * holds the weights of all layers; it holds frozen ones while they are gathered again. While a module is
+ * gathered, one of its parameters exists twice.
  */
 static uint64_t live_with_experts(const p4d_layout *l, uint64_t live)
 {
@@ -195,8 +195,8 @@ static uint64_t live_with_experts(const p4d_layout *l, uint64_t live)
 						       : 2 * both + up;
 }
 
-/* trained: parameters; all: with those that adapters leave as they are; held: bytes of these without sharding
- */
+/* trained: number of trained parameters; all: including those that adapters leave unchanged; held: bytes
+ * of these without sharding */
 static sharding of_zero(const p4d_layout *l, uint64_t trained, uint64_t all, uint64_t held, unsigned element)
 {
 	/* stage3_max_live_parameters, sub_group_size */
@@ -205,10 +205,10 @@ static sharding of_zero(const p4d_layout *l, uint64_t trained, uint64_t all, uin
 	const uint64_t up = p4d_transformers__experts_up(l);
 	const uint64_t largest = P4D_MOST(P4D_MOST(table, l->hidden * l->ffn), up);
 	const bool on_host = l->offload & P4D_OFFLOAD_OPTIMIZER;
-	/* torch's AdamW that is not fused makes another moment of the tensor that it updates, when gradients
-	 * in 16 bits are gone. Stages 1 and 2 hold as much before that. */
+	/* torch's unfused AdamW makes another moment of the tensor that it updates, when 16-bit gradients
+	 * are freed. Stages 1 and 2 hold as much before that. */
 	const uint64_t unfused = l->torch.optimizer_foreach ? 4 : 0;
-	/* the largest gradient that goes to the host: one side of an adapter, or a parameter */
+	/* the largest gradient that is copied to the host: one side of an adapter, or a parameter */
 	const uint64_t on_its_way =
 	    l->finetune == P4D_TUNE_FULL ? largest : l->lora.rank * P4D_MOST(l->hidden, l->ffn);
 	sharding z = {.parameters = held,
@@ -216,11 +216,12 @@ static sharding of_zero(const p4d_layout *l, uint64_t trained, uint64_t all, uin
 		      .moments = on_host ? 0 : p4d_transformers__moment_bytes(l, share, 4),
 		      .on_its_way = on_its_way};
 
-	/* master copy and moments of DeepSpeedCPUAdam, and the fp32 gradients that it reads, pinned. ZeRO-3
-	 * also has gradients in the type of the parameters (stage3.py, grad_partitions_flat_buffer). Stages 1
-	 * and 2 have the updated parameters in that type, and a gradient in transit (stage_1_and_2.py,
-	 * param_buffer_of_bit16_for_cpu_offload_groups and temp_grad_buffer_for_cpu_offload); stage 2 also
-	 * has gradients of earlier micro-batches (accumulated_grads_in_cpu) */
+	/* Pinned: master copy and moments of DeepSpeedCPUAdam, and the fp32 gradients that it reads.
+	 * ZeRO-3 also has gradients in the type of the parameters (stage3.py,
+	 * grad_partitions_flat_buffer). Stages 1 and 2 have the updated parameters in that type, and a
+	 * gradient in transit (stage_1_and_2.py, param_buffer_of_bit16_for_cpu_offload_groups and
+	 * temp_grad_buffer_for_cpu_offload). Stage 2 also has gradients of earlier micro-batches
+	 * (accumulated_grads_in_cpu). */
 	if (on_host)
 		z.host = share * (4 + 4 + element) + p4d_transformers__moment_bytes(l, share, 4) +
 			 (l->zero_stage < 3 ? element * on_its_way : 0) +
@@ -237,13 +238,14 @@ static sharding of_zero(const p4d_layout *l, uint64_t trained, uint64_t all, uin
 	case 3:
 		z.parameters = l->offload & P4D_OFFLOAD_PARAMS ? 0 : (held + l->dp - 1) / l->dp;
 		z.buckets = element * (l->zero_bucket + (on_host ? 0 : share));
-		/* below LIVE the next parameter is gathered as a whole, and a table or a matrix may exceed
-		 * LIVE */
+		/* below LIVE, the next parameter is gathered completely, and a table or a matrix may
+		 * exceed LIVE */
 		z.forward = z.loss = z.backward = element * (p4d_transformers__zero_keeps_all(l, all) ? all
 							     : l->experts ? live_with_experts(l, LIVE)
 									  : P4D_MOST(LIVE, largest));
 		if (p4d_transformers__gathers_experts(l)) {
-			z.forward = z.backward = element * up; /* ahead; the rest is in the passes */
+			z.forward = z.backward = element * up; /* gathered ahead; the rest counts in the
+								* passes */
 			z.loss = element * (table + up);
 		}
 		z.evaluation = p4d_transformers__gathered(l, all);
@@ -252,26 +254,30 @@ static sharding of_zero(const p4d_layout *l, uint64_t trained, uint64_t all, uin
 		else if (l->eval_micro_batch <= l->micro_batch) /* the job may not evaluate at all */
 			z.evaluation = (p4d_gathered){0, P4D_LEAST(z.evaluation.layers, z.forward / element),
 						      P4D_LEAST(z.evaluation.head, z.loss / element)};
-		/* for a group of parameters: gradients in one tensor, and that tensor in fp32 */
+		/* per group of parameters: gradients in one tensor, and the same in fp32 */
 		z.step = on_host ? 0 : (4 + (unfused ? unfused : element)) * (share < GROUP ? share : GROUP);
 		break;
 	default:
 		/* a gradient on its way to the host */
 		z.buckets = on_host ? element * on_its_way : 0;
-		/* one is filled while the other is reduced */
+		/* one bucket is filled while the other is reduced */
 		z.backward = (l->overlap_dp ? 2 : 1) * element * l->zero_bucket;
-		if (l->zero_stage == 1 && l->micro_batches > 1) /* from the first one on, until the last */
+		if (l->zero_stage == 1 && l->micro_batches > 1) /* from the first micro-batch on, until
+								 * the last */
 			z.forward = z.loss = z.backward;
 		z.step = on_host ? 0 : 8 * share;
 	}
 	return z;
 }
 
-/* FSDP2: the sharded part; a step has the rest (transformers_fsdp.c). stored: bytes of a frozen parameter. */
+/*
+ * FSDP2: the sharded part; the rest is in the step (transformers_fsdp.c). stored: bytes of a frozen
+ * parameter.
+ */
 static sharding of_fsdp(const p4d_layout *l, uint64_t trained, uint64_t frozen, uint64_t shards,
 			unsigned element, unsigned stored)
 {
-	/* experts are not cut: ranks have some of them, or one or none */
+	/* experts are not cut: each rank has whole ones, or none */
 	const uint64_t more = l->experts && !l->fsdp.flat
 				  ? (uint64_t)(p4d_expert_layers_before(l, l->layers) *
 					       (p4d_transformers__layer_size(l, true, shards) -
@@ -281,7 +287,7 @@ static sharding of_fsdp(const p4d_layout *l, uint64_t trained, uint64_t frozen, 
 	const uint64_t share = (trained + (full ? more : 0) + shards - 1) / shards;
 	const uint64_t kept = full ? 0 : (frozen + more * stored + shards - 1) / shards;
 
-	if (l->offload & P4D_OFFLOAD_PARAMS) /* and gradients and the update, on the host */
+	if (l->offload & P4D_OFFLOAD_PARAMS) /* gradients and the update are also on the host */
 		return (sharding){.host = 2 * element * share + kept +
 					  p4d_transformers__moment_bytes(l, share, element)};
 	return (sharding){.parameters = element * share + kept,
@@ -290,7 +296,7 @@ static sharding of_fsdp(const p4d_layout *l, uint64_t trained, uint64_t frozen, 
 			  .gradients = element * share};
 }
 
-/* Micro-batches that reduce nothing, between the first and the last, where the last does while it runs. */
+/* Micro-batches that reduce nothing, between the first and the last. The last one reduces while it runs. */
 static void play_between(step *s)
 {
 	const step begun = *s;
@@ -302,7 +308,9 @@ static void play_between(step *s)
 	s->zero = begun.zero;
 }
 
-/* What ZeRO-3 releases, or gathers again, in the backward pass, if it has gathered all parameters. */
+/*
+ * Parameters that ZeRO-3 releases, or gathers again, in the backward pass, if it has gathered all parameters.
+ */
 static void let_go(step *s, uint64_t all)
 {
 	p4d_tape_writer *w = &s->writer;
@@ -332,7 +340,7 @@ void p4d_transformers__write(p4d_rows *rows)
 	const uint64_t second = s.writer.code->unties && l->tied ? l->vocab * l->hidden : 0;
 	const uint64_t all = (uint64_t)p4d_size_of_model(l) + second,
 		       trained = full ? all : p4d_transformers__adapters(l);
-	/* accelerate keeps parameters that are trained in mixed precision in fp32; with FSDP2, --param-dtype
+	/* with mixed precision, accelerate keeps trained parameters in fp32; with FSDP2, --param-dtype
 	 * decides */
 	const unsigned of_trained = full && !(l->fsdp.flat && s.writer.autocast) ? z.param : 4;
 	const uint64_t shards = l->shard_degree ? l->shard_degree : l->dp;
@@ -347,7 +355,7 @@ void p4d_transformers__write(p4d_rows *rows)
 	const bool grows = zero && p4d_transformers__zero_grows(l);
 	let_go(&s, all);
 	s.reduced = (zero && l->zero_stage >= 2) || l->micro_batches > 1 || grows;
-	/* stage 1 reduces, and lets go of, the gradients of all micro-batches with or after the last one */
+	/* stage 1 reduces and releases the gradients of all micro-batches during or after the last one */
 	const uint64_t kept = zero && l->zero_stage == 1 ? trained * z.element : h.gradients;
 	s.now.gradients = s.reduced && !grows ? (int64_t)kept : 0;
 	s.now.gradients += (int64_t)p4d_transformers__zero_left(&s.zero);
@@ -361,7 +369,7 @@ void p4d_transformers__write(p4d_rows *rows)
 		play(&s);
 	s.forward.live += (int64_t)h.forward;
 	s.loss.live += (int64_t)h.loss;
-	s.head.live += (int64_t)h.loss; /* gradients are not reduced yet, but those of a bucket */
+	s.head.live += (int64_t)h.loss; /* gradients are not reduced yet, except those of a bucket */
 	s.backward.live += (int64_t)h.backward;
 	const uint64_t step_bytes = P4D_MOST(h.step, s.zero.ahead.update);
 	rows->plan->host =
@@ -383,8 +391,7 @@ void p4d_transformers__write(p4d_rows *rows)
 	held_of_end(rows, P4D_AT_HEAD, "head.gradients", "head.activations", "head.logits", s.head, s.saved);
 	held(rows, P4D_AT_BACKWARD_FFN, "backward.gradients", "backward.activations", P4D_PART_ACTIVATIONS,
 	     s.backward);
-	/* for sharded experts it was not compared with anything, so it is left out if the job may not
-	 * evaluate */
+	/* this was not compared for sharded experts, so it is left out if the job may not evaluate */
 	if (!fsdp || !l->experts || l->eval_micro_batch > l->micro_batch)
 		p4d_transformers__evaluation(rows,
 					     fsdp && l->fsdp.keeps_gathered ? (p4d_gathered){all, all, all}
@@ -402,13 +409,13 @@ const char *p4d_torch__trainer_unvalidated(const p4d_layout *l)
 	const bool ddp = p4d_framework_shares(l, P4D_SHARES_NOTHING), full = l->finetune == P4D_TUNE_FULL;
 	const bool zero3 = p4d_framework_shares(l, P4D_SHARES_BY_STAGE) && l->zero_stage == 3;
 	const bool encoder = a->kind != P4D_DECODER, states = l->pattern_length;
-	/* kinds of units of FSDP's that were compared for plain decoders */
+	/* kinds of FSDP units that were compared for plain decoders */
 	const bool flat = l->fsdp.flat, units = flat || l->fsdp.keeps_gathered;
 	const uint64_t shards = l->shard_degree ? l->shard_degree : l->dp;
 	const bool lit = l->torch.model_code == P4D_MODEL_CODE_LITGPT;
 	const bool before_5 = l->torch.transformers && l->torch.transformers < 5 * P4D_RELEASE_UNIT;
 	const bool evaluates = l->eval_micro_batch > l->micro_batch;
-	/* the first reason that applies is reported */
+	/* only the first reason that applies is reported */
 	const struct {
 		bool is_so;
 		const char *what;
@@ -421,7 +428,7 @@ const char *p4d_torch__trainer_unvalidated(const p4d_layout *l)
 	    {units && states, "layers with a state in units of FSDP's"},
 	    {encoder && !full, "adapters of encoders"},
 	    {!ddp && l->quant, "quantized weights that are sharded"},
-	    /* each expert is then a linear layer; one tensor for all experts is not quantized */
+	    /* each expert is then a linear layer; a single tensor for all experts is not quantized */
 	    {l->experts && l->quant && l->torch.transformers < 5 * P4D_RELEASE_UNIT,
 	     "experts, which transformers before 5 quantizes"},
 	    {l->experts && a->router != P4D_ROUTER_USUAL && before_5,

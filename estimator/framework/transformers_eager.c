@@ -7,7 +7,8 @@ static p4d_tape_tensor repeated(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t 
 	if (x.elements == elements && w->rows == 1)
 		return x;
 	const p4d_tape_tensor out =
-	    p4d_op_made(w, elements, x.element, p4d_op_needs(w, x)); /* or made contiguous, for a product */
+	    p4d_op_made(w, elements, x.element, p4d_op_needs(w, x)); /* or copied to be contiguous, for a
+								      * matmul */
 	p4d_op_append(w, x, out, P4D_NEW_GRADIENT);
 	return out;
 }
@@ -25,7 +26,7 @@ static p4d_tape_tensor matmul(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_te
 	return out;
 }
 
-/* Softmax. Its backward pass on CUDA stores the gradient times the result (SoftMax.cu). */
+/* Softmax. Its backward pass on CUDA stores the product of gradient and result (SoftMax.cu). */
 static p4d_tape_tensor softmax(p4d_tape_writer *w, p4d_tape_tensor x)
 {
 	const p4d_tape_tensor out = p4d_op_map(w, x, false, true);
@@ -48,9 +49,10 @@ static p4d_tape_tensor softmax_in_fp32(p4d_tape_writer *w, p4d_tape_tensor x)
 }
 
 /*
- * Scores with a column of sinks, their softmax in the type they have, and the scores again: gpt-oss's
- * eager_attention_forward, which takes away each row's maximum first (torch.max keeps where that was, and
- * hands a tensor of zeros but there back). named: what else has a name until attention is over.
+ * gpt-oss's eager_attention_forward: scores with a column of sinks, their softmax in the same type, and the
+ * scores again. It first subtracts each row's maximum; torch.max keeps the index of the maximum, and its
+ * backward pass makes a tensor that is zero everywhere else. named: further tensors that Python refers to
+ * until attention ends.
  */
 static p4d_tape_tensor softmax_with_sinks(p4d_tape_writer *w, p4d_tape_tensor s, uint64_t rows,
 					  p4d_tape_tensor *named)
@@ -110,17 +112,17 @@ p4d_tape_tensor p4d_transformers__eager(p4d_tape_writer *w, p4d_tape_tensor q, p
 		s = a->softmax_as_is && !w->autocast ? softmax(w, masked) : softmax_in_fp32(w, masked);
 	}
 	if (a->keeps_raw_scores) {
-		p4d_op_hold(w, raw); /* the code's variable keeps the raw scores until it gets the result */
+		p4d_op_hold(w, raw); /* Python's variable refers to the raw scores until it gets the result */
 		w->returned = scores * s.element;
 	}
 	s = p4d_op_cast(w, s, values > q.element || in_fp32 || a->attention_sinks ? values : q.element);
-	if (a->attention_sinks) /* the code's variable keeps the masked scores until it gets the result */
+	if (a->attention_sinks) /* Python's variable refers to the masked scores until it gets the result */
 		p4d_op_hold(w, masked);
 	if (a->drops_scores)
 		s = p4d_transformers__dropped(w, s);
 	if (a->adds_alibi) {
 		w->returned = scores * s.element;
-		p4d_op_hold(w, masked); /* a name of their own */
+		p4d_op_hold(w, masked); /* separate variables */
 	}
 	p4d_tape_tensor out = matmul(w, s, v, v.elements);
 	out = p4d_op_map(w, out, false, false); /* contiguous() */

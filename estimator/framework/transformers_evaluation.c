@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Evaluation with transformers' modules: forward passes in micro-batches of their own, under no_grad() and
- * without dropout, of models that keep no keys and values (prediction_step of transformers 5.23's Trainer,
- * whose --use_cache is off).
+ * without dropout, in models without a KV cache (prediction_step of transformers 5.23's Trainer, with
+ * --use_cache off).
  */
 #include "framework/torch.h"
 #include "framework/transformers.h"
 
-/* The layers' forward passes, which keep nothing except the stream and autocast's cache. */
+/* The layers' forward passes, which keep nothing except the residual stream and autocast's cache. */
 static void play(p4d_transformers_step *s)
 {
 	p4d_tape tape;
@@ -22,35 +22,37 @@ static void play(p4d_transformers_step *s)
 			w->kind = kind;
 			p4d_transformers__layer(w, false);
 			of[kind] = p4d_tape_forward(&tape, false, false, false);
-			/* results that the tape still has at its end are gone with the layer's function */
+			/* results that are on the tape at its end are freed with the layer's function */
 			of[kind].end.live = of[kind].cached + (int64_t)w->returned;
 		}
-	/* the input of the layers, and inputs that always exist: masks and angles */
+	/* the layers' input, and inputs that always exist: masks and angles */
 	const int64_t stream = (int64_t)(w->tokens * l->hidden * w->between),
 		      ids = (int64_t)w->tokens * P4D_TRANSFORMERS_IDS;
 	s->now.live = (int64_t)p4d_transformers__inputs(w) + stream;
 	for (uint64_t i = 0; i < l->layers; i++) {
 		pass = of[p4d_transformers__kind_of(l, i)];
 		p4d_transformers__go(s, &s->forward, pass);
-		/* the model still has the embeddings, and of the other results of layers the last one's */
+		/* the model still holds the embeddings and, of the layers' other results, those of the
+		 * last layer */
 		s->now.live += i ? -(int64_t)w->returned : stream;
 	}
 	s->now.live -= (int64_t)w->returned;
 	p4d_transformers__end(w);
 	pass = p4d_tape_forward(&tape, false, false, false);
-	/* after the last norm, neither they nor the last layer's result exist */
+	/* after the last norm, neither these nor the last layer's result exist */
 	s->now.live += ids - (int64_t)p4d_transformers__inputs(w) - stream - (int64_t)tape.value[0].bytes;
 	p4d_transformers__go(s, &s->loss, pass);
 }
 
 /*
- * Parameters that ZeRO-3 has gathered in an evaluation's forward pass, which it takes for that of a training
- * step (partitioned_param_coordinator.py): what the backward pass would need stays, up to LIVE, and is still
- * there, not counted, when the next forward pass gathers as many for the first layers. Those are not gathered
- * again for a backward pass while they are there, so at the head there are only those that had left by then.
- * Of a model below LIVE all stay, but for what no backward pass has: adapters begin without a gradient where
- * nothing is recomputed, so it ends behind the table and what reads the first layer's input; and the table
- * leaves where its backward pass is further than the reuse distance.
+ * Parameters that ZeRO-3 has gathered in the forward pass of an evaluation. It treats that pass like one of
+ * training (partitioned_param_coordinator.py): parameters that a backward pass would need stay gathered, up
+ * to LIVE. They still exist, uncounted, when the next forward pass gathers as many for the first layers.
+ * While they exist, they are not gathered again for a backward pass, so the head has only those that were
+ * released by then. In a model below LIVE all parameters stay, except those that no backward pass uses:
+ * without recomputation, adapters begin without a gradient, so the backward pass ends after the table and
+ * after the layers that read the first layer's input; and the table is released if its backward pass is
+ * beyond the reuse distance.
  */
 p4d_gathered p4d_transformers__gathered(const p4d_layout *l, uint64_t all)
 {

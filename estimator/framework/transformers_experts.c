@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Experts and latent attention as transformers 5.23 runs them: experts' weights are one parameter of three
- * dimensions, tokens are copied by expert and multiplied in groups (integrations/moe.py,
+ * Experts and latent attention in transformers 5.23. Experts' weights are one three-dimensional parameter;
+ * tokens are copied for each expert and multiplied in groups (integrations/moe.py,
  * grouped_mm_experts_forward; the modeling files of Mixtral, Qwen 2 and 3, OLMoE, DeepSeek V2 and V3,
- * gpt-oss). PEFT adapts experts by adding their adapters' product to such a parameter in each forward pass
- * (ParamWrapper).
+ * gpt-oss). PEFT adapts experts by adding the product of an adapter's factors to such a parameter in each
+ * forward pass (ParamWrapper).
  */
 #include "framework/transformers.h"
 
 enum { INDEX = 8 }; /* bytes */
 
-/* Adapters on the experts; PEFT names them as the products of a dense layer. */
+/* Adapters on the experts; PEFT gives them the names of a dense layer's matmuls. */
 static bool adapted(const p4d_layout *l)
 {
 	return l->finetune != P4D_TUNE_FULL && !p4d_transformers__gates_shared(l) &&
@@ -18,7 +18,7 @@ static bool adapted(const p4d_layout *l)
 	       l->lora.targets & (P4D_TARGET_GATE | P4D_TARGET_UP | P4D_TARGET_DOWN);
 }
 
-/* The factors of gate and up, which are one parameter, have twice the rank. */
+/* The factors of gate and up together, which are one parameter, have twice the rank. */
 uint64_t p4d_transformers__expert_adapters(const p4d_layout *l)
 {
 	const uint64_t h = l->hidden, F = l->expert_ffn, rank = l->lora.rank;
@@ -34,7 +34,7 @@ static unsigned adapter_bytes(const p4d_layout *l)
 	return p4d_framework_shares(l, P4D_SHARES_UNITS) ? 2 : l->lora.fp32 ? 4 : 2;
 }
 
-/* A parameter of `elements` to which the product of its factors, of `factors` elements, is added. */
+/* A parameter of `elements` elements to which the product of its factors (`factors` elements) is added. */
 static p4d_tape_tensor with_adapters(p4d_tape_writer *w, uint64_t elements, uint64_t factors)
 {
 	const unsigned stored = adapter_bytes(w->layout);
@@ -43,12 +43,12 @@ static p4d_tape_tensor with_adapters(p4d_tape_writer *w, uint64_t elements, uint
 
 	o->out = out.value;
 	o->weight = factors * stored;
-	if (stored != w->weight) /* factors in the parameter's type */
+	if (stored != w->weight) /* factors in the type of the parameter */
 		o->kept = o->lowered = factors * w->weight;
 	return out;
 }
 
-/* A product of tokens by expert; weight: the adapted one, or none (a value below 0). */
+/* A matmul of tokens by expert. weight: the adapted parameter; below 0: none. */
 static p4d_tape_tensor grouped(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t in, uint64_t out,
 			       p4d_tape_tensor weight)
 {
@@ -61,8 +61,8 @@ static p4d_tape_tensor grouped(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t i
 	p4d_tape_operation *o = p4d_op_append(w, x, y, P4D_NEW_GRADIENT);
 	o->saved[0] = w->trains || given ? x.value : -1;
 	o->weight = w->trains ? elements * w->weight : 0;
-	if (w->gathers) { /* both parameters, and one that exists twice; backward, one of them with gradients
-			   */
+	if (w->gathers) { /* both parameters, one of them twice; in the backward pass, one of them with
+			   * gradients */
 		const uint64_t up = p4d_transformers__experts_up(w->layout) * w->weight;
 		o->scratch = up + up / 2;
 		o->back_scratch = w->trains ? up / 2 : up + up / 2;
@@ -75,7 +75,7 @@ static p4d_tape_tensor grouped(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t i
 	return y;
 }
 
-/* Rows of x in another order, and as often as wanted. */
+/* Rows of x in another order, and some of them several times. */
 static p4d_tape_tensor picked(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t rows, uint64_t elements)
 {
 	const p4d_tape_tensor out = p4d_op_made(w, elements, x.element, p4d_op_needs(w, x));
@@ -84,8 +84,8 @@ static p4d_tape_tensor picked(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t ro
 	return out;
 }
 
-/* Each row of x times its score; backward, both gradients are as large as the result before one is
- * summed, and the other cast. */
+/* Each row of x times its score. In the backward pass, both gradients are as large as the result before
+ * one is summed and the other cast. */
 static p4d_tape_tensor weighted(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_tensor scores)
 {
 	const unsigned element = x.element > scores.element ? x.element : scores.element;
@@ -101,7 +101,7 @@ static p4d_tape_tensor weighted(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_
 	return out;
 }
 
-/* gpt-oss's router: a softmax of the best alone, in their type. */
+/* gpt-oss's router: a softmax of only the best scores, in their type. */
 static p4d_tape_tensor routed_by_best(p4d_tape_writer *w, p4d_tape_tensor x)
 {
 	const p4d_layout *l = w->layout;
@@ -131,8 +131,8 @@ static p4d_tape_tensor routed_by_best_in_fp32(p4d_tape_writer *w, p4d_tape_tenso
 }
 
 /*
- * Phi-3.5-MoE's sparsemixer: for each of a token's experts a mask of all, a softmax of the rest, whose result
- * is kept, and the index, the score and a factor of the one that is sampled.
+ * Phi-3.5-MoE's sparsemixer: for each of a token's experts a mask of all experts, a softmax of the others,
+ * whose result is kept, and the index, score and factor of the sampled one.
  */
 static p4d_tape_tensor routed_by_sparse_mixer(p4d_tape_writer *w, p4d_tape_tensor x)
 {
@@ -161,8 +161,8 @@ static p4d_router router_of(const p4d_layout *l)
 }
 
 /*
- * Scores of the chosen experts. DeepSeek's and Nemotron's router computes in fp32; the others' scores are
- * those of a softmax in fp32, which most cast to the type of the logits.
+ * Scores of the chosen experts. DeepSeek's and Nemotron's routers compute in fp32. The others' scores come
+ * from an fp32 softmax; most cast them to the type of the logits.
  */
 static p4d_tape_tensor routed(p4d_tape_writer *w, p4d_tape_tensor x)
 {
@@ -199,7 +199,10 @@ static p4d_tape_tensor routed(p4d_tape_writer *w, p4d_tape_tensor x)
 	return deepseek || mixtral ? top : p4d_op_cast(w, top, logits.element);
 }
 
-/* A row of biases for each row of a product, which is added in place; backward, both have one gradient. */
+/*
+ * A row of biases for each row of a matmul's result, added in place. In the backward pass, both have the same
+ * gradient.
+ */
 static p4d_tape_tensor bias_rows(p4d_tape_writer *w, uint64_t rows, uint64_t columns)
 {
 	const p4d_tape_tensor out = p4d_op_made(w, rows * columns, w->weight, w->trains);
@@ -220,7 +223,7 @@ static p4d_tape_tensor with_bias(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape
 	return out;
 }
 
-/* gpt-oss's gate (_apply_gate): columns of both by turns, kept within limits. */
+/* gpt-oss's gate (_apply_gate): gate and up in alternating columns, clamped. */
 static p4d_tape_tensor limited(p4d_tape_writer *w, p4d_tape_tensor both)
 {
 	const uint64_t half = both.elements / 2;
@@ -328,7 +331,7 @@ p4d_tape_tensor p4d_transformers__experts(p4d_tape_writer *w, p4d_tape_tensor x)
 
 /* ---- latent attention ---- */
 
-/* Parts of one tensor: views, of one node. */
+/* Parts of one tensor: views made by one node. */
 static void parted(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t first, p4d_tape_tensor *a,
 		   p4d_tape_tensor *b)
 {
@@ -337,7 +340,7 @@ static void parted(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t first, p4d_ta
 	p4d_op_append(w, x, *a, P4D_NEW_GRADIENT)->others[0] = b->value;
 }
 
-/* Rotary positions of a part that is its own: apply_rotary_pos_emb_interleave. */
+/* Rotary positions of a separate part of a head: apply_rotary_pos_emb_interleave. */
 static p4d_tape_tensor turned(p4d_tape_writer *w, p4d_tape_tensor x)
 {
 	p4d_tape_tensor half[2], sum[2];
@@ -351,7 +354,10 @@ static p4d_tape_tensor turned(p4d_tape_writer *w, p4d_tape_tensor x)
 	return p4d_op_joined(w, sum[0], sum[1]);
 }
 
-/* Keys: two copies into one empty tensor (CopySlices also copies all of its gradient). */
+/*
+ * Keys: two copies into one empty tensor. (The backward pass of such a copy, CopySlices, also copies the
+ * whole gradient.)
+ */
 static p4d_tape_tensor filled(p4d_tape_writer *w, p4d_tape_tensor from_latent, p4d_tape_tensor rotated,
 			      uint64_t elements)
 {

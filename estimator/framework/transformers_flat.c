@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A training step of transformers' modules with FSDP1 (FullyShardedDataParallel) as accelerate 1.15 prepares
- * it: units are the layers, and the root with all that is left (tables, last norm, head), which stays
- * gathered from the forward to the end of the backward pass; each side of an adapter is a unit of its own.
- * A unit's parameters are views of one tensor, that is gathered out of a shard in the type of the products
- * (PyTorch's _flat_param.py). Backward the next unit may be gathered ahead; gradients of a unit wait until
- * all of them are there, and are copied into one tensor, which is reduced to a shard in the type of the
- * parameters (_runtime_utils.py). The root's are the last, so the head's wait while all layers run. Without
- * reductions (Accelerator.no_sync) micro-batches leave gradients of whole units, in the type of the products.
+ * A training step of transformers' modules with FSDP1 (FullyShardedDataParallel) as accelerate 1.15 sets it
+ * up. Units are the layers, and the root with everything else (tables, last norm, head), which stays gathered
+ * from the forward pass to the end of the backward pass. Each side of an adapter is a separate unit. A unit's
+ * parameters are views of one tensor, which is gathered from a shard in the type of the matmuls (PyTorch's
+ * _flat_param.py). In the backward pass the next unit may be gathered ahead. Gradients of a unit wait until
+ * all of them exist; they are then copied into one tensor, which is reduced to a shard in the type of the
+ * parameters (_runtime_utils.py). The root's gradients are the last, so the head's wait while all layers run.
+ * Without reductions (Accelerator.no_sync), micro-batches leave unsharded gradients in the type of the
+ * matmuls.
  */
 #include "framework/transformers.h"
 #include "plan/parameters.h"
@@ -20,8 +21,8 @@ typedef struct unit {
 typedef struct flat {
 	p4d_transformers_step *s;
 	int64_t shards;
-	int64_t stored, computed; /* bytes of a parameter: as stored for training, and gathered */
-	bool casts;               /* all units are gathered in another type than they are stored in */
+	int64_t stored, computed; /* bytes of a parameter: as stored for training, and as gathered */
+	bool casts;               /* units are gathered in another type than they are stored in */
 	bool keeps;               /* units stay gathered from their forward to their backward pass */
 	bool ahead_forward;       /* the next unit is gathered before a unit's forward pass */
 	bool ahead;               /* backward the next unit is gathered before a unit's pass */
@@ -30,7 +31,7 @@ typedef struct flat {
 	bool all_need; /* the first layer's input needs a gradient */
 } flat;
 
-/* For a micro-batch: whether earlier gradients exist that were not reduced, and whether this pass reduces. */
+/* For a micro-batch: whether earlier, unreduced gradients exist, and whether this pass reduces. */
 typedef struct turn {
 	bool later, last;
 } turn;
@@ -55,7 +56,7 @@ static void let_go(const flat *f, unit u)
 	f->s->now.live -= f->casts || f->shards > 1 ? u.all : 0;
 }
 
-/* All gradients of a unit are there, each by itself, and become one tensor; parameters go if `free`. */
+/* All gradients of a unit exist, as separate tensors, and are copied into one. free: parameters are freed. */
 static void reduce(const flat *f, unit u, turn t, bool free)
 {
 	p4d_transformers_step *s = f->s;
@@ -130,7 +131,7 @@ static void backward(const flat *f, turn t)
 		const bool there = f->keeps || (f->ahead && (w->trains || i == l->layers - 1));
 		if (!there)
 			gather(f, &s->backward, u);
-		/* frozen ones stay until the next layer's pass begins */
+		/* frozen parameters stay until the next layer's pass begins */
 		let_go(f, before);
 		before = w->trains || !frees ? (unit){0, 0} : u;
 		next = i ? f->layer[p4d_transformers__kind_of(l, i - 1)] : (unit){0, 0};
@@ -143,8 +144,9 @@ static void backward(const flat *f, turn t)
 		if (s->again)
 			p4d_transformers__go(s, &s->backward, f->of[kind].again);
 		p4d_transformers__go(s, &s->backward, f->of[kind].back);
-		/* autograd runs the latest nodes first, and the views of a unit that was gathered ahead are
-		 * older than the whole layer before it: its gradients wait until that layer's pass is done */
+		/* autograd runs the most recent nodes first. The views of a unit that was gathered ahead
+		 * are older than the whole layer before it, so the unit's gradients wait until that
+		 * layer's pass is done */
 		if (waiting.trained)
 			reduce(f, waiting, t, frees);
 		waiting = f->ahead_forward && w->trains && i ? u : (unit){0, 0};
@@ -154,14 +156,14 @@ static void backward(const flat *f, turn t)
 	let_go(f, before);
 	if (!w->trains)
 		return;
-	/* a shared table has two gradients, and their sum in addition: the head's is a view */
+	/* a shared table has two gradients and their sum: the head's is a view */
 	p4d_transformers__look(s, &s->backward,
 			       (p4d_tape_moment){(int64_t)w->tokens * 32, (l->tied ? 2 : 1) * table});
 	s->now.gradients += l->tied ? 0 : table;
 	reduce(f, f->root, t, true);
 }
 
-/* A micro-batch from its begin on. */
+/* A micro-batch from its beginning on. */
 static void play(const flat *f, turn t, int64_t unreduced)
 {
 	p4d_transformers_step *s = f->s;
@@ -199,7 +201,7 @@ void p4d_transformers__play_flat(p4d_transformers_step *s, uint64_t shards, unsi
 	int64_t unreduced = f.root.trained;
 
 	w->tape = &tape;
-	s->reduced = false; /* not before all of a unit's gradients are there */
+	s->reduced = false; /* not before all gradients of a unit exist */
 	for (unsigned kind = 0; kind < P4D_TRANSFORMERS_KINDS; kind++) {
 		if (!kinds.layers[kind])
 			continue;
@@ -209,7 +211,7 @@ void p4d_transformers__play_flat(p4d_transformers_step *s, uint64_t shards, unsi
 		f.of[kind] = p4d_transformers__passes_of(s, kind);
 		unreduced += f.layer[kind].trained * (int64_t)kinds.layers[kind];
 	}
-	/* among those that reduce nothing: the first one, or one that adds to others */
+	/* among micro-batches that reduce nothing: the first one, or one that adds to others */
 	if (l->micro_batches > 1)
 		play(&f, (turn){.later = l->micro_batches > 2}, unreduced);
 	play(&f, (turn){.later = l->micro_batches > 1, .last = true}, unreduced);

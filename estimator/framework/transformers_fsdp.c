@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A training step of transformers' modules with FSDP2 as accelerate 1.15 prepares it (fsdp2_prepare_model):
- * units are the layers, the embedding, and a tail of norm and head (with a shared table: of all three), which
- * stays gathered from its forward to its backward pass; the root has what is left. Parameters are gathered
- * into one tensor and copied out of it; it lives until the next unit is there (PyTorch's
- * _fsdp_param_group.py, _fsdp_collectives.py). Backward the next unit is gathered ahead, and gradients are
- * reduced from a copy that lives until the next unit's. Micro-batches but the last run without reductions
- * (Accelerator.no_sync): their gradients add up unsharded.
+ * A training step of transformers' modules with FSDP2 as accelerate 1.15 sets it up (fsdp2_prepare_model).
+ * Units are the layers, the embedding, and a tail of norm and head, which stays gathered from its forward to
+ * its backward pass. With a shared table the tail contains all three. The root has the rest. Parameters are
+ * gathered into one tensor and copied out of it; that tensor lives until the next unit is gathered (PyTorch's
+ * _fsdp_param_group.py, _fsdp_collectives.py). In the backward pass the next unit is gathered ahead, and
+ * gradients are reduced from a copy that lives until the next unit's copy. All micro-batches except the last
+ * run without reductions (Accelerator.no_sync), so their gradients add up unsharded.
  */
 #include "framework/transformers.h"
 #include "plan/parameters.h"
@@ -14,7 +14,7 @@
 typedef struct p4d_fsdp {
 	p4d_transformers_step *s;
 	int64_t shards;
-	int64_t gathered; /* the tensor of the last unit that was gathered */
+	int64_t gathered; /* the buffer of the last gathered unit */
 	int64_t reducing; /* the copy of gradients that is being reduced */
 } fsdp;
 
@@ -31,7 +31,10 @@ static void gather(fsdp *f, p4d_transformers_moment *most, int64_t unit)
 	f->s->now.live -= unit / f->shards;
 }
 
-/* A unit that is gathered is copied out; copies of `before` are what the pass had until now. */
+/*
+ * Copies a gathered unit out of the buffer. Copies of the unit `before` are freed: the pass used them until
+ * now.
+ */
 static void copy_out(fsdp *f, p4d_transformers_moment *most, int64_t unit)
 {
 	f->s->now.live += unit;
@@ -52,7 +55,9 @@ static void unshard(fsdp *f, p4d_transformers_moment *most, int64_t unit)
 	copy_out(f, most, unit);
 }
 
-/* Backward: the unit was gathered ahead, and now the next one is; unless all still are. */
+/*
+ * Backward: this unit was gathered ahead; starts to gather the next one, unless all units are still gathered.
+ */
 static void unshard_ahead(fsdp *f, int64_t unit, int64_t next)
 {
 	if (f->s->writer.layout->fsdp.keeps_gathered)
@@ -64,8 +69,8 @@ static void unshard_ahead(fsdp *f, int64_t unit, int64_t next)
 	f->gathered = next;
 }
 
-/* The end of a unit's backward pass: copies are freed, gradients (in bf16) are reduced to a shard in fp32.
- * padded: with the padding of the copy that they come from. */
+/* The end of a unit's backward pass: copies are freed, and gradients (in bf16) are reduced to an fp32
+ * shard. padded: including the padding of the copy that they come from. */
 static void reduce(fsdp *f, int64_t unit, int64_t gradients, int64_t padded)
 {
 	p4d_transformers_step *s = f->s;
@@ -83,8 +88,8 @@ static void reduce(fsdp *f, int64_t unit, int64_t gradients, int64_t padded)
 
 /* Layers by kind. */
 typedef struct units {
-	int64_t root, table, layer[P4D_TRANSFORMERS_KINDS]; /* bytes, gathered */
-	int64_t of_table, of_layer[P4D_TRANSFORMERS_KINDS]; /* those with gradients */
+	int64_t root, table, layer[P4D_TRANSFORMERS_KINDS]; /* bytes when gathered */
+	int64_t of_table, of_layer[P4D_TRANSFORMERS_KINDS]; /* parameters with gradients */
 	int64_t plain[P4D_TRANSFORMERS_KINDS];              /* without the padding of shards */
 } units;
 
@@ -107,7 +112,7 @@ static units units_of(const p4d_tape_writer *w, const p4d_transformers_kinds *ki
 	return u;
 }
 
-/* of: passes of layers by kind; the first one may need less. */
+/* of: passes of layers by kind; the first layer may need less. */
 static void forward(fsdp *f, const units *u, const p4d_transformers_passes *of, bool all_need)
 {
 	p4d_transformers_step *s = f->s;
@@ -154,7 +159,7 @@ static void backward(fsdp *f, const units *u, const p4d_transformers_passes *of,
 	if (!l->tied)
 		reduce(f, u->table, u->of_table, u->of_table);
 	else if (w->trains && s->reduced)
-		s->now.gradients += u->table; /* until the embedding's is there */
+		s->now.gradients += u->table; /* until the embedding's gradient exists */
 	for (uint64_t i = l->layers; i-- > 0;) {
 		const unsigned kind = p4d_transformers__kind_of(l, i);
 		const int64_t next = i         ? u->layer[p4d_transformers__kind_of(l, i - 1)]
@@ -177,7 +182,7 @@ static void backward(fsdp *f, const units *u, const p4d_transformers_passes *of,
 	/* a shared table has two gradients, and their sum in addition */
 	p4d_transformers__look(s, &s->backward,
 			       (p4d_tape_moment){(int64_t)w->tokens * 32, (l->tied ? 2 : 1) * u->table});
-	if (l->tied == s->reduced) /* one of the shared table's two is left; or a new one */
+	if (l->tied == s->reduced) /* one of the shared table's two gradients remains; or a new one */
 		s->now.gradients += l->tied ? -u->table : u->table;
 	reduce(f, u->table, u->table, u->table);
 }
@@ -190,7 +195,7 @@ p4d_gathered p4d_transformers__gathered_by_fsdp(const p4d_layout *l, uint64_t sh
 	int64_t layer = 0;
 	for (unsigned kind = 0; kind < P4D_TRANSFORMERS_KINDS; kind++)
 		layer = u.layer[kind] > layer ? u.layer[kind] : layer;
-	/* the tail stays from one forward pass to the next, since no backward pass lets it go */
+	/* the tail stays gathered from one forward pass to the next, since no backward pass releases it */
 	const int64_t stays = u.root + u.table;
 	/* the gathered tensor, and what is copied out of it */
 	const int64_t of_table = stays + (l->tied ? 0 : 2 * u.table),
@@ -214,7 +219,7 @@ void p4d_transformers__play_fsdp(p4d_transformers_step *s, uint64_t shards)
 	if (!w->layout->fsdp.keeps_gathered)
 		w->prefetched =
 		    (uint64_t)u.layer[p4d_transformers__kind_of(w->layout, w->layout->layers - 1)];
-	/* gradients of earlier micro-batches, which were not reduced: unsharded, without padding */
+	/* unreduced gradients of earlier micro-batches: unsharded, without padding */
 	int64_t earlier = 0;
 	for (unsigned kind = 0; w->layout->micro_batches > 1 && kind < P4D_TRANSFORMERS_KINDS; kind++)
 		earlier += u.plain[kind] * (int64_t)kinds.layers[kind];

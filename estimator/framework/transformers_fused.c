@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* PyTorch's scaled_dot_product_attention, whose scores are not in memory. */
+/* PyTorch's scaled_dot_product_attention, which does not store scores. */
 #include "framework/transformers.h"
 
 static uint64_t up_to(uint64_t x, uint64_t unit)
@@ -11,7 +11,8 @@ p4d_tape_tensor p4d_transformers__fused(p4d_tape_writer *w, p4d_tape_tensor q, p
 					p4d_tape_tensor v)
 {
 	const p4d_layout *l = w->layout;
-	const bool efficient = w->masked || l->kv_rank; /* latent attention's values are narrower than keys */
+	const bool efficient = w->masked || l->kv_rank; /* in latent attention, values are narrower than
+							 * keys */
 	const uint64_t statistics = w->rows * w->heads * up_to(w->length, efficient ? 32 : 1) * 4;
 	const uint64_t mask = w->rows * w->length * w->length;
 
@@ -45,7 +46,7 @@ p4d_tape_tensor p4d_transformers__fused(p4d_tape_writer *w, p4d_tape_tensor q, p
 		o->saved[i] = saved[i];
 	o->kept = statistics;
 	if (w->masked) {
-		o->kept += mask * q.element; /* convert_boolean_attn_mask, of each layer */
+		o->kept += mask * q.element; /* convert_boolean_attn_mask, for each layer */
 		o->scratch = mask;
 	}
 	if (efficient) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a rank holds on the host in addition to offloaded states: pinned tensors, as PyTorch rounds them,
- * weights during loading, and the state dict that rank 0 gathers. */
+/* Host memory of a rank in addition to offloaded states: pinned tensors, as PyTorch rounds them; weights
+ * during loading; and the state dict that rank 0 gathers. */
 #include "framework/transformers.h"
 
 typedef struct pinning {
@@ -28,7 +28,7 @@ static void pin(pinning *p, uint64_t bytes, uint64_t copies)
 	p->rounded += copies * rounded_up(bytes);
 }
 
-/* Each parameter's part, by itself; norms and biases, which are small, count as one. */
+/* Each parameter's part is a separate tensor; norms and biases are small and count as one. */
 static void pin_each(pinning *p, const p4d_layout *l, uint64_t shards, unsigned element, uint64_t copies)
 {
 	const p4d_transformers_kinds kinds = p4d_transformers__kinds(l);
@@ -45,8 +45,9 @@ static void pin_each(pinning *p, const p4d_layout *l, uint64_t shards, unsigned 
 	pin(p, cut(places, shards) * element, copies);
 }
 
-/* stage3.py: gradients in fp32, one tensor for each group; all gradients in the parameters' type; offloaded
- * parameters in one tensor. The allocator keeps what partitions had before that; for a tied table twice. */
+/* stage3.py: fp32 gradients, one tensor per group; all gradients in the type of the parameters; offloaded
+ * parameters in one tensor. The allocator keeps the memory that partitions had before; for a tied table
+ * twice. */
 static pinning pinned_by_stage_3(const p4d_layout *l, uint64_t trained, uint64_t held, unsigned element)
 {
 	const uint64_t GROUP = 1000000000; /* sub_group_size */
@@ -70,8 +71,7 @@ static pinning pinned_by_stage_3(const p4d_layout *l, uint64_t trained, uint64_t
 }
 
 /* stage_1_and_2.py: master copy and gradients in fp32, updated parameters, and a gradient in transit.
- * Gradients of earlier micro-batches have tensors of their own; p4d does not compute which of them a rank
- * has. */
+ * Gradients of earlier micro-batches are separate tensors; p4d does not compute which of them a rank has. */
 static pinning pinned_by_stage_2(const p4d_layout *l, uint64_t trained, uint64_t on_its_way, unsigned element)
 {
 	const uint64_t share = cut(trained, l->dp);
@@ -104,8 +104,8 @@ static pinning pinned(const p4d_layout *l, const p4d_transformers_host *h)
 	return p;
 }
 
-/* The Trainer saves: a state dict of FSDP is gathered, that of the optimizer after the model's; safetensors
- * writes a copy of the model. ZeRO-3 saves shards, tensor by tensor. */
+/* The Trainer saves a checkpoint: the state dict of FSDP is gathered, and that of the optimizer after the
+ * model's; safetensors writes a copy of the model. ZeRO-3 saves shards, tensor by tensor. */
 static uint64_t saving(const p4d_layout *l, const p4d_transformers_host *h)
 {
 	const p4d_optimizer *o = p4d_optimizer_of(l);
@@ -120,8 +120,8 @@ static uint64_t saving(const p4d_layout *l, const p4d_transformers_host *h)
 	return h->parameter_bytes;
 }
 
-/* Weights are in 16 bits in their file, which is mapped: a rank that casts them to fp32 has a copy. ZeRO-3
- * has parts of them alone. */
+/* The file has 16-bit weights and is mapped; a rank that casts them to fp32 has a copy. In ZeRO-3 a rank
+ * has only parts of them. */
 static uint64_t loading(const p4d_layout *l, const p4d_transformers_host *h)
 {
 	if (h->stored < 4 || l->quant != P4D_QUANT_NONE || p4d_framework_shares(l, P4D_SHARES_BY_STAGE))

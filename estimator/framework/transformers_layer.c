@@ -56,7 +56,7 @@ static p4d_tape_tensor rotated(p4d_tape_writer *w, p4d_tape_tensor x)
 	return y;
 }
 
-/* RoPE on queries and keys. If it casts them, both are cast first, and both back at the end. */
+/* RoPE on queries and keys. If it casts them, both are cast before it, and both are cast back after it. */
 static void rotate(p4d_tape_writer *w, p4d_tape_tensor x[2])
 {
 	const p4d_architecture *a = w->layout->architecture;
@@ -76,7 +76,7 @@ static void rotate(p4d_tape_writer *w, p4d_tape_tensor x[2])
 	}
 }
 
-/* Queries, keys and values of one product: views of it. */
+/* Queries, keys and values from one matmul: views of its result. */
 static void split(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_tensor *q, p4d_tape_tensor *k,
 		  p4d_tape_tensor *v)
 {
@@ -98,8 +98,8 @@ static void split(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_tensor *q, p4d
 	o->others[1] = v->value;
 }
 
-/* A norm of queries or keys, before or after they are rotated. Its code holds its input until the norm is
- * done. */
+/* A norm of queries or keys, before or after their rotation. Its code refers to its input until the norm
+ * is done. */
 static p4d_tape_tensor normed(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t wide, bool is_rotated)
 {
 	const int norm = w->layout->qk_norm;
@@ -183,7 +183,7 @@ static void parallel_layer(p4d_tape_writer *w, p4d_tape_tensor x)
 	p4d_op_hold(w, mlp);
 }
 
-/* BERT's: norms are of the sums. */
+/* In BERT's layers, norms follow the residual sums. */
 static void encoder_layer(p4d_tape_writer *w, p4d_tape_tensor x)
 {
 	const uint64_t h = w->layout->hidden;
@@ -244,8 +244,8 @@ static void layer(p4d_tape_writer *w, bool needs_gradient)
 
 /*
  * Liger's fused head and loss (liger_kernel/ops/fused_linear_cross_entropy.py). The number of token chunks is
- * the ratio of vocabulary and model width. Each chunk has its logits and, in place, their gradient; gradients
- * of the input and the head exist when the forward pass ends.
+ * the vocabulary size divided by the hidden size. Each chunk has its logits and, in place, their gradient.
+ * Gradients of the input and the head exist when the forward pass ends.
  */
 static void chunked_end(p4d_tape_writer *w, p4d_tape_tensor x)
 {
@@ -261,15 +261,15 @@ static void chunked_end(p4d_tape_writer *w, p4d_tape_tensor x)
 	chunk = chunk < w->tokens ? chunk : w->tokens;
 	o->kept = x.elements * x.element;
 	o->weight = w->trains ? l->vocab * l->hidden * w->weight : 0;
-	/* the product of a chunk's gradient is summed in fp32 */
+	/* the weight gradient of a chunk is summed in fp32 */
 	o->scratch = chunk * l->vocab * 2 + 2 * o->weight + (w->trains ? l->vocab * l->hidden * 4 : 0);
 	p4d_op_hold(w, x);
 }
 
 /*
  * TRL 1.4 to 1.14 (_chunked_cross_entropy_loss): logits of 256 tokens at a time, in fp32, with their softmax
- * and entropy; each chunk is recomputed in the backward pass. Weights are cast to fp32, and by autocast back.
- * Gradients of chunks are summed: next to the sum there are two in fp32, or one and the weights.
+ * and entropy; each chunk is recomputed in the backward pass. Weights are cast to fp32, and autocast casts
+ * them back. Gradients of chunks are summed: next to the sum there are two in fp32, or one and the weights.
  */
 static void trl_end(p4d_tape_writer *w, p4d_tape_tensor x)
 {
@@ -277,7 +277,7 @@ static void trl_end(p4d_tape_writer *w, p4d_tape_tensor x)
 	const uint64_t table = l->vocab * l->hidden,
 		       chunk = (w->tokens < 256 ? w->tokens : 256) * l->vocab * 4;
 	const uint64_t fp32 = w->weight < 4 ? 4 * table : 0, lowered = w->autocast ? 2 * table : 0;
-	/* logits and what a cap makes of them, their logarithms, exponentials, and the products of both */
+	/* logits and their capped values, logarithms, exponentials, and the products of both */
 	const uint64_t chunks = (l->architecture->logit_cap > 0 ? 6 : 4) * chunk;
 	const bool copies = w->rows > 1;
 	const p4d_tape_tensor rows = copies ? p4d_op_map(w, x, false, false) : p4d_op_view(w, x, x.elements);
@@ -296,8 +296,8 @@ static void trl_end(p4d_tape_writer *w, p4d_tape_tensor x)
 }
 
 /*
- * TRL from 1.15 on (ChunkedLogProbFunction): tiles of 4096 tokens by 32768 words in one buffer, twice;
- * gradients are summed in fp32 and cast when all are there.
+ * TRL 1.15 and later (ChunkedLogProbFunction): tiles of 4096 tokens by 32768 words in one buffer, twice.
+ * Gradients are summed in fp32, and cast at the end.
  */
 static void tiled_end(p4d_tape_writer *w, p4d_tape_tensor x)
 {
@@ -357,9 +357,9 @@ static void paired_end(p4d_tape_writer *w, p4d_tape_tensor logits)
 }
 
 /*
- * The own loss of a class with several parts (class_loss.c). It uses the logits without the last token of
- * each sequence: selected by the attention mask or, with several sequences, in one piece. The gradient of
- * either slice has the size of all logits.
+ * A class's own loss (class_loss.c). It uses the logits without the last token of each sequence: selected by
+ * the attention mask or, with several sequences, copied to be contiguous. The gradient of either slice has
+ * the size of all logits.
  */
 static void class_end(p4d_tape_writer *w, p4d_tape_tensor logits, const p4d_class_loss *of)
 {
@@ -387,7 +387,7 @@ static void class_end(p4d_tape_writer *w, p4d_tape_tensor logits, const p4d_clas
 		p4d_op_hold(w, logits);
 }
 
-/* The own loss of a class in a release that is known to be older; NULL: loss_utils.py's. */
+/* A class's own loss in a release that is certainly older; NULL: loss_utils.py's. */
 static const p4d_class_loss *old_loss(const p4d_layout *l)
 {
 	static const p4d_class_loss plain = {.upcasts = false};
@@ -398,8 +398,8 @@ static const p4d_class_loss *old_loss(const p4d_layout *l)
 	return old && l->torch.model_code == P4D_MODEL_CODE_TRANSFORMERS ? &plain : NULL;
 }
 
-/* What the loss is of: before release 4.49 logits without the last token of each sequence, of several
- * sequences in one piece. Later ones shift the labels alone. */
+/* The tokens of the loss. Before release 4.49: logits without the last token of each sequence; with
+ * several sequences they are copied to be contiguous. Later releases only shift the labels. */
 static p4d_tape_tensor shifted(p4d_tape_writer *w, p4d_tape_tensor logits)
 {
 	enum { LABELS = 4 * P4D_RELEASE_UNIT + 49 };
@@ -439,7 +439,7 @@ static void end(p4d_tape_writer *w)
 	else if (a->scales_logits)
 		logits = p4d_op_map(w, logits, false, false);
 	else if (a->logits_in_fp32)
-		logits = p4d_op_cast(w, logits, 4); /* and drops its cache of casts */
+		logits = p4d_op_cast(w, logits, 4); /* and autocast drops its cache of casts */
 	/* accelerate casts FSDP's outputs to fp32 */
 	if (l->pairs && !w->autocast && logits.element == 2 && !p4d_framework_shares(l, P4D_SHARES_UNITS)) {
 		paired_end(w, logits);
@@ -452,7 +452,7 @@ static void end(p4d_tape_writer *w)
 		p4d_op_hold(w, y);
 		return;
 	}
-	/* decoders' loss casts by itself */
+	/* the decoders' loss itself casts */
 	const p4d_tape_tensor wide =
 	    a->kind == P4D_DECODER || w->autocast ? p4d_op_cast(w, logits, 4) : logits;
 	const p4d_tape_tensor of = shifted(w, wide);

@@ -10,7 +10,7 @@ bool p4d_transformers__gates_shared(const p4d_layout *l)
 
 /* ---- norms ---- */
 
-/* A number for each row of x: its mean, say. Its gradient is spread over the row again. */
+/* A number per row of x, such as its mean. Its gradient is expanded over the row. */
 static p4d_tape_tensor mean(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t rows)
 {
 	const p4d_tape_tensor out = p4d_op_made(w, rows, 4, p4d_op_needs(w, x));
@@ -18,7 +18,10 @@ static p4d_tape_tensor mean(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t rows
 	return out;
 }
 
-/* x times a number for each row; backward, the number's gradient is as large as x before it is summed. */
+/*
+ * x times a number per row. In the backward pass, that number's gradient is as large as x before it is
+ * summed.
+ */
 static p4d_tape_tensor scaled(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_tensor rows)
 {
 	const p4d_tape_tensor out = p4d_op_made(w, x.elements, x.element, p4d_op_needs(w, x));
@@ -34,7 +37,7 @@ static p4d_tape_tensor scaled(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_te
 	return out;
 }
 
-/* Times a weight of the row's width, in the wider type of both. */
+/* Multiplies by a weight of the row's width, in the wider type of both. */
 static p4d_tape_tensor weighted(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t columns, unsigned weight,
 				unsigned copies)
 {
@@ -150,8 +153,8 @@ static p4d_tape_tensor quantized(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t
 	return p4d_op_cast(w, y, given);
 }
 
-/* In models with experts, PEFT's names of a feed-forward part mean only the experts, except in Qwen 2
- * (transformers_weight_conversion.py, whose table lacks it). */
+/* In models with experts, PEFT's names for a feed-forward part mean only the experts, except in Qwen 2
+ * (its table in transformers_weight_conversion.py lacks Qwen 2). */
 bool p4d_transformers__adapts(const p4d_layout *l, unsigned target)
 {
 	const bool experts = l->experts && !p4d_transformers__gates_shared(l) &&
@@ -185,14 +188,14 @@ p4d_tape_tensor p4d_transformers__linear(p4d_tape_writer *w, p4d_tape_tensor x, 
 		p4d_op_last(w)->back_scratch += in * out * w->weight;
 	if (!p4d_transformers__adapts(l, target))
 		return y;
-	/* PEFT: the input in the adapter's type (Linear4bit: unless autocast does that), two products, a sum
-	 */
+	/* PEFT: the input in the adapter's type (in Linear4bit, unless autocast does that), two matmuls, a
+	 * sum */
 	const unsigned adapter = p4d_framework_shares(l, P4D_SHARES_UNITS) ? 2
 				 : l->lora.fp32                            ? 4
 									   : 2,
 		       given = y.element;
 	const unsigned stored = l->lora.fp32 ? 4 : 2;
-	/* parameters outside FSDP1's flat ones are still shards when PEFT asks for their type */
+	/* parameters outside FSDP1's flat ones are still sharded when PEFT asks for their type */
 	const bool shards = l->fsdp.flat && !l->fsdp.flat_alone;
 	const unsigned cast = shards || stored < adapter ? stored : adapter;
 	if (four_bits) {
@@ -220,8 +223,8 @@ p4d_tape_tensor p4d_transformers__linear(p4d_tape_writer *w, p4d_tape_tensor x, 
 /* ---- feed-forward ---- */
 
 /*
- * XIELUActivation in Python: alpha_p x^2 + beta x where x is positive, else (expm1(min(x, eps)) - x) alpha_n
- * + beta x. The two alphas are trained and beta is not. Autocast computes the alphas and expm1 in fp32.
+ * XIELUActivation in Python: alpha_p x^2 + beta x for positive x, else (expm1(min(x, eps)) - x) alpha_n +
+ * beta x. The two alphas are trained and beta is not. Autocast computes the alphas and expm1 in fp32.
  */
 static p4d_tape_tensor xielu(p4d_tape_writer *w, p4d_tape_tensor x)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What PyTorch's allocator reserves beyond the allocated memory. p4d plays two steps of transformers' modules
- * on it, the first without the optimizer's states, the second with them. Tapes know which blocks the layers
- * take and free; sharding engines add theirs. The orders were compared with those that the allocator records
- * in rehearsals; test_rehearsed_memory.c compares the sums.
+ * The memory that PyTorch's allocator reserves beyond the allocated memory. p4d plays two steps of
+ * transformers' modules on it, the first without and the second with optimizer states. Tapes give the blocks
+ * that layers allocate and free; sharding engines add theirs. The order of blocks was compared with what the
+ * allocator records in rehearsals; test_rehearsed_memory.c compares the totals.
  */
 #include "framework/transformers_reserved.h"
 
@@ -21,7 +21,7 @@ static void load_parameter(p4d_reserved *r, uint64_t elements)
 	p4d_reserved__take(r, NULL, (p4d_wide)elements * r->stored);
 }
 
-/* bitsandbytes: a matrix comes in 16 bits, and has a scale for 64 weights, which is quantized in turn. */
+/* bitsandbytes: a matrix is loaded in 16 bits, and has a scale per 64 weights, which is quantized as well. */
 static void load_quantized(p4d_reserved *r, uint64_t elements)
 {
 	const unsigned before = r->some.count;
@@ -41,7 +41,7 @@ static void load_frozen(p4d_reserved *r)
 	const unsigned loaded = quantized ? 2 : r->stored;
 	p4d_torch_held_blocks *tables = &r->grads;
 
-	if (quantized) /* transformers asks for room for all at once, in a block that it gives back */
+	if (quantized) /* transformers first allocates memory for all parameters in one block, and frees it */
 		p4d_reserved__take_for_a_while(r, r->quantized_bytes);
 	p4d_reserved__take(r, tables, (p4d_wide)loaded * p4d_reserved__table_of(r->l));
 	if (!r->l->tied && quantized)
@@ -147,7 +147,7 @@ static void begin(p4d_reserved *r)
 static void run_forward(p4d_reserved *r)
 {
 	const p4d_torch_pass pass = r->again ? P4D_TORCH_SAVES_NONE : P4D_TORCH_SAVES;
-	/* the model's code refers to the first layer's input until it is done */
+	/* the model's code refers to the first layer's input until that layer is done */
 	p4d_allocated state = 0;
 
 	call(r, r->engine->before_forward, 0);
@@ -161,7 +161,7 @@ static void run_forward(p4d_reserved *r)
 			p4d_torch_blocks__hold(&r->saves, state);
 		const p4d_allocated input = state;
 		call(r, r->engine->before_forward, i + 1);
-		/* a unit lets its parameters go before Python forgets its input */
+		/* a unit's parameters are freed before Python drops its input */
 		state = p4d_torch_blocks__forward(&r->b, &r->tape, pass, state, true, &r->cached);
 		call(r, r->engine->after_forward, i + 1);
 		if (!r->again && i && !r->b.saved[0]) {
@@ -174,7 +174,7 @@ static void run_forward(p4d_reserved *r)
 	r->state = state;
 }
 
-/* Norm, head and loss, forward and backward; returns the gradient of the last layer's result. */
+/* Forward and backward passes of norm, head and loss; returns the gradient of the last layer's result. */
 static p4d_allocated run_end(p4d_reserved *r)
 {
 	call(r, r->engine->before_forward, r->layers + 1);
@@ -188,7 +188,7 @@ static p4d_allocated run_end(p4d_reserved *r)
 	return gradient;
 }
 
-/* The embedding's gradient is summed in fp32 by 10 tokens at a time, and for each word that is there. */
+/* The embedding's gradient is summed in fp32, in groups of 10 tokens, and for each distinct word. */
 static p4d_wide sums_of_rows(const p4d_reserved *r)
 {
 	const uint64_t tokens = r->w.tokens, words = tokens < r->l->vocab ? tokens : r->l->vocab;
@@ -201,7 +201,7 @@ static void run_backward_of_embedding(p4d_reserved *r, p4d_allocated gradient)
 	const p4d_wide bytes = (p4d_wide)p4d_reserved__table_of(r->l) * r->element;
 
 	call(r, r->engine->before_backward, 0);
-	if (r->l->tied) /* the head's is there */
+	if (r->l->tied) /* the head's gradient exists */
 		p4d_reserved__take(r, &r->some, bytes);
 	else
 		r->b.gradient(r, (uint64_t)bytes);
@@ -253,7 +253,7 @@ static void make_states(p4d_reserved *r, uint64_t elements)
 	const p4d_wide each = o->bits ? (p4d_wide)elements * o->bits / 8 : (p4d_wide)elements * r->trained;
 	if (o->paged || o->factored)
 		return;
-	/* the Trainer keeps those of embeddings in fp32 */
+	/* the Trainer keeps the moments of embeddings in fp32 */
 	const bool embeds = r->full && o->bits == 8 && r->visited++ < (r->places ? 2 : 1);
 	for (unsigned i = 1; i < o->states; i++)
 		p4d_reserved__take(r, NULL, embeds ? (p4d_wide)elements * 4 : each);
@@ -354,7 +354,10 @@ static void start(p4d_reserved *r, const p4d_layout *l, uint32_t layers, uint64_
 	}
 }
 
-/* Decoders whose layers are alike; no reference model, and nothing on the host but DeepSpeed's optimizer. */
+/*
+ * Decides whether this can be played: decoders whose layers are alike; no reference model; nothing on the
+ * host except DeepSpeed's optimizer.
+ */
 static bool is_played(const p4d_layout *l)
 {
 	const p4d_transformers_kinds kinds = p4d_transformers__kinds(l);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * FSDP1 as accelerate prepares it, block by block (_flat_param.py, _runtime_utils.py). Separate streams cast
+ * FSDP1 as accelerate sets it up, block by block (_flat_param.py, _runtime_utils.py). Separate streams cast
  * shards, gather units and reduce gradients. A unit's gradients become one tensor on the stream that gathered
  * the unit, since autograd runs an operation's backward pass on the stream of its forward pass.
  * transformers_flat.c has the amounts. Unit 0 is the root, with everything outside of layers.
@@ -42,8 +42,8 @@ static void hold_whole(p4d_reserved *r, uint64_t elements)
 	p4d_reserved__take(r, &r->some, (p4d_wide)elements * r->stored);
 }
 
-/* What rank 0 has is sent to all in buckets: tensors are copied into one, except one that fills a bucket
- * alone. Two buckets are under way at a time (c10d's broadcast_coalesced). */
+/* Rank 0 sends its tensors to all ranks in buckets: tensors are copied into one, except a tensor that
+ * fills a bucket alone. Two buckets are in flight at a time (c10d's broadcast_coalesced). */
 #define BUCKET ((p4d_wide)250 << 20)
 
 static void send_bucket(p4d_reserved *r)
@@ -64,7 +64,7 @@ static void add_to_bucket(p4d_reserved *r, uint64_t elements)
 		send_bucket(r);
 }
 
-/* Norms, and buffers of the root, are small, but they are tensors. */
+/* Norms and the root's buffers are small, but they are separate tensors. */
 static void broadcast(p4d_reserved *r, unsigned unit)
 {
 	r->buckets = (p4d_reserved_buckets){.tensors = !unit};
@@ -77,7 +77,7 @@ static void broadcast(p4d_reserved *r, unsigned unit)
 	give(&r->main, &r->buckets.sent[1]);
 }
 
-/* A unit's parameters become one tensor, and that a shard: layers first, then the root. */
+/* A unit's parameters become one tensor, and then a shard: layers first, then the root. */
 static void load(p4d_reserved *r)
 {
 	for (unsigned i = 1; i <= r->layers + 1; i++) {
@@ -141,7 +141,7 @@ static void add_gradient(void *owner, uint64_t bytes)
 static void after_backward(p4d_reserved *r, unsigned unit)
 {
 	if (unit > r->layers) {
-		r->pending = r->grads.count; /* the head's wait for the embedding's */
+		r->pending = r->grads.count; /* the head's gradients wait for the embedding's */
 		return;
 	}
 	p4d_allocated whole = take(&r->gathers, elements_of(r, unit) * r->w.weight);

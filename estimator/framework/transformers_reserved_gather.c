@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * ZeRO-3 block by block (stage3.py, partition_parameters.py, partitioned_param_coordinator.py). In the first
- * step parameters are gathered for each module and released after it. Later steps know the order: groups of
+ * step, parameters are gathered for each module and released after it. Later steps know the order: groups of
  * parameters are gathered ahead, each into one tensor, up to the number that may be live; when the first
  * parameter of a group is needed, all are copied out. A parameter that is needed again soon stays.
  */
@@ -10,7 +10,7 @@
 #define PREFETCH 50000000ull /* stage3_prefetch_bucket_size */
 #define REUSE 1000000000ull  /* stage3_max_reuse_distance */
 #define GROUP 1000000000ull  /* sub_group_size */
-enum { MODULES = 10 };       /* modules of a layer, each of which gathers ahead */
+enum { MODULES = 10 };       /* modules of a layer, each of which gathers parameters ahead */
 
 static p4d_allocated take(p4d_reserved *r, p4d_wide bytes)
 {
@@ -36,7 +36,10 @@ static void partition(p4d_reserved *r, uint64_t elements)
 	give(r, &whole);
 }
 
-/* Parameters are cut while the model is made; then the optimizer makes one tensor of the shards. */
+/*
+ * Parameters are cut into shards while the model is constructed; then the optimizer makes one tensor of the
+ * shards.
+ */
 static void load(p4d_reserved *r)
 {
 	p4d_reserved__each_trained(r, count);
@@ -184,7 +187,7 @@ static void before_backward(p4d_reserved *r, unsigned unit)
 	fetch(r, use_in_backward(r, unit));
 }
 
-/* A gradient is copied into the bucket; a full one is reduced out of a copy. */
+/* Copies a gradient into the bucket; a full bucket is reduced from a copy. */
 static void add_to_bucket(void *owner, uint64_t bytes)
 {
 	p4d_reserved *r = owner;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Blocks that all engines take and give, and parameters in the order of the model. */
+/* Functions for blocks that all engines use, and parameters in the order of the model. */
 #include "framework/transformers_reserved.h"
 
 void p4d_reserved__take(p4d_reserved *r, p4d_torch_held_blocks *into, p4d_wide bytes)
@@ -86,7 +86,7 @@ p4d_wide p4d_reserved__unit_bytes(const p4d_reserved *r, unsigned unit)
 	       r->w.weight;
 }
 
-/* Visits each trained parameter in order: tables, matrices or adapters. */
+/* Calls visit for each trained parameter in order: tables, matrices or adapters. */
 void p4d_reserved__each_trained(p4d_reserved *r, p4d_reserved_visit *visit)
 {
 	const p4d_layout *l = r->l;

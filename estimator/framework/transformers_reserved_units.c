@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * FSDP2 as accelerate prepares it, block by block: the streams that gather and reduce have their own pools
+ * FSDP2 as accelerate sets it up, block by block: the gathering and reducing streams have separate pools
  * (_fsdp_param_group.py, _fsdp_collectives.py). transformers_fsdp.c has the amounts.
  */
 #include "framework/transformers_reserved.h"
@@ -37,7 +37,7 @@ static void load(p4d_reserved *r)
 	p4d_reserved__give(r, &r->some, 0);
 }
 
-/* Shards are put into one tensor, and all of them gathered into another, which lives until the next one. */
+/* Shards are copied into one tensor and gathered into another, which lives until the next gather. */
 static void gather(p4d_reserved *r, unsigned unit)
 {
 	const p4d_wide bytes = p4d_reserved__unit_bytes(r, unit);
@@ -67,7 +67,7 @@ static bool is_tail(const p4d_reserved *r, unsigned unit)
 static void before_forward(p4d_reserved *r, unsigned unit)
 {
 	if (unit > r->layers && r->l->tied)
-		return; /* the shared table is there */
+		return; /* the shared table is still gathered */
 	gather(r, unit);
 	p4d_reserved__each_of_unit(r, unit, copy_out);
 }
@@ -85,7 +85,7 @@ static void after_forward(p4d_reserved *r, unsigned unit)
 		p4d_reserved__give(r, &r->copies, r->l->tied ? blocks_of_tail(r) : 0);
 }
 
-/* The unit was gathered ahead, and now the next one is. */
+/* This unit was gathered ahead; starts to gather the next one. */
 static void before_backward(p4d_reserved *r, unsigned unit)
 {
 	if (unit <= r->layers && !is_tail(r, unit)) {
@@ -96,12 +96,12 @@ static void before_backward(p4d_reserved *r, unsigned unit)
 		gather(r, unit - 1);
 }
 
-/* Gradients of a unit are copied into one tensor, which lives until the next unit's, and reduced to a shard.
- */
+/* Gradients of a unit are copied into one tensor, which lives until the next unit's, and reduced to a
+ * shard. */
 static void reduce(p4d_reserved *r, unsigned unit)
 {
 	const p4d_wide bytes = p4d_reserved__unit_bytes(r, unit);
-	/* fewer than they were, where they are more than can be held: then there is no answer */
+	/* There were more than could be stored, so there is no answer. */
 	const unsigned held = r->grads.count - r->pending,
 		       count = r->of_unit[unit] < held ? r->of_unit[unit] : held;
 
@@ -123,7 +123,7 @@ static void reduce(p4d_reserved *r, unsigned unit)
 static void after_backward(p4d_reserved *r, unsigned unit)
 {
 	if (unit > r->layers && r->l->tied)
-		return; /* until the embedding's gradient is there */
+		return; /* until the embedding's gradient exists */
 	if (r->micro_batch == 0) {
 		unsigned before = 0;
 		for (unsigned i = unit + 1; i <= r->layers + 1; i++)
@@ -158,7 +158,7 @@ static void add_gradient(void *owner, uint64_t bytes)
 
 static void update(p4d_reserved *r, bool first)
 {
-	r->grads.count = r->pending = 0; /* with adapters, the first unit has none and never ends */
+	r->grads.count = r->pending = 0; /* with adapters, the first unit has no gradients and never ends */
 	p4d_reserved__update(r, first);
 	p4d_torch_blocks__release(&r->reduces, &r->reduced, 0);
 }

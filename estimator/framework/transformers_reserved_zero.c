@@ -80,7 +80,7 @@ static void update_copies(p4d_reserved *r, bool first)
 	p4d_reserved__give(r, &r->grads, 0);
 }
 
-/* Each gradient is averaged in a copy in fp32. */
+/* Each gradient is averaged in an fp32 copy. */
 static void average(p4d_reserved *r, uint64_t elements)
 {
 	p4d_reserved__take_for_a_while(r, (p4d_wide)4 * elements);
@@ -130,7 +130,7 @@ static void load_windows(p4d_reserved *r)
 
 	p4d_reserved__each_trained(r, count);
 	z->share = (z->all + r->l->dp - 1) / r->l->dp;
-	z->share = z->share ? z->share : 1; /* adapters of experts alone, which are not listed */
+	z->share = z->share ? z->share : 1; /* only adapters of experts, which are not listed */
 	z->from = z->share * (r->l->dp - 1);
 	z->to = z->all;
 	p4d_reserved__each_trained(r, find_own);
@@ -141,7 +141,7 @@ static void load_windows(p4d_reserved *r)
 	if (!on_host(r))
 		copy_to_fp32(r, z->share);
 	p4d_caching_allocator_trim(&r->main);
-	if (on_host(r)) /* a gradient on its way: the largest */
+	if (on_host(r)) /* the largest gradient in transit */
 		p4d_reserved__take(r, NULL, (p4d_wide)r->l->vocab * r->l->hidden * r->stored);
 	else
 		p4d_reserved__take_for_a_while(r, (p4d_wide)4 * z->share);
@@ -152,13 +152,13 @@ static bool reduces_at_end(const p4d_reserved *r)
 	return r->l->zero_stage == 1 && !r->l->overlap_dp;
 }
 
-/* The stream on which gradients are reduced. */
+/* The stream that reduces gradients. */
 static p4d_caching_allocator *reducing_stream(p4d_reserved *r)
 {
 	return r->l->overlap_dp ? &r->reduces : &r->main;
 }
 
-/* What waits goes to its ranks, out of a copy if they are several; the rank keeps its own. */
+/* Reduces the bucket to its ranks, from a copy if there are several; the rank keeps its own part. */
 static void flush(p4d_reserved *r)
 {
 	p4d_reserved_zero *z = &r->zero;
@@ -174,7 +174,7 @@ static void flush(p4d_reserved *r)
 	}
 	if (z->own_waits && !z->has_own && !on_host(r)) {
 		const p4d_allocated own = take(reducing_stream(r), (p4d_wide)z->own * r->stored);
-		if (z->kept) /* added to that of the micro-batches before */
+		if (z->kept) /* added to those of earlier micro-batches */
 			p4d_torch_blocks__hold(&r->reduced, own);
 		else
 			z->kept = own;
@@ -269,8 +269,8 @@ static void norm(p4d_reserved *r, uint64_t elements)
 	z->at = end;
 }
 
-/* The norm is that of copies in fp64, a gradient at a time; then gradients become one tensor, and that fp32.
- */
+/* The norm is computed from fp64 copies, one gradient at a time; then gradients become one tensor, and
+ * that is cast to fp32. */
 static void update(p4d_reserved *r, bool first)
 {
 	p4d_reserved_zero *z = &r->zero;

@@ -26,7 +26,7 @@ bool p4d_transformers__countable(const p4d_layout *l)
 	return !(p4d_size_of_model(l) >> 46) && !(all * l->layers >> 52);
 }
 
-/* Linear layers of a mixer with a state. */
+/* Linear layers of a state-space mixer. */
 static size_t states_linears(const p4d_layout *l, p4d_mixer mixer, p4d_transformers_linear *linears)
 {
 	enum { STATE = P4D_TRANSFORMERS_STATE };
@@ -99,7 +99,7 @@ size_t p4d_transformers__linears(const p4d_layout *l, unsigned kind,
 	return n;
 }
 
-/* Sums over linear layers: elements, and those of their adapters. */
+/* Sums over linear layers: their elements, and those of their adapters. */
 typedef struct linear_sums {
 	uint64_t elements, adapters;
 } linear_sums;
@@ -124,7 +124,7 @@ uint64_t p4d_transformers__layer_adapters(const p4d_layout *l, unsigned kind)
 	return sums_of(l, kind).adapters;
 }
 
-/* The same for all layers. */
+/* The same over all layers. */
 static linear_sums sums_of_model(const p4d_layout *l)
 {
 	const p4d_transformers_kinds kinds = p4d_transformers__kinds(l);
@@ -189,7 +189,7 @@ uint64_t p4d_transformers__parameter_bytes(const p4d_layout *l, unsigned element
 {
 	const bool lit = l->torch.model_code == P4D_MODEL_CODE_LITGPT;
 	const uint64_t all = (uint64_t)p4d_size_of_model(l);
-	/* before release 5 each expert has linear layers, which are quantized as well */
+	/* before release 5 each expert has linear layers, which are also quantized */
 	const uint64_t experts = l->torch.transformers && l->torch.transformers < 5 * P4D_RELEASE_UNIT
 				     ? p4d_expert_layers_before(l, l->layers) * l->experts
 				     : 0;
@@ -199,7 +199,7 @@ uint64_t p4d_transformers__parameter_bytes(const p4d_layout *l, unsigned element
 
 	if (l->quant == P4D_QUANT_NONE)
 		return all * element + adapters;
-	/* a byte of scale for 64 weights, fp32 for 256 such; tables of constants */
+	/* a byte of scale per 64 weights, fp32 per 256 of these; tables of constants */
 	const uint64_t bits = l->quant == P4D_QUANT_NF4 ? 4 : 8, each = l->glu ? 7 : 6;
 	const uint64_t tables = (l->layers * each + experts * (l->glu ? 3 : 2)) * 3072;
 	const uint64_t scales = l->quant != P4D_QUANT_NF4 ? 0

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Layers with a state as transformers 5.23 runs them where mamba-ssm, causal-conv1d and
- * flash-linear-attention are installed, whose functions its modeling files take
- * (use_kernel_func_from_hub_with_fallback): mamba-ssm's MambaSplitConv1dScanCombinedFn
- * (ops/triton/ssd_combined.py), flash-linear-attention's ChunkGatedDeltaRuleFunction
- * (ops/gated_delta_rule/chunk.py). Without them it computes with PyTorch's operations and holds far more:
- * nobody trains so.
+ * State-space layers in transformers 5.23 if mamba-ssm, causal-conv1d and flash-linear-attention are
+ * installed; the modeling files then use their functions (use_kernel_func_from_hub_with_fallback):
+ * mamba-ssm's MambaSplitConv1dScanCombinedFn (ops/triton/ssd_combined.py), flash-linear-attention's
+ * ChunkGatedDeltaRuleFunction (ops/gated_delta_rule/chunk.py). Without these libraries transformers uses
+ * PyTorch's operations, which need far more memory; nobody trains so.
  */
 #include "framework/transformers.h"
 
 enum { STATE = P4D_TRANSFORMERS_STATE };
 
-/* Parameters of a mixer outside of linear layers. They count with the next operation, whose backward pass
- * comes first. */
+/* Parameters of a mixer outside of linear layers. They count with the next operation on the tape, whose
+ * backward pass comes first. */
 static p4d_tape_tensor with_weights(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t elements)
 {
 	const p4d_tape_tensor out = p4d_op_view(w, x, x.elements);
@@ -22,11 +21,11 @@ static p4d_tape_tensor with_weights(p4d_tape_writer *w, p4d_tape_tensor x, uint6
 }
 
 /*
- * Mamba-2, from the convolution to the last product in one function. Saved: what the first product gave, and
- * the scan's result before its gate. Forward: what the convolution gave; states in fp32, and passed on in 16
- * bits, or these, the result gated and normed. Backward: both of the convolution's again, with a gradient,
- * gradients of the scan before and behind the gate and its result, states with their gradients, scores and
- * steps in fp32 (megatron_states.c).
+ * Mamba-2, a single function from the convolution to the last matmul. Saved: the result of the first matmul,
+ * and the scan's result before its gate. Forward: the convolution's result; states in fp32, and in 16 bits as
+ * passed on, or these with the gated and normed result. Backward: both results of the convolution again, with
+ * a gradient; gradients of the scan before and after the gate, and its result; states with their gradients;
+ * scores and steps in fp32 (megatron_states.c).
  */
 static p4d_tape_tensor mamba2(p4d_tape_writer *w, p4d_tape_tensor x)
 {
@@ -51,7 +50,8 @@ static p4d_tape_tensor mamba2(p4d_tape_writer *w, p4d_tape_tensor x)
 	o->back_scratch =
 	    t * in.element *
 	    (2 * mixed + 3 * values + 6 * states + 2 * l->state.groups * l->state.chunk + 9 * l->state.heads);
-	if (!w->trains) /* the last product's, which it makes all the same; an adapter there has none */
+	if (!w->trains) /* input of the last matmul, which the function makes in any case; an adapter
+			 * there has none */
 		o->back_scratch += values * h * w->weight;
 	p4d_op_hold(w, x);
 	p4d_op_hold(w, product);
@@ -59,9 +59,9 @@ static p4d_tape_tensor mamba2(p4d_tape_writer *w, p4d_tape_tensor x)
 }
 
 /*
- * Mamba as Jamba has it (JambaMambaMixer): gates are half of the first product. The scan (mamba-ssm's
- * SelectiveScanFn) saves copies of its values and gates in one piece, the steps, its result before the gates,
- * and a state of every 2,048 tokens in fp32.
+ * Mamba as in Jamba (JambaMambaMixer): gates are half of the first matmul's result. The scan (mamba-ssm's
+ * SelectiveScanFn) saves contiguous copies of its values and gates, the steps, its result before the gates,
+ * and an fp32 state per 2,048 tokens.
  */
 static p4d_tape_tensor mamba(p4d_tape_writer *w, p4d_tape_tensor x)
 {
@@ -95,8 +95,8 @@ static p4d_tape_tensor mamba(p4d_tape_writer *w, p4d_tape_tensor x)
 	o->saved[2] = c.value;
 	o->kept = 3 * piece + w->rows * inner * ((w->length + CHUNK - 1) / CHUNK) * states * 2 * 4;
 	o->back_scratch =
-	    piece + 2 * t * states * 4; /* the gradient in one piece, those of B and C in fp32 */
-	/* the last product reads its transpose, in one piece */
+	    piece + 2 * t * states * 4; /* the gradient, contiguous; the fp32 gradients of B and C */
+	/* the last matmul reads its transpose, copied to be contiguous */
 	const p4d_tape_tensor whole = p4d_op_made(w, t * inner, scanned.element, true);
 	p4d_op_append(w, scanned, whole, P4D_SAME_GRADIENT);
 	const p4d_tape_tensor y = p4d_transformers__linear(w, whole, inner, h, STATE);
@@ -115,10 +115,10 @@ static p4d_tape_tensor decays(p4d_tape_writer *w, p4d_tape_tensor a)
 }
 
 /*
- * The rule itself. Kept: queries and keys normed, with a statistic of each; values in one piece; a chunk's
- * inverse and sums of decays. Forward: queries and keys in one piece, products of keys and of values by that
- * inverse, states, values less what these hold. Backward the same again, gradients of all of these, and of
- * keys and values a second one each.
+ * The rule itself. Saved: queries and keys, normed, with a statistic of each; values, contiguous; a chunk's
+ * inverse and sums of decays. Forward: queries and keys, contiguous; products of keys and of values with that
+ * inverse; states; values minus the states' prediction. Backward: the same again, gradients of all of these,
+ * and second gradients of keys and values.
  */
 static p4d_tape_tensor delta_rule(p4d_tape_writer *w, p4d_tape_tensor in, p4d_tape_tensor decay,
 				  p4d_tape_tensor strength)
@@ -142,9 +142,9 @@ static p4d_tape_tensor delta_rule(p4d_tape_writer *w, p4d_tape_tensor in, p4d_ta
 }
 
 /*
- * A gated delta net (Qwen3-Next's GatedDeltaNet). Queries, keys, values and gates of one product are split
+ * A gated delta net (Qwen3-Next's GatedDeltaNet). Queries, keys, values and gates from one matmul are split
  * and copied; all except the gates are concatenated for the convolution. Its result passes the rule and a
- * norm of each head, and is multiplied with the gates in fp32.
+ * norm per head, and is multiplied by the gates in fp32.
  */
 static p4d_tape_tensor delta_net(p4d_tape_writer *w, p4d_tape_tensor x)
 {
@@ -181,8 +181,8 @@ static p4d_tape_tensor delta_net(p4d_tape_writer *w, p4d_tape_tensor x)
 	return y;
 }
 
-/* LFM2's short convolution (Lfm2ShortConv), with PyTorch's own convolution: gate, gate and values are thirds
- * of one product. */
+/* LFM2's short convolution (Lfm2ShortConv), with PyTorch's own convolution: two gates and the values are
+ * thirds of one matmul's result. */
 static p4d_tape_tensor convolution(p4d_tape_writer *w, p4d_tape_tensor x)
 {
 	const p4d_layout *l = w->layout;

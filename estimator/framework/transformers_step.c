@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The passes of a layer of transformers, and the fullest moment of a step. */
+/* The passes of one of transformers' layers, and the peak of a step. */
 #include "framework/transformers.h"
 
 void p4d_transformers__look(p4d_transformers_step *s, p4d_transformers_moment *most, p4d_tape_moment m)
@@ -30,7 +30,7 @@ uint64_t p4d_transformers__inputs(const p4d_tape_writer *w)
 		       (l->architecture->attention_sinks ? 2 : 1); /* also that of sliding windows */
 	else if (w->masked)
 		mask = w->rows * w->length * w->length;
-	if (l->architecture->patch_elements) /* pixels in fp32, and as a product's input */
+	if (l->architecture->patch_elements) /* pixels in fp32, and as a matmul's input */
 		return w->rows * l->seq_len * l->architecture->patch_elements *
 			   (w->weight < 4 || w->autocast ? 6 : 4) +
 		       angles;

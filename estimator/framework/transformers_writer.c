@@ -2,7 +2,7 @@
 /* The start of a tape of transformers' or LitGPT's modules: types and sizes of the layers' inputs. */
 #include "framework/transformers.h"
 
-/* DeepSpeed's linear function keeps its input for the weight's gradient, whether that is wanted or not
+/* DeepSpeed's linear function keeps its input for the weight's gradient, even if that is not needed
  * (runtime/zero/linear.py, LinearFunctionForZeroStage3). Falcon and GPT-2 have layers that do not call it. */
 static bool keeps_frozen(const p4d_layout *l)
 {
@@ -12,11 +12,11 @@ static bool keeps_frozen(const p4d_layout *l)
 
 p4d_tape_writer p4d_transformers__writer(const p4d_layout *l, p4d_tape *tape)
 {
-	/* DeepSpeed casts them to its own precision, whatever type they were loaded in */
+	/* DeepSpeed casts them to its own precision, from any type */
 	const bool stored =
 	    l->torch.param_dtype == P4D_PARAM_FP32 && !p4d_framework_shares(l, P4D_SHARES_BY_STAGE);
 	const unsigned weight = l->precision == P4D_FP32 || stored ? 4 : 2;
-	/* FSDP2 gathers them in the type of its mixed precision */
+	/* FSDP2 gathers them in the type of mixed precision */
 	const unsigned computed =
 	    p4d_framework_shares(l, P4D_SHARES_UNITS) && l->precision != P4D_FP32 ? 2 : weight;
 

@@ -7,7 +7,7 @@ static void add(p4d_zero_list *list, uint64_t elements)
 		list->elements[list->count++] = elements;
 }
 
-/* Norms and biases, which are small, count as one parameter. */
+/* Norms and biases are small and count as one parameter. */
 p4d_zero_list p4d_transformers__parameters_of(const p4d_layout *l, unsigned kind)
 {
 	enum { FEED = P4D_TARGET_GATE | P4D_TARGET_UP | P4D_TARGET_DOWN };
@@ -80,7 +80,7 @@ static uint64_t elements_of(const p4d_zero_list *list)
 
 /* ---- windows ---- */
 
-/* The last window is what the others leave. */
+/* The last window has the remainder. */
 static p4d_zero_windows windows(const p4d_zero *z, uint64_t trained, bool upwards)
 {
 	return (p4d_zero_windows){.cursor = cursor(z, upwards),
@@ -88,9 +88,9 @@ static p4d_zero_windows windows(const p4d_zero *z, uint64_t trained, bool upward
 }
 
 /*
- * A window with parts of parameters of this many elements is complete. Its rank's update (step()): the norm
- * of each gradient comes from a copy in fp64; then its part of the gradients is copied into one tensor, and
- * that is cast to fp32.
+ * A window that consists of parts of parameters of this size is complete. Its rank's update (step()): the
+ * norm of each gradient is computed from an fp64 copy; then the rank's part of the gradients is copied into
+ * one tensor, which is cast to fp32.
  */
 static void passed(const p4d_zero *z, p4d_zero_windows *w, uint64_t touched, uint64_t slice)
 {
@@ -99,7 +99,7 @@ static void passed(const p4d_zero *z, p4d_zero_windows *w, uint64_t touched, uin
 	    P4D_MOST(w->update, z->element * touched + P4D_MOST((z->element + 4) * z->share, 8 * slice));
 }
 
-/* Goes past the next parameter. */
+/* Moves past the next parameter. */
 static bool advance(const p4d_zero *z, p4d_zero_windows *w)
 {
 	const uint64_t n = next(z, &w->cursor), end = w->at + n;
@@ -126,7 +126,7 @@ static bool advance(const p4d_zero *z, p4d_zero_windows *w)
 	return true;
 }
 
-/* Passes all windows that contain a parameter among the first elements. */
+/* Moves past all windows that contain a parameter among the first `elements` elements. */
 static void advance_to(const p4d_zero *z, p4d_zero_windows *w, uint64_t elements)
 {
 	while (w->at < elements || (w->touched && w->begun < elements))
@@ -141,7 +141,10 @@ static bool on_host(const p4d_zero *z)
 	return z->layout->offload & P4D_OFFLOAD_OPTIMIZER;
 }
 
-/* Stage 1 reduces after the last backward pass, in the order of the model, unless that overlaps it. */
+/*
+ * Stage 1 reduces after the last backward pass, in the order of the model, unless reductions overlap with
+ * that pass.
+ */
 static bool at_end(const p4d_layout *l)
 {
 	return l->zero_stage == 1 && !l->overlap_dp;
@@ -194,8 +197,9 @@ void p4d_transformers__zero_start(p4d_zero *z, const p4d_layout *l, uint64_t tra
 /* ---- reduction ---- */
 
 /*
- * Parts of the bucket that go to different ranks are reduced out of a copy, in groups that end where they are
- * larger than the bucket (allreduce_and_scatter); a single part is none. Elements of the largest group.
+ * Parts of the bucket for different ranks are reduced from a copy, in groups that end when they exceed the
+ * bucket's size (allreduce_and_scatter); a single part needs no copy. Returns the elements of the largest
+ * group.
  */
 static uint64_t copied(const p4d_zero *z, uint64_t bucket)
 {
@@ -219,7 +223,7 @@ static uint64_t copied(const p4d_zero *z, uint64_t bucket)
 	return last > S ? P4D_MOST(most, last) : most;
 }
 
-/* What waits was reduced; time: constant. */
+/* Empties the bucket after a reduction; takes constant time. */
 static void emptied(p4d_zero *z)
 {
 	if (z->boundary <= z->reduced)
@@ -236,12 +240,12 @@ static void flush(p4d_transformers_step *s, uint64_t incoming)
 
 	if (!z->waiting)
 		return;
-	/* with stage 1 what a rank kept before was larger than the bucket, and has left other memory */
+	/* with stage 1, a rank kept more than the bucket before, and has freed other memory */
 	const int64_t others = l->zero_stage == 1 ? (int64_t)z->kept * element : 0;
 	p4d_transformers__look(
 	    s, &s->backward,
 	    (p4d_tape_moment){(int64_t)copied(z, l->zero_bucket) * element + beside, -others});
-	if (on_host(z)) { /* the norm of the rank's part of a gradient comes from a copy in fp64 */
+	if (on_host(z)) { /* the norm of the rank's part of a gradient is computed from an fp64 copy */
 		const uint64_t part = z->largest < z->share ? z->largest : z->share;
 		p4d_transformers__look(s, &s->backward, (p4d_tape_moment){8 * (int64_t)part + beside, 0});
 	} else {
@@ -260,8 +264,9 @@ static void flush(p4d_transformers_step *s, uint64_t incoming)
 }
 
 /*
- * A gradient goes to the bucket; where that is full, what waits there is reduced first. One that is larger
- * than the bucket stays until then; with stage 1, where all gradients are there before, longer.
+ * Adds a gradient to the bucket. If the bucket is full, its content is reduced first. A gradient that is
+ * larger than the bucket stays until then; with stage 1, in which all gradients exist before, it stays
+ * longer.
  */
 static void reduce(p4d_transformers_step *s, uint64_t elements)
 {

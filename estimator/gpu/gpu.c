@@ -32,7 +32,7 @@ int p4d_gpus__compare(const char *name, const char *other, size_t length)
 	}
 }
 
-/* A job may name dozens of GPUs, and each is compared with all of them: most differ in their first
+/* A job may name dozens of GPUs, and each name is compared with all GPUs: most names differ in their first
  * characters. */
 static bool same_name(const char *name, const char *other, size_t length)
 {
@@ -116,7 +116,7 @@ const p4d_gpu_margin *p4d_gpu_margin_of(const p4d_gpu *gpu, int framework, int64
 
 bool p4d_gpu_is_mig(const p4d_gpu *gpu)
 {
-	/* "3g.40gb": slices of the processor, and memory */
+	/* "3g.40gb": number of slices of the processor, and memory */
 	for (const char *at = gpu->name; (at = strstr(at, "g.")); at++)
 		if (at > gpu->name && isdigit((unsigned char)at[-1]) && isdigit((unsigned char)at[2]))
 			return true;

@@ -41,7 +41,7 @@ static int check_fields(struct json_object *object, p4d_error *err)
 	return 0;
 }
 
-/* What the cost model needs. */
+/* The rates and sizes that the cost model uses. */
 static int read_rates(struct json_object *object, p4d_gpu *gpu, p4d_error *err)
 {
 	const struct {
@@ -110,7 +110,9 @@ static int by_name(const void *a, const void *b)
 	return order ? order : strcmp(first, second);
 }
 
-/* Refuses a name of two GPUs; aliases may be shared. The table is sorted, so equal names are adjacent. */
+/*
+ * Refuses two GPUs of the same name; aliases may be shared. The table is sorted, so equal names are adjacent.
+ */
 static int check_names(const p4d_gpus *gpus, p4d_error *err)
 {
 	for (size_t i = 1; i < gpus->count; i++) {

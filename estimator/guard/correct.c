@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What would fit instead of a job that does not: the flags of the fix, or the layout that replaces the
- * requested one. */
+/* For a job that does not fit: the flags of a fix, or the layout that replaces the requested one. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +13,7 @@
 #include "request/defaults.h"
 #include "request/framework.h"
 
-/* A split made for other stages cannot be unset on a command line, only replaced. */
+/* A pipeline split for another number of stages cannot be unset on a command line, only replaced. */
 static void write_split(const p4d_request *candidate, p4d_text *flags)
 {
 	int64_t stages = candidate->value[P4D_PP], layers = candidate->value[P4D_LAYERS] / stages;
@@ -35,8 +34,8 @@ static bool split_differs(const p4d_request *asked, const p4d_request *candidate
 }
 
 /*
- * Flags that turn what the user typed into the candidate: every layout option that is not the default, and
- * every one that the user had set to something else. The script's own take other words.
+ * Flags that turn the user's options into the candidate: every layout option that is not the default, and
+ * every option that the user had set to another value. The script's own options have other words.
  */
 static void write_flags(const p4d_request *asked, const p4d_request *candidate, bool as_written, char *buf,
 			size_t size)
@@ -60,21 +59,21 @@ static void write_flags(const p4d_request *asked, const p4d_request *candidate, 
 	if (as_written)
 		return;
 	p4d_layout_add_sharing(candidate, "--p4d-", &flags);
-	/* with the rest of a layout there is nothing left to choose it with */
+	/* if all other options of the layout are given, p4d has nothing left to choose it with */
 	if (p4d_layout_grid_is_open(asked))
 		p4d_text_entry(&flags, " ", "--p4d-tp-grid=%s",
 			       p4d_layout_grid_text(candidate, value, sizeof(value)));
-	/* where only this one fits p4d would not choose it by itself */
+	/* if only this value fits, p4d would not choose it by itself */
 	if (split_differs(asked, candidate))
 		write_split(candidate, &flags);
-	/* the fastest may not fit where equal ones do */
+	/* the fastest lengths may not fit where equal ones do */
 	if (candidate->origin[P4D_SLICE_LENGTHS] == P4D_BY_P4D)
 		p4d_text_entry(&flags, " ", "--p4d-slice-lengths=%s", candidate->slice_lengths);
 	else if (p4d_is_set(asked, P4D_SLICE_LENGTHS) && !p4d_is_set(candidate, P4D_SLICE_LENGTHS))
 		p4d_text_entry(&flags, " ", "--p4d-slice-lengths=%" PRId64, candidate->value[P4D_SEQ_LEN]);
 }
 
-/* The request after write_flags's flags are pasted: the candidate, but with the values of the script. */
+/* The request after the user pastes write_flags's flags: the candidate, but with the values of the script. */
 static p4d_request with_flags(const p4d_request *asked, const p4d_request *candidate, bool as_written)
 {
 	if (asked->origin[P4D_MODEL] == P4D_BY_SCRIPT && !p4d_request_any(asked))
@@ -96,7 +95,7 @@ static p4d_request with_flags(const p4d_request *asked, const p4d_request *candi
 	return pasted;
 }
 
-/* More GPUs are seldom the cheapest way. With the budget that their search has left. */
+/* A larger number of GPUs, which is seldom the cheapest way; searched with the remaining budget. */
 static void admit_ways_out(p4d_guard_work *g, const p4d_request *asked, p4d_way best[P4D_WAYS],
 			   p4d_error *err)
 {
@@ -108,8 +107,8 @@ static void admit_ways_out(p4d_guard_work *g, const p4d_request *asked, p4d_way 
 		p4d_fail(err, inner.code, "%.300s" P4D_WITHOUT_MORE_GPUS "%s", inner.text, ways);
 }
 
-/* The memory that offloading takes of each node, as an option, if the job does not say how much it gets.
- * False: a node has less. */
+/* An option for the node memory that offloading needs, if the job does not request memory. False: a node
+ * has less. */
 static bool write_memory(const p4d_guard_work *g, const p4d_request *found, const p4d_geometry *then,
 			 p4d_text *fix)
 {
@@ -130,8 +129,8 @@ static bool write_memory(const p4d_guard_work *g, const p4d_request *found, cons
 	return !has || gib <= has >> 30;
 }
 
-/* Whether the guard lets the job pass once the fix is pasted: its options of Slurm, and what options of p4d
- * and the script then say. */
+/* Whether the guard accepts the job once the fix is pasted, with the fix's Slurm options and the resulting
+ * options of p4d and the script. */
 static bool is_accepted(const p4d_guard_work *g, const char *slurm, const p4d_request *pasted,
 			const p4d_geometry *then)
 {
@@ -155,8 +154,8 @@ static bool is_accepted(const p4d_guard_work *g, const char *slurm, const p4d_re
 	return true;
 }
 
-/* Options of Slurm, p4d's, and lines of the script: all that has to be changed for a candidate, way (may be
- * NULL) among it. */
+/* Everything that the user must change for a candidate: Slurm's options, p4d's options, and lines of the
+ * script. way: included if not NULL. */
 static int write_fix(p4d_guard_work *g, const p4d_request *asked, const p4d_candidate *found,
 		     const p4d_geometry *then, const p4d_way *way, p4d_error *err)
 {
@@ -202,7 +201,10 @@ static int write_fix(p4d_guard_work *g, const p4d_request *asked, const p4d_cand
 	return p4d_fix(err, "%s", text);
 }
 
-/* Whether p4d may replace the requested layout by its own: nobody can change what the script says. */
+/*
+ * Whether p4d may replace the requested layout by its own. It may not if the layout is in the script, which
+ * p4d cannot change.
+ */
 static bool may_rewrite(const p4d_guard_work *g, const p4d_request *asked, const p4d_request *found)
 {
 	for (size_t i = 0; i < P4D_LAYOUT_OPTIONS; i++)
@@ -214,8 +216,8 @@ static bool may_rewrite(const p4d_guard_work *g, const p4d_request *asked, const
 		(g->verdict->policy.rewrite == P4D_REWRITE_UNSET && p4d_is_set(asked, P4D_FIX)));
 }
 
-/* True if, as far as is known, Slurm gives such a job fewer nodes or GPUs than this; *err then says so
- * instead of a fix. */
+/* True if Slurm certainly gives such a job fewer nodes or GPUs than this; *err then says so instead of a
+ * fix. */
 static bool is_out_of_reach(const p4d_guard_work *g, uint64_t nodes, uint64_t gpus_per_node, p4d_error *err)
 {
 	const p4d_job_bounds most = p4d_job_most(g->site, g->job, g->source, g->context);
@@ -241,8 +243,8 @@ void p4d_guard__limit_nodes(const p4d_guard_work *g, p4d_error *err)
 		is_out_of_reach(g, nodes, g->verdict->geometry.gpus_per_node, err);
 }
 
-/* A larger GPU, or slice of one, that the job's own partitions have: the smallest that is enough. -1: none.
- */
+/* The smallest sufficient GPU, or MIG instance, that is larger than the job's and that its partitions
+ * have. -1: none. */
 static int correct_by_gpu(p4d_guard_work *g, const p4d_request *asked, p4d_geometry then, p4d_error *err)
 {
 	const p4d_search_space space = g->space;
@@ -286,7 +288,7 @@ int p4d_guard__correct_mig(p4d_guard_work *g, const p4d_request *asked, p4d_erro
 	return -1;
 }
 
-/* A fix changes nothing that the program of the script cannot be told. */
+/* A fix must not change what the script's program has no argument for. */
 static void keep_untold(p4d_guard_work *g, const p4d_request *asked)
 {
 	const p4d_geometry *now = &g->verdict->geometry;
@@ -296,7 +298,7 @@ static void keep_untold(p4d_guard_work *g, const p4d_request *asked)
 	g->space.kept = p4d_guard__script_untold(g->job->reading, &complete, now);
 }
 
-/* A job that does not say how much memory it needs may be told to: a node has so much. */
+/* For a job without a memory request: a fix may add one, up to the memory of a node. */
 static void know_memory(p4d_guard_work *g)
 {
 	p4d_job whole = *g->job;
@@ -309,7 +311,7 @@ static void know_memory(p4d_guard_work *g)
 		g->space.capacity.host_bytes = node.host_bytes;
 }
 
-/* A fix without more GPUs; -1: none. */
+/* A fix that needs no more GPUs; -1: none. */
 static int correct_by(p4d_guard_work *g, const p4d_request *asked, const p4d_way *way, p4d_error *err)
 {
 	p4d_request with = *asked;
@@ -325,7 +327,7 @@ static int correct_by(p4d_guard_work *g, const p4d_request *asked, const p4d_way
 	return err->fix[0] ? 0 : -1;
 }
 
-/* Nothing fits with the user's choices: suggests what would, or changes them where allowed (and rewrites). */
+/* Nothing fits with the user's choices: suggests a layout or, if allowed (rewrites), changes the choices. */
 int p4d_guard__correct(p4d_guard_work *g, const p4d_request *asked, bool rewrites, p4d_error *err)
 {
 	const p4d_geometry *geometry = &g->verdict->geometry;
@@ -337,7 +339,7 @@ int p4d_guard__correct(p4d_guard_work *g, const p4d_request *asked, bool rewrite
 	uint64_t nodes, gpus_per_node;
 	p4d_way way[P4D_WAYS] = {{P4D_OPTIONS, 0, P4D_OPTIONS, 0}, {P4D_OPTIONS, 0, P4D_OPTIONS, 0}};
 
-	/* Slurm takes no fix that keeps more GPUs than a node has */
+	/* Slurm accepts no fix that keeps more GPUs per node than a node has */
 	if (!on_node) {
 		p4d_error inner = *err;
 		p4d_fail(err, inner.code, "%.400s; a node of %s has %" PRIu32, inner.text, section->name,
@@ -357,7 +359,8 @@ int p4d_guard__correct(p4d_guard_work *g, const p4d_request *asked, bool rewrite
 	const bool too_large = err->code == P4D_E_DOES_NOT_FIT;
 	if (too_large)
 		err->code = P4D_E_NO_LAYOUT;
-	const bool mig = geometry->gpu && p4d_gpu_is_mig(geometry->gpu); /* no layout is on more than one */
+	const bool mig = geometry->gpu && p4d_gpu_is_mig(geometry->gpu); /* no layout uses more than one
+									  * MIG instance */
 	int grown = mig ? -1
 			: p4d_search_smallest(asked, &g->space, section ? of_node : geometry->gpus_per_node,
 					      &nodes, &gpus_per_node, &found);
@@ -377,7 +380,7 @@ int p4d_guard__correct(p4d_guard_work *g, const p4d_request *asked, bool rewrite
 	return -1;
 }
 
-/* What would fit, of a job that does not by formulas that refuse nobody. */
+/* A fix for a job that does not fit according to unvalidated formulas, which refuse nobody. */
 void p4d_guard__suggest(p4d_guard_work *g, const p4d_request *asked)
 {
 	p4d_verdict *v = g->verdict;
@@ -392,7 +395,7 @@ void p4d_guard__suggest(p4d_guard_work *g, const p4d_request *asked)
 		}
 }
 
-/* With as many nodes as its launcher starts it on: the fix, if the job is accepted so. */
+/* If the job is accepted with the number of nodes on which its launcher starts, that number is the fix. */
 static void fix_nodes(const p4d_guard_work *g, uint64_t nodes, p4d_error *err)
 {
 	const p4d_geometry *geometry = &g->verdict->geometry;

@@ -18,7 +18,7 @@
 #include "request/framework.h"
 #include "search/search.h"
 
-/* "pp=1 micro-batch=2 recompute=none": what p4d decided. Returns whether there was anything. */
+/* "pp=1 micro-batch=2 recompute=none": the values that p4d chose. Returns whether there are any. */
 static bool write_choices(const p4d_request *asked, const p4d_request *complete, bool assumed, char *buf,
 			  size_t size)
 {
@@ -65,7 +65,7 @@ static void say_choice(const p4d_request *asked, const p4d_request *complete, p4
 			 p4d_on_gpu(v->layout.device) ? v->estimate.gpu->name : "the host");
 }
 
-/* More than could be compared: the user may know better. */
+/* The search was cut short, so the user may know a better layout. */
 static void say_cut(const p4d_request *complete, p4d_verdict *v)
 {
 	p4d_message *message = p4d_verdict__say(
@@ -90,7 +90,10 @@ static bool is_curable(p4d_code code)
 	return code == P4D_E_DOES_NOT_FIT || (code >= P4D_E_HEADS && code <= P4D_E_SCHEDULE);
 }
 
-/* Where the user says how many slices, but not how long, the plan says it, so that all compute the same. */
+/*
+ * If the user gives the number of slices but not their lengths, the plan has the lengths, so that all ranks
+ * compute the same.
+ */
 static int judge(p4d_guard_work *g, p4d_error *err)
 {
 	const p4d_geometry *geometry = &g->verdict->geometry;
@@ -116,7 +119,8 @@ static int complete_and_judge(p4d_guard_work *g, p4d_error *err)
 		*g->request = best.request;
 	} else {
 		if (counts.considered)
-			*g->request = counts.smallest.request; /* a refusal shows how close it came */
+			*g->request = counts.smallest.request; /* a refusal shows how close the best
+								* layout came */
 		else
 			p4d_request_complete(g->request, g->published_batch, world);
 	}
@@ -152,7 +156,7 @@ static int complete_and_judge(p4d_guard_work *g, p4d_error *err)
 	return rc;
 }
 
-/* Whether expandable segments are enough to be safe. */
+/* Whether expandable segments alone make the job safe. */
 static bool is_safe_expandable(const p4d_guard_work *g)
 {
 	p4d_layout layout = g->verdict->layout;
@@ -168,7 +172,8 @@ static void say_above_safe(const p4d_guard_work *g, p4d_verdict *v, const p4d_re
 	const p4d_estimate *e = &v->estimate;
 
 	if (!e->capacity_bytes || e->fraction <= v->policy.safe ||
-	    e->fraction > p4d_site_policy_limit(&v->policy, v->layout.framework)) /* said as that */
+	    e->fraction > p4d_site_policy_limit(&v->policy, v->layout.framework)) /* a message of its own
+										   * says so */
 		return;
 	v->action = P4D_WARN;
 	p4d_message *message = p4d_verdict__say(
@@ -182,7 +187,7 @@ static void say_above_safe(const p4d_guard_work *g, p4d_verdict *v, const p4d_re
 		snprintf(message->fix, sizeof(message->fix), "%s", fix);
 }
 
-/* Warns of a job that asks for no memory and offloads more than a node has. */
+/* Warns about a job that requests no memory and offloads more than a node has. */
 static void say_node_memory(const p4d_site *site, const p4d_job *job, p4d_cluster_source source,
 			    void *context, p4d_verdict *v)
 {
@@ -214,7 +219,7 @@ static void say_ambiguous(p4d_verdict *v)
 }
 
 /*
- * An architecture or a program without a formula is not judged. The framework: what the user says, else the
+ * Refuses to judge an architecture or a program without formulas. The framework comes from the user, else the
  * script, else the site.
  */
 static bool is_unmodelled(const p4d_guard_work *g, const char **program)
@@ -253,7 +258,7 @@ static int judge_unmodelled(p4d_guard_work *g, const char *program, p4d_error *e
 	return p4d_plan_write(request, v->plan, sizeof(v->plan), err);
 }
 
-/* A file that the script names may be of an architecture without a formula. */
+/* A file that the script names may have an architecture without formulas. */
 static bool is_unknown_model(const p4d_guard_work *g, p4d_error *err)
 {
 	char place[208];
@@ -273,7 +278,7 @@ static bool judges(const p4d_guard_work *g, const p4d_verdict *v)
 	return v->policy.scripts == P4D_SCRIPTS_JUDGE && !(reading && p4d_reading_doubt(reading));
 }
 
-/* Where the site requires a plan, a script says as much as options if p4d reads all of it. */
+/* If the site requires a plan, a script that p4d reads completely counts like options. */
 static bool says_training(const p4d_guard_work *g, const p4d_verdict *v)
 {
 	const p4d_reading *reading = g->job->reading;
@@ -286,8 +291,8 @@ static bool was_judged(const p4d_verdict *v)
 	return v->judged || v->colocated.capacity_bytes || v->serving.max_model_len;
 }
 
-/* The training has only a part of the job's GPUs (an engine has the others): p4d makes no plan for the whole
- * job, and proposes no other nodes or GPUs. */
+/* The training has only a part of the job's GPUs, because an engine has the others: p4d makes no plan for
+ * the whole job, and proposes no other nodes or GPUs. */
 static void leave_to_user(p4d_verdict *v)
 {
 	v->plan[0] = '\0';
@@ -296,7 +301,7 @@ static void leave_to_user(p4d_verdict *v)
 			v->message[i].fix[0] = '\0';
 }
 
-/* The advice for a job whose user typed no p4d options. Without a plan and p4d's variables, it runs as it
+/* Advice for a job whose user typed no p4d options. Without a plan and p4d's variables, it runs as it
  * would without p4d. */
 static void advise(const p4d_guard_work *g, p4d_verdict *v)
 {
@@ -366,7 +371,7 @@ static int judge_colocated(p4d_guard_work *g, p4d_error *err)
 	return p4d_plan_write(g->request, v->plan, sizeof(v->plan), err);
 }
 
-/* Evaluation in more than a micro-batch of training may be what fills the GPUs. */
+/* Evaluation with larger micro-batches than training may be what fills the GPUs. */
 static void say_evaluation(p4d_verdict *v, const p4d_reading *reading, const p4d_request *request)
 {
 	const int64_t size = request->value[P4D_EVAL_MICRO_BATCH];
@@ -382,8 +387,8 @@ static void say_evaluation(p4d_verdict *v, const p4d_reading *reading, const p4d
 }
 
 /*
- * A training next to an engine that serves has a part of the job, if its launcher says so: fewer nodes, or
- * fewer GPUs of a node. False: they share all.
+ * A training next to a serving engine has a part of the job if its launcher says so: fewer nodes, or fewer
+ * GPUs per node. False: both share all GPUs.
  */
 static bool take_part(const p4d_guard_work *g, p4d_geometry *geometry, p4d_error *err)
 {
@@ -410,7 +415,7 @@ static bool take_part(const p4d_guard_work *g, p4d_geometry *geometry, p4d_error
 	return true;
 }
 
-/* Whether the script's values turn out to be insufficient. */
+/* Whether the script's values turn out to be incomplete. */
 static bool is_left(const p4d_guard_work *g, int placed, p4d_error *err)
 {
 	if (g->by_script && (placed < 0 || is_unknown_model(g, err)))
@@ -424,7 +429,7 @@ static bool is_left(const p4d_guard_work *g, int placed, p4d_error *err)
 
 static void leave(p4d_guard_work *g, p4d_cluster_source source, void *context, p4d_error why)
 {
-	if (!g->by_script) /* what needs a plan has none */
+	if (!g->by_script) /* the script's program needs a plan, and there is none */
 		p4d_guard_verify(g->site, g->job, source, context, NULL, NULL, g->verdict);
 	if (g->by_script || !g->verdict->would_reject)
 		p4d_verdict__leave_unread(g->verdict, g->job, &why);
@@ -457,7 +462,7 @@ static int complete(p4d_guard_work *g, p4d_cluster_source source, void *context,
 		return judge_unmodelled(g, program, err);
 	if (placed < 0) {
 		if (job.clusters)
-			v->policy.on_error = P4D_ON_ERROR_PASS; /* it is for the other cluster to judge */
+			v->policy.on_error = P4D_ON_ERROR_PASS; /* the other cluster judges the job */
 		return -1;
 	}
 	if (serves)
@@ -494,14 +499,14 @@ static int complete(p4d_guard_work *g, p4d_cluster_source source, void *context,
 	} else {
 		p4d_guard__fix_memory(g->site, &job, source, context, v, v->estimate.host_bytes, err);
 	}
-	/* a refused job has a plan too if it was checked: an override or mode = warn lets it through */
+	/* a refused job that was checked also has a plan: an override or mode = warn may let it pass */
 	if (v->judged && p4d_plan_write(g->request, v->plan, sizeof(v->plan), rc == 0 ? err : NULL) < 0 &&
 	    rc == 0)
 		return -1;
 	return rc;
 }
 
-/* Whether options of a fix reach the program of a script that says itself how it trains. */
+/* Whether a fix made of options reaches the program of a script that sets its own layout. */
 static bool reaches_program(const p4d_guard_work *g, const char *fix)
 {
 	p4d_request typed = {.model = ""}, without;
@@ -513,8 +518,8 @@ static bool reaches_program(const p4d_guard_work *g, const char *fix)
 	       !p4d_guard__settle_typed(job.reading, p4d_site_datadir(g->site), &typed, &without, &err);
 }
 
-/* Takes a fix of options away with which the job is refused again. If that has a fix of options, both are the
- * fix. */
+/* Removes a fix made of options if the job is refused again with it. If that refusal has a fix made of
+ * options, both together become the fix. */
 static void judge_fix(const p4d_guard_work *g, const p4d_request *asked, bool again, p4d_error *err)
 {
 	p4d_request request = *asked;
@@ -525,11 +530,11 @@ static void judge_fix(const p4d_guard_work *g, const p4d_request *asked, bool ag
 
 	if (!reaches_program(g, err->fix))
 		err->fix[0] = '\0';
-	/* p4d_guard__correct has judged its own */
+	/* p4d_guard__correct has already judged its own fix */
 	if (!err->fix[0] || is_curable(err->code) || err->code == P4D_E_NO_LAYOUT || g->by_script ||
 	    !p4d_guard__paste(&room, err->fix, &job, &request))
 		return;
-	/* nobody changes what a script starts by an option */
+	/* no option changes what a script starts */
 	if (strstr(err->fix, "--p4d-framework=") && job.reading && p4d_guard__script_framework(job.reading)) {
 		err->fix[0] = '\0';
 		return;

@@ -66,7 +66,7 @@ int p4d_guard__place(const p4d_site *site, const p4d_job *job, p4d_cluster_sourc
 	return job->cpu ? p4d_job_geometry(site, job, source, context, &v->geometry, err) : rc;
 }
 
-/* A model that has no name is that of its program. */
+/* A model without a name is called by its program. */
 static const char *subject_of(const p4d_job *job, const p4d_request *request, char *buf, size_t size)
 {
 	if (!job->reading || request->origin[P4D_MODEL] != P4D_BY_SCRIPT ||
@@ -75,7 +75,7 @@ static const char *subject_of(const p4d_job *job, const p4d_request *request, ch
 	return p4d_guard__script_place(job->reading, buf, size);
 }
 
-/* A prediction that was not compared with anything real refuses no job, unless the site refuses unmodelled
+/* A prediction that was not compared with real runs refuses no job, unless the site refuses unmodelled
  * jobs. */
 static bool only_said(p4d_verdict *v, const char *what, p4d_error *err)
 {
@@ -121,7 +121,7 @@ static int check_memory(const p4d_job *job, const p4d_request *request, const p4
 					  : "");
 }
 
-/* A part of its nodes' memory. */
+/* The memory request is a fraction of the node's memory. */
 static bool has_part(const p4d_job *job)
 {
 	return !job->mem_is_all &&
@@ -142,7 +142,7 @@ bool p4d_guard__is_killed(const p4d_job *job, uint64_t host_bytes, const p4d_est
 	return has_part(job) && host_bytes && estimate->offloaded_bytes > host_bytes;
 }
 
-/* Who gives the job its memory, and how. */
+/* The form of the job's memory request, and its unit. */
 static const char *whose_memory(const p4d_job *job, const p4d_geometry *geometry)
 {
 	return geometry->host_by_default ? "without --mem a job here gets"
@@ -184,7 +184,7 @@ static void say_pinned(const p4d_job *job, p4d_verdict *v)
 	    whose ? "" : " grants", p4d_to_gib(have));
 }
 
-/* This many bytes in the unit of a --mem option, for each of `parts` on a node; 0: the node has less. */
+/* This many bytes as the value of a --mem option, divided by `parts` per node; 0: the node has less. */
 static uint64_t in_units(uint64_t need, uint64_t parts, unsigned shift, uint64_t has)
 {
 	const uint64_t each = parts ? ((need - 1) / parts >> shift) + 1 : 0;
@@ -215,7 +215,7 @@ void p4d_guard__fix_memory(const p4d_site *site, const p4d_job *job, p4d_cluster
 	whole.mem_is_all = true;
 	if (p4d_job_geometry(site, &whole, source, context, &node, NULL) < 0)
 		node.host_bytes = 0;
-	/* pinned, if a node has as much */
+	/* pinned memory, if a node has that much */
 	if (in_units(need + v->estimate.host.rounding, parts, 20, node.host_bytes))
 		need += v->estimate.host.rounding;
 	const uint64_t gib = in_units(need, parts, 30, node.host_bytes);
@@ -228,7 +228,7 @@ void p4d_guard__fix_memory(const p4d_site *site, const p4d_job *job, p4d_cluster
 		    ", and a node here has %.1f GiB", p4d_to_gib(node.host_bytes));
 }
 
-/* Training on the host leaves the job's GPUs idle, and their memory is not what limits it. */
+/* A training on the host leaves the job's GPUs idle, and GPU memory does not limit it. */
 static int check_idle_gpus(const p4d_job *job, p4d_verdict *v, p4d_error *err)
 {
 	static const char text[] = "the job requests GPUs, but --p4d-device=cpu trains on the host";
@@ -249,7 +249,10 @@ static bool by_p4d(const p4d_request *request)
 	return !p4d_framework_of((int)request->value[P4D_FRAMEWORK])->arguments;
 }
 
-/* p4d-train: the last GPUs that cuBLASLt has a recipe for, where this is a later one; else 0. */
+/*
+ * p4d-train: the last compute capability for which cuBLASLt supports the recipe, if this GPU's is higher;
+ * else 0.
+ */
 static int last_of(const p4d_request *request, const p4d_gpu *gpu)
 {
 	const int last = p4d_fp8_recipes[request->value[P4D_FP8_RECIPE]].last_sm;
@@ -257,7 +260,7 @@ static int last_of(const p4d_request *request, const p4d_gpu *gpu)
 	return gpu->sm > last ? last : 0;
 }
 
-/* What of FP8 a GPU has, as an option. */
+/* A precision or recipe that the GPU supports, as an option. */
 static const char *recipe_for(const p4d_request *request, const p4d_gpu *gpu)
 {
 	static const char *const options[] = {[P4D_FP8_CURRENT] = "fp8-recipe=current",
@@ -321,8 +324,8 @@ static int check_tasks(const p4d_job *job, const p4d_verdict *v, const p4d_scrip
 	    p4d_job_task_flags(job, v->geometry.nodes, v->layout.gpus_per_node, flags, sizeof(flags)));
 }
 
-/* For a layout of p4d-train: the arguments that Megatron-LM gets for it. Megatron-LM may have no such layout.
- */
+/* For a layout of p4d-train: the arguments that Megatron-LM gets for it. Megatron-LM may have no such
+ * layout. */
 static int check_passed(const p4d_request *request, const p4d_verdict *v, const p4d_script *script,
 			p4d_error *err)
 {
@@ -330,7 +333,7 @@ static int check_passed(const p4d_request *request, const p4d_verdict *v, const 
 	const char *lacks;
 
 	if (!other || !(script->arguments >> other & 1) ||
-	    script->frameworks >> v->layout.framework & 1 || /* and shows them, at most */
+	    script->frameworks >> v->layout.framework & 1 || /* and the most of them that the message shows */
 	    p4d_export_arguments(request, &v->layout, &lacks))
 		return 0;
 	p4d_fail(err, P4D_E_CONTRADICTION,
@@ -341,7 +344,7 @@ static int check_passed(const p4d_request *request, const p4d_verdict *v, const 
 
 /*
  * A program that does not read the plan follows it only through its arguments. Literal ones must agree with
- * the plan, and the script must pass on what p4d chose.
+ * the plan, and the script must pass on the values that p4d chose.
  */
 static int check_script(const p4d_job *job, const p4d_request *request, const p4d_verdict *v,
 			const p4d_script *script, p4d_error *err)
@@ -350,19 +353,19 @@ static int check_script(const p4d_job *job, const p4d_request *request, const p4
 	const p4d_framework_arguments *arguments = p4d_framework_arguments_of(&v->layout);
 	char value[64];
 
-	/* options next to a script that decides were compared before, and p4d chooses nothing */
+	/* options next to a script that sets its own layout were compared before, and p4d chooses nothing */
 	if (job->reading && !p4d_guard__script_binds(job->reading, job) &&
 	    p4d_guard__compare_script(job->reading, request, err) < 0)
 		return -1;
 	if (!arguments)
 		return check_passed(request, v, script, err);
-	/* where it was submitted all of the script was read, and compared */
+	/* at submission, p4d read and compared the whole script */
 	if (script->contradiction[0] && !job->reading && request->origin[P4D_FRAMEWORK] != P4D_BY_SCRIPT) {
 		p4d_fail(err, P4D_E_CONTRADICTION, "the script says %s, the plan says %" PRIu64,
 			 script->contradiction, script->planned);
 		return p4d_fix(err, "in the script, replace the literal flags with $%s", arguments->variable);
 	}
-	/* a script that does not start it itself may leave the arguments to one that does */
+	/* a script that does not itself start the program may leave the arguments to one that does */
 	if (script->uses_plan || !(script->frameworks >> v->layout.framework & 1))
 		return 0;
 	for (size_t i = 0; i < sizeof(chosen) / sizeof(*chosen); i++) {
@@ -391,7 +394,7 @@ const char *p4d_guard__other(const p4d_script *script, const p4d_request *reques
 	return other->any && (origin == P4D_BY_SITE || script->uses_plan) ? NULL : other->name;
 }
 
-/* A plan that was made without the script, which starts another framework. */
+/* The plan was made without the script, which starts another framework. */
 static int check_framework(const p4d_request *request, const p4d_script *script, p4d_error *err)
 {
 	const int planned = (int)request->value[P4D_FRAMEWORK];
@@ -404,7 +407,7 @@ static int check_framework(const p4d_request *request, const p4d_script *script,
 	return p4d_fix(err, "--p4d-framework=%s", started->name);
 }
 
-/* Between instances of MIG there is no NCCL: neither between those of a GPU nor in one process. */
+/* NCCL does not connect MIG instances, neither of one GPU nor in one process. */
 static int check_mig(const p4d_request *request, const p4d_geometry *geometry, p4d_error *err)
 {
 	const uint64_t world = (uint64_t)geometry->nodes * geometry->gpus_per_node;
@@ -416,7 +419,7 @@ static int check_mig(const p4d_request *request, const p4d_geometry *geometry, p
 			world > 1 ? world : (uint64_t)one, geometry->gpu->name);
 }
 
-/* More GPUs for a layout that does not divide those of the job, in the job's own words. */
+/* More GPUs, for a layout that does not divide the job's GPUs; in the job's own options. */
 static void fix_world(const p4d_job *job, const p4d_request *request, const p4d_geometry *geometry,
 		      p4d_error *err)
 {
@@ -435,7 +438,7 @@ static void fix_world(const p4d_job *job, const p4d_request *request, const p4d_
 		p4d_fix(err, "%s", p4d_job_flags(job, world / gpus, gpus, flags, sizeof(flags)));
 }
 
-/* Why a layout that seems not to fit may fit all the same; NULL: nothing says so. */
+/* Why a layout that seems not to fit may nevertheless fit; NULL: there is no reason. */
 static const char *doubt(const p4d_job *job, const p4d_request *request, const p4d_verdict *v,
 			 const p4d_capacity *capacity, bool uses_plan)
 {
@@ -480,8 +483,8 @@ int p4d_guard__judge(const p4d_site *site, const p4d_job *job, const p4d_request
 		if (!p4d_guard__say_length(job, request, &capacity, why, v, err) && !only_said(v, why, err))
 			return -1;
 	}
-	/* the part for processes is an allowance; offloaded tensors alone are an exact sum, and so is
-	 * everything that p4d-train holds */
+	/* The part for processes is an allowance. Offloaded tensors alone are an exact sum, and so is
+	 * everything that p4d-train holds. */
 	const bool killed =
 	    p4d_guard__is_killed(job, v->geometry.host_bytes, &v->estimate) ||
 	    (v->geometry.host_by_default && v->estimate.offloaded_bytes > v->geometry.host_bytes);
@@ -511,7 +514,7 @@ int p4d_guard__judge_unmodelled(const p4d_request *request, const char *program,
 	if (program)
 		snprintf(otherwise, sizeof(otherwise), " (--p4d-framework=%s says otherwise)",
 			 P4D_FRAMEWORK_NAMES);
-	/* where plans are required the user has to say it */
+	/* if the site requires plans, the user must type it */
 	const bool required = v->policy.require_plan && v->policy.unmodelled != P4D_UNMODELLED_PASS &&
 			      request->origin[P4D_UNMODELLED] != P4D_BY_USER;
 

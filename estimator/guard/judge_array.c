@@ -30,7 +30,7 @@ bool p4d_rank_is_worse(const p4d_rank *a, const p4d_rank *b)
 	return a->fraction > b->fraction;
 }
 
-/* Puts words before a text and cuts the text off if there is no room. */
+/* Puts a prefix before a text, which is cut off if there is no room. */
 static void put_before(const char *words, char *text, size_t size)
 {
 	const size_t length = strlen(words), rest = strlen(text), kept = size - 1 - length;
@@ -42,7 +42,7 @@ static void put_before(const char *words, char *text, size_t size)
 	text[length + (rest < kept ? rest : kept)] = '\0';
 }
 
-/* Names the task in the first message. A fix for it may be wrong for other tasks. */
+/* Names the task in the first message. A fix for this task may be wrong for others. */
 static void name_task(const p4d_job_tasks *tasks, uint32_t task, p4d_verdict *v)
 {
 	char words[80];
@@ -61,7 +61,7 @@ static void name_task(const p4d_job_tasks *tasks, uint32_t task, p4d_verdict *v)
 		put_before(words, v->message[0].text, sizeof(v->message[0].text));
 }
 
-/* What a plan would say of one task is not so in the others. */
+/* A plan for one task would be wrong for the others. */
 static void drop_plan(p4d_verdict *v)
 {
 	v->plan[0] = '\0';
@@ -80,7 +80,7 @@ void p4d_guard__judge_tasks(const p4d_guard_asked *asked)
 		p4d_guard__judge_asked(asked, true);
 		return;
 	}
-	/* a layout that is left open is searched for */
+	/* the option is open, so p4d searches for it */
 	const bool searches = p4d_request_any(&typed) && !asked->verifies;
 	while (p4d_job_tasks_next(tasks)) {
 		p4d_guard__judge_asked(asked, searches);
@@ -91,7 +91,7 @@ void p4d_guard__judge_tasks(const p4d_guard_asked *asked)
 			task = tasks->task;
 		}
 	}
-	/* tasks that were not read may be worse, so only values that all tasks have count */
+	/* tasks that p4d did not read may be worse, so only values common to all tasks count */
 	const bool of_all = tasks->cut && !worst.would_reject;
 	p4d_job_tasks_again(tasks, of_all ? NULL : &task);
 	p4d_guard__judge_asked(asked, true);

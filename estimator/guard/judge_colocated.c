@@ -5,7 +5,7 @@
 #include "serve/colocated.h"
 #include "request/defaults.h"
 
-/* Warns only: the sum of these parts was never compared with a measurement, so it refuses no job. */
+/* Only warns: the sum of these parts was never compared with a measurement, so it refuses no job. */
 static void say(p4d_verdict *v, const p4d_error *why)
 {
 	v->action = P4D_WARN;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the user has rehearsed of the program that a job starts. It refuses or warns; it lets nothing pass. */
+/*
+ * Judges a job by the user's rehearsals of its program. This can refuse or warn, but lets no refused job
+ * pass.
+ */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -22,7 +25,7 @@ static bool is_worse(const p4d_rehearsal *a, const p4d_rehearsal *b)
 	return a->device_bytes > b->device_bytes;
 }
 
-/* The worst of a script's commands; NULL: none was rehearsed on such GPUs. */
+/* The worst rehearsal among a script's commands; NULL: none on such GPUs. */
 static const p4d_rehearsal *choose(const p4d_rehearsals *found, const p4d_geometry *g)
 {
 	const p4d_rehearsal *worst = NULL;
@@ -33,7 +36,7 @@ static const p4d_rehearsal *choose(const p4d_rehearsals *found, const p4d_geomet
 	return worst;
 }
 
-/* Where the job runs, and the policy there. False: it is not known. */
+/* The job's geometry, and the policy for it. False: unknown. */
 static bool place(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
 		  p4d_verdict *v)
 {
@@ -52,14 +55,14 @@ static bool place(const p4d_site *site, const p4d_job *job, p4d_cluster_source s
 	return false;
 }
 
-/* Whether a message says that the job was not checked; the rehearsal checks it. */
+/* Whether a message says that p4d did not check the job; the rehearsal checks it. */
 static bool is_unchecked(const p4d_verdict *v)
 {
 	return v->read && !v->judged && v->messages && v->action != P4D_REJECT && !v->would_reject &&
 	       (v->message[0].code == P4D_E_NOT_READ || v->message[0].code == P4D_E_UNMODELLED);
 }
 
-/* What was left out of a job: most of its memory may be there. */
+/* Warnings about parts that the rehearsal left out, which may need most of the memory. */
 static void add_left_out(const p4d_rehearsal *run, p4d_text *text)
 {
 	const unsigned left = run->phases ^ P4D_REHEARSAL_PHASES;
@@ -102,7 +105,7 @@ static void write_text(const p4d_rehearsal *run, const p4d_verdict *v, p4d_messa
 	to->fix[0] = '\0';
 }
 
-/* Before all others: it is the reason. */
+/* Puts the message before all others, because it is the reason. */
 static p4d_message *say_first(p4d_verdict *v)
 {
 	if (v->messages == P4D_MESSAGES)
@@ -146,7 +149,7 @@ static void say(const p4d_rehearsal *run, const char *override_reason, p4d_verdi
 		v->action = P4D_WARN;
 }
 
-/* Whether a shell takes a word as it is, without quotes. */
+/* Whether a shell needs no quotes around a word. */
 static bool is_plain(const char *word)
 {
 	return *word &&
@@ -154,7 +157,7 @@ static bool is_plain(const char *word)
 		   strlen(word);
 }
 
-/* PyTorch's programs alone: no engine, and not p4d-train. */
+/* Only PyTorch's programs: no engine, and not p4d-train. */
 static bool is_python(const p4d_reading *reading)
 {
 	const p4d_read_value *workload = &reading->value[P4D_WORKLOAD];
@@ -163,7 +166,7 @@ static bool is_python(const p4d_reading *reading)
 	       strcmp(p4d_reading_framework(reading), "p4d") != 0;
 }
 
-/* A training that p4d cannot check may be rehearsed, if nothing else is the fix. */
+/* Suggests to rehearse a training that p4d cannot check, if there is no other fix. */
 static void offer(const p4d_job *job, p4d_verdict *v)
 {
 	const bool others = v->geometry.gpu && !v->geometry.gpu->sm;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For a training that p4d cannot check otherwise: whether the memory that it needs for certain fits. */
+/* For a training that p4d cannot check otherwise: whether the memory that it certainly needs fits. */
 #include <string.h>
 
 #include "base/number.h"
@@ -17,11 +17,11 @@
 
 enum { ELEMENT = 2 /* bytes of a weight that is not quantized, at least */, ANY = -1 };
 
-/* The least value of an option that p4d cannot tell. ANY: the states do not depend on it. */
+/* The least value of an option that p4d cannot determine. ANY: the optimizer states do not depend on it. */
 typedef struct least {
 	p4d_option option;
 	int64_t value;
-	bool certain; /* the program has this much, or more */
+	bool certain; /* the program's value is at least this */
 } least;
 
 static const least leasts[] = {
@@ -53,9 +53,9 @@ typedef struct weighing {
 	p4d_cluster_source source;
 	void *context;
 	const p4d_reading *reading;
-	p4d_request request; /* the request, with the least value of every unknown option */
+	p4d_request request; /* the request, with the least value for every unknown option */
 	p4d_geometry geometry;
-	bool certain; /* this is a lower bound for certain */
+	bool certain; /* this is certainly a lower bound */
 } weighing;
 
 static bool is(const p4d_reading *r, p4d_option option, const char *text)
@@ -72,7 +72,7 @@ static bool take_least(weighing *w, const char *name)
 	w->certain &= known->certain;
 	if (known->value != ANY)
 		p4d_request_put(&w->request, known->option, known->value, P4D_BY_SCRIPT);
-	if (known->option == P4D_QUANT) /* nothing else is trained on quantized weights */
+	if (known->option == P4D_QUANT) /* with quantized weights, only adapters are trained */
 		p4d_request_put(&w->request, P4D_FINETUNE, P4D_TUNE_QLORA, P4D_BY_SCRIPT);
 	return true;
 }
@@ -88,8 +88,7 @@ static bool take_all_least(weighing *w)
 	return true;
 }
 
-/* Whether each GPU of the job gets a process for certain, as with a program that copies its model to all
- * GPUs. */
+/* Whether every GPU of the job certainly gets a process, as with a program that replicates its model. */
 static bool is_started_on_all(const weighing *w)
 {
 	const p4d_read_value *nodes = &w->reading->value[P4D_NODES],
@@ -122,7 +121,7 @@ static bool states_of(const weighing *w, uint64_t *bytes, bool *trained)
 	return true;
 }
 
-/* Puts the smallest sequences and batch of the layout, without accumulation. */
+/* Sets the smallest sequence length and batch of the layout, without accumulation. */
 static void take_smallest(weighing *w)
 {
 	p4d_request *request = &w->request;
@@ -140,7 +139,7 @@ static void take_smallest(weighing *w)
 				    request->value[P4D_MICRO_BATCH] * (world / of_model), P4D_BY_SCRIPT);
 }
 
-/* Whether all of its memory is modelled. */
+/* Whether p4d models all of the job's memory. */
 static bool is_modelled(const weighing *w)
 {
 	p4d_error why;
@@ -161,7 +160,7 @@ static p4d_message *say(const weighing *w, p4d_verdict *verdict, uint64_t bytes,
 	    w->geometry.gpu->name, p4d_to_gib(w->geometry.gpu->usable_bytes));
 }
 
-/* Puts the last message before the others. */
+/* Moves the last message before the others. */
 static void put_first(p4d_verdict *verdict)
 {
 	const p4d_message last = verdict->message[verdict->messages - 1];
@@ -171,7 +170,7 @@ static void put_first(p4d_verdict *verdict)
 	verdict->message[0] = last;
 }
 
-/* What would fit in its place, in words and as a fix. */
+/* Another layout that would fit, in words and as a fix. */
 static void take_ways_out(const p4d_message *from, p4d_message *message)
 {
 	const char *ways = strstr(from->text, P4D_WITHOUT_MORE_GPUS);
@@ -183,8 +182,9 @@ static void take_ways_out(const p4d_message *from, p4d_message *message)
 }
 
 /*
- * Refuses the job if the site refuses jobs by their scripts, and if this one would not fit even if everything
- * unknown took no memory. The fix is one for that case: with it p4d can no longer tell whether the job fits.
+ * Refuses the job if the site refuses jobs by their scripts, and if this job would not fit even if everything
+ * unknown needed no memory. The fix is for that case: with the fix, p4d can no longer tell whether the job
+ * fits.
  */
 static void refuse(const weighing *w, bool searches, p4d_verdict *verdict)
 {
@@ -205,7 +205,7 @@ static void refuse(const weighing *w, bool searches, p4d_verdict *verdict)
 	verdict->action = P4D_REJECT;
 }
 
-/* False: it is not known whether they fit. */
+/* False: p4d cannot tell whether the weights fit. */
 static bool judge_states(weighing *w, bool searches, p4d_verdict *verdict)
 {
 	uint64_t bytes;
@@ -236,7 +236,7 @@ static uint64_t size_of(const p4d_reading *r, p4d_option option, uint64_t otherw
 	return p4d_number_whole(r->value[option].text, 1, 1 << 20, &value) ? value : otherwise;
 }
 
-/* Weights in 16 bits of a rank of Megatron-Core, the mean over its stages: the fullest has no fewer. */
+/* 16-bit weights of a rank of Megatron-Core, averaged over its stages: the fullest has at least as many. */
 static p4d_wide share_of_megatron(const p4d_reading *r, const p4d_layout *l)
 {
 	const uint64_t tp = size_of(r, P4D_TP, 1), pp = size_of(r, P4D_PP, 1), ep = size_of(r, P4D_EP, 1),
@@ -247,7 +247,7 @@ static p4d_wide share_of_megatron(const p4d_reading *r, const p4d_layout *l)
 	return ((p4d_size_of_model(l) - experts) / (tp * pp) + experts / (ep * etp * pp)) * ELEMENT;
 }
 
-/* The same for PyTorch's frameworks; 0: not known. */
+/* The same for PyTorch's frameworks; 0: unknown. */
 static p4d_wide share_of_torch(const weighing *w, const p4d_layout *l, const char *framework)
 {
 	const p4d_reading *r = w->reading;
@@ -265,7 +265,7 @@ static p4d_wide share_of_torch(const weighing *w, const p4d_layout *l, const cha
 	return 0;
 }
 
-/* What is not modelled of adapters, whose base has all its weights. */
+/* Features of the adapters that p4d does not model. Their base has all its weights anyway. */
 static bool is_adapter(const p4d_reading *r, const char *name)
 {
 	const char *argument = r->value[P4D_FINETUNE].argument;
@@ -273,7 +273,7 @@ static bool is_adapter(const p4d_reading *r, const char *name)
 	return is(r, P4D_FINETUNE, "lora") && argument && !strcmp(argument + strspn(argument, "-"), name);
 }
 
-/* Nothing is open that their number depends on. */
+/* Whether no open option affects the number of parameters. */
 static bool is_decided(const p4d_reading *r)
 {
 	for (unsigned i = 0; i < r->unknowns; i++) {
@@ -305,8 +305,8 @@ static void judge_weights(const weighing *w, p4d_verdict *verdict)
 		say(w, verdict, (uint64_t)bytes, "the weights", " in 16 bits");
 }
 
-/* Whether the script gives the option, even if p4d does not know its value. If it does not give an option
- * that the program needs, the program gets it from elsewhere, perhaps with others. */
+/* Whether the script gives the option, even with a value that p4d does not know. If a script omits an
+ * option that its program needs, the program gets this option from elsewhere, and perhaps others. */
 static bool is_told(const p4d_reading *r, p4d_option option)
 {
 	for (unsigned i = 0; i < r->unknowns; i++)
@@ -324,7 +324,7 @@ static bool is_read(const p4d_reading *r)
 	       !p4d_reading_doubt(r);
 }
 
-/* Where it runs, and whether its weights are as large as their number says. */
+/* The GPUs of the job, and whether its weights are as large as their number says. */
 static bool is_placed(weighing *w)
 {
 	const p4d_request *request = &w->request;

@@ -8,8 +8,8 @@
 #include "base/text.h"
 #include "guard/verdict.h"
 
-/* What only the side that submits sees: the script, with the files that it names, and what the user has
- * rehearsed. */
+/* Errors that only the submitting side can find: from the script and the files that it names, and from the
+ * user's rehearsals. */
 static bool is_of_script(p4d_code code)
 {
 	return code == P4D_E_CONTRADICTION || code == P4D_E_NO_EFFECT || code == P4D_E_REHEARSED;
@@ -22,7 +22,7 @@ static bool is_reason(p4d_code code)
 	       (code < P4D_E_CHOSE && code != P4D_E_AMBIGUOUS_GPU && code != P4D_E_MIXED_GPUS);
 }
 
-/* The message that says why a job is refused, or else the first. */
+/* The message that says why a job is refused; if there is none, the first message. */
 static unsigned reason_of(const p4d_verdict *verdict)
 {
 	for (unsigned i = 0; i < verdict->messages; i++)
@@ -39,7 +39,7 @@ p4d_code p4d_note_reason(const p4d_note *note)
 	return note->codes ? note->code[0] : P4D_OK;
 }
 
-/* The fields of a record that slurmctld may not find out; "": nothing was judged. */
+/* Fields of a record that slurmctld may be unable to determine; "": nothing was judged. */
 static void write_judged(const p4d_verdict *verdict, char buf[P4D_VERDICT_RECORD])
 {
 	p4d_verdict_record record;
@@ -58,7 +58,7 @@ const char *p4d_note_write(const p4d_verdict *verdict, char buf[P4D_NOTE_MAX])
 	const p4d_outcome outcome =
 	    verdict->fault_of_site ? P4D_OUTCOME_NOT_JUDGED : p4d_verdict_outcome(verdict);
 
-	/* slurmctld cannot tell that a job without options was looked at */
+	/* slurmctld cannot tell that the submitting side looked at a job without options */
 	const bool read = verdict->read && !verdict->plan[0];
 	if (!read && (!verdict->messages || outcome == P4D_OUTCOME_PASS))
 		return buf;
@@ -72,7 +72,7 @@ const char *p4d_note_write(const p4d_verdict *verdict, char buf[P4D_NOTE_MAX])
 		p4d_text_add(&line, "\t\t");
 	const bool silent = verdict->policy.mode == P4D_MODE_OBSERVE;
 	char judged[P4D_VERDICT_RECORD] = "";
-	if (!verdict->plan[0]) /* slurmctld judges a plan itself */
+	if (!verdict->plan[0]) /* slurmctld judges plans itself */
 		write_judged(verdict, judged);
 	if (read || silent || *judged)
 		p4d_text_print(&line, "\t%s", read ? "script" : "");
@@ -142,11 +142,11 @@ bool p4d_note_read(const char *line, p4d_note *note)
 	p4d_verdict_record_read_fields(line, &note->record);
 	if (p4d_verdict_record_outcome(&note->record) == P4D_OUTCOMES)
 		note->record.verdict[0] = '\0';
-	/* only of a script it is worth a note that all is well */
+	/* that all is well is worth a note only for a script */
 	return note->read || (note->codes && note->outcome != P4D_OUTCOME_PASS);
 }
 
-/* The verdict says what the note says. */
+/* Copies the note into the verdict. */
 static bool adopt(const p4d_note *note, p4d_verdict *verdict)
 {
 	verdict->messages = note->codes;
@@ -159,8 +159,8 @@ static bool adopt(const p4d_note *note, p4d_verdict *verdict)
 }
 
 /*
- * The verdict becomes as strict as the note, which is the user's: it never makes one milder. It refuses for
- * what slurmctld cannot see, and nobody but the job's own user. unseen: the reason is of that kind.
+ * Makes the verdict as strict as the note. The note belongs to the user, so it never makes a verdict milder.
+ * The verdict refuses only the user's own job. unseen: slurmctld cannot see the reason.
  */
 static void refuse_as(const p4d_note *note, bool unseen, p4d_verdict *verdict)
 {
@@ -174,7 +174,7 @@ bool p4d_note_same_reason(const p4d_note *note, const p4d_verdict *verdict)
 	const p4d_code code = verdict->messages ? verdict->message[reason_of(verdict)].code : P4D_OK,
 		       noted = p4d_note_reason(note);
 
-	/* slurmctld does not look for another layout */
+	/* slurmctld does not search for another layout */
 	return code && (noted == code || (code == P4D_E_DOES_NOT_FIT && noted == P4D_E_NO_LAYOUT));
 }
 
@@ -184,7 +184,7 @@ static bool was_judged(const p4d_note *note)
 	       !(note->codes && note->code[0] == P4D_E_PLAN_REQUIRED);
 }
 
-/* What slurmctld could not read, the submitting side judged, and has nothing to say of it. */
+/* slurmctld could not read the script; the submitting side judged it and has nothing to report. */
 static bool pass(p4d_verdict *verdict)
 {
 	verdict->read = true;

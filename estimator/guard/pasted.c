@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A fix that is made of options, as if the user had pasted it. */
+/* Applies a fix made of options, as if the user had pasted it. */
 #include <stdio.h>
 #include <string.h>
 
@@ -31,7 +31,7 @@ static bool take_memory(const pasting *p, const char *text, uint64_t *bytes)
 	return p4d_gres_parse_mem(text, bytes, NULL) == 0;
 }
 
-/* Takes the options of Slurm that fixes consist of. */
+/* Applies the Slurm options that fixes consist of. */
 static bool take_slurm(const pasting *p, const char *name, const char *value)
 {
 	p4d_job *job = p->job;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a script does not say, and what releases of its libraries do differently. p4d judges by one release.
- * A job that would not fit with another one is warned of; a job that would fit with another one is not
- * refused. Releases that p4d reads from the job's environment leave nothing open.
+ * Differences between releases of libraries that a script does not determine. p4d judges by one release. It
+ * warns about a job that would not fit with another one, and does not refuse a job that would fit with
+ * another one. Releases that p4d reads from the job's environment are certain.
  */
 #include <stdio.h>
 #include <string.h>
@@ -25,11 +25,11 @@ typedef struct other_release {
 	bool (*is_open)(const question *q);
 	p4d_option option;
 	int64_t value;
-	bool fixes_release; /* --transformers is set too */
+	bool fixes_release; /* also set --transformers */
 	const char *what, *fix;
 } other_release;
 
-/* Weights that nobody gave a type. */
+/* Type of weights if the program gives none. */
 static bool loads_by_default(const question *q)
 {
 	const p4d_layout *l = q->layout;
@@ -39,7 +39,7 @@ static bool loads_by_default(const question *q)
 	       !l->quant && q->request->origin[P4D_PARAM_DTYPE] == P4D_BY_P4D;
 }
 
-/* TRL's loss, where p4d assumed a release. */
+/* TRL's loss, if p4d assumed the release. */
 static bool is_of_trl(const question *q)
 {
 	return q->layout->torch.chunked_loss == P4D_LOSS_TRL_FUSED &&
@@ -62,7 +62,7 @@ static bool is_trl_before_7(const question *q)
 	return is_of_trl(q) && !names_loss(q);
 }
 
-/* Nothing says which AdamW the Trainer takes. */
+/* The script does not determine which AdamW the Trainer uses. */
 static bool takes_fused_by_default(const question *q)
 {
 	const p4d_layout *l = q->layout;
@@ -73,7 +73,7 @@ static bool takes_fused_by_default(const question *q)
 	       !q->reading->value[P4D_OPTIMIZER].file && p4d_reading_takes(q->reading, "--optim");
 }
 
-/* GPUs before Ampere have no flash kernel, which the job is judged with. */
+/* GPUs before Ampere have no flash kernel, although p4d judged the job with flash attention. */
 static bool is_before_flash(const question *q)
 {
 	const p4d_gpu *gpu = q->geometry->gpu;
@@ -81,8 +81,8 @@ static bool is_before_flash(const question *q)
 	return gpu && gpu->sm && gpu->sm < 80 && q->layout->flash_attention;
 }
 
-/* Transformer Engine runs neither flash-attn nor cuDNN there (utils.py, get_attention_backend), and nothing
- * at all with context parallelism. */
+/* On these GPUs Transformer Engine uses neither flash-attn nor cuDNN (utils.py, get_attention_backend);
+ * with context parallelism it cannot run. */
 static bool has_unfused_alone(const question *q)
 {
 	return is_before_flash(q) && q->layout->framework == P4D_FRAMEWORK_MEGATRON && q->layout->cp == 1;
@@ -103,7 +103,7 @@ static bool has_no_kernel(const question *q)
 	return is_transformers_before_flash(q) && q->layout->precision == P4D_BF16;
 }
 
-/* In fp16 and fp32 they run the memory-efficient kernel, if transformers calls PyTorch's attention. */
+/* In fp16 and fp32 these GPUs run the memory-efficient kernel, if transformers calls PyTorch's attention. */
 static bool has_no_flash(const question *q)
 {
 	return is_transformers_before_flash(q) && q->layout->precision != P4D_BF16 &&
@@ -145,7 +145,7 @@ static bool estimate_of(const p4d_request *with, const question *q, const p4d_ca
 	       p4d_memory_estimate(&layout, P4D_METHOD_PLAN, capacity, e, NULL) == 0;
 }
 
-/* False: it is not known what the job would need. */
+/* False: p4d cannot tell what the job would need. */
 static bool estimate(const other_release *other, const question *q, const p4d_capacity *capacity,
 		     p4d_estimate *e)
 {
@@ -159,7 +159,10 @@ static bool estimate(const other_release *other, const question *q, const p4d_ca
 	return estimate_of(&with, q, capacity, e);
 }
 
-/* Among the losses of the model's class in other releases, the one that takes most or least; NULL: none. */
+/*
+ * Among the losses of the model's class in other releases, the one with the most or the least memory; NULL:
+ * none.
+ */
 static const p4d_class_loss *other_loss(const question *q, const p4d_capacity *capacity, bool most,
 					p4d_estimate *e)
 {
@@ -169,7 +172,7 @@ static const p4d_class_loss *other_loss(const question *q, const p4d_capacity *c
 	unsigned at = 0;
 	int64_t release;
 
-	/* a chunked loss makes no logits, and a loss of pairs is not the class's */
+	/* a chunked loss makes no logits, and a loss of pairs is not the class's own */
 	if (q->layout->torch.chunked_loss || q->layout->pairs)
 		return NULL;
 	while ((loss = p4d_class_loss_other(q->request, &at, &release))) {
@@ -246,7 +249,7 @@ void p4d_guard__say_releases(const p4d_job *job, const p4d_request *request, p4d
 	char release[16], fix[96];
 	p4d_estimate e;
 
-	if (v->estimate.fraction > limit) /* said already, with a release that takes less */
+	if (v->estimate.fraction > limit) /* already reported, for a release with less memory */
 		return;
 	for (int i = 0; job->reading && i < OTHERS; i++)
 		if (estimate(&others[i], &q, capacity, &e) && e.fraction > limit)
@@ -267,7 +270,7 @@ void p4d_guard__say_releases_of_pairs(const p4d_job *job, const p4d_request *req
 	p4d_request with = *request;
 	p4d_verdict other = *v;
 
-	/* TRL's, where p4d assumed a release */
+	/* TRL's release, if p4d assumed it */
 	if (!loss || v->messages || !job->reading->by_default[P4D_CHUNKED_LOSS] ||
 	    request->origin[P4D_CHUNKED_LOSS] != P4D_BY_SCRIPT ||
 	    request->value[P4D_CHUNKED_LOSS] != P4D_LOSS_TRL_FUSED)

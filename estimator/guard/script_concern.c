@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Decides whether p4d comments on a script at all: only on those of language models. */
+/* Decides whether p4d reports anything about a script: only if it trains a language model. */
 #include <string.h>
 
 #include "guard/script_request.h"
 #include "model/model.h"
 
-/* Whether a model that the script describes itself, or that p4d knows by name, is there. */
+/* Whether the script describes a model itself, or p4d knows its model by name. */
 static bool has_language_model(const p4d_site *site, const p4d_reading *r, bool files)
 {
 	const p4d_read_value *model = &r->value[P4D_MODEL];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The lines of a job's script to change, in the words of its program. */
+/* Lines of a job's script that must change, in the words of its program. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,11 +16,11 @@ typedef struct argument_list {
 	unsigned count;
 	struct {
 		const char *text;
-		size_t length, flag; /* length of everything, and of the flag */
+		size_t length, flag; /* length of the whole text, and of the flag */
 	} at[FLAGS];
 } argument_list;
 
-/* The blank before the next flag or subcommand ("activation_checkpoint:full"); NULL: there is none. */
+/* The blank before the next flag or subcommand ("activation_checkpoint:full"); NULL: none. */
 static const char *next_argument(const char *at)
 {
 	for (const char *blank = strchr(at, ' '); blank; blank = strchr(blank + 1, ' ')) {
@@ -44,7 +44,7 @@ static void cut(argument_list *list)
 	}
 }
 
-/* False: the layout is none, so nobody could write it. */
+/* False: such a layout is invalid, so nobody could write it. */
 static bool write_arguments(const p4d_request *request, uint64_t nodes, uint64_t gpus_per_node,
 			    argument_list *list)
 {
@@ -60,7 +60,7 @@ static bool write_arguments(const p4d_request *request, uint64_t nodes, uint64_t
 	return true;
 }
 
-/* Its index; -1: it is not there. */
+/* Index of a flag; -1: absent. */
 static int find(const argument_list *list, const char *flag, size_t length)
 {
 	for (unsigned i = 0; i < list->count; i++)
@@ -74,7 +74,7 @@ static bool same(const argument_list *a, int i, const argument_list *b, int j)
 	return a->at[i].length == b->at[j].length && !memcmp(a->at[i].text, b->at[j].text, a->at[i].length);
 }
 
-/* Whether the fix changes the value: either an option of p4d, or a value of the reader's own. */
+/* Whether the fix changes the value, which is an option of p4d or a value of the reader's own. */
 static bool changes(const p4d_reading *r, const p4d_read_value *v, const p4d_request *asked,
 		    const p4d_request *candidate)
 {
@@ -84,10 +84,11 @@ static bool changes(const p4d_reading *r, const p4d_read_value *v, const p4d_req
 	       asked->value[option] != candidate->value[option];
 }
 
-/* How files that DeepSpeed and accelerate read say what makes a job smaller. */
+/* How DeepSpeed's and accelerate's files express options that make a job smaller. */
 static const struct {
-	const char *of, *text; /* prefix of the file with the ZeRO stage; words to add there */
-	const char *options;   /* the same for a launcher; NULL: it takes none */
+	const char *of, *text; /* prefix of names in the file with the ZeRO stage; words to add to that
+				* file */
+	const char *options;   /* the same for a launcher; NULL: the launcher has no such option */
 	int64_t offload;
 } file_words[] = {
     {"--deepspeed.", "\"offload_optimizer\": {\"device\": \"cpu\"}", NULL, P4D_OFFLOAD_OPTIMIZER},
@@ -108,16 +109,17 @@ typedef struct mended {
 	const p4d_reading *reading;
 	const p4d_request *asked, *candidate;
 	const p4d_layout *layout;       /* layout of the candidate */
-	const argument_list *old, *new; /* empty, where the program takes others */
-	uint64_t micro_batches;         /* of the requested layout; 0: none */
-	bool accumulates;               /* another number of micro-batches makes the same batch */
-	bool unread;                    /* p4d could not read the added words, or does not know them */
-	bool batch_said;                /* and the fix says how many, or the batch */
+	const argument_list *old, *new; /* empty if the program has other words */
+	uint64_t micro_batches;         /* micro-batches of the requested layout; 0: none */
+	bool accumulates;               /* another number of micro-batches gives the same batch */
+	bool unread;                    /* p4d could not read the added words, or does not know the right
+					 * words */
+	bool batch_said;                /* and the fix gives their number, or the batch */
 	const p4d_way *way;             /* the way whose options p4d_guard__script_way prints; NULL: none */
-	p4d_request *pasted;            /* what the script will say */
+	p4d_request *pasted;            /* values of the changed script */
 } mended;
 
-/* Once the fix is pasted, the script says what the candidate has. */
+/* Copies the candidate's value: the script has it once the fix is pasted. */
 static void note_pasted(const mended *m, ptrdiff_t option)
 {
 	if (option < 0 || option >= (ptrdiff_t)P4D_OPTIONS || !p4d_is_set(m->candidate, (p4d_option)option))
@@ -142,7 +144,7 @@ static bool is_configuration(const p4d_read_value *v)
 	return p4d_guard__format_of(v->file, v->argument) >= 0;
 }
 
-/* What an argument has to say; false: no change, or p4d does not know the words. */
+/* The new value of an argument; false: no change, or p4d does not know the words. */
 static bool wanted(const mended *m, const p4d_read_value *v, char *value, size_t size)
 {
 	const p4d_option option = (p4d_option)(v - m->reading->value);
@@ -171,7 +173,7 @@ static bool wanted(const mended *m, const p4d_read_value *v, char *value, size_t
 			       p4d_request_value_text(m->candidate, option, text, sizeof(text)), value, size);
 }
 
-/* Adds the words that the new word of an argument needs. */
+/* Adds further words that the argument's new value requires. */
 static void add_beside(const mended *m, const p4d_read_value *v, const char *word, p4d_text *fix)
 {
 	const char *value, *other = p4d_reading_beside(m->reading, v->argument, word, &value);
@@ -188,8 +190,8 @@ static void add_beside(const mended *m, const p4d_read_value *v, const char *wor
 		p4d_text_entry(fix, "; ", "%.100s:%" PRIu32 ": add %s", v->file, v->line, text);
 }
 
-/* Whether no other argument says what this one has no words for: without it the program has its default, or
- * what its configuration says. */
+/* Whether no other argument expresses a value that this argument has no words for. Without the argument,
+ * the program uses its default or its configuration. */
 static bool says_alone(const mended *m, const p4d_read_value *v)
 {
 	const p4d_option option = (p4d_option)(v - m->reading->value);
@@ -199,7 +201,7 @@ static bool says_alone(const mended *m, const p4d_read_value *v)
 	       (p4d_reading_assigns(m->reading) || !p4d_layout_is_default(m->candidate, option));
 }
 
-/* A line of the script, or of its configuration, that has an argument. */
+/* A line of the script, or of its configuration, with an argument that changes. */
 static void mend_line(mended *m, const p4d_read_value *v, p4d_text *fix)
 {
 	const ptrdiff_t option = v - m->reading->value;
@@ -233,8 +235,8 @@ static void mend_line(mended *m, const p4d_read_value *v, p4d_text *fix)
 	}
 }
 
-/* Adds a line to the configuration that names the model, or an argument to the line that starts the program.
- */
+/* Adds a line to the configuration that names the model, or an argument to the line that starts the
+ * program. */
 static bool add_anywhere(const mended *m, const char *name, const char *said, p4d_text *fix)
 {
 	const char *file = m->reading->value[P4D_MODEL].file;
@@ -251,8 +253,8 @@ static bool add_anywhere(const mended *m, const char *name, const char *said, p4
 	return true;
 }
 
-/* Adds what the program's configuration or command line leaves out, if the program does not take the
- * framework's arguments. */
+/* Adds values that the program's configuration or command line leaves out, if the program does not take
+ * the framework's arguments. */
 static void add_to_configuration(mended *m, p4d_text *fix)
 {
 	static const char steps[] = "--gradient_accumulation_steps";
@@ -285,7 +287,7 @@ static bool takes(const p4d_reading *r, const argument_list *list)
 	return p4d_reading_takes(r, flag);
 }
 
-/* Whether the fix changed a configuration that has this value under another name. */
+/* Whether the fix has already changed this configuration value under another name. */
 static bool said_elsewhere(const mended *m, const char *flag)
 {
 	const int option = p4d_reading_option(m->reading, flag);
@@ -295,7 +297,7 @@ static bool said_elsewhere(const mended *m, const char *flag)
 	return v && v->file && v->argument && wanted(m, v, value, sizeof(value));
 }
 
-/* An option that flags of p4d say, where the script does not. */
+/* An option in the words of p4d's flags, which the script does not have. */
 static bool said_by_flags(const mended *m, const char *flag)
 {
 	const int option = p4d_reading_option(m->reading, flag);
@@ -306,7 +308,7 @@ static bool said_by_flags(const mended *m, const char *flag)
 	return false;
 }
 
-/* Whether what the script itself says of its layout is to change. */
+/* Whether values that the script itself gives for its layout must change. */
 static bool script_changes(const p4d_request *asked, const p4d_request *candidate)
 {
 	for (size_t i = 0; i < P4D_LAYOUT_OPTIONS; i++) {
@@ -328,7 +330,7 @@ static bool is_known(const p4d_reading *r, const char *flag, const char *rest, s
 	return p4d_reading_knows(r, flag, value);
 }
 
-/* A shell would take the bars of a picture for pipes. */
+/* A shell would interpret the bars of a pipeline drawing as pipes. */
 static void add_argument(p4d_text *text, const argument_list *list, unsigned i)
 {
 	const int flag = (int)list->at[i].flag, length = (int)list->at[i].length;
@@ -340,7 +342,10 @@ static void add_argument(p4d_text *text, const argument_list *list, unsigned i)
 		p4d_text_entry(text, " ", "%.*s", length, at);
 }
 
-/* On the line that starts the program, what the script leaves to defaults; all: also what flags say. */
+/*
+ * Additions to the line that starts the program: values that the script leaves to defaults; all: also those
+ * that flags give.
+ */
 static void add_arguments(mended *m, bool all, p4d_text *fix)
 {
 	const p4d_reading *r = m->reading;
@@ -353,7 +358,7 @@ static void add_arguments(mended *m, bool all, p4d_text *fix)
 			continue;
 		memcpy(flag, m->new->at[i].text, m->new->at[i].flag);
 		flag[m->new->at[i].flag] = '\0';
-		/* what the script leaves out follows from the micro-batch and the GPUs */
+		/* values that the script leaves out follow from the micro-batch and the GPUs */
 		const bool follows = m->accumulates && accumulates_by(flag);
 		if ((before >= 0 && same(m->old, before, m->new, (int)i) && !follows) ||
 		    is_of_way(m, p4d_reading_option(r, flag)) || p4d_reading_argument(r, flag) ||
@@ -378,7 +383,7 @@ uint32_t p4d_guard__script_untold(const p4d_reading *r, const p4d_request *asked
 	argument_list own = {.count = 0};
 	uint32_t untold = 0;
 
-	/* a program with the framework's arguments takes all of them, if p4d can read them back */
+	/* a program with the framework's arguments accepts all of them, if p4d can read them back */
 	const bool all = write_arguments(asked, now->nodes, now->gpus_per_node, &own) && takes(r, &own);
 	for (size_t i = 0; i < P4D_LAYOUT_OPTIONS; i++) {
 		const char *name = p4d_reading_name(r, p4d_layout_options[i]);
@@ -416,12 +421,12 @@ bool p4d_guard__script_fix(const p4d_reading *r, const p4d_request *asked, const
 
 	if (p4d_layout_build(candidate, then->nodes, then->gpus_per_node, &layout, NULL) < 0)
 		return false;
-	/* others may train with the same framework, in words of their own */
+	/* other programs may use the same framework with arguments of their own */
 	bool known = write_arguments(asked, now->nodes, now->gpus_per_node, &old);
 	const bool own = write_arguments(candidate, then->nodes, then->gpus_per_node, &new) && takes(r, &new);
 	if (!own)
 		old.count = new.count = 0;
-	/* sequences of a step, if nothing but the number of micro-batches stays */
+	/* sequences per step, if only the number of micro-batches stays unchanged */
 	m.accumulates = asked->value[P4D_MICRO_BATCH] != candidate->value[P4D_MICRO_BATCH] ||
 			asked->value[P4D_TP] * asked->value[P4D_CP] * asked->value[P4D_PP] !=
 			    candidate->value[P4D_TP] * candidate->value[P4D_CP] * candidate->value[P4D_PP] ||
@@ -431,7 +436,7 @@ bool p4d_guard__script_fix(const p4d_reading *r, const p4d_request *asked, const
 	for (int i = 0; i < (int)P4D_OPTIONS + P4D_READ_EXTRAS; i++) {
 		const p4d_read_value *v =
 		    i < (int)P4D_OPTIONS ? &r->value[i] : &r->extra[i - (int)P4D_OPTIONS];
-		/* one argument may be the place of several values */
+		/* one argument may contain several values */
 		if (v->argument && v->file && p4d_reading_argument(r, v->argument) == v)
 			mend_line(&m, v, fix);
 	}
@@ -473,8 +478,8 @@ void p4d_guard__script_flag(const p4d_reading *r, char *flag, size_t size)
 			 p4d_guard__on_line(r, argument, said, text, sizeof(text)));
 }
 
-/* In the file that names the model, as its program's configuration says it, or on the line that starts the
- * program. */
+/* The place for an addition: the file that names the model, in the syntax of its program's configuration,
+ * or the line that starts the program. */
 static bool write_way(const p4d_reading *r, p4d_option option, int64_t value, p4d_text *fix)
 {
 	const p4d_read_value *there = &r->value[option];
@@ -499,13 +504,13 @@ static bool write_way(const p4d_reading *r, p4d_option option, int64_t value, p4
 	return true;
 }
 
-/* Tells which of two commands on a line takes an option of the launcher. */
+/* Tells which of two commands on one line an option of the launcher belongs to. */
 static const char *of_launcher(const p4d_reading *r)
 {
 	return r->launches ? "" : " to accelerate launch";
 }
 
-/* Another framework, for a program that copies the model to every GPU. */
+/* Changes the framework of a program that copies the model to every GPU. */
 static bool write_sharding(const p4d_reading *r, int64_t framework, int64_t zero_stage, p4d_text *fix)
 {
 	bool launcher = false;
@@ -514,7 +519,7 @@ static bool write_sharding(const p4d_reading *r, int64_t framework, int64_t zero
 
 	if (!words || !r->line)
 		return false;
-	/* accelerate takes one of the two */
+	/* accelerate accepts only one of the two */
 	if (launcher && p4d_reading_argument(r, "--accelerate.multi_gpu"))
 		p4d_text_entry(fix, "; ", "%s:%" PRIu32 ": replace --multi_gpu by %s", r->file, r->line,
 			       words);
@@ -524,7 +529,7 @@ static bool write_sharding(const p4d_reading *r, int64_t framework, int64_t zero
 	return true;
 }
 
-/* Where DeepSpeed's or accelerate's file, or accelerate launch, says the ZeRO stage. */
+/* The place of the ZeRO stage: DeepSpeed's or accelerate's file, or accelerate launch. */
 static bool write_offload(const p4d_reading *r, int64_t offload, p4d_text *fix)
 {
 	const p4d_read_value *stage = &r->value[P4D_ZERO_STAGE];
@@ -549,7 +554,7 @@ static bool write_part(const p4d_reading *r, p4d_option option, int64_t value, p
 	const p4d_read_value *there = &r->value[option];
 
 	if (option == P4D_OPTIONS || (option == P4D_ZERO_STAGE && there->file && there->argument))
-		return true; /* p4d_guard__script_fix says where it stands */
+		return true; /* p4d_guard__script_fix gives the place */
 	return option == P4D_OFFLOAD ? write_offload(r, value, fix) : write_way(r, option, value, fix);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the job's script says as a part of the request, and where the two contradict each other. */
+/* The values of the job's script as a part of the request, and contradictions between the two. */
 #include "guard/script_request.h"
 
 #include <inttypes.h>
@@ -11,13 +11,13 @@
 #include "model/model.h"
 #include "request/framework.h"
 
-/* What a program that does not follow the plan has to be told, for p4d to judge it. */
+/* Options that p4d needs, to judge a program that does not follow the plan. */
 static const p4d_option required[] = {P4D_LAYERS, P4D_HIDDEN,  P4D_FFN,         P4D_HEADS,
 				      P4D_VOCAB,  P4D_SEQ_LEN, P4D_MICRO_BATCH, P4D_GLOBAL_BATCH};
-/* REASONS are named, and the options of FIXES. */
+/* A message names at most REASONS missing values, and has a fix for at most FIXES. */
 enum { REASONS = 2, FIXES = 3 };
 
-/* Options that the job itself decides. */
+/* Options that follow from the job itself. */
 static bool is_size(int option)
 {
 	return option == P4D_NODES || option == P4D_GPUS_PER_NODE;
@@ -49,7 +49,7 @@ const char *p4d_guard__script_place(const p4d_reading *r, char *buf, size_t size
 typedef struct reasons {
 	p4d_text list, fix;
 	unsigned count;
-	bool no_fix; /* some are no options that can be typed */
+	bool no_fix; /* some of these are no options that users can type */
 } reasons;
 
 static void add_reason(reasons *all, const char *name, const char *why)
@@ -73,8 +73,7 @@ static bool is_unknown(const p4d_reading *r, const char *name)
 	return false;
 }
 
-/* Whether p4d could not read a file of the configuration, so that the program has more values than p4d knows.
- */
+/* Whether p4d could not read a configuration file, so that the program has more values than p4d knows. */
 static bool lacks_file(const p4d_reading *r)
 {
 	for (unsigned i = 0; i < r->unknowns; i++)
@@ -93,7 +92,7 @@ static bool reads_plan(const p4d_reading *r)
 	return false;
 }
 
-/* An engine takes missing values from the model and the GPU. */
+/* An engine derives missing values from the model and the GPU. */
 static bool serves(const p4d_reading *r)
 {
 	return r->value[P4D_WORKLOAD].file && !strcmp(r->value[P4D_WORKLOAD].text, "serve");
@@ -107,19 +106,19 @@ static bool may_lack(const p4d_reading *r, p4d_option option)
 	return option == P4D_GLOBAL_BATCH && (!strcmp(workload, "rl") || !strcmp(workload, "preference"));
 }
 
-/* Whether the user says it. */
+/* Whether the user typed it. */
 static bool says(const p4d_request *typed, int option)
 {
 	return typed && option >= 0 && p4d_is_set(typed, (p4d_option)option);
 }
 
-/* Whether a value is not known because its configuration was not read. */
+/* Whether a value is unknown because its configuration file was not read. */
 static bool of_file(const p4d_read_unknown *u)
 {
 	return !strcmp(u->why, "it is in a configuration that was not read");
 }
 
-/* A file that may be there, and that names no model. */
+/* An optional file that names no model. */
 static bool is_default_file(const p4d_read_unknown *u)
 {
 	static const char start[] = "accelerate's default configuration";
@@ -127,7 +126,7 @@ static bool is_default_file(const p4d_read_unknown *u)
 	return !strncmp(u->why, start, sizeof(start) - 1);
 }
 
-/* Without a model there is nothing to check, whatever such a file says. */
+/* Without a model there is nothing to check, whatever such a file contains. */
 static bool is_idle(const p4d_reading *r, const p4d_request *typed, const p4d_read_unknown *u)
 {
 	return is_default_file(u) && !r->value[P4D_MODEL].file && !is_unknown(r, "model") &&
@@ -159,11 +158,11 @@ static void list_reasons(const p4d_reading *r, const p4d_request *typed, reasons
 		add_reason(all, "the rest of the script", r->incomplete);
 	if (!r->certain)
 		add_reason(all, "whether it runs", "a test before it decides");
-	for (unsigned i = 0; i < r->unknowns; i++) { /* a mere doubt leads to advice */
+	for (unsigned i = 0; i < r->unknowns; i++) { /* a mere doubt leads only to advice */
 		const int option = p4d_request_option_find(r->unknown[i].name);
 		const bool of_model =
 		    option >= 0 && p4d_request_option_info((p4d_option)option)->where & P4D_WHERE_MODEL;
-		/* where it trains follows from the job's size, which is not known here */
+		/* the GPUs follow from the job's size, which is not known here */
 		const bool of_server = p4d_reading_has_server(r) && !strcmp(r->unknown[i].name, "commands");
 		if (!r->unknown[i].doubt && !of_server && !is_size(option) && !says(typed, option) &&
 		    !(named && of_model) && !(lacks && of_file(&r->unknown[i])) &&
@@ -196,7 +195,7 @@ bool p4d_guard__script_lacks_vocabulary(const p4d_reading *r)
 	return all.count == 1 && !strncmp(list, "vocab ", 6);
 }
 
-/* The reason why a file was not read: missing values may be in it. NULL: all files were read. */
+/* The reason why a file was not read, which may contain missing values. NULL: all files were read. */
 static const char *unread_file(const p4d_reading *r)
 {
 	for (unsigned i = 0; i < r->unknowns; i++)
@@ -205,8 +204,8 @@ static const char *unread_file(const p4d_reading *r)
 	return NULL;
 }
 
-/* Names the program whose arguments these are, if they say of a training what p4d asks first: its model and
- * its batch. */
+/* Suggests to name the program, if its arguments give the two most important values of a training: its
+ * model and its batch. */
 static void fix_program(const p4d_reading *r, p4d_error *why)
 {
 	const char *framework = p4d_reading_framework(r);
@@ -220,7 +219,7 @@ static void fix_program(const p4d_reading *r, p4d_error *why)
 	p4d_fix(why, "--p4d-program=%s", framework);
 }
 
-/* Says what matters first: the file that was not read, else the program, else the values. */
+/* Reports the most important gap first: the unread file, else the program, else the values. */
 static void say_unread(const p4d_reading *r, const reasons *all, p4d_error *why)
 {
 	const char *slash = strrchr(r->program, '/'), *file = unread_file(r);
@@ -251,7 +250,7 @@ bool p4d_guard__script_unread(const p4d_reading *r, const p4d_request *typed, p4
 
 	p4d_guard__script_place(r, place, sizeof(place));
 	list_reasons(r, typed, &all);
-	/* without a framework p4d does not model it, unless a file that is not read may name it */
+	/* p4d does not model a program without a framework, unless an unread file may name the framework */
 	if (r->named && !r->value[P4D_FRAMEWORK].file && !says(typed, P4D_FRAMEWORK) && !serves(r) &&
 	    !lacks_file(r) && (is_unknown(r, "framework") || !all.count)) {
 		p4d_fail(why, P4D_E_UNMODELLED, "%.200s was not checked: p4d does not model %.60s", place,
@@ -259,7 +258,8 @@ bool p4d_guard__script_unread(const p4d_reading *r, const p4d_request *typed, p4
 		return true;
 	}
 	if (reads_plan(r) && !r->value[P4D_MODEL].file) {
-		*why = (p4d_error){.code = P4D_OK}; /* it takes all from a plan, and there is none */
+		*why = (p4d_error){.code = P4D_OK}; /* the program takes everything from a plan, and there
+						     * is none */
 		return true;
 	}
 	if (!all.count)
@@ -273,8 +273,8 @@ bool p4d_guard__script_unread(const p4d_reading *r, const p4d_request *typed, p4
 int p4d_guard__take_script(const p4d_reading *r, p4d_request *request, p4d_error *err)
 {
 	const bool typed_model = p4d_is_set(request, P4D_MODEL);
-	/* a program with arguments also tells by those that it leaves out how it trains; but not if p4d's own
-	 * options may be among the arguments */
+	/* for a program with arguments, missing arguments also determine the training; but not if p4d's
+	 * own options may be among the arguments */
 	const bool defaults = !r->more_arguments && (!typed_model || p4d_guard__gives_arguments(r));
 
 	for (int i = 0; i < (int)P4D_OPTIONS; i++) {
@@ -283,19 +283,19 @@ int p4d_guard__take_script(const p4d_reading *r, p4d_request *request, p4d_error
 		if (!v->file || !is_in_plan(option) || p4d_is_set(request, option))
 			continue;
 		if (typed_model && p4d_request_option_info(option)->where & P4D_WHERE_MODEL)
-			continue; /* the user says what it is */
+			continue; /* the user says which program it is */
 		if (r->by_default[i] && !defaults && option != P4D_FRAMEWORK)
 			continue;
 		if (p4d_request_set(request, option, v->text, P4D_BY_SCRIPT, err) < 0)
 			return -1;
 	}
-	/* positions that are computed need no table */
+	/* computed positions need no table */
 	if (request->origin[P4D_POSITIONS] == P4D_BY_SCRIPT && request->value[P4D_POSITIONS] == P4D_ROPE)
 		p4d_request_default(request, P4D_MAX_SEQ_LEN, request->value[P4D_SEQ_LEN], P4D_BY_SCRIPT);
 	return 0;
 }
 
-/* ---- what changes with the job ---- */
+/* ---- values that change with the job ---- */
 
 static bool of_slurm(const p4d_read_value *v)
 {
@@ -316,7 +316,8 @@ bool p4d_guard__script_stays(const p4d_reading *r, const p4d_request *candidate,
 	const bool same = now->nodes == then->nodes && now->gpus_per_node == then->gpus_per_node;
 	const p4d_read_value *nodes_said = &r->value[P4D_NODES], *gpus_said = &r->value[P4D_GPUS_PER_NODE];
 
-	/* its launcher starts as many processes as now, or has no number and starts them on one node */
+	/* the launcher starts the same number of processes as now, or has no number and starts them on one
+	 * node */
 	if ((now->nodes != then->nodes && (nodes_said->file ? !of_slurm(nodes_said) : r->one_node)) ||
 	    (now->gpus_per_node != then->gpus_per_node && gpus_said->file && !of_slurm(gpus_said)))
 		return false;
@@ -330,9 +331,9 @@ bool p4d_guard__script_stays(const p4d_reading *r, const p4d_request *candidate,
 	return true;
 }
 
-/* ---- what contradicts it ---- */
+/* ---- contradictions ---- */
 
-/* What the user types, p4d's choices, and the sizes of a model that is named. */
+/* Options that the user typed, p4d's choices, and the sizes of a named model. */
 static bool is_compared(const p4d_request *request, p4d_option option)
 {
 	static const p4d_option sizes[] = {P4D_LAYERS, P4D_HIDDEN, P4D_FFN, P4D_HEADS, P4D_KV_HEADS};
@@ -352,13 +353,13 @@ bool p4d_guard__agrees(const p4d_request *request, p4d_option option, const char
 	char mine[1024];
 
 	if (p4d_request_set(&script, option, text, P4D_BY_SCRIPT, NULL) < 0)
-		return true; /* its program will say so */
+		return true; /* the program itself will report it */
 	if (p4d_request_option_info(option)->kind != P4D_TEXT_KIND)
 		return request->value[option] == script.value[option];
 	return !strcmp(p4d_request_value_text(request, option, mine, sizeof(mine)), text);
 }
 
-/* p4d judges the typed values, but the program runs with those of its arguments. */
+/* p4d judges the typed values, but the program runs with the values of its arguments. */
 static int contradict(const p4d_reading *r, const p4d_request *request, int option, p4d_error *err)
 {
 	const p4d_framework *framework = p4d_framework_of((int)request->value[P4D_FRAMEWORK]);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Typed options next to a script that p4d reads: which agree with it, which do not reach its program, and
- * which describe values that it leaves open. */
+/* Typed options next to a script that p4d reads: which of them agree with the script, which do not reach
+ * its program, and which describe values that the script leaves open. */
 #include "guard/script_request.h"
 
 #include <inttypes.h>
@@ -12,7 +12,10 @@
 #include "request/defaults.h"
 #include "request/framework.h"
 
-/* What a program does only if an option asks for it: without the option, p4d takes the same default. */
+/*
+ * Features that a program has only if an option asks for them. Without the option, p4d assumes the same
+ * default.
+ */
 static const p4d_option told[] = {P4D_TP,           P4D_CP,
 				  P4D_PP,           P4D_VPP,
 				  P4D_EP,           P4D_ETP,
@@ -23,8 +26,8 @@ static const p4d_option told[] = {P4D_TP,           P4D_CP,
 				  P4D_FINETUNE,     P4D_COMPILE,
 				  P4D_CHUNKED_LOSS, P4D_PACKING};
 
-/* What a program's code and libraries are, which no argument says: the user may know better than p4d's
- * default. */
+/* Properties of a program's code and libraries that no argument gives: the user may know them better than
+ * p4d's default. */
 static const p4d_option described[] = {P4D_MODEL_CODE,    P4D_TRANSFORMERS, P4D_AUTOCAST,  P4D_GLOBAL_BATCH,
 				       P4D_ADAPTER_DTYPE, P4D_ORIG_PARAMS,  P4D_ALLOCATOR, P4D_CHUNKED_LOSS};
 
@@ -88,13 +91,13 @@ typedef struct typed {
 	const p4d_reading *reading;
 	const char *datadir;
 	p4d_request *request;
-	p4d_request full;    /* request, with the sizes of its model */
-	p4d_request written; /* the script alone, complete */
+	p4d_request full;    /* the request, with the sizes of its model */
+	p4d_request written; /* only the script, completed */
 	p4d_request *without;
 	char flags[400];
 	p4d_text fix;
 	p4d_error *err;
-	bool of_framework; /* the program's framework is known */
+	bool of_framework; /* p4d knows the program's framework */
 	unsigned contradictions;
 } typed;
 
@@ -107,8 +110,8 @@ static void take_sizes(typed *t, p4d_request *request)
 		p4d_model_resolve(request, t->datadir, &preset, &err);
 }
 
-/* A typed option that describes data below an upper bound: a length up to it, or that all sequences have it.
- */
+/* A typed option that describes data within an upper bound: a shorter length, or that all sequences have
+ * the bound's length. */
 static bool describes(const typed *t, p4d_option option)
 {
 	const p4d_request *request = t->request, *written = &t->written;
@@ -120,7 +123,7 @@ static bool describes(const typed *t, p4d_option option)
 	       request->value[option] <= written->value[option];
 }
 
-/* The value in the script, in p4d's words; NULL: it is not known. */
+/* The value in the script, in p4d's words; NULL: unknown. */
 static const char *written_value(const typed *t, p4d_option option, char *buf, size_t size)
 {
 	const p4d_read_value *v = &t->reading->value[option];
@@ -137,7 +140,7 @@ static const char *written_value(const typed *t, p4d_option option, char *buf, s
 	return p4d_request_choice_name(option, 0, buf, size);
 }
 
-/* What takes the script's words: Megatron-LM, or the program with another framework beneath it. */
+/* The program that takes the script's words: Megatron-LM, or the program on another framework. */
 static const char *program_of(const typed *t)
 {
 	const p4d_framework *f = p4d_framework_of((int)t->written.value[P4D_FRAMEWORK]);
@@ -148,7 +151,7 @@ static const char *program_of(const typed *t)
 	return slash ? slash + 1 : program;
 }
 
-/* The typed model is another one than the script's. */
+/* The typed model is not the script's model. */
 static void contradict_model(typed *t)
 {
 	if (!is_typed(t->without, P4D_MODEL))
@@ -198,10 +201,10 @@ static void settle_option(typed *t, p4d_option option)
 			      is_typed(t->request, P4D_MODEL) && v->argument &&
 			      t->full.origin[option] == P4D_BY_MODEL;
 
-	/* not an argument but an installed release, which the user knows */
+	/* no argument but an installed release, which the user knows */
 	if (option == P4D_TRANSFORMERS)
 		return;
-	/* only its user knows what their own program does without an argument */
+	/* only the user knows what their own program does without an argument */
 	if (t->reading->told && (!v->argument || t->reading->by_default[option]))
 		return;
 	if (t->reading->by_default[option] && is_among(described, COUNT(described), option))
@@ -218,7 +221,7 @@ static void settle_option(typed *t, p4d_option option)
 		t->request->origin[option] = t->without->origin[option] = P4D_UNSET;
 }
 
-/* Whether the script's numbers of its model are all those of the typed one. */
+/* Whether all of the script's numbers of its model are those of the typed model. */
 static bool same_numbers(const typed *t)
 {
 	for (int i = 0; i < (int)P4D_OPTIONS; i++)
@@ -231,7 +234,7 @@ static bool same_numbers(const typed *t)
 	return !strcmp(t->written.unmodelled, t->full.unmodelled);
 }
 
-/* A name that both have: it is the same model, another one, or the script's says nothing to p4d. */
+/* For a name in both: the models are the same, or different, or the script's name is unknown to p4d. */
 static void settle_model(typed *t)
 {
 	const p4d_read_value *v = &t->reading->value[P4D_MODEL];
@@ -280,7 +283,7 @@ bool p4d_guard__settle_typed(const p4d_reading *r, const char *datadir, p4d_requ
 	t.of_framework = p4d_is_set(&t.written, P4D_FRAMEWORK);
 	take_sizes(&t, &t.written);
 	settle_model(&t);
-	/* what p4d takes by default may follow from the model */
+	/* p4d's defaults may follow from the model */
 	for (int i = 0; i < (int)P4D_OPTIONS; i++)
 		if (is_model((p4d_option)i))
 			p4d_request_inherit(&t.written, &t.full, (p4d_option)i, P4D_BY_MODEL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Combines a job with the values of its script: a job with p4d options gets the rest from it, a job without
- * gets all. */
+/* Combines a job with the values of its script. A job with p4d options gets its missing values from the
+ * script; a job without options gets all values from it. */
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -14,7 +14,7 @@
 #include "model/model.h"
 #include "request/framework.h"
 
-/* The reading, if it counts for the site and is about a language model. */
+/* The reading, if the site uses readings and the script trains a language model. */
 static const p4d_reading *reading_of(const p4d_site *site, const p4d_job *job, p4d_cluster_source source,
 				     void *context, bool files)
 {
@@ -29,7 +29,10 @@ static const p4d_reading *reading_of(const p4d_site *site, const p4d_job *job, p
 	return counts ? job->reading : NULL;
 }
 
-/* The script of a job that must say what it trains has some of the options: reports the missing ones. */
+/*
+ * For the script of a job that must say what it trains: if the script has some of the options, reports the
+ * missing ones.
+ */
 static void say_missing(const p4d_error *why, p4d_message *message)
 {
 	snprintf(message->text, sizeof(message->text),
@@ -41,8 +44,8 @@ static void say_missing(const p4d_error *why, p4d_message *message)
 static void submit(const p4d_guard_asked *asked, bool searches);
 
 /*
- * The program that a fix names, whose arguments the user's own takes: if the job would then be refused, that
- * is no fix, and the message says so.
+ * A fix may name a program whose arguments the user's own program takes. If the job would then be refused,
+ * the fix is dropped, and the message says so.
  */
 static void judge_program(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
 			  p4d_message *message)
@@ -71,7 +74,7 @@ static void judge_program(const p4d_site *site, const p4d_job *job, p4d_cluster_
 		       false);
 	if (again.reading && !then.would_reject)
 		return;
-	/* not if it may train adapters: the number is of all weights */
+	/* not if the job may train adapters: the number is that of all weights */
 	if (again.reading && then.judged && !p4d_reading_doubt(again.reading)) {
 		char memory[128];
 		p4d_text text = {
@@ -82,8 +85,8 @@ static void judge_program(const p4d_site *site, const p4d_job *job, p4d_cluster_
 	message->fix[0] = '\0';
 }
 
-/* Lets the job pass, and tells the user why p4d cannot judge it; unless it has no GPUs, or does not fit
- * whatever the unknown values are. job: with its reading, if that counts. */
+/* Lets the job pass, and tells the user why p4d cannot judge it; says nothing if the job has no GPUs.
+ * Refuses it if it does not fit, whatever the unknown values. job: with its reading, if the site uses it. */
 static void leave_unread(const p4d_guard_asked *asked, const p4d_job *job, const p4d_error *why)
 {
 	const p4d_site *site = asked->site;
@@ -120,7 +123,7 @@ static bool uses_plan(const p4d_job *job)
 	return !job->script || p4d_script_scan(job->script, job->script_length, NULL).uses_plan;
 }
 
-/* Options alone say too little of a program that runs the same without them. */
+/* For a program that ignores the plan, options alone are not enough. */
 static void leave_unnamed(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
 			  const p4d_request *request, p4d_verdict *verdict)
 {
@@ -152,7 +155,7 @@ static bool can_train(const p4d_site *site, const p4d_request *typed, const char
 		 p4d_framework_of((int)with.value[P4D_FRAMEWORK])->check_model(&with, &err) == 0));
 }
 
-/* The user names another framework than that of the program which the script visibly starts. */
+/* The user names another framework than that of the program which the script evidently starts. */
 static bool names_another(const p4d_site *site, const p4d_reading *reading, const p4d_request *request,
 			  p4d_error *err)
 {
@@ -172,8 +175,8 @@ static bool names_another(const p4d_site *site, const p4d_reading *reading, cons
 	return true;
 }
 
-/* The framework also comes from the script. If nothing else was typed, the job counts as one without options,
- * unless the script needs a plan. */
+/* The framework may come from the script. If nothing else was typed, the job counts as one without
+ * options, unless the script needs a plan. */
 static void share_framework(const p4d_job *job, p4d_request *request)
 {
 	const uint8_t origin = request->origin[P4D_FRAMEWORK];
@@ -195,7 +198,7 @@ static void refuse(const p4d_site *site, const p4d_job *job, const p4d_request *
 	p4d_verdict__finish(verdict, p4d_is_set(request, P4D_OVERRIDE) ? request->override_reason : NULL);
 }
 
-/* Puts the value of an option in a layout that fits in place of the typed one. */
+/* Replaces the typed value of an option by the value in a layout that fits. */
 static void put_fitting(const p4d_request *typed, const p4d_request *without, const p4d_request *fitting,
 			p4d_text *fix)
 {
@@ -211,8 +214,8 @@ static void put_fitting(const p4d_request *typed, const p4d_request *without, co
 }
 
 /*
- * Some options do not reach the program (*err). If the script as written does not fit either, the fix is for
- * that, together with the typed options that agree with it.
+ * Some options do not reach the program (*err). If the job does not fit with the script's own values either,
+ * the fix is for these, together with the typed options that agree with it.
  */
 static void refuse_contradiction(const p4d_site *site, const p4d_job *job, p4d_cluster_source source,
 				 void *context, const p4d_request *typed, const p4d_request *without,
@@ -243,8 +246,8 @@ static void refuse_contradiction(const p4d_site *site, const p4d_job *job, p4d_c
 }
 
 /*
- * A vocabulary that only the tokenizer knows: what does not fit with the smallest does not fit, and what fits
- * with the largest in use is not worth a word. The fix is one for that. False: it may fit or not.
+ * The vocabulary size is only in the tokenizer's files. A job that does not fit with the smallest vocabulary
+ * does not fit; one that fits with the largest vocabulary in use passes silently. False: it may fit or not.
  */
 static bool settle_vocabulary(const p4d_site *site, const p4d_job *job, p4d_cluster_source source,
 			      void *context, bool searches, p4d_request *request, p4d_verdict *verdict)
@@ -296,7 +299,7 @@ static void submit(const p4d_guard_asked *asked, bool searches)
 	p4d_error err = {.code = P4D_OK};
 
 	*published_batch = 0;
-	/* --p4d-program is about the script, which was read with it */
+	/* --p4d-program concerns the script, which was read with it */
 	request->origin[P4D_PROGRAM] = P4D_UNSET;
 	bool typed = p4d_request_any(request);
 	with.reading = reading_of(site, job, source, context, true);
@@ -350,7 +353,7 @@ static void submit(const p4d_guard_asked *asked, bool searches)
 	*published_batch = preset.global_batch;
 }
 
-/* A comment of the script that p4d cannot take. It refuses no job. */
+/* A comment of the script that p4d cannot use. It refuses no job. */
 static void say_comment(const p4d_job *job, p4d_verdict *verdict)
 {
 	const p4d_policy *policy = &verdict->policy;
@@ -384,7 +387,7 @@ static void verify(const p4d_guard_asked *asked)
 		leave_unread(asked, &with, &err);
 	else
 		p4d_guard__complete(site, &with, source, context, 0, false, request, verdict);
-	verdict->plan[0] = '\0'; /* no variable of the job could carry it */
+	verdict->plan[0] = '\0'; /* the environment cannot carry it */
 }
 
 void p4d_guard__judge_asked(const p4d_guard_asked *asked, bool searches)

@@ -12,7 +12,7 @@
 
 p4d_message *p4d_verdict__say(p4d_verdict *verdict, p4d_code code, const char *format, ...)
 {
-	/* the last message is replaced: the first ones are the reasons */
+	/* if there are too many messages, the last one is replaced: the first ones are the reasons */
 	unsigned at = verdict->messages < P4D_MESSAGES ? verdict->messages++ : P4D_MESSAGES - 1;
 	p4d_message *message = &verdict->message[at];
 	char raw[sizeof(message->text)];
@@ -88,7 +88,7 @@ void p4d_verdict__leave_unread(p4d_verdict *verdict, const p4d_job *job, const p
 	}
 	char place[208];
 	p4d_guard__script_place(job->reading, place, sizeof(place));
-	/* a message that already says whose training it is, or needs no place */
+	/* a message that already names the program, or needs no place */
 	const bool placed = !job->reading->named || !strncmp(why->text, place, strnlen(place, 120));
 	const p4d_code code = why->code == P4D_E_UNMODELLED ? P4D_E_UNMODELLED : P4D_E_NOT_READ;
 	p4d_message *message =
@@ -163,8 +163,8 @@ const char *p4d_guard_message_text(const p4d_message *message, char *buf, size_t
 	return buf;
 }
 
-/* For a job that passes only because of mode warn: that it will be refused, and from which day if p4d.conf
- * has one. */
+/* For a job that passes only because of mode warn: says that such jobs will be refused and, if p4d.conf
+ * has a date, from which day. */
 static void add_date(p4d_text *lines, const p4d_policy *policy)
 {
 	struct tm day;

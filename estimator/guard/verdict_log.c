@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "guard/verdict_record.h"
 
-/* The log has at most this much of a name that a user wrote. */
+/* Longest part of a user's name or text that the log shows. */
 enum { VALUE_BYTES = 256 };
 
 static bool says(const p4d_verdict *verdict, p4d_code code)
@@ -30,7 +30,7 @@ p4d_outcome p4d_verdict_outcome(const p4d_verdict *verdict)
 		return P4D_OUTCOME_NOT_JUDGED;
 	if (says(verdict, P4D_E_CHANGED))
 		return P4D_OUTCOME_REWRITE;
-	/* what p4d chose or assumed is a remark */
+	/* choices and assumptions of p4d count as remarks */
 	const int remarks = says(verdict, P4D_E_CHOSE) + says(verdict, P4D_E_ASSUMED) +
 			    says(verdict, P4D_E_READ) +
 			    (verdict->action == P4D_PASS && says(verdict, P4D_E_REHEARSED));
@@ -53,7 +53,7 @@ const char *p4d_outcome_name(p4d_outcome outcome)
 
 bool p4d_verdict_is_logged(const p4d_verdict *verdict, p4d_log level)
 {
-	/* jobs without anything of p4d, exempt ones and those in mode off leave nothing to say */
+	/* jobs without p4d options, exempt jobs and jobs in mode off are not logged */
 	if (level == P4D_LOG_NONE || (!verdict->judged && !verdict->messages))
 		return false;
 	return level == P4D_LOG_ALL || p4d_verdict_outcome(verdict) >= P4D_OUTCOME_NOT_JUDGED;
@@ -62,7 +62,7 @@ bool p4d_verdict_is_logged(const p4d_verdict *verdict, p4d_log level)
 static void put(p4d_text *line, const char *key, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Not by format, as slurmctld writes a line for every job. */
+/* Not by printf, because slurmctld writes a line for every job. */
 static void put_key(p4d_text *line, const char *key)
 {
 	p4d_text_add(line, " ");
@@ -100,7 +100,7 @@ static void put_number(p4d_text *line, const char *key, bool known, int decimals
 		put_text(line, key, NULL);
 }
 
-/* Writes the memory that only the submitting side predicted, with a note of that. */
+/* Writes the memory that only the submitting side predicted, and says so. */
 static void put_memory(p4d_text *line, const p4d_verdict *verdict, const p4d_verdict_record *r)
 {
 	const bool judged = verdict->judged, known = judged || r->need_gib > 0,
@@ -130,7 +130,7 @@ static void put_messages(p4d_text *line, const p4d_verdict *verdict, bool codes)
 	p4d_text_quoted(line, value);
 }
 
-/* What the job gets, where nobody typed it and the cluster's accounting is known. */
+/* The job's account and QOS if nobody typed them, and the cluster's accounting is known. */
 static const char *account_of(const p4d_job *job)
 {
 	return job->account || !p4d_associations_known(job->associations)

@@ -21,7 +21,7 @@ typedef struct field {
 	size_t offset, size;
 } field;
 
-/* In the order in which they are written. */
+/* The fields, in the order in which they are written. */
 static const field fields[] = {
 #define FIELD(name, kind, member) \
 	{ \
@@ -54,7 +54,7 @@ static void set_layout(const p4d_verdict *v, p4d_verdict_record *r)
 	snprintf(r->phase, sizeof(r->phase), "%s", p4d_memory_phase_name(v->estimate.peak.phase));
 }
 
-/* What trains, or the engine that serves. */
+/* The framework that trains, or the engine that serves. */
 static void set_framework(const p4d_verdict *v, p4d_verdict_record *r)
 {
 	char name[32] = "";
@@ -68,7 +68,7 @@ static void set_framework(const p4d_verdict *v, p4d_verdict_record *r)
 	snprintf(r->framework, sizeof(r->framework), "%.*s", (int)sizeof(r->framework) - 1, name);
 }
 
-/* "": there is nothing to say of the job. */
+/* "": there is nothing to report about the job. */
 static const char *outcome_of(const p4d_verdict *v)
 {
 	const bool judged = v->judged || v->colocated.capacity_bytes || v->serving.max_model_len;
@@ -101,7 +101,7 @@ p4d_verdict_record p4d_verdict_record_of(const p4d_verdict *v)
 	return r;
 }
 
-/* What stands for itself in a value. */
+/* Characters of a value that are not escaped. */
 static bool is_literal(char c)
 {
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
@@ -176,7 +176,7 @@ static int hex(char c)
 	return at ? (int)(at - digits) : -1;
 }
 
-/* Undoes write_value. False: malformed. What is too long is cut off. */
+/* Reverses write_value. False: malformed. A text that is too long is cut off. */
 static bool read_value(const char *text, size_t length, char *out, size_t size)
 {
 	size_t used = 0;
@@ -213,7 +213,7 @@ static bool read_number(const char *text, size_t length, uint32_t *out)
 	return length > 0;
 }
 
-/* Digits with a point, up to the end of the word. */
+/* Digits with a decimal point, up to the end of the word. */
 static const char *read_gib(const char *at, double *gib)
 {
 	char digits[32];

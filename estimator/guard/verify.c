@@ -25,7 +25,7 @@ static void write_command(const p4d_job *job, const p4d_request *options, const 
 		 flags, where);
 }
 
-/* A job that has options, or needs a plan, but has none. */
+/* For a job that has options, or needs a plan, but has none. */
 static int check_missing(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
 			 const p4d_request *options, p4d_verdict *v, p4d_error *err)
 {
@@ -47,7 +47,7 @@ static int check_missing(const p4d_site *site, const p4d_job *job, p4d_cluster_s
 		return p4d_fix(err, "eval \"$(%s)\"", command);
 	}
 	if (v->policy.require_plan && gets_gpus) {
-		/* what else may run there is the site's decision */
+		/* the site decides about other programs there */
 		const bool others = v->policy.unmodelled != P4D_UNMODELLED_REJECT;
 		p4d_fail(err, P4D_E_PLAN_REQUIRED, "GPU jobs like this one must say what they train%s",
 			 others ? ""
@@ -83,14 +83,16 @@ static int check_options(const p4d_request *options, const p4d_request *plan, p4
 	return 0;
 }
 
-/* Not the model's architecture is what p4d has no formula for, but the program: the user says so, or the
- * script. */
+/* p4d lacks formulas for the program, not for the model's architecture: the user or the script names it. */
 static bool is_program(const p4d_request *plan)
 {
 	return plan->origin[P4D_UNMODELLED] == P4D_BY_USER || plan->origin[P4D_UNMODELLED] == P4D_BY_P4D;
 }
 
-/* Not checked if the script is unknown: an update of a queued job does not have it, nor does slurmstepd. */
+/*
+ * Not checked if the script is unknown: slurmctld does not have it in an update of a queued job, and
+ * slurmstepd never has it.
+ */
 static int check_program(const p4d_job *job, const p4d_request *plan, p4d_error *err)
 {
 	if (!job->script)
@@ -104,8 +106,8 @@ static int check_program(const p4d_job *job, const p4d_request *plan, p4d_error 
 			plan->unmodelled, other ? other : "nothing of that kind");
 }
 
-/* What the plan's framework does not model follows from the plan's other options, here as where it was made.
- */
+/* Features that the plan's framework does not model follow from the plan's other options, here as at
+ * submission. */
 static bool is_of_framework(const p4d_request *plan)
 {
 	p4d_error why;
@@ -115,8 +117,8 @@ static bool is_of_framework(const p4d_request *plan)
 }
 
 /*
- * A plan that names a preset has its numbers. Numbers that the user changed are part of the model's name in
- * messages and logs: "llama3-70b,layers=12".
+ * A plan that names a preset has the preset's numbers. Numbers that the user changed become part of the
+ * model's name in messages and logs: "llama3-70b,layers=12".
  */
 static int check_model(const p4d_site *site, const p4d_request *plan, p4d_verdict *v, p4d_error *err)
 {
@@ -128,7 +130,7 @@ static int check_model(const p4d_site *site, const p4d_request *plan, p4d_verdic
 	for (int i = 0; preset && i < P4D_OPTIONS; i++) {
 		const p4d_option option = (p4d_option)i;
 		const p4d_option_info *info = p4d_request_option_info(option);
-		/* for an unmodelled job: only the architecture; the program is not part of the model */
+		/* for an unmodelled job: only the architecture; the program does not belong to the model */
 		if (!(info->where & P4D_WHERE_MODEL) &&
 		    (option != P4D_UNMODELLED || is_program(plan) || is_of_framework(plan)))
 			continue;
@@ -182,8 +184,7 @@ static int verify(const p4d_site *site, const p4d_job *job, p4d_cluster_source s
 		return -1;
 	planned.cpu = !p4d_on_gpu(plan->value[P4D_DEVICE]);
 	planned.asks_for_memory = true;
-	/* right after slurmctld's start the cluster is not known yet, but where the job was submitted it was
-	 */
+	/* right after slurmctld's start the cluster is not known yet, but it was known at submission */
 	if (plan->gpu[0])
 		planned.assumed = p4d_gpu_find(p4d_site_gpus(site), plan->gpu, NULL);
 	const int placed = p4d_guard__place(site, &planned, source, context, v, err);
@@ -233,12 +234,12 @@ void p4d_guard_verify(const p4d_site *site, const p4d_job *job, p4d_cluster_sour
 		p4d_verdict__error(verdict, &err);
 	else if (plan)
 		snprintf(verdict->plan, sizeof(verdict->plan), "%s", plan);
-	/* a job without a plan says it in its options, as it did where it was submitted */
+	/* a job without a plan gives it in its options, as at submission */
 	const p4d_request *said = options && !p4d_is_set(request, P4D_MODEL) ? options : request;
 	if (!verdict->model[0])
 		p4d_verdict__name_model(verdict, said);
 	p4d_verdict__finish(verdict, p4d_is_set(said, P4D_OVERRIDE) ? said->override_reason : NULL);
-	/* a refused plan that passes anyway is the job's plan */
+	/* if a refused plan passes anyway, it is the job's plan */
 	if (rc < 0 && verdict->action != P4D_REJECT && plan)
 		snprintf(verdict->plan, sizeof(verdict->plan), "%s", plan);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What else would help a job that fits on none of its GPUs, and costs less than more nodes. */
+/* For a job that fits on none of its GPUs: other ways that cost less than more nodes. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -11,8 +11,8 @@
 
 enum { SHORTEST = 1024, PARTITIONS = 4 };
 
-/* Ways to save memory that cost nothing, or only transfers between GPUs, and do not change what is trained.
- * The first one that is enough is named. */
+/* Ways to save memory that are free or cost only transfers between GPUs, and that do not change what is
+ * trained. The first sufficient one is named. */
 static const p4d_way shared[] = {{P4D_CHUNKED_LOSS, 1, P4D_OPTIONS, 0},
 				 {P4D_OPTIMIZER_SHARDING, P4D_SHARD_STATES, P4D_OPTIONS, 0},
 				 {P4D_OPTIMIZER_SHARDING, P4D_SHARD_GRADIENTS, P4D_OPTIONS, 0},
@@ -25,20 +25,20 @@ static const p4d_way shared[] = {{P4D_CHUNKED_LOSS, 1, P4D_OPTIONS, 0},
 				 {P4D_ZERO_STAGE, 3, P4D_FRAMEWORK, P4D_FRAMEWORK_DEEPSPEED},
 				 {P4D_FRAMEWORK, P4D_FRAMEWORK_FSDP, P4D_OPTIONS, 0},
 				 {P4D_OPTIONS, 0, P4D_OPTIONS, 0}};
-/* Memory for transfers to the host. */
+/* Ways that save memory by transfers to the host. */
 static const p4d_way offloaded[] = {
     {P4D_OFFLOAD, P4D_OFFLOAD_OPTIMIZER, P4D_OPTIONS, 0},
     {P4D_OFFLOAD, P4D_OFFLOAD_OPTIMIZER, P4D_ZERO_STAGE, 3},
     {P4D_OFFLOAD, P4D_OFFLOAD_OPTIMIZER | P4D_OFFLOAD_PARAMS, P4D_ZERO_STAGE, 3},
     {P4D_OFFLOAD, P4D_OFFLOAD_PARAMS, P4D_OPTIONS, 0},
     {P4D_OPTIONS, 0, P4D_OPTIONS, 0}};
-/* Another training, in which fewer parameters learn: nobody but the user chooses it. */
+/* Ways that train fewer parameters, which is another training: only the user may choose them. */
 static const p4d_way adapters[] = {{P4D_FINETUNE, P4D_TUNE_LORA, P4D_OPTIONS, 0},
 				   {P4D_FINETUNE, P4D_TUNE_QLORA, P4D_OPTIONS, 0},
 				   {P4D_FINETUNE, P4D_TUNE_QLORA, P4D_CHUNKED_LOSS, 1},
 				   {P4D_OPTIONS, 0, P4D_OPTIONS, 0}};
 
-/* The value of one of its options; false: it has none for it. */
+/* The value of one of the way's options; false: the way does not set this option. */
 static bool has(const p4d_way *way, p4d_option option, int64_t *value)
 {
 	if (option == P4D_OPTIONS || (way->option != option && way->also != option))
@@ -81,7 +81,7 @@ const char *p4d_way_text(const p4d_way *way, const char *prefix, char *buf, size
 	return buf;
 }
 
-/* Whether it would shard more than the request does, as far as the framework can. */
+/* Whether the way would shard more than the request does, within what the framework supports. */
 static bool shares_more(const p4d_request *asked, p4d_option option, int64_t value)
 {
 	const p4d_framework *f = p4d_framework_of((int)asked->value[P4D_FRAMEWORK]);
@@ -97,15 +97,14 @@ static bool open_to(const p4d_request *asked, p4d_option option, int64_t value)
 {
 	if (option == P4D_OPTIONS)
 		return true;
-	/* a loss of TRL's makes no logits either */
+	/* TRL's chunked losses make no logits either */
 	if (option == P4D_CHUNKED_LOSS && p4d_is_set(asked, option) && asked->value[option] != P4D_LOSS_WHOLE)
 		return false;
 	return shares_more(asked, option, value) && !p4d_framework_fixed_of(asked, option) &&
 	       (option != P4D_ZERO_STAGE || p4d_heeds(asked, (int)asked->value[P4D_FRAMEWORK], option));
 }
 
-/* DDP shards nothing, so its program may be told to use another framework; one GPU has nobody to share with.
- */
+/* DDP shards nothing, so the program may be told to use another framework; a single GPU cannot share. */
 static bool is_way(const p4d_request *asked, const p4d_way *way, const p4d_search_space *space)
 {
 	int64_t framework, value;
@@ -124,7 +123,7 @@ static bool is_way(const p4d_request *asked, const p4d_way *way, const p4d_searc
 	return open_to(asked, way->option, way->value) && open_to(asked, way->also, way->more);
 }
 
-/* Whether the hosts have too little memory for it, as far as that is known. job: may be NULL. */
+/* Whether the hosts certainly have too little memory for it. job: may be NULL. */
 static bool kills(const p4d_job *job, const p4d_request *with, const p4d_search_space *space)
 {
 	p4d_request complete = *with;
@@ -141,8 +140,8 @@ static bool kills(const p4d_job *job, const p4d_request *with, const p4d_search_
 	return have && (estimate.host_bytes > have || (job && p4d_guard__is_killed(job, have, &estimate)));
 }
 
-/* Whether a fix may name it: the program of a script that p4d read has words for it. For other jobs p4d knows
- * only its own options, which do not change the framework that the script starts. */
+/* Whether a fix may name the way: the program of a script that p4d read must have words for it. For other
+ * jobs p4d knows only its own options, which do not change the framework that the script starts. */
 static bool is_pasted(const p4d_job *job, const p4d_way *way)
 {
 	char words[256];
@@ -154,10 +153,10 @@ static bool is_pasted(const p4d_job *job, const p4d_way *way)
 	return !job || !has(way, P4D_FRAMEWORK, &framework);
 }
 
-/* A way with which a job fits, maybe with a smaller micro-batch or more recomputation. */
+/* A way with which a job fits, perhaps with a smaller micro-batch or more recomputation. */
 typedef struct found_way {
-	const p4d_way *named, *pasted; /* the first, and the first that a fix may name; NULL: none */
-	uint64_t bytes;                /* memory of a GPU with the named way */
+	const p4d_way *named, *pasted; /* the first way, and the first that a fix may name; NULL: none */
+	uint64_t bytes;                /* memory on a GPU with the named way */
 } found_way;
 
 static found_way first_of(const p4d_way *way, const p4d_job *job, const p4d_request *asked,
@@ -215,8 +214,8 @@ static int64_t shorter(const p4d_request *asked, const p4d_search_space *space)
 }
 
 /*
- * A partition with larger GPUs on which the unchanged job fits; NULL: none. job: NULL: any number of GPUs. A
- * job that names its nodes or has a reservation cannot move away from these.
+ * A partition with larger GPUs on which the unchanged job fits; NULL: none. job NULL: any number of GPUs. A
+ * job that names its nodes or has a reservation cannot move to another partition.
  */
 static const p4d_site_partition *larger(const p4d_site *site, const p4d_job *job, const p4d_request *asked,
 					const p4d_search_space *space)
@@ -250,7 +249,7 @@ static const p4d_site_partition *larger(const p4d_site *site, const p4d_job *job
 	return NULL;
 }
 
-/* Names the first way of a kind in words; the flags for a fix go into *best. */
+/* Names the first way of a kind in words; *best gets the flags for a fix. */
 static void name_way(const p4d_way *ways, const p4d_job *job, const p4d_request *asked,
 		     const p4d_search_space *space, const char *prefix, p4d_way *best, p4d_text *list)
 {

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A longer list is not read: slurmctld asks. */
+/* Longer lists are not read, because slurmctld calls this. */
 enum { RANGES = 64 };
 
 static bool read_number(const char **at, uint32_t *number)
@@ -37,8 +37,8 @@ static bool read_range(const char **at, uint32_t *first, uint32_t *last, uint32_
 	return read_number(at, step) && *step;
 }
 
-/* Puts a number into the list where it belongs, unless it is there. False: it and all above it have no room.
- */
+/* Inserts a number into the sorted list, unless it is already there. False: there is no room for it and
+ * all larger numbers. */
 static bool put(p4d_array *a, uint32_t number)
 {
 	unsigned at = a->listed;
@@ -84,7 +84,7 @@ bool p4d_array__read(const char *text, p4d_array *a)
 		a->most = last > a->most ? last : a->most;
 		a->step = ranges == 1 ? step : 0;
 	} while (*at == ',');
-	/* several ranges may have some numbers in common */
+	/* several ranges may overlap */
 	a->count = sum <= P4D_ARRAY_TASKS ? a->listed : ranges == 1 && sum < UINT32_MAX ? (uint32_t)sum : 0;
 	if (brackets && *at++ != ']')
 		return false;

@@ -21,7 +21,7 @@ static const struct {
 #undef VALUE
 enum { VALUES = sizeof(values) / sizeof(values[0]) };
 
-/* Not read from the entries: the names alone must not bring all of libp4d into p4d.so. */
+/* Not read from the frameworks' entries: for these names alone, p4d.so should not load all of libp4d. */
 #define VARIABLE(id, name, variable) variable,
 static const char *const variables[] = {P4D_FRAMEWORK_LIST(VARIABLE)};
 #undef VARIABLE

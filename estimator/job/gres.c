@@ -15,8 +15,8 @@ const char *p4d_gres__sign(const char *text)
 }
 
 /*
- * A count as Slurm reads it: blanks and a plus sign may precede it, k or m (1024, 1048576) follow it. 1: a
- * count, 0: no number, -1: more than the ten million that no job has of anything here.
+ * A count in Slurm's form: blanks and a plus sign may precede it, and k or m (1024, 1048576) may follow it.
+ * 1: a count; 0: no number; -1: above ten million, more than any job has.
  */
 static int count_of(const char *text, size_t length, uint32_t *out)
 {
@@ -58,7 +58,7 @@ static int entry_length(const char *at, size_t *length)
 	return depth ? -1 : 0;
 }
 
-/* Names in the place of a GPU type in --gpus: from Slurm 23.11 on, tres_per_task also holds "cpu:4". */
+/* Names at the place of a GPU type in --gpus: since Slurm 23.11, tres_per_task also contains "cpu:4". */
 static bool is_other_tres(const char *at, size_t length)
 {
 	static const char *const names[] = {"cpu", "mem", "node", "billing", "energy", "license",
@@ -70,14 +70,14 @@ static bool is_other_tres(const char *at, size_t length)
 	return false;
 }
 
-/* A GPU type and how many of it; the type is borrowed from the text. */
+/* A GPU type and a count; the type is borrowed from the text. */
 typedef struct gres_entry {
 	const char *type;
 	size_t length;
 	uint32_t count;
 } gres_entry;
 
-/* What follows "gpu:": a type, a count or both; a type alone means one GPU. */
+/* The text after "gpu:": a type, a count or both. A type alone means one GPU. */
 static int parse_count(const char *at, const char *end, gres_entry *entry)
 {
 	const char *last = end;
@@ -116,7 +116,7 @@ static int parse_entry(const char *at, size_t length, bool bare, gres_entry *ent
 	return parse_count(at, end, entry);
 }
 
-/* Adds an entry; as in Slurm, the last count of a type is valid. */
+/* Adds an entry; as in Slurm, the last count of a type wins. */
 static int put_entry(gres_entry all[MOST_TYPES], unsigned *count, const gres_entry *entry)
 {
 	unsigned i = 0;
@@ -205,7 +205,7 @@ int p4d_gres__parse_nodes(const char *text, uint32_t *min, uint32_t *max, p4d_er
 		goto bad;
 	if (high < low || (!low && high))
 		goto bad;
-	*min = low; /* --nodes=0 of a template is as if it were not given */
+	*min = low; /* --nodes=0 from a template counts as not given */
 	*max = high;
 	return 0;
 bad:

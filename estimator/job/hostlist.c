@@ -8,22 +8,22 @@
 #include "base/number.h"
 #include "base/text.h"
 
-/* STEP: what writing a part of a name costs, in characters that are read. */
+/* STEP: cost of writing a part of a name, in units of characters that are read. */
 enum { HOST_MAX = 256, MOST_HOSTS = 1 << 16, MOST_CHARACTERS = 1 << 16, STEP = 16 };
 
-/* Returns false to stop. */
+/* visit returns false to stop. */
 typedef bool (*visitor)(const char *host, void *context);
 
 typedef struct walk {
 	visitor visit;
 	void *context;
-	uint32_t each;    /* what a visit costs */
-	uint32_t *budget; /* characters */
-	bool gave_up;     /* malformed, or the budget was too small */
+	uint32_t each;    /* cost of one visit */
+	uint32_t *budget; /* remaining budget in characters */
+	bool gave_up;     /* the list is malformed, or the budget was too small */
 	char host[HOST_MAX];
 } walk;
 
-/* The end of the entry that starts at `at`: its comma is outside of brackets. */
+/* The end of the entry that starts at `at`: a comma outside of brackets. */
 static const char *entry_end(const char *at)
 {
 	bool inside = false;
@@ -33,7 +33,7 @@ static const char *entry_end(const char *at)
 	return at;
 }
 
-/* "01-16" within brackets: its bounds and the digits to which numbers are padded. NULL: malformed. */
+/* "01-16" inside brackets: its bounds, and the number of digits. NULL: malformed. */
 static const char *read_range(const char *at, uint64_t *low, uint64_t *high, unsigned *width)
 {
 	const char *end = p4d_number_digits(at, low);
@@ -78,7 +78,7 @@ static bool give_up(walk *w)
 	return false;
 }
 
-/* Takes it off the budget, or gives up. */
+/* Subtracts the cost from the budget; false: the budget is spent. */
 static bool afford(walk *w, size_t characters)
 {
 	if (characters >= *w->budget) {
@@ -89,7 +89,7 @@ static bool afford(walk *w, size_t characters)
 	return true;
 }
 
-/* Visits the hosts of the rest of an entry, after the first `used` characters of the name. False: stop. */
+/* Visits the hosts of the rest of an entry; the first `used` characters of the name are done. False: stop. */
 static bool expand(walk *w, const char *at, const char *end, size_t used)
 {
 	size_t literal = 0;
@@ -122,7 +122,7 @@ static bool expand(walk *w, const char *at, const char *end, size_t used)
 	return true;
 }
 
-/* Visits the hosts of a list; `each`: what a visit costs. False: it gave up. */
+/* Visits the hosts of a list. each: cost of one visit. False: gave up. */
 static bool visit_hosts(const char *list, uint32_t each, uint32_t *budget, visitor visit, void *context)
 {
 	walk w = {.visit = visit, .context = context, .each = each + STEP, .budget = budget};
@@ -138,7 +138,7 @@ static bool visit_hosts(const char *list, uint32_t each, uint32_t *budget, visit
 	return !w.gave_up;
 }
 
-/* How many hosts an entry names, at most one above MOST_HOSTS; 0: it is malformed. */
+/* Number of hosts that an entry names, at most one above MOST_HOSTS; 0: malformed. */
 static uint64_t hosts_of(const char *at, const char *end)
 {
 	uint64_t hosts = 1, low, high;
@@ -179,7 +179,7 @@ uint32_t p4d_hostlist__count(const char *list)
 	return (uint32_t)count;
 }
 
-/* Looks for the host that follows `last`. */
+/* Searches for the host that follows `last`. */
 typedef struct successor {
 	const char *last;
 	char next[HOST_MAX];
@@ -255,7 +255,7 @@ static bool has(const char *list, const char *host)
 	return false;
 }
 
-/* Looks for a host that is in a list, or for one that is not. */
+/* Searches for a host that is in a list, or for one that is not. */
 typedef struct look_up {
 	const char *list;
 	bool wanted, found;
@@ -269,7 +269,7 @@ static bool look(const char *host, void *context)
 	return !l->found;
 }
 
-/* True when a host of a is (wanted) or is not (!wanted) in b, or when it would take too long. */
+/* True if some host of a is (wanted) or is not (!wanted) in b, or if the search would take too long. */
 static bool any(const char *a, const char *b, bool wanted, uint32_t *budget)
 {
 	look_up l = {.list = b, .wanted = wanted};
@@ -288,7 +288,7 @@ bool p4d_hostlist__within(const char *a, const char *b, uint32_t *budget)
 	return !any(a, b, false, budget);
 }
 
-/* Counts hosts that no list has. */
+/* Counts hosts that are in none of the lists. */
 typedef struct outside_hosts {
 	const char *const *others;
 	size_t count;

@@ -83,14 +83,14 @@ bool p4d_job_gets_gpus(const p4d_site *site, const p4d_job *job, p4d_cluster_sou
 	if (p4d_job_check_limits(job, NULL) < 0 || p4d_job_wants_gpus(job) ||
 	    p4d_job__candidates(site, job, "", &p.lazy, &p.all, NULL) < 0)
 		return true;
-	/* one partition of several is enough: Slurm may choose that */
+	/* one of several partitions is enough: Slurm may choose that one */
 	for (size_t i = 0; i < p.all.count; i++)
 		if (p4d_job__gives_whole_nodes(&p, &p.all.at[i]))
 			return true;
 	return false;
 }
 
-/* The number of nodes, or their minimum: from a list, or from tasks that do not fit on one node. */
+/* The number of nodes, or a lower bound: from a list of nodes, or from tasks that do not fit on one node. */
 static int read_nodes(p4d_job_placement *p, p4d_error *err)
 {
 	const p4d_job *job = p->job;
@@ -98,14 +98,14 @@ static int read_nodes(p4d_job_placement *p, p4d_error *err)
 	p->nodes = job->max_nodes;
 	p->listed = job->nodelist ? p4d_hostlist__count(job->nodelist) : 0;
 	p->least = p->listed > job->min_nodes ? p->listed : job->min_nodes ? job->min_nodes : 1;
-	/* from 24.11 on sbatch leaves it to slurmctld to raise the least to that of the list */
+	/* since 24.11, sbatch leaves it to slurmctld to raise the minimum to the length of the list */
 	if (job->min_nodes && job->max_nodes > p->least) {
 		p4d_fail(err, P4D_E_GEOMETRY,
 			 "-N %u-%u leaves the number of nodes open, and a plan needs a fixed number",
 			 p->least, job->max_nodes);
 		return p4d_fix(err, "--nodes=%u", p->least);
 	}
-	/* fewer than a node may have are on one: Slurm itself writes how many may be, of --gpus-per-task */
+	/* --gpus-per-task: GPUs that fit on one node are on one node; Slurm itself writes the upper bound */
 	if (p->nodes || !job->tasks || !job->tasks_per_node || job->tasks < job->tasks_per_node)
 		return 0;
 	if (job->tasks % job->tasks_per_node) {
@@ -140,7 +140,7 @@ static uint64_t partition_memory(p4d_job_placement *p, const char *name)
 	return least;
 }
 
-/* Memory of the smallest node that the job may get; 0 unknown. No job gets more than there is. */
+/* Memory of the smallest node that the job may get; 0: unknown. No job gets more than a node has. */
 static uint64_t node_memory(p4d_job_placement *p)
 {
 	const p4d_job *job = p->job;
@@ -152,7 +152,7 @@ static uint64_t node_memory(p4d_job_placement *p)
 		return section->mem_per_node_bytes;
 	if (job->cpu)
 		return partition_memory(p, name);
-	/* what a job gets without --mem is not in the cluster's facts */
+	/* the cluster's facts do not include the memory of a job without --mem */
 	for (size_t i = 0; job->mem_is_all && i < p->all.count; i++) {
 		const p4d_partition_facts *row = p4d_job__facts(p->site, &p->all.at[i], &p->lazy);
 		if (row && row->mem_bytes && (!least || row->mem_bytes < least))
@@ -167,8 +167,8 @@ static uint64_t round_up(uint64_t cpus, uint64_t threads)
 }
 
 /*
- * CPUs of a node that the job always gets; cores are not shared. 0: not known. --mincpus counts if the job
- * does not say its tasks; else it may only choose the nodes.
+ * CPUs of a node that the job certainly gets; cores are not shared. 0: unknown. --mincpus counts if the job
+ * does not give its tasks; otherwise it may only select nodes.
  */
 static uint64_t cpus_of_node(const p4d_job_placement *p, const p4d_partition_facts *row, bool whole)
 {
@@ -192,7 +192,10 @@ static uint64_t cpus_of_node(const p4d_job_placement *p, const p4d_partition_fac
 	return says_tasks ? 0 : round_up(job->min_cpus, threads);
 }
 
-/* What one partition gives of a node: so much per CPU; per_cpu 0: its default. 0: all, or unknown. */
+/*
+ * Memory on a node of one partition at this rate per CPU; per_cpu 0: the partition's default. 0: all memory,
+ * or unknown.
+ */
 static uint64_t memory_of(p4d_job_placement *p, const p4d_job_candidate *one, const p4d_partition_facts *row,
 			  uint64_t per_cpu)
 {
@@ -206,8 +209,9 @@ static uint64_t memory_of(p4d_job_placement *p, const p4d_job_candidate *one, co
 	return __builtin_mul_overflow(each, times, &bytes) ? 0 : bytes;
 }
 
-/* What a job that says no memory, or so much per CPU, gets of a node, of the least of its partitions; 0: all,
- * or unknown. Only slurmctld asks the cluster for that alone: for sbatch it is another RPC. */
+/* Memory on a node for a job without a memory request, or with a request per CPU: the least of its
+ * partitions; 0: all, or unknown. Only slurmctld asks the cluster for this alone, because for sbatch that
+ * is another RPC. */
 static uint64_t least_memory(p4d_job_placement *p, uint64_t per_cpu)
 {
 	uint64_t least = 0;
@@ -224,8 +228,8 @@ static uint64_t least_memory(p4d_job_placement *p, uint64_t per_cpu)
 	return least;
 }
 
-/* The memory of a node by --mem-per-cpu; 0: unknown. Only the cluster knows how many CPUs a job gets: threads
- * of a core, DefCpuPerGPU and whole nodes add some. */
+/* Memory on a node with --mem-per-cpu; 0: unknown. Only the cluster knows the number of CPUs: threads of a
+ * core, DefCpuPerGPU and whole nodes add some. */
 static uint64_t memory_per_cpu(p4d_job_placement *p)
 {
 	return p->out->tasks_per_node ? least_memory(p, p->job->mem_per_cpu_bytes) : 0;
@@ -274,14 +278,14 @@ static uint32_t tasks_of_node(const p4d_job_placement *p)
 
 	if (job->tasks_per_node)
 		return job->tasks_per_node;
-	if (job->cpu) /* GPUs that it asks for all the same */
+	if (job->cpu) /* the job nevertheless requests GPUs */
 		gpus = p->wants.per_node ? p->wants.per_node : p->wants.total / geometry->nodes;
 	if (job->tasks_per_gpu && gpus && !__builtin_mul_overflow(job->tasks_per_gpu, gpus, &tasks))
 		return tasks;
 	return job->tasks % geometry->nodes ? 0 : job->tasks / geometry->nodes;
 }
 
-/* The GPU of a job whose number of GPUs is open. NULL: it asks for none, or they are not known. */
+/* The GPU of a job whose number of GPUs is open. NULL: it requests none, or they are unknown. */
 static const p4d_gpu *gpu_at_least(p4d_job_placement *p)
 {
 	p4d_geometry geometry = {.gpu = NULL};
@@ -319,7 +323,7 @@ int p4d_job_geometry(const p4d_site *site, const p4d_job *job, p4d_cluster_sourc
 	return 0;
 }
 
-/* Nodes of a row's partition in all of these rows. A node with two types of GPUs is in two of them. */
+/* Nodes of a row's partition in all of these rows. A node with two GPU types is in two rows. */
 static uint32_t nodes_of_partition(const p4d_partition_facts *const *row, size_t count, const char *partition,
 				   uint32_t *budget)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a job asks Slurm for, written as options. */
+/* Writes a job's requests as Slurm options. */
 #include <inttypes.h>
 #include <string.h>
 #include <strings.h>
@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "job/job_internal.h"
 
-/* "h100:" of a request that names one type, or of another one (NULL: none) in its place; else "". */
+/* "h100:" for a request that names a type, or the given type (if not NULL) in its place; else "". */
 static const char *type_of(const char *text, const char *other, char *buf, size_t size)
 {
 	char type[48];
@@ -22,7 +22,7 @@ static const char *type_of(const char *text, const char *other, char *buf, size_
 	return buf;
 }
 
-/* The entries of a --gres that are not for GPUs: they stay. */
+/* The entries of --gres that are not for GPUs, which a fix keeps. */
 static void write_others(const char *gres, p4d_text *out)
 {
 	for (const char *at = gres; *at; at += *at == ',') {
@@ -31,7 +31,7 @@ static void write_others(const char *gres, p4d_text *out)
 		const char *name = at + prefix;
 		bool gpu = !strncasecmp(name, "gpu", 3) &&
 			   (length == prefix + 3 || name[3] == ':' || name[3] == '=');
-		/* Slurm takes no shards of GPUs together with GPUs */
+		/* Slurm does not accept shards of GPUs together with GPUs */
 		const bool parts = !strncasecmp(name, "shard", 5) || !strncasecmp(name, "mps", 3);
 		if (length > prefix && !gpu && !parts)
 			p4d_text_print(out, "%.*s,", (int)(length - prefix), name);
@@ -77,12 +77,12 @@ const char *p4d_job_flags_with(const p4d_job *job, const char *other, uint64_t n
 
 	p4d_text_print(&out, "--nodes=%" PRIu64, nodes);
 	if (job->cpu) {
-		if (job->tasks) /* it would go before those of the nodes */
+		if (job->tasks) /* it would have priority over the number of nodes */
 			p4d_text_print(&out, " --ntasks=%" PRIu64, nodes * gpus_per_node);
 		p4d_text_print(&out, " --ntasks-per-node=%" PRIu64, gpus_per_node);
 		return buf;
 	}
-	/* Slurm takes no more nodes than tasks; with --ntasks-per-gpu it counts nodes by what --ntasks says
+	/* Slurm gives no more nodes than tasks; with --ntasks-per-gpu it derives the nodes from --ntasks
 	 * first */
 	if (job->tasks && job->tasks_per_gpu)
 		p4d_text_print(&out, " --ntasks=%" PRIu64, nodes * gpus_per_node * job->tasks_per_gpu);
@@ -113,7 +113,7 @@ const char *p4d_job_task_flags(const p4d_job *job, uint64_t nodes, uint64_t gpus
 	}
 	if (job->tasks)
 		p4d_text_print(&out, " --ntasks=%" PRIu64, nodes * gpus_per_node);
-	/* Slurm takes only one of these */
+	/* Slurm accepts only one of these */
 	if (job->tasks_per_gpu)
 		p4d_text_add(&out, " --ntasks-per-gpu=1");
 	else

@@ -10,7 +10,7 @@
 typedef p4d_job_candidate candidate;
 typedef p4d_job_candidates candidates;
 
-/* Names of a constraint, and how many of them times candidates are compared. */
+/* Maximum number of names in a constraint, and of comparisons of names with candidates. */
 enum { MOST_FEATURES = 64, MOST_COMPARED = 1024 };
 
 static int add(candidates *all, candidate one, p4d_error *err)
@@ -55,13 +55,13 @@ static bool is_collected(const candidates *all, const char *name)
 	return false;
 }
 
-/* Candidates of one partition; name NULL: the default one. entry: where the job names it. */
+/* Candidates of one partition; name NULL: the default one. entry: the name's place in the job's list. */
 static int collect(const p4d_site *site, const char *name, const char *entry, p4d_job_lazy_cluster *lazy,
 		   candidates *all, p4d_error *err)
 {
 	const p4d_site_partition *section = p4d_site_partition_of(site, name);
 
-	if (section && !name) /* a section with a name describes one GPU; others may describe several */
+	if (section && !name) /* a section for one partition describes one GPU; others may describe several */
 		name = entry = section->name;
 	for (unsigned i = 0; section && i < section->gpus; i++)
 		if (add(all,
@@ -94,8 +94,8 @@ static int collect(const p4d_site *site, const char *name, const char *entry, p4
 	return 0;
 }
 
-/* True if the name (a GRES type or a node feature) means this candidate. wanted: the GPU that a section of
- * the site gives the name; NULL: none. */
+/* True if the name (a GRES type or a node feature) means this candidate. wanted: the GPU for which a
+ * section of the site uses this name; NULL: none. */
 static bool means(const candidate *one, const char *name, const p4d_gpu *wanted)
 {
 	if (!strcasecmp(one->type, name) || has(one->features, name, strlen(name)))
@@ -125,7 +125,7 @@ const p4d_partition_facts *p4d_job__facts(const p4d_site *site, const candidate 
 	return one->row;
 }
 
-/* Drops the candidates not marked kept, unless that drops all. */
+/* Drops the candidates that are not marked as kept, unless none is marked. */
 static void keep(candidates *all)
 {
 	size_t left = 0;
@@ -150,7 +150,7 @@ static bool match(const p4d_site *site, const char *name, candidates *all)
 	return any;
 }
 
-/* Keeps the candidates of a GRES type; false, changing nothing, when there are none. */
+/* Keeps the candidates of a GRES type. False: there are none, and nothing changes. */
 static bool restrict_to_type(const p4d_site *site, const char *type, candidates *all)
 {
 	if (!match(site, type, all))
@@ -163,8 +163,8 @@ static bool restrict_to_type(const p4d_site *site, const char *type, candidates 
 
 /*
  * Keeps the candidates that a constraint allows: groups joined by '|' of names joined by '&'. Counts,
- * brackets and parentheses are ignored. A name unrelated to GPUs excludes none, nor does a constraint that is
- * too long to compare. So the result may have too many candidates, never too few.
+ * brackets and parentheses are ignored. A name unrelated to GPUs excludes no candidate, and neither does a
+ * constraint that is too long to compare. So the result may have too many candidates, never too few.
  */
 static void restrict_to_constraint(const p4d_site *site, const char *constraint, candidates *all)
 {
@@ -262,7 +262,7 @@ static int unknown_gpu(const char *name, p4d_error *err)
 		       name);
 }
 
-/* What the cluster knows of a partition: whether it is there, and whether it has GPUs. */
+/* What the cluster knows about a partition: whether it exists, and whether it has GPUs. */
 static bool in_cluster(const p4d_cluster *cluster, const char *partition, bool *gpus)
 {
 	bool found = false;
@@ -366,7 +366,7 @@ const p4d_gpu *p4d_job_larger_gpu(const p4d_site *site, const p4d_job *job, p4d_
 		const p4d_partition_facts *row = p4d_job__facts(site, one, &lazy);
 		const p4d_cluster *cluster = p4d_job__lazy(&lazy);
 		const uint32_t has = row ? row->gpus_per_node : one->gpus_per_node;
-		/* GPUs without a type in Slurm cannot be requested by type; without a cluster, p4d's own name
+		/* GPUs without a GRES type cannot be requested by type; without a cluster, p4d's own name
 		 * is used */
 		const char *of_p4d = one->gpu && !(cluster && cluster->count) ? one->gpu->name : "";
 		const char *name = row ? row->gpu_type : of_p4d;

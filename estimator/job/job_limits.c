@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Slurm's own limits. Slurm accepts node lists of any length, and so does p4d: see P4D_HOSTLIST_BUDGET. */
+/* Slurm's own limits. Slurm accepts node lists of any length, and so does p4d (see P4D_HOSTLIST_BUDGET). */
 enum { MOST_TEXT = 1024, MOST_PARTITIONS = 128 };
 
 static const struct limit {

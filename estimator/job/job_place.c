@@ -3,7 +3,9 @@
 #include "job/hostlist.h"
 #include "job/job_internal.h"
 
-/* GPUs per node: the smallest, and whether they differ. 0 when unknown. p4d.conf goes before the cluster. */
+/*
+ * GPUs per node: the minimum, and whether nodes differ. 0: unknown. p4d.conf has priority over the cluster.
+ */
 static uint32_t node_gpus(p4d_job_placement *p, bool *differ)
 {
 	uint32_t least = 0;
@@ -21,7 +23,7 @@ static uint32_t node_gpus(p4d_job_placement *p, bool *differ)
 	return least;
 }
 
-/* CPUs that the job may use of the smallest node; 0 unknown. */
+/* CPUs of the smallest node that the job may use; 0: unknown. */
 static uint32_t node_cpus(p4d_job_placement *p)
 {
 	uint32_t least = 0, few;
@@ -62,8 +64,8 @@ static int fix_as(const p4d_job *job, uint64_t nodes, uint64_t gpus_per_node, p4
 }
 
 /*
- * The nodes that hold `total` GPUs evenly: at most per_node on each, and as full as possible. If the number
- * of nodes was given, as many of them as possible.
+ * The nodes on which `total` GPUs are distributed evenly: at most per_node on each, and as full as possible.
+ * If the number of nodes was given, as many of these as possible.
  */
 static int fix_even(const p4d_job *job, uint32_t total, uint32_t per_node, uint32_t max_nodes, p4d_error *err)
 {
@@ -81,7 +83,9 @@ static int fix_even(const p4d_job *job, uint32_t total, uint32_t per_node, uint3
 	return fix_as(job, (total - 1) / per_node + 1, per_node, err);
 }
 
-/* Tasks for whose cores (--ntasks-per-core) the smallest node has room; 0 unknown, or any number. */
+/*
+ * Number of tasks for whose cores (--ntasks-per-core) the smallest node has room; 0: unknown, or any number.
+ */
 static uint32_t tasks_on_cores(p4d_job_placement *p)
 {
 	uint32_t least = 0, tasks;
@@ -96,7 +100,7 @@ static uint32_t tasks_on_cores(p4d_job_placement *p)
 	return least;
 }
 
-/* Tasks for which a node has CPUs; 0: unknown, or no matter. */
+/* Number of tasks for which a node has CPUs; 0: unknown, or irrelevant. */
 static uint32_t tasks_that_fit(p4d_job_placement *p)
 {
 	const p4d_job *job = p->job;
@@ -108,14 +112,14 @@ static uint32_t tasks_that_fit(p4d_job_placement *p)
 	return cores && cpus && cores < cpus ? cores : cpus;
 }
 
-/* Whether the job says how its tasks are spread. Where it says --ntasks-per-node alone, sbatch adds the
- * number of tasks, which slurmctld sees. */
+/* Whether the job says how its tasks are distributed. For --ntasks-per-node alone, sbatch adds the number
+ * of tasks, which slurmctld then sees. */
 static bool says_tasks_of_nodes(const p4d_job *job)
 {
 	return job->tasks_per_node && job->tasks >= job->tasks_per_node;
 }
 
-/* The nodes of a job whose GPUs leave their number open: as few as the CPUs of its tasks allow. */
+/* The nodes of a job whose GPUs leave the number of nodes open: as few as the CPUs of its tasks allow. */
 static uint32_t fewest_nodes(p4d_job_placement *p)
 {
 	const uint32_t each = says_tasks_of_nodes(p->job) ? 0 : tasks_that_fit(p);
@@ -124,7 +128,7 @@ static uint32_t fewest_nodes(p4d_job_placement *p)
 	return nodes > p->least ? nodes : p->least;
 }
 
-/* Every task has its GPUs, and no node takes more tasks than these. */
+/* Whether every task has its GPUs, and no node gets more tasks than these. */
 static bool tasks_are_even(const p4d_job_placement *p, uint32_t gpus)
 {
 	const uint32_t each = p->job->tasks_per_node;
@@ -133,7 +137,10 @@ static bool tasks_are_even(const p4d_job_placement *p, uint32_t gpus)
 	       p->job->tasks % each == 0 && (uint64_t)p->wants.per_task * each == gpus;
 }
 
-/* Slurm fills one node after the other, so a total is even only on full nodes or with one GPU on each. */
+/*
+ * Slurm fills one node after the other, so a total is distributed evenly only on full nodes or with one GPU
+ * per node.
+ */
 static int check_filling(p4d_job_placement *p, uint32_t total, uint32_t per_node, p4d_error *err)
 {
 	const p4d_geometry *out = p->out;
@@ -164,8 +171,8 @@ static int check_filling(p4d_job_placement *p, uint32_t total, uint32_t per_node
 	return fix_as(p->job, out->nodes, total / out->nodes, err);
 }
 
-/* GPUs of a node for whose CPUs (--cpus-per-gpu) it has room; 0 unknown. *few: there are fewer than it has.
- */
+/* Number of a node's GPUs for whose CPUs (--cpus-per-gpu) the node has room; 0: unknown. *few: this is
+ * below the node's number of GPUs. */
 static uint32_t node_gpus_with_cpus(p4d_job_placement *p, bool *differ, bool *few)
 {
 	const uint32_t each = p->job->cpus_per_gpu, gpus = node_gpus(p, differ),
@@ -175,7 +182,7 @@ static uint32_t node_gpus_with_cpus(p4d_job_placement *p, bool *differ, bool *fe
 	return *few ? cpus / each : gpus;
 }
 
-/* Where nothing is known of the cluster (on a laptop), the GPUs that nodes with this GPU usually have; 0:
+/* Without information about the cluster (on a laptop): the usual number of GPUs in nodes with this GPU; 0:
  * unknown. */
 static uint32_t usual_node_gpus(p4d_job_placement *p)
 {
@@ -187,7 +194,7 @@ static uint32_t usual_node_gpus(p4d_job_placement *p)
 	return gpu ? p4d_gpu_usual_node(gpu) : 0;
 }
 
-/* The nodes of a total that leaves them open. */
+/* The number of nodes for a total number of GPUs that leaves it open. */
 static int count_nodes(p4d_job_placement *p, uint32_t total, uint32_t *per_node, p4d_error *err)
 {
 	bool differ, few;
@@ -227,7 +234,7 @@ static int spread(p4d_job_placement *p, uint32_t total, p4d_error *err)
 	bool differ;
 	uint32_t per_node = 0;
 
-	/* if none of its GPUs is known, that is reported below */
+	/* if all of its GPUs are unknown, that is reported below */
 	if (!out->nodes && !p->all.count && !p->all.believed && !node_gpus(p, &differ))
 		return 0;
 	if ((!out->nodes && count_nodes(p, total, &per_node, err) < 0) ||
@@ -281,7 +288,7 @@ static int place_per_task(p4d_job_placement *p, p4d_error *err)
 	return spread(p, total, err);
 }
 
-/* Slurm gives the GPUs of those sockets whose CPUs the job has. */
+/* Slurm gives the job the GPUs of the sockets that its CPUs are on. */
 static int place_per_socket(p4d_job_placement *p, p4d_error *err)
 {
 	const p4d_job *job = p->job;
@@ -343,7 +350,7 @@ static int place_on(p4d_job_placement *p, const p4d_job *job, const p4d_job_cand
 	const int rc = place_gpus(p, err);
 	if (rc == 0 && !p->out->nodes)
 		p->out->nodes = fewest_nodes(p);
-	p->job = asked; /* a refusal also looks at it */
+	p->job = asked; /* a refusal also examines it */
 	return rc;
 }
 

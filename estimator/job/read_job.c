@@ -9,13 +9,15 @@
 #include "job/array.h"
 #include "job/job_internal.h"
 
-/* The most comparisons for variables with other names, so that a script that asks often takes no time. */
+/*
+ * Maximum number of comparisons with names of other variables, so that a script with many look-ups is cheap.
+ */
 enum { COMPARISONS = 1 << 16 };
 
 typedef struct lookup {
 	const p4d_job_script *script;
 	size_t compared;
-	bool asked_for_task; /* the number of the array's */
+	bool asked_for_task; /* the task number in the array */
 	char text[1024];
 } lookup;
 
@@ -35,7 +37,7 @@ static uint32_t gpus_of(const char *text, bool bare)
 	return text && p4d_gres__parse_gpus(text, bare, type, sizeof(type), &count, NULL) > 0 ? count : 0;
 }
 
-/* Where nothing asks for more than one, one task is on one node; GPUs of the job may be spread. */
+/* If nothing requests more than one node, a single task is on one node; the job's GPUs may be spread. */
 uint32_t p4d_job__nodes(const p4d_job *job)
 {
 	const bool one = job->tasks <= 1 && job->tasks_per_node <= 1 && !job->nodelist &&
@@ -69,7 +71,7 @@ static uint32_t cpus_per_task_of(const p4d_job *job)
 	return job->cpus_per_task;
 }
 
-/* SLURM_TASKS_PER_NODE: "8(x2)", of one node "8". */
+/* SLURM_TASKS_PER_NODE: "8(x2)"; on one node "8". */
 static const char *tasks_of_nodes(lookup *l)
 {
 	const p4d_job *job = l->script->job;
@@ -96,8 +98,8 @@ static const struct {
 };
 
 /*
- * Variables that have what an option said as it was typed, "h100:8", and are not set without it:
- * SLURM_GPUS_PER_NODE by --gpus-per-node alone, not by --gres.
+ * Variables with the text of an option as it was typed, "h100:8", that are unset without that option:
+ * SLURM_GPUS_PER_NODE comes only from --gpus-per-node, not from --gres.
  */
 static const char *as_typed(lookup *l, const char *option)
 {
@@ -185,7 +187,7 @@ static const char *of_job(lookup *l, const char *name)
 	return p4d_shell_later;
 }
 
-/* The value that an item of --export gives its variable. */
+/* The value that an item of --export gives a variable. */
 static const char *of_item(lookup *l, const char *name, const p4d_exported *item)
 {
 	if (!item->value)
@@ -197,8 +199,8 @@ static const char *of_item(lookup *l, const char *name, const p4d_exported *item
 }
 
 /*
- * What --export lets through, "ALL,A=1,B" or "NONE"; the last item of a name counts. Without ALL the job also
- * has the environment of a new login, which p4d does not know.
+ * Whether --export passes a variable on: "ALL,A=1,B" or "NONE"; the last item with its name wins. Without ALL
+ * the job has in addition the environment of a new login, which p4d does not know.
  */
 static const char *of_export(lookup *l, const char *name)
 {
@@ -275,7 +277,7 @@ static void starts(void *context, p4d_shell *shell, const p4d_started *command)
 		s->starts(s->context, shell, command);
 }
 
-/* One that says which interpreter it is for, and that is no shell. */
+/* A script whose first line names an interpreter that is no shell. */
 static bool is_of_other_language(const char *text, size_t length)
 {
 	const char *end = memchr(text, '\n', length);

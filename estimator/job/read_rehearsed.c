@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What was rehearsed of the commands of a job script. */
+/* Rehearsals of the commands of a job script. */
 #include <string.h>
 
 #include "job/job_internal.h"
 #include "job/read_job.h"
 #include "rehearsals/rehearsals_key.h"
 
-/* A longer command is none that was rehearsed. */
+/* Longer commands were never rehearsed. */
 enum { WORDS = 4096, WORD = 4096 };
 
-/* Whether a value only distinguishes the job, a node or a rank from others of its kind. */
+/* Whether a value only distinguishes the job, node or rank from others. */
 static bool is_identity(const p4d_shell *shell, uint16_t unknown)
 {
 	static const char *const names[] = {"JOB_ID",  "JOBID",        "JOB_NODELIST", "NODELIST",
@@ -28,7 +28,7 @@ static bool is_identity(const p4d_shell *shell, uint16_t unknown)
 	return false;
 }
 
-/* The text of a value. A variable that nothing sets is empty. False: some of it is not known. */
+/* The text of a value. An unset variable is empty. False: some of it is unknown. */
 static bool write_known(const p4d_shell *shell, p4d_value value, char text[WORD])
 {
 	uint32_t length = 0;
@@ -62,7 +62,7 @@ static void add_variable(const variables *to, const char *name, p4d_value value)
 		p4d_rehearsals_key_unknown_variable(to->key, name);
 }
 
-/* Adds the variables that count even if only the environment has them, in the order of the table. */
+/* Adds, in the order of the table, the variables that count even if only the environment has them. */
 static void add_environment(const variables *to, p4d_shell *shell)
 {
 	p4d_value value;
@@ -80,7 +80,7 @@ static void add_script(void *to, const char *name, p4d_value value)
 	add_variable(to, name, value);
 }
 
-/* Adds variables that words before the program set: "env MODEL=7b", "mpirun -x MODEL=7b". */
+/* Adds variables set by words before the program: "env MODEL=7b", "mpirun -x MODEL=7b". */
 static void add_launchers(p4d_rehearsals_key *key, const p4d_shell *shell, const p4d_started *started)
 {
 	const p4d_value program = started->run ? started->run->words[0] : (p4d_value){0};
@@ -97,7 +97,7 @@ static void add_launchers(p4d_rehearsals_key *key, const p4d_shell *shell, const
 	}
 }
 
-/* What sbatch, and by its variable each srun, sets for the program. */
+/* Adds variables that sbatch sets for the program, and that srun sets by its own --export variable. */
 static void add_submitted(const variables *to, const p4d_job *job, p4d_shell *shell)
 {
 	static const char of_srun[] = "SLURM_EXPORT_ENV";
@@ -171,7 +171,7 @@ bool p4d_job_command_key(const p4d_job *job, p4d_shell *shell, const p4d_started
 	return p4d_rehearsals_key_text(&key, to->key);
 }
 
-/* Ranks on each node; 0: not known. all: where every GPU has one. */
+/* Ranks per node; 0: unknown. all: one per GPU. */
 static uint32_t ranks_of(const p4d_command_run *run, const p4d_job *job, bool *all)
 {
 	const uint64_t nodes = run->nodes ? run->nodes : p4d_job__nodes(job);

@@ -11,7 +11,7 @@
 
 enum { LONG = 256 }; /* values of long options, above every letter */
 
-/* Input environment of sbatch for the fields that have one. */
+/* Environment variables of sbatch, for the fields that have one. */
 static const struct {
 	const char *name;
 	p4d_sbatch_field field;
@@ -144,8 +144,8 @@ static int put(p4d_sbatch *sbatch, int index, const char *text, p4d_sbatch_sourc
 	return 0;
 }
 
-/* The known option whose name shares more than half of this one, as a misspelled one does; NULL: none.
- */
+/* The known option whose name shares more than half of this name, which may be a misspelling of it; NULL:
+ * none. */
 static const char *find_alike(const char *word, const struct option *options)
 {
 	char name[64];
@@ -158,9 +158,9 @@ static const char *find_alike(const char *word, const struct option *options)
 }
 
 /*
- * Skips an option that another SPANK plugin of the site may have, and the word after it unless that is an
- * option: p4d does not know whether the option takes a value. False: it cannot be such an option; an error
- * was reported.
+ * Skips an option that may belong to another SPANK plugin of the site, and the next word unless that is an
+ * option: p4d does not know whether the option has a value. False: it cannot be such an option; an error was
+ * reported.
  */
 static bool skip_foreign(p4d_sbatch *sbatch, int argc, char *const argv[], const struct option *options)
 {
@@ -224,7 +224,7 @@ static bool is_variable_of(const char *entry, const char *name, const char **val
 	return *entry == '=';
 }
 
-/* An empty variable counts as unset: `SBATCH_PARTITION= sbatch` switches one off. */
+/* An empty variable counts as unset: `SBATCH_PARTITION= sbatch` turns a variable off. */
 int p4d_sbatch_environment(p4d_sbatch *sbatch, char *const environment[], p4d_error *err)
 {
 	const char *value;
@@ -311,7 +311,7 @@ static int cut_words(char *line, char **words)
 	}
 }
 
-/* Scripts that sbatch itself would reject. */
+/* Checks for scripts that sbatch itself would refuse. */
 static int check_script(const char *text, size_t length, p4d_error *err)
 {
 	if (!length)
@@ -363,8 +363,8 @@ static int read_directive(p4d_sbatch *sbatch, char *line, char **words, unsigned
 }
 
 /*
- * Where a here-document ends that a line begins, "cat <<EOF"; the line's own end if it begins none. lines:
- * how many more may be looked at: each of many may have no end.
+ * The end of the here-document that a line begins, "cat <<EOF"; otherwise the end of the line. lines: number
+ * of lines that may still be examined, because many here-documents may have no end.
  */
 static const char *behind_here_document(const char *line, const char *next, const char *end, unsigned *lines)
 {

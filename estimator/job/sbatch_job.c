@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Interprets the values; sbatch.c finds them. */
+/* Interprets the values that sbatch.c has found. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -34,8 +34,8 @@ static int read_number(const p4d_sbatch *sbatch, p4d_sbatch_field field, uint32_
 	return 0;
 }
 
-/* --mem, --mem-per-cpu and --mem-per-gpu are mutually exclusive; one from the environment yields to a typed
- * one. */
+/* --mem, --mem-per-cpu and --mem-per-gpu are mutually exclusive; a typed one overrides one from the
+ * environment. */
 static int read_memory(p4d_sbatch *sbatch, p4d_job *job, p4d_error *err)
 {
 	static const p4d_sbatch_field fields[] = {P4D_SBATCH_MEM, P4D_SBATCH_MEM_PER_CPU,
@@ -59,13 +59,16 @@ static int read_memory(p4d_sbatch *sbatch, p4d_job *job, p4d_error *err)
 			continue;
 		if (p4d_gres_parse_mem(text, sizes[i], err) < 0)
 			return -1;
-		/* so does Slurm: nothing per CPU is all of the node */
+		/* as in Slurm: 0 per CPU means all memory of the node */
 		job->mem_is_all = fields[i] != P4D_SBATCH_MEM_PER_GPU && !*sizes[i];
 	}
 	return 0;
 }
 
-/* "4", "h100:4" and "a100:1,h100:1" in the syntax of --gres: "gpu:4", ... Appends. NULL: no memory. */
+/*
+ * Appends the text of --gpus ("4", "h100:4", "a100:1,h100:1") in the syntax of --gres: "gpu:4", ... NULL: no
+ * memory.
+ */
 static char *append_gres(char *gres, const char *text, const char *prefix)
 {
 	const size_t used = gres ? strlen(gres) : 0;
@@ -114,7 +117,7 @@ static int read_gres(p4d_sbatch *sbatch, p4d_job *job, p4d_error *err)
 	job->gpus_per_task = sbatch->gpus_per_task;
 	job->gpus_per_socket = sbatch->gpus_per_socket;
 	job->gpu_type = sbatch->value[P4D_SBATCH_GPU];
-	/* if both forms are given, --gres is read last and counts; newer releases take only one */
+	/* if both forms are given, --gres is read last and wins; newer releases accept only one */
 	char type[48];
 	uint32_t count;
 	const bool per_node = sbatch->value[P4D_SBATCH_GPUS_PER_NODE];
@@ -126,8 +129,8 @@ static int read_gres(p4d_sbatch *sbatch, p4d_job *job, p4d_error *err)
 	return 0;
 }
 
-/* -B SOCKETS[:CORES[:THREADS]], each a number, the least of several ("2-4") or any ("*", which Slurm
- * itself writes as "-1"). */
+/* -B SOCKETS[:CORES[:THREADS]]. Each is a number, a range ("2-4", of which the minimum counts), or any
+ * ("*", which Slurm itself writes as "-1"). */
 static int read_node_info(p4d_sbatch *sbatch, p4d_error *err)
 {
 	static const p4d_sbatch_field fields[] = {P4D_SBATCH_SOCKETS_PER_NODE, P4D_SBATCH_CORES_PER_SOCKET,
@@ -145,9 +148,9 @@ static int read_node_info(p4d_sbatch *sbatch, p4d_error *err)
 }
 
 /*
- * --hint, or NULL if sbatch ignores it: an option that excludes it is typed as well, or both are variables. A
- * typed hint goes before variables. From 25.11 on --sockets-per-node and --cores-per-socket exclude it too;
- * before, it takes them back.
+ * --hint, or NULL if sbatch ignores it. sbatch ignores it if an excluding option is also typed, or if both
+ * are variables. A typed hint overrides variables. Since 25.11, --sockets-per-node and --cores-per-socket
+ * exclude the hint as well; before, the hint resets them.
  */
 static const char *hint_of(const p4d_sbatch *sbatch)
 {
@@ -164,7 +167,7 @@ static const char *hint_of(const p4d_sbatch *sbatch)
 	return sbatch->value[P4D_SBATCH_HINT];
 }
 
-/* One thread of each core, or as many as --threads-per-core says. */
+/* One thread per core, or the number in --threads-per-core. */
 static int read_threads(const p4d_sbatch *sbatch, const char *hint, p4d_job *job, p4d_error *err)
 {
 	if (!hint)
@@ -175,13 +178,13 @@ static int read_threads(const p4d_sbatch *sbatch, const char *hint, p4d_job *job
 	return 0;
 }
 
-/* As sbatch does: one task for each requested socket, core or thread on that many nodes. */
+/* As in sbatch: one task per requested socket, core or thread, on that many nodes. */
 static int count_tasks(const p4d_sbatch *sbatch, const char *hint, p4d_job *job, p4d_error *err)
 {
 	uint32_t cores = 1, sockets = job->sockets_per_node ? job->sockets_per_node : 1;
 	uint32_t threads = job->threads_per_core ? job->threads_per_core : 1;
 
-	if (hint) { /* takes these numbers back */
+	if (hint) { /* the hint resets these numbers */
 		job->sockets_per_node = 0;
 		return 0;
 	}
@@ -199,8 +202,8 @@ static int count_tasks(const p4d_sbatch *sbatch, const char *hint, p4d_job *job,
 	return 0;
 }
 
-/* As sbatch does: with --ntasks-per-gpu the number of GPUs decides the number of tasks, whatever --ntasks
- * says. */
+/* As in sbatch: with --ntasks-per-gpu, the number of GPUs decides the number of tasks, whatever --ntasks
+ * is. */
 static int count_tasks_of_gpus(const p4d_sbatch *sbatch, p4d_job *job, p4d_error *err)
 {
 	static const p4d_sbatch_field fields[] = {P4D_SBATCH_GPUS, P4D_SBATCH_GPUS_PER_NODE, P4D_SBATCH_GRES};
@@ -224,7 +227,7 @@ static int count_tasks_of_gpus(const p4d_sbatch *sbatch, p4d_job *job, p4d_error
 	return 0;
 }
 
-/* As sbatch does: at least the named nodes, and no more nodes than tasks (then the first ones). */
+/* As in sbatch: at least the named nodes, and no more nodes than tasks (then the first ones). */
 static void fit_nodes(p4d_sbatch *sbatch, p4d_job *job)
 {
 	const uint32_t listed = job->nodelist ? p4d_hostlist__count(job->nodelist) : 0;
@@ -241,7 +244,7 @@ static void fit_nodes(p4d_sbatch *sbatch, p4d_job *job)
 		job->nodelist = sbatch->nodelist;
 }
 
-/* The environment in which it is submitted is the job's only where --export says so, or nothing. */
+/* The submission environment is the job's only if --export says so, or is not given. */
 static bool is_expandable(const p4d_sbatch *sbatch)
 {
 	const char *at = sbatch->value[P4D_SBATCH_EXPORT];
@@ -307,7 +310,7 @@ static bool has_defaults_only(const p4d_sbatch *sbatch)
 	return !p4d_job_wants_gpus(&sbatch->job) || !sbatch->value[P4D_SBATCH_FIELDS + P4D_MODEL];
 }
 
-/* An error outside the command line says where it is. */
+/* An error outside the command line names its source. */
 static int say_source(const p4d_sbatch *sbatch, p4d_option option, p4d_error *err)
 {
 	char where[80] = "the batch script";

@@ -22,17 +22,17 @@ typedef enum word_kind {
 	FLAG
 } word_kind;
 
-/* What a character may be the first of. */
+/* Kinds of words that may start with a character. */
 typedef enum character { ORDINARY, WORD, COMMENT, NEWLINE } character;
 
-/* HEAD: every word has at least as many characters, and is found by a hash of these. */
+/* HEAD: number of first characters that are hashed to find a word; no word is shorter. */
 enum { HEAD = 4, BUCKETS = 256, WORDS = 128 };
 
 typedef struct word {
 	const char *text;
 	size_t length;
 	word_kind kind;
-	uint64_t value; /* FRAMEWORK, OTHER: which; FLAG: the layout's */
+	uint64_t value; /* FRAMEWORK, OTHER: index of the framework or program; FLAG: value of the layout */
 	uint8_t next;   /* in the same bucket, 1 + index; 0 at the end */
 } word;
 
@@ -83,7 +83,7 @@ static void fill(vocabulary *v, const p4d_layout *layout)
 	add(v, "torchrun", LAUNCHER, 0);
 	add(v, "torch.distributed", LAUNCHER, 0);
 	add(v, "--ntasks", TASKS, 0);
-	add(v, "--local-ranks", TASKS, 0); /* p4d-train starts them itself */
+	add(v, "--local-ranks", TASKS, 0); /* p4d-train itself starts the ranks */
 	for (size_t i = 0; i < sizeof(allocator) / sizeof(*allocator); i++)
 		add(v, allocator[i], ALLOCATOR, 0);
 	add(v, "unset ", UNSET, 0);
@@ -116,14 +116,14 @@ static bool literal(const char *at, const char *end, uint64_t *number)
 	return digit > at && (digit == end || !isalnum((unsigned char)*digit));
 }
 
-/* One command: a line, with those that continue it. */
+/* One command: a line with its continuation lines. */
 typedef struct command {
 	bool sets_tasks;
-	bool reads_plan; /* starts a program that does */
+	bool reads_plan; /* it starts a program that reads the plan */
 	bool step, launcher, framework;
 } command;
 
-/* How far is_assignment looks back and read_allocator forward. */
+/* How far is_assignment looks back, and read_allocator looks forward. */
 enum { NEAR = 96 };
 
 static bool is_word(const char *at, size_t length, const char *name)
@@ -138,8 +138,8 @@ static bool starts_command(char c)
 }
 
 /*
- * True where the shell, or env, takes a word for an assignment: before it are none but assignments, options,
- * export and the like. Not in an argument of echo.
+ * Whether a shell, or env, treats a word as an assignment: only assignments, options, export and similar
+ * words precede it. False in an argument of echo.
  */
 static bool is_assignment(const char *at, const char *text)
 {
@@ -167,7 +167,7 @@ static bool is_assignment(const char *at, const char *text)
 	}
 }
 
-/* What is assigned to PyTorch's variable. */
+/* The value that is assigned to PyTorch's variable. */
 static void read_allocator(const char *at, const char *end, p4d_script *script)
 {
 	const bool quoted = at < end && (*at == '"' || *at == '\'');
@@ -178,7 +178,7 @@ static void read_allocator(const char *at, const char *end, p4d_script *script)
 		length++;
 	const bool expandable = memmem(at, length, P4D_EXPANDABLE_SEGMENTS, strlen(P4D_EXPANDABLE_SEGMENTS));
 	if (!expandable && memchr(at, '$', length))
-		return; /* the old value may be kept and extended */
+		return; /* the assignment may keep and extend the old value */
 	script->sets_allocator = true;
 	script->expandable = expandable;
 }
@@ -255,7 +255,7 @@ static void look_up(const vocabulary *v, const char *text, const char *at, const
 		return;
 	for (unsigned i = v->first[bucket(at)]; i; i = v->words[i - 1].next) {
 		const word *w = &v->words[i - 1];
-		/* words of a bucket start alike, so the last character distinguishes most of them */
+		/* words of a bucket start alike, so their last characters differ in most cases */
 		if (w->length <= left && at[w->length - 1] == w->text[w->length - 1] &&
 		    !memcmp(at, w->text, w->length))
 			found(script, now, w, text, at + w->length, end);
@@ -272,7 +272,7 @@ static void finish(p4d_script *script, command *now)
 	*now = (command){.sets_tasks = false};
 }
 
-/* The character before, but the carriage return of a line end; a newline at the start. */
+/* The previous character, except the carriage return of a line end; a newline at the start. */
 static char before(const char *at, const char *text)
 {
 	if (at - text > 1 && at[-1] == '\r')
@@ -291,7 +291,7 @@ p4d_script p4d_script_scan(const char *text, size_t length, const p4d_layout *la
 	for (const char *at = text; at < end; at++) {
 		switch (v.character[(unsigned char)*at]) {
 		case WORD:
-			/* inside of a longer word only if it does not start with a letter */
+			/* inside a longer word only if it does not start with a letter */
 			if (at > text && v.alphanumeric[(unsigned char)*at] &&
 			    v.alphanumeric[(unsigned char)at[-1]])
 				break;
@@ -299,7 +299,7 @@ p4d_script p4d_script_scan(const char *text, size_t length, const p4d_layout *la
 				now.sets_tasks = true;
 			look_up(&v, text, at, end, &script, &now);
 			break;
-		case COMMENT: /* where a word could start */
+		case COMMENT: /* a place at which a word may start */
 			if (!memchr(" \t\n;&|()", before(at, text), 8))
 				break;
 			at = memchr(at, '\n', (size_t)(end - at));

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <time.h>
 
-/* Processor time for all tasks, including that to judge them and to read configuration files, which the shell
- * does not count as work. 40 ms with the default limits. */
+/* Processor time for all tasks: 40 ms with the default limits. It includes judging them and reading
+ * configuration files, which the shell does not count as work. */
 enum { NS_FOR_WORK = 88 };
 
 static uint64_t now_ns(void)
@@ -40,7 +40,7 @@ static uint64_t add_value(uint64_t hash, const p4d_read_value *value, bool by_de
 	return add_text(add_bytes(hash, &flags, sizeof(flags)), value->file ? value->text : "");
 }
 
-/* A hash of everything in a reading on which a verdict depends, without the places. */
+/* A hash of everything in a reading that affects a verdict, without the places. */
 static uint64_t hash_of(const p4d_reading *r)
 {
 	const unsigned numbers[] = {r->commands,          r->serving,  r->certain,
@@ -75,7 +75,7 @@ void p4d_job_tasks_again(p4d_job_tasks *t, const uint32_t *task)
 	p4d_job_read(&t->script, &t->limits, t->reading);
 }
 
-/* What the tasks together may still take. */
+/* Work that is left for all tasks together. */
 static void spend(p4d_job_tasks *t, uint64_t work)
 {
 	t->work -= work < t->work ? work : t->work;

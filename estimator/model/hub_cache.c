@@ -11,7 +11,7 @@
 
 enum { MAX_PATH = 1024, REVISION = 64 };
 
-/* "" where the environment names none. */
+/* "" if the environment names none. */
 static void cache_folder(char *path, size_t size)
 {
 	static const struct {
@@ -29,7 +29,7 @@ static void cache_folder(char *path, size_t size)
 	}
 }
 
-/* "ORG/NAME" and nothing that leaves the cache. */
+/* Whether a name is "ORG/NAME" and cannot leave the cache's directory. */
 static bool is_repository(const char *name)
 {
 	const char *slash = strchr(name, '/');

@@ -15,7 +15,7 @@ static bool is_separator(char c, bool dots)
 	return c == '-' || c == '_' || c == ' ' || (dots && c == '.');
 }
 
-/* Words that do not change the shape, and what they say about the weights. */
+/* Words that do not change the model's shape, and what they say about the storage of weights. */
 static const struct {
 	const char *word;
 	bool variant; /* a variant of the model: its context length may differ */
@@ -42,7 +42,7 @@ static const struct {
     {"4bit", false, P4D_STORED_NF4},
 };
 
-/* Index in words; -1: another one. */
+/* Index in `words`; -1: another word. */
 static int find_word(const char *at, size_t length)
 {
 	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
@@ -51,13 +51,13 @@ static int find_word(const char *at, size_t length)
 	return -1;
 }
 
-/* base without its words, or without those that name no variant. "" if there are none. */
+/* base without these words, or only without the words for weights. "" if it has none. */
 static void drop_words(p4d_hub_name *n, bool variants, char *to, size_t size)
 {
 	size_t used = 0;
 	bool dropped = false;
 
-	/* the first word is the family's */
+	/* the first word belongs to the family's name */
 	for (const char *at = n->base; *at;) {
 		const size_t length = strcspn(at, "-_ ");
 		const int found = at == n->base ? -1 : find_word(at, length),
@@ -88,7 +88,7 @@ p4d_hub_name p4d_model__hub_name(const char *name)
 	return n;
 }
 
-/* True when both are the same without separators. */
+/* True if both names are equal apart from separators. */
 static bool same(const char *name, size_t length, const char *other, bool dots)
 {
 	const char *end = name + length;

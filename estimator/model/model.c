@@ -14,7 +14,7 @@ static bool is_model_option(int option)
 	return p4d_request_option_info((p4d_option)option)->where & P4D_WHERE_MODEL;
 }
 
-/* Head size follows from hidden and heads where the model gives both and they divide. */
+/* Derives the head size if the model gives hidden and heads, and heads divide hidden. */
 static void derive_head_dim(p4d_request *model)
 {
 	if (p4d_is_set(model, P4D_HIDDEN) && p4d_is_set(model, P4D_HEADS) &&
@@ -83,7 +83,7 @@ static int check_rope(const p4d_request *model, p4d_error *err)
 	return -1;
 }
 
-/* Whether the feed-forward layer is gated follows from its activation, and the other way round. */
+/* Derives whether the feed-forward layer is gated from its activation, or the reverse. */
 static int pair_activation(p4d_request *model, p4d_error *err)
 {
 	const bool gated = p4d_is_gated((int)model->value[P4D_ACTIVATION]);
@@ -102,7 +102,7 @@ static int pair_activation(p4d_request *model, p4d_error *err)
 	return p4d_fix(err, "--p4d-glu=%s", gated ? "on" : "off");
 }
 
-/* Fills what request leaves open from model, then from the defaults, and checks the whole. */
+/* Fills the request's open values from the model, then from defaults, and checks all of them. */
 static int fill(p4d_request *request, p4d_request *model, p4d_error *err)
 {
 	p4d_request merged = *request;
@@ -122,17 +122,17 @@ static int fill(p4d_request *request, p4d_request *model, p4d_error *err)
 	if (check_heads(&merged, err) < 0 || check_rope(&merged, err) < 0 ||
 	    p4d_layers_check(&merged, err) < 0)
 		return -1;
-	if (!p4d_is_set(&merged, P4D_UNMODELLED)) /* the user's own word stays */
+	if (!p4d_is_set(&merged, P4D_UNMODELLED)) /* the user's own value stays */
 		merged.unmodelled[0] = '\0';
 	*request = merged;
 	return 0;
 }
 
-/* What a model file says, or the table; what: names it in messages. */
+/* Applies a model file, or a row of the table. what: names it in messages. */
 static int take(p4d_request *model, const p4d_preset *found, const char *what, p4d_request *request,
 		p4d_preset *preset, p4d_error *err)
 {
-	/* from here on the user's own numbers may be the cause */
+	/* after this, the user's own numbers may be the cause of an error */
 	if (!*model->unmodelled && fill(request, model, err) < 0)
 		return p4d_error_in(err, *request->model ? request->model : what);
 	memcpy(request->untrained, model->untrained, sizeof(model->untrained));

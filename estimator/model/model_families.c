@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Maps a config.json to a row of architectures.def, and reads what only one family has. */
+/* Maps a config.json to a row of architectures.def, and reads fields that only one family has. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -26,14 +26,14 @@ __attribute__((format(printf, 2, 3))) static int cannot(p4d_request *model, cons
 	return 0;
 }
 
-/* A flag, or `otherwise`; a wrong type is the caller's error. */
+/* A flag, or `otherwise` if it is absent. A wrong type is an error. */
 static int flag(struct json_object *config, const char *key, bool otherwise, bool *value, p4d_error *err)
 {
 	*value = otherwise;
 	return p4d_model__flag(config, key, value, err);
 }
 
-/* One key and value for all heads. */
+/* One key/value head for all query heads. */
 static int multi_query(struct json_object *config, p4d_request *model, bool usual, p4d_error *err)
 {
 	bool one;
@@ -84,7 +84,7 @@ static int own_cohere(struct json_object *config, p4d_request *model, p4d_error 
 	return 0;
 }
 
-/* Three designs under one name: 7B, 40B and later, RW. */
+/* Three designs with one name: 7B, 40B and later, RW. */
 static int own_falcon(struct json_object *config, p4d_request *model, p4d_error *err)
 {
 	bool later, parallel, alibi, biased;
@@ -105,7 +105,7 @@ static int own_falcon(struct json_object *config, p4d_request *model, p4d_error 
 		       parallel ? P4D_ARCHITECTURE_FALCON : P4D_ARCHITECTURE_FALCON_RW);
 	if (later)
 		return 0;
-	if (p4d_is_set(model, P4D_HEADS)) /* num_kv_heads is there, and not used */
+	if (p4d_is_set(model, P4D_HEADS)) /* num_kv_heads is in the file, but not used */
 		choose(model, P4D_KV_HEADS, model->value[P4D_HEADS]);
 	return multi_query(config, model, true, err);
 }
@@ -148,8 +148,8 @@ static int own_opt(struct json_object *config, p4d_request *model, p4d_error *er
 	return 0;
 }
 
-/* Reads both forms: the code that comes with the model names a group of heads, the library counts key/value
- * heads. */
+/* Reads both forms: in the model's own code the field names the size of a group of heads, in the library
+ * it counts key/value heads. */
 static int own_chatglm(struct json_object *config, p4d_request *model, p4d_error *err)
 {
 	bool grouped;
@@ -161,7 +161,7 @@ static int own_chatglm(struct json_object *config, p4d_request *model, p4d_error
 	return 0;
 }
 
-/* attention_bias is that of query, key and value alone. */
+/* attention_bias applies only to query, key and value. */
 static int own_glm(struct json_object *config, p4d_request *model, p4d_error *err)
 {
 	bool biased;
@@ -182,7 +182,7 @@ static int own_glm4(struct json_object *config, p4d_request *model, p4d_error *e
 	return 0;
 }
 
-/* The 13B models have no rotary positions, which only their code says. */
+/* The 13B models have no rotary positions; only their code shows this. */
 static int own_baichuan(struct json_object *config, p4d_request *model, p4d_error *err)
 {
 	(void)config, (void)err;
@@ -191,7 +191,7 @@ static int own_baichuan(struct json_object *config, p4d_request *model, p4d_erro
 	return 0;
 }
 
-/* "relu" and "gated-gelu": the only family that says so itself. */
+/* "relu" and "gated-gelu": only this family states the gate in the name. */
 static int own_t5(struct json_object *config, p4d_request *model, p4d_error *err)
 {
 	char kind[32] = "relu";
@@ -214,7 +214,7 @@ static int own_t5(struct json_object *config, p4d_request *model, p4d_error *err
 	return 0;
 }
 
-/* Rows of the table of positions are those that text can take. */
+/* The position table has more rows than a text may use; these are the usable ones. */
 static int own_vit(struct json_object *config, p4d_request *model, p4d_error *err)
 {
 	struct json_object *labels = json_object_object_get(config, "id2label");
@@ -245,7 +245,7 @@ static int own_bert(struct json_object *config, p4d_request *model, p4d_error *e
 	return types == rows ? 0 : cannot(model, "type_vocab_size=%" PRId64 ", not %u", types, rows);
 }
 
-/* Qwen MoE: some layers may have no experts, in any order; p4d has the first ones only. */
+/* Qwen MoE: layers without experts may be in any order; p4d supports only the first ones. */
 static int own_qwen_moe(struct json_object *config, p4d_request *model, p4d_error *err)
 {
 	struct json_object *dense = json_object_object_get(config, "mlp_only_layers");
@@ -258,7 +258,7 @@ static int own_qwen_moe(struct json_object *config, p4d_request *model, p4d_erro
 	return cannot(model, "experts in some of the layers (decoder_sparse_step, mlp_only_layers)");
 }
 
-/* DeepSeek V2 and V3, Moonlight, Kimi K2, and GLM-4.5, whose attention is not latent. */
+/* DeepSeek V2 and V3, Moonlight, Kimi K2; and GLM-4.5, whose attention is not latent. */
 static int own_deepseek(struct json_object *config, p4d_request *model, p4d_error *err)
 {
 	const p4d_option_info *info = p4d_request_option_info(P4D_SHARED_FFN);
@@ -290,7 +290,7 @@ static int own_deepseek(struct json_object *config, p4d_request *model, p4d_erro
 	return 0;
 }
 
-/* Experts in each layer, or in every second one. */
+/* Experts in every layer, or in every second one. */
 static int own_llama4(struct json_object *config, p4d_request *model, p4d_error *err)
 {
 	int64_t every = 1, width = 8192, dense = 16384, chunk = 8192;
@@ -310,7 +310,7 @@ static int own_llama4(struct json_object *config, p4d_request *model, p4d_error 
 	return 0;
 }
 
-/* A number of all layers, or a list with one of each layer, which must be the same. */
+/* One number for all layers, or a list with one per layer; all must be equal. */
 static int one_of_all(struct json_object *config, const char *key, int64_t *value, p4d_request *model,
 		      p4d_error *err)
 {
@@ -327,7 +327,7 @@ static int one_of_all(struct json_object *config, const char *key, int64_t *valu
 	return 0;
 }
 
-/* Shared experts are one feed-forward part of the same width, however many there are. */
+/* Any number of shared experts is one feed-forward part of the same width. */
 static int own_hunyuan(struct json_object *config, p4d_request *model, p4d_error *err)
 {
 	int64_t experts = 1, each = 1;
@@ -344,7 +344,10 @@ static int own_hunyuan(struct json_object *config, p4d_request *model, p4d_error
 	return 0;
 }
 
-/* Experts in each layer from one on; shared ones are as wide as the others together. */
+/*
+ * Experts in each layer from a number on. Shared experts together are as wide as the number of shared experts
+ * times one expert.
+ */
 static int own_ernie(struct json_object *config, p4d_request *model, p4d_error *err)
 {
 	int64_t experts = 64, each = 6, width = 1536, shared = 2, start = 1, end = -1, every = 1;
@@ -387,7 +390,7 @@ static int own_olmoe(struct json_object *config, p4d_request *model, p4d_error *
 	return 0;
 }
 
-/* Sizes of attention and of experts are in objects of their own. */
+/* The sizes of attention and of experts are in nested objects. */
 static int own_dbrx(struct json_object *config, p4d_request *model, p4d_error *err)
 {
 	struct json_object *attention = json_object_object_get(config, "attn_config"),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Model files as they are, in each form. */
+/* Reads model files in each form. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +9,10 @@
 
 enum { MAX_FILE = 1024 * 1024 };
 
-/* LoRA's rank and layers; a pattern of names instead of a list is left to the user. */
+/*
+ * LoRA's rank and layers. If the file has a pattern of names instead of a list, the user must give the
+ * layers.
+ */
 static int read_lora(struct json_object *adapter, p4d_request *model, p4d_error *err)
 {
 	const p4d_option_info *info = p4d_request_option_info(P4D_LORA_RANK);
@@ -27,7 +30,9 @@ static int read_lora(struct json_object *adapter, p4d_request *model, p4d_error 
 	return *targets ? p4d_request_set(model, P4D_LORA_TARGETS, targets, P4D_BY_MODEL, err) : 0;
 }
 
-/* adapter_config.json of PEFT: model->model is its base. Adds what the file says about fine-tuning. */
+/*
+ * PEFT's adapter_config.json: model->model is the adapter's base. Adds the file's values about fine-tuning.
+ */
 static int read_adapter(struct json_object *adapter, p4d_request *model, p4d_error *err)
 {
 	char kind[32] = "";

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Hugging Face config.json: fields that families share. Own ones are in model_families.c. */
+/* Hugging Face config.json: fields that families share. model_families.c has fields of single families. */
 #include <ctype.h>
 #include <inttypes.h>
 #include <stdbool.h>
@@ -15,7 +15,10 @@
 #define NORM_EPSILON 1e-6
 #define LAYER_NORM_EPSILON 1e-5
 
-/* A number under the names that families give it. No family uses one name for two numbers. */
+/*
+ * A number under the different names that families give it. No family uses one of these names for another
+ * number.
+ */
 static const struct {
 	p4d_option option;
 	const char *key[7];
@@ -31,7 +34,7 @@ static const struct {
      {"max_position_embeddings", "n_positions", "max_seq_len", "max_sequence_length", "seq_length"}},
 };
 
-/* A switch that adds biases where it is on, and takes them where it is off; the later wins. */
+/* A switch that adds biases if it is on and removes them if it is off; later switches win. */
 static const struct {
 	const char *key;
 	unsigned biased;
@@ -47,7 +50,7 @@ static const struct {
     {"use_bias", P4D_BIASED_QKV | P4D_BIASED_OUTPUT | P4D_BIASED_MLP},
 };
 
-/* Present and not null. */
+/* Whether a field is present and not null. */
 static bool has(struct json_object *config, const char *key)
 {
 	return json_object_object_get(config, key) != NULL;
@@ -82,7 +85,9 @@ static int read_numbers(struct json_object *config, p4d_request *model, p4d_erro
 	return 0;
 }
 
-/* Numbers of experts and latent attention under the names that families share; 0 and null are absent. */
+/*
+ * Numbers for experts and latent attention, under the names that families share; 0 and null count as absent.
+ */
 static int read_experts(struct json_object *config, p4d_request *model, p4d_error *err)
 {
 	static const struct {
@@ -136,7 +141,7 @@ static void take_defaults(struct json_object *config, const p4d_hf_family *famil
 		p4d_request_default(model, P4D_FFN, 4 * model->value[P4D_HIDDEN], P4D_BY_MODEL);
 }
 
-/* Says why the memory of this architecture is not modelled; "" when it is. */
+/* Why p4d does not model the memory of this architecture; "" if it does. */
 static void find_unmodelled(struct json_object *config, const char *name, const p4d_hf_family *family,
 			    char *buf, size_t size)
 {
@@ -197,7 +202,7 @@ static int read_bias(struct json_object *config, const p4d_hf_family *family, p4
 	return 0;
 }
 
-/* The family says whether it is gated, the file with which function. */
+/* The family decides whether the activation is gated; the file names the function. */
 static int read_activation(struct json_object *config, const p4d_hf_family *family, p4d_request *model,
 			   p4d_error *err)
 {
@@ -242,7 +247,7 @@ static int read_epsilon(struct json_object *config, p4d_request *model, p4d_erro
 	return 0;
 }
 
-/* Qwen 2 and 3 have the number also where they do not use it. */
+/* Qwen 2 and 3 files have the number even if it is not used. */
 static int read_window(struct json_object *config, p4d_request *model, p4d_error *err)
 {
 	const p4d_option_info *info = p4d_request_option_info(P4D_SLIDING_WINDOW);
@@ -277,7 +282,7 @@ static int read_family(struct json_object *config, const p4d_hf_family *family, 
 	return p4d_model__read_untrained(config, model, err);
 }
 
-/* The name to say: the class, else the type. */
+/* The name for messages: the class, else the type. */
 static int read_name(struct json_object *config, char *name, size_t name_size, char *type, size_t type_size,
 		     p4d_error *err)
 {

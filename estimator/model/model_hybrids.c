@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads what only the config.json of hybrid families has: which layers have attention, and the sizes of the
- * others. */
+/* Reads fields of hybrid families' config.json: which layers have attention, and the sizes of the other
+ * layers. */
 #include <stdio.h>
 #include <string.h>
 
@@ -34,7 +34,7 @@ static int read_sizes(struct json_object *config, const number *sizes, size_t co
 	return 0;
 }
 
-/* Whether the first `period` letters, over and over, are all of them. */
+/* Whether repeating the first `period` letters gives all letters. */
 static bool repeats(const char *letters, size_t count, size_t period)
 {
 	for (size_t i = period; i < count; i++)
@@ -43,7 +43,7 @@ static bool repeats(const char *letters, size_t count, size_t period)
 	return count % period == 0;
 }
 
-/* The pattern without what only repeats it; one that is too long is not modelled. */
+/* The pattern without repetitions. p4d does not model one that is too long. */
 static void put_pattern(p4d_request *model, const char *letters, size_t count)
 {
 	size_t period = 1;
@@ -59,13 +59,13 @@ static void put_pattern(p4d_request *model, const char *letters, size_t count)
 	choose(model, P4D_LAYER_PATTERN, 1);
 }
 
-/* A name for each layer, as the library has them now and had them before; state: the letter of those with
- * one. */
+/* A list with a name for each layer, in the library's present or former words. state: the letter of layers
+ * with a state. */
 static char letter_of(const char *name, char state)
 {
 	static const struct {
 		const char *name;
-		char letter; /* 0: the state's */
+		char letter; /* 0: the letter `state` */
 	} names[] = {{"full_attention", '*'},
 		     {"attention", '*'},
 		     {"linear_attention", 0},
@@ -80,7 +80,7 @@ static char letter_of(const char *name, char state)
 	return '\0';
 }
 
-/* Absent: *found is false. */
+/* If the field is absent, *found is false. */
 static int read_list(struct json_object *config, char state, p4d_request *model, bool *found, p4d_error *err)
 {
 	struct json_object *list = json_object_object_get(config, "layer_types");
@@ -116,7 +116,7 @@ static void forget_experts(p4d_request *model)
 	}
 }
 
-/* One of `period` layers attends. */
+/* One of `period` layers has attention. */
 static void put_period(p4d_request *model, int64_t period, int64_t offset, char state)
 {
 	char letters[P4D_PATTERN_SIZE];
@@ -218,14 +218,14 @@ int p4d_model__own_jamba(struct json_object *config, p4d_request *model, p4d_err
 	}
 	choose(model, P4D_STATE_HEADS, expand * hidden);
 	put_period(model, period, offset, 'S');
-	if (model->value[P4D_EXPERTS] == 1) /* one expert is a dense layer */
+	if (model->value[P4D_EXPERTS] == 1) /* one expert means a dense layer */
 		forget_experts(model);
 	else if (every > 1)
 		choose(model, P4D_EXPERT_EVERY, every);
 	return 0;
 }
 
-/* A list of the layers that attend; the others have `state`. */
+/* A list of the layers with attention; the others get the letter `state`. */
 static int put_attending(struct json_object *config, const char *key, char state, p4d_request *model,
 			 p4d_error *err)
 {
@@ -248,8 +248,8 @@ static int put_attending(struct json_object *config, const char *key, char state
 	return 0;
 }
 
-/* The width of the feed-forward part is two thirds of the value in the file, times a factor, rounded up to
- * whole blocks, unless the file says that it is not adjusted. */
+/* The feed-forward width is two thirds of the value in the file, times a factor, rounded up to whole
+ * blocks; unless the file says that the value is not adjusted. */
 static int read_adjusted_width(struct json_object *config, p4d_request *model, p4d_error *err)
 {
 	int64_t width = model->value[P4D_FFN], unit = 256;
@@ -270,7 +270,7 @@ static int read_adjusted_width(struct json_object *config, p4d_request *model, p
 	return 0;
 }
 
-/* layer_types, or in earlier files the indices of layers that attend. */
+/* layer_types; in earlier files, the indices of layers with attention. */
 int p4d_model__own_lfm2(struct json_object *config, p4d_request *model, p4d_error *err)
 {
 	static const number sizes[] = {{"conv_L_cache", P4D_STATE_CONV, 3}};
@@ -290,7 +290,7 @@ int p4d_model__own_lfm2(struct json_object *config, p4d_request *model, p4d_erro
 	return 0;
 }
 
-/* Bamba and Granite 4: the same mixer. */
+/* Bamba and Granite 4 have the same mixer. */
 static int read_mamba2(struct json_object *config, p4d_request *model, p4d_error *err)
 {
 	const bool automatic =
@@ -321,7 +321,7 @@ int p4d_model__own_bamba(struct json_object *config, p4d_request *model, p4d_err
 	return found ? 0 : put_attending(config, "attn_layer_indices", 'M', model, err);
 }
 
-/* Feed-forward parts are the shared experts, alone where there are no others. */
+/* The feed-forward part is the shared experts alone, if there are no other experts. */
 int p4d_model__own_granite_hybrid(struct json_object *config, p4d_request *model, p4d_error *err)
 {
 	int64_t width = 1024, experts = 8;

@@ -81,8 +81,8 @@ static void squeeze(const char *name, size_t length, char *key, size_t size)
 	key[used] = '\0';
 }
 
-/* How well a preset's aliases fit. One that cannot be read has none; an error only when it is requested by
- * name. */
+/* How well a preset's aliases fit. An unreadable preset has none; it is an error only if it is requested
+ * by name. */
 static int aliases_fit(const listing *list, int i, const p4d_hub_name *name, int64_t *max_seq_len)
 {
 	p4d_presets_row row = {.preset = {.name = ""}};
@@ -96,7 +96,7 @@ static int aliases_fit(const listing *list, int i, const p4d_hub_name *name, int
 		   : p4d_model__hub_name_fits(name, row.preset.aliases, max_seq_len);
 }
 
-/* Insertions, deletions and replacements that turn a into b. */
+/* Edit distance: insertions, deletions and replacements that turn a into b. */
 static unsigned edit_distance(const char *a, const char *b)
 {
 	unsigned row[MAX_KEY], columns = (unsigned)strlen(b);
@@ -116,13 +116,13 @@ static unsigned edit_distance(const char *a, const char *b)
 	return row[columns];
 }
 
-/* "llama" of "llama213b", in squeezed names. */
+/* The family in a normalized name: "llama" in "llama213b". */
 static size_t family(const char *key)
 {
 	return strcspn(key, "0123456789");
 }
 
-/* Whether two families are one, or one that is mistyped: then the rest is the same. */
+/* Whether two families are the same, or one is mistyped while the rest of the names is equal. */
 static bool same_family(const char *key, const char *other)
 {
 	const size_t n = family(key), m = family(other);
@@ -136,8 +136,8 @@ static bool same_family(const char *key, const char *other)
 }
 
 /*
- * Reports a model whose layers p4d has no formulas for: the nearest presets would be other models. The table
- * has the start of squeezed names.
+ * Reports a model whose layers p4d has no formulas for; the nearest presets would be other models. The table
+ * has the starts of normalized names.
  */
 static bool say_unmodelled(const char *name, const char *key, p4d_error *err)
 {
@@ -160,12 +160,12 @@ static bool say_unmodelled(const char *name, const char *key, p4d_error *err)
 	return false;
 }
 
-/* Fills the errors for a name that is no preset, with the names of its family that are closest to it. */
+/* Fills the error for a name that is no preset, with the most similar names of its family. */
 static void fail_unknown(const char *name, const listing *list, p4d_error *err)
 {
 	char key[MAX_KEY], other[MAX_KEY], names[200], file[200] = "";
 	p4d_text text = p4d_text_in(names, sizeof(names));
-	/* an organization prefix would only add noise */
+	/* an organization prefix would only make names less similar */
 	const char *slash = strrchr(name, '/'), *base = slash ? slash + 1 : name;
 	bool related = false, containing = false;
 
@@ -204,12 +204,12 @@ static void fail_unknown(const char *name, const listing *list, p4d_error *err)
 	    "unknown model \"%.128s\"%s%s; others come as --p4d-model=PATH/config.json%s, or =custom with "
 	    "sizes",
 	    name, shown ? "; nearest: " : "", names, file);
-	/* the nearest is another model: no fix */
+	/* the nearest preset is another model, so it is no fix */
 	if (!shown)
 		p4d_fix(err, "p4d models%s%.40s", containing ? " " : "", containing ? base : "");
 }
 
-/* The file of a name spelt like its file. */
+/* The file of a preset whose name is spelt like its file. */
 static bool find_file(const char *name, const char *datadir, char *path, size_t size)
 {
 	char file[MAX_KEY + sizeof(suffix)];
@@ -227,7 +227,7 @@ static bool find_file(const char *name, const char *datadir, char *path, size_t 
 	return access(path, F_OK) == 0;
 }
 
-/* The row of the table with a name spelt like its own; -1: none. Most names are. */
+/* The table row of a preset whose name is spelt exactly like this; -1: none. Most names are. */
 static int find_row(const char *name)
 {
 	for (int i = 0; i < (int)p4d_presets_table_count; i++)
@@ -242,7 +242,10 @@ typedef struct found {
 	int64_t max_seq_len; /* of the name itself; 0: the preset's */
 } found;
 
-/* The preset of a name, and whether it has this very one. A preset's own name goes before aliases. */
+/*
+ * The preset with a name, and whether the name matches exactly. A preset's own name has priority over
+ * aliases.
+ */
 static found find(const listing *list, const p4d_hub_name *name)
 {
 	found best = {.at = list->datadir ? -1 : find_row(name->whole)};
@@ -276,7 +279,7 @@ static int load(const listing *list, int i, p4d_request *request, p4d_preset *pr
 	return p4d_model__read_file(path, request, preset, err);
 }
 
-/* What the name says of the weights, where the model's file does not. */
+/* What the name tells about the weights, if the model's file does not. */
 static void take_stored(const p4d_hub_name *name, int fits, p4d_request *request)
 {
 	if (fits < P4D_HUB_NAME_BASE && name->stored >= 0)

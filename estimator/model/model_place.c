@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the model of a name is. */
+/* Finds the file of a named model. */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@ static bool ends_in_json(const char *name)
 	return length > 5 && !strcmp(name + length - 5, ".json");
 }
 
-/* A name that can only be a file. */
+/* Whether a name can only be a file. */
 static bool is_path(const char *name)
 {
 	return ends_in_json(name) || (strchr(name, '/') && (name[0] == '/' || name[0] == '.'));
@@ -42,7 +42,7 @@ static bool is_folder(const char *path)
 	return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
 }
 
-/* A folder here may have a model. */
+/* Whether a folder here may contain a model. */
 static bool has_config(const char *folder)
 {
 	char path[MAX_PATH];
@@ -51,7 +51,7 @@ static bool has_config(const char *folder)
 	       snprintf(path, sizeof(path), "%s/config.json", folder) < (int)sizeof(path) && is_there(path);
 }
 
-/* Where names lead; an adapter's base is no adapter. */
+/* Result of finding a name; the base of an adapter cannot be an adapter. */
 typedef struct search {
 	const char *datadir;
 	bool of_adapter;
@@ -92,7 +92,7 @@ static int read_file(const search *in, const char *path, p4d_request *request, p
 				: p4d_model__take(&row, path, request, preset, err);
 }
 
-/* The model file of a folder: an adapter's where it has no other. */
+/* The model file of a folder; if there is none, the adapter's file. */
 static int read_folder(const search *in, const char *folder, p4d_request *request, p4d_preset *preset,
 		       p4d_error *err)
 {
@@ -111,7 +111,7 @@ static int read_place(const search *in, const char *path, p4d_request *request, 
 			       : read_file(in, path, request, preset, err);
 }
 
-/* Like a preset, else where the user keeps it. */
+/* Finds a preset; otherwise, a file of the user. */
 static int resolve_name(const search *in, const char *name, p4d_request *request, p4d_preset *preset,
 			p4d_error *err)
 {

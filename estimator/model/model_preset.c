@@ -6,7 +6,7 @@
 #include "base/json_file.h"
 #include "model/model_json.h"
 
-/* The model option named key, with '_' for '-'; P4D_OPTIONS when there is none. */
+/* The model option for a key, with '_' for '-'; P4D_OPTIONS if there is none. */
 static p4d_option option_of_key(const char *key)
 {
 	for (int i = 0; i < P4D_OPTIONS; i++) {
@@ -21,7 +21,7 @@ static p4d_option option_of_key(const char *key)
 	return P4D_OPTIONS;
 }
 
-/* "13.0B" -> 13000000000, known to half of the last digit. */
+/* "13.0B" -> 13000000000, with half of the last digit as tolerance. */
 static int parse_printed(const char *printed, p4d_preset *preset, p4d_error *err)
 {
 	static const char units[] = "KMBT";

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Factors in a config.json: on embeddings, residuals, scores and logits. They change what is computed, and no
- * memory. */
+/* Factors in a config.json: on embeddings, residuals, scores and logits. They change the computation, but
+ * no memory. */
 #include <math.h>
 #include <stdbool.h>
 
 #include "base/json_file.h"
 #include "model/model_hf.h"
 
-/* A field, the option that it is, and the power of it that the option has. */
+/* A field, the option for it, and the power of the field that the option has. */
 typedef struct scale {
 	const char *key;
 	p4d_option option;
-	double power, absent; /* absent: what the class takes without the field */
+	double power, absent; /* the class's value if the field is absent */
 } scale;
 
 static const scale granite[] = {{"embedding_multiplier", P4D_EMBEDDING_SCALE, 1, 1},
@@ -20,7 +20,7 @@ static const scale granite[] = {{"embedding_multiplier", P4D_EMBEDDING_SCALE, 1,
 				{"logits_scaling", P4D_LOGIT_SCALE, -1, 1}};
 static const scale gemma = {"query_pre_attn_scalar", P4D_ATTENTION_SCALE, -0.5, 256};
 
-/* What a model has without the option. */
+/* The option's value for a model without the field. */
 static double usual_of(const p4d_request *model, p4d_option option)
 {
 	if (option != P4D_ATTENTION_SCALE)
@@ -32,7 +32,7 @@ static double usual_of(const p4d_request *model, p4d_option option)
 		   : 0;
 }
 
-/* A number that the option does not take is left to model_untrained.c. */
+/* If the option does not accept the number, model_untrained.c handles it. */
 static int read_scale(struct json_object *config, const scale *s, p4d_request *model, p4d_error *err)
 {
 	const p4d_option_info *info = p4d_request_option_info(s->option);
@@ -56,7 +56,7 @@ int p4d_model__own_granite(struct json_object *config, p4d_request *model, p4d_e
 	return 0;
 }
 
-/* Gemma 3: also the base that the class takes for an absent one. */
+/* Gemma 3: the class also has a default for the base. */
 int p4d_model__own_gemma3(struct json_object *config, p4d_request *model, p4d_error *err)
 {
 	if (!p4d_is_set(model, P4D_ROPE_THETA))

@@ -23,13 +23,13 @@ __attribute__((format(printf, 2, 3))) static int untrained(p4d_request *model, c
 	return 0;
 }
 
-/* The text in the file, for messages. */
+/* The field's text in the file, for messages. */
 static const char *text_of(struct json_object *config, const char *key)
 {
 	return json_object_to_json_string_ext(json_object_object_get(config, key), JSON_C_TO_STRING_PLAIN);
 }
 
-/* GELU's formula with tanh; Gemma's files of 2024 say "gelu" and mean it. */
+/* GELU's tanh formula; Gemma's files of 2024 say "gelu" but mean this formula. */
 static int check_activation(struct json_object *config, p4d_request *model)
 {
 	static const char *const keys[] = {"hidden_activation", "hidden_act", "activation_function", NULL};
@@ -65,7 +65,7 @@ static int check_flags(struct json_object *config, p4d_request *model, p4d_error
 	return 0;
 }
 
-/* A number that is absent is the architecture's; null is none. */
+/* An absent number is the architecture's; null means no number. */
 static int check_number(struct json_object *config, const char *key, double usual, p4d_request *model,
 			p4d_error *err)
 {
@@ -80,7 +80,7 @@ static int check_number(struct json_object *config, const char *key, double usua
 	return untrained(model, "%s=%s, only %g", key, text_of(config, key), usual);
 }
 
-/* Whether layer i of the file has the window; false also where the file has a list that is none. */
+/* Whether layer i of the file has the window; also false if the file has an invalid list. */
 static bool is_windowed(struct json_object *types, int64_t first, int64_t i)
 {
 	const char *name = types ? json_object_get_string(json_object_array_get_idx(types, (size_t)i)) : NULL;
@@ -88,8 +88,8 @@ static bool is_windowed(struct json_object *types, int64_t first, int64_t i)
 	return types ? name && strcmp(name, "full_attention") != 0 : i >= first;
 }
 
-/* Which layers have the window: a list of all, or (Qwen) all from a number on; otherwise the architecture
- * decides. */
+/* The layers with a window: a list of all layers, or (Qwen) all from a number on; otherwise the
+ * architecture decides. */
 static int check_windows(struct json_object *config, p4d_request *model, p4d_error *err)
 {
 	const unsigned every = p4d_architecture_of(model)->full_attention_every;
@@ -108,7 +108,7 @@ static int check_windows(struct json_object *config, p4d_request *model, p4d_err
 		windowed += has;
 		others += has != usual;
 	}
-	if (windowed == 0) { /* no layer has it */
+	if (windowed == 0) { /* no layer has a window */
 		model->value[P4D_SLIDING_WINDOW] = 0;
 		model->origin[P4D_SLIDING_WINDOW] = P4D_UNSET;
 		return 0;
@@ -118,7 +118,7 @@ static int check_windows(struct json_object *config, p4d_request *model, p4d_err
 		      : 0;
 }
 
-/* Which layers rotate: SmolLM3's file has a list with 1 for each that does, or an interval. */
+/* The layers that rotate: SmolLM3's file has a list with 1 for each such layer, or an interval. */
 static int check_rotations(struct json_object *config, p4d_request *model, p4d_error *err)
 {
 	const unsigned every = p4d_architecture_of(model)->unrotated_every;
@@ -140,7 +140,7 @@ static int check_rotations(struct json_object *config, p4d_request *model, p4d_e
 	return others ? untrained(model, "no_rope_layers with other layers than each %uth", every) : 0;
 }
 
-/* The rotation of layers with a window, and which they are in older files. */
+/* The rotation of layers with a window and, in older files, which layers these are. */
 static int check_window_rotation(struct json_object *config, p4d_request *model, p4d_error *err)
 {
 	const p4d_architecture *a = p4d_architecture_of(model);
@@ -171,7 +171,7 @@ static int check_window_rotation(struct json_object *config, p4d_request *model,
 	return 0;
 }
 
-/* Factors that their options do not take. */
+/* Factors that the options do not accept. */
 static int check_factors(struct json_object *config, p4d_request *model, p4d_error *err)
 {
 	static const char *const keys[] = {"embedding_multiplier", "residual_multiplier",

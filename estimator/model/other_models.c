@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Models that people train with the programs of language models, and that are none: p4d has nothing to say
- * about them. */
+/* Models that people train with the programs for language models, but that are no language models: p4d
+ * reports nothing about them. */
 #include <string.h>
 #include <strings.h>
 
 #include "model/model.h"
 
-/* How the last part of such a name starts, or, after "*", what it contains, as published on the hub. */
+/* How the last part of such a name starts or, after "*", a text that it contains, as published on the hub. */
 static const char *const names[] = {
     /* images */
     "vit-",
@@ -61,7 +61,7 @@ static const char *const names[] = {
     "speecht5",
     "s2t-",
     "*-whisper-",
-    /* encoders of text, and vectors of sentences */
+    /* text encoders, and sentence embeddings */
     "*bert",
     "electra-",
     "*electra-base",
@@ -84,7 +84,7 @@ static const char *const names[] = {
     "layoutlm",
     "sentence-t5",
     "specter",
-    /* from text to text */
+    /* text-to-text models */
     "*bart-",
     "*pegasus",
     "opus-mt",

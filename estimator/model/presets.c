@@ -56,7 +56,7 @@ static p4d_presets_row *add_row(p4d_presets *all, const p4d_preset *preset, cons
 	return &grown[all->count++];
 }
 
-/* An alias with a context length of its own has its own row, without a name. */
+/* An alias with its own context length has a row of its own, without a name. */
 static void keep(const p4d_preset *preset, const p4d_request *model, void *context)
 {
 	add_row(context, preset, model);

@@ -10,7 +10,7 @@
 #define LARGE_SEGMENT (20 * MIB)
 #define ROUND (2 * MIB)
 #define BLOCK 512 /* kMinBlockSize */
-/* between addresses of segments, so that they are not neighbours */
+/* gap between addresses of segments, so that they are not neighbours */
 #define APART ((uint64_t)1 << 48)
 
 void p4d_caching_allocator_start(p4d_caching_allocator *a, bool expandable)
@@ -35,7 +35,7 @@ static uint64_t round_up(uint64_t bytes, uint64_t unit)
 	return (bytes + unit - 1) / unit * unit;
 }
 
-/* Where among the free blocks one of that size and address is, or belongs. */
+/* The index among the free blocks for a block of this size and address. */
 static unsigned place_of(const p4d_caching_allocator *a, uint64_t bytes, uint64_t address)
 {
 	unsigned from = 0, to = a->free_count;
@@ -61,7 +61,7 @@ static void set_free(p4d_caching_allocator *a, short i)
 	a->block[i].free = true;
 }
 
-/* Takes the free block at this place. */
+/* Removes the free block at this index from the list. */
 static short take_from(p4d_caching_allocator *a, unsigned at)
 {
 	const short i = a->by_size[at];
@@ -131,7 +131,7 @@ static void count_taken(p4d_caching_allocator *a, uint64_t bytes)
 	s->most_taken = s->taken > s->most_taken ? s->taken : s->most_taken;
 }
 
-/* Bytes by which the segment that grows does so for a block. */
+/* Number of bytes by which the expandable segment grows for a block. */
 static uint64_t growth(const p4d_caching_allocator *a, uint64_t bytes)
 {
 	const bool joins = a->last >= 0 && a->block[a->last].free;
@@ -139,7 +139,7 @@ static uint64_t growth(const p4d_caching_allocator *a, uint64_t bytes)
 	return round_up(bytes - (joins ? a->block[a->last].bytes : 0), LARGE_SEGMENT);
 }
 
-/* A free block at the end of the segment that grows. */
+/* A free block at the end of the expandable segment. */
 static short grow(p4d_caching_allocator *a, uint64_t more)
 {
 	const bool joins = a->last >= 0 && a->block[a->last].free;
@@ -190,8 +190,8 @@ static short new_segment(p4d_caching_allocator *a, uint64_t bytes)
 	return i;
 }
 
-/* Takes the smallest free block with this many bytes; -1: there is none. A block that can grow counts with
- * its largest size, so any other block comes before it. */
+/* Returns the smallest free block with at least this many bytes; -1: none. A block that can grow counts
+ * with its largest size, so any other block has priority. */
 static short take_best(p4d_caching_allocator *a, uint64_t bytes)
 {
 	const unsigned at = place_of(a, bytes, 0);
@@ -244,7 +244,7 @@ void p4d_caching_allocator_give(p4d_caching_allocator *a, p4d_allocated block)
 		a->small -= (uint64_t)-block;
 	if (block <= 0)
 		return;
-	/* whoever lost count of its blocks has no answer; the lists stay whole */
+	/* If the player lost track of its blocks, there is no answer; the lists stay consistent. */
 	if ((unsigned)i >= a->blocks || a->block[i].free || !a->block[i].bytes) {
 		a->overflow = true;
 		return;
@@ -275,7 +275,7 @@ static void give_to_driver(p4d_caching_allocator *a, uint64_t bytes)
 		a->streams->reserved -= bytes;
 }
 
-/* Whole pages of a free block are unmapped. What is left before and after them stays free, apart. */
+/* Unmaps whole pages of a free block. The parts before and after them stay free, as separate blocks. */
 static void unmap(p4d_caching_allocator *a, short i)
 {
 	const p4d_allocator_block b = a->block[i];
@@ -292,7 +292,7 @@ static void unmap(p4d_caching_allocator *a, short i)
 	give_to_driver(a, to - from);
 	set_taken(a, i);
 	if (a->last == i)
-		a->next = from; /* grows again from there */
+		a->next = from; /* the segment grows again from there */
 	if (rest >= 0)
 		set_free(a, rest);
 	else if (b.after >= 0)
@@ -305,7 +305,7 @@ static void unmap(p4d_caching_allocator *a, short i)
 		forget(a, i);
 }
 
-/* One block more at most for each that is free: they are gone through as they were. */
+/* Each free block adds at most one block; only the original ones are visited. */
 void p4d_caching_allocator_trim(p4d_caching_allocator *a)
 {
 	for (unsigned k = a->free_count; k-- > 0;) {
@@ -340,7 +340,7 @@ uint64_t p4d_caching_allocator_least(p4d_allocator_play *play, void *of, uint64_
 {
 	uint64_t above = play(of, UINT64_MAX, taken), below = *taken, ignored;
 
-	/* it is mostly near the lower end, where plays end early */
+	/* the result is mostly near the lower end, where plays stop early */
 	while (above && above > below + below / 40) {
 		const uint64_t room = below + (above - below) / 4, reserved = play(of, room, &ignored);
 		if (!reserved)

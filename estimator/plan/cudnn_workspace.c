@@ -7,7 +7,7 @@
 
 #define ALIGNMENT 128 /* alignment of each buffer in a workspace */
 
-/* Backward kernels by the architecture they were written for; later ones without their own run Ampere's. */
+/* Backward kernels by architecture; later architectures without kernels of their own run Ampere's. */
 typedef enum kernel { AMPERE, HOPPER, BLACKWELL } kernel;
 
 typedef struct shape {
@@ -47,7 +47,7 @@ static bool takes_head_dim(kernel k, uint64_t head_dim)
 	return head_dim > 0 && head_dim % 8 == 0 && head_dim <= (k == HOPPER ? 256 : 128);
 }
 
-/* dK and dV as the query heads make them, before grouped-query attention sums them over a group. */
+/* dK and dV for all query heads, before grouped-query attention sums them over a group. */
 static uint64_t ungrouped_gradients(const shape *s)
 {
 	if (s->heads == s->kv_heads)

@@ -5,9 +5,10 @@
 #include "plan/parameters.h"
 
 enum {
-	LARGEST = 1 << 24, /* 64 MiB of gradients: a transfer that takes much longer than its latency */
+	LARGEST = 1 << 24, /* 64 MiB of gradients: large enough that a transfer takes much longer than its
+			    * latency */
 	LEAST = 128,
-	CUTS = 16 /* parts of a small shard, so that transfers and updates overlap */
+	CUTS = 16 /* number of parts of a small shard, so that transfers and updates overlap */
 };
 
 uint64_t p4d_offload_subgroup(uint64_t shard)
@@ -64,8 +65,8 @@ uint64_t p4d_offload_resident(const p4d_layout *l, uint32_t stage)
 }
 
 /*
- * The first pass of a step copies all layers. Each later pass starts with the layers of the end of the pass
- * before, which are still in the window; the window evicts what is needed last.
+ * Layers copied in a step. The first pass copies all layers. In each later pass, the window still holds the
+ * layers from the end of the previous pass; it evicts the layer that is needed last.
  */
 double p4d_offload_misses(const p4d_layout *l)
 {
@@ -75,7 +76,10 @@ double p4d_offload_misses(const p4d_layout *l)
 	return 1 - (1 - 1 / passes) * resident / layers;
 }
 
-/* Bytes of an element that go either way, by where it is updated. */
+/*
+ * Bytes per element that are transferred in each direction, if it is updated on the host and if on the
+ * device.
+ */
 typedef struct sides {
 	double up, down;
 } sides;
@@ -110,7 +114,9 @@ p4d_offload_split p4d_offload_split_of(const p4d_layout *l, const p4d_gpu *gpu)
 	return best;
 }
 
-/* A layer's products forward, and attention, to half of the keys, as if it had their rate. */
+/*
+ * Seconds of a layer's forward pass: its matmuls, and attention to half of the keys as if at the same rate.
+ */
 static double forward_seconds(const p4d_layout *l, const p4d_gpu *gpu)
 {
 	const double peak = l->precision == P4D_FP32   ? gpu->peak_fp32_flops

@@ -9,7 +9,7 @@ static p4d_wide begin_parameters(const p4d_layout *l)
 	return (l->vocab_parallel ? 0 : p4d_size_of_table(l)) + p4d_size_of_begin(l);
 }
 
-/* Chunks of a stage are of one size, or there are few of them. */
+/* The chunks of a stage are equal, or there are few of them. */
 uint64_t p4d_parameters_first_layer(const p4d_layout *l, uint32_t stage, uint32_t chunk)
 {
 	const uint64_t position = chunk * l->pp + stage;
@@ -25,8 +25,8 @@ uint64_t p4d_parameters_first_layer(const p4d_layout *l, uint32_t stage, uint32_
 	return chunk * (l->layers / l->vpp) + before / l->vpp;
 }
 
-/* Without experts: in models that have them, all layers as if they had none, except in models with a pattern.
- */
+/* Elements without experts. In a model with experts, every layer counts as if it had none, except in
+ * models with a pattern. */
 static p4d_wide chunk_layers(const p4d_layout *l, uint32_t stage, uint32_t chunk)
 {
 	const uint32_t n = p4d_chunk_layers(l, stage, chunk);
@@ -45,12 +45,13 @@ p4d_wide p4d_parameters__of_chunk(const p4d_layout *l, const p4d_schedule *sched
 	if (position == 0)
 		n += begin_parameters(l);
 	if (position == p4d_schedule_positions(schedule) - 1) {
-		/* a tied table exists once where one stage has both ends of the model, else at both ends */
+		/* A tied table exists once if one stage has both embedding and head; otherwise, each of
+		 * the two stages has it. */
 		bool shared = l->tied && stage == 0;
 		n += (shared ? 0 : table) + p4d_size_of_end(l);
 		if (l->mtp_layers)
 			n += l->mtp_layers * p4d_size_of_further(l);
-		if (l->mtp_layers && stage > 0 && !l->tied) /* they also have the embedding */
+		if (l->mtp_layers && stage > 0 && !l->tied) /* chunks with the embedding */
 			n += begin_parameters(l);
 	} else if (l->local_loss) {
 		n += p4d_size_of_table(l) + p4d_size_of_end(l);
@@ -74,8 +75,7 @@ uint32_t p4d_parameters_expert_layers(const p4d_layout *l, uint32_t stage, uint3
 			  p4d_expert_layers_before(l, before));
 }
 
-/* The sum of (a * i + b) / m, rounded down, over i from 0 to n - 1, in as many steps as Euclid's algorithm.
- */
+/* The sum of floor((a * i + b) / m) for i from 0 to n - 1, in as many steps as Euclid's algorithm. */
 static uint64_t sum_of_quotients(uint64_t n, uint64_t a, uint64_t b, uint64_t m)
 {
 	uint64_t sum = 0;
@@ -91,8 +91,8 @@ static uint64_t sum_of_quotients(uint64_t n, uint64_t a, uint64_t b, uint64_t m)
 	return sum;
 }
 
-/* The number of layers with experts before `from`, before `from` and one more round of chunks, and so on for
- * each chunk of a stage, all added up: p4d_expert_layers_before, in closed form. */
+/* The sum of p4d_expert_layers_before for the chunks of a stage, which are one round of chunks apart, in
+ * closed form. */
 static uint64_t expert_layers_before_chunks(const p4d_layout *l, uint64_t from)
 {
 	const uint64_t round = l->layers / l->vpp, every = l->expert_every, dense = l->dense_layers;
@@ -109,7 +109,7 @@ uint32_t p4d_parameters_expert_layers_of_stage(const p4d_layout *l, uint32_t sta
 
 	if (!l->experts)
 		return 0;
-	/* there may be a thousand stages of many chunks each, and more than one asks */
+	/* there may be a thousand stages of many chunks each, and several callers */
 	if (!l->uneven_chunks && !l->pattern_length) {
 		const uint64_t from = p4d_parameters_first_layer(l, stage, 0);
 		return (uint32_t)(expert_layers_before_chunks(l, from + p4d_chunk_layers(l, stage, 0)) -
@@ -148,7 +148,7 @@ p4d_wide p4d_parameters_of_stage(const p4d_layout *l, const p4d_schedule *schedu
 	uint32_t between = l->stage_layers[stage] - p4d_chunk_layers(l, stage, 0);
 	p4d_wide n = p4d_parameters__of_vocabulary(l) + p4d_parameters__of_chunk(l, schedule, stage, 0);
 
-	/* the model begins in a first chunk and ends in a last one; there may be a thousand between */
+	/* the model begins in the first chunk and ends in the last; there may be a thousand between */
 	if (l->pattern_length) {
 		for (uint32_t chunk = 1; chunk <= last; chunk++)
 			n += p4d_parameters__of_chunk(l, schedule, stage, chunk);
@@ -172,7 +172,7 @@ static p4d_wide padded(const p4d_layout *l, p4d_wide n)
 	return p4d_div_up(n, unit) * unit;
 }
 
-/* What a chunk's first segment has of the start of the model, and its last of the end. */
+/* The part of the model's start in a chunk's first segment, and of its end in the chunk's last segment. */
 static p4d_wide start_of(const p4d_layout *l, const p4d_schedule *schedule, uint32_t stage, uint32_t chunk)
 {
 	if (p4d_schedule_position_of(schedule, stage, chunk) > 0)
@@ -182,7 +182,7 @@ static p4d_wide start_of(const p4d_layout *l, const p4d_schedule *schedule, uint
 
 static p4d_wide end_of(const p4d_layout *l, const p4d_schedule *schedule, uint32_t stage, uint32_t chunk)
 {
-	/* where one stage has both ends, a tied table belongs to the start */
+	/* if one stage has both ends of the model, a tied table belongs to the start */
 	const bool apart = l->vocab_parallel || p4d_cuts_segments(l) || (l->tied && stage == 0);
 
 	if (p4d_schedule_position_of(schedule, stage, chunk) < p4d_schedule_positions(schedule) - 1)
@@ -190,8 +190,8 @@ static p4d_wide end_of(const p4d_layout *l, const p4d_schedule *schedule, uint32
 	return p4d_size_of_end(l) + (apart ? 0 : p4d_size_of_table(l));
 }
 
-/* Segment i of a chunk: one of its layers, or all; the first includes the start of the model, the last its
- * end. */
+/* Segment i of a chunk: one of its layers, or all layers; the first segment includes the start of the
+ * model, the last its end. */
 static p4d_wide segment_parameters(const p4d_layout *l, const p4d_schedule *schedule, uint32_t stage,
 				   uint32_t chunk, uint64_t i)
 {
@@ -202,7 +202,9 @@ static p4d_wide segment_parameters(const p4d_layout *l, const p4d_schedule *sche
 	       (i == segments - 1 ? end_of(l, schedule, stage, chunk) : 0);
 }
 
-/* Segments of tables: with vocabulary parallelism one of them all; with p4d_cuts_segments one of each. */
+/*
+ * Segments of tables: with vocabulary parallelism, one for all tables; with p4d_cuts_segments, one per table.
+ */
 typedef struct tables {
 	p4d_wide of[2];
 } tables;
@@ -219,7 +221,7 @@ static tables tables_of(const p4d_layout *l, const p4d_schedule *schedule, uint3
 	return (tables){{first ? table : 0, last && !(l->tied && first) ? table : 0}};
 }
 
-/* All segments are equal except those at the ends of the model. */
+/* All segments are equal, except at the ends of the model. */
 static p4d_wide padded_chunk(const p4d_layout *l, const p4d_schedule *schedule, uint32_t stage,
 			     uint32_t chunk, p4d_wide layer)
 {
@@ -259,7 +261,7 @@ static p4d_wide adapters_of_layer(const p4d_layout *l)
 	return n;
 }
 
-/* All segments are alike. */
+/* All segments are equal. */
 static p4d_wide adapters_of_segment(const p4d_layout *l, uint32_t stage)
 {
 	const uint64_t layers = l->stage_layers[stage] / l->vpp;
@@ -267,7 +269,7 @@ static p4d_wide adapters_of_segment(const p4d_layout *l, uint32_t stage)
 	return padded(l, layers / p4d_chunk_segments(l, stage) * adapters_of_layer(l));
 }
 
-/* Those that are not stored as elements. */
+/* Parameters that are not stored as elements (quantized ones). */
 static p4d_wide quantized_elements(const p4d_layout *l, uint32_t stage)
 {
 	const p4d_rank_sizes z = p4d_rank_sizes_of(l);
@@ -297,7 +299,7 @@ static p4d_wide largest_of_chunks(const p4d_layout *l, const p4d_schedule *sched
 	const uint64_t last = p4d_chunk_segments(l, stage) - 1;
 	p4d_wide most = 0;
 
-	/* none between the first and the last of a chunk is larger, nor in the chunks between */
+	/* no segment between the first and the last of a chunk is larger, nor in the chunks between */
 	for (uint32_t i = 0; i < (l->vpp > 1 ? 2 : 1); i++) {
 		const uint32_t chunk = i ? (uint32_t)l->vpp - 1 : 0;
 		most = P4D_MOST(most, segment_parameters(l, schedule, stage, chunk, 0));

@@ -9,12 +9,12 @@
 
 static uint64_t plus(p4d_rows *rows, uint64_t a, uint64_t b)
 {
-	rows->overflow = rows->overflow || a + b >= P4D_MOST_BYTES; /* both are below: no wrap */
+	rows->overflow = rows->overflow || a + b >= P4D_MOST_BYTES; /* both values are below it, so
+								     * nothing wraps */
 	return rows->overflow ? 0 : a + b;
 }
 
-/* Bytes of the rows of one lifetime in one slot: `layer` of those with a copy per layer, `flat` of the
- * others. */
+/* Bytes of the rows of one lifetime in one slot: `layer`: rows with a copy per layer; `flat`: all others. */
 typedef struct region {
 	uint64_t layer, flat, slot, slots, layers, at;
 } region;
@@ -25,7 +25,7 @@ typedef struct arena {
 	p4d_packing packing;
 } arena;
 
-/* One row after the other, whose copies are contiguous. */
+/* Places one row after the other; the copies of a row are contiguous. */
 static void place_on_host(p4d_rows *rows, p4d_tensor *row)
 {
 	const uint64_t copies = p4d_times(rows, row->layers, row->slots);
@@ -36,7 +36,7 @@ static void place_on_host(p4d_rows *rows, p4d_tensor *row)
 	rows->plan->host_bytes = plus(rows, row->offset, p4d_times(rows, copies, row->bytes));
 }
 
-/* Slots are contiguous, as are the layers in a slot. */
+/* Slots are contiguous, and so are the layers in a slot. */
 static void measure_regions(p4d_rows *rows, region of[P4D_LIVES_IN_RANGE + 1])
 {
 	p4d_plan *plan = rows->plan;
@@ -63,7 +63,7 @@ static void measure_regions(p4d_rows *rows, region of[P4D_LIVES_IN_RANGE + 1])
 	}
 }
 
-/* Where the transient rows of a live point start: after the slots, or where the slots start. */
+/* The start of a live point's transient rows: after the slots, or at the start of the slots. */
 static uint64_t begin_of(const arena *a, int point)
 {
 	return a->of[P4D_FREE_OF_SLOTS >> point & 1 ? P4D_LIVES_IN_SLOT : P4D_LIVES_IN_RANGE].at;
@@ -138,7 +138,7 @@ static void sum_parts(p4d_plan *plan)
 		if (is_live(row, plan->peak))
 			plan->part[row->part] += row->bytes * row->layers * row->slots;
 	}
-	/* fragmentation of the packing, if any, counts as working memory */
+	/* unused space between packed rows, if any, counts as working memory */
 	plan->part[P4D_PART_WORKING_SET] += plan->arena_bytes - plan->live_bytes;
 }
 
@@ -151,7 +151,7 @@ static void fill_phases(p4d_plan *plan, const arena *a, const p4d_framework *fra
 			plan->phase_bytes[P4D_INIT] -= plan->tensor[i].bytes;
 	plan->phase_bytes[P4D_TRAIN] = reach(a, ~P4D_FREE_OF_SLOTS);
 	plan->phase_bytes[P4D_STEP] = reach(a, 1u << P4D_AT_OPTIMIZER);
-	/* without rows of its own, evaluation is the forward pass of training */
+	/* if there are no rows for evaluation, it equals the forward pass of training */
 	const uint64_t evaluation = reach(a, framework->evaluation);
 	plan->phase_bytes[P4D_EVALUATION] = evaluation > plan->persistent_bytes
 						? evaluation
@@ -173,7 +173,10 @@ p4d_tensor *p4d_rows_of_states(p4d_rows *rows, unsigned from, unsigned to, p4d_d
 	return first;
 }
 
-/* Writes the rows, sizes the regions and packs the transients: all that the arena's size depends on. */
+/*
+ * Writes the rows, sizes the regions and packs the transient rows: everything that the arena's size depends
+ * on.
+ */
 static int tabulate(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage, const p4d_plan_memo *memo,
 		    p4d_plan *plan, arena *a, p4d_error *err)
 {
@@ -201,7 +204,7 @@ static int tabulate(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage
 	}
 	framework->write_rows(&rows);
 	measure_regions(&rows, a->of);
-	/* sums of transients and the checked products of the regions are below this */
+	/* sums of transient rows and the checked products of the regions are below this */
 	plus(&rows, a->of[P4D_LIVES_IN_RANGE].at, a->of[P4D_LIVES_IN_RANGE].flat);
 	if (rows.overflow)
 		return p4d_fail(err, P4D_E_OVERFLOW,
@@ -289,7 +292,8 @@ int p4d_plan_hash(const p4d_layout *layout, const p4d_gpu *gpu, uint64_t *hash, 
 		const p4d_slots slots = p4d_schedule_slots(&schedule, stage);
 		h = mix(h, layout->stage_layers[stage]);
 		h = mix(h, (uint64_t)slots.activation << 32 | slots.vocabulary);
-		/* what else differs is at the ends of the model: one of the others stands for them */
+		/* the remaining differences are at the ends of the model, so one of the other stages
+		 * represents all */
 		if (stage > 1 && stage < stages - 1)
 			continue;
 		if (p4d_plan__build(layout, gpu, stage, &memo, &plan, err) < 0)

@@ -19,7 +19,7 @@ static const char origin_letter[] = {[P4D_BY_USER] = 'u',
 				     [P4D_BY_MODEL] = 'm',
 				     [P4D_BY_P4D] = 'p'};
 
-/* What stands for itself in a plan; strspn would make a table of it for each value. */
+/* Characters that are not encoded in a plan; strspn would build a table of them for each value. */
 static bool is_literal(char c)
 {
 	return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') ||
@@ -96,7 +96,7 @@ int p4d_plan_verify_checksum(const p4d_request *request, const p4d_layout *layou
 	return p4d_fix(err, "install the same p4d and gpus.json on the login nodes and here");
 }
 
-/* Words in plans never change, so that saved plans can be read, and have the same hash. */
+/* Words in plans never change, so that saved plans stay readable and keep their hash. */
 static const char *word_of(const p4d_request *request, p4d_option option, char *buf, size_t size)
 {
 	if (option == P4D_OPTIMIZER_SHARDING && request->value[option] == P4D_SHARD_STATES)
@@ -104,7 +104,7 @@ static const char *word_of(const p4d_request *request, p4d_option option, char *
 	return p4d_request_value_text(request, option, buf, size);
 }
 
-/* Numbers and words of lists stand for themselves. */
+/* Numbers and words of lists need no encoding. */
 static void add_value(p4d_text *line, const p4d_request *request, p4d_option option)
 {
 	const p4d_kind kind = p4d_request_option_info(option)->kind;
@@ -127,7 +127,7 @@ int p4d_plan_write(const p4d_request *request, char *line, size_t size, p4d_erro
 		p4d_option option = (p4d_option)i;
 		if (!in_plan(option) || !p4d_is_set(request, option))
 			continue;
-		/* not by format: slurmctld writes every plan that it reads */
+		/* not by printf, because slurmctld writes every plan that it reads */
 		p4d_text_add(&w, ":");
 		p4d_text_add(&w, p4d_request_option_info(option)->name);
 		p4d_text_add(&w, "=");
@@ -148,7 +148,7 @@ static int digit(char c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Undoes p4d_plan_encode. Returns -1 when malformed or too long. */
+/* Reverses p4d_plan_encode. Returns -1 if the text is malformed or too long. */
 static int decode(const char *text, size_t length, char *out, size_t size)
 {
 	size_t used = 0;
@@ -180,8 +180,7 @@ static int origin_of(char letter)
 	return -1;
 }
 
-/* Plans are written in the order of the table, so the search starts after the option before; -1: not found.
- */
+/* Plans have the order of the table, so the search starts after the previous option; -1: not found. */
 static int find_option(const char *name, int before)
 {
 	for (int i = before + 1; i < P4D_OPTIONS; i++)
@@ -190,7 +189,7 @@ static int find_option(const char *name, int before)
 	return p4d_request_option_find(name);
 }
 
-/* One `name=value@o` between colons. before: the option of the item before, which becomes this one's. */
+/* One `name=value@o` between colons. before: the option of the previous item; becomes this item's. */
 static int read_item(const char *item, size_t length, p4d_request *request, int *before, p4d_error *err)
 {
 	char name[64], value[VALUE_MAX];
@@ -265,7 +264,7 @@ void p4d_plan_digest(const p4d_request *request, char text[P4D_DIGEST_TEXT])
 			continue;
 		const char *name = p4d_request_option_info(option)->name;
 		const char *word = word_of(request, option, value, sizeof(value));
-		/* the NUL after each keeps names and values apart */
+		/* the NUL after each text keeps names and values separate */
 		p4d_digest_add(&digest, name, strlen(name) + 1);
 		p4d_digest_add(&digest, word, strlen(word) + 1);
 	}

@@ -6,7 +6,7 @@
 
 enum { KEY = offsetof(p4d_layout, stage_layers), TRIES = 4 };
 
-/* Where a layout begins to look for its entry: by what searches choose. */
+/* The index at which the search for a layout's entry starts, from the members that searches choose. */
 static size_t place_of(const p4d_layout *l)
 {
 	const uint64_t chosen[] = {l->tp, l->cp, l->ep, l->micro_batch, (uint64_t)l->recompute, l->pp};
@@ -17,7 +17,7 @@ static size_t place_of(const p4d_layout *l)
 	return hash >> 48;
 }
 
-/* Its entry, a free one, or that of another layout, which it replaces. */
+/* The layout's entry, a free one, or that of another layout, which it replaces. */
 static p4d_plan_memo_entry *entry_of(const p4d_plan_memo *memo, const p4d_layout *l, const p4d_gpu *gpu)
 {
 	const size_t place = place_of(l);

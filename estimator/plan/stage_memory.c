@@ -9,12 +9,12 @@
 #include "plan/plan_rows.h"
 #include "request/framework.h"
 
-/* CUDA context: 0.3 to 0.5 GiB observed with lazy module loading. p4d-train loads all of cuBLASLt's code for
- * the GPU at the start, which takes more, not measured yet (tests/gpu/run prints it). */
+/* CUDA context: 0.3 to 0.5 GiB observed with lazy module loading. p4d-train loads all of cuBLASLt's code
+ * for the GPU at its start, which needs more. That was not measured yet (tests/gpu/run prints it). */
 #define CONTEXT_BYTES ((uint64_t)1 << 29)
-/* Host memory of a rank in addition to its tensors. With cpu, 6 to 36 MiB were measured, mostly OpenBLAS's; a
- * node with many ranks also has shared memory. With cuda (program, driver, pinned pools) it is an allowance.
- */
+/* Host memory of a rank in addition to its tensors. With cpu, 6 to 36 MiB were measured, mostly
+ * OpenBLAS's; a node with many ranks also has shared memory. With cuda (program, driver, pinned pools) it
+ * is an allowance. */
 #define CUDA_PROCESS_BYTES ((p4d_wide)2 << 30)
 #define CPU_PROCESS_BYTES ((p4d_wide)96 << 20)
 enum { FP32_BYTES = 4 };
@@ -33,7 +33,8 @@ uint64_t p4d_memory_communicator_bytes(uint64_t ranks)
 uint64_t p4d_memory_usual_groups_bytes(const p4d_layout *l, uint32_t stage)
 {
 	(void)stage;
-	/* experts: their own, that with etp in which counts are exchanged, and that of their copies */
+	/* with experts: their communicator, the one that includes etp and exchanges counts, and the one of
+	 * their replicas */
 	const uint64_t experts = l->experts ? p4d_memory_communicator_bytes(l->ep) +
 						  p4d_memory_communicator_bytes(l->ep * l->etp) +
 						  p4d_memory_communicator_bytes(l->expert_dp)
@@ -77,14 +78,14 @@ static int paper_stage(const p4d_layout *layout, p4d_stage *stage, p4d_error *er
 	return 0;
 }
 
-/* Device memory beyond the plan's buffers. */
+/* Device memory in addition to the plan's buffers. */
 typedef struct outside {
 	uint64_t fragmentation, context, comm;
 } outside;
 
 /*
- * Thousandths of the allocated memory that the site measured in addition, instead of the framework's own
- * constant for the allocator. Never less than that constant: a site's figure can only be more careful.
+ * The site's measured overhead in thousandths of the allocated memory, which replaces the framework's
+ * constant for the allocator. Never less than that constant: a site's figure can only make p4d more careful.
  */
 static unsigned measured_overhead(const p4d_layout *layout, const p4d_gpu_margin *measured)
 {
@@ -167,7 +168,7 @@ int p4d_memory_of_estimate(const p4d_layout *layout, const p4d_estimate *e, uint
 	return 0;
 }
 
-/* What training itself allocates, without evaluation. */
+/* Memory that training itself allocates, without evaluation. */
 static uint64_t trained(const p4d_plan *plan)
 {
 	uint64_t most = 0;
@@ -177,10 +178,12 @@ static uint64_t trained(const p4d_plan *plan)
 	return most;
 }
 
-/* No GPU has this much memory: playing gives no answer then, and players need not support such sizes. */
+/*
+ * No GPU has this much memory. Then p4d does not play the allocator, so players need not support such sizes.
+ */
 #define MOST_PLAYED ((uint64_t)1 << 44)
 
-/* It is no less than what its buffers take. */
+/* The result is at least the size of the plan's buffers. */
 uint64_t p4d_memory_reserved(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage, bool is_short)
 {
 	const p4d_framework *framework = p4d_framework_of(layout->framework);
@@ -193,15 +196,15 @@ uint64_t p4d_memory_reserved(const p4d_layout *layout, const p4d_gpu *gpu, uint3
 	return bytes && bytes < trained(&plan) ? trained(&plan) : bytes;
 }
 
-/* Whether tensors are alike in every step. transformers' trainers pad a batch to its longest sequence, and
- * experts get other tokens. */
+/* Whether tensors have the same sizes in every step. transformers' trainers pad a batch to its longest
+ * sequence, and experts get different numbers of tokens. */
 static bool sizes_stay(const p4d_layout *l)
 {
 	return l->torch.model_code == P4D_MODEL_CODE_TORCHTITAN && !l->experts;
 }
 
-/* Below this share of a GPU, fragmentation is never too much for it: rehearsed allocators need at most 1.31
- * times the allocated memory. A play takes milliseconds. */
+/* If memory is below this share of a GPU, fragmentation cannot make it too large: rehearsed allocators
+ * need at most 1.31 times the allocated memory. A play takes milliseconds. */
 #define LEAST_SHORT 0.72
 
 void p4d_memory_play(const p4d_layout *l, const p4d_capacity *capacity, p4d_estimate *e)
@@ -224,7 +227,7 @@ void p4d_memory_play(const p4d_layout *l, const p4d_capacity *capacity, p4d_esti
 	e->fraction = (double)e->peak.device_bytes / (double)e->capacity_bytes;
 }
 
-/* An overflow is more than any node has. */
+/* An overflow counts as more than any node has. */
 static uint64_t narrow_host(p4d_wide wide)
 {
 	uint64_t bytes;
@@ -248,7 +251,7 @@ p4d_host_class p4d_memory_host_of_rank(const p4d_layout *l, uint32_t stage, uint
 				narrow_host(saving),  narrow_host(loading), narrow_host(sum)};
 }
 
-/* rank_bytes, and offloaded of them: per rank, over all stages examined. */
+/* rank_bytes: the maximum per rank over all examined stages; and the offloaded part of them. */
 static uint64_t host_need(const p4d_layout *l, const p4d_capacity *capacity, uint64_t rank_bytes,
 			  uint64_t offloaded)
 {
@@ -280,16 +283,18 @@ uint64_t p4d_memory_capacity_bytes(const p4d_layout *layout, int method, const p
 }
 
 /*
- * The stages that may be fullest. Embedding and head add to the ends of the pipeline, and slots grow towards
- * one end, in all schedules (test_plan checks it): between the ends, a stage holds no more than another with
- * as many layers, layers with experts, and slots, or more. There are up to a thousand stages, and few of them
- * hold more layers than all before them. Layers of a pattern are of the same kinds where stages begin with
- * the same letter.
+ * Visits the stages that may be the fullest. Embedding and head add memory at the ends of the pipeline, and
+ * slots grow towards one end, in all schedules (test_plan checks it). So a stage between the ends holds no
+ * more than another one with at least as many layers, layers with experts, and slots. There are up to a
+ * thousand stages, and few of them have more layers than all before them. Stages of a pattern that begin with
+ * the same letter have layers of the same kinds.
  */
 typedef struct stages {
 	uint32_t count, next;
-	uint32_t layers, experts;        /* most of those between the ends so far; with experts */
-	uint32_t from[P4D_PATTERN_SIZE]; /* most layers of those that begin there in the pattern */
+	uint32_t layers, experts;        /* maximum number of layers of the stages between the ends so
+					  * far; the same with experts */
+	uint32_t from[P4D_PATTERN_SIZE]; /* maximum number of layers of stages that begin at this letter
+					  * of the pattern */
 	bool all, backwards;
 } stages;
 
@@ -308,7 +313,10 @@ static bool is_backwards(const p4d_layout *l, uint32_t count)
 				p4d_schedule_slots(&schedule, count - 2).activation;
 }
 
-/* The ends first, which often decide, then those between, in the direction in which they have fewer slots. */
+/*
+ * Visits the ends first, which often decide; then the stages between, in the direction in which slots become
+ * fewer.
+ */
 static bool next_stage(const p4d_layout *l, stages *s, uint32_t *stage)
 {
 	while (s->next < s->count) {
@@ -337,7 +345,8 @@ static bool next_stage(const p4d_layout *l, stages *s, uint32_t *stage)
 
 uint64_t p4d_memory_least_states(const p4d_layout *l)
 {
-	/* the stage with most layers; with experts, the stage with most of their layers, and only those */
+	/* the stage with the most layers; with experts, the stage with the most such layers, counting only
+	 * these */
 	const uint64_t sparse = (p4d_expert_layers_before(l, l->layers) + l->pp - 1) / l->pp;
 	const p4d_wide n = l->pattern_length ? p4d_size_of_layers(l, 0, l->layers) / l->pp
 			   : sparse          ? sparse * p4d_size_of_expert_layer(l)
@@ -345,7 +354,7 @@ uint64_t p4d_memory_least_states(const p4d_layout *l)
 	const p4d_wide experts = sparse ? sparse * (l->experts / l->ep) * p4d_size_of_expert(l) : 0;
 	const p4d_optimizer *o = p4d_optimizer_of(l);
 	const uint64_t shards = p4d_optimizer_shards(l);
-	/* moments have the type of parameters where gradients come and go */
+	/* moments have the type of parameters if gradients are temporary */
 	const bool come = p4d_framework_of(l->framework)->frees_gradients;
 	const bool held = !come && !p4d_shards_gradients(l);
 	const bool moments = !o->bits && !o->paged && !o->factored && !(l->offload & P4D_OFFLOAD_OPTIMIZER);
@@ -354,8 +363,8 @@ uint64_t p4d_memory_least_states(const p4d_layout *l)
 
 	if (l->finetune != P4D_TUNE_FULL)
 		return 0;
-	/* parameters, and gradients of at least half precision; for the optimizer, everything except the
-	 * master copy */
+	/* parameters, and gradients of at least 16 bits; of the optimizer, everything except the master
+	 * copy */
 	p4d_wide all = (n + experts) * ((held ? half : 0) + (l->offload & P4D_OFFLOAD_PARAMS ? 0 : half));
 	if (l->zero_stage > 2)
 		all /= shards;
@@ -433,8 +442,8 @@ double p4d_memory_most_imbalance(const p4d_layout *layout, int method, const p4d
 }
 
 /*
- * Experts that are full drop tokens, and their number is known only at run time: an expert with fewer tokens
- * takes less than its capacity. Whether the layout fits if half of the tokens are dropped.
+ * Experts that are full drop tokens, and the number of tokens is known only at run time: an expert with fewer
+ * tokens needs less than its capacity. Returns whether the layout fits if half of the tokens are dropped.
  */
 static bool fits_if_dropped(const p4d_layout *layout, int method, const p4d_capacity *capacity,
 			    double fraction)
@@ -491,7 +500,7 @@ int p4d_memory_estimate(const p4d_layout *layout, int method, const p4d_capacity
 	while (next_stage(layout, &all, &i)) {
 		if (memory_of_stage(layout, method, capacity->gpu, i, &memo, &stage, err) < 0)
 			return -1;
-		/* if stages are equally full, the first one counts */
+		/* if several stages are equally full, the first one counts */
 		if (i == 0 || stage.device_bytes > e.peak.device_bytes ||
 		    (stage.device_bytes == e.peak.device_bytes && i < e.stage)) {
 			e.peak = stage;
@@ -550,6 +559,6 @@ const char *p4d_memory_method_name(int method, int framework)
 {
 	if (method == P4D_METHOD_PAPER)
 		return "paper";
-	/* where the program allocates exactly the table, the table is the plan */
+	/* if the program allocates exactly the table, the table is the plan */
 	return p4d_framework_of(framework)->allocates_plan ? "plan" : "closed";
 }

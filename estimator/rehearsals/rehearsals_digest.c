@@ -9,7 +9,7 @@
 #include "base/file.h"
 #include "rehearsals/rehearsals_internal.h"
 
-/* Odd numbers without a pattern: the digits of the golden ratio and of the square root of 2. */
+/* Odd constants without a pattern: the digits of the golden ratio and of the square root of 2. */
 static const uint64_t factor[2] = {UINT64_C(0x9e3779b97f4a7c15), UINT64_C(0x6a09e667f3bcc909)};
 
 p4d_rehearsals_hash p4d_rehearsals__hash_begin(void)
@@ -25,7 +25,10 @@ static void add_unit(p4d_rehearsals_hash *hash, uint64_t unit)
 	}
 }
 
-/* Eight bytes at a time; the length at the end distinguishes texts from those with zeros after them. */
+/*
+ * Hashes eight bytes at a time. The length at the end distinguishes a text from one with additional zero
+ * bytes.
+ */
 void p4d_rehearsals__hash_add(p4d_rehearsals_hash *hash, const void *bytes, size_t length)
 {
 	const unsigned char *at = bytes;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Variables that words in front of a program set for it. */
+/* Variables that words before a program set for it. */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,15 +7,15 @@
 #include "base/exported.h"
 #include "rehearsals/rehearsals_key.h"
 
-/* What a word says of the next one. */
+/* The meaning of a word for the next one. */
 enum {
 	NOTHING,
-	AN_OPTION, /* it may be this one's value */
-	OF_ENV,    /* it is a variable, an option of env, or the command */
+	AN_OPTION, /* the next word may be its value */
+	OF_ENV,    /* the next word is a variable, an option of env, or the command */
 	A_VARIABLE,
-	A_NAME, /* name of a variable; its value follows */
+	A_NAME, /* the next word is the name of a variable; its value follows */
 	A_VALUE,
-	A_LIST /* list of srun --export */
+	A_LIST /* the next word is the list of srun --export */
 };
 
 void p4d_rehearsals_key_launchers(p4d_rehearsals_key *key)
@@ -23,7 +23,7 @@ void p4d_rehearsals_key_launchers(p4d_rehearsals_key *key)
 	key->launcher = NOTHING;
 }
 
-/* How long the name in "NAME=VALUE" is; 0: it is another word. */
+/* The length of the name in "NAME=VALUE"; 0: the word has another form. */
 static size_t name_length(const char *word)
 {
 	size_t length = 0;
@@ -44,7 +44,10 @@ static void add(p4d_rehearsals_key *key, const char *name, size_t length, const 
 		p4d_rehearsals_key_unknown_variable(key, copy);
 }
 
-/* An item of --export. A name without a value has that of the environment, which the key does not have. */
+/*
+ * Adds an item of --export. A name without a value has the environment's value, which the key does not
+ * contain.
+ */
 static void add_item(p4d_rehearsals_key *key, const p4d_exported *item, bool known)
 {
 	char value[512];
@@ -70,7 +73,7 @@ void p4d_rehearsals_key_export(p4d_rehearsals_key *key, const char *list, bool k
 		p4d_rehearsals_key_unknown_variable(key, "");
 }
 
-/* Adds the list of srun. */
+/* Adds srun's list. */
 static void add_list(p4d_rehearsals_key *key, const char *list, bool known)
 {
 	if (known)
@@ -79,7 +82,7 @@ static void add_list(p4d_rehearsals_key *key, const char *list, bool known)
 		p4d_rehearsals_key_unknown_variable(key, "");
 }
 
-/* What a word that sets no variable says of the next. */
+/* The meaning of a word that sets no variable, for the next word. */
 static int next_of(const char *word, int before)
 {
 	static const struct {
@@ -123,7 +126,8 @@ void p4d_rehearsals_key_launcher(p4d_rehearsals_key *key, const char *word, bool
 		p4d_rehearsals_key_unknown_variable(key, "");
 		key->launcher = before;
 	} else {
-		if (before == OF_ENV && word[0] == '-') /* -u, -i, -S: others than the script sets */
+		if (before == OF_ENV && word[0] == '-') /* -u, -i, -S: other variables than those that the
+							 * script sets */
 			p4d_rehearsals_key_unknown_variable(key, "");
 		key->launcher = next_of(word, before);
 	}

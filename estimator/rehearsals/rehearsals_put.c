@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes records; `p4d rehearse` alone does. */
+/* Writes records; only `p4d rehearse` does this. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -15,7 +15,7 @@
 #include "base/text.h"
 #include "rehearsals/rehearsals_internal.h"
 
-/* How many records stay; directory entries that are looked at. */
+/* Maximum number of records; and of directory entries that are examined. */
 enum { KEPT = 256, ENTRIES = 4096 };
 
 static int make_directories(char *path, p4d_error *err)
@@ -33,7 +33,7 @@ static int make_directories(char *path, p4d_error *err)
 	}
 }
 
-/* A path below the directory is kept without it: the same program may be started elsewhere. */
+/* A path below the directory is stored relative to it, because the same program may be started elsewhere. */
 static const char *below(const char *path, const char *directory)
 {
 	const size_t length = strlen(directory);
@@ -73,7 +73,10 @@ static void add_run(p4d_text *text, const p4d_rehearsal *run)
 	p4d_text_print(text, "played %u %s\n", run->phases, run->ranks);
 }
 
-/* The newest run of the same GPUs counts; the oldest of others has to go where there is no room. */
+/*
+ * The newest run with the same GPUs replaces older ones; if there is no room, the oldest run with other GPUs
+ * is dropped.
+ */
 static void add_others(p4d_text *text, const p4d_rehearsals_record *old, const p4d_rehearsal *run)
 {
 	const unsigned first = old->runs == P4D_REHEARSALS_RUNS;

@@ -99,7 +99,7 @@ static bool take_run(char *line, p4d_rehearsals_record *r)
 	return true;
 }
 
-/* What the last run played. */
+/* The ranks that the last run played. */
 static bool take_played(char *line, p4d_rehearsals_record *r)
 {
 	uint64_t phases;
@@ -148,7 +148,10 @@ bool p4d_rehearsals__parse(char *text, size_t length, p4d_rehearsals_record *r)
 	return line && rest && !*rest && r->runs;
 }
 
-/* Opens a regular file of this user that others cannot write. p4d makes no links, so it opens none. */
+/*
+ * Opens a regular file that belongs to this user and that others cannot write. It opens no symbolic links,
+ * because p4d makes none.
+ */
 static int open_own(const char *path)
 {
 	const int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
@@ -178,7 +181,7 @@ bool p4d_rehearsals__open(const char *key, p4d_rehearsals_record *r)
 	return r->text && p4d_rehearsals__parse(r->text, length, r);
 }
 
-/* A file that was only written anew, or checked out again, is as it was. */
+/* A file that was rewritten or checked out again with the same content is unchanged. */
 static bool is_same(const char *path, const p4d_rehearsals_file *then, uint64_t *reread)
 {
 	p4d_rehearsals_file now;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Classes of transformers with a loss of their own, from its releases 4.41 to 5.24. */
+/* Classes of transformers that compute their own loss, in its releases 4.41 to 5.24. */
 #include "request/class_loss.h"
 
 #include <string.h>
@@ -10,7 +10,7 @@
 #define NUMBER(major, minor) (major * P4D_RELEASE_UNIT + minor)
 #define NEVER INT64_MAX
 
-/* From the first release to, and with, the last. */
+/* A range of releases; both ends are included. */
 #define LOSS(name, major, minor, last_major, last_minor, ...) \
 	{ \
 		name "ForConditionalGeneration", NUMBER(major, minor), NUMBER(last_major, last_minor) + 1, \
@@ -19,7 +19,7 @@
 			    ", whose " name \
 			    "ForConditionalGeneration calculates its loss from copies of the logits" \
 	}
-/* In every release. */
+/* All releases. */
 #define ALWAYS(name, major, minor, ...) \
 	{ \
 		name "ForConditionalGeneration", NUMBER(major, minor), NEVER, __VA_ARGS__ \
@@ -49,7 +49,7 @@ static const p4d_class_loss losses[] = {
 };
 enum { LOSSES = sizeof(losses) / sizeof(losses[0]) };
 
-/* "the text part of CLASS", of a model whose loss is transformers'; NULL: no such one. */
+/* "the text part of CLASS", for a model with transformers' usual loss; NULL: there is no such class. */
 static const char *class_of(const p4d_request *r)
 {
 	static const char part[] = "the text part of ";
@@ -78,7 +78,7 @@ const p4d_class_loss *p4d_class_loss_other(const p4d_request *r, unsigned *at, i
 {
 	const bool told = p4d_is_set(r, P4D_TRANSFORMERS);
 	const int64_t last = told ? r->value[P4D_TRANSFORMERS] : NEVER - 1;
-	/* a major release alone leaves its minor ones open */
+	/* a major release alone leaves the minor release open */
 	const int64_t first = !told                                         ? 0
 			      : last % P4D_RELEASE_UNIT == P4D_RELEASE_LAST ? last - P4D_RELEASE_LAST
 									    : last;

@@ -20,8 +20,8 @@ static uint64_t greatest_common(uint64_t a, uint64_t b)
 	return a;
 }
 
-/* The smallest multiple of `unit` and `other` that is at least `batch`; only of `other` if numbers are
- * absurd. */
+/* The smallest multiple of `unit` and `other` that is at least `batch`; a multiple of only `other` if the
+ * numbers are absurd. */
 static uint64_t round_up(uint64_t batch, uint64_t unit, uint64_t other)
 {
 	uint64_t both, result;
@@ -97,7 +97,7 @@ void p4d_request_complete(p4d_request *r, uint32_t published_batch, uint64_t wor
 	if (p4d_is_set(r, P4D_RECOMPUTE_MODULES) &&
 	    p4d_heeds(r, (int)runs, P4D_RECOMPUTE_MODULES)) /* it means nothing else */
 		p4d_request_default(r, P4D_RECOMPUTE, P4D_RECOMPUTE_SELECTIVE, P4D_BY_P4D);
-	if (p4d_architecture_of(r)->attention_sinks) /* PyTorch's fused attention has none */
+	if (p4d_architecture_of(r)->attention_sinks) /* PyTorch's fused attention supports none */
 		p4d_request_default(r, P4D_ATTENTION, 0, P4D_BY_P4D);
 	if (p4d_framework_of((int)runs)->plans_transfers && p4d_is_set(r, P4D_OFFLOAD) &&
 	    r->value[P4D_OFFLOAD] & P4D_OFFLOAD_PARAMS) /* each rank's host has its part */
@@ -120,7 +120,7 @@ void p4d_request_complete(p4d_request *r, uint32_t published_batch, uint64_t wor
 	const p4d_framework *framework = p4d_framework_of((int)r->value[P4D_FRAMEWORK]);
 	p4d_request_default(r, P4D_PRECISION, precision[r->value[P4D_DEVICE]], P4D_BY_P4D);
 	p4d_framework_put_defaults(r);
-	/* what the framework has anyway is what flags and reports say */
+	/* flags and reports show the value that the framework has anyway */
 	for (int i = 0; i < P4D_OPTIONS; i++) {
 		const p4d_heeds_reason *f = p4d_framework_fixed_of(r, (p4d_option)i);
 		if (f && f->value != P4D_NO_MEANING && !p4d_is_stated(r, (p4d_option)i) &&
@@ -130,7 +130,7 @@ void p4d_request_complete(p4d_request *r, uint32_t published_batch, uint64_t wor
 	p4d_request_default(r, P4D_GRAD_DTYPE, gradient[r->value[P4D_PRECISION]], P4D_BY_P4D);
 	p4d_request_default(r, P4D_ACTIVATION, r->value[P4D_GLU] ? P4D_SWIGLU_ACTIVATION : P4D_GELU,
 			    P4D_BY_P4D);
-	/* recipes that overlap communication overlap all of it */
+	/* recipes with overlapped communication overlap all of it */
 	p4d_request_default(r, P4D_OVERLAP_DP, r->value[P4D_TP_COMM_OVERLAP], P4D_BY_P4D);
 	p4d_request_default(r, P4D_CROSS_ENTROPY, framework->fuses_cross_entropy, P4D_BY_P4D);
 	p4d_request_default(r, P4D_DROPOUT, r->value[P4D_POSITIONS] == P4D_LEARNED, P4D_BY_P4D);

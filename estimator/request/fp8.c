@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Recipes as Transformer Engine, torchao and p4d-train have them. Blocks: DeepSeek-V3 (arXiv
- * 2412.19437, 3.3); MXFP8: OCP Microscaling 1.0; NVFP4: its scales of 16 numbers are of a scale of the
- * tensor. Where gradients are E5M2 it is what these call hybrid. cuBLASLt has products of blocks of 128
- * on 9.0 alone (13.x, 3.1.4, scaling mode support overview); Transformer Engine turns them into MXFP8
- * from 10.0 on.
+ * Recipes of Transformer Engine, torchao and p4d-train. Blocks: DeepSeek-V3 (arXiv 2412.19437, 3.3); MXFP8:
+ * OCP Microscaling 1.0; NVFP4: the scales of 16 elements are themselves scaled by one scale per tensor. A
+ * recipe with E5M2 gradients is what these libraries call hybrid. cuBLASLt supports matmuls with blocks of
+ * 128 only on compute capability 9.0 (13.x, 3.1.4, scaling mode support overview); Transformer Engine
+ * converts them to MXFP8 from 10.0 on.
  */
 #include "request/fp8.h"
 

@@ -16,7 +16,7 @@ void p4d_framework_put_defaults(p4d_request *r)
 	const bool set = p4d_is_set(r, P4D_PRECISION), fp8 = set && r->value[P4D_PRECISION] == P4D_FP8;
 	const bool bf16 = !set || fp8 || r->value[P4D_PRECISION] == P4D_BF16;
 
-	/* transformers, if no type is given; quantized parameters have others */
+	/* transformers' default if no type is given; quantized parameters have other types */
 	const bool quantized = adapters && r->value[P4D_FINETUNE] == P4D_TUNE_QLORA;
 	const bool loads_fp32 = copies && p4d_is_set(r, P4D_TRANSFORMERS) &&
 				r->value[P4D_TRANSFORMERS] < 5 * P4D_RELEASE_UNIT && !quantized;
@@ -26,25 +26,26 @@ void p4d_framework_put_defaults(p4d_request *r)
 	for (; c && c->option != P4D_OPTIONS; c++) {
 		const int64_t code = p4d_is_set(r, P4D_MODEL_CODE) ? r->value[P4D_MODEL_CODE] : -1;
 		int64_t value = c->value;
-		if (c->option == P4D_MODEL_CODE && (adapters || flat)) /* torchtitan's modules have none */
+		if (c->option == P4D_MODEL_CODE && (adapters || flat)) /* torchtitan's modules have no
+									* such mask */
 			value = P4D_MODEL_CODE_TRANSFORMERS;
 		else if (c->option == P4D_CHUNKED_LOSS && code != P4D_MODEL_CODE_TORCHTITAN)
-			value = 0; /* others' needs Liger */
+			value = 0; /* the other frameworks' fused loss needs Liger */
 		else if (c->option == P4D_AUTOCAST && code == P4D_MODEL_CODE_LITGPT)
 			value = 0; /* its recipes are bf16-true */
 		else if (c->option == P4D_PARAM_DTYPE && !bf16 && copies)
-			value = P4D_PARAM_FP32; /* a scaler of gradients takes none in fp16 */
+			value = P4D_PARAM_FP32; /* GradScaler cannot unscale fp16 gradients */
 		else if (c->option == P4D_PARAM_DTYPE && loads_fp32 && code != P4D_MODEL_CODE_LITGPT)
 			value = P4D_PARAM_FP32;
 		else if (c->option == P4D_OVERLAP_DP)
-			value = r->value[P4D_ZERO_STAGE] == 3; /* as in DeepSpeed's zero/config.py */
+			value = r->value[P4D_ZERO_STAGE] == 3; /* the default in DeepSpeed's zero/config.py */
 		else if ((c->option == P4D_GRAD_DTYPE && !bf16) || (c->option == P4D_FP8_RECIPE && !fp8))
-			continue; /* the precision's */
+			continue; /* the type of the precision */
 		p4d_request_default(r, c->option, value, P4D_BY_P4D);
 	}
 }
 
-/* Whether it can train the model, with its defaults. */
+/* Whether the framework can train the model with its defaults. */
 static int takes(int framework, const p4d_request *r, p4d_error *err)
 {
 	const p4d_framework *f = p4d_framework_of(framework);
@@ -94,7 +95,7 @@ bool p4d_framework_states_nothing(const p4d_request *r, p4d_option option)
 		       {P4D_SCHEDULE, P4D_SCHEDULE_DEFAULT}};
 	char text[64];
 
-	/* programs that have other words for it may do the contrary of off */
+	/* programs with other words for this option may interpret them differently from off */
 	static const p4d_option of_sharding[] = {P4D_OPTIMIZER_SHARDING, P4D_RESHARD, P4D_ORIG_PARAMS,
 						 P4D_FORWARD_PREFETCH, P4D_BACKWARD_PREFETCH};
 
@@ -141,7 +142,7 @@ int64_t p4d_framework_value(const p4d_request *r, p4d_option option)
 	return otherwise > 0 ? otherwise : 0;
 }
 
-/* The first option whose value differs from the framework's only one; P4D_OPTIONS: none. */
+/* The first option whose value differs from the framework's only possible value; P4D_OPTIONS: none. */
 static p4d_option contradicted(const p4d_request *r, int framework)
 {
 	const unsigned bit = p4d_heeds__bit(r, framework);
@@ -199,7 +200,7 @@ bool p4d_framework_models(const p4d_request *r, p4d_error *err)
 		return true;
 	if (takes(framework, r, err) < 0)
 		return false;
-	/* nobody changes what a script says: it may well run */
+	/* p4d does not change a script's value: the program may well run */
 	if (option == P4D_OPTIONS || r->origin[option] != P4D_BY_SCRIPT)
 		return true;
 	say_contradicted(r, framework, option, P4D_E_UNMODELLED, err);
@@ -242,7 +243,7 @@ int p4d_framework_check(const p4d_request *r, p4d_error *err)
 		return p4d_fix(err, r->value[P4D_RECOMPUTE] == P4D_RECOMPUTE_KEEP ? "--p4d-recompute=none"
 										  : "--p4d-recompute=full");
 	}
-	/* a default of the site is meant for others */
+	/* the site's default is meant for other frameworks */
 	if (f->states_only && p4d_is_stated(r, P4D_OPTIMIZER_SHARDING) &&
 	    r->value[P4D_OPTIMIZER_SHARDING] > P4D_SHARD_STATES) {
 		p4d_fail(err, P4D_E_VALUE, "optimizer-sharding=%s %s",

@@ -23,7 +23,7 @@ enum { REASONS = 3 };
 	{ \
 		P4D_HEEDS_MEGATRON, NONE, "with %s p4d does not model adapters", false \
 	}
-/* Degrees of those that split no model. */
+/* Parallel degrees, for programs that split no model. */
 #define WHOLE \
 	{ \
 		{P4D_HEEDS_DDP, 1, "with %s every GPU has a copy of the model", false}, \
@@ -37,9 +37,10 @@ enum { REASONS = 3 };
 	}
 
 /*
- * Why an option has no effect in a framework, and which value the framework has instead; the first row of a
- * framework counts. options.def lists the frameworks in which an option has an effect. An option without a
- * row has its default there, and is refused if the user gives it: "it has no effect with DDP".
+ * Why an option has no effect in a framework, and the framework's value instead. The first row for a
+ * framework counts. options.def lists the frameworks in which an option has an effect. For an option without
+ * a row, the framework has the option's default, and p4d refuses the option if the user gives it: "it has no
+ * effect with DDP".
  */
 static const p4d_heeds_reason reasons[P4D_OPTIONS][REASONS] = {
     [P4D_TP] = WHOLE,
@@ -200,14 +201,14 @@ static const struct {
     [P4D_WORKLOAD_PREFERENCE] = {"preference learning", P4D_HEEDS_TRAIN | P4D_HEEDS_PREFERENCE},
 };
 
-/* Whether the option has an effect on the workload in addition to its training: an engine's, in reinforcement
- * learning. */
+/* Whether the option affects the workload in addition to its training: an option of engines, in
+ * reinforcement learning. */
 static bool is_of_workload(const p4d_request *r, p4d_option option)
 {
 	return p4d_heeds_by(workloads[r->value[P4D_WORKLOAD]].heeds & ~(unsigned)P4D_HEEDS_TRAIN, option);
 }
 
-/* Given without any effect, and not refused by p4d_framework_check. */
+/* The option is given without any effect, and p4d_framework_check does not refuse it. */
 static bool is_idle(const p4d_request *r, int framework, p4d_option option)
 {
 	if (p4d_heeds(r, framework, option) || is_of_workload(r, option) ||
@@ -217,7 +218,7 @@ static bool is_idle(const p4d_request *r, int framework, p4d_option option)
 	return !reason || (reason->of_user && reason->value != r->value[option]);
 }
 
-/* If p4d chose the framework: the first one in which the option has an effect; -1: none. */
+/* If p4d chose the framework: the first framework in which the option has an effect; -1: none. */
 static int framework_with(const p4d_request *r, p4d_option option)
 {
 	if (r->origin[P4D_FRAMEWORK] == P4D_BY_P4D)
@@ -230,7 +231,7 @@ static int framework_with(const p4d_request *r, p4d_option option)
 int p4d_heeds__check(const p4d_request *r, p4d_error *err)
 {
 	const int framework = (int)r->value[P4D_FRAMEWORK];
-	/* p4d-train refuses it at its start, where its arguments are in a script */
+	/* p4d-train refuses it at its start, if its arguments are in a script */
 	const bool of_script = p4d_framework_of(framework)->allocates_plan;
 	char why[160], value[64];
 
@@ -238,7 +239,7 @@ int p4d_heeds__check(const p4d_request *r, p4d_error *err)
 	     option = p4d_request_next_stated(r, option + 1)) {
 		if (r->origin[option] == P4D_BY_SCRIPT && !of_script)
 			continue;
-		/* engines' options have a warning */
+		/* options of engines cause a warning */
 		if (!p4d_heeds_by(P4D_HEEDS_TRAIN, option) || !is_idle(r, framework, option))
 			continue;
 		p4d_fail(
@@ -254,7 +255,7 @@ int p4d_heeds__check(const p4d_request *r, p4d_error *err)
 	return 0;
 }
 
-/* "--p4d-gpu=8" is one of these to getopt, which completes names. */
+/* getopt completes "--p4d-gpu=8" to one of these names. */
 p4d_option p4d_heeds_unused(const p4d_request *r)
 {
 	const unsigned heeds = workloads[r->value[P4D_WORKLOAD]].heeds;
@@ -271,7 +272,7 @@ p4d_option p4d_heeds_unused(const p4d_request *r)
 const char *p4d_heeds_unused_text(const p4d_request *r, p4d_option unused, const char *prefix, char *buf,
 				  size_t size)
 {
-	int with = 0; /* the first one in which it has an effect */
+	int with = 0; /* the first framework in which it has an effect */
 	char name[16];
 
 	while (!p4d_heeds_by(workloads[with].heeds, unused))

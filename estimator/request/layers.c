@@ -10,8 +10,9 @@
 static const struct {
 	char letter;
 	p4d_mixer mixer;
-	p4d_feed alone; /* the feed-forward part in models of single blocks; in others every layer has one */
-	const char *what; /* for messages; NULL: no model is named by it */
+	p4d_feed alone;   /* the feed-forward part, if a layer is a single block; in other models every
+			   * layer has one */
+	const char *what; /* name for messages; NULL: it names no model */
 } letters[] = {
     {'*', P4D_MIX_ATTENTION, P4D_FEED_NONE, NULL},
     {'M', P4D_MIX_MAMBA2, P4D_FEED_NONE, "Mamba-2 layers"},

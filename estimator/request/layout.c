@@ -66,7 +66,7 @@ static uint64_t padded(uint64_t n, uint64_t multiple)
 	return (n + multiple - 1) / multiple * multiple;
 }
 
-/* 0 where the model has none. */
+/* 0 if the model has none. */
 static uint64_t optional(const p4d_request *r, p4d_option option, uint64_t otherwise)
 {
 	return p4d_is_set(r, option) ? (uint64_t)r->value[option] : otherwise;
@@ -154,7 +154,7 @@ void p4d_layout_of_model(const p4d_request *request, p4d_layout *layout)
 	fill_model(request, layout);
 }
 
-/* What differs between the layouts of a search. The rest is filled. */
+/* Members that differ between the layouts of a search; the others are already filled. */
 static void fill_choices(const p4d_request *r, p4d_layout *l)
 {
 	P4D_LAYOUT_CHOICES(HAS, SET)
@@ -180,17 +180,17 @@ static void fill_choices(const p4d_request *r, p4d_layout *l)
 	if (l->cp_comm == P4D_CP_A2A && p4d_framework_of(l->framework)->no_a2a) /* the site's default */
 		l->cp_comm = P4D_CP_P2P;
 	l->sequence_parallel = r->value[P4D_SEQUENCE_PARALLEL] && l->tp > 1;
-	/* where there is such communication */
+	/* if there is such communication */
 	l->tp_comm_overlap = l->tp > 1 && p4d_framework_value(r, P4D_TP_COMM_OVERLAP);
 	l->megatron.overlap_p2p = l->schedule == P4D_INTERLEAVED && p4d_framework_value(r, P4D_OVERLAP_P2P);
-	/* count as layers in the split; a pipeline of one stage has none */
+	/* they count as layers in the split; a pipeline of one stage has no split */
 	l->embedding_counts = l->pp > 1 && p4d_framework_value(r, P4D_ACCOUNT_FOR_EMBEDDING);
 	l->loss_counts = l->pp > 1 && p4d_framework_value(r, P4D_ACCOUNT_FOR_LOSS);
 	l->vocab = (uint64_t)r->value[P4D_VOCAB];
 	pad_vocabulary(l);
 }
 
-/* DeepSpeed's word and p4d's for the same. */
+/* DeepSpeed's and p4d's names for the same setting. */
 static int zero_stage_of(const p4d_request *r)
 {
 	const int64_t asked = r->value[P4D_OPTIMIZER_SHARDING];

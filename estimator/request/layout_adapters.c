@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is trained of a model: --finetune, --lora-targets and their relatives. */
+/* The trained parameters of a model: --finetune, --lora-targets and related options. */
 #include <string.h>
 
 #include "base/text.h"
@@ -50,14 +50,14 @@ static const struct {
     {"dense_4h_to_h", P4D_TARGET_DOWN, OF_OTHERS},
 };
 
-/* p4d-train knows the layers of a model by their own names; other programs train any model. */
+/* p4d-train knows the layers of a model by their own names; other programs can train any model. */
 static bool is_named(const p4d_request *r, unsigned families)
 {
 	return !p4d_framework_of((int)r->value[P4D_FRAMEWORK])->names_layers ||
 	       families & 1u << p4d_architecture_of(r)->modules;
 }
 
-/* The modules in its list; *unknown (may be NULL) points to the first unknown name. */
+/* The modules in the list; *unknown (may be NULL) points to the first unknown name. */
 static unsigned targets_of(const p4d_request *r, const char **unknown)
 {
 	unsigned targets = 0;
@@ -77,8 +77,8 @@ static unsigned targets_of(const p4d_request *r, const char **unknown)
 	return targets;
 }
 
-/* A model's file has quantized weights, and training leaves them so: gpt-oss's experts, in MXFP4,
- * transformers makes bf16 of (quantizer_mxfp4.py trains nothing else). */
+/* Whether the model's file has quantized weights that stay quantized in training. transformers converts
+ * gpt-oss's experts from MXFP4 to bf16 (quantizer_mxfp4.py trains no other form). */
 static bool stays_quantized(const p4d_request *r)
 {
 	return p4d_is_set(r, P4D_STORED) && r->value[P4D_STORED] != P4D_STORED_FULL &&
@@ -114,21 +114,21 @@ void p4d_layout__adapters(const p4d_request *r, p4d_layout *l)
 	if (p4d_is_set(r, P4D_QUANT))
 		l->quant = (int)r->value[P4D_QUANT];
 	else if (stays_quantized(r))
-		l->quant = stored[r->value[P4D_STORED]]; /* LoRA and quantized weights: QLoRA */
+		l->quant = stored[r->value[P4D_STORED]]; /* LoRA on quantized weights is QLoRA */
 	else if (l->finetune == P4D_TUNE_QLORA)
 		l->quant = P4D_QUANT_NF4;
 }
 
-/* What FSDP, or FSDP2, has in one way only. */
+/* Features that FSDP or FSDP2 supports in only one version. */
 static int check_fsdp(const p4d_request *r, p4d_error *err)
 {
 	const bool flat = r->value[P4D_FSDP_VERSION] == 1 && p4d_is_set(r, P4D_FSDP_VERSION);
 	static const struct {
 		p4d_option option;
-		bool of_flat; /* it is of FSDP1 */
+		bool of_flat; /* the option is for FSDP1 */
 		const char *why;
 	} unused[] = {
-	    /* it keeps trained parameters in --p4d-param-dtype, and casts by itself */
+	    /* it keeps trained parameters in --p4d-param-dtype, and does not need autocast */
 	    {P4D_ADAPTER_DTYPE, false, "FSDP, which keeps and casts parameters itself"},
 	    {P4D_AUTOCAST, false, "FSDP, which keeps and casts parameters itself"},
 	    {P4D_ORIG_PARAMS, true, "FSDP2, which has no other parameters than the model's"},
@@ -167,7 +167,7 @@ int p4d_layout__check_adapters(const p4d_request *r, p4d_error *err)
 								       : "lora-dropout");
 		return p4d_fix(err, "--p4d-finetune=lora");
 	}
-	/* modules' types are those of their parameters; adapters have another */
+	/* the type of modules is that of their parameters; adapters have another type */
 	if (!adapters && f->sharing == P4D_SHARES_BY_STAGE && r->origin[P4D_AUTOCAST] == P4D_BY_USER &&
 	    r->value[P4D_AUTOCAST]) {
 		p4d_fail(err, P4D_E_VALUE,
@@ -206,7 +206,8 @@ int p4d_layout__check_adapters(const p4d_request *r, p4d_error *err)
 	if (f->sharing == P4D_SHARES_UNITS && check_fsdp(r, err) < 0)
 		return -1;
 	targets_of(r, &unknown);
-	/* others train any model, with names that p4d need not know, and heads and embeddings */
+	/* other programs can train any model, with names that p4d does not know, and also heads and
+	 * embeddings */
 	if (unknown && !f->names_layers)
 		return p4d_fail(err, P4D_E_UNMODELLED, "lora-targets: p4d knows no linear layer named '%.*s'",
 				(int)strcspn(unknown, ","), unknown);
@@ -216,7 +217,7 @@ int p4d_layout__check_adapters(const p4d_request *r, p4d_error *err)
 	return 0;
 }
 
-/* Requested parts that a framework really keeps on the host. */
+/* The requested parts that a framework actually keeps on the host. */
 unsigned p4d_layout__offload(const p4d_request *r)
 {
 	const unsigned asked = (unsigned)p4d_framework_value(r, P4D_OFFLOAD);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What does not go together in a layout that is filled, with the numbers that would. */
+/* Checks which values of a filled layout exclude each other, and finds numbers that would work. */
 #include "request/layout_internal.h"
 
 #include <inttypes.h>
@@ -12,8 +12,8 @@
 enum { LISTED = 12 };
 
 /*
- * The least divisor of `whole` above its divisor n; 0: there is none. Divisors above the root are quotients
- * of those below it, so finding all of them takes at most twice the root in steps.
+ * The next larger divisor of `whole` after its divisor n; 0: none. Divisors above the root are quotients of
+ * those below it, so finding all of them takes at most twice the root in steps.
  */
 static uint64_t next_divisor(uint64_t whole, uint64_t n)
 {
@@ -60,7 +60,7 @@ static bool tp_works(const p4d_layout *l, uint64_t tp)
 	       l->ffn % tp == 0 && l->shared_ffn % tp == 0 && l->hidden % tp == 0 && p4d_tp_is_linked(l, tp);
 }
 
-/* The numbers for tp that would work; returns the nearest. */
+/* Lists the numbers that would work for tp; returns the nearest. */
 static uint64_t list_tp(const p4d_layout *l, char *buf, size_t size)
 {
 	const uint64_t most = (uint64_t)p4d_request_option_info(P4D_TP)->max;
@@ -68,7 +68,7 @@ static uint64_t list_tp(const p4d_layout *l, char *buf, size_t size)
 	return p4d_layout__list(l, tp_works, l->heads, most, p4d_tp_ranks(l), buf, size);
 }
 
-/* With a grid, the fix is a grid of one dimension, which exists for every such tp. */
+/* With a grid, the fix is a one-dimensional grid, which exists for every such tp. */
 static int fix_tp(const p4d_request *r, uint64_t tp, p4d_error *err)
 {
 	return p4d_is_set(r, P4D_TP_GRID)
@@ -92,7 +92,7 @@ static int fail_tp(const p4d_request *r, const p4d_layout *l, p4d_code code, con
 	return fix_tp(r, nearest, err);
 }
 
-/* Tensor parallelism that leaves a node. */
+/* Refuses tensor parallelism across nodes. */
 static int fail_links(const p4d_request *r, const p4d_layout *l, p4d_error *err)
 {
 	char list[160], domain[64] = "";
@@ -156,7 +156,7 @@ static int check_world(p4d_layout *l, p4d_error *err)
 	return 0;
 }
 
-/* The one below n, or the least: with the next one those that a message names. */
+/* The nearest value below n, or the smallest one; with the next larger one, messages show both. */
 static uint64_t multiple_near(uint64_t n, uint64_t unit)
 {
 	return n < unit ? unit : n / unit * unit;
@@ -177,7 +177,7 @@ static int check_sequence(const p4d_layout *l, p4d_error *err)
 	return p4d_fix(err, "--p4d-seq-len=%" PRIu64, near);
 }
 
-/* Both degrees of a hierarchy are above one. */
+/* Both degrees of a hierarchy must be above one. */
 static int check_hierarchy(const p4d_request *r, const p4d_layout *l, p4d_error *err)
 {
 	const uint64_t asked = p4d_is_stated(r, P4D_CP_HEADS) ? (uint64_t)r->value[P4D_CP_HEADS] : 1;
@@ -193,7 +193,7 @@ static int check_hierarchy(const p4d_request *r, const p4d_layout *l, p4d_error 
 			asked > 1 ? asked : l->megatron.cp_heads, l->cp, p4d_rank_kv_heads(l));
 }
 
-/* Heads are exchanged whole. */
+/* Whole heads are exchanged. */
 static int check_heads(const p4d_layout *l, p4d_error *err)
 {
 	if (l->cp_comm != P4D_CP_A2A || p4d_rank_kv_heads(l) % l->cp == 0)
@@ -225,7 +225,7 @@ static int check_recompute(const p4d_layout *l, p4d_error *err)
 	return 0;
 }
 
-/* Sharded over some of the dp*cp ranks, parameters are copied on the others. */
+/* If parameters are sharded over only some of the dp*cp ranks, the others hold copies. */
 static int check_shards(const p4d_layout *l, p4d_error *err)
 {
 	const uint64_t ranks = l->dp * l->cp;
@@ -285,8 +285,8 @@ static int check_vocabulary(const p4d_layout *l, p4d_error *err)
 }
 
 /*
- * A stage runs a micro-batch forward and immediately backward, with its own loss and head. The layers of a
- * stage decide what the model learns, so only the user may choose them.
+ * A stage runs a micro-batch forward and immediately backward, with its own loss and head. What the model
+ * learns depends on the layers of a stage, so only the user may choose them.
  */
 static int check_local_loss(const p4d_request *r, const p4d_layout *l, p4d_error *err)
 {
@@ -350,7 +350,7 @@ static int check_schedule(const p4d_layout *l, p4d_error *err)
 	return check_vocabulary(l, err);
 }
 
-/* Without FP8 there is nothing that its options could change. */
+/* Without FP8, its options have no effect. */
 static int check_fp8(const p4d_request *r, const p4d_layout *l, p4d_error *err)
 {
 	static const p4d_option of_fp8[] = {P4D_FP8_RECIPE, P4D_FP8_PARAM_GATHER};
@@ -385,7 +385,10 @@ static int check_foreach(const p4d_request *r, const p4d_layout *l, p4d_error *e
 	return p4d_fix(err, "leave out --p4d-optimizer-foreach");
 }
 
-/* A 16-bit gradient is of the type of the parameters; Megatron-LM's precision-aware optimizer is sharded. */
+/*
+ * A 16-bit gradient has the type of the parameters; Megatron-LM's precision-aware optimizer is always
+ * sharded.
+ */
 static int check_types(const p4d_request *r, const p4d_layout *l, p4d_error *err)
 {
 	static const int half[] = {[P4D_BF16] = P4D_GRAD_BF16,
@@ -414,7 +417,7 @@ static int check_types(const p4d_request *r, const p4d_layout *l, p4d_error *err
 
 static bool ep_works(const p4d_layout *l, uint64_t ep)
 {
-	/* with FSDP among those that share a model */
+	/* with FSDP, among the ranks that share a model */
 	const bool shared = !l->shard_degree || l->shard_degree * l->tp % ep == 0;
 
 	return shared && l->experts % ep == 0 && l->dp * l->cp * l->tp % (ep * l->etp) == 0;
@@ -425,7 +428,7 @@ static bool etp_works(const p4d_layout *l, uint64_t etp)
 	return l->expert_ffn % etp == 0 && l->dp * l->cp * l->tp % etp == 0 && p4d_tp_is_linked(l, etp);
 }
 
-/* What only experts have. */
+/* Options that only experts have. */
 static const p4d_option of_experts[] = {P4D_EP,
 					P4D_ETP,
 					P4D_IMBALANCE,
@@ -449,7 +452,7 @@ bool p4d_layout_lacks(const p4d_request *r, p4d_option option)
 	return false;
 }
 
-/* Without experts there is nothing that these options could change. */
+/* Without experts, these options have no effect. */
 static int check_dense(const p4d_request *r, const p4d_layout *l, p4d_error *err)
 {
 	if (r->value[P4D_RECOMPUTE] == P4D_RECOMPUTE_MOE) {
@@ -463,19 +466,20 @@ static int check_dense(const p4d_request *r, const p4d_layout *l, p4d_error *err
 		const p4d_option option = of_experts[i];
 		const char *name = p4d_request_option_info(option)->name;
 		const bool spreads = option == P4D_EP || option == P4D_ETP;
-		/* a program ignores all of them but ranks that it is to spread none over */
+		/* a program ignores all of them, except a number of ranks over which it should spread no
+		 * experts */
 		const bool ignored = r->origin[option] == P4D_BY_SCRIPT && option != P4D_EP;
 		if (!p4d_is_stated(r, option) || ignored || p4d_framework_states_nothing(r, option))
 			continue;
 		p4d_fail(err, P4D_E_VALUE, "%s has no effect: the model has no experts", name);
 		if (r->origin[option] == P4D_BY_SCRIPT)
-			return -1; /* its own argument is wrong, whatever options p4d has */
+			return -1; /* the program's own argument is wrong, with any options of p4d */
 		return spreads ? p4d_fix(err, "--p4d-%s=1", name) : p4d_fix(err, "leave out --p4d-%s", name);
 	}
 	return 0;
 }
 
-/* What Megatron-LM does not have of dispatchers and capacities, and what would have no effect. */
+/* Dispatchers and capacities that Megatron-LM does not support, and combinations without effect. */
 static int check_dispatch(const p4d_request *r, const p4d_layout *l, p4d_error *err)
 {
 	const struct {
@@ -522,7 +526,7 @@ static int check_dispatch(const p4d_request *r, const p4d_layout *l, p4d_error *
 	return 0;
 }
 
-/* Experts are spread over ep ranks of the dp*cp*tp that hold the same layers; etp shards each of them. */
+/* Experts are spread over ep of the dp*cp*tp ranks that hold the same layers; etp shards each expert. */
 static int check_experts(const p4d_request *r, p4d_layout *l, p4d_error *err)
 {
 	const uint64_t ranks = l->dp * l->cp * l->tp;
@@ -535,7 +539,7 @@ static int check_experts(const p4d_request *r, p4d_layout *l, p4d_error *err)
 			 l->experts_per_token, l->experts);
 		return p4d_fix(err, "--p4d-experts-per-token=%" PRIu64, l->experts);
 	}
-	/* a script's is left in for models that have them */
+	/* the script's value stays, for models with experts */
 	if (r->origin[P4D_SHARED_OVERLAP] == P4D_BY_USER && r->value[P4D_SHARED_OVERLAP] && !l->shared_ffn) {
 		p4d_fail(err, P4D_E_VALUE, "shared-overlap has no effect: the model has no shared experts");
 		return p4d_fix(err, "leave out --p4d-shared-overlap");
@@ -563,7 +567,7 @@ static int check_experts(const p4d_request *r, p4d_layout *l, p4d_error *err)
 	return check_dispatch(r, l, err);
 }
 
-/* Megatron-LM's userbuffers split a product along the sequence. */
+/* Megatron-LM's userbuffers split a matmul along the sequence. */
 static int check_overlap(const p4d_layout *l, p4d_error *err)
 {
 	if (!l->tp_comm_overlap || l->sequence_parallel)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The grid of tensor-parallel ranks: which grids exist, and which of them a model can have. */
+/* The grid of tensor-parallel ranks: the possible grids, and those that a model supports. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "request/framework.h"
 #include "request/layout_internal.h"
 
-/* "2,2,1"; false: that is not a grid. */
+/* Parses "2,2,1"; false: that is no grid. */
 static bool read_grid(const char *text, p4d_tp_grid *grid)
 {
 	uint64_t *const to[] = {&grid->x, &grid->y, &grid->z};
@@ -57,7 +57,7 @@ const char *p4d_layout_tp_text(const p4d_layout *l, char buf[P4D_TP_TEXT])
 	return buf;
 }
 
-/* What keeps a grid from splitting the layers; NULL: nothing. */
+/* The feature that keeps a grid from splitting the layers; NULL: none. */
 static const char *uneven(const p4d_layout *l, p4d_tp_grid g)
 {
 	const uint64_t qkv = (l->heads + 2 * l->kv_heads) * l->head_dim, up = l->glu ? 2 * l->ffn : l->ffn;
@@ -71,7 +71,7 @@ static const char *uneven(const p4d_layout *l, p4d_tp_grid g)
 		   : NULL;
 }
 
-/* Norms are split over Y by a sum of squares; LayerNorm also has a mean. */
+/* Over Y, norms need a sum of squares; LayerNorm also needs a mean. */
 bool p4d_layout_grid_works(const p4d_layout *l, p4d_tp_grid g)
 {
 	return !uneven(l, g) && l->micro_batch % g.z == 0 && (g.y == 1 || l->norm_tensors == 1);

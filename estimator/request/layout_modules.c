@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is recomputed of layers with experts or latent attention: --recompute-modules. */
+/* The recomputed parts of layers with experts or latent attention: --recompute-modules. */
 #include <string.h>
 
 #include "request/framework.h"
@@ -19,7 +19,7 @@ static const struct {
     {"shared_experts", P4D_MODULE_SHARED_EXPERTS},
 };
 
-/* Modules in a list of names, separated by commas or by the + of tables; *unknown (may be NULL) points to the
+/* Modules in a list of names, separated by commas (or '+' in tables); *unknown (may be NULL) points to the
  * first unknown name. */
 static unsigned modules_of(const char *list, const char **unknown)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How many layers each stage and each of its chunks has. */
+/* The number of layers of each stage and each of its chunks. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 
 enum { MOST_LAYERS = 65536 };
 
-/* What the split counts: the layers, and the embedding and the loss where they count as one. */
+/* The items that the split distributes: the layers, and embedding and loss if they count as layers. */
 static uint64_t counted(const p4d_layout *l)
 {
 	return l->layers + l->embedding_counts + l->loss_counts;
@@ -53,8 +53,8 @@ static void set_chunks(p4d_layout *l, const uint32_t *layers)
 	}
 }
 
-/* An even-as-possible split into `parts`, for the fix line: the first and the last also hold the embeddings.
- */
+/* A split into `parts` that is as even as possible, for the fix line. The first and the last part also
+ * hold the embeddings. */
 static int fix_split(const p4d_layout *l, const char *before, uint64_t parts, p4d_error *err)
 {
 	const uint64_t base = l->layers / parts, extra = l->layers % parts;
@@ -67,7 +67,7 @@ static int fix_split(const p4d_layout *l, const char *before, uint64_t parts, p4
 	return p4d_fix(err, "%s--p4d-pipeline-split=%s", before, split);
 }
 
-/* Whether a split into all chunks can be written down, and whether the framework has such stages. */
+/* Whether a split into all chunks can be written down, and whether the framework supports such stages. */
 static bool can_split_chunks(const p4d_layout *l)
 {
 	return p4d_framework_of(l->framework)->uneven_chunks && l->schedule == P4D_INTERLEAVED &&
@@ -93,8 +93,8 @@ uint64_t p4d_layout__numbers(const char *text, uint64_t most, uint64_t room, boo
 }
 
 /*
- * Numbers that add up to the layers, one for each stage or chunk. Stages with "-" share the rest. Returns how
- * many there are; 0: malformed.
+ * Numbers of layers, one for each stage or chunk, that add up to all layers. Stages with "-" share the rest.
+ * Returns how many numbers there are; 0: malformed.
  */
 static uint64_t read_split(const char *text, const p4d_layout *l, uint32_t layers[P4D_MAX_STAGES])
 {
@@ -209,9 +209,9 @@ static int fail_pipeline(const p4d_layout *l, p4d_error *err)
 }
 
 /*
- * The first chunk has a layer less for the embedding, the last one for the loss. Either may have none left
- * (Megatron's transformer_block.py). The first chunks have the remainder of the division (torchtitan's
- * _generate_llm_fqn_per_model_part).
+ * The first chunk has one layer less because of the embedding, and the last one because of the loss. Either
+ * may have no layer left (Megatron's transformer_block.py). The first chunks get the remainder of the
+ * division (torchtitan's _generate_llm_fqn_per_model_part).
  */
 static int split_with_ends(p4d_layout *l, p4d_error *err)
 {

@@ -5,8 +5,9 @@
 #include "request/layers.h"
 
 /*
- * Latent attention: queries, keys and values by way of vectors of lower rank, which are normalized; what RoPE
- * turns of a key is common to all heads. Products down are on every rank, those up are split by heads.
+ * Latent attention: queries, keys and values are computed through normalized vectors of lower rank. The part
+ * of a key that RoPE rotates is shared by all heads. Matrices down to the lower rank are on every rank; those
+ * up from it are split by heads.
  */
 static p4d_wide of_latent_attention(const p4d_layout *l)
 {
@@ -40,9 +41,9 @@ static p4d_wide of_attention(const p4d_layout *l)
 }
 
 /*
- * Mamba-2: one product gives gates, values, B and C of each group, and the step of each head; a convolution
- * of all but gates and steps, with bias; a decay, a skip and a bias of the step for each head; the gated
- * norm.
+ * Mamba-2: one matmul gives gates, values, B and C of each group, and the step of each head. There is a
+ * convolution with bias of all except gates and steps; a decay, a skip and a step bias per head; and the
+ * gated norm.
  */
 static p4d_wide of_mamba2(const p4d_layout *l)
 {
@@ -55,8 +56,8 @@ static p4d_wide of_mamba2(const p4d_layout *l)
 }
 
 /*
- * Mamba: gates and values; the convolution; step, B and C from the values, each with a norm, and the step's
- * projection; decays of each state, a skip and a bias of each channel.
+ * Mamba: gates and values; the convolution; step, B and C computed from the values, each with a norm; the
+ * step's projection; a decay per state, a skip and a bias per channel.
  */
 static p4d_wide of_mamba(const p4d_layout *l)
 {
@@ -70,8 +71,8 @@ static p4d_wide of_mamba(const p4d_layout *l)
 }
 
 /*
- * A gated delta net: queries, keys, values and gates, a strength and a step of each head; the convolution of
- * the first three; a decay and a bias of the step for each head; the gated norm of a head.
+ * A gated delta net: queries, keys, values and gates; a strength and a step per head; the convolution of
+ * queries, keys and values; a decay and a step bias per head; the gated norm of a head.
  */
 static p4d_wide of_delta_net(const p4d_layout *l)
 {
@@ -84,7 +85,7 @@ static p4d_wide of_delta_net(const p4d_layout *l)
 	       l->state.head_dim;
 }
 
-/* Two gates and values of one product, a convolution of each column, and the output's product. */
+/* Two gates and values from one matmul, a convolution per column, and the output's matmul. */
 static p4d_wide of_convolution(const p4d_layout *l)
 {
 	const p4d_wide h = l->hidden;
@@ -204,7 +205,7 @@ p4d_wide p4d_size_of_begin(const p4d_layout *l)
 	const p4d_wide h = p4d_rank_hidden(l), rows = (p4d_wide)l->positions + a->token_types;
 	p4d_wide n = rows * h + (a->embedding_norm ? h * l->norm_tensors : 0);
 
-	if (a->patch_elements) /* their product with its bias, the class token */
+	if (a->patch_elements) /* their matmul with its bias, and the class token */
 		n += a->patch_elements * h + 2 * h;
 	return n + (p4d_wide)a->relative_buckets * l->heads * a->final_norms;
 }

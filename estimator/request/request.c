@@ -81,7 +81,7 @@ static const p4d_option_info table[P4D_OPTIONS] = {
 #undef TEXT
 #undef SWITCH
 };
-/* an initializer may fill its array without a NUL */
+/* an initializer may fill the array without a NUL */
 #define FITS(a, b, c) \
 	_Static_assert(sizeof(a) <= sizeof(table->name) && sizeof(b) <= sizeof(table->argument) && \
 			   sizeof(c) <= sizeof(table->help), \

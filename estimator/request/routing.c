@@ -3,14 +3,14 @@
 
 #include <math.h>
 
-/* Beyond this nothing fits anywhere, and what callers multiply it with stays within 128 bits. */
+/* Larger numbers fit no GPU; the callers' products with this bound stay within 128 bits. */
 static p4d_wide bounded(double tokens)
 {
 	return tokens < (double)P4D_MOST_ROUTED ? (p4d_wide)tokens : P4D_MOST_ROUTED;
 }
 
-/* The fullest rank's tokens as a multiple of an expert's mean share; tokens beyond the capacity are dropped.
- */
+/* The fullest rank's tokens as a multiple of an expert's mean share. Tokens beyond the capacity are
+ * dropped. */
 static double share_of(const p4d_layout *l)
 {
 	return l->megatron.expert_capacity > 0 && l->megatron.expert_capacity < l->imbalance
@@ -18,7 +18,10 @@ static double share_of(const p4d_layout *l)
 		   : l->imbalance;
 }
 
-/* The copies of one rank's tokens at all experts, if each is padded to its capacity (moe_utils.py). */
+/*
+ * Copies of one rank's tokens at all experts, if the tokens of each expert are padded to its capacity
+ * (moe_utils.py).
+ */
 static p4d_wide padded_copies(const p4d_layout *l, uint64_t own)
 {
 	const double mean = (double)own * (double)l->experts_per_token / (double)l->experts;
@@ -35,9 +38,9 @@ static double log_factorial(uint64_t n)
 }
 
 /*
- * How likely a token has an expert among `mine` of all, chosen without replacement. It is the same whether
- * its experts miss these or these miss its experts: the fewer of both are gone through, or, where they are
- * more than any model's, all at once.
+ * The probability that at least one of a token's experts (chosen without replacement) is among `mine` of all
+ * experts. The result is the same with the roles exchanged, so the loop runs over the smaller number; numbers
+ * beyond any real model are treated in one step.
  */
 static double has_one_of(const p4d_layout *l, uint64_t mine)
 {
@@ -69,7 +72,7 @@ p4d_routed p4d_routed_of(const p4d_layout *l, uint64_t own)
 	case P4D_ALL_GATHER:
 		t.received = all;
 		break;
-	case P4D_DEEPEP: /* no rank gets more than all tokens, each once */
+	case P4D_DEEPEP: /* no rank gets more than every token once */
 		t.received = bounded((double)all * fmin(has_one_of(l, mine) * share_of(l), 1));
 		break;
 	default:

@@ -15,8 +15,9 @@ static void order_vocabulary(const p4d_schedule *s, uint32_t stage, p4d_schedule
 	enum { UNIT = 8, PERIOD = 3 * UNIT };
 	const int64_t p = s->stages, r = stage, delay = s->vocabulary == P4D_VOCAB_1 ? 2 : 1;
 	const int64_t moment = (p + 2) * UNIT;
-	/* The embedding of i is needed at 3i, hence at the time before, a unit earlier to hide the sum over
-	 * the stages; its gradient is there at 3(i + p + d), and a unit later everywhere. */
+	/* The embedding of i is needed at 3i, so it runs one time earlier, and another unit earlier to
+	 * hide the sum over the stages. Its gradient exists at 3(i + p + d), and a unit later on all
+	 * stages. */
 	const int64_t ahead = (p + 2 + 1 + 2) / 3;
 	const int64_t behind = (3 * (p + delay) + 1 - (p + 2) + 2) / 3;
 	const p4d_vocabulary_keys keys = {
@@ -32,10 +33,10 @@ static void order_vocabulary(const p4d_schedule *s, uint32_t stage, p4d_schedule
 	p4d_schedule_order__vocabulary(o, &keys);
 }
 
-/* Warm-up of p-r-1 forwards, then a forward and a backward in turn (PipeDream-flush): min(m, p-r) slots, with
- * vocab-2 one more, with vocab-1 two. With slices (Seq1F1B) the last stage runs all slices of a micro-batch
- * forward before it has one to run backward. So every stage first runs the number of slices minus one in
- * addition. With local losses no stage waits for another: one slot. */
+/* A warm-up of p-r-1 forwards, then a forward and a backward in turn (PipeDream-flush). This takes min(m,
+ * p-r) slots; one more with vocab-2, two more with vocab-1. With slices (Seq1F1B) the last stage runs all
+ * slices of a micro-batch forward before it can run one backward. So every stage first runs (slices - 1)
+ * additional forwards. With local losses no stage waits for another: one slot. */
 static void order_1f1b(const p4d_schedule *s, uint32_t stage, p4d_schedule_order *o)
 {
 	const int64_t warm_up = s->local ? 0 : (int64_t)s->stages - stage - 1 + p4d_schedule_slices(s) - 1;

@@ -8,6 +8,8 @@ static void order_gpipe(const p4d_schedule *s, uint32_t stage, p4d_schedule_orde
 	p4d_schedule_order__add(o, P4D_OP_BACKWARD, 0, s->micro_batches, 1);
 }
 
-/* With slices: TeraPipe. It holds more than 1F1B, m slots, and is not faster. First in order and rank. */
+/*
+ * With slices: TeraPipe. It needs more slots (m) than 1F1B, and is not faster. It is first in order and rank.
+ */
 const p4d_schedule_kind p4d_schedule__gpipe = {
     .chunks = 1, .in_phases = true, .slices = true, .only_asked = true, .order = order_gpipe};

@@ -2,9 +2,9 @@
 #include "schedule/schedule_order.h"
 
 /*
- * ZB-H1 (arXiv 2401.10241): 1F1B, with the weight gradients of stage r delayed by r micro-batches, so that
- * every stage holds p of them, the early stages because their backward is far away and the late ones because
- * of this delay; it is what lets the backward passes follow each other without waiting.
+ * ZB-H1 (arXiv 2401.10241): 1F1B with the weight gradients of stage r delayed by r micro-batches. So every
+ * stage holds p micro-batches: early stages because their backward pass comes late, and late stages because
+ * of the delay. The delay lets backward passes follow each other without waiting.
  */
 static void order_zb1p(const p4d_schedule *s, uint32_t stage, p4d_schedule_order *o)
 {
@@ -15,7 +15,7 @@ static void order_zb1p(const p4d_schedule *s, uint32_t stage, p4d_schedule_order
 	p4d_schedule_order__add(o, P4D_OP_BACKWARD_WEIGHT, 0, 3 * (warm_up + stage) + 2, 3);
 }
 
-/* With full recompute it defers nothing: it is 1F1B then, and holds more. */
+/* With full recompute it defers nothing: it is then 1F1B, but holds more. */
 const p4d_schedule_kind p4d_schedule__zb1p = {.chunks = 1,
 					      .split = true,
 					      .turn = 4,

@@ -2,7 +2,7 @@
 #include "base/wide.h"
 #include "schedule/schedule_order.h"
 
-/* Later than every pass with a time of its own; two such times, one after the other. */
+/* Later than every pass that has a fixed time; two such times, one after the other. */
 static const int64_t AT_THE_END = (int64_t)1 << 48, AFTER_THAT = (int64_t)1 << 49;
 
 /*
@@ -48,8 +48,8 @@ static void order_zbv(const p4d_schedule *s, uint32_t stage, p4d_schedule_order 
 static p4d_slots slots_of_zbv(const p4d_schedule *s, uint32_t stage)
 {
 	const uint32_t p = s->stages, r = stage, m = s->micro_batches;
-	/* Before the first W1: 2p-r-1 forwards of chunk 0 and r+1 of chunk 1. From there on every W is
-	 * followed by at most one forward. */
+	/* Forward passes before the first W1: 2p-r-1 of chunk 0 and r+1 of chunk 1. From there on, at most
+	 * one forward pass follows every W. */
 	return (p4d_slots){.activation = P4D_LEAST(m, 2 * p - r - 1) + P4D_LEAST(m, r + 1)};
 }
 

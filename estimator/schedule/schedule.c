@@ -58,7 +58,10 @@ const char *p4d_schedule_op_name(p4d_op op)
 	return (unsigned)op < P4D_OPS ? name[op] : "unknown instruction";
 }
 
-/* Instructions of a stage. All lists of one schedule are compiled or none, so each is below 2^28. */
+/*
+ * Number of instructions of a stage. Either all lists of a schedule are compiled or none, so each is below
+ * 2^28.
+ */
 static uint64_t count_instructions(const p4d_schedule *s, uint32_t stage)
 {
 	const uint32_t last = p4d_schedule_positions(s) - 1;
@@ -72,7 +75,7 @@ static uint64_t count_instructions(const p4d_schedule *s, uint32_t stage)
 	}
 	if (s->vocabulary != P4D_VOCAB_OFF)
 		each += 4;
-	/* the gather and the reduce of every chunk and of the vocabulary, and the optimizer */
+	/* the gather and the reduce of every chunk and of the vocabulary; and the optimizer */
 	return each * s->micro_batches + 2 * (uint64_t)s->chunks + (s->vocabulary != P4D_VOCAB_OFF ? 2 : 0) +
 	       1;
 }
@@ -81,7 +84,7 @@ static uint64_t count_instructions(const p4d_schedule *s, uint32_t stage)
 typedef struct neighbours {
 	uint16_t below, above; /* stages */
 	bool first, last;      /* none below, above */
-	bool tells, told;      /* gradients go below, come from above */
+	bool tells, told;      /* gradients go to the position below, and come from the position above */
 } neighbours;
 
 /* State of compiling one stage. */
@@ -90,7 +93,7 @@ typedef struct compiler {
 	uint32_t stage;
 	neighbours *of; /* per chunk */
 	p4d_slot_pool activation, vocabulary;
-	p4d_instruction *at; /* the next one */
+	p4d_instruction *at; /* the next one to run */
 } compiler;
 
 static p4d_instruction *emit(compiler *c, p4d_op op, uint32_t chunk, uint32_t micro_batch)
@@ -178,7 +181,7 @@ static void emit_pass(compiler *c, const p4d_pass *pass)
 	default: /* EMBED_BACKWARD, which comes after VOCAB_BACKWARD of the same micro-batch */
 		emit(c, P4D_OP_EMBED_BACKWARD, chunk, micro_batch);
 	}
-	/* passes of one kind and chunk are in order: this was the last to add */
+	/* passes of one kind and chunk are in order, so this was the last one that adds to the gradients */
 	if (p4d_schedule_ends_with(c->s, micro_batch))
 		emit(c, P4D_OP_REDUCE_GRADS, chunk, 0);
 }

@@ -17,7 +17,10 @@ void p4d_schedule_order__add(p4d_schedule_order *order, p4d_op op, uint32_t chun
 	stream->group = stream->member = stream->round = 0;
 }
 
-/* A pace that begins where the previous one does replaces it; one beyond the last pass has no effect. */
+/*
+ * A pace that begins at the same place replaces the previous one; a pace that begins beyond the last pass has
+ * no effect.
+ */
 void p4d_schedule_order__pace(p4d_schedule_order *order, uint32_t from, int64_t key, int64_t step)
 {
 	p4d_stream *stream = &order->stream[order->streams - 1];
@@ -54,7 +57,7 @@ void p4d_schedule_order_begin(const p4d_schedule *s, uint32_t stage, p4d_schedul
 	kind->order(s, stage, order);
 }
 
-/* The end of a pace, possibly of the stream. */
+/* The end of a pace, or of the stream. */
 static int64_t turn(p4d_stream *stream, uint32_t count)
 {
 	if (stream->next == count)

@@ -3,10 +3,11 @@
 #include "schedule/schedule_order.h"
 
 /*
- * Slots without compiling. Where the streams of a stage have one pace each, all with the same step, just
- * before pass j of stream d, pass number j + c of stream x is the next, with a constant c for the pair. The
- * number of live slots then is a sum of such numbers, clamped to 0..m: piecewise linear in j, with breaks
- * where clamping begins or ends. The maximum is at one of the breaks.
+ * Counts slots without compiling. Suppose that each stream of a stage has a single pace, and all have the
+ * same step. Then, just before pass j of stream d, the next pass of stream x is number j + c, with a constant
+ * c for each pair of streams. The number of live slots is therefore a sum of such numbers, each clamped to
+ * 0..m. It is piecewise linear in j, with breaks where clamping begins or ends, so the maximum is at one of
+ * the breaks.
  */
 
 static int64_t clamped(int64_t n, int64_t count)
@@ -14,16 +15,16 @@ static int64_t clamped(int64_t n, int64_t count)
 	return n < 0 ? 0 : n > count ? count : n;
 }
 
-/* Passes of `x` before pass 0 of `d`, for endless streams. */
+/* Number of passes of `x` before pass 0 of `d`, for endless streams. */
 static int64_t lead(const p4d_stream *x, const p4d_stream *d)
 {
 	int64_t gap = d->pace[0].key - x->pace[0].key;
 
-	/* rounded up, also below zero; the keys of a stage are distinct, so no two passes coincide */
+	/* rounds up, also below zero; the keys of a stage are distinct, so no two passes coincide */
 	return gap > 0 ? (gap - 1) / d->step + 1 : -(-gap / d->step);
 }
 
-/* op_taking .. op_freeing: a slot's life. Counts over all chunks. */
+/* op_taking .. op_freeing: the life of a slot. Counts all chunks. */
 static uint32_t most_alive(const p4d_schedule_order *o, p4d_op taking, p4d_op freeing)
 {
 	int64_t lead_of[P4D_STREAMS], sign[P4D_STREAMS], most = 0;
@@ -50,9 +51,9 @@ static uint32_t most_alive(const p4d_schedule_order *o, p4d_op taking, p4d_op fr
 }
 
 /*
- * Micro-batches of the layout that are begun, of the two streams of a kind with slices. Before backward pass
- * j come j + ahead forwards, so ceil((j + ahead) / slices) - floor(j / slices) are: most before the last
- * slice of one runs backward.
+ * Number of the layout's micro-batches that are begun, for the two streams of a kind with slices. Before
+ * backward pass j there are j + ahead forwards, so the number is ceil((j + ahead) / slices) - floor(j /
+ * slices). The maximum is before the last slice of a micro-batch runs backward.
  */
 static uint32_t sequences_begun(const p4d_schedule *s, const p4d_schedule_order *o)
 {
@@ -89,8 +90,8 @@ p4d_v_ends p4d_schedule_v_ends(const p4d_schedule *s, uint32_t stage)
 }
 
 /*
- * Passes run through the chunks in groups of micro-batches; backward in the reverse order. The most layers
- * that are alive in forward passes of chunk `from` and of those after it.
+ * Passes run through the chunks in groups of micro-batches; backward in the reverse order. Returns the
+ * maximum number of layers that are alive during forward passes of chunk `from` and later ones.
  */
 static uint32_t layers_alive(const p4d_schedule *s, uint32_t stage, const uint16_t *chunk_layers,
 			     uint64_t from)
@@ -102,7 +103,7 @@ static uint32_t layers_alive(const p4d_schedule *s, uint32_t stage, const uint16
 	const uint64_t end = ahead + period < all ? ahead + period : all;
 	int64_t alive = 0, most = 0;
 
-	/* as many passes at a time as stay in one chunk */
+	/* as many passes stay in one chunk at a time */
 	for (uint64_t i = 0, run; i < end; i += run) {
 		const uint64_t chunk = i % period / group;
 		const int64_t taken = chunk_layers[chunk * s->stages + stage];

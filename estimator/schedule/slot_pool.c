@@ -32,7 +32,7 @@ int p4d_slot_pool__reset(p4d_slot_pool *pool, uint32_t size, uint32_t queues)
 	pool->size = size;
 	pool->queues = queues;
 	pool->hint = 0;
-	/* one extra word, so that the search for a free slot ends even if there is none */
+	/* one additional word, so that the search for a free slot ends even if there is none */
 	memset(pool->free, 0xff, (size_t)(words + 1) * sizeof(*pool->free));
 	memset(pool->head, 0, (size_t)queues * POINTERS * sizeof(*pool->head));
 	return 0;

@@ -8,11 +8,13 @@
 #include "cost/cost.h"
 #include "search/search_internal.h"
 
-/* A layout with a lower bound this much above the least has seldom been the best, or among the best. */
+/*
+ * A layout whose lower bound exceeds the least bound by this factor was seldom the best, or among the best.
+ */
 #define BEST_SLACK 1.05
 #define USUAL_SLACK 1.25
 
-/* The ranking where there is no step time, and of layouts that use as much memory: the simpler one. */
+/* The ranking without step times, and among layouts with equal memory: the simpler one first. */
 static int by_simplicity(const void *a, const void *b)
 {
 	const p4d_search_entry *x = a, *y = b;
@@ -65,7 +67,7 @@ static int by_seconds(const void *a, const void *b)
 	return by_preference(a, b);
 }
 
-/* One that cannot be timed is never the fastest. */
+/* An entry that cannot be timed is never the fastest. */
 static double seconds_of(p4d_search_enumeration *w, p4d_search_entry *e)
 {
 	if (!e->timed)
@@ -74,8 +76,9 @@ static double seconds_of(p4d_search_enumeration *w, p4d_search_entry *e)
 }
 
 /*
- * Moves those that tie with the fastest of entries from..entries to the front, the preferred first. Only the
- * first `wanted` of them are surely timed, and surely tie. Returns their number; 0: none can be timed.
+ * Moves those that tie with the fastest of entries from..entries to the front, the preferred ones first. Only
+ * the first `wanted` of them are certainly timed, and certainly tie. Returns their number; 0: none can be
+ * timed.
  */
 static size_t tie(p4d_search_enumeration *w, size_t from, size_t wanted)
 {
@@ -106,8 +109,8 @@ static size_t tie(p4d_search_enumeration *w, size_t from, size_t wanted)
 	return kept;
 }
 
-/* The best entries as candidates: first the fastest and those that tie with it, then the same among the rest.
- */
+/* Copies the best entries to `found`: first the fastest and those that tie with it, then the same among
+ * the rest. */
 static size_t rank(p4d_search_enumeration *w, p4d_candidate *found, size_t room)
 {
 	size_t count = 0;
@@ -124,7 +127,7 @@ static size_t rank(p4d_search_enumeration *w, p4d_candidate *found, size_t room)
 	return count;
 }
 
-/* The best below `safe`. */
+/* The best layout below `safe`. */
 static bool rank_safe(p4d_search_enumeration *w, p4d_candidate *found)
 {
 	size_t safe = 0;
@@ -136,7 +139,7 @@ static bool rank_safe(p4d_search_enumeration *w, p4d_candidate *found)
 	return rank(w, found, 1) > 0;
 }
 
-/* One pass of the search. Returns the slack with which nothing is left out that may be among the best. */
+/* One pass of the search. Returns the slack with which no layout is skipped that may be among the best. */
 static double search(const p4d_request *request, const p4d_search_space *space, double slack,
 		     p4d_candidate *found, size_t room, size_t *count, p4d_search_counts *counts)
 {
@@ -144,7 +147,7 @@ static double search(const p4d_request *request, const p4d_search_space *space, 
 	double slowest = INFINITY;
 
 	p4d_search_enumerate__start(&w, request, space, slack);
-	w.one = room == 1 && !counts; /* the best below `safe` may be another */
+	w.one = room == 1 && !counts; /* the best layout below `safe` may be another one */
 	p4d_search_enumerate__all(&w);
 	*count = rank(&w, found, room);
 	if (*count == room)
@@ -160,7 +163,7 @@ static double search(const p4d_request *request, const p4d_search_space *space, 
 	return w.skipped ? P4D_SEARCH_TIE * slowest / w.least : 0;
 }
 
-/* Where all were discarded early: the one that is closest to fitting explains why nothing does. */
+/* If all layouts were discarded early: the one that is closest to fitting shows why none fits. */
 static void find_smallest(const p4d_request *request, const p4d_search_space *space,
 			  p4d_search_counts *counts)
 {
@@ -172,7 +175,7 @@ static void find_smallest(const p4d_request *request, const p4d_search_space *sp
 	p4d_search_enumerate__all(&w);
 	p4d_search_enumerate__end(&w);
 	counts->smallest = w.counts.smallest;
-	if (!w.lean) /* not one was possible, whatever its memory */
+	if (!w.lean) /* no layout was possible, with any memory */
 		counts->considered = 0;
 }
 
@@ -184,9 +187,9 @@ static bool is_faster(const p4d_candidate *cut, const p4d_candidate *found)
 }
 
 /*
- * Searches in passes that leave out fewer and fewer layouts. If the budget ends in a pass, that is the last
- * one, and its answer replaces the earlier one only if it is better: the earlier layouts may be among those
- * that it did not reach. Returns the number found.
+ * Searches in passes that skip fewer and fewer layouts. If the budget ends in a pass, that pass is the last
+ * one. Its answer replaces the earlier one only if it is better, because it may not have reached the earlier
+ * layouts. Returns the number of layouts found.
  */
 static size_t search_wider(const p4d_request *request, const p4d_search_space *space, p4d_candidate *found,
 			   size_t room, p4d_search_counts *counts)

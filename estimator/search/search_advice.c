@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* When nothing fits: what would, giving up as few of the user's choices as possible. */
+/* When nothing fits: finds a layout that does, giving up as few of the user's choices as possible. */
 #include <string.h>
 
 #include "search/search_internal.h"
 
 enum { MOST_NODES = 65536 };
 
-/* A user's choices that belong together: a pipeline's stages, chunks, schedule and split are one. */
+/* Groups of a user's choices: a pipeline's stages, chunks, schedule and split are one choice. */
 static const struct choice {
 	p4d_option option[7];
 	unsigned count;
@@ -23,7 +23,7 @@ static const struct choice {
 };
 enum { CHOICES = sizeof(choices) / sizeof(*choices), OF_EVALUATION = 1 };
 
-/* With losses of their own the stages are what a model learns. */
+/* With local losses, what a model learns depends on its stages. */
 static bool is_the_users(const p4d_request *request, const struct choice *choice)
 {
 	return choice->option[0] == P4D_PP && p4d_is_stated(request, P4D_LOCAL_LOSS) &&
@@ -38,7 +38,7 @@ static bool is_kept(const p4d_search_space *space, p4d_option option)
 	return false;
 }
 
-/* Unsets the choices of a mask. Returns how many were made, or -1 when one of them was not. */
+/* Unsets the choices of a mask. Returns how many the user made; -1: the user did not make one of them. */
 static int give_up(const p4d_search_space *space, p4d_request *request, unsigned mask)
 {
 	int rc = 0;
@@ -68,7 +68,7 @@ static bool better(const p4d_candidate *a, const p4d_candidate *b)
 	return a->fraction < b->fraction;
 }
 
-/* The best layout below space->limit with the fewest choices given up; how many, or -1. */
+/* The best layout below space->limit that gives up the fewest choices; returns how many, or -1. */
 static int nearest_below_limit(const p4d_request *request, const p4d_search_space *space,
 			       p4d_candidate *found)
 {
@@ -94,7 +94,10 @@ static int nearest_below_limit(const p4d_request *request, const p4d_search_spac
 	return -1;
 }
 
-/* An option on a command line cannot be unset, only replaced: evaluation then follows training. */
+/*
+ * An option on a command line cannot be unset, only replaced: evaluation then gets the micro-batch of
+ * training.
+ */
 static void replace_eval_micro_batch(const p4d_request *request, p4d_request *found)
 {
 	if (p4d_is_set(request, P4D_EVAL_MICRO_BATCH))

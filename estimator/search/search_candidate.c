@@ -11,8 +11,8 @@
 #include "request/framework.h"
 #include "search/search_internal.h"
 
-/* Units of the budget: a layout and its bound; one that is not possible; its memory, with experts, and a
- * layer of that, for some frameworks go through one after the other. Most bounds are cached. */
+/* Costs in units of the budget: a layout and its bound; an impossible layout; its memory; with experts;
+ * and per layer, for frameworks that visit every layer. Most bounds are cached. */
 enum { MEMORY_STEPS = 50 }; /* steps of the capacity; layouts within one step count as equal in memory */
 enum { TO_BUILD = 40, TO_FAIL = 500, TO_SUM = 200, TO_ROUTE = 200, TO_PLAY = 2, TO_SLICE = 10000 };
 
@@ -28,7 +28,7 @@ static bool chooses_cp_comm(const p4d_search_enumeration *w)
 	       p4d_framework_of(w->layout.framework)->chooses_cp_comm;
 }
 
-/* With the best of its grids, where p4d chooses that. */
+/* With the best of its grids, if p4d chooses the grid. */
 static bool derive(p4d_search_enumeration *w)
 {
 	p4d_request *r = &w->trial;
@@ -96,7 +96,7 @@ bool p4d_search_candidate__may_win(p4d_search_enumeration *w, double bound)
 	return false;
 }
 
-/* Bytes above which nobody asks how many a candidate has: it does not fit, and is not the smallest. */
+/* The limit above which a candidate's bytes do not matter: it does not fit, and is not the smallest. */
 static uint64_t enough_of(const p4d_search_enumeration *w)
 {
 	const double most = w->space->limit * w->capacity_bytes + 1;
@@ -108,8 +108,8 @@ static uint64_t enough_of(const p4d_search_enumeration *w)
 }
 
 /*
- * Whether the layout fits, with either cp-comm. A ring has two blocks of keys, whatever the number of ranks.
- * Two ranks have as many when they gather, and nothing to merge.
+ * Whether the layout fits, with either cp-comm. A ring holds two blocks of keys with any number of ranks.
+ * With two ranks, a gather holds as many, and has nothing to merge.
  */
 static bool fits_somehow(p4d_search_enumeration *w, uint64_t *bytes)
 {
@@ -132,7 +132,7 @@ static bool fits_somehow(p4d_search_enumeration *w, uint64_t *bytes)
 	return false;
 }
 
-/* Memory only grows with the micro-batch: once too large, always too large. */
+/* Memory only grows with the micro-batch, so a layout that was too large stays too large. */
 static bool fits(p4d_search_enumeration *w, uint64_t *bytes)
 {
 	const unsigned bit = 1u << w->layout.recompute;
@@ -155,7 +155,7 @@ static double fraction_of(const p4d_search_enumeration *w, uint64_t device_bytes
 	return w->capacity_bytes > 0 ? (double)device_bytes / w->capacity_bytes : 0;
 }
 
-/* The candidate, not timed. */
+/* The candidate as an entry, not timed. */
 static void fill(const p4d_search_enumeration *w, uint64_t device_bytes, p4d_candidate *candidate)
 {
 	candidate->request = w->trial;
@@ -197,7 +197,7 @@ static void remember(p4d_search_enumeration *w, uint64_t device_bytes)
 	};
 }
 
-/* Says how long the slices are that were just built, which are equal, or how long is fastest. */
+/* Stores in the request that the lengths of the slices just built are equal, or the fastest. */
 static void choose_slices(p4d_search_enumeration *w)
 {
 	p4d_request *r = &w->trial;
@@ -213,7 +213,7 @@ static void choose_slices(p4d_search_enumeration *w)
 	p4d_request_put(r, P4D_SLICE_LENGTHS, 1, P4D_BY_P4D);
 }
 
-/* An entry's layout again. */
+/* Restores an entry's layout. */
 static void rebuild(p4d_search_enumeration *w, const p4d_search_entry *e)
 {
 	p4d_search_enumerate__back(w, e);
@@ -260,8 +260,8 @@ static void find_bound(p4d_search_enumeration *w)
 }
 
 /*
- * Slots are as large as the longest slice, so equal slices take the least memory. If they fit, the lengths
- * that are fastest are tried and taken if they fit as well.
+ * Slots have the size of the longest slice, so equal slices need the least memory. If equal slices fit, the
+ * fastest lengths are tried, and used if they fit as well.
  */
 static bool fits_sliced(p4d_search_enumeration *w, uint64_t *bytes)
 {
@@ -288,8 +288,8 @@ static bool fits_sliced(p4d_search_enumeration *w, uint64_t *bytes)
 }
 
 /*
- * Evaluates the candidate, and stores it when it fits below the limit. One that is surely slower than those
- * that are asked for is not summed.
+ * Evaluates the candidate, and stores it if it fits below the limit. Skips the memory of one that is
+ * certainly slower than the wanted layouts.
  */
 p4d_search_outcome p4d_search_candidate__try(p4d_search_enumeration *w)
 {

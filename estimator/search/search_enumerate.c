@@ -16,7 +16,7 @@ enum { MOST_CP = 64, MOST_SPLIT_STAGES = 256, MOST_SPLIT_CHUNKS = 4 };
 enum { LONG_SEQUENCE = 32768 };            /* tokens from which slices are tried */
 enum { TO_BEGIN = 1600, TO_DISCARD = 80 }; /* units of the budget */
 
-/* Where an option is open, its candidate value; otherwise the requested one stays. */
+/* Stores the candidate value of an open option; otherwise the requested value stays. */
 static void propose(p4d_search_enumeration *w, p4d_option option, uint64_t value)
 {
 	p4d_request_put(&w->trial, option, (int64_t)value, P4D_BY_P4D);
@@ -37,7 +37,7 @@ static int most_recompute(const p4d_search_enumeration *w)
 									: P4D_RECOMPUTE_FULL;
 }
 
-/* Whether it is worth trying. */
+/* Whether a recompute value is worth trying. */
 static bool recomputes(const p4d_search_enumeration *w, int recompute)
 {
 	const p4d_framework *framework = p4d_framework_of(w->layout.framework);
@@ -47,7 +47,7 @@ static bool recomputes(const p4d_search_enumeration *w, int recompute)
 		return false;
 	switch (recompute) {
 	case P4D_RECOMPUTE_SELECTIVE:
-		/* with flash attention there are no stored scores that it could drop */
+		/* with flash attention there are no stored scores to drop */
 		return framework->selects_operations ||
 		       (p4d_is_set(w->asked, P4D_ATTENTION) && !w->asked->value[P4D_ATTENTION]);
 	case P4D_RECOMPUTE_MLP:
@@ -59,7 +59,7 @@ static bool recomputes(const p4d_search_enumeration *w, int recompute)
 	}
 }
 
-/* The fastest that fits beats all that recompute more, so only that one counts. */
+/* The fastest layout that fits is faster than any with more recompute, so only that one counts. */
 static p4d_search_outcome over_recompute(p4d_search_enumeration *w)
 {
 	static const int in_order[] = {P4D_RECOMPUTE_NONE, P4D_RECOMPUTE_SELECTIVE, P4D_RECOMPUTE_MLP,
@@ -91,11 +91,11 @@ static void over_micro_batches(p4d_search_enumeration *w)
 	for (uint64_t b = 1; b <= P4D_SEARCH_MOST_MICRO_BATCH; b *= 2) {
 		propose(w, P4D_MICRO_BATCH, b);
 		p4d_search_outcome last = over_recompute(w);
-		/* past its best micro-batch a layout only gets slower: fewer micro-batches fill the pipeline
-		 * less well */
+		/* beyond its best micro-batch a layout only gets slower: fewer micro-batches fill the
+		 * pipeline less well */
 		bool worse = last == P4D_TOO_SLOW && slowest > 0 && w->bound > slowest;
 		slowest = last == P4D_TOO_SLOW ? w->bound : 0;
-		/* a larger one may be what a grid divides, and allow one that holds less */
+		/* a grid may divide only a larger one, and allow a grid with less memory */
 		const bool no_more = last == P4D_NOT_DIVISIBLE || last == P4D_TOO_LARGE;
 		if ((no_more && !w->grids) || worse || w->any || w->layout.slices > 1)
 			break;
@@ -115,7 +115,10 @@ static uint64_t counted_ends(const p4d_search_enumeration *w)
 	return count;
 }
 
-/* Whether the search may count them: p4d plan does, and a framework that splits what remains needs not. */
+/*
+ * Whether the search may count them: p4d plan does; a framework that distributes the remainder itself does
+ * not need it.
+ */
 static bool may_count_ends(const p4d_search_enumeration *w)
 {
 	return w->space->counts_ends && p4d_is_open(w, ends[0]) && p4d_is_open(w, ends[1]) &&
@@ -129,14 +132,14 @@ static void count_ends(p4d_search_enumeration *w, bool on)
 		propose(w, ends[i], on);
 }
 
-/* The number of layers that a pipeline with this many stages splits. */
+/* The number of layers that a pipeline with this many stages distributes. */
 static uint64_t layers_to_split(const p4d_search_enumeration *w, uint64_t pp)
 {
 	return (uint64_t)w->asked->value[P4D_LAYERS] + (pp > 1 ? counted_ends(w) : 0);
 }
 
-/* Uneven layers: one more for some stages in the middle, as the ends have embedding and head. A split says
- * where all layers are, and contradicts ends that count as layers. */
+/* If layers do not divide evenly: some middle stages get one more, since the end stages have embedding and
+ * head. A split places all layers, so it contradicts counting embedding and loss as layers. */
 static bool propose_split(p4d_search_enumeration *w, uint64_t pp, uint64_t vpp)
 {
 	const uint64_t layers = layers_to_split(w, pp), units = layers / vpp;
@@ -149,7 +152,7 @@ static bool propose_split(p4d_search_enumeration *w, uint64_t pp, uint64_t vpp)
 		return true;
 	if (pp > 1 && counted_ends(w))
 		return p4d_framework_of(w->layout.framework)->spreads_remainders;
-	/* where the layers divide evenly, an uneven split for more chunks gains nothing */
+	/* if the layers divide evenly, an uneven split for more chunks has no advantage */
 	if (layers % pp == 0 || layers % vpp || base == 0 || pp > MOST_SPLIT_STAGES ||
 	    vpp > MOST_SPLIT_CHUNKS)
 		return false;
@@ -170,9 +173,9 @@ static bool propose_split(p4d_search_enumeration *w, uint64_t pp, uint64_t vpp)
 }
 
 /*
- * Whole sequences, and slices of long ones, with 8,192 and 4,096 tokens on average; shorter ones leave a GPU
- * idle. Slices help if there are too few micro-batches, or if these are too large. With several sequences in
- * a micro-batch they gain nothing.
+ * Whole sequences; and slices of long ones, of 8,192 and 4,096 tokens on average, since shorter ones do not
+ * fill a GPU. Slices help if there are too few micro-batches, or if these are too large. With several
+ * sequences in a micro-batch they do not help.
  */
 static void over_slices(p4d_search_enumeration *w, uint64_t pp, int schedule, int vocabulary)
 {
@@ -212,9 +215,9 @@ static void try_shape(p4d_search_enumeration *w, uint64_t pp, int schedule, uint
 }
 
 /*
- * Interleaved chunks with embedding and loss as a layer each, which Megatron-LM then keeps out of the first
- * and the last chunk, where the pipeline does not divide the layers alone. More chunks idle less but gain
- * ever less, so only the largest number up to MOST_CHUNKS is tried.
+ * Interleaved chunks with embedding and loss as one layer each; Megatron-LM then takes one layer less in the
+ * first and the last chunk. Tried if the pipeline does not divide the layers alone. More chunks idle less but
+ * gain less and less, so only the largest number up to MOST_CHUNKS is tried.
  */
 static void try_counted_ends(p4d_search_enumeration *w, uint64_t pp, int schedule)
 {
@@ -239,15 +242,15 @@ static void try_schedule(p4d_search_enumeration *w, uint64_t pp, int schedule)
 	const p4d_schedule_kind *kind = p4d_schedule_kinds[schedule];
 	const uint64_t layers = layers_to_split(w, pp), chunks = kind->chunks;
 	const uint64_t most = (uint64_t)p4d_request_option_info(P4D_VPP)->max;
-	/* vocab-2 holds less and waits less than vocab-1, which is tried only on request */
+	/* vocab-2 needs less memory and waits less than vocab-1, which is tried only on request */
 	const bool first_kind =
 	    !p4d_is_open(w, P4D_VOCAB_PARALLEL) && w->asked->value[P4D_VOCAB_PARALLEL] == P4D_VOCAB_1;
 
 	/* without a pipeline there is nothing to schedule */
 	if ((kind->only_asked && p4d_is_open(w, P4D_SCHEDULE)) || (pp == 1 && (chunks != 1 || kind->split)))
 		return;
-	/* more chunks are a little faster where transfers hide, and the bound then prunes fewer chunks; with
-	 * many micro-batches it prunes all where the vocabulary is sharded */
+	/* More chunks are slightly faster if transfers hide, and the bound then prunes fewer chunks. With
+	 * many micro-batches it prunes all if the vocabulary is sharded. */
 	for (uint64_t vpp = chunks               ? chunks
 			    : layers / pp < most ? layers / pp
 						 : most;
@@ -272,7 +275,7 @@ static void over_schedules(p4d_search_enumeration *w, uint64_t pp)
 				try_schedule(w, pp, schedule);
 }
 
-/* The next number after `last` that divides `of`, or the one that was asked for; 0 where there is none. */
+/* The next number after `last` that divides `of`, or the requested number; 0: no more. */
 static uint64_t next_divisor(const p4d_search_enumeration *w, p4d_option option, uint64_t of, uint64_t last)
 {
 	if (!p4d_is_open(w, option)) {
@@ -306,8 +309,8 @@ bool p4d_search_enumerate__spread(const p4d_search_enumeration *w, uint64_t rank
 }
 
 /*
- * How experts are spread. What fits on more ranks with less exchange is found either way, so that the order
- * does not matter.
+ * How experts are distributed. Layouts that fit on more ranks with less exchange are found in any order, so
+ * the order does not matter.
  */
 static void over_experts(p4d_search_enumeration *w, uint64_t ranks, uint64_t pp)
 {
@@ -340,11 +343,11 @@ static void over_pipelines(p4d_search_enumeration *w, uint64_t ranks)
 	uint64_t most = layers < P4D_MAX_STAGES ? layers : P4D_MAX_STAGES;
 
 	if (!p4d_is_open(w, P4D_PP)) {
-		over_experts(w, ranks, asked_or_1(w, P4D_PP)); /* one, where the framework has no more */
+		over_experts(w, ranks, asked_or_1(w, P4D_PP)); /* one, if the framework has no pipelines */
 		return;
 	}
 	most = ranks < most ? ranks : most;
-	/* long pipelines first: what fits without recomputation then prunes what needs it */
+	/* long pipelines first: layouts that fit without recomputation then prune those that need it */
 	for (uint64_t pp = most; pp >= 1; pp--) {
 		if (ranks % pp)
 			continue;
@@ -402,7 +405,7 @@ void p4d_search_enumerate__all(p4d_search_enumeration *w)
 	while (p4d_search_sharding__next(w));
 }
 
-/* Data-parallel size of all layouts; 1 where they differ. */
+/* Data-parallel size of all layouts; 1 if they differ. */
 static uint64_t replicas(const p4d_request *r, uint64_t world)
 {
 	const uint64_t ranks = (uint64_t)(r->value[P4D_TP] * r->value[P4D_CP] * r->value[P4D_PP]);
@@ -412,8 +415,8 @@ static uint64_t replicas(const p4d_request *r, uint64_t world)
 	return world / ranks;
 }
 
-/* p4d-train's own check of the model does not depend on searched options; models of other programs were found
- * unmodelled before. */
+/* p4d-train's own check of the model does not depend on searched options; unsupported models of other
+ * programs were reported before. */
 static bool refuses_model(const p4d_request *r)
 {
 	const p4d_framework *framework = p4d_framework_of((int)r->value[P4D_FRAMEWORK]);

@@ -50,7 +50,7 @@ static p4d_cost_least work_out_floor(p4d_search_enumeration *w, p4d_search_sprea
 	l->tp_comm_overlap = l->tp > 1 && p4d_framework_value(&w->trial, P4D_TP_COMM_OVERLAP);
 	l->schedule = P4D_SCHEDULE_DEFAULT;
 	l->recompute = recompute;
-	l->megatron.recompute_modules = 0; /* left from the last layout; they only add to the cost */
+	l->megatron.recompute_modules = 0; /* left over from the last layout; they only add to the cost */
 	l->micro_batch = micro_batch;
 	l->pp = stages;
 	l->vpp = 1;
@@ -60,11 +60,11 @@ static p4d_cost_least work_out_floor(p4d_search_enumeration *w, p4d_search_sprea
 }
 
 /*
- * A lower bound for the step time of layouts with the trial's tp and cp, this spread of experts, this
- * recompute, up to this micro-batch, and this many stages, one of which has the head. Needs no layout.
- * Results are cached, since schedules and numbers of chunks ask for the same bound again. Not cached: spreads
- * of experts, which are too many for the key, and layouts that recompute in blocks or exchange heads, which
- * depend on more.
+ * A lower bound for the step time of layouts with the trial's tp and cp, this distribution of experts, this
+ * recompute, micro-batches up to this one, and this many stages, one of which has the head. Needs no layout.
+ * Results are cached, since schedules and numbers of chunks ask for the same bound again. Exceptions are
+ * distributions of experts, which are too many for the key, and layouts that recompute in blocks or exchange
+ * heads, which depend on more values.
  */
 static p4d_cost_least floor_of(p4d_search_enumeration *w, p4d_search_spread at, int recompute,
 			       uint64_t micro_batch, uint64_t stages)
@@ -104,13 +104,13 @@ bool p4d_search_prune__may_win(p4d_search_enumeration *w)
 	return p4d_search_candidate__may_win(w, least);
 }
 
-/* Whether the trial has slices, which hold less. */
+/* Whether the trial has slices, which need less memory. */
 static bool is_sliced(const p4d_search_enumeration *w)
 {
 	return p4d_is_set(&w->trial, P4D_TOKEN_SLICES) && w->trial.value[P4D_TOKEN_SLICES] > 1;
 }
 
-/* Whether 1f1b says about the trial's schedule which of its micro-batches do not fit. */
+/* Whether 1f1b's result about a micro-batch that does not fit also holds for the trial's schedule. */
 static bool is_like_1f1b(const p4d_search_enumeration *w)
 {
 	const int schedule = (int)w->trial.value[P4D_SCHEDULE];
@@ -119,7 +119,7 @@ static bool is_like_1f1b(const p4d_search_enumeration *w)
 	       w->trial.value[P4D_VOCAB_PARALLEL] == P4D_VOCAB_OFF && is_even(w) && !is_sliced(w);
 }
 
-/* Whether it is known without a layout that the candidate does not fit. */
+/* Whether the candidate certainly does not fit, without building a layout. */
 static bool is_too_large(const p4d_search_enumeration *w)
 {
 	const int recompute = (int)w->trial.value[P4D_RECOMPUTE];
@@ -131,7 +131,7 @@ static bool is_too_large(const p4d_search_enumeration *w)
 	       (most && (uint64_t)w->trial.value[P4D_MICRO_BATCH] >= most && is_like_1f1b(w));
 }
 
-/* What a step of the trial takes at least. */
+/* A lower bound of the trial's step time. */
 static double least_of(p4d_search_enumeration *w, p4d_search_spread at)
 {
 	const p4d_request *r = &w->trial;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What ranks shard in addition to the optimizer's states. For the same layout this adds communication, or
- * with few micro-batches gains less than a tie. So the search tries it only if no layout fits that shards
- * less, and then compares all that fit by time. Sharding nothing is never faster than sharding states, so it
+ * More sharding than that of optimizer states. For the same layout it adds communication; with few
+ * micro-batches it may gain less than a tie. So the search tries it only if no layout with less sharding
+ * fits, and then compares all that fit by time. Sharding nothing is never faster than sharding states, so it
  * is not tried.
  */
 #include "request/framework.h"
@@ -10,7 +10,7 @@
 
 static const struct kind {
 	int sharding;
-	bool in_domain; /* shards within ranks that NVLink connects, and copies the model to the others */
+	bool in_domain; /* shards over ranks that NVLink connects, and replicates the model on the others */
 } kinds[] = {
     {P4D_SHARD_STATES, false},    {P4D_SHARD_GRADIENTS, true},   {P4D_SHARD_GRADIENTS, false},
     {P4D_SHARD_PARAMETERS, true}, {P4D_SHARD_PARAMETERS, false},
@@ -53,7 +53,7 @@ bool p4d_search_sharding__next(p4d_search_enumeration *w)
 	return ++w->sharing < KINDS;
 }
 
-/* Ranks of a domain that have the same parameters; 0: all have, or one alone. */
+/* Ranks of an NVLink domain that hold the same parameters; 0: all ranks, or only one. */
 static uint64_t degree_in_domain(const p4d_search_enumeration *w, uint64_t ranks)
 {
 	const uint64_t domain = w->layout.link_domain, tp = (uint64_t)w->trial.value[P4D_TP];

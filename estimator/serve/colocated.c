@@ -9,7 +9,7 @@
 #include "request/model_size.h"
 
 #define GIB ((double)(1 << 30))
-enum { STEP_PERCENT = 5 }; /* step of an engine's fraction of the GPU */
+enum { STEP_PERCENT = 5 }; /* step size of an engine's fraction of the GPU */
 
 static bool prefers(const p4d_request *r)
 {
@@ -31,16 +31,15 @@ void p4d_colocated_complete(p4d_request *r, uint64_t world)
 	p4d_request_default(r, P4D_REFERENCE, P4D_REFERENCE_ON, P4D_BY_P4D);
 	p4d_request_default(r, P4D_CRITIC, 0, P4D_BY_P4D);
 	p4d_request_default(r, P4D_SWAP, 0, P4D_BY_P4D);
-	/* one micro-batch per rank before gradients are reduced; in a pipeline as many as fill it */
+	/* one micro-batch per rank before gradients are reduced; in a pipeline, as many as fill it */
 	const int64_t in_pipeline = p4d_is_set(r, P4D_PP) ? r->value[P4D_PP] : 1;
 	if (world && !(world % ranks))
 		p4d_request_default(r, P4D_GLOBAL_BATCH, (int64_t)(world / ranks) * of_rank * in_pipeline,
 				    P4D_BY_P4D);
 }
 
-/* What is there between two steps: gradients are not, except in a buffer that stays, which parameters
- * go with.
- */
+/* Memory between two steps. Gradients are freed, except in a permanent buffer, which moves together with
+ * the parameters. */
 static uint64_t kept_of(const p4d_stage *peak, const p4d_layout *l, unsigned swap)
 {
 	const uint64_t grads =
@@ -50,8 +49,8 @@ static uint64_t kept_of(const p4d_stage *peak, const p4d_layout *l, unsigned swa
 	       (swap & P4D_OFFLOAD_OPTIMIZER ? 0 : peak->part[P4D_PART_OPTIMIZER]);
 }
 
-/* A frozen copy in 16 bits, of pairs in the policy's type, sharded as far as the actor's parameters are. With
- * adapters it is the model without them. */
+/* A frozen copy in 16 bits (for pairs, in the policy's type), sharded like the actor's parameters. With
+ * adapters the copy is the model without them. */
 static uint64_t reference_of(const p4d_request *r, const p4d_layout *l)
 {
 	const bool units = p4d_framework_shares(l, P4D_SHARES_UNITS);
@@ -73,7 +72,7 @@ static int engine_of(const p4d_request *request, const p4d_layout *l, const p4d_
 
 	if (!r.value[P4D_COLOCATE])
 		return 0;
-	/* the engine's are other values of the same options */
+	/* the engine's values of the same options are different */
 	r.value[P4D_TP] = r.value[P4D_ENGINE_TP];
 	r.value[P4D_PP] = 1;
 	r.value[P4D_OFFLOAD] = 0;
@@ -85,7 +84,7 @@ static int engine_of(const p4d_request *request, const p4d_layout *l, const p4d_
 	return 0;
 }
 
-/* Pairs are learnt from without an engine. */
+/* Preference training has no engine. */
 static int check_pairs(const p4d_request *r, p4d_error *err)
 {
 	const p4d_option unused = p4d_heeds_unused(r);
@@ -116,14 +115,14 @@ static int estimate_pairs(const p4d_request *r, const p4d_layout *layout, p4d_co
 	return 0;
 }
 
-/* Logits in 16 bits, whose gradient takes their place. */
+/* Logits in 16 bits; their gradient replaces them. */
 static bool has_loss_in_place(const p4d_layout *l)
 {
 	return l->torch.packing && p4d_framework_shares(l, P4D_SHARES_UNITS) &&
 	       l->torch.model_code == P4D_MODEL_CODE_TRANSFORMERS && !l->torch.chunked_loss;
 }
 
-/* Its peak is at the loss, or where a layer goes backward, when the logits are gone. */
+/* The peak is at the loss, or in a layer's backward pass after the logits are freed. */
 static int estimate_actor(const p4d_layout *layout, const p4d_capacity *capacity, p4d_estimate *e,
 			  p4d_error *err)
 {
@@ -195,7 +194,7 @@ static bool fits(const p4d_colocated *c, double limit)
 	return (double)c->training.sum <= most && (double)c->generating.sum <= most;
 }
 
-/* The engine's fraction that the others leave it, in steps, if it has room for a sequence there; 0: it has
+/* The engine's fraction that the other models leave, in steps, if it has room for a sequence; 0: it has
  * not. */
 static uint64_t percent_left(const p4d_colocated *c, double limit)
 {
@@ -211,7 +210,7 @@ static uint64_t percent_left(const p4d_colocated *c, double limit)
 	return (p4d_wide)percent * c->capacity_bytes / 100 >= needed ? percent : 0;
 }
 
-/* The first change that is enough; swaps and the reference may be combined. */
+/* The first sufficient change; swaps and the reference may be combined. */
 static void fix(const p4d_request *r, const p4d_layout *l, const p4d_gpu *gpu, const p4d_colocated *c,
 		double limit, p4d_error *err)
 {
@@ -247,7 +246,7 @@ static void fix(const p4d_request *r, const p4d_layout *l, const p4d_gpu *gpu, c
 	}
 }
 
-/* One pair at a time may fit. */
+/* A micro-batch of one pair may fit. */
 static int check_pair(const p4d_request *r, const p4d_layout *l, const p4d_gpu *gpu, const p4d_colocated *c,
 		      double limit, p4d_error *err)
 {
@@ -268,7 +267,7 @@ static int check_pair(const p4d_request *r, const p4d_layout *l, const p4d_gpu *
 	return -1;
 }
 
-/* What the job has; most have not all. */
+/* The parts of the job; most jobs do not have all. */
 static void add_part(p4d_text *parts, const char *name, uint64_t bytes)
 {
 	if (bytes)

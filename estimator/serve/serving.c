@@ -13,22 +13,23 @@ enum {
 	BLOCK = 16, /* tokens of a block of keys and values */
 	VOCAB_MULTIPLE = 64,
 	ELEMENT = 2, /* bytes of a value that is not quantized */
-	/* a row of logits while it is sampled: in 16 bits, in 32 bits, of the most likely tokens, and as
-	   probabilities */
+	/* bytes per vocabulary entry of a sampled row of logits: in 16 bits, in 32 bits, of the most
+	 * likely tokens, and as probabilities */
 	SAMPLED = ELEMENT + 4 + 4 + 4,
-	LARGE_GPU_GIB = 70, /* vLLM takes larger batches there, except on an A100, and still larger ones: */
+	LARGE_GPU_GIB = 70, /* from this size on vLLM uses larger batches, except on an A100; and even
+			     * larger ones from: */
 	LARGEST_GPU_GIB = 160,
-	CAPTURED = 512, /* most tokens of a CUDA graph; the largest one has two tokens for each sequence */
-	RESTRICTED = 12800, /* bytes for each sequence: tokens that are allowed, biased or end it */
-	RESIDENT = 2,       /* layers: one runs while the next one comes */
+	CAPTURED = 512,     /* most tokens of a CUDA graph; the largest graph has two tokens per sequence */
+	RESTRICTED = 12800, /* bytes per sequence: tokens that are allowed, biased or end it */
+	RESIDENT = 2,       /* number of layers: one runs while the next one is copied */
 	LORA_RANK = 16,
-	FEW_SEQUENCES = 16,      /* up to this many, vLLM has 7 graphs instead of 51 */
-	EXPERT_TOKENS = 1 << 16, /* tokens that pass the experts at a time (VLLM_FUSED_MOE_CHUNK_SIZE) */
+	FEW_SEQUENCES = 16,      /* up to this many sequences, vLLM has 7 graphs instead of 51 */
+	EXPERT_TOKENS = 1 << 16, /* tokens that the experts process at a time (VLLM_FUSED_MOE_CHUNK_SIZE) */
 };
 #define UTILIZATION 0.92 /* vLLM 0.33 */
 #define UTILIZATION_SGLANG 0.9
 #define GIB ((uint64_t)1 << 30)
-/* what SGLang finds taken when it looks at the GPU, of whose rest it takes its fraction */
+/* memory that is in use when SGLang measures the GPU; its fraction is of the remainder */
 #define CONTEXT_BYTES (GIB / 2)
 #define NCCL_BYTES GIB
 
@@ -68,9 +69,9 @@ void p4d_serving_complete(p4d_request *r, const p4d_gpu *gpu)
 }
 
 /*
- * Thousandths of a byte per weight of a linear layer: with a scale of 16 bits for 128 weights and a zero
- * point (AWQ, GPTQ), one of 32 bits for a row (8 bits), of 8 bits for 64 (bitsandbytes' double quantization,
- * in which files are published), of 8 bits for 32 (MXFP4).
+ * Size of a linear layer's weight in thousandths of a byte, with scales: 16 bits per 128 weights and a zero
+ * point (AWQ, GPTQ); 32 bits per row (8 bits); 8 bits per 64 weights (bitsandbytes' double quantization, in
+ * which files are published); 8 bits per 32 weights (MXFP4).
  */
 uint64_t p4d_serving__thousandths(int stored)
 {
@@ -83,14 +84,14 @@ uint64_t p4d_serving__thousandths(int stored)
 	return bytes[stored];
 }
 
-/* Key/value heads that are fewer than ranks are copied. */
+/* If there are fewer key/value heads than ranks, several ranks have copies. */
 static uint64_t local_kv_heads(const p4d_layout *l)
 {
 	return l->kv_heads > l->tp ? l->kv_heads / l->tp : 1;
 }
 
-/* Matrices of attention on one rank. With latent attention, every rank has all of the matrices that make the
- * latents. */
+/* Matrices of attention on one rank. In latent attention, every rank has complete copies of the matrices
+ * that make the latents. */
 static p4d_wide matrices_of_attention(const p4d_layout *l)
 {
 	const p4d_wide h = l->hidden, heads = (p4d_wide)l->heads / l->tp, query = l->head_dim + l->rope_dim;
@@ -103,7 +104,7 @@ static p4d_wide matrices_of_attention(const p4d_layout *l)
 	       (heads * l->head_dim + (p4d_wide)local_kv_heads(l) * l->head_dim);
 }
 
-/* Matrices of a layer on one rank, the part that quantization stores in fewer bits. */
+/* Elements of a layer's matrices on one rank that quantization stores in fewer bits. */
 static p4d_wide matrices_of_layer(const p4d_layout *l)
 {
 	const p4d_wide h = l->hidden, f = div_up(l->ffn, l->tp);
@@ -111,7 +112,7 @@ static p4d_wide matrices_of_layer(const p4d_layout *l)
 	return matrices_of_attention(l) + l->architecture->mlps * (l->glu ? 3 : 2) * h * f;
 }
 
-/* What a rank has of each expert, of those that it has: ep is that of all its engines, or 1. */
+/* A rank's part of each of its experts. ep: over all engines, or 1. */
 static uint64_t local_expert_ffn(const p4d_layout *l)
 {
 	return l->ep > 1 ? l->expert_ffn : div_up(l->expert_ffn, l->tp * l->dp);
@@ -126,7 +127,7 @@ static p4d_wide matrices_of_expert_layer(const p4d_layout *l)
 	return matrices_of_attention(l) + (l->glu ? 3 : 2) * (p4d_wide)l->hidden * inside;
 }
 
-/* The fullest stage: the most layers of any stage, with one end of the model or both. */
+/* The fullest stage: the most layers of any stage, with embedding, head or both. */
 static p4d_wide weights_of(const p4d_layout *l, int stored, uint64_t layers)
 {
 	const p4d_wide h = l->hidden;
@@ -135,7 +136,7 @@ static p4d_wide weights_of(const p4d_layout *l, int stored, uint64_t layers)
 	    (layers - with) * matrices_of_layer(l) + (with ? with * matrices_of_expert_layer(l) : 0);
 	p4d_layout one = *l;
 	one.tp = one.etp = one.ep = one.dp = 1;
-	/* norms, biases and routers, taken as not divided */
+	/* norms, biases and routers, counted as not divided */
 	const p4d_wide rest =
 	    (layers - with) * (p4d_size_of_layer(&one) - matrices_of_layer(&one)) +
 	    (with ? with * (p4d_size_of_expert_layer(&one) + l->experts * p4d_size_of_expert(&one) -
@@ -143,7 +144,7 @@ static p4d_wide weights_of(const p4d_layout *l, int stored, uint64_t layers)
 		  : 0);
 	const p4d_wide table = div_up(l->vocab, (uint64_t)VOCAB_MULTIPLE * l->tp) * VOCAB_MULTIPLE * h;
 	const unsigned tables = l->pp == 1 && !l->tied && l->architecture->kind != P4D_VISION ? 2 : 1;
-	/* files in MXFP4 have experts in it, and all else in 16 bits */
+	/* MXFP4 files store only experts in MXFP4, and all else in 16 bits */
 	const p4d_wide in_full =
 	    stored == P4D_STORED_FP4 && l->experts ? layers * matrices_of_attention(l) : 0;
 	p4d_wide bytes = (matrices - in_full) * p4d_serving__thousandths(stored) / 1000 + in_full * ELEMENT;
@@ -153,8 +154,8 @@ static p4d_wide weights_of(const p4d_layout *l, int stored, uint64_t layers)
 	return bytes;
 }
 
-/* The experts' workspace for these tokens: the larger of the gate and up projections and the output, and the
- * activation between them (vLLM's fused_moe). vLLM keeps it. */
+/* The experts' workspace for these tokens, which vLLM keeps: the larger of the gate and up projections and
+ * the output, and the activation between them (vLLM's fused_moe). */
 static p4d_wide workspace_of(const p4d_layout *l, uint64_t tokens)
 {
 	const p4d_wide h = l->hidden, part = local_expert_ffn(l), wide = 2 * part > h ? 2 * part : h;
@@ -164,8 +165,7 @@ static p4d_wide workspace_of(const p4d_layout *l, uint64_t tokens)
 	return l->experts ? chunk * l->experts_per_token * (wide + part) * ELEMENT : 0;
 }
 
-/* The most that is live at a time in a forward pass of this many tokens: the wider block, with the hidden
- * states around it. */
+/* Peak of a forward pass of this many tokens: the wider block, and the hidden states before and after it. */
 static p4d_wide profile_of(const p4d_layout *l, uint64_t tokens, uint64_t sequences)
 {
 	const p4d_wide h = l->hidden, f = div_up(l->ffn, l->tp), A = (p4d_wide)l->heads / l->tp * l->head_dim,
@@ -180,15 +180,15 @@ static p4d_wide profile_of(const p4d_layout *l, uint64_t tokens, uint64_t sequen
 	return layer > sampled ? layer : sampled;
 }
 
-/* Buffers of vLLM's runner for its sequences: how often each token occurred (32 bits), whether the prompt has
- * it (one bit), and which tokens are allowed. And the experts' workspace. */
+/* Buffers of vLLM's runner: how often each token occurred (32 bits), whether the prompt contains it (one
+ * bit), and which tokens are allowed. And the experts' workspace. */
 static p4d_wide buffers_of(const p4d_layout *l, uint64_t tokens, uint64_t sequences)
 {
 	return sequences * ((p4d_wide)l->vocab * 4 + l->vocab / 8 + RESTRICTED) + workspace_of(l, tokens);
 }
 
-/* CUDA graphs share a memory pool. In it the pieces of each layer keep what they pass on: query, keys and
- * values, the result of attention, and hidden states. */
+/* CUDA graphs share a memory pool. It holds what the pieces of each layer pass on: query, keys and values,
+ * the result of attention, and hidden states. */
 static p4d_wide graphs_of(const p4d_layout *l, uint64_t layers, uint64_t sequences)
 {
 	const uint64_t tokens = 2 * sequences < CAPTURED ? 2 * sequences : CAPTURED;
@@ -198,8 +198,8 @@ static p4d_wide graphs_of(const p4d_layout *l, uint64_t layers, uint64_t sequenc
 	return tokens * layers * (2 * A + 2 * G + 3 * (p4d_wide)l->hidden) * ELEMENT;
 }
 
-/* Room for one adapter of rank 1: matrices by columns have all that goes in for each of theirs, those by rows
- * all that comes out. Experts have none. */
+/* Memory of one adapter of rank 1. For matrices split by columns, a rank has all inputs of each adapter;
+ * for those split by rows, all outputs. Experts have no adapters. */
 static p4d_wide adapter_of(const p4d_layout *l, uint64_t layers)
 {
 	const p4d_wide h = l->hidden, A = (p4d_wide)l->heads / l->tp * l->head_dim,
@@ -211,7 +211,7 @@ static p4d_wide adapter_of(const p4d_layout *l, uint64_t layers)
 	return layers * (attention + (l->experts ? 0 : mlp)) + (l->pp == 1 ? tables : tables / 2);
 }
 
-/* Layers of a stage with a window, and those that attend to all. */
+/* Layers of a stage with a window, and layers that attend to all tokens. */
 static uint64_t windowed_layers(const p4d_layout *l, uint64_t layers)
 {
 	const unsigned every = l->architecture->full_attention_every;
@@ -220,17 +220,17 @@ static uint64_t windowed_layers(const p4d_layout *l, uint64_t layers)
 		return 0;
 	if (!every)
 		return layers;
-	/* the last of each group attends to all; a stage may begin anywhere in one */
+	/* the last layer of each group attends to all tokens; a stage may begin anywhere in a group */
 	return layers - (l->pp > 1 ? div_up(layers, every) : layers / every);
 }
 
 typedef struct kv_cache {
 	uint64_t token_bytes;    /* bytes of a token in one layer */
 	uint64_t full, windowed; /* layers */
-	uint64_t window;         /* tokens that a windowed layer holds at most */
+	uint64_t window;         /* maximum number of tokens that a layer with a window holds */
 } kv_cache;
 
-/* A windowed layer holds its window and the tokens that are being added, and may begin in a block. */
+/* A layer with a window holds its window and the tokens of the present pass, and may start inside a block. */
 static p4d_wide bytes_of_sequence(const kv_cache *c, uint64_t tokens)
 {
 	const uint64_t blocks = div_up(tokens, BLOCK);
@@ -288,7 +288,7 @@ static int check(const p4d_layout *l, uint64_t engines, uint64_t world, p4d_erro
 	return p4d_fix(err, "--p4d-tp=1 --p4d-pp=1%s", engines == 1 ? "" : " --p4d-data-parallel-size=1");
 }
 
-/* Options that say nothing alone, or of this model. */
+/* Options that have no effect alone, or with this model. */
 static int check_options(const p4d_request *r, const p4d_layout *l, p4d_error *err)
 {
 	const bool offload = p4d_is_set(r, P4D_CPU_OFFLOAD) && p4d_request_real(r, P4D_CPU_OFFLOAD) > 0;
@@ -297,7 +297,7 @@ static int check_options(const p4d_request *r, const p4d_layout *l, p4d_error *e
 		return p4d_fail(
 		    err, P4D_E_VALUE,
 		    "cpu-offload-gb and offload=weights are two ways to have weights on the host");
-	/* an option that engines ignore is no mistake of a script */
+	/* a script may contain an option that engines ignore */
 	if (r->origin[P4D_EXPERT_PARALLEL] == P4D_BY_USER && r->value[P4D_EXPERT_PARALLEL] && !l->experts)
 		return p4d_fail(err, P4D_E_VALUE, "expert-parallel has no effect: the model has no experts");
 	if (r->origin[P4D_MAX_LORA_RANK] == P4D_BY_USER && !p4d_is_set(r, P4D_MAX_LORAS)) {
@@ -315,7 +315,7 @@ int p4d_serving__stored_of(const p4d_request *r)
 {
 	const int stored = (int)r->value[P4D_STORED];
 
-	/* with training, quant is about the weights that are trained */
+	/* with training, quant applies to the trained weights */
 	if (stored != P4D_STORED_FULL || !p4d_is_set(r, P4D_QUANT) ||
 	    r->value[P4D_WORKLOAD] != P4D_WORKLOAD_SERVE)
 		return stored;
@@ -334,7 +334,7 @@ static int check_quant(const p4d_request *r, p4d_error *err)
 	return p4d_fix(err, "--p4d-stored=int8");
 }
 
-/* An engine has weights to offload, and nothing else. */
+/* An engine can offload only its weights. */
 static int check_offload(const p4d_request *r, p4d_error *err)
 {
 	char value[48];
@@ -350,7 +350,7 @@ static int check_offload(const p4d_request *r, p4d_error *err)
 	return p4d_fix(err, "--p4d-offload=weights");
 }
 
-/* Divides the GPU: what the engine takes, the part of it for keys and values, and what it leaves. */
+/* Divides the GPU's memory: the engine's share, the part of it for keys and values, and the remainder. */
 static void divide(p4d_serving *s, const p4d_request *r, const p4d_layout *l)
 {
 	const bool outside = r->value[P4D_ENGINE] == P4D_ENGINE_SGLANG;
@@ -424,7 +424,7 @@ int p4d_serving_estimate(const p4d_request *r, const p4d_gpu *gpu, uint64_t worl
 			  elements * (r->value[P4D_KV_CACHE_DTYPE] == P4D_KV_CACHE_FP8 ? 1 : ELEMENT),
 		      .windowed = windowed_layers(&l, layers)};
 	c.full = layers - c.windowed;
-	/* vLLM schedules a batch while another runs */
+	/* vLLM schedules a batch while another one runs */
 	c.window = outside ? l.sliding_window + s.max_batched_tokens
 			   : l.sliding_window - 1 + 2 * s.max_batched_tokens;
 	const p4d_wide sequence = bytes_of_sequence(&c, s.max_model_len);
@@ -503,7 +503,7 @@ int p4d_serving_check_start(const p4d_request *r, const p4d_gpu *gpu, const p4d_
 	return p4d_fix(err, "--p4d-gpu-memory-utilization=%.2f", (double)(int)(100 * least) / 100);
 }
 
-/* Whether the engine starts with a tp, if it has as many GPUs as that takes. */
+/* Whether the engine starts with this tp on as many GPUs as it needs. */
 static bool starts_with(const p4d_request *request, const p4d_gpu *gpu, uint64_t tp)
 {
 	p4d_request with = *request;

@@ -30,13 +30,13 @@ p4d_serving_space p4d_serving_space_of(const p4d_request *r, const p4d_gpu *gpu,
 				   .between_tokens_s = seconds_of(r, P4D_BETWEEN_TOKENS)};
 }
 
-/* GPUs per token and second. */
+/* GPU-seconds per token. */
 static double cost(const p4d_serving_found *f)
 {
 	return (double)f->gpus / f->speed.tokens_per_s;
 }
 
-/* The cheaper one; if both cost the same, the one that answers sooner. */
+/* The cheaper of two layouts; at equal cost, the one that answers sooner. */
 static bool is_better(const p4d_serving_found *a, const p4d_serving_found *b)
 {
 	const double tie = 1e-6, difference = cost(a) / cost(b) - 1;
@@ -67,7 +67,7 @@ static bool is_soon(const layouts *w, const p4d_serving_speed *speed)
 	       (s->between_tokens_s <= 0 || speed->between_tokens_s <= s->between_tokens_s);
 }
 
-/* 1: these GPUs answer the load within the bounds; 0: they do not; -1: err says why p4d cannot tell. */
+/* 1: these GPUs serve the load within the bounds; 0: they do not; -1: err says why p4d cannot tell. */
 static int answers(const layouts *w, p4d_serving_found *one, uint64_t gpus, const p4d_serving_load *load)
 {
 	one->gpus = gpus;
@@ -78,7 +78,7 @@ static int answers(const layouts *w, p4d_serving_found *one, uint64_t gpus, cons
 	return is_soon(w, &one->speed);
 }
 
-/* The fewest GPUs, in whole engines, that answer the rate. */
+/* The smallest number of GPUs, in whole engines, that serves the rate. */
 static int fewest(const layouts *w, p4d_serving_found *one, uint64_t engine, const p4d_serving_load *load)
 {
 	uint64_t low = 1, high = w->space->nodes * w->space->gpus_per_node / engine;
@@ -96,7 +96,7 @@ static int fewest(const layouts *w, p4d_serving_found *one, uint64_t engine, con
 	return answers(w, one, high * engine, load);
 }
 
-/* The most requests in flight that stay within the bounds. */
+/* The largest number of requests in flight that stays within the bounds. */
 static int fullest(const layouts *w, p4d_serving_found *one, uint64_t gpus, p4d_serving_load *load)
 {
 	const int all = answers(w, one, gpus, load);
@@ -116,7 +116,7 @@ static int fullest(const layouts *w, p4d_serving_found *one, uint64_t gpus, p4d_
 	return answers(w, one, gpus, load);
 }
 
-/* One layout, which the request describes. */
+/* One layout, given by the request. */
 static void try_one(layouts *w, const p4d_request *request)
 {
 	p4d_serving_found one = {.request = *request};
@@ -144,7 +144,7 @@ static void try_one(layouts *w, const p4d_request *request)
 		w->first = *w->err;
 }
 
-/* By the user, the script or the site, but not p4d's default. */
+/* Set by the user, the script or the site, and not p4d's default. */
 static bool is_asked(const p4d_request *r, p4d_option option)
 {
 	return p4d_is_set(r, option) && r->origin[option] != P4D_BY_P4D;
@@ -175,7 +175,7 @@ static void over_copies(layouts *w, const p4d_request *asked, p4d_request *trial
 	}
 }
 
-/* Why no engine has the degrees that were asked for. False: one has. */
+/* Why no engine supports the requested degrees. False: some engine does. */
 static bool refuse_degrees(const layouts *w, const p4d_request *asked, uint64_t world)
 {
 	static const p4d_option degrees[] = {P4D_TP, P4D_PP};

@@ -11,10 +11,10 @@
 #define PROMPT 1024.0
 #define ANSWER 256.0
 
-/* A request is read, tokenized and scheduled before its first pass. */
+/* Seconds for reading, tokenizing and scheduling a request before its first pass. */
 #define FRONT_SECONDS 4e-3
 
-/* One replica: its engine and what each pass has to do. */
+/* One replica: its engine, and the work of each pass. */
 typedef struct engine {
 	const p4d_serving *s;
 	const p4d_gpu *gpu;
@@ -40,8 +40,8 @@ p4d_serving_load p4d_serving_load_of(const p4d_request *r)
 }
 
 /*
- * Products run in the type of the weights if the GPU's matrix units have it: FP8, and FP4 on Blackwell. Other
- * weights are expanded to 16 bits before the product, so only their bytes count.
+ * Matmuls run in the type of the weights if the GPU's matrix units support it: FP8, and FP4 on Blackwell.
+ * Other weights are expanded to 16 bits before the matmul, so only their bytes count.
  */
 static void set_precision(p4d_layout *l, const p4d_gpu *gpu, int stored)
 {
@@ -73,7 +73,7 @@ static int set_engine(engine *e, const p4d_request *r, uint64_t gpus_per_node, p
 			p4d_cost_missing(&e->l, e->gpu), e->gpu->name);
 }
 
-/* Bytes of the keys and values of one sequence on one GPU. tokens: the length of the sequence. */
+/* Bytes of one sequence's keys and values on one GPU. tokens: the length of the sequence. */
 static double held(const engine *e, double tokens)
 {
 	const double window = (double)e->s->window;
@@ -82,7 +82,7 @@ static double held(const engine *e, double tokens)
 	       (double)e->s->windowed_bytes * (window > 0 && tokens > window ? window : tokens);
 }
 
-/* Sequences that a replica holds at a time, each with room for its whole answer. */
+/* Number of sequences that a replica holds at a time, each with room for its whole answer. */
 static double most_of(const engine *e)
 {
 	const double fit = floor((double)e->s->available_bytes / held(e, e->load->prompt + e->load->answer));
@@ -90,8 +90,8 @@ static double most_of(const engine *e)
 	return fmin(fit, (double)e->s->max_num_seqs * (double)e->l.dp);
 }
 
-/* Seconds of one pass of a pipeline stage, with this many sequences of the replica, and this many prompts in
- * addition. */
+/* Seconds of one pass of a pipeline stage, with this many sequences of the replica and this many
+ * additional prompts. */
 static double pass(const engine *e, double sequences, double prompts)
 {
 	const p4d_serving_load *load = e->load;
@@ -108,7 +108,10 @@ static double pass(const engine *e, double sequences, double prompts)
 	return p4d_cost_serve(&e->l, e->gpu, &work);
 }
 
-/* Seconds between two tokens of a sequence, with this many in flight: some passes have a prompt. */
+/*
+ * Mean seconds between two tokens of a sequence, with this many sequences in flight: some passes include a
+ * prompt.
+ */
 static double between(const engine *e, double sequences)
 {
 	const double stages = (double)e->l.pp,
@@ -119,8 +122,8 @@ static double between(const engine *e, double sequences)
 	       ((share < 1 ? (1 - share) * pass(e, sequences, 0) : 0) + share * pass(e, sequences, each));
 }
 
-/* Seconds until the first token of a prompt. It comes from the prompt's own pass, after the rest of the
- * present pass, and after the prompts that came before it. */
+/* Seconds until the first token of a prompt. The token comes from the prompt's own pass, after the rest of
+ * the present pass and after earlier prompts. */
 static double first(const engine *e, double sequences)
 {
 	const double stages = (double)e->l.pp, plain = pass(e, sequences, 0), own = pass(e, sequences, 1),
@@ -132,7 +135,7 @@ static double first(const engine *e, double sequences)
 }
 
 /* Sequences in flight if this many requests arrive at a replica per second; 0: more than it can answer. By
- * Little's law their number is the rate times the seconds of an answer, which grow with the number. */
+ * Little's law, this is the rate times the seconds of an answer, which grow with the number of sequences. */
 static double in_flight(const engine *e, double rate, double most)
 {
 	double low = 0, high = most;
@@ -149,8 +152,8 @@ static double in_flight(const engine *e, double rate, double most)
 	return high;
 }
 
-/* Sequences in flight on one replica; *waits: seconds that a request waits until there is room; negative: for
- * ever. */
+/* Sequences in flight on one replica. *waits: seconds that a request waits for room; negative: without
+ * end. */
 static double load_of(const engine *e, double replicas, double most, double *waits)
 {
 	const double asked = e->load->concurrency / replicas;

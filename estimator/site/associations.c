@@ -10,11 +10,11 @@
 #include "base/choice.h"
 #include "base/text.h"
 
-/* Texts are offsets into one block, 0 is "". */
+/* Texts are offsets into one block; 0 is "". */
 typedef struct association_row {
 	uint32_t user, account, partition; /* the key */
 	uint32_t parent, qos, qoses, uid, most[P4D_LIMITS];
-	bool is_default; /* default QOS: it comes before the partition's */
+	bool is_default; /* default QOS, which has priority over the partition's */
 } association_row;
 
 typedef struct association_table {
@@ -24,11 +24,11 @@ typedef struct association_table {
 
 struct p4d_associations {
 	p4d_text text;
-	association_table
-	    associations;             /* by user, account and partition; accounts are users without a name */
-	association_table users;      /* by uid */
-	association_table partitions; /* by name; only those with a QOS */
-	association_table qoses;      /* by name; only those with a limit */
+	association_table associations; /* sorted by user, account and partition; an account is a row
+					 * without a user */
+	association_table users;        /* by uid */
+	association_table partitions;   /* by name; only those with a QOS */
+	association_table qoses;        /* by name; only those with a limit */
 };
 
 p4d_associations *p4d_associations_new(void)
@@ -167,7 +167,7 @@ static const char *or_null(const p4d_associations *all, uint32_t offset)
 	return offset ? text_of(all, offset) : NULL;
 }
 
-/* What is looked for. */
+/* The key of a search. */
 typedef struct wanted {
 	const p4d_associations *all;
 	const char *user, *account;
@@ -176,7 +176,7 @@ typedef struct wanted {
 	size_t length;
 } wanted;
 
-/* The first row that is not before the wanted one; the end: none. */
+/* The first row that is not before the key; the end if there is none. */
 static const association_row *lower_bound(const association_table *rows, const wanted *what,
 					  int (*compare)(const association_row *, const wanted *))
 {
@@ -306,7 +306,7 @@ const char *p4d_associations_partition_qos(const p4d_associations *all, const ch
 	return one < end_of(&all->partitions) && !to_partition(one, &what) ? or_null(all, one->qos) : NULL;
 }
 
-/* The QOS that has such a limit; NULL: it has none. */
+/* The QOS that has such a limit; NULL: neither has it. */
 static const association_row *limit_of(const p4d_associations *all, p4d_limit of, const char *qos)
 {
 	if (!qos)

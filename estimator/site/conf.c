@@ -50,7 +50,7 @@ static int check_owner(const char *path, const struct stat *st, uint32_t trusted
 	return 0;
 }
 
-/* The whole file, NUL-terminated; the caller frees. NULL on failure. */
+/* The whole file, NUL-terminated; the caller frees it. NULL on failure. */
 static char *read_open_file(int fd, const char *path, bool trust, uint32_t trusted_uid, struct stat *st,
 			    size_t *length, p4d_error *err)
 {
@@ -133,7 +133,7 @@ void p4d_conf__free(p4d_conf *conf)
 	*conf = (p4d_conf){0};
 }
 
-/* Replaced, edited, or given other permissions. */
+/* Whether a file was replaced, edited, or given other permissions. */
 static bool differ(const struct stat *a, const struct stat *b)
 {
 	return a->st_dev != b->st_dev || a->st_ino != b->st_ino || a->st_size != b->st_size ||
@@ -157,7 +157,7 @@ static const char *key_name(const p4d_conf_section *section, int key, char *buf,
 						     : p4d_conf__key_table[key].name;
 }
 
-/* In quotes: a value has at most one kind of them. */
+/* Writes a value in quotes. A value has at most one kind of quotes. */
 static void write_value(p4d_text *text, const char *value)
 {
 	const char *quote = strchr(value, '"') ? "'" : "\"";
@@ -190,7 +190,7 @@ static void write_section(p4d_text *text, const p4d_conf *conf, const p4d_conf_s
 		write_value(text, section->title);
 	p4d_text_add(text, " {\n");
 	write_keys(text, conf, section);
-	/* the defaults of a partition are next to it */
+	/* the defaults of a partition follow its section */
 	if (section->kind == P4D_PARTITION_SECTION && section + 1 < conf->section + conf->sections &&
 	    section[1].kind == P4D_DEFAULTS_SECTION && section[1].title[0])
 		write_section(text, conf, section + 1);

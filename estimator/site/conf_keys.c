@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The keys of p4d.conf, and where they are allowed. */
+/* The keys of p4d.conf, and the sections in which they are allowed. */
 #include <stdio.h>
 
 #include "site/site_internal.h"

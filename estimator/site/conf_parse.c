@@ -11,14 +11,14 @@
 
 typedef struct parse {
 	p4d_conf *conf;
-	unsigned versioned; /* line of `version`; 0 not seen yet */
+	unsigned versioned; /* line of `version`; 0: not read yet */
 	p4d_conf_words words;
 } parse;
 
 #define fail(p, line, code, ...) \
 	p4d_conf__fail((p)->conf, line, (p)->words.err, P4D_E_CONF_##code, __VA_ARGS__)
 
-/* There is room: in the text a quote, `=`, `{` or `,` precedes each value. */
+/* There is always room: in the text, a quote, `=`, `{` or `,` precedes each value. */
 static void keep_value(parse *p, p4d_conf_section *section, int key)
 {
 	const size_t size = strlen(p->words.word) + 1;
@@ -91,7 +91,7 @@ static const char *section_text(const p4d_conf_section *section, char *buf, size
 	return buf;
 }
 
-/* The section that messages name for a misplaced key: if several may have it, that of partitions. */
+/* The section that messages name for a misplaced key; if several allow it, the partition section. */
 static int section_of(const p4d_conf_key_info *key)
 {
 	int kind = P4D_GLOBAL_SECTION + 1;
@@ -202,7 +202,10 @@ static p4d_conf_section *add_section(parse *p, p4d_conf_section_kind kind, const
 
 static int read_body(parse *p, p4d_conf_section_kind kind, const char *title, unsigned line);
 
-/* What follows a word in the body of section `at`, which is a key, or the defaults of a partition. */
+/*
+ * The text after a word in the body of section `at`: the word is a key, or begins the defaults of a
+ * partition.
+ */
 static int read_setting(parse *p, size_t at, const char *name, unsigned line)
 {
 	p4d_conf_section *section = &p->conf->section[at];
@@ -248,7 +251,7 @@ static int read_body(parse *p, p4d_conf_section_kind kind, const char *title, un
 	}
 }
 
-/* A section whose name was just read; the current token follows it. */
+/* A section whose name was just read; the current token is the one after it. */
 static int read_section(parse *p, const char *name, unsigned line)
 {
 	char title[sizeof(((p4d_conf_section *)0)->title)] = "";
@@ -285,7 +288,7 @@ static int read_all(parse *p)
 {
 	if (!p->conf->sections && !add_section(p, P4D_GLOBAL_SECTION, "", p->words.line))
 		return -1;
-	/* every file ends with one */
+	/* every file ends with `version` */
 	p->conf->section[0].lines[P4D_KEY_VERSION] = p->conf->section[0].count[P4D_KEY_VERSION] = 0;
 	for (;;) {
 		char name[P4D_CONF_WORD];
@@ -314,7 +317,7 @@ static int read_all(parse *p)
 	return 0;
 }
 
-/* A place for the path and for the values of a file with that many bytes. */
+/* Reserves room for the path and for the values of a file with this many bytes. */
 static int make_room(p4d_conf *conf, const char *path, size_t length, p4d_error *err)
 {
 	char *values = realloc(conf->values, conf->used + length + 1);

@@ -11,7 +11,7 @@ static bool is_word(char c)
 	return isalnum((unsigned char)c) || (c && strchr("_-.:/@%", c));
 }
 
-/* Comments may hold any bytes but control characters: names are not always ASCII. */
+/* Comments may contain any bytes except control characters: names are not always ASCII. */
 static int skip_blanks(p4d_conf_words *w)
 {
 	bool comment = false;

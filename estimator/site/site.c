@@ -23,7 +23,7 @@ static bool same_char(char pattern, char c, bool fold)
 	return pattern == '?' || pattern == c || (fold && lower(pattern) == lower(c));
 }
 
-/* Whether a name matches a pattern with * and ?, in time of their product at most, whatever they are. */
+/* Whether a name matches a pattern with * and ?. Takes time of at most the product of their lengths. */
 static bool matches(const char *pattern, size_t length, const char *name, size_t left, bool fold)
 {
 	const char *end = pattern + length, *star = NULL, *retry = NULL;
@@ -40,7 +40,7 @@ static bool matches(const char *pattern, size_t length, const char *name, size_t
 			name++;
 			left--;
 		} else if (star && left) {
-			/* the star takes one more */
+			/* the star matches one character more */
 			left -= (size_t)(++retry - name);
 			name = retry;
 			pattern = star;
@@ -51,7 +51,7 @@ static bool matches(const char *pattern, size_t length, const char *name, size_t
 	return true;
 }
 
-/* The section of that name, else the first one whose pattern it matches. */
+/* The section of that name, else the first section whose pattern matches. */
 static const p4d_site_section *section_of(const p4d_site *site, p4d_conf_section_kind kind, const char *name,
 					  size_t length)
 {
@@ -206,7 +206,7 @@ static bool is_set_by(const p4d_site_section *section, p4d_conf_key key)
 	return section->set & UINT64_C(1) << key;
 }
 
-/* A mode with a date applies from that date on; until then the mode that it replaces stays. */
+/* A mode with a date applies from that date on; until then, the mode that it would replace stays. */
 static void overlay_mode(p4d_policy *policy, const p4d_site_section *section)
 {
 	if (!is_set_by(section, P4D_KEY_MODE))
@@ -220,7 +220,7 @@ static void overlay_mode(p4d_policy *policy, const p4d_site_section *section)
 	policy->from = 0;
 }
 
-/* Applies what the section sets. */
+/* Applies the settings of a section. */
 static void overlay(p4d_policy *policy, const p4d_site_section *section)
 {
 	overlay_mode(policy, section);
@@ -246,19 +246,21 @@ static bool is_exempt(const char *list, const char *name, bool fold)
 	return name && listed(list, name, strlen(name), fold);
 }
 
-/* Accounts are nested at most so deep. */
+/* Maximum depth of nested accounts. */
 enum { ACCOUNT_DEPTH = 32 };
 
-/* What of a job's policy is the same in each of its partitions; NULL: no section. */
+/* The part of a job's policy that is the same in each of its partitions; NULL: no section. */
 typedef struct common {
-	p4d_site_job job; /* as slurmctld will complete it, except the QOS */
+	p4d_site_job job; /* the job as slurmctld will complete it, except for the QOS */
 	const p4d_site_section *account, *user, *reservation;
-	const char *qos_name; /* the last one that was looked up, and its section */
+	const char *qos_name; /* the account that was looked up last, and its section */
 	const p4d_site_section *qos;
 	bool exempt;
 } common;
 
-/* The nearest of an account and those above it that has a section, and whether one of them is exempt. */
+/*
+ * The section of the nearest account (or account above it) that has one; and whether any of them is exempt.
+ */
 static void find_account(const p4d_site *site, common *c)
 {
 	const char *account = c->job.account;
@@ -272,8 +274,8 @@ static void find_account(const p4d_site *site, common *c)
 }
 
 /*
- * An account that is not the user's is not believed: where Slurm does not enforce associations, everybody can
- * type any.
+ * Ignores an account that is not the user's: if Slurm does not enforce associations, users can type any
+ * account.
  */
 static common common_of(const p4d_site *site, const p4d_site_job *job)
 {
@@ -310,7 +312,7 @@ static p4d_policy policy_in(const p4d_site *site, const p4d_site_section *partit
 	const char *of_partition = p4d_associations_partition_qos(job->associations, name, length);
 	const char *qos = job->qos;
 
-	/* nor is a QOS believed that is not the user's */
+	/* also ignores a QOS that is not the user's */
 	if (qos && job->user && !p4d_associations_may_have(job->associations, job->user, job->account, qos))
 		qos = NULL;
 	p4d_policy policy = site->base;
@@ -333,7 +335,7 @@ static p4d_policy policy_in(const p4d_site *site, const p4d_site_section *partit
 		overlay(&policy, c->user);
 	if (c->reservation)
 		overlay(&policy, c->reservation);
-	/* each section was checked alone; two of them may still conflict, and the limit takes precedence */
+	/* each section was checked alone; two of them may still conflict, and then the limit has priority */
 	if (policy.safe > policy.limit)
 		policy.safe = policy.limit;
 	policy.exempt = c->exempt || is_exempt(site->exempt_qos, of_partition, true) ||
@@ -393,14 +395,14 @@ static void strictest(p4d_policy *policy, const p4d_policy *other)
 			memcpy((char *)policy + key->offset, (const char *)other + key->offset,
 			       p4d_conf__member_bytes((p4d_conf_key)i));
 	}
-	/* the strictest mode that is to come, and from the first day */
+	/* the strictest future mode, from the earliest day */
 	if (other->from && (!policy->from || other->later > policy->later ||
 			    (other->later == policy->later && other->from < policy->from))) {
 		policy->from = other->from;
 		policy->later = other->later;
 	}
-	/* a framework's own limit applies where none was set, so record that one was set even when they are
-	 * equal */
+	/* a framework's own limit applies only if none was set, so record that one was set, even if they
+	 * are equal */
 	policy->limit_is_set = policy->limit_is_set || other->limit_is_set;
 	policy->exempt = policy->exempt && other->exempt;
 	policy->message = policy->message ? policy->message : other->message;
@@ -445,7 +447,7 @@ p4d_policy p4d_site_policy_strictest(const p4d_site *site)
 	return policy;
 }
 
-/* The list and the sections that have names of a kind. */
+/* The list and the sections that contain names of a kind. */
 static const struct {
 	p4d_conf_key list;
 	p4d_conf_section_kind sections;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The `gpu` sections of p4d.conf, and the table of GPUs that they change. */
+/* The `gpu` sections of p4d.conf, which change the table of GPUs. */
 #include <stdio.h>
 #include <string.h>
 
@@ -28,7 +28,7 @@ int p4d_site__find_gpu(p4d_site_load_state *l, unsigned line, const char *name, 
 	return *gpu ? 0 : unknown(l, line, name, "");
 }
 
-/* The GPU that a section is about. */
+/* The GPU that a section describes. */
 static const char *name_of(const p4d_site_load_state *l, const p4d_conf_section *section, unsigned *line)
 {
 	*line = section->lines[P4D_KEY_NAME];
@@ -55,7 +55,7 @@ static int read_capability(p4d_site_load_state *l, const p4d_conf_section *secti
 	return 0;
 }
 
-/* Adds the GPU of a section, unless the table has it: a later release may know it. */
+/* Adds the GPU of a section, unless the table has it, as a later release may. */
 static int add_described(p4d_site_load_state *l, const p4d_conf_section *section)
 {
 	p4d_gpu gpu = {.status = "site"};
@@ -96,7 +96,7 @@ int p4d_site__add_gpus(p4d_site_load_state *l)
 	return 0;
 }
 
-/* The line that sets a GPU's memory, and by which key. */
+/* The line that sets a GPU's memory, and the key on that line. */
 static unsigned size_line(const p4d_conf_section *section, p4d_conf_key *key)
 {
 	*key = section->lines[P4D_KEY_USABLE_GIB] ? P4D_KEY_USABLE_GIB : P4D_KEY_MEMORY_GIB;
@@ -121,7 +121,7 @@ static int fail_twice(p4d_site_load_state *l, const p4d_conf_section *from, cons
 	return 0;
 }
 
-/* What a process can allocate is never more than the board has. */
+/* A process can never allocate more than the board has. */
 static double most_gib(const p4d_gpu *gpu)
 {
 	const double sold = (double)gpu->nominal_bytes / 1e9, reported = (double)gpu->reported_bytes / GIB;
@@ -158,7 +158,7 @@ int p4d_site__read_gpu_section(p4d_site_load_state *l, const p4d_conf_section *f
 	unsigned line;
 	const char *name = name_of(l, from, &line);
 
-	/* a section's own name must not be resolved through itself */
+	/* a section's own name must not be resolved through the section itself */
 	to->gpu = p4d_gpu_find(&l->site->gpus, name, &to->ambiguous);
 	if (!to->gpu)
 		return unknown(

@@ -23,7 +23,7 @@ static const char *value_of(const p4d_site_load_state *l, const p4d_conf_section
 	return p4d_conf__value(l->conf, section, key, i);
 }
 
-/* Index of text in "a|b|c". */
+/* Index of `text` in "a|b|c". */
 static int choice(p4d_site_load_state *l, unsigned line, p4d_conf_key key, const char *text, const char *list,
 		  int *out)
 {
@@ -160,7 +160,7 @@ static int read_member(p4d_site_load_state *l, const p4d_conf_section *section, 
 	return 0;
 }
 
-/* All keys of the section whose values are members of `owner`. *set: which. */
+/* Stores all keys of the section whose values are members of `owner`. *set: mask of these keys. */
 static int read_members(p4d_site_load_state *l, const p4d_conf_section *section, p4d_conf_owner kind,
 			void *owner, uint64_t *set)
 {
@@ -255,7 +255,7 @@ static int read_defaults(p4d_site_load_state *l, const p4d_conf_section *section
 	return 0;
 }
 
-/* Where the defaults of a section go: to the partition section before it, or to all partitions. */
+/* The place of a section's defaults: the partition section before it, or all partitions. */
 static p4d_request *defaults_of(p4d_site_load_state *l, const p4d_conf_section *from, p4d_site_section *to)
 {
 	if (!from->title[0])
@@ -266,7 +266,7 @@ static p4d_request *defaults_of(p4d_site_load_state *l, const p4d_conf_section *
 	return to[-1].defaults;
 }
 
-/* Outside of sections require_plan lists partitions: `true` is each of them, `false` none. */
+/* Outside of sections, require_plan lists partitions: `true` means every partition, `false` none. */
 static int read_required(p4d_site_load_state *l)
 {
 	char **list = &l->site->require_plan;
@@ -296,7 +296,7 @@ static int read_globals(p4d_site_load_state *l)
 	return read_required(l);
 }
 
-/* Notes what a policy needs to know of a job. */
+/* Records which facts about a job its policy needs. */
 static void note_needs(p4d_site *site, const p4d_site_section *section)
 {
 	const bool of_accounts = section->kind == P4D_ACCOUNT_SECTION || section->kind == P4D_QOS_SECTION ||
@@ -349,7 +349,7 @@ static int read_sections(p4d_site_load_state *l)
 	l->site->section = calloc(total, sizeof(*l->site->section));
 	if (!l->site->section)
 		return p4d_fail(l->err, P4D_E_NO_MEMORY, "no memory for %zu sections", total);
-	/* GPUs first: partitions may name them before their section */
+	/* GPU sections first, because partitions may name them before their section */
 	for (int pass = 0; pass < 2; pass++)
 		for (size_t i = 0; i < total; i++) {
 			const p4d_conf_section *from = &l->conf->section[i + 1];
@@ -406,7 +406,7 @@ p4d_site *p4d_site_default(const char *datadir, p4d_mode mode, p4d_error *err)
 	return site;
 }
 
-/* A path of the global section; NULL when it is not set. -1 when it is not absolute. */
+/* A path of the global section; NULL if it is not set. -1 if it is not absolute. */
 static int absolute_path(p4d_site_load_state *l, p4d_conf_key key, const char **path)
 {
 	const p4d_conf_section *global = &l->conf->section[0];
@@ -418,7 +418,7 @@ static int absolute_path(p4d_site_load_state *l, p4d_conf_key key, const char **
 	return 0;
 }
 
-/* node_exporter reads no other names. */
+/* node_exporter reads only files with such names. */
 static int check_metrics(p4d_site_load_state *l)
 {
 	const char *path;
@@ -473,7 +473,7 @@ p4d_site *p4d_site_load(const char *path, const char *datadir, bool trust, uint3
 
 static bool exists(const char *path)
 {
-	/* anything but "no such file" is worth a message when it is opened */
+	/* opening the file reports any error except "no such file" */
 	return access(path, F_OK) == 0 || (errno != ENOENT && errno != ENOTDIR);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The `framework` sections of p4d.conf: margins that a site measured. Their title is a framework, or
+ * The `framework` sections of p4d.conf: memory overheads that a site measured. Their title is a framework, or
  * FRAMEWORK/MODEL-CODE/PRECISION/GPU, where parts may be "*" or missing at the end.
  */
 #include <math.h>
@@ -39,7 +39,7 @@ static bool is_any(const char *part)
 	return !strcmp(part, "*");
 }
 
-/* The value that a part of the title has for an option; -1: any. */
+/* The option's value for a part of the title; -1: any. */
 static int read_part(p4d_site_load_state *l, const p4d_conf_section *from, p4d_option option,
 		     const char *text, int64_t *value)
 {
@@ -105,13 +105,13 @@ static int read_margin(p4d_site_load_state *l, const p4d_conf_section *from, p4d
 	return 0;
 }
 
-/* How many parts of the title are given. */
+/* Number of parts of the title that are given. */
 static int named(const p4d_gpu_margin *m)
 {
 	return (m->model_code >= 0) + (m->precision >= 0) + !!m->gpu[0];
 }
 
-/* Inserts it after those that give as many parts or more. */
+/* Inserts the margin after those with at least as many given parts. */
 static void insert(p4d_gpu_margins *all, const p4d_gpu_margin *margin)
 {
 	size_t at = all->count++;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Prints tables.c, what p4d knows without reading files: GPUs and presets. Run by make. */
+/* Prints tables.c, p4d's built-in data: GPUs and presets. make runs this. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "gpu/gpu.h"
 #include "model/presets.h"
 
-/* Octal escapes for what could end or change the literal. */
+/* Octal escapes for characters that could end or change the literal. */
 static void print_literal(const char *text)
 {
 	for (; *text; text++) {
@@ -74,7 +74,7 @@ static uint32_t add_text(uint32_t *used, const char *text)
 	return at;
 }
 
-/* Names first: every search reads them all. */
+/* Names first, because every search reads all of them. */
 static void print_texts(const p4d_presets_row *row, p4d_presets_packed *packed, int count)
 {
 	uint32_t used = 1;

@@ -81,12 +81,12 @@ typedef struct player {
 	int64_t live, cached;
 	int64_t most;                          /* forward */
 	unsigned short saved[P4D_TAPE_VALUES]; /* number of operations that saved the value */
-	/* backward, of each way to treat gradients of parameters */
+	/* backward: one number per way to treat gradients of parameters */
 	const p4d_tape_weights *way;
 	unsigned ways;
 	p4d_tape_moment widest[P4D_TAPE_WAYS];
 	int64_t weights[P4D_TAPE_WAYS];
-	const p4d_tape_pass *again; /* what recomputes, until it did */
+	const p4d_tape_pass *again; /* the recomputing pass, until it has run */
 } player;
 
 /* save: operations keep the tensors for their backward pass. */
@@ -109,7 +109,7 @@ static bool saves(const p4d_tape_operation *o)
 
 /* ---- forward ---- */
 
-/* Storages of results that stay. */
+/* Storages of results that selective recomputation keeps. */
 static void staying(const p4d_tape *t, bool stays[P4D_TAPE_VALUES])
 {
 	memset(stays, 0, t->values * sizeof(*stays));
@@ -118,12 +118,12 @@ static void staying(const p4d_tape *t, bool stays[P4D_TAPE_VALUES])
 			stays[t->value[t->operation[i].out].storage] = true;
 }
 
-/* What operations keep for the backward pass: those whose result stays, and the others. */
+/* Bytes that operations save for the backward pass: of operations whose result stays, and of the others. */
 typedef struct kept_by {
 	bool staying, others;
 } kept_by;
 
-/* Operations 0..end-1. there: storages whose memory was there before; NULL: none. */
+/* Plays operations 0..end-1. there: storages that existed before; NULL: none. */
 static void walk(player *p, unsigned end, kept_by kept, const bool *there)
 {
 	const p4d_tape *t = p->tape;
@@ -194,7 +194,7 @@ p4d_tape_pass p4d_tape_again_selected(p4d_tape *t)
 	start(&p, t, true);
 	staying(t, stays);
 	walk(&p, t->operations, (kept_by){false, true}, stays);
-	if (last >= 0 && !p.saved[t->value[last].storage]) /* nobody wants it again */
+	if (last >= 0 && !p.saved[t->value[last].storage]) /* nothing uses it again */
 		p.live -= (int64_t)t->value[last].bytes;
 	return pass_of(&p);
 }
@@ -217,7 +217,7 @@ static void look(player *p, uint64_t scratch)
 	look_at(p, (p4d_tape_moment){(int64_t)scratch, 0});
 }
 
-/* Gradients of values: memory that they may share. */
+/* Gradients of values, which may share memory. */
 typedef struct gradients {
 	short of[P4D_TAPE_VALUES];           /* by value: index of the memory; -1: none yet */
 	uint64_t bytes[4 * P4D_TAPE_VALUES]; /* by memory */
@@ -241,7 +241,7 @@ static void release(player *p, gradients *g, short m)
 		p->live -= (int64_t)g->bytes[m];
 }
 
-/* A gradient arrives; a sum takes memory where the first one is not ours alone. */
+/* A gradient arrives. A sum allocates memory if others also refer to the first gradient. */
 static void arrive(player *p, gradients *g, short value, short m)
 {
 	const short old = g->of[value];
@@ -260,7 +260,10 @@ static void arrive(player *p, gradients *g, short value, short m)
 	release(p, g, m);
 }
 
-/* Bytes of an operation's gradients of parameters: in the type of the product, if they are cast, and then. */
+/*
+ * Bytes of an operation's gradients of parameters: in the type of the matmul if they are cast later, and
+ * after the cast.
+ */
 typedef struct weights {
 	uint64_t lowered, stored;
 } weights;
@@ -271,7 +274,7 @@ static weights weights_of(const p4d_tape_operation *o, const p4d_tape_weights *w
 			: (weights){o->lowered, o->weight};
 }
 
-/* Gradients of parameters as a product makes them. */
+/* Gradients of parameters as a matmul makes them. */
 static void add_weights(player *p, const p4d_tape_operation *o)
 {
 	for (unsigned k = 0; o->weight && k < p->ways; k++) {
@@ -280,7 +283,7 @@ static void add_weights(player *p, const p4d_tape_operation *o)
 	}
 }
 
-/* They are cast, and perhaps taken away. */
+/* Gradients of parameters are cast, and perhaps removed. */
 static void cast_weights(player *p, const p4d_tape_operation *o)
 {
 	bool cast = false;
@@ -300,7 +303,7 @@ static void cast_weights(player *p, const p4d_tape_operation *o)
 	}
 }
 
-/* Gradients of an operation's inputs. */
+/* Makes the gradients of an operation's inputs. */
 static void make_gradients(player *p, gradients *g, const p4d_tape_operation *o, short gradient,
 			   short made[P4D_TAPE_INPUTS])
 {
@@ -372,7 +375,7 @@ void p4d_tape_backward_in(p4d_tape *t, const p4d_tape_pass *again, bool keep_inp
 	memset(g.of, -1, t->values * sizeof(*g.of));
 	if (last >= 0) {
 		g.of[last] = make(&p, &g, t->value[last].bytes);
-		p.live = 0; /* it was there */
+		p.live = 0; /* it existed before */
 	}
 	for (unsigned i = t->operations; i-- > 0;) {
 		const p4d_tape_operation *o = &t->operation[i];

@@ -6,12 +6,13 @@
 #include "schedule/schedule_fields.h"
 #include "timeline/timeline_cost.h"
 
-/* Times at which the data of a micro-batch is available; negative: not yet. */
+/* Times at which the data of a micro-batch becomes available; negative: not yet. */
 typedef struct arrivals {
-	double *forward, *backward; /* what the stage at a position received: position * m + micro-batch */
+	double *forward, *backward; /* data received by the stage at a position: index position * m +
+				     * micro-batch */
 	/* per micro-batch, with vocabulary parallelism */
 	double *embedded, *hidden, *logits, *gradient, *first;
-	uint16_t *embeds, *forwards, *backwards; /* stages that have run the pass */
+	uint16_t *embeds, *forwards, *backwards; /* number of stages that have run the pass */
 } arrivals;
 
 typedef struct runner {
@@ -20,7 +21,7 @@ typedef struct runner {
 	const p4d_durations *d;
 	arrivals at;
 	uint32_t last; /* position of the loss */
-	size_t *next;  /* per stage: the instruction */
+	size_t *next;  /* per stage: index of the next instruction */
 	double *clock, *busy;
 	p4d_span **span;
 	p4d_error *err;
@@ -33,7 +34,7 @@ static double *arrival_of(const runner *x, double *array, uint32_t position, con
 	return &array[(size_t)position * x->s->micro_batches + in->micro_batch];
 }
 
-/* When an instruction's data is available; NOT_YET: some stage has to run first. */
+/* The time at which an instruction's data is available; NOT_YET: another stage has to run first. */
 static double data_time(const runner *x, uint32_t stage, const p4d_instruction *in)
 {
 	const uint32_t position =
@@ -76,7 +77,7 @@ static void join(double *moment, uint16_t *stages, double end)
 	++*stages;
 }
 
-/* Records an instruction's end for those that wait for it. */
+/* Records an instruction's end for the instructions that wait for it. */
 static void announce(runner *x, uint32_t stage, const p4d_instruction *in, double end)
 {
 	const bool chunk = in->chunk < x->s->chunks;
@@ -116,7 +117,7 @@ static void announce(runner *x, uint32_t stage, const p4d_instruction *in, doubl
 	}
 }
 
-/* Runs a stage until it blocks; true when it made progress. */
+/* Runs a stage until it blocks; true if it made progress. */
 static bool run_stage(runner *x, uint32_t stage)
 {
 	const p4d_instruction_list *list = &x->lists[stage];
@@ -143,7 +144,7 @@ static bool run_stage(runner *x, uint32_t stage)
 	return at > from;
 }
 
-/* Forwards go up the stages, backwards down: sweep both ways until nothing moves. */
+/* Forwards go up the stages and backwards go down, so it sweeps both ways until nothing moves. */
 static int run(runner *x)
 {
 	const uint32_t p = x->s->stages;

@@ -6,9 +6,9 @@
 #include "timeline/timeline_graph.h"
 
 /*
- * m passes go through stages from..to one after the other: started at `begin` on the first, they have left
- * the last when the first pass has gone through and the slowest stage has run the other m-1. The longest of
- * these paths, over all first stages, is when the last stage is done.
+ * m passes go through stages from..to one after the other. They start at `begin` on the first of these
+ * stages. They have left the last stage when the first pass has gone through and the slowest stage has run
+ * the other m-1. The last stage is done at the maximum of these paths over all first stages.
  */
 static double forward_end(const p4d_schedule *s, double send, const double *cost, uint32_t stage)
 {
@@ -23,7 +23,7 @@ static double forward_end(const p4d_schedule *s, double send, const double *cost
 	return end;
 }
 
-/* The same down the stages, each starting when its forward passes are done. */
+/* The same in the other direction; each stage starts when its forward passes are done. */
 static double seconds_of_whole(const p4d_schedule *s, double send, const double *cost)
 {
 	const double *once = cost + 3 * s->stages;
@@ -50,7 +50,7 @@ static double slice_cost(const p4d_schedule *s, const double *cost, uint32_t sta
 	return cost[3 * (stage * p4d_schedule_slices(s) + slice) + op];
 }
 
-/* Times when each stage has run this many slices forward, and then backward. */
+/* Times at which each stage has run this many slices forward, and then backward. */
 static void run_slices(const p4d_schedule *s, double send, const double *cost, uint32_t count, double *clock)
 {
 	const double *once = cost + p4d_timeline_graph__passes(s);
@@ -76,7 +76,10 @@ static void run_slices(const p4d_schedule *s, double send, const double *cost, u
 	}
 }
 
-/* What one micro-batch more takes, of many: on the slowest stage of either direction. */
+/*
+ * The additional time of one more micro-batch, if there are many: that of the slowest stage of either
+ * direction.
+ */
 static double pace_of(const p4d_schedule *s, const double *cost)
 {
 	double slowest[2] = {0, 0};
@@ -93,7 +96,7 @@ static double pace_of(const p4d_schedule *s, const double *cost)
 	return slowest[0] + slowest[1];
 }
 
-/* Passes that are computed one by one; later ones continue at the same pace. */
+/* Number of passes that are computed one by one; later ones continue at the same pace. */
 enum { MOST_PASSES = 1 << 24 };
 
 static int seconds_of_slices(const p4d_schedule *s, double send, const double *cost, uint64_t *budget,

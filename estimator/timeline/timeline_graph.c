@@ -6,18 +6,17 @@
 #include "schedule/schedule_order.h"
 
 /*
- * Runs the orders of all stages, in units in which F = B = W = S = T = 1, and adds a node for everything that
- * has run. In this order a node's dependencies come first. Where the graph stands for more micro-batches than
- * it has, its nodes are then put in the order of their starts, which is periodic as soon as the stages are
- * busy.
+ * Runs the orders of all stages, in units in which F = B = W = S = T = 1, and adds a node for each pass that
+ * has run. In this order, dependencies of a node come first. If the graph stands for more micro-batches than
+ * it has, its nodes are then sorted by their starts. That order is periodic as soon as the stages are busy.
  */
 
 /* A stage's passes in order. */
 typedef struct row {
 	const p4d_pass *pass;
-	uint32_t next;   /* the pass that comes next */
-	uint32_t before; /* node of the previous one */
-	uint32_t clock;  /* units */
+	uint32_t next;   /* the next pass */
+	uint32_t before; /* node of the previous pass */
+	uint32_t clock;  /* time in units */
 	uint32_t *node;  /* nodes that have run, in order */
 	uint32_t nodes;
 } row;
@@ -30,13 +29,13 @@ typedef struct graph_builder {
 	uint32_t row_nodes; /* nodes of a stage */
 	p4d_pass *passes;
 	row *rows;
-	/* Nodes, 0: none yet: by position and micro-batch; by micro-batch and stage for vocabulary passes;
-	 * for the last part of a barrier by micro-batch. */
+	/* Indices of nodes; 0: none yet: by position and micro-batch; for vocabulary passes by micro-batch
+	 * and stage; for the last part of a barrier by micro-batch. */
 	uint32_t *forward, *backward, *tables[P4D_OPS], *barrier[P4D_OPS];
-	uint32_t *arrived[P4D_OPS]; /* by micro-batch: how many stages have run the pass */
-	uint32_t *end,
-	    *time;       /* of a node: units, and 2 * start, + 1 unless it is a barrier's: those come first */
-	uint32_t latest; /* time */
+	uint32_t *arrived[P4D_OPS]; /* by micro-batch: number of stages that have run the pass */
+	uint32_t *end, *time; /* per node: time units; and 2 * start, + 1 unless it belongs to a barrier, so
+			       * that barriers come first */
+	uint32_t latest;      /* time */
 	uint32_t *memory;
 } graph_builder;
 
@@ -44,7 +43,7 @@ static const uint8_t vocabulary_ops[] = {P4D_OP_EMBED_FORWARD, P4D_OP_EMBED_BACK
 					 P4D_OP_VOCAB_BACKWARD};
 enum { VOCABULARY_OPS = 4 };
 
-/* All passes that end in a barrier somebody waits for. */
+/* All passes that end in a barrier for which another pass waits. */
 static bool has_barrier(const p4d_schedule *s, unsigned op)
 {
 	return s->vocabulary != P4D_VOCAB_OFF &&
@@ -61,7 +60,7 @@ static unsigned barriers_of(const p4d_schedule *s)
 	return barriers;
 }
 
-/* Nodes that a micro-batch adds. */
+/* Number of nodes that a micro-batch adds. */
 static uint64_t nodes_each(const p4d_schedule *s)
 {
 	const unsigned passes = p4d_is_split(s->kind) ? 3 : 2;
@@ -84,7 +83,7 @@ uint64_t p4d_timeline_graph__nodes(const p4d_schedule *s)
 	return nodes_each(s) * s->micro_batches;
 }
 
-/* Nodes of one stage, without barriers. */
+/* Number of nodes of one stage, without barriers. */
 static uint64_t nodes_of_row(const p4d_schedule *s)
 {
 	const uint64_t barriers = s->vocabulary != P4D_VOCAB_OFF ? (uint64_t)s->stages * barriers_of(s) : 0;
@@ -103,7 +102,7 @@ static uint32_t add(graph_builder *b, p4d_timeline_node node, uint32_t start, ui
 	return number;
 }
 
-/* A stage's next node, once the stage and the node it needs are done. */
+/* Adds a stage's next node, after the stage's previous node and the node it depends on. */
 static uint32_t add_to(graph_builder *b, row *x, uint32_t cost, uint32_t units, uint32_t needs, uint32_t lag)
 {
 	const uint32_t data = b->end[needs], start = data > x->clock ? data : x->clock;
@@ -115,7 +114,7 @@ static uint32_t add_to(graph_builder *b, row *x, uint32_t cost, uint32_t units, 
 	return x->before;
 }
 
-/* The cost table's entries of a stage: see p4d_timeline_graph__cost_count. */
+/* The stage's entries of the cost table: see p4d_timeline_graph__cost_count. */
 enum { GATHER, REDUCE, OPTIMIZER };
 
 static uint32_t cost_once(const p4d_schedule *s, uint32_t stage, unsigned what)
@@ -137,7 +136,7 @@ static uint32_t cost_of_chunk(const p4d_schedule *s, uint32_t stage, const p4d_p
 	       which;
 }
 
-/* The maximum over all stages as a chain of nodes, each of two. */
+/* The maximum over all stages, as a chain of nodes with two dependencies each. */
 static void add_barrier(graph_builder *b, unsigned op, uint32_t micro_batch)
 {
 	const uint32_t *table = &b->tables[op][(size_t)micro_batch * b->s->stages];
@@ -154,15 +153,15 @@ static void add_barrier(graph_builder *b, unsigned op, uint32_t micro_batch)
 	b->barrier[op][micro_batch] = number;
 }
 
-/* The transfer from one position to the next is none where the V turns. */
+/* At the turn of a V there is no transfer from one position to the next. */
 static unsigned lag_between(const p4d_schedule *s, uint32_t position, uint32_t next)
 {
 	return p4d_is_v_shaped(s->kind) && position + next == 2 * s->stages - 1 ? P4D_LAG_NONE : P4D_LAG_SEND;
 }
 
-/* A pass's dependency other than its stage. */
+/* The dependency of a pass in addition to its stage. */
 typedef struct wait {
-	uint32_t needs; /* node; 0: none, or not yet run */
+	uint32_t needs; /* node; 0: no dependency, or it has not run yet */
 	uint8_t lag;
 	bool blocked;
 } wait;
@@ -227,7 +226,10 @@ static void add_chunk_pass(graph_builder *b, uint32_t stage, uint32_t position, 
 		of[(size_t)position * b->s->micro_batches + pass->micro_batch] = number;
 }
 
-/* A pass, with the collectives where p4d_schedule_compile puts them. False while a dependency is missing. */
+/*
+ * A pass, with the collectives at the places where p4d_schedule_compile puts them. False while a dependency
+ * is missing.
+ */
 static bool run_pass(graph_builder *b, uint32_t stage, const p4d_pass *pass)
 {
 	const p4d_schedule *s = b->s;
@@ -273,13 +275,13 @@ static void run(graph_builder *b)
 	}
 }
 
-/* The next place at a time. */
+/* The next index for a node with this start. */
 static void place(const graph_builder *b, uint32_t *bucket, uint32_t *to, uint32_t number)
 {
 	to[number] = 1 + bucket[b->time[number]]++;
 }
 
-/* The order of time; at equal times stage by stage, and then barriers. False without memory. */
+/* Sorts by time; at equal times stage by stage, and barriers last. False: no memory. */
 static bool sort(graph_builder *b)
 {
 	p4d_timeline_graph *g = b->graph;
@@ -291,7 +293,7 @@ static bool sort(graph_builder *b)
 		free(node);
 		return false;
 	}
-	uint32_t *bucket = to + g->nodes; /* by time: how many come before */
+	uint32_t *bucket = to + g->nodes; /* by time: number of nodes before it */
 	for (uint32_t i = 1; i < g->nodes; i++)
 		bucket[b->time[i] + 1]++;
 	for (uint32_t time = 1; time <= b->latest + 2; time++)

@@ -8,26 +8,27 @@
 #include "timeline/timeline_graph.h"
 
 /*
- * The step time of many micro-batches from the graph of a few. In its steady state a step repeats the same
- * window of nodes, and after some of them every window ends as much later than the previous one as that did,
- * node by node. Where all nodes advance at one pace this continues for ever. Where some advance more slowly,
- * working off what others did ahead, it continues until one of them begins to wait for a different node; when
- * is computed, so the windows until then are skipped and simulation resumes there.
+ * The step time of many micro-batches, from the graph of a few. In its steady state, a step repeats the same
+ * window of nodes. After some windows, every node of a window ends later than in the previous window by the
+ * same amount as in the window before. If all nodes advance at one pace, this continues without end. If some
+ * advance more slowly and use up a lead, it continues until one of them begins to wait for a different node.
+ * That moment can be computed, so the windows until then are skipped, and simulation resumes there.
  */
 
 enum {
 	SHAPES = 24,            /* cached graphs */
 	MEMORY_KEPT = 24 << 20, /* bytes of cached graphs, unless one is larger */
-	USUAL_ROUNDS = 4,       /* rounds that do not count against the budget of a search */
-	TO_BUILD = 12,          /* building a graph, in units of two nodes */
-	MOST_ROUNDS = 64, /* the most rounds of simulating and skipping; after them the mean pace is used */
+	USUAL_ROUNDS = 4,       /* rounds that are free for a search's budget */
+	TO_BUILD = 12,          /* cost of building a graph, in units of two nodes */
+	MOST_ROUNDS = 64, /* maximum number of rounds of simulating and skipping; after them the mean pace
+			   * is used */
 };
 
 typedef struct graph_shape {
 	p4d_timeline_graph graph;
 	double *end; /* per node; owned */
 	size_t bytes;
-	uint64_t used; /* when */
+	uint64_t used; /* end time of each node */
 } graph_shape;
 
 typedef struct cache {
@@ -68,7 +69,7 @@ static double pace(const steady_runner *x, uint32_t i, uint32_t back)
 	return x->end[i] - x->end[i - back * x->g->period];
 }
 
-/* Whether the last `back` windows are as much later than the previous ones as those were. */
+/* Whether the last `back` windows are later than the previous ones by the same amounts as those were. */
 static bool is_linear(const steady_runner *x, uint32_t back, double tolerance)
 {
 	const p4d_timeline_graph *g = x->g;
@@ -92,7 +93,7 @@ static bool is_uniform(const steady_runner *x, uint32_t back, double tolerance)
 	return true;
 }
 
-/* What node i waits for last: above 0 its own stage, below 0 the node it needs. */
+/* What node i waits for in the end: above 0, its own stage; below 0, the node it depends on. */
 static double slack(const steady_runner *x, uint32_t i)
 {
 	const p4d_timeline_node *node = &x->g->node[i];
@@ -100,7 +101,7 @@ static double slack(const steady_runner *x, uint32_t i)
 	return x->end[node->before] - (x->end[node->needs] + x->lag[node->lag]);
 }
 
-/* After how many times `back` windows at this pace some node waits for a different one. */
+/* After how many times `back` windows, at this pace, some node begins to wait for a different one. */
 static double until_change(const steady_runner *x, uint32_t back, double tolerance)
 {
 	const p4d_timeline_graph *g = x->g;
@@ -117,7 +118,7 @@ static double until_change(const steady_runner *x, uint32_t back, double toleran
 	return times;
 }
 
-/* Shifts the last windows, which later nodes refer to, by `times` their pace. */
+/* Shifts the last windows, to which later nodes refer, by `times` their pace. */
 static void skip(const steady_runner *x, uint32_t back, double times)
 {
 	const p4d_timeline_graph *g = x->g;
@@ -131,7 +132,7 @@ static void skip(const steady_runner *x, uint32_t back, double times)
 		x->end[end - 1 - i] += times * x->pace[stretch - 1 - i % stretch];
 }
 
-/* Simulates this many more windows, shifting the last ones to make room. */
+/* Simulates this many more windows, after shifting the last ones to make room. */
 static void go_on(const steady_runner *x, uint32_t windows)
 {
 	const p4d_timeline_graph *g = x->g;
@@ -141,7 +142,10 @@ static void go_on(const steady_runner *x, uint32_t windows)
 	simulate(x, window(g, g->windows - windows), window(g, g->windows));
 }
 
-/* How many windows can be skipped, and after how many of them the pattern of paces repeats. 0: none now. */
+/*
+ * Number of windows that can be skipped, and the number after which the pattern of paces repeats. 0: none
+ * now.
+ */
 static uint64_t windows_to_skip(const steady_runner *x, uint64_t more, uint32_t *back)
 {
 	const uint32_t most_back = x->g->windows / 3;
@@ -161,7 +165,7 @@ static uint64_t windows_to_skip(const steady_runner *x, uint64_t more, uint32_t 
 	return 0;
 }
 
-/* Rounds beyond the usual ones cost a search as much as a timeline each. False if the budget is used up. */
+/* Additional rounds cost a search as much as a timeline each. False: the budget is used up. */
 static bool charge(uint64_t *budget, uint32_t nodes)
 {
 	if (!budget)
@@ -170,8 +174,8 @@ static bool charge(uint64_t *budget, uint32_t nodes)
 	return *budget > 0;
 }
 
-/* Moves the end of the windows by this many windows: beyond the most rounds or the budget at their mean pace.
- */
+/* Moves the end of the windows by this many windows. Beyond the maximum number of rounds or the budget, at
+ * their mean pace. */
 static void extend(const steady_runner *x, uint64_t more, uint64_t *budget)
 {
 	const p4d_timeline_graph *g = x->g;
@@ -240,8 +244,8 @@ static bool is_same(const p4d_schedule *a, const p4d_schedule *b)
 	       p4d_schedule_slices(a) == p4d_schedule_slices(b) && a->local == b->local;
 }
 
-/* Subtracts the work of this many runs through a graph from the budget: a unit for two simulated nodes,
- * several for two that are built. */
+/* Subtracts the work of this many runs through a graph from the budget: one unit for two simulated nodes,
+ * several for two nodes that are built. */
 static int take(p4d_timeline_work *work, const p4d_schedule *s, uint64_t times, p4d_error *err)
 {
 	const uint64_t nodes = p4d_timeline_graph__nodes(s), units = times * nodes / 2;
@@ -255,7 +259,7 @@ static int take(p4d_timeline_work *work, const p4d_schedule *s, uint64_t times, 
 	return 0;
 }
 
-/* The graph of a schedule with this number of micro-batches, built if not cached. */
+/* The graph of a schedule with this number of micro-batches; built if it is not cached. */
 static graph_shape *find_shape(p4d_timeline_work *work, const p4d_schedule *s, p4d_error *err)
 {
 	cache *c = work->memory;
