@@ -99,7 +99,7 @@ static const p4d_subcommand *find(const char *name)
 	return NULL;
 }
 
-/* Words that people type first, and the command of p4d for each; %s: what they typed after the word. */
+/* Words that people type first, and p4d's command for each; %s: the words typed after it. */
 static const struct {
 	const char *word, *right;
 } words[] = {
@@ -117,7 +117,7 @@ static const struct {
     {"--json", "p4d COMMAND --json"},
 };
 
-/* What to do with a file, by the end of its name. */
+/* The command for a file, by the end of its name. */
 static const struct {
 	const char *end, *command;
 } files[] = {
@@ -126,7 +126,7 @@ static const struct {
     {".json", "p4d estimate"},
 };
 
-/* Guesses the command from a word that is none: a file, a model, or a word of another program. */
+/* Guesses the command from an unknown word: a file, a model, or a word of another program. */
 static bool guess_command(const char *name, const char *rest, p4d_error *err)
 {
 	p4d_request request = {0};
@@ -171,7 +171,7 @@ static int unknown_subcommand(const char *name, char *const after[], p4d_error *
 	for (size_t i = 0; i < SUBCOMMANDS; i++)
 		p4d_suggest_offer(&alike, subcommands[i].name);
 	p4d_fail(err, P4D_E_USAGE, "unknown command \"%.64s\"%s", name, p4d_suggest_text(&alike));
-	/* one that shares more than half of it, as a misspelled one does */
+	/* a command that shares more than half of the word, which may be misspelled */
 	return 2 * alike.shared > strlen(name)
 		   ? p4d_fix(err, "p4d %s%s%s", alike.name[0], *typed ? " " : "", typed)
 		   : p4d_fix(err, "p4d help");
@@ -239,7 +239,10 @@ static int run(int argc, char *argv[], p4d_error *err)
 	return status;
 }
 
-/* Looks for --json itself: an error must be JSON too when the command line could not be read to its end. */
+/*
+ * Looks for --json itself, because an error must be JSON even if the command line could not be read to its
+ * end.
+ */
 static bool wants_json(int argc, char *argv[])
 {
 	for (int i = 2; i < argc && strcmp(argv[i], "--"); i++)
@@ -248,7 +251,7 @@ static bool wants_json(int argc, char *argv[])
 	return false;
 }
 
-/* A full disk or a closed pipe shows only when the last buffer is written. */
+/* A full disk or a closed pipe appears only when the last buffer is written. */
 static int finish_output(int status)
 {
 	bool failed = ferror(stdout);

@@ -5,8 +5,8 @@
 
 /*
  * The command `p4d`. Each subcommand is a function that returns the exit status (0, or the number of a p4d
- * code), or -1 with *err filled; then main prints the error, as JSON where asked for, and exits with the
- * number of its code.
+ * code), or -1 with *err filled. Then main prints the error (as JSON with --json) and exits with the number
+ * of its code.
  */
 
 int p4d_command_estimate(const p4d_line *line, p4d_error *err);
@@ -22,14 +22,14 @@ int p4d_command_gpus(const p4d_line *line, p4d_error *err);
 int p4d_command_explain(const p4d_line *line, p4d_error *err);
 int p4d_command_dump_features(const p4d_line *line, p4d_error *err);
 
-/* A job that a program checks through libp4d.so. NULL: the job is that of the process and its command line.
- */
+/* A job that a program checks through libp4d.so. NULL: the job comes from the process and its command
+ * line. */
 typedef struct p4d_check_source {
 	const char *script; /* the text of the script that the command line names */
 	size_t length;
 	const char *directory; /* the directory of the submission */
 	char **environment;
-	bool standard_input; /* the script comes from there if the command line names none */
+	bool standard_input; /* if the command line names no script, it comes from standard input */
 } p4d_check_source;
 /* The answer is JSON. */
 int p4d_command_check_from(const p4d_check_source *source, int argc, char *argv[], p4d_error *err);

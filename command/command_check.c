@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What sbatch would answer for a script, from the guard that sbatch itself runs. */
+/* sbatch's answer for a script, from the guard that sbatch itself runs. */
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -41,11 +41,11 @@ typedef struct check {
 	char **environment;
 	int argc;
 	char **argv;
-	int start[COMPONENTS]; /* where the options of a component begin, after "check" or ":" */
-	unsigned typed;        /* components of the command line */
+	int start[COMPONENTS]; /* indices where the options of a component begin, after "check" or ":" */
+	unsigned typed;        /* number of components on the command line */
 	unsigned components;   /* components on the command line and in the script */
-	p4d_sbatch first;      /* the first component of the command line: says where the script is */
-	p4d_sbatch kept;       /* from one component for the next */
+	p4d_sbatch first;      /* the first component of the command line, which names the script */
+	p4d_sbatch kept;       /* passed from one component to the next */
 	char *script;
 	size_t length;
 	const char *name;        /* name of the script, for messages */
@@ -55,11 +55,11 @@ typedef struct check {
 	p4d_reading reading;
 	p4d_job_tasks tasks;
 	p4d_read_files files;
-	p4d_submitted submitted; /* by the script */
+	p4d_submitted submitted; /* values from the script */
 	p4d_rehearsals rehearsals;
 	char *memory;            /* memory of the reading */
 	const p4d_sbatch *whose; /* script that is */
-	p4d_reading other;       /* the same as another program */
+	p4d_reading other;       /* command the same as another program */
 	char *other_memory;
 	p4d_site *site;
 	struct json_object *answers; /* with --json */
@@ -87,7 +87,7 @@ static void take_common(p4d_sbatch *first, p4d_sbatch *other)
 		}
 }
 
-/* sbatch forgets its options before it reads those of the next component, but not these. */
+/* sbatch resets its options before it reads those of the next component, except these. */
 static const p4d_sbatch_field kept[] = {P4D_SBATCH_ACCOUNT, P4D_SBATCH_MEM, P4D_SBATCH_QOS,
 					P4D_SBATCH_RESERVATION};
 enum { KEPT = sizeof(kept) / sizeof(kept[0]) };
@@ -124,8 +124,7 @@ static int split_components(check *c, const char **script, p4d_error *err)
 			return p4d_fail(err, P4D_E_USAGE, "more than %d components", COMPONENTS);
 		int rc = p4d_sbatch_arguments(into, c->argc - start, c->argv + start, &operand, err);
 		take_common(&c->first, &other);
-		keep(c,
-		     into); /* sbatch looks at the whole command line before it reads the first component */
+		keep(c, into); /* sbatch parses the whole command line before it reads the first component */
 		p4d_sbatch_free(&other);
 		if (rc < 0)
 			return -1;
@@ -140,7 +139,7 @@ static int split_components(check *c, const char **script, p4d_error *err)
 	return 0;
 }
 
-/* Where a job runs that is submitted in the directory `from`. NULL: not known. */
+/* The directory in which a job runs that is submitted in the directory `from`. NULL: unknown. */
 static const char *directory_of(const check *c, const char *from, char *buf, size_t size)
 {
 	const char *chdir = c->first.value[P4D_SBATCH_CHDIR];
@@ -151,7 +150,10 @@ static const char *directory_of(const check *c, const char *from, char *buf, siz
 	return buf;
 }
 
-/* The script: from the source, a file, --wrap or standard input, in the order of sbatch. */
+/*
+ * The script, from the first of these that is given, in sbatch's order: the source, a file, --wrap, standard
+ * input.
+ */
 static int read_script(check *c, const char *name, p4d_error *err)
 {
 	const char *wrap = c->first.value[P4D_SBATCH_WRAP], *in = c->first.value[P4D_SBATCH_CHDIR];
@@ -203,8 +205,8 @@ static int read_nodes(p4d_sbatch *sbatch, p4d_error *err)
 	return 0;
 }
 
-/* All options of one component. A component that only the script has gets the options of the command line's
- * last one. */
+/* Reads all options of one component. A component that only the script has gets the options of the command
+ * line's last component. */
 static int gather(check *c, unsigned component, p4d_sbatch *sbatch, p4d_error *err)
 {
 	int start = c->start[component < c->typed ? component : c->typed - 1], operand;
@@ -219,7 +221,7 @@ static int gather(check *c, unsigned component, p4d_sbatch *sbatch, p4d_error *e
 	keep(c, sbatch);
 	char **clusters = &sbatch->value[P4D_SBATCH_CLUSTERS];
 	if (*clusters && p4d_live_cluster_is(*clusters)) {
-		free(*clusters); /* this one is no other */
+		free(*clusters); /* this job is the only one on its nodes */
 		*clusters = NULL;
 	}
 	if (sbatch->value[P4D_SBATCH_HINT] &&
@@ -264,7 +266,7 @@ static const p4d_reading *read_as(void *context, const p4d_request *typed)
 	return c->other.reader ? &c->other : NULL;
 }
 
-/* Takes what the script says about the training that it starts; nothing for components, which all run one
+/* Stores the script's facts about the training that it starts; none for components, which all run one
  * script. */
 static void read_job(check *c, p4d_sbatch *sbatch)
 {
@@ -302,8 +304,8 @@ static void read_job(check *c, p4d_sbatch *sbatch)
 	sbatch->job.read_context = c;
 }
 
-/* Whoever names the GPU has no cluster at hand, perhaps: GPUs that a script without #SBATCH lines starts
- * processes for are the job's. */
+/* A user who names the GPU may have no cluster at hand: then the GPUs for which a script without #SBATCH
+ * lines starts processes are the job's. */
 static void take_started_gpus(p4d_sbatch *sbatch)
 {
 	const p4d_reading *reading = sbatch->job.reading;
@@ -319,7 +321,7 @@ static void take_started_gpus(p4d_sbatch *sbatch)
 		job->min_nodes = job->max_nodes = (uint32_t)nodes;
 }
 
-/* Never fails: an error that prevents the check becomes part of the verdict, as in sbatch. */
+/* Never fails: an error that prevents the check becomes a part of the verdict, as in sbatch. */
 static void judge(check *c, p4d_sbatch *sbatch, bool reads, uint32_t *published_batch, p4d_verdict *verdict)
 {
 	p4d_error err;
@@ -360,7 +362,7 @@ static void advise(const check *c, const p4d_sbatch *sbatch, const p4d_verdict *
 		p4d_live_preempt_mode(partition, preempt_mode, sizeof(preempt_mode));
 	p4d_advice_on_script(advice, &sbatch->job, v);
 	p4d_advice_on_options(advice, sbatch, v, preempt_mode);
-	/* no smaller places by figures that are not validated, nor where hosts hold a part of the model */
+	/* no smaller places according to unvalidated figures, nor if hosts hold a part of the model */
 	if (v->judged && !p4d_framework_unvalidated(&v->layout) && !v->layout.offload &&
 	    v->estimate.fraction <= p4d_site_policy_limit(&v->policy, v->layout.framework)) {
 		const p4d_plan_memo memo = p4d_plan_memo_of(P4D_SEARCH_MEMO);
@@ -370,7 +372,7 @@ static void advise(const check *c, const p4d_sbatch *sbatch, const p4d_verdict *
 	}
 }
 
-/* Whether p4d has anything to say of a job. */
+/* Whether p4d has anything to report about a job. */
 static bool matters(const p4d_sbatch *sbatch, const p4d_verdict *v)
 {
 	return sbatch->job.reading || p4d_is_set(&sbatch->request, P4D_MODEL) || v->action != P4D_PASS ||
@@ -392,7 +394,7 @@ static void take_verdict(check *c, const p4d_verdict *verdict)
 		c->code = p4d_answer_code(verdict, c->first.value[P4D_SBATCH_STRICT]);
 }
 
-/* The doubts about a script hold for its jobs as well. */
+/* Doubts about a script also apply to its jobs. */
 static void take_doubts(const p4d_reading *from, p4d_reading *to)
 {
 	for (unsigned i = 0; i < from->unknowns; i++)
@@ -424,7 +426,10 @@ static p4d_submitted_job *judge_submitted(check *c, uint32_t *published_batch, p
 	return found;
 }
 
-/* Prints the worst job that the script submits. counts: it decides. False: none was printed. */
+/*
+ * Prints the worst job that the script submits. counts: that job decides the exit status. False: none was
+ * printed.
+ */
 static bool answer_submitted(check *c, bool counts, struct json_object **object)
 {
 	p4d_verdict verdict;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* p4d completion: what bash, zsh and fish complete after p4d, and after sbatch --p4d. */
+/* p4d completion: completions for bash, zsh and fish, of p4d and of sbatch --p4d. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 /* One option of a command, or of sbatch (with its prefix). */
 typedef struct completed {
 	const char *prefix, *name, *help;
-	const char *choices; /* "a|b"; "": any value; NULL: it takes none */
+	const char *choices; /* "a|b"; "": any value; NULL: no value */
 } completed;
 
 typedef void print_option(const completed *option);
@@ -43,7 +43,7 @@ static void print_choices(const char *choices)
 		putchar(*choices == '|' ? ' ' : *choices);
 }
 
-/* Text between single quotes. In zsh's specifications '[', ']' and ':' have a meaning and are escaped. */
+/* Text for single quotes. In zsh's specifications '[', ']' and ':' have a meaning and are escaped. */
 static void print_quoted(const char *text, const char *special)
 {
 	for (; *text; text++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For administrators: is this p4d.conf right, what does it mean, and does it fit the cluster? */
+/* For administrators: whether p4d.conf is valid, what it means, and whether it fits the cluster. */
 #include <fnmatch.h>
 #include <inttypes.h>
 #include <pwd.h>
@@ -22,7 +22,7 @@
 
 enum { NOTES = 256 };
 
-/* Differences between p4d.conf and the cluster; they are notes, never errors. */
+/* Differences between p4d.conf and the cluster, which are notes and never errors. */
 typedef struct notes {
 	unsigned count;
 	char text[NOTES][256];
@@ -48,14 +48,14 @@ static const char *gpu_names(const p4d_site_partition *partition, char *buf, siz
 	return text.length ? buf : "-";
 }
 
-/* A row of the output: jobs of a partition, or the one that was asked for. */
+/* A row of the output: jobs of a partition, or the job that was asked for. */
 typedef struct subject {
 	p4d_site_job job;
 	const p4d_site_partition *partition; /* its section; NULL: none */
 	p4d_policy policy;
 } subject;
 
-/* Stands for a partition that no section names; patterns match it as any other. */
+/* Stands for a partition that no section names; patterns match it as they match any other. */
 static const char others[] = "(others)";
 
 static subject subject_of(const p4d_site *site, const p4d_site_job *job)
@@ -132,7 +132,7 @@ static bool asks_for_a_job(const p4d_site_job *job)
 	return job->partition || job->qos || job->account || job->user || job->reservation;
 }
 
-/* What the output is about: the job that was asked for, else every partition; done when it returns false. */
+/* Iterates over the rows: the job that was asked for, else every partition. False: no more. */
 static bool next_subject(const p4d_site *site, const p4d_site_job *asked, unsigned i, subject *s)
 {
 	const p4d_site_partition *partition = p4d_site_partition_at(site, i);
@@ -175,7 +175,7 @@ static int print_policies(const p4d_site *site, const p4d_site_job *asked, p4d_e
 	return p4d_table_print(&table, true, err);
 }
 
-/* Whether a GRES type can mean a GPU of the partition: "a100" is an alias of several. */
+/* Whether a GRES type can mean a GPU of the partition: "a100" is an alias of several GPUs. */
 static bool can_be(const p4d_site_partition *partition, const p4d_gpu *gpu, const char *type)
 {
 	for (unsigned i = 0; i < partition->gpus; i++)
@@ -185,7 +185,7 @@ static bool can_be(const p4d_site_partition *partition, const p4d_gpu *gpu, cons
 	return false;
 }
 
-/* One row of the cluster against the section of its partition. */
+/* Compares one row of the cluster with the section of its partition. */
 static void compare_row(const p4d_site *site, const p4d_partition_facts *row, notes *n)
 {
 	const p4d_site_partition *partition = p4d_site_partition_of(site, row->partition);
@@ -255,8 +255,8 @@ static void compare_cluster(const p4d_site *site, const p4d_cluster *cluster, no
 }
 
 /*
- * slurmctld and sbatch are stricter than this command about who may write the file: *err. For a draft that
- * its owner checks, this is a note, not an error.
+ * slurmctld and sbatch are stricter than this command about who may write the file: *err says so. For a draft
+ * that its owner checks, this is a note, not an error.
  */
 static void compare_trust(const p4d_line *line, const char *path, notes *n, p4d_error *err)
 {
@@ -291,7 +291,7 @@ static bool one_is(p4d_site_named of, const char *in_conf, const char *known)
 	return false;
 }
 
-/* Names of a kind that the cluster does not have. */
+/* Names of a kind in p4d.conf that the cluster does not have. */
 static void compare_names(const p4d_site *site, p4d_site_named of, const char *kind, const char *known,
 			  notes *n)
 {
@@ -324,7 +324,7 @@ static void compare_users(const p4d_site *site, notes *n)
 			     name);
 }
 
-/* Compares the partitions that require_plan lists. Partitions with a section are compared with their GPUs
+/* Compares the partitions in require_plan with the cluster. Partitions with a section are compared
  * elsewhere. */
 static void compare_required(const p4d_site *site, const p4d_cluster *cluster, notes *n)
 {
@@ -484,7 +484,7 @@ static void print_programs(const p4d_site *site)
 		printf("Scripts that start %s: read as %s.\n", name, is);
 }
 
-/* What has no column. */
+/* Settings that have no column. */
 static void print_details(const p4d_site *site, const p4d_site_job *asked)
 {
 	subject s;
@@ -528,7 +528,7 @@ static int print_text(const p4d_site *site, const p4d_site_job *asked, const cha
 	return 0;
 }
 
-/* The presets that `data` names are there. */
+/* Whether the presets of `data` exist. */
 static int check_data(p4d_site *site, const char *path, p4d_error *err)
 {
 	p4d_error why;

@@ -26,8 +26,8 @@ typedef struct judged {
 enum { FIX_UNITS = 100000000 };
 
 /*
- * The layout closest to the request that fits on the same GPUs, or on more, as a command; in words what else
- * does. False: the search was cut short.
+ * The layout closest to the request that fits on the same GPUs or on more, as a command; and other ways in
+ * words. False: the search was cut short.
  */
 static bool find_fix(const p4d_subject *subject, const p4d_request *asked, const judged *j, char *fix,
 		     size_t size, char *words, size_t room)
@@ -55,7 +55,7 @@ static bool find_fix(const p4d_subject *subject, const p4d_request *asked, const
 					       &gpus_per_node, &found) == 0;
 	if (grown)
 		p4d_subject_command(subject, &found.request, nodes, gpus_per_node, fix, size);
-	if (budget.cut) /* nothing else is known */
+	if (budget.cut) /* no other value is known */
 		return false;
 	p4d_unfit_ways_out(subject, asked, &space, grown, words, room, smaller, sizeof(smaller));
 	if (!grown)
@@ -63,7 +63,7 @@ static bool find_fix(const p4d_subject *subject, const p4d_request *asked, const
 	return !budget.cut;
 }
 
-/* Too much by fragmentation alone, for which no site refuses a job. */
+/* Only fragmentation makes it too large; no site refuses a job because of that. */
 static bool fits_unfragmented(const judged *j)
 {
 	return j->estimate.fraction > j->limit &&
@@ -117,7 +117,7 @@ static void judge_host_memory(p4d_subject *subject, judged *j)
 		j->code = P4D_E_HOST_MEMORY;
 }
 
-/* The largest imbalance of experts with which the layout fits; 0: none does, or it is not known. */
+/* The largest imbalance of experts with which the layout fits; 0: none, or unknown. */
 static double most_imbalance(const p4d_subject *subject, const judged *j)
 {
 	if (j->layout.ep == 1 || !j->layout.experts || !j->estimate.capacity_bytes)
@@ -125,7 +125,7 @@ static double most_imbalance(const p4d_subject *subject, const judged *j)
 	return p4d_memory_most_imbalance(&j->layout, subject->method, &subject->capacity, j->limit);
 }
 
-/* Nobody knows the imbalance of a job beforehand, so p4d prints how much of it the verdict tolerates. */
+/* Nobody knows the imbalance of a job in advance, so p4d prints how much imbalance the verdict tolerates. */
 static void print_imbalance(const p4d_subject *subject, const judged *j)
 {
 	const double most = most_imbalance(subject, j);
@@ -141,7 +141,7 @@ static void print_imbalance(const p4d_subject *subject, const judged *j)
 		puts("Imbalance of experts: does not fit even without");
 }
 
-/* What the lengths of documents do to the step, if there are any. */
+/* The effect of the lengths of documents on the step, if there are documents. */
 static int print_documents(const p4d_subject *subject, const judged *j, p4d_error *err)
 {
 	const p4d_cost_of_documents of = p4d_cost_documents(&j->layout);
@@ -162,7 +162,7 @@ static int print_documents(const p4d_subject *subject, const judged *j, p4d_erro
 	return 0;
 }
 
-/* What of the prediction was compared with nothing; NULL: nothing. */
+/* The part of the prediction that was compared with nothing; NULL: all was compared. */
 static const char *unvalidated(const p4d_subject *subject, const judged *j)
 {
 	const char *what = p4d_framework_unvalidated(&j->layout);
@@ -221,7 +221,7 @@ static const char *verdict_text(const p4d_subject *subject, const judged *j, cha
 	return buf;
 }
 
-/* Assumptions first, then the answer: whether it fits, the memory, and what would make it fit. */
+/* Prints assumptions first, then the answer: whether it fits, the memory, and what would make it fit. */
 static void print_verdict(const p4d_subject *subject, const judged *j)
 {
 	char text[512];
@@ -234,7 +234,7 @@ static void print_verdict(const p4d_subject *subject, const judged *j)
 			    subject->message + subject->assumptions);
 }
 
-/* What "auto" came to, if that fits. */
+/* The value found for "auto", if it fits. */
 static void print_largest(const p4d_subject *subject, p4d_option option, const judged *j)
 {
 	if (option != P4D_OPTIONS && j->estimate.fraction <= j->limit)
@@ -262,7 +262,7 @@ static int print_text(const p4d_subject *subject, const p4d_line *line, const ju
 	return print_documents(subject, j, err);
 }
 
-/* The memory of the subject's request, which this completes. */
+/* The memory of the subject's request, which this function completes. */
 static int work_out(p4d_subject *subject, judged *j, p4d_error *err)
 {
 	p4d_request_complete(&subject->request, subject->preset.global_batch,
@@ -278,7 +278,7 @@ static int work_out(p4d_subject *subject, judged *j, p4d_error *err)
 	return 0;
 }
 
-/* Whether the subject's request fits with this value. If no layout has it: false, and *err is set. */
+/* Whether the subject's request fits with this value. If no layout has this value: false, and *err is set. */
 static bool fits_with(const p4d_subject *subject, p4d_option option, int64_t value, p4d_error *err)
 {
 	p4d_subject tried = *subject;
@@ -290,7 +290,7 @@ static bool fits_with(const p4d_subject *subject, p4d_option option, int64_t val
 
 /*
  * Replaces "auto" by the largest value that fits: a power of two (sequences), or a multiple of 1,024 up to
- * the model's maximum (tokens). If the least value does not fit, the option gets that value.
+ * the model's maximum (tokens). If not even the smallest value fits, the option gets that value.
  */
 static int take_largest(p4d_subject *subject, p4d_option option, p4d_error *err)
 {
@@ -336,7 +336,7 @@ static int estimate(p4d_subject *subject, const p4d_line *line, p4d_error *err)
 	if (work_out(subject, &j, err) < 0 ||
 	    p4d_report_time_step(&j.layout, subject->capacity.gpu, &j.timed, err) < 0)
 		return -1;
-	/* a fix trains in the same batches */
+	/* a fix keeps the batches */
 	if (!p4d_is_set(&asked, P4D_GLOBAL_BATCH) && p4d_framework_of(j.layout.framework)->fine_tunes)
 		p4d_request_put(&asked, P4D_GLOBAL_BATCH, (int64_t)j.layout.global_batch, P4D_BY_P4D);
 	judge_memory(subject, &asked, &j);

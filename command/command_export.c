@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The weights of a checkpoint, as other programs read them. */
+/* Writes the weights of a checkpoint in a form that other programs read. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -80,7 +80,7 @@ static int parse(arguments *a, int argc, char *argv[], p4d_error *err)
 	return rc;
 }
 
-/* "5GB" has 10^9 bytes of each, "5GiB" 2^30. */
+/* "5GB" is 5 * 10^9 bytes, "5GiB" is 5 * 2^30. */
 static int parse_size(const char *text, uint64_t *bytes, p4d_error *err)
 {
 	static const struct {
@@ -130,7 +130,7 @@ static int complete(const arguments *a, p4d_export *export, p4d_error *err)
 
 enum { P4D_BESIDE = 4400 };
 
-/* The tokenizer, and what else comes from the released model. */
+/* Copies the tokenizer, and other files of the released model. */
 static const char *describe_beside(const p4d_export *export, char text[P4D_BESIDE])
 {
 	text[0] = '\0';

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the installed job script is, for sbatch ... $(p4d job). */
+/* Prints the path of the installed job script, for sbatch ... $(p4d job). */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

@@ -17,7 +17,7 @@ static struct json_object *names(const char *list)
 	return array;
 }
 
-/* The part of names that was typed; NULL: all are listed. */
+/* The typed part of names; NULL: list all. */
 static const char *pattern_of(const p4d_line *line)
 {
 	return line->operands ? line->operand[0] : NULL;
@@ -36,7 +36,7 @@ typedef struct models {
 	const char *pattern; /* part of the names to list; NULL: all */
 	size_t count;
 	p4d_table table;
-	struct json_object *list; /* NULL for the table */
+	struct json_object *list; /* NULL if there is no table */
 } models;
 
 static void model_object(const p4d_preset *preset, const p4d_request *request, struct json_object *list)

@@ -30,7 +30,7 @@ typedef struct plans {
 	p4d_candidate *found;
 	size_t count;
 	p4d_search_counts counts;
-	double seconds; /* of the search */
+	double seconds; /* budget of the search */
 	bool timed;     /* the cost model covers the GPU */
 } plans;
 
@@ -38,7 +38,7 @@ typedef struct plans {
 typedef struct described {
 	p4d_layout layout;
 	p4d_estimate estimate;
-	uint64_t least_bytes, most_bytes; /* on the device, over the stages */
+	uint64_t least_bytes, most_bytes; /* bytes on the device, maximum over the stages */
 	p4d_timed timed;
 } described;
 
@@ -63,7 +63,7 @@ static int describe(const p4d_subject *subject, const p4d_candidate *candidate, 
 	return 0;
 }
 
-/* The plan line of a candidate, with the GPUs it is for. */
+/* The plan line of a candidate, with its GPUs. */
 static int write_line(const p4d_subject *subject, const p4d_candidate *candidate, const p4d_layout *layout,
 		      p4d_request *placed, char *text, size_t size, p4d_error *err)
 {
@@ -76,7 +76,7 @@ static int write_line(const p4d_subject *subject, const p4d_candidate *candidate
 	return p4d_plan_write(placed, text, size, err);
 }
 
-/* No value contains a quote: the plan line encodes them, the rest are numbers and flags. */
+/* No value contains a quote: the plan line encodes them, and everything else is numbers and flags. */
 static void print_export(const char *name, const char *value, void *context)
 {
 	(void)context;
@@ -228,7 +228,7 @@ static void add_row(p4d_table *table, size_t rank, const described *d, const pla
 	p4d_table_cell(table, P4D_PLAIN, "%s", p4d_report_limits(&d->timed, limits, sizeof(limits)));
 }
 
-/* The order is not that of the step times where these are too close to tell. */
+/* The order differs from that of step times if these are too close to distinguish. */
 static const char *ties_of(const plans *p)
 {
 	bool slower = false;
@@ -240,7 +240,7 @@ static const char *ties_of(const plans *p)
 		   : NULL;
 }
 
-/* A submission prefers a layout below `safe`, even a slower one. */
+/* A submission prefers a layout below `safe`, even if it is slower. */
 static void say_what_sbatch_chooses(const plans *p)
 {
 	char flags[1024];
@@ -263,7 +263,7 @@ static const char *heading_of(const p4d_subject *subject, const plans *p, char *
 	return buf;
 }
 
-/* A row for each layout. bar: gets the step time of each, or its GiB. unvalidated: as in p4d_timed. */
+/* Adds a row for each layout. bar: gets the step time of each, or its GiB. unvalidated: as in p4d_timed. */
 static int fill_table(const p4d_subject *subject, const plans *p, p4d_table *table, p4d_bar *bar,
 		      const char **unvalidated, p4d_error *err)
 {
@@ -366,7 +366,7 @@ static int print_text(const p4d_subject *subject, const plans *p, p4d_error *err
 	return 0;
 }
 
-/* Without step times the order differs: say so. */
+/* Without step times the order is another one, so this says so. */
 static int look_over(p4d_subject *subject, plans *p, p4d_error *err)
 {
 	const p4d_gpu *gpu = subject->capacity.gpu;
@@ -445,7 +445,7 @@ static int print_places(const p4d_subject *subject, const p4d_line *line, const 
 	return 0;
 }
 
-/* Over the partitions of the site. */
+/* Plans over the partitions of the site. */
 static int plan_places(p4d_subject *subject, const p4d_line *line, p4d_error *err)
 {
 	const p4d_request *typed = &line->request;
@@ -521,7 +521,7 @@ static int plan(p4d_subject *subject, const p4d_line *line, plans *p, p4d_error 
 	if (!p->found)
 		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for %u layouts", top);
 	p->seconds = now();
-	/* the environment of a job: what a submission would choose */
+	/* in the environment of a job: the layout that a submission would choose */
 	p->count = line->env ? p4d_search_preferred(&subject->request, &p->space, p->found, &p->counts)
 			     : p4d_search_run(&subject->request, &p->space, p->found, top, &p->counts);
 	p->seconds = now() - p->seconds;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What p4d reads from a job script, and where each value stands. */
+/* Prints the values that p4d reads from a job script, with their places. */
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -50,7 +50,7 @@ static struct json_object *json_value(const p4d_option_info *info, const char *t
 	return json_object_new_uint64(strtoull(text, NULL, 10));
 }
 
-/* What decides which options the program's framework has. */
+/* State that decides which options the program's framework has. */
 static p4d_request framework_read(const p4d_reading *r)
 {
 	static const p4d_option kinds[] = {P4D_FRAMEWORK, P4D_MODEL_CODE};
@@ -62,7 +62,7 @@ static p4d_request framework_read(const p4d_reading *r)
 	return request;
 }
 
-/* Whether it says something of experts, and has a model without any: its own, or one that p4d knows. */
+/* Whether the script sets options of experts for a model without experts: its own, or one that p4d knows. */
 static bool has_no_experts(const p4d_reading *r)
 {
 	p4d_request model = {.model = ""};
@@ -79,7 +79,7 @@ static bool has_no_experts(const p4d_reading *r)
 	       p4d_model_resolve(&model, NULL, NULL, NULL) == 0 && !p4d_is_set(&model, P4D_EXPERTS);
 }
 
-/* Whether an option that was read is one of the framework's, as p4d models it, and means something. */
+/* Whether an option that was read exists in the framework, as p4d models it, and has a meaning. */
 static bool is_typed(const p4d_reading *r, const p4d_request *framework, bool dense, p4d_option option)
 {
 	if (!r->value[option].file || (dense && p4d_layout_lacks(framework, option)))
@@ -89,8 +89,8 @@ static bool is_typed(const p4d_reading *r, const p4d_request *framework, bool de
 	return !r->by_default[option] || !p4d_framework_fixed_of(framework, option);
 }
 
-/* What the program does by default counts as known only if all of its arguments are: one that was not read
- * may be it. */
+/* The program's default counts as known only if all of its arguments are known: an unread argument may be
+ * this one. */
 static bool is_default(const p4d_reading *r, int option)
 {
 	return r->value[option].file && r->by_default[option] && !r->more_arguments;
@@ -110,8 +110,8 @@ static const char *estimate_command(const p4d_reading *r, char *buf, size_t size
 	for (int i = 0; i < (int)P4D_OPTIONS; i++)
 		if (is_typed(r, &framework, dense, (p4d_option)i)) {
 			if (strspn(r->value[i].text, plain) != strlen(r->value[i].text))
-				return buf[0] = '\0',
-				       buf; /* nothing that a shell would read otherwise is pasted */
+				return buf[0] = '\0', buf; /* a pasted command contains nothing that a shell
+							    * would interpret */
 			p4d_text_print(&text, " --%s=%s", p4d_request_option_info((p4d_option)i)->name,
 				       r->value[i].text);
 		}
@@ -240,7 +240,7 @@ static void print_text(const p4d_reading *r, const char *name)
 		printf("\nWhat it would hold%s:\n\n  %s\n", lacks ? ", once the rest is given" : "", command);
 }
 
-/* Whether two jobs say the same, as those of a loop over learning rates do. */
+/* Whether two jobs train the same, as those of a loop over learning rates do. */
 static bool says_the_same(const p4d_reading *a, const p4d_reading *b)
 {
 	for (int i = 0; i < (int)P4D_OPTIONS; i++)
@@ -249,7 +249,7 @@ static bool says_the_same(const p4d_reading *a, const p4d_reading *b)
 	return a->reader == b->reader && !strcmp(a->program, b->program);
 }
 
-/* Whether a job trains, and says another thing than those before it. */
+/* Whether a job trains something else than the previous ones. */
 static bool is_new(const p4d_submitted *s, unsigned at)
 {
 	bool is_new = s->job[at]->reading.reader;
@@ -290,7 +290,7 @@ static void print_all_json(const p4d_reading *r, p4d_job_tasks *tasks, const p4d
 	p4d_report_json_print(answer, NULL);
 }
 
-/* What a task says that is not known of all. */
+/* Values that a task has but not all tasks have. */
 static void print_task(const p4d_reading *all, const p4d_job_tasks *tasks)
 {
 	const p4d_reading *r = tasks->reading;
@@ -310,7 +310,7 @@ static void print_task(const p4d_reading *all, const p4d_job_tasks *tasks)
 	puts(*separator ? "" : "nothing else");
 }
 
-/* Prints the tasks of an array that differ. tasks NULL: none do. False: nothing was printed. */
+/* Prints the tasks of an array that differ. tasks NULL: none differ. False: nothing was printed. */
 static bool print_tasks(const p4d_reading *all, p4d_job_tasks *tasks, const char *name)
 {
 	const unsigned kinds = tasks ? p4d_job_tasks_kinds(tasks) : 0;
@@ -360,7 +360,7 @@ static int usage(p4d_error *err, const char *text)
 	return p4d_fix(err, "p4d help read");
 }
 
-/* A script that p4d cannot read is no error: the answer says so. */
+/* A script that p4d cannot read is no error; the answer says so. */
 static int read_job(const char *path, char *const *arguments, const p4d_request *typed, bool json,
 		    p4d_error *err)
 {
@@ -419,7 +419,9 @@ static int read_job(const char *path, char *const *arguments, const p4d_request 
 	return status;
 }
 
-/* The value of --program NAME or --program=NAME, whose last word is *i then; NULL: it is another option. */
+/*
+ * The value of --program NAME or --program=NAME; *i is then the index of its last word. NULL: another option.
+ */
 static const char *program_of(char *argv[], int *i)
 {
 	static const char name[] = "--program";

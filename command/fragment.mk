@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# The command p4d. Everything except its main function is a library, which tests link as well.
+# The command p4d. Everything except its main function is a library, which tests also link.
 noinst_LTLIBRARIES += libp4dcommand.la
 libp4dcommand_la_SOURCES = \
 	command/line/line.h command/line/line.c command/line/help.c command/line/own_options.def command/line/site_open.c command/line/live_cluster.c command/line/submitted.h command/line/submitted.c command/line/job_script.h command/line/job_script.c \
@@ -67,7 +67,8 @@ p4d_LDADD += libp4dcheckpoint.la
 endif
 p4d_LDADD += libp4dhost.la libp4d.la
 
-# For other programs. Not in this folder: there libp4d.la is all of the estimator, linked into each part of p4d.
+# The library for other programs. It is not in this folder, because libp4d.la here is the whole estimator, which is
+# linked into each part of p4d.
 lib_LTLIBRARIES += library/libp4d.la
 library_libp4d_la_SOURCES = command/library/p4d.h command/library/library_internal.h command/library/query.c command/library/reply.c
 library_libp4d_la_CPPFLAGS = $(libp4dcommand_la_CPPFLAGS)
@@ -86,7 +87,7 @@ library/p4d.pc: $(srcdir)/command/library/p4d.pc.in Makefile
 	$(AM_V_GEN)sed -e 's,@prefix\@,$(prefix),' -e 's,@includedir\@,$(includedir),' -e 's,@libdir\@,$(libdir),' \
 		-e 's,@VERSION\@,$(VERSION),' $(srcdir)/command/library/p4d.pc.in >$@.tmp && mv $@.tmp $@
 
-# What shells complete, as the command prints it. bash loads _sbatch only if nothing else completes sbatch.
+# Shell completions, printed by the command. bash loads _sbatch only if nothing else completes sbatch.
 bashcompletiondir = $(datadir)/bash-completion/completions
 nodist_bashcompletion_DATA = completion/bash/p4d completion/bash/_sbatch completion/bash/_salloc completion/bash/_srun
 zshcompletiondir = $(datadir)/zsh/site-functions

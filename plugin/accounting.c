@@ -12,13 +12,13 @@
 /* QOSes are numbered from 1. */
 enum { QOSES = 4096 };
 
-/* Slurm's name of the QOS that jobs get where nothing else says which. */
+/* Slurm's name of the default QOS, if nothing else names one. */
 static const char usual_qos[] = "normal";
 
-/* What Slurm calls what p4d knows limits of. */
+/* Slurm's names of the resources whose limits p4d uses. */
 static const char *const limited[P4D_LIMITS] = {[P4D_LIMIT_NODES] = "node", [P4D_LIMIT_GPUS] = "gres/gpu"};
 
-/* Where in Slurm's lists of limits these stand. */
+/* Their positions in Slurm's lists of limits. */
 typedef struct limit_places {
 	uint32_t at[P4D_LIMITS], count;
 } limit_places;
@@ -76,7 +76,7 @@ static void name_qoses(void *list, const char *name[QOSES], bool *usual)
 		slurm_list_iterator_destroy(at);
 }
 
-/* "normal,large" of a list of numbers; the caller frees it. NULL: not known. */
+/* "normal,large" from a list of QOS numbers; the caller frees it. NULL: unknown. */
 static char *names_of(void *numbers, const char *const name[QOSES])
 {
 	void *at = numbers ? slurm_list_iterator_create(numbers) : NULL;
@@ -114,9 +114,9 @@ static int add_associations(p4d_associations *all, const limit_places *places,
 						      : NULL,
 				       .qoses = qoses,
 				       .is_default = from->is_def};
-		/* Limits of one job, and of all jobs together. A user inherits the former from the accounts
-		 * above if they are not set for the user (slurmdbd copies them), but does not inherit the
-		 * latter. */
+		/* Limits of one job, and of all jobs together. If a user has no limit of the former kind,
+		 * the user inherits it from the accounts above (slurmdbd copies it). Limits of the latter
+		 * kind are not inherited. */
 		if (from->user)
 			take_limits(one.most, places, from->max_tres_ctld);
 		take_limits(one.most, places, from->grp_tres_ctld);

@@ -6,20 +6,21 @@
 #include "plan/plan_line.h"
 
 /*
- * The approved plan in a job's AdminComment, where users cannot change it: a word among those of other tools,
- * either the record of the verdict (`p4d:DIGEST:...`) or the plan line (`p4d1:...`), as the site's
- * admin_comment wants.
+ * The approved plan in a job's AdminComment, where users cannot change it. It is one word among those of
+ * other tools: the record of the verdict (`p4d:DIGEST:...`) or the plan line (`p4d1:...`), depending on the
+ * site's admin_comment.
  */
 typedef struct p4d_approval {
-	char digest[P4D_DIGEST_TEXT]; /* digest of the plan; "": none was approved, or it was overwritten */
-	char plan[P4D_PLAN_MAX];      /* "" when only the digest is there */
+	char digest[P4D_DIGEST_TEXT]; /* digest of the plan; "": no plan was approved, or the word was
+				       * overwritten */
+	char plan[P4D_PLAN_MAX];      /* the plan line; "" if only the digest is stored */
 } p4d_approval;
 
-/* Reads a comment, which may be NULL. A plan that cannot be read gets a digest that no plan has. */
+/* Reads a comment (may be NULL). If the plan cannot be read, the digest is one that no plan has. */
 void p4d_approval_read(const char *comment, p4d_approval *approval);
 
 /*
- * Writes the comment without the words that look like p4d's, the words of others as they were, and at the end
- * ours, unless that is "". The caller frees it. NULL: no memory.
+ * Writes the comment without words that look like p4d's, followed by p4d's new word unless that is "". Other
+ * words stay unchanged. The caller frees the result. NULL: no memory.
  */
 char *p4d_approval_write(const char *comment, const char *ours);

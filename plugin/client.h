@@ -6,23 +6,24 @@
 #include "slurm_compat.h"
 
 /*
- * libp4d-client.so: what p4d.so does once a p4d option or a plan is there. Every sbatch, srun and step of the
- * cluster loads p4d.so, few need this.
+ * libp4d-client.so: everything that p4d.so does if there is a p4d option or a plan. Every sbatch, srun and
+ * step of the cluster loads p4d.so, but few of them need this.
  */
 
 typedef struct p4d_client_calls {
 	p4d_module_build build;
 
 	/*
-	 * The submitting side, once all options are known. argc, argv: of the plugstack line. Both return 0,
-	 * or -1 to stop the submission (never a positive number: sbatch before 25.05 would submit).
+	 * The submitting side, after all options are known. argc, argv: of the plugstack line. Both return 0,
+	 * or -1 to stop the submission. (Never a positive number, with which sbatch before 25.05 would
+	 * submit.)
 	 */
 	/* sbatch, salloc, and srun outside of a job: one call per component of the job */
 	int (*submit_job)(spank_t spank, const p4d_given *given, int argc, char **argv);
 	/* srun inside a job */
 	int (*submit_step)(spank_t spank, const p4d_given *given, int argc, char **argv);
 
-	/* slurmstepd, see spank_step.h */
+	/* slurmstepd: see spank_step.h */
 	void (*step_judge)(spank_t spank, const p4d_given *given, int argc, char **argv);
 	int (*step_task)(spank_t spank);
 	void (*step_task_ended)(spank_t spank);

@@ -52,7 +52,10 @@ static const struct {
     {"tres-per-task", P4D_SBATCH_TRES_PER_TASK},
 };
 
-/* What an option says in a way that p4d_sbatch_job does not know; false when it says nothing. */
+/*
+ * The part of an option's value that p4d_sbatch_job does not understand, in its own syntax; false if the
+ * option means nothing.
+ */
 static bool mend(p4d_sbatch_field field, char *text)
 {
 	const slurm_conf_t *conf = p4d_client_slurm_conf();
@@ -61,20 +64,20 @@ static bool mend(p4d_sbatch_field field, char *text)
 	switch (field) {
 	case P4D_SBATCH_EXCLUSIVE: /* =user shares the node with the user's own jobs */
 		return !strcmp(text, "exclusive");
-	case P4D_SBATCH_CLUSTERS: /* this one is no other */
+	case P4D_SBATCH_CLUSTERS: /* this job is the only one on its nodes */
 		return !conf || !conf->cluster_name || strcmp(text, conf->cluster_name) != 0;
-	case P4D_SBATCH_CORES_PER_SOCKET: /* --hint takes these back, and "*" of -B is none */
+	case P4D_SBATCH_CORES_PER_SOCKET: /* --hint resets these, and "*" in -B means no value */
 	case P4D_SBATCH_SOCKETS_PER_NODE:
 	case P4D_SBATCH_THREADS_PER_CORE:
 		return *text && strcmp(text, "-2") != 0;
-	default: /* a size of zero, as in --mem=0, is printed with a unit that it does not have: "0?" */
+	default: /* Slurm prints a size of zero, as in --mem=0, with a wrong unit: "0?" */
 		if (length && text[length - 1] == '?')
 			text[length - 1] = '\0';
 		return true;
 	}
 }
 
-/* Takes the value of an option; the first of two for the same field counts. */
+/* Stores the value of an option; of two for the same field, the first one counts. */
 static void take_option(const char *name, char *text, void *context)
 {
 	p4d_sbatch *sbatch = context;
@@ -95,10 +98,10 @@ static void take_option(const char *name, char *text, void *context)
 int p4d_client_job(p4d_sbatch *sbatch, p4d_error *err)
 {
 	p4d_client_options(take_option, sbatch);
-	/* a list that comes from --nodefile is no option that is set */
+	/* a list from --nodefile does not appear as a set option */
 	if (!sbatch->value[P4D_SBATCH_NODELIST])
 		take_option("nodelist", p4d_client_option("nodelist"), sbatch);
-	/* If a list has more nodes than tasks, sbatch takes one node for each task. Otherwise it leaves the
+	/* If a list has more nodes than tasks, sbatch uses one node per task. Otherwise it leaves the
 	 * maximum open: "1-0". */
 	char *nodes = sbatch->value[P4D_SBATCH_NODES] ? NULL : p4d_client_option("nodes");
 	if (nodes && !strchr(nodes, '-') && sbatch->value[P4D_SBATCH_NODELIST])

@@ -12,5 +12,8 @@
 /* Fills the job of an all-zero *sbatch; p4d_sbatch_free releases it. Errors: VALUE, USAGE, NO_MEMORY. */
 int p4d_client_job(p4d_sbatch *sbatch, p4d_error *err);
 
-/* Then its request: the p4d options that were given. Errors: VALUE, NO_MEMORY. */
+/*
+ * Fills its request with the p4d options that the user gave. Call it after p4d_client_job. Errors: VALUE,
+ * NO_MEMORY.
+ */
 int p4d_client_request(p4d_sbatch *sbatch, const p4d_given *given, p4d_error *err);

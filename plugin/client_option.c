@@ -13,7 +13,7 @@
 
 enum { LOG_LEVEL_INFO = 3 };
 
-/* Symbols of sbatch, salloc and srun; NULL where not exported. */
+/* Symbols of sbatch, salloc and srun; NULL if the program does not export them. */
 static struct {
 	bool looked_up;
 	void *options;
@@ -34,7 +34,7 @@ static bool look_up(void)
 	return client.options && client.is_set && client.get && client.next;
 }
 
-/* Text of Slurm's as the caller's. */
+/* Copies a text of Slurm's into memory of the caller. */
 static char *take(char *text)
 {
 	char *copy = text ? strdup(text) : NULL;
@@ -48,8 +48,8 @@ char *p4d_client_option(const char *name)
 {
 	if (!look_up())
 		return NULL;
-	/* the value of an option that is not set is garbage; argv is not an option, and never set, nor are a
-	 * list of nodes that comes from --nodefile, and nodes that sbatch counts itself */
+	/* The value of an unset option is garbage. argv is no option and never set; the same holds for a
+	 * node list from --nodefile, and for a number of nodes that sbatch derives itself. */
 	if (strcmp(name, "argv") != 0 && strcmp(name, "nodelist") != 0 && strcmp(name, "nodes") != 0 &&
 	    !client.is_set(client.options, name))
 		return NULL;

@@ -7,38 +7,35 @@
 #include "slurm_compat.h"
 
 /*
- * The job as sbatch, salloc and srun see it once the script, the environment and the command line are merged.
- * They keep it in a private structure, but export it and functions that read it by option name. In a Slurm
- * that does not, options are simply unknown.
+ * The job as sbatch, salloc and srun see it after they have merged the script, the environment and the
+ * command line. They keep it in a private structure, but export this structure and functions that read it by
+ * option name. In a Slurm that does not export them, options are simply unknown.
  */
 
-/* A copy of an option's value, NULL when it is not set. The caller frees it. */
+/* A copy of an option's value; NULL if it is not set. The caller frees it. */
 char *p4d_client_option(const char *name);
 
-/* Visits all options that are set, which takes less than asking for some. visit owns the value; NULL: none.
- */
+/* Visits all options that are set, which is faster than asking for each. visit owns the value; NULL: none. */
 void p4d_client_options(void (*visit)(const char *name, char *value, void *context), void *context);
 
-/* Whether the environment in which the job is submitted becomes the job's, as it does unless an option says
- * otherwise. */
+/* Whether the submission environment becomes the job's, as it does unless an option says otherwise. */
 bool p4d_client_exports_all(void);
 
-/* slurm.conf as Slurm read it; NULL in a program that does not have it. */
+/* slurm.conf as Slurm has read it; NULL in a program that has not. */
 const slurm_conf_t *p4d_client_slurm_conf(void);
 
-/* salloc or sbatch: Slurm gives both the same context. */
+/* Whether the program is salloc or sbatch: Slurm gives both the same context. */
 bool p4d_client_is_salloc(void);
 
-/* The job in which srun creates a step (the job around it, or that of --jobid); 0 if it submits a job of its
- * own. */
+/* The job in which srun creates a step (the job around it, or that of --jobid); 0 if srun submits a job. */
 uint32_t p4d_client_job_id(void);
 
-/* False with -Q: print only warnings and refusals. */
+/* False with -Q: p4d then prints only warnings and refusals. */
 bool p4d_client_talks(void);
 
 /*
  * Slurm's library prints errors of p4d's own requests as if they were the user's, although p4d handles them.
- * Between these two calls standard error goes nowhere, unless the user asked for more (-v). The second call
+ * Between these two calls standard error is discarded, unless the user asked for more (-v). The second call
  * takes the result of the first.
  */
 int p4d_client_hush(void);

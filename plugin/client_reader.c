@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Access of libp4d-client.so to the readers of job scripts: a separate library, opened for the first script
- * that may start a training. Without that library, p4d reads no scripts and asks nothing about them. */
+/* Access of libp4d-client.so to the readers of job scripts. They are in a separate library, opened for the
+ * first script that may start a training. Without that library, p4d reads no scripts and does not demand
+ * anything of them. */
 #include "client_option.h"
 #include "reader.h"
 

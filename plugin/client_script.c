@@ -13,7 +13,7 @@
 
 enum { SCRIPT_MAX_BYTES = 4 << 20, WORDS_MAX_BYTES = 1 << 20 };
 
-/* Reads a whole regular file; NULL: another type, too large or unreadable. */
+/* Reads a whole regular file. NULL: another type, too large or unreadable. */
 static char *read_file(const char *path, size_t *length)
 {
 	const int fd = p4d_file_open(path);
@@ -28,8 +28,8 @@ static char *read_file(const char *path, size_t *length)
 	return text;
 }
 
-/* `sbatch < job.sh`: sbatch has read the file from its start. A pipe is empty by now; slurmctld sees the
- * script that came through it. */
+/* `sbatch < job.sh`: sbatch has read the file from its start, so p4d reads it again. A pipe is empty by
+ * now, but slurmctld sees the script. */
 static char *read_standard_input(size_t *length)
 {
 	const off_t end = lseek(STDIN_FILENO, 0, SEEK_CUR);
@@ -43,8 +43,8 @@ static char *read_standard_input(size_t *length)
 	return text;
 }
 
-/* Reads the script in " SCRIPT ARGUMENT...", and leaves its name in line: a blank may be a part of the name
- * or end it. */
+/* Reads the script in " SCRIPT ARGUMENT...", and leaves only its name in `line`. The name may contain or
+ * end with a blank. */
 static char *read_script(char *line, size_t *length)
 {
 	char *text = NULL;
@@ -88,7 +88,7 @@ void p4d_client_script_open(p4d_client_script *script)
 	script->name = strdup("stdin");
 }
 
-/* The words of this process, each with its zero. NULL: they cannot be read. */
+/* The words of this process, each with its NUL. NULL: they cannot be read. */
 static char *read_words(size_t *length)
 {
 	const int fd = p4d_file_open("/proc/self/cmdline");
@@ -99,7 +99,7 @@ static char *read_words(size_t *length)
 	return words;
 }
 
-/* " 'WORD'" as a shell reads it; returns its end. */
+/* Writes " 'WORD'", quoted for a shell; returns the end of the text. */
 static char *quote(char *to, const char *word)
 {
 	to = stpcpy(to, " '");
@@ -122,7 +122,7 @@ bool p4d_client_script_of_srun(p4d_client_script *script)
 		return false;
 	script->name = strdup("srun");
 	script->arguments = calloc(1, sizeof(*script->arguments));
-	/* the most that a word of one quote becomes */
+	/* longest form of a word that consists of quotes */
 	script->text = malloc(sizeof(first) + 7 * length + 1);
 	if (!script->name || !script->arguments || !script->text)
 		return false;
@@ -133,7 +133,7 @@ bool p4d_client_script_of_srun(p4d_client_script *script)
 	return true;
 }
 
-/* The name as it was typed: Slurm puts the directory before it. */
+/* The name as the user typed it; Slurm puts the directory before it. */
 static void shorten_name(char *name, const char *typed)
 {
 	const size_t all = strlen(name), end = strlen(typed);
@@ -143,8 +143,8 @@ static void shorten_name(char *name, const char *typed)
 }
 
 /*
- * The last words of the command line are the arguments, each after a blank in Slurm's text; the script is
- * before them.
+ * The arguments are the last words of the command line; in Slurm's text, each follows a blank. The script
+ * precedes them.
  */
 static const char **cut_arguments(const p4d_client_script *script)
 {

@@ -6,19 +6,19 @@
 
 /* The batch script, read with the user's rights. */
 typedef struct p4d_client_script {
-	char *text; /* NULL: none (salloc), or one that came through a pipe and is read by now */
+	char *text; /* NULL: there is no script (salloc), or it came through a pipe and is already consumed */
 	size_t length;
-	char *name; /* as in messages */
+	char *name; /* name for messages */
 	bool is_file;
-	size_t rest; /* characters of the arguments, each with a blank before it */
+	size_t rest; /* length of the arguments, each with a blank before it */
 	size_t words_length;
-	char *words;            /* the command line that has its arguments */
-	const char **arguments; /* NULL-terminated; NULL: they cannot be told */
+	char *words;            /* the command line that contains its arguments */
+	const char **arguments; /* NULL-terminated; NULL: they cannot be determined */
 } p4d_client_script;
 
-/* The text alone. */
+/* Reads only the text. */
 void p4d_client_script_open(p4d_client_script *script);
-/* For srun: takes its command line as a script of one line. False: it cannot be read. */
+/* For srun: treats its command line as a script of one line. False: it cannot be read. */
 bool p4d_client_script_of_srun(p4d_client_script *script);
 /* Adds name and arguments. */
 void p4d_client_script_name(p4d_client_script *script);

@@ -7,7 +7,7 @@
 
 #include "slurm_compat.h"
 
-/* One of the JobDefaults in a list; 0: it has none. */
+/* One of the JobDefaults in a list; 0: the list does not have it. */
 static uint64_t job_default(void *list, uint16_t type)
 {
 	void *at = list ? slurm_list_iterator_create(list) : NULL;
@@ -27,8 +27,8 @@ static p4d_gpu_defaults gpu_defaults(void *list)
 				  .cpus = job_default(list, JOB_DEF_CPU_PER_GPU)};
 }
 
-/* What jobs of the partition are held to: memory, if Slurm allocates it, and the CPUs of a GPU. The list of
- * slurm.conf is read only in a process that does not free it. */
+/* The partition's defaults for jobs: memory, if Slurm allocates it, and CPUs per GPU. slurm.conf's list is
+ * read only in a process that does not free it. */
 static p4d_default_memory default_memory(const partition_info_t *partition, const p4d_cluster_conf *from)
 {
 	const slurm_conf_t *conf = from->conf;
@@ -47,7 +47,7 @@ static p4d_default_memory default_memory(const partition_info_t *partition, cons
 	});
 }
 
-/* The memory of Slurm's records is in MiB; max_share 0 is OverSubscribe=EXCLUSIVE. */
+/* Slurm's records have memory in MiB; max_share 0 means OverSubscribe=EXCLUSIVE. */
 static int add_node(p4d_cluster *cluster, const partition_info_t *partition, const node_info_t *node,
 		    const p4d_cluster_conf *conf)
 {
@@ -68,12 +68,12 @@ static int add_node(p4d_cluster *cluster, const partition_info_t *partition, con
 	return p4d_cluster_add(cluster, &one);
 }
 
-/* "h1,h2,h3" becomes "h[1-3]": short to keep, and quick to look something up in. */
+/* "h1,h2,h3" becomes "h[1-3]", which is shorter, and faster to search. */
 static void fold_names(p4d_cluster *cluster)
 {
 	for (size_t i = 0; i < cluster->count; i++) {
 		char **names = &cluster->row[i].nodes;
-		__auto_type list = slurm_hostlist_create(*names); /* its type is another since 23.11 */
+		__auto_type list = slurm_hostlist_create(*names); /* its type changed in 23.11 */
 		char *folded = list ? slurm_hostlist_ranged_string_xmalloc(list) : NULL;
 		char *copy = folded ? strdup(folded) : NULL;
 		if (copy) {

@@ -5,10 +5,10 @@
 #include "job/cluster.h"
 #include "slurm_compat.h"
 
-/* The configuration of this process, for the memory that jobs get by default. */
+/* Slurm's configuration in this process, for the default memory of jobs. */
 typedef struct p4d_cluster_conf {
 	const slurm_conf_t *conf; /* NULL: unknown */
-	bool stays;               /* nobody frees its memory; false in slurmctld, which may read it anew */
+	bool stays;               /* nobody frees its memory; false in slurmctld, which may reread it */
 } p4d_cluster_conf;
 
 /*

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-# The plugins: glue between Slurm and libp4d. Slurm's symbols are found in the program that loads them.
+# The plugins connect Slurm and libp4d. Slurm's symbols come from the program that loads them.
 if HAVE_SLURM
 slurmplugin_LTLIBRARIES = p4d.la job_submit_p4d.la
 
 plugin_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE $(SLURM_CPPFLAGS)
 plugin_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden -ffunction-sections -fdata-sections
-# Lazy binding: sbatch pays for the functions it calls only. What neither plugin reaches of libp4d is left out.
+# Lazy binding: sbatch resolves only the functions that it calls. Parts of libp4d that a plugin does not use are left
+# out.
 plugin_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -Wl,-z,lazy -Wl,--as-needed -Wl,--gc-sections
 
 job_sources = \
@@ -22,10 +23,10 @@ option_sources = \
 	plugin/client_script.h plugin/client_script.c \
 	plugin/given_options.h plugin/given_options.c
 
-# What sbatch opens, whose every mapping it pays for: code and constants in one (8 us of dlopen's 65).
+# sbatch pays for every mapping of what it opens, so code and constants share one (8 us of dlopen's 65).
 client_LDFLAGS = $(plugin_LDFLAGS) -Wl,-z,noseparate-code
 
-# Loaded for every job of the cluster: the options alone.
+# Loaded for every job of the cluster: only the options.
 p4d_la_SOURCES = $(option_sources) \
 	plugin/site_words.h plugin/site_words.c \
 	plugin/slurm_compat.h \
@@ -37,12 +38,12 @@ p4d_la_SOURCES = $(option_sources) \
 	plugin/spank_options.h plugin/spank_options.c
 p4d_la_CPPFLAGS = $(plugin_CPPFLAGS)
 p4d_la_CFLAGS = $(plugin_CFLAGS)
-# nodelete: sbatch unloads its plugins right before it exits, which unmaps every library one by one.
+# nodelete: sbatch unloads its plugins right before it exits, which would unmap every library one by one.
 p4d_la_LDFLAGS = $(client_LDFLAGS) -Wl,-z,nodelete -Wl,--version-script=$(srcdir)/plugin/spank.map
 p4d_la_LIBADD = libp4doptions.la
 p4d_la_DEPENDENCIES = libp4doptions.la plugin/spank.map
 
-# Opened by p4d.so for a job with p4d options. It is not in Slurm's directory, because Slurm opens everything there.
+# Opened by p4d.so for a job with p4d options. Not in Slurm's plugin directory, because Slurm opens every file there.
 pkglib_LTLIBRARIES += libp4d-client.la
 installed_modules += $(pkglibdir)/libp4d-client
 libp4d_client_la_SOURCES = $(job_sources) $(option_sources) \
@@ -61,10 +62,10 @@ libp4d_client_la_CFLAGS = $(plugin_CFLAGS)
 libp4d_client_la_LDFLAGS = $(client_LDFLAGS) -Wl,-z,nodelete -export-symbols-regex '^p4d_client$$'
 libp4d_client_la_LIBADD = libp4dcore.la
 
-# What that opens on demand.
+# Libraries that libp4d-client.so opens on demand.
 demand_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -Wl,--as-needed -Wl,--gc-sections -Wl,-z,nodelete
 
-# For a job with a model file, or where p4d.conf names files.
+# For a job with a model file, or if p4d.conf names files.
 pkglib_LTLIBRARIES += libp4d-json.la
 installed_modules += $(pkglibdir)/libp4d-json
 libp4d_json_la_SOURCES = plugin/json.h plugin/json.c

@@ -38,7 +38,7 @@ static int output_of(const char *name, size_t length)
 
 	for (int i = 0; i < P4D_ENVIRONMENT_EXPORTS && (output = p4d_export_name((size_t)i)); i++)
 		if (output[4] == name[4] && !strncmp(output, name, length) && !output[length])
-			return i; /* all begin with P4D_; most end there */
+			return i; /* All names begin with P4D_; most comparisons end there. */
 	int option = option_of(name + strlen("P4D_"), length - strlen("P4D_"));
 	return option >= 0 ? P4D_ENVIRONMENT_EXPORTS + option : -1;
 }
@@ -130,7 +130,7 @@ void p4d_environment_scan(p4d_environment *env, char *const *environment, size_t
 			keep(env, &env->output[entry.index], &env->outputs, &entry);
 		} else if (entry.kind == P4D_ENTRY_OPTION) {
 			const p4d_option_info *info = p4d_request_option_info((p4d_option)entry.index);
-			/* Slurm writes a switch as "" in one place and "(null)" in another */
+			/* Slurm writes a switch as "" in one place and as "(null)" in another */
 			if (info->kind == P4D_SWITCH_KIND)
 				entry.value = "on";
 			keep(env, &env->option[entry.index], &env->options, &entry);

@@ -8,7 +8,7 @@
 
 #include "slurm_job.h"
 
-/* The site's policy may depend on the user; slurmctld does not always send the name. */
+/* The site's policy may depend on the user's name, which slurmctld does not always send. */
 static void identify(p4d_record *record, const job_info_t *info)
 {
 	const struct passwd *entry = info->user_name ? NULL : getpwuid(info->user_id);
@@ -82,7 +82,7 @@ int p4d_record_options_agree(const p4d_request *plan, const p4d_request *options
 	return 0;
 }
 
-/* The step's plan is another one than was approved; where both are known, in what. */
+/* The step's plan differs from the approved one; if both are known, *err names the difference. */
 static int other_plan(const p4d_request *step, const p4d_approval *approved, p4d_error *err)
 {
 	p4d_request job = {0};
@@ -116,7 +116,7 @@ int p4d_record_step_agrees(const p4d_approval *approved, const char *line, const
 
 bool p4d_record_step_agrees_with_any(uint32_t het_job_id, const char *line, const p4d_request *options)
 {
-	/* Slurm mixes the options of components, so where there is a plan only the plan counts */
+	/* Slurm mixes the options of components, so if there is a plan, only the plan counts */
 	static const p4d_request none;
 	job_info_msg_t *reply = NULL;
 	p4d_approval approved;

@@ -55,7 +55,7 @@ void p4d_job_submit_log_verdict(const p4d_site *site, const p4d_verdict_subject 
 		slurm_info("%s", p4d_verdict_line(subject, verdict, line, sizeof(line)));
 }
 
-/* The first output that contradicts the plan: somebody edited it. */
+/* The first output that contradicts the plan, because somebody edited it. */
 typedef struct edited {
 	const p4d_environment *env;
 	const char *name, *found;
@@ -93,14 +93,14 @@ static int outputs_agree(const p4d_environment *env, const p4d_verdict *verdict,
 		       e.name);
 }
 
-/* A list of variables that becomes a job's environment. */
+/* Variables that become a job's environment. */
 typedef struct variable_list {
 	char **entry;
 	size_t count;
-	char **output[P4D_ENVIRONMENT_EXPORTS]; /* entries of the plan's variables; NULL: none */
+	char **output[P4D_ENVIRONMENT_EXPORTS]; /* entries with the plan's variables; NULL: none */
 } variable_list;
 
-/* Replaces the variable, or adds it. */
+/* Replaces or adds a variable. */
 static void put_output(const char *name, const char *value, void *context)
 {
 	variable_list *list = context;
@@ -132,9 +132,9 @@ static void move_variables(job_desc_msg_t *desc, variable_list *list)
 }
 
 /*
- * What follows from the plan is in the batch script's environment whatever its node has of p4d: a script that
- * passes $P4D_MEGATRON_ARGS would train another layout without it. Slurm's own function goes through the
- * whole environment for each variable.
+ * Puts the plan's variables into the batch script's environment, even if the job's node has no p4d plugin.
+ * Without P4D_MEGATRON_ARGS, a script that passes it on would train another layout. Slurm's own function goes
+ * through the whole environment for each variable.
  */
 static void export_plan(job_desc_msg_t *desc, const p4d_verdict *verdict)
 {
@@ -152,15 +152,15 @@ static void export_plan(job_desc_msg_t *desc, const p4d_verdict *verdict)
 }
 
 /*
- * Options that change nothing, as the side that submitted found: the job is one without. Who forges that
- * could have left them out.
+ * Drops options that the submitting side found to be without effect: the job counts as one without options. A
+ * user who forges this could also have omitted the options.
  */
 static bool idle(const p4d_environment *env, const p4d_note *note)
 {
 	return env->options && !p4d_environment_plan(env) && !env->conflict.code && note && note->read;
 }
 
-/* note: NULL: there is none. */
+/* note NULL: there is no note. */
 static void judge(const p4d_site *site, const p4d_job *job, const p4d_environment *env, const p4d_note *note,
 		  p4d_verdict *verdict)
 {
@@ -183,13 +183,13 @@ static void judge(const p4d_site *site, const p4d_job *job, const p4d_environmen
 		p4d_guard_fail(site, job, &err, verdict);
 }
 
-/* Memory for one submission at a time. It is not on the stack: a new thread of slurmctld has no mapped pages
- * for it. */
+/* Memory for one submission at a time. It is not on the stack, because the stack of a new thread in
+ * slurmctld has no mapped pages. */
 static pthread_mutex_t busy = PTHREAD_MUTEX_INITIALIZER;
 static p4d_environment variables;
 static p4d_verdict outcome;
 
-/* A job without options or plan, by its script. */
+/* Judges a job without options or plan by its script. */
 static bool judge_script(const p4d_site *site, p4d_job *job, const job_desc_msg_t *desc, const p4d_note *note,
 			 p4d_verdict *verdict)
 {
@@ -207,7 +207,7 @@ static bool judge_script(const p4d_site *site, p4d_job *job, const job_desc_msg_
 	return note && p4d_note_heed_script(note, verdict);
 }
 
-/* What the submitting side has printed right before, reason and fix, is not repeated. */
+/* Drops the reason and the fix if the submitting side has just printed them. */
 static void refer_to(const p4d_note *note, p4d_verdict *verdict)
 {
 	p4d_message *first = &verdict->message[0];
@@ -222,8 +222,9 @@ static void refer_to(const p4d_note *note, p4d_verdict *verdict)
 }
 
 /*
- * False if the submitting side has reported already what it completed or noted. It has not if it only
- * observes (as without a p4d.conf), or if only the script tells it and the script came through a pipe.
+ * False if the submitting side has already reported the choices and remarks. It has not if it only observes
+ * (as without a p4d.conf), or if they come from a script that it could not read because it came through a
+ * pipe.
  */
 static bool is_news(const p4d_environment *env, const p4d_note *note, const p4d_verdict *verdict)
 {
@@ -231,7 +232,7 @@ static bool is_news(const p4d_environment *env, const p4d_note *note, const p4d_
 		return false;
 	if (note && note->silent)
 		return true;
-	/* another plugin may have sent the job to other GPUs than those for which it passed there */
+	/* another plugin may have sent the job to other GPUs than those on which it passed at submission */
 	if (!p4d_environment_plan(env))
 		return !note || (verdict->would_reject && note->outcome < P4D_OUTCOME_NOT_JUDGED);
 	return verdict->messages && verdict->message[0].code == P4D_E_UNMODELLED &&
@@ -239,8 +240,8 @@ static bool is_news(const p4d_environment *env, const p4d_note *note, const p4d_
 }
 
 /*
- * A job whose GPUs or whose number of nodes (it follows from the CPUs of the nodes) slurmctld does not know
- * yet, right after its start: sbatch, srun and salloc try again after a second.
+ * A job whose GPUs or number of nodes (derived from the CPUs of nodes) slurmctld does not know yet, right
+ * after its start: sbatch, srun and salloc try again after a second.
  */
 static bool is_early(const p4d_verdict *verdict)
 {
@@ -251,7 +252,7 @@ static bool is_early(const p4d_verdict *verdict)
 	       verdict->message[0].code == P4D_E_GEOMETRY;
 }
 
-/* The verdict, with what only the submitting side judged. note: NULL: there is none. */
+/* The verdict, combined with what only the submitting side judged. note NULL: there is no note. */
 static p4d_verdict_record record_of(const p4d_note *note, bool by_client, const p4d_verdict *verdict)
 {
 	p4d_verdict_record record = p4d_verdict_record_of(verdict);
@@ -263,7 +264,7 @@ static p4d_verdict_record record_of(const p4d_note *note, bool by_client, const 
 	return record;
 }
 
-/* No job has an id yet, but one that an administrator gave. */
+/* A submitted job has no id yet, unless an administrator gave one. */
 static void log_submission(const p4d_site *site, const job_desc_msg_t *desc, uint32_t uid, bool by_client,
 			   const p4d_job *job, const p4d_verdict_record *record)
 {
@@ -301,7 +302,7 @@ static int submit(job_desc_msg_t *desc, uint32_t uid, const p4d_site *site, uint
 			p4d_plan_digest(&verdict->planned, verdict->digest);
 		p4d_kept_add(verdict);
 	}
-	const bool unknown = is_early(verdict); /* before the reason of the client takes its place */
+	const bool unknown = is_early(verdict); /* before the reason of the submitting side replaces it */
 	const bool has_options =
 	    (variables.options || p4d_environment_plan(&variables) || variables.conflict.code) &&
 	    !idle(&variables, noted ? &note : NULL);

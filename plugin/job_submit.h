@@ -6,7 +6,7 @@
 
 struct job_record; /* opaque, slurmctld's */
 
-/* What slurmctld looks up. */
+/* Looks up the partitions, the user and the accounts of a job. */
 #pragma GCC visibility push(default)
 extern const char plugin_name[];
 extern const char plugin_type[];
@@ -24,12 +24,12 @@ int job_modify(job_desc_msg_t *desc, struct job_record *record, uint32_t uid);
 /* Seconds, for what a hook takes. */
 double p4d_job_submit_clock(void);
 
-/* Logs a verdict as the site wants. */
+/* Logs a verdict according to the site's setting. */
 void p4d_job_submit_log_verdict(const p4d_site *site, const p4d_verdict_subject *subject,
 				const p4d_verdict *verdict);
 
-/* Gives Slurm the verdict's messages for the user, below those of plugins that ran before. */
+/* Passes the verdict's messages for the user to Slurm, below those of earlier plugins. */
 void p4d_job_submit_say_verdict(const p4d_verdict *verdict, char **err_msg);
 
-/* Return code of a refused submission or update: a user without err_msg (REST) sees its text. */
+/* Return code of a refused submission or update. A user without err_msg (REST) sees the text of this code. */
 #define P4D_REFUSED ESLURM_INVALID_GRES

@@ -14,10 +14,10 @@ const char plugin_type[] = "job_submit/p4d";
 unsigned int plugin_version = SLURM_VERSION_NUMBER;
 
 /*
- * slurmctld accepts only a plugin of exactly its own version, down to the micro release, although what p4d
- * uses changes with the minor release at most. So that an update of Slurm to a newer micro release cannot
- * keep slurmctld from starting, the version is copied from one of Slurm's own plugins before slurmctld checks
- * it, provided major and minor are those p4d was built for.
+ * slurmctld accepts only a plugin of exactly its own version, including the micro release, although the
+ * interface that p4d uses changes at most with the minor release. An update of Slurm to a newer micro release
+ * should not keep slurmctld from starting. So before slurmctld checks it, the version is copied from one of
+ * Slurm's own plugins, provided that major and minor release are those p4d was built for.
  */
 __attribute__((constructor)) static void follow_micro_release(void)
 {

@@ -8,8 +8,8 @@
 
 #include "base/hash.h"
 
-/* Series of verdicts. If there is no room for a new series, it is counted in one per hook, after the others.
- */
+/* Series of verdicts. If there is no room for a new series, the call counts in one series per hook at the
+ * end. */
 enum { SERIES = 1024, ALL_SERIES = SERIES + P4D_METRICS_HOOKS, BOUNDS = 14 };
 
 #define OTHERS "(others)"
@@ -24,7 +24,8 @@ typedef struct series {
 } series;
 
 typedef struct latency {
-	uint64_t count[BOUNDS + 1]; /* calls in each interval; the last one has no upper bound */
+	uint64_t count[BOUNDS + 1]; /* number of calls in each interval; the last interval has no upper
+				     * bound */
 	double seconds;
 } latency;
 
@@ -79,7 +80,7 @@ static uint64_t hash_of(const p4d_metrics_call *call)
 	return p4d_hash_bytes((const char *)call + FROM, TO - FROM) + (uint64_t)call->hook;
 }
 
-/* The series that counts a call. Its texts are zero after their ends. */
+/* The series that counts a call. Its texts are padded with zeros. */
 static series *series_of(const p4d_metrics_call *call)
 {
 	enum { TRIES = 64 };
@@ -134,7 +135,7 @@ static void put_head(p4d_text *text, const char *name, const char *type, const c
 	p4d_text_print(text, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
-/* A label's value: the names of p4d.conf may have quotes. */
+/* A label's value, escaped: names in p4d.conf may contain quotes. */
 static void put_label(p4d_text *text, const char *name, const char *value)
 {
 	p4d_text_print(text, "%s=\"", name);
@@ -194,7 +195,7 @@ static void put_state(p4d_text *text, const p4d_metrics_state *state)
 
 void p4d_metrics_text(p4d_text *text, const p4d_metrics_state *state)
 {
-	static counters now; /* a copy, for the lock to be short */
+	static counters now; /* a copy, so that the lock is held only briefly */
 
 	pthread_mutex_lock(&lock);
 	now = all;

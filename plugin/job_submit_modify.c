@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `scontrol update` of a job with an approved plan: the job as it would be after the update is verified
- * again, for everybody, because an administrator's mistake costs as many GPUs as a user's.
+ * `scontrol update` of a job with an approved plan: p4d verifies the job as it would be after the update.
+ * This applies to everybody, because an administrator's mistake costs as many GPUs as a user's.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 #include "job_submit_watch.h"
 #include "slurm_job.h"
 
-/* The record as a public description; NULL when this slurmctld does not export the conversion. */
+/* The record as a public description; NULL if this slurmctld does not export the conversion. */
 static job_desc_msg_t *describe(struct job_record *record)
 {
 	job_desc_msg_t *(*copy)(struct job_record *);
@@ -38,13 +38,13 @@ static void free_description(job_desc_msg_t *desc)
 		release(desc);
 }
 
-/* Attributes the messages to the update. */
+/* Says in the messages that the update is the cause. */
 static void blame_update(p4d_verdict *verdict)
 {
 	for (unsigned i = 0; i < verdict->messages; i++) {
 		p4d_message *message = &verdict->message[i];
 		char text[sizeof(message->text)];
-		/* only what would keep the job from running, not remarks on jobs that pass */
+		/* only messages that would keep the job from running, not remarks on jobs that pass */
 		if (message->code >= P4D_E_CHOSE)
 			continue;
 		snprintf(text, sizeof(text), "after this update: %.*s", (int)sizeof(text) - 21,
@@ -62,7 +62,10 @@ static p4d_code reason(const p4d_verdict *verdict)
 	return P4D_OK;
 }
 
-/* What the verdict did not need (a plan is missing, or is not readable) is asked for; nodes = 0: unknown. */
+/*
+ * Compares with the cluster what the verdict did not use (the plan is missing or not readable); nodes = 0:
+ * unknown.
+ */
 static p4d_geometry geometry_of(const p4d_site *site, const p4d_job *job, const p4d_verdict *verdict)
 {
 	p4d_geometry found = verdict->geometry;
@@ -78,8 +81,8 @@ static bool same_partition(const p4d_job *a, const p4d_job *b)
 }
 
 /*
- * True if p4d refuses the job also without the change, for the same reason, and the job stays in its place.
- * It was then submitted under other rules, or changed without p4d, so the change is not to blame.
+ * True if p4d refuses the job for the same reason even without the change, and the job stays on its nodes. It
+ * was then submitted under other rules, or changed without p4d, so the change is not the cause.
  */
 static bool was_refused(const p4d_site *site, const p4d_job *before, const p4d_job *job, const char *plan,
 			const p4d_request *options, const p4d_verdict *after)
@@ -89,7 +92,7 @@ static bool was_refused(const p4d_site *site, const p4d_job *before, const p4d_j
 	if (!same_partition(before, job))
 		return false;
 	const p4d_geometry is = geometry_of(site, job, after);
-	if (!is.nodes) /* nothing to compare: the second verdict is spared */
+	if (!is.nodes) /* there is nothing to compare, so the second verdict is not needed */
 		return false;
 	p4d_guard_verify(site, before, p4d_watch_cluster, NULL, plan, options, &now);
 	if (now.action != P4D_REJECT || reason(&now) != reason(after))
@@ -108,7 +111,7 @@ static int judge_update(job_desc_msg_t *update, const job_desc_msg_t *current, u
 	p4d_verdict verdict = {0};
 	int rc = SLURM_SUCCESS;
 
-	/* the approved plan and an override: neither place can be changed after submission */
+	/* the approved plan and an override; neither can be changed after submission */
 	p4d_environment_scan(&env, current->environment, current->env_size);
 	p4d_environment_scan(&env, current->spank_job_env, current->spank_job_env_size);
 	p4d_environment_request(&env, &options, NULL);
@@ -149,7 +152,7 @@ static int judge_update(job_desc_msg_t *update, const job_desc_msg_t *current, u
 	return rc;
 }
 
-/* An update that changes nothing of what p4d judges, but has an Extra. */
+/* An update that changes nothing that p4d judges, except Extra. */
 static void keep_record(job_desc_msg_t *update, const job_desc_msg_t *current)
 {
 	const p4d_site *site = p4d_watch_acquire(NULL);

@@ -12,7 +12,7 @@
 
 extern slurm_conf_t slurm_conf;
 
-/* Slurm refuses jobs whose Extra has more characters. AdminComment has no such limit. */
+/* Slurm refuses jobs with a longer Extra. AdminComment has no such limit. */
 enum { EXTRA_BYTES = 1024 };
 
 void p4d_record_name(p4d_verdict_record *record)
@@ -27,8 +27,8 @@ void p4d_record_name(p4d_verdict_record *record)
 }
 
 /*
- * Replaces p4d's words in a field of Slurm's. If the field would then have `most` characters, the new words
- * are left out. The old ones always go: a user may have written them.
+ * Replaces p4d's words in one of Slurm's fields. If the field would then have `most` characters, the new
+ * words are left out. The old ones are always removed, because a user may have written them.
  */
 static void put_words(char **field, const char *words, size_t most)
 {
@@ -47,21 +47,21 @@ static void put_words(char **field, const char *words, size_t most)
 }
 
 #if P4D_HAS_EXTRA
-/* Whether Slurm reads --extra as a constraint. */
+/* Whether Slurm interprets --extra as a constraint. */
 static bool has_constraints(const char *scheduler_parameters)
 {
 	return scheduler_parameters && strstr(scheduler_parameters, "extra_constraints");
 }
 
-/* Whether p4d keeps records in Extra and guards p4d's words there. Call it under slurmctld's lock of its
- * configuration. */
+/* Whether p4d keeps records in Extra and protects its words there. Call it under slurmctld's configuration
+ * lock. */
 static bool owns_extra(const p4d_site *site)
 {
 	return p4d_site_record(site) == P4D_RECORD_EXTRA && !has_constraints(slurm_conf.sched_params);
 }
 
-/* Whether a task of the same array, or a component of the same job, had this Extra before the update: p4d
- * copied it into the update together with the record of this id. */
+/* Whether a task of the same array, or a component of the same job, had this Extra before the update: then
+ * p4d itself copied it into the update, together with the record of this id. */
 static bool is_copied(const char *extra, const char *id)
 {
 	p4d_verdict_record record;
@@ -133,7 +133,7 @@ void p4d_record_renew(const p4d_site *site, job_desc_msg_t *update, const job_de
 
 	if (!owns_extra(site))
 		return;
-	/* slurmctld shows one description to the plugin for each task of an array and each component */
+	/* slurmctld passes the same description to the plugin for each task of an array and each component */
 	if (is_copied(update->extra, copied))
 		slurm_xfree((void **)&update->extra);
 	if (!update->extra && !kept.verdict[0])

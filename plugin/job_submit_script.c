@@ -10,7 +10,10 @@
 #include "job_environment.h"
 #include "reader/reader_words.h"
 
-/* WORK: about half a millisecond; VARIABLES of a job's environment are looked at. */
+/*
+ * WORK: about half a millisecond. VARIABLES: maximum number of variables of a job's environment that are
+ * examined.
+ */
 enum { ARENA = 1 << 20, WORK = P4D_SHELL_WORK / 24, ARGUMENTS = 64, VARIABLES = 512 };
 
 /* One script at a time; the next waits for less than a millisecond. */
@@ -33,7 +36,7 @@ static const char *program(void *site, const char *path)
 	return p4d_site_program(site, path);
 }
 
-/* Whether the script may start a program that the site has a section for. */
+/* Whether the script may start a program for which p4d.conf has a section. */
 static bool starts_program_of(const p4d_site *site, const char *script, size_t length)
 {
 	enum { MOST = 64 << 10, PROGRAMS = 64 };
@@ -54,7 +57,7 @@ const p4d_reading *p4d_script_read(const p4d_site *site, p4d_job *job, const job
 	const bool is_component = desc->het_job_offset != NO_VAL;
 
 	pthread_mutex_lock(&busy);
-	/* the end of a longer text is not known */
+	/* the end of a longer text is unknown */
 	if (!job->script || job->script_length >= P4D_SCRIPT_BYTES || is_component ||
 	    desc->argc > ARGUMENTS ||
 	    !(p4d_reader_may_train(job->script, job->script_length) ||

@@ -7,12 +7,12 @@
 #include "slurm_compat.h"
 
 /*
- * Reads the script of a job that came without p4d's SPANK plugin: its text alone, in memory that is there
- * from the start, and not longer than a millisecond, else it counts as not read. NULL: no training is in it.
- * Only the caller may use the reading. The caller must always call p4d_script_release.
+ * Reads the script of a job that was submitted without p4d's SPANK plugin: only its text, in memory allocated
+ * at the start, and for at most a millisecond; beyond that, it counts as not read. NULL: the script starts no
+ * training. Only the caller may use the reading, and it must always call p4d_script_release.
  */
 const p4d_reading *p4d_script_read(const p4d_site *site, p4d_job *job, const job_desc_msg_t *desc);
 void p4d_script_release(void);
 
-/* Takes the note of the submitting side out of a job that has nothing else of p4d's. */
+/* Removes the submitting side's note from a job that has no other p4d variables. */
 void p4d_script_remove_note(job_desc_msg_t *desc);

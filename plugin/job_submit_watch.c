@@ -22,35 +22,35 @@
 #include "slurm_compat.h"
 
 enum {
-	CLUSTER_MAX_AGE = 30, /* seconds; refreshed on demand only */
+	CLUSTER_MAX_AGE = 30, /* seconds between queries of the cluster; refreshed only on demand */
 	CLUSTER_RETRY = 5,
-	ACCOUNTING_AGE = 30, /* seconds; only where p4d.conf depends on it */
-	START = 10,          /* seconds in which the cluster is waited for */
+	ACCOUNTING_AGE = 30, /* seconds between queries of users; only if p4d.conf depends on them */
+	START = 10,          /* seconds to wait for the cluster */
 	METRICS_AGE = 60,    /* seconds after which metrics are written anew */
-	METRICS_PAUSE = 2,   /* seconds between two files of changed ones */
+	METRICS_PAUSE = 2,   /* minimum seconds between two files if metrics change */
 };
 
 extern slurm_conf_t slurm_conf;
 
-/* Read by the hooks, replaced by the thread, under `published`. */
+/* Read by the hooks and replaced by the thread, under `published`. */
 static pthread_rwlock_t published = PTHREAD_RWLOCK_INITIALIZER;
 static p4d_site *site;
 static p4d_cluster cluster;
-static p4d_associations *associations; /* NULL: not asked for, or no answer yet */
+static p4d_associations *associations; /* NULL: not queried, or no answer yet */
 static uint64_t generation = 1;
 static atomic_bool cluster_wanted = true;
-static time_t started; /* before there are hooks to read it */
+static time_t started; /* the hooks do not exist yet */
 
-/* Only p4d_watch_start, p4d_watch_stop and the thread touch these. */
+/* Used only by p4d_watch_start, p4d_watch_stop and the thread. */
 static pthread_mutex_t control = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t wake;
 static pthread_t thread;
 static bool running, stopping;
 static char conf_path[4096], kept_path[4096];
 static uint32_t conf_uid;
-static char failure[480]; /* why the file is not the one in force; "": it is */
+static char failure[480]; /* why the file is not in effect; "": it is */
 static time_t cluster_due, accounting_due;
-static time_t loaded; /* when the configuration in force was */
+static time_t loaded; /* time at which the effective configuration was read */
 static char metrics_path[4096], metrics_failure[480];
 static time_t metrics_due;
 
@@ -93,7 +93,7 @@ static int put_file(const char *path, mode_t mode, const char *text, p4d_error *
 }
 
 /*
- * The last good configuration, for a start with a bad one: without it a bad edit and a restart would turn
+ * The last good configuration, for a start with a bad file. Without it, a bad edit and a restart would turn
  * `enforce` into the default.
  */
 static void keep_site(const p4d_site *good)
@@ -107,7 +107,7 @@ static void keep_site(const p4d_site *good)
 		slurm_error("p4d: [P4D%03d] %s", err.code, err.text);
 }
 
-/* Loads the file; the reason why it cannot be used is logged once. */
+/* Loads the file. The reason why it cannot be used is logged only once. */
 static p4d_site *load_conf(const char *otherwise)
 {
 	p4d_error err;
@@ -128,7 +128,7 @@ static p4d_mode usual_mode(void)
 	return p4d_site_policy(site, &(p4d_site_job){.partition = "-"}).mode;
 }
 
-/* What is in force: for the log, at the start and after each change. */
+/* Logs the effective settings, at the start and after each change. */
 static void say_site(const char *what, const char *path)
 {
 	const p4d_mode usual = usual_mode();
@@ -145,7 +145,7 @@ static void say_site(const char *what, const char *path)
 	loaded = time(NULL);
 }
 
-/* What is broken is tried again each time: the mistake may be in a file that it includes. */
+/* A broken file is tried again each time, because the mistake may be in a file that it includes. */
 static void check_conf(void)
 {
 	if (!failure[0] && p4d_site_is_current(site))
@@ -179,8 +179,8 @@ static void check_cluster(time_t now)
 }
 
 /*
- * The users that p4d.conf names: without accounting, this is how a uid gets its name. Names that do not
- * resolve are not users of this cluster (yet).
+ * Looks up the users named in p4d.conf, because without accounting a uid is known only by these names. Names
+ * that do not resolve are not users of this cluster (yet).
  */
 static int add_named_users(p4d_associations *to, p4d_error *err)
 {
@@ -223,8 +223,8 @@ static void check_accounting(time_t now)
 		publish_associations(fresh);
 }
 
-/* Follows a change of the path in p4d.conf. It removes p4d's file at the old path, so that nobody takes old
- * numbers for new ones. */
+/* Follows a change of the metrics path in p4d.conf. It removes p4d's file at the old path, so that nobody
+ * mistakes old numbers for new ones. */
 static void follow_metrics_path(const char *path)
 {
 	if (!strcmp(path, metrics_path))
@@ -236,8 +236,8 @@ static void follow_metrics_path(const char *path)
 	metrics_due = 0;
 }
 
-/* Writes the metrics when there are new ones, and once a minute: the file's age shows whether slurmctld
- * lives. */
+/* Writes the metrics if there are new ones, and at least once a minute: the file's age shows whether
+ * slurmctld is alive. */
 static void check_metrics(time_t now)
 {
 	static uint64_t written;
@@ -312,7 +312,7 @@ static void start_thread(void)
 	}
 }
 
-/* The configuration to start with, NULL when not even the default can be made. */
+/* The configuration at the start; NULL if not even the default can be made. */
 static p4d_site *first_site(void)
 {
 	p4d_error err;

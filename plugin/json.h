@@ -6,8 +6,8 @@
 #include "module.h"
 
 /*
- * libp4d-json.so: reads JSON files for libp4d-client.so. Other code of p4d.so has no access to JSON. It is
- * separate because loading json-c costs sbatch more than everything that p4d does for a job whose model is a
+ * libp4d-json.so: reads JSON files for libp4d-client.so; no other code of p4d.so can read JSON. It is a
+ * separate library because loading json-c costs sbatch more than all of p4d's work for a job whose model is a
  * preset.
  */
 typedef struct p4d_json_calls {

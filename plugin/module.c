@@ -9,7 +9,7 @@
 
 static const p4d_module_build own = P4D_MODULE_BUILD;
 
-/* LIBRARY in the directory of this one. */
+/* Path of LIBRARY in this library's directory. */
 static bool find_beside(const char *library, char *path, size_t size)
 {
 	Dl_info self;

@@ -7,7 +7,7 @@
 #include "request/request.h"
 #include "slurm_compat.h"
 
-/* What the parts of p4d that open one another have to have in common; a release of Slurm is its major and
+/* Properties that libraries of p4d must share to open one another. A release of Slurm means its major and
  * minor number. */
 typedef struct p4d_module_build {
 	const char *version; /* version of p4d */

@@ -5,13 +5,14 @@
 #include "module.h"
 
 /*
- * libp4d-reader.so: the readers of job scripts, which most jobs do not need: libp4d-client.so has them
- * through here only. Their tables are pointers, which the loader would relocate for every job with p4d
+ * libp4d-reader.so: the readers of job scripts, which most jobs do not need; libp4d-client.so reaches them
+ * only through this. Their tables contain pointers, which the loader would relocate for every job with p4d
  * options.
  */
 typedef struct p4d_reader_calls {
 	p4d_module_build build;
-	/* as in read_job.h and read_files.h; reads configurations with the libraries next to this one */
+	/* as in read_job.h and read_files.h; configuration files are parsed by the libraries in the same
+	 * directory */
 	void (*read)(const p4d_job_script *script, const p4d_shell_limits *limits, p4d_reading *reading);
 	void (*free_files)(p4d_read_files *files);
 	/* as in reader.h */

@@ -4,9 +4,9 @@
 #include "site/site.h"
 
 /*
- * The site's configuration as a client or slurmstepd finds it: `conf=PATH` of the plugstack line, else where
- * p4d_site_find finds it; trusted as slurmctld trusts it. A file that cannot be used is as good as none, and
- * *err says why (code P4D_OK otherwise): then p4d decides nothing here, and slurmctld, which has its own,
- * everything. NULL only without memory.
+ * The site's configuration in a client or slurmstepd: `conf=PATH` of the plugstack line, else the file that
+ * p4d_site_find finds; with the same checks as in slurmctld. If the file cannot be used, this returns the
+ * configuration for a missing file, and *err says why (otherwise its code is P4D_OK). p4d then decides
+ * nothing here; slurmctld, which has its own configuration, decides everything. NULL only without memory.
  */
 p4d_site *p4d_site_file_load(int argc, char **argv, p4d_error *err);

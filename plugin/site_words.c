@@ -23,7 +23,7 @@ static char *read_text(const char *path, size_t *length)
 	return text;
 }
 
-/* In the places of p4d_site_file_load. */
+/* At the places where p4d_site_file_load looks. */
 static char *read_conf(int argc, char **argv, size_t *length)
 {
 	const slurm_conf_t *conf = p4d_client_slurm_conf();
@@ -54,14 +54,13 @@ static const char *skip_spaces(const char *at, const char *end)
 	return at;
 }
 
-/* Whether a word without quotes ends here. */
+/* Whether an unquoted word ends here. */
 static bool ends_word(char c)
 {
 	return isspace((unsigned char)c) || strchr("\"'={}()+,#", c);
 }
 
-/* Whether the section that begins at this word is of a program that stands in the script. Its name may have
- * quotes. */
+/* Whether this word begins the section of a program that is named in the script. Its name may be quoted. */
 static bool names(const char *word, const char *end, const char *script, size_t length)
 {
 	const char *from = skip_spaces(word + strlen("program"), end);
@@ -88,7 +87,7 @@ static bool includes(const char *text, const char *end)
 	return false;
 }
 
-/* A section of a program that stands in the script, or a file that may have one. */
+/* Whether this is a section of a program named in the script, or includes a file that may have one. */
 static bool has_words(const char *text, size_t size, const char *script, size_t length)
 {
 	const char *end = text + size;

@@ -5,8 +5,8 @@
 #include <stddef.h>
 
 /*
- * Whether a script may start a program that p4d.conf has a section for: program "NAME" { ... }. For p4d.so,
- * which reads the file as text: true if a name, without its folders, stands in the script, or if p4d.conf
- * includes files.
+ * Whether a script may start a program for which p4d.conf has a section: program "NAME" { ... }. For p4d.so,
+ * which reads the file as text. True if some such name, without its folders, occurs in the script, or if
+ * p4d.conf includes files.
  */
 bool p4d_site_words_in(int argc, char **argv, const char *script, size_t length);

@@ -18,7 +18,10 @@
 #error "p4d needs Slurm 22.05 or newer"
 #endif
 
-/* slurm_load_job and slurm_kill_job take a step id from 26.05 on, and the answer to a submission has one. */
+/*
+ * Since 26.05, slurm_load_job and slurm_kill_job take a step id, and the response to a submission contains
+ * one.
+ */
 #if SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(26, 5, 0)
 #define P4D_STEP_OF_JOB(id) ((slurm_step_id_t){.job_id = (id), .step_id = NO_VAL, .step_het_comp = NO_VAL})
 #define P4D_LOAD_JOB(reply, id, flags) slurm_load_job(reply, P4D_STEP_OF_JOB(id), flags)
@@ -30,21 +33,21 @@
 #define P4D_RESPONSE_JOB_ID(response) ((response)->job_id)
 #endif
 
-/* The id that an administrator wants for a job; NO_VAL: none. */
+/* The job id that an administrator requests; NO_VAL: none. */
 #if SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(25, 11, 0)
 #define P4D_DESC_JOB_ID(desc) ((desc)->step_id.job_id)
 #else
 #define P4D_DESC_JOB_ID(desc) ((desc)->job_id)
 #endif
 
-/* Extra is a field of jobs from 23.02 on. */
+/* Jobs have the field Extra since 23.02. */
 #if SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(23, 2, 0)
 #define P4D_HAS_EXTRA 1
 #else
 #define P4D_HAS_EXTRA 0
 #endif
 
-/* What scancel does to a step; Slurm has changed the arguments twice. */
+/* Ends a step as scancel does; Slurm has changed the arguments twice. */
 #if SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(25, 11, 0)
 #define P4D_CANCEL_STEP(job, step) \
 	slurm_kill_job_step(&(slurm_step_id_t){.job_id = (job), .step_id = (step), .step_het_comp = NO_VAL}, \
@@ -62,17 +65,17 @@
 #define P4D_SELECT_MEMORY CR_MEMORY
 #endif
 
-/* From 23.02 on, job_modify can return a reason to the user. */
+/* Since 23.02, job_modify can return a reason to the user. */
 #if SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(23, 2, 0)
 #define P4D_MODIFY_ERR_MSG 1
 #else
 #define P4D_MODIFY_ERR_MSG 0
 #endif
 
-/* Slurm frees such memory with slurm_xfree: memory from any other allocator crashes slurmctld. */
+/* Slurm frees such memory with slurm_xfree. Memory from any other allocator crashes slurmctld. */
 extern char *slurm_xstrdup(const char *text);
 extern void slurm_xfree(void **pointer);
-/* The lock under which Slurm reads slurm.conf anew. It returns &slurm_conf. */
+/* The lock under which Slurm rereads slurm.conf. It returns &slurm_conf. */
 extern slurm_conf_t *slurm_conf_lock(void);
 extern void slurm_conf_unlock(void);
 /* P4D_XCALLOC: zeroes; NULL without memory. */

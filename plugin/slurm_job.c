@@ -43,7 +43,7 @@ static void set_number16(uint32_t *field, uint16_t number)
 		*field = number;
 }
 
-/* What follows the last colon of a text of at most as many characters as Slurm takes; NULL: nothing. */
+/* The text after the last colon of a text of at most Slurm's length; NULL: none. */
 static const char *behind_colon(const char *text)
 {
 	enum { MOST = 1024 };
@@ -52,7 +52,7 @@ static const char *behind_colon(const char *text)
 	return colon ? colon + 1 : NULL;
 }
 
-/* mebibytes, per node or (with the flag) per CPU; 0 asks for all of the node */
+/* in mebibytes, per node or (with the flag) per CPU; 0 requests all memory of the node */
 static void set_memory(p4d_job *job, uint64_t mebibytes, const char *per_tres)
 {
 	const char *per_gpu = behind_colon(per_tres);
@@ -80,14 +80,17 @@ static void set_per_gpu(uint32_t *field, const char *per_tres)
 		*field = (uint32_t)number;
 }
 
-/* Both forms are one in the description; sbatch leaves a trace of --gpus-per-node in the environment. */
+/*
+ * Both forms are the same in the description, but sbatch leaves a trace of --gpus-per-node in the
+ * environment.
+ */
 static bool says_gpus_per_node(const job_desc_msg_t *desc)
 {
 	static const char name[] = "SLURM_GPUS_PER_NODE=";
 
 	if (!desc->tres_per_node)
 		return false;
-	/* searches a line of any length that Slurm accepts; it only decides how a fix is spelt */
+	/* searches a text of any length that Slurm accepts; the result only decides how a fix is written */
 	if (desc->submit_line &&
 	    memmem(desc->submit_line, strnlen(desc->submit_line, 1 << 16), "--gpus-per-n", 12))
 		return true;

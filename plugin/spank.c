@@ -21,7 +21,7 @@
 #include "spank_gpus.h"
 #include "spank_options.h"
 
-/* what Slurm looks up */
+/* symbols that Slurm looks up */
 #pragma GCC visibility push(default)
 SPANK_PLUGIN(p4d, 1)
 int slurm_spank_init(spank_t spank, int argc, char **argv);
@@ -36,7 +36,7 @@ int slurm_spank_init(spank_t spank, int argc, char **argv)
 	(void)argv;
 	switch (spank_context()) {
 	case S_CTX_ALLOCATOR:
-		/* a job submitted from inside a job must not inherit its options */
+		/* a job submitted inside a job must not inherit the outer job's options */
 		if (getenv("SLURM_JOB_ID"))
 			p4d_options_clean_environment(NULL);
 		p4d_options_from_environment(p4d_client_is_salloc() ? "SALLOC" : "SBATCH");
@@ -68,7 +68,7 @@ static bool may_train(bool step, int argc, char **argv)
 	return may;
 }
 
-/* A job's options, or those of one of its components, are known. */
+/* Called when the options of a job, or of one of its components, are known. */
 static int submit(spank_t spank, int argc, char **argv)
 {
 	const p4d_given *given = p4d_options_given();

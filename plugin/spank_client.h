@@ -4,8 +4,8 @@
 #include "client.h"
 
 /*
- * Opens libp4d-client.so once: next to p4d.so (build tree), else where it is installed. If it cannot be used
- * or comes from another build, prints one message and returns NULL.
+ * Opens libp4d-client.so once: in p4d.so's directory (build tree), else in the installation's. If it cannot
+ * be used or is from another build, prints one message and returns NULL.
  */
 const p4d_client_calls *p4d_spank_client_open(void);
 

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-/* Values from NVML's header, which this build does not need. */
+/* Values from NVML's header, so that the build does not need it. */
 enum { NVML_OK = 0, NVML_ON = 1, MOST_DEVICES = 64, MOST_PIDS = 4000 };
 #define NVML_NOT_AVAILABLE UINT64_MAX
 
@@ -39,7 +39,7 @@ static uint64_t now_us(void)
 	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
 }
 
-/* Looks up all functions, or none. */
+/* Looks up all functions; false if one is missing. */
 static bool look_up(void *library, nvml *n)
 {
 	const struct {
@@ -146,7 +146,7 @@ static bool is_wanted(int argc, char **argv)
 	return false;
 }
 
-/* The GPUs of the step, else of the job. */
+/* The GPUs of the step; if they are unknown, those of the job. */
 static bool list_of(spank_t spank, char *list, int size)
 {
 	return spank_getenv(spank, "SLURM_STEP_GPUS", list, size) == ESPANK_SUCCESS ||

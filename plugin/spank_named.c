@@ -11,11 +11,11 @@
 #include "client_option.h"
 #include "slurm_compat.h"
 
-/* More words, or more comments at the beginning of a script, are not looked at. */
+/* Maximum number of words, and of comments at the beginning of a script, that are examined. */
 enum { WORDS_MAX = 4096, HEAD_MAX_BYTES = 32 << 10, LINE_MAX_BYTES = 1024 };
 
-/* The command line, which the C library passes to each library that it loads; reading /proc would take five
- * system calls. */
+/* The command line, which the C library passes to each library that it loads; reading it from /proc would
+ * take five system calls. */
 static char **words;
 
 __attribute__((constructor)) static void take_command_line(int argc, char **argv)
@@ -23,10 +23,13 @@ __attribute__((constructor)) static void take_command_line(int argc, char **argv
 	words = argc > 0 && argc <= WORDS_MAX ? argv : NULL;
 }
 
-/* sbatch's short options, of all releases: these have no argument of their own, those do. */
+/* sbatch's short options in all releases: these have no argument, those have one. */
 static const char short_flags[] = "HOQVWsv", short_options[] = "ABCFGJLMNSabcdeimnopqtwx";
 
-/* The long ones that people write without '='; after any other, the next word may be its argument or not. */
+/*
+ * Long options that people write without '='. After any other one, the next word may or may not be its
+ * argument.
+ */
 static const char *const long_flags[] = {"contiguous", "exclusive",  "hold",    "no-requeue", "overcommit",
 					 "parsable",   "quiet",      "requeue", "test-only",  "verbose",
 					 "wait",       "spread-job", NULL};
@@ -46,13 +49,13 @@ static bool is_among(const char *const *names, const char *name)
 	return false;
 }
 
-/* getopt_long takes any beginning of a name for it. */
+/* getopt_long accepts any prefix of a name. */
 static bool begins(const char *name, const char *word, size_t length)
 {
 	return length && !strncmp(name, word, length);
 }
 
-/* What --help prints: the others would fill pages. */
+/* The options that --help prints; all of them would fill pages. */
 static void name_usual(bool *named)
 {
 #define PAGE(id, heading, usual, otherwise, example, text) named[P4D_##id] = named[P4D_##id] || (usual) == 2;
@@ -60,7 +63,7 @@ static void name_usual(bool *named)
 #undef PAGE
 }
 
-/* The options that a word may name. False when it lists them all. */
+/* The options that a word may name. False if it lists all options. */
 static bool take_word(bool *named, const char *word)
 {
 	const size_t length = strncmp(word, "--", 2) ? 0 : strcspn(word + 2, "=");
@@ -83,7 +86,7 @@ static bool take_word(bool *named, const char *word)
 	return true;
 }
 
-/* A line of options. Quotes and backslashes may stand anywhere, also within a name. */
+/* A line of options. It may contain quotes and backslashes anywhere, even inside a name. */
 static bool take_line(bool *named, const char *line, size_t length)
 {
 	char plain[LINE_MAX_BYTES], *rest = plain;
@@ -101,8 +104,8 @@ static bool take_line(bool *named, const char *line, size_t length)
 	return taken;
 }
 
-/* Takes the lines of a script that hold options, up to the first command. Returns where they end; NULL:
- * cannot tell. */
+/* Processes the lines of a script that contain options, up to the first command. Returns where they end;
+ * NULL: it cannot tell. */
 static const char *take_script(bool *named, const char *text)
 {
 	while (*text) {
@@ -117,7 +120,7 @@ static const char *take_script(bool *named, const char *text)
 	return text;
 }
 
-/* A script that is a regular file, from where sbatch will read it. */
+/* A script that is a regular file, starting at the offset where sbatch will read it. */
 static bool take_open_script(bool *named, int fd)
 {
 	char text[HEAD_MAX_BYTES];
@@ -134,12 +137,12 @@ static bool take_open_script(bool *named, int fd)
 	return end && (*end || got < (ssize_t)sizeof(text) - 1);
 }
 
-/* What is not in this directory Slurm looks for elsewhere. */
+/* If the script is not in this directory, Slurm looks for it elsewhere. */
 static bool take_script_file(bool *named, const char *path)
 {
 	struct stat status;
 
-	/* opened, a pipe would be another one's end of it */
+	/* opening a pipe would make this process its reader */
 	if (stat(path, &status) < 0 || !S_ISREG(status.st_mode))
 		return false;
 	const int fd = p4d_file_open(path);
@@ -150,12 +153,12 @@ static bool take_script_file(bool *named, const char *path)
 	return taken;
 }
 
-/* The words of sbatch, and what they say about where its script is. */
+/* State while sbatch's words are processed: where its script is. */
 typedef struct sbatch_words {
 	bool wrapped;  /* it is an option, in which Slurm looks for none */
-	bool help;     /* sbatch prints its help and reads no script */
-	bool last;     /* no options follow */
-	bool argument; /* the argument of an option is next */
+	bool help;     /* --help: sbatch reads no script */
+	bool last;     /* after "--", no options follow */
+	bool argument; /* the next word is the argument of an option */
 } sbatch_words;
 
 /* "--NAME", "--NAME=VALUE" */
@@ -190,7 +193,7 @@ static bool follow_short(sbatch_words *s, const char *letters)
 	return strchr(short_options, *letters);
 }
 
-/* Reads one word; sets *script if that word is the script. False: cannot tell. */
+/* Processes one word; sets *script if that word is the script. False: it cannot tell. */
 static bool follow(sbatch_words *s, const char *word, const char **script)
 {
 	const bool argument = s->argument;
@@ -207,14 +210,14 @@ static bool follow(sbatch_words *s, const char *word, const char **script)
 	return true;
 }
 
-/* Takes the words of sbatch up to its script, and the options in the script. */
+/* Processes sbatch's words up to its script, and the options in the script. */
 static bool take_sbatch(bool *named, char *const *word)
 {
 	sbatch_words s = {false};
 	const char *script = NULL;
 
 	for (; *word && !script && !s.help; word++)
-		/* Slurm looks for the script as if there were no components */
+		/* Slurm searches for the script as if there were no components */
 		if (strcmp(*word, ":") != 0 && !follow(&s, *word, &script))
 			return false;
 	if (script)
@@ -222,7 +225,7 @@ static bool take_sbatch(bool *named, char *const *word)
 	return s.wrapped || s.help || take_open_script(named, STDIN_FILENO);
 }
 
-/* Every word, whichever program's it is. */
+/* Processes every word, whichever program it belongs to. */
 static bool take_words(bool *named, char *const *word)
 {
 	bool taken = true;

@@ -15,13 +15,15 @@ enum { NAME_MAX_BYTES = 128 };
 
 static p4d_given given;
 
-/* Slurm's variable for an option when the program started. */
+/* The values of Slurm's option variables when the program started. */
 static char *inherited[P4D_OPTIONS];
 
-/* After the first component of a heterogeneous job, Slurm's own variables are gone, or hold its options. */
+/*
+ * After the first component of a heterogeneous job, Slurm's own variables are gone, or contain its options.
+ */
 static bool later_component, restored;
 
-/* "SLURM_SPANK__SLURM_SPANK_OPTION_p4d_p4d_tp": where Slurm reads option tp from. */
+/* "SLURM_SPANK__SLURM_SPANK_OPTION_p4d_p4d_tp": the variable from which Slurm reads option tp. */
 static const char *input_variable(p4d_option option, char *buf, size_t size)
 {
 	char variable[NAME_MAX_BYTES];
@@ -42,7 +44,7 @@ static int keep(char **slot, const char *text)
 	return 0;
 }
 
-/* Gives Slurm the variables that the program was started with. */
+/* Restores the variables with which the program was started. */
 static void restore_environment(void)
 {
 	char name[NAME_MAX_BYTES];
@@ -57,7 +59,8 @@ static int given_option(int option, const char *text, int remote)
 {
 	char name[NAME_MAX_BYTES];
 
-	/* for a variable Slurm passes the environment's own string; not so for #SBATCH and command line */
+	/* for a variable, Slurm passes the environment's own string; for #SBATCH and the command line it
+	 * does not */
 	const bool from_environment =
 	    !remote && text && text == getenv(input_variable((p4d_option)option, name, sizeof(name)));
 	if (from_environment && later_component) {
@@ -65,7 +68,7 @@ static int given_option(int option, const char *text, int remote)
 		if (!text)
 			return 0;
 	}
-	/* an #SBATCH line, over which the environment wins: Slurm reads that next */
+	/* the option is from an #SBATCH line; the environment has priority, and Slurm reads it next */
 	if (later_component && !restored && spank_context() == S_CTX_ALLOCATOR)
 		restore_environment();
 	given.from_environment[option] = from_environment;
@@ -139,7 +142,7 @@ void p4d_options_from_environment(const char *prefix)
 		if (option >= 0)
 			keep(&inherited[option], strchr(*at, '=') + 1);
 	}
-	restore_environment(); /* only now, because setenv moves the environment */
+	restore_environment(); /* not earlier, because setenv moves the environment */
 }
 
 const p4d_given *p4d_options_given(void)
@@ -159,7 +162,8 @@ void p4d_options_reset(void)
 
 void p4d_options_clean_environment(spank_t spank)
 {
-	/* all components of srun share one environment, where an earlier one's plan is still needed */
+	/* all components of srun share one environment, in which an earlier component's plan is still
+	 * needed */
 	bool keep_outputs = spank && later_component && spank_context() == S_CTX_LOCAL;
 	char name[NAME_MAX_BYTES];
 

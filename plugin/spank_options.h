@@ -5,33 +5,36 @@
 #include "slurm_compat.h"
 
 /*
- * The --p4d- options as Slurm passes them: stored as text and parsed later, because Slurm calls back once for
- * each source of an option (#SBATCH line, environment, command line: the last one wins).
+ * The --p4d- options as Slurm passes them. They are stored as text and parsed later, because Slurm calls back
+ * once for each source of an option (#SBATCH line, environment, command line); the last one wins.
  */
 
-/* Registers the options of options.def that are for Slurm; on the submitting side, those that may occur. */
+/*
+ * Registers the options of options.def that are for Slurm; on the submitting side, only those that may occur.
+ */
 int p4d_options_register(spank_t spank);
 
 /*
- * Input environment: PREFIX_P4D_TP=8 (prefix SBATCH or SALLOC) becomes the variable from which Slurm reads an
- * option, so that Slurm's own precedence holds; NULL: not so. Call once, before Slurm reads its environment.
+ * Turns the input environment PREFIX_P4D_TP=8 (prefix SBATCH or SALLOC) into the variable from which Slurm
+ * reads an option, so that Slurm's own precedence applies. prefix NULL: does nothing. Call it once, before
+ * Slurm reads its environment.
  */
 void p4d_options_from_environment(const char *prefix);
 
 /*
- * For srun, once its options are known: they win over SLURM_P4D_TP=8. Not as above, because Slurm would send
- * them to every node, as options of the step.
+ * For srun, after its options are known: they have priority over SLURM_P4D_TP=8. srun cannot use the function
+ * above, because Slurm would send these variables to every node as options of the step.
  */
 void p4d_options_add_defaults(const char *prefix);
 
 /* The options that were given since the last reset. */
 const p4d_given *p4d_options_given(void);
 
-/* The next component of a heterogeneous job begins with what the environment has. */
+/* Starts the next component of a heterogeneous job with the options of the environment. */
 void p4d_options_reset(void);
 
 /*
  * Removes options and outputs of an enclosing job or an earlier component from the environment and (spank not
- * NULL) from the job that is being submitted.
+ * NULL) from the job that is submitted.
  */
 void p4d_options_clean_environment(spank_t spank);

@@ -6,10 +6,12 @@
 /* Prints lines on stderr, without Slurm's prefix. Never on stdout, which belongs to sbatch --parsable. */
 void p4d_spank_report_text(const char *text);
 
-/* Prints a verdict: refusals and warnings always, the rest unless the user asked for quiet. */
+/* Prints a verdict: refusals and warnings always, everything else unless the user asked for quiet. */
 void p4d_spank_report_verdict(const p4d_verdict *verdict);
 
-/* Writes a refusal, which slurmctld never sees, where the site wants it. event: "submit" or "step". */
+/*
+ * Logs a refusal, which slurmctld never sees, according to the site's client_log. event: "submit" or "step".
+ */
 void p4d_spank_report_refusal(const p4d_site *site, const char *event, const p4d_job *job,
 			      const p4d_verdict *verdict);
 

@@ -14,7 +14,7 @@
 #include "site_file.h"
 #include "spank_report.h"
 
-/* The decision on this step, for its tasks, which are forked from this process. */
+/* The decision about this step, for its tasks, which are forked from this process. */
 static char said[4096];
 static bool refused;
 
@@ -24,10 +24,10 @@ static void restore_one(const char *name, const char *value, void *spank)
 }
 
 /*
- * With --export=NONE only the copy of spank_job_env reaches the job, or a step of `srun --export=NONE` in its
- * script; without it sbatch leaves that out. Plan and key are not part of the user's environment, so they are
- * restored under both names, with the variables derived from the plan, whatever was made of them (P4D_TP=1
- * srun ...).
+ * With --export=NONE, or in a step of `srun --export=NONE` in a script, only the copy of spank_job_env
+ * reaches the job; without it, sbatch leaves that copy out. Plan and key do not belong to the user's
+ * environment. So they are restored under both names, together with the variables derived from the plan,
+ * whatever the user set (P4D_TP=1 srun ...).
  */
 static void restore_outputs(spank_t spank, const char *line)
 {
@@ -70,7 +70,7 @@ static const p4d_cluster *no_cluster(void *unused)
 	return NULL; /* one RPC per step is enough; p4d.conf or a typed GRES must suffice */
 }
 
-/* With `optional p4d.so` srun has printed the reason and the fix, and starts the step all the same. */
+/* With `optional p4d.so`, srun has printed the reason and the fix, and starts the step nevertheless. */
 static bool was_said(spank_t spank, const p4d_verdict *verdict)
 {
 	char line[P4D_NOTE_MAX];
@@ -88,7 +88,7 @@ static void conclude(spank_t spank, const p4d_verdict *verdict)
 		p4d_verdict_text(verdict, said, sizeof(said));
 }
 
-/* slurmctld did not answer: the site's policy decides whether to refuse. */
+/* slurmctld did not answer, so the site's policy decides whether to refuse. */
 static void unanswered(spank_t spank, const p4d_site *site, const p4d_job *job, const p4d_error *err)
 {
 	p4d_policy policy = site ? p4d_guard_policy(site, job, NULL) : (p4d_policy){.mode = P4D_MODE_OFF};
@@ -101,7 +101,7 @@ static void unanswered(spank_t spank, const p4d_site *site, const p4d_job *job, 
 	}
 }
 
-/* Steps inherit the environment of the script, which is that of the first component. */
+/* Steps inherit the script's environment, which is that of the first component. */
 static void say_other_component(void)
 {
 	snprintf(
@@ -122,8 +122,7 @@ static void judge(spank_t spank, const p4d_record *record, const p4d_given *give
 	p4d_error err, conf;
 
 	const bool approved = record->approved.digest[0];
-	/* slurmctld let the job pass without a plan, and knew its script, its user's accounts and a note on
-	 * it */
+	/* slurmctld let the job pass without a plan, knowing its script, its user's accounts and the note */
 	if (!approved && !line && !record->het_job_id)
 		return;
 	bool malformed = p4d_given_request(given, &options, &err) < 0, differs = false;
@@ -162,7 +161,7 @@ void p4d_step_judge(spank_t spank, const p4d_given *given, int argc, char **argv
 	spank_get_item(spank, S_JOB_ID, &job_id);
 	spank_get_item(spank, S_JOB_STEPID, &step_id);
 	spank_get_item(spank, S_JOB_NODEID, &node);
-	/* one node asks for all; Slurm's own steps (extern, interactive) train nothing */
+	/* one node asks for all nodes; Slurm's own steps (extern, interactive) train nothing */
 	if (node || (step_id > SLURM_MAX_NORMAL_STEP_ID && step_id != SLURM_BATCH_SCRIPT))
 		return;
 	if (p4d_record_load(&record, job_id, &err) < 0) {
@@ -175,7 +174,7 @@ void p4d_step_judge(spank_t spank, const p4d_given *given, int argc, char **argv
 	p4d_record_free(&record);
 }
 
-/* The other nodes know nothing of the verdict. */
+/* The other nodes do not know the verdict. */
 static bool other_nodes_run(spank_t spank)
 {
 	uint32_t nodes = 0;
@@ -190,7 +189,7 @@ int p4d_step_task(spank_t spank)
 	if (said[0] && spank_get_item(spank, S_TASK_ID, &task) == ESPANK_SUCCESS && !task)
 		p4d_spank_report_text(said);
 	if (other_nodes_run(spank))
-		sleep(1); /* what has not started cannot be ended */
+		sleep(1); /* a step that has not started cannot be ended */
 	return refused ? -1 : 0;
 }
 

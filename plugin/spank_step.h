@@ -6,17 +6,17 @@
 
 /*
  * slurmstepd, the last check: a step with p4d options or a plan must agree with the plan that was approved
- * for its job. The verdict is reached in init_post_opt, where asking slurmctld is safe, and enforced in
- * task_init, the only hook whose failure fails the job instead of draining the node. The first node asks for
- * all, and ends the step on the others.
+ * for its job. init_post_opt makes the verdict, because asking slurmctld is safe there. task_init enforces
+ * it, because only its failure fails the job instead of draining the node. The first node asks for all nodes,
+ * and ends the step on the others.
  */
 
 /* Never fails. */
 void p4d_step_judge(spank_t spank, const p4d_given *given, int argc, char **argv);
 
-/* For every task: 0, or -1 when the step was refused (the first task prints why). */
+/* For every task: 0, or -1 if the step was refused (the first task prints why). */
 int p4d_step_task(spank_t spank);
 
-/* In slurmstepd itself, after a task: has slurmctld end what a refused step runs on other nodes. Never fails.
- */
+/* In slurmstepd itself, after a task: asks slurmctld to end the parts of a refused step on other nodes.
+ * Never fails. */
 void p4d_step_task_ended(spank_t spank);

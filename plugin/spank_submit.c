@@ -33,19 +33,19 @@
 
 typedef struct submission {
 	const p4d_given *given;
-	int argc; /* of plugstack.conf */
+	int argc; /* arguments of plugstack.conf */
 	char **argv;
-	bool typed; /* the job is one of p4d's by its options */
+	bool typed; /* the job has p4d options */
 	p4d_site *site;
-	bool site_is_unusable; /* it is the default, in place of a p4d.conf that is broken */
-	p4d_sbatch sbatch;     /* the job as typed */
-	p4d_job job;           /* as judged */
+	bool site_is_unusable; /* the configuration is the default, because p4d.conf is broken */
+	p4d_sbatch sbatch;     /* the job as the user typed it */
+	p4d_job job;           /* the job as judged */
 	p4d_request request;
 	p4d_verdict verdict;
 	p4d_cluster cluster;
 	bool cluster_asked;
 	p4d_associations *associations;
-	bool accounts_are_private; /* slurmctld knows more of them */
+	bool accounts_are_private; /* slurmctld knows more about them */
 	char *user;
 	p4d_client_script script;
 	p4d_read_files files;
@@ -53,7 +53,7 @@ typedef struct submission {
 	p4d_reading *reading;
 	p4d_rehearsals rehearsals;
 	char *memory;       /* memory of the reading */
-	p4d_reading *other; /* with another option */
+	p4d_reading *other; /* the reading with another option */
 	char *other_memory;
 	char directory[PATH_MAX];
 } submission;
@@ -76,8 +76,8 @@ static void release(submission *s)
 }
 
 /*
- * False without memory. A p4d.conf that is broken here is not the user's business: one line, which does not
- * call it an error, because there are programs that cancel what sbatch says that word about.
+ * False without memory. A broken p4d.conf is not the user's fault: p4d prints one line without the word
+ * "error", because some programs cancel a job if sbatch prints that word.
  */
 static bool open_site(submission *s)
 {
@@ -95,8 +95,8 @@ static bool open_site(submission *s)
 }
 
 /*
- * Whether slurmctld gave no answer (its answers are numbers from ESLURM_INVALID_PARTITION_NAME on), or one
- * that was cut off because it was killed. It may be restarting, and sbatch waits for it as well.
+ * Whether slurmctld gave no answer (its answers are numbers from ESLURM_INVALID_PARTITION_NAME on), or its
+ * answer was cut off because it was killed. It may be restarting, and sbatch waits for it as well.
  */
 static bool is_away(int error)
 {
@@ -106,8 +106,8 @@ static bool is_away(int error)
 	       error / THOUSAND == SLURM_PROTOCOL_SOCKET_ZERO_BYTES_SENT / THOUSAND;
 }
 
-/* Asks also while slurmctld is away, for ten seconds. sbatch waits for it as well, so a restart of slurmctld
- * must not bypass the check. */
+/* Asks slurmctld, also while it is away, for ten seconds. sbatch waits for it as well, so a restart of
+ * slurmctld must not bypass the check. */
 static const p4d_cluster *ask_cluster(void *context)
 {
 	const struct timespec pause = {.tv_nsec = 300000000};
@@ -145,7 +145,7 @@ static void name_user(submission *s)
 		s->user = strdup(entry->pw_name);
 }
 
-/* slurmctld enforces nodes at most of associations and QOSes where AccountingStorageEnforce has limits. */
+/* slurmctld enforces associations' and QOSes' limits of nodes if AccountingStorageEnforce has limits. */
 static const p4d_associations *limits(void *context, const char **user)
 {
 	enum { ENFORCES_LIMITS = 2 };
@@ -161,7 +161,7 @@ static const p4d_associations *limits(void *context, const char **user)
 	return s->associations;
 }
 
-/* Who submits, and what that means for accounts and QOSes, if the site's policy depends on it. */
+/* The submitting user with accounts and QOSes, if the site's policy depends on them. */
 static void identify(submission *s)
 {
 	s->job.limits = limits;
@@ -223,7 +223,7 @@ static p4d_job_script script_of(submission *s, const p4d_request *typed)
 				.site = s};
 }
 
-/* A program that p4d does not know may be one that it knows. */
+/* Replaces a program that p4d does not know by one that it knows, if the site names it. */
 static const p4d_reading *read_as(void *context, const p4d_request *typed)
 {
 	submission *s = context;
@@ -264,7 +264,7 @@ static void read_srun(submission *s)
 	s->job.rehearsals = &s->rehearsals;
 }
 
-/* What the script says of the training it starts. */
+/* Facts that the script gives about the training it starts. */
 static void read_script(submission *s)
 {
 	const bool rehearsed = p4d_rehearsals_any() && p4d_job_wants_gpus(&s->job);
@@ -307,7 +307,10 @@ static void complete(submission *s)
 	p4d_guard_submit(s->site, &s->job, ask_cluster, s, &s->request, &published_batch, &s->verdict);
 }
 
-/* spank: for a job that the environment does not reach; NULL: it does. sbatch pays for each such variable. */
+/*
+ * Sets a variable in the job. spank: for a job that the environment does not reach; NULL: it does. Each such
+ * variable costs sbatch time.
+ */
 static void set_variable(spank_t spank, const char *name, const char *value)
 {
 	setenv(name, value, 1);
@@ -316,8 +319,8 @@ static void set_variable(spank_t spank, const char *name, const char *value)
 }
 
 /*
- * The key with which the ranks of p4d-train authenticate each other. It must also survive --export=NONE: no
- * other secret is known to all tasks of a job.
+ * The key with which the ranks of p4d-train authenticate each other. It must also survive --export=NONE,
+ * since all tasks of a job share no other secret.
  */
 static void export_key(spank_t spank)
 {
@@ -341,8 +344,8 @@ static void export_one(const char *name, const char *value, void *spank)
 }
 
 /*
- * Puts the decision into the job. A complete plan includes the options, so they are left out, lest every step
- * and nested job find them; only srun passes them to its step anyway, and then they must agree.
+ * Stores the decision in the job. A complete plan includes the options, so they are left out; otherwise every
+ * step and nested job would inherit them. Only srun passes them to its step anyway, and then they must agree.
  */
 static void put_into_job(spank_t spank, const submission *s)
 {
@@ -353,14 +356,13 @@ static void put_into_job(spank_t spank, const submission *s)
 	spank_t apart = batch && p4d_client_exports_all() ? NULL : spank;
 	char note[P4D_NOTE_MAX];
 
-	/* options without a plan mean a fault to slurmctld, which it is not with the GPUs of another cluster
-	 */
+	/* for slurmctld, options without a plan are an error, but with another cluster's GPUs they are not */
 	if ((s->typed && !decided && !s->job.clusters) || spank_context() == S_CTX_LOCAL)
 		p4d_given_put(s->given, spank, decided ? request : NULL);
 	if (decided && p4d_framework_of((int)request->value[P4D_FRAMEWORK])->takes_job_key)
 		export_key(apart);
 	/* variables for commands in the script, in addition to the plan, from which slurmstepd derives the
-	 * rest */
+	 * others */
 	if (decided && verdict->judged && !batch)
 		p4d_export(request, &verdict->layout, verdict->plan, export_one, spank);
 	else if (decided)
@@ -380,7 +382,7 @@ static int conclude(spank_t spank, submission *s)
 		p4d_spank_report_memory(verdict);
 	if (verdict->action == P4D_REJECT && !s->accounts_are_private)
 		p4d_spank_report_refusal(s->site, p4d_client_job_id() ? "step" : "submit", &s->job, verdict);
-	/* with `optional p4d.so`, Slurm submits the job nevertheless: slurmctld must see what it has to
+	/* with `optional p4d.so`, Slurm submits the job nevertheless, so slurmctld must see what it has to
 	 * refuse */
 	put_into_job(spank, s);
 	return verdict->action == P4D_REJECT && !s->accounts_are_private ? -1 : 0;
@@ -412,7 +414,7 @@ int p4d_submit_job(spank_t spank, const p4d_given *given, int argc, char **argv)
 	return rc;
 }
 
-/* Fills what the step does not set from its job. */
+/* Fills options that the step does not set from its job. */
 static void inherit_job(p4d_job *step, const p4d_job *job)
 {
 	step->partition = job->partition;
@@ -438,7 +440,7 @@ static void inherit_job(p4d_job *step, const p4d_job *job)
 	}
 }
 
-/* The plan was approved with the job, but is missing in this step's environment. */
+/* The plan was approved with the job, but this step's environment does not have it. */
 static int restore_plan(submission *s, const p4d_approval *approved, p4d_error *err)
 {
 	const char *line = approved->plan;
@@ -455,7 +457,7 @@ static int restore_plan(submission *s, const p4d_approval *approved, p4d_error *
 	return 0;
 }
 
-/* For a step with options but without a plan: slurmctld has the job, and its plan if there is one. */
+/* For a step with options but without a plan: asks slurmctld for the job, and for its plan if it has one. */
 static int judge_by_record(submission *s, uint32_t job_id, p4d_error *err)
 {
 	p4d_record record;
@@ -471,7 +473,7 @@ static int judge_by_record(submission *s, uint32_t job_id, p4d_error *err)
 		inherit_job(&s->job, &record.job);
 		complete(s);
 		rc = 0;
-		/* only the digest is known: the same options make the same plan */
+		/* only the digest is known, but the same options give the same plan */
 		if (!rc && record.approved.digest[0] && s->verdict.plan[0])
 			rc = p4d_record_step_agrees(&record.approved, s->verdict.plan, &s->request, err);
 	}
@@ -486,7 +488,7 @@ int p4d_submit_step(spank_t spank, const p4d_given *given, int argc, char **argv
 	submission s = {.given = given, .argc = argc, .argv = argv, .typed = true};
 	p4d_request plan = {0};
 	p4d_error err = {.code = P4D_OK};
-	/* with --jobid alone, the environment is not that job's */
+	/* with --jobid alone, the environment is not that of the job */
 	const char *line = getenv("SLURM_JOB_ID") ? getenv(P4D_EXPORT_PLAN) : NULL;
 
 	if (!p4d_given_request(given, &s.request, &err) && line && !p4d_plan_read(line, &plan, &err) &&

@@ -102,7 +102,7 @@ bool p4d_accounting_tres(const char *text, const char *name, uint64_t unit, uint
 	return false;
 }
 
-/* What sites report of GPUs that nothing measures. */
+/* GPUs of sites without measurement. */
 static bool is_possible(uint64_t bytes)
 {
 	return bytes && bytes < (uint64_t)1 << 40;
@@ -111,7 +111,7 @@ static bool is_possible(uint64_t bytes)
 static uint64_t memory_of(const p4d_accounting *a, const p4d_accounting_step *step,
 			  p4d_accounting_measured *how)
 {
-	enum { SUMS = 2405 }; /* from then on, a task's number is that of all of its GPUs */
+	enum { SUMS = 2405 }; /* since this release, a task's number is the sum over its GPUs */
 
 	*how = P4D_MEASURED_NOT;
 	if (!step->gpus || !step->tasks)

@@ -8,26 +8,26 @@
 #include "base/error.h"
 
 /*
- * Slurm's accounting, as the command `sacct` prints it: jobs that have ended or are running, their scripts
- * and their environments. Works with sacct of 22.05 to 26.05, and needs no library of Slurm. Sizes are bytes,
- * times are seconds since 1970. Texts that sacct does not print are "", numbers are 0.
+ * Slurm's accounting, as the command `sacct` prints it: ended or running jobs, their scripts and their
+ * environments. Works with sacct of 22.05 to 26.05, and needs no library of Slurm. Sizes are bytes, times are
+ * seconds since 1970. Texts that sacct does not print are "", numbers are 0.
  */
 
 typedef struct p4d_accounting p4d_accounting;
 
 /*
- * Asks sacct for its release and its fields. NULL: there is no sacct in PATH, or it has no accounting to ask.
- * Errors: IO, with what sacct printed; NO_MEMORY. The caller frees it with p4d_accounting_close.
+ * Asks sacct for its release and its fields. NULL: there is no sacct in PATH, or it has no accounting.
+ * Errors: IO, with sacct's output; NO_MEMORY. The caller frees it with p4d_accounting_close.
  */
 p4d_accounting *p4d_accounting_open(p4d_error *err);
 void p4d_accounting_close(p4d_accounting *accounting);
-/* 2405 for 24.05; 0: not known. */
+/* 2405 for 24.05; 0: unknown. */
 unsigned p4d_accounting_release(const p4d_accounting *accounting);
 /* Whether this sacct prints a field ("StdOut", from 24.05 on). Case does not matter. */
 bool p4d_accounting_has(const p4d_accounting *accounting, const char *field);
 
 typedef enum p4d_accounting_end {
-	P4D_END_NOT_YET, /* it waits, runs or is suspended */
+	P4D_END_NOT_YET, /* the job waits, runs or is suspended */
 	P4D_END_COMPLETED,
 	P4D_END_FAILED, /* also CUDA's out-of-memory */
 	P4D_END_TIMEOUT,
@@ -41,34 +41,36 @@ typedef struct p4d_accounting_step {
 	const char *id; /* "batch", "extern", "0" */
 	p4d_accounting_end end;
 	uint32_t nodes, tasks, gpus;
-	/* gres/gpumem of TRESUsageInMax (the task with the most) and TRESUsageInTot (all tasks); 0: not
-	 * measured. See p4d_accounting_gpu_memory. */
+	/* gres/gpumem of TRESUsageInMax (of the task with the most) and of TRESUsageInTot (all tasks); 0:
+	 * not measured. See p4d_accounting_gpu_memory. */
 	uint64_t most_bytes, all_bytes;
 } p4d_accounting_step;
 
 /* Texts belong to the job. */
 typedef struct p4d_accounting_job {
-	const char *id;  /* as sacct selects it: "12", "12_3" of an array, "12+1" of a heterogeneous job */
+	const char *id;  /* id with which sacct selects it: "12", "12_3" in an array, "12+1" in a
+			  * heterogeneous job */
 	const char *raw; /* Slurm's own number, "15" */
 	const char *user, *account, *partition, *qos, *reservation, *name, *cluster;
 	const char *work_dir;
-	const char *submit_line;           /* its words, separated by blanks: quotes are lost */
-	const char *admin_comment, *extra; /* extra: from 23.11 on */
+	const char *submit_line;           /* the words of its command, separated by blanks; quotes are
+					    * lost */
+	const char *admin_comment, *extra; /* extra: since 23.11 */
 	const char *req_tres, *alloc_tres; /* for p4d_accounting_tres */
-	const char *std_out, *std_err;     /* from 24.05 on; patterns such as %j may be in them */
+	const char *std_out, *std_err;     /* since 24.05; may contain patterns such as %j */
 	const char *state;                 /* "FAILED", "CANCELLED by 1000" */
 	p4d_accounting_end end;
 	int exit_code, exit_signal;
-	uint32_t nodes;      /* allocated; before that, asked for */
+	uint32_t nodes;      /* allocated; before that, requested */
 	uint32_t gpus;       /* GPUs of the whole job: allocated or, if it never started, requested */
-	uint32_t gpus_asked; /* by ReqTRES */
-	char gpu_type[48]; /* type of the allocated GPUs ("h100"), if AccountingStorageTRES has types; else ""
-			    */
+	uint32_t gpus_asked; /* from ReqTRES */
+	char gpu_type[48];   /* type of the allocated GPUs ("h100") if AccountingStorageTRES has types; else
+			      * "" */
 	uint64_t elapsed_s;
-	int64_t submit, start, ended; /* 0: not known, or not yet */
+	int64_t submit, start, ended; /* 0: unknown, or not yet */
 	size_t steps;
 	p4d_accounting_step *step;
-	void *memory; /* for the texts */
+	void *memory; /* memory of the texts */
 } p4d_accounting_job;
 
 /* GPU-hours that a job had: elapsed time by allocated GPUs. */
@@ -76,17 +78,17 @@ double p4d_accounting_gpu_hours(const p4d_accounting_job *job);
 
 /* Selects jobs. NULL: all of them. Lists are separated by commas. */
 typedef struct p4d_accounting_query {
-	const char *since, *until;                 /* as sacct reads times: "2026-11-01", "now-30days" */
-	const char *users, *accounts, *partitions; /* users NULL: all that sacct shows to this user */
-	const char *jobs;                          /* ids; then since is not needed */
-	bool all; /* also jobs without GPUs; by default those that have or ask for some */
+	const char *since, *until;                 /* in sacct's formats: "2026-11-01", "now-30days" */
+	const char *users, *accounts, *partitions; /* users NULL: all jobs that sacct shows to this user */
+	const char *jobs;                          /* ids; if given, since is not needed */
+	bool all; /* also jobs without GPUs; by default only jobs that have or request some */
 } p4d_accounting_query;
 
 typedef struct p4d_accounting_jobs {
 	size_t count, room;
 	p4d_accounting_job *job;
-	uint64_t seen;      /* jobs that sacct printed, with GPUs or without */
-	uint64_t malformed; /* jobs that p4d could not read; jobs does not count them */
+	uint64_t seen;      /* jobs that sacct printed, with and without GPUs */
+	uint64_t malformed; /* jobs that p4d could not read; not counted in jobs */
 } p4d_accounting_jobs;
 
 /*
@@ -99,21 +101,25 @@ void p4d_accounting_jobs_free(p4d_accounting_jobs *jobs);
 
 typedef enum p4d_accounting_kept {
 	P4D_KEPT_SCRIPT,     /* AccountingStoreFlags=job_script */
-	P4D_KEPT_ENVIRONMENT /* job_env: lines NAME=VALUE of the names below; of others in capitals NAME alone
-			      */
+	P4D_KEPT_ENVIRONMENT /* job_env: lines NAME=VALUE for the names below; for other names in
+			      * capitals, only NAME */
 } p4d_accounting_kept;
 
-/* The index among the ids; the text is NUL-terminated and valid during the call. False: no more. */
+/*
+ * Takes the text of the job with this index among the ids; the text is NUL-terminated and valid during the
+ * call. False: stop.
+ */
 typedef bool p4d_accounting_take(void *context, size_t index, char *text, size_t length);
 
 /*
- * What slurmdbd stores of jobs, by their ids (p4d_accounting_job.id), 500 in one call of sacct. Ask for the
- * jobs of one user at a time: sacct prints a heading before the text of each job, and the script of another
- * job can contain the same line. sacct has no text for the id of tasks that have not started ("12_[4-9]").
+ * The scripts or environments that slurmdbd stores for jobs, by their ids (p4d_accounting_job.id), 500 per
+ * call of sacct. Ask for the jobs of one user at a time: sacct prints a heading before the text of each job,
+ * and another user's script could contain the same line. sacct has no text for the id of tasks that have not
+ * started ("12_[4-9]").
  *
  * p4d calls `take` once for each job with a stored text that this user may see, in any order. Of environments
- * it keeps only the variables that p4d_accounting_may_keep allows. It wipes the others immediately, since
- * they may hold secrets. Errors: IO, NO_MEMORY.
+ * it keeps only the variables that p4d_accounting_may_keep allows. It immediately wipes all others, since
+ * they may contain secrets. Errors: IO, NO_MEMORY.
  */
 int p4d_accounting_stored(p4d_accounting *accounting, p4d_accounting_kept kind, const char *const *ids,
 			  size_t count, p4d_accounting_take *take, void *context, p4d_error *err);
@@ -122,22 +128,22 @@ int p4d_accounting_stored(p4d_accounting *accounting, p4d_accounting_kept kind, 
 bool p4d_accounting_may_keep(const char *line);
 
 /*
- * The number of an entry of a TRES text ("cpu=8,gres/gpu:h100=4,mem=64G"). unit: what a number without a
- * suffix counts; K, M, G, T, P and E are powers of 1024. False: there is no such entry, or it is no number.
+ * The number of an entry in a TRES text ("cpu=8,gres/gpu:h100=4,mem=64G"). unit: bytes per unit of a number
+ * without suffix; K, M, G, T, P and E are powers of 1024. False: there is no such entry, or it is no number.
  */
 bool p4d_accounting_tres(const char *text, const char *name, uint64_t unit, uint64_t *number);
 
-/* What gres/gpumem says of one GPU. */
+/* What gres/gpumem tells about one GPU. */
 typedef enum p4d_accounting_measured {
 	P4D_MEASURED_NOT,  /* nothing: 0, an impossible number, or no step with GPUs */
-	P4D_MEASURED_GPU,  /* of one GPU, in the task that held the most */
-	P4D_MEASURED_MEAN, /* the mean of the GPUs of the task with the most, as torchrun's on one node */
-	P4D_MEASURED_LAST  /* some GPU of such a task: sacct before 24.05 has the last one alone */
+	P4D_MEASURED_GPU,  /* memory of the only GPU of the task that held the most */
+	P4D_MEASURED_MEAN, /* mean over the GPUs of the task with the most, such as torchrun's on one node */
+	P4D_MEASURED_LAST  /* of some GPU of such a task: sacct before 24.05 only has the last one */
 } p4d_accounting_measured;
 
 /*
- * The high-water mark of a GPU in bytes, over all steps; 0: not measured. It is sampled, so a job that dies
- * in its first step may have more than it says. It has what the process holds, its CUDA context included.
+ * The peak memory of a GPU in bytes, over all steps; 0: not measured. Slurm samples it, so a job that dies in
+ * its first step may have had more. It is the memory of the process, including its CUDA context.
  */
 uint64_t p4d_accounting_gpu_memory(const p4d_accounting *accounting, const p4d_accounting_job *job,
 				   p4d_accounting_measured *how);

@@ -80,6 +80,6 @@ int p4d_accounting_find(p4d_accounting *a, const p4d_accounting_query *query, p4
 	int rc = c.text.truncated ? p4d_fail(err, P4D_E_NO_MEMORY, "no memory for the options of sacct")
 				  : p4d_sacct__run(c.word, p4d_accounting__records_take, &r, err);
 	free(c.text.at);
-	/* what sacct says comes first */
+	/* sacct's own error has priority */
 	return p4d_accounting__records_end(&r, rc < 0 ? NULL : err) < 0 ? -1 : rc;
 }

@@ -11,8 +11,8 @@ struct p4d_accounting {
 enum { P4D_ACCOUNTING_DELIMITER = 20 };
 
 /*
- * A line of jobs and steps, in pieces of its fields; see accounting_jobs.c. The order of FIELD is that of
- * sacct's output; the last one is a number, so that it ends where the line does.
+ * The fields of a job's or step's line; see accounting_jobs.c. FIELD has the order of sacct's output. The
+ * last field is a number, so that it ends where the line does.
  */
 #define P4D_ACCOUNTING_FIELDS(FIELD) \
 	FIELD(ID, "JobID") \
@@ -50,7 +50,9 @@ typedef enum p4d_accounting_field {
 	    P4D_FIELDS
 } p4d_accounting_field;
 
-/* Fills a job from the fields of its line, which belong to it from then on. False: it is none. */
+/*
+ * Fills a job from the fields of its line, which belong to the job from then on. False: the line is no job.
+ */
 bool p4d_accounting__job(p4d_accounting_job *job, char *const value[P4D_FIELDS]);
 /* Adds the step of a line to its job. False: no memory. */
 bool p4d_accounting__step(p4d_accounting_job *job, char *const value[P4D_FIELDS]);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Jobs and steps out of the fields of a line. */
+/* Jobs and steps from the fields of a line. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "accounting/accounting_internal.h"
 #include "base/number.h"
 
-/* The whole number in a text; 0 if the text has anything else. */
+/* The whole number in a text; 0 if the text contains anything else. */
 static uint64_t number_of(const char *text, uint64_t most)
 {
 	uint64_t number;
@@ -46,7 +46,7 @@ static uint32_t gpus_of(const char *tres)
 	static const char typed[] = "gres/gpu:";
 	uint64_t gpus = 0, of_type;
 
-	/* sites may count their types alone */
+	/* a site may count only typed GPUs */
 	if (!p4d_accounting_tres(tres, "gres/gpu", 1, &gpus))
 		for (const char *at = tres; (at = strstr(at, typed)); at += sizeof(typed) - 1) {
 			const char *number = strchr(at, '=');

@@ -9,7 +9,7 @@
 #include "base/grow.h"
 
 enum { RECORD_BYTES = 4 << 20 };
-static const uint64_t most_bytes = (uint64_t)4 << 30; /* the most memory for all jobs that are kept */
+static const uint64_t most_bytes = (uint64_t)4 << 30; /* maximum memory for all jobs that are kept */
 
 static void free_job(p4d_accounting_job *job)
 {
@@ -28,7 +28,7 @@ void p4d_accounting_jobs_free(p4d_accounting_jobs *jobs)
 	*jobs = (p4d_accounting_jobs){.count = 0};
 }
 
-/* The job of the lines before goes where it belongs. */
+/* The job of the previous lines is complete; adds it to the list. */
 static void keep_last(p4d_accounting_records *r)
 {
 	p4d_accounting_jobs *jobs = r->jobs;
@@ -54,7 +54,7 @@ static void take_step(p4d_accounting_records *r, char *const value[P4D_FIELDS])
 		r->no_memory = true;
 }
 
-/* A whole record, whose memory it takes if it keeps the job. */
+/* Processes a whole record. Takes over its memory if it keeps the job. */
 static void take_record(p4d_accounting_records *r, char *memory, size_t length, char *const value[P4D_FIELDS])
 {
 	p4d_accounting_job job;
@@ -113,7 +113,7 @@ static void end_record(p4d_accounting_records *r)
 	free(memory);
 }
 
-/* In its last line. */
+/* Counts separators in the last line. */
 static size_t count_delimiters(const p4d_accounting_records *r)
 {
 	size_t count = 0;
@@ -131,7 +131,7 @@ static void begin_record(p4d_accounting_records *r)
 		r->text.at[0] = '\0';
 }
 
-/* A line, or the beginning of one: is_end. */
+/* Adds a line, or the beginning of one: is_end. */
 static void take_piece(p4d_accounting_records *r, const char *bytes, size_t length, bool is_end)
 {
 	if (r->skips) {

@@ -6,11 +6,11 @@
 
 /*
  * The lines of sacct. Users write some fields (names, SubmitLine) and can put any character into them. So p4d
- * separates fields by a random text, which no user can know beforehand. A record ends at the first line break
+ * separates fields by a random text, which no user can know in advance. A record ends at the first line break
  * after as many separators as there are fields.
  */
 typedef struct p4d_accounting_records {
-	/* the caller's; all others are zero at first */
+	/* set by the caller; all other members are zero at first */
 	p4d_accounting_jobs *jobs;                /* gets the jobs */
 	bool all;                                 /* also those without GPUs */
 	char delimiter[P4D_ACCOUNTING_DELIMITER]; /* without a line break */
@@ -18,15 +18,15 @@ typedef struct p4d_accounting_records {
 	size_t fields;
 	/* the record that is being read */
 	p4d_text text;
-	size_t line, delimiters; /* where its last line begins, and how many are before that */
-	bool skips;              /* the rest of a line that is too long */
+	size_t line, delimiters; /* start of its last line, and number of separators before that */
+	bool skips;              /* skips the rest of a line that is too long */
 	p4d_accounting_job last; /* the job whose steps follow; raw NULL: none */
 	char raw[16];            /* its JobIDRaw */
 	uint64_t bytes;          /* bytes of all jobs that are kept */
 	bool no_memory, too_many;
 } p4d_accounting_records;
 
-/* What sacct prints, piece by piece: a p4d_sacct__sink. False: there is no memory, or there are too many. */
+/* Takes sacct's output, piece by piece: a p4d_sacct__sink. False: no memory, or too many jobs. */
 bool p4d_accounting__records_take(void *records, const char *bytes, size_t length);
-/* At its end. Errors: IO, NO_MEMORY. */
+/* Call it at the end of the output. Errors: IO, NO_MEMORY. */
 int p4d_accounting__records_end(p4d_accounting_records *records, p4d_error *err);

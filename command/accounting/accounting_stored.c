@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Scripts and environments. sacct prints them below each other, under a heading with the job, and a user may
- * write such a heading into a script. So a job whose heading comes twice, or a list in which one does, is
- * asked for again in halves; a single job has one text, whatever is in it.
+ * Stored scripts and environments. sacct prints them one after another, each under a heading with the job,
+ * and a user may write such a heading into a script. So if a heading occurs twice, the list of jobs is
+ * requested again in two halves; a single job has one text, whatever it contains.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,8 @@
 #include "base/text.h"
 
 enum { AT_ONCE = 500 };
-static const size_t list_bytes = (size_t)1 << 30; /* the most of one sacct: 500 scripts of up to 2 MiB */
+static const size_t list_bytes = (size_t)1 << 30; /* maximum output of one sacct: 500 scripts of up to 2
+						   * MiB */
 
 static const char rule[] =
     "--------------------------------------------------------------------------------\n";
@@ -65,8 +66,8 @@ bool p4d_accounting_may_keep(const char *line)
 	return keeps;
 }
 
-/* A name of capital letters, as those of the environment are. A line of a value that has several may look
- * like one with small letters. */
+/* Whether a name consists of capital letters, as those of environments do. A line of a multi-line value
+ * may look like a variable with small letters. */
 static bool is_name(const char *line, size_t length)
 {
 	enum { NAME = 64 };
@@ -75,7 +76,7 @@ static bool is_name(const char *line, size_t length)
 	       strspn(line, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789") >= length;
 }
 
-/* Moves what may be kept to the front and wipes the rest. Returns its length. */
+/* Moves the variables that may be kept to the front and wipes the others. Returns the new length. */
 static size_t filter(char *text, size_t length)
 {
 	size_t kept = 0;
@@ -100,7 +101,7 @@ static size_t filter(char *text, size_t length)
 	return kept;
 }
 
-/* The index of an id among those of a list; count if it is not there. */
+/* The index of an id in a list; count if it is not there. */
 static size_t index_of(const asked_for *s, size_t first, size_t count, const char *id, size_t length)
 {
 	for (size_t i = 0; i < count; i++)
@@ -109,7 +110,7 @@ static size_t index_of(const asked_for *s, size_t first, size_t count, const cha
 	return count;
 }
 
-/* The heading that a line is, of a job of the list. */
+/* The job of the list whose heading a line is. */
 static bool is_heading(const asked_for *s, size_t first, size_t count, char *line, heading *found)
 {
 	const char *begin = before(s->kind), *end = after(s->kind);
@@ -125,7 +126,7 @@ static bool is_heading(const asked_for *s, size_t first, size_t count, char *lin
 	return found->index < count;
 }
 
-/* Finds the headings of a list in the text. False: one occurs twice. */
+/* Finds the headings of a list's jobs in the text. False: one occurs twice. */
 static bool find_headings(const asked_for *s, size_t first, size_t count, char *text, heading *headings,
 			  size_t *found)
 {
@@ -137,7 +138,7 @@ static bool find_headings(const asked_for *s, size_t first, size_t count, char *
 		if (!is_heading(s, first, count, line, &h))
 			continue;
 		if (count == 1 && *found)
-			return true; /* it is in the script */
+			return true; /* the heading is a line of the script */
 		if (seen[h.index])
 			return false;
 		seen[h.index] = true;
@@ -151,7 +152,7 @@ static void give(asked_for *s, size_t first, const heading *h, char *end)
 	char *text = h->text;
 	size_t length = (size_t)(end - text);
 
-	/* sacct adds a line break, and says so if nothing is stored */
+	/* sacct adds a line break, and prints a remark if nothing is stored */
 	if (length && text[length - 1] == '\n')
 		length--;
 	text[length] = '\0';
@@ -168,14 +169,14 @@ static void give_all(asked_for *s, size_t first, const heading *headings, size_t
 		give(s, first, &headings[i], i + 1 < found ? headings[i + 1].at : end);
 }
 
-/* Tasks of an array that have not started have one id, "12_[4-9]". sacct prints it and refuses every list
- * with it. */
+/* Tasks of an array that have not started have one id, "12_[4-9]". sacct prints this id, but refuses every
+ * list that contains it. */
 static bool is_of_tasks(const char *id)
 {
 	return strchr(id, '[');
 }
 
-/* The ids of a list as an option of sacct; their number. */
+/* Writes the ids of a list as an option of sacct; returns their number. */
 static size_t add_ids(const asked_for *s, size_t first, size_t count, p4d_text *list)
 {
 	size_t added = 0;

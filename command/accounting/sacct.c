@@ -18,9 +18,9 @@ enum { PATIENCE_MS = 600000, NOT_FOUND = 127 };
 typedef struct sacct {
 	pid_t child;
 	int out, err;
-	char said[1024]; /* the beginning of its standard error */
+	char said[1024]; /* start of its standard error */
 	p4d_text complaint;
-	bool silent; /* for too long */
+	bool silent; /* it has printed nothing for too long */
 } sacct;
 
 /* In the child. */
@@ -61,7 +61,7 @@ static int start(sacct *s, const char *const *words, p4d_error *err)
 	return p4d_fail(err, P4D_E_IO, "sacct cannot be started: %s", strerror(why));
 }
 
-/* Reads what the pipe holds. False: it has ended. */
+/* Reads from the pipe. False: the pipe has ended. */
 static bool read_some(int from, char *some, size_t size, size_t *length)
 {
 	ssize_t got = read(from, some, size);
@@ -70,7 +70,7 @@ static bool read_some(int from, char *some, size_t size, size_t *length)
 	return got > 0 || (got < 0 && errno == EINTR);
 }
 
-/* Until both ends are closed, or the sink has enough. */
+/* Reads until both pipes end, or the sink has enough. */
 static void read_all(sacct *s, p4d_sacct__sink *sink, void *context)
 {
 	struct pollfd ready[2] = {{.fd = s->out, .events = POLLIN}, {.fd = s->err, .events = POLLIN}};

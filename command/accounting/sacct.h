@@ -12,10 +12,10 @@
 typedef bool p4d_sacct__sink(void *context, const char *bytes, size_t length);
 
 /*
- * words: with "sacct" first and NULL last. Its times are seconds since 1970. Errors: IO: it is not in PATH,
- * fails (with the first line that it printed about that), or prints nothing for ten minutes.
+ * words: "sacct" first, NULL last. Times in the output are seconds since 1970. Errors: IO: sacct is not in
+ * PATH, fails (with its first error line), or prints nothing for ten minutes.
  */
 int p4d_sacct__run(const char *const *words, p4d_sacct__sink *sink, void *context, p4d_error *err);
 
-/* The same with all that it prints, up to `most` bytes. The caller frees it; NULL on failure. */
+/* The same, returning all output up to `most` bytes. The caller frees it; NULL on failure. */
 char *p4d_sacct__output(const char *const *words, size_t most, p4d_error *err);

@@ -9,8 +9,8 @@
 #include "site/site.h"
 
 /*
- * What p4d would have said of jobs that have ended, next to what became of them. Shared by the files of this
- * room.
+ * p4d backtest: p4d's verdicts on jobs that have ended, compared with how they ended. The files of this
+ * folder share this header.
  */
 
 typedef enum p4d_backtest_verdict {
@@ -21,25 +21,25 @@ typedef enum p4d_backtest_verdict {
 	P4D_BACKTEST_VERDICTS
 } p4d_backtest_verdict;
 
-/* How a job ended. The three kinds of deaths of GPU memory are never added up. */
+/* How a job ended. The three kinds of deaths by GPU memory are never added up. */
 typedef enum p4d_backtest_end {
 	P4D_BACKTEST_COMPLETED,
-	P4D_BACKTEST_SAID,   /* its output has the words; with --read-output */
+	P4D_BACKTEST_SAID,   /* its output says so; with --read-output */
 	P4D_BACKTEST_FULL,   /* likely: it failed, and a GPU was measured at 97 % or more */
-	P4D_BACKTEST_EARLY,  /* likely: it failed within ten minutes, and p4d's prediction is above the limit
-			      */
-	P4D_BACKTEST_FAILED, /* otherwise, also by the host's memory, a node or preemption */
+	P4D_BACKTEST_EARLY,  /* likely: it failed within ten minutes, and p4d's prediction exceeds the
+			      * limit */
+	P4D_BACKTEST_FAILED, /* all others, such as host memory, a node failure or preemption */
 	P4D_BACKTEST_TIMEOUT,
 	P4D_BACKTEST_CANCELLED,
 	P4D_BACKTEST_ENDS
 } p4d_backtest_end;
 
-/* How far p4d came with a job. */
+/* How far p4d could process a job. */
 typedef enum p4d_backtest_stage {
 	P4D_BACKTEST_OF_GPUS,
-	P4D_BACKTEST_STORED, /* its script is */
-	P4D_BACKTEST_KNOWN,  /* it starts a training that p4d knows */
-	P4D_BACKTEST_WHOLE,  /* and all numbers were read */
+	P4D_BACKTEST_STORED, /* p4d has its script */
+	P4D_BACKTEST_KNOWN,  /* the script starts a training that p4d knows */
+	P4D_BACKTEST_WHOLE,  /* and p4d read all numbers */
 	P4D_BACKTEST_JUDGED,
 	P4D_BACKTEST_STAGES
 } p4d_backtest_stage;
@@ -53,23 +53,24 @@ extern const double p4d_backtest__limits[P4D_BACKTEST_LIMITS];
 typedef struct p4d_backtest_result {
 	p4d_backtest_verdict verdict;
 	p4d_backtest_stage stage;
-	p4d_code code;    /* of the first message; 0: there is none */
+	p4d_code code;    /* code of the first message; 0: there is none */
 	bool by_task;     /* in a job array: other tasks may have another result */
-	bool above_limit; /* the prediction is */
-	bool said;        /* instead of all others: the output has the words */
+	bool above_limit; /* the prediction is unvalidated */
+	bool said;        /* replaces all others: the output contains the words */
 	bool refused_at[P4D_BACKTEST_LIMITS];
 	double fraction;         /* predicted share of the GPU; negative: no prediction */
-	uint64_t need_bytes;     /* of the fullest GPU; 0: no prediction */
-	uint64_t capacity_bytes; /* of the GPU that p4d assumes; 0: not known */
-	int64_t newest;          /* when the newest file was changed that was read with the script; 0: none */
+	uint64_t need_bytes;     /* predicted memory of the fullest GPU; 0: no prediction */
+	uint64_t capacity_bytes; /* memory of the GPU that p4d assumes; 0: unknown */
+	int64_t newest;          /* modification time of the newest file that was read with the script; 0:
+				  * none */
 	char model[64], framework[16], gpu[48];
-	char options[1024]; /* options of a judged training, as p4d validate reads them; "": too long */
+	char options[1024]; /* options of a judged training, in p4d validate's form; "": too long */
 	char place[200];    /* "train.sh:12"; "": none */
 	char text[400];     /* the first message */
-	char reason[120];   /* why it was not judged, without what differs from job to job; "": it was */
+	char reason[120];   /* why it was not judged, without details that differ between jobs; "": it was */
 } p4d_backtest_result;
 
-/* A job whose script is at hand. */
+/* A job whose script is available. */
 typedef struct p4d_backtest_case {
 	const p4d_accounting_job *job;
 	char *script, *environment; /* owned; environment NULL: not stored */
@@ -100,28 +101,28 @@ typedef struct p4d_backtest_reason {
 
 enum { P4D_BACKTEST_TOP = 10 };
 
-/* Jobs of one script in a cell of the table. */
+/* Jobs with one script in one cell of the table. */
 typedef struct p4d_backtest_group {
-	const p4d_backtest_row *row; /* the row of the group with the most GPU-hours */
+	const p4d_backtest_row *row; /* the group's row with the most GPU-hours */
 	p4d_backtest_cell cell;
 } p4d_backtest_group;
 
 typedef struct p4d_backtest {
-	/* the command's */
+	/* settings of the command */
 	const char *since, *users, *accounts, *partitions;
 	bool read_output;
-	p4d_site *site;   /* as in p4d.conf */
-	p4d_site *strict; /* the same with the lowest limit; NULL: cannot be made */
+	p4d_site *site;   /* the site as in p4d.conf */
+	p4d_site *strict; /* the same with the lowest limit; NULL: it cannot be made */
 	p4d_accounting *accounting;
 	p4d_accounting_jobs jobs;
 	/* judged */
 	p4d_backtest_row *row;
 	size_t rows;
-	p4d_backtest_result **result; /* owned, each once */
+	p4d_backtest_result **result; /* owned; each text once */
 	size_t results, results_room;
-	uint64_t running; /* jobs that have not ended; they have no row */
-	uint64_t scripts; /* different ones that were judged */
-	uint64_t changed; /* rows with changed files */
+	uint64_t running; /* jobs that have not ended, which have no row */
+	uint64_t scripts; /* number of different judged trainings */
+	uint64_t changed; /* number of rows with changed files */
 	uint64_t interactive,
 	    not_started;   /* rows that have no batch script, or whose script sacct cannot show */
 	bool environments; /* some are stored */
@@ -129,7 +130,7 @@ typedef struct p4d_backtest {
 	p4d_backtest_cell cell[P4D_BACKTEST_ENDS][P4D_BACKTEST_VERDICTS];
 	p4d_backtest_cell stage[P4D_BACKTEST_STAGES]; /* jobs that reached this stage */
 	struct {
-		p4d_backtest_cell ran;                       /* refused, but completed */
+		p4d_backtest_cell ran;                       /* refused, although completed */
 		p4d_backtest_cell caught[P4D_BACKTEST_ENDS]; /* deaths by GPU memory only */
 	} at[P4D_BACKTEST_LIMITS];
 	p4d_backtest_reason reason[P4D_BACKTEST_TOP];
@@ -139,7 +140,7 @@ typedef struct p4d_backtest {
 } p4d_backtest;
 
 /* backtest_judge.c: judges a script as sbatch would, in a process with the rights of the script's owner.
- * files: the process may read files of the owner. */
+ * files: the process may read the owner's files. */
 void p4d_backtest__judge(const p4d_backtest *b, const p4d_backtest_case *c, bool files,
 			 p4d_backtest_result *result);
 
@@ -147,15 +148,16 @@ void p4d_backtest__judge(const p4d_backtest *b, const p4d_backtest_case *c, bool
 typedef struct p4d_backtest_line {
 	char *text, **word;
 	int words;
-	int script; /* its index; words: there is none, or the line has lost its quotes */
-	bool wrap;  /* its script is an option */
+	int script; /* index of the script; the number of words: there is none, or the line has lost its
+		     * quotes */
+	bool wrap;  /* the script is given by an option */
 } p4d_backtest_line;
 /* False: no memory. Freed with p4d_backtest__line_free. */
 bool p4d_backtest__line_read(p4d_backtest_line *line, const p4d_backtest_case *c);
 void p4d_backtest__line_free(p4d_backtest_line *line);
 
-/* backtest_owner.c: judges cases of one user in a process with their rights, and looks into the outputs of
- * jobs. result: one for each case, then one for each job. */
+/* backtest_owner.c: judges cases of one user in a process with that user's rights, and reads the outputs
+ * of jobs. result: one for each case, then one for each job. */
 typedef struct p4d_backtest_work {
 	const char *user;
 	const p4d_backtest_case *cases;
@@ -166,7 +168,7 @@ typedef struct p4d_backtest_work {
 int p4d_backtest__of_owner(const p4d_backtest *b, const p4d_backtest_work *work, p4d_backtest_result *result,
 			   p4d_error *err);
 
-/* backtest_output.c: whether the last 64 KiB of a job's output have the words. */
+/* backtest_output.c: whether the last 64 KiB of a job's output say that GPU memory ran out. */
 bool p4d_backtest__says_out_of_memory(const p4d_backtest_case *c);
 
 /* backtest_run.c: judges all jobs. Errors: IO, NO_MEMORY. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What became of the jobs, next to the verdicts. */
+/* Counts how jobs ended, for each verdict. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,7 +35,7 @@ bool p4d_backtest_is_death(p4d_backtest_end end)
 	return end == P4D_BACKTEST_SAID || end == P4D_BACKTEST_FULL || end == P4D_BACKTEST_EARLY;
 }
 
-/* What a process can have of the GPU; 0: not known. */
+/* Memory of the GPU that a process can use; 0: unknown. */
 static uint64_t capacity_of(const p4d_backtest *b, const p4d_backtest_row *row)
 {
 	const p4d_site_partition *partition = p4d_site_partition_of(b->site, row->job->partition);
@@ -112,7 +112,7 @@ static int by_reason(const void *a, const void *b)
 	return strcmp((*one)->result->reason, (*other)->result->reason);
 }
 
-/* Before others: more jobs, more GPU-hours. */
+/* Sorts rows with more jobs first, then by GPU-hours. */
 static bool is_more(const p4d_backtest_cell *a, const p4d_backtest_cell *b, bool by_hours)
 {
 	if (by_hours)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One page that needs nothing else: tables, and the pictures of command/picture as SVG in it. */
+/* A single self-contained page: tables, and the pictures of command/picture as SVG. */
 #include <inttypes.h>
 #include <stdio.h>
 

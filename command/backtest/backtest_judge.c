@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One stored script, judged by the guard that sbatch uses. Options are those of the command line and of the
- * script; what Slurm added (partition, account, QOS) comes from the accounting, and so do nodes and GPUs if
- * the options say something else, as they do once quotes are lost or a job was changed.
+ * Judges one stored script with the guard that sbatch uses. Options come from the command line and the
+ * script. Values that Slurm added (partition, account, QOS) come from the accounting. So do nodes and GPUs if
+ * the options differ from the accounting, because quotes were lost or the job was changed.
  */
 #include <inttypes.h>
 #include <limits.h>
@@ -34,9 +34,9 @@ typedef struct stored_job {
 	p4d_read_files files;
 	p4d_reading reading;
 	const char *name; /* of the script */
-	const char *task; /* of an array; NULL: it is none */
+	const char *task; /* number of the array task; NULL: no array */
 	bool of_fields;   /* nodes and GPUs are those of the accounting */
-	bool lost;        /* the script needs arguments that are not known */
+	bool lost;        /* the script needs arguments that are unknown */
 } stored_job;
 
 static void cut_environment(stored_job *s)
@@ -58,7 +58,7 @@ static const char *stored_variable(void *context, const char *name)
 	return NULL;
 }
 
-/* Whether a variable was set whose value is not kept. Names with small letters are not kept either. */
+/* Whether a variable was set whose value is not stored. Names with small letters are not stored either. */
 static bool may_be_set(const stored_job *s, const char *name)
 {
 	if (!s->c->environment || strpbrk(name, "abcdefghijklmnopqrstuvwxyz"))
@@ -98,7 +98,7 @@ static void put_default(p4d_sbatch *sbatch, p4d_sbatch_field field, const char *
 		put(sbatch, field, text);
 }
 
-/* Nodes and GPUs as the job asked Slurm for them. */
+/* Nodes and GPUs as the job requested them from Slurm. */
 static void put_geometry(const p4d_accounting_job *job, p4d_sbatch *sbatch)
 {
 	static const p4d_sbatch_field others[] = {P4D_SBATCH_GPUS, P4D_SBATCH_GRES, P4D_SBATCH_GPUS_PER_TASK,
@@ -119,7 +119,7 @@ static void put_geometry(const p4d_accounting_job *job, p4d_sbatch *sbatch)
 	put(sbatch, P4D_SBATCH_GPUS_PER_NODE, text);
 }
 
-/* All sources of options. Without the command line if that cannot be read. */
+/* Reads all sources of options; without the command line if that cannot be parsed. */
 static int gather(stored_job *s, bool with_line, p4d_error *err)
 {
 	const p4d_accounting_job *job = s->c->job;
@@ -150,7 +150,7 @@ static int gather(stored_job *s, bool with_line, p4d_error *err)
 	return 0;
 }
 
-/* What the options ask for is what Slurm took down, as far as both are known. */
+/* Whether the options agree with the job's values in Slurm, as far as both are known. */
 static bool agrees(const stored_job *s)
 {
 	const p4d_accounting_job *job = s->c->job;
@@ -179,7 +179,10 @@ static int gather_all(stored_job *s, p4d_error *err)
 	return gather(s, false, err);
 }
 
-/* A script without a command line may not need what follows its name there. */
+/*
+ * Without a command line, the arguments that follow the script's name are unknown; the script may not need
+ * them.
+ */
 static bool uses_arguments(const char *script)
 {
 	for (const char *at = script; (at = strchr(at, '$')); at++) {
@@ -223,7 +226,7 @@ static bool is_judged(const p4d_verdict *v)
 	return v->judged || v->serving.max_model_len || v->colocated.capacity_bytes;
 }
 
-/* Something that the user would have been warned of, and no note on what p4d did. */
+/* Whether a message would have warned the user, instead of remarking on what p4d did. */
 static bool warns(const p4d_verdict *v)
 {
 	for (unsigned i = 0; i < v->messages; i++)
@@ -242,7 +245,7 @@ static p4d_backtest_verdict verdict_of(const p4d_verdict *v)
 	return warns(v) ? P4D_BACKTEST_WARNED : P4D_BACKTEST_PASSED;
 }
 
-/* The reason, without what differs from job to job: "train.sh:12: x.py was not checked: p4d cannot tell
+/* The reason without details that differ between jobs: "train.sh:12: x.py was not checked: p4d cannot tell
  * seq-len (...)" */
 static void name_reason(const char *text, p4d_backtest_result *r)
 {
@@ -333,7 +336,7 @@ static void take_options(const stored_job *s, const p4d_verdict *v, p4d_backtest
 		r->options[0] = '\0';
 }
 
-/* The job is refused for its memory, also if only its weights are known. */
+/* The job is refused because of its memory, even if only its weights are known. */
 static bool is_of_memory(const p4d_verdict *v)
 {
 	return v->would_reject && v->messages &&
@@ -374,7 +377,7 @@ static void take_verdict(const stored_job *s, const p4d_verdict *v, p4d_backtest
 	}
 }
 
-/* The verdicts at other limits. strict: the verdict at the lowest; NULL: not needed, or not known. */
+/* The verdicts at other limits. strict: the verdict at the lowest limit; NULL: not needed, or unknown. */
 static void take_limits(const p4d_verdict *v, const p4d_verdict *strict, p4d_backtest_result *r)
 {
 	for (int i = 0; i < P4D_BACKTEST_LIMITS; i++) {
@@ -408,7 +411,7 @@ static void judge(stored_job *s, p4d_backtest_result *r)
 	take_limits(&v, between ? &strict : NULL, r);
 }
 
-/* Files are read as they are today. */
+/* Files are read in their present state. */
 static void take_times(const stored_job *s, p4d_backtest_result *r)
 {
 	struct stat status;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * SubmitLine has the words of the command without their quotes: `sbatch --comment=two words job.sh`. So it
- * counts only if the first word that is no option has the name of the job, as sbatch names it, or is named as
- * a file is.
+ * SubmitLine has the words of the command without their quotes: `sbatch --comment=two words job.sh`. So p4d
+ * uses it only if the first word that is no option could be the script: it is the job's name (which sbatch
+ * takes from the script), or looks like a file name.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +28,7 @@ static int count_words(const char *text)
 	return count;
 }
 
-/* Whether the job may have another name than its script. */
+/* Whether the job's name may differ from its script's. */
 static bool is_named(const p4d_backtest_line *line, int before, const p4d_backtest_case *c)
 {
 	for (int i = 1; i < before; i++)
@@ -38,7 +38,7 @@ static bool is_named(const p4d_backtest_line *line, int before, const p4d_backte
 	       (c->environment && strstr(c->environment, "SBATCH_JOB_NAME="));
 }
 
-/* The command line ends before a wrapped script: its words are cut. */
+/* The command line ends before a wrapped script, whose words are cut. */
 static void find_wrap(p4d_backtest_line *line)
 {
 	for (int i = 1; i < line->words; i++)

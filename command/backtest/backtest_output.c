@@ -23,7 +23,7 @@ static const char *const words[] = {
     "CUBLAS_STATUS_ALLOC_FAILED",  "No available memory for the cache blocks", /* vLLM */
 };
 
-/* Its regular file alone, and without waiting for anything. */
+/* Opens only a regular file of the user, and never waits. */
 static char *read_end(const char *path)
 {
 	struct stat status;
@@ -59,7 +59,7 @@ static bool has_words(const char *path)
 	return has;
 }
 
-/* "%j", "%4A", "%x"; what p4d cannot fill in stays. */
+/* "%j", "%4A", "%x"; patterns that p4d cannot fill in stay. */
 static void expand(const p4d_accounting_job *job, const char *pattern, p4d_text *path)
 {
 	const char *task = strchr(job->id, '_');
@@ -99,7 +99,7 @@ static bool file_has_words(const p4d_accounting_job *job, const char *pattern)
 	return !text.truncated && has_words(path);
 }
 
-/* The files that the options name. Before 24.05 Slurm stores nothing else about them. */
+/* The output files named by the options. Before 24.05 Slurm stores no other information about them. */
 static bool option_has_words(const p4d_backtest_case *c)
 {
 	const p4d_accounting_job *job = c->job;

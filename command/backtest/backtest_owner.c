@@ -28,8 +28,8 @@ typedef struct owner {
 	uid_t uid;
 	gid_t gid;
 	char home[PATH_MAX];
-	bool known; /* files of this user may be read */
-	bool other; /* than who runs p4d */
+	bool known; /* the process may read files of this user */
+	bool other; /* another user than the one who runs p4d */
 	bool gives; /* root runs p4d, and gives the process the rights of this user */
 } owner;
 
@@ -49,7 +49,7 @@ static owner owner_of(const char *name)
 	return o;
 }
 
-/* In the child. False: it still has rights that are not the owner's. */
+/* In the child. False: it still has rights that the owner does not have. */
 static bool become(const owner *o, const char *name)
 {
 	static const char *const places[] = {"HF_HOME", "HF_HUB_CACHE", "XDG_CACHE_HOME"};
@@ -65,7 +65,7 @@ static bool become(const owner *o, const char *name)
 	if ((o->known ? initgroups(name, o->gid) : setgroups(0, NULL)) < 0 ||
 	    setresgid(o->gid, o->gid, o->gid) < 0 || setresuid(o->uid, o->uid, o->uid) < 0)
 		return false;
-	/* the process has what others stored in its memory */
+	/* the process's memory contains what others have stored */
 	return prctl(PR_SET_DUMPABLE, 0) == 0 && geteuid() == o->uid && getegid() == o->gid && setuid(0) < 0;
 }
 
@@ -84,7 +84,7 @@ static bool send_result(int to, const p4d_backtest_result *result)
 	return true;
 }
 
-/* HF_HOME of the job says where its models are; else that of the process, own. */
+/* HF_HOME of the job tells where its models are; without it, the process's own value. */
 static void take_hub(const p4d_backtest_case *c, const char *own)
 {
 	static const char name[] = "HF_HOME=";
@@ -102,7 +102,7 @@ static void take_hub(const p4d_backtest_case *c, const char *own)
 	setenv("HF_HOME", value, 1);
 }
 
-/* In the child: everything from one piece of work on. */
+/* In the child: everything from one item of work on. */
 static void do_work(const p4d_backtest *b, const p4d_backtest_work *work, const owner *o, size_t from, int to)
 {
 	p4d_backtest_result result;
@@ -148,7 +148,7 @@ static pid_t start(const p4d_backtest *b, const p4d_backtest_work *work, const o
 	return child;
 }
 
-/* A whole one in time. False: the process has ended, or does not go on. */
+/* Receives a whole result in time. False: the process has ended, or hangs. */
 static bool receive(int from, p4d_backtest_result *result)
 {
 	char *at = (char *)result;
@@ -178,9 +178,8 @@ static void settle_flag(bool *flag)
 	*flag = byte != 0;
 }
 
-/* It came from a process with a user's rights: texts end and steer no terminal, and numbers are in their
- * range.
- */
+/* Checks a result, because it came from a process with a user's rights: texts must end and must not
+ * control a terminal, and numbers must be in range. */
 static void settle(p4d_backtest_result *r)
 {
 	bool *const flags[] = {&r->by_task, &r->above_limit, &r->said};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fetches the scripts of each user's jobs and judges each different one once. */
+/* Fetches the scripts of each user's jobs and judges each distinct one once. */
 #include <search.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +23,7 @@ static const p4d_backtest_result not_started = {
     .fraction = -1,
     .reason = "tasks of an array that never started: sacct does not show their script"};
 
-/* What was judged of a user; in a tree by its key. */
+/* Results of a user's scripts, in a tree sorted by key. */
 typedef struct judged_script {
 	char key[P4D_DIGEST_TEXT];
 	p4d_backtest_result *result;
@@ -75,7 +75,7 @@ static bool take_script(void *context, size_t index, char *text, size_t length)
 	return true;
 }
 
-/* Takes the stored environment without what Slurm sets, which differs from job to job. */
+/* Stores the environment without Slurm's variables, which differ between jobs. */
 static bool take_environment(void *context, size_t index, char *text, size_t length)
 {
 	batch *of = context;
@@ -118,7 +118,7 @@ static void add_text(p4d_digest *digest, const char *text)
 	p4d_digest_add(digest, text, strlen(text) + 1);
 }
 
-/* All that a verdict depends on; with_task: also the number of an array's task. */
+/* A key of everything that a verdict depends on. with_task: including the array task's number. */
 static void make_key(const p4d_backtest_case *c, bool with_task, char key[P4D_DIGEST_TEXT])
 {
 	const p4d_accounting_job *job = c->job;
@@ -146,7 +146,7 @@ static judged_script *find_script(const batch *of, const char *key)
 	return node ? *(judged_script **)node : NULL;
 }
 
-/* A place for the result of a script that is not known yet. NULL: no memory. */
+/* A place for the result of a new script. NULL: no memory. */
 static judged_script *add_script(batch *of, const char *key)
 {
 	p4d_backtest *b = of->b;
@@ -209,7 +209,7 @@ static const p4d_backtest_result *without_script(const p4d_accounting_job *job)
 	return is_interactive(job) ? &interactive : &no_script;
 }
 
-/* Gives rows the results of their scripts. For arrays, only results that hold for all tasks, unless final. */
+/* Copies the results of scripts to rows. For arrays, only results that hold for all tasks, unless final. */
 static void give_results(batch *of, bool final)
 {
 	for (size_t i = 0; i < of->rows; i++) {
@@ -228,7 +228,7 @@ static void give_results(batch *of, bool final)
 	}
 }
 
-/* Words in the output of those that did not complete. */
+/* Searches the outputs of jobs that did not complete. */
 static int read_outputs(batch *of)
 {
 	p4d_backtest_case cases[AT_ONCE];
@@ -323,7 +323,7 @@ int p4d_backtest_run(p4d_backtest *b, p4d_error *err)
 {
 	if (make_rows(b, err) < 0)
 		return -1;
-	p4d_live_cluster(NULL); /* asked once, not in each process */
+	p4d_live_cluster(NULL); /* asked here once, instead of in each process */
 	for (size_t at = 0, end; at < b->rows; at = end) {
 		for (end = at + 1; end < b->rows && !strcmp(b->row[end].job->user, b->row[at].job->user);)
 			end++;

@@ -32,7 +32,7 @@ static int check_jobs(const p4d_backtest *b, p4d_error *err)
 	return p4d_fix(err, "AccountingStorageTRES=gres/gpu in slurm.conf");
 }
 
-/* Jobs have no script for different reasons; only one of them is a setting of Slurm's. */
+/* Jobs lack scripts for different reasons; only one of them is a setting of Slurm. */
 static int check_scripts(const p4d_backtest *b, p4d_error *err)
 {
 	const uint64_t batch = b->rows - b->interactive - b->not_started;

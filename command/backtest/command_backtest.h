@@ -3,5 +3,5 @@
 
 #include "line/line.h"
 
-/* p4d backtest: what p4d would have said of jobs that have ended. */
+/* p4d backtest: p4d's verdicts on jobs that have ended. */
 int p4d_command_backtest(const p4d_line *line, p4d_error *err);

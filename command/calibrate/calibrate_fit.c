@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The margin of a group: a reserve in GiB and a share of the allocated memory, added to p4d's own constants.
- * With it the measurements of 95 of 100 new rows are at most the prediction. No margin makes p4d refuse a job
- * that ran, and none is smaller than p4d's own constants.
+ * The margin of a group: a reserve in GiB and a share of the allocated memory, in addition to p4d's own
+ * constants. With it, 95 of 100 new measurements are at most the prediction. No margin makes p4d refuse a job
+ * that ran, and none is below p4d's own constants.
  */
 #include <math.h>
 #include <stdio.h>
@@ -12,10 +12,10 @@
 #include "calibrate/calibrate_internal.h"
 
 static const double QUANTILE = 0.95;
-/* A death is a matter of margins if it lacks at most this share of its GPU. */
+/* A margin can explain a death if the prediction lacks at most this share of the GPU. */
 static const double REACH = 0.10;
 
-/* What is added to p4d's own constants. */
+/* Additions to p4d's own constants. */
 typedef struct extra {
 	double reserve; /* GiB */
 	double share;   /* share of the allocated memory */
@@ -38,7 +38,10 @@ static int by_size(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* The one-sided bound that holds for a new value with at least that probability; n >= 19. Sorts. */
+/*
+ * The one-sided bound that a new value does not exceed with at least that probability; needs n >= 19. Sorts
+ * the values.
+ */
 static double bound_of(double *value, size_t n)
 {
 	const size_t k = (size_t)ceil(QUANTILE * ((double)n + 1));
@@ -54,7 +57,10 @@ typedef struct members {
 	size_t count;
 } members;
 
-/* The bound of measured - predicted with a margin, and the share of rows that it covers. */
+/*
+ * The bound of measured - predicted with a margin, and the share of rows whose measurement is at most the
+ * prediction.
+ */
 static double bound_with(const members *m, extra x, double *covered)
 {
 	size_t n = 0, within = 0;
@@ -99,9 +105,9 @@ static double down(double value, double unit)
 	return floor(value / unit + 1e-9) * unit;
 }
 
-enum { PER_GIB = 100, PER_SHARE = 1000 }; /* digits of p4d.conf */
+enum { PER_GIB = 100, PER_SHARE = 1000 }; /* rounds to the digits of p4d.conf */
 
-/* The smallest margin that covers the bound, with the share that the rows suggest. */
+/* The smallest margin that reaches the bound, with the share that the rows suggest. */
 static extra covering(const members *m)
 {
 	extra x = {0, slope_of(m)};
@@ -110,7 +116,7 @@ static extra covering(const members *m)
 	x.share = x.share > 0 ? up(fmin(x.share, 1), 1.0 / PER_SHARE) : 0;
 	x.reserve = bound_with(m, x, &covered);
 	if (x.reserve < 0 && x.share > 0) {
-		/* less than the slope covers it: the share alone */
+		/* a smaller share alone suffices */
 		size_t n = 0;
 		for (size_t i = 0; i < m->count; i++)
 			if (is_measured(m->row[i]) && m->row[i]->allocated > 0)
@@ -121,7 +127,7 @@ static extra covering(const members *m)
 	return x;
 }
 
-/* What counts against the limit: fragmentation of PyTorch's frameworks does not. */
+/* The memory that counts against the limit: without the fragmentation of PyTorch's frameworks. */
 static double needed(const p4d_calibrate_row *row, extra x)
 {
 	return row->fragments_freely ? row->device - row->fragmentation + x.reserve
@@ -138,7 +144,10 @@ static bool passes(const p4d_calibrate_row *row, extra x)
 	return row->device + more(row, x) <= row->safe * row->capacity;
 }
 
-/* Lowers a margin until no job that ran is refused because of it. NULL: it was low enough. */
+/*
+ * Lowers a margin until no job that ran is refused because of it. Returns the job that required this; NULL:
+ * the margin was low enough.
+ */
 static const p4d_calibrate_row *hold(const members *m, extra *x)
 {
 	const p4d_calibrate_row *held = NULL;
@@ -159,7 +168,7 @@ static const p4d_calibrate_row *hold(const members *m, extra *x)
 	return held;
 }
 
-/* Raises a margin so that no death which is near passes without a warning. */
+/* Raises a margin so that every death near the limit gets a warning. */
 static void reach_deaths(const members *m, extra *x)
 {
 	for (size_t i = 0; i < m->count; i++) {

@@ -4,57 +4,59 @@
 #include "site/site.h"
 #include "validate/measured.h"
 
-/* p4d calibrate: rows of a file of P4D_MEASURED_RUNS, in groups that share a margin. */
+/* p4d calibrate: groups the rows of a P4D_MEASURED_RUNS file that share a margin. */
 
-/* A row, with what p4d predicts from its own constants alone. GiB. */
+/* A row with p4d's prediction from its own constants only. GiB. */
 typedef struct p4d_calibrate_row {
 	p4d_measured measured;
 	size_t group;          /* index */
-	bool censored;         /* it took nearly the whole GPU: its need is a bound, not a measurement */
+	bool censored;         /* it needed nearly the whole GPU, so the measurement is only a lower bound
+				* of the need */
 	double residual;       /* measured - predicted; 0 for a job that died */
-	double allocated;      /* by the allocator, as predicted; fragmentation is a share of it */
-	double device;         /* all of the GPU, as predicted */
-	double fragmentation;  /* of that */
+	double allocated;      /* predicted memory of the allocator; fragmentation is a share of it */
+	double device;         /* predicted memory of the whole GPU */
+	double fragmentation;  /* the part of it that is fragmentation */
 	double capacity;       /* of the GPU */
-	double safe, limit;    /* fractions, of the site or p4d's own */
-	bool fragments_freely; /* p4d refuses no such job for fragmentation alone */
+	double safe, limit;    /* fractions set by the site, or p4d's own */
+	bool fragments_freely; /* p4d refuses no such job because of fragmentation alone */
 } p4d_calibrate_row;
 
 enum { P4D_CALIBRATE_TITLE = 128, P4D_CALIBRATE_LEAST = 20 };
 
-/* What a group's margin becomes, and on what evidence. */
+/* The new margin of a group, and its evidence. */
 typedef struct p4d_calibrate_fit {
-	unsigned measured, censored, deaths; /* rows */
-	bool enough;                         /* uncensored rows for a margin */
-	double bound_own; /* 95 % one-sided bound of measured - predicted, with p4d's own constants, GiB */
-	double bound_in_force; /* with the p4d.conf in force */
-	double bound;          /* with the new margin */
+	unsigned measured, censored, deaths; /* number of rows */
+	bool enough;                         /* minimum number of uncensored rows for a margin */
+	double bound_own; /* 95 % one-sided bound of measured - predicted with p4d's own constants, in GiB */
+	double bound_in_force; /* the same with the p4d.conf in effect */
+	double bound;          /* the same with the new margin */
 	double covered_own, covered_in_force,
-	    covered;                       /* shares of the rows that are not above the prediction */
+	    covered;                       /* fraction of rows whose measurement is at most the prediction */
 	double reserve_gib, fragmentation; /* new values for p4d.conf; not below p4d's own */
 	bool raised;                       /* they are above p4d's own */
-	const p4d_calibrate_row
-	    *held;                  /* a job that ran, for which the margin is smaller than the bound; NULL */
-	unsigned passed;            /* deaths that pass nevertheless */
-	char first[16], last[16];   /* days */
-	char slurm[48], driver[48]; /* releases, all that there are */
+	const p4d_calibrate_row *held; /* a job that ran and requires a margin smaller than the bound; NULL:
+					* none */
+	unsigned passed;               /* number of deaths that would still pass */
+	char first[16], last[16];      /* days */
+	char slurm[48], driver[48];    /* releases of Slurm and the driver among the rows */
 } p4d_calibrate_fit;
 
 typedef struct p4d_calibrate_group {
 	char title[P4D_CALIBRATE_TITLE]; /* title of its section: "fsdp/transformers/bf16/h100-80gb" */
 	int framework;
 	double reserve_own, fragmentation_own;           /* p4d's constants */
-	double reserve_in_force, fragmentation_in_force; /* of the site */
+	double reserve_in_force, fragmentation_in_force; /* margins of the site */
 	p4d_calibrate_fit fit;
 } p4d_calibrate_group;
 
 typedef struct p4d_calibrate {
 	const p4d_site *site;
-	p4d_gpus gpus; /* the site's, without its margins */
+	p4d_gpus gpus; /* the site's GPUs without its margins */
 	size_t count, room, groups, room_groups;
 	p4d_calibrate_row *row;
 	p4d_calibrate_group *group;
-	unsigned left_out, untaken; /* rows of other kinds, and that cannot be read or predicted */
+	unsigned left_out, untaken; /* number of rows of other kinds, and of rows that cannot be read or
+				     * predicted */
 	char first_untaken[400];    /* why */
 } p4d_calibrate;
 
@@ -65,10 +67,10 @@ void p4d_calibrate__free(p4d_calibrate *all);
 /* calibrate_fit.c: finds the margin of a group. Errors: NO_MEMORY. */
 int p4d_calibrate__fit(const p4d_calibrate *all, size_t group, p4d_error *err);
 
-/* calibrate_file.c: the sections as a file for `include`. Errors: IO, NO_MEMORY. */
+/* calibrate_file.c: writes the sections to a file for `include`. Errors: IO, NO_MEMORY. */
 int p4d_calibrate__write(const p4d_calibrate *all, const char *rows, const char *path, p4d_error *err);
 
-/* calibrate_share.c: the rows without names, and without groups of fewer than five users. Errors: IO,
- * NO_MEMORY. */
+/* calibrate_share.c: writes the rows without names, and without groups of fewer than five users. Errors:
+ * IO, NO_MEMORY. */
 int p4d_calibrate__share(const p4d_calibrate *all, const char *path, unsigned *shared, unsigned *withheld,
 			 p4d_error *err);

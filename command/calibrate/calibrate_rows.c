@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows that p4d calibrate reads: each with p4d's prediction, in the group whose margin it counts for. */
+/* Rows that p4d calibrate reads: each with p4d's prediction, in the group that its margin depends on. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,10 +11,10 @@
 #include "validate/predicted_run.h"
 
 /* From this share of a GPU on, the allocator keeps all memory that it can get, so a measurement is only an
- * upper bound. */
+ * upper bound of the need. */
 static const double CENSORED = 0.90;
 
-/* The site's GPUs without its margins: predictions are p4d's own. */
+/* The site's GPUs without its margins, so that predictions are p4d's own. */
 static int own_gpus(p4d_calibrate *all, p4d_error *err)
 {
 	const p4d_gpus *from = p4d_site_gpus(all->site);
@@ -95,7 +95,7 @@ static int add_row(p4d_calibrate *all, const p4d_measured *measured, p4d_error *
 	return 0;
 }
 
-/* Notes why a row does not count. -1: there is no memory to go on. */
+/* Stores why a row does not count. -1: no memory. */
 static int leave(p4d_calibrate *all, const char *id, p4d_error *err)
 {
 	if (!all->untaken++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rows that a site can send to others: shapes instead of models' names, months instead of days, neither users
- * nor jobs, and nothing of groups in which fewer than five users are.
+ * Rows that a site can send to others: shapes instead of models' names, months instead of days, no users and
+ * no jobs. Groups with fewer than five users are left out.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +32,7 @@ static bool has_users(const p4d_calibrate *all, size_t group)
 	return count == LEAST_USERS;
 }
 
-/* "24.05" and the like: nothing that could be a name. */
+/* Whether a text looks like "24.05", and cannot be a name. */
 static const char *release(const char *text)
 {
 	return text[strspn(text, "0123456789.")] ? "" : text;

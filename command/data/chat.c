@@ -7,9 +7,9 @@
 
 #include "base/grow.h"
 
-/* The text of a token in chat->pieces. */
+/* The text of a token, as a range of chat->pieces. */
 typedef struct p4d_chat_piece {
-	uint32_t length; /* and 1; 0: not read yet */
+	uint32_t length; /* length plus 1; 0: not read yet */
 	uint32_t at;
 } p4d_chat_piece;
 
@@ -164,8 +164,8 @@ static int32_t find_name(const p4d_chat *chat, const char *text, size_t length, 
 	return -1;
 }
 
-/* Encodes the text from..to into part. Tokenizers that do not read names in texts get only the text between
- * them. */
+/* Encodes the text from..to into `part`. For tokenizers that do not recognize names of special tokens in
+ * texts, only the text between these is encoded. */
 static int encode(p4d_chat *chat, size_t from, size_t to, p4d_error *err)
 {
 	const bool itself = !chat->tokenizer->model || p4d_tokenizer_reads_names(chat->tokenizer);
@@ -186,7 +186,7 @@ static int encode(p4d_chat *chat, size_t from, size_t to, p4d_error *err)
 	return itself ? p4d_tokenizer_encode(chat->tokenizer, text, length, take, chat, err) : 0;
 }
 
-/* How many tokens of part are the whole text's, from number `first` on. */
+/* How many tokens of `part` equal those of the whole text, starting at number `first`. */
 static size_t count_same(const p4d_chat *chat, size_t first)
 {
 	size_t same = 0;
@@ -197,8 +197,8 @@ static size_t count_same(const p4d_chat *chat, size_t first)
 	return same;
 }
 
-/* Tokens of the whole text that are those of its beginning. *cut: the last one before that, to begin with at
- * 0. */
+/* Number of tokens that the whole text shares with its beginning. *cut: the last cut before that, at which
+ * the next comparison starts; 0 at first. */
 static int count_alike(p4d_chat *chat, size_t length, size_t *cut, size_t *alike, p4d_error *err)
 {
 	while (*cut + 1 < chat->cuts && chat->cut[*cut + 1].at < length)
@@ -210,8 +210,8 @@ static int count_alike(p4d_chat *chat, size_t length, size_t *cut, size_t *alike
 }
 
 /*
- * Numbers the tokens at the cuts. Where the parts between them have together other tokens than the whole,
- * which no known tokenizer does, only the beginning remains as a cut, and time is quadratic.
+ * Numbers the tokens at the cuts. If the parts between cuts together have other tokens than the whole text
+ * (no known tokenizer does that), only the beginning remains as a cut, and the time is quadratic.
  */
 static int number_cuts(p4d_chat *chat, p4d_error *err)
 {
@@ -262,7 +262,7 @@ static bool read_piece(p4d_chat *chat, int32_t token)
 	return true;
 }
 
-/* Bytes of a token at a place of the text; 0: they are not the token's. */
+/* Number of bytes of a token that match the text at a position; 0: they differ. */
 static size_t bytes_at(p4d_chat *chat, int32_t token, size_t at)
 {
 	const p4d_chat_piece *piece = &chat->piece[token];
@@ -276,8 +276,8 @@ static size_t bytes_at(p4d_chat *chat, int32_t token, size_t at)
 }
 
 /*
- * Whether the tokens are the text, byte by byte, as those of a tokenizer without a normalizer. Then it is
- * known where each stands.
+ * Whether the tokens spell the text byte by byte, as in tokenizers without a normalizer. Then the position of
+ * each token is known.
  */
 static bool is_spelled(p4d_chat *chat)
 {
@@ -292,7 +292,7 @@ static bool is_spelled(p4d_chat *chat)
 	return chat->piece && at == chat->length;
 }
 
-/* Hands out tokens of a text that they spell. */
+/* Passes tokens on for a text that they spell. */
 static int send_spelled(p4d_chat *chat, p4d_chat_sink sink, void *context, p4d_error *err)
 {
 	size_t at = 0, sent = 0, answer = 0;
@@ -312,7 +312,7 @@ static int send_spelled(p4d_chat *chat, p4d_chat_sink sink, void *context, p4d_e
 	return sink(context, chat->tokens + sent, chat->count - sent, before, err);
 }
 
-/* Hands out tokens, with those that the text has at the ends of answers. */
+/* Passes tokens on, using the number of tokens at the ends of answers. */
 static int send_compared(p4d_chat *chat, p4d_chat_sink sink, void *context, p4d_error *err)
 {
 	size_t done = 0, cut = 0, from, to;

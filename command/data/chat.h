@@ -8,12 +8,14 @@
 
 /*
  * Conversations as tokens: [{"role": "system"|"user"|"assistant", "content": TEXT}, ...] in the form of a
- * chat template, one of those that p4d knows by name or one in Jinja. p4d knows which tokens are trained on:
+ * chat template. The template is one that p4d knows by name, or one in Jinja. p4d knows which tokens are
+ * trained on:
  *
- * - with a template that p4d knows, the content of the assistant's messages and the end of its turns;
- * - with one in Jinja, what it has between {% generation %} and {% endgeneration %}; without these, what a
- *   conversation that ends with the assistant's message has more than one that asks for it
- *   (add_generation_prompt). Both have to be beginnings of the whole conversation.
+ * - with a template that p4d knows: the content of the assistant's messages and the end of its turns;
+ * - with one in Jinja: the text between {% generation %} and {% endgeneration %}; without these, the part by
+ * which a
+ *   conversation with the assistant's message is longer than one that asks for it
+ *   (add_generation_prompt). Both must be prefixes of the whole conversation.
  *
  * A token that lies partly in an answer is trained on. Some templates write an answer otherwise once another
  * message follows (Qwen3 leaves out its thoughts). Such a conversation has to be given once for each answer,
@@ -21,14 +23,14 @@
  */
 typedef struct p4d_chat {
 	const struct p4d_chat_template *template; /* one that p4d knows */
-	struct p4d_chat_jinja *jinja;             /* or one in Jinja */
+	struct p4d_chat_jinja *jinja;             /* or a template in Jinja */
 	const p4d_tokenizer *tokenizer;
 	bool last;                  /* the caller's choice: only the last answer is trained on */
 	struct p4d_chat_name *name; /* special tokens that the template may write */
 	size_t names, names_room;
 	char *text; /* of a conversation */
 	size_t length, room;
-	int32_t *tokens; /* tokens of the whole text, and of its beginning, to compare them */
+	int32_t *tokens; /* tokens of the whole text, and of its beginning, for comparison */
 	size_t count, tokens_room;
 	int32_t *part;
 	size_t part_count, part_room;
@@ -41,35 +43,36 @@ typedef struct p4d_chat {
 	size_t pieces_length, pieces_room;
 } p4d_chat;
 
-/* A line of data: its messages, and the object that they are in. */
+/* A line of data: its messages, and the object that contains them. */
 typedef struct p4d_conversation {
 	struct json_object *messages, *line;
 } p4d_conversation;
 
-/* Called with tokens in order. trained: whether they are. */
+/* Called with tokens in order. trained: whether they are trained on. */
 typedef int (*p4d_chat_sink)(void *context, const int32_t *tokens, size_t count, bool trained,
 			     p4d_error *err);
 
 /*
- * template: a name that p4d knows, or what chat_source.h describes. date: what a template shows as that of
- * today, YYYY-MM-DD; NULL: a template that asks for it refuses. The tokenizer is borrowed, and its name is
- * that of p4d_tokenizer_open. bytes, which has no names, spells special tokens. Errors: VALUE (no such
- * template, one that is wrong or not supported, or the tokenizer lacks its tokens), JSON, IO, NO_MEMORY.
+ * template: a name that p4d knows, or what chat_source.h describes. date: the date that a template shows as
+ * today's, YYYY-MM-DD; NULL: a template that asks for the date fails. The tokenizer is borrowed, and its name
+ * is that of p4d_tokenizer_open. The tokenizer `bytes`, which has no names, spells special tokens out.
+ * Errors: VALUE (no such template, one that is wrong or not supported, or the tokenizer lacks its tokens),
+ * JSON, IO, NO_MEMORY.
  */
 int p4d_chat__open(p4d_chat *chat, const char *template, const char *date, const p4d_tokenizer *tokenizer,
 		   const char *tokenizer_name, p4d_error *err);
 void p4d_chat__close(p4d_chat *chat);
 
-/* The template that was taken: its name, or the path of its file. */
+/* The template in use: its name, or the path of its file. */
 const char *p4d_chat__taken(const p4d_chat *chat);
 
 /* Whether a message is the assistant's. */
 bool p4d_chat__is_answer(struct json_object *messages, size_t i);
 
 /*
- * Of the line a template in Jinja also has tools (a list, or one in JSON) and the members of
- * chat_template_kwargs as variables. Errors: VALUE (what is wrong in which message, or what the template
- * refuses), those of the tokenizer and the sink, NO_MEMORY.
+ * A template in Jinja also gets the line's tools (a list, or JSON of one) and the members of
+ * chat_template_kwargs as variables. Errors: VALUE (what is wrong in which message, or the template's own
+ * refusal), those of the tokenizer and the sink, NO_MEMORY.
  */
 int p4d_chat__encode(p4d_chat *chat, const p4d_conversation *conversation, p4d_chat_sink sink, void *context,
 		     p4d_error *err);

@@ -13,7 +13,7 @@ enum { TRIMS = 1, IN_USER = 2 };
 typedef struct p4d_chat_template {
 	const char *name, *begin;
 	struct {
-		const char *before, *end, *behind; /* end: trained on with the content */
+		const char *before, *end, *behind; /* end: trained on together with the content */
 	} turn[ROLES];
 	const char *otherwise;
 	unsigned form;
@@ -57,7 +57,7 @@ char *p4d_chat__fixed_names(void)
 	return names.at;
 }
 
-/* Names with blanks between them. */
+/* Names separated by blanks. */
 static int add_names(p4d_chat *chat, const char *list, bool required, p4d_error *err)
 {
 	while (*list) {
@@ -87,7 +87,7 @@ static int put_text(p4d_chat *chat, const char *text, p4d_error *err)
 	return p4d_chat__put(chat, text, strlen(text), err);
 }
 
-/* What the template has around a turn. */
+/* The template's texts around a turn. */
 static int put_frame(p4d_chat *chat, const char *text, p4d_error *err)
 {
 	const p4d_chat_name *name = p4d_chat__name_at(chat, text, strlen(text));
@@ -144,7 +144,7 @@ static int read_message(const p4d_chat *chat, struct json_object *messages, size
 	return 0;
 }
 
-/* system (may be NULL): what the content begins with. */
+/* system (may be NULL): text at the beginning of the content. */
 static int put_turn(p4d_chat *chat, const message *m, const message *system, p4d_error *err)
 {
 	const p4d_chat_template *t = chat->template;

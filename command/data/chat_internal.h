@@ -3,20 +3,20 @@
 
 #include "data/chat.h"
 
-/* Where an answer begins and ends in the text. */
+/* The beginning and end of an answer in the text. */
 typedef struct p4d_chat_answer {
 	size_t from, to;
 } p4d_chat_answer;
 
 /*
- * A place where a special token of the template begins. Tokenizers split texts there first, so the tokens
- * after it do not depend on the text before it. token: the first one after it, counted in the whole text.
+ * A place where a special token of the template begins. Tokenizers split texts there first, so later tokens
+ * do not depend on the text before it. token: index of the first token after it, counted in the whole text.
  */
 typedef struct p4d_chat_cut {
 	size_t at, token;
 } p4d_chat_cut;
 
-/* A special token that stands in the template's text. begins: a part of the text begins with it. */
+/* A special token in the template's text. begins: a part of the text begins with it. */
 typedef struct p4d_chat_name {
 	char *text;
 	size_t length;
@@ -30,19 +30,19 @@ int p4d_chat__put(p4d_chat *chat, const char *text, size_t length, p4d_error *er
 int p4d_chat__add_cut(p4d_chat *chat, size_t at, p4d_error *err);
 int p4d_chat__add_answer(p4d_chat *chat, size_t from, p4d_error *err); /* its end is set later */
 int p4d_chat__add_name(p4d_chat *chat, const char *text, size_t length, bool begins, p4d_error *err);
-/* The name that a text begins with, of several the longest; NULL: none. */
+/* The name with which a text begins, if several the longest; NULL: none. */
 const p4d_chat_name *p4d_chat__name_at(const p4d_chat *chat, const char *text, size_t length);
 
-/* Templates that p4d knows. find: NULL without one of that name. */
+/* Templates that p4d knows. find: NULL if there is none of that name. */
 const struct p4d_chat_template *p4d_chat__find_fixed(const char *name);
 const char *p4d_chat__fixed_name(const struct p4d_chat_template *template);
-/* The names of all, with commas; the caller frees. NULL: no memory. */
+/* The names of all templates, separated by commas; the caller frees the text. NULL: no memory. */
 char *p4d_chat__fixed_names(void);
 int p4d_chat__open_fixed(p4d_chat *chat, p4d_error *err);
 /* Fills text, answers and cuts. */
 int p4d_chat__write_fixed(p4d_chat *chat, struct json_object *messages, p4d_error *err);
 
-/* Templates in Jinja. 1: found; 0: there is none; -1. */
+/* Templates in Jinja. 1: found; 0: there is none; -1: error. */
 int p4d_chat__open_jinja(p4d_chat *chat, const char *wanted, const char *date, const char *tokenizer,
 			 p4d_error *err);
 void p4d_chat__close_jinja(struct p4d_chat_jinja *jinja);

@@ -11,7 +11,7 @@
 #include "data/chat_source.h"
 #include "template/template.h"
 
-/* Steps of all renderings of a conversation. */
+/* Maximum steps for all renderings of a conversation. */
 enum { STEPS = P4D_TEMPLATE_STEPS };
 
 typedef struct p4d_chat_jinja {
@@ -101,7 +101,7 @@ const char *p4d_chat__jinja_place(const jinja *j)
 	return j->source.place;
 }
 
-/* What models thought, under the names that templates know it by. */
+/* Names by which templates know what a model thought. */
 static struct json_object *reasoning(struct json_object *message)
 {
 	static const char *const names[] = {"reasoning_content", "thinking", "reasoning"};
@@ -120,8 +120,8 @@ static int set(struct json_object *object, const char *key, struct json_object *
 	return json_object_object_add(object, key, json_object_get(value));
 }
 
-/* A message as transformers hands it to templates: without what is null, and what was thought by two names.
- */
+/* A message as transformers passes it to templates: without null members, and with the model's thoughts
+ * under two names. */
 static int add_message(struct json_object *list, struct json_object *message)
 {
 	struct json_object *made = json_object_new_object(), *thought = reasoning(message);
@@ -208,8 +208,8 @@ static const p4d_template *template_of(const jinja *j)
 	return j->tools && j->for_tools ? j->for_tools : j->template;
 }
 
-/* The beginning of a conversation; asks: for an answer. Its length, or -1; *same: whether the whole begins
- * so. */
+/* Renders the beginning of a conversation. asks: with a prompt for an answer. Returns its length, or -1;
+ * *same: whether the whole text begins with it. */
 static int render_part(p4d_chat *chat, size_t messages, bool asks, size_t *length, bool *same, p4d_error *err)
 {
 	jinja *j = chat->jinja;
@@ -233,7 +233,7 @@ static int refuse(const jinja *j, size_t message, size_t messages, const char *w
 			    "{%% endgeneration %%} around answers");
 }
 
-/* An answer: what the conversation up to it has more than one that asks for it. */
+/* An answer: the part by which the conversation up to it is longer than one that asks for it. */
 static int find_answer(p4d_chat *chat, size_t i, size_t count, p4d_error *err)
 {
 	size_t from = 0, to = chat->length;
@@ -280,7 +280,7 @@ static int take_spans(p4d_chat *chat, const p4d_template_text *text, p4d_error *
 	return 0;
 }
 
-/* At special tokens. Where that is wrong, tokens are found without cuts. */
+/* Cuts at special tokens. If a cut is wrong, tokens are found without cuts. */
 static int add_cuts(p4d_chat *chat, p4d_error *err)
 {
 	const jinja *j = chat->jinja;

@@ -8,7 +8,7 @@
 #include "base/error.h"
 
 /*
- * A chat template in Jinja as models are released with it: chat_template.jinja, chat_template of
+ * A chat template in Jinja in the forms in which models are released: chat_template.jinja, chat_template of
  * tokenizer_config.json (a text, or several with names), additional_chat_templates/NAME.jinja, or
  * chat_template.json.
  */
@@ -24,9 +24,9 @@ typedef struct p4d_chat_source {
 } p4d_chat_source;
 
 /*
- * wanted: "own", the template of the tokenizer's model; the name of another one of that model; a file; or a
- * folder with a model. tokenizer: of p4d_tokenizer_open. The caller closes *source, also after an error.
- * Returns 1 and *source, 0 if there is no such template, -1 with VALUE, JSON, IO or NO_MEMORY.
+ * wanted: "own" (the template of the tokenizer's model), the name of another template of that model, a file,
+ * or a folder with a model. tokenizer: of p4d_tokenizer_open. The caller closes *source, also after an error.
+ * Returns 1 and *source; 0 if there is no such template; -1 with VALUE, JSON, IO or NO_MEMORY.
  */
 int p4d_chat__find_source(p4d_chat_source *source, const char *wanted, const char *tokenizer, p4d_error *err);
 void p4d_chat__close_source(p4d_chat_source *source);

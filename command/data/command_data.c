@@ -61,7 +61,7 @@ typedef struct data {
 
 	p4d_tokenizer tokenizer;
 	p4d_chat chat;
-	int32_t begin, end; /* around each document; -1: none */
+	int32_t begin, end; /* tokens around each document; -1: none */
 	p4d_documents documents;
 	p4d_tokens_writer writer;
 	p4d_progress progress;
@@ -70,7 +70,7 @@ typedef struct data {
 	p4d_error first_bad;
 } data;
 
-/* The signal that asks to stop. */
+/* The signal that asked to stop. */
 static volatile sig_atomic_t stopped;
 
 static void stop(int number)
@@ -238,8 +238,7 @@ static int check_arguments(data *d, p4d_error *err)
 	return 0;
 }
 
-/* --begin-token, --end-token: a number or, where the tokenizer has names, one of them; digits are a number.
- */
+/* --begin-token, --end-token: a number or, if the tokenizer has names, a name. Digits are a number. */
 static int find_token(const data *d, const char *option, const char *text, int32_t *token, p4d_error *err)
 {
 	const uint64_t last = d->tokenizer.vocabulary - 1;
@@ -287,7 +286,7 @@ static int open_tokenizer(data *d, p4d_error *err)
 	return p4d_fix(err, "--end-token N, or --end-token none");
 }
 
-/* Bytes of all inputs; 0 when one is unknown. */
+/* Bytes of all inputs; 0 if one is unknown. */
 static uint64_t input_bytes(const data *d)
 {
 	uint64_t sum = 0;
@@ -360,13 +359,13 @@ static int add_document(data *d, const p4d_document_text *document, p4d_error *e
 		     ? add(d, document->ids, document->length, err)
 		     : p4d_tokenizer_encode(&d->tokenizer, document->text, document->length, add, d, err);
 
-	/* SentencePiece yields no tokens for some texts, blanks for instance */
+	/* SentencePiece yields no tokens for some texts, for instance blanks */
 	if (rc == 0 && d->end >= 0 && d->writer.open_tokens)
 		rc = add(d, &d->end, 1, err);
 	return rc < 0 ? -1 : p4d_tokens_writer_end(&d->writer, err);
 }
 
-/* Adds the file to errors of the tokenizer or the writer; readers name it themselves. */
+/* Adds the file's name to errors of the tokenizer or the writer; readers add it themselves. */
 static int add_place(const data *d, p4d_error *err)
 {
 	p4d_error inner = *err;
@@ -381,7 +380,7 @@ static int add_place(const data *d, p4d_error *err)
 	return p4d_fix(err, "%s", inner.fix);
 }
 
-/* Ends a run over a file that is something else than the user thinks. */
+/* Ends a run over a file that is not what the user believes. */
 enum { BAD_AT_ONCE = 1000 };
 
 static uint64_t most_bad(const data *d)
@@ -421,7 +420,7 @@ static int add_file(data *d, const char *path, p4d_error *err)
 	return 0;
 }
 
-/* At the end, when it is known how many lines there are. */
+/* Called at the end, when the number of lines is known. */
 static int judge_bad(const data *d, p4d_error *err)
 {
 	p4d_error said = {.code = P4D_OK};
@@ -496,7 +495,7 @@ static int report(const data *d, uint64_t documents, uint64_t tokens, uint64_t t
 	return p4d_report_json_print(object, err);
 }
 
-/* Partial files are removed before the signal is raised again. */
+/* Removes partial files before the signal is raised again. */
 static void catch_signals(void (*handler)(int))
 {
 	static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* Roles as ShareGPT's data name them. */
+/* Role names in ShareGPT's data. */
 static const char *role_of(const char *from)
 {
 	static const char *const names[][2] = {{"human", "user"},

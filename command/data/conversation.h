@@ -4,8 +4,9 @@
 #include <json-c/json.h>
 
 /*
- * A line of chat data without messages, as messages with role and content: ShareGPT's {"conversations":
- * [{"from": "human", "value": TEXT}, ...]}, or {"prompt": ..., "completion": ...}, each of which is a text or
- * a list of messages. The caller releases *messages. Returns what is wrong with the line; NULL: nothing.
+ * Converts a line of chat data without `messages` into messages with role and content. The line is ShareGPT's
+ * {"conversations": [{"from": "human", "value": TEXT}, ...]}, or {"prompt": ..., "completion": ...}, each of
+ * which is a text or a list of messages. The caller releases *messages. Returns what is wrong with the line;
+ * NULL: nothing.
  */
 const char *p4d_conversation__convert(struct json_object *line, struct json_object **messages);

@@ -87,7 +87,7 @@ static int no_memory(const p4d_documents *documents, p4d_error *err)
 	return p4d_fail(err, P4D_E_NO_MEMORY, "%.200s: no memory for a document", documents->name);
 }
 
-/* What some editors write in front of UTF-8. */
+/* The byte order mark that some editors write before UTF-8. */
 static size_t byte_order_mark(const char *text, size_t length)
 {
 	return length >= 3 && !memcmp(text, "\xef\xbb\xbf", 3) ? 3 : 0;
@@ -125,7 +125,7 @@ static int read_whole(p4d_documents *documents, p4d_document_text *document, p4d
 	return used > mark;
 }
 
-/* The next line that is not empty, without its end. */
+/* The next line that is not empty, without its line break. */
 static int read_line(p4d_documents *documents, p4d_document_text *document, p4d_error *err)
 {
 	ssize_t length;
@@ -134,7 +134,7 @@ static int read_line(p4d_documents *documents, p4d_document_text *document, p4d_
 	do {
 		errno = 0;
 		length = getline(&documents->buffer, &documents->size, documents->in);
-		/* what comes before an error is not a whole line */
+		/* a text before an error is no whole line */
 		if (length < 0 || ferror(documents->in)) {
 			if (errno == ENOMEM)
 				return no_memory(documents, err);

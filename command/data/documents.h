@@ -12,10 +12,10 @@
 
 /* Documents from text files, for `p4d data`. */
 typedef enum p4d_document_form {
-	P4D_WHOLE_FILE,    /* a file is a document, of at most 1 GiB */
-	P4D_EACH_LINE,     /* each line is one, without its newline */
-	P4D_JSON_LINES,    /* each line is a JSON object; one member is the document */
-	P4D_CONVERSATIONS, /* the same, a list of messages */
+	P4D_WHOLE_FILE,    /* a file is one document, of at most 1 GiB */
+	P4D_EACH_LINE,     /* each line is one document, without its line break */
+	P4D_JSON_LINES,    /* each line is a JSON object; one of its members is the document */
+	P4D_CONVERSATIONS, /* the same, but the document is a list of messages */
 } p4d_document_form;
 
 typedef struct p4d_documents {
@@ -31,24 +31,27 @@ typedef struct p4d_documents {
 	uint64_t read_bytes; /* bytes read of all files so far */
 	char *buffer;
 	size_t size;
-	struct json_object *object, *messages; /* JSON of a line; messages if they were made from it */
+	struct json_object *object, *messages; /* JSON object of a line; messages, if they were made from
+						* it */
 	struct json_tokener *tokener;
 	int32_t *ids;
 	size_t room;
 } p4d_documents;
 
-/* One document: a text, tokens, or a list of messages. Lives until the next call. */
+/* One document: a text, tokens, or a list of messages. Valid until the next call. */
 typedef struct p4d_document_text {
 	const char *text;
 	size_t length;
-	const int32_t *ids; /* length of them */
+	const int32_t *ids; /* number of tokens */
 	struct json_object *messages;
 } p4d_document_text;
 
-/* path "-": standard input. A file that gzip or zstd compressed is expanded. A byte order mark is left out.
- * Zero except form, field and tokens. Errors: IO. */
+/* path "-": standard input. A file compressed by gzip or zstd is expanded. A byte order mark is left out.
+ * All members except form, field and tokens must be zero. Errors: IO. */
 int p4d_documents__open(p4d_documents *documents, const char *path, p4d_error *err);
-/* 1 and *document, 0 at the end, -1 with IO, JSON (`file:line: what`), NO_MEMORY. Empty lines are skipped. */
+/*
+ * Returns 1 and *document; 0 at the end; -1 with IO, JSON (`file:line: what`), NO_MEMORY. Skips empty lines.
+ */
 int p4d_documents__next(p4d_documents *documents, p4d_document_text *document, p4d_error *err);
-void p4d_documents__close(p4d_documents *documents); /* the file; another may be opened */
+void p4d_documents__close(p4d_documents *documents); /* closes the file; another one may be opened */
 void p4d_documents__free(p4d_documents *documents);

@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A progress bar on standard error; nothing when that is not a terminal. */
+/* A progress bar on standard error; does nothing if that is no terminal. */
 typedef struct p4d_progress {
 	bool shown;
 	const char *what;
@@ -15,5 +15,5 @@ typedef struct p4d_progress {
 void p4d_progress__start(p4d_progress *progress, const char *what, uint64_t total);
 /* Draws at most ten times a second. */
 void p4d_progress__update(p4d_progress *progress, uint64_t done);
-/* Clears the bar. */
+/* Removes the bar. */
 void p4d_progress__end(p4d_progress *progress);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libp4d: what `p4d estimate`, `p4d plan` and `p4d check` answer, for programs. p4d(3) describes it.
+ * libp4d: the answers of `p4d estimate`, `p4d plan` and `p4d check` for programs. p4d(3) describes it.
  *
- * A query is a command line, and the text of a job script if there is one. Its reply is the command's JSON,
- * which p4d-json(5) describes, with functions for its members. The library does not end its process, and
- * prints nothing.
+ * A query is a command line and, optionally, the text of a job script. Its reply is the command's JSON, which
+ * p4d-json(5) describes, with functions for its members. The library does not end its process, and prints
+ * nothing.
  */
 #ifndef P4D_H
 #define P4D_H
@@ -50,12 +50,12 @@ void p4d_reply_free(p4d_reply *reply);
  * The results of the functions below live as long as the reply.
  */
 
-/* The exit status of the command: 0, or the number of the P4D code for which the job is refused. */
+/* The exit status of the command: 0, or the number of the P4D code because of which the job is refused. */
 int p4d_reply_code(const p4d_reply *reply);
 /* "pass", "warn", "reject"; "error": the query has no answer. NULL: nothing was judged (plan; no GPU). */
 const char *p4d_reply_verdict(const p4d_reply *reply);
 
-/* Number of messages, with those of a job's components and of the jobs that a script submits. */
+/* Number of messages, including those of a job's components and of the jobs that a script submits. */
 size_t p4d_reply_messages(const p4d_reply *reply);
 int p4d_reply_message_code(const p4d_reply *reply, size_t index);         /* 12 for P4D012 */
 const char *p4d_reply_message_text(const p4d_reply *reply, size_t index); /* without the code */

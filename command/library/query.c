@@ -16,7 +16,7 @@
 #include "report/report.h"
 
 struct p4d_query {
-	char **word; /* the first: the command */
+	char **word; /* the first word is the command */
 	size_t words;
 	char *script, *directory;
 	size_t length;      /* of the script */
@@ -25,7 +25,7 @@ struct p4d_query {
 
 enum { MOST_WORDS = 1 << 16, JOB = P4D_TAKES_JOB | P4D_TAKES_CONF | P4D_TAKES_JSON };
 
-/* getopt and the cluster that was asked last belong to the process. */
+/* getopt and the cluster that was queried last belong to the whole process. */
 static pthread_mutex_t answering = PTHREAD_MUTEX_INITIALIZER;
 
 const char *p4d_version(void)
@@ -126,7 +126,7 @@ int p4d_query_environment(p4d_query *query, const char *const *variables)
 	return 0;
 }
 
-/* The options of each command are those in command.c, without the options that write files. */
+/* The options of each command are those in command.c, without options that write files. */
 static const p4d_subcommand commands[] = {
     {"estimate", "", "", JOB | P4D_TAKES_LENGTH, 0, p4d_command_estimate, NULL, NULL},
     {"plan", "", "", JOB | P4D_TAKES_TOP | P4D_TAKES_PLACES, 0, p4d_command_plan, NULL, NULL},
@@ -168,7 +168,7 @@ static int answer(const p4d_query *query, char *argv[], p4d_error *err)
 	return p4d_fix(err, "estimate, plan or check");
 }
 
-/* The process's getopt as it was, and its locale: numbers have a point. */
+/* Saves the process's getopt state and locale: numbers need a decimal point. */
 static struct json_object *answer_apart(const p4d_query *query, char *argv[], int *status)
 {
 	const int at = optind, errors = opterr, letter = optopt;

@@ -24,7 +24,7 @@ static void take_messages(p4d_reply *reply, struct json_object *list)
 		reply->message[reply->messages++] = json_object_array_get_idx(list, i);
 }
 
-/* Takes the answer of a job, and that of the job which its script submits. */
+/* Collects the answer for a job, and for the job that its script submits. */
 static void take_job(p4d_reply *reply, struct json_object *job)
 {
 	struct json_object *member;

@@ -66,7 +66,7 @@ static bool has_page(int option)
 	return false;
 }
 
-/* Prints options that have no row in options_page.def. */
+/* Prints options without a row in options_page.def. */
 static void print_others(const p4d_subcommand *command)
 {
 	char text[P4D_HELP_TEXT];

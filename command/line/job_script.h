@@ -5,16 +5,13 @@
 
 #include "base/error.h"
 
-/*
- * The text of a job script, which the caller frees, with a NUL at its end. NULL: see *err. Errors: IO,
- * NO_MEMORY.
- */
+/* The text of a job script, NUL-terminated; the caller frees it. NULL: see *err. Errors: IO, NO_MEMORY. */
 
 enum { P4D_LINE_SCRIPT_BYTES = 4 << 20 };
 
 /*
- * Reads a file, found as sbatch finds it: relative to --chdir (NULL: not given); a bare name that is not
- * there is searched in PATH. name NULL: standard input.
+ * Reads a file, found as sbatch finds it: relative to --chdir (NULL: not given); a bare name that does not
+ * exist there is searched in PATH. name NULL: standard input.
  */
 char *p4d_line_read_script(const char *name, const char *directory, size_t *length, p4d_error *err);
 /* The script of --wrap. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The command lines of all commands but check, which reads those of sbatch. */
+/* The command lines of all commands except check, which parses sbatch's. */
 #include "line/line.h"
 
 #include <inttypes.h>
@@ -93,7 +93,7 @@ static int set_mem(p4d_line *line, const char *text, p4d_error *err)
 	return 0;
 }
 
-/* The type in "h100:8" is the GPU; *rest: the number. */
+/* In "h100:8", the type names the GPU; *rest: the number. */
 static int take_type(p4d_line *line, const char *text, const char **rest, p4d_error *err)
 {
 	const char *colon = strchr(text, ':');
@@ -172,12 +172,12 @@ static int set_tokens(p4d_line *line, const char *text, p4d_error *err)
 	return 0;
 }
 
-/* Options whose value is a text, and where it goes. */
+/* Options whose value is a text, and the member for it. */
 static const struct {
 	int id;
 	const char *name;
 	size_t at;
-	const char *empty; /* what may not be empty; NULL: it may be */
+	const char *empty; /* what must not be empty; NULL: it may be */
 } texts[] = {
     {ID_CONF, "conf", offsetof(p4d_line, conf), NULL},
     {ID_SVG, "svg", offsetof(p4d_line, svg), "file name"},
@@ -243,7 +243,7 @@ static int set(p4d_line *line, int which, p4d_error *err)
 	}
 }
 
-/* What getopt does not know may be a word of others. */
+/* A word that getopt does not know may be an option of other programs. */
 static int other_word(const p4d_subcommand *command, int argc, char *argv[], p4d_error *err)
 {
 	const char *word = optind > 0 && optind <= argc ? argv[optind - 1] : "",
@@ -251,7 +251,7 @@ static int other_word(const p4d_subcommand *command, int argc, char *argv[], p4d
 
 	if ((command->takes & P4D_TAKES_JOB) && word[0] == '-') {
 		const char *equals = strchr(word, '='), *name = word + 1 + (word[1] == '-');
-		if (word[1] != '-' || strcspn(name, "=") > 1) /* --m may be any that begins so */
+		if (word[1] != '-' || strcspn(name, "=") > 1) /* --m may be any option that begins so */
 			p4d_line_synonym(name, equals ? equals + 1 : value, err);
 	}
 	if (!err->fix[0])

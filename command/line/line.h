@@ -26,8 +26,8 @@ typedef struct p4d_line {
 	bool read_output;   /* --read-output */
 	p4d_option largest; /* --micro-batch auto, --seq-len auto; P4D_OPTIONS: none */
 	uint32_t top;       /* --top */
-	uint64_t mem_bytes; /* --mem, per node; 0 unset */
-	uint64_t gpus;      /* --gpus, of the whole job; 0 unset */
+	uint64_t mem_bytes; /* --mem, per node; 0: unset */
+	uint64_t gpus;      /* --gpus, of the whole job; 0: unset */
 	int operands;
 	char **operand;
 } p4d_line;
@@ -35,42 +35,42 @@ typedef struct p4d_line {
 typedef struct p4d_subcommand {
 	const char *name, *synopsis, *help;
 	unsigned takes; /* P4D_TAKES_* */
-	int operands;   /* at most */
+	int operands;   /* maximum number of operands */
 	int (*run)(const p4d_line *line, p4d_error *err);
-	/* for commands that read their own command line; then run is NULL */
+	/* for commands that parse their own command line; run is then NULL */
 	int (*run_raw)(const struct p4d_subcommand *self, int argc, char *argv[], p4d_error *err);
 	const char *options; /* and their help */
 } p4d_subcommand;
 
 enum {
-	P4D_TAKES_JOB = 1, /* the options of options.def, --mem */
+	P4D_TAKES_JOB = 1, /* takes the options of options.def, and --mem */
 	P4D_TAKES_TOP = 2,
 	P4D_TAKES_CONF = 4,
 	P4D_TAKES_JSON = 8,
 	P4D_TAKES_SVG = 16,
 	P4D_TAKES_TRACE = 128,
-	P4D_TAKES_POLICY = 32,    /* what decides the policy of a job */
+	P4D_TAKES_POLICY = 32,    /* takes the options that decide the policy of a job */
 	P4D_TAKES_PLACES = 64,    /* --partitions, --tokens */
 	P4D_TAKES_HELP = 512,     /* --all */
-	P4D_TAKES_HISTORY = 1024, /* selects jobs that have ended, and how to print them */
+	P4D_TAKES_HISTORY = 1024, /* takes the options that select ended jobs, and their output */
 	P4D_TAKES_PAGE = 2048,    /* --html */
-	P4D_TAKES_ANY = 0,        /* every command takes it */
+	P4D_TAKES_ANY = 0,        /* every command takes these */
 	P4D_TAKES_LENGTH = 256,   /* --quiet, --verbose; and "auto" as a size */
 };
 
 /* An option of own_options.def. */
 typedef struct p4d_line_option {
-	const char *name, *argument; /* argument NULL: it takes none */
+	const char *name, *argument; /* argument NULL: it has none */
 	unsigned takes;              /* the commands that take it */
 	int id;
 	const char *help;
 } p4d_line_option;
-extern const p4d_line_option p4d_line_own[]; /* last: name NULL */
+extern const p4d_line_option p4d_line_own[]; /* ends with a NULL name */
 
 /* line.c: reads argv[1..] of a subcommand. Errors: USAGE, VALUE. */
 int p4d_line_parse(p4d_line *line, const p4d_subcommand *command, int argc, char *argv[], p4d_error *err);
 
-/* help.c: prints the options of a command, of those of jobs the usual ones or all. */
+/* help.c: prints the options of a command; of those of jobs, only the usual ones or all. */
 void p4d_line_help(const p4d_subcommand *command, bool all);
 /* Prints those of one heading ("memory"). False: there is no such heading. */
 bool p4d_line_help_heading(const char *word, const p4d_subcommand *command);
@@ -79,38 +79,38 @@ bool p4d_line__takes(const p4d_subcommand *command, int option);
 
 /*
  * synonyms.c: words of Slurm and of training programs ("--batch-size", "--num-gpus=4") for which p4d has
- * another option. word: without the dashes, up to a '='; value: that of the option, NULL: none. True: err has
+ * another option. word: without the dashes, up to a '='. value: the option's value; NULL: none. True: err has
  * p4d's own option as its fix.
  */
 bool p4d_line_synonym(const char *word, const char *value, p4d_error *err);
 
 /*
- * site_open.c: the site in force. --conf; else p4d.conf where p4d_site_find finds it for $SLURM_CONF (not
- * set: /etc/slurm/slurm.conf); else the built-in defaults, in mode enforce: who asks wants an answer. path
- * gets the file, "" for the defaults.
+ * site_open.c: the effective configuration. --conf; else the p4d.conf that p4d_site_find finds for
+ * $SLURM_CONF (default: /etc/slurm/slurm.conf); else the built-in defaults, in mode enforce, because the
+ * caller wants an answer. path gets the file; "" for the defaults.
  */
 int p4d_line_find_conf(const char *option, char *path, size_t size, p4d_error *err);
 p4d_site *p4d_line_open_site(const char *option, p4d_error *err);
 
-/* Fails with UNKNOWN_GPU and the names that are nearest. */
+/* Fails with UNKNOWN_GPU and the nearest names. */
 int p4d_line_unknown_gpu(const p4d_site *site, const char *name, p4d_error *err);
 
-/* What parses configuration files of a format that a job script names; for p4d_job_read. */
+/* Returns the parser for a format of configuration files that a job script names; for p4d_job_read. */
 p4d_config_read *p4d_line_config(p4d_config_format format);
 
 /* $P4D_DATADIR; NULL: not set. p4d.conf may name another. */
 const char *p4d_line_data_directory(void);
 
-/* live_cluster.c: the live cluster as `sinfo` tells it, asked once; a p4d_cluster_source. NULL when there
+/* live_cluster.c: the live cluster according to `sinfo`, queried once; a p4d_cluster_source. NULL if there
  * is none. */
 const p4d_cluster *p4d_live_cluster(void *unused);
 void p4d_live_cluster_free(void);
-/* Slurm's release there, 2511 for 25.11; 0: not known. */
+/* Slurm's release there, 2511 for 25.11; 0: unknown. */
 unsigned p4d_live_cluster_release(void);
-/* Whether the live cluster has that name. */
+/* Whether the live cluster has this name. */
 bool p4d_live_cluster_is(const char *name);
-/* The accounts or QOSes ("account", "qos") that slurmdbd knows, a line each; the caller frees it. NULL: it
- * does not answer. */
+/* The accounts or QOSes ("account", "qos") that slurmdbd knows, one per line; the caller frees the text.
+ * NULL: it does not answer. */
 char *p4d_live_names(const char *entity);
 /* PreemptMode of a partition, "CANCEL"; "" unknown. */
 const char *p4d_live_preempt_mode(const char *partition, char *buf, size_t size);
@@ -120,7 +120,7 @@ typedef struct p4d_subject {
 	p4d_site *site;
 	p4d_request request; /* model numbers, site defaults, nodes and GPUs filled */
 	p4d_preset preset;
-	char model[520]; /* canonical name of a preset, else as typed; with the file that was read */
+	char model[520]; /* canonical name of a preset, else as typed; and the file that was read */
 	int method;
 	uint64_t nodes, gpus_per_node;
 	p4d_capacity capacity;
@@ -128,39 +128,39 @@ typedef struct p4d_subject {
 	uint64_t mem_bytes; /* host memory per node; 0 unknown */
 	p4d_option largest; /* as in p4d_line */
 	unsigned messages;
-	unsigned assumptions; /* messages that come first: which GPU it is, what p4d leaves out */
+	unsigned assumptions; /* messages to print first: which GPU it is, what p4d leaves out */
 	p4d_message message[P4D_MESSAGES];
 } p4d_subject;
 
 /*
- * subject.c. search: parallel sizes are open, so a whole node is assumed if no GPUs are given; otherwise as
- * many as tp*cp*pp need.
+ * subject.c. search: parallel sizes are open, so a whole node is assumed if no GPUs are given; otherwise
+ * tp*cp*pp GPUs.
  */
 int p4d_subject_open(p4d_subject *subject, const p4d_line *line, bool search, p4d_error *err);
 void p4d_subject_close(p4d_subject *subject);
 /* GPUs of a node of this kind, for advice on larger jobs. */
 uint64_t p4d_subject_most_gpus(const p4d_subject *subject);
 
-/* Adds a message; when full, it replaces the last one. */
+/* Adds a message; if there is no room, it replaces the last one. */
 void p4d_subject_say(p4d_subject *subject, p4d_code code, const char *fix, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* Warns of an option that only engines have. Refuses other workloads than training, with the command that
- * estimates them as the fix. */
+/* Warns about an option that only engines have. Refuses workloads other than training; the fix is the
+ * command that estimates them. */
 int p4d_subject_trains(p4d_subject *subject, p4d_error *err);
-/* Warns of an option that the workload does not have. */
+/* Warns about an option that has no effect on the workload. */
 void p4d_subject_say_unused(p4d_subject *subject);
 
-/* If p4d chose the framework of a complete request, prints one line that names it and the others. search: the
- * request is that of p4d plan, which chooses the same for every model. */
+/* If p4d chose the framework of a complete request, prints one line that names it and the other
+ * frameworks. search: the request is that of p4d plan, which chooses the same for every model. */
 void p4d_subject_print_framework(const p4d_request *request, bool search);
 
 /* Warns if the GPU lacks the precision of a complete request. */
 void p4d_subject_say_precision(p4d_subject *subject, const p4d_request *request);
 
-/* The flags that reproduce a complete request: what the user set and the layout chosen. */
+/* The flags that reproduce a complete request: the user's values and the chosen layout. */
 const char *p4d_subject_flags(const p4d_request *request, const char *prefix, char *buf, size_t size);
-/* The command that estimates a complete request, with its GPUs. It keeps "auto" of the user's command line.
- */
+/* The command that estimates a complete request, with its GPUs. It keeps "auto" from the user's command
+ * line. */
 const char *p4d_subject_command(const p4d_subject *subject, const p4d_request *request, uint64_t nodes,
 				uint64_t gpus_per_node, char *buf, size_t size);

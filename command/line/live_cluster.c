@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The live cluster, asked through `sinfo` and `scontrol` rather than through Slurm's library: the command
- * works with every version of Slurm, and without any. Any failure here means there is no cluster, which is
- * not an error.
+ * The live cluster, queried through `sinfo` and `scontrol` instead of Slurm's library: the command works with
+ * every version of Slurm, and without any. Any failure here means that there is no cluster, which is not an
+ * error.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -40,7 +40,7 @@ static int64_t now_ms(void)
 	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* Spawned rather than forked: the process may have threads (libp4d.so). */
+/* Uses posix_spawn instead of fork, because the process may have threads (libp4d.so). */
 static pid_t start(const char *const *words, int *from)
 {
 	posix_spawn_file_actions_t actions;
@@ -64,7 +64,7 @@ static pid_t start(const char *const *words, int *from)
 	return child;
 }
 
-/* Reads until end, deadline or size limit; the text, or NULL when incomplete. */
+/* Reads until the end, the deadline or the size limit. The text, or NULL if it is incomplete. */
 static char *read_all(int from)
 {
 	const int64_t deadline = now_ms() + PATIENCE_MS;
@@ -89,10 +89,10 @@ static char *read_all(int from)
 	return NULL;
 }
 
-/* Standard output of a command; NULL when it cannot be run, fails or takes too long. */
+/* Standard output of a command; NULL if it cannot be run, fails or takes too long. */
 static char *output_of(const char *const *words)
 {
-	int from, status = 0; /* if SIGCHLD is ignored, nobody knows it */
+	int from, status = 0; /* if SIGCHLD is ignored, the exit status is unknown */
 	pid_t child = start(words, &from);
 
 	if (child < 0)
@@ -158,7 +158,7 @@ static uint32_t most_nodes(const char *line)
 											   : 0;
 }
 
-/* What follows " KEY=" in a line, or "KEY" and blanks; NULL: nothing. */
+/* The text after " KEY=" in a line, or after "KEY" and blanks; NULL: none. */
 static const char *value_of(const char *text, const char *key)
 {
 	const char *at = strstr(text, key);
@@ -166,7 +166,7 @@ static const char *value_of(const char *text, const char *key)
 	return at ? at + strlen(key) + strspn(at + strlen(key), " =") : NULL;
 }
 
-/* DefMemPerNode or DefMemPerCPU in mebibytes; 0: UNLIMITED, or not there. */
+/* DefMemPerNode or DefMemPerCPU in mebibytes; 0: UNLIMITED, or absent. */
 static uint64_t default_mebibytes(const char *text, bool *per_cpu)
 {
 	const char *node = value_of(text, "DefMemPerNode"), *cpu = value_of(text, "DefMemPerCPU");
@@ -191,7 +191,10 @@ static p4d_gpu_defaults gpu_defaults(const char *line)
 				  .cpus = number_of(line, "DefCpuPerGPU=")};
 }
 
-/* The default memory, as p4d.so finds it in Slurm's records. config: the output of `scontrol show config`. */
+/*
+ * The default memory, computed as in p4d.so from Slurm's records. config: the output of `scontrol show
+ * config`.
+ */
 static p4d_default_memory default_memory(const char *line, const char *config)
 {
 	const char *select = config ? value_of(config, "SelectTypeParameters") : NULL;
@@ -213,8 +216,8 @@ static p4d_default_memory default_memory(const char *line, const char *config)
 }
 
 /*
- * Asks for what sinfo does not print about partitions: MaxNodes, the default memory of jobs, and whether jobs
- * get whole nodes (OverSubscribe=EXCLUSIVE, from 26.05 on Exclusive=NODE).
+ * Asks for facts about partitions that sinfo does not print: MaxNodes, the default memory of jobs, and
+ * whether jobs get whole nodes (OverSubscribe=EXCLUSIVE; since 26.05 Exclusive=NODE).
  */
 static void ask_partitions(void)
 {

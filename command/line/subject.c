@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by estimate, plan and simulate: from a command line to a model on some GPUs. */
+/* Shared by estimate, plan and simulate: turns a command line into a model on some GPUs. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -113,8 +113,8 @@ static uint64_t value_or_1(const p4d_request *request, p4d_option option)
 	return p4d_is_set(request, option) ? (uint64_t)request->value[option] : 1;
 }
 
-/* GPUs of a whole node: the site's where the GPU is its partition's, else what nodes of this GPU usually
- * have. */
+/* GPUs of a whole node: the site's number if the GPU is its partition's, else the usual number for this
+ * GPU. */
 static uint64_t whole_node(const p4d_subject *subject, bool of_site)
 {
 	const p4d_site_partition *partition = p4d_site_partition_of(subject->site, NULL);
@@ -125,7 +125,10 @@ static uint64_t whole_node(const p4d_subject *subject, bool of_site)
 	return gpu ? p4d_gpu_usual_node(gpu) : USUAL_GPUS_PER_NODE;
 }
 
-/* Most GPUs per node, up to `most`, with which `world` GPUs fill whole nodes and tp stays inside one. */
+/*
+ * The largest number of GPUs per node, up to `most`, with which `world` GPUs fill whole nodes and tp stays
+ * inside one.
+ */
 static uint64_t fill_nodes(uint64_t most, uint64_t world, uint64_t tp, uint64_t heads)
 {
 	for (uint64_t gpus = most; gpus >= 1 && heads % tp == 0; gpus--)
@@ -141,7 +144,7 @@ static int uneven(uint64_t gpus, const char *over, uint64_t count, p4d_error *er
 	return p4d_fix(err, "--gpus=%" PRIu64, (gpus / count + (gpus < count)) * count);
 }
 
-/* --gpus: all of the job, as for sbatch. Whole nodes of the usual size where it fills them. */
+/* --gpus: all GPUs of the job, as for sbatch. Uses whole nodes of the usual size if the number fills them. */
 static int spread_gpus(p4d_subject *subject, uint64_t gpus, p4d_error *err)
 {
 	p4d_request *request = &subject->request;
@@ -180,7 +183,7 @@ static void choose_geometry(p4d_subject *subject, bool search)
 	const uint64_t ranks = tp * value_or_1(request, P4D_CP) * value_or_1(request, P4D_PP);
 
 	if (!p4d_is_set(request, P4D_GPUS_PER_NODE)) {
-		/* who counts nodes means all of each */
+		/* a user who gives a number of nodes means whole nodes */
 		const bool whole = search || p4d_is_set(request, P4D_NODES);
 		uint64_t gpus = whole_node(subject, of_site && whole);
 		if (!whole)
@@ -197,7 +200,7 @@ static void choose_geometry(p4d_subject *subject, bool search)
 }
 
 /*
- * If nobody names the program, adapters, quantized weights and models of the hub belong to the HF Trainer. A
+ * If the program is not named, adapters, quantized weights and models of the hub belong to the HF Trainer. A
  * search looks for layouts, which the Trainer does not have.
  */
 static void choose_framework(p4d_subject *subject, bool search)
@@ -308,7 +311,7 @@ const char *p4d_subject_flags(const p4d_request *request, const char *prefix, ch
 	const bool piped = request->value[P4D_PP] > 1, cut = request->value[P4D_CP] > 1;
 	const bool cuts_vocabulary = !p4d_framework_of((int)request->value[P4D_FRAMEWORK])->no_vocab_parallel;
 
-	/* p4d's choice only where it is on */
+	/* p4d's choice, only if it is on */
 	static const p4d_option ends[] = {P4D_ACCOUNT_FOR_EMBEDDING, P4D_ACCOUNT_FOR_LOSS};
 	for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++)
 		if (shown.origin[ends[i]] == P4D_BY_P4D && shown.value[ends[i]])
@@ -316,7 +319,7 @@ const char *p4d_subject_flags(const p4d_request *request, const char *prefix, ch
 	for (int i = 0; i < P4D_OPTIONS; i++)
 		if (shown.origin[i] == P4D_BY_P4D)
 			shown.origin[i] = P4D_UNSET;
-	/* all of them, so that p4d leaves nothing to its defaults */
+	/* all options, so that p4d leaves nothing to its defaults */
 	for (size_t i = 0; i < P4D_LAYOUT_OPTIONS; i++) {
 		p4d_option option = p4d_layout_options[i];
 		bool of_pipelines =

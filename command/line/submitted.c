@@ -13,8 +13,8 @@
 enum { MEMORY = 6 << 20, WORDS = 256, PATH = 512 };
 
 /*
- * What is not known of a text becomes a variable that is not known either, so that what depends on it is not
- * known to the reader of the job. Variables of Slurm are those of the script that submits, not of the job.
+ * The unknown part of a text becomes an unknown variable, so that values that depend on it are unknown to the
+ * reader of the job. Slurm's variables are those of the submitting script, not of the job.
  */
 static void add_unknown(p4d_text *text, const char *why)
 {
@@ -47,7 +47,7 @@ static char *text_of(const p4d_shell *shell, p4d_value value)
 	return text.at;
 }
 
-/* Whether p4d does not know all of an option that decides where the job runs, or of its model. */
+/* Whether an option that decides where the job runs, or a value of its model, is partly unknown. */
 static bool has_unknown_option(const p4d_sbatch *sbatch)
 {
 	for (int i = 0; i < P4D_SBATCH_VALUES; i++)
@@ -56,14 +56,14 @@ static bool has_unknown_option(const p4d_sbatch *sbatch)
 	return false;
 }
 
-/* Adds as many empty lines as stand before a text, so that its lines have the same numbers as in its file. */
+/* Adds as many empty lines as precede a text, so that its lines have the same numbers as in its file. */
 static void add_lines(p4d_text *text, uint32_t line)
 {
 	while (line-- > 1)
 		p4d_text_add(text, "\n");
 }
 
-/* Where a text was written: the first of its characters that stands in a file. */
+/* The place of a text: that of its first character that is in a file. */
 static void place(const p4d_shell *shell, p4d_value value, p4d_submitted_job *job, uint32_t *line)
 {
 	uint32_t above = 0;
@@ -80,8 +80,8 @@ static void place(const p4d_shell *shell, p4d_value value, p4d_submitted_job *jo
 	}
 }
 
-/* The text of the job's script, with *line that its first line has in the file where it stands. NULL: p4d
- * cannot read it. */
+/* The text of the job's script; *line is the number of its first line in its file. NULL: p4d cannot read
+ * it. */
 static char *script_of(p4d_shell *shell, const p4d_value *words, size_t count, size_t operand,
 		       p4d_submitted_job *job, uint32_t *line)
 {
@@ -112,7 +112,7 @@ static char *script_of(p4d_shell *shell, const p4d_value *words, size_t count, s
 	return all.at;
 }
 
-/* The arguments as texts; NULL: what one adds is not known. Variables that are not set add nothing. */
+/* The arguments as texts; NULL: one of them is unknown. Unset variables add nothing. */
 static char **arguments_of(p4d_shell *shell, const p4d_value *words, size_t count, const p4d_value **kept,
 			   size_t *number)
 {
@@ -164,7 +164,7 @@ static size_t hash_of(const p4d_submitted_job *job)
 	return hash;
 }
 
-/* The environment that the script leaves its jobs. */
+/* The environment that the script passes to its jobs. */
 static const char *inherited(void *context, const char *name)
 {
 	p4d_submitted *s = context;
@@ -276,7 +276,7 @@ static bool was_taken(const p4d_submitted *s, const p4d_submitted_job *job)
 	return false;
 }
 
-/* Options and script of a job, as sbatch would take them. False: p4d does not know them. */
+/* Options and script of a job, as sbatch would read them. False: p4d does not know them. */
 static bool take_job(p4d_submitted *s, p4d_submitted_job *job, const p4d_value *words, size_t count)
 {
 	const p4d_value *kept;
@@ -314,7 +314,7 @@ static bool take_job(p4d_submitted *s, p4d_submitted_job *job, const p4d_value *
 	return true;
 }
 
-/* Adds the job for one task of its array; NULL: for all. Returns NULL if it is not kept. */
+/* Adds the job for one task of its array; NULL: for all tasks. Returns NULL if the job is not kept. */
 static p4d_submitted_job *add_job(p4d_submitted *s, const p4d_value *words, size_t count,
 				  const uint32_t *task)
 {
@@ -348,7 +348,7 @@ void p4d_submitted_add(void *context, p4d_shell *shell, const p4d_value *words, 
 	const unsigned at = s->count;
 	for (unsigned i = 0; job && i < job->kinds; i++)
 		add_job(s, words, count, &job->differs[i]);
-	/* its tasks stand for it */
+	/* its tasks represent it */
 	if (!job || job->cut || s->count == at)
 		return;
 	memmove(&s->job[at - 1], &s->job[at], (s->count - at) * sizeof(s->job[0]));

@@ -8,14 +8,14 @@
 #include "job/tasks.h"
 
 /*
- * The jobs that a script submits itself: the sbatch commands of a launcher, with a file, a here-document or
- * --wrap. Up to P4D_SUBMITTED of those that differ; the tasks of an array that differ count as such jobs. The
- * caller sets all members to zero, except those that it fills.
+ * The jobs that a script submits itself: the sbatch commands of a launcher script, with a file, a
+ * here-document or --wrap. At most P4D_SUBMITTED different ones; tasks of an array that differ count as
+ * separate jobs. The caller sets all members to zero, except those that it fills.
  */
 enum { P4D_SUBMITTED = 16, P4D_SUBMITTED_FILES = 64 };
 
 typedef struct p4d_submitted_job {
-	p4d_sbatch sbatch; /* with its options, and the job that they ask for; its reading is below */
+	p4d_sbatch sbatch; /* with its options, and the job that they request; its reading is below */
 	p4d_reading reading;
 	char name[PATH_MAX]; /* name of its script, for messages */
 	char from[PATH_MAX]; /* the script that submits it */
@@ -23,26 +23,27 @@ typedef struct p4d_submitted_job {
 	char *script, **arguments, *memory;
 	size_t hash;
 	bool itself;  /* the script that submits: no other job */
-	bool of_task; /* for a task of an array */
+	bool of_task; /* a task of an array */
 	uint32_t task;
-	uint32_t differs[P4D_TASKS_APART]; /* one of each kind of task */
-	unsigned kinds;                    /* 0: all tasks say the same, or it is no array */
-	bool cut;                          /* the list was cut: there may be other jobs */
+	uint32_t differs[P4D_TASKS_APART]; /* one entry for each kind of task */
+	unsigned kinds;                    /* 0: all tasks are alike, or it is no array */
+	bool cut;                          /* the list was cut off, so there may be other jobs */
 } p4d_submitted_job;
 
 typedef struct p4d_submitted {
 	/* the caller's */
-	const char *script; /* the script that submits; a job that submits itself again is not another job */
+	const char *script; /* the submitting script; a job that submits this script again is not another
+			     * job */
 	size_t length;
 	p4d_read_files *files;
-	char **environment;                                   /* of the job that runs the script */
+	char **environment;                                   /* for the job that runs the script */
 	const char *(*program)(void *site, const char *path); /* as in p4d_job_script */
 	void *site;
 	/* filled */
 	p4d_submitted_job *job[P4D_SUBMITTED];
 	unsigned count;
-	unsigned more;   /* jobs that were not kept */
-	unsigned unread; /* jobs whose script or options depend on unknown values */
+	unsigned more;   /* number of jobs that were not kept */
+	unsigned unread; /* number of jobs whose script or options depend on unknown values */
 	/* for the job that is being read */
 	p4d_shell *shell;
 	char *left[P4D_SUBMITTED_FILES]; /* files that the script wrote */

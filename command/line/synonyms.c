@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Words of Slurm, transformers, vLLM and Megatron-LM for what p4d names otherwise. */
+/* Words of Slurm, transformers, vLLM and Megatron-LM for options that p4d names differently. */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,9 +7,8 @@
 #include "line/line.h"
 
 static const struct {
-	const char *word; /* with '-' for '_' */
-	/* The option; after a '=' at its end comes the value that was typed. "": it has no effect on memory.
-	 */
+	const char *word; /* written with '-' instead of '_' */
+	/* p4d's option; if it ends with '=', the typed value follows. "": it has no effect on memory. */
 	const char *right;
 } synonyms[] = {
     {"batch", "micro-batch="},
@@ -131,8 +130,8 @@ static const struct {
     {"alpha", ""},
 };
 
-/* Whether `word`, up to a '=', is that of the table: '_' counts as '-'. A word of one letter keeps its case.
- */
+/* Whether `word`, up to a '=', is the table's word: '_' counts as '-'. The case of a one-letter word
+ * counts. */
 static bool is_word(const char *word, const char *of)
 {
 	const bool letter = !of[1];

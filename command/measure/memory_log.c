@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What logs of training programs say of memory: one function a format. */
+/* Memory in logs of training programs: one function per format. */
 #include "measure/memory_log.h"
 
 #include <errno.h>
@@ -46,7 +46,7 @@ static bool read_megatron(p4d_memory_log *log, char *line)
 	return true;
 }
 
-/* Without the colours of a terminal: ESC [ ... m */
+/* Copies a line without a terminal's colours: ESC [ ... m */
 static void strip_colours(char *line)
 {
 	char *to = line;
@@ -63,7 +63,7 @@ static void strip_colours(char *line)
 	*to = '\0';
 }
 
-/* "step:  10  loss:  7.9  memory: 41.05GiB(51.84%)  tps: 1,234": what the allocator has reserved at most */
+/* "step:  10  loss:  7.9  memory: 41.05GiB(51.84%)  tps: 1,234": the peak of reserved memory */
 static bool read_torchtitan(p4d_memory_log *log, char *line)
 {
 	const char *at = strstr(line, "memory:");

@@ -11,11 +11,11 @@
 
 enum { MAX_FILE = 256 * 1024 * 1024 };
 
-/* Labels that exporters put a job's id into: jobstats and slurm-job-exporter, DCGM, others. */
+/* Labels in which exporters store a job's id: jobstats and slurm-job-exporter, DCGM, others. */
 static const char *const labels[] = {"jobid",  "slurmjobid",   "hpc_job",
 				     "job_id", "slurm_job_id", "SLURM_JOB_ID"};
 
-/* Values are bytes, or MiB as DCGM's: no GPU has a million MiB, and no job as little as a million bytes. */
+/* Values are bytes, or MiB in DCGM. No GPU has a million MiB, and no job uses less than a million bytes. */
 static const double LEAST_BYTES = 1e6;
 
 static const char *job_of(struct json_object *series)
@@ -71,7 +71,7 @@ static int by_id(const void *a, const void *b)
 	const p4d_prometheus_job *one = a, *other = b;
 	const int order = strcmp(one->id, other->id);
 
-	/* the largest of a job first */
+	/* sorts the largest value of a job first */
 	return order ? order : (one->gib < other->gib) - (one->gib > other->gib);
 }
 

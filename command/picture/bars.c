@@ -15,7 +15,7 @@ static const p4d_svg_style styles[] = {
     {NULL, NULL, NULL},
 };
 
-/* The colour of a single part is one without a meaning. */
+/* The colour of a single part has no meaning. */
 static unsigned color_of(const p4d_bars *bars, size_t part)
 {
 	return bars->keys == 1 ? 2 : (unsigned)part;

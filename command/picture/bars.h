@@ -5,13 +5,14 @@
 
 #include "base/error.h"
 
-/* Counts as horizontal bars, with the number at the end of each. Nothing is owned. */
+/* Numbers as horizontal bars, with the number at the end of each. Owns nothing. */
 
 enum { P4D_BAR_PARTS = 3 };
 
 typedef struct p4d_bar {
 	const char *label;
-	double part[P4D_BAR_PARTS]; /* below each other, in the colours of the keys; finite, 0 or more */
+	double part[P4D_BAR_PARTS]; /* values of the parts, one below the other, in the legend's colours;
+				     * finite, at least 0 */
 } p4d_bar;
 
 typedef struct p4d_bars {

@@ -6,11 +6,11 @@
 
 #include "base/error.h"
 
-/* Charts below each other with one axis of steps: as a picture, and as text. It owns nothing. */
+/* Charts below each other with a common axis of steps: as a picture, and as text. Owns nothing. */
 
 enum {
 	P4D_CHART_COLORS = 8,
-	P4D_CHART_CURVES = 256, /* in a chart; further ones are not drawn */
+	P4D_CHART_CURVES = 256, /* maximum number of curves in a chart; further ones are not drawn */
 };
 
 typedef struct p4d_chart_point {
@@ -18,7 +18,7 @@ typedef struct p4d_chart_point {
 } p4d_chart_point;
 
 typedef struct p4d_chart_curve {
-	const char *label;            /* stands at its end; "": none */
+	const char *label;            /* label at its end; "": none */
 	unsigned color;               /* below P4D_CHART_COLORS */
 	const p4d_chart_point *point; /* x ascending */
 	size_t count;                 /* at least 1 */
@@ -26,8 +26,8 @@ typedef struct p4d_chart_curve {
 
 typedef struct p4d_chart {
 	const char *title;
-	bool from_zero; /* the axis of values begins there */
-	unsigned rows;  /* rows of text; a picture has P4D_CHART_ROW pixels for each */
+	bool from_zero; /* start of the axis of values */
+	unsigned rows;  /* number of text rows; a picture has P4D_CHART_ROW pixels for each */
 	const p4d_chart_curve *curve;
 	size_t count; /* at least 1 */
 } p4d_chart;
@@ -44,13 +44,12 @@ typedef struct p4d_charts {
 int p4d_picture_charts(const p4d_charts *charts, const char *path, p4d_error *err);
 
 /*
- * text_charts.c: on stdout, as wide as the terminal, elsewhere 80 columns; in dots of Braille's characters
- * where the locale has UTF-8, else in ASCII; in colours on a terminal, unless NO_COLOR is set. Errors:
- * NO_MEMORY.
+ * text_charts.c: prints to stdout, with the terminal's width (otherwise 80 columns). Uses Braille dots if the
+ * locale has UTF-8, else ASCII; colours on a terminal, unless NO_COLOR is set. Errors: NO_MEMORY.
  */
 int p4d_charts_print(const p4d_charts *charts, p4d_error *err);
 
-/* charts.c: what both share */
+/* charts.c: shared by both */
 
 /* An axis from low to high, with a tick at each multiple of step. */
 typedef struct p4d_chart_axis {
@@ -59,14 +58,14 @@ typedef struct p4d_chart_axis {
 
 p4d_chart_axis p4d_chart__x_axis(const p4d_charts *charts, unsigned most_ticks);
 p4d_chart_axis p4d_chart__y_axis(const p4d_chart *chart, unsigned most_ticks);
-/* The first tick; the i-th, which is beyond high when there is none. */
+/* The first tick; and the i-th tick, which is above `high` if there is none. */
 double p4d_chart__tick(const p4d_chart_axis *axis, unsigned i);
 /* "0.25", "1.5k", "20M": with as many digits as ticks of this step need. */
 const char *p4d_chart__number(double value, double step, char buf[32]);
 
 /*
- * Places labels in rows (from the top, 0 to rows - 1), each in a row of its own, the free one nearest to the
- * row that it wants; -1: there is none.
+ * Places labels in rows (0 is the top row), each in a different row: the free row nearest to the wanted one;
+ * -1: none is free.
  */
 void p4d_chart__place_labels(const int *wanted, size_t count, unsigned rows, int *placed);
 

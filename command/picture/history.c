@@ -57,7 +57,7 @@ p4d_history_band p4d_history_band_of(const char *kind)
 	return P4D_HISTORY_OTHER;
 }
 
-/* Each phase is as wide as it has events, but wide enough to be seen. */
+/* The width of a phase is proportional to its number of events, but large enough to be visible. */
 static void place_phases(history_plot *p)
 {
 	const p4d_history *h = p->history;
@@ -100,7 +100,7 @@ static void draw_axis(p4d_svg *svg, const history_plot *p)
 	p4d_svg__text(svg, "dim right", LEFT - 8, p->top - 10, "GiB");
 }
 
-/* Draws the bands up to this one as an area from the floor; P4D_HISTORY_BANDS: the reserved memory. Later
+/* Draws the bands up to this one as an area from the floor. P4D_HISTORY_BANDS: the reserved memory. Later
  * areas cover it. */
 static void draw_area(p4d_svg *svg, const history_plot *p, int band)
 {
@@ -142,7 +142,7 @@ typedef struct history_mark {
 	uint64_t printed;
 } history_mark;
 
-/* Texts next to the plot, from the top down, at least a line apart. */
+/* Texts next to the plot, from the top down, at least one line apart. */
 static void label_marks(p4d_svg *svg, const history_plot *p, const history_mark *marks, size_t count)
 {
 	double last = 0;
@@ -181,7 +181,7 @@ static void draw_marks(p4d_svg *svg, const history_plot *p)
 	label_marks(svg, p, marks, 3);
 }
 
-/* Bands that are large enough to be seen, and the reserved memory. */
+/* Bands that are large enough to be visible, and the reserved memory. */
 static size_t used_bands(const history_plot *p, p4d_svg_key keys[P4D_HISTORY_BANDS + 1])
 {
 	bool used[P4D_HISTORY_BANDS] = {false};
@@ -214,7 +214,7 @@ static double draw(p4d_svg *svg, history_plot *p)
 	return p->bottom + 52;
 }
 
-/* Bytes of the axis: up to the capacity, unless little of it is held. */
+/* Bytes of the axis: up to the capacity, unless only a small part of it is used. */
 static double scale_of(const p4d_history *h)
 {
 	const uint64_t most =

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 
-/* What a GPU held over time, by kind. Nothing is owned. */
+/* A GPU's memory over time, by kind of tensor. Owns nothing. */
 
 /* From the bottom to the top. */
 typedef enum p4d_history_band {
@@ -23,7 +23,7 @@ typedef enum p4d_history_band {
 
 typedef struct p4d_history_moment {
 	double event;                             /* index of the allocation */
-	double reserved, band[P4D_HISTORY_BANDS]; /* bytes; the context is in both */
+	double reserved, band[P4D_HISTORY_BANDS]; /* bytes; both include the context */
 } p4d_history_moment;
 
 typedef struct p4d_history_phase {
@@ -38,13 +38,14 @@ typedef struct p4d_history {
 	size_t moments; /* at least 1 */
 	const p4d_history_phase *phase;
 	size_t phases;                        /* at least 1; the first begins at event 0 */
-	double events, peak;                  /* how many, and the one of the peak */
-	uint64_t allocated, device, capacity; /* bytes: most allocated, most held, and what there is */
+	double events, peak;                  /* their number, and the index of the peak */
+	uint64_t allocated, device, capacity; /* bytes: peak of allocated, peak of held memory, and the
+					       * capacity */
 } p4d_history;
 
-/* The band of a kind's name, such as "optimizer"; P4D_HISTORY_OTHER of any other name. */
+/* The band for a kind's name, such as "optimizer"; P4D_HISTORY_OTHER for any other name. */
 p4d_history_band p4d_history_band_of(const char *kind);
 
-/* Stacked areas over time, with the reserved memory, the peak, and the capacity as a line, unless it is far
+/* Stacked areas over time, with the reserved memory and the peak. The capacity is a line, unless it is far
  * above. Errors: IO, NO_MEMORY. */
 int p4d_history_draw(const p4d_history *history, const char *path, p4d_error *err);

@@ -30,8 +30,8 @@ static const char style[] =
     ".bad{color:#ff7b72}.good{color:#3fb950}.miss,.warn{color:#e3b341}.dim{color:#9198a1}}\n"
     "</style>\n";
 
-/* A click on a heading sorts by it, up and then down; a cell counts by the number at its end, if it has one,
- * or by the one before brackets at its end. */
+/* A click on a heading sorts by that column, ascending and then descending. A cell's sort key is the
+ * number at its end, or the number before brackets at its end. */
 static const char script[] =
     "<script>\n"
     "\"use strict\";\n"
@@ -155,7 +155,7 @@ void p4d_page_messages(FILE *to, unsigned count, const p4d_message *messages)
 		fputs("</ul>\n", to);
 }
 
-/* The picture without the XML header, which only a file of its own needs. */
+/* The picture without the XML header, which only a separate file needs. */
 int p4d_page_picture(FILE *to, p4d_page_draw *draw, const void *of, p4d_error *err)
 {
 	char path[64];

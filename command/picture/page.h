@@ -7,24 +7,24 @@
 #include "report/table.h"
 
 /*
- * A web page in a single file. It needs no network and no other file, follows the light or dark mode of the
- * browser, and can sort its tables. All texts are escaped.
+ * A self-contained web page in a single file. It follows the light or dark mode of the browser, and can sort
+ * its tables. All texts are escaped.
  */
 
 /* Starts the page and prints its heading. */
 void p4d_page_begin(FILE *to, const char *title);
-/* sorts: the headings of p4d_page_table sort their table, by a script in the page. */
+/* sorts: a click on a heading of p4d_page_table sorts the table, by a script in the page. */
 void p4d_page_end(FILE *to, bool sorts);
 
 void p4d_page_text(FILE *to, const char *text);
-/* A text in an element, such as "p" or "h2", with a class: "good", "warn", "bad", "dim" or "". */
+/* A text in an element such as "p" or "h2", with a class: "good", "warn", "bad", "dim" or "". */
 void p4d_page_line(FILE *to, const char *tag, const char *class, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 /* The caller frees the table. */
 void p4d_page_table(FILE *to, const p4d_table *table);
 void p4d_page_messages(FILE *to, unsigned count, const p4d_message *messages);
 
-/* Puts a picture into the page that `draw` writes to a path. Errors: IO, those of draw. */
+/* Inserts the picture that `draw` writes to a path. Errors: IO, those of draw. */
 typedef int p4d_page_draw(const void *of, const char *path, p4d_error *err);
 int p4d_page_picture(FILE *to, p4d_page_draw *draw, const void *of, p4d_error *err);
 

@@ -128,10 +128,10 @@ static int weigh(const p4d_layout *layout, int method, const p4d_gpu *gpu, uint3
 }
 
 /*
- * Without rates of a GPU: each of the passes takes 1 for a chunk of average size, input and weight gradients
- * each as long as the forward pass, and a slice takes its share of the tokens. The head is ignored, as in the
- * papers; with vocabulary parallelism its passes count their share of the matrix products: vocab-1 has one
- * product in S and two in T, vocab-2 three in S and one in T.
+ * Without rates of a GPU: every pass of an average chunk takes 1 (each of the forward pass, the input
+ * gradients and the weight gradients), and a slice takes its share of the tokens. The head is ignored, as in
+ * the papers. With vocabulary parallelism, its passes count their share of the matmuls: vocab-1 has one
+ * matmul in S and two in T, vocab-2 three in S and one in T.
  */
 static void unit_durations(const p4d_layout *l, double *storage, p4d_durations *out)
 {

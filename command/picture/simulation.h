@@ -9,23 +9,23 @@
 #include "schedule/schedule.h"
 #include "timeline/timeline.h"
 
-/* What `p4d simulate` shows of a step: every instruction with its time, and the memory of each stage. */
+/* The simulated step of `p4d simulate`: every instruction with its time, and the memory of each stage. */
 
 /* The simulation of one stage. */
 typedef struct p4d_simulated {
 	p4d_stage memory;
 	p4d_slots peak; /* peak number of micro-batches (of a chunk) in flight, counted along the list */
 	uint64_t activation_bytes, vocabulary_bytes; /* of one slot of each kind */
-	uint64_t base_bytes;                         /* on the device while training with no slot taken */
-	uint64_t step_bytes; /* in the optimizer's step; base_bytes where that is not modelled */
+	uint64_t base_bytes;                         /* device bytes while training, with no slot taken */
+	uint64_t step_bytes; /* in the optimizer's step; base_bytes if that is not modelled */
 	uint64_t passes;     /* passes of micro-batches: forward, backward, vocabulary */
-	double busy;         /* fraction of the step */
+	double busy;         /* fraction of the step that is idle */
 } p4d_simulated;
 
 typedef struct p4d_simulation {
 	const p4d_layout *layout;
 	p4d_schedule schedule;
-	bool timed; /* seconds; else every pass of an average chunk takes 1 (backward: 2) */
+	bool timed; /* unit is seconds; otherwise, a pass of an average chunk takes 1 (backward: 2) */
 	p4d_durations durations;
 	double *storage;             /* of durations */
 	p4d_instruction_list *lists; /* of all stages */
@@ -34,21 +34,21 @@ typedef struct p4d_simulation {
 	p4d_simulated *stage; /* of all stages */
 } p4d_simulation;
 
-enum { P4D_MOST_PASSES = 1 << 22 }; /* the most passes of all stages; p4d refuses more */
+enum { P4D_MOST_PASSES = 1 << 22 }; /* maximum number of passes in all stages together; p4d refuses more */
 
 /*
- * Compiles, times and replays the schedule of a layout; gpu may be NULL. Free with p4d_simulation_free, after
- * failure too. Errors: NO_MEMORY; VALUE when the step has more than P4D_MOST_PASSES passes; OVERFLOW.
+ * Compiles, times and replays the schedule of a layout; gpu may be NULL. Free it with p4d_simulation_free,
+ * also after a failure. Errors: NO_MEMORY; VALUE if the step has more than P4D_MOST_PASSES passes; OVERFLOW.
  */
 int p4d_simulation_run(const p4d_layout *layout, int method, const p4d_gpu *gpu, p4d_simulation *simulation,
 		       p4d_error *err);
 void p4d_simulation_free(p4d_simulation *simulation);
 
-/* The passes as p4d_trace has them, to a file; without seconds a pass of 1 is a millisecond. Errors: IO,
- * NO_MEMORY. */
+/* Writes the passes in p4d_trace's form to a file; without seconds, a pass of 1 is a millisecond. Errors:
+ * IO, NO_MEMORY. */
 int p4d_simulation_trace(const p4d_simulation *simulation, const char *path, p4d_error *err);
 
-/* The taken slots of a stage, tracked along its list. */
+/* The occupied slots of a stage, updated along its list. */
 typedef struct p4d_live {
 	p4d_slots now;
 	bool *taken; /* activation slots; owned */
@@ -56,11 +56,11 @@ typedef struct p4d_live {
 
 /* Errors: NO_MEMORY. Free with p4d_simulation__live_free. */
 int p4d_simulation__live_begin(p4d_live *live, const p4d_instruction_list *list, p4d_error *err);
-/* Takes the slots of an instruction before it runs. */
+/* Occupies the slots of an instruction before it runs. */
 void p4d_simulation__live_take(p4d_live *live, const p4d_instruction *instruction);
-/* Frees them after it ran. */
+/* Frees the slots of an instruction after it ran. */
 void p4d_simulation__live_release(p4d_live *live, const p4d_instruction *instruction);
 void p4d_simulation__live_free(p4d_live *live);
 
-/* Device bytes of a stage while it holds these slots. */
+/* Device bytes of a stage while these slots are occupied. */
 uint64_t p4d_simulation__bytes(const p4d_simulated *stage, const p4d_slots *now);

@@ -27,7 +27,7 @@ static double tenth(double value)
 	return round(10 * value) / 10;
 }
 
-/* One decimal, omitted when 0: half of a picture is numbers. */
+/* Formats one decimal, omitted if it is 0, because half of a picture's text is numbers. */
 static void put_number(FILE *to, double value)
 {
 	const double rounded = tenth(value);
@@ -47,7 +47,7 @@ static void put_attribute(FILE *to, const char *name, double value)
 	fputc('"', to);
 }
 
-/* Bytes of the UTF-8 character that text starts with; 0 when XML does not allow it. */
+/* Number of bytes of the UTF-8 character at the start of the text; 0 if XML does not allow it. */
 static size_t character(const unsigned char *text)
 {
 	static const unsigned least[] = {0, 0, 0x80, 0x800, 0x10000};
@@ -88,7 +88,7 @@ static void put_escaped(FILE *to, const char *text)
 
 void p4d_svg__rect(p4d_svg *svg, const char *class, double x, double y, double width, double height)
 {
-	/* the far edge decides the size, so that neighbours touch after rounding */
+	/* the rounded far edge decides the size, so that neighbours touch */
 	fprintf(svg->body, "<rect class=\"%s\"", class);
 	put_attribute(svg->body, "x", x);
 	put_attribute(svg->body, "y", y);
@@ -139,7 +139,7 @@ void p4d_svg__box(p4d_svg *svg, double x, double y, double width)
 
 	if (end <= start)
 		return;
-	/* a gap thinner than a tenth is invisible, so the boxes are merged */
+	/* a gap thinner than a tenth of a pixel is invisible, so the boxes are merged */
 	if (svg->begun && fabs(start - svg->strokes_end) < 0.05) {
 		fputc('h', svg->body);
 	} else {

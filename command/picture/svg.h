@@ -8,8 +8,8 @@
 #include "base/error.h"
 
 /*
- * Pictures for browsers, manuals and papers. Lengths are pixels, y grows downwards, numbers are written with
- * one decimal. Shapes are styled by classes, for light and dark mode; the picture paints its own background,
+ * Pictures for browsers, manuals and papers. Lengths are pixels, y grows downwards, and numbers have one
+ * decimal. Classes give shapes their style, for light and dark mode; the picture paints its own background,
  * so it is readable anywhere. Running out of memory is remembered and reported by p4d_svg__save.
  */
 
@@ -17,7 +17,7 @@
 typedef struct p4d_svg_style {
 	const char *selector; /* ".forward" */
 	const char *light;
-	const char *dark; /* what differs there; NULL: nothing */
+	const char *dark; /* declarations for dark mode; NULL: none */
 } p4d_svg_style;
 
 typedef struct p4d_svg {
@@ -43,16 +43,16 @@ void p4d_svg__text(p4d_svg *svg, const char *class, double x, double y, const ch
     __attribute__((format(printf, 5, 6)));
 
 /*
- * Many boxes of one class and one height side by side, as one path: p4d_svg__band starts it with the middle
- * line y, p4d_svg__box adds one (boxes that touch are joined), p4d_svg__band_end ends it. The class sets the
- * colour by `stroke`. An opacity below 1 gives a class its shades.
+ * Many boxes of one class and one height next to each other, as one path. p4d_svg__band starts it with the
+ * middle line y, p4d_svg__box adds a box (boxes that touch are joined), and p4d_svg__band_end ends it. The
+ * class sets the colour by `stroke`; an opacity below 1 gives a shade.
  */
 void p4d_svg__band(p4d_svg *svg, const char *class, double height, double opacity);
 void p4d_svg__box(p4d_svg *svg, double x, double y, double width);
 void p4d_svg__band_end(p4d_svg *svg);
 
-/* The outline of an area that starts at (x, floor): p4d_svg__area_to goes right to x, then up or down to y.
- */
+/* The outline of an area that starts at (x, floor). p4d_svg__area_to goes right to x, then up or down to
+ * y. */
 void p4d_svg__area(p4d_svg *svg, const char *class, double x, double floor);
 void p4d_svg__area_to(p4d_svg *svg, double x, double y);
 void p4d_svg__area_end(p4d_svg *svg, double x, double floor);
@@ -69,7 +69,7 @@ void p4d_svg__labels_end(p4d_svg *svg);
 
 /*
  * Writes the picture to a file and frees it. title and description are for screen readers. styles: a list
- * that a NULL selector ends. Errors: NO_MEMORY; IO when the file cannot be written, with the reason; a
+ * that ends with a NULL selector. Errors: NO_MEMORY; IO if the file cannot be written, with the reason; a
  * partial file then remains.
  */
 int p4d_svg__save(p4d_svg *svg, const char *path, double width, double height, const char *title,

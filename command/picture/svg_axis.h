@@ -3,10 +3,10 @@
 
 #include "picture/svg.h"
 
-/* Shared by the pictures: type, frame, axis and legend. */
+/* Shared by the pictures: fonts, frame, axis and legend. */
 
 /* clang-format off */
-/* What memory holds: parameters, optimizer, gradients, activations, logits, buffers, other, context. */
+/* Kinds of memory: parameters, optimizer, gradients, activations, logits, buffers, other, context. */
 #define P4D_SVG_MEMORY_STYLES \
 	{".p0", "fill:#1f5fbf", "fill:#3b7ddd"}, \
 	{".p1", "fill:#5e97e8", "fill:#6ea3ea"}, \
@@ -39,13 +39,13 @@ typedef struct p4d_svg_key {
 	const char *text;
 } p4d_svg_key;
 
-/* Swatches with their names from x on, broken before the line gets wider than width. Returns the height. */
+/* Swatches with their names from x on, broken into lines of at most `width`. Returns the height. */
 double p4d_svg__legend(p4d_svg *svg, double x, double y, double width, const p4d_svg_key *keys, size_t count);
 
-/* A step of 1, 2 or 5 times a power of ten that cuts a range into at most `most` pieces. */
+/* A step of 1, 2 or 5 times a power of ten that divides a range into at most `most` pieces. */
 double p4d_svg__axis_step(double range, unsigned most);
 
-/* Decimals with which multiples of a step look different. */
+/* Number of decimals with which multiples of a step look different. */
 int p4d_svg__axis_decimals(double step);
 
 /* Approximate width in pixels of a text of this font size, in a wide font of svg.c's list. */

@@ -14,8 +14,7 @@ enum {
 	MOST_LABEL = 220,
 };
 
-/* Dark enough on white, light enough on black; distinguishable also for people who see few colours (Okabe and
- * Ito). */
+/* Dark enough on white, light enough on black, and distinguishable with colour blindness (Okabe and Ito). */
 static const p4d_svg_style styles[] = {
     P4D_SVG_BASE_STYLES,
     {".curve", "fill:none;stroke-width:1.6;stroke-linejoin:round", NULL},
@@ -94,7 +93,7 @@ static void draw_labels(p4d_svg *svg, const frame *f, const p4d_chart *chart)
 		const p4d_chart_curve *curve = &chart->curve[k];
 		if (placed[k] < 0)
 			continue;
-		/* alone, it is where its curve ends */
+		/* a single label is placed where its curve ends */
 		const double y = count == 1 ? y_of(f, curve->point[curve->count - 1].y) + 4
 					    : f->top + LABEL * placed[k] + LABEL - 3;
 		snprintf(class, sizeof(class), "t%u", curve->color % P4D_CHART_COLORS);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory over time, below the passes that take and free it. */
+/* Memory over time, below the passes that allocate and free it. */
 #include <math.h>
 #include <stdio.h>
 
@@ -49,7 +49,7 @@ static int draw_level(p4d_svg *svg, const p4d_simulation *s, const p4d_view *vie
 		const double x = p4d_view__x(view, time);
 		if (x - pixel >= 0.5) {
 			p4d_svg__area_to(svg, pixel, y_of(in, highest));
-			/* the level up to here, where it is not the highest of its pixel */
+			/* the level up to here, if it is not the highest of its pixel */
 			if (level != highest)
 				p4d_svg__area_to(svg, pixel + 0.3, y_of(in, level));
 			pixel = x;

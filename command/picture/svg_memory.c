@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory bars: what the GPUs of every stage hold at their peak, compared with their capacity. */
+/* Memory bars: the peak of every stage's GPUs, compared with their capacity. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@ enum {
 	LEGEND_TOP = 66,
 };
 
-/* Params, gradients and optimizer share a hue: they are constant. */
+/* Params, gradients and optimizer have similar colours, because they are constant. */
 static const p4d_svg_key classes[P4D_PART_COUNT] = {
     [P4D_PART_PARAMS] = {"p0", "parameters"},   [P4D_PART_GRADS] = {"p1", "gradients"},
     [P4D_PART_OPTIMIZER] = {"p2", "optimizer"}, [P4D_PART_ACTIVATIONS] = {"p3", "activations"},
@@ -61,7 +61,7 @@ static bool same(const p4d_stage *a, const p4d_stage *b)
 	return a->device_bytes == b->device_bytes && !memcmp(a->part, b->part, sizeof(a->part));
 }
 
-/* More bars than can be told apart: every k-th, the last, and the fullest. */
+/* If there are too many bars to distinguish: every k-th, the last, and the fullest. */
 static void thin_out(bars *b)
 {
 	const uint32_t all = b->count;
@@ -169,7 +169,9 @@ static void draw_mark(p4d_svg *svg, const char *class, double x, double top, dou
 	p4d_svg__line(svg, class, x, top - 6, x, bottom);
 }
 
-/* The three lines; their names stand above, the limit's to the right of it, the safe one's to the left. */
+/*
+ * The three lines. Their names are above: the limit's to the right of its line, the safe one's to the left.
+ */
 static void draw_limits(p4d_svg *svg, const p4d_picture *picture, const p4d_estimate *estimate, const bars *b,
 			double top, double bottom)
 {

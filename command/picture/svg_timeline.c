@@ -36,7 +36,7 @@ static const struct look {
     [COLLECTIVE] = {"b c", "sc", "communication"},  [OPTIMIZER] = {"b o", "so", "optimizer"},
 };
 
-/* The same colours as lines (bands) and as areas (the legend). */
+/* The same colours for lines (bands) and for areas (the legend). */
 static const p4d_svg_style styles[] = {
     P4D_SVG_BASE_STYLES,
     {".b", "fill:none", NULL},
@@ -163,7 +163,7 @@ static void draw_boxes(p4d_svg *svg, const scene *s, size_t count, int wanted, u
 		p4d_svg__band_end(svg);
 }
 
-/* Boxes are numbered where the longest number of the step fits, for a row either all of a kind or none. */
+/* Boxes are numbered if the longest number of the step fits; either all of a kind in a row are, or none. */
 static bool label_fits(const scene *s, const box *b, double size)
 {
 	unsigned digits = 1;
@@ -211,7 +211,7 @@ static void draw_row(p4d_svg *svg, scene *s, uint32_t row, double top)
 	draw_labels(svg, s, count, true, middle);
 }
 
-/* Ticks from the beginning and, beyond a break, up to the end. */
+/* Ticks from the beginning and, after a break, up to the end. */
 static void draw_axis(p4d_svg *svg, const scene *s, double top, double bottom)
 {
 	const p4d_view *v = &s->view;
@@ -296,7 +296,7 @@ static int draw(p4d_svg *svg, const p4d_picture *picture, scene *s, double capac
 {
 	double flow;
 
-	/* the legend is drawn above the rows, but only after them is known which passes occur */
+	/* the legend is drawn above the rows, but the passes that occur are known only after the rows */
 	for (uint32_t row = 0; row < s->rows.count; row++)
 		boxes_of(s, p4d_row_stage(&s->rows, row));
 	draw_head(svg, picture, s->simulation);

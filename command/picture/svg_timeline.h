@@ -15,22 +15,22 @@ enum {
 };
 
 /*
- * From time to pixels. A step with more passes than can be drawn shows its beginning and its end, with a
- * break between two equal halves of the plot.
+ * Converts time to pixels. A step with too many passes shows its beginning and its end, with a break between
+ * two equal halves of the plot.
  */
 typedef struct p4d_view {
 	double end;   /* of the step */
-	double shown; /* at each side of the break; all of it where there is none */
+	double shown; /* time shown at each side of the break; the whole time if there is none */
 	bool broken;
 	double scale; /* pixels per unit of time */
 } p4d_view;
 
 p4d_view p4d_view__of(const p4d_simulation *simulation);
 
-/* The part of a span that is drawn; false when none. A span over the break is cut there. */
+/* The visible part of a span; false if none. A span over the break is cut there. */
 bool p4d_view__span(const p4d_view *view, const p4d_span *span, double *x, double *width);
 
-/* Pixels of a time; what falls into the break is put at its left or right edge, whichever comes next. */
+/* The pixel of a time. A time inside the break is at its left or right edge, whichever comes next. */
 double p4d_view__x(const p4d_view *view, double time);
 
 /* Which of `stages` get a row if there is room for `most`: every k-th, and the last. */

@@ -5,8 +5,8 @@
 #include "picture/svg_timeline.h"
 
 enum {
-	LEAST_PASS = 3,  /* pixels of a forward pass; where the whole step does not fit so, it is broken */
-	BROKEN_PASS = 6, /* pixels of a forward pass then */
+	LEAST_PASS = 3,  /* pixels of a forward pass; if the whole step does not fit so, it gets a break */
+	BROKEN_PASS = 6, /* pixels of a forward pass with a break */
 };
 
 /* Mean over all chunks. */
@@ -20,7 +20,7 @@ static double forward_pass(const p4d_simulation *s)
 	return sum / chunks;
 }
 
-/* Until every stage has started: the end of the first pass of the stage that starts last. */
+/* The time until every stage has started: the end of the first pass of the stage that starts last. */
 static double fill_time(const p4d_simulation *s)
 {
 	double latest = 0;
@@ -43,7 +43,8 @@ p4d_view p4d_view__of(const p4d_simulation *s)
 
 	if (pass * view.scale >= LEAST_PASS)
 		return view;
-	/* each side shows a micro-batch pass through all stages and back, which is three fill times */
+	/* each side shows a micro-batch that passes through all stages and back, which takes three fill
+	 * times */
 	const double shown = fmax((plot - P4D_VIEW_GAP) / BROKEN_PASS * pass, 7 * fill_time(s));
 	if (shown > 0.8 * end)
 		return view;

@@ -18,7 +18,7 @@ enum {
 	NOBODY = 0xff,
 };
 
-/* How it is drawn: cells of 2 by 4 dots, or of one letter. */
+/* Drawing mode: cells of 2 by 4 dots, or of one letter. */
 typedef struct looks {
 	bool braille, colors;
 	unsigned columns, across, down; /* cells of a line; dots of a cell */
@@ -28,7 +28,7 @@ typedef struct looks {
 typedef struct canvas {
 	const looks *looks;
 	unsigned columns, rows;
-	uint8_t *dots, *curve; /* (rows, columns): bits of Braille's pattern; which curve is on top */
+	uint8_t *dots, *curve; /* (rows, columns): Braille bits; which curve is on top */
 } canvas;
 
 static bool is_utf8(void)
@@ -73,7 +73,7 @@ static void put_dot(canvas *c, unsigned curve, int x, int y)
 	c->curve[cell] = (uint8_t)curve;
 }
 
-/* Where a point is, in dots from the top left. */
+/* Position of a point, in dots from the top left. */
 typedef struct dot {
 	double x, y;
 } dot;
@@ -96,7 +96,7 @@ static void draw_line(canvas *c, unsigned curve, dot from, dot to)
 			(int)lround(from.y + (to.y - from.y) * i / steps));
 }
 
-/* The letter of a curve where there are several. */
+/* The letter of a curve if there are several. */
 static char letter(const p4d_chart *chart, unsigned curve)
 {
 	return chart->count == 1 ? '*' : (char)('a' + curve % 26);
@@ -139,7 +139,7 @@ static void print_label(const canvas *c, const p4d_chart *chart, const int *plac
 	}
 }
 
-/* The number of the tick in a row; "": there is none. */
+/* The number at the tick of a row; "": no tick. */
 static const char *tick_of(const canvas *c, const p4d_chart_axis *y, unsigned row, char buf[32])
 {
 	const double height = c->rows * c->looks->down - 1;

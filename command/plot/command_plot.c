@@ -33,8 +33,8 @@ typedef struct plot {
 	size_t charts;
 } plot;
 
-/* Names the runs by what distinguishes their paths, without common folders at the start and common words at
- * the end. */
+/* Names the runs by the distinguishing parts of their paths, without common folders at the start and
+ * common words at the end. */
 static void name_runs(plot *p, char *const path[])
 {
 	size_t before = 0, behind = 0;
@@ -60,7 +60,7 @@ static void name_runs(plot *p, char *const path[])
 	}
 }
 
-/* "run set", without the run where there is one alone. */
+/* "run set"; without the run if there is only one. */
 static void add_curve(plot *p, p4d_log_kind kind, int run, const p4d_log_curve *from)
 {
 	p4d_chart *chart = &p->chart[p->charts];
@@ -129,7 +129,7 @@ static double most(const p4d_log_curve *curve)
 	return result;
 }
 
-/* value counts where it is known. */
+/* The value counts if it is known. */
 static void add_number(p4d_table *table, int decimals, bool known, double value)
 {
 	if (known && isfinite(value))

@@ -11,7 +11,7 @@
 #include "base/grow.h"
 #include "base/json_file.h"
 
-/* The members of a line that are drawn, by its event. */
+/* The members of a line that are drawn, by the line's event. */
 static const struct {
 	const char *event, *member;
 	p4d_log_kind kind;
@@ -37,7 +37,7 @@ static p4d_log_curve *find_curve(p4d_training_log *log, p4d_log_kind kind, const
 	return &more[log->curves++];
 }
 
-/* The run went back to this step: removes later ones. */
+/* The run went back to this step, so later steps are removed. */
 static void go_back(p4d_log_curve *curve, double step)
 {
 	while (curve->count && curve->point[curve->count - 1].x > step)

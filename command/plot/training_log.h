@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "picture/charts.h"
 
-/* What p4d-train wrote with --log: a value per step of each thing that it measured. */
+/* The log that p4d-train wrote with --log: a value per step for each measured quantity. */
 
 typedef enum p4d_log_kind {
 	P4D_LOG_LOSS,
@@ -30,8 +30,8 @@ typedef struct p4d_training_log {
 
 /*
  * Reads a log; "-": standard input. If a run went back to a checkpoint, each step counts once, with its last
- * values. If a file has several runs, the last one is read. A last line that is still being written is left
- * out. Errors: IO; JSON, with the line; VALUE, if the log has no step; NO_MEMORY.
+ * values. If a file has several runs, the last one is read. An incomplete last line is ignored. Errors: IO;
+ * JSON, with the line; VALUE, if the log has no step; NO_MEMORY.
  */
 int p4d_training_log__read(p4d_training_log *log, const char *path, p4d_error *err);
 void p4d_training_log__free(p4d_training_log *log);
