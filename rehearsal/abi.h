@@ -5,14 +5,14 @@
 #include <stdint.h>
 
 /*
- * What the stand-ins use of the documented interfaces of CUDA 12 and 13, declared here so that they build
- * without NVIDIA's headers. A handle is a pointer whose target belongs to the stand-in.
+ * Those parts of the documented interfaces of CUDA 12 and 13 that the stand-ins use. They are declared here
+ * so that the stand-ins build without NVIDIA's headers. A handle is a pointer to an object of the stand-in.
  */
 
-/* Marks a function that the program finds in place of NVIDIA's. */
+/* Marks a function that programs call instead of NVIDIA's. */
 #define ENTRY __attribute__((visibility("default")))
 
-/* cudaError_t, and CUresult where the numbers agree */
+/* cudaError_t, and CUresult if the numbers are the same */
 enum {
 	CUDA_OK = 0,
 	CUDA_INVALID_VALUE = 1,
@@ -26,7 +26,7 @@ enum {
 /* enum cudaMemoryType */
 enum { MEMORY_UNREGISTERED = 0, MEMORY_HOST = 1, MEMORY_DEVICE = 2, MEMORY_MANAGED = 3 };
 
-/* struct cudaPointerAttributes; `reserved` is there since CUDA 13 */
+/* struct cudaPointerAttributes; CUDA 13 added `reserved` */
 typedef struct cuda_pointer {
 	int type;
 	int device;
@@ -36,7 +36,7 @@ typedef struct cuda_pointer {
 } cuda_pointer;
 enum { CUDA_POINTER_BYTES_12 = 24 };
 
-/* struct cudaFuncAttributes: what is set */
+/* struct cudaFuncAttributes: the members that are set */
 typedef struct cuda_function {
 	size_t shared_bytes, const_bytes, local_bytes;
 	int max_threads, registers, ptx, binary, cache_mode, max_dynamic_shared_bytes;

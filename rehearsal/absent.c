@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the stand-ins do not play says its name and fails. Weak, so that a stand-in's own definition counts.
- */
+/* Functions that the stand-ins do not implement report their name and fail. They are weak, so that a
+ * stand-in's own definition replaces them. */
 #include "abi.h"
 #include "report.h"
 
-/* "not supported", as each library says it */
+/* the code for "not supported" in each library */
 #define RUNTIME(name) ABSENT(name, 801)
 #define DRIVER(name) ABSENT(name, 801)
 #define BLAS(name) ABSENT(name, 15)
@@ -14,8 +14,8 @@
 #define SOLVER(name) ABSENT(name, 9)
 #define FFT(name) ABSENT(name, 16)
 
-/* The callers pass arguments that nobody looks at. A long: what returns a pointer returns no address of
- * anything. */
+/* Callers pass arguments, which are ignored. The result is a long: for functions that return a pointer, it
+ * is no valid address. */
 #define ABSENT(name, result) \
 	ENTRY __attribute__((weak)) long name(void) \
 	{ \

@@ -18,16 +18,16 @@ typedef struct account {
 	uint64_t used, peak;
 	uint64_t small;   /* bytes of blocks below half a granule, which share granules */
 	uint64_t refused; /* largest request that did not fit */
-	uint64_t held;    /* when it was refused */
-	bool opened;      /* the context is counted */
+	uint64_t held;    /* memory that the device held when that request failed */
+	bool opened;      /* the context is counted already */
 } account;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static account accounts[P4D_REHEARSAL_DEVICES];
 static _Thread_local int current;
 
-/* Addresses grow, so blocks are in order of their addresses: a new one is the last. Given ones stay until a
- * third of the array is theirs. */
+/* Addresses only grow, so blocks are sorted by address: a new block is the last. Freed blocks stay until
+ * they are a third of the array. */
 static account_block *blocks;
 static size_t blocks_used, blocks_room, blocks_given;
 
@@ -42,8 +42,7 @@ static void reserve_range(void)
 				   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 		if (start == MAP_FAILED)
 			continue;
-		madvise(start, bytes,
-			MADV_NOHUGEPAGE); /* one byte that is written must not cost two megabytes */
+		madvise(start, bytes, MADV_NOHUGEPAGE); /* one written byte should not cost two megabytes */
 		madvise(start, bytes, MADV_DONTDUMP);
 		range = start;
 		range_bytes = bytes;
@@ -74,7 +73,7 @@ bool p4d_account_is_device(const void *address)
 	return range && (const char *)address >= range && (const char *)address < range + range_bytes;
 }
 
-/* Where the block that begins at ADDRESS or before stands, or -1. */
+/* Index of the last block that begins at ADDRESS or before it; -1: none. */
 static long find(const void *address)
 {
 	size_t low = 0, high = blocks_used;
@@ -145,7 +144,7 @@ static void open_device(account *a)
 	a->peak = a->used;
 }
 
-/* Small blocks share granules: what a device gives for them is their sum, rounded up. */
+/* Small blocks share granules: a device reserves the sum of their bytes, rounded up. */
 static bool is_small(size_t bytes)
 {
 	return bytes < P4D_ACCOUNT_GRANULE / 2;
@@ -317,8 +316,8 @@ void p4d_account_fill(void *to, int value, size_t bytes)
 		memset(to, value, bytes);
 		return;
 	}
-	/* What is large reads 0 afterwards and holds no pages but its first and last, which other blocks
-	 * share. */
+	/* Large memory reads as 0 afterwards and holds no pages except its first and last, which it shares
+	 * with other blocks. */
 	uintptr_t end = (uintptr_t)to + bytes;
 	uintptr_t first = ((uintptr_t)to + 4095) & ~(uintptr_t)4095;
 	uintptr_t last = end & ~(uintptr_t)4095;

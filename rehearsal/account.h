@@ -6,48 +6,47 @@
 #include <stdint.h>
 
 /*
- * Simulated device memory: address space of the process with an account per device. Copies of up to a
- * megabyte are carried out, so that the host reads back what it wrote; everything else reads as 0 and uses no
- * memory. Any thread may call these functions.
+ * Simulated device memory: address space of the process, with an account per device. Copies of up to a
+ * megabyte are really made, so that the host reads back what it wrote. All other memory reads as 0 and uses
+ * no host memory. Any thread may call these functions.
  */
 
-/* Copies, fills and collectives of up to this many bytes are carried out. */
+/* Copies, fills and collectives of up to this many bytes are really made. */
 enum { P4D_ACCOUNT_SMALL = 1 << 20 };
 
-/* What a device of the driver hands out at once: larger blocks are rounded up to it, smaller ones share one.
- */
+/* Granule of the driver's device memory: larger blocks are rounded up to it, smaller ones share one. */
 enum { P4D_ACCOUNT_GRANULE = 2 << 20 };
 
-/* The calling thread's device. Setting one that does not exist returns false and changes nothing. */
+/* The calling thread's device. Setting a device that does not exist returns false and changes nothing. */
 int p4d_account_device(void);
 bool p4d_account_set_device(int device);
 
-/* Takes BYTES on DEVICE; NULL if they do not fit in addition to what it holds. */
+/* Allocates BYTES on DEVICE; NULL if they do not fit in addition to the memory that it holds. */
 void *p4d_account_take(size_t bytes, int device);
 
-/* Gives back what p4d_account_take returned. False: not such an address. */
+/* Frees a block of p4d_account_take. False: there is no such block. */
 bool p4d_account_give(void *address);
 
-/* Bytes without an address, as cuMemCreate takes them. False: they do not fit. */
+/* Allocates bytes without an address, as cuMemCreate does. False: they do not fit. */
 bool p4d_account_charge(uint64_t bytes, int device);
 void p4d_account_discharge(uint64_t bytes, int device);
 
-/* An address for BYTES that belong to nobody yet (cuMemAddressReserve). NULL: no address space is left. */
+/* Reserves addresses for BYTES without memory (cuMemAddressReserve). NULL: no address space is left. */
 void *p4d_account_address(size_t bytes);
 
-/* Whether ADDRESS is in the range of all devices, and the device on which it was taken; -1: none (reserved
- * addresses). */
+/* Whether ADDRESS is in the range of all devices; and the device on which it was allocated, -1: none
+ * (reserved addresses). */
 bool p4d_account_is_device(const void *address);
 int p4d_account_device_of(const void *address);
 
-/* The start and size of the block that was taken at ADDRESS or before; false: there is none. */
+/* The start and size of the block that begins at ADDRESS or before; false: there is none. */
 bool p4d_account_block(const void *address, void **start, size_t *bytes);
 
-/* What DEVICE holds now, and the most that it held; the context is counted once the device was used. */
+/* The memory that DEVICE holds now, and its peak; the context counts once the device was used. */
 uint64_t p4d_account_used(int device);
 uint64_t p4d_account_peak(int device);
 
-/* The largest request that did not fit, and what the device held then; 0: there was none. */
+/* The largest request that did not fit, and the memory of the device at that time; 0: all requests fit. */
 uint64_t p4d_account_refused(int device, uint64_t *held);
 
 /* Like memmove and memset, for at most P4D_ACCOUNT_SMALL bytes if one side is device memory. */

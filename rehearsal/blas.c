@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cuBLAS and cuBLASLt: handles, and products, which are counted. What of cuBLASLt only fills structures stays
- * NVIDIA's. */
+/* cuBLAS and cuBLASLt: handles, and matmuls, which are counted. Functions of cuBLASLt that only fill
+ * structures stay NVIDIA's own. */
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,7 +58,7 @@ MEMBER(PointerMode_v2, pointer)
 MEMBER(AtomicsMode, atomics)
 MEMBER(SmCountTarget, multiprocessors)
 
-/* The program's own memory: it counts already. */
+/* Workspaces are the program's own memory, which is counted already. */
 ENTRY int cublasSetWorkspace_v2(void)
 {
 	return BLAS_OK;
@@ -76,11 +76,11 @@ ENTRY int cublasGetVersion_v2(const blas_handle *h, int *value)
 	return BLAS_OK;
 }
 
-/* cudaDataType_t, and of cublasMath_t and cublasComputeType_t what takes tf32 for 32 bits */
+/* cudaDataType_t; and the values of cublasMath_t and cublasComputeType_t that use tf32 for 32-bit types */
 enum { TYPE_R_32F = 0, TYPE_R_64F = 1, TYPE_R_16F = 2, TYPE_R_16BF = 14 };
 enum { MATH_TF32 = 3, COMPUTE_32F_FAST_TF32 = 77 };
 
-/* Bytes of an element, 1 also for those of 4 bits. */
+/* Bytes of an element; 1 also for 4-bit elements. */
 static uint64_t bytes_of(int type)
 {
 	return type == TYPE_R_64F                          ? 8
@@ -89,7 +89,7 @@ static uint64_t bytes_of(int type)
 							   : 1;
 }
 
-/* A product of elements of this type, `batch` times. */
+/* Counts `batch` matmuls with elements of this type. */
 static void count(uint64_t m, uint64_t n, uint64_t k, uint64_t batch, int type, bool tf32)
 {
 	const uint64_t flops = 2 * m * n * k * batch, bytes = bytes_of(type);
@@ -105,7 +105,7 @@ static void count(uint64_t m, uint64_t n, uint64_t k, uint64_t batch, int type, 
 		p4d_report_add(tf32 && bytes == 4 ? P4D_REPORT_FLOPS_TF32 : P4D_REPORT_FLOPS_32, flops);
 }
 
-/* Products whose first arguments are handle, two transpositions, m, n, k. */
+/* Matmuls whose first arguments are handle, two transpositions, m, n, k. */
 #define GEMM(name, type) \
 	ENTRY int name(const blas_handle *h, int ta, int tb, int m, int n, int k) \
 	{ \
@@ -136,7 +136,7 @@ ENTRY int cublasGemmEx(const blas_handle *h, int ta, int tb, int m, int n, int k
 	return BLAS_OK;
 }
 
-/* Strided batches, with one type and with a type for each matrix. */
+/* Strided batches, with one type, and with a type per matrix. */
 #define BATCHED(name, type) \
 	ENTRY int name(const blas_handle *h, int ta, int tb, int m, int n, int k, const void *alpha, \
 		       const void *a, int lda, long long stride_a, const void *b, int ldb, \
@@ -181,7 +181,7 @@ ENTRY int cublasLtDestroy(void *h)
 /* cublasLtMatmulHeuristicResult_t: an algorithm of 64 bytes, its workspace, a status, ... */
 enum { HEURISTIC_BYTES = 96 };
 
-/* One algorithm, without a workspace beyond what the program offers. */
+/* Returns one algorithm, without any additional workspace. */
 ENTRY int cublasLtMatmulAlgoGetHeuristic(const void *h, const void *operation, const void *a, const void *b,
 					 const void *c, const void *d, const void *preference, int asked,
 					 void *results, int *found)
@@ -194,7 +194,7 @@ ENTRY int cublasLtMatmulAlgoGetHeuristic(const void *h, const void *operation, c
 
 typedef int get_attribute(const void *, int, void *, size_t, size_t *);
 
-/* A member of what cuBLASLt describes, as NVIDIA's own function knows it; 0: unknown. */
+/* A member of a cuBLASLt descriptor, read by NVIDIA's own function; 0: unknown. */
 static uint64_t member(get_attribute **get, const char *name, const void *of, int attribute, size_t bytes)
 {
 	uint64_t value = 0;
@@ -234,7 +234,7 @@ ENTRY int cublasLtMatmul(const void *h, const void *operation, const void *alpha
 	uint64_t batch = layout_member(layout_d, LAYOUT_BATCH, 4);
 
 	(void)h, (void)alpha, (void)a, (void)b, (void)layout_b, (void)beta, (void)c, (void)layout_c, (void)d;
-	/* One of A's two sides is m, transposed or not; the other is k. */
+	/* One side of A is m (transposed or not); the other side is k. */
 	count(m, n, rows == m ? columns : rows, batch ? batch : 1,
 	      (int)layout_member(layout_a, LAYOUT_TYPE, 4), compute_type(operation) == COMPUTE_32F_FAST_TF32);
 	return BLAS_OK;

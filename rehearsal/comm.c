@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NCCL without the other ranks. Every rank that is not played counts as holding the same data as this one: a
- * gather has this rank's data in every place, a sum over n ranks is n times this rank's. Broadcast data is
- * kept in a file, and ranks that are played later read it there (comm_record.c). Small data is really moved,
- * the rest is not touched.
+ * NCCL without the other ranks. Every rank that is not played counts as having the same data as this one: a
+ * gather has this rank's data in every place, and a sum over n ranks is n times this rank's data. Broadcast
+ * data is stored in a file, from which ranks that are played later read it (comm_record.c). Small data is
+ * really moved; large data is not touched.
  */
 #include "comm.h"
 
@@ -128,8 +128,8 @@ ENTRY int ncclCommInitAll(p4d_comm **c, int devices)
 	return COMM_OK;
 }
 
-/* Who else has a colour is not known to NCCL's caller. The Python module knows the group that PyTorch makes,
- * and says so before it does. */
+/* NCCL's caller does not say who else has the same colour. The Python module knows the group that PyTorch
+ * makes, and tells the size before. */
 static _Thread_local int expected_ranks, expected_rank;
 
 ENTRY void p4d_comm_expect_split(int ranks, int rank)
@@ -232,7 +232,7 @@ ENTRY const char *ncclGetLastError(const p4d_comm *c)
 	return "";
 }
 
-/* A scaled sum: taken as an average, which leaves the values as they are. */
+/* A scaled sum is treated as an average, which leaves the values unchanged. */
 ENTRY int ncclRedOpCreatePreMulSum(int *operation)
 {
 	*operation = AVERAGE;
@@ -241,7 +241,7 @@ ENTRY int ncclRedOpCreatePreMulSum(int *operation)
 
 /* Collectives */
 
-/* Types of 8 and 16 bits stay as they are: nobody takes sizes from them. */
+/* 8-bit and 16-bit values stay unchanged, because programs derive no sizes from them. */
 static void multiply(void *values, size_t count, int type, int by)
 {
 	for (size_t i = 0; i < count; i++)
@@ -300,8 +300,8 @@ ENTRY int ncclReduceScatter(const char *from, void *to, size_t count, int type, 
 	return COMM_OK;
 }
 
-/* How many parts of BYTES the block at TO has room for, at most the group's ranks: the size of a group that
- * was split off may be its parent's. */
+/* Number of parts of BYTES for which the block at TO has room, at most the group's ranks: the size of a
+ * split-off group may be wrong (its parent's). */
 static size_t parts_at(const char *to, size_t bytes, const p4d_comm *c)
 {
 	size_t room, parts = (size_t)c->ranks;
@@ -330,7 +330,7 @@ ENTRY int ncclAllGather(const void *from, void *to, size_t count, int type, cons
 	return COMM_OK;
 }
 
-/* This rank receives from others what it sends to itself. */
+/* This rank receives the data that it sends to itself also from all others. */
 ENTRY int ncclAlltoAll(const char *from, void *to, size_t count, int type, const p4d_comm *c)
 {
 	size_t bytes = count * width(type);
@@ -360,7 +360,7 @@ ENTRY int ncclScatter(const char *from, void *to, size_t count, int type, int ro
 	return COMM_OK;
 }
 
-/* False: nobody has said what the root sends. */
+/* False: the root's data is unknown. */
 static bool broadcast(p4d_comm *c, const void *from, void *to, size_t bytes, int root)
 {
 	c->broadcasts++;
@@ -379,7 +379,7 @@ ENTRY int ncclBcast(void *data, size_t count, int type, int root, p4d_comm *c)
 	return COMM_OK;
 }
 
-/* What a group of calls asks for is done at its end: sends and receives find each other there. */
+/* The calls of a group run at its end, where sends and receives are matched. */
 typedef struct call {
 	const void *from; /* NULL: a receive */
 	void *to;         /* NULL: a send */
@@ -393,7 +393,7 @@ enum { CALLS = 4096 };
 static _Thread_local call calls[CALLS];
 static _Thread_local int noted, groups;
 
-/* The call of the group that sends as many bytes to PEER; NULL where there is none. */
+/* The call of the group that sends as many bytes to PEER; NULL if there is none. */
 static const call *sent_to(int peer, const call *like)
 {
 	for (const call *sent = calls; sent < calls + noted; sent++)
@@ -403,7 +403,7 @@ static const call *sent_to(int peer, const call *like)
 	return NULL;
 }
 
-/* Data that this rank sends to itself also stands for that of all others. Otherwise shapes come from a
+/* Data that this rank sends to itself also represents the data of all others. Otherwise shapes come from a
  * record, and other data is what this rank sends to the same peer. */
 static void receive(const call *received)
 {
@@ -463,7 +463,7 @@ ENTRY int ncclRecv(void *to, size_t count, int type, int peer, const p4d_comm *c
 	return note((call){.to = to, .bytes = bytes, .peer = peer, .is_whole = is_whole(type), .comm = c});
 }
 
-/* A group of broadcasts with different roots is how PyTorch gathers into a list of tensors. */
+/* PyTorch gathers into a list of tensors by a group of broadcasts with different roots. */
 ENTRY int ncclBroadcast(const void *from, void *to, size_t count, int type, int root, p4d_comm *c)
 {
 	size_t bytes = count * width(type);

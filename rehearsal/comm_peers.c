@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whole numbers that pipeline stages send each other before data: the size of that data. The layers of a
- * stage keep the shape. So the stage before would send what the nearest played stage sent to its own next
- * one, and the stage after sends back the shape that it received.
+ * Integers that pipeline stages send each other before data: the size of that data. The layers of a stage
+ * keep the shape. So the previous stage would send what the nearest played stage sent to its own next stage,
+ * and the next stage sends back the shape that it received.
  */
 #include <inttypes.h>
 #include <limits.h>
@@ -13,7 +13,7 @@
 #include "comm.h"
 #include "report.h"
 
-/* Messages of one size: how many went up, to a higher rank, and how many came from each side. */
+/* Counts of messages of one size: those sent to a higher rank, and those received from each side. */
 typedef struct size_class {
 	size_t bytes;
 	uint64_t sent_up, from_below, from_above;
@@ -45,7 +45,7 @@ static FILE *open_sent(int rank, size_t bytes, const char *mode)
 	return length > 0 && (size_t)length < sizeof(path) ? fopen(path, mode) : NULL;
 }
 
-/* The rank in the world; a communicator has its own numbers. */
+/* The rank in the world; a communicator has its own rank numbers. */
 static int own_rank(void)
 {
 	const char *rank = getenv("RANK");
@@ -88,7 +88,7 @@ void p4d_comm_peers_sent(const p4d_comm *c, int peer, const void *from, size_t b
 	pthread_mutex_unlock(&lock);
 }
 
-/* The next message; the last one again where that rank ended before it sent another. */
+/* The next message; the last one again if the recorded rank sent no further ones. */
 static bool read_class(size_class *k, bool is_below, void *to)
 {
 	FILE **record = is_below ? &k->below : &k->own;

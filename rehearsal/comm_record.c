@@ -17,7 +17,10 @@ static FILE *open_record(const p4d_comm *c, int root, const char *mode)
 	return length > 0 && (size_t)length < sizeof(path) ? fopen(path, mode) : NULL;
 }
 
-/* What nobody knows here is not known to others either. The Python module says so before a broadcast. */
+/*
+ * Data that is unknown here would also be unknown to other ranks. The Python module reports this before a
+ * broadcast.
+ */
 static _Thread_local bool nobody_knows;
 
 ENTRY void p4d_comm_nobody_knows(int is_unknown)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CUPTI: what PyTorch's profiler calls. It collects nothing, as no kernel runs. CUPTI itself would look for
- * the driver's internals. Its functions that need no device (cuptiGetVersion, cuptiGetResultString) stay its
- * own. */
+/* CUPTI, as PyTorch's profiler calls it. It collects nothing, because no kernel runs. NVIDIA's CUPTI would
+ * look for the driver's internals; only its functions that need no device (cuptiGetVersion,
+ * cuptiGetResultString) are used. */
 #include <stdint.h>
 #include <time.h>
 
@@ -56,7 +56,7 @@ ENTRY int cuptiActivityGetNumDroppedRecords(void *context, uint32_t stream, size
 	return CUPTI_OK;
 }
 
-/* A handle that its caller only hands back. */
+/* A handle that the caller only passes back. */
 ENTRY int cuptiSubscribe(void **subscriber)
 {
 	static char only;

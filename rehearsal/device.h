@@ -4,13 +4,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* What a GPU of some compute capability is, beyond what gpus.json has. Sizes in bytes. */
+/* Properties of a GPU that follow from its compute capability and are not in gpus.json. Sizes in bytes. */
 typedef struct p4d_device_kind {
 	int sm;
-	size_t shared_bytes;       /* of a multiprocessor */
-	size_t block_shared_bytes; /* that a block can ask for */
-	int threads;               /* of a multiprocessor */
-	int blocks;                /* of a multiprocessor */
+	size_t shared_bytes;       /* per multiprocessor */
+	size_t block_shared_bytes; /* maximum for a block */
+	int threads;               /* per multiprocessor */
+	int blocks;                /* per multiprocessor */
 	int l2_bytes;
 	int bus_bits;
 } p4d_device_kind;

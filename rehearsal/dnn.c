@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuDNN: its own graphs, heuristics and plans. Since 9.8 a descriptor of the device may stand where the
- * program has only a handle of ours, so the engines that cuDNN would take and their workspaces are the real
- * ones. Nothing is executed. Older releases get descriptors of our own, without workspaces (dnn_old.c).
+ * cuDNN: its own graphs, heuristics and plans. Since 9.8 cuDNN accepts a descriptor of a device instead of a
+ * real handle. So the engines that cuDNN would choose, and their workspaces, are real. Nothing is executed.
+ * Older releases get the stand-in's own descriptors, without workspaces (dnn_old.c).
  */
 #include "dnn.h"
 
@@ -93,14 +93,14 @@ static void load(void)
 				 "attention are missing");
 }
 
-/* NULL: the release has no descriptors of devices. */
+/* NULL: this release has no device descriptors. */
 static const p4d_dnn_library *planner(void)
 {
 	pthread_once(&once, load);
 	return real.device ? &real : NULL;
 }
 
-/* The attribute of a descriptor that has the device instead of the handle; 0: none. */
+/* The attribute of a descriptor that holds the device instead of the handle; 0: none. */
 static int device_attribute(int type)
 {
 	switch (type) {
@@ -187,7 +187,9 @@ ENTRY int cudnnBackendExecute(const dnn_handle *h, const void *plan, const void 
 	return DNN_OK;
 }
 
-/* Older calls for batches: their workspaces are a few statistics per channel, which are left out. */
+/*
+ * Older calls for batch normalization: their workspaces are a few statistics per channel, which are ignored.
+ */
 ENTRY int cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize(const void *h, int mode, int ops,
 								   const void *x, const void *z,
 								   const void *y, const void *scale,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Descriptors of cuDNN's backend interface for releases before 9.8, which plan with a device only. */
+/* Backend descriptors for cuDNN releases before 9.8, which can plan only with a real device. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -89,7 +89,10 @@ int p4d_dnn_old_set(void *to, int name, int type, int64_t count, const void *val
 	return DNN_OK;
 }
 
-/* What nobody set: one engine, whose descriptors the caller brings along, with index 0 and no workspace. */
+/*
+ * Defaults of unset attributes: one engine with index 0 and no workspace, whose descriptors the caller
+ * provides.
+ */
 static int64_t found_by_search(int name)
 {
 	return name == DNN_GRAPH_ENGINES || name == DNN_HEURISTICS_RESULTS ||

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * cuDNN compiles the kernel of an attention plan when the plan is finalized, which takes about half a second
- * for each shape. The engine's configuration knows the workspace before that. So the first plan of each
- * engine that compiles is finalized, to see that cuDNN can do it here; later ones wait until the program asks
+ * per shape. The engine's configuration has the workspace before that. So only the first plan of each
+ * compiling engine is finalized, to verify that cuDNN can do it here; later ones wait until the program asks
  * for more than their workspace.
  */
 #include <pthread.h>
@@ -16,13 +16,13 @@ enum { BUCKETS = 256, ENGINES = 64, NOTES = 8 };
 typedef struct plan {
 	const void *descriptor;
 	int64_t engine, workspace;
-	bool waits; /* the program takes it to be finalized */
+	bool waits; /* the program believes that it is finalized */
 	struct plan *next;
 } plan;
 
 static plan *buckets[BUCKETS];
 static int64_t
-    compiled[ENGINES]; /* engines that finalized a plan whose workspace was that of its configuration */
+    compiled[ENGINES]; /* engines that have finalized a plan with the workspace of its configuration */
 static int compiled_count;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -43,7 +43,7 @@ static bool has_compiled(int64_t engine)
 	return false;
 }
 
-/* Whether the engine of a configuration compiles its kernels; its number. */
+/* Whether the engine of a configuration compiles its kernels; and its number. */
 static bool compiles(const p4d_dnn_library *dnn, const void *configuration, int64_t *number)
 {
 	int notes[NOTES] = {0};
@@ -81,7 +81,7 @@ void p4d_dnn_plan_configure(const p4d_dnn_library *dnn, const void *descriptor, 
 	pthread_mutex_unlock(&lock);
 }
 
-/* The engine is compiled here, and its configurations know the workspace. */
+/* The engine compiles here, and its configurations have the workspace. */
 static void note_compiled(const p4d_dnn_library *dnn, const plan *p)
 {
 	int64_t workspace = -1, count = 0;

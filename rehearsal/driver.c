@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The driver: devices, contexts, modules, kernels. libcuda.so.1 in the same directory is another name of this
- * library. */
+/* The driver: devices, contexts, modules, kernels. libcuda.so.1 in the same directory is another name for
+ * this library. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -79,7 +79,7 @@ ENTRY int cuDeviceCanAccessPeer(int *can, int device, int peer)
 	return CUDA_OK;
 }
 
-/* A context is its device: an address that nobody reads. */
+/* A context is represented by its device: an address that nobody reads. */
 static char contexts[P4D_REHEARSAL_DEVICES];
 
 ENTRY int cuDevicePrimaryCtxRetain(void **context, int device)
@@ -153,8 +153,8 @@ ENTRY int cuGetErrorName(int result, const char **name)
 	return CUDA_OK;
 }
 
-/* Modules and kernels, as Triton, nvrtc and cuDNN's plans load them. They are never run, so one handle is as
- * good as another; few are made. */
+/* Modules and kernels as loaded by Triton, nvrtc and cuDNN's plans. They never run, so handles may repeat;
+ * only few are made. */
 static int new_handle(void **handle)
 {
 	*handle = calloc(1, sizeof(long));
@@ -189,7 +189,7 @@ DONE(cuFuncSetCacheConfig)
 
 ENTRY int cuModuleGetLoadingMode(int *mode)
 {
-	*mode = 2; /* lazily */
+	*mode = 2; /* loaded lazily */
 	return CUDA_OK;
 }
 
@@ -298,8 +298,8 @@ ENTRY int cuEventElapsedTime_v2(float *milliseconds)
 }
 
 /*
- * The runtime inside NVIDIA's libraries asks for functions by the name without a version, and gets the
- * newest.
+ * The runtime inside NVIDIA's libraries asks for functions by a name without version, and gets the newest
+ * version.
  */
 static void *entry_point(const char *name)
 {
@@ -313,7 +313,7 @@ static void *entry_point(const char *name)
 	return found ? found : dlsym(RTLD_DEFAULT, name);
 }
 
-/* CUdriverProcAddressQueryResult and cudaDriverEntryPointQueryResult: 0 found, 1 not */
+/* CUdriverProcAddressQueryResult and cudaDriverEntryPointQueryResult: 0: found, 1: not found */
 ENTRY int cuGetProcAddress_v2(const char *name, void **address, int version, uint64_t flags, int *status)
 {
 	(void)version, (void)flags;
@@ -344,8 +344,7 @@ ENTRY int cudaGetDriverEntryPointByVersion(const char *name, void **address, uns
 	return cudaGetDriverEntryPoint(name, address, flags, status);
 }
 
-/* Tables whose content is not documented are refused, and so are messages of a driver that has none. Callers
- * go on. */
+/* Requests for undocumented tables and for driver messages are refused; callers continue without them. */
 ENTRY int cuGetExportTable(const void **table)
 {
 	*table = NULL;

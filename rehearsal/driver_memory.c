@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The driver: memory, and virtual memory, which PyTorch's expandable segments consist of. */
+/* The driver: memory, and virtual memory, which PyTorch's expandable segments use. */
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -57,7 +57,7 @@ ENTRY int cuMemsetD8Async(void *to, unsigned char value, size_t bytes)
 	return CUDA_OK;
 }
 
-/* Memory without an address, and how many own it: whoever created it, and whoever mapped it. */
+/* Memory without an address, and its number of owners: its creator, and each mapping. */
 typedef struct physical {
 	uint64_t bytes;
 	int device;
@@ -125,7 +125,7 @@ ENTRY int cuMemAddressReserve(void **address, size_t bytes)
 	return *address ? CUDA_OK : CUDA_OUT_OF_MEMORY;
 }
 
-/* Addresses are not used again: there are enough, and a stale one is never somebody else's. */
+/* Addresses are not reused: there are enough, and so a stale address never belongs to another block. */
 ENTRY int cuMemAddressFree(void)
 {
 	return CUDA_OK;
@@ -146,7 +146,7 @@ ENTRY int cuMemMap(char *address, size_t bytes, size_t offset, physical *handle)
 	return CUDA_OK;
 }
 
-/* Whoever unmaps names a range, which may have several mappings. */
+/* Unmapping names a range, which may contain several mappings. */
 ENTRY int cuMemUnmap(char *address, size_t bytes)
 {
 	pthread_mutex_lock(&lock);
@@ -170,8 +170,8 @@ ENTRY int cuMemSetAccess(void)
 	return CUDA_OK;
 }
 
-/* CUpointer_attribute: the ones that Triton and vLLM ask for. Pinned memory is also an address of the device.
- */
+/* CUpointer_attribute: the attributes that Triton and vLLM ask for. Pinned memory also has an address on
+ * the device. */
 enum {
 	POINTER_CONTEXT = 1,
 	POINTER_TYPE = 2,

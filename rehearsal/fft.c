@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cuFFT, as PyTorch calls it: plans, and the work area that each of them asks for. */
+/* cuFFT as PyTorch calls it: plans, and the work area of each plan. */
 #include <stdlib.h>
 
 #include "abi.h"
@@ -8,7 +8,7 @@
 /* cufftResult */
 enum { FFT_OK = 0, FFT_INVALID_PLAN = 1, FFT_NO_MEMORY = 2, FFT_INVALID_VALUE = 4 };
 
-/* A cufftHandle is a number: plans have a stand-in's table. */
+/* A cufftHandle is a number: an index into this table of plans. */
 enum { PLANS = 4096 };
 static unsigned char taken[PLANS];
 
@@ -59,7 +59,7 @@ ENTRY int cufftSetWorkArea(int plan)
 	return is_plan(plan) ? FFT_OK : FFT_INVALID_PLAN;
 }
 
-/* cudaDataType: bytes of a complex number of that precision; 0: cuFFT has none. */
+/* cudaDataType: bytes of a complex number in that precision; 0: cuFFT does not support it. */
 static size_t complex_bytes(int type)
 {
 	switch (type) {
@@ -79,8 +79,8 @@ static size_t complex_bytes(int type)
 	}
 }
 
-/* The largest transform that a block of threads does in its shared memory, and the one prime factor above
- * which cuFFT needs another algorithm. */
+/* The largest transform that a thread block can do in its shared memory; and the largest prime factor,
+ * above which cuFFT needs another algorithm. */
 enum { IN_ONE_KERNEL = 4096, LARGEST_PRIME = 127 };
 
 static int has_small_factors(long long n)
@@ -93,7 +93,7 @@ static int has_small_factors(long long n)
 
 /*
  * cuFFT's guide: between 1 and 8 times as many elements as are transformed, less for some plans. One kernel
- * that transforms a row in shared memory needs none; several hand a copy of all elements on.
+ * that transforms a row in shared memory needs no work area; several kernels pass on a copy of all elements.
  */
 static int plan_of(int rank, const long long *n, size_t element, long long batch, size_t *area)
 {

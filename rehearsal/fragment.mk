@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# The rehearsal: stand-ins for CUDA, cuBLAS, cuDNN, NCCL and the driver (C, built without any of them), and additions
-# to PyTorch (Python). `p4d rehearse` preloads the former and puts the latter at the start of PYTHONPATH.
+# The rehearsal: stand-ins for CUDA, cuBLAS, cuDNN, NCCL and the driver (in C, built without any of these), and
+# additions to PyTorch (in Python). `p4d rehearse` preloads the former and puts the latter at the start of PYTHONPATH.
 pkglib_LTLIBRARIES += libp4d-rehearsal.la
 installed_modules += $(pkglibdir)/libp4d-rehearsal
 libp4d_rehearsal_la_SOURCES =
@@ -52,7 +52,7 @@ rehearsalpackagedir = $(rehearsaldir)/p4d_rehearsal
 rehearsalpackage_DATA = $(filter rehearsal/python/p4d_rehearsal/%,$(rehearsal_python))
 EXTRA_DIST += $(rehearsal_python)
 
-# Next to a p4d in the build tree, where it looks first.
+# In the directory of p4d in a build tree, which is searched first.
 all-local: rehearsal/python/stamp
 rehearsal/python/stamp: $(addprefix $(srcdir)/,$(rehearsal_python))
 	@$(MKDIR_P) rehearsal/python/p4d_rehearsal
@@ -60,6 +60,6 @@ rehearsal/python/stamp: $(addprefix $(srcdir)/,$(rehearsal_python))
 		for file in $(rehearsal_python); do cp $(srcdir)/$$file $$file; done
 	@touch $@
 CLEANFILES += rehearsal/python/stamp
-# The copies of a build outside of the sources.
+# Copies for builds outside of the source tree.
 clean-local:
 	test $(srcdir) = . || rm -rf rehearsal/python

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NVML: the questions of PyTorch and vLLM about devices. libnvidia-ml.so.1 in the same directory is another
- * name of this library. */
+/* NVML: the queries of PyTorch and vLLM about devices. libnvidia-ml.so.1 in the same directory is another
+ * name for this library. */
 #include <stdio.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@
 /* nvmlReturn_t */
 enum { NVML_OK = 0, NVML_NOT_SUPPORTED = 3, NVML_NOT_FOUND = 6 };
 
-/* A device's handle is an address in this array; its offset is the number of the device. */
+/* A device's handle is an address in this array; its index is the number of the device. */
 static char devices[P4D_REHEARSAL_DEVICES];
 
 static int index_of(const char *handle)
@@ -77,7 +77,7 @@ ENTRY int nvmlDeviceGetIndex(const char *device, unsigned *index)
 	return NVML_OK;
 }
 
-/* As in cudaGetDeviceProperties: sixteen times the number of the bus. */
+/* As in cudaGetDeviceProperties: sixteen times the bus number. */
 ENTRY int nvmlDeviceGetUUID(const char *device, char *text, unsigned room)
 {
 	unsigned b = (unsigned)index_of(device) + 1;

@@ -5,23 +5,26 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Host memory that is pinned for a GPU, and memory that moves between both (managed). Any thread may call. */
+/*
+ * Host memory that is pinned for a GPU, and managed memory, which moves between host and device. Any thread
+ * may call.
+ */
 
 typedef enum p4d_pinned_kind { P4D_PINNED_OWN, P4D_PINNED_REGISTERED, P4D_PINNED_MANAGED } p4d_pinned_kind;
 
-/* BYTES of host memory; NULL where the process gets no more. */
+/* Allocates BYTES of host memory; NULL if the process gets no more. */
 void *p4d_pinned_take(size_t bytes, p4d_pinned_kind kind);
 
-/* Counts memory of the program itself as pinned. False: no memory to note it. */
+/* Registers memory of the program itself as pinned. False: no memory for the record. */
 bool p4d_pinned_register(void *start, size_t bytes);
 
-/* Ends what began at START; memory of P4D_PINNED_OWN and P4D_PINNED_MANAGED is unmapped. False: nothing
- * begins there. */
+/* Removes the block that begins at START; memory of P4D_PINNED_OWN and P4D_PINNED_MANAGED is unmapped.
+ * False: no block begins there. */
 bool p4d_pinned_end(void *start);
 
-/* Whether ADDRESS lies in such memory, and in which kind. */
+/* Whether ADDRESS is in such memory, and in which kind. */
 bool p4d_pinned_find(const void *address, p4d_pinned_kind *kind);
 
-/* The most that was pinned at one time, and the most that was managed. */
+/* Peak of pinned memory, and peak of managed memory. */
 uint64_t p4d_pinned_peak(void);
 uint64_t p4d_pinned_managed_peak(void);

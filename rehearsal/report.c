@@ -15,7 +15,7 @@
 #include "pinned.h"
 #include "settings.h"
 
-enum { NAMES = 256, LONGEST = 480 /* bytes of a reason */ };
+enum { NAMES = 256, LONGEST = 480 /* maximum bytes of a reason */ };
 
 typedef struct names {
 	const char *name[NAMES];
@@ -40,7 +40,7 @@ void p4d_report_workspace(uint64_t bytes)
 	pthread_mutex_unlock(&lock);
 }
 
-/* False: it is there already. */
+/* False: the reason is already in the list. */
 static bool add_name(names *n, const char *name)
 {
 	size_t i = 0;
@@ -148,7 +148,7 @@ ENTRY int p4d_report_write(void)
 	return fclose(out) ? -1 : 0;
 }
 
-/* A process that never used a device (a shell, a helper) leaves no report. */
+/* A process that never used a device (a shell, a helper) writes no report. */
 __attribute__((destructor)) static void write_at_end(void)
 {
 	for (int i = 0; i < p4d_settings()->devices; i++)

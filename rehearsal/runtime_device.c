@@ -14,7 +14,7 @@
 
 enum { KIB = 1 << 10, MIB = 1 << 20 };
 
-/* The first row whose capability is not above the device's. */
+/* The last row whose capability is not above the device's. */
 static const p4d_device_kind kinds[] = {
     {120, 100 * KIB, 99 * KIB, 1536, 24, 96 * MIB, 512},
     {100, 228 * KIB, 227 * KIB, 2048, 32, 126 * MIB, 8192},
@@ -47,18 +47,18 @@ int p4d_device_attribute(int attribute)
 	const struct {
 		int attribute, value;
 	} values[] = {
-	    {1, 1024}, /* threads of a block */
+	    {1, 1024}, /* threads per block */
 	    {2, 1024}, /* and in x, y, z */
 	    {3, 1024},
 	    {4, 64},
 	    {5, INT32_MAX}, /* blocks of a grid in x, y, z */
 	    {6, 65535},
 	    {7, 65535},
-	    {8, 48 * KIB}, /* shared memory of a block */
+	    {8, 48 * KIB}, /* shared memory per block */
 	    {9, 64 * KIB}, /* constant memory */
-	    {10, 32},      /* threads of a warp */
+	    {10, 32},      /* threads per warp */
 	    {11, INT32_MAX},
-	    {12, 65536}, /* registers of a block */
+	    {12, 65536}, /* registers per block */
 	    {13, 1980000},
 	    {14, 512}, /* alignment of textures */
 	    {15, 1},
@@ -70,7 +70,7 @@ int p4d_device_attribute(int attribute)
 	    {37, d->bus_bits},
 	    {38, d->l2_bytes},
 	    {39, d->threads},
-	    {40, 3}, /* engines for copies */
+	    {40, 3}, /* copy engines */
 	    {41, 1}, /* unified addresses */
 	    {75, p4d_settings()->sm / 10},
 	    {76, p4d_settings()->sm % 10},
@@ -87,8 +87,8 @@ int p4d_device_attribute(int attribute)
 	    {99, 1},  /* registers host memory */
 	    {102, 1}, /* virtual memory */
 	    {106, d->blocks},
-	    {111, 1 * KIB}, /* shared memory of a block that the system keeps */
-	    {115, 1},       /* pools */
+	    {111, 1 * KIB}, /* shared memory per block that the system reserves */
+	    {115, 1},       /* memory pools */
 	    {120, p4d_settings()->sm >= 90},
 	};
 
@@ -180,7 +180,7 @@ ENTRY int cudaDeviceGetAttribute(int *value, int attribute)
 
 /*
  * struct cudaDeviceProp: the members that are set, with their offsets in CUDA 12 and in 13. The attribute's
- * number gives the value; -1: its own line below.
+ * number gives the value; -1: the value is set in a separate line below.
  */
 static const struct {
 	unsigned short at_12, at_13;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The CUDA runtime: graphs, which hold nothing, and objects that live as long as they do. What the driver
- * keeps for a graph is not counted. */
+/* The CUDA runtime: graphs, which contain nothing, and objects that live as long as they do. Memory that
+ * the driver needs for a graph is not counted. */
 #include <stdlib.h>
 
 #include "abi.h"
@@ -29,7 +29,7 @@ ENTRY int cudaGraphInstantiateWithFlags(void **runnable)
 	return new_handle(runnable);
 }
 
-/* PyTorch warns of a graph without nodes. */
+/* PyTorch warns about a graph without nodes. */
 ENTRY int cudaGraphGetNodes(void *graph, void **nodes, size_t *count)
 {
 	*count = 1;
@@ -46,7 +46,10 @@ ENTRY int cudaGraphNodeGetType(const void *node, int *type)
 	return CUDA_OK;
 }
 
-/* CUDA 12 passes the count as the third argument, 13 edges as the third and the count as the fourth. */
+/*
+ * CUDA 12 passes the count as the third argument; CUDA 13 passes edges as the third and the count as the
+ * fourth.
+ */
 ENTRY int cudaGraphNodeGetDependencies(const void *node, void **nodes, void *third, size_t *fourth)
 {
 	size_t *count = p4d_settings_cuda() < 13 ? third : fourth;
@@ -68,7 +71,7 @@ ENTRY int cudaGraphExecDestroy(void *runnable)
 	return CUDA_OK;
 }
 
-/* A graph is freed by the one who captured it; its node is itself. */
+/* The process that captured a graph frees it; the graph is its own node. */
 ENTRY int cudaGraphDestroy(void *graph)
 {
 	free(graph);
@@ -108,7 +111,7 @@ ENTRY int cudaUserObjectRelease(user_object *object, unsigned count)
 	return CUDA_OK;
 }
 
-/* A graph keeps its objects until the process ends: graphs do not know which objects they hold. */
+/* Objects of a graph live until the process ends, because graphs do not know which objects they have. */
 ENTRY int cudaGraphRetainUserObject(void *graph, user_object *object, unsigned count)
 {
 	(void)graph;

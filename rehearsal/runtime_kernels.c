@@ -37,12 +37,15 @@ ENTRY int __cudaLaunchKernel(void)
 }
 
 /*
- * The architecture that a kernel was compiled for. A GPU whose own is not in the binary runs that of the next
- * lower minor version; CUB, which picks its tunings by this number, fails with any other.
+ * The architecture that a kernel was compiled for. If the binary lacks the GPU's own architecture, the GPU
+ * runs code of the next lower minor version. CUB chooses its tunings by this number, and fails with any
+ * other.
  */
 static int compiled_for(int sm)
 {
-	static const int built[] = {120, 100, 90, 86, 80, 75, 70, 60, 50}; /* PyTorch's wheels */
+	static const int built[] = {120, 100, 90, 86, 80,
+				    75,  70,  60, 50}; /* architectures in PyTorch's
+							* wheels */
 
 	for (size_t i = 0; i < sizeof(built) / sizeof(built[0]); i++)
 		if (built[i] <= sm)
@@ -109,7 +112,7 @@ ENTRY int cudaOccupancyMaxPotentialClusterSize(int *size)
 	return CUDA_OK;
 }
 
-/* What the compiler puts before and after a launch with <<< >>>. */
+/* Functions that the compiler calls before and after a launch with <<< >>>. */
 typedef struct configuration {
 	cuda_dim grid, block;
 	size_t shared_bytes;
@@ -206,7 +209,8 @@ ENTRY int cudaGetSymbolAddress(void **address, const void *symbol)
 	pthread_mutex_lock(&lock);
 	variable *v = find_variable(symbol);
 	if (v && !v->address)
-		v->address = p4d_account_address(v->bytes); /* with the other code, in the context */
+		v->address = p4d_account_address(v->bytes); /* counted together with the other code, in
+							     * the context */
 	*address = v ? v->address : NULL;
 	pthread_mutex_unlock(&lock);
 	return p4d_result(*address ? CUDA_OK : CUDA_INVALID_VALUE);

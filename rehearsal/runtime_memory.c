@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The CUDA runtime: memory of devices and pinned memory of the host. Streams are in order and always done, so
- * a call that takes a stream does its work at once. */
+/* The CUDA runtime: device memory and pinned host memory. Streams are in order and always finished, so a
+ * call with a stream does its work immediately. */
 #include <string.h>
 
 #include "abi.h"
@@ -23,8 +23,8 @@ ENTRY int cudaFree(void *address)
 	return p4d_result(CUDA_INVALID_VALUE);
 }
 
-/* Pages of managed memory move to the host where the device has no room, so they are an account of their own.
- */
+/* Pages of managed memory move to the host if the device has no room, so they have an account of their
+ * own. */
 ENTRY int cudaMallocManaged(void **address, size_t bytes, unsigned flags)
 {
 	(void)flags;

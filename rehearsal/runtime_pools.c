@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The CUDA runtime: stream-ordered pools (cudaMallocAsync). The used memory is exact. How much a pool keeps
- * is not documented: p4d assumes the most that was used, in steps of 32 MiB, until it is trimmed.
+ * The CUDA runtime: stream-ordered pools (cudaMallocAsync). The used memory is exact. The memory that a pool
+ * keeps is not documented: p4d assumes the peak of the used memory, in steps of 32 MiB, until the pool is
+ * trimmed.
  */
 #include <pthread.h>
 

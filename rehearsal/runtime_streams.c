@@ -28,7 +28,7 @@ enum { CAPTURE_NONE = 0, CAPTURE_ACTIVE = 1 };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static p4d_runtime_stream *all;
 static p4d_runtime_stream
-    own; /* cudaStreamLegacy, cudaStreamPerThread and 0 cannot be captured together with others */
+    own; /* cudaStreamLegacy, cudaStreamPerThread and 0 cannot be captured together with other streams */
 static unsigned long long captures;
 
 static p4d_runtime_stream *stream_of(const p4d_runtime_stream *handle)
@@ -178,7 +178,7 @@ ENTRY int cudaStreamIsCapturing(const p4d_runtime_stream *stream, int *status)
 static int capture_info(const p4d_runtime_stream *stream, int *status, unsigned long long *id, void **graph,
 			const void **dependencies, size_t *count)
 {
-	static int captured; /* a graph in the making: only its address counts */
+	static int captured; /* a graph under construction: only its address matters */
 
 	cudaStreamIsCapturing(stream, status);
 	if (id)
@@ -281,7 +281,7 @@ ENTRY int cudaEventDestroy(p4d_event *event)
 	return CUDA_OK;
 }
 
-/* Nothing is timed. Not 0, which programs divide by. */
+/* Nothing is timed. The result is not 0, because programs divide by it. */
 ENTRY int cudaEventElapsedTime(float *milliseconds)
 {
 	*milliseconds = P4D_STREAM_ELAPSED_MS;

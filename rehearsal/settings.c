@@ -29,7 +29,7 @@ static uint64_t number(const char *name, uint64_t otherwise, uint64_t most)
 	return errno || *end || !value || value > most ? otherwise : value;
 }
 
-/* A copy: programs that set their title (setproctitle) write over the environment that they began with. */
+/* Copies the variable: programs that set their title (setproctitle) overwrite their initial environment. */
 static const char *text(const char *name, const char *otherwise)
 {
 	const char *value = getenv(name);
@@ -57,7 +57,7 @@ const p4d_rehearsal_settings *p4d_settings(void)
 	return &settings;
 }
 
-/* Stops at a library whose name says the release: libcudart.so.12, or a copy with a hash,
+/* Stops at a library whose name contains the release: libcudart.so.12, or a copy with a hash,
  * libcudart.3eda8113.so.13. */
 static int look(struct dl_phdr_info *library, size_t bytes, void *found)
 {
@@ -74,7 +74,7 @@ static int look(struct dl_phdr_info *library, size_t bytes, void *found)
 
 int p4d_settings_cuda(void)
 {
-	static int seen; /* the same value whichever thread writes it */
+	static int seen; /* every thread writes the same value */
 
 	if (seen)
 		return seen;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cuSOLVER's dense solvers, as PyTorch calls them: workspaces, and a success in the place of each result's
- * status. */
+/* cuSOLVER's dense solvers as PyTorch calls them: workspaces, and a success as each result's status. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +9,7 @@
 /* cusolverStatus_t */
 enum { SOLVER_OK = 0, SOLVER_NO_MEMORY = 2 };
 
-/* Columns that a blocked factorization takes at once. */
+/* Number of columns that a blocked factorization processes together. */
 enum { BLOCK = 128 };
 
 typedef struct solver_handle {
@@ -35,7 +34,7 @@ ENTRY int cusolverDnSetStream(solver_handle *h, void *stream)
 	return SOLVER_OK;
 }
 
-/* Settings of a method, which nothing here reads. */
+/* Settings of a method, which the stand-in ignores. */
 #define SETTINGS(create, destroy) \
 	ENTRY int create(void **settings) \
 	{ \
@@ -60,7 +59,7 @@ SETTING(cusolverDnXgesvdjSetMaxSweeps)
 SETTING(cusolverDnXgesvdjSetSortEig)
 SETTING(cusolverDnXgesvdjSetTolerance)
 
-/* Elements of a workspace, times a matrix's rows or columns. */
+/* Elements of a workspace per row or column of a matrix. */
 static int elements(uint64_t count, int batch, int *out)
 {
 	if (__builtin_mul_overflow(count, (uint64_t)(batch > 0 ? batch : 0), &count) || count > INT32_MAX)
@@ -76,7 +75,7 @@ static uint64_t smaller(int m, int n)
 	return (uint64_t)(m < n ? m : n);
 }
 
-/* What cuSOLVER 12 answers for m > n, and within 5 % for m = n. */
+/* Measured: cuSOLVER 12's answer for m > n; within 5 % for m = n. */
 static uint64_t jacobi(int m, int n)
 {
 	const uint64_t k = smaller(m, n);
@@ -96,7 +95,7 @@ static uint64_t eigenvalues(int n)
 	return 2 * (uint64_t)n * (uint64_t)n + 6 * (uint64_t)n + 1;
 }
 
-/* The method succeeded: the first COUNT results of it, in the device's memory. */
+/* Writes success as the first COUNT results of the method, in device memory. */
 static int done(int *status, int count)
 {
 	p4d_report_add(P4D_REPORT_LAUNCHES, 1);
@@ -181,8 +180,8 @@ SINGULAR(D)
 SINGULAR(C)
 SINGULAR(Z)
 
-/* Factors: QR and what belongs to it, LU, Cholesky's. PyTorch takes the methods whose names begin with X for
- * some. */
+/* Factorizations: QR and related methods, LU, Cholesky. For some, PyTorch uses the methods whose names
+ * begin with X. */
 #define FACTORS(t, orgqr, ormqr, syevd) \
 	ENTRY int cusolverDn##t##geqrf_bufferSize(H, int m, int n, A, int *size) \
 	{ \

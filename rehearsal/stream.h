@@ -3,18 +3,18 @@
 
 #include <stdbool.h>
 
-/* Between any two events. Programs that time kernels repeat those that take less. */
+/* Milliseconds between any two events. Programs that time kernels repeat those that take less. */
 enum { P4D_STREAM_ELAPSED_MS = 1000 };
 
 /*
- * Streams are in order and always done. What they remember is which capture of a graph they take part in: an
- * event carries the capture of the stream that recorded it to the streams that wait for it.
+ * Streams are in order and always finished. A stream only remembers which graph capture it takes part in. An
+ * event carries the capture of the stream that recorded it to the streams that wait for the event.
  */
 typedef struct p4d_runtime_stream p4d_runtime_stream;
 typedef struct p4d_event p4d_event;
 
-/* The capture that STREAM (a handle of the program; 0, 1 and 2 are the device's own streams) takes part in;
- * 0: none. */
+/* The capture that STREAM takes part in (a handle of the program; 0, 1 and 2 are the device's own
+ * streams); 0: none. */
 unsigned long long p4d_stream_capture(const p4d_runtime_stream *stream);
 
 p4d_event *p4d_event_new(void);

@@ -10,7 +10,7 @@
 #include "rehearse/rehearse_submit.h"
 #include "site/site.h"
 
-/* For sbatch, which finds the command of a job script as it reads it. */
+/* For sbatch, which finds the result by the command in the job script that it reads. */
 static void keep(p4d_playing *r, const p4d_rehearse_answer *a)
 {
 	char key[P4D_REHEARSALS_KEY_TEXT];

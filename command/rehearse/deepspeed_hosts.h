@@ -9,13 +9,13 @@
 /* deepspeed's arguments that choose hosts. */
 typedef struct p4d_deepspeed_hosts {
 	const char *hostfile;  /* "worker-0 slots=8" a line */
-	const char *directory; /* directory of a hostfile with a relative path; NULL: that of this process */
+	const char *directory; /* directory for a hostfile with a relative path; NULL: that of this process */
 	const char *include, *exclude; /* "worker-0@worker-1:0,2"; NULL: not given */
-	uint64_t gpus;                 /* GPUs of a node that no hostfile names; 0: not known */
+	uint64_t gpus;                 /* GPUs of a node that is in no hostfile; 0: unknown */
 } p4d_deepspeed_hosts;
 
 /*
- * The nodes that deepspeed starts ranks on, and how many on each; *each 0: not known. Errors: VALUE where
- * deepspeed itself would refuse, UNMODELLED where nodes have different numbers of ranks.
+ * The number of nodes on which deepspeed starts ranks, and of ranks on each; *each 0: unknown. Errors: VALUE
+ * if deepspeed itself would refuse; UNMODELLED if nodes have different numbers of ranks.
  */
 int p4d_deepspeed__hosts(const p4d_deepspeed_hosts *told, uint64_t *nodes, uint64_t *each, p4d_error *err);

@@ -12,7 +12,7 @@ static bool is_named(const p4d_words *w, size_t i, const char *name)
 	return !strcmp(slash ? slash + 1 : w->at[i].text, name);
 }
 
-/* "vllm serve", or a module of Python. */
+/* Whether words start "vllm serve", or a Python module. */
 static bool is_server(const p4d_words *w)
 {
 	static const char *const modules[] = {"vllm.entrypoints.openai.api_server",
@@ -29,7 +29,7 @@ static bool is_server(const p4d_words *w)
 	return false;
 }
 
-/* vLLM accepts an underscore for each hyphen of an option: --tensor_parallel_size. */
+/* vLLM accepts underscores instead of hyphens in options: --tensor_parallel_size. */
 static bool is_option(const char *text, size_t length, const char *name)
 {
 	if (strlen(name) != length)

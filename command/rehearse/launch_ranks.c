@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which ranks the launchers of a command start, and what one of them runs. */
+/* The ranks that the launchers of a command start, and the command that each of them runs. */
 #include "rehearse/launch_ranks.h"
 
 #include <inttypes.h>
@@ -15,16 +15,18 @@
 #include "rehearse/deepspeed_hosts.h"
 #include "rehearse/engine_ranks.h"
 
-/* A command without its launchers, so far. */
+/* The rest of a command after some launchers. */
 typedef struct launching {
 	const p4d_words *from;
 	p4d_words *to;
 	p4d_rehearse_ranks *ranks;
 	const p4d_launcher *launcher;
-	bool module, no_python;               /* torchrun starts a module of Python, or no Python */
-	bool python;                          /* words of Python are written */
-	const char *local_rank;               /* an argument after the program, "--local_rank"; NULL: none */
-	const char *unknown, *unknown_option; /* what an option that counts depends on; NULL: all is known */
+	bool module, no_python;               /* torchrun starts a Python module, or another program than
+					       * Python */
+	bool python;                          /* the word "python" is written */
+	const char *local_rank;               /* an argument that is added after the program,
+					       * "--local_rank"; NULL: none */
+	const char *unknown, *unknown_option; /* why a relevant option is unknown; NULL: all are known */
 } launching;
 
 static const char *word(const launching *l, size_t index)
@@ -42,7 +44,7 @@ static bool same_name(const char *a, const char *b, size_t length)
 	return !b[length];
 }
 
-/* Known text; else NULL, and the command cannot be played. */
+/* The text of a known word; if it is unknown, NULL, and the command cannot be played. */
 static const char *known(launching *l, size_t i, const char *name, const char *text)
 {
 	if (!l->from->at[i].unknown)
@@ -52,7 +54,7 @@ static const char *known(launching *l, size_t i, const char *name, const char *t
 	return NULL;
 }
 
-/* The value of an option that is word `i`; NULL: it is not that option. `name` has its dashes. */
+/* The value if word `i` is this option; NULL: it is another one. `name` includes its dashes. */
 static const char *value_of(launching *l, size_t i, const char *name)
 {
 	const char *text = word(l, i);
@@ -68,7 +70,7 @@ static const char *value_of(launching *l, size_t i, const char *name)
 	return i + 1 < l->launcher->next ? known(l, i + 1, name, word(l, i + 1)) : NULL;
 }
 
-/* The last value of the options `names` (NULL ends them); NULL: the words have none. */
+/* The value of the last of the options `names` (NULL-terminated); NULL: none is there. */
 static const char *option(launching *l, const char *const *names)
 {
 	const char *found = NULL;
@@ -96,7 +98,7 @@ static uint64_t number(const char *text, uint64_t otherwise)
 	return text && p4d_number_whole(text, 1, P4D_PLAYER_RANKS, &value) ? value : otherwise;
 }
 
-/* "4", and of "2:4" or "2-4" the most. */
+/* The maximum: 4 of "4", "2:4" or "2-4". */
 static uint64_t most(const char *text, uint64_t otherwise)
 {
 	const char *behind = text ? strpbrk(text, ":-") : NULL;
@@ -106,7 +108,7 @@ static uint64_t most(const char *text, uint64_t otherwise)
 
 #define OPTION(l, ...) option(l, (const char *const[]){__VA_ARGS__, NULL})
 
-/* "8", "h100:8" or "gpu:h100:8". */
+/* The number in "8", "h100:8" or "gpu:h100:8". */
 static uint64_t gpus(const char *text, uint64_t otherwise)
 {
 	const char *behind = text ? strrchr(text, ':') : NULL;
@@ -178,7 +180,7 @@ static int take_mpi(launching *l, p4d_error *err)
 	(void)err;
 	if (!per_node && map && !strncmp(map, "ppr:", 4))
 		per_node = strtoull(map + 4, NULL, 10);
-	/* without Slurm's nodes the number of all and that of a node say how many there are */
+	/* outside of Slurm, the numbers of all ranks and of ranks per node give the number of nodes */
 	if (per_node && all && !l->ranks->nodes)
 		l->ranks->nodes = (number(all, per_node) + per_node - 1) / per_node;
 	snprintf(text, sizeof(text), "%" PRIu64, per_node);
@@ -191,7 +193,7 @@ static int take_mpi(launching *l, p4d_error *err)
 
 /* torchrun */
 
-/* Whether an option's value is what a command prints, which p4d knows of the job. */
+/* Whether an option's value is the output of a command whose result p4d knows from the job. */
 static bool is_output(launching *l, const char *output)
 {
 	if (!l->unknown || strcmp(l->unknown, output) != 0)
@@ -255,8 +257,8 @@ static int take_deepspeed(launching *l, p4d_error *err)
 	return 0;
 }
 
-/* Launchers in Python that start their ranks through torchrun. They run for real until they call it, and then
- * report how many ranks they start. Before that, they find the GPUs that their options ask for. */
+/* Python programs that start their ranks through torchrun. They really run until they call it, and then
+ * report the number of ranks. Before that, they find the GPUs that their options ask for. */
 static int take_own(launching *l, p4d_error *err)
 {
 	p4d_rehearse_ranks *r = l->ranks;
@@ -271,7 +273,7 @@ static int take_own(launching *l, p4d_error *err)
 	return 0;
 }
 
-/* Where its processes would meet matters to nobody: they are not started. */
+/* The rendezvous address does not matter, because no other processes are started. */
 static void know_meeting(p4d_words *words, const p4d_launcher *launcher)
 {
 	static const struct {
@@ -302,7 +304,7 @@ static void know_meeting(p4d_words *words, const p4d_launcher *launcher)
 	}
 }
 
-/* Words that stay */
+/* words to keep */
 
 static void add_words(launching *l, size_t from, size_t to)
 {
@@ -326,7 +328,7 @@ static int drop(launching *l, p4d_error *err)
 	return 0;
 }
 
-/* Python itself stays; the module that it starts may be a launcher, which decides for itself. */
+/* Python itself stays; the module that it starts may be a launcher, which decides itself. */
 static int take_python(launching *l, p4d_error *err)
 {
 	(void)err;
@@ -351,7 +353,10 @@ static int refuse(launching *l, p4d_error *err)
 	return p4d_fix(err, "p4d rehearse --nodes N --gpus-per-node N -- PROGRAM");
 }
 
-/* What is not in the table is not played. STAYS: the rest of the command is what runs. */
+/*
+ * Launchers that are not in the table cannot be played. STAYS: the launcher itself runs, with the rest of the
+ * command.
+ */
 static const struct {
 	const char *name;
 	int (*take)(launching *l, p4d_error *err);
@@ -413,7 +418,7 @@ static int fail_unknown(const char *what, const char *why, p4d_error *err)
 	return p4d_fix(err, "p4d rehearse --shell JOB.sh, or p4d rehearse -- PROGRAM");
 }
 
-/* NAME=VALUE between launchers, as env takes it. */
+/* NAME=VALUE between launchers, as in env. */
 static int take_assignments(launching *l, size_t from, size_t to, p4d_error *err)
 {
 	for (size_t i = from; i < to; i++) {
@@ -427,7 +432,7 @@ static int take_assignments(launching *l, size_t from, size_t to, p4d_error *err
 	return 0;
 }
 
-/* A number that the shell makes up, in a word that does not change the memory: any number will do. */
+/* A number that the shell generates, in a word that does not change the memory: any number is fine. */
 static void number_words(p4d_words *words)
 {
 	static const char *const own[] = {"$RANDOM ", "$SRANDOM ", "$SECONDS ", "$EPOCHSECONDS ",
@@ -450,7 +455,7 @@ static void number_words(p4d_words *words)
 	}
 }
 
-/* What runs has to be known to its last word. */
+/* All words of the command that runs must be known. */
 static int check_words(const p4d_words *words, p4d_error *err)
 {
 	for (size_t i = 0; i < words->count; i++)
@@ -464,7 +469,7 @@ static int check_words(const p4d_words *words, p4d_error *err)
 	return 0;
 }
 
-/* The python of the folder that a launcher is in. */
+/* The python in a launcher's folder. */
 static const char *python_beside(launching *l, const char *launcher)
 {
 	const char *path = p4d_words__variable(l->from, "PATH");
@@ -487,7 +492,7 @@ static const char *python_beside(launching *l, const char *launcher)
 	return "python3";
 }
 
-/* Behind the last launcher: Python unless its words are there, and the program. */
+/* After the last launcher: adds python unless it is already there, and then the program. */
 static void add_program(launching *l, size_t program)
 {
 	const bool starts_python =
@@ -505,7 +510,10 @@ static void add_program(launching *l, size_t program)
 			       p4d_words__print(l->to->memory, "%s=" P4D_PLAYER_LOCAL_RANK, l->local_rank));
 }
 
-/* Returns where the words that run begin; -1 with an error. *stays: they do so with their launcher. */
+/*
+ * Returns the index at which the command to run begins; -1 with an error. *stays: the command includes its
+ * launcher.
+ */
 static int64_t take_launchers(launching *l, const p4d_launchers *launchers, bool *stays, p4d_error *err)
 {
 	const size_t count = sizeof(kinds) / sizeof(kinds[0]);
@@ -536,7 +544,7 @@ static int64_t take_launchers(launching *l, const p4d_launchers *launchers, bool
 	return (int64_t)launchers->program;
 }
 
-/* A script that its name alone makes one of a shell. */
+/* A script that only its name marks as a shell script. */
 static bool is_of_shell(const char *program)
 {
 	const size_t length = strlen(program);
@@ -544,7 +552,7 @@ static bool is_of_shell(const char *program)
 	return length > 3 && !strcmp(program + length - 3, ".sh") && access(program, X_OK);
 }
 
-/* GPUs and ranks that nothing said. */
+/* GPUs and ranks that no option gives. */
 static void complete(p4d_rehearse_ranks *r)
 {
 	if (!r->started && r->is_typed && r->nodes * r->gpus_per_node > 1) {

@@ -6,20 +6,21 @@
 #include "rehearse/player.h"
 #include "rehearse/words.h"
 
-/* The job's nodes, and what starts its ranks. 0: not known. */
+/* The job's nodes, and how its ranks are started. 0: unknown. */
 typedef struct p4d_rehearse_ranks {
 	uint64_t nodes, gpus_per_node;
-	uint64_t tasks, tasks_per_node, gpus_per_task; /* defaults for srun, if its options do not say */
-	bool is_typed; /* nodes or gpus_per_node stand on the command line of p4d rehearse */
-	/* out */
+	uint64_t tasks, tasks_per_node, gpus_per_task; /* defaults for srun, if its options do not give
+							* them */
+	bool is_typed; /* nodes or gpus_per_node are on the command line of p4d rehearse */
+	/* filled by p4d_launch_ranks */
 	uint64_t ranks_per_node;
 	uint64_t visible; /* GPUs that a rank sees */
 	unsigned started; /* P4D_STARTED_* */
 } p4d_rehearse_ranks;
 
 /*
- * Takes srun, torchrun, deepspeed and mpirun off a command: *words becomes what one rank runs, and *ranks
- * says how many there are. Launchers that only Python understands (accelerate launch) stay. Errors:
- * UNMODELLED for containers and launchers that are not played, USAGE.
+ * Removes srun, torchrun, deepspeed and mpirun from a command: *words becomes the command of one rank, and
+ * *ranks gets the number of ranks. Launchers that only Python can interpret (accelerate launch) stay. Errors:
+ * UNMODELLED for containers and for launchers that p4d cannot play; USAGE.
  */
 int p4d_launch__ranks(p4d_words *words, p4d_rehearse_ranks *ranks, p4d_error *err);

@@ -11,13 +11,13 @@
 
 enum { MOST = 1 << 20, LEAP = 8 };
 
-/* Where the program's words have the value. */
+/* Place of the value among the program's words. */
 typedef struct batch_search {
 	p4d_micro_batch *found;
 	const p4d_player *player;
 	uint64_t rank;
-	size_t at, count; /* the word with the value, and all words */
-	bool joined;      /* option=value */
+	size_t at, count; /* index of the word with the value, and number of words */
+	bool joined;      /* the form is option=value */
 } batch_search;
 
 static int find_value(batch_search *s, uint64_t *value, p4d_error *err)
@@ -91,8 +91,7 @@ static int try_value(batch_search *s, uint64_t value, p4d_error *err)
 	return rc;
 }
 
-/* The value that would fill the GPU if memory grew as between the two largest values that fit; 0: not known.
- */
+/* The value that would fill the GPU if memory grew as between the two largest values that fit; 0: unknown. */
 static uint64_t expected(const p4d_micro_batch *m, uint64_t usable)
 {
 	const p4d_micro_batch_try *low = NULL, *high = NULL;
@@ -108,7 +107,7 @@ static uint64_t expected(const p4d_micro_batch *m, uint64_t usable)
 	return more < MOST ? high->value + (uint64_t)more : 0;
 }
 
-/* What to try next; 0: nothing. */
+/* The next value to try; 0: none. */
 static uint64_t next_value(p4d_micro_batch *m, uint64_t usable)
 {
 	uint64_t low = 0, high = 0;
@@ -139,7 +138,7 @@ int p4d_micro_batch__find(p4d_micro_batch *m, const p4d_player *player, const p4
 	if (find_value(&s, &value, err))
 		return -1;
 	if (!p4d_rehearsed__ran_out(rank) && (rank->played.status || !rank->device))
-		return 0; /* nothing is known */
+		return 0; /* no result is known */
 	keep(m, value, rank);
 	while (rc > 0 && (value = next_value(m, player->gpu->usable_bytes)) &&
 	       m->tries < P4D_MICRO_BATCH_TRIES)

@@ -12,7 +12,7 @@
 
 enum { TAIL = 16 << 10, LINES = 40 };
 
-/* The end of a file of a rank; "" if there is none. */
+/* The end of a rank's file; "" if there is none. */
 static void read_tail(const p4d_player *player, const char *name, uint64_t rank, char *buf, size_t size)
 {
 	char path[P4D_PLAYER_PATH];
@@ -36,7 +36,7 @@ static uint64_t member(struct json_object *o, const char *name)
 	return json_object_object_get_ex(o, name, &value) ? json_object_get_uint64(value) : 0;
 }
 
-/* The last whole line that is about a phase. */
+/* The last complete line about a phase. */
 static struct json_object *last_phase(char *text)
 {
 	struct json_object *found = NULL, *name;
@@ -93,7 +93,7 @@ void p4d_played_progress__end(p4d_played_progress *progress, const p4d_player *p
 		fputs("\r\033[K", stderr);
 }
 
-/* What Python's last error means in a rehearsal, by a word of it. */
+/* The meaning of Python's last error in a rehearsal, by a word that it contains. */
 static const struct {
 	const char *word, *advice;
 } advices[] = {

@@ -49,7 +49,7 @@ void p4d_player__file(const p4d_player *player, const char *name, uint64_t rank,
 	path_in(player->directory, file, path, size);
 }
 
-/* Beside the program in the build tree, else where it is installed. */
+/* In the directory of the program in a build tree, else in the installation's. */
 static int find_parts(p4d_player *p, p4d_error *err)
 {
 	const char *data = p4d_line_data_directory();
@@ -144,7 +144,7 @@ static char **words_of(const p4d_player *p, uint64_t rank)
 	return words;
 }
 
-/* What the program prints goes to a file or to stderr: stdout has the answer alone. */
+/* The program's output goes to a file or to stderr, because stdout is only for the answer. */
 static void redirect(const p4d_player *p, uint64_t rank)
 {
 	char path[P4D_PLAYER_PATH];
@@ -154,7 +154,7 @@ static void redirect(const p4d_player *p, uint64_t rank)
 	if (!p->verbose)
 		fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600);
 	if (none >= 0)
-		dup2(none, STDIN_FILENO); /* in another process group the terminal would stop it */
+		dup2(none, STDIN_FILENO); /* the terminal would stop a process of another process group */
 	if (fd >= 0)
 		dup2(fd, STDERR_FILENO);
 	dup2(STDERR_FILENO, STDOUT_FILENO);
@@ -191,7 +191,9 @@ static double seconds_since(const struct timespec *began)
 	return (double)(t.tv_sec - began->tv_sec) + (double)(t.tv_nsec - began->tv_nsec) / 1e9;
 }
 
-/* Whether the program ended: 1. It keeps its number, so that no other group can have that. */
+/*
+ * 1 if the program has ended. Its process number stays reserved, so that no other process group can get it.
+ */
 static int has_ended(pid_t child)
 {
 	siginfo_t ended;
@@ -202,8 +204,8 @@ static int has_ended(pid_t child)
 	return ended.si_pid == child;
 }
 
-/* Waits in short naps, which a timeout needs and nobody notices. A program that hangs says where: Python
- * prints its stack at SIGABRT. */
+/* Waits in short naps, because of the timeout; nobody notices them. If the program hangs, it says where:
+ * Python prints its stack at SIGABRT. */
 static int await(const p4d_player *p, pid_t child, p4d_played *played)
 {
 	const struct timespec nap = {.tv_nsec = 20000000};
@@ -242,7 +244,7 @@ static int await(const p4d_player *p, pid_t child, p4d_played *played)
 	played->served = played->served || !access(served, F_OK);
 	p4d_played_progress__end(&progress, p);
 	for (int i = 0; played->timed_out && i < 25; i++)
-		nanosleep(&nap, NULL); /* if a shell was first, its Python still prints */
+		nanosleep(&nap, NULL); /* if the group began with a shell, its Python still prints */
 	kill(-child, SIGKILL);         /* workers that load data */
 	running = 0;
 	while (wait4(child, &status, 0, &use) < 0)
@@ -271,7 +273,7 @@ int p4d_player__play(const p4d_player *p, uint64_t rank, p4d_played *played, p4d
 	for (int i = 0; i < SIGNALS; i++) {
 		sigaction(signals[i], &on, &old[i]);
 		if (signals[i] == SIGHUP && old[i].sa_handler == SIG_IGN)
-			sigaction(SIGHUP, &old[i], NULL); /* nohup */
+			sigaction(SIGHUP, &old[i], NULL); /* SIGHUP is ignored, as under nohup */
 	}
 	fflush(NULL);
 	pid_t child = fork();

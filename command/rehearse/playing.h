@@ -7,23 +7,23 @@
 #include "rehearse/rehearse_options.h"
 #include "rehearse/rehearsed.h"
 
-/* A rehearsal from its options to what its ranks held. Zero before use, except `asked` and `site`. */
+/* A rehearsal, from its options to the results of its ranks. Zero before use, except `asked` and `site`. */
 typedef struct p4d_playing {
 	p4d_rehearse_options asked;
 	p4d_site *site;
 	p4d_player player;
 	p4d_rehearsed *rehearsed; /* one per rank of `asked` */
 	p4d_read_command job;
-	p4d_words words; /* what a rank runs */
+	p4d_words words; /* command of a rank */
 	p4d_words_memory memory;
 	pid_t store;
-	int launches; /* nested launchers that Python has reported */
+	int launches; /* number of nested launchers that Python has reported */
 } p4d_playing;
 
 /* Finds the program, the GPU and the ranks. Errors: those of a job script and of GPUs. */
 int p4d_playing__prepare(p4d_playing *p, p4d_error *err);
 
-/* Plays the ranks that were asked for. Errors: IO, JSON. */
+/* Plays the requested ranks. Errors: IO, JSON. */
 int p4d_playing__play(p4d_playing *p, p4d_error *err);
 
 /* The words and variables of a rank for another run. Errors: those of a job script. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The environment of a rank, as what starts it would set it. */
+/* The environment of a rank, as its launcher would set it. */
 #include "rehearse/rank_environment.h"
 
 #include <inttypes.h>
@@ -21,7 +21,7 @@ typedef struct rank_number {
 	uint64_t value;
 } rank_number;
 
-/* Under srun, torchrun and deepspeed are one task of each node. */
+/* Under srun, torchrun and deepspeed are one task per node. */
 static uint64_t tasks_per_node(const p4d_player *p)
 {
 	if (!(p->started & P4D_STARTED_SRUN) && p->tasks_per_node)
@@ -73,7 +73,7 @@ static size_t list(const p4d_player *p, uint64_t rank, rank_number *out)
 	    {"SLURM_JOBID", SLURM, 0},
 	    {"SLURM_STEP_ID", P4D_STARTED_SRUN, 0},
 	    {"SLURM_RESTART_COUNT", P4D_STARTED_JOB, 0},
-	    /* every rank is a client of the store, also rank 0 */
+	    /* every rank is a client of the store, even rank 0 */
 	    {"TORCHELASTIC_RESTART_COUNT", EVERY, 0},
 	    {"MASTER_PORT", EVERY, p->port},
 	};
@@ -82,7 +82,7 @@ static size_t list(const p4d_player *p, uint64_t rank, rank_number *out)
 	return sizeof(numbers) / sizeof(numbers[0]);
 }
 
-/* All on this machine; the first is where programs look for rank 0. */
+/* All nodes are this machine; programs look for rank 0 on the first one. */
 static void hosts(const p4d_player *p, char *buf, size_t size)
 {
 	int length = snprintf(buf, size, "localhost");
@@ -116,7 +116,7 @@ static size_t list_texts(const p4d_player *p, const char *nodes, rank_text *out)
 	return sizeof(texts) / sizeof(texts[0]);
 }
 
-/* All variables of a rank. Texts belong to the list and to the player. */
+/* All variables of a rank. The list and the player own the texts. */
 typedef struct rank_variables {
 	rank_number number[NUMBERS];
 	rank_text text[TEXTS];
@@ -164,7 +164,7 @@ static int set_number(const char *name, uint64_t value)
 	return set(name, digits);
 }
 
-/* Puts VALUE before the present value of NAME, as in search paths of the loader and of Python. */
+/* Inserts VALUE before the present value of NAME, as in search paths of the loader and of Python. */
 static int prepend(const char *name, const char *value)
 {
 	const char *old = getenv(name);
@@ -215,10 +215,10 @@ static int set_rank(const p4d_player *p, uint64_t rank)
 	/* a user's own number of threads stays */
 	if (p->ranks_per_node > 1 && setenv("OMP_NUM_THREADS", "1", 0))
 		return -1;
-	return set("TORCHELASTIC_RUN_ID", "rehearsal"); /* programs take that for torchrun */
+	return set("TORCHELASTIC_RUN_ID", "rehearsal"); /* some programs take this variable for torchrun */
 }
 
-/* Sets the numbers that Slurm gives a job's GPUs; without a job there are none. */
+/* Sets Slurm's variables for a job's GPUs; without a job there are none. */
 static int set_visible(const p4d_player *p)
 {
 	char all[512] = "0";

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds the command of a job script that is rehearsed, and its environment. */
+/* Finds the command in a job script to rehearse, and its environment. */
 #include "rehearse/read_command.h"
 
 #include <errno.h>
@@ -25,7 +25,7 @@ enum {
 	OF_PYTHON,    /* python train.py */
 	IN_RANKS,     /* srun ./train */
 	LAUNCHED,     /* torchrun train.py */
-	IS_KNOWN = 8, /* added */
+	IS_KNOWN = 8, /* added if the name says so */
 	TRAINS = 4,   /* its name says so */
 	IS_CERTAIN = 2,
 	BEST = 32
@@ -34,16 +34,16 @@ enum {
 typedef struct finding {
 	p4d_read_command *command;
 	p4d_read_files files;
-	p4d_words unknown; /* variables of the command that p4d does not know */
+	p4d_words unknown; /* variables of the command with unknown values */
 	int score;
-	char conda[PATH_MAX]; /* environment that was activated; "": none */
-	char slurm[4096];     /* text of the variable that is asked for */
+	char conda[PATH_MAX]; /* environment that the script activated; "": none */
+	char slurm[4096];     /* value of the requested variable */
 	char *key; /* key of the command at the place that was found; NULL: p4d still looks for the command */
 	bool has_key;
 } finding;
 
-/* Variables of Slurm that options do not decide. If they are set where p4d runs, those values take
- * precedence. */
+/* Slurm variables that options do not decide. If they are set in p4d's own environment, those values have
+ * priority. */
 static const char *later(void *context, const char *name)
 {
 	finding *f = context;
@@ -88,7 +88,7 @@ static int score_python(const char *program, bool module)
 	return OF_PYTHON;
 }
 
-/* What a command is by its launchers. */
+/* Likelihood of a command according to its launchers. */
 static int score_launched(const p4d_words *w, const p4d_launchers *l)
 {
 	static const char *const ranks[] = {"torchrun",
@@ -173,7 +173,7 @@ static void take_variable(void *context, const char *name, const p4d_value *valu
 	if (p4d_value_unknown(*value) && strncmp(name, "MASTER_", 7) != 0)
 		p4d_words__add(&f->unknown, name);
 	else if (p4d_value_unknown(*value))
-		return; /* p4d sets them */
+		return; /* set by p4d */
 	else if (!own || strcmp(own, text) != 0)
 		p4d_words__set(w, name, text);
 }
@@ -186,7 +186,7 @@ static void add_words(p4d_words *w, p4d_shell *shell, const p4d_started *command
 		p4d_words__add_value(w, shell, command->words[i]);
 }
 
-/* conda activate NAME: the environment of that name, as ~/.conda/environments.txt lists them. */
+/* conda activate NAME: finds the environment of that name in ~/.conda/environments.txt. */
 static void activate(finding *f, const char *name)
 {
 	char path[PATH_MAX], line[PATH_MAX];
@@ -208,7 +208,7 @@ static void activate(finding *f, const char *name)
 			       p4d_words__print(f->command->memory, "conda activate %.60s", name));
 }
 
-/* A command that p4d does not run, with its words. */
+/* A command that p4d does not run; stores its words. */
 static void note(finding *f, const p4d_words *said)
 {
 	char text[128];
@@ -220,7 +220,7 @@ static void note(finding *f, const p4d_words *said)
 	p4d_words__add(&f->command->notes, text);
 }
 
-/* Commands that change what later ones find. */
+/* Commands that change the search path of later ones. */
 static bool changes_environment(finding *f, const p4d_started *command)
 {
 	static const char *const conda[] = {"conda", "mamba", "micromamba"};
@@ -268,7 +268,7 @@ static void take_place(const p4d_read_command *c, const p4d_shell *shell, const 
 			 first.at[0].line);
 }
 
-/* Variables of the job: what sbatch gives it, and what the script makes of them. */
+/* Variables of the job: those that sbatch gives it, and those that the script sets. */
 static void take_variables(finding *f, p4d_shell *shell)
 {
 	p4d_read_command *c = f->command;
@@ -281,7 +281,7 @@ static void take_variables(finding *f, p4d_shell *shell)
 	p4d_shell_environment(shell, take_variable, f);
 }
 
-/* The most likely command so far replaces the one before. */
+/* Replaces the most likely command so far. */
 static void take_command(void *context, p4d_shell *shell, const p4d_started *command)
 {
 	finding *f = context;
@@ -310,7 +310,7 @@ static void take_command(void *context, p4d_shell *shell, const p4d_started *com
 	}
 }
 
-/* The key of the command that was found, as sbatch will make it. */
+/* The key of the command, as sbatch will compute it. */
 static void take_key(void *context, p4d_shell *shell, const p4d_started *command)
 {
 	finding *f = context;
@@ -327,7 +327,7 @@ static void take_key(void *context, p4d_shell *shell, const p4d_started *command
 	f->has_key = true;
 }
 
-/* Nodes and GPUs of the job, as its options ask for them. */
+/* Nodes and GPUs that the job's options request. */
 static int take_geometry(p4d_read_command *c, p4d_error *err)
 {
 	p4d_geometry g = {.nodes = 0};
@@ -367,7 +367,7 @@ static int take_directory(p4d_read_command *c, p4d_error *err)
 	return p4d_fail(err, P4D_E_IO, "the working directory: %s", strerror(errno));
 }
 
-/* Options of the job, from all places where sbatch looks. */
+/* Options of the job, from all sources that sbatch reads. */
 static int take_options(p4d_read_command *c, const char *text, size_t length, p4d_error *err)
 {
 	unsigned components;

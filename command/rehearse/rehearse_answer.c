@@ -12,7 +12,7 @@
 
 enum { ROWS = 8 };
 
-/* Processes of the engine in addition to the program's own. */
+/* Number of the engine's processes in addition to the program's own. */
 static uint64_t workers_beside(const p4d_rehearsed *r)
 {
 	const p4d_rehearsed_serving *s = &r->serving;
@@ -73,7 +73,7 @@ static double share(uint64_t bytes, uint64_t of)
 	return 100 * p4d_to_gib(bytes) / p4d_to_gib(of);
 }
 
-/* By how much a rank that ran out of memory does not fit. */
+/* The missing memory of a rank that ran out of memory. */
 static void print_excess(const p4d_rehearse_answer *a)
 {
 	const p4d_rehearsed *roomy = &a->fits->roomy;
@@ -118,7 +118,7 @@ static void print_peak(const p4d_rehearsed *r, const p4d_gpu *gpu)
 	puts(".");
 }
 
-/* Where the program read what only a GPU computes. */
+/* Places in the program that read values which only a GPU computes. */
 static void print_reads(const p4d_rehearsed *r)
 {
 	for (unsigned i = 0; i < r->read_count && i < ROWS; i++)
@@ -140,7 +140,7 @@ static void print_notes(const p4d_rehearsed *r)
 		printf("  Not played: %s.\n", r->missing[i]);
 }
 
-/* What filled the GPU when most was allocated. */
+/* Contents of the GPU's memory at the peak of allocated memory. */
 static int print_largest(const p4d_rehearsed *r, p4d_error *err)
 {
 	p4d_table table = {0};

@@ -18,16 +18,16 @@ extern char **environ;
 
 enum { READING_BYTES = 6 << 20 };
 
-/* A job that starts the program. */
+/* A job that would start the program. */
 typedef struct estimate {
 	const p4d_playing *playing;
 	p4d_sbatch *sbatch;
 	const char *text, *name, *directory;
 	char *const *arguments;
 	size_t length;
-	uint64_t cache_bytes, cache_tokens; /* out, for an engine; 0: not known */
-	uint64_t stage, stages; /* out: the stage of the pipeline that holds most; stages 0: not known */
-	double seconds;         /* out: of a step; 0: not known */
+	uint64_t cache_bytes, cache_tokens; /* result, for an engine; 0: unknown */
+	uint64_t stage, stages; /* result: the pipeline stage with the most memory; stages 0: unknown */
+	double seconds;         /* result: seconds of a step; 0: unknown */
 } estimate;
 
 static const char *program(void *site, const char *path)
@@ -35,7 +35,7 @@ static const char *program(void *site, const char *path)
 	return p4d_site_program(site, path);
 }
 
-/* Of a step of the layout; 0: not known. */
+/* Seconds of a step of the layout; 0: unknown. */
 static double step_seconds(const p4d_verdict *verdict)
 {
 	p4d_timeline_work work = {0};
@@ -46,7 +46,7 @@ static double step_seconds(const p4d_verdict *verdict)
 	return is_known ? step.seconds : 0;
 }
 
-/* The guard's verdict over the job; 0: it has none over its memory. */
+/* The guard's verdict on the job; 0: it has none on its memory. */
 static uint64_t judge(estimate *e, p4d_read_files *files, p4d_reading *reading, char *memory)
 {
 	p4d_sbatch *sbatch = e->sbatch;
@@ -125,7 +125,7 @@ static void add_quoted(p4d_text *text, const char *word)
 	p4d_text_add(text, "'");
 }
 
-/* A script that starts the words on all ranks: Python's with torchrun. */
+/* A script that starts the command on all ranks: Python programs with torchrun. */
 static char *write_script(const p4d_player *player)
 {
 	p4d_text text = {.grows = true};

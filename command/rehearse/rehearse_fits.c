@@ -8,11 +8,14 @@
 
 #include "base/text.h"
 
-/* What a site without a p4d.conf may have. */
+/* Common GPUs, for a site without a p4d.conf. */
 static const char *const common[] = {"l4-24gb",   "a100-40gb",  "l40s-48gb",  "a100-80gb",
 				     "h100-80gb", "h200-141gb", "b200-180gb", "b300-288gb"};
 
-enum { QUICK = 30 }; /* seconds; who waited longer for a rank is not made to wait for others */
+enum {
+	QUICK = 30
+}; /* In seconds. If a rank took longer, the user does not have to wait for further
+    * ranks. */
 
 static const uint64_t room = (uint64_t)1 << 40;
 
@@ -83,7 +86,7 @@ static int play(const p4d_player *player, const p4d_gpu *gpu, uint64_t rank, p4d
 	return p4d_rehearsed__play(out, &other, rank, err);
 }
 
-/* A GPU like that of the rehearsal, with room for all. */
+/* A GPU like that of the rehearsal, with room for everything. */
 static int play_with_room(p4d_rehearse_fits *fits, const p4d_player *player, uint64_t rank, p4d_error *err)
 {
 	p4d_gpu roomy = *player->gpu;
@@ -118,8 +121,8 @@ static void compare_serving(p4d_rehearse_fits *fits, const p4d_gpu *played, cons
 	}
 }
 
-/* An engine in a program that goes on: its cache is a share of any GPU, and the least that it needs of one is
- * not known. */
+/* An engine inside a program that continues: its cache is a share of any GPU, and its least need is
+ * unknown. */
 static void compare_shared(p4d_rehearse_fit *fit, const p4d_rehearsed *r)
 {
 	const uint64_t least = p4d_rehearse_fits__least(r), cache = r->serving.cache;
@@ -156,7 +159,7 @@ int p4d_rehearse_fits__find(p4d_rehearse_fits *fits, const p4d_player *player, c
 	unsigned again = 0;
 
 	if (!p4d_rehearsed__ran_out(rank) && (rank->played.status || !rank->device || rank->serving.error))
-		return 0; /* nothing is known */
+		return 0; /* no result is known */
 	if (serves && (p4d_rehearsed__ran_out(rank) || !p4d_rehearsed_serving__least(&rank->serving)))
 		return 0;
 	list(fits, site, player->gpu);

@@ -120,7 +120,7 @@ static struct json_object *fit_list(const p4d_rehearse_fits *fits)
 	return list;
 }
 
-/* By how much it does not fit; NULL (null): it fits, or that is not known. */
+/* The missing memory; NULL (null): it fits, or this is unknown. */
 static struct json_object *excess(const p4d_rehearse_answer *a)
 {
 	const p4d_rehearsed *roomy = &a->fits->roomy;
@@ -140,7 +140,7 @@ static struct json_object *host_object(const p4d_rehearse_answer *a)
 	return o;
 }
 
-/* The doubts of all ranks, each once. */
+/* The doubts of all ranks; each doubt once. */
 static struct json_object *all_doubts(const p4d_rehearse_answer *a)
 {
 	struct json_object *all = json_object_new_object(), *list = json_object_new_array();
@@ -179,7 +179,7 @@ static struct json_object *estimate_object(const p4d_rehearse_answer *a, const p
 	return o;
 }
 
-/* NULL (null): nobody asked, or nothing is known. */
+/* NULL (null): no search was requested, or nothing is known. */
 static struct json_object *micro_batch_object(const p4d_micro_batch *m)
 {
 	struct json_object *o, *tried;

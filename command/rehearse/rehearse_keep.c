@@ -17,7 +17,7 @@
 
 enum { FILE_BYTES = 4 << 20, MOST = 4096 };
 
-/* Files that decide what the program does, each once. */
+/* The files that decide what the program does, each once. */
 typedef struct list {
 	char *path[MOST];
 	size_t count;
@@ -59,7 +59,7 @@ static void keep_one_of_each(list *l)
 	l->count = kept;
 }
 
-/* What Python listed of a rank: "python DIRECTORY", "file PATH". */
+/* Python's list for a rank: "python DIRECTORY", "file PATH". */
 static void add_listed(list *l, const p4d_player *player, uint64_t rank)
 {
 	char path[P4D_PLAYER_PATH], *rest = NULL;
@@ -91,7 +91,7 @@ static bool is_configuration(const char *path)
 	return false;
 }
 
-/* A word, or the part after its "=", that names a configuration or the folder of a model. */
+/* A word, or the part after its "=", that names a configuration file or a model's folder. */
 static void add_word(list *l, const char *word)
 {
 	const char *equals = strchr(word, '='), *path = equals ? equals + 1 : word;
@@ -103,7 +103,7 @@ static void add_word(list *l, const char *word)
 		add(l, config);
 }
 
-/* The program's own file; one without a slash is found as a shell does. */
+/* The program's own file. One without a slash is searched as in a shell. */
 static void add_program(list *l, const char *program, bool module)
 {
 	char path[PATH_MAX];
@@ -122,7 +122,7 @@ static void add_program(list *l, const char *program, bool module)
 		}
 }
 
-/* A variable as the program finds it: a value from the job's script takes precedence over the environment. */
+/* A variable of the program: a value from the job's script has priority over the environment. */
 static const char *variable_of(const p4d_player *player, const char *name)
 {
 	const size_t length = strlen(name);
@@ -143,8 +143,8 @@ static bool is_among(const char *const *names, const char *name)
 	return false;
 }
 
-/* Adds variables that words before the program set, as in "env MODEL=7b"; they are no longer among its words.
- */
+/* Adds variables that words before the program set, as in "env MODEL=7b"; the words themselves are already
+ * removed. */
 static void add_variables(p4d_rehearsals_key *key, const p4d_player *player)
 {
 	char name[256];
@@ -191,7 +191,7 @@ static bool was_played(const p4d_rehearse_answer *a, uint64_t rank)
 	return false;
 }
 
-/* Ranks that were played, unless the first and the last are among them. */
+/* The ranks that were played, unless the first and the last are among them. */
 static void list_ranks(const p4d_rehearse_answer *a, char *ranks, size_t size)
 {
 	p4d_text text = p4d_text_in(ranks, size);

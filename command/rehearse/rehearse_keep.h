@@ -4,8 +4,8 @@
 #include "rehearse/rehearse_answer.h"
 
 /*
- * Keeps the result for sbatch and `p4d check` in a file of the user (rehearsals/rehearsals.h). If it cannot,
- * it prints the reason on stderr in one line. It silently skips an incomplete answer. key: that of the
+ * Stores the result for sbatch and `p4d check` in a file of the user (rehearsals/rehearsals.h). If that
+ * fails, it prints the reason on stderr in one line. It silently skips an incomplete answer. key: that of the
  * command in a job script (p4d_read_command__key); NULL: the words of the program are the command.
  */
 void p4d_rehearse__keep(const p4d_rehearse_answer *a, const char *key);

@@ -68,7 +68,7 @@ static int check_phases(const char *list, p4d_error *err)
 	}
 }
 
-/* 1: it is one of these options; 0: it is not; -1: an error. */
+/* 1: it is one of these options; 0: it is none; -1: an error. */
 static int take_option(p4d_rehearse_options *o, const char *name, const char *value, p4d_error *err)
 {
 	const struct {
@@ -134,7 +134,7 @@ static int unknown(const char *option, p4d_error *err)
 	return p4d_fix(err, "p4d help rehearse");
 }
 
-/* An option of sbatch, alone or with the next word as its value; returns the words taken. */
+/* An option of sbatch, alone or with the next word as its value; returns the number of words. */
 static int take_sbatch(p4d_rehearse_options *o, char *argv[], p4d_error *err)
 {
 	char command[] = "sbatch", *words[] = {command, argv[0], argv[1], NULL};
@@ -150,7 +150,7 @@ static int take_sbatch(p4d_rehearse_options *o, char *argv[], p4d_error *err)
 	return operand - 1;
 }
 
-/* "--name=value" or "--name value"; returns the words taken, -1 with an error. */
+/* "--name=value" or "--name value"; returns the number of words, -1 with an error. */
 static int take_words(p4d_rehearse_options *o, char *argv[], p4d_error *err)
 {
 	char name[64];
@@ -240,8 +240,8 @@ static int add_rank(p4d_rehearse_options *o, uint64_t rank, p4d_error *err)
 	return 0;
 }
 
-/* The first and the last rank, which have the first and the last pipeline stage, and the fullest if it is
- * known. */
+/* The first and the last rank (which have the first and the last pipeline stage), and the fullest rank if
+ * it is known. */
 static int add_fullest(p4d_rehearse_options *o, uint64_t world, uint64_t fullest, p4d_error *err)
 {
 	if (add_rank(o, 0, err))

@@ -11,7 +11,7 @@ enum { P4D_REHEARSE_RANKS = 64, P4D_REHEARSE_TYPED = 128 };
 
 /* The command line of p4d rehearse. Strings are the caller's words. */
 typedef struct p4d_rehearse_options {
-	const char *gpu; /* NULL: the job's, or the default */
+	const char *gpu; /* NULL: the job's directory, or the default */
 	const char *ranks;
 	const char *phases;            /* a list of train, eval and save */
 	const char *micro_batch;       /* option of the program; NULL: none */
@@ -21,11 +21,13 @@ typedef struct p4d_rehearse_options {
 	bool json, progress, verbose;
 	bool shell;                      /* runs the script for real, up to its training */
 	p4d_sbatch sbatch;               /* options of the job that were typed */
-	char *typed[P4D_REHEARSE_TYPED]; /* the same as words */
+	char *typed[P4D_REHEARSE_TYPED]; /* the same options as words */
 	unsigned typed_count;
-	const char *submit; /* a partition, "" the default one: rehearse in a job there; NULL: here */
+	const char *submit; /* partition in which to run the rehearsal as a job, "": the default one;
+			     * NULL: run it here */
 	char **program;     /* NULL-terminated */
-	const char *script; /* a job's, with `program` its arguments; NULL: program is one */
+	const char *script; /* path of a job script, with `program` as its arguments; NULL: program is a
+			     * program */
 	uint64_t rank[P4D_REHEARSE_RANKS];
 	unsigned count; /* number of ranks to play */
 } p4d_rehearse_options;

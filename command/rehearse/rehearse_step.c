@@ -5,10 +5,10 @@
 
 #include "report/report.h"
 
-/* More kernels than this share that no operator of PyTorch started leave the time open. */
+/* If a larger share of kernels was started by no PyTorch operator, the time is unknown. */
 #define FOREIGN_SHARE 0.05
 
-/* Seconds of the matrix products at the rate of data sheets; 0: not known. */
+/* Seconds of the matmuls at the rate of data sheets; 0: unknown. */
 static double least_seconds(const p4d_rehearse_answer *a, uint64_t flops)
 {
 	const double rate = a->player->gpu->peak_bf16_flops;
@@ -44,7 +44,7 @@ p4d_rehearse_step p4d_rehearse_step__of(const p4d_rehearsed *r, const p4d_gpu *g
 	return s;
 }
 
-/* Returns what separates it from what follows. */
+/* Returns the separator for the next part. */
 static const char *print_seconds(const p4d_rehearse_step *s)
 {
 	char low[P4D_SIZE_TEXT], high[P4D_SIZE_TEXT];

@@ -6,18 +6,18 @@
 #include "rehearse/rehearse_answer.h"
 
 /*
- * How long the last rehearsed step of a rank takes on the GPU, from what was counted in it. Seconds. high is
- * 0 where some of the work was not counted, or waits for ranks that were not played: then low is a lower
- * bound, and why says so. low is 0 where nothing is known.
+ * Seconds of a rank's last rehearsed step on the GPU, from its counted work. high is 0 if some of the work
+ * was not counted, or waits for ranks that were not played: low is then a lower bound, and `why` says why.
+ * low is 0 if nothing is known.
  */
 typedef struct p4d_rehearse_step {
 	p4d_seconds seconds;
-	char why[96]; /* "" where both are known */
+	char why[96]; /* "" if both are known */
 } p4d_rehearse_step;
 
 p4d_rehearse_step p4d_rehearse_step__of(const p4d_rehearsed *r, const p4d_gpu *gpu);
 
-/* Prints a line about the step of the rank; none where no step was rehearsed. */
+/* Prints a line about the rank's step; none if no step was rehearsed. */
 void p4d_rehearse_step__print(const p4d_rehearse_answer *a, const p4d_rehearsed *r);
 
 /* The same; NULL (null): no step was rehearsed, or no memory. */

@@ -13,7 +13,7 @@
 
 enum { WORDS = 512 };
 
-/* Adds a text as one word of a shell command. */
+/* Appends a text, quoted as one word of a shell command. */
 static void add_quoted(p4d_text *text, const char *word)
 {
 	p4d_text_add(text, " '");
@@ -22,7 +22,7 @@ static void add_quoted(p4d_text *text, const char *word)
 	p4d_text_add(text, "'");
 }
 
-/* This command without --submit. Words after the script belong to the script. */
+/* The present command without --submit. Words after the script belong to the script. */
 static int write_command(p4d_text *text, const char *script, int argc, char *argv[], p4d_error *err)
 {
 	char program[PATH_MAX];

@@ -115,7 +115,7 @@ static bool is_of_training(const p4d_rehearsed_phase *p)
 	return !strcmp(p->name, "forward") || !strcmp(p->name, "backward") || !strcmp(p->name, "update");
 }
 
-/* A phase that comes again in a step, such as with gradient accumulation, is one. */
+/* A phase that repeats within a step, as with gradient accumulation, counts as one. */
 static void add_phase(p4d_rehearsed *r, const p4d_rehearsed_phase *p)
 {
 	for (unsigned i = 0; i < r->phases; i++) {
@@ -252,7 +252,7 @@ static void take_row(p4d_rehearsed *r, struct json_object *row)
 		take_phase(r, row, value);
 }
 
-/* A JSON object a line; a line that the end of the process cut off is left out. */
+/* One JSON object per line; an incomplete line at the end of the process is skipped. */
 static int read_phases(p4d_rehearsed *r, const p4d_player *player, p4d_error *err)
 {
 	char path[P4D_PLAYER_PATH], *rest = NULL;
@@ -369,8 +369,8 @@ p4d_rehearsed_verdict p4d_rehearsed__judge(const p4d_rehearsed *r, const p4d_gpu
 					   size_t size)
 {
 	reason[0] = '\0';
-	/* If a program caught the error and continued, it fits: its allocator freed cached memory and tried
-	 * again. */
+	/* If a program caught the error and continued, it fits: its allocator freed cached memory and
+	 * tried again. */
 	if (p4d_rehearsed__ran_out(r)) {
 		snprintf(reason, size, "it asked for %.2f GiB when %.1f of %.1f GiB were taken",
 			 p4d_to_gib(r->refused), p4d_to_gib(r->held), p4d_to_gib(gpu->usable_bytes));

@@ -12,51 +12,56 @@
 
 enum { P4D_REHEARSED_PHASES = 64, P4D_REHEARSED_NAMES = 64 };
 
-/* What one phase of a step held at most. Bytes. */
+/* The peaks of one phase of a step. Bytes. */
 typedef struct p4d_rehearsed_phase {
 	char name[32]; /* load, forward, backward, update, between, evaluation, save */
 	uint64_t step; /* from 1 */
 	uint64_t allocated, reserved;
 	uint64_t parameters, gradients, optimizer; /* at the end of the phase */
-	uint64_t flops, collective_bytes;          /* FLOPs of matrix products, and bytes passed to NCCL */
+	uint64_t flops, collective_bytes;          /* FLOPs of matmuls, and bytes passed to NCCL */
 } p4d_rehearsed_phase;
 
-/* What was held when PyTorch had allocated most: blocks of one kind, and of one module or several alike. */
+/*
+ * Memory at the peak of PyTorch's allocated memory: blocks of one kind, of one module or of several equal
+ * ones.
+ */
 typedef struct p4d_rehearsed_largest {
 	const char
 	    *kind; /* parameters, gradients, optimizer, buffers, activations, logits, communication, other */
-	const char *module; /* layers.*.mlp; NULL: memory of the whole model, or not known */
+	const char *module; /* layers.*.mlp; NULL: memory of the whole model, or unknown */
 	uint64_t bytes, blocks;
 } p4d_rehearsed_largest;
 
-/* A place of the program that reads a value which only a GPU computes. */
+/* A place in the program that reads a value which only a GPU computes. */
 typedef struct p4d_rehearsed_read {
 	const char *name, *place; /* the operator, "train.py:17" */
 	uint64_t count;
 } p4d_rehearsed_read;
 
-/* What a rank held and did. Strings belong to `text` and `rows`. */
+/* Memory and work of a rank. `text` and `rows` own the strings. */
 typedef struct p4d_rehearsed {
 	p4d_played played;
 	unsigned phases;
 	p4d_rehearsed_phase phase[P4D_REHEARSED_PHASES];
-	uint64_t allocated, reserved; /* peaks over all phases; 0 where the program is not PyTorch */
-	uint64_t device;              /* peak on the fullest device, context included; 0: none was used */
-	uint64_t refused, held; /* the request that did not fit, and what the device held then; 0: none */
+	uint64_t allocated, reserved; /* peaks over all phases; 0 if the program does not use PyTorch */
+	uint64_t device;              /* peak on the fullest device, including the context; 0: no device
+				       * was used */
+	uint64_t refused, held;       /* the request that did not fit, and the memory of the device at that
+				       * time; 0: none */
 	uint64_t pinned, managed;
 	uint64_t products, flops, collectives, collective_bytes, unknown_reads, even_routes;
 	bool python;   /* Python ran, */
-	bool followed; /* and p4d's module in it followed values */
+	bool followed; /* and p4d's Python module followed values in it */
 	bool updated;  /* an optimizer has run */
-	bool raised;   /* an exception that says nothing of memory ended the program */
+	bool raised;   /* an exception that is not about memory ended the program */
 	uint64_t
-	    caught; /* out-of-memory errors of PyTorch; the program went on after each unless it failed */
-	uint64_t copied; /* most of the host's memory that copies from the device would have filled */
+	    caught; /* out-of-memory errors of PyTorch; the program continued after each, unless it failed */
+	uint64_t copied; /* peak of the host memory that copies from the device would have filled */
 	unsigned largest_count;
 	p4d_rehearsed_largest largest[P4D_REHEARSED_NAMES]; /* the largest first */
 	p4d_rehearsed_serving serving;
-	p4d_counted work;             /* of the last step whose optimizer ran */
-	p4d_counted begun;            /* of the step that runs, */
+	p4d_counted work;             /* work of the last step whose optimizer ran */
+	p4d_counted begun;            /* work of the present step, */
 	uint64_t begun_step;          /* and its number */
 	struct json_object *timeline; /* as account.py writes it; NULL: none */
 	unsigned read_count;
@@ -65,44 +70,44 @@ typedef struct p4d_rehearsed {
 	const char *unseen[P4D_REHEARSED_NAMES]; /* requested phases that the program did not reach */
 	unsigned missing_count, doubts_count;
 	const char *missing[P4D_REHEARSED_NAMES], *doubts[P4D_REHEARSED_NAMES];
-	const char *missing_place; /* place of the first one: "train.py:17"; NULL: not known */
-	const char *unvalidated;   /* the first reason for it; NULL: none */
+	const char *missing_place; /* place of the first unknown read: "train.py:17"; NULL: unknown */
+	const char *unvalidated;   /* the first reason for a doubt; NULL: none */
 	struct json_object *text, *rows;
 } p4d_rehearsed;
 
-/* __play plays a rank, also once more, and reads its files as __read does. */
-/* Reads a rank's files. A file that is not there leaves its members 0. Errors: JSON, IO. The caller ends with
- * p4d_rehearsed__free. */
+/* __play plays a rank, also a second time, and reads its files like __read. */
+/* Reads a rank's files. If a file does not exist, its members stay 0. Errors: JSON, IO. The caller ends
+ * with p4d_rehearsed__free. */
 int p4d_rehearsed__play(p4d_rehearsed *r, const p4d_player *player, uint64_t rank, p4d_error *err);
 int p4d_rehearsed__read(p4d_rehearsed *r, const p4d_player *player, const p4d_played *played, p4d_error *err);
 void p4d_rehearsed__free(p4d_rehearsed *r);
 
-/* Draws what the rank held over time. Errors: UNMODELLED where PyTorch's allocator kept no history, IO,
+/* Draws the rank's memory over time. Errors: UNMODELLED if PyTorch's allocator kept no history, IO,
  * NO_MEMORY. */
 int p4d_rehearsed__draw(const p4d_rehearsed *r, const p4d_player *player, const char *path, p4d_error *err);
 
 /* FLOPs and bytes of the last step whose optimizer ran; false: there is none. */
 bool p4d_rehearsed__last_step(const p4d_rehearsed *r, uint64_t *flops, uint64_t *collective_bytes);
 
-/* Whether the program ended because a request did not fit. One that was refused and went on may end for
- * another reason. */
+/* Whether the program ended because a request did not fit. A program that continued after such a request
+ * may end for another reason. */
 bool p4d_rehearsed__ran_out(const p4d_rehearsed *r);
 
-/* Whether the program caught that it ran out of memory and went on, perhaps with less: on another GPU it may
- * take something else. */
+/* Whether the program caught an out-of-memory error and continued, perhaps with smaller sizes: on another
+ * GPU its memory may differ. */
 bool p4d_rehearsed__adapts(const p4d_rehearsed *r);
 
-/* The phase that reserved most; NULL: none is known. */
+/* The phase with the most reserved memory; NULL: none is known. */
 const p4d_rehearsed_phase *p4d_rehearsed__peak(const p4d_rehearsed *r);
 
 typedef enum p4d_rehearsed_verdict {
 	P4D_REHEARSED_PASS,
-	P4D_REHEARSED_WARN,       /* above 95 % of the GPU, or something makes the answer less sure */
-	P4D_REHEARSED_INCOMPLETE, /* nothing can be said: why stands in the reason */
+	P4D_REHEARSED_WARN,       /* above 95 % of the GPU, or something makes the answer less certain */
+	P4D_REHEARSED_INCOMPLETE, /* p4d cannot tell; the reason says why */
 	P4D_REHEARSED_REJECT,     /* it ran out of the GPU's memory */
 } p4d_rehearsed_verdict;
 
-/* What the rank says about the job, with a reason for everything but a pass. */
+/* The verdict of the rank, with a reason for everything except a pass. */
 p4d_rehearsed_verdict p4d_rehearsed__judge(const p4d_rehearsed *r, const p4d_gpu *gpu, char *reason,
 					   size_t size);
 const char *p4d_rehearsed__verdict_name(p4d_rehearsed_verdict verdict);

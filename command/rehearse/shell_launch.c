@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The launchers that a job script finds if a shell runs it. */
+/* Launchers that a job script finds if a real shell runs it. */
 #include "rehearse/shell_launch.h"
 
 #include <errno.h>
@@ -19,7 +19,7 @@
 
 extern char **environ;
 
-static const char told[] = "P4D_REHEARSAL_LAUNCH"; /* launchers report here what they would start */
+static const char told[] = "P4D_REHEARSAL_LAUNCH"; /* file in which launchers report what they would start */
 
 static const char *const names[] = {"srun",       "mpirun",   "mpiexec",    "mpiexec.hydra",     "orterun",
 				    "horovodrun", "torchrun", "accelerate", "accelerate-launch", "deepspeed"};
@@ -40,7 +40,7 @@ static bool is_name(const char *name)
 	return false;
 }
 
-/* The script's interpreter and its option, as its first line names them. */
+/* The script's interpreter and its option, from its first line. */
 static void add_interpreter(p4d_words *words, const char *script)
 {
 	char line[PATH_MAX] = "", *rest = NULL;
@@ -93,7 +93,9 @@ static int link_launchers(const char *bin, p4d_error *err)
 	return 0;
 }
 
-/* A virtual environment that the script activates goes in front of PATH, but not of functions. */
+/*
+ * A virtual environment that the script activates precedes p4d's directory in PATH, but not shell functions.
+ */
 int p4d_shell_launch__open(const p4d_player *player, p4d_words *words, p4d_error *err)
 {
 	char bin[P4D_PLAYER_PATH + 8];
@@ -113,7 +115,7 @@ int p4d_shell_launch__open(const p4d_player *player, p4d_words *words, p4d_error
 				    : 0;
 }
 
-/* PATH without the launchers. */
+/* PATH without p4d's directory. */
 static char *path_without(const char *path, const char *launch)
 {
 	const int directory = (int)(last_part(launch) - launch); /* with the slash */
@@ -131,7 +133,7 @@ static char *path_without(const char *path, const char *launch)
 	return kept;
 }
 
-/* Whether a variable is the rehearsal's own; the others stay as they are outside of it. */
+/* Whether a variable belongs to the rehearsal; other variables stay unchanged. */
 static bool is_of_rehearsal(const char *variable)
 {
 	static const char function[] = "BASH_FUNC_";
@@ -160,7 +162,7 @@ static void drop_launchers(const char *launch)
 	free(path);
 }
 
-/* What would be started, as p4d reads it. */
+/* The ranks that would be started, as p4d interprets the words. */
 static int tell(const char *launch, int argc, char *argv[])
 {
 	struct json_object *o = json_object_new_object(), *words = json_object_new_array(),
@@ -184,7 +186,10 @@ static int tell(const char *launch, int argc, char *argv[])
 	return rc ? 1 : 0;
 }
 
-/* A program that does not train: srun hostname. It runs once, with all that its launcher would add. */
+/*
+ * A program that does not train, as in `srun hostname`. It runs once, with the environment that its launcher
+ * would add.
+ */
 static int run(p4d_words *words)
 {
 	p4d_rehearse_ranks ranks = {.nodes = 1};

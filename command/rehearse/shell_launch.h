@@ -10,12 +10,12 @@
  * script and plays the ranks. It runs any other program once, unchanged.
  */
 
-/* The words of the shell that runs a script: what its first line names, else bash. */
+/* The command of the shell that runs a script: from the script's first line, else bash. */
 void p4d_shell_launch__words(p4d_words *words, const char *script, char *const *arguments);
 
 /* Whether the words start a shell. */
 bool p4d_shell_launch__starts_shell(const p4d_words *words);
 
-/* Makes the launchers in the player's directory, unless they are there, and puts that directory at the start
+/* Creates the launchers in the player's directory, unless they exist, and puts that directory at the start
  * of the shell's PATH. Errors: IO, NO_MEMORY. */
 int p4d_shell_launch__open(const p4d_player *player, p4d_words *words, p4d_error *err);

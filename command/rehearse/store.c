@@ -21,12 +21,12 @@
 
 enum {
 	CLIENTS = 256,
-	REQUEST_BYTES = 64 << 20, /* the most bytes of one request; a larger one ends the connection */
+	REQUEST_BYTES = 64 << 20, /* maximum bytes of one request; a larger one ends the connection */
 	GRACE_MS = 50,
 	ABSENT_BYTES = 128,
 };
 
-/* Requests of PyTorch's TCPStore, by the byte that they begin with. */
+/* Requests of PyTorch's TCPStore, by their first byte. */
 enum {
 	VALIDATE,
 	SET,
@@ -50,10 +50,10 @@ typedef struct store_client {
 	int fd;
 	char *in;
 	size_t in_length, in_room;
-	int64_t deadline; /* when a request that waits for a key gives up, ms; 0: none waits */
+	int64_t deadline; /* time in ms at which a request that waits for a key gives up; 0: none waits */
 } store_client;
 
-/* A request that is being read: `left` becomes negative if it is not complete yet. */
+/* A request that is being parsed: `left` becomes negative if the request is not complete yet. */
 typedef struct store_cursor {
 	char *at;
 	int64_t left;
@@ -146,7 +146,10 @@ static store_wanted next_keys(store *s, store_cursor *c, uint64_t count)
 	return w;
 }
 
-/* Whether a request that wants keys is to be answered now. A first look without them starts its grace. */
+/*
+ * Whether to answer a request that wants keys now. The first attempt without the keys starts its waiting
+ * time.
+ */
 static bool is_over(store_client *c, bool set)
 {
 	if (set || (c->deadline && now_ms() >= c->deadline)) {
@@ -265,7 +268,10 @@ static bool set_all(store *s, store_cursor *at)
 	return true;
 }
 
-/* One request; *used: its bytes, 0 where it waits for more bytes or for a key. False: the connection ends. */
+/*
+ * Handles one request; *used: its bytes, 0 if it waits for more bytes or for a key. False: the connection
+ * ends.
+ */
 static bool serve_one(store *s, store_client *c, size_t *used)
 {
 	store_cursor at = {c->in, (int64_t)c->in_length};
@@ -333,7 +339,7 @@ static void welcome(store *s, int listener)
 		close(fd);
 }
 
-/* Until the earliest deadline; -1: nobody waits. */
+/* Milliseconds until the earliest deadline; -1: no request waits. */
 static int patience(const store *s)
 {
 	int64_t least = INT64_MAX, now = now_ms();
@@ -354,7 +360,8 @@ static void run(int listener)
 			fds[i + 1] = (struct pollfd){.fd = s.client[i].fd, .events = POLLIN};
 		if (poll(fds, (nfds_t)s.clients + 1, patience(&s)) < 0 && errno != EINTR)
 			return;
-		/* From the last on: forget() moves it. A key that one sets may be what another waits for. */
+		/* From the last connection on, because forget() moves it. A key that one client sets may
+		 * be what another waits for. */
 		for (int i = s.clients - 1; i >= 0; i--)
 			if (fds[i + 1].revents && !receive(&s.client[i]))
 				forget(&s, i);

@@ -7,9 +7,9 @@
 #include "base/error.h"
 
 /*
- * A store for PyTorch's process groups in a process of its own, on the loopback interface, for one rank of
+ * A store for PyTorch's process groups, as a separate process on the loopback interface, for one rank of
  * many. It speaks the protocol of TCPStore. No rank waits for one that is not played: a wait ends after 50
- * ms, and a key that nobody has set reads as 128 zero bytes, which ranks take as NCCL's id.
+ * ms, and a key that no rank has set reads as 128 zero bytes, which ranks take as NCCL's id.
  */
 
 /* Starts it; it ends with the calling process. The caller ends it with p4d_store__stop. Errors: IO. */

@@ -17,12 +17,12 @@ typedef struct p4d_store_keys {
 	} * pair;
 } p4d_store_keys;
 
-/* NULL: nobody set it. */
+/* NULL: the key is not set. */
 const p4d_bytes *p4d_store__find(const p4d_store_keys *keys, p4d_bytes key);
 
 /* Sets a key to a copy of the value, or appends the value to it. False: no memory. */
 bool p4d_store__set(p4d_store_keys *keys, p4d_bytes key, p4d_bytes value);
 bool p4d_store__append(p4d_store_keys *keys, p4d_bytes key, p4d_bytes value);
 
-/* False: nobody set it. */
+/* False: the key is not set. */
 bool p4d_store__delete(p4d_store_keys *keys, p4d_bytes key);

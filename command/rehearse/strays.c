@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Processes that a program leaves running, also in other process groups, such as services that it starts. */
+/* Processes that a program leaves running, even in other process groups, such as services that it starts. */
 #include "rehearse/strays.h"
 
 #include <signal.h>
@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* The children of this process; returns how many, at most `most`. */
+/* The children of this process; returns their number, at most `most`. */
 static size_t children(pid_t *out, size_t most)
 {
 	char path[64];
@@ -40,7 +40,7 @@ static bool is_own(const p4d_strays *strays, pid_t pid)
 	return false;
 }
 
-/* The children of those that end come next. */
+/* The children of ended processes come next. */
 void p4d_strays__end(const p4d_strays *strays)
 {
 	enum { ROUNDS = 200, MOST = 256 };
@@ -48,7 +48,7 @@ void p4d_strays__end(const p4d_strays *strays)
 	pid_t pid[MOST];
 
 	if (strays->count == sizeof(strays->own) / sizeof(strays->own[0]))
-		return; /* its other children are not known */
+		return; /* its other children are unknown */
 	for (int round = 0; round < ROUNDS; round++) {
 		const size_t count = children(pid, MOST);
 		size_t others = 0;

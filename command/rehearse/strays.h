@@ -4,13 +4,16 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* Processes that this one has before it starts a program; what comes to it later is the program's. */
+/*
+ * Processes that exist before this process starts a program. Children that appear later belong to the
+ * program.
+ */
 typedef struct p4d_strays {
 	pid_t own[256];
 	size_t count;
 } p4d_strays;
 
-/* From now on, processes whose parents end come to this one. */
+/* From now on, processes whose parents end become children of this process. */
 void p4d_strays__begin(p4d_strays *strays);
-/* Ends all processes that were added, and those that they started. */
+/* Ends all children that were added, and the processes that they started. */
 void p4d_strays__end(const p4d_strays *strays);

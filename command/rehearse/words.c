@@ -57,7 +57,7 @@ void p4d_words__free(p4d_words_memory *memory)
 	*memory = (p4d_words_memory){0};
 }
 
-/* Room for one more of `count` elements. The old ones stay in the memory until its end. */
+/* Makes room for one more than `count` elements. The old elements stay in the memory until it is freed. */
 static void *grown(p4d_words_memory *memory, void *at, size_t count, size_t *room, size_t size)
 {
 	if (count < *room)

@@ -11,7 +11,7 @@
 typedef struct p4d_words_memory {
 	void **block;
 	size_t count, room;
-	bool spent; /* there was not enough */
+	bool spent; /* there was not enough memory */
 } p4d_words_memory;
 
 /* NULL: no memory. */
@@ -21,33 +21,34 @@ char *p4d_words__print(p4d_words_memory *memory, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void p4d_words__free(p4d_words_memory *memory);
 
-/* A word of a command. Text and reason belong to the memory. */
+/* A word of a command. The memory owns text and reason. */
 typedef struct p4d_word {
 	char *text;
-	const char *unknown; /* why a part of the text is not known: "$DATA is not set"; NULL: all is */
-	p4d_value value;     /* the same, as readers take it */
+	const char *unknown; /* why a part of the text is unknown: "$DATA is not set"; NULL: all of it is
+			      * known */
+	p4d_value value;     /* the same word in the form that readers use */
 } p4d_word;
 
-/* What runs: its words, and what differs from this command's environment. */
+/* A command: its words, and the differences of its environment from this process's. */
 typedef struct p4d_words {
 	p4d_words_memory *memory;
 	p4d_word *at;
 	size_t count, room;
-	char **variable; /* "NAME=VALUE"; "NAME": not set. The last of a name counts. */
+	char **variable; /* "NAME=VALUE"; "NAME": unset. The last entry of a name counts. */
 	size_t variables, variables_room;
-	char *directory; /* NULL: the directory of this command */
+	char *directory; /* NULL: the directory of this process */
 } p4d_words;
 
-/* shell: reports why a part of the value is not known; NULL: all of it is known. */
+/* shell: tells why a part of the value is unknown; NULL: all of it is known. */
 void p4d_words__add_value(p4d_words *words, p4d_shell *shell, p4d_value value);
 void p4d_words__add(p4d_words *words, const char *text);
 void p4d_words__set(p4d_words *words, const char *name, const char *value);
 void p4d_words__assign(p4d_words *words, const char *assignment); /* "NAME=VALUE" */
 void p4d_words__unset(p4d_words *words, const char *name);
-/* The variables that a list of --export gives values to: "ALL,MODEL=7b". */
+/* The variables that an --export list sets: "ALL,MODEL=7b". */
 void p4d_words__export(p4d_words *words, const char *list);
 
-/* The variable in the command's environment; NULL: not set. */
+/* A variable in the command's environment; NULL: unset. */
 const char *p4d_words__variable(const p4d_words *words, const char *name);
 
 /* NULL-terminated, for execvp. NULL: no memory. */

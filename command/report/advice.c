@@ -12,7 +12,7 @@
 #include "report/report.h"
 #include "request/framework.h"
 
-/* Sizes tried. */
+/* Number of sizes that are tried. */
 enum { SEARCHES = 8 };
 
 static void add(p4d_advice *advice, const char *about, const char *format, ...)
@@ -98,7 +98,7 @@ void p4d_advice_on_options(p4d_advice *advice, const p4d_sbatch *sbatch, const p
 	    sbatch->value[P4D_SBATCH_MEM_UPDATE], peak);
 }
 
-/* What p4d itself chose, or read from the job, is open again. */
+/* Options that p4d itself chose, or read from the job, become open again. */
 static void reopen(p4d_request *request)
 {
 	for (int i = 0; i < P4D_OPTIONS; i++)
@@ -139,7 +139,7 @@ static void fewer(const p4d_request *request, const p4d_search_space *space, p4d
 			       least.gpus_per_node, space->capacity.gpu->name, 100 * found.fraction);
 }
 
-/* The smallest GPU of another partition on which the job fits in the same number. */
+/* The smallest GPU of another partition on which the job fits with the same number of GPUs. */
 static void smaller(const p4d_site *site, const p4d_request *request, const p4d_search_space *space,
 		    p4d_text *list)
 {
@@ -152,7 +152,7 @@ static void smaller(const p4d_site *site, const p4d_request *request, const p4d_
 	for (unsigned i = 0; (partition = p4d_site_partition_at(site, i)) && searches < SEARCHES / 2; i++) {
 		const p4d_gpu *gpu = p4d_site_least_gpu(partition);
 		p4d_search_space other = below_safe(space);
-		/* a section for many partitions has a pattern for a name, which nobody can submit to */
+		/* a section for many partitions has a pattern as its name, which nobody can submit to */
 		if (strpbrk(partition->name, "*?") || !gpu || gpu->usable_bytes >= best->usable_bytes ||
 		    (partition->gpus_per_node && partition->gpus_per_node < space->gpus_per_node))
 			continue;
@@ -177,8 +177,7 @@ void p4d_advice_on_size(p4d_advice *advice, const p4d_site *site, const p4d_requ
 	char text[256];
 	p4d_text list = p4d_text_in(text, sizeof(text));
 
-	/* the part on the host was never measured, and p4d does not know how much memory the hosts of other
-	 * GPUs have */
+	/* the part on the host was never measured, and the host memory of other GPUs' nodes is unknown */
 	const bool offloads = p4d_is_set(request, P4D_OFFLOAD) && request->value[P4D_OFFLOAD];
 	const bool exact = p4d_framework_of((int)request->value[P4D_FRAMEWORK])->checkpoints_are_modelled;
 
@@ -191,7 +190,7 @@ void p4d_advice_on_size(p4d_advice *advice, const p4d_site *site, const p4d_requ
 		add(advice, "size", "would also fit: %s", text);
 }
 
-/* A share of a step: the precision of the cost model. */
+/* Fraction of a step: the precision of the cost model. */
 #define WORTH_SAYING 0.01
 
 void p4d_advice_on_overlap(p4d_advice *advice, const p4d_candidate *candidate, const p4d_search_space *space)

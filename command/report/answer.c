@@ -43,7 +43,7 @@ static void print_colocated(const p4d_verdict *v, const p4d_request *request)
 	fputs(" (unvalidated)", stdout);
 }
 
-/* What sbatch would do. A job above the limit passes where the site or a doubt only lets p4d advise. */
+/* sbatch's answer. A job above the limit passes if the site or a doubt only lets p4d advise. */
 static const char *outcome(const p4d_verdict *v)
 {
 	static const char *const words[] = {"would pass", "would pass with a warning", "would be refused"};
@@ -97,7 +97,7 @@ static void print_answer(const p4d_verdict *v, const p4d_request *request, const
 	putchar('\n');
 }
 
-/* A program in Python that p4d does not know may be rehearsed. */
+/* A Python program that p4d does not know may be rehearsed. */
 static void offer_rehearsal(const p4d_checked *answer, const char *prefix)
 {
 	const p4d_sbatch *sbatch = answer->sbatch;
@@ -109,7 +109,7 @@ static void offer_rehearsal(const p4d_checked *answer, const char *prefix)
 		       sbatch->job.rehearsable);
 }
 
-/* What a job that p4d judged also does, and p4d has no formula for; NULL: nothing known. */
+/* Parts of a judged job for which p4d has no formula; NULL: none are known. */
 static const char *not_counted(const p4d_checked *answer)
 {
 	const p4d_layout *l = &answer->verdict->layout;
@@ -136,8 +136,8 @@ static void print_not_counted(const p4d_checked *answer)
 		printf("Not counted: %s\n", what);
 }
 
-/* Why a job that p4d judged may get more than p4d knows of. False: nothing, or a message of the verdict says
- * so. */
+/* Why a judged job may use more than p4d knows. False: there is no reason, or a message of the verdict
+ * already says it. */
 static bool list_doubts(const p4d_checked *answer, p4d_text *text)
 {
 	const p4d_reading *r = answer->sbatch->job.reading;
@@ -163,7 +163,7 @@ static void print_doubts(const p4d_checked *answer)
 		printf("Not known: %s\n", buf);
 }
 
-/* Visits what the script decided. */
+/* Calls visit for each value that the script decided. */
 static void each_read(const p4d_sbatch *sbatch,
 		      void (*visit)(const char *, const char *, const char *, void *), void *context)
 {
@@ -286,7 +286,7 @@ struct json_object *p4d_answer_json(const p4d_checked *answer)
 	return object;
 }
 
-/* A warning, or nothing was checked. */
+/* the exit status for a warning, or if nothing was checked */
 static bool is_doubtful(const p4d_verdict *v)
 {
 	return v->action == P4D_WARN || !(v->judged || v->starts || v->colocated.capacity_bytes);
@@ -294,7 +294,7 @@ static bool is_doubtful(const p4d_verdict *v)
 
 p4d_code p4d_answer_code(const p4d_verdict *v, bool strict)
 {
-	const int notes = 100; /* where codes.def begins with them */
+	const int notes = 100; /* the first of these codes in codes.def */
 
 	if (v->action != P4D_REJECT && !(strict && is_doubtful(v)))
 		return P4D_OK;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the framework sections of p4d.conf say. */
+/* Reports the framework sections of p4d.conf. */
 #include "report/margins.h"
 
 #include <stdio.h>

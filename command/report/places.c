@@ -18,7 +18,7 @@ enum { KINDS = 256, PLACES = 1024, USUAL_GPUS_PER_NODE = 8 };
 
 static const double hour = 3600, joules_per_kwh = 3.6e6;
 
-/* gpu NULL: any. */
+/* gpu NULL: any GPU. */
 static p4d_node_kind *find_kind(const p4d_places *places, const char *partition, const p4d_gpu *gpu)
 {
 	for (size_t i = 0; i < places->kinds; i++)
@@ -34,7 +34,7 @@ static void add_kind(p4d_places *places, const p4d_node_kind *kind)
 		places->kind[places->kinds++] = *kind;
 }
 
-/* Sections of p4d.conf; a pattern is no partition. */
+/* Adds the sections of p4d.conf. A pattern is no partition. */
 static void add_sections(p4d_places *places, const p4d_site *site)
 {
 	const p4d_site_partition *section;
@@ -97,7 +97,7 @@ static int check_names(const p4d_places *places, const char *partitions, p4d_err
 	return 0;
 }
 
-/* Whether a kind is wanted and has what all must have; filled with what its site says. */
+/* Whether a kind is wanted and satisfies the conditions for all; fills it with the site's values. */
 static bool admit(p4d_node_kind *kind, const p4d_site *site, const p4d_places_wanted *wanted)
 {
 	const p4d_gpu *gpu = kind->capacity.gpu;
@@ -142,7 +142,7 @@ static int find_kinds(p4d_places *places, const p4d_site *site, const p4d_places
 	return 0;
 }
 
-/* "a100 (a100-40gb), old (v100-32gb)": the kinds in which nothing was found. */
+/* "a100 (a100-40gb), old (v100-32gb)": the kinds of nodes on which nothing fits. */
 static const char *left_out(const p4d_places *places, char *buf, size_t size)
 {
 	p4d_text list = p4d_text_in(buf, size);
@@ -190,8 +190,8 @@ void p4d_places_free(p4d_places *places)
 	free(places->found);
 }
 
-/* Whether none before it is of the same kind and cheaper; dominated ones are the cheapest of their kind
- * alone. */
+/* Whether no earlier placement is of the same kind and cheaper; dominated placements are only listed as
+ * the cheapest of their kind. */
 static bool is_shown(const p4d_places *places, size_t at)
 {
 	const p4d_placement *one = &places->found[at];
@@ -215,7 +215,7 @@ static double gpu_hours_of(const p4d_placement *one, double tokens)
 	return tokens * one->gpu_seconds_per_token / hour;
 }
 
-/* At the limit of their boards, which is the most they draw; 0: not known. */
+/* At the power limit of the boards, which is the maximum they use; 0: unknown. */
 static double kwh_of(const p4d_placement *one, double tokens)
 {
 	return tokens * one->gpu_seconds_per_token * one->kind->capacity.gpu->board_watts / joules_per_kwh;

@@ -6,8 +6,7 @@
 #include "search/placement.h"
 #include "site/site.h"
 
-/* Places on this site: the kinds of nodes that p4d.conf and the cluster have, and what a model needs there.
- */
+/* Places on this site: the kinds of nodes in p4d.conf and the cluster, and a model's placements on them. */
 typedef struct p4d_places {
 	p4d_node_kind *kind;
 	size_t kinds;
@@ -15,29 +14,32 @@ typedef struct p4d_places {
 	size_t count;
 } p4d_places;
 
-/* What is asked for. */
+/* The question. */
 typedef struct p4d_places_wanted {
 	const char *partitions;        /* "all", or names separated by commas */
-	const p4d_request *request;    /* with its model, its framework, and what the user gave */
-	const p4d_search_space *space; /* what does not depend on the partition */
-	uint64_t nodes, gpus_per_node; /* 0: those of the partition */
+	const p4d_request *request;    /* with its model, its framework, and the user's options */
+	const p4d_search_space *space; /* the values that do not depend on the partition */
+	uint64_t nodes, gpus_per_node; /* 0: the limits of the partition */
 	uint64_t host_bytes;           /* host memory of a node; 0: the partition's */
 } p4d_places_wanted;
 
-/* The kinds of nodes alone. The caller frees with p4d_places_free. Errors: USAGE, NO_MEMORY. */
+/* Only the kinds of nodes. The caller frees them with p4d_places_free. Errors: USAGE, NO_MEMORY. */
 int p4d_places_open(p4d_places *places, const p4d_site *site, const p4d_places_wanted *wanted,
 		    p4d_error *err);
 
-/* The caller frees with p4d_places_free, which accepts a zeroed one. Errors: USAGE, NO_MEMORY, NO_LAYOUT. */
+/*
+ * The kinds of nodes and the placements. The caller frees them with p4d_places_free, which accepts a zeroed
+ * struct. Errors: USAGE, NO_MEMORY, NO_LAYOUT.
+ */
 int p4d_places_find(p4d_places *places, const p4d_site *site, const p4d_places_wanted *wanted,
 		    p4d_error *err);
 void p4d_places_free(p4d_places *places);
 
 /*
- * A table of the placements that no other beats in both time and GPU-hours, and of the cheapest in each other
- * partition, at most top of them, with the options of sbatch. tokens: to train on.
+ * A table of the placements that no other beats in both time and GPU-hours, and of the cheapest placement in
+ * each other partition; at most `top`, with sbatch's options. tokens: length of the training.
  */
 int p4d_places_print(const p4d_places *places, double tokens, uint32_t top, p4d_error *err);
 
-/* All of them: a list. */
+/* All placements, as a list. */
 struct json_object *p4d_places_json(const p4d_places *places, double tokens);

@@ -47,7 +47,7 @@ void p4d_report_error(const p4d_error *err)
 	p4d_report_messages(1, &message);
 }
 
-/* One line, which only a terminal breaks. */
+/* One line, which is broken only on a terminal. */
 __attribute__((format(printf, 1, 2))) static void print_line(const char *format, ...)
 {
 	char text[1024];
@@ -104,15 +104,14 @@ bool p4d_report_is_default(const p4d_request *request, int option)
 {
 	const p4d_option_info *info = p4d_request_option_info((p4d_option)option);
 
-	/* where the framework leaves no choice there is nothing to say */
+	/* if the framework leaves no choice, there is nothing to report */
 	return request->origin[option] >= P4D_BY_SITE && !p4d_layout_lacks(request, (p4d_option)option) &&
 	       (info->where & P4D_WHERE_COMMAND) && !(info->where & P4D_WHERE_MODEL) &&
 	       (request->origin[option] != P4D_BY_P4D ||
 		!p4d_framework_fixed_of(request, (p4d_option)option));
 }
 
-/* Among the options that p4d chose: those that decide how much memory the job needs, and that users set
- * first. */
+/* Options that p4d chose: those that affect the memory most, and that users set first. */
 static bool decides(int option)
 {
 	static const p4d_option deciding[] = {
@@ -201,7 +200,9 @@ static void add_row(p4d_table *table, const stage_row *row, uint32_t first, uint
 	p4d_table_cell(table, colors[action], "%s", p4d_report_action(action));
 }
 
-/* One of each stage, which the caller frees, and the parts that are not zero in all. NULL: see *err. */
+/*
+ * One text per stage, which the caller frees, and the parts that are not zero in all stages. NULL: see *err.
+ */
 static stage_row *rows_of(const p4d_layout *layout, const p4d_estimate *estimate, bool used[P4D_PART_COUNT],
 			  p4d_error *err)
 {
@@ -230,7 +231,7 @@ int p4d_report_stages(const p4d_layout *layout, const p4d_estimate *estimate, do
 	const uint32_t stages = p4d_memory_stage_count(layout, estimate->method);
 	bool used[P4D_PART_COUNT] = {false};
 	stage_row *row = rows_of(layout, estimate, used, err);
-	/* fragmentation alone warns */
+	/* only fragmentation causes the warning */
 	const p4d_action most =
 	    estimate->capacity_bytes && p4d_memory_fits_unfragmented(layout, estimate, limit) ? P4D_WARN
 											      : P4D_REJECT;
@@ -270,7 +271,7 @@ static void print_phases(const p4d_estimate *estimate)
 	print_line("Phases of stage %u, GiB allocated: %s", estimate->stage, buf);
 }
 
-/* If memory is short, PyTorch reserves less: it is not what the verdict is about. */
+/* If memory is short, PyTorch reserves less, so the verdict is not about reserved memory. */
 static void print_reserved(const p4d_layout *layout, const p4d_estimate *estimate)
 {
 	const uint64_t reserved = p4d_memory_reserved(layout, estimate->gpu, estimate->stage, false);
@@ -281,7 +282,7 @@ static void print_reserved(const p4d_layout *layout, const p4d_estimate *estimat
 			   p4d_report_gib(reserved, size));
 }
 
-/* What the verdict leaves out: it depends on settings that p4d does not know. */
+/* Memory that the verdict leaves out, because it depends on settings that p4d does not know. */
 static void print_host_beside(const p4d_estimate *estimate)
 {
 	const p4d_host_beside *h = &estimate->host;

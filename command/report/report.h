@@ -13,38 +13,41 @@
 enum { P4D_SIZE_TEXT = 24 };
 const char *p4d_report_gib(uint64_t bytes, char buf[P4D_SIZE_TEXT]);
 const char *p4d_report_action(p4d_action action);
-/* One line with the layout, and one with the options that the user did not set. all: also options chosen by
- * p4d that matter little. */
+/* One line with the layout, and one with the options that the user did not set. all: also less important
+ * options that p4d chose. */
 void p4d_report_layout(const char *model, const p4d_layout *layout, uint64_t nodes, const p4d_gpu *gpu,
 		       int method);
 void p4d_report_defaults(const p4d_request *request, bool all);
-/* A title, and below it a list that is broken at its blanks. */
+/* A title, and below it a list that is broken at blanks. */
 void p4d_report_list(const char *title, const char *entries);
-/* The table stage x class, the peak, its phases and host memory. safe and limit are fractions of the
- * capacity. */
+/* Prints the table of stages and classes, the peak, its phases and host memory. safe and limit are
+ * fractions of the capacity. */
 int p4d_report_memory(const p4d_layout *layout, const p4d_estimate *estimate, double safe, double limit,
 		      p4d_error *err);
-/* Fills the table stage x class, which the caller prints and frees. */
+/* Fills the table of stages and classes; the caller prints and frees it. */
 struct p4d_table;
 int p4d_report_stages(const p4d_layout *layout, const p4d_estimate *estimate, double safe, double limit,
 		      struct p4d_table *table, p4d_error *err);
-/* Whether an option has a default that is worth reporting. */
+/* Whether the option's default is worth reporting. */
 bool p4d_report_is_default(const p4d_request *request, int option);
-/* Prints messages on stderr as a user of sbatch sees them. */
+/* Prints messages on stderr, in sbatch's form. */
 void p4d_report_messages(unsigned count, const p4d_message *messages);
 void p4d_report_error(const p4d_error *err);
 
-/* report_step.c. The cost model's prediction for a layout; known is false where it does not cover the GPU. */
+/*
+ * report_step.c. The cost model's prediction for a layout; known is false if the model does not cover the
+ * GPU.
+ */
 typedef struct p4d_timed {
 	bool known;
-	const char *missing;     /* the key of gpus.json that the GPU lacks for a step time; or NULL */
+	const char *missing;     /* the gpus.json key that the GPU lacks for a step time; or NULL */
 	const char *unvalidated; /* the part of the model that no compared step time had; NULL: none */
 	p4d_step step;
 	p4d_breakdown losses;
 } p4d_timed;
 /* gpu: may be NULL. Errors: NO_MEMORY. */
 int p4d_report_time_step(const p4d_layout *layout, const p4d_gpu *gpu, p4d_timed *timed, p4d_error *err);
-/* Like p4d_report_time_step, from a step that was predicted earlier; all 0: unknown. */
+/* Like p4d_report_time_step, from a step that was predicted before; all 0: unknown. */
 int p4d_report_timed_of(const p4d_layout *layout, const p4d_gpu *gpu, const p4d_step *step, p4d_timed *timed,
 			p4d_error *err);
 const char *p4d_report_seconds(double seconds, char buf[P4D_SIZE_TEXT]); /* "3.214 s", "87.0 ms" */
@@ -53,7 +56,7 @@ const char *p4d_report_limits(const p4d_timed *timed, char *buf, size_t size);
 /* One line; none without a GPU. */
 const char *p4d_report_step_text(const p4d_gpu *gpu, const p4d_timed *timed, char *buf, size_t size);
 void p4d_report_step(const p4d_gpu *gpu, const p4d_timed *timed);
-/* NULL (null) where the cost model does not cover the GPU. */
+/* NULL (null) if the cost model does not cover the GPU. */
 struct json_object *p4d_report_json_step(const p4d_timed *timed);
 struct json_object *p4d_report_json_breakdown(const p4d_timed *timed);
 struct json_object *p4d_report_json_seconds(double seconds);
@@ -63,7 +66,7 @@ struct json_object *p4d_report_json_messages(unsigned count, const p4d_message *
 struct json_object *p4d_report_json_error(const p4d_error *err);
 struct json_object *p4d_report_json_layout(const p4d_layout *layout, uint64_t nodes);
 struct json_object *p4d_report_json_gpu(const p4d_gpu *gpu);
-/* What of the memory was compared with nothing, as in the text; NULL: nothing. */
+/* The part of the memory that was compared with nothing, as in the text; NULL: none. */
 struct json_object *p4d_report_json_unvalidated(const char *what);
 struct json_object *p4d_report_json_peak(const p4d_estimate *estimate);
 int p4d_report_json_stages(const p4d_layout *layout, const p4d_estimate *estimate,
@@ -73,7 +76,8 @@ struct json_object *p4d_report_json_batch(const p4d_request *request); /* and wh
 struct json_object *p4d_report_json_defaults(const p4d_request *request);
 struct json_object *p4d_report_json_bytes(uint64_t bytes); /* null for P4D_NOT_MODELLED */
 struct json_object *p4d_report_json_fraction(double fraction);
-int p4d_report_json_print(struct json_object *object, p4d_error *err); /* and releases it */
-/* From now on *into gets what this thread would print: the last answer, which the caller releases. NULL:
- * stdout gets it. */
+int p4d_report_json_print(struct json_object *object, p4d_error *err); /* adds the object to the array,
+									* and releases it */
+/* From now on this thread's output goes to *into: the last answer, which the caller releases. NULL: to
+ * stdout. */
 void p4d_report_json_take(struct json_object **into);

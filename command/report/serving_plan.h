@@ -8,11 +8,11 @@
 #include "report/table.h"
 #include "serve/serving_speed.h"
 
-/* `p4d plan --workload serve`: prints the layouts of an engine, the least cost per token first. Returns the
- * command's code, -1 on errors. top: how many. */
+/* `p4d plan --workload serve`: prints the layouts of an engine, lowest cost per token first. Returns the
+ * command's exit status, -1 on errors. top: number of layouts. */
 int p4d_serving_plan(p4d_subject *subject, uint32_t top, bool json, p4d_error *err);
 
-/* The same with --partitions: the best layout in each of these partitions, the least cost per token first. */
+/* The same with --partitions: the best layout in each of these partitions, lowest cost per token first. */
 int p4d_serving_places(p4d_subject *subject, const p4d_line *line, p4d_error *err);
 
 /* Cells of a table: requests in flight, tokens/s, a cost, times to the first token and between tokens. */

@@ -7,16 +7,16 @@
 #include "base/error.h"
 
 /*
- * A text table, printed with libsmartcols: first the columns, then row by row its cells. On a terminal it is
- * kept within the terminal's width, otherwise nothing is cut. Running out of memory is remembered and
- * reported by p4d_table_print.
+ * A text table, printed with libsmartcols: define the columns first, then add the cells row by row. On a
+ * terminal its width is limited to the terminal's; otherwise nothing is cut. Running out of memory is
+ * remembered and reported by p4d_table_print.
  */
 
 typedef enum p4d_align {
 	P4D_LEFT,
 	P4D_RIGHT,
 	P4D_CUT
-} p4d_align; /* P4D_CUT: left, cut when the terminal is too narrow */
+} p4d_align; /* P4D_CUT: left-aligned, cut if the terminal is too narrow */
 typedef enum p4d_color { P4D_PLAIN, P4D_GREEN, P4D_YELLOW, P4D_RED } p4d_color;
 
 enum { P4D_TABLE_COLUMNS = 32 };
@@ -28,7 +28,7 @@ typedef struct p4d_table {
 	struct p4d_cell {
 		char *text;
 		p4d_color color;
-	} * cell; /* row after row */
+	} * cell; /* row by row */
 	bool failed;
 } p4d_table;
 
@@ -37,7 +37,7 @@ void p4d_table_cell(p4d_table *table, p4d_color color, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /*
- * Prints to stdout and frees. turn: a table that is wider than the terminal is printed with rows and columns
+ * Prints to stdout and frees the table. turn: if the table is wider than the terminal, rows and columns are
  * exchanged (the first column becomes the heading). Errors: NO_MEMORY.
  */
 int p4d_table_print(p4d_table *table, bool turn, p4d_error *err);
@@ -45,11 +45,11 @@ int p4d_table_print(p4d_table *table, bool turn, p4d_error *err);
 /* Frees a table that was not printed. Does nothing with a table that was printed or is zero. */
 void p4d_table_free(p4d_table *table);
 
-/* Columns of the terminal on stdout; 0 when it is none. */
+/* Columns of the terminal on stdout; 0 if it is no terminal. */
 size_t p4d_table_terminal_width(void);
 
 /*
- * Prints text as a paragraph, every line indented, wrapped to the terminal; elsewhere to `elsewhere` columns,
- * 0: not at all.
+ * Prints text as a paragraph with every line indented, wrapped to the terminal; without a terminal to
+ * `elsewhere` columns, 0: not wrapped.
  */
 void p4d_table_print_wrapped(unsigned indent, size_t elsewhere, const char *text);

@@ -29,7 +29,7 @@ static void not_divisible(const p4d_subject *subject, p4d_error *err)
 		p4d_fix(err, "%s", why.fix);
 }
 
-/* How close the search came, and what it searched. */
+/* How close the search came to a layout that fits, and what it searched. */
 static void too_large(const p4d_subject *subject, const p4d_search_space *space, const p4d_candidate *least,
 		      p4d_error *err)
 {
@@ -73,8 +73,7 @@ static void too_large(const p4d_subject *subject, const p4d_search_space *space,
 		 text.length ? shape : "tp=1 pp=1", open.length ? searched : "nothing, as all is given");
 }
 
-/* The command for more GPUs with these options, if they take fewer than *least, which becomes their number.
- */
+/* The command for more GPUs with these options, if it needs fewer than *least; *least is then updated. */
 static void grow_with(const p4d_subject *subject, const p4d_request *with, const p4d_search_space *space,
 		      uint64_t *least, char *fix, size_t room)
 {
@@ -90,8 +89,8 @@ static void grow_with(const p4d_subject *subject, const p4d_request *with, const
 }
 
 /*
- * If more GPUs alone do not help: the command for the fewest GPUs that also shards a replicated model, or
- * computes the loss in chunks. "": no number of GPUs is enough.
+ * If more GPUs alone do not help: the command for the smallest number of GPUs that also shards a replicated
+ * model, or computes the loss in chunks. "": no number of GPUs is enough.
  */
 static void grow_otherwise(const p4d_subject *subject, const p4d_request *asked,
 			   const p4d_search_space *space, char *fix, size_t room)
@@ -102,7 +101,7 @@ static void grow_otherwise(const p4d_subject *subject, const p4d_request *asked,
 	p4d_request with = *asked;
 	uint64_t least = UINT64_MAX;
 
-	/* p4d's own choice, of as many sequences as there are GPUs */
+	/* p4d's own choice: as many sequences as there are GPUs */
 	if (with.origin[P4D_GLOBAL_BATCH] == P4D_BY_P4D)
 		with.origin[P4D_GLOBAL_BATCH] = P4D_UNSET;
 	if (framework->sharing == P4D_SHARES_NOTHING) {
@@ -133,7 +132,7 @@ const char *p4d_unfit_ways_out(const p4d_subject *subject, const p4d_request *as
 	p4d_guard_ways_out(subject->site, NULL, asked, space, "--", way, ways, sizeof(ways));
 	if (!grown && way[0].option == P4D_OPTIONS)
 		grow_otherwise(subject, asked, space, fix, room);
-	/* on one GPU no framework has anybody to share with, unless the fix has more */
+	/* on one GPU, no framework has a rank to share with, unless the fix has more GPUs */
 	own = alone && !fix[0] ? NULL : p4d_framework_of((int)asked->value[P4D_FRAMEWORK])->no_fit;
 	if (ways[0])
 		p4d_text_print(&text, "%s%s", P4D_WITHOUT_MORE_GPUS, ways);

@@ -138,7 +138,7 @@ static int parse(report_arguments *a, int argc, char *argv[], p4d_error *err)
 	return rc < 0 || a->help ? rc : take_ids(a, argc - optind, argv + optind, err);
 }
 
-/* Why there is nothing to report. */
+/* Why there are no jobs to report. */
 static int no_jobs(const p4d_usage *u, p4d_error *err)
 {
 	const p4d_accounting_jobs *jobs = &u->jobs.jobs;

@@ -13,11 +13,11 @@
 struct json_object;
 
 /*
- * p4d report: p4d's verdicts on jobs that have ended, the memory they used, and how they ended. The files of
- * this room share this header. Sizes are GiB.
+ * p4d report: p4d's verdicts on jobs that have ended, their memory, and how they ended. The files of this
+ * folder share this header. Sizes are GiB.
  */
 
-/* Where a measurement is from, the better ones later. */
+/* Sources of measurements, from less to more accurate. */
 typedef enum p4d_usage_source {
 	P4D_USAGE_NOT_MEASURED,
 	P4D_USAGE_GPUMEM,     /* gres/gpumem of sacct */
@@ -34,20 +34,21 @@ typedef struct p4d_usage_row {
 	bool joined;               /* it has a record */
 	bool unguarded;            /* its only record is in Extra, where p4d does not guard it */
 	p4d_outcome outcome;       /* outcome in the record; P4D_OUTCOMES: there is none */
-	bool overridden;           /* p4d refused it and the user insisted */
-	double need, capacity;     /* of the fullest GPU: recorded, else as predicted today; 0: unknown */
+	bool overridden;           /* p4d refused the job and the user overrode that */
+	double need, capacity;     /* memory of the fullest GPU: from the record, else as predicted today;
+				    * 0: unknown */
 	double measured;           /* of a GPU; 0: not measured */
 	p4d_usage_source source;
 	const char *what; /* "device", "reserved", "allocated" */
 	bool censored;    /* at 0.9 of the GPU or more */
-	bool mean;        /* mean of GPUs that hold different amounts: not comparable with the fullest one */
-	bool comparable;  /* need is what p4d said then, and of the same thing as measured */
-	/* a smaller request that holds it, by memory alone; 0: none */
+	bool mean;        /* a mean over GPUs with different memory: not comparable with the fullest GPU */
+	bool comparable;  /* `need` is the prediction at submission, for the quantity that was measured */
+	/* a smaller request with enough memory; 0: none */
 	uint32_t fewer_nodes, fewer_per_node;
 	const p4d_gpu *smaller; /* a GPU of the site on which it fits; NULL: none */
 } p4d_usage_row;
 
-/* How jobs were divided for a table. */
+/* How jobs are grouped for a table. */
 typedef enum p4d_usage_key {
 	P4D_USAGE_CODE,
 	P4D_USAGE_ACCOUNT,
@@ -59,16 +60,17 @@ typedef enum p4d_usage_key {
 } p4d_usage_key;
 extern const char *const p4d_usage__key_names[P4D_USAGE_KEYS];
 
-/* Jobs of a line. outcome[P4D_OUTCOMES]: without a record. */
+/* Jobs of one line. outcome[P4D_OUTCOMES]: jobs without a record. */
 typedef struct p4d_usage_group {
 	char key[64];
 	p4d_backtest_cell all, outcome[P4D_OUTCOMES + 1], end[P4D_BACKTEST_ENDS], overridden;
 } p4d_usage_group;
 
-/* Prediction against measurement of a framework's jobs; errors are predicted / measured - 1. */
+/* Prediction against measurement for a framework's jobs; errors are predicted / measured - 1. */
 typedef struct p4d_usage_errors {
 	char framework[24];
-	unsigned jobs, censored, covered; /* compared; left out; not above the prediction */
+	unsigned jobs, censored, covered; /* jobs that were compared; left out; whose measurement is at
+					   * most the prediction */
 	double mean, low, high;           /* error: mean, 5 % and 95 % quantile */
 } p4d_usage_errors;
 
@@ -76,17 +78,17 @@ enum { P4D_USAGE_FRAMEWORKS = 16 };
 
 typedef struct p4d_usage {
 	p4d_backtest jobs;
-	const char *id; /* jobs that were asked for; NULL: all since a date */
+	const char *id; /* jobs that the user named; NULL: all since a date */
 	bool names;
 	p4d_prometheus prometheus, nvml; /* none: zeroed */
 	p4d_usage_refusals refusals;     /* from --refusals; zero without it */
-	p4d_memory_log log;              /* log of the one job that the user named; zero: none */
+	p4d_memory_log log;              /* log of the single job that the user named; zero: none */
 	p4d_usage_row *row;
 	size_t rows;
 	unsigned joined, measured, not_measured, censored, incomparable;
 	unsigned unguarded; /* jobs with a record in Extra alone that users could have written */
 	unsigned of_source[P4D_USAGE_SOURCES];
-	/* verdict at submission by end; [P4D_OUTCOMES]: no record */
+	/* verdicts at submission by how jobs ended; [P4D_OUTCOMES]: no record */
 	p4d_backtest_cell cell[P4D_BACKTEST_ENDS][P4D_OUTCOMES + 1];
 	p4d_backtest_cell overridden[P4D_BACKTEST_ENDS];
 	p4d_backtest_cell fewer, fewer_saved,
@@ -106,14 +108,14 @@ int p4d_usage__count(p4d_usage *u, p4d_error *err);
 /* The lines of a table, most GPU-hours first; the caller frees them. NULL: no memory. */
 p4d_usage_group *p4d_usage__divide(const p4d_usage *u, p4d_usage_key by, size_t *count);
 
-/* usage_deaths.c: jobs that p4d passed and that ran out of GPU memory, most GPU-hours first. The caller frees
- * the list. NULL: no memory. */
+/* usage_deaths.c: jobs that p4d passed and that ran out of GPU memory, most GPU-hours first. The caller
+ * frees the list. NULL: no memory. */
 const p4d_usage_row **p4d_usage__passed_deaths(const p4d_usage *u, size_t *count);
-/* Adds columns and the first `most` of these jobs to an empty table. *count: how many there are. Errors:
+/* Adds columns and the first `most` of these jobs to an empty table. *count: their total number. Errors:
  * NO_MEMORY. */
 enum { P4D_USAGE_DEATHS = 10 };
 int p4d_usage__fill_deaths(const p4d_usage *u, size_t most, p4d_table *table, size_t *count, p4d_error *err);
-/* Mean GPU-hours of jobs that ran out of GPU memory, of all three kinds; 0: there were none. */
+/* Mean GPU-hours of jobs that ran out of GPU memory, over all three kinds; 0: there were none. */
 double p4d_usage__hours_of_death(const p4d_usage *u, uint64_t *jobs);
 
 /* usage_text.c: page NULL: to the terminal. Errors: NO_MEMORY. */
@@ -122,7 +124,7 @@ int p4d_usage__print(const p4d_usage *u, FILE *page, p4d_error *err);
 int p4d_usage__write_html(const p4d_usage *u, const char *path, p4d_error *err);
 int p4d_usage__print_json(const p4d_usage *u, p4d_error *err);
 
-/* usage_job.c: one job. note: as one line for mail and epilogs. */
+/* usage_job.c: one job. note: as one line, for mail and epilogs. */
 void p4d_usage__print_job(const p4d_usage_row *row, bool note);
 struct json_object *p4d_usage__json_job(const p4d_usage_row *row);
 

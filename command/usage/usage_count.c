@@ -74,7 +74,7 @@ p4d_usage_group *p4d_usage__divide(const p4d_usage *u, p4d_usage_key by, size_t 
 	for (size_t i = 0; all && i < u->rows; i++) {
 		const char *key = key_of(&u->row[i], by);
 		snprintf(all[i].key, sizeof(all[i].key), "%.63s", *key ? key : "-");
-		if (by == P4D_USAGE_CODE) /* the first is the reason */
+		if (by == P4D_USAGE_CODE) /* the first code is the reason */
 			all[i].key[strcspn(all[i].key, "+")] = '\0';
 		all[i].row = &u->row[i];
 	}

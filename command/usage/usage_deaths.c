@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Deaths of GPU memory that p4d did not announce: the first thing to look at. */
+/* Jobs that ran out of GPU memory without a warning of p4d: the most important part of the report. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* p4d report as one page that needs nothing else. */
+/* p4d report as a single self-contained page. */
 #include "picture/bars.h"
 #include "picture/page.h"
 #include "usage/usage.h"
 
-/* What a bar distinguishes of p4d's verdict on a job. */
+/* Groups of verdicts that a bar distinguishes. */
 enum { PASSED, REFUSED, SILENT };
 
 static int part_of(int outcome)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One job, for its user: "predicted 61.2, used 59.8 of 79.1 GiB; 1 x 4 would do". */
+/* Reports one job to its user: "predicted 61.2, used 59.8 of 79.1 GiB; 1 x 4 would do". */
 #include <inttypes.h>
 #include <stdio.h>
 

@@ -9,12 +9,12 @@
 struct json_object;
 
 /*
- * Jobs that p4d refused. Slurm's accounting does not have them, so they come from slurmctld's log, or from
- * that of a login node (client_log). A user who submits the same job again and again counts once as a job.
+ * Jobs that p4d refused. Slurm's accounting does not have them, so they come from slurmctld's log, or from a
+ * login node's (client_log). A user who submits the same job repeatedly counts as one job.
  */
 typedef struct p4d_usage_refusal {
-	char code[8];  /* the first, which is the reason: "P4D012" */
-	char job[160]; /* user, name and model: what makes two the same */
+	char code[8];  /* the first code, which is the reason: "P4D012" */
+	char job[160]; /* user, name and model: jobs with the same values are the same job */
 } p4d_usage_refusal;
 
 /* The refusals with one code. */
@@ -26,10 +26,10 @@ typedef struct p4d_usage_refused {
 typedef struct p4d_usage_refusals {
 	size_t count, room, codes, codes_room;
 	p4d_usage_refusal *refusal;
-	p4d_usage_refused *of; /* the commonest first */
+	p4d_usage_refused *of; /* sorted, most frequent first */
 } p4d_usage_refusals;
 
-/* Adds those of a log, and counts. Errors: IO, NO_MEMORY. */
+/* Adds the refusals in a log, and counts them. Errors: IO, NO_MEMORY. */
 int p4d_usage_refusals__read(p4d_usage_refusals *all, const char *path, p4d_error *err);
 void p4d_usage_refusals__free(p4d_usage_refusals *all);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rows of jobs in the columns that p4d validate and p4d calibrate read. Users are named u1, u2, ... unless
+ * Rows of jobs with the columns that p4d validate and p4d calibrate read. Users are named u1, u2, ... unless
  * --names is given, so that p4d calibrate can count them.
  */
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include "base/text.h"
 #include "usage/usage.h"
 
-/* A job that was ended from outside has used its memory if it ran so long. */
+/* If a job was ended from outside after this time, it had reached its peak memory. */
 enum { RAN_S = 600 };
 
 static bool ran(const p4d_usage_row *row)
@@ -72,7 +72,7 @@ int p4d_usage__write_rows(const p4d_usage *u, const char *path, unsigned *writte
 	p4d_text_add(&text,
 		     "row_id,class,gpu,validate,options,what,measured_gib,oom,seen,date,slurm,driver,user,"
 		     "source\n");
-	/* jobs of a user follow each other */
+	/* a user's jobs are adjacent */
 	for (size_t i = 0; i < u->rows; i++) {
 		user += !i || strcmp(u->row[i].of->job->user, u->row[i - 1].of->job->user) != 0;
 		if (!is_row(&u->row[i]))

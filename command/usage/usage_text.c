@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* p4d report on a terminal, or as the body of a page: the same sentences and tables. */
+/* p4d report on a terminal, or as the body of a page, with the same sentences and tables. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include "report/table.h"
 #include "usage/usage.h"
 
-enum { LINES = 12 }; /* of a table on a terminal; a page has all */
+enum { LINES = 12 }; /* maximum rows of a table on a terminal; a page has all */
 
 __attribute__((format(printf, 2, 3))) static void put_line(FILE *page, const char *format, ...)
 {
@@ -154,7 +154,7 @@ static void print_sentences(const p4d_usage *u, FILE *page)
 			 u->smaller.jobs, u->smaller.gpu_hours);
 }
 
-/* Deaths of one kind, each with its own name, because they are not added up. */
+/* Deaths of one kind, with a name of its own, because the kinds are not added up. */
 static void add_deaths(p4d_table *table, const p4d_usage_group *group)
 {
 	add_cell(table, P4D_PLAIN, &group->end[P4D_BACKTEST_SAID]);
@@ -220,7 +220,7 @@ static int print_errors(const p4d_usage *u, FILE *page, p4d_error *err)
 	return put_table(page, "Predicted against measured, as predicted / measured - 1", &table, false, err);
 }
 
-/* What they would have taken is not known: what others took that died is. */
+/* The cost of refused jobs is unknown, but that of other jobs that died is known. */
 static int print_refusals(const p4d_usage *u, FILE *page, p4d_error *err)
 {
 	const p4d_usage_refused sum = p4d_usage_refusals__sum(&u->refusals);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* p4d validate: what p4d predicts for runs that were measured. */
+/* p4d validate: compares p4d's predictions with measured runs. */
 #include "validate/command_validate.h"
 
 #include <math.h>

@@ -15,7 +15,8 @@ typedef struct memory_validation {
 	p4d_table table;
 	struct json_object *rows;
 	p4d_validate_deaths deaths;
-	p4d_validate_errors closed, given, paper, reserved; /* given: closed, of whole recipes */
+	p4d_validate_errors closed, given, paper, reserved; /* for rows with complete recipes: the closed
+							     * method */
 	unsigned left_out;
 	p4d_validate_untaken untaken;
 } memory_validation;
@@ -59,7 +60,7 @@ static int add_row(memory_validation *v, const p4d_measured *row, p4d_error *err
 	if (estimate(v, row, P4D_METHOD_PLAN, &closed, err) < 0 ||
 	    estimate(v, row, P4D_METHOD_PAPER, &paper, err) < 0)
 		return -1;
-	/* PyTorch does not count memory of graphs as allocated */
+	/* PyTorch does not count memory of CUDA graphs as allocated */
 	double a = p4d_to_gib(closed.peak.allocated_bytes - closed.peak.part[P4D_PART_GRAPHS]),
 	       b = p4d_to_gib(paper.peak.allocated_bytes);
 	if (!row->partly_given)
@@ -88,7 +89,7 @@ static int add_row(memory_validation *v, const p4d_measured *row, p4d_error *err
 	return 0;
 }
 
-/* A run that ran out of memory: p4d's verdict for it. why: "" when it is modelled. */
+/* p4d's verdict on a run that ran out of memory. why: "" if p4d models the run. */
 static void print_death(memory_validation *v, const p4d_measured *row, const char *why, double fraction)
 {
 	const char *verdict = *why               ? "not modelled"
@@ -118,7 +119,7 @@ static void print_death(memory_validation *v, const p4d_measured *row, const cha
 	v->deaths.passed += !*why && fraction <= safe;
 }
 
-/* Checked by the more accurate method. */
+/* Checks with the more accurate method. */
 static void add_death(memory_validation *v, const p4d_measured *row)
 {
 	p4d_estimate closed = {.fraction = 0};

@@ -18,7 +18,7 @@
 /* The limits of a site without a policy of its own (p4d.conf(5)). */
 static const double safe = 0.80, limit = 0.95;
 
-/* Errors of the rows of a class, and of those of them that nobody looked at while constants were chosen. */
+/* Errors of a class of rows, and of those rows that nobody used to choose constants. */
 typedef struct run_class {
 	char name[16];
 	unsigned count, unseen;
@@ -37,7 +37,7 @@ typedef struct run_validation {
 	p4d_validate_untaken untaken;
 } run_validation;
 
-/* What an engine does with a load: "tokens_per_s", "first_ms", "between_ms". */
+/* An engine's performance under a load: "tokens_per_s", "first_ms", "between_ms". */
 static const char *const speeds[] = {"tokens_per_s", "first_ms", "between_ms"};
 
 static bool is_speed(const char *what)
@@ -62,7 +62,7 @@ static int predict_speed(const p4d_request *request, const p4d_gpu *gpu, uint64_
 	return 0;
 }
 
-/* What an engine would say of `what`, and whether it starts. */
+/* The engine's prediction of quantity `what`, and whether it starts. */
 static int predict_serving(const run_validation *v, const p4d_measured *row, double *value, bool *starts,
 			   p4d_error *err)
 {
@@ -133,7 +133,7 @@ static struct json_object *json_of(const p4d_measured *row, const char *verdict,
 	return object;
 }
 
-/* Adds a prediction and its measurement to its class, the table and the rows. */
+/* Adds a prediction and its measurement to its class, to the table and to the rows. */
 static int add_value(run_validation *v, const p4d_measured *row, double value, const char *verdict,
 		     double fraction, p4d_error *err)
 {

@@ -89,7 +89,7 @@ static int add_row(step_validation *v, const p4d_measured *row, p4d_error *err)
 	return 0;
 }
 
-/* A run that p4d has no formula for. */
+/* A run for which p4d has no formula. */
 static void leave_out(step_validation *v, const p4d_measured *row)
 {
 	struct json_object *object = json_object_new_object();

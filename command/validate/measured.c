@@ -79,7 +79,7 @@ static const char *find(const fields *f, const char *column)
 	return NULL;
 }
 
-/* The text of an optional column; "" when absent. */
+/* The text of an optional column; "" if the column is absent. */
 static const char *text_or_none(const fields *f, const char *column)
 {
 	const char *text = find(f, column);
@@ -122,7 +122,7 @@ static int set(const fields *f, p4d_request *request, p4d_option option, const c
 	return 0;
 }
 
-/* Columns that hold an option's value verbatim. */
+/* Columns that contain the text of an option's value. */
 static int set_same(const fields *f, p4d_request *request)
 {
 	static const struct {
@@ -175,7 +175,7 @@ static int set_flags(const fields *f, p4d_request *request)
 	return 0;
 }
 
-/* Columns with their own spelling of the value. */
+/* Columns with other words for the value. */
 static int set_words(const fields *f, p4d_request *request)
 {
 	const char *norm, *swiglu, *positions, *recompute;
@@ -222,7 +222,7 @@ static int set_optional(const fields *f, p4d_request *request)
 		   : 0;
 }
 
-/* Columns of the names of options, with _ for -; empty is unset. */
+/* Columns named like options, with _ for -; an empty field is unset. */
 static int set_named(const fields *f, p4d_request *request, const p4d_option *options, size_t count)
 {
 	char column[32];
@@ -239,8 +239,8 @@ static int set_named(const fields *f, p4d_request *request, const p4d_option *op
 }
 
 /*
- * Columns of options that only some files have, empty where the default holds. Without a word of overlaps
- * there are none: Megatron-LM of 2021 and the B200 runs had none.
+ * Columns of options that only some files have; an empty field means the default. Without overlap columns
+ * there is no overlap: Megatron-LM of 2021 and the B200 runs had none.
  */
 static int set_options(const fields *f, p4d_request *request)
 {
@@ -268,7 +268,7 @@ static int set_options(const fields *f, p4d_request *request)
 	p4d_request_put(request, P4D_OVERLAP_P2P, 0, P4D_BY_P4D);
 	if (set_named(f, request, options, sizeof(options) / sizeof(*options)) < 0)
 		return -1;
-	/* files have ep=1 where there are none */
+	/* files have ep=1 if there are none */
 	return p4d_is_set(request, P4D_EXPERTS)
 		   ? set_named(f, request, of_experts, sizeof(of_experts) / sizeof(*of_experts))
 		   : 0;
@@ -283,7 +283,7 @@ static int read_shape(const fields *f, p4d_measured *row)
 	if (gpus < 1)
 		return fail(f->file, f->err, "n_gpus must be above 0", "");
 	row->gpus = (uint64_t)gpus;
-	/* as many as the job has, up to 8, the usual number in the machines of such files */
+	/* all GPUs of the job, at most 8, the usual number per node in such files */
 	row->gpus_per_node = per_node >= 1 ? (uint64_t)per_node : row->gpus < 8 ? row->gpus : 8;
 	snprintf(row->request.model, sizeof(row->request.model), "%s", row->id);
 	p4d_request_put(&row->request, P4D_MODEL, 1, P4D_BY_USER);
@@ -325,7 +325,7 @@ static int read_throughput(const fields *f, p4d_measured *row)
 	return 0;
 }
 
-/* Whether p4d models a precision of a file, in which "" is bf16. */
+/* Whether p4d supports a precision of a file, in which "" means bf16. */
 static bool is_modelled(const fields *f, p4d_measured *row)
 {
 	const char *precision = text_or_none(f, "precision");
@@ -337,7 +337,7 @@ static bool is_modelled(const fields *f, p4d_measured *row)
 	return false;
 }
 
-/* Can p4d check this out-of-memory run? Fills the request, or says why not. */
+/* Whether p4d can check this out-of-memory run. Fills the request, or says why not. */
 static void read_death(const fields *f, p4d_measured *row)
 {
 	const char *class = text_or_none(f, "class");
@@ -353,7 +353,7 @@ static void read_death(const fields *f, p4d_measured *row)
 		*row = known;
 }
 
-/* Whether `what` belongs to an inference engine: its start, or how fast it answers. */
+/* Whether quantity `what` belongs to an inference engine: its start, or its speed. */
 static bool is_of_engine(const char *what)
 {
 	static const char *const known[] = {"weights",      "cache",    "tokens",

@@ -11,12 +11,12 @@
 #include "request/request.h"
 
 /*
- * Measurements of training runs, as a CSV file with a line of column names. A file with a column
- * `options` has memory of runs of any framework (tests/data/frameworks_memory.csv); another with a column
- * `measured_gib` memory of Megatron-LM's (tests/data/measured_memory.csv); one with `step_seconds`,
- * `tokens_per_s_per_gpu` or `tflops_per_gpu` has throughput (tests/data/measured_throughput.csv). Columns may
- * come in any order; those that p4d does not need are ignored. Fields may be quoted; quotes inside are not
- * supported.
+ * Measurements of training runs, as a CSV file with a line of column names. A file with a column `options`
+ * has the memory of runs of any framework (tests/data/frameworks_memory.csv). A file with a column
+ * `measured_gib` has the memory of Megatron-LM runs (tests/data/measured_memory.csv). A file with
+ * `step_seconds`, `tokens_per_s_per_gpu` or `tflops_per_gpu` has throughput
+ * (tests/data/measured_throughput.csv). Columns may be in any order; columns that p4d does not need are
+ * ignored. Fields may be quoted; quotes inside are not supported.
  */
 enum { P4D_MEASURED_COLUMNS = 64 };
 
@@ -29,37 +29,39 @@ typedef enum p4d_measured_kind {
 
 typedef struct p4d_measured_file {
 	const char *name; /* for messages; borrowed */
-	char *at;         /* the rest of the text; borrowed and written to */
+	char *at;         /* the unread text; borrowed and written to */
 	char *header[P4D_MEASURED_COLUMNS];
 	int columns;
 	p4d_measured_kind kind;
 	unsigned line;
 } p4d_measured_file;
 
-/* One run. What was not measured is 0. */
+/* One run. Quantities that were not measured are 0. */
 typedef struct p4d_measured {
 	char id[64], model[64], gpu[64];
-	p4d_request request; /* the request for it: framework megatron */
+	p4d_request request; /* its request, for framework megatron */
 	uint64_t gpus, gpus_per_node;
-	bool complete;        /* column `validate` is 1: the row is complete, and of a precision p4d has */
+	bool complete;        /* column `validate` is 1: the row is complete, with a precision that p4d
+			       * supports */
 	bool oom;             /* the run ran out of memory; complete is false */
 	bool partly_given;    /* column `not_given` lists settings of the recipe that nobody has published */
-	char unmodelled[64];  /* what p4d has no formula for, in a row that is not complete; "" none */
+	char unmodelled[64];  /* for an incomplete row: the part for which p4d has no formula; "" none */
 	double allocated_gib; /* peak of the allocator; with P4D_MEASURED_RUNS: the quantity `what` */
 	char class[16], what[16], options[1536]; /* with P4D_MEASURED_RUNS only: as in their columns */
-	/* with P4D_MEASURED_RUNS: columns of a site's own rows, which are the user, the day (2026-11-30), and
-	 * the releases of Slurm and the driver; "": there is no such column */
+	/* with P4D_MEASURED_RUNS: columns of a site's own rows: the user, the day (2026-11-30), and the
+	 * releases of Slurm and the driver; "": there is no such column */
 	char user[64], date[16], slurm[24], driver[24];
 	/* with P4D_MEASURED_RUNS: a run of an inference engine. allocated_gib is the quantity `what` from its
 	 * log: GiB of weights or of the cache, or the cache's tokens */
 	bool serves;
-	bool seen; /* column `seen` is not empty: looked at while constants were chosen */
+	bool seen; /* column `seen` is not empty: somebody used the row to choose constants */
 	double reserved_gib;
 	double step_seconds;
 	double tokens_per_second_per_gpu;
 	double tflops_per_gpu;
-	double net_gb_per_s; /* column: of a GPU's share of the network, if it is not that of gpus.json; 0 */
-	bool tflops_of_hardware; /* column `tflops_count`: recomputed products and full attention count */
+	double net_gb_per_s;     /* column: rate of a GPU's share of the network, if it differs from
+				  * gpus.json; 0: it does not */
+	bool tflops_of_hardware; /* column `tflops_count`: recomputed matmuls and full attention count */
 } p4d_measured;
 
 /* Reads the line of column names. text is NUL-terminated and modified. Errors: VALUE. */
@@ -78,14 +80,14 @@ typedef struct p4d_measured_pair {
 	double measured, predicted; /* seconds */
 } p4d_measured_pair;
 
-/* The GPU of a row, with the network that the row gives. The GPU must be in gpus.json. */
+/* The GPU of a row, with the row's network. The GPU must be in gpus.json. */
 p4d_gpu p4d_measured__gpu(const p4d_measured *row, const p4d_gpu *gpu);
 
 void p4d_measured__pair_set(p4d_measured_pair *pair, const p4d_measured *row, const p4d_layout *layout,
 			    double predicted);
 
 /*
- * Layouts of one model, batch and number of GPUs: how many pairs there are, and how many of them are
- * predicted in the wrong order.
+ * Layouts of one model, batch and number of GPUs: the number of pairs, and of pairs that are predicted in the
+ * wrong order.
  */
 unsigned p4d_measured__wrong_orders(const p4d_measured_pair *runs, size_t count, unsigned *pairs);

@@ -8,7 +8,7 @@
 #include "model/model.h"
 #include "request/defaults.h"
 
-/* Options as they are typed, "--name value" or "--name=value" each, into the request; its words are cut. */
+/* Parses typed options, "--name value" or "--name=value", into the request; cuts the text into words. */
 static int read_options(char *options, p4d_request *request, p4d_error *err)
 {
 	char *at;

@@ -5,9 +5,9 @@
 #include "plan/stage_memory.h"
 #include "validate/measured.h"
 
-/* What p4d predicts for a row of a file of P4D_MEASURED_RUNS that trains. */
+/* p4d's prediction for a row of a P4D_MEASURED_RUNS file that trains. */
 
-/* The request of a row, its model known, and its GPUs. Errors: VALUE, those of models. */
+/* The request of a row, with its model resolved, and its GPUs. Errors: VALUE, those of models. */
 int p4d_predicted_run_request(const p4d_gpus *gpus, const p4d_measured *row, p4d_request *request,
 			      uint64_t *nodes, uint64_t *per_node, p4d_error *err);
 
@@ -15,6 +15,6 @@ int p4d_predicted_run_request(const p4d_gpus *gpus, const p4d_measured *row, p4d
 int p4d_predicted_run(const p4d_gpus *gpus, const p4d_measured *row, p4d_layout *layout, p4d_estimate *out,
 		      p4d_error *err);
 
-/* GiB of the quantity that a row measured: "allocated" is the allocator's peak, "reserved" includes its
- * cache, "device" is everything. */
+/* GiB of the row's quantity: "allocated" is the allocator's peak, "reserved" includes its cache, "device"
+ * is everything. */
 double p4d_predicted_run_gib(const p4d_measured *row, const p4d_stage *peak);

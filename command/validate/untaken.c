@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* p4d validate: rows that it cannot take. It names them after all others instead of stopping. */
+/* p4d validate: rows that it cannot use. It lists them after all others instead of stopping. */
 #include <stdio.h>
 
 #include "base/json_file.h"
 #include "validate/command_validate.h"
 
-/* Lines that are printed; all are in the JSON. */
+/* Maximum number of printed rows; the JSON has all. */
 enum { PRINTED = 20 };
 
 int p4d_validate__leave(p4d_validate_untaken *untaken, const p4d_measured_file *file, const char *id,

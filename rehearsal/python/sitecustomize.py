@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Python imports this module when it starts. It adds what a rehearsal needs to torch, torch.distributed and DeepSpeed
+"""Python imports this module at its start. It adds what a rehearsal needs to torch, torch.distributed and DeepSpeed
 right after the program imports them. No installed file is changed."""
 import importlib.abc
 import importlib.util
@@ -25,7 +25,7 @@ def _after_distributed(module):
 
 
 def _after_triton(module):
-    """What a kernel of Triton gets is no longer known: it may write there."""
+    """The tensors that a Triton kernel gets are no longer known, because the kernel may write to them."""
     if os.environ.get("P4D_REHEARSAL_VALUES", "1") == "0":
         return
     run = module.JITFunction.run
@@ -39,7 +39,7 @@ def _after_triton(module):
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Runs a function after the first import of a module. To ask whether there is such a module is no import."""
+    """Runs a function after the first import of a module. A mere check whether the module exists is no import."""
 
     def __init__(self, after):
         self.after = after

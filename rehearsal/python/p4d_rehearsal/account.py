@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Says what fills the caching allocator: for every block which module asked for it and what it turned out to hold.
+"""Finds out what fills the caching allocator: for every block, which module allocated it and what kind of tensor it
+holds.
 
-PyTorch records each block that its allocator gives out and takes back (torch.cuda.memory's history, without stacks).
-Before each operator the dispatch mode notes which module runs (note), so a block has an owner. What it holds follows
-from what is found there at the end of a phase (classify), or from the operator (after). When the process ends, this is
-written as two rows: {"largest": [...]}, what was held when most was allocated, and {"timeline": {...}}."""
+PyTorch records each block that its allocator allocates and frees (torch.cuda.memory's history, without stacks).
+Before each operator the dispatch mode notes which module runs (note), so a block has an owner. Its kind follows from
+the tensors at the end of a phase (classify), or from the operator (after). When the process ends, this is written as
+two rows: {"largest": [...]}, the memory at the peak of allocated memory, and {"timeline": {...}}."""
 import bisect
 import inspect
 import json
@@ -18,10 +19,10 @@ import torch
 from p4d_rehearsal.sizes import WHOLE
 from p4d_rehearsal.timeline import KINDS, Block, Timeline
 
-ROWS = 60  # of what is largest
+ROWS = 60  # number of largest entries
 HISTORY = 1 << 20  # entries that PyTorch keeps
-DRAIN = 50000  # operators after which the history is taken over
-FOLD = 400000  # events after which the timeline is summed up
+DRAIN = 50000  # number of operators after which the history is read
+FOLD = 400000  # number of events after which the timeline is summed up
 WRAPPERS = re.compile(r"\b(module|_fsdp_wrapped_module|_orig_mod|_checkpoint_wrapped_module)\.")
 
 _node = getattr(torch._C, "_current_autograd_node", lambda: None)
@@ -31,7 +32,7 @@ _local = threading.local()
 
 def _options(function):
     names = set(inspect.signature(function).parameters)
-    inner = getattr(torch.cuda.memory, function.__name__ + "_impl", None)  # what a function with *args hands on to
+    inner = getattr(torch.cuda.memory, function.__name__ + "_impl", None)  # called by a wrapper with *args
     return names | (set(inspect.signature(inner).parameters) if inner else set())
 
 
@@ -40,14 +41,14 @@ class Account:
         self.phases = phases
         self.live = {}  # address -> block
         self.timeline = Timeline()
-        self.owners = []  # of each operator since the history was last taken over
+        self.owners = []  # of each operator since the history was last read
         self.first = 0  # number of the first of them
-        self.times = []  # of them, where blocks cannot carry a number
+        self.times = []  # numbers of operators, if blocks cannot carry a number
         self.marks = []  # (operator, address, kind)
         self.names = weakref.WeakKeyDictionary()  # module -> name
-        self.passes = ([], [])  # sequence numbers of autograd, and the module that runs from there on
+        self.passes = ([], [])  # sequence numbers of autograd, and the module that runs from each of them on
         self.vocabulary = 0
-        self.copies = {}  # storages on the host that were copied from the device -> bytes
+        self.copies = {}  # host storages that were copied from the device -> bytes
         self.copied_peak = 0
         self.records = False
         set_metadata = getattr(torch.cuda.memory, "_set_memory_metadata", None)
@@ -62,14 +63,14 @@ class Account:
         clear = {"clear_history": True} if "clear_history" in _options(record) else {}
         try:
             if not clear:
-                record(None)  # releases without that option clear the history when it ends
+                record(None)  # releases without that option clear the history when recording ends
             record("all", context=None, max_entries=HISTORY, **clear)
             self.records = True
         except (RuntimeError, TypeError):
             pass  # an allocator without a history
 
     def drain(self):
-        """Takes over what the history has."""
+        """Reads the history."""
         owners, first, times, marks = self.owners, self.first, self.times, self.marks
         self.owners, self.times, self.marks = [], [], []
         self.first = first + len(owners)
@@ -99,7 +100,7 @@ class Account:
 
     @staticmethod
     def number_of(entry, first, times):
-        """The operator that ran when the entry was made."""
+        """The operator that ran when the entry was recorded."""
         if times:
             return first + bisect.bisect_right(times, entry["time_us"]) - 1
         text = entry.get("user_metadata")
@@ -168,7 +169,7 @@ class Account:
                 self.vocabulary = max(self.vocabulary, module.num_embeddings)
 
     def owner(self):
-        """The innermost module that runs; in a backward pass the one whose pass it is."""
+        """The innermost module that runs; in a backward pass, the module that this pass belongs to."""
         stack = _local.__dict__.get("stack")
         if stack:
             return stack[-1]
@@ -194,7 +195,7 @@ class Account:
             self.drain()
 
     def after(self, function, arguments, result):
-        """An operator ended: what its result is, if the operator says it."""
+        """An operator ended: the kind of its result, if the operator determines it."""
         if function.namespace in ("c10d", "_c10d_functional", "fsdp"):
             self.mark_all((arguments, result), "communication")
             return
@@ -213,7 +214,7 @@ class Account:
                 self.marks.append((number, tensor.untyped_storage().data_ptr(), kind))
 
     def copied(self, tensor, arguments):
-        """Copies of more than 1 MiB do not touch the host's memory, except whole numbers, so it is counted here."""
+        """Copies of more than 1 MiB (except integers) do not touch the host's memory, so it is counted here."""
         bytes_ = tensor.untyped_storage().nbytes()
         if bytes_ <= 1 << 20 or tensor.dtype in WHOLE or not any(isinstance(a, torch.Tensor) and a.is_cuda for a in arguments):
             return
@@ -225,7 +226,7 @@ class Account:
         self.copied_peak = max(self.copied_peak, sum(self.copies.values()))
 
     def classify(self, kind, storages):
-        """These are found at the end of a phase."""
+        """The kinds of these tensors, found at the end of a phase."""
         for storage in storages:
             block = self.live.get(storage.data_ptr())
             if block:

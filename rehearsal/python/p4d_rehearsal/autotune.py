@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Keeps programs from timing kernels, which do nothing here.
 
-Inductor and Triton would compile every candidate (minutes), measure the same time of each, and take any. They take the
-first one instead. What they compile is kept beside the rehearsal: their caches are for a GPU that measured."""
+Inductor and Triton would compile every candidate (which takes minutes), measure the same time for each, and choose
+any. Here they choose the first one. What they compile is stored in the rehearsal's directory, because their caches
+are for a GPU that measured."""
 import os
 
 CACHES = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")

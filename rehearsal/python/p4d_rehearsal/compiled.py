@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch.compile with the mode that follows values, for releases of PyTorch (2.4, 2.7) that do not let a mode pass it by.
+"""torch.compile with the mode that follows values, in releases of PyTorch (2.4, 2.7) that do not let a mode ignore it.
 
-They take every mode off while they compile, and call the compiled function with the mode on. Its guards compare the dispatch
-keys of tensors, so they would never match: PyTorch would compile the function for each call, and give up after eight."""
+They turn every mode off while they compile, and call the compiled function with the mode on. Its guards compare the
+dispatch keys of tensors, so they would never match: PyTorch would compile the function for each call, and give up
+after eight."""
 from contextlib import ExitStack
 
 

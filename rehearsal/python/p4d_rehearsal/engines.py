@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starts of vLLM: ends the program when its engine has its KV cache, and writes what the engine found.
+"""Starts of vLLM: ends the program when its engine has its KV cache, and writes the engine's report.
 
-The engine runs in the program or in a process of its own. A row {"serving": {...}} of P4D_REHEARSAL_PHASES has what it
-reported; then the file P4D_REHEARSAL_SERVED is made, at which p4d ends the program. Of an engine with several workers p4d
+The engine runs in the program or in a separate process. A row {"serving": {...}} of P4D_REHEARSAL_PHASES has the
+report; then the file P4D_REHEARSAL_SERVED is created, and p4d ends the program. If an engine has several workers, p4d
 plays the first one, in the engine's process, as vLLM itself does for workers that torchrun started. An engine whose
-workers are the program's own ranks (vLLM's external launcher, as trainers have it, also with one worker) is followed but
+workers are the program's own ranks (vLLM's external launcher, as in trainers, also with one worker) is followed but
 does not end the program."""
 import ctypes
 import os
@@ -12,15 +12,15 @@ import resource
 import sys
 import time
 
-# What vLLM says where the GPU has too little memory for its KV cache.
+# vLLM's messages if the GPU has too little memory for its KV cache.
 SHORT = ("No available memory for the cache blocks", "larger than the available KV cache memory",
          "larger than the maximum number of tokens that can be stored in KV cache")
 SERVERS = ("vllm.entrypoints.openai.api_server", "vllm.entrypoints.api_server")
-SOCKET_PATH, SOCKET_NAME = 107, 37  # bytes of a socket's path; vLLM adds "/" and a UUID
+SOCKET_PATH, SOCKET_NAME = 107, 37  # bytes of a socket's path; vLLM appends "/" and a UUID
 
 
 def _is_server(words):
-    """Whether words of Python start vLLM's own server, which does nothing else."""
+    """Whether words of Python start only vLLM's own server."""
     for before, word in zip(words, words[1:]):
         if before == "-m" and word in SERVERS:
             return True
@@ -30,7 +30,7 @@ def _is_server(words):
 
 
 def _env(module):
-    """vllm.envs: before anything asks for these variables."""
+    """vllm.envs: before any code reads these variables."""
     for name, value in {"VLLM_NO_USAGE_STATS": "1", "VLLM_WORKER_MULTIPROC_METHOD": "fork"}.items():
         os.environ.setdefault(name, value)
     own = os.path.dirname(os.environ["P4D_REHEARSAL_SERVED"])
@@ -38,12 +38,12 @@ def _env(module):
     if len(os.fsencode(own)) + SOCKET_NAME <= SOCKET_PATH:
         os.environ["VLLM_RPC_BASE_PATH"] = own
     words = getattr(sys, "orig_argv", sys.argv)
-    if not any("multiprocessing" in word for word in words):  # else it is one of the program's processes
+    if not any("multiprocessing" in word for word in words):  # otherwise it is one of the program's processes
         os.environ["P4D_REHEARSAL_SERVER"] = "1" if _is_server(words) else ""
 
 
 def _is_short(error):
-    """Whether the GPU's memory is why an engine did not start; "memory" may be the host's, too."""
+    """Whether the GPU's memory is the reason why an engine did not start; "memory" may also be the host's."""
     seen = []
     while error is not None and error not in seen:
         kinds = [kind for kind in type(error).__mro__ if kind.__module__.split(".")[0] == "torch"]
@@ -59,14 +59,15 @@ def _is_external(executor):
 
 
 def _play_first(config):
-    """The first of the workers, in this process; the others are absent ranks of p4d's store and of the stand-in of NCCL."""
+    """The first of the workers, in this process; the others are absent ranks of p4d's store and of the stand-in of
+    NCCL."""
     from vllm.v1.executor.uniproc_executor import ExecutorWithExternalLauncher
     own, parallel = os.environ["P4D_REHEARSAL_LIBRARY"], config.parallel_config
     os.environ.update({"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": str(parallel.world_size), "MASTER_ADDR": "127.0.0.1",
                        "LOCAL_WORLD_SIZE": str(parallel.world_size), "MASTER_PORT": os.environ["P4D_REHEARSAL_ENGINE_STORE"],
                        "TORCHELASTIC_USE_AGENT_STORE": "True", "TORCHELASTIC_RESTART_COUNT": "0",
                        "VLLM_ENABLE_V1_MULTIPROCESSING": "0", "VLLM_NCCL_SO_PATH": own})
-    # These open the memory of the other ranks.
+    # Functions that open the memory of other ranks.
     os.environ.update({"VLLM_ALLREDUCE_USE_SYMM_MEM": "0", "VLLM_ALLREDUCE_USE_FLASHINFER": "0"})
     parallel.disable_custom_all_reduce = True
     passes = getattr(config.compilation_config, "pass_config", None)
@@ -80,7 +81,7 @@ def _whole(value):
 
 
 class _Start:
-    """One engine that starts."""
+    """The start of one engine."""
 
     def __init__(self, config, executor):
         self.config = config
@@ -163,7 +164,7 @@ def _core(module):
         executor, start = self.model_executor, self._p4d_start
         warm_up = getattr(executor, "compile_or_warm_up_model", None)
         if warm_up and not start.external and _counts_graphs():
-            def up(*rest, **options):  # the cache is there; graphs are part of what was counted
+            def up(*rest, **options):  # the cache exists; graphs are included in the count
                 start.write()
                 start.end()
 
@@ -178,7 +179,8 @@ def _core(module):
 
 
 def _worker(module):
-    """vllm.v1.worker.gpu_worker: values that are read while weights are loaded and packed are weights; no size follows."""
+    """vllm.v1.worker.gpu_worker: values that are read while weights are loaded and packed are weights, so no size
+    depends on them."""
     load = module.Worker.load_model
 
     def load_model(self, *arguments, **named):
@@ -193,12 +195,13 @@ def _worker(module):
 
 
 def _queues(module):
-    """vllm.distributed.device_communicators.shm_broadcast: nobody else reads; without a queue the group itself broadcasts."""
+    """vllm.distributed.device_communicators.shm_broadcast: there are no other readers; without a queue the group
+    itself broadcasts."""
     module.MessageQueue.create_from_process_group = staticmethod(lambda *arguments, **named: None)
 
 
 def _state(module):
-    """vllm.distributed.parallel_state: absent ranks that NCCL's stand-in answers for are on this node."""
+    """vllm.distributed.parallel_state: absent ranks, for which NCCL's stand-in answers, are on this node."""
     def in_the_same_node_as(group, source_rank=0):
         import torch
         return [True] * (getattr(group, "world_size", None) or torch.distributed.get_world_size(group))
@@ -207,7 +210,8 @@ def _state(module):
 
 
 class _Kernels:
-    """A module of kernels that would be compiled here: they do nothing, as all kernels, and what they write is unknown."""
+    """A module of kernels that would be compiled here: like all kernels they do nothing, and their results are
+    unknown."""
 
     def __getattr__(self, name):
         def launch(*arguments, **named):
@@ -218,7 +222,8 @@ class _Kernels:
 
 
 def _flashinfer(module):
-    """flashinfer.jit.core: the samplers' kernels take a compiler and minutes, and all write to tensors of the caller."""
+    """flashinfer.jit.core: compiling the samplers' kernels takes a compiler and minutes; all of them write to the
+    caller's tensors."""
     spec = module.JitSpec
     load = spec.build_and_load
 

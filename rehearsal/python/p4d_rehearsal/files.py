@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lists the files that decide what the program does: its own modules, the configuration files that it opened, and those
-that tell which releases of PyTorch and others are installed. If one of them changes, the rehearsal says nothing any more.
+that tell which releases of PyTorch and others are installed.
 
-P4D_REHEARSAL_FILES gets a line "python DIRECTORY" and a line "file PATH" for each."""
+If one of them changes, the rehearsal is no longer valid. P4D_REHEARSAL_FILES gets a line "python DIRECTORY" and a
+line "file PATH" for each."""
 import atexit
 import os
 import site
@@ -10,12 +11,12 @@ import sys
 import sysconfig
 
 _CONFIGURATIONS = (".json", ".yaml", ".yml", ".toml", ".ini", ".cfg", ".py")
-_MOST_BYTES = 1 << 20  # a larger file of this kind is data
+_MOST_BYTES = 1 << 20  # a larger file with such a name is data
 _RELEASES = ("torch", "transformers", "accelerate", "deepspeed", "peft", "trl", "bitsandbytes", "flash-attn", "megatron-core",
              "torchtitan", "torchtune", "lightning", "pytorch-lightning", "torchao", "liger-kernel", "transformer-engine",
              "vllm", "unsloth", "diffusers", "timm")
-_MODULES = {"megatron-core": "megatron"}  # where the name of the module differs
-_opened = {}  # path -> (size, time) when it was opened first
+_MODULES = {"megatron-core": "megatron"}  # modules with another name than their package
+_opened = {}  # path -> (size, time) at its first opening
 
 
 def _note_open(event, arguments):
@@ -36,7 +37,8 @@ def _note_open(event, arguments):
 
 
 def _installed():
-    """Directories whose files change with a release alone, which _RELEASES tell, and the rehearsal's own, which ends with it."""
+    """Directories whose files change only with a release (found by _RELEASES), and the rehearsal's own, which are
+    removed at its end."""
     paths = [os.path.dirname(os.environ["P4D_REHEARSAL_FILES"])]
     paths += [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
     paths += site.getsitepackages() + [site.getusersitepackages(), os.path.dirname(os.path.dirname(__file__))]
@@ -66,7 +68,7 @@ def _releases():
 
 
 def _unchanged(path):
-    """A file that the program wrote itself after it read it says nothing about the next run."""
+    """A file that the program itself wrote after reading it does not affect the next run."""
     try:
         state = os.stat(path)
     except OSError:

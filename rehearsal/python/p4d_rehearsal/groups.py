@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Groups whose other ranks are not there.
+"""Groups whose other ranks are absent.
 
-PyTorch's own process group of NCCL runs on the stand-in of NCCL. A group of gloo would wait for its peers' sockets, so
-PyTorch's own fake group takes its place. Collectives of Python objects take sizes from kernels, so they are answered
-here: every absent rank holds what this one holds. What a rank broadcasts is kept in P4D_REHEARSAL_RECORD, and ranks that
-are played later read it there."""
+PyTorch's own process group of NCCL runs on the stand-in of NCCL. A group of gloo would wait for its peers' sockets,
+so PyTorch's own fake group takes its place. Collectives of Python objects take sizes from kernels, so this module
+answers them: every absent rank holds the same as this one. Broadcast data is stored in P4D_REHEARSAL_RECORD, where
+ranks that are played later read it."""
 import ctypes
 import functools
 import os
@@ -14,7 +14,7 @@ _counts = {}
 
 
 def unvalidated(why):
-    """Sizes may depend on what another rank has, and that rank was not played."""
+    """Notes a doubt: sizes may depend on the data of another rank, which was not played."""
     getattr(ctypes.CDLL(None), "p4d_report_unvalidated", lambda text: None)(ctypes.c_char_p(why.encode()))
 
 
@@ -29,7 +29,7 @@ def _record(module, group, source):
 
 
 def _global(module, group, rank, group_rank):
-    """The rank in the world of a peer that is given by its rank there or in the group."""
+    """The rank in the world of a peer, which is given by its rank in the world or in the group."""
     if rank is None and group_rank is not None:
         return module.get_global_rank(group or module._get_default_group(), group_rank)
     return rank or 0
@@ -48,7 +48,7 @@ def _keep_sent(objects, source, to):
 
 
 def _sent(source, to):
-    """What `source` sent; what the nearest rank before it sent to its next one, if it was not played; or None."""
+    """What `source` sent. If it was not played: what the nearest rank before it sent to its own next rank; or None."""
     directory = os.environ.get("P4D_REHEARSAL_RECORD")
     number = _number("received", source)
     found = {}
@@ -137,12 +137,12 @@ def _gloo(module):
 
 
 def _expect(ranks, rank):
-    """Tells the stand-in of NCCL what group the next split makes: NCCL would count its members."""
+    """Tells the stand-in of NCCL the group of the next split, because NCCL itself would count its members."""
     getattr(ctypes.CDLL(None), "p4d_comm_expect_split", lambda *group: None)(ranks, rank)
 
 
 def _splits(module):
-    """PyTorch makes groups of a communicator that exists by ncclCommSplit."""
+    """PyTorch makes groups from an existing communicator by ncclCommSplit."""
     make = module._new_process_group_helper
 
     @functools.wraps(make)

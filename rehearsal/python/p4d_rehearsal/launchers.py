@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that start the ranks themselves: torchrun, accelerate launch, and what calls them (trl, llamafactory-cli).
+"""Programs that themselves start the ranks: torchrun, accelerate launch, and programs that call them (trl,
+llamafactory-cli).
 
-Such a program runs for real up to where it would start its first process. What it would start, with the environment that
-it would pass on, goes to the file P4D_REHEARSAL_LAUNCH, and the program ends. p4d then plays these ranks."""
+Such a program really runs up to the point where it would start its first process. The command that it would start,
+and the environment that it would pass on, go to the file P4D_REHEARSAL_LAUNCH, and the program ends. p4d then plays
+these ranks."""
 import json
 import os
 import sys
@@ -11,7 +13,7 @@ SPAWNED = "P4D_REHEARSAL_SPAWNED"
 
 
 def _without(name, value):
-    """A search path without the entries that p4d put there."""
+    """A search path without p4d's own entries."""
     own = (os.path.dirname(os.path.dirname(os.path.abspath(__file__))), os.path.dirname(os.environ["P4D_REHEARSAL_LAUNCH"]))
     kept = [entry for entry in value.split(os.pathsep) if entry not in own and "libp4d-rehearsal" not in entry]
     return os.pathsep.join(kept)
@@ -24,7 +26,7 @@ def _environment(environment):
 
 
 def _tell(words, environment, nodes=0, ranks=0):
-    """nodes 0: no ranks are started here; the words may be another launcher's."""
+    """nodes 0: no ranks are started here; the words may be another launcher."""
     path = os.environ["P4D_REHEARSAL_LAUNCH"]
     with open(path + ".new", "w") as out:
         json.dump({"nodes": nodes, "ranks_per_node": ranks, "words": [str(word) for word in words],
@@ -36,7 +38,7 @@ def _tell(words, environment, nodes=0, ranks=0):
 
 
 def torch(module):
-    """torch.distributed.launcher.api, for torchrun and all that call it."""
+    """torch.distributed.launcher.api, for torchrun and everything that calls it."""
     launch = module.launch_agent
 
     def launch_agent(config, entrypoint, args, *rest, **named):
@@ -77,7 +79,7 @@ def rendezvous(module):
 
 
 def doubt_spawned():
-    """Processes that a program starts by itself share no account, and write one report."""
+    """Processes that a program itself starts have separate accounts, but write one report."""
     if os.environ.get(SPAWNED):
         from p4d_rehearsal import groups
         groups.unvalidated("the program starts %s processes by itself, and p4d plays ranks of torchrun, srun and other launchers"

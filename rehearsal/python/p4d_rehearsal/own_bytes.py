@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bytes that a rank which was not played broadcasts.
+"""Bytes that an absent rank broadcasts.
 
-They are unknown, but zeros are no state of a generator, say, and the bytes that this rank holds are one. So they stay as they
-are. Whether the program sets a state or takes a size from them shows when it reads them, which may be on the host."""
+They are unknown. Zeros would be wrong, for instance as the state of a random generator, but the bytes that this rank
+already holds are a valid state. So they stay unchanged. Whether the program uses them as a state or takes a size from
+them becomes known when it reads them, which may be on the host."""
 import functools
 
 import torch
@@ -43,7 +44,7 @@ def note_on_host(tensor):
 
 
 def follow(operator, is_read, tensors, results):
-    """An operator ran on the host. What comes of such bytes is as unknown as they are."""
+    """An operator ran on the host. Results computed from such bytes are as unknown as they are."""
     if not kept or not any(_is_on_host(tensor) and has(tensor) for tensor in tensors):
         return
     if is_read:
@@ -54,7 +55,7 @@ def follow(operator, is_read, tensors, results):
 
 @functools.cache
 def _count_reads_on_host():
-    """PyTorch does not dispatch these for tensors of the host."""
+    """PyTorch does not dispatch these functions for tensors on the host."""
     def counted(plain):
         @functools.wraps(plain)
         def read(tensor, *arguments, **named):

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Follows a training through its phases and writes what the caching allocator held in each.
+"""Follows a training through its phases and writes the memory of the caching allocator in each.
 
-One line of JSON per phase goes to P4D_REHEARSAL_PHASES:
-{"phase": "backward", "step": 1, "allocated": bytes, "reserved": bytes, "parameters": bytes, ...}
-`allocated` and `reserved` are peaks within the phase. A phase that comes again in a step has another line. After
-P4D_REHEARSAL_STEPS optimizer steps the process ends, before the next forward pass of the training. If
-P4D_REHEARSAL_UNTIL has "eval" or "save", it first goes on until the program evaluated or saved (saving.py), for at
-most PATIENCE steps."""
+P4D_REHEARSAL_PHASES gets one line of JSON per phase: {"phase": "backward", "step": 1, "allocated": bytes, "reserved":
+bytes, "parameters": bytes, ...} `allocated` and `reserved` are peaks within the phase. A phase that repeats within a
+step has another line. After P4D_REHEARSAL_STEPS optimizer steps the process ends, before the next forward pass of the
+training. If P4D_REHEARSAL_UNTIL has "eval" or "save", the program first continues until it has evaluated or saved
+(saving.py), for at most PATIENCE steps."""
 import atexit
 import ctypes
 import json
@@ -21,13 +20,13 @@ from p4d_rehearsal.account import Account
 from p4d_rehearsal.work import Work
 
 PATIENCE = 50
-MEMORY = ("memory", "alloc", "oom", "batch size")  # what an exception says that may be about it
+MEMORY = ("memory", "alloc", "oom", "batch size")  # words of an exception's text that may be about memory
 TRAINING = ("forward", "backward", "update", "between")
 
 _steps = int(os.environ.get("P4D_REHEARSAL_STEPS", "0"))
 # p4d_report_count of the stand-ins
 COUNTS = {"flops": 2, "collective_bytes": 5, "products": 1, "flops_8": 8, "flops_tf32": 9, "flops_32": 10, "depth": 11, "product_bytes": 12}
-at_end = []  # what else is written before the process ends early
+at_end = []  # functions that write other results before the process ends early
 current = None  # the _Phases of this process
 
 
@@ -38,13 +37,13 @@ class _Phases:
         self.step = 1
         self.updated = False  # an optimizer has run since the last forward pass
         self.wanted = set(os.environ.get("P4D_REHEARSAL_UNTIL", "").split(",")) & {"eval", "save"}
-        self.saves = 0  # calls that save, one in the other
-        self.most = 0  # reserved in any phase
+        self.saves = 0  # nested calls of functions that save
+        self.most = 0  # peak of reserved memory in all phases
         self.models = weakref.WeakSet()
         self.optimizers = weakref.WeakSet()
-        self.held = None  # kinds() when the last optimizer ended: zero_grad() comes before the phase does
-        self.counts = dict.fromkeys(COUNTS, 0)  # until the phase began
-        self.peaks = {}  # of the program's own period, by member of the allocator's statistics
+        self.held = None  # kinds() at the end of the last optimizer; zero_grad() runs before the phase ends
+        self.counts = dict.fromkeys(COUNTS, 0)  # until this phase began
+        self.peaks = {}  # peaks of the program's own period, by member of the allocator's statistics
         self.account = Account(self)
         self.work = Work()
 
@@ -72,7 +71,7 @@ class _Phases:
         self.account.leave_phase()
         torch._C._cuda_resetPeakMemoryStats(torch.cuda.current_device())
         if _steps and self.step > _steps and self.phase in TRAINING and row["reserved"] <= self.most:
-            return  # steps that wait for what is wanted
+            return  # steps to wait for the wanted phases
         self.most = max(self.most, row["reserved"])
         self.write(row)
 
@@ -87,9 +86,9 @@ class _Phases:
                 self.peaks[name] = max(self.peaks.get(name, 0), kinds["all"]["peak"])
 
     def kinds(self):
-        """Bytes on the device by what holds them, at the end of the phase."""
+        """Bytes on the device by kind of tensor, at the end of the phase."""
         seen = set()
-        # Megatron-Core's DistributedDataParallel has a list in the place of buffers().
+        # Megatron-Core's DistributedDataParallel has a list instead of the method buffers().
         parameters = [p for m in self.models for p in torch.nn.Module.parameters(m)]
         parameters += [p for o in self.optimizers for g in o.param_groups for p in g["params"]]
         held = {"parameters": parameters, "gradients": [p.grad for p in parameters],
@@ -117,9 +116,9 @@ class _Phases:
                 self.next_step()
             self.enter("forward")
         elif trains is None:
-            return  # it has no parameters
+            return  # the module has no parameters
         elif self.phase in ("load", ""):
-            self.models.add(module)  # a frozen one, such as a reference
+            self.models.add(module)  # a frozen model, such as a reference
             self.enter("forward")
 
     def next_step(self):
@@ -145,7 +144,7 @@ class _Phases:
         self.updated = True
 
     def save_began(self):
-        """What is gathered or written while the program starts is not saved."""
+        """Files and gathered tensors during the program's start do not count as saving."""
         self.saves += 1
         if self.saves == 1 and self.phase != "load":
             self.enter("save")
@@ -156,12 +155,12 @@ class _Phases:
             self.enter("between")
 
     def saved(self):
-        """A file was written; a state dict that was gathered may not be one yet."""
+        """A file was written. (A gathered state dict may not have been written yet.)"""
         if self.phase == "save":
             self.wanted.discard("save")
 
     def is_late(self):
-        """Whether the steps are done, and only evaluation or saving is waited for."""
+        """Whether all steps are done, and the program only continues for evaluation or saving."""
         return _steps and self.step >= _steps
 
     def finish(self):
@@ -178,12 +177,13 @@ class _Phases:
 
 
 def updates():
-    """How many steps have had an optimizer, and how many are asked."""
+    """Number of steps that have had an optimizer, and number of requested steps."""
     return (current.step - (not current.updated), _steps) if current else (0, 0)
 
 
 def _raised():
-    """The exception that ends the program, and whether it or one behind it may be about memory; None: there is none."""
+    """The exception that ends the program, and whether it (or an exception that caused it) may be about memory;
+    None: there is none."""
     error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
     name, texts, seen = type(error).__name__, [], set()
     while error is not None and id(error) not in seen:
@@ -196,14 +196,14 @@ def _raised():
 
 
 def _count(number):
-    """What the stand-ins counted since the process began."""
+    """The stand-ins' counts since the process began."""
     count = ctypes.CDLL(None).p4d_report_count_of
     count.restype = ctypes.c_uint64
     return count(number)
 
 
 def _use_of(module):
-    """Whether a call of the module is a pass of the training (None: it has no parameters) or of an evaluation."""
+    """Whether a call of the module is a pass of the training or of an evaluation; None: it has no parameters."""
     grads = [p.requires_grad for p in module.parameters()]
     if not grads:
         return None, False
@@ -214,7 +214,7 @@ def _use_of(module):
 
 
 def _storages(tensors, seen):
-    """Those on the device that are not among those seen before."""
+    """The tensors on the device that are not among those seen before."""
     found = []
     for t in tensors:
         t = getattr(t, "_local_tensor", t)
@@ -228,7 +228,8 @@ def _storages(tensors, seen):
 
 
 def end(status):
-    """Ends the process at once, as a program that finished: nothing that it would do after training happens."""
+    """Ends the process immediately, like a program that has finished; nothing that it would do after training
+    happens."""
     for write in at_end:
         write()
     sys.stdout.flush()
@@ -255,7 +256,7 @@ def _wrap(owner, name, before, after=None):
 
 
 def _keep_peaks(phases):
-    """The program reads the peaks of its own period, not of our phases."""
+    """The program reads the peaks of its own period, not of this module's phases."""
     global _plain_stats
     memory = torch.cuda.memory
     _plain_stats = memory.memory_stats_as_nested_dict
@@ -280,7 +281,7 @@ def _follow_modules(phases):
     traced = torch._guards.TracingContext.try_get
 
     def compiling():
-        """PyTorch 2.4 calls modules with tensors without memory, and says that it does not compile."""
+        """PyTorch 2.4 calls modules with tensors that have no memory, and does not say that it is compiling."""
         return torch.compiler.is_compiling() or traced() is not None
 
     def entered(module, arguments):

@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps what a program read of values that nobody knows, and where, for the report."""
+"""Records which unknown values a program read, and where, for the report."""
 import json
 import os
 import sys
 
 from p4d_rehearsal import groups, phases
 
-unknown_reads = {}  # (operator, place in the program): how often
+unknown_reads = {}  # (operator, place in the program): number of reads
 even_routes = 0
-missing_places = []  # where the program first called each function that is not played; "": not within an operator
-answered = None  # (what, place in the program) of the last answer that a program may branch on
+missing_places = []  # where the program first called each function that no stand-in implements; "": not within an operator
+answered = None  # (what, place in the program) of the last answer on which a program may branch
 
 
 def place():
-    """Where the program is, outside of PyTorch and of this package."""
+    """The current place in the program, outside of PyTorch and of this package."""
     frame = sys._getframe(1)
     while frame:
         name = frame.f_code.co_filename
@@ -29,14 +29,15 @@ def note_read(operator):
 
 
 def note_answer(operator):
-    """Comparisons and single numbers have an answer, which is right for a norm or a log line."""
+    """Comparisons and single numbers get an answer, which is right for a norm or a log line."""
     global answered
     answered = operator.__name__, place()
 
 
 def run_below(function, arguments, named, is_unknown, invent):
-    """Runs an operator on tensors of a class of their own. The operators that it calls are not seen. So a number that is read
-    of a distributed tensor, such as mask.any(), is written into the part of this rank: nobody else has."""
+    """Runs an operator on tensors of a class of their own, and does not see the operators that it calls. So a number
+    that is read from a distributed tensor, such as mask.any(), is written into this rank's part: no other rank
+    exists."""
     part = getattr(arguments[0], "_local_tensor", None) if arguments else None
     reads_number = function.overloadpacket.__name__ == "_local_scalar_dense" and type(part).__name__ == "Tensor"
     if reads_number and part.is_cuda and is_unknown(part):
@@ -46,7 +47,7 @@ def run_below(function, arguments, named, is_unknown, invent):
 
 
 def doubt_early_end():
-    """A program that ended by itself before the steps that are asked may have ended because of such an answer."""
+    """A program that ended by itself before the requested steps may have ended because of such an answer."""
     updates, wanted = phases.updates()
     if answered and 0 < updates < wanted:
         groups.unvalidated("the program ended after %d of %d steps, maybe because of an unknown value (%s at %s)"

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Knows when a program saves, and keeps large files off the disk.
+"""Detects when a program saves, and keeps large files off the disk.
 
-What PyTorch, safetensors, Hugging Face, DeepSpeed and Lightning call to save begins the phase "save". A file of more
-than LARGE bytes, and any of torch.distributed.checkpoint, is as long as the real one, but has holes in place of large
-tensors. Hugging Face's Trainer evaluates and saves right after the last step of the rehearsal, if that is asked for,
-and not when its own interval says so. A file of weights that was there before the rehearsal is not written over: what would
-be written is not worth it."""
+Functions of PyTorch, safetensors, Hugging Face, DeepSpeed and Lightning that save begin the phase "save". A file of
+more than LARGE bytes, and any file of torch.distributed.checkpoint, has its real length, but holes in place of large
+tensors. If evaluation and saving are requested, Hugging Face's Trainer evaluates and saves right after the last step
+of the rehearsal, instead of at its own interval. A file of weights that existed before the rehearsal is not
+overwritten, because the new content would be worthless."""
 import contextlib
 import functools
 import json
@@ -15,12 +15,12 @@ import time
 
 BEGAN = time.time()
 LARGE = 64 << 20
-PIECE = 1 << 20  # larger ones are not kept in a stream of tensors; the stand-ins do not copy them either
+PIECE = 1 << 20  # larger tensors are not stored in a stream; the stand-ins do not copy them either
 DTYPES = {"float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16", "int64": "I64", "int32": "I32",
           "int16": "I16", "int8": "I8", "uint8": "U8", "bool": "BOOL", "float8_e4m3fn": "F8_E4M3",
           "float8_e5m2": "F8_E5M2"}
 
-# module: class (None: functions of the module), and what saves or gathers for it
+# module: class (None: functions of the module), and its functions that save or gather
 GATHERS = {
     "torch.distributed.checkpoint.state_dict": (
         None, ("get_state_dict", "get_model_state_dict", "get_optimizer_state_dict")),
@@ -91,7 +91,7 @@ def _hurry(trainer):
 
 
 class _Sink:
-    """A file that only knows how long it is."""
+    """A file that only keeps its length."""
 
     def __init__(self):
         self.bytes = 0
@@ -105,7 +105,7 @@ class _Sink:
 
 
 class _Sparse:
-    """A file that takes large pieces as holes."""
+    """A file that stores large pieces as holes."""
 
     def __init__(self, inner):
         self.inner = inner
@@ -122,7 +122,7 @@ class _Sparse:
 
     def close(self):
         if not self.inner.closed:
-            self.inner.truncate(self.inner.tell())  # a hole at the end belongs to the file
+            self.inner.truncate(self.inner.tell())  # a hole at the end is a part of the file
         self.inner.close()
 
 
@@ -144,7 +144,7 @@ def _after_filesystem(module):
 
 
 def _is_older(path):
-    """Whether the file was there before this program: weights of a real run."""
+    """Whether the file existed before this program: it has the weights of a real run."""
     try:
         older = os.stat(path).st_mtime < BEGAN - 1
     except OSError:
@@ -193,7 +193,7 @@ def _sparse_save_file(inner):
         older = _is_older(filename)
         if not older and _bytes(tensors) <= LARGE:
             return inner(tensors, filename, metadata=metadata, **named)
-        on_host = [t.cpu() for t in tensors.values()]  # as the real one copies them
+        on_host = [t.cpu() for t in tensors.values()]  # as the real function copies them
         if older:
             return
         header, at = {"__metadata__": metadata} if metadata else {}, 0

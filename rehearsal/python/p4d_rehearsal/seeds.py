@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program that sets no seed draws other data, and data in another order, in each run. In rehearsals it draws the same, so
-that two of them have the same figures."""
+"""A program that sets no seed uses other data, and another order of data, in each run. In rehearsals it uses the
+same, so that two rehearsals have the same figures."""
 import random
 
 SEED = 38

@@ -1,28 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators whose results are as large as values say.
+"""Operators whose result sizes depend on values.
 
-The GPU's kernels would leave such a size in memory that nobody wrote. Known masks are turned into indices on the host.
-Every element of an unknown mask is taken to be set, unknown values are taken to differ, and a number
-that nobody knows is 1, or 0 where it has a fraction or is a flag (overflow, for one). A training that goes well
-computes finite numbers, and no whole number that nobody knows equals another: texts that a model writes do not end
-early."""
+The GPU's kernels would leave such a size in memory that nobody wrote. Known masks are turned into indices on the
+host. For unknown masks, every element counts as set, and unknown values count as different from each other. An
+unknown number is 1, or 0 if it is a floating-point number or a flag (such as overflow). A training without faults
+computes finite numbers, and no unknown integer equals another: texts that a model writes do not end early."""
 import math
 import operator as python
 
 import torch
 
 aten = torch.ops.aten
-LARGEST = 1 << 24  # elements that are computed on the host for the size of a result
-FOLLOWED = 1 << 26  # whole numbers: who gets what of 32768 tokens with 8 of 128 experts
+LARGEST = 1 << 24  # maximum number of elements that are computed on the host to find the size of a result
+FOLLOWED = 1 << 26  # maximum number of integers: the routing of 32768 tokens to 8 of 128 experts
 
 MASKED = {aten.index, aten.index_put, aten.index_put_, aten._index_put_impl_, aten._unsafe_index,
           aten._unsafe_index_put}
 MASKS = (torch.bool, torch.uint8)
 FILLING = {aten.index_put, aten.index_put_, aten._index_put_impl_}
-# Operators that make as many elements as the first list among their arguments says.
+# Operators that make as many elements as the first list among their arguments gives.
 LISTED = {aten.zeros, aten.ones, aten.full, aten.rand, aten.randn, aten.randint, aten.new_zeros, aten.new_ones, aten.new_full,
           aten.repeat}
-# Operators that look for set elements on their way to a result whose size is an argument: that argument's place.
+# Operators that search for set elements before a result whose size is an argument; value: position of that argument.
 SIZED = {aten.masked_scatter_backward: 2}
 ZEROS = {aten.zeros, aten.zeros_like, aten.new_zeros}
 WHOLE = (torch.bool, torch.int16, torch.int32, torch.int64)
@@ -30,17 +29,17 @@ FINITE = {aten.isnan: False, aten.isinf: False, aten.isfinite: True, aten.isposi
 COMPARED = {aten.lt: python.lt, aten.le: python.le, aten.gt: python.gt, aten.ge: python.ge}
 
 
-# Operators whose result one value decides, whatever the other operand is.
+# Operators whose result is decided by one value, whatever the other operand is.
 ABSORBING = {aten.logical_or: True, aten.bitwise_or: True, aten.logical_and: False, aten.bitwise_and: False}
 
 
 def absorbed(operator, arguments, is_known, on_host):
-    """The result of "or" and "and" if each flag of a known operand decides it; None: they do not."""
+    """The result of "or" or "and" if a known operand decides every flag; None: it does not."""
     if operator not in ABSORBING or not all(isinstance(a, torch.Tensor) for a in arguments[:2]):
         return None
     decides = ABSORBING[operator]
     if operator is aten.bitwise_or and any(a.dtype != torch.bool for a in arguments[:2]):
-        return None  # the bits of a whole number
+        return None  # the bits of an integer
     shape = torch.broadcast_shapes(arguments[0].shape, arguments[1].shape)
     for flags in arguments[:2]:
         if flags.is_cuda and is_known(flags) and flags.shape == shape and bool((on_host(flags).bool() == decides).all()):
@@ -49,7 +48,7 @@ def absorbed(operator, arguments, is_known, on_host):
 
 
 def compared(operator, arguments, named):
-    """The answer to a comparison with a value that nobody knows; None: there is none."""
+    """The answer to a comparison with an unknown value; None: there is none."""
     if operator in FINITE:
         return FINITE[operator]
     if operator in COMPARED and isinstance(arguments[1], (int, float)):
@@ -59,7 +58,7 @@ def compared(operator, arguments, named):
         return bool(named.get("invert", False)) if isinstance(arguments[0], torch.Tensor) else None
     if operator not in (aten.eq, aten.ne) or len(arguments) < 2:
         return None
-    same = arguments[1] is arguments[0]  # x == x holds for all but NaN
+    same = arguments[1] is arguments[0]  # x == x is true for all values except NaN
     infinite = isinstance(arguments[1], float) and math.isinf(arguments[1])
     if not same and not infinite and arguments[0].dtype not in WHOLE[1:]:
         return None
@@ -67,7 +66,7 @@ def compared(operator, arguments, named):
 
 
 def number(tensor):
-    """What a number that nobody knows is read as."""
+    """The value that an unknown number is read as."""
     return 0 if tensor.is_floating_point() or tensor.is_complex() or tensor.dtype in MASKS else 1
 
 
@@ -78,7 +77,7 @@ def _of_arange(arguments):
 
 
 def elements(function, arguments, tensors):
-    """How many elements the result has, as far as shapes and arguments say; 0 where they do not."""
+    """Number of elements of the result, as far as shapes and arguments give it; 0 if they do not."""
     operator = function.overloadpacket
     if operator in LISTED:
         size = next((a for a in arguments if isinstance(a, (list, tuple))), ())
@@ -96,20 +95,20 @@ def elements(function, arguments, tensors):
 
 
 def is_whole(tensors, named):
-    """Whether the result is of whole numbers or flags, as far as arguments say."""
+    """Whether the result consists of integers or flags, as far as arguments give it."""
     if named.get("dtype") is not None:
         return named["dtype"] in WHOLE
     return bool(tensors) and all(t.dtype in WHOLE for t in tensors)
 
 
 def are_brought(source, named):
-    """Whether whole numbers come to the device from the host, where they are known: indices and masks may be many."""
+    """Whether integers are copied to the device from the host, where they are known: indices and masks may be large."""
     dtype = named.get("dtype") or source.dtype
     return not source.is_cuda and dtype in WHOLE and source.numel() <= LARGEST
 
 
 def fills(operator, arguments, named):
-    """Whether this is x[mask] = number: PyTorch fills under the mask then, and looks for no set elements."""
+    """Whether this is x[mask] = number: PyTorch then fills under the mask, and does not search for set elements."""
     if operator not in FILLING or len(arguments) < 3:
         return False
     masks = [i for i in arguments[1] if isinstance(i, torch.Tensor)]
@@ -124,7 +123,7 @@ def has_mask(arguments):
 
 
 def _columns(mask, known, on_host, wanted):
-    """The places of a mask's set elements, a row of the result for each dimension, on the mask's device."""
+    """The positions of a mask's set elements, one row of the result per dimension, on the mask's device."""
     if not known and mask.numel() > LARGEST:
         count = mask.numel() if wanted is None else min(mask.numel(), wanted)
         return torch.empty((mask.dim(), count), dtype=torch.int64, device=mask.device), None
@@ -137,7 +136,7 @@ def _columns(mask, known, on_host, wanted):
 
 
 def indices_of(arguments, is_known, on_host, put, note):
-    """The arguments with indices in place of masks; `put(tensor, values)` writes small known values."""
+    """The arguments with indices instead of masks; `put(tensor, values)` writes small known values."""
     values = arguments[2] if len(arguments) > 2 and isinstance(arguments[2], torch.Tensor) else None
     wanted = values.shape[0] if values is not None and values.dim() and values.shape[0] > 1 else None
     plain = []
@@ -156,7 +155,7 @@ def indices_of(arguments, is_known, on_host, put, note):
 
 
 def substitute(operator, arguments):
-    """Arguments on the host whose result is as large as an unknown one is taken to be; None: there are none."""
+    """Arguments on the host whose result has the assumed size of an unknown one; None: there are none."""
     first = arguments[0]
     if first.numel() > LARGEST:
         return None

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operators of linear algebra, which read on the host whether they succeeded.
 
-The stand-in of cuSOLVER writes a success. PyTorch reduces it to one flag with a kernel, which writes nothing, so the flag is what
-was in that memory before. It has to read as 0."""
+The stand-in of cuSOLVER writes a success. PyTorch reduces it to one flag with a kernel, which writes nothing here, so
+the flag is the previous content of that memory. That content must be 0."""
 import ctypes
 import functools
 
@@ -16,7 +16,8 @@ def _checks_itself(function):
 
 
 def prepare(function):
-    """Fills with zeros what PyTorch's allocator has to give to small tensors, before an operator that reads whether it succeeded."""
+    """Fills with zeros the memory that PyTorch's allocator will use for small tensors, before an operator that reads
+    whether it succeeded."""
     if not _checks_itself(function):
         return
     clear = ctypes.CDLL(None).cudaMemset

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch.distributed.pipelining with stages of ranks that are not there.
+"""torch.distributed.pipelining with stages of absent ranks.
 
-Before the first step each stage tells its neighbours the shapes that it sends. A stage keeps what it tells in
-P4D_REHEARSAL_RECORD. Where the stage before was not played, the nearest earlier one that was answers for it: the layers
-between two stages keep the shape. The stage after answers with gradients of what this stage gives it."""
+Before the first step each stage tells its neighbours the shapes that it sends. These are stored in
+P4D_REHEARSAL_RECORD. If the previous stage was not played, the nearest earlier stage that was played answers for it,
+since the layers between two stages keep the shape. The next stage answers with gradients of this stage's output."""
 import dataclasses
 import os
 import pickle
@@ -24,7 +24,7 @@ def _keep(meta, stage):
 
 
 def _nearest(stage):
-    """What that stage told the next one, or the nearest before it that did."""
+    """The shapes that that stage, or the nearest earlier one that was played, told the next stage."""
     for earlier in range(stage, -1, -1):
         path = _path(earlier)
         if path and os.path.exists(path):

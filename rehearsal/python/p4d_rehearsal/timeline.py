@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an allocator held over time. Needs no torch."""
+"""Memory of an allocator over time. Needs no torch."""
 
 KINDS = ("parameters", "gradients", "optimizer", "buffers", "activations", "logits", "communication", "other")
 POINTS = 400
@@ -17,17 +17,17 @@ class Block:
 
 
 class Timeline:
-    """What was held over time. An event is a block that comes or goes, a number (bytes reserved or, negative, given
-    back) or a phase that begins: (name, step)."""
+    """Memory over time. An event is a block that is allocated or freed, a number (bytes reserved or, negative,
+    returned) or the beginning of a phase: (name, step)."""
 
     def __init__(self):
         self.events = []
-        self.held = {}  # blocks at the start of the events, in the order in which they came
+        self.held = {}  # blocks at the start of the events, in the order of their allocation
         self.reserved = 0
         self.peak_bytes = -1
         self.peak = []  # blocks at the peak
         self.peak_at = 0
-        self.count = 0  # events before the first
+        self.count = 0  # number of events before the first
         self.points = []  # (event, reserved, bytes of each kind)
         self.phases = []  # (event, name, step)
 
@@ -69,7 +69,7 @@ class Timeline:
             self.points = [max(self.points[i:i + 2], key=lambda p: sum(p[2:])) for i in range(0, len(self.points), 2)]
 
     def few_phases(self):
-        """For a picture: all phases, or where steps begin if there are many."""
+        """For a picture: all phases, or only the starts of steps if there are many."""
         if len(self.phases) <= PHASES:
             return self.phases
         steps = [(at, "", step) for (at, name, step), before in zip(self.phases, [(0, "", 0)] + self.phases)

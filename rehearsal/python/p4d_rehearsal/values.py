@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Computes small values for real.
 
-Kernels do nothing in a rehearsal, but programs take sizes and paths from values: whether a mask is all ones, which
-expert gets a token. Device memory is host memory and copies of up to 1 MiB are real, so values that come from the
-host are known. This dispatch mode follows which storages hold known values. It runs operators on small known tensors
-on the CPU, in the same memory. Everything else runs on the stand-in, and its results are unknown. top-k of unknown
-values, which is how routers choose experts, spreads evenly. A value that the program reads although it is unknown is
-counted and reported."""
+Kernels do nothing in a rehearsal, but programs derive sizes and paths from values: whether a mask is all ones, which
+expert gets a token. Device memory is host memory and copies of up to 1 MiB are really made, so values that come from
+the host are known. This dispatch mode tracks which storages hold known values. It runs operators on small known
+tensors on the CPU, in the same memory. All other operators run on the stand-in, and their results are unknown. top-k
+of unknown values, by which routers choose experts, distributes tokens evenly. An unknown value that the program reads
+is counted and reported."""
 import atexit
 import ctypes
 from types import SimpleNamespace
@@ -24,26 +24,26 @@ PLAIN = (torch.Tensor, torch.nn.Parameter)
 # Operators whose result leaves the device: as a number, or as the size of a tensor.
 READS = {aten._local_scalar_dense, aten.nonzero, aten._unique2, aten.unique_dim, aten.unique_consecutive,
          aten.masked_select, aten.repeat_interleave, aten.bincount, aten.equal, aten.is_nonzero}
-# The same where a number of the call alone sizes the result.
+# The same, if a number in the call alone decides the size of the result.
 SIZED_BY_NUMBER = {aten.repeat_interleave.self_int}
 COPIES = {aten._to_copy, aten.copy_}
 # torch.tensor() copies to the device before it calls one of these.
 FRESH = {aten.lift_fresh, aten.lift_fresh_copy, aten.lift}
-# Operators whose results hold nothing yet.
+# Operators whose results have no values yet.
 EMPTY = {aten.empty, aten.empty_strided, aten.empty_like, aten.new_empty, aten.new_empty_strided, aten.record_stream}
-# Operators that replace what their first argument holds, all of it or where indices say.
+# Operators that replace the values of their first argument: all of them, or those at given indices.
 WRITES = {aten.copy_, aten.fill_, aten.zero_, aten.normal_, aten.uniform_, aten.random_, aten.bernoulli_, aten.exponential_}
 WRITES_PARTS = {aten.index_put_, aten._index_put_impl_}
 COLLECTIVES = {"c10d", "_c10d_functional", "_c10d_functional_autograd"}
-# Operators whose results take a shape from their argument, not values.
+# Operators that take a shape from their argument, but no values.
 FILLED = {aten.zeros_like: 0, aten.ones_like: 1, aten.new_zeros: 0, aten.new_ones: 1}
 FACTORIES = {aten.zeros, aten.ones, aten.full, aten.arange, aten.rand, aten.randn}
 
 # DeepSpeed's zero.Init replaces these with its own functions, whose results are on the device and of another type.
 make = SimpleNamespace(empty=torch.empty, full=torch.full, zeros=torch.zeros, arange=torch.arange)
 
-known = {}  # address of a storage -> that storage: what lies there later is another one
-blank = {}  # address of a storage that holds nothing yet -> _Blank
+known = {}  # address of a storage -> that storage; a later storage at the address is another one
+blank = {}  # address of a storage without values yet -> _Blank
 UNANSWERED, MISSING = 6, 7  # p4d_report_count of the stand-ins
 
 
@@ -59,7 +59,7 @@ def _tensors(value):
 
 
 def _mapped(function, value):
-    """VALUE with function(tensor) in place of each of its tensors."""
+    """VALUE with each of its tensors replaced by function(tensor)."""
     if isinstance(value, torch.Tensor):
         return function(value)
     if isinstance(value, dict):
@@ -72,7 +72,8 @@ def _mapped(function, value):
 
 
 class _OneThread:
-    """Small tensors: the others would only be waited for, which takes milliseconds where the machine is busy."""
+    """Uses one thread for small tensors: other threads would only be waited for, which takes milliseconds on a busy
+    machine."""
 
     def __enter__(self):
         self.threads = torch.get_num_threads()
@@ -83,7 +84,7 @@ class _OneThread:
 
 
 def _is_plain(tensor):
-    """Whether it has a storage of its own: no subclass, and not sparse."""
+    """Whether the tensor has a storage of its own: no subclass, and not sparse."""
     return type(tensor) in PLAIN and tensor.layout is torch.strided
 
 
@@ -96,13 +97,13 @@ def _is_small(tensor):
 
 
 def _can_be_known(tensor):
-    """Whole numbers and flags say who gets what (tokens by expert), so more of them are followed than the stand-ins copy."""
+    """Integers and flags decide routing (tokens by expert), so larger ones are tracked than the stand-ins copy."""
     return _is_small(tensor) or (tensor.dtype in sizes.WHOLE
                                  and tensor.untyped_storage().nbytes() <= sizes.FOLLOWED * tensor.itemsize)
 
 
 def _is_known(tensor):
-    """Also of a number that is copied into a tensor."""
+    """The same for a number that is copied into a tensor."""
     if not isinstance(tensor, torch.Tensor) or not tensor.is_cuda or not tensor.numel():
         return True
     if not _is_plain(tensor) or not _can_be_known(tensor):
@@ -129,8 +130,8 @@ def _mark(tensor, is_known):
 
 
 class _Blank:
-    """A storage that operators fill piece by piece. It is known once they have written all of it: a kernel that PyTorch does
-    not dispatch may write there, too."""
+    """A storage that operators fill piece by piece. It counts as known once they have written all of it. Until then,
+    a kernel that PyTorch does not dispatch may also write there."""
 
     def __init__(self, tensor):
         self.storage = StorageWeakRef(tensor.untyped_storage())
@@ -145,7 +146,7 @@ class _Blank:
         return self.written is not None and tensor.itemsize == self.itemsize and bool(self.place(tensor).all())
 
     def write(self, function, arguments):
-        """An operator wrote known values. Whether all of the storage is written."""
+        """An operator wrote known values. Returns whether all of the storage is written."""
         tensor = arguments[0]
         if tensor.itemsize != self.itemsize:
             return False
@@ -166,7 +167,7 @@ def _mark_blank(tensor):
 
 
 def _blank_of(tensor):
-    """What is known of a storage that holds nothing yet; None: it holds something."""
+    """Knowledge about a storage without values yet; None: it has values."""
     kept = blank.get(_address(tensor)) if tensor.is_cuda and _is_plain(tensor) else None
     return kept if kept and kept.storage.cdata == tensor.untyped_storage()._cdata else None
 
@@ -184,12 +185,12 @@ def _on_host(tensor):
 
 
 def _is_large_whole(tensor):
-    """Whether it is all of a large storage."""
+    """Whether the tensor covers all of a large storage."""
     return not _is_small(tensor) and tensor.numel() * tensor.itemsize == tensor.untyped_storage().nbytes()
 
 
 def _fill(tensor, value):
-    """Pages that are all zero take no memory of the host."""
+    """Pages that contain only zeros use no memory of the host."""
     if value == 0 and not _is_small(tensor):
         ctypes.CDLL(None).cudaMemset(ctypes.c_void_p(_address(tensor)), 0, ctypes.c_size_t(tensor.untyped_storage().nbytes()))
     elif tensor.numel():
@@ -197,7 +198,7 @@ def _fill(tensor, value):
 
 
 def _even_indices(scores, k, dim):
-    """Experts in turn: as many tokens for each as there can be."""
+    """Assigns experts in turn, so that each gets at most the average number of tokens, rounded up."""
     n = scores.shape[dim]
     rest = list(scores.shape)
     del rest[dim]
@@ -218,12 +219,13 @@ class Values(TorchDispatchMode):
 
     @classmethod
     def ignore_compile_internals(cls):
-        """torch.compile would otherwise leave functions as they are: the mode is off while it traces, and on when they run."""
+        """Otherwise torch.compile would not compile functions: the mode is off while it traces, and on when they
+        run."""
         return True
 
     @classmethod
     def is_infra_mode(cls):
-        """The same, for releases of PyTorch that ask only this, such as 2.7."""
+        """The same, for releases of PyTorch that only check this, such as 2.7."""
         return not hasattr(TorchDispatchMode, "ignore_compile_internals")
 
     def __torch_dispatch__(self, function, types, arguments=(), named=None):
@@ -245,7 +247,7 @@ class Values(TorchDispatchMode):
         return result
 
     def place_missing(self, place=None):
-        """Nobody knows where the program called what it called between operators."""
+        """The program's calls between operators have no known place."""
         while self.count(MISSING) > len(reads.missing_places):
             reads.missing_places.append(reads.place() if place is None else place)
 
@@ -289,7 +291,7 @@ class Values(TorchDispatchMode):
         return result
 
     def answer_unknown(self, operator, function, arguments, named, device):
-        """Whether the operator has an answer of its own, and that."""
+        """Whether this module itself answers for the operator, and the answer."""
         if operator is aten.topk and not _is_known(arguments[0]) and "out" not in named:
             return True, self.route(function, arguments, named)
         answer = sizes.compared(operator, arguments, named)
@@ -307,7 +309,7 @@ class Values(TorchDispatchMode):
         if function.namespace in COLLECTIVES:
             return True, self.communicate(function, arguments, named)
         if operator is aten._linalg_check_errors and not _is_known(arguments[0]):
-            return True, None  # a training that goes well has no errors
+            return True, None  # a training without faults has no errors
         if operator in FRESH:
             _mark(arguments[0], True)
             return True, function(*arguments, **named)
@@ -318,20 +320,20 @@ class Values(TorchDispatchMode):
 
     @staticmethod
     def replaced(operator, arguments):
-        """The tensor that holds nothing yet and is written now; None: the operator reads its arguments."""
+        """The tensor without values that is written now; None: the operator reads its arguments."""
         if operator not in WRITES and (operator not in WRITES_PARTS or (len(arguments) > 3 and arguments[3])):
             return None
         return arguments[0] if _blank_of(arguments[0]) else None
 
     @staticmethod
     def is_written_whole(operator, arguments):
-        """Whether known values take the place of all that a large tensor of whole numbers holds."""
+        """Whether known values replace all values of a large integer tensor."""
         return (operator is aten.copy_ and arguments[0].is_cuda and _is_large_whole(arguments[0])
                 and _can_be_known(arguments[0]) and _is_known(arguments[1]))
 
     @staticmethod
     def run_higher(function, arguments, named):
-        """An operator that takes functions, such as flex_attention: what they compute is unknown."""
+        """An operator whose arguments are functions, such as flex_attention: their results are unknown."""
         result = function(*arguments, **named)
         for tensor in _tensors(result):
             _mark(tensor, False)
@@ -366,7 +368,7 @@ class Values(TorchDispatchMode):
 
     @staticmethod
     def select(tensor, mask):
-        """The mask alone says how many elements there are."""
+        """The mask alone gives the number of elements."""
         shape = torch.broadcast_shapes(tensor.shape, mask.shape)
         count = int(_on_host(mask).expand(shape).sum())
         result = make.empty(count, dtype=tensor.dtype, device=tensor.device)
@@ -374,7 +376,7 @@ class Values(TorchDispatchMode):
         return result
 
     def communicate(self, function, arguments, named):
-        """The stand-in of NCCL moves small data, so what comes of known data is known."""
+        """The stand-in of NCCL moves small data, so results from known data are known."""
         unanswered = self.count(UNANSWERED)
         reduces = "reduce" in function.overloadpacket.__name__
         sent, received = [], []
@@ -389,18 +391,18 @@ class Values(TorchDispatchMode):
         finally:
             self.nobody_knows(False)
         answered = self.count(UNANSWERED) == unanswered
-        # Sums of 16 bits are left as they are.
+        # Sums of 16-bit values are left unchanged.
         is_known = all((_is_known(t) or _blank_of(t)) and not (reduces and t.is_floating_point() and t.itemsize < 4)
                        for t in sent) and answered
         for tensor in received + _tensors(result):
-            is_own = any(tensor is t for t in sent if not reduces)  # what this rank broadcasts stays as known as it was
+            is_own = any(tensor is t for t in sent if not reduces)  # data that this rank broadcasts stays as known as it was
             if is_own and not answered and tensor.dtype == torch.uint8 and not _blank_of(tensor):
                 _mark(tensor, False)
                 own_bytes.note(tensor)
             elif not is_own or not answered or _blank_of(tensor):
                 _mark(tensor, is_known and _is_small(tensor))
         if "recv" in function.overloadpacket.__name__:
-            for tensor in sent:  # the stand-in answers for whole numbers, or says that it cannot
+            for tensor in sent:  # the stand-in answers for integers, or reports that it cannot
                 _mark(tensor, not tensor.is_floating_point() and tensor.itemsize >= 4 and _is_small(tensor))
         return result
 
@@ -411,7 +413,7 @@ class Values(TorchDispatchMode):
             _mark(tensor, True)
 
     def read(self, operator, function, arguments, named, device):
-        """An operator that needs values which nobody knows."""
+        """An operator that needs unknown values."""
         if not self.is_logged(operator, arguments):
             reads.note_read(operator)
         elif arguments[0].numel():
@@ -430,7 +432,7 @@ class Values(TorchDispatchMode):
 
     @staticmethod
     def invent(tensor):
-        """Writes the number that unknown values are read as, also over those of its elements that were known."""
+        """Writes the number that unknown values are read as, also over elements that were known."""
         if own_bytes.has(tensor):
             return
         _mark(tensor, False)
@@ -438,7 +440,8 @@ class Values(TorchDispatchMode):
 
     @staticmethod
     def leaves_device(operator, arguments, named):
-        """Whether it copies to the host what the stand-in of the copy cannot: values that nobody knows, and many whole numbers."""
+        """Whether the operator copies to the host what the stand-in's copy cannot: unknown values, and many
+        integers."""
         source = arguments[1] if operator is aten.copy_ else arguments[0]
         target = arguments[0].device if operator is aten.copy_ else named.get("device")
         if target is None or torch.device(target).type != "cpu" or not source.is_cuda:
@@ -446,7 +449,7 @@ class Values(TorchDispatchMode):
         return (_is_small(source) and not _is_known(source)) or (not _is_small(source) and source.dtype in sizes.WHOLE)
 
     def bring_to_host(self, operator, function, arguments, named):
-        """Whole numbers that are copied to the host are read there. Large ones are made there."""
+        """Integers that are copied to the host will be read there. Large ones are computed there."""
         source = arguments[1] if operator is aten.copy_ else arguments[0]
         is_known = _is_known(source)
         if source.dtype in sizes.WHOLE and not is_known:
@@ -469,7 +472,7 @@ class Values(TorchDispatchMode):
 
     @staticmethod
     def is_logged(operator, arguments):
-        """A single number with a fraction is a loss or a norm, which no size is taken from; what is empty has no values."""
+        """A single floating-point number is a loss or a norm, which decides no size; an empty tensor has no values."""
         return not arguments[0].numel() or (operator is aten._local_scalar_dense and arguments[0].is_floating_point())
 
     @staticmethod
@@ -482,12 +485,12 @@ class Values(TorchDispatchMode):
         if operator in FACTORIES and isinstance(arguments[0], (list, tuple)) and most == SMALL:
             most //= 8
         if sizes.elements(function, arguments, tensors) > most:
-            return False  # what is large is unknown, and would take the host's memory
+            return False  # large values are unknown, and would use the host's memory
         return all(t.numel() <= sizes.FOLLOWED if t.is_cuda else t.numel() * t.element_size() <= SMALL for t in tensors)
 
     @staticmethod
     def compute(function, arguments, named, device, writes):
-        """Runs the operator on the CPU; None where that is not possible."""
+        """Runs the operator on the CPU; None if that is not possible."""
         if writes:
             if not arguments or not isinstance(arguments[0], torch.Tensor) or not arguments[0].is_cuda or "out" in named:
                 return None
@@ -521,7 +524,7 @@ class Values(TorchDispatchMode):
     @staticmethod
     def mark_results(operator, function, arguments, named, result, writes, all_known):
         if operator is aten.record_stream:
-            return  # it says who uses the tensor, and writes nothing
+            return  # records who uses the tensor, and writes nothing
         if operator in EMPTY:
             _mark_blank(result)
             return
@@ -549,13 +552,13 @@ def _with_values(function, arguments, named):
 
 
 def forget(values):
-    """Kernels that PyTorch does not dispatch write to tensors as well."""
+    """Kernels that PyTorch does not dispatch also write to tensors."""
     for tensor in _tensors(values):
         if tensor.is_cuda and _is_plain(tensor):
             _mark(tensor, False)
 
 
-# The mode that is on. PyTorch 2.4 and 2.7 free a mode that nobody else holds while torch.compile takes it off.
+# The mode that is on. PyTorch 2.4 and 2.7 free a mode without other references while torch.compile turns it off.
 entered = []
 
 
@@ -565,7 +568,8 @@ class _Passing(TorchDispatchMode):
 
 
 def _read_unsigned():
-    """In PyTorch 2.4 and 2.7 a mode cannot pass on a uint64 of 2**63 or more that item() reads, such as a seed. tolist() can."""
+    """In PyTorch 2.4 and 2.7, a mode cannot pass on a uint64 of 2**63 or more that item() reads, such as a seed.
+    tolist() can."""
     if not hasattr(torch, "uint64"):
         return
     largest = torch.tensor([255] * 8, dtype=torch.uint8).view(torch.uint64)
@@ -578,8 +582,8 @@ def _read_unsigned():
 
 
 def _print_from_host():
-    """PyTorch prints a tensor without dispatch modes: kernels would answer how many elements are finite, and what they are.
-    Unknown values are printed as zeros."""
+    """PyTorch prints a tensor without dispatch modes, so kernels would answer how many elements are finite, and what
+    they are. Unknown values are printed as zeros."""
     printing = torch._tensor_str
     plain = printing._tensor_str
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counts what takes time in a phase and the stand-ins cannot see: the FLOPs of attention, convolutions and grouped products, the
-bytes that other kernels read and write, and what goes to which ranks. The stand-ins count matrix products and kernels.
+"""Counts time-consuming work in a phase that the stand-ins cannot see: the FLOPs of attention, convolutions and grouped
+matmuls, the bytes that other kernels read and write, and the data sent to which ranks.
 
-`foreign` is the number of kernels that no operator of PyTorch launched, such as Triton's: nobody knows how long they take."""
+The stand-ins count matmuls and kernels. `foreign` is the number of kernels that no PyTorch operator launched, such as
+Triton's; their time is unknown."""
 import ctypes
 import os
 
@@ -11,28 +12,28 @@ import torch
 aten = torch.ops.aten
 LAUNCHES, PRODUCTS = 0, 1  # p4d_report_count of the stand-ins
 
-# Kernels of PyTorch's own, of 16 or 8 bits.
+# PyTorch's own matmul kernels, with 16-bit or 8-bit elements.
 GROUPED = {"_grouped_mm": "grouped", "_scaled_grouped_mm": "grouped_8"}
-# Counted by the stand-ins, with the bytes of their operands.
+# Operators that the stand-ins count, including the bytes of their operands.
 PRODUCTS_OF = {"mm", "addmm", "bmm", "baddbmm", "addmv", "mv", "dot", "_scaled_mm", "linear",
                "addbmm", "_addmm_activation", "linear_backward", "matmul", "_int_mm"}
-# They write nothing, or wait for no memory.
+# Operators that write nothing, or do not wait for memory.
 NOTHING = {"empty", "empty_strided", "empty_like", "new_empty", "new_empty_strided", "record_stream", "detach", "alias",
            "_local_scalar_dense", "set_", "resize_"}
-# They read as much as they write, of an argument that is larger.
+# Operators that read as much as they write, from a larger argument.
 PARTS = {"embedding", "index", "index_select", "gather", "take", "take_along_dim", "slice_copy", "select_copy", "narrow_copy",
          "split_copy", "split_with_sizes_copy", "topk", "nonzero", "masked_select"}
-# They do not read what they write over.
+# Operators that do not read the memory that they overwrite.
 OVERWRITE = {"copy_", "zero_", "fill_", "normal_", "uniform_", "_foreach_zero_", "_foreach_copy_", "random_", "exponential_",
              "bernoulli_", "split_with_sizes_copy", "chunk_cat"}
 EXCHANGES = {"alltoall_base_", "alltoall_", "all_to_all_single"}
 TRANSFERS = {"send", "recv_", "recv_any_source_"}
 SUMS = ("attention_forward", "attention_backward", "convolutions", "grouped", "grouped_8", "grouped_bytes", "moved", "lifted")
-CALLS, GATHERED, EXCHANGED, TRANSFERRED = range(4)  # columns of wires
+CALLS, GATHERED, EXCHANGED, TRANSFERRED = range(4)  # columns of a row of communication
 
 
 def _bytes(tensor):
-    """What a kernel moves: of an expanded tensor, what is stored."""
+    """Bytes that a kernel moves; of an expanded tensor, only the stored elements."""
     return min(tensor.numel() * tensor.element_size(), tensor.untyped_storage().nbytes())
 
 
@@ -49,7 +50,7 @@ def _on_gpu(value):
 
 
 def _ranks_of(group):
-    """The ranks of a process group, or of its name; None: not known."""
+    """The ranks of a process group, or of a group's name; None: unknown."""
     distributed = torch.distributed
     try:
         if isinstance(group, str):
@@ -79,7 +80,7 @@ class Work:
         return self.count(LAUNCHES) + self.count(PRODUCTS)
 
     def rows(self):
-        """What was counted since the last call."""
+        """The counts since the last call."""
         row = dict(self.sums)
         row["kernels"] = self.launches() - self.before
         row["foreign"] = max(row["kernels"] - self.inside, 0)
@@ -107,7 +108,8 @@ class Work:
             self.move(name, function, given, result)
 
     def attention(self, name, values, result):
-        """Two products of queries and keys forward, and five backward; of causal ones only half of the scores are needed."""
+        """Two matmuls of queries and keys in the forward pass, and five in the backward pass; causal attention needs
+        only half of the scores."""
         query, key, value = values["query"], values["key"], values.get("value", values["key"])
         if not query.is_cuda or query.dim() != 4:
             return
@@ -122,7 +124,7 @@ class Work:
             self.sums["attention_forward"] += flops
 
     def group_products(self, name, a, b, result):
-        """Each element of a meets the columns of one matrix: of b, or of b's part for the group."""
+        """Each element of a meets the columns of one matrix: of b, or of b's part for its group."""
         groups = a.shape[0] if a.dim() == 3 and b.dim() == 2 else 1
         self.sums[GROUPED[name]] += 2 * a.numel() * b.shape[-1] // groups
         self.sums["grouped_bytes"] += _bytes(a) + _bytes(b) + _bytes(result)
@@ -132,21 +134,22 @@ class Work:
         if not weight.is_cuda:
             return
         output = values["grad_output"] if name.endswith("backward") else result
-        # Each element of the output is a sum over the inputs of its group and the kernel: of a transposed one, the other way round.
+        # Each output element is a sum over the inputs of its group and the kernel; in a transposed convolution, with
+        # input and output exchanged.
         transposed = values.get("transposed", False)
         positions = values["input"] if transposed and "input" in values else output
         flops = 2 * positions.numel() * (weight.numel() // max(weight.shape[0], 1))
         self.sums["convolutions"] += flops * (sum(values["output_mask"][:2]) if name.endswith("backward") else 1)
 
     def move(self, name, function, given, result):
-        """Bytes of a kernel that only moves data, or of a copy between the host and the device."""
+        """Bytes of a kernel that only moves data, or of a copy between host and device."""
         written, read = [], []
         for argument, value in given:
             writes = argument.alias_info is not None and argument.alias_info.is_write
             (written if writes else read).extend(_flat(value))
         results = [] if any(r.alias_info is not None for r in function._schema.returns) else _flat(result)
         if not written and not results:
-            return  # a view
+            return  # a view moves nothing
         tensors = written + read + results
         if any(not t.is_cuda for t in tensors if t.dim()) and any(t.is_cuda for t in tensors):
             self.sums["lifted"] += max((_bytes(t) for t in _on_gpu(tensors)), default=0)
@@ -167,7 +170,8 @@ class Work:
         return self.groups[key]
 
     def communicate(self, name, function, arguments, named):
-        """Bytes of the whole that every rank has afterwards, or had before. An all-reduce is a reduce-scatter and an all-gather."""
+        """Bytes of the whole tensor that every rank has afterwards, or had before. An all-reduce is a reduce-scatter
+        and an all-gather."""
         values = dict(zip((a.name for a in function._schema.arguments), arguments), **named)
         put = sum(_bytes(t) for n, v in values.items() if "out" in n for t in _on_gpu(v))
         taken = sum(_bytes(t) for n, v in values.items() if "out" not in n for t in _on_gpu(v))
