@@ -157,6 +157,25 @@ static void add_copies(const p4d_layout *l, const p4d_cost_rates *r, uint64_t sh
 }
 
 /*
+ * Experts for domains (DEMix, arXiv 2108.05036): neighbouring ranks have the same feed-forward layers, whose
+ * gradients they reduce among themselves.
+ */
+static void set_domains(const p4d_layout *l, const p4d_cost_rates *r, p4d_cost_update *out)
+{
+	const double many = 1e9, feed = (l->glu ? 3.0 : 2.0) * (double)l->hidden * (double)l->ffn;
+	const double table = (l->tied ? 1 : 2) * (double)l->vocab * (double)l->hidden;
+	const double layers = (double)l->layers,
+		     share = layers * feed / (layers * p4d_cost__layer_matrices(l) + table);
+	const p4d_cost_ring own = p4d_cost__ring_of(l, l->dp / l->expert_domains, 1);
+	const double latency = p4d_cost__gather_seconds(r, own, 0);
+	const p4d_cost_line line =
+	    line_of(latency, p4d_cost__gather_seconds(r, own, p4d_cost__gradient_bytes(l) * many), many);
+
+	out->reduce.latency += latency;
+	out->reduce.each = (1 - share) * out->reduce.each + share * line.each;
+}
+
+/*
  * Data parallelism: gradients are reduced and parameters gathered over the ranks with the same parameters;
  * `shards` of these ranks shard the optimizer states.
  */
@@ -173,6 +192,8 @@ static void set_update(const p4d_layout *l, const p4d_cost_rates *r, p4d_cost_ri
 		out->gather = (p4d_cost_line){0, 0};
 	if (p4d_cost__reduces_for_passes(l))
 		out->reduce = (p4d_cost_line){0, 0};
+	if (l->expert_domains > 1)
+		set_domains(l, r, out);
 	if (!l->optimizer_sharding) { /* an all-reduce instead of reduce-scatter and all-gather */
 		out->gather = (p4d_cost_line){0, 0};
 		out->reduce.latency *= 2;

@@ -153,6 +153,23 @@ static p4d_tape_tensor quantized(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t
 	return p4d_op_cast(w, y, given);
 }
 
+/*
+ * Binary codes: the weight is expanded for each product. The gradient of a scale is a sum over its row of the
+ * weight's gradient times the code, so the input is kept. The authors' code was not available.
+ */
+static p4d_tape_tensor coded(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t in, uint64_t out)
+{
+	const p4d_tape_tensor y = p4d_op_product(w, x, in, out, x.element, false);
+	p4d_tape_operation *o = p4d_op_last(w);
+	const uint64_t whole = in * out * x.element;
+
+	o->saved[0] = x.value;
+	o->weight = out * 4;
+	o->scratch += whole;
+	o->back_scratch += 2 * whole;
+	return y;
+}
+
 /* In models with experts, PEFT's names for a feed-forward part mean only the experts, except in Qwen 2
  * (its table in transformers_weight_conversion.py lacks Qwen 2). */
 bool p4d_transformers__adapts(const p4d_layout *l, unsigned target)
@@ -180,6 +197,9 @@ p4d_tape_tensor p4d_transformers__linear(p4d_tape_writer *w, p4d_tape_tensor x, 
 {
 	const p4d_layout *l = w->layout;
 	const bool four_bits = l->quant != P4D_QUANT_NONE && target;
+
+	if (l->finetune == P4D_TUNE_ALPHA && target)
+		return coded(w, x, in, out);
 	p4d_tape_tensor y =
 	    four_bits ? quantized(w, x, in, out) : p4d_op_product(w, x, in, out, w->weight, w->trains);
 

@@ -99,9 +99,9 @@ size_t p4d_transformers__linears(const p4d_layout *l, unsigned kind,
 	return n;
 }
 
-/* Sums over linear layers: their elements, and those of their adapters. */
+/* Sums over linear layers: their elements, those of their adapters, and their outputs. */
 typedef struct linear_sums {
-	uint64_t elements, adapters;
+	uint64_t elements, adapters, outputs;
 } linear_sums;
 
 static linear_sums sums_of(const p4d_layout *l, unsigned kind)
@@ -113,7 +113,10 @@ static linear_sums sums_of(const p4d_layout *l, unsigned kind)
 
 	for (size_t i = 0; i < n; i++) {
 		s.elements += linears[i].in * linears[i].out;
-		if (p4d_transformers__adapts(l, linears[i].target))
+		s.outputs += linears[i].out;
+		if (l->finetune == P4D_TUNE_ALPHA)
+			s.adapters += linears[i].out; /* the scales that are trained */
+		else if (p4d_transformers__adapts(l, linears[i].target))
 			s.adapters += l->lora.rank * (linears[i].in + linears[i].out);
 	}
 	return s;
@@ -136,6 +139,7 @@ static linear_sums sums_of_model(const p4d_layout *l)
 		const linear_sums s = sums_of(l, kind);
 		sum.elements += kinds.layers[kind] * s.elements;
 		sum.adapters += kinds.layers[kind] * s.adapters;
+		sum.outputs += kinds.layers[kind] * s.outputs;
 	}
 	return sum;
 }
@@ -199,6 +203,13 @@ uint64_t p4d_transformers__parameter_bytes(const p4d_layout *l, unsigned element
 
 	if (l->quant == P4D_QUANT_NONE)
 		return all * element + adapters;
+	/* a bit of each code for each weight, and a scale of each code for each output, the first one trained
+	 */
+	if (l->finetune == P4D_TUNE_ALPHA) {
+		const uint64_t codes = (uint64_t)l->quant - P4D_QUANT_BCQ2 + 2;
+		return linears * codes / 8 + (codes - 1) * sums_of_model(l).outputs * 4 +
+		       (all - linears) * element + adapters;
+	}
 	/* a byte of scale per 64 weights, fp32 per 256 of these; tables of constants */
 	const uint64_t bits = l->quant == P4D_QUANT_NF4 ? 4 : 8, each = l->glu ? 7 : 6;
 	const uint64_t tables = (l->layers * each + experts * (l->glu ? 3 : 2)) * 3072;

@@ -77,6 +77,8 @@ enum { P4D_MEMORY_TOP_DEFAULT = 32 };
 	SET(int, device, DEVICE, 0) \
 	SET(uint64_t, seq_len, SEQ_LEN, 0) \
 	SET(uint64_t, global_batch, GLOBAL_BATCH, 0) \
+	SET(uint64_t, expert_domains, EXPERT_DOMAINS, \
+	    1)                                       /* ranks of each have their own feed-forward layers */ \
 	SET(uint64_t, document_len, DOCUMENT_LEN, 0) /* mean length of documents; 0: a sequence is one \
 						      * document */ \
 	/* elements of gradients that DeepSpeed reduces together */ \

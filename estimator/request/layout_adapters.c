@@ -117,6 +117,46 @@ void p4d_layout__adapters(const p4d_request *r, p4d_layout *l)
 		l->quant = stored[r->value[P4D_STORED]]; /* LoRA on quantized weights is QLoRA */
 	else if (l->finetune == P4D_TUNE_QLORA)
 		l->quant = P4D_QUANT_NF4;
+	if (l->finetune == P4D_TUNE_ALPHA) { /* one trained number for each output of all linear layers */
+		l->lora.rank = 1;
+		l->lora.targets = P4D_TARGET_ALL;
+		l->lora.fp32 = true;
+		l->lora.dropout = 0;
+		l->quant = p4d_is_set(r, P4D_QUANT) ? l->quant : P4D_QUANT_BCQ4;
+	}
+}
+
+/* Scales of binary codes: plain decoders of transformers' modules, each rank with a copy. */
+static int check_alpha(const p4d_request *r, p4d_error *err)
+{
+	const bool alpha = p4d_is_set(r, P4D_FINETUNE) && r->value[P4D_FINETUNE] == P4D_TUNE_ALPHA;
+	const bool codes = p4d_is_set(r, P4D_QUANT) && r->value[P4D_QUANT] >= P4D_QUANT_BCQ2;
+	const int framework = (int)r->value[P4D_FRAMEWORK];
+
+	if (!alpha && codes) {
+		p4d_fail(err, P4D_E_VALUE, "quant: only finetune=alpha trains scales of binary codes");
+		return p4d_fix(err, "--p4d-finetune=alpha");
+	}
+	if (!alpha)
+		return 0;
+	if (p4d_is_set(r, P4D_QUANT) && !codes) {
+		p4d_fail(err, P4D_E_VALUE,
+			 "finetune=alpha trains scales of binary codes: quant is bcq2, bcq3 or bcq4");
+		return p4d_fix(err, "--p4d-quant=bcq4");
+	}
+	if (p4d_framework_of(framework)->sharing != P4D_SHARES_NOTHING ||
+	    r->value[P4D_MODEL_CODE] != P4D_MODEL_CODE_TRANSFORMERS) {
+		p4d_fail(err, P4D_E_UNMODELLED,
+			 "finetune=alpha: p4d models it with DDP and transformers' modules alone");
+		return p4d_fix(err, "--p4d-framework=ddp --p4d-model-code=transformers");
+	}
+	if (p4d_is_sparse(r) || p4d_is_set(r, P4D_LAYER_PATTERN) ||
+	    p4d_architecture_of(r)->kind != P4D_DECODER)
+		return p4d_fail(
+		    err, P4D_E_UNMODELLED,
+		    "finetune=alpha: p4d models it for decoders without experts, latent attention "
+		    "and layers with a state");
+	return 0;
 }
 
 /* Features that FSDP or FSDP2 supports in only one version. */
@@ -151,15 +191,18 @@ static int check_fsdp(const p4d_request *r, p4d_error *err)
 int p4d_layout__check_adapters(const p4d_request *r, p4d_error *err)
 {
 	const bool adapters = p4d_is_set(r, P4D_FINETUNE) && r->value[P4D_FINETUNE] != P4D_TUNE_FULL;
-	const bool quantized = adapters && r->value[P4D_FINETUNE] == P4D_TUNE_QLORA;
+	const bool alpha = adapters && r->value[P4D_FINETUNE] == P4D_TUNE_ALPHA;
+	const bool quantized = alpha || (adapters && r->value[P4D_FINETUNE] == P4D_TUNE_QLORA);
 	const bool drops = r->origin[P4D_LORA_DROPOUT] == P4D_BY_USER && r->value[P4D_LORA_DROPOUT];
 	const int framework = (int)r->value[P4D_FRAMEWORK];
 	const p4d_framework *f = p4d_framework_of(framework);
 	const char *unknown = NULL;
 	char why[96];
 
-	if (!adapters && (r->origin[P4D_LORA_RANK] == P4D_BY_USER || *r->lora_targets ||
-			  r->origin[P4D_ADAPTER_DTYPE] == P4D_BY_USER || drops)) {
+	if (check_alpha(r, err) < 0)
+		return -1;
+	if ((!adapters || alpha) && (r->origin[P4D_LORA_RANK] == P4D_BY_USER || *r->lora_targets ||
+				     r->origin[P4D_ADAPTER_DTYPE] == P4D_BY_USER || drops)) {
 		p4d_fail(err, P4D_E_VALUE, "%s has no effect without finetune=lora or qlora",
 			 r->origin[P4D_LORA_RANK] == P4D_BY_USER       ? "lora-rank"
 			 : *r->lora_targets                            ? "lora-targets"

@@ -587,9 +587,9 @@ int p4d_layout__check(const p4d_request *request, p4d_layout *l, p4d_error *err)
 {
 	return p4d_layout__check_grid(request, l, err) < 0 || check_tensor(request, l, err) < 0 ||
 		       p4d_layout__split(request, l, err) < 0 || check_world(l, err) < 0 ||
-		       check_shards(l, err) < 0 || p4d_layers_check_memory(request, l, err) < 0 ||
-		       check_experts(request, l, err) < 0 || check_sequence(l, err) < 0 ||
-		       check_batch(l, err) < 0 || check_schedule(l, err) < 0 ||
+		       check_shards(l, err) < 0 || p4d_layout__check_domains(l, err) < 0 ||
+		       p4d_layers_check_memory(request, l, err) < 0 || check_experts(request, l, err) < 0 ||
+		       check_sequence(l, err) < 0 || check_batch(l, err) < 0 || check_schedule(l, err) < 0 ||
 		       p4d_layout__slices(request, l, err) < 0 || check_local_loss(request, l, err) < 0 ||
 		       check_types(request, l, err) < 0 || check_overlap(l, err) < 0 ||
 		       check_heads(l, err) < 0 || check_hierarchy(request, l, err) < 0 ||

@@ -54,3 +54,7 @@ int p4d_layout__check_offload(const p4d_request *request, p4d_error *err);
  */
 unsigned p4d_layout__modules(const p4d_request *request, const p4d_layout *layout);
 int p4d_layout__check_modules(const p4d_request *request, const p4d_layout *layout, p4d_error *err);
+
+/* layout_modules.c: experts for domains of the data (DEMix), on equally many ranks each. Errors: UNMODELLED,
+ * VALUE. */
+int p4d_layout__check_domains(const p4d_layout *layout, p4d_error *err);

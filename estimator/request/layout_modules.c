@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The recomputed parts of layers with experts or latent attention: --recompute-modules. */
+#include <inttypes.h>
 #include <string.h>
 
 #include "request/framework.h"
@@ -109,4 +110,21 @@ int p4d_layout__check_modules(const p4d_request *r, const p4d_layout *l, p4d_err
 		return p4d_fail(err, P4D_E_VALUE,
 				"shared-overlap=on: Megatron-LM does not recompute shared_experts then");
 	return 0;
+}
+
+int p4d_layout__check_domains(const p4d_layout *l, p4d_error *err)
+{
+	if (l->expert_domains > 1 && (l->experts || l->finetune != P4D_TUNE_FULL))
+		return p4d_fail(
+		    err, P4D_E_UNMODELLED,
+		    "expert-domains: p4d models them for dense models that are trained as a whole");
+	if (l->dp % l->expert_domains == 0)
+		return 0;
+	uint64_t fits = l->expert_domains < l->dp ? l->expert_domains : l->dp;
+	while (l->dp % fits)
+		fits--;
+	p4d_fail(err, P4D_E_VALUE,
+		 "expert-domains=%" PRIu64 " does not divide the %" PRIu64 " data-parallel ranks",
+		 l->expert_domains, l->dp);
+	return p4d_fix(err, "--p4d-expert-domains=%" PRIu64, fits);
 }

@@ -78,8 +78,17 @@ enum {
 /* Values of --optimizer-sharding: the stages of ZeRO (arXiv 1910.02054). Each includes those before it. */
 enum { P4D_PAD_MAX_LENGTH, P4D_PAD_LONGEST };
 enum { P4D_SHARD_NOTHING, P4D_SHARD_STATES, P4D_SHARD_GRADIENTS, P4D_SHARD_PARAMETERS };
-enum { P4D_TUNE_FULL, P4D_TUNE_LORA, P4D_TUNE_QLORA };
-enum { P4D_QUANT_NONE, P4D_QUANT_NF4, P4D_QUANT_INT8, P4D_QUANT_FP8 };
+/* alpha: scales of weights in binary codes (AlphaTuning, arXiv 2210.03858) */
+enum { P4D_TUNE_FULL, P4D_TUNE_LORA, P4D_TUNE_QLORA, P4D_TUNE_ALPHA };
+enum {
+	P4D_QUANT_NONE,
+	P4D_QUANT_NF4,
+	P4D_QUANT_INT8,
+	P4D_QUANT_FP8,
+	P4D_QUANT_BCQ2, /* 2 to 4 binary codes, each with a scale for every output */
+	P4D_QUANT_BCQ3,
+	P4D_QUANT_BCQ4
+};
 enum { P4D_ALLOCATOR_DEFAULT, P4D_ALLOCATOR_EXPANDABLE };
 enum { P4D_UNFUSED, P4D_FLASH, P4D_FLASH2 }; /* --attention */
 enum { P4D_SWIGLU_ACTIVATION, P4D_GEGLU, P4D_GELU, P4D_RELU2, P4D_RELU, P4D_XIELU };

@@ -326,6 +326,10 @@ int p4d_serving__stored_of(const p4d_request *r)
 
 static int check_quant(const p4d_request *r, p4d_error *err)
 {
+	if (r->value[P4D_QUANT] >= P4D_QUANT_BCQ2 && r->value[P4D_WORKLOAD] == P4D_WORKLOAD_SERVE) {
+		p4d_fail(err, P4D_E_VALUE, "quant: engines have no kernels for binary codes that p4d knows");
+		return p4d_fix(err, "--p4d-quant=nf4");
+	}
 	if (r->value[P4D_QUANT] != P4D_QUANT_INT8 || r->value[P4D_WORKLOAD] != P4D_WORKLOAD_SERVE ||
 	    r->value[P4D_STORED] == P4D_STORED_INT8)
 		return 0;

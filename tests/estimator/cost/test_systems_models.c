@@ -210,13 +210,114 @@ static void memory_refusals(void **state)
 	}
 }
 
+/* ---- AlphaTuning ---- */
+
+/* Bytes of a model's weights, and its trained parameters (of fp32, with two moments each). */
+static p4d_layout tuned(const char *model, const char *more)
+{
+	char options[256];
+	p4d_request r = {.gpu = ""};
+	p4d_layout l;
+	p4d_error err = {0};
+
+	snprintf(options, sizeof(options),
+		 "model=%s framework=ddp seq-len=512 micro-batch=1 global-batch=1 param-dtype=fp32 %s", model,
+		 more);
+	set_all(&r, options);
+	assert_int_equal(p4d_model_resolve(&r, NULL, NULL, NULL), 0);
+	p4d_request_complete(&r, 0, 1);
+	if (p4d_layout_build(&r, 1, 1, &l, &err) < 0)
+		fail_msg("%s: %s", options, err.text);
+	return l;
+}
+
+/*
+ * AlphaTuning (arXiv 2210.03858), the abstract; its tables were not available: over 1,000 times fewer trained
+ * parameters, of GPT-2 and OPT. One scale for each output of a layer's matrices is trained: 9 hidden for
+ * GPT-2 and OPT. Over 10 times smaller with 4 bits: a miss, since 32 bits in 4 bits are 8 times smaller at
+ * most.
+ */
+static void alpha_tuning(void **state)
+{
+	static const struct {
+		const char *model;
+		double layers, hidden, whole[2]; /* times smaller with 4 and 3 bits, by p4d alone */
+	} rows[] = {{"gpt2-medium", 24, 1024, {3.88, 4.34}},
+		    {"gpt2-large", 36, 1280, {4.95, 5.80}},
+		    {"opt-1.3b", 24, 2048, {5.05, 5.92}}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		const p4d_layout full = tuned(rows[i].model, ""),
+				 four = tuned(rows[i].model, "finetune=alpha"),
+				 three = tuned(rows[i].model, "finetune=alpha quant=bcq3");
+		const double all = (double)bytes_of(&full, "parameters") / 4,
+			     trained = (double)bytes_of(&four, "optimizer.moments") / 8;
+		assert_true(trained == rows[i].layers * 9 * rows[i].hidden);
+		printf("AlphaTuning: %s, %.0f trained, %.0f times fewer\n", rows[i].model, trained,
+		       all / trained);
+		assert_true(all / trained > 1000);
+		row("AlphaTuning: model smaller, 4 bits (p4d alone)", rows[i].whole[0],
+		    4 * all / (double)bytes_of(&four, "parameters"), 0.01);
+		row("AlphaTuning: model smaller, 3 bits (p4d alone)", rows[i].whole[1],
+		    4 * all / (double)bytes_of(&three, "parameters"), 0.01);
+		/* the matrices alone: 12 hidden^2 in a layer */
+		const double matrices = rows[i].layers * 12 * rows[i].hidden * rows[i].hidden;
+		const double others = 4 * (all - matrices);
+		const double by4 = 4 * matrices / ((double)bytes_of(&four, "parameters") - others),
+			     by3 = 4 * matrices / ((double)bytes_of(&three, "parameters") - others);
+		row("AlphaTuning: matrices smaller, 4 bits (a miss)", 10, by4, 0.25);
+		row("AlphaTuning: matrices smaller, 3 bits", 10, by3, 0.10);
+		assert_true(by4 < 8);
+	}
+}
+
+/* ---- DEMix ---- */
+
+#define OF_GPT3 \
+	"model=custom architecture=gpt2 framework=ddp norm=layernorm activation=gelu glu=off tied=on " \
+	"positions=learned bias=all qk-norm=off vocab=50264 max-seq-len=1024 seq-len=1024 precision=fp16 " \
+	"micro-batch=2 layers=24 hidden=2048 ffn=8192 heads=32 kv-heads=32 head-dim=64 global-batch=2048 "
+
+/*
+ * DEMix (arXiv 2108.05036): an expert for each of 8 domains, on the ranks of that domain (data-parallel
+ * groups of the authors' scripts); the model of 1.3B on 128 V100. A rank has as many parameters, and a token
+ * as many FLOPs, as in the dense model. What p4d alone says: steps are faster, because feed-forward layers'
+ * gradients stay on 16 ranks. A change of 1 % is seen.
+ */
+static void demix(void **state)
+{
+	const p4d_gpu gpu = gpu_named("v100-32gb");
+	const p4d_layout dense = layout_of(OF_GPT3, 16, 8),
+			 with = layout_of(OF_GPT3 "expert-domains=8", 16, 8),
+			 one = layout_of(OF_GPT3 "expert-domains=16", 16, 8);
+	p4d_layout l;
+	p4d_request r = {.gpu = ""};
+	p4d_error err = {0};
+
+	(void)state;
+	row("DEMix: parameters of the dense model", 1.3e9, (double)bytes_of(&dense, "parameters") / 4, 0.05);
+	assert_int_equal(bytes_of(&with, "parameters"), bytes_of(&dense, "parameters"));
+	assert_true(p4d_cost_model_flops(&with) == p4d_cost_model_flops(&dense));
+	const double faster = step_of(&dense, &gpu).seconds / step_of(&with, &gpu).seconds,
+		     fastest = step_of(&dense, &gpu).seconds / step_of(&one, &gpu).seconds;
+	printf("DEMix: steps %.3f times as fast as the dense model's; %.3f with a domain for each node\n",
+	       faster, fastest);
+	assert_true(faster > 1 && fastest > faster);
+	set_all(&r, OF_GPT3 "expert-domains=3");
+	p4d_request_complete(&r, 0, 128);
+	assert_int_equal(p4d_layout_build(&r, 16, 8, &l, &err), -1);
+	assert_string_equal(err.fix, "--p4d-expert-domains=2");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(memory_sizes),  cmocka_unit_test(memory_experts),
 	    cmocka_unit_test(memory_flops),  cmocka_unit_test(memory_bandwidth),
 	    cmocka_unit_test(memory_shards), cmocka_unit_test(memory_refusals),
-	    cmocka_unit_test(memory_step),
+	    cmocka_unit_test(memory_step),   cmocka_unit_test(alpha_tuning),
+	    cmocka_unit_test(demix),
 	};
 
 	return cmocka_run_group_tests(tests, load_gpus, NULL);
