@@ -8,9 +8,10 @@
 
 #include "support/training_curves.h"
 
-#define MODEL \
+#define SIZES \
 	"model=custom layers=2 hidden=128 ffn=256 heads=2 kv-heads=2 head-dim=128 vocab=203 seq-len=512 " \
-	"global-batch=4 tied=off bias=qkv qk-norm=on precision=fp8 "
+	"global-batch=4 tied=off bias=qkv qk-norm=on "
+#define MODEL SIZES "precision=fp8 "
 
 static p4d_layout layout;
 static unsigned steps;
@@ -113,6 +114,28 @@ static void layouts_agree(void **state)
 	(void)state;
 	compare(MODEL, same, all_or(1, 3), 1e-12, 1e-12, 1e-12);
 	compare(MODEL, others, all_or(1, 8), 5e-6, 5e-4, 2e-3);
+}
+
+/* QLoRA keeps matrices whole on a rank. */
+static const shape whole_matrices[] = {
+    {2, "tp=1 cp=2 pp=1 vpp=1 micro-batch=2"},
+    {1, "tp=1 cp=1 pp=1 vpp=1 micro-batch=1 schedule=zb1p recompute=keep"},
+    {2, "tp=1 cp=1 pp=1 vpp=1 micro-batch=1"},
+};
+
+/* Matrices in 4 bits become bf16 and then FP8, for each product. The loss is that of QLoRA in bf16, but for
+ * what FP8 rounds. */
+static void quantized_matrices_agree(void **state)
+{
+	(void)state;
+	compare(MODEL "finetune=qlora lora-rank=8", same, all_or(1, 3), 1e-12, 1e-12, 1e-12);
+	compare(MODEL "finetune=qlora lora-rank=8", whole_matrices, all_or(2, 3), 5e-6, 5e-4, 2e-3);
+	const double fp8 = alone(MODEL "finetune=qlora lora-rank=8").loss[0],
+		     bf16 = alone(SIZES "finetune=qlora lora-rank=8 precision=bf16").loss[0],
+		     lora = alone(MODEL "finetune=lora lora-rank=8").loss[0];
+	print_message("QLoRA in FP8 %.6f, in bf16 %.6f, LoRA in FP8 %.6f\n", fp8, bf16, lora);
+	assert_true(fabs(fp8 / bf16 - 1) < 0.01 && fabs(fp8 / bf16 - 1) > 1e-7);
+	assert_true(fabs(fp8 / lora - 1) < 0.01 && fabs(fp8 / lora - 1) > 1e-7);
 }
 
 /* Blocks of 32, and adapters with matrices in FP8. */
@@ -314,6 +337,7 @@ static void numpy_agrees(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(numpy_agrees), cmocka_unit_test(layouts_agree),
+					   cmocka_unit_test(quantized_matrices_agree),
 					   cmocka_unit_test(others_agree), cmocka_unit_test(learns)};
 
 	return cmocka_run_group_tests(tests, curve_setup, NULL);
