@@ -1,17 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* p4d completion: completions for bash, zsh and fish, of p4d and of sbatch --p4d. */
+/* p4d completion: what bash, zsh and fish complete after p4d, and after sbatch --p4d. */
 #include <stdio.h>
 #include <string.h>
 
+#include "base/completion.h"
 #include "command.h"
 
-/* One option of a command, or of sbatch (with its prefix). */
-typedef struct completed {
-	const char *prefix, *name, *help;
-	const char *choices; /* "a|b"; "": any value; NULL: no value */
-} completed;
-
-typedef void print_option(const completed *option);
+typedef void print_option(const p4d_completed *option);
 
 static void each_job_option(unsigned where, const char *prefix, print_option *print)
 {
@@ -20,10 +15,9 @@ static void each_job_option(unsigned where, const char *prefix, print_option *pr
 		char help[P4D_HELP_TEXT];
 		if (!(info->where & where))
 			continue;
-		print(&(completed){prefix, info->name, p4d_request_help((p4d_option)i, help),
-				   info->kind == P4D_SWITCH_KIND           ? NULL
-				   : strchr(p4d_option_choices(info), '|') ? p4d_option_choices(info)
-									   : ""});
+		const p4d_completed one =
+		    p4d_completed_of(info, prefix, p4d_request_help((p4d_option)i, help));
+		print(&one);
 	}
 }
 
@@ -33,38 +27,18 @@ static void each_option(const p4d_subcommand *command, print_option *print)
 		each_job_option(P4D_WHERE_COMMAND, "", print);
 	for (const p4d_line_option *own = p4d_line_own; own->name; own++)
 		if (own->takes == P4D_TAKES_ANY || command->takes & own->takes)
-			print(&(completed){"", own->name, own->help, own->argument ? "" : NULL});
+			print(&(p4d_completed){"", own->name, own->help, own->argument ? "" : NULL,
+					       p4d_completed_is_path(own->argument)});
 }
 
-/* "a|b" as "a b" */
-static void print_choices(const char *choices)
+static void print_word(const p4d_completed *o)
 {
-	for (; *choices; choices++)
-		putchar(*choices == '|' ? ' ' : *choices);
+	p4d_completed_word(stdout, o);
 }
 
-/* Text for single quotes. In zsh's specifications '[', ']' and ':' have a meaning and are escaped. */
-static void print_quoted(const char *text, const char *special)
+static void print_case(const p4d_completed *o)
 {
-	for (; *text; text++)
-		if (*text == '\'')
-			fputs("'\\''", stdout);
-		else
-			printf("%s%c", strchr(special, *text) ? "\\" : "", *text);
-}
-
-static void print_word(const completed *o)
-{
-	printf(" --%s%s", o->prefix, o->name);
-}
-
-static void print_case(const completed *o)
-{
-	if (!o->choices || !*o->choices)
-		return;
-	printf("\t--%s%s) echo '", o->prefix, o->name);
-	print_choices(o->choices);
-	puts("' ;;");
+	p4d_completed_case(stdout, o);
 }
 
 static void print_bash(const p4d_subcommand *commands, size_t count)
@@ -83,13 +57,9 @@ static void print_bash(const p4d_subcommand *commands, size_t count)
 	}
 	fputs("\tsbatch) echo '", stdout);
 	each_job_option(P4D_WHERE_SLURM, "p4d-", print_word);
-	fputs("' ;;\n\tesac\n}\n\n"
-	      "# The word and the one before it, where bash takes = for a word of its own.\n"
-	      "_p4d_split()\n{\n"
-	      "\tcur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]}\n"
-	      "\tif [ \"$cur\" = = ]; then\n\t\tcur=\n"
-	      "\telif [ \"$prev\" = = ]; then\n\t\tprev=${COMP_WORDS[COMP_CWORD - 2]}\n\tfi\n}\n\n"
-	      "_p4d()\n{\n\tlocal cur prev words\n\t_p4d_split\n"
+	fputs("' ;;\n\tesac\n}\n\n", stdout);
+	p4d_completed_split(stdout, "p4d");
+	fputs("_p4d()\n{\n\tlocal cur prev words\n\t_p4d_split\n"
 	      "\tif [ \"$COMP_CWORD\" = 1 ]; then\n\t\twords='",
 	      stdout);
 	for (size_t i = 0; i < count; i++)
@@ -113,20 +83,9 @@ static void print_bash(const p4d_subcommand *commands, size_t count)
 	     "\tcomplete -o default -F _p4d_slurm \"$_p4d_command\"\ndone\nunset _p4d_command _p4d_function");
 }
 
-static void print_zsh_option(const completed *o)
+static void print_zsh_option(const p4d_completed *o)
 {
-	printf("\t\t'--%s%s%s[", o->prefix, o->name, o->choices ? "=" : "");
-	print_quoted(o->help, "[]:");
-	putchar(']');
-	if (o->choices) {
-		fputs(":value:", stdout);
-		if (*o->choices) {
-			putchar('(');
-			print_choices(o->choices);
-			putchar(')');
-		}
-	}
-	puts("' \\");
+	p4d_completed_zsh(stdout, o);
 }
 
 static void print_zsh(const p4d_subcommand *commands, size_t count)
@@ -141,7 +100,7 @@ static void print_zsh(const p4d_subcommand *commands, size_t count)
 	     "if (( CURRENT == 2 )); then\n\tlocal -a commands=(");
 	for (size_t i = 0; i < count; i++) {
 		printf("\t\t'%s:", commands[i].name);
-		print_quoted(commands[i].help, ":");
+		p4d_completed_quoted(stdout, commands[i].help, ":");
 		puts("'");
 	}
 	puts("\t)\n\t_describe command commands\n\treturn\nfi\nlocal command=$words[2]\n"
@@ -157,21 +116,14 @@ static void print_zsh(const p4d_subcommand *commands, size_t count)
 /* The command whose options print_fish_option prints. */
 static const char *fish_command;
 
-static void print_fish_option(const completed *o)
+static void print_fish_option(const p4d_completed *o)
 {
+	char begin[128] = "complete -c sbatch -c salloc -c srun";
+
 	if (fish_command)
-		printf("complete -c p4d -n '__fish_seen_subcommand_from %s'", fish_command);
-	else
-		fputs("complete -c sbatch -c salloc -c srun", stdout);
-	printf(" -l %s%s%s", o->prefix, o->name, o->choices ? " -x" : "");
-	if (o->choices && *o->choices) {
-		fputs(" -a '", stdout);
-		print_choices(o->choices);
-		putchar('\'');
-	}
-	fputs(" -d '", stdout);
-	print_quoted(o->help, "");
-	puts("'");
+		snprintf(begin, sizeof(begin), "complete -c p4d -n '__fish_seen_subcommand_from %s'",
+			 fish_command);
+	p4d_completed_fish(stdout, begin, o);
 }
 
 static void print_fish(const p4d_subcommand *commands, size_t count)
@@ -179,7 +131,7 @@ static void print_fish(const p4d_subcommand *commands, size_t count)
 	puts("# fish completion of p4d, and of the --p4d- options of sbatch, salloc and srun");
 	for (size_t i = 0; i < count; i++) {
 		printf("complete -c p4d -n __fish_use_subcommand -a %s -d '", commands[i].name);
-		print_quoted(commands[i].help, "");
+		p4d_completed_quoted(stdout, commands[i].help, "");
 		puts("'");
 		fish_command = commands[i].name;
 		each_option(&commands[i], print_fish_option);

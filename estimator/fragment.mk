@@ -24,6 +24,7 @@ libp4dbase_la_SOURCES = \
 	estimator/base/suggest.h estimator/base/suggest.c \
 	estimator/base/json_text.h estimator/base/json_text.c \
 	estimator/base/arguments.h estimator/base/arguments.c \
+	estimator/base/completion.h estimator/base/completion.c \
 	estimator/request/architecture.h estimator/request/architecture.c \
 	estimator/request/fp8.h estimator/request/fp8.c estimator/gpu/gpu.h estimator/gpu/gpu_table.h estimator/gpu/gpu.c
 libp4dbase_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden -ffunction-sections -fdata-sections

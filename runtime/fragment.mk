@@ -120,7 +120,7 @@ trainer_sources = \
 # The options of p4d-train. The manual is made from them, also if p4d-train is not built.
 noinst_LTLIBRARIES += libp4dsettings.la
 libp4dsettings_la_SOURCES = runtime/run/settings.def runtime/run/settings.h runtime/run/settings_internal.h \
-	runtime/run/settings_table.c runtime/run/settings.c runtime/run/settings_check.c runtime/run/settings_file.c \
+	runtime/run/settings_table.c runtime/run/settings_completion.c runtime/run/settings.c runtime/run/settings_check.c runtime/run/settings_file.c \
 	runtime/run/settings_words.c
 libp4dsettings_la_CPPFLAGS = $(AM_CPPFLAGS) $(JSONC_CFLAGS)
 libp4dsettings_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden
@@ -175,4 +175,11 @@ p4d_train_SOURCES = \
 	runtime/run/train_main.c runtime/run/train.h runtime/run/train_internal.h runtime/run/train.c runtime/run/train_say.c runtime/run/train_evaluate.c runtime/run/train_trace.h runtime/run/train_trace.c runtime/run/train_data.h runtime/run/train_data.c runtime/run/train_agree.h runtime/run/train_agree.c \
 	runtime/run/train_save.h runtime/run/train_save.c runtime/run/train_device.h runtime/run/train_device.c
 p4d_train_LDADD = libp4dtrain.la libp4dcheckpoint.la libp4ddata.la libp4dhost.la libp4d.la
+
+nodist_bashcompletion_DATA += completion/bash/p4d-train
+nodist_zshcompletion_DATA += completion/zsh/_p4d-train
+nodist_fishcompletion_DATA += completion/fish/p4d-train.fish
+completion/bash/p4d-train completion/zsh/_p4d-train completion/fish/p4d-train.fish: p4d-train$(EXEEXT)
+	@$(MKDIR_P) $(@D)
+	$(AM_V_GEN)./p4d-train$(EXEEXT) --completion `basename $(@D)` >$@.tmp && mv $@.tmp $@
 endif

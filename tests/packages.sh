@@ -170,7 +170,8 @@ all_files()
 		holds libp4d0 'usr/lib/[^/]*/libp4d\.so\.0' 'usr/lib/[^/]*/libp4d\.so\.0\..*' &&
 		holds libp4d-dev usr/include/p4d.h 'usr/lib/[^/]*/libp4d\.so' 'usr/lib/[^/]*/pkgconfig/p4d.pc' "$(page p4d.3)" &&
 		holds p4d-doc 'usr/share/doc/p4d/.*' || return
-	[ "$profile" = pkg.p4d.notrain ] || holds p4d-train usr/bin/p4d-train "$(page p4d-train.1)" ${P4D_CUDA:+"${lib}cuda.so"}
+	[ "$profile" = pkg.p4d.notrain ] || holds p4d-train usr/bin/p4d-train "$(page p4d-train.1)" \
+		usr/share/bash-completion/completions/p4d-train usr/share/fish/vendor_completions.d/p4d-train.fish usr/share/zsh/vendor-completions/_p4d-train ${P4D_CUDA:+"${lib}cuda.so"}
 }
 
 # What Slurm and p4d open is not for running; all is root's.

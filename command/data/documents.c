@@ -60,8 +60,9 @@ int p4d_documents__open(p4d_documents *documents, const char *path, p4d_error *e
 		return cannot_read(documents, err);
 	}
 	/* standard input is not looked at: it cannot be read again */
-	return documents->in == stdin ? 0
-				      : p4d_unpack(&documents->in, documents->name, &documents->fault, err);
+	return documents->in == stdin
+		   ? 0
+		   : p4d_unpack__open(&documents->in, documents->name, &documents->fault, err);
 }
 
 void p4d_documents__close(p4d_documents *documents)

@@ -146,7 +146,7 @@ static const p4d_unpacker *unpacker_of(FILE *in)
 	return NULL;
 }
 
-int p4d_unpack(FILE **in, const char *name, p4d_unpack_fault *fault, p4d_error *err)
+int p4d_unpack__open(FILE **in, const char *name, p4d_unpack_fault *fault, p4d_error *err)
 {
 	const p4d_unpacker *by = unpacker_of(*in);
 

@@ -49,4 +49,4 @@ typedef struct p4d_unpack_fault {
  * long as the stream. Errors: IO (not possible with this p4d or on this machine, no memory); *in is then
  * NULL.
  */
-int p4d_unpack(FILE **in, const char *name, p4d_unpack_fault *fault, p4d_error *err);
+int p4d_unpack__open(FILE **in, const char *name, p4d_unpack_fault *fault, p4d_error *err);

@@ -15,6 +15,7 @@ enum {
 	SETTING = PLAN_OPTION + P4D_OPTIONS,
 	HELP = SETTING + P4D_SETTINGS,
 	VERSION,
+	COMPLETION,
 	VALUES
 };
 
@@ -45,6 +46,7 @@ static void fill_table(struct option *at)
 					NULL, SETTING + i};
 	*at++ = (struct option){"help", no_argument, NULL, HELP};
 	*at++ = (struct option){"version", no_argument, NULL, VERSION};
+	*at++ = (struct option){"completion", required_argument, NULL, COMPLETION};
 	*at = (struct option){NULL, 0, NULL, 0};
 }
 
@@ -154,6 +156,12 @@ static int check_whole(char *const argv[], const struct option *table, int which
 	return explain_refusal(word, err);
 }
 
+/* It needs no data, no layout and no file. */
+static bool only_prints(const p4d_settings *read)
+{
+	return read->help || read->version || read->completion;
+}
+
 static int take_words(p4d_settings *read, int argc, char *argv[], p4d_error *err)
 {
 	struct option table[VALUES - PLAN_OPTION + 1];
@@ -172,6 +180,7 @@ static int take_words(p4d_settings *read, int argc, char *argv[], p4d_error *err
 			return -1;
 		read->help |= which == HELP || which == 'h';
 		read->version |= which == VERSION || which == 'V';
+		read->completion = which == COMPLETION ? optarg : read->completion;
 		if (which >= SETTING && which < HELP)
 			rc = set_typed(read, (p4d_setting)(which - SETTING), optarg ? optarg : "",
 				       &before[which - SETTING], err);
@@ -179,7 +188,7 @@ static int take_words(p4d_settings *read, int argc, char *argv[], p4d_error *err
 			rc = p4d_request_set_typed(&read->request, (p4d_option)(which - PLAN_OPTION), optarg,
 						   err);
 	}
-	if (rc == 0 && optind < argc && !read->help && !read->version) {
+	if (rc == 0 && optind < argc && !only_prints(read)) {
 		p4d_fail(err, P4D_E_USAGE, "unexpected argument \"%.64s\"", argv[optind]);
 		return p4d_fix(err, "p4d-train --help");
 	}
@@ -240,9 +249,8 @@ int p4d_settings_parse(p4d_settings *settings, int argc, char *argv[], p4d_error
 					  p4d_settings__default(&p4d_settings__table[i]));
 	if (parse_words(&read, argc, argv, err) < 0)
 		return -1;
-	if (!read.help && !read.version &&
-	    ((read.config && p4d_settings__read_file(&read, err) < 0) ||
-	     p4d_settings__complete(&read, err) < 0)) {
+	if (!only_prints(&read) && ((read.config && p4d_settings__read_file(&read, err) < 0) ||
+				    p4d_settings__complete(&read, err) < 0)) {
 		p4d_settings_close(&read);
 		return -1;
 	}

@@ -48,8 +48,9 @@ typedef struct p4d_settings {
 	p4d_config file;
 	uint64_t epoch_samples; /* sequences of a pass over --data; 0: not counted, without --epochs */
 	bool help, version;
-	bool launched;   /* by torchrun or mpirun: ranks of a node share its cores */
-	p4d_error twice; /* an option that was given twice with different values; code 0: none */
+	const char *completion; /* the shell that asks for it; NULL: none */
+	bool launched;          /* by torchrun or mpirun: ranks of a node share its cores */
+	p4d_error twice;        /* an option that was given twice with different values; code 0: none */
 #define INTEGER(field, name, argument, least, most, otherwise, help) uint64_t field;
 #define DECIMAL(field, name, argument, least, most, otherwise, help) double field;
 #define TEXT(field, name, argument, help) const char *field;
@@ -89,6 +90,9 @@ uint64_t p4d_settings_hash(const p4d_settings *settings);
 
 /* Prints what --help says. */
 void p4d_settings_help(void);
+
+/* Prints what a shell reads to complete options. Errors: USAGE (not bash, zsh or fish). */
+int p4d_settings_completion(const char *shell, p4d_error *err);
 
 /* The rows of settings.def; a default as it would be typed, "" where there is none to name. */
 const p4d_option_info *p4d_settings_table(size_t *count);

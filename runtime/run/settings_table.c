@@ -116,5 +116,6 @@ void p4d_settings_help(void)
 	puts("");
 	print_option("help", NULL, "print this help", "");
 	print_option("version", NULL, "print the version", "");
+	print_option("completion", "SHELL", "print what bash, zsh or fish completes", "");
 	puts("\nDefaults are in parentheses. See p4d-train(1) for details and examples.");
 }

@@ -169,6 +169,9 @@ int main(int argc, char *argv[])
 		puts("p4d-train " PACKAGE_VERSION);
 		return 0;
 	}
+	if (start.settings.completion)
+		return p4d_settings_completion(start.settings.completion, &err) < 0 ? refuse(&start, &err)
+										    : 0;
 	if (start.settings.twice.code)
 		(void)refuse(&start, &start.settings.twice);
 	if (prepare(&start, &err) < 0)

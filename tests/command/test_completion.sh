@@ -61,3 +61,46 @@ for shell in zsh fish; do
 	p4d completion $shell >completion.$shell
 	! command -v $shell >/dev/null || $shell -n completion.$shell || fail "$shell does not read it"
 done
+
+command -v p4d-train >/dev/null || exit 0
+
+# p4d-train: its own options and those of models and layouts, their choices, files and models
+exits 0 p4d-train --completion bash
+printf '%s\n' "$out" >train.bash
+bash -n train.bash || fail "bash does not read it"
+refused P4D001 p4d-train --completion tcsh
+says "not in tcsh" "p4d-train --completion bash"
+trains()
+{
+	offered=$(bash -c '. ./train.bash
+		COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMPREPLY=()
+		_p4d_train p4d-train
+		printf "%s\n" "${COMPREPLY[@]}"' bash p4d-train "$@")
+}
+trains --lo
+offers --lora-alpha --log --logits --local-ranks
+trains --resume ''
+offers auto must never
+trains --data x --recompute = fu
+offers full
+trains --init-from --data
+offers --data
+trains --model qwen3-8
+offers qwen3-8b
+touch tokens_of_mine.bin
+trains --data tokens_of
+offers tokens_of_mine.bin
+trains --init-from ''
+! echo "$offered" | grep -qx NAME || fail "the word for a value is offered"
+# every option that the help has, and no other
+p4d-train --help | grep -oE '^  --[a-z0-9-]+' | tr -d ' ' | sort -u >helped
+sed -n "s/^\t\twords='\(.*\)'$/\1/p" train.bash | tr -s ' ' '\n' | grep . | sort -u >offered
+cmp helped offered || fail "$(diff helped offered)"
+for shell in zsh fish; do
+	exits 0 p4d-train --completion $shell
+	prints "recompute" "init-from" "resume"
+	p4d-train --completion $shell >train.$shell
+	! command -v $shell >/dev/null || $shell -n train.$shell || fail "$shell does not read it"
+done
+grep -qF -- "--data=[token file" train.zsh && grep -F -- "--data=[" train.zsh | grep -qF ":value:_files'" || fail "zsh completes no files"
+grep -F -- "-l resume -x -a 'auto must never'" train.fish >/dev/null && grep -qF -- "-l data -r -F " train.fish || fail "fish lacks values"

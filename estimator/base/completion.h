@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "base/option.h"
+
+/* What shells complete: lines of a completion script for one option of a program. */
+typedef struct p4d_completed {
+	const char *prefix, *name, *help; /* --PREFIXNAME */
+	const char *choices;              /* "a|b"; "": any value; NULL: no value */
+	bool files;                       /* the value is the path of a file or a folder */
+} p4d_completed;
+
+/* An option of a table; its help text may be another one. */
+p4d_completed p4d_completed_of(const p4d_option_info *info, const char *prefix, const char *help);
+
+/* Whether an argument as help prints it ("FILE") names a path. */
+bool p4d_completed_is_path(const char *argument);
+
+/* bash: the option as a word of a list, and a line of a `case` that prints its values; nothing if there are
+ * none. */
+void p4d_completed_word(FILE *to, const p4d_completed *option);
+void p4d_completed_case(FILE *to, const p4d_completed *option);
+/* bash: a function _NAME_split, which sets cur and prev to the word and the one before it. */
+void p4d_completed_split(FILE *to, const char *name);
+/* zsh: an argument of _arguments, with a backslash at the end of its line. */
+void p4d_completed_zsh(FILE *to, const p4d_completed *option);
+/* fish: a command. begin: "complete -c PROGRAM", with conditions. */
+void p4d_completed_fish(FILE *to, const char *begin, const p4d_completed *option);
+
+/* Text for single quotes of any shell. special: characters that get a backslash. */
+void p4d_completed_quoted(FILE *to, const char *text, const char *special);
