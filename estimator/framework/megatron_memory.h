@@ -157,4 +157,5 @@ void p4d_framework__megatron_passes(p4d_rows *rows, const p4d_megatron_again *ag
 				    const p4d_megatron_sizes *sizes);
 
 /* megatron_reserved.c; see p4d_framework */
-uint64_t p4d_megatron__reserved(const p4d_layout *layout, const p4d_plan *plan, bool is_short);
+uint64_t p4d_megatron__reserved(const p4d_layout *layout, uint32_t stage, const p4d_plan *plan,
+				bool is_short);

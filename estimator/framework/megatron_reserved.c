@@ -335,8 +335,9 @@ static uint64_t played(megatron_step *p, uint32_t layers)
 	return p->a.overflow ? 0 : p4d_caching_allocator_reserved(&p->a);
 }
 
-uint64_t p4d_megatron__reserved(const p4d_layout *l, const p4d_plan *plan, bool is_short)
+uint64_t p4d_megatron__reserved(const p4d_layout *l, uint32_t stage, const p4d_plan *plan, bool is_short)
 {
+	(void)stage; /* its plan has the rows */
 	megatron_step p;
 
 	/* the arrangement of rows if memory is short was not compared */

@@ -46,7 +46,7 @@ void p4d_torch__rows(p4d_rows *rows);
 const char *p4d_torch__trainer_unvalidated(const p4d_layout *l);
 
 /* transformers_reserved.c; see p4d_framework */
-uint64_t p4d_torch__reserved(const p4d_layout *layout, const p4d_plan *plan, bool is_short);
+uint64_t p4d_torch__reserved(const p4d_layout *layout, uint32_t stage, const p4d_plan *plan, bool is_short);
 
 /* Common to deepspeed and ddp: both run transformers' models with the HF Trainer or a similar program. */
 extern const p4d_framework_arguments p4d_torch__trainer_arguments;

@@ -155,8 +155,9 @@ void p4d_torchtitan__stage_rows(p4d_rows *rows, const p4d_torchtitan_sizes *size
 /* torchtitan_head.c: head and loss. */
 void p4d_torchtitan__head_rows(p4d_rows *rows, const p4d_torchtitan_sizes *sizes);
 
-/* torchtitan_reserved.c: bytes that the allocator reserves; 0: unknown. */
-uint64_t p4d_torchtitan__reserved(const p4d_layout *layout, bool is_short);
+/* torchtitan_reserved.c: bytes that the allocator reserves on a rank of this stage; 0: unknown. */
+uint64_t p4d_torchtitan__reserved(const p4d_layout *layout, uint32_t stage, const p4d_plan *plan,
+				  bool is_short);
 
 /* Bytes of the angles of rotary positions. Each layer has its own copy. */
 p4d_wide p4d_torchtitan__angles(const p4d_layout *l);

@@ -8,78 +8,55 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "framework/torch_blocks.h"
-#include "framework/torchtitan.h"
+#include "framework/torchtitan_reserved.h"
 #include "plan/optimizer.h"
 
 #define MIB ((uint64_t)1 << 20)
 
-enum { MATRICES = 6, CHUNKS = 8, DEPTH = 24 };
-
-typedef struct titan_blocks {
-	const p4d_layout *l;
-	p4d_torchtitan_sizes z;
-	uint32_t layers;
-	uint64_t matrix[MATRICES], table;  /* elements of a layer's parameters on this rank, unsharded */
-	unsigned matrices, tables;         /* tables that are parameters: one of a tied model */
-	bool again;                        /* layers are recomputed */
-	p4d_wide layer_bytes, table_bytes; /* bytes of a gathered unit */
-	p4d_torchtitan_writer t;
-	p4d_tape tape;
-	p4d_torch_blocks b;
-	p4d_caching_allocator main, gathers, reduces;
-	p4d_allocator_streams streams; /* if memory is short */
-	p4d_allocated gathered, reducing, state;
-	p4d_allocated logits; /* of the previous chunk, to which Python refers until the next one exists */
-	p4d_torch_held_blocks saves, some, copies, tail, grads, reduced;
-} titan_blocks;
-
-static p4d_allocated take_of(p4d_caching_allocator *a, p4d_wide bytes)
-{
-	return bytes && bytes >> 50 == 0 ? p4d_caching_allocator_take(a, (uint64_t)bytes) : 0;
-}
+enum { CHUNKS = 8, DEPTH = 24 };
 
 /* into NULL: the block is never freed. */
-static void take(titan_blocks *p, p4d_torch_held_blocks *into, p4d_wide bytes)
+void p4d_titan__take(p4d_titan *p, p4d_torch_held_blocks *into, p4d_wide bytes)
 {
-	const p4d_allocated block = take_of(&p->main, bytes);
+	const p4d_allocated block = p4d_titan__take_of(&p->main, bytes);
 
 	if (block && into)
 		p4d_torch_blocks__hold(into, block);
 }
 
-static void give(titan_blocks *p, p4d_torch_held_blocks *from, unsigned count)
+void p4d_titan__give(p4d_titan *p, p4d_torch_held_blocks *from, unsigned count)
 {
 	p4d_torch_blocks__release(&p->main, from, count);
 }
 
 /* ---- parameters ---- */
 
-static void list_matrices(titan_blocks *p)
+static void list_matrices(p4d_titan *p)
 {
 	const p4d_layout *l = p->l;
 	const uint64_t h = l->hidden, A = l->heads / l->tp * l->head_dim,
 		       G = l->kv_heads / l->tp * l->head_dim;
 	const uint64_t ffn = l->experts ? l->experts * p4d_torchtitan__expert_columns(l) : l->ffn / l->tp;
-	const uint64_t all[MATRICES] = {(A + 2 * G) * h, h * A, l->experts * h, ffn * h, ffn * h, ffn * h};
+	const uint64_t all[P4D_TITAN_MATRICES] = {(A + 2 * G) * h, h * A,   l->experts * h,
+						  ffn * h,         ffn * h, ffn * h};
 
-	for (int i = 0; i < MATRICES; i++)
+	for (int i = 0; i < P4D_TITAN_MATRICES; i++)
 		if (all[i])
 			p->matrix[p->matrices++] = all[i];
 }
 
-static p4d_wide shard_of(const titan_blocks *p, uint64_t elements, unsigned element)
+static p4d_wide shard_of(const p4d_titan *p, uint64_t elements, unsigned element)
 {
 	return (p4d_wide)((elements + p->z.shards - 1) / p->z.shards) * element;
 }
 
-static void take_shard(titan_blocks *p, uint64_t elements, unsigned copies)
+static void take_shard(p4d_titan *p, uint64_t elements, unsigned copies)
 {
 	while (copies-- > 0)
-		take(p, NULL, shard_of(p, elements, p->z.param));
+		p4d_titan__take(p, NULL, shard_of(p, elements, p->z.param));
 }
 
-static void take_shards_of_layer(titan_blocks *p, unsigned copies)
+static void take_shards_of_layer(p4d_titan *p, unsigned copies)
 {
 	for (unsigned m = 0; m < p->matrices; m++)
 		take_shard(p, p->matrix[m], copies);
@@ -87,18 +64,20 @@ static void take_shards_of_layer(titan_blocks *p, unsigned copies)
 
 /* to_empty() allocates each module's tensors. If two tables are tied, init_states() drops the first; it
  * also computes each layer's angles again. */
-static void load(titan_blocks *p)
+static void load(p4d_titan *p)
 {
 	const p4d_wide angles = p4d_torchtitan__angles(p->l);
-	const p4d_allocated table = take_of(&p->main, shard_of(p, p->table, p->z.param));
+	const p4d_allocated table =
+	    p->first ? p4d_titan__take_of(&p->main, shard_of(p, p->table, p->z.param)) : 0;
 
 	for (uint32_t i = 0; i < p->layers; i++) {
-		take(p, &p->some, angles);
+		p4d_titan__take(p, &p->some, angles);
 		take_shards_of_layer(p, 1);
 	}
-	take_shard(p, p->table, 1);
+	if (p->last)
+		take_shard(p, p->table, 1);
 	for (uint32_t i = 0; i < p->layers; i++) {
-		take(p, NULL, angles);
+		p4d_titan__take(p, NULL, angles);
 		p4d_caching_allocator_give(&p->main, p->some.of[i]);
 	}
 	p->some.count = 0;
@@ -107,90 +86,96 @@ static void load(titan_blocks *p)
 }
 
 /* Moments, in the order of modules. */
-static void take_moments(titan_blocks *p)
+static void take_moments(p4d_titan *p)
 {
 	const unsigned copies = p4d_optimizer_of(p->l)->states - 1;
 
-	take_shard(p, p->table, copies);
+	if (p->first)
+		take_shard(p, p->table, copies);
 	for (uint32_t i = 0; i < p->layers; i++)
 		take_shards_of_layer(p, copies);
-	if (p->tables > 1)
+	if (p->last && p->tables > 1)
 		take_shard(p, p->table, copies);
 }
 
 /* ---- units ---- */
 
 /* Shards are copied into one tensor and gathered into another, which lives until the next gather. */
-static void gather(titan_blocks *p, p4d_wide bytes)
+void p4d_titan__gather(p4d_titan *p, p4d_wide bytes)
 {
-	const p4d_allocated shards = take_of(&p->gathers, bytes / p->z.shards), before = p->gathered;
+	const p4d_allocated shards = p4d_titan__take_of(&p->gathers, bytes / p->z.shards),
+			    before = p->gathered;
 
-	p->gathered = take_of(&p->gathers, bytes);
+	p->gathered = p4d_titan__take_of(&p->gathers, bytes);
 	p4d_caching_allocator_give(&p->gathers, shards);
 	p4d_caching_allocator_give(&p->gathers, before);
 }
 
-static void forget_gathered(titan_blocks *p)
+void p4d_titan__forget_gathered(p4d_titan *p)
 {
 	p4d_caching_allocator_give(&p->gathers, p->gathered);
 	p->gathered = 0;
 }
 
-static void copy_layer(titan_blocks *p)
+void p4d_titan__copy_layer(p4d_titan *p, p4d_torch_held_blocks *into)
 {
 	for (unsigned m = 0; m < p->matrices; m++)
-		take(p, &p->copies, (p4d_wide)p->matrix[m] * p->z.element);
+		p4d_titan__take(p, into, (p4d_wide)p->matrix[m] * p->z.element);
 }
 
-static void copy_table(titan_blocks *p, p4d_torch_held_blocks *into, unsigned tables)
+void p4d_titan__copy_table(p4d_titan *p, p4d_torch_held_blocks *into, unsigned tables)
 {
 	for (unsigned i = 0; i < tables; i++)
-		take(p, into, (p4d_wide)p->table * p->z.element);
+		p4d_titan__take(p, into, (p4d_wide)p->table * p->z.element);
 }
 
 /* Gradients of a unit are copied into one fp32 tensor, which lives until the next unit's, and reduced. */
-static void reduce(titan_blocks *p, p4d_wide bytes, bool accumulated)
+void p4d_titan__reduce(p4d_titan *p, p4d_wide bytes, bool accumulated)
 {
 	const p4d_wide reduced = bytes / p->z.element * p->z.reduced;
 
 	p4d_caching_allocator_give(&p->main, p->reducing);
-	p->reducing = take_of(&p->main, reduced);
-	give(p, &p->grads, 0);
-	const p4d_allocated shard = take_of(&p->reduces, reduced / p->z.shards);
-	if (accumulated) /* added to that of the first micro-batch */
+	p->reducing = p4d_titan__take_of(&p->main, reduced);
+	p4d_titan__give(p, &p->grads, 0);
+	const p4d_allocated shard = p4d_titan__take_of(&p->reduces, reduced / p->z.shards);
+	if (accumulated) /* it is added to that of the first micro-batch */
 		p4d_caching_allocator_give(&p->reduces, shard);
 	else
 		p4d_torch_blocks__hold(&p->reduced, shard);
 }
 
-static void add_gradient(void *owner, uint64_t bytes)
+/* Gradients of a unit are added to those of earlier micro-batches, in the type of the reduction. */
+void p4d_titan__add_up(p4d_titan *p, bool accumulated)
 {
-	titan_blocks *p = owner;
+	for (unsigned i = 0; i < p->grads.count; i++) {
+		if (!accumulated)
+			p4d_titan__take(p, &p->sums,
+					(p4d_wide)p->grad_bytes[i] / p->z.element * p->z.reduced);
+		p4d_caching_allocator_give(&p->main, p->grads.of[i]);
+	}
+	p->grads.count = 0;
+}
 
-	take(p, &p->grads, bytes);
+void p4d_titan__add_gradient(void *owner, uint64_t bytes)
+{
+	p4d_titan *p = owner;
+
+	if (p->grads.count < P4D_TITAN_GRADIENTS)
+		p->grad_bytes[p->grads.count] = bytes;
+	p4d_titan__take(p, &p->grads, bytes);
 }
 
 /* ---- passes ---- */
 
-static p4d_wide hidden_of(const titan_blocks *p)
-{
-	return (p4d_wide)p->z.own * p->l->hidden * p->z.element;
-}
-
-static p4d_wide wide_of(const titan_blocks *p)
-{
-	return (p4d_wide)p->z.tokens * p->l->hidden * p->z.element;
-}
-
 /* Results that selective recomputation keeps. */
-static void keep_selected(titan_blocks *p)
+static void keep_selected(p4d_titan *p)
 {
 	for (unsigned i = 0; i < p->tape.operations; i++)
 		if (p->tape.operation[i].stays && p->tape.operation[i].out >= 0)
-			take(p, &p->saves, p->tape.value[p->tape.operation[i].out].bytes);
+			p4d_titan__take(p, p->saves, p->tape.value[p->tape.operation[i].out].bytes);
 }
 
-static unsigned selected(const titan_blocks *p)
+static unsigned selected(const p4d_titan *p)
 {
 	unsigned count = 0;
 
@@ -200,17 +185,16 @@ static unsigned selected(const titan_blocks *p)
 	return count;
 }
 
-static void run_layer(titan_blocks *p)
+/* The forward pass of a layer that is gathered. */
+void p4d_titan__forward_of_layer(p4d_titan *p)
 {
 	const p4d_allocated input = p->state;
 
-	gather(p, p->layer_bytes);
-	copy_layer(p);
 	if (p->again)
-		p4d_torch_blocks__hold(&p->saves, input);
+		p4d_torch_blocks__hold(p->saves, input);
 	p->state = p4d_torch_blocks__forward(
 	    &p->b, &p->tape, p->again ? P4D_TORCH_SAVES_NONE : P4D_TORCH_SAVES, input, true, NULL);
-	give(p, &p->copies, 0);
+	p4d_titan__give(p, &p->copies, 0);
 	if (p->again) {
 		keep_selected(p);
 		return;
@@ -219,126 +203,155 @@ static void run_layer(titan_blocks *p)
 		p4d_caching_allocator_give(&p->main, input);
 		p->b.value[0] = 0;
 	}
-	p4d_torch_blocks__put(&p->b, &p->tape, &p->saves);
+	p4d_torch_blocks__put(&p->b, &p->tape, p->saves);
 }
 
-static void run_forward(titan_blocks *p)
+static void run_layer(p4d_titan *p)
+{
+	p4d_titan__gather(p, p->layer_bytes);
+	p4d_titan__copy_layer(p, &p->copies);
+	p4d_titan__forward_of_layer(p);
+}
+
+void p4d_titan__embed(p4d_titan *p)
+{
+	if (p->l->sequence_parallel)
+		p4d_titan__take(p, &p->some, 2 * p4d_titan__wide(p) - p4d_titan__hidden(p));
+	p->state = p4d_titan__take_of(&p->main, p4d_titan__hidden(p));
+	p4d_titan__give(p, &p->some, 0);
+}
+
+static void run_forward(p4d_titan *p)
 {
 	const unsigned together = p->z.together;
 
-	gather(p, p->table_bytes * (together ? together : 1));
-	copy_table(p, together ? &p->tail : &p->copies, together ? together : 1);
-	if (p->l->sequence_parallel)
-		take(p, &p->some, 2 * wide_of(p) - hidden_of(p));
-	p->state = take_of(&p->main, hidden_of(p));
-	give(p, &p->some, 0);
-	give(p, &p->copies, 0);
-	p4d_torchtitan__layer(&p->t, p->l->experts > 0);
+	p4d_titan__gather(p, p->table_bytes * (together ? together : 1));
+	p4d_titan__copy_table(p, together ? &p->tail : &p->copies, together ? together : 1);
+	p4d_titan__embed(p);
+	p4d_titan__give(p, &p->copies, 0);
 	for (uint32_t i = 0; i < p->layers; i++)
 		run_layer(p);
 	if (!together) {
-		gather(p, p->table_bytes);
-		copy_table(p, &p->tail, 1);
+		p4d_titan__gather(p, p->table_bytes);
+		p4d_titan__copy_table(p, &p->tail, 1);
 	}
-	forget_gathered(p);
+	p4d_titan__forget_gathered(p);
 }
 
-static void forget_logits(titan_blocks *p)
+static void forget_logits(p4d_titan *p)
 {
 	p4d_caching_allocator_give(&p->main, p->logits);
 	p->logits = 0;
 }
 
 /* Logits in 16 bits and in fp32, their log-softmax and two gradients; then the head's backward pass. */
-static void run_logits(titan_blocks *p, p4d_wide logits, bool sums, bool first)
+static void run_logits(p4d_titan *p, p4d_wide logits, bool sums, bool first)
 {
 	p4d_torch_held_blocks *s = &p->some;
 	const unsigned before = s->count;
 	const p4d_wide table = (p4d_wide)p->table;
+	if (p->l->pp > 1 && !sums)
+		forget_logits(p);
 	const p4d_allocated logits_before = p->logits;
 
-	p->logits = take_of(&p->main, 2 * logits);
+	p->logits = p4d_titan__take_of(&p->main, 2 * logits);
 	p4d_caching_allocator_give(&p->main, logits_before);
-	take(p, s, 4 * logits);
-	p4d_allocated result = take_of(&p->main, 4 * logits);
-	give(p, s, before);
-	if (!sums)
+	p4d_titan__take(p, s, 4 * logits);
+	p4d_allocated result = p4d_titan__take_of(&p->main, 4 * logits);
+	p4d_titan__give(p, s, before);
+	if (!sums && p->l->pp == 1) /* a schedule refers to its last stage's output */
 		forget_logits(p);
-	take(p, s, (p->l->sequence_parallel ? 8 : 4) * logits);
-	p4d_allocated gradient = take_of(&p->main, 4 * logits);
-	give(p, s, before);
+	p4d_titan__take(p, s, (p->l->sequence_parallel ? 8 : 4) * logits);
+	p4d_allocated gradient = p4d_titan__take_of(&p->main, 4 * logits);
+	p4d_titan__give(p, s, before);
 	p4d_caching_allocator_give(&p->main, result);
-	take(p, s, 2 * logits);
+	p4d_titan__take(p, s, 2 * logits);
 	p4d_caching_allocator_give(&p->main, gradient);
 	if (!sums) {
-		add_gradient(p, (uint64_t)(table * p->z.element));
+		p4d_titan__add_gradient(p, (uint64_t)(table * p->z.element));
 	} else { /* gradients of chunks are added in fp32 */
-		take(p, s, table * p->z.element);
-		take(p, first ? &p->grads : s, table * p->z.reduced);
+		p4d_titan__take(p, s, table * p->z.element);
+		p4d_titan__take(p, first ? &p->grads : s, table * p->z.reduced);
 	}
-	give(p, s, before);
+	p4d_titan__give(p, s, before);
 }
 
-static void run_loss(titan_blocks *p, bool accumulated)
+void p4d_titan__loss(p4d_titan *p, bool accumulated)
 {
 	const p4d_layout *l = p->l;
 	const p4d_wide logits = (p4d_wide)p->z.tokens * p->z.V;
 
-	take(p, &p->copies, hidden_of(p)); /* the last norm's result */
+	p4d_titan__take(p, &p->copies, p4d_titan__hidden(p)); /* the last norm's result */
 	if (l->sequence_parallel)
-		take(p, &p->copies, wide_of(p));
+		p4d_titan__take(p, &p->copies, p4d_titan__wide(p));
 	if (l->torch.chunked_loss) {
-		take(p, &p->copies, wide_of(p) / p->z.element * 4);
+		p4d_titan__take(p, &p->copies, p4d_titan__wide(p) / p->z.element * 4);
 		if (l->micro_batch > 1)
-			take(p, &p->copies, wide_of(p));
+			p4d_titan__take(p, &p->copies, p4d_titan__wide(p));
 		for (int i = 0; i < CHUNKS; i++)
 			run_logits(p, logits / CHUNKS, true, i == 0);
 	} else {
 		run_logits(p, logits, false, true);
 	}
-	if (!p->z.together || l->torch.chunked_loss)
-		reduce(p, p->table_bytes, accumulated);
-	if (!p->z.together || l->torch.chunked_loss)
-		give(p, &p->tail, 0);
-	const p4d_allocated gradient = take_of(&p->main, hidden_of(p));
-	give(p, &p->copies, 0);
-	forget_logits(p);
+	if (l->torch.chunked_loss || (!p->z.together && l->pp == 1)) {
+		/* that of the norm is of the micro-batch before */
+		p4d_titan__reduce(p, l->pp > 1 && accumulated ? p->head_bytes : p->table_bytes, accumulated);
+		p4d_titan__give(p, &p->tail, 0);
+		if (l->pp > 1)
+			p4d_titan__give(p, &p->gathered_units, p->gathered_units.count - 1);
+	} else if (l->pp > 1) {
+		p4d_titan__add_up(p, accumulated);
+	}
+	const p4d_allocated gradient = p4d_titan__take_of(&p->main, p4d_titan__hidden(p));
+	p4d_titan__give(p, &p->copies, 0);
+	if (l->pp == 1 || l->torch.chunked_loss)
+		forget_logits(p);
 	if (p->z.together &&
 	    l->torch.chunked_loss) { /* the unit is gathered again for the norm's backward pass */
-		gather(p, p->table_bytes * p->z.together);
-		copy_table(p, &p->tail, p->z.together);
-		forget_gathered(p);
+		p4d_titan__gather(p, p->table_bytes * p->z.together);
+		p4d_titan__copy_table(p, &p->tail, p->z.together);
+		p4d_titan__forget_gathered(p);
+	} else if (l->pp > 1 && l->torch.chunked_loss) {
+		p4d_titan__gather(p, p->head_bytes);
+		p4d_titan__copy_table(p, &p->gathered_units, 1);
+		p4d_titan__forget_gathered(p);
 	}
 	const p4d_allocated before = p->state;
-	p->state = take_of(&p->main, hidden_of(p)); /* the gradient of the last layer's result */
+	p->state =
+	    p4d_titan__take_of(&p->main, p4d_titan__hidden(p)); /* the gradient of the last layer's result */
 	p4d_caching_allocator_give(&p->main, gradient);
 	p4d_caching_allocator_give(&p->main, before);
 }
 
-static void run_backward_of_layer(titan_blocks *p, uint32_t i, bool accumulated)
+void p4d_titan__backward_of_layer(p4d_titan *p)
 {
 	p4d_allocated input = 0;
 
-	copy_layer(p);
-	forget_gathered(p);
-	gather(p, i ? p->layer_bytes : p->table_bytes);
 	if (p->again) {
 		const unsigned kept = selected(p);
 		/* recomputed here together with the rest */
-		give(p, &p->saves, p->saves.count > kept ? p->saves.count - kept : 0);
-		input = p->saves.count ? p->saves.of[--p->saves.count] : 0;
+		p4d_titan__give(p, p->saves, p->saves->count > kept ? p->saves->count - kept : 0);
+		input = p->saves->count ? p->saves->of[--p->saves->count] : 0;
 		p4d_torch_blocks__forward(&p->b, &p->tape, P4D_TORCH_AGAIN, input, true, NULL);
 	} else {
-		p4d_torch_blocks__get(&p->b, &p->tape, &p->saves);
+		p4d_torch_blocks__get(&p->b, &p->tape, p->saves);
 	}
 	p->state = p4d_torch_blocks__backward(&p->b, &p->tape, p->state, p->again);
 	if (p->again)
 		p4d_caching_allocator_give(&p->main, input);
-	give(p, &p->copies, 0);
-	reduce(p, p->layer_bytes, accumulated);
 }
 
-static void run_backward(titan_blocks *p, bool accumulated)
+static void run_backward_of_layer(p4d_titan *p, uint32_t i, bool accumulated)
+{
+	p4d_titan__copy_layer(p, &p->copies);
+	p4d_titan__forget_gathered(p);
+	p4d_titan__gather(p, i ? p->layer_bytes : p->table_bytes);
+	p4d_titan__backward_of_layer(p);
+	p4d_titan__give(p, &p->copies, 0);
+	p4d_titan__reduce(p, p->layer_bytes, accumulated);
+}
+
+static void run_backward(p4d_titan *p, bool accumulated)
 {
 	p4d_torch_held_blocks tables = {.count = 0};
 	const bool waits = p->z.together && !p->l->torch.chunked_loss;
@@ -348,29 +361,31 @@ static void run_backward(titan_blocks *p, bool accumulated)
 			p4d_torch_blocks__hold(&tables, p->grads.of[i]);
 		p->grads.count = 0;
 	}
-	gather(p, p->layer_bytes);
+	p4d_titan__gather(p, p->layer_bytes);
 	for (uint32_t i = p->layers; i-- > 0;)
 		run_backward_of_layer(p, i, accumulated);
-	forget_gathered(p);
-	add_gradient(p, (uint64_t)((p4d_wide)p->table * p->z.element));
-	take(p, &p->some, (p4d_wide)p->z.tokens * 32 + wide_of(p));
-	give(p, &p->some, 0);
+	p4d_titan__forget_gathered(p);
+	p4d_titan__add_gradient(p, (uint64_t)((p4d_wide)p->table * p->z.element));
+	p4d_titan__take(p, &p->some, (p4d_wide)p->z.tokens * 32 + p4d_titan__wide(p));
+	p4d_titan__give(p, &p->some, 0);
 	p4d_caching_allocator_give(&p->main, p->state);
 	for (unsigned i = 0; i < tables.count; i++)
 		p4d_torch_blocks__hold(&p->grads, tables.of[i]);
-	give(p, &p->tail, 0);
-	reduce(p, p->table_bytes * (waits ? p->z.together : 1), accumulated);
+	p4d_titan__give(p, &p->tail, 0);
+	p4d_titan__reduce(p, p->table_bytes * (waits ? p->z.together : 1), accumulated);
 	p4d_caching_allocator_give(&p->main, p->reducing);
 	p->reducing = 0;
 }
 
-static void run_step(titan_blocks *p, bool first)
+static void run_step(p4d_titan *p, bool first)
 {
 	const unsigned passes = p->l->micro_batches > 1 ? 2 : 1;
 
-	for (unsigned i = 0; i < passes; i++) {
+	if (p->l->pp > 1)
+		p4d_titan__run_passes(p);
+	for (unsigned i = 0; p->l->pp == 1 && i < passes; i++) {
 		run_forward(p);
-		run_loss(p, i > 0);
+		p4d_titan__loss(p, i > 0);
 		run_backward(p, i > 0);
 	}
 	if (first)
@@ -380,7 +395,7 @@ static void run_step(titan_blocks *p, bool first)
 
 /* ---- a layout ---- */
 
-static void start(titan_blocks *p, const p4d_layout *l, uint32_t layers, uint64_t room)
+static void start(p4d_titan *p, const p4d_layout *l, uint32_t layers, uint64_t room)
 {
 	const p4d_torch_types types = p4d_torch__types(l);
 
@@ -401,13 +416,17 @@ static void start(titan_blocks *p, const p4d_layout *l, uint32_t layers, uint64_
 	p->again = l->recompute != P4D_RECOMPUTE_NONE;
 	list_matrices(p);
 	const p4d_torchtitan_unit layer = p4d_torchtitan__layer_unit(l, &p->z, l->experts > 0),
-				  table = p4d_torchtitan__table_unit(l, &p->z, 1, false);
+				  table = p4d_torchtitan__table_unit(l, &p->z, 1, false),
+				  head = p4d_torchtitan__table_unit(l, &p->z, 1, true);
 	p->layer_bytes = (p4d_wide)p4d_torchtitan__gathered(&layer);
 	p->table_bytes = (p4d_wide)p4d_torchtitan__gathered(&table);
+	p->head_bytes = (p4d_wide)p4d_torchtitan__gathered(&head);
 	p->t = p4d_torchtitan__writer(l, &p->tape);
+	p4d_torchtitan__layer(&p->t, l->experts > 0);
+	p->saves = &p->slot[0];
 	p->b.allocator = &p->main;
 	p->b.workspace = 32 * MIB;
-	p->b.gradient = add_gradient;
+	p->b.gradient = p4d_titan__add_gradient;
 	p->b.owner = p;
 	p4d_caching_allocator *const streams[] = {&p->main, &p->gathers, &p->reduces};
 	for (size_t i = 0; i < sizeof(streams) / sizeof(streams[0]); i++) {
@@ -420,45 +439,51 @@ static void start(titan_blocks *p, const p4d_layout *l, uint32_t layers, uint64_
 /* Decides whether this can be played: layers are alike, with only data and tensor parallelism. */
 static bool is_played(const p4d_layout *l)
 {
-	return !l->memory.keys && l->pp == 1 && l->cp == 1 && l->ep == 1 && !l->kv_rank && !l->offload &&
-	       !l->torch.compile && l->precision == P4D_BF16 && l->optimizer == P4D_ADAMW &&
+	return !l->memory.keys && (l->pp == 1 || (l->vpp == 1 && l->schedule == P4D_1F1B && !l->tied)) &&
+	       l->cp == 1 && l->ep == 1 && !l->kv_rank && !l->offload && !l->torch.compile &&
+	       l->precision == P4D_BF16 && l->optimizer == P4D_ADAMW &&
 	       (!l->experts || p4d_expert_layers_before(l, l->layers) == l->layers);
 }
 
 typedef struct titan_depth {
-	titan_blocks *p;
+	p4d_titan *p;
 	const p4d_layout *l;
-	uint32_t layers;
+	uint32_t layers, stage, ahead;
 } titan_depth;
 
 static uint64_t play(void *of, uint64_t room, uint64_t *taken)
 {
 	const titan_depth *depth = of;
-	titan_blocks *p = depth->p;
+	p4d_titan *p = depth->p;
 
 	start(p, depth->l, depth->layers, room);
+	p->first = depth->stage == 0;
+	p->last = depth->stage + 1 == depth->l->pp;
+	p->ahead = depth->ahead;
 	load(p);
 	run_step(p, true);
 	run_step(p, false);
 	*taken = p->streams.most_taken;
 	if (p->streams.exhausted)
 		return UINT64_MAX;
-	if (p->main.overflow || p->gathers.overflow || p->reduces.overflow || p->saves.overflow ||
-	    p->tape.overflow || p->reduced.overflow)
+	if (p->main.overflow || p->gathers.overflow || p->reduces.overflow || p->saves->overflow ||
+	    p->tape.overflow || p->reduced.overflow || p->sums.overflow || p->gathered_units.overflow)
 		return 0;
 	return p4d_caching_allocator_reserved_of_all(&p->streams);
 }
 
-uint64_t p4d_torchtitan__reserved(const p4d_layout *l, bool is_short)
+uint64_t p4d_torchtitan__reserved(const p4d_layout *l, uint32_t stage, const p4d_plan *plan, bool is_short)
 {
-	titan_depth of = {.l = l};
+	titan_depth of = {.l = l, .stage = stage, .ahead = plan->slots.activation};
+	const uint32_t layers = p4d_chunk_layers(l, stage, 0);
 
-	if (!l->layers || !p4d_transformers__countable(l) || !is_played(l))
+	if (!layers || !p4d_transformers__countable(l) || !is_played(l) || of.ahead > P4D_TITAN_SLOTS)
 		return 0;
 	of.p = malloc(sizeof(*of.p)); /* too large for slurmctld's stacks */
 	if (!of.p)
 		return 0;
-	const uint64_t bytes = p4d_torch_blocks__reserved(play, &of, &of.layers, l->layers, DEPTH, is_short);
+	const uint64_t bytes = p4d_torch_blocks__reserved(
+	    play, &of, &of.layers, layers, l->pp > 1 ? 2 * DEPTH / (1 + of.ahead) : DEPTH, is_short);
 	free(of.p);
 	return bytes;
 }

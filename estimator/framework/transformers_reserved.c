@@ -405,8 +405,9 @@ static uint64_t play(void *of, uint64_t room, uint64_t *taken)
 	return overflows(r) ? 0 : p4d_caching_allocator_reserved_of_all(&r->streams);
 }
 
-uint64_t p4d_torch__reserved(const p4d_layout *l, const p4d_plan *plan, bool is_short)
+uint64_t p4d_torch__reserved(const p4d_layout *l, uint32_t stage, const p4d_plan *plan, bool is_short)
 {
+	(void)stage; /* these have no pipelines */
 	reserved_depth of = {.l = l};
 
 	(void)plan;

@@ -99,6 +99,14 @@ static const p4d_gpu_margin *margin_of(const p4d_layout *layout, const p4d_gpu *
 	return p4d_gpu_margin_of(gpu, layout->framework, layout->torch.model_code, layout->precision);
 }
 
+/* Constant share of the allocated memory that the allocator needs in addition, in thousandths. */
+static unsigned share_of(const p4d_framework *framework, const p4d_layout *layout)
+{
+	const unsigned of_pipelines = framework->pipeline_fragmentation[layout->allocator];
+
+	return layout->pp > 1 && of_pipelines ? of_pipelines : framework->fragmentation[layout->allocator];
+}
+
 static outside beside(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage, uint64_t allocated_bytes,
 		      uint64_t idle_bytes)
 {
@@ -108,8 +116,7 @@ static outside beside(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t sta
 	if (!p4d_on_gpu(layout->device))
 		return o;
 	const p4d_gpu_margin *measured = margin_of(layout, gpu);
-	const unsigned overhead =
-	    framework->fragmentation[layout->allocator] + measured_overhead(layout, measured);
+	const unsigned overhead = share_of(framework, layout) + measured_overhead(layout, measured);
 	o.fragmentation = idle_bytes;
 	if (overhead)
 		o.fragmentation += (uint64_t)((p4d_wide)allocated_bytes * overhead / 1000);
@@ -192,7 +199,7 @@ uint64_t p4d_memory_reserved(const p4d_layout *layout, const p4d_gpu *gpu, uint3
 	if (!framework->reserved || !p4d_on_gpu(layout->device) ||
 	    p4d_plan_build(layout, gpu, stage, &plan, NULL) < 0 || trained(&plan) > MOST_PLAYED)
 		return 0;
-	const uint64_t bytes = framework->reserved(layout, &plan, is_short);
+	const uint64_t bytes = framework->reserved(layout, stage, &plan, is_short);
 	return bytes && bytes < trained(&plan) ? trained(&plan) : bytes;
 }
 

@@ -143,9 +143,11 @@ typedef struct p4d_framework {
 	/* overhead of its allocator with P4D_ALLOCATOR_DEFAULT and _EXPANDABLE, in thousandths of the
 	 * allocated memory */
 	unsigned fragmentation[2];
-	/* Bytes that its allocator reserves for a plan, in all streams: on a GPU with enough memory or,
-	 * with is_short, on one that is nearly full. 0, NULL: unknown. */
-	uint64_t (*reserved)(const p4d_layout *layout, const struct p4d_plan *plan, bool is_short);
+	unsigned pipeline_fragmentation[2]; /* the same with pp > 1; 0: as without */
+	/* Bytes that its allocator reserves for the plan of a stage, in all streams: on a GPU with enough
+	 * memory or, with is_short, on one that is nearly full. 0, NULL: unknown. */
+	uint64_t (*reserved)(const p4d_layout *layout, uint32_t stage, const struct p4d_plan *plan,
+			     bool is_short);
 	/* The part of the layout that was not compared with the allocations of its code; NULL: all was
 	 * compared. The member is NULL if everything was compared in all layouts. */
 	const char *(*unvalidated)(const p4d_layout *layout);

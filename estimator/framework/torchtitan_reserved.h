@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A rank of torchtitan while its steps are played on PyTorch's allocator. torchtitan_reserved.c has the parts
+ * of a step, and the step without a pipeline; torchtitan_reserved_stage.c has a stage of a pipeline. */
+#pragma once
+
+#include "framework/torch_blocks.h"
+#include "framework/torchtitan.h"
+
+/* Matrices of a layer; micro-batches that a stage has in flight; gradients of a unit. */
+enum { P4D_TITAN_MATRICES = 6, P4D_TITAN_SLOTS = 12, P4D_TITAN_GRADIENTS = 64 };
+
+typedef struct p4d_titan {
+	const p4d_layout *l;
+	p4d_torchtitan_sizes z;
+	uint32_t layers;                            /* of the stage */
+	uint64_t matrix[P4D_TITAN_MATRICES], table; /* elements of a layer's parameters on this rank, whole */
+	unsigned matrices, tables;                  /* tables that are parameters: one of a tied model */
+	bool again;                                 /* layers are recomputed */
+	p4d_wide layer_bytes, table_bytes;          /* bytes of a gathered unit */
+	p4d_wide head_bytes;                        /* of the head's unit, which has the last norm */
+	p4d_torchtitan_writer t;
+	p4d_tape tape;
+	p4d_torch_blocks b;
+	p4d_caching_allocator main, gathers, reduces;
+	p4d_allocator_streams streams; /* if memory is short */
+	p4d_allocated gathered, reducing, state;
+	p4d_allocated logits; /* of the chunk before, to which Python refers until the next ones exist */
+	p4d_torch_held_blocks *saves; /* saved tensors of the micro-batch that runs: one of `slot` */
+	p4d_torch_held_blocks slot[P4D_TITAN_SLOTS], some, copies, tail, grads, reduced;
+	uint64_t grad_bytes[P4D_TITAN_GRADIENTS]; /* of the blocks in `grads` */
+	/* only with a pipeline: parameters of the stage's units, and its unsharded gradients, summed over
+	 * micro-batches; how many of these were reduced; the results of micro-batches in flight */
+	p4d_torch_held_blocks gathered_units, sums;
+	unsigned summed;
+	p4d_allocated output[P4D_TITAN_SLOTS];
+	bool first, last; /* the stage has the embedding; it has the head */
+	unsigned ahead;   /* forward passes before the first backward pass */
+} p4d_titan;
+
+static inline p4d_allocated p4d_titan__take_of(p4d_caching_allocator *a, p4d_wide bytes)
+{
+	return bytes && bytes >> 50 == 0 ? p4d_caching_allocator_take(a, (uint64_t)bytes) : 0;
+}
+
+/* Bytes of the hidden states of this rank, and of all ranks of tensor parallelism. */
+static inline p4d_wide p4d_titan__hidden(const p4d_titan *p)
+{
+	return (p4d_wide)p->z.own * p->l->hidden * p->z.element;
+}
+
+static inline p4d_wide p4d_titan__wide(const p4d_titan *p)
+{
+	return (p4d_wide)p->z.tokens * p->l->hidden * p->z.element;
+}
+
+/* Takes a block and adds it to `into`; NULL: it is never given back. */
+void p4d_titan__take(p4d_titan *p, p4d_torch_held_blocks *into, p4d_wide bytes);
+/* Gives back all but the first `count`. */
+void p4d_titan__give(p4d_titan *p, p4d_torch_held_blocks *from, unsigned count);
+
+/* Gathers a unit of so many bytes; the buffer lives until the next unit is gathered, or is forgotten. */
+void p4d_titan__gather(p4d_titan *p, p4d_wide bytes);
+void p4d_titan__forget_gathered(p4d_titan *p);
+/* The parameters of a gathered unit. */
+void p4d_titan__copy_layer(p4d_titan *p, p4d_torch_held_blocks *into);
+void p4d_titan__copy_table(p4d_titan *p, p4d_torch_held_blocks *into, unsigned tables);
+/* Reduces the gradients of a unit, and gives them back. accumulated: an earlier micro-batch left a shard. */
+void p4d_titan__reduce(p4d_titan *p, p4d_wide bytes, bool accumulated);
+/* Adds the gradients of a unit to the sums of a pipeline; unless accumulated, they are the first. */
+void p4d_titan__add_up(p4d_titan *p, bool accumulated);
+void p4d_titan__add_gradient(void *titan, uint64_t bytes);
+
+/* Passes of modules whose parameters are gathered: from p->state, which they replace. */
+void p4d_titan__embed(p4d_titan *p);
+void p4d_titan__forward_of_layer(p4d_titan *p);
+void p4d_titan__backward_of_layer(p4d_titan *p);
+/* Head and loss, forward and backward. */
+void p4d_titan__loss(p4d_titan *p, bool accumulated);
+
+/* torchtitan_reserved_stage.c: the passes of a stage of a pipeline, and the reduction after them. */
+void p4d_titan__run_passes(p4d_titan *p);
