@@ -40,7 +40,8 @@ typedef struct p4d_checkpoint_info {
 	/* the lowest validation loss, its step (0: none is known), and the validations since then */
 	double best_loss;
 	uint64_t best_step, worse;
-	bool best; /* name this one DIR/best; not stored */
+	uint64_t best_samples; /* what they validated, as a number of the caller's; 0: not known */
+	bool best;             /* name this one DIR/best; not stored */
 	/* for adapters: LoRA's alpha, and the frozen weights with which they were trained: their folder, and
 	 * p4d_huggingface_hash of them; else 0 */
 	double alpha;

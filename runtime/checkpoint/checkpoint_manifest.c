@@ -37,6 +37,8 @@ static void make_text(p4d_text *out, const p4d_checkpoint_info *info, const p4d_
 		p4d_text_print(out,
 			       ",\n\"best_step\": %" PRIu64 ",\n\"best_loss\": %.17g,\n\"worse\": %" PRIu64,
 			       info->best_step, info->best_loss, info->worse);
+	if (info->best_step)
+		p4d_text_print(out, ",\n\"best_samples\": \"%016" PRIx64 "\"", info->best_samples);
 	if (info->released[0]) {
 		p4d_text_add(out, ",\n\"released\": ");
 		p4d_json_text_quote(out, info->released);
@@ -178,6 +180,9 @@ static int read_best(struct json_object *object, p4d_checkpoint_info *info, p4d_
 		return 0;
 	if (p4d_json_number(object, "best_loss", -1e300, 1e300, &info->best_loss, err) < 0 ||
 	    read_whole(object, "worse", INT64_MAX, &info->worse, err) < 0)
+		return -1;
+	if (json_object_object_get(object, "best_samples") &&
+	    read_hex(object, "best_samples", &info->best_samples, err) < 0)
 		return -1;
 	return read_whole(object, "best_step", INT64_MAX, &info->best_step, err);
 }

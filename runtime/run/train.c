@@ -198,8 +198,8 @@ static int start(p4d_run *run, p4d_error *err)
 	if (trains_adapters(run) && load_released(run, err) < 0)
 		return -1;
 	describe_adapters(run);
-	if (p4d_train_save_open(&run->save, run->settings, run->plan, run->data.samples, run->trainer,
-				run->all, err) < 0)
+	if (p4d_train_save_open(&run->save, run->settings, run->plan, &run->data, run->trainer, run->all,
+				err) < 0)
 		return -1;
 	if (p4d_train_resume(&run->save, run->settings, run->plan, run->trainer, &run->step, &run->best,
 			     err) < 0)

@@ -135,7 +135,7 @@ static int check_delimiter(const p4d_train_data *data, const p4d_settings *setti
 	return p4d_fix(err, "leave out --delimiter");
 }
 
-static int hash_all(p4d_train_data *data, p4d_error *err)
+static int hash_all(p4d_train_data *data, const p4d_settings *settings, p4d_error *err)
 {
 	uint64_t hash;
 
@@ -144,8 +144,10 @@ static int hash_all(p4d_train_data *data, p4d_error *err)
 	for (unsigned i = 0; i < data->validations; i++) {
 		if (p4d_sampler_hash(data->validation[i].sampler, &hash, err) < 0)
 			return -1;
-		const uint64_t both[] = {data->valid_samples, hash};
+		const uint64_t both[] = {data->valid_samples, hash}, first[] = {hash, settings->eval_batches};
 		data->valid_samples = i ? p4d_hash_bytes((const char *)both, sizeof(both)) : hash;
+		data->best_samples =
+		    i ? data->best_samples : p4d_hash_bytes((const char *)first, sizeof(first));
 	}
 	return 0;
 }
@@ -167,7 +169,7 @@ int p4d_train_data_open(p4d_train_data *data, const p4d_settings *settings, cons
 	if (rc == 0)
 		rc = check_delimiter(data, settings, err);
 	if (rc == 0)
-		rc = hash_all(data, err);
+		rc = hash_all(data, settings, err);
 	if (rc < 0)
 		p4d_train_data_close(data);
 	return rc;

@@ -25,6 +25,7 @@ struct p4d_train_data {
 	p4d_validation validation[P4D_SETTING_TEXTS];
 	unsigned validations;
 	uint64_t samples, valid_samples; /* p4d_sampler_hash of training, and of all others; 0: none */
+	uint64_t best_samples;           /* of the batches of the first set, whose lowest loss is kept */
 };
 
 /*

@@ -39,11 +39,12 @@ static int check_staging(const p4d_checkpoint_storage *storage, p4d_error *err)
 }
 
 int p4d_train_save_open(p4d_train_save *save, const p4d_settings *settings, const p4d_job_plan *plan,
-			uint64_t samples, p4d_trainer *trainer, p4d_group *all, p4d_error *err)
+			const p4d_train_data *data, p4d_trainer *trainer, p4d_group *all, p4d_error *err)
 {
 	if (!settings->checkpoint)
 		return 0;
-	save->info.samples = samples;
+	save->info.samples = data->samples;
+	save->info.best_samples = data->best_samples;
 	save->storage =
 	    p4d_checkpoint_storage_of(trainer, &plan->layout, (uint64_t)plan->request.value[P4D_VOCAB]);
 	save->peers = p4d_checkpoint_peers_of(all);
@@ -221,19 +222,38 @@ static int find_best(const p4d_train_save *save, const char *dir, uint64_t step,
 	return rc;
 }
 
-static int resume_best(const p4d_train_save *save, const p4d_settings *settings,
-		       const p4d_checkpoint_info *found, p4d_best_loss *best, p4d_error *err)
+/* Losses of other data, or of another part of them, tell nothing about those of this run. */
+static bool is_of_other_data(const p4d_train_save *save, const p4d_checkpoint_info *found)
+{
+	char text[256];
+
+	if (!save->info.best_samples || !found->best_samples ||
+	    save->info.best_samples == found->best_samples)
+		return false;
+	snprintf(text, sizeof(text),
+		 "the checkpoint's lowest validation loss, %.4f of step %" PRIu64
+		 ", is of other data or --eval-batches; this run looks for a new one",
+		 found->best_loss, found->best_step);
+	if (save->peers.rank == 0)
+		warn(NULL, text);
+	return true;
+}
+
+static int resume_best(p4d_train_save *save, const p4d_settings *settings, const p4d_checkpoint_info *found,
+		       p4d_best_loss *best, p4d_error *err)
 {
 	bool there = true;
 
 	*best = (p4d_best_loss){.step = 0};
-	if (!found->best_step)
+	if (!found->best_step || is_of_other_data(save, found))
 		return 0;
 	if (settings->save_best && find_best(save, settings->checkpoint, found->best_step, &there, err) < 0)
 		return -1;
 	if (there)
 		*best = (p4d_best_loss){
 		    .loss = found->best_loss, .step = found->best_step, .worse = found->worse};
+	if (!save->info.best_samples)
+		save->info.best_samples = found->best_samples; /* a run that does not validate keeps it */
 	return 0;
 }
 

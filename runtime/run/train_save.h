@@ -6,6 +6,7 @@
 #include "run/best_loss.h"
 #include "run/job_plan.h"
 #include "run/settings.h"
+#include "run/train_data.h"
 #include "trainer/trainer.h"
 
 /* The checkpoints of a run: checkpoint.h on a trainer and its world. Zero before use. */
@@ -16,16 +17,17 @@ typedef struct p4d_train_save {
 	p4d_checkpoint_info info;
 } p4d_train_save;
 
-/* Creates the directory. samples: hash of the data, from p4d_sampler_hash. all: the group of all ranks.
+/* Creates the directory. all: the group of all ranks.
  * Without --checkpoint this and all functions below do nothing. */
 int p4d_train_save_open(p4d_train_save *save, const p4d_settings *settings, const p4d_job_plan *plan,
-			uint64_t samples, p4d_trainer *trainer, p4d_group *all, p4d_error *err);
+			const p4d_train_data *data, p4d_trainer *trainer, p4d_group *all, p4d_error *err);
 void p4d_train_save_close(p4d_train_save *save);
 
 /*
  * Continues the latest checkpoint where --resume says so; *step: optimizer steps done, 0 for a new run.
- * *best: the lowest validation loss until then, forgotten if --save-best finds its checkpoint gone. Errors:
- * CHECKPOINT (also: none exists but --resume=must; another seed or batch size would change the sample order).
+ * *best: the lowest validation loss until then, forgotten if --save-best finds its checkpoint gone, or if
+ * this run validates on other data. Errors: CHECKPOINT (also: none exists but --resume=must; another seed or
+ * batch size would change the sample order).
  */
 int p4d_train_resume(p4d_train_save *save, const p4d_settings *settings, const p4d_job_plan *plan,
 		     p4d_trainer *trainer, uint64_t *step, p4d_best_loss *best, p4d_error *err);

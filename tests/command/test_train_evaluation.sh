@@ -151,6 +151,15 @@ says "best/best: is one checkpoint, not the directory of a run"
 rm -r "best/step-$(printf %08d "$lowest")"
 exits 0 over --steps $((end + 10)) --save-best
 [ -f best/best/manifest.json ] && [ "$(readlink best/best)" != "step-$(printf %08d "$lowest")" ] || fail "no new best: $(ls -l best)"
+# losses of other data are none of this run: it does not end for them, and has a best of its own
+exits 0 train --steps 12 --lr 3e-2 --valid-data letters --eval-every 3 --checkpoint moved --save-best --stop-after-worse 1
+ended=$(echo "$out" | sed -n 's/.*"event":"end","step":\([0-9]*\),.*/\1/p')
+exits 0 train --steps $((ended + 6)) --lr 3e-2 --valid-data numbers --eval-every 3 --checkpoint moved --save-best --stop-after-worse 1
+says "the checkpoint's lowest validation loss, " "is of other data or --eval-batches; this run looks for a new one"
+prints "\"event\":\"validation\",\"step\":$((ended + 3)),"
+exits 0 train --steps $((ended + 9)) --lr 3e-2 --checkpoint moved
+exits 0 train --steps $((ended + 12)) --lr 3e-2 --valid-data letters --eval-every 3 --checkpoint moved
+says "this run looks for a new one"
 refused P4D001 train --steps 3 --save-best --checkpoint best
 says "--save-best has no effect without --valid-data"
 refused P4D001 train --steps 3 --stop-after-worse 2
