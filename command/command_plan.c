@@ -12,6 +12,7 @@
 #include "plan/plan_line.h"
 #include "report/advice.h"
 #include "report/places.h"
+#include "report/plan_groups.h"
 #include "report/report.h"
 #include "report/serving_plan.h"
 #include "report/table.h"
@@ -30,8 +31,10 @@ typedef struct plans {
 	p4d_candidate *found;
 	size_t count;
 	p4d_search_counts counts;
-	double seconds; /* budget of the search */
+	double seconds; /* that the search took */
 	bool timed;     /* the cost model covers the GPU */
+	size_t *group;  /* of each layout, see p4d_plan_groups */
+	bool apart;     /* a row for each layout; else one for those that p4d cannot tell apart */
 } plans;
 
 /* What is printed about a candidate. */
@@ -101,9 +104,10 @@ static int print_env(const p4d_subject *subject, const plans *p, p4d_error *err)
 	return 0;
 }
 
-static int add_plan(const p4d_subject *subject, const p4d_candidate *candidate, struct json_object *list,
+static int add_plan(const p4d_subject *subject, const plans *p, size_t number, struct json_object *list,
 		    p4d_error *err)
 {
+	const p4d_candidate *candidate = &p->found[number];
 	char flags[1024], text[P4D_PLAN_MAX];
 	p4d_request placed;
 	described d;
@@ -122,6 +126,7 @@ static int add_plan(const p4d_subject *subject, const p4d_candidate *candidate, 
 	json_object_object_add(plan, "stages", stages);
 	json_object_object_add(plan, "step", p4d_report_json_step(&d.timed));
 	json_object_object_add(plan, "losses", p4d_report_json_breakdown(&d.timed));
+	json_object_object_add(plan, "group", json_object_new_uint64(p->group[number] + 1));
 	json_object_object_add(plan, "flags", json_object_new_string(flags));
 	json_object_object_add(plan, "plan", json_object_new_string(text));
 	json_object_array_add(list, plan);
@@ -136,7 +141,7 @@ static int print_json(const p4d_subject *subject, const plans *p, p4d_error *err
 	p4d_advice_on_size(&advice, subject->site, &subject->request, &p->space);
 	p4d_advice_on_overlap(&advice, &p->found[0], &p->space);
 	for (size_t i = 0; i < p->count; i++)
-		if (add_plan(subject, &p->found[i], list, err) < 0)
+		if (add_plan(subject, p, i, list, err) < 0)
 			return -1;
 	json_object_object_add(object, "model", json_object_new_string(subject->model));
 	json_object_object_add(object, "gpu", p4d_report_json_gpu(subject->capacity.gpu));
@@ -263,7 +268,31 @@ static const char *heading_of(const p4d_subject *subject, const plans *p, char *
 	return buf;
 }
 
-/* Adds a row for each layout. bar: gets the step time of each, or its GiB. unvalidated: as in p4d_timed. */
+/* Whether a layout is part of the row of an earlier one. */
+static bool is_folded(const plans *p, size_t i)
+{
+	return !p->apart && p->group[i] != i;
+}
+
+static bool folds(const plans *p)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < p->count; i++)
+		any = any || is_folded(p, i);
+	return any;
+}
+
+static void add_note(p4d_table *table, const plans *p, size_t i)
+{
+	char also[1024];
+
+	if (!p->apart && *p4d_plan_group_text(p->found, p->count, p->group, i, also, sizeof(also)))
+		p4d_table_note(table, also);
+}
+
+/* Adds a row for each layout, or for each group of them. bar: gets the step time of each, or its GiB.
+ * unvalidated: as in p4d_timed. */
 static int fill_table(const p4d_subject *subject, const plans *p, p4d_table *table, p4d_bar *bar,
 		      const char **unvalidated, p4d_error *err)
 {
@@ -271,11 +300,14 @@ static int fill_table(const p4d_subject *subject, const plans *p, p4d_table *tab
 
 	add_columns(table, p);
 	for (size_t i = 0; i < p->count; i++) {
+		if (is_folded(p, i))
+			continue;
 		if (describe(subject, &p->found[i], &d, err) < 0) {
 			p4d_table_free(table);
 			return -1;
 		}
 		add_row(table, i + 1, &d, p);
+		add_note(table, p, i);
 		if (bar)
 			bar[i].part[0] = p->timed ? d.timed.step.seconds : p4d_to_gib(d.most_bytes);
 		*unvalidated = d.timed.known ? d.timed.unvalidated : NULL;
@@ -325,7 +357,9 @@ static int write_page(const p4d_subject *subject, const plans *p, const char *pa
 {
 	p4d_plan_row *row = calloc(p->count, sizeof(*row));
 	p4d_bar *bar = calloc(p->count, sizeof(*bar));
-	const int rc = row && bar ? fill_page(subject, p, row, bar, path, err)
+	plans whole = *p;
+	whole.apart = true;
+	const int rc = row && bar ? fill_page(subject, &whole, row, bar, path, err)
 				  : p4d_fail(err, P4D_E_NO_MEMORY, "no memory for a page");
 
 	free(row);
@@ -352,10 +386,13 @@ static int print_text(const p4d_subject *subject, const plans *p, p4d_error *err
 		printf("\nStep times are unvalidated: %s\n", unvalidated);
 	if (ties_of(p))
 		printf("\n%s\n", ties_of(p));
+	if (folds(p))
+		puts("\nLayouts that p4d cannot tell apart are one row. --all prints a row for each.");
 	puts("\nFlags for sbatch:");
 	for (size_t i = 0; i < p->count; i++)
-		printf("%4zu  %s\n", i + 1,
-		       p4d_subject_flags(&p->found[i].request, "--p4d-", flags, sizeof(flags)));
+		if (!is_folded(p, i))
+			printf("%4zu  %s\n", i + 1,
+			       p4d_subject_flags(&p->found[i].request, "--p4d-", flags, sizeof(flags)));
 	say_what_sbatch_chooses(p);
 	p4d_advice_on_size(&advice, subject->site, &subject->request, &p->space);
 	p4d_advice_on_overlap(&advice, &p->found[0], &p->space);
@@ -518,7 +555,9 @@ static int plan(p4d_subject *subject, const p4d_line *line, plans *p, p4d_error 
 	    .safe = subject->policy.safe,
 	    .limit = p4d_site_policy_limit(&subject->policy, (int)subject->request.value[P4D_FRAMEWORK])};
 	p->found = calloc(top, sizeof(*p->found));
-	if (!p->found)
+	p->group = calloc(top, sizeof(*p->group));
+	p->apart = line->all;
+	if (!p->found || !p->group)
 		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for %u layouts", top);
 	p->seconds = now();
 	/* in the environment of a job: the layout that a submission would choose */
@@ -527,6 +566,7 @@ static int plan(p4d_subject *subject, const p4d_line *line, plans *p, p4d_error 
 	p->seconds = now() - p->seconds;
 	if (!p->count)
 		return p4d_unfit_explain(subject, &p->space, &p->counts, err);
+	p4d_plan_groups(p->found, p->count, p->group);
 	if (look_over(subject, p, err) < 0)
 		return -1;
 	if (line->env)
@@ -544,6 +584,7 @@ int p4d_command_plan(const p4d_line *line, p4d_error *err)
 
 	free(p.memo.entry);
 	free(p.found);
+	free(p.group);
 	p4d_subject_close(&subject);
 	return status;
 }

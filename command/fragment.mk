@@ -4,7 +4,7 @@ noinst_LTLIBRARIES += libp4dcommand.la
 libp4dcommand_la_SOURCES = \
 	command/line/line.h command/line/line.c command/line/help.c command/line/own_options.def command/line/site_open.c command/line/live_cluster.c command/line/submitted.h command/line/submitted.c command/line/job_script.h command/line/job_script.c \
 	command/line/subject.c command/line/synonyms.c \
-	command/report/table.h command/report/table.c \
+	command/report/table.h command/report/table.c command/report/plan_groups.h command/report/plan_groups.c \
 	command/accounting/accounting.h command/accounting/accounting_internal.h command/accounting/accounting.c command/accounting/sacct.h command/accounting/sacct.c \
 	command/accounting/accounting_find.c command/accounting/accounting_records.h command/accounting/accounting_records.c command/accounting/accounting_line.c command/accounting/accounting_stored.c \
 	command/report/report.h command/report/report.c command/report/report_json.c command/report/report_step.c \

@@ -134,7 +134,7 @@ libp4dcore_la_SOURCES = \
 	estimator/cost/cost_comm.c estimator/cost/cost_serving.c estimator/cost/cost_experts.c estimator/cost/cost_flops.c estimator/cost/cost_fp8.c estimator/cost/cost_nf4.c estimator/cost/counted.h estimator/cost/cost_counted.c \
 	estimator/cost/breakdown.h estimator/cost/breakdown.c \
 	estimator/search/search.h estimator/search/search.c estimator/search/search_internal.h estimator/search/search_enumerate.c \
-	estimator/search/placement.h estimator/search/placement.c estimator/search/search_prune.c estimator/search/search_sharding.c estimator/search/search_candidate.c estimator/search/search_advice.c \
+	estimator/search/placement.h estimator/search/placement.c estimator/search/search_prune.c estimator/search/search_sharding.c estimator/search/search_candidate.c estimator/search/search_near.c estimator/search/search_advice.c \
 	estimator/guard/guard.h estimator/guard/verdict.h estimator/guard/verdict.c estimator/guard/verdict_log.h estimator/guard/verdict_log.c estimator/guard/verdict_record.h estimator/guard/verdict_record.c estimator/guard/note.h estimator/guard/note.c \
 	estimator/guard/judge.c estimator/guard/judge_serving.c estimator/guard/judge_weights.c estimator/guard/judge_rehearsed.c estimator/guard/judge_colocated.c estimator/guard/releases.c \
 	estimator/guard/judge_length.c \

@@ -210,6 +210,7 @@ static const struct {
     {'v', offsetof(p4d_line, verbose)},
     {ID_ALL_CHOICES, offsetof(p4d_line, verbose)},
     {ID_ALL, offsetof(p4d_line, all)},
+    {ID_ALL_ROWS, offsetof(p4d_line, all)},
     {ID_READ_OUTPUT, offsetof(p4d_line, read_output)},
 };
 

@@ -38,6 +38,18 @@ void p4d_table_cell(p4d_table *table, p4d_color color, const char *format, ...)
 	table->cell[table->cells++] = (struct p4d_cell){text, color};
 }
 
+void p4d_table_note(p4d_table *table, const char *text)
+{
+	char *copy = strdup(text);
+
+	if (!copy || !p4d_grow(&table->note, &table->room_of_notes, table->notes + 1, sizeof(*table->note))) {
+		free(copy);
+		table->failed = true;
+		return;
+	}
+	table->note[table->notes++] = (struct p4d_note){table->cells / table->columns - 1, copy};
+}
+
 size_t p4d_table_terminal_width(void)
 {
 	struct winsize size;
@@ -113,6 +125,36 @@ static int fill_turned(const p4d_table *table, struct libscols_table *out)
 	return 0;
 }
 
+/* Each row is a line, after that of the headers; only tables without notes are cut. */
+static int print_with_notes(const p4d_table *table, struct libscols_table *out)
+{
+	const struct p4d_note *note = table->note, *end = note + table->notes;
+	char *text;
+	size_t row = 0;
+
+	if (scols_print_table_to_string(out, &text) < 0)
+		return -1;
+	for (const char *at = text; *at; row++) {
+		const size_t length = strcspn(at, "\n");
+		printf("%.*s\n", (int)length, at);
+		for (; row > 0 && note < end && note->row == row - 1; note++)
+			p4d_table_print_wrapped(6, 0, note->text);
+		at += length + (at[length] == '\n');
+	}
+	free(text);
+	return 0;
+}
+
+static int print_turned(const p4d_table *table, struct libscols_table *out)
+{
+	const int result = fill_turned(table, out) == 0 ? scols_print_table(out) : -1;
+
+	for (size_t i = 0; result >= 0 && i < table->notes; i++)
+		printf("%s%s %s %s\n", i ? "" : "\n", table->header[0],
+		       table->cell[table->note[i].row * table->columns].text, table->note[i].text);
+	return result;
+}
+
 static int print(const p4d_table *table, bool turn)
 {
 	size_t terminal = p4d_table_terminal_width(), width = natural_width(table);
@@ -128,8 +170,10 @@ static int print(const p4d_table *table, bool turn)
 	scols_table_set_column_separator(out, "  ");
 	scols_table_set_termforce(out, too_wide && can_cut ? SCOLS_TERMFORCE_AUTO : SCOLS_TERMFORCE_NEVER);
 	scols_table_enable_colors(out, terminal && !getenv("NO_COLOR"));
-	if ((too_wide && turn ? fill_turned(table, out) : fill(table, out)) == 0)
-		result = scols_print_table(out);
+	if (too_wide && turn)
+		result = print_turned(table, out);
+	else if (fill(table, out) == 0)
+		result = table->notes ? print_with_notes(table, out) : scols_print_table(out);
 	scols_unref_table(out);
 	return result;
 }
@@ -139,6 +183,9 @@ void p4d_table_free(p4d_table *table)
 	for (size_t i = 0; i < table->cells; i++)
 		free(table->cell[i].text);
 	free(table->cell);
+	for (size_t i = 0; i < table->notes; i++)
+		free(table->note[i].text);
+	free(table->note);
 	memset(table, 0, sizeof(*table));
 }
 

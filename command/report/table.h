@@ -29,12 +29,20 @@ typedef struct p4d_table {
 		char *text;
 		p4d_color color;
 	} * cell; /* row by row */
+	size_t notes, room_of_notes;
+	struct p4d_note {
+		size_t row;
+		char *text;
+	} * note; /* in the order of rows */
 	bool failed;
 } p4d_table;
 
 void p4d_table_column(p4d_table *table, const char *header, p4d_align align);
 void p4d_table_cell(p4d_table *table, p4d_color color, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* A line below the row whose cells were added last; below the whole table if it is printed turned. */
+void p4d_table_note(p4d_table *table, const char *text);
 
 /*
  * Prints to stdout and frees the table. turn: if the table is wider than the terminal, rows and columns are

@@ -86,6 +86,15 @@ size_t p4d_search_run(const p4d_request *request, const p4d_search_space *space,
 bool p4d_search_preferred(const p4d_request *request, const p4d_search_space *space, p4d_candidate *found,
 			  p4d_search_counts *counts);
 
+/*
+ * Whether p4d cannot tell two layouts apart: their step times are a tie (within 1.5 %), they need the same
+ * memory within 2 % of the capacity, and they differ in one or two options. Fills in these options and
+ * returns their number; 0: p4d can tell them apart, or knows no step time.
+ */
+enum { P4D_NEAR_OPTIONS = 2 };
+unsigned p4d_search_near(const p4d_candidate *a, const p4d_candidate *b,
+			 p4d_option differs[P4D_NEAR_OPTIONS]);
+
 /* Whether any layout fits. Cheap, because it tries only a few representative schedules. */
 bool p4d_search_any(const p4d_request *request, const p4d_search_space *space);
 

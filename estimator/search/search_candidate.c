@@ -13,7 +13,6 @@
 
 /* Costs in units of the budget: a layout and its bound; an impossible layout; its memory; with experts;
  * and per layer, for frameworks that visit every layer. Most bounds are cached. */
-enum { MEMORY_STEPS = 50 }; /* steps of the capacity; layouts within one step count as equal in memory */
 enum { TO_BUILD = 40, TO_FAIL = 500, TO_SUM = 200, TO_ROUTE = 200, TO_PLAY = 2, TO_SLICE = 10000 };
 
 static void set_cp_comm(p4d_search_enumeration *w, int cp_comm)
@@ -186,7 +185,7 @@ static void remember(p4d_search_enumeration *w, uint64_t device_bytes)
 	    .cp_comm = (uint8_t)l->cp_comm,
 	    .sharding = (uint8_t)l->zero_stage,
 	    .shard_degree = (uint32_t)l->shard_degree,
-	    .memory_step = (uint16_t)(fraction * MEMORY_STEPS),
+	    .memory_step = (uint16_t)(fraction * P4D_SEARCH_MEMORY_STEPS),
 	    .kinds = (uint8_t)((p4d_tp_ranks(l) > 1) + (l->cp > 1) + (l->pp > 1) + (l->vpp > 1) +
 			       (l->ep > 1) + (l->etp > 1) + (l->slices > 1)),
 	    .unsafe = fraction > w->space->safe,

@@ -11,6 +11,9 @@
 /* Step times within this ratio are a tie, because the cost model is not exact to a percent. */
 #define P4D_SEARCH_TIE 1.015
 
+/* Steps of the capacity; layouts within one step count as equal in memory. */
+enum { P4D_SEARCH_MEMORY_STEPS = 50 };
+
 /* The search's choices for one layout that fits. */
 typedef struct p4d_search_entry {
 	uint16_t tp, cp, pp, vpp, ep, etp;

@@ -314,8 +314,9 @@ static void plan_has_the_documented_schema(void **state)
 	assert_text(object, "global_batch.by", "model");
 	for (size_t i = 0; i < 3; i++) {
 		struct json_object *plan = json_object_array_get_idx(plans, i);
-		assert_keys(plan, "layout peak unvalidated stages step losses flags plan");
+		assert_keys(plan, "layout peak unvalidated stages step losses group flags plan");
 		assert_step(plan);
+		assert_true(number(plan, "group") >= 1 && number(plan, "group") <= i + 1);
 		assert_true(number(plan, "stages.max_device_bytes") == number(plan, "peak.device_bytes"));
 		assert_true(number(plan, "stages.min_device_bytes") <= number(plan, "peak.device_bytes"));
 		assert_losses(plan);
@@ -436,7 +437,7 @@ static void lists_have_the_documented_schema(void **state)
 		if (strcmp(value.name, "limit") != 0)
 			snprintf(keys + strlen(keys), sizeof(keys) - strlen(keys), " %s", value.name);
 	snprintf(keys + strlen(keys), sizeof(keys) - strlen(keys),
-		 " later exempt limit_ddp limit_deepspeed limit_fsdp limit_megatron limit_p4d");
+		 " later exempt limit_ddp limit_deepspeed limit_fsdp limit_megatron limit_p4d network");
 	assert_keys(at(conf, "partitions.0"), keys);
 	json_object_put(models);
 	json_object_put(gpus);

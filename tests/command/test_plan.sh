@@ -13,7 +13,7 @@ prints "Layouts of p4d-train (--framework p4d). For others: --framework megatron
 exits 0 p4d plan meta-llama/Meta-Llama-3-70B --gpu a100 --nodes 8
 prints "Layouts of p4d-train (--framework p4d), also for names of the hub. For others: --framework megatron|"
 case $(p4d plan llama3-70b --gpu a100 --nodes 8 --top 1 2>&1) in "p4d: [P4D011]"*rank*) ;; *) fail "the GPU comes after the answer" ;; esac
-exits 0 p4d plan --model llama3-70b --gpu h100 --nodes 8
+exits 0 p4d plan --model llama3-70b --gpu h100 --nodes 8 --all
 # one batch for all, and whose it is
 prints "global batch 512 (assumed: 4.2M tokens a step; --global-batch sets it)"
 # the first is among the fastest, and of those none takes less memory, in steps of 2 %
@@ -51,7 +51,7 @@ prints "tp 8 (2,2,2)"
 exits 0 p4d estimate --framework p4d --model llama2-13b --gpu h100 --nodes 4 --tp 8 --tp-grid 2,2,2 --micro-batch 2 --json
 printf '%s' "$out" | tr -d ' \n' | grep -q '"tp_grid":\[2,2,2\]' || fail "no grid in JSON"
 silent
-exits 0 p4d plan --model llama3-70b --gpu h100 --nodes 8 --top 12
+exits 0 p4d plan --model llama3-70b --gpu h100 --nodes 8 --top 12 --all
 [ "$(printf '%s\n' "$out" | grep -c '^ *[0-9][0-9]*  --p4d-model=')" = 12 ] || fail "not twelve plans"
 
 # the guard accepts every one of them unchanged
@@ -63,8 +63,48 @@ while read -r flags; do
 	case $err in *P4D110*) fail "the guard had to choose something with $flags" ;; esac
 done <plans
 
+# Layouts that p4d cannot tell apart are one row, and "also" has the options in which they differ. --all and --json
+# have all of them, in the same order, and a group is what one row has.
+many="p4d plan --model llama2-13b --gpu a100-80gb --nodes 4 --framework p4d --top 20"
+exits 0 $many --all
+case $out in *also:*|*"tell apart"*) fail "--all folds rows" ;; esac
+printf '%s\n' "$out" | sed -n 's/^ *\([0-9][0-9]*  --p4d-model=.*\)/\1/p' >all
+[ "$(wc -l <all)" = 20 ] || fail "not twenty plans"
+exits 0 $many
+prints "Layouts that p4d cannot tell apart are one row. --all prints a row for each."
+printf '%s\n' "$out" | sed -n 's/^ *\([0-9][0-9]*  --p4d-model=.*\)/\1/p' >rows
+[ "$(wc -l <rows)" -lt 20 ] || fail "no row was folded"
+head -n 1 all | cmp -s - "$(head -n 1 rows >first && echo first)" || fail "another first row"
+grep -vxFf all rows && fail "a row that --all does not have"
+# every rank is a row or in an "also" of the row before
+printf '%s\n' "$out" | sed -n '/^rank/,/^$/p' >table
+{
+	sed -n 's/^ *\([0-9][0-9]*\)  .*/\1/p' table
+	grep -o '(rank [0-9]*)' table | tr -dc '0-9\n'
+} | sort -n >ranks
+seq 1 20 | cmp -s - ranks || fail "not all ranks: $(cat table)"
+# what "also" says, put into the options of its row, makes the options of that rank
+sed -n 's/^ *\([0-9][0-9]*\)  .*/row \1/p; s/^ *also: //p' table | sed 's/), /)\n/g' | while read -r one two; do
+	[ "$one" != row ] || { row=$two; continue; }
+	rank=$(echo "$one $two" | sed 's/.*(rank \([0-9]*\))/\1/')
+	# an exchange belongs to cp above 1
+	want=$(sed -n "s/--p4d-cp-comm=p2p //; s/^ *$rank  //p" all) flags=$(sed -n "s/--p4d-cp-comm=p2p //; s/^ *$row  //p" all)
+	for change in $(echo "$one $two" | sed 's/ *(rank.*//'); do
+		flags=$(echo " $flags" | sed "s/ --p4d-${change%%=*}=[^ ]*/ --p4d-$change/; s/^ //")
+	done
+	[ "$flags" = "$want" ] || fail "rank $rank: $flags is not $want"
+done || exit 1
+exits 0 $many --json
+printf '%s\n' "$out" | sed -n 's/^ *"group": *\([0-9]*\).*/\1/p' >groups
+[ "$(wc -l <groups)" = 20 ] || fail "JSON lacks groups"
+[ "$(sort -u groups | wc -l)" = "$(wc -l <rows)" ] || fail "groups are not rows"
+sort -un groups | cmp -s - "$(sed 's/  .*//' rows | sort -n >leaders && echo leaders)" || fail "a group is not its first rank"
+# nothing is folded without step times
+exits 0 p4d plan --model qwen2.5-0.5b --gpu mi250x --gpus 8 --framework megatron
+case $out in *also:*) fail "folded without step times" ;; esac
+
 # flags also contain what FSDP has anyway: those of each layout are accepted
-exits 0 p4d plan --model mistral-7b --gpu l4 --nodes 4 --gpus-per-node 8 --framework fsdp --cp 2
+exits 0 p4d plan --model mistral-7b --gpu l4 --nodes 4 --gpus-per-node 8 --framework fsdp --cp 2 --all
 printf '%s\n' "$out" | sed -n 's/^ *[0-9][0-9]*  \(--p4d-model=.*\)/\1/p' >plans
 [ "$(grep -c -- '--p4d-cp=2 --p4d-cp-comm=all-gather' plans)" = 5 ] || fail "FSDP's exchange is not in the flags"
 while read -r flags; do
@@ -83,7 +123,7 @@ exits 0 p4d plan --model llama3-70b --gpu h100 --nodes 8 --top 60 --json
 prints "$P4D_PLAN"
 
 # what the user decided is kept
-exits 0 p4d plan --model llama3-70b --gpu h100 --nodes 8 --tp 4 --recompute full
+exits 0 p4d plan --model llama3-70b --gpu h100 --nodes 8 --tp 4 --recompute full --all
 [ "$(printf '%s\n' "$out" | grep -c '^ *[0-9][0-9]*  .*--p4d-tp=4 .*--p4d-recompute=full')" = 5 ] || fail "tp or recompute was changed"
 
 # nothing fits: the fix names a larger job that does
