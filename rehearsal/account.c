@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "report.h"
 #include "settings.h"
 
 typedef struct account_block {
@@ -170,6 +171,7 @@ static bool charge(account *a, uint64_t bytes)
 	a->used += bytes;
 	if (a->used > a->peak)
 		a->peak = a->used;
+	p4d_report_add(P4D_REPORT_ALLOCATIONS, 1);
 	return true;
 }
 
@@ -216,6 +218,7 @@ static void give(account_block *b)
 		madvise(b->start, b->bytes, MADV_DONTNEED);
 	b->bytes = 0;
 	blocks_given++;
+	p4d_report_add(P4D_REPORT_FREED, 1);
 }
 
 bool p4d_account_give(void *address)
@@ -247,6 +250,7 @@ void p4d_account_discharge(uint64_t bytes, int device)
 	pthread_mutex_lock(&lock);
 	accounts[device].used -= bytes;
 	pthread_mutex_unlock(&lock);
+	p4d_report_add(P4D_REPORT_FREED, 1);
 }
 
 void *p4d_account_address(size_t bytes)

@@ -94,6 +94,7 @@ static int make(p4d_comm **c, int ranks, int rank, const char *id)
 	(*c)->ranks = ranks;
 	(*c)->rank = rank;
 	snprintf((*c)->id, sizeof((*c)->id), "%.*s", COMM_ID_BYTES - 1, id);
+	p4d_report_add(P4D_REPORT_COMMUNICATORS, 1);
 	return COMM_OK;
 }
 
@@ -161,6 +162,7 @@ ENTRY int ncclCommDestroy(p4d_comm *c)
 {
 	p4d_comm_record_end(c);
 	free(c);
+	p4d_report_add(P4D_REPORT_COMMUNICATORS_ENDED, 1);
 	return COMM_OK;
 }
 

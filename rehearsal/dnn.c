@@ -156,6 +156,8 @@ ENTRY int cudnnBackendSetAttribute(void *descriptor, int attribute, int type, in
 		return p4d_dnn_old_set(descriptor, attribute, type, count, values);
 	if (attribute == DNN_PLAN_CONFIGURATION && count == 1)
 		p4d_dnn_plan_configure(p, descriptor, *(void *const *)values);
+	if (attribute == DNN_PLAN_CONFIGURATION)
+		p4d_report_add(P4D_REPORT_PLANS, 1);
 	return p->set(descriptor, attribute, type, count, values);
 }
 

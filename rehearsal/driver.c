@@ -136,10 +136,13 @@ ENTRY int cuCtxGetId(const void *context, unsigned long long *id)
 	return CUDA_OK;
 }
 
-ENTRY int cuCtxSynchronize(void)
-{
-	return CUDA_OK;
-}
+#define WAIT(name) \
+	ENTRY int name(void) \
+	{ \
+		p4d_report_add(P4D_REPORT_WAITS, 1); \
+		return CUDA_OK; \
+	}
+WAIT(cuCtxSynchronize)
 
 ENTRY int cuGetErrorString(int result, const char **text)
 {
@@ -260,11 +263,11 @@ ENTRY int cuTensorMapEncodeTiled(void *map)
 }
 
 /* Streams and events: see runtime_streams.c. */
-DONE(cuStreamSynchronize)
+WAIT(cuStreamSynchronize)
 DONE(cuStreamQuery)
 DONE(cuStreamWaitValue32_v2)
 DONE(cuStreamWriteValue32_v2)
-DONE(cuEventSynchronize)
+WAIT(cuEventSynchronize)
 DONE(cuEventQuery)
 
 ENTRY int cuStreamIsCapturing(const p4d_runtime_stream *stream, int *status)

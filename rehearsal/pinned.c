@@ -6,6 +6,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "report.h"
+
 typedef struct pinned {
 	char *start;
 	size_t bytes;
@@ -57,6 +59,7 @@ static bool insert(pinned p)
 	all[at] = p;
 	all_used++;
 	count(&p, true);
+	p4d_report_add(P4D_REPORT_PINNED, 1);
 	return true;
 }
 
@@ -98,6 +101,7 @@ bool p4d_pinned_end(void *start)
 		memmove(all + at, all + at + 1, (all_used - at - 1) * sizeof(*all));
 		all_used--;
 		count(&ended, false);
+		p4d_report_add(P4D_REPORT_PINNED_FREED, 1);
 	}
 	pthread_mutex_unlock(&lock);
 	if (ended.start && ended.kind != P4D_PINNED_REGISTERED)

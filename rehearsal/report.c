@@ -107,14 +107,37 @@ static void write_devices(FILE *out)
 	fputc(']', out);
 }
 
+/* By p4d_report_count. */
+static const char *const member[P4D_REPORT_COUNTS] = {"launches",
+						      "products",
+						      "flops",
+						      "graphs",
+						      "collectives",
+						      "collective_bytes",
+						      "unanswered",
+						      "names_missing",
+						      "flops_8",
+						      "flops_tf32",
+						      "flops_32",
+						      "product_depth",
+						      "product_bytes",
+						      "allocations",
+						      "freed",
+						      "pinned_blocks",
+						      "pinned_freed",
+						      "streams",
+						      "streams_ended",
+						      "events",
+						      "events_ended",
+						      "communicators",
+						      "communicators_ended",
+						      "waits",
+						      "questions",
+						      "copies",
+						      "plans"};
+
 static void write_report(FILE *out)
 {
-	static const char *const member[P4D_REPORT_COUNTS] = {
-	    "launches",         "products",      "flops",         "graphs",  "collectives",
-	    "collective_bytes", "unanswered",    "names_missing", "flops_8", "flops_tf32",
-	    "flops_32",         "product_depth", "product_bytes",
-	};
-
 	write_devices(out);
 	fprintf(out, ", \"python\": %s", dlsym(RTLD_DEFAULT, "Py_IsInitialized") ? "true" : "false");
 	fprintf(out, ", \"pinned_bytes\": %" PRIu64 ", \"managed_bytes\": %" PRIu64, p4d_pinned_peak(),

@@ -110,15 +110,17 @@ ENTRY int cudaPointerGetAttributes(cuda_pointer *a, const void *address)
 	return CUDA_OK;
 }
 
-ENTRY int cudaMemcpy(void *to, const void *from, size_t bytes)
+ENTRY int cudaMemcpyAsync(void *to, const void *from, size_t bytes)
 {
 	p4d_account_copy(to, from, bytes);
+	p4d_report_add(P4D_REPORT_COPIES, 1);
 	return CUDA_OK;
 }
 
-ENTRY int cudaMemcpyAsync(void *to, const void *from, size_t bytes)
+ENTRY int cudaMemcpy(void *to, const void *from, size_t bytes)
 {
-	return cudaMemcpy(to, from, bytes);
+	p4d_report_add(P4D_REPORT_WAITS, 1);
+	return cudaMemcpyAsync(to, from, bytes);
 }
 
 ENTRY int cudaMemcpyPeer(void *to, int to_device, const void *from, int from_device, size_t bytes)
@@ -137,6 +139,7 @@ ENTRY int cudaMemcpy2D(void *to, size_t to_pitch, const void *from, size_t from_
 {
 	size_t bytes;
 
+	p4d_report_add(P4D_REPORT_COPIES, 1);
 	if (__builtin_mul_overflow(width, height, &bytes) || bytes > P4D_ACCOUNT_SMALL)
 		return CUDA_OK;
 	for (size_t i = 0; i < height; i++)
@@ -153,6 +156,7 @@ ENTRY int cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t 
 ENTRY int cudaMemset(void *to, int value, size_t bytes)
 {
 	p4d_account_fill(to, value, bytes);
+	p4d_report_add(P4D_REPORT_COPIES, 1);
 	return CUDA_OK;
 }
 

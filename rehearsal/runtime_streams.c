@@ -6,6 +6,7 @@
 
 #include "abi.h"
 #include "account.h"
+#include "report.h"
 #include "result.h"
 #include "settings.h"
 #include "stream.h"
@@ -52,6 +53,7 @@ ENTRY int cudaStreamCreateWithPriority(p4d_runtime_stream **stream, unsigned fla
 	s->next = all;
 	all = s;
 	pthread_mutex_unlock(&lock);
+	p4d_report_add(P4D_REPORT_STREAMS, 1);
 	*stream = s;
 	return CUDA_OK;
 }
@@ -73,6 +75,7 @@ ENTRY int cudaStreamDestroy(p4d_runtime_stream *stream)
 		if (*s == stream) {
 			*s = stream->next;
 			free(stream);
+			p4d_report_add(P4D_REPORT_STREAMS_ENDED, 1);
 			break;
 		}
 	pthread_mutex_unlock(&lock);
@@ -106,6 +109,7 @@ ENTRY int cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
 
 ENTRY int cudaStreamSynchronize(void)
 {
+	p4d_report_add(P4D_REPORT_WAITS, 1);
 	return CUDA_OK;
 }
 
@@ -116,6 +120,7 @@ ENTRY int cudaStreamQuery(void)
 
 ENTRY int cudaDeviceSynchronize(void)
 {
+	p4d_report_add(P4D_REPORT_WAITS, 1);
 	return CUDA_OK;
 }
 
@@ -235,7 +240,11 @@ ENTRY int cudaThreadExchangeStreamCaptureMode(int *mode)
 
 p4d_event *p4d_event_new(void)
 {
-	return calloc(1, sizeof(p4d_event));
+	p4d_event *event = calloc(1, sizeof(*event));
+
+	if (event)
+		p4d_report_add(P4D_REPORT_EVENTS, 1);
+	return event;
 }
 
 void p4d_event_record(p4d_event *event, const p4d_runtime_stream *stream)
@@ -272,11 +281,14 @@ ENTRY int cudaEventQuery(void)
 
 ENTRY int cudaEventSynchronize(void)
 {
+	p4d_report_add(P4D_REPORT_WAITS, 1);
 	return CUDA_OK;
 }
 
 ENTRY int cudaEventDestroy(p4d_event *event)
 {
+	if (event)
+		p4d_report_add(P4D_REPORT_EVENTS_ENDED, 1);
 	free(event);
 	return CUDA_OK;
 }
