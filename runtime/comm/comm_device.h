@@ -43,10 +43,11 @@ const char *p4d_comm_transport_name(const p4d_transport *transport);
 typedef struct p4d_traffic {
 	bool collectives;
 	/*
-	 * Bytes of the largest all-reduce, and of all members' shards together in the largest of the other
-	 * collectives; the same on all members. 0: none, or unknown.
+	 * Bytes of the largest collectives: sums and maxima of an all-reduce, all members' shards together of
+	 * a reduce-scatter or all-gather, and what a broadcast or reduce has. The same on all members. 0:
+	 * none, or unknown.
 	 */
-	uint64_t sum_bytes, shards_bytes;
+	uint64_t sum_bytes, maximum_bytes, shards_bytes, rooted_bytes;
 	/* They overlap with the device's operations: they run after the operations queued so far, and until
 	 * p4d_comm_await. */
 	bool async;

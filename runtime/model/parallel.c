@@ -145,18 +145,36 @@ static p4d_traffic collectives_of(const p4d_net *m, uint64_t sum_bytes, uint64_t
 	    .collectives = true, .sum_bytes = sum_bytes, .shards_bytes = shards_bytes, .scratch = m->arena};
 }
 
-/* Rows, or partial sums of them. With sequence parallelism only norm gradients and softmax sums are summed.
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+/* Numbers of the largest gradient that is summed over tensor-parallel ranks: of norms, biases, adapters. */
+static uint64_t largest_replicated(const p4d_net *m)
+{
+	uint64_t most = 0;
+
+	for (uint32_t i = 0; i < m->weights.count; i++) {
+		const p4d_weight *w = &m->weights.weight[i];
+		if (w->replicated && !w->frozen)
+			most = larger(most, w->rows * w->columns);
+	}
+	return most;
+}
+
+/* Rows, or partial sums of them; gradients of what all have whole, and sums of the softmax and of wide norms.
  */
 static p4d_traffic between_tp(const p4d_net *m)
 {
-	const uint64_t rows = m->n * m->h * m->element;
-	const uint64_t tokens = p4d_logits_tokens(m->l),
-		       wide = m->l->qk_norm == P4D_QK_NORM_WIDE ? m->n * P4D_WIDE_NORMS : 0;
-	const uint64_t most = m->h > tokens ? m->h : tokens, numbers = most > wide ? most : wide;
+	const uint64_t rows = m->n * m->h * m->element, tokens = p4d_logits_tokens(m->l);
+	const uint64_t wide = m->l->qk_norm == P4D_QK_NORM_WIDE ? m->n * P4D_WIDE_NORMS : 0;
+	const uint64_t sums = larger(largest_replicated(m), larger(tokens, wide)) * sizeof(float);
 
-	p4d_traffic y = m->l->sequence_parallel ? collectives_of(m, numbers * sizeof(float), rows)
-						: collectives_of(m, rows, 0);
+	p4d_traffic y = m->l->sequence_parallel ? collectives_of(m, sums, rows)
+						: collectives_of(m, larger(sums, rows), 0);
 
+	y.maximum_bytes = tokens * sizeof(float); /* of the softmax over the vocabulary */
 	y.async = m->l->tp_comm_overlap;
 	y.blocks = y.async ? P4D_TP_BLOCKS : 0;
 	return y;
@@ -171,6 +189,15 @@ static p4d_traffic between_replicas(const p4d_net *m)
 
 	y.async = true;
 	y.blocks = REPLICAS_BLOCKS;
+	return y;
+}
+
+/* Softmax sums and maxima of all ranks with a part of the tables. */
+static p4d_traffic between_vocabulary(const p4d_net *m)
+{
+	p4d_traffic y = collectives_of(m, p4d_logits_tokens(m->l) * sizeof(float), 0);
+
+	y.maximum_bytes = y.sum_bytes;
 	return y;
 }
 
@@ -234,10 +261,10 @@ static int put_on_device(p4d_net *m, uint8_t *sends, p4d_error *err)
 	const p4d_traffic copies = in_arena(m, between_copies(m));
 	const p4d_traffic keys =
 	    in_arena(m, collectives_of(m, 0, m->l->seq_len / 2 * 2 * m->kv * sizeof(float)));
-	const p4d_traffic vocabulary = collectives_of(m, p4d_logits_tokens(m->l) * sizeof(float), 0);
+	const p4d_traffic vocabulary = between_vocabulary(m);
 	const p4d_traffic ends = collectives_of(m, m->l->vocab / m->l->tp * m->h * sizeof(float), 0);
 	const p4d_traffic stages = {.collectives = m->l->vocab_parallel,
-				    .shards_bytes = m->ns * m->h * m->element,
+				    .rooted_bytes = m->ns * m->h * sizeof(float),
 				    .sends = sends,
 				    .message_bytes = m->ns * m->h * m->element,
 				    .messages = 2 * P4D_SEND_BUFFERS,

@@ -31,8 +31,12 @@ __attribute__((visibility("default"))) unsigned fake_nccl_registered(void);
 
 enum { SUCCESS = 0, SYSTEM_ERROR = 2, INVALID_ARGUMENT = 4, REMOTE_ERROR = 6 };
 enum { CHUNK = 64 << 10 }; /* bytes that each rank exchanges at a time */
-/* What NCCL connects per algorithm; small sums use the tree. */
-typedef enum channel { TREE = 1, RING = 2, DIRECT = 4 } channel;
+/*
+ * What NCCL connects per algorithm. It chooses by collective, operation and size: here small sums use the
+ * tree, large ones the switch, shards a tree of their own, and all else, which NCCL has rings for alone, the
+ * ring.
+ */
+typedef enum channel { TREE = 1, RING = 2, DIRECT = 4, SWITCH = 8, SHARDS = 16 } channel;
 enum { SMALL = 64 };
 
 /* Shared by the ranks of a communicator. */
@@ -358,11 +362,23 @@ static void never_end(void *args)
 		pause();
 }
 
+static channel algorithm_of(const call *x)
+{
+	switch (x->call) {
+	case P4D_CALL_REDUCE_SCATTER:
+	case P4D_CALL_ALL_GATHER:
+		return SHARDS;
+	case P4D_CALL_ALL_REDUCE:
+		return x->how == P4D_NCCL_MAX ? RING : x->count * x->width < SMALL ? TREE : SWITCH;
+	default:
+		return RING;
+	}
+}
+
 /* Connects channels at their first use, like NCCL. */
 static void connect_for(const call *x, bool message)
 {
-	const bool small = x->count * x->width < SMALL && x->call == P4D_CALL_ALL_REDUCE;
-	const channel chosen = message ? DIRECT : small ? TREE : RING;
+	const channel chosen = message ? DIRECT : algorithm_of(x);
 
 	connected += !(x->c->channels & chosen);
 	x->c->channels |= chosen;

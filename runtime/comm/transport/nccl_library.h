@@ -94,7 +94,7 @@ typedef struct p4d_nccl_setup {
 	/* calls NCCL on the communicator, with `scratch` and `stream`; returns NCCL's result */
 	int (*first)(const p4d_nccl *nccl, const struct p4d_nccl_setup *setup, void *comm);
 	void *scratch, *stream;
-	uint64_t sum_bytes, shards_bytes; /* as in p4d_traffic */
+	uint64_t sum_bytes, maximum_bytes, shards_bytes, rooted_bytes; /* as in p4d_traffic */
 	char about[sizeof(((p4d_nccl_comm *)0)->about)];
 } p4d_nccl_setup;
 int p4d_nccl__comm_open(p4d_nccl *nccl, p4d_world *world, p4d_device *device, const p4d_nccl_setup *setup,

@@ -36,18 +36,44 @@ static int first_shards(const p4d_nccl *n, const p4d_nccl_setup *s, void *comm)
 	return n->AllGather(own, s->scratch, shard * sizeof(float), P4D_NCCL_BYTES, comm, s->stream);
 }
 
+static int first_maximum(const p4d_nccl *n, const p4d_nccl_setup *s, void *comm)
+{
+	return n->AllReduce(s->scratch, s->scratch, s->maximum_bytes / sizeof(float), P4D_NCCL_FP32,
+			    P4D_NCCL_MAX, comm, s->stream);
+}
+
+static int first_rooted(const p4d_nccl *n, const p4d_nccl_setup *s, void *comm)
+{
+	const size_t count = s->rooted_bytes / sizeof(float);
+	const int result = n->Broadcast(s->scratch, s->scratch, count, P4D_NCCL_FP32, 0, comm, s->stream);
+
+	if (result != P4D_NCCL_SUCCESS)
+		return result;
+	return n->Reduce(s->scratch, s->rank == 0 ? s->scratch : NULL, count, P4D_NCCL_FP32, P4D_NCCL_SUM, 0,
+			 comm, s->stream);
+}
+
 /*
- * NCCL chooses an algorithm by collective and size, and connects its channels at its first use, which takes
- * GPU memory and blocks on the other ranks. Here that is watched, and what does not fit fails at the start.
+ * NCCL chooses an algorithm by collective, operation and size, and connects its channels at its first use,
+ * which takes GPU memory and blocks on the other ranks. Here that is watched, and what does not fit fails at
+ * the start. A group of which nothing is known begins with a sum of one number.
  */
 static int first_collectives(const p4d_nccl *n, const p4d_nccl_setup *s, void *comm)
 {
 	const bool shards = s->shards_bytes >= sizeof(float) * (size_t)s->ranks;
+	const struct {
+		bool used;
+		int (*first)(const p4d_nccl *n, const p4d_nccl_setup *s, void *comm);
+	} kinds[] = {{s->sum_bytes || !(shards || s->maximum_bytes || s->rooted_bytes), first_sums},
+		     {s->maximum_bytes, first_maximum},
+		     {shards, first_shards},
+		     {s->rooted_bytes, first_rooted}};
 	int result = P4D_NCCL_SUCCESS;
 
-	if (s->sum_bytes || !shards)
-		result = first_sums(n, s, comm);
-	return result == P4D_NCCL_SUCCESS && shards ? first_shards(n, s, comm) : result;
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds) && result == P4D_NCCL_SUCCESS; i++)
+		if (kinds[i].used)
+			result = kinds[i].first(n, s, comm);
+	return result;
 }
 
 static int first_message(const p4d_nccl *n, const p4d_nccl_setup *s, void *comm)
@@ -95,7 +121,9 @@ static int open_collectives(p4d_group *g, p4d_transport *t, const p4d_traffic *t
 	    .first = first_collectives,
 	    .scratch = traffic->scratch,
 	    .sum_bytes = traffic->sum_bytes,
+	    .maximum_bytes = traffic->maximum_bytes,
 	    .shards_bytes = traffic->shards_bytes,
+	    .rooted_bytes = traffic->rooted_bytes,
 	};
 	const p4d_nccl_comm none = {.about = "a new group"};
 
