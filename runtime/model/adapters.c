@@ -175,11 +175,11 @@ void p4d_adapters__input(p4d_net *m, p4d_weight_kind matrix, uint32_t layer, voi
 	for_each(m, matrix, layer, input, (void *)dy, dx, part);
 }
 
-void p4d_adapters__warm_up(p4d_net *m, p4d_weight_kind matrix, uint32_t layer)
+void p4d_adapters__warm_up(p4d_net *m, p4d_weight_kind matrix, uint32_t layer, void *any)
 {
 	const p4d_token_part part = p4d_parallel__part(m, 0);
 
-	for_each(m, matrix, layer, add, m->arena, m->arena, part);
-	for_each(m, matrix, layer, gradients, m->arena, m->arena, (p4d_token_part){0, m->n});
-	for_each(m, matrix, layer, input, m->arena, m->arena, part);
+	for_each(m, matrix, layer, add, any, any, part);
+	for_each(m, matrix, layer, gradients, any, any, (p4d_token_part){0, m->n});
+	for_each(m, matrix, layer, input, any, any, part);
 }

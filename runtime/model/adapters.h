@@ -31,4 +31,4 @@ void p4d_adapters__input(p4d_net *m, p4d_weight_kind matrix, uint32_t layer, voi
 			 p4d_token_part part);
 
 /* Every product once; see warm_up.c. */
-void p4d_adapters__warm_up(p4d_net *m, p4d_weight_kind matrix, uint32_t layer);
+void p4d_adapters__warm_up(p4d_net *m, p4d_weight_kind matrix, uint32_t layer, void *any);

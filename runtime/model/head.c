@@ -168,10 +168,10 @@ int p4d_head__chunks(p4d_net *m, const p4d_head_work *work, p4d_error *err)
 }
 
 /* Full chunks, and the remainder. */
-void p4d_head__warm_up(p4d_net *m)
+void p4d_head__warm_up(p4d_net *m, void *at)
 {
 	const table all = m->row[B_LOGITS] ? table_of(m) : (table){.rows = 0};
-	const p4d_head_work any = {.x = m->arena, .softmax = (void *)m->arena, .input_gradient = m->arena};
+	const p4d_head_work any = {.x = at, .softmax = at, .input_gradient = at};
 
 	if (!all.rows)
 		return;

@@ -29,4 +29,4 @@ typedef struct p4d_head_work {
 int p4d_head__logits(p4d_net *m, float *logits, p4d_error *err);
 int p4d_head__chunks(p4d_net *m, const p4d_head_work *work, p4d_error *err);
 
-void p4d_head__warm_up(p4d_net *m);
+void p4d_head__warm_up(p4d_net *m, void *at);

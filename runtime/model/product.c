@@ -64,10 +64,10 @@ void p4d_product__weight(p4d_net *m, float *dw, const void *dy, const void *x, u
 	m->d->product(m->d, P4D_DT_FP32, dw, accumulate ? dw : NULL, &a, &b);
 }
 
-void p4d_product__warm_up(p4d_net *m, p4d_weight_kind kind, uint32_t layer, uint64_t out, uint64_t in)
+void p4d_product__warm_up(p4d_net *m, p4d_weight_kind kind, uint32_t layer, uint64_t out, uint64_t in,
+			  void *any)
 {
 	float *gradient = p4d_buffers__gradient(m, kind, layer);
-	void *any = m->arena;
 	const uint64_t n = p4d_parallel__part(m, 0).count;
 
 	p4d_product__forward(m, kind, layer, any, NULL, any, n, out, in);

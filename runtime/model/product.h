@@ -17,5 +17,6 @@ void p4d_product__input(p4d_net *m, p4d_weight_kind kind, uint32_t layer, void *
 /* dw (out, in) = dy (n, out)^T * x (n, in); += with accumulate */
 void p4d_product__weight(p4d_net *m, float *dw, const void *dy, const void *x, uint64_t out, uint64_t in,
 			 bool accumulate);
-/* All of them once, on arbitrary contents of the arena, before it is filled. */
-void p4d_product__warm_up(p4d_net *m, p4d_weight_kind kind, uint32_t layer, uint64_t out, uint64_t in);
+/* All of them once, on arbitrary contents of the arena from `any` on, before it is filled. */
+void p4d_product__warm_up(p4d_net *m, p4d_weight_kind kind, uint32_t layer, uint64_t out, uint64_t in,
+			  void *any);

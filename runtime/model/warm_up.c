@@ -14,7 +14,7 @@
 #include "model/parallel.h"
 #include "model/product.h"
 
-static void multiply_all(p4d_net *m)
+static void multiply_all(p4d_net *m, void *any)
 {
 	const uint32_t layer = m->weights.segment[0].layer;
 	const struct {
@@ -28,10 +28,10 @@ static void multiply_all(p4d_net *m)
 	};
 
 	for (int i = 0; i < 4; i++) {
-		p4d_product__warm_up(m, products[i].kind, layer, products[i].out, products[i].in);
-		p4d_adapters__warm_up(m, products[i].kind, layer);
+		p4d_product__warm_up(m, products[i].kind, layer, products[i].out, products[i].in, any);
+		p4d_adapters__warm_up(m, products[i].kind, layer, any);
 	}
-	p4d_head__warm_up(m);
+	p4d_head__warm_up(m, any);
 }
 
 /* Choices for each length that a pass may have. */
@@ -80,14 +80,32 @@ static bool times_products(const p4d_net *m)
 	return m->d->time_products && !(wanted && !strcmp(wanted, "0"));
 }
 
-/* Products of both widths that they may have; with slices, of each length. */
+/* Where a device's arena begins, and addresses of its best accesses; but a row may begin anywhere. */
+enum { ALIGNED = 256, UNALIGNED = 16 };
+
+/* Whether weights, their gradients or rows lie at other addresses than multiples of ALIGNED. */
+static bool has_odd_places(const p4d_net *m)
+{
+	uint64_t places = (m->h | m->f | m->up | m->q | m->kv | m->columns) * m->element;
+
+	for (uint32_t i = 0; i < m->weights.count; i++)
+		if (!m->weights.weight[i].quantized)
+			places |= m->weights.weight[i].offset * m->element;
+	return places % ALIGNED;
+}
+
+/* Products of both widths and alignments that they may have; with slices, of each length. */
 static void warm_up_products(p4d_net *m)
 {
+	const bool odd = has_odd_places(m);
+
 	for (uint32_t slice = 0; slice < m->l->slices; slice++) {
 		p4d_net_begin_pass(m, slice);
 		for (int replicas = p4d_comm_runs_async(m->dp_cp); replicas >= 0; replicas--) {
 			p4d_parallel_leave(m, replicas);
-			multiply_all(m);
+			multiply_all(m, m->arena);
+			if (odd)
+				multiply_all(m, m->arena + UNALIGNED);
 		}
 	}
 }

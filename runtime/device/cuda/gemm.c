@@ -9,7 +9,8 @@
 
 #include "device/cuda/gemm_internal.h"
 
-enum { MOST_ALIGNMENT = 256 };
+/* The library's default, and what its widest access takes. */
+enum { MOST_ALIGNMENT = 256, WIDEST_ACCESS = 16 };
 
 int p4d_gemm_open(p4d_gemm **products, p4d_error *err)
 {
@@ -78,6 +79,24 @@ static uint32_t alignment_of(const void *address)
 	const uintptr_t lowest = (uintptr_t)address & -(uintptr_t)address;
 
 	return lowest < MOST_ALIGNMENT ? (uint32_t)lowest : MOST_ALIGNMENT;
+}
+
+/*
+ * Matrices follow each other in a buffer, so that of sizes that are no multiples of 256 bytes each layer has
+ * other alignments. To the library they are one form: all its operands lie at 256 bytes, or none at more than
+ * its widest access takes.
+ */
+static p4d_gemm_form of_few_alignments(p4d_gemm_form f)
+{
+	uint32_t *const alignment[] = {&f.a_alignment, &f.b_alignment, &f.add_alignment, &f.to_alignment};
+	bool whole = true;
+
+	for (int i = 0; i < 4; i++)
+		whole = whole && *alignment[i] == MOST_ALIGNMENT;
+	for (int i = 0; i < 4; i++)
+		if (!whole && *alignment[i] > WIDEST_ACCESS)
+			*alignment[i] = WIDEST_ACCESS;
+	return f;
 }
 
 static int32_t type_of_codes(const p4d_fp8_operand *operand)
@@ -275,10 +294,10 @@ static int fail_product(const p4d_gemm_form *f, cublasStatus_t status, p4d_error
 			cublasLtGetStatusString(status));
 }
 
-static p4d_gemm_form with_target(const p4d_gemm *p, p4d_gemm_form f)
+static p4d_gemm_form whole_form(const p4d_gemm *p, p4d_gemm_form f)
 {
 	f.target = p->target;
-	return f;
+	return of_few_alignments(f);
 }
 
 /* A product of depth 0, which the library refuses: 0, or the added matrix. */
@@ -319,7 +338,7 @@ static int multiply(p4d_gemm *p, cudaStream_t stream, const p4d_gemm_form *f, co
 
 int p4d_gemm_multiply(p4d_gemm *p, cudaStream_t stream, const p4d_gemm_call *product, p4d_error *err)
 {
-	const p4d_gemm_form f = with_target(p, form_of(product));
+	const p4d_gemm_form f = whole_form(p, form_of(product));
 	const p4d_gemm_operands x = {product->to, product->add, product->w, product->x, product->scale};
 
 	return multiply(p, stream, &f, &x, NULL, NULL, err);
@@ -327,7 +346,7 @@ int p4d_gemm_multiply(p4d_gemm *p, cudaStream_t stream, const p4d_gemm_call *pro
 
 int p4d_gemm_multiply_fp8(p4d_gemm *p, cudaStream_t stream, const p4d_gemm_fp8_call *product, p4d_error *err)
 {
-	const p4d_gemm_form f = with_target(p, form_of_fp8(product));
+	const p4d_gemm_form f = whole_form(p, form_of_fp8(product));
 	const p4d_gemm_operands x = {product->to, product->add, product->b->codes, product->a->codes, 1};
 
 	return multiply(p, stream, &f, &x, product->b->scales, product->a->scales, err);
