@@ -165,7 +165,8 @@ unit_tests += \
 	tests/runtime/run/test_memory_report \
 	tests/runtime/run/test_parity \
 	tests/runtime/run/test_rank_cores \
-	tests/runtime/run/test_killed
+	tests/runtime/run/test_killed \
+	tests/rehearsal/test_backend
 # a stand-in for NCCL, which tests open instead
 check_LTLIBRARIES += tests/doubles/fake_nccl.la
 endif
@@ -369,6 +370,16 @@ tests_rehearsal_played_LDADD = -ldl
 TESTS += tests/rehearsal/test_run.sh tests/rehearsal/test_timeline.sh
 EXTRA_DIST += tests/rehearsal/run.py tests/rehearsal/make_serving.py tests/rehearsal/make_rehearsed_memory.py tests/rehearsal/trainings tests/rehearsal/test_run.sh tests/rehearsal/test_timeline.sh tests/rehearsal/programs tests/rehearsal/published
 EXTRA_DIST += tests/rehearsal/parity.py
+tests_rehearsal_test_backend_SOURCES = tests/rehearsal/test_backend.c tests/rehearsal/watched.h tests/rehearsal/watched.c
+tests_rehearsal_test_backend_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/rehearsal
+if HAVE_CUDA
+tests_rehearsal_test_backend_CPPFLAGS += -DP4D_TEST_STANDINS
+tests_rehearsal_test_backend_LDFLAGS = $(AM_LDFLAGS) -Wl,-rpath,$(CUDA_LIBDIR)
+endif
+if HAVE_CUDNN
+tests_rehearsal_test_backend_CPPFLAGS += -DP4D_TEST_FUSED
+endif
+tests_rehearsal_test_backend_LDADD = $(runtime_LDADD) -ldl
 tests_rehearsal_test_dnn_plan_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/rehearsal
 tests_rehearsal_test_dnn_plan_LDADD = libp4dstandins.la $(CMOCKA_LIBS) -ldl -lpthread
 tests_rehearsal_test_stand_ins_LDADD = libp4dstandins.la $(CMOCKA_LIBS) -ldl -lpthread

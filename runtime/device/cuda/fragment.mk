@@ -31,21 +31,27 @@ libp4dcudnn_la_CPPFLAGS = $(cuda_compile_flags)
 libp4dcudnn_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden
 endif
 
+# A separate library: a test links it with stand-ins for CUDA.
+noinst_LTLIBRARIES += libp4dcudahost.la
+libp4dcudahost_la_SOURCES = $(cuda_host)
+libp4dcudahost_la_CPPFLAGS = $(cuda_compile_flags) -DP4D_CUDA_ARCHITECTURES='"$(CUDA_ARCHITECTURES)"'
+libp4dcudahost_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden
+
 pkglib_LTLIBRARIES += libp4d-cuda.la
 installed_modules += $(pkglibdir)/libp4d-cuda
-libp4d_cuda_la_SOURCES = $(cuda_host)
-libp4d_cuda_la_CPPFLAGS = $(cuda_compile_flags) -DP4D_CUDA_ARCHITECTURES='"$(CUDA_ARCHITECTURES)"'
-libp4d_cuda_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden
-libp4d_cuda_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -export-symbols-regex '^p4d_device_cuda_open$$' \
+cuda_backend = libp4dcudahost.la $(cuda_kernels:.cu=.lo)
+cuda_backend_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -export-symbols-regex '^p4d_device_cuda_open$$' \
 	-L$(CUDA_LIBDIR) -Wl,-rpath,$(CUDA_LIBDIR)
-libp4d_cuda_la_LIBADD = $(cuda_kernels:.cu=.lo)
+libp4d_cuda_la_SOURCES =
+libp4d_cuda_la_LDFLAGS = $(cuda_backend_LDFLAGS)
 if HAVE_CUDNN
-libp4d_cuda_la_SOURCES += runtime/device/cuda/sdpa_cudnn.c
-libp4d_cuda_la_LIBADD += libp4dcudnn.la
+libp4dcudahost_la_SOURCES += runtime/device/cuda/sdpa_cudnn.c
+cuda_backend += libp4dcudnn.la
 else
-libp4d_cuda_la_SOURCES += runtime/device/cuda/sdpa_none.c
+libp4dcudahost_la_SOURCES += runtime/device/cuda/sdpa_none.c
 endif
-libp4d_cuda_la_LIBADD += libp4ddevice.la libp4d.la -lcublasLt -lcudart_static -lstdc++ -lpthread -lrt -ldl
+cuda_backend += libp4ddevice.la libp4d.la
+libp4d_cuda_la_LIBADD = $(cuda_backend) -lcublasLt -lcudart_static -lstdc++ -lpthread -lrt -ldl
 
 # nvcc does not take libtool's options, so what libtool writes of an object is written here.
 NVCCFLAGS = -O3
@@ -62,11 +68,30 @@ SUFFIXES = .cu
 		non_pic_object=none >$@
 -include $(wildcard runtime/device/cuda/.deps/*.cu.d)
 # ./configure may have had other architectures since.
-$(cuda_kernels:.cu=.lo) runtime/device/cuda/libp4d_cuda_la-cuda_open.lo: runtime/device/cuda/architectures
+$(cuda_kernels:.cu=.lo) runtime/device/cuda/libp4dcudahost_la-cuda_open.lo: runtime/device/cuda/architectures
 runtime/device/cuda/architectures: always
 	@$(MKDIR_P) $(@D) && { echo '$(CUDA_ARCHITECTURES)' | cmp -s - $@ || echo '$(CUDA_ARCHITECTURES)' >$@; }
 always:
 CLEANFILES += runtime/device/cuda/architectures runtime/device/cuda/.deps/*.cu.d
+endif
+
+# The same objects with the rehearsal's stand-ins in place of CUDA, cuBLASLt's products, cuDNN's plans and NCCL: a folder of
+# libraries, which p4d-train opens on a machine without a GPU (test_backend).
+if HAVE_CUDA
+check_LTLIBRARIES += tests/doubles/standins/libp4d-cuda.la tests/doubles/standins/libnccl.la
+standins_CPPFLAGS = $(cuda_compile_flags) -I$(top_srcdir)/rehearsal
+standins_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -rpath /nowhere -Wl,.libs/libp4d-rehearsal.so
+tests_doubles_standins_libp4d_cuda_la_SOURCES = tests/doubles/standins/watch.h tests/doubles/standins/watch.c tests/doubles/standins/watch_backend.c
+tests_doubles_standins_libp4d_cuda_la_CPPFLAGS = $(standins_CPPFLAGS)
+tests_doubles_standins_libp4d_cuda_la_LDFLAGS = $(standins_LDFLAGS) -Wl,--wrap=cudaMemGetInfo -Wl,--wrap=cudaMemsetAsync -Wl,--wrap=dlsym -Wl,-z,defs \
+	-L$(CUDA_LIBDIR) -Wl,-rpath,$(CUDA_LIBDIR)
+tests_doubles_standins_libp4d_cuda_la_LIBADD = $(cuda_backend) -lcublasLt -lstdc++ -lpthread -ldl
+tests_doubles_standins_libp4d_cuda_la_DEPENDENCIES = $(cuda_backend) libp4d-rehearsal.la
+tests_doubles_standins_libnccl_la_SOURCES = tests/doubles/standins/watch.h tests/doubles/standins/watch.c tests/doubles/standins/watch_nccl.c
+tests_doubles_standins_libnccl_la_CPPFLAGS = $(standins_CPPFLAGS)
+tests_doubles_standins_libnccl_la_LDFLAGS = $(standins_LDFLAGS)
+tests_doubles_standins_libnccl_la_LIBADD = -ldl
+tests_doubles_standins_libnccl_la_DEPENDENCIES = libp4d-rehearsal.la
 endif
 
 # The same device with its kernels compiled for the host, for tests on machines without a GPU.

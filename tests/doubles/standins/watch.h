@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What test_backend sees of p4d-train on the stand-ins of the rehearsal: a file for each rank, named by
+ * P4D_WATCH and the number of its GPU, with a line for each moment and for each call of NCCL, in their order.
+ *
+ *   asked BYTES COUNT...           p4d-train asks how much memory is free: before it takes the arena, after
+ *                                  each step, and for its report at the end. BYTES are in use; the counts are
+ *                                  those of p4d_report_count
+ *   began BYTES COUNT...           a step begins
+ *   ended BYTES COUNT...           the process ends
+ *   comm HANDLE ID RANKS RANK      a communicator
+ *   call HANDLE OPERATION BYTES PEER, with the root of a collective or -1 as its PEER
+ */
+#define WATCH_VARIABLE "P4D_WATCH"
+
+/* Appends a line; its end is added. */
+__attribute__((format(printf, 1, 2))) void watch_line(const char *format, ...);

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Part of a libp4d-cuda.so that is linked with the rehearsal's stand-ins: notes what they counted at the
+ * moments of watch.h, and gives the backend the stand-ins' cuDNN. The linker's --wrap leads here.
+ */
+#include <dlfcn.h>
+#include <inttypes.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cuda_runtime_api.h>
+
+#include "doubles/standins/watch.h"
+#include "model/net.h"
+#include "report.h"
+
+cudaError_t __real_cudaMemGetInfo(size_t *left, size_t *total);
+cudaError_t __wrap_cudaMemGetInfo(size_t *left, size_t *total);
+cudaError_t __real_cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stream);
+cudaError_t __wrap_cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stream);
+void *__real_dlsym(void *library, const char *name);
+void *__wrap_dlsym(void *library, const char *name);
+
+static void note(const char *moment)
+{
+	char text[P4D_REPORT_COUNTS * 22] = "";
+	size_t left = 0, total = 0, used = 0;
+
+	__real_cudaMemGetInfo(&left, &total);
+	for (int i = 0; i < P4D_REPORT_COUNTS; i++)
+		used +=
+		    (size_t)snprintf(text + used, sizeof(text) - used, " %" PRIu64, p4d_report_count_of(i));
+	watch_line("%s %zu%s", moment, total - left, text);
+}
+
+cudaError_t __wrap_cudaMemGetInfo(size_t *left, size_t *total)
+{
+	note("asked");
+	return __real_cudaMemGetInfo(left, total);
+}
+
+/* p4d_net_begin clears the scalars of a step, and nothing else has their size. */
+cudaError_t __wrap_cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stream)
+{
+	if (bytes == sizeof(p4d_scalars))
+		note("began");
+	return __real_cudaMemsetAsync(to, value, bytes, stream);
+}
+
+__attribute__((destructor)) static void end(void)
+{
+	note("ended");
+}
+
+/* cuDNN's own functions serve where the stand-ins have none, as they do for programs that link it. */
+void *__wrap_dlsym(void *library, const char *name)
+{
+	void *standins = dlopen("libp4d-rehearsal.so", RTLD_NOW | RTLD_NOLOAD);
+	void *own = standins && !strncmp(name, "cudnn", 5) ? __real_dlsym(standins, name) : NULL;
+
+	return own ? own : __real_dlsym(library, name);
+}
