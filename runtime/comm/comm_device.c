@@ -97,6 +97,11 @@ void p4d_comm_device__group_close(p4d_group *g)
 		g->transport->ops->close(g, g->transport);
 }
 
+unsigned p4d_comm_message_blocks(const p4d_group *g)
+{
+	return g->transport && g->size > 1 ? g->transport->ops->message_blocks : 0;
+}
+
 bool p4d_comm_runs_async(const p4d_group *g)
 {
 	return g->transport && g->size > 1 && g->transport->ops->runs_async(g);

@@ -75,6 +75,12 @@ typedef struct p4d_traffic {
 int p4d_comm_on_device(p4d_group *group, p4d_transport *transport, const p4d_traffic *traffic,
 		       p4d_error *err);
 
+/*
+ * Thread blocks of the device that a message takes from operations from the moment that it is sent or its
+ * receive begins until its other end is there. 0: none.
+ */
+unsigned p4d_comm_message_blocks(const p4d_group *group);
+
 /* Whether collectives of the group overlap with the device's operations: requested, and possible. */
 bool p4d_comm_runs_async(const p4d_group *group);
 

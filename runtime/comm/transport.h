@@ -24,6 +24,7 @@ typedef struct p4d_transport_ops {
 			  p4d_error *);
 	int (*recv_end)(p4d_group *, uint32_t from, unsigned channel, void *data, uint64_t bytes,
 			p4d_error *);
+	unsigned message_blocks;                    /* as p4d_comm_message_blocks */
 	int (*watch)(p4d_transport *, p4d_error *); /* errors other than the world's */
 	void (*end)(p4d_transport *);
 } p4d_transport_ops;

@@ -151,6 +151,7 @@ typedef struct p4d_net {
 	float *block_scales;           /* of a tensor that is being quantized; see quantized.h */
 	bool *begun;                   /* for each trained weight: its gradient has a first part */
 	const int32_t *documents;      /* of the micro-batch of the present pass; NULL: not masked */
+	unsigned waiting_blocks;       /* thread blocks of receives that were begun early */
 	void *layer_events[P4D_AHEAD]; /* events of the last layers */
 	uint64_t throttled;
 } p4d_net;

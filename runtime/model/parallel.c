@@ -298,6 +298,21 @@ static int put_on_device(p4d_net *m, uint8_t *sends, p4d_error *err)
 	return m->embedding_group ? p4d_comm_on_device(m->embedding_group, m->set.transport, &ends, err) : 0;
 }
 
+/*
+ * A stage begins each direction's next receive as soon as its buffer is free (executor.c), so one waits on
+ * the device nearly always. Sends mostly find theirs.
+ */
+static unsigned count_waiting_blocks(const p4d_net *m)
+{
+	bool forward = false, backward = false;
+
+	for (size_t i = 0; i < m->list.count; i++) {
+		forward = forward || m->list.at[i].op == P4D_OP_RECV_FORWARD;
+		backward = backward || m->list.at[i].op == P4D_OP_RECV_BACKWARD;
+	}
+	return p4d_comm_message_blocks(m->pp) * ((unsigned)forward + (unsigned)backward);
+}
+
 static int open_device_groups(p4d_net *m, p4d_error *err)
 {
 	const uint64_t most = m->l->pp > m->l->cp ? m->l->pp : m->l->cp;
@@ -308,6 +323,7 @@ static int open_device_groups(p4d_net *m, p4d_error *err)
 		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for a rank group");
 	status = put_on_device(m, sends, err);
 	free(sends);
+	m->waiting_blocks = count_waiting_blocks(m);
 	for (int i = 0; status == 0 && i < P4D_AHEAD; i++)
 		status = m->d->event_open(m->d, &m->layer_events[i], err);
 	return status;
@@ -428,9 +444,10 @@ void p4d_parallel_leave(p4d_net *m, bool replicas)
 	const unsigned own = m->l->tp_comm_overlap                     ? P4D_TP_BLOCKS
 			     : m->tp_z && p4d_comm_runs_async(m->tp_z) ? REPLICAS_BLOCKS
 								       : 0;
+	const unsigned beside = replicas && p4d_comm_runs_async(m->dp_cp) ? REPLICAS_BLOCKS : 0;
 
 	if (m->d->leave)
-		m->d->leave(m->d, own + (replicas && p4d_comm_runs_async(m->dp_cp) ? REPLICAS_BLOCKS : 0));
+		m->d->leave(m->d, own + beside + m->waiting_blocks);
 }
 
 int p4d_parallel_throttle(p4d_net *m, p4d_error *err)

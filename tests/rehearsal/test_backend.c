@@ -67,6 +67,7 @@ typedef struct run {
 	const char *words;
 	unsigned communicators; /* of rank 0 */
 	calls step;
+	unsigned left; /* multiprocessors that its products leave to communication at most */
 	unsigned with;
 } run;
 enum {
@@ -82,36 +83,38 @@ enum {
  * and head add 2 of each, the softmax 3 small sums; a step one for each norm. pp: a message per micro-batch
  * and direction, and with two chunks 3 instead of 2. cp: per micro-batch and layer keys forward, keys and
  * their gradients twice backward.
+ * Products leave 8 multiprocessors to sums of replicas, 16 to those of tp, and 4 to each receive that waits,
+ * of which the first stage has one.
  */
 static const run runs[] = {
-    {"one rank", 1, SHORT, 0, {0}, 0},
-    {"LoRA", 1, TUNED "--finetune lora", 0, {0}, 0},
-    {"LoRA, dropout", 1, TUNED "--finetune lora --lora-dropout 0.1", 0, {0}, 0},
-    {"QLoRA", 1, TUNED "--finetune qlora", 0, {0}, 0},
-    {"QLoRA, tp 2", 2, TUNED "--finetune qlora --tp 2", 1, {52, 144, 200, 0, 0, 0}, 0},
-    {"FP8 by blocks", 1, SHORT "--precision fp8", 0, {0}, ON_90},
-    {"MXFP8", 1, SHORT "--precision fp8 --fp8-recipe mxfp8", 0, {0}, ON_100},
-    {"packed documents", 1, SHORT "--document-mask on", 0, {0}, OWN_ATTENTION},
-    {"fp32", 1, SHORT "--precision fp32", 0, {0}, OWN_ATTENTION},
-    {"activations on the host", 1, LONG "--offload activations", 0, {0}, OFFLOADS},
-    {"parameters on the host", 1, SHORT "--offload optimizer,params", 0, {0}, OFFLOADS},
-    {"odd sizes", 1, ODD, 0, {0}, 0},
-    {"dp 2", 2, SHORT, 1, {0, 4, 4, 0, 0, 0}, 0},
-    {"dp 2, sharded parameters", 2, SHORT "--optimizer-sharding parameters", 1, {0, 24, 26, 0, 0, 0}, 0},
-    {"dp 2, not sharded", 2, SHORT "--optimizer-sharding off", 1, {4, 0, 0, 0, 0, 0}, 0},
-    {"tp 2", 2, SHORT "--tp 2 --sequence-parallel on", 1, {33, 144, 208, 0, 0, 0}, 0},
-    {"tp 2, overlapped", 2, SHORT "--tp 2 --tp-comm-overlap on", 1, {33, 288, 416, 0, 0, 0}, 0},
-    {"tp 2, whole rows", 2, SHORT "--tp 2 --sequence-parallel off", 1, {168, 0, 0, 0, 0, 0}, 0},
-    {"pp 2, interleaved", 2, SHORT "--pp 2 --vpp 2 --schedule interleaved", 4, {0, 0, 0, 0, 24, 24}, 0},
-    {"pp 2, zero bubble", 2, SHORT "--pp 2 --schedule zb1p", 2, {0, 0, 0, 0, 8, 8}, 0},
-    {"pp 2, vocabulary", 2, SHORT "--pp 2 --vocab-parallel vocab-1", 4, {24, 0, 0, 32, 8, 8}, 0},
-    {"pp 2, vocabulary, fused", 2, SHORT "--pp 2 --vocab-parallel vocab-2", 4, {24, 0, 0, 32, 8, 8}, 0},
-    {"pp 2, tied embedding", 2, SMALL TOKENS "--tied on --pp 2", 3, {1, 0, 0, 0, 8, 8}, 0},
-    {"cp 2", 2, SHORT "--cp 2", 5, {0, 4, 4, 0, 128, 128}, 0},
-    {"cp 2, all-gather", 2, SHORT "--cp 2 --cp-comm all-gather", 3, {0, 68, 132, 0, 0, 0}, 0},
-    {"slices", 2, SHORT "--pp 2 --token-slices 2", 2, {0, 0, 0, 0, 16, 16}, 0},
-    {"tp 2, pp 2", 4, SHORT "--tp 2 --pp 2", 3, {4, 72, 104, 0, 8, 8}, 0},
-    {"tp-grid", 4, GRID "--tp 4 --tp-grid 1,2,2", 2, {183, 64, 72, 0, 0, 0}, 0},
+    {"one rank", 1, SHORT, 0, {0}, 0, 0},
+    {"LoRA", 1, TUNED "--finetune lora", 0, {0}, 0, 0},
+    {"LoRA, dropout", 1, TUNED "--finetune lora --lora-dropout 0.1", 0, {0}, 0, 0},
+    {"QLoRA", 1, TUNED "--finetune qlora", 0, {0}, 0, 0},
+    {"QLoRA, tp 2", 2, TUNED "--finetune qlora --tp 2", 1, {52, 144, 200, 0, 0, 0}, 0, 0},
+    {"FP8 by blocks", 1, SHORT "--precision fp8", 0, {0}, 0, ON_90},
+    {"MXFP8", 1, SHORT "--precision fp8 --fp8-recipe mxfp8", 0, {0}, 0, ON_100},
+    {"packed documents", 1, SHORT "--document-mask on", 0, {0}, 0, OWN_ATTENTION},
+    {"fp32", 1, SHORT "--precision fp32", 0, {0}, 0, OWN_ATTENTION},
+    {"activations on the host", 1, LONG "--offload activations", 0, {0}, 0, OFFLOADS},
+    {"parameters on the host", 1, SHORT "--offload optimizer,params", 0, {0}, 0, OFFLOADS},
+    {"odd sizes", 1, ODD, 0, {0}, 0, 0},
+    {"dp 2", 2, SHORT, 1, {0, 4, 4, 0, 0, 0}, 8, 0},
+    {"dp 2, sharded parameters", 2, SHORT "--optimizer-sharding parameters", 1, {0, 24, 26, 0, 0, 0}, 8, 0},
+    {"dp 2, not sharded", 2, SHORT "--optimizer-sharding off", 1, {4, 0, 0, 0, 0, 0}, 8, 0},
+    {"tp 2", 2, SHORT "--tp 2 --sequence-parallel on", 1, {33, 144, 208, 0, 0, 0}, 0, 0},
+    {"tp 2, overlapped", 2, SHORT "--tp 2 --tp-comm-overlap on", 1, {33, 288, 416, 0, 0, 0}, 16, 0},
+    {"tp 2, whole rows", 2, SHORT "--tp 2 --sequence-parallel off", 1, {168, 0, 0, 0, 0, 0}, 0, 0},
+    {"pp 2, interleaved", 2, SHORT "--pp 2 --vpp 2 --schedule interleaved", 4, {0, 0, 0, 0, 24, 24}, 8, 0},
+    {"pp 2, zero bubble", 2, SHORT "--pp 2 --schedule zb1p", 2, {0, 0, 0, 0, 8, 8}, 4, 0},
+    {"pp 2, vocabulary", 2, SHORT "--pp 2 --vocab-parallel vocab-1", 4, {24, 0, 0, 32, 8, 8}, 4, 0},
+    {"pp 2, vocabulary, fused", 2, SHORT "--pp 2 --vocab-parallel vocab-2", 4, {24, 0, 0, 32, 8, 8}, 4, 0},
+    {"pp 2, tied embedding", 2, SMALL TOKENS "--tied on --pp 2", 3, {1, 0, 0, 0, 8, 8}, 4, 0},
+    {"cp 2", 2, SHORT "--cp 2", 5, {0, 4, 4, 0, 128, 128}, 8, 0},
+    {"cp 2, all-gather", 2, SHORT "--cp 2 --cp-comm all-gather", 3, {0, 68, 132, 0, 0, 0}, 8, 0},
+    {"slices", 2, SHORT "--pp 2 --token-slices 2", 2, {0, 0, 0, 0, 16, 16}, 4, 0},
+    {"tp 2, pp 2", 4, SHORT "--tp 2 --pp 2", 3, {4, 72, 104, 0, 8, 8}, 4, 0},
+    {"tp-grid", 4, GRID "--tp 4 --tp-grid 1,2,2", 2, {183, 64, 72, 0, 0, 0}, 8, 0},
 };
 enum { RUNS = sizeof(runs) / sizeof(*runs) };
 
@@ -288,16 +291,19 @@ static calls calls_of(const watched_rank *w)
 	return c;
 }
 
-static void check_calls(const run *r, const watched_rank *w)
+static void check_calls(const run *r, const watched_rank *w, int multiprocessors)
 {
 	const calls c = calls_of(w), *want = &r->step;
 
 	if (w->comms != r->communicators || memcmp(&c, want, sizeof(c)) != 0)
 		fail_msg("%s: %u communicators, a step has {%u, %u, %u, %u, %u, %u} calls of NCCL", r->name,
 			 w->comms, c.reduce, c.scatter, c.gather, c.rooted, c.send, c.receive);
+	const unsigned left = w->narrowest ? (unsigned)multiprocessors - w->narrowest : 0;
+	if (left != r->left)
+		fail_msg("%s: products leave %u multiprocessors", r->name, left);
 }
 
-static void check(const run *r, const struct gpu *on, bool fused)
+static void check(const run *r, const struct gpu *on, const p4d_gpu *gpu, bool fused)
 {
 	static watched_rank ranks[MOST_RANKS];
 	char path[PATH_MAX], why[WATCHED_TEXT];
@@ -308,7 +314,7 @@ static void check(const run *r, const struct gpu *on, bool fused)
 			fail_msg("%s: what rank %u did was not seen", r->name, i);
 		check_rank(r, &ranks[i], i, fused);
 	}
-	check_calls(r, &ranks[0]);
+	check_calls(r, &ranks[0], gpu->multiprocessors);
 	if (!watched_agree(ranks, r->ranks, why))
 		fail_msg("%s: %s", r->name, why);
 	check_memory(r, ranks);
@@ -354,7 +360,7 @@ static void all_runs(void **state)
 				continue;
 			put_environment(&gpus[j], gpu, fused);
 			train(&runs[i], gpus[j].name);
-			check(&runs[i], &gpus[j], fused);
+			check(&runs[i], &gpus[j], gpu, fused);
 			if (i == 0 && j == 0)
 				shell("'%s/p4d' export kept base >/dev/null 2>&1", build());
 		}

@@ -54,6 +54,15 @@ static bool read_call(watched_rank *r, const char *words)
 	return true;
 }
 
+static bool read_target(watched_rank *r, const char *words)
+{
+	const unsigned target = (unsigned)strtoul(words, NULL, 10);
+
+	r->narrowest = !r->narrowest || target < r->narrowest ? target : r->narrowest;
+	r->widest = target > r->widest ? target : r->widest;
+	return target > 0;
+}
+
 static bool read_line(watched_rank *r, const char *line)
 {
 	const char *words = strchr(line, ' ');
@@ -66,6 +75,8 @@ static bool read_line(watched_rank *r, const char *line)
 	case 'a':
 	case 'e':
 		return read_moment(r, words, line[0] == 'e');
+	case 't':
+		return read_target(r, words);
 	default:
 		return !strncmp(line, "comm ", 5) ? read_comm(r, words) : read_call(r, words);
 	}

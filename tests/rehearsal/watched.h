@@ -30,7 +30,8 @@ typedef struct watched_call {
 
 typedef struct watched_rank {
 	unsigned moments, comms;
-	bool ended; /* the last moment is the end of the process */
+	unsigned narrowest, widest; /* multiprocessors of products that do not take all; 0: none */
+	bool ended;                 /* the last moment is the end of the process */
 	watched_moment moment[WATCHED_MOMENTS];
 	watched_comm comm[WATCHED_COMMS];
 	watched_call *call; /* malloc */

@@ -250,6 +250,7 @@ const p4d_transport_ops p4d_nccl__transport = {
     .sent = nccl_sent,
     .recv_begin = nccl_recv_begin,
     .recv_end = nccl_recv_end,
+    .message_blocks = P4D_NCCL_MESSAGE_CTAS,
     .watch = nccl_watch,
     .end = nccl_end,
 };

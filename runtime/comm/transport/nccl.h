@@ -5,6 +5,9 @@
 #include "comm/transport.h"
 #include "comm/transport/nccl_library.h"
 
+/* Thread blocks of a message; each may keep an SM from operations while it waits. */
+enum { P4D_NCCL_MESSAGE_CTAS = 4 };
+
 /* A communicator, and the stream its calls are queued on. */
 typedef struct p4d_nccl_stream {
 	p4d_nccl_comm *comm; /* NULL: none */

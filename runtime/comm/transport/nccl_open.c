@@ -7,8 +7,6 @@
 
 #include "comm/transport/nccl.h"
 
-/* Thread blocks of a message; each may keep an SM from operations while it waits. */
-enum { MESSAGE_CTAS = 4 };
 /* For a step's asynchronous collectives: more than a stage has layers. */
 enum { ASIDE_EVENTS = 256 };
 
@@ -183,7 +181,7 @@ static int open_messages(p4d_group *g, p4d_transport *t, const p4d_nccl_route *r
 	const p4d_nccl_comm none = {.about = "new messages"};
 	p4d_nccl_setup s = {.ranks = 2,
 			    .rank = !sends,
-			    .most_ctas = MESSAGE_CTAS,
+			    .most_ctas = P4D_NCCL_MESSAGE_CTAS,
 			    .first = first_message,
 			    .scratch = scratch};
 	uint64_t ticket;

@@ -83,7 +83,8 @@ standins_CPPFLAGS = $(cuda_compile_flags) -I$(top_srcdir)/rehearsal
 standins_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -rpath /nowhere -Wl,.libs/libp4d-rehearsal.so
 tests_doubles_standins_libp4d_cuda_la_SOURCES = tests/doubles/standins/watch.h tests/doubles/standins/watch.c tests/doubles/standins/watch_backend.c
 tests_doubles_standins_libp4d_cuda_la_CPPFLAGS = $(standins_CPPFLAGS)
-tests_doubles_standins_libp4d_cuda_la_LDFLAGS = $(standins_LDFLAGS) -Wl,--wrap=cudaMemGetInfo -Wl,--wrap=cudaMemsetAsync -Wl,--wrap=dlsym -Wl,-z,defs \
+tests_doubles_standins_libp4d_cuda_la_LDFLAGS = $(standins_LDFLAGS) -Wl,--wrap=cudaMemGetInfo -Wl,--wrap=cudaMemsetAsync \
+	-Wl,--wrap=cublasLtMatmulDescSetAttribute -Wl,--wrap=dlsym -Wl,-z,defs \
 	-L$(CUDA_LIBDIR) -Wl,-rpath,$(CUDA_LIBDIR)
 tests_doubles_standins_libp4d_cuda_la_LIBADD = $(cuda_backend) -lcublasLt -lstdc++ -lpthread -ldl
 tests_doubles_standins_libp4d_cuda_la_DEPENDENCIES = $(cuda_backend) libp4d-rehearsal.la

@@ -9,6 +9,7 @@
  *                                  each step, and for its report at the end. BYTES are in use; the counts are
  *                                  those of p4d_report_count
  *   began BYTES COUNT...           a step begins
+ *   target COUNT                   a product is described that takes so many multiprocessors
  *   ended BYTES COUNT...           the process ends
  *   comm HANDLE ID RANKS RANK      a communicator
  *   call HANDLE OPERATION BYTES PEER, with the root of a collective or -1 as its PEER

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <cublasLt.h>
 #include <cuda_runtime_api.h>
 
 #include "doubles/standins/watch.h"
@@ -19,6 +20,12 @@ cudaError_t __real_cudaMemGetInfo(size_t *left, size_t *total);
 cudaError_t __wrap_cudaMemGetInfo(size_t *left, size_t *total);
 cudaError_t __real_cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stream);
 cudaError_t __wrap_cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stream);
+cublasStatus_t __real_cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t description,
+						     cublasLtMatmulDescAttributes_t attribute,
+						     const void *value, size_t bytes);
+cublasStatus_t __wrap_cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t description,
+						     cublasLtMatmulDescAttributes_t attribute,
+						     const void *value, size_t bytes);
 void *__real_dlsym(void *library, const char *name);
 void *__wrap_dlsym(void *library, const char *name);
 
@@ -46,6 +53,16 @@ cudaError_t __wrap_cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream
 	if (bytes == sizeof(p4d_scalars))
 		note("began");
 	return __real_cudaMemsetAsync(to, value, bytes, stream);
+}
+
+/* Products with fewer multiprocessors than all. */
+cublasStatus_t __wrap_cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t description,
+						     cublasLtMatmulDescAttributes_t attribute,
+						     const void *value, size_t bytes)
+{
+	if (attribute == CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET)
+		watch_line("target %d", (int)*(const int32_t *)value);
+	return __real_cublasLtMatmulDescSetAttribute(description, attribute, value, bytes);
 }
 
 __attribute__((destructor)) static void end(void)
