@@ -17,9 +17,9 @@ static const p4d_option none = P4D_OPTIONS;
 static p4d_option difference(const p4d_request *r)
 {
 	const p4d_architecture *a = p4d_architecture_of(r);
-	const bool blocks = !p4d_is_set(r, P4D_LAYER_PATTERN) && !p4d_is_set(r, P4D_EXPERTS) &&
-			    !p4d_is_set(r, P4D_KV_LORA_RANK) && a->kind == P4D_DECODER && !a->single_blocks &&
-			    !a->parallel;
+	const bool blocks = !p4d_is_set(r, P4D_LAYER_PATTERN) && !p4d_is_set(r, P4D_LAYER_GROUPS) &&
+			    !p4d_is_set(r, P4D_EXPERTS) && !p4d_is_set(r, P4D_KV_LORA_RANK) &&
+			    a->kind == P4D_DECODER && !a->single_blocks && !a->parallel;
 	const bool around = !a->embedding_norm && !a->head_bias && !a->head_transform && !a->position_offset;
 	/* modeling code with rotation in fp32 pairs neighbouring elements, not halves */
 	const bool inside = !p4d_architecture_turns_part(a) && !a->attention_sinks && !a->unrotated_full &&

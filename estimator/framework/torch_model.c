@@ -127,6 +127,27 @@ static int check_memory(const p4d_request *r, p4d_error *err)
 	return 0;
 }
 
+/* Layers that share parameters have no gradients where adapters alone are trained, and every rank has a copy.
+ */
+static int check_groups(const p4d_request *r, p4d_error *err)
+{
+	const bool lora = p4d_is_set(r, P4D_FINETUNE) && r->value[P4D_FINETUNE] == P4D_TUNE_LORA;
+
+	if (!lora || p4d_framework_of((int)r->value[P4D_FRAMEWORK])->sharing != P4D_SHARES_NOTHING ||
+	    r->value[P4D_MODEL_CODE] != P4D_MODEL_CODE_TRANSFORMERS) {
+		p4d_fail(
+		    err, P4D_E_UNMODELLED,
+		    "layer-groups: p4d models layers that share parameters with LoRA adapters and DDP alone");
+		return p4d_fix(err, "--p4d-framework=ddp --p4d-finetune=lora");
+	}
+	if (p4d_is_sparse(r) || p4d_is_set(r, P4D_LAYER_PATTERN) || !r->value[P4D_TIED])
+		return p4d_fail(
+		    err, P4D_E_UNMODELLED,
+		    "layer-groups: p4d models them without experts, latent attention, a layer-pattern "
+		    "and an untied head");
+	return 0;
+}
+
 int p4d_torch__check_model(const p4d_request *r, p4d_error *err)
 {
 	const bool remembers = p4d_layers_remember(r);
@@ -134,6 +155,8 @@ int p4d_torch__check_model(const p4d_request *r, p4d_error *err)
 	    (p4d_is_set(r, P4D_LAYER_PATTERN) && !remembers) || p4d_architecture_of(r)->single_blocks;
 	const char *difference = hybrid ? unmodelled_hybrid(r) : p4d_architecture_block_difference(r);
 
+	if (p4d_is_set(r, P4D_LAYER_GROUPS) && check_groups(r, err) < 0)
+		return -1;
 	if ((remembers && check_memory(r, err) < 0) || check_fp8(r, err) < 0 ||
 	    (p4d_is_sparse(r) && check_sparse(r, err) < 0))
 		return -1;

@@ -420,6 +420,7 @@ const char *p4d_torch__trainer_unvalidated(const p4d_layout *l)
 		bool is_so;
 		const char *what;
 	} kinds[] = {
+	    {l->layer_groups > 0, "layers that share parameters"},
 	    {l->finetune == P4D_TUNE_ALPHA, "trained scales of binary codes"},
 	    {lit && (!ddp || l->dp > 1), "LitGPT's modules on several GPUs"},
 	    {lit && (l->torch.autocast || l->recompute), "LitGPT in mixed precision, or recomputed"},

@@ -364,7 +364,8 @@ static bool is_played(const p4d_layout *l)
 
 	const unsigned offload = p4d_framework_shares(l, P4D_SHARES_BY_STAGE) ? P4D_OFFLOAD_OPTIMIZER : 0;
 
-	if (l->finetune == P4D_TUNE_ALPHA || (l->fsdp.flat && l->finetune != P4D_TUNE_FULL))
+	if (l->layer_groups || l->finetune == P4D_TUNE_ALPHA ||
+	    (l->fsdp.flat && l->finetune != P4D_TUNE_FULL))
 		return false; /* each side of an adapter is a unit */
 	return l->architecture->kind == P4D_DECODER && !l->pairs && !l->reference &&
 	       !(l->offload & ~offload) && kinds.layers[p4d_transformers__kind_of(l, 0)] == l->layers;

@@ -35,6 +35,8 @@ const char *p4d_architecture_difference(const p4d_request *r)
 {
 	if (p4d_layers_remember(r))
 		return "memory layers";
+	if (p4d_is_set(r, P4D_LAYER_GROUPS))
+		return "layers that share parameters";
 	if (p4d_is_set(r, P4D_LAYER_PATTERN))
 		return p4d_architecture_block_difference(r);
 	if (p4d_is_set(r, P4D_EXPERTS))
@@ -49,6 +51,8 @@ const char *p4d_architecture_block_difference(const p4d_request *r)
 	const bool remembers =
 	    p4d_layers_remember(r) && strspn(r->layer_pattern, "*K") == strlen(r->layer_pattern);
 
+	if (p4d_is_set(r, P4D_LAYER_GROUPS))
+		return "layers that share parameters";
 	if ((p4d_is_set(r, P4D_LAYER_PATTERN) && !remembers) || a->single_blocks)
 		return "layers with a state";
 	if (a->kind != P4D_DECODER)

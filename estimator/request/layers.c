@@ -176,8 +176,26 @@ static int check_letter(const p4d_request *model, char letter, p4d_error *err)
 	return 0;
 }
 
+/* Layers that share parameters. */
+static int check_groups(const p4d_request *model, p4d_error *err)
+{
+	const bool set = p4d_is_set(model, P4D_LAYER_GROUPS);
+
+	if (p4d_is_set(model, P4D_EMBEDDING_SIZE) && !set) {
+		p4d_fail(err, P4D_E_VALUE, "embedding-size: p4d knows it of models with layer-groups alone");
+		return p4d_fix(err, "--p4d-layer-groups=1");
+	}
+	if (!set || model->value[P4D_LAYERS] % model->value[P4D_LAYER_GROUPS] == 0)
+		return 0;
+	p4d_fail(err, P4D_E_VALUE, "layer-groups=%" PRId64 " does not divide the %" PRId64 " layers",
+		 model->value[P4D_LAYER_GROUPS], model->value[P4D_LAYERS]);
+	return p4d_fix(err, "--p4d-layer-groups=1");
+}
+
 int p4d_layers_check(const p4d_request *model, p4d_error *err)
 {
+	if (check_groups(model, err) < 0)
+		return -1;
 	if (check_memory(model, err) < 0)
 		return -1;
 	if (!p4d_is_set(model, P4D_LAYER_PATTERN)) {

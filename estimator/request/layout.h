@@ -22,6 +22,8 @@ enum { P4D_MAX_STAGES = 1024, P4D_MAX_UNEVEN_CHUNKS = 512, P4D_MAX_SLICES = 64 }
 	SET(uint64_t, ffn, FFN, 0) \
 	SET(uint64_t, heads, HEADS, 0) \
 	SET(uint64_t, kv_heads, KV_HEADS, 0) \
+	SET(uint64_t, layer_groups, LAYER_GROUPS, 0)     /* layers with parameters of their own; 0: all */ \
+	SET(uint64_t, embedding_size, EMBEDDING_SIZE, 0) /* with layer_groups: features of an embedding */ \
 	SET(uint64_t, head_dim, HEAD_DIM, 0) \
 	/* padded to the framework's multiple times tp (tp*pp with vocabulary parallelism) */ \
 	SET(uint64_t, vocab, VOCAB, 0) \

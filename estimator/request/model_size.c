@@ -232,11 +232,29 @@ static p4d_wide layers(const p4d_layout *l, uint64_t experts)
 	       (with ? with * (experts / l->ep) * p4d_size_of_expert(l) : 0);
 }
 
+/*
+ * ALBERT (arXiv 1909.11942): layers of a group are one. With embeddings of fewer features a product with a
+ * bias makes the hidden state from them, and the head's product leads back to them.
+ */
+static p4d_wide of_groups(const p4d_layout *l)
+{
+	const p4d_wide h = l->hidden, e = l->embedding_size;
+	const p4d_wide layers = l->layer_groups * p4d_size_of_layer(l);
+	const bool transforms = l->architecture->head_transform, biased = l->architecture->head_bias;
+
+	if (!e)
+		return layers + p4d_size_of_begin(l) + p4d_size_of_end(l) + p4d_size_of_table(l);
+	return layers + p4d_size_of_begin(l) / h * e + (e + 1) * h + l->vocab * e + (biased ? l->vocab : 0) +
+	       (transforms ? (h + 1 + l->norm_tensors) * e : 0);
+}
+
 p4d_wide p4d_size_of_model(const p4d_layout *l)
 {
 	/* labels have no embedding */
 	const unsigned tables = l->tied || l->architecture->kind == P4D_VISION ? 1 : 2;
 
+	if (l->layer_groups)
+		return of_groups(l);
 	return layers(l, l->experts) + p4d_size_of_values(l) + p4d_size_of_begin(l) + p4d_size_of_end(l) +
 	       tables * p4d_size_of_table(l);
 }

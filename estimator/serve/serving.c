@@ -259,6 +259,9 @@ static int check(const p4d_layout *l, uint64_t engines, uint64_t world, p4d_erro
 	if (l->architecture->kind != P4D_DECODER)
 		return p4d_fail(err, P4D_E_VALUE, "p4d checks serving only of decoders, and %s is none",
 				l->architecture->name);
+	if (l->layer_groups)
+		return p4d_fail(err, P4D_E_UNMODELLED,
+				"layer-groups: p4d does not model serving of layers that share parameters");
 	if (l->pattern_length)
 		return p4d_fail(err, P4D_E_UNMODELLED, "%s: p4d does not model serving of models with %s",
 				l->architecture->name,

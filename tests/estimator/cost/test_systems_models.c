@@ -310,14 +310,86 @@ static void demix(void **state)
 	assert_string_equal(err.fix, "--p4d-expert-domains=2");
 }
 
+/* ---- adapter-ALBERT ---- */
+
+#define OF_ALBERT \
+	"model=custom architecture=bert framework=ddp norm=layernorm activation=gelu glu=off tied=on " \
+	"positions=learned bias=all qk-norm=off vocab=30000 max-seq-len=512 seq-len=128 micro-batch=32 " \
+	"global-batch=256 precision=fp32 "
+#define ALBERT_BASE OF_ALBERT "layers=12 hidden=768 ffn=3072 heads=12 kv-heads=12 head-dim=64 "
+#define ALBERT_XXLARGE OF_ALBERT "layers=12 hidden=4096 ffn=16384 heads=64 kv-heads=64 head-dim=64 "
+#define SHARED "layer-groups=1 embedding-size=128 finetune=lora "
+
+/*
+ * adapter-ALBERT (arXiv 2303.16100): 12 layers share their parameters, and are frozen for all tasks; a task
+ * has adapters. Counts are those of the models' cards, 11M and 223M. Tolerance: 8 %; the second one has a
+ * pooler of 16.8M, which p4d's encoders do not have.
+ */
+static void albert(void **state)
+{
+	const p4d_layout shared = layout_of(ALBERT_BASE SHARED, 1, 8),
+			 bert = layout_of(ALBERT_BASE "finetune=lora", 1, 8),
+			 large = layout_of(ALBERT_XXLARGE SHARED, 1, 8);
+
+	(void)state;
+	/* embeddings and their norm, product up, one layer, product down, norm and bias of the head */
+	const double base =
+	    30514. * 128 + 256 + 129 * 768. + 12 * 768. * 768 + 13 * 768 + 769 * 128. + 256 + 30000;
+	assert_true((double)p4d_size_of_model(&shared) == base);
+	row("ALBERT: parameters of base", 11e6, (double)p4d_size_of_model(&shared), 0.08);
+	row("ALBERT: parameters of xxlarge", 223e6, (double)p4d_size_of_model(&large), 0.08);
+	/* a task's adapters, of rank 8 on all linear layers; each layer has its own */
+	const double adapters = (double)bytes_of(&shared, "optimizer.moments") / 8;
+	assert_true(adapters == 12 * 8 * (4 * 2 * 768. + 2 * (768 + 3072)));
+	printf("adapter-ALBERT: %.1f MB for all tasks, and %.1f MB for each\n", base * 4 / 1e6,
+	       adapters * 4 / 1e6);
+	/* the frozen layers are there once */
+	assert_int_equal(bytes_of(&bert, "parameters") - bytes_of(&shared, "parameters"),
+			 4 * ((uint64_t)p4d_size_of_model(&bert) - (uint64_t)p4d_size_of_model(&shared)));
+	assert_int_equal(bytes_of(&bert, "optimizer.moments"), bytes_of(&shared, "optimizer.moments"));
+	assert_true(p4d_cost_model_flops(&bert) == p4d_cost_model_flops(&shared));
+}
+
+static void albert_refusals(void **state)
+{
+	static const struct {
+		const char *options, *text, *fix;
+	} rows[] = {
+	    {ALBERT_BASE "layer-groups=1", "with LoRA adapters and DDP alone", "--p4d-finetune=lora"},
+	    {ALBERT_BASE "layer-groups=1 finetune=qlora", "with LoRA adapters and DDP alone",
+	     "--p4d-finetune=lora"},
+	    {ALBERT_BASE "layer-groups=5 finetune=lora", "does not divide the 12 layers",
+	     "--p4d-layer-groups=1"},
+	    {ALBERT_BASE "embedding-size=128 finetune=lora", "with layer-groups alone",
+	     "--p4d-layer-groups=1"},
+	    {BASE_373M "layer-groups=1", "with LoRA adapters and DDP alone", "--p4d-framework=ddp"},
+	    {BASE_373M "layer-groups=1 framework=megatron", "layers that share parameters", ""},
+	    {BASE_373M "layer-groups=1 framework=p4d", "p4d-train", ""},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		p4d_request r = {.gpu = ""};
+		p4d_layout l;
+		p4d_error err = {0};
+		set_all(&r, rows[i].options);
+		p4d_request_complete(&r, 0, 8);
+		if (p4d_layout_build(&r, 1, 8, &l, &err) == 0)
+			fail_msg("%s: not refused", rows[i].options);
+		if (!strstr(err.text, rows[i].text) || !strstr(err.fix, rows[i].fix))
+			fail_msg("%s: %s (%s)", rows[i].options, err.text, err.fix);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(memory_sizes),  cmocka_unit_test(memory_experts),
-	    cmocka_unit_test(memory_flops),  cmocka_unit_test(memory_bandwidth),
-	    cmocka_unit_test(memory_shards), cmocka_unit_test(memory_refusals),
-	    cmocka_unit_test(memory_step),   cmocka_unit_test(alpha_tuning),
-	    cmocka_unit_test(demix),
+	    cmocka_unit_test(memory_sizes),    cmocka_unit_test(memory_experts),
+	    cmocka_unit_test(memory_flops),    cmocka_unit_test(memory_bandwidth),
+	    cmocka_unit_test(memory_shards),   cmocka_unit_test(memory_refusals),
+	    cmocka_unit_test(memory_step),     cmocka_unit_test(alpha_tuning),
+	    cmocka_unit_test(demix),           cmocka_unit_test(albert),
+	    cmocka_unit_test(albert_refusals),
 	};
 
 	return cmocka_run_group_tests(tests, load_gpus, NULL);
