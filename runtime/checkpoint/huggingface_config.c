@@ -29,7 +29,7 @@ typedef struct architecture {
 	windows window;
 	unsigned factors; /* options of factors that it has a field for */
 	bool gpt2;        /* its fields have names of their own */
-	bool switches;    /* attention_bias and mlp_bias */
+	bool switches;    /* has mlp_bias */
 } architecture;
 
 #define ROW(architecture_) .row = P4D_ARCHITECTURE_##architecture_
@@ -50,11 +50,11 @@ typedef struct architecture {
 
 static const architecture classes[] = {
     {"GPT2LMHeadModel", "gpt2", ROW(GPT2), BIAS(ALL), .gpt2 = true},
-    {"GemmaForCausalLM", "gemma", ROW(GEMMA), BIAS(NONE)},
-    {"Gemma2ForCausalLM", "gemma2", ROW(GEMMA2), BIAS(NONE), .window = ANY_WINDOW,
+    {"GemmaForCausalLM", "gemma", ROW(GEMMA), BIAS(NONE) | BIAS(ATTENTION)},
+    {"Gemma2ForCausalLM", "gemma2", ROW(GEMMA2), BIAS(NONE) | BIAS(ATTENTION), .window = ANY_WINDOW,
      .factors = FACTOR(ATTENTION)},
-    {"Gemma3ForCausalLM", "gemma3_text", ROW(GEMMA3), BIAS(NONE), .qk_norm = P4D_QK_NORM_HEAD,
-     .window = WITH_WINDOW, .factors = FACTOR(ATTENTION)},
+    {"Gemma3ForCausalLM", "gemma3_text", ROW(GEMMA3), BIAS(NONE) | BIAS(ATTENTION),
+     .qk_norm = P4D_QK_NORM_HEAD, .window = WITH_WINDOW, .factors = FACTOR(ATTENTION)},
     {"GraniteForCausalLM", "granite", ROW(GRANITE), LINEAR_BIASES, .switches = true,
      .factors = FACTOR(EMBEDDING) | FACTOR(RESIDUAL) | FACTOR(ATTENTION) | FACTOR(LOGIT)},
     {"SmolLM3ForCausalLM", "smollm3", ROW(SMOLLM3), LINEAR_BIASES, .switches = true},
@@ -242,7 +242,7 @@ static void add_own(struct json_object *to, const p4d_request *r, const p4d_rope
 	add_factors(to, r, &l);
 	if (a->unrotated_every)
 		add_rotations(to, &l);
-	add_flag(to, "attention_bias", of->switches && l.biased & P4D_BIASED_OUTPUT);
+	add_flag(to, "attention_bias", l.biased & P4D_BIASED_OUTPUT);
 	if (of->switches)
 		add_flag(to, "mlp_bias", l.biased & P4D_BIASED_MLP);
 	add_decimal(to, "rms_norm_eps", p4d_request_real(r, P4D_NORM_EPSILON));

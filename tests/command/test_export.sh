@@ -34,6 +34,17 @@ for size in 0GB 5 GB 5gb 5TB 99999999999999999999B 99999999999GiB ''; do
 	says "shard-size"
 done
 
+# Gemma's classes with biases of attention are in the library
+for model in gemma gemma2 gemma3; do
+	rm -rf biased
+	cp -r "$P4D_TEST_SRCDIR/tests/data/parity/$model" biased
+	sed -i 's/"attention_bias": *false/"attention_bias": true/' biased/config.json
+	grep -q '"attention_bias": true' biased/config.json || fail "$model has no such field"
+	exits 0 p4d-train --model biased/config.json --data ids --device cpu --global-batch 1 --seq-len 32 --steps 1 --checkpoint "$model.run"
+	exits 0 p4d export "$model.run" "$model.hf"
+	grep -q '"attention_bias": *true' "$model.hf/config.json" || fail "$model: $out, $(ls "$model.hf")"
+done
+
 # command lines
 refused P4D001 p4d export
 says "CHECKPOINT is missing" "fix: p4d help export"
