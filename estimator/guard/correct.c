@@ -327,6 +327,60 @@ static int correct_by(p4d_guard_work *g, const p4d_request *asked, const p4d_way
 	return err->fix[0] ? 0 : -1;
 }
 
+/* The smallest power of two of GPUs on which a request fits, up to 16 nodes; false: there is none, or jobs do
+ * not get so many. per_gpu: sequences of a step on each GPU; 0: the batch does not grow with them. */
+static bool fits_on(p4d_guard_work *g, p4d_request with, uint64_t per_gpu, uint64_t of_node,
+		    p4d_geometry *then, p4d_candidate *found)
+{
+	enum { NODES = 16 };
+	p4d_error unused = {.code = P4D_E_NO_LAYOUT};
+	p4d_search_space space = g->space;
+
+	for (uint64_t n = 2 * g->space.nodes * g->space.gpus_per_node; n <= NODES * of_node; n *= 2) {
+		space.gpus_per_node = n < of_node ? n : of_node;
+		space.nodes = n / space.gpus_per_node;
+		if (n % space.gpus_per_node || of_node % space.gpus_per_node)
+			continue;
+		if (per_gpu)
+			p4d_request_put(&with, P4D_GLOBAL_BATCH, (int64_t)(per_gpu * n), P4D_BY_SCRIPT);
+		g->budget.left = P4D_GUARD_WAY_UNITS;
+		if (p4d_search_nearest(&with, &space, found) < 0)
+			continue;
+		then->nodes = (uint32_t)space.nodes;
+		then->gpus_per_node = (uint32_t)space.gpus_per_node;
+		return !is_out_of_reach(g, space.nodes, space.gpus_per_node, &unused);
+	}
+	return false;
+}
+
+/* DDP has all of the model on each GPU, so more GPUs alone do not help. The smallest number on which it fits
+ * sharded is named in words: p4d does not know how to tell that to the program, and often to its launcher. */
+static void name_sharing(p4d_guard_work *g, const p4d_request *asked, uint64_t of_node, p4d_error *err)
+{
+	const p4d_way shards = {P4D_FRAMEWORK, P4D_FRAMEWORK_FSDP, P4D_OPTIONS, 0};
+	const uint64_t gpus = g->space.nodes * g->space.gpus_per_node;
+	const bool grows = asked->origin[P4D_GLOBAL_BATCH] == P4D_BY_SCRIPT;
+	const uint64_t per_gpu = grows ? (uint64_t)asked->value[P4D_GLOBAL_BATCH] / gpus : 0;
+	const p4d_error before = *err;
+	p4d_request with = *asked;
+	p4d_geometry then;
+	p4d_candidate found;
+	char recompute[48];
+
+	if (p4d_framework_of((int)asked->value[P4D_FRAMEWORK])->sharing != P4D_SHARES_NOTHING ||
+	    !p4d_on_gpu(asked->value[P4D_DEVICE]))
+		return;
+	p4d_way_take(&shards, &with);
+	if (gpus > 1 && p4d_search_nearest(&with, &g->space, &found) >= 0)
+		return; /* more GPUs are not needed */
+	if (!fits_on(g, with, per_gpu, of_node, &then, &found))
+		return;
+	p4d_request_value_text(&found.request, P4D_RECOMPUTE, recompute, sizeof(recompute));
+	p4d_fail(err, before.code,
+		 "%.380s; with more GPUs: FSDP on %" PRIu32 " x %" PRIu32 " (%.1f GiB, recompute=%s)",
+		 before.text, then.nodes, then.gpus_per_node, p4d_to_gib(found.device_bytes), recompute);
+}
+
 /* Nothing fits with the user's choices: suggests a layout or, if allowed (rewrites), changes the choices. */
 int p4d_guard__correct(p4d_guard_work *g, const p4d_request *asked, bool rewrites, p4d_error *err)
 {
@@ -377,6 +431,8 @@ int p4d_guard__correct(p4d_guard_work *g, const p4d_request *asked, bool rewrite
 		write_fix(g, asked, &found, &then, NULL, err);
 	if (!err->fix[0] && on_node)
 		correct_by(g, asked, &way[1], err);
+	if (!err->fix[0] && too_large && !mig)
+		name_sharing(g, asked, of_node ? of_node : geometry->gpus_per_node, err);
 	return -1;
 }
 

@@ -272,6 +272,20 @@ for script in trl swift; do
 	exits 0 p4d check --conf files.conf -p h100 -N1 --gpus-per-node=8 $script.sh
 	prints "p4d: would pass: "
 done
+# DDP on too few GPUs for any sharding, from one on: the smallest number on which FSDP fits is named, and nothing is pasted
+printf '#!/bin/sh\ntorchrun --nproc_per_node 1 run_clm.py --model_name_or_path meta-llama/Llama-2-13b-hf --per_device_train_batch_size 1 --bf16 --block_size 2048\n' >one.sh
+exits 13 p4d check --conf files.conf -p h100 -N1 --gpus-per-node=1 one.sh
+says "without more GPUs: LoRA (--p4d-finetune=lora, " "; with more GPUs: FSDP on 1 x 4 ("
+[ -z "$(fix)" ] || fail "a fix that does not change the program"
+# and there the job passes, told so
+sed 's/node 1/node 4/; s/--bf16/--bf16 --fsdp "full_shard auto_wrap"/' one.sh >four.sh
+exits 0 p4d check --conf files.conf -p h100 -N1 --gpus-per-node=4 four.sh
+sed 's/-13b/-70b/' one.sh >large.sh
+exits 13 p4d check --conf files.conf -p h100 -N1 --gpus-per-node=1 large.sh
+says "; with more GPUs: FSDP on "
+sed -i "s/2048/16384/" large.sh
+exits 13 p4d check --conf files.conf -p h100 -N1 --gpus-per-node=1 large.sh
+says "; with more GPUs: FSDP on 4 x 8 (" "GiB, recompute=full)"
 # one GPU has nobody to share with
 exits 13 p4d check --conf files.conf -p h100 -N1 --gpus-per-node=1 --p4d-model=qwen3-8b --p4d-framework=ddp --wrap=true
 case $err in *framework=fsdp* | *framework=deepspeed*) fail "sharding on one GPU" ;; esac
