@@ -66,6 +66,9 @@ static int find_group(p4d_calibrate *all, const p4d_layout *layout, const p4d_gp
 	return 0;
 }
 
+/* Of a GPU's usable memory: more than all of it is no measurement. */
+static const double MOST = 1.1;
+
 static int add_row(p4d_calibrate *all, const p4d_measured *measured, p4d_error *err)
 {
 	const p4d_gpu *gpu = p4d_gpu_find(&all->gpus, measured->gpu, NULL);
@@ -85,6 +88,10 @@ static int add_row(p4d_calibrate *all, const p4d_measured *measured, p4d_error *
 	row.device = p4d_to_gib(e.peak.device_bytes);
 	row.fragmentation = p4d_to_gib(e.peak.part[P4D_PART_FRAGMENTATION]);
 	row.capacity = p4d_to_gib(e.capacity_bytes);
+	if (!measured->oom && measured->allocated_gib > MOST * row.capacity)
+		return p4d_fail(err, P4D_E_VALUE,
+				"measured_gib=%.6g is more than the %.1f GiB of %s: are these MiB or bytes?",
+				measured->allocated_gib, row.capacity, gpu->name);
 	/* whatever the limit */
 	row.fragments_freely = p4d_memory_fits_unfragmented(&layout, &e, 1e9);
 	row.residual = measured->oom ? 0 : measured->allocated_gib - p4d_predicted_run_gib(measured, &e.peak);
@@ -95,12 +102,21 @@ static int add_row(p4d_calibrate *all, const p4d_measured *measured, p4d_error *
 	return 0;
 }
 
+/* Adds the line to what is wrong with a row, where the reader of the file did not. */
+static void add_place(const p4d_measured_file *file, const char *id, p4d_error *err)
+{
+	const p4d_error inner = *err;
+
+	p4d_fail(err, inner.code, "%.100s:%u: %.60s: %.250s", file->name, file->line, id, inner.text);
+	if (inner.fix[0])
+		p4d_fix(err, "%s", inner.fix);
+}
+
 /* Stores why a row does not count. -1: no memory. */
-static int leave(p4d_calibrate *all, const char *id, p4d_error *err)
+static int leave(p4d_calibrate *all, p4d_error *err)
 {
 	if (!all->untaken++)
-		snprintf(all->first_untaken, sizeof(all->first_untaken), "%s%s%.300s", id, *id ? ": " : "",
-			 err->text);
+		snprintf(all->first_untaken, sizeof(all->first_untaken), "%.320s", err->text);
 	return err->code == P4D_E_NO_MEMORY ? -1 : 0;
 }
 
@@ -118,10 +134,14 @@ int p4d_calibrate__read(p4d_calibrate *all, const char *name, char *text, p4d_er
 		return p4d_fix(err, "p4d report --rows rows.csv");
 	}
 	while ((rc = p4d_measured_next(&file, &measured, err)) != 0) {
-		if (rc > 0 && (measured.serves || (!measured.complete && !measured.oom)))
+		if (rc > 0 && (measured.serves || (!measured.complete && !measured.oom))) {
 			all->left_out++;
-		else if ((rc < 0 || add_row(all, &measured, err) < 0) &&
-			 leave(all, rc < 0 ? "" : measured.id, err) < 0)
+			continue;
+		}
+		const bool taken = rc > 0 && add_row(all, &measured, err) == 0;
+		if (!taken && rc > 0)
+			add_place(&file, measured.id, err);
+		if (!taken && leave(all, err) < 0)
 			return -1;
 	}
 	if (all->count)

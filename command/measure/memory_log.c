@@ -186,11 +186,11 @@ int p4d_memory_log_read(p4d_memory_log *log, const char *path, p4d_error *err)
 		if (length <= MOST_LINE)
 			p4d_memory_log__line(log, line);
 	}
-	const bool failed = ferror(from);
+	const int why = ferror(from) ? errno : 0;
 	free(line);
 	fclose(from);
-	if (failed)
-		return p4d_fail(err, P4D_E_IO, "%.300s: cannot be read", path);
+	if (why)
+		return p4d_fail(err, P4D_E_IO, "%.300s: cannot be read: %s", path, strerror(why));
 	if (log->format)
 		return 0;
 	p4d_fail(err, P4D_E_VALUE,

@@ -101,6 +101,18 @@ static int read_series(p4d_prometheus *all, struct json_object *result, p4d_erro
 	return 0;
 }
 
+/* Prometheus says itself what is wrong with a query, and curl stores that like any other answer. */
+static int no_answer(struct json_object *object, const char *path, p4d_error *err)
+{
+	struct json_object *error = NULL;
+
+	if (json_object_object_get_ex(object, "error", &error) &&
+	    json_object_is_type(error, json_type_string))
+		return p4d_fail(err, P4D_E_VALUE, "%.200s is a refusal of Prometheus: %.200s", path,
+				json_object_get_string(error));
+	return p4d_fail(err, P4D_E_VALUE, "%.300s is no answer of Prometheus: it has no data.result", path);
+}
+
 int p4d_prometheus_read(p4d_prometheus *all, const char *path, p4d_error *err)
 {
 	struct json_object *data, *result;
@@ -117,7 +129,7 @@ int p4d_prometheus_read(p4d_prometheus *all, const char *path, p4d_error *err)
 	    json_object_is_type(result, json_type_array))
 		rc = read_series(all, result, err);
 	else
-		p4d_fail(err, P4D_E_VALUE, "%.300s is no answer of Prometheus: it has no data.result", path);
+		no_answer(answer, path, err);
 	json_object_put(answer);
 	if (rc == 0 && !all->count) {
 		rc = p4d_fail(

@@ -23,11 +23,11 @@ int p4d_step_lines_read(p4d_prometheus *all, const char *path, p4d_error *err)
 		if (gib > 0 && gib < 1e6 && sscanf(at + strlen(begins), "%31[0-9]", id) == 1)
 			rc = p4d_prometheus__add(all, id, gib, err);
 	}
-	const bool failed = ferror(from);
+	const int why = ferror(from) ? errno : 0;
 	free(line);
 	fclose(from);
-	if (failed)
-		return p4d_fail(err, P4D_E_IO, "%.300s: cannot be read", path);
+	if (why)
+		return p4d_fail(err, P4D_E_IO, "%.300s: cannot be read: %s", path, strerror(why));
 	p4d_prometheus__sort(all);
 	if (rc < 0 || all->count)
 		return rc;

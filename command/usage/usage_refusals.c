@@ -97,12 +97,14 @@ int p4d_usage_refusals__read(p4d_usage_refusals *all, const char *path, p4d_erro
 		const char *at = strstr(line, "p4d: event=\"submit\" verdict=\"refuse\"");
 		if (at)
 			rc = add(all, at, err);
+		all->lines += strstr(line, "p4d: ") != NULL;
 	}
-	const bool failed = ferror(from);
+	const int why = ferror(from) ? errno : 0;
 	free(line);
 	fclose(from);
-	if (failed)
-		return p4d_fail(err, P4D_E_IO, "%.300s: cannot be read", path);
+	if (why)
+		return p4d_fail(err, P4D_E_IO, "%.300s: cannot be read: %s", path, strerror(why));
+	all->path = path;
 	return rc < 0 ? -1 : count(all, err);
 }
 

@@ -24,6 +24,8 @@ typedef struct p4d_usage_refused {
 } p4d_usage_refused;
 
 typedef struct p4d_usage_refusals {
+	const char *path; /* of the log; NULL: none was read */
+	size_t lines;     /* lines of p4d in it, of any kind */
 	size_t count, room, codes, codes_room;
 	p4d_usage_refusal *refusal;
 	p4d_usage_refused *of; /* sorted, most frequent first */

@@ -228,6 +228,13 @@ static int print_refusals(const p4d_usage *u, FILE *page, p4d_error *err)
 	uint64_t deaths;
 	const double hours = p4d_usage__hours_of_death(u, &deaths);
 
+	if (u->refusals.path && !sum.refusals && !page)
+		putchar('\n');
+	if (u->refusals.path && !sum.refusals)
+		put_line(page, "%.200s has no refusal%s.", u->refusals.path,
+			 u->refusals.lines ? ""
+					   : ", and no line of p4d at all: is it slurmctld's log, or the "
+					     "client_log of a login node?");
 	if (!sum.refusals)
 		return 0;
 	p4d_usage_refusals__fill(&u->refusals, &table);

@@ -54,13 +54,32 @@ static int fail(const p4d_measured_file *file, p4d_error *err, const char *what,
 	return p4d_fail(err, P4D_E_VALUE, "%.200s:%u: %s%.64s", file->name, file->line, what, column);
 }
 
-int p4d_measured_open(p4d_measured_file *file, const char *name, char *text, p4d_error *err)
+/* The first line: names of columns. Spreadsheets write it with a mark in front, or with other separators. */
+static int read_header(p4d_measured_file *file, p4d_error *err)
 {
+	static const char mark[] = "\xef\xbb\xbf";
 	char *line;
 
+	if (!strncmp(file->at, mark, strlen(mark)))
+		file->at += strlen(mark);
+	if (!next_line(file, &line))
+		return p4d_fail(err, P4D_E_VALUE, "%.200s is empty", file->name);
+	const char *other = strchr(line, ';') ? "semicolons" : strchr(line, '\t') ? "tabs" : NULL;
+	file->columns = split(line, file->header);
+	if (file->columns >= 2)
+		return 0;
+	if (file->columns == 1 && other)
+		return fail(file, err, "commas separate columns, not ", other);
+	return fail(
+	    file, err,
+	    file->columns < 0 ? "too many columns" : "no names of columns, such as row_id,gpu,options", "");
+}
+
+int p4d_measured_open(p4d_measured_file *file, const char *name, char *text, p4d_error *err)
+{
 	*file = (p4d_measured_file){.name = name, .at = text};
-	if (!next_line(file, &line) || (file->columns = split(line, file->header)) < 2)
-		return fail(file, err, "not a header line", "");
+	if (read_header(file, err) < 0)
+		return p4d_fix(err, "p4d report --rows rows.csv");
 	for (int i = 0; i < file->columns; i++)
 		if (!strcmp(file->header[i], "step_seconds") ||
 		    !strcmp(file->header[i], "tokens_per_s_per_gpu") ||

@@ -126,3 +126,28 @@ exits 5 p4d calibrate "$P4D_TEST_SRCDIR/tests/data/measured_memory.csv"
 says "has no column options"
 { echo $header; row bad --model=no-such-model; } >bad.csv
 refused P4D007 p4d calibrate bad.csv
+# bad FILE CODE TEXT...: says what is wrong with a file, and where
+bad()
+{
+	file=$1
+	refused "$2" p4d calibrate "$file"
+	shift 2
+	says "$@"
+}
+bad bad.csv P4D007 'bad.csv:2: bad: unknown model'
+: >empty.csv
+bad empty.csv P4D005 'empty.csv is empty' 'fix: p4d report --rows rows.csv'
+echo hello >text.csv
+bad text.csv P4D005 'text.csv:1: no names of columns, such as row_id,gpu,options' 'fix: p4d report --rows rows.csv'
+# what spreadsheets make of it: other separators, and a mark in front, which changes nothing
+{ echo $header; row good "$megatron"; } >good.csv
+tr ',' ';' <good.csv >semicolons.csv
+bad semicolons.csv P4D005 'semicolons.csv:1: commas separate columns, not semicolons'
+{ printf '\357\273\277'; sed 's/$/\r/' good.csv; } >marked.csv
+exits 0 p4d calibrate marked.csv
+marked=$out
+exits 0 p4d calibrate good.csv
+[ "$out" = "$marked" ] || fail "a mark in front changes the rows"
+# another unit: no GPU has so much
+{ echo $header; row far "$megatron" 41000; } >unit.csv
+bad unit.csv P4D005 'unit.csv:2: far: measured_gib=41000 is more than the ' 'are these MiB or bytes?'

@@ -167,6 +167,14 @@ tr -d ' \n' <.out | grep -qF '"refusals":[{"code":"P4D012","refusals":4,"jobs":2
 exits 0 p4d report --conf p4d.conf --refusals slurmctld.log --read-output
 prints "p4d refused 3 different jobs. The" "Passed by p4d, and out of GPU memory nevertheless"
 refused P4D003 p4d report --refusals none.log
+refused P4D003 p4d report --refusals .
+says "cannot be read: Is a directory"
+grep -v '"refuse"' slurmctld.log >quiet.log
+exits 0 p4d report --conf p4d.conf --refusals quiet.log
+grep -q 'quiet.log has no refusal\.$' .out || fail "a log without refusals"
+echo hello >other.log
+exits 0 p4d report --conf p4d.conf --refusals other.log
+prints "other.log has no refusal, and no line of p4d at all: is it slurmctld's log"
 # jobs whose output says it, which p4d passed: also those that it changed
 passed=$(grep '^"gpu_memory_said' expected | grep -oE '"(pass|warn|rewrite)":\{"jobs":[0-9]*' | awk -F: '{ sum += $NF } END { print sum }')
 exits 0 p4d report --conf p4d.conf --read-output
@@ -276,6 +284,9 @@ echo nothing >other.log
 refused P4D005 p4d report --log other.log 9
 says "no line says how much memory" "--log-memory-interval"
 refused P4D003 p4d report --prometheus none.json
+echo '{"status":"error","errorType":"bad_data","error":"invalid parameter \\"query\\": parse error"}' >error.json
+refused P4D005 p4d report --prometheus error.json 9
+says 'error.json is a refusal of Prometheus: invalid parameter "query": parse error'
 # what users write into Extra steers no terminal
 job 3 FAILED 8 0 ''
 sed '2s/$/p4d-verdict:verdict=pass,code=%1b[31mX,model=m%ff/' "$SACCT/jobs.few" >"$SACCT/jobs"
