@@ -244,19 +244,35 @@ static cublasStatus_t set_scales(const p4d_gemm_shape *s, const void *a, const v
 						    sizeof(b));
 }
 
+/* An empty entry of the table, which counts from here on: one more, or that of the shape whose use is longest
+ * ago. */
+static p4d_gemm_shape *room_for_shape(p4d_gemm *p)
+{
+	p4d_gemm_shape *oldest = p->shapes;
+
+	if (p->count < P4D_GEMM_SHAPES)
+		return &p->shapes[p->count++];
+	for (unsigned i = 1; i < p->count; i++)
+		if (p->shapes[i].used < oldest->used)
+			oldest = &p->shapes[i];
+	drop(oldest);
+	return oldest;
+}
+
 /* A model has a few tens of shapes: a linear search is enough. Scales: in FP8. */
 static cublasStatus_t find(p4d_gemm *p, const p4d_gemm_form *f, const void *a_scales, const void *b_scales,
 			   p4d_gemm_shape **found)
 {
+	p->products++;
 	for (unsigned i = 0; i < p->count; i++)
 		if (!memcmp(&p->shapes[i].form, f, sizeof(*f))) {
 			*found = &p->shapes[i];
+			(*found)->used = p->products;
 			return set_scales(*found, a_scales, b_scales);
 		}
-	if (p->count == P4D_GEMM_SHAPES)
-		forget(p);
-	p4d_gemm_shape *s = &p->shapes[p->count];
+	p4d_gemm_shape *s = room_for_shape(p);
 	s->form = *f;
+	s->used = p->products;
 	cublasStatus_t status = describe(s);
 	if (status == CUBLAS_STATUS_SUCCESS)
 		status = set_scales(s, a_scales, b_scales);
@@ -264,9 +280,10 @@ static cublasStatus_t find(p4d_gemm *p, const p4d_gemm_form *f, const void *a_sc
 		status = p4d_gemm__propose(p, s);
 	if (status != CUBLAS_STATUS_SUCCESS) {
 		drop(s);
+		*s = p->shapes[p->count - 1];
+		p->shapes[--p->count] = (p4d_gemm_shape){.algorithms = 0};
 		return status;
 	}
-	p->count++;
 	*found = s;
 	return CUBLAS_STATUS_SUCCESS;
 }

@@ -37,6 +37,7 @@ typedef struct p4d_gemm_shape {
 	p4d_gemm_algorithm algorithm[P4D_GEMM_ALGORITHMS];
 	unsigned algorithms, chosen;
 	bool timed;
+	uint64_t used;                           /* p4d_gemm.products then */
 	float milliseconds[P4D_GEMM_ALGORITHMS]; /* where it was timed; INFINITY: it does not run */
 } p4d_gemm_shape;
 
@@ -47,6 +48,7 @@ struct p4d_gemm {
 	int32_t target;
 	bool times;               /* the first product of a shape is timed */
 	cudaEvent_t begin, until; /* NULL until then */
+	uint64_t products;        /* so far */
 	unsigned count;
 	p4d_gemm_shape shapes[P4D_GEMM_SHAPES];
 };

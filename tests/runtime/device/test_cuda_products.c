@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 
 #include "comm/transport/transport_open.h"
+#include "device/cuda/gemm_internal.h"
 #include "doubles/cuda/cublasLt.h"
 #include "support/device_under_test.h"
 #include "support/forked.h"
@@ -72,6 +73,44 @@ static void the_fastest_is_taken(void **state)
 }
 
 /* Without timing, the library's first proposal. */
+static unsigned count_timed(p4d_device *device)
+{
+	p4d_timed_product timed;
+	unsigned count = 0;
+
+	while (device->timed_product(device, count, &timed))
+		count++;
+	return count;
+}
+
+/* The table is full: each new shape takes the place of the one whose use is longest ago, and of no other. */
+static void what_is_in_use_stays_timed(void **state)
+{
+	enum { MANY = P4D_GEMM_SHAPES + 100 };
+	const uint64_t *kept = sizes[0];
+	p4d_device device;
+
+	for (int i = 1; i < SIZES && !fastest(kept); i++)
+		kept = sizes[i];
+	(void)state;
+	assert_true(fastest(kept) > 0);
+	assert_int_equal(open_device_under_test(&device, NULL), 0);
+	device.time_products(&device, true);
+	for (uint64_t i = 0; i < MANY; i++) {
+		multiply(&device, kept);
+		multiply(&device, (const uint64_t[]){1, 1 + i, 1});
+	}
+	device.time_products(&device, false);
+	assert_int_equal(count_timed(&device), P4D_GEMM_SHAPES);
+	multiply(&device, kept);
+	assert_int_equal(p4d_shim_gpu.algorithm, fastest(kept));
+	multiply(&device, (const uint64_t[]){1, MANY, 1}); /* the last one */
+	assert_int_equal(count_timed(&device), P4D_GEMM_SHAPES);
+	multiply(&device, (const uint64_t[]){1, 1, 1}); /* the first one is new again, and untimed */
+	assert_int_equal(count_timed(&device), P4D_GEMM_SHAPES - 1);
+	device.close(&device);
+}
+
 static void untimed_products_are_the_librarys(void **state)
 {
 	p4d_timed_product timed;
@@ -194,8 +233,11 @@ static int set_up(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(the_fastest_is_taken),   cmocka_unit_test(untimed_products_are_the_librarys),
-	    cmocka_unit_test(choices_of_others),      cmocka_unit_test(ranks_agree),
+	    cmocka_unit_test(the_fastest_is_taken),
+	    cmocka_unit_test(what_is_in_use_stays_timed),
+	    cmocka_unit_test(untimed_products_are_the_librarys),
+	    cmocka_unit_test(choices_of_others),
+	    cmocka_unit_test(ranks_agree),
 	    cmocka_unit_test(timing_can_be_left_out),
 	};
 
