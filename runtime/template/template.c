@@ -7,7 +7,7 @@
 #include "base/grow.h"
 #include "template/operate.h"
 
-enum { SOURCE_MEMORY = 512 << 20, INPUT_MEMORY = 1 << 30, JSON_DEPTH = 64 };
+enum { SOURCE_MEMORY = 512 << 20, INPUT_MEMORY = 1 << 30, JSON_DEPTH = 64, TOO_LARGE = -2 };
 
 int p4d_template_open(p4d_template **template, const char *name, const char *source, size_t length,
 		      p4d_error *err)
@@ -95,9 +95,11 @@ static int copy_list(p4d_arena *arena, struct json_object *from, unsigned depth,
 		return -1;
 	list->count = count;
 	list->room = count + 1;
-	for (size_t i = 0; i < count; i++)
-		if (copy(arena, json_object_array_get_idx(from, i), depth + 1, &list->at[i]) < 0)
-			return -1;
+	for (size_t i = 0; i < count; i++) {
+		const int rc = copy(arena, json_object_array_get_idx(from, i), depth + 1, &list->at[i]);
+		if (rc < 0)
+			return rc;
+	}
 	*to = p4d_value_list(list);
 	return 0;
 }
@@ -114,8 +116,9 @@ static int copy_dict(p4d_arena *arena, struct json_object *from, unsigned depth,
 	{
 		const size_t length = strlen(key);
 		char *text = p4d_template__take(arena, length + 1, 1);
-		if (!text || copy(arena, value, depth + 1, &dict->at[dict->count].value) < 0)
-			return -1;
+		const int rc = text ? copy(arena, value, depth + 1, &dict->at[dict->count].value) : -1;
+		if (rc < 0)
+			return rc;
 		memcpy(text, key, length);
 		dict->at[dict->count++].key = p4d_value_text(text, length);
 	}
@@ -123,7 +126,18 @@ static int copy_dict(p4d_arena *arena, struct json_object *from, unsigned depth,
 	return 0;
 }
 
-/* -1: no memory, or more levels than a line of JSON has. */
+/* json-c cuts off integers that exceed its 64 bits. */
+static int copy_integer(struct json_object *from, p4d_datum *to)
+{
+	const int64_t integer = json_object_get_int64(from);
+
+	if (integer == INT64_MIN || (integer == INT64_MAX && json_object_get_uint64(from) > INT64_MAX))
+		return TOO_LARGE;
+	*to = p4d_value_integer(integer);
+	return 0;
+}
+
+/* -1: no memory, or more levels than a line of JSON has; TOO_LARGE: an integer. */
 static int copy(p4d_arena *arena, struct json_object *from, unsigned depth, p4d_datum *to)
 {
 	if (depth > JSON_DEPTH)
@@ -136,8 +150,7 @@ static int copy(p4d_arena *arena, struct json_object *from, unsigned depth, p4d_
 		*to = p4d_value_bool(json_object_get_boolean(from));
 		return 0;
 	case json_type_int:
-		*to = p4d_value_integer(json_object_get_int64(from));
-		return 0;
+		return copy_integer(from, to);
 	case json_type_double:
 		*to = p4d_value_real(json_object_get_double(from));
 		return 0;
@@ -165,7 +178,10 @@ int p4d_template_values_set(p4d_template_values *values, const char *name, struc
 	struct p4d_input *there = find(values, name);
 	p4d_datum made;
 
-	if (copy(&values->input, value, 0, &made) < 0)
+	const int rc = copy(&values->input, value, 0, &made);
+	if (rc == TOO_LARGE)
+		return p4d_fail(err, P4D_E_VALUE, "%.60s: an integer exceeds 64 bits", name);
+	if (rc < 0)
 		return p4d_fail(err, P4D_E_VALUE,
 				"%.60s: more than %d lists inside each other, or larger than %d MiB", name,
 				JSON_DEPTH, INPUT_MEMORY >> 20);

@@ -62,9 +62,12 @@ static void render(const p4d_template *template, struct json_object *variables)
 
 	check(p4d_template_values_open(&values, &err) == 0);
 	p4d_template_values_date(values, &date);
-	json_object_object_foreach(variables, name, value)
-	    check(p4d_template_values_set(values, name, value, &err) == 0);
-	if (p4d_template_render(template, values, &steps, &text, &err) == 0)
+	int rc = 0;
+	json_object_object_foreach(variables, name, value) rc =
+	    rc < 0 ? rc : p4d_template_values_set(values, name, value, &err);
+	if (rc < 0)
+		check(err.code == P4D_E_VALUE && strstr(err.text, "exceeds 64 bits") != NULL);
+	else if (p4d_template_render(template, values, &steps, &text, &err) == 0)
 		check_text(&text, steps);
 	else
 		check_error(&err);

@@ -134,12 +134,50 @@ static void dates(void **state)
 	p4d_template_values_close(values);
 }
 
+/* Integers of a conversation are those of its text, or an error. */
+static void integers(void **state)
+{
+	static const struct {
+		const char *json, *text; /* NULL: it exceeds 64 bits */
+	} cases[] = {
+	    {"9223372036854775807", "9223372036854775807"},
+	    {"-9223372036854775807", "-9223372036854775807"},
+	    {"9223372036854775808", NULL},
+	    {"[{\"a\": 18446744073709551615}]", NULL},
+	    {"[123456789012345678901234567890]", NULL},
+	    {"{\"a\": [-9223372036854775809]}", NULL},
+	};
+	p4d_template_values *values;
+	p4d_template_text text;
+	p4d_error err;
+
+	(void)state;
+	assert_int_equal(p4d_template_values_open(&values, &err), 0);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct json_object *value = json_tokener_parse(cases[i].json),
+				   *all = json_object_new_object();
+		json_object_object_add(all, "x", value);
+		p4d_template_values_clear(values);
+		if (!cases[i].text) {
+			assert_int_equal(p4d_template_values_set(values, "x", value, &err), -1);
+			assert_string_equal(err.text, "x: an integer exceeds 64 bits");
+		} else {
+			assert_int_equal(
+			    render_steps("{{ x }}", all, P4D_TEMPLATE_STEPS, values, &text, &err), 0);
+			assert_string_equal(text.text, cases[i].text);
+		}
+		json_object_put(all);
+	}
+	p4d_template_values_close(values);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(the_same_as_transformers),
 	    cmocka_unit_test(work_is_counted),
 	    cmocka_unit_test(dates),
+	    cmocka_unit_test(integers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
