@@ -194,6 +194,8 @@ static void check_row(const p4d_framework *f, const p4d_plan *plan, const p4d_te
 
 static void check_stage(const p4d_framework *f, const p4d_layout *l, uint32_t stage)
 {
+	const unsigned of_pipelines = l->pp > 1 ? f->pipeline_fragmentation[l->allocator] : 0,
+		       share = of_pipelines ? of_pipelines : f->fragmentation[l->allocator];
 	static p4d_plan plan;
 	p4d_stage s;
 	uint64_t parts = 0, always = 0, later = 0;
@@ -230,8 +232,7 @@ static void check_stage(const p4d_framework *f, const p4d_layout *l, uint32_t st
 	assert_int_equal(s.allocated_bytes, plan.arena_bytes);
 	assert_int_equal(s.part[P4D_PART_COMM], f->groups_bytes(l, stage));
 	assert_int_equal(s.part[P4D_PART_FRAGMENTATION],
-			 plan.idle_bytes + (uint64_t)((__uint128_t)plan.arena_bytes *
-						      f->fragmentation[l->allocator] / 1000));
+			 plan.idle_bytes + (uint64_t)((__uint128_t)plan.arena_bytes * share / 1000));
 }
 
 static void rows_add_up(void **state)
