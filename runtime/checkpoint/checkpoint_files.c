@@ -157,7 +157,7 @@ int p4d_checkpoint_latest(const char *dir, uint64_t below, uint64_t *step, bool 
 	return 0;
 }
 
-/* Where the link leads; false: there is none, or it leads elsewhere. */
+/* The link's target; false: there is no link, or its target is no checkpoint here. */
 static bool read_best(const char *dir, uint64_t *step)
 {
 	char path[P4D_PATH], target[64];
@@ -196,7 +196,7 @@ int p4d_checkpoint__name_best(const char *dir, uint64_t step, p4d_error *err)
 	return 0;
 }
 
-/* Removes only files that p4d names like this: a directory with any other file stays. */
+/* Removes only files with p4d's names: a directory with any other file stays. */
 static void remove_checkpoint(const char *path)
 {
 	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
@@ -248,7 +248,7 @@ static int sync_directory(const char *path, p4d_error *err)
 	return 0;
 }
 
-/* Renames to a name that is free: DIR/abandoned-step-00000200, then with .1, .2, .. */
+/* Renames to a free name: DIR/abandoned-step-00000200, then with .1, .2, .. */
 static int set_aside(const char *dir, uint64_t step, p4d_error *err)
 {
 	char from[P4D_PATH], to[P4D_PATH];
@@ -274,8 +274,9 @@ static int set_aside(const char *dir, uint64_t step, p4d_error *err)
 }
 
 /*
- * Otherwise the next start would take one of them for the latest, though training continued from an older
- * one. Done before the rename: whatever happens in between, the latest is the one resumed from.
+ * Renames checkpoints of later steps. Otherwise the next start would take one of them for the latest,
+ * although training continued from an older one. This runs before the new checkpoint gets its name: whatever
+ * happens in between, the latest checkpoint is the one from which training resumed.
  */
 static int set_later_aside(const char *dir, uint64_t step, p4d_error *err)
 {
@@ -287,7 +288,7 @@ static int set_later_aside(const char *dir, uint64_t step, p4d_error *err)
 	for (size_t i = 0; rc == 0 && i < list.count; i++)
 		if (list.at[i] >= step)
 			rc = set_aside(dir, list.at[i], err);
-	/* it would name another one as soon as training is there again */
+	/* it would name another checkpoint as soon as training reaches that step again */
 	if (rc == 0 && read_best(dir, &named) && named >= step &&
 	    p4d_checkpoint__join_path(best, NULL, "%s/%s", dir, best_name) == 0)
 		(void)unlink(best);
@@ -321,13 +322,13 @@ int p4d_checkpoint__remove_old(const char *dir, uint32_t keep, p4d_error *err)
 	for (size_t i = 0; rc == 0 && keep && i + keep < list.count; i++) {
 		if (named && list.at[i] == best)
 			continue;
-		/* half removed, it must not look complete */
+		/* so that a half removed checkpoint does not look complete */
 		if (p4d_checkpoint_path(dir, list.at[i], from, sizeof(from), err) < 0 ||
 		    p4d_checkpoint__join_path(to, err, "%s/%s%08" PRIu64, dir, old_prefix, list.at[i]) < 0)
 			rc = -1;
 		else if (rename(from, to) == 0)
 			remove_checkpoint(to);
-		else /* the name belongs to something that p4d must not remove */
+		else /* the name belongs to something else, which p4d must not remove */
 			rc = set_aside(dir, list.at[i], err);
 	}
 	free(list.at);

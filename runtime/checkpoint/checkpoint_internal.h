@@ -18,10 +18,10 @@ typedef struct p4d_checkpoint_rank_file {
 
 /* checkpoint_files.c: names in the directory */
 
-/* Formats a path. Errors: VALUE when it does not fit. */
+/* Formats a path. Errors: VALUE if it does not fit. */
 int p4d_checkpoint__join_path(char path[P4D_PATH], p4d_error *err, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* Where a checkpoint is written before it gets its name. */
+/* The directory in which a checkpoint is written before it gets its name. */
 int p4d_checkpoint__partial_path(const char *dir, uint64_t step, char path[P4D_PATH], p4d_error *err);
 int p4d_checkpoint__rank_path(const char *path, uint32_t rank, char file[P4D_PATH], p4d_error *err);
 int p4d_checkpoint__make_directory(const char *path, p4d_error *err);
@@ -31,18 +31,18 @@ int p4d_checkpoint__make_partial(const char *dir, uint64_t step, char path[P4D_P
 /* Removes leftovers of killed processes; failures are ignored. */
 void p4d_checkpoint__remove_leftovers(const char *dir);
 /*
- * Takes the directory for this run until it is unlocked, or the process ends. A lock of the same job from
- * before it was requeued does not count: on NFS, the lock of a dead node stays for a while. Errors:
- * CHECKPOINT, with the host and the process that has it; IO. If the file system has no locks: *fd is -1, and
- * nobody is kept out.
+ * Locks the directory for this run until it is unlocked, or the process ends. A lock that the same job took
+ * before it was requeued does not count: on NFS, the lock of a dead node persists for a while. Errors:
+ * CHECKPOINT, with the host and the process that has it; IO. If the file system has no locks, *fd is -1, and
+ * no other run is excluded.
  */
 int p4d_checkpoint__lock(const char *dir, int *fd, p4d_error *err);
 void p4d_checkpoint__unlock(const char *dir, int fd);
-/* Gives a partial checkpoint its name; sets those of later steps aside. Errors: IO. */
+/* Gives a partial checkpoint its name; renames those of later steps. Errors: IO. */
 int p4d_checkpoint__publish(const char *dir, uint64_t step, p4d_error *err);
-/* Removes the oldest until `keep` are left. Errors: IO. */
+/* Removes the oldest checkpoints until `keep` are left. Errors: IO. */
 int p4d_checkpoint__remove_old(const char *dir, uint32_t keep, p4d_error *err);
-/* Lets DIR/best be the checkpoint of a step. Errors: IO. */
+/* Makes DIR/best point to the checkpoint of a step. Errors: IO. */
 int p4d_checkpoint__name_best(const char *dir, uint64_t step, p4d_error *err);
 /* Whether a directory is one checkpoint, not that of a run. */
 bool p4d_checkpoint__is_one(const char *dir);
@@ -50,10 +50,10 @@ bool p4d_checkpoint__is_one(const char *dir);
 /* checkpoint_manifest.c */
 int p4d_checkpoint_manifest__write(const char *path, const p4d_checkpoint_info *info,
 				   const p4d_checkpoint_rank_file *files, uint32_t count, p4d_error *err);
-/* *files: the caller frees. Errors: CHECKPOINT, NO_MEMORY. */
+/* The caller frees *files. Errors: CHECKPOINT, NO_MEMORY. */
 int p4d_checkpoint_manifest__read(const char *path, p4d_checkpoint_info *info,
 				  p4d_checkpoint_rank_file **files, uint32_t *count, p4d_error *err);
-/* The same for a text; `name` stands for its file in messages. */
+/* The same for a text; `name` is its file's name in messages. */
 int p4d_checkpoint_manifest__parse(const char *name, const char *text, size_t size, p4d_checkpoint_info *info,
 				   p4d_checkpoint_rank_file **files, uint32_t *count, p4d_error *err);
 
@@ -89,23 +89,23 @@ typedef struct p4d_extent {
 	uint64_t first, count;
 } p4d_extent;
 
-/* The layout of a plan line; model: with all weights, as if none were frozen. Errors: CHECKPOINT. */
+/* The layout of a plan line. model: with all weights, as if none were frozen. Errors: CHECKPOINT. */
 int p4d_checkpoint_map__open(p4d_checkpoint_map *map, const char *plan, bool model, p4d_error *err);
 void p4d_checkpoint_map__close(p4d_checkpoint_map *map);
-/* False with P4D_E_CHECKPOINT when the storage is of another model. */
+/* False with P4D_E_CHECKPOINT if the storage is of another model. */
 bool p4d_checkpoint_map__same_model(const p4d_checkpoint_map *map, const p4d_checkpoint_storage *storage,
 				    p4d_error *err);
-/* Both store the same elements at the same places on each rank. */
+/* Whether both store the same elements at the same places on each rank. */
 bool p4d_checkpoint_map__same_storage(const p4d_checkpoint_map *map, const p4d_layout *layout);
-/* The first slice of a tensor; the others follow it. NULL: there is none. */
+/* The first slice of a tensor, followed by the others. NULL: there is none. */
 const p4d_checkpoint_map_slice *p4d_checkpoint_map__named(const p4d_checkpoint_map *map, const char *name);
 /*
  * Finds the first of the elements at, at+1, .. at+count-1 of a slice (row by row) that are in one extent.
- * *hint: 0 at first, speeds up the next call. Errors: CHECKPOINT if nothing holds the first one.
+ * *hint: 0 at first; speeds up the next call. Errors: CHECKPOINT if no file has the first one.
  */
 int p4d_checkpoint_map__find(const p4d_checkpoint_map *map, const p4d_weight_slice *slice, uint64_t at,
 			     uint64_t count, size_t *hint, p4d_extent *out, p4d_error *err);
-/* The same for elements from `at` on in a segment of a place's stage and tp, in the flat buffer. */
+/* The same for elements from `at` on in a segment of the flat buffer of a place's stage and tp rank. */
 void p4d_checkpoint_map__flat(const p4d_checkpoint_map *map, uint32_t stage, uint32_t tp, uint32_t segment,
 			      uint64_t at, uint64_t count, p4d_extent *out);
 
@@ -120,18 +120,19 @@ void p4d_checkpoint_reader__close(p4d_checkpoint_reader *reader);
 const p4d_checkpoint_map *p4d_checkpoint_reader__map(const p4d_checkpoint_reader *reader);
 int p4d_checkpoint_reader__read(p4d_checkpoint_reader *reader, p4d_state state, const p4d_extent *from,
 				float *to, p4d_error *err);
-/* Elements at .. at+count-1 of a slice, wherever they are. */
+/* Reads elements at .. at+count-1 of a slice, from any file. */
 int p4d_checkpoint_reader__slice(p4d_checkpoint_reader *reader, p4d_state state,
 				 const p4d_weight_slice *slice, uint64_t at, uint64_t count, float *to,
 				 p4d_error *err);
 
 /*
- * checkpoint_load.c: fills all shards of a storage, calling `fetch` for runs of slice elements; padding is 0.
+ * checkpoint_load.c: fills all shards of a storage by calling `fetch` for runs of slice elements; padding is
+ * 0.
  */
 typedef int (*p4d_fetch)(void *context, p4d_state state, const p4d_weight_slice *slice, uint64_t at,
 			 uint64_t count, float *to, p4d_error *err);
 int p4d_checkpoint__fill_storage(const p4d_checkpoint_storage *storage, p4d_fetch fetch, void *context,
 				 p4d_error *err);
-/* The same for its frozen weights, only masters, a MiB at a time. */
+/* The same for its frozen weights: only masters, one MiB at a time. */
 int p4d_checkpoint__fill_frozen(const p4d_checkpoint_storage *storage, p4d_fetch fetch, void *context,
 				p4d_error *err);

@@ -6,7 +6,7 @@
 
 #include "checkpoint/checkpoint_internal.h"
 
-/* Where in the flat buffer a shard lies, and its values. */
+/* The place of a shard in the flat buffer, and its values. */
 typedef struct window {
 	uint64_t first, count;
 	float *data;
@@ -62,7 +62,7 @@ static float *shard_buffer(const p4d_checkpoint_storage *storage, p4d_error *err
 	return buffer;
 }
 
-/* Where nothing is trained, the master values alone. */
+/* If nothing is trained, only the master values. */
 static unsigned states_of(const p4d_layout *layout)
 {
 	return layout->evaluates ? P4D_STATE_MASTER + 1 : p4d_optimizer_of(layout)->states;
@@ -151,7 +151,7 @@ static int fetch_stored(void *context, p4d_state state, const p4d_weight_slice *
 	return p4d_checkpoint_reader__slice(context, state, slice, at, count, to, err);
 }
 
-/* Same layout: shards go back where they were, padding included. */
+/* Same layout: shards are restored as they were, including padding. */
 static int copy_shards(p4d_checkpoint_reader *reader, const p4d_checkpoint_storage *storage, p4d_error *err)
 {
 	const p4d_checkpoint_map *map = p4d_checkpoint_reader__map(reader);
@@ -228,7 +228,7 @@ static const attempt *failed(const attempt *all, uint32_t world)
 	return NULL;
 }
 
-/* All ranks try what rank 0 sees: on a network file system others may see it later. */
+/* All ranks try the checkpoint that rank 0 sees; on a network file system other ranks may see it later. */
 static int try_below(const char *dir, uint64_t below, const p4d_checkpoint_storage *storage,
 		     const p4d_checkpoint_peers *peers, attempt *all, p4d_checkpoint_info *info,
 		     attempt *result, p4d_error *err)
@@ -275,7 +275,7 @@ int p4d_checkpoint_resume(const char *dir, const p4d_checkpoint_storage *storage
 		rc = try_below(dir, below, storage, peers, all, info, &result, err);
 		if (rc < 0 || !result.found || result.code == P4D_OK)
 			break;
-		/* memory or a device that fails says nothing about the checkpoint */
+		/* a failure of memory or of the device says nothing about the checkpoint */
 		if (result.code != P4D_E_CHECKPOINT) {
 			rc = p4d_fail(err, (p4d_code)result.code, "%s", result.text);
 			break;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One run at a time in a checkpoint directory. */
+/* Allows only one run at a time in a checkpoint directory. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -19,7 +19,7 @@ static const char *variable(const char *name)
 	return text && *text ? text : "-";
 }
 
-/* The run that has the file: host, process, job, and how often that job was requeued. */
+/* The run that holds the lock: host, process, job, and how often that job was requeued. */
 typedef struct holder {
 	char host[65], process[24], job[24], restarts[16];
 } holder;
@@ -36,7 +36,7 @@ static holder own(void)
 	return h;
 }
 
-/* Empty words when it is not such a file, or not yet written. */
+/* Empty words if it is not such a file, or not yet written. */
 static holder read_holder(int fd)
 {
 	holder h = {.host = ""};
@@ -59,7 +59,7 @@ static bool is_before_requeue(const holder *theirs, const holder *mine)
 	       strcmp(theirs->restarts, mine->restarts) != 0;
 }
 
-/* Where there is no room for it, the lock holds as well. */
+/* If there is no room for this text, the lock is still valid. */
 static void write_holder(int fd, const holder *mine)
 {
 	char text[160];
@@ -70,7 +70,7 @@ static void write_holder(int fd, const holder *mine)
 		return;
 }
 
-/* Whoever had it may have removed the file since it was opened here. */
+/* The previous holder may have removed the file after it was opened here. */
 static bool is_there(int fd, const char *path)
 {
 	struct stat here, there;

@@ -14,10 +14,12 @@
 
 enum { MANIFEST_MAX = 64 << 20 };
 
-/* What follows the text that the manifest's own checksum covers. */
+/* The part after the text that the manifest's own checksum covers. */
 static const char ending[] = ",\n\"checksum\": \"";
 
-/* 64-bit numbers stand as hexadecimal text: many JSON readers handle integers only up to 2^53. */
+/*
+ * 64-bit numbers are written as hexadecimal text, because many JSON readers handle integers only up to 2^53.
+ */
 static void make_text(p4d_text *out, const p4d_checkpoint_info *info, const p4d_checkpoint_rank_file *files,
 		      uint32_t count)
 {
@@ -173,7 +175,7 @@ static int read_base(struct json_object *object, p4d_checkpoint_info *info, p4d_
 	return read_hex(object, "base_hash", &info->base_hash, err);
 }
 
-/* Of runs that validate. */
+/* Members of runs that validate. */
 static int read_best(struct json_object *object, p4d_checkpoint_info *info, p4d_error *err)
 {
 	if (!json_object_object_get(object, "best_step"))

@@ -7,7 +7,7 @@
 
 #include "checkpoint/checkpoint_internal.h"
 
-/* The file of a rank, opened when something in it is needed. */
+/* The file of a rank, opened when it is needed. */
 typedef struct rank_tensors {
 	p4d_safetensors *file; /* NULL: not opened yet */
 	const p4d_safetensors_tensor *state[P4D_MOST_STATES];
@@ -31,7 +31,7 @@ static int by_rank(const void *a, const void *b)
 	return left->rank < right->rank ? -1 : left->rank > right->rank;
 }
 
-/* File sizes are known without reading: truncation is found here. */
+/* File sizes are compared without reading the files, which detects truncation. */
 static int check_files(const p4d_checkpoint_reader *reader, p4d_error *err)
 {
 	char file[P4D_PATH];
@@ -102,7 +102,7 @@ const p4d_checkpoint_map *p4d_checkpoint_reader__map(const p4d_checkpoint_reader
 	return &reader->map;
 }
 
-/* The tensors that p4d_checkpoint__write_rank_file makes, and nothing else. */
+/* The tensors must be exactly those that p4d_checkpoint__write_rank_file makes. */
 static int check_tensors(rank_tensors *tensors, const p4d_optimizer *optimizer, const p4d_safetensors *file,
 			 const char *name, uint64_t elements, p4d_error *err)
 {

@@ -26,8 +26,8 @@ struct p4d_checkpoint_saver {
 	p4d_checkpoint_peers peers;
 	float *staged;
 	int lock_fd;       /* rank 0: lock of the directory; -1: none */
-	uint64_t elements; /* 0: owns none */
-	bool active;       /* a checkpoint is in progress; the same on all ranks */
+	uint64_t elements; /* 0: this rank owns none */
+	bool active;       /* a checkpoint is in progress; equal on all ranks */
 	report *all;       /* (world) */
 	p4d_checkpoint_rank_file *files;
 
@@ -67,7 +67,7 @@ static int publish(p4d_checkpoint_saver *saver, p4d_error *err)
 	return p4d_checkpoint__remove_old(saver->dir, saver->keep, err);
 }
 
-/* The state is WRITING or PUBLISHING: during that, nobody else touches saver->info, staged or all. */
+/* The state is WRITING or PUBLISHING. During that time, only the thread uses saver->info, staged or all. */
 static void work(p4d_checkpoint_saver *saver, progress state)
 {
 	p4d_checkpoint_rank_file file = {.rank = saver->peers.rank};
@@ -130,7 +130,7 @@ static report current(p4d_checkpoint_saver *saver, bool wait)
 	return mine;
 }
 
-/* The thread may still read all[] while rank 0 publishes: reports of that time go elsewhere. */
+/* The thread may still read all[] while rank 0 publishes, so reports of that time go elsewhere. */
 static int exchange(const p4d_checkpoint_saver *saver, const report *mine, report *all, p4d_error *err)
 {
 	if (saver->peers.world > 1)
@@ -161,7 +161,7 @@ static int prepare(p4d_checkpoint_saver *saver, const char *dir, p4d_error *err)
 
 	saver->elements = bytes / (p4d_optimizer_of(storage->layout)->states * sizeof(float));
 	saver->staged = malloc(bytes + 1);
-	/* twice: reports that are being published, and later ones */
+	/* two arrays: reports that are being published, and later ones */
 	saver->all = calloc(2 * (size_t)saver->peers.world, sizeof(*saver->all));
 	saver->files = calloc(saver->peers.world, sizeof(*saver->files));
 	if (!saver->staged || !saver->all || !saver->files)
@@ -181,7 +181,7 @@ static int prepare(p4d_checkpoint_saver *saver, const char *dir, p4d_error *err)
 	return 0;
 }
 
-/* Also a barrier: after it nobody removes leftovers. */
+/* Also a barrier: after it, no rank removes leftovers. */
 static int agree(p4d_checkpoint_saver *saver, int rc, const p4d_error *why, p4d_error *err)
 {
 	report mine = {.progress = rc < 0 ? FAILED : IDLE, .code = rc < 0 ? (uint32_t)why->code : P4D_OK};
@@ -277,7 +277,7 @@ static bool all_written(const report *all, uint32_t world)
 	return true;
 }
 
-/* On all ranks: when all have stopped, removes what they wrote, to make room on a full disk. */
+/* On all ranks: after all have stopped, removes what they wrote, to make room on a full disk. */
 static void give_up(p4d_checkpoint_saver *saver)
 {
 	saver->stop = true;
@@ -289,7 +289,7 @@ static void give_up(p4d_checkpoint_saver *saver)
 		p4d_checkpoint__remove_leftovers(saver->dir);
 }
 
-/* One exchange. *again: rank 0 has begun to publish. */
+/* One exchange of reports. *again: rank 0 has begun to publish. */
 static int poll_once(p4d_checkpoint_saver *saver, bool wait, bool *again, bool *done, p4d_error *err)
 {
 	const uint32_t world = saver->peers.world;

@@ -31,7 +31,7 @@ static int copy_one(const char *from, const char *to, unsigned *copied, p4d_erro
 	return rc;
 }
 
-/* A file of both folders. */
+/* A file name, in both folders. */
 static int copy_named(const char *released, const char *to, const char *name, unsigned *copied,
 		      p4d_error *err)
 {

@@ -20,7 +20,7 @@ static bool is_there(const char *directory, const char *file)
 	       access(path, F_OK) == 0;
 }
 
-/* The newest of a run; *step: its number. */
+/* The newest checkpoint of a run; *step: its number. */
 static int find_newest(const char *run, uint64_t below, uint64_t *step, char *path, size_t size,
 		       p4d_error *err)
 {
@@ -52,7 +52,7 @@ static int find_base(const p4d_export *export, const p4d_checkpoint_info *info, 
 	return p4d_fix(err, "--init-from DIR, where they are now");
 }
 
-/* The folder of the released model whose tokenizer an export carries. */
+/* The folder of the released model whose tokenizer the export contains. */
 static int find_released(p4d_export *export, const p4d_checkpoint_info *info, p4d_error *err)
 {
 	p4d_request request = {.model = ""};
@@ -66,7 +66,7 @@ static int find_released(p4d_export *export, const p4d_checkpoint_info *info, p4
 		if (from[i][0] && p4d_released_find(from[i], &request, export->released,
 						    sizeof(export->released), &gone) == 0)
 			return 0;
-	export->released[0] = '\0'; /* weights are whole without it */
+	export->released[0] = '\0'; /* the weights are complete without it */
 	return 0;
 }
 
@@ -79,7 +79,10 @@ static int carry(p4d_export *export, p4d_error *err)
 	return p4d_companions__special_tokens(export->released, export->to, err);
 }
 
-/* Adapters are merged into the weights with which they were trained, unless those are somewhere else now. */
+/*
+ * Adapters are merged into the weights with which they were trained. If those were moved, the user names
+ * their folder.
+ */
 static int write_weights(p4d_export *export, const char *path, const p4d_checkpoint_info *info,
 			 p4d_error *err)
 {

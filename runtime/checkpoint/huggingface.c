@@ -50,7 +50,7 @@ static int check_shape(const p4d_huggingface_weights *in, const p4d_safetensors_
 	return 0;
 }
 
-/* Files of the base model alone have names without the part of it that others say. */
+/* Files of the base model alone have names without a prefix that files of the whole model have. */
 const p4d_safetensors_tensor *p4d_huggingface__tensor(const p4d_huggingface_weights *in, const char *name)
 {
 	static const char prefix[] = "transformer.";
@@ -61,7 +61,7 @@ const p4d_safetensors_tensor *p4d_huggingface__tensor(const p4d_huggingface_weig
 		   : p4d_safetensors__find(in->files, name + sizeof(prefix) - 1);
 }
 
-/* Elements at .. at+count-1 of a slice, from a file's tensor that holds it. */
+/* Reads elements at .. at+count-1 of a slice from the file's tensor that contains it. */
 static void take(float *to, const p4d_safetensors_tensor *from, const p4d_file_tensor *file,
 		 const p4d_weight_slice *slice, uint64_t at, uint64_t count)
 {
@@ -123,7 +123,7 @@ void p4d_huggingface__close(p4d_huggingface_weights *in)
 	*in = (p4d_huggingface_weights){.files = NULL};
 }
 
-/* A folder of weights, and where they go. */
+/* A folder of weights, and the storage that they go into. */
 typedef struct importing {
 	p4d_huggingface_weights in;
 	const p4d_checkpoint_storage *to;
@@ -159,7 +159,7 @@ static uint64_t bytes_hash(const void *bytes, uint64_t count)
 	return p4d_hash_bytes(bytes, count);
 }
 
-/* Its name, type and shape, and the beginning and the end of its data. */
+/* Hashes its name, type and shape, and the beginning and end of its data. */
 static uint64_t tensor_hash(const p4d_safetensors_tensor *tensor)
 {
 	enum { BYTES = 4096 };

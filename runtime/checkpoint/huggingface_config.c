@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* config.json for exported weights: the model of a plan line in the terms of the transformers library. */
+/* config.json for exported weights: describes the model of a plan line to the transformers library. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,7 +20,7 @@
 
 typedef enum windows { WITHOUT_WINDOW, ANY_WINDOW, WITH_WINDOW } windows;
 
-/* A class of that library, and which models it computes. */
+/* A class of that library, and the models that it computes. */
 typedef struct architecture {
 	const char *name, *type;
 	int row;         /* of architectures.def */
@@ -33,7 +33,7 @@ typedef struct architecture {
 } architecture;
 
 #define ROW(architecture_) .row = P4D_ARCHITECTURE_##architecture_
-/* Classes of rows that differ in defaults of options alone. */
+/* Classes for rows that differ only in defaults of options. */
 #define LIKE_LLAMA(architecture_) \
 	{"Qwen3ForCausalLM", \
 	 "qwen3", \
@@ -96,7 +96,7 @@ static bool computes(const architecture *of, const p4d_request *r)
 	       has_factors(of, r);
 }
 
-/* NULL: the library has none with these parts. */
+/* NULL: the library has no class with these features. */
 static const architecture *architecture_of(const p4d_request *r)
 {
 	for (size_t i = 0; i < sizeof(classes) / sizeof(*classes); i++)
@@ -115,7 +115,7 @@ static void add_text(struct json_object *to, const char *key, const char *text)
 	add(to, key, json_object_new_string(text));
 }
 
-/* With a decimal point: the library does not accept 8 as a factor. */
+/* Writes a decimal point, because the library does not accept 8 as a factor. */
 static void add_decimal(struct json_object *to, const char *key, double value)
 {
 	char text[40];
@@ -151,7 +151,7 @@ static void add_numbers(struct json_object *to, const p4d_request *r, const arch
 	add(to, "tie_word_embeddings", json_object_new_boolean(r->value[P4D_TIED] != 0));
 }
 
-/* In Qwen's models the layers from a number on have it, and only if a switch says so. */
+/* In Qwen's models the layers from a number on have the window, and only if a switch is on. */
 static void add_window(struct json_object *to, const p4d_request *r, const architecture *of)
 {
 	if (!is_windowed(r))
@@ -187,7 +187,7 @@ static void add_flag(struct json_object *to, const char *key, bool flag)
 	add(to, key, json_object_new_boolean(flag));
 }
 
-/* What embeddings, residuals, scores and logits are multiplied with. */
+/* Factors on embeddings, residuals, scores and logits. */
 static void add_factors(struct json_object *to, const p4d_request *r, const p4d_layout *l)
 {
 	const p4d_architecture *a = p4d_architecture_of(r);
@@ -220,7 +220,7 @@ static void add_rotations(struct json_object *to, const p4d_layout *l)
 	add(to, "no_rope_layer_interval", json_object_new_int64(l->architecture->unrotated_every));
 }
 
-/* What is not a Llama's. */
+/* Fields in which the model differs from Llama. */
 static void add_own(struct json_object *to, const p4d_request *r, const p4d_rope *rope,
 		    const architecture *of)
 {
@@ -260,8 +260,8 @@ static struct json_object *config_of(const p4d_request *r, const p4d_rope *rope,
 	add_numbers(config, r, of);
 	add_window(config, r, of);
 	add_own(config, r, rope, of);
-	/* left out they would be 1, 2 and, of some classes, others to the library: words of most vocabularies
-	 */
+	/* If these were left out, the library would assume 1, 2 and, for some classes, other numbers,
+	 * which are words in most vocabularies. */
 	add(config, "bos_token_id", NULL);
 	add(config, "eos_token_id", NULL);
 	add(config, "pad_token_id", NULL);
@@ -269,7 +269,7 @@ static struct json_object *config_of(const p4d_request *r, const p4d_rope *rope,
 	return config;
 }
 
-/* Takes the object. */
+/* Takes ownership of the object. */
 static int write_object(const char *path, struct json_object *config, p4d_error *err)
 {
 	const char *text =
@@ -315,7 +315,7 @@ int p4d_huggingface__write_adapter_config(const char *path, const p4d_layout *la
 
 	add_text(config, "peft_type", "LORA");
 	add_text(config, "task_type", "CAUSAL_LM");
-	/* a path as it was typed means nothing elsewhere; a name in the hub does */
+	/* a path as it was typed is meaningless elsewhere; a name in the hub is not */
 	add_text(config, "base_model_name_or_path",
 		 info->released[0] && !strstr(info->released, "/models--") ? info->released : info->base);
 	add(config, "inference_mode", json_object_new_boolean(1));

@@ -10,12 +10,12 @@
 #include "checkpoint/huggingface_internal.h"
 #include "checkpoint/huggingface_names.h"
 
-enum { AT_ONCE = 1 << 18 }; /* elements converted at a time */
+enum { AT_ONCE = 1 << 18 }; /* number of elements converted at a time */
 
 typedef struct export
 {
 	p4d_checkpoint_reader *reader;
-	/* adapters are merged into these; files NULL: the checkpoint is written unchanged */
+	/* adapters are merged into these weights; files NULL: the checkpoint is written unchanged */
 	p4d_huggingface_weights base;
 	p4d_quantized_base quantized;
 	p4d_adapter_values adapter;
@@ -98,7 +98,7 @@ static p4d_safetensors_tensor tensor_of(const export *out, const p4d_weight_slic
 	return y;
 }
 
-/* Every tensor once, split into files in order. The map is sorted by name. */
+/* Every tensor once, distributed over files in order. The map is sorted by name. */
 static int list_tensors(export *out, uint64_t file_bytes, p4d_error *err)
 {
 	uint64_t used = 0;
@@ -112,7 +112,7 @@ static int list_tensors(export *out, uint64_t file_bytes, p4d_error *err)
 		*whole = whole_of(&out->map->slice[i].slice);
 		p4d_file_tensor *of_file = &out->file_tensor[out->count];
 		*of_file = p4d_huggingface__file_tensor(&out->map->layout, whole);
-		if (of_file->first) /* another part stands for all */
+		if (of_file->first) /* another part represents all of them */
 			continue;
 		p4d_safetensors_tensor *tensor = &out->tensor[out->count];
 		*tensor = tensor_of(out, whole, of_file);
@@ -198,8 +198,8 @@ static int read_part(export *out, float *to, const p4d_weight_slice *part, const
 	return 0;
 }
 
-/* A tensor that files have transposed, and perhaps joined, whole in memory: some MiB in models of this kind.
- */
+/* A tensor that files have transposed, and perhaps joined, complete in memory: some MiB in models of this
+ * kind. */
 static int write_assembled(export *out, p4d_safetensors_writer *writer, size_t number, p4d_error *err)
 {
 	const p4d_weight_slice *first = &out->whole[number];
@@ -220,7 +220,7 @@ static int write_assembled(export *out, p4d_safetensors_writer *writer, size_t n
 	return rc;
 }
 
-/* The part of a joined matrix that begins at a row of it; SIZE_MAX: none. */
+/* The part of a joined matrix that begins at one of its rows; SIZE_MAX: none. */
 static size_t part_at(const export *out, size_t number, uint64_t first)
 {
 	for (size_t i = 0; i < out->map->count; i++) {
@@ -293,7 +293,7 @@ static int write_file(export *out, size_t first, size_t count, p4d_error *err)
 	return p4d_safetensors__finish(writer, NULL, err);
 }
 
-/* The index comes last: without it the files of a torn export are not taken for a model. */
+/* The index is written last: without it, the files of a torn export do not look like a model. */
 static int write_all(export *out, p4d_error *err)
 {
 	char index[P4D_PATH];
@@ -311,7 +311,7 @@ static int write_all(export *out, p4d_error *err)
 	return p4d_safetensors__write_index(index, out->names, out->files, out->count, out->bytes, err);
 }
 
-/* Weights of another export would be mixed with, or hide, the new ones. */
+/* Refuses a directory with weights of another export, which would mix with the new ones or hide them. */
 static int check_directory(const char *directory, p4d_error *err)
 {
 	static const char *const taken[] = {"model.safetensors", "model.safetensors.index.json",

@@ -16,10 +16,10 @@ typedef struct p4d_huggingface_weights {
 int p4d_huggingface__open(p4d_huggingface_weights *weights, const char *path, const p4d_layout *layout,
 			  p4d_error *err);
 void p4d_huggingface__close(p4d_huggingface_weights *weights);
-/* A tensor by the name that files of the whole model give it; NULL: there is none. */
+/* A tensor, by its name in files of the whole model; NULL: there is none. */
 const p4d_safetensors_tensor *p4d_huggingface__tensor(const p4d_huggingface_weights *weights,
 						      const char *name);
-/* A p4d_fetch of p4d_huggingface_weights; it does not change moments. */
+/* A p4d_fetch for p4d_huggingface_weights; leaves moments unchanged. */
 int p4d_huggingface__fetch(void *weights, p4d_state state, const p4d_weight_slice *slice, uint64_t at,
 			   uint64_t count, float *to, p4d_error *err);
 
@@ -31,7 +31,7 @@ typedef struct p4d_adapter_values {
 } p4d_adapter_values;
 
 /*
- * Adds scale * B A to elements at .. at+count-1 of a matrix (row by row); nothing to a tensor without
+ * Adds scale * B A to elements at .. at+count-1 of a matrix (row by row); adds nothing to a tensor without
  * adapter. Errors: CHECKPOINT, NO_MEMORY.
  */
 int p4d_adapter__add(p4d_adapter_values *adapter, p4d_checkpoint_reader *reader, double scale,
@@ -39,15 +39,15 @@ int p4d_adapter__add(p4d_adapter_values *adapter, p4d_checkpoint_reader *reader,
 		     p4d_error *err);
 void p4d_adapter__close(p4d_adapter_values *adapter);
 
-/* Of released weights the last tensor that was quantized. Zero before use. */
+/* The last tensor of released weights that was quantized. Zero before use. */
 typedef struct p4d_quantized_base {
 	char name[sizeof(((p4d_weight_slice *)0)->name)];
 	float *values;
 } p4d_quantized_base;
 
 /*
- * As p4d_huggingface__fetch, of a whole tensor of the model; a matrix that `trained` has quantized is what
- * its codes stand for. Errors: CHECKPOINT, NO_MEMORY.
+ * Like p4d_huggingface__fetch, for a whole tensor of the model. A matrix that `trained` has quantized gets
+ * the values of its codes. Errors: CHECKPOINT, NO_MEMORY.
  */
 int p4d_quantized_base__fetch(p4d_quantized_base *base, p4d_huggingface_weights *from,
 			      const p4d_checkpoint_map *model, const p4d_layout *trained,

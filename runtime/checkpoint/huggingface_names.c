@@ -4,10 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What a matrix of a file consists of, one below the other. */
+/* The parts of a matrix in a file, one below the other. */
 typedef enum joined { ALONE, QUERY_KEY_VALUE, GATE_UP } joined;
 
-/* A module of a layer, or outside of layers, as p4d and as files call it. */
+/* A module inside or outside of layers: p4d's name, and the name in files. */
 typedef struct module {
 	const char *name, *of_file;
 	joined joined;
@@ -36,7 +36,7 @@ static const module phi3[] = {
     {"mlp.up_proj", "mlp.gate_up_proj", GATE_UP, 1, true},
 };
 
-/* By p4d_module_names. Modules that are in no list have p4d's names. */
+/* Indexed by p4d_module_names. Modules that are not listed have p4d's names. */
 static const struct naming {
 	const module *modules;
 	size_t count;
@@ -58,7 +58,7 @@ bool p4d_huggingface__transposes(const p4d_layout *l)
 	return naming_of(l)->transposes;
 }
 
-/* Length of this beginning of a name; 0: it begins in another way. */
+/* Length of this prefix of a name; 0: the name has another prefix. */
 static size_t begins(const char *name, const char *with)
 {
 	const size_t length = strlen(with);
@@ -66,8 +66,8 @@ static size_t begins(const char *name, const char *with)
 	return strncmp(name, with, length) ? 0 : length;
 }
 
-/* The module of a name after "model.layers.12.", or of a name outside of layers; *what: the end of the name.
- */
+/* The module in a name after "model.layers.12.", or in a name outside of layers; *what: the rest of the
+ * name. */
 static const module *module_of(const struct naming *of, const char *inside, const char **what)
 {
 	for (size_t i = 0; i < of->count; i++) {
@@ -80,7 +80,7 @@ static const module *module_of(const struct naming *of, const char *inside, cons
 	return NULL;
 }
 
-/* Where a part of a joined matrix begins in it, and the rows of that. */
+/* The row at which a part of a joined matrix begins, and its number of rows. */
 static void place(const p4d_layout *l, const module *m, p4d_file_tensor *y)
 {
 	const uint64_t q = l->heads * l->head_dim, kv = l->kv_heads * l->head_dim;
@@ -100,7 +100,7 @@ const char *p4d_huggingface__module_name(const p4d_layout *l, unsigned number)
 	const char *name = p4d_weights_adapted_name(number), *what;
 	const module *m = module_of(of, name, &what);
 
-	/* PEFT compares with the ends of names; GPT-2 has two modules that end alike */
+	/* PEFT compares the ends of names; GPT-2 has two modules whose names end alike */
 	return m && of->transposes ? m->of_file : strchr(m ? m->of_file : name, '.') + 1;
 }
 

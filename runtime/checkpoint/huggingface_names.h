@@ -3,22 +3,25 @@
 
 #include "model/weights.h"
 
-/* Where a tensor of the model lies in files of the transformers library. */
+/* The place of a model's tensor in files of the transformers library. */
 typedef struct p4d_file_tensor {
 	char name[96];
-	uint64_t rows;   /* of p4d's (out, in) matrix, or elements of a vector; maybe of several tensors */
-	uint64_t first;  /* of these, the first one of this tensor */
+	uint64_t rows;   /* rows of p4d's (out, in) matrix, or elements of a vector; the file's tensor may
+			  * contain several of the model's */
+	uint64_t first;  /* of these, the first row or element of this tensor */
 	bool transposed; /* stored (in, out) */
 } p4d_file_tensor;
 
 /*
- * Most models' files have the names of p4d_weight_slice. GPT-2's files have other names, one tensor for
+ * In most models' files, names are those of p4d_weight_slice. GPT-2's files have other names, one tensor for
  * query, key and value, and matrices as (in, out). Phi-3's files have one tensor for query, key and value,
- * and one for gate and up. Adapters are stored as in PEFT, also those of GPT-2, and never as (in, out).
+ * and one for gate and up. Adapters are stored in PEFT's form, also those of GPT-2, and never as (in, out).
  */
 p4d_file_tensor p4d_huggingface__file_tensor(const p4d_layout *layout, const p4d_weight_slice *slice);
 
-/* What PEFT's target_modules name a linear layer of p4d_adapted_of: "q_proj", of GPT-2 "attn.c_attn". */
+/*
+ * The name of a linear layer of p4d_adapted_of in PEFT's target_modules: "q_proj"; for GPT-2 "attn.c_attn".
+ */
 const char *p4d_huggingface__module_name(const p4d_layout *layout, unsigned number);
 
 /* Whether files have matrices as (in, out). */

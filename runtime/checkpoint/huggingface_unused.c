@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tensors of released weights that a model does not have. */
+/* Finds tensors in released weights that a model does not have. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 #include "checkpoint/huggingface_internal.h"
 #include "checkpoint/huggingface_names.h"
 
-/* Constants that older releases of the transformers library stored, and a head that is the embedding. */
+/* Constants that older releases of the transformers library stored, and a head that equals the embedding. */
 static bool is_known(const p4d_layout *layout, const char *name)
 {
 	static const char *const ends[] = {".rotary_emb.inv_freq", ".attn.bias", ".attn.masked_bias"};
@@ -21,7 +21,7 @@ static bool is_known(const p4d_layout *layout, const char *name)
 	return false;
 }
 
-/* Of the tensors of all stages, those that are in the files. */
+/* Number of tensors, of all stages, that are in the files. */
 static void mark(const p4d_huggingface_weights *in, const p4d_checkpoint_map *map, bool *used)
 {
 	for (size_t i = 0; i < map->count; i++) {
@@ -51,7 +51,7 @@ int p4d_huggingface_unused(const char *path, const char *plan, char *names, size
 		p4d_checkpoint_map__close(&map);
 		return -1;
 	}
-	/* it is of no use here but for its room */
+	/* only the size of this buffer matters here */
 	mark(&in, &map, in.verified);
 	for (size_t i = 0; i < p4d_safetensors__count(in.files); i++) {
 		const char *name = p4d_safetensors__at(in.files, i)->name;

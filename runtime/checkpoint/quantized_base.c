@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Released weights as adapters were trained beside them: quantized, and back. */
+/* Released weights in the form in which adapters were trained with them: quantized and expanded again. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "checkpoint/huggingface_internal.h"
 #include "model/nf4.h"
 
-/* The linear layer of p4d_adapted_of whose weight it is; P4D_ADAPTED_LAYERS: of none. */
+/* The linear layer of p4d_adapted_of that a weight belongs to; P4D_ADAPTED_LAYERS: none. */
 static unsigned layer_of(const char *name)
 {
 	char end[64];
@@ -22,11 +22,11 @@ static unsigned layer_of(const char *name)
 	return P4D_ADAPTED_LAYERS;
 }
 
-/* The tensor that is quantized as one: slices of the model, one after the other. */
+/* The tensor that is quantized together: slices of the model, one after the other. */
 typedef struct whole_tensor {
 	const p4d_checkpoint_map_slice *part[3];
 	unsigned count;
-	uint64_t elements, before; /* before: of parts before the one that is asked for */
+	uint64_t elements, before; /* before: elements of parts before the requested one */
 } whole_tensor;
 
 static whole_tensor tensor_of(const p4d_checkpoint_map *model, const char *name, unsigned layer)
@@ -56,7 +56,7 @@ static void round_to_bf16(float *numbers, uint64_t count)
 		numbers[i] = p4d_from_bf16(p4d_to_bf16(numbers[i]));
 }
 
-/* Reads a tensor, quantizes it as p4d_quantized_put does, and expands it as products take it. */
+/* Reads a tensor, quantizes it as p4d_quantized_put does, and expands it as before a matmul. */
 static int load(p4d_quantized_base *base, p4d_huggingface_weights *from, const p4d_layout *layout,
 		const whole_tensor *t, p4d_error *err)
 {

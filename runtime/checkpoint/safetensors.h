@@ -45,7 +45,7 @@ enum { P4D_STORED_DIMS = 8 };
 typedef struct p4d_safetensors_tensor {
 	const char *name;
 	p4d_safetensors_type type;
-	unsigned dims; /* 0: a single number */
+	unsigned dims; /* 0: a scalar */
 	uint64_t shape[P4D_STORED_DIMS];
 	/* Filled by the reader: */
 	uint64_t bytes;
@@ -55,7 +55,7 @@ typedef struct p4d_safetensors_tensor {
 	uint64_t checksum;
 } p4d_safetensors_tensor;
 
-/* Elements times their size. Errors: VALUE when it does not fit 64 bits. */
+/* Elements times their size. Errors: VALUE if the result does not fit 64 bits. */
 int p4d_safetensors__tensor_bytes(const p4d_safetensors_tensor *tensor, uint64_t *bytes, p4d_error *err);
 
 /* reading */
@@ -63,12 +63,12 @@ typedef struct p4d_safetensors p4d_safetensors;
 
 /*
  * path: a file; a model.safetensors.index.json ("weight_map": {tensor: file in the same directory}) with all
- * files it names; or a directory that holds that index or model.safetensors. Files stay mapped until close.
+ * files it names; or a directory with that index or with model.safetensors. Files stay mapped until close.
  * Every offset is checked before it is used; data is not read. Errors: CHECKPOINT, with the file and what is
- * wrong, also if it is missing; NO_MEMORY.
+ * wrong (or that it is missing); NO_MEMORY.
  */
 int p4d_safetensors__open(p4d_safetensors **files, const char *path, p4d_error *err);
-/* One file in memory, which is borrowed. `name` stands for it in messages. */
+/* A single file in memory, which is borrowed. `name` is its name in messages. */
 int p4d_safetensors__parse(p4d_safetensors **files, const char *name, const void *data, uint64_t bytes,
 			   p4d_error *err);
 void p4d_safetensors__close(p4d_safetensors *files);
@@ -81,16 +81,16 @@ const p4d_safetensors_tensor *p4d_safetensors__find(const p4d_safetensors *files
 /* XXH3 of the first file's length and header. */
 uint64_t p4d_safetensors__header_checksum(const p4d_safetensors *files);
 
-/* Reads the tensor and compares its checksum; a tensor without one passes. Errors: CHECKPOINT. */
+/* Reads the tensor and compares its checksum; a tensor without checksum passes. Errors: CHECKPOINT. */
 int p4d_safetensors__verify(const p4d_safetensors_tensor *tensor, p4d_error *err);
 
 /* writing */
 typedef struct p4d_safetensors_writer p4d_safetensors_writer;
 
 /*
- * Begins a file with these tensors (name, type, dims and shape of each count; names differ) in this order.
- * Tensors with wide types should come first: then all data is aligned. metadata: pairs of key and value,
- * which do not begin with "xxh3:", ended by NULL; or NULL. Nothing is borrowed after the call. Errors: IO,
+ * Begins a file with these tensors in this order (name, type, dims and shape of each are used; names differ).
+ * Tensors with wide types should come first, so that all data is aligned. metadata: pairs of key and value,
+ * ended by NULL, or NULL; keys must not begin with "xxh3:". Nothing is borrowed after the call. Errors: IO,
  * NO_MEMORY, VALUE.
  */
 int p4d_safetensors__create(p4d_safetensors_writer **writer, const char *path,
@@ -100,8 +100,8 @@ int p4d_safetensors__create(p4d_safetensors_writer **writer, const char *path,
  */
 int p4d_safetensors__write(p4d_safetensors_writer *writer, const void *data, uint64_t bytes, p4d_error *err);
 /*
- * Completes the file: checksums, sync, rename, sync of the directory. header_checksum: as
- * p4d_safetensors__header_checksum; may be NULL. Releases the writer whether it succeeds or not; after a
+ * Completes the file: checksums, sync, rename, sync of the directory. header_checksum: as in
+ * p4d_safetensors__header_checksum; may be NULL. Releases the writer on success and on failure; after a
  * failure there is no new file. Errors: IO, VALUE (data is missing).
  */
 int p4d_safetensors__finish(p4d_safetensors_writer *writer, uint64_t *header_checksum, p4d_error *err);

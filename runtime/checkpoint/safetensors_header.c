@@ -54,7 +54,7 @@ static int by_place(const void *a, const void *b)
 
 	if (left->data != right->data)
 		return (const uint8_t *)left->data < (const uint8_t *)right->data ? -1 : 1;
-	/* an empty tensor shares its place with the next one */
+	/* an empty tensor has the same offset as the next one */
 	return left->bytes < right->bytes ? -1 : left->bytes > right->bytes;
 }
 
@@ -194,7 +194,7 @@ static int read_tensor(p4d_safetensors_shard *shard, const char *name, struct js
 	return 0;
 }
 
-/* The tensors cover the data, in some order, without holes and without overlaps. */
+/* Whether the tensors cover the data, in some order, without holes and without overlaps. */
 static int check_cover(p4d_safetensors_shard *shard, p4d_error *err)
 {
 	const uint8_t *at = shard->file.data + shard->header_bytes,

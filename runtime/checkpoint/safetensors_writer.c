@@ -33,7 +33,7 @@ static int no_memory(p4d_error *err)
 	return p4d_fail(err, P4D_E_NO_MEMORY, "no memory to write tensors");
 }
 
-/* Checksums are known only after the data: room is left for their digits, to be filled in later. */
+/* Checksums are known only after the data, so the header has room for their digits. */
 static void put_metadata(p4d_text *out, const p4d_safetensors_tensor *tensors, size_t count,
 			 const char *const *metadata, size_t *place)
 {
@@ -138,7 +138,7 @@ static int check_names(const p4d_safetensors_tensor *tensors, size_t count, p4d_
 	return rc;
 }
 
-/* Closes the checksums of all tensors that are complete, empty ones included. */
+/* Finishes the checksums of all complete tensors, including empty ones. */
 static void complete_parts(p4d_safetensors_writer *writer)
 {
 	while (writer->at < writer->parts && !writer->left) {

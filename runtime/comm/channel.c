@@ -140,7 +140,7 @@ int p4d_channel_post(p4d_world *w, uint32_t to, unsigned channel, uint32_t tag, 
 	    .data = data,
 	};
 	if (to == w->rank || out->active || push(w, out))
-		return 0; /* a message to oneself is received straight from the queue */
+		return 0; /* a message to the own rank is received directly from the queue */
 	out->active = true;
 	out->next_active = w->active;
 	w->active = out;

@@ -3,7 +3,7 @@
 
 #include "comm/world.h"
 
-/* Messages between two ranks. Data must stay until the message of that ticket was sent. */
+/* Messages between two ranks. Data must stay valid until the message of that ticket was sent. */
 int p4d_channel_post(p4d_world *w, uint32_t to, unsigned channel, uint32_t tag, const void *data,
 		     uint64_t bytes, uint64_t *ticket, p4d_error *err);
 int p4d_channel_post_wait(p4d_world *w, uint32_t to, unsigned channel, uint64_t ticket, p4d_error *err);
@@ -15,10 +15,10 @@ int p4d_channel_take(p4d_world *w, uint32_t from, unsigned channel, uint32_t tag
 		     p4d_error *err);
 int p4d_channel_take_data(p4d_world *w, uint32_t from, unsigned channel, void *data, uint64_t bytes,
 			  p4d_error *err);
-/* Instead, for a message that this rank sent to itself: its data, which counts as taken. */
+/* For a message that this rank sent to itself: its data, which then counts as received. */
 const void *p4d_channel__take_own(p4d_world *w, unsigned channel);
-void p4d_channel_push_all(p4d_world *w); /* without blocking */
+void p4d_channel_push_all(p4d_world *w); /* makes progress without blocking */
 
-/* Move up to `bytes`; 0: would block. */
+/* Move up to `bytes` bytes; 0: would block. */
 size_t p4d_tcp__send(p4d_world *w, p4d_out *out, const void *data, size_t bytes);
 size_t p4d_tcp__receive(p4d_world *w, const p4d_peer *peer, p4d_in *in, void *data, size_t bytes);

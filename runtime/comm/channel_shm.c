@@ -8,7 +8,7 @@
 #include "base/wide.h"
 #include "comm/node.h"
 
-/* How much of each rank's address space the memory of a node may take. */
+/* Maximum share of each rank's address space for a node's shared memory. */
 static const uint64_t ADDRESSES = (uint64_t)1 << 40;
 
 typedef struct p4d_shm_entry {
@@ -81,7 +81,7 @@ p4d_cache_line *p4d_shm__group(const p4d_comm_node *node, uint64_t signature)
 
 	for (uint64_t i = 0; i < P4D_NODE_GROUPS; i++) {
 		uint64_t at = (signature + i) % P4D_NODE_GROUPS, seen = 0;
-		/* the first member to come takes the entry; the others find it */
+		/* the first member to arrive takes the entry; the others find it */
 		if (atomic_compare_exchange_strong(&entries[at].signature, &seen, signature) ||
 		    seen == signature)
 			return lines + at * node->count;
@@ -93,14 +93,15 @@ void p4d_shm__wake(const p4d_comm_node *node, uint32_t index)
 {
 	uint64_t one = 1;
 
-	/* pairs with the fence in p4d_world__wait: either that rank sees the change, or this one its flag */
+	/* pairs with the fence in p4d_world__wait: either that rank sees the change, or this rank sees its
+	 * flag */
 	atomic_thread_fence(memory_order_seq_cst);
 	if (atomic_load_explicit(&p4d_shm__eventfd(node, index)->sleeps, memory_order_relaxed) &&
 	    write(node->eventfds[index], &one, sizeof(one)) < 0)
-		return; /* only when the counter is full: then it wakes anyway */
+		return; /* this fails only if the counter is full, in which case that rank wakes anyway */
 }
 
-/* Small enough that one chunk is copied out while the next is copied in. */
+/* Small enough that one chunk is copied out while the next one is copied in. */
 enum { CHUNK_BYTES = P4D_RING_BYTES / 4 };
 
 /* The place of byte `count` of the stream, and how many bytes follow contiguously. */
@@ -124,7 +125,7 @@ size_t p4d_shm__ring_write(const p4d_comm_node *node, uint32_t to, unsigned chan
 
 	if (!n)
 		return 0;
-	/* the reader loads it only after it saw a byte that is written after this store */
+	/* the reader loads it only after it has seen a byte that is written after this store */
 	if (head == tail)
 		atomic_store_explicit(&ring->origin, head, memory_order_relaxed);
 	uint8_t *at = place_of(node, ring, head, &room);

@@ -7,7 +7,7 @@
 p4d_eventfd *p4d_shm__eventfd(const p4d_comm_node *node, uint32_t index);
 p4d_shm_ring *p4d_shm__ring_of(const p4d_comm_node *node, uint32_t from, uint32_t to, unsigned channel);
 uint8_t *p4d_shm__slot(const p4d_comm_node *node, uint32_t index, unsigned slot);
-/* Sets the sizes, for messages of this many bytes where the address space allows. */
+/* Computes the sizes, for messages of this many bytes if the address space allows. */
 void p4d_shm__size(p4d_comm_node *node, uint64_t message_bytes);
 /* The lines of the group with that signature; NULL if all P4D_NODE_GROUPS are in use. */
 p4d_cache_line *p4d_shm__group(const p4d_comm_node *node, uint64_t signature);
@@ -15,7 +15,7 @@ p4d_cache_line *p4d_shm__group(const p4d_comm_node *node, uint64_t signature);
 /* After a change: wakes that rank if it sleeps. */
 void p4d_shm__wake(const p4d_comm_node *node, uint32_t index);
 
-/* Move up to `bytes` into or out of a ring and wake the other side; return how many. */
+/* Move up to `bytes` bytes into or out of a ring and wake the other side; return the number moved. */
 size_t p4d_shm__ring_write(const p4d_comm_node *node, uint32_t to, unsigned channel, const void *data,
 			   size_t bytes);
 size_t p4d_shm__ring_read(const p4d_comm_node *node, uint32_t from, unsigned channel, void *data,

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Collectives among ranks of one node. Data goes through slots, a chunk at a time; every member publishes on
- * its line its progress with chunk k of the group: at step 3k+1 its data is in its slot, at 3k+2 its share of
- * the result is, at 3k+3 it is done with all slots of this chunk. Members wait only for each other's steps,
- * and every line has one writer. A rank alternates between two slots, whatever the group, so that it can fill
- * one while others still read the other; before it reuses one it waits for the readers of its last use.
+ * Collectives among ranks of one node. Data passes through slots, one chunk at a time. Every member publishes
+ * its progress with chunk k of the group on its line: at step 3k+1 its data is in its slot; at 3k+2 its share
+ * of the result is; at 3k+3 it no longer reads any slot of this chunk. Members wait only for each other's
+ * steps, and every line has one writer. A rank alternates between two slots for all groups, so that it can
+ * fill one while others still read the other. Before it reuses a slot, it waits for the readers of that
+ * slot's last use.
  */
 #include <string.h>
 
@@ -14,7 +15,7 @@
 #include "comm/sum.h"
 
 enum { STEPS = 3, IN_SLOT = 1, REDUCED = 2, DONE = 3 };
-/* Up to here every member sums everything: one synchronization instead of two. */
+/* Up to this size every member sums everything: one synchronization instead of two. */
 enum { SMALL_BYTES = 4096 };
 
 typedef struct p4d_slice {
@@ -159,7 +160,7 @@ static int reduce_large(p4d_slice *p, uint8_t *data, uint64_t count, bool wanted
 	if (wanted)
 		memcpy(data + first * width, p->slot + first * width, (end - first) * width);
 	advance(p, REDUCED);
-	/* starting at the next member, so that not all read the same slot at once */
+	/* starts at the next member, so that not all read the same slot at the same time */
 	for (uint32_t k = 1; wanted && k < g->size; k++) {
 		uint32_t i = (g->index + k) % g->size;
 		first = p4d_group__share(count, g->size, i, width);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Collectives among ranks of several nodes, by messages. A sum must add in group order and round once, which
- * rules out rings and sums per node. So every member sends each of the others its share directly, and the
- * owner adds the shares as they arrive. That moves as few bytes per rank as a ring does.
+ * excludes rings and sums per node. So every member sends each of the others its share directly, and the
+ * owner adds the shares as they arrive. That moves no more bytes per rank than a ring.
  */
 #include <string.h>
 
@@ -59,7 +59,7 @@ static int take_whole(const p4d_wire *x, uint32_t member, void *data, uint64_t b
 	return take(x, member, bytes) < 0 ? -1 : take_data(x, member, data, bytes);
 }
 
-/* to (count) = sum of a message of count elements from each of the others, and of `own`; to may be own */
+/* to (count) = sum of `own` and of a message of count elements from each of the others; to may be own */
 static int sum_messages(const p4d_wire *x, void *to, const void *own, uint64_t count)
 {
 	p4d_group *g = x->group;

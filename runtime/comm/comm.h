@@ -11,17 +11,17 @@
 /*
  * Communication between ranks. A world is this rank's connections to all others: shared memory to ranks with
  * the same node id, TCP to the rest. A group is an ordered list of ranks. All members call the same
- * collectives on a group in the same order. Every call may fail: a lost or aborting peer ends it with
+ * collectives on a group in the same order. Every call may fail: if a peer is lost or aborts, it fails with
  * P4D_E_RANK and names that peer; nothing hangs. Results are deterministic: a sum adds the members in group
  * order, in fp32 (fp64 for FP64), and rounds once, so placement changes no bit.
  *
- * Single-threaded; no allocation after p4d_world_open and p4d_group_open; no names in /dev/shm (shared memory
- * is passed from process to process) and nothing else that outlives the processes. A world belongs to the
- * process that opened it, not to its forks.
+ * Single-threaded. It allocates nothing after p4d_world_open and p4d_group_open. It leaves no names in
+ * /dev/shm (shared memory is passed from process to process) and nothing else that outlives the processes. A
+ * world belongs to the process that opened it, not to its forks.
  *
- * A dead process is noticed at once, by its closed connection; a dead or unreachable host after idle_seconds,
- * by TCP keep-alive. A process that computes for a long time, or is stopped, counts as alive until
- * p4d_world_expect. The rank that notices tells all others, so that all report the same cause.
+ * A dead process is noticed immediately, by its closed connection; a dead or unreachable host after
+ * idle_seconds, by TCP keep-alive. A process that computes for a long time, or is stopped, counts as alive
+ * until p4d_world_expect. The rank that notices a loss tells all others, so that all report the same cause.
  *
  * Data is in host memory unless the group was moved to a device: comm_device.h.
  */
@@ -32,25 +32,25 @@ typedef struct p4d_comm_key {
 	uint64_t word[2];
 } p4d_comm_key;
 
-/* This process and how it finds the others. The same on all ranks except rank, node and node_name. */
+/* This process, and how it finds the others. The same on all ranks except rank, node and node_name. */
 typedef struct p4d_ranks {
 	uint32_t rank, size;
-	uint32_t node;       /* ranks with the same number share memory: at most 250 */
+	uint32_t node;       /* ranks with the same number share memory; at most 250 of them */
 	char node_name[64];  /* for messages; "": the host's name */
 	char host[256];      /* where rank 0 listens */
-	char other_host[64]; /* used where `host` does not resolve or means loopback; "": none */
+	char other_host[64]; /* used if `host` does not resolve or means loopback; "": none */
 	uint16_t port;
-	uint16_t ports;      /* rank 0 takes the first free one of this many; the others try all */
+	uint16_t ports;      /* number of ports: rank 0 takes the first free one, and the others try all */
 	p4d_comm_key key;    /* key of the job: a process with another key or session cannot join */
-	char key_socket[96]; /* on one node: where rank 0 gives its key to this user's processes; "": `key` is
-				set */
-	uint32_t local;      /* number on the node, where a launcher says so */
+	char key_socket[96]; /* on one node: socket through which rank 0 gives its key to this user's
+			      * processes; "": `key` is set */
+	uint32_t local;      /* number on the node, if a launcher gives it */
 	char session[64];    /* unique among concurrent jobs on a machine */
 	double join_seconds; /* how long to wait for the others */
 	double idle_seconds; /* seconds after which an unreachable host counts as lost; at least 3 */
 	/*
-	 * Two messages of this size per channel go to a rank of the same node without waiting for it, while
-	 * their sender computes; 0: short ones only. Costs memory only while messages are in flight.
+	 * Two messages of this size per channel can be in flight to a rank of the same node while their
+	 * sender computes; 0: only short ones. Uses memory only while messages are in flight.
 	 */
 	uint64_t message_bytes;
 } p4d_ranks;
@@ -58,8 +58,8 @@ typedef struct p4d_ranks {
 enum { P4D_JOIN_SECONDS = 60, P4D_IDLE_SECONDS = 5 };
 
 /*
- * For forked ranks: a random key, loopback, all on node 0. Call it before fork; each child sets its rank.
- * Errors: IO (no random numbers).
+ * For forked ranks: a random key, loopback, all on node 0. Call it before the fork; each child then sets its
+ * rank. Errors: IO (no random numbers).
  */
 int p4d_ranks_local(p4d_ranks *ranks, uint32_t size, p4d_error *err);
 
@@ -101,20 +101,20 @@ typedef enum p4d_reduction { P4D_SUM, P4D_MAX } p4d_reduction;
  * could not join), NO_MEMORY, VALUE, IO.
  */
 int p4d_world_open(p4d_world **world, const p4d_ranks *ranks, p4d_error *err);
-/* Leaves cleanly without waiting: messages that were sent still arrive. Also after failures. NULL: no-op. */
+/* Leaves in order without waiting: messages that were sent still arrive. Also after failures. NULL: no-op. */
 void p4d_world_close(p4d_world *world);
 uint32_t p4d_world_rank(const p4d_world *world);
 uint32_t p4d_world_size(const p4d_world *world);
 const char *p4d_world_host(const p4d_world *world, uint32_t rank);
-/* Tells all ranks why this one ends; current and later calls of all of them fail with that. Not
+/* Tells all ranks why this one ends; present and later calls of all of them fail with that error. Not
  * async-signal-safe. */
 void p4d_world_abort(p4d_world *world, const char *why);
-/* True when the world is broken; err says why. Cheap: for long compute loops. */
+/* True if the world is broken; err says why. Cheap enough for long compute loops. */
 bool p4d_world_failed(p4d_world *world, p4d_error *err);
 /*
  * All ranks begin something ("step 12", copied) that takes less than this many seconds; 0: any time. A rank
- * that is stopped or hangs in a driver neither communicates nor looks at the world. If the others wait for
- * such a rank, then after nine tenths of the time its name is reported and the world is broken.
+ * that is stopped, or hangs in a driver, neither communicates nor looks at the world. If the others wait for
+ * such a rank, its name is reported after nine tenths of the time, and the world is broken.
  */
 void p4d_world_expect(p4d_world *world, const char *what, double seconds);
 
@@ -130,9 +130,9 @@ uint32_t p4d_group_size(const p4d_group *group);
 uint32_t p4d_group_index(const p4d_group *group); /* index of this rank */
 
 /*
- * Collectives. Each may wait for all members to call it. count 0 does nothing and does not wait. Members that
- * call with different sizes or different collectives get P4D_E_RANK where that is detected. Other errors:
- * VALUE (type), OVERFLOW.
+ * Collectives. Each may wait until all members have called it. count 0 does nothing and does not wait.
+ * Members that call with different sizes or different collectives get P4D_E_RANK if that is detected. Other
+ * errors: VALUE (type), OVERFLOW.
  */
 /* In place. types: BF16, FP16, FP32, FP64; MAX: FP32 and FP64, a NaN wins. */
 int p4d_comm_all_reduce(p4d_group *group, void *data, uint64_t count, p4d_dtype type, p4d_reduction how,
@@ -143,18 +143,18 @@ int p4d_comm_reduce_scatter(p4d_group *group, void *to, const void *from, uint64
 /* to (size*bytes); from may be this rank's shard of to */
 int p4d_comm_all_gather(p4d_group *group, void *to, const void *from, uint64_t bytes, p4d_error *err);
 int p4d_comm_broadcast(p4d_group *group, void *data, uint64_t bytes, uint32_t root, p4d_error *err);
-/* sum at root only; others' data is unchanged */
+/* the sum, at root only; the others' data is unchanged */
 int p4d_comm_reduce(p4d_group *group, void *data, uint64_t count, p4d_dtype type, uint32_t root,
 		    p4d_error *err);
 int p4d_comm_barrier(p4d_group *group, p4d_error *err);
 
 /*
- * Point to point, to the member with that index (also itself). Messages are ordered per pair of ranks and
- * `channel` (0..3), whatever the group, so that forward and backward traffic do not wait for each other. A
- * send returns a ticket, and the data must stay until p4d_comm_send_wait; a send blocks only if P4D_SENDS of
- * the channel are in flight, until the oldest is done. Every blocking call makes progress on all sends; while
- * a rank computes, unsent data (see message_bytes) waits. A receive must ask for the size that was sent (RANK
- * otherwise). A message to oneself must be sent before it is received.
+ * Point to point, to the member with that index (may be this rank). Messages are ordered per pair of ranks
+ * and `channel` (0..3), in all groups together, so that forward and backward traffic do not wait for each
+ * other. A send returns a ticket, and the data must stay valid until p4d_comm_send_wait. A send blocks only
+ * if P4D_SENDS of the channel are in flight, until the oldest is done. Every blocking call makes progress on
+ * all sends; while a rank computes, unsent data (see message_bytes) waits. A receive must ask for the size
+ * that was sent (RANK otherwise). A message to the own rank must be sent before it is received.
  */
 enum { P4D_CHANNELS = 4, P4D_SENDS = 16 };
 int p4d_comm_send(p4d_group *group, uint32_t to, unsigned channel, const void *data, uint64_t bytes,
@@ -171,7 +171,7 @@ int p4d_comm_send_wait_any(p4d_group *group, const p4d_pending *pending, unsigne
 int p4d_comm_recv(p4d_group *group, uint32_t from, unsigned channel, void *data, uint64_t bytes,
 		  p4d_error *err);
 /*
- * The same in two steps with the same arguments, so that a message may arrive while its receiver computes:
+ * A receive in two steps with the same arguments, so that a message may arrive while its receiver computes:
  * the buffer is written from the first call on and complete after the second. Receives of a channel end in
  * the order they began, and at most P4D_SENDS are in flight.
  */

@@ -10,7 +10,7 @@
 #include "comm/transport.h"
 
 static const double LOOK_SECONDS = 0.002;
-/* How much later than NCCL's error the notice that a rank ended may arrive. */
+/* Maximum delay between NCCL's error and the notice that a rank has ended. */
 static const double NEWS_SECONDS = 2;
 
 int p4d_comm_device_reach(p4d_device *device, void *event, p4d_error *err)
@@ -146,7 +146,7 @@ int p4d_comm_device__take_own(p4d_group *g, unsigned channel, void *data, uint64
 	return 0;
 }
 
-/* As p4d_transport_ops.sent, also for this rank itself. */
+/* Like p4d_transport_ops.sent, also for messages to this rank itself. */
 static int sent(p4d_group *g, const p4d_pending *p, p4d_error *err)
 {
 	if (p->to != g->index)

@@ -22,14 +22,14 @@
 typedef struct p4d_transport p4d_transport;
 
 typedef enum p4d_transport_kind {
-	P4D_TRANSPORT_AUTO, /* NCCL where possible, else staged */
+	P4D_TRANSPORT_AUTO, /* NCCL if possible, else staged */
 	P4D_TRANSPORT_NCCL,
-	P4D_TRANSPORT_STAGED, /* copied through host memory: where ranks share a GPU */
+	P4D_TRANSPORT_STAGED, /* copied through host memory: for ranks that share a GPU */
 } p4d_transport_kind;
 
 /*
- * After any error: groups are closed without waiting for other ranks, which may never close theirs. An error
- * of a group does this by itself. NULL: no-op.
+ * After any error: groups are then closed without waiting for other ranks, which may never close theirs. An
+ * error of a group has this effect by itself. NULL: no-op.
  */
 void p4d_comm_transport_break(p4d_transport *transport);
 /* Whether operations that are queued on the device may never finish. NULL: false. */
@@ -39,7 +39,7 @@ void p4d_comm_transport_close(p4d_transport *transport);
 /* "NCCL 2.28.9", "staged through the host: ranks 0 and 1 share a GPU", "host memory" (NULL) */
 const char *p4d_comm_transport_name(const p4d_transport *transport);
 
-/* What a group will be used for. */
+/* The planned use of a group. */
 typedef struct p4d_traffic {
 	bool collectives;
 	/*
@@ -51,14 +51,14 @@ typedef struct p4d_traffic {
 	/* They overlap with the device's operations: they run after the operations queued so far, and until
 	 * p4d_comm_await. */
 	bool async;
-	unsigned blocks; /* thread blocks that they may take from those then; 0: any number */
+	unsigned blocks; /* thread blocks that they may then take from operations; 0: any number */
 	/* by member: a bit for each channel on which this rank sends to it. NULL: no messages */
 	const uint8_t *sends;
 	uint64_t message_bytes; /* bytes of the largest message */
-	unsigned messages;      /* messages that this rank may have in flight */
+	unsigned messages;      /* maximum number of this rank's messages in flight */
 	/*
-	 * The memory that holds all data of the group, the same on all members: with collectives, at the same
-	 * offsets. NULL: unknown. NCCL gets it with P4D_NCCL_REGISTER=1 in the environment.
+	 * The memory that contains all data of the group, the same on all members; with collectives, at the
+	 * same offsets. NULL: unknown. NCCL gets it with P4D_NCCL_REGISTER=1 in the environment.
 	 */
 	void *memory;
 	uint64_t memory_bytes;
@@ -67,10 +67,10 @@ typedef struct p4d_traffic {
 } p4d_traffic;
 
 /*
- * From here on the group's data is in the memory of the transport's device. Collective over the group; all
- * ranks make these calls in the same order for groups that share ranks. transport NULL: no-op. No allocation
- * later on: NCCL connects the ranks for small and for the largest collectives here.
- * Errors: RANK (also: NCCL's), NO_MEMORY.
+ * From here on the group's data is in the memory of the transport's device. Collective over the group; for
+ * groups that share ranks, all ranks make these calls in the same order. transport NULL: no-op. Later calls
+ * allocate nothing: NCCL connects the ranks for small and for the largest collectives here. Errors: RANK
+ * (including NCCL's), NO_MEMORY.
  */
 int p4d_comm_on_device(p4d_group *group, p4d_transport *transport, const p4d_traffic *traffic,
 		       p4d_error *err);
@@ -85,12 +85,12 @@ unsigned p4d_comm_message_blocks(const p4d_group *group);
 bool p4d_comm_runs_async(const p4d_group *group);
 
 /*
- * For asynchronous collectives: how many were called so far; and: operations queued from now on start after
- * the first `count` of them. On other groups the second does nothing.
+ * For asynchronous collectives: the number of calls so far; and: operations that are queued from now on start
+ * after the first `count` calls. On other groups the second function does nothing.
  */
 uint64_t p4d_comm_called(const p4d_group *group);
 int p4d_comm_await(p4d_group *group, uint64_t count, p4d_error *err);
-/* After all of them. */
+/* The same, after all calls. */
 static inline int p4d_comm_settle(p4d_group *group, p4d_error *err)
 {
 	return p4d_comm_await(group, p4d_comm_called(group), err);

@@ -46,7 +46,7 @@ static void tell(const p4d_world *w, p4d_notice_kind kind, const char *text)
 	p4d_notice notice = {.magic = P4D_NOTICE, .kind = kind};
 
 	snprintf(notice.text, sizeof(notice.text), "%s", text);
-	/* who does not look is sent three at most: they fit in any socket buffer */
+	/* a rank that does not look gets at most three, which fit in any socket buffer */
 	for (uint32_t r = 0; r < w->size; r++)
 		if (w->peers[r].control >= 0)
 			send(w->peers[r].control, &notice, sizeof(notice), MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -148,7 +148,7 @@ static bool accept_hello(p4d_world *w, const p4d_hello *hello, int fd)
 	if (hello->channel >= P4D_ALL_CHANNELS || peer->in[hello->channel].fd >= 0)
 		return false;
 	peer->in[hello->channel].fd = fd;
-	/* edge-triggered: data that nobody receives yet must not keep a waiting rank awake */
+	/* edge-triggered, so that data that is not received yet does not keep a waiting rank awake */
 	p4d_events__add(w, fd, EPOLLIN | EPOLLET, P4D_EVENT_DATA, hello->from, hello->channel);
 	return true;
 }
@@ -216,7 +216,7 @@ void p4d_events__take(p4d_world *w, int timeout)
 			if (read(w->node.eventfds[w->node.index], &count, sizeof(count)) < 0)
 				break; /* already drained */
 			break;
-		default: /* data connections: whoever waits for one tries it */
+		default: /* data connections: every rank that waits for one tries it */
 			break;
 		}
 	}

@@ -6,7 +6,7 @@
 #include "comm/channel_shm.h"
 #include "comm/transport.h"
 
-/* Counts how often this rank opened the same list before. */
+/* Counts how often this rank has opened the same list. */
 static int count_opened(p4d_world *w, uint64_t list, uint64_t *times, p4d_error *err)
 {
 	*times = 0;

@@ -9,7 +9,7 @@ struct p4d_group {
 	uint32_t *ranks;
 	uint32_t id;           /* the same on all members; part of message tags */
 	p4d_cache_line *lines; /* by index; NULL: members on several nodes */
-	uint64_t chunks;       /* chunks of collectives in shared memory so far */
+	uint64_t chunks;       /* number of chunks of collectives in shared memory so far */
 	const void **operands;
 	struct p4d_transport *transport; /* for data on a device; NULL: in host memory */
 	void *transport_state;           /* the transport's */
@@ -24,10 +24,10 @@ typedef enum p4d_call {
 	P4D_CALL_BARRIER
 } p4d_call;
 
-/* Unused members are 0. All ranks must agree on everything but the pointers. */
+/* Unused members are 0. All ranks must agree on everything except the pointers. */
 typedef struct p4d_collective {
 	p4d_call call;
-	p4d_dtype type; /* P4D_DT_BYTES where nothing is summed */
+	p4d_dtype type; /* P4D_DT_BYTES if nothing is summed */
 	p4d_reduction how;
 	uint32_t root;
 	uint64_t count; /* elements, of one shard in REDUCE_SCATTER and ALL_GATHER */
@@ -36,7 +36,7 @@ typedef struct p4d_collective {
 	const void *from;
 } p4d_collective;
 
-/* On host memory, whatever the group's transport; arguments are already checked. */
+/* On host memory, whatever the group's transport. Arguments are already checked. */
 int p4d_comm_host_collective(p4d_group *group, const p4d_collective *c, p4d_error *err);
 /* collectives_node.c: in shared memory; collectives_wire.c: by messages. */
 int p4d_node__collective(p4d_group *group, const p4d_collective *c, p4d_error *err);

@@ -61,7 +61,8 @@ void p4d_local_key__hand_out(int listener, const p4d_ranks *ranks)
 	int fd;
 
 	while ((fd = p4d_wire__accept(listener)) >= 0) {
-		/* so little always fits in an empty socket; one that went away will be missed as a rank */
+		/* these few bytes always fit in an empty socket; a process that went away will be missed
+		 * as a rank */
 		if (p4d_wire__same_user(fd))
 			(void)!send(fd, &ranks->key, sizeof(ranks->key), MSG_DONTWAIT | MSG_NOSIGNAL);
 		close(fd);

@@ -11,16 +11,16 @@
 /*
  * The memory that the ranks of a node share: one anonymous file (memfd), which the first of them creates and
  * passes to the others over a local socket. It has no name. So nothing remains after the ranks, however they
- * end, it cannot be confused with another job's memory, and the size of /dev/shm does not matter. Pages are
- * allocated when first used.
+ * end; it cannot be confused with another job's memory; and the size of /dev/shm does not matter. Pages are
+ * allocated at their first use.
  *
- * A rank that sleeps sets its flag; a rank that changes something for which it may wait then writes to its
- * eventfd.
+ * A rank that sleeps sets its flag. A rank that changes something for which the sleeping rank may wait then
+ * writes to its eventfd.
  */
 enum {
 	P4D_NODE_RANKS = 250, /* descriptors that fit in one message */
 	P4D_NODE_GROUPS = 4096,
-	P4D_RING_BYTES = 256 << 10, /* of one channel in one direction, at least */
+	P4D_RING_BYTES = 256 << 10, /* minimum bytes of one channel in one direction */
 	P4D_SLOT_BYTES = 128 << 10, /* bytes of a chunk of a collective; every rank has P4D_SLOTS */
 	P4D_SLOTS = 2,
 	P4D_NODE_CHANNELS = 5
@@ -28,12 +28,12 @@ enum {
 
 /*
  * A byte stream with one writer and one reader. Counters never wrap. An empty ring restarts at its first
- * byte, so that no more of it is allocated than was ever in flight at once.
+ * byte, so that only as much memory is allocated as was ever in flight together.
  */
 typedef struct p4d_shm_ring {
-	_Alignas(64) _Atomic uint64_t head; /* written */
+	_Alignas(64) _Atomic uint64_t head; /* bytes written */
 	_Atomic uint64_t origin;            /* position of data[0] since the last restart */
-	_Alignas(64) _Atomic uint64_t tail; /* read */
+	_Alignas(64) _Atomic uint64_t tail; /* bytes read */
 	_Alignas(64) uint8_t data[];
 } p4d_shm_ring;
 
@@ -41,7 +41,7 @@ typedef struct p4d_shm_ring {
 typedef struct p4d_cache_line {
 	_Alignas(128) _Atomic uint64_t step;
 	struct {
-		_Atomic uint64_t chunk, signature; /* of a slot with a chunk of this group */
+		_Atomic uint64_t chunk, signature; /* bytes of a slot with a chunk of this group */
 	} slots[P4D_SLOTS];
 } p4d_cache_line;
 
@@ -49,7 +49,7 @@ typedef struct p4d_eventfd {
 	_Alignas(64) _Atomic uint32_t sleeps;
 } p4d_eventfd;
 
-/* The readers a slot has to wait for before it is reused. */
+/* The readers that a slot has to wait for before it is reused. */
 typedef struct p4d_use {
 	p4d_cache_line *lines; /* NULL: never used */
 	uint64_t step;         /* step that all of them must reach */
@@ -58,7 +58,7 @@ typedef struct p4d_use {
 } p4d_use;
 
 typedef struct p4d_comm_node {
-	uint32_t count, index; /* ranks of this node, and this one among them */
+	uint32_t count, index; /* number of ranks of this node, and index of this one */
 	uint32_t *ranks;       /* by index */
 	uint8_t *base;         /* NULL: alone on the node */
 	size_t bytes, ring_bytes;
@@ -70,7 +70,9 @@ typedef struct p4d_comm_node {
 struct p4d_world;
 struct p4d_rendezvous;
 struct p4d_ranks;
-/* Collective over the ranks with this rank's node id, when all are connected. Errors: RANK, NO_MEMORY, IO. */
+/*
+ * Collective over the ranks with this rank's node id, after all are connected. Errors: RANK, NO_MEMORY, IO.
+ */
 int p4d_node__open(struct p4d_world *w, const struct p4d_rendezvous *rendezvous,
 		   const struct p4d_ranks *ranks, double deadline, p4d_error *err);
 void p4d_node__close(p4d_comm_node *node);

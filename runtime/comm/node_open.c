@@ -39,7 +39,7 @@ static int send_with(int to, const p4d_hello *hello, const int *fds, uint32_t co
 	return sendmsg(to, &message, MSG_NOSIGNAL) == (ssize_t)sizeof(*hello) ? 0 : -1;
 }
 
-/* 0 with `count` descriptors, or -1 with none left open. */
+/* Receives `count` descriptors: 0, or -1 with none of them left open. */
 static int receive_with(int from, p4d_hello *hello, int *fds, uint32_t count)
 {
 	p4d_control_data control;
@@ -72,7 +72,7 @@ static p4d_hello node_hello(const p4d_world *w, uint32_t from, uint32_t to)
 	return hello;
 }
 
-/* Waits for one descriptor while watching the other ranks. 1: ready, 0: timeout, -1: the world broke. */
+/* Waits for one descriptor while watching the other ranks. 1: ready, 0: timeout, -1: the world is broken. */
 static int await(p4d_world *w, int fd, double deadline)
 {
 	for (;;) {
@@ -91,7 +91,7 @@ static int await(p4d_world *w, int fd, double deadline)
 
 /* Connections of this user's processes that have not sent their hello yet. */
 enum { PENDING = P4D_NODE_RANKS };
-static const double PENDING_SECONDS = 2; /* until a silent one is dropped */
+static const double PENDING_SECONDS = 2; /* seconds until a silent connection is dropped */
 
 typedef struct p4d_node_pending {
 	struct pollfd polled[2 + PENDING]; /* the local socket, the world's events, then the connections */
@@ -138,7 +138,10 @@ static int take_hello(p4d_world *w, int fd, const int *links)
 	return -1;
 }
 
-/* Reads what has come, and drops what has been silent for too long. Returns the number of new ranks. */
+/*
+ * Reads the hellos that have arrived, and drops connections that were silent for too long. Returns the number
+ * of new ranks.
+ */
 static uint32_t read_pending(p4d_world *w, p4d_node_pending *pending, int *links)
 {
 	double now = p4d_wire__now();

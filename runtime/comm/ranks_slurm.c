@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rank and rendezvous of this process: from the environment that srun, torchrun or mpirun made, or made up
- * for forked ranks. */
+/* Rank and rendezvous of this process: from the environment that srun, torchrun or mpirun made, or
+ * invented for forked ranks. */
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -47,7 +47,7 @@ static const char *value(p4d_lookup variable, const char *name)
 	return text && *text ? text : NULL;
 }
 
-/* "0".."most", nothing else; -1: malformed */
+/* Parses "0".."most", nothing else; -1: malformed */
 static int64_t number(const char *text, size_t length, int64_t most)
 {
 	uint64_t n;
@@ -73,7 +73,7 @@ static int required(p4d_lookup variable, const char *name, const char *other, in
 	return 0;
 }
 
-/* First host of "a,b", "n[03-07,9]", "rack[2-3]n[1-4]": every bracket stands for its first number. */
+/* First host of "a,b", "n[03-07,9]", "rack[2-3]n[1-4]": every bracket is replaced by its first number. */
 static int first_host(char *host, size_t size, const char *list, p4d_error *err)
 {
 	size_t length = 0;
@@ -138,7 +138,7 @@ static int where(p4d_ranks *ranks, p4d_lookup variable, uint32_t nodes, p4d_erro
 		derive_ports(ranks);
 		return 0;
 	}
-	/* the first range of "12000-12003,12010" is enough */
+	/* only the first range of "12000-12003,12010" is used */
 	size_t digits = strspn(reserved, "0123456789");
 	int64_t first = number(reserved, digits, UINT16_MAX), last = first;
 	if (reserved[digits] == '-')
@@ -250,7 +250,7 @@ int p4d_ranks_from_slurm(p4d_ranks *ranks, char *(*variable)(const char *name), 
 
 /* ---- torchrun and mpirun ---- */
 
-/* Variables of a launcher; run: distinguishes one run from another. */
+/* Variables of a launcher; run: identifies one run. */
 typedef struct rank_launcher {
 	const char *rank, *size, *local_rank, *local_size, *run;
 } rank_launcher;
@@ -267,7 +267,9 @@ static bool equal(const char *one, const char *other)
 	return one && other && !strcmp(one, other);
 }
 
-/* srun's tasks may have these variables too: srun --mpi=pmi2, or a script that exports RANK=$SLURM_PROCID. */
+/*
+ * srun's tasks may also have these variables: srun --mpi=pmi2, or a script that exports RANK=$SLURM_PROCID.
+ */
 static bool is_task_of_srun(p4d_lookup variable, const rank_launcher *by)
 {
 	const char *tasks = value(variable, "SLURM_STEP_NUM_TASKS");
@@ -298,7 +300,7 @@ bool p4d_ranks_begin_here(char *(*variable)(const char *name))
 	return !rank || !strcmp(rank, "0");
 }
 
-/* Ranks of a node share memory, so it must be known which they are. */
+/* Ranks of a node share memory, so it must be known which ranks these are. */
 static int place_on_node(p4d_ranks *ranks, p4d_lookup variable, const rank_launcher *by, uint32_t *nodes,
 			 p4d_error *err)
 {
@@ -339,7 +341,7 @@ static int meet_at_master(p4d_ranks *ranks, p4d_lookup variable, uint32_t nodes,
 		return p4d_fail(err, P4D_E_VALUE, "MASTER_ADDR has %zu characters, at most %zu",
 				strlen(master), sizeof(ranks->host) - 1);
 	snprintf(ranks->host, sizeof(ranks->host), "%s", nodes > 1 ? master : "127.0.0.1");
-	/* torchrun's agent listens on its port itself */
+	/* torchrun's agent itself listens on its port */
 	if (port && !equal(value(variable, "TORCHELASTIC_USE_AGENT_STORE"), "True")) {
 		if (required(variable, "MASTER_PORT", NULL, UINT16_MAX, &at, err) < 0)
 			return -1;
@@ -351,7 +353,7 @@ static int meet_at_master(p4d_ranks *ranks, p4d_lookup variable, uint32_t nodes,
 	return 0;
 }
 
-/* The same in all ranks of a run, and another one in the next. */
+/* The same in all ranks of a run, and different in the next run. */
 static void name_session(p4d_ranks *ranks, p4d_lookup variable, const rank_launcher *by)
 {
 	const char *const parts[] = {by->run, "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RESTART_COUNT"};

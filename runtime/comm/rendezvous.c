@@ -38,7 +38,7 @@ bool p4d_rendezvous__is_loopback(const char *host)
 
 	if (!strcmp(host, "localhost"))
 		return true;
-	/* not a name that /etc/hosts maps to 127.0.1.1: elsewhere it resolves to another address */
+	/* not a name that /etc/hosts maps to 127.0.1.1, because it resolves to another address elsewhere */
 	if (strspn(host, "0123456789.") != length && !strchr(host, ':'))
 		return false;
 	return p4d_wire__address_resolve(&address, 1, host) == 1 && p4d_wire__address_text(&address, text) &&
@@ -46,9 +46,9 @@ bool p4d_rendezvous__is_loopback(const char *host)
 }
 
 /*
- * Addresses of rank 0: 0 when neither host nor other_host resolves. Where its name means loopback, as it does
- * on its own host with many an /etc/hosts, the address there towards other_host; loopback only if there is
- * none.
+ * Addresses of rank 0; 0 if neither host nor other_host resolves. If its name means loopback, as it does on
+ * its own host with many an /etc/hosts, uses the address towards other_host; loopback only if there is no
+ * such address.
  */
 static int addresses_of(p4d_wire_address *addresses, int most, const p4d_ranks *ranks)
 {
@@ -146,7 +146,7 @@ static int open_host(p4d_rendezvous *m, const p4d_ranks *ranks, p4d_error *err)
 	return 0;
 }
 
-/* The most informative failure of all attempts: most ports other than rank 0's are closed. */
+/* The most informative failure of all attempts, since most ports other than rank 0's are closed. */
 typedef enum p4d_cause { NO_ANSWER, NOT_P4D, WRONG_KEY } p4d_cause;
 typedef struct p4d_attempt {
 	char where[P4D_ADDRESS_TEXT];
@@ -228,7 +228,7 @@ static int take_table(p4d_rendezvous *m, int fd, const p4d_wire_address *to, con
 		return p4d_fail(err, P4D_E_RANK, "lost rank 0 at %s while it sent the table of ranks",
 				ranks->host);
 	m->secret = answer.secret;
-	/* the address it has for itself may not be reachable from here */
+	/* the address that it knows of itself may not be reachable from here */
 	p4d_wire__address_remote(&m->members[0].address, fd);
 	return 1;
 }
@@ -252,7 +252,7 @@ static int join_host(p4d_rendezvous *m, const p4d_ranks *ranks, double deadline,
 			int fd = send_join(m, &join, ranks, to, deadline, &last);
 			if (fd < 0)
 				continue;
-			/* rank 0 reports at its deadline: leave it time to say who is missing */
+			/* rank 0 reports at its deadline, so it gets time to say who is missing */
 			int n = take_table(m, fd, to, &join, ranks, deadline + 2, &last, err);
 			if (n > 0) {
 				m->control[0] = fd;

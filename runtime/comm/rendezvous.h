@@ -20,14 +20,15 @@ typedef struct p4d_member {
 
 typedef struct p4d_rendezvous {
 	p4d_member *members; /* by rank; owned */
-	int *control;        /* connection to each rank, -1: not yet; rank 0 has all, the others rank 0's */
+	int *control;        /* connection to each rank, -1: not yet; rank 0 has all, the others have only
+			      * rank 0's */
 	int listener;        /* open, TCP */
 	int local;           /* open, of the node's shared memory */
 	int keys;            /* open on rank 0 of ranks with a key_socket, else -1 */
 	uint64_t secret;
 } p4d_rendezvous;
 
-/* Fills ranks->key where it has a key_socket. Errors: RANK, NO_MEMORY, IO. Leaves nothing open on failure. */
+/* Fills ranks->key if it has a key_socket. Errors: RANK, NO_MEMORY, IO. On failure nothing stays open. */
 int p4d_rendezvous__open(p4d_rendezvous *m, p4d_ranks *ranks, double deadline, p4d_error *err);
 void p4d_rendezvous__close(p4d_rendezvous *m, uint32_t size);
 
@@ -60,8 +61,8 @@ p4d_comm_key p4d_rendezvous__join_key(const p4d_ranks *ranks);
 
 /* "localhost" or a literal loopback address */
 bool p4d_rendezvous__is_loopback(const char *host);
-/* Rank 0's part: needs the array of members, its own entry and the listener. */
+/* Rank 0's part: needs the array of members, rank 0's own entry and the listener. */
 int p4d_rendezvous__serve(p4d_rendezvous *m, const p4d_ranks *ranks, double deadline, p4d_error *err);
 
-/* "3, 5-7" of those ranks for which absent[rank] is set; ends in "..." when too long */
+/* "3, 5-7" for the ranks with absent[rank] set; ends in "..." if it is too long */
 void p4d_rendezvous__rank_list(char *text, size_t size, const bool *absent, uint32_t count);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rank 0's part of the rendezvous: accepts processes that know the key, and sends all the outcome. */
+/* Rank 0's part of the rendezvous: accepts processes that know the key, and sends the outcome to all. */
 #include <errno.h>
 #include <math.h>
 #include <poll.h>
@@ -11,7 +11,7 @@
 #include "comm/local_key.h"
 #include "comm/rendezvous.h"
 
-/* Connections without a complete join, among them those of other programs. */
+/* Maximum number of connections without a complete join, which may be other programs'. */
 enum { PENDING = 64 };
 static const double PENDING_SECONDS = 5; /* until a silent one is dropped */
 
@@ -60,7 +60,7 @@ static void accept_all(p4d_rendezvous_server *server)
 	}
 }
 
-/* Sends the table, or the reason why there is none. If a rank has ended, that is noticed later. */
+/* Sends the table, or the reason why there is none. If a rank has ended, this is noticed later. */
 static void answer(const p4d_rendezvous_server *server, int fd, uint64_t nonce, const p4d_error *why,
 		   double deadline)
 {
@@ -81,7 +81,7 @@ static void answer(const p4d_rendezvous_server *server, int fd, uint64_t nonce, 
 		p4d_wire__write_by(fd, m->members, bytes, deadline);
 }
 
-/* Takes a complete join with the right MAC. -1: it contradicts the options of this or another rank. */
+/* Processes a complete join with the right MAC. -1: it contradicts the options of this or another rank. */
 static int admit(p4d_rendezvous_server *server, p4d_pending_connection *c, p4d_error *err)
 {
 	const p4d_ranks *ranks = server->ranks;
@@ -153,7 +153,9 @@ static int missing(p4d_rendezvous_server *server, p4d_error *err)
 		      : -1;
 }
 
-/* A rank that joined sends nothing until it has the table: if its connection is readable, it closed. */
+/*
+ * A rank that joined sends nothing until it has the table. So if its connection is readable, it has closed.
+ */
 static int gone(p4d_rendezvous_server *server, uint32_t rank, p4d_error *err)
 {
 	char byte;

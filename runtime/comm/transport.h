@@ -6,13 +6,13 @@
 #include "comm/group.h"
 #include "device/device_wait.h"
 
-/* Arguments are checked by the caller; groups have several members, and no message goes to its sender. */
+/* The caller has checked the arguments; groups have several members, and no message goes to its sender. */
 typedef struct p4d_transport_ops {
-	/* may set group->transport_state; close is called also after a failed open */
+	/* may set group->transport_state; close is also called after a failed open */
 	int (*open)(p4d_group *, p4d_transport *, const p4d_traffic *, p4d_error *);
 	void (*close)(p4d_group *, p4d_transport *);
 	int (*collective)(p4d_group *, const p4d_collective *, p4d_error *);
-	bool (*runs_async)(const p4d_group *); /* this and the next as p4d_comm_runs_async, ... */
+	bool (*runs_async)(const p4d_group *); /* this and the next function: as p4d_comm_runs_async, ... */
 	void *(*stream)(const p4d_group *);    /* stream of its collectives, if they run asynchronously */
 	uint64_t (*called)(const p4d_group *);
 	int (*await)(p4d_group *, uint64_t count, p4d_error *);
@@ -33,9 +33,9 @@ struct p4d_transport {
 	const p4d_transport_ops *ops;
 	p4d_world *world;
 	p4d_device *device;
-	void *state; /* its own */
+	void *state; /* the transport's own state */
 	double looked_at;
-	bool broken; /* after an error: never wait for others again, not even to close */
+	bool broken; /* after an error: never wait for other ranks again, not even to close */
 	char name[300];
 };
 
@@ -47,8 +47,8 @@ int p4d_comm_device__send_wait_any(p4d_group *group, const p4d_pending *pending,
 int p4d_comm_device__take_own(p4d_group *group, unsigned channel, void *data, uint64_t bytes, p4d_error *err);
 void p4d_comm_device__group_close(p4d_group *group);
 /*
- * After a transport error, which is often how the loss of another rank shows first: waits a moment for that
- * rank's notice and puts it in *err instead. Returns -1.
+ * After a transport error, which is often the first sign of a lost rank: waits a moment for the notice of
+ * that loss and puts it in *err instead. Returns -1.
  */
 int p4d_comm_device_blame(p4d_world *world, p4d_error *err);
 

@@ -27,7 +27,7 @@ int p4d_wire__random(void *data, size_t bytes);
 /* SipHash-2-4 (Aumasson, Bernstein 2012), with 64 and with 128 bits of output */
 uint64_t p4d_wire__mac(p4d_comm_key key, const void *data, size_t bytes);
 p4d_comm_key p4d_wire__derive(p4d_comm_key key, const void *data, size_t bytes);
-/* The same as a hash, where nothing is secret. */
+/* The same as a hash function, for data that is not secret. */
 uint64_t p4d_wire__hash(uint64_t seed, const void *data, size_t bytes);
 
 bool p4d_wire__address_is_loopback(const p4d_wire_address *address);
@@ -47,15 +47,15 @@ int p4d_wire__dial(const p4d_wire_address *address);
 int p4d_wire__accept(int listener);
 /* Whether this process's user opened the other end of a local socket. False: errno is EACCES. */
 bool p4d_wire__same_user(int fd);
-/* Sends small messages at once. */
+/* Sends small messages immediately. */
 void p4d_wire__no_delay(int fd);
 /*
- * TCP keep-alive: after idle_seconds (at least 3) without an answer of the other kernel the connection fails
- * with ETIMEDOUT. A process that computes, or is stopped, does not matter: its kernel answers.
+ * TCP keep-alive: the connection fails with ETIMEDOUT after idle_seconds (at least 3) without an answer of
+ * the other kernel. A process that computes, or is stopped, does not matter, because its kernel answers.
  */
 void p4d_wire__keep_alive(int fd, double idle_seconds);
 
-/* All or nothing, until `deadline` (p4d_wire__now). -1 and errno; ECONNRESET when the other side closed. */
+/* All or nothing, until `deadline` (p4d_wire__now). -1 and errno; ECONNRESET if the other side closed. */
 int p4d_wire__read_by(int fd, void *data, size_t bytes, double deadline);
 int p4d_wire__write_by(int fd, const void *data, size_t bytes, double deadline);
 /* poll on one descriptor: 1 ready, 0 deadline */

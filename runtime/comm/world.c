@@ -18,8 +18,8 @@
 /* How much later than the notice that a rank left its last messages may arrive, on other connections. */
 static const double LEFT_SECONDS = 0.5;
 static const double LOOK_SECONDS = 0.002;
-/* Shares of the time in p4d_world_expect after which a rank reports that it lives, and names those that did
- * not. */
+/* Fractions of the time in p4d_world_expect after which a rank reports that it is alive, and after which
+ * silent ranks are named. */
 static const double SAY_LIVES = 0.75, NAME_HUNG = 0.9;
 
 static void pause_briefly(void)
@@ -253,7 +253,7 @@ static int connect_all(p4d_world *w, double deadline, p4d_error *err)
 }
 
 /*
- * With a core for every rank the answer comes while one spins; otherwise the core is better given up soon,
+ * If every rank has a core, the answer arrives during spinning. Otherwise the core should be given up soon,
  * because most yields only lead to another waiting rank.
  */
 static void set_spinning(p4d_world *w)
@@ -274,7 +274,7 @@ static int join(p4d_world *w, p4d_ranks *ranks, p4d_error *err)
 	raise_file_limit(ranks->size);
 	if (p4d_rendezvous__open(&m, ranks, deadline, err) < 0)
 		return -1;
-	deadline += 5; /* a late rendezvous must not fail here */
+	deadline += 5; /* a late rendezvous must not fail at this point */
 	w->key = p4d_wire__derive(p4d_rendezvous__join_key(ranks), &m.secret, sizeof(m.secret));
 	w->listener = m.listener;
 	m.listener = -1;

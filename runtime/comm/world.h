@@ -26,7 +26,7 @@ typedef struct p4d_hello {
 	uint64_t mac;
 } p4d_hello;
 
-/* All that is sent on control connections. */
+/* Everything that is sent on control connections. */
 typedef enum p4d_notice_kind { P4D_NOTICE_LEAVES, P4D_NOTICE_FAILED, P4D_NOTICE_LIVES } p4d_notice_kind;
 typedef struct p4d_notice {
 	uint32_t magic;
@@ -66,7 +66,7 @@ typedef struct p4d_peer {
 	int control;    /* -1: closed, or self */
 	bool left;      /* cleanly */
 	double left_at;
-	bool lives;        /* it said so since p4d_world_expect */
+	bool lives;        /* it reported that it is alive since p4d_world_expect */
 	p4d_notice notice; /* being read */
 	size_t notice_got;
 	p4d_out out[P4D_ALL_CHANNELS];
@@ -94,8 +94,8 @@ struct p4d_world {
 	p4d_comm_node node;
 	unsigned spins, yields; /* while waiting, before sleeping */
 	double looked_at;       /* when events were last taken */
-	/* see p4d_world_expect; patience: seconds, 0 any; lives: this rank has told all others that it lives
-	 */
+	/* see p4d_world_expect; patience: seconds, 0: any; lives: this rank has told all others that it is
+	 * alive */
 	double expected_at, patience;
 	bool lives;
 	char expected[40];
@@ -108,12 +108,12 @@ struct p4d_world {
 };
 
 /*
- * Waits until ready(context) is true, which depends on `peer` (NULL: on several). Spins, then yields, then
- * sleeps; makes progress on all sends; fails with RANK when the world breaks or the peer has left.
+ * Waits until ready(context) is true, which depends on `peer` (NULL: on several peers). Spins, then yields,
+ * then sleeps; makes progress on all sends. Fails with RANK if the world breaks or the peer has left.
  */
 int p4d_world__wait(p4d_world *w, bool (*ready)(void *context), void *context, const p4d_peer *peer,
 		    p4d_error *err);
-/* Fails when the world is broken; polls the sockets now and then. First in every public call. */
+/* Fails if the world is broken; polls the sockets now and then. The first call in every public function. */
 int p4d_world_check(p4d_world *w, p4d_error *err);
 /* "rank 3 (node h2)" */
 static inline const char *p4d_world_peer_text(const p4d_peer *peer, char text[96])

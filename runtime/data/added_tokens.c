@@ -13,7 +13,7 @@ typedef struct p4d_added_node {
 	p4d_added_token added; /* token -1: none ends here */
 } node;
 
-/* The node of a byte in a list of siblings, which is made if there is none; 0: no memory. */
+/* The node of a byte in a list of siblings, created if there is none; 0: no memory. */
 static uint32_t enter(p4d_added_tokens *tokens, uint32_t parent, uint8_t byte)
 {
 	const uint32_t first = parent ? tokens->nodes[parent].child : tokens->first[byte];
@@ -53,7 +53,7 @@ void p4d_added_tokens__close(p4d_added_tokens *tokens)
 	*tokens = (p4d_added_tokens){.count = 0};
 }
 
-/* The longest that begins here; *bytes: how long it is. */
+/* The longest added token that begins here; *bytes: its length. */
 static const p4d_added_token *longest(const p4d_added_tokens *tokens, const char *text, size_t length,
 				      size_t *bytes)
 {
@@ -72,7 +72,10 @@ static const p4d_added_token *longest(const p4d_added_tokens *tokens, const char
 	return found;
 }
 
-/* White_Space of Unicode: bytes of the character that begins here, 0 when it is another. */
+/*
+ * White space according to Unicode (White_Space): length of the character that begins here; 0 if it is
+ * another one.
+ */
 static size_t space(const char *text, size_t length)
 {
 	utf8proc_int32_t c;

@@ -7,13 +7,13 @@
 
 #include "base/error.h"
 
-/* A text that is a token wherever it stands. */
+/* A text that is a token wherever it occurs. */
 typedef struct p4d_added_token {
 	int32_t token;
-	bool strips_left, strips_right; /* white space next to it belongs to it */
+	bool strips_left, strips_right; /* adjacent white space belongs to it */
 } p4d_added_token;
 
-/* A tree of them, byte by byte. Zero: none. */
+/* A tree of these texts, byte by byte. A zeroed tree is empty. */
 typedef struct p4d_added_tokens {
 	struct p4d_added_node *nodes; /* 0: none */
 	size_t count, room;
@@ -26,15 +26,15 @@ int p4d_added_tokens__add(p4d_added_tokens *tokens, const char *text, size_t len
 void p4d_added_tokens__close(p4d_added_tokens *tokens);
 
 /*
- * The first one from `from` on, of several at one place the longest: NULL without; else *begin and *end,
- * with the white space that belongs to it, but nothing before `from`.
+ * Finds the first token from `from` on; if several begin at one place, the longest. NULL: none; else *begin
+ * and *end, including the white space that belongs to it, but nothing before `from`.
  */
 const p4d_added_token *p4d_added_tokens__next(const p4d_added_tokens *tokens, const char *text, size_t length,
 					      size_t from, size_t *begin, size_t *end);
 
-/* The one that is all of the text; NULL: none. */
+/* The token that equals the whole text; NULL: none. */
 const p4d_added_token *p4d_added_tokens__find(const p4d_added_tokens *tokens, const char *text,
 					      size_t length);
 
-/* The text of a token, in buf; returns its bytes, 0: it is not an added token. */
+/* Writes the text of a token to buf; returns its length, 0: it is no added token. */
 size_t p4d_added_tokens__text(const p4d_added_tokens *tokens, int32_t token, char *buf, size_t size);

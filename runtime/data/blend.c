@@ -34,7 +34,7 @@ static int take_word(p4d_blend *blend, char *word, bool weighted, bool *expects_
 	return 0;
 }
 
-/* A path with blanks in it, alone. */
+/* A single path, which contains blanks. */
 static bool is_one_path(const char *text)
 {
 	char path[4200];
@@ -77,7 +77,7 @@ int p4d_blend__parse(p4d_blend *blend, const char *text, p4d_error *err)
 	return 0;
 }
 
-/* The source that lags furthest below its share. */
+/* The source that is furthest below its share. */
 static unsigned most_behind(const p4d_blend *blend, double sum, uint32_t place)
 {
 	unsigned best = 0;

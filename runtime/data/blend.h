@@ -20,19 +20,19 @@ typedef struct p4d_blend {
 	double weight[P4D_BLEND_SOURCES]; /* 0: not given */
 	/* The pattern of sources repeats after P4D_BLEND_PERIOD samples. NULL with one source. */
 	uint8_t *source;                   /* source of each place in the period */
-	uint32_t *before;                  /* places of the same source before it */
-	uint32_t share[P4D_BLEND_SOURCES]; /* places of each source */
+	uint32_t *before;                  /* number of earlier places with the same source */
+	uint32_t share[P4D_BLEND_SOURCES]; /* number of places of each source */
 } p4d_blend;
 
-/* Splits the text, unless the whole text is the path of a file. Errors: VALUE, NO_MEMORY. Zero *blend before.
- */
+/* Splits the text, unless the whole text is the path of a file. *blend must be zero. Errors: VALUE,
+ * NO_MEMORY. */
 int p4d_blend__parse(p4d_blend *blend, const char *text, p4d_error *err);
 /*
  * Assigns the places of the period by weight: up to any place, each source has its share of the places to
- * within one. All weights are set and above 0; they need not add up to 1. Errors: VALUE when one is so
- * small that it gets no place, NO_MEMORY.
+ * within one. All weights must be set and above 0; their sum need not be 1. Errors: VALUE if one is so small
+ * that it gets no place, NO_MEMORY.
  */
 int p4d_blend__deal(p4d_blend *blend, p4d_error *err);
-/* The source of sample `number`; *index: how many earlier samples have the same source. */
+/* The source of sample `number`; *index: number of earlier samples with the same source. */
 unsigned p4d_blend__source(const p4d_blend *blend, uint64_t number, uint64_t *index);
 void p4d_blend__free(p4d_blend *blend);

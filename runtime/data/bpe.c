@@ -22,8 +22,8 @@ int32_t p4d_bpe__token(const p4d_bpe *bpe, const char *name)
 }
 
 /*
- * How byte-level vocabularies write a byte: printable Latin-1 unchanged, the other 68 bytes as the characters
- * from U+0100 on. Returns its bytes of UTF-8.
+ * The text of a byte in byte-level vocabularies: printable Latin-1 is unchanged, the other 68 bytes are the
+ * characters from U+0100 on. Returns its length in UTF-8.
  */
 static size_t byte_character(uint8_t byte, char *out)
 {
@@ -44,7 +44,7 @@ static size_t byte_character(uint8_t byte, char *out)
 	return 2;
 }
 
-/* A token's place in the table, which is not in the order of tokens: it is looked for among all. */
+/* A token's index in the table, which is not sorted by token, so the search visits all. */
 static const char *name_of(const p4d_bpe *bpe, int32_t token)
 {
 	for (size_t i = 0; i <= bpe->tables.name_mask; i++)
@@ -73,7 +73,7 @@ size_t p4d_bpe__text(const p4d_bpe *bpe, int32_t token, char *buf, size_t size)
 	return used;
 }
 
-/* *word as the vocabulary writes it. */
+/* *word in the vocabulary's spelling. */
 static int write_out(p4d_bpe *bpe, const char **word, size_t *length, p4d_error *err)
 {
 	size_t used = 0;
@@ -105,8 +105,8 @@ static bool add_as_bytes(p4d_bpe *bpe, const char *character, size_t bytes)
 	return true;
 }
 
-/* An unknown character waits for the next one, as in the reference, where those that are bytes overtake it.
- */
+/* An unknown character waits for the next one, as in the reference implementation, in which characters
+ * that become bytes overtake it. */
 static int add_characters(p4d_bpe *bpe, const char *word, size_t length, p4d_error *err)
 {
 	bool waiting = false;
@@ -130,7 +130,7 @@ static int add_characters(p4d_bpe *bpe, const char *word, size_t length, p4d_err
 	return 0;
 }
 
-/* The symbols' tokens; *cached gets them, if there is room. */
+/* Passes the symbols' tokens on; *cached gets them, if there is room. */
 static int send(const p4d_bpe *bpe, p4d_bpe_cached *cached, p4d_token_sink sink, void *context,
 		p4d_error *err)
 {
@@ -193,7 +193,10 @@ static int one_word(p4d_bpe *bpe, const char *word, size_t length, p4d_token_sin
 	return rc;
 }
 
-/* Bytes up to the next place where no merge can reach across: before a blank that follows something else. */
+/*
+ * Number of bytes up to the next place that no merge can cross: before a blank that follows another
+ * character.
+ */
 static size_t to_next_blank(const char *word, size_t length)
 {
 	size_t i = 0;

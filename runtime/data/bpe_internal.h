@@ -10,7 +10,7 @@
 enum {
 	P4D_BPE_CACHED_TEXT = 30,
 	P4D_BPE_CACHED_TOKENS = 8,
-	P4D_BPE_CACHED_WORDS = 1 << 15, /* 2 MiB: words repeat, and a second level cache holds them */
+	P4D_BPE_CACHED_WORDS = 1 << 15, /* 2 MiB, which a second level cache holds; words repeat */
 };
 
 typedef struct p4d_bpe_cached {
@@ -21,9 +21,9 @@ typedef struct p4d_bpe_cached {
 
 struct p4d_bpe {
 	bool byte_level;
-	bool ignore_merges; /* a word that is a token is that token */
-	bool fuse_unknown;  /* several unknown characters in a row are one */
-	bool blanks_begin;  /* merges never put a blank after another character, so words can be cut there */
+	bool ignore_merges; /* a word that is itself a token is encoded as that token */
+	bool fuse_unknown;  /* several adjacent unknown characters become one token */
+	bool blanks_begin;  /* no merge puts a blank after another character, so words can be cut there */
 	bool bytes;         /* unknown characters become byte[] */
 	int32_t byte[256];  /* -1: none */
 	int32_t unknown;    /* -1: unknown characters are left out */
@@ -31,11 +31,11 @@ struct p4d_bpe {
 	p4d_bpe_tables tables;
 	p4d_bpe_symbols symbols;
 	p4d_bpe_cached *cache;
-	char *written; /* scratch: a word in characters of bytes */
+	char *written; /* scratch: a word in which bytes are spelled as characters */
 	size_t written_room;
 };
 
-#define P4D_BPE_BLANK "\xe2\x96\x81" /* U+2581, which stands for a blank */
+#define P4D_BPE_BLANK "\xe2\x96\x81" /* U+2581, which represents a blank */
 enum { P4D_BPE_BLANK_BYTES = sizeof(P4D_BPE_BLANK) - 1 };
 
 static inline bool p4d_bpe_is_blank(const char *text, size_t left)

@@ -37,7 +37,7 @@ void p4d_bpe__symbols_free(p4d_bpe_symbols *symbols)
 	free(symbols->made);
 }
 
-/* Every merge takes one away and adds two at most, so that three for each symbol are enough. */
+/* Every merge removes one symbol and adds at most two candidates, so three per symbol are enough. */
 static int reserve_heap(p4d_bpe_symbols *symbols, p4d_error *err)
 {
 	const size_t needed = 3 * symbols->room;

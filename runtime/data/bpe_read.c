@@ -12,7 +12,7 @@ static bool flag(struct json_object *model, const char *name)
 	return json_object_get_boolean(json_object_object_get(model, name));
 }
 
-/* What would change the tokens, and no language model has today. */
+/* Properties that would change the tokens, and that no present language model has. */
 static int check_model(struct json_object *model, p4d_error *err)
 {
 	static const char *const affixes[] = {"continuing_subword_prefix", "end_of_word_suffix"};
@@ -51,7 +51,7 @@ static int add_names(p4d_bpe *bpe, struct json_object *vocabulary, p4d_error *er
 	return 0;
 }
 
-/* An entry of merges: a list of two texts, or one text with a blank between them. */
+/* An entry of `merges`: a list of two texts, or one text with a blank between. */
 static bool halves(struct json_object *entry, const char *half[2], size_t length[2])
 {
 	if (json_object_is_type(entry, json_type_array) && json_object_array_length(entry) == 2) {
@@ -76,7 +76,7 @@ static bool halves(struct json_object *entry, const char *half[2], size_t length
 	return true;
 }
 
-/* Whether a blank follows another character. */
+/* Whether the text has a blank after another character. */
 static bool has_blank_behind(const char *text, size_t length)
 {
 	size_t i = 0;

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 
-/* Two hash tables that are filled once: texts and their tokens; pairs of tokens and the results of their
+/* Two hash tables, filled once: from texts to tokens; and from pairs of tokens to the results of their
  * merges. */
 typedef struct p4d_bpe_name {
 	char *text; /* NULL: free */
@@ -40,7 +40,7 @@ void p4d_bpe__tables_close(p4d_bpe_tables *tables);
 
 /* If the text is already there, its token changes. Errors: NO_MEMORY. */
 int p4d_bpe__add_name(p4d_bpe_tables *tables, const char *text, size_t length, int32_t token, p4d_error *err);
-/* A pair that is there already gets the new rank. */
+/* A pair that already exists gets the new rank. */
 void p4d_bpe__add_merge(p4d_bpe_tables *tables, p4d_bpe_merge merge);
 
 int32_t p4d_bpe__find_name(const p4d_bpe_tables *tables, const char *text, size_t length); /* -1: none */

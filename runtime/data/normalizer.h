@@ -6,7 +6,9 @@
 
 #include "base/error.h"
 
-/* The "normalizer" of a tokenizer.json: changes to a text before it is split. Zero: none. */
+/*
+ * The "normalizer" of a tokenizer.json: changes to a text before it is split. A zeroed one changes nothing.
+ */
 typedef struct p4d_normalizer_step {
 	enum { P4D_NORMALIZE_FORM, P4D_NORMALIZE_PREPEND, P4D_NORMALIZE_REPLACE } kind;
 	int form; /* options of utf8proc_map */
@@ -22,13 +24,13 @@ typedef struct p4d_normalizer {
 	} buffer[2];
 } p4d_normalizer;
 
-/* normalizer: NULL for none. The caller closes it, also after an error. Errors: VALUE (one that is not
- * known), NO_MEMORY. */
+/* normalizer: NULL for none. The caller closes it, also after an error. Errors: VALUE (an unknown kind),
+ * NO_MEMORY. */
 int p4d_normalizer__open(p4d_normalizer *normalizer, struct json_object *description, p4d_error *err);
 void p4d_normalizer__close(p4d_normalizer *normalizer);
 
 /*
- * *text and *length become those of the normalized text, which lives until the next call. The text must be
+ * *text and *length become those of the normalized text, which is valid until the next call. The text must be
  * valid UTF-8. Errors: NO_MEMORY.
  */
 int p4d_normalizer__apply(p4d_normalizer *normalizer, const char **text, size_t *length, p4d_error *err);

@@ -4,14 +4,17 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* Tokens of the document at a place of the order, and how many of them go into a sequence. */
+/* Number of tokens of the document at this place in the order, and how many of them fit into a sequence. */
 static uint64_t length_at(const p4d_packed *p, uint64_t place, uint64_t *whole)
 {
 	*whole = p4d_shuffled__document(p->set, &p->order, place).count;
 	return *whole < p->seq_len ? *whole : p->seq_len;
 }
 
-/* Sequences up to and including the document at a place; first (may be NULL): where each begins. */
+/*
+ * Number of sequences up to and including the document at a place; first (may be NULL): the place where each
+ * begins.
+ */
 static uint64_t pack(p4d_packed *p, uint64_t *first)
 {
 	uint64_t used = 0, sequences = 0, whole;

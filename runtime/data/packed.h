@@ -4,9 +4,9 @@
 #include "data/shuffled.h"
 
 /*
- * Packs whole documents into sequences. In a random order, each one goes after the one before if it fits
- * there, otherwise into a new sequence (next-fit). A document that is longer than a sequence is cut at the
- * sequence's end. All passes have the same documents in a sequence.
+ * Packs whole documents into sequences. In a random order, each document is put after the previous one if it
+ * fits there, otherwise into a new sequence (next-fit). A document that is longer than a sequence is cut at
+ * the sequence's end. All passes have the same documents in a sequence.
  */
 typedef struct p4d_packed {
 	const p4d_shuffled *set; /* borrowed */
@@ -14,8 +14,8 @@ typedef struct p4d_packed {
 	uint64_t seq_len;
 	uint64_t *first; /* (sequences + 1) place in the order of a sequence's first document */
 	uint64_t sequences;
-	uint64_t cut, longest; /* documents that are, and tokens of the longest of all */
-	uint64_t tokens;       /* in sequences */
+	uint64_t cut, longest; /* documents that are cut, and tokens of the longest document */
+	uint64_t tokens;       /* tokens in sequences */
 } p4d_packed;
 
 /* Errors: NO_MEMORY. */
@@ -23,5 +23,5 @@ int p4d_packed__open(p4d_packed *packed, const p4d_shuffled *set, uint64_t seq_l
 		     p4d_error *err);
 void p4d_packed__close(p4d_packed *packed);
 
-/* Document number i of a sequence, cut to its length; false: there are fewer. Empty ones count. */
+/* Document i of a sequence, cut to its length; false: there are fewer. Empty documents count. */
 bool p4d_packed__document(const p4d_packed *packed, uint64_t sequence, uint64_t i, p4d_document *document);

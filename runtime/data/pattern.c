@@ -9,7 +9,7 @@
 
 #include "base/text.h"
 
-/* White space as Unicode defines it; PCRE2's \s also has U+180E. */
+/* White space according to Unicode; PCRE2's \s also includes U+180E. */
 #define SPACE "\\t-\\r\\x{85}\\p{Z}"
 /* The longest pattern of a released model has 500 characters. */
 enum { LONGEST = 8192 };
@@ -19,7 +19,10 @@ static int unsupported(const char *pattern, const char *what, p4d_error *err)
 	return p4d_fail(err, P4D_E_VALUE, "its pattern %.200s has %s, which is not supported", pattern, what);
 }
 
-/* \p{Han} is a script; scripts of PCRE2 include extensions unless told. Returns the bytes read. */
+/*
+ * \p{Han} is a script; PCRE2's scripts include extensions unless told otherwise. Returns the number of bytes
+ * read.
+ */
 static size_t property(const char *from, p4d_text *out)
 {
 	const size_t name = strspn(from + 3, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_");
@@ -30,7 +33,7 @@ static size_t property(const char *from, p4d_text *out)
 	return name + 4;
 }
 
-/* One escape, from[0] == '\\'. Returns the bytes read, 0 with *err. */
+/* One escape; from[0] is '\\'. Returns the number of bytes read; 0 with *err. */
 static size_t escape(const char *pattern, const char *from, bool in_class, p4d_text *out, p4d_error *err)
 {
 	const char letter = from[1];
@@ -64,7 +67,7 @@ static bool repeats_twice(const char *brace)
 	return inside && brace[1 + inside] == '}' && brace[2 + inside] == '+';
 }
 
-/* (?m) lets a dot match line feeds in Ruby, and ^ and $ match at the ends of lines in PCRE2. */
+/* In Ruby, (?m) lets a dot match line feeds; in PCRE2, it lets ^ and $ match at the ends of lines. */
 static bool sets_m(const char *group)
 {
 	return !strncmp(group, "(?", 2) && memchr(group + 2, 'm', strspn(group + 2, "imx-"));
@@ -112,7 +115,7 @@ int p4d_pattern__open(p4d_pattern *pattern, const char *text, bool literal, p4d_
 
 	if (!literal && translate(text, translated, sizeof(translated), err) < 0)
 		return -1;
-	/* ^ and $ are at the ends of lines, which end with a line feed only */
+	/* ^ and $ match at the ends of lines, which end only with a line feed */
 	pcre2_compile_context *context = pcre2_compile_context_create(NULL);
 	if (!context)
 		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for a pattern");
@@ -124,7 +127,7 @@ int p4d_pattern__open(p4d_pattern *pattern, const char *text, bool literal, p4d_
 		pcre2_get_error_message(error, why, sizeof(why));
 		return p4d_fail(err, P4D_E_VALUE, "its pattern %.200s: %s", text, (const char *)why);
 	}
-	/* several times as fast; where the system forbids it, matches are the same */
+	/* several times as fast; if the system forbids it, matches are the same */
 	pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);
 	pattern->code = code;
 	pattern->match = pcre2_match_data_create(1, NULL);

@@ -4,9 +4,9 @@
 #include <stdint.h>
 
 /*
- * A random order of 0 .. size-1 without a table: a Feistel network over the smallest square number of bits
- * that holds `size` (at least 2^8), walked until it falls below size. Size and key determine the order, on
- * every machine. For shuffling, not for cryptography.
+ * A random order of 0 .. size-1 without a table: a Feistel network over an even number of bits, the smallest
+ * that covers `size` (at least 2^8), applied repeatedly until the result is below size. Size and key
+ * determine the order, on every machine. For shuffling, not for cryptography.
  */
 typedef struct p4d_permutation {
 	uint64_t size;
@@ -16,10 +16,10 @@ typedef struct p4d_permutation {
 
 /* size: at most 2^62 */
 void p4d_permutation__init(p4d_permutation *permutation, uint64_t size, uint64_t key);
-/* Where place `i` (below size) goes. */
+/* The new place of place `i` (below size). */
 uint64_t p4d_permutation__apply(const p4d_permutation *permutation, uint64_t i);
 
-/* Spreads the bits of x; a bijection. The finalizer of splitmix64 (Steele, Lea, Flood 2014). */
+/* Mixes the bits of x; a bijection. The finalizer of splitmix64 (Steele, Lea, Flood 2014). */
 static inline uint64_t p4d_mix(uint64_t x)
 {
 	x += 0x9e3779b97f4a7c15;

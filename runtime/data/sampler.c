@@ -13,9 +13,9 @@
 typedef struct source {
 	p4d_tokens *tokens;
 	p4d_shuffled documents;
-	p4d_packed packed; /* of the option */
+	p4d_packed packed; /* value of the option */
 	uint64_t samples;  /* samples of a pass */
-	uint64_t key;      /* key of their order */
+	uint64_t key;      /* key of the order of samples in a pass */
 } source;
 
 struct p4d_sampler {
@@ -29,7 +29,7 @@ static int open_source(p4d_sampler *sampler, unsigned number, p4d_error *err)
 	const p4d_sampler_options *options = &sampler->options;
 	const char *path = sampler->blend.path[number];
 	source *from = &sampler->source[number];
-	/* a dataset that is listed twice must not yield every sample twice */
+	/* a dataset that is listed twice must not give every sample twice */
 	uint64_t key = p4d_mix(options->seed ^ p4d_mix(number));
 
 	if (p4d_tokens__open(&from->tokens, path, &options->tokens, err) < 0)
@@ -139,7 +139,7 @@ uint64_t p4d_sampler_samples(const p4d_sampler *sampler)
 	return sum;
 }
 
-/* Samples of the blend after which a source was passed once. */
+/* Number of the blend's samples after which a source was passed once. */
 static double blended(const p4d_sampler *sampler, unsigned i)
 {
 	return (double)sampler->source[i].samples * P4D_BLEND_PERIOD / sampler->blend.share[i];
@@ -200,7 +200,7 @@ bool p4d_sampler_is_masked(const char *text)
 	return masked;
 }
 
-/* Its source, a pass over that, and the place of the sample in the pass. */
+/* The source of a sample, its pass over that source, and the sample's place in the pass. */
 static source *find_sample(p4d_sampler *sampler, uint64_t number, uint64_t *pass, uint64_t *place)
 {
 	p4d_permutation order;
@@ -222,7 +222,7 @@ typedef struct run {
 	bool boundaries, reset_positions;
 } run;
 
-/* Part of the sequence, which goes to `to` in the rank's arrays. */
+/* A part of the sequence, stored at `to` in the rank's arrays. */
 typedef struct chunk {
 	uint64_t start, length, to;
 } chunk;
@@ -264,7 +264,7 @@ static int place_labels(const run *r, const chunk *p, const p4d_samples *out, p4
 	return 0;
 }
 
-/* What follows the documents of a packed sample. */
+/* Fills the positions after the documents of a packed sample. */
 static void place_padding(const run *r, const chunk *p, const p4d_samples *out)
 {
 	for (uint64_t i = 0; i < p->length; i++) {

@@ -8,23 +8,23 @@
 #include "data/tokens.h"
 
 /*
- * Which tokens a training step sees. Samples are numbered from the start of training; sample k depends only
- * on the datasets, their weights, the sequence length, the seed and k. So the order is the same on every
- * layout, and the state to resume from is one number: how many samples were consumed.
+ * The tokens of each training step. Samples are numbered from the start of training. Sample k depends only on
+ * the datasets, their weights, the sequence length, the seed and k. So the order is the same on every layout,
+ * and the state for resuming is one number: how many samples were consumed.
  *
  * A pass over a dataset shuffles its documents (differently in each pass), splits their concatenation into
  * chunks of seq_len tokens and shuffles these. A sample is a chunk and the token after it: seq_len inputs and
  * their labels. The remainder of a pass (less than seq_len + 1 tokens) is in no sample of that pass.
  *
- * Packed, a sample is a sequence of packed.h instead: whole documents, and behind them tokens 0 that are in
- * no document and have no labels. Passes shuffle the sequences.
+ * Packed, a sample is a sequence of packed.h instead: whole documents, followed by tokens 0 that belong to no
+ * document and have no labels. Passes shuffle the sequences.
  *
- * Where a dataset has a mask, labels that are not trained on are -1, too.
+ * If a dataset has a mask, labels that are not trained on are also -1.
  *
  * The documents for validation depend only on the dataset and the fraction: another seed does not move them
  * into training.
  *
- * Single-threaded. Allocates only when it is opened; keeps 2 bytes per 8 documents.
+ * Single-threaded. Allocates only while it is opened; uses 2 bytes per 8 documents.
  */
 typedef struct p4d_sampler p4d_sampler;
 
@@ -32,15 +32,15 @@ typedef struct p4d_sampler_options {
 	uint64_t seed;
 	uint64_t seq_len;          /* 1 to 2^30 */
 	p4d_tokens_options tokens; /* options of every dataset */
-	/* The fraction of each dataset's documents that is split off, rounded, at least one document when
-	 * above 0. 0 to below 1. */
+	/* The fraction of each dataset's documents that is split off; rounded, but at least one document
+	 * if it is above 0. 0 to below 1. */
 	double validation;
-	bool validate; /* samples from these, not from the others */
-	/* Documents do not attend to each other: the first token of a document is no label (-1), because
+	bool validate; /* take samples from the split-off documents instead of the others */
+	/* Documents do not attend to each other. The first token of a document is no label (-1), because
 	 * nothing predicts it. Otherwise a sample is one text. */
 	bool boundaries;
-	bool reset_positions; /* count from 0 in each document of a sample */
-	bool packed;          /* with boundaries only */
+	bool reset_positions; /* positions start from 0 in each document of a sample */
+	bool packed;          /* only with boundaries */
 } p4d_sampler_options;
 
 /*
@@ -52,31 +52,32 @@ int p4d_sampler_open(p4d_sampler **sampler, const char *blend, const p4d_sampler
 		     p4d_error *err);
 void p4d_sampler_close(p4d_sampler *sampler);
 
-/* A hash of the data, its weights and the options except reset_positions: samplers whose samples differ have
- * different ones. Reads the index and some of the tokens. Errors: DATA, a token outside the vocabulary. */
+/* A hash of the data, its weights and the options except reset_positions: samplers with different samples
+ * have different hashes. Reads the index and some of the tokens. Errors: DATA (a token outside the
+ * vocabulary). */
 int p4d_sampler_hash(const p4d_sampler *sampler, uint64_t *hash, p4d_error *err);
 
-/* Tokens and samples of one pass over all datasets, without the documents that are split off. */
+/* Number of tokens and samples of one pass over all datasets, without the documents that are split off. */
 uint64_t p4d_sampler_tokens(const p4d_sampler *sampler);
 uint64_t p4d_sampler_samples(const p4d_sampler *sampler);
 
 /*
- * Samples after which each document was seen once. Errors: VALUE, where weights let datasets end at different
- * times, with the first and the last.
+ * Number of samples after which each document was seen once. Errors: VALUE if weights let datasets end at
+ * different times, with the first and the last.
  */
 int p4d_sampler_epoch(const p4d_sampler *sampler, uint64_t *samples, p4d_error *err);
 
-/* Whether the option's delimiter marks documents in any dataset, which is so for those without an index. */
+/* Whether any dataset's documents are marked by the option's delimiter, as in datasets without an index. */
 bool p4d_sampler_takes_delimiter(const p4d_sampler *sampler);
 
-/* For packed samples: documents that are longer than a sequence, tokens of the longest, and those in
+/* For packed samples: number of documents longer than a sequence, tokens of the longest one, and tokens in
  * sequences. */
 typedef struct p4d_sampler_packing {
 	uint64_t sequences, tokens, cut, longest;
 } p4d_sampler_packing;
 p4d_sampler_packing p4d_sampler_packing_of(const p4d_sampler *sampler);
 
-/* Whether any dataset of a blend has a mask next to it; false if the blend is malformed. */
+/* Whether any dataset of a blend has a mask file; false if the blend is malformed. */
 bool p4d_sampler_is_masked(const char *blend);
 
 /*
@@ -89,11 +90,12 @@ static inline uint64_t p4d_first_sample(uint64_t consumed, uint64_t micro_batch,
 	return consumed + (micro_batch * dp + rank) * size;
 }
 
-/* Where samples go: arrays of (samples, seq_len / cp). NULL: not wanted. */
+/* The arrays for samples, (samples, seq_len / cp) each. NULL: not wanted. */
 typedef struct p4d_samples {
-	int32_t *tokens, *labels; /* labels: -1 where there is none */
-	int32_t *positions;       /* of each token in its sequence or, with reset_positions, document */
-	int32_t *documents; /* ordinal of the document in the sample, from 0; all 0 without boundaries */
+	int32_t *tokens, *labels; /* labels: -1 if there is none */
+	int32_t *positions;       /* position of each token in its sequence or, with reset_positions, in
+				   * its document */
+	int32_t *documents;       /* number of the document in the sample, from 0; all 0 without boundaries */
 } p4d_samples;
 
 /*

@@ -48,7 +48,7 @@ try {
 		return nullptr;
 	}
 	*count = model->ids.size();
-	/* of an empty vector data() may be NULL, which would look like a failure */
+	/* data() of an empty vector may be NULL, which would look like a failure */
 	model->ids.push_back(-1);
 	return model->ids.data();
 } catch (const std::exception &e) {
@@ -59,7 +59,8 @@ try {
 int32_t token(void *opaque, const char *name)
 try {
 	const auto &processor = static_cast<model_and_ids *>(opaque)->processor;
-	const int id = processor.PieceToId(name); /* that of the unknown piece for what is none */
+	const int id = processor.PieceToId(name); /* for a text that is no piece, the library returns the unknown
+						   * piece */
 
 	return processor.IdToPiece(id) == name ? id : -1;
 } catch (const std::exception &) {

@@ -9,17 +9,17 @@ extern "C" {
 #endif
 
 /*
- * A C interface to libsentencepiece, in libp4d-sentencepiece.so. That library is loaded only for a model,
- * because loading it takes longer than most commands. No exception escapes. On failure it returns NULL, and
- * the reason is in why[size].
+ * A C interface to libsentencepiece, in libp4d-sentencepiece.so. It is loaded only for a model, because
+ * loading it takes longer than most commands. No exception escapes. On failure functions return NULL, with
+ * the reason in why[size].
  */
 typedef struct p4d_sentencepiece {
-	/* *pieces: size of the vocabulary; *end: the end-of-sentence piece, -1 when the model has none */
+	/* *pieces: size of the vocabulary; *end: the end-of-sentence piece, -1 if the model has none */
 	void *(*open)(const char *path, int32_t *pieces, int32_t *end, char *why, size_t size);
 	/* tokens valid until the next call with this model; never NULL on success */
 	const int32_t *(*encode)(void *model, const char *text, size_t length, size_t *count, char *why,
 				 size_t size);
-	int32_t (*token)(void *model, const char *name); /* token of a piece; -1: there is none */
+	int32_t (*token)(void *model, const char *name); /* token of a piece; -1: there is no such piece */
 	/* the piece as the model writes it, NUL-terminated, lives as long as the model */
 	const char *(*piece)(void *model, int32_t token);
 	void (*close)(void *model);

@@ -25,7 +25,7 @@ static uint64_t group_tokens(const p4d_shuffled *set, const p4d_permutation *ord
 {
 	uint64_t number[P4D_SHUFFLED_GROUP], sum = 0, count = set->documents - place;
 
-	/* numbers first, so that the loads of lengths, scattered over the index, overlap */
+	/* numbers first, so that the loads of lengths, which are scattered over the index, overlap */
 	if (count > P4D_SHUFFLED_GROUP)
 		count = P4D_SHUFFLED_GROUP;
 	for (uint64_t i = 0; i < count; i++)
@@ -127,7 +127,7 @@ p4d_shuffled_cursor p4d_shuffled__find(p4d_shuffled *set, uint64_t pass, uint64_
 	const uint64_t *before = cursor.pass->before;
 	uint64_t low = 0, high = (set->documents - 1) / P4D_SHUFFLED_GROUP;
 
-	/* the last group that does not begin after the token */
+	/* the last group that begins at or before the token */
 	while (low < high) {
 		uint64_t middle = low + (high - low + 1) / 2;
 		if (before[middle] <= token)

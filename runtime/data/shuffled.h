@@ -9,8 +9,8 @@
 
 /*
  * The documents of a dataset, or of one side of its validation split, concatenated in the random order of a
- * pass. Finding a token takes the sum of the lengths before it: kept for every 64th document, for the two
- * latest passes.
+ * pass. Finding a token needs the sum of the lengths before it, which is stored for every 64th document, for
+ * the two latest passes.
  */
 enum { P4D_SHUFFLED_GROUP = 64, P4D_SHUFFLED_PASSES = 2 };
 
@@ -24,15 +24,15 @@ typedef struct p4d_shuffled_pass {
 typedef struct p4d_shuffled {
 	const p4d_tokens *tokens; /* borrowed */
 	uint64_t key;
-	uint64_t documents, total; /* numbers of this side */
+	uint64_t documents, total; /* document numbers of this side */
 	bool split;
-	p4d_permutation side; /* this side begins at first_of_side */
+	p4d_permutation side; /* the side's documents begin at first_of_side in that order */
 	uint64_t first_of_side;
 	p4d_shuffled_pass pass[P4D_SHUFFLED_PASSES];
 	unsigned latest;
 } p4d_shuffled;
 
-/* A position in a pass, with the rest of the document there. */
+/* A position in a pass, with the rest of its document. */
 typedef struct p4d_shuffled_cursor {
 	const p4d_shuffled *set;
 	const p4d_shuffled_pass *pass;
@@ -50,5 +50,5 @@ p4d_document p4d_shuffled__document(const p4d_shuffled *set, const p4d_permutati
 
 /* token: below total. The cursor is valid as long as its pass is one of the latest two. */
 p4d_shuffled_cursor p4d_shuffled__find(p4d_shuffled *set, uint64_t pass, uint64_t token);
-/* The next document with tokens; false at the end of the pass. */
+/* The next document that has tokens; false at the end of the pass. */
 bool p4d_shuffled__next(p4d_shuffled_cursor *cursor);

@@ -7,24 +7,27 @@
 #include "base/grow.h"
 #include "data/pattern.h"
 
-/* GPT-2's words, which the type ByteLevel has built in. */
+/* GPT-2's pattern for words, which the type ByteLevel has built in. */
 static const char WORDS[] =
     "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
 
-/* What happens to matches and to the text between them. */
+/* The treatment of matches, and of the text between them. */
 typedef enum behavior { ISOLATED, REMOVED, CONTIGUOUS, MERGED_WITH_PREVIOUS, MERGED_WITH_NEXT } behavior;
 
 static const char *const behaviors[] = {"Isolated", "Removed", "Contiguous", "MergedWithPrevious",
 					"MergedWithNext"};
 
-/* A step splits by a pattern, or rewrites: blanks as another text, and one more of them at the beginning. */
+/*
+ * A step splits by a pattern, or rewrites: it replaces blanks by another text, and may add one at the
+ * beginning.
+ */
 typedef struct p4d_splitter_step {
 	enum { SPLIT, REWRITE } kind;
 	p4d_pattern pattern;
 	behavior behavior;
 	bool invert;
 	enum { NEVER, FIRST, ALWAYS } prefixed;
-	char *blank;  /* what stands for a blank */
+	char *blank;  /* replacement for a blank */
 	char *buffer; /* text after rewriting */
 	size_t room;
 } split_step;
@@ -188,7 +191,7 @@ void p4d_splitter__close(p4d_splitter *splitter)
 
 static int go(const split_walk *w, size_t number, const char *text, size_t length, bool first);
 
-/* Pieces of a step, which may have to wait for the following ones. */
+/* Pieces of a step; a piece may have to wait for the following ones. */
 typedef struct pieces {
 	const split_walk *walk;
 	size_t next; /* step */
@@ -251,7 +254,7 @@ static int split(const split_walk *w, size_t number, const char *text, size_t le
 		    add_piece(&p, begin, end, !s->invert) < 0)
 			return -1;
 		done = from = end;
-		if (begin == end) /* an empty match: go on after the next character */
+		if (begin == end) /* an empty match: continue after the next character */
 			do
 				from++;
 			while (from < length && ((unsigned char)text[from] & 0xc0) == 0x80);

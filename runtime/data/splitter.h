@@ -8,8 +8,8 @@
 #include "base/error.h"
 
 /*
- * The "pre_tokenizer" of a tokenizer.json: how a text is split into words, which are encoded each for
- * itself. Zero: the text is one word.
+ * The "pre_tokenizer" of a tokenizer.json: splits a text into words, which are encoded separately. A zeroed
+ * one takes the text as one word.
  */
 typedef struct p4d_splitter {
 	struct p4d_splitter_step *steps;
@@ -20,12 +20,12 @@ typedef struct p4d_splitter {
 /* Called with every word. Returns 0, or -1 with *err filled. */
 typedef int (*p4d_word_sink)(void *context, const char *word, size_t length, p4d_error *err);
 
-/* description: NULL for none. The caller closes it, also after an error. Errors: VALUE (one that is not
- * known), NO_MEMORY. */
+/* description: NULL for none. The caller closes it, also after an error. Errors: VALUE (an unknown kind),
+ * NO_MEMORY. */
 int p4d_splitter__open(p4d_splitter *splitter, struct json_object *description, p4d_error *err);
 void p4d_splitter__close(p4d_splitter *splitter);
 
-/* The words of valid UTF-8. first: it is the beginning of a document. Errors: the sink's, VALUE, NO_MEMORY.
- */
+/* Passes on the words of valid UTF-8. first: it is the beginning of a document. Errors: the sink's, VALUE,
+ * NO_MEMORY. */
 int p4d_splitter__apply(const p4d_splitter *splitter, const char *text, size_t length, bool first,
 			p4d_word_sink sink, void *context, p4d_error *err);

@@ -142,7 +142,10 @@ static void close_json(void *model)
 
 static const p4d_tokenizer_kind json = {encode_json, json_token, json_text, close_json, true};
 
-/* The eos_token of the tokenizer_config.json next to a tokenizer.json, a text or an object; -1: none. */
+/*
+ * The eos_token in tokenizer_config.json in the directory of a tokenizer.json, which is a text or an object;
+ * -1: none.
+ */
 static int find_end(const p4d_tokenizer *tokenizer, const char *path, int32_t *end, p4d_error *err)
 {
 	enum { LARGEST = 1 << 24 };

@@ -33,15 +33,15 @@ int p4d_tokenizer_open(p4d_tokenizer *tokenizer, const char *name, p4d_error *er
 bool p4d_tokenizer_is_in(const char *folder);
 void p4d_tokenizer_close(p4d_tokenizer *tokenizer);
 
-/* The token of that name, "<|im_end|>" for instance; -1: there is none. */
+/* The token of that name, such as "<|im_end|>"; -1: there is none. */
 int32_t p4d_tokenizer_token(const p4d_tokenizer *tokenizer, const char *name);
 
-/* Whether p4d_tokenizer_encode makes these tokens of their names in a text. */
+/* Whether p4d_tokenizer_encode recognizes names of special tokens in a text. */
 bool p4d_tokenizer_reads_names(const p4d_tokenizer *tokenizer);
 
 /*
- * The bytes that a token stands for, in buf; returns how many. If a character has several tokens, each stands
- * for a part. A special token stands for its name.
+ * Writes the bytes that a token represents to buf; returns their number. If a character has several tokens,
+ * each represents a part. A special token represents its name.
  */
 size_t p4d_tokenizer_text(const p4d_tokenizer *tokenizer, int32_t token, char *buf, size_t size);
 

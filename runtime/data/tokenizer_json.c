@@ -12,11 +12,11 @@
 #include "data/splitter.h"
 
 enum { CHUNK = 4096 };
-static const size_t LARGEST = 256 << 20; /* Gemma 3's has 33 MB */
+static const size_t LARGEST = 256 << 20; /* maximum size; Gemma 3's has 33 MB */
 
 struct p4d_tokenizer_json {
-	p4d_added_tokens added;            /* found in the text */
-	p4d_added_tokens added_normalized; /* found in the normalized text */
+	p4d_added_tokens added;            /* searched in the original text */
+	p4d_added_tokens added_normalized; /* searched in the normalized text */
 	p4d_added_tokens names;            /* all of them, as they are written in the file */
 	p4d_normalizer normalizer;
 	p4d_splitter splitter;
@@ -108,7 +108,7 @@ static int read_ends(p4d_tokenizer_json *json, struct json_object *processor, p4
 	bool text_seen = false;
 	int rc = 0;
 
-	/* ByteLevel here is about the places of tokens in the text */
+	/* ByteLevel here only affects the offsets of tokens in the text */
 	if (!processor || (type && !strcmp(type, "ByteLevel")))
 		return 0;
 	if (type && !strcmp(type, "Sequence") && json_object_is_type(parts, json_type_array)) {
@@ -219,7 +219,7 @@ static int put(void *context, const int32_t *tokens, uint64_t count, p4d_error *
 {
 	output *out = context;
 
-	(void)err; /* out's */
+	(void)err; /* tokens of `out` */
 	if (count > CHUNK - out->count && flush(out) < 0)
 		return -1;
 	memcpy(out->tokens + out->count, tokens, count * sizeof(*tokens));
@@ -234,7 +234,7 @@ static int put_word(void *context, const char *word, size_t length, p4d_error *e
 	return p4d_bpe__word(out->json->bpe, word, length, put, out, err);
 }
 
-/* What is between the added tokens, and these. first: the text begins the document. */
+/* Encodes the text between the added tokens, and these tokens. first: the text begins the document. */
 typedef int (*part_sink)(output *out, const char *text, size_t length, bool first);
 
 static int split_at(output *out, const p4d_added_tokens *added, const char *text, size_t length, bool first,
@@ -264,7 +264,7 @@ static int encode_part(output *out, const char *text, size_t length, bool first)
 	return split_at(out, &out->json->added_normalized, text, length, first, encode_normalized);
 }
 
-/* The first byte that is not UTF-8; length: all of it is. */
+/* The position of the first byte that is not UTF-8; length: there is none. */
 static size_t valid_bytes(const char *text, size_t length)
 {
 	size_t i = 0;

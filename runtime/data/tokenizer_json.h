@@ -11,19 +11,19 @@
 typedef struct p4d_tokenizer_json p4d_tokenizer_json;
 
 /*
- * The caller closes it. Errors: JSON, IO, NO_MEMORY, VALUE (an unknown member; none is ignored, except
+ * The caller closes it. Errors: JSON, IO, NO_MEMORY, VALUE (an unknown member; none is ignored except
  * "truncation", "padding" and "decoder", which do not affect the tokens of a text).
  */
 int p4d_tokenizer__json_open(p4d_tokenizer_json **json, const char *path, p4d_error *err);
 int p4d_tokenizer__json_parse(p4d_tokenizer_json **json, struct json_object *root, p4d_error *err);
 void p4d_tokenizer__json_close(p4d_tokenizer_json *json);
 
-/* The tokens that its template puts before and after a text; -1: none. */
+/* The tokens that its template adds before and after a text; -1: none. */
 void p4d_tokenizer__json_ends(const p4d_tokenizer_json *json, int32_t *begin, int32_t *end);
 int32_t p4d_tokenizer__json_vocabulary(const p4d_tokenizer_json *json);
 int32_t p4d_tokenizer__json_token(const p4d_tokenizer_json *json, const char *name);
 
-/* As p4d_tokenizer_encode; also VALUE if the text is not UTF-8. */
+/* Like p4d_tokenizer_encode; also VALUE if the text is not UTF-8. */
 int p4d_tokenizer__json_encode(p4d_tokenizer_json *json, const char *text, size_t length, p4d_token_sink sink,
 			       void *context, p4d_error *err);
 

@@ -69,7 +69,7 @@ static p4d_tokens *allocate(const char *prefix, const p4d_tokens_options *option
 		return NULL;
 	}
 	tokens->options = *options;
-	/* a message has room for two names; the end of a long path says more than its start */
+	/* a message has room for two names; the end of a long path is more informative than its start */
 	size_t length = strlen(prefix), room = 150;
 	const char *end = length > room ? prefix + length - room : prefix, *dots = end > prefix ? "..." : "";
 	snprintf(tokens->data_name, sizeof(tokens->data_name), "%s%s.bin", dots, end);
@@ -95,7 +95,10 @@ int p4d_tokens__parse(p4d_tokens **result, const char *name, const void *index, 
 	return 0;
 }
 
-/* Data with an index is Megatron-LM's, whatever its first tokens are; without one it is llm.c's. */
+/*
+ * Data with an index is in Megatron-LM's format, whatever its first tokens are; without an index it is in
+ * llm.c's.
+ */
 static int map_files(p4d_tokens *tokens, const char *prefix, bool *indexed, p4d_error *err)
 {
 	char path[PATH_LIMIT + 8];
@@ -103,7 +106,7 @@ static int map_files(p4d_tokens *tokens, const char *prefix, bool *indexed, p4d_
 	snprintf(path, sizeof(path), "%s.bin", prefix);
 	tokens->mapped = true;
 	if (p4d_mapping_open(&tokens->data, path, P4D_E_DATA, err) < 0) {
-		/* the path may be that of text that is not tokenized yet */
+		/* the path may be that of a text that is not tokenized yet */
 		const char *text = access(prefix, F_OK) == 0 ? prefix : "FILE...";
 		return access(path, F_OK) == 0 ? -1 : p4d_fix(err, "p4d data -o %.200s %.200s", prefix, text);
 	}

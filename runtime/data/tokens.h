@@ -30,15 +30,15 @@ typedef struct p4d_tokens p4d_tokens;
 
 typedef struct p4d_tokens_options {
 	uint64_t vocabulary; /* tokens are 0 .. vocabulary-1; at most 2^31 */
-	/* llm.c: the token a document begins with; P4D_NO_DELIMITER: the file is one document. Costs one pass
-	 * over the file and 8 bytes of memory per document. */
+	/* llm.c: the token with which a document begins; P4D_NO_DELIMITER: the file is one document. Costs
+	 * one pass over the file and 8 bytes of memory per document. */
 	int64_t delimiter;
 } p4d_tokens_options;
 
 enum { P4D_NO_DELIMITER = -1 };
 
-/* path: PREFIX, PREFIX.bin, PREFIX.idx, or a .bin of llm.c. The index is checked here, tokens when they are
- * read. */
+/* path: PREFIX, PREFIX.bin, PREFIX.idx, or a .bin of llm.c. The index is checked here, tokens when they
+ * are read. */
 int p4d_tokens__open(p4d_tokens **tokens, const char *path, const p4d_tokens_options *options,
 		     p4d_error *err);
 
@@ -53,7 +53,7 @@ void p4d_tokens__close(p4d_tokens *tokens);
 
 uint64_t p4d_tokens__total(const p4d_tokens *tokens); /* in all documents */
 uint64_t p4d_tokens__documents(const p4d_tokens *tokens);
-/* False: the documents are unknown, so all tokens are one: llm.c without a delimiter. */
+/* False: the documents are unknown, so all tokens are one document (llm.c without a delimiter). */
 bool p4d_tokens__has_boundaries(const p4d_tokens *tokens);
 
 /* A document: its first token, counted from the start of the data, and its length, which may be 0. */
@@ -61,20 +61,20 @@ typedef struct p4d_document {
 	uint64_t first, count;
 } p4d_document;
 p4d_document p4d_tokens__document(const p4d_tokens *tokens, uint64_t number);
-/* Its length only: half the memory traffic where each document is one sequence. */
+/* Only its length: half the memory traffic if each document is one sequence. */
 uint64_t p4d_tokens__length(const p4d_tokens *tokens, uint64_t number);
 
 /*
- * A hash of the lengths of all documents and of tokens throughout, which must be within the vocabulary: files
- * that differ in more than a few places almost certainly have different hashes.
+ * A hash of the lengths of all documents and of samples of the tokens, which must be within the vocabulary.
+ * Files that differ in more than a few places almost certainly have different hashes.
  */
 int p4d_tokens__hash(const p4d_tokens *tokens, uint64_t *hash, p4d_error *err);
 
-/* Whether a path has a mask next to it. */
+/* Whether there is a mask file for this path. */
 bool p4d_tokens__is_masked(const char *path);
-/* Whether there is a mask; whether it has a token, counted as by p4d_document. */
+/* Whether there is a mask; and whether it includes a token, counted as in p4d_document. */
 bool p4d_tokens__has_mask(const p4d_tokens *tokens);
-/* The index marks documents; without it, the delimiter does. */
+/* The index marks documents; if there is none, the delimiter does. */
 bool p4d_tokens__has_index(const p4d_tokens *tokens);
 bool p4d_tokens__is_trained(const p4d_tokens *tokens, uint64_t token);
 

@@ -25,7 +25,7 @@ struct p4d_tokens {
 	p4d_tokens_options options;
 	char data_name[256], index_name[256]; /* for messages */
 	p4d_mapping data, index, mask;        /* the files */
-	bool mapped;                          /* and must be unmapped */
+	bool mapped;                          /* the files must be unmapped */
 
 	const uint8_t *text; /* the first token */
 	uint64_t count;      /* tokens in the file */
@@ -41,14 +41,14 @@ struct p4d_tokens {
 	uint64_t *starts;
 };
 
-/* tokens_megatron.c and tokens_llmc.c: fill what describes the tokens and documents. */
+/* tokens_megatron.c and tokens_llmc.c: fill the members that describe tokens and documents. */
 int p4d_tokens__parse_megatron(p4d_tokens *tokens, p4d_error *err);
 int p4d_tokens__parse_llmc(p4d_tokens *tokens, p4d_error *err);
 bool p4d_tokens__is_llmc(const p4d_mapping *data);
 
 int64_t p4d_tokens__at(const p4d_tokens *tokens, uint64_t number);
 
-/* with the NUL that ends the string literal */
+/* including the NUL at the end of the string literal */
 #define P4D_MEGATRON_MAGIC "MMIDIDX\0"
 enum { P4D_MEGATRON_HEADER = sizeof(P4D_MEGATRON_MAGIC) + 8 + 1 + 8 + 8 };
 

@@ -57,7 +57,7 @@ static int read_header(p4d_tokens *tokens, p4d_error *err)
 	return 0;
 }
 
-/* Fills starts, or only counts if it is NULL. Tokens before the first delimiter are also a document. */
+/* Fills starts; if it is NULL, only counts. Tokens before the first delimiter are also a document. */
 static uint64_t find_starts(const p4d_tokens *tokens, uint64_t *starts)
 {
 	uint64_t documents = 0;

@@ -54,7 +54,7 @@ static int read_header(p4d_tokens *tokens, uint64_t *sequences, uint64_t *bounds
 	return 0;
 }
 
-/* Locates the arrays; the file must be exactly as long as they are. */
+/* Locates the arrays; together they must cover the file exactly. */
 static int place_arrays(p4d_tokens *tokens, uint64_t sequences, uint64_t bounds, p4d_error *err)
 {
 	uint64_t room = tokens->index.bytes - P4D_MEGATRON_HEADER;

@@ -27,7 +27,7 @@ static int open_file(p4d_new_file *file, const char *prefix, const char *end, ch
 	return rc;
 }
 
-/* Its number of tokens is written when it is known. */
+/* Its number of tokens is filled in when it is known. */
 static int begin_mask(p4d_tokens_writer *writer, p4d_error *err)
 {
 	const uint64_t none = 0;
@@ -181,7 +181,7 @@ int p4d_tokens_writer_close(p4d_tokens_writer *writer, p4d_error *err)
 	    p4d_new_file_sync(&writer->data, err) < 0 || p4d_new_file_sync(&writer->index, err) < 0 ||
 	    end_mask(writer, err) < 0)
 		return -1;
-	/* between the renames no index is better than one that belongs to other data */
+	/* between the renames, a missing index is better than one that belongs to other data */
 	if (remove_old(writer->index_path, err) < 0 || remove_old(writer->mask_path, err) < 0)
 		return -1;
 	if (p4d_new_file_publish(&writer->data, err) < 0 ||

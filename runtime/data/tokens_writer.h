@@ -17,7 +17,8 @@ typedef struct p4d_tokens_writer {
 	p4d_new_file data, index, mask;
 	char *index_path, *mask_path;
 	bool masked;
-	bool trains;  /* the tokens that are added count for training; with a mask, the caller sets it */
+	bool trains;  /* whether the tokens that are added next are trained on; with a mask, the caller
+		       * sets it */
 	uint8_t bits; /* mask bits of the last tokens, up to 8 */
 	uint64_t trained;
 	uint64_t vocabulary;
@@ -35,7 +36,7 @@ int p4d_tokens_writer_open(p4d_tokens_writer *writer, const char *prefix, uint64
 int p4d_tokens_writer_add(p4d_tokens_writer *writer, const int32_t *tokens, uint64_t count, p4d_error *err);
 /* Ends it. A document without tokens is omitted. */
 int p4d_tokens_writer_end(p4d_tokens_writer *writer, p4d_error *err);
-/* Writes the index and renames both files into place. */
+/* Writes the index and renames the files to their final names. */
 int p4d_tokens_writer_close(p4d_tokens_writer *writer, p4d_error *err);
-/* Removes the files, unless they were closed. */
+/* Removes the files, unless they were published. */
 void p4d_tokens_writer_abandon(p4d_tokens_writer *writer);

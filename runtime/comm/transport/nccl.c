@@ -2,12 +2,13 @@
 /*
  * The NCCL transport.
  *
- * Collectives that the next operation needs share the stream of all operations. Asynchronous collectives and
- * messages have their own streams: a call starts after the operations that were queued before it, and
- * operations wait for it where they need its result. Each direction between two ranks has a stream per
- * channel. So a message that nobody receives yet delays only those after it, as it does between hosts, and
- * what cannot deadlock there cannot deadlock here. For the same reason no two communicators share NCCL's
- * resources (ncclCommSplit's splitShare): NCCL runs the calls of all that do one after another.
+ * Collectives whose result the next operation needs share the stream of all operations. Asynchronous
+ * collectives and messages have their own streams: a call starts after the operations that were queued before
+ * it, and operations wait for it only if they need its result. Each direction between two ranks has a stream
+ * per channel. So a message that is not received yet delays only later messages of its channel, as between
+ * hosts, and what cannot deadlock there cannot deadlock here. For the same reason no two communicators share
+ * NCCL's resources (ncclCommSplit's splitShare): NCCL runs the calls of communicators that do one after
+ * another.
  */
 #include "comm/transport/nccl.h"
 
@@ -40,7 +41,9 @@ static void end(const p4d_group *g, p4d_nccl_stream *stream)
 	stream->calls++;
 }
 
-/* Makes operations wait for call number `call`. Its event may be a later call's by now, which is safe. */
+/*
+ * Makes operations wait for call number `call`. Its event may belong to a later call by now, which is safe.
+ */
 static void wait_for(const p4d_group *g, const p4d_nccl_stream *stream, uint64_t call)
 {
 	p4d_device *d = g->transport->device;
@@ -232,7 +235,7 @@ static int nccl_watch(p4d_transport *t, p4d_error *err)
 
 static void nccl_end(p4d_transport *t)
 {
-	/* otherwise a thread that opens a communicator may still use it */
+	/* otherwise a thread that opens a communicator might still use it */
 	if (!t->world->failed && !t->broken)
 		p4d_nccl__close(t->state);
 }

@@ -14,7 +14,7 @@ typedef struct p4d_nccl_stream {
 	void *handle;        /* NULL: the stream of all operations, without events */
 	void **events;       /* events of the last calls, a ring */
 	unsigned event_count;
-	uint64_t calls, ended; /* number so far; of p4d_comm_recv_end */
+	uint64_t calls, ended; /* number of calls so far; of p4d_comm_recv_end */
 } p4d_nccl_stream;
 
 /* p4d_group.transport_state */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Compares nccl_library.h with NVIDIA's header where available, at compile time. */
+/* Compares nccl_library.h with NVIDIA's header if that is available, at compile time. */
 #include "comm/transport/nccl_library.h"
 
 #if defined(__has_include)
@@ -38,7 +38,7 @@ SAME(sizeof(ncclDataType_t), sizeof(int));
 SAME(sizeof(ncclRedOp_t), sizeof(int));
 SAME(NCCL_CONFIG_UNDEF_INT, (-2147483647 - 1));
 
-/* The same arguments in the same places: these calls compile without conversions that warn. */
+/* The same arguments in the same positions: these calls must compile without warnings about conversions. */
 #define FROM (const void *)0
 #define TO (void *)0
 #define COUNT (size_t)0

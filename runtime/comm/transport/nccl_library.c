@@ -57,7 +57,7 @@ int p4d_nccl__result(const p4d_nccl *nccl, int result, const p4d_nccl_comm *comm
 	if (result == P4D_NCCL_SUCCESS)
 		return 0;
 	const char *more = nccl->GetLastError(comm->comm);
-	/* NCCL's text has several lines, a p4d_error one */
+	/* NCCL's text has several lines, but a p4d_error has one */
 	const int length = more ? (int)strcspn(more, "\n") : 0;
 	return p4d_fail(err, P4D_E_RANK, "NCCL, %s, %s: %s%s%.*s", comm->about, doing,
 			nccl->GetErrorString(result), length ? ": " : "", length < 160 ? length : 160,
@@ -105,7 +105,7 @@ static void *open_aside(void *context)
 	return NULL;
 }
 
-/* Until the thread is done or the world breaks. */
+/* Waits until the thread is done or the world breaks. */
 static int listen_meanwhile(p4d_opening *o, p4d_world *w, p4d_error *err)
 {
 	const struct timespec nap = {.tv_nsec = 1000000};
@@ -120,7 +120,7 @@ static int listen_meanwhile(p4d_opening *o, p4d_world *w, p4d_error *err)
 	return 0;
 }
 
-/* Runs the thread to its end. -1: no thread, or a broken world, and then the thread still runs. */
+/* Runs the thread to its end. -1: there is no thread, or the world is broken and the thread still runs. */
 static int open_in_thread(p4d_opening *o, p4d_world *w, p4d_error *err)
 {
 	pthread_t thread;
@@ -184,7 +184,7 @@ void p4d_nccl__comm_close(p4d_nccl *nccl, p4d_nccl_comm *comm, bool orderly)
 			*at = comm->next;
 			break;
 		}
-	/* not after an error: it would wait for ranks that are gone */
+	/* not after an error, because it would wait for ranks that are gone */
 	if (orderly)
 		p4d_nccl__comm_forget(nccl, comm);
 	if (orderly)

@@ -16,7 +16,7 @@ typedef struct p4d_nccl_id {
 	char bytes[128];
 } p4d_nccl_id;
 
-/* The members of NCCL 2.17; NCCL fills in what came later. */
+/* The members of NCCL 2.17; NCCL fills in later ones. */
 typedef struct p4d_nccl_config {
 	size_t size;
 	unsigned magic, version;
@@ -83,14 +83,15 @@ int p4d_nccl__result(const p4d_nccl *nccl, int result, const p4d_nccl_comm *comm
 		     p4d_error *err);
 
 /*
- * A communicator, and the first operation on it, with which NCCL connects the ranks. Both block inside NCCL,
- * which does not notice a lost rank: so a thread calls them while the caller watches the world. After an
- * error the thread is abandoned, and may still use the device: the process is about to end, and until then
- * the device stays where it is.
+ * Opens a communicator, and runs the first operation on it, with which NCCL connects the ranks. Both block
+ * inside NCCL, which does not notice a lost rank. So a thread calls them while the caller watches the world.
+ * After an error the thread is abandoned, and may still use the device: the process is about to end, and
+ * until then the device stays open.
  */
 typedef struct p4d_nccl_setup {
 	p4d_nccl_id id;
-	int ranks, rank, most_ctas; /* thread blocks, which take SMs from operations; 0: any */
+	int ranks, rank, most_ctas; /* thread blocks, which take multiprocessors from operations; 0: any
+				     * number */
 	/* calls NCCL on the communicator, with `scratch` and `stream`; returns NCCL's result */
 	int (*first)(const p4d_nccl *nccl, const struct p4d_nccl_setup *setup, void *comm);
 	void *scratch, *stream;
@@ -100,13 +101,13 @@ typedef struct p4d_nccl_setup {
 int p4d_nccl__comm_open(p4d_nccl *nccl, p4d_world *world, p4d_device *device, const p4d_nccl_setup *setup,
 			p4d_nccl_comm **comm, p4d_error *err);
 /*
- * From here on NCCL may send from this memory and receive in it without copies of its own, if all members
- * have registered theirs. False: not registered.
+ * From here on NCCL may send from this memory and receive in it without its own copies, if all members have
+ * registered theirs. False: not registered.
  */
 bool p4d_nccl__comm_register(const p4d_nccl *nccl, p4d_nccl_comm *comm, void *memory, uint64_t bytes);
 void p4d_nccl__comm_forget(const p4d_nccl *nccl, p4d_nccl_comm *comm);
-/* Waits until its other ranks close it as well; not orderly: just abandons it. NULL: no-op. */
+/* Waits until the other ranks close it as well; if not orderly, just abandons it. NULL: no-op. */
 void p4d_nccl__comm_close(p4d_nccl *nccl, p4d_nccl_comm *comm, bool orderly);
 
-/* Fails when any communicator has an asynchronous error. */
+/* Fails if any communicator has an asynchronous error. */
 int p4d_nccl__watch(const p4d_nccl *nccl, p4d_error *err);

@@ -80,7 +80,7 @@ static int first_message(const p4d_nccl *n, const p4d_nccl_setup *s, void *comm)
 			    : n->Recv(s->scratch, 1, P4D_NCCL_BYTES, 0, comm, s->stream);
 }
 
-/* With events for the last `count` calls: waiting for an older call waits for a newer one. */
+/* Makes events for the last `count` calls; waiting for an older call waits for a newer one. */
 static int open_stream(p4d_device *d, p4d_nccl_stream *stream, unsigned count, p4d_error *err)
 {
 	stream->events = calloc(count, sizeof(*stream->events));
@@ -147,10 +147,10 @@ static uint64_t route_count(const p4d_group *g)
 }
 
 /*
- * Both ends open and close a route together: NCCL destroys a communicator only when the other rank on its
- * node does so as well. All members visit all routes in the same order, so that both ends are always at the
- * same route. Even senders come before odd ones, so that many pairs of ends can work at the same time. False:
- * this rank is not an end of the route.
+ * Both ends open and close a route together, because NCCL destroys a communicator only when the other rank
+ * does so as well. All members visit all routes in the same order, so that both ends are always at the same
+ * route. Even senders come before odd ones, so that many pairs can work at the same time. False: this rank is
+ * not an end of the route.
  */
 static bool is_own_route(const p4d_group *g, uint64_t number, p4d_nccl_route *route)
 {
@@ -248,7 +248,9 @@ static bool take_memory(const p4d_nccl *n, p4d_nccl_comm *comm, const p4d_traffi
 	return true;
 }
 
-/* All members or none: NCCL does not define what happens where only some have registered theirs. */
+/*
+ * Registers on all members or on none: NCCL does not define what happens if only some have registered theirs.
+ */
 static int register_memory(p4d_group *g, const p4d_nccl *n, const p4d_traffic *traffic, p4d_error *err)
 {
 	const char *wanted = getenv("P4D_NCCL_REGISTER");

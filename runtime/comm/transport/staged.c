@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The staged transport: data is copied to host memory, sent or summed there as comm.h says, and copied back.
- * It needs nothing else of the devices, so several ranks may share one.
+ * The staged transport: data is copied to host memory, sent or summed there as in comm.h, and copied back. It
+ * needs nothing else from the devices, so several ranks may share one.
  */
 #include "comm/transport/staged.h"
 
@@ -9,10 +9,10 @@
 
 #include "comm/channel.h"
 
-/* What collectives and receives copy at a time. */
+/* Bytes that collectives and receives copy at a time. */
 enum { CHUNK_BYTES = 8 << 20 };
 
-/* A message in flight: its data must stay until it was sent. */
+/* A message in flight; its data must stay valid until it is sent. */
 typedef struct p4d_staged_message {
 	uint8_t *data;
 	p4d_pending pending;
@@ -38,7 +38,7 @@ static void staged_end(p4d_transport *t)
 	free(t->state);
 }
 
-/* Elements per chunk when it has as many of each of `shards` shards. */
+/* Elements per chunk, if it has that many of each of `shards` shards. */
 static uint64_t most_of(const p4d_collective *c, uint32_t shards)
 {
 	const uint64_t most = CHUNK_BYTES / c->width / shards;

@@ -10,14 +10,14 @@
 #include "comm/transport/nccl.h"
 #include "comm/transport/staged.h"
 
-/* What each rank tells all others, so that all choose the same. */
+/* Properties that each rank tells all others, so that all choose the same transport. */
 typedef struct p4d_card {
 	char identity[sizeof(((p4d_device *)0)->identity)];
 	int32_t version; /* version of its NCCL; 0: none */
 	char why[140];   /* it has none */
 } p4d_card;
 
-/* Why NCCL is not possible, or "". */
+/* Why NCCL is not possible; "" if it is. */
 static void find_obstacle(const p4d_world *w, const p4d_card *cards, char *why, size_t size)
 {
 	char text[96];
