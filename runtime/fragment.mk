@@ -45,7 +45,7 @@ libp4d_sentencepiece_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -
 libp4d_sentencepiece_la_LIBADD = $(SENTENCEPIECE_LIBS)
 endif
 
-# libp4dcheckpoint: checkpoints, and weights as others store them, for p4d-train and `p4d export`.
+# libp4dcheckpoint: checkpoints, and weights in other programs' formats, for p4d-train and `p4d export`.
 if HAVE_XXHASH
 noinst_LTLIBRARIES += libp4dcheckpoint.la
 endif
@@ -78,7 +78,7 @@ libp4dtrain_la_CFLAGS = $(AM_CFLAGS) $(TRAIN_CFLAGS) -fvisibility=hidden
 libp4dtrain_la_LIBADD = libp4ddevice.la libp4dsettings.la -lm
 
 device_sources = runtime/device/operations.def runtime/device/device.h runtime/device/rounding.h
-# What every device links.
+# Code that every device links.
 noinst_LTLIBRARIES += libp4ddevice.la
 libp4ddevice_la_SOURCES = runtime/device/device_wait.h runtime/device/device_wait.c
 libp4ddevice_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden
@@ -98,7 +98,7 @@ comm_sources = \
 	runtime/comm/transport/nccl.h runtime/comm/transport/nccl.c runtime/comm/transport/nccl_open.c \
 	runtime/comm/transport/nccl_library.h runtime/comm/transport/nccl_library.c runtime/comm/transport/nccl_check.c
 
-# What a rank computes of the model, over a device and its groups.
+# The part of the model that a rank computes, on a device and with its groups.
 model_sources = \
 	runtime/model/depth.h runtime/model/depth.c runtime/model/net.h runtime/model/net.c \
 	runtime/model/initialize.c runtime/model/buffers.h runtime/model/buffers.c runtime/model/buffers_arena.c \
@@ -117,7 +117,7 @@ trainer_sources = \
 	runtime/trainer/trainer.h runtime/trainer/trainer_internal.h runtime/trainer/trainer.c runtime/trainer/trainer_state.c \
 	runtime/trainer/executor.c runtime/trainer/uses.c runtime/trainer/optimizer.c runtime/trainer/optimizer_host.c
 
-# The options of p4d-train. The manual is made from them, also if p4d-train is not built.
+# The options of p4d-train. The manual is made from them, even if p4d-train is not built.
 noinst_LTLIBRARIES += libp4dsettings.la
 libp4dsettings_la_SOURCES = runtime/run/settings.def runtime/run/settings.h runtime/run/settings_internal.h \
 	runtime/run/settings_table.c runtime/run/settings_completion.c runtime/run/settings.c runtime/run/settings_check.c runtime/run/settings_file.c \

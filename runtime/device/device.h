@@ -12,23 +12,23 @@
 #include "plan/plan.h"
 
 /*
- * What the parallel logic asks of a device. One table per backend; nothing outside a backend knows which one
- * it is. All pointers lie in the arena; no operation allocates. Matrices are row-major. Shapes are in
- * comments: n tokens, h hidden, f feed-forward columns, a query heads, k KV heads, d head size, V vocabulary
- * rows, all of this rank.
+ * The operations that the parallel logic needs from a device. There is one table per backend; code outside a
+ * backend does not know which one it is. All pointers are in the arena; no operation allocates. Matrices are
+ * row-major. Comments give shapes: n tokens, h hidden, f feed-forward columns, a query heads, k KV heads, d
+ * head size, V vocabulary rows, all on this rank.
  *
  * `type` is the storage type of activations and parameters: BF16 or FP32. Arithmetic is fp32; gradients of
  * parameters, softmax sums and optimizer state are fp32. Operations are queued in order; `sync` waits for
- * all, and fails with the first error of any of them. Structures and host memory that an operation is given
- * may be changed as soon as it returns.
+ * all, and fails with the first error of any of them. Structures and host memory that an operation gets may
+ * be changed as soon as it returns.
  */
 typedef struct p4d_device p4d_device;
 
 /*
- * The keys of a rank that queries see, as the host knows it: in each sequence, queries first_query ..
+ * Which of a rank's keys its queries see, as known to the host: in each sequence, queries first_query ..
  * first_query+queries-1 see the first `keys` keys. causal: the last of these queries sees all of these keys,
- * and each one before it sees one key less. A call has at most two blocks; a query is in at most one, and
- * sees nothing if it is in none.
+ * and each query before it one key less. A call has at most two blocks. A query is in at most one block; if
+ * it is in none, it sees no key.
  */
 typedef struct p4d_attention_block {
 	uint64_t first_query, queries, keys;
@@ -41,21 +41,22 @@ typedef struct p4d_attention_shape {
 	uint64_t batch, queries, keys; /* per sequence on this rank */
 	uint64_t heads, kv_heads, head_dim;
 	/*
-	 * Positions in the sequence: query i of a sequence is at query_position[i], key j at key_position[j];
-	 * a query sees keys at its own and earlier positions; with a window (0: none) only at the last so
-	 * many, its own included. With document boundaries both also need the same document. NULL documents:
-	 * one.
+	 * Positions in the sequence. Query i of a sequence is at query_position[i], key j at key_position[j].
+	 * A query sees keys at its own and earlier positions; with a window (0: none) only at the last
+	 * `window` positions, including its own. With document boundaries, both must also be in the same
+	 * document. NULL documents: one.
 	 */
 	const int32_t *query_position, *key_position; /* (queries), (keys): the same for every sequence */
 	const int32_t *query_document, *key_document; /* (batch, queries), (batch, keys) */
 	uint64_t query_stride, key_stride;            /* elements between rows of q and of k, v */
 	uint64_t window;
 	float scale;
-	float cap; /* scores become cap * tanh(score / cap); 0: they stay. Not on GPUs, as windows */
+	float cap; /* scores become cap * tanh(score / cap); 0: no cap. Neither caps nor windows are
+		    * supported on GPUs */
 	/*
-	 * For a device that computes faster if it knows more. The same as the positions say; 0 blocks: only
-	 * the positions do. Bytes of the call's workspace. For gradients, o (n, a*d) of all keys; NULL:
-	 * unknown.
+	 * Hints for a device that computes faster if it knows more. blocks: visibility, which must agree with
+	 * the positions; 0 blocks: only the positions give it. Bytes of the call's workspace. For gradients,
+	 * o (n, a*d) of all keys; NULL: unknown.
 	 */
 	uint32_t blocks;
 	p4d_attention_block block[P4D_ATTENTION_BLOCKS];
@@ -65,15 +66,16 @@ typedef struct p4d_attention_shape {
 
 /* The heads of a qkv matrix. */
 typedef struct p4d_heads {
-	uint64_t n, length; /* tokens; per sequence: token i has position[i % length] */
+	uint64_t n, length; /* number of tokens, and of a sequence: token i has position[i % length] */
 	uint64_t heads, kv_heads, head_dim;
 	const void *bias, *query_weight, *key_weight; /* NULL: none */
 	float epsilon;
-	/* One norm of all queries, and one of all keys: its weights have as many numbers as there are columns
-	 * here, and it is over so many, of all ranks. dots: what heads_backward needs. See head_sums. */
+	/* One norm over all queries, and one over all keys. Its weights have as many elements as there are
+	 * columns here, and the norm is over `width` columns on all ranks together. dots: input of
+	 * heads_backward. See head_sums. */
 	bool wide;
 	uint64_t query_width, key_width;
-	float plus; /* added to the weights of norms; not on GPUs */
+	float plus; /* added to the weights of norms; not supported on GPUs */
 	const float *dots;
 	const float
 	    *rope; /* (length, d): for each position d/2 cosines, then d/2 sines; pairs are (i, i + d/2) */
@@ -82,17 +84,17 @@ typedef struct p4d_heads {
 typedef struct p4d_adam {
 	float learning_rate, beta1, beta2, epsilon, weight_decay;
 	float correction1, correction2; /* 1 - beta^step */
-	float gradient_scale;           /* clipping and averaging */
+	float gradient_scale;           /* factor for clipping and averaging */
 } p4d_adam;
 
-/* An operand of a product in FP8: its shape, codes (rows, depth) and the scales of its blocks. */
+/* An operand of an FP8 matmul: its shape, codes (rows, depth) and the scales of its blocks. */
 typedef struct p4d_fp8_operand {
 	p4d_fp8_operand_shape shape;
 	uint8_t *codes;
 	void *scales;
 } p4d_fp8_operand;
 
-/* What a rank has of a tensor in nf4; nf4.h says what lies where. */
+/* A rank's part of a tensor in nf4; nf4.h has the memory layout. */
 typedef struct p4d_nf4_tensor {
 	p4d_nf4_shape shape;
 	uint64_t first_row, first_column; /* of the whole tensor */
@@ -100,29 +102,30 @@ typedef struct p4d_nf4_tensor {
 } p4d_nf4_tensor;
 
 /*
- * Which numbers of a matrix (n, h) dropout drops: those whose bits (p4d_rounding_bits) are below `below`. Its
- * rows are tokens of a pass, sequence after sequence, from row `first` of them on. So a number's bits depend
- * on its token's place in the batch of the step and on its feature, not on the rank or the pass.
+ * Which elements of a matrix (n, h) dropout drops: those whose random bits (p4d_rounding_bits) are below
+ * `below`. Its rows are tokens of a pass, sequence after sequence, starting at row `first`. An element's bits
+ * depend on its token's place in the step's batch and on its feature, not on the rank or the pass.
  */
 typedef struct p4d_dropout {
 	uint64_t key;               /* of the seed, the step and the adapter */
 	uint64_t first, length;     /* length: tokens of a sequence in the pass */
-	uint64_t sequence, seq_len; /* number of row 0's sequence in the batch; tokens of a whole one */
+	uint64_t sequence, seq_len; /* index of row 0's sequence in the batch; tokens of a whole sequence */
 	const int32_t *position;    /* (length), in the arena: places of tokens in their sequence */
 	uint64_t first_column, all_columns; /* of the matrix on all tp ranks */
 	uint32_t below;
-	float factor; /* of what is kept */
+	float factor; /* factor for kept elements */
 } p4d_dropout;
 
-/* An algorithm of those that a device's library proposes for products of a shape. */
+/* One of the algorithms that a device's library proposes for matmuls of a shape. */
 typedef struct p4d_product_choice {
 	uint64_t shape;               /* a hash of all that proposals depend on */
-	uint32_t algorithm, proposed; /* number 0 is the library's own choice; how many there are */
+	uint32_t algorithm, proposed; /* index of the chosen one, 0 is the library's own choice; number of
+				       * proposals */
 } p4d_product_choice;
 
 typedef struct p4d_timed_product {
 	p4d_product_choice choice;
-	float gain;    /* the time of algorithm 0 over that of the chosen one, both measured here */
+	float gain;    /* time of algorithm 0 divided by that of the chosen one, both measured here */
 	char text[92]; /* for people: "2048x16384x8192 tn bf16" */
 } p4d_timed_product;
 
@@ -133,99 +136,104 @@ struct p4d_device {
 	char text[96];    /* description for people: "NVIDIA H200 (sm_90, 139.8 GiB)" */
 	int sm;           /* compute capability, as 90 for 9.0; 0: not a GPU */
 	void *state;
-	/* A worldwide name of the processor: two ranks with the same text share it. "": its memory is the
-	 * host's. */
+	/* A worldwide unique name of the processor: two ranks with the same text share it. "": its memory
+	 * is the host's. */
 	char identity[64];
-	/* Who computes attention: "cuDNN 9.19.0", or why slower kernels do. "": there is no choice. */
+	/* The library that computes attention: "cuDNN 9.19.0", or why slower kernels do. "": there is no
+	 * choice. */
 	char attention_text[256];
-	bool attention_slow; /* p4d's own kernels, though nobody asked for them */
+	bool attention_slow; /* attention uses p4d's own, slower kernels, although nobody asked for them */
 	/*
-	 * The caller sets it. It is called every few milliseconds while the host waits for the device. It
-	 * returns -1 if queued operations will never finish, because they need a rank that is gone. Then the
-	 * host stops waiting, and that error is the first of `sync`. NULL: no queued operation needs others.
+	 * Set by the caller. It is called every few milliseconds while the host waits for the device. It
+	 * returns -1 if queued operations will never finish, because they need a rank that is gone. The host
+	 * then stops waiting, and that error is the first error of `sync`. NULL: no queued operation needs
+	 * other ranks.
 	 */
 	int (*watch)(void *context, p4d_error *err);
 	void *watch_context;
 
 	/* memory */
-	uint64_t allocated_bytes; /* the most that `allocate` ever gave */
+	uint64_t allocated_bytes; /* maximum that `allocate` ever gave */
 	int (*allocate)(p4d_device *, uint64_t bytes, void **arena, p4d_error *err);
 	/* waits for all that is queued on any stream, without the watch */
 	void (*release)(p4d_device *, void *arena);
-	/* the same for an arena on the host, which `move` reaches at the full rate of the link */
+	/* the same for an arena on the host, which `move` accesses at the full rate of the link */
 	uint64_t host_allocated_bytes;
 	int (*host_allocate)(p4d_device *, uint64_t bytes, void **arena, p4d_error *err);
 	void (*host_release)(p4d_device *, void *arena);
-	/* Bytes of its memory that are in use, by whomever, and all; the cpu: what this process ever had, and
-	 * 0. */
+	/* Bytes of its memory that are in use by all programs, and total bytes. On the cpu: the peak of
+	 * this process, and 0. */
 	void (*usage)(p4d_device *, uint64_t *used, uint64_t *total);
 	void (*zero)(p4d_device *, void *to, uint64_t bytes);
-	/* inside the arena; the two places do not overlap */
+	/* inside the arena; the two ranges must not overlap */
 	void (*copy)(p4d_device *, void *to, const void *from, uint64_t bytes);
-	/* rows of row_bytes, whose beginnings are to_stride and from_stride bytes apart; inside the arena */
+	/* rows of row_bytes, whose starts are to_stride and from_stride bytes apart; inside the arena */
 	void (*copy_rows)(p4d_device *, void *to, uint64_t to_stride, const void *from, uint64_t from_stride,
 			  uint64_t row_bytes, uint64_t rows);
 	/* from_host may be changed on return; to_host is complete on return */
 	void (*upload)(p4d_device *, void *to, const void *from_host, uint64_t bytes);
 	void (*download)(p4d_device *, void *to_host, const void *from, uint64_t bytes);
-	/* between the arena and that of the host, or inside one, queued on a stream: neither place may change
-	 * until then */
+	/* between the arena and the host's arena, or inside one of them, queued on a stream: neither range
+	 * may change until then */
 	void (*move)(p4d_device *, void *stream, void *to, const void *from, uint64_t bytes);
-	/* Errors: DEVICE, also for operations queued before; after a failure all later calls fail. */
+	/* Errors: DEVICE, also for earlier operations; after a failure all later calls fail. */
 	int (*sync)(p4d_device *, p4d_error *err);
 	void (*close)(p4d_device *);
 	/*
-	 * Memory of the arena for the device's own use from then on: the workspace of matrix products, the
-	 * plan's row library.gemm; and partial sums, row reductions, which the cpu does not need. NULL and 0
-	 * if a plan has no such row.
+	 * Lends memory of the arena to the device from then on: the workspace of matmuls (row library.gemm of
+	 * the plan); and partial sums (row reductions), which the cpu does not need. NULL and 0 if a plan has
+	 * no such row.
 	 */
 	void (*set_workspace)(p4d_device *, void *workspace, uint64_t workspace_bytes, void *sums,
 			      uint64_t sums_bytes);
 	/*
-	 * To find out which memory was never written: fills it with a word; counts the words that are still
-	 * equal to it. NULL: not with this device.
+	 * To find memory that was never written: fills it with a word; counts the words that still equal it.
+	 * NULL: not supported by this device.
 	 */
 	void (*fill)(p4d_device *, void *to, uint32_t word, uint64_t words);
 	int (*count)(p4d_device *, uint64_t *number, const void *from, uint32_t word, uint64_t words);
 
 	/*
 	 * Streams. All operations are queued on one stream, which is called NULL here; communication may have
-	 * others in addition. An event is a place in a stream; a new one counts as reached. Both live until
-	 * close. The cpu's are all NULL: there everything is done when its call returns. Queued operations
-	 * may wait for other ranks. So no operation may need an idle device to begin, for instance to load
-	 * its code.
+	 * additional ones. An event marks a place in a stream; a new event counts as reached. Both live until
+	 * close. On the cpu all these functions are NULL: an operation is done when its call returns. Queued
+	 * operations may wait for other ranks, so no operation may need an idle device to begin, for instance
+	 * to load its code.
 	 */
 	void *stream; /* stream of all operations, in the type of the device's libraries (cudaStream_t) */
-	int (*stream_open)(p4d_device *, void **stream, p4d_error *err); /* in the libraries' type */
-	/* operations queued later on `waiter` start after those queued now on `awaited` */
+	int (*stream_open)(p4d_device *, void **stream, p4d_error *err); /* in the type of the device's
+									  * libraries */
+	/* operations queued later on `waiter` start after those queued so far on `awaited` */
 	void (*stream_wait)(p4d_device *, void *waiter, void *awaited);
 	int (*event_open)(p4d_device *, void **event, p4d_error *err);
 	void (*event_record)(p4d_device *, void *event,
-			     void *stream); /* after the operations queued there now */
-	void (*event_wait)(p4d_device *, void *waiter, void *event);     /* for what precedes it */
+			     void *stream); /* marks the operations queued there so far */
+	void (*event_wait)(p4d_device *, void *waiter, void *event);     /* waits for the operations
+									  * before it */
 	int (*event_reached)(p4d_device *, void *event, p4d_error *err); /* 1: yes, 0: not yet, -1: as sync */
-	/* makes this the device of libraries that the calling thread calls; the thread that opened it need
-	 * not */
+	/* makes this device current for libraries in the calling thread; the thread that opened it does
+	 * not need this */
 	int (*attach)(p4d_device *, p4d_error *err);
 
 	/*
-	 * From now on, products leave this many multiprocessors to other streams: a product that counts on
-	 * all of them would take two rounds. NULL: no such choice.
+	 * From now on, matmuls leave this many multiprocessors to other streams. (A matmul that counts on all
+	 * of them would take two rounds.) NULL: not supported.
 	 */
 	void (*leave)(p4d_device *, unsigned multiprocessors);
 
 	/*
-	 * While on, the first product of a shape runs each algorithm that is proposed for it, waits, and
-	 * keeps the fastest. This must happen before anything is queued that waits for others; operands may
-	 * have any contents. The timed ones, by number; false after the last. The choice of another rank is
-	 * taken over if the same number of algorithms is proposed here. NULL: there is no choice.
+	 * While this is on, the first matmul of a shape runs each proposed algorithm, waits, and keeps the
+	 * fastest. This must happen before any operation is queued that waits for other ranks; operands may
+	 * have any contents. timed_product returns the timed ones by number; false after the last.
+	 * choose_product adopts another rank's choice if the same number of algorithms is proposed here.
+	 * NULL: there is no choice.
 	 */
 	void (*time_products)(p4d_device *, bool on);
 	bool (*timed_product)(p4d_device *, unsigned number, p4d_timed_product *);
 	void (*choose_product)(p4d_device *, const p4d_product_choice *);
 
 	/* matrix products; dx and dw += with accumulate, else = */
-	/* y (n, out) = add + x (n, in) * w (out, in)^T; add: NULL is none; another matrix, or y itself */
+	/* y (n, out) = add + x (n, in) * w (out, in)^T; add NULL: nothing; it may be y itself */
 	void (*linear)(p4d_device *, p4d_dtype type, void *y, const void *add, const void *x, const void *w,
 		       uint64_t n, uint64_t out, uint64_t in);
 	/* dx (n, in) = dy (n, out) * w (out, in) */
@@ -235,8 +243,8 @@ struct p4d_device {
 	void (*linear_weight)(p4d_device *, p4d_dtype type, float *dw, const void *dy, const void *x,
 			      uint64_t n, uint64_t out, uint64_t in, bool accumulate);
 	/*
-	 * Times scale, where y and dy are columns of a wider matrix: their rows are `stride` elements apart.
-	 * y (n, out) = scale * x (n, in) * w (out, in)^T; += with accumulate
+	 * The same times scale, for y and dy that are columns of a wider matrix: their rows are `stride`
+	 * elements apart. y (n, out) = scale * x (n, in) * w (out, in)^T; += with accumulate
 	 */
 	void (*columns)(p4d_device *, p4d_dtype type, void *y, uint64_t stride, const void *x, const void *w,
 			uint64_t n, uint64_t out, uint64_t in, float scale, bool accumulate);
@@ -248,37 +256,39 @@ struct p4d_device {
 			       const void *x, uint64_t n, uint64_t out, uint64_t in, float scale,
 			       bool accumulate);
 
-	/* y (a.rows, b.rows) = add + a * b^T, of operands that were quantized; add as of `linear`. NULL: none
-	 */
+	/* y (a.rows, b.rows) = add + a * b^T, with quantized operands; add as in `linear`. NULL: not
+	 * supported */
 	void (*product)(p4d_device *, p4d_dtype type, void *y, const void *add, const p4d_fp8_operand *a,
 			const p4d_fp8_operand *b);
 
 	/*
-	 * o (n, a*d), lse (a, n): softmax(scale * q k^T) v over the keys a query may see; a query that sees
-	 * none gives o = 0, lse = -inf. O(n) memory: tiles of P4D_ATTENTION_TILE. workspace: as planned.
+	 * o (n, a*d), lse (a, n): softmax(scale * q k^T) v over the keys that a query may see; for a query
+	 * that sees none, o = 0 and lse = -inf. O(n) memory: tiles of P4D_ATTENTION_TILE. workspace: as
+	 * planned.
 	 */
 	void (*attention)(p4d_device *, p4d_dtype type, void *o, float *lse, const void *q, const void *k,
 			  const void *v, const p4d_attention_shape *, void *workspace);
 	/*
-	 * Gradients through one block of keys, with the lse of the whole row: adds to dq, dk and dv, fp32,
-	 * whose rows are as far apart as those of q (query_stride), k and v (key_stride). So they may be
-	 * columns of one fp32 matrix of the shape of qkv. row_sums (a, n): where the shape has the output,
-	 * room for them, for a device that needs them; else what attention_row_sums gave.
+	 * Gradients through one block of keys, with the lse of the whole row. Adds to dq, dk and dv, in fp32,
+	 * with the row strides of q (query_stride), k and v (key_stride), so they may be columns of one fp32
+	 * matrix with the shape of qkv. row_sums (a, n): if the shape has the output, memory for them, for a
+	 * device that needs them; else the result of attention_row_sums.
 	 */
 	void (*attention_backward)(p4d_device *, p4d_dtype type, float *dq, float *dk, float *dv,
 				   const void *d_o, const float *lse, float *row_sums, const void *q,
 				   const void *k, const void *v, const p4d_attention_shape *,
 				   void *workspace);
 	/*
-	 * The same with one block of keys: sets dqkv (type), the gradient of qkv, of which q, k and v are the
-	 * columns. sums: if the plan has attention.qkv_gradient, (n, columns) fp32.
+	 * The same with one block of keys: sets dqkv (type), the gradient of qkv, of which q, k and v are
+	 * columns. sums: (n, columns) fp32 if the plan has attention.qkv_gradient.
 	 */
 	void (*attention_gradient)(p4d_device *, p4d_dtype type, void *dqkv, float *sums, const void *d_o,
 				   const float *lse, float *row_sums, const void *qkv,
 				   const p4d_attention_shape *, void *workspace);
 
-	/* optimizer; both add to a number in the arena, so that nothing waits until it is downloaded */
-	/* *sum += squares of x, in an order that depends on count alone; finite exactly where all x are */
+	/* for the optimizer; both add to a number in the arena, so that nothing waits until it is
+	 * downloaded */
+	/* *sum += squares of x, in an order that depends only on count; finite only if all x are */
 	void (*sum_squares)(p4d_device *, double *sum, const float *x, uint64_t count);
 	void (*count_nonfinite)(p4d_device *, uint64_t *number, const float *x, uint64_t count);
 	void (*cast)(p4d_device *, p4d_dtype to, void *y, p4d_dtype from, const void *x, uint64_t count);
@@ -292,13 +302,13 @@ struct p4d_device {
 
 /*
  * The cpu backend. Types are BF16 and FP32. Its operations are written once for any type; tests call them in
- * double, where gradients can be held against finite differences. Products of bf16 are converted block by
- * block in the P4D_CPU_PRODUCT_BYTES that were lent. The thread that opens it, and uses it, takes denormal
- * numbers for 0 from then on. No dimension or stride of a matrix reaches 2^31. Results are the same every
- * time, with any number of threads, on the same kind of processor. Nothing is allocated but by `allocate`,
- * and what further threads work in (cpu_threads.h).
+ * double, so that gradients can be compared with finite differences. bf16 matmuls are converted block by
+ * block in the lent P4D_CPU_PRODUCT_BYTES. The thread that opens and uses it treats denormal numbers as 0
+ * from then on. No dimension or stride of a matrix reaches 2^31. Results are the same every time, with any
+ * number of threads, on the same kind of processor. Only `allocate` allocates, except for the working memory
+ * of additional threads (cpu_threads.h).
  */
 int p4d_device_cpu_open(p4d_device *device, p4d_error *err);
-/* Threads of this process, on the cpu device; 1 when it opens. Without OpenMP they are for matrix products
- * only. */
+/* Number of threads of this process on the cpu device; 1 when it opens. Without OpenMP, threads are only
+ * for matmuls. */
 void p4d_device_cpu_threads(uint32_t threads);

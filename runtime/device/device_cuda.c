@@ -39,11 +39,11 @@ static int fix(p4d_error *err)
 }
 
 /*
- * CUDA reads these at startup. Loaded eagerly, the libraries' code takes hundreds of MiB of the GPU, nearly
- * all of it never run. Lazily loaded code may need an idle GPU, which never comes while communication on it
- * waits for a rank that waits for that call: so p4d's own kernels are loaded when the device is opened, and
- * the libraries' by the warm-up of p4d_net_open, both before anything waits. Streams that share a connection
- * to the GPU block each other.
+ * CUDA reads these variables at startup. Loaded eagerly, the libraries' code needs hundreds of MiB of the
+ * GPU, and nearly all of it never runs. But lazily loaded code may need an idle GPU, which never comes while
+ * communication on it waits for a rank that waits for that call. So p4d's own kernels are loaded when the
+ * device is opened, and the libraries' by the warm-up of p4d_net_open, both before any operation waits.
+ * Streams that share a connection to the GPU block each other.
  */
 static void set_environment(void)
 {
@@ -73,7 +73,7 @@ int p4d_device_cuda_load(p4d_device *device, uint32_t local_rank, p4d_error *err
 	return -1;
 }
 
-/* Most hosts without a GPU have no driver either: no need to load CUDA to find out. */
+/* Most hosts without a GPU have no driver either, so CUDA need not be loaded to find out. */
 static int try_device(p4d_device *device, p4d_error *err)
 {
 	char path[PATH_MAX + 32];

@@ -3,7 +3,7 @@
 
 #include "device/device.h"
 
-/* Where the bits of a row of a matrix begin: the index of its first number. Compiled for GPUs, too. */
+/* The index of the first element of a row, from which its random bits follow. Also compiled for GPUs. */
 P4D_ROUNDING uint64_t p4d_dropout_row(const p4d_dropout *d, uint64_t row)
 {
 	const uint64_t at = d->first + row;

@@ -26,15 +26,15 @@ P4D_ANYWHERE float p4d_fp8__float(uint32_t bits)
 	return x;
 }
 
-/* |x| as an integer: larger where x is larger, and not a number is more than all. */
+/* |x| as an integer: it grows with x, and NaN is larger than all numbers. */
 P4D_ANYWHERE uint32_t p4d_fp8_size(float x)
 {
 	return p4d_fp8__bits(x) & 0x7fffffff;
 }
 
 /*
- * The least exponent of two by which the largest |x| of a block fits: both formats end at 1.75 * 2^top. For
- * blocks of zeros, of denormal numbers, or with a number that is not finite: 0.
+ * The least exponent of two by which the largest |x| of a block fits; both formats end at 1.75 * 2^top. 0 for
+ * blocks of zeros, of denormal numbers, or with a number that is not finite.
  */
 P4D_ANYWHERE int p4d_fp8_exponent(uint32_t largest, p4d_fp8_format format)
 {
@@ -46,14 +46,14 @@ P4D_ANYWHERE int p4d_fp8_exponent(uint32_t largest, p4d_fp8_format format)
 	return least < -126 ? -126 : least;
 }
 
-/* 2^exponent, of -126 to 127 */
+/* 2^exponent, for -126 to 127 */
 P4D_ANYWHERE float p4d_fp8_power(int exponent)
 {
 	return p4d_fp8__float((uint32_t)(exponent + 127) << 23);
 }
 
-/* Nearest, ties to even; the largest code if x is larger. All numbers that are not finite get one code,
- * not-a-number. */
+/* Rounds to nearest, ties to even; the largest code if x is larger. All numbers that are not finite get
+ * one code, NaN. */
 P4D_ANYWHERE uint8_t p4d_fp8_encode(float x, p4d_fp8_format format)
 {
 	const uint32_t fraction = format == P4D_E4M3 ? 3 : 2, bias = format == P4D_E4M3 ? 7 : 15;
@@ -61,7 +61,8 @@ P4D_ANYWHERE uint8_t p4d_fp8_encode(float x, p4d_fp8_format format)
 	const uint32_t bits = p4d_fp8__bits(x), size = bits & 0x7fffffff;
 	const uint32_t even = size + (1u << (shift - 1)) - 1 + (size >> shift & 1);
 	const uint32_t normal = (even >> shift) - ((127 - bias) << fraction);
-	/* below the normal ones: adding the number whose last bit is their distance rounds to that */
+	/* below the normal range: adding the number whose last bit is their distance rounds to that
+	 * distance */
 	const float unit = p4d_fp8__float((127 + 24 - bias - fraction) << 23);
 	const uint32_t small = p4d_fp8__bits(p4d_fp8__float(size) + unit) - p4d_fp8__bits(unit);
 	const uint32_t code = size >= (128 - bias) << 23 ? normal : small;

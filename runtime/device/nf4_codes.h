@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The numbers that codes of nf4.h stand for: the same bits on every device. Compiled for GPUs, too. */
+/* The values of nf4.h's codes: the same bits on every device. Also compiled for GPUs. */
 #include <stdint.h>
 
 #ifdef __CUDACC__
@@ -12,15 +12,15 @@
 #define P4D_NF4_TABLE static const float
 #endif
 
-/* Of a code of four bits, times the scale of its block: quantiles of a normal distribution. */
+/* Values of four-bit codes, to be multiplied by the scale of a block: quantiles of a normal distribution. */
 P4D_NF4_TABLE p4d_nf4_numbers[16] = {
     -1.0f,      -0.6961928f, -0.52507305f, -0.3949175f, -0.28444138f, -0.18477343f, -0.091050036f, 0.0f,
     0.0795803f, 0.1609302f,  0.2461123f,   0.33791524f, 0.44070983f,  0.562617f,    0.72295684f,   1.0f};
 
 /*
- * Of a code of eight bits, times the scale of its group: in seven decades there are 1, 2, 4 .. 64 numbers,
- * the middles of as many equal parts of 0.1 to 1, as bitsandbytes rounds them. Codes above 127 are these, and
- * 1; 127 is 0, and codes below it have the negative numbers, the largest first.
+ * Values of eight-bit codes, to be multiplied by the scale of a group. Seven decades have 1, 2, 4 .. 64
+ * values each: the middles of equal parts of 0.1 to 1, as bitsandbytes rounds them. Codes above 127 are these
+ * values, and 1; code 127 is 0; codes below it are the negative values, the largest magnitude first.
  */
 P4D_NF4_TABLE p4d_nf4_sizes[128] = {5.5000004e-7f,  3.2500002e-6f,  7.75e-6f,       2.1249998e-5f,
 				    4.375e-5f,      6.625e-5f,      8.875e-5f,      0.00015625001f,
@@ -60,7 +60,7 @@ P4D_NF4_HERE float p4d_nf4_of_eight_bits(uint8_t code)
 	return code > 127 ? p4d_nf4_sizes[code - 128] : code < 127 ? -p4d_nf4_sizes[126 - code] : 0;
 }
 
-/* The scale of a block. Product and sum are rounded apart on every device. */
+/* The scale of a block. Product and sum are rounded separately on every device. */
 P4D_NF4_HERE float p4d_nf4_scale(uint8_t code, float group, float mean)
 {
 #ifdef __CUDA_ARCH__

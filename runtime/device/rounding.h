@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * Stochastic rounding to bf16 without a generator: a hash of the step and of the number's place in the whole
+ * Stochastic rounding to bf16 without a generator. A hash of the step and of the number's place in the whole
  * model decides whether a number is rounded up, so that the result does not depend on the rank that holds it.
- * A number x between two neighbours a < b becomes b with probability (x - a) / (b - a): small changes are not
- * lost on average.
+ * A number x between two neighbours a < b becomes b with probability (x - a) / (b - a), so small changes are
+ * not lost on average.
  */
 #include <stdint.h>
 #include <string.h>
@@ -18,8 +18,8 @@
 #endif
 
 /*
- * Where an array is in a tensor: element i is number first + i of a slice, row by row, whose rows of
- * `columns` elements are `stride` elements apart in the tensor, the first of them from `origin` on.
+ * The place of an array in a tensor: element i is number first + i of a slice, row by row. The slice's rows
+ * of `columns` elements are `stride` elements apart in the tensor, and the first of them is at `origin`.
  */
 typedef struct p4d_rounding {
 	uint64_t key; /* key of the tensor and the step */
@@ -34,13 +34,13 @@ P4D_ROUNDING uint64_t p4d_rounding_index(const p4d_rounding *r, uint64_t i)
 	return r->origin + (r->columns == r->stride ? at : at / r->columns * r->stride + at % r->columns);
 }
 
-/* Elements from i on whose indices follow each other. */
+/* Number of elements from i on whose indices are consecutive. */
 P4D_ROUNDING uint64_t p4d_rounding_run(const p4d_rounding *r, uint64_t i)
 {
 	return r->columns == r->stride ? UINT64_MAX : r->columns - (r->first + i) % r->columns;
 }
 
-/* 32 bits that are as good as random: lowbias32 of the index and the key. */
+/* 32 bits that are practically random: lowbias32 of the index and the key. */
 P4D_ROUNDING uint32_t p4d_rounding_bits(uint64_t key, uint64_t index)
 {
 	uint32_t x = (uint32_t)index ^ (uint32_t)(index >> 32) * 0x9e3779b1u ^ (uint32_t)key;
@@ -51,7 +51,7 @@ P4D_ROUNDING uint32_t p4d_rounding_bits(uint64_t key, uint64_t index)
 	return x ^ x >> 15;
 }
 
-/* up: 16 random bits. For finite numbers; a number that bf16 can represent stays. */
+/* up: 16 random bits. For finite numbers; a number that bf16 can represent stays unchanged. */
 P4D_ROUNDING uint16_t p4d_round_to_bf16(float x, uint32_t up)
 {
 	uint32_t bits;

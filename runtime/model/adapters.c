@@ -5,7 +5,7 @@
 #include "model/buffers.h"
 #include "model/sequence_order.h"
 
-/* An adapter, and where its layer begins in a row of the matrix's output. */
+/* An adapter, and the first column of its layer in a row of the matrix's output. */
 typedef struct adapter {
 	p4d_adapted size;
 	unsigned number; /* of p4d_adapted_of */
@@ -16,7 +16,7 @@ typedef struct adapter {
 	float *a_gradient, *b_gradient;
 } adapter;
 
-/* Calls `use` for each adapter of a matrix. y: its output, or the gradient of that. */
+/* Calls `use` for each adapter of a matrix. y: the matrix's output, or the gradient of that output. */
 typedef void using(p4d_net *m, const adapter *of, char *y, uint64_t stride, void *x);
 
 static void for_each(p4d_net *m, p4d_weight_kind kind, uint32_t layer, using *use, void *y, void *x,
@@ -91,7 +91,7 @@ static p4d_dropout dropout_of(const p4d_net *m, const adapter *of)
 			     .factor = (float)(1 / (1 - l->lora.dropout))};
 }
 
-/* What goes into an adapter: x, or what dropout leaves of it. */
+/* The input of an adapter: x, or what dropout keeps of x. */
 static const void *input_of(p4d_net *m, const adapter *of, const void *x)
 {
 	void *kept = p4d_buffers_at(m, B_ADAPTER_INPUT);
@@ -103,7 +103,7 @@ static const void *input_of(p4d_net *m, const adapter *of, const void *x)
 	return kept;
 }
 
-/* dx += dy * A, of what was not dropped */
+/* dx += dy * A, for the elements that were not dropped */
 static void add_input_gradient(p4d_net *m, const adapter *of, void *dx, const void *dy)
 {
 	const uint64_t rank = m->l->lora.rank, in = of->size.in;
@@ -137,7 +137,7 @@ void p4d_adapters__add(p4d_net *m, p4d_weight_kind matrix, uint32_t layer, void 
 	for_each(m, matrix, layer, add, y, (void *)x, part);
 }
 
-/* The gradient of x A^T, in its place. */
+/* The gradient of x A^T, which replaces x A^T. */
 static void between_gradient(p4d_net *m, const adapter *of, const char *dy, uint64_t stride)
 {
 	m->d->columns_input(m->d, m->type, p4d_buffers_at(m, B_ADAPTER), dy, stride, of->b, of->n,

@@ -4,21 +4,21 @@
 #include "model/parallel.h"
 
 /*
- * LoRA (arXiv 2106.09685): next to a frozen matrix, y += scale * (x A^T) B^T for each of its linear layers
- * that has an adapter. If tensor parallelism cuts B, every rank has A, and computes a part of its gradient;
- * if it cuts A, every rank has B. So a pass needs no additional communication: sums over tp are those of the
- * matrix itself. x A^T is recomputed in the backward pass.
+ * LoRA (arXiv 2106.09685): in addition to a frozen matrix, y += scale * (x A^T) B^T for each of its linear
+ * layers with an adapter. If tensor parallelism cuts B, every rank has all of A, and computes a part of its
+ * gradient; if it cuts A, every rank has all of B. So a pass needs no additional communication: sums over tp
+ * are those of the matrix itself. x A^T is recomputed in the backward pass.
  *
- * With dropout the input of each adapter is x * mask / (1 - p), in a buffer of its own. The mask of a number
+ * With dropout the input of each adapter is x * mask / (1 - p), in a separate buffer. The mask of an element
  * follows from seed, step, the token's place in the batch, adapter and feature. So every layout drops the
- * same numbers, and the backward pass makes the mask again.
+ * same elements, and the backward pass computes the mask again.
  */
 
-/* Whether any of a matrix's layers has one. */
+/* Whether any of a matrix's linear layers has an adapter. */
 bool p4d_adapters__has(const p4d_net *m, p4d_weight_kind matrix, uint32_t layer);
 
-/* y (n, columns of the matrix) += its adapters' part; x (n, in). Here and below n: the count of `part`, some
- * of the m->n tokens or all. y and x begin with its first one. */
+/* y (n, columns of the matrix) += its adapters' part; x (n, in). Here and below, n is the number of tokens
+ * in `part`: some of the m->n tokens or all. y and x begin with the part's first token. */
 void p4d_adapters__add(p4d_net *m, p4d_weight_kind matrix, uint32_t layer, void *y, const void *x,
 		       p4d_token_part part);
 
@@ -26,7 +26,7 @@ void p4d_adapters__add(p4d_net *m, p4d_weight_kind matrix, uint32_t layer, void 
 void p4d_adapters__gradients(p4d_net *m, p4d_weight_kind matrix, uint32_t layer, const void *dy,
 			     const void *x);
 
-/* dx (n, in) += what passes the adapters */
+/* dx (n, in) += the gradient through the adapters */
 void p4d_adapters__input(p4d_net *m, p4d_weight_kind matrix, uint32_t layer, void *dx, const void *dy,
 			 p4d_token_part part);
 

@@ -3,7 +3,7 @@
 
 #include "model/net.h"
 
-/* Attention of a layer: this rank's queries over all keys of the sequence that they see. */
+/* Attention of a layer: this rank's queries over all visible keys of the sequence. */
 
 int p4d_attention__forward(p4d_net *m, const p4d_layer *y, p4d_error *err);
 int p4d_attention__backward(p4d_net *m, const p4d_layer *y, p4d_error *err);
@@ -11,7 +11,7 @@ p4d_heads p4d_attention__heads_of(const p4d_net *m, const p4d_layer *y);
 
 /*
  * For norms over all heads: sums (n, 2) of a * b, both (n, columns), over the queries of a token and over its
- * keys, of all ranks. Of other models nothing. Errors: RANK.
+ * keys, on all ranks. Does nothing for other models. Errors: RANK.
  */
 int p4d_attention__sum_heads(p4d_net *m, float *sums, const void *a, const void *b, const p4d_heads *heads,
 			     p4d_error *err);
@@ -22,8 +22,8 @@ void p4d_attention__warm_up(p4d_net *m);
  * attention_slices.c. */
 
 /*
- * Queries of this rank, `keys` keys of each sequence, whose rows are key_stride elements apart. block: the
- * block of these keys, as in sequence_order.c.
+ * Queries of this rank, with `keys` keys per sequence, whose rows are key_stride elements apart. block: index
+ * of the block of these keys, as in sequence_order.c.
  */
 p4d_attention_shape p4d_attention__shape_of(const p4d_net *m, const p4d_layer *y, uint32_t block,
 					    uint64_t keys, uint64_t key_stride);
@@ -41,15 +41,15 @@ static inline char *p4d_column(void *matrix, uint64_t at, uint64_t element)
 void p4d_attention__take_keys_values(p4d_net *m, void *to, void *qkv, uint64_t first, uint64_t count);
 
 /*
- * With cp > 1, forward: qkv to output and lse of the layer. Back: sums (n, columns) fp32, zero before,
- * becomes the gradient of qkv. attention_ring.c, attention_gather.c.
+ * With cp > 1. Forward: from qkv to output and lse of the layer. Backward: sums (n, columns) fp32, zero
+ * before, become the gradient of qkv. attention_ring.c, attention_gather.c.
  */
 int p4d_attention_ring__forward(p4d_net *m, const p4d_layer *y, p4d_error *err);
 int p4d_attention_ring__backward(p4d_net *m, const p4d_layer *y, float *sums, p4d_error *err);
 int p4d_attention_gather__forward(p4d_net *m, const p4d_layer *y, p4d_error *err);
 int p4d_attention_gather__backward(p4d_net *m, const p4d_layer *y, float *sums, p4d_error *err);
 
-/* The same with slices, whose keys and values, and gradients of those, the layer has. */
+/* The same with slices; the layer has their keys and values, and the gradients of those. */
 int p4d_attention_slices__forward(p4d_net *m, const p4d_layer *y);
 int p4d_attention_slices__backward(p4d_net *m, const p4d_layer *y, float *sums);
 /* For the net's present slice. */

@@ -2,7 +2,7 @@
 /*
  * Context parallelism by all-gather: a layer's keys and values are gathered from all ranks, attention runs
  * over all of them, and their gradients are summed over the ranks in fp32. In each sequence the first chunks
- * are gathered in the order of the ranks, then the second ones in the opposite order. So the sequence is in
+ * are gathered in the order of the ranks, then the second ones in the reverse order. So the sequence is in
  * its natural order, and the keys that a chunk of queries sees are contiguous.
  */
 #include "model/attention.h"
@@ -15,9 +15,9 @@ enum { HALVES = 2 };
 typedef struct half {
 	p4d_group *group; /* in the order of the chunks */
 	uint64_t tokens;  /* tokens of a chunk */
-	uint64_t first;   /* where this rank's chunk begins among its tokens */
-	uint64_t all;     /* where the chunks begin among gathered keys */
-	uint64_t own;     /* where this rank's does */
+	uint64_t first;   /* offset of this rank's chunk among its own tokens */
+	uint64_t all;     /* offset of the chunks among gathered keys */
+	uint64_t own;     /* offset of this rank's chunk among gathered keys */
 } half;
 
 static half half_of(const p4d_net *m, uint64_t sequence, uint64_t number)
@@ -33,7 +33,7 @@ static half half_of(const p4d_net *m, uint64_t sequence, uint64_t number)
 		      .own = all + p4d_group_index(group) * tokens};
 }
 
-/* to (batch * seq_len, 2 * kv): keys and values of all ranks, side by side. */
+/* to (batch * seq_len, 2 * kv): keys and values of all ranks, next to each other. */
 static int gather(p4d_net *m, void *to, void *qkv, p4d_error *err)
 {
 	const uint64_t width = 2 * m->kv * m->element;
@@ -49,7 +49,7 @@ static int gather(p4d_net *m, void *to, void *qkv, p4d_error *err)
 	return 0;
 }
 
-/* Sums the gradients of all ranks; this rank's go to the last columns of sums. */
+/* Sums the gradients of all ranks; this rank's part goes to the last columns of sums. */
 static int scatter(p4d_net *m, float *gradients, float *sums, p4d_error *err)
 {
 	const uint64_t width = 2 * m->kv, bytes = width * sizeof(*sums);

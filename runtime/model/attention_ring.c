@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Context parallelism by a ring (arXiv 2310.01889): keys and values travel round the ranks while attention
+ * Context parallelism by a ring (arXiv 2310.01889): keys and values travel around the ranks while attention
  * works on the local ones; block outputs are combined by their log-sum-exp.
  */
 #include "model/attention.h"
@@ -12,7 +12,7 @@ static char *half_of(const p4d_net *m, p4d_buffer which, unsigned number, uint64
 	return (char *)p4d_buffers_at(m, which) + number * bytes;
 }
 
-/* Double buffering: the current block is sent on while the next arrives. */
+/* Double buffering: the present block is sent on while the next one arrives. */
 typedef struct ring {
 	uint32_t next, before; /* ranks of the cp group */
 	unsigned channel;
@@ -76,7 +76,7 @@ int p4d_attention_ring__forward(p4d_net *m, const p4d_layer *y, p4d_error *err)
 	return 0;
 }
 
-/* Gradients of keys and values follow them round the ring, and are complete on return. */
+/* Gradients of keys and values follow them around the ring, and are complete on return. */
 int p4d_attention_ring__backward(p4d_net *m, const p4d_layer *y, float *sums, p4d_error *err)
 {
 	const uint64_t e = m->element, cp = m->l->cp, width = 2 * m->kv;

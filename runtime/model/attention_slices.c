@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Attention of a slice of each sequence (--token-slices): keys and values of the slices before it are kept,
- * side by side, until the first of them has run backward. Backward, slices come in the reverse order. Each
- * adds to the gradients of all keys that it sees, in fp32, so the gradients of its own keys are complete when
- * it runs.
+ * Attention of a slice of each sequence (--token-slices): keys and values of earlier slices are kept next to
+ * each other until the first slice has run backward. In the backward pass, slices come in the reverse order.
+ * Each slice adds to the gradients of all keys that it sees, in fp32, so the gradients of its own keys are
+ * complete when it runs.
  */
 #include "model/attention.h"
 #include "model/buffers.h"
 
 enum { KEYS_AND_VALUES = 2 };
 
-/* What one sequence of the micro-batch has: rows of this slice, and all keys so far. */
+/* Memory of one sequence of the micro-batch: rows of this slice, and all keys so far. */
 typedef struct sequence {
 	uint64_t first; /* token of the slice */
 	char *qkv, *output, *keys;

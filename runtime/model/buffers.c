@@ -33,7 +33,7 @@ p4d_layer p4d_buffers_layer(const p4d_net *m, uint32_t chunk, uint32_t slot, uin
 	return y;
 }
 
-/* Where an element of a segment lies in a buffer of shards alone. */
+/* The place of an element of a segment, in a buffer that contains only shards. */
 static uint64_t in_shards(const p4d_net *m, uint32_t segment, uint64_t offset)
 {
 	uint64_t first, count;
@@ -93,8 +93,8 @@ static void zero_numbers(p4d_net *m, float *from, const float *to)
 		m->d->zero(m->d, from, (uint64_t)(to - from) * sizeof(float));
 }
 
-/* Gradients that a product gives, as a whole. Those of norms, biases and adapters are small and are summed,
- * and so are the sums over the ranks of a grid. */
+/* Gradients that are the result of one matmul. Those of norms, biases and adapters are small and are
+ * accumulated, and so are those that are summed over the ranks of a grid. */
 static bool is_set_by_product(const p4d_weight *w)
 {
 	const p4d_weight_kind kind = w->kind;
@@ -175,7 +175,7 @@ static void put(p4d_net *m, uint64_t place, const void *elements, uint64_t count
 		m->d->upload(m->d, to, elements, count * m->element);
 }
 
-/* Puts those elements at an offset of the flat buffer that are in this rank's shard of one part of it. */
+/* Copies those elements, at an offset of the flat buffer, that are in this rank's shard of one part. */
 static void put_shard(p4d_net *m, uint64_t part, uint64_t padded, uint64_t offset, const char *elements,
 		      uint64_t count)
 {
@@ -234,7 +234,7 @@ static const int32_t *data_of(p4d_net *m, uint32_t micro_batch, p4d_buffer which
 	return to + m->slice_first;
 }
 
-/* The micro-batch of the source that a slice is of. */
+/* The source's micro-batch to which a slice belongs. */
 static uint32_t whole_of(const p4d_net *m, uint32_t micro_batch)
 {
 	return micro_batch / (uint32_t)m->l->slices;
@@ -262,7 +262,7 @@ const int32_t *p4d_buffers__labels(p4d_net *m, uint32_t micro_batch, p4d_error *
 
 uint64_t p4d_buffers__trained(const p4d_net *m, uint32_t micro_batch)
 {
-	/* once for all slices: with the first */
+	/* counted once for all slices, with the first one */
 	if (p4d_schedule_slice_of(&m->schedule, micro_batch))
 		return 0;
 	return m->label_trained[whole_of(m, micro_batch) % m->row[B_LABELS]->shape[0]];

@@ -7,23 +7,23 @@
 
 void p4d_buffers__find(p4d_net *m);
 void *p4d_buffers_at(const p4d_net *m, p4d_buffer which);
-/* An optimizer state; NULL: the master copy in fp32, which does not exist. */
+/* An optimizer state; NULL: an fp32 master copy, which is not stored. */
 void *p4d_buffers_state(const p4d_net *m, p4d_state which);
 /* Whether the plan has it on the host; and the states. */
 bool p4d_buffers_is_away(const p4d_net *m, p4d_buffer which);
 bool p4d_buffers_states_away(const p4d_net *m);
-/* Whether layers keep it for their backward pass; else it is recomputed, as is all that is lost. */
+/* Whether layers keep it for their backward pass; otherwise it is recomputed. */
 bool p4d_buffers__keeps(const p4d_net *m, p4d_activation which);
 void *p4d_buffers_at_slot(const p4d_net *m, p4d_buffer which, uint32_t slot, uint32_t layer);
 /* Buffer `number` of the P4D_SEND_BUFFERS in a row. */
 void *p4d_buffers_boundary(const p4d_net *m, p4d_buffer which, uint64_t number);
 p4d_layer p4d_buffers_layer(const p4d_net *m, uint32_t chunk, uint32_t slot, uint32_t layer);
-/* The parameters and gradients of a weight; NULL when the model has none, or it is frozen. */
+/* The parameters and gradients of a weight; NULL if the model has none, or it is frozen. */
 void *p4d_buffers__weight(const p4d_net *m, p4d_weight_kind kind, uint32_t layer);
 float *p4d_buffers__gradient(const p4d_net *m, p4d_weight_kind kind, uint32_t layer);
 /*
- * Where elements of the flat buffer that are in this rank's shard of a segment lie in the buffers of
- * parameters and of gradients, which may hold shards alone.
+ * The places of flat-buffer elements in this rank's shard of a segment, in the buffers of parameters and of
+ * gradients, which may contain only shards.
  */
 void *p4d_buffers_parameters(const p4d_net *m, uint32_t segment, uint64_t offset);
 float *p4d_buffers_gradients(const p4d_net *m, uint32_t segment, uint64_t offset);
@@ -39,14 +39,16 @@ void p4d_buffers_clear_gradients(p4d_net *m);
 void p4d_buffers_clear_segment(p4d_net *m, uint32_t segment);
 bool p4d_buffers__has_part(p4d_net *m, p4d_weight_kind kind, uint32_t layer, uint64_t rows);
 void p4d_buffers_complete_gradients(p4d_net *m, uint32_t segment);
-/* Elements at an offset of the flat buffer: of parameters that are not trained, rounded, as far as this rank
- * has them; the numbers may be changed. */
+/* Stores elements at an offset of the flat buffer: untrained parameters, rounded, as far as this rank has
+ * them; the numbers may be changed. */
 void p4d_buffers_put_frozen(p4d_net *m, uint64_t offset, float *numbers, uint64_t count);
-/* Tokens and labels of a micro-batch, with slices of that of the pass; asks the source if missing. NULL: it
- * failed.
- */
+/* Tokens and labels of a micro-batch (with slices, those of the pass); asks the source if they are
+ * missing. NULL: it failed. */
 const int32_t *p4d_buffers__tokens(p4d_net *m, uint32_t micro_batch, p4d_error *err);
 const int32_t *p4d_buffers__labels(p4d_net *m, uint32_t micro_batch, p4d_error *err);
 
-/* Trained labels of a micro-batch, already loaded; with slices those of all, counted with the first. */
+/*
+ * Number of trained labels of a micro-batch that is already loaded; with slices the number of all, counted
+ * with the first slice.
+ */
 uint64_t p4d_buffers__trained(const p4d_net *m, uint32_t micro_batch);

@@ -14,7 +14,7 @@ static unsigned place_of(uint32_t layer)
 	return layer % P4D_DEPTH_PLACES;
 }
 
-/* Elements in front of a matrix's, in a buffer of whole layers. */
+/* Number of elements before a matrix's, in a buffer of whole layers. */
 static uint64_t offset_of(const p4d_net *m, const p4d_weight *w)
 {
 	const uint64_t elements[P4D_DEPTH_MATRICES] = {m->columns * m->h, m->h * m->q, m->up * m->h,

@@ -37,7 +37,7 @@ int p4d_embedding__rows_back(p4d_net *m, uint32_t micro_batch, const void *gradi
 	return 0;
 }
 
-/* Calls `use` for rows of this rank that follow each other in one sequence. */
+/* Calls `use` for runs of this rank's rows that are consecutive in one sequence. */
 typedef void using(p4d_net *m, char *rows, const int32_t *positions, uint64_t count);
 
 static void for_each_run(p4d_net *m, char *rows, using *use)
@@ -90,7 +90,7 @@ void p4d_embedding__finish(p4d_net *m, void *rows)
 
 void p4d_embedding_finish_back(p4d_net *m, void *gradient)
 {
-	if (p4d_buffers__gradient(m, P4D_W_POSITIONS, 0)) /* not where it is frozen */
+	if (p4d_buffers__gradient(m, P4D_W_POSITIONS, 0)) /* not if it is frozen */
 		for_each_run(m, gradient, give_positions);
 	scale(m, gradient);
 }

@@ -3,16 +3,16 @@
 
 #include "model/net.h"
 
-/* The embedding of a micro-batch: rows of the table, times a factor, and learned positions, where a model has
- * those. */
+/* The embedding of a micro-batch: rows of the table, times a factor, plus learned positions if the model
+ * has them. */
 
 int p4d_embedding_forward(p4d_net *m, uint32_t micro_batch, void *to, p4d_error *err);
 /* gradient: may be changed */
 int p4d_embedding_backward(p4d_net *m, uint32_t micro_batch, void *gradient, p4d_error *err);
 
 /*
- * Their parts, where tables are sharded over stages: rows of the table alone; and before and after, on the
- * first stage.
+ * The same in parts, if tables are sharded over stages: only rows of the table; and, on the first stage, the
+ * parts before and after.
  */
 int p4d_embedding__rows(p4d_net *m, uint32_t micro_batch, void *to, p4d_error *err);
 void p4d_embedding__finish(p4d_net *m, void *rows);

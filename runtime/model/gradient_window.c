@@ -5,7 +5,7 @@
 
 #include "model/buffers.h"
 
-/* busy: a reduction was begun, whose result is not in the shard yet. */
+/* busy: a reduction was started whose result is not in the shard yet. */
 typedef struct gradient_place {
 	uint32_t segment;
 	bool busy;
@@ -13,10 +13,10 @@ typedef struct gradient_place {
 	float *at;
 } gradient_place;
 
-/* Layers take turns; the last place may be a table's. */
+/* Layers use places in turn; the last place may be a table's. */
 struct p4d_gradient_window {
 	uint32_t layers, count, turn;
-	uint32_t *holder; /* (segments) the place it is in, or was last */
+	uint32_t *holder; /* (segments) the place that it is in, or was in last */
 	gradient_place *place;
 };
 

@@ -9,7 +9,7 @@
 #include "model/norm.h"
 #include "model/parallel.h"
 
-/* This rank's rows of the vocabulary; padding rows are in no softmax. */
+/* This rank's rows of the vocabulary; padding rows take part in no softmax. */
 typedef struct table {
 	void *weight;
 	float *gradient;
@@ -56,7 +56,7 @@ static logits_chunk chunk_of(const p4d_net *m, const p4d_head_work *work, uint64
 			      .stride = logits[1]};
 }
 
-/* Softmax maximum and sum of a chunk, over all ranks. The place of its gradient is still free. */
+/* Softmax maximum and sum of a chunk, over all ranks. The memory for its gradient is still free. */
 static int merge(p4d_net *m, p4d_group *group, const logits_chunk *c, p4d_error *err)
 {
 	float *old = c->dx;
@@ -73,7 +73,7 @@ static int merge(p4d_net *m, p4d_group *group, const logits_chunk *c, p4d_error 
 	return p4d_comm_settle(group, err);
 }
 
-/* Statistics, if they are asked for, and from them the gradient, in place of the logits. */
+/* Statistics, if they are wanted, and from them the gradient, which replaces the logits. */
 static int softmax(p4d_net *m, const p4d_head_work *work, const table *rows, const logits_chunk *c,
 		   bool gradient, p4d_error *err)
 {
@@ -160,7 +160,7 @@ int p4d_head__chunks(p4d_net *m, const p4d_head_work *work, p4d_error *err)
 		if (head_chunk(m, work, &all, &c, err) < 0)
 			return -1;
 	}
-	/* that of people: without the z-loss, which only gradients have */
+	/* the loss that people read: without the z-loss, which only affects gradients */
 	if (work->count)
 		m->d->losses(m->d, &scalars->loss, softmax, softmax + m->n, softmax + 2 * m->n, work->labels,
 			     m->n, 0);
@@ -202,8 +202,8 @@ int p4d_head_norm_backward(p4d_net *m, uint32_t slot, const void *gradient, p4d_
 				  p4d_buffers_at_slot(m, B_HEAD_RSTD, slot, 0), err);
 }
 
-/* Converts to fp32 in place, from the last number on: it never overwrites a number that is still to be read.
- */
+/* Converts to fp32 in place, from the last element on, so that it never overwrites an element that is
+ * still to be read. */
 static void widen(const p4d_net *m, float *numbers, uint64_t count)
 {
 	for (uint64_t i = count; m->type == P4D_DT_BF16 && i-- > 0;) {

@@ -3,29 +3,32 @@
 
 #include "model/net.h"
 
-/* Final norm, logits and cross-entropy: head.c, and sharded over all stages, vocabulary.c. */
+/*
+ * Final norm, logits and cross-entropy: head.c; and with the vocabulary sharded over all stages,
+ * vocabulary.c.
+ */
 
-/* Loss of the hidden state in a slot; its gradient in B_HIDDEN unless evaluating */
+/* Loss of the hidden state in a slot; stores its gradient in B_HIDDEN, except in evaluation */
 int p4d_head_loss(p4d_net *m, uint32_t micro_batch, uint32_t slot, p4d_error *err);
 int p4d_head_norm(p4d_net *m, uint32_t slot, void *to, p4d_error *err);
 int p4d_head_norm_backward(p4d_net *m, uint32_t slot, const void *gradient, p4d_error *err);
 
 int p4d_vocabulary_pass(p4d_net *m, const p4d_instruction *in, p4d_error *err);
 /*
- * The head over rows x (n, h): for each chunk of tokens it computes logits, softmax (merged over `group`),
- * and what the caller asks for. softmax: 3 * n.
+ * The head over rows x (n, h). For each chunk of tokens it computes logits, softmax (merged over `group`),
+ * and the wanted results. softmax: 3 * n.
  */
 typedef struct p4d_head_work {
 	const void *x;
 	const int32_t *labels;
 	float *softmax;
 	p4d_group *group;
-	bool merge;           /* compute the softmax sums; else they exist */
+	bool merge;           /* compute the softmax sums; otherwise they exist */
 	bool count;           /* add to the loss */
 	bool input, weight;   /* gradients to compute: of x, of the table */
-	void *input_gradient; /* (n, h); scratch where it is not asked for */
+	void *input_gradient; /* (n, h); scratch memory if it is not wanted */
 } p4d_head_work;
-/* Logits (vocab) on the host of the one token in slot 0; the same on all ranks. */
+/* Logits (vocab) on the host for the single token in slot 0; the same on all ranks. */
 int p4d_head__logits(p4d_net *m, float *logits, p4d_error *err);
 int p4d_head__chunks(p4d_net *m, const p4d_head_work *work, p4d_error *err);
 

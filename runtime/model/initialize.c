@@ -45,12 +45,12 @@ static float uniform(uint64_t key, uint64_t index, double bound)
 	return (float)(bound * ((double)(mixed(key ^ mixed(index)) >> 11) / 4503599627370496.0 - 1));
 }
 
-/* A thread's share: numbers from..from+count-1 of a slice. */
+/* A thread's part: elements from..from+count-1 of a slice. */
 typedef struct share {
 	const p4d_weight_slice *slice;
 	uint64_t key, from, count;
-	double deviation; /* 0: all are `constant` */
-	double bound;     /* above 0: all between -bound and bound are as likely instead */
+	double deviation; /* 0: all elements are `constant` */
+	double bound;     /* above 0: uniform between -bound and bound instead */
 	float constant;
 	float *to;
 } share;
@@ -85,7 +85,7 @@ static unsigned threads_of(const p4d_net *m)
 	return own < 1 ? 1 : own < MOST_THREADS ? (unsigned)own : MOST_THREADS;
 }
 
-/* The next numbers of a slice, from `like` on; how many. */
+/* The next elements of a slice, starting at `like`; returns their number. */
 static uint64_t draw_some(const share *like, uint64_t left, unsigned threads)
 {
 	share shares[MOST_THREADS];
@@ -118,8 +118,9 @@ static bool is_norm(p4d_weight_kind kind)
 }
 
 /*
- * Norms start at 1 (or where 1 is added, 0), biases at 0; matrices writing to the residual stream are scaled
- * down with depth. Adapters as in PEFT: their sum is 0, A as nn.Linear's weights.
+ * Norms start at 1 (or at 0, if 1 is added), biases at 0; matrices that write to the residual stream are
+ * scaled down with depth. Adapters are as in PEFT: B is 0, so they add nothing, and A is initialized like
+ * nn.Linear's weights.
  */
 static void begin_with(share *all, const p4d_net *m, const p4d_weight *w, const p4d_weight_slice *p)
 {
@@ -166,7 +167,7 @@ static void put(p4d_net *m, const p4d_weight *w, uint64_t offset, float *numbers
 			     count * sizeof(*numbers));
 }
 
-/* The numbers of a slice that are wanted: *from .. the result - 1. */
+/* The wanted elements of a slice: *from .. the result - 1. */
 static uint64_t wanted(const p4d_net *m, const p4d_weight *w, const p4d_weight_slice *p, uint64_t *from)
 {
 	const uint64_t end = p->offset + p->rows * p->columns;
@@ -197,7 +198,7 @@ static void initialize_slice(p4d_net *m, const p4d_weight *w, const p4d_weight_s
 	}
 }
 
-/* The same of whole tensors, which are then quantized. */
+/* The same for whole tensors, which are then quantized. */
 static int initialize_quantized(p4d_net *m, const p4d_weight *w, const p4d_quantized_part *part,
 				uint64_t seed, float *numbers, unsigned threads, p4d_error *err)
 {
@@ -235,8 +236,8 @@ static int initialize_weight(p4d_net *m, const p4d_weight *w, uint64_t seed, flo
 }
 
 /*
- * The numbers of the gradient buffer become parameters, and masters where there are any. Parameters on the
- * host are in fp32 their own masters; others follow when they are restored.
+ * Copies the elements in the gradient buffer to parameters, and to masters if there are any. fp32 parameters
+ * on the host are their own masters; others follow when they are restored.
  */
 static void store(p4d_net *m, uint64_t here)
 {

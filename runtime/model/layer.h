@@ -5,10 +5,10 @@
 
 /* One layer of the model: layer_forward.c, layer_backward.c. */
 
-/* Input to output (ns, h); recompute restores the activations that were not kept */
+/* From input to output (ns, h); recompute restores the activations that were not kept */
 int p4d_layer_forward(p4d_net *m, const p4d_layer *y, void *output, p4d_error *err);
 int p4d_layer__recompute(p4d_net *m, const p4d_layer *y, p4d_error *err);
-/* A norm, if the model has one there, and the matmul of its output with a weight. */
+/* A norm, if the model has one there, and the matmul of its result with a weight. */
 typedef struct p4d_projection {
 	p4d_activation input, rstd, normed, output;
 	p4d_weight_kind norm, weight;
@@ -18,20 +18,20 @@ static inline bool p4d_layer__has_norm(const p4d_layer *y, const p4d_projection 
 {
 	return y->activation[p->rstd];
 }
-/* What goes into the matmul, gathered to B_GATHERED; computed, or computed again where it is not kept. */
+/* The input of the matmul, gathered to B_GATHERED; recomputed if it was not kept. */
 int p4d_layer__normed(p4d_net *m, const p4d_layer *y, const p4d_projection *p, p4d_gathering *to,
 		      p4d_error *err);
-/* Where SwiGLU's product lies. */
+/* The address of SwiGLU's product. */
 void *p4d_layer__product(const p4d_net *m, const p4d_layer *y);
 
-/* Backward of the feed-forward layer's activation: gate_up becomes its gradient; act, unless NULL, is
- * computed again. */
+/* Backward pass of the feed-forward layer's activation: gate_up becomes its gradient; act, unless NULL, is
+ * recomputed. */
 void p4d_layer__activate_back(p4d_net *m, void *gate_up, void *act, const void *dact);
 
-/* B_HIDDEN is the gradient of the output, and becomes that of the input */
+/* B_HIDDEN contains the gradient of the output, and becomes that of the input */
 int p4d_layer_backward(p4d_net *m, const p4d_layer *y, p4d_error *err);
 int p4d_layer_backward_weights(p4d_net *m, const p4d_layer *y, p4d_error *err);
-/* Whether second halves of backward passes add to gradients of layers; and read parameters of layers for
- * that: norms that are computed again, or adapters. */
+/* Whether second halves of backward passes add to gradients of layers; and whether they read parameters of
+ * layers, for recomputed norms or for adapters. */
 bool p4d_layer_late_gradients(const p4d_net *m);
 bool p4d_layer_late_parameters(const p4d_net *m);

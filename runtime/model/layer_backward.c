@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A layer backward, whole or in two halves. In schedules that split it, the first half computes all gradients
- * but those of the matrices after the norms, qkv and gate_up: their inputs stay in the slot, output gradients
- * in place of outputs. Recomputed buffers are not in the slot, so with them part of the second half, or all,
- * is done in the first.
+ * The backward pass of a layer, whole or in two halves. In schedules that split it, the first half computes
+ * all gradients except those of the matrices after the norms, qkv and gate_up: their inputs stay in the slot,
+ * and output gradients replace outputs. Recomputed buffers are not in the slot, so with them part of the
+ * second half, or all of it, is done in the first.
  */
 #include "model/adapters.h"
 #include "model/attention.h"
@@ -49,8 +49,8 @@ static void input_gradient(p4d_net *m, p4d_weight_kind weight, uint32_t layer, p
 }
 
 /*
- * A projection's way back: the gradient of its weight in this half of the pass, or in the second; what that
- * is of, perhaps on its way.
+ * Backward pass of a linear layer. now: the weight gradient is computed in this half; x: the gathered input,
+ * possibly still in flight.
  */
 typedef struct projection_back {
 	const p4d_projection *of;
@@ -59,7 +59,7 @@ typedef struct projection_back {
 	p4d_gathering x;
 } projection_back;
 
-/* Gathers what the weight's gradient needs, concurrently with the operations queued so far. */
+/* Gathers the input that the weight's gradient needs, concurrently with the operations queued so far. */
 static int begin_projection(p4d_net *m, const p4d_layer *y, const p4d_projection *p, uint64_t out, bool now,
 			    projection_back *back, p4d_error *err)
 {
@@ -79,7 +79,7 @@ static int projection_weight(p4d_net *m, const p4d_layer *y, const projection_ba
 	return 0;
 }
 
-/* Both gradients: that of the weight is computed while that of the norm's output is summed. Continues to
+/* Computes both gradients: that of the weight while that of the norm's output is summed. Continues to
  * B_HIDDEN, adding the gradient of the norm's input. */
 static int end_projection(p4d_net *m, const p4d_layer *y, const projection_back *back, const void *dy,
 			  p4d_error *err)
@@ -106,7 +106,7 @@ static int end_projection(p4d_net *m, const p4d_layer *y, const projection_back 
 }
 
 /*
- * Gathers the gradient of a block's last product for all rows: that of the hidden state, or through a norm
+ * Gathers, for all rows, the gradient of a block's last matmul: that of the hidden state, or through a norm
  * after the block. The bias's gradient comes from this rank's rows.
  */
 static int end_gradient(p4d_net *m, const p4d_layer *y, p4d_weight_kind norm, p4d_weight_kind bias,
@@ -133,7 +133,7 @@ static int end_gradient(p4d_net *m, const p4d_layer *y, p4d_weight_kind norm, p4
 	return p4d_parallel__gather(m, gradient, p4d_buffers_at(m, B_GATHERED_GRADIENT), to, err);
 }
 
-/* dx (n, in) = dy (n, h) * weight of a block's last product, as the parts of dy arrive */
+/* dx (n, in) = dy (n, h) * weight of a block's last matmul, as the parts of dy arrive */
 static int end_input(p4d_net *m, const p4d_layer *y, p4d_weight_kind weight, void *dx,
 		     const p4d_gathering *dy, uint64_t in, p4d_error *err)
 {

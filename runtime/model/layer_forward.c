@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A layer forward, and its recomputation in the backward pass. */
+/* The forward pass of a layer, and its recomputation in the backward pass. */
 #include "model/adapters.h"
 #include "model/attention.h"
 #include "model/buffers.h"
@@ -66,8 +66,7 @@ void p4d_layer__activate_back(p4d_net *m, void *gate_up, void *act, const void *
 		m->d->gelu_backward(m->d, m->type, gate_up, act, dact, m->n, m->f);
 }
 
-/* The end of a block: a matrix with its bias, and the input that is kept for a norm after it, if there is
- * one. */
+/* The end of a block: a matrix with its bias, and the stored input of a norm after it, if there is one. */
 typedef struct block_end {
 	p4d_weight_kind weight, bias, norm;
 	p4d_activation output, rstd;
@@ -101,7 +100,7 @@ static int product(p4d_net *m, void *to, const void *x, const block_end *end, ui
 	return 0;
 }
 
-/* to (ns, h) = residual + the end of a block, of x (n, in) */
+/* to (ns, h) = residual + the end of a block, from x (n, in) */
 static int add_end(p4d_net *m, void *to, const void *residual, const void *x, const block_end *end,
 		   const p4d_layer *y, uint64_t in, p4d_error *err)
 {
@@ -127,8 +126,8 @@ static int add_end(p4d_net *m, void *to, const void *residual, const void *x, co
 	return 0;
 }
 
-/* The norm, and its product with the matrix (out, h): for each part of the tokens as soon as it is gathered.
- */
+/* The norm, and the matmul of its result with the matrix (out, h): for each part of the tokens as soon as
+ * it is gathered. */
 static int project(p4d_net *m, const p4d_layer *y, const p4d_projection *p, uint64_t out, p4d_error *err)
 {
 	p4d_gathering x;
@@ -204,7 +203,7 @@ int p4d_layer__recompute(p4d_net *m, const p4d_layer *y, p4d_error *err)
 		return 0;
 	if (gate_up(m, y, err) < 0)
 		return -1;
-	if (y->activation[ACT_PRODUCT]) /* kept where nothing is lost */
+	if (y->activation[ACT_PRODUCT]) /* kept if nothing is dropped */
 		activate(m, y->activation[ACT_PRODUCT], y->activation[ACT_GATE_UP]);
 	return y->activation[ACT_FFN_OUTPUT] ? ffn_output(m, y, err) : 0;
 }

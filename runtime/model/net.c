@@ -89,7 +89,7 @@ static void fill_sizes(p4d_net *m)
 	m->tied_ends = l->tied && !l->vocab_parallel && m->last_stage != 0;
 }
 
-/* The list of this stage; the lists of other stages are compiled with it, and dropped. */
+/* The instruction list of this stage; the lists of other stages are compiled with it, and dropped. */
 static int compile(p4d_net *m, p4d_error *err)
 {
 	p4d_instruction_list *lists = calloc(m->schedule.stages, sizeof(*lists));
@@ -113,7 +113,7 @@ static uint64_t copies_of(const p4d_net *m, p4d_buffer which)
 	return m->row[which] ? m->row[which]->shape[0] : 1;
 }
 
-/* In the order of the sequences, and as attention takes them. */
+/* In the order of the sequences, and in the order that attention uses. */
 static int allocate_documents(p4d_net *m, p4d_error *err)
 {
 	const uint64_t sequences = m->batch * m->l->seq_len, *shape = m->row[B_DOCUMENTS]->shape;
@@ -156,8 +156,7 @@ static int allocate(p4d_net *m, p4d_error *err)
 	return 0;
 }
 
-/* By how much pair j of a head at a position is turned, in a table; by nothing where positions are learned.
- */
+/* The angle by which pair j of a head at a position is rotated, for a table; 0 for learned positions. */
 static double angle_of(const p4d_net *m, uint64_t table, uint64_t position, uint64_t j)
 {
 	const p4d_architecture *a = m->l->architecture;
@@ -211,7 +210,7 @@ static int check_quantized(const p4d_net *m, p4d_error *err)
 			m->place.pp, m->weights.quantized_bytes, planned);
 }
 
-/* The plan has the parameters of the model, or this rank's shards of them. */
+/* The plan has either whole parameters of the model, or this rank's shards of them. */
 static int check_plan(const p4d_net *m, p4d_error *err)
 {
 	const uint64_t all = m->weights.elements + m->weights.frozen, trained = m->weights.elements;
@@ -284,7 +283,7 @@ void p4d_net_close(p4d_net *m)
 
 	/*
 	 * Work in flight needs groups and arena. After an error it may never end, and freeing GPU memory
-	 * waits for it without the watch: then the arena is leaked, as the process is about to end.
+	 * waits for it without the watch. In that case the arena is leaked, as the process is about to end.
 	 */
 	const bool ended =
 	    m->arena && !p4d_comm_transport_broken(m->set.transport) && m->d->sync(m->d, &err) == 0;

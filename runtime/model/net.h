@@ -18,16 +18,16 @@ typedef struct p4d_net_settings {
 	const p4d_layout *layout; /* borrowed for the life of the net */
 	const p4d_gpu *gpu;       /* NULL on the cpu */
 	p4d_device *device;
-	p4d_device *host; /* computes in the host's memory what is kept there; NULL: `device` does */
+	p4d_device *host; /* computes on data in the host's memory; NULL: `device` does */
 	p4d_world *world;
 	p4d_transport *transport; /* for data on the device; NULL: the device's memory is the host's */
 	p4d_rope rope;
 	float norm_epsilon;
 	float z_loss;
-	float adapter_scale; /* factor of adapters' outputs: LoRA's alpha over the rank */
-	uint64_t vocab;      /* real, without padding */
-	uint64_t seed;       /* of masks of dropout, and of weights that no released model has */
-	bool document_mask;  /* tokens see those of their own document only */
+	float adapter_scale; /* factor of adapters' outputs: LoRA's alpha divided by the rank */
+	uint64_t vocab;      /* rows of the vocabulary, without padding */
+	uint64_t seed;       /* seed of dropout masks, and of weights that no released model has */
+	bool document_mask;  /* tokens attend only to their own document */
 } p4d_net_settings;
 
 /* The requested parts of a micro-batch; NULL: not requested. */
@@ -40,8 +40,8 @@ typedef struct p4d_batch {
 } p4d_batch;
 
 /*
- * Where a micro-batch comes from. A function of its arguments alone: ranks that need a micro-batch twice ask
- * twice, those that do not need it never ask.
+ * The source of micro-batches. A function only of its arguments: ranks that need a micro-batch twice ask
+ * twice, and ranks that do not need it never ask.
  */
 typedef int (*p4d_batch_source)(void *context, uint64_t step, uint32_t micro_batch, const p4d_batch *batch,
 				p4d_error *err);
@@ -53,7 +53,7 @@ typedef struct p4d_layer {
 	void *keys_values;
 	float *key_gradients;
 	uint32_t number; /* number in the model */
-	bool lost;       /* its input alone is there: the backward pass computes all else again */
+	bool lost;       /* only its input exists: the backward pass recomputes everything else */
 } p4d_layer;
 
 enum { CHANNEL_FORWARD, CHANNEL_BACKWARD, CHANNEL_RING, CHANNEL_RING_GRADIENTS };
@@ -61,7 +61,10 @@ enum { CHANNEL_FORWARD, CHANNEL_BACKWARD, CHANNEL_RING, CHANNEL_RING_GRADIENTS }
 /* How many layers the host may run ahead of the device; see p4d_parallel_throttle. */
 enum { P4D_AHEAD = 4 };
 
-/* What a step accumulates on the device; B_SCALARS. Read once a step: reading waits for all queued work. */
+/*
+ * Numbers that a step accumulates on the device; B_SCALARS. Read once per step, because reading waits for all
+ * queued work.
+ */
 typedef struct p4d_scalars {
 	double loss, squares; /* of this rank's micro-batches; of its gradients */
 	uint64_t nonfinite;
@@ -72,12 +75,12 @@ typedef struct p4d_window p4d_window;
 typedef struct p4d_gradient_window p4d_gradient_window;
 typedef struct p4d_swap p4d_swap; /* swap.h */
 
-/* What depth.h gathered and sums. */
+/* State of depth.h: gathered matrices, and gradients that are summed. */
 typedef struct p4d_depth {
-	uint32_t layer[P4D_DEPTH_PLACES]; /* in each place; UINT32_MAX: none */
-	uint64_t calls[P4D_DEPTH_PLACES]; /* calls of the group up to its last gather */
+	uint32_t layer[P4D_DEPTH_PLACES]; /* layer in each place; UINT32_MAX: none */
+	uint64_t calls[P4D_DEPTH_PLACES]; /* number of the group's calls up to its last gather */
 	unsigned computed;                /* a bit for each matrix of the pass's layer that has a gradient */
-	unsigned summed;                  /* gradients of sum_layer in transit */
+	unsigned summed;                  /* gradients of sum_layer that are in transit */
 	uint32_t sum_layer;
 	uint64_t sum_calls;
 } p4d_depth;
@@ -91,12 +94,12 @@ typedef struct p4d_net {
 	p4d_plan plan;
 	p4d_instruction_list list;
 	p4d_weights weights;
-	char *arena, *host_arena;         /* the latter: NULL where nothing is on the host */
+	char *arena, *host_arena;         /* the arenas; the host's is NULL if nothing is on the host */
 	const p4d_tensor *row[B_BUFFERS]; /* NULL: the plan has none */
-	/* NULL: parameters, gradients are whole */
+	/* NULL: parameters, gradients are unsharded */
 	p4d_window *window;
 	p4d_swap *swap;     /* NULL: layers keep activations in slots */
-	p4d_host_link lift; /* open where parameters are on the host */
+	p4d_host_link lift; /* open if parameters are on the host */
 	p4d_gradient_window *gradient_window;
 
 	p4d_dtype type;
@@ -104,39 +107,39 @@ typedef struct p4d_net {
 	uint64_t batch;       /* sequences */
 	uint64_t n, ns, h;    /* tokens; under sequence parallelism; hidden features of this rank */
 	uint64_t f, q, kv;    /* columns of this rank */
-	uint64_t up;          /* gradient of the product before the activation */
+	uint64_t up;          /* columns of the gradient of the matmul before the activation */
 	uint64_t columns;     /* q + 2 * kv */
 	uint64_t length;      /* tokens of a sequence on this rank */
-	uint64_t before;      /* tokens in front of these whose keys are there; see generate.h */
+	uint64_t before;      /* tokens before these whose keys exist; see generate.h */
 	uint64_t whole;       /* tokens of a micro-batch, of all slices */
 	uint64_t slice_first; /* tokens of all sequences in the slices before that of the pass */
-	uint64_t micro_batch; /* number of that of the pass */
-	uint32_t sequences;   /* the keys and values that belong to the pass */
+	uint64_t micro_batch; /* number of the pass's slice */
+	uint32_t sequences;   /* index of the keys and values that belong to the pass */
 	uint64_t layers;      /* layers of a chunk */
-	uint64_t shards;      /* shards of the optimizer state */
-	unsigned parts;       /* in which tokens pass between tp ranks; see parallel.h */
+	uint64_t shards;      /* number of shards of the optimizer state */
+	unsigned parts;       /* number of parts in which tokens pass between tp ranks; see parallel.h */
 	bool first, last;     /* the stage begins, ends the model */
 	struct {
 		p4d_weight_kind norm, table;
 		uint32_t layer; /* layer by which they are found */
-	} head;                 /* of the loss on this stage: the model's, or the stage's own */
-	bool tied_ends;         /* two stages hold a copy of the table */
+	} head;                 /* the head whose loss this stage computes: the model's, or its own */
+	bool tied_ends;         /* two stages have a copy of the table */
 	uint32_t last_stage;    /* where the model ends */
 
 	/*
-	 * Data on the device: tp, cp, those of dp*cp that share an optimizer (all, where it is not
-	 * sharded), those that have copies of its shard, stages, tp*stages, the two ends of a tied table
-	 * (NULL elsewhere). Collectives of dp_cp are asynchronous: they are only called, and awaited where
-	 * results are used. With tp_comm_overlap those of tp are, too.
+	 * Groups for data on the device: tp; cp; the ranks of dp*cp that share an optimizer (all of them, if
+	 * it is not sharded); those with copies of its shard; stages; tp*stages; the first and the last stage
+	 * of a tied table (NULL elsewhere). Collectives of dp_cp are asynchronous: they are only started, and
+	 * awaited where results are used. With tp_comm_overlap those of tp are asynchronous as well.
 	 */
 	p4d_group *tp, *cp, *dp_cp, *copies, *pp, *vocabulary, *embedding_group;
-	/* groups of a tp-grid, where tp is X; NULL: one rank. Collectives of tp_z are asynchronous as well */
+	/* groups of a tp-grid, in which tp is X; NULL: one rank. Collectives of tp_z are also asynchronous */
 	p4d_group *tp_y, *tp_z;
 	p4d_depth depth;
-	p4d_group *world;       /* all ranks; numbers of the host */
-	p4d_group *cp_reversed; /* where keys are gathered, else NULL; data on the device */
+	p4d_group *world;       /* all ranks, for numbers on the host */
+	p4d_group *cp_reversed; /* if keys are gathered, else NULL; for data on the device */
 
-	/* source of the step that runs */
+	/* source of micro-batches in the present step */
 	p4d_batch_source source;
 	void *context;
 	uint64_t number;
@@ -164,18 +167,20 @@ typedef struct p4d_net {
 int p4d_net_open(p4d_net *net, const p4d_net_settings *settings, uint32_t rank, p4d_error *err);
 void p4d_net_close(p4d_net *net);
 
-/* Whether a factor of the layout changes anything. */
+/* Whether some factor of the layout is not 1. */
 static inline bool p4d_scales(float factor)
 {
 	return factor < 1 || factor > 1;
 }
 
-/* Before the instructions of step `number`: no micro-batch is on the device, accumulators are 0. */
+/*
+ * Call it before the instructions of step `number`: no micro-batch is on the device, and accumulators are 0.
+ */
 void p4d_net_begin(p4d_net *net, uint64_t number, bool evaluating, p4d_batch_source source, void *context);
 
 /*
- * Before a pass of a micro-batch, with slices of one of them: its number, and n, ns, length, before and what
- * else is of the slice. A net that was opened has the sizes of the longest.
+ * Call it before a pass of a micro-batch, with slices of one slice: sets its number, and n, ns, length,
+ * before and other members of the slice. A net that was just opened has the sizes of the longest slice.
  */
 void p4d_net_begin_pass(p4d_net *net, uint32_t micro_batch);
 
@@ -183,18 +188,21 @@ void p4d_net_begin_pass(p4d_net *net, uint32_t micro_batch);
 int p4d_net_read_scalars(p4d_net *net, p4d_scalars *scalars, p4d_error *err);
 
 /*
- * initialize.c: weights of a new model, a function of seed, name and position of the element; where gradients
- * are sharded, this rank's shards of them. trained_only: not of those that are frozen.
+ * initialize.c: weights of a new model, as a function of seed, name and position of the element; if gradients
+ * are sharded, only this rank's shards. trained_only: not frozen weights.
  */
 int p4d_net_initialize(p4d_net *net, uint64_t seed, bool trained_only, p4d_error *err);
 
-/* Elements at .. at+count-1 of a slice of a stage's own head, on the host, as these begin. */
+/* Initial values of elements at .. at+count-1 of a slice of a stage's own head, on the host. */
 void p4d_net_draw_local(const p4d_net *net, uint64_t seed, const p4d_weight_slice *slice, uint64_t at,
 			uint64_t count, float *to);
 
 /* warm_up.c. Errors: DEVICE. */
 int p4d_net__warm_up(p4d_net *net, p4d_error *err);
 
-/* arena_use.c: marks the arena before anything is written; bytes of it that were ever written, by class. */
+/*
+ * arena_use.c: marks the arena before anything is written; and returns the bytes that were ever written, by
+ * class.
+ */
 void p4d_arena_use__mark(p4d_net *net);
 int p4d_arena_use(const p4d_net *net, uint64_t used[P4D_PART_COUNT], p4d_error *err);

@@ -10,7 +10,10 @@
 
 #define CHOICE "OPENBLAS_CORETYPE"
 #define WAITING "GOMP_SPINCOUNT"
-/* only from one run of this program to the next: what the first is in place of, and that the second is set */
+/*
+ * only passed from one run of this program to the next: the name of the first kernels, and that the second
+ * variable is set
+ */
 #define REPLACED "P4D_OPENBLAS_REPLACED"
 #define WAITS "P4D_OPENMP_WAITS"
 
@@ -25,7 +28,7 @@ static bool is_one_of(const char *name, const char *const *names)
 
 const char *p4d_blas_kernels_for(const char *taken, bool avx2, bool avx512)
 {
-	/* OpenBLAS knows AMD's with AVX-512 as Zen, its choice if no other name fits */
+	/* OpenBLAS's name for AMD's processors with AVX-512 is Zen, unless another name fits */
 	static const char *const with_avx512[] = {"SkylakeX", "Cooperlake", "SapphireRapids", "Zen", NULL};
 	static const char *const with_avx2[] = {"Haswell", "Excavator", NULL};
 
@@ -36,7 +39,7 @@ const char *p4d_blas_kernels_for(const char *taken, bool avx2, bool avx512)
 	return avx2 && !is_one_of(taken, with_avx2) ? "HASWELL" : NULL;
 }
 
-/* What this processor, and its system, can do. */
+/* Features of this processor that its operating system supports. */
 static const char *better(const char *taken)
 {
 #ifdef __x86_64__
@@ -51,7 +54,7 @@ static const char *better(const char *taken)
 #endif
 }
 
-/* What the run before this one has set is gone again; true: there was one. */
+/* Removes what the previous run has set; true: there was such a run. */
 static bool restarted(const char *taken)
 {
 	const char *replaced = getenv(REPLACED);
@@ -74,9 +77,9 @@ static bool set(const char *name, const char *value, const char *mark, const cha
 }
 
 /*
- * At the end of their part of a loop, OpenMP's threads wait awake, by default for 15 ms on a processor of
- * 2023. If others need the core, they take time from the thread that is waited for. A millisecond is longer
- * than the gap between two loops.
+ * At the end of their part of a loop, OpenMP's threads spin, by default for 15 ms on a processor of 2023. If
+ * others need the core, they take time from the thread that they wait for. A millisecond is longer than the
+ * gap between two loops.
  */
 static bool set_waiting(void)
 {

@@ -20,7 +20,7 @@ P4D_INLINE adam_step step_of(const p4d_adam *adam)
 			   .keep = 1 - (REAL)adam->learning_rate * (REAL)adam->weight_decay};
 }
 
-/* Moments become the new ones; returns the new parameter. */
+/* Replaces the moments by the new ones; returns the new parameter. */
 P4D_INLINE REAL stepped(const adam_step *s, REAL x, REAL *m, REAL *v, REAL gradient)
 {
 	const REAL g = gradient * s->scale;
@@ -30,7 +30,7 @@ P4D_INLINE REAL stepped(const adam_step *s, REAL x, REAL *m, REAL *v, REAL gradi
 	return x * s->keep - s->rate * *m / (SQRT(*v) * s->root + s->epsilon);
 }
 
-/* What is updated: the master copy; in fp32 the parameter is its own. */
+/* The array to update: the master copy; in fp32 the parameter itself. */
 P4D_INLINE REAL *exact_of(ELEMENT *parameter, REAL *master)
 {
 #if P4D_CPU_TYPE == 16
@@ -95,7 +95,7 @@ P4D_CLONES void OP(accumulate)(REAL *y, const ELEMENT *x, uint64_t count)
 
 #if P4D_CPU_TYPE != 16
 
-/* In eight sums, whose order does not depend on the instruction set. */
+/* Eight partial sums, whose order does not depend on the instruction set. */
 P4D_CLONES static double squares_of(const REAL *x, uint64_t count)
 {
 	enum { SUMS = 8 };
@@ -111,7 +111,7 @@ P4D_CLONES static double squares_of(const REAL *x, uint64_t count)
 	return ((sum[0] + sum[4]) + (sum[2] + sum[6])) + ((sum[1] + sum[5]) + (sum[3] + sum[7]));
 }
 
-/* Block by block, for threads: their sums are added in order. */
+/* Threads sum blocks; the blocks' sums are added in order. */
 double OP(sum_squares)(const REAL *x, uint64_t count)
 {
 	enum { BLOCK = 1 << 16, BLOCKS = 256 };

@@ -16,8 +16,8 @@ typedef struct running {
 } running;
 
 /*
- * Scores are (keys, queries) here: the queries of a tile go through the softmax side by side, and no row
- * waits for its own maximum.
+ * Scores are (keys, queries) here: the queries of a tile go through the softmax next to each other, and no
+ * row waits for its own maximum.
  */
 
 /* Scores of keys that a query does not see become -inf. */
@@ -42,7 +42,7 @@ P4D_CLONES static void hide(REAL *scores, const view *v)
 	}
 }
 
-/* Scores become unnormalized probabilities; earlier sums are rescaled to the new maximum. */
+/* Turns scores into unnormalized probabilities; rescales earlier sums to the new maximum. */
 P4D_CLONES static void soften(REAL *scores, REAL *output, running *r, uint64_t queries, uint64_t keys,
 			      uint64_t d)
 {
@@ -57,7 +57,7 @@ P4D_CLONES static void soften(REAL *scores, REAL *output, running *r, uint64_t q
 	}
 #pragma omp simd
 	for (uint64_t i = 0; i < queries; i++) {
-		/* nothing seen yet: any finite maximum makes all probabilities 0 */
+		/* no key seen yet: any finite maximum makes all probabilities 0 */
 		shift[i] = most[i] == -(REAL)INFINITY ? 0 : most[i];
 		shrink[i] = EXP(r->maximum[i] - shift[i]);
 		r->maximum[i] = most[i];
@@ -95,7 +95,7 @@ P4D_CLONES static void finish(ELEMENT *o, uint64_t stride, REAL *lse, const REAL
 	}
 }
 
-/* The tile of queries from `query` on, in one head of one sequence. o, lse: those of its first query. */
+/* The tile of queries from `query` on, in one head of one sequence. o, lse: at its first query. */
 static void attend(ELEMENT *o, REAL *lse, const ELEMENT *q, const ELEMENT *k, const ELEMENT *v,
 		   const p4d_attention_shape *s, uint64_t sequence, uint64_t query, const space *w)
 {
@@ -158,7 +158,7 @@ void OP(attention_merge)(REAL *total, REAL *total_lse, const ELEMENT *o, const R
 			const REAL now = lse[head * n + i];
 			const REAL most = before > now ? before : now;
 			const uint64_t at = (i * heads + head) * head_dim;
-			/* what neither sees stays 0 */
+			/* positions that neither block sees stay 0 */
 			const REAL shift = most == -(REAL)INFINITY ? 0 : most;
 			const REAL old = EXP(before - shift), new = EXP(now - shift), sum = old + new;
 			const REAL inverse = sum > 0 ? 1 / sum : sum;

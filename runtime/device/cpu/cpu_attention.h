@@ -7,7 +7,7 @@
 #include "device/cpu/cpu_operations.h"
 #include "device/cpu/cpu_threads.h"
 
-/* Shared by attention and its backward pass: tiles of rows, their products, and visibility. */
+/* Shared by attention and its backward pass: tiles of rows, their matmuls, and visibility. */
 
 enum { TILE = P4D_ATTENTION_TILE };
 
@@ -18,8 +18,8 @@ enum { TILE = P4D_ATTENTION_TILE };
 #endif
 
 /*
- * Rows of one head, packed: to (rows, d) in the type of arithmetic. Small products of packed operands are up
- * to twice as fast as those of columns of a wide matrix.
+ * Copies rows of one head, packed: to (rows, d) in the type of arithmetic. Small matmuls of packed operands
+ * are up to twice as fast as those of columns of a wide matrix.
  */
 P4D_CLONES static void pack(REAL *to, const ELEMENT *from, uint64_t stride, uint64_t rows, uint64_t d)
 {
@@ -30,8 +30,8 @@ P4D_CLONES static void pack(REAL *to, const ELEMENT *from, uint64_t stride, uint
 }
 
 /*
- * to (d, rows), whose rows are TILE apart. Row by row of a wide matrix: read column by column, its lines
- * would evict each other from the L1 cache.
+ * Copies rows to `to` (d, rows), whose rows are TILE apart. It goes row by row of the wide matrix: column by
+ * column, its lines would evict each other from the L1 cache.
  */
 P4D_CLONES static void pack_transposed(REAL *to, const ELEMENT *from, uint64_t stride, uint64_t rows,
 				       uint64_t d)
@@ -64,7 +64,7 @@ typedef enum visibility { SEES_NONE, SEES_SOME, SEES_ALL } visibility;
 typedef struct view {
 	const int32_t *query_position, *key_position, *query_document, *key_document;
 	uint64_t queries, keys;
-	int32_t reach; /* how many positions back a query sees */
+	int32_t reach; /* number of positions back that a query sees */
 } view;
 
 static inline view view_of(const p4d_attention_shape *s, uint64_t sequence, uint64_t query, uint64_t key)

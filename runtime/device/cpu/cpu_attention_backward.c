@@ -46,7 +46,7 @@ P4D_CLONES static void probabilities(REAL *scores, const REAL *lse, uint64_t que
 {
 	for (uint64_t i = 0; i < queries; i++) {
 		REAL *row = scores + i * TILE;
-		/* a query that sees nothing: all its scores are -inf, and must become 0 */
+		/* a query that sees no key: all its scores are -inf, and its probabilities must become 0 */
 		const REAL shift = lse[i] == -(REAL)INFINITY ? 0 : lse[i];
 #pragma omp simd
 		for (uint64_t j = 0; j < keys; j++)
@@ -54,7 +54,7 @@ P4D_CLONES static void probabilities(REAL *scores, const REAL *lse, uint64_t que
 	}
 }
 
-/* gradient: that of the probabilities; becomes that of query times key. */
+/* gradient: that of the probabilities; becomes that of the product of query and key. */
 P4D_CLONES static void through_softmax(REAL *gradient, const REAL *probability, const REAL *row_sums,
 				       uint64_t queries, uint64_t keys, REAL scale)
 {
@@ -67,7 +67,9 @@ P4D_CLONES static void through_softmax(REAL *gradient, const REAL *probability, 
 	}
 }
 
-/* Also through a soft cap, while `probability` still has capped scores: its slope is 1 - (score / cap)^2. */
+/*
+ * The same through a soft cap, while `probability` still has capped scores: its slope is 1 - (score / cap)^2.
+ */
 P4D_CLONES static void through_cap(REAL *gradient, REAL *probability, const REAL *lse, const REAL *row_sums,
 				   uint64_t queries, uint64_t keys, REAL scale, REAL cap)
 {
@@ -76,7 +78,7 @@ P4D_CLONES static void through_cap(REAL *gradient, REAL *probability, const REAL
 		const REAL shift = lse[i] == -(REAL)INFINITY ? 0 : lse[i];
 #pragma omp simd
 		for (uint64_t j = 0; j < keys; j++) {
-			/* hidden scores are -inf, whose slope must not count */
+			/* masked scores are -inf, whose slope must not count */
 			const REAL part = p[j] < -cap ? 0 : p[j] / cap;
 			p[j] = EXP(p[j] - shift);
 			row[j] = p[j] * (row[j] - row_sums[i]) * scale * (1 - part * part);
@@ -89,7 +91,7 @@ typedef struct backward_space {
 	REAL *probabilities, *gradients, *queries, *outputs, *keys, *keys_transposed, *values_transposed;
 } backward_space;
 
-/* One head of one sequence: its first elements. */
+/* The first elements of one head of one sequence. */
 typedef struct slice {
 	const ELEMENT *q, *k, *v, *d_o;
 	const REAL *lse, *row_sums;

@@ -4,7 +4,7 @@
 #include "device/cpu/cpu_operations.h"
 #include "device/cpu/cpu_threads.h"
 
-/* The column of a label, or `vocab`: it is on another rank, or nowhere. */
+/* The column of a label; `vocab`: it is on another rank, or there is none. */
 static uint64_t column_of(int32_t label, uint64_t first, uint64_t vocab)
 {
 	if (label < 0 || (uint64_t)label < first || (uint64_t)label - first >= vocab)
@@ -59,7 +59,7 @@ P4D_CLONES void OP(logits_gradient)(ELEMENT *logits, uint64_t stride, const REAL
 	}
 }
 
-/* The slope of a cap is 1 - (x / cap)^2. */
+/* The slope of a soft cap is 1 - (x / cap)^2. */
 P4D_CLONES void OP(capped_gradient)(ELEMENT *logits, uint64_t stride, const REAL *maximum, const REAL *sum,
 				    const int32_t *labels, uint64_t n, uint64_t vocab, uint64_t first,
 				    float scale, float z_loss, float cap)

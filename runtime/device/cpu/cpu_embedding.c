@@ -4,7 +4,7 @@
 #include "device/cpu/cpu_operations.h"
 #include "device/cpu/cpu_threads.h"
 
-/* The row of a token, or `rows`: another rank has it. */
+/* The row of a token; `rows`: another rank has it. */
 static uint64_t row_of(int32_t token, uint64_t first, uint64_t rows)
 {
 	if (token < 0 || (uint64_t)token < first || (uint64_t)token - first >= rows)

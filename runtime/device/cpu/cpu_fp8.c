@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Products in FP8: operands are quantized by tiles; a product makes fp64 of them, block by block, in which
- * its sums are exact unless the scales of blocks are more than 2^10 apart, and rounds once, at the end.
+ * FP8 matmuls. Operands are quantized by tiles. A matmul converts them to fp64, block by block. Its sums are
+ * exact unless the scales of blocks differ by more than 2^10, and it rounds once, at the end.
  */
 #include <cblas.h>
 
@@ -19,7 +19,7 @@ static uint64_t at_most(uint64_t left, uint64_t most)
 	return left < most ? left : most;
 }
 
-/* Some rows and some of the depth of an operand, row by row. */
+/* A range of rows and depth of an operand, stored row by row. */
 typedef struct tile {
 	uint64_t row, first, rows, depth;
 	float x[TILE][TILE];
@@ -90,7 +90,7 @@ static void quantize_tile(const p4d_fp8_operand *to, const tile *t, int all)
 	}
 }
 
-/* The tile of that number, counted row by row. */
+/* The tile with this number, counted row by row. */
 static void load(tile *t, uint64_t number, const ELEMENT *x, const p4d_fp8_operand_shape *s, bool transposed)
 {
 	const uint64_t across = (s->depth + TILE - 1) / TILE;
@@ -175,7 +175,7 @@ P4D_CLONES static void store(ELEMENT *to, const ELEMENT *add, uint64_t stride, c
 	}
 }
 
-/* A block of the product. */
+/* A block of the result. */
 static void part_of_product(double *block_a, ELEMENT *y, const ELEMENT *add, const p4d_fp8_operand *a,
 			    const p4d_fp8_operand *b, uint64_t i, uint64_t j)
 {
@@ -193,7 +193,7 @@ static void part_of_product(double *block_a, ELEMENT *y, const ELEMENT *add, con
 	store(y + i * n + j, add ? add + i * n + j : NULL, n, sums, ni, nj);
 }
 
-/* The order of exact sums changes nothing: any division of the product would do. */
+/* The order of exact sums does not matter, so the result may be divided in any way. */
 void OP(product)(void *scratch, ELEMENT *y, const ELEMENT *add, const p4d_fp8_operand *a,
 		 const p4d_fp8_operand *b)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Matrix products: BLAS. Types that BLAS lacks go through scratch, block by block. */
+/* Matmuls by BLAS. Types that BLAS lacks are converted block by block in scratch memory. */
 #include <cblas.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@ typedef struct operand {
 	bool transposed;
 } operand;
 
-/* What becomes of a product times scale; sums: REAL, else ELEMENT */
+/* What happens to the result times scale; sums: REAL, else ELEMENT */
 typedef struct result {
 	void *at;
 	uint64_t stride;
@@ -37,7 +37,7 @@ static uint64_t at_most_block(uint64_t left)
 	return left < BLOCK ? left : BLOCK;
 }
 
-/* Rows and columns are those of op(x); the block keeps the order of storage and gets rows of BLOCK. */
+/* Rows and columns are those of op(x); the block keeps the order of storage and has rows of BLOCK. */
 P4D_CLONES static void convert(REAL *to, const operand *x, uint64_t row, uint64_t column, uint64_t rows,
 			       uint64_t columns)
 {
@@ -70,7 +70,9 @@ P4D_CLONES static void store_block(ELEMENT *to, uint64_t stride, const REAL *fro
 	}
 }
 
-/* Rows of `at` are stride elements apart: ELEMENT, rounded once, after the full sum over k; or REAL sums. */
+/*
+ * Rows of `at` are `stride` elements apart: ELEMENT, rounded once, after the full sum over k; or REAL sums.
+ */
 static void part_of_product(void *scratch, result to, operand a, operand b, uint64_t m, uint64_t n,
 			    uint64_t k)
 {
@@ -84,7 +86,7 @@ static void part_of_product(void *scratch, result to, operand a, operand b, uint
 			REAL *c = to.sums ? (REAL *)to.at + i * to.stride + j : block_c;
 			const uint64_t stride = to.sums ? to.stride : BLOCK;
 			uint64_t l = 0;
-			do { /* once at least: a product of no depth is 0 */
+			do { /* at least once: a matmul of depth 0 gives 0 */
 				const uint64_t nl = at_most_block(k - l);
 				const bool add = l > 0 || (to.sums && to.accumulate);
 				convert(block_a, &a, i, l, ni, nl);
@@ -122,9 +124,10 @@ static void part_of_product(void *scratch, result to, operand a, operand b, uint
 #endif
 
 /*
- * Divides the rows among threads, in whole blocks or in multiples of the rows that OpenBLAS's kernels take at
- * a time (4 or 12), so that all rows are summed alike. Columns are not divided: the kernel for the last ones
- * depends on their number. Small products are not divided either: there are other kernels for them.
+ * Divides the rows among threads, in whole blocks or in multiples of the rows that OpenBLAS's kernels process
+ * together (4 or 12), so that all rows are summed in the same way. Columns are not divided, because the
+ * kernel for the last columns depends on their number. Small matmuls are not divided either, because OpenBLAS
+ * has other kernels for them.
  */
 static void product(void *scratch, result to, operand a, operand b, uint64_t m, uint64_t n, uint64_t k)
 {

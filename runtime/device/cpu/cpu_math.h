@@ -9,8 +9,8 @@
 #include "device/cpu/cpu_types.h"
 
 /*
- * What every operation of the cpu device needs of its element type: loads, stores and an exponential that
- * compilers turn into vector instructions. Inside a translation unit ELEMENT and REAL are one type each.
+ * For all operations of the cpu device, by element type: loads, stores and an exponential that compilers
+ * vectorize. Inside a translation unit ELEMENT and REAL are one type each.
  */
 
 /*

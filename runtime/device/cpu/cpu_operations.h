@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The operations of device.h for one element type; contracts are there. No guard: see cpu_types.h. What
- * device.h calls fp32 is REAL. None keeps any state.
+ * The operations of device.h for one element type; their contracts are there. No include guard: see
+ * cpu_types.h. REAL is what device.h calls fp32. No operation keeps state.
  */
 #include <stdbool.h>
 

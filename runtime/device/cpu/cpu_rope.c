@@ -29,7 +29,7 @@ static head head_of(const p4d_heads *h, uint64_t token, uint64_t index)
 	};
 }
 
-/* 1 / rms of all queries or keys of a token, which a head is one of, from the sum of their squares. */
+/* 1 / rms of all queries or keys of a token (to which a head belongs), from the sum of their squares. */
 static REAL wide_scale(const p4d_heads *h, const REAL *sums, uint64_t token, uint64_t index)
 {
 	const bool key = index >= h->heads;
@@ -131,7 +131,7 @@ void OP(heads)(ELEMENT *qkv, REAL *rstd, const p4d_heads *h)
 	}
 }
 
-/* Rotated back in place: the gradient before rotation. */
+/* Rotates back in place: gives the gradient before rotation. */
 P4D_CLONES static void rotate_back(ELEMENT *gradient, const head *h)
 {
 	ELEMENT *upper = gradient + h->half;
@@ -146,9 +146,9 @@ P4D_CLONES static void rotate_back(ELEMENT *gradient, const head *h)
 }
 
 /*
- * Back through rotation and norm. y, what the norm gave, is z * weight with z = x * rstd; it is not kept but
- * recovered by rotating back what `heads` left. With g the gradient of y: dx = rstd * (g * weight - z *
- * mean(g * y)), dweight += g * z.
+ * Backward through rotation and norm. The norm's result y is z * weight with z = x * rstd. It is not stored
+ * but recovered by rotating back the result of `heads`. With g the gradient of y: dx = rstd * (g * weight - z
+ * * mean(g * y)), dweight += g * z.
  */
 P4D_CLONES static void normalized_back(ELEMENT *gradient, const ELEMENT *left, const head *h, REAL rstd,
 				       REAL mean, REAL *dweight)
@@ -175,7 +175,7 @@ P4D_CLONES static void normalized_back(ELEMENT *gradient, const ELEMENT *left, c
 	}
 }
 
-/* A head of a token back through rotation and norm. left: what `heads` left. */
+/* One head of a token, backward through rotation and norm. left: the result of `heads`. */
 static void head_back(ELEMENT *gradient, const ELEMENT *left, const REAL *rstd, const p4d_heads *h,
 		      uint64_t token, uint64_t index, REAL *dquery_weight, REAL *dkey_weight)
 {

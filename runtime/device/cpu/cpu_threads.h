@@ -2,17 +2,17 @@
 #pragma once
 
 /*
- * Threads of the cpu device: OpenMP's. What they divide are rows, heads or blocks that do not depend on each
- * other, never a sum: results are the same with any number of threads. Without OpenMP there is one.
+ * Threads of the cpu device, by OpenMP. They divide rows, heads or blocks that do not depend on each other,
+ * never a sum, so results are the same with any number of threads. Without OpenMP there is one thread.
  */
 #include <stdint.h>
 #ifdef _OPENMP
 #include <omp.h>
 #endif
 
-extern int p4d_cpu_threads; /* the most threads; set by p4d_device_cpu_threads */
+extern int p4d_cpu_threads; /* maximum number of threads; set by p4d_device_cpu_threads */
 
-/* How many threads are worth waking for this many numbers: the argument of `omp parallel for num_threads`. */
+/* The number of threads that pays for this many elements: the argument of `omp parallel for num_threads`. */
 static inline int p4d_cpu_team(uint64_t numbers)
 {
 	const uint64_t each = 1 << 14, useful = numbers / each;
@@ -20,7 +20,7 @@ static inline int p4d_cpu_team(uint64_t numbers)
 	return useful < 2 ? 1 : useful < (uint64_t)p4d_cpu_threads ? (int)useful : p4d_cpu_threads;
 }
 
-/* The same for this many pieces, which are not divided. */
+/* The same for this many pieces, which cannot be divided. */
 static inline int p4d_cpu_team_of(uint64_t pieces, uint64_t numbers)
 {
 	const int team = p4d_cpu_team(numbers);
@@ -38,7 +38,7 @@ static inline int p4d_cpu_thread(void)
 #endif
 }
 
-/* Sums over rows are divided by columns, this many at a time. */
+/* Sums over rows are divided by columns, this many together. */
 enum { P4D_CPU_COLUMNS = 256 };
 
 static inline uint64_t p4d_cpu_columns(uint64_t first, uint64_t columns)
@@ -47,8 +47,8 @@ static inline uint64_t p4d_cpu_columns(uint64_t first, uint64_t columns)
 }
 
 /*
- * Memory for each thread of a team to work in: the first has the one that was planned, `bytes`, the others
- * have some of the host's, which stays until p4d_cpu_rooms_close. Where the host has none the team is one.
+ * Working memory for each thread of a team. The first thread has the planned memory, `bytes`; the others get
+ * memory of the host, which is kept until p4d_cpu_rooms_close. If the host has none, the team is one thread.
  */
 typedef struct p4d_cpu_rooms {
 	char *first, *more;

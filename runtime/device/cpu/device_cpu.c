@@ -253,7 +253,7 @@ static void cpu_cast(p4d_device *device, p4d_dtype to, void *y, p4d_dtype from, 
 		from_bf16(y, x, count);
 }
 
-/* Sums are made in fp32, then rounded: in fp32 they are the gradient itself. */
+/* Sums are made in fp32 and then rounded; in fp32 they are the gradient itself. */
 static void cpu_attention_gradient(p4d_device *device, p4d_dtype type, void *dqkv, float *sums,
 				   const void *d_o, const float *lse, float *row_sums, const void *qkv,
 				   const p4d_attention_shape *s, void *workspace)
@@ -289,7 +289,7 @@ static void cpu_accumulate(p4d_device *device, float *y, p4d_dtype type, const v
 	BY_TYPE(type, accumulate, y, x, count);
 }
 
-/* Denormals as 0: each would cost a hundred times as much as another number. */
+/* Treats denormals as 0, because each would cost a hundred times as much as another number. */
 static void flush_denormals(void)
 {
 #ifdef __SSE__

@@ -16,7 +16,7 @@ struct adam_factors {
 	{
 	}
 
-	/* Moments become the new ones; returns the new parameter. */
+	/* Replaces the moments by the new ones; returns the new parameter. */
 	__device__ float step(float x, float *m, float *v, float gradient) const
 	{
 		const float d = gradient * scale;
@@ -110,12 +110,12 @@ struct equal {
 	}
 };
 
-constexpr unsigned SUMMED = 2 * p4d_wide<float>::width; /* values that a thread loads at once */
+constexpr unsigned SUMMED = 2 * p4d_wide<float>::width; /* values that a thread loads together */
 
 /*
- * Two stages: blocks, whose number depends on count alone, add up the values, then one block adds their sums.
- * Where x begins changes how it is read, not which thread adds what. So few blocks do not keep the memory
- * busy with 16 bytes in flight to each thread: there are 32.
+ * Two stages: blocks, whose number depends only on count, add up the values; then one block adds their sums.
+ * The alignment of x changes how it is read, but not which thread adds what. With so few blocks, 16 bytes in
+ * flight per thread would not keep the memory busy, so there are 32.
  */
 template <typename Term>
 __global__ void partial_sums(typename Term::sum *partial, Term term, const float *x, uint64_t count,

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Gradients of attention without atomics: one kernel loops over the queries for a tile of keys and computes
- * gradients of keys and values, another over the keys for a tile of queries. Both recompute the probabilities
- * from the scores and the saved log-sum-exp: seven products instead of five, but all sums stay in registers.
+ * Gradients of attention without atomics. One kernel loops over the queries for a tile of keys and computes
+ * gradients of keys and values; another loops over the keys for a tile of queries. Both recompute the
+ * probabilities from the scores and the saved log-sum-exp. That takes seven matmuls instead of five, but all
+ * sums stay in registers.
  */
 #include "device/cuda/attention_tiles.h"
 
@@ -13,7 +14,7 @@ template <int T, int D> struct backward_space {
 	float lse[T], row_sums[T];
 };
 
-/* Operands, and where the results go: in fp32 or rounded, set or added to. */
+/* Operands, and the destination of the results: in fp32 or rounded, set or added. */
 template <typename E> struct operands {
 	const E *q, *k, *v, *d_o;
 	const float *lse, *row_sums;
@@ -57,7 +58,7 @@ __device__ static void take_queries(backward_space<T, D> *w, const operands<E> &
 	take(&w->queries, x.q + token * s.query_stride + head * d, s.query_stride, rows, d, x.wide);
 	take(&w->outputs, x.d_o + (token * s.heads + head) * d, s.heads * d, rows, d, x.wide);
 	for (unsigned i = threadIdx.x; i < T; i += SIDE * SIDE) {
-		/* a query that sees nothing: all its scores are -inf, and must become 0 */
+		/* a query that sees no key: all its scores are -inf, and its probabilities must become 0 */
 		w->lse[i] = i < rows && x.lse[line + i] != -INFINITY ? x.lse[line + i] : 0;
 		w->row_sums[i] = i < rows ? x.row_sums[line + i] : 0;
 	}
@@ -157,7 +158,7 @@ __global__ void __launch_bounds__(SIDE *SIDE) attend_back_to_queries(operands<E>
 	const p4d_attention_shape &s = x.s;
 	const unsigned d = (unsigned)s.head_dim;
 	const uint64_t lines = s.batch * s.heads, tiles = tiles_of(s.queries, T);
-	/* the last queries see most: their blocks begin first */
+	/* the last queries see the most keys, so their blocks begin first */
 	const uint64_t first = (tiles - 1 - blockIdx.x / lines) * T;
 	const uint64_t batch = blockIdx.x % lines / s.heads, head = blockIdx.x % s.heads;
 	const uint64_t rows = s.queries - first < T ? s.queries - first : T;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Attention in fp32 arithmetic, for types and head sizes that no library supports: a block loops over the
+ * Attention in fp32 arithmetic, for types and head sizes that no library supports. A block loops over the
  * keys for a tile of queries with the online softmax (Milakov and Gimelshein 2018; tiled as in
  * FlashAttention, Dao et al. 2022). The order of sums is fixed.
  */
@@ -20,7 +20,7 @@ __global__ void __launch_bounds__(SIDE *SIDE)
 	P4D_SHARED(forward_tiles, w);
 	const unsigned d = (unsigned)s.head_dim, y = own_row(), x = own_column();
 	const uint64_t tiles = tiles_of(s.queries, T), heads = s.batch * s.heads;
-	/* the last queries see most: their blocks begin first */
+	/* the last queries see the most keys, so their blocks begin first */
 	const uint64_t first = (tiles - 1 - blockIdx.x / heads) * T;
 	const uint64_t batch = blockIdx.x % heads / s.heads, head = blockIdx.x % s.heads;
 	const uint64_t rows = s.queries - first < T ? s.queries - first : T,
@@ -57,7 +57,7 @@ __global__ void __launch_bounds__(SIDE *SIDE)
 				highest = fmaxf(highest, scores[i][j]);
 			}
 			highest = p4d_group_max(highest, SIDE);
-			/* nothing seen yet: any finite maximum makes all probabilities 0 */
+			/* no key seen yet: any finite maximum makes all probabilities 0 */
 			const float shift = highest == -INFINITY ? 0 : highest;
 			for (int j = 0; j < T / SIDE; j++) {
 				const float p = expf(scores[i][j] - shift);

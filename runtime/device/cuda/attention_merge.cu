@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Merging attention outputs. A head of a token is `lanes` neighbouring threads', a power of two. */
+/* Merges attention outputs. `lanes` neighbouring threads (a power of two) process one head of a token. */
 #include <math.h>
 
 #include "device/cuda/elements.h"
@@ -39,7 +39,7 @@ __global__ void merge_rows(float *total, float *total_lse, const E *o, const flo
 	const bool exists = token < n;
 	const float before = first || !exists ? -INFINITY : total_lse[at], now = exists ? lse[at] : 0;
 	const float most = fmaxf(before, now);
-	/* what neither sees stays 0 */
+	/* positions that neither block sees stay 0 */
 	const float shift = most == -INFINITY ? 0 : most;
 	const float old_part = expf(before - shift), new_part = expf(now - shift), sum = old_part + new_part;
 	const float inverse = sum > 0 ? 1 / sum : sum;

@@ -19,7 +19,7 @@ template <int T, int D> struct tile {
 	float at[T][D + TILE_PAD]; /* padded: neighbouring rows are in different banks */
 };
 
-/* Places of the tokens of a tile. */
+/* Positions of the tokens of a tile. */
 template <int T> struct places {
 	int32_t position[T], document[T];
 };
@@ -45,7 +45,7 @@ __device__ static inline unsigned own_column()
 	return threadIdx.x % SIDE;
 }
 
-/* Rows of a head, `stride` elements apart; wide: runs of 4 are aligned. */
+/* Loads rows of a head, `stride` elements apart. wide: runs of 4 elements are aligned. */
 template <typename E, int T, int D>
 __device__ static void take(tile<T, D> *to, const E *from, uint64_t stride, uint64_t rows, unsigned d,
 			    bool wide)
@@ -65,7 +65,7 @@ __device__ static void take(tile<T, D> *to, const E *from, uint64_t stride, uint
 	}
 }
 
-/* Tokens after the last row see nothing and are not seen. */
+/* Tokens after the last row see no token, and no token sees them. */
 template <int T>
 __device__ static void take_places(places<T> *to, const int32_t *position, const int32_t *document,
 				   uint64_t rows, bool queries)
@@ -76,7 +76,7 @@ __device__ static void take_places(places<T> *to, const int32_t *position, const
 	}
 }
 
-/* scores = a b^T, of the rows and columns that this thread has */
+/* scores = a b^T, for this thread's rows and columns */
 template <int T, int D>
 __device__ static inline void multiply(float (&scores)[T / SIDE][T / SIDE], const tile<T, D> &a,
 				       const tile<T, D> &b)
@@ -100,7 +100,7 @@ __device__ static inline void multiply(float (&scores)[T / SIDE][T / SIDE], cons
 	}
 }
 
-/* sums += scores rows, or transposed: columns, of T times rows (T, D) */
+/* sums += the product of scores (or transposed scores) and rows (T, D) */
 template <bool TRANSPOSED, int T, int D>
 __device__ static inline void add_product(float (&sums)[T / SIDE][D / SIDE], const tile<T, T> &scores,
 					  const tile<T, D> &rows)
@@ -124,7 +124,7 @@ __device__ static inline void add_product(float (&sums)[T / SIDE][D / SIDE], con
 	}
 }
 
-/* The column of element j of a thread's sums. */
+/* The column of a thread's sum with index j. */
 __device__ static inline unsigned column_at(int j)
 {
 	return (unsigned)(j / 4 * 4 * SIDE + j % 4) + 4 * own_column();
@@ -139,8 +139,8 @@ __device__ static inline bool sees(const places<T> &queries, unsigned query, con
 }
 
 /*
- * Whether any query of a tile may see a key of another; all threads get it, after a barrier. Decided by
- * ranges: with several documents a tile may be visited in vain.
+ * Whether any query of a tile may see a key of another tile; all threads get the result, after a barrier. It
+ * compares ranges, so with several documents a tile may be visited needlessly.
  */
 template <int T> __device__ static inline bool any_sees(const places<T> &queries, const places<T> &keys)
 {
@@ -159,7 +159,7 @@ template <int T> __device__ static inline bool any_sees(const places<T> &queries
 	return __syncthreads_or(seen) != 0;
 }
 
-/* Runs the statement with the width of tiles for a head size as D, and the number of their rows as T. */
+/* Runs the statement with D, the width of tiles for a head size, and T, the number of their rows. */
 #define P4D_WITH_HEAD(head_dim, rows_128, rows_256, D, T, ...) \
 	do { \
 		if ((head_dim) <= 64) { \

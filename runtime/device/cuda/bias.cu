@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Biases of products whose output is no queries, keys and values: those are in rope.cu. */
+/* Biases of matmuls, except those of queries, keys and values, which are in rope.cu. */
 #include "device/cuda/elements.h"
 #include "device/cuda/kernels.h"
 #include "device/cuda/reduce.h"
@@ -19,8 +19,7 @@ template <typename E, int W> __global__ void bias_rows(E *y, const E *bias, unsi
 }
 
 /* A thread has W columns of every gridDim.x-th row. */
-template <typename E, int W>
-__global__ void bias_columns(float *partial, const E *dy, uint64_t n, unsigned h)
+template <typename E, int W> __global__ void bias_columns(float *partial, const E *dy, uint64_t n, unsigned h)
 {
 	const unsigned j = (blockIdx.y * blockDim.x + threadIdx.x) * W;
 	p4d_run<float, W> sum = {};

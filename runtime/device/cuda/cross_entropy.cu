@@ -6,7 +6,7 @@
 #include "device/cuda/kernels.h"
 #include "device/cuda/reduce.h"
 
-/* The column of a label, or `vocab`: it is on another rank, or nowhere. */
+/* The column of a label; `vocab`: it is on another rank, or there is none. */
 __device__ static inline uint64_t column_of(int32_t label, uint64_t first, uint64_t vocab)
 {
 	const uint64_t column = (uint64_t)(int64_t)label - first;
@@ -58,7 +58,7 @@ template <int W, typename E> __device__ static inline softmax_sum add_run(softma
 	return seen;
 }
 
-/* The sum of a row, for all threads of its block. Rows are padded, so that all begin at whole runs of W. */
+/* The sum of a row, for all threads of its block. Rows are padded, so that all begin at a multiple of W. */
 template <int W, typename E> __device__ static inline softmax_sum sum_row(const E *row, unsigned vocab)
 {
 	__shared__ softmax_sum warps[P4D_WARP];
@@ -94,8 +94,8 @@ __device__ static inline void replace_run(E *at, unsigned column, float most, fl
 
 /*
  * Replaces a row by its gradient, with all threads of a block. d/dlogit of log Z - target + z_loss * (log
- * Z)^2 is softmax * (1 + 2 * z_loss * log Z) - [is the target]. Without a label all of it is 0, also where a
- * logit is not a number. It starts at the end: the statistics read that part last, so it is in the L2 cache.
+ * Z)^2 is softmax * (1 + 2 * z_loss * log Z) - [is the target]. Without a label the whole row becomes 0, even
+ * if a logit is NaN. It starts at the end, which the statistics read last, so that it is in the L2 cache.
  */
 template <int W, typename E>
 __device__ static inline void replace_row(E *row, unsigned vocab, softmax_sum seen, int32_t label,
@@ -122,15 +122,15 @@ __device__ static inline void replace_row(E *row, unsigned vocab, softmax_sum se
 		replace_run<1>(row + j, j, seen.maximum, factor, scale, target);
 }
 
-/* Threads of a block: two blocks fill a multiprocessor, so that few rows, which are read twice, share the L2
- * cache. */
+/* Threads of a block: two blocks fill a multiprocessor, so that few rows, which are read twice, share the
+ * L2 cache. */
 constexpr unsigned ROW_THREADS = 4 * P4D_THREADS;
 
 typedef struct statistics {
 	float *maximum, *sum, *target;
 } statistics;
 
-/* By the first thread, before any other replaces a logit. */
+/* Done by the first thread, before any other replaces a logit. */
 template <typename E>
 __device__ static inline float target_of(const E *row, const int32_t *labels, unsigned vocab, uint64_t first)
 {

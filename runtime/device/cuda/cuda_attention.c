@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table's attention: fused where possible, else with p4d's own kernels. */
+/* The table's attention: fused if possible, else with p4d's own kernels. */
 #include "device/cuda/cuda_internal.h"
 #include "device/cuda/kernels.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Failures of the GPU: the first is kept, and names the operation where it was seen. */
+/* Failures of the GPU: the first one is stored, and names the operation that saw it. */
 #include "device/cuda/cuda_internal.h"
 
 void p4d_cuda_check(p4d_cuda *c, cudaError_t status, const char *what)

@@ -7,11 +7,11 @@
 #include "device/cuda/sdpa.h"
 #include "device/device_cuda.h"
 
-/* Inside the cuda backend: what its files share. */
+/* Internals that the files of the cuda backend share. */
 
 enum { P4D_STAGING_SLOTS = 4, P4D_STAGING_BYTES = 16 << 20 };
 
-/* A stream or event that was opened, to be closed with the device. */
+/* A stream or event, to be closed with the device. */
 typedef struct p4d_cuda_opened {
 	cudaStream_t stream; /* NULL: an event */
 	cudaEvent_t event;
@@ -21,22 +21,22 @@ typedef struct p4d_cuda_opened {
 typedef struct p4d_cuda {
 	int number;          /* number of the GPU */
 	cudaStream_t stream; /* stream of all operations */
-	cudaEvent_t order;   /* event of stream_wait */
-	cudaEvent_t end;     /* event after everything queued, for sync */
+	cudaEvent_t order;   /* event that stream_wait uses */
+	cudaEvent_t end;     /* event after everything that was queued, for sync */
 	p4d_cuda_opened *opened;
 	p4d_gemm *products;
 	int sm; /* 90 */
 	int multiprocessors;
 	p4d_sdpa *fused; /* NULL: there is none */
 	bool noted;      /* device->attention_text says why a call was not fused */
-	float *sums;     /* lent; NULL before */
+	float *sums;     /* memory that the caller lent; NULL before */
 	uint64_t sums_bytes;
 	/* Pinned staging slots for host data, so that the host does not wait for the GPU. */
 	char *staging;
 	cudaEvent_t staged[P4D_STAGING_SLOTS]; /* the last copy from or to a slot */
 	unsigned next_slot;
-	bool careful;      /* P4D_CUDA_SYNC=1: waits after each operation, so that an error names the one that
-			      failed */
+	bool careful;      /* P4D_CUDA_SYNC=1: waits after each operation, so that an error names the
+			    * operation that failed */
 	p4d_error failure; /* the first; code P4D_OK: none */
 } p4d_cuda;
 
@@ -45,9 +45,9 @@ static inline p4d_cuda *p4d_cuda_of(const p4d_device *device)
 	return device->state;
 }
 
-/* Remembers the first failure: what follows it may be its consequence. */
+/* Stores the first failure; later ones may be its consequences. */
 void p4d_cuda_check(p4d_cuda *c, cudaError_t status, const char *what);
-/* After an operation was queued. */
+/* Call it after an operation was queued. */
 void p4d_cuda_queued(p4d_cuda *c, const char *operation);
 
 /* Waits for an event and calls the device's watch during the wait. False: it failed, or the event will never
@@ -70,7 +70,7 @@ typedef enum p4d_attention_pass {
 	P4D_ATTENTION_SET, /* sets dq, dk, dv, which lie as q, k, v */
 	P4D_ATTENTION_ADD  /* adds to them, in fp32 */
 } p4d_attention_pass;
-/* Says why fused attention does not compute, in device->attention_text and attention_slow. */
+/* Stores why fused attention is not used, in device->attention_text and attention_slow. */
 void p4d_cuda_own_attention(p4d_device *device, const char *why);
 bool p4d_cuda_attention_fused(p4d_device *device, p4d_dtype type, p4d_attention_pass pass,
 			      const p4d_attention_shape *shape, const p4d_sdpa_call *call);

@@ -179,8 +179,7 @@ static void *copy_here(void *context)
 	return NULL;
 }
 
-/* One core copies about half as fast as a PCIe 5 slot takes; starting another thread pays from a megabyte on.
- */
+/* One core copies at about half the rate of a PCIe 5 slot; another thread pays off from a megabyte on. */
 enum { ALONE_BYTES = 1 << 20 };
 
 static void copy_by_two(void *to, const void *from, size_t bytes)
@@ -197,7 +196,7 @@ static void copy_by_two(void *to, const void *from, size_t bytes)
 		copy_here(&other);
 }
 
-/* The caller's memory is copied here; waits only when all slots are still in flight. */
+/* The caller's memory is copied here; this waits only if all slots are still in flight. */
 static void upload(p4d_device *device, void *to, const void *from_host, uint64_t bytes)
 {
 	p4d_cuda *c = p4d_cuda_of(device);
@@ -240,7 +239,7 @@ static void download(p4d_device *device, void *to_host, const void *from, uint64
 	}
 }
 
-/* The counter lies after the partial sums. */
+/* The counter is after the partial sums. */
 static int count(p4d_device *device, uint64_t *number, const void *from, uint32_t word, uint64_t words)
 {
 	p4d_cuda *c = p4d_cuda_of(device);

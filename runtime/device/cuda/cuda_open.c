@@ -14,7 +14,7 @@
 #define PACKAGE_VERSION "unknown"
 #endif
 
-/* What this was compiled for, for messages: "80 90a 100 120". */
+/* The architectures that this was compiled for, for messages: "80 90a 100 120". */
 #ifndef P4D_CUDA_ARCHITECTURES
 #define P4D_CUDA_ARCHITECTURES "unknown"
 #endif
@@ -68,7 +68,7 @@ static int find_device(uint32_t local_rank, int *device, p4d_error *err)
 	return 0;
 }
 
-/* The same number wherever the GPU, or a MIG slice, is seen. */
+/* A text for the GPU (or MIG slice) that is the same wherever it is visible. */
 static void name_processor(p4d_device *device, const struct cudaDeviceProp *properties)
 {
 	p4d_text text = p4d_text_in(device->identity, sizeof(device->identity));
@@ -77,7 +77,7 @@ static void name_processor(p4d_device *device, const struct cudaDeviceProp *prop
 		p4d_text_print(&text, "%02x", (unsigned char)properties->uuid.bytes[i]);
 }
 
-/* Creates the context and loads all code: either may find no code for this GPU. */
+/* Creates the context and loads all code; either may find no code for this GPU. */
 static int start_device(const p4d_device *device, int number, p4d_error *err)
 {
 	cudaError_t status = cudaSetDevice(number);
@@ -144,7 +144,7 @@ static int open_parts(p4d_cuda *c, p4d_error *err)
 	return p4d_gemm_open(&c->products, err);
 }
 
-/* Without it, p4d's own kernels do the same. */
+/* Without it, p4d's own kernels are used. */
 static void open_fused(p4d_device *device)
 {
 	const char *wanted = getenv("P4D_CUDNN");

@@ -6,8 +6,8 @@
 #include "device/device_wait.h"
 
 /*
- * cudaEventQuery. "Not ready" is an answer, but CUDA keeps it as the last error, and the next operation would
- * seem to have failed: so it is cleared.
+ * cudaEventQuery. "Not ready" is a valid answer, but CUDA stores it as the last error, and the next operation
+ * would seem to have failed. So it is cleared.
  */
 static cudaError_t query(cudaEvent_t event)
 {
@@ -116,7 +116,7 @@ static void event_wait(p4d_device *device, void *waiter, void *event)
 	p4d_cuda_check(c, cudaStreamWaitEvent(stream_of(c, waiter), event, 0), "event_wait");
 }
 
-/* A wait captures the last record, so one event serves all. */
+/* A wait refers to the last record at that time, so one event is enough for all. */
 static void stream_wait(p4d_device *device, void *waiter, void *awaited)
 {
 	p4d_cuda *c = p4d_cuda_of(device);

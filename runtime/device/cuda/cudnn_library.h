@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 
-/* cuDNN, opened at run time: p4d-train also runs where there is none. */
+/* cuDNN, opened at run time: p4d-train also runs without it. */
 #define P4D_CUDNN_CALLS(CALL) \
 	CALL(GetVersion) \
 	CALL(GetErrorString) \
@@ -28,12 +28,12 @@ typedef struct p4d_cudnn {
 } p4d_cudnn;
 
 /*
- * The oldest that is used. Up to 9.15.0 gradients may be wrong where the number of keys is no multiple of
- * 128; so says NVIDIA's cudnn-frontend, which works around it.
+ * The oldest release that is used. Up to 9.15.0 gradients may be wrong if the number of keys is no multiple
+ * of 128, according to NVIDIA's cudnn-frontend, which works around it.
  */
 enum { P4D_CUDNN_OLDEST = 91501, P4D_CUDNN_WHY = 256 };
 
-/* Stays open. Errors: DEVICE (not found, not one of major version 9, too old). */
+/* It stays open. Errors: DEVICE (not found, not major version 9, too old). */
 int p4d_cudnn_open(p4d_cudnn *cudnn, p4d_error *err);
 
 /* The last failure on this thread, in one line. */

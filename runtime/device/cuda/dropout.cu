@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dropout without a stored mask: a block has a row. */
+/* Dropout without a stored mask: one block per row. */
 #include "device/cuda/elements.h"
 #include "device/cuda/kernels.h"
 #include "device/dropout.h"

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * Elements of activations and parameters in kernels: their two types, and accesses of several at a time. A
- * kernel is compiled for W elements at a time: 16 bytes where all its addresses and rows are multiples of
- * that, else one. Arithmetic is fp32.
+ * Elements of activations and parameters in kernels: their two types, and vectorized accesses. A kernel is
+ * compiled for W elements per access: 16 bytes if all its addresses and rows are multiples of that, else one
+ * element. Arithmetic is fp32.
  */
 #include "device/cuda/launch.h"
 #ifndef __CUDACC__
@@ -75,8 +75,8 @@ template <typename E> struct p4d_wide {
 	static const int width = 16 / sizeof(E);
 };
 
-/* Whether rows with this many elements can be accessed 16 bytes at a time from these addresses on; NULL
- * counts as none. */
+/* Whether rows with this many elements can be accessed 16 bytes at a time from these addresses on; a NULL
+ * address does not matter. */
 template <typename E> static bool p4d_is_wide(uint64_t row)
 {
 	return row % p4d_wide<E>::width == 0;
@@ -88,7 +88,7 @@ static bool p4d_is_wide(uint64_t row, const void *address, More... addresses)
 	return reinterpret_cast<uintptr_t>(address) % 16 == 0 && p4d_is_wide<E>(row, addresses...);
 }
 
-/* Runs the statement with E as the type, or W as the number of elements at a time. */
+/* Runs the statement with E as the type, or with W as the number of elements per access. */
 #define P4D_WITH_TYPE(type, E, ...) \
 	do { \
 		if ((type) == P4D_DT_BF16) { \
@@ -111,8 +111,8 @@ static bool p4d_is_wide(uint64_t row, const void *address, More... addresses)
 	} while (0)
 
 /*
- * Arrays without rows: f.at<W>(i) does elements i .. i+W-1, and the remainder singly. f is a struct with the
- * addresses.
+ * For arrays without rows: f.at<W>(i) processes elements i .. i+W-1, and the remainder one by one. f is a
+ * struct with the addresses.
  */
 template <int W, typename F> __global__ void p4d_each(F f, uint64_t count)
 {

@@ -3,7 +3,7 @@
 #include "device/cuda/elements.h"
 #include "device/cuda/kernels.h"
 
-/* The row of a token, or `rows`: another rank has it. */
+/* The row of a token; `rows`: another rank has it. */
 __device__ static inline uint64_t row_of(int32_t token, uint64_t first, uint64_t rows)
 {
 	const uint64_t row = (uint64_t)(int64_t)token - first;
@@ -27,9 +27,10 @@ __global__ void embed_rows(E *out, const E *table, const int32_t *tokens, unsign
 }
 
 /*
- * Without atomics, in the order of tokens: the block of the first token of its kind adds the gradients of all
- * of that kind, P4D_THREADS tokens at a time; the blocks of the others end. A thread has W columns. One token
- * may be a sixth of all: rows are loaded several at a time, so that its block does not wait for each.
+ * The gradient without atomics, in the order of tokens: the block of a token's first occurrence adds the
+ * gradients of all its occurrences, P4D_THREADS tokens at a time; the blocks of other occurrences end. A
+ * thread has W columns. One token may be a sixth of all tokens, so several rows are loaded at a time, and its
+ * block does not wait for each.
  */
 template <typename E, int W>
 __global__ void embed_rows_backward(float *dtable, const E *dy, const int32_t *tokens, uint64_t n, unsigned h,
@@ -37,7 +38,8 @@ __global__ void embed_rows_backward(float *dtable, const E *dy, const int32_t *t
 {
 	constexpr unsigned WARPS = P4D_THREADS / P4D_WARP, AT_ONCE = 8;
 	__shared__ unsigned found[WARPS];
-	__shared__ uint16_t same[P4D_THREADS]; /* tokens of this kind, among those that the block looks at */
+	__shared__ uint16_t same[P4D_THREADS]; /* occurrences of this token among those that the block
+						* examines */
 	const int32_t token = tokens[blockIdx.x];
 	const uint64_t row = row_of(token, first, rows);
 	const unsigned column = (blockIdx.y * P4D_THREADS + threadIdx.x) * W;

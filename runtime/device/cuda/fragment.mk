@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# libp4d-cuda.so: the cuda device, opened by p4d-train when a GPU is asked for.
+# libp4d-cuda.so: the cuda device, which p4d-train opens if a GPU is requested.
 cuda_kernels = \
 	runtime/device/cuda/reduce.cu runtime/device/cuda/elements.cu runtime/device/cuda/rmsnorm.cu runtime/device/cuda/split_norm.cu runtime/device/cuda/bias.cu runtime/device/cuda/rope.cu \
 	runtime/device/cuda/swiglu.cu runtime/device/cuda/embedding.cu runtime/device/cuda/cross_entropy.cu \
@@ -24,7 +24,7 @@ EXTRA_DIST += $(cuda_kernels) $(cuda_kernel_headers) $(cuda_host) $(cudnn_graphs
 if HAVE_CUDA
 cuda_compile_flags = $(AM_CPPFLAGS) -isystem $(CUDA_INCLUDES)
 if HAVE_CUDNN
-# A separate library: a test asks cuDNN about the graphs without a GPU.
+# A separate library, with which a test asks cuDNN about graphs without a GPU.
 noinst_LTLIBRARIES += libp4dcudnn.la
 libp4dcudnn_la_SOURCES = $(cudnn_graphs)
 libp4dcudnn_la_CPPFLAGS = $(cuda_compile_flags)
@@ -53,7 +53,7 @@ endif
 cuda_backend += libp4ddevice.la libp4d.la
 libp4d_cuda_la_LIBADD = $(cuda_backend) -lcublasLt -lcudart_static -lstdc++ -lpthread -lrt -ldl
 
-# nvcc does not take libtool's options, so what libtool writes of an object is written here.
+# nvcc does not accept libtool's options, so this writes the file that libtool writes for an object.
 NVCCFLAGS = -O3
 NVCC_COMPILE = $(NVCC) -std=c++17 $(CUDA_GENCODE) -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra \
 	$(roots) $(NVCCFLAGS)
@@ -106,7 +106,7 @@ libp4dshim_la_SOURCES = $(cuda_host) \
 	tests/doubles/cuda/traffic.h tests/doubles/cuda/traffic.cc
 libp4dshim_la_CPPFLAGS = -I$(top_srcdir)/tests/doubles/cuda $(AM_CPPFLAGS)
 libp4dshim_la_LIBADD = -lstdc++
-# Its kernels once more, with reports of their memory accesses; the library of -fsanitize=thread is not linked.
+# The same kernels, with reports of their memory accesses; the library of -fsanitize=thread is not linked.
 check_LTLIBRARIES += libp4dtraffic.la
 libp4dtraffic_la_SOURCES = tests/doubles/cuda/shim_kernels.cc
 libp4dtraffic_la_CPPFLAGS = $(libp4dshim_la_CPPFLAGS)

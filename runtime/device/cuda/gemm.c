@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Matrix products by cuBLASLt: fp32 sums; bf16 operands on tensor cores, fp32 operands in full fp32. A
- * row-major (r, c) matrix is a column-major (c, r) one, so operands are swapped.
+ * Matmuls by cuBLASLt: fp32 sums; bf16 operands on tensor cores, fp32 operands in full fp32. A row-major (r,
+ * c) matrix is a column-major (c, r) one, so operands are swapped.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -126,7 +126,7 @@ static cublasStatus_t describe_scales(const p4d_gemm_shape *s)
 						    &s->form.b_scales, sizeof(s->form.b_scales));
 }
 #else
-/* cuBLASLt has scales of blocks from CUDA 12.9 on. */
+/* cuBLASLt supports block scales since CUDA 12.9. */
 static int32_t mode_of_scales(const p4d_fp8_operand *operand)
 {
 	return (int32_t)operand->shape.block;
@@ -171,8 +171,8 @@ static p4d_gemm_form form_of(const p4d_gemm_call *p)
 	return f;
 }
 
-/* Codes of both lie by rows along the depth, which is how all GPUs with FP8 take them. b is the left operand.
- */
+/* The codes of both operands are stored in rows along the depth, which all GPUs with FP8 support. b is the
+ * left operand. */
 static p4d_gemm_form form_of_fp8(const p4d_gemm_fp8_call *p)
 {
 	const p4d_gemm_form f = {
@@ -230,7 +230,9 @@ static cublasStatus_t describe(p4d_gemm_shape *s)
 	return status;
 }
 
-/* The description also has the place of the scales; the choice of an algorithm does not depend on it. */
+/*
+ * The description also contains the address of the scales; the choice of an algorithm does not depend on it.
+ */
 static cublasStatus_t set_scales(const p4d_gemm_shape *s, const void *a, const void *b)
 {
 	if (!s->form.scaled)
@@ -317,7 +319,7 @@ static p4d_gemm_form whole_form(const p4d_gemm *p, p4d_gemm_form f)
 	return of_few_alignments(f);
 }
 
-/* A product of depth 0, which the library refuses: 0, or the added matrix. */
+/* A matmul of depth 0, which the library refuses: gives 0, or the added matrix. */
 static cudaError_t without_depth(cudaStream_t stream, const p4d_gemm_form *f, const p4d_gemm_operands *x)
 {
 	const size_t element = f->to == CUDA_R_32F ? 4 : 2, row = f->m * element, apart = f->ldc * element;

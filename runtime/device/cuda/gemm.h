@@ -17,7 +17,8 @@ typedef enum p4d_gemm_kind {
 typedef struct p4d_gemm_call {
 	p4d_gemm_kind kind;
 	p4d_dtype type;
-	const void *add; /* NULL: nothing; laid out like `to`, which it may be: to = add + product */
+	const void *add; /* NULL: nothing is added; has the layout of `to`, and may be `to`: to = add +
+			  * product */
 	uint64_t n, out, in;
 	void *to;
 	const void *x, *w;
@@ -25,7 +26,7 @@ typedef struct p4d_gemm_call {
 	float scale;     /* factor of the product */
 } p4d_gemm_call;
 
-/* to (a.rows, b.rows), of the type, = add + a * b^T, of operands in FP8; add as above */
+/* to (a.rows, b.rows), of the type, = add + a * b^T, with operands in FP8; add as above */
 typedef struct p4d_gemm_fp8_call {
 	p4d_dtype type;
 	void *to;
@@ -36,17 +37,17 @@ typedef struct p4d_gemm_fp8_call {
 /* Errors: DEVICE, NO_MEMORY. */
 int p4d_gemm_open(p4d_gemm **products, p4d_error *err);
 void p4d_gemm_close(p4d_gemm *products);
-/* Workspace for products from now on; none before. */
+/* The workspace for later matmuls; there is none before. */
 void p4d_gemm_set_workspace(p4d_gemm *products, void *workspace, uint64_t bytes);
-/* From now on, products are for this many multiprocessors; 0: all. */
+/* The number of multiprocessors for later matmuls; 0: all. */
 void p4d_gemm_target(p4d_gemm *products, int multiprocessors);
-/* As p4d_device's time_products, timed_product and choose_product. */
+/* As in p4d_device's time_products, timed_product and choose_product. */
 void p4d_gemm_time(p4d_gemm *products, bool on);
 bool p4d_gemm_timed(const p4d_gemm *products, unsigned number, p4d_timed_product *product);
 void p4d_gemm_choose(p4d_gemm *products, const p4d_product_choice *choice);
 /*
- * Queues a product. The first of its shape searches for an algorithm, and allocates on the host; later
- * ones reuse it, so results repeat. Errors: DEVICE.
+ * Queues a matmul. The first one of its shape searches for an algorithm, and allocates on the host; later
+ * ones reuse the algorithm, so results repeat. Errors: DEVICE.
  */
 int p4d_gemm_multiply(p4d_gemm *products, cudaStream_t stream, const p4d_gemm_call *product, p4d_error *err);
 int p4d_gemm_multiply_fp8(p4d_gemm *products, cudaStream_t stream, const p4d_gemm_fp8_call *product,

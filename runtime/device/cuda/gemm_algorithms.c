@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Chooses among the algorithms that cuBLASLt proposes for a product: the first, by its own estimate; or, if
- * products are timed, the fastest.
+ * Chooses among the algorithms that cuBLASLt proposes for a matmul: the first one in its own order; or, if
+ * matmuls are timed, the fastest one.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -10,10 +10,10 @@
 #include "base/hash.h"
 #include "device/cuda/gemm_internal.h"
 
-/* An algorithm is run so often, and its shortest time counts: by then clocks have risen. */
+/* How often an algorithm runs; its shortest time counts, because clocks have risen by then. */
 enum { ROUNDS = 4 };
-/* Another than the first has to take less than this share of its time: less is noise, and changes roundings.
- */
+/* An algorithm other than the first must take less than this share of the first one's time; a smaller gain
+ * is noise, and changes roundings. */
 static const float worth_it = 0.99f;
 
 cublasStatus_t p4d_gemm__propose(const p4d_gemm *p, p4d_gemm_shape *s)
@@ -26,7 +26,7 @@ cublasStatus_t p4d_gemm__propose(const p4d_gemm *p, p4d_gemm_shape *s)
 	    {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, s->form.b_alignment},
 	    {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, s->form.add_alignment},
 	    {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, s->form.to_alignment},
-	    /* split-k partial results are added in fp32, even where the output is bf16 */
+	    /* partial results of split-k are added in fp32, even if the output is bf16 */
 	    {CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, s->form.to == CUDA_R_32F
 							     ? CUBLASLT_REDUCTION_SCHEME_MASK
 							     : CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE},
@@ -75,7 +75,7 @@ void p4d_gemm__close_timing(p4d_gemm *p)
 		cudaEventDestroy(p->until);
 }
 
-/* An algorithm that the library does not run takes for ever. */
+/* An algorithm that the library does not run counts as infinitely slow. */
 static cudaError_t time_once(p4d_gemm *p, cudaStream_t stream, p4d_gemm_shape *s, unsigned i,
 			     const p4d_gemm_operands *operands, float *milliseconds)
 {
@@ -102,7 +102,7 @@ static void choose_fastest(p4d_gemm_shape *s)
 	s->chosen = s->milliseconds[best] < worth_it * s->milliseconds[0] ? best : 0;
 }
 
-/* The first round loads code, and does not count. */
+/* The first round loads code, so it does not count. */
 cudaError_t p4d_gemm__time(p4d_gemm *p, cudaStream_t stream, p4d_gemm_shape *s,
 			   const p4d_gemm_operands *operands)
 {
@@ -126,7 +126,7 @@ cudaError_t p4d_gemm__time(p4d_gemm *p, cudaStream_t stream, p4d_gemm_shape *s,
 	return cudaSuccess;
 }
 
-/* A hash of everything that proposals depend on, except the GPU: a job has only one kind. */
+/* A hash of everything that proposals depend on except the GPU: a job has only one kind of GPU. */
 static uint64_t hash_of(const p4d_gemm *p, const p4d_gemm_form *f)
 {
 	uint64_t hash = p4d_hash_bytes((const char *)f, sizeof(*f));

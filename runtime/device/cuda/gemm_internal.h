@@ -5,12 +5,12 @@
 
 #include "device/cuda/gemm.h"
 
-/* Inside gemm: gemm.c describes products, gemm_algorithms.c says how they are computed. */
+/* Internals of gemm: gemm.c describes matmuls, gemm_algorithms.c chooses how they are computed. */
 
 enum { P4D_GEMM_SHAPES = 512, P4D_GEMM_ALGORITHMS = 8 };
 
 /*
- * A column-major product: to (m, n) = op(a) op(b), summed over k; accumulation does not affect the choice of
+ * A column-major matmul: to (m, n) = op(a) op(b), summed over k. Accumulation does not affect the choice of
  * algorithm. Compared as bytes: no padding.
  */
 typedef struct p4d_gemm_form {
@@ -33,7 +33,7 @@ typedef struct p4d_gemm_shape {
 	p4d_gemm_form form;
 	cublasLtMatmulDesc_t operation;
 	cublasLtMatrixLayout_t a, b, to;
-	/* The library's proposals, the first one first; and the one in use. */
+	/* The library's proposals, its first choice first; and the one in use. */
 	p4d_gemm_algorithm algorithm[P4D_GEMM_ALGORITHMS];
 	unsigned algorithms, chosen;
 	bool timed;
@@ -56,16 +56,16 @@ struct p4d_gemm {
 /* The operands of a product of a shape. */
 typedef struct p4d_gemm_operands {
 	void *to;
-	const void *add, *a, *b; /* add: NULL is none */
+	const void *add, *a, *b; /* add NULL: nothing is added */
 	float scale;
 } p4d_gemm_operands;
 
-/* Queues it, with its algorithm of that number. */
+/* Queues the matmul, with the algorithm of that number. */
 cublasStatus_t p4d_gemm__queue(const p4d_gemm *products, cudaStream_t stream, const p4d_gemm_shape *shape,
 			       unsigned algorithm, const p4d_gemm_operands *operands);
-/* Asks for algorithms. What `to` and the operands hold does not matter. */
+/* Asks the library for algorithms. The contents of `to` and of the operands do not matter. */
 cublasStatus_t p4d_gemm__propose(const p4d_gemm *products, p4d_gemm_shape *shape);
-/* Times them, where that is wanted and has not been done, and chooses. Waits for the stream. */
+/* Times them, if that is wanted and not done yet, and chooses. Waits for the stream. */
 cudaError_t p4d_gemm__time(p4d_gemm *products, cudaStream_t stream, p4d_gemm_shape *shape,
 			   const p4d_gemm_operands *operands);
 void p4d_gemm__close_timing(p4d_gemm *products);

@@ -6,14 +6,14 @@
 #include "device/device.h"
 
 /*
- * Queues the kernels of the operations of device.h, whose contracts hold, on a stream. sums: what the device
- * was lent. In C, so that only kernels are C++.
+ * Functions that queue the kernels for operations of device.h (with the contracts there) on a stream. sums:
+ * memory that the device was lent. The interface is C, so that only kernels are C++.
  */
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* Loads all of them onto the GPU. cudaErrorNoKernelImageForDevice: this build has no code for it. */
+/* Loads all kernels onto the GPU. cudaErrorNoKernelImageForDevice: this build has no code for it. */
 cudaError_t p4d_kernel_load(void);
 
 /* sums: P4D_NORM_SUMS * h of a norm or a bias; P4D_HEAD_SUMS * 2 * columns of qkv of heads; P4D_FP8_MAXIMA of
@@ -24,14 +24,14 @@ enum { P4D_FP8_MAXIMA = 512 };
 #define SUMMED(name, parameters, arguments) \
 	void p4d_kernel_##name(cudaStream_t stream, float *sums, p4d_dtype type, P4D_LIST parameters);
 #define PLAIN(name, parameters, arguments) void p4d_kernel_##name(cudaStream_t stream, P4D_LIST parameters);
-#define HOST(name, parameters, arguments) /* none yet */
+#define HOST(name, parameters, arguments) /* none queued yet */
 #include "device/operations.def"
 
 void p4d_kernel_attention(cudaStream_t stream, p4d_dtype type, void *o, float *lse, const void *q,
 			  const void *k, const void *v, const p4d_attention_shape *shape);
 /*
- * Both forms of the backward pass. to: the type of dq, dk, dv, whose rows are as far apart as those of q, k
- * and v; add: fp32 sums that are added to.
+ * Both variants of the backward pass. to: the type of dq, dk, dv, with the row strides of q, k and v; add:
+ * adds to fp32 sums.
  */
 void p4d_kernel_attention_backward(cudaStream_t stream, p4d_dtype type, p4d_dtype to, bool add, void *dq,
 				   void *dk, void *dv, const void *d_o, const float *lse,
@@ -45,7 +45,7 @@ enum { P4D_SQUARES_SUMS = 512 };
 void p4d_kernel_sum_squares(cudaStream_t stream, float *sums, double *sum, const float *x, uint64_t count);
 void p4d_kernel_count_nonfinite(cudaStream_t stream, float *sums, uint64_t *number, const float *x,
 				uint64_t count);
-/* sums: the same; *number += words that are this one */
+/* sums: the same; *number += words that equal this one */
 void p4d_kernel_count_words(cudaStream_t stream, float *sums, uint64_t *number, const void *from,
 			    uint32_t word, uint64_t words);
 

@@ -2,12 +2,12 @@
 #pragma once
 
 /*
- * How a kernel is started; C++, for .cu files only. They are compiled twice: by nvcc for GPUs, and by the C++
- * compiler of the host for tests, where shim.h, which is included first then, plays the threads of a block.
+ * Starts kernels; C++, only for .cu files. They are compiled twice: by nvcc for GPUs, and by the host's C++
+ * compiler for tests. In tests, shim.h (which is then included first) runs the threads of a block.
  *
- * Blocks have a multiple of 32 threads. What a barrier or a shuffle is in is reached by all of them. Dynamic
- * shared memory is declared by P4D_SHARED. A failed launch is the runtime's last error: who queues an
- * operation asks for it.
+ * Blocks have a multiple of 32 threads. All threads of a block must reach a barrier, and all of a warp a
+ * shuffle. P4D_SHARED declares dynamic shared memory. A failed launch is the runtime's last error, which the
+ * caller that queues an operation must check.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -65,7 +65,7 @@ static void p4d_start(cudaStream_t stream, const p4d_grid &grid, void (*kernel)(
 	/* clamped, so that larger values are refused, not truncated to valid ones */
 	const dim3 blocks(p4d_least(grid.blocks, UINT32_MAX), p4d_least(grid.rows, UINT32_MAX));
 #ifdef __CUDACC__
-	/* more must be requested; repeating the request is free */
+	/* a larger size must be requested; repeating the request is cheap */
 	if (grid.shared > P4D_SHARED_FREELY &&
 	    cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)grid.shared) !=
 		cudaSuccess)
@@ -89,7 +89,7 @@ static void p4d_launch(cudaStream_t stream, const p4d_grid &grid, A... arguments
 		p4d_start(stream, grid, KERNEL, arguments...);
 }
 
-/* Threads that share this many vectors of a row: whole warps. */
+/* Number of threads that share this many vectors of a row: whole warps. */
 static inline unsigned p4d_threads_for(uint64_t vectors, unsigned most = P4D_THREADS)
 {
 	const uint64_t warps = (vectors + P4D_WARP - 1) / P4D_WARP;
@@ -97,7 +97,7 @@ static inline unsigned p4d_threads_for(uint64_t vectors, unsigned most = P4D_THR
 	return p4d_least(warps ? warps * P4D_WARP : P4D_WARP, most);
 }
 
-/* Threads of a warp that share this many vectors: a power of two. */
+/* Number of a warp's threads that share this many vectors: a power of two. */
 static inline unsigned p4d_lanes_for(uint64_t vectors)
 {
 	unsigned lanes = 1;

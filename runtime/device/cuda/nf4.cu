@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Weights in 4 bits (plan/nf4.h). A thread expands 8 numbers, which are of one block; and the last ones
- * singly. */
+/* 4-bit weights (plan/nf4.h). A thread expands 8 numbers of one block; the last ones are expanded one by
+ * one. */
 #include "device/cuda/elements.h"
 #include "device/cuda/kernels.h"
 #include "device/nf4_codes.h"
 
 namespace
 {
-/* What a kernel needs of a tensor. */
+/* What a kernel needs to know about a tensor. */
 template <typename E> struct expand {
 	E *to;
 	const float *groups;
 	const uint8_t *blocks, *codes;
-	uint64_t columns, tensor_columns, first, mean; /* first: of the rank in the tensor; mean: its place */
+	uint64_t columns, tensor_columns, first, mean; /* first: the rank's first element in the tensor;
+							* mean: its address */
 
 	__device__ float scale(uint64_t i) const
 	{

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Operands of products in FP8: matrix units take both by rows along the depth, so a matrix is quantized as it
- * is, transposed, or both ways in one pass. A block of threads has a tile of 128 x 128 numbers, which is
- * whole blocks of any recipe; through shared memory it turns them. A thread has 16 numbers of a row in each
- * of four passes, then 16 of a column.
+ * Operands of FP8 matmuls. Matrix units take both operands in rows along the depth, so a matrix is quantized
+ * as it is, transposed, or both ways in one pass. A block of threads has a tile of 128 x 128 elements, which
+ * is a whole number of blocks in any recipe, and transposes it through shared memory. A thread has 16
+ * elements of a row in each of four passes, then 16 of a column.
  */
 #include "device/cuda/elements.h"
 #include "device/cuda/kernels.h"
@@ -13,14 +13,14 @@
 constexpr unsigned TILE = 128, RUN = 16, RUNS = TILE / RUN, PASS_ROWS = P4D_THREADS / RUNS,
 		   PASSES = TILE / PASS_ROWS;
 static_assert(PASS_ROWS == 32, "a pass has the rows of a block of 32");
-/* Blocks that a multiprocessor has at a time. Without instructions for codes it takes more registers. */
+/* Blocks per multiprocessor. On GPUs without conversion instructions, a block needs more registers. */
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 890
 constexpr unsigned SQUARES_AT_ONCE = 1, AT_ONCE = 1;
 #else
 constexpr unsigned SQUARES_AT_ONCE = 2, AT_ONCE = 3;
 #endif
 
-/* What scales are made of: fp32, or in blocks of 32 the four exponents of a row. */
+/* Type of stored scales: fp32 or, in blocks of 32, the four exponents of a row. */
 struct alignas(16) tile_scales {
 	uint32_t words[TILE];
 };
@@ -31,7 +31,7 @@ __device__ static inline uint32_t two_codes(float first, float second, p4d_fp8_f
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
 	uint16_t codes;
 
-	/* infinite numbers become NaN, not the largest one; all others stay as they are */
+	/* infinite numbers become NaN instead of the largest number; all others are unchanged */
 	first = fmaf(first, 0.0f, first);
 	second = fmaf(second, 0.0f, second);
 	if (format == P4D_E4M3)
@@ -44,7 +44,7 @@ __device__ static inline uint32_t two_codes(float first, float second, p4d_fp8_f
 #endif
 }
 
-/* Stores the codes of 16 numbers. */
+/* Stores the codes of 16 elements. */
 __device__ static inline void store_codes(uint8_t *to, const float *x, float inverse, p4d_fp8_format format)
 {
 	p4d_run<uint32_t, 4> codes;
@@ -68,7 +68,7 @@ __device__ static inline uint32_t largest(const float *x)
 	return most;
 }
 
-/* Over the block; all threads get it. */
+/* The maximum over the block; all threads get it. */
 __device__ static inline uint32_t block_largest(uint32_t most)
 {
 	__shared__ uint32_t warps[P4D_THREADS / P4D_WARP];
@@ -80,7 +80,7 @@ __device__ static inline uint32_t block_largest(uint32_t most)
 	return p4d_group_max(warps[threadIdx.x % (P4D_THREADS / P4D_WARP)], P4D_WARP);
 }
 
-/* Stores the scale of a run that begins at `depth`; 0 if it is outside of the operand. */
+/* Stores the scale of a run that begins at `depth`; does nothing outside of the operand. */
 template <int BLOCK>
 __device__ static inline void put(tile_scales *scales, unsigned row, unsigned depth, bool there, int exponent)
 {
@@ -91,7 +91,7 @@ __device__ static inline void put(tile_scales *scales, unsigned row, unsigned de
 		scales->words[row] = there ? p4d_fp8__bits(p4d_fp8_power(exponent)) : 0;
 }
 
-/* The scales of a tile are stored together, padding included. */
+/* The scales of a tile are stored together, including padding. */
 template <int BLOCK, bool SQUARES>
 __device__ static inline void store_scales(const p4d_fp8_operand &to, uint64_t row, uint64_t depth,
 					   const tile_scales &scales, int exponent)
@@ -108,13 +108,13 @@ __device__ static inline void store_scales(const p4d_fp8_operand &to, uint64_t r
 	}
 }
 
-/* Where a number is in a tile that is turned: rows are read 16 apart, in other banks of the memory. */
+/* The place of an element in a transposed tile: rows are read 16 apart, in other banks of the memory. */
 template <typename E> __device__ static inline unsigned tile_at(unsigned row, unsigned column)
 {
 	return row * TILE + row / RUN * p4d_wide<E>::width + column;
 }
 
-/* A thread's numbers of a tile of x; 0 beyond its end. */
+/* A thread's elements of a tile of x; 0 beyond its end. */
 template <typename E, int W>
 __device__ static inline void load_tile(p4d_run<E, W> (&mine)[PASSES][RUN / W], const E *x, uint64_t rows,
 					uint64_t columns, uint64_t row, uint64_t column)
@@ -152,8 +152,8 @@ __device__ static inline void values_of(float (&x)[RUN], const p4d_run<E, W> (&m
 }
 
 /*
- * A run of 16 numbers at (row, depth) of a tile that begins at (i, j) of the operand. All lanes call it, also
- * for runs after its end. exponent: that of a tile, if it has one.
+ * A run of 16 elements at (row, depth) of a tile that begins at (i, j) of the operand. All lanes call it,
+ * also for runs after the operand's end. exponent: that of a tile, if it has one.
  */
 template <int BLOCK>
 __device__ static inline void quantize_run(const p4d_fp8_operand &to, tile_scales *scales, const float *x,
@@ -172,7 +172,7 @@ __device__ static inline void quantize_run(const p4d_fp8_operand &to, tile_scale
 			    format);
 }
 
-/* By columns: x turned. A thread takes a word of each of 16 rows: a number, or two that are neighbours. */
+/* By columns: x transposed. A thread reads a word of each of 16 rows: one element, or two neighbours. */
 template <typename E, int BLOCK>
 __device__ static inline void by_columns(const p4d_fp8_operand &to, tile_scales *scales, const E *tile,
 					 uint64_t row, uint64_t column, int exponent)
@@ -197,7 +197,7 @@ __device__ static inline void by_columns(const p4d_fp8_operand &to, tile_scales 
 	}
 }
 
-/* The largest of x, from the results of the earlier blocks. */
+/* The maximum of x, from the results of the earlier blocks. */
 __device__ static inline uint32_t largest_of_all(const uint32_t *maxima, unsigned count)
 {
 	uint32_t most = 0;
@@ -208,8 +208,8 @@ __device__ static inline uint32_t largest_of_all(const uint32_t *maxima, unsigne
 }
 
 /*
- * BLOCK: numbers that share a scale; 0: all of x, or with SQUARES of a tile. x has the rows and the depth of
- * `to`, the depth and the rows of `turned`; codes NULL: not wanted. maxima: without BLOCK and SQUARES.
+ * BLOCK: number of elements that share a scale; 0: the whole of x, or with SQUARES a tile. x has the shape of
+ * `to`, and the transposed shape of `turned`; codes NULL: not wanted. maxima: only without BLOCK and SQUARES.
  */
 template <typename E, int W, int BLOCK, bool SQUARES>
 __global__ void __launch_bounds__(P4D_THREADS, SQUARES ? SQUARES_AT_ONCE : AT_ONCE)
@@ -256,7 +256,7 @@ __global__ void __launch_bounds__(P4D_THREADS, SQUARES ? SQUARES_AT_ONCE : AT_ON
 		store_scales<BLOCK, SQUARES>(turned, column, row, column_scales, exponent);
 }
 
-/* The largest number that each block saw. */
+/* The maximum that each block found. */
 template <typename E, int W> __global__ void partial_maxima(uint32_t *maxima, const E *x, uint64_t count)
 {
 	const uint64_t step = (uint64_t)gridDim.x * blockDim.x * W;

@@ -5,7 +5,7 @@
 
 const p4d_kernel *p4d_all_kernels;
 
-/* Threads of a block: there may be only 128 columns, but thousands of rows. */
+/* Threads of a block; there may be only 128 columns, but thousands of rows. */
 constexpr unsigned COLUMNS = 32, ROWS = 32;
 
 __global__ void __launch_bounds__(COLUMNS *ROWS)

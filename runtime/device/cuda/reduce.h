@@ -33,7 +33,7 @@ __device__ static inline uint32_t p4d_group_max(uint32_t x, unsigned lanes)
 	return x;
 }
 
-/* Over the block; all threads get it. */
+/* Sum over the block; all threads get it. */
 template <typename T> __device__ static inline T p4d_block_sum(T x)
 {
 	__shared__ T warps[P4D_WARP];

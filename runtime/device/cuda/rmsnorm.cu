@@ -28,7 +28,7 @@ __global__ void norm_rows(E *y, float *rstd, const E *x, const E *weight, unsign
 	}
 }
 
-/* What a thread has of a row: RUNS runs of W columns of each operand. */
+/* A thread's part of a row: RUNS runs of W columns of each operand. */
 template <typename E, int W, int RUNS> struct norm_row {
 	p4d_run<E, W> g[RUNS], x[RUNS], to[RUNS];
 };
@@ -51,10 +51,9 @@ constexpr unsigned NORM_THREADS = 2 * P4D_THREADS;
 
 /*
  * With z = x * rstd and g = dy * weight: dx += rstd * (g - z * mean(g * z)), dweight = sum of dy * z. A block
- * loops over every gridDim.x-th row; a thread has the same columns in all, and adds them to its block's
- * partial sum. There are too few blocks to hide the latency of reading a row, reducing it and only then
- * updating it: so a thread loads all that it has of a row at once, and that of the next row before it
- * reduces.
+ * loops over every gridDim.x-th row. A thread has the same columns in all rows, and adds them to its block's
+ * partial sum. There are too few blocks to hide the latency of reading a row, reducing it and then updating
+ * it. So a thread loads its whole part of a row together, and that of the next row before it reduces.
  */
 template <typename E, int W, int RUNS>
 __global__ void __launch_bounds__(NORM_THREADS)
@@ -106,7 +105,10 @@ __global__ void __launch_bounds__(NORM_THREADS)
 	}
 }
 
-/* The same for rows that are too long for registers: read twice, and summed in the partial sum itself. */
+/*
+ * The same for rows that are too long for registers: they are read twice, and summed directly in the partial
+ * sum.
+ */
 template <typename E, int W>
 __global__ void long_norm_rows_backward(E *dx, float *partial, const E *dy, const E *x, const E *weight,
 					const float *rstd, uint64_t n, unsigned h)

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Between the qkv projection and attention: qkv bias, qk-norm and RoPE. Neighbouring threads (`lanes` of
- * them, a power of two) have a head of a token; each has runs of W pairs (i, i + d/2). Every element is
- * rounded once.
+ * Between the qkv projection and attention: qkv bias, qk-norm and RoPE. `lanes` neighbouring threads (a power
+ * of two) process one head of a token; each has runs of W pairs (i, i + d/2). Every element is rounded once.
  */
 #include "device/cuda/elements.h"
 #include "device/cuda/kernels.h"
 #include "device/cuda/reduce.h"
 
-/* Runs of a head's two halves, as fp32. */
+/* A thread's runs in a head's two halves, as fp32. */
 template <int W> struct pairs {
 	float a[W], b[W];
 };
@@ -84,8 +83,9 @@ template <typename E> __device__ static inline const E *norm_weight(const p4d_he
 	return h.wide ? weight + (size_t)among(h, head) * h.head_dim : weight;
 }
 
-/* Of norms over all heads: 1 / rms, from the sum of squares. */
-__device__ static inline float wide_scale(const p4d_heads &h, const float *sums, uint64_t token, unsigned head)
+/* With norms over all heads: 1 / rms, from the sum of squares. */
+__device__ static inline float wide_scale(const p4d_heads &h, const float *sums, uint64_t token,
+					  unsigned head)
 {
 	const bool key = head >= h.heads;
 
@@ -93,7 +93,7 @@ __device__ static inline float wide_scale(const p4d_heads &h, const float *sums,
 			 h.epsilon);
 }
 
-/* A token per block: sums over its queries, then over its keys. */
+/* One block per token: sums over its queries, then over its keys. */
 template <typename E, int W> __global__ void sum_heads(float *sums, const E *a, const E *b, p4d_heads h)
 {
 	const unsigned d = (unsigned)h.head_dim, q = (unsigned)h.heads * d, kv = (unsigned)h.kv_heads * d;
@@ -113,7 +113,10 @@ template <typename E, int W> __global__ void sum_heads(float *sums, const E *a, 
 	}
 }
 
-/* heads: the heads of a token to work on: those that are rotated, and those of values if there is a bias. */
+/*
+ * heads: the number of a token's heads to process: those that are rotated, and those of values if there is a
+ * bias.
+ */
 template <typename E, int W>
 __global__ void turn_heads(E *qkv, float *rstd, p4d_heads h, unsigned lanes, unsigned heads, float direction)
 {
@@ -164,12 +167,12 @@ __global__ void turn_heads(E *qkv, float *rstd, p4d_heads h, unsigned lanes, uns
 }
 
 /*
- * Back through rotation and norm, with sums over tokens: block (r, head) goes over every gridDim.x-th token.
- * y, what the norm gave, is z * weight with z = x * rstd; it is not kept but turned back from what `heads`
- * left. With g the gradient of y: dx = rstd * (g * weight - z * mean(g * y)), dweight += g * z. Each group of
- * lanes sums in its own row of shared memory, then the rows are added in order.
+ * Backward through rotation and norm, with sums over tokens: block (r, head) processes every gridDim.x-th
+ * token. The norm's result y is z * weight with z = x * rstd. It is not stored but recovered by rotating back
+ * the result of `heads`. With g the gradient of y: dx = rstd * (g * weight - z * mean(g * y)), dweight += g *
+ * z. Each group of lanes sums in its own row of shared memory; then the rows are added in order.
  *
- * weights (R, a+k heads, d), biases (R, columns): partial sums; NULL: not asked for.
+ * weights (R, a+k heads, d), biases (R, columns): partial sums; NULL: not wanted.
  */
 template <typename E, int W>
 __global__ void turn_back(E *dqkv, const E *qkv, const float *rstd, p4d_heads h, unsigned lanes,
@@ -305,7 +308,7 @@ void p4d_kernel_heads_backward(cudaStream_t stream, float *sums, p4d_dtype type,
 			       const float *rstd, const p4d_heads *h, float *dbias, float *dquery_weight,
 			       float *dkey_weight)
 {
-	/* without sums over tokens this is the inverse rotation */
+	/* without sums over tokens, this is the inverse rotation */
 	const bool plain = !rstd && !dbias;
 	p4d_heads bare = *h;
 
@@ -327,9 +330,9 @@ void p4d_kernel_head_sums(cudaStream_t stream, p4d_dtype type, float *sums, cons
 {
 	P4D_WITH_TYPE(type, E, {
 		P4D_WITH_WIDTH(p4d_is_wide<E>(h->head_dim, a, b), E, W, {
-			p4d_launch<sum_heads<E, W>>(
-			    stream, {h->n, 1, p4d_threads_for(h->heads * h->head_dim / W), 0}, sums,
-			    (const E *)a, (const E *)b, *h);
+			p4d_launch<sum_heads<E, W>>(stream,
+						    {h->n, 1, p4d_threads_for(h->heads * h->head_dim / W), 0},
+						    sums, (const E *)a, (const E *)b, *h);
 		});
 	});
 }

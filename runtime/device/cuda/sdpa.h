@@ -6,31 +6,31 @@
 #include "device/device.h"
 
 /*
- * Fused attention of one block: queries and keys of sequences, bf16. By cuDNN (sdpa_cudnn.c); without it,
- * unavailable (sdpa_none.c); in tests, by plain C (shim_sdpa.c).
+ * Fused attention of one block: queries and keys of sequences, in bf16. By cuDNN (sdpa_cudnn.c); unavailable
+ * without it (sdpa_none.c); in tests, by plain C (shim_sdpa.c).
  */
 typedef struct p4d_sdpa p4d_sdpa;
 
-/* Elements from a token to the next, from a sequence to the next. A head follows the one before it. */
+/* Elements from one token to the next, and from one sequence to the next. Heads are adjacent. */
 typedef struct p4d_sdpa_stride {
 	uint64_t token, sequence;
 } p4d_sdpa_stride;
 
-/* All that a plan depends on; compared byte by byte. */
+/* Everything that a plan depends on; compared byte by byte. */
 typedef struct p4d_sdpa_shape {
 	uint64_t batch, queries, keys, heads, kv_heads, head_dim;
-	uint64_t causal;          /* 1: the last query sees all keys, each one before it a key less */
+	uint64_t causal;          /* 1: the last query sees all keys, and each query before it one key less */
 	uint64_t backward;        /* 1: gradients; 0: o and lse */
-	p4d_sdpa_stride q, kv, o; /* o: also of its gradient */
+	p4d_sdpa_stride q, kv, o; /* o: also for its gradient */
 	p4d_sdpa_stride dq, dkv;  /* forward: 0 */
 	uint64_t lse_head,
-	    lse_sequence; /* elements of lse from a head to the next, from a sequence to the next */
+	    lse_sequence; /* elements of lse from one head to the next, and from one sequence to the next */
 } p4d_sdpa_shape;
 
 /*
- * Forward: q, k, v become o and lse. Backward: with these, o and d_o, dq, dk and dv are set. What
- * backward works in, whatever it holds before: row_sums (batch, heads, queries), query_gradient (batch,
- * heads, queries, head_dim), and both ways the workspace of p4d_attention_workspace.
+ * Forward: computes o and lse from q, k, v. Backward: computes dq, dk and dv from these and d_o. Backward
+ * also uses memory with arbitrary contents: row_sums (batch, heads, queries) and query_gradient (batch,
+ * heads, queries, head_dim). Both directions use the workspace of p4d_attention_workspace.
  */
 typedef struct p4d_sdpa_call {
 	float scale;
@@ -43,18 +43,18 @@ typedef struct p4d_sdpa_call {
 	void *workspace;
 } p4d_sdpa_call;
 
-/* sm: 90. Errors: DEVICE (not found, too old, cannot start), NO_MEMORY; then there is no fused attention. */
+/* sm: 90. Errors: DEVICE (not found, too old, cannot start), NO_MEMORY; there is then no fused attention. */
 int p4d_sdpa_open(p4d_sdpa **fused, int sm, cudaStream_t stream, p4d_error *err);
 void p4d_sdpa_close(p4d_sdpa *fused);
 const char *p4d_sdpa_name(const p4d_sdpa *fused); /* "cuDNN 9.19.0" */
 /*
- * Memory that nothing else on its stream keeps anything in from one operation to the next, that of matrix
- * products: for calls that need more workspace than the plan has, as of other versions. NULL: not any more.
+ * Memory in which nothing on the same stream keeps data between operations (that of matmuls). It is for calls
+ * that need more workspace than planned, as with other versions. NULL: no longer.
  */
 void p4d_sdpa_lend(p4d_sdpa *fused, void *workspace, uint64_t bytes);
 /*
- * Whether such calls are supported. The first time of a shape it builds a plan, which takes about a second
- * and allocates on the host. False: *why says why not, in one line.
+ * Whether such calls are supported. For the first call of a shape this builds a plan, which takes about a
+ * second and allocates on the host. False: *why says why not, in one line.
  */
 bool p4d_sdpa_takes(p4d_sdpa *fused, const p4d_sdpa_shape *shape, const char **why);
 /* Queues a call of a supported shape. Errors: DEVICE. */

@@ -18,7 +18,7 @@ typedef struct block {
 	p4d_sdpa_shape shape;
 } block;
 
-/* Elements of a token: its query heads; its key heads. */
+/* Elements of a token: in its query heads; in its key heads. */
 static uint64_t query_width(const p4d_attention_shape *s)
 {
 	return s->heads * s->head_dim;
@@ -71,7 +71,7 @@ static block block_of(const p4d_cuda *c, const p4d_attention_shape *s, unsigned 
 	return b;
 }
 
-/* What operands must be for cuDNN's 16-byte accesses. */
+/* Requirements of cuDNN's 16-byte accesses. */
 static bool aligned(const p4d_attention_shape *s, const p4d_sdpa_call *call)
 {
 	const uintptr_t all = (uintptr_t)call->q | (uintptr_t)call->k | (uintptr_t)call->v |
@@ -82,7 +82,7 @@ static bool aligned(const p4d_attention_shape *s, const p4d_sdpa_call *call)
 	return (all | s->query_stride * BF16 | s->key_stride * BF16) % ALIGNMENT == 0;
 }
 
-/* Decides, here only, who computes a call. NULL: fused attention; else why not. */
+/* The only place that decides which code computes a call. NULL: fused attention; else why not. */
 static const char *why_not(const p4d_cuda *c, p4d_dtype type, p4d_attention_pass pass,
 			   const p4d_attention_shape *s, const p4d_sdpa_call *call)
 {
@@ -117,7 +117,10 @@ static char *past(const void *from, uint64_t elements)
 	return (char *)from + elements * BF16;
 }
 
-/* gradient (batch, all tokens of `stride`) += staged (batch, tokens, width), from its token `first` on */
+/*
+ * gradient (batch, all tokens, rows of `stride`) += staged (batch, tokens, width), starting at its token
+ * `first`
+ */
 static void add_staged(p4d_cuda *c, const block *b, float *gradient, uint64_t stride, uint64_t all,
 		       uint64_t first, const void *staged, uint64_t width, uint64_t tokens)
 {
@@ -162,7 +165,7 @@ static void run(p4d_cuda *c, const block *b, p4d_attention_pass pass, const p4d_
 	add_staged(c, b, whole->dv, s->key_stride, s->keys, 0, call.dv, key_width(s), b->at.keys);
 }
 
-/* Queries of no block see no key. */
+/* Queries in no block see no key. */
 static void begin_unseen(p4d_cuda *c, const p4d_attention_shape *s, const p4d_sdpa_call *call)
 {
 	const uint64_t tokens = s->batch * s->queries;

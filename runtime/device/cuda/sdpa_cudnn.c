@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fused attention by cuDNN: a plan for each shape, made on first use. */
+/* Fused attention by cuDNN: one plan per shape, made at its first use. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,14 +7,14 @@
 #include "device/cuda/sdpa_engine.h"
 #include "plan/cudnn_workspace.h"
 
-/* A model has two to six; no plan can be dropped while the GPU may still run it. */
+/* A model has two to six plans; none can be dropped while the GPU may still run it. */
 enum { SHAPES = 64 };
 
 typedef struct way {
 	p4d_sdpa_shape shape;
 	p4d_sdpa_graph graph;
-	cudnnBackendDescriptor_t plan; /* NULL: it is not taken */
-	uint64_t borrowed;             /* bytes that were borrowed; 0: the plan's workspace is enough */
+	cudnnBackendDescriptor_t plan; /* NULL: the entry is free */
+	uint64_t borrowed;             /* borrowed bytes; 0: the planned workspace is enough */
 	p4d_error why;
 } way;
 

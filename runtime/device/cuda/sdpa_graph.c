@@ -99,7 +99,7 @@ static extent turned(extent e)
 			{e.stride[0], e.stride[1], e.stride[3], e.stride[2]}};
 }
 
-/* Each is a tensor of its own. They are made in the order of use, and the number of one is its place among
+/* Each is a separate tensor. They are made in the order of use, and a tensor's number is its index among
  * all descriptors. */
 static descriptor inner(p4d_sdpa_graph *g, cudnnDataType_t type, extent e)
 {
@@ -191,7 +191,7 @@ static descriptor reshape(p4d_sdpa_graph *g, descriptor x, descriptor to)
 /* Element by element; axis: for GEN_INDEX. b, third: NULL if the mode takes none. */
 typedef struct pointwise {
 	cudnnPointwiseMode_t mode;
-	cudnnDataType_t type; /* it computes in; 0 is FLOAT */
+	cudnnDataType_t type; /* type of its arithmetic; 0 is FLOAT */
 	int64_t axis;
 	descriptor x, b, third, to;
 } pointwise;
@@ -303,7 +303,9 @@ static void forward(p4d_sdpa_graph *g, const p4d_sdpa_shape *s)
 	multiply(g, share, v, o);
 }
 
-/* to (batch, kv heads, keys, head size) = x^T y; each query head makes its own, which are summed. */
+/*
+ * to (batch, kv heads, keys, head size) = x^T y; each query head makes its own result, and these are summed.
+ */
 static void over_queries(p4d_sdpa_graph *g, const p4d_sdpa_shape *s, descriptor x, descriptor y,
 			 descriptor to)
 {
@@ -326,7 +328,7 @@ static descriptor row_sums(p4d_sdpa_graph *g, const p4d_sdpa_shape *s, descripto
 	const extent e = whole(s->batch, s->heads, s->queries, s->head_dim);
 	const descriptor products = pair(g, CUDNN_POINTWISE_MUL, d_o, o, inner(g, fp32, e));
 	const descriptor sum = reduce(g, CUDNN_REDUCE_TENSOR_ADD, products, inner(g, fp32, of_rows(s)));
-	/* the dropout factor of cuDNN's pattern */
+	/* the dropout factor in cuDNN's pattern */
 	const descriptor one = scalar(g, P4D_GRAPH_ONE, fp32);
 
 	return pair(g, CUDNN_POINTWISE_MUL, sum, one, tensor(g, P4D_GRAPH_ROW_SUMS, fp32, of_rows(s), false));

@@ -5,11 +5,11 @@
 #include "device/cuda/sdpa.h"
 
 /*
- * Attention of a block as a graph of cuDNN's backend: cuDNN uses flash attention for a graph of exactly this
- * form. Tensors are (batch, heads, tokens, head size), with strides.
+ * Attention of a block as a graph of cuDNN's backend. cuDNN uses flash attention only for graphs of exactly
+ * this form. Tensors are (batch, heads, tokens, head size), with strides.
  */
 
-/* Tensors that a call gives; the scalars lie on the host. */
+/* Tensors that a call provides; the scalars are on the host. */
 typedef enum p4d_sdpa_tensor {
 	P4D_GRAPH_Q = 1,
 	P4D_GRAPH_K,
@@ -19,7 +19,7 @@ typedef enum p4d_sdpa_tensor {
 	P4D_GRAPH_SCALE,  /* fp32 */
 	P4D_GRAPH_MASKED, /* fp32, the score of a masked key; causal only */
 	P4D_GRAPH_QUERIES,
-	P4D_GRAPH_KEYS, /* int32; where a causal block has more keys than queries */
+	P4D_GRAPH_KEYS, /* int32; if a causal block has more keys than queries */
 	P4D_GRAPH_DO,
 	P4D_GRAPH_DQ,
 	P4D_GRAPH_DK,
@@ -34,7 +34,8 @@ enum { P4D_GRAPH_DESCRIPTORS = 192, P4D_GRAPH_OPERATIONS = 32 };
 
 typedef struct p4d_sdpa_graph {
 	const p4d_cudnn *cudnn;
-	cudnnBackendDescriptor_t made[P4D_GRAPH_DESCRIPTORS]; /* all; in the order they were made */
+	cudnnBackendDescriptor_t made[P4D_GRAPH_DESCRIPTORS]; /* all tensors, in the order in which they
+							       * were made */
 	cudnnBackendDescriptor_t operation[P4D_GRAPH_OPERATIONS];
 	cudnnBackendDescriptor_t whole;
 	unsigned count, operations;
@@ -43,14 +44,14 @@ typedef struct p4d_sdpa_graph {
 	char why[P4D_CUDNN_WHY];
 } p4d_sdpa_graph;
 
-/* handle NULL: for a device that is only described. Errors: DEVICE; to be closed also then. */
+/* handle NULL: for a device descriptor. Errors: DEVICE; close the graph also after an error. */
 int p4d_sdpa_graph_open(p4d_sdpa_graph *graph, const p4d_cudnn *cudnn, cudnnHandle_t handle,
 			const p4d_sdpa_shape *shape, p4d_error *err);
 void p4d_sdpa_graph_close(p4d_sdpa_graph *graph);
 
 /*
  * Shared by all files that make descriptors. A new descriptor lives until the graph is closed. After the
- * first failure calls do nothing; p4d_sdpa_graph_failed has the reason.
+ * first failure, calls do nothing; p4d_sdpa_graph_failed returns the reason.
  */
 cudnnBackendDescriptor_t p4d_sdpa_graph_make(p4d_sdpa_graph *graph, cudnnBackendDescriptorType_t type);
 void p4d_sdpa_graph_set(p4d_sdpa_graph *graph, cudnnBackendDescriptor_t descriptor,

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* RMSNorm of rows whose features are on several ranks: sums of a row's part, and what follows from all of them. */
+/*
+ * RMSNorm of rows whose features are on several ranks: sums over a part of a row, and the results from the
+ * sums of all parts.
+ */
 #include "device/cuda/elements.h"
 #include "device/cuda/kernels.h"
 #include "device/cuda/reduce.h"
@@ -32,7 +35,7 @@ __global__ void split_norm_rows(E *y, float *rstd, const E *x, const E *weight, 
 	const size_t at = (size_t)blockIdx.x * h;
 	const float scale = 1 / sqrtf(rstd[blockIdx.x] / width + epsilon);
 
-	__syncthreads(); /* all have read it */
+	__syncthreads(); /* all threads have read it */
 	if (threadIdx.x == 0)
 		rstd[blockIdx.x] = scale;
 	for (unsigned j = threadIdx.x * W; j < h; j += blockDim.x * W) {
@@ -45,8 +48,8 @@ __global__ void split_norm_rows(E *y, float *rstd, const E *x, const E *weight, 
 }
 
 /*
- * A block has some columns of every gridDim.x-th row, and a thread the same W of them in all: nothing is reduced
- * between rows, so that one row follows the other.
+ * A block has some columns of every gridDim.x-th row, and a thread the same W columns in all rows. Nothing is
+ * reduced between rows, so one row follows the other without waiting.
  */
 template <typename E, int W>
 __global__ void split_norm_columns_backward(E *dx, float *partial, const E *dy, const E *x, const E *weight,
@@ -99,9 +102,9 @@ void p4d_kernel_split_norm(cudaStream_t stream, p4d_dtype type, void *y, float *
 {
 	P4D_WITH_TYPE(type, E, {
 		P4D_WITH_WIDTH(p4d_is_wide<E>(h, y, x, weight), E, W, {
-			p4d_launch<split_norm_rows<E, W>>(stream, {n, 1, p4d_threads_for(h / W), 0},
-							  (E *)y, rstd, (const E *)x, (const E *)weight,
-							  (unsigned)h, (float)width, epsilon, plus);
+			p4d_launch<split_norm_rows<E, W>>(stream, {n, 1, p4d_threads_for(h / W), 0}, (E *)y,
+							  rstd, (const E *)x, (const E *)weight, (unsigned)h,
+							  (float)width, epsilon, plus);
 		});
 	});
 }
