@@ -6,8 +6,8 @@
 #include "base/vector.h"
 #include "device/nf4_codes.h"
 
-/* The code whose number is nearest to each of `count` numbers between -1 and 1: how many middles between
- * neighbours are below it. */
+/* The nearest code for each of `count` numbers between -1 and 1: the number of midpoints between
+ * neighbouring values that are below it. */
 P4D_INLINE void nearest_of_four_bits(uint8_t *codes, const float *x, float factor, uint64_t count)
 {
 	float middles[15];
@@ -32,7 +32,7 @@ P4D_CLONES float p4d_nf4_quantize_block(uint8_t *codes, const float *x, uint64_t
 	for (uint64_t i = 0; i < count; i++)
 		largest = fabsf(x[i]) > largest ? fabsf(x[i]) : largest;
 	nearest_of_four_bits(apart, x, 1 / fmaxf(largest, 1e-38f), count);
-	apart[count] = 7; /* behind an odd number of them: 0 */
+	apart[count] = 7; /* after an odd number of codes: 0 */
 	for (uint64_t i = 0; i < (count + 1) / 2; i++)
 		codes[i] = (uint8_t)(apart[2 * i] << 4 | apart[2 * i + 1]);
 	return largest;

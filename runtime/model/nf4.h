@@ -3,17 +3,20 @@
 
 #include "plan/nf4.h"
 
-/* Quantizing on the host. Codes are those of bitsandbytes, which takes the nearest number, and the lesser of
- * two that are as near. */
+/* Quantizes on the host. As in bitsandbytes, a code stands for the nearest value; between two equally near
+ * values, for the lower one. */
 
-/* The scale of a block of `count` numbers, and its codes, (count + 1) / 2 bytes. Rounds nothing but these. */
+/*
+ * Computes the scale of a block of `count` numbers, and their codes, (count + 1) / 2 bytes. Only the codes
+ * round.
+ */
 float p4d_nf4_quantize_block(uint8_t *codes, const float *numbers, uint64_t count);
 
 /*
- * The scales of all blocks of a tensor become codes. groups: their scales and, behind them, the mean. scales
- * are what the codes stand for afterwards.
+ * Replaces the scales of all blocks of a tensor by codes. groups: their scales, followed by the mean. scales
+ * become the values of their codes.
  */
 void p4d_nf4_quantize_scales(uint8_t *codes, float *groups, float *scales, uint64_t blocks);
 
-/* A tensor becomes what its codes stand for. Errors: NO_MEMORY. */
+/* Replaces a tensor by the values of its codes. Errors: NO_MEMORY. */
 int p4d_nf4_round(float *numbers, uint64_t count, p4d_error *err);

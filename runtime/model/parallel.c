@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Groups of ranks, what tensor and sequence parallelism add to a matmul, and how far the host runs ahead. */
+/*
+ * Groups of ranks, the communication of tensor and sequence parallelism around a matmul, and the limit of how
+ * far the host runs ahead.
+ */
 #include "model/parallel.h"
 
 #include <stdlib.h>
@@ -7,7 +10,7 @@
 
 #include "model/buffers.h"
 
-/* Second chunks of a sequence lie on the context-parallel ranks in this order. */
+/* The second chunks of a sequence are on the context-parallel ranks in this order. */
 static int open_reversed(p4d_net *m, p4d_error *err)
 {
 	const uint32_t cp = (uint32_t)m->l->cp;
@@ -24,7 +27,7 @@ static int open_reversed(p4d_net *m, p4d_error *err)
 	return status;
 }
 
-/* Directions in which places differ; X, Y and Z are those of tensor parallelism. */
+/* Directions in which places differ. X, Y and Z are those of tensor parallelism. */
 enum { X = 1, Y = 2, Z = 4, CP = 8, DP = 16, PP = 32 };
 
 static unsigned differ(const p4d_layout *l, p4d_place a, p4d_place b)
@@ -35,7 +38,7 @@ static unsigned differ(const p4d_layout *l, p4d_place a, p4d_place b)
 	       (a.dp != b.dp ? DP : 0) | (a.pp != b.pp ? PP : 0);
 }
 
-/* The ranks whose places differ from this one's in no other directions, in the order of ranks. */
+/* The ranks whose places differ from this one's only in these directions, in rank order. */
 static int open_group(p4d_net *m, p4d_group **group, unsigned directions, p4d_error *err)
 {
 	const p4d_layout *l = m->l;
@@ -52,8 +55,8 @@ static int open_group(p4d_net *m, p4d_group **group, unsigned directions, p4d_er
 	return status;
 }
 
-/* Groups of ranks with the same part of the model: those that share a copy of it, or that have the same
- * shard. */
+/* Groups of ranks with the same part of the model: those that together hold one copy of it, and those that
+ * have the same shard. */
 static int open_sharing(p4d_net *m, p4d_group **group, bool same_shard, p4d_error *err)
 {
 	const uint32_t all = (uint32_t)(m->l->dp * m->l->cp);
@@ -75,7 +78,7 @@ static int open_sharing(p4d_net *m, p4d_group **group, bool same_shard, p4d_erro
 	return status;
 }
 
-/* Where the optimizer is not sharded, all have copies, which they reduce together. */
+/* If the optimizer is not sharded, all ranks have copies, and reduce gradients together. */
 static int open_replicas(p4d_net *m, p4d_error *err)
 {
 	const bool all = m->shards == 1;
@@ -97,7 +100,7 @@ static int open_ends(p4d_net *m, p4d_error *err)
 	return p4d_group_open(&m->embedding_group, m->set.world, ranks, 2, err);
 }
 
-/* What stages send each other, according to the list. */
+/* The messages between stages, according to the instruction list. */
 static void find_sends(const p4d_net *m, uint8_t *sends)
 {
 	memset(sends, 0, m->l->pp);
@@ -118,9 +121,9 @@ static void find_ring(const p4d_net *m, uint8_t *sends)
 }
 
 /*
- * Thread blocks of collectives of gradients and parameters. Each may keep an SM from operations. These
- * collectives have whole passes of time; those of tensor parallelism have one product, so they get more
- * blocks (P4D_TP_BLOCKS).
+ * Thread blocks of collectives of gradients and parameters. Each may keep a multiprocessor from operations.
+ * These collectives have whole passes of time; those of tensor parallelism have the time of one matmul, so
+ * they get more blocks (P4D_TP_BLOCKS).
  */
 enum { REPLICAS_BLOCKS = 8 };
 
@@ -209,7 +212,7 @@ static p4d_traffic between_copies(const p4d_net *m)
 	return collectives_of(m, largest_segment(m, &frozen) / m->shards * sizeof(float), 0);
 }
 
-/* Traffic of a tp-grid over Y: sums of products over a part of the features, and of norms' squares. */
+/* Traffic of a tp-grid over Y: sums of matmuls over a part of the features, and of norms' squares. */
 static p4d_traffic between_y(const p4d_net *m)
 {
 	const uint64_t most = m->columns > m->up ? m->columns : m->up;
@@ -219,7 +222,10 @@ static p4d_traffic between_y(const p4d_net *m)
 	return collectives_of(m, product * m->element, 0);
 }
 
-/* Z: matrices of layers and their gradients, and gradients of weights that its ranks have whole. */
+/*
+ * Traffic over Z: matrices of layers and their gradients, and gradients of weights that all its ranks have
+ * whole.
+ */
 static p4d_traffic between_z(const p4d_net *m)
 {
 	uint64_t whole = 0, cut = 0;
@@ -236,7 +242,7 @@ static p4d_traffic between_z(const p4d_net *m)
 	return y;
 }
 
-/* Traffic whose members have the same arena. */
+/* Traffic whose members have the same arena layout. */
 static p4d_traffic in_arena(const p4d_net *m, p4d_traffic traffic)
 {
 	traffic.memory = m->arena;
@@ -253,10 +259,10 @@ static int put_grid_on_device(p4d_net *m, p4d_error *err)
 	return m->tp_z ? p4d_comm_on_device(m->tp_z, m->set.transport, &z, err) : 0;
 }
 
-/* From here on these groups carry what lies in the arena. */
+/* From here on these groups transfer data in the arena. */
 static int put_on_device(p4d_net *m, uint8_t *sends, p4d_error *err)
 {
-	/* arenas of stages differ, which matters to collectives, not to messages */
+	/* arenas of stages differ, which matters to collectives but not to messages */
 	const p4d_traffic tp = in_arena(m, between_tp(m)), replicas = in_arena(m, between_replicas(m));
 	const p4d_traffic copies = in_arena(m, between_copies(m));
 	const p4d_traffic keys =
@@ -363,7 +369,7 @@ p4d_token_part p4d_parallel__part(const p4d_net *m, unsigned number)
 	return (p4d_token_part){number * count, count};
 }
 
-/* Row `first` of a matrix of hidden states. */
+/* Address of row `first` of a matrix of hidden states. */
 static char *row(const p4d_net *m, void *rows, uint64_t first)
 {
 	return (char *)rows + first * m->h * m->element;

@@ -4,11 +4,11 @@
 #include "model/net.h"
 
 /*
- * The products of a layer with its matrices, for all m->n tokens or n of them: in FP8 if that is the
- * precision, else in the storage type. Passes over less than whole blocks of tokens, for instance when one
- * token at a time is predicted, are not in FP8. weight: that of kind and layer, (out, in).
+ * Matmuls of a layer with its matrices, for all m->n tokens or n of them: in FP8 if that is the precision,
+ * else in the storage type. Passes over less than whole blocks of tokens, for instance during generation, are
+ * not in FP8. weight: the matrix (out, in) of this kind and layer.
  */
-/* y (n, out) = add + x (n, in) * weight^T; add as of p4d_device.linear */
+/* y (n, out) = add + x (n, in) * weight^T; add as in p4d_device.linear */
 void p4d_product__forward(p4d_net *m, p4d_weight_kind kind, uint32_t layer, void *y, const void *add,
 			  const void *x, uint64_t n, uint64_t out, uint64_t in);
 /* dx (n, in) = dy (n, out) * weight */

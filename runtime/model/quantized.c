@@ -9,7 +9,7 @@
 #include "model/buffers.h"
 #include "model/nf4.h"
 
-/* Of a weight that tensor, with the place of this rank's part in it, and where it begins in the weight. */
+/* A tensor of a weight, with the place of this rank's part in it, and its offset in the weight. */
 static p4d_nf4_tensor tensor_of(const p4d_net *m, const p4d_weight *w, unsigned number, uint64_t *row)
 {
 	const p4d_matrix_layers of = p4d_weights_layers_of(w->kind);
@@ -28,7 +28,7 @@ static p4d_nf4_tensor tensor_of(const p4d_net *m, const p4d_weight *w, unsigned 
 				.at = at};
 }
 
-/* Whether the rank has that block of the whole tensor, and which of its own it is. */
+/* Whether the rank has this block of the whole tensor, and its index among the rank's blocks. */
 static bool has_block(const p4d_nf4_tensor *t, uint64_t block, uint64_t *own)
 {
 	const p4d_nf4_shape *s = &t->shape;
@@ -38,7 +38,7 @@ static bool has_block(const p4d_nf4_tensor *t, uint64_t block, uint64_t *own)
 	*own = block;
 	if (s->rows == s->tensor_rows && s->columns == s->tensor_columns)
 		return true;
-	/* parts of a tensor have rows of whole blocks */
+	/* rows of a part consist of whole blocks */
 	if (row < t->first_row || row >= t->first_row + s->rows || column < t->first_column ||
 	    column >= t->first_column + s->columns)
 		return false;
@@ -46,13 +46,13 @@ static bool has_block(const p4d_nf4_tensor *t, uint64_t block, uint64_t *own)
 	return true;
 }
 
-/* Numbers of the tensor from `first` on, which a block begins with. codes: room for these numbers. */
+/* Elements of the tensor from `first` on, at which a block begins. codes: room for these elements. */
 static void put_codes(p4d_net *m, const p4d_nf4_tensor *t, uint64_t first, const float *numbers,
 		      uint64_t count, uint8_t *codes)
 {
 	char *to = (char *)t->at + p4d_nf4_codes_at(&t->shape);
 	uint64_t begin = 0, bytes = 0;
-	uint8_t other[P4D_NF4_BLOCK / 2] = {0}; /* codes of other ranks */
+	uint8_t other[P4D_NF4_BLOCK / 2] = {0}; /* codes for other ranks */
 
 	for (uint64_t i = 0; i < count; i += P4D_NF4_BLOCK) {
 		const uint64_t block = (first + i) / P4D_NF4_BLOCK,
@@ -70,7 +70,7 @@ static void put_codes(p4d_net *m, const p4d_nf4_tensor *t, uint64_t first, const
 		m->d->upload(m->d, to + begin, codes, bytes);
 }
 
-/* When all numbers have come. */
+/* Call it when all elements have come. */
 static void put_scales(p4d_net *m, const p4d_nf4_tensor *t, uint64_t blocks, uint8_t *codes, float *groups)
 {
 	const p4d_nf4_shape *s = &t->shape;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The order of the tokens of a sequence. With context parallelism a rank holds chunks `rank` and 2*cp-1-rank
- * of 2*cp, so that causal attention is balanced. Positions and documents of tokens come to attention in
- * blocks: with a ring, one for the tokens of each rank; if keys are gathered, one for this rank's tokens and
- * one for the whole sequence.
+ * The order of the tokens of a sequence. With context parallelism a rank has chunks `rank` and 2*cp-1-rank of
+ * 2*cp, so that causal attention is balanced. Attention gets positions and documents of tokens in blocks.
+ * With a ring, there is one block for the tokens of each rank. If keys are gathered, there is one for this
+ * rank's tokens and one for the whole sequence.
  */
 #include "model/sequence_order.h"
 
@@ -33,19 +33,19 @@ static uint64_t blocks(const p4d_net *m)
 	return gathers(m) ? 2 : m->l->cp;
 }
 
-/* Tokens of a sequence in a block. */
+/* Number of a sequence's tokens in a block. */
 static uint64_t width(const p4d_net *m, uint64_t block)
 {
 	return gathers(m) && block == P4D_GATHERED_BLOCK ? m->l->seq_len : m->length;
 }
 
-/* Places of a block: with slices those of the whole sequence. */
+/* Positions of a block; with slices, those of the whole sequence. */
 static uint64_t positions_of(const p4d_net *m, uint64_t block)
 {
 	return m->l->slices > 1 ? m->l->seq_len : width(m, block);
 }
 
-/* The place in the sequence of token i of a block. */
+/* The position in the sequence of token i of a block. */
 static uint64_t place(const p4d_net *m, uint64_t block, uint64_t i)
 {
 	if (gathers(m))
@@ -91,7 +91,7 @@ void p4d_sequence__by_slices(const p4d_net *m, int32_t *to, const int32_t *from)
 			memcpy(to, from + b * l->seq_len + before, l->slice_tokens[i] * sizeof(*to));
 }
 
-/* The documents in the order of the sequences, as attention takes them. Returns how many numbers. */
+/* The documents in the order of the sequences, in the form that attention needs. Returns their number. */
 static uint64_t arrange(const p4d_net *m, int32_t *to, const int32_t *from)
 {
 	const uint64_t sequence = m->l->seq_len;
@@ -109,7 +109,7 @@ static uint64_t arrange(const p4d_net *m, int32_t *to, const int32_t *from)
 	return count;
 }
 
-/* The places of tokens within their documents, of the rank's tokens in the order of their rows. */
+/* The positions of tokens within their documents, for the rank's tokens in the order of their rows. */
 static uint64_t arrange_places(const p4d_net *m, int32_t *to, const int32_t *documents, int32_t *places)
 {
 	const uint64_t sequence = m->l->seq_len, count = m->batch * m->length;

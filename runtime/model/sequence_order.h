@@ -3,19 +3,24 @@
 
 #include "model/net.h"
 
-/* Where token i of a context-parallel rank lies in its sequence. */
+/* The position in its sequence of token i of a context-parallel rank. */
 uint64_t p4d_sequence__place(const p4d_layout *l, uint64_t rank, uint64_t i);
 /* The block of this rank's tokens; the block of all keys if they are gathered. */
 enum { P4D_GATHERED_BLOCK = 1 };
 uint32_t p4d_sequence__own_block(const p4d_net *m);
-/* shape->blocks: what this rank's queries see of the keys of a block. */
+/* Fills shape->blocks: which of a block's keys this rank's queries see. */
 void p4d_sequence__find_blocks(const p4d_net *m, uint32_t block, p4d_attention_shape *shape);
-/* scratch: as many as the plan's row has */
+/* scratch: as many numbers as the plan's row has */
 void p4d_sequence__fill_positions(p4d_net *m, int32_t *scratch);
-/* The tokens of a micro-batch (micro_batch, seq_len) slice by slice, each (micro_batch, its tokens). */
+/*
+ * Reorders the tokens of a micro-batch (micro_batch, seq_len) slice by slice, each (micro_batch, its tokens).
+ */
 void p4d_sequence__by_slices(const p4d_net *m, int32_t *to, const int32_t *from);
-/* The place within its document of each token of this pass, in the order of rows; NULL: documents are not
- * masked. Only where positions are learned. */
+/* The position within its document of each token of this pass, in the order of rows; NULL: documents are
+ * not masked. Only for learned positions. */
 const int32_t *p4d_sequence__places(const p4d_net *m);
-/* m->documents of a micro-batch, with slices by slices and then whole; asks the source if missing. */
+/*
+ * m->documents of a micro-batch; with slices first by slices and then whole. Asks the source if they are
+ * missing.
+ */
 int p4d_sequence_find_documents(p4d_net *m, uint32_t micro_batch, p4d_error *err);

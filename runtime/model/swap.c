@@ -6,9 +6,9 @@
 #include "model/buffers.h"
 #include "plan/offload.h"
 
-/* left, came: tickets of movements from the place and into it, where there is one that nothing waited for. */
+/* left, came: tickets of the transfers from the place and into it, if nothing has waited for them yet. */
 typedef struct swap_place {
-	uint32_t slot, layer; /* slot UINT32_MAX: nothing is there */
+	uint32_t slot, layer; /* slot UINT32_MAX: the place is empty */
 	bool leaves, comes;
 	uint64_t left, came;
 	char *at;
@@ -17,10 +17,10 @@ typedef struct swap_place {
 struct p4d_swap {
 	p4d_host_link down, up;
 	uint64_t bytes;   /* bytes of a layer */
-	uint32_t swapped; /* layers of a chunk that go to the host; 0: none */
-	uint32_t turn;    /* forward passes take places in turns */
-	uint32_t *holder; /* (slots, layers) the place it is in, or was last */
-	uint64_t *left;   /* (slots, layers) the ticket with which it went down */
+	uint32_t swapped; /* number of a chunk's layers that are copied to the host; 0: none */
+	uint32_t turn;    /* forward passes use places in turn */
+	uint32_t *holder; /* (slots, layers) the place that it is in, or was in last */
+	uint64_t *left;   /* (slots, layers) the ticket of its copy to the host */
 	swap_place place[P4D_SWAP_PLACES];
 };
 
@@ -29,7 +29,7 @@ static uint64_t index_of(const p4d_net *m, uint32_t slot, uint32_t layer)
 	return slot * m->layers + layer;
 }
 
-/* Rows of places are adjacent, see plan.c: one movement takes a whole place. */
+/* Rows of places are adjacent (plan.c), so one transfer copies a whole place. */
 static void fill_places(p4d_net *m, p4d_swap *w)
 {
 	const p4d_tensor *first = m->row[B_ACTIVATION + ACT_QKV];
@@ -107,12 +107,12 @@ static void give(p4d_net *m, swap_place *p, uint32_t slot, uint32_t layer)
 	m->swap->holder[index_of(m, slot, layer)] = (uint32_t)(p - m->swap->place);
 }
 
-/* What is queued on the device from now on may write to the place. */
+/* Later operations of the device may write to the place. */
 static void take(p4d_net *m, swap_place *p, uint32_t slot, uint32_t layer)
 {
 	if (p->leaves)
 		p4d_host_link__await(&m->swap->down, p->left);
-	if (p->comes) /* for a pass that did not come */
+	if (p->comes) /* it was brought for a pass that did not come */
 		p4d_host_link__await(&m->swap->up, p->came);
 	p->leaves = false;
 	give(m, p, slot, layer);
@@ -143,7 +143,7 @@ void p4d_swap_end(p4d_net *m, uint32_t slot, uint32_t layer)
 	p->leaves = true;
 }
 
-/* A place with none of the P4D_SWAP_PLACES layers that a backward pass needs next, including this one. */
+/* A place without any of the P4D_SWAP_PLACES layers that a backward pass needs next, including this one. */
 static swap_place *free_place(const p4d_net *m, uint32_t slot, uint32_t layer)
 {
 	swap_place *p = m->swap->place;
@@ -153,8 +153,8 @@ static swap_place *free_place(const p4d_net *m, uint32_t slot, uint32_t layer)
 	return p;
 }
 
-/* Brings a layer back, after the operations queued now, and after the copies to the host of the place and the
- * layer. */
+/* Brings a layer back, after the operations queued so far, and after the copies of the place and of the
+ * layer to the host. */
 static void bring(p4d_net *m, swap_place *p, uint32_t slot, uint32_t layer)
 {
 	p4d_swap *w = m->swap;
@@ -171,7 +171,7 @@ static void bring(p4d_net *m, swap_place *p, uint32_t slot, uint32_t layer)
 	p->came = p4d_host_link__ticket(&w->up);
 }
 
-/* Layers before the one that the pass uses, as far as there are places. */
+/* Brings the layers before the one that the pass uses, as far as there are places. */
 static void bring_ahead(p4d_net *m, uint32_t slot, uint32_t layer)
 {
 	for (uint32_t i = 1; i < P4D_SWAP_PLACES && i <= layer; i++)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Passes of vocabulary parallelism, which all stages run together: each holds some rows of both tables. The
+ * Passes of vocabulary parallelism, which all stages run together; each has some rows of both tables. The
  * gradient of the hidden state is computed in S (vocab-2) or T (vocab-1); see arXiv 2411.05288. Softmax sums
- * are merged inside S, chunk by chunk, so T needs nothing from others.
+ * are merged inside S, chunk by chunk, so T needs nothing from other stages.
  */
 #include "model/buffers.h"
 #include "model/embedding.h"
@@ -24,7 +24,7 @@ static int embed_forward(p4d_net *m, const p4d_instruction *in, p4d_error *err)
 	return 0;
 }
 
-/* The same on all ranks, so none waits for what the others leave out. */
+/* The same on all ranks, so that none waits for a chunk that the others skip. */
 static bool tables_are_frozen(const p4d_net *m)
 {
 	return p4d_weights__find(&m->weights, P4D_W_EMBEDDING, 0)->frozen;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every matmul and attention once, before anything is queued that waits for other ranks: on first use of a
- * shape a library chooses an algorithm and loads its code, which may need an idle device. Algorithms of
- * products are timed here.
+ * Runs every matmul and attention once, before any operation is queued that waits for other ranks. At the
+ * first use of a shape a library chooses an algorithm and loads its code, which may need an idle device.
+ * Algorithms of matmuls are timed here.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +34,7 @@ static void multiply_all(p4d_net *m, void *any)
 	p4d_head__warm_up(m, any);
 }
 
-/* Choices for each length that a pass may have. */
+/* Algorithm choices for each length that a pass may have. */
 enum { MOST_CHOICES = 128 };
 
 static uint64_t choices_of(const p4d_net *m)
@@ -42,7 +42,7 @@ static uint64_t choices_of(const p4d_net *m)
 	return MOST_CHOICES * m->l->slices;
 }
 
-/* What this rank timed, into the table of all ranks. */
+/* Writes what this rank timed into the table of all ranks. */
 static void own_choices(const p4d_net *m, p4d_product_choice *own)
 {
 	p4d_timed_product product;
@@ -53,8 +53,8 @@ static void own_choices(const p4d_net *m, p4d_product_choice *own)
 }
 
 /*
- * The first rank that timed a shape decides for all, so that the same operands give the same numbers on every
- * rank: its choices are taken over last.
+ * The first rank that timed a shape decides for all, so that the same operands give the same results on every
+ * rank. Its choices are adopted last.
  */
 static int agree_on_products(p4d_net *m, p4d_error *err)
 {

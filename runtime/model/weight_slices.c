@@ -5,7 +5,7 @@
 
 #include "model/weights.h"
 
-/* No model has such tensors; see p4d_weights_is_local. */
+/* No released model has such tensors; see p4d_weights_is_local. */
 #define LOCAL "local_loss."
 
 static void name_slice(p4d_weight_slice *p, const p4d_weight *w, const char *name)
@@ -18,14 +18,14 @@ static void name_slice(p4d_weight_slice *p, const p4d_weight *w, const char *nam
 		snprintf(p->name, sizeof(p->name), "model.layers.%u.%s", w->layer, name);
 }
 
-/* One of equal parts. */
+/* One of several equal parts. */
 typedef struct portion {
 	uint64_t index, of;
 } portion;
 static const portion whole = {0, 1};
 
-/* A slice of a tensor whose rows and columns are cut into equal parts: `rows` rows at row `at` of the weight.
- */
+/* A slice of a tensor whose rows and columns are cut into equal parts: `rows` rows, starting at row `at`
+ * of the weight. */
 static void cut(p4d_weight_slice *p, const p4d_weight *w, const char *name, uint64_t at, uint64_t rows,
 		portion by_rows, portion by_columns)
 {
@@ -60,10 +60,13 @@ static void name_adapter(char name[64], unsigned number, bool is_b)
 	snprintf(name, 64, "%s.lora_%c.weight", p4d_weights_adapted_name(number), is_b ? 'B' : 'A');
 }
 
-/* Numbers of p4d_weights_adapted_name. */
+/* Indexed like p4d_weights_adapted_name. */
 enum { GATE = 4, UP = 5 };
 
-/* With PEFT's names; if B is of layers that are one matrix, its parts, as for the matrix. */
+/*
+ * With PEFT's names. If B belongs to layers that are one matrix, there is one slice per part, as for the
+ * matrix.
+ */
 static unsigned cut_adapter(p4d_weight_slice *p, const p4d_layout *l, p4d_place place, const p4d_weight *w)
 {
 	const unsigned number = (unsigned)(w->kind - P4D_W_ADAPTER) / 2;
@@ -85,7 +88,7 @@ static unsigned cut_adapter(p4d_weight_slice *p, const p4d_layout *l, p4d_place 
 		else
 			cut(&p[i], w, name, 0, w->rows, whole, x);
 		p[i].tensor_columns =
-		    p[i].tensor_columns ? p[i].tensor_columns : 1; /* a rank of 1 is no vector */
+		    p[i].tensor_columns ? p[i].tensor_columns : 1; /* with rank 1 it is still no vector */
 	}
 	return count;
 }
@@ -99,7 +102,7 @@ const char *p4d_weights_adapted_name(unsigned number)
 	return names[number];
 }
 
-/* What every rank has whole: vectors of the hidden size, or of a head; the table of positions. */
+/* Weights that every rank has whole: vectors of the hidden size, or of a head; the table of positions. */
 static const char *whole_name(const p4d_layout *l, p4d_weight_kind kind)
 {
 	static const char *const names[P4D_W_KINDS] = {
@@ -192,7 +195,7 @@ static unsigned slices_of(const p4d_layout *l, p4d_place place, uint64_t vocab, 
 	}
 }
 
-/* Clips slices to the rows from .. to-1 of the weight, the first of which is at its offset. */
+/* Clips slices to the rows from .. to-1 of the weight; the first of these rows is at the weight's offset. */
 static unsigned clip(p4d_weight_slice *slices, unsigned count, const p4d_weight *w, uint64_t from,
 		     uint64_t to)
 {

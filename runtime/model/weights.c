@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of a stage's weights, in the order they lie in its flat buffer. */
+/* The table of a stage's weights, in their order in the flat buffer. */
 #include "model/weights.h"
 
 #include <inttypes.h>
@@ -15,7 +15,7 @@ typedef struct weights_builder {
 	const p4d_layout *layout;
 	p4d_weights *to;
 	uint64_t at;
-	uint32_t number; /* of the segment that is being built */
+	uint32_t number; /* of the segment under construction */
 	bool frozen;     /* the weights that are added now */
 } weights_builder;
 
@@ -45,7 +45,8 @@ static void add(weights_builder *b, p4d_weight_kind kind, uint32_t layer, uint64
 	const bool of_heads = kind == P4D_W_QUERY_NORM || kind == P4D_W_KEY_NORM;
 	const bool cut = kind == P4D_W_QKV_BIAS || kind == P4D_W_UP_BIAS ||
 			 (of_heads && b->layout->qk_norm == P4D_QK_NORM_WIDE);
-	/* what all have whole: tables of positions, and every vector but those of columns that are cut */
+	/* weights that all ranks have whole: tables of positions, and all vectors except those of columns
+	 * that are cut */
 	const bool whole = kind == P4D_W_POSITIONS || (columns == 1 && !cut);
 
 	const bool of_layer = p4d_weights_layers_of(kind).count > 0;
@@ -117,7 +118,7 @@ static void add_layer(weights_builder *b, uint32_t layer)
 		add_norm(b, P4D_W_FFN_POST_NORM, layer);
 }
 
-/* On each rank the part of `in` or `out` that its shard of the layer has; the other matrix is whole. */
+/* Each rank has its shard's part of `in` or `out`; the other matrix is whole. */
 static void add_adapters(weights_builder *b, uint32_t layer)
 {
 	for (unsigned i = 0; i < P4D_ADAPTED_LAYERS; i++) {
@@ -182,7 +183,7 @@ static void end_segment(weights_builder *b)
 	}
 }
 
-/* The model itself, and not adapters. */
+/* The weights of the model itself, without adapters. */
 static bool adds_model(const weights_builder *b)
 {
 	return b->frozen || b->layout->finetune == P4D_TUNE_FULL;
@@ -217,7 +218,7 @@ static void add_chunk(weights_builder *b, const p4d_schedule *schedule, uint32_t
 	}
 }
 
-/* A segment of the embedding, of the head, or of both. */
+/* A segment with the embedding, the head, or both. */
 static void add_tables(weights_builder *b, bool embedding, bool head)
 {
 	const p4d_layout *l = b->layout;

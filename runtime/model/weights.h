@@ -13,10 +13,10 @@
 /*
  * The place of every parameter. A stage has one flat buffer each for parameters, gradients and (a shard of)
  * optimizer state. It contains the chunks one after another, then the tables of vocabulary parallelism, each
- * padded as in p4d_parameters_padded. With adapters, these buffers hold only adapters, followed in the buffer
- * of parameters by all weights of the model, which are frozen, in the same order. Model code finds weights by
- * kind and layer; checkpoints see the same storage as slices of tensors with the names of Hugging Face's
- * Llama.
+ * padded as in p4d_parameters_padded. With adapters, these buffers contain only adapters; in the buffer of
+ * parameters they are followed by all weights of the model, which are frozen, in the same order. Model code
+ * finds weights by kind and layer. Checkpoints see the same storage as slices of tensors with the names of
+ * Hugging Face's Llama.
  */
 
 /* Coordinates of this rank; see p4d_place_of. */
@@ -35,7 +35,10 @@ static inline p4d_tp_grid p4d_place_grid(const p4d_layout *l, p4d_place place)
 	return (p4d_tp_grid){place.tp % l->tp, place.tp / l->tp % l->tp_y, place.tp / l->tp / l->tp_y};
 }
 
-/* Shapes divided by t, h by Y and, for matrices of a layer, rows by the Z ranks, see p4d_weight. */
+/*
+ * Shapes with divisions by t, of h by Y and, for matrices of a layer, of rows by the ranks of Z: see
+ * p4d_weight.
+ */
 typedef enum p4d_weight_kind {
 	P4D_W_EMBEDDING,      /* (V/t, h); V/(t*p) with vocabulary parallelism */
 	P4D_W_ATTENTION_NORM, /* (h) */
@@ -45,7 +48,7 @@ typedef enum p4d_weight_kind {
 	P4D_W_KEY_NORM,       /* (d) */
 	P4D_W_OUTPUT,         /* (h, A/t) */
 	P4D_W_FFN_NORM,       /* (h) */
-	P4D_W_GATE_UP,        /* (2f/t, h): rows of gates, then ups; or (f/t, h) of ups alone */
+	P4D_W_GATE_UP,        /* (2f/t, h): rows of gates, then of ups; or (f/t, h): only ups */
 	P4D_W_DOWN,           /* (h, f/t) */
 	P4D_W_FINAL_NORM,     /* (h) */
 	P4D_W_HEAD,           /* like the embedding */
@@ -60,11 +63,11 @@ typedef enum p4d_weight_kind {
 	/* norms after each block (h) */
 	P4D_W_ATTENTION_POST_NORM,
 	P4D_W_FFN_POST_NORM,
-	/* a stage's own loss, after its last layer, whose number they have: (h), and like the embedding */
+	/* a stage's own loss, after its last layer, with that layer's number: (h); and like the embedding */
 	P4D_W_LOCAL_NORM,
 	P4D_W_LOCAL_NORM_BIAS,
 	P4D_W_LOCAL_HEAD,
-	/* for each linear layer of p4d_adapted_of: A (rank, in), and after it B (out, rank) */
+	/* for each linear layer of p4d_adapted_of: A (rank, in), followed by B (out, rank) */
 	P4D_W_ADAPTER,
 	P4D_W_KINDS = P4D_W_ADAPTER + 2 * P4D_ADAPTED_LAYERS
 } p4d_weight_kind;
@@ -80,7 +83,10 @@ static inline p4d_weight_kind p4d_weights_adapter(unsigned number, bool is_b)
 	return (p4d_weight_kind)(P4D_W_ADAPTER + 2 * number + is_b);
 }
 
-/* The linear layers that a matrix has side by side: so many numbers of p4d_adapted_of, from the first on. */
+/*
+ * The linear layers that form a matrix next to each other: this many numbers of p4d_adapted_of, starting at
+ * `first`.
+ */
 typedef struct p4d_matrix_layers {
 	unsigned first, count; /* count 0: it is no matrix of a layer */
 } p4d_matrix_layers;
@@ -89,26 +95,27 @@ p4d_matrix_layers p4d_weights_layers_of(p4d_weight_kind matrix);
 typedef struct p4d_weight {
 	p4d_weight_kind kind;
 	uint32_t layer;         /* layer of the model; 0 outside of layers */
-	uint64_t rows, columns; /* of this rank; columns 1 for vectors */
-	uint64_t offset;        /* elements from the start of the stage's flat buffer */
-	uint32_t segment;       /* segment that it belongs to, or next to which it is frozen */
+	uint64_t rows, columns; /* on this rank; columns is 1 for vectors */
+	uint64_t offset;        /* offset in elements in the stage's flat buffer */
+	uint32_t segment;       /* segment that contains it, or whose frozen part does */
 	bool decay;             /* weight decay applies: matrices */
-	bool replicated; /* the same on all X (tp) ranks: gradients are summed over them, and count once in
-			    norms */
-	bool over_y; /* each rank of Y has other features; else all have the same, and the same gradient */
-	bool over_z; /* rows are cut over Z, and gathered for use (depth.h); else each rank of Z has all of
-			them, and gradients of its sequences */
+	bool replicated;        /* the same on all X (tp) ranks: its gradients are summed over them, and count
+				 * once in norms */
+	bool over_y; /* each rank of Y has other features; otherwise all have the same weight and the same
+		      * gradient */
+	bool over_z; /* rows are cut over Z, and gathered for use (depth.h); otherwise each rank of Z has
+		      * all rows, and gradients of its own sequences */
 	bool frozen; /* has no gradient */
-	/* in 4 bits (nf4.h), not in the flat buffer: offset is in bytes of B_QUANTIZED, where its tensors
-	 * are one after the other */
+	/* in 4 bits (nf4.h), not in the flat buffer: offset is in bytes of B_QUANTIZED, which contains its
+	 * tensors one after another */
 	bool quantized;
 } p4d_weight;
 
-/* What is gathered, reduced and optimized as one: see p4d_chunk_segments. The last: tables of the vocabulary
- * that are in no chunk. */
+/* A part that is gathered, reduced and optimized together: see p4d_chunk_segments. The last ones:
+ * vocabulary tables that are in no chunk. */
 typedef struct p4d_segment {
 	uint64_t offset, elements, padded; /* in the flat buffer */
-	/* frozen part of the same layer or table; padded 0: it is in no window */
+	/* frozen part of the same layer or table; padded 0: it passes through no window */
 	uint64_t frozen_offset, frozen_padded;
 	uint32_t layer; /* layer of the model */
 	uint32_t first_weight, weights;
@@ -116,45 +123,45 @@ typedef struct p4d_segment {
 
 typedef struct p4d_weights {
 	uint32_t segments, count;
-	uint32_t of_chunk;    /* segments of a chunk */
-	uint32_t in_chunks;   /* segments of all chunks; those of tables follow */
+	uint32_t of_chunk;    /* number of a chunk's segments */
+	uint32_t in_chunks;   /* number of segments of all chunks; those of tables follow */
 	p4d_segment *segment; /* those of chunks in order, then those of tables */
 	p4d_weight *weight;
-	uint32_t trained;         /* weights that are, the first ones */
+	uint32_t trained;         /* number of trained weights, which come first */
 	uint64_t elements;        /* elements of the flat buffer, including padding */
 	uint64_t frozen;          /* elements after these that are not trained */
 	uint64_t quantized_bytes; /* bytes of quantized matrices, which are not in the flat buffer */
 } p4d_weights;
 
-/* The table of one stage. A tied head has no entry where its stage holds the embedding; else both ends hold a
- * copy. */
+/* The table of one stage. A tied head has no entry if its stage has the embedding; otherwise, both stages
+ * have a copy. */
 int p4d_weights_open(p4d_weights *weights, const p4d_layout *layout, uint32_t stage, p4d_error *err);
 void p4d_weights_close(p4d_weights *weights);
 
 /*
- * Ranks cp + CP*dp = 0, 1 ... hold the same part of the model. Each p4d_optimizer_shards of them in a row
- * share it, and each such row has a copy. Returns the number of a rank's shard, and that of its copy.
+ * The ranks cp + CP*dp = 0, 1 ... have the same part of the model. Each row of p4d_optimizer_shards
+ * consecutive ranks shares it, and each row has a copy. Returns the index of a rank's shard, and of its copy.
  */
 uint32_t p4d_weights_shard_number(const p4d_layout *layout, p4d_place place);
 uint32_t p4d_weights_copy_number(const p4d_layout *layout, p4d_place place);
 
 /*
  * Elements [*first, *first + *count) of the flat buffer are the optimizer shard of a segment on the rank at a
- * place: the shard with its number, of equal ones; all of it if the optimizer is not sharded.
+ * place: one of several equal shards, by its index; all of the segment if the optimizer is not sharded.
  */
 void p4d_weights_shard_of(const p4d_layout *layout, const p4d_segment *segment, p4d_place place,
 			  uint64_t *first, uint64_t *count);
 
-/* The bias of a norm with LayerNorm; P4D_W_KINDS: it never has one. */
+/* The kind of the bias for a norm of LayerNorm; P4D_W_KINDS: it never has one. */
 p4d_weight_kind p4d_weights__bias_of(p4d_weight_kind norm);
 
-/* NULL when the stage does not hold it. */
+/* NULL if the stage does not have it. */
 const p4d_weight *p4d_weights__find(const p4d_weights *weights, p4d_weight_kind kind, uint32_t layer);
 
-/* The segment of a table; a tied head is the embedding. The stage has one of them. */
+/* The segment of a table, which the stage must have; a tied head is the embedding. */
 uint32_t p4d_weights_table_segment(const p4d_weights *weights, p4d_weight_kind kind);
 
-/* The row of the whole table (embedding or head) that is this rank's first. */
+/* The first row of the whole table (embedding or head) that this rank has. */
 uint64_t p4d_weights__table_row(const p4d_layout *layout, p4d_place place, const p4d_weight *table);
 
 /*
@@ -166,7 +173,7 @@ typedef struct p4d_weight_slice {
 	char name[96];                        /* "model.layers.7.self_attn.q_proj.weight" */
 	uint64_t tensor_rows, tensor_columns; /* of the whole model; columns 0: a vector */
 	uint64_t first_row, rows, first_column, columns;
-	uint64_t offset; /* of a quantized weight: elements from its begin */
+	uint64_t offset; /* of a quantized weight: in elements from its beginning */
 } p4d_weight_slice;
 
 enum { P4D_SLICES_OF_WEIGHT = 3 };
@@ -177,18 +184,21 @@ const char *p4d_weights_adapted_name(unsigned number);
 /* Whether a tensor belongs to a stage's own loss, not to the model. */
 bool p4d_weights_is_local(const char *name);
 
-/* The slices of a weight on the rank at a place; returns how many. vocab: rows of the real vocabulary. */
+/*
+ * The slices of a weight on the rank at a place; returns their number. vocab: rows of the vocabulary, without
+ * padding.
+ */
 unsigned p4d_weight_slices_of(const p4d_layout *layout, p4d_place place, uint64_t vocab,
 			      const p4d_weight *weight, p4d_weight_slice slices[P4D_SLICES_OF_WEIGHT]);
 
 /*
- * A quantized weight is quantized by whole tensors, whatever of them the rank has: the slices of those that
- * it has a part of. Those of one tensor follow each other.
+ * A weight is quantized by whole tensors, even if the rank has only a part of them: these are the slices of
+ * the tensors of which it has a part. Slices of one tensor are adjacent.
  */
 typedef struct p4d_quantized_part {
-	p4d_weight_slice slice; /* all rows and columns; its offset means nothing */
-	unsigned tensor;        /* that it is in: a number of p4d_adapted_of */
-	uint64_t first;         /* element of the tensor that it begins with */
+	p4d_weight_slice slice; /* all rows and columns; its offset has no meaning */
+	unsigned tensor;        /* linear layer that it belongs to: a number of p4d_adapted_of */
+	uint64_t first;         /* first element in the tensor */
 } p4d_quantized_part;
 unsigned p4d_weights_quantized_parts(const p4d_layout *layout, p4d_place place, uint64_t vocab,
 				     const p4d_weight *weight,

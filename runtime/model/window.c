@@ -7,7 +7,7 @@
 
 enum { NONE = UINT32_MAX };
 
-/* A place for a segment. next: its next use. */
+/* A place for a segment. next: the next use of the segment. */
 typedef struct window_place {
 	uint32_t segment, next;
 	uint64_t ticket;
@@ -16,12 +16,12 @@ typedef struct window_place {
 
 struct p4d_window {
 	const p4d_window_source *source;
-	p4d_window_list list[2]; /* of a step, of an evaluation */
+	p4d_window_list list[2]; /* number of uses of a step, of an evaluation */
 	const p4d_window_list *now;
-	uint32_t at;            /* the next use */
+	uint32_t at;            /* index of the next use */
 	uint32_t stray;         /* a segment that a pass read outside of its uses; NONE: none */
-	uint32_t layers, count; /* places of layers; all: the last may be a table's */
-	uint32_t *holder;       /* (segments) the place it is in, or was last */
+	uint32_t layers, count; /* places of layers; all: the last place may be a table's */
+	uint32_t *holder;       /* (segments) the place that it is in, or was in last */
 	window_place *place;
 };
 
@@ -75,7 +75,7 @@ void p4d_window_follow(p4d_net *m, bool evaluating, p4d_window_list uses)
 {
 	p4d_window *w = m->window;
 
-	/* the holders are free for this until a step begins */
+	/* places are free for this until a step begins */
 	for (uint32_t i = 0; i < m->weights.segments; i++)
 		w->holder[i] = NONE;
 	for (uint32_t i = uses.count; i-- > 0;) {
@@ -106,7 +106,7 @@ static bool is_here(const p4d_window *w, uint32_t segment)
 	return w->place[w->holder[segment]].segment == segment;
 }
 
-/* Whether a present use needs the contents of a place. */
+/* Whether a present use needs the content of a place. */
 static bool is_held(const p4d_window *w, const window_place *p)
 {
 	const p4d_window_need *need = &w->now->need[w->at];
@@ -115,7 +115,9 @@ static bool is_held(const p4d_window *w, const window_place *p)
 	       (w->at > 0 && need->beside && p->segment == w->now->need[w->at - 1].segment);
 }
 
-/* A place for the segment of use k, whose content is used last of all, and after it; NULL: none. */
+/*
+ * A place for the segment of use k: the one whose content is used last of all, and after use k; NULL: none.
+ */
 static window_place *place_for(const p4d_net *m, const p4d_window *w, uint32_t k)
 {
 	const bool table = w->now->need[k].segment >= m->weights.in_chunks;
@@ -132,7 +134,7 @@ static window_place *place_for(const p4d_net *m, const p4d_window *w, uint32_t k
 	return best;
 }
 
-/* How many uses after the present one are considered: what fits at the same time, and no more. */
+/* How many uses after the present one are considered: as many as fit at the same time. */
 static uint32_t horizon(const p4d_window *w)
 {
 	const uint32_t most = w->now->count - w->at, ahead = w->count + 2;
@@ -197,7 +199,7 @@ int p4d_window_use(p4d_net *m, uint32_t segment, p4d_error *err)
 	return w->source->await(m, p->ticket, err);
 }
 
-/* Whether the use that goes on is of this segment. */
+/* Whether the continuing use is of this segment. */
 static bool is_used(const p4d_window *w, uint32_t segment)
 {
 	const p4d_window_need *need = w->now->need + w->at;

@@ -20,17 +20,20 @@
  */
 typedef struct p4d_window_source {
 	/*
-	 * Begins to copy a segment (its frozen part, then the trained one: p4d_window__at has the places of
-	 * both) to `to`, after the operations queued on the device now, which may still read the old
-	 * contents. *ticket: for `await`.
+	 * Starts to copy a segment (its frozen part, then the trained part; p4d_window__at has the places of
+	 * both) to `to`, after the operations queued on the device so far, which may still read the old
+	 * content. *ticket: for `await`.
 	 */
 	int (*bring)(p4d_net *m, uint32_t segment, char *to, uint64_t *ticket, p4d_error *err);
-	/* What is queued on the device from now on finds it there. Tickets are awaited in any order, also
-	 * twice. */
+	/* Later operations of the device find the segment at its place. Tickets may be awaited in any
+	 * order, and repeatedly. */
 	int (*await)(p4d_net *m, uint64_t ticket, p4d_error *err);
 } p4d_window_source;
 
-/* In a step: a segment's parameters are in use until the next use. beside: the last use continues. */
+/*
+ * A use in a step: the segment's parameters are in use until the next use. beside: the previous use
+ * continues.
+ */
 typedef struct p4d_window_need {
 	uint32_t segment;
 	uint32_t next; /* the next use of the same segment; UINT32_MAX: none. Filled by p4d_window_follow */
@@ -42,27 +45,29 @@ typedef struct p4d_window_list {
 	uint32_t count;
 } p4d_window_list;
 
-/* Where the plan has the rows; else this and the functions below do nothing. Errors: NO_MEMORY. */
+/*
+ * Opens the window if the plan has its rows; otherwise this and the functions below do nothing. Errors:
+ * NO_MEMORY.
+ */
 int p4d_window_open(p4d_net *m, const p4d_window_source *source, p4d_error *err);
 void p4d_window_close(p4d_net *m);
 
-/* The uses of a step, or of an evaluation: their segments and `beside`. Takes ownership. */
+/* Sets the uses of a step, or of an evaluation: their segments and `beside`. Takes ownership. */
 void p4d_window_follow(p4d_net *m, bool evaluating, p4d_window_list uses);
-/* A step begins, or an evaluation: nothing that is there is used any more. */
+/* A step or an evaluation begins: no content of the window is in use any more. */
 void p4d_window_begin(p4d_net *m);
 /*
- * The next use of the list: returns when operations queued from now on find the segment, and after the copies
- * for later uses were begun. Errors: INSTRUCTIONS (it is not the next use), RANK.
+ * The next use of the list. On return, later operations find the segment, and the copies for later uses are
+ * started. Errors: INSTRUCTIONS (it is not the next use), RANK.
  */
 int p4d_window_use(p4d_net *m, uint32_t segment, p4d_error *err);
-/* The step, or the evaluation, has ended. Errors: INSTRUCTIONS (a pass read a weight outside of its segment's
- * uses: there may be another one in its place). */
+/* The step, or the evaluation, has ended. Errors: INSTRUCTIONS (a pass read a weight outside of its
+ * segment's uses, when another segment may have been in its place). */
 int p4d_window_end(p4d_net *m, p4d_error *err);
 
-/* Where a weight is, or was last: before its first use at the start of the window. In a step only during a
- * use. */
+/* The address of a weight, or its last address; before its first use, the start of the window. In a step
+ * only during a use. */
 void *p4d_window__at(const p4d_net *m, const p4d_weight *w);
 
-/* The sources where parameters are sharded over the ranks of dp_cp; and where they, or shards, are on the
- * host. */
+/* The sources: for parameters sharded over the ranks of dp_cp; and for parameters, or shards, on the host. */
 extern const p4d_window_source p4d_window_gather, p4d_window_host;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies segments of the window during the passes: from the shards of all ranks that share a model, on their
- * devices; from the host, if this rank has all; or from the shards on the hosts: each rank copies its own to
- * the device, then all are gathered.
+ * Copies segments into the window during the passes. The sources are: the shards of all ranks that share a
+ * model, on their devices; the host, if this rank has all parameters; or the shards on the hosts, where each
+ * rank copies its own to the device and then all are gathered.
  */
 #include "model/buffers.h"
 #include "model/window.h"
 
-/* This rank's shard of a part of the flat buffer: shards lie one after the other, in its order. */
+/* This rank's shard of a part of the flat buffer. Shards are one after the other, in the buffer's order. */
 static char *shard_at(const p4d_net *m, uint64_t offset)
 {
 	return (char *)p4d_buffers_at(m, B_PARAMETERS) + offset / m->shards * m->element;
@@ -23,7 +23,7 @@ static int gather(p4d_net *m, char *to, uint64_t padded, const char *shard, p4d_
 	return p4d_comm_all_gather(m->dp_cp, to, shard, shard_bytes(m, padded), err);
 }
 
-/* A segment's two parts, where they go. */
+/* The destination of a segment's two parts. */
 static char *trained_part(const p4d_net *m, const p4d_segment *s, char *to)
 {
 	return to + s->frozen_padded * m->element;
@@ -47,7 +47,7 @@ static int await_gathered(p4d_net *m, uint64_t ticket, p4d_error *err)
 
 const p4d_window_source p4d_window_gather = {gather_shards, await_gathered};
 
-/* Where this rank's shard of a part lies among those of all. */
+/* The address of this rank's shard of a part, among those of all ranks. */
 static char *own_place(const p4d_net *m, char *to, uint64_t padded)
 {
 	const bool shared = m->shards > 1;

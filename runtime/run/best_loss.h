@@ -5,15 +5,15 @@
 #include <stdint.h>
 
 /*
- * The lowest validation loss of a run, for --save-best and --stop-after-worse: of the first set, if there are
- * several. It is equal on all ranks, and checkpoints keep it.
+ * The lowest validation loss of a run, for --save-best and --stop-after-worse; of the first set, if there are
+ * several. It is equal on all ranks, and stored in checkpoints.
  */
 typedef struct p4d_best_loss {
 	double loss;
 	uint64_t step;  /* 0: no validation had a loss yet */
-	uint64_t worse; /* validations since then */
-	bool lowest;    /* the last one was the lowest */
+	uint64_t worse; /* number of validations since then */
+	bool lowest;    /* the last validation was the lowest */
 } p4d_best_loss;
 
-/* A validation after a step. NAN: no token had a label. */
+/* Records a validation after a step. NAN: no token had a label. */
 void p4d_best_loss_seen(p4d_best_loss *best, uint64_t step, double loss);

@@ -5,8 +5,8 @@
 #include "trainer/trainer.h"
 
 /*
- * A trainer as checkpoints see it. trainer and layout are borrowed. After anything was loaded:
- * p4d_trainer_restore. vocab: rows of the real vocabulary.
+ * A trainer as the storage of checkpoints. trainer and layout are borrowed. After loading, call
+ * p4d_trainer_restore. vocab: rows of the vocabulary, without padding.
  */
 p4d_checkpoint_storage p4d_checkpoint_storage_of(p4d_trainer *trainer, const p4d_layout *layout,
 						 uint64_t vocab);

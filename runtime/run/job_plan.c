@@ -13,7 +13,7 @@
 #include "request/defaults.h"
 #include "request/framework.h"
 
-/* Options typed along with a plan must agree with it. */
+/* Options that are given together with a plan must agree with it. */
 static int agree(const p4d_request *typed, const p4d_request *planned, p4d_error *err)
 {
 	char left[256], right[256];
@@ -66,7 +66,7 @@ static int from_options(p4d_job_plan *plan, const p4d_settings *settings, uint64
 		return p4d_fail(err, P4D_E_WORLD, "%" PRIu64 " ranks on %" PRIu64 " nodes: not divisible",
 				ranks, nodes);
 	p4d_plan_place(request, nodes, ranks / nodes, NULL);
-	/* by default, the only device every machine has */
+	/* by default, the only device that every machine has */
 	p4d_request_default(request, P4D_DEVICE, P4D_CPU, P4D_BY_P4D);
 	p4d_request_complete(request, preset.global_batch, ranks);
 	return 0;
@@ -79,7 +79,7 @@ static int find_gpu(p4d_job_plan *plan, bool planned, p4d_error *err)
 	if (p4d_gpus_load(&plan->gpus, NULL, err) < 0)
 		return -1;
 	plan->gpu = p4d_gpu_find(&plan->gpus, plan->request.gpu, NULL);
-	/* p4d.conf may describe the GPU of a plan; the checksum shows whether that makes a difference here */
+	/* p4d.conf may describe the GPU of a plan; the hash shows whether that makes a difference here */
 	if (!plan->gpu && !planned)
 		return p4d_fail(err, P4D_E_UNKNOWN_GPU,
 				"gpu=%s is unknown here (p4d gpus lists what is known)", plan->request.gpu);
@@ -124,7 +124,7 @@ static int build(p4d_job_plan *plan, uint64_t ranks, bool planned, bool evaluate
 	plan->layout.evaluates = evaluates;
 	if (evaluates) {
 		plan->layout.recompute = P4D_RECOMPUTE_FULL;
-		plan->layout.local_loss = false; /* the model's is that of the last stage */
+		plan->layout.local_loss = false; /* the model's loss is that of the last stage */
 	}
 	return p4d_memory_estimate(&plan->layout, P4D_METHOD_PLAN, &capacity, &plan->estimate, err);
 }
@@ -159,7 +159,7 @@ int p4d_job_plan_open(p4d_job_plan *plan, const char *line, const p4d_settings *
 		rc = check_adapters(plan, settings, err);
 	if (rc == 0)
 		return 0;
-	/* the fix names flags for where they would be typed */
+	/* the fix contains flags of the program in which they would be typed */
 	if (!line && err && err->code != P4D_E_USAGE) {
 		p4d_request_without_prefix(err->text);
 		p4d_request_without_prefix(err->fix);
@@ -194,7 +194,10 @@ int p4d_job_plan_message_bytes(const p4d_job_plan *plan, uint64_t *bytes, p4d_er
 	return 0;
 }
 
-/* The longest sequences that fit into so much memory, a half of those planned as often as needed; 0: none. */
+/*
+ * The longest sequences that fit into this much memory: half of the planned length as often as needed; 0:
+ * none.
+ */
 static uint64_t fitting_length(const p4d_job_plan *plan, uint64_t host_bytes)
 {
 	enum { SHORTEST = 64 };
@@ -228,7 +231,7 @@ int p4d_job_plan_check_memory(const p4d_job_plan *plan, bool granted, uint64_t h
 	if (granted)
 		return p4d_fix(err, "--mem=%" PRIu64 "M, or a layout that needs less (p4d plan --device cpu)",
 			       (need >> 20) + 1);
-	/* only where nobody asked for the length */
+	/* only if nobody asked for the length */
 	const uint64_t length =
 	    plan->request.origin[P4D_SEQ_LEN] == P4D_BY_P4D ? fitting_length(plan, host_bytes) : 0;
 	if (length)

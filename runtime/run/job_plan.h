@@ -19,30 +19,30 @@ typedef struct p4d_job_plan {
 	p4d_rope rope;
 	p4d_gpus gpus;
 	const p4d_gpu *gpu;    /* NULL on the cpu */
-	bool planned;          /* by a line */
+	bool planned;          /* from a plan line */
 	char no_gpu[320];      /* why --device auto chose the cpu; "": it did not */
 	p4d_estimate estimate; /* of the fullest stage */
 } p4d_job_plan;
 
 /*
- * The plan line (P4D_PLAN) or, where there is none, the options of the command line, completed like those of
- * p4d estimate. Options given along with a line must agree with it. ranks, nodes: how many there are.
- * datadir: where models/ is. Errors: PLAN_CHANGED (also when this program computes buffers that differ from
- * the guard's), PLAN_SYNTAX, WORLD (the plan is for another number of ranks), UNMODELLED (p4d-train trains
- * Llama-type models, and knows some ways to scale rotary positions), and those of models and layouts.
+ * Reads the plan line (P4D_PLAN). If there is none, completes the options of the command line as p4d estimate
+ * does. Options given together with a line must agree with it. ranks, nodes: their numbers. datadir: where
+ * models/ is. Errors: PLAN_CHANGED (also if this program computes buffers that differ from the guard's),
+ * PLAN_SYNTAX, WORLD (the plan is for another number of ranks), UNMODELLED (p4d-train trains Llama-type
+ * models, and knows some ways to scale rotary positions), and those of models and layouts.
  */
 int p4d_job_plan_open(p4d_job_plan *plan, const char *line, const p4d_settings *settings, uint64_t ranks,
 		      uint64_t nodes, const char *datadir, p4d_error *err);
 void p4d_job_plan_close(p4d_job_plan *plan);
 
-/* What it says of the model, for a net or trainer; the rest is 0. Borrows the plan. */
+/* The plan's facts about the model, for a net or trainer; other members are 0. Borrows the plan. */
 p4d_net_settings p4d_job_plan_net(const p4d_job_plan *plan);
 
-/* Bytes that a stage sends to the next at a time; 0 with one stage. Errors: OVERFLOW. */
+/* Bytes of a message from one stage to the next; 0 with one stage. Errors: OVERFLOW. */
 int p4d_job_plan_message_bytes(const p4d_job_plan *plan, uint64_t *bytes, p4d_error *err);
 
 /*
- * With the cpu device: whether the ranks of a node fit into so much memory. granted: by Slurm, which could
+ * With the cpu device: whether the ranks of a node fit into this much memory. granted: by Slurm, which could
  * grant more. Errors: HOST_MEMORY.
  */
 int p4d_job_plan_check_memory(const p4d_job_plan *plan, bool granted, uint64_t host_bytes, p4d_error *err);

@@ -5,7 +5,7 @@
 
 static const double pi = 3.14159265358979323846;
 
-/* How far a fall over the last `over` steps has come at this one: 0 before, 1 at the last step. */
+/* Progress of a decay over the last `over` steps: 0 before it, 1 at the last step. */
 static double fallen(const p4d_rate *rate, uint64_t step, uint64_t over)
 {
 	uint64_t left = rate->steps - step;
@@ -13,7 +13,7 @@ static double fallen(const p4d_rate *rate, uint64_t step, uint64_t over)
 	return left >= over ? 0 : 1 - (double)left / (double)over;
 }
 
-/* From peak to least, 0 to 1. */
+/* Relative height between least (0) and peak (1). */
 static double share_of(const p4d_rate *rate, uint64_t step)
 {
 	switch (rate->curve) {

@@ -17,9 +17,9 @@
 
 enum { MOST = 250, GRACE_SECONDS = 5, GRACE_KILLED_SECONDS = 1 };
 
-static pid_t child[MOST]; /* 0: ended */
+static pid_t child[MOST]; /* 0: the process has ended */
 static uint32_t children;
-static volatile sig_atomic_t ending; /* the rest were killed from here */
+static volatile sig_atomic_t ending; /* from here on, ranks were killed */
 
 static void pass_on(int number)
 {
@@ -31,7 +31,7 @@ static void pass_on(int number)
 	errno = saved;
 }
 
-/* Ctrl-C at a terminal also reaches the children: they are in the same process group. */
+/* Ctrl-C at a terminal also reaches the children, which are in the same process group. */
 static void pass_on_sent(int number, siginfo_t *info, void *unused)
 {
 	(void)unused;
@@ -68,13 +68,13 @@ static void pass_signals(void)
 static _Noreturn void be_rank(uint32_t rank, pid_t parent, const sigset_t *mask, p4d_local_work work,
 			      void *context)
 {
-	/* a request to stop that came before the rank was ready is remembered, not fatal */
+	/* a request to stop that came before the rank was ready is remembered, and not fatal */
 	p4d_stop_catch();
 	on_signal(SIGALRM, SIG_DFL);
 	children = 0;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
-		_exit(P4D_E_RANK); /* it died before that */
+		_exit(P4D_E_RANK); /* the parent died before that */
 	sigprocmask(SIG_SETMASK, mask, NULL);
 	exit(work(rank, context));
 }
@@ -146,7 +146,7 @@ int p4d_local_ranks(uint32_t count, p4d_local_work work, void *context, p4d_erro
 	ending = 0;
 	pass_signals();
 	on_signal(SIGALRM, time_is_up);
-	/* none is lost between a fork and its record */
+	/* blocked, so that no signal is lost between a fork and its record */
 	sigemptyset(&asking);
 	sigaddset(&asking, SIGTERM);
 	sigaddset(&asking, SIGINT);

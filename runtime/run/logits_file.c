@@ -5,7 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Magic, version, length of the description; the description padded with blanks; numbers begin aligned. */
+/*
+ * Magic, version, length of the description, and the description padded with blanks, so that the numbers are
+ * aligned.
+ */
 enum { HEADER = 128, PREFIX = 10 };
 
 static void write_header(const p4d_logits_file *f, char header[HEADER])

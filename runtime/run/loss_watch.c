@@ -10,7 +10,7 @@ static const double weight = 1.0 / 32, deviations = 6, least_jump = 0.5;
 
 static void remember(p4d_loss_watch *w, double loss)
 {
-	/* a plain mean until the weight of a new loss has fallen to that of the running mean */
+	/* a plain mean until a new loss's weight has fallen to that of the running mean */
 	double share = w->seen < 32 ? 1.0 / (double)(w->seen + 1) : weight, away = loss - w->mean;
 
 	w->mean += share * away;
@@ -31,7 +31,7 @@ double p4d_loss_limit(const p4d_loss_watch *w)
 	return w->on_spike == P4D_SPIKE_SKIP ? usual_most(w) : INFINITY;
 }
 
-/* False: the limit is exceeded. */
+/* False: too many in a row. */
 static bool may_skip(p4d_loss_watch *w)
 {
 	w->skips++;
@@ -64,7 +64,7 @@ static int spike(p4d_loss_watch *w, uint64_t step, double loss, p4d_error *err)
 	snprintf(why, sizeof(why), "loss %g is far above the running mean %g", loss, w->mean);
 	w->spikes++;
 	w->all_spikes++;
-	/* this many are not spikes but a new level */
+	/* this many in a row are not spikes but a new level */
 	if (w->spikes >= NEW_LEVEL) {
 		w->seen = 0;
 		w->mean = w->variance = 0;

@@ -7,11 +7,11 @@
 #include "base/error.h"
 
 /*
- * Detects a training run gone wrong. Gradients that are not finite are never applied; the step is skipped. A
- * loss far above the last ones is a spike, and the user chooses the response: report it, report it and skip
- * the step, or stop. Too many consecutive skipped steps, or reported spikes, stop the run, because from there
- * on every step makes the last good checkpoint older. Decisions depend only on numbers that are equal on all
- * ranks, so all decide alike.
+ * Detects a training run that has gone wrong. Gradients that are not finite are never applied; the step is
+ * skipped. A loss far above the last ones is a spike, and the user chooses the response: report it; report it
+ * and skip the step; or stop. Too many consecutive skipped steps, or reported spikes, stop the run, because
+ * every further step makes the last good checkpoint older. Decisions depend only on numbers that are equal on
+ * all ranks, so all ranks decide alike.
  *
  * A spike is a loss above mean + 6*deviation of the last losses, and more than 0.5 above the mean: running
  * estimates with weight 1/32, after 16 steps. Spikes do not enter the estimates, but after 32 in a row these
@@ -30,25 +30,25 @@ typedef enum p4d_on_spike { P4D_SPIKE_REPORT, P4D_SPIKE_SKIP, P4D_SPIKE_STOP } p
 
 typedef struct p4d_loss_watch {
 	p4d_on_spike on_spike;
-	uint64_t skips_allowed;  /* in a row, for any reason; 0: the first stops */
-	uint64_t spikes_allowed; /* reported, in a row; 0: they never stop the run */
+	uint64_t skips_allowed;  /* skipped steps in a row, for any reason; 0: the first one stops the run */
+	uint64_t spikes_allowed; /* reported spikes in a row; 0: they never stop the run */
 	/* begins as 0 */
 	double mean, variance;
-	uint64_t seen, skips, spikes; /* in a row, of the last two */
+	uint64_t seen, skips, spikes; /* skipped steps, and reported spikes, in a row so far */
 	uint64_t all_skips, all_spikes;
 } p4d_loss_watch;
 
-/* A step with a loss above this one must not be applied: what p4d_trainer_skip_above wants to know. */
+/* The loss above which a step must not be applied, for p4d_trainer_skip_above. */
 double p4d_loss_limit(const p4d_loss_watch *watch);
 
 /*
- * Takes the loss of a step; nonfinite: how many gradients were. Errors: DIVERGED when the run has to stop,
+ * Records the loss of a step. nonfinite: number of such gradients. Errors: DIVERGED if the run has to stop,
  * with the numbers.
  */
 int p4d_loss_seen(p4d_loss_watch *watch, uint64_t step, double loss, uint64_t nonfinite, p4d_loss_kind *kind,
 		  p4d_error *err);
 /*
- * The same for a step in which no token had a label: it was skipped, since there is no loss. last: no step
- * follows. Errors: DATA, where too many were skipped, or no step of the run had a label.
+ * The same for a step in which no token had a label; it was skipped, since there is no loss. last: no step
+ * follows. Errors: DATA if too many were skipped, or no step of the run had a label.
  */
 int p4d_loss_none(p4d_loss_watch *watch, uint64_t step, bool last, p4d_loss_kind *kind, p4d_error *err);

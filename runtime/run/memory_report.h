@@ -17,20 +17,20 @@ typedef struct p4d_memory_report {
 	uint32_t rank;
 	uint64_t planned[P4D_PART_COUNT], used[P4D_PART_COUNT]; /* of its arena */
 	uint64_t planned_bytes, allocated_bytes, used_bytes;    /* their sums; what the device allocated */
-	/* for a GPU: context, libraries and communicators as planned; all memory in use, including that of
-	 * others; its size. 0 on the cpu. */
+	/* for a GPU: planned memory of context, libraries and communicators; all memory in use, including
+	 * that of other programs; its size. 0 on the cpu. */
 	uint64_t planned_reserve, device_bytes, device_total;
-	p4d_host_class host;             /* of that rank; saving and loading: with --checkpoint */
+	p4d_host_class host;             /* of that rank; for saving and loading, with --checkpoint */
 	uint64_t host_peak, host_mapped; /* of the largest process, see p4d_host_memory_peak */
 } p4d_memory_report;
 
 /*
- * Collective, after the last step. Reads the arena once. Errors: PLAN_CHANGED (a device allocated other than
- * its rank's plan), RANK.
+ * Collective, after the last step. Reads the arena once. Errors: PLAN_CHANGED (a device allocated something
+ * else than its rank's plan), RANK.
  */
 int p4d_memory_report_make(p4d_memory_report *report, const p4d_job_plan *plan, const p4d_trainer *trainer,
 			   p4d_device *device, p4d_group *all, p4d_error *err);
 
-/* Members of a JSON object; a table with a line for each class there is. */
+/* As members of a JSON object; as a table with a line for each class that is not empty. */
 void p4d_memory_report_json(const p4d_memory_report *report, p4d_text *json);
 const char *p4d_memory_report_text(const p4d_memory_report *report, char *buf, size_t size);

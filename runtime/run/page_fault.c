@@ -23,7 +23,7 @@ static const char *path_in(const char *line, uintptr_t address)
 	return address >= begin && address < end ? strchr(at, '/') : NULL;
 }
 
-/* The file that is mapped there. In a signal handler: without allocation. */
+/* The file that is mapped at an address. Runs in a signal handler, so it allocates nothing. */
 static bool find_file(uintptr_t address, char *path, size_t size)
 {
 	char line[4096];
@@ -56,7 +56,7 @@ static void fault(int signal, siginfo_t *info, void *unused)
 	if (!find_file((uintptr_t)info->si_addr, path, sizeof(path))) {
 		struct sigaction fatal = {.sa_handler = SIG_DFL};
 		sigaction(signal, &fatal, NULL);
-		return; /* it comes again */
+		return; /* the signal comes again */
 	}
 	p4d_fail(&err, P4D_E_DATA,
 		 "%s: cannot be read any more: it became shorter, or its disk failed, or is full", path);

@@ -4,7 +4,7 @@
 #include <stdint.h>
 
 /*
- * From here on SIGBUS, which a mapped file raises where it has become shorter and a page cannot be read, is
- * an error with the file's name, and ends the process with P4D_E_DATA.
+ * A mapped file that has become shorter raises SIGBUS when a page cannot be read. From here on this is an
+ * error with the file's name, which ends the process with P4D_E_DATA.
  */
 void p4d_page_fault_catch(const char *host, uint32_t rank);

@@ -24,7 +24,7 @@ static uint32_t quota_of(const char *folder)
 	return limited ? (uint32_t)((quota + period - 1) / period) : 0;
 }
 
-/* The least of this process's cgroup (version 2) and of those above it; 0: none. */
+/* The minimum over this process's cgroup (version 2) and those above it; 0: none. */
 static uint32_t quota(void)
 {
 	char line[4096];
@@ -60,10 +60,10 @@ uint32_t p4d_rank_cores(uint32_t ranks, bool forked)
 	return cores ? cores : 1;
 }
 
-/* A core that is shared with one other process is waited for half of the time. */
+/* Threshold: a process that shares its core with another one waits half of the time. */
 static const double busy = 0.2, crowded = 0.05, idle = 0.01;
 
-/* Seconds for which the main thread was ready to run but had no core; below 0: not known. *ran: seconds with
+/* Seconds in which the main thread was ready to run but had no core; below 0: unknown. *ran: seconds with
  * a core. */
 static double waited_for_core(double *ran)
 {

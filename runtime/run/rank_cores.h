@@ -5,26 +5,26 @@
 #include <stdint.h>
 
 /*
- * Cores that a rank may use for itself, at least 1: the cores of the process, by its mask and its cgroup's
- * quota (of a job's step or a container), divided by the ranks that share them. ranks: those of this host.
- * forked: they share the mask; otherwise they share it if it is everything that Slurm gave the job on this
- * node (SLURM_CPUS_ON_NODE), and have a mask each if it is less.
+ * Number of cores for a rank, at least 1: the cores of the process, by its mask and its cgroup's quota (of a
+ * job's step or a container), divided by the ranks that share them. ranks: number on this host. forked: they
+ * share the mask. Otherwise, they share it if it is everything that Slurm gave the job on this node
+ * (SLURM_CPUS_ON_NODE); if it is less, each has its own mask.
  */
 uint32_t p4d_rank_cores(uint32_t ranks, bool forked);
 
 /*
- * Threads of a rank if others use its cores as well. If a thread waits for a core at every barrier, a team is
- * slower than one thread and takes more processor time. Measured from step to step: how long the main thread
- * waited for a core.
+ * Number of a rank's threads if other processes use its cores as well. If a thread waits for a core at every
+ * barrier, a team is slower than one thread and uses more processor time. Measured from step to step: how
+ * long the main thread waited for a core.
  */
 typedef struct p4d_cores_now {
-	uint32_t most, now; /* threads; most 0: they do not change */
+	uint32_t most, now; /* number of threads; most 0: it does not change */
 	double waited;      /* seconds, up to the last step; below 0: the kernel does not say */
 } p4d_cores_now;
 
-/* How many to begin with: one if the process waited for a core until now. */
+/* Number to begin with: one if the process has waited for a core so far. */
 uint32_t p4d_cores_begin(p4d_cores_now *cores, uint32_t most);
 /* Call it after a step of this many seconds: true if `now` has changed. */
 bool p4d_cores_follow(p4d_cores_now *cores, double seconds);
-/* The same, of seconds that the main thread waited up to now. */
+/* The same, from seconds that the main thread waited so far. */
 bool p4d_cores_decide(p4d_cores_now *cores, double seconds, double waited);

@@ -12,7 +12,7 @@ bool p4d_rank_error_claim(uint32_t rank, const char *text)
 {
 	if (rank == 0)
 		return true;
-	/* "rank 0 (host): cause" was printed by rank 0 itself, "rank 0 (host) ended ..." was not */
+	/* rank 0 itself printed "rank 0 (host): cause", but not "rank 0 (host) ended ..." */
 	const char *end = strncmp(text, "rank 0 (", 8) ? NULL : strchr(text, ')');
 	return rank == 1 && end && end[1] != ':';
 }
@@ -28,7 +28,7 @@ const char *p4d_rank_cause(const p4d_error *err, uint64_t step, char *buf, size_
 	return buf;
 }
 
-/* Shared by a launcher and its ranks. */
+/* Memory shared by a launcher and its ranks. */
 typedef struct p4d_rank_final_report {
 	atomic_bool taken;
 	int length;
@@ -51,7 +51,7 @@ static int line_of(char *line, size_t size, const p4d_error *err, const char *ho
 static void put(const char *line, int length)
 {
 	if (length > 0 && write(STDERR_FILENO, line, (size_t)length) < 0)
-		return; /* nowhere left to report it */
+		return; /* there is no other place to report it */
 }
 
 void p4d_rank_report(const p4d_error *err, const char *host, uint32_t rank)

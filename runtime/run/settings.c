@@ -19,7 +19,7 @@ enum {
 	VALUES
 };
 
-/* Whole numbers, real ones and choices have 64 bits each; texts are pointers. */
+/* Integers, real numbers and choices have 64 bits each; texts are pointers. */
 int64_t p4d_settings__get(const p4d_settings *settings, p4d_setting setting)
 {
 	int64_t value;
@@ -50,8 +50,8 @@ static void fill_table(struct option *at)
 	*at = (struct option){NULL, 0, NULL, 0};
 }
 
-/* Programs are often started with "$@" after a script's own options, so the last one counts, and a message
- * says so. */
+/* Programs are often started with "$@" after a script's own options, so the last value counts, and a
+ * message says so. */
 static void note_twice(p4d_settings *settings, const char *name, const char *first, const char *last)
 {
 	p4d_error *twice = &settings->twice;
@@ -97,7 +97,7 @@ int p4d_settings__set(p4d_settings *settings, p4d_setting setting, const char *p
 	return 0;
 }
 
-/* before: how it was given before; NULL: it was not */
+/* before: how it was given before; NULL: it was not given */
 static int set_typed(p4d_settings *settings, p4d_setting setting, const char *text, const char **before,
 		     p4d_error *err)
 {
@@ -116,7 +116,7 @@ static int set_typed(p4d_settings *settings, p4d_setting setting, const char *te
 	return 0;
 }
 
-/* Options of p4d estimate that are meaningless here, but will be pasted. */
+/* Options of p4d estimate that mean nothing here, but that users will paste. */
 static int explain_refusal(const char *word, p4d_error *err)
 {
 	char name[64];
@@ -142,7 +142,7 @@ static int explain_refusal(const char *word, p4d_error *err)
 	return p4d_fix(err, "p4d-train --help");
 }
 
-/* getopt takes the beginning of a name for it: --ep, which p4d has, for --epsilon. */
+/* getopt accepts a prefix of a name, for instance --ep, which is an option of p4d, for --epsilon. */
 static int check_whole(char *const argv[], const struct option *table, int which, p4d_error *err)
 {
 	const char *word = argv[optind - 1 - (optarg == argv[optind - 1])];
@@ -209,8 +209,8 @@ static bool has_prefix(const char *word)
 }
 
 /*
- * Takes such flags without their prefix; --p4d-framework=p4d says what this program is. They are options of
- * plans, whose values are copied, so that their texts may go.
+ * Accepts such flags without their prefix; --p4d-framework=p4d names this program. Values of plan options are
+ * copied, so that their texts may be freed.
  */
 static int parse_words(p4d_settings *read, int argc, char *argv[], p4d_error *err)
 {
@@ -281,7 +281,7 @@ const char *p4d_settings_update(const p4d_settings *s, char *buf, size_t size)
 	for (size_t i = 0; i < sizeof(listed) / sizeof(*listed); i++) {
 		const p4d_option_info *info = &p4d_settings__table[listed[i]];
 		const bool follows = info->kind == P4D_INTEGER_KIND || listed[i] == P4D_SETTING_least_rate;
-		/* what follows from others is not listed */
+		/* values that follow from others are not listed */
 		if (p4d_settings__lacks(s, listed[i]) ||
 		    (follows && listed[i] != P4D_SETTING_steps && !s->source[listed[i]]))
 			continue;

@@ -13,7 +13,7 @@ enum { P4D_RESUME_AUTO, P4D_RESUME_MUST, P4D_RESUME_NEVER };
 enum { P4D_SEQUENCES_CUT, P4D_SEQUENCES_PACKED };
 enum { P4D_DEVICE_AUTO, P4D_DEVICE_CPU, P4D_DEVICE_CUDA };
 
-enum { P4D_SETTING_TEXTS = 16 }; /* the most options of this kind; one more ends the list */
+enum { P4D_SETTING_TEXTS = 16 }; /* maximum number of options of this kind; the list ends with one more */
 
 /* Who gave an option. */
 typedef enum p4d_setting_source {
@@ -42,14 +42,15 @@ typedef enum p4d_setting {
 
 /* The options of p4d-train. Texts point into argv and into `file`; NULL: not given. */
 typedef struct p4d_settings {
-	p4d_request request; /* options.def, as given: all of them by the user */
+	p4d_request request; /* options of options.def, as the user gave them */
 	uint8_t source[P4D_SETTINGS];
 	bool in_file[P4D_OPTIONS]; /* the request has it from --config */
 	p4d_config file;
-	uint64_t epoch_samples; /* sequences of a pass over --data; 0: not counted, without --epochs */
+	uint64_t epoch_samples; /* number of sequences in a pass over --data; 0: not counted, because
+				 * --epochs is not given */
 	bool help, version;
 	const char *completion; /* the shell that asks for it; NULL: none */
-	bool launched;          /* by torchrun or mpirun: ranks of a node share its cores */
+	bool launched;          /* started by torchrun or mpirun: ranks of a node share its cores */
 	p4d_error twice;        /* an option that was given twice with different values; code 0: none */
 #define INTEGER(field, name, argument, least, most, otherwise, help) uint64_t field;
 #define DECIMAL(field, name, argument, least, most, otherwise, help) double field;
@@ -68,12 +69,12 @@ typedef struct p4d_settings {
 
 /*
  * Reads a command line, and the file of --config, whose keys have the names of options. Typed options replace
- * those of the file. Defaults that follow from other settings (min-lr, warmup, decay-steps) are filled in,
- * with
- * --epochs later. Errors: USAGE (also: --data or --steps is missing), VALUE, IO; of the file with its line.
+ * those of the file. Fills in defaults that follow from other settings (min-lr, warmup, decay-steps); with
+ * --epochs, this happens later. Errors: USAGE (also if --data or --steps is missing), VALUE, IO; for the file
+ * with its line.
  */
 int p4d_settings_parse(p4d_settings *settings, int argc, char *argv[], p4d_error *err);
-/* Frees what was read of a file: texts are gone then. */
+/* Frees the file's values; texts from it are then invalid. */
 void p4d_settings_close(p4d_settings *settings);
 
 /* The steps of --epochs, and the defaults that follow from them. Errors: VALUE. */
@@ -81,19 +82,19 @@ int p4d_settings_put_steps(p4d_settings *settings, uint64_t steps, p4d_error *er
 
 p4d_rate p4d_settings_rate(const p4d_settings *settings);
 
-/* How weights are updated, for checkpoints: "--lr=0.0003 --min-lr=3e-05 ...", options that may change between
- * two starts of a run. Returns buf. */
+/* How weights are updated, for checkpoints: "--lr=0.0003 --min-lr=3e-05 ...". These options may change
+ * between two starts of a run. Returns buf. */
 const char *p4d_settings_update(const p4d_settings *settings, char *buf, size_t size);
 
-/* Everything that all ranks must agree on in addition to the plan, as a number below 2^52. */
+/* A hash, below 2^52, of all settings that must be equal on all ranks, in addition to the plan. */
 uint64_t p4d_settings_hash(const p4d_settings *settings);
 
-/* Prints what --help says. */
+/* Prints the text of --help. */
 void p4d_settings_help(void);
 
 /* Prints what a shell reads to complete options. Errors: USAGE (not bash, zsh or fish). */
 int p4d_settings_completion(const char *shell, p4d_error *err);
 
-/* The rows of settings.def; a default as it would be typed, "" where there is none to name. */
+/* The rows of settings.def; and a default as users type it, "" if there is none. */
 const p4d_option_info *p4d_settings_table(size_t *count);
 const char *p4d_settings_default(const p4d_option_info *info, char *buf, size_t size);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which options of p4d-train go together, and the defaults that follow from others. */
+/* Checks which options of p4d-train exclude each other, and fills defaults that follow from others. */
 #include <inttypes.h>
 #include <string.h>
 
 #include "run/settings_internal.h"
 
-/* The first setting that was typed and is not among the used ones, a list that ends with NULL; NULL: none. A
- * file is that of a training, so what else it has is left out. */
+/* The first setting that was typed and is not in the list of used ones, which ends with NULL; NULL: none.
+ * Settings of the file are ignored, because the file is that of a training. */
 static const char *unused_setting(p4d_settings *s, const char *const *used)
 {
 	for (int i = 0; i < P4D_SETTINGS; i++) {
@@ -25,7 +25,7 @@ static const char *unused_setting(p4d_settings *s, const char *const *used)
 	return NULL;
 }
 
-/* A plan's option that only the file has is left out. */
+/* Ignores a plan option that only the file sets. */
 static void leave_out(p4d_settings *s, p4d_option option)
 {
 	if (!s->in_file[option])
@@ -140,7 +140,7 @@ const char *p4d_settings__lacks(const p4d_settings *s, p4d_setting setting)
 	return NULL;
 }
 
-/* What is given is not one of the defaults, which are filled in behind this. */
+/* Given values are not replaced by defaults, which are filled in after this. */
 static int check_unused(const p4d_settings *s, p4d_error *err)
 {
 	for (int i = 0; i < P4D_SETTINGS; i++) {

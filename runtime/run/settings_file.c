@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The file of --config: a key for each option. */
+/* The file of --config, with a key for each option. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,13 +12,13 @@
 #include "config/config_library.h"
 #include "run/settings_internal.h"
 
-/* A key of the file, and where its value goes: settings of the file alone. */
+/* A key of the file, and the place for its value: settings of the file only. */
 typedef struct reading {
 	p4d_settings *read;
 	const p4d_config_node *node;
 } reading;
 
-/* TOML unless the name says YAML or JSON. */
+/* TOML, unless the name ends like YAML or JSON. */
 static p4d_config_read *library_for(const char *path, p4d_error *err)
 {
 	p4d_config_format format = P4D_CONFIG_TOML;
@@ -67,7 +67,7 @@ static int unknown_key(const char *key, p4d_error *err)
 	return p4d_fail(err, P4D_E_USAGE, "unknown key %.64s%s", key, p4d_suggest_text(&alike));
 }
 
-/* The text of a value, as it would be typed; of a list its entries with commas. NULL: it has none. */
+/* The text of a value as users type it; for a list, its entries with commas. NULL: it has no such text. */
 static const char *text_of(const p4d_config_node *node, bool joins, char *buf, size_t size)
 {
 	p4d_text text = p4d_text_in(buf, size);
@@ -89,7 +89,7 @@ static int wrong_kind(const char *name, const char *expected, p4d_error *err)
 	return p4d_fail(err, P4D_E_VALUE, "%s: expected %s", name, expected);
 }
 
-/* true and false are on and off. */
+/* true and false mean on and off. */
 static const char *word_of(const p4d_option_info *info, const char *text)
 {
 	if (info->kind != P4D_CHOICE_KIND || (strcmp(text, "true") != 0 && strcmp(text, "false") != 0))
@@ -108,7 +108,7 @@ static int set_switch(p4d_settings *read, p4d_setting setting, const p4d_config_
 	return strcmp(text, "true") != 0 ? 0 : p4d_settings__set(read, setting, "", "", err);
 }
 
-/* Each entry of a list by itself, if an option may be given several times. */
+/* Each entry of a list separately, if an option may be given several times. */
 static int set_several(p4d_settings *read, p4d_setting setting, const p4d_config_node *node, p4d_error *err)
 {
 	const p4d_config_node *at = node->kind == P4D_CONFIG_LIST ? node->first : node;
@@ -168,7 +168,7 @@ static int set_key(const reading *from, p4d_error *err)
 	const int setting = p4d_option_find(p4d_settings__table, P4D_SETTINGS, key);
 	const int option = p4d_request_option_find(key);
 
-	/* a table is a heading, whose keys are options */
+	/* a table is a heading, and its keys are options */
 	if (setting < 0 && from->node->kind == P4D_CONFIG_MAP)
 		return p4d_fail(err, P4D_E_USAGE, "[%.64s] is a table; options are keys without tables", key);
 	if (setting >= 0)
@@ -176,7 +176,7 @@ static int set_key(const reading *from, p4d_error *err)
 	return option >= 0 ? set_option(from, (p4d_option)option, err) : unknown_key(key, err);
 }
 
-/* Options that are typed in place of others of the file. */
+/* Typed options that replace others of the file. */
 static bool is_replaced(const p4d_settings *typed, p4d_setting setting)
 {
 	static const p4d_setting pairs[][2] = {

@@ -7,30 +7,30 @@
 extern const p4d_option_info p4d_settings__table[P4D_SETTINGS];
 
 int64_t p4d_settings__default(const p4d_option_info *info);
-/* Whether p4d-train takes an option of options.def. */
+/* Whether p4d-train accepts an option of options.def. */
 bool p4d_settings__takes(p4d_option option);
 
-/* A setting's 64 bits, of whatever kind. */
+/* A setting's 64 bits, of any kind. */
 int64_t p4d_settings__get(const p4d_settings *settings, p4d_setting setting);
 void p4d_settings__put(p4d_settings *settings, p4d_setting setting, int64_t value);
 
 /*
- * Sets an option from a text. prefix: of its name in messages. Of a text, the pointer is stored. Errors:
- * VALUE; USAGE: a text that may be given several times was given too often.
+ * Sets an option from a text. prefix: before its name in messages. For a text option, the pointer is stored.
+ * Errors: VALUE; USAGE: a text that may be given several times was given too often.
  */
 int p4d_settings__set(p4d_settings *settings, p4d_setting setting, const char *prefix, const char *text,
 		      p4d_error *err);
 
-/* Takes what was not typed from the file of --config. Errors: USAGE, VALUE, IO. */
+/* Sets options that were not typed from the file of --config. Errors: USAGE, VALUE, IO. */
 int p4d_settings__read_file(p4d_settings *settings, p4d_error *err);
 
-/* Defaults of what was not given, and whether options go together. Errors: USAGE, VALUE. */
+/* Fills defaults, and checks which options exclude each other. Errors: USAGE, VALUE. */
 int p4d_settings__complete(p4d_settings *settings, p4d_error *err);
-/* NULL: a setting has an effect; else what it needs for that. */
+/* NULL: a setting has an effect; else what it requires. */
 const char *p4d_settings__lacks(const p4d_settings *settings, p4d_setting setting);
 
 /*
- * What other trainers call an option, or what p4d-train takes no option for: "--lr F". NULL: the word is
- * unknown. name: without dashes.
+ * p4d-train's option for another trainer's word, or what it has instead of an option: "--lr F". NULL: the
+ * word is unknown. name: without dashes.
  */
 const char *p4d_settings__other_word(const char *name);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The options of p4d-train as a table, and what --help prints of them. */
+/* The options of p4d-train as a table, and their text in --help. */
 #include <stdio.h>
 #include <string.h>
 
@@ -31,14 +31,14 @@ int64_t p4d_settings__default(const p4d_option_info *info)
 	return info->kind == P4D_DECIMAL_KIND ? p4d_option_bits(info->real) : info->number;
 }
 
-/* What is not p4d-train's: options of submission and estimates, of other frameworks, of models that it does
- * not train. */
+/* Options that p4d-train does not have: those of submission and estimates, of other frameworks, and of
+ * models that it does not train. */
 static const struct {
 	p4d_option first, last;
 } of_others[] = {
     {P4D_CP_HEADS, P4D_MTP_LAYERS},
     {P4D_EVAL_MICRO_BATCH, P4D_EVAL_MICRO_BATCH},
-    {P4D_DOCUMENT_LEN, P4D_DOCUMENT_LEN}, /* for a step time; here the data has it */
+    {P4D_DOCUMENT_LEN, P4D_DOCUMENT_LEN}, /* for a step time; p4d-train takes this from the data */
     {P4D_RECOMPUTE_MODULES, P4D_RECOMPUTE_LAYERS},
     {P4D_GRAD_DTYPE, P4D_GRAD_DTYPE},
     {P4D_MASTER_DTYPE, P4D_ADAM_COPIES},
@@ -47,14 +47,14 @@ static const struct {
     {P4D_QUANT, P4D_AUTOCAST},
     {P4D_ACCOUNT_FOR_EMBEDDING, P4D_FRAMEWORK},
     {P4D_FP8_PARAM_GATHER, P4D_FP8_PARAM_GATHER},
-    {P4D_DEVICE, P4D_DEVICE}, /* has one choice more here than in a plan, and sets both */
+    {P4D_DEVICE, P4D_DEVICE}, /* has one choice more here than in a plan, and sets both options */
     {P4D_CROSS_ENTROPY, P4D_CUDA_GRAPHS},
     {P4D_OVERLAP_P2P, P4D_CHUNKED_LOSS},
     {P4D_PADDING, P4D_PADDING}, /* p4d-train fills all sequences */
     {P4D_ALLOCATOR, P4D_SWAP},
     {P4D_EXPERTS, P4D_V_HEAD_DIM},
     {P4D_STORED, P4D_ARENA},
-    {P4D_NODES, P4D_GPUS_PER_NODE}, /* given by the ranks that were started */
+    {P4D_NODES, P4D_GPUS_PER_NODE}, /* given by the number of ranks that were started */
     {P4D_METHOD, P4D_METHOD},
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What options are called in the Trainer of transformers, TRL, torchtitan, Megatron-LM, litgpt and llm.c. */
+/* Names of options in transformers' Trainer, TRL, torchtitan, Megatron-LM, litgpt and llm.c. */
 #include <ctype.h>
 #include <string.h>
 

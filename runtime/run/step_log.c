@@ -18,7 +18,7 @@ enum { USUAL_COLUMNS = 80, SILENT_SECONDS = 30 };
 
 p4d_flops p4d_step_log_flops(const p4d_layout *l, const p4d_gpu *gpu)
 {
-	/* causal attention is 6 FLOPs per layer, column of the queries, position and token */
+	/* causal attention has 6 FLOPs per layer, query column, position and token */
 	double causal = 6 * (double)l->layers * (double)l->heads * (double)l->head_dim * (double)l->seq_len *
 			(double)l->global_batch * (double)l->seq_len;
 	p4d_flops flops = {.model = p4d_cost_model_flops(l)};
@@ -141,7 +141,7 @@ static void put_json(p4d_step_log *log, const char *line)
 	p4d_log_file_write(&log->json, line, strlen(line), log->what);
 }
 
-/* A terminal that is gone needs no word. */
+/* A failed write to a terminal is not reported. */
 static void put_terminal(p4d_step_log *log, const char *text)
 {
 	p4d_log_file_write(&log->terminal, text, strlen(text), NULL);
@@ -168,7 +168,7 @@ static void put_board(p4d_step_log *log, const p4d_step_record *r)
 	p4d_tensorboard_add(&log->board, r->step, scalars, sizeof(scalars) / sizeof(*scalars));
 }
 
-/* The first step and the last one, unusual ones, and one after half a minute. */
+/* Prints the first step and the last one, unusual ones, and one after half a minute. */
 static void put_some(p4d_step_log *log, const p4d_step_record *record)
 {
 	char line[P4D_LINE_MOST], text[P4D_LINE_MOST + 8];

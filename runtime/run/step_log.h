@@ -13,17 +13,19 @@
 #include "run/tensorboard.h"
 
 /*
- * Progress of a run, reported by rank 0. On a terminal one line, redrawn; in the file of --log, or else where
- * standard output is no terminal, one JSON object a line, in one write each, so that a killed run leaves
- * whole lines. With --log, standard output that is no terminal has events and some of the steps as text.
- * Numbers that are not finite, or not known, are null. Nothing is allocated after p4d_step_log_open.
+ * Progress of a run, reported by rank 0. On a terminal it is one line, which is redrawn. In the file of
+ * --log, or on a standard output that is no terminal, it is one JSON object per line, in a single write, so
+ * that a killed run leaves whole lines. With --log, a standard output that is no terminal gets events and
+ * some of the steps as text. Numbers that are not finite or not known are null. Nothing is allocated after
+ * p4d_step_log_open.
  */
 
-/* Throughput of a step, by both ways of counting FLOPs. */
+/* Throughput of a step, with FLOPs counted in two ways. */
 typedef struct p4d_flops {
 	double model; /* FLOPs of a step: 6 per matmul parameter and token, causal attention at half */
 	double full_attention; /* the same with full attention, as many papers count */
-	double peak; /* peak of all GPUs, FLOP/s, dense, in the job's precision; 0 unknown: no MFU */
+	double peak; /* peak of all GPUs together: FLOP/s, dense, in the job's precision; 0: unknown, no
+		      * MFU */
 } p4d_flops;
 
 /* gpu NULL: the cpu, whose peak is unknown. */
@@ -33,7 +35,7 @@ typedef struct p4d_step_record {
 	uint64_t step, steps;
 	double loss, gradient_norm, learning_rate;
 	double seconds;  /* of this step */
-	double left;     /* seconds until the last step; below 0: not known */
+	double left;     /* seconds until the last step; below 0: unknown */
 	uint64_t tokens; /* of this step */
 	uint64_t nonfinite;
 	uint64_t memory_bytes; /* peak over all ranks */
@@ -43,7 +45,7 @@ typedef struct p4d_step_record {
 
 enum { P4D_LINE_MOST = 8192 };
 
-/* The JSON line, with its newline; and the line for a terminal with this many columns, without. */
+/* The JSON line, with its newline; and the line for a terminal with this many columns, without newline. */
 const char *p4d_step_json(const p4d_step_record *record, const p4d_flops *flops, char *buf, size_t size);
 const char *p4d_step_text(const p4d_step_record *record, const p4d_flops *flops, int columns, char *buf,
 			  size_t size);
@@ -52,7 +54,7 @@ typedef struct p4d_step_log {
 	int json, terminal; /* file descriptors; -1: none */
 	bool owned;         /* json is closed at the end */
 	bool drawn;         /* a line of the terminal, which the next one replaces */
-	bool redraws;       /* it is one; else lines stay, and not every step has one */
+	bool redraws;       /* it is a terminal; otherwise lines stay, and not every step has one */
 	double silent;      /* seconds since the last line of a step; below 0: there was none yet */
 	p4d_flops flops;
 	double usual;   /* seconds of a step, running mean */
@@ -65,13 +67,13 @@ int p4d_step_log_open(p4d_step_log *log, const char *path, const p4d_flops *flop
 /* Fills `left`. */
 void p4d_step_log_step(p4d_step_log *log, p4d_step_record *record);
 
-/* Any other event. Append members after "event" to the text that begin returns. */
+/* Any other event. Append members after "event" to the returned text. */
 typedef struct p4d_step_event {
 	p4d_text json;
 	char line[P4D_LINE_MOST];
 } p4d_step_event;
 
 p4d_text *p4d_step_event_begin(p4d_step_event *event, const char *name);
-/* text: for the terminal; NULL: none. What does not fit a line is not logged. */
+/* text: for the terminal; NULL: none. An event that does not fit a line is not logged. */
 void p4d_step_log_event(p4d_step_log *log, p4d_step_event *event, const char *text);
 void p4d_step_log_close(p4d_step_log *log);

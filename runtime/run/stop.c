@@ -7,9 +7,9 @@
 enum { PASSED = 0x704d };
 
 static volatile sig_atomic_t asked, sent,
-    passed; /* the last two: SIGINTs, from others and from p4d_stop_pass */
+    passed; /* the last two count SIGINTs, from others and from p4d_stop_pass */
 
-/* A SIGINT to the process group comes twice, from its sender and from the parent, in any order. */
+/* A SIGINT to the process group arrives twice, from its sender and from the parent, in any order. */
 static void ask(int number, siginfo_t *info, void *unused)
 {
 	(void)unused;
@@ -44,7 +44,7 @@ void p4d_stop_catch(void)
 	sigaction(SIGUSR1, &catch, NULL);
 	sigaction(SIGPIPE, &ignore, NULL);
 	sigaction(SIGXFSZ, &ignore, NULL); /* a write then fails with EFBIG, which names the file */
-	/* whoever ignores it, as nohup does, means to */
+	/* a process that ignores the signal, as under nohup, does so on purpose */
 	if (sigaction(SIGHUP, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
 		sigaction(SIGHUP, &catch, NULL);
 }

@@ -6,13 +6,13 @@
 /*
  * SIGTERM (scancel, preemption), SIGUSR1 (sbatch --signal) and SIGINT ask the program to save and exit with
  * P4D_EXIT_AGAIN: unfinished; the same command continues. The second SIGINT kills as usual, unless one of the
- * two came by p4d_stop_pass: a parent passes on what reached the whole process group. The second SIGTERM does
- * not kill, because Slurm, timeout(1) and a parent may each send one. SIGPIPE is ignored.
+ * two came by p4d_stop_pass, because a parent passes on signals that reached the whole process group. The
+ * second SIGTERM does not kill, because Slurm, timeout(1) and a parent may each send one. SIGPIPE is ignored.
  */
 enum { P4D_EXIT_AGAIN = 75 };
 
 void p4d_stop_catch(void);
-/* Passes a signal on to a child that called p4d_stop_catch; callable in a signal handler. */
+/* Passes a signal on to a child that called p4d_stop_catch. May be called in a signal handler. */
 void p4d_stop_pass(pid_t to, int number);
 /* The signal that asks to stop; 0: none. */
 int p4d_stop_asked(void);

@@ -29,7 +29,7 @@ enum {
 /* Kinds of fields, as the low three bits of a key say. */
 enum { VARINT = 0, FIXED64 = 1, BYTES = 2, FIXED32 = 5 };
 
-enum { HEADER = 12, FOOTER = 4 }; /* bytes around a record */
+enum { HEADER = 12, FOOTER = 4 }; /* bytes before and after the data of a record */
 
 static uint32_t checksum(const uint8_t *data, size_t bytes)
 {
@@ -92,7 +92,7 @@ static uint8_t *put_scalar(uint8_t *to, const p4d_scalar *scalar)
 	return put_bytes(to, SUMMARY_VALUE, value, (size_t)(end - value));
 }
 
-/* The data of a record comes after its header. */
+/* The data of a record follows its header. */
 static size_t close_record(uint8_t *record, const uint8_t *end)
 {
 	const size_t bytes = (size_t)(end - record) - HEADER;
@@ -123,8 +123,8 @@ static double now(void)
 	return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-/* The version of the format and, after a checkpoint, the step from which records of other files no longer
- * count. */
+/* The version of the format and, after a checkpoint, the step from which on records of other files no
+ * longer count. */
 static void begin(p4d_tensorboard *board, uint64_t next)
 {
 	static const char version[] = "brain.Event:2";
@@ -149,7 +149,7 @@ int p4d_tensorboard_open(p4d_tensorboard *board, const char *directory, uint64_t
 				strerror(errno));
 	if (gethostname(host, sizeof(host) - 1) < 0)
 		snprintf(host, sizeof(host), "host");
-	/* readers take the files of a folder in the order of their names, which begin with the time */
+	/* readers read the files of a folder in the order of their names, which begin with the time */
 	for (unsigned i = 0; board->fd < 0 && i < 100; i++) {
 		length = snprintf(path, sizeof(path), "%s/events.out.tfevents.%010lld.%s.%d.%u", directory,
 				  (long long)time(NULL), host, (int)getpid(), i);

@@ -7,10 +7,10 @@
 #include "base/error.h"
 
 /*
- * Event files of TensorBoard: records (u64 length, its checksum, the data, their checksum; checksums are
- * CRC-32C, masked as TFRecord does) of the protocol buffer Event, whose summaries hold scalars. A run opens a
- * file of its own; when it went back to a checkpoint, the file begins with a record that makes readers drop
- * what earlier files have of its steps.
+ * TensorBoard's event files: records (u64 length, its checksum, the data, their checksum; checksums are
+ * CRC-32C, masked as in TFRecord) of the protocol buffer Event, whose summaries contain scalars. Each run
+ * opens its own file. If the run went back to a checkpoint, the file begins with a record that makes readers
+ * drop later steps of earlier files.
  */
 typedef struct p4d_tensorboard {
 	int fd; /* -1: none */
@@ -19,19 +19,19 @@ typedef struct p4d_tensorboard {
 
 typedef struct p4d_scalar {
 	const char *tag; /* "train/loss" */
-	double value;    /* not finite: left out */
+	double value;    /* left out if it is not finite */
 } p4d_scalar;
 
-enum { P4D_TENSORBOARD_SCALARS = 16, P4D_TENSORBOARD_TAG = 80 }; /* most of a record; most bytes of a tag */
+enum { P4D_TENSORBOARD_SCALARS = 16, P4D_TENSORBOARD_TAG = 80 }; /* maximum bytes of a record, and of a tag */
 
-/* Creates the directory and a file in it; next: the first step that will come. Errors: IO. */
+/* Creates the directory and a file in it. next: the first step that will come. Errors: IO. */
 int p4d_tensorboard_open(p4d_tensorboard *board, const char *directory, uint64_t next, p4d_error *err);
-/* Uses one write; if a file cannot be written, that is reported once. */
+/* Uses a single write. If a file cannot be written, that is reported once. */
 void p4d_tensorboard_add(p4d_tensorboard *board, uint64_t step, const p4d_scalar *scalars, size_t count);
-/* Also for one that was never opened, with an fd of -1. */
+/* Accepts one that was never opened, with an fd of -1. */
 void p4d_tensorboard_close(p4d_tensorboard *board);
 
-/* A record of scalars at a time, in seconds since 1970. Returns its bytes; buf has room for
+/* Formats a record of scalars, with a time in seconds since 1970. Returns its length; buf has room for
  * P4D_TENSORBOARD_RECORD. */
 enum { P4D_TENSORBOARD_RECORD = 64 + P4D_TENSORBOARD_SCALARS * (P4D_TENSORBOARD_TAG + 16) };
 size_t p4d_tensorboard_record(uint8_t *buf, double time, uint64_t step, const p4d_scalar *scalars,

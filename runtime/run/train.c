@@ -53,7 +53,7 @@ static bool trains_adapters(const p4d_run *run)
 	return run->plan->layout.finetune != P4D_TUNE_FULL;
 }
 
-/* LoRA's; by default the rank, so that adapters' outputs are added as they are. */
+/* LoRA's alpha; by default the rank, so that adapters' outputs are added unscaled. */
 static double alpha_of(const p4d_run *run)
 {
 	return run->settings->lora_alpha > 0 ? run->settings->lora_alpha
@@ -127,7 +127,7 @@ static void warn(void *context, const char *text)
 	p4d_rank_report(&err, NULL, 0);
 }
 
-/* For --eval-only, which has no memory to make weights with. */
+/* For --eval-only, which has no memory for making weights. */
 static int load_untrained(p4d_run *run, p4d_error *err)
 {
 	if (trains_adapters(run))
@@ -136,8 +136,8 @@ static int load_untrained(p4d_run *run, p4d_error *err)
 	return load_released(run, err) < 0 ? -1 : p4d_trainer_restore(run->trainer, err);
 }
 
-/* The weights of --sample and --eval-only. A run that saves there may go on: nothing is written or removed.
- */
+/* The weights for --sample and --eval-only. A run that saves in that directory may continue: nothing is
+ * written or removed. */
 static int load_stored(p4d_run *run, p4d_error *err)
 {
 	const p4d_checkpoint_storage storage = p4d_checkpoint_storage_of(
@@ -173,7 +173,7 @@ static int start(p4d_run *run, p4d_error *err)
 	if (p4d_world_open(&run->world, run->ranks, err) < 0)
 		return -1;
 	p4d_train__begin(run, "start");
-	/* a GPU rank's text goes to all */
+	/* the text of a rank with a GPU goes to all */
 	if (open_group(run, err) < 0 ||
 	    p4d_agree_on_options(run->all, run->world, run->settings, run->plan, err) < 0 ||
 	    p4d_open_device(&run->device, run->settings, run->plan, run->ranks, &run->cores, err) < 0 ||
@@ -214,7 +214,9 @@ static int start(p4d_run *run, p4d_error *err)
 	return run->step ? 0 : initialize(run, err);
 }
 
-/* What all ranks must know before the next step: whether any was asked to stop, and the peak memory. */
+/*
+ * Values that all ranks must know before the next step: whether any was asked to stop, and the peak memory.
+ */
 static int share(p4d_run *run, int *signal, uint64_t *memory, p4d_error *err)
 {
 	uint64_t used, total;
@@ -229,7 +231,7 @@ static int share(p4d_run *run, int *signal, uint64_t *memory, p4d_error *err)
 	return 0;
 }
 
-/* One step; *signal: what asked to stop. */
+/* One step; *signal: the signal that asked to stop. */
 static int step(p4d_run *run, const p4d_rate *rate, int *signal, p4d_error *err)
 {
 	p4d_step_record record = {.step = run->step, .steps = run->settings->steps};
@@ -265,7 +267,10 @@ static int step(p4d_run *run, const p4d_rate *rate, int *signal, p4d_error *err)
 	return rc;
 }
 
-/* Planned and actual memory. A device that allocated anything but the plan is p4d's error, not the user's. */
+/*
+ * Reports planned and actual memory. If a device allocated anything else than the plan, that is p4d's error,
+ * not the user's.
+ */
 static int say_memory(p4d_run *run, p4d_error *err)
 {
 	char text[P4D_LINE_MOST];
@@ -322,7 +327,7 @@ static int save(p4d_run *run, bool last, p4d_error *err)
 	return last ? say_saved(run, true, err) : 0;
 }
 
-/* A step, and what follows it. *last: of this run. */
+/* A step, and everything that follows it. *last: it is the last step of this run. */
 static int step_and_save(p4d_run *run, const p4d_rate *rate, int *signal, bool *last, p4d_error *err)
 {
 	const p4d_settings *s = run->settings;
@@ -361,7 +366,7 @@ static int loop(p4d_run *run, p4d_error *err)
 
 static void finish(p4d_run *run)
 {
-	/* NCCL leaves a communicator only with its peers, and a driver may hang while it is open */
+	/* NCCL closes a communicator only together with its peers, and a driver may hang while it is open */
 	p4d_train__begin(run, "the end");
 	if (run->leads)
 		p4d_step_log_close(&run->log);

@@ -7,7 +7,7 @@
 #include "base/hash.h"
 #include "plan/plan_line.h"
 
-/* what: a rank does whose number is another one than that of rank 0. */
+/* what: text about a rank whose hash differs from that of rank 0. */
 static int agree(p4d_group *all, const p4d_world *world, uint64_t own, const char *what, p4d_code code,
 		 p4d_error *err)
 {

@@ -9,7 +9,7 @@
 
 #include "base/hash.h"
 
-/* The file of "NAME=FILE" and, if wanted, its name; "./a=b" is a file alone. */
+/* The file in "NAME=FILE" and, if wanted, its name; "./a=b" is only a file. */
 static const char *split_name(const char *text, char *name, size_t size)
 {
 	size_t length = 0;
@@ -77,7 +77,7 @@ int p4d_train_data_steps(p4d_settings *settings, const p4d_job_plan *plan, p4d_e
 
 	if (count_epoch(settings, plan, err) < 0)
 		return -1;
-	/* a product that rounding left just below a whole number is that number */
+	/* rounding may leave a product just below an integer, which is then used */
 	const double steps =
 	    floor(settings->epochs * (double)settings->epoch_samples / (double)batch * (1 + 1e-12));
 	if (steps < 1 || steps > UINT32_MAX) {

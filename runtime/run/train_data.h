@@ -10,9 +10,9 @@
 
 typedef struct p4d_train_data p4d_train_data;
 
-/* A set that losses are computed of. */
+/* A data set for which losses are computed. */
 typedef struct p4d_validation {
-	char name[64]; /* "": it is the only one, and has none */
+	char name[64]; /* "": it is the only set, and has no name */
 	p4d_sampler *sampler;
 	const p4d_train_data *of;
 } p4d_validation;
@@ -21,7 +21,7 @@ typedef struct p4d_validation {
 struct p4d_train_data {
 	const p4d_layout *layout;
 	p4d_place place;
-	p4d_sampler *training; /* NULL: nothing is trained */
+	p4d_sampler *training; /* NULL: no training */
 	p4d_validation validation[P4D_SETTING_TEXTS];
 	unsigned validations;
 	uint64_t samples, valid_samples; /* p4d_sampler_hash of training, and of all others; 0: none */
@@ -29,28 +29,28 @@ struct p4d_train_data {
 };
 
 /*
- * Settings whose defaults follow from the data: data with a loss mask are packed, and packed documents do not
- * see each other. Errors: USAGE, where these contradict each other.
+ * Fills settings whose defaults follow from the data: data with a loss mask are packed, and packed documents
+ * do not attend to each other. Errors: USAGE if these contradict each other.
  */
 int p4d_train_data_complete(p4d_settings *settings, p4d_error *err);
 
 /*
- * The steps of --epochs: whole global batches in so many passes over the training data. Errors: VALUE (less
- * than one; a blend with weights), DATA, NO_MEMORY.
+ * The number of steps for --epochs: whole global batches in this many passes over the training data. Errors:
+ * VALUE (less than one; a blend with weights), DATA, NO_MEMORY.
  */
 int p4d_train_data_steps(p4d_settings *settings, const p4d_job_plan *plan, p4d_error *err);
 
-/* data stays at its address. Errors: DATA, VALUE, NO_MEMORY; USAGE, where names of sets are missing or the
- * same. */
+/* Opens the data; the struct must stay at its address. Errors: DATA, VALUE, NO_MEMORY; USAGE if names of
+ * sets are missing or equal. */
 int p4d_train_data_open(p4d_train_data *data, const p4d_settings *settings, const p4d_job_plan *plan,
 			p4d_place place, p4d_error *err);
-/* What it trains on, for the first line of the log. */
+/* A description of the training data, for the first line of the log. */
 void p4d_train_data_say(const p4d_train_data *data, const p4d_settings *settings, p4d_text *json, char *text,
 			size_t size);
 void p4d_train_data_close(p4d_train_data *data);
 
-/* A p4d_batch_source each (trainer.h); context is the p4d_train_data, or a p4d_validation of it. Steps count
- * from 1. */
+/* Each is a p4d_batch_source (trainer.h); context is the p4d_train_data, or one of its p4d_validations.
+ * Steps count from 1. */
 int p4d_train_data_training_batch(void *context, uint64_t step, uint32_t micro_batch, const p4d_batch *batch,
 				  p4d_error *err);
 int p4d_train_data_validation_batch(void *context, uint64_t step, uint32_t micro_batch,

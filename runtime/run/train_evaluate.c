@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Losses of data that are not trained on. */
+/* Losses of data that is not trained on. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 
 #include "run/train_internal.h"
 
-/* Global batches: --eval-batches, else all that are whole. */
+/* Number of global batches: --eval-batches, else all complete ones. */
 static int batches_of(const p4d_run *run, const p4d_validation *set, uint64_t *batches, p4d_error *err)
 {
 	const uint64_t samples = p4d_sampler_samples(set->sampler), size = run->plan->layout.global_batch;
@@ -47,7 +47,7 @@ static void say(p4d_run *run, uint64_t step, const p4d_validation *set, const p4
 	p4d_tensorboard_add(&run->log.board, step, &(p4d_scalar){text, loss}, 1);
 }
 
-/* The mean over all tokens; with a mask, batches have different numbers of them. */
+/* The mean over all tokens, because with a mask batches have different numbers of them. */
 static int evaluate(p4d_run *run, uint64_t step, p4d_validation *set, p4d_error *err)
 {
 	p4d_evaluated all = {.tokens = 0}, one;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* A run: train.c runs it, train_say.c reports it to people and the log. */
+/* A run: train.c runs it, train_say.c prints about it to people and to the log. */
 #include "comm/transport/transport_open.h"
 #include "device/device.h"
 #include "run/best_loss.h"
@@ -33,24 +33,24 @@ typedef struct p4d_run {
 	bool leads; /* rank 0: it prints */
 	char name[64];
 	uint64_t base;   /* p4d_huggingface_hash of --init-from */
-	uint64_t step;   /* the last one started, or resumed */
-	uint64_t saved;  /* the last one whose checkpoint was started */
-	bool saved_best; /* as the best one */
+	uint64_t step;   /* the last step that was started, or at which the run resumed */
+	uint64_t saved;  /* the last step whose checkpoint was started */
+	bool saved_best; /* step of the best checkpoint */
 	double last_loss;
 	p4d_cores_now cores;
 } p4d_run;
 
-/* Something that takes less than the watchdog's time, for all ranks. */
+/* Announces work that takes less than the watchdog's time, on all ranks. */
 void p4d_train__begin(p4d_run *run, const char *what);
 
-/* The loss of each validation set, after a step, that of the first into run->best. */
+/* Computes the loss of each validation set after a step; that of the first goes into run->best. */
 int p4d_train__evaluate(p4d_run *run, uint64_t step, p4d_error *err);
 
 /* Whether --stop-after-worse ends the run. */
 bool p4d_train__is_worse(const p4d_run *run);
 
-/* Only on the leading rank: what is trained and on what, and what may be a mistake; what stopped it; its end.
- */
+/* Only on the leading rank: print what is trained and on which data, and possible mistakes; what stopped
+ * the run; its end. */
 void p4d_train__say_start(p4d_run *run);
 void p4d_train__say_stopped(p4d_run *run, int signal);
 void p4d_train__say_end(p4d_run *run);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* p4d-train: where the settings come from, and which process is which rank. */
+/* p4d-train: reads the settings, and finds out which process is which rank. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@ typedef struct p4d_start {
 	p4d_settings settings;
 	p4d_job_plan plan;
 	p4d_ranks ranks;
-	bool local, launched; /* forked here; started by torchrun or mpirun */
+	bool local, launched; /* ranks are forked here; ranks were started by torchrun or mpirun */
 	uint32_t nodes;
 } p4d_start;
 
@@ -49,7 +49,10 @@ static uint64_t slurm_nodes(void)
 	return nodes ? nodes : 1;
 }
 
-/* A task of srun, or a process of another launcher, unless ranks are asked for here. */
+/*
+ * Whether this is a task of srun, or a process of another launcher; false if the options ask for forked
+ * ranks.
+ */
 static int find_ranks(p4d_start *start, p4d_error *err)
 {
 	start->launched = !start->settings.local_ranks && p4d_ranks_are_launched(getenv);
@@ -64,7 +67,7 @@ static int find_ranks(p4d_start *start, p4d_error *err)
 	return p4d_ranks_local(&start->ranks, (uint32_t)count, err);
 }
 
-/* Without a plan: the model is the one that is stored, and a batch is as small as the layout allows. */
+/* Without a plan: uses the stored model, and the smallest batch that the layout allows. */
 static int prepare_evaluation(p4d_settings *settings, uint64_t ranks, p4d_error *err)
 {
 	p4d_request *r = &settings->request;
@@ -90,7 +93,7 @@ static int prepare_evaluation(p4d_settings *settings, uint64_t ranks, p4d_error 
 	return 0;
 }
 
-/* Everything that can be refused before reading data or joining ranks. */
+/* Everything that can be refused before data are read or ranks join. */
 static int prepare(p4d_start *start, p4d_error *err)
 {
 	const char *line = getenv("P4D_PLAN");
@@ -100,7 +103,7 @@ static int prepare(p4d_start *start, p4d_error *err)
 	if (find_ranks(start, err) < 0 ||
 	    (!start->settings.sample && p4d_train_data_complete(&start->settings, err) < 0))
 		return -1;
-	/* ranks forked here have nothing to do with the plan of a surrounding job */
+	/* ranks that are forked here ignore the plan of a surrounding job */
 	if (start->settings.local_ranks || start->settings.sample || (line && !*line))
 		line = NULL;
 	if (start->settings.eval_only && !line &&
@@ -133,7 +136,7 @@ static int local_rank(uint32_t rank, void *context)
 	return p4d_train(&start->settings, &start->plan, &start->ranks);
 }
 
-/* Launchers start many of these, all with the same to say: one does. */
+/* Launchers start many of these processes with the same messages, so only one prints. */
 static bool speaks_for_all(const p4d_start *start)
 {
 	return start->settings.local_ranks || p4d_ranks_begin_here(getenv);

@@ -14,7 +14,7 @@
 #include "run/stored_model.h"
 #include "run/watchdog.h"
 
-/* The tokenizer of the released model that was tuned: p4d_stored_model finds it from a checkpoint. */
+/* The tokenizer of the released model that was tuned, which p4d_stored_model finds from a checkpoint. */
 static void find_tokenizer(p4d_settings *settings)
 {
 	static char folder[4096];
@@ -62,9 +62,9 @@ typedef struct sampler {
 	p4d_trainer *trainer;
 	p4d_group *all;
 	p4d_tokenizer tokenizer;
-	uint64_t vocab, most; /* tokens of the vocabulary, of a sequence */
+	uint64_t vocab, most; /* tokens of the vocabulary; of a sequence */
 	float *logits;
-	int32_t *order; /* tokens, the likeliest first */
+	int32_t *order; /* tokens, most likely first */
 	uint64_t position;
 	p4d_logits_file file; /* rank 0's, with --logits */
 } sampler;
@@ -82,8 +82,8 @@ static double uniform(uint64_t seed, uint64_t position)
 	return (double)(p4d_mix(p4d_mix(seed) ^ position) >> 11) * 0x1p-53;
 }
 
-/* order[] is sorted. Chooses among the likeliest tokens that together have top_p, with a probability
- * proportional to theirs. */
+/* order[] is sorted. Samples from the most likely tokens that together have probability top_p, in
+ * proportion to their probabilities. */
 static int32_t choose(const sampler *s)
 {
 	const double most = s->logits[s->order[0]], t = s->settings->temperature;
@@ -105,7 +105,7 @@ static int32_t choose(const sampler *s)
 	return s->order[count - 1];
 }
 
-/* The same on all ranks, whatever their libraries of mathematics are. */
+/* The same result on all ranks, even with different math libraries. */
 static int next_token(sampler *s, int32_t *token, p4d_error *err)
 {
 	for (uint64_t i = 0; i < s->vocab; i++)
@@ -127,7 +127,7 @@ static int print(const sampler *s, int32_t token, p4d_error *err)
 	return p4d_fail(err, P4D_E_IO, "standard output cannot be written: %m");
 }
 
-/* Feeds a token; afterwards the logits of the next one exist. */
+/* Feeds a token; afterwards the logits for the next one exist. */
 static int feed(sampler *s, int32_t token, p4d_error *err)
 {
 	if (s->position == s->most) {

@@ -7,12 +7,12 @@
 #include "trainer/trainer.h"
 
 /*
- * Completes the settings of --sample: the model is that of the newest checkpoint, or of --init-from if there
- * is none, on `ranks` ranks with only tensor parallelism. The weights with which adapters were trained become
- * --init-from, which then lives as long as the process. Errors: CHECKPOINT, IO, USAGE.
+ * Completes the settings of --sample: the model is that of the newest checkpoint (of --init-from if there is
+ * none), on `ranks` ranks with only tensor parallelism. The weights with which adapters were trained become
+ * --init-from, whose text then lives as long as the process. Errors: CHECKPOINT, IO, USAGE.
  */
 int p4d_train_sample_prepare(p4d_settings *settings, uint64_t ranks, p4d_error *err);
 
-/* After the weights are there: prints the text and what follows it on rank 0, token by token. */
+/* Call it when the weights are loaded: rank 0 prints the text and its continuation, token by token. */
 int p4d_train_sample(const p4d_settings *settings, const p4d_job_plan *plan, p4d_trainer *trainer,
 		     p4d_group *all, p4d_error *err);

@@ -24,7 +24,7 @@ static int describe(p4d_train_save *save, const p4d_settings *settings, const p4
 	return p4d_plan_write(&placed, save->info.plan, sizeof(save->info.plan), err);
 }
 
-/* Saving must need exactly the host memory that was planned, and so granted. */
+/* Saving must need exactly the host memory that was planned and granted. */
 static int check_staging(const p4d_checkpoint_storage *storage, p4d_error *err)
 {
 	const uint64_t needed =
@@ -71,7 +71,7 @@ static void warn(void *context, const char *text)
 
 /*
  * Weights depend on the position encoding and the norm epsilon. A user may change these on purpose, for
- * longer contexts; a changed model file is hardly intended to.
+ * longer contexts; but a changed model file is hardly intended.
  */
 static int check_model(const p4d_checkpoint_info *found, const p4d_job_plan *plan, uint32_t rank,
 		       p4d_error *err)
@@ -103,7 +103,10 @@ static int check_model(const p4d_checkpoint_info *found, const p4d_job_plan *pla
 	return 0;
 }
 
-/* What a run has seen is the number of its samples, which are others then: said, since it may be meant. */
+/*
+ * The position in the data is a number of samples, which now are other samples. This is reported, since it
+ * may be intended.
+ */
 static int compare_samples(const p4d_checkpoint_info *found, const p4d_train_save *save,
 			   const p4d_job_plan *plan, p4d_error *err)
 {
@@ -129,7 +132,7 @@ static int compare_samples(const p4d_checkpoint_info *found, const p4d_train_sav
 	return 0;
 }
 
-/* Whether a list of words has this one. */
+/* Whether a list of words contains this one. */
 static bool has_word(const char *list, const char *word, size_t length)
 {
 	for (const char *at = list; *at; at += strcspn(at, " "), at += strspn(at, " "))
@@ -138,7 +141,7 @@ static bool has_word(const char *list, const char *word, size_t length)
 	return false;
 }
 
-/* The words of one list that the other has not. */
+/* The words of one list that are not in the other. */
 static const char *words_without(const char *list, const char *other, char *buf, size_t size)
 {
 	p4d_text text = p4d_text_in(buf, size);
@@ -151,7 +154,7 @@ static const char *words_without(const char *list, const char *other, char *buf,
 	return buf;
 }
 
-/* Another learning rate may be meant: it is said. */
+/* Another learning rate may be intended, so it is only reported. */
 static void compare_update(const p4d_checkpoint_info *found, const p4d_train_save *save)
 {
 	char before[200], now[200];
@@ -203,7 +206,7 @@ static const char *on_off(bool on)
 	return on ? "on" : "off";
 }
 
-/* Whether the best checkpoint is there, as rank 0 sees it. */
+/* Whether the best checkpoint exists, as rank 0 sees it. */
 static int find_best(const p4d_train_save *save, const char *dir, uint64_t step, bool *there, p4d_error *err)
 {
 	uint64_t named = 0, *all = calloc(save->peers.world, sizeof(*all));

@@ -9,7 +9,7 @@
 #include "run/train_data.h"
 #include "trainer/trainer.h"
 
-/* The checkpoints of a run: checkpoint.h on a trainer and its world. Zero before use. */
+/* The checkpoints of a run: connects checkpoint.h with a trainer and its world. Zero before use. */
 typedef struct p4d_train_save {
 	p4d_checkpoint_saver *saver; /* NULL: without --checkpoint */
 	p4d_checkpoint_storage storage;
@@ -35,5 +35,5 @@ int p4d_train_resume(p4d_train_save *save, const p4d_settings *settings, const p
 /* Begins a checkpoint after this step. */
 int p4d_train_save_begin(p4d_train_save *save, const p4d_job_plan *plan, const p4d_best_loss *best,
 			 uint64_t step, p4d_error *err);
-/* Call it after every step; as p4d_checkpoint_saver_poll. */
+/* Call it after every step; like p4d_checkpoint_saver_poll. */
 int p4d_train_save_poll(p4d_train_save *save, bool wait, bool *done, p4d_error *err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a run says of itself at its start and at its end. */
+/* Messages about a run at its start and at its end. */
 #include "run/train_internal.h"
 
 #include <inttypes.h>
@@ -24,7 +24,7 @@ static const char *worse_text(const p4d_run *run, char text[128])
 	return text;
 }
 
-/* The same command again, after its end. */
+/* For a run that ended: repeating the command does nothing. */
 static void say_nothing_left(const p4d_run *run)
 {
 	char worse[128];
@@ -46,7 +46,10 @@ static void say_nothing_left(const p4d_run *run)
 	p4d_rank_report(&err, NULL, 0);
 }
 
-/* Attention that falls back to p4d's own kernels can take most of a step, and the start line is long. */
+/*
+ * If attention falls back to p4d's own kernels, it may take most of a step. The start line is long, so this
+ * is a line of its own.
+ */
 static void say_slow_attention(const p4d_run *run)
 {
 	p4d_error err;
@@ -62,7 +65,7 @@ static void say_slow_attention(const p4d_run *run)
 	p4d_rank_report(&err, NULL, 0);
 }
 
-/* Rotary embeddings work at any position, but a model is as good there as it was trained. */
+/* Rotary embeddings work at any position, but a model is good only at positions that it was trained on. */
 static void say_beyond(const p4d_run *run)
 {
 	const p4d_request *r = &run->plan->request;
@@ -96,7 +99,7 @@ static const char *epochs_text(const p4d_run *run, p4d_text *json, char text[128
 	return text;
 }
 
-/* What a step learns from, where neither the user nor a plan says it. */
+/* What a step trains on, if neither the user nor a plan gives it. */
 static void say_assumed(const p4d_run *run)
 {
 	const p4d_request *r = &run->plan->request;
@@ -161,7 +164,7 @@ static void say_layout(p4d_run *run)
 	p4d_step_log_event(&run->log, &event, text);
 }
 
-/* The algorithms that compute the products: rank 0's choices, which all ranks use. */
+/* The algorithms of matmuls: rank 0's choices, which all ranks use. */
 static void say_products(p4d_run *run)
 {
 	p4d_timed_product product;

@@ -3,12 +3,12 @@
 
 #include <stddef.h>
 
-/* Memory that is given back as a whole. most_bytes: what it may take in all. Zero except most_bytes. */
+/* Memory that is freed as a whole. most_bytes: its maximum size. Zero except most_bytes. */
 typedef struct p4d_arena {
 	struct p4d_arena_block *blocks;
 	size_t bytes, most_bytes;
 } p4d_arena;
 
-/* count elements, zero; NULL: no memory, or more than most_bytes. */
+/* `count` elements, zeroed; NULL: no memory, or more than most_bytes. */
 void *p4d_template__take(p4d_arena *arena, size_t count, size_t bytes);
 void p4d_template__give_back(p4d_arena *arena);

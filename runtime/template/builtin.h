@@ -10,34 +10,34 @@ typedef struct p4d_named_value {
 	p4d_datum value;
 } p4d_named_value;
 
-/* A call of something that is built in: its object or what is filtered, and arguments. */
+/* A call of a built-in function: its object or the filtered value, and its arguments. */
 typedef struct p4d_invocation {
 	p4d_datum self;
 	const struct p4d_builtin *builtin;
-	const p4d_datum *slot[P4D_CALL_SLOTS]; /* by the names of its parameters; NULL: not given */
+	const p4d_datum *slot[P4D_CALL_SLOTS]; /* arguments by parameter; NULL: not given */
 	const p4d_datum *at;
 	size_t count;
 	const p4d_named_value *named;
 	size_t names;
 } p4d_invocation;
 
-/* parameters: their names, with blanks between them; NULL: any, which are in `at` and `named`. */
+/* parameters: their names, separated by blanks; NULL: any, which are in `at` and `named`. */
 typedef struct p4d_builtin {
 	const char *name;
 	int (*call)(p4d_rendering *r, const p4d_invocation *call, p4d_datum *result);
 	const char *parameters;
 } p4d_builtin;
 
-/* NULL: there is none of that name. */
+/* NULL: there is no function of that name. */
 const p4d_builtin *p4d_template__find_filter(const char *name);
 const p4d_builtin *p4d_template__find_test(const char *name);
 const p4d_builtin *p4d_template__find_method(p4d_datum self, const char *name);
 const p4d_method *p4d_template__find_function(const char *name);
 const p4d_builtin *p4d_template__find_in(const p4d_builtin *list, const char *name);
 
-/* Fills the slots of a call, and makes it. */
+/* Assigns the arguments of a call to parameters, and makes the call. */
 int p4d_template__call(p4d_rendering *r, p4d_invocation *call, p4d_datum *result);
-/* The arguments of a node, which are evaluated. */
+/* Evaluates the arguments of a node. */
 int p4d_template__call_arguments(p4d_rendering *r, const p4d_node *list, p4d_invocation *call);
 /* A call of a macro. */
 int p4d_template__call_macro(p4d_rendering *r, const p4d_macro *macro, const p4d_invocation *call,

@@ -5,7 +5,9 @@
 #include "template/builtin.h"
 #include "template/operate.h"
 
-/* How a statement ends: it failed (-1), goes on, or leaves a turn of a loop or all of it. */
+/*
+ * How a statement ends: with an error (-1), normally, or by leaving an iteration of a loop or the whole loop.
+ */
 enum { FAILED = -1, ON, BREAK, CONTINUE };
 
 static int execute(p4d_rendering *r, const p4d_node *list);
@@ -68,7 +70,7 @@ int p4d_template__capture(p4d_rendering *r, const p4d_node *list, p4d_datum *tex
 	return rc < 0 ? -1 : 0;
 }
 
-/* What a block writes, filtered. Its variables are its own where it has a scope. */
+/* The output of a block, filtered. With a scope, its variables are local. */
 static int capture_filtered(p4d_rendering *r, const p4d_node *node, p4d_datum *text)
 {
 	p4d_scope *const before = r->scope;
@@ -106,14 +108,14 @@ static int execute_if(p4d_rendering *r, const p4d_node *node)
 			return FAILED;
 		if (truth)
 			return execute(r, node->b);
-		/* elif: an if that is alone */
+		/* elif is an `if` alone in an else */
 		if (!node->c || node->c->kind != P4D_NODE_IF || node->c->next)
 			return execute(r, node->c);
 		node = node->c;
 	}
 }
 
-/* The scope of the next turn of a loop: that of the last one, unless a macro holds it. */
+/* The scope of the next iteration: that of the last one, unless a macro refers to it. */
 static p4d_scope *next_scope(p4d_rendering *r, p4d_scope *last, p4d_scope *outer)
 {
 	if (!last || last->held)
@@ -122,7 +124,7 @@ static p4d_scope *next_scope(p4d_rendering *r, p4d_scope *last, p4d_scope *outer
 	return last;
 }
 
-/* Values whose condition is not asked yet, and those for which it held. */
+/* Values whose condition is not evaluated yet, and those for which it was true. */
 typedef struct p4d_selection {
 	const p4d_node *node;
 	p4d_scope *outer, *scope;
@@ -164,7 +166,10 @@ int p4d_template__reach(p4d_rendering *r, p4d_loop *loop, size_t wanted)
 	return 0;
 }
 
-/* Takes what a loop with a condition goes over. Turns may change what the condition says of later values. */
+/*
+ * Copies the values of a loop with a condition, since iterations may change the condition's result for later
+ * values.
+ */
 static int begin_selection(p4d_rendering *r, const p4d_node *node, p4d_loop *loop)
 {
 	p4d_selection *made = p4d_template__take(r->arena, 1, sizeof(*made));
@@ -176,7 +181,7 @@ static int begin_selection(p4d_rendering *r, const p4d_node *node, p4d_loop *loo
 	return p4d_template__new_list(r, P4D_LIST_PLAIN, 0, &made->kept);
 }
 
-/* *whole: a turn went to its end. */
+/* *whole: an iteration ran to its end. */
 static int go_round(p4d_rendering *r, const p4d_node *node, p4d_scope *outer, p4d_loop *loop, bool *whole)
 {
 	p4d_scope *scope = NULL;
@@ -213,7 +218,7 @@ static int execute_for(p4d_rendering *r, const p4d_node *node)
 	    (node->d && begin_selection(r, node, loop) < 0))
 		return FAILED;
 	int how = go_round(r, node, before, loop, &whole);
-	if (how == ON && !whole) { /* Jinja's else: after no turn, too, that break or continue cut short */
+	if (how == ON && !whole) { /* Jinja's else: also runs after iterations that break or continue ended */
 		if (!(r->scope = p4d_template__scope(r, before)))
 			return FAILED;
 		how = execute(r, node->e);
@@ -253,7 +258,7 @@ static int execute_macro(p4d_rendering *r, const p4d_node *node)
 	return new_macro(r, node, &value) < 0 ? FAILED : p4d_template__define(r, r->scope, node->name, value);
 }
 
-/* A macro, with what is in the block as its caller. */
+/* A call of a macro with the content of the block as its caller. */
 static int execute_call_block(p4d_rendering *r, const p4d_node *node)
 {
 	p4d_invocation call = {.count = 0};

@@ -126,7 +126,7 @@ static const p4d_datum *named(const p4d_invocation *call, const char *name)
 	return NULL;
 }
 
-/* A filter or test with the arguments behind its name. */
+/* A filter or test, with the arguments after its name. */
 static int apply(p4d_rendering *r, const p4d_invocation *call, size_t first, const p4d_builtin *builtin,
 		 p4d_datum one, p4d_datum *result)
 {
@@ -149,7 +149,7 @@ static int unknown(p4d_rendering *r, const char *what, p4d_datum name)
 				  name.text.length < 60 ? (int)name.text.length : 60, name.text.at);
 }
 
-/* A value's name as a text that ends with a zero; NULL: it is none. */
+/* A value as a NUL-terminated name; NULL: it is none. */
 static const char *name_of(p4d_datum value, char buf[64])
 {
 	if (value.kind != P4D_STRING || value.text.length >= 64)
@@ -199,7 +199,7 @@ static int filter_map(p4d_rendering *r, const p4d_invocation *call, p4d_datum *r
 	return 0;
 }
 
-/* Whether one value passes the test of select or selectattr, or has truth where there is no test. */
+/* Whether a value passes the test of select or selectattr; without a test, whether it is true. */
 static int passes(p4d_rendering *r, const p4d_invocation *call, bool by_member, const p4d_builtin *test,
 		  p4d_datum one, bool *truth)
 {
@@ -242,7 +242,7 @@ static int filter_select(p4d_rendering *r, const p4d_invocation *call, p4d_datum
 	return 0;
 }
 
-/* What values are ordered by: a member, and lower case unless case matters. */
+/* The sort key of values: a member; in lower case unless case matters. */
 static int sort_key(p4d_rendering *r, p4d_datum value, const p4d_datum *member, bool by_case, p4d_datum *key)
 {
 	*key = value;
@@ -252,7 +252,7 @@ static int sort_key(p4d_rendering *r, p4d_datum value, const p4d_datum *member, 
 						   : 0;
 }
 
-/* Merges two sorted parts of pairs (key, value). */
+/* Merges two sorted ranges of pairs (key, value). */
 static int merge(p4d_rendering *r, p4d_pair *at, p4d_pair *to, size_t half, size_t count, bool down)
 {
 	size_t left = 0, right = half;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Filters of texts. What is filtered is made a text, as Jinja does. */
+/* Filters of texts. As in Jinja, the filtered value is converted to a text. */
 #include "template/builtin.h"
 
 #include <string.h>
@@ -78,7 +78,7 @@ static int filter_replace(p4d_rendering *r, const p4d_invocation *call, p4d_datu
 	return p4d_template__replace(r, text, old, new, most, result);
 }
 
-/* The text in front of lines. */
+/* The text before lines. */
 static int read_margin(p4d_rendering *r, const p4d_invocation *call, p4d_string *margin)
 {
 	int64_t width = 4;
@@ -108,7 +108,7 @@ static int filter_indent(p4d_rendering *r, const p4d_invocation *call, p4d_datum
 	    p4d_template__truth_slot(r, call, 1, &first) < 0 ||
 	    p4d_template__truth_slot(r, call, 2, &blank) < 0)
 		return -1;
-	/* Jinja adds a newline: without one at its end a text has a last line all the same */
+	/* Jinja adds a newline: even without one at its end, a text has a last line */
 	if (p4d_template__write(r, &buffer, text.at, text.length) < 0 ||
 	    p4d_template__write(r, &buffer, "\n", 1) < 0 ||
 	    p4d_template__lines(r, (p4d_string){buffer.at, buffer.length}, false, &lines) < 0)
@@ -145,7 +145,7 @@ static int filter_safe(p4d_rendering *r, const p4d_invocation *call, p4d_datum *
 	return 0;
 }
 
-/* Parts of a text that are words: letters, digits and _, or bytes beyond ASCII. */
+/* Words of a text: letters, digits and _, and bytes beyond ASCII. */
 static int filter_wordcount(p4d_rendering *r, const p4d_invocation *call, p4d_datum *result)
 {
 	p4d_string text;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Functions of templates, and where everything that is built in is found. */
+/* Functions of templates, and the look-up of everything that is built in. */
 #include "template/builtin.h"
 
 #include <string.h>
@@ -18,7 +18,10 @@ static int call_raise(p4d_rendering *r, const p4d_invocation *call, p4d_datum *r
 				  text.length < 240 ? (int)text.length : 240, text.at);
 }
 
-/* Without what Python takes from elsewhere: the zone, which a date has not, and microseconds. */
+/*
+ * Without directives whose value Python takes from elsewhere: the zone (which this date does not have) and
+ * microseconds.
+ */
 static size_t plain_format(p4d_string format, char *copy)
 {
 	size_t length = 0;
@@ -53,7 +56,8 @@ static int call_date(p4d_rendering *r, const p4d_invocation *call, p4d_datum *re
 				   "the template shows the date of today: --chat-date YYYY-MM-DD says which");
 		return p4d_fix(r->err, "--chat-date YYYY-MM-DD");
 	}
-	/* strftime tells an empty text from one that is too long by nothing: a blank behind both */
+	/* strftime's result does not distinguish an empty text from one that is too long, so both get a
+	 * blank at the end */
 	size_t length = plain_format(format, copy);
 	memcpy(copy + length, " ", 2);
 	char *text = p4d_template__take(r->arena, ROOM, 1);

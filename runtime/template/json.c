@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tojson, as transformers has it: Python's json.dumps. */
+/* tojson as in transformers: Python's json.dumps. */
 #include "template/builtin.h"
 
 #include <math.h>
@@ -13,7 +13,7 @@ typedef struct json {
 	p4d_rendering *r;
 	p4d_written buffer;
 	bool ascii, sorts;
-	const p4d_string *indent; /* of a level; NULL: all in one line */
+	const p4d_string *indent; /* indentation of a level; NULL: all in one line */
 	p4d_string between, colon;
 	unsigned level;
 } json;
@@ -73,7 +73,7 @@ static int new_line(json *j)
 
 static int write_value(json *j, p4d_datum value);
 
-/* What stands before each element. */
+/* The text before each element. */
 static int begin_element(json *j, size_t i)
 {
 	if (i && p4d_template__write(j->r, &j->buffer, j->between.at, j->between.length) < 0)
@@ -113,7 +113,7 @@ static int write_key(json *j, p4d_datum key)
 	return p4d_template__string(j->r, key, &text) < 0 ? -1 : write_string(j, text);
 }
 
-/* The items in the order of their keys. */
+/* The items, sorted by their keys. */
 static int sort_items(json *j, const p4d_dict *dict, p4d_dict *sorted)
 {
 	p4d_rendering *r = j->r;

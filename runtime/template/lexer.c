@@ -17,9 +17,9 @@ typedef struct lexer {
 	p4d_error *err;
 	const char *name;
 	const char *at, *end, *source;
-	const char *counted; /* up to here lines are counted */
+	const char *counted; /* lines are counted up to here */
 	unsigned line;
-	bool begins_line; /* the last thing read ended a line, or nothing was read */
+	bool begins_line; /* the last token ended a line, or there was none yet */
 	unsigned depth;
 	char closing[PARENTHESES];
 } lexer;
@@ -59,7 +59,7 @@ static bool begins(const lexer *l, const char *at, const char *word)
 	return (size_t)(l->end - at) >= length && !memcmp(at, word, length);
 }
 
-/* Goes on at `to`. */
+/* Continues at `to`. */
 static void go_to(lexer *l, const char *to)
 {
 	if (to > l->at)
@@ -74,8 +74,8 @@ static const char *behind_space(const lexer *l, const char *at)
 }
 
 /*
- * Text before a tag, without the white space that the tag takes: all with `-`; what begins its line unless
- * with `+` or, in_line, where the tag prints a value.
+ * Text before a tag, without the white space that the tag removes: all of it with `-`; the indentation of its
+ * line unless with `+` or, in_line, if the tag prints a value.
  */
 static int add_data(lexer *l, const char *to, char sign, bool in_line)
 {
@@ -93,7 +93,7 @@ static int add_data(lexer *l, const char *to, char sign, bool in_line)
 	return text.length ? add(l, (p4d_token){.kind = P4D_TOKEN_DATA, .text = text}) : 0;
 }
 
-/* Behind the end of a block or comment ("%}", "#}") at `at`; NULL: there is none. */
+/* The position after the end of a block or comment ("%}", "#}") at `at`; NULL: there is none. */
 static const char *behind_end(const lexer *l, const char *at, const char *end)
 {
 	if (begins(l, at, end))
@@ -110,7 +110,7 @@ static char sign_at(const lexer *l, const char *at)
 	return at < l->end && (*at == '-' || *at == '+') ? *at : '\0';
 }
 
-/* Behind "{% WORD %}" at `at`; NULL: another. *sign: that of its beginning. */
+/* The position after "{% WORD %}" at `at`; NULL: another tag. *sign: the sign at its beginning. */
 static const char *behind_tag(const lexer *l, const char *at, const char *word, char *sign)
 {
 	if (!begins(l, at, "{%"))
@@ -122,7 +122,7 @@ static const char *behind_tag(const lexer *l, const char *at, const char *word, 
 	return behind_space(l, at + strlen(word));
 }
 
-/* The text up to {% endraw %}, as it is. */
+/* The text up to {% endraw %}, unchanged. */
 static int read_raw(lexer *l, const char *tag)
 {
 	const char *end = begins(l, tag, "%}") ? tag + 2 : behind_space(l, tag + 3);
@@ -251,7 +251,7 @@ static int read_part(lexer *l)
 	return *l->at == '"' || *l->at == '\'' ? read_string(l) : read_sign(l);
 }
 
-/* Behind the end of a tag here; NULL: it goes on. */
+/* The position after the end of a tag, if it is here; NULL: the tag continues. */
 static const char *behind_here(const lexer *l, bool prints)
 {
 	if (l->depth)
@@ -286,7 +286,7 @@ static int read_tag(lexer *l, bool prints)
 	return fail(l, "a tag without its end", begin);
 }
 
-/* The text up to the next tag, and that. */
+/* The text up to the next tag, and that tag. */
 static int read_next(lexer *l)
 {
 	const char *at = l->at, *raw;
@@ -311,7 +311,7 @@ static int read_next(lexer *l)
 	return read_tag(l, at[1] == '{');
 }
 
-/* With one newline for each kind of it, without that at the end, and a zero behind it. */
+/* A copy in which every line break is one newline, without the one at the end, and NUL-terminated. */
 static char *normalize(p4d_string source, p4d_arena *arena, size_t *length)
 {
 	char *text = p4d_template__take(arena, source.length + 1, 1);

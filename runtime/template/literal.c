@@ -29,7 +29,7 @@ static int digit(char c)
 				      : 99;
 }
 
-/* Digits of a code; false: fewer than least. */
+/* Digits of a character code; false: fewer than `least`. */
 static bool read_code(p4d_string raw, size_t *at, int base, size_t least, size_t most, uint32_t *code)
 {
 	size_t count = 0;
@@ -40,8 +40,8 @@ static bool read_code(p4d_string raw, size_t *at, int base, size_t least, size_t
 	return count >= least;
 }
 
-/* One behind a backslash at *at. 1 and *code; 0: nothing is escaped; 2: a newline that is left out; -1: bad.
- */
+/* One escape after the backslash at *at. 1 and *code; 0: nothing is escaped; 2: an escaped newline, which
+ * is dropped; -1: malformed. */
 static int escape(p4d_string raw, size_t *at, uint32_t *code)
 {
 	static const char names[] = "abfnrtv\\'\"", codes[] = "\a\b\f\n\r\t\v\\'\"";
@@ -90,7 +90,7 @@ int p4d_template__unescape(p4d_string raw, p4d_arena *arena, p4d_string *text)
 	return 0;
 }
 
-/* Digits of a base with single underscores between them; returns where they end. */
+/* Digits of a base with single underscores between them; returns their end. */
 static size_t digits(p4d_string text, size_t at, int base)
 {
 	const size_t from = at;
@@ -102,7 +102,7 @@ static size_t digits(p4d_string text, size_t at, int base)
 	return at;
 }
 
-/* Where the number at the beginning ends if it is a real one; 0: it is none. */
+/* The end of the number at the beginning, if it is a real one; 0: it is none. */
 static size_t real_end(p4d_string text)
 {
 	size_t end = digits(text, 0, 10);
@@ -178,8 +178,8 @@ static bool may_be_foreign(p4d_string text)
 	return foreign;
 }
 
-/* Where digits begin behind "0x" and its like; *base: 0 is what they say. text.length: no number of the base.
- */
+/* The start of the digits after "0x" and similar prefixes; *base: 0 takes it from the prefix. text.length:
+ * no number in this base. */
 static size_t behind_prefix(p4d_string text, size_t at, int *base)
 {
 	static const char letters[] = "bBoOxX";
@@ -233,7 +233,7 @@ static bool is_special(p4d_string text)
 	return false;
 }
 
-/* Whether a text is digits with a point before, among or behind them, and an exponent. */
+/* Whether a text consists of digits with an optional point and exponent. */
 static bool is_real(p4d_string text)
 {
 	size_t end = digits(text, 0, 10), count = end;

@@ -6,19 +6,19 @@
 #include "template/arena.h"
 #include "template/value.h"
 
-/* A text between quotes, with Python's escapes. -1: a bad one, or no memory. */
+/* A text in quotes, with Python's escapes. -1: a malformed one, or no memory. */
 int p4d_template__unescape(p4d_string raw, p4d_arena *arena, p4d_string *text);
 
-/* A number at the beginning of a text: 0 and *integer, 1 and *real, -1: too large. *length: its bytes. */
+/* A number at the beginning of a text: 0 and *integer; 1 and *real; -1: too large. *length: its length. */
 int p4d_template__number(p4d_string text, bool may_be_real, int64_t *integer, double *real, size_t *length);
 
 /* The UTF-8 of a character, in buf; returns its bytes. */
 size_t p4d_template__utf8(uint32_t code, char buf[4]);
 
-/* A text is no number for Python, one that p4d reads, or one that it cannot: of other scripts, or too large.
- */
+/* Whether a text is no number in Python, one that p4d reads, or one that p4d cannot read: in other
+ * scripts, or too large. */
 typedef enum p4d_parsed { P4D_NO_NUMBER, P4D_NUMBER, P4D_UNKNOWN_NUMBER } p4d_parsed;
 
-/* As Python's int and float read a text. base: 0 takes it from a prefix such as 0x. */
+/* Reads a text as Python's int and float do. base: 0 takes it from a prefix such as 0x. */
 p4d_parsed p4d_template__parse_integer(p4d_string text, int64_t base, int64_t *integer);
 p4d_parsed p4d_template__parse_real(p4d_string text, double *real);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Methods of texts, mappings, lists and loops. What changes a value the sandbox of transformers forbids. */
+/* Methods of texts, mappings, lists and loops. transformers' sandbox forbids methods that change a value. */
 #include "template/builtin.h"
 
 #include <string.h>
@@ -37,7 +37,7 @@ static int text_rstrip(p4d_rendering *r, const p4d_invocation *call, p4d_datum *
 	return strip(r, call, false, true, result);
 }
 
-/* At white space, of which that around the text counts for nothing. */
+/* Splits at white space; leading and trailing white space is ignored. */
 static int split_at_space(p4d_rendering *r, p4d_string text, int64_t most, p4d_list *parts)
 {
 	text = p4d_template__strip(text, NULL, true, false);
@@ -184,7 +184,7 @@ static bool is_at(p4d_string text, p4d_string part, bool end)
 		!memcmp(text.at + (end ? text.length - part.length : 0), part.at, part.length));
 }
 
-/* startswith and endswith, of a text or of one of several. */
+/* startswith and endswith, with one text or a tuple of texts. */
 static int is_at_any(p4d_rendering *r, const p4d_invocation *call, p4d_datum *result)
 {
 	const p4d_datum *part = call->slot[0];
@@ -322,7 +322,7 @@ static int remove_part(p4d_rendering *r, const p4d_invocation *call, p4d_datum *
 	return 0;
 }
 
-/* isdigit, isalpha, isalnum, isspace, isupper, islower: of ASCII. */
+/* isdigit, isalpha, isalnum, isspace, isupper, islower: only for ASCII. */
 static int text_is(p4d_rendering *r, const p4d_invocation *call, p4d_datum *result)
 {
 	const p4d_string text = call->self.text;

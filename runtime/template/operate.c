@@ -77,13 +77,13 @@ static int64_t whole(p4d_datum value)
 	return value.kind == P4D_BOOL ? value.truth : value.integer;
 }
 
-/* Whether a number has no order, not even with itself. */
+/* Whether a number is not ordered, not even with respect to itself (NaN). */
 static bool is_nan(p4d_datum value)
 {
 	return value.kind == P4D_REAL && !(value.real >= 0 || value.real < 0);
 }
 
-/* An integer and a real number, exactly: most integers above 2^53 are no double. */
+/* Compares an integer and a real number exactly: most integers above 2^53 are no double. */
 static int compare_mixed(int64_t x, double y)
 {
 	if (y >= 0x1p63 || y < -0x1p63)
@@ -228,7 +228,7 @@ int p4d_template__compare(p4d_rendering *r, p4d_datum a, p4d_datum b, int *order
 				  p4d_template__kind(b));
 }
 
-/* Whether Python can hash a value; of tuples and others that is not asked. */
+/* Whether Python can hash a value; elements of tuples and similar values are not checked. */
 static bool is_key(p4d_datum value)
 {
 	return value.kind != P4D_DICT && (value.kind != P4D_LIST || value.list->form != P4D_LIST_PLAIN);

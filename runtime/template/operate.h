@@ -3,7 +3,7 @@
 
 #include "template/run.h"
 
-/* What Python does with values. Work on long ones is spent. */
+/* Python's operations on values. Work on long values is counted. */
 int p4d_template__truth(p4d_rendering *r, p4d_datum value, bool *truth);
 int p4d_template__equal(p4d_rendering *r, p4d_datum a, p4d_datum b, bool *equal);
 /* *order: below, at or above 0. */
@@ -12,11 +12,11 @@ int p4d_template__contains(p4d_rendering *r, p4d_datum all, p4d_datum one, bool 
 int p4d_template__math(p4d_rendering *r, p4d_operator op, p4d_datum a, p4d_datum b, p4d_datum *result);
 int p4d_template__length(p4d_rendering *r, p4d_datum value, size_t *length);
 
-/* Values that a loop goes over; a generator has none after that. */
+/* The values that a loop iterates over; a generator is empty afterwards. */
 int p4d_template__iterate(p4d_rendering *r, p4d_datum value, const p4d_datum **at, size_t *count);
-/* The first values of a generator are taken from it. */
+/* Removes the first values of a generator. */
 void p4d_template__pass(p4d_list *generator, size_t count);
-/* A value of another kind: fails with its name. */
+/* Fails for a value of the wrong kind, with the kind's name. */
 int p4d_template__not_a(p4d_rendering *r, p4d_datum value, const char *what);
 const char *p4d_template__kind(p4d_datum value);
 
@@ -27,7 +27,7 @@ int p4d_template__write_repr(p4d_rendering *r, p4d_written *buffer, p4d_datum va
 /* repr of a number. */
 void p4d_template__real_text(double real, char text[64]);
 
-/* Members, items and slices; what is not there is undefined. */
+/* Members, items and slices; a missing one is undefined. */
 int p4d_template__attribute(p4d_rendering *r, p4d_datum value, const char *name, p4d_datum *result);
 int p4d_template__item(p4d_rendering *r, p4d_datum value, p4d_datum index, p4d_datum *result);
 /* bound: start, stop and step; NULL: none. */
@@ -38,6 +38,6 @@ int p4d_template__new_list(p4d_rendering *r, p4d_list_form form, size_t room, p4
 int p4d_template__append(p4d_rendering *r, p4d_list *list, p4d_datum value);
 int p4d_template__new_dict(p4d_rendering *r, p4d_dict **dict);
 int p4d_template__put(p4d_rendering *r, p4d_dict *dict, p4d_datum key, p4d_datum value);
-/* NULL: the key is not there. */
+/* NULL: there is no such key. */
 const p4d_datum *p4d_template__get(p4d_rendering *r, const p4d_dict *dict, p4d_datum key);
 const p4d_datum *p4d_template__get_text(const p4d_dict *dict, const char *key);

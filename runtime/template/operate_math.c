@@ -22,7 +22,7 @@ static double real(p4d_datum value)
 	return value.kind == P4D_REAL ? value.real : (double)whole(value);
 }
 
-/* The quotient and the remainder have the sign that Python gives them. */
+/* Quotient and remainder with Python's signs. */
 static void divide(int64_t a, int64_t b, int64_t *quotient, int64_t *rest)
 {
 	*quotient = b == -1 ? -a : a / b;
@@ -33,7 +33,7 @@ static void divide(int64_t a, int64_t b, int64_t *quotient, int64_t *rest)
 	}
 }
 
-/* False: the power exceeds 64 bits. */
+/* False: the result exceeds 64 bits. */
 static bool power(int64_t base, int64_t exponent, int64_t *result)
 {
 	*result = 1;
@@ -142,7 +142,7 @@ static int join_texts(p4d_rendering *r, p4d_datum a, p4d_datum b, p4d_datum *res
 	return 0;
 }
 
-/* One of the two is markup, for which the other is escaped. */
+/* One of the two operands is markup, so the other one is escaped. */
 static int join_escaped(p4d_rendering *r, p4d_datum a, p4d_datum b, p4d_datum *result)
 {
 	p4d_datum *other = a.markup ? &b : &a;
@@ -169,7 +169,7 @@ static int join_lists(p4d_rendering *r, const p4d_list *a, const p4d_list *b, p4
 	return 0;
 }
 
-/* A text or a list, several times. */
+/* Repeats a text or a list. */
 static int repeat(p4d_rendering *r, p4d_datum value, int64_t times, p4d_datum *result)
 {
 	p4d_written buffer = {.at = NULL};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Statements of a template, and what their parser shares with that of expressions. */
+/* Parses statements of a template; and functions that the parser of expressions shares. */
 #include "template/parser.h"
 
 #include <stdlib.h>
@@ -15,7 +15,7 @@ typedef struct p4d_name {
 
 enum { BUCKETS = 4096 };
 
-/* What is here, for a message. */
+/* The present token, for a message. */
 static p4d_string shown(const p4d_parser *p)
 {
 	static const char *const kinds[] = {
@@ -133,7 +133,7 @@ static int end_block(p4d_parser *p)
 	return 0;
 }
 
-/* Whether {% NAME is here, with a name of a list that ends with NULL. */
+/* Whether {% NAME is here, with one of these names; the list ends with NULL. */
 static bool at_block(const p4d_parser *p, const char *const *names)
 {
 	if (p4d_template__now(p)->kind != P4D_TOKEN_BLOCK)
@@ -146,7 +146,7 @@ static bool at_block(const p4d_parser *p, const char *const *names)
 
 static int read_statement(p4d_parser *p, p4d_node **made);
 
-/* Statements up to {% NAME, which stays to be read behind "{%". */
+/* Statements up to {% NAME; the parser then is after "{%". */
 static int read_until(p4d_parser *p, p4d_node **list, const char *const *names)
 {
 	if (p4d_template__enter(p) < 0)
@@ -220,7 +220,7 @@ static int read_for(p4d_parser *p, p4d_node *made)
 	return end_block(p);
 }
 
-/* Filters of what a block writes: *filters, NULL without one. */
+/* Filters of a block's output: *filters, NULL if there are none. */
 static int read_block_filters(p4d_parser *p, p4d_node **filters, bool bare)
 {
 	p4d_node *captured = p4d_template__node(p, P4D_NODE_CAPTURED);
@@ -255,7 +255,7 @@ static int read_set(p4d_parser *p, p4d_node *made)
 	return read_captured(p, made, "endset");
 }
 
-/* Behind the opening parenthesis. */
+/* After the opening parenthesis. */
 static int read_parameters(p4d_parser *p, p4d_node **list)
 {
 	while (!p4d_template__is(p4d_template__now(p), P4D_TOKEN_SIGN, ")")) {
@@ -272,7 +272,7 @@ static int read_parameters(p4d_parser *p, p4d_node **list)
 	return p4d_template__expect(p, P4D_TOKEN_SIGN, ")");
 }
 
-/* The body of a macro, in which no loop around it can be left. */
+/* The body of a macro, in which `break` cannot leave a surrounding loop. */
 static int read_macro_body(p4d_parser *p, p4d_node *made, const char *end)
 {
 	const unsigned loops = p->loops;
@@ -358,7 +358,7 @@ static const struct {
     {"continue", P4D_NODE_CONTINUE, read_jump},
 };
 
-/* Behind {% */
+/* After "{%". */
 static int read_block(p4d_parser *p, p4d_node **made)
 {
 	static const char *const others[] = {"block", "extends",    "include", "import", "from",

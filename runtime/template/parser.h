@@ -4,18 +4,18 @@
 #include "template/lexer.h"
 #include "template/syntax.h"
 
-/* The parser of a template, and its place in the tokens. */
+/* The parser of a template, and its position in the tokens. */
 typedef struct p4d_parser {
 	p4d_template *template;
 	p4d_token_list tokens;
 	size_t at;
-	unsigned depth;           /* of blocks and expressions */
-	unsigned loops, captures; /* around this place, of the same macro or template */
+	unsigned depth;           /* depth of blocks and expressions */
+	unsigned loops, captures; /* number of loops around this position, in the same macro or template */
 	struct p4d_name **names;
 	p4d_error *err;
 } p4d_parser;
 
-/* All return -1 or NULL with *err. */
+/* All return -1 or NULL with *err on failure. */
 int p4d_template__wrong(p4d_parser *p, const char *what);
 int p4d_template__unsupported(p4d_parser *p, const char *what);
 p4d_node *p4d_template__node(p4d_parser *p, p4d_syntax_kind kind);
@@ -34,11 +34,13 @@ int p4d_template__expect(p4d_parser *p, p4d_token_kind kind, const char *text);
 const char *p4d_template__expect_name(p4d_parser *p);
 
 p4d_node *p4d_template__expression(p4d_parser *p, bool with_condition);
-/* One expression, or several with commas, which are a tuple. until: a name that ends them; may be NULL. */
+/*
+ * One expression, or several with commas, which form a tuple. until: a name at which they end; may be NULL.
+ */
 p4d_node *p4d_template__expressions(p4d_parser *p, bool with_condition, const char *until);
-/* Names to assign to. members: a member of a namespace may be one. */
+/* Targets of an assignment. members: a member of a namespace is allowed. */
 p4d_node *p4d_template__target(p4d_parser *p, const char *until, bool members);
-/* Behind the opening parenthesis; the closing one is read, too. */
+/* After the opening parenthesis; also reads the closing one. */
 int p4d_template__arguments(p4d_parser *p, p4d_node **list);
-/* Filters of `a`, the first without its bar where `bare`. */
+/* Filters of `a`; bare: the first one has no bar before it. */
 p4d_node *p4d_template__filters(p4d_parser *p, p4d_node *a, bool bare);

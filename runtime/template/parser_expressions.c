@@ -68,7 +68,7 @@ static p4d_node *read_name(p4d_parser *p)
 	return made;
 }
 
-/* Texts behind each other are one. */
+/* Adjacent text literals are one. */
 static p4d_node *read_text(p4d_parser *p)
 {
 	const size_t first = p->at;
@@ -90,7 +90,7 @@ static p4d_node *read_text(p4d_parser *p)
 	return constant(p, p4d_value_text(text, length));
 }
 
-/* Expressions with commas up to `close`, added at *list. */
+/* Expressions with commas up to `close`, appended to *list. */
 static int read_list(p4d_parser *p, const char *close, p4d_node **list)
 {
 	while (!is_sign(p, close)) {
@@ -158,7 +158,7 @@ static p4d_node *read_primary(p4d_parser *p)
 	return NULL;
 }
 
-/* A part of a slice; *part stays NULL without one. */
+/* A part of a slice; *part stays NULL if there is none. */
 static int read_bound(p4d_parser *p, p4d_node **part)
 {
 	if (is_sign(p, ":") || is_sign(p, "]"))
@@ -269,7 +269,7 @@ p4d_node *p4d_template__filters(p4d_parser *p, p4d_node *a, bool bare)
 	return a;
 }
 
-/* Whether a value begins here, of a test that has one without parentheses. */
+/* Whether the next token begins a value, for a test with an argument without parentheses. */
 static bool begins_value(const p4d_parser *p)
 {
 	static const char *const ends[] = {"else", "or", "and", "if", "is"};
@@ -345,7 +345,7 @@ typedef struct operation {
 	p4d_operator op;
 } operation;
 
-/* The operation that is here, of a list that ends with one without a sign; NULL: none. */
+/* The operator that is here, from a list that ends with an entry without a sign; NULL: none. */
 static const operation *read_operation(p4d_parser *p, const operation *list)
 {
 	for (; list->sign; list++)
@@ -371,7 +371,7 @@ static p4d_node *read_concat(p4d_parser *p)
 	return made;
 }
 
-/* Level 0: sums of what ~ joins; 1: products; 2: powers. */
+/* Level 0: sums, and what ~ joins; 1: products; 2: powers. */
 static p4d_node *read_math(p4d_parser *p, int level)
 {
 	static const operation operations[][5] = {
@@ -466,7 +466,7 @@ p4d_node *p4d_template__expression(p4d_parser *p, bool with_condition)
 	return made;
 }
 
-/* Where a list with commas ends, after a comma at its end. */
+/* Whether a list with commas ends here, after a comma at its end. */
 static bool ends_list(const p4d_parser *p, const char *until)
 {
 	const p4d_token *token = p4d_template__now(p);

@@ -58,7 +58,7 @@ p4d_string p4d_template__strip(p4d_string text, const p4d_string *characters, bo
 	return text;
 }
 
-/* With nothing to be replaced: new before each character and at the end. */
+/* Replaces the empty text: inserts `new` before each character and at the end. */
 static int spread(p4d_rendering *r, p4d_string text, p4d_string new, int64_t most, p4d_written *buffer)
 {
 	uint32_t code;
@@ -142,7 +142,7 @@ static int find_last(p4d_rendering *r, p4d_string text, p4d_string what, const c
 
 int p4d_template__find(p4d_rendering *r, p4d_string text, p4d_string what, bool last, const char **found)
 {
-	enum { SHORT = 256 }; /* memmem may compare one that is not longer at each place */
+	enum { SHORT = 256 }; /* memmem may compare texts at every position */
 
 	*found = NULL;
 	if (what.length > text.length)
@@ -192,7 +192,7 @@ static bool is_letter(char c)
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-/* Whether Python changes the character to several, to one of a third case, or by what stands around it. */
+/* Whether Python maps the character to several characters or to title case, or depends on its neighbours. */
 static bool is_special(uint32_t code, bool up)
 {
 	static const uint32_t ranges[][2] = {
@@ -223,7 +223,9 @@ static uint32_t in_case(uint32_t code, bool up)
 	return (uint32_t)(up ? towupper_l((wint_t)code, locale) : towlower_l((wint_t)code, locale));
 }
 
-/* Whether a character behind another one begins a word; before: 0 at the beginning of the text. */
+/*
+ * Whether a character begins a word, depending on the one before it; before: 0 at the beginning of the text.
+ */
 static bool begins_word(uint32_t before, p4d_case to)
 {
 	if (!before || to == P4D_CAPITAL)

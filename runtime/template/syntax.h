@@ -6,12 +6,12 @@
 #include "template/template.h"
 #include "template/value.h"
 
-/* What a template consists of. The comments say what a, b, c and d are; lists go on with next. */
+/* The nodes of a template. The comments describe a, b, c and d; lists are linked by `next`. */
 typedef enum p4d_syntax_kind {
 	/* expressions */
 	P4D_NODE_CONSTANT,
 	P4D_NODE_NAME,
-	P4D_NODE_CAPTURED,  /* what a block wrote, for its filters */
+	P4D_NODE_CAPTURED,  /* the output of a block, for its filters */
 	P4D_NODE_LIST,      /* a: list */
 	P4D_NODE_TUPLE,     /* a: list */
 	P4D_NODE_DICT,      /* a: list of keys and values */
@@ -70,15 +70,15 @@ typedef struct p4d_node {
 	p4d_syntax_kind kind;
 	p4d_operator op;
 	unsigned line;
-	const char *name;                  /* the same pointer for the same name in a template */
-	const struct p4d_builtin *builtin; /* of a filter or test */
-	p4d_datum constant;                /* data too */
+	const char *name;                  /* names: equal names in a template are the same pointer */
+	const struct p4d_builtin *builtin; /* arguments of a filter or test */
+	p4d_datum constant;                /* may contain NUL */
 	struct p4d_node *a, *b, *c, *d, *e, *next;
 } p4d_node;
 
 struct p4d_template {
 	const char *name;
-	p4d_arena arena; /* of nodes, names and texts */
+	p4d_arena arena; /* memory of nodes, names and texts */
 	p4d_node *body;
 	const char *loop; /* the name of that variable */
 	bool generates;

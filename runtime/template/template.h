@@ -10,18 +10,19 @@
 
 /*
  * Chat templates of released models, written in Jinja. p4d interprets the part of Jinja that such templates
- * use, as transformers sets it up: trim_blocks, lstrip_blocks, an immutable sandbox, loop controls and
- * {% generation %}. Errors have the form NAME:LINE: what.
+ * use, with transformers' settings: trim_blocks, lstrip_blocks, an immutable sandbox, loop controls and {%
+ * generation %}. Errors have the form NAME:LINE: what.
  *
- * Each input costs a bounded time, memory and depth. One step is the evaluation of a node of the template, or
+ * Time, memory and depth are bounded for each input. One step is the evaluation of a node of the template, or
  * the work on some values or bytes.
  */
 enum {
-	P4D_TEMPLATE_SOURCE = 1 << 20,   /* bytes of a template */
-	P4D_TEMPLATE_NESTING = 100,      /* blocks and expressions inside each other */
-	P4D_TEMPLATE_DEPTH = 600,        /* the same while it runs, with calls of macros and nested values */
-	P4D_TEMPLATE_MEMORY = 512 << 20, /* bytes that a rendering takes */
-	P4D_TEMPLATE_STEPS = 50 * 1000000, /* of a rendering */
+	P4D_TEMPLATE_SOURCE = 1 << 20,     /* maximum bytes of a template */
+	P4D_TEMPLATE_NESTING = 100,        /* maximum depth of blocks and expressions */
+	P4D_TEMPLATE_DEPTH = 600,          /* the same at run time, including calls of macros and nested
+					    * values */
+	P4D_TEMPLATE_MEMORY = 512 << 20,   /* maximum bytes of memory for a rendering */
+	P4D_TEMPLATE_STEPS = 50 * 1000000, /* default of `steps` */
 };
 
 typedef struct p4d_template p4d_template;
@@ -29,12 +30,12 @@ typedef struct p4d_template p4d_template;
 /* Values that a template reads: variables, by name. */
 typedef struct p4d_template_values p4d_template_values;
 
-/* Part of a text that the template put between {% generation %} and {% endgeneration %}. */
+/* A part of a text that the template put between {% generation %} and {% endgeneration %}. */
 typedef struct p4d_template_span {
 	size_t from, to;
 } p4d_template_span;
 
-/* Lives until the next rendering of these values. */
+/* Valid until the next rendering of these values. */
 typedef struct p4d_template_text {
 	const char *text;
 	size_t length;
@@ -47,7 +48,7 @@ int p4d_template_open(p4d_template **template, const char *name, const char *sou
 		      p4d_error *err);
 void p4d_template_close(p4d_template *template);
 
-/* Whether the template says itself what the model wrote. */
+/* Whether the template marks the text that the model wrote. */
 int p4d_template_generates(const p4d_template *template);
 
 /* Errors: NO_MEMORY. */
@@ -55,18 +56,18 @@ int p4d_template_values_open(p4d_template_values **values, p4d_error *err);
 void p4d_template_values_close(p4d_template_values *values);
 void p4d_template_values_clear(p4d_template_values *values);
 
-/* What strftime_now shows; without it that function is an error. */
+/* The date that strftime_now formats; without it that function is an error. */
 void p4d_template_values_date(p4d_template_values *values, const struct tm *date);
 
 /* Sets a variable to a copy of a JSON value; NULL: none. name is borrowed. Errors: VALUE, NO_MEMORY. */
 int p4d_template_values_set(p4d_template_values *values, const char *name, struct json_object *value,
 			    p4d_error *err);
-/* Sets a list variable to the first ones of what p4d_template_values_set gave it. */
+/* Limits a list variable to the first elements of the list that p4d_template_values_set stored. */
 void p4d_template_values_shorten(p4d_template_values *values, const char *name, size_t count);
 
 /*
- * steps: how many are left, which the rendering takes from; NULL: P4D_TEMPLATE_STEPS. Errors: VALUE (what the
- * template raises, or what is wrong or not supported, with its line; a bound), NO_MEMORY.
+ * steps: how many are left, from which the rendering subtracts; NULL: P4D_TEMPLATE_STEPS. Errors: VALUE (what
+ * the template raises, or what is wrong or not supported, with its line; a limit), NO_MEMORY.
  */
 int p4d_template_render(const p4d_template *template, p4d_template_values *values, uint64_t *steps,
 			p4d_template_text *text, p4d_error *err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests: what stands behind `is`. */
+/* Tests: the names after `is`. */
 #include "template/builtin.h"
 
 #include <string.h>
@@ -77,7 +77,7 @@ static int is_unequal(p4d_rendering *r, const p4d_invocation *call, p4d_datum *r
 	return equals(r, call, &truth) < 0 ? -1 : answer(result, !truth);
 }
 
-/* The object itself: of what has no identity here, an equal one of the same kind. */
+/* Identity; for values without identity here, an equal one of the same kind. */
 static int is_same(p4d_rendering *r, const p4d_invocation *call, p4d_datum *result)
 {
 	const p4d_datum *that = call->slot[0];

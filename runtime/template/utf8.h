@@ -7,15 +7,16 @@
 
 #include "template/value.h"
 
-/* Characters of UTF-8. A byte that begins none is taken for one. */
-size_t p4d_template__character(const char *at, size_t length, uint32_t *code); /* bytes; 0 at the end */
+/* UTF-8 characters. A byte that begins no character counts as one. */
+size_t p4d_template__character(const char *at, size_t length, uint32_t *code); /* length in bytes; 0 at
+										* the end */
 size_t p4d_template__characters(p4d_string text);
-/* The byte where a character begins; the length where there are fewer. */
+/* The byte at which a character begins; the length of the text if there are fewer characters. */
 size_t p4d_template__place(p4d_string text, size_t character);
 bool p4d_template__is_ascii(p4d_string text);
 
-/* What str.isspace says; \s of regular expressions, too. */
+/* Python's str.isspace; also \s in regular expressions. */
 bool p4d_template__is_space(uint32_t code);
-/* Bytes of the white space that a text begins and ends with. */
+/* Number of bytes of white space at the beginning and at the end of a text. */
 size_t p4d_template__leading_space(p4d_string text);
 size_t p4d_template__trailing_space(p4d_string text);

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Values of templates, as Python has them. All that they point to is in arenas, and texts are UTF-8. */
+/* Values of templates, with Python's types. Arenas own all that they point to; texts are UTF-8. */
 typedef enum p4d_value_kind {
 	P4D_UNDEFINED,
 	P4D_NONE,
@@ -28,22 +28,22 @@ typedef struct p4d_string {
 
 typedef struct p4d_datum {
 	p4d_value_kind kind;
-	bool markup; /* a text that escape or safe made, which + escapes other texts for */
+	bool markup; /* a text made by escape or safe, with which + escapes other texts */
 	union {
-		const char *name; /* of what is undefined; may be NULL */
+		const char *name; /* name of an undefined value; may be NULL */
 		bool truth;
 		int64_t integer;
 		double real;
 		p4d_string text;
 		struct p4d_list *list;
-		struct p4d_dict *dict; /* of a namespace, too */
+		struct p4d_dict *dict; /* also of a namespace */
 		struct p4d_loop *loop;
 		const struct p4d_macro *macro;
 		const struct p4d_method *function;
 	};
 } p4d_datum;
 
-/* A list; what Python makes in its place where the difference shows. A generator gives each value once. */
+/* A list, with the type that Python would have if that matters. A generator gives each value once. */
 typedef enum p4d_list_form { P4D_LIST_PLAIN, P4D_TUPLE, P4D_RANGE, P4D_GENERATOR, P4D_VIEW } p4d_list_form;
 
 typedef struct p4d_list {
@@ -62,17 +62,20 @@ typedef struct p4d_dict {
 	p4d_pair *at;
 } p4d_dict;
 
-/* A function that is built in, and what it is a method of. */
+/* A built-in function, and the object if it is a method. */
 typedef struct p4d_method {
 	const struct p4d_builtin *builtin;
 	p4d_datum self;
 } p4d_method;
 
-/* The position of a loop and what it goes over: with a condition, the values for which it held so far. */
+/*
+ * The position in a loop, and the values that it iterates over; with a condition, those for which it was true
+ * so far.
+ */
 typedef struct p4d_loop {
 	const p4d_datum *at;
 	size_t index, count;
-	struct p4d_selection *rest; /* of values whose condition was not asked yet; NULL: there are none */
+	struct p4d_selection *rest; /* values whose condition was not evaluated yet; NULL: none */
 } p4d_loop;
 
 #define P4D_TEXT(literal) ((p4d_datum){.kind = P4D_STRING, .text = {literal, sizeof(literal) - 1}})

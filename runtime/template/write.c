@@ -10,7 +10,7 @@
 
 #include "template/utf8.h"
 
-/* digits, without the point, of a number 0.d1d2... * 10^exponent */
+/* digits of a number 0.d1d2... * 10^exponent, without the point */
 static void place_point(char text[64], bool negative, const char *digits, int exponent)
 {
 	const int count = (int)strlen(digits);
@@ -52,7 +52,7 @@ void p4d_template__real_text(double real, char text[64])
 	place_point(text, shortest[0] == '-', digits, exponent);
 }
 
-/* Whether repr shows a character as it is. Those that Unicode has not assigned are taken for letters. */
+/* Whether repr shows a character unchanged. Unassigned characters count as letters. */
 static bool is_printable(uint32_t code)
 {
 	static const uint32_t others[][2] = {

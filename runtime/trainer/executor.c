@@ -15,7 +15,7 @@
 #include "plan/parameters.h"
 #include "trainer/trainer_internal.h"
 
-/* The hidden state of a micro-batch, or of a slice of it. */
+/* The hidden state of a micro-batch, or of one of its slices. */
 static uint64_t boundary_bytes(const p4d_trainer *t, const p4d_instruction *in)
 {
 	const p4d_layout *l = t->net.l;
@@ -26,8 +26,8 @@ static uint64_t boundary_bytes(const p4d_trainer *t, const p4d_instruction *in)
 }
 
 /*
- * A buffer that no send uses. Receivers differ, and one may depend on another buffer's receiver, so take the
- * first that is done, not the oldest.
+ * A buffer that no send uses. Receivers differ, and one may depend on another buffer's receiver, so this
+ * takes the first one that is done instead of the oldest.
  */
 static void *free_buffer(p4d_trainer *t, bool backward, p4d_error *err)
 {
@@ -76,13 +76,13 @@ static p4d_layer layer_of(const p4d_trainer *t, const p4d_instruction *in, uint6
 	return p4d_buffers_layer(&t->net, in->chunk, in->slot, (uint32_t)layer);
 }
 
-/* The parameters of a layer or a table are needed: where they are in a window. */
+/* Waits until the parameters of a layer or a table are in the window, if there is one. */
 static int use_layer(p4d_trainer *t, const p4d_instruction *in, uint64_t layer, p4d_error *err)
 {
 	return p4d_window_use(&t->net, p4d_optimizer__segment_at(t, in->chunk, (uint32_t)layer), err);
 }
 
-/* Also waits for a table that is a segment of its own. */
+/* Also waits for a table that is a separate segment. */
 static int use_table(p4d_trainer *t, p4d_weight_kind kind, p4d_error *err)
 {
 	if (!p4d_cuts_segments(t->net.l))
@@ -103,8 +103,8 @@ static int await_layer(p4d_trainer *t, const p4d_instruction *in, uint64_t layer
 	return p4d_optimizer__await_segment(t, p4d_optimizer__segment_at(t, in->chunk, (uint32_t)layer), err);
 }
 
-/* With a window of gradients: this pass is going to add to those of a layer or a table; and has added to
- * them. */
+/* With a window of gradients: this pass is about to add to the gradients of a layer or a table; and has
+ * added. */
 static int begin_layer(p4d_trainer *t, const p4d_instruction *in, uint64_t layer, p4d_error *err)
 {
 	return p4d_gradient_window_begin(&t->net, p4d_optimizer__segment_at(t, in->chunk, (uint32_t)layer),
@@ -143,8 +143,8 @@ static int embed_back(p4d_trainer *t, const p4d_instruction *in, void *gradient,
 	return end_table(t, P4D_W_EMBEDDING, err);
 }
 
-/* From the loss, or its result in vocabulary parallelism, to the last layer, whose segment has the final
- * norm. */
+/* From the loss (or its result in vocabulary parallelism) back to the last layer, whose segment has the
+ * final norm. */
 static int head_back(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
 {
 	const uint64_t last = t->net.layers - 1;
@@ -175,7 +175,7 @@ static int pass_on(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
 	return 0;
 }
 
-/* Gathers a layer's matrices over a grid, once its parameters are there. */
+/* Gathers a layer's matrices over Z of a grid, once its parameters exist. */
 static int gather_matrices(p4d_trainer *t, const p4d_instruction *in, uint64_t layer, p4d_error *err)
 {
 	if (await_layer(t, in, layer, err) < 0)
@@ -223,13 +223,16 @@ static int forward(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
 	return kept && !ends ? pass_on(t, in, err) : 0;
 }
 
-/* Reduces the layer before among replicas, when the sums over a grid exist. */
+/* Reduces the previous layer among replicas, when the sums over Z of a grid exist. */
 static int reduce_layer(p4d_trainer *t, const p4d_instruction *in, uint64_t layer, p4d_error *err)
 {
 	return p4d_optimizer__reduce_layer(t, in, (uint32_t)(layer + (t->net.tp_z != NULL)), err);
 }
 
-/* The last layer of the model began with the head; the first one ends with the embedding. */
+/*
+ * The backward pass of the model's last layer began with the head; that of the first one ends with the
+ * embedding.
+ */
 static int layer_back(p4d_trainer *t, const p4d_instruction *in, uint64_t i, bool began, bool goes_on,
 		      p4d_error *err)
 {
@@ -300,7 +303,7 @@ static int backward_weight(p4d_trainer *t, const p4d_instruction *in, p4d_error 
 	return p4d_depth_end(&t->net, err);
 }
 
-/* Passes of vocabulary parallelism: the table that they read, and the one whose gradient they add to. */
+/* Passes of vocabulary parallelism: the table that they read, and the table whose gradient they add to. */
 static int vocabulary(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
 {
 	const bool head = in->op == P4D_OP_VOCAB_FORWARD || in->op == P4D_OP_VOCAB_BACKWARD;
@@ -331,7 +334,7 @@ static bool runs(const p4d_trainer *t, const p4d_instruction *in)
 	return !t->net.evaluating || p4d_executor__evaluates(in);
 }
 
-/* Whether an instruction reads or writes the place where a receive of this direction puts its data. */
+/* Whether an instruction uses the memory into which a receive of this direction writes. */
 static bool uses(const p4d_instruction *in, bool backward, uint32_t slot)
 {
 	switch ((p4d_op)in->op) {
@@ -353,7 +356,7 @@ static bool uses(const p4d_instruction *in, bool backward, uint32_t slot)
 	}
 }
 
-/* The next from instruction `from` on. */
+/* The next receive, starting at instruction `from`. */
 static void find_receive(p4d_trainer *t, bool backward, size_t from)
 {
 	const p4d_op op = backward ? P4D_OP_RECV_BACKWARD : P4D_OP_RECV_FORWARD;
@@ -373,7 +376,7 @@ static void *buffer_of(const p4d_trainer *t, const p4d_instruction *in, bool bac
 	return backward ? p4d_buffers_at(&t->net, B_HIDDEN) : layer_of(t, in, 0).activation[ACT_INPUT];
 }
 
-/* Begins the receives whose buffers are free before an instruction. */
+/* Starts the receives whose buffers are free before an instruction. */
 static int begin_receives(p4d_trainer *t, size_t number, p4d_error *err)
 {
 	for (int backward = 0; backward < 2; backward++) {
@@ -401,8 +404,8 @@ static int end_receive(p4d_trainer *t, bool backward, p4d_error *err)
 	return 0;
 }
 
-/* Parameters are gathered during the first forward passes of a step, and gradients reduced during its last
- * passes; sharded ones, during all. */
+/* Parameters are gathered during the first forward passes of a step, and gradients are reduced during its
+ * last passes; if they are sharded, during all passes. */
 static bool is_beside_replicas(const p4d_trainer *t, const p4d_instruction *in)
 {
 	if (in->op == P4D_OP_FORWARD)
@@ -458,7 +461,7 @@ static double now(void)
 	return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-/* The same, noting when. */
+/* The same, recording the times. */
 static int execute_traced(p4d_trainer *t, size_t i, double begin, p4d_error *err)
 {
 	t->spans[i].start = now() - begin;

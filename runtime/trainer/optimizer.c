@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Gradients over all replicas, their norm over all ranks, and the optimizer on this rank's shard. */
+/*
+ * Sums gradients over all replicas, computes their norm over all ranks, and runs the optimizer on this rank's
+ * shard.
+ */
 #include <math.h>
 #include <string.h>
 
@@ -12,7 +15,7 @@
 p4d_piece p4d_optimizer__piece(const p4d_trainer *t, uint32_t segment, uint64_t at, uint64_t count)
 {
 	const p4d_optimizer *optimizer = p4d_optimizer_of(t->net.l);
-	/* state shards lie one after the other */
+	/* state shards are stored one after the other */
 	const uint64_t shard = t->net.weights.segment[segment].offset / t->net.shards;
 	uint64_t first, length;
 
@@ -35,7 +38,7 @@ void p4d_trainer_shard(const p4d_trainer *t, uint32_t segment, uint64_t *first, 
 	p4d_weights_shard_of(t->net.l, &t->net.weights.segment[segment], t->net.place, first, count);
 }
 
-/* chunk == vpp: the tables, which are one segment, or two where parameters are in a window. */
+/* chunk == vpp: the tables, which are one segment, or two if parameters pass through a window. */
 static uint32_t segments_of(const p4d_trainer *t, uint32_t chunk)
 {
 	const p4d_weights *w = &t->net.weights;
@@ -66,7 +69,7 @@ int p4d_optimizer__gather_segment(p4d_trainer *t, uint32_t segment, p4d_error *e
 	    p4d_buffers_parameters(&t->net, segment, first), count * t->net.element, err);
 }
 
-/* Gathers segments first .. behind-1, and notes when they have arrived. */
+/* Gathers segments first .. behind-1, and stores their call numbers. */
 static int gather_segments(p4d_trainer *t, uint32_t first, uint32_t behind, p4d_error *err)
 {
 	for (uint32_t i = first; i < behind; i++) {
@@ -77,7 +80,7 @@ static int gather_segments(p4d_trainer *t, uint32_t first, uint32_t behind, p4d_
 	return 0;
 }
 
-/* Tables that are segments of their own are used by a stage's first pass, if at all, or by its last forward
+/* Tables that are separate segments are used by a stage's first pass, if at all, or by its last forward
  * pass. */
 int p4d_optimizer__gather_ahead(p4d_trainer *t, p4d_error *err)
 {
@@ -140,8 +143,8 @@ static int sum_over(p4d_trainer *t, uint32_t segment, const p4d_weight *w, p4d_g
 	return p4d_comm_settle(group, err);
 }
 
-/* Sums over ranks that are no replicas: for weights that both of them have, or of whose tokens each sees a
- * part; and over a grid's Z, whose ranks have other sequences. */
+/* Sums over ranks that are not replicas: for weights that all of these ranks have, or of whose tokens each
+ * sees a part; and over Z of a grid, whose ranks have other sequences. */
 static int sum_weight(p4d_trainer *t, uint32_t segment, const p4d_weight *w, p4d_error *err)
 {
 	p4d_group *group = is_tied_copy(t, w)         ? t->net.embedding_group
@@ -165,8 +168,8 @@ static int sum_weights(p4d_trainer *t, uint32_t segment, p4d_error *err)
 }
 
 /*
- * The two stages that hold a tied table sum at the end: earlier, one would wait for the other, which may
- * still have passes to run. So do tables that are in no chunk and that no instruction reduces.
+ * The two stages with a tied table sum at the end: earlier, one would wait for the other, which may still
+ * have passes to run. So do tables that are in no chunk and that no instruction reduces.
  */
 static bool waits_for_the_end(const p4d_trainer *t, uint32_t segment)
 {
@@ -217,13 +220,13 @@ int p4d_optimizer__reduce_layer(p4d_trainer *t, const p4d_instruction *in, uint3
 	return reduce_segment(t, p4d_optimizer__segment_at(t, in->chunk, layer), false, err);
 }
 
-/* For sharded gradients, all that is left to sum; for others, what waited for the end. */
+/* For sharded gradients, all remaining sums; for others, the sums that waited for the end. */
 static int finish_segment(p4d_trainer *t, uint32_t segment, p4d_error *err)
 {
 	return t->net.gradient_window ? sum_weights(t, segment, err) : reduce_segment(t, segment, true, err);
 }
 
-/* This rank's shard of a segment over the copies of the model, where it has several. */
+/* Sums this rank's shard of a segment over the replicas, if there are several. */
 static int sum_copies(p4d_trainer *t, uint32_t segment, p4d_error *err)
 {
 	uint64_t first, count;
@@ -250,7 +253,7 @@ static int finish_gradients(p4d_trainer *t, p4d_error *err)
 	return 0;
 }
 
-/* Only one of the ranks that hold the same gradient counts it. */
+/* Only one of the ranks with the same gradient counts it. */
 static bool counts(const p4d_trainer *t, const p4d_weight *w)
 {
 	const p4d_tp_grid at = p4d_place_grid(t->net.l, t->net.place);
@@ -296,7 +299,7 @@ static int measure(p4d_trainer *t, measurement *add, p4d_scalars *scalars, p4d_e
 	return p4d_net_read_scalars(&t->net, scalars, err);
 }
 
-/* `count` elements of a weight; `from` is the place of the first one in the flat buffer. */
+/* Updates `count` elements of a weight; `from` is the place of the first one in the flat buffer. */
 typedef struct part {
 	const p4d_weight *weight;
 	uint64_t from, count;
@@ -307,8 +310,8 @@ typedef struct part {
 } part;
 
 /*
- * Moments in bf16. Those of each slice of a tensor of the model are rounded by their places in that tensor,
- * so that all ranks with a number round it alike. Elements in no slice are padding, and stay 0.
+ * Moments in bf16. In each slice of a tensor of the model they are rounded by their positions in that tensor,
+ * so that all ranks with an element round it alike. Elements in no slice are padding, and stay 0.
  */
 static void adamw_half(p4d_trainer *t, const part *p, const p4d_adam *step)
 {

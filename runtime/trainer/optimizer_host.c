@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The optimizer if its states or parameters are on the host. This rank's shard is cut into subgroups, which
- * are updated in turns on the host and on the device. Both work independently, while transfers run on two
- * streams (plan/offload.h). Work for the device is queued ahead of the host's present subgroup.
+ * The optimizer if its states or parameters are on the host. This rank's shard is cut into subgroups, of
+ * which some are updated on the host and some on the device. Both work independently, while transfers run on
+ * two streams (plan/offload.h). Work for the device is queued ahead of the host's present subgroup.
  */
 #include "model/buffers.h"
 #include "trainer/trainer_internal.h"
@@ -41,12 +41,12 @@ int p4d_optimizer_host__open(p4d_trainer *t, p4d_error *err)
 
 /* ---- subgroups ---- */
 
-/* The next subgroup, of those that lie one after the other in the segments of the rank. */
+/* The next subgroup; subgroups are consecutive in the segments of the rank. */
 typedef struct cursor {
 	uint32_t segment;
 	uint64_t at;       /* elements of its shard before it */
 	uint64_t number;   /* number of the subgroup */
-	uint64_t turn[2];  /* subgroups before it, by where they are updated */
+	uint64_t turn[2];  /* number of subgroups before it, by the place of their update */
 	uint64_t elements; /* the most elements of a subgroup */
 } cursor;
 
@@ -126,7 +126,7 @@ static p4d_piece in_slot(const p4d_trainer *t, const p4d_piece *piece, uint64_t 
 	return staged;
 }
 
-/* What was queued leaves a slot with an update's results. */
+/* Queued transfers take the results of an update out of a slot. */
 static void leave(p4d_trainer *t, const p4d_piece *piece, const p4d_piece *staged, uint64_t slot)
 {
 	p4d_offload *o = &t->offload;
@@ -188,7 +188,7 @@ static void raise_parameters(p4d_trainer *t, const p4d_piece *piece, const p4d_p
 {
 	p4d_device *d = t->net.d;
 
-	if (t->offload.parameters) /* they are where they belong */
+	if (t->offload.parameters) /* they already are at their place */
 		return;
 	d->move(d, t->offload.up, piece->parameters, there->parameters, piece->count * t->net.element);
 	d->event_record(d, t->offload.left[HOST][slot], t->offload.up);
@@ -209,7 +209,7 @@ static int update_on_host(p4d_trainer *t, const cursor *c, const p4d_piece *piec
 
 /* ---- all of them ---- */
 
-/* What is queued before is done when these begin; and the other way round. */
+/* Earlier operations are done when these begin; and later ones begin after these. */
 static void fork_streams(p4d_trainer *t)
 {
 	t->net.d->stream_wait(t->net.d, t->offload.up, NULL);
@@ -222,7 +222,7 @@ static void join_streams(p4d_trainer *t)
 	t->net.d->stream_wait(t->net.d, NULL, t->offload.down);
 }
 
-/* Up to P4D_OFFLOAD_SLOTS subgroups of the host ahead of the one that it updates. */
+/* Queues up to P4D_OFFLOAD_SLOTS of the host's subgroups ahead of the one that it updates. */
 static void queue_ahead(p4d_trainer *t, cursor *ahead, const cursor *now, double scale)
 {
 	p4d_piece piece;

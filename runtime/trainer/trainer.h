@@ -10,7 +10,7 @@
  */
 typedef struct p4d_trainer p4d_trainer;
 
-/* AdamW. clip: the largest norm of the gradient; 0: any. */
+/* AdamW. clip: the largest norm of the gradient; 0: no limit. */
 typedef struct p4d_optimizer_settings {
 	float beta1, beta2, epsilon, weight_decay, clip;
 } p4d_optimizer_settings;
@@ -24,8 +24,9 @@ typedef struct p4d_step_result {
 	double loss;          /* mean over the tokens of the global batch, the same on all ranks */
 	double gradient_norm; /* before clipping */
 	uint64_t tokens;      /* tokens that were trained on */
-	uint64_t nonfinite;   /* gradients that are NaN or infinite */
-	bool applied;         /* else weights and moments are bitwise unchanged */
+	uint64_t nonfinite;   /* number of gradients that are NaN or infinite */
+	bool applied;         /* the update was applied; otherwise weights and moments are bitwise
+			       * unchanged */
 } p4d_step_result;
 
 /*
@@ -37,25 +38,24 @@ void p4d_trainer_close(p4d_trainer *trainer);
 
 /* Weights of a new model: the same for every layout, a function of seed, name and position of the element. */
 int p4d_trainer_initialize(p4d_trainer *trainer, uint64_t seed, p4d_error *err);
-/* The same for the trained part, if that is not all: adapters. */
+/* The same for the trained part, if only adapters are trained. */
 int p4d_trainer_initialize_trained(p4d_trainer *trainer, uint64_t seed, p4d_error *err);
 
-/* The initial values of a slice of a stage's own head, together with weights of a released model, which has
- * none. */
+/* Sets the initial values of a slice of a stage's own head, for weights of a released model, which has no
+ * such head. */
 void p4d_trainer_draw_local(const p4d_trainer *trainer, const p4d_weight_slice *slice, uint64_t at,
 			    uint64_t count, float *to);
 
 /*
- * One optimizer step. number counts from 1 (Adam's correction). The host waits for the device once, for the
- * result; the weight update may still be in flight, and an error there shows at the next
- * wait for it.
+ * One optimizer step. number counts from 1 (for Adam's correction). The host waits for the device once, for
+ * the result. The weight update may still be in flight; an error in it is reported at the next wait.
  */
 int p4d_trainer_step(p4d_trainer *trainer, uint64_t number, float learning_rate, p4d_batch_source source,
 		     void *context, p4d_step_result *out, p4d_error *err);
 
 /*
- * Steps with a loss above `most` are not applied, from the next one on; their batch is dropped. By default no
- * loss is too high. The same on all ranks.
+ * From the next step on, steps with a loss above `most` are not applied, and their batch is dropped. By
+ * default no loss is too high. The same on all ranks.
  */
 void p4d_trainer_skip_above(p4d_trainer *trainer, double most);
 
@@ -65,18 +65,18 @@ typedef struct p4d_evaluated {
 	uint64_t tokens;
 } p4d_evaluated;
 
-/* The losses of one global batch; changes nothing. */
+/* Computes the losses of one global batch; changes nothing. */
 int p4d_trainer_evaluate(p4d_trainer *trainer, uint64_t step, p4d_batch_source source, void *context,
 			 p4d_evaluated *out, p4d_error *err);
 
-/* As p4d_net_predict; afterwards a step or an evaluation may follow. */
+/* Like p4d_net_predict; afterwards a step or an evaluation may follow. */
 int p4d_trainer_predict(p4d_trainer *trainer, int32_t token, uint64_t position, float *logits,
 			p4d_error *err);
 
 /*
- * What this rank executes in a step; and where the next steps note the time of each instruction, in seconds
- * since the start of the step, one for each (NULL: nowhere). If the device runs asynchronously, the host then
- * waits for it after each instruction, so that nothing overlaps.
+ * The instructions of this rank in a step; and an array in which later steps store the time of each
+ * instruction, in seconds since the start of the step (NULL: none). If the device runs asynchronously, the
+ * host then waits for it after each instruction, so that nothing overlaps.
  */
 const p4d_instruction_list *p4d_trainer_list(const p4d_trainer *trainer);
 void p4d_trainer_trace(p4d_trainer *trainer, p4d_span *spans);
@@ -89,27 +89,27 @@ void p4d_trainer_shard(const p4d_trainer *trainer, uint32_t segment, uint64_t *f
 int p4d_trainer_read(p4d_trainer *trainer, uint32_t segment, p4d_state state, float *to, p4d_error *err);
 int p4d_trainer_write(p4d_trainer *trainer, uint32_t segment, p4d_state state, const float *from,
 		      p4d_error *err);
-/* Elements of frozen weights, from an offset of the flat buffer on; the numbers may be changed. */
+/* Elements of frozen weights, starting at an offset of the flat buffer; the numbers may be changed. */
 void p4d_trainer_write_frozen(p4d_trainer *trainer, uint64_t offset, float *numbers, uint64_t count);
-/* Of those that are quantized: as p4d_quantized_put. */
+/* For quantized weights: like p4d_quantized_put. */
 int p4d_trainer_write_quantized(p4d_trainer *trainer, const p4d_weight *weight,
 				const p4d_quantized_part *part, uint64_t at, float *numbers, uint64_t count,
 				p4d_error *err);
-/* After all shards were written: parameters follow from the masters, and are gathered. */
+/* Call it after all shards were written: parameters are computed from the masters, and gathered. */
 int p4d_trainer_restore(p4d_trainer *trainer, p4d_error *err);
 
 /*
- * For tests: gradients of this rank's flat buffer as the last step left them, reduced (for this rank's shard;
- * the rest is partial sums), of the sum of losses over global_batch * seq_len. With sharded gradients only
- * the shards, one after another.
+ * For tests: gradients of this rank's flat buffer after the last step, of the sum of losses over global_batch
+ * * seq_len. They are reduced for this rank's shard; the rest is partial sums. With sharded gradients there
+ * are only the shards, one after another.
  */
 const float *p4d_trainer_gradients(const p4d_trainer *trainer);
 
-/* The arena size asked of the device, and its plan. */
+/* The arena size that was requested from the device, and its plan. */
 uint64_t p4d_trainer_arena_bytes(const p4d_trainer *trainer);
 const p4d_plan *p4d_trainer_plan(const p4d_trainer *trainer);
 /*
- * Bytes of the arena that were ever written, by class, as in p4d_plan.part: if buffers of different moments
+ * Bytes of the arena that were ever written, by class, as in p4d_plan.part. If buffers of different moments
  * share memory, it counts for those of the peak. One pass over the arena. P4D_NOT_MODELLED if the device
  * cannot tell. Errors: RANK.
  */

@@ -12,17 +12,17 @@ typedef struct p4d_sends {
 } p4d_sends;
 
 /*
- * The next receive of one direction: it begins as soon as nothing before it in the list uses its buffer, so
- * that the message arrives while passes run.
+ * The next receive of one direction. It begins as soon as no earlier instruction of the list uses its buffer,
+ * so that the message arrives while passes run.
  */
 typedef struct p4d_receive {
-	size_t at, from; /* in the list; it may begin before instruction `from` */
+	size_t at, from; /* index in the list; it may begin before instruction `from` */
 	bool begun;
 } p4d_receive;
 
 /*
- * Consecutive elements of this rank's shard of a segment, and the addresses of their numbers. first: place in
- * the flat buffer; device: that of the memory with all of these.
+ * Consecutive elements of this rank's shard of a segment, and their addresses. first: place in the flat
+ * buffer; device: the one whose memory contains all of these.
  */
 typedef struct p4d_piece {
 	uint32_t segment;
@@ -30,14 +30,15 @@ typedef struct p4d_piece {
 	p4d_device *device;
 	void *parameters;
 	const float *gradients;
-	void *state[P4D_MOST_STATES]; /* NULL: the master that is the parameter itself */
+	void *state[P4D_MOST_STATES]; /* NULL: the parameter itself is the master */
 } p4d_piece;
 
 /* For states or parameters on the host: streams to the device and from it, and events of each slot. */
 typedef struct p4d_offload {
-	bool states, parameters; /* which of them */
+	bool states, parameters; /* states that are on the host */
 	void *up, *down;
-	void *came[2][P4D_OFFLOAD_SLOTS], *left[2][P4D_OFFLOAD_SLOTS]; /* to update; after it: device, host */
+	void *came[2][P4D_OFFLOAD_SLOTS], *left[2][P4D_OFFLOAD_SLOTS]; /* subgroups to update, and updated
+									* ones: of the device, of the host */
 	void *updated[P4D_OFFLOAD_SLOTS];
 	uint32_t share; /* see p4d_offload_split */
 } p4d_offload;
@@ -50,7 +51,7 @@ struct p4d_trainer {
 	p4d_receive receives[2]; /* forward, backward */
 	float learning_rate;
 	double most_loss;  /* the limit that is applied */
-	uint64_t *gathers; /* by segment: calls of `replicas` after which its parameters are there */
+	uint64_t *gathers; /* by segment: number of calls of `replicas` after which its parameters exist */
 	p4d_step_result result;
 	p4d_span *spans; /* (list) p4d_trainer_trace */
 	p4d_offload offload;
@@ -65,21 +66,23 @@ bool p4d_executor__evaluates(const p4d_instruction *in);
 int p4d_uses__open(p4d_trainer *t, p4d_error *err);
 
 /* optimizer.c */
-/* Starts gathering the parameters of a segment, or of all with GATHER_PARAMS in the list, in order. */
+/* Starts to gather the parameters of a segment, or of all with GATHER_PARAMS in the list, in order. */
 int p4d_optimizer__gather_segment(p4d_trainer *t, uint32_t segment, p4d_error *err);
 int p4d_optimizer__gather_ahead(p4d_trainer *t, p4d_error *err);
 int p4d_optimizer__await_segment(p4d_trainer *t, uint32_t segment,
-				 p4d_error *err); /* they are used from here on */
-/* Number of segment i of a chunk; chunk == vpp: the segment of the tables. */
+				 p4d_error *err); /* waits, because they are used from here on */
+/* Index of segment i of a chunk; chunk == vpp: the segment of the tables. */
 uint32_t p4d_optimizer__segment_at(const p4d_trainer *t, uint32_t chunk, uint32_t i);
 /*
- * After a layer, in the last pass that adds to its gradients: reduces them in overlap with what follows; and
- * the rest after that pass.
+ * Called after a layer in the last pass that adds to its gradients: reduces them while later operations run;
+ * and reduces the rest after that pass.
  */
 int p4d_optimizer__reduce_layer(p4d_trainer *t, const p4d_instruction *in, uint32_t layer, p4d_error *err);
 int p4d_optimizer__reduce_chunk(p4d_trainer *t, uint32_t chunk, p4d_error *err);
 int p4d_optimizer__update(p4d_trainer *t, p4d_error *err);
-/* `count` elements of the shard of a segment, from number `at` on, on the device; states where they are. */
+/*
+ * `count` elements of the shard of a segment, starting at index `at`, on the device; states at their place.
+ */
 p4d_piece p4d_optimizer__piece(const p4d_trainer *t, uint32_t segment, uint64_t at, uint64_t count);
 /* scale: factor of the gradients. */
 void p4d_optimizer__update_piece(p4d_trainer *t, const p4d_piece *piece, double scale);
@@ -88,5 +91,5 @@ void p4d_optimizer__update_piece(p4d_trainer *t, const p4d_piece *piece, double 
 bool p4d_optimizer_host__is_used(const p4d_trainer *t);
 int p4d_optimizer_host__open(p4d_trainer *t, p4d_error *err);
 int p4d_optimizer_host__update(p4d_trainer *t, double scale, p4d_error *err);
-/* Parameters of this rank's shards from their masters. */
+/* Computes the parameters of this rank's shards from their masters. */
 int p4d_optimizer_host__restore(p4d_trainer *t, p4d_error *err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The state of a trainer as checkpoints see it. */
+/* The state of a trainer, as checkpoints store it. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -76,7 +76,7 @@ int p4d_trainer_read(p4d_trainer *t, uint32_t segment, p4d_state state, float *t
 	return 0;
 }
 
-/* Where there are no masters, for nothing is trained. */
+/* If there are no masters, because nothing is trained. */
 static void write_rounded(p4d_trainer *t, uint32_t segment, const float *from)
 {
 	enum { AT_ONCE = 4096 };
