@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Ranks of a job in one process: layouts by chance, and optimizer state whose values follow from the names of
- * tensors. Include after support.h. */
+/* Ranks of a job in one process. Layouts are random, and the values of optimizer states follow from the
+ * tensors' names. Include after support.h. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/stat.h>
@@ -25,7 +25,7 @@ typedef struct test_rank {
 	p4d_layout *layout;
 	p4d_checkpoint_storage storage;
 	p4d_weights weights;
-	float *state[P4D_MOST_STATES]; /* its shards, one after another */
+	float *state[P4D_MOST_STATES]; /* the shards of this rank, one after another */
 	uint64_t elements;
 	bool read_fails;
 	p4d_checkpoint_peers peers;
@@ -55,7 +55,7 @@ static inline uint64_t hash_of(const char *name)
 	return h;
 }
 
-/* Value of an element of a tensor with that hash of its name; never zero, which is padding. */
+/* Value of an element of the tensor whose name has this hash. Never zero, which marks padding. */
 static inline float value_of(uint64_t name, uint64_t element, int state, uint64_t salt)
 {
 	uint64_t h = mix(mix(name ^ element) ^ (uint64_t)state << 32 ^ salt);
@@ -187,7 +187,7 @@ static inline const char *one_of(const char *const *list, uint32_t count)
 	return list[below(count)];
 }
 
-/* A layout by chance, of up to MOST_RANKS ranks. */
+/* A random layout of up to MOST_RANKS ranks. */
 static inline test_job *random_job(const char *model)
 {
 	static const char *const schedules[] = {"gpipe", "1f1b", "interleaved", "zb1p", "zbv", "v-half"};
@@ -280,7 +280,7 @@ static inline void set_element(void *context, float *element, uint64_t name, uin
 	*element = value_of(name, index, state, *(const uint64_t *)context);
 }
 
-/* Padding becomes something that must not be loaded anywhere else. */
+/* Fills padding with a value that no rank may load. */
 static inline void fill_job(test_job *job, uint64_t salt)
 {
 	for (uint32_t i = 0; i < job->world; i++) {
@@ -295,7 +295,7 @@ typedef struct comparison {
 	uint64_t salt, equal, wrong;
 } comparison;
 
-/* Compared elements become zero, so that only padding remains. */
+/* Sets compared elements to zero, so that only padding keeps its value. */
 static inline void compare_element(void *context, float *element, uint64_t name, uint64_t index, int state)
 {
 	comparison *c = context;
@@ -307,7 +307,7 @@ static inline void compare_element(void *context, float *element, uint64_t name,
 	*element = 0;
 }
 
-/* Compares and clears a rank. Returns the elements that are not as they must be. */
+/* Compares a rank's elements and clears them. Returns how many differ from what was expected. */
 static inline uint64_t compare_rank(test_rank *rank, uint64_t salt, uint64_t *equal)
 {
 	comparison c = {.salt = salt};
@@ -333,7 +333,7 @@ static inline p4d_checkpoint_info info_of(const test_job *job, uint64_t step)
 	return info;
 }
 
-/* What p4d_checkpoint_saver does, rank after rank. */
+/* Does for one rank after another what p4d_checkpoint_saver does. */
 static inline void save_job(test_job *job, const char *dir, uint64_t step)
 {
 	p4d_checkpoint_info info = info_of(job, step);
@@ -368,7 +368,7 @@ static inline void save_job(test_job *job, const char *dir, uint64_t step)
 		fail_msg("%s", err.text);
 }
 
-/* All ranks at the same time, each in its own thread. work must not assert. */
+/* Calls work for all ranks at the same time, each in its own thread. work must not assert. */
 typedef struct rank_work {
 	void (*work)(test_rank *rank, void *context);
 	test_rank *rank;
@@ -397,7 +397,7 @@ static inline void run_job(test_job *job, void (*work)(test_rank *rank, void *co
 		pthread_join(thread[i], NULL);
 }
 
-/* A layer or two of a model so small that every byte can be tried. */
+/* A model of one or two layers, so small that a test can try every byte of its checkpoint. */
 #define TINY_MODEL \
 	"model=custom layers=2 hidden=4 ffn=4 heads=2 kv-heads=2 head-dim=2 vocab=5 norm=rmsnorm glu=on " \
 	"positions=rope max-seq-len=64 tied=off bias=none qk-norm=off "
@@ -435,7 +435,7 @@ static inline whole_file read_whole(const char *path)
 	return file;
 }
 
-/* In place: the file keeps its size and inode. */
+/* Writes in place: the file keeps its size and inode. */
 static inline void poke(const char *path, size_t at, uint8_t value)
 {
 	int fd = open(path, O_WRONLY | O_CLOEXEC);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Ranks that meet, and run until one fails. */
+/* Ranks that join a world and run until one fails. */
 #include "support/support.h"
 
 #include <dirent.h>
@@ -18,9 +18,9 @@
 
 static const uint32_t two_by_two[] = {0, 0, 1, 1}, two_by_four[] = {0, 0, 0, 0, 1, 1, 1, 1};
 static const uint32_t apart[] = {0, 1, 2, 3, 4, 5, 6, 7};
-static const double PROMISED = 5; /* seconds until all have noticed */
+static const double PROMISED = 5; /* seconds until all ranks have noticed the failure */
 
-/* May fail already: others are killed at any moment. */
+/* Joining may fail already, because other ranks are killed at any moment. */
 static inline int group_of_all(p4d_group **group, p4d_world *world, uint32_t size, p4d_error *err)
 {
 	uint32_t ranks[FORKED_MOST];

@@ -52,7 +52,9 @@ static inline p4d_site *loaded(const char *text)
 	return site;
 }
 
-/* The text must be refused with this code and message, "p4d.conf:LINE: ..." without the directory. */
+/*
+ * The text must be refused with this code and with this message: "p4d.conf:LINE: ...", without the directory.
+ */
 static inline void refused(const char *text, p4d_code code, const char *message)
 {
 	p4d_error err = {0};

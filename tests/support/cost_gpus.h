@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The GPUs that p4d knows, for tests of the clock, as load_gpus (a group setup) finds them. Include after
- * support.h. */
+/* The GPUs that p4d knows, for tests of predicted times. load_gpus, a group setup, loads them. Include
+ * after support.h. */
 #include "gpu/gpu.h"
 
 static p4d_gpus gpus;

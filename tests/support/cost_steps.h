@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Steps of layouts, by the clock. */
+/* Predicted step times of layouts. */
 #include "support/support.h"
 
 #include <math.h>

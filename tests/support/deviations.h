@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* How far predictions are from measured rows, by groups of rows and for the worst of them. */
+/* Errors of predictions against measured rows: by groups of rows, and the largest. */
 #include "support/support.h"
 
 #include <math.h>
@@ -48,7 +48,7 @@ static inline void deviations_print_worst(deviation *of, int rows, int most)
 		       of[i].bytes / (1 << 20));
 }
 
-/* Groups by name; the one after the last has no rows. The worst error has its sign. */
+/* Groups, found by name; the entry after the last group has no rows. The worst error keeps its sign. */
 typedef struct deviation_group {
 	char name[128];
 	double sum, worst;
@@ -56,7 +56,7 @@ typedef struct deviation_group {
 	unsigned line;
 } deviation_group;
 
-/* groups: an array of `most`, zeroed. */
+/* groups: an array of `most` entries, all zero. */
 static inline void deviation_group_count(deviation_group *groups, int most, const char *name, unsigned line,
 					 double share)
 {

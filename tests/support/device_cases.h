@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every operation of the cpu device, on inputs that all types hold exactly; its results are recorded. No
- * guard: included once per P4D_CPU_TYPE. CALL(operation, ...) goes through the device's table in fp32 and
- * bf16.
+ * Every operation of the cpu device, on inputs that all types represent exactly. The results are recorded.
+ * This file has no include guard, because it is included once per P4D_CPU_TYPE. CALL(operation, ...) calls
+ * the operation in the device's table, in fp32 and in bf16.
  */
 #include "device/cpu/cpu_operations.h"
 
@@ -41,7 +41,7 @@
 #define ROUNDED false
 #endif
 
-/* Numbers of the type, in the host's memory; to be freed. */
+/* Numbers of the type, in the host's memory. The caller frees them. */
 static ELEMENT *OP(rounded)(uint64_t count, uint64_t seed)
 {
 	ELEMENT *x = malloc((count + 1) * sizeof(*x));
@@ -66,7 +66,7 @@ static REAL *OP(unrounded)(uint64_t count, uint64_t seed)
 	return x;
 }
 
-/* What was computed on the host, in the memory of operations. */
+/* Copies what the host computed to the device's memory. */
 static void *OP(kept)(void *host, uint64_t bytes)
 {
 	void *x = KEEP(bytes);
@@ -249,7 +249,7 @@ static void OP(attentions)(uint64_t queries, uint64_t keys, bool documents)
 					   .key_stride = KEY_COLUMNS,
 					   .scale = 1.5f};
 
-	/* the lse that belongs to it: probabilities stay below 1 */
+	/* the log-sum-exp of these scores, so that probabilities stay below 1 */
 	CALL(attention, o, lse, q, kv, kv + K * D, &shape, workspace);
 	OP(record_elements)("attention", o, n * COLUMNS);
 	OP(record_reals)("attention, lse", lse, n * A);
@@ -296,7 +296,7 @@ static void OP(embeddings)(uint64_t n, uint64_t h)
 	OP(record_elements)("embed", out, n * h);
 }
 
-/* Rows of logits are padded. */
+/* Rows of logits have padding at the end. */
 static void OP(logit_gradients)(uint64_t n, uint64_t vocab, float z_loss)
 {
 	const uint64_t stride = vocab + 3;

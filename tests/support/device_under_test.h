@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * Tests of a device are compiled three times: for the cpu; for the cuda device with its kernels compiled for
- * the host, where products are those of the cpu (P4D_TEST_CUDA); and, by tests/gpu/run, for a GPU
- * (P4D_TEST_GPU). Operands are in the device's memory, which the host does not touch: numbers are put there,
- * and fetched. With P4D_SHIM_GUARD=1 in the environment, the host cannot touch the shim's memory either.
- * Include after support.h.
+ * Tests of a device are compiled three times: for the cpu device; for the cuda device with its kernels
+ * compiled for the host and the cpu device's products (P4D_TEST_CUDA); and, by tests/gpu/run, for a GPU
+ * (P4D_TEST_GPU). Operands are in the device's memory. Tests copy numbers there and back, and do not access
+ * that memory from the host. With P4D_SHIM_GUARD=1 in the environment, the host cannot access the shim's
+ * memory. Include after support.h.
  */
 #include "device/device.h"
 
@@ -20,7 +20,9 @@
 #include "device/device_cuda.h"
 #endif
 
-/* Before the host reads what an operation wrote, or writes what one reads. */
+/*
+ * Waits for the device: before the host reads what an operation wrote, or overwrites what an operation reads.
+ */
 static inline void finish(p4d_device *device)
 {
 	p4d_error err;
@@ -29,7 +31,7 @@ static inline void finish(p4d_device *device)
 		fail_msg("%s", err.text);
 }
 
-/* Whether operands are not in the host's memory. */
+/* Whether operands are outside the host's memory. */
 static inline bool is_apart(const p4d_device *device)
 {
 #ifdef P4D_TEST_CUDA
@@ -41,7 +43,7 @@ static inline bool is_apart(const p4d_device *device)
 #endif
 }
 
-/* Memory of the device, to be freed by drop_memory; make_memory: filled with zeros. */
+/* Allocates memory of the device, which drop_memory frees. make_memory also fills it with zeros. */
 static inline void *make_room(p4d_device *device, uint64_t bytes)
 {
 	void *memory = NULL;
@@ -53,7 +55,8 @@ static inline void *make_room(p4d_device *device, uint64_t bytes)
 	}
 #endif
 	(void)device;
-	memory = calloc(bytes ? bytes : 1, 1); /* exactly so much: checkers see what lies beyond */
+	memory = calloc(bytes ? bytes : 1, 1); /* exactly this size, so that memory checkers notice
+						* accesses beyond the end */
 	assert_non_null(memory);
 	return memory;
 }
@@ -79,7 +82,7 @@ static inline void drop_memory(p4d_device *device, void *memory)
 	free(memory);
 }
 
-/* Copies to the device's memory, and back what operations left there. */
+/* Copies numbers to the device's memory, and results of operations back. */
 static inline void put(p4d_device *device, void *to, const void *from_host, uint64_t bytes)
 {
 	device->upload(device, to, from_host, bytes);
@@ -105,13 +108,13 @@ static inline int open_cuda(p4d_device *device, p4d_error *err)
 #endif
 
 #ifdef P4D_TEST_GPU
-enum { WORKSPACE_BYTES = 32 << 20 }; /* as planned for a GPU */
+enum { WORKSPACE_BYTES = 32 << 20 }; /* as the planner does for a GPU */
 #else
 enum { WORKSPACE_BYTES = P4D_CPU_PRODUCT_BYTES };
 #endif
 enum { SUMS_BYTES = 64 << 20 };
 
-/* Lends what a trainer would take from its arena. */
+/* Lends the device the scratch memory that a trainer would take from its arena. */
 static inline int open_device_under_test(p4d_device *device, p4d_error *err)
 {
 	static void *workspace, *sums;
@@ -124,7 +127,7 @@ static inline int open_device_under_test(p4d_device *device, p4d_error *err)
 	if (status < 0)
 		return -1;
 	if (!workspace) {
-		/* contents do not matter: like a trainer's arena before it is filled */
+		/* arbitrary contents, like those of a trainer's arena at first */
 		workspace = make_room(device, WORKSPACE_BYTES);
 		sums = make_room(device, SUMS_BYTES);
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Durations to test timelines with. Include after support.h. */
+/* Durations of passes, for tests of timelines. Include after support.h. */
 #include "support/shapes.h"
 
 enum { DURATIONS_PASSES = 1024, DURATIONS_STAGES = 128 };
@@ -16,7 +16,7 @@ static inline uint32_t durations_passes(const p4d_schedule *s)
 	return p4d_schedule_positions(s) * p4d_schedule_slices(s);
 }
 
-/* F = B = W = 1 for every chunk; nothing else takes time. */
+/* Forward, input-gradient and weight-gradient passes take 1 in every chunk; nothing else takes time. */
 static inline p4d_durations even_durations(const p4d_schedule *s, durations_store *store)
 {
 	assert_true(s->stages <= DURATIONS_STAGES && durations_passes(s) <= DURATIONS_PASSES);
@@ -32,8 +32,8 @@ static inline double random_between(double low, double high)
 }
 
 /*
- * As in a real step: stages are alike, except for an uneven split and for embedding and head at the ends.
- * Transfers, barriers and collectives take anything from nothing to a large part of a pass.
+ * As in a real step: stages are alike, except for an uneven split of the layers and for embedding and head at
+ * the ends. A transfer, barrier or collective takes between nothing and a large part of a pass.
  */
 static inline p4d_durations random_durations(const p4d_schedule *s, durations_store *store)
 {
@@ -42,7 +42,7 @@ static inline p4d_durations random_durations(const p4d_schedule *s, durations_st
 	double uneven = random_below(3) ? 0 : random_between(0, 0.3);
 
 	for (uint32_t i = 0; i < durations_passes(s); i++) {
-		/* later slices attend to more */
+		/* a later slice attends to more tokens */
 		double layers = random_between(1 - uneven, 1 + uneven) + 0.1 * p4d_schedule_slice_of(s, i);
 		store->forward[i] = layers;
 		store->input[i] = layers * input;

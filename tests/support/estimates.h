@@ -14,7 +14,10 @@
 	"model=custom layers=2 hidden=64 ffn=128 heads=4 kv-heads=2 head-dim=16 vocab=256 norm=rmsnorm " \
 	"glu=on tied=off positions=rope bias=none qk-norm=off seq-len=32 micro-batch=1 "
 
-/* The memory of a completed request on this many GPUs without a known capacity; *layout: its layout. */
+/*
+ * The memory of a completed request on this many GPUs, whose capacity is not known. *layout becomes the
+ * request's layout.
+ */
 static inline p4d_estimate estimate(const p4d_request *asked, uint64_t nodes, uint64_t gpus_per_node,
 				    int method, p4d_layout *layout)
 {
@@ -32,8 +35,8 @@ static inline p4d_estimate estimate(const p4d_request *asked, uint64_t nodes, ui
 }
 
 /*
- * A part at the peak of the only stage, calculated by hand. If it differs, prints the rows of the plan in
- * that part, and the difference.
+ * Compares one part of the memory at the only stage's peak with the value calculated by hand. If they differ,
+ * prints the difference and the plan's rows of that part.
  */
 static inline void assert_part(const p4d_layout *layout, const p4d_estimate *e, p4d_memory_class part,
 			       uint64_t bytes)

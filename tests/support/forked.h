@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Ranks of a world as children of the test. Each runs a function and ends with its result. */
+/* Ranks of a world as child processes of the test. Each runs a function and exits with its result. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -12,37 +12,37 @@
 
 enum { FORKED_MOST = 16, FORKED_WRONG = 99 };
 
-/* What a rank came to; shared between parent and children. */
+/* How a rank ended; shared by parent and children. */
 typedef struct forked_end {
 	p4d_error err;
 	double opened, ended; /* CLOCK_MONOTONIC */
 } forked_end;
 
 typedef struct forked {
-	p4d_ranks ranks; /* may be changed before forked_start */
+	p4d_ranks ranks; /* a test may change this before forked_start */
 	const uint32_t *nodes;
 	pid_t pids[FORKED_MOST];
-	int status[FORKED_MOST]; /* as from waitpid */
+	int status[FORKED_MOST]; /* the status from waitpid */
 	forked_end *ends;
-	/* called with each rank's settings before it joins; NULL: nothing to change */
+	/* called with each rank's settings before it joins; NULL: settings stay as they are */
 	void (*change)(p4d_ranks *ranks);
 } forked;
 
-/* The rank's work. Result: 0, or what p4d_* returned; then err is kept in `ends`. */
+/* The work of a rank. Result: 0, or the error that p4d_* returned; then err is kept in `ends`. */
 typedef int (*forked_work)(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err);
 
 void forked_init(forked *f, uint32_t size, const uint32_t *nodes);
-/* Starts one rank, or all. A rank that cannot join leaves its error in `ends` and ends with 1. */
+/* Starts one rank, or all ranks. A rank that cannot join leaves its error in `ends` and exits with 1. */
 void forked_rank(forked *f, uint32_t rank, forked_work work);
 void forked_start(forked *f, forked_work work);
-/* Waits for all; after this many seconds it kills the rest and returns false. */
+/* Waits for all ranks. After this many seconds, kills those that still run and returns false. */
 bool forked_finish(forked *f, double seconds);
-/* All ended with 0; says which did not. */
+/* Whether all ranks ended with 0; prints those that did not. */
 bool forked_all_well(const forked *f);
 
 double forked_now(void);
 
-/* In children: cmocka's assertions work in the parent only. */
+/* Assertions for children, because cmocka's work in the parent only. */
 #define CHECK(what) \
 	do { \
 		if (!(what)) { \
@@ -56,7 +56,7 @@ double forked_now(void);
 			return -1; \
 	} while (0)
 
-/* A small generator, the same everywhere. */
+/* A small random number generator, the same on every machine. */
 static inline uint32_t forked_random(uint64_t *state)
 {
 	*state = *state * 6364136223846793005u + 1442695040888963407u;

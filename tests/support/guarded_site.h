@@ -83,7 +83,7 @@ static inline void expect(const trial *t, p4d_action action, p4d_code code)
 		assert_int_equal(t->verdict.message[0].code, code);
 }
 
-/* slurmctld must agree with a job that sbatch accepted, and not change it. */
+/* With a job that sbatch accepted, slurmctld's plugin must agree and must not change it. */
 static inline void expect_verified(const p4d_site *site, const trial *t)
 {
 	static p4d_verdict again;
@@ -107,7 +107,7 @@ static inline p4d_verdict *verify(const p4d_site *site, p4d_job job, const char 
 	return &v;
 }
 
-/* Submits the job with the fix line in addition to the typed options, and expects it to pass. */
+/* Submits the job with the options of the fix line added to the typed ones, and expects it to pass. */
 static inline void fix_works(const p4d_site *site, p4d_job job, const char *flags, const trial *refused)
 {
 	char fixed[1024], fix[480];

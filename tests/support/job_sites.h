@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* A site, and a cluster as the plugins describe it, for jobs that are placed there. */
+/* A site, and a cluster as the plugins describe it, for tests that place jobs there. */
 #include "support/site_text.h"
 
 #include "job/job.h"
@@ -58,7 +58,7 @@ static inline int free_sites(void **state)
 	return 0;
 }
 
-/* The geometry of a job that must be understood; asked counts the questions to the cluster. */
+/* The geometry of a job that p4d must understand. `asked` counts the questions to the cluster. */
 static inline p4d_geometry understood(const p4d_site *site, p4d_job job, unsigned *asked)
 {
 	unsigned local = 0;
@@ -86,7 +86,7 @@ static inline void refused(const p4d_site *site, p4d_job job, p4d_code code, con
 	assert_int_equal(out.nodes, 0);
 }
 
-/* "m0,m1,...": partitions that a wildcard section covers. */
+/* "m0,m1,...": partitions that one section with a wildcard matches. */
 static inline char *partitions_of(int count, char *buf, size_t size)
 {
 	size_t used = 0;

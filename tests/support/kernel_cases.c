@@ -15,7 +15,7 @@ void *run_memory(kernel_run *run, uint64_t bytes)
 	return run->operand[run->operands++] = make_memory(run->device, bytes);
 }
 
-/* So many numbers of the run, in the host's memory. */
+/* This many numbers of the run, in the host's memory. */
 static float *next_numbers(kernel_run *run, uint64_t count)
 {
 	float *from = malloc((count ? count : 1) * sizeof(*from));
@@ -136,7 +136,7 @@ void compare_runs(const kernel_run *got, const kernel_run *expected, double limi
 	}
 }
 
-/* On a GPU: not the same bits again. */
+/* On a GPU, the bits of a second run need not be the same. */
 static void same_bits(const kernel_run *a, const kernel_run *b)
 {
 	assert_int_equal(a->results, b->results);
@@ -145,8 +145,8 @@ static void same_bits(const kernel_run *a, const kernel_run *b)
 			fail_msg("%s depends on the order of threads", a->result[i].name);
 }
 
-/* A thread or block that reads what another has not yet written shows in another order, or at another time.
- */
+/* If a thread or block reads what another has not yet written, running them in another order or at another
+ * time changes the result. */
 static void run_again(kernel_cases *cases, const kernel_run *first)
 {
 #ifdef P4D_TEST_CUDA

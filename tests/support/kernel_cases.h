@@ -2,10 +2,11 @@
 #pragma once
 
 /*
- * Kernels of the device under test against the cpu device. A set of cases is a function that makes operands,
- * calls operations and records their results. It runs on both devices with the same numbers, and the two
- * records are compared: fp32 within a share of the largest number of a result, bf16 within that and one
- * rounding. A failure ends the test with the name of the result. Include after support.h.
+ * Kernels of the device under test, compared with the cpu device. A set of cases is a function that makes
+ * operands, calls operations and records their results. It runs on both devices with the same numbers, and
+ * then the two records are compared. In fp32, results may differ by a share of the largest number of the
+ * result; in bf16, by that and one rounding. A failure ends the test with the result's name. Include after
+ * support.h.
  */
 #include "support/device_under_test.h"
 
@@ -13,16 +14,16 @@ typedef struct kernel_result {
 	const char *name;
 	uint64_t count;
 	float *x;
-	bool rounded; /* it was bf16 */
+	bool rounded; /* whether the result was bf16 */
 } kernel_result;
 
 enum { KERNEL_OPERANDS = 1024, KERNEL_RESULTS = 256 };
 
-/* Cases on a device. They read the first three members; the others are kernel_cases.c's. */
+/* Cases on a device. Cases read the first three members; the others belong to kernel_cases.c. */
 typedef struct kernel_run {
 	p4d_device *device;
-	p4d_dtype type; /* of elements */
-	uint64_t off;   /* elements from an aligned address to the start of operands */
+	p4d_dtype type; /* bytes of an element */
+	uint64_t off;   /* how many elements operands start after an aligned address */
 
 	uint64_t random;
 	unsigned operands, results;
@@ -33,34 +34,35 @@ typedef struct kernel_run {
 typedef void kernel_cases(kernel_run *run);
 
 /*
- * Memory of a run on its device, for operands and results: bytes of zeros, fp32 numbers, elements of its
- * type, by `off` from an aligned address. The numbers are the next of the run: exact in bf16, in [-1, 1).
+ * Memory of a run on its device, for operands and results: bytes that are zero, fp32 numbers, or elements of
+ * the run's type, `off` elements after an aligned address. The numbers are the run's next ones: in [-1, 1),
+ * and exact in bf16.
  */
 void *run_memory(kernel_run *run, uint64_t bytes);
 float *run_reals(kernel_run *run, uint64_t count);
 void *run_elements(kernel_run *run, uint64_t count);
 uint64_t element_bytes(p4d_dtype type);
 
-/* Waits for queued operations, and keeps a copy of a result. The name is not copied. */
+/* Waits for queued operations, and keeps a copy of a result. The name must stay valid. */
 void record_result(kernel_run *run, const char *name, p4d_dtype type, const void *x, uint64_t count);
 void record_number(kernel_run *run, const char *name, const double *x);
 
-/* An empty run, for a test that compares nothing. run_end gives memory and results back. */
+/* An empty run, for a test that compares nothing. run_end frees the run's memory and results. */
 kernel_run *run_begin(p4d_device *device, p4d_dtype type, uint64_t off);
 void run_end(kernel_run *run);
 
-/* Starts a run and calls the cases; only the recorded results are of use. */
+/* Starts a run and calls the cases; the caller needs only the recorded results. */
 kernel_run *run_cases(kernel_cases *cases, p4d_device *device, p4d_dtype type, uint64_t off);
 
 /* limit: a share of the largest number of a result */
 void compare_runs(const kernel_run *got, const kernel_run *expected, double limit);
 
 /*
- * The cases in fp32 and bf16, with aligned and unaligned operands, on both devices; and once more on the
- * device under test, whose results may not depend on the order of threads. With P4D_TEST_FEW: aligned fp32
- * and unaligned bf16.
+ * Runs the cases in fp32 and bf16, with aligned and unaligned operands, on both devices. Runs them once more
+ * on the device under test, whose results may not depend on the order of threads. With P4D_TEST_FEW: only
+ * aligned fp32 and unaligned bf16.
  */
 void check_kernels(kernel_cases *cases, double limit);
 
-/* For main: P4D_TEST_ONLY in the environment leaves only tests whose names match it. */
+/* For main: if the environment has P4D_TEST_ONLY, keeps only tests whose names match it. */
 void select_tests(void);

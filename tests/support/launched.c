@@ -51,7 +51,7 @@ void launched_start(launched *l, char *const argv[], const char *output, const c
 	}
 	if (l->pid > 0)
 		return;
-	/* nothing outlives a test that fails */
+	/* so that no process outlives a test that fails */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(126);

@@ -10,22 +10,22 @@ enum { LAUNCHED_RANKS = 8 };
 
 typedef struct launched {
 	pid_t pid, rank[LAUNCHED_RANKS];
-	uint32_t ranks; /* how many of them were seen */
+	uint32_t ranks; /* how many of the ranks the test has seen */
 	bool ended;
-	int status; /* from waitpid, once it has ended */
+	int status; /* the status from waitpid, once the child has ended */
 } launched;
 
 double launched_now(void); /* CLOCK_MONOTONIC, in seconds */
 void launched_sleep(double seconds);
 
-/* Starts argv[0] with its output going to two files, which are emptied first. */
+/* Starts argv[0] with its output going to two files, which are truncated first. */
 void launched_start(launched *l, char *const argv[], const char *output, const char *errors);
-/* Waits until all its ranks are there. False: it ended before. */
+/* Waits until all ranks run. False: p4d-train ended before that. */
 bool launched_wait_ranks(launched *l, uint32_t ranks);
-/* Has it ended? Does not wait. */
+/* Whether p4d-train has ended. Does not wait. */
 bool launched_ended(launched *l);
-/* Waits until it and all ranks that were seen are gone. False: some are still there after this many seconds.
- */
+/* Waits until p4d-train and all ranks that the test saw are gone. False: some still run after this many
+ * seconds. */
 bool launched_gone(launched *l, double seconds);
-/* Exit status as in a shell: 137 after SIGKILL, or if it exits with that status. */
+/* Exit status as in a shell: 137 after SIGKILL, or after exit(137). */
 int launched_status(const launched *l);

@@ -8,7 +8,7 @@
 
 static const float EPSILON = 1e-5f;
 
-/* The tensors of a layer; the embedding is before the first layer. */
+/* The tensors of a layer; the embedding comes before the first layer. */
 enum { INPUT_NORM, QKV, OUTPUT, MIDDLE_NORM, GATE_UP, DOWN };
 
 uint32_t llama_mixed(uint32_t tensor, uint32_t i)
@@ -62,7 +62,7 @@ static void name_tensors(llama *m)
 	name_tensor(m, s->layers, "head", s->vocab, h);
 }
 
-/* The next buffer of the arena; without an arena only its size counts. */
+/* The next buffer of the arena. Without an arena, only counts its size. */
 static void *take(llama *m, uint64_t count, uint64_t size)
 {
 	const uint64_t at = m->used;
@@ -71,7 +71,7 @@ static void *take(llama *m, uint64_t count, uint64_t size)
 	return m->arena ? m->arena + at : NULL;
 }
 
-/* As in framework/p4d.c. */
+/* The same as in framework/p4d.c. */
 static uint64_t sums_bytes(const llama *m)
 {
 	const uint64_t columns = P4D_NORM_SUMS * m->shape.hidden, heads = P4D_HEAD_SUMS * 2 * m->columns;
@@ -242,7 +242,8 @@ static p4d_heads heads_shape(const llama *m)
 			   .rope = m->rope};
 }
 
-/* From layer[l].input to m->hidden, which are one buffer's contents copied for the first operation. */
+/* Computes a layer. m->hidden has its input, which the first operation copies to layer[l].input, and in the
+ * end its output. */
 static void forward(llama *m, uint64_t l)
 {
 	p4d_device *d = m->device;
@@ -295,7 +296,7 @@ static void backward_attention(llama *m, uint64_t l)
 	d->heads_backward(d, m->type, m->qkv_gradient, y->qkv, NULL, &heads, NULL, NULL, NULL);
 }
 
-/* m->gradient: of the layer's output; becomes that of its input. */
+/* m->gradient: at first the gradient of the layer's output, in the end that of its input. */
 static void backward(llama *m, uint64_t l)
 {
 	p4d_device *d = m->device;
@@ -319,7 +320,7 @@ static void backward(llama *m, uint64_t l)
 			 weight(m, input_norm), y->input_rstd, n, h);
 }
 
-/* Loss of m->hidden, and its gradient in m->gradient. */
+/* Loss of m->hidden; m->gradient becomes its gradient. */
 static double head(llama *m, float scale)
 {
 	p4d_device *d = m->device;

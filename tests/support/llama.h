@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * A Llama on one rank, put together from a device's operations and nothing else: what the tests hold against
- * other implementations, and the benches time. No parallelism, no plan: all activations are kept.
+ * A Llama on one rank, made of a device's operations and nothing else. Tests compare it with other
+ * implementations, and benchmarks time it. It has no parallelism and no plan: all activations are kept.
  */
 #include <stddef.h>
 
@@ -17,8 +17,8 @@ enum { LLAMA_PER_LAYER = 6, LLAMA_NAME = 32 };
 
 /* A parameter tensor, in the order of tests/parity/make_oracle.py. */
 typedef struct llama_tensor {
-	char name[LLAMA_NAME];  /* "0.qkv" */
-	uint64_t offset, count; /* among all parameters */
+	char name[LLAMA_NAME];  /* such as "0.qkv" */
+	uint64_t offset, count; /* index among all parameters */
 	bool norm;
 } llama_tensor;
 
@@ -35,7 +35,7 @@ typedef struct llama {
 	uint64_t tensors, parameters;
 	llama_tensor *tensor;
 	llama_layer *layer;
-	/* in the arena */
+	/* buffers in the arena */
 	char *arena;
 	uint64_t used, bytes;
 	char *weights;
@@ -45,15 +45,15 @@ typedef struct llama {
 	float *qkv_sums, *row_sums, *statistics, *rstd, *rope;
 	int32_t *tokens, *labels, *positions;
 	double *loss;
-	void *library, *sums; /* lent to the device */
+	void *library, *sums; /* scratch memory lent to the device */
 } llama;
 
-/* Allocates; weights as made by llama_weight, those of no norm times scale. theta 10000. Aborts on failure.
- */
+/* Allocates a model. Weights are those of llama_weight, multiplied by scale except in norms. theta is
+ * 10000. Aborts on failure. */
 void llama_open(llama *m, p4d_device *device, p4d_dtype type, const llama_shape *shape, float scale);
 void llama_close(llama *m);
 
-/* Mixed bits of two numbers; and element i of a tensor: as in make_oracle.py. */
+/* A hash of two numbers, and element i of a tensor: the same as in make_oracle.py. */
 uint32_t llama_mixed(uint32_t tensor, uint32_t i);
 float llama_weight(uint32_t tensor, uint32_t i, bool norm);
 
@@ -61,6 +61,6 @@ float llama_weight(uint32_t tensor, uint32_t i, bool norm);
 double llama_gradients(llama *m, const int32_t *tokens, const int32_t *labels);
 void llama_adam(llama *m, const p4d_adam *adam);
 
-/* Multiplications and additions of matrix products per step: 6 per parameter that multiplies and token, and
- * 6 * layers * heads * d * length for causal attention. */
+/* Multiplications and additions of a step's matrix products: 6 per token and parameter of a matrix, and 6
+ * * layers * heads * d * length for causal attention. */
 double llama_flop(const llama_shape *shape);

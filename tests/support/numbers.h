@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Numbers for tests of arithmetic, and gradients held against differences. Include after support.h. */
+/*
+ * Numbers for tests of arithmetic, and a comparison of gradients with finite differences. Include after
+ * support.h.
+ */
 #include <math.h>
 
-/* Multiples of 1/128 in [-1, 1): bf16, fp32 and fp64 hold them alike. */
+/* Multiples of 1/128 in [-1, 1), which bf16, fp32 and fp64 represent exactly. */
 static inline double number(uint64_t *state)
 {
 	*state = *state * 6364136223846793005u + 1442695040888963407u;
@@ -31,18 +34,18 @@ static inline double dot(const double *a, const double *b, uint64_t count)
 	return sum;
 }
 
-/* A scalar function of values that the context points to. */
+/* A scalar function of the values that the context points to. */
 typedef double scalar_function(void *context);
 
 /*
- * Holds the gradient of f by x (count values that f reads) against central differences: the largest
- * difference is at most 1e-6 of the largest difference quotient. At most `samples` values are tried, evenly
- * spread.
+ * Compares f's gradient by x (count values that f reads) with central differences. The largest difference is
+ * at most 1e-6 of the largest difference quotient. At most `samples` values are tried, evenly spread.
  */
 static inline void check_gradient(const char *what, scalar_function *f, void *context, double *x,
 				  const double *gradient, uint64_t count, uint64_t samples)
 {
-	const uint64_t every = count > samples ? count / samples | 1 : 1; /* odd: meets all columns */
+	const uint64_t every = count > samples ? count / samples | 1 : 1; /* odd, so that the samples meet
+									   * all columns */
 	double worst = 0, largest = 0;
 
 	for (uint64_t i = 0; i < count; i += every) {

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The rows of a table of tests/data, one at a time. The first line has the names; no field has a comma. */
+/*
+ * The rows of a table of tests/data, one at a time. The table's first line names the columns; no field has a
+ * comma.
+ */
 #include "gpu/gpu.h"
 #include "support/support.h"
 
@@ -9,7 +12,7 @@ enum { ROW_COLUMNS = 96, ROW_LENGTH = 2048 };
 
 typedef struct csv_row {
 	FILE *file;
-	char header[ROW_LENGTH], text[ROW_LENGTH]; /* each comma is a zero byte */
+	char header[ROW_LENGTH], text[ROW_LENGTH]; /* each comma is replaced by a zero byte */
 	char *name[ROW_COLUMNS], *field[ROW_COLUMNS];
 	int columns;
 	unsigned line; /* the number of the row's line in the file */
@@ -83,7 +86,7 @@ static inline bool rows_next(csv_row *r)
 	return true;
 }
 
-/* Sets an option of a request; if that fails, so does the test, which then names the line. */
+/* Sets an option of a request. If that fails, the test fails and names the table's line. */
 static inline void row_set(p4d_request *q, const csv_row *r, int option, const char *value)
 {
 	p4d_error err;
@@ -92,7 +95,7 @@ static inline void row_set(p4d_request *q, const csv_row *r, int option, const c
 		fail_msg("line %u: %s", r->line, err.text);
 }
 
-/* Sets the global batch: the micro-batches of this many data-parallel ranks. */
+/* Sets the global batch to the micro-batches of this many data-parallel ranks. */
 static inline void row_set_batch(p4d_request *q, const csv_row *r, uint64_t ranks)
 {
 	char batch[32];

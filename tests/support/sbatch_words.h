@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Command lines and scripts, as sbatch gets them. */
+/* Command lines and scripts, as sbatch receives them. */
 #include "support/support.h"
 
 #include "job/sbatch.h"

@@ -13,18 +13,18 @@ typedef struct slot_set {
 
 typedef struct checker {
 	const p4d_schedule *s;
-	const p4d_instruction_list *list,
-	    *model;           /* reference: the list with the right order of vocabulary passes */
-	uint32_t stage, last; /* position of the loss */
+	const p4d_instruction_list *list, *model; /* a valid list, for the order of vocabulary passes */
+	uint32_t stage, last;                     /* position of the loss */
 	size_t at, model_at;
-	/* per chunk, the tables last: passes that added to the gradients, gathered, reduced */
+	/* per chunk, with the tables last: how many passes added to the gradients, and whether they were
+	 * gathered and reduced */
 	uint64_t *added;
 	bool *gathered, *reduced;
-	uint8_t *state;         /* per chunk and micro-batch: op of the pass that was last, 0: none yet */
+	uint8_t *state;         /* per chunk and micro-batch: op of the last pass, 0: none yet */
 	uint8_t *tables;        /* per micro-batch: mask of 1 << (op - EMBED_FORWARD) */
 	uint64_t done[P4D_OPS]; /* passes at the ends of the model and of the vocabulary */
 	slot_set activation, vocabulary;
-	/* with slices: micro-batches of the layout that were begun, that are done; the most between */
+	/* with slices: micro-batches that were begun, and done; the most that were between the two */
 	uint32_t begun, done_with, between;
 	p4d_error *err;
 } checker;
@@ -88,11 +88,11 @@ static int check_fields(checker *c)
 	return 0;
 }
 
-/* A transfer belongs to the pass right after (receive) or right before it (send). */
+/* A receive is right before the pass that it belongs to, and a send right after its pass. */
 static int check_transfer(checker *c, bool forward, bool receive)
 {
 	const p4d_instruction *in = here(c);
-	const size_t pass = receive ? c->at + 1 : c->at - 1; /* beyond the count when there is none */
+	const size_t pass = receive ? c->at + 1 : c->at - 1; /* not less than the count if there is none */
 	bool fits = false;
 
 	if (pass < c->list->count)
@@ -106,7 +106,7 @@ static int check_transfer(checker *c, bool forward, bool receive)
 	return 0;
 }
 
-/* A pass has its transfers right before and after. */
+/* Transfers of a pass are right before it and right after it. */
 static int check_neighbours(checker *c, bool forward)
 {
 	const uint32_t position = p4d_schedule_position_of(c->s, c->stage, here(c)->chunk);
@@ -122,7 +122,7 @@ static int check_neighbours(checker *c, bool forward)
 	return 0;
 }
 
-/* Between two passes of this stage at most P4D_SEND_BUFFERS results may wait. */
+/* Between two passes of this stage, at most P4D_SEND_BUFFERS results may wait to be sent. */
 static int check_pending(checker *c, uint64_t made, uint64_t used, const char *what)
 {
 	if (made > used + P4D_SEND_BUFFERS)
@@ -162,9 +162,9 @@ static void count_ends(checker *c, bool forward)
 }
 
 /*
- * Forward, a slice needs the keys and values of the slices before it; backward, the gradients that later
- * slices add to its own. Keys and values have places for `sequences` micro-batches, used in turn; gradients
- * have one place.
+ * In a forward pass, a slice needs the keys and values of earlier slices; in a backward pass, the gradients
+ * that later slices add to its own. There is room for the keys and values of `sequences` micro-batches, used
+ * in turn, and for the gradients of one.
  */
 static int check_slice(checker *c, bool forward)
 {
@@ -289,7 +289,7 @@ static int check_slots_used(checker *c, const slot_set *slots)
 	return 0;
 }
 
-/* The last instruction: everything is done; a chunk, once reduced. */
+/* At the last instruction, everything is done, and every chunk's gradients are reduced. */
 static int check_end(checker *c)
 {
 	if (c->at + 1 != c->list->count)
@@ -380,7 +380,7 @@ static int check_list(const p4d_schedule *s, const p4d_instruction_list *lists, 
 	};
 	int status = 0;
 
-	/* also bounds the memory needed below by that of the list */
+	/* also bounds the memory allocated below by the list's memory */
 	if (list->count / s->chunks < s->micro_batches || list->slots.activation > list->count ||
 	    list->slots.vocabulary > list->count)
 		return p4d_fail(err, P4D_E_INSTRUCTIONS, "stage %u, instruction %zu: the list ends too early",

@@ -14,5 +14,5 @@
  */
 int p4d_schedule_check(const p4d_schedule *s, const p4d_instruction_list *lists, p4d_error *err);
 
-/* The last part of it: executes all lists, each of which passed the other checks. */
+/* The last part of p4d_schedule_check: executes all lists, which have passed the other checks. */
 int p4d_schedule_execute(const p4d_schedule *s, const p4d_instruction_list *lists, p4d_error *err);

@@ -4,9 +4,9 @@
 #include "schedule/schedule_fields.h"
 #include "support/schedule_check.h"
 
-/* A send in flight. */
+/* A message that was sent and not yet received. */
 typedef struct transfer {
-	uint32_t micro_batch, position; /* of the receiver */
+	uint32_t micro_batch, position; /* index at the receiver */
 	uint16_t peer;
 } transfer;
 
@@ -18,7 +18,10 @@ typedef struct worker {
 	transfer buffer[DIRECTIONS][P4D_SEND_BUFFERS]; /* oldest first */
 } worker;
 
-/* Per micro-batch, how many stages have run the pass. At the ends of the model: whether that one has. */
+/*
+ * Per micro-batch, how many stages have run the pass. For passes at the ends of the model: whether that stage
+ * has.
+ */
 typedef struct barriers {
 	uint16_t *embed_forward, *vocab_forward, *vocab_backward, *last_forward, *first_backward;
 } barriers;
@@ -162,7 +165,10 @@ static int run_stage(machine *x, uint32_t stage, bool *moved)
 	return 0;
 }
 
-/* Forwards go up the stages, backwards down: sweep both ways until nothing moves. */
+/*
+ * Forward passes go up the stages and backward passes down, so sweep in both directions until no stage makes
+ * progress.
+ */
 static int run(machine *x)
 {
 	const uint32_t p = x->s->stages;

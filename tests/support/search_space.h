@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* GPUs for a search, as load_gpus (a group setup) finds them. */
+/* GPUs for a search. load_gpus, a group setup, loads them. */
 #include "support/support.h"
 
 #include "search/search.h"
@@ -15,7 +15,7 @@ static inline const p4d_gpu *gpu_of(const char *name)
 	return gpu;
 }
 
-/* What the search says of a candidate on H100s is what its own request gives: its layout. */
+/* For a candidate on H100s, the search gives the same figures as a request for that layout alone. */
 static inline p4d_layout layout_that_holds(const p4d_candidate *c, uint64_t nodes, uint64_t gpus_per_node)
 {
 	const p4d_gpu *gpu = gpu_of("h100-80gb");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Schedules to test with. Include after support.h. */
+/* Random schedules for tests. Include after support.h. */
 #include "schedule/schedule.h"
 #include "timeline/timeline.h"
 
@@ -34,7 +34,7 @@ static inline p4d_schedule random_schedule(uint32_t most_stages, uint32_t most_m
 		s.slices = 1 + random_below(6);
 		s.micro_batches *= s.slices;
 	}
-	/* losses of the stages' own */
+	/* every stage trains on a loss of its own */
 	s.local = s.kind == P4D_1F1B && s.vocabulary == P4D_VOCAB_OFF && s.stages > 1 && s.slices <= 1 &&
 		  s.micro_batches % 3 == 0;
 	return s;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What several unit tests share. Include after nothing: this brings cmocka and its prerequisites. */
+/* What several unit tests share. Include it first: it brings cmocka and the headers that cmocka needs. */
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,14 +15,14 @@
 
 #include "request/request.h"
 
-/* cmocka's own has another name in each of its releases. */
+/* cmocka has one too, but its name depends on the release. */
 static inline void assert_within(uint64_t value, uint64_t least, uint64_t most)
 {
 	if (value < least || value > most)
 		fail_msg("%" PRIu64 " is not from %" PRIu64 " to %" PRIu64, value, least, most);
 }
 
-/* Sets "tp=8 pp=2 ..." as the user would. Values are without blanks. */
+/* Sets "tp=8 pp=2 ..." as the user would. Values have no blanks. */
 static inline void set_all(p4d_request *r, const char *assignments)
 {
 	char text[1024], *save = NULL;
@@ -70,14 +70,14 @@ static inline void set_all(p4d_request *r, const char *assignments)
 	"vocab=128256 norm=rmsnorm " \
 	"glu=on tied=off positions=rope bias=none qk-norm=off max-seq-len=131072 "
 
-/* Tries every Nth case of a long test: `few` if these tests run a second time, compiled in another way
- * (P4D_TEST_FEW), every case with P4D_TEST_ALL, `usual` otherwise. */
+/* Tries every Nth case of a long test. N is `few` if these tests also run compiled in another way
+ * (P4D_TEST_FEW), 1 with P4D_TEST_ALL, and `usual` otherwise. */
 static inline size_t test_stride(size_t usual, size_t few)
 {
 	return getenv("P4D_TEST_ALL") ? 1 : getenv("P4D_TEST_FEW") ? few : usual;
 }
 
-/* There this test is left out. */
+/* Where this is set, the test is skipped. */
 static inline void test_skip_where_few(void)
 {
 	if (getenv("P4D_TEST_FEW"))

@@ -2,12 +2,12 @@
 #pragma once
 
 /*
- * Rows of p4d-systems(7): what a paper says of a case, and what p4d says of the same. Each comparison names
- * its tolerance; where p4d misses, a test holds why.
+ * Rows of p4d-systems(7): what a paper says of a case, and what p4d says of the same case. Each comparison
+ * states its tolerance. Where p4d's figure is outside it, a test checks the reason.
  */
 #include "support/cost_steps.h"
 
-/* Prints a row; said must be within `tolerance` of published (a share of it). */
+/* Prints a row. What p4d says must be within `tolerance` of the published figure (a share of it). */
 static inline void row(const char *name, double published, double said, double tolerance)
 {
 	const double error = said / published - 1;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* A directory for files of a test, and token files in memory. Include after support.h. */
+/* A directory for a test's files, and token files in memory. Include after support.h. */
 #include <endian.h>
 #include <ftw.h>
 #include <unistd.h>
@@ -17,7 +17,7 @@ static inline int make_directory(void **state)
 	return mkdtemp(test_directory) ? 0 : -1;
 }
 
-/* In memory if there is such a directory: thousands of files are synced. */
+/* A directory in memory where there is one, because tests sync thousands of files. */
 static inline int make_quick_directory(void **state)
 {
 	snprintf(test_directory, sizeof(test_directory), "/dev/shm/p4d-test-XXXXXX");
@@ -45,7 +45,7 @@ static inline int count_entry(const char *path, const struct stat *status, int t
 	return 0;
 }
 
-/* Files in the directory of the test. */
+/* Files in the test's directory. */
 static inline int count_files(void)
 {
 	entries = 0;
@@ -53,7 +53,7 @@ static inline int count_files(void)
 	return entries;
 }
 
-/* The name of a file there; valid until four more were asked for. */
+/* The path of a file there. It stays valid until four more paths were asked for. */
 static inline const char *in_directory(const char *name)
 {
 	static char path[4][160];

@@ -11,7 +11,7 @@ typedef struct training_text {
 	const p4d_layout *layout;
 	p4d_place place;
 	uint64_t vocab;
-	bool documents; /* the text has more than one, and a label that begins one is none */
+	bool documents; /* the text has several documents, and a label that begins a document is ignored */
 } training_text;
 
 static inline uint32_t training_mixed(uint64_t a, uint64_t b)
@@ -23,7 +23,10 @@ static inline uint32_t training_mixed(uint64_t a, uint64_t b)
 	return (uint32_t)((z ^ z >> 31) >> 32);
 }
 
-/* A text that can be learned: the next token is mostly a function of the last. One label in 11 is none. */
+/*
+ * A text that a model can learn: the next token is mostly a function of the last one. One label in 11 is
+ * ignored.
+ */
 static inline int32_t training_token(uint64_t sample, uint64_t position, uint64_t vocab)
 {
 	uint64_t token = training_mixed(sample, 0) % vocab;
@@ -72,7 +75,7 @@ static inline int training_source(void *context, uint64_t step, uint32_t micro_b
 	return 0;
 }
 
-/* The layout of these options for this many ranks of one node. */
+/* The layout that these options give for this many ranks of one node. */
 static inline int training_layout(const char *options, uint64_t ranks, p4d_layout *layout, p4d_error *err)
 {
 	static p4d_request request;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The loss of a model in any layout, held against that of one rank. Include after support.h. */
+/* The loss of a model in any layout, compared with the loss on one rank. Include after support.h. */
 #include <math.h>
 #include <sys/mman.h>
 
@@ -10,13 +10,13 @@
 
 enum { CURVE_STEPS = 20, VOCAB = 203, SEED = 7, CURVE_PATIENCE_SECONDS = 300 };
 
-/* A warm-up, as in any run: at a constant rate AdamW's first steps, whose signs rounding may decide, are as
- * long as the others, and losses are off ten times as far. */
+/* A warm-up, as in any run. At a constant rate, AdamW's first updates are as large as later ones, though
+ * rounding may decide their signs; losses would differ ten times as much. */
 static const float curve_last_rate = 1.5e-3f;
 
-/* For tests of something else than the model. */
+/* For tests of something other than the model. */
 #define TINY "model=custom layers=8 hidden=32 ffn=96 heads=8 head-dim=4 vocab=203 seq-len=32 global-batch=8 "
-/* Both for models of 8 heads. */
+/* Both models have 8 heads. */
 #define PLAIN "kv-heads=8 tied=off bias=none qk-norm=off "
 #define GROUPED "kv-heads=4 tied=on bias=qkv qk-norm=on "
 
@@ -31,12 +31,12 @@ static const shape shapes[] = {
 enum { SHAPES = sizeof(shapes) / sizeof(shapes[0]) };
 
 typedef struct curve {
-	double loss[CURVE_STEPS + 1], norm[CURVE_STEPS]; /* the last loss: of an evaluation */
+	double loss[CURVE_STEPS + 1], norm[CURVE_STEPS]; /* the last loss: that of an evaluation */
 	uint64_t tokens;
 	unsigned steps;
 } curve;
 
-/* What rank 0 measured; shared with the parent. */
+/* What rank 0 measured; shared with the parent process. */
 static curve *curve_shared;
 
 static inline int curve_setup(void **state)
@@ -50,7 +50,7 @@ static inline int curve_setup(void **state)
 /* The text has several documents. */
 static bool curve_documents;
 
-/* New weights are so small that attention hardly matters. Norms are 1. */
+/* Initial weights are so small that attention hardly matters, so larger ones are set. Norms are 1. */
 static inline int curve_strengthen(p4d_trainer *trainer, p4d_error *err)
 {
 	const p4d_weights *weights = p4d_trainer_weights(trainer);
@@ -69,7 +69,7 @@ static inline int curve_strengthen(p4d_trainer *trainer, p4d_error *err)
 	return p4d_trainer_restore(trainer, err);
 }
 
-/* New adapters add nothing: their B is 0. The same in every layout. */
+/* New adapters add nothing, because their B is 0; so B is set, to the same values in every layout. */
 static inline int curve_adapt(p4d_trainer *trainer, const p4d_layout *layout, p4d_error *err)
 {
 	const p4d_weights *weights = p4d_trainer_weights(trainer);
@@ -99,7 +99,7 @@ static inline int curve_adapt(p4d_trainer *trainer, const p4d_layout *layout, p4
 	return p4d_trainer_restore(trainer, err);
 }
 
-/* Trains this many steps from new weights; calls after_first after the first. Rank 0 leaves the curve. */
+/* Trains this many steps from new weights, and calls after_first after the first. Rank 0 writes the curve. */
 static inline int curve_train(p4d_trainer *trainer, const p4d_layout *layout, unsigned steps, uint32_t rank,
 			      void (*after_first)(void), p4d_error *err)
 {
@@ -133,7 +133,7 @@ static inline int curve_train(p4d_trainer *trainer, const p4d_layout *layout, un
 	return 0;
 }
 
-/* Ranks that run this work on a layout; nodes: that of each rank; NULL: all on one. */
+/* Ranks that train this way in a layout. nodes: the node of each rank; NULL: all on one node. */
 static inline curve curve_of(const char *options, uint32_t ranks, const uint32_t *nodes, p4d_layout *layout,
 			     forked_work work)
 {
@@ -161,7 +161,7 @@ static inline double curve_worst(const double *one, const double *other, unsigne
 	return worst;
 }
 
-/* Largest relative differences of losses and norms of the gradients. */
+/* Largest relative differences of losses, and of gradient norms. */
 static inline double curve_off_by(const curve *one, const curve *other, double *norm)
 {
 	*norm = curve_worst(one->norm, other->norm, one->steps);

@@ -103,7 +103,7 @@
     {4, "tp=1 cp=1 pp=2 vpp=2 micro-batch=1 schedule=zbv offload=params optimizer-sharding=off"},
     {8, "tp=2 cp=2 pp=2 vpp=2 micro-batch=1 schedule=v-half vocab-parallel=vocab-2 "
 	"offload=optimizer,params"},
-    /* activations */
+    /* recomputed or offloaded activations */
     {1, "tp=1 cp=1 pp=1 vpp=1 micro-batch=2 offload=activations recompute=mlp"},
     {4, "tp=1 cp=1 pp=4 vpp=1 micro-batch=1 schedule=gpipe offload=activations"},
     {8, "tp=2 cp=2 pp=2 vpp=2 micro-batch=1 schedule=interleaved offload=optimizer,params,activations"},
@@ -124,7 +124,7 @@
     {6, "tp=1 cp=2 pp=3 vpp=1 micro-batch=1 schedule=zb1p pipeline-split=3,3,2"},
     {7,
      "tp=1 cp=1 pp=7 vpp=1 micro-batch=1 schedule=1f1b pipeline-split=1,1,1,2,1,1,1 vocab-parallel=vocab-2"},
-    /* gradients sharded, and parameters */
+    /* sharded gradients, and sharded parameters */
     {2, "tp=1 cp=1 pp=1 vpp=1 micro-batch=1 optimizer-sharding=gradients"},
     {2, "tp=1 cp=1 pp=1 vpp=1 micro-batch=1 optimizer-sharding=parameters"},
     {4, "tp=1 cp=1 pp=1 vpp=1 micro-batch=1 optimizer-sharding=parameters recompute=full"},
@@ -152,7 +152,7 @@
     {8, "tp=1 cp=1 pp=4 vpp=2 micro-batch=1 optimizer-sharding=parameters schedule=interleaved"},
     {4, "tp=1 cp=1 pp=2 vpp=1 micro-batch=2 optimizer-sharding=parameters token-slices=2"},
     {8, "tp=2 cp=1 pp=2 vpp=1 micro-batch=1 optimizer-sharding=gradients token-slices=3"},
-    /* over some of the ranks, copies on the others */
+    /* sharded over some of the data-parallel ranks, with copies on the others */
     {4, "tp=1 cp=1 pp=1 vpp=1 micro-batch=1 shard-degree=2"},
     {4, "tp=1 cp=1 pp=1 vpp=1 micro-batch=1 shard-degree=2 optimizer-sharding=gradients"},
     {4, "tp=1 cp=2 pp=1 vpp=1 micro-batch=1 shard-degree=2 optimizer-sharding=parameters"},

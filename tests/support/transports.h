@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* A rank with a device that queues, and a way to the other ranks' devices. In children: forked.h. */
+/*
+ * A rank with a device that queues operations, and a transport to the other ranks' devices. For children: see
+ * forked.h.
+ */
 #include <dlfcn.h>
 #include <stdlib.h>
 
