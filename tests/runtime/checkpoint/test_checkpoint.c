@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checkpoints hold every value on the way from any layout to any other, and to Hugging Face's files. */
+/* Checkpoints restore every value, from any layout to any other, and to Hugging Face's files. */
 #include "support/support.h"
 
 #include <math.h>
@@ -50,7 +50,7 @@ static void any_layout_to_any_other(void **state)
 			assert_int_equal(read_whole_checkpoint(path, NULL), 0);
 		for (int i = 0; i < 5; i++) {
 			test_job *to = random_job(model);
-			/* padding comes along on the same storage only */
+			/* only the same storage also restores the padding */
 			if (strcmp(from->plan, to->plan) != 0) {
 				p4d_checkpoint_map map;
 				assert_int_equal(p4d_checkpoint_map__open(&map, from->plan, false, NULL), 0);
@@ -75,7 +75,7 @@ static void same_layout_keeps_every_bit(void **state)
 		uint64_t random = step;
 		for (uint32_t i = 0; i < job->world; i++) {
 			p4d_place place = job->rank[i].storage.place;
-			/* without a sharded optimizer, ranks of a group hold the same */
+			/* without a sharded optimizer, all ranks of a group hold the same values */
 			if (!job->layout.optimizer_sharding)
 				random = step * 1000 + place.tp + 10 * place.pp;
 			for (p4d_state s = 0; s < P4D_MOST_STATES; s++)
@@ -107,7 +107,7 @@ static void same_layout_keeps_every_bit(void **state)
 	}
 }
 
-/* The same layout on a GPU and on CPUs: segments are layers there, and chunks here. */
+/* The same layout on a GPU and on CPUs. On a GPU segments are layers, and on CPUs they are chunks. */
 static void devices_have_segments_of_their_own(void **state)
 {
 	static const char *const options[] = {"framework=p4d device=cpu", "framework=p4d device=cuda"};
@@ -131,7 +131,7 @@ static void devices_have_segments_of_their_own(void **state)
 	}
 }
 
-/* Cuts a text out of the manifest, which gets the checksum of the rest. */
+/* Cuts a text out of the manifest, and writes the checksum of the rest. */
 static void cut_from_manifest(const char *path, const char *text)
 {
 	static const char ending[] = ",\n\"checksum\": \"";
@@ -156,7 +156,7 @@ static void cut_from_manifest(const char *path, const char *text)
 	assert_int_equal(fclose(file), 0);
 }
 
-/* From before cp-comm and document-mask were. */
+/* Manifests from before the options cp-comm and document-mask existed. */
 static void earlier_ones_are_read(void **state)
 {
 	const char *dir = in_directory("earlier");
@@ -200,7 +200,7 @@ static void other_models_are_refused(void **state)
 	close_job(job);
 }
 
-/* The whole tensor, independent of slices: nothing is missing, at the wrong place, or too much. */
+/* The whole tensor, whatever the slices: no element is missing, misplaced, or written twice. */
 static void check_exported(const char *path, const test_job *job, uint64_t salt)
 {
 	p4d_safetensors *files;
@@ -239,7 +239,7 @@ static void check_exported(const char *path, const test_job *job, uint64_t salt)
 	p4d_safetensors__close(files);
 }
 
-/* The model that config.json describes is the one that was exported. */
+/* config.json describes the model that was exported. */
 static void check_config(const char *path, const char *plan)
 {
 	static const p4d_option same[] = {P4D_LAYERS,   P4D_HIDDEN,   P4D_FFN,          P4D_HEADS,
@@ -311,7 +311,7 @@ static float as_it_is(float value)
 	return value;
 }
 
-/* To 8 bits of mantissa, ties to even, by arithmetic alone. */
+/* Rounds to 8 bits of mantissa, ties to even, by arithmetic alone. */
 static float rounded(float value)
 {
 	int exponent;
@@ -368,7 +368,7 @@ static void hugging_face_there_and_back(void **state)
 	}
 }
 
-/* One number of each kind, and refused ones. */
+/* One number of each kind, and numbers that are refused. */
 static void half_precision_and_wrong_shapes(void **state)
 {
 	static const struct {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checkpoints with flipped bits, cut, torn and mixed files are noticed. */
+/* Checkpoints with flipped bits, and truncated, torn or mixed files, are refused. */
 #include "support/support.h"
 
 #include "support/checkpoint_ranks.h"
 
-/* True when every rank loads it. */
+/* Whether every rank loads the checkpoint. */
 static bool loads(test_job *job, const char *path, p4d_error *err)
 {
 	p4d_checkpoint_info info;
@@ -43,7 +43,10 @@ static test_job *save_two(const char *dir, char path[P4D_PATH])
 	return job;
 }
 
-/* All bytes of the manifest, of the lengths, headers and ends of files; every 7th byte of the data. */
+/*
+ * Flips all bytes of the manifest, and of the lengths, headers and ends of files; and every 7th byte of the
+ * data.
+ */
 static void every_flipped_byte_is_noticed(void **state)
 {
 	char path[P4D_PATH], file[P4D_PATH];
@@ -83,7 +86,7 @@ static void every_cut_is_noticed(void **state)
 			must_not_load(job, path, parts[part], at);
 			write_file(file, whole.data, whole.size);
 		}
-		/* longer, torn in the middle, and gone */
+		/* longer files, files torn in the middle, and missing files */
 		assert_int_equal(truncate(file, (off_t)whole.size + 1), 0);
 		must_not_load(job, path, "longer", whole.size);
 		uint8_t *torn = calloc(1, whole.size);
@@ -101,7 +104,7 @@ static void every_cut_is_noticed(void **state)
 	close_job(job);
 }
 
-/* Files that are sound, but of another rank, or another step. */
+/* Files that are sound, but belong to another rank or another step. */
 static void mixed_files_are_noticed(void **state)
 {
 	char path[P4D_PATH], file[P4D_PATH], other[P4D_PATH], later[P4D_PATH];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Training that is interrupted goes on as if it had not been: on the same layout to the bit, on others with
- * the same loss. Real trainers, one process per rank. */
+/* Interrupted training continues as if it had not been interrupted: bit for bit in the same layout, and
+ * with the same loss in others. Real trainers, one process per rank. */
 #include "support/support.h"
 
 #include <math.h>
@@ -23,7 +23,7 @@ static struct {
 	const char *dir, *plan;
 	const p4d_layout *layout;
 	bool resume, save;
-	double *losses; /* (STEPS + 1) shared: what rank 0 saw */
+	double *losses; /* (STEPS + 1) values, shared with the parent: what rank 0 measured */
 } run;
 
 static int train(p4d_trainer *trainer, p4d_checkpoint_saver *saver, uint64_t first, training_text *text,

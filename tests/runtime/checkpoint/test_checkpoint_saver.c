@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Saving in the background, falling back, full disks, and processes that are killed. */
+/*
+ * Saving in the background, falling back to an older checkpoint, full disks, and processes that are killed.
+ */
 #include "support/support.h"
 
 #include <dirent.h>
@@ -9,7 +11,7 @@
 
 #include "support/checkpoint_ranks.h"
 
-/* What ranks do in threads, and what came of it. */
+/* What ranks do in threads, and the results. */
 typedef struct session {
 	const char *dir;
 	uint32_t keep;
@@ -41,7 +43,7 @@ static void save_steps(test_rank *rank, void *context)
 		snprintf(info.plan, sizeof(info.plan), "%s", s->plan);
 		visit_rank(rank, set_element, &step);
 		s->rc[me] = p4d_checkpoint_saver_begin(saver, &info, err);
-		/* training goes on and changes the copied numbers */
+		/* training continues and changes the numbers that were copied */
 		uint64_t other = ~step;
 		visit_rank(rank, set_element, &other);
 		for (int polls = 0; polls < 3 && s->rc[me] == 0; polls++) {
@@ -71,7 +73,7 @@ static void resume(test_rank *rank, void *context)
 					  &s->found[me], &s->err[me]);
 }
 
-/* All ranks are at this step, with its values. */
+/* Whether all ranks are at this step, with the values of this step. */
 static void check_resumed(test_job *job, const session *s, uint64_t step)
 {
 	uint64_t equal = 0;
@@ -132,7 +134,7 @@ static void saved_in_the_background(void **state)
 	}
 }
 
-/* One rank's file is damaged: all go back to the one before, and then on from there. */
+/* One rank's file is damaged: all ranks fall back to the checkpoint before it, and continue from there. */
 static void falls_back_together(void **state)
 {
 	char path[P4D_PATH], file[P4D_PATH];
@@ -152,7 +154,7 @@ static void falls_back_together(void **state)
 	assert_non_null(strstr(s.warning, "rank-00002.safetensors"));
 	assert_non_null(strstr(s.warning, "expected"));
 
-	/* the damaged one must not come back as the latest, whatever number comes next */
+	/* the damaged checkpoint must not become the latest again, whatever step comes next */
 	s.first = s.last = 3;
 	run_job(job, save_steps, &s);
 	assert_int_equal(count_in(s.dir, "abandoned-step-00000003"), 1);
@@ -160,7 +162,7 @@ static void falls_back_together(void **state)
 	check_resumed(job, &s, 3);
 	assert_int_equal(s.warnings, 1);
 
-	/* nothing that can be used is an error, not a new start */
+	/* if no checkpoint can be used, that is an error, not a new start */
 	for (uint64_t step = 1; step <= 3; step++) {
 		assert_int_equal(p4d_checkpoint_path(s.dir, step, path, sizeof(path), NULL), 0);
 		assert_int_equal(p4d_checkpoint__join_path(file, NULL, "%s/manifest.json", path), 0);
@@ -193,7 +195,10 @@ static void resumes_on_another_layout(void **state)
 	close_job(job);
 }
 
-/* Writes fail beyond a size, for sizes from nothing to almost everything: like a disk that is full. */
+/*
+ * Writes fail beyond a file size, as on a full disk. Sizes from zero to almost the whole checkpoint are
+ * tried.
+ */
 static void full_disk_leaves_the_last_one(void **state)
 {
 	static const rlim_t limits[] = {0, 1, 100, 1000, 4096, 30000};
@@ -225,7 +230,7 @@ static void full_disk_leaves_the_last_one(void **state)
 		check_resumed(job, &s, 1);
 	}
 	assert_int_equal(s.warnings, 0);
-	/* there is room again: it goes on, and leaves no traces */
+	/* with space again, saving continues and leaves no partial files */
 	run_job(job, save_steps, &s);
 	run_job(job, resume, &s);
 	check_resumed(job, &s, 2);
@@ -252,7 +257,7 @@ static void one_rank_that_fails_fails_all(void **state)
 	job->rank[3].read_fails = false;
 	run_job(job, resume, &s);
 	check_resumed(job, &s, 1);
-	/* a place that cannot be written to is known before the training begins */
+	/* a directory that cannot be written is reported before training begins */
 	write_file(in_directory("file"), "", 0);
 	s.dir = in_directory("file/below");
 	run_job(job, save_steps, &s);
@@ -291,7 +296,7 @@ static void leftovers_are_removed(void **state)
 	assert_int_equal(access(in_directory("left/.old-step-00000004/mine"), F_OK), 0);
 	assert_int_equal(count_in(dir, "step-"), 1);
 
-	/* nor does it prevent the removal of the next one under that name */
+	/* nor does it prevent the removal of the next checkpoint of that name */
 	s.first = 4;
 	s.last = 5;
 	s.keep = 1;
@@ -304,7 +309,7 @@ static void leftovers_are_removed(void **state)
 	close_job(job);
 }
 
-/* Someone else put a link where the next checkpoint is written. */
+/* Another user put a symbolic link where the next checkpoint is written. */
 static void links_are_not_followed(void **state)
 {
 	char dir[160], elsewhere[160];
@@ -339,7 +344,10 @@ static void save_until_killed(const char *dir, uint64_t first, int ready)
 	_exit(1);
 }
 
-/* At any moment: the latest complete one is there, sound, and no older than the one before the kill. */
+/*
+ * A kill at any moment leaves the latest complete checkpoint sound, and no older than the one before the
+ * kill.
+ */
 static void killed_at_any_moment(void **state)
 {
 	const char *dir = in_directory("killed");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tensor files: written and read back, torn in every place, and the messages for malformed ones. */
+/* Tensor files: written and read back, torn at every byte, and the messages for malformed files. */
 #include "support/support.h"
 
 #include <json-c/json_c_version.h>
@@ -31,7 +31,10 @@ static p4d_safetensors *parse(const bytes *b)
 	return files;
 }
 
-/* Files as other programs write them: blanks at the end, any order, an empty tensor, a single number. */
+/*
+ * Files as other programs write them: blanks after the header, tensors in any order, an empty tensor, a
+ * single number.
+ */
 static void foreign_file(void **state)
 {
 	bytes b = with_header("{\"b\":{\"dtype\":\"F32\",\"shape\":[2,1],\"data_offsets\":[2,10]},"
@@ -212,7 +215,7 @@ static void written_and_read(void **state)
 	}
 }
 
-/* Anything that is not the file that was written is noticed: with the checksum of the header, every bit. */
+/* Any change of the file is noticed; with the header's checksum, a change of any bit. */
 static void damage_is_noticed(void **state)
 {
 	uint64_t checksum = write_two(in_directory("damaged"), DATA);
@@ -343,7 +346,7 @@ static void sharded(void **state)
 		assert_memory_equal(p4d_safetensors__find(files, "x")->data, "hi", 2);
 		assert_non_null(strstr(p4d_safetensors__find(files, "x")->file, "model/two.safetensors"));
 		assert_int_equal(p4d_safetensors__find(files, "model.weight")->bytes, 60);
-		/* in a file, but not in the index */
+		/* tensors that a file has, but the index does not */
 		assert_null(p4d_safetensors__find(files, "model.\"bias\""));
 		assert_int_equal(p4d_safetensors__verify(p4d_safetensors__find(files, "x"), &err), 0);
 		p4d_safetensors__close(files);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every collective and type, and messages, between 1 to 8 ranks in several places, against plain loops. */
+/*
+ * Every collective and type, and messages, between 1 to 8 ranks on several nodes, compared with plain loops.
+ */
 #include "support/support.h"
 
 #include <math.h>
@@ -103,18 +105,18 @@ static void put(void *data, uint64_t i, double x, p4d_dtype type)
 	}
 }
 
-/* The operand of rank r at i. Magnitudes differ, so that the last bits of a sum show its order. */
+/* Element i of rank r's operand. Magnitudes differ, so that the last bits of a sum depend on the order. */
 static double operand(uint32_t r, uint64_t i, p4d_dtype type)
 {
 	uint64_t state = i * 64 + r;
 
-	forked_random(&state); /* first draws of close seeds are similar */
+	forked_random(&state); /* because the first numbers from similar seeds are similar */
 	uint32_t a = forked_random(&state), b = forked_random(&state);
 
 	return as_type(((double)a / 0x80000000u - 0.5) * (double)(1u << b % 8), type);
 }
 
-/* The only right result: in order, in fp32 or fp64, rounded once. */
+/* The only right result: summed in rank order, in fp32 or fp64, and rounded once. */
 static double reference(uint32_t size, uint64_t i, p4d_dtype type, p4d_reduction how)
 {
 	double sum = operand(0, i, type);
@@ -231,7 +233,7 @@ static int copies(p4d_group *g, uint32_t rank, uint32_t size, uint64_t bytes, p4
 
 static int all_collectives(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 {
-	/* around a cache line, the elements summed in one step, and a slot */
+	/* sizes around a cache line, the elements that one step sums, and a slot */
 	static const uint64_t counts[] = {0, 1, 3, 17, 1025, 9001};
 	static const uint64_t more_bytes = 300001;
 	p4d_group *g = group_of_all(world, size);
@@ -242,7 +244,7 @@ static int all_collectives(p4d_world *world, uint32_t rank, uint32_t size, p4d_e
 		TRY(copies(g, rank, size, counts[c], err));
 		TRY(p4d_comm_barrier(g, err));
 	}
-	/* several slots, scratches and rings */
+	/* sizes of several slots, scratch buffers and rings */
 	TRY(sums(g, rank, size, more_bytes / 4, P4D_DT_FP32, err));
 	TRY(copies(g, rank, size, more_bytes, err));
 	p4d_group_close(g);
@@ -301,7 +303,7 @@ static void test_special_values(void **state)
 	assert_true(forked_finish(&f, 30) && forked_all_well(&f));
 }
 
-/* Everyone sends to everyone, itself too, on all channels, before anyone receives. */
+/* Every rank sends to every rank, itself included, on all channels, before any rank receives. */
 static int flood(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 {
 	static const uint64_t sizes[P4D_CHANNELS] = {1500007, 0, 5, 300000};
@@ -339,7 +341,7 @@ static void test_messages(void **state)
 	everywhere(flood);
 }
 
-/* More small messages than may be in flight: in order, none lost. */
+/* More small messages than may be in flight: they arrive in order, and none is lost. */
 static int queue(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 {
 	enum { MANY = 5 * P4D_SENDS };
@@ -363,7 +365,7 @@ static int queue(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 		TRY(p4d_comm_send_wait(g, 1, 2, ticket, err));
 		CHECK(p4d_comm_send_wait(g, 1, 2, ticket + 1, &wrong) < 0 && wrong.code == P4D_E_VALUE);
 	}
-	/* to oneself: empty, then full */
+	/* messages to oneself: an empty queue, then a full one */
 	CHECK(p4d_comm_recv(g, rank, 0, data[0], 1, &wrong) < 0 && wrong.code == P4D_E_VALUE);
 	for (uint32_t i = 0; i < P4D_SENDS; i++)
 		TRY(p4d_comm_send(g, rank, 0, data[i], 1, &ticket, err));
@@ -389,7 +391,7 @@ static void test_many_messages(void **state)
 	}
 }
 
-/* The linker wraps every allocation of the library with these. */
+/* The linker replaces every allocation of the library by these. */
 static unsigned long allocations;
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t count, size_t size);
@@ -417,8 +419,8 @@ void *__wrap_realloc(void *old, size_t size)
 }
 
 /*
- * Rows, columns and all of a grid, in the same random order on all ranks: groups share their ranks' slots and
- * connections, and roots change, so that some ranks run ahead of others.
+ * Rows, columns and all of a grid, in the same random order on all ranks. Groups share their ranks' slots and
+ * connections, and roots change, so some ranks run ahead of others.
  */
 static int grid(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 {

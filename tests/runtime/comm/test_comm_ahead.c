@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages that are sent while their sender computes: rings, and their sizes. */
+/* Messages that arrive while their sender computes: rings and their sizes. */
 #include "support/support.h"
 
 #include <stdatomic.h>
@@ -27,7 +27,7 @@ static void test_sizes(void **state)
 	p4d_shm__size(&node, MESSAGE);
 	assert_int_equal(node.ring_bytes, 4 * MESSAGE);
 	assert_int_equal(node.bytes - small, 2 * 2 * P4D_NODE_CHANNELS * (node.ring_bytes - P4D_RING_BYTES));
-	/* bounded by the address space, however many and long */
+	/* the size is limited by the address space, however many rings and however long */
 	node.count = P4D_NODE_RANKS;
 	const uint64_t long_ones[] = {(uint64_t)1 << 30, (uint64_t)1 << 60, UINT64_MAX};
 	for (size_t i = 0; i < sizeof(long_ones) / sizeof(*long_ones); i++) {
@@ -37,7 +37,7 @@ static void test_sizes(void **state)
 	}
 }
 
-/* A stream in chunks of any size, through a ring that is full or empty at times. */
+/* A stream in chunks of any size, through a ring that is sometimes full and sometimes empty. */
 static void test_ring(void **state)
 {
 	int eventfds[2] = {-1, -1}; /* nobody sleeps */
@@ -74,7 +74,7 @@ static void test_ring(void **state)
 
 static _Atomic int *arrived; /* shared by the ranks */
 
-/* Rank 0 is in no call of the library while rank 1 takes what it sent. */
+/* Rank 0 calls nothing of the library while rank 1 receives what rank 0 sent. */
 static int hand_over(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 {
 	const uint32_t both[] = {0, 1};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Groups on devices: every call with both transports, the choice of one, and the library itself. */
+/* Groups on devices: every call with both transports, the choice of a transport, and NCCL itself. */
 #include "support/support.h"
 
 #include "comm/transport/nccl_library.h"
@@ -9,7 +9,9 @@ enum { MOST = 300001, MEMORY = 32 << 20 };
 
 static p4d_transport_kind kind;
 
-/* A group of all on the device, of collectives on the stream of operations and messages on two channels. */
+/*
+ * A group of all ranks on the device: collectives on the stream of operations, and messages on two channels.
+ */
 typedef struct bench {
 	transports_rank rank;
 	p4d_group *group, *async;
@@ -52,7 +54,7 @@ static void bench_close(bench *b)
 	transports_close(&b->rank);
 }
 
-/* ---- small whole numbers, whose sums are exact in every type and order ---- */
+/* ---- small integers, whose sums are exact in every type and order ---- */
 
 static const p4d_dtype types[] = {P4D_DT_BF16, P4D_DT_FP32, P4D_DT_FP64};
 
@@ -102,7 +104,7 @@ static bool holds(bench *b, uint64_t at, const void *wanted, uint64_t bytes)
 	return !memcmp(found, wanted, bytes);
 }
 
-/* Elements first .. first+count-1 of `rank`, or of the combination of all (rank == size). */
+/* Elements first .. first+count-1 of `rank`, or, if rank == size, of all ranks combined. */
 static uint8_t *elements(const bench *b, uint32_t rank, uint64_t first, uint64_t count, p4d_dtype type,
 			 p4d_reduction how)
 {
@@ -216,7 +218,10 @@ static void test_collectives(void **state)
 
 /* ---- messages ---- */
 
-/* Around the ring, both channels, also to oneself, more than may be in flight; data is reused at once. */
+/*
+ * Messages around the ring on both channels, and to oneself: more than may be in flight. Buffers are reused
+ * at once.
+ */
 static int ring(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 {
 	enum { ROUNDS = 3 * P4D_SENDS, BYTES = 30000, INCOMING = 16 << 20 };
@@ -265,10 +270,10 @@ static void test_messages(void **state)
 	everywhere(ring);
 }
 
-/* Among several sends, the received one is done, whatever their order. */
+/* Among several sends, the one that was received is done, whatever their order. */
 static int any(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 {
-	/* more than is in flight before anyone receives */
+	/* sends more than may be in flight before any rank receives */
 	enum { COUNT = MOST / 2, BYTES = 2 * COUNT };
 	p4d_pending pending[2] = {{.to = 1, .channel = 0}, {.to = size - 1, .channel = 2}};
 	unsigned which;
@@ -284,7 +289,7 @@ static int any(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 		}
 		TRY(p4d_comm_send_wait_any(b.group, pending, 2, &which, err));
 		CHECK(which == 1);
-		/* now the other one may be received */
+		/* now the other message may be received */
 		TRY(p4d_comm_barrier(b.group, err));
 		TRY(p4d_comm_send_wait_any(b.group, pending, 1, &which, err));
 		CHECK(which == 0);
@@ -319,7 +324,7 @@ static void test_any(void **state)
 
 /* ---- asynchronous collectives ---- */
 
-/* They start after operations queued before, do not block later ones, and are awaited by number. */
+/* Collectives start after operations queued before, do not block later ones, and are awaited by number. */
 static int beside(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 {
 	enum { COUNT = 1000, ROUNDS = 40 };
@@ -459,7 +464,7 @@ static void test_alone(void **state)
 	assert_true(forked_finish(&f, 30) && forked_all_well(&f));
 }
 
-/* A library that is not NCCL, and NVIDIA's where installed, which returns its version without a GPU. */
+/* A library that is not NCCL; and NVIDIA's, where installed, which returns its version without a GPU. */
 static void test_library(void **state)
 {
 	p4d_nccl *nccl;

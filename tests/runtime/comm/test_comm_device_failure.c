@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Failures of NCCL, and of ranks that others wait for on their devices: all end, with one cause. */
+/*
+ * Failures of NCCL, and of ranks that others wait for on their devices: all ranks end, and all name the same
+ * cause.
+ */
 #include "support/support.h"
 
 #include <signal.h>
@@ -10,14 +13,14 @@
 enum { COUNT = 1000, VICTIM = 1, RANKS = 3 };
 
 static p4d_layout layout;
-/* After an error, a thread that opens NCCL may still use the device: as in p4d-train, the device outlives all
- * calls. */
+/* After an error, a thread that opens NCCL may still use the device. So the device outlives all calls, as
+ * in p4d-train. */
 static transports_rank own;
 static const char *broken_call;
 static unsigned broken_after;
 static fake_nccl_fault broken_how;
 
-/* Like p4d-train: a rank with its own error tells all others. */
+/* As in p4d-train, a rank with an error of its own tells all others. */
 static int end(p4d_world *world, p4d_error *err)
 {
 	p4d_error why;
@@ -46,7 +49,7 @@ static int sum_on(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err
 	own.device.zero(&own.device, memory, COUNT * sizeof(float));
 	for (;;) {
 		TRY(p4d_comm_all_reduce(g, memory, COUNT, P4D_DT_FP32, P4D_SUM, err));
-		/* while the host is in here, only the watch polls the world */
+		/* while the host is in here, only the watchdog polls the world */
 		TRY(own.device.sync(&own.device, err));
 	}
 }
@@ -129,7 +132,7 @@ static void kill_victim(forked *f, int size, useconds_t after)
 	all_blame(f, size);
 }
 
-/* At any moment: while communicators open, and while hosts wait for their devices. */
+/* Kills at any moment: while communicators open, and while hosts wait for their devices. */
 static void test_killed(void **state)
 {
 	uint64_t draw = 11;
@@ -144,7 +147,7 @@ static void test_killed(void **state)
 	}
 }
 
-/* Inside NCCL, which waits for it forever. */
+/* The rank is killed while another waits for it inside NCCL, which would wait forever. */
 static void test_killed_while_opening(void **state)
 {
 	forked f;
@@ -158,7 +161,7 @@ static void test_killed_while_opening(void **state)
 	kill_victim(&f, RANKS, 100000);
 }
 
-/* A rank whose NCCL fails first still names the rank that ended. */
+/* A rank whose NCCL fails before it hears of the ended rank still names that rank. */
 static int sum_once(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 {
 	if (rank == VICTIM)
@@ -203,9 +206,7 @@ static int train_and_tell(p4d_world *world, uint32_t rank, uint32_t size, p4d_er
 	return train(world, rank, size, err) < 0 ? end(world, err) : 0;
 }
 
-/*
- * A trainer that fails to open leaves work that never ends, on the stream of all operations or on another.
- */
+/* A trainer that fails to open leaves work that never ends, on the stream of operations or on another. */
 static void test_errors_while_a_trainer_opens(void **state)
 {
 	static const struct {

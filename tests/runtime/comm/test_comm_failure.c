@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Failures between ranks: joining, dying, leaving early, mismatched calls. All get the cause, in time. */
+/*
+ * Failures between ranks: while joining, by death, by leaving early, by mismatched calls. All ranks report
+ * the cause, in time.
+ */
 #include "support/comm_failures.h"
 
-/* All kinds of traffic, until it fails. */
+/* All kinds of calls, until one fails. */
 static int busy(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 {
 	static uint8_t data[1 << 20], other[1 << 20];
@@ -30,7 +33,7 @@ static int busy(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 	}
 }
 
-static double slowest; /* of all ranks that had to notice */
+static double slowest; /* number of ranks that had to notice */
 
 static void check_blame(const forked *f, uint32_t victim, double since, const char *why)
 {
@@ -85,8 +88,8 @@ static void test_killed(void **state)
 	print_message("the last rank noticed after %.3f s\n", slowest);
 }
 
-/* At any moment of the start, rank 0 included: the others end, one way or another, and none waits to the end.
- * Most of it is waiting: three rounds wait at once, so that their ranks get to run. */
+/* Kills at any moment of the start, also of rank 0. The others end, with any error, and none waits until
+ * its timeout. Most of the time is waiting, so three rounds run at once. */
 static void test_killed_while_joining(void **state)
 {
 	enum { ROUNDS = 12, AT_ONCE = 3 };
@@ -114,7 +117,7 @@ static void test_killed_while_joining(void **state)
 	}
 }
 
-/* Rank 1 aborts; rank 0 waits for it, rank 2 for rank 0, rank 3 computes and polls now and then. */
+/* Rank 1 aborts. Rank 0 waits for it, rank 2 waits for rank 0, and rank 3 computes and polls now and then. */
 static int abort_one(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 {
 	p4d_group *g;
@@ -154,7 +157,7 @@ static void test_abort(void **state)
 	}
 }
 
-/* Messages arrive although the sender has left; nobody waits for others. */
+/* Messages arrive although the sender has left; no rank waits for others. */
 static int leave_early(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 {
 	p4d_group *g;
@@ -240,10 +243,10 @@ static int be_stopped(p4d_world *world, uint32_t rank, uint32_t size, p4d_error 
 	return p4d_comm_barrier(g, err);
 }
 
-/* Time limit of a step. All ranks must be heard of between 3/4 and 9/10 of it, also on a busy machine. */
+/* Time limit of a step. Within 3/4 to 9/10 of it all ranks must have reported, also on a busy machine. */
 #define STEP_SECONDS 8
 
-/* One stops for good, one computes and looks now and then, the others wait for it. */
+/* One rank stops for good, one computes and polls now and then, and the others wait for the first. */
 static int hang(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 {
 	p4d_group *g;
@@ -260,7 +263,7 @@ static int hang(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 	return p4d_comm_barrier(g, err);
 }
 
-/* All name the one that hangs, and no other; what takes its time is not taken for hanging. */
+/* All ranks name the one that hangs, and no other. A rank that is only slow is not taken for hanging. */
 static void test_hung(void **state)
 {
 	const uint32_t *places[] = {NULL, two_by_two, apart};
@@ -275,13 +278,13 @@ static void test_hung(void **state)
 		forked *f = &all[i];
 		const double given_up = forked_now() + 0.9 * STEP_SECONDS;
 		assert_false(
-		    forked_finish(f, i ? 1 : 2 * STEP_SECONDS)); /* the stopped one has to be killed */
+		    forked_finish(f, i ? 1 : 2 * STEP_SECONDS)); /* the stopped rank has to be killed */
 		check_blame(f, 1, given_up, "hangs in step 12: process ");
 		assert_null(strstr(f->ends[0].err.text, "others"));
 	}
 }
 
-/* Slower than expected, but alive: whoever expected it decides what to do. */
+/* A rank is slower than expected, but alive: the rank that waits for it decides what to do. */
 static int be_slow(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 {
 	p4d_group *g;
@@ -310,7 +313,7 @@ static void test_slow(void **state)
 	assert_true(forked_finish(&f, 5 * STEP_SECONDS) && forked_all_well(&f));
 }
 
-/* It starts before all other tests, and is checked after them. */
+/* This starts before all other tests, and is checked after them. */
 static forked stopped;
 static double stopped_since;
 
@@ -349,7 +352,7 @@ static int names(const char *session)
 	return count;
 }
 
-/* All are killed at once, during and after the start; another session's memory is unchanged. */
+/* All ranks are killed at once, during and after the start. Another session's memory stays unchanged. */
 static void test_nothing_left(void **state)
 {
 	char name[96];

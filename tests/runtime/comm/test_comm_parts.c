@@ -51,7 +51,7 @@ static void test_unusable_settings(void **state)
 
 static const p4d_comm_key one_key = {{1, ~(uint64_t)1}};
 
-/* Known answers are OpenSSL's (mac SIPHASH) for the key 1, ~1. */
+/* The expected hashes are OpenSSL's (mac SIPHASH) for the key 1, ~1. */
 static void test_mac(void **state)
 {
 	uint8_t message[64];
@@ -115,8 +115,8 @@ static void test_addresses(void **state)
 		assert_false(p4d_rendezvous__is_loopback(others[i]));
 }
 
-/* A name that means loopback on rank 0's host, as with "127.0.1.1 h1" in /etc/hosts, but not on the others.
- */
+/* A host name that means loopback on rank 0's host, as with "127.0.1.1 h1" in /etc/hosts, but not on the
+ * others. */
 static void test_listens_on_one_address(void **state)
 {
 	const char *const launchers[] = {"", "192.0.2.1", "0x7f.2"};
@@ -185,7 +185,7 @@ static void test_sixteen_bits(void **state)
 	assert_int_equal(out[0], 0x7f80);
 }
 
-/* Rounded once: 256 + 1 + 1 is 258 in bf16, although 256 + 1 alone is 256. */
+/* A sum is rounded once: 256 + 1 + 1 is 258 in bf16, although 256 + 1 alone is 256. */
 static void test_rounded_once(void **state)
 {
 	uint16_t a = 0x4380, one = 0x3f80, sum;

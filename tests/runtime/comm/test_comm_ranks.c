@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who the ranks are, and the key that they share: what Slurm's environment, a file and the command line say.
- */
+/* Numbers and addresses of ranks, and the key that they share: from Slurm's environment, a file and the
+ * command line. */
 #include "support/support.h"
 
 #include <sys/stat.h>
@@ -25,7 +25,7 @@ static const struct {
 };
 static const char *changed, *changed_to, *also, *also_to;
 
-/* The good environment with up to two variables changed (NULL: unset). */
+/* A valid environment with up to two variables changed (NULL: unset). */
 static char *environment(const char *name)
 {
 	if (changed && !strcmp(name, changed))
@@ -65,7 +65,7 @@ static void test_slurm(void **state)
 	assert_int_equal(r.ports, 4);
 	assert_true(r.join_seconds > 0 && r.idle_seconds >= 3);
 
-	/* outside of steps only the old names are set */
+	/* outside of job steps only the old names of the variables are set */
 	also = "SLURM_NTASKS";
 	also_to = "16";
 	assert_int_equal(with("SLURM_STEP_NUM_TASKS", NULL, &r, &err), 0);
@@ -169,7 +169,7 @@ static void test_slurm_malformed(void **state)
 			fail_msg("%s=%s: %d %s", wrong[i].name, wrong[i].value, err.code, err.text);
 		assert_memory_equal(&r, &before, sizeof(r));
 	}
-	/* even a malformed key is secret */
+	/* a malformed key is kept secret, too */
 	with("P4D_JOB_KEY", "00112233445566zz", &r, &err);
 	assert_null(strstr(err.text, "0011"));
 }
@@ -206,7 +206,10 @@ static void test_slurm_keys(void **state)
 	assert_memory_not_equal(&joins[0], &joins[1], sizeof(joins[0]));
 }
 
-/* Nothing that others know replaces a key: one node has its sockets, several need a secret. */
+/*
+ * Nothing that others can know replaces a key: ranks on one node use its sockets, and several nodes need a
+ * secret.
+ */
 static void test_slurm_without_key(void **state)
 {
 	p4d_ranks r, other;
@@ -282,7 +285,7 @@ static void test_key_file(void **state)
 	assert_int_equal(with("P4D_JOB_KEY", NULL, &r, &err), -1);
 	unlink(link_to);
 	unlink(path);
-	/* does not wait for a writer */
+	/* opening does not wait for a writer */
 	assert_int_equal(mkfifo(link_to, 0600), 0);
 	assert_int_equal(with("P4D_JOB_KEY", NULL, &r, &err), -1);
 	unlink(link_to);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who else may be there when ranks meet: other runs, other users, crowded ports. */
+/* What else may be there when ranks connect: other runs, other users, ports in use. */
 #include "support/comm_failures.h"
 
 #include <sys/resource.h>
@@ -34,7 +34,7 @@ static void test_missing(void **state)
 	}
 }
 
-/* Room for the listener and a few more. */
+/* Enough ports for the listener and a few more. */
 static void few_files(p4d_ranks *ranks)
 {
 	const int next = dup(0);
@@ -123,7 +123,7 @@ static void test_not_ours(void **state)
 	}
 }
 
-/* Two jobs with the same ports, and connections that send nothing or garbage. */
+/* Two jobs with the same ports, and connections that send nothing or random bytes. */
 static void test_crowded_ports(void **state)
 {
 	enum { OTHERS = 5 };
@@ -166,7 +166,7 @@ static void local_name(pid_t pid, char name[64])
 	name[0] = '\0';
 	assert_non_null(sockets);
 	while (!name[0] && fgets(line, sizeof(line), sockets)) {
-		/* flags 10000: it accepts connections */
+		/* flags 10000: the socket accepts connections */
 		if (sscanf(line, "%*s %*s %*s 00010000 %*s %*s %lu @%63s", &inode, bound) != 2)
 			continue;
 		snprintf(path, sizeof(path), "socket:[%lu]", inode);
@@ -195,7 +195,7 @@ static int connect_local(const char *name)
 	return -1;
 }
 
-/* Connections that say nothing wait next to the ranks, not before them. */
+/* Connections that send nothing wait beside the ranks, and do not hold them up. */
 static void test_silent_strangers(void **state)
 {
 	enum { STRANGERS = 12 };
@@ -231,8 +231,8 @@ static void forget_key(p4d_ranks *ranks)
 }
 
 /*
- * Takes the first name as another user (if this test may), reports with one byte that rank 0 gave it no key,
- * and gives its own key to every process that asks, until it is killed.
+ * Takes the first name, as another user if this test may. Writes one byte to report that rank 0 gave it no
+ * key. Gives a key of its own to every process that asks, until it is killed.
  */
 static pid_t be_another_user(const char *socket_name, int ready, int asked)
 {
@@ -250,7 +250,7 @@ static pid_t be_another_user(const char *socket_name, int ready, int asked)
 		   (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length)) == 0 &&
 	      listen(fd, 16) == 0);
 	CHECK(write(ready, &byte, 1) == 1);
-	/* rank 0 has the next name by now */
+	/* rank 0 has taken the next name by now */
 	CHECK(read(asked, &byte, 1) == 1);
 	snprintf(name, sizeof(name), "%s.1", socket_name);
 	int to = connect_local(name);
@@ -261,7 +261,7 @@ static pid_t be_another_user(const char *socket_name, int ready, int asked)
 	_exit(FORKED_WRONG);
 }
 
-/* Without a key: rank 0 gives one to its own user's processes, and to nobody else. */
+/* Without a configured key, rank 0 gives one to processes of its own user, and to no others. */
 static void test_key_of_one_node(void **state)
 {
 	int ready[2], asked[2];

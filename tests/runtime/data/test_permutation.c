@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The orders that samples are drawn in: each element once, all orders as likely, and the same for ever. */
+/*
+ * The orders in which samples are drawn: each element once, all orders equally likely, and the same in every
+ * version.
+ */
 #include "support/support.h"
 
 #include "data/permutation.h"
@@ -30,7 +33,7 @@ static void permutations_are_bijections(void **state)
 	}
 }
 
-/* Resuming depends on it: the order may not change between versions or machines. */
+/* The order may not change between versions or machines, because resuming depends on it. */
 static void permutation_is_pinned(void **state)
 {
 	static const uint64_t small[10] = {0, 9, 8, 3, 6, 2, 5, 1, 7, 4};

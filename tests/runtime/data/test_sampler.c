@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tokens of samples: once each per pass, in random order, the same on every layout. */
+/* The tokens of samples: each token once per pass, in random order, the same in every layout. */
 #include "support/support.h"
 
 #include "data/blend.h"
 #include "data/sampler.h"
 #include "support/token_files.h"
 
-/* Token = document * PLACES + place in it, so that every token shows where it comes from. */
+/* Token = document * PLACES + place in the document, so that a token tells where it comes from. */
 enum { DOCUMENTS = 200, PLACES = 1000, VOCABULARY = DOCUMENTS * PLACES, SEQ_LEN = 32 };
 
 /* With a mask every third token is not trained on. */
@@ -79,7 +79,7 @@ static p4d_samples all_of(batch *b)
 	return (p4d_samples){b->tokens, b->labels, b->positions, b->documents};
 }
 
-/* Over a pass every token is an input at most once, and only the rest of the pass is missing. */
+/* In a pass, every token is an input at most once, and only the remainder of the pass is missing. */
 static void a_pass_sees_each_token_once(void **state)
 {
 	static unsigned seen[VOCABULARY];
@@ -151,7 +151,7 @@ static void samples_are_documents_in_a_row(void **state)
 	}
 }
 
-/* Every third label of the same samples is none. */
+/* In the same samples, every third label is masked. */
 static void masked_labels_are_none(void **state)
 {
 	p4d_sampler *plain = open_with(in_directory("a"), &usual),
@@ -181,8 +181,7 @@ static void masked_labels_are_none(void **state)
 	p4d_sampler_close(masked);
 }
 
-/* A sequence has whole documents, except those that are longer than a sequence; each document occurs once per
- * pass. */
+/* A sequence has whole documents, except those longer than a sequence. Each document occurs once per pass. */
 static void packed_documents_are_whole(void **state)
 {
 	p4d_sampler_options options = usual;
@@ -219,7 +218,7 @@ static void packed_documents_are_whole(void **state)
 				lengths[document] += pass == 0;
 				tokens++;
 			}
-			/* chunks of a ring of two ranks are those of the whole */
+			/* the chunks of a ring of two ranks are those of the whole sequence */
 			fill(sampler, pass * samples + k, 1, 1, 2, &parts);
 			assert_memory_equal(again.labels, b.labels + SEQ_LEN / 4,
 					    SEQ_LEN / 2 * sizeof(*b.labels));
@@ -297,7 +296,7 @@ static void layouts_see_the_same_batch(void **state)
 	p4d_sampler_close(one);
 }
 
-/* A sample does not depend on which ones were read before. */
+/* A sample does not depend on which samples were read before it. */
 static void samples_have_no_history(void **state)
 {
 	static batch forward[8], other;
@@ -322,7 +321,7 @@ static void samples_have_no_history(void **state)
 	p4d_sampler_close(sampler);
 }
 
-/* Other samples have another hash: other data, order, weights, or split. */
+/* Samples that differ in data, order, weights, or split have different hashes. */
 static void hashes_tell_apart(void **state)
 {
 	enum { KINDS = 8 };
@@ -389,7 +388,7 @@ static void mark_documents(const p4d_sampler_options *options, bool *seen)
 	p4d_samples out = all_of(&b);
 	p4d_sampler *sampler = open_with(in_directory("a"), options);
 
-	/* two passes: the remainder of one is in the other */
+	/* two passes: the remainder of the first is used in the second */
 	for (uint64_t k = 0; k < 2 * p4d_sampler_samples(sampler); k++) {
 		fill(sampler, k, 1, 0, 1, &out);
 		for (int i = 0; i < SEQ_LEN; i++)

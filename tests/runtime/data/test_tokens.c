@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Token files: what is read from good ones, and the error for each kind of bad one. */
+/* Token files: what is read from valid files, and the error for each kind of invalid file. */
 #include "support/support.h"
 
 #include "data/tokens.h"
@@ -8,7 +8,7 @@
 enum { SEQUENCES = 3, BOUNDS = 3 };
 static const p4d_tokens_options usual = {300, P4D_NO_DELIMITER};
 
-/* Documents {7, 8, 9} as two sequences and {299}: by hand, in Megatron-LM's format. */
+/* Documents {7, 8, 9} as two sequences, and {299}: written by hand, in Megatron-LM's format. */
 static bytes good_index(unsigned type, unsigned width)
 {
 	bytes b = {.size = 0};

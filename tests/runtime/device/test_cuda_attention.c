@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Attention of the device under test against the cpu device: by p4d's own kernels, on heads of all widths and
- * tiles that are and are not full; and fused, as its blocks of a rank without and with context parallelism.
- * What is not fused, and why, is said.
+ * Attention of the device under test, compared with the cpu device: by p4d's own kernels, with heads of all
+ * widths and with full and partial tiles; and fused, on a rank's blocks without and with context parallelism.
+ * Where attention is not fused, p4d says why.
  */
 #include "support/support.h"
 
@@ -10,7 +10,7 @@
 #include "support/kernel_cases.h"
 #include "support/numbers.h"
 
-/* Whole numbers of the host's, in the run's memory. */
+/* Integers of the host, copied to the run's memory. */
 static int32_t *placed(kernel_run *run, const int32_t *host, uint64_t count)
 {
 	int32_t *at = run_memory(run, count * sizeof(*at));
@@ -21,7 +21,7 @@ static int32_t *placed(kernel_run *run, const int32_t *host, uint64_t count)
 
 enum { MOST_TOKENS = 4096 };
 
-/* Tokens one after another; those from `half` on are this much later. */
+/* Consecutive tokens; positions from `half` on are this much larger. */
 static int32_t *places_apart(kernel_run *run, uint64_t count, int32_t first, uint64_t half, int32_t behind)
 {
 	int32_t at[MOST_TOKENS];
@@ -48,7 +48,7 @@ static int32_t *documents_of(kernel_run *run, uint64_t batch, uint64_t count, ui
 	return placed(run, at, batch * count);
 }
 
-/* -inf, of queries that see nothing, is no size to compare by: a number in its place. */
+/* A query that sees no key has -inf, which cannot be compared; replaces it by a number. */
 static void record_lse(kernel_run *run, const float *lse, uint64_t count)
 {
 	float *finite = run_memory(run, count * sizeof(*finite)), *host = malloc(count * sizeof(*host));
@@ -64,7 +64,7 @@ static void record_lse(kernel_run *run, const float *lse, uint64_t count)
 	record_result(run, "attention, lse", P4D_DT_FP32, finite, count);
 }
 
-/* The cpu device's, of attention and its gradients. */
+/* Attention and its gradients, as the cpu device computes them. */
 static uint64_t cpu_workspace_bytes(uint64_t head_dim)
 {
 	const uint64_t tile = P4D_ATTENTION_TILE;
@@ -96,7 +96,7 @@ static void attentions(kernel_run *run, uint64_t queries, uint64_t keys, uint64_
 	    .heads = a,
 	    .kv_heads = kv,
 	    .head_dim = d,
-	    /* zigzag: the second half of the queries is far after the keys, the first before them */
+	    /* zigzag: the second half of the queries is far after the keys, the first half before them */
 	    .query_position = places_apart(run, queries, 0, zigzag ? queries / 2 : queries, 1000),
 	    .key_position = places(run, keys, (same ? 0 : 1) + (zigzag ? (int32_t)queries / 2 : 0)),
 	    .query_document = documents ? documents_of(run, batch, queries, 37) : NULL,
@@ -108,7 +108,7 @@ static void attentions(kernel_run *run, uint64_t queries, uint64_t keys, uint64_
 	device->attention(device, run->type, o, lse, qkv, k, v, &shape, workspace);
 	record_result(run, "attention", run->type, o, n * a * d);
 	record_lse(run, lse, a * n);
-	/* results from a rounded number must not depend on the rounding */
+	/* results computed from a rounded number must not depend on the rounding */
 	o = run_elements(run, n * a * d);
 	device->attention_row_sums(device, run->type, sums, d_o, o, n, a, d);
 	record_result(run, "attention_row_sums", P4D_DT_FP32, sums, a * n);
@@ -146,11 +146,11 @@ enum { SM = 0 }; /* any */
 enum { SM = 90 };
 #endif
 
-/* What a rank's queries have before them: without context parallelism, of a ring, or gathered. */
+/* The keys of a rank's queries: without context parallelism, in a ring, or gathered. */
 typedef enum sight { WHOLE, OWN, EARLIER, LATER, GATHERED } sight;
 enum { CP = 4, CP_RANK = 1, BEYOND = 64 };
 
-/* Piece i of a rank's two begins here in its sequence. */
+/* Where piece i of a rank's two pieces begins in its sequence. */
 static int32_t chunk_at(uint64_t rank, uint64_t i, uint64_t chunk)
 {
 	return (int32_t)((i ? 2 * CP - 1 - rank : rank) * chunk);
@@ -218,8 +218,8 @@ static void set_positions(kernel_run *run, sight what, p4d_attention_shape *s)
 }
 
 /*
- * As far as the cuda device knows, exactly this many bytes; after them is other memory. It holds NaN: nobody
- * may count on zeros there, as cuDNN did before 9.6 in its sum of query gradients.
+ * Tells the cuda device of exactly this many bytes; other memory follows. It is filled with NaN, because no
+ * kernel may rely on zeros there, as cuDNN before 9.6 did in its sum of query gradients.
  */
 static unsigned char *workspace_of(kernel_run *run, const p4d_attention_shape *s)
 {
@@ -321,8 +321,8 @@ static void attention_kernels(void **state)
 }
 
 /*
- * bf16 in both directions, so roundings are many. On a GPU by cuDNN, which also rounds probabilities; without
- * it there is nothing to compare.
+ * In both directions with bf16 there are many roundings. On a GPU cuDNN computes this, and also rounds
+ * probabilities. Without cuDNN there is nothing to compare.
  */
 static void fused_attention(void **state)
 {
@@ -353,7 +353,10 @@ static void fused_attention(void **state)
 	cuda.close(&cuda);
 }
 
-/* Fused attention against p4d's own kernels, on one device: at these sizes the cpu would take too long. */
+/*
+ * Fused attention compared with p4d's own kernels, on one device, because the cpu would take too long at
+ * these sizes.
+ */
 static void fused_against_own(void **state)
 {
 	kernel_run *by[2];
@@ -381,7 +384,7 @@ static void fused_against_own(void **state)
 		fail_msg("attention is not fused");
 }
 
-/* Attention of a shape that fused attention would take except for one thing, which the message names. */
+/* Attention of a shape that could be fused but for one property, which the message names. */
 static void expect_own_kernels(p4d_dtype type, p4d_attention_shape s, uint64_t off, const char *why)
 {
 	const uint64_t n = s.batch * s.queries, a = s.heads, d = s.head_dim;
@@ -407,7 +410,7 @@ static void expect_own_kernels(p4d_dtype type, p4d_attention_shape s, uint64_t o
 }
 
 #ifdef P4D_TEST_CUDA
-/* Another version that needs more workspace than the plan has, takes that of matrix products. */
+/* A version of cuDNN that needs more workspace than the plan has uses that of matrix products. */
 static void workspace_is_borrowed(void **state)
 {
 	p4d_shim_gpu.attention = WORKSPACE_BYTES;

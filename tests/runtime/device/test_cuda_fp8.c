@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * FP8 on the cuda device: codes and scales of operands are those of the cpu device, bit by bit, and so are
- * the products of them but for the order of fp32 sums.
+ * FP8 on the cuda device: codes and scales of operands equal the cpu device's bit for bit. Their products
+ * differ only by the order of fp32 sums.
  */
 #include "support/support.h"
 
 #include "support/kernel_cases.h"
 #include "support/numbers.h"
 
-/* Room for an operand; the scales start with bytes that no scale has. */
+/* Room for an operand. Its scales are filled with bytes that no scale has. */
 static p4d_fp8_operand operand_of(kernel_run *run, const p4d_fp8_operand_shape *s)
 {
 	const uint64_t bytes = p4d_fp8_scales_bytes(s);
@@ -22,7 +22,7 @@ static p4d_fp8_operand operand_of(kernel_run *run, const p4d_fp8_operand_shape *
 	return to;
 }
 
-/* In the host's memory, to be freed. */
+/* A copy in the host's memory, which the caller frees. */
 static p4d_fp8_operand fetched(p4d_device *device, const p4d_fp8_operand *x)
 {
 	const uint64_t codes = x->shape.rows * x->shape.depth, scales = p4d_fp8_scales_bytes(&x->shape);
@@ -74,7 +74,7 @@ static void some_numbers(float *x, uint64_t rows, uint64_t columns)
 		x[4000] = -INFINITY, x[rows * columns - 1] = NAN;
 }
 
-/* Those, in the run's memory and type. */
+/* Copies those numbers to the run's memory, in its type. */
 static void *some_operand(kernel_run *run, const float *numbers, uint64_t count)
 {
 	float *from = run_memory(run, count * sizeof(*from));
@@ -188,7 +188,7 @@ static void fp8_cases(kernel_run *run)
 	}
 }
 
-/* In what the GPU has; with the shim, those of the cpu against themselves. */
+/* On a GPU, in its FP8 formats; with the shim, the cpu's formats compared with themselves. */
 static void products_in_fp8(void **state)
 {
 	p4d_device device;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kernels against the cpu device on shapes that meet each of their ways: rows that are and are not multiples
- * of 16 bytes, addresses that are not aligned, more rows than partial sums, rows too long for registers. fp32
- * agrees to 1e-5 of the largest number of a result; bf16 to that and one rounding.
+ * Kernels compared with the cpu device, on shapes that take every path of a kernel: rows that are and are not
+ * multiples of 16 bytes, unaligned addresses, more rows than partial sums, rows too long for registers. fp32
+ * agrees to 1e-5 of a result's largest number; bf16 to that and one rounding.
  */
 #include "support/support.h"
 
@@ -23,14 +23,14 @@ static void norms(kernel_run *run, uint64_t n, uint64_t h)
 	device->norm(device, run->type, y, rstd, x, weight, n, h, 1e-5f);
 	record_result(run, "norm", run->type, y, n * h);
 	record_result(run, "norm, rstd", P4D_DT_FP32, rstd, n);
-	/* results from a rounded number must not depend on the rounding */
+	/* results computed from a rounded number must not depend on the rounding */
 	y = run_elements(run, n * h);
 	device->norm_backward(device, run->type, dx, dweight, y, x, weight, rstd, n, h);
 	record_result(run, "norm_backward", run->type, dx, n * h);
 	record_result(run, "norm_backward, weight", P4D_DT_FP32, dweight, h);
 }
 
-/* The second half of rows whose first half is elsewhere. */
+/* The second half of rows; their first half is on another rank. */
 static void split_norms(kernel_run *run, uint64_t n, uint64_t h, float plus)
 {
 	p4d_device *const device = run->device;
@@ -61,7 +61,7 @@ static void norm_cases(kernel_run *run)
 	norms(run, 1, 8);
 	norms(run, 300, 40); /* more rows than partial sums */
 	norms(run, 5, 129);
-	norms(run, 3, 2056); /* two runs a thread, four, and too long for registers */
+	norms(run, 3, 2056); /* rows of two runs of 16 bytes a thread, of four, and too long for registers */
 	norms(run, 3, 6152);
 	norms(run, 2, 12296);
 }
@@ -97,7 +97,7 @@ static void heads_of(kernel_run *run, uint64_t n, uint64_t a, uint64_t k, uint64
 	record_result(run, "heads_backward, key weight", P4D_DT_FP32, dkey, d);
 }
 
-/* One norm of all queries and one of all keys, of which half are on another rank. */
+/* One norm over all queries and one over all keys, half of which are on another rank. */
 static void wide_heads(kernel_run *run, uint64_t n, uint64_t a, uint64_t k, uint64_t d)
 {
 	p4d_device *const device = run->device;
@@ -194,7 +194,7 @@ static void embeddings(kernel_run *run, uint64_t n, uint64_t h, uint64_t rows)
 	float *dtable = run_reals(run, rows * h);
 	int32_t host[300], *tokens = run_memory(run, n * sizeof(*tokens));
 
-	/* few tokens, so that all come again, some beyond the table on either side */
+	/* few different tokens, so that all occur again, some beyond the table at either end */
 	assert_true(n <= 300);
 	for (uint64_t i = 0; i < n; i++)
 		host[i] = (int32_t)(i * i % 23) - 1;
@@ -205,7 +205,7 @@ static void embeddings(kernel_run *run, uint64_t n, uint64_t h, uint64_t rows)
 	record_result(run, "embed", run->type, out, n * h);
 }
 
-/* Rows are padded: to whole runs of 16 bytes, or not. Memory after the vocabulary does not change. */
+/* Rows are padded to whole runs of 16 bytes, or not. Memory after the vocabulary does not change. */
 static void cross_entropy(kernel_run *run, uint64_t n, uint64_t vocab, uint64_t stride)
 {
 	p4d_device *const device = run->device;
@@ -219,7 +219,7 @@ static void cross_entropy(kernel_run *run, uint64_t n, uint64_t vocab, uint64_t 
 	assert_true(n <= MOST);
 	double *loss = run_memory(run, sizeof(*loss));
 
-	/* times 4, and larger for some */
+	/* times 4, and more for some numbers */
 	for (int i = 0; i < 2; i++) {
 		device->add(device, run->type, logits, logits, logits, n * stride);
 		device->add(device, run->type, whole, whole, whole, n * stride);
@@ -298,7 +298,7 @@ static void arrays(kernel_run *run, uint64_t count)
 	const p4d_rounding rounding = {.key = 7, .first = 3, .columns = 13, .stride = 29, .origin = 5};
 	void *half[] = {run_memory(run, 2 * (count + run->off)), run_memory(run, 2 * (count + run->off))};
 	uint16_t *const m = (uint16_t *)half[0] + run->off, *const v = (uint16_t *)half[1] + run->off;
-	/* numbers that no device has rounded before */
+	/* numbers that no device has rounded yet */
 	first = run_reals(run, count);
 	second = run_reals(run, count);
 	square(run, second, count);
@@ -344,7 +344,7 @@ static void rows_of(kernel_run *run, uint64_t rows, uint64_t columns, uint64_t a
 	record_result(run, "copy_rows", run->type, to, rows * apart);
 }
 
-/* A rank's part of a tensor in nf4; any bytes are codes, and any numbers scales. */
+/* A rank's part of a tensor in nf4. Any bytes are valid codes, and any numbers valid scales. */
 static void nf4(kernel_run *run, const p4d_nf4_shape *shape, uint64_t first_row, uint64_t first_column)
 {
 	p4d_device *const device = run->device;
@@ -365,7 +365,10 @@ static void nf4_cases(kernel_run *run)
 	nf4(run, &(p4d_nf4_shape){300, 64, 300, 192}, 0, 128);
 }
 
-/* From row 3 of sequences of 5 tokens on, at places of two chunks; a rank's columns of a wider matrix. */
+/*
+ * Rows from 3 on of sequences of 5 tokens, to the places of two chunks; and a rank's columns of a wider
+ * matrix.
+ */
 static void drops(kernel_run *run, uint64_t n, uint64_t h)
 {
 	static const int32_t places[] = {4, 5, 6, 17, 18};
@@ -415,7 +418,7 @@ static void other_cases(kernel_run *run)
 	rows_of(run, 4, 3, 7);
 }
 
-/* With the shim, those of the cpu against themselves. */
+/* With the shim, this compares the cpu's products with themselves. */
 static void products_of(kernel_run *run, uint64_t n, uint64_t out, uint64_t in)
 {
 	p4d_device *const device = run->device;
@@ -456,14 +459,14 @@ static void product_cases(kernel_run *run)
 	products_of(run, 100, 72, 1000);
 	products_of(run, 7, 33, 18);
 	products_of(run, 256, 512, 64);
-	products_of(run, 24, 40, 0); /* no depth: zeros, or the added matrix */
+	products_of(run, 24, 40, 0); /* with depth 0: zeros, or the added matrix */
 	products_of(run, 0, 40, 24);
 }
 
 static void norm_kernels(void **state)
 {
 	(void)state;
-	/* the cpu sums rows of 12,296 squares in fp32, in an order of the compiler's */
+	/* the cpu sums rows of 12,296 squares in fp32, in an order that the compiler chooses */
 	check_kernels(norm_cases, 2e-4);
 }
 
@@ -483,7 +486,7 @@ static void other_kernels(void **state)
 {
 	(void)state;
 	check_kernels(other_cases,
-		      3e-5); /* the cpu device adds 9,000 numbers one by one if it is not optimized */
+		      3e-5); /* without optimization, the cpu device adds 9,000 numbers one by one */
 }
 
 static void products(void **state)
@@ -492,7 +495,7 @@ static void products(void **state)
 	check_kernels(product_cases, 1e-5);
 }
 
-/* A part of an array begins anywhere: its sum does not depend on where. */
+/* A part of an array may begin at any address: its sum does not depend on that. */
 static void sums_do_not_depend_on_addresses(void **state)
 {
 	enum { COUNT = 5000, PLACES = 9 };
@@ -520,7 +523,7 @@ static void sums_do_not_depend_on_addresses(void **state)
 	cuda.close(&cuda);
 }
 
-/* More blocks than a grid has; cut to 32 bits, their number is small again. */
+/* More blocks than a grid may have. Truncated to 32 bits, their number would be small. */
 static void too_many_blocks_are_an_error(void **state)
 {
 	const uint64_t rows = ((uint64_t)1 << 32) + 1;
@@ -534,7 +537,7 @@ static void too_many_blocks_are_an_error(void **state)
 	int status = 0;
 	assert_true(child >= 0);
 	if (child == 0) {
-		signal(SIGABRT, SIG_DFL); /* cmocka's would go on with the tests */
+		signal(SIGABRT, SIG_DFL); /* cmocka's handler would go on with the tests */
 		cuda.copy_rows(&cuda, memory, 0, memory + 16, 0, 16, rows);
 		_exit(0);
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opening the cuda device, its arena, its copies and its failures, on a machine that the shim plays. */
+/* Opening the cuda device, its arena, its copies and its failures, on a machine that the shim simulates. */
 #include "support/support.h"
 
 #include <signal.h>
@@ -46,7 +46,7 @@ static void assert_refused(const char *text)
 	assert_says(text);
 }
 
-/* Each rank of a host takes its GPU; more ranks than GPUs share them. */
+/* Each rank of a host takes a GPU of its own; if there are more ranks than GPUs, they share. */
 static void opens(void **state)
 {
 	(void)state;
@@ -120,7 +120,7 @@ static void arena_too_large(void **state)
 	assert_int_equal(err.code, P4D_E_DEVICE);
 	assert_says("the arena of 51.00 GiB does not fit: 50.00 GiB are free, 30.00 of 80.00 GiB are in use");
 	assert_non_null(strstr(err.fix, "p4d plan"));
-	/* it can be tried again with less */
+	/* the allocation can be tried again with less */
 	assert_int_equal(device.allocate(&device, 4096, &arena, &err), 0);
 	device.release(&device, arena);
 	assert_int_equal(device.sync(&device, &err), 0);
@@ -153,7 +153,7 @@ static void copies_are_whole(void **state)
 	free(from), free(to);
 }
 
-/* A shim whose memory is closed to the host. */
+/* A shim whose memory the host cannot access. */
 static void touch_closed_memory(void)
 {
 	char x = 7;
@@ -172,7 +172,7 @@ static void touch_closed_memory(void)
 	_exit(*(volatile char *)arena + 3);
 }
 
-/* All tests of the cuda device count on it. */
+/* All tests of the cuda device rely on this. */
 static void closed_memory_is_closed(void **state)
 {
 	int status = 0;
@@ -186,7 +186,7 @@ static void closed_memory_is_closed(void **state)
 	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
 }
 
-/* sync reports the first failure, then and always. */
+/* sync reports the first failure, and reports it again in every later call. */
 static void failures_stay(void **state)
 {
 	float x[4] = {1, 2, 3, 4};
@@ -205,7 +205,7 @@ static void failures_stay(void **state)
 	device.close(&device);
 }
 
-/* Attention is fused unless that is not wanted. */
+/* Attention is fused unless the settings turn that off. */
 static void own_attention(void **state)
 {
 	(void)state;
@@ -242,7 +242,7 @@ static int gone(void *context, p4d_error *why)
 	return (*left)-- > 0 ? 0 : p4d_fail(why, P4D_E_RANK, "rank 3 is gone");
 }
 
-/* What waits for a rank that is gone is never done: the watch ends the host's wait. */
+/* The host waits for a rank that is gone, whose work is never done: the watchdog ends the wait. */
 static void watched(void **state)
 {
 	int left = 5;
@@ -263,7 +263,7 @@ static void watched(void **state)
 	device.close(&device);
 }
 
-/* The runtime calls it an error that an event is still to come. The next operation must not report it. */
+/* For the CUDA runtime, an event that is not done yet is an error. The next operation must not report it. */
 static void what_is_not_ready_is_no_failure(void **state)
 {
 	float x[4] = {1, 2, 3, 4};
@@ -344,7 +344,7 @@ static void not_a_library(void **state)
 	assert_int_equal(rc, -1);
 	assert_int_equal(err.code, P4D_E_DEVICE);
 	assert_says("cannot load CUDA: ");
-	/* variables that CUDA reads when it is loaded, unless the user has set them */
+	/* variables that CUDA reads when it is loaded; they are set unless the user has set them */
 	assert_string_equal(getenv("CUDA_MODULE_LOADING"), "LAZY");
 	assert_string_equal(getenv("CUDA_DEVICE_MAX_CONNECTIONS"), "8");
 }

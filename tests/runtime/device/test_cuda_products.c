@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Algorithms of matrix products: which one is chosen while they are timed, and that all ranks take the first
- * one's. The library is the host's (shim_cublaslt.c), where the time of each is known.
+ * Algorithms of matrix products: how timing chooses one, and that all ranks take the first rank's choice. The
+ * library is a fake on the host (shim_cublaslt.c), which knows the time of each algorithm.
  */
 #include "support/support.h"
 
@@ -19,7 +19,7 @@ static const uint64_t sizes[][3] = {{16, 32, 48}, {64, 16, 80}, {128, 96, 32},
 				    {16, 16, 16}, {24, 40, 8},  {8, 8, 200}};
 enum { SIZES = sizeof(sizes) / sizeof(*sizes) };
 
-/* y (n, out) = x (n, in) * w (out, in)^T: to the library (out, n), of depth in */
+/* y (n, out) = x (n, in) * w (out, in)^T; for the library, (out, n) of depth in */
 static void multiply(p4d_device *device, const uint64_t size[3])
 {
 	static float y[1 << 14], x[1 << 14], w[1 << 14];
@@ -61,7 +61,7 @@ static void the_fastest_is_taken(void **state)
 		if (timed.choice.algorithm)
 			assert_true(fabsf(timed.gain - first / least) < 1e-4f);
 		others += timed.choice.algorithm != 0;
-		/* and it computes from then on, without being timed again */
+		/* from then on it computes, and is not timed again */
 		const double before = p4d_shim_gpu.milliseconds;
 		multiply(&device, sizes[i]);
 		assert_int_equal(p4d_shim_gpu.algorithm, timed.choice.algorithm);
@@ -124,7 +124,10 @@ static void untimed_products_are_the_librarys(void **state)
 	device.close(&device);
 }
 
-/* Choices are taken over if the same number is proposed: those of another GPU or library would differ. */
+/*
+ * Choices of another rank are used if the library proposes as many algorithms. Choices of another GPU or
+ * library would differ.
+ */
 static void choices_of_others(void **state)
 {
 	p4d_timed_product timed;
@@ -151,7 +154,7 @@ static void choices_of_others(void **state)
 
 enum { RANKS = 2, MOST = 64 };
 static p4d_layout layout;
-/* What each rank takes; shared with the parent. */
+/* What each rank chooses; shared with the parent. */
 static struct {
 	unsigned count;
 	p4d_product_choice of[MOST];
@@ -205,7 +208,7 @@ static void ranks_agree(void **state)
 
 	(void)state;
 	open_ranks();
-	assert_true(taken[0].count >= 12); /* three of each of four matrices */
+	assert_true(taken[0].count >= 12); /* three products of each of four matrices */
 	assert_int_equal(taken[0].count, taken[1].count);
 	for (unsigned i = 0; i < taken[0].count; i++) {
 		assert_memory_equal(&taken[0].of[i], &taken[1].of[i], sizeof(*taken[0].of));

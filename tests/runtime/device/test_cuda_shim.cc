@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The shim shows what is wrong with a kernel whose warps do not wait for each other. */
+/* The shim shows when a kernel's warps do not wait for each other. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,9 +14,8 @@ extern "C" {
 enum { WARPS = 3, THREADS = 32 * WARPS, ROUNDS = 3 };
 
 /*
- * One thread says a number to all, round after round. Without the second barrier it may say the next one
- * while others have yet to hear the last. Between the barriers a warp has an exchange, as sums over blocks
- * do.
+ * One thread writes a number for all, round after round. Without the second barrier, it may write the next number
+ * before others have read the last one. Between the barriers a warp exchanges numbers, as in sums over blocks.
  */
 static bool all_hear(enum p4d_shim_order order, bool waits)
 {
@@ -47,7 +46,7 @@ static void a_warp_writes_before_others_have_read(void **)
 	assert_false(all_hear(P4D_SHIM_FORWARD, false));
 }
 
-/* One warp leaves something to the next, with no barrier between. */
+/* One warp writes a number for the next one to read, with no barrier between. */
 static bool next_warp_finds(enum p4d_shim_order order, bool waits)
 {
 	static int left[WARPS];

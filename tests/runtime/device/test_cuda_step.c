@@ -122,7 +122,7 @@ static void steps(void **state)
 	check(LLAMA_1B "recompute=keep global-batch=32", 3601, 1388.7, 1.9197);
 	check(LLAMA_3B "recompute=keep global-batch=2", 1258, 281.7, 0.3247);
 	check(LLAMA_3B "recompute=keep global-batch=16", 6081, 1578.9, 2.4048);
-	/* FP8 of blocks; products of the head and attention are as they were */
+	/* block-wise FP8; products of the head and of attention are unchanged */
 	check(LLAMA_1B "recompute=keep global-batch=32 precision=fp8", 6673, 1737.8, 1.4933);
 	check(LLAMA_3B "recompute=keep global-batch=16 precision=fp8", 11457, 1999.8, 1.7661);
 }
@@ -135,7 +135,10 @@ static uint64_t calls(const counted_step *step, const char *name)
 	return 0;
 }
 
-/* Residuals are operands of products, sums of rows cuDNN's own; only small gradients are zeroed. */
+/*
+ * Residuals are added by products, and cuDNN makes the row sums of its own attention; only small gradients
+ * are zeroed.
+ */
 static void no_copies(void **state)
 {
 	const counted_step step = step_of(LLAMA_1B "global-batch=4");
@@ -162,7 +165,7 @@ static uint64_t launches_of_layer(const char *recompute)
 
 static void a_layer(void **state)
 {
-	/* the update: nothing but AdamW, the norm and two ranges of zeros */
+	/* the update: only AdamW, the norm and two ranges of zeros */
 	const uint64_t update = 6 + 2 * 6 + 2;
 
 	(void)state;
@@ -173,7 +176,7 @@ static void a_layer(void **state)
 	assert_int_equal(launches_of_layer("keep precision=fp8"), 24 + 4 * 3 * 2 + update);
 }
 
-/* Without data that passes through the host, which NCCL does not do. */
+/* Without copies through the host, which NCCL does not make. */
 static double on_gpu_bytes(const counted_step *step)
 {
 	double bytes = step->bytes;
@@ -186,8 +189,8 @@ static double on_gpu_bytes(const counted_step *step)
 }
 
 /*
- * With tp-comm-overlap a layer's eight products of gathered inputs and of sums are halves; all else is as it
- * was.
+ * With tp-comm-overlap, a layer's eight products of gathered inputs and of sums are computed in halves;
+ * everything else is unchanged.
  */
 static void halves(void **state)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bytes that each kernel moves, on rows of real lengths, against the least possible: each byte once. Kernels
- * are those of the GPU, compiled for the host. With P4D_TRAFFIC_REPORT=1 it prints a line for each kernel:
- * its name, the least bytes, and what share more blocks and threads ask for; `make gpu-report` reads that.
+ * Bytes that each kernel moves, for rows of realistic lengths, compared with the minimum, which is each byte
+ * once. Kernels are those of the GPU, compiled for the host. With P4D_TRAFFIC_REPORT=1 the test prints a line
+ * for each kernel: its name, its minimum, and what share more its blocks and threads request. `make
+ * gpu-report` reads these lines.
  */
 #include "support/support.h"
 
@@ -27,7 +28,7 @@ static void *take(uint64_t bytes)
 	return at;
 }
 
-/* What blocks may ask for over the least, by the template; the others 1.01. */
+/* How many times the minimum blocks may request, by template; for all others 1.01. */
 static const struct {
 	const char *kernel;
 	double most;
@@ -92,7 +93,7 @@ static void norms(p4d_dtype type, uint64_t e, uint64_t h, uint64_t n)
 	look();
 }
 
-/* Rows that several ranks share. */
+/* Rows of which several ranks have a part. */
 static void split_norms(p4d_dtype type, uint64_t e, uint64_t h, uint64_t n)
 {
 	void *const x = take(e * n * h), *const y = take(e * n * h), *const w = take(e * h);
@@ -187,7 +188,7 @@ static void arrays(p4d_dtype type, uint64_t e)
 	look();
 }
 
-/* Both ways, and one of them. */
+/* Both directions, and one of them. */
 static void operands(p4d_dtype type, uint64_t e, int recipe, p4d_fp8_role role)
 {
 	enum { ROWS = 256, DEPTH = 384 };
@@ -243,7 +244,7 @@ static void all(void **state)
 	for (int wide = 0; wide < 2; wide++) {
 		const p4d_dtype type = wide ? P4D_DT_FP32 : P4D_DT_BF16;
 		const uint64_t e = wide ? 4 : 2;
-		/* one run a thread, two, four, and rows that are too long for registers */
+		/* rows of one run of 16 bytes a thread, of two, of four, and too long for registers */
 		norms(type, e, H, N);
 		norms(type, e, 2 * H, N / 2);
 		norms(type, e, 4 * H, N / 2);

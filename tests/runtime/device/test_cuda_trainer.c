@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Training on the cuda device in the arena that a GPU's plan describes: the losses are those of the cpu
- * device. With the kernels compiled for the host; and, by tests/gpu/run, on a GPU, which two ranks share.
- * Nothing is read before it is written: new memory holds NaN.
+ * Training on the cuda device, in the arena that a GPU's plan describes: losses equal the cpu device's.
+ * Kernels are compiled for the host or, by tests/gpu/run, for a GPU, which two ranks share. New memory holds
+ * NaN, so a read before the first write is noticed.
  */
 #include "support/support.h"
 
@@ -13,7 +13,7 @@
 #ifdef P4D_TEST_GPU
 enum { STEPS = CURVE_STEPS };
 #else
-enum { STEPS = 2 }; /* the second uses what the first left */
+enum { STEPS = 2 }; /* the second step uses what the first left in memory */
 #endif
 
 #define MODEL \
@@ -30,8 +30,8 @@ static void nothing(void)
 }
 
 /*
- * The rest of the cases runs without the shim's guard, with which a training takes four times as long. The
- * few show which memory the host touches.
+ * The other cases run without the shim's guard, which makes training four times slower. These few cases show
+ * which memory the host accesses.
  */
 static void rest_of_cases(void)
 {
@@ -77,7 +77,7 @@ static int train(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 		TRY(p4d_device_cpu_open(&device, err));
 	} else {
 		TRY(open_device_under_test(&device, err));
-		/* ranks that share a GPU meet in the host's memory */
+		/* ranks that share a GPU communicate through the host's memory */
 		TRY(p4d_comm_transport_open(&transport, all, &device, P4D_TRANSPORT_STAGED, NULL, err));
 	}
 	p4d_trainer_settings settings = training_settings(&layout, &device, world, VOCAB);
@@ -89,7 +89,7 @@ static int train(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 	}
 	TRY(p4d_trainer_open(&trainer, &settings, err));
 #ifndef P4D_TEST_GPU
-	/* the warm-up has asked for all shapes of the run */
+	/* the warm-up has queried all shapes of the run */
 	CHECK(layout.device == P4D_CPU || !strstr(device.attention_text, "own kernels") ==
 					      (layout.precision != P4D_FP32 && !curve_documents));
 #endif
@@ -133,9 +133,8 @@ static void one_gpu(void **state)
 		1e-5);
 }
 
-/* What other families have: biases, layers without positions, factors; norms after blocks and over all
- * heads.
- */
+/* Features of other model families: biases, layers without positions, scale factors; norms after blocks
+ * and over all heads. */
 static void families(void **state)
 {
 	(void)state;
@@ -147,7 +146,7 @@ static void families(void **state)
 		"tp=2 cp=1", 2, 1e-5);
 }
 
-/* What is on the host, and comes up and goes down on streams of their own. */
+/* What is offloaded to the host, and copied up and down on streams of its own. */
 static void offloaded(void **state)
 {
 	(void)state;
@@ -159,7 +158,7 @@ static void offloaded(void **state)
 	compare(PLAIN_MODEL "precision=fp32 offload=params finetune=lora lora-rank=3", "tp=2 cp=1", 2, 1e-5);
 }
 
-/* Each stage with its own head and loss; both of its layers are segments. */
+/* Each stage has its own head and loss; each of its two layers is a segment. */
 static void local_losses(void **state)
 {
 	static const char staged[] = PLAIN_MODEL "precision=fp32 tp=1 cp=1 layers=4 pp=2 local-loss=stage ";
@@ -199,7 +198,7 @@ static void refused(const char *model, const char *fix)
 	device.close(&device);
 }
 
-/* The device under test; the shim becomes such a GPU. */
+/* The device under test; the shim simulates such a GPU. */
 static int sm_under_test(int wanted)
 {
 #ifdef P4D_TEST_GPU
@@ -215,7 +214,7 @@ static int sm_under_test(int wanted)
 #endif
 }
 
-/* What the GPU has of it trains as on the cpu; the rest is refused by name. */
+/* FP8 formats that the GPU has train as on the cpu; the others are refused by name. */
 static void in_fp8(void **state)
 {
 	static const struct {
@@ -275,7 +274,7 @@ static uint64_t launches_of_evaluation(const char *precision)
 	return curve_shared->tokens;
 }
 
-/* Its plan has room for the operands of forward products alone: four, of two each. */
+/* The plan has room only for operands of forward products: four products with two operands each. */
 static void evaluation_in_fp8(void **state)
 {
 	(void)state;
@@ -297,7 +296,7 @@ static void several_ranks(void **state)
 	compare(PLAIN_MODEL "precision=fp32", "tp=1 cp=2 cp-comm=all-gather", 2, 1e-5);
 }
 
-/* Slices have fewer queries than keys, and add to gradients of all of these. */
+/* Slices have fewer queries than keys, and add to the gradients of all these keys. */
 static void token_slices(void **state)
 {
 	(void)state;

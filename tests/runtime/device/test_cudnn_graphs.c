@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuDNN takes every graph of attention that the models of etc/models lead to, on GPUs that are described to
- * it, and wants the workspace that estimator/attention.h says. No GPU is needed, and nothing runs: results
- * are checked by tests/gpu/run. P4D_TEST_CUDNN=1 in the environment: more layouts, and code for all of them.
+ * cuDNN accepts every graph of attention that the models of etc/models lead to, on GPUs whose properties the
+ * test describes to cuDNN. It asks for the workspace that estimator/attention.h says. No GPU is needed and
+ * nothing is computed: tests/gpu/run checks results. With P4D_TEST_CUDNN=1 in the environment there are more
+ * layouts, and cuDNN generates code for all of them.
  */
 #include "support/support.h"
 
@@ -61,7 +62,10 @@ static cudnnBackendDescriptor_t describe(const struct gpu *gpu)
 	return device;
 }
 
-/* cuDNN opens and closes its compiler for every graph, which takes as long as its answer: here it is kept. */
+/*
+ * cuDNN opens and closes its compiler for every graph, which takes as long as its answer. Here the compiler
+ * stays open.
+ */
 static void keep_compiler(void)
 {
 	char name[32];
@@ -72,8 +76,8 @@ static void keep_compiler(void)
 }
 
 /*
- * Where there is no driver, the libcuda that CUDA brings to link with takes its place: cuDNN looks for one by
- * its name. It refuses every call.
+ * Where there is no driver, the stub libcuda of the CUDA toolkit takes its place, because cuDNN looks for
+ * libcuda by name. The stub refuses every call.
  */
 static int open_cudnn(void **state)
 {
@@ -100,7 +104,7 @@ static int close_cudnn(void **state)
 	return 0;
 }
 
-/* Its code is made; only loading it takes a driver. */
+/* cuDNN has generated the code; only loading it needs a driver. */
 static void compile(p4d_sdpa_graph *graph, cudnnBackendDescriptor_t device, cudnnBackendDescriptor_t choice)
 {
 	p4d_error err;
@@ -125,7 +129,7 @@ static void ask(int number, const p4d_sdpa_shape *s, bool build)
 	    p4d_engine_choose(&graph, devices[number], UINT64_MAX, &bytes, &err);
 	asked++;
 	refused += !choice;
-	/* an unfused shape is refused backward; forward may be accepted */
+	/* an unfused shape is refused in the backward pass; the forward pass may be accepted */
 	if (need.fused ? !choice || bytes != expected : s->backward && choice)
 		fail_msg("sm %d, %s, %" PRIu64 " x %" PRIu64 "/%" PRIu64 " heads of %" PRIu64 ", %" PRIu64
 			 " queries, %" PRIu64 " keys, %s: %s, %" PRIu64 " bytes, not %" PRIu64,
@@ -146,7 +150,7 @@ typedef struct rank {
 typedef struct block {
 	uint64_t queries, keys, rows;
 	bool causal;
-	bool own; /* no context parallelism: keys are columns of its qkv, gradients are set */
+	bool own; /* without context parallelism, keys are columns of the rank's qkv, and gradients are set */
 } block;
 
 static p4d_sdpa_stride strides(uint64_t width, uint64_t tokens)
@@ -178,7 +182,10 @@ static p4d_sdpa_shape shape_of(const rank *r, const block *b, bool back)
 	return s;
 }
 
-/* Without context parallelism; with a ring; with keys gathered from 4 ranks: first, one in between, last. */
+/*
+ * Without context parallelism; with a ring; with keys gathered from 4 ranks: the first rank, one in between,
+ * and the last.
+ */
 static void ask_blocks(int number, const rank *r, bool build)
 {
 	const uint64_t n = r->length, half = n / 2, sequence = 4 * n;
@@ -199,7 +206,7 @@ static void ask_blocks(int number, const rank *r, bool build)
 		}
 }
 
-/* Ranks whose attention is alike are asked for once. */
+/* Ranks with the same attention are tried once. */
 static bool is_new(const rank *r)
 {
 	static rank known[512];
@@ -226,7 +233,7 @@ static void ask_rank(rank r)
 
 static void ask_model(const p4d_preset *preset, const p4d_request *request, void *context)
 {
-	/* halves at which Blackwell's kernel begins, and others */
+	/* lengths at which Blackwell's kernel begins, and others */
 	static const uint64_t lengths[] = {4096, 256, 264, 1000};
 	const uint64_t heads = (uint64_t)request->value[P4D_HEADS];
 	const uint64_t kv_heads = (uint64_t)request->value[P4D_KV_HEADS];
@@ -272,7 +279,7 @@ static void a_small_workspace(void **state)
 	p4d_sdpa_graph_close(&graph);
 }
 
-/* Heads that no engine takes; and descriptors that are no graph. */
+/* Heads that no engine of cuDNN supports; and descriptors that are not a graph. */
 static void what_is_refused(void **state)
 {
 	rank r = {1, 8, 2, 12, 512};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Gradients of the cpu device's operations but attention, in double, against finite differences. */
+/* Gradients of the cpu device's operations except attention, in double, compared with finite differences. */
 #include "support/support.h"
 
 #include "support/numbers.h"
@@ -12,7 +12,8 @@ enum { ALL = 1 << 20 };
 /* Input and output of an operation's scalar function; each test uses what it needs. */
 typedef struct call {
 	uint64_t n, out, in;
-	double *x, *y, *w, *weight, *bias, *rstd, *towards; /* the function is the product of y and towards */
+	double *x, *y, *w, *weight, *bias, *rstd, *towards; /* the scalar function is the scalar product
+							     * of y and `towards` */
 	p4d_heads heads;
 	bool norm;
 	int32_t *tokens;
@@ -36,7 +37,7 @@ static void linear_case(uint64_t n, uint64_t out, uint64_t in)
 	c.w = numbers(out * in, 2);
 	c.y = numbers(n * out, 3);
 	c.towards = numbers(n * out, 4);
-	/* the sum keeps what was there before */
+	/* the result is added to what was there */
 	OP(linear_input)(NULL, dx, c.towards, c.w, n, out, in, true);
 	OP(linear_weight)(NULL, dw, c.towards, c.x, n, out, in, true);
 	for (uint64_t i = 0; i < n * in; i++)
@@ -80,7 +81,7 @@ static double columns(void *context)
 	return sum;
 }
 
-/* Some columns of a wider matrix, times a number. */
+/* Some columns of a wider matrix, multiplied by a number. */
 static void columns_gradients(void **state)
 {
 	enum { N = 6, OUT = 5, IN = 3, STRIDE = 11 };
@@ -116,7 +117,7 @@ static void linear_is_the_product(void **state)
 	       *y0 = numbers(N * OUT, 3);
 
 	(void)state;
-	/* added to itself; to another matrix, which does not change */
+	/* added to the output itself; and to another matrix, which does not change */
 	for (int twice = 0; twice < 2; twice++) {
 		OP(linear)(NULL, y, twice ? y0 : y, x, w, N, OUT, IN);
 		for (int i = 0; i < N; i++)
@@ -138,14 +139,14 @@ static double norm(void *context)
 	return dot(c->y, c->towards, c->n * c->in);
 }
 
-/* Rows in two parts, whose sums are added: the same as one norm, in both directions. */
+/* Rows in two parts, whose sums of squares are added: the same as one norm, in both directions. */
 static void split_norm_case(uint64_t n, uint64_t h)
 {
 	const uint64_t part[2] = {h / 3, h - h / 3};
 	double *x = numbers(n * h, 1), *weight = numbers(h, 2), *dy = numbers(n * h, 4);
 	double *y = calloc(n * h, sizeof(*y)), *dx = calloc(n * h, sizeof(*dx)), *dw = calloc(h, sizeof(*dw));
 	double rstd[2][16], dots[2][16], whole[16];
-	double *parts[2][5]; /* x, dy, y, dx, weight of each; dw follows y's */
+	double *parts[2][5]; /* x, dy, y, dx and weight of each part; dw comes after y */
 
 	assert_true(n <= 16);
 	OP(norm)(y, whole, x, weight, n, h, 1e-5f);
@@ -311,7 +312,7 @@ static void heads_in_order(void **state)
 	assert_true(x[4] == 10 && x[5] == 6);
 }
 
-/* The value columns and, at position 0, everything else pass through. */
+/* Value columns, and everything at position 0, do not change. */
 static void rotation_keeps_position_0(void **state)
 {
 	enum { D = 4, COLUMNS = 3 * D };
@@ -380,7 +381,7 @@ static double embed(void *context)
 	return dot(c->y, c->towards, c->n * c->in);
 }
 
-/* Tokens before and after this rank's rows, none at all, and one that occurs twice. */
+/* Tokens before and after this rank's rows of the table, none of its rows, and a token that occurs twice. */
 static void embedding_gradients(void **state)
 {
 	int32_t tokens[] = {3, 4, 8, 9, -1, 4, 5, 6, 7};
@@ -449,7 +450,7 @@ static void cross_entropy_gradients(void **state)
 	}
 	for (int z = 0; z < 2; z++) {
 		e.z_loss = z ? 0.125f : 0;
-		/* the sum over all columns, without this code */
+		/* the sum over all columns, computed without the code under test */
 		double expected = 0;
 		for (int i = 0; i < 4; i++) {
 			double all = 0, target = 0;
@@ -514,7 +515,7 @@ static void adam_by_the_book(void **state)
 	free(x), free(expected);
 }
 
-/* On average numbers stay; what bf16 has stays always. */
+/* On average, rounding does not change numbers; numbers that bf16 represents never change. */
 static void rounding_is_unbiased(void **state)
 {
 	enum { COUNT = 1 << 16 };
@@ -540,7 +541,7 @@ static void rounding_is_unbiased(void **state)
 	}
 }
 
-/* Moments are those of fp32 to a rounding, whichever slices of a tensor are held. */
+/* Moments are those of fp32 up to a rounding, whichever slices of a tensor a rank has. */
 static void adam_with_half_moments(void **state)
 {
 	enum { LINES = 6, WIDTH = 10, LEFT = 4, N = LINES * WIDTH };
@@ -558,7 +559,7 @@ static void adam_with_half_moments(void **state)
 		assert_true(fabs((double)p4d_from_bf16(whole_m[i]) - m[i]) <= 0x1p-7 * fabs(m[i]));
 		assert_true(fabs((double)p4d_from_bf16(whole_v[i]) - v[i]) <= 0x1p-7 * v[i]);
 	}
-	/* the left and the right columns, and of the right ones all but the first two in a second call */
+	/* the left columns and then the right ones, except their first two, in a second call */
 	for (int side = 0; side < 2; side++) {
 		const uint64_t columns = side ? WIDTH - LEFT : LEFT, first = side ? LEFT : 0;
 		double part_x[N], part_g[N];

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attention of the cpu device in double: against its definition, and its gradients against differences. */
+/*
+ * Attention of the cpu device in double, compared with its definition, and its gradients with finite
+ * differences.
+ */
 #include "support/support.h"
 
 #include "support/numbers.h"
@@ -10,8 +13,8 @@
 enum { CP_MOST = 3, SAMPLES = 9 };
 
 /*
- * One rank's queries and the keys of `cp` ranks, which come by one after the other as in a ring. Sequences
- * are cut in zigzag: rank r has the chunks r and 2*cp-1-r.
+ * One rank's queries, and the keys of `cp` ranks, which arrive one after another as in a ring. Sequences are
+ * cut in zigzag: rank r has the chunks r and 2*cp-1-r.
  */
 typedef struct ring {
 	uint64_t cp, rank, batch, length, heads, kv_heads, d; /* length: on a rank */
@@ -47,7 +50,8 @@ static void ring_open(ring *r)
 		r->document[c] = calloc(r->n, sizeof(int32_t));
 		for (uint64_t i = 0; i < r->length; i++) {
 			r->position[c][i] = zigzag(r, c, i);
-			for (uint64_t b = 0; b < r->batch; b++) /* documents end elsewhere in each sequence */
+			for (uint64_t b = 0; b < r->batch; b++) /* documents end at different places in
+								 * each sequence */
 				r->document[c][b * r->length + i] =
 				    (r->position[c][i] + 2 * (int32_t)b) / (r->cp > 1 ? 100 : 5);
 		}
@@ -57,7 +61,7 @@ static void ring_open(ring *r)
 	r->lse = calloc(r->n * r->heads, sizeof(double));
 	r->part_lse = calloc(r->n * r->heads, sizeof(double));
 	r->towards = numbers(r->n * r->heads * r->d, 9);
-	/* twice the plan's bytes for fp32; exact, so that checkers find accesses beyond it */
+	/* twice the plan's bytes for fp32, and no more, so that memory checkers find accesses beyond it */
 	r->workspace = malloc(8 * P4D_ATTENTION_TILE * (2 * P4D_ATTENTION_TILE + 5 * r->d));
 }
 
@@ -121,7 +125,7 @@ static double score(const ring *r, uint64_t token, uint64_t head, uint64_t block
 	return at > 0 ? at * tanh(plain / at) : plain;
 }
 
-/* softmax(scale * q k^T) v, literally. */
+/* softmax(scale * q k^T) v, computed as written. */
 static void check_definition(const ring *r)
 {
 	for (uint64_t token = 0; token < r->n; token++)
@@ -162,7 +166,7 @@ static void ring_case(ring r)
 		(dq, dkv[c], dkv[c] + r.kv_heads * r.d, r.towards, r.lse, sums, r.q, r.kv[c],
 		 r.kv[c] + r.kv_heads * r.d, &shape, r.workspace);
 	}
-	/* the columns after the queries belong to others */
+	/* the columns after the queries are not the test's */
 	for (uint64_t i = 0; i < r.n * r.columns; i++)
 		if (i % r.columns >= r.heads * r.d)
 			assert_true(dq[i] == 0);
@@ -183,7 +187,7 @@ static void one_token(void **state)
 	ring_case((ring){.cp = 1, .batch = 3, .length = 1, .heads = 2, .kv_heads = 1, .d = 4});
 }
 
-/* One less and one more than whole tiles. */
+/* One row less and one more than whole tiles. */
 static void odd_lengths(void **state)
 {
 	static const uint64_t lengths[] = {2, 63, 64, 129};
@@ -208,8 +212,8 @@ static void documents(void **state)
 	    (ring){.cp = 1, .batch = 3, .length = 67, .heads = 2, .kv_heads = 1, .d = 4, .documents = true});
 }
 
-/* Windows that end in the same tile, at its border, in one before, and beyond the sequence; scores that are
- * capped. */
+/* Windows that end in the same tile, at its border, in an earlier tile, and beyond the sequence; and
+ * capped scores. */
 static void windows_and_caps(void **state)
 {
 	static const uint64_t windows[] = {2, 7, 64, 65, 100, 1000};
@@ -237,7 +241,7 @@ static void windows_and_caps(void **state)
 				 .cap = 1.25f});
 }
 
-/* Every rank of a zigzag ring: the first sees almost nothing of the others' keys. */
+/* Every rank of a zigzag ring: the first sees almost none of the others' keys. */
 static void zigzag_ring(void **state)
 {
 	(void)state;
@@ -253,7 +257,7 @@ static void zigzag_ring(void **state)
 					 .documents = i == 1});
 }
 
-/* A block whose keys all come later. */
+/* A block whose keys are all later than the queries. */
 static void nothing_to_see(void **state)
 {
 	enum { N = 3, D = 2 };

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operations of the cpu device that Llama has not, in double: gradients against finite differences. */
+/*
+ * Operations of the cpu device that a Llama does not need, in double: gradients compared with finite
+ * differences.
+ */
 #include "support/support.h"
 
 #include "support/numbers.h"
@@ -12,7 +15,7 @@ static const float epsilon = 1e-5f, cap = 1.5f;
 
 typedef struct call {
 	double *x, *y, *weight, *bias, *statistics,
-	    *towards; /* the function is the product of y and towards */
+	    *towards; /* the scalar function is the scalar product of y and `towards` */
 } call;
 
 static void open_call(call *c, uint64_t inputs, uint64_t outputs)
@@ -75,7 +78,7 @@ static double unit_norm(void *context)
 	return dot(c->y, c->towards, N * H);
 }
 
-/* The norm whose weight is 1 more. */
+/* The norm that adds 1 to its weight. */
 static void unit_norm_gradients(void **state)
 {
 	double *dx = calloc(N * H, sizeof(*dx)), *y = calloc(N * H, sizeof(*y)), dweight[H] = {0}, plus[H],

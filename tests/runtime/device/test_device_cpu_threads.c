@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The cpu device's results do not depend on the number of its threads: to the bit, in fp32 and bf16. */
+/* The cpu device's results do not depend on its number of threads, in any bit, in fp32 and bf16. */
 #include "support/support.h"
 
 #include <math.h>
@@ -7,7 +7,7 @@
 #include "device/cpu/cpu_threads.h"
 #include "device/device.h"
 
-/* Enough that every operation divides its work, and no multiple of a tile or block. */
+/* Large enough that every operation divides its work, and not a multiple of a tile or block. */
 enum { N = 610, H = 320, HEADS = 4, KV = 2, D = 80, COLUMNS = (HEADS + 2 * KV) * D, F = 700, V = 1030 };
 enum { LENGTH = N / 2, ROOM = 8 << 20, MOST = 64, PARTS = 3 };
 
@@ -106,7 +106,7 @@ static void attention(run *r)
 				     .query_stride = COLUMNS,
 				     .key_stride = COLUMNS,
 				     .scale = 0.1f};
-	/* what threads work in depends on who came first */
+	/* which thread uses which part of the scratch memory depends on timing */
 	void *workspace = calloc(1, ROOM);
 
 	for (int i = 0; i < LENGTH; i++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fp32 and bf16 through a device's table against the cpu's operations in double, on the same inputs: fp32
- * results agree to 1e-5, bf16 results are those, rounded once.
+ * Operations in fp32 and bf16, through a device's table, compared with the cpu's in double on the same
+ * inputs: fp32 results agree to 1e-5, and bf16 results are the double results rounded once.
  */
 #include "support/support.h"
 
@@ -45,7 +45,7 @@ static struct {
 } kept[KEPT];
 static unsigned number_kept;
 
-/* Memory until the cases of a type are through. */
+/* Memory that is kept until all cases of a type have run. */
 static void *keep(p4d_device *on, uint64_t bytes)
 {
 	assert_true(number_kept < KEPT);
@@ -125,7 +125,7 @@ static bool same_bits(double a, double b)
 	return !memcmp(&a, &b, sizeof(a));
 }
 
-/* A thread or block that reads what another has not yet written would show here. */
+/* If a thread or block read what another has not yet written, it would show here. */
 static void order_changes_nothing(void **state)
 {
 	void (*const cases[])(void) = {p4d_cpu_all_fp32, p4d_cpu_all_bf16};
@@ -146,7 +146,7 @@ static void order_changes_nothing(void **state)
 }
 #endif
 
-/* In the vector loops of the operations it is the same function. */
+/* The vector loops of the operations use the same function. */
 static void exponential(void **state)
 {
 	double worst = 0;
@@ -226,7 +226,7 @@ static void bf16_is_the_nearest(void **state)
 	}
 	assert_int_equal(p4d_to_bf16(INFINITY), 0x7f80);
 	assert_int_equal(p4d_to_bf16(-INFINITY), 0xff80);
-	/* a NaN whose upper bits alone would be infinity */
+	/* a NaN that would be an infinity with its upper bits alone */
 	assert_true(isnan(p4d_from_bf16(p4d_to_bf16(of_bits(0x7f800001)))));
 	assert_true(isnan(p4d_from_bf16(p4d_to_bf16(of_bits(0xffffffff)))));
 }
@@ -261,7 +261,7 @@ static void casts(void **state)
 
 enum { ROWS = 9, VOCAB = 53, COUNT = ROWS * VOCAB };
 
-/* Statistics of rows of logits, as the device under test and in double; where they lie on the device. */
+/* Statistics of rows of logits: as the device under test computes them, in its memory, and in double. */
 typedef struct statistics {
 	float *logits, *maximum, *sum, *target; /* on the device */
 	int32_t *labels;
@@ -292,7 +292,7 @@ static statistics some_statistics(void)
 	return s;
 }
 
-/* Statistics of fp32 logits and their loss, against the same in double. */
+/* Statistics of fp32 logits and their loss, compared with the same in double. */
 static void sums(void **state)
 {
 	statistics s = some_statistics();
@@ -391,7 +391,7 @@ static void memory(void **state)
 							     : i == 1 ? 2 + 3
 							     : i == 2 ? 22 + 23
 								      : 32 + 33));
-	/* allocated memory is counted; memory that was filled and not written to is found */
+	/* allocated memory is counted; memory that was filled and not written afterwards is found */
 	assert_int_equal(device.allocated_bytes - before, small_bytes + large_bytes);
 	uint64_t words = 0;
 	device.fill(&device, large, 0xfff1fff1, large_bytes / 4);

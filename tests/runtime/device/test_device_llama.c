@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A device's operations compose: a tiny Llama's loss and gradients against JAX in float64. */
+/* A device's operations combined: loss and gradients of a tiny Llama, compared with JAX in float64. */
 #include "support/support.h"
 
 #include <math.h>
@@ -94,7 +94,10 @@ static void fp32_agrees(void **state)
 	compare(P4D_DT_FP32, 1e-5);
 }
 
-/* Weights and activations have 8 significant bits: 2^-9 each, over some tens of roundings in a row. */
+/*
+ * Weights and activations have 8 significant bits: an error of 2^-9 each, over some tens of consecutive
+ * roundings.
+ */
 static void bf16_agrees(void **state)
 {
 	(void)state;
@@ -102,7 +105,7 @@ static void bf16_agrees(void **state)
 	compare(P4D_DT_BF16, 5e-2);
 }
 
-/* Steps on one text drive its loss down, in fp32 and with a master copy; twice the same gives the same. */
+/* Steps on one text lower its loss, in fp32 and with a master copy. A second run gives the same bits. */
 static double train(p4d_dtype type, int steps)
 {
 	int32_t tokens[BATCH * LENGTH], labels[BATCH * LENGTH];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Numbers of 8 bits against their definition: sign, exponent, fraction. Every code, every number of bf16 and
- * the middles between codes; and the scales of blocks, by quantizing.
+ * 8-bit floating-point numbers compared with their definition: sign, exponent, fraction. Tests every code,
+ * every bf16 number, and the middles between codes; and the scales of blocks, by quantizing.
  */
 #include "support/support.h"
 
@@ -48,7 +48,7 @@ static void codes_are_their_numbers(void **state)
 	}
 }
 
-/* The nearest code; of two equally near ones the even one. */
+/* The nearest code; of two equally near ones, the even one. */
 static unsigned nearest(double x, p4d_fp8_format f)
 {
 	unsigned best = 0;
@@ -79,7 +79,7 @@ static void the_nearest_is_taken(void **state)
 	}
 }
 
-/* The least power of two by which the largest number fits. */
+/* The least power of two with which the largest number fits. */
 static void scales_fit(void **state)
 {
 	(void)state;
@@ -98,7 +98,7 @@ static void scales_fit(void **state)
 	}
 }
 
-/* Each scale has its own place, inside of the room. */
+/* Each scale has a place of its own within the room. */
 static void places_of_scales_differ(void **state)
 {
 	enum { ROWS = 300, DEPTH = 700 };
@@ -169,7 +169,7 @@ static void places_are_those_of_the_library(void **state)
 	}
 }
 
-/* What p4d-train has on which GPU. */
+/* Which FP8 formats p4d-train has on which GPU. */
 static void recipes_of_gpus(void **state)
 {
 	static const struct {
@@ -193,8 +193,7 @@ static void recipes_of_gpus(void **state)
 	}
 }
 
-/* A matrix and its transposed one have the same codes; a product is that of the numbers that the codes stand
- * for. */
+/* A matrix and its transpose have the same codes; a product equals that of the decoded numbers. */
 static void operands_multiply(void **state)
 {
 	enum { M = 150, N = 300, K = 260 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The blocks of attention that the host describes are what the positions of queries and keys say, on every
- * rank; and the plan's workspace is as large as the largest of them needs, not a byte more or less.
+ * The blocks of attention that the host describes agree with the positions of queries and keys, on every
+ * rank. The plan's workspace is exactly what the largest block needs.
  */
 #include "support/support.h"
 
@@ -34,7 +34,7 @@ static bool seen_in(const p4d_attention_block *b, uint64_t query, uint64_t key)
 	return !b->causal || key + (b->first_query + b->queries - 1 - query) < b->keys;
 }
 
-/* The largest that any of these calls works in, for two sizes of a batch. */
+/* The largest workspace of these calls, for two batch sizes. */
 typedef struct need {
 	uint64_t bytes[BATCHES][2];
 } need;
@@ -148,7 +148,7 @@ static void the_plan_has_the_most(void **state)
 				}
 }
 
-/* No two of a call's buffers overlap, and a call without a use for one has none. */
+/* No two buffers of a call overlap, and a call has no buffer that it does not use. */
 static void buffers_lie_apart(void **state)
 {
 	static const int sms[] = {80, 90, 100, 120};

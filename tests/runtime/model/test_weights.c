@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tables of weights: all parameters of the plan, each element of the model on the ranks that should have
- * it. */
+/* The tables of weights: all parameters of the plan, and each element of the model on the ranks that
+ * should have it. */
 #include "support/support.h"
 
 #include "plan/parameters.h"
@@ -12,7 +12,7 @@
 
 enum { VOCAB = 37, TENSORS = 256, ELEMENTS = 37 * 16 };
 
-/* How often each element of a named tensor was seen. */
+/* How often each element of a named tensor occurs. */
 typedef struct seen {
 	char name[96];
 	uint64_t count;
@@ -51,7 +51,7 @@ static void see(const p4d_weight_slice *p)
 		}
 }
 
-/* Pieces of a weight follow each other in it; returns where it ends. */
+/* Pieces of a weight are consecutive in it. Returns where the last one ends. */
 static uint64_t look_at_weight(const p4d_layout *l, p4d_place place, const p4d_weights *w,
 			       const p4d_weight *weight, uint64_t at)
 {
@@ -161,8 +161,8 @@ static void every_element_has_its_place(void **state)
 			    l.tied && !l.vocab_parallel && l.pp > 1 && !p4d_is_v_shaped(l.schedule);
 			const bool of_heads = strstr(name, "q_norm") || strstr(name, "k_norm"),
 				   bias = strstr(name, ".bias");
-			/* vectors of the hidden size, of a head, and of columns; what lies over Z, and all
-			 * else */
+			/* vectors of the hidden size, of a head, and of columns; what is sharded over Z,
+			 * and everything else */
 			const uint64_t copies = of_heads ? l.tp * l.tp_y * l.tp_z
 						: whole  ? l.tp * l.tp_z
 						: bias   ? l.tp_y * l.tp_z

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * kill -9 of any rank at any moment: all ranks are gone within 5 seconds, one line says who died where, and
- * the same command goes on as if nothing had been: every loss has the same digits, and the checkpoint of the
- * end the same bytes. On another layout losses are the same to 1e-5.
+ * kill -9 of any rank at any moment: all ranks are gone within 5 seconds, and one line says which rank died,
+ * and where. The same command then continues as if nothing had happened: every loss has the same digits, and
+ * the last checkpoint the same bytes. In another layout, losses are the same to 1e-5.
  *
- * Chains of whole runs of p4d-train with 4 ranks: each is killed again and again, at its start, in its steps
- * and while it saves, then it may come to its end. P4D_TEST_ALL: more often, P4D_TEST_SEED=N: at other
- * moments.
+ * A chain is a run of p4d-train with 4 ranks that is killed again and again (at its start, in its steps, and
+ * while it saves) before it may finish. P4D_TEST_ALL: more kills; P4D_TEST_SEED=N: other moments.
  */
 #include "support/support.h"
 
@@ -18,7 +17,7 @@
 enum { EXIT_KILLED = 137 };
 static const double GONE_SECONDS = 5, LOOK_SECONDS = 5e-4;
 
-/* Kills in each chain. With sanitizers everything is slow. */
+/* Kills in each chain. With sanitizers all steps are slow. */
 enum { KILLS = 2 };
 #ifndef __SANITIZE_ADDRESS__
 enum { KILLS_ALL = 10 };
@@ -26,7 +25,7 @@ enum { KILLS_ALL = 10 };
 enum { KILLS_ALL = KILLS };
 #endif
 
-/* How it is run with 4 ranks, and another way to run it. */
+/* The command with 4 ranks, and the command with another layout. */
 typedef struct chain {
 	const char *layout, *other;
 } chain;
@@ -54,7 +53,7 @@ enum { CHAINS = sizeof(chains) / sizeof(*chains) };
 typedef enum moment { AT_START, IN_STEPS, WHILE_SAVING, MOMENTS } moment;
 static const char *const moment_name[MOMENTS] = {"at the start", "in a step", "while saving"};
 
-/* Counts over all chains. Those during saving are also in steps. */
+/* Counts over all chains. A kill during saving also counts as one in a step. */
 static struct {
 	unsigned at[MOMENTS], others;
 	double longest, off;
@@ -64,12 +63,12 @@ typedef struct attempt {
 	uint64_t seed;
 	moment moment;
 	uint32_t rank;
-	uint64_t resumes; /* the step that it will continue; 0: it begins */
+	uint64_t resumes; /* the step from which the run will continue; 0: from the beginning */
 	uint64_t waits;   /* for this step, or this step's checkpoint */
 	double delay;     /* seconds after that */
 } attempt;
 
-/* start_seconds: what a start takes, about. */
+/* start_seconds: how long a start takes, roughly. */
 static attempt plan_attempt(uint64_t seed, double start_seconds)
 {
 	uint64_t state = seed;
@@ -97,13 +96,13 @@ static bool is_time(const attempt *a, const run_curve *curve)
 {
 	const run_log log = run_log_compare(log_of("chain"), curve);
 
-	/* before its start what the last run left is still there */
+	/* before this run has started, the files are still those of the last run */
 	if (a->moment == AT_START || !log.starts)
 		return a->moment == AT_START;
 	return a->moment == IN_STEPS ? log.step >= a->waits : is_saving("chain", a->waits);
 }
 
-/* False: the run has ended before. */
+/* False: the run ended before the kill. */
 static bool moment_comes(launched *l, const attempt *a, const run_curve *curve)
 {
 	if (!launched_wait_ranks(l, RANKS))
@@ -117,7 +116,7 @@ static bool moment_comes(launched *l, const attempt *a, const run_curve *curve)
 	return true;
 }
 
-/* One line, with the rank, its host and that it was killed. */
+/* Expects one line, with the rank, its host, and that it was killed. */
 static void says_who_was_killed(const attempt *a)
 {
 	char host[65] = "", who[128];
@@ -129,7 +128,7 @@ static void says_who_was_killed(const attempt *a)
 		fail_msg("rank %u of %s was killed, it says: %s", a->rank, host, said);
 }
 
-/* What a killed run leaves: nothing that it made is lost or wrong. */
+/* Checks what a killed run leaves: no checkpoint is lost or wrong. */
 static void leaves_what_it_made(const attempt *a, const run_curve *curve)
 {
 	const run_log log = run_log_compare(log_of("chain"), curve);
@@ -148,7 +147,7 @@ static void leaves_what_it_made(const attempt *a, const run_curve *curve)
 	seen.at[WHILE_SAVING] += log.step && saving;
 }
 
-/* False: the run came to its end before. */
+/* False: the run finished before the kill. */
 static bool is_killed(const char *layout, const attempt *a, const run_curve *curve)
 {
 	launched l;
@@ -174,7 +173,10 @@ static bool is_killed(const char *layout, const attempt *a, const run_curve *cur
 	return true;
 }
 
-/* What was left goes on elsewhere. False: nothing was, or all of it. */
+/*
+ * Continues a copy of the killed run in another layout. False: there was no checkpoint, or the run was
+ * complete.
+ */
 static bool other_layout_goes_on(const char *layout, const run_curve *curve)
 {
 	const uint64_t step = newest("chain");
@@ -194,7 +196,7 @@ static bool other_layout_goes_on(const char *layout, const run_curve *curve)
 	return true;
 }
 
-/* The run that nobody disturbs. Returns what its start takes. */
+/* The run without kills. Returns how long its start takes. */
 static double run_whole(const char *layout, run_curve *curve)
 {
 	launched l;
@@ -230,7 +232,7 @@ static void goes_on_to_the_same_end(const char *layout, const run_curve *curve)
 	shell(differ);
 }
 
-/* Until it was killed often enough, and went on elsewhere. Counts kills and seeds. */
+/* Repeats chains until there were enough kills and runs in another layout. Counts kills and seeds. */
 static void kill_again_and_again(const chain *c, uint64_t *seed, unsigned *killed)
 {
 	const unsigned kills = getenv("P4D_TEST_ALL") ? KILLS_ALL : KILLS;
@@ -239,11 +241,11 @@ static void kill_again_and_again(const chain *c, uint64_t *seed, unsigned *kille
 	bool elsewhere = false;
 
 	for (unsigned k = 0; k < kills || !elsewhere; ++*seed) {
-		assert_true(k < 50); /* sooner or later a checkpoint is there */
+		assert_true(k < 50); /* sooner or later there is a checkpoint */
 		const attempt a = plan_attempt(*seed, start_seconds);
 		print_message("%s, seed %d: kill rank %u %s\n", c->layout, (int)*seed, a.rank,
 			      moment_name[a.moment]);
-		/* a chain that came to its end makes room for another */
+		/* a chain that finished is removed, so that another can begin */
 		if (!is_killed(c->layout, &a, &curve)) {
 			goes_on_to_the_same_end(c->layout, &curve);
 			shell("rm -rf chain");
@@ -275,7 +277,7 @@ static void killed_chains(void **state)
 		assert_true(seen.at[m] > 0);
 }
 
-/* Nobody is left to wait for the ranks: they end as well. */
+/* The process that waits for the ranks is killed: the ranks end as well. */
 static void launcher_is_killed(void **state)
 {
 	static run_curve curve;

@@ -22,7 +22,7 @@ static void test_warmup(void **state)
 	near(p4d_learning_rate(&rate, 3), 6);
 	near(p4d_learning_rate(&rate, 4), 8);
 	assert_true(p4d_learning_rate(&rate, 5) < 8);
-	/* all of the steps, and none */
+	/* over all steps, and over none */
 	near(p4d_learning_rate(&(p4d_rate){.peak = 8, .least = 1, .warmup = 4, .steps = 4}, 4), 8);
 	assert_true(p4d_learning_rate(&(p4d_rate){.peak = 8, .warmup = 0, .steps = 10}, 1) < 8);
 }
@@ -84,7 +84,7 @@ static void test_not_finite(void **state)
 		assert_int_equal(kind, P4D_LOSS_NOT_FINITE);
 		assert_int_equal(p4d_loss_seen(&watch, 8, 2.5, 3, &kind, &err), 0);
 		assert_int_equal(kind, P4D_LOSS_NOT_FINITE);
-		/* a good step in between starts the count anew */
+		/* a good step in between restarts the count */
 		assert_int_equal(p4d_loss_seen(&watch, 9, 2.5, 0, &kind, &err), 0);
 		assert_int_equal(kind, P4D_LOSS_FINE);
 	}
@@ -110,7 +110,7 @@ static void test_named_curves(void **state)
 		assert_true(p4d_learning_rate(&constant, i) == 1);
 }
 
-/* A batch in which the mask trains on nothing has no loss; data without any label train nothing. */
+/* A batch whose labels are all masked has no loss; data without any label train nothing. */
 static void test_no_label(void **state)
 {
 	p4d_loss_watch watch = {.skips_allowed = 2}, never = {.skips_allowed = 9};
@@ -144,13 +144,13 @@ static void test_spikes(void **state)
 	}
 	assert_int_equal(p4d_loss_seen(&watch, 101, 7, 0, &kind, &err), 0);
 	assert_int_equal(kind, P4D_LOSS_SPIKE);
-	/* it did not change the usual loss */
+	/* the spike did not change the usual loss */
 	assert_int_equal(p4d_loss_seen(&watch, 102, 6.5, 0, &kind, &err), 0);
 	assert_int_equal(kind, P4D_LOSS_SPIKE);
 	assert_int_equal(p4d_loss_seen(&watch, 103, 6.4, 0, &kind, &err), -1);
 	assert_int_equal(err.code, P4D_E_DIVERGED);
 
-	/* what stays up for long is no spike any more */
+	/* a loss that stays high is no longer a spike */
 	unsigned spikes = 0;
 	for (uint64_t i = 101; i <= 200; i++) {
 		assert_int_equal(p4d_loss_seen(&patient, i, 7, 0, &kind, &err), 0);
@@ -159,7 +159,7 @@ static void test_spikes(void **state)
 	assert_int_equal(spikes, 32);
 }
 
-/* What --on-spike does, and the bound that skipped steps of both kinds share. */
+/* What --on-spike does; skipped steps of both kinds share one limit. */
 static void test_on_spike(void **state)
 {
 	p4d_loss_watch skip = {.on_spike = P4D_SPIKE_SKIP, .skips_allowed = 3},
@@ -171,7 +171,7 @@ static void test_on_spike(void **state)
 	(void)state;
 	for (uint64_t i = 1; i <= 100; i++)
 		for (int k = 0; k < 3; k++) {
-			/* an unsettled loss limits nothing */
+			/* while the usual loss is not known yet, there is no limit */
 			assert_true(i > 16 || p4d_loss_limit(all[k]) == INFINITY);
 			assert_true(usual_loss(i) <= p4d_loss_limit(all[k]));
 			assert_int_equal(p4d_loss_seen(all[k], i, usual_loss(i), 0, &kind, &err), 0);
@@ -179,7 +179,7 @@ static void test_on_spike(void **state)
 	const double limit = p4d_loss_limit(&skip);
 	assert_true(limit > 2.5 && limit < 6.5);
 	assert_true(p4d_loss_limit(&stop) == INFINITY && p4d_loss_limit(&report) == INFINITY);
-	/* exactly at the limit a step is applied, and fine */
+	/* a loss exactly at the limit is fine, and the step is applied */
 	p4d_loss_watch at = skip;
 	assert_int_equal(p4d_loss_seen(&at, 101, limit, 0, &kind, &err), 0);
 	assert_int_equal(kind, P4D_LOSS_FINE);
