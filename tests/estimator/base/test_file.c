@@ -42,7 +42,7 @@ static void limits(void **state)
 	unlink(path);
 }
 
-/* A pipe does not say how much will come. */
+/* A pipe does not tell its size in advance. */
 static void pipes(void **state)
 {
 	int ends[2];
@@ -81,7 +81,10 @@ static void nothing_is_waited_for(void **state)
 	rmdir(directory);
 }
 
-/* Written into the directory that was opened, whatever its name means later; through no stranger's link. */
+/*
+ * The file is written to the directory that was opened, even if its name changes later, and never through
+ * another user's link.
+ */
 static void new_files_stay_in_their_directory(void **state)
 {
 	char top[] = "/tmp/p4d-new-XXXXXX", path[4][64];

@@ -34,7 +34,7 @@ static void beyond_ascii(void **state)
 	}
 }
 
-/* Refused at the right byte of the text, whatever stands before. */
+/* The error names the right byte of the text, whatever stands before. */
 static void refused(void **state)
 {
 	static const struct {
@@ -47,7 +47,7 @@ static void refused(void **state)
 	     "f: field \"\xf0\x9f\x98\x80\" is given twice"},
 	    {"{\"\xc3\xa9\":1,\"\\u00e9\":2}", "f: a field is given twice"},
 	};
-	/* overlong, halves of pairs, beyond the last, cut off, and in an escape */
+	/* overlong, half a surrogate pair, beyond the last code point, truncated, and in an escape */
 	static const char *const others[] = {
 	    "\xc0\xaf", "\xe0\x9f\xbf", "\xf0\x8f\xbf\xbf", "\xed\xa0\x80",  "\xf4\x90\x80\x80", "\xe2\x96",
 	    "\xc3",     "\x80",         "\\\xc3\xa9",       "\\\\\\\xc3\xa9"};

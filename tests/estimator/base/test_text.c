@@ -69,7 +69,7 @@ static void entries_are_whole(void **state)
 	assert_string_equal(buf, "ab, 34");
 	assert_int_equal(text.length, 6);
 	assert_true(text.truncated);
-	p4d_text_entry(&text, ", ", "7"); /* it would fit, but an entry before it is missing */
+	p4d_text_entry(&text, ", ", "7"); /* the text would fit, but an entry before it is missing */
 	assert_string_equal(buf, "ab, 34");
 }
 

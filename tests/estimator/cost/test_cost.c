@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The clock: against arithmetic done by hand, and its properties. */
+/* Predicted step times: compared with calculations by hand, and their properties. */
 #include "support/cost_steps.h"
 
 #include "cost/breakdown.h"
 #include "cost/counted.h"
 #include "plan/plan.h"
 
-/* The middle between the bounds of work that was counted. */
+/* The middle between the bounds of counted work. */
 static double counted_seconds(const p4d_counted *work, const p4d_gpu *gpu)
 {
 	p4d_seconds s;
@@ -16,7 +16,7 @@ static double counted_seconds(const p4d_counted *work, const p4d_gpu *gpu)
 	return (s.low + s.high) / 2;
 }
 
-/* Products that were counted take as long as those of a layout. */
+/* Counted products take as long as those of a layout. */
 static void counted_as_modelled(void **state)
 {
 	(void)state;
@@ -41,7 +41,7 @@ static void counted_as_modelled(void **state)
 	w.flops_tf32 = 0;
 	w.flops_8 = w.flops;
 	assert_true(counted_seconds(&w, &gpu) < 0.75 * half);
-	/* what the GPU lacks is named; what is not needed is not asked for */
+	/* an error names the rate that the GPU lacks; rates that are not needed are not required */
 	p4d_gpu bare = gpu;
 	bare.peak_fp8_flops = bare.net_bytes_per_s = 0;
 	assert_string_equal(p4d_cost_counted(&w, &bare, &s), "peak_fp8_tflops");
@@ -50,7 +50,7 @@ static void counted_as_modelled(void **state)
 	w.wires = 1;
 	w.wire[0] = (p4d_counted_wire){.ranks = 16, .in_node = 8, .calls = 1, .gathered = 1e9};
 	assert_string_equal(p4d_cost_counted(&w, &bare, &s), "net_gb_per_s");
-	/* communication hides in the best case, and adds up in the worst */
+	/* communication is hidden in the best case, and adds to the time in the worst */
 	p4d_seconds alone, beside;
 	w.wires = 0;
 	p4d_cost_counted(&w, &gpu, &alone);
@@ -61,7 +61,7 @@ static void counted_as_modelled(void **state)
 				      .net = 1 / (gpu.net_bytes_per_s * P4D_NET_EFFICIENCY)};
 	const double wire = p4d_cost__gather_seconds(&links, (p4d_cost_ring){.ranks = 16, .in_node = 8}, 1e9);
 	assert_true(fabs(beside.high - alone.high - wire) < 1e-9);
-	/* a host that only launches */
+	/* a host that does nothing but launch */
 	w = (p4d_counted){.kernels = 1e6, .is_half = true};
 	assert_true(counted_seconds(&w, &gpu) > 4);
 }
@@ -105,7 +105,10 @@ static void flops_by_hand(void **state)
 		    32.0 * (6 * (4 * 64 * 128 + 3 * 64 * 128 + 256 * 64) + 6 * 128 * 32));
 }
 
-/* Frozen matrices have no gradients of their own: two thirds of a step's products are left, and adapters'. */
+/*
+ * Frozen matrices have no gradients of their own: what remains is two thirds of a step's products, and the
+ * adapters.
+ */
 static void adapters_freeze_the_rest(void **state)
 {
 	(void)state;
@@ -131,10 +134,10 @@ static void adapters_freeze_the_rest(void **state)
 		strcat(options, " finetune=lora lora-rank=16");
 		l = layout_of(options, 1, 8);
 		const p4d_step lora = step_of(&l, &gpu);
-		/* narrow products of few tokens take more than they save */
+		/* narrow products of few tokens take more time than they save */
 		assert_true(lora.seconds < (tp == 1 ? 0.9 : 1.1) * full.seconds &&
 			    lora.seconds > 0.6 * full.seconds);
-		/* matrices in 4 bits are expanded for two passes: a byte less is stored than is written */
+		/* matrices in 4 bits are expanded in both passes: half a byte is read and two are written */
 		char quantized[1100];
 		snprintf(quantized, sizeof(quantized), "%s finetune=qlora", options);
 		l = layout_of(quantized, 1, 8);
@@ -164,7 +167,9 @@ static void hardware_flops_as_published(void **state)
 	assert_true(fabs(p4d_cost_hardware_flops(&l, NULL) / published - 1) < 1e-12);
 }
 
-/* Between those of all activations kept and those of all computed again, as many as are not swapped. */
+/*
+ * Between the times with all activations kept and with all recomputed, in proportion to what is not swapped.
+ */
 static void dropped_layers_are_computed_again(void **state)
 {
 	static const char model[] =
@@ -274,7 +279,7 @@ static void passes_add_up(void **state)
 				assert_true((y.recompute > 0) == (l.recompute != P4D_RECOMPUTE_NONE));
 				assert_true((y.context_comm > 0) == (l.cp > 1));
 			}
-		/* the ends of the model make their stages longer, unless they are cut over all */
+		/* the ends of the model make their stages longer, unless they are sharded over all stages */
 		double middle = d.forward[l.vpp];
 		assert_true((d.forward[0] > middle) == !l.vocab_parallel);
 		assert_true((d.vocabulary_forward > 0) == !!l.vocab_parallel);
@@ -302,8 +307,8 @@ static double both(const p4d_cost_passes_of_chunk *y)
 }
 
 /*
- * Of the matrices, 4 h^2 and 3 f h, only the weight gradients of qkv, 3 h^2, and of gate and up, 2 f h, wait;
- * recomputed ones do not.
+ * Of the matrices with 4 h^2 and 3 f h elements, only the weight gradients of qkv, 3 h^2, and of gate and up,
+ * 2 f h, are delayed; recomputed ones are not.
  */
 static void weights_that_wait(void **state)
 {
@@ -314,13 +319,13 @@ static void weights_that_wait(void **state)
 				       full = pass_of("tp=1 schedule=zb1p recompute=full");
 
 	(void)state;
-	/* products of weights take a third of all; they accumulate, and the norms are made again before them
-	 */
+	/* weight gradients are a third of all products; they are accumulated, and norms are recomputed for
+	 * them */
 	const double some = none.backward_weight / (none.gemm / 3) * layer / (3 * h * h + 2 * f * h),
 		     few = mlp.backward_weight / (mlp.gemm / 3) * layer / (3 * h * h);
 	assert_true(some > 1 && some < 1.12 && few > 1 && few < 1.12);
 	assert_true(full.backward_weight == 0);
-	/* they only wait; the gradient of qkv is moved once more */
+	/* they are only delayed; the gradient of qkv is copied once more */
 	assert_true(both(&none) > both(&whole) && both(&none) < 1.02 * both(&whole));
 	assert_true(fabs((both(&mlp) - mlp.recompute) / both(&none) - 1) < 1e-12);
 	/* the inputs of both are gathered again, each when it is needed */
@@ -364,7 +369,10 @@ static void keys_are_gathered_where_that_is_faster(void **state)
 	assert_true(gathered >= 3 && rings >= 3);
 }
 
-/* Heads are exchanged inside a node, keys and values go round among nodes: a slow network is used less. */
+/*
+ * Heads are exchanged within a node, and keys and values sent in a ring across nodes, so a slow network
+ * carries less.
+ */
 static void keys_go_round_among_fewer(void **state)
 {
 	static const char options[] = MODEL_13B "framework=megatron seq-len=32768 cp=32 global-batch=8 "
@@ -389,7 +397,7 @@ static void keys_go_round_among_fewer(void **state)
 	assert_true(step_of(&both, &gpu).seconds > step_of(&ring, &gpu).seconds);
 }
 
-/* Attention within documents that end at random, of a quarter of the sequence on average. */
+/* Attention within documents that end at random places, with a mean length of a quarter of the sequence. */
 static void documents(void **state)
 {
 	static const char options[] = MODEL_13B "framework=megatron tp=4 global-batch=64 seq-len=32768 "
@@ -458,7 +466,7 @@ static void no_guess(void **state)
 	p4d_timeline_work_free(&work);
 }
 
-/* Every GPU that is sold as a whole and made by NVIDIA has a clock. */
+/* Every unpartitioned GPU made by NVIDIA has predicted times. */
 static void gpus_with_a_clock(void **state)
 {
 	(void)state;
@@ -513,7 +521,7 @@ static void slower_kernels(void **state)
 		    passes_with("glu=off activation=gelu", &ampere).memory_bound);
 }
 
-/* Padded to their capacity, tokens of experts need not be counted by the host. */
+/* If experts are padded to their capacity, the host need not count their tokens. */
 static void padded_experts_do_not_wait(void **state)
 {
 	(void)state;

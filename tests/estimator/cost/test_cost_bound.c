@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the search relies on: no step is shorter than the clock's bound, no bound below the floor. */
+/* What the search relies on: no step is shorter than its lower bound, and no bound is below its floor. */
 #include "support/support.h"
 
 #include "cost/cost_internal.h"
@@ -17,7 +17,7 @@ static uint32_t pick(uint32_t *state, const uint32_t *from, uint32_t count)
 	return from[next(state) % count];
 }
 
-/* A request that may be no layout. */
+/* A random request, whose layout may be refused. */
 static void random_options(uint32_t *state, char *options, size_t size, uint32_t *nodes)
 {
 	static const uint32_t degrees[] = {1, 1, 2, 4, 8}, stages[] = {1, 2, 4, 5, 8, 10, 20},
@@ -43,7 +43,7 @@ static void random_options(uint32_t *state, char *options, size_t size, uint32_t
 		 (schedule == 1 || schedule == 2) && micro % 3 == 0 ? " local-loss=stage" : "");
 }
 
-/* Layouts by schedule: how near the bound is to the step. */
+/* Layouts by schedule: how close the bound is to the step time. */
 typedef struct nearness {
 	double sum;
 	unsigned count;
@@ -56,8 +56,8 @@ static double mean_of(const nearness *n)
 }
 
 /*
- * The bound is at least the floor of its tp and cp with any larger micro-batch, and that of its own
- * micro-batch plus the ramp. The first is without recomputation.
+ * The bound is at least the floor of its tp and cp for any larger micro-batch. It is also at least the floor
+ * of its own micro-batch plus the ramp. The first floor assumes no recomputation.
  */
 static void compare_floors(const p4d_layout *l, const p4d_gpu *gpu, bool uneven, uint32_t *seed, double bound,
 			   const char *options)
@@ -79,7 +79,7 @@ static void compare_floors(const p4d_layout *l, const p4d_gpu *gpu, bool uneven,
 		fail_msg("%s: bound %g is below the floor", options, bound);
 }
 
-/* No schedule comes below the bound, and it is near enough to be of use. */
+/* No schedule is faster than the bound, and the bound is close enough to be of use. */
 static void bound_is_below(void **state)
 {
 	p4d_timeline_work work = {0};
@@ -130,7 +130,7 @@ static void bound_is_below(void **state)
 	assert_true(mean_of(&cut[P4D_1F1B]) > 0.85 && mean_of(&cut[P4D_V_HALF]) > 0.7);
 }
 
-/* A layout of experts, which may be none. */
+/* A layout of a model with experts, which may be refused. */
 static void random_experts(uint32_t *state, char *options, size_t size, uint32_t *nodes)
 {
 	static const uint32_t degrees[] = {1, 1, 2, 4, 8}, spread[] = {1, 2, 4, 8, 16}, shards[] = {1, 1, 2};
@@ -177,7 +177,7 @@ static void bound_with_experts(void **state)
 		const double bound = p4d_cost_bound(&l, &gpu, NULL);
 		if (!(bound <= step.seconds * 1.001 && bound > 0))
 			fail_msg("%s: bound %g, step %g", options, bound, step.seconds);
-		/* a cache is for one request and world: shapes alternate, so that it begins anew */
+		/* a cache is for one request and world size: requests alternate, so the cache starts anew */
 		memory = (p4d_cost_cache){0};
 		const double first = p4d_cost_bound(&l, &gpu, &memory);
 		if (first != bound || p4d_cost_bound(&l, &gpu, &memory) != bound)
@@ -191,7 +191,7 @@ static void bound_with_experts(void **state)
 	assert_true(mean_of(&all) > 0.9);
 }
 
-/* Layouts that differ in what the passes of experts depend on have passes of their own. */
+/* Layouts that differ in anything that the passes of experts depend on have separate cache entries. */
 static void remembers_experts_apart(void **state)
 {
 	static const char *const options[] = {"ep=1",
@@ -225,7 +225,7 @@ static void remembers_experts_apart(void **state)
 		}
 }
 
-/* What is remembered of one layout serves only others that have the same: no bound differs by a bit. */
+/* A cached value is used only by layouts for which it is the same: no bound differs by a bit. */
 static void remembers_what_is_the_same(void **state)
 {
 	static const uint32_t degrees[] = {1, 2, 4, 8};
@@ -266,7 +266,7 @@ static void remembers_what_is_the_same(void **state)
 	}
 }
 
-/* Layouts that differ in micro-batch and degrees find each other's passes in the way seldom. */
+/* Layouts that differ in micro-batch and degrees rarely share a place in the cache. */
 static void keeps_what_differs(void **state)
 {
 	static const char *const recomputes[] = {"none", "mlp", "full"};
@@ -290,7 +290,7 @@ static void keeps_what_differs(void **state)
 	}
 	for (int i = 0; i < P4D_COST_CACHE_PLACES; i++)
 		kept += memory.place[i].key != 0;
-	/* 60 layers, 20 embeddings and 20 heads; keys at random would meet in some 17 places */
+	/* 60 layers, 20 embeddings and 20 heads; with random keys, some 17 places would collide */
 	assert_within(kept, 70, 100);
 }
 

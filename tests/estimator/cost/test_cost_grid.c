@@ -7,7 +7,7 @@
 
 #define P4D_13B MODEL_13B "framework=p4d seq-len=4096 global-batch=64 "
 
-/* (X,1,1) is tensor parallelism as it always was: plan, time and arena. */
+/* (X,1,1) is plain tensor parallelism: the same plan, time and arena. */
 static void one_dimension_is_no_other_layout(void **state)
 {
 	const p4d_gpu gpu = gpu_named("h100");
@@ -47,7 +47,7 @@ static void collectives_by_hand(void **state)
 	assert_true(fabs(y.forward.tensor_comm / expected - 1) < 1e-9);
 }
 
-/* Over Z matrices come from other nodes, at the rate of the network; X and Y stay where NVLink is. */
+/* Matrices are gathered over Z from other nodes, at the network's rate; X and Y stay within NVLink. */
 static void z_goes_over_nodes(void **state)
 {
 	const p4d_gpu gpu = gpu_named("h100");
@@ -81,7 +81,7 @@ static void z_goes_over_nodes(void **state)
 	assert_int_equal(err.code, P4D_E_TP_NODE);
 }
 
-/* With enough sequences for all of Z: matrices are gathered during the products, and activations are not
+/* With enough sequences for all of Z, matrices are gathered during products, and activations are not
  * summed. */
 static void the_best_grid(void **state)
 {
@@ -149,7 +149,7 @@ static void refused(const char *options, p4d_code code, const char *text, const 
 	refused_on(1, options, code, text, fix);
 }
 
-/* A fix is no grid that is refused in its turn. */
+/* No fix proposes a grid that would be refused in turn. */
 static void over_nodes_and_refused(void **state)
 {
 	static const char sixteen[] = P4D_13B "heads=64 kv-heads=64 hidden=8192 ffn=16384 tp=16 ";
@@ -200,7 +200,7 @@ static void grids_that_are_none(void **state)
 		"local-loss splits the heads of stages over X alone", "--p4d-local-loss=off");
 	refused(P4D_13B "tp=4 tp-grid=2,2,1 device=cpu norm=layernorm", P4D_E_UNMODELLED,
 		"LayerNorm takes whole rows, which Y splits", "--p4d-tp-grid=4,1,1");
-	/* if X alone does not divide the heads, the fix does not return to the refused value */
+	/* if X alone does not divide the heads, the fix does not go back to the refused value */
 	refused(P4D_13B "heads=12 kv-heads=12 tp=8 tp-grid=4,2,1 device=cpu norm=layernorm", P4D_E_UNMODELLED,
 		"LayerNorm takes whole rows, which Y splits", "--p4d-tp=4 --p4d-tp-grid=4,1,1");
 	refused(P4D_13B "heads=12 kv-heads=12 tp=8 tp-grid=4,2,1 device=cpu norm=layernorm micro-batch=2",

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The network that p4d.conf describes for a partition, in step times: against arithmetic done by hand. */
+/* The network that p4d.conf describes for a partition, in step times: compared with calculations by hand. */
 #include "support/cost_steps.h"
 
 #include "support/conf_file.h"
 
-/* Eight nodes of eight GPUs: tp in the node, dp over all nodes. */
+/* Eight nodes of eight GPUs: tp within a node, dp over all nodes. */
 #define MODEL \
 	"model=custom layers=4 hidden=4096 ffn=16384 heads=32 kv-heads=32 head-dim=128 vocab=32768 " \
 	"norm=rmsnorm glu=on tied=off positions=rope bias=none qk-norm=off seq-len=2048 micro-batch=1 " \
@@ -52,7 +52,7 @@ static void leaf_switches_share_their_uplinks(void **state)
 
 	/* between two leaf switches every byte takes twice as long */
 	assert_true(fabs((step_with(EIGHT_NODES, NODES, four, &gpu) - flat) / sum_by_hand(&gpu) - 1) < 1e-6);
-	/* without a word about ports, each node has a leaf switch of its own */
+	/* without a setting for ports, each node has a leaf switch of its own */
 	assert_true(fabs((step_with(EIGHT_NODES, NODES, own, &gpu) - flat) / sum_by_hand(&gpu) - 2) < 1e-6);
 	/* below one, nothing changes */
 	assert_true(step_with(EIGHT_NODES, NODES, all, &gpu) == flat);
@@ -75,14 +75,14 @@ static void interfaces_are_shared(void **state)
 		     {{.nics = 4}, 2},
 		     {{.nics = 2, .nic_bytes_per_s = 100e9}, 2},
 		     {{.nic_bytes_per_s = 25e9}, 2},
-		     /* of nodes with 16 GPUs the job has half */
+		     /* a job has half of each node with 16 GPUs */
 		     {{.nics = 8, .gpus = 16}, 2}};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		const double more = step_with(EIGHT_NODES, NODES, cases[i].network, &gpu) - flat;
 		assert_true(fabs(more - (cases[i].times - 1) * sum) < 1e-6 * sum);
 	}
-	/* a GPU without a network rate in gpus.json gets one */
+	/* a GPU without a network rate in gpus.json gets the section's rate */
 	p4d_gpu bare = gpu;
 	bare.net_bytes_per_s = 0;
 	const p4d_layout unknown = with_network(EIGHT_NODES, NODES, &(p4d_network){0}),
@@ -143,7 +143,7 @@ static void p4d_conf_describes_it(void **state)
 	/* another GPU than the section's */
 	p4d_site_apply_network(site, NULL, a100, &other);
 	assert_int_equal(other.network.nics, 0);
-	/* a section without a GPU is about any; with rails every node has one port of each switch */
+	/* a section without a GPU is for any GPU; with rails, every node has one port on each switch */
 	p4d_site_apply_network(site, "b,a", a100, &other);
 	assert_true(other.network.nics == 4 && other.network.leaf_nodes == 32);
 	p4d_site_apply_network(site, "c", a100, &other);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the clock has to order: more work, faster parts, overlaps, domains. */
+/* Which of two layouts must be predicted faster: less work, faster parts, overlaps, NVLink domains. */
 #include "plan/plan.h"
 #include "support/cost_steps.h"
 
@@ -76,7 +76,7 @@ static void more_work_takes_longer(void **state)
 	double one = seconds(MODEL_13B "tp=2 pp=4 global-batch=128", 8, 8, &gpu);
 	double two = seconds(MODEL_13B "tp=2 pp=4 global-batch=256", 8, 8, &gpu);
 	assert_true(two > 1.5 * one && two < 2 * one);
-	/* the same GPUs in nodes of 4 talk more over the network */
+	/* the same GPUs in nodes of 4 communicate more over the network */
 	assert_true(seconds(MODEL_13B "tp=4 global-batch=128", 16, 4, &gpu) >
 		    seconds(MODEL_13B "tp=4 global-batch=128", 8, 8, &gpu));
 }
@@ -118,7 +118,7 @@ static void vocabulary_parallelism_pays(void **state)
 	assert_true(vocab_1.mfu > 0.45 && vocab_1.mfu < 0.60);
 	assert_true(without.seconds >= 1.9 * vocab_1.seconds && without.seconds <= 4 * vocab_1.seconds);
 	assert_true(without.seconds >= 1.9 * vocab_2.seconds && without.seconds <= 4 * vocab_2.seconds);
-	/* the fullest stage needs less, and with the V every stage needs the same */
+	/* the fullest stage needs less memory, and with a V schedule every stage needs the same */
 	uint64_t least, fullest, unbalanced;
 	stage_range(&off, &least, &unbalanced);
 	stage_range(&one, &least, &fullest);
@@ -130,7 +130,7 @@ static void vocabulary_parallelism_pays(void **state)
 
 #define MEGATRON_70B MODEL_70B "framework=megatron seq-len=8192 "
 
-/* Each overlap hides its own communication, and no more. */
+/* Each overlap hides its own communication and no other. */
 static void overlaps_hide_communication(void **state)
 {
 	static const char *const layouts[] = {
@@ -231,7 +231,7 @@ static void refused(const char *options, const char *text, const char *fix)
 	assert_string_equal(err.fix, fix);
 }
 
-/* Where overlapping is asked for and cannot be. */
+/* Layouts for which overlap is requested, but impossible. */
 static void overlaps_that_are_none(void **state)
 {
 	(void)state;
@@ -277,14 +277,14 @@ static void a_domain_of_several_nodes(void **state)
 	p4d_request_complete(&r, 0, 16);
 	assert_int_equal(p4d_layout_build(&r, 4, 4, &l, &err), -1);
 	assert_non_null(strstr(err.text, "tp=16 does not divide"));
-	/* the user knows better: 64 GPUs of a rack are used */
+	/* the user may say otherwise: 64 GPUs of a rack are used */
 	const char *domain64 = MEGATRON_70B "kv-heads=16 tp=16 nvlink-domain=64 global-batch=16";
 	assert_true(seconds(domain64, 4, 4, &gpu) > 0);
 	/* a domain is never below a node */
 	assert_int_equal(layout_of(MEGATRON_70B "tp=8 nvlink-domain=2", 1, 8).link_domain, 8);
 }
 
-/* Small passes wait for the host; larger ones hide it. */
+/* Small passes wait for the host's launches; larger ones hide them. */
 static void launches_take_time(void **state)
 {
 	const p4d_gpu gpu = gpu_named("h100");
@@ -302,7 +302,7 @@ static void launches_take_time(void **state)
 	assert_true(y.forward.host == 0 && y.backward_input.host == 0);
 }
 
-/* Attention of small heads is slower for the same products. */
+/* Attention with small heads is slower for the same number of FLOPs. */
 static void small_heads_attend_slowly(void **state)
 {
 	const p4d_gpu gpu = gpu_named("h100");
@@ -317,7 +317,7 @@ static void small_heads_attend_slowly(void **state)
 	assert_true(p4d_cost__rates_of(&heads_256, &gpu).attention_forward == r.attention_forward);
 }
 
-/* More GPUs wait for a slower one. */
+/* More GPUs take longer, because they wait for the slowest. */
 static void the_slowest_gpu_sets_the_pace(void **state)
 {
 	const p4d_gpu gpu = gpu_named("h100");
@@ -330,7 +330,7 @@ static void the_slowest_gpu_sets_the_pace(void **state)
 	assert_true(p4d_cost__rates_of(&many, &gpu).hbm == p4d_cost__rates_of(&one, &gpu).hbm);
 }
 
-/* Parameters that are gathered for each pass cost what passes do not hide. */
+/* Gathering parameters for each pass costs the time that passes do not hide. */
 static void gathers_are_exposed(void **state)
 {
 	static const char *const flags[] = {
@@ -351,7 +351,7 @@ static void gathers_are_exposed(void **state)
 		assert_true(fabs(parts - all) < 1e-9 * all);
 		share[i] = p.data_comm / all;
 	}
-	/* a sixteenth of the tokens hides little of as many bytes */
+	/* a sixteenth of the tokens hides little of the same number of bytes */
 	assert_true(share[0] < 0.1 && share[1] > 0.3);
 }
 
@@ -360,8 +360,8 @@ static void gathers_are_exposed(void **state)
 	"experts-per-token=2 " \
 	"expert-ffn=14336 positions=rope bias=none norm=rmsnorm glu=on tied=off qk-norm=off framework=fsdp "
 
-/* So do those of experts; one of each rank is gathered by none, and tokens are exchanged.
- */
+/* The same for parameters of experts. With one expert on each rank, none is gathered; tokens are exchanged
+ * instead. */
 static void experts_are_gathered(void **state)
 {
 	static const char *const flags[] = {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The clock against published runs, and the reader of such files. */
+/* Predicted step times compared with published runs, and the reader of their files. */
 #include "support/support.h"
 
 #include <math.h>
@@ -124,7 +124,7 @@ static void published_runs(void **state)
 	assert_int_equal(all.wrong, 0);
 }
 
-/* Runs of the same and of other kinds that the sample does not have. */
+/* Runs of the same and of other kinds, which are not in the sample. */
 static void more_published_runs(void **state)
 {
 	(void)state;
@@ -136,8 +136,8 @@ static void more_published_runs(void **state)
 }
 
 /*
- * NVIDIA's recipes for pretraining with NeMo. All of them ran. Constants were chosen with the rows whose
- * `seen` is chosen; the others were compared afterwards.
+ * NVIDIA's recipes for pretraining with NeMo, all of which ran. Constants were chosen with the rows whose
+ * `seen` is `chosen`; the others were compared afterwards.
  */
 static void recipes(void **state)
 {

@@ -6,7 +6,8 @@
 
 #define LONG MODEL_70B "framework=p4d seq-len=32768 tp=8 pp=8 micro-batch=1 global-batch=8 "
 
-/* What TeraPipe minimizes: m times the sum and p-1 times the longest, of one layer both ways. */
+/* What TeraPipe minimizes, for both passes of a layer: m times the sum of all slices' times, and p-1 times
+ * the longest. */
 static double objective(const p4d_layout *l, const p4d_gpu *gpu, const uint32_t *tokens)
 {
 	const p4d_cost_rates rates = p4d_cost__rates_of(l, gpu);
@@ -25,7 +26,7 @@ static double objective(const p4d_layout *l, const p4d_gpu *gpu, const uint32_t 
 	return (double)l->micro_batches * sum + (double)(l->pp - 1) * longest;
 }
 
-/* The least of all cuts at multiples of `unit`. */
+/* The minimum over all cuts at multiples of `unit`. */
 static double least(const p4d_layout *l, const p4d_gpu *gpu, uint32_t *tokens, uint64_t slice, uint64_t left,
 		    uint64_t unit)
 {
@@ -42,7 +43,7 @@ static double least(const p4d_layout *l, const p4d_gpu *gpu, uint32_t *tokens, u
 	return best;
 }
 
-/* The lengths that p4d chooses; false: none. */
+/* The lengths that p4d chooses; false: no slices. */
 static bool choose(p4d_layout l, const p4d_gpu *gpu, uint32_t *lengths)
 {
 	p4d_request request = {0};
@@ -83,8 +84,8 @@ static void the_best_cut_is_found(void **state)
 	}
 }
 
-/* Later slices attend to more, and are shorter, which is faster than equal ones; with more slices, they are
- * shorter still. */
+/* Later slices attend to more tokens and are shorter, which is faster than equal slices; with more slices,
+ * they are shorter still. */
 static void later_slices_are_shorter(void **state)
 {
 	const p4d_gpu gpu = gpu_named("h100-80gb");
@@ -104,7 +105,7 @@ static void later_slices_are_shorter(void **state)
 	}
 }
 
-/* The request has the lengths; the user's lengths stay; without rates there are none. */
+/* The request has the chosen lengths; the user's lengths are kept; without rates there are no lengths. */
 static void the_request_says_them(void **state)
 {
 	const p4d_gpu gpu = gpu_named("h100-80gb"), unknown = {.name = "unknown", .usable_bytes = 1 << 30};
@@ -191,7 +192,7 @@ static uint64_t bytes_of(const p4d_layout *l, const p4d_gpu *gpu)
 	return most;
 }
 
-/* Long sequences and few micro-batches: less idle, and less memory, the more slices there are. */
+/* Long sequences and few micro-batches: more slices mean less idle time and less memory. */
 static void long_sequences_gain(void **state)
 {
 	const p4d_gpu gpu = gpu_named("h100-80gb");

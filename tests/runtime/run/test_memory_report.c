@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Predicted and actual memory: the bytes of an arena that were written, by class, on every rank; and the
- * host's. */
+/* Predicted and used memory: the bytes of an arena that were written, by class, on every rank; and memory
+ * of the host. */
 #include "support/support.h"
 
 #include <inttypes.h>
@@ -23,7 +23,10 @@ enum { VOCAB = 203 };
 
 static const char *options;
 
-/* Bytes of a class that no run writes: alignment of each copy of a row, and room for a GPU's numbers. */
+/*
+ * Bytes of a class that no run writes: padding for alignment in each copy of a row, and room for numbers of a
+ * GPU.
+ */
 static uint64_t unwritten_at_most(const p4d_plan *plan, int part)
 {
 	uint64_t bytes = part == P4D_PART_WORKING_SET ? 65536 : 0;
@@ -44,7 +47,7 @@ static void check_report(const p4d_memory_report *r, const p4d_plan *plan)
 		planned += r->planned[i];
 		used += r->used[i];
 		/* a stage at an end of the pipeline sends in one direction; short sequences and small
-		 * products do not fill a workspace */
+		 * products do not use all of a workspace */
 		if (i == P4D_PART_STAGING || i == P4D_PART_LIBRARIES || i == P4D_PART_ATTENTION)
 			continue;
 		if (r->used[i] + unwritten_at_most(plan, i) >= r->planned[i])
@@ -59,7 +62,7 @@ static void check_report(const p4d_memory_report *r, const p4d_plan *plan)
 	CHECK(r->host_peak > used && r->host_mapped > 0);
 }
 
-/* What saving and loading really take on this rank. */
+/* The memory that saving and loading really take on this rank. */
 static void check_host(const p4d_layout *layout, p4d_trainer *t)
 {
 	const p4d_weights *weights = p4d_trainer_weights(t);
@@ -85,7 +88,7 @@ static const uint32_t *arena_of(const p4d_trainer *t)
 	return (const uint32_t *)(p4d_trainer_gradients(t) - row->offset / 4);
 }
 
-/* Nothing was written yet but what the plan has in this phase. */
+/* Before this phase wrote anything, only rows that the plan has in this phase were written. */
 static void check_phase(const p4d_trainer *t, p4d_phase phase)
 {
 	const p4d_plan *plan = p4d_trainer_plan(t);
@@ -113,7 +116,7 @@ static int load(const p4d_layout *layout, p4d_trainer *t, p4d_error *err)
 	return p4d_trainer_restore(t, err);
 }
 
-/* Weights were made in them. */
+/* Weights were generated in these rows. */
 static void forget_gradients(const p4d_trainer *t)
 {
 	uint32_t *word = (uint32_t *)p4d_trainer_gradients(t);
@@ -122,7 +125,7 @@ static void forget_gradients(const p4d_trainer *t)
 		word[i] = unwritten;
 }
 
-/* Words of the arena that were written, in the copies of a row; it marks them as expected. */
+/* Words of the arena that were written in the copies of a row. Marks them as expected. */
 static uint64_t take_row(const uint32_t *arena, char *expected, const p4d_tensor *row)
 {
 	uint64_t written = 0;
@@ -140,7 +143,7 @@ static uint64_t take_row(const uint32_t *arena, char *expected, const p4d_tensor
 }
 
 /*
- * Evaluation alone writes only rows that are live then, none beyond what the plan says, no gradient; and each
+ * Evaluation alone writes only rows that are live then, no bytes beyond the plan, and no gradients; and each
  * slot, as in training.
  */
 static void check_evaluation(const p4d_layout *layout, const p4d_trainer *t)
@@ -183,7 +186,7 @@ static int work(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 	p4d_trainer_settings settings = training_settings(&plan.layout, &device, world, VOCAB);
 	TRY(p4d_trainer_open(&t, &settings, err));
 	TRY(p4d_group_open(&all, world, ranks, size, err));
-	/* nothing was made yet but tables of positions */
+	/* only tables of positions were made so far */
 	TRY(p4d_memory_report_make(&report, &plan, t, &device, all, err));
 	CHECK(report.used_bytes < 4096 && report.used[P4D_PART_PARAMS] == 0);
 	TRY(load(&plan.layout, t, err));
@@ -199,12 +202,12 @@ static int work(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 	TRY(p4d_trainer_step(t, 1, 0.001f, training_source, &text, &result, err));
 	CHECK(result.applied && isfinite(result.loss));
 	TRY(p4d_memory_report_make(&report, &plan, t, &device, all, err));
-	/* the first of those with the largest arena; here that is rank 0 */
+	/* the first rank of those with the largest arena, here rank 0 */
 	CHECK(report.rank == 0);
 	if (rank == report.rank)
 		check_report(&report, p4d_trainer_plan(t));
 	check_host(&plan.layout, t);
-	/* a device that gave more than was planned */
+	/* a device that allocated more than was planned */
 	device.allocated_bytes += P4D_ARENA_ALIGNMENT;
 	CHECK(p4d_memory_report_make(&report, &plan, t, &device, all, err) < 0);
 	CHECK(err->code == P4D_E_PLAN_CHANGED);
@@ -281,7 +284,7 @@ static void said(void **state)
 	assert_int_equal(number(json, NULL, "host_planned_bytes"), 100 * mib);
 	assert_int_equal(number(json, NULL, "host_peak_bytes"), 50 * mib);
 	json_object_put(json);
-	/* a device that cannot tell which memory was used */
+	/* a device that cannot tell which memory was written */
 	p4d_memory_report silent = r;
 	silent.used_bytes = P4D_NOT_MODELLED;
 	for (int i = 0; i < P4D_PART_COUNT; i++)

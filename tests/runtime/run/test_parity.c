@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every architecture of p4d-train computes what transformers does: loss, gradients of all weights and logits
- * of tiny released models, in fp32, whatever the layout, and the losses of 20 steps with AdamW; and with
- * adapters, what PEFT does. Each tensor of a gradient is compared over its own length.
- * tests/parity/make_parity.py made the truth in fp64.
+ * Every architecture of p4d-train computes what transformers computes: loss, gradients of all weights and
+ * logits of tiny released models, in fp32, in any layout, and the losses of 20 steps with AdamW; with
+ * adapters, what PEFT computes. Each gradient's error is relative to the norm of that gradient.
+ * tests/parity/make_parity.py made the reference in fp64.
  */
 #include "support/support.h"
 
@@ -19,7 +19,8 @@
 
 enum { BATCH = 2, LENGTH = 24, VOCAB = 40, MOST_ARGUMENTS = 64, ALPHA_OVER_RANK = 2, STEPS = 20 };
 static const float last_rate = 1e-3f;
-static double limit = 2e-6; /* 3e-6 if it is compiled without optimization (P4D_TEST_FEW): 2.11e-6 once */
+static double limit = 2e-6; /* 3e-6 when compiled without optimization (P4D_TEST_FEW); the worst seen is
+			     * 2.11e-6 */
 
 static const char *const models[] = {
     "llama",  "llama-tied", "llama31",    "qwen2",   "qwen3",   "mistral", "mistral-window", "gemma",
@@ -45,11 +46,11 @@ static const struct layout_case {
 };
 enum { LAYOUTS = sizeof(layouts) / sizeof(*layouts) };
 
-/* What ranks are to do; children inherit it. */
+/* What ranks have to do; children inherit it. */
 static p4d_job_plan plan;
 static char model_path[4096], adapters_path[4200], truth_path[4300];
 static bool with_adapters;
-/* How far a rank's numbers are off; shared with the parent. */
+/* The largest errors of a rank's numbers; shared with the parent. */
 typedef struct difference {
 	double loss, logits, tensor; /* the worst tensor */
 	double squares, of_squares;  /* of all gradients, and of the right ones */
@@ -89,7 +90,7 @@ static void open_plan(const struct layout_case *c)
 		fail_msg("%s, %s: %s", model_path, c->options, err.text);
 }
 
-/* Numbers of the truth that are no gradients. */
+/* Numbers of the reference that are not gradients. */
 static void read_truth(const char *name, float *to, uint64_t count)
 {
 	p4d_safetensors *files;
@@ -171,7 +172,7 @@ static double squares_of(const void *tensor, uint64_t count)
 	return squares;
 }
 
-/* Each slice that this rank has, against the length of the file's tensor. */
+/* Each slice that this rank has, relative to the norm of the file's tensor. */
 static void compare_slice(p4d_huggingface_weights *truth, const p4d_weight_slice *slice,
 			  const float *gradients, double scale, difference *to)
 {
@@ -222,7 +223,7 @@ static int open_trainer(p4d_trainer **t, p4d_device *device, p4d_world *world, p
 	return p4d_trainer_open(t, &settings, err);
 }
 
-/* The model's weights, and adapters as PEFT stores them. */
+/* The model's weights, and adapters in PEFT's format. */
 static int load(p4d_trainer *t, p4d_error *err)
 {
 	const p4d_checkpoint_storage storage = p4d_checkpoint_storage_of(t, &plan.layout, VOCAB);
@@ -281,7 +282,7 @@ static int train(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 	return 0;
 }
 
-/* Token by token, with the cache of keys and values. */
+/* Token by token, with a key/value cache. */
 static int predict(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 {
 	float tokens[BATCH * LENGTH], wanted[LENGTH * VOCAB], logits[LENGTH * VOCAB];
@@ -334,7 +335,8 @@ static void run(const struct layout_case *c, forked_work work, parity *most)
 		most->tensor = fmax(most->tensor, off[i].tensor);
 		most->logits = fmax(most->logits, off[i].logits);
 	}
-	/* of a single tensor of few numbers, half as much again: 2.24e-6 once (adapters of Gemma 3) */
+	/* a single tensor of few numbers may be off half as much again; the worst seen is 2.24e-6
+	 * (adapters of Gemma 3) */
 	if (!(most->loss <= limit && most->gradients <= limit && most->tensor <= 1.5 * limit &&
 	      most->logits <= limit))
 		fail_msg("%s, %s: loss off by %.3g, gradients %.3g, one of them %.3g, logits %.3g",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How many threads a rank takes by itself: never more than its mask, and its share where others have the
- * same. */
+/* How many threads a rank takes by default: never more than its CPU mask has, and only its share where
+ * other ranks have the same mask. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -26,7 +26,7 @@ static int restore(void **state)
 	return sched_setaffinity(0, sizeof(before), &before);
 }
 
-/* The first cores that there are. */
+/* The first cores of the machine. */
 static void use_cores(int count)
 {
 	cpu_set_t set;
@@ -60,7 +60,7 @@ static void forked_ranks_share(void **state)
 	assert_int_equal(p4d_rank_cores(2, true), 1);
 }
 
-/* With srun: the mask is the rank's own if the node gave the job more. */
+/* With srun, the mask is the rank's own if the job has more cores on the node. */
 static void tasks_may_have_their_own(void **state)
 {
 	(void)state;
@@ -73,10 +73,10 @@ static void tasks_may_have_their_own(void **state)
 	assert_int_equal(p4d_rank_cores(2, false), 1);
 	setenv("SLURM_CPUS_ON_NODE", "8", 1);
 	assert_within(p4d_rank_cores(1, false), 2, 2);
-	assert_within(p4d_rank_cores(2, false), 1, 2); /* a quota of two cores is shared all the same */
+	assert_within(p4d_rank_cores(2, false), 1, 2); /* ranks also share a quota of two cores */
 }
 
-/* Waits of the main thread for a core, of steps of a second. */
+/* How long the main thread waits for a core, in steps of one second. */
 static void fewer_on_a_busy_machine(void **state)
 {
 	p4d_cores_now cores = {.most = 12, .now = 12};
@@ -94,7 +94,7 @@ static void fewer_on_a_busy_machine(void **state)
 	}
 	assert_true(p4d_cores_decide(&cores, 1, 0.634));
 	assert_int_equal(cores.now, 12);
-	cores.waited = -1; /* a kernel that does not count */
+	cores.waited = -1; /* a kernel that does not count these waits */
 	assert_false(p4d_cores_decide(&cores, 1, 9));
 }
 

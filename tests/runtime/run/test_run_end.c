@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How runs end: signals, the watchdog, ranks that fail; and the memory they may have. */
+/* How runs end: by signals, by the watchdog, because ranks fail; and the memory limit of a run. */
 #include "support/support.h"
 
 #include <fcntl.h>
@@ -56,10 +56,10 @@ static void stopped_politely(void)
 	if (p4d_stop_asked() != SIGUSR1)
 		_exit(3);
 	p4d_stop_pass(getpid(), SIGINT);
-	raise(SIGINT); /* the same, which reached the whole process group */
+	raise(SIGINT); /* the same signal, which reached the whole process group */
 	if (p4d_stop_asked() != SIGINT)
 		_exit(4);
-	raise(SIGINT); /* the second one is meant */
+	raise(SIGINT); /* the second signal is meant for this process */
 }
 
 static void test_signals(void **state)
@@ -80,7 +80,7 @@ static void hangs(void)
 	if (p4d_watchdog_arm(100, "rank 3 (h2)", &err) < 0)
 		_exit(2);
 	p4d_watchdog_kick("step 12");
-	raise(SIGALRM); /* what the timer does when the time is over */
+	raise(SIGALRM); /* what the timer does when the time is up */
 }
 
 static void works(void)
@@ -123,7 +123,7 @@ static void test_watchdog(void **state)
 	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-/* Saves for a while, as ranks do that were asked to stop. */
+/* Saves for a while, like ranks that were asked to stop. */
 static int saves(uint32_t rank, void *context)
 {
 	struct timespec nap = {.tv_nsec = 1000000};
@@ -144,7 +144,7 @@ static void two_that_save(void)
 	_exit(p4d_local_ranks(2, saves, NULL, &err));
 }
 
-/* `kill -INT %1`, supervisors: parent and ranks get the signal, and the parent passes it on. */
+/* With `kill -INT %1`, or a supervisor, parent and ranks get the signal, and the parent forwards it. */
 static void test_group_is_interrupted(void **state)
 {
 	const struct timespec nap = {.tv_nsec = 200000000};
@@ -175,7 +175,7 @@ static int dies(uint32_t rank, void *context)
 	(void)context;
 	if (rank == 1)
 		raise(SIGKILL);
-	/* the others do not notice; after the time of grace they are ended */
+	/* the other ranks do not notice; after the grace period they are killed */
 	nanosleep(&nap, NULL);
 	return 0;
 }
@@ -207,7 +207,7 @@ static void test_local_ranks(void **state)
 	assert_int_equal(p4d_local_ranks(3, passes_on, NULL, &err), P4D_EXIT_AGAIN);
 }
 
-/* What a rank says of others is left to the launcher; its warnings are not. */
+/* The launcher reports what a rank says of other ranks; the rank itself prints its warnings. */
 static int leaves_words(uint32_t rank, void *context)
 {
 	const p4d_error warning = {.code = P4D_E_CHECKPOINT, .text = "an old one"},
@@ -274,12 +274,12 @@ static void test_who_speaks(void **state)
 	char text[200];
 
 	(void)state;
-	/* any rank's cause is printed by rank 0, and by nobody else */
+	/* rank 0 prints the cause of any rank, and no other rank does */
 	assert_true(p4d_rank_error_claim(0, "rank 3 (h2): [P4D051] no file"));
 	assert_true(
 	    p4d_rank_error_claim(0, "rank 3 (h2) ended unexpectedly: process 7 was killed or crashed"));
 	assert_false(p4d_rank_error_claim(1, "rank 3 (h2): [P4D051] no file"));
-	/* rank 0's by rank 0, unless it is gone */
+	/* the launcher prints rank 0's cause only if rank 0 is gone */
 	assert_false(p4d_rank_error_claim(1, "rank 0 (h1): [P4D051] no file"));
 	assert_true(
 	    p4d_rank_error_claim(1, "rank 0 (h1) ended unexpectedly: process 7 was killed or crashed"));
@@ -320,7 +320,7 @@ static void test_host_memory(void **state)
 	write_file(root, "/proc/meminfo", "Flags: 1\nMemTotal:       1000 kB\nMemFree: 9 kB\n");
 	assert_int_equal(p4d_host_memory(root, &bytes, &err), 0);
 	assert_int_equal(bytes, 1024000);
-	/* version 2: the least of all groups around the process */
+	/* cgroup version 2: the lowest limit of all groups around the process */
 	write_file(root, "/proc/self/cgroup", "0::/slurm/job_7/step_0\n");
 	write_file(root, "/sys/fs/cgroup/slurm/job_7/step_0/memory.max", "max\n");
 	write_file(root, "/sys/fs/cgroup/slurm/job_7/memory.max", "500000\n");
@@ -332,7 +332,7 @@ static void test_host_memory(void **state)
 	write_file(root, "/sys/fs/cgroup/memory/slurm/uid_1/memory.limit_in_bytes", "400000\n");
 	assert_int_equal(p4d_host_memory(root, &bytes, &err), 0);
 	assert_int_equal(bytes, 400000);
-	/* no limit is written as a number above all memory */
+	/* no limit is written as a number above the machine's memory */
 	write_file(root, "/sys/fs/cgroup/memory/slurm/uid_1/memory.limit_in_bytes", "9223372036854771712\n");
 	assert_int_equal(p4d_host_memory(root, &bytes, &err), 0);
 	assert_int_equal(bytes, 1024000);
@@ -347,7 +347,7 @@ static void test_host_memory(void **state)
 	memset(memory, 1, some);
 	assert_int_equal(munmap(memory, some), 0);
 	assert_true(before > 0 && mapped > 0 && mapped <= before);
-	/* the kernel counts pages with a delay, per processor */
+	/* the kernel counts pages per processor, with a delay */
 	assert_true(p4d_host_memory_peak() + (8 << 20) >= mapped + some);
 	assert_true(p4d_host_memory_mapped() < mapped + (16 << 20));
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The command line of p4d-train, and the plan it leads to. */
+/* The command line of p4d-train, and the plan that follows from it. */
 #include "support/support.h"
 
 #include <inttypes.h>
@@ -65,7 +65,7 @@ static void test_values(void **state)
 	assert_int_equal(s.request.value[P4D_TP], 2);
 	assert_int_equal(s.request.value[P4D_SCHEDULE], P4D_ZBV);
 	assert_int_equal(s.request.value[P4D_DEVICE], P4D_CPU);
-	/* twice the same is nothing to decide */
+	/* the same value twice is no contradiction */
 	assert_int_equal(PARSE("--data=a", "--data=a", "--steps=50", "--lr=0.001", "--lr=1e-3"), 0);
 	assert_int_equal(s.twice.code, P4D_OK);
 	assert_int_equal(PARSE("--data=a", "--steps=5", "--steps=6", "--data=b", "--log=l"), 0);
@@ -183,7 +183,7 @@ static void test_plan_of_options(void **state)
 	assert_int_equal(err.code, P4D_E_USAGE);
 }
 
-/* The line the guard would give that job. */
+/* The plan line that the guard would give this job. */
 static void make_line(char line[P4D_PLAN_MAX], const char *arena)
 {
 	p4d_job_plan plan = {.gpu = NULL};
@@ -230,7 +230,7 @@ static void test_plan_of_line(void **state)
 	assert_int_equal(err.code, P4D_E_WORLD);
 	assert_non_null(strstr(err.fix, "--ntasks-per-node=2"));
 
-	/* buffers that this program would not make */
+	/* buffers that this version would not make */
 	make_line(line, "0123456789abcdef");
 	assert_int_equal(p4d_job_plan_open(&plan, line, &s, 4, 2, "/nonexistent", &err), -1);
 	assert_int_equal(err.code, P4D_E_PLAN_CHANGED);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a run says: JSON lines, and the line on a terminal. */
+/* What a run prints: JSON lines, and the line on a terminal. */
 #include "support/support.h"
 
 #include <json-c/json.h>
@@ -156,7 +156,7 @@ static void test_file(void **state)
 		p4d_json_text_string(json, "device_text", "a \"GPU\" of\\ours");
 		p4d_json_text_real(json, "loss", 3);
 		p4d_step_log_event(&log, &event, NULL);
-		/* what does not fit is no line, rather than half of one */
+		/* what does not fit gives no line rather than half a line */
 		json = p4d_step_event_begin(&event, "long");
 		for (int j = 0; j < P4D_LINE_MOST; j++)
 			p4d_json_text_whole(json, "j", 1);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Event files: byte by byte what TensorBoard's own writer makes of the same scalars (scalars.tfevents, by
- * RecordWriter and Event of tensorboard 2.21), and files that are whole records.
+ * Event files: byte for byte what TensorBoard's own writer makes of the same scalars (scalars.tfevents, by
+ * RecordWriter and Event of tensorboard 2.21), and files that end with a complete record.
  */
 #include "support/support.h"
 
@@ -71,7 +71,7 @@ static void the_only_file(const char *directory, char *path, size_t size)
 	assert_int_equal(count, 1);
 }
 
-/* Length, data and checksums of each record; the second says that a run goes on with step 11. */
+/* Length, data and checksums of each record; the second record says that a run continues with step 11. */
 static void a_file_is_whole_records(void **state)
 {
 	static const uint8_t start[] = {0x10, 11, 0x3a, 2, 0x08, 1};

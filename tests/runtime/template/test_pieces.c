@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Small templates: what transformers makes of them (tests/parity/make_template_pieces.py), and how long one
- * may take. */
+/* Small templates: what transformers makes of them (tests/parity/make_template_pieces.py), and the time
+ * limit of a template. */
 #include "support/support.h"
 
 #include <time.h>
@@ -78,8 +78,7 @@ static void the_same_as_transformers(void **state)
 	fclose(file);
 }
 
-/* Work that a template asks for in a few steps counts as what it is: each of these would take minutes or
- * hours. */
+/* Work that a template requests in a few steps counts in full: each of these would take minutes or hours. */
 static void work_is_counted(void **state)
 {
 	static const char long_texts[] =

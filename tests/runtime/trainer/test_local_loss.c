@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Losses of single stages (--local-loss=stage): a stage learns what a model of its layers and its head would
- * learn alone, and later stages do not matter to it. test_trainer_layouts shows that other layouts change
- * nothing.
+ * learn alone, and later stages have no influence on it. test_trainer_layouts shows that the rest of the
+ * layout changes nothing.
  */
 #include "support/support.h"
 
@@ -14,9 +14,9 @@
 	"micro-batch=1 " \
 	"tp=1 cp=1 precision=fp32 " PLAIN
 
-/* What stage 0 leaves to the parent. */
+/* What stage 0 reports to the parent. */
 typedef struct left {
-	double apart, largest; /* gradients: from those of the stage alone; at all */
+	double apart, largest; /* gradients that come from the loss of the stage alone; gradients in all */
 	uint64_t compared;
 	uint64_t hash; /* hash of their bits */
 } left;

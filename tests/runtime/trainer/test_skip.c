@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Skipped steps: on every rank of every layout weights and moments do not change by a bit, and the run
- * continues as if the batch had never been there. */
+/* Skipped steps: on every rank of every layout no bit of weights and moments changes, and the run
+ * continues as if there had been no such batch. */
 #include "support/support.h"
 
 #include <math.h>
@@ -14,7 +14,7 @@ enum { STEPS = 6, BAD = 4, VOCAB = 203, SEED = 3 };
 	"model=custom layers=4 hidden=32 ffn=64 heads=4 kv-heads=2 head-dim=8 vocab=203 seq-len=32 tied=on " \
 	"bias=qkv qk-norm=on global-batch=8 micro-batch=1 "
 
-/* Why a step is skipped: its loss is higher than is applied, or gradients are no numbers. */
+/* Why a step is skipped: its loss is above the limit, or its gradients are not finite. */
 typedef enum fault { HIGH_LOSS, NOT_FINITE } fault;
 
 static struct {
@@ -42,8 +42,8 @@ static void read_state(p4d_trainer *t, rank_state *to)
 		}
 }
 
-/* Puts infinity into one weight on one rank, or the old value back: the first norm, which every token passes.
- */
+/* Puts infinity into one weight on one rank (in the first norm, which every token passes), or puts the old
+ * value back. */
 static void damage(p4d_trainer *t, bool wrong, float *saved)
 {
 	const p4d_weight *norm = p4d_weights__find(p4d_trainer_weights(t), P4D_W_ATTENTION_NORM, 0);
@@ -63,7 +63,7 @@ static void damage(p4d_trainer *t, bool wrong, float *saved)
 	free(values);
 }
 
-/* STEPS steps; `skipped`: BAD is not made at all. What the state is at the end. */
+/* Makes STEPS steps; `skipped`: without step BAD. Returns the state at the end. */
 static int train(p4d_world *world, uint32_t size, bool skipped, rank_state *end, p4d_error *err)
 {
 	p4d_step_result result;

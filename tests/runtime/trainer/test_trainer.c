@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One rank's loss and gradients, in any schedule that one rank can run, against JAX and PEFT in float64. */
+/*
+ * One rank's loss and gradients, in any schedule that one rank can run, compared with JAX and PEFT in
+ * float64.
+ */
 #include "support/support.h"
 
 #include <math.h>
@@ -86,7 +89,7 @@ static void close_job(job *j)
 	p4d_world_close(j->world);
 }
 
-/* The oracle's tensors are numbered in the order of the flat buffer; adapters apart. */
+/* The oracle numbers tensors in the order of the flat buffer; adapters are numbered separately. */
 static void write_weights(job *j, float matrices)
 {
 	const p4d_weights *w = p4d_trainer_weights(j->trainer);
@@ -177,7 +180,7 @@ static const char *const schedules[] = {
 };
 enum { SCHEDULES = sizeof(schedules) / sizeof(*schedules) };
 
-/* In all schedules; in bf16 by 8 significant bits, over some tens of roundings in a row. */
+/* In all schedules. In bf16, numbers have 8 significant bits, over some tens of consecutive roundings. */
 static void compare_schedules(const char *name, const char *model, double limit)
 {
 	char options[512];
@@ -204,7 +207,7 @@ static void adapters_agree_with_peft(void **state)
 	compare_schedules("lora", LORA, 2e-6);
 }
 
-/* PEFT's adapters with the masks that p4d-train makes; none in evaluation. */
+/* PEFT's adapters with the dropout masks that p4d-train makes; evaluation has no dropout. */
 static void dropout_agrees_with_peft(void **state)
 {
 	(void)state;
@@ -242,7 +245,7 @@ static void only_adapters_are_trained(void **state)
 			    p4d_trainer_step(j.trainer, step, 0.02f, oracle_text, &j.layout, &result, NULL),
 			    0);
 			assert_true(result.applied && result.gradient_norm > 0);
-			/* B begins with 0: adapters change nothing, then all learn */
+			/* B is 0 at first: adapters change nothing, and then all of them learn */
 			assert_true(step > 1 || fabs(result.loss - loss_without) < 1e-5);
 		}
 		assert_true(result.loss < loss_without - 0.01);
@@ -256,7 +259,7 @@ static const uint32_t document_starts[DOCUMENTS + 1] = {0, 7, 8, 17, LENGTH};
 
 typedef struct documents_text {
 	bool apart;
-	int only; /* the place of the one token whose label is trained on, or EVERY */
+	int only; /* position of the only token whose label is not masked, or EVERY */
 } documents_text;
 
 static int source_of_documents(void *context, uint64_t step, uint32_t micro_batch, const p4d_batch *batch,
@@ -267,7 +270,7 @@ static int source_of_documents(void *context, uint64_t step, uint32_t micro_batc
 		       last = text->apart ? micro_batch : DOCUMENTS - 1;
 
 	(void)step, (void)err;
-	for (uint32_t i = 0; i < LENGTH; i++) { /* after a document that is alone */
+	for (uint32_t i = 0; i < LENGTH; i++) { /* after a document of a single sample */
 		if (batch->tokens)
 			batch->tokens[i] = (int32_t)(i % VOCAB);
 		if (batch->labels)
@@ -299,7 +302,7 @@ static double loss_of(job *j, bool apart, int only)
 	return evaluated.tokens ? evaluated.sum / (double)evaluated.tokens : 0;
 }
 
-/* Gradients of the mean loss; the job keeps them. */
+/* Gradients of the mean loss. The job is kept. */
 static const float *gradients_of(job *j, bool apart, double *scale)
 {
 	documents_text text = {apart, EVERY};
@@ -313,7 +316,7 @@ static const float *gradients_of(job *j, bool apart, double *scale)
 	return p4d_trainer_gradients(j->trainer);
 }
 
-/* Every token has the same loss as if its document were alone, and so are the gradients. */
+/* Every token has the same loss as if its document were alone in the sequence, and so have the gradients. */
 static void documents_do_not_see_each_other(void **state)
 {
 	job together, apart, open;
@@ -333,7 +336,7 @@ static void documents_do_not_see_each_other(void **state)
 		assert_true(fabs(masked - alone) <= 1e-5 * alone);
 		seen += fabs(loss_of(&open, false, i) - alone) > 1e-3 * alone;
 	}
-	assert_true(seen >= LENGTH / 2); /* without the mask it is another text */
+	assert_true(seen >= LENGTH / 2); /* without the mask the text is a different one */
 	const float *one = gradients_of(&together, false, &scale);
 	const float *other = gradients_of(&apart, true, &other_scale);
 	for (uint64_t i = 0; i < p4d_trainer_weights(apart.trainer)->elements; i++) {
@@ -348,7 +351,7 @@ static void documents_do_not_see_each_other(void **state)
 	close_job(&apart);
 }
 
-/* A job that reads its state and one that received it continue alike, to the bit. */
+/* A job that reads its state and a job that receives this state continue alike, bit for bit. */
 static void state_moves(void **state)
 {
 	static const char *const kinds[] = {ORACLE "precision=fp32 micro-batch=2",
@@ -417,7 +420,7 @@ static void nonfinite_is_not_applied(void **state)
 	close_job(&j);
 }
 
-/* A row of the arena, which begins where the gradients' row says. */
+/* A row of the arena. Its beginning follows from that of the gradients' row. */
 static const void *row_of(const job *j, p4d_buffer id)
 {
 	const p4d_plan *plan = p4d_trainer_plan(j->trainer);
@@ -426,7 +429,7 @@ static const void *row_of(const job *j, p4d_buffer id)
 	return gradients - p4d_plan_find(plan, B_GRADIENTS)->offset + p4d_plan_find(plan, id)->offset;
 }
 
-/* Angles are those of the model's way to encode positions; 24 positions are a few turns of it. */
+/* Angles are those of the model's position encoding; over 24 positions they make a few turns. */
 static void positions_are_turned_as_the_model_says(void **state)
 {
 	static const p4d_rope ropes[] = {{.theta = 10000},

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Training in FP8 on the cpu: every layout whose cuts are multiples of a block trains the same model. What
- * differs is the order of fp32 sums; where that moves a number over the middle between two codes, one number
- * of one operand is an eighth off.
+ * Training in FP8 on the cpu: in every layout whose shards are multiples of a block, the same model is
+ * trained. Only the order of fp32 sums differs. Where it moves a number past the middle between two codes,
+ * one number of one operand changes by an eighth.
  */
 #include "support/support.h"
 
@@ -41,7 +41,7 @@ static int train(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 	return 0;
 }
 
-/* Sums that are split over ranks, or in another order, differ in their last bit. */
+/* Sums that are split over ranks, or computed in another order, differ in their last bit. */
 static const shape others[] = {
     {4, "tp=2 cp=2 pp=1 vpp=1 micro-batch=1"},
     {2, "tp=2 cp=1 pp=1 vpp=1 micro-batch=2"},
@@ -64,7 +64,7 @@ static size_t all_or(size_t few, size_t all)
 	return getenv("P4D_TEST_ALL") ? all : getenv("P4D_TEST_FEW") ? 1 : few;
 }
 
-/* One rank's. The layouts of a model are compared one after the other. */
+/* The curve of one rank. Layouts of a model are compared one after another. */
 static curve alone(const char *model)
 {
 	static char known[1024];
@@ -79,8 +79,8 @@ static curve alone(const char *model)
 	return one;
 }
 
-/* How far may be off: the loss of the same weights, the norm of its gradient, and the losses of some steps.
- */
+/* Largest errors: of the loss with the same weights, of its gradient's norm, and of the losses of some
+ * steps. */
 static void compare(const char *model, const shape *at, size_t count, double first, double norm, double whole)
 {
 	char options[1024];
@@ -123,8 +123,8 @@ static const shape whole_matrices[] = {
     {2, "tp=1 cp=1 pp=1 vpp=1 micro-batch=1"},
 };
 
-/* Matrices in 4 bits become bf16 and then FP8, for each product. The loss is that of QLoRA in bf16, but for
- * what FP8 rounds. */
+/* Matrices in 4 bits become bf16 and then FP8, for each product. Apart from FP8's rounding, the loss is
+ * that of QLoRA in bf16. */
 static void quantized_matrices_agree(void **state)
 {
 	(void)state;
@@ -145,7 +145,7 @@ static void others_agree(void **state)
 	test_skip_where_few();
 	compare(MODEL "fp8-recipe=mxfp8", others, all_or(1, 8), 5e-6, 5e-4, 2e-3);
 	compare(MODEL "finetune=lora lora-rank=8", others, all_or(1, 8), 5e-6, 5e-4, 2e-3);
-	/* scales of whole tensors are those of a rank's part: nothing is cut here */
+	/* scales of whole tensors are those of a rank's shard: here nothing is sharded */
 	compare(MODEL "fp8-recipe=current", same, all_or(1, 3), 1e-12, 1e-12, 1e-12);
 }
 
@@ -194,7 +194,7 @@ static double trained(const char *precision)
 	return sum / LAST;
 }
 
-/* FP8 learns as bf16 does. */
+/* FP8 learns as well as bf16. */
 static void learns(void **state)
 {
 	static const char *const recipes[] = {"blockwise", "mxfp8", "current"};
@@ -212,11 +212,11 @@ static void learns(void **state)
 	}
 }
 
-/* ---- against numpy: tests/parity/make_fp8.py ---- */
+/* ---- compared with numpy: tests/parity/make_fp8.py ---- */
 
 enum { ORACLE_SUMS = 6 };
 
-/* What the weights of that model are. */
+/* The weights of that model. */
 static int put_weights(p4d_trainer *trainer, p4d_error *err)
 {
 	const p4d_weights *weights = p4d_trainer_weights(trainer);
@@ -240,7 +240,7 @@ static int put_weights(p4d_trainer *trainer, p4d_error *err)
 	return p4d_trainer_restore(trainer, err);
 }
 
-/* How far a gradient is from the line of the oracle, over its length. */
+/* The distance of a gradient from the oracle's, relative to the oracle's norm. */
 static double off_by(const char *line, const float *gradient, uint64_t count)
 {
 	double length, squares = 0, worst = 0;
@@ -264,7 +264,7 @@ static double off_by(const char *line, const float *gradient, uint64_t count)
 
 static const char *oracle_recipe;
 
-/* Leaves how far the loss is off, and the worst gradient. */
+/* Returns the error of the loss, and the worst gradient's. */
 static int train_oracle(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 {
 	char path[4096], line[512], name[32] = "";
@@ -317,7 +317,7 @@ static curve of_oracle(const char *recipe, const char *precision)
 	return curve_of(options, 1, NULL, &layout, train_oracle);
 }
 
-/* Here and there a number is in the middle between two codes to the last bit of fp32. */
+/* A few numbers are in the middle between two codes, to the last bit of fp32. */
 static void numpy_agrees(void **state)
 {
 	static const char *const recipes[] = {"blockwise", "mxfp8", "current"};

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every layout trains the same model: the loss over its steps is that of one rank. Ranks are processes. In
- * each of them the arena is the plan's, and after the first step nothing is allocated. With P4D_TEST_ALL the
- * model has 0.7 to 0.9 million parameters and makes 20 steps. Else it is narrower and makes three: the second
- * uses what the first left, and the third what was left by a step that used something.
+ * Every layout trains the same model: its losses are those of one rank. Ranks are processes. In each of them
+ * the arena is the plan's, and nothing is allocated after the first step. With P4D_TEST_ALL the model has 0.7
+ * to 0.9 million parameters and makes 20 steps. Otherwise it is narrower and makes three steps: the second
+ * uses what the first left in memory, and the third what the second left.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* dl_iterate_phdr */
@@ -22,7 +22,10 @@
 #ifndef __SANITIZE_ADDRESS__
 static uint64_t allocations;
 
-/* OpenBLAS takes scratch for some small products, and gives it back before it returns: not ours to count. */
+/*
+ * OpenBLAS allocates scratch memory for some small products and frees it before it returns; it is not
+ * counted.
+ */
 static uintptr_t blas_begin, blas_end;
 
 static int find_blas(struct dl_phdr_info *info, size_t size, void *context)
@@ -79,11 +82,11 @@ int posix_memalign(void **memory, size_t alignment, size_t size)
 static const uint64_t allocations;
 #endif
 
-/* What the trainer asked the device for. */
+/* What the trainer requested from the device. */
 static uint64_t asked;
 static int (*device_allocate)(p4d_device *, uint64_t, void **, p4d_error *);
 
-/* An arena begins as garbage, and between two of the guard's pages nothing may be written. */
+/* An arena holds garbage at first, and nothing may be written to the guard's pages around it. */
 enum { GUARD = 4096 };
 static char *guarded;
 
@@ -117,7 +120,7 @@ static bool guards_hold(uint64_t bytes)
 /* ---- one layout ---- */
 
 static p4d_layout layout;
-static bool masked; /* documents do not see each other */
+static bool masked; /* documents do not attend to each other */
 static unsigned steps;
 static bool narrow;
 static uint64_t before;
@@ -164,8 +167,8 @@ static curve run(const char *options, uint32_t ranks, const uint32_t *nodes)
 enum { NARROW_STEPS = 3, NARROW_LEARNS = 6 };
 enum { FEW = 97, SOME = 20, EIGHTH = 8, QUARTER = 4, HALF = 2, ALL = 1 };
 
-/* A model, how far losses and norms of the gradients may be off in 20 steps, and which layouts are tried:
- * every `each`-th of these, NULL: of all layouts. */
+/* A model, the largest errors of losses and gradient norms in 20 steps, and the layouts to try: every
+ * `each`-th of these; NULL: of all layouts. */
 typedef struct trial {
 	const char *model;
 	double loss, norm;
@@ -174,7 +177,7 @@ typedef struct trial {
 	size_t count;
 } trial;
 
-/* P4D_TEST_ALL=1: all layouts of all models. P4D_TEST_LAYOUT=TEXT: those that contain it. */
+/* P4D_TEST_ALL=1: all layouts of all models. P4D_TEST_LAYOUT=TEXT: layouts that contain this text. */
 static bool is_tried(const trial *t, const shape *at, size_t i)
 {
 	const char *only = getenv("P4D_TEST_LAYOUT");
@@ -186,7 +189,7 @@ static bool is_tried(const trial *t, const shape *at, size_t i)
 
 static size_t tried;
 
-/* What the others are held against. */
+/* The curve with which the others are compared. */
 static const shape alone = {1, "tp=1 cp=1 pp=1 vpp=1 micro-batch=2"};
 static const shape *base = &alone;
 
@@ -196,7 +199,7 @@ static void all_equal(const trial *t)
 	const size_t count = t->at ? t->count : SHAPES;
 	size_t first = 0;
 	const double began = forked_now();
-	/* fewer steps to grow in, fewer terms to add */
+	/* fewer steps for errors to grow, and fewer terms in sums */
 	const double loss = narrow ? t->loss / 10 : t->loss, most_norm = narrow ? t->norm / 10 : t->norm;
 	double worst = 0, worst_norm = 0;
 	unsigned wrong = 0, done = 0;
@@ -236,7 +239,7 @@ static void all_equal(const trial *t)
 	assert_int_equal(wrong, 0);
 }
 
-/* What is compared is a training. */
+/* The compared curves are those of a model that learns. */
 static void learns(void **state)
 {
 	static const char *const models[] = {MODEL PLAIN "precision=fp32 ", MODEL GROUPED "precision=fp32 ",
@@ -270,7 +273,10 @@ static void grouped_model(void **state)
 	all_equal(&(trial){MODEL GROUPED "precision=fp32", 1e-5, 1e-3, SOME, 5, NULL, 0});
 }
 
-/* Adapters on both models, which are frozen. test_trainer_pairs has more, also with other architectures. */
+/*
+ * Adapters on both models, whose own weights are frozen. test_trainer_pairs has more, also with other
+ * architectures.
+ */
 static void adapters(void **state)
 {
 	(void)state;
@@ -284,8 +290,8 @@ static void adapters(void **state)
 	    &(trial){MODEL PLAIN "finetune=lora lora-rank=8 precision=bf16", 2e-2, 0.2, FEW, 3, NULL, 0});
 }
 
-/* What is not a Llama's: windows of some layers, norms around blocks, soft caps; LayerNorm, biases,
- * positions. */
+/* What a Llama does not have: windows in some layers, norms around blocks, soft caps; LayerNorm, biases,
+ * learned positions. */
 static void other_architectures(void **state)
 {
 	(void)state;
@@ -301,7 +307,10 @@ static void other_architectures(void **state)
 			   2e-2, 0.2, FEW, 8, NULL, 0});
 }
 
-/* Slices of sequences, with all else: how many are long, and the models' ways to know places. */
+/*
+ * Slices of sequences with every other feature: different numbers of slices, and the models' position
+ * encodings.
+ */
 static const shape sliced[] = {
 #include "support/sliced_layouts.h"
 };
@@ -309,7 +318,7 @@ enum { SLICED = sizeof(sliced) / sizeof(*sliced) };
 
 static void token_slices(void **state)
 {
-	/* longer than the tiles of attention, and ending within them */
+	/* lengths above the tiles of attention, and not multiples of them */
 	static const shape longer[] = {
 	    {1, "tp=1 cp=1 pp=1 vpp=1 micro-batch=2 token-slices=3 slice-lengths=97,70,33"},
 	    {2, "tp=1 cp=1 pp=2 vpp=1 micro-batch=1 token-slices=4 slice-lengths=65,64,63,8 schedule=1f1b "
@@ -336,7 +345,10 @@ static void token_slices(void **state)
 			   sliced, SLICED});
 }
 
-/* Documents that end within sequences, chunks of them and the rows of a tile, and do not see each other. */
+/*
+ * Documents that end within sequences, within chunks of sequences and within rows of a tile. They do not
+ * attend to each other.
+ */
 static void masked_documents(void **state)
 {
 	static const char model[] = MODEL GROUPED "precision=fp32";
@@ -369,8 +381,8 @@ static void masked_documents(void **state)
 }
 
 /*
- * Losses of single stages: the stages define the model, and no other part of a layout changes anything. It is
- * not what full backpropagation learns.
+ * Losses of single stages: the stages define the model, and no other part of a layout changes the result. It
+ * differs from full backpropagation.
  */
 static void local_losses(void **state)
 {
@@ -414,15 +426,15 @@ static void local_losses(void **state)
 	steps = compared;
 }
 
-/* Rounded to 8 bits in other places. */
+/* bf16 rounds to 8 bits, at different places. */
 static void bf16_model(void **state)
 {
 	(void)state;
 	all_equal(&(trial){MODEL PLAIN "precision=bf16", 2e-2, 0.2, SOME, 2, NULL, 0});
 }
 
-/* Moments in bf16: a number is rounded alike wherever it is, but where sums in another order move it past the
- * limit that is drawn for it. */
+/* Moments in bf16: stochastic rounding draws the same limit for a number in every layout. Only a sum in
+ * another order may move a number past that limit. */
 static void half_moments(void **state)
 {
 	(void)state;
@@ -466,7 +478,7 @@ static void grids_of_ranks(void **state)
 	all_equal(&(trial){MODEL PLAIN "precision=bf16", 2e-2, 0.2, QUARTER, 3, grids, count});
 }
 
-/* Between nodes ranks talk by sockets, in a node by shared memory: the same bits. */
+/* Ranks on different nodes use sockets, and ranks on one node shared memory: the bits are the same. */
 static void nodes_change_nothing(void **state)
 {
 	static const uint32_t nodes[] = {0, 0, 1, 1};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * QLoRA on one rank: frozen matrices have the codes of bitsandbytes, and 20 steps beside them are those of
- * PEFT. Layouts are compared in test_trainer_pairs.
+ * QLoRA on one rank: frozen matrices have the codes of bitsandbytes, and 20 steps with adapters give PEFT's
+ * losses. Layouts are compared in test_trainer_pairs.
  */
 #include "support/support.h"
 
@@ -87,7 +87,7 @@ static float number_of(const p4d_weight *w, uint32_t number, uint64_t i)
 	return llama_weight(number, (uint32_t)i, false) * (float)(1 + i / w->columns % 5) / 4;
 }
 
-/* Some of its numbers at a time. */
+/* Some of a tensor's numbers at a time. */
 static void write_quantized(job *j, const p4d_weight *w, uint32_t number)
 {
 	enum { AT_ONCE = 4096 };
@@ -135,7 +135,7 @@ static void write_weights(job *j)
 	free(values);
 }
 
-/* ---- what they are quantized to ---- */
+/* ---- the codes of frozen matrices ---- */
 
 static uint32_t crc32(const uint8_t *bytes, uint64_t count)
 {
@@ -149,7 +149,7 @@ static uint32_t crc32(const uint8_t *bytes, uint64_t count)
 	return ~crc;
 }
 
-/* How many codes are others: those of neighbours that bitsandbytes takes on the CPU. */
+/* How many codes differ: bitsandbytes takes a neighbouring code on the CPU. */
 static unsigned compare_blocks(FILE *oracle, const char *name, const uint8_t *codes, uint64_t count)
 {
 	unsigned others = 0, code;
@@ -178,7 +178,7 @@ static unsigned compare_tensor(FILE *oracle, const p4d_nf4_shape *s, const uint8
 	assert_int_equal(count, groups);
 	for (uint64_t i = 0; i < groups; i++) {
 		assert_int_equal(fscanf(oracle, "%lf", &expected), 1);
-		/* sums of scales in another order */
+		/* sums of scales are in another order */
 		if (!(fabs((double)group[i] - expected) <= 2e-7 * expected))
 			fail_msg("%s: scale %.9g, not %.9g", name, (double)group[i], expected);
 	}
@@ -215,7 +215,7 @@ static void codes_are_those_of_bitsandbytes(void **state)
 	close_job(&j);
 }
 
-/* ---- what is trained beside them ---- */
+/* ---- the training of adapters ---- */
 
 static double worst;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is on the host changes nothing: losses and norms are, bit for bit, those of the same layout with
+ * Offloading to the host changes nothing: losses and norms equal, bit for bit, those of the same layout with
  * everything on the device. Both arenas are the plan's, and nothing is written outside of them.
  */
 #include "support/support.h"
@@ -12,9 +12,9 @@
 enum { STEPS = 4, GUARD = 4096, EARLY = 2 };
 
 static p4d_layout layout;
-static bool carried; /* states go to another trainer after EARLY steps, as a checkpoint would bring them */
+static bool carried; /* after EARLY steps, states are copied to another trainer, as from a checkpoint */
 
-/* ---- arenas, between pages that nobody may write to ---- */
+/* ---- arenas between pages that must not be written ---- */
 
 static int (*plain_host_allocate)(p4d_device *, uint64_t, void **, p4d_error *);
 static unsigned host_arenas;
@@ -78,7 +78,10 @@ static int train(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 	return 0;
 }
 
-/* Whether some of the subgroups of a rank are updated on either side, and there are more than slots. */
+/*
+ * Whether some of a rank's subgroups are updated on the host and some on the device, and there are more
+ * subgroups than slots.
+ */
 static void assert_split(void)
 {
 	p4d_plan plan;
@@ -95,8 +98,8 @@ static void assert_split(void)
 }
 
 /*
- * Parameters that are sharded are in the same segments on the host; where they are not, segments are others,
- * and the norm's sum has another order.
+ * Sharded parameters are in the same segments on the host. Without sharding, segments differ, and so does the
+ * order of the norm's sum.
  */
 static bool same_sums(void)
 {
@@ -208,7 +211,7 @@ static void counting_move(p4d_device *device, void *stream, void *to, const void
 	plain_move(device, stream, to, from, bytes);
 }
 
-/* Leaves the number of layers that a step copies, after the first. */
+/* Returns the number of layers that a step copies, after the first step. */
 static int count_what_is_brought(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 {
 	training_text text = {.layout = &layout, .vocab = VOCAB};
@@ -282,7 +285,7 @@ static void activations(void **state)
 	assert_equal(models[1], &some[3], "offload=optimizer,params,activations");
 }
 
-/* ---- states as checkpoints see them ---- */
+/* ---- states as checkpoints read them ---- */
 
 enum { MOST_SEGMENTS = 64 };
 typedef struct kept {
@@ -328,7 +331,7 @@ static int make_steps(p4d_trainer *trainer, uint64_t from, uint64_t to, uint32_t
 	return 0;
 }
 
-/* The second trainer has its states where the first one had not. */
+/* What the first trainer has on the host, the second has on the device, and the reverse. */
 static int train_in_two(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 {
 	const unsigned offload = layout.offload;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Layouts in which every two features meet, and every four of those that decide which parameters a pass finds
- * in the window: the loss over a few steps is that of one rank. Layouts are drawn until all pairs were met;
- * p4d refuses some combinations, and a pair of which no layout was found is counted, with a bound.
+ * Layouts that combine every two features, and every four of those that decide which parameters a pass finds
+ * in the window: losses over a few steps are those of one rank. Layouts are drawn until all pairs have
+ * occurred. p4d refuses some combinations; pairs for which no layout was found are counted, with a limit.
  *
- * P4D_TEST_DRAW=N draws N layouts in addition, of any features; P4D_TEST_SEED=N: others.
+ * P4D_TEST_DRAW=N draws N more layouts with random features; P4D_TEST_SEED=N changes the draw.
  */
 #include "support/support.h"
 
@@ -31,7 +31,7 @@ static const char *const factors[FACTORS][LEVELS] = {
 	 "kv-heads=4 tied=off bias=none qk-norm=off architecture=phi3"},
     [TRAINING] = {"finetune=full", "finetune=lora lora-rank=3",
 		  "finetune=lora lora-rank=4 lora-targets=q_proj,v_proj,o_proj,down_proj",
-		  /* blocks of 64 in rows of any rank; groups end within its rows */
+		  /* blocks of 64 in rows of any rank; blocks of 16 end within a rank's rows */
 		  "finetune=qlora lora-rank=3 hidden=64 ffn=384 head-dim=16",
 		  "finetune=lora lora-rank=3 lora-dropout=0.3"},
     [TENSOR] = {"tp=1", "tp=2 sequence-parallel=on", "tp=2 sequence-parallel=off", "tp=2 tp-comm-overlap=on",
@@ -92,7 +92,7 @@ static bool is_possible(const drawing d)
 	return training_layout(options, ranks_of(d), &layout, &err) == 0;
 }
 
-/* ---- what has met ---- */
+/* ---- combinations that have occurred ---- */
 
 static bool met[FACTORS][LEVELS][FACTORS][LEVELS], met_four[FOURS];
 
@@ -120,7 +120,7 @@ static unsigned count_new(const drawing d, bool meet)
 
 static uint64_t seed;
 
-/* Any levels; most of them the usual ones, which go with everything. */
+/* Random levels; most of them the usual ones, which can be combined with everything. */
 static void draw(drawing d)
 {
 	for (unsigned i = 0; i < FACTORS; i++)
@@ -129,7 +129,10 @@ static void draw(drawing d)
 
 enum { DRAWS = 100000, TRIES = 300, CANDIDATES = 25 };
 
-/* The layout with these levels, LEVELS: any, that meets most that had not; false: none was found. */
+/*
+ * The layout with these levels (LEVELS: any) that has most combinations which have not occurred. False: none
+ * was found.
+ */
 static bool find(const unsigned char fixed[FACTORS], unsigned four, drawing best)
 {
 	unsigned most = 0, tries = 0, candidates = 0;
@@ -153,7 +156,7 @@ static bool find(const unsigned char fixed[FACTORS], unsigned four, drawing best
 	return most > 0;
 }
 
-/* ---- a layout, against one rank ---- */
+/* ---- a layout, compared with one rank ---- */
 
 static bool masked;
 
@@ -180,7 +183,7 @@ static int train(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 	return 0;
 }
 
-/* One rank's curve with the same model and the same trained part: measured once. */
+/* One rank's curve with the same model and the same trained weights. It is measured once. */
 static const curve *alone(const drawing d)
 {
 	static curve known[LEVELS][LEVELS][2][2];

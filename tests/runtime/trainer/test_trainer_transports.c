@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Layouts on a device that queues, whose ranks meet through NCCL (a fake) or through the host, train as one
- * rank does on the cpu. One operation that does not wait for another shows as another loss.
+ * Layouts on a device that queues operations, whose ranks communicate by a fake NCCL or through the host:
+ * losses are those of one rank on the cpu. An operation that does not wait for another changes the loss.
  */
 #include "support/support.h"
 
@@ -32,7 +32,7 @@ static int train_on_cpu(p4d_world *world, uint32_t rank, uint32_t size, p4d_erro
 	return 0;
 }
 
-/* A rank whose queue is looked at while it makes steps. */
+/* A rank whose queue is inspected while it makes steps. */
 typedef struct stepping {
 	transports_rank r;
 	p4d_device host; /* for the offloaded part */
@@ -69,7 +69,7 @@ static int end_steps(stepping *s)
 	return 0;
 }
 
-/* For each step the host waits once, for the result. Whatever else waits is on the device. */
+/* The host waits once per step, for the result. All other waits are on the device. */
 static int count_waits(stepping *s, p4d_error *err)
 {
 	const uint64_t before = queued_device_waits(&s->r.device);
@@ -84,8 +84,8 @@ static int count_waits(stepping *s, p4d_error *err)
 }
 
 /*
- * NCCL has connected all its channels before the first step, for that takes memory of the GPU, and waits for
- * other ranks inside of it.
+ * NCCL connects all its channels before the first step, because connecting takes GPU memory and waits for
+ * other ranks.
  */
 static int train(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 {
@@ -102,7 +102,7 @@ static int train(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 	return end_steps(&s);
 }
 
-/* What the list does in each kind of pipeline, and every kind of group. */
+/* What the list contains in each kind of pipeline, and for every kind of group. */
 static const shape few[] = {
     {1, "tp=1 cp=1 pp=1 vpp=1 micro-batch=2 schedule=1f1b"},
     {2, "tp=1 cp=1 pp=1 vpp=1 micro-batch=2 optimizer-sharding=off"},
@@ -174,7 +174,7 @@ static void by_nccl(void **state)
 	all_equal(TINY PLAIN "precision=fp32", 1e-5, 0, 2);
 }
 
-/* The table of tokens is tied between the ends of the pipeline, and norms are added over tp. */
+/* The table of tokens is tied between the ends of the pipeline, and gradients of norms are summed over tp. */
 static void grouped_by_nccl(void **state)
 {
 	(void)state;
@@ -182,7 +182,7 @@ static void grouped_by_nccl(void **state)
 	all_equal(TINY GROUPED "precision=fp32", 1e-5, 4, 3);
 }
 
-/* Sums that are rounded at each addition. */
+/* Sums that are rounded after each addition. */
 static void bf16_by_nccl(void **state)
 {
 	(void)state;
@@ -205,7 +205,9 @@ static void noting_leave(p4d_device *device, unsigned multiprocessors)
 	most_left = multiprocessors > most_left ? multiprocessors : most_left;
 }
 
-/* When the host queues the last gradient of the lowest layer, those of all others are in flight. */
+/*
+ * When the host queues the last gradient of the lowest layer, the reductions of all other layers are running.
+ */
 static int count_beside(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 {
 	stepping s;
@@ -216,7 +218,7 @@ static int count_beside(p4d_world *world, uint32_t rank, uint32_t size, p4d_erro
 	const uint64_t before = queued_device_beside(&s.r.device);
 	s.r.device.leave = noting_leave;
 	TRY(make_step(&s, err));
-	CHECK(most_left == 8); /* multiprocessors that products leave to them */
+	CHECK(most_left == 8); /* multiprocessors that products leave to collectives */
 	const uint64_t beside = queued_device_beside(&s.r.device) - before;
 	const uint64_t gathered = layout.optimizer_sharding ? layout.layers : 0;
 	if (beside < gathered + layout.layers - 1)
@@ -279,7 +281,8 @@ static void the_arena_is_registered_by_all_or_none(void **state)
 
 /* ---- receives ---- */
 
-static uint64_t beside_first; /* queued on other streams by the first attention of a step; 0: none was yet */
+static uint64_t beside_first; /* operations that other streams had queued at the first attention of a
+			       * step; 0: none yet */
 static void (*device_attention)(p4d_device *, p4d_dtype, void *, float *, const void *, const void *,
 				const void *, const p4d_attention_shape *, void *);
 
@@ -291,8 +294,8 @@ static void noting_attention(p4d_device *device, p4d_dtype type, void *o, float 
 	device_attention(device, type, o, lse, q, k, v, of, workspace);
 }
 
-/* The first stage waits for no message before its first pass; what comes back to it may arrive from then on.
- */
+/* The first stage waits for no message before its first pass. The messages that it receives may arrive
+ * from then on. */
 static int post_early(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 {
 	stepping s;
@@ -319,9 +322,10 @@ static void receives_are_posted_early(void **state)
 		 &layout, post_early);
 }
 
-/* ---- a wait that is missing ---- */
+/* ---- a missing wait ---- */
 
-static unsigned dropped, waited; /* the wait for other streams that is left out, from 1; count so far */
+static unsigned dropped, waited; /* which wait for other streams is left out, from 1; how many there were
+				  * so far */
 static void (*device_event_wait)(p4d_device *, void *, void *);
 
 static void dropping_event_wait(p4d_device *device, void *waiter, void *event)
@@ -344,8 +348,8 @@ static int train_carelessly(p4d_world *world, uint32_t rank, uint32_t size, p4d_
 }
 
 /*
- * Other streams run late here, so an operation that does not wait for them computes with old data. Each of
- * the first waits of a step, for halves that are gathered or summed, is needed.
+ * Other streams run late here, so an operation that does not wait for them computes with old data. Each of a
+ * step's first waits, for gathered or summed halves, is needed.
  */
 static void a_missing_wait_shows(void **state)
 {
