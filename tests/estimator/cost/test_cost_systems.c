@@ -7,7 +7,7 @@
 
 #include "support/durations.h"
 
-/* ---- pipelines in passes ---- */
+/* ---- pipelines, with passes as the unit of time ---- */
 
 static double passes_of(int kind, uint32_t stages, uint32_t micro_batches)
 {
@@ -52,10 +52,11 @@ static void gpipe(void **state)
 }
 
 /*
- * The rest of Table 2, of what 2 partitions reach with one micro-batch. "Batch size was adjusted to fit
- * memory": cells do not have the same work, as these here do, and more partitions have memory for more. With
- * one micro-batch, where nothing runs beside anything, 8 partitions are 1.3 times as fast by that alone. No
- * pipeline of four equal micro-batches reaches 4.8 on 8: devices are idle for 7 of 11 passes.
+ * The rest of Table 2: throughput over that of 2 partitions with one micro-batch. "Batch size was adjusted to
+ * fit memory": in the paper cells differ in work, because more partitions have memory for larger batches;
+ * here all cells have the same work. With one micro-batch, where no two partitions work at once, that alone
+ * makes 8 partitions 1.3 times as fast. No pipeline of four equal micro-batches reaches 4.8 on 8 devices,
+ * because they are idle for 7 of 11 passes.
  */
 static void gpipe_few_micro_batches(void **state)
 {
@@ -99,7 +100,9 @@ static void zero_bubble(void **state)
 	    passes_of(P4D_1F1B, 8, 24) / passes_of(P4D_ZBV, 8, 24), 0.06);
 }
 
-/* Idle time between a stage's first and last pass, of the stage that has most: how the papers count. */
+/*
+ * Idle time between the first and last pass of a stage, for the stage that has most: what the papers count.
+ */
 static double bubble_inside(const p4d_schedule *s)
 {
 	p4d_instruction_list *lists = compiled(s);
@@ -151,9 +154,10 @@ static void v_schedules(void **state)
 }
 
 /*
- * PPLL (arXiv 2411.12780): with local losses 4 GPUs train a vision transformer 1.25 times as fast as a
- * pipeline with full backpropagation, a ResNet 0.85 times. p4d has neither; in passes, without the heads,
- * which only cost, it says 1.4 with 4 micro-batches and 1.11 with 16. The paper does not say how many it has.
+ * PPLL (arXiv 2411.12780): with local losses, 4 GPUs train a vision transformer 1.25 times as fast as a
+ * pipeline with full backpropagation, and a ResNet 0.85 times as fast. p4d models neither. Counting passes
+ * without the heads, which only cost time, it predicts 1.4 with 4 micro-batches and 1.11 with 16. The paper
+ * does not say how many micro-batches it has.
  */
 static void local_losses(void **state)
 {
@@ -177,7 +181,7 @@ static void local_losses(void **state)
 	assert_true(fabs(gain[1] - 33. / 27) < 1e-9);
 }
 
-/* ---- by the clock ---- */
+/* ---- predicted step times ---- */
 
 #define OF_GPT \
 	"model=custom norm=layernorm glu=off tied=on positions=learned bias=all qk-norm=off vocab=51200 "
@@ -259,8 +263,9 @@ static void zero(void **state)
 
 /*
  * ZeRO-3 without tensor or pipeline parallelism, as PTD-P measured it (arXiv 2104.04473, Table 2): GPT-3,
- * 1,536 sequences a step, TFLOP/s a GPU on A100 of 2021. p4d says what today's DeepSpeed reaches where
- * gathers run beside passes over 25 GB/s a GPU, and far less loss: this claim it does not reproduce.
+ * 1,536 sequences a step, TFLOP/s per GPU on A100s of 2021. p4d predicts what today's DeepSpeed reaches,
+ * where gathers overlap passes at more than 25 GB/s per GPU, so it predicts far smaller losses. p4d does not
+ * reproduce this claim.
  */
 static void zero_3_at_scale(void **state)
 {
@@ -281,7 +286,8 @@ static void zero_3_at_scale(void **state)
 		const p4d_layout l = layout_of(options, rows[i].gpus / 8, 8);
 		const double said = step_of(&l, &gpu).hardware_tflops_per_gpu;
 		row("zero-3: TFLOP/s a GPU (a miss)", rows[i].published, said, rows[i].tolerance);
-		assert_true(said > rows[i].published && said < before); /* as if gathers were hidden better */
+		assert_true(said > rows[i].published && said < before); /* as if gathers were hidden
+									 * better than they were */
 		before = said;
 	}
 }
@@ -409,8 +415,9 @@ static double v3_tokens(const char *options, const p4d_gpu *gpu)
 }
 
 /*
- * Tokens per second if both ends of the pipeline share their work, as on the ranks of a DualPipe, which have
- * both: with the idle time of its Table 2, (pp / 2 - 1) (F&B + B - 3 W), of which F&B takes as long as both.
+ * Tokens per second if both ends of the pipeline share their work, as on DualPipe's ranks, which have both
+ * ends. Idle time is that of its Table 2, (pp / 2 - 1) (F&B + B - 3 W), where F&B, a forward and a backward
+ * pass at once, takes as long as both together.
  */
 static double v3_tokens_of_two_ends(const char *options, const p4d_gpu *gpu)
 {
@@ -460,7 +467,8 @@ static void dualpipe(void **state)
 	assert_true(whole < published && published < without);
 	row("dualpipe: both ends share their work", published,
 	    v3_tokens_of_two_ends("mtp-layers=1 token-nodes=4 expert-overlap=on", &gpu), 0.12);
-	/* an exchange that nothing hides: a token costs as much on the network as the nodes it is sent to */
+	/* an exchange that nothing hides: a token's traffic on the network is proportional to the number
+	 * of nodes it is sent to */
 	const double seen = v3_tokens("token-nodes=4", &gpu), anywhere = v3_tokens("", &gpu);
 	assert_true(seen < 0.75 * without);
 	assert_true(anywhere < 0.95 * seen);

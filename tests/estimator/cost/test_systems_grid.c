@@ -9,7 +9,7 @@ enum { NODES = 256, GPUS_PER_NODE = 4, GPUS = NODES * GPUS_PER_NODE };
 	"seq-len=2048 " \
 	"recompute=full "
 
-/* As p4d plan finds it: the fastest of Megatron-LM's layouts with full recomputation. */
+/* What p4d plan finds: the fastest of Megatron-LM's layouts with full recomputation. */
 static p4d_step of_megatron(unsigned batch, const p4d_gpu *gpu)
 {
 	char options[640];
@@ -38,7 +38,7 @@ static p4d_layout of_grid(p4d_tp_grid g, unsigned batch)
 	return layout_of(options, NODES, GPUS_PER_NODE);
 }
 
-/* The fastest grid that fits, X and Y in a node and Z over up to 32 of them. */
+/* The fastest grid that fits, with X and Y within a node and Z over up to 32 nodes. */
 static p4d_step of_axonn(unsigned batch, const p4d_gpu *gpu)
 {
 	p4d_step best = {.seconds = INFINITY};

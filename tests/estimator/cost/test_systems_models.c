@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Published systems, as listed in p4d-systems(7), whose models have parts that others do not have. */
+/* Published systems, as listed in p4d-systems(7), whose models have parts that other models lack. */
 #include "support/systems.h"
 
 #include "model/model.h"
@@ -123,7 +123,7 @@ static void memory_bandwidth(void **state)
 	/* a value is 1,024 elements of bf16, and a token reads 4 heads times top of them */
 	assert_true(bytes == 2 * 4096. * 4 * 512 * 1024 * 2);
 	row("memory layers: TB/s of lookups", 3, bytes / p4d_cost__memory_seconds(&r, bytes) / 1e12, 0.1);
-	/* the layer's pass has that time: twice the values, and the same products */
+	/* the layer's pass takes that time: twice the values, and the same products */
 	p4d_cost_part more = {0}, less = {0};
 	p4d_cost__memory(&l, &r, &z, &more);
 	p4d_cost__memory(&half, &r, &z, &less);
@@ -142,7 +142,7 @@ static uint64_t bytes_of(const p4d_layout *l, const char *name)
 	return 0;
 }
 
-/* A rank has its columns of the table, sharded over the ranks with the same ones. */
+/* A rank has some columns of the table, and shards them over the ranks with the same columns. */
 static void memory_shards(void **state)
 {
 	const p4d_layout l = layout_of(BASE_1B IN_24 "memory-keys=8192 memory-parallel=64", 16, 8);
@@ -159,7 +159,7 @@ static void memory_shards(void **state)
 	assert_int_equal(bytes_of(&all, "memory.values"), columns / 2);
 }
 
-/* What p4d alone says: a step with three memory layers, on 64 H100. A change of 1 % is seen. */
+/* What p4d alone predicts: a step with three memory layers, on 64 H100. The test notices a change of 1 %. */
 static void memory_step(void **state)
 {
 	const p4d_gpu gpu = gpu_named("h100-80gb");
@@ -173,7 +173,7 @@ static void memory_step(void **state)
 	row("memory layers: step over the dense model's", 1.26, with / dense, 0.01);
 }
 
-/* What is refused, with the numbers that would work. */
+/* Options that are refused, with the numbers that would work. */
 static void memory_refusals(void **state)
 {
 	static const struct {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is kept on the host, as published: Deep Optimizer States, KARMA and Superpipeline, as p4d-systems(7)
+ * Offloading to the host, as published: Deep Optimizer States, KARMA and Superpipeline, as p4d-systems(7)
  * lists them.
  */
 #include "support/systems.h"
@@ -78,7 +78,10 @@ static p4d_layout of_karma(const karma_case *c, const char *more)
 	return layout_of(options, 1, 1);
 }
 
-/* Where all layers are swapped: what passes do not hide is added to a step with memory for everything. */
+/*
+ * With all layers swapped: the copies that passes do not hide, added to a step with enough memory for
+ * everything.
+ */
 static double swapped_alone(const karma_case *c, const p4d_gpu *gpu)
 {
 	const p4d_layout kept = of_karma(c, "recompute=none offload=optimizer,params"),
@@ -129,7 +132,7 @@ static void karma(void **state)
 	"layers=80 hidden=8192 ffn=28672 heads=64 kv-heads=8 head-dim=128 vocab=128256 " \
 	"max-seq-len=8192 seq-len=8192 micro-batch=1 global-batch=64 optimizer-sharding=parameters "
 
-/* What the page says, and what p4d says now. */
+/* What the manual page says, and what p4d predicts now. */
 static void as_written(const char *name, double written, double now)
 {
 	printf("%-46s written %8.1f   p4d %8.1f\n", name, written, now);

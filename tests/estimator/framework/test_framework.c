@@ -23,7 +23,7 @@ static unsigned choices(p4d_option option)
 	return count;
 }
 
-/* Degrees that a framework has not are not asked for. */
+/* Degrees of parallelism that a framework does not have are not asked for. */
 static void build(const char *flags, int framework, p4d_request *r)
 {
 	static const p4d_option degrees[] = {P4D_TP, P4D_PP, P4D_CP};
@@ -71,7 +71,7 @@ static void entries_are_complete(void **state)
 	}
 }
 
-/* Puts the flags of an error's fix into the request. */
+/* Applies the options of an error's fix to the request. */
 static void apply_fix(p4d_request *r, const p4d_error *err)
 {
 	char text[sizeof(err->fix)];
@@ -215,14 +215,14 @@ static void check_stage(const p4d_framework *f, const p4d_layout *l, uint32_t st
 	assert_int_equal(plan.phase_bytes[P4D_INIT], always - later);
 	const uint64_t train = plan.phase_bytes[P4D_TRAIN], evaluation = plan.phase_bytes[P4D_EVALUATION];
 	const uint64_t passes = evaluation > train ? evaluation : train, step = plan.phase_bytes[P4D_STEP];
-	/* gradients that come and go are all there at the end */
+	/* gradients that are allocated and freed during the step all exist at its end */
 	assert_true(f->frees_gradients || step <= passes);
 	assert_int_equal(plan.phase, step > passes        ? P4D_STEP
 				     : evaluation > train ? P4D_EVALUATION
 							  : P4D_TRAIN);
 	assert_int_equal(plan.arena_bytes, step > passes ? step : passes);
 	assert_true(evaluation > always);
-	/* with the micro-batch of training a forward pass needs no more than both passes */
+	/* with the micro-batch of training, a forward pass needs no more memory than both passes */
 	if (l->eval_micro_batch == l->micro_batch)
 		assert_true(evaluation <= train);
 	else
@@ -351,7 +351,7 @@ static void unvalidated_is_said(void **state)
 	assert_null(p4d_framework_unvalidated(&l));
 }
 
-/* A row of architectures.def says which sharding of its experts was compared. */
+/* A row of architectures.def says which sharding of its experts was compared with measurements. */
 static void unvalidated_experts_are_said(void **state)
 {
 	static p4d_layout l;
@@ -370,7 +370,7 @@ static void unvalidated_experts_are_said(void **state)
 	assert_string_equal(p4d_framework_unvalidated(&l), "the experts of this family");
 }
 
-/* Two spellings of the same table, and its one name for a framework. */
+/* Two spellings of the same table have one framework name. */
 static void methods(void **state)
 {
 	(void)state;

@@ -72,7 +72,7 @@ static void count_in(deviations *s, int count_of, const char *what, double share
 			deviations_count(&s[i], share);
 }
 
-/* The rows of one file. None may deviate by more than `most` and 0.1 GiB. */
+/* The rows of one file. No prediction may be off by more than `most` and 0.1 GiB. */
 static void compare(const char *name, double mean, double most, int configurations_of, int most_seen)
 {
 	static deviation of[8192];
@@ -92,7 +92,7 @@ static void compare(const char *name, double mean, double most, int configuratio
 		const double measured = (double)row_number(&r, "allocated");
 		const double bytes = (double)expected(&r) - measured, share = bytes / measured;
 		const uint64_t stage = row_number(&r, "stage"), stages = row_number(&r, "pp");
-		if (getenv("P4D_TEST_ROWS")) /* all rows, to find a wrong formula */
+		if (getenv("P4D_TEST_ROWS")) /* all rows, so that a wrong formula can be found */
 			printf("%u,%.4f,%.1f,%.1f,%s\n", r.line, share, bytes / (1 << 20),
 			       measured / (1 << 20), row_field(&r, "phase"));
 		if (!same_configuration(&r, before, &length)) {
@@ -160,7 +160,7 @@ static void with_experts(void **state)
 }
 
 /*
- * In FP8, with Transformer Engine's Python over kernels that only allocate; and the precision-aware
+ * In FP8, with Transformer Engine's Python code over kernels that only allocate; and with the precision-aware
  * optimizer.
  */
 static void in_fp8(void **state)
@@ -175,7 +175,7 @@ static void experts_in_fp8(void **state)
 	compare("megatron_fp8_experts.csv", 0.01, 0.02, 14, 0);
 }
 
-/* Nemotron-H: MambaModel, with mamba-ssm's own Python over kernels that do nothing. */
+/* Nemotron-H: MambaModel, with mamba-ssm's own Python code over kernels that do nothing. */
 static void hybrids(void **state)
 {
 	(void)state;
@@ -189,7 +189,9 @@ static void hybrids_with_experts(void **state)
 	compare("megatron_hybrid_experts.csv", 0.002, 0.01, 24, 0);
 }
 
-/* Qwen3-Next: gated delta nets, with flash-linear-attention's own Python over kernels that do nothing. */
+/*
+ * Qwen3-Next: gated delta nets, with flash-linear-attention's own Python code over kernels that do nothing.
+ */
 static void delta_nets(void **state)
 {
 	(void)state;

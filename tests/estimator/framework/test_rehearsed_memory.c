@@ -88,7 +88,7 @@ static void layout_of(const csv_row *r, p4d_layout *l)
 /* What a rank holds at most until the last update, where the rows end. */
 typedef struct held {
 	uint64_t allocated, reserved;
-	bool played; /* reserved: not by the constant share */
+	bool played; /* reserved memory that does not come from the constant share */
 	uint32_t stage;
 } held;
 
@@ -142,7 +142,7 @@ static held held_in_stage(const csv_row *r, const p4d_layout *l, uint32_t number
 	return h;
 }
 
-/* The most of the first and the last stage, which the rows are of. */
+/* The larger of the first and the last stage's memory: rows have these stages only. */
 static held expected(const csv_row *r, const p4d_layout *l)
 {
 	held most = held_in_stage(r, l, 0);
@@ -192,7 +192,7 @@ static void name_of(const csv_row *r, char name[NAME])
 
 enum { ALLOCATED, RESERVED, FIGURES };
 
-/* How far p4d is from the rows. */
+/* The errors of p4d's predictions for the rows. */
 static int compare(const char *file, deviation_group of[FIGURES][GROUPS])
 {
 	csv_row r;
@@ -273,7 +273,7 @@ static void rehearsals_of_2_4(void **state)
 		assert_true(g->sum / g->rows <= 0.02 && fabs(g->worst) <= 0.105);
 }
 
-/* ---- memory that is short ---- */
+/* ---- too little memory ---- */
 
 /* Rehearsals in which PyTorch was limited to a number of GiB (set_per_process_memory_fraction): it ran out of
  * memory with the first limit, not with the second. */
@@ -300,7 +300,10 @@ static unsigned compare_shortage(const csv_row *r, const p4d_layout *l)
 	return compared;
 }
 
-/* A search takes the constant share: it finds no layout that the guard, which plays it, refuses. */
+/*
+ * A search uses the constant share, and the guard simulates the allocator: the guard refuses no layout that
+ * the search finds.
+ */
 static void compare_constant(const csv_row *r, const p4d_layout *l, uint32_t number)
 {
 	const double least = least_of(r, l, number);
@@ -381,7 +384,7 @@ static void evaluations(void **state)
 
 enum { PINNED, SAVED, LOADED, HOSTS };
 
-/* What a rehearsal of the Trainer takes on the host without a model: Python, PyTorch and transformers. */
+/* What the Trainer's rehearsal takes on the host apart from the model: Python, PyTorch and transformers. */
 static const uint64_t PROCESS = 600 << 20;
 
 static double of_host(int which, const csv_row *r, const p4d_host_beside *host)
@@ -394,13 +397,13 @@ static double of_host(int which, const csv_row *r, const p4d_host_beside *host)
 		return host->pinned ? (double)host->pinned / (double)measured - 1 : NAN;
 	if (which == SAVED)
 		return measured && host->saving ? (double)host->saving / (double)measured - 1 : NAN;
-	/* the file, which is mapped, has half as much */
+	/* the mapped file is half as large */
 	return host->loading && row_has(r, "load", "file")
 		   ? (double)(host->loading + host->loading / 2 + PROCESS) / (double)measured - 1
 		   : NAN;
 }
 
-/* Pinned memory, copies for saving, and what ranks hold while they read weights. */
+/* Pinned memory, copies made for saving, and what ranks hold while they read weights. */
 static void hosts(void **state)
 {
 	static const char *const names[] = {"pinned", "saved", "loaded"};

@@ -62,7 +62,7 @@ static uint64_t of_second_table(const csv_row *r, const p4d_stage *stage)
 
 enum { LOOKED_AT, AFTER, PIPELINES, MANY_CHUNKS, SUMMARIES };
 
-/* How far p4d is from the rows of a file of tests/data, or of the one that P4D_TEST_FILE names. */
+/* The errors of p4d's predictions for a file of tests/data, or for the file that P4D_TEST_FILE names. */
 static int compare(const char *name, deviations of[SUMMARIES])
 {
 	static deviation all[ROWS];
@@ -132,7 +132,7 @@ static void torchtitan_with_experts(void **state)
 		assert_true(of[i].sum <= 0.01 * of[i].rows && of[i].worst <= 0.03);
 }
 
-/* What Inductor makes of its layers and its loss. */
+/* The memory of layers and loss as compiled by Inductor. */
 static void torchtitan_compiled(void **state)
 {
 	deviations of[SUMMARIES] = {{.what = "before, while"},

@@ -103,7 +103,7 @@ static void print(const deviation_group *groups)
 
 enum { BY_LOOK, BY_METHOD, BY_PHASE, BY_MODEL, KINDS };
 
-/* How far p4d is from the rows of a file of tests/data, or of the one that P4D_TEST_ROWS names. */
+/* The errors of p4d's predictions for a file of tests/data, or for the file that P4D_TEST_ROWS names. */
 static int compare(const char *file_name, bool evaluation, deviation_group of[KINDS][GROUPS])
 {
 	csv_row r;
@@ -228,7 +228,7 @@ static void layers_with_a_state(void **state)
 	holds(of[BY_METHOD], 0.005, 0.04);
 }
 
-/* Adapters whose inputs are dropped out, with all methods. */
+/* Adapters with dropout of their inputs, with all methods. */
 static void adapters_with_dropout(void **state)
 {
 	static deviation_group of[KINDS][GROUPS];
@@ -280,7 +280,7 @@ static void buckets_that_overlap(void **state)
 	holds(of[BY_METHOD], 0.01, 0.04);
 }
 
-/* TRL's loss, which makes no logits: in chunks (1.10) and in tiles (1.16). */
+/* TRL's loss, which does not materialize logits: in chunks (1.10) and in tiles (1.16). */
 static void losses_of_trl(void **state)
 {
 	static deviation_group of[KINDS][GROUPS];

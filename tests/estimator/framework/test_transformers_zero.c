@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What ranks keep of gradients with ZeRO 1 and 2, against every rank gone through one by one, and by hand.
- * What DeepSpeed's own code allocates is in test_transformers_memory.c.
+ * The gradients that ranks keep with ZeRO 1 and 2, compared with a walk over every rank and with calculations
+ * by hand. What DeepSpeed's own code allocates is in test_transformers_memory.c.
  */
 #include "support/support.h"
 

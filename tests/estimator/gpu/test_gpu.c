@@ -123,7 +123,7 @@ static void every_gpu_is_there(void **state)
 		assert_true(gpu->hbm_bytes_per_s > 0);
 		assert_true(*gpu->label && *gpu->source && *gpu->status);
 	}
-	/* more that are only like one of these; none goes away */
+	/* more names that only resemble one of these; none is accepted */
 	assert_true(gpus.count >= sizeof(rows) / sizeof(rows[0]) + 24);
 }
 
@@ -135,7 +135,8 @@ static void table_is_sound(void **state)
 		char alias[64];
 		/* sorted, separators aside */
 		assert_true(i == 0 || strncmp(gpus.gpu[i - 1].name, gpu->name, 2) <= 0);
-		/* a process never gets more than the device says or is sold as, in binary units */
+		/* a process never gets more than the device reports or its advertised size, in binary
+		 * units */
 		assert_true(gpu->reported_bytes == 0 || gpu->usable_bytes <= gpu->reported_bytes);
 		assert_true((double)gpu->usable_bytes <= (double)gpu->nominal_bytes * 1.0738);
 		assert_true((double)gpu->usable_bytes >= (double)gpu->nominal_bytes * 0.93);
@@ -144,7 +145,7 @@ static void table_is_sound(void **state)
 			snprintf(alias, sizeof(alias), "%.*s", (int)strcspn(at, ","), at);
 			const p4d_gpu *found = p4d_gpu_find(&gpus, alias, NULL);
 			assert_non_null(found);
-			/* an ambiguous alias finds the least memory */
+			/* an ambiguous alias means the GPU with the least memory */
 			assert_true(found->usable_bytes <= gpu->usable_bytes);
 		}
 	}
@@ -207,7 +208,7 @@ static void names_of_slurm(void **state)
 	    {"nvidia_rtx_6000_ada_generation", "rtx6000ada-48gb", 1},
 	    {"quadro_rtx_8000", "quadro-rtx8000-48gb", 1},
 	    {"rtx6000", "quadro-rtx6000-24gb", 2}, /* or the Ada Generation */
-	    {"a40", "a40-48gb", 1},                /* each of these begins another */
+	    {"a40", "a40-48gb", 1},                /* each of these names is the beginning of another */
 	    {"a4000", "rtxa4000-16gb", 1},
 	    {"l40", "l40-48gb", 1},
 	    {"a10", "a10-24gb", 1},
@@ -279,7 +280,7 @@ static void slices(void **state)
 			fail_msg("%s: %s, %u candidates", cases[i].asked, gpu ? gpu->name : "unknown",
 				 ambiguous);
 		assert_string_equal(gpu->status, "derived");
-		/* never more than its share, and not much less */
+		/* never more than the partition's share, and not much less */
 		double share = (double)whole->usable_bytes * cases[i].eighths / 8;
 		assert_true((double)gpu->usable_bytes <= share);
 		assert_true((double)gpu->usable_bytes > 0.9 * share);
@@ -373,7 +374,7 @@ static void built_in_table(void **state)
 	assert_int_equal(err.code, P4D_E_IO);
 }
 
-/* What the clock reads of a GPU, in the units of the struct. */
+/* What the cost model reads of a GPU, in the units of the struct. */
 static void rates(void **state)
 {
 	(void)state;
@@ -388,7 +389,8 @@ static void rates(void **state)
 	for (size_t i = 0; i < gpus.count; i++) {
 		const p4d_gpu *gpu = &gpus.gpu[i];
 		bool slice = !strcmp(gpu->status, "derived"), amd = !strncmp(gpu->name, "mi", 2);
-		/* architecture of all that NVIDIA makes; rates of whole GPUs only, all of them or none */
+		/* architecture for all GPUs made by NVIDIA; rates only for unpartitioned GPUs, and then
+		 * all rates or none */
 		assert_true((gpu->sm > 0) == !amd);
 		bool clock = !amd && !slice;
 		assert_true((gpu->gemm_efficiency > 0) == clock && (gpu->hbm_efficiency > 0) == clock);

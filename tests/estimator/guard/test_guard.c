@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Jobs at submission: what passes, is completed, changed and refused, and that judging twice changes nothing.
- */
+/* Jobs at submission: which pass, which are completed, changed or refused, and that a second judgement
+ * changes nothing. */
 #include <inttypes.h>
 #include <time.h>
 
@@ -98,7 +98,7 @@ static void one_rank_on_mig(void **state)
 	expect(t, P4D_REJECT, P4D_E_MIG);
 	assert_string_equal(t->verdict.message[0].fix, "--nodes=1 --gres=gpu:h100-3g.40gb:1 --p4d-tp=1");
 	expect(submit(*state, job, model), P4D_REJECT, P4D_E_MIG);
-	/* what one cannot hold has no fix */
+	/* a model that one GPU cannot hold has no fix */
 	t = submit(*state, job, MODEL_13B "tp=2 pp=3");
 	expect(t, P4D_REJECT, P4D_E_MIG);
 	assert_string_equal(t->verdict.message[0].fix, "");
@@ -110,7 +110,7 @@ static void one_rank_on_mig(void **state)
 	t = submit(*state, job, model);
 	if (t->verdict.action == P4D_REJECT)
 		fail_msg("%s", t->text);
-	/* there is no more than one to suggest */
+	/* there is only one option to suggest */
 	t = submit(*state, job, MODEL_13B);
 	expect(t, P4D_REJECT, P4D_E_NO_LAYOUT);
 	assert_string_equal(t->verdict.message[0].fix, "");
@@ -141,10 +141,11 @@ static void refusals_have_a_fix_that_works(void **state)
 	     MODEL_13B "framework=p4d tp=2 pp=2 token-slices=4 slice-lengths=512,512,512,512 schedule=zbv "
 		       "vpp=2",
 	     P4D_E_SCHEDULE},
-	    /* the message also has the split of the stages: p4d may choose none, or prefers a safe one */
+	    /* the message also has the split of the stages, since p4d may choose none or prefer one with
+	     * more memory to spare */
 	    {ON("fixed", 1), MODEL_70B "layers=83 tp=8", P4D_E_NO_LAYOUT},
 	    {ON("careful", 1), MODEL_70B "layers=83 tp=8", P4D_E_NO_LAYOUT},
-	    /* takes nearly all of the budget */
+	    /* needs almost the whole budget */
 	    {ON("h100", 12), MODEL_LLAMA_405B "seq-len=131072 cp=1 global-batch=2048", P4D_E_NO_LAYOUT},
 	};
 
@@ -152,12 +153,12 @@ static void refusals_have_a_fix_that_works(void **state)
 		trial refused = *submit(*state, cases[i].job, cases[i].flags);
 		expect(&refused, P4D_REJECT, cases[i].code);
 		assert_true(refused.verdict.message[0].fix[0]);
-		if (cases[i].code != P4D_E_SEQUENCE) /* a sequence is the user's to change */
+		if (cases[i].code != P4D_E_SEQUENCE) /* the sequence length is for the user to change */
 			fix_works(*state, cases[i].job, cases[i].flags, &refused);
 	}
 }
 
-/* Fixes that share gradients and parameters, or move states to the host. */
+/* Fixes that shard gradients and parameters, or offload states to the host. */
 static void fixes_that_share_or_offload(void **state)
 {
 	static const struct {
@@ -165,9 +166,9 @@ static void fixes_that_share_or_offload(void **state)
 		uint32_t nodes;
 		const char *flags, *fix;
 	} cases[] = {
-	    /* the defaults of the site's policy, without a search: shared more, it fits */
+	    /* the defaults of the site's policy, without a search: with more sharding, the job fits */
 	    {"fixed", 16, MODEL_70B "framework=p4d tp=1 pp=1", "--p4d-optimizer-sharding=parameters"},
-	    /* what the user fixed does not fit, nor with states in shards */
+	    /* what the user fixed does not fit, even with sharded states */
 	    {"h100", 16, MODEL_70B "framework=p4d tp=1 pp=1 cp=1 micro-batch=16 recompute=none",
 	     "--p4d-optimizer-sharding=parameters"},
 	    {"h100", 2, MODEL_13B "framework=p4d tp=1 pp=1 cp=1 micro-batch=32 recompute=none",
@@ -199,7 +200,7 @@ static void fixes_that_share_or_offload(void **state)
 			fail_msg("%s: %s", cases[i].flags, refused.text);
 		fix_works(*state, job, cases[i].flags, &refused);
 	}
-	/* and the way out that needs no more GPUs */
+	/* and the alternative that needs no more GPUs */
 	static const char flags[] =
 	    MODEL_70B "framework=p4d tp=8 pp=1 cp=1 micro-batch=1 optimizer-sharding=states";
 	trial *t = submit(*state, ON("h100", 2), flags);
@@ -212,7 +213,7 @@ static void fixes_that_share_or_offload(void **state)
 	    P4D_PASS, P4D_E_CHOSE);
 }
 
-/* More GPUs than a node has: a fix that keeps them is one that Slurm refuses. */
+/* More GPUs than a node has: Slurm would refuse a fix that keeps this number. */
 static void a_fix_fits_the_nodes(void **state)
 {
 	static const struct {
@@ -247,13 +248,16 @@ static void a_refusal_names_the_numbers(void **state)
 	assert_non_null(strstr(t->text, " of 79.1 GiB ("));
 	assert_non_null(strstr(t->text, "tp=1 cp=1 pp=1 dp=32 micro-batch=1 seq-len=8192"));
 	assert_non_null(strstr(t->text, "\np4d: fix: --p4d-"));
-	/* open options are shown at their best values */
+	/* options without a value are shown with their best values */
 	t = submit(*state, ON("h100", 1), MODEL_70B "tp=8");
 	expect(t, P4D_REJECT, P4D_E_NO_LAYOUT);
 	assert_non_null(strstr(t->text, "tp=8 cp=1 pp=1 dp=1 micro-batch=1 seq-len=8192 recompute=full"));
 }
 
-/* A large vocabulary, all recomputed: training fits, evaluation in larger micro-batches does not. */
+/*
+ * A large vocabulary with full recomputation: training fits, but evaluation with larger micro-batches does
+ * not.
+ */
 static void evaluation_may_be_the_peak(void **state)
 {
 	const char *training =
@@ -281,7 +285,7 @@ static void evaluation_may_be_the_peak(void **state)
 	assert_int_equal(refused.verdict.action, P4D_PASS);
 	assert_int_equal(refused.verdict.layout.eval_micro_batch, refused.verdict.layout.micro_batch);
 	expect_verified(*state, &refused);
-	/* a plan without the option is not what was checked */
+	/* a plan without the option differs from the plan that was checked */
 	snprintf(flags, sizeof(flags), "%s eval-micro-batch=4", training);
 	t = submit(*state, ON("h100", 4), flags);
 	expect(t, P4D_PASS, P4D_OK);
@@ -302,9 +306,9 @@ static void rewriting(void **state)
 	snprintf(with_fix, sizeof(with_fix), "%s fix=1", flags);
 	t = submit(*state, ON("h100", 4), with_fix);
 	expect(t, P4D_PASS, P4D_E_CHANGED);
-	t = submit(*state, ON("fixed", 4), with_fix); /* the site has the last word */
+	t = submit(*state, ON("fixed", 4), with_fix); /* the site's setting takes precedence */
 	expect(t, P4D_REJECT, P4D_E_DOES_NOT_FIT);
-	/* rewrite = off: open values are the stated defaults */
+	/* rewrite = off: options without a value have the documented defaults */
 	t = submit(*state, ON("fixed", 1), MODEL_13B "tp=8");
 	expect(t, P4D_PASS, P4D_E_CHOSE);
 	assert_int_equal(t->request.value[P4D_MICRO_BATCH], 1);
@@ -344,7 +348,7 @@ static void above_safe_is_a_warning(void **state)
 	expect(t, P4D_WARN, P4D_E_ABOVE_SAFE);
 	assert_non_null(strstr(t->text, "above the safe 40 % of this site"));
 	assert_non_null(strstr(t->text, "p4d: fix: export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"));
-	/* pasted into the script, or exported at submission, it helps, and is not repeated */
+	/* in the script, or exported at submission, the line helps, and is not repeated */
 	const uint64_t before = t->verdict.estimate.peak.part[P4D_PART_FRAGMENTATION];
 	for (int in_script = 0; in_script < 2; in_script++) {
 		job.script = in_script ? "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\n"
@@ -353,11 +357,11 @@ static void above_safe_is_a_warning(void **state)
 		job.expandable = !in_script;
 		t = submit(*state, job,
 			   MODEL_13B "tp=8 cp=1 pp=1 vpp=1 micro-batch=1 recompute=none framework=megatron");
-		expect(t, P4D_PASS, P4D_OK); /* below the safe 40 % now */
+		expect(t, P4D_PASS, P4D_OK); /* now below the 40 % that count as safe */
 		assert_true(t->verdict.estimate.peak.part[P4D_PART_FRAGMENTATION] < before / 4);
 		expect_verified(*state, t);
 	}
-	/* the script's own word is above that of the environment */
+	/* an option of the script takes precedence over the environment */
 	job.script =
 	    "export PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:512\nsrun pretrain_gpt $P4D_MEGATRON_ARGS\n";
 	t = submit(*state, job,
@@ -365,7 +369,7 @@ static void above_safe_is_a_warning(void **state)
 	expect(t, P4D_WARN, P4D_E_ABOVE_SAFE);
 	assert_int_equal(t->verdict.estimate.peak.part[P4D_PART_FRAGMENTATION], before);
 	job.script = NULL;
-	/* the user's word is above both */
+	/* an option of the user takes precedence over both */
 	t = submit(*state, job,
 		   MODEL_13B "tp=8 cp=1 pp=1 vpp=1 micro-batch=1 recompute=none framework=megatron "
 			     "allocator=default");
@@ -392,7 +396,7 @@ static void override(void **state)
 	assert_non_null(strstr(t->text, "[P4D048]"));
 }
 
-/* Layouts are discarded before anything of them is known but that nothing fits. */
+/* The only thing known of discarded layouts is that none fits. */
 static void degrees_that_divide_nothing_are_named(void **state)
 {
 	const p4d_site *site = *state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a verdict is bound by: time, lines, the memory of the host, texts that are not read. */
+/* Limits of a verdict: its time and lines, the host's memory, and texts that are too long to read. */
 #include <inttypes.h>
 #include <time.h>
 
@@ -28,11 +28,12 @@ static void facts_that_are_missing(void **state)
 	expect(submit(*state, job, "tp=8"), P4D_REJECT, P4D_E_INCOMPLETE_MODEL);
 	job.gres = NULL;
 	expect(submit(*state, job, MODEL_13B "tp=8"), P4D_REJECT, P4D_E_NO_GPU);
-	/* the site's own gap: on_error = pass */
+	/* the site's setting for faults of its own: on_error = pass */
 	trial *t = submit(*state, ON("unknown", 1), MODEL_13B "tp=8");
 	expect(t, P4D_WARN, P4D_E_GPU_OF_PARTITION);
 	assert_int_equal(t->verdict.message[1].code, P4D_E_NOT_JUDGED);
-	/* the GPUs of another cluster are that one's to judge, whatever this one does with its own gaps */
+	/* jobs for another cluster's GPUs are judged by that cluster, whatever this one does about its own
+	 * faults */
 	job = ON("wary", 1);
 	job.clusters = "other";
 	expect(submit(*state, job, MODEL_13B "tp=8"), P4D_WARN, P4D_E_GPU_OF_PARTITION);
@@ -69,8 +70,9 @@ static double cpu_ms(void)
 #endif
 
 /*
- * Nor does a fix keep sbatch: memory of layers one by one on any number of nodes, and timelines that do not
- * become steady. tests/bench/worst_completion finds such jobs; they took 592 and 93 ms, and now a twentieth.
+ * Nor does a fix delay sbatch: neither sums of memory layer by layer on any number of nodes, nor timelines
+ * that do not become steady. tests/bench/worst_completion finds such jobs; they took 592 and 93 ms, and now
+ * take a twentieth of it.
  */
 static void a_fix_is_found_in_time(void **state)
 {
@@ -89,7 +91,7 @@ static void a_fix_is_found_in_time(void **state)
 
 	for (size_t i = 0; i < sizeof(jobs) / sizeof(*jobs); i++) {
 		double best = 1e9;
-		/* the best of some runs, of more where the machine is busy */
+		/* the fastest of some runs; of more runs on a busy machine */
 		for (int n = 0; n < 3 || (n < 20 && best >= LIMIT_MS); n++) {
 			const double start = cpu_ms();
 			submit(*state, ON("h100", jobs[i].nodes), jobs[i].flags);
@@ -112,7 +114,7 @@ static void host_memory(void **state)
 	trial *t = submit(*state, job, MODEL_13B "tp=8");
 	expect(t, P4D_REJECT, P4D_E_HOST_MEMORY);
 	assert_non_null(strstr(t->text, "--mem grants 16.0 GiB\np4d: fix: --mem="));
-	/* in the job's own words */
+	/* in the units of the job's own options */
 	p4d_job each = ON("h100", 1);
 	each.mem_per_gpu_bytes = (uint64_t)1 << 30;
 	assert_non_null(strstr(submit(*state, each, MODEL_13B "tp=8")->text,
@@ -128,7 +130,7 @@ static void host_memory(void **state)
 	t = submit(*state, job, MODEL_13B "tp=8");
 	expect(t, P4D_REJECT, P4D_E_HOST_MEMORY);
 	assert_memory_equal(t->verdict.message[0].fix, "--mem-per-gpu=", strlen("--mem-per-gpu="));
-	/* no more than the nodes have: nothing that is enough, or just that */
+	/* no more than the nodes have: the message suggests nothing, or exactly that */
 	const uint64_t need = t->verdict.estimate.host_bytes;
 	for (int enough = 0; enough < 2; enough++) {
 		char conf[200], fix[40];
@@ -185,7 +187,7 @@ static void offloading(void **state)
 	expect(submit(*state, job, flags), P4D_PASS, P4D_OK);
 	job.mem_per_node_bytes = tensors;
 	expect(submit(*state, job, flags), P4D_WARN, P4D_E_UNVALIDATED);
-	/* offloading is no way out of too little GPU memory if it gets the job killed */
+	/* offloading does not help against too little GPU memory if the job is then killed */
 	static const char way[] = "--p4d-offload=optimizer";
 	for (int enough = 0; enough < 2; enough++) {
 		job.mem_per_node_bytes = enough ? UINT64_C(2000) << 30 : UINT64_C(100) << 30;
@@ -193,7 +195,7 @@ static void offloading(void **state)
 		expect(t, P4D_REJECT, P4D_E_NO_LAYOUT);
 		assert_int_equal(strstr(t->text, way) != NULL, enough);
 	}
-	/* p4d-train's, whose need is known, is refused, and the fix is enough; so is its way out */
+	/* p4d-train's need is known, so its job is refused; the fix is enough, and so is the alternative */
 	static const char own[] = MODEL_13B "framework=p4d offload=optimizer tp=8 recompute=full "
 					    "micro-batch=1 global-batch=8";
 	job.mem_per_node_bytes = UINT64_C(100) << 30;
@@ -209,7 +211,7 @@ static void offloading(void **state)
 		expect(t, P4D_REJECT, P4D_E_NO_LAYOUT);
 		assert_int_equal(strstr(t->text, way) != NULL, enough);
 	}
-	/* without --mem nobody kills it: the node may have more than p4d.conf says */
+	/* without --mem, no job is killed: the node may have more memory than p4d.conf says */
 	p4d_site *little =
 	    load("mode = enforce\npartition h100 { gpu = \"h100-80gb\"\n mem_per_node_gib = 64 }\n");
 	expect(submit(little, (p4d_job)ON("h100", 1), flags), P4D_WARN, P4D_E_UNVALIDATED);
@@ -260,7 +262,7 @@ static void nobody_gets_past_the_check_on_the_host(void **state)
 				    &t.verdict);
 		expect(&t, known ? P4D_REJECT : P4D_PASS, known ? P4D_E_NO_LAYOUT : P4D_E_CHOSE);
 	}
-	/* GPUs that it would not use: where plans are required, that would be the way around them */
+	/* GPUs that the job would not use: otherwise such jobs would get around a required plan */
 	job.gres = "gpu:8";
 	expect(submit(*state, job, MODEL_13B "tp=2 device=cpu global-batch=64"), P4D_WARN, P4D_E_IDLE_GPUS);
 	job.partition = "strict";
@@ -286,7 +288,10 @@ static void at_most_four_lines(void **state)
 	assert_int_equal(lines, 4);
 }
 
-/* Texts that are not read are refused wherever the site refuses anything: they may hide what is enforced. */
+/*
+ * Texts too long to read are refused wherever the site refuses any job, because they may hide an enforced
+ * option.
+ */
 static void texts_that_are_not_read(void **state)
 {
 	static const char *const modes[] = {"enforce", "warn", "observe", "off"};

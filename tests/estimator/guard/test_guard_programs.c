@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the job runs: programs with a formula and without, and what the script has to do with the plan. */
+/* What the job runs: programs with and without a formula, and how the script has to use the plan. */
 #include "support/guarded_site.h"
 
 static void unmodelled_architectures(void **state)
@@ -113,7 +113,7 @@ static void megatron_has_no_such_layout(void **state)
 	assert_int_equal(again.message[0].code, P4D_E_CONTRADICTION);
 }
 
-/* What another program needs is never judged as p4d-train's. */
+/* No other program is ever judged by p4d-train's needs. */
 static void programs_without_a_formula(void **state)
 {
 	static p4d_verdict again;
@@ -189,7 +189,7 @@ static void serving(void **state)
 	}
 	p4d_site_free(little);
 	assert_true(submit(*state, ON("h100", 1), MODEL_70B "workload=serve tp=8")->verdict.starts);
-	/* an option of engines alone gets a message in training */
+	/* an option that only engines have gets a message in training */
 	t = submit(*state, ON("h100", 4), MODEL_70B "framework=megatron gpu-memory-utilization=0.9");
 	assert_int_equal(t->verdict.action, P4D_WARN);
 	assert_non_null(strstr(t->text, "--p4d-gpu-memory-utilization has no effect on training"));
@@ -209,7 +209,7 @@ static void reinforcement(void **state)
 	expect_verified(*state, t);
 	job.partition = "picky";
 	expect(submit(*state, job, ACTOR "engine-tp=8"), P4D_WARN, P4D_E_UNVALIDATED);
-	/* adapters next to a sharded model */
+	/* adapters beside a sharded model */
 	t = submit(*state, ON("h100", 1), ACTOR "finetune=lora engine-tp=8 gpu-memory-utilization=0.5");
 	expect(t, P4D_PASS, P4D_OK);
 	/* no layout at all */
@@ -250,7 +250,7 @@ static void unknown_gpus(void **state)
 	trial *t = submit(site, job, MODEL_13B);
 	expect(t, P4D_REJECT, P4D_E_UNKNOWN_GPU);
 	assert_false(t->verdict.fault_of_site);
-	/* slurmctld, of a job whose options come without a plan */
+	/* slurmctld, for a job with options but without a plan */
 	set_all(&options, MODEL_13B);
 	p4d_guard_verify(site, &job, NULL, NULL, NULL, &options, &v);
 	assert_int_equal(v.action, P4D_REJECT);
@@ -276,7 +276,7 @@ static void what_the_site_measured(void **state)
 	    {"framework \"megatron/*/*/a100-80gb\" { reserve_gib = 60 }", P4D_PASS},
 	    {"framework \"megatron/*/fp8\" { reserve_gib = 60 }", P4D_PASS},
 	    {"framework fsdp { reserve_gib = 60 }", P4D_PASS},
-	    /* the one that names more */
+	    /* the one that matches more */
 	    {"framework megatron { reserve_gib = 60 } framework \"megatron/*/bf16\" { reserve_gib = 1 }",
 	     P4D_PASS}};
 	static const char layout[] =
@@ -307,7 +307,7 @@ static void what_the_site_measured(void **state)
 	}
 }
 
-/* The policy of the GPUs applies to the job, whether p4d models its program or not. */
+/* The policy for the GPUs applies to the job, whether p4d models its program or not. */
 static void sections_of_gpus_are_for_what_is_not_modelled(void **state)
 {
 	static p4d_verdict again;
@@ -326,7 +326,7 @@ static void sections_of_gpus_are_for_what_is_not_modelled(void **state)
 	p4d_guard_verify(site, &job, NULL, NULL, t->verdict.plan, NULL, &again);
 	assert_int_equal(again.action, P4D_REJECT);
 	assert_int_equal(again.message[0].code, P4D_E_UNMODELLED);
-	/* also if it leaves the number of GPUs open */
+	/* also if the job leaves the number of GPUs open */
 	job.max_nodes = 4;
 	expect(submit(site, job, flags), P4D_REJECT, P4D_E_UNMODELLED);
 	expect(submit(lax, job, flags), P4D_WARN, P4D_E_UNMODELLED);

@@ -91,7 +91,7 @@ static void the_site_decides(void **state)
 	t = by_script(*state, "deaf", large);
 	expect(t, P4D_PASS, P4D_OK);
 	assert_false(t->verdict.read);
-	/* silence for what passes, and a plan only where the script counts as options */
+	/* no message for a job that passes, and a plan only where the site treats scripts as options */
 	t = by_script(*state, "h100", small);
 	expect(t, P4D_PASS, P4D_OK);
 	assert_string_equal(t->verdict.plan, "");
@@ -173,11 +173,11 @@ static void what_is_not_known_refuses_nobody(void **state)
 				fail_msg("%s: action %d: %s", cases[i].script, t->verdict.action, t->text);
 			says(t, cases[i].says);
 		}
-	/* nothing here can set that variable: a doubt, which refuses nobody */
+	/* nothing here can set that variable: p4d is unsure, which refuses no job */
 	const trial *doubted = judged(*state, ON("judging", 1), RUN MODEL BATCH "$OTHERS\n", "", false);
 	assert_int_equal(doubted->verdict.action, P4D_WARN);
 	says(doubted, "though $OTHERS is not set");
-	/* options say the rest, and are offered where they can */
+	/* options give the missing values, and are suggested where they can */
 	const trial *t = by_script(*state, "judging", cases[0].script);
 	assert_string_equal(t->verdict.message[0].fix, "--p4d-tp=N");
 	t = judged(*state, ON("judging", 1), cases[0].script, "tp=8", false);
@@ -222,7 +222,7 @@ static void unread_files_refuse_nobody(void **state)
 			       P4D_E_DOES_NOT_FIT);
 		}
 	}
-	/* nor is such a script a plan */
+	/* such a script does not count as a plan either */
 	expect(by_script(*state, "strict",
 			 ". /nowhere/env.sh\n" RUN MODEL BATCH "--tensor-model-parallel-size 8\n"),
 	       P4D_REJECT, P4D_E_PLAN_REQUIRED);
@@ -336,7 +336,7 @@ static void contradictions_name_both_places(void **state)
 	t = judged(*state, ON("h100", 1), script, "model=llama3-8b tp=4", false);
 	expect(t, P4D_REJECT, P4D_E_CONTRADICTION);
 	says(t, "layers=32 does not reach the program: train.sh:2 has --num-layers 40");
-	/* only what would run: words of a branch that does not are nothing */
+	/* only commands that would run count: not those in a branch that does not */
 	t = judged(*state, ON("h100", 1),
 		   "SIZE=13\nif [ $SIZE = 70 ]; then TP=4; " RUN
 		   "--tensor-model-parallel-size 4; else\n" RUN MODEL BATCH

@@ -5,7 +5,7 @@
 #include "guard/note.h"
 #include "model/model.h"
 
-/* Right after its start slurmctld has no facts of the cluster yet. */
+/* Just after its start, slurmctld has no information about the cluster yet. */
 static void the_gpu_of_the_plan_where_nothing_else_tells(void **state)
 {
 	static p4d_verdict v;
@@ -32,7 +32,7 @@ static const p4d_cluster *default_h100(void *unused)
 	return &cluster;
 }
 
-/* A policy is that of the partition, also where the job leaves its name to Slurm. */
+/* The partition's policy applies, also where the job does not name a partition and Slurm chooses it. */
 static void the_default_partition_has_its_policy(void **state)
 {
 	static const char *const texts[] = {
@@ -80,7 +80,7 @@ static void small_jobs_are_left_alone(void **state)
 	assert_non_null(strstr(t->text, "\np4d: Ask help@site, or see https://site/p4d"));
 	assert_int_equal(verify(*state, large, NULL, "")->message[0].code, P4D_E_PLAN_REQUIRED);
 	assert_int_equal(verify(*state, large, NULL, "model=llama13b tp=8")->message[0].code, P4D_E_NO_PLAN);
-	/* the GPUs count, not the ranks on the host; a job without GPUs has neither */
+	/* GPUs count, not the ranks on the host; a job without GPUs has neither */
 	p4d_job host = ON("some-gpus", 2);
 	host.tasks_per_node = 4;
 	expect(submit(*state, host, MODEL_13B "tp=2 device=cpu global-batch=64"), P4D_REJECT,
@@ -89,7 +89,7 @@ static void small_jobs_are_left_alone(void **state)
 	host.mem_per_node_bytes = (uint64_t)64 << 30;
 	expect(submit(*state, host, MODEL_13B "tp=2 device=cpu global-batch=64"), P4D_REJECT,
 	       P4D_E_NO_LAYOUT);
-	/* what cannot be counted is not small */
+	/* a job whose GPUs cannot be counted is not small */
 	small.max_nodes = 4;
 	assert_int_equal(verify(*state, small, NULL, "")->message[0].code, P4D_E_PLAN_REQUIRED);
 	/* a message for refusals only */
@@ -97,7 +97,7 @@ static void small_jobs_are_left_alone(void **state)
 	assert_null(strstr(t->text, "help@site"));
 }
 
-/* Options without a plan pass for a fault of the site only where the site lets such jobs pass. */
+/* If the site itself is at fault, options without a plan pass only where the site lets such jobs pass. */
 static void notes_that_pass(void **state)
 {
 	static const struct {
@@ -166,7 +166,7 @@ static void plans_must_match_the_job(void **state)
 	v = verify(*state, tight, plan, "");
 	assert_int_equal(v->action, P4D_REJECT);
 	assert_int_equal(v->message[0].code, P4D_E_DOES_NOT_FIT);
-	/* where it fits; but it was moved there after it was planned */
+	/* the job fits there; but it was moved there after it was planned */
 	strcpy(plan,
 	       submit(*state, ON("h100", 1), MODEL_13B "tp=8 micro-batch=1 recompute=full framework=p4d")
 		   ->verdict.plan);
@@ -195,7 +195,7 @@ static void failures_before_judging(void **state)
 	assert_int_equal(v.action, P4D_WARN); /* on_error = pass */
 }
 
-/* Tries a plan with a correct hash: 0 it passes, else the code. */
+/* Tries a plan with a correct hash. 0: it passes; otherwise the code of the error. */
 static p4d_code verified(const p4d_site *site, const p4d_job *job, const p4d_request *plan, char model[64])
 {
 	static p4d_verdict v;
@@ -235,7 +235,7 @@ static void a_preset_has_its_numbers(void **state)
 	assert_non_null(strstr(v.message[0].text, "layers is 4 in the plan, but 80 in slurmctld's preset"));
 	forged.origin[P4D_LAYERS] = P4D_BY_P4D;
 	assert_int_equal(verified(site, &job, &forged, model), P4D_E_PLAN_CHANGED);
-	/* the user may, but then the name says so */
+	/* the user may do so, but then the name says it */
 	forged.origin[P4D_LAYERS] = P4D_BY_USER;
 	assert_int_equal(verified(site, &job, &forged, model), P4D_OK);
 	assert_string_equal(model, "Llama-3_70B,layers=4");
@@ -248,7 +248,7 @@ static void a_preset_has_its_numbers(void **state)
 		p4d_request_put(&forged, P4D_UNMODELLED, 1, origin);
 		assert_int_equal(verified(site, &job, &forged, model), P4D_E_PLAN_CHANGED);
 	}
-	/* a word of the user's own about the program is no forgery; the site's policy decides */
+	/* what the user says about the program is no forgery; the site's policy decides */
 	p4d_request_put(&forged, P4D_UNMODELLED, 1, P4D_BY_USER);
 	assert_int_equal(verified(site, &job, &forged, model), P4D_OK);
 }

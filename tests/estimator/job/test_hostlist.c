@@ -90,7 +90,7 @@ static void comparing(void **state)
 	assert_false(overlap("h[009-010]", "h[9-10]"));
 	assert_true(within("a[1-2]", "a[1-4]"));
 	assert_false(within("a[1-5]", "a[1-4]"));
-	/* a list that is malformed, or takes too long, excludes nothing */
+	/* a list that is malformed, or takes too long to compare, excludes no node */
 	assert_true(overlap("h[", "a1"));
 	assert_false(within("h[", "h1"));
 	assert_true(overlap("h[1-99999999]", "a1"));
@@ -109,7 +109,7 @@ static void comparing(void **state)
 	assert_int_equal(p4d_hostlist__count_outside("a[1-9],b1", others, 2, &budget), 10);
 }
 
-/* Whatever the lists, a comparison takes little more than its budget allows, and then nothing. */
+/* Whatever the lists, a comparison takes little more time than its budget, and then excludes no node. */
 static void the_budget_is_kept(void **state)
 {
 	enum { LONG = 65536 };
@@ -155,7 +155,7 @@ static void the_first(void **state)
 	}
 	assert_null(p4d_hostlist__first("h[1-9999999]", 2));
 	assert_null(p4d_hostlist__first("h[", 1));
-	/* some would be found in time */
+	/* some would be found within the budget */
 	assert_null(p4d_hostlist__first("n[1-2000]", 200));
 }
 

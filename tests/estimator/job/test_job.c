@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What p4d makes of a job's resources: GRES, memory and node texts, geometry, GPU type. */
+/* What p4d makes of a job's resources: GRES, memory and node lists, geometry, GPU type. */
 #include "support/job_sites.h"
 
 #include "job/cluster.h"
@@ -27,7 +27,7 @@ static void gres_text(void **state)
 	    {"lustre:1,gpu:2", 1, "", 2},
 	    {"gres/lustre:1,gres/gpu:2", 1, "", 2},
 	    {"gpu:h100:2,gpu:a100:3", 1, "", 5},
-	    {"gres:gpu:4,gres:gpu:2", 1, "", 2}, /* the last count of a type is valid */
+	    {"gres:gpu:4,gres:gpu:2", 1, "", 2}, /* if a type occurs twice, the last count is valid */
 	    {"gpu:h100:2,lustre:1,gpu:H100:3", 1, "H100", 3},
 	    {"gpu:+1", 1, "", 1},
 	    {"gpu: 1", 1, "", 1},
@@ -178,7 +178,7 @@ static void node_text(void **state)
 	}
 }
 
-/* Options that ask for other nodes and GPUs in the form of the job's own request. */
+/* Suggested options for other nodes and GPUs have the form of the job's own options. */
 static void flags_in_the_words_of_the_job(void **state)
 {
 	(void)state;
@@ -260,7 +260,7 @@ static void host_memory(void **state)
 	assert_int_equal(host(mapped, (p4d_job){.partition = "a"}), 0);
 	assert_int_equal(host(nothing, (p4d_job){.partition = "mixed", .mem_is_all = true}), GIB(1000));
 	assert_int_equal(host(nothing, (p4d_job){.partition = "mixed"}), 0);
-	/* the nodes that the job may get, whether or not the cluster was asked for anything else */
+	/* the nodes that the job may get, whether or not p4d asked the cluster for anything else */
 	assert_int_equal(
 	    host(nothing, (p4d_job){.partition = "mixed", .mem_is_all = true, .gres = "gpu:h100:4"}),
 	    GIB(2000));
@@ -271,7 +271,7 @@ static void host_memory(void **state)
 		"the memory that the job asks for per node does not fit 64 bits", "--mem=0");
 }
 
-/* A text longer than Slurm takes is not read at all, not even if a part of it would be enough. */
+/* A text longer than Slurm accepts is not read at all, even if a part of it would be enough. */
 static void longer_than_slurm_takes(void **state)
 {
 	enum { LONG = 1024 };
@@ -310,7 +310,7 @@ static void longer_than_slurm_takes(void **state)
 		P4D_E_VALUE, "--partition lists 129 names, and p4d compares at most 128", "--partition=NAME");
 }
 
-/* Nor does a list of nodes, however long, refuse a job: it is compared, or excludes nothing. */
+/* A list of nodes refuses no job, however long it is: it is compared, or excludes no node. */
 static void node_lists_of_any_length(void **state)
 {
 	enum { LONG = 20 * 1024, TOO_LONG = 300 * 1024 };
@@ -329,7 +329,7 @@ static void node_lists_of_any_length(void **state)
 	}
 }
 
-/* A constraint with this many names excludes nothing: the smallest GPU counts. */
+/* A constraint with this many names excludes no node: the smallest GPU counts. */
 static void a_constraint_too_long_to_compare(void **state)
 {
 	char text[400] = "h100";
@@ -363,7 +363,7 @@ static void the_allocator_in_the_environment(void **state)
 	}
 }
 
-/* The memory of a job that asks for none: that of its GPUs, or else of the node or its CPUs. */
+/* The memory of a job that requests none: that of its GPUs, or otherwise of the node or its CPUs. */
 static void default_memory(void **state)
 {
 	(void)state;
@@ -411,7 +411,7 @@ static void default_memory(void **state)
 	assert_int_equal(understood(nothing, uneven, NULL).host_bytes, 0);
 	job.exclusive = true;
 	assert_int_equal(understood(nothing, job, NULL).host_bytes, GIB(128));
-	/* the job's own request, and the site's setting, take precedence */
+	/* the job's own options and the site's setting take precedence */
 	job.mem_per_node_bytes = GIB(7);
 	g = understood(nothing, job, NULL);
 	assert_int_equal(g.host_bytes, GIB(7));
@@ -470,7 +470,7 @@ static void defaults_of_the_cluster(void **state)
 	d.everywhere = (p4d_gpu_defaults){.cpus = 4};
 	m = p4d_cluster_default_memory(&d);
 	assert_int_equal(m.per_cpu, UINT64_C(1000) << 20);
-	/* slurm.conf has some that slurmctld does not read */
+	/* slurm.conf has options that slurmctld does not read */
 	d = (p4d_memory_defaults){.mebibytes = 1000, .everywhere_unknown = true};
 	m = p4d_cluster_default_memory(&d);
 	assert_int_equal(m.per_gpu + m.per_node + m.per_cpu, 0);

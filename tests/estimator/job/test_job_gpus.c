@@ -14,8 +14,8 @@ static void wanting_gpus(void **state)
 	assert_false(p4d_job_wants_gpus(&(p4d_job){.gres = "lustre:1"}));
 	assert_false(p4d_job_wants_gpus(&(p4d_job){.gpus_per_task = "cpu:4"})); /* Slurm's --cpus-per-task */
 	assert_false(p4d_job_wants_gpus(&(p4d_job){.gpus = "0"}));
-	assert_true(
-	    p4d_job_wants_gpus(&(p4d_job){.gres = "gpu:x:y"})); /* malformed here, maybe not for Slurm */
+	assert_true(p4d_job_wants_gpus(&(p4d_job){.gres = "gpu:x:y"})); /* malformed for p4d, but perhaps not
+									 * for Slurm */
 	assert_false(p4d_job_wants_gpus(&(p4d_job){.exclusive = true}));
 	assert_false(p4d_job_wants_gpus(&(p4d_job){0}));
 }
@@ -37,7 +37,7 @@ static void getting_gpus(void **state)
 	assert_false(gets((p4d_job){.exclusive = true, .partition = "cpu"}));
 	assert_false(gets((p4d_job){.partition = "cpu"}));
 	assert_false(gets((p4d_job){.partition = "mixed"}));
-	/* one of several partitions is enough, and so is a list that p4d does not understand */
+	/* one of several partitions is enough, and so is a list that p4d cannot read */
 	assert_true(gets((p4d_job){.partition = "mixed,whole"}));
 	assert_true(gets((p4d_job){.partition = "whole,mixed"}));
 	char many[4096];
@@ -63,7 +63,8 @@ static void counting_gpus(void **state)
 	expect((p4d_job){.gres = "gpu:8", .min_nodes = 2, .tasks = 15}, 2, 8, 0);
 	expect((p4d_job){.gres = "gpu:8", .tasks = 16, .tasks_per_node = 8}, 2, 8, 8);
 	expect((p4d_job){.gres = "gpu:4", .gpus = "8"}, 2, 4, 0);
-	expect((p4d_job){.gres = "gpu:16"}, 1, 16, 0); /* more than a node has: Slurm's business */
+	expect((p4d_job){.gres = "gpu:16"}, 1, 16, 0); /* more than a node has: Slurm refuses that, p4d
+							* does not */
 	expect((p4d_job){.gpus = "16", .gres = "gpu:4", .min_nodes = 4, .max_nodes = 4}, 4, 4, 0);
 	expect((p4d_job){.gpus = "4", .min_nodes = 4, .max_nodes = 4}, 4, 1, 0);
 	expect((p4d_job){.gpus = "16", .min_nodes = 2, .max_nodes = 2}, 2, 8, 0);
@@ -207,13 +208,13 @@ static void gpu_from_the_file(void **state)
 	type(mapped, (p4d_job){.partition = "h,a"}, "a100-40gb", "a", 2, 2, 0);
 	type(mapped, (p4d_job){.partition = "h,h"}, "h100-80gb", "h", 1, 1, 0);
 	type(mapped, (p4d_job){.partition = "both"}, "h100-80gb", "both", 3, 1, 0);
-	/* a typed GRES decides, also by an alias that fits several GPUs */
+	/* a typed GRES decides, also if its alias could be several GPUs */
 	type(mapped, (p4d_job){.partition = "both", .gres = "gpu:h200:4"}, "h200-141gb", "both", 1, 1, 0);
 	type(mapped, (p4d_job){.partition = "both", .gres = "gpu:a100:4"}, "a100-80gb", "both", 1, 1, 0);
 	type(mapped, (p4d_job){.partition = "both", .gpus = "a100:4", .gres = "lustre:1", .min_nodes = 1},
 	     "a100-80gb", "both", 1, 1, 0);
 	type(mapped, (p4d_job){.partition = "h,both", .gres = "gpu:h100:4"}, "h100-80gb", "h", 1, 1, 0);
-	/* one that no partition has is believed */
+	/* a type that no partition has is accepted */
 	type(mapped, (p4d_job){.partition = "h", .gres = "gpu:l40s:4"}, "l40s-48gb", "h", 1, 1, 0);
 	type(mapped, (p4d_job){.partition = "h", .gres = "gpu:weird:4"}, "l4-24gb", "h", 1, 1, 0);
 	/* so does a constraint */
@@ -246,7 +247,7 @@ static void gpu_from_the_cluster(void **state)
 	     1);
 }
 
-/* -w and -x may leave fewer kinds of GPUs. */
+/* -w and -x may leave fewer types of GPUs. */
 static void gpu_of_the_nodes(void **state)
 {
 	(void)state;
@@ -265,7 +266,7 @@ static void gpu_of_the_nodes(void **state)
 	     1);
 	type(nothing, (p4d_job){.partition = "mixed", .exclude = "h[1-9],a[01-99]"}, "a100-40gb", "mixed", 2,
 	     2, 1);
-	/* also where p4d.conf names the GPUs: the cluster knows on which nodes they are */
+	/* also where p4d.conf names the GPUs, because the cluster knows on which nodes they are */
 	type(mapped, (p4d_job){.partition = "both", .nodelist = "x1"}, "h200-141gb", "both", 1, 1, 1);
 	type(mapped, (p4d_job){.partition = "both", .nodelist = "z1"}, "a100-80gb", "both", 1, 1, 1);
 	type(mapped, (p4d_job){.partition = "both", .exclude = "y1,y2"}, "a100-80gb", "both", 2, 1, 1);
@@ -274,7 +275,7 @@ static void gpu_of_the_nodes(void **state)
 static void gpu_unknown(void **state)
 {
 	(void)state;
-	/* only where more nodes than are listed may be any */
+	/* only where the job may use more nodes than are listed */
 	refused(mapped, (p4d_job){.gpus = "8", .partition = "odd,bare", .nodelist = "o1"}, P4D_E_GEOMETRY,
 		"8 GPUs do not fill nodes of 2 GPUs evenly, and the partitions of the job have different "
 		"nodes",
@@ -319,7 +320,7 @@ static void too_many_kinds(void **state)
 		"more than 128 kinds of nodes are possible for this job", "--partition=NAME");
 	understood(mapped, (p4d_job){.gres = "gpu:4", .partition = partitions_of(128, many, sizeof(many))},
 		   NULL);
-	/* a partition counts once, however often it is named */
+	/* a partition counts once, even if it is named several times */
 	size_t used = 0;
 	for (int i = 0; i < 100; i++)
 		used += (size_t)snprintf(many + used, sizeof(many) - used, i % 2 ? "h," : "mixed, ");
@@ -358,7 +359,7 @@ static void most_nodes(void **state)
 	rows[2].nodes = nodes[1];
 }
 
-/* A larger GPU of the job's partitions, as Slurm calls it there. */
+/* A larger GPU of the job's partitions, by the name that Slurm has for it. */
 static void larger_gpus(void **state)
 {
 	(void)state;
@@ -376,7 +377,7 @@ static void larger_gpus(void **state)
 	/* a node has no more than eight of them */
 	gpu = understood(nothing, job, NULL).gpu;
 	assert_null(p4d_job_larger_gpu(nothing, &job, ask, &asked, gpu, 16, type));
-	/* p4d.conf's names, where no cluster says others */
+	/* p4d.conf's names, where the cluster does not name them */
 	const p4d_job both = {.partition = "both", .gres = "gpu:4"};
 	gpu = p4d_gpu_find(p4d_site_gpus(mapped), "a100-80gb", NULL);
 	gpu = p4d_job_larger_gpu(mapped, &both, NULL, NULL, gpu, 4, type);

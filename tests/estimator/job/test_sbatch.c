@@ -77,7 +77,7 @@ static void reads_what_decides_where_a_job_runs(void **state)
 	p4d_sbatch_free(&sbatch);
 }
 
-/* sbatch takes no more nodes than tasks, and of a list the first. */
+/* sbatch uses no more nodes than tasks, and the first number of a list. */
 static void no_more_nodes_than_tasks(void **state)
 {
 	static const struct {
@@ -138,7 +138,7 @@ static void tasks_that_sbatch_counts(void **state)
 	}
 }
 
-/* What --hint takes back, and what makes sbatch ignore it. */
+/* Which options --hint unsets, and what makes sbatch ignore --hint. */
 static void a_hint_counts_alone(void **state)
 {
 	static const struct {
@@ -250,7 +250,7 @@ static void mistakes_are_named(void **state)
 	/* the flags of `p4d estimate` */
 	err = arguments_fail("--tp=8", NULL);
 	assert_string_equal(err.fix, "--p4d-tp=8");
-	/* sbatch lacks the options that only the command has */
+	/* options that only the command has are unknown to sbatch */
 	arguments_fail("--p4d-gpus-per-node=8", NULL);
 	arguments_fail("--p4d-nodes=4", NULL);
 }
@@ -284,7 +284,7 @@ static void memory_options_exclude_each_other(void **state)
 	assert_int_equal(err.code, P4D_E_USAGE);
 	p4d_sbatch_free(&sbatch);
 
-	/* one that was typed takes the place of the environment's */
+	/* a typed option replaces the environment's */
 	script(&sbatch, SCRIPT("#SBATCH --mem-per-gpu=5G\n"));
 	assert_int_equal(p4d_sbatch_environment(&sbatch, one, &err), 0);
 	understand(&sbatch);

@@ -30,7 +30,7 @@ static void command_line_over_environment_over_script(void **state)
 	p4d_error err;
 
 	(void)state;
-	/* every order of the sources gives the same */
+	/* every order of the sources gives the same result */
 	for (int order = 0; order < 6; order++) {
 		static const int orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
 						 {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
@@ -56,7 +56,7 @@ static void command_line_over_environment_over_script(void **state)
 	}
 }
 
-/* What sbatch 22.05 was seen to make of these lines. */
+/* How sbatch 22.05 read these lines when it was tried. */
 static void directive_words(void **state)
 {
 	static const struct {
@@ -107,7 +107,8 @@ static void directive_without_newline_at_the_end(void **state)
 
 	(void)state;
 	assert_non_null(exact);
-	memcpy(exact, text, strlen(text)); /* without the terminating NUL: sanitizers see a read too far */
+	memcpy(exact, text, strlen(text)); /* without the terminating NUL, so that sanitizers notice a
+					    * read beyond the end */
 	assert_int_equal(p4d_sbatch_script(&sbatch, exact, strlen(text), 0, &components, &err), 0);
 	understand(&sbatch);
 	assert_string_equal(sbatch.job.partition, "h100");
@@ -213,7 +214,7 @@ static void bad_numbers(void **state)
 	}
 }
 
-/* A .bashrc with SBATCH_P4D_ variables refuses no job that is not p4d's. */
+/* A .bashrc with SBATCH_P4D_ variables refuses no job that does not use p4d. */
 static void variables_are_defaults(void **state)
 {
 	char *const good[] = {(char *)"SBATCH_P4D_TP=4", (char *)"SBATCH_P4D_MODEL=llama13b", NULL};
@@ -244,7 +245,7 @@ static void variables_are_defaults(void **state)
 	}
 }
 
-/* PyTorch's variable counts where the job gets it. */
+/* PyTorch's variable counts where the job's environment has it. */
 static void an_environment_that_is_exported(void **state)
 {
 	static const struct {
@@ -298,7 +299,7 @@ static void bad_options_say_where_they_are(void **state)
 	assert_int_equal(p4d_sbatch_job(&sbatch, &err), 0);
 	assert_int_equal(p4d_sbatch_request(&sbatch, &err), -1);
 	assert_mentions(&err, "(from SBATCH_P4D_TP)");
-	/* only the value that wins has to be right */
+	/* only the value that takes precedence has to be valid */
 	arguments(&sbatch, "--p4d-tp=8 job.sh");
 	assert_int_equal(p4d_sbatch_request(&sbatch, &err), 0);
 	assert_int_equal(sbatch.request.value[P4D_TP], 8);

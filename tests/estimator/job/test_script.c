@@ -139,10 +139,12 @@ static double seconds(void)
 	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Ten to twenty times the usual time: it shows that the time is linear, not how fast this machine is. */
+/*
+ * Ten to twenty times the usual time, because the test is for linear time and not for this machine's speed.
+ */
 #define LIMIT_SECONDS 20e-3
 
-/* The best of some runs, of more where the machine is busy. */
+/* The fastest of some runs; of more runs on a busy machine. */
 static double cost(const char *text, size_t length, const p4d_layout *l)
 {
 	double best = 1;
@@ -157,7 +159,7 @@ static double cost(const char *text, size_t length, const p4d_layout *l)
 	return best;
 }
 
-/* Whatever a script consists of, up to the largest that slurmctld takes. */
+/* Scripts of any content, up to the largest that slurmctld accepts. */
 static void cost_is_bounded(void **state)
 {
 	static const char *const pieces[] = {"\n",

@@ -71,7 +71,7 @@ static void presets_have_published_parameters(void **state)
 	assert_true(count > 170); /* test_model_counts has the names of most */
 }
 
-/* The tables of the build have the contents of the files. */
+/* The presets compiled into the program equal the files. */
 static void built_in_presets_are_the_files(void **state)
 {
 	p4d_presets files = {0}, built_in = {0};
@@ -84,7 +84,7 @@ static void built_in_presets_are_the_files(void **state)
 	for (size_t i = 0; i < files.count; i++) {
 		assert_memory_equal(&built_in.row[i].preset, &files.row[i].preset, sizeof(p4d_preset));
 		assert_memory_equal(&built_in.row[i].model, &files.row[i].model, sizeof(p4d_request));
-		if (*files.row[i].preset.name) /* an alias with its own context has none */
+		if (*files.row[i].preset.name) /* an alias with a context length of its own has none here */
 			assert_ptr_equal(p4d_presets_find(&built_in, files.row[i].preset.name),
 					 &built_in.row[i].model);
 	}
@@ -129,7 +129,7 @@ static void promised_presets_exist(void **state)
 	}
 }
 
-/* Independent of how p4d counts: the equation of the paper, which leaves out only the last norm. */
+/* The paper's equation, which leaves out only the last norm; it shares no code with p4d's count. */
 static void ptdp_rows_follow_the_paper(void **state)
 {
 	(void)state;
@@ -183,7 +183,7 @@ static void user_wins_over_preset(void **state)
 	assert_int_equal(request.value[P4D_LAYERS], 12);
 	assert_int_equal(request.origin[P4D_LAYERS], P4D_BY_USER);
 	assert_int_equal(request.value[P4D_HIDDEN], 4096);
-	/* head size is independent: the model's stays */
+	/* the head size is set separately, so the model's is kept */
 	assert_int_equal(request.value[P4D_HEAD_DIM], 128);
 	assert_int_equal(request.value[P4D_FFN], 13824);
 	assert_int_equal(request.origin[P4D_FFN], P4D_BY_MODEL);
@@ -246,7 +246,7 @@ static void custom_needs_every_size(void **state)
 			 2 * (4 * 64 * 64 + 3 * 64 * 256 + 2 * 64) + 2 * 1000 * 64 + 64);
 }
 
-/* The activation says whether the feed-forward layer is gated, and the other way round. */
+/* The activation tells whether the feed-forward layer is gated, and the reverse. */
 static void activation_and_glu(void **state)
 {
 	p4d_request request = named("llama3-8b");

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Model files: Hugging Face config.json, the presets' own form, and everything that can be wrong with either.
- */
+/* Model files: Hugging Face config.json, the presets' own format, and every error in either. */
 #include "support/model_files.h"
 
 static p4d_request load(const char *name)
@@ -109,7 +108,7 @@ static void unmodelled_architectures_are_named(void **state)
 #define SIZES "\"hidden_size\":4096,\"intermediate_size\":11008,\"num_hidden_layers\":2,\"vocab_size\":100,"
 #define HEADS "\"num_attention_heads\":64"
 
-/* What the transformers library assumes when a field is absent, per class. */
+/* The defaults of the transformers library for absent fields, by class. */
 static void absent_fields(void **state)
 {
 	static const struct {
@@ -154,7 +153,7 @@ static void absent_fields(void **state)
 	assert_int_equal(gpt2.value[P4D_BIAS], P4D_BIAS_ALL);
 }
 
-/* Biases, as their switches say. */
+/* Biases, as the file's switches set them. */
 static void switches_of_biases(void **state)
 {
 	static const struct {
@@ -227,7 +226,7 @@ static void text_parts(void **state)
 	    "\"num_hidden_layers\":34,\"sliding_window\":1024},\"vision_config\":{\"hidden_size\":1152}}");
 	assert_string_equal(gemma.judged_part, "the text part of Gemma3ForConditionalGeneration");
 	assert_int_equal(p4d_model_parameters(&gemma), 3880263168);
-	assert_int_equal(gemma.value[P4D_HEADS], 8); /* the repository leaves it to the class */
+	assert_int_equal(gemma.value[P4D_HEADS], 8); /* the repository leaves this field to the class */
 	p4d_request flat =
 	    parse("{\"architectures\":[\"Qwen2_5_VLForConditionalGeneration\"],\"num_key_value_heads\":4,"
 		  "\"vision_config\":{\"depth\":32}," SIZES HEADS "}");
@@ -240,7 +239,7 @@ static void text_parts(void **state)
 			    "Ernie4_5_VLForConditionalGeneration: mixture of experts (num_local_experts=16)");
 }
 
-/* A request that named an unmodelled architecture before can be used again. */
+/* A request that named an unmodelled architecture can be used again. */
 /* FOLDER/NAME with this text, folders made as needed. */
 static void write_below(const char *folder, const char *name, const char *text)
 {
@@ -281,7 +280,7 @@ static void cache_of_the_hub(void **state)
 	assert_int_equal(request.value[P4D_LAYERS], 3);
 	assert_non_null(strstr(preset.file, "models--lab--tiny/snapshots/abc123"));
 	assert_int_equal(p4d_model_resolve(&outside, NULL, &preset, NULL), -1);
-	/* a preset's very name goes first, a variant's does not */
+	/* a preset's exact name takes precedence, a variant's name does not */
 	write_below(home, "hub/models--Qwen--Qwen3-8B/refs/main", "a");
 	write_below(home, "hub/models--Qwen--Qwen3-8B/snapshots/a/config.json", TINY);
 	write_below(home, "hub/models--mine--Qwen3-8B-it/refs/main", "a");
@@ -294,7 +293,7 @@ static void cache_of_the_hub(void **state)
 	assert_int_equal(system(command), 0);
 }
 
-/* An adapter is judged as its base, and says which it is. */
+/* An adapter is read as its base model, and the message names the base. */
 static void adapters(void **state)
 {
 	char home[] = "/tmp/p4d-hub-XXXXXX", folder[64], command[64];

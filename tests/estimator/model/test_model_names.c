@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names of presets: variants, aliases, spellings, and those that are unknown. */
+/* Names of presets: variants, aliases, spellings, and unknown names. */
 #include "support/models.h"
 
-/* Names as people type them, of organizations and variants that have no alias. */
+/* Names as people type them: with organizations, and of variants that have no alias. */
 static void names_of_variants(void **state)
 {
 	static const struct {
 		const char *typed, *preset;
-		int stored; /* -1: the name says nothing */
+		int stored; /* -1: the name does not tell */
 	} cases[] = {
 	    {"Qwen/Qwen3-8B", "qwen3-8b", -1},
 	    {"unsloth/Qwen3-8B-Base", "qwen3-8b", -1},
@@ -59,7 +59,10 @@ static void names_of_variants(void **state)
 	assert_int_equal(p4d_model_resolve(&empty, NULL, NULL, NULL), -1);
 }
 
-/* Names of one shape whose config.json has another context length, in files of several kinds of weights. */
+/*
+ * Names of models with the same shape whose config.json differ in context length, in files for several types
+ * of weights.
+ */
 static void variants_have_their_own_context(void **state)
 {
 	static const struct {
@@ -105,7 +108,7 @@ static void variants_have_their_own_context(void **state)
 	assert_int_equal(p4d_presets_find(&presets, "qwen3-4b")->value[P4D_MAX_SEQ_LEN], 40960);
 	assert_int_equal(p4d_presets_find(&presets, "Qwen/Qwen3-4B")->value[P4D_MAX_SEQ_LEN], 40960);
 	p4d_presets_free(&presets);
-	/* what the user says counts */
+	/* what the user sets takes precedence */
 	p4d_request own = named("Qwen/Qwen3-4B-Instruct-2507");
 	p4d_request_put(&own, P4D_MAX_SEQ_LEN, 1000, P4D_BY_USER);
 	resolve(&own, NULL);
@@ -206,7 +209,7 @@ static void unknown_names_show_the_nearest(void **state)
 	     ""},
 	    {"mistral7", "unknown model \"mistral7\"; nearest: mistral-7b" OTHERS, ""},
 	    {"lama7b", "unknown model \"lama7b\"; nearest: llama7b" OTHERS, ""},
-	    /* names that only look alike */
+	    /* names that only resemble a preset's */
 	    {"someorg/jetmoe-8b",
 	     "unknown model \"someorg/jetmoe-8b\"; no preset is of a family \"jetmoe\"" OTHERS_OF(
 		 "someorg/jetmoe-8b"),

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Models with experts and hybrid models: all parameters, and those that a token passes, against what their
- * authors published. "hub" is the number that the Hugging Face hub shows of the repository's files (the sum
- * of the sizes in its safetensors index), which has layers for further tokens and towers for images where a
- * model has them; cards and papers round, by as much as the row says. Half a percent beyond that is a defect.
+ * Models with experts and hybrid models: all parameters, and those that a token uses, compared with what the
+ * authors published. "hub" is the number that the Hugging Face hub shows for the repository's files: the sum
+ * of the sizes in its safetensors index. It includes layers for further tokens and vision towers where a
+ * model has them. Cards and papers round, and the row says by how much. A difference of more than half a
+ * percent beyond the rounding is a defect.
  */
 #include "support/support.h"
 
@@ -40,7 +41,7 @@ static const struct published {
     {"gpt-oss-120b", "hub; arXiv 2508.10925: 116.83B, 5.13B", 116.829156672, 0, 5.13, 0.005, 1, 0, 0},
     {"llama4-scout", "hub; card: 109B, 17B", 108.641793536, 0, 17, 0.5, 2, 0, 0.871932416},
     {"llama4-maverick", "hub; card: 400B, 17B", 401.583781376, 0, 17, 0.5, 2, 0, 0.871932416},
-    /* "25 % of the weights active", which is no number */
+    /* "25 % of the weights active", which gives no number */
     {"grok-1", "github.com/xai-org/grok-1: 314B", 314, 0.5, 0, 0, 0, 0, 0},
     {"dbrx", "card: 132B, 36B", 132, 0.5, 36, 0.5, 2, 0, 0},
     {"jamba-1.5-mini", "arXiv 2408.12570: 52B, 12B", 52, 0.5, 12, 0.5, 2, 0, 0},
@@ -64,7 +65,7 @@ static double billions(p4d_wide parameters)
 	return (double)(uint64_t)parameters / 1e9;
 }
 
-/* Half a percent beyond the rounding. */
+/* Half a percent beyond the rounding of the published number. */
 static void compare(const char *name, const char *what, double counted, double total, double rounding,
 		    const char *source)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Model files that are no such thing: texts and files of every kind of damage. */
+/* Invalid model files: texts and files with every kind of damage. */
 #include "support/model_files.h"
 
 #include <json-c/json_c_version.h>
@@ -20,7 +20,7 @@ static void write_file(const char *text, size_t length)
 	fclose(out);
 }
 
-/* The file must be refused with this text, and nothing changed. */
+/* The file must be refused with this message, and the model must not change. */
 static void refuse_file(const char *name, p4d_code code, const char *text)
 {
 	p4d_request request = named(name), before = request;
@@ -205,7 +205,7 @@ static void bad_files(void **state)
 		  "(no \"name\")");
 	refuse_file(path, P4D_E_JSON, expected);
 
-	/* a missing member of a directory that is no directory */
+	/* a missing file below a path that is not a directory */
 	snprintf(name, sizeof(name), "%s/x.json", path);
 	snprintf(expected, sizeof(expected), "%s: cannot be read: Not a directory", name);
 	refuse_file(name, P4D_E_IO, expected);
@@ -250,7 +250,7 @@ static void relative_directory(void **state)
 	assert_int_equal(chdir(here), 0);
 	assert_int_equal(rc, 0);
 	assert_int_equal(request.value[P4D_HIDDEN], 64);
-	/* without a slash it is a name, even where such a directory exists */
+	/* without a slash the text is a preset's name, even where such a directory exists */
 	assert_int_equal(bare_rc, -1);
 	assert_int_equal(err.code, P4D_E_UNKNOWN_MODEL);
 }
@@ -274,8 +274,8 @@ static void own_preset_file(void **state)
 	assert_int_equal(preset.exact, 0);
 	assert_int_equal(preset.global_batch, 48);
 	assert_int_equal(request.value[P4D_HEADS], 8);
-	/* what the file leaves open: KV heads follow the user's heads, head size is that of the file's heads
-	 */
+	/* what the file leaves open: KV heads equal the user's heads, and the head size follows from the
+	 * file's heads */
 	assert_int_equal(request.value[P4D_KV_HEADS], 8);
 	assert_int_equal(request.value[P4D_HEAD_DIM], 15);
 	assert_int_equal(request.value[P4D_NORM], P4D_LAYERNORM);

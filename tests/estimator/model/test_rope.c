@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rotary positions: frequencies against another way to write them, and what model files say of them. */
+/* Rotary position encodings: frequencies compared with another formula, and the settings in model files. */
 #include "support/support.h"
 
 #include <math.h>
@@ -11,7 +11,7 @@
 
 static const p4d_rope llama31 = {500000, P4D_ROPE_LLAMA3, 8, 1, 4, 8192};
 
-/* As in the transformers library: by wave lengths in positions. */
+/* The formula of the transformers library, by wave lengths in positions. */
 static double by_wavelength(const p4d_rope *r, int head_dim, int pair)
 {
 	const double inverse = 1 / pow(r->theta, 2.0 * pair / head_dim), length = 2 * acos(-1) / inverse;
@@ -139,7 +139,7 @@ static int parse(const char *text, p4d_request *r, p4d_error *err)
 	return p4d_model__parse(text, strlen(text), "f", r, NULL, err);
 }
 
-/* What files say, and what a request then has. */
+/* Settings in files, and what a request then has. */
 static void model_files(void **state)
 {
 	static const struct {
@@ -157,7 +157,7 @@ static void model_files(void **state)
 	    {",\"rope_parameters\":{\"rope_theta\":1000000.0,\"rope_type\":\"default\"}", 1000000, "none"},
 	    {",\"rope_parameters\":{\"rope_theta\":500000.0,\"rope_type\":\"llama3\"," LLAMA3 "}", 500000,
 	     "llama3,8,1,4,8192"},
-	    /* what only p4d-train has to know */
+	    /* settings that only p4d-train has to know */
 	    {",\"rope_scaling\":{\"type\":\"yarn\",\"factor\":4.0}", 10000, "yarn"},
 	    {",\"rope_scaling\":{\"rope_type\":\"longrope\",\"long_factor\":[1,2]}", 10000, "longrope"},
 	    {",\"rope_scaling\":{\"type\":\"dynamic\",\"factor\":2}", 10000, "dynamic"},
@@ -219,7 +219,7 @@ static void presets(void **state)
 		p4d_request_set(&r, P4D_MODEL, cases[i].name, P4D_BY_USER, NULL);
 		if (p4d_model_resolve(&r, test_datadir(), NULL, &err) < 0)
 			fail_msg("%s", err.text);
-		/* and so it travels to the ranks */
+		/* and plan lines carry them to the ranks */
 		assert_int_equal(p4d_plan_write(&r, line, sizeof(line), &err), 0);
 		if (p4d_plan_read(line, &again, &err) < 0)
 			fail_msg("%s", err.text);
@@ -230,7 +230,7 @@ static void presets(void **state)
 	}
 }
 
-/* The guard needs to know nothing of it, p4d-train has to compute it. */
+/* The guard does not need these settings, but p4d-train has to compute with them. */
 static void the_runtime_names_what_it_cannot(void **state)
 {
 	char *words[] = {(char *)"p4d-train",           (char *)"--data=a",

@@ -35,8 +35,8 @@ static void segments(void **state)
 	assert_int_equal(reserved(), 74);
 }
 
-/* A block larger than the freed ones takes new memory; the smallest one that fits is split, and joined again.
- */
+/* A block larger than the freed ones takes new memory. Of the freed ones that are large enough the
+ * smallest is split, and joined again when its parts are free. */
 static void holes(void **state)
 {
 	(void)state;
@@ -70,7 +70,7 @@ static void growing(void **state)
 	assert_int_equal(reserved(), 300);
 }
 
-/* Rests of any size are split off there, and free memory at the end is taken last. */
+/* In a growing segment, remainders of any size are split off, and free memory at the end is taken last. */
 static void rests(void **state)
 {
 	(void)state;
@@ -88,7 +88,7 @@ static void rests(void **state)
 	assert_int_equal(reserved(), 120);
 }
 
-/* The driver gets unused segments back; the most that was reserved is kept. */
+/* Unused segments are returned to the driver; the highest amount reserved is kept. */
 static void trimmed(void **state)
 {
 	(void)state;
@@ -121,7 +121,7 @@ static void too_many(void **state)
 	assert_true(a.overflow);
 }
 
-/* Nothing is known of a program that gives a block back which it does not have; and nothing breaks. */
+/* If a program frees a block that it does not have, its memory is not known; nothing breaks. */
 static void given_twice(void **state)
 {
 	(void)state;
@@ -143,7 +143,7 @@ static void given_twice(void **state)
 	}
 }
 
-/* What has no room has unused segments of all streams returned first. */
+/* Before the device runs out of memory, unused segments of all streams are returned. */
 static void shortage(void **state)
 {
 	static p4d_caching_allocator other;

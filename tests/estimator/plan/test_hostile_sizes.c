@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sizes at the limits of the options, in any combination. A plan with them is refused, or needs the same as
- * the plan with shorter sequences, apart from other workspaces. A product that wraps would need less.
- * Sanitizers show wrong shifts, conversions and divisions.
+ * Sizes at the limits of the options, in any combination. A plan with them is refused, or needs as much as
+ * the plan with shorter sequences, apart from workspaces. A product that overflows would need less.
+ * Sanitizers notice wrong shifts, conversions and divisions.
  */
 #include "support/support.h"
 
@@ -53,7 +53,7 @@ static void put_any(p4d_request *r, p4d_option option)
 	}
 }
 
-/* Like slurmctld with a plan line: there was no other check before. */
+/* As slurmctld does with a plan line: nothing checked the line before. */
 static int build(const p4d_request *r, p4d_layout *layout, p4d_error *err)
 {
 	p4d_request complete = *r;
@@ -62,7 +62,7 @@ static int build(const p4d_request *r, p4d_layout *layout, p4d_error *err)
 	return p4d_layout_build(&complete, NODES, GPUS, layout, err);
 }
 
-/* Options are added as long as a layout is possible. */
+/* Options are added while a layout is still possible. */
 static p4d_request drawn(void)
 {
 	static const p4d_option model[] = {P4D_LAYERS, P4D_HIDDEN,   P4D_FFN,    P4D_HEADS,

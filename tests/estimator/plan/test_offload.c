@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What p4d-train keeps on the host: the split of its updates, both arenas, and what a node needs. */
+/* What p4d-train offloads to the host: the split of its updates, both arenas, and the memory of a node. */
 #include "support/support.h"
 
 #include <math.h>
@@ -38,7 +38,7 @@ static p4d_layout layout_of(const char *text, uint64_t ranks)
 	return l;
 }
 
-/* Spread evenly: any run of subgroups has its share of them, to within one. */
+/* Spread evenly: any consecutive subgroups have their share, to within one. */
 static void subgroups_take_turns(void **state)
 {
 	(void)state;
@@ -54,8 +54,8 @@ static void subgroups_take_turns(void **state)
 	assert_int_equal(p4d_offload_subgroup(UINT64_C(1) << 40), 1 << 24);
 }
 
-/* By hand, in seconds per element: with a share d on the device the way up takes (12 d + 2 (1 - d)) / link,
- * that down 4 (1 - d) + 12 d, the host (1 - d) / rate. */
+/* By hand, in seconds per element. With a share d on the device, copies to the device take (12 d + 2 (1 -
+ * d)) / link and copies to the host (4 (1 - d) + 12 d) / link; the host's updates take (1 - d) / rate. */
 static void the_split_follows_the_rates(void **state)
 {
 	const p4d_layout l = layout_of("precision=bf16 offload=optimizer", 8),
@@ -72,7 +72,7 @@ static void the_split_follows_the_rates(void **state)
 	p4d_offload_split split = p4d_offload_split_of(&l, &gpu);
 	assert_int_equal(split.share, 41);
 	assert_float_equal(split.seconds, 23 / 64. / 2e9, 1e-16);
-	/* a slow link: all on the host is bound by gradients that go down */
+	/* a slow link: with everything on the host, gradients copied to the host take longest */
 	gpu.host_link_bytes_per_s = 1e9;
 	split = p4d_offload_split_of(&l, &gpu);
 	assert_int_equal(split.share, 0);
@@ -80,7 +80,7 @@ static void the_split_follows_the_rates(void **state)
 	/* a fast one */
 	gpu.host_link_bytes_per_s = 450e9;
 	assert_true(p4d_offload_split_of(&l, &gpu).share > 55);
-	/* nothing is known: half, and no time */
+	/* no rate is known: half on the host, and no predicted time */
 	gpu.host_link_bytes_per_s = 0;
 	split = p4d_offload_split_of(&l, &gpu);
 	assert_int_equal(split.share, P4D_OFFLOAD_PARTS / 2);
@@ -92,7 +92,7 @@ static void the_split_follows_the_rates(void **state)
 	assert_false(p4d_cost_known(&l, &gpu));
 }
 
-/* States leave the device, nothing else does; slots for them lie where activations are free by then. */
+/* Only states leave the device. Slots for them lie where activations are free during the update. */
 static void states_are_in_the_arena_of_the_host(void **state)
 {
 	const p4d_layout here = layout_of("precision=bf16", 8), away = layout_of("offload=optimizer", 8);
@@ -153,13 +153,16 @@ static void parameters_are_in_the_arena_of_the_host(void **state)
 	assert_int_equal(all.host_bytes, parameters + states + 3 * n * 4);
 	assert_int_equal(other.arena_bytes - all.arena_bytes, states - 2 * layer * 2);
 	assert_int_equal(p4d_offload_split_of(&away, &h100).share, P4D_OFFLOAD_PARTS);
-	/* shards of them, and of nothing that is whole */
+	/* shards of tensors that are sharded, and nothing of whole ones */
 	const p4d_layout sharded = layout_of("offload=params", 8);
 	assert_int_equal(p4d_plan_build(&sharded, &h100, 0, &other, NULL), 0);
 	assert_int_equal(other.host_bytes, parameters / 8);
 }
 
-/* Places for three layers stay, and inputs; what a forward pass hides goes to the host, for each slot. */
+/*
+ * Room for three layers stays, and for inputs. For each slot, what a forward pass can hide is copied to the
+ * host.
+ */
 static void activations_are_in_the_arena_of_the_host(void **state)
 {
 	const p4d_layout here = layout_of("precision=bf16 pp=2 schedule=1f1b", 2),
@@ -187,7 +190,7 @@ static void activations_are_in_the_arena_of_the_host(void **state)
 	const double swapped = forward * 0.8 * h100.host_link_bytes_per_s / (double)layer * 16;
 	assert_int_equal(row->layers, (uint32_t)swapped);
 	assert_true(row->layers > 4 && row->layers < 12);
-	/* all over a fast link, none over a slow one */
+	/* all layers over a fast link, none over a slow one */
 	gpu.host_link_bytes_per_s = 450e9;
 	assert_int_equal(p4d_offload_swapped(&away, &gpu, 16, layer), 16);
 	gpu.host_link_bytes_per_s = 1e9;
@@ -229,7 +232,7 @@ static void the_node_needs_more(void **state)
 	assert_int_equal(one.offloaded_bytes, 0);
 }
 
-/* An update at a hundredth of the rate of HBM is seen in the step, and by how much. */
+/* An update at a hundredth of HBM's rate lengthens the step by its time. */
 static void the_step_shows_the_transfers(void **state)
 {
 	const p4d_layout here = layout_of("precision=bf16", 8), away = layout_of("offload=optimizer", 8);
@@ -271,7 +274,7 @@ static void the_step_shows_what_passes_do_not_hide(void **state)
 	p4d_gpu gpu = h100;
 
 	(void)state;
-	/* the first of 128 passes brings 32 layers, each other one as many as do not stay */
+	/* the first of 128 passes copies 32 layers, and every other one the layers that do not stay */
 	const double misses = p4d_offload_misses(&away);
 	assert_float_equal(misses, (32 + 127 * 30) / (128 * 32.), 1e-12);
 	assert_float_equal(p4d_offload_misses(&eight), (32 + 127 * 24) / (128 * 32.), 1e-12);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an optimizer's entry says is what plans hold; and every buffer of buffers.def is some plan's. */
+/* Plans hold what the optimizer's entry says; and every buffer of buffers.def occurs in some plan. */
 #include "support/support.h"
 
 #include "support/plan_layouts.h"
@@ -70,7 +70,7 @@ static void plans_have_the_states_of_the_entry(void **state)
 	}
 }
 
-/* Names in plans and in checkpoints are unlike each other, and the first is the master. */
+/* Names in plans and in checkpoints are all different, and the first is the master's. */
 static void entries_are_whole(void **state)
 {
 	(void)state;
@@ -95,8 +95,8 @@ static void take_names(const char *name[B_BUFFERS], const p4d_plan *plan)
 			name[plan->tensor[i].id] = plan->tensor[i].name;
 }
 
-/* No number without a row, and no two rows with a name: among random layouts, which are of models like Llama,
- * and some others each appears. */
+/* Every number has a row, and no two rows have the same name: each name occurs in some of these random
+ * layouts, which are mostly of models like Llama. */
 static void every_buffer_is_in_some_plan(void **state)
 {
 	static const char *const others[] = {

@@ -12,7 +12,9 @@ static bool together(const p4d_tensor *a, const p4d_tensor *b)
 	       (a->live_range & b->live_range);
 }
 
-/* Copies of one row may interleave with those of another (layers in a slot), so every copy is looked at. */
+/*
+ * Copies of one row may interleave with those of another (layers in a slot), so the test visits every copy.
+ */
 static bool overlap(const p4d_tensor *a, const p4d_tensor *b, bool same)
 {
 	for (uint32_t s = 0; s < a->slots; s++)
@@ -57,7 +59,7 @@ static void buffers_do_not_overlap(void **state)
 	}
 }
 
-/* The estimate leaves out stages, and sums leave out chunks, whose memory follows from that of others. */
+/* An estimate leaves out stages, and sums leave out chunks, if their memory follows from that of others. */
 static void the_fullest_stage_is_found(void **state)
 {
 	const p4d_capacity capacity = {&h100, 0, 0};
@@ -215,7 +217,7 @@ static bool drawn_for_torchtitan(p4d_layout *l)
 	return p4d_layout_build(&r, nodes, 8, l, NULL) == 0;
 }
 
-/* One memo for all layouts, with too few entries for them; a bound is an entry as well. */
+/* One cache for all layouts, with too few entries for them; a bound is an entry, too. */
 static void a_memo_changes_no_plan(void **state)
 {
 	const p4d_plan_memo memo = p4d_plan_memo_of(32);
@@ -237,7 +239,8 @@ static void a_memo_changes_no_plan(void **state)
 			    p4d_plan_bytes(&l, &h100, stage, NULL, &without, &idle_without, NULL), 0);
 			assert_int_equal(with, without);
 			assert_int_equal(idle, idle_without);
-			/* a number above that which is enough may be less than all, and no less than that */
+			/* when the sum is above the limit, it may be less than the total, and is never
+			 * more */
 			bounded.enough = without / 2;
 			assert_int_equal(p4d_plan_bytes(&l, &h100, stage, &bounded, &least, NULL, NULL), 0);
 			assert_true(least <= without && least >= bounded.enough);

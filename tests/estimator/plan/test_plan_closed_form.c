@@ -65,7 +65,7 @@ static uint64_t adapters(const p4d_layout *l)
 	return sum;
 }
 
-/* Over how many ranks; what else than the optimizer's states is. */
+/* Over how many ranks tensors are sharded, and which tensors other than the optimizer's states are. */
 static uint64_t shards_of(const p4d_layout *l)
 {
 	return !l->optimizer_sharding ? 1 : l->shard_degree ? l->shard_degree : l->dp * l->cp;
@@ -126,7 +126,7 @@ static uint64_t line(uint64_t bytes)
 	return (bytes + 127) / 128 * 128;
 }
 
-/* What attention works in, of a rank with `a` heads and `g` KV heads, on sm 90; bf16. */
+/* The workspace of attention, for a rank with `a` heads and `g` KV heads, on sm 90; bf16. */
 static uint64_t attention_workspace(const p4d_layout *l, uint64_t a, uint64_t g, bool backward)
 {
 	const bool gathers = l->cp > 1 && l->cp_comm == P4D_CP_ALL_GATHER;
@@ -189,8 +189,8 @@ static uint64_t nf4_of_layer(const p4d_layout *l)
 	return 2 * nf4(query / t, query) + 2 * nf4(key / t, key) + 3 * nf4(ffn / t, ffn);
 }
 
-/* Dropout has the input of one adapter at a time: hidden features, or a rank's heads or feed-forward columns.
- */
+/* With dropout, the input of one adapter at a time is stored: hidden features, or a rank's heads or
+ * feed-forward columns. */
 static uint64_t dropped_features(const p4d_layout *l)
 {
 	const uint64_t in[] = {l->hidden, l->heads * l->head_dim / l->tp, l->ffn / l->tp};
@@ -226,7 +226,7 @@ static uint64_t closed_form(const p4d_layout *l, uint64_t stage)
 				 (four_bits ? up(e * h * most(A + 2 * G, 2 * f)) : 0);
 	const uint64_t flight = in_flight(l, stage), S = up(e * ns * h), N = up(e * n * h);
 
-	/* keys of all ranks at once, and their queries apart; or round a ring */
+	/* keys of all ranks at once, and their queries separately; or a ring's */
 	const bool gathers = l->cp > 1 && l->cp_comm == P4D_CP_ALL_GATHER;
 	const uint64_t seen = l->seq_len + (gathers ? l->seq_len / l->cp : 0), all = n * l->cp;
 
@@ -303,7 +303,7 @@ static uint64_t closed_form(const p4d_layout *l, uint64_t stage)
 	return always + slots + transient;
 }
 
-/* Another grid with the same number of ranks, if there is one that p4d-train supports. */
+/* Another grid with as many ranks, if p4d-train supports one. */
 static bool in_a_grid(p4d_layout *l)
 {
 	const p4d_framework *p4d = p4d_framework_of(P4D_FRAMEWORK_P4D);

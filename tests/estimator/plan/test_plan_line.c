@@ -33,7 +33,7 @@ static void round_trip(void **state)
 	assert_string_equal(line, again);
 }
 
-/* Plans say `on`, as they did when that was the word, and read it. */
+/* Plans still contain the old word `on`, and p4d reads it. */
 static void words_of_plans_stay(void **state)
 {
 	p4d_request r, back = {.model = ""};
@@ -62,7 +62,7 @@ static void differences_are_named(void **state)
 	(void)state;
 	complete(&a);
 	b = a;
-	b.origin[P4D_TP] = P4D_BY_P4D; /* the origin is not part of the value */
+	b.origin[P4D_TP] = P4D_BY_P4D; /* the origin of a value is not part of it */
 	assert_false(p4d_plan_differs(&a, &b, &which));
 	b.value[P4D_MICRO_BATCH] = 2;
 	assert_true(p4d_plan_differs(&a, &b, &which));
@@ -160,7 +160,7 @@ static void malformed_lines(void **state)
 	     P4D_E_PLAN_SYNTAX},
 	    {"p4d1:fix=on@u", "plan: 'fix' is unknown to p4d p4d1; plan and p4d have different versions",
 	     P4D_E_PLAN_SYNTAX},
-	    /* what decodes, but was not written by p4d */
+	    /* lines that decode, but were not written by p4d */
 	    {"p4d1:model=a b@u", "plan: not spelt as p4d writes it", P4D_E_PLAN_SYNTAX},
 	    {"p4d1:model=m\xc3\xa4@u", "plan: not spelt as p4d writes it", P4D_E_PLAN_SYNTAX},
 	    {"p4d1:model=a%62@u", "plan: not spelt as p4d writes it", P4D_E_PLAN_SYNTAX},

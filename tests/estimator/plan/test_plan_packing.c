@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What p4d-train allocates, compared with the live buffers: at a moment of the plan, and while the
- * instructions run. */
+/* The memory that p4d-train allocates, compared with that of live buffers: at a moment of the plan, and
+ * while the instructions run. */
 #include "support/support.h"
 
 #include "model/model.h"
@@ -101,7 +101,7 @@ static uint64_t replay(const p4d_layout *l, const p4d_plan *plan, const p4d_inst
 	return peak;
 }
 
-/* The same over what the plan allocates. */
+/* That number divided by what the plan allocates. */
 static double packing_of(const p4d_layout *l, uint32_t stage, p4d_plan *plan)
 {
 	const p4d_schedule s = p4d_schedule_of(l);

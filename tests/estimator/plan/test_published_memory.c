@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The closed forms against published measurements. */
+/* Predicted memory compared with published measurements. */
 #include "support/estimates.h"
 
 #include <math.h>
 
 #include "validate/measured.h"
 
-/* What was found with a file. */
+/* The results for a file. */
 typedef struct found {
 	double mean, worst, reserved;   /* reserved: mean over the rows that have it */
-	double mean_given, worst_given; /* rows whose recipe is published completely */
+	double mean_given, worst_given; /* rows whose recipe is completely published */
 	int rows, given;
 } found;
 
@@ -38,7 +38,7 @@ static found compare(const char *name)
 			continue;
 		p4d_estimate closed = estimate(&row.request, 1, row.gpus, P4D_METHOD_PLAN, &layout);
 		p4d_estimate paper = estimate(&row.request, 1, row.gpus, P4D_METHOD_PAPER, &layout);
-		/* PyTorch does not count memory of graphs as allocated */
+		/* PyTorch does not count the memory of CUDA graphs as allocated */
 		const uint64_t bytes = closed.peak.allocated_bytes - closed.peak.part[P4D_PART_GRAPHS];
 		double error = p4d_to_gib(bytes) / row.allocated_gib - 1;
 		double paper_error = p4d_to_gib(paper.peak.allocated_bytes) / row.allocated_gib - 1;
@@ -93,7 +93,7 @@ static void published_with_experts(void **state)
 	assert_int_equal(all.given, 4);
 	assert_true(all.mean_given <= 0.001);
 	assert_true(all.worst_given <= 0.002);
-	assert_true(all.worst <= 0.17); /* Moonlight, whose routing counts: too little */
+	assert_true(all.worst <= 0.17); /* Moonlight, whose routing matters: the prediction is too low */
 	assert_true(all.reserved <= 0.04);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The closed forms: against arithmetic done by hand, and at their limits. */
+/* Formulas of memory: compared with calculations by hand, and at their limits. */
 #include "support/estimates.h"
 
 #include "request/framework.h"
@@ -117,13 +117,13 @@ static void peak_is_the_fullest_stage(void **state)
 		most = stage.device_bytes > most ? stage.device_bytes : most;
 	}
 	assert_int_equal(e.peak.device_bytes, most);
-	assert_int_equal(e.stage, 0); /* 1F1B: most micro-batches in flight at the front */
+	assert_int_equal(e.stage, 0); /* 1F1B: the first stage has the most micro-batches in flight */
 	for (int i = 0; i < P4D_PART_COUNT; i++)
 		sum += e.peak.part[i];
 	assert_int_equal(sum, e.peak.device_bytes);
 }
 
-/* Where the first layers have no experts, the fullest stage is one that has most of them. */
+/* Where the first layers have no experts, the fullest stage is one with the most layers that have experts. */
 static void peak_of_experts(void **state)
 {
 	static const char *const layouts[] = {"pp=4 dense-layers=3", "pp=8 dense-layers=2", "pp=4 vpp=2",
@@ -147,7 +147,7 @@ static void peak_of_experts(void **state)
 	}
 }
 
-/* The largest imbalance fits, a little more does not. */
+/* The largest imbalance that is named fits, and a little more does not. */
 static void imbalance_that_fits(void **state)
 {
 	const p4d_gpu h100 = {.name = "h100-80gb", .usable_bytes = UINT64_C(84933525504)};

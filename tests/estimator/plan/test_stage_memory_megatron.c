@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The closed forms of Megatron-LM's memory, against arithmetic done by hand. */
+/* Formulas of Megatron-LM's memory, compared with calculations by hand. */
 #include "support/estimates.h"
 
 #include "request/framework.h"
@@ -133,8 +133,8 @@ static void graphs_of_megatron_by_hand(void **state)
 			    "Megatron-LM recomputes no whole layers that are captured in CUDA graphs");
 }
 
-/* All states, and one forward pass: that of a layer, or of the head. */
-/* Types of the states, and what the allocator wastes. */
+/* All states, and the memory of one forward pass: that of a layer, or of the head. */
+/* Types of the states, and the memory that the allocator wastes. */
 static void states_of_megatron_by_hand(void **state)
 {
 	static const struct {
@@ -169,7 +169,7 @@ static void states_of_megatron_by_hand(void **state)
 		const bool in_step = copies > e.peak.phase_bytes[P4D_TRAIN] - other -
 						  (2 + cases[i].gradient + cases[i].optimizer) * n;
 		assert_part(&l, &e, P4D_PART_GRADS, cases[i].gradient * n);
-		/* copies of gradients stay through evaluation, which takes more */
+		/* copies of gradients stay in memory during evaluation, which therefore needs more */
 		assert_true(in_step ? e.peak.phase == P4D_STEP || e.peak.phase == P4D_EVALUATION
 				    : e.peak.phase == P4D_TRAIN);
 		assert_part(&l, &e, P4D_PART_OPTIMIZER, cases[i].optimizer * n + (in_step ? copies : 0));
@@ -308,7 +308,7 @@ static void mask_of_megatron_by_hand(void **state)
 {
 	static const struct {
 		const char *options;
-		uint64_t gpus, bytes; /* at the peak of stage 0 */
+		uint64_t gpus, bytes; /* in the memory of stage 0's peak */
 	} cases[] = {
 	    {"seq-len=32768 recompute=none", 1, UINT64_C(32768) * 32768},
 	    {"seq-len=32768 recompute=full", 1, UINT64_C(32768) * 32768},
@@ -337,7 +337,7 @@ static void mask_of_megatron_by_hand(void **state)
 				assert_true(stage.allocated_bytes < cases[i].bytes);
 			}
 		}
-		/* the peak may have been at another moment without */
+		/* without it, the peak may have been at another moment */
 		const uint64_t more = bytes[1] - bytes[0];
 		assert_true(more <= cases[i].bytes && more > cases[i].bytes - cases[i].bytes / 64);
 	}
