@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Records of rehearsals: which command finds which record, and which files are no records. */
+/* Records of rehearsals: which record a command finds, and which files are not records. */
 #include "support/support.h"
 
 #include <fcntl.h>
@@ -91,7 +91,7 @@ static const char *key_of(const char *command)
 	return text;
 }
 
-/* The key of a command without unknown variables; "": it has none of these. */
+/* The key of a command without unknown variables; "": the command has none of them. */
 static const char *known_of(const char *command)
 {
 	static char text[P4D_REHEARSALS_KEY_TEXT];
@@ -115,20 +115,20 @@ static void other_memory(const char *a, const char *b)
 static void what_decides_memory_is_the_key(void **state)
 {
 	(void)state;
-	/* where results go, names, seeds, how fast it learns */
+	/* options for where results go, names, seeds, and learning rates */
 	same_memory("train.py --batch 4", "train.py --batch 4 --output_dir /tmp/x --seed 7");
 	same_memory("train.py --batch 4", "train.py --output-dir=/tmp/x --batch 4 --run_name=b");
 	same_memory("train.py --batch 4", "train.py --batch 4 --output_dir ?/x");
 	same_memory("train.py trainer.seed=1", "train.py +trainer.seed=2");
 	same_memory("train.py --lr 1e-4 --batch 4", "train.py --lr 3e-4 --batch 4");
 	same_memory("train.py --overwrite_output_dir data", "train.py data");
-	/* a switch of some programs takes no word from them that is no path */
+	/* after a switch of these programs, a word that is not a path does not belong to the switch */
 	same_memory("train.py --save /ckpt/a 4", "train.py --save ckpt/b 4");
 	same_memory("train.py --save=a --batch 4", "train.py --save --batch 4");
 	other_memory("train.py --save 70b", "train.py --save 7b");
 	other_memory("train.py --output 70b", "train.py --output 7b");
 	other_memory("train.py --warmup 70", "train.py --warmup 7");
-	/* an option without a value takes none from the next one */
+	/* an option without a value does not take the next option as its value */
 	same_memory("train.py --seed --batch 4", "train.py --batch 4");
 	other_memory("train.py --seed --batch 4", "train.py --seed --batch 8");
 	/* everything else */
@@ -139,7 +139,7 @@ static void what_decides_memory_is_the_key(void **state)
 	other_memory("train.py --lora.rank 8", "train.py --lora.rank 16");
 	other_memory("train.py --rank 8", "train.py --rank 16");
 	other_memory("train.py --a 1", "other.py --a 1");
-	/* an unknown value may be anything */
+	/* an unknown value may be anything at all */
 	assert_string_equal(key_of("train.py --batch ?"), "");
 }
 
@@ -172,7 +172,7 @@ static void variables_in_front_of_the_program_count(void **state)
 	same_memory("train.py",
 		    "train.py < srun --gres=gpu:8 --export=ALL --label -o x=y env NCCL_DEBUG=INFO python");
 	other_memory("train.py < env MODEL=7b", "train.py < env MODEL=70b");
-	/* the same variable from two places counts once; of two values one takes precedence */
+	/* a variable set twice to the same value counts once; of two values, one takes precedence */
 	same_memory("train.py < env MODEL=7b | MODEL=7b", "train.py | MODEL=7b");
 	other_memory("train.py < env MODEL=7b | MODEL=70b", "train.py < env MODEL=70b | MODEL=7b");
 	other_memory("train.py < env A=1 env A=2", "train.py < env A=2 env A=1");
@@ -210,7 +210,7 @@ static void unknown_variables_are_told_apart(void **state)
 	assert_string_equal(known_of("train.py --batch ? | A=?"), "");
 }
 
-/* The program counts by its name and contents, wherever it is. */
+/* The program is identified by its name and contents, wherever the file is. */
 static void program_counts_by_its_content(void **state)
 {
 	char before[P4D_REHEARSALS_KEY_TEXT];
@@ -292,14 +292,14 @@ static void a_record_is_found_again(void **state)
 	snprintf(path, sizeof(path), "%s/p4d/rehearsals/%s", home, key);
 	assert_int_equal(stat(path, &st), 0);
 	assert_int_equal(st.st_mode & 0777, 0600);
-	/* other GPUs are kept next to it, the same ones replace it */
+	/* a record for other GPUs is kept beside it, one for the same GPUs replaces it */
 	put(key, "a100-40gb", 39, NULL);
 	put(key, "h100-80gb", 62, NULL);
 	assert_int_equal(find(key, home, NULL, &found), 2);
 	assert_int_equal(found.run[0].device_bytes + found.run[1].device_bytes, 39 + 62);
 	/* a file below the directory is looked for in the directory of the job */
 	assert_int_equal(find(key, "/usr", NULL, &found), 0);
-	/* written anew with the same content, it is as it was */
+	/* a file written again with the same contents is unchanged */
 	put_text("train.py", "print(1)\n");
 	assert_int_equal(find(key, home, NULL, &found), 2);
 	put_text("train.py", "print(3)\n");
@@ -465,7 +465,7 @@ static void few_bytes_are_read_again(void **state)
 	}
 }
 
-/* Seconds that it takes to find a record, at best of some times: the machine may be busy. */
+/* Seconds to find a record: the fastest of some tries, because the machine may be busy. */
 static double seconds_of_finding(const char *key)
 {
 	struct timespec a, b;

@@ -77,7 +77,7 @@ static void every_row_is_whole(void **state)
 	}
 }
 
-/* What the user sets of the row's defaults wins. */
+/* What the user sets takes precedence over the row's defaults. */
 static void options_win(void **state)
 {
 	const p4d_request r = custom("architecture=gemma2 layers=2 hidden=64 ffn=128 heads=4 vocab=100 "
@@ -154,7 +154,10 @@ static void families_near_llama(void **state)
 	}
 }
 
-/* What one framework does not model another does, as it would be completed. */
+/*
+ * A family that one framework does not model is modelled by another. The request is shown as p4d would
+ * complete it.
+ */
 static void the_default_framework_takes_the_model(void **state)
 {
 	p4d_request gemma = custom("architecture=gemma2 layers=2 hidden=64 ffn=128 heads=4 vocab=100"), fixed;

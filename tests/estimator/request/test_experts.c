@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Models with experts or latent attention: layouts that work, messages for those that do not, and who has
- * them. */
+/* Models with experts or latent attention: valid layouts, messages for invalid ones, and which frameworks
+ * support them. */
 #include "support/support.h"
 
 #include <inttypes.h>
@@ -49,8 +49,8 @@ static void layout_of_experts(void **state)
 	assert_int_equal(p4d_parameters_expert_layers(&l, 1, 0), l.stage_layers[1]);
 }
 
-/* A user who types an option without effect gets a message; scripts may have it for other models with shared
- * experts. */
+/* An option without effect gets a message if the user typed it. A script may have it for other models,
+ * with shared experts. */
 static void overlap_of_no_shared_experts(void **state)
 {
 	p4d_request r = asked("model=qwen3-30b-a3b framework=megatron ep=8 shared-overlap=on", 8);
@@ -64,7 +64,7 @@ static void overlap_of_no_shared_experts(void **state)
 	assert_int_equal(built(&r, 1, &l, &err), 0);
 }
 
-/* Without experts one rank for them is what there is anyway. */
+/* Without experts, one rank for them is the default anyway. */
 static void ranks_of_no_experts(void **state)
 {
 	p4d_request r = asked("model=llama2-7b framework=megatron ep=1 etp=1", 8);
@@ -79,8 +79,7 @@ static void ranks_of_no_experts(void **state)
 	assert_string_equal(err.fix, "--p4d-ep=1");
 }
 
-/* The number in every stage and chunk is the one that counting through the layers finds; also for each whole
- * stage. */
+/* In every stage and chunk, the number equals a count of the layers one by one; also for whole stages. */
 static void experts_of_stages(void **state)
 {
 	static const uint64_t layers[] = {24, 96, 120, 4096}, every[] = {1, 2, 3, 7}, dense[] = {1, 2, 3, 30};
@@ -115,7 +114,7 @@ static void experts_of_stages(void **state)
 	}
 }
 
-/* A list of modules implies selective recomputation, unless another option contradicts. */
+/* A list of modules implies selective recomputation, unless another option says otherwise. */
 static void modules_say_selective(void **state)
 {
 	const p4d_request r = asked("model=mixtral-8x7b framework=megatron recompute-modules=moe_act", 8);
@@ -127,7 +126,7 @@ static void modules_say_selective(void **state)
 	assert_int_equal(l.megatron.recompute_modules, P4D_MODULE_MOE_ACTIVATION);
 }
 
-/* The message lists what works, and its fix does. */
+/* The message lists valid values, and its fix is valid. */
 static void numbers_that_work(void **state)
 {
 	static const struct {
@@ -295,7 +294,7 @@ static void dispatchers_and_capacities_count(void **state)
 	const uint64_t exchanged = bytes_with("ep=8"), full = bytes_with("ep=8 imbalance=2");
 
 	(void)state;
-	/* tokens are not copied before they are gathered, but all come */
+	/* tokens are not copied before they are gathered, but all arrive */
 	assert_true(bytes_with("ep=8 token-dispatcher=all-gather") != exchanged);
 	assert_true(bytes_with("ep=2 token-dispatcher=all-gather") <
 		    bytes_with("ep=8 token-dispatcher=all-gather") + (bytes_with("ep=2") - exchanged));
@@ -339,7 +338,7 @@ static void deepep_receives_each_once(void **state)
 	}
 }
 
-/* Each is refused with a fix that works. */
+/* Each layout is refused with a fix that is valid. */
 static void dispatch_that_megatron_lacks(void **state)
 {
 	static const char *const flags[] = {

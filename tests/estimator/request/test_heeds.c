@@ -38,7 +38,7 @@ enum { KINDS = sizeof(kinds) / sizeof(*kinds) };
 
 #define DENSE "model=llama3-8b layers=8 global-batch=128 "
 #define SPARSE "model=qwen3-30b-a3b layers=8 global-batch=128 "
-/* What an option may need to mean something. A kind that does not run one of them skips it. */
+/* Options without which an option has no meaning. A kind that lacks one of them skips the option. */
 static const char *const dense[] = {DENSE,
 				    DENSE "layer-pattern=***K memory-keys=1024",
 				    DENSE "tp=2 pp=2 cp=2",
@@ -86,17 +86,17 @@ static const char *const sparse[] = {SPARSE,
 				     "model=deepseek-v2-lite layers=8 global-batch=128 recompute=selective",
 				     NULL};
 
-/* Layers that no stages share evenly, which an option may fix. */
+/* Layers that cannot be divided evenly over the stages, which an option may solve. */
 #define UNEVEN "layers=15 pp=4"
 
-/* Options without a row or second of their own. */
+/* Options that change no row of the plan and no predicted time. */
 static const struct {
 	p4d_option option;
 	unsigned heeds;
 } judged[] = {
-    {P4D_PADDING, P4D_HEEDS_TRAIN},              /* seq-len is an upper bound then, which refuses no job */
-    {P4D_PARAM_DTYPE, P4D_HEEDS_DEEPSPEED},      /* the precision's value; any other one is refused */
-    {P4D_ATTENTION_DROPOUT, P4D_HEEDS_MEGATRON}, /* of unfused attention, which test_stage_memory checks */
+    {P4D_PADDING, P4D_HEEDS_TRAIN},              /* seq-len is an upper bound then, and refuses no job */
+    {P4D_PARAM_DTYPE, P4D_HEEDS_DEEPSPEED},      /* the precision's own value; any other value is refused */
+    {P4D_ATTENTION_DROPOUT, P4D_HEEDS_MEGATRON}, /* for unfused attention, which test_stage_memory checks */
     /* the loss of models of several parts; test_guard_script has some */
     {P4D_TRANSFORMERS, P4D_HEEDS_FSDP | P4D_HEEDS_DEEPSPEED},
 };
@@ -151,7 +151,7 @@ static void add(uint64_t *hash, const void *data, size_t size)
 		*hash = (*hash ^ *at) * UINT64_C(1099511628211);
 }
 
-/* All rows of a stage, and what is not in rows. */
+/* All rows of a stage, and the memory outside of rows. */
 static void add_stage(uint64_t *hash, const p4d_layout *l, uint32_t stage)
 {
 	static p4d_plan plan;
@@ -197,7 +197,7 @@ static uint64_t prediction(const p4d_layout *l)
 
 typedef struct outcome {
 	uint64_t prediction; /* 0: refused */
-	bool says_nothing;   /* it is what there is without the option */
+	bool says_nothing;   /* the value that the plan has without the option */
 } outcome;
 
 /* option P4D_OPTIONS: nothing more than the flags. */
@@ -229,7 +229,7 @@ static outcome run(const char *scene, const char *kind, p4d_option option, int64
 	return o;
 }
 
-/* What p4d predicts of the scenes without more, once for each kind. */
+/* Predictions without further options, once for each kind. */
 enum { SCENES = 24 };
 typedef struct family {
 	const char *name, *uneven;
@@ -241,12 +241,12 @@ enum { FAMILIES = sizeof(families) / sizeof(*families) };
 
 typedef struct heeded {
 	bool changes, idle;
-	bool chosen; /* one of its words is refused: the others remain */
+	bool chosen; /* one of the scene's words is refused: the others are kept */
 	const char *idle_scene;
 	char idle_value[64];
 } heeded;
 
-/* Until something changes with the option. */
+/* Tries scenes until the option changes something. */
 static heeded walk(const family *f, size_t kind, p4d_option option)
 {
 	int64_t values[VALUES];
@@ -339,7 +339,7 @@ static const char *const learning[] = {RL "model=llama3-8b", RL "model=llama3-8b
 static const char *const preferring[] = {"workload=preference framework=ddp model=llama3.2-1b", NULL};
 
 static const struct {
-	unsigned heeds; /* options for which it is the only workload, or one of several */
+	unsigned heeds; /* options whose only workload, or one of whose workloads, this is */
 	const char *const *scene;
 } workloads[] = {{P4D_HEEDS_SERVE, serving}, {P4D_HEEDS_RL, learning}, {P4D_HEEDS_PREFERENCE, preferring}};
 
@@ -400,7 +400,7 @@ static uint64_t learnt(p4d_request *r)
 	return hash;
 }
 
-/* *unused: p4d says that the option has no effect. */
+/* *unused: whether p4d reported that the option has no effect. */
 static uint64_t work_of(const char *scene, p4d_option option, int64_t value, bool *unused)
 {
 	p4d_request r = {.model = ""};

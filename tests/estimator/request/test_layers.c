@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Patterns of layers: what a letter means, how many there are of each kind, and what a model has to say. */
+/*
+ * Patterns of layers: the meaning of a letter, the number of layers of each kind, and what the model has to
+ * specify.
+ */
 #include "support/support.h"
 
 #include <inttypes.h>
@@ -81,7 +84,7 @@ static void letters(void **state)
 	assert_null(p4d_layers_state("*-*E"));
 }
 
-/* What a model must have in addition to its pattern, with the fix. */
+/* What a model must specify in addition to its pattern, with the fix. */
 static void what_is_missing(void **state)
 {
 	static const struct {
@@ -115,7 +118,7 @@ static void what_is_missing(void **state)
 	assert_string_equal(err.fix, "--p4d-layer-pattern=LETTERS");
 }
 
-/* What p4d models in Megatron-LM, and where an option has no effect. */
+/* Layers that p4d models in Megatron-LM, and options without effect. */
 static void what_megatron_has(void **state)
 {
 	static const struct {
@@ -166,7 +169,7 @@ static void what_megatron_has(void **state)
 	}
 }
 
-/* A plan line is complete, and whoever wrote it by hand resolved no model. */
+/* A plan line must be complete: if it was written by hand, no model was resolved for it. */
 static void a_pattern_of_no_model(void **state)
 {
 	p4d_request r = {0};
@@ -181,7 +184,7 @@ static void a_pattern_of_no_model(void **state)
 	set_all(&r, "layer-pattern=ME");
 	assert_int_equal(p4d_layout_build(&r, 1, 8, &l, &err), -1);
 	assert_string_equal(err.text, "layer-pattern has experts, the model has none");
-	/* what would have to be gone through one by one in slurmctld */
+	/* layers that slurmctld would have to visit one by one */
 	set_all(&r, "layer-pattern=M*- layers=65536");
 	assert_int_equal(p4d_layout_build(&r, 1, 8, &l, &err), -1);
 	assert_string_equal(err.text, "layers=65536: with a layer-pattern p4d takes 256 at most");

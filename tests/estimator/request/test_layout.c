@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every divisibility rule: the message names numbers that work, and the fix does. */
+/* Every divisibility rule: the message names valid numbers, and the fix is valid. */
 #include "support/support.h"
 
 #include "request/defaults.h"
@@ -16,8 +16,8 @@ static int build(const char *flags, uint64_t nodes, uint64_t gpus, p4d_layout *l
 	return p4d_layout_build(&r, nodes, gpus, layout, err);
 }
 
-/* The layout is refused with this code, text and fix; and with the fix applied (unless it changes the job) it
- * is built. */
+/* The layout is refused with this code, text and fix. With the fix applied it is accepted (unless the fix
+ * changes the job). */
 static void refuse(const char *flags, uint64_t nodes, uint64_t gpus, p4d_code code, const char *text,
 		   const char *fix)
 {
@@ -145,7 +145,7 @@ static void pipeline_rules(void **state)
 	}
 }
 
-/* Llama 3.1 405B as NVIDIA runs it: the embedding and the loss count as a layer each. */
+/* Llama 3.1 405B as NVIDIA trains it: the embedding and the loss count as a layer each. */
 #define MODEL_405B "layers=126 hidden=16384 ffn=53248 heads=128 kv-heads=8 framework=megatron tp=8 "
 
 static void chunks_of_a_stage_may_differ(void **state)
@@ -172,7 +172,8 @@ static void chunks_of_a_stage_may_differ(void **state)
 	assert_int_equal(l.stage_layers[0], 16);
 	assert_int_equal(l.stage_layers[1], 15);
 	assert_false(l.uneven_chunks);
-	/* a chunk for the embedding alone and one for the loss, as NVIDIA runs it, and whole such stages */
+	/* a chunk for the embedding alone and one for the loss, as NVIDIA trains it; and whole stages for
+	 * them */
 	assert_int_equal(build(MODEL_405B "layers=30 pp=4 vpp=8 account-for-embedding=on account-for-loss=on",
 			       8, 8, &l, &err),
 			 0);
@@ -280,7 +281,7 @@ static void type_rule(void **state)
 	       "optimizer-dtype and master-dtype below fp32 need optimizer-sharding=states and a 16-bit "
 	       "precision",
 	       "--p4d-optimizer-dtype=fp32 --p4d-master-dtype=fp32");
-	/* p4d-train rounds moments with any precision and sharding */
+	/* p4d-train rounds moments with any precision and any sharding */
 	p4d_layout l;
 	p4d_error err;
 	assert_int_equal(
@@ -367,7 +368,7 @@ static void batch_rule(void **state)
 	       "--p4d-micro-batch=1");
 }
 
-/* Losses of the stages' own: with stages that the user names, a head for each, and 1F1B. */
+/* Losses of single stages: they need a number of stages, a head for each stage, and 1F1B. */
 static void local_loss_rule(void **state)
 {
 	p4d_layout l;
@@ -445,7 +446,7 @@ static void framework_rule(void **state)
 	       "--p4d-framework=megatron");
 }
 
-/* Heads of one rank of tp are shared out among those of cp; groups of layers fill a chunk. */
+/* The heads of a tp rank are divided among its cp ranks; groups of layers fill a chunk. */
 static void what_only_megatron_has(void **state)
 {
 	p4d_layout l;
@@ -494,7 +495,7 @@ static uint64_t batch_of(const char *flags, uint32_t published, uint64_t world)
 	return (uint64_t)r.value[P4D_GLOBAL_BATCH];
 }
 
-/* One batch for a world, whatever the layout. */
+/* A world size has one global batch, whatever the layout. */
 static void default_batch(void **state)
 {
 	char text[96];
@@ -509,7 +510,7 @@ static void default_batch(void **state)
 	/* at least one sequence for each GPU */
 	assert_int_equal(batch_of("seq-len=8192", 0, 4096), 4096);
 	assert_int_equal(batch_of("seq-len=8192 device=cpu", 0, 4), 4);
-	/* the model's own, as long as layouts of that world divide it */
+	/* the model's own batch, as long as layouts of that world size divide it */
 	assert_int_equal(batch_of("tp=8", 2048, 8), 2048);
 	assert_int_equal(batch_of("tp=8", 2048, 24), 2040);
 	assert_int_equal(batch_of("tp=8 pp=16", 2048, 16384), 2048);

@@ -143,11 +143,11 @@ static void test_orders(void **state)
 	assert_order(P4D_1F1B, 2, 1, 2, 1, "G0 rf0 F0 B0 sb0 rf1 F1 B1 sb1 R0 O0");
 	assert_order(P4D_ZB1P, 2, 1, 3, 0, "G0 F0 sf0 F1 sf1 rb0 I0 W0 F2 sf2 rb1 I1 W1 rb2 I2 W2 R0 O0");
 	assert_order(P4D_ZB1P, 2, 1, 3, 1, "G0 rf0 F0 I0 sb0 rf1 F1 I1 sb1 W0 rf2 F2 I2 sb2 W1 W2 R0 O0");
-	/* chunk 0 runs ahead by three; its transfers are with stage 1, those of chunk 1 too */
+	/* chunk 0 runs three passes ahead; its transfers are with stage 1, and so are those of chunk 1 */
 	assert_order(P4D_ZBV, 2, 2, 3, 0,
 		     "G0 F0 sf0 F1 sf1 F2 sf2 G0 rf0 F0 I0 sb0 W0 rf1 F1 I1 sb1 W1 rb0 I0 W0 rf2 F2 I2 sb2 "
 		     "W2 R0 rb1 I1 W1 rb2 I2 W2 R0 O0");
-	/* the turn at the last stage: it sends to itself */
+	/* at the last stage, where a V schedule turns around, the stage sends to itself */
 	assert_order(P4D_ZBV, 2, 2, 1, 1, "G0 rf0 F0 sf0 G0 rf0 F0 sf0 rb0 I0 sb0 W0 R0 rb0 I0 sb0 W0 R0 O0");
 }
 
@@ -190,7 +190,7 @@ static void test_random_schedules(void **state)
 	}
 }
 
-/* Every kind with every small number of stages and micro-batches: the ends of all formulas. */
+/* Every kind with every small number of stages and micro-batches, which covers the limits of all formulas. */
 static void test_small_schedules(void **state)
 {
 	(void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the checker refuses: valid lists with one thing wrong. */
+/* What the checker refuses: valid lists with one error. */
 #include "support/support.h"
 
 #include <math.h>
@@ -44,7 +44,7 @@ static const char *const mutation_name[MUTATIONS] = {
     "another chunk",         "another instruction",  "a reserved field",
 };
 
-/* False when there is nothing wrong with the result. */
+/* False if the checker found nothing wrong. */
 static bool mutate(p4d_instruction_list *list, int mutation, size_t at, const p4d_schedule *s)
 {
 	p4d_instruction *in = &list->at[at], kept = *in;
@@ -64,7 +64,7 @@ static bool mutate(p4d_instruction_list *list, int mutation, size_t at, const p4
 			return false;
 		in[0] = in[1];
 		in[1] = kept;
-		/* passes that do not belong together may change places; a transfer belongs to its pass */
+		/* passes that do not depend on each other may be swapped; a transfer stays with its pass */
 		return is_transfer(&in[0]) || is_transfer(&in[1]);
 	case SLOT:
 		in->slot = random_below(2) ? in->slot + 1 : in->slot + 1000000;
@@ -126,7 +126,7 @@ static void test_slots_said(void **state)
 	release(lists, &s);
 }
 
-/* Each list is right by itself, but the first stage would send all before it receives. */
+/* Each list is valid by itself, but the first stage would send everything before it receives. */
 static void test_deadlock(void **state)
 {
 	const p4d_schedule one = {P4D_1F1B, P4D_VOCAB_OFF, 2, 1, 8, 1, false};
@@ -178,7 +178,7 @@ static void test_barriers(void **state)
 	release(lists, &s);
 }
 
-/* At most two results may wait between passes of one stage: all embeddings first are too many. */
+/* At most two results may wait between passes of one stage: running all embeddings first is too many. */
 static void test_hand_overs(void **state)
 {
 	const p4d_schedule s = {P4D_1F1B, P4D_VOCAB_1, 2, 1, 6, 1, false};
@@ -232,7 +232,10 @@ static void exchange(p4d_instruction *a, p4d_instruction *b)
 	b->slot = kept.slot;
 }
 
-/* On one stage, where no transfer shows it: slices and sequences that need each other the other way. */
+/*
+ * Only one stage, so no transfer shows the order: slices and sequences that depend on each other in the wrong
+ * order.
+ */
 static void test_slices(void **state)
 {
 	const p4d_schedule s = {P4D_GPIPE, P4D_VOCAB_OFF, 1, 1, 6, 3, false};
@@ -268,7 +271,7 @@ static void test_slices(void **state)
 	release(lists, &s);
 }
 
-/* With losses of the stages' own nothing goes back, and a stage holds one micro-batch. */
+/* With losses of single stages no gradient is sent back, and a stage holds one micro-batch. */
 static void local_losses(void **state)
 {
 	(void)state;

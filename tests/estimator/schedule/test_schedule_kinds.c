@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every entry of the table of schedules: its properties are what the other code computes. */
+/* Every entry of the table of schedules: its properties agree with what the other code computes. */
 #include "support/support.h"
 
 #include <math.h>
@@ -181,7 +181,7 @@ static void default_chunks(void **state)
 
 /* ---- the step time ---- */
 
-/* The order in phases has a formula; in every other there is a steady state to be found. */
+/* The schedule in phases has a formula; every other schedule has a steady state. */
 static void formula_and_period(const p4d_schedule *shape)
 {
 	const p4d_schedule_kind *kind = p4d_schedule_kinds[shape->kind];
@@ -237,7 +237,7 @@ static void step_time_is_that_of_the_events(void **state)
 			p4d_schedule s = {i, P4D_VOCAB_OFF, stages, least_chunks(i), 0, 1, false};
 			const int last = kind->vocabulary && stages > 1 ? P4D_VOCAB_2 : P4D_VOCAB_OFF;
 			for (; s.vocabulary <= last; s.vocabulary++) {
-				/* fewer than show the steady state, and many more */
+				/* fewer micro-batches than show the steady state, and many more */
 				for (uint32_t groups = 1; groups <= 64; groups *= 4) {
 					s.micro_batches = groups * (kind->in_groups ? stages : 3);
 					same_as_the_events(&s, &work);
@@ -263,7 +263,7 @@ enum { MOST = 8192 };
 
 static p4d_gpus gpus;
 
-/* How many candidates have each schedule. */
+/* How many candidates of the search have each schedule. */
 static size_t search(const char *asked, int schedule, unsigned *each)
 {
 	static p4d_candidate found[MOST];

@@ -4,7 +4,7 @@
 #include "schedule/schedule_order.h"
 #include "support/shapes.h"
 
-/* Counted from a list, by itself. */
+/* Counted from a list, without the code under test. */
 static p4d_slots replay(const p4d_schedule *s, const p4d_instruction_list *list)
 {
 	p4d_slots now = {0}, most = {0};
@@ -52,7 +52,7 @@ static void assert_slots(const p4d_schedule *s)
 	release(lists, s);
 }
 
-/* For chunks of different sizes the layers are counted. */
+/* If chunks differ in size, layers are counted. */
 static void test_uneven_chunks(void **state)
 {
 	(void)state;
@@ -146,7 +146,7 @@ static void test_published(void **state)
 	}
 }
 
-/* The largest number of micro-batches: the same numbers, from arithmetic alone. */
+/* The largest number of micro-batches: the same numbers, without generating lists. */
 static void test_many_micro_batches(void **state)
 {
 	(void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The search finds what an exhaustive walk finds, keeps the requested values, and says what would fit. */
+/* The search finds what an exhaustive walk finds, keeps the requested values, and reports what would fit. */
 #include "support/search_space.h"
 
 #include <inttypes.h>
@@ -10,15 +10,15 @@
 #include "plan/plan_line.h"
 #include "request/defaults.h"
 
-/* Puts a value unless another one was requested; false if so. */
+/* Sets a value unless another one was requested; then returns false. */
 static bool put(p4d_request *r, p4d_option option, int64_t value)
 {
 	p4d_request_default(r, option, value, P4D_BY_P4D);
 	return r->value[option] == value;
 }
 
-/* The least seconds of all layouts that fit, each one laid out, summed and timed; 0: none fits.
- */
+/* The shortest predicted step of all layouts that fit. Each is laid out, and its memory and time computed.
+ * 0: none fits. */
 typedef struct walk {
 	const p4d_search_space *space;
 	p4d_timeline_work work;
@@ -127,7 +127,7 @@ static void nothing_is_faster(void **state)
 	assert_true(near >= 0.95 * cases);
 }
 
-/* Whether the layout is worth a visit: what there is of ep and etp for these degrees. */
+/* Whether the layout is worth trying: ep and etp are possible with these degrees. */
 static void spread_experts(walk *w, const p4d_request *asked)
 {
 	for (int64_t etp = 1; etp <= asked->value[P4D_TP]; etp++)
@@ -138,7 +138,7 @@ static void spread_experts(walk *w, const p4d_request *asked)
 		}
 }
 
-/* ep and etp are searched with all the rest. */
+/* ep and etp are searched together with all other degrees. */
 static void spreads_experts(void **state)
 {
 	static const char *const models[] = {MODEL_SPARSE "seq-len=4096 micro-batch=1 vpp=1 ",
@@ -177,7 +177,7 @@ static void spreads_experts(void **state)
 	}
 }
 
-/* Bytes of the fullest GPU; 0: there is no such layout. */
+/* Bytes of the fullest GPU; 0: no such layout is possible. */
 static uint64_t bytes_with(const char *flags, const char *schedule)
 {
 	const p4d_capacity none = {NULL, 0, 0};
@@ -194,7 +194,7 @@ static uint64_t bytes_with(const char *flags, const char *schedule)
 	return bytes;
 }
 
-/* A micro-batch that 1f1b does not fit is not tried with schedules that hold more. */
+/* If a micro-batch does not fit with 1f1b, schedules that hold more are not tried with it. */
 static void fuller_schedules_hold_no_less(void **state)
 {
 	static const char *const models[] = {MODEL_13B "seq-len=2048 ", MODEL_70B "seq-len=4096 "};
@@ -222,7 +222,7 @@ static void fuller_schedules_hold_no_less(void **state)
 	assert_true(compared > 200);
 }
 
-/* The one that is searched for alone is among the fastest of all that fit. */
+/* A search for one layout alone finds one of the fastest that fit. */
 static void one_is_the_best_of_all(void **state)
 {
 	static const struct {
@@ -249,7 +249,9 @@ static void one_is_the_best_of_all(void **state)
 	}
 }
 
-/* DeepSeek V3 on 2,048 GPUs: experts in groups within a node, or across few; quickly. */
+/*
+ * DeepSeek V3 on 2,048 GPUs: groups of experts stay within a node or span few nodes; and the search is quick.
+ */
 static void spreads_the_largest(void **state)
 {
 	p4d_search_space space = space_of(256, 8, "h100-80gb");
@@ -282,7 +284,7 @@ static int kinds(const p4d_candidate *c)
 	return count;
 }
 
-/* A tie in step time goes to less memory, then to the simpler layout. */
+/* If step times are equal, the layout with less memory is chosen, then the simpler one. */
 static void best_comes_first(void **state)
 {
 	static const char *const flags[] = {"framework=p4d", "framework=megatron",
@@ -320,17 +322,18 @@ static void best_comes_first(void **state)
 			assert_false(p4d_plan_differs(&five[j].request, &found[j].request, NULL));
 		assert_int_equal(p4d_search_run(&r, &space, &best, 1, NULL), 1);
 		assert_false(p4d_plan_differs(&best.request, &found[0].request, NULL));
-		/* what a submission takes when the first is above `safe` */
+		/* the layout for a job if the first one needs more than `safe` */
 		space.safe = found[0].fraction - 0.01;
 		assert_true(p4d_search_preferred(&r, &space, &best, NULL));
 		assert_int_equal(p4d_search_run(&r, &space, five, 5, &counts), 5);
 		assert_true(counts.has_safe && five[0].fraction > space.safe);
 		assert_false(p4d_plan_differs(&best.request, &counts.safe.request, NULL));
 	}
-	assert_true(better > 0); /* some are faster, within the tie, and take more */
+	assert_true(better > 0); /* some layouts are faster, by less than counts as a tie, and need more
+				  * memory */
 }
 
-/* A GPU without rates: ranked by the documented keys, memory judged all the same. */
+/* A GPU without rates: layouts are ranked by the documented rules, and memory is checked as always. */
 static void without_a_clock(void **state)
 {
 	p4d_gpu unknown = {
@@ -377,7 +380,7 @@ static void splits_layers_that_do_not_divide(void **state)
 	assert_string_equal(found.request.pipeline_split, "7,8,8,8,8,8,8,8,8,8,8,8,8,8,8,7");
 }
 
-/* Embedding and loss as layers: 405B's 128 are divisible where its 126 are not, and no split contradicts
+/* Embedding and loss as layers: 405B's 128 can be divided where its 126 cannot, and no split contradicts
  * that. */
 static void divides_layers_and_counted_ends(void **state)
 {
@@ -406,7 +409,7 @@ static void divides_layers_and_counted_ends(void **state)
 	assert_int_equal(p4d_search_run(&r, &space, found, 1, NULL), 1);
 }
 
-/* Short sequences on many ranks: a ring would only wait. What is asked for stays; Megatron-LM keeps p2p. */
+/* Short sequences on many ranks: a ring would only wait. The user's choice is kept; Megatron-LM keeps p2p. */
 static void gathers_keys_where_that_is_faster(void **state)
 {
 	p4d_search_space space = space_of(8, 8, "h100-80gb");
@@ -456,7 +459,7 @@ static void keeps_what_was_asked(void **state)
 	}
 }
 
-/* With everything computed again zb1p is 1f1b that holds more. */
+/* With full recomputation, zb1p is like 1f1b with more memory. */
 static void proposes_nothing_that_cannot_gain(void **state)
 {
 	p4d_request r = {.gpu = ""};

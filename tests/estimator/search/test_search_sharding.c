@@ -53,7 +53,7 @@ static void only_parameters_fit(void **state)
 	assert_true(best.step.seconds <= 1.015 * found[0].step.seconds);
 }
 
-/* 13B on 2 nodes: within a node there is room for the shards, and NVLink is faster than the network. */
+/* 13B on 2 nodes: within a node there is memory for the shards, and NVLink is faster than the network. */
 static void inside_nodes(void **state)
 {
 	unsigned inside = 0;
@@ -73,7 +73,10 @@ static void inside_nodes(void **state)
 	assert_true(inside > 0 && inside < count);
 }
 
-/* Unchanged: if anything fits with states, in other frameworks, and if the user chooses the sharding. */
+/*
+ * Nothing changes if anything fits with sharded states, in other frameworks, or if the user chooses the
+ * sharding.
+ */
 static void states_stay(void **state)
 {
 	static const struct {
@@ -101,8 +104,8 @@ static void states_stay(void **state)
 	    search(MODEL_70B "framework=megatron seq-len=8192 global-batch=1024 tp=1 pp=1", 16, 8), 0);
 }
 
-/* Up to the limit, a layout that shards no more than states comes before one that shards more and is below
- * `safe`. */
+/* As long as it fits, a layout that shards only states is preferred to one that shards more and needs less
+ * than `safe`. */
 static void above_safe_before_sharing(void **state)
 {
 	p4d_request r = {.gpu = ""};
@@ -118,7 +121,7 @@ static void above_safe_before_sharing(void **state)
 	space = space_of(2, 8, "h100-80gb");
 	set_all(&wide, MODEL_13B "framework=p4d seq-len=4096 global-batch=256 tp=2 pp=1 cp=1");
 	assert_true(p4d_search_run(&wide, &space, &found[0], 1, NULL) == 1);
-	/* nothing has so little but parameters in shards */
+	/* only sharded parameters need so little memory */
 	space.safe = space.limit = 0.5;
 	assert_true(p4d_search_run(&wide, &space, &found[1], 1, NULL) == 1);
 	assert_int_equal(sharding_of(&found[1]), P4D_SHARD_PARAMETERS);

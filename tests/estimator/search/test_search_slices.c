@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The search takes token slices if they are faster, or if nothing else fits, and never otherwise. */
+/* The search chooses token slices if they are faster, or if nothing else fits, and never otherwise. */
 #include "support/search_space.h"
 
 #include "cost/cost.h"
@@ -25,7 +25,7 @@ static uint64_t slices_of(const p4d_candidate *c)
 	return p4d_is_set(&c->request, P4D_TOKEN_SLICES) ? (uint64_t)c->request.value[P4D_TOKEN_SLICES] : 1;
 }
 
-/* Lengths of slices are among its own flags. */
+/* Lengths of slices are among the flags that the test sets itself. */
 static void holds(const p4d_candidate *c, uint64_t nodes)
 {
 	const p4d_layout l = layout_that_holds(c, nodes, 8);
@@ -34,7 +34,7 @@ static void holds(const p4d_candidate *c, uint64_t nodes)
 	assert_true(l.slices == 1 || p4d_is_set(&c->request, P4D_SLICE_LENGTHS));
 }
 
-/* Eight sequences through a pipeline that they cannot fill. */
+/* Eight sequences in a pipeline that they cannot fill. */
 static void few_sequences(void **state)
 {
 	const size_t count =
@@ -53,8 +53,7 @@ static void few_sequences(void **state)
 	assert_true(whole == 0 || sliced < 0.9 * whole);
 }
 
-/* Without recomputation and with the pipeline that is asked for whole sequences do not fit; equal slices do.
- */
+/* Without recomputation, and in the requested pipeline, whole sequences do not fit; equal slices do. */
 static void nothing_else_fits(void **state)
 {
 	static const char options[] =
@@ -73,7 +72,7 @@ static void nothing_else_fits(void **state)
 	}
 }
 
-/* Shorter sequences, and other frameworks, are as they were; so is what the user says. */
+/* Shorter sequences, other frameworks, and what the user sets are not affected. */
 static void others_are_untouched(void **state)
 {
 	static const char *const untouched[] = {
@@ -101,7 +100,7 @@ static void others_are_untouched(void **state)
 	}
 }
 
-/* With many sequences there is nothing to gain, and the first choice has none. */
+/* With many sequences slices gain nothing, and the first choice has none. */
 static void many_sequences(void **state)
 {
 	(void)state;

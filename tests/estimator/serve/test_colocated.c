@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a GPU holds in reinforcement learning, with sums computed by hand from the parts' own plans. */
+/* The memory of a GPU in reinforcement learning, with sums computed by hand from the parts' own plans. */
 #include "support/support.h"
 
 #include "model/model.h"
@@ -92,7 +92,7 @@ static void losses_in_place(void **state)
 	assert_true(few.colocated.training.actor >= few_none.colocated.training.actor);
 }
 
-/* A pipeline is full, also one of chunks. */
+/* A pipeline has all its micro-batches in flight, also one with chunks. */
 static void pipelines_are_full(void **state)
 {
 	(void)state;
@@ -100,7 +100,7 @@ static void pipelines_are_full(void **state)
 	assert_int_equal(learn("framework=megatron tp=2 pp=4 vpp=7 micro-batch=2").layout.micro_batches, 4);
 }
 
-/* A critic keeps what the actor keeps; the actor's peak is the larger one, for a critic has no logits. */
+/* A critic keeps what the actor keeps. The actor's peak is higher, because a critic has no logits. */
 static void critics_keep_as_much(void **state)
 {
 	const trial t = learn(FSDP "critic=on gpu-memory-utilization=0.5");
@@ -111,7 +111,10 @@ static void critics_keep_as_much(void **state)
 	assert_int_equal(t.colocated.training.actor, t.actor.peak.device_bytes);
 }
 
-/* A frozen copy is whole where parameters are not sharded; adapters are their own reference. */
+/*
+ * A frozen copy of the model is whole where parameters are not sharded. With adapters, the model without them
+ * is the reference.
+ */
 static void references(void **state)
 {
 	(void)state;
@@ -123,7 +126,7 @@ static void references(void **state)
 	assert_int_equal(learn(FSDP "reference=off").colocated.generating.reference, 0);
 }
 
-/* A fix is enough: the layout in it fits. */
+/* A fix is sufficient: the layout fits with it. */
 static void fixes(void **state)
 {
 	trial t = learn(FSDP "engine-sleep=off gpu-memory-utilization=0.7");
@@ -141,12 +144,15 @@ static void fixes(void **state)
 	assert_string_equal(t.err.fix, "--p4d-engine-sleep=on --p4d-swap=optimizer,params");
 	assert_true(
 	    learn(FSDP "swap=optimizer,params critic=on gpu-memory-utilization=0.8 micro-batch=2").fits);
-	/* an engine elsewhere takes nothing */
+	/* an engine on other GPUs needs no memory here */
 	assert_true(learn(FSDP "colocate=off").fits);
 	assert_int_equal(learn(FSDP "colocate=off").colocated.generating.engine, 0);
 }
 
-/* Pairs: a pass of twice the sequences, and a copy in the type of the policy; nothing generates. */
+/*
+ * Pairs (DPO): a pass has twice the sequences, and there is a copy in the policy's type; nothing is
+ * generated.
+ */
 static void pairs(void **state)
 {
 	const p4d_capacity capacity = {.gpu = &h100};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an inference engine says at its start, with numbers worked out by hand. */
+/* What an inference engine reports at its start, with numbers calculated by hand. */
 #include "support/support.h"
 
 #include "model/model.h"
@@ -84,7 +84,7 @@ static void quantized_while_loading(void **state)
 	assert_int_equal(nf4.loading_bytes, nf4.weights_bytes);
 	assert_int_equal(p4d_serving_estimate(&r, &l4, 1, &s, &err), -1);
 	assert_string_equal(err.fix, "--p4d-stored=int8");
-	/* 14B in 16 bits is more than the GPU has, in FP8 not */
+	/* 14B in 16 bits is more than the GPU has, but not in FP8 */
 	r = request_of("model=qwen3-14b workload=serve quant=fp8 seq-len=4096", &l4);
 	assert_int_equal(p4d_serving_estimate(&r, &l4, 1, &s, &err), 0);
 	assert_int_equal(p4d_serving_check("qwen3-14b", &l4, &s, &err), 0);
@@ -97,7 +97,7 @@ static void quantized_while_loading(void **state)
 	assert_int_equal(s.weights_bytes, full.weights_bytes);
 }
 
-/* CUDA graphs have what utilization, context and, with several GPUs, NCCL leave. */
+/* CUDA graphs have the memory that utilization, the CUDA context and, with several GPUs, NCCL leave. */
 static void graphs_are_outside(void **state)
 {
 	static const struct {
@@ -124,7 +124,7 @@ static void graphs_are_outside(void **state)
 			fail_msg("%s: %s", cases[i].flags, err.text);
 		if (cases[i].fits == 0)
 			continue;
-		/* with the fix there is a GiB */
+		/* with the fix there is a GiB left */
 		char flags[1024];
 		snprintf(flags, sizeof(flags), "%s %s", cases[i].flags, err.fix + strlen("--p4d-"));
 		char *own = strstr(flags, " gpu-memory-utilization=0.95");
@@ -196,7 +196,10 @@ static void weights_in_fewer_bits(void **state)
 	assert_true(awq.sequences > full.sequences);
 }
 
-/* Heads are divided, and copied where they are fewer than ranks; layers are divided over stages. */
+/*
+ * Heads are divided over ranks, or copied if there are fewer heads than ranks; layers are divided over
+ * stages.
+ */
 static void parallel(void **state)
 {
 	const p4d_serving one = serve("model=llama3.3-70b", &h100, 8),
@@ -222,7 +225,7 @@ static void parallel(void **state)
 	assert_int_equal(err.code, P4D_E_WORLD);
 }
 
-/* 2 GiB of Llama 3.1 8B go to the host; more than the layers have is refused. */
+/* 2 GiB of Llama 3.1 8B are offloaded to the host; offloading more than the layers have is refused. */
 static void on_the_host(void **state)
 {
 	const p4d_serving all = serve("model=llama3.1-8b", &h100, 1),
@@ -319,7 +322,7 @@ static void windows(void **state)
 	    s.sequence_bytes);
 }
 
-/* What vLLM takes at a time where nobody says it. */
+/* How many tokens vLLM processes at a time by default. */
 static void batches(void **state)
 {
 	const p4d_gpu a100 = {.name = "a100-80gb", .usable_bytes = UINT64_C(84986665369), .sm = 80},
@@ -335,7 +338,7 @@ static void batches(void **state)
 	}
 }
 
-/* SGLang's fraction is of weights and cache alone. */
+/* SGLang's fraction covers only weights and cache. */
 static void engines(void **state)
 {
 	const p4d_serving vllm = serve("model=qwen3-8b", &h100, 1),
@@ -345,13 +348,13 @@ static void engines(void **state)
 	p4d_serving s;
 
 	(void)state;
-	/* the context is there before */
+	/* the CUDA context is allocated earlier */
 	assert_int_equal(sglang.budget_bytes, (uint64_t)(0.9 * (84932804608.0 - (1 << 29))));
 	assert_int_equal(sglang.available_bytes, sglang.budget_bytes - sglang.weights_bytes);
 	assert_int_equal(sglang.buffers_bytes + sglang.graphs_bytes, 0);
 	assert_int_equal(vllm.available_bytes, vllm.budget_bytes - vllm.weights_bytes - vllm.profile_bytes -
 						   vllm.buffers_bytes - vllm.graphs_bytes);
-	/* this may be more than a slice of a GPU has */
+	/* this may be more than a partition of a GPU has */
 	const p4d_gpu slice = {.name = "slice", .usable_bytes = 1 << 28, .sm = 90};
 	assert_int_equal(serve("model=qwen3-8b engine=sglang", &slice, 1).budget_bytes, 0);
 	assert_int_equal(p4d_serving_estimate(&encoder, &h100, 1, &s, &err), -1);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How fast an inference engine answers, and which layout answers for the least.
- * tests/command/test_validate.sh holds these speeds against what others measured. */
+/* How fast an inference engine answers, and which layout answers at the lowest cost.
+ * tests/command/test_validate.sh compares these speeds with others' measurements. */
 #include "support/support.h"
 
 #include <math.h>
@@ -77,7 +77,7 @@ static void more_in_flight_are_slower_and_more(void **state)
 		assert_true(fabs(v.at_a_time - n) < 1e-9);
 		last = v;
 	}
-	/* more than the cache holds wait */
+	/* sequences beyond what the cache holds wait */
 	const p4d_serving_speed full = speed_on(LLAMA, 1), crowded = speed_on(LLAMA "concurrency=5000", 1);
 	assert_true(crowded.at_a_time <= full.most && crowded.tokens_per_s <= full.most_tokens_per_s + 1);
 	assert_true(crowded.first_token_s > 2 * full.first_token_s);
@@ -113,8 +113,9 @@ static p4d_serving_speed speed_of(const char *gpu, const char *flags, uint64_t w
 }
 
 /*
- * MARLIN (arXiv 2408.11743): weights of 4 bits answer up to 2.8 times as fast in vLLM, and less so with more
- * sequences, which wait for arithmetic. Llama 2 7B on an A10, prompts and answers of 64 tokens.
+ * MARLIN (arXiv 2408.11743): in vLLM, weights in 4 bits answer up to 2.8 times as fast, and less than that
+ * with more sequences, which are limited by arithmetic. Llama 2 7B on an A10, prompts and answers of 64
+ * tokens.
  */
 static void four_bits_help_small_batches(void **state)
 {
@@ -194,8 +195,8 @@ static void a_window_of_layers(void **state)
 	assert_true(leading < 0.1 * 2 * whole);
 }
 
-/* A device whose weights come from its disk. Rates: p4d's entries halve them, because its engines hold 16
- * bits where the devices hold 32. */
+/* A device that reads its weights from its disk. p4d's entries have half the rate, because p4d's engines
+ * hold 16 bits where the devices hold 32. */
 static double token_on(const char *model, unsigned devices, double disk)
 {
 	p4d_gpu edge = h100;
@@ -260,8 +261,8 @@ static void resident_layers(void **state)
 	       slow / fast);
 	assert_true(fabs((1 - some / all) / 0.6 - 1) < 0.05);
 	assert_true(slow > 10 * fast);
-	/* one layer at a time is copied, then used; with more, a long prompt's products run during the copies
-	 */
+	/* one layer at a time is copied, then used; with more layers, a long prompt's products run during
+	 * the copies */
 	const char *const prompts = LLAMA "prompt-len=3900 answer-len=10 concurrency=1 offload=weights ";
 	char alone[192], window[192];
 	snprintf(alone, sizeof(alone), "%sresident-layers=1", prompts);

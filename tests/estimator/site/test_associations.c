@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The account and QOS of a job, and which typed ones p4d does not believe. */
+/* The account and QOS of a job, and which typed values p4d does not accept. */
 #include "site/associations.h"
 
 #include "support/support.h"
@@ -86,8 +86,8 @@ static void what_is_believed(void **state)
 	p4d_associations_free(none);
 }
 
-/* Order: the partition's QOS, the job's, the association, the accounts above it; a QOS may come before the
- * partition's. */
+/* Order of precedence: the partition's QOS, the job's, the association, and the accounts above it. A QOS
+ * may take precedence over the partition's. */
 static void at_most(void **state)
 {
 	static const struct {

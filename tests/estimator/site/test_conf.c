@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The text of p4d.conf: the exact message for a file that is refused, and that no truncation goes unnoticed.
- */
+/* The text of p4d.conf: the exact message for a file that is refused, and that every truncation is
+ * noticed. */
 #include <sys/stat.h>
 
 #include "site/conf.h"
@@ -56,7 +56,7 @@ static void duplicates(void **state)
 		"}\nversion = 1\n",
 		P4D_E_CONF_DUPLICATE,
 		"p4d.conf:3: usable_gib of h100-80gb is set twice; the first is on line 1");
-	/* partitions differ by case, and kinds of sections do not meet */
+	/* names of partitions are case-sensitive, and kinds of sections have separate names */
 	p4d_site_free(loaded("partition a { }\npartition A { }\nqos a { }\naccount a { }\nversion = 1\n"));
 }
 
@@ -143,7 +143,7 @@ static void out_of_range(void **state)
 		"p4d.conf:2: compute_capability = 86: not like 8.0");
 	refused("gpu special { memory_gib = 40\nusable_gib = 40 }\nversion = 1\n", P4D_E_CONF_DUPLICATE,
 		"p4d.conf:2: usable_gib and memory_gib of special: one of them is enough");
-	/* MiB, or a digit too many */
+	/* MiB, or one digit too many */
 	refused("gpu h100 { usable_gib = 81559 }\nversion = 1\n", P4D_E_CONF_RANGE,
 		"p4d.conf:1: usable_gib = 81559: h100-80gb has 80 GiB at most");
 	refused("partition a { gpu = { h100,h100,h100,h100,h100,h100,h100,h100,h100 } }\nversion = 1\n",
@@ -235,7 +235,7 @@ static void text_with_a_second_meaning(void **state)
 		P4D_E_CONF_SYNTAX, "p4d.conf:1: unexpected byte 0xc3: names are ASCII");
 	refused("mode = \xc3\xb6\nversion = 1\n", P4D_E_CONF_SYNTAX,
 		"p4d.conf:1: unexpected byte 0xc3: names are ASCII");
-	/* a file that was refused must not poison the next one */
+	/* a refused file must not affect the next one */
 	p4d_site_free(
 	    loaded("# caf\xc3\xa9 \"${HOME} ( // + /* \nmode = 'off' # '\nversion = 1 # \"\n\n# end\n"));
 	p4d_error err = {0};
@@ -296,7 +296,7 @@ static void remove_file(const char *name)
 	unlink(other);
 }
 
-/* What a file that includes dir/more is refused with. */
+/* The message with which a file that includes dir/more is refused. */
 static void included_refused(const char *more, p4d_code code, const char *format, ...)
 {
 	char text[512], message[512];
@@ -420,7 +420,7 @@ static void the_sample_is_valid(void **state)
 	for (const char *at = text; *at;) { /* "#key" is a setting, "# text" is prose */
 		size_t line = strcspn(at, "\n") + 1;
 		bool setting = *at == '#' && at[1] != ' ' && at[1] != '\n';
-		/* files of a site need not be here */
+		/* the files of a site need not exist here */
 		if (strncmp(at, "#gpus", 5) == 0) {
 			out += sprintf(out, "gpus = \"%s/gpus.json\"\n", test_datadir());
 		} else if (strncmp(at, "#data", 5) != 0 && strncmp(at, "#include", 8) != 0) {

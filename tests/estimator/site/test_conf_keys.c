@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Walks the table of p4d.conf's keys: each key loads, is refused in sections that may not have it, reaches
- * its member, is combined over a list of partitions as strictly as its row says, and is in the manual.
+ * Walks the table of p4d.conf's keys. Each key loads, is refused in sections that may not have it, sets its
+ * member, is combined over a list of partitions as strictly as its row says, and is in the manual.
  */
 #include "site/site_internal.h"
 #include "support/conf_file.h"
@@ -68,7 +68,7 @@ static void every_key_stands_where_its_row_says(void **state)
 	(void)state;
 	for (int i = 0; i < P4D_KEYS; i++) {
 		const p4d_conf_key key = (p4d_conf_key)i;
-		/* the last line; files that must be there */
+		/* the last line of the text; files that must exist */
 		if (key == P4D_KEY_VERSION || key == P4D_KEY_GPUS || key == P4D_KEY_INCLUDE)
 			continue;
 		for (int kind = 0; kind < P4D_DEFAULTS_SECTION; kind++) {
@@ -93,7 +93,7 @@ static void every_key_stands_where_its_row_says(void **state)
 	}
 }
 
-/* Not by the name of a member, but by what changed: whatever the key, two values make two policies. */
+/* Does not look at the member's name, only at the difference: for every key, two values make two policies. */
 static void every_policy_reaches_its_member(void **state)
 {
 	(void)state;
@@ -118,7 +118,7 @@ static void every_policy_reaches_its_member(void **state)
 		const char *of_a = (const char *)&a + info->offset, *of_b = (const char *)&b + info->offset;
 		if (!memcmp(of_a, of_b, bytes))
 			fail_msg("%s changes nothing", info->name);
-		/* samples grow: the second is the larger one */
+		/* sample values grow: the second is the larger one */
 		assert_memory_equal((const char *)&both + info->offset, info->stricter > 0 ? of_b : of_a,
 				    bytes);
 		p4d_site_free(site);

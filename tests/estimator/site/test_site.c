@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Settings of p4d.conf: which one takes precedence, GPUs and numbers. */
+/* Settings of p4d.conf: which takes precedence, GPUs and numbers. */
 #include "support/conf_file.h"
 
 static void example_of_the_manual(void **state)
@@ -61,7 +61,7 @@ static void defaults_without_a_file(void **state)
 	assert_true(p4d_site_gpus(site)->count > 10);
 	p4d_site_free(site);
 	site = p4d_site_default("/nonexistent", P4D_MODE_OBSERVE,
-				&err); /* p4d knows the GPUs it was built with */
+				&err); /* p4d knows the GPUs that were compiled in */
 	assert_non_null(site);
 	assert_true(p4d_site_gpus(site)->count > 10);
 	p4d_site_free(site);
@@ -77,7 +77,7 @@ static void a_limit_of_the_site_holds_for_both_frameworks(void **state)
 	p4d_site_free(site);
 }
 
-/* A table of the site's own replaces the built-in one. */
+/* A site's own table replaces the built-in one. */
 static void own_table(void **state)
 {
 	static const char table[] = "{\"gpus\":[{\"name\":\"mine\",\"usable_gib\":2,\"nominal_gb\":2}]}";
@@ -222,7 +222,7 @@ static void gpus(void **state)
 	assert_string_equal(gpu->name, "a100-80gb");
 	assert_int_equal(ambiguous, 1);
 	assert_int_equal(gpu->usable_bytes, (uint64_t)(78.5 * 1073741824));
-	/* the override is of the GPU, however it is called */
+	/* the override is for the GPU, whichever of its names is used */
 	assert_ptr_equal(p4d_site_gpu(site, "a100-80gb", NULL), gpu);
 	gpu = p4d_site_gpu(site, "a100", &ambiguous);
 	assert_string_equal(gpu->name, "a100-40gb");
@@ -261,7 +261,7 @@ static void described_gpus(void **state)
 	assert_string_equal(t4->name, "t4-16gb");
 	assert_int_equal(t4->usable_bytes, (uint64_t)14 << 30);
 	assert_true(t4->hbm_bytes_per_s > 0);
-	/* the others are where they were */
+	/* the other sections have not moved */
 	assert_string_equal(p4d_site_gpu(site, "h100", NULL)->name, "h100-80gb");
 	char *text = p4d_site_text(site);
 	p4d_site *again = loaded(text);
@@ -330,7 +330,7 @@ static void names_with_wildcards(void **state)
 		p4d_mode mode;
 	} cases[] = {
 	    {"gpu-a", P4D_MODE_WARN},  /* the first pattern, although a later one is longer */
-	    {"gpu-big", P4D_MODE_OFF}, /* a name wins over patterns */
+	    {"gpu-big", P4D_MODE_OFF}, /* an exact name takes precedence over patterns */
 	    {"gpu", P4D_MODE_ENFORCE},      {"GPU-a", P4D_MODE_ENFORCE}, {"xgpu-a", P4D_MODE_ENFORCE},
 	    {"a12c", P4D_MODE_OBSERVE},     {"a1c", P4D_MODE_ENFORCE},   {"a123c", P4D_MODE_ENFORCE},
 	    {"0mid0end", P4D_MODE_OBSERVE}, {"0mid0", P4D_MODE_ENFORCE}, {"midend", P4D_MODE_OBSERVE},

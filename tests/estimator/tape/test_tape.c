@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The player of tapes against arithmetic done by hand. */
+/* The simulator of tapes, compared with calculations by hand. */
 #include "support/support.h"
 
 #include "tape/op.h"
@@ -42,8 +42,8 @@ static void saved_by_operations(void **state)
 	assert_int_equal(p4d_tape_backward(&tape, true, false).end.weights, 0);
 }
 
-/* The last operation keeps nothing: its backward pass is over when the one before asks for y; at that time
- * the gradient of z exists next to everything that is recomputed. */
+/* The last operation keeps nothing. Its backward pass is over when the one before it needs y. At that time
+ * the gradient of z exists in addition to everything that is recomputed. */
 static void recomputed_inside_the_backward_pass(void **state)
 {
 	p4d_tape tape;
@@ -98,7 +98,7 @@ static void results_that_stay(void **state)
 	assert_pass(p4d_tape_again_selected(&tape), 2048 + 512 + 4096, 0);
 }
 
-/* More operations than there is room for are reported as an error, and do not overrun memory. */
+/* More operations than there is room for are an error, and do not overrun memory. */
 static void too_long(void **state)
 {
 	p4d_tape tape;

@@ -74,7 +74,10 @@ static void test_published_bubbles(void **state)
 	}
 }
 
-/* With vocabulary parallelism the barriers are hidden: what is idle does not grow with the micro-batches. */
+/*
+ * With vocabulary parallelism the barriers are hidden: idle time does not grow with the number of
+ * micro-batches.
+ */
 /* With slices the bubble is (p-1)/(m*s + p-1), as of as many micro-batches: TeraPipe's point, and Seq1F1B's.
  */
 static void test_bubbles_of_slices(void **state)
@@ -157,7 +160,7 @@ static double last_end(const p4d_schedule *s, const p4d_instruction_list *lists,
 	return end;
 }
 
-/* When the header says that an instruction's data is there, looked up the slow way. */
+/* The time at which, by the header's rules, an instruction's data has arrived; found by a plain search. */
 static double data_there(const p4d_schedule *s, const p4d_instruction_list *lists,
 			 const p4d_timeline *timeline, const p4d_durations *d, uint32_t stage,
 			 const p4d_instruction *in)
@@ -201,7 +204,7 @@ static double data_there(const p4d_schedule *s, const p4d_instruction_list *list
 	return 0;
 }
 
-/* Every instruction begins when the one before has ended and its data is there, not earlier, not later. */
+/* Every instruction begins exactly when the one before has ended and its data has arrived. */
 static void test_starts(void **state)
 {
 	(void)state;

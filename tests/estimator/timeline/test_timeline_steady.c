@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The step time from the steady state against the whole schedule. */
+/* The step time computed from the steady state, compared with the whole schedule. */
 #include "support/support.h"
 
 #include <math.h>
@@ -57,7 +57,7 @@ static void test_random(void **state)
 	p4d_timeline_work_free(&work);
 }
 
-/* Every pass of another length and slow links: patterns over many micro-batches. */
+/* Passes of different lengths, and slow links: patterns that repeat over many micro-batches. */
 static void test_wild(void **state)
 {
 	p4d_timeline_work work = {0};
@@ -80,8 +80,8 @@ static void test_wild(void **state)
 }
 
 /*
- * The slowest stage is the first and the others run ahead of it for hundreds of micro-batches before they
- * wait for it: the pace at the beginning is not that of the end.
+ * The first stage is the slowest. The others run ahead of it for hundreds of micro-batches before they wait,
+ * so the pace at the beginning differs from that at the end.
  */
 static void test_slow_change(void **state)
 {
@@ -103,7 +103,7 @@ static void test_slow_change(void **state)
 	p4d_timeline_work_free(&work);
 }
 
-/* Nobody can simulate 2^24 micro-batches; but each adds what the slowest stage takes. */
+/* 2^24 micro-batches cannot be simulated, but each adds the slowest stage's time. */
 static void test_many_micro_batches(void **state)
 {
 	p4d_timeline_work work = {0};
@@ -125,7 +125,7 @@ static void test_many_micro_batches(void **state)
 	p4d_timeline_work_free(&work);
 }
 
-/* Work is kept for the next call, stays small, and never gives the answer of another shape. */
+/* A cached timeline is used by the next call, stays small, and never serves another shape. */
 static void test_work(void **state)
 {
 	p4d_timeline_work work = {0};
@@ -160,8 +160,8 @@ static void test_work(void **state)
 	p4d_timeline_work_free(&work);
 }
 
-/* What a timeline takes off its budget: in proportion to the nodes, which vocabulary parallelism
- * doubles. */
+/* The part of its budget that a timeline uses: in proportion to the nodes, whose number vocabulary
+ * parallelism doubles. */
 static void test_budget_by_nodes(void **state)
 {
 	const uint64_t all = 1 << 30;
@@ -182,7 +182,10 @@ static void test_budget_by_nodes(void **state)
 	assert_true(taken[0] > 0 && taken[1] >= 2 * taken[0]);
 }
 
-/* Rounds end with the budget, whatever it is; the rest goes on at the mean pace, which is nearly right. */
+/*
+ * The budget, whatever it is, limits the rounds; the rest is computed with the mean pace, which is nearly
+ * right.
+ */
 static void test_budget_ends_rounds(void **state)
 {
 	double most = 0;
