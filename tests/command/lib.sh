@@ -56,7 +56,7 @@ fail()
 	exit 1
 }
 
-# For tests that train: as without a job around them, each rank with one thread.
+# For tests that train: settings as outside of jobs, and one thread per rank.
 by_hand()
 {
 	unset P4D_PLAN P4D_JOB_KEY P4D_JOB_KEY_FILE P4D_JOB_HOST RANK OMPI_COMM_WORLD_RANK PMI_RANK
@@ -67,7 +67,7 @@ by_hand()
 	export OPENBLAS_NUM_THREADS
 }
 
-# A text in which there is something to learn, as data.
+# A text from which a model can learn something, as training data.
 make_text()
 {
 	awk 'BEGIN { for (; i < 400; i++) printf "line %d: every line says which one it is, and that line %d is another one\n", i, i * 7 % 400 }' >text
@@ -119,7 +119,7 @@ exits()
 
 # refused P4DNNN COMMAND...: with this code, which is also its exit status. The text of a message is checked in one
 # place: in the unit test of the code that makes it, or in the one script that asks for it. Elsewhere the code is
-# enough, with the fix and names in it.
+# enough, with the fix and the names in the message.
 refused()
 {
 	code=$1

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Slurm's accounting: what sacct of each release prints, and what users may write into it. */
+/* Slurm's accounting: what sacct prints in each release, and what users may write into it. */
 #include "support/support.h"
 
 #include <sys/stat.h>
@@ -217,7 +217,7 @@ static void release(char **texts, size_t count)
 #define RULE "--------------------------------------------------------------------------------\n"
 #define SCRIPT "#!/bin/sh\nsrun python train.py\n"
 
-/* A script with the heading of another job in it. */
+/* A script that contains the heading of another job. */
 static void scripts_that_look_like_others(void **state)
 {
 	static const char *const ids[] = {"1", "2_0", "2_1", "3", "4", "2_[2-9]"};

@@ -11,7 +11,7 @@ for file in measured experts recipes; do
 done >validated || fail "p4d validate"
 
 awk -F'|' '
-	function near(text, value) { # rounded to the digits that it has
+	function near(text, value) { # rounded to as many digits as the table has
 		return text - value < 0.51 * 10 ^ -digits(text) && value - text < 0.51 * 10 ^ -digits(text)
 	}
 	function digits(text) { return length(text) - index(text, ".") }

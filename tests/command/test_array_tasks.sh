@@ -58,7 +58,7 @@ n=0; for tp in 8 1; do if [ $n -eq $SLURM_ARRAY_TASK_ID ]; then TP=$tp; fi; n=$(
 TP=$((SLURM_ARRAY_TASK_COUNT * 4)); [ $SLURM_ARRAY_TASK_ID = $SLURM_ARRAY_TASK_MIN ] || TP=1
 E
 
-# the array may be typed, or in the environment; the one that counts is
+# --array may be typed, or come from the environment; the one that takes precedence is used
 array 0 <<E
 tps=(8 1 8)
 $train \${tps[\$SLURM_ARRAY_TASK_ID]}
@@ -78,7 +78,7 @@ sed -i 's/^#SBATCH --array.*/#/; s/--seed [^ ]*//; s/\${tps.*/${SLURM_ARRAY_TASK
 exits 12 $check job.sh
 prints "would be refused: custom on 1 node of 8 x h100-80gb, tp=1"
 
-# tasks that differ in seeds, paths and rates alone are one job
+# tasks that differ only in seeds, paths and rates are one job
 array 0-7 <<E
 lrs=(1e-4 3e-4)
 tps=(8 8)
@@ -103,7 +103,7 @@ E
 exits 0 $check job.sh
 prints "array task 1, the worst of 2: custom on 1 node of 8 x h100-80gb, tp=4"
 
-# unread parts are unknown: a missing file, a task that says nothing, more tasks than p4d reads
+# what p4d cannot read is unknown: a missing file, a task without arguments, more tasks than p4d reads
 array 0-1 <<E
 $train \$(sed -n "\$((SLURM_ARRAY_TASK_ID + 1))p" nowhere)
 E
@@ -121,7 +121,7 @@ $train \${tps[SLURM_ARRAY_TASK_ID / 25]}
 E
 exits 0 $check job.sh
 says '[P4D117]' 'SLURM_ARRAY_TASK_ID is known to the job only'
-# but one that was read and does not fit is refused
+# but a task that was read and does not fit is refused
 sed -i 's/tps=(8 8/tps=(8 1/' job.sh
 exits 12 $check job.sh
 says '[P4D012] array task 25: job.sh:5'
@@ -143,7 +143,7 @@ says '[P4D012] array task 2, the worst of 2: commands.txt:2'
 exits 0 p4d read job.sh
 prints "Array task 1:" "job.sh: pretrain_gpt.py (megatron), started at commands.txt:2"
 
-# p4d read: the tasks that say different things
+# p4d read the arguments of the tasks that differ
 array 0-3 <<E
 tps=(8 1 8 1)
 $train \${tps[SLURM_ARRAY_TASK_ID]}

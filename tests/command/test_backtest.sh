@@ -26,7 +26,7 @@ srun python pretrain_gpt.py --num-layers 32 --hidden-size 4096 --ffn-hidden-size
 	--vocab-size 32000 --tokenizer-type NullTokenizer --use-distributed-optimizer --use-flash-attn
 END
 }
-megatron s0 2048 1 # 48 % of the GPU
+megatron s0 2048 1 # 48 % of the GPU's memory
 megatron s1 2960 4 # 85 %
 megatron s2 3424 4 # 92 %
 megatron s3 3688 4 # 96 %
@@ -75,7 +75,7 @@ exits 0 p4d backtest --conf p4d.conf --read-output --html page.html --csv
 awk -F, 'NR > 1 { gsub(/"/, "", $1); print $1 "\t" $6 "\t" $7 }' .out >rows
 cmp rows expected || fail "$(diff rows expected | head)"
 
-# cell FIELD VALUE FIELD VALUE...: jobs and GPU-hours of some, out of the rows, as JSON has them
+# cell FIELD VALUE FIELD VALUE...: number of jobs and GPU-hours in the rows with these values, from the JSON
 awk -F, 'NR > 1 { n[$6 "," $7]++; hours[$6 "," $7] += $12 }
 	END { for (c in n) printf "%s %d %.0f\n", c, n[c], hours[c] }' .out | LC_ALL=C sort >by_rows
 exits 0 p4d backtest --conf p4d.conf --read-output --json
@@ -102,7 +102,7 @@ for row in 0.9000:116 0.9500:87 0.9700:58 1.0000:29; do
 	object | grep -oE "\"limit\":${row%:*},\"refused_but_ran\":\{\"jobs\":$jobs,[^}]*\},\"caught\":\{\"gpu_memory_said\":\{\"jobs\":$jobs,[^}]*\},\"gpu_memory_full\":\{\"jobs\":$jobs," |
 		grep -q . || fail "limit ${row%:*} is wrong"
 done
-# the largest: by GPU-hours, each script once
+# the largest jobs: by GPU-hours, each script once
 object | grep -oE '"refused_but_ran":\[.*"passed_but_died"' | grep -oE '"jobs":[0-9]*,"gpu_hours":[0-9.]*,"job":"[0-9]*"' >ran
 printf '"jobs":29,"gpu_hours":%s,"job":"%s"\n' 135.333333 1005 131.466667 1004 127.600000 1003 | cmp - ran || fail "refused but ran: $(cat ran)"
 object | grep -oE '"passed_but_died":\[.*"stages"' | grep -oE '"jobs":58,"gpu_hours":[0-9.]*,"job":"101[0-2]"' | wc -l | grep -qx ' *3' ||
@@ -117,7 +117,7 @@ exits 0 p4d backtest --conf p4d.conf --since 2026-11-01 --user "$user" --account
 prints 'Refused, but they ran' 'job.sh:3' '82.2 of 79.1 GiB' 'my_own.py is not a program p4d knows' '--read-output'
 grep -q -- "--user=$user --starttime=2026-11-01 --accounts=physics --partition=h100 " "$SACCT/asked" || fail "sacct was not asked for these jobs"
 
-# few ID_STATE_SCRIPT_LINE...: jobs of these alone, of $owner in $directory
+# few ID_STATE_SCRIPT_LINE...: a backtest of these jobs alone, of $owner in $directory
 few()
 {
 	head -1 "$SACCT/jobs" >"$SACCT/jobs.few"
@@ -164,7 +164,7 @@ gpus=4
 few 1 COMPLETED s1 'sbatch job.sh'
 unset gpus
 verdict 1 refused
-# A variable that may have been set is not known; one that is stored is.
+# A variable that may have been set is unknown; a stored one is known.
 sed 's/--micro-batch-size 1/--micro-batch-size ${MBS:-1}/' "$SACCT/s0" >"$SACCT/variable"
 few 1 COMPLETED variable 'sbatch job.sh'
 verdict 1 not_judged MBS
@@ -179,11 +179,11 @@ echo 'SECRET_TOKEN=abc' >"$SACCT/env"
 few 1 COMPLETED variable 'sbatch job.sh'
 verdict 1 passed
 rm "$SACCT/environments"
-# What users write steers no terminal.
+# Escape sequences that users write do not reach the terminal.
 escape=$(printf '\033')
 few 1 COMPLETED s5 "sbatch -J x a${escape}[31m.sh"
 grep -qF 'a\x1b[31m.sh:3' .out || fail "an escape is printed"
-# Files are those of today, which is said if they have changed.
+# p4d reads files as they are today, and says so if they have changed.
 mkdir model
 cat >model/config.json <<'END'
 {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 4096, "intermediate_size": 11008, "num_hidden_layers": 32,
@@ -219,7 +219,7 @@ if [ "$(id -u)" = 0 ] && id daemon >/dev/null 2>&1; then
 	chmod 644 setting.sh
 	few 1 COMPLETED files 'sbatch job.sh'
 	verdict 1 not_judged setting.sh
-	# Others read with their own rights, but HOME is that of the owner.
+	# Other users read with their own rights, but HOME is the job owner's.
 	as="setpriv --reuid=daemon --regid=daemon --clear-groups env HOME=$work"
 	if $as p4d --version >/dev/null 2>&1 && $as test -r p4d.conf; then
 		sed 's,=./model,=$HOME/model,' setting.sh >setting.home
@@ -234,7 +234,7 @@ if [ "$(id -u)" = 0 ] && id daemon >/dev/null 2>&1; then
 	unset owner as
 fi
 
-# The output is where Slurm says, or else where the options do.
+# The output file is where Slurm says, or otherwise where the options say.
 mkdir -p logs
 echo 'RuntimeError: CUDA error: out of memory' >logs/3-job.sh.err
 sed 's/^srun/#SBATCH -e logs\/%j-%x.err\nsrun/' "$SACCT/s0" >"$SACCT/output"

@@ -55,7 +55,7 @@ printf '%s\n' "$out" | awk -F '[:,]' '
 	END { exit !(own > 2 && bound > -0.79 && bound < 0.79 && before < 0.2 && covered > 0.94 && covered < 0.96) }' ||
 	fail "the margins of one half do not hold for the other"
 
-# what is shared has no name of a model or a person, no day, and the same predictions
+# shared rows have no name of a model or a person and no day, but the same predictions
 ! grep -Ei 'user|anna|llama3[.]|qwen3-|2026-1[01]-' shared.csv || fail "names are shared"
 [ "$(wc -l <shared.csv)" = "$(wc -l <a.csv)" ] || fail "rows are missing"
 p4d calibrate --json a.csv >first.json && p4d calibrate --json shared.csv >second.json || fail "shared.csv"
@@ -89,7 +89,7 @@ rows 20 "$(plus "$usual" -1)" >body
 calibrate
 prints "p4d's own are enough"
 ! grep -q '^framework' out.conf || fail "a margin below p4d's own: $(cat out.conf)"
-# a job that ran on its limits is not refused, whatever the others measured; nor is one whose measurement is censored
+# a job that ran with its margins is not refused, whatever others measured; nor is one whose measurement is censored
 for seq in 65536 73728 81920 90112 98304 106496 114688; do
 	long=$(echo "$megatron" | sed "s/--seq-len=4096/--seq-len=$seq/")
 	need=$(predicted "$long")
@@ -105,7 +105,8 @@ exits 0 p4d conf out.conf
 # shellcheck disable=SC2086
 exits 0 p4d estimate $long --gpu h100 --conf with.conf --quiet
 prints "warn"
-# a run that is said to have died at 2 GiB below the safe share no longer passes silently; one far below is no matter of margins
+# a run reported to have died 2 GiB below the safe share no longer passes silently; a run that died far below it does
+# not affect margins
 for seq in 49152 57344 61440 65536 69632 73728; do
 	died=$(echo "$megatron" | sed "s/--seq-len=4096/--seq-len=$seq/")
 	need=$(predicted "$died")

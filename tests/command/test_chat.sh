@@ -1,11 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# p4d data --chat: conversations as the templates of released models write them, with a mask of what is trained on, and that
-# p4d-train packs them, trains on that alone, and loses the same in every layout.
+# p4d data --chat: writes conversations as the templates of released models do, with a mask of the tokens to train on.
+# p4d-train packs them, trains on those tokens alone, and has the same loss in every layout.
 . "${0%/*}/lib.sh"
 by_hand
 
-# shown PREFIX: its text, documents one behind the other; what is trained on in brackets, and newlines as /
+# shown PREFIX: prints the text, one document after another, with the tokens to train on in brackets, and newlines as /
 shown()
 {
 	{
@@ -49,7 +49,7 @@ prints "2 documents, " "; loss on 26 (out.mask)"
 sed 's/messages/turns/' chat.jsonl >turns.jsonl
 exits 0 p4d data --chat zephyr --field turns -o turns turns.jsonl
 
-# what others name conversations: ShareGPT, and a prompt with its completion
+# other formats of conversations: ShareGPT, and a prompt with its completion
 exits 0 p4d data --chat chatml -o messages chat.jsonl
 cat >sharegpt.jsonl <<'END'
 {"conversations": [{"from": "system", "value": "Be brief."}, {"from": "human", "value": "Hi "}, {"from": "gpt", "value": " Hey!"}, {"from": "human", "value": "Bye"}, {"from": "gpt", "value": "So long"}]}
@@ -73,7 +73,7 @@ if gzip -dc "$P4D_TEST_SRCDIR/tests/data/tokenizers/qwen2.json.gz" | sed 's/<|en
 	# 1: <|im_start|>, 0: <|im_end|>; of 5 and 2 turns
 	od -An -v -tu2 -w2 named.bin | awk '$1 == 1 { begins++ } $1 == 0 { ends++ } END { exit !(begins == 7 && ends == 7) }' ||
 		fail "turns: $(od -An -v -w1000 -tu2 named.bin)"
-	# time is linear in the turns: these took more than 15 s of a core where each was encoded with all before it
+	# time is linear in the turns: these took more than 15 s of a core when each turn was encoded with all before it
 	awk 'BEGIN { printf "{\"messages\": ["
 		for (i = 0; i < 8000; i++)
 			printf "%s{\"role\": \"%s\", \"content\": \"turn %d of a long talk\"}", i ? ", " : "", i % 2 ? "assistant" : "user", i
@@ -86,7 +86,7 @@ if gzip -dc "$P4D_TEST_SRCDIR/tests/data/tokenizers/qwen2.json.gz" | sed 's/<|en
 	[ ! -e other.bin ] || fail "it wrote other.bin"
 fi
 
-# what is refused, with its place
+# what is refused, and at which place of the input
 exits 5 p4d data --chat alpaca -o bad chat.jsonl
 says "--chat=alpaca: not a template; there are chatml, qwen2.5, llama-3, llama-2, mistral, gemma, zephyr"
 refuses() # MESSAGES TEXT
@@ -149,7 +149,7 @@ for form in marks plain; do
 done
 cmp marks.bin plain.bin && cmp marks.mask plain.mask || fail "200 turns have another mask"
 
-# other data takes the mask away
+# writing other data removes the mask
 cp out.mask stale.mask
 exits 0 p4d data -o stale chat.jsonl
 [ ! -e stale.mask ] || fail "a mask of other data stays"
@@ -183,7 +183,7 @@ done <<'END'
 --local-ranks 2 --pp 2
 --local-ranks 2 --cp 2
 END
-# alone in its sequence, each has the loss that it has beside others: packing changes no loss
+# alone in its sequence, each document has the loss that it has beside others: packing changes no loss
 all=$(sed -n 's/.*"packed_sequences":\([0-9]*\).*/\1/p' one.json)
 [ "$all" -lt 30 ] || fail "$all sequences for 40 documents"
 changed=$(echo "$model" | sed "s/--steps 4/--steps 1/; s/--global-batch 4/--global-batch $all/")

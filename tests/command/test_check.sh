@@ -11,7 +11,7 @@ refused P4D013 $check --p4d-model=llama2-70b job.sh
 prints "would be refused"
 says "p4d: fix: --nodes="
 refused P4D020 $check --p4d-tp=3 job.sh
-# no candidate was complete, and all were too large: what the user set is explained
+# no candidate could be completed because all were too large: the message is about the user's values
 refused P4D029 $check -p strict --p4d-model=llama2-7b --gpus-per-node=3 --p4d-tp=1 --p4d-cp=1 --p4d-pp=1 --p4d-schedule=v-half job.sh
 exits 7 $check --p4d-model=nosuch job.sh
 exits 5 $check --p4d-tp=8x job.sh
@@ -31,14 +31,14 @@ prints "no p4d options"
 silent
 refused P4D043 $check -p strict plain.sh
 
-# environment between command line and script
+# the environment takes precedence over the script, and the command line over both
 SBATCH_P4D_TP=4
 export SBATCH_P4D_TP
 exits 0 $check job.sh
 prints "tp=4"
 exits 0 $check --p4d-tp=2 job.sh
 prints "tp=2"
-# for a job that is not p4d's it is nothing
+# in a job that does not use p4d the variable has no effect
 exits 0 $check plain.sh
 prints "no p4d options"
 unset SBATCH_P4D_TP
@@ -75,7 +75,7 @@ printf 'true\n' >bad.sh
 exits 1 $check bad.sh
 says "#!"
 
-# heterogeneous jobs: each component is judged, the worst decides
+# heterogeneous jobs: each component is judged, and the worst verdict decides
 exits 13 $check : -N1 --gpus-per-node=8 -p h100 --p4d-model=llama2-70b job.sh
 prints "0: p4d: would pass" "0: p4d: would also fit" "1: p4d: would be refused"
 says "1: p4d: [P4D013]"
@@ -88,7 +88,8 @@ true
 JOB
 exits 0 $check het.sh
 prints "0: p4d: would pass: llama13b" "1: p4d: would pass: the job has no p4d options"
-# the last options of the command line hold for all components that the script has more; --mem, unlike -N, for later ones too
+# if the script has more components than the command line, the command line's last options hold for the rest; --mem,
+# unlike -N, does so for later ones, too
 exits 13 $check --p4d-model=llama2-70b het.sh
 prints "0: p4d: would be refused: llama2-70b" "1: p4d: would be refused: llama2-70b"
 exits 33 $check --mem=1G : -p h100 -N1 --gpus-per-node=8 --p4d-model=llama13b het.sh
@@ -106,7 +107,7 @@ says "fix: --nodes=3 --ntasks=3 --gpus-per-node=8"
 exits 0 $check --p4d-verbose job.sh
 prints "optimizer" "Peak: stage 0"
 
-# an option of another SPANK plugin of the site: only its sbatch knows it; but those of p4d are known
+# an option of another SPANK plugin of the site: only the site's sbatch knows it; p4d's own options are known
 printf '%s\n' '#!/bin/sh' '#SBATCH -p h100 -N 1 --gpus-per-node=8' '#SBATCH --quotatype=reserved' '#SBATCH --p4d-model=llama13b' 'srun train' >foreign.sh
 exits 0 $check foreign.sh
 prints "would pass: llama13b" "p4d does not know --quotatype of the #SBATCH lines; sbatch takes it if another plugin of the site has it"
@@ -119,7 +120,8 @@ case $out in *nearest*) fail "it is no misspelling" ;; esac
 sed 's/quotatype=reserved/gpu-per-node=8/' foreign.sh >misspelled.sh
 exits 0 $check misspelled.sh
 prints "p4d does not know --gpu-per-node of" "nearest: --gpus-per-node"
-# On the command line only with --skip-unknown, for all components; what follows is no value of an option if it begins with "-".
+# Unknown options on the command line need --skip-unknown, for all components; a next word that begins with "-" is not
+# the option's value.
 refused P4D001 $check --tenant=a foreign.sh
 exits 0 $check --skip-unknown --tenant=a --reserved -- foreign.sh
 prints "would pass: llama13b" "p4d does not know --tenant and 2 others; sbatch takes them"
@@ -132,7 +134,7 @@ says "line 3 of the batch script: unknown option --p4d-quota"
 exits 1 $check --quotatype=reserved job.sh
 says "unknown option --quotatype"
 
-# what is commonly lost in silence, and what would do as well: advice, whatever the verdict
+# words that sbatch commonly ignores without a message, and what would work instead: advice, whatever the verdict
 cat >late.sh <<'JOB'
 #!/bin/sh
 #SBATCH -p h100 -N 2 --gpus-per-node=8 --p4d-model=llama3-8b --requeue --mem-update=20@10
@@ -153,7 +155,7 @@ for text in '#SBATCH lines' --ntasks-per-node=8 PreemptMode --mem-update; do
 done
 exits 0 $check -N1 --gpus-per-node=4 torchrun.sh
 case $out in *' h100-80gb ('*) fail "fewer GPUs do not fit" ;; esac
-# a pattern is no partition
+# a pattern is not the name of a partition
 sed 's/partition "strict"/partition "str*"/' p4d.conf >pattern.conf
 exits 0 p4d check --conf pattern.conf late.sh
 prints "would also fit: 1 x 4 h100-80gb ("
@@ -161,7 +163,7 @@ case $out in *'in partition'*) fail "a pattern as a partition" ;; esac
 exits 13 $check --p4d-model=llama2-70b -N1 late.sh
 case $out in *'would also fit'*) fail "advice on a refused job" ;; esac
 
-# a job that is read but cannot be judged: the answer says why, sbatch prints nothing
+# a job that is read but cannot be judged: p4d check says why, and sbatch prints nothing
 cat >read.sh <<'JOB'
 #!/bin/sh
 #SBATCH -p nowhere -N1 --gpus-per-node=8
@@ -175,8 +177,7 @@ sed -i '/^#SBATCH/d' read.sh
 exits 0 p4d check read.sh
 prints "would pass: not checked: the job requests no GPU from Slurm"
 
-# the value of an option that does not matter for memory may be known only on the node: the job is judged, with a
-# message
+# an option's value may be known only on the node: if it does not affect memory, the job is judged, with a message
 cat >resume.sh <<'JOB'
 #!/bin/sh
 LAST=$(ls -td out/checkpoint-* | head -n 1)
@@ -212,19 +213,19 @@ sed -i 's/"2"/"op"/' titan.toml
 exits 0 p4d check -N4 --ntasks-per-node=1 --gpus-per-node=h100:8 titan.sh
 case $err in *selective_ac_option*) fail "it is there" ;; esac
 
-# the fix for accelerate launch has its own words, and the fixed job fits
+# the fix for accelerate launch has accelerate's options, and the fixed job fits
 cat >zero.sh <<'JOB'
 #!/bin/sh
 accelerate launch --num_processes 8 --use_deepspeed --zero_stage 2 sft.py --model_name_or_path Qwen/Qwen2.5-32B --bf16 --gradient_checkpointing --per_device_train_batch_size 4 --loss_type chunked_nll --max_length 8192
 JOB
 exits 0 p4d check -N1 --gpus-per-node=h100:8 zero.sh
-# also for the host: a job that requests no memory is asked to
+# also for the host: a job without --mem is advised to request memory
 says "p4d: fix: --mem=" "G; zero.sh:2: --zero_stage 3; zero.sh:2: add --offload_optimizer_device cpu to accelerate launch"
 sed -i 's/launch/launch --offload_optimizer_device cpu/; s/zero_stage 2/zero_stage 3/' zero.sh
 exits 0 p4d check -N1 --gpus-per-node=h100:8 zero.sh
 prints "p4d: would pass: Qwen/Qwen2.5-32B on 1 node of 8 x h100-80gb"
 
-# a file that is not there decides about the framework; what does not fit hears nothing of fewer GPUs
+# a missing file decides which framework it is; a job that does not fit gets no fix with fewer GPUs
 printf '#!/bin/sh\naxolotl train nowhere.yml\n' >axolotl.sh
 exits 0 p4d check -N1 --gpus-per-node=h100:8 axolotl.sh
 says "was not checked: nowhere.yml cannot be read, nor what it sets"
@@ -240,7 +241,8 @@ sed -i 's/batch_size/context_parallel_dim=2 gradient_accumulation_steps=2 batch_
 exits 0 p4d check -N1 --gpus-per-node=h100:8 tune.sh
 prints "p4d: would pass: llama3.1-8b on 1 node of 8 x h100-80gb, tp=1 cp=2"
 
-# a length that is an upper bound refuses nobody, unless what does not depend on it is too much; packing and padding make it the length
+# a length that is only an upper bound refuses no job, unless memory that does not depend on it is too much; with
+# packing or padding it is the length
 lengths()
 {
 	printf '#!/bin/sh\n%s\n' "$*" >lengths.sh
@@ -290,7 +292,7 @@ refused P4D012 $judged lengths.sh
 lengths "python run_clm.py --model_name_or_path Qwen/Qwen2.5-7B --dataset_name x --do_train --per_device_train_batch_size 4 --block_size 4096 --bf16 --output_dir x"
 refused P4D012 $judged lengths.sh
 
-# options that repeat the script change nothing; those that do not reach the program are refused, whatever trains it
+# options that repeat the script have no effect; options that do not reach the program are refused, whatever trains
 typed()
 {
 	printf '#!/bin/sh\n%s\n' "$*" >typed.sh
@@ -334,10 +336,10 @@ contradicts "--p4d-recompute=full --p4d-optimizer-sharding=on" "--p4d-recompute=
 typed "$megatron --pipeline-model-parallel-size 8"
 exits 0 p4d check --conf judge.conf $one --p4d-recompute=full --p4d-optimizer-sharding=on --p4d-recompute=none --p4d-optimizer-sharding=off typed.sh
 same_answer --p4d-pp=8
-# an argument next to p4d's own is one that they replace
+# an argument beside p4d's own is one that p4d's replaces
 typed "$megatron "'$P4D_MEGATRON_ARGS'
 exits 0 p4d check --conf judge.conf $one --p4d-model=custom --p4d-layers=40 --p4d-hidden=5120 --p4d-ffn=20480 --p4d-heads=40 --p4d-vocab=32000 --p4d-seq-len=4096 --p4d-tp=8 typed.sh
-# nothing is known of the program: options alone refuse nobody
+# if nothing is known of the program, no options refuse the job
 typed "deepspeed finetune.py"
 exits 0 p4d check --conf judge.conf $one --p4d-framework=deepspeed --p4d-seq-len=2048 typed.sh
 says "[P4D008] the job was not checked: p4d options were given without --p4d-model"
@@ -389,7 +391,7 @@ sed -i 's/h100:1/h100:2/' one.sh
 exits 0 p4d check one.sh
 says "p4d cannot tell global-batch"
 
-# logits of a long sequence: the fix that costs nothing, in the words of the program; a larger evaluation micro-batch
+# logits of a long sequence: the fix that costs no time, as an option of the program; a larger evaluation micro-batch
 # gets a message
 cat >zero.sh <<'JOB'
 #!/bin/sh
@@ -421,7 +423,7 @@ prints "would pass with a warning: Qwen/Qwen3-32B on 2 nodes"
 sed '/nowhere/d; s/"stage": 3/"stage": 2, "reduce_bucket_size": $BUCKET/' zero.sh >bucket.sh
 exits 0 p4d check bucket.sh
 says "Qwen/Qwen3-32B needs" "p4d read the values in bucket.sh:6 (sft.py), though \$BUCKET is not set; the job is submitted as it is"
-# so it is with FSDP; a script that does not evaluate has none
+# FSDP behaves the same; a script that does not evaluate has no evaluation
 sed 's/--deepspeed zero.json/--fsdp full_shard/; s/eval_batch_size 1/eval_batch_size 8/' zero.sh >sharded.sh
 exits 0 p4d check sharded.sh
 prints "eval-micro-batch=8 (sharded.sh:10)"
@@ -448,7 +450,8 @@ prints "p4d: would pass: qwen3-30b-a3b on 4 nodes of 8 x h100-80gb, tp=1 cp=16 p
 # experts with a pipeline, whose layers torchtitan splits with its ends counted
 exits 0 $check -p h100 titan_deepseek.sh
 
-# fewer processes than GPUs are not judged as if they were as many, whatever option completes the script
+# with fewer processes than GPUs, a job is not judged as if there were one for each, whatever option completes the
+# script
 printf '#!/bin/sh\n#SBATCH -p h100 -N1 --gpus-per-node=8\ntorchrun --nproc_per_node 4 run_clm.py --model_name_or_path gpt2-xl --per_device_train_batch_size 2 --block_size 1024 --bf16 --output_dir x\n' >half.sh
 exits 0 $check half.sh
 says "half.sh:3 (run_clm.py) was not checked: it is started with gpus-per-node=4, but the job has 8"
@@ -471,7 +474,7 @@ exits 0 p4d check --gres=gpu:a100-80gb:4 laptop.sh
 prints "on 1 node of 4 x a100-80gb"
 exits 0 p4d check --gpus-per-node=a100-80gb:4 laptop.sh
 prints "on 1 node of 4 x a100-80gb"
-# without a request for GPUs, those that it starts processes on
+# without a request for GPUs, the GPUs on which the script starts processes
 exits 0 p4d check --gpu h100 bare.sh
 prints "on 2 nodes of 4 x h100-80gb"
 exits 0 p4d check --gpus=h100:8 -N2 bare.sh
@@ -500,7 +503,7 @@ printf '#!/bin/sh\n#SBATCH --gpus-per-node=8\nNPROC_PER_NODE=8 %s $EP %s\n' "$sw
 exits 0 p4d check --gpu rtx4090 weights.sh
 case $err in *P4D012*) fail "the sharding is not known" ;; esac
 
-# the same for PyTorch's frameworks; with an unknown length, nothing else is open
+# the same for PyTorch's frameworks; if only the length is unknown, everything else is set
 cat >judging.conf <<'EOF'
 mode = enforce
 scripts = judge
@@ -536,7 +539,7 @@ says "[P4D012] the weights of the text part of Qwen/Qwen2.5-VL-72B-Instruct alon
 weigh "torchrun --nproc_per_node 8 run_clm.py --do_train --block_size 2048 --model_name_or_path databricks/dbrx-base"
 exits 0 p4d check --conf judging.conf weights.sh
 says "[P4D009]" "[P4D012] the weights of databricks/dbrx-base alone take 245.1 GiB of a GPU in 16 bits"
-# what else is open may be what makes it fit
+# other unknown options may be what makes the job fit
 light() # PROGRAM AND ARGUMENTS
 {
 	weigh "$1"
@@ -573,12 +576,12 @@ for both in "NNODES=2 srun $factory" "srun torchrun --nnodes 2 --nproc_per_node 
 	exits 0 p4d check --conf judging.conf spread.sh
 	prints "would pass" "on 2 nodes of 8"
 done
-# a fix that does not fit is none
+# a fix with which the job does not fit is not offered
 spread "srun torchrun --nproc_per_node 8 $(echo "$clm" | sed 's/3.2-1B/3.1-70B/')"
 exits 0 p4d check --conf judging.conf spread.sh
 case $err in *"fix:"*) fail "it does not fit on one node" ;; esac
 
-# an instance of a GPU, and a partition that has larger ones
+# a MIG instance, and a partition that has larger ones
 cat >mig.conf <<'EOF'
 mode = enforce
 partition "m" { gpu = {"h100-3g.40gb", "h100-80gb"} gpus_per_node = 4 default = true }
@@ -592,11 +595,11 @@ case $err in *"fix:"*) fail "LoRA is another training" ;; esac
 exits 13 p4d check --conf mig.conf -N1 --gres=gpu:h100-3g.40gb:1 $slice
 says "without more GPUs: LoRA (--p4d-finetune=lora, 20.2 GiB)" "fix: --nodes=1 --gres=gpu:h100-80gb:1"
 exits 0 p4d check --conf mig.conf --nodes=1 --gres=gpu:h100-80gb:1 $slice
-# without a type it may get either
+# without a type the job may get either
 exits 13 p4d check --conf mig.conf -N1 --gpus-per-node=1 $slice
 says "fix: --nodes=1 --gpus-per-node=h100-80gb:1"
 exits 0 p4d check --conf mig.conf --nodes=1 --gpus-per-node=h100-80gb:1 $slice
-# two instances are no two GPUs; whole ones are
+# two MIG instances do not count as two GPUs; whole GPUs do
 exits 37 p4d check --conf mig.conf -N1 --gres=gpu:h100-3g.40gb:4 --p4d-model=llama3-8b --p4d-framework=fsdp --p4d-micro-batch=1 --p4d-seq-len=2048 --p4d-recompute=full --wrap=true
 says "fix: --nodes=1 --gres=gpu:h100-80gb:4"
 exits 0 p4d check --conf mig.conf -N1 --gres=gpu:h100-80gb:4 --p4d-model=llama3-8b --p4d-framework=fsdp --p4d-micro-batch=1 --p4d-seq-len=2048 --p4d-recompute=full --wrap=true
@@ -616,7 +619,7 @@ sed -i 's/ $NO_SUCH_ARGS//' besides.sh
 exits 0 p4d check besides.sh
 case $out in *"Not known"*) fail "all is known" ;; esac
 
-# what lacks of a batch is the number of processes, if the program takes that from a variable
+# what is missing for the batch is the number of processes, if the program takes it from a variable
 printf '%s\n' '#!/bin/sh' '#SBATCH -N1 --gpus-per-node=h100:8' 'swift sft --model Qwen/Qwen3-8B --train_type full --dataset d.jsonl --torch_dtype bfloat16 \' \
 	'	--per_device_train_batch_size 1 --gradient_accumulation_steps 1 --max_length 2048 --deepspeed zero3' >processes.sh
 exits 0 p4d check processes.sh
@@ -673,7 +676,7 @@ exits 12 p4d check --strict --conf judge.conf -p h100 -N1 --gpus-per-node=8 both
 printf '#!/bin/sh\n#SBATCH --strict\n' >own.sh
 refused P4D001 p4d check own.sh
 
-# a note before the refusal does not decide the exit status
+# a note before the refusal does not change the exit status
 run p4d check --gpu l4 -N1 --gpus-per-node=1 --p4d-model=Qwen/Qwen2.5-VL-7B-Instruct --p4d-framework=ddp --wrap='run $P4D_HF_ARGS'
 says "[P4D120]" "[P4D01"
 [ "$status" = 12 ] || [ "$status" = 13 ] || fail "exit status"

@@ -37,7 +37,7 @@ exits 0 p4d check --conf p4d.conf job.sh
 says "on h100-80gb"
 case $err in *"h100-80gb;"*) fail "nothing was left out" ;; esac
 
-# another geometry, other GPUs, another command or a variable for it were not rehearsed
+# another geometry, GPU, command, or variable of the command was not rehearsed
 for change in s/-N2/-N1/ s/gpus-per-node=8/gpus-per-node=4/ s/tasks-per-node=8/tasks-per-node=1/ 's/ --ntasks-per-node=8//' 's/srun/& -n8/' \
 	's/srun --label/torchrun --nproc_per_node 4/' s/10240/10241/ 's/^srun/export BATCH=4\n&/' 's/srun/BATCH=4 &/' 's/^srun/cd \/tmp; &/' \
 	's/10240/$(nproc)/' 's/srun/& apptainer exec image.sif/'; do
@@ -69,7 +69,7 @@ sed 's/\* 2/* 4/' own.sh >changed.sh
 exits 0 p4d check --conf p4d.conf changed.sh
 unsaid P4D124 || fail "judged by a rehearsal with another BATCH"
 
-# out of memory: advise warns, judge refuses, ignore is silent; as an override and the modes want
+# out of memory: advise warns, judge refuses, ignore is silent; each as the override and the mode say
 exits 12 p4d rehearse --gpus-per-node 8 --ranks first -- ./program 102400
 sed -e 's/-N2/-N1/' -e 's/10240/102400/' job.sh >large.sh
 exits 0 p4d check --conf p4d.conf large.sh
@@ -141,7 +141,7 @@ for change in 'export RUN=$SLURM_JOB_ID' 'module load cuda' 'export PATH=$PATH:/
 	sed "s!^srun!$change\n&!" large.sh >same.sh
 	exits 124 p4d check --conf judge.conf same.sh
 done
-# what a launcher sets goes before what the script does: the same two values the other way round are another command
+# launchers' variables take precedence over the script's: the same two values the other way round are another command
 sed -e 's/^srun/export MODEL=70b\nenv MODEL=7b &/' -e 's/102400/102403/' large.sh >twice.sh
 exits 12 p4d rehearse --conf p4d.conf --ranks first twice.sh
 sed -e 's/70b/x/' -e 's/=7b/=70b/' -e 's/=x/=7b/' twice.sh >changed.sh
@@ -175,7 +175,7 @@ prints "would pass"
 exits 0 p4d check --conf ignore.conf large.sh
 prints "not checked"
 unsaid P4D124 || fail "ignored, and said"
-# where a plan is required, a record is none
+# where a plan is required, a record does not replace it
 exits 0 p4d rehearse --gpu a100-40gb --gpus-per-node 8 --ranks first -- ./program 1024
 sed -e 's/-N2/-N1 -p strict/' -e 's/10240/1024/' job.sh >strict.sh
 exits 43 p4d check --conf p4d.conf strict.sh
@@ -196,7 +196,7 @@ echo '{"layers": 3}' >config.json
 exits 0 p4d check --conf judge.conf config.sh
 prints "not checked"
 
-# what p4d did not write is no record
+# a file that p4d did not write is not a record
 for record in "$XDG_CACHE_HOME"/p4d/rehearsals/*; do
 	head -c 3000 /dev/urandom >"$record"
 done

@@ -20,7 +20,7 @@ exits 0 at --p4d-chunked-loss=trl-fused sft.sh
 case $err in *P4D122*) fail "which release it is was said" ;; esac
 refused P4D012 at --p4d-chunked-loss=off --p4d-padding=max-length sft.sh
 
-# a loss that TRL is asked for
+# a loss that the script requests from TRL
 sed 's/--bf16/--bf16 --loss_type nll/' sft.sh >nll.sh
 exits 0 at nll.sh
 says "[P4D122] with TRL before 1.15, which makes all logits, the job needs"
@@ -35,7 +35,7 @@ says "[P4D122] with TRL before 1.15, which makes all logits, unvalidated: Qwen/Q
 exits 0 at --p4d-chunked-loss=trl-fused dpo.sh
 case $err in *P4D122*) fail "which release it is was said" ;; esac
 
-# the release that the environment has
+# the release that is installed in the environment
 mkdir -p venv/bin venv/lib/python3.12/site-packages/trl/trainer venv/lib/python3.12/site-packages/transformers
 : >venv/bin/activate
 printf 'import x\n__version__ = "5.23.0"\n' >venv/lib/python3.12/site-packages/transformers/__init__.py
@@ -85,7 +85,7 @@ factory Qwen/Qwen2.5-1.5B "--finetuning_type full --bf16 --pure_bf16" >full.sh
 exits 0 $gpu full.sh
 prints "would pass: "
 
-# what is offloaded is in the verdict, and no smaller place is named for it
+# offloaded memory is in the verdict, and p4d suggests no smaller GPU for it
 cat >offload.sh <<'JOB'
 #!/bin/bash
 cat >ds.json <<X
@@ -107,7 +107,7 @@ large="-N2 --p4d-framework=fsdp --p4d-model-code=transformers --p4d-fsdp-version
 	says "with whole gradients, which FSDP keeps while it accumulates"
 }
 
-# a GPU without a flash kernel: which attention is counted
+# a GPU without a flash kernel: which attention p4d assumes
 cat >v100.sh <<'JOB'
 #!/bin/sh
 torchrun --nproc_per_node 1 run_clm.py --model_name_or_path meta-llama/Llama-3.2-1B --dataset_name x --per_device_train_batch_size 2 \

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# What `sinfo` tells is used where p4d.conf does not decide, and compared with it; a sinfo that hangs costs two seconds.
+# What `sinfo` reports is used where p4d.conf does not decide, and compared with p4d.conf; a sinfo that hangs costs two
+# seconds.
 . "${0%/*}/lib.sh"
 
 # sinfo LINE...: the answer of the cluster
@@ -144,7 +145,7 @@ printf '#!/bin/sh\nexit 1\n' >bin/sacctmgr
 exits 0 p4d conf names.conf
 ! printf '%s\n' "$out" | grep -E '^note: (account|QOS)' || fail "without accounting nothing is known of accounts"
 
-# no answer is no error
+# no answer is not an error
 for script in 'exit 1' 'echo "big*|1|64|2|16|b1|x|gpu:h100:8"; exit 1' 'kill -9 $$' 'yes'; do
 	printf '#!/bin/sh\n%s\n' "$script" >bin/sinfo
 	exits 0 p4d conf p4d.conf

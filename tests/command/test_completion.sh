@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What shells complete after p4d, and after sbatch --p4d. bash runs it; zsh and fish read it, if they are there.
+# What shells complete after p4d, and after sbatch --p4d. bash runs the script; zsh and fish only parse it, if they are
+# installed.
 . "${0%/*}/lib.sh"
 
 exits 0 p4d completion bash
@@ -45,7 +46,7 @@ completes sbatch --p4d-framework = me
 offers megatron
 completes sbatch -p
 [ -z "$offered" ] || fail "options of sbatch are offered"
-# what completed sbatch before goes on
+# another program's completion of sbatch still works
 offered=$(bash -c 'before() { COMPREPLY=(--partition); }
 	complete -F before sbatch
 	. ./completion.bash
@@ -92,7 +93,7 @@ trains --data tokens_of
 offers tokens_of_mine.bin
 trains --init-from ''
 ! echo "$offered" | grep -qx NAME || fail "the word for a value is offered"
-# every option that the help has, and no other
+# every option that the help lists, and no other
 p4d-train --help | grep -oE '^  --[a-z0-9-]+' | tr -d ' ' | sort -u >helped
 sed -n "s/^\t\twords='\(.*\)'$/\1/p" train.bash | tr -s ' ' '\n' | grep . | sort -u >offered
 cmp helped offered || fail "$(diff helped offered)"

@@ -41,13 +41,13 @@ printf 'mode = off\nmode = warn\nversion = 1\n' >bad.conf
 exits 62 p4d conf bad.conf
 exits 3 p4d conf nosuch.conf
 
-# slurmctld does not read what everybody may write
+# slurmctld does not read a file that every user may write
 printf 'version = 1\n' >open.conf
 chmod 666 open.conf
 exits 64 p4d conf open.conf
 prints "slurmctld and sbatch will not use the file" "group or others may write to it"
 says "fix: chmod go-w"
-# nor what belongs to somebody else
+# nor a file that belongs to another user
 if [ "$(id -u)" = 0 ]; then
 	chmod 644 open.conf
 	chown 65534 open.conf
@@ -67,7 +67,7 @@ printf 'mode = warn\npartition "*" { mode = off }\nversion = 1\n' >others.conf
 exits 0 p4d conf others.conf
 printf '%s\n' "$out" | grep -q '^(others) .* off ' || fail "a pattern that every partition matches"
 
-# the network of a partition: p4d conf prints it, and step times heed it, but not on one node
+# the network of a partition: p4d conf prints it, and step times depend on it, but not on one node
 printf 'partition "h100" {\n\tgpu = "h100-80gb"\n\tgpus_per_node = 8\n\tdefault = true\n\tnics_per_node = 8\n\tleaf_ports = 32\n\toversubscription = 2\n}\nversion = 1\n' >net.conf
 exits 0 p4d conf net.conf
 prints "Network of h100: 8 interfaces per node, 4 nodes below the same leaf switches, 2:1 oversubscribed between leaf switches"
@@ -75,7 +75,7 @@ exits 0 p4d conf --json net.conf
 printf '%s\n' "$out" | tr -d ' \n' |
 	grep -q '"network":{"nics_per_node":8,"nic_gb_per_s":null,"net_latency_us":null,"leaf_nodes":4,"oversubscription":2.0000}' ||
 	fail "the network in JSON: $out"
-seconds() # CONF NODES: of a step
+seconds() # CONF NODES: seconds of a step
 {
 	exits 0 p4d estimate --conf "$1" --model llama3-8b --framework megatron --tp 8 --pp 1 --nodes "$2" --global-batch 512 --json
 	printf '%s\n' "$out" | sed -n 's/^ *"seconds": *\([0-9.]*\).*/\1/p' | head -n 1
@@ -103,7 +103,7 @@ printf 'exempt_users = { "no-such-user", "svc-*" }\nversion = 1\n' >users.conf
 exits 0 p4d conf users.conf
 prints "user no-such-user: p4d.conf names"
 
-# what would hold for a job
+# the settings that would apply to a job
 cat >jobs.conf <<'END'
 mode = enforce
 from = 2999-01-01

@@ -98,7 +98,7 @@ packed_by()
 	{ head -c 40 plain.$2; printf XXXXXXXX; tail -c +49 plain.$2; } >damaged.$2
 	exits 3 p4d data --jsonl -o packed damaged.$2
 	says "damaged or cut off at byte "
-	# what follows is neither left out silently nor read as if it belonged to the file
+	# what follows is neither ignored silently nor read as if it belonged to the file
 	for more in '{"text": "more"}' x; do
 		{ cat plain.$2; echo "$more"; } >follows.$2
 		exits 3 p4d data --jsonl -o packed follows.$2
@@ -117,7 +117,7 @@ printf '(\265/\375more' >zstd.jsonl
 exits 3 p4d data --jsonl -o packed zstd.jsonl
 says "zstd.jsonl: "
 
-# lines that are wrong are left out, up to a hundredth of all or as many as are allowed
+# wrong lines are left out, up to a hundredth of all or as many as are allowed
 seq 1 300 | sed 's/.*/{"text": "&"}/; 7s/.*/{"text": 5}/; 9s/.*/nothing/' >some.jsonl
 exits 0 p4d data --jsonl -o some some.jsonl
 prints "298 documents" "; 2 of 300 lines left out"
@@ -205,7 +205,7 @@ fi
 
 # interrupted while it waits for more input
 mkfifo pipe
-# a shell without job control starts background programs deaf to SIGINT, hence SIGTERM
+# a shell without job control starts background programs with SIGINT ignored, so SIGTERM is used
 p4d data --split-lines -o out pipe &
 pid=$!
 exec 3>pipe

@@ -15,7 +15,7 @@ for document in README.md doc/*.md ACCURACY.md CONTRIBUTING.md SECURITY.md NEWS;
 	long=$(awk -f tests/sentences.awk "$document" | sort -n | awk '{ words[NR] = $1 } END { print words[int(NR * 0.9) + 1] }')
 	[ "$long" -le 28 ] || fail "$document: one of ten sentences has $long words or more: awk -f tests/sentences.awk $document | sort -n"
 done
-# what makes a reader stop
+# phrases at which a reader stops
 ! grep -nE '\bis (said|told)\b|but for\b|in any case|meanwhile|\bbeside\b|\bbehind\b|, too\b|\bheed|\bmend(s|ed)?\b' README.md doc/*.md ||
 	fail "words that CONTRIBUTING.md's style guide rules out"
 

@@ -8,7 +8,7 @@ silent
 prints "llama2-13b on 1 node of 8 x h100-80gb" "seq-len=4096" "optimizer" "79.10" "Verdict: pass" "Peak: stage 0"
 case $out in *$(printf '\033')*) fail "colours in a pipe" ;; esac
 
-# too much: refused with the code's status, and the fix is a command that fits
+# too much memory: refused with the code's status, and the fix is a command that fits
 refused P4D012 p4d estimate --model llama2-13b --gpu h100 --gpus-per-node 8
 prints "Verdict: reject"
 says "p4d: fix: p4d estimate "
@@ -40,7 +40,7 @@ prints "on 2 nodes of 4 x gb200-186gb"
 exits 0 p4d estimate --model llama2-13b --gpu h100 --tp 4 --pp 4 --gpus-per-node 4
 prints "on 4 nodes of 4 x h100-80gb"
 
-# equal stages are one row: with 8 stages the first and the last differ from what is between them
+# equal stages are one row: with 8 stages, the first and the last differ from those between them
 run p4d estimate --framework megatron --model llama2-70b --gpu h100 --tp 8 --pp 8 --schedule gpipe --global-batch 64
 printf '%s\n' "$out" | grep -q '^1-6 ' || fail "stages 1 to 6 are not one row"
 [ "$(printf '%s\n' "$out" | grep -c '^[0-9-]* .* \(pass\|warn\|reject\)$')" = 3 ] || fail "not three rows"
@@ -55,7 +55,7 @@ prints "method paper" "not modelled"
 exits 0 p4d estimate --model llama2-13b --gpu h100 --tp 8 --framework megatron
 prints "framework megatron" "wgrad buf" "Host memory per node: not modelled"
 
-# evaluation in larger micro-batches than training's may be the peak; its fix leaves training alone
+# evaluation in larger micro-batches than training's may be the peak; the fix for that does not change training
 layout="--model llama3-70b --gpu h100 --nodes 4 --gpus-per-node 8 --framework megatron --tp 8 --pp 4 --cp 1 --vpp 1"
 layout="$layout --micro-batch 1 --recompute full --global-batch 64"
 exits 0 p4d estimate $layout
@@ -80,7 +80,7 @@ prints "add --mem SIZE" "precision=fp32"
 exits 0 p4d estimate --model llama3.2-1b --device cpu --mem 256G --seq-len 512
 prints "GiB per rank" "of host" "Verdict: pass"
 
-# a model of one's own
+# a model of the user's own
 exits 0 p4d estimate --model custom --layers 4 --hidden 512 --ffn 2048 --heads 8 --vocab 1000 --gpu h100 --seq-len 128
 exits 8 p4d estimate --model custom --layers 4 --hidden 512
 says "--ffn" "--heads"
@@ -114,7 +114,7 @@ own() { p4d estimate --model llama3.2-1b --framework p4d --gpus-per-node 1 --seq
 exits 0 own --gpu h100
 prints "fp8-recipe=blockwise" "Verdict: pass"
 case $out in *P4D116*) fail "H100 lacks FP8 of blocks" ;; esac
-# what matrix units have, and cuBLASLt
+# precisions that the GPU's matrix units have, and cuBLASLt supports
 exits 0 own --gpu b200
 says "[P4D116] b200-180gb (compute capability 10.0) has no fp8-recipe=blockwise, which cuBLASLt has up to 9.0: the program stops" \
 	"--fp8-recipe=mxfp8"
@@ -185,7 +185,7 @@ exits 0 p4d estimate --model llama3.2-1b --gpu h100 --gpus-per-node 1 --framewor
 says "begins with 10.0" "fp8-recipe=current"
 exits 9 p4d estimate --model llama3.2-1b --gpu h100 --framework ddp --precision fp8
 says "in torchtitan only"
-# experts as well: their inputs and their products' results are in 8 bits
+# the same for experts: their inputs and their products' results are in 8 bits
 of_experts()
 {
 	p4d estimate --json --model mixtral-8x7b --gpu h100 --nodes 8 --gpus-per-node 8 --framework megatron --pp 4 --ep 8 "$@" |
@@ -213,7 +213,7 @@ of_window()
 awk -v all="$(of_window)" -v some="$(of_window --sliding-window 4096)" 'BEGIN { exit !(some > 0 && some < 0.9 * all) }' ||
 	fail "a step takes $(of_window) s, with a window $(of_window --sliding-window 4096)"
 
-# models that are known by name, and whose layers are not
+# models that p4d knows by name, but whose layers it does not model
 exits 9 p4d estimate --model Falcon-H1-34B-Base --gpu h100
 says "Falcon-H1-34B-Base has Mamba-2 heads next to those of attention"
 exits 9 p4d estimate --model qwen3-next-80b-a3b --gpu h100 --workload serve
@@ -229,7 +229,7 @@ case $out in *unvalidated*) fail "gpt-oss is unvalidated" ;; esac
 exits 0 p4d estimate --model gpt-oss-20b --gpu h200 --gpus-per-node 8 --framework fsdp --model-code transformers --attention flash --seq-len 4096 --recompute full
 prints "unvalidated: attention sinks in a fused kernel"
 
-# serving: what the engine would say at its start
+# serving: what the engine would report at its start
 exits 0 p4d estimate --workload serve --model llama3.1-8b --gpu h100
 prints "served by vllm on 1 x h100-80gb" "weights 14.96" "maximum concurrency for 131072 tokens per request: 3." "starts (unvalidated)"
 exits 12 p4d estimate --workload serve --model llama3.1-8b --gpu l4
@@ -270,7 +270,7 @@ prints "least GPU-hours per million tokens first"
 exits 0 p4d plan --workload serve --model llama3.1-8b --seq-len 4096 --partitions a100 --conf kinds.conf --rate 30 --json
 prints '"partition":"a100"' '"gpu_hours_per_million_tokens":'
 exits 13 p4d plan --workload serve --model llama3.1-8b --seq-len 4096 --partitions all --conf kinds.conf --between-tokens 0.5
-# a load that is wrong, and a GPU without rates, are no layouts that are too slow
+# an invalid load, or a GPU without rates, is not reported as layouts that are too slow
 exits 5 p4d plan $serve --prompt-len 4000
 says "a prompt of 4000 tokens" "p4d: fix: --seq-len=4256"
 exits 5 p4d plan $serve --rate 4 --concurrency 8
@@ -311,7 +311,7 @@ prints "weights 18.53" "Verdict: fits"
 exits 5 p4d estimate llama3-8b --gpu h100 --attention unfused
 says "p4d: fix: --framework=megatron"
 
-# sizes at which a played allocator lost count, divided by zero or took seconds
+# sizes at which the simulated allocator lost count, divided by zero or took seconds
 small="--heads 2 --kv-heads 2 --head-dim 8"
 for options in "olmoe-1b-7b --framework deepspeed --zero-stage 2 --model-code transformers --finetune lora --lora-targets gate_proj" \
 	"llama3-8b --framework fsdp --recompute selective --layers 1 --hidden 512 --ffn 8388608 $small --vocab 1 --seq-len 1024 --micro-batch 65536" \
@@ -400,7 +400,7 @@ exits 5 p4d estimate --framework deepspeed --model llama3.1-8b --autocast on $ei
 says "autocast has no effect with DeepSpeed" "leave out --autocast"
 # shellcheck disable=SC2086
 exits 0 p4d estimate --framework deepspeed --model llama3.1-8b --finetune lora --autocast on $eight
-# gradients have the type that goes with the precision
+# gradients have the type that belongs to the precision
 for precision in fp16 fp32; do
 	# shellcheck disable=SC2086
 	exits 0 p4d estimate --framework deepspeed --model llama3.1-8b --precision $precision $eight

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libp4d.so inside another program: threads, its getopt and locale, no output, what is wrong with a query. */
+/*
+ * libp4d.so inside another program: threads, the program's getopt and locale, no output, and errors in
+ * queries.
+ */
 #include <fcntl.h>
 #include <getopt.h>
 #include <locale.h>
@@ -92,7 +95,7 @@ static void test_messages_of_all_jobs(void **state)
 	p4d_query_free(query);
 }
 
-/* Each is a reply with a code, a text and a fix. */
+/* Each query gets a reply with a code, a text and a fix. */
 static void test_errors(void **state)
 {
 	(void)state;
@@ -140,7 +143,7 @@ static void test_nothing_given(void **state)
 	p4d_reply_free(NULL);
 }
 
-/* Names that a command line would take for something else are names. */
+/* Names that a command line would take for options or files are names here. */
 static void test_names_of_scripts(void **state)
 {
 	static const char *const names[] = {"--help", ":", "", "-", "a b;$(c)"};

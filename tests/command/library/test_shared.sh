@@ -8,18 +8,18 @@ library=$P4D_TEST_BUILDDIR/library/.libs/libp4d.so.0
 source=$P4D_TEST_SRCDIR
 # shellcheck disable=SC2034 # of fail
 out="" err="" status=""
-export P4D_LIBDIR="$P4D_TEST_BUILDDIR/.libs" # where p4d finds its parts by itself
+export P4D_LIBDIR="$P4D_TEST_BUILDDIR/.libs" # where p4d finds its parts without being told
 
 # name and symbols
 objdump -p "$library" >headers
 grep -q 'SONAME *libp4d.so.0$' headers || fail "$(grep SONAME headers)"
-# sanitizers bring symbols of their own
+# sanitizers add symbols of their own
 if ! nm -D --undefined-only "$library" | grep -q __asan_init; then
 	nm -D --defined-only "$library" | awk '$2 != "A" { print $3 }' | sort >exported
 	sed -n 's/^\t\t\(p4d_[a-z_]*\);$/\1@@P4D_0/p' "$source/command/library/p4d.map" | sort >wanted
 	[ -s wanted ] || fail "p4d.map names nothing"
 	cmp -s exported wanted || fail "$(diff exported wanted)"
-	# nothing that ends a process; what prints belongs to the text of the command
+	# nothing that ends the process; only the code that makes the command's text may print
 	nm -D --undefined-only "$library" | awk '{ print $2 }' | grep -E '^(_?exit|quick_exit|abort|__assert_fail|fork|system)(@|$)' && fail "it may end its process"
 fi
 sed -n 's/^[a-z].*[ *]\(p4d_[a-z_]*\)(.*/\1@@P4D_0/p' "$source/command/library/p4d.h" | sort >declared

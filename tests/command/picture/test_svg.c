@@ -42,7 +42,7 @@ static void numbers_have_one_decimal(void **state)
 			   "<line class=\"a\" x1=\"10\" y1=\"2\" x2=\"12.3\" y2=\"-12.3\"/>\n");
 }
 
-/* Rounding must leave no gap: the far edge of one is the near edge of the next. */
+/* Rounding must leave no gap: the end of one rectangle is the beginning of the next. */
 static void neighbours_meet(void **state)
 {
 	p4d_svg svg;
@@ -64,7 +64,7 @@ static void boxes_that_touch_are_joined(void **state)
 	p4d_svg__band(&svg, "b f", 10, 0.5);
 	p4d_svg__box(&svg, 1, 5, 2);
 	p4d_svg__box(&svg, 3, 5, 2);
-	p4d_svg__box(&svg, 5.5, 5, 0.01); /* nothing of it can be seen */
+	p4d_svg__box(&svg, 5.5, 5, 0.01); /* nothing of the rectangle is visible */
 	p4d_svg__box(&svg, 6, 5, 1);
 	p4d_svg__band_end(&svg);
 	assert_drawn(
