@@ -60,7 +60,7 @@ says "--shard-size has two values"
 refused P4D001 p4d-train --checkpoint whole --export other
 says "unknown option --export"
 
-# none there, or torn: the one before is named, and works
+# no checkpoint there, or a torn one: the one before it is named, and can be exported
 refused P4D052 p4d export nowhere other
 says "nowhere: no checkpoint found"
 refused P4D052 p4d export "$work/bin" other
@@ -77,7 +77,7 @@ says "its checksum is"
 [ -z "$(fix)" ] || fail "a fix where one was named"
 exits 0 p4d export whole/step-00000001 other
 
-# where it cannot be written
+# a directory that cannot be written
 refused P4D003 p4d export whole/step-00000001 other
 says "other/model.safetensors: already exists; export elsewhere"
 echo text >file
@@ -94,7 +94,7 @@ fi
 grep -q '\[P4D003\] small/model.safetensors' said || fail "of a full disk it says $(cat said)"
 [ -z "$(ls small)" ] || fail "a full disk leaves $(ls small)"
 
-# for adapters: the model has moved, has changed, or there are none
+# adapters: the model has moved or changed, or the run has no adapters
 exits 0 train --steps 1 --finetune lora --lora-rank 2 --checkpoint adapted
 refused P4D001 p4d export --form adapter --shard-size 1GB adapted other2
 says "--shard-size has no effect"

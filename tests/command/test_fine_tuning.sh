@@ -29,7 +29,7 @@ awk '/^# / { on = /^# FINE-TUNING/ } on && /^```/ { block++ } on && block == 1 &
 [ "$(grep -c '^p4d' page)" = 5 ] || fail "the page has other commands: $(cat page)"
 exits 0 sh -e ./page
 prints "tokens/s" "memory, GiB" "log.jsonl "
-# tokens, and those that are trained on, as counted by transformers
+# the numbers of tokens and of tokens to train on, as counted by transformers
 read -r want count tokens <<END
 $(sed -n 's/^chat //p' "$stored/released/losses")
 END
@@ -45,7 +45,7 @@ for file in adapter/adapter_model.safetensors tuned/model.safetensors tuned/toke
 	[ -s $file ] || fail "$file is missing"
 done
 
-# the exported model has the loss that the adapters have: bf16 holds 8 bits
+# the exported model has the loss of the model with adapters, to the 8 bits of bf16
 run="--data chat --device cpu --seq-len 128 --global-batch 6"
 # shellcheck disable=SC2086 # lists of words
 {

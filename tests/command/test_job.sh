@@ -11,7 +11,7 @@ P4D_DATADIR=$work/nowhere
 exits 3 p4d job
 says "nowhere/p4d-job.sh"
 
-# srun ends as the test says; scontrol works or not
+# srun ends as the test says, and scontrol works or fails
 cat >bin/srun <<'E2'
 #!/bin/sh
 printf '%s\n' "$@" >"$WORK/srun.said"
@@ -56,7 +56,7 @@ p4d-17/log.jsonl
 E2
 cmp -s wanted srun.said || fail "srun was given $(cat srun.said)"
 
-# options that say it in place of the variables
+# options that take precedence over the variables
 unset P4D_STEPS
 P4D_TRAIN_ARGS="--epochs 2"
 exits 0 bash "$script"
@@ -67,7 +67,7 @@ exits 0 bash "$script"
 P4D_DATA="some where/text" P4D_STEPS=300
 export P4D_STEPS
 
-# other ends are the job's; 75 puts it back into the queue
+# other exit statuses are the job's own; 75 requeues the job
 SRUN_STATUS=51
 exits 51 bash "$script"
 [ ! -e scontrol.said ] || fail "requeued after a failure"
@@ -86,7 +86,7 @@ SRUN_STATUS=0
 exits 0 bash "$script"
 grep -qx "other place/log.jsonl" srun.said || fail "the log is not beside the checkpoints"
 
-# a rank that was killed or lost: back into the queue, unless that happened too often without a newer checkpoint
+# a rank that was killed or lost requeues the job, unless that happened too often without a newer checkpoint
 export P4D_CHECKPOINT=lost SCONTROL_STATUS=0
 rm scontrol.said
 SRUN_STATUS=137
@@ -114,7 +114,7 @@ exits 0 bash "$script"
 [ "$(cat scontrol.said)" = "requeue 17
 requeue 18" ] || fail "requeued: $(cat scontrol.said)"
 exits 139 bash "$script"
-# a failure with a cause is the job's end
+# a failure with a cause ends the job
 for SRUN_STATUS in 1 5 51 52 53; do
 	exits "$SRUN_STATUS" bash "$script"
 done

@@ -25,7 +25,9 @@ static void near(double value, double expected)
 		fail_msg("%g instead of %g", value, expected);
 }
 
-/* Lines as the programs print them, among others. The largest of several ranks and steps counts. */
+/*
+ * Lines as the programs print them, among other lines. The largest value of several ranks and steps counts.
+ */
 static void logs(void **state)
 {
 	static const struct {
@@ -82,7 +84,7 @@ static void logs(void **state)
 	}
 }
 
-/* Lines that are like these and are none. */
+/* Lines that resemble these, but are not such lines. */
 static void other_lines(void **state)
 {
 	static const char *const of[] = {
@@ -158,7 +160,7 @@ static void jobstats(void **state)
 			fail_msg("\"%s\" is a record", none[i]);
 		assert_true(used == 0 && total == 0);
 	}
-	/* with each byte damaged: nothing, or numbers that can be */
+	/* with any byte damaged: no numbers, or possible ones */
 	char record[sizeof("JS1:" RECORD)] = "JS1:" RECORD;
 	for (size_t i = 4; i < sizeof(record) - 1; i++) {
 		const char was = record[i];

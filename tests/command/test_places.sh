@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# p4d plan --partitions and p4d check --elsewhere: their proposals are accepted there, and nothing that they list is
-# better.
+# p4d plan --partitions and p4d check --elsewhere: what they propose is accepted in that partition, and nothing else
+# that they list is better.
 . "${0%/*}/lib.sh"
 
 cat >site.conf <<'END'
@@ -77,7 +77,7 @@ done
 refused P4D013 p4d plan --conf site.conf --model llama3.1-405b --partitions all --nodes 1
 says 'no layout of llama3.1-405b fits' 'a100 (a100-40gb), h100 (h100-80gb)'
 
-# a job that runs: no slower and cheaper, and the pasted command is judged there
+# a job that fits: proposals are cheaper and not slower, and the pasted command is judged in that partition
 exits 0 p4d check --conf site.conf -p a100 -N8 --gpus-per-node=8 --p4d-model=llama3-8b --elsewhere=all any.sh
 place=$(printf '%s\n' "$out" | sed -n 's/^p4d: run it on [0-9]* x 8 h200-141gb instead of 8 x 8 a100-40gb, 0\.[0-9]* x the time, 0\.[0-9]* x the GPU-hours: //p')
 [ -n "$place" ] || fail "no other place: $out"
@@ -85,7 +85,7 @@ exits 0 p4d check --conf site.conf -p a100 -N8 --gpus-per-node=8 --p4d-model=lla
 prints "h200-141gb"
 exits 0 p4d check --conf site.conf -p h200 -N1 --gpus-per-node=8 --p4d-model=llama3-8b --elsewhere=all any.sh
 case $out in *"run it on"*) fail "another place for what is cheapest" ;; esac
-# one that does not fit
+# a job that does not fit
 exits 13 p4d check --conf site.conf -p a100 -N1 --gpus-per-node=1 --p4d-model=llama3-8b --elsewhere=h100 any.sh
 prints "p4d: it fits on "
 exits 0 p4d check --conf site.conf -p a100 -N1 --gpus-per-node=8 --p4d-model=llama3-8b --elsewhere=nowhere any.sh

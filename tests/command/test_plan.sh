@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# p4d plan: its proposals are accepted, and if nothing fits it says what would.
+# p4d plan: its proposals are accepted; if nothing fits, p4d says what would.
 . "${0%/*}/lib.sh"
 
 exits 0 p4d plan --model llama3-70b --gpu h100 --nodes 8
@@ -14,9 +14,9 @@ exits 0 p4d plan meta-llama/Meta-Llama-3-70B --gpu a100 --nodes 8
 prints "Layouts of p4d-train (--framework p4d), also for names of the hub. For others: --framework megatron|"
 case $(p4d plan llama3-70b --gpu a100 --nodes 8 --top 1 2>&1) in "p4d: [P4D011]"*rank*) ;; *) fail "the GPU comes after the answer" ;; esac
 exits 0 p4d plan --model llama3-70b --gpu h100 --nodes 8 --all
-# one batch for all, and whose it is
+# one global batch for all layouts, and where it comes from
 prints "global batch 512 (assumed: 4.2M tokens a step; --global-batch sets it)"
-# the first is among the fastest, and of those none takes less memory, in steps of 2 %
+# the first layout is among the fastest, and of those none takes less memory, in steps of 2 %
 printf '%s\n' "$out" | sed -n '/^rank/,/^$/s/.*  \([0-9.]*\) %  *[0-9.]* s  *\([0-9]*\)  *[0-9.]* %  *[0-9.]* %  *[a-z].*/\2 \1/p' >rates
 [ "$(wc -l <rates)" = 5 ] || fail "not five rates"
 awk '{ r[NR] = $1; m[NR] = int($2 / 2); if ($1 > top) top = $1 }
@@ -33,7 +33,7 @@ exits 0 p4d plan --framework p4d --model llama3-70b --gpu h100 --nodes 4 --tp 8 
 prints "p4d: --tp-comm-overlap=on: a step of the first takes"
 exits 0 p4d plan --framework p4d --model llama3-70b --gpu h100 --nodes 4 --tp 8 --top 1 --tp-comm-overlap on
 prints "--p4d-tp-comm-overlap=on"
-# where no layout keeps a rule the fix is that rule's, and no way out of too little memory
+# where no layout satisfies a rule, the fix is for that rule, and not for too little memory
 refused P4D013 p4d plan --framework p4d --model llama2-13b --gpu h100 --nodes 4 --local-loss stage
 says "local-loss=stage learns what the stages make of it" "fix: --local-loss=off"
 case $err in *"without more GPUs"*) fail "ways out of too little memory" ;; esac
@@ -54,7 +54,7 @@ silent
 exits 0 p4d plan --model llama3-70b --gpu h100 --nodes 8 --top 12 --all
 [ "$(printf '%s\n' "$out" | grep -c '^ *[0-9][0-9]*  --p4d-model=')" = 12 ] || fail "not twelve plans"
 
-# the guard accepts every one of them unchanged
+# the guard accepts every proposal unchanged
 printf '%s\n' "$out" | sed -n 's/^ *[0-9][0-9]*  \(--p4d-model=.*\)/\1/p' >plans
 [ "$(wc -l <plans)" = 12 ] || fail "flags are not on lines of their own"
 printf '#!/bin/sh\ntrue\n' >any.sh
@@ -113,7 +113,7 @@ done <plans
 exits 0 p4d check --conf p4d.conf -p h100 -N4 --gpus-per-node=8 --p4d-model=mistral-7b --p4d-framework=fsdp --p4d-cp=1 any.sh
 case $err in *P4D110*cp-comm=*) fail "an exchange was chosen where there is none" ;; esac
 
-# the one that sbatch would choose (the fastest below `safe`) as an environment; it is among them
+# --env prints the layout that sbatch would choose (the fastest below `safe`); it is among the proposals
 exits 0 p4d plan --model llama3-70b --gpu h100 --nodes 8 --env
 silent
 eval "$out"
@@ -122,7 +122,7 @@ case $P4D_PLAN in *":tp=$P4D_TP@p:"*) ;; *) fail "P4D_TP is $P4D_TP" ;; esac
 exits 0 p4d plan --model llama3-70b --gpu h100 --nodes 8 --top 60 --json
 prints "$P4D_PLAN"
 
-# what the user decided is kept
+# what the user set is kept
 exits 0 p4d plan --model llama3-70b --gpu h100 --nodes 8 --tp 4 --recompute full --all
 [ "$(printf '%s\n' "$out" | grep -c '^ *[0-9][0-9]*  .*--p4d-tp=4 .*--p4d-recompute=full')" = 5 ] || fail "tp or recompute was changed"
 
@@ -131,13 +131,13 @@ refused P4D013 p4d plan --model llama3-70b --gpu h100
 says "does not fit on 1 x 8 h100-80gb: at least " "of 79.1 GiB (limit 97 %), " "of them parameters, gradients and optimizer, with " "searched tp, cp, pp," "without more GPUs: --offload=optimizer, LoRA (--finetune=lora, " "p4d: fix: p4d estimate "
 fix=$(fix)
 exits 0 $fix
-# the named ways out also work: with the states on the host, for which a node must have room
+# the named alternatives also work: with the states on the host, a node needs enough memory for them
 exits 0 p4d plan --model llama3-70b --gpu h100 --offload=optimizer
 exits 13 p4d plan --model llama3-8b --gpu h100 --gpus-per-node 1
 exits 0 p4d plan --model llama3-8b --gpu h100 --gpus-per-node 1 --offload=optimizer
 refused P4D013 p4d plan --model llama3-70b --gpu h100 --mem=400G
 says "without more GPUs: LoRA (--finetune=lora, "
-# nothing fits with these flags: the fix is on the same GPUs
+# nothing fits with these flags: the fix keeps the number of GPUs
 exits 13 p4d plan --model llama13b --gpu h100 --nodes 1 --tp 1 --pp 1 --cp 1
 says "--nodes=1 --gpus-per-node=8"
 fix=$(fix)
@@ -167,7 +167,7 @@ exits 13 p4d plan --model llama13b --gpu h100 --tp 7
 says "meets the divisibility rules: tp=7 does not divide"
 exits 13 p4d plan --model qwen2.5-7b --gpu h100 --tp 8
 says "with 28 heads, 4 key/value heads and 8 GPUs per node tp can be 1, 2, 4"
-# everything was given: nothing is searched, and a shorter sequence or another partition is cheaper than nodes
+# everything was set: nothing is searched, and a shorter sequence or another partition costs less than more nodes
 exits 13 p4d plan --model llama3-8b --gpu h100 --gpus-per-node 1 --tp 1 --cp 1 --pp 1 --micro-batch 1 --recompute full \
 	--schedule 1f1b --vpp 1 --vocab-parallel off
 says "searched nothing"
@@ -178,7 +178,7 @@ exits 0 p4d plan --conf big.conf --model llama3-70b --gpu=b200-180gb
 exits 13 p4d check --conf big.conf -p small -N1 --gpus-per-node=8 --p4d-model=llama3-70b --wrap=true
 says "without more GPUs: --partition=big (b200-180gb), LoRA (--p4d-finetune=lora, " "p4d: fix: --nodes="
 exits 0 p4d check --conf big.conf -p small -N1 --gpus-per-node=8 --p4d-model=llama3-70b --partition=big --wrap=true
-# if no number of GPUs is enough, the fix is the way out that changes training least
+# if no number of GPUs is enough, the fix is the alternative that changes training least
 for framework in ddp "deepspeed --zero-stage 0"; do
 	exits 13 p4d plan --framework $framework --model llama3.1-8b --gpu a100-80gb --nodes 1
 	says "without more GPUs: " "LoRA (--finetune=lora, " "p4d: fix: p4d estimate "
@@ -286,7 +286,7 @@ says "; with more GPUs: FSDP on "
 sed -i "s/2048/16384/" large.sh
 exits 13 p4d check --conf files.conf -p h100 -N1 --gpus-per-node=1 large.sh
 says "; with more GPUs: FSDP on 4 x 8 (" "GiB, recompute=full)"
-# one GPU has nobody to share with
+# a single GPU has no other GPU to shard over
 exits 13 p4d check --conf files.conf -p h100 -N1 --gpus-per-node=1 --p4d-model=qwen3-8b --p4d-framework=ddp --wrap=true
 case $err in *framework=fsdp* | *framework=deepspeed*) fail "sharding on one GPU" ;; esac
 # nodes that are named, and those of a reservation, are where they are

@@ -82,7 +82,8 @@ steps sets.jsonl 1 20 0.02
 exits 0 p4d plot sets.jsonl
 prints "a web" "b code"
 
-# still written: the last line is left out; cut elsewhere, or no log, is said with the line
+# a log that is still written: its incomplete last line is left out; a damaged line, or a file that is no log, is an
+# error with the line
 printf '{"event":"step","step":101,"lo' >>runs/one/log.jsonl
 exits 0 p4d plot runs/one/log.jsonl
 prints "100  3.0000"
@@ -113,7 +114,7 @@ refused P4D001 p4d plot $(yes sets.jsonl | head -n 9)
 says "unexpected argument"
 exits 0 p4d plot - <sets.jsonl
 
-# of a run that went back to a checkpoint, and of a second run in the file, what came last
+# of a run that went back to a checkpoint, and of a second run in the file, the later values are drawn
 start 0 >back.jsonl
 steps back.jsonl 1 30 0.02
 start 20 >>back.jsonl
@@ -124,7 +125,7 @@ start 0 >>back.jsonl
 steps back.jsonl 1 3 1
 exits 0 p4d plot back.jsonl
 prints "3  2.0000"
-# one step is a point, and a loss that stays is a line
+# one step is drawn as a point, and a constant loss as a line
 start 0 >flat.jsonl
 steps flat.jsonl 1 1 0
 exits 0 p4d plot --svg flat.svg flat.jsonl

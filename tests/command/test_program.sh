@@ -63,7 +63,7 @@ prints "my.train (trl), started at job.sh:5"
 job '# p4d: program=trl' "python setup.py install; python -m pip install x; torchrun --nproc_per_node 4 other.py; python -m my.train $arguments"
 exits 0 p4d read job.sh
 prints "my.train (trl), started at job.sh:5"
-# a program that p4d knows is not replaced
+# a program that p4d knows is not replaced by the site's
 job '' "torchrun --nproc_per_node 4 -m trl.scripts.sft $arguments --use_peft"
 exits 0 p4d read --program trainer job.sh
 prints "(trl), started at job.sh:5"

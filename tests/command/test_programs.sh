@@ -12,7 +12,7 @@ job() # job COMMAND: a script that runs it on a node of four
 	printf '%s\n' '#!/bin/bash' "#SBATCH -p gpu -N1 --gpus-per-node=${gpus:-4}" "$1" >job.sh
 	count=$((count + 1))
 }
-# quiet COMMAND: no word at sbatch, however the site judges scripts
+# quiet COMMAND: no message at sbatch, however the site judges scripts
 quiet()
 {
 	job "$1"
@@ -22,7 +22,7 @@ quiet()
 		case $out in "p4d: would pass: the job has no p4d options,"*) ;; *) fail "$1" ;; esac
 	done
 }
-# strange COMMAND: one line, that the program is not known, and no verdict
+# strange COMMAND: one line that says that the program is not known, and no verdict
 strange()
 {
 	job "$1"
@@ -37,7 +37,7 @@ strange()
 	exits 0 p4d read job.sh
 	case $out in *"by default:"*) fail "$1: p4d read has defaults" ;; esac
 }
-# judged COMMAND [STATUS]: memory is judged
+# judged COMMAND [STATUS]: p4d judges the job's memory
 judged()
 {
 	job "$1"
@@ -115,7 +115,7 @@ strange "python kto.py $llama --per_device_train_batch_size 2 -c mine"
 printf '%s\n' 'model_name_or_path: meta-llama/Llama-3.1-8B' 'per_device_train_batch_size: 1' 'max_length: 2048' 'quantize: true' >own.yaml
 strange 'accelerate launch sft.py --config own.yaml'
 strange 'python run_sft.py own.yaml'
-# the file that cannot be read comes first
+# the message names the file that cannot be read first
 job "python sft.py --config nowhere.yaml $llama --per_device_train_batch_size 1"
 exits 0 p4d check --conf judge.conf job.sh
 says "p4d: [P4D117] job.sh:3 (sft.py) was not checked: nowhere.yaml cannot be read, nor what it sets"
@@ -169,7 +169,7 @@ says "add --use_deepspeed --zero_stage"
 case $err in *"accelerate launch"*) fail "no accelerate launch is there" ;; esac
 gpus=1
 
-# A rank of LoRA without the switch for adapters is a doubt: advice, never a refusal.
+# A rank of LoRA without the switch for adapters makes p4d unsure: advice, never a refusal.
 job "trl sft --model_name_or_path meta-llama/Llama-2-13b-hf --per_device_train_batch_size 1 --max_length 2048 --lora_r 16"
 exits 0 p4d check --conf judge.conf job.sh
 says "--lora_r (job.sh:3) does not say whether the program trains adapters"

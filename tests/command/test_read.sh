@@ -17,7 +17,7 @@ for script in *.read; do
 done
 [ $count -ge 33 ] || fail "only $count scripts were read"
 
-# What it prints to paste is accepted, with the numbers of the script.
+# The options printed for pasting are accepted, with the numbers of the script.
 exits 0 p4d read arrays.sh
 command=$(printf '%s\n' "$out" | sed -n 's/^  \(p4d estimate .*\)/\1/p')
 # shellcheck disable=SC2086 # a command
@@ -98,7 +98,7 @@ sed -i '1s/.*/#!\/bin\/sh/' other.sh
 exits 0 p4d check -N1 --gpus-per-node=h100:8 other.sh
 says "[P4D117] train_t5.py is not a program p4d knows; its memory was not checked"
 
-# Hostile scripts end in an answer, and nothing of a script is run.
+# Hostile scripts get an answer, and p4d runs nothing of a script.
 printf '#!/bin/sh\ntouch ran\n$(touch ran)\nX=`touch ran`\npretrain_gpt.py --num-layers $(touch ran) --hidden-size $(./run)\n' >run.sh
 exits 0 p4d read run.sh
 prints "--num-layers (run.sh:5) has no value" "output of ./run"
@@ -113,7 +113,7 @@ echo 'while :; do f() { f; }; f; done' >loop.sh
 exits 0 p4d read loop.sh
 prints "no training that p4d knows"
 
-# What is none is named where a launcher of trainings starts it, but not what a shell starts.
+# An unknown program is named if a launcher of trainings starts it, but not if a shell does.
 printf '#!/bin/sh\n./prepare --steps 3\nsrun torchrun --nproc_per_node 8 src/own.py --width 8\naccelerate launch other.py\n' >own.sh
 exits 0 p4d read own.sh
 prints "own.sh: p4d does not know src/own.py (own.sh:3)"

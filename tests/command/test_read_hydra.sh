@@ -23,7 +23,7 @@ printf 'path: Qwen/Qwen2.5-7B-Instruct\nuse_remove_padding: true\n' >conf/model/
 printf 'defaults: [qwen]\npath: meta-llama/Llama-3.1-8B-Instruct\n' >conf/model/llama.yaml
 printf 'ppo_micro_batch_size_per_gpu: 2\nuse_kl_loss: true\n' >conf/actor/small.yaml
 printf '# @package _global_\ntrainer: {n_gpus_per_node: 4, nnodes: 2}\ndata: {max_prompt_length: 8}\n' >conf/size/base.yaml
-# of two files the one after _self_ counts, and without _self_ the file itself
+# of two files the one after _self_ takes precedence; without _self_, the file itself does
 printf 'defaults: [_self_, {size: base}]\ndata: {max_prompt_length: 100, max_response_length: 92}\n' >conf/late.yaml
 printf 'defaults: [{size: base}]\ndata: {max_prompt_length: 100, max_response_length: 92}\n' >conf/early.yaml
 # runs WORDS: p4d read of verl with these words
@@ -69,7 +69,7 @@ runs '--config-path=$PWD/own --config-name=mine'
 sed -i "2a mkdir -p own; cat >own/mine.yaml <<X\ndefaults: [ppo_trainer, _self_]\nactor_rollout_ref: {rollout: {tensor_model_parallel_size: 8}}\nX" job.sh
 exits 0 p4d read job.sh
 has engine-tp 8 job.sh:5
-# one that cannot be read may say anything: nothing is verl's default
+# a file that cannot be read may set anything: no value is verl's default
 for words in '--config-path=/shared/conf --config-name=mine' '--config-dir conf --config-name nothere' '--config-name=mine' \
 	'--config-path=$PWD/conf --config-name=$CFG' '--config-path=$CFG --config-name=mine' '--config-path=/shared/conf'; do
 	runs "$words data.max_prompt_length=512 actor_rollout_ref.rollout.gpu_memory_utilization=0.7"
@@ -101,7 +101,7 @@ exits 0 p4d read job.sh
 has tp 4 nemo/conf/gpt.yaml:3
 has layers 32 nemo/conf/gpt.yaml:4
 has hidden 4096 job.sh
-# files that name each other end
+# p4d stops reading files that include each other
 printf 'defaults: [b]\n' >conf/a.yaml
 printf 'defaults: [a]\n' >conf/b.yaml
 runs '--config-path=$PWD/conf --config-name=a data.max_prompt_length=512'

@@ -33,7 +33,7 @@ for launcher in "" "python" "python3.11 -u" "srun -N2 -n 16 --gpus-per-node 8 -l
 	"python -m accelerate.commands.launch --num_processes 8" "srun --cpu-bind=none bash -c 'exec \"\$@\"' _ python"; do
 	started "$launcher $program"
 done
-# a switch that p4d does not know takes no word from the launcher
+# a switch that p4d does not know does not take the launcher's next word
 for launcher in "torchrun --virtual-local-rank" "torchrun --no-such-switch" "deepspeed --no_such_switch" "accelerate launch --no_such_switch" \
 	"mpirun --no-such-switch -x PATH python" "srun --no-such-switch torchrun --nproc_per_node 4" "srun --no-such-option value torchrun --nproc_per_node 4"; do
 	started "$launcher $program"
@@ -76,7 +76,7 @@ of_slurm "-N1 --gpus=h100:4" '${SLURM_GPUS#h100:}' 4
 of_slurm "-N1 --gpus=4" '$SLURM_GPUS_ON_NODE' 4
 of_slurm "-N1 -n8 --gpus-per-task=1" '${SLURM_GPUS_PER_TASK}$SLURM_NTASKS' 18
 of_slurm "-N2 --ntasks-per-node=4 --gres=gpu:4" '$SLURM_NTASKS' 8
-# standard input that nobody knows starts nothing
+# unknown standard input starts no program
 printf '%s\n' 'generate | bash' 'srun bash -s x' >job.sh
 exits 0 p4d read job.sh
 prints "no training that p4d knows"
@@ -113,7 +113,7 @@ done
 printf '%s\n' '#!/bin/bash' "bash -c 'accelerate launch --config_file other.yaml run_clm.py --model_name_or_path gpt2'" >job.sh
 out=$(env -i PATH="$PATH" LD_LIBRARY_PATH="${LD_LIBRARY_PATH-}" p4d read job.sh)
 prints "precision            fp16           other.yaml:1"
-# sed is supported as far as its patterns are plain; the rest is unknown
+# sed is supported as far as its patterns are plain text; other results are unknown
 edited() # edited SED EXPECTED: what becomes of "layers=4 #x"
 {
 	printf '%s\n' '#!/bin/bash' 'echo "layers=4 #x" >f.txt' "$1" 'pretrain_gpt.py --seq-length 64 --num-layers $(cut -d= -f2 f.txt)' >job.sh
@@ -142,7 +142,7 @@ prints "layers               \$LAYERS may be set by the output of grep" "output 
 printf '%s\n' '#!/bin/bash' 'python deepy.py train.py c.yml -d' >job.sh
 exits 0 p4d read job.sh
 prints "  d                    -d (job.sh:2) has no value"
-# a file whose name is worked out may set anything
+# a file whose name is computed may set anything
 printf '%s\n' 'model_name_or_path: gpt2' 'deepspeed: ${oc.env:DS}' 'per_device_train_batch_size: ${.x}' >worked.yaml
 printf '%s\n' '#!/bin/bash' 'trl sft --config worked.yaml' >job.sh
 exits 0 p4d read job.sh

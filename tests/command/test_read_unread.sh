@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Values that a file or a text which p4d cannot read may set are unknown: no default replaces them, and they end no
-# script.
+# Values that an unreadable file or text may set are unknown: no default replaces them, and the script is read to its
+# end.
 . "${0%/*}/lib.sh"
 
 unset TP PP TOOL_DIR MODEL_ARGS EXTRA TRAIN_ENV
@@ -35,7 +35,7 @@ for before in 'source /site/params.sh' '. params.sh' 'eval "$(python3 conf.py --
 	tp open "$before" 'if [[ -z ${TP-} ]]; then export TP=1; fi'
 	tp open "$before" '[ "$TP" = "" ] && TP=1'
 	tp open 'TP=' "$before" 'TP=${TP:-1}'
-	# values that the script itself sets after it count
+	# values that the script itself sets afterwards count
 	tp 4 "$before" 'TP=4'
 	tp 4 "$before" 'unset TP' 'TP=${TP:-4}'
 	tp 4 "$before" 'TP=""' 'TP=${TP:-4}'

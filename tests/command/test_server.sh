@@ -58,7 +58,7 @@ sed -i 's/size 1$/size 8/' job.sh
 exits 0 $check job.sh
 silent
 
-# if nothing says which ranks have which GPUs, nobody knows
+# if nothing tells which ranks have which GPUs, the job is not judged
 on 1 <<E
 $serve 4 &
 $zero --num_processes 8 $rl
@@ -71,7 +71,7 @@ srun python $sizes 8
 E
 exits 0 $check job.sh
 says "one trains, and 1 serves a model; on which GPUs is not known"
-# two trainings are no training and its server
+# two trainings are not a training and its server
 on 2 <<E
 srun -N1 vllm serve Qwen/Qwen2.5-7B-Instruct &
 srun -N1 torchrun --nproc_per_node 8 $sizes 1

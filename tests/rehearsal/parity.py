@@ -7,9 +7,9 @@ Python. Here the same code of tests/parity builds the same model with the same r
 runs the same step. Only what a GPU that counts needed is left out: attention, autocast, collectives, FSDP and the optimizer
 are PyTorch's, as is the allocator.
 
-    tests/rehearsal/parity.py               # a few rows of each file, as in ./check rehearsal
+    tests/rehearsal/parity.py               # a few rows of each file, as ./check rehearsal runs them
     tests/rehearsal/parity.py --count 20    # the sample of ACCURACY.md
-    tests/rehearsal/parity.py --file megatron_experts --line 1024 --show 40    # what is live at its peak, in the log
+    tests/rehearsal/parity.py --file megatron_experts --line 1024 --show 40    # prints to the log what is live at the peak
 
 The sample is drawn with a fixed seed, from rows that a GPU of 141 GiB holds and whose rank runs PASSES layers or fewer.
 Prints one line per row: `stored` is the row's peak, `rehearsed` the most that the allocator had given out, in its blocks;
@@ -40,7 +40,7 @@ NEEDS = {"torch": ["torchtitan==0.3.0"],
          "megatron": ["megatron-core==0.16.1", "transformer-engine==2.11.0", "einops", "pybind11"]}
 SEED = 38
 BOUND = 0.5  # percent
-GPU = "gh200-144gb"  # of the GPUs of Hopper, which the rows are of, the one with most memory
+GPU = "gh200-144gb"  # of Hopper's GPUs, for which the rows were made, the one with the most memory
 HOLDS = 140 << 30
 FITS = 100 << 30  # with what the allocator reserves beside it
 # The rows hold cuBLAS's workspace from the first product on, as PyTorch 2.4 and 2.7 do. PyTorch 2.15 takes it for each product
@@ -49,7 +49,7 @@ WORKSPACE = 32 << 20
 # The rows have PyTorch's own kernels of attention. On Hopper, PyTorch 2.15 prefers those of cuDNN: --attention cudnn.
 LIKE_ROWS = {"CUBLAS_WORKSPACE_CONFIG": ":0:0", "CUBLASLT_WORKSPACE_SIZE": "0", "TORCH_CUDNN_SDPA_DEPRIORITIZED": "1",
              "PYTORCH_NVML_BASED_CUDA_CHECK": "1"}  # imports do not use the GPU, so a child can
-PASSES = 24  # of layers in a step: more of them take minutes
+PASSES = 24  # limit of layers in a step, as more of them take minutes
 SECONDS = 600  # for a rank
 SAYS = "P4D_PARITY "  # begins a line with what was measured
 MODULES = {"torch": "make_torch_memory", "megatron": "make_megatron_memory", "transformers": "make_transformers_memory"}
@@ -69,7 +69,7 @@ def number(word):
 
 
 def sample(name, count):
-    """Lines of a file, by chance."""
+    """Randomly chosen lines of a file."""
     with open(DATA / (name + ".csv")) as file:
         lines = [line + 2 for line, row in enumerate(csv.DictReader(file)) if int(row["allocated"]) < HOLDS and
                  int(row["layers"]) * int(row["micro-batches"]) <= PASSES * int(row.get("pp", 1))]
@@ -86,7 +86,7 @@ def read_row(name, line):
 # ---- what runs under p4d rehearse ----
 
 class Account(contextlib.AbstractContextManager):
-    """Takes the place of the counted GPU: PyTorch's allocator counts."""
+    """Takes the place of the GPU that only counts, because PyTorch's allocator counts here."""
 
     inside = quiet = fused = events = selected = 0
     phase = peak_phase = ""
@@ -228,7 +228,7 @@ def one_kernel(helper=None, **_):
 def import_megatron():
     import types
     import torch
-    torch.compile = one_kernel  # before TransformerEngine and Megatron look for it
+    torch.compile = one_kernel  # before Transformer Engine and Megatron look for the module
     import te_kernels
     fused = types.ModuleType("fused_weight_gradient_mlp_cuda")
     fused.wgrad_gemm_accum_fp32 = fused.wgrad_gemm_accum_fp16 = lambda *_: None
@@ -341,7 +341,7 @@ def show_peak(events, most):
 
 
 def play(name, row, out):
-    """Runs a row and writes what was the most of it."""
+    """Runs a row and writes the highest memory of the row."""
     import torch
     rows = sys.modules[MODULES[FILES[name]]]
     most = int(os.environ.get("PARITY_SHOW", 0))
@@ -376,7 +376,7 @@ def apart(seconds, function, *arguments):
 
 
 def play_rank(name, line, row, size, rank, out, folder):
-    """In a child: a world of its own, in which p4d answers for the other ranks."""
+    """In a child: a world with one real rank, in which p4d answers for the other ranks."""
     record = os.path.join(folder, "record-%d" % line)
     os.makedirs(record, exist_ok=True)
     os.environ.update(RANK=str(rank), WORLD_SIZE=str(size), LOCAL_RANK="0", P4D_REHEARSAL_RECORD=record,
@@ -392,7 +392,7 @@ def likely_ranks(row, out):
 
 
 def play_all(name, folder, lines):
-    """Runs rows of a file, one after the other."""
+    """Runs rows of a file, one after another."""
     global plain_world
     sys.path.insert(0, str(PARITY))
     import counted_gpu
