@@ -2,8 +2,8 @@
 # shellcheck shell=sh disable=SC2034,SC2317
 # Sourced by ./demo and ./check: the Debian packages they need, installing them, building.
 
-# The one list of packages. build: `make`; cluster: a private Slurm; accounting: one with slurmdbd,
-# without which that test is left out; test: what ./check adds.
+# The one list of packages. build: `make`; cluster: a private Slurm; accounting: a private
+# Slurm with slurmdbd, without which the test of accounting is skipped; test: what ./check adds.
 p4d_packages_build="gcc libc6-dev make autoconf automake libtool autoconf-archive pkg-config scdoc
 	libjson-c-dev libsmartcols-dev libslurm-dev libopenblas-dev libxxhash-dev zlib1g-dev
 	g++ libsentencepiece-dev libpcre2-dev libutf8proc-dev libyaml-dev libtomlplusplus-dev"

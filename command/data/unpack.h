@@ -36,7 +36,7 @@ extern const p4d_unpacker p4d_unpack__gzip, p4d_unpack__zstd;
 
 /* Why reading failed with EBADMSG. */
 typedef struct p4d_unpack_fault {
-	const p4d_unpacker *of; /* NULL: it did not */
+	const p4d_unpacker *of; /* NULL: reading did not fail this way */
 	uint64_t at;            /* byte of the compressed file, from 0 on */
 	bool follows; /* what is there was not compressed by this program, and all before it is whole */
 } p4d_unpack_fault;

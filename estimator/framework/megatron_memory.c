@@ -5,8 +5,8 @@
  * tests/data/megatron_memory.csv) and with published measurements (tests/data/measured_memory.csv).
  * Activation counts follow Korthikanti et al. (arXiv 2205.05198).
  *
- * Saved tensors of layers are rows, not one sum as a tape would give: estimates show each row by its name,
- * graphs capture some, recomputation drops some, and a plan's hash covers all.
+ * Each saved tensor of a layer has its own row, where a tape would give one sum. Estimates print the rows by
+ * name, CUDA graphs capture some of them, and recomputation drops some. A plan's hash covers all rows.
  *
  * Slots hold what layers save. The rows of a live point are memory in addition to the slots: for a backward
  * pass its peak, less what the layer has freed by then.

@@ -436,7 +436,7 @@ static void start(p4d_titan *p, const p4d_layout *l, uint32_t layers, uint64_t r
 	p->streams.room = room;
 }
 
-/* Decides whether this can be played: layers are alike, with only data and tensor parallelism. */
+/* Whether the allocator can be simulated for this layout: layers are alike, and only some features are on. */
 static bool is_played(const p4d_layout *l)
 {
 	return !l->memory.keys && (l->pp == 1 || (l->vpp == 1 && l->schedule == P4D_1F1B && !l->tied)) &&

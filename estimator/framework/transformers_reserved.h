@@ -69,7 +69,7 @@ typedef struct p4d_reserved {
 	uint64_t shards;
 	unsigned visited; /* number of parameters whose states exist */
 	unsigned pending; /* index of the next gradient of the first micro-batch that is not yet reduced */
-	p4d_allocated gathered, reducing; /* unsharded units in flight, for the streams that send them */
+	p4d_allocated gathered, reducing; /* the unit being gathered; the gradients being reduced */
 	p4d_reserved_zero zero;
 	p4d_reserved_buckets buckets;
 	bool knows;    /* ZeRO-3: after the first step, DeepSpeed knows which parameters come next */

@@ -28,7 +28,7 @@ typedef struct p4d_zero_cursor {
 	bool upwards;
 } p4d_zero_cursor;
 
-/* A walk along the sequence through its windows; in elements. */
+/* A walk through the windows of the sequence of parameters. Positions and sizes are in elements. */
 typedef struct p4d_zero_windows {
 	p4d_zero_cursor cursor;
 	uint64_t at, edge;       /* position of the walk; end of the current window */

@@ -263,7 +263,8 @@ int p4d_sbatch_variables(p4d_sbatch *sbatch, const char *(*variable)(void *conte
 	char name[64];
 
 	for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++)
-		if (strncmp(variables[i].name, "SLURM_", 6) != 0 && /* the job around it decides these */
+		if (strncmp(variables[i].name, "SLURM_", 6) !=
+			0 && /* an enclosing job sets these for itself */
 		    take_variable(sbatch, (int)variables[i].field, variable(context, variables[i].name),
 				  err) < 0)
 			return -1;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * More sharding than that of optimizer states. For the same layout it adds communication; with few
- * micro-batches it may gain less than a tie. So the search tries it only if no layout with less sharding
- * fits, and then compares all that fit by time. Sharding nothing is never faster than sharding states, so it
- * is not tried.
+ * More sharding than that of optimizer states. In the same layout it adds communication, and with few
+ * micro-batches it saves less time than counts as a tie. So the search tries it only if no layout with less
+ * sharding fits, and then compares all that fit by time. Sharding nothing is never faster than sharding
+ * states, so it is not tried.
  */
 #include "request/framework.h"
 #include "search/search_internal.h"

@@ -7,8 +7,9 @@
 
 /*
  * Runs the orders of all stages, in units in which F = B = W = S = T = 1, and adds a node for each pass that
- * has run. In this order, dependencies of a node come first. If the graph stands for more micro-batches than
- * it has, its nodes are then sorted by their starts. That order is periodic as soon as the stages are busy.
+ * has run. In this order, dependencies of a node come first. If the layout has more micro-batches than the
+ * graph, nodes are finally sorted by their start times. That order is periodic as soon as all stages are
+ * busy.
  */
 
 /* A stage's passes in order. */

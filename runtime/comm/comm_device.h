@@ -28,8 +28,8 @@ typedef enum p4d_transport_kind {
 } p4d_transport_kind;
 
 /*
- * After any error: groups are then closed without waiting for other ranks, which may never close theirs. An
- * error of a group has this effect by itself. NULL: no-op.
+ * After any error: groups are then closed without waiting for other ranks, which may never close theirs. A
+ * group that fails does this by itself. NULL: no-op.
  */
 void p4d_comm_transport_break(p4d_transport *transport);
 /* Whether operations that are queued on the device may never finish. NULL: false. */

@@ -6,7 +6,7 @@
 #include "model/buffers.h"
 #include "plan/offload.h"
 
-/* left, came: tickets of the transfers from the place and into it, if nothing has waited for them yet. */
+/* left, came: tickets of the transfers out of the place and into it, until something has waited for them. */
 typedef struct swap_place {
 	uint32_t slot, layer; /* slot UINT32_MAX: the place is empty */
 	bool leaves, comes;

@@ -26,5 +26,5 @@ typedef struct p4d_cores_now {
 uint32_t p4d_cores_begin(p4d_cores_now *cores, uint32_t most);
 /* Call it after a step of this many seconds: true if `now` has changed. */
 bool p4d_cores_follow(p4d_cores_now *cores, double seconds);
-/* The same, from seconds that the main thread waited so far. */
+/* Does what p4d_cores_follow does, but the caller says how many seconds the main thread waited so far. */
 bool p4d_cores_decide(p4d_cores_now *cores, double seconds, double waited);

@@ -13,7 +13,7 @@ enum { P4D_RESUME_AUTO, P4D_RESUME_MUST, P4D_RESUME_NEVER };
 enum { P4D_SEQUENCES_CUT, P4D_SEQUENCES_PACKED };
 enum { P4D_DEVICE_AUTO, P4D_DEVICE_CPU, P4D_DEVICE_CUDA };
 
-enum { P4D_SETTING_TEXTS = 16 }; /* maximum number of options of this kind; the list ends with one more */
+enum { P4D_SETTING_TEXTS = 16 }; /* entries of an option that may be repeated, with the NULL at the end */
 
 /* Who gave an option. */
 typedef enum p4d_setting_source {

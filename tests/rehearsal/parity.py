@@ -454,7 +454,7 @@ def rehearse(given, name, lines):
 
 
 def stored_of(kind, row):
-    """What the row has, without cuBLAS's workspace: of Megatron's stages PyTorch multiplies in those with a head or experts."""
+    """A row's memory without cuBLAS's workspace. In Megatron, only stages with a head or experts have one."""
     has_products = kind != "megatron" or int(row["stage"]) == int(row["pp"]) - 1 or "experts" in row
     return int(row["allocated"]) - (WORKSPACE if has_products else 0)
 

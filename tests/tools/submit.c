@@ -3,8 +3,8 @@
  * Submits held batch jobs through libslurm, as a program would that knows nothing of sbatch or SPANK.
  *
  *     submit OPTION...                                          one job; prints its id
- *     submit --clients=4 --count=2000 OPTION... --or OPTION...  so many jobs from so many processes at once,
- * of the two kinds in turn; prints what became of them
+ *     submit --clients=4 --count=2000 OPTION... --or OPTION...  this many jobs from this many processes at
+ * once, alternating between the two kinds; prints how many were accepted and refused, and the seconds
  *
  *   --gpus=N            GPUs on the one node of the job
  *   --partition=NAME

@@ -25,7 +25,7 @@ static uint64_t slices_of(const p4d_candidate *c)
 	return p4d_is_set(&c->request, P4D_TOKEN_SLICES) ? (uint64_t)c->request.value[P4D_TOKEN_SLICES] : 1;
 }
 
-/* Lengths of slices are among the flags that the test sets itself. */
+/* A candidate with slices also sets their lengths. */
 static void holds(const p4d_candidate *c, uint64_t nodes)
 {
 	const p4d_layout l = layout_that_holds(c, nodes, 8);
