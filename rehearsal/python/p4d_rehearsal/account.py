@@ -200,8 +200,8 @@ class Account:
             self.mark_all((arguments, result), "communication")
             return
         for tensor in result if isinstance(result, (tuple, list)) else (result,):
-            if not isinstance(tensor, torch.Tensor):
-                continue
+            if not isinstance(tensor, torch.Tensor) or tensor.layout is not torch.strided or tensor.is_nested:
+                continue  # sparse and nested tensors have no storage of their own
             if tensor.device.type == "cpu":
                 self.copied(tensor, arguments)
             elif tensor.is_cuda and tensor.dim() > 1 and tensor.shape[-1] == self.vocabulary and tensor.is_floating_point():
@@ -210,7 +210,7 @@ class Account:
     def mark_all(self, tree, kind):
         number = self.first + len(self.owners) - 1
         for tensor in torch.utils._pytree.tree_flatten(tree)[0]:
-            if type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.is_cuda:
+            if type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.is_cuda and tensor.layout is torch.strided:
                 self.marks.append((number, tensor.untyped_storage().data_ptr(), kind))
 
     def copied(self, tensor, arguments):

@@ -34,7 +34,7 @@ def has(tensor):
 
 
 def _is_on_host(tensor):
-    return type(tensor) in PLAIN and not tensor.is_cuda and tensor.layout == torch.strided
+    return type(tensor) in PLAIN and not tensor.is_cuda and tensor.layout == torch.strided and not tensor.is_nested
 
 
 def note_on_host(tensor):

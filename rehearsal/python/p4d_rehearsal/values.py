@@ -84,8 +84,8 @@ class _OneThread:
 
 
 def _is_plain(tensor):
-    """Whether the tensor has a storage of its own: no subclass, and not sparse."""
-    return type(tensor) in PLAIN and tensor.layout is torch.strided
+    """Whether the tensor has a storage of its own: no subclass, and neither sparse nor nested."""
+    return type(tensor) in PLAIN and tensor.layout is torch.strided and not tensor.is_nested
 
 
 def _address(tensor):
