@@ -54,12 +54,12 @@ kill_controller()
 	sleep 0.5
 	"$cluster" boot "$dir/$1" controller
 }
-# ages WHERE: reads "MS NAME" of jobs that were accepted and are gone; how many ms before the next kill each was accepted, longest first
+# ages WHERE: reads "MS NAME" of jobs that were accepted and are gone; how many ms before the next kill each was submitted, longest first
 ages()
 {
 	awk -v kills="$1.kills" '
 		BEGIN { while ((getline k < kills) > 0) kill[++n] = k }
-		# its client may have noticed a moment later
+		# the time of a kill is noted a moment before it
 		{ for (i = 1; i <= n && kill[i] + 500 < $1; i++); print (i <= n ? kill[i] - $1 : 999999) }' | sort -rn
 }
 
@@ -195,6 +195,7 @@ rest_client()
 		printf 'POST /slurm/v0.0.%s/job/submit HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: %s\r\nConnection: close\r\n\r\n%s' \
 			"$version" "${#request}" "$request" >request
 		[ "$(id -u)" != 0 ] || chown daemon request
+		began=$(now_ms)
 		"$@" sh -c "timeout 30 slurmrestd -a rest_auth/local $serve" <request >rest.out 2>rest.err
 		id=$(sed -n 's/^ *"job_id": *\([0-9]*\),*$/\1/p' rest.out | head -1)
 		if [ "${id:-0}" -gt 0 ]; then
@@ -208,7 +209,7 @@ rest_client()
 		accepted1 | refused64 | lost*) wrong= ;;
 		*) wrong=" of batch $batch" ;;
 		esac
-		echo "$(now_ms) rest $name $outcome - strict$wrong"
+		echo "$began rest $name $outcome - strict$wrong"
 		number=$((number + 1))
 		sleep 1
 	done >answers.rest
