@@ -327,7 +327,8 @@ static int estimate(p4d_subject *subject, const p4d_line *line, p4d_error *err)
 		return p4d_fail(err, P4D_E_USAGE, "--html has a page only for training");
 	if (subject->request.value[P4D_WORKLOAD] == P4D_WORKLOAD_SERVE)
 		return p4d_serving_report(subject, line->largest == P4D_SEQ_LEN, line->json, err);
-	if (subject->request.value[P4D_WORKLOAD] >= P4D_WORKLOAD_RL)
+	if (subject->request.value[P4D_WORKLOAD] >= P4D_WORKLOAD_RL &&
+	    !p4d_framework_trains_pairs(&subject->request))
 		return p4d_colocated_report(subject, line->json, err);
 	if (p4d_subject_trains(subject, err) < 0 ||
 	    (line->largest != P4D_OPTIONS && take_largest(subject, line->largest, err) < 0))

@@ -28,7 +28,7 @@ libp4dcommand_la_SOURCES = \
 	command/calibrate/calibrate_file.c command/calibrate/calibrate_share.c \
 	command/calibrate/command_calibrate.h command/calibrate/command_calibrate.c \
 	command/data/unpack.h command/data/unpack.c command/data/unpack_gzip.c command/data/unpack_zstd.c command/data/documents.h command/data/documents.c command/data/progress.h command/data/progress.c \
-	command/data/conversation.h command/data/conversation.c command/data/chat.h command/data/chat_internal.h command/data/chat.c \
+	command/data/conversation.h command/data/conversation.c command/data/pairs.h command/data/pairs.c command/data/chat.h command/data/chat_internal.h command/data/chat.c \
 	command/data/chat_fixed.c command/data/chat_templates.def command/data/chat_jinja.c command/data/chat_source.h command/data/chat_source.c \
 	command/data/command_data.h command/data/command_data.c \
 	command/rehearse/store.h command/rehearse/store.c command/rehearse/store_keys.h command/rehearse/store_keys.c \

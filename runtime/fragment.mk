@@ -106,7 +106,7 @@ model_sources = \
 	runtime/model/parallel.h runtime/model/parallel.c runtime/model/layer.h runtime/model/layer_forward.c \
 	runtime/model/layer_backward.c runtime/model/sequence_order.h runtime/model/sequence_order.c \
 	runtime/model/attention.h runtime/model/attention.c runtime/model/attention_ring.c runtime/model/attention_slices.c runtime/model/attention_gather.c \
-	runtime/model/norm.h runtime/model/norm.c runtime/model/embedding.h runtime/model/embedding.c runtime/model/head.h runtime/model/head.c runtime/model/vocabulary.c \
+	runtime/model/norm.h runtime/model/norm.c runtime/model/embedding.h runtime/model/embedding.c runtime/model/head.h runtime/model/head.c runtime/model/pairs.h runtime/model/pairs.c runtime/model/vocabulary.c \
 	runtime/model/generate.h runtime/model/generate.c \
 	runtime/model/host_link.h runtime/model/host_link.c runtime/model/swap.h runtime/model/swap.c runtime/model/window.h runtime/model/window.c runtime/model/window_gather.c \
 	runtime/model/gradient_window.h runtime/model/gradient_window.c \
@@ -143,7 +143,7 @@ if HAVE_OPENBLAS
 # The cpu device's operations are compiled once per element type. fp64 is for tests.
 cpu_operations = \
 	runtime/device/cpu/cpu_operations.h runtime/device/cpu/cpu_types.h runtime/device/cpu/cpu_math.h \
-	runtime/device/cpu/cpu_attention.h runtime/device/cpu/cpu_gemm.c runtime/device/cpu/cpu_fp8.c runtime/device/cpu/cpu_nf4.c runtime/device/dropout.h runtime/device/cpu/cpu_dropout.c runtime/device/fp8_codes.h runtime/device/cpu/cpu_norm.c \
+	runtime/device/cpu/cpu_attention.h runtime/device/cpu/cpu_gemm.c runtime/device/cpu/cpu_fp8.c runtime/device/cpu/cpu_nf4.c runtime/device/dropout.h runtime/device/cpu/cpu_dropout.c runtime/device/cpu/cpu_pairs.c runtime/device/fp8_codes.h runtime/device/cpu/cpu_norm.c \
 	runtime/device/cpu/cpu_rope.c runtime/device/cpu/cpu_attention.c runtime/device/cpu/cpu_attention_backward.c \
 	runtime/device/cpu/cpu_layer_norm.c runtime/device/cpu/cpu_gelu.c runtime/device/cpu/cpu_soft_cap.c \
 	runtime/device/cpu/cpu_swiglu.c runtime/device/cpu/cpu_embedding.c runtime/device/cpu/cpu_cross_entropy.c \

@@ -254,7 +254,7 @@ if HAVE_TOKENIZERS
 command_tests += tests/command/test_tokenizers.sh
 endif
 if HAVE_OPENBLAS
-command_tests += tests/command/test_chat.sh tests/command/test_export.sh tests/command/test_train.sh tests/command/test_train_logs.sh tests/command/test_train_evaluation.sh tests/command/test_train_config.sh tests/command/test_train_options.sh tests/command/test_train_moments.sh tests/command/test_train_offload.sh tests/command/test_train_released.sh tests/command/test_train_lora.sh tests/command/test_train_local_loss.sh
+command_tests += tests/command/test_chat.sh tests/command/test_export.sh tests/command/test_train.sh tests/command/test_train_logs.sh tests/command/test_train_evaluation.sh tests/command/test_train_config.sh tests/command/test_train_options.sh tests/command/test_train_moments.sh tests/command/test_train_offload.sh tests/command/test_train_released.sh tests/command/test_train_lora.sh tests/command/test_train_preference.sh tests/command/test_train_local_loss.sh
 if HAVE_TOKENIZERS
 command_tests += tests/command/test_fine_tuning.sh
 endif
@@ -347,7 +347,7 @@ if HAVE_OPENBLAS
 check_LTLIBRARIES += libp4dtrainsupport.la
 endif
 libp4dtrainsupport_la_SOURCES = \
-	tests/support/training.h tests/support/training_curves.h tests/support/training_layouts.h tests/support/sliced_layouts.h tests/support/transports.h \
+	tests/support/training.h tests/support/trl_pairs.h tests/support/training_curves.h tests/support/training_layouts.h tests/support/sliced_layouts.h tests/support/transports.h \
 	tests/support/device_cases.h tests/support/device_under_test.h \
 	tests/support/llama.h tests/support/llama.c \
 	tests/support/launched.h tests/support/launched.c tests/support/runs.h tests/support/run_log.h tests/support/run_log.c \
@@ -560,7 +560,7 @@ same_tests = tests/house/test_rooms.sh tests/house/test_names.sh tests/house/tes
 check-compiled:
 	P4D_SHIM_GUARD=0 $(MAKE) check TESTS="$(filter-out $(same_tests),$(TESTS))"
 
-EXTRA_DIST += tests/command/lib.sh $(command_tests) tests/command/test_chat.sh tests/command/test_export.sh tests/command/test_fine_tuning.sh tests/command/test_tokenizers.sh tests/command/test_train.sh tests/command/test_train_logs.sh tests/command/test_train_evaluation.sh tests/command/test_train_config.sh tests/command/test_train_options.sh tests/command/test_train_moments.sh tests/command/test_train_offload.sh tests/command/test_train_released.sh tests/command/test_train_lora.sh tests/command/test_train_local_loss.sh tests/plugin/test_plugin_symbols.sh
+EXTRA_DIST += tests/command/lib.sh $(command_tests) tests/command/test_chat.sh tests/command/test_export.sh tests/command/test_fine_tuning.sh tests/command/test_tokenizers.sh tests/command/test_train.sh tests/command/test_train_logs.sh tests/command/test_train_evaluation.sh tests/command/test_train_config.sh tests/command/test_train_options.sh tests/command/test_train_moments.sh tests/command/test_train_offload.sh tests/command/test_train_released.sh tests/command/test_train_lora.sh tests/command/test_train_preference.sh tests/command/test_train_local_loss.sh tests/plugin/test_plugin_symbols.sh
 EXTRA_DIST += tests/doubles/slurm/sacct
 EXTRA_DIST += tests/fuzz/test_replay.sh tests/fuzz/fuzz.sh tests/fuzz/real_files.sh tests/fuzz/corpus
 TESTS += tests/gpu/test_kit.sh tests/gpu/test_report.sh

@@ -14,6 +14,7 @@
 #include "base/option.h"
 #include "data/chat.h"
 #include "data/documents.h"
+#include "data/pairs.h"
 #include "data/progress.h"
 #include "data/tokenizer.h"
 #include "data/tokens_writer.h"
@@ -38,6 +39,8 @@ const char p4d_data_options[] =
     "                              llama-3, llama-2, mistral, gemma, zephyr\n"
     "  --answers all|last|each     which are trained on: all; the last; or each, in a document of its own\n"
     "                              with the conversation up to it\n"
+    "  --pairs                     each line has a chosen and a rejected answer, and a prompt: texts, or\n"
+    "                              with --chat lists of messages. For p4d-train --workload preference\n"
     "  --chat-date YYYY-MM-DD      what a template shows as the date of today\n"
     "  --vocab N                   with ids: tokens are 0 to N-1\n"
     "  --begin-token N|NAME|none   token before each document (the tokenizer's; with ids none)\n"
@@ -53,7 +56,7 @@ enum { ALL, LAST, EACH };
 typedef struct data {
 	const char *output, *tokenizer_name, *field, *chat_name, *chat_date, *answers, *begin_text, *end_text;
 	uint64_t vocabulary, most_bad; /* UINT64_MAX: 1 % of the lines */
-	bool split_lines, json_lines, json, help;
+	bool split_lines, json_lines, json, help, pairs;
 	bool ids;
 	int which; /* of --answers */
 	int files;
@@ -115,7 +118,8 @@ enum {
 	END,
 	JSON,
 	BAD,
-	HELP
+	HELP,
+	PAIRS
 };
 
 /* Its value, if it has one, is in optarg. */
@@ -139,6 +143,7 @@ static int take_argument(data *d, int which, p4d_error *err)
 	d->split_lines |= which == SPLIT;
 	d->json_lines |= which == JSONL;
 	d->json |= which == JSON;
+	d->pairs |= which == PAIRS;
 	d->help |= which == HELP || which == 'h';
 	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++)
 		if (which == texts[i].which)
@@ -164,6 +169,7 @@ static int parse_arguments(data *d, int argc, char *argv[], p4d_error *err)
 	    {"end-token", required_argument, NULL, END},
 	    {"json", no_argument, NULL, JSON},
 	    {"help", no_argument, NULL, HELP},
+	    {"pairs", no_argument, NULL, PAIRS},
 	    {"bad-lines", required_argument, NULL, BAD},
 	    {NULL, 0, NULL, 0},
 	};
@@ -219,19 +225,27 @@ static int check_arguments(data *d, p4d_error *err)
 	if (d->chat_name && (d->begin_text || d->end_text))
 		return usage(err,
 			     "--begin-token and --end-token have no effect: a chat template has its own");
+	if (d->pairs && (d->split_lines || d->ids || d->field))
+		return usage(err,
+			     "--pairs reads prompt, chosen and rejected in JSON: leave out --split-lines, "
+			     "--field, and --tokenizer ids");
 	if (d->chat_date && !d->chat_name)
 		return usage(err, "--chat-date needs --chat");
 	if (d->answers && !d->chat_name)
 		return usage(err, "--answers needs --chat");
+	if (d->answers && d->pairs)
+		return usage(err,
+			     "--answers has no effect with --pairs: both answers of a pair are trained on");
 	if (find_answers(d, err) < 0)
 		return -1;
-	if (d->most_bad != UINT64_MAX && !d->json_lines && !d->ids && !d->chat_name)
+	if (d->most_bad != UINT64_MAX && !d->json_lines && !d->ids && !d->chat_name && !d->pairs)
 		return usage(err, "--bad-lines needs --jsonl");
 	if (d->field && !d->json_lines && !d->ids && !d->chat_name)
 		return usage(err, "--field needs --jsonl");
 	d->documents.tokens = d->ids;
 	d->documents.field = d->field ? d->field : d->chat_name ? NULL : d->ids ? "input_ids" : "text";
-	d->documents.form = d->chat_name              ? P4D_CONVERSATIONS
+	d->documents.form = d->pairs                  ? P4D_PAIRS
+			    : d->chat_name            ? P4D_CONVERSATIONS
 			    : d->json_lines || d->ids ? P4D_JSON_LINES
 			    : d->split_lines          ? P4D_EACH_LINE
 						      : P4D_WHOLE_FILE;
@@ -349,8 +363,31 @@ static int add_answers(data *d, const p4d_conversation *whole, p4d_error *err)
 	return found ? 0 : add_part(d, whole, count, err); /* which says what is wrong */
 }
 
+/* An answer of a pair: each line has two, or none. */
+static int end_answer(void *context, p4d_error *err)
+{
+	data *d = context;
+
+	return d->writer.open_tokens ? p4d_tokens_writer_end(&d->writer, err)
+				     : p4d_fail(err, P4D_E_VALUE, "an answer without tokens");
+}
+
+static int add_pair(data *d, p4d_error *err)
+{
+	const p4d_pair_sink to = {.tokenizer = &d->tokenizer,
+				  .chat = d->chat_name ? &d->chat : NULL,
+				  .end = d->end,
+				  .add = add_turn,
+				  .finish = end_answer,
+				  .context = d};
+
+	return p4d_pairs__encode(&to, &d->documents, err);
+}
+
 static int add_document(data *d, const p4d_document_text *document, p4d_error *err)
 {
+	if (d->pairs)
+		return add_pair(d, err);
 	const p4d_conversation conversation = {document->messages, d->documents.object};
 	if (document->messages && d->which != ALL)
 		return add_answers(d, &conversation, err);
@@ -394,7 +431,8 @@ static bool may_leave_out(data *d, const p4d_error *err)
 	const bool of_line =
 	    d->documents.form >= P4D_JSON_LINES && (err->code == P4D_E_JSON || err->code == P4D_E_VALUE);
 
-	if (stopped || !of_line || d->writer.open_tokens || d->most_bad == 0)
+	if (stopped || !of_line || d->writer.open_tokens || (d->pairs && d->writer.documents % 2) ||
+	    d->most_bad == 0)
 		return false;
 	if (!d->bad++)
 		d->first_bad = *err;
@@ -445,7 +483,8 @@ static int judge_bad(const data *d, p4d_error *err)
 
 static int convert(data *d, p4d_error *err)
 {
-	if (p4d_tokens_writer_open(&d->writer, d->output, d->tokenizer.vocabulary, d->chat_name, err) < 0)
+	if (p4d_tokens_writer_open(&d->writer, d->output, d->tokenizer.vocabulary, d->chat_name || d->pairs,
+				   d->pairs, err) < 0)
 		return -1;
 	p4d_progress__start(&d->progress, d->output, input_bytes(d));
 	int rc = 0;
@@ -471,9 +510,12 @@ static int report(const data *d, uint64_t documents, uint64_t tokens, uint64_t t
 		       " (%s)",
 		       d->output, documents, documents == 1 ? "" : "s", tokens, d->tokenizer.vocabulary,
 		       narrow ? "uint16" : "int32");
+		if (d->chat_name || d->pairs)
+			printf("; loss on %" PRIu64 " (%s.mask)", trained, d->output);
 		if (d->chat_name)
-			printf("; loss on %" PRIu64 " (%s.mask), template %s", trained, d->output,
-			       p4d_chat__taken(&d->chat));
+			printf(", template %s", p4d_chat__taken(&d->chat));
+		if (d->pairs)
+			printf("; %" PRIu64 " pairs", documents / 2);
 		if (d->bad)
 			printf("; %" PRIu64 " of %" PRIu64 " lines left out", d->bad, d->lines);
 		puts("");
@@ -483,10 +525,12 @@ static int report(const data *d, uint64_t documents, uint64_t tokens, uint64_t t
 	json_object_object_add(object, "prefix", json_object_new_string(d->output));
 	json_object_object_add(object, "documents", json_object_new_uint64(documents));
 	json_object_object_add(object, "tokens", json_object_new_uint64(tokens));
-	if (d->chat_name) {
+	if (d->pairs)
+		json_object_object_add(object, "pairs", json_object_new_uint64(documents / 2));
+	if (d->chat_name || d->pairs)
 		json_object_object_add(object, "trained", json_object_new_uint64(trained));
+	if (d->chat_name)
 		json_object_object_add(object, "template", json_object_new_string(p4d_chat__taken(&d->chat)));
-	}
 	json_object_object_add(object, "left_out", json_object_new_uint64(d->bad));
 	json_object_object_add(object, "vocab", json_object_new_uint64(d->tokenizer.vocabulary));
 	json_object_object_add(object, "begin_token", d->begin >= 0 ? json_object_new_int(d->begin) : NULL);

@@ -47,7 +47,7 @@ static const char *add_part(struct json_object *messages, struct json_object *pa
 	if (json_object_is_type(part, json_type_string))
 		return add(messages, role, part) < 0 ? "no memory" : NULL;
 	if (!json_object_is_type(part, json_type_array))
-		return "has a prompt or completion that is neither a text nor a list of messages";
+		return "has a prompt or an answer that is neither a text nor a list of messages";
 	for (size_t i = 0; i < json_object_array_length(part); i++)
 		if (json_object_array_add(messages, json_object_get(json_object_array_get_idx(part, i))) < 0)
 			return "no memory";
@@ -78,6 +78,20 @@ const char *p4d_conversation__convert(struct json_object *line, struct json_obje
 	if (!*messages)
 		return "no memory";
 	const char *wrong = convert(line, *messages);
+	if (wrong) {
+		json_object_put(*messages);
+		*messages = NULL;
+	}
+	return wrong;
+}
+
+const char *p4d_conversation__join(struct json_object *prompt, struct json_object *answer,
+				   struct json_object **messages)
+{
+	*messages = json_object_new_array();
+	const char *wrong = !*messages ? "no memory" : prompt ? add_part(*messages, prompt, "user") : NULL;
+
+	wrong = wrong ? wrong : add_part(*messages, answer, "assistant");
 	if (wrong) {
 		json_object_put(*messages);
 		*messages = NULL;

@@ -227,6 +227,10 @@ static int read_json(p4d_documents *documents, p4d_document_text *document, p4d_
 		return rc;
 	if (parse_line(documents, *document, err) < 0)
 		return -1;
+	if (documents->form == P4D_PAIRS) {
+		*document = (p4d_document_text){.text = NULL};
+		return 1;
+	}
 	if (documents->form == P4D_CONVERSATIONS)
 		return read_conversation(documents, document, err);
 	json_object_object_get_ex(documents->object, documents->field, &member);
@@ -251,6 +255,7 @@ int p4d_documents__next(p4d_documents *documents, p4d_document_text *document, p
 		return read_line(documents, document, err);
 	case P4D_JSON_LINES:
 	case P4D_CONVERSATIONS:
+	case P4D_PAIRS:
 		break;
 	}
 	return read_json(documents, document, err);

@@ -16,6 +16,7 @@ typedef enum p4d_document_form {
 	P4D_EACH_LINE,     /* each line is one document, without its line break */
 	P4D_JSON_LINES,    /* each line is a JSON object; one of its members is the document */
 	P4D_CONVERSATIONS, /* the same, but the document is a list of messages */
+	P4D_PAIRS,         /* the same, but the caller takes the answers of a pair from `object` */
 } p4d_document_form;
 
 typedef struct p4d_documents {

@@ -277,7 +277,8 @@ int p4d_subject_trains(p4d_subject *subject, p4d_error *err)
 {
 	char flags[1024], workload[16];
 
-	if (subject->request.value[P4D_WORKLOAD] != P4D_WORKLOAD_TRAIN) {
+	if (subject->request.value[P4D_WORKLOAD] != P4D_WORKLOAD_TRAIN &&
+	    !p4d_framework_trains_pairs(&subject->request)) {
 		p4d_request_flags(&subject->request, "--", 1u << P4D_BY_USER, flags, sizeof(flags));
 		p4d_fail(err, P4D_E_USAGE, "workload=%s: layouts and steps are those of training",
 			 p4d_request_value_text(&subject->request, P4D_WORKLOAD, workload, sizeof(workload)));

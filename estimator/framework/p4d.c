@@ -331,6 +331,10 @@ static void add_head(p4d_rows *rows, const p4d_rank_sizes *z)
 	if (!has_loss(rows) && !l->vocab_parallel)
 		return;
 	add(rows, B_LOGITS, z->dtype, p4d_logits_tokens(l), p4d_logits_columns(l), 0);
+	if (l->pairs) {
+		add(rows, B_PAIR_SUMS, P4D_DT_FP64, z->batch, P4D_PAIR_NUMBERS, 0);
+		add(rows, B_PAIR_FACTORS, P4D_DT_FP32, z->n, 0, 0);
+	}
 	if (!l->vocab_parallel) {
 		add(rows, B_SOFTMAX, P4D_DT_FP32, P4D_TOKEN_STATISTICS, z->n, 0);
 		return;

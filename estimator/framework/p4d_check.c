@@ -84,8 +84,28 @@ static int check_window(const p4d_request *r, p4d_error *err)
 	return p4d_fix(err, "--p4d-seq-len=%" PRId64, r->value[P4D_SLIDING_WINDOW]);
 }
 
+/* p4d-train has no copy of the model: the log-probabilities of its answers are computed before training. */
+static int check_pairs(const p4d_request *r, p4d_error *err)
+{
+	if (!p4d_framework_trains_pairs(r))
+		return 0;
+	if (p4d_is_stated(r, P4D_REFERENCE)) {
+		p4d_fail(err, P4D_E_VALUE,
+			 "reference has no effect with p4d-train, which computes the reference before "
+			 "training and "
+			 "keeps no copy of the model");
+		return p4d_fix(err, "leave out --p4d-reference");
+	}
+	if (!p4d_on_gpu(r->value[P4D_DEVICE]))
+		return 0;
+	p4d_fail(err, P4D_E_UNMODELLED, "workload=preference: p4d-train learns from pairs on CPUs only");
+	return p4d_fix(err, "--p4d-device=cpu");
+}
+
 int p4d_framework__p4d_model(const p4d_request *r, p4d_error *err)
 {
+	if (check_pairs(r, err) < 0)
+		return -1;
 	const p4d_option other = difference(r) != none              ? difference(r)
 				 : p4d_on_gpu(r->value[P4D_DEVICE]) ? difference_on_gpus(r)
 								    : none;
@@ -276,10 +296,31 @@ static int check_quantized(const p4d_layout *l, p4d_error *err)
 	return 0;
 }
 
+/* Both answers of a pair decide the gradient of each token, so their losses come before any gradient. */
+static int check_whole_pairs(const p4d_layout *l, p4d_error *err)
+{
+	const struct {
+		bool asked;
+		const char *why, *fix;
+	} refused[] = {
+	    {l->slices > 1, "slices of a sequence would go backward before the others have a loss",
+	     "--p4d-token-slices=1"},
+	    {l->local_loss, "heads of stages have the loss of single tokens", "--p4d-local-loss=off"},
+	};
+
+	for (size_t i = 0; l->pairs && i < sizeof(refused) / sizeof(*refused); i++)
+		if (refused[i].asked) {
+			p4d_fail(err, P4D_E_UNMODELLED, "workload=preference: %s", refused[i].why);
+			return p4d_fix(err, "%s", refused[i].fix);
+		}
+	return 0;
+}
+
 int p4d_framework__p4d_layout(const p4d_layout *l, p4d_error *err)
 {
 	if (check_grid(l, err) < 0 || check_degree(l, err) < 0 || check_halves(l, err) < 0 ||
-	    check_offload(l, err) < 0 || check_swap(l, err) < 0 || check_quantized(l, err) < 0)
+	    check_offload(l, err) < 0 || check_swap(l, err) < 0 || check_quantized(l, err) < 0 ||
+	    check_whole_pairs(l, err) < 0)
 		return -1;
 	return p4d_framework__fp8_check(l, err);
 }

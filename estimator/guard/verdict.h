@@ -3,6 +3,7 @@
 
 #include "guard/guard.h"
 #include "job/script.h"
+#include "request/framework.h"
 
 /* Assembles a verdict; for guard.c and verify.c only. */
 
@@ -168,7 +169,8 @@ void p4d_guard__judge_colocated(const p4d_request *request, uint32_t published_b
 static inline bool p4d_guard__holds_several_models(const p4d_request *request)
 {
 	return request->value[P4D_WORKLOAD] == P4D_WORKLOAD_RL ||
-	       request->value[P4D_WORKLOAD] == P4D_WORKLOAD_PREFERENCE;
+	       (request->value[P4D_WORKLOAD] == P4D_WORKLOAD_PREFERENCE &&
+		!p4d_framework_trains_pairs(request));
 }
 
 static inline bool p4d_guard__serves(const p4d_request *request)

@@ -12,6 +12,7 @@ enum {
 	P4D_ARENA_ALIGNMENT = 256,
 	P4D_SHARD_MULTIPLE = 128, /* in elements; every optimizer shard of a segment is a multiple of this */
 	P4D_TOKEN_STATISTICS = 3, /* values per token about its logits: maximum, sum, target; fp32 */
+	P4D_PAIR_NUMBERS = 4,     /* for a pair: log-probabilities of both answers, and the reference's */
 	P4D_WIDE_NORMS = 2,       /* values per token: sums of squares over all queries, and over all keys */
 };
 

@@ -129,6 +129,13 @@ static const char *text_of(p4d_option option, int64_t value, char *buf, size_t s
 	return buf;
 }
 
+bool p4d_framework_trains_pairs(const p4d_request *r)
+{
+	return r->value[P4D_WORKLOAD] == P4D_WORKLOAD_PREFERENCE && p4d_is_set(r, P4D_FRAMEWORK) &&
+	       r->origin[P4D_FRAMEWORK] != P4D_BY_P4D &&
+	       p4d_framework_of((int)r->value[P4D_FRAMEWORK])->allocates_plan;
+}
+
 int64_t p4d_framework_value(const p4d_request *r, p4d_option option)
 {
 	const unsigned bit = p4d_heeds__bit(r, (int)r->value[P4D_FRAMEWORK]);

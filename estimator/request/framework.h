@@ -90,6 +90,12 @@ typedef enum p4d_framework_sharing {
 	P4D_SHARES_NOTHING    /* nothing, replicas of the model: DDP */
 } p4d_framework_sharing;
 
+/*
+ * Whether the request is preference learning in a program that was named and whose plan has all of it:
+ * p4d-train, which has no copy of the model. Then it is judged as a training.
+ */
+bool p4d_framework_trains_pairs(const p4d_request *request);
+
 struct p4d_rows;
 struct p4d_plan;
 

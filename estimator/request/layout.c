@@ -221,6 +221,7 @@ static void fill_training(const p4d_request *r, uint64_t nodes, uint64_t gpus_pe
 	l->fsdp.prefetches_forward = optional(r, P4D_FORWARD_PREFETCH, 0);
 	l->offload = p4d_layout__offload(r);
 	l->torch.class_loss = p4d_class_loss_of(r);
+	l->pairs = p4d_framework_trains_pairs(r);
 	p4d_layout__adapters(r, l);
 	l->megatron.attention_mask =
 	    p4d_framework_has(r, P4D_ATTENTION_MASK) && optional(r, P4D_ATTENTION_MASK, 1);

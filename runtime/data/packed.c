@@ -36,11 +36,39 @@ static uint64_t pack(p4d_packed *p, uint64_t *first)
 	return sequences;
 }
 
-int p4d_packed__open(p4d_packed *packed, const p4d_shuffled *set, uint64_t seq_len, const char *name,
-		     p4d_error *err)
+/* Document number i, 0 or 1, of a pair. */
+static p4d_document of_pair(const p4d_packed *p, uint64_t pair, uint64_t i, uint64_t *whole)
 {
-	p4d_packed made = {.set = set, .seq_len = seq_len};
+	p4d_document document = p4d_tokens__document(p->set->tokens, 2 * pair + i);
 
+	*whole = document.count;
+	document.count = document.count < p->seq_len / 2 ? document.count : p->seq_len / 2;
+	return document;
+}
+
+static void count_pairs(p4d_packed *p)
+{
+	uint64_t whole;
+
+	p->sequences = p->set->documents / 2;
+	for (uint64_t i = 0; i < p->set->documents; i++) {
+		const uint64_t length = of_pair(p, i / 2, i % 2, &whole).count;
+		p->tokens += length;
+		p->cut += whole > length;
+		p->longest = whole > p->longest ? whole : p->longest;
+	}
+}
+
+int p4d_packed__open(p4d_packed *packed, const p4d_shuffled *set, uint64_t seq_len, bool pairs,
+		     const char *name, p4d_error *err)
+{
+	p4d_packed made = {.set = set, .seq_len = seq_len, .pairs = pairs};
+
+	if (pairs) {
+		count_pairs(&made);
+		*packed = made;
+		return 0;
+	}
 	p4d_permutation__init(&made.order, set->documents, p4d_mix(set->key));
 	made.sequences = pack(&made, NULL);
 	made.first = calloc(made.sequences + 1, sizeof(*made.first));
@@ -62,8 +90,14 @@ void p4d_packed__close(p4d_packed *packed)
 
 bool p4d_packed__document(const p4d_packed *p, uint64_t sequence, uint64_t i, p4d_document *document)
 {
-	const uint64_t place = p->first[sequence] + i;
+	uint64_t whole;
 
+	if (p->pairs) {
+		if (i < 2)
+			*document = of_pair(p, sequence, i, &whole);
+		return i < 2;
+	}
+	const uint64_t place = p->first[sequence] + i;
 	if (place >= p->first[sequence + 1])
 		return false;
 	*document = p4d_shuffled__document(p->set, &p->order, place);

@@ -42,12 +42,18 @@ static int open_source(p4d_sampler *sampler, unsigned number, p4d_error *err)
 		return p4d_fix(err, "--delimiter=N, the token that begins a document (GPT-2: 50256, Llama 3: "
 				    "128000)");
 	}
+	if (options->pairs != p4d_tokens__has_pairs(from->tokens)) {
+		p4d_fail(err, P4D_E_DATA, "%.200s: %s", path,
+			 options->pairs ? "has no pairs, which preference learning needs"
+					: "has pairs of answers, from which preference learning learns");
+		return p4d_fix(err, options->pairs ? "p4d data --pairs" : "--workload=preference");
+	}
 	if (p4d_shuffled__open(&from->documents, from->tokens, path, key, options->validation,
 			       options->validate, err) < 0)
 		return -1;
 	from->key = p4d_mix(key);
-	if (options->packed &&
-	    p4d_packed__open(&from->packed, &from->documents, options->seq_len, path, err) < 0)
+	if (options->packed && p4d_packed__open(&from->packed, &from->documents, options->seq_len,
+						options->pairs, path, err) < 0)
 		return -1;
 	from->samples =
 	    options->packed ? from->packed.sequences : (from->documents.total - 1) / options->seq_len;
@@ -110,7 +116,7 @@ int p4d_sampler_hash(const p4d_sampler *sampler, uint64_t *hash, p4d_error *err)
 	uint64_t h = p4d_mix(o->seed ^ p4d_mix(o->seq_len)), weight, tokens;
 
 	memcpy(&weight, &o->validation, sizeof(weight));
-	h = p4d_mix(h ^ weight) + o->validate + 2u * o->boundaries + 4u * o->packed;
+	h = p4d_mix(h ^ weight) + o->validate + 2u * o->boundaries + 4u * o->packed + 8u * o->pairs;
 	for (unsigned i = 0; i < sampler->blend.sources; i++) {
 		memcpy(&weight, &sampler->blend.weight[i], sizeof(weight));
 		if (p4d_tokens__hash(sampler->source[i].tokens, &tokens, err) < 0)
@@ -211,6 +217,16 @@ static source *find_sample(p4d_sampler *sampler, uint64_t number, uint64_t *pass
 	p4d_permutation__init(&order, from->samples, p4d_mix(from->key ^ p4d_mix(*pass)));
 	*place = p4d_permutation__apply(&order, index % from->samples);
 	return from;
+}
+
+uint64_t p4d_sampler_place(p4d_sampler *sampler, uint64_t sample)
+{
+	uint64_t pass, place, before = 0;
+	const source *from = find_sample(sampler, sample, &pass, &place);
+
+	for (const source *s = sampler->source; s < from; s++)
+		before += s->samples;
+	return before + place;
 }
 
 /* A run of tokens of one document in a sample. */

@@ -41,6 +41,7 @@ typedef struct p4d_sampler_options {
 	bool boundaries;
 	bool reset_positions; /* positions start from 0 in each document of a sample */
 	bool packed;          /* only with boundaries */
+	bool pairs; /* packed: documents are pairs, one in a sample (packed.h); not with validation */
 } p4d_sampler_options;
 
 /*
@@ -60,6 +61,10 @@ int p4d_sampler_hash(const p4d_sampler *sampler, uint64_t *hash, p4d_error *err)
 /* Number of tokens and samples of one pass over all datasets, without the documents that are split off. */
 uint64_t p4d_sampler_tokens(const p4d_sampler *sampler);
 uint64_t p4d_sampler_samples(const p4d_sampler *sampler);
+
+/* Where a sample's tokens are in the data: below p4d_sampler_samples, the same number whenever they come
+ * again. Packed only. */
+uint64_t p4d_sampler_place(p4d_sampler *sampler, uint64_t sample);
 
 /*
  * Number of samples after which each document was seen once. Errors: VALUE if weights let datasets end at

@@ -134,7 +134,9 @@ static int map_mask(p4d_tokens *tokens, const char *prefix, p4d_error *err)
 	if (p4d_mapping_open(&tokens->mask, path, P4D_E_DATA, err) < 0)
 		return -1;
 	const p4d_mapping *mask = &tokens->mask;
-	if (mask->bytes < P4D_MASK_HEADER || memcmp(mask->data, P4D_MASK_MAGIC, sizeof(P4D_MASK_MAGIC)) != 0)
+	if (mask->bytes < P4D_MASK_HEADER ||
+	    (memcmp(mask->data, P4D_MASK_MAGIC, sizeof(P4D_MASK_MAGIC)) != 0 &&
+	     !p4d_tokens__has_pairs(tokens)))
 		return p4d_fail(err, P4D_E_DATA, "%.200s: byte 0: not P4DMASK, expected a mask of p4d data",
 				path);
 	const uint64_t count = p4d_le64(mask->data + sizeof(P4D_MASK_MAGIC));
@@ -146,6 +148,10 @@ static int map_mask(p4d_tokens *tokens, const char *prefix, p4d_error *err)
 				"%.200s: %" PRIu64 " bytes, expected %d and a bit for each of %" PRIu64
 				" tokens",
 				path, mask->bytes, P4D_MASK_HEADER, count);
+	if (p4d_tokens__has_pairs(tokens) && tokens->documents % 2)
+		return p4d_fail(err, P4D_E_DATA,
+				"%.200s: %" PRIu64 " documents, expected an even number, two for each pair",
+				path, tokens->documents);
 	return 0;
 }
 
@@ -162,6 +168,14 @@ bool p4d_tokens__is_masked(const char *path)
 bool p4d_tokens__has_mask(const p4d_tokens *tokens)
 {
 	return tokens->mask.data;
+}
+
+bool p4d_tokens__has_pairs(const p4d_tokens *tokens)
+{
+	const p4d_mapping *mask = &tokens->mask;
+
+	return mask->data && mask->bytes >= P4D_MASK_HEADER &&
+	       !memcmp(mask->data, P4D_PAIRS_MAGIC, sizeof(P4D_PAIRS_MAGIC));
 }
 
 bool p4d_tokens__is_trained(const p4d_tokens *tokens, uint64_t token)

@@ -21,7 +21,8 @@
  * Llama 3: 128000), which the caller may name.
  *
  * PREFIX.mask, where there is one, says which tokens are trained on: "P4DMASK" and a NUL, u64 tokens, then a
- * bit for each of them, in bytes from their lowest bit on. Without it all are.
+ * bit for each of them, in bytes from their lowest bit on. Without it all are. With "P4DPAIR" in place of
+ * "P4DMASK" documents 2 i and 2 i + 1 are a pair: a prompt with the chosen answer, and with the rejected one.
  *
  * All errors are NO_MEMORY, or P4D_E_DATA with the file, the byte and what was expected. Files without tokens
  * are an error.
@@ -74,6 +75,8 @@ int p4d_tokens__hash(const p4d_tokens *tokens, uint64_t *hash, p4d_error *err);
 bool p4d_tokens__is_masked(const char *path);
 /* Whether there is a mask; and whether it includes a token, counted as in p4d_document. */
 bool p4d_tokens__has_mask(const p4d_tokens *tokens);
+/* Whether its documents are pairs; then their number is even. */
+bool p4d_tokens__has_pairs(const p4d_tokens *tokens);
 /* The index marks documents; if there is none, the delimiter does. */
 bool p4d_tokens__has_index(const p4d_tokens *tokens);
 bool p4d_tokens__is_trained(const p4d_tokens *tokens, uint64_t token);

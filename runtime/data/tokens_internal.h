@@ -53,6 +53,7 @@ int64_t p4d_tokens__at(const p4d_tokens *tokens, uint64_t number);
 enum { P4D_MEGATRON_HEADER = sizeof(P4D_MEGATRON_MAGIC) + 8 + 1 + 8 + 8 };
 
 #define P4D_MASK_MAGIC "P4DMASK"
+#define P4D_PAIRS_MAGIC "P4DPAIR"
 enum { P4D_MASK_HEADER = sizeof(P4D_MASK_MAGIC) + 8 };
 
 static inline uint16_t p4d_le16(const uint8_t *at)

@@ -34,15 +34,16 @@ static int begin_mask(p4d_tokens_writer *writer, p4d_error *err)
 
 	if (!writer->masked)
 		return 0;
-	if (p4d_new_file_write(&writer->mask, P4D_MASK_MAGIC, sizeof(P4D_MASK_MAGIC), err) < 0)
+	if (p4d_new_file_write(&writer->mask, writer->pairs ? P4D_PAIRS_MAGIC : P4D_MASK_MAGIC,
+			       sizeof(P4D_MASK_MAGIC), err) < 0)
 		return -1;
 	return p4d_new_file_write(&writer->mask, &none, sizeof(none), err);
 }
 
 int p4d_tokens_writer_open(p4d_tokens_writer *writer, const char *prefix, uint64_t vocabulary, bool masked,
-			   p4d_error *err)
+			   bool pairs, p4d_error *err)
 {
-	p4d_tokens_writer made = {.vocabulary = vocabulary, .masked = masked};
+	p4d_tokens_writer made = {.vocabulary = vocabulary, .masked = masked, .pairs = pairs};
 
 	if (vocabulary < 1 || vocabulary > (uint64_t)INT32_MAX + 1)
 		return p4d_fail(err, P4D_E_VALUE, "a vocabulary of %" PRIu64 " tokens, expected 1 to 2^31",

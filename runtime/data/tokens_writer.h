@@ -11,12 +11,12 @@
  * Writes PREFIX.bin and PREFIX.idx in Megatron-LM's format (see tokens.h), one sequence per document: u16 for
  * vocabularies of up to 65536 tokens, else i32. The files appear only when complete. Keeps 4 bytes of memory
  * per document. If masked, it also writes PREFIX.mask; otherwise it removes that file, which belongs to other
- * data. Zero before use.
+ * data. If documents are pairs (tokens.h), the mask says so. Zero before use.
  */
 typedef struct p4d_tokens_writer {
 	p4d_new_file data, index, mask;
 	char *index_path, *mask_path;
-	bool masked;
+	bool masked, pairs;
 	bool trains;  /* whether the tokens that are added next are trained on; with a mask, the caller
 		       * sets it */
 	uint8_t bits; /* mask bits of the last tokens, up to 8 */
@@ -31,7 +31,7 @@ typedef struct p4d_tokens_writer {
 
 /* vocabulary: 1 to 2^31. Errors of all: IO, NO_MEMORY, VALUE; after one, only abandon. */
 int p4d_tokens_writer_open(p4d_tokens_writer *writer, const char *prefix, uint64_t vocabulary, bool masked,
-			   p4d_error *err);
+			   bool pairs, p4d_error *err);
 /* Appends to the open document. */
 int p4d_tokens_writer_add(p4d_tokens_writer *writer, const int32_t *tokens, uint64_t count, p4d_error *err);
 /* Ends it. A document without tokens is omitted. */

@@ -262,6 +262,9 @@ const int32_t *p4d_buffers__labels(p4d_net *m, uint32_t micro_batch, p4d_error *
 
 uint64_t p4d_buffers__trained(const p4d_net *m, uint32_t micro_batch)
 {
+	/* a pair counts once */
+	if (m->l->pairs)
+		return m->place.cp ? 0 : m->batch;
 	/* counted once for all slices, with the first one */
 	if (p4d_schedule_slice_of(&m->schedule, micro_batch))
 		return 0;

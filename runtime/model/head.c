@@ -7,6 +7,7 @@
 #include "base/vector.h"
 #include "model/buffers.h"
 #include "model/norm.h"
+#include "model/pairs.h"
 #include "model/parallel.h"
 
 /* This rank's rows of the vocabulary; padding rows take part in no softmax. */
@@ -141,6 +142,9 @@ static int head_chunk(p4d_net *m, const p4d_head_work *work, const table *rows, 
 {
 	if (logits_of(m, rows, c, err) < 0 || softmax(m, work, rows, c, work->input || work->weight, err) < 0)
 		return -1;
+	if (work->factors && rows->rows)
+		m->d->scale_rows(m->d, m->type, c->logits, c->stride, work->factors + c->from, c->n,
+				 rows->rows);
 	if (work->weight && rows->gradient && rows->rows)
 		gradient_of_table(m, rows, c,
 				  p4d_buffers__has_part(m, m->head.table, m->head.layer, rows->rows));
@@ -149,17 +153,41 @@ static int head_chunk(p4d_net *m, const p4d_head_work *work, const table *rows, 
 	return 0;
 }
 
-int p4d_head__chunks(p4d_net *m, const p4d_head_work *work, p4d_error *err)
+static int all_chunks(p4d_net *m, const p4d_head_work *work, p4d_error *err)
 {
-	p4d_scalars *scalars = p4d_buffers_at(m, B_SCALARS);
 	const table all = table_of(m);
-	float *softmax = work->softmax;
 
 	for (uint64_t from = 0; from < m->n; from += m->row[B_LOGITS]->shape[0]) {
 		const logits_chunk c = chunk_of(m, work, from);
 		if (head_chunk(m, work, &all, &c, err) < 0)
 			return -1;
 	}
+	return 0;
+}
+
+/* Of pairs: gradients need the statistics of all chunks. */
+static int chunks_of_pairs(p4d_net *m, uint32_t micro_batch, const p4d_head_work *work, p4d_error *err)
+{
+	p4d_head_work statistics = *work, gradients = *work;
+
+	statistics.input = statistics.weight = false;
+	gradients.merge = false;
+	gradients.factors = p4d_buffers_at(m, B_PAIR_FACTORS);
+	if ((work->merge && all_chunks(m, &statistics, err) < 0) ||
+	    p4d_pairs__weigh(m, micro_batch, work, err) < 0)
+		return -1;
+	return work->input || work->weight ? all_chunks(m, &gradients, err) : 0;
+}
+
+int p4d_head__chunks(p4d_net *m, uint32_t micro_batch, const p4d_head_work *work, p4d_error *err)
+{
+	p4d_scalars *scalars = p4d_buffers_at(m, B_SCALARS);
+	float *softmax = work->softmax;
+
+	if (m->l->pairs)
+		return chunks_of_pairs(m, micro_batch, work, err);
+	if (all_chunks(m, work, err) < 0)
+		return -1;
 	/* the loss that people read: without the z-loss, which only affects gradients */
 	if (work->count)
 		m->d->losses(m->d, &scalars->loss, softmax, softmax + m->n, softmax + 2 * m->n, work->labels,
@@ -257,7 +285,7 @@ int p4d_head_loss(p4d_net *m, uint32_t micro_batch, uint32_t slot, p4d_error *er
 	if (p4d_head_norm(m, slot, norm_out, err) < 0)
 		return -1;
 	work.x = p4d_parallel__gather_rows(m, norm_out, p4d_buffers_at(m, B_GATHERED), err);
-	if (!work.x || p4d_head__chunks(m, &work, err) < 0)
+	if (!work.x || p4d_head__chunks(m, micro_batch, &work, err) < 0)
 		return -1;
 	if (m->evaluating)
 		return 0;

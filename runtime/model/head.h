@@ -26,10 +26,11 @@ typedef struct p4d_head_work {
 	bool merge;           /* compute the softmax sums; otherwise they exist */
 	bool count;           /* add to the loss */
 	bool input, weight;   /* gradients to compute: of x, of the table */
+	const float *factors; /* (n), by which gradients of tokens are multiplied; NULL: by 1 */
 	void *input_gradient; /* (n, h); scratch memory if it is not wanted */
 } p4d_head_work;
 /* Logits (vocab) on the host for the single token in slot 0; the same on all ranks. */
 int p4d_head__logits(p4d_net *m, float *logits, p4d_error *err);
-int p4d_head__chunks(p4d_net *m, const p4d_head_work *work, p4d_error *err);
+int p4d_head__chunks(p4d_net *m, uint32_t micro_batch, const p4d_head_work *work, p4d_error *err);
 
 void p4d_head__warm_up(p4d_net *m, void *at);

@@ -21,7 +21,7 @@ static bool needs_host(const p4d_layout *l)
 {
 	const p4d_architecture *a = l->architecture;
 
-	return l->norm_tensors > 1 || a->unit_norms || a->attention_cap > 0 || a->logit_cap > 0 ||
+	return l->pairs || l->norm_tensors > 1 || a->unit_norms || a->attention_cap > 0 || a->logit_cap > 0 ||
 	       a->place == P4D_NORMS_AROUND || l->positions || l->activation != P4D_SWIGLU_ACTIVATION ||
 	       (l->sliding_window && l->sliding_window < l->seq_len);
 }
@@ -51,9 +51,13 @@ static int check(const p4d_net_settings *set, p4d_error *err)
 		return p4d_fail(err, P4D_E_WIDTH, "head-dim=%" PRIu64 " must be even for rotary embeddings",
 				l->head_dim);
 	if (set->device->identity[0] && needs_host(l))
-		return p4d_fail(err, P4D_E_UNMODELLED,
-				"p4d-train trains Llama-type models without sliding windows on GPUs"),
+		return p4d_fail(
+			   err, P4D_E_UNMODELLED,
+			   "p4d-train trains Llama-type models without sliding windows and pairs on GPUs"),
 		       p4d_fix(err, "--device=cpu");
+	if (l->pairs && !set->document_mask)
+		return p4d_fail(err, P4D_E_UNMODELLED, "the answers of a pair would see each other"),
+		       p4d_fix(err, "--document-mask=on");
 	if (set->vocab == 0 || set->vocab > l->vocab)
 		return p4d_fail(err, P4D_E_VALUE,
 				"the vocabulary has %" PRIu64 " entries, the layout %" PRIu64, set->vocab,
@@ -142,8 +146,10 @@ static int allocate(p4d_net *m, p4d_error *err)
 	m->label_holder = calloc(copies_of(m, B_LABELS), sizeof(*m->label_holder));
 	m->label_trained = calloc(copies_of(m, B_LABELS), sizeof(*m->label_trained));
 	m->begun = calloc(m->weights.trained + 1, sizeof(*m->begun));
-	if (!m->host_tokens || !m->host_labels || !m->token_holder || !m->label_holder || !m->label_trained ||
-	    !m->begun)
+	if (m->l->pairs)
+		m->host_reference = malloc(2 * m->batch * sizeof(*m->host_reference));
+	if ((m->l->pairs && !m->host_reference) || !m->host_tokens || !m->host_labels || !m->token_holder ||
+	    !m->label_holder || !m->label_trained || !m->begun)
 		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for a micro-batch");
 	if (allocate_documents(m, err) < 0 || m->d->allocate(m->d, m->plan.arena_bytes, &arena, err) < 0)
 		return -1;
@@ -305,6 +311,7 @@ void p4d_net_close(p4d_net *m)
 	free(m->block_scales);
 	free(m->begun);
 	free(m->host_documents);
+	free(m->host_reference);
 	free(m->document_holder);
 }
 

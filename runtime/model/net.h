@@ -25,6 +25,7 @@ typedef struct p4d_net_settings {
 	float norm_epsilon;
 	float z_loss;
 	float adapter_scale; /* factor of adapters' outputs: LoRA's alpha divided by the rank */
+	float beta;          /* DPO's beta, for a layout with pairs */
 	uint64_t vocab;      /* rows of the vocabulary, without padding */
 	uint64_t seed;       /* seed of dropout masks, and of weights that no released model has */
 	bool document_mask;  /* tokens attend only to their own document */
@@ -37,6 +38,9 @@ typedef struct p4d_batch {
 	/* (micro_batch, seq_len): a number for each token of the whole sequences, equal for the tokens of one
 	 * document and different for others of the sequence. Only requested with document_mask. */
 	int32_t *documents;
+	/* (micro_batch, 2), with pairs only: log-probabilities that the reference gives the chosen answer and
+	 * the rejected one */
+	double *reference;
 } p4d_batch;
 
 /*
@@ -66,7 +70,8 @@ enum { P4D_AHEAD = 4 };
  * queued work.
  */
 typedef struct p4d_scalars {
-	double loss, squares; /* of this rank's micro-batches; of its gradients */
+	double loss, margin, preferred; /* of this rank's micro-batches; the latter two of pairs (pairs.h) */
+	double squares;                 /* of its gradients */
 	uint64_t nonfinite;
 } p4d_scalars;
 
@@ -148,6 +153,8 @@ typedef struct p4d_net {
 	int32_t *host_tokens, *host_labels; /* for a micro-batch, with room to reorder it by slices */
 	int32_t *host_documents; /* for a micro-batch: in order, then reordered, then scratch; NULL without
 				    the mask */
+	double *host_reference;  /* for a micro-batch of pairs, else NULL */
+	double *pair_sums;       /* (global_batch, 2), on the host; see pairs.h */
 	/* the micro-batch in each copy; UINT32_MAX: none */
 	uint32_t *token_holder, *label_holder, *document_holder;
 	uint64_t *label_trained;       /* labels that are trained on in each copy */

@@ -90,7 +90,7 @@ static int head_pass(p4d_net *m, const p4d_instruction *in, p4d_error *err)
 	if (forward && p4d_comm_broadcast(m->pp, hidden, bytes, m->last_stage, err) < 0)
 		return -1;
 	work.x = p4d_parallel__gather_rows(m, hidden, p4d_buffers_at(m, B_GATHERED), err);
-	if (!work.x || p4d_head__chunks(m, &work, err) < 0)
+	if (!work.x || p4d_head__chunks(m, in->micro_batch, &work, err) < 0)
 		return -1;
 	return input ? return_gradient(m, in, err) : 0;
 }

@@ -68,6 +68,7 @@ static int from_options(p4d_job_plan *plan, const p4d_settings *settings, uint64
 	p4d_plan_place(request, nodes, ranks / nodes, NULL);
 	/* by default, the only device that every machine has */
 	p4d_request_default(request, P4D_DEVICE, P4D_CPU, P4D_BY_P4D);
+	p4d_request_default(request, P4D_FRAMEWORK, P4D_FRAMEWORK_P4D, P4D_BY_SITE); /* nobody need name it */
 	p4d_request_complete(request, preset.global_batch, ranks);
 	return 0;
 }
@@ -101,6 +102,11 @@ static int build(p4d_job_plan *plan, uint64_t ranks, bool planned, bool evaluate
 		p4d_fail(err, P4D_E_UNMODELLED, "%.200s: the job was planned for %s", r->model,
 			 p4d_framework_of((int)r->value[P4D_FRAMEWORK])->program);
 		return p4d_fix(err, "sbatch --p4d-framework=p4d");
+	}
+	if (r->value[P4D_WORKLOAD] != P4D_WORKLOAD_TRAIN && !p4d_framework_trains_pairs(r)) {
+		p4d_fail(err, P4D_E_UNMODELLED,
+			 "workload: p4d-train trains, and learns from pairs (preference)");
+		return p4d_fix(err, "--workload=preference");
 	}
 	p4d_rope_default(r); /* lines of older versions lack it */
 	if (p4d_rope_of(r, &plan->rope, err) < 0)
@@ -146,6 +152,32 @@ static int check_adapters(const p4d_job_plan *plan, const p4d_settings *settings
 	return p4d_fix(err, "--finetune=lora");
 }
 
+/* What goes with pairs, and with nothing else. */
+static int check_pairs(const p4d_job_plan *plan, const p4d_settings *s, p4d_error *err)
+{
+	const struct {
+		bool asked;
+		const char *why, *fix;
+	} refused[] = {
+	    {!s->init_from && !s->sample, "the policy begins as its reference: --init-from is missing",
+	     "--init-from DIR"},
+	    {s->valid_data[0] || s->valid_fraction > 0, "p4d-train does not validate with pairs",
+	     "leave out --valid-data and --valid-fraction"},
+	    {s->z_loss > 0, "z-loss is of the loss of single tokens", "leave out --z-loss"},
+	};
+
+	if (!plan->layout.pairs && s->beta > 0) {
+		p4d_fail(err, P4D_E_USAGE, "--beta has no effect without workload=preference");
+		return p4d_fix(err, "--workload=preference");
+	}
+	for (size_t i = 0; plan->layout.pairs && i < sizeof(refused) / sizeof(*refused); i++)
+		if (refused[i].asked) {
+			p4d_fail(err, P4D_E_USAGE, "workload=preference: %s", refused[i].why);
+			return p4d_fix(err, "%s", refused[i].fix);
+		}
+	return 0;
+}
+
 int p4d_job_plan_open(p4d_job_plan *plan, const char *line, const p4d_settings *settings, uint64_t ranks,
 		      uint64_t nodes, const char *datadir, p4d_error *err)
 {
@@ -157,6 +189,8 @@ int p4d_job_plan_open(p4d_job_plan *plan, const char *line, const p4d_settings *
 		rc = build(plan, ranks, line != NULL, settings->eval_only, err);
 	if (rc == 0)
 		rc = check_adapters(plan, settings, err);
+	if (rc == 0)
+		rc = check_pairs(plan, settings, err);
 	if (rc == 0)
 		return 0;
 	/* the fix contains flags of the program in which they would be typed */

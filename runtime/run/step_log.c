@@ -49,6 +49,11 @@ static double utilization(double flops, double seconds, double peak)
 	return peak > 0 && seconds > 0 ? flops / seconds / peak : NAN;
 }
 
+static double rate_of(const p4d_step_record *r)
+{
+	return r->seconds > 0 ? (double)r->tokens / r->seconds : (double)NAN;
+}
+
 const char *p4d_step_json(const p4d_step_record *r, const p4d_flops *flops, char *buf, size_t size)
 {
 	p4d_text line = p4d_text_in(buf, size);
@@ -60,9 +65,13 @@ const char *p4d_step_json(const p4d_step_record *r, const p4d_flops *flops, char
 	p4d_json_text_real(&line, "loss", r->loss);
 	p4d_json_text_real(&line, "gradient_norm", r->gradient_norm);
 	p4d_json_text_real(&line, "learning_rate", r->learning_rate);
-	p4d_json_text_whole(&line, "tokens", r->tokens);
+	if (r->pairs) {
+		p4d_json_text_real(&line, "margin", r->margin);
+		p4d_json_text_real(&line, "preferred", r->preferred);
+	}
+	p4d_json_text_whole(&line, r->pairs ? "pairs" : "tokens", r->tokens);
 	p4d_json_text_real(&line, "seconds", r->seconds);
-	p4d_json_text_real(&line, "tokens_per_second", r->seconds > 0 ? (double)r->tokens / r->seconds : NAN);
+	p4d_json_text_real(&line, r->pairs ? "pairs_per_second" : "tokens_per_second", rate_of(r));
 	p4d_json_text_real(&line, "model_tflops", r->seconds > 0 ? 1e-12 * flops->model / r->seconds : NAN);
 	p4d_json_text_real(&line, "mfu", utilization(flops->model, r->seconds, flops->peak));
 	p4d_json_text_real(&line, "mfu_full_attention",
@@ -91,22 +100,25 @@ static const char *duration(double seconds, char buf[32])
 const char *p4d_step_text(const p4d_step_record *r, const p4d_flops *flops, int columns, char *buf,
 			  size_t size)
 {
-	char mfu[64] = "", left[48] = "", time[32];
+	char mfu[64] = "", left[48] = "", time[32], preferred[64] = "";
 	double model = utilization(flops->model, r->seconds, flops->peak);
 
 	if (isfinite(model))
 		snprintf(mfu, sizeof(mfu), "  MFU %.1f %% (%.1f %% full attention)", 100 * model,
 			 100 * utilization(flops->full_attention, r->seconds, flops->peak));
+	if (r->pairs)
+		snprintf(preferred, sizeof(preferred), "  margin %.4f, %.0f %% preferred", r->margin,
+			 100 * r->preferred);
 	if (r->left >= 0)
 		snprintf(left, sizeof(left), "  %s left", duration(r->left, time));
-	snprintf(buf, size, "step %" PRIu64 "/%" PRIu64 "  loss %.4f%s  %.0f tokens/s%s  %.2f GiB%s", r->step,
+	snprintf(buf, size, "step %" PRIu64 "/%" PRIu64 "  loss %.4f%s%s  %.*f %s/s%s  %.2f GiB%s", r->step,
 		 r->steps, r->loss,
 		 r->kind == P4D_LOSS_FINE    ? ""
 		 : r->kind == P4D_LOSS_EMPTY ? " (no label)"
 		 : r->applied                ? " (spike)"
 					     : " (skipped)",
-		 r->seconds > 0 ? (double)r->tokens / r->seconds : 0.0, mfu, p4d_to_gib(r->memory_bytes),
-		 left);
+		 preferred, r->pairs ? 1 : 0, r->seconds > 0 ? rate_of(r) : 0.0,
+		 r->pairs ? "pairs" : "tokens", mfu, p4d_to_gib(r->memory_bytes), left);
 	/* a wrapped line cannot be overwritten */
 	if (columns > 1 && strlen(buf) > (size_t)columns - 1)
 		buf[columns - 1] = '\0';
@@ -160,12 +172,15 @@ static void put_board(p4d_step_log *log, const p4d_step_record *r)
 	    {"train/loss", r->loss},
 	    {"train/gradient_norm", r->gradient_norm},
 	    {"train/learning_rate", r->learning_rate},
-	    {"performance/tokens_per_second", r->seconds > 0 ? (double)r->tokens / r->seconds : NAN},
+	    {r->pairs ? "performance/pairs_per_second" : "performance/tokens_per_second", rate_of(r)},
 	    {"performance/memory_gib", p4d_to_gib(r->memory_bytes)},
 	    {"performance/mfu", utilization(log->flops.model, r->seconds, log->flops.peak)},
+	    {"train/margin", r->margin},
+	    {"train/preferred", r->preferred},
 	};
+	const size_t count = sizeof(scalars) / sizeof(*scalars);
 
-	p4d_tensorboard_add(&log->board, r->step, scalars, sizeof(scalars) / sizeof(*scalars));
+	p4d_tensorboard_add(&log->board, r->step, scalars, r->pairs ? count : count - 2);
 }
 
 /* Prints the first step and the last one, unusual ones, and one after half a minute. */

@@ -36,7 +36,9 @@ typedef struct p4d_step_record {
 	double loss, gradient_norm, learning_rate;
 	double seconds;  /* of this step */
 	double left;     /* seconds until the last step; below 0: unknown */
-	uint64_t tokens; /* of this step */
+	uint64_t tokens; /* of this step; pairs, if it learns from pairs */
+	bool pairs;
+	double margin, preferred; /* of pairs: p4d_step_result */
 	uint64_t nonfinite;
 	uint64_t memory_bytes; /* peak over all ranks */
 	p4d_loss_kind kind;

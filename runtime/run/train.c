@@ -21,6 +21,8 @@
 #include "run/train_weights.h"
 #include "run/watchdog.h"
 
+static const float USUAL_BETA = 0.1f; /* TRL's */
+
 static double now(void)
 {
 	struct timespec time;
@@ -80,6 +82,7 @@ static int open_trainer(p4d_run *run, p4d_error *err)
 	settings.net.transport = run->transport;
 	settings.net.z_loss = (float)s->z_loss;
 	settings.net.adapter_scale = trains_adapters(run) ? (float)(alpha_of(run) / rank) : 0;
+	settings.net.beta = s->beta > 0 ? (float)s->beta : USUAL_BETA;
 	settings.net.document_mask = s->document_mask;
 	return p4d_trainer_open(&run->trainer, &settings, err);
 }
@@ -116,6 +119,29 @@ static void describe_adapters(p4d_run *run)
 	run->save.info.alpha = alpha_of(run);
 	run->save.info.base_hash = run->base;
 	snprintf(run->save.info.base, sizeof(run->save.info.base), "%s", run->settings->init_from);
+}
+
+/*
+ * The model as it begins is the reference: the log-probabilities that it gives to the answers of all pairs
+ * that the run will see. A run that resumes makes it once more, before it loads its checkpoint.
+ */
+static int measure_reference(p4d_run *run, p4d_error *err)
+{
+	double *sums = malloc(2 * run->plan->layout.global_batch * sizeof(*sums));
+	int rc =
+	    sums ? initialize(run, err) : p4d_fail(err, P4D_E_NO_MEMORY, "no memory for a batch of pairs");
+
+	for (uint64_t step = 1; rc == 0 && step <= run->settings->steps; step++) {
+		if (p4d_train_data_has_reference(&run->data, step))
+			continue;
+		p4d_train__begin(run, "the reference");
+		rc = p4d_trainer_measure_pairs(run->trainer, step, p4d_train_data_training_batch, &run->data,
+					       sums, err);
+		if (rc == 0)
+			p4d_train_data_put_reference(&run->data, step, sums);
+	}
+	free(sums);
+	return rc;
 }
 
 static void warn(void *context, const char *text)
@@ -201,6 +227,9 @@ static int start(p4d_run *run, p4d_error *err)
 	if (p4d_train_save_open(&run->save, run->settings, run->plan, &run->data, run->trainer, run->all,
 				err) < 0)
 		return -1;
+	const bool pairs = run->plan->layout.pairs;
+	if (pairs && measure_reference(run, err) < 0)
+		return -1;
 	if (p4d_train_resume(&run->save, run->settings, run->plan, run->trainer, &run->step, &run->best,
 			     err) < 0)
 		return -1;
@@ -211,7 +240,7 @@ static int start(p4d_run *run, p4d_error *err)
 	if (run->leads && run->settings->tensorboard &&
 	    p4d_tensorboard_open(&run->log.board, run->settings->tensorboard, run->step + 1, err) < 0)
 		return -1;
-	return run->step ? 0 : initialize(run, err);
+	return run->step || pairs ? 0 : initialize(run, err);
 }
 
 /*
@@ -257,6 +286,9 @@ static int step(p4d_run *run, const p4d_rate *rate, int *signal, p4d_error *err)
 	record.loss = run->last_loss = result.tokens ? result.loss : (double)NAN;
 	record.gradient_norm = result.gradient_norm;
 	record.tokens = result.tokens;
+	record.pairs = run->plan->layout.pairs;
+	record.margin = result.margin;
+	record.preferred = result.preferred;
 	record.nonfinite = result.nonfinite;
 	record.applied = result.applied;
 	record.seconds = now() - began;

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/hash.h"
@@ -46,6 +47,7 @@ static int open_one(p4d_sampler **sampler, const p4d_settings *settings, const p
 	    .seq_len = plan->layout.seq_len,
 	    .boundaries = settings->document_mask,
 	    .packed = settings->sequences == P4D_SEQUENCES_PACKED,
+	    .pairs = plan->layout.pairs,
 	    /* padded rows belong to no token */
 	    .tokens = {.vocabulary = (uint64_t)plan->request.value[P4D_VOCAB],
 		       .delimiter = settings->delimiter == UINT64_MAX ? P4D_NO_DELIMITER
@@ -152,6 +154,41 @@ static int hash_all(p4d_train_data *data, const p4d_settings *settings, p4d_erro
 	return 0;
 }
 
+static int open_reference(p4d_train_data *data, p4d_error *err)
+{
+	const uint64_t pairs = p4d_sampler_samples(data->training);
+
+	data->reference = malloc(2 * pairs * sizeof(*data->reference));
+	for (uint64_t i = 0; data->reference && i < 2 * pairs; i++)
+		data->reference[i] = (double)NAN;
+	return data->reference ? 0
+			       : p4d_fail(err, P4D_E_NO_MEMORY,
+					  "no memory for log-probabilities of %" PRIu64 " pairs", pairs);
+}
+
+static double *reference_of(p4d_train_data *data, uint64_t sample)
+{
+	return data->reference + 2 * p4d_sampler_place(data->training, sample);
+}
+
+void p4d_train_data_put_reference(p4d_train_data *data, uint64_t step, const double *sums)
+{
+	const uint64_t batch = data->layout->global_batch;
+
+	for (uint64_t i = 0; i < batch; i++)
+		memcpy(reference_of(data, (step - 1) * batch + i), sums + 2 * i, 2 * sizeof(*sums));
+}
+
+bool p4d_train_data_has_reference(p4d_train_data *data, uint64_t step)
+{
+	const uint64_t batch = data->layout->global_batch;
+
+	for (uint64_t i = 0; i < batch; i++)
+		if (isnan(*reference_of(data, (step - 1) * batch + i)))
+			return false;
+	return true;
+}
+
 int p4d_train_data_open(p4d_train_data *data, const p4d_settings *settings, const p4d_job_plan *plan,
 			p4d_place place, p4d_error *err)
 {
@@ -161,6 +198,8 @@ int p4d_train_data_open(p4d_train_data *data, const p4d_settings *settings, cons
 	if (settings->data)
 		rc = open_one(&data->training, settings, plan, settings->data, settings->valid_fraction,
 			      false, err);
+	if (rc == 0 && plan->layout.pairs)
+		rc = open_reference(data, err);
 	if (rc == 0 && settings->valid_fraction > 0)
 		rc = open_one(&add_validation(data)->sampler, settings, plan, settings->data,
 			      settings->valid_fraction, true, err);
@@ -205,6 +244,7 @@ void p4d_train_data_say(const p4d_train_data *data, const p4d_settings *settings
 void p4d_train_data_close(p4d_train_data *data)
 {
 	p4d_sampler_close(data->training);
+	free(data->reference);
 	for (unsigned i = 0; i < data->validations; i++)
 		p4d_sampler_close(data->validation[i].sampler);
 	*data = (p4d_train_data){.layout = NULL};
@@ -221,6 +261,9 @@ static int fill(const p4d_train_data *data, p4d_sampler *sampler, uint64_t step,
 						data->place.dp, l->dp) +
 			       p4d_place_grid(l, data->place).z * own;
 
+	for (uint64_t i = 0; batch->reference && i < own; i++)
+		memcpy(batch->reference + 2 * i, data->reference + 2 * p4d_sampler_place(sampler, first + i),
+		       2 * sizeof(*batch->reference));
 	if (batch->documents && p4d_sampler_fill(sampler, first, own, 0, 1, &whole, err) < 0)
 		return -1;
 	if (!batch->tokens && !batch->labels)

@@ -24,6 +24,7 @@ struct p4d_train_data {
 	p4d_sampler *training; /* NULL: no training */
 	p4d_validation validation[P4D_SETTING_TEXTS];
 	unsigned validations;
+	double *reference; /* (pairs, 2) by p4d_sampler_place, NAN: not measured yet; NULL without pairs */
 	uint64_t samples, valid_samples; /* p4d_sampler_hash of training, and of all others; 0: none */
 	uint64_t best_samples;           /* of the batches of the first set, whose lowest loss is kept */
 };
@@ -44,6 +45,11 @@ int p4d_train_data_steps(p4d_settings *settings, const p4d_job_plan *plan, p4d_e
  * sets are missing or equal. */
 int p4d_train_data_open(p4d_train_data *data, const p4d_settings *settings, const p4d_job_plan *plan,
 			p4d_place place, p4d_error *err);
+/* Log-probabilities of the reference, for the batch of a step (global_batch, 2); whether all of them are
+ * known already. */
+void p4d_train_data_put_reference(p4d_train_data *data, uint64_t step, const double *sums);
+bool p4d_train_data_has_reference(p4d_train_data *data, uint64_t step);
+
 /* A description of the training data, for the first line of the log. */
 void p4d_train_data_say(const p4d_train_data *data, const p4d_settings *settings, p4d_text *json, char *text,
 			size_t size);

@@ -317,6 +317,8 @@ static int vocabulary(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
 	    (use_layer(t, &first, 0, err) < 0 ||
 	     p4d_sequence_find_documents(&t->net, in->micro_batch, err) < 0))
 		return -1;
+	if (head && t->net.l->pairs && p4d_sequence_find_documents(&t->net, in->micro_batch, err) < 0)
+		return -1;
 	if ((back && begin_table(t, kind, err) < 0) || p4d_vocabulary_pass(&t->net, in, err) < 0)
 		return -1;
 	return back ? end_table(t, kind, err) : 0;

@@ -266,7 +266,7 @@ static bool counts(const p4d_trainer *t, const p4d_weight *w)
 }
 
 typedef struct sums {
-	double squares, nonfinite, loss, trained;
+	double squares, nonfinite, loss, trained, margin, preferred;
 } sums;
 
 /* Sums a quantity over this rank's gradients, on the device. */
@@ -420,7 +420,8 @@ int p4d_optimizer__update(p4d_trainer *t, p4d_error *err)
 	/* in the usual case gradients are read once */
 	if (!isfinite(mine.squares) && measure(t, nonfinite_of, &mine, err) < 0)
 		return -1;
-	sums all = {mine.squares, (double)mine.nonfinite, mine.loss, (double)t->net.trained};
+	sums all = {mine.squares, (double)mine.nonfinite, mine.loss, (double)t->net.trained,
+		    mine.margin,  mine.preferred};
 	if (p4d_comm_all_reduce(t->net.world, &all, sizeof(all) / sizeof(double), P4D_DT_FP64, P4D_SUM, err) <
 	    0)
 		return -1;
@@ -430,6 +431,8 @@ int p4d_optimizer__update(p4d_trainer *t, p4d_error *err)
 	    .gradient_norm = sqrt(all.squares) * scale,
 	    .tokens = (uint64_t)all.trained,
 	    .nonfinite = (uint64_t)all.nonfinite,
+	    .margin = all.trained > 0 ? all.margin / all.trained : 0,
+	    .preferred = all.trained > 0 ? all.preferred / all.trained : 0,
 	};
 	/* every rank has the same numbers, so all decide alike */
 	r->applied = all.trained > 0 && !r->nonfinite && isfinite(r->gradient_norm) && isfinite(r->loss) &&

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "model/buffers.h"
 #include "model/generate.h"
@@ -112,6 +113,20 @@ int p4d_trainer_evaluate(p4d_trainer *t, uint64_t step, p4d_batch_source source,
 		return -1;
 	*out = (p4d_evaluated){.sum = sums[0], .tokens = (uint64_t)sums[1]};
 	return 0;
+}
+
+int p4d_trainer_measure_pairs(p4d_trainer *t, uint64_t step, p4d_batch_source source, void *context,
+			      double *sums, p4d_error *err)
+{
+	const uint64_t count = 2 * t->net.l->global_batch;
+
+	memset(sums, 0, count * sizeof(*sums));
+	t->net.pair_sums = sums;
+	const int rc = run(t, step, true, source, context, err);
+	t->net.pair_sums = NULL;
+	if (rc < 0 || t->net.d->sync(t->net.d, err) < 0)
+		return -1;
+	return p4d_comm_all_reduce(t->net.world, sums, count, P4D_DT_FP64, P4D_SUM, err);
 }
 
 int p4d_trainer_predict(p4d_trainer *t, int32_t token, uint64_t position, float *logits, p4d_error *err)

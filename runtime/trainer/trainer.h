@@ -23,10 +23,12 @@ typedef struct p4d_trainer_settings {
 typedef struct p4d_step_result {
 	double loss;          /* mean over the tokens of the global batch, the same on all ranks */
 	double gradient_norm; /* before clipping */
-	uint64_t tokens;      /* tokens that were trained on */
+	uint64_t tokens;      /* tokens that were trained on; pairs, in a layout with pairs */
 	uint64_t nonfinite;   /* number of gradients that are NaN or infinite */
-	bool applied;         /* the update was applied; otherwise weights and moments are bitwise
-			       * unchanged */
+	double margin;    /* of pairs: mean of beta * (difference of both answers - that of the reference) */
+	double preferred; /* share of pairs whose margin is above 0 */
+	bool applied;     /* the update was applied; otherwise weights and moments are bitwise
+			   * unchanged */
 } p4d_step_result;
 
 /*
@@ -68,6 +70,13 @@ typedef struct p4d_evaluated {
 /* Computes the losses of one global batch; changes nothing. */
 int p4d_trainer_evaluate(p4d_trainer *trainer, uint64_t step, p4d_batch_source source, void *context,
 			 p4d_evaluated *out, p4d_error *err);
+
+/*
+ * With pairs: sums (global_batch, 2) become the log-probabilities of the chosen and the rejected answer of
+ * each pair of a step's batch, on all ranks. Changes nothing. The source is not asked for a reference.
+ */
+int p4d_trainer_measure_pairs(p4d_trainer *trainer, uint64_t step, p4d_batch_source source, void *context,
+			      double *sums, p4d_error *err);
 
 /* Like p4d_net_predict; afterwards a step or an evaluation may follow. */
 int p4d_trainer_predict(p4d_trainer *trainer, int32_t token, uint64_t position, float *logits,

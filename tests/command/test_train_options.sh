@@ -89,6 +89,7 @@ done <<'END'
 --lora-rank 4
 --lora-targets attention
 --lora-dropout 0.1
+--workload preference
 --pipeline-split 1,3 --local-ranks 2 --pp 2
 --precision bf16
 --precision fp16
@@ -171,6 +172,7 @@ done <<'END'
 --sequences packed --document-mask on
 --document-mask on
 --delimiter 3
+--beta 0.2
 --steps 2
 --epochs 2
 --config nosuch.toml

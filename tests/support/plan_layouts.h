@@ -84,6 +84,8 @@ static inline bool random_layout(p4d_layout *l, int only)
 	put(&r, P4D_DEVICE, PICK(P4D_CUDA, P4D_CUDA, P4D_CPU));
 	put(&r, P4D_SEQ_LEN, PICK(96, 512, 2048, 8192, 32768));
 	put(&r, P4D_MICRO_BATCH, PICK(1, 1, 2, 3, 4));
+	if (r.value[P4D_DEVICE] == P4D_CPU && draw(4) == 0)
+		put(&r, P4D_WORKLOAD, P4D_WORKLOAD_PREFERENCE);
 	uint64_t model = tp * cp * pp, dp = PICK(1, 2, 3, 4, 8), world = model * dp;
 	if (world % per_node)
 		return false;

@@ -43,6 +43,20 @@ static inline bool training_begins(uint64_t sample, uint64_t position)
 	return position == 0 || training_mixed(sample, position + 5555) % 8 == 0;
 }
 
+/* Of a pair: the chosen answer, then the rejected one, then padding. */
+static inline int32_t training_answer(uint64_t sample, uint64_t position, uint64_t length)
+{
+	const uint64_t half = length / 2 - training_mixed(sample, 4444) % (length / 4);
+
+	return position < half ? 0 : position < length - 1 ? 1 : 2;
+}
+
+static inline bool training_cuts(uint64_t sample, uint64_t position, uint64_t length)
+{
+	return position >= length || training_answer(sample, position, length) == 2 ||
+	       training_answer(sample, position, length) != training_answer(sample, position - 1, length);
+}
+
 static inline int training_source(void *context, uint64_t step, uint32_t micro_batch, const p4d_batch *batch,
 				  p4d_error *err)
 {
@@ -60,7 +74,8 @@ static inline int training_source(void *context, uint64_t step, uint32_t micro_b
 			const uint64_t at = i < chunk ? text->place.cp * chunk + i
 						      : (2 * l->cp - 1 - text->place.cp) * chunk + i - chunk;
 			const bool trained = training_mixed(first + b, at + 7777) % 11 != 0 &&
-					     !(text->documents && training_begins(first + b, at + 1));
+					     !(text->documents && training_begins(first + b, at + 1)) &&
+					     !(l->pairs && training_cuts(first + b, at + 1, l->seq_len));
 			if (batch->tokens)
 				batch->tokens[b * length + i] = training_token(first + b, at, text->vocab);
 			if (batch->labels)
@@ -70,8 +85,11 @@ static inline int training_source(void *context, uint64_t step, uint32_t micro_b
 	for (uint64_t b = 0; batch->documents && b < own; b++)
 		for (uint64_t i = 0, document = 0; i < l->seq_len; i++) {
 			document += training_begins(first + b, i);
-			batch->documents[b * l->seq_len + i] = (int32_t)document;
+			batch->documents[b * l->seq_len + i] =
+			    l->pairs ? training_answer(first + b, i, l->seq_len) : (int32_t)document;
 		}
+	for (uint64_t i = 0; batch->reference && i < 2 * own; i++)
+		batch->reference[i] = -(double)(training_mixed(first + i / 2, i % 2 + 3333) % 1000) / 100;
 	return 0;
 }
 
@@ -97,6 +115,7 @@ static inline p4d_trainer_settings training_settings(const p4d_layout *layout, p
 		    .rope = {.theta = 10000},
 		    .norm_epsilon = 1e-5f,
 		    .adapter_scale = 2,
+		    .beta = 0.3f,
 		    .vocab = vocab,
 		    .seed = 1},
 	    .optimizer = {.beta1 = 0.9f, .beta2 = 0.95f, .epsilon = 1e-8f, .weight_decay = 0.1f, .clip = 1},

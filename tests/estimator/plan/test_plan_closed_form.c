@@ -299,6 +299,7 @@ static uint64_t closed_form(const p4d_layout *l, uint64_t stage)
 				      accumulator + row_sums + workspace + context_back +
 				      (l->recompute == P4D_RECOMPUTE_FULL ? rest : 0);
 	uint64_t head = last ? up(e * (chunk < n ? chunk : n) * V) + up(12 * n) : 0;
+	head += last && l->pairs ? up(8 * b * 4) + up(4 * n) : 0;
 	uint64_t transient = hidden + most(most(forward, backward_ffn), most(backward_attention, head));
 	return always + slots + transient;
 }

@@ -21,7 +21,8 @@ static void write_documents(const char *name, int documents, uint64_t seed, bool
 	p4d_error err;
 	int32_t text[120];
 
-	assert_int_equal(p4d_tokens_writer_open(&writer, in_directory(name), VOCABULARY, masked, &err), 0);
+	assert_int_equal(p4d_tokens_writer_open(&writer, in_directory(name), VOCABULARY, masked, false, &err),
+			 0);
 	for (int d = 0; d < documents; d++) {
 		uint64_t count = 1 + next_random(&seed) % 120;
 		for (uint64_t i = 0; i < count; i++)

@@ -370,7 +370,8 @@ static void written_and_read(void **state)
 		uint64_t random = v, total = 0;
 		int files = count_files();
 		assert_int_equal(
-		    p4d_tokens_writer_open(&writer, in_directory("w"), vocabularies[v], false, &err), 0);
+		    p4d_tokens_writer_open(&writer, in_directory("w"), vocabularies[v], false, false, &err),
+		    0);
 		for (int d = 0; d < DOCUMENTS; d++) {
 			uint64_t count = next_random(&random) % 100;
 			for (uint64_t i = 0; i < count; i++)
@@ -411,7 +412,7 @@ static void writer_leaves_nothing_behind(void **state)
 	int files = count_files();
 
 	(void)state;
-	assert_int_equal(p4d_tokens_writer_open(&writer, in_directory("gone"), 257, true, &err), 0);
+	assert_int_equal(p4d_tokens_writer_open(&writer, in_directory("gone"), 257, true, false, &err), 0);
 	assert_int_equal(count_files(), files + 3);
 	assert_int_equal(p4d_tokens_writer_add(&writer, text, 2, &err), 0);
 	assert_int_equal(p4d_tokens_writer_end(&writer, &err), 0);
@@ -420,7 +421,8 @@ static void writer_leaves_nothing_behind(void **state)
 	p4d_tokens_writer_abandon(&writer);
 	assert_int_equal(count_files(), files);
 	p4d_tokens_writer_abandon(&writer);
-	assert_int_equal(p4d_tokens_writer_open(&writer, in_directory("nowhere/gone"), 257, false, &err), -1);
+	assert_int_equal(
+	    p4d_tokens_writer_open(&writer, in_directory("nowhere/gone"), 257, false, false, &err), -1);
 	assert_int_equal(err.code, P4D_E_IO);
 	assert_non_null(strstr(err.text, "nowhere/gone.bin: cannot be written: No such file"));
 }

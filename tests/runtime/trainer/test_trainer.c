@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One rank's loss and gradients, in any schedule that one rank can run, compared with JAX and PEFT in
- * float64.
+ * float64; and with pairs, with TRL in float32.
  */
 #include "support/support.h"
 
@@ -9,6 +9,7 @@
 
 #include "support/llama.h"
 #include "support/training.h"
+#include "support/trl_pairs.h"
 
 enum { BATCH = 2, LENGTH = 24, VOCAB = 48 };
 
@@ -73,6 +74,10 @@ static void open_job_with(job *j, const char *options, bool document_mask, const
 	settings.net.document_mask = document_mask;
 	if (rope)
 		settings.net.rope = *rope;
+	if (j->layout.pairs) {
+		settings.optimizer.weight_decay = 0;
+		settings.optimizer.clip = 0;
+	}
 	if (p4d_trainer_open(&j->trainer, &settings, &err) < 0)
 		fail_msg("%s: %s", options, err.text);
 }
@@ -90,7 +95,7 @@ static void close_job(job *j)
 }
 
 /* The oracle numbers tensors in the order of the flat buffer; adapters are numbered separately. */
-static void write_weights(job *j, float matrices)
+static void write_weights_with(job *j, float matrices, float b)
 {
 	const p4d_weights *w = p4d_trainer_weights(j->trainer);
 	const bool adapters = w->frozen > 0;
@@ -103,7 +108,7 @@ static void write_weights(job *j, float matrices)
 		const uint32_t number = !adapters ? i : one->frozen ? i - w->trained : ADAPTERS + i;
 		for (uint64_t k = 0; k < one->rows * one->columns; k++)
 			values[one->offset + k] =
-			    llama_weight(number, (uint32_t)k, norm) * (norm ? 1 : matrices) / (is_b ? 8 : 1);
+			    llama_weight(number, (uint32_t)k, norm) * (norm ? 1 : matrices) * (is_b ? b : 1);
 	}
 	for (uint32_t i = 0; i < w->segments; i++)
 		assert_int_equal(
@@ -112,6 +117,11 @@ static void write_weights(job *j, float matrices)
 	assert_int_equal(p4d_trainer_restore(j->trainer, NULL), 0);
 	p4d_trainer_write_frozen(j->trainer, w->elements, values + w->elements, w->frozen);
 	free(values);
+}
+
+static void write_weights(job *j, float matrices)
+{
+	write_weights_with(j, matrices, 0.125f);
 }
 
 static double compare(const char *name, const char *options, double limit)
@@ -212,6 +222,72 @@ static void dropout_agrees_with_peft(void **state)
 {
 	(void)state;
 	compare_schedules("lora_dropout", LORA "lora-dropout=0.3 ", 2e-6);
+}
+
+#define PREFERENCE \
+	"workload=preference model=custom layers=2 hidden=16 ffn=40 heads=4 kv-heads=2 head-dim=4 vocab=48 " \
+	"tied=off bias=none qk-norm=off seq-len=48 global-batch=4 tp=1 cp=1 pp=1 vpp=1 precision=fp32 "
+
+static void near(const char *what, double is, double expected, double limit)
+{
+	if (!(fabs(is - expected) <= limit))
+		fail_msg("%s: %.9g, not %.9g", what, is, expected);
+}
+
+/* B of adapters is 0, so that the policy begins as the reference. */
+static double learn_pairs(const char *name, const char *options)
+{
+	static pairs from;
+	double loss, margin, preferred, norm, worst = 0;
+	FILE *oracle = open_oracle(name);
+	p4d_step_result result;
+	p4d_error err;
+	job j;
+
+	open_job_with(&j, options, true, NULL);
+	assert_int_equal(p4d_trainer_initialize_trained(j.trainer, 1, NULL), 0); /* moments are 0 */
+	write_weights_with(&j, 0.5f, 0);
+	from = (pairs){.layout = &j.layout};
+	assert_int_equal(fscanf(oracle, "#%*[^\n]"), 0);
+	for (uint64_t step = 1; step <= PAIR_STEPS; step++)
+		if (p4d_trainer_measure_pairs(j.trainer, step, pair_source, &from, from.reference[step - 1],
+					      &err) < 0)
+			fail_msg("%s", err.text);
+	for (uint64_t step = 1; step <= PAIR_STEPS; step++) {
+		assert_int_equal(
+		    p4d_trainer_step(j.trainer, step, PAIR_RATE, pair_source, &from, &result, &err), 0);
+		assert_int_equal(fscanf(oracle, " step %lf %lf %lf %lf", &loss, &margin, &preferred, &norm),
+				 4);
+		assert_int_equal(result.tokens, PAIRS);
+		worst = fmax(worst, fabs(result.loss / loss - 1));
+		near("loss", result.loss, loss, 2e-6 * loss);
+		near("margin", result.margin, margin, 1e-5);
+		near("norm", result.gradient_norm, norm, 2e-5 * norm);
+		/* a margin of 0 may round to either side */
+		if (step > 1)
+			near("share", result.preferred, preferred, 1e-9);
+	}
+	assert_int_equal(j.device.allocated_bytes, p4d_trainer_plan(j.trainer)->arena_bytes);
+	fclose(oracle);
+	close_job(&j);
+	return worst;
+}
+
+static void preferences_agree_with_trl(void **state)
+{
+	static const char *const layouts[] = {"micro-batch=4", "micro-batch=1 schedule=zb1p recompute=full",
+					      "micro-batch=2 schedule=gpipe recompute=mlp"};
+	char options[512];
+	double worst = 0;
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		snprintf(options, sizeof(options), PREFERENCE "%s", layouts[i]);
+		worst = fmax(worst, learn_pairs("dpo", options));
+		snprintf(options, sizeof(options), PREFERENCE "finetune=lora lora-rank=3 %s", layouts[i]);
+		worst = fmax(worst, learn_pairs("dpo_lora", options));
+	}
+	print_message("worst loss of %d steps: %.3g\n", PAIR_STEPS, worst);
 }
 
 /* Adapters on some layers only; the model itself has no gradient and no state, and does not change. */
@@ -478,6 +554,7 @@ int main(void)
 	    cmocka_unit_test(agrees_with_the_oracle),
 	    cmocka_unit_test(adapters_agree_with_peft),
 	    cmocka_unit_test(dropout_agrees_with_peft),
+	    cmocka_unit_test(preferences_agree_with_trl),
 	    cmocka_unit_test(only_adapters_are_trained),
 	    cmocka_unit_test(documents_do_not_see_each_other),
 	    cmocka_unit_test(state_moves),
