@@ -157,7 +157,7 @@ unit_tests += \
 	tests/runtime/model/test_attention_blocks \
 	tests/runtime/model/test_weights \
 	tests/runtime/trainer/test_trainer \
-	tests/runtime/trainer/test_trainer_layouts tests/runtime/trainer/test_trainer_fp8 tests/runtime/trainer/test_trainer_nf4 \
+	tests/runtime/trainer/test_trainer_layouts tests/runtime/trainer/test_trainer_fp8 tests/runtime/trainer/test_trainer_nf4 tests/runtime/trainer/test_trainer_optimizers \
 	tests/runtime/trainer/test_trainer_offload tests/runtime/trainer/test_trainer_pairs \
 	tests/runtime/trainer/test_trainer_transports \
 	tests/runtime/trainer/test_skip tests/runtime/trainer/test_local_loss \
@@ -322,6 +322,7 @@ tests_runtime_trainer_test_trainer_LDADD = $(runtime_LDADD)
 tests_runtime_trainer_test_trainer_layouts_LDADD = $(runtime_LDADD)
 tests_runtime_trainer_test_trainer_fp8_LDADD = $(runtime_LDADD)
 tests_runtime_trainer_test_trainer_nf4_LDADD = $(runtime_LDADD)
+tests_runtime_trainer_test_trainer_optimizers_LDADD = $(runtime_LDADD)
 tests_runtime_trainer_test_trainer_offload_LDADD = $(runtime_LDADD)
 tests_runtime_trainer_test_trainer_pairs_LDADD = $(runtime_LDADD)
 tests_runtime_trainer_test_trainer_transports_LDADD = $(runtime_LDADD)

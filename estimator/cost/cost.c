@@ -19,7 +19,8 @@
  */
 static double optimizer_bytes(const p4d_layout *l)
 {
-	const double moments = (l->half_moments ? 2 : 4) * (p4d_optimizer_of(l)->states - 1);
+	const p4d_optimizer *o = p4d_optimizer_of(l);
+	const double moments = (o->bits ? o->bits / 8.0 : l->half_moments ? 2 : 4) * (o->states - 1);
 	/* the part of the master weight that the 16-bit parameter does not have, unless master weights are
 	 * complete */
 	const bool remainder = p4d_precise_optimizer(l) && !p4d_framework_of(l->framework)->rounds_moments;

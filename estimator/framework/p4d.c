@@ -131,6 +131,19 @@ static void add_parameters(p4d_rows *rows, const p4d_rank_sizes *z, uint64_t ele
 		add_windows(rows, B_LAYER_WINDOW, B_TABLE_WINDOW, z->dtype, true);
 }
 
+/* What moments in 8 bits have in addition to their codes. */
+static void add_byte_moments(p4d_rows *rows, uint64_t shard)
+{
+	const p4d_byte_room room = p4d_byte_room_of(rows->layout, &rows->schedule, rows->stage, shard);
+	const uint64_t borders = p4d_byte_borders(rows->layout, rows->stage);
+
+	add(rows, B_SCALES, P4D_DT_FP32, 2, room.blocks, 0);
+	if (room.small)
+		add(rows, B_SMALL_MOMENTS, P4D_DT_FP32, 2, room.small, 0);
+	if (borders)
+		add(rows, B_BORDERS, P4D_DT_FP32, borders, 2, 0);
+}
+
 static void add_states(p4d_rows *rows, const p4d_rank_sizes *z)
 {
 	const uint64_t n = narrow(rows, p4d_parameters_padded(rows->layout, &rows->schedule, rows->stage));
@@ -146,10 +159,16 @@ static void add_states(p4d_rows *rows, const p4d_rank_sizes *z)
 	add(rows, B_GRADIENTS, P4D_DT_FP32, gradients ? shard : n, 0, 0);
 	if (gradients)
 		add_windows(rows, B_LAYER_GRADIENTS, B_TABLE_GRADIENTS, P4D_DT_FP32, false);
+	const bool bytes = p4d_optimizer_of(rows->layout)->bits == 8;
 	p4d_tensor *state =
 	    p4d_rows_of_states(rows, P4D_STATE_MASTER, P4D_STATE_MASTER + 1, P4D_DT_FP32, shard);
 	p4d_rows_of_states(rows, P4D_STATE_MASTER + 1, P4D_MOST_STATES,
-			   rows->layout->half_moments ? P4D_DT_BF16 : P4D_DT_FP32, shard);
+			   bytes                        ? P4D_DT_BYTES
+			   : rows->layout->half_moments ? P4D_DT_BF16
+							: P4D_DT_FP32,
+			   shard);
+	if (bytes)
+		add_byte_moments(rows, shard);
 	const bool away = rows->layout->offload & P4D_OFFLOAD_OPTIMIZER;
 	for (; away && state < &rows->plan->tensor[rows->plan->count]; state++)
 		state->lifetime = P4D_LIVES_ON_HOST;
@@ -530,34 +549,6 @@ static void write_rows(p4d_rows *rows)
 
 /* ---- the entry ---- */
 
-/*
- * NCCL groups in addition to those of all frameworks. Keys are gathered in two rank orders. With cp the dp-cp
- * group differs from the cp group, and replicas that each shard an optimizer have another group. Vocabulary
- * parallelism sums over all stages, and passes data between them. The first and the last stage share a tied
- * table. A tp-grid has groups for Y and Z.
- */
-static uint64_t groups_bytes(const p4d_layout *l, uint32_t stage)
-{
-	const p4d_schedule s = p4d_schedule_of(l);
-	const bool is_end = (stage == 0) != p4d_schedule_is_last(&s, stage);
-	uint64_t bytes = p4d_memory_usual_groups_bytes(l, stage) + p4d_memory_communicator_bytes(l->tp_y) +
-			 p4d_memory_communicator_bytes(l->tp_z);
-
-	if (l->cp_comm == P4D_CP_ALL_GATHER)
-		bytes += p4d_memory_communicator_bytes(l->cp);
-	if (l->cp > 1 || l->shard_degree) {
-		const uint64_t shards = p4d_optimizer_shards(l), all = l->cp * l->dp;
-		bytes += p4d_memory_communicator_bytes(shards > 1 ? shards : all) +
-			 p4d_memory_communicator_bytes(shards > 1 ? all / shards : 1) -
-			 p4d_memory_communicator_bytes(l->dp);
-	}
-	if (l->vocab_parallel)
-		bytes += p4d_memory_communicator_bytes(l->tp * l->pp) + p4d_memory_communicator_bytes(l->pp);
-	else if (l->tied && is_end)
-		bytes += p4d_memory_communicator_bytes(2);
-	return bytes;
-}
-
 static const p4d_framework_choice defaults[] = {{P4D_FP8_RECIPE, P4D_FP8_BLOCKWISE}, {P4D_OPTIONS, 0}};
 
 static const char *const script_words[] = {"p4d-train", NULL};
@@ -579,7 +570,7 @@ const p4d_framework p4d_framework__p4d = {
     .fuses_cross_entropy = true,
     .vocab_multiple = 1,
     .write_rows = write_rows,
-    .groups_bytes = groups_bytes,
+    .groups_bytes = p4d_framework__p4d_groups_bytes,
     .alignment = P4D_ARENA_ALIGNMENT,
     .allocates_plan = true,
     /* the forward passes of training, in its buffers */

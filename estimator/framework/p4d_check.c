@@ -316,8 +316,40 @@ static int check_whole_pairs(const p4d_layout *l, p4d_error *err)
 	return 0;
 }
 
+/* Optimizers other than AdamW, and what p4d-train combines with them. */
+static int check_optimizer(const p4d_layout *l, p4d_error *err)
+{
+	const bool bytes = l->optimizer == P4D_ADAMW_8BIT, other = l->optimizer != P4D_ADAMW;
+	const struct {
+		bool asked;
+		const char *why, *fix;
+	} refused[] = {
+	    {other && !bytes, "p4d-train has adamw and adamw-8bit", "--p4d-optimizer=adamw"},
+	    {other && l->half_moments, "optimizer-dtype=bf16 is for AdamW", "--p4d-optimizer-dtype=fp32"},
+	    {other && l->offload & (P4D_OFFLOAD_OPTIMIZER | P4D_OFFLOAD_PARAMS),
+	     "offload=optimizer and offload=params update subgroups of the shard with AdamW",
+	     "--p4d-offload=none"},
+	    {bytes && (l->tp_y > 1 || l->tp_z > 1),
+	     "a tp-grid cuts rows and columns, and blocks of 256 with them", "--p4d-optimizer=adamw"},
+	    {bytes && !p4d_byte_blocks_are_whole(l),
+	     "the part of a tensor that a tensor-parallel rank has is not whole blocks of 256, which share a "
+	     "scale",
+	     "--p4d-optimizer=adamw"},
+	};
+
+	for (size_t i = 0; !l->evaluates && i < sizeof(refused) / sizeof(*refused); i++)
+		if (refused[i].asked) {
+			p4d_fail(err, P4D_E_UNMODELLED, "optimizer=%s: %s", p4d_optimizer_of(l)->name,
+				 refused[i].why);
+			return p4d_fix(err, "%s", refused[i].fix);
+		}
+	return 0;
+}
+
 int p4d_framework__p4d_layout(const p4d_layout *l, p4d_error *err)
 {
+	if (check_optimizer(l, err) < 0)
+		return -1;
 	if (check_grid(l, err) < 0 || check_degree(l, err) < 0 || check_halves(l, err) < 0 ||
 	    check_offload(l, err) < 0 || check_swap(l, err) < 0 || check_quantized(l, err) < 0 ||
 	    check_whole_pairs(l, err) < 0)

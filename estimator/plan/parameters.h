@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "plan/byte_moments.h"
+#include "plan/optimizer.h"
 #include "plan/shared_sizes.h"
 #include "request/framework.h"
 #include "request/layers.h"
@@ -107,10 +109,14 @@ static inline uint64_t p4d_chunk_segments(const p4d_layout *layout, uint32_t sta
 	return (p4d_on_gpu(layout->device) || p4d_cuts_segments(layout)) && layers ? layers : 1;
 }
 
-/* Segments are padded to a multiple of this, so that each can be reduced and gathered separately. */
+/* Segments are padded to a multiple of this, so that each can be reduced and gathered separately. A block of
+ * moments in 8 bits is in no more than two shards. */
 static inline uint64_t p4d_segment_unit(const p4d_layout *layout)
 {
-	return p4d_optimizer_shards(layout) * P4D_SHARD_MULTIPLE;
+	const uint64_t least =
+	    p4d_optimizer_of(layout)->bits == 8 ? P4D_BYTE_BLOCK : (uint64_t)P4D_SHARD_MULTIPLE;
+
+	return p4d_optimizer_shards(layout) * least;
 }
 
 /*

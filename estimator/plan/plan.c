@@ -167,8 +167,7 @@ p4d_tensor *p4d_rows_of_states(p4d_rows *rows, unsigned from, unsigned to, p4d_d
 
 	for (unsigned i = from; i < to && i < o->states; i++)
 		if (i != P4D_STATE_MASTER || p4d_dtype_of(rows->layout) != P4D_DT_FP32)
-			p4d_row(rows, o->state[i].row, "tp pp dp cp", P4D_PART_OPTIMIZER, dtype, elements, 0,
-				0)
+			p4d_row(rows, o->row[i], "tp pp dp cp", P4D_PART_OPTIMIZER, dtype, elements, 0, 0)
 			    ->id = (p4d_buffer)(B_STATE + i);
 	return first;
 }

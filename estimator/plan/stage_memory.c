@@ -249,7 +249,7 @@ p4d_host_class p4d_memory_host_of_rank(const p4d_layout *l, uint32_t stage, uint
 	const uint64_t shards = p4d_optimizer_shards(l);
 	const p4d_wide process = p4d_on_gpu(l->device) ? CUDA_PROCESS_BYTES : CPU_PROCESS_BYTES;
 	const p4d_wide arena = !p4d_on_gpu(l->device) ? arena_bytes : 0;
-	const p4d_wide states = l->evaluates ? 0 : p4d_optimizer_of(l)->states;
+	const p4d_wide states = l->evaluates ? 0 : p4d_optimizer_stored(p4d_optimizer_of(l));
 	const p4d_wide saving = p4d_parameters_padded(l, &schedule, stage) / shards * states * FP32_BYTES;
 	const p4d_wide loading = p4d_parameters__largest_segment(l, &schedule, stage) / shards * FP32_BYTES;
 

@@ -65,7 +65,7 @@ static float *shard_buffer(const p4d_checkpoint_storage *storage, p4d_error *err
 /* If nothing is trained, only the master values. */
 static unsigned states_of(const p4d_layout *layout)
 {
-	return layout->evaluates ? P4D_STATE_MASTER + 1 : p4d_optimizer_of(layout)->states;
+	return layout->evaluates ? P4D_STATE_MASTER + 1 : p4d_optimizer_stored(p4d_optimizer_of(layout));
 }
 
 int p4d_checkpoint__fill_storage(const p4d_checkpoint_storage *storage, p4d_fetch fetch, void *context,

@@ -192,6 +192,12 @@ bool p4d_checkpoint_map__same_model(const p4d_checkpoint_map *map, const p4d_che
 			 names[b->finetune]);
 		return false;
 	}
+	if (a->optimizer != b->optimizer && !b->evaluates) {
+		p4d_fail(err, P4D_E_CHECKPOINT,
+			 "it is of a run with --optimizer=%s, this one has --optimizer=%s",
+			 p4d_optimizer_of(a)->name, p4d_optimizer_of(b)->name);
+		return false;
+	}
 	if (b->local_loss && !same_stages(a, b)) {
 		p4d_fail(
 		    err, P4D_E_CHECKPOINT,

@@ -10,7 +10,7 @@
 /* The file of a rank, opened when it is needed. */
 typedef struct rank_tensors {
 	p4d_safetensors *file; /* NULL: not opened yet */
-	const p4d_safetensors_tensor *state[P4D_MOST_STATES];
+	const p4d_safetensors_tensor *state[P4D_MOST_STORED];
 	const uint8_t *checksums; /* checksums of blocks; not aligned */
 	uint64_t elements, blocks;
 	uint8_t *checked; /* (states, blocks) */
@@ -111,8 +111,9 @@ static int check_tensors(rank_tensors *tensors, const p4d_optimizer *optimizer, 
 
 	tensors->elements = elements;
 	tensors->blocks = (bytes + P4D_CHECKPOINT_BLOCK - 1) / P4D_CHECKPOINT_BLOCK;
-	for (p4d_state state = 0; state < optimizer->states; state++) {
-		const char *tensor = optimizer->state[state].tensor;
+	const unsigned states = p4d_optimizer_stored(optimizer);
+	for (p4d_state state = 0; state < states; state++) {
+		const char *tensor = optimizer->stored[state];
 		const p4d_safetensors_tensor *stored = p4d_safetensors__find(file, tensor);
 		if (!stored || stored->type != P4D_ST_F32 || stored->bytes != bytes)
 			return p4d_fail(err, P4D_E_CHECKPOINT,
@@ -121,7 +122,7 @@ static int check_tensors(rank_tensors *tensors, const p4d_optimizer *optimizer, 
 		tensors->state[state] = stored;
 	}
 	if (!checksums || checksums->type != P4D_ST_U64 || !checksums->has_checksum ||
-	    checksums->bytes != optimizer->states * tensors->blocks * sizeof(uint64_t))
+	    checksums->bytes != states * tensors->blocks * sizeof(uint64_t))
 		return p4d_fail(err, P4D_E_CHECKPOINT, "%.255s: \"checksums\" does not match the tensors",
 				name);
 	tensors->checksums = checksums->data;
@@ -159,7 +160,7 @@ static int open_tensors(p4d_checkpoint_reader *reader, uint32_t index, p4d_error
 		rc = check_tensors(tensors, optimizer, file, name,
 				   expected_elements(&reader->map, expected->rank), err);
 	if (rc == 0) {
-		tensors->checked = calloc(optimizer->states * tensors->blocks + 1, 1);
+		tensors->checked = calloc(p4d_optimizer_stored(optimizer) * tensors->blocks + 1, 1);
 		if (!tensors->checked)
 			rc = p4d_fail(err, P4D_E_NO_MEMORY, "%.255s: no memory to read it", name);
 	}

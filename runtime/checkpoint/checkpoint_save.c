@@ -28,13 +28,13 @@ uint64_t p4d_checkpoint_staging_bytes(const p4d_layout *layout, const p4d_weight
 {
 	if (!p4d_checkpoint__owns_shards(layout, place))
 		return 0;
-	return p4d_checkpoint__shard_elements(layout, weights, place) * p4d_optimizer_of(layout)->states *
-	       sizeof(float);
+	return p4d_checkpoint__shard_elements(layout, weights, place) *
+	       p4d_optimizer_stored(p4d_optimizer_of(layout)) * sizeof(float);
 }
 
 int p4d_checkpoint__stage_shards(const p4d_checkpoint_storage *storage, float *staged, p4d_error *err)
 {
-	for (p4d_state state = 0; state < p4d_optimizer_of(storage->layout)->states; state++)
+	for (p4d_state state = 0; state < p4d_optimizer_stored(p4d_optimizer_of(storage->layout)); state++)
 		for (uint32_t i = 0; i < storage->weights->segments; i++) {
 			uint64_t first, count;
 			p4d_weights_shard_of(storage->layout, &storage->weights->segment[i], storage->place,
@@ -84,19 +84,17 @@ int p4d_checkpoint__write_rank_file(const char *path, uint32_t rank, const p4d_c
 				    const p4d_optimizer *optimizer, const float *staged, uint64_t elements,
 				    const atomic_bool *stop, p4d_checkpoint_rank_file *out, p4d_error *err)
 {
-	const unsigned states = optimizer->states;
+	const unsigned states = p4d_optimizer_stored(optimizer);
 	const uint64_t blocks = states * blocks_of(elements * sizeof(float));
-	p4d_safetensors_tensor tensors[P4D_MOST_STATES + 1];
+	p4d_safetensors_tensor tensors[P4D_MOST_STORED + 1];
 	char file[P4D_PATH], step[24], number[16];
 	const char *metadata[] = {"format", "p4d", "step", step, "rank", number, "plan", info->plan, NULL};
 	p4d_safetensors_writer *writer = NULL;
 	struct stat status;
 
 	for (p4d_state state = 0; state < states; state++)
-		tensors[state] = (p4d_safetensors_tensor){.name = optimizer->state[state].tensor,
-							  .type = P4D_ST_F32,
-							  .dims = 1,
-							  .shape = {elements}};
+		tensors[state] = (p4d_safetensors_tensor){
+		    .name = optimizer->stored[state], .type = P4D_ST_F32, .dims = 1, .shape = {elements}};
 	tensors[states] =
 	    (p4d_safetensors_tensor){.name = "checksums", .type = P4D_ST_U64, .dims = 1, .shape = {blocks}};
 	snprintf(step, sizeof(step), "%" PRIu64, info->step);

@@ -159,7 +159,7 @@ static int prepare(p4d_checkpoint_saver *saver, const char *dir, p4d_error *err)
 	const p4d_checkpoint_storage *storage = &saver->storage;
 	uint64_t bytes = p4d_checkpoint_staging_bytes(storage->layout, storage->weights, storage->place);
 
-	saver->elements = bytes / (p4d_optimizer_of(storage->layout)->states * sizeof(float));
+	saver->elements = bytes / (p4d_optimizer_stored(p4d_optimizer_of(storage->layout)) * sizeof(float));
 	saver->staged = malloc(bytes + 1);
 	/* two arrays: reports that are being published, and later ones */
 	saver->all = calloc(2 * (size_t)saver->peers.world, sizeof(*saver->all));

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "device/rounding.h"
+#include "plan/byte_moments.h"
 #include "plan/fp8_operand.h"
 #include "plan/nf4.h"
 #include "plan/plan.h"
@@ -86,6 +87,18 @@ typedef struct p4d_adam {
 	float correction1, correction2; /* 1 - beta^step */
 	float gradient_scale;           /* factor for clipping and averaging */
 } p4d_adam;
+
+/*
+ * Elements of a tensor, one after the other, whose moments are in 8 bits (byte_moments.h). begin, end: scales
+ * of both moments of the first block and of the last one, where another rank also has elements of that block;
+ * NULL: all of it is here.
+ */
+typedef struct p4d_byte_moments {
+	uint8_t *first, *second;           /* codes */
+	float *first_scale, *second_scale; /* of blocks, from that of the first element on */
+	uint64_t count, before;            /* elements; those of the first block that precede them */
+	const float *begin, *end;
+} p4d_byte_moments;
 
 /* An operand of an FP8 matmul: its shape, codes (rows, depth) and the scales of its blocks. */
 typedef struct p4d_fp8_operand {

@@ -263,6 +263,17 @@ static void store(p4d_net *m, uint64_t here)
 	}
 }
 
+static void clear_moments(p4d_net *m)
+{
+	const p4d_buffer rows[] = {B_STATE + P4D_STATE_MASTER + 1, B_STATE + P4D_STATE_MASTER + 2, B_SCALES,
+				   B_SMALL_MOMENTS};
+	p4d_device *d = p4d_buffers_states_away(m) ? m->host : m->d;
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
+		if (m->row[rows[i]])
+			d->zero(d, p4d_buffers_at(m, rows[i]), m->row[rows[i]]->bytes);
+}
+
 int p4d_net_initialize(p4d_net *m, uint64_t seed, bool trained_only, p4d_error *err)
 {
 	float *gradients = p4d_buffers_at(m, B_GRADIENTS);
@@ -280,9 +291,6 @@ int p4d_net_initialize(p4d_net *m, uint64_t seed, bool trained_only, p4d_error *
 	if (rc < 0)
 		return -1;
 	store(m, here);
-	p4d_device *d = p4d_buffers_states_away(m) ? m->host : m->d;
-	for (p4d_state i = P4D_STATE_MASTER + 1; i < p4d_optimizer_of(m->l)->states; i++)
-		d->zero(d, p4d_buffers_state(m, i),
-			m->weights.elements / m->shards * p4d_state_bytes(m->l, i));
+	clear_moments(m);
 	return m->d->sync(m->d, err);
 }

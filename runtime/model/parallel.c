@@ -190,6 +190,7 @@ static p4d_traffic between_replicas(const p4d_net *m)
 	const uint64_t gathered = frozen * m->element > gradients ? frozen * m->element : gradients;
 	p4d_traffic y = m->shards == 1 ? collectives_of(m, gradients, 0) : collectives_of(m, 0, gathered);
 
+	y.maximum_bytes = m->row[B_BORDERS] ? m->row[B_BORDERS]->bytes : 0;
 	y.async = true;
 	y.blocks = REPLICAS_BLOCKS;
 	return y;

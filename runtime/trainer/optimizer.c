@@ -345,19 +345,25 @@ static void adamw_half(p4d_trainer *t, const part *p, const p4d_adam *step)
 /* An optimizer step on a part of a weight. scale: factor of the gradients. */
 typedef void update_weight(p4d_trainer *t, const part *p, double scale);
 
-static void adamw(p4d_trainer *t, const part *p, double scale)
+p4d_adam p4d_optimizer__adam(const p4d_trainer *t, const p4d_weight *weight, double scale)
 {
 	const p4d_optimizer_settings *set = &t->optimizer;
-	const p4d_adam step = {
+
+	return (p4d_adam){
 	    .learning_rate = t->learning_rate,
 	    .beta1 = set->beta1,
 	    .beta2 = set->beta2,
 	    .epsilon = set->epsilon,
-	    .weight_decay = p->weight->decay ? set->weight_decay : 0,
+	    .weight_decay = weight->decay ? set->weight_decay : 0,
 	    .correction1 = (float)(1 - pow((double)set->beta1, (double)t->net.number)),
 	    .correction2 = (float)(1 - pow((double)set->beta2, (double)t->net.number)),
 	    .gradient_scale = (float)scale,
 	};
+}
+
+static void adamw(p4d_trainer *t, const part *p, double scale)
+{
+	const p4d_adam step = p4d_optimizer__adam(t, p->weight, scale);
 
 	if (t->net.l->half_moments)
 		adamw_half(t, p, &step);
@@ -400,6 +406,8 @@ static int update(p4d_trainer *t, double scale, p4d_error *err)
 
 	if (p4d_optimizer_host__is_used(t))
 		return p4d_optimizer_host__update(t, scale, err);
+	if (t->bytes.part)
+		return p4d_optimizer_bytes__update(t, scale, err);
 	for (uint32_t i = 0; i < t->net.weights.segments; i++) {
 		p4d_trainer_shard(t, i, &first, &count);
 		const p4d_piece all = p4d_optimizer__piece(t, i, 0, count);

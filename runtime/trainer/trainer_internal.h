@@ -43,6 +43,14 @@ typedef struct p4d_offload {
 	uint32_t share; /* see p4d_offload_split */
 } p4d_offload;
 
+/* Parts of tensors with moments in 8 bits. scales, small: places in the plan for each moment. */
+typedef struct p4d_byte_part p4d_byte_part;
+typedef struct p4d_byte_parts {
+	p4d_byte_part *part; /* NULL: moments have other types */
+	uint32_t parts;
+	uint64_t scales, small;
+} p4d_byte_parts;
+
 struct p4d_trainer {
 	p4d_net net;
 	p4d_optimizer_settings optimizer;
@@ -55,6 +63,7 @@ struct p4d_trainer {
 	p4d_step_result result;
 	p4d_span *spans; /* (list) p4d_trainer_trace */
 	p4d_offload offload;
+	p4d_byte_parts bytes;
 };
 
 /* executor.c */
@@ -86,6 +95,16 @@ int p4d_optimizer__update(p4d_trainer *t, p4d_error *err);
 p4d_piece p4d_optimizer__piece(const p4d_trainer *t, uint32_t segment, uint64_t at, uint64_t count);
 /* scale: factor of the gradients. */
 void p4d_optimizer__update_piece(p4d_trainer *t, const p4d_piece *piece, double scale);
+
+/* A step of AdamW on a weight. */
+p4d_adam p4d_optimizer__adam(const p4d_trainer *t, const p4d_weight *weight, double scale);
+
+/* optimizer_bytes.c: moments in 8 bits. Errors: NO_MEMORY. Does nothing if the plan has none. */
+int p4d_optimizer_bytes__open(p4d_trainer *t, p4d_error *err);
+int p4d_optimizer_bytes__update(p4d_trainer *t, double scale, p4d_error *err);
+/* States after the master, as checkpoints have them (optimizer.h); a shard of a segment. */
+int p4d_optimizer_bytes__read(p4d_trainer *t, uint32_t segment, p4d_state state, float *to, p4d_error *err);
+void p4d_optimizer_bytes__write(p4d_trainer *t, uint32_t segment, p4d_state state, const float *from);
 
 /* optimizer_host.c: with states or parameters on the host */
 bool p4d_optimizer_host__is_used(const p4d_trainer *t);

@@ -62,6 +62,8 @@ int p4d_trainer_read(p4d_trainer *t, uint32_t segment, p4d_state state, float *t
 
 	if (check_segment(t, segment, err) < 0)
 		return -1;
+	if (t->bytes.part && state != P4D_STATE_MASTER)
+		return p4d_optimizer_bytes__read(t, segment, state, to, err);
 	const void *from = state_at(t, segment, state, &count);
 	const unsigned bytes = p4d_state_bytes(t->net.l, state);
 	/* narrower numbers are put at the end of the room, and widened in place */
@@ -113,6 +115,10 @@ int p4d_trainer_write(p4d_trainer *t, uint32_t segment, p4d_state state, const f
 		return -1;
 	if (t->net.l->evaluates) {
 		write_rounded(t, segment, from);
+		return 0;
+	}
+	if (t->bytes.part && state != P4D_STATE_MASTER) {
+		p4d_optimizer_bytes__write(t, segment, state, from);
 		return 0;
 	}
 	void *to = state_at(t, segment, state, &count);

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# --optimizer-dtype=bf16: moments of two bytes train as well as those of four, planned to the byte, and go on from either.
+# Moments of one and two bytes. --optimizer-dtype=bf16: they train as well as those of four, planned to the byte, and go on from either.
 . "${0%/*}/lib.sh"
 by_hand
 make_text
@@ -37,3 +37,36 @@ exits 0 train --steps 310 --resume must --checkpoint other --log one
 for log in two one; do
 	awk "BEGIN { exit !(($(last $log) - $half) ^ 2 < (0.1 * $half) ^ 2) }" || fail "$log does not go on: $(last $log) after $half"
 done
+
+# --optimizer adamw-8bit: codes of one byte. Blocks of 256 lie across the shards of two ranks; checkpoints have codes and scales,
+# so a resumed run is the run that was not interrupted, on other ranks too
+exits 0 train --steps 300 --log eight --optimizer adamw-8bit --local-ranks 2 --checkpoint codes --save-every 290
+eight=$(last eight)
+echo "mean of the last 20 losses of 300: $eight with moments in 8 bits"
+awk "BEGIN { exit !($eight < 2.5 && ($eight - $whole) ^ 2 < (0.05 * $whole) ^ 2) }" || fail "losses $whole and $eight"
+losses() { sed -n 's/.*"event":"step","step":\(29[1-9]\|300\),.*"loss":\([^,]*\),.*/\1 \2/p' "$1"; }
+mv codes/step-00000300 away
+cp -r codes elsewhere
+exits 0 train --steps 300 --resume must --checkpoint codes --optimizer adamw-8bit --local-ranks 2 --log again
+[ "$(losses eight)" = "$(losses again)" ] && [ -n "$(losses again)" ] || fail "resumed: $(losses again), not $(losses eight)"
+exits 0 train --steps 300 --resume must --checkpoint elsewhere --optimizer adamw-8bit --log alone
+mean() { losses "$1" | awk '{ sum += $2 } END { print sum / NR }'; }
+awk "BEGIN { exit !(($(mean alone) - $(mean eight)) ^ 2 < (0.01 * $(mean eight)) ^ 2) }" || fail "alone: $(mean alone), not $(mean eight)"
+exits 52 train --steps 310 --resume must --checkpoint elsewhere
+says "it is of a run with --optimizer=adamw-8bit, this one has --optimizer=adamw"
+
+# two codes in place of 8 bytes for each parameter, and a scale for 256 of them or moments of norms in fp32
+[ "$(bytes eight | cut -d ' ' -f 1)" = "$(bytes eight | cut -d ' ' -f 2)" ] || fail "planned and allocated: $(bytes eight)"
+
+# what has parts of blocks is refused, with a fix
+refuses()
+{
+	run train --steps 1 $1
+	[ "$status" -ne 0 ] || fail "$1 is accepted"
+	says "$2"
+	says "$3"
+}
+refuses "--optimizer adamw-8bit --local-ranks 2 --tp 2" "not whole blocks of 256" "--optimizer=adamw"
+refuses "--optimizer adamw-8bit --optimizer-dtype bf16" "optimizer-dtype=bf16 is for AdamW" "--optimizer-dtype=fp32"
+refuses "--optimizer adamw-8bit --offload optimizer" "update subgroups of the shard with AdamW" "--offload=none"
+refuses "--optimizer sgd" "p4d-train has adamw and adamw-8bit" "--optimizer=adamw"

@@ -78,6 +78,8 @@ done <<'END'
 --tp-comm-overlap on --local-ranks 2 --tp 2
 --optimizer-sharding off --local-ranks 2
 --optimizer-dtype bf16
+--optimizer adamw-8bit
+--optimizer sgd
 --offload optimizer
 --offload params
 --offload activations

@@ -77,6 +77,8 @@ static void end(const char *name, double bytes, double arithmetic)
 #define BYTES_cross_entropy 2 * e *n *vocab
 #define BYTES_losses 16 * n
 #define BYTES_adam count *(28 + (master ? e : 0))
+#define BYTES_adam_bytes (16.0 + 16.0 / P4D_BYTE_BLOCK + (master ? e : 0)) * (double)moments->count
+#define BYTES_adam_byte_scales (6.0 * P4D_BYTE_BLOCK + 16)
 #define BYTES_adam_half count *(20 + (master ? e : 0))
 
 #define TYPED(name, parameters, arguments) \

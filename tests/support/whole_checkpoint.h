@@ -19,7 +19,8 @@ static inline int read_whole_checkpoint(const char *path, p4d_error *err)
 		const p4d_weight_slice *slice = &map->slice[i].slice;
 		const uint64_t count = slice->rows * (slice->columns ? slice->columns : 1);
 		float *values = calloc(count, sizeof(*values));
-		for (p4d_state state = 0; rc == 0 && state < p4d_optimizer_of(&map->layout)->states; state++)
+		for (p4d_state state = 0;
+		     rc == 0 && state < p4d_optimizer_stored(p4d_optimizer_of(&map->layout)); state++)
 			rc = p4d_checkpoint_reader__slice(reader, state, slice, 0, count, values, err);
 		free(values);
 	}

@@ -1,31 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* AdamW, and checks of gradients before it. */
+#include "device/cuda/adam.h"
 #include "device/cuda/elements.h"
 #include "device/cuda/kernels.h"
 #include "device/cuda/reduce.h"
-
-/* Factors for all elements of a call. The master copy holds the parameter; in fp32 the parameter is its own
- * master copy. */
-struct adam_factors {
-	float beta1, beta2, scale, rate, root, epsilon, keep;
-
-	explicit adam_factors(const p4d_adam *adam)
-	    : beta1(adam->beta1), beta2(adam->beta2), scale(adam->gradient_scale),
-	      rate(adam->learning_rate / adam->correction1), root(1 / sqrtf(adam->correction2)),
-	      epsilon(adam->epsilon), keep(1 - adam->learning_rate * adam->weight_decay)
-	{
-	}
-
-	/* Replaces the moments by the new ones; returns the new parameter. */
-	__device__ float step(float x, float *m, float *v, float gradient) const
-	{
-		const float d = gradient * scale;
-
-		*m = beta1 * *m + (1 - beta1) * d;
-		*v = beta2 * *v + (1 - beta2) * d * d;
-		return x * keep - rate * *m / (sqrtf(*v) * root + epsilon);
-	}
-};
 
 template <typename E> struct adam_step {
 	E *parameter;

@@ -18,3 +18,4 @@
 #include "device/cuda/quantize.cu"
 #include "device/cuda/dropout.cu"
 #include "device/cuda/nf4.cu"
+#include "device/cuda/byte_moments.cu"

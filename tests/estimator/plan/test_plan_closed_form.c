@@ -204,6 +204,47 @@ static uint64_t dropped_features(const p4d_layout *l)
 	return features;
 }
 
+/* Of moments in 8 bits: two codes for each element, and for either moment a scale for 256 of them, one more
+ * for each tensor and each beginning of a shard, and in fp32 the moments of tensors below 4,096 elements. */
+static uint64_t bytes_of_moments(const p4d_layout *l, uint64_t stage, uint64_t shard)
+{
+	const uint64_t d = l->head_dim, h = l->hidden, A = l->heads * d, G = l->kv_heads * d, f = l->ffn,
+		       r = l->lora.rank, t = l->tp, layers = l->stage_layers[stage];
+	const uint64_t in[] = {h, h, h, A, h, h, f}, out[] = {A, G, G, h, f, f, h};
+	/* the whole tensor, and what a rank has of it */
+	uint64_t whole[16], here[16], count = 0, large = 0, small = 0;
+
+	for (int i = 0; i < 7; i++) {
+		const bool by_rows = i != 3 && i != 6;
+		if (l->finetune == P4D_TUNE_FULL) {
+			whole[count] = in[i] * out[i];
+			here[count++] = in[i] * out[i] / t;
+		} else if (l->lora.targets >> i & 1) {
+			whole[count] = r * in[i];
+			here[count++] = r * in[i] / (by_rows ? 1 : t);
+			whole[count] = r * out[i];
+			here[count++] = r * out[i] / (by_rows ? t : 1);
+		}
+	}
+	for (int i = 0; l->finetune == P4D_TUNE_FULL && i < 7; i++) {
+		const uint64_t vector[] = {h, h, d, d, A, G, G};
+		if ((i == 2 || i == 3) ? !l->qk_norm : i > 3 && l->bias != P4D_BIAS_QKV)
+			continue;
+		whole[count] = vector[i];
+		here[count++] = vector[i] / (i > 3 ? t : 1);
+	}
+	for (uint64_t i = 0; i < count; i++) {
+		large += whole[i] >= 4096;
+		small += whole[i] >= 4096 ? 0 : here[i];
+	}
+	const bool ends = stage == end_of(l) || l->local_loss, apart = shares(l, P4D_SHARD_GRADIENTS);
+	small = layers * small + (ends && h < 4096 && l->finetune == P4D_TUNE_FULL ? h : 0);
+	small = least(small, shard);
+	const uint64_t segments = 2 + (l->device == P4D_CPU && !apart ? l->vpp : layers);
+	const uint64_t blocks = shard / 256 + layers * large + 6 + (shards_of(l) > 1 ? segments : 0);
+	return 2 * up(shard) + up(2 * 4 * blocks) + (small ? up(2 * 4 * small) : 0);
+}
+
 static uint64_t closed_form(const p4d_layout *l, uint64_t stage)
 {
 	const bool fp32 = l->precision == P4D_FP32, cpu = l->device == P4D_CPU;
@@ -217,9 +258,11 @@ static uint64_t closed_form(const p4d_layout *l, uint64_t stage)
 	const uint64_t quantized = four_bits ? l->stage_layers[stage] * h * (2 * A + 2 * G + 3 * f) : 0;
 	const bool gradients = shares(l, P4D_SHARD_GRADIENTS), kept = !shares(l, P4D_SHARD_PARAMETERS);
 	uint64_t layer, table, frozen_layer = 0, frozen_table = 0;
-	const uint64_t P = parameters(l, stage, true, 128 * shards, &layer, &table), shard = P / shards;
+	const bool bytes = l->optimizer == P4D_ADAMW_8BIT;
+	const uint64_t unit = (bytes ? 256 : 128) * shards;
+	const uint64_t P = parameters(l, stage, true, unit, &layer, &table), shard = P / shards;
 	const uint64_t frozen =
-	    lora ? parameters(l, stage, false, kept ? 1 : 128 * shards, &frozen_layer, &frozen_table) : 0;
+	    lora ? parameters(l, stage, false, kept ? 1 : unit, &frozen_layer, &frozen_table) : 0;
 	/* two layers, or one if a stage has one, and a table */
 	const uint64_t window = least(2, l->stage_layers[stage]);
 	const uint64_t between = (lora ? up(e * n * l->lora.rank) : 0) + up(e * n * dropped_features(l)) +
@@ -235,7 +278,8 @@ static uint64_t closed_form(const p4d_layout *l, uint64_t stage)
 	    (four_bits ? up(l->stage_layers[stage] * nf4_of_layer(l)) : 0) + up(4 * (gradients ? shard : P)) +
 	    (gradients ? window * up(4 * layer) + up(4 * table) : 0) +
 	    (kept ? 0 : window * up(e * (layer + frozen_layer)) + up(e * (table + frozen_table))) +
-	    (fp32 ? 0 : up(4 * shard)) + 2 * up((l->half_moments ? 2 : 4) * shard) +
+	    (fp32 ? 0 : up(4 * shard)) +
+	    (bytes ? bytes_of_moments(l, stage, shard) : 2 * up((l->half_moments ? 2 : 4) * shard)) +
 	    up(4 * l->seq_len / l->cp * d) + up(4 * seen) + 65536 +
 	    (!cpu   ? (32 << 20) + up(4 * most(256 * h, 128 * (A + 2 * G)))
 	     : fp32 ? 0
@@ -350,7 +394,7 @@ static void equals_the_closed_form(void **state)
 {
 	unsigned count = 0, each[P4D_SCHEDULES] = {0}, gathered = 0, adapted = 0, sliced = 0, local = 0,
 		 halved = 0;
-	unsigned sharded = 0, copied = 0;
+	unsigned sharded = 0, copied = 0, coded = 0;
 	static p4d_layout l;
 	static p4d_plan plan;
 
@@ -372,6 +416,7 @@ static void equals_the_closed_form(void **state)
 		gathered += l.cp_comm == P4D_CP_ALL_GATHER;
 		adapted += l.finetune == P4D_TUNE_LORA;
 		halved += l.finetune == P4D_TUNE_QLORA;
+		coded += l.optimizer == P4D_ADAMW_8BIT;
 		sliced += l.slices > 1;
 		sharded += shares(&l, P4D_SHARD_PARAMETERS);
 		copied += l.shard_degree && shares(&l, P4D_SHARD_GRADIENTS);
@@ -384,8 +429,8 @@ static void equals_the_closed_form(void **state)
 		assert_true(each[schedule] > 500);
 	}
 	printf("\n");
-	assert_true(gathered > 1000 && adapted > 1000 && halved > 300 && sliced > 300 && sharded > 1000 &&
-		    copied > 100 && local > 100);
+	assert_true(gathered > 1000 && adapted > 1000 && halved > 300 && coded > 300 && sliced > 300 &&
+		    sharded > 1000 && copied > 100 && local > 100);
 }
 
 int main(void)

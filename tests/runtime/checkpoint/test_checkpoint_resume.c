@@ -13,6 +13,8 @@
 
 enum { SAVED = 3, STEPS = 6, VOCAB = 37 };
 
+/* So large that each of two ranks has whole blocks. */
+#define BYTES "optimizer=adamw-8bit hidden=256 ffn=512 head-dim=128 "
 #define MODEL \
 	"model=custom layers=4 hidden=16 ffn=24 heads=4 kv-heads=4 head-dim=4 vocab=37 bias=none " \
 	"qk-norm=off " \
@@ -33,7 +35,8 @@ static int train(p4d_trainer *trainer, p4d_checkpoint_saver *saver, uint64_t fir
 	bool done = false;
 
 	for (uint64_t step = first; step <= STEPS; step++) {
-		TRY(p4d_trainer_step(trainer, step, 1e-2f, training_source, text, &result, err));
+		TRY(p4d_trainer_step(trainer, step, run.layout->hidden > 100 ? 1e-3f : 1e-2f, training_source,
+				     text, &result, err));
 		CHECK(result.applied);
 		if (rank == 0)
 			run.losses[step] = result.loss;
@@ -154,6 +157,10 @@ static void goes_on_anywhere(void **state)
 	     "precision=fp32 tp=4 tp-grid=1,1,4 micro-batch=4 schedule=zb1p", 4, 8},
 	    {MODEL "tied=on", "precision=fp32 optimizer-dtype=bf16 tp=4 tp-grid=2,1,2 micro-batch=2",
 	     "precision=fp32 optimizer-dtype=bf16 tp=2", 4, 4},
+	    {MODEL BYTES "tied=on", "precision=fp32 cp=2 pp=2", "precision=fp32 optimizer-sharding=off tp=2",
+	     4, 4},
+	    {MODEL BYTES "tied=off", "precision=fp32 optimizer-sharding=parameters",
+	     "precision=fp32 pp=2 optimizer-sharding=gradients", 4, 4},
 	};
 
 	(void)state;

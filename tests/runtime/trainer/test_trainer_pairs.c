@@ -13,8 +13,8 @@
 
 #define MODEL "model=custom layers=8 hidden=48 ffn=96 heads=8 head-dim=6 vocab=203 seq-len=16 global-batch=8 "
 
-enum { MODELS, TRAINING, TENSOR, CONTEXT, PIPELINE, RECOMPUTE, SHARDING, OFFLOAD, FACTORS = 15 };
-enum { VOCABULARY = OFFLOAD + 1, SLICES, DOCUMENTS, RESIDENT, MICRO_BATCH, DATA, MOMENTS };
+enum { MODELS, TRAINING, TENSOR, CONTEXT, PIPELINE, RECOMPUTE, SHARDING, OFFLOAD, FACTORS = 16 };
+enum { VOCABULARY = OFFLOAD + 1, SLICES, DOCUMENTS, RESIDENT, MICRO_BATCH, DATA, MOMENTS, OPTIMIZER };
 enum { LEVELS = 9, PAIR_STEPS = 3, MOST_RANKS = 8, FOURS = 32 };
 
 /* The first level of each is what most layouts have. */
@@ -54,6 +54,8 @@ static const char *const factors[FACTORS][LEVELS] = {
     [MICRO_BATCH] = {"micro-batch=1", "micro-batch=2"},
     [DATA] = {"", "", ""},
     [MOMENTS] = {"", "optimizer-dtype=bf16"},
+    /* each of two ranks has whole blocks of 256; some shards end within one */
+    [OPTIMIZER] = {"", "optimizer=adamw-8bit hidden=128 ffn=512 head-dim=64"},
 };
 
 typedef unsigned char drawing[FACTORS];
@@ -187,9 +189,12 @@ static int train(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 /* One rank's curve with the same model and the same trained weights. It is measured once. */
 static const curve *alone(const drawing d)
 {
-	static curve known[LEVELS][LEVELS][2][2];
-	curve *c = &known[d[MODELS]][d[TRAINING]][d[DOCUMENTS]][d[MOMENTS]];
-	drawing one = {[MODELS] = d[MODELS], [TRAINING] = d[TRAINING], [MOMENTS] = d[MOMENTS]};
+	static curve known[LEVELS][LEVELS][2][2][3];
+	curve *c = &known[d[MODELS]][d[TRAINING]][d[DOCUMENTS]][d[MOMENTS]][d[OPTIMIZER]];
+	drawing one = {[MODELS] = d[MODELS],
+		       [TRAINING] = d[TRAINING],
+		       [MOMENTS] = d[MOMENTS],
+		       [OPTIMIZER] = d[OPTIMIZER]};
 	char options[1024];
 
 	if (c->steps)
