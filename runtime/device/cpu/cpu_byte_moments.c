@@ -19,11 +19,11 @@ typedef struct blocks {
 } blocks;
 
 /* Elements from .. to-1 of the call, which are in one block, and their new moments. */
-typedef struct block {
+typedef struct byte_block {
 	uint64_t from, to;
 	REAL first[P4D_BYTE_BLOCK], second[P4D_BYTE_BLOCK];
 	REAL first_scale, second_scale;
-} block;
+} byte_block;
 
 static blocks blocks_of(const p4d_byte_moments *moments, const REAL *gradient, const p4d_adam *adam)
 {
@@ -36,7 +36,7 @@ static blocks blocks_of(const p4d_byte_moments *moments, const REAL *gradient, c
 	return all;
 }
 
-P4D_CLONES static void find_moments(block *b, const blocks *all, uint64_t number)
+P4D_CLONES static void find_moments(byte_block *b, const blocks *all, uint64_t number)
 {
 	const p4d_byte_moments *m = all->moments;
 	const adam_step step = all->step;
@@ -61,7 +61,7 @@ P4D_CLONES static void find_moments(block *b, const blocks *all, uint64_t number
 }
 
 /* The scales of a block, of which other ranks may have elements. */
-static void agree(block *b, const p4d_byte_moments *m, uint64_t number)
+static void agree(byte_block *b, const p4d_byte_moments *m, uint64_t number)
 {
 	const uint64_t last = (m->before + m->count - 1) / P4D_BYTE_BLOCK;
 	const float *of_all = number == 0 && m->begin ? m->begin : number == last ? m->end : NULL;
@@ -74,7 +74,7 @@ static void agree(block *b, const p4d_byte_moments *m, uint64_t number)
 	m->second_scale[number] = (float)b->second_scale;
 }
 
-P4D_CLONES static void store_codes(const block *b, const blocks *all, uint64_t number)
+P4D_CLONES static void store_codes(const byte_block *b, const blocks *all, uint64_t number)
 {
 	const p4d_byte_moments *m = all->moments;
 	const float first = p4d_byte_factor(m->first_scale[number]),
@@ -87,7 +87,8 @@ P4D_CLONES static void store_codes(const block *b, const blocks *all, uint64_t n
 	}
 }
 
-P4D_CLONES static void store_parameters(ELEMENT *parameter, REAL *exact, const block *b, const blocks *all)
+P4D_CLONES static void store_parameters(ELEMENT *parameter, REAL *exact, const byte_block *b,
+					const blocks *all)
 {
 	const adam_step step = all->step;
 
@@ -111,7 +112,7 @@ void OP(adam_bytes)(ELEMENT *parameter, REAL *master, const p4d_byte_moments *m,
 
 #pragma omp parallel for num_threads(p4d_cpu_team(m->count))
 	for (uint64_t number = 0; number < count; number++) {
-		block b;
+		byte_block b;
 		find_moments(&b, &all, number);
 		agree(&b, m, number);
 		store_parameters(parameter, exact_of(parameter, master), &b, &all);
@@ -125,7 +126,7 @@ void OP(adam_byte_scales)(float *scales, const p4d_byte_moments *m, uint64_t num
 			  const p4d_adam *adam)
 {
 	const blocks all = blocks_of(m, gradient, adam);
-	block b;
+	byte_block b;
 
 	find_moments(&b, &all, number);
 	scales[0] = (float)b.first_scale;
