@@ -73,13 +73,13 @@ static uint64_t now_ms(void)
 
 /* When the last submission began: slurmctld had the job at that time at the earliest, and may have died
  * before its client said so. */
-static uint64_t asked;
+static uint64_t submitted_ms;
 
 static void print(kind of, const char *name, const char *outcome, const char *code, const char *state,
 		  const char *wrong)
 {
-	printf("%llu %s %s %s %s %s%s%s\n", (unsigned long long)(asked ? asked : now_ms()), kinds[of].name,
-	       name, outcome, code, state, *wrong ? " " : "", wrong);
+	printf("%llu %s %s %s %s %s%s%s\n", (unsigned long long)(submitted_ms ? submitted_ms : now_ms()),
+	       kinds[of].name, name, outcome, code, state, *wrong ? " " : "", wrong);
 	fflush(stdout);
 }
 
@@ -197,7 +197,7 @@ static void submit_by_sbatch(kind of, job *j, const char *name)
 	const bool known = of_check(&c, &said);
 	for (int tries = 0; tries < TRIES; tries++) {
 		read_epoch(epoch);
-		asked = now_ms();
+		submitted_ms = now_ms();
 		submit(j, &a);
 		if (!a.status || !is_lost(a.err))
 			break;
@@ -301,7 +301,7 @@ static void submit_by_libslurm(kind of, const char *name, uint64_t number)
 	uint32_t id = 0;
 
 	for (int tries = 0; tries < TRIES; tries++) {
-		asked = now_ms();
+		submitted_ms = now_ms();
 		id = submit_plan(name, plan, &words);
 		if (id || strstr(words, refusal))
 			break;
