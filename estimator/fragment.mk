@@ -130,7 +130,7 @@ libp4dcore_la_SOURCES = \
 	estimator/timeline/timeline.c estimator/timeline/timeline_graph.h estimator/timeline/timeline_graph.c \
 	estimator/timeline/timeline_period.c estimator/timeline/timeline_gpipe.c estimator/timeline/timeline_steady.c \
 	estimator/cost/cost.h estimator/cost/cost_internal.h estimator/cost/cost.c estimator/cost/cost_slices.c estimator/cost/cost_gathers.c estimator/cost/cost_swap.c estimator/cost/cost_dropped.c estimator/cost/cost_step.c \
-	estimator/cost/cost_states.c estimator/cost/cost_memory.c estimator/cost/cost_parts.c estimator/cost/cost_layer.c estimator/cost/cost_overlap.c estimator/cost/cost_grid.c estimator/cost/cost_best_grid.c estimator/cost/cost_head.c estimator/cost/cost_ops.c \
+	estimator/cost/cost_states.c estimator/cost/cost_memory.c estimator/cost/cost_parts.c estimator/cost/cost_attention.c estimator/cost/cost_layer.c estimator/cost/cost_overlap.c estimator/cost/cost_grid.c estimator/cost/cost_best_grid.c estimator/cost/cost_head.c estimator/cost/cost_ops.c \
 	estimator/cost/cost_comm.c estimator/cost/cost_serving.c estimator/cost/cost_experts.c estimator/cost/cost_flops.c estimator/cost/cost_fp8.c estimator/cost/cost_nf4.c estimator/cost/counted.h estimator/cost/cost_counted.c \
 	estimator/cost/breakdown.h estimator/cost/breakdown.c \
 	estimator/search/search.h estimator/search/search.c estimator/search/search_internal.h estimator/search/search_enumerate.c \

@@ -40,14 +40,14 @@ void p4d_table_cell(p4d_table *table, p4d_color color, const char *format, ...)
 
 void p4d_table_note(p4d_table *table, const char *text)
 {
-	char *copy = strdup(text);
-
-	if (!copy || !p4d_grow(&table->note, &table->room_of_notes, table->notes + 1, sizeof(*table->note))) {
-		free(copy);
-		table->failed = true;
+	table->failed = table->failed || !p4d_grow(&table->note, &table->room_of_notes, table->notes + 1,
+						   sizeof(*table->note));
+	if (table->failed)
 		return;
-	}
-	table->note[table->notes++] = (struct p4d_note){table->cells / table->columns - 1, copy};
+	struct p4d_note *note = &table->note[table->notes++];
+	note->row = table->cells / table->columns - 1;
+	note->text = strdup(text);
+	table->failed = !note->text;
 }
 
 size_t p4d_table_terminal_width(void)

@@ -212,6 +212,10 @@ double p4d_cost__maxima_seconds(const p4d_layout *layout);
 /* Seconds to cast an operand of this many elements to FP8; 0 if matmuls are not in FP8. */
 double p4d_cost__cast_seconds(const p4d_layout *layout, const p4d_cost_rates *r, double elements);
 
+/* Adds the seconds of a layer's attention, without its products, for a micro-batch on a rank. */
+void p4d_cost__attention(const p4d_layout *layout, const p4d_cost_rates *r, const p4d_cost_sizes *sizes,
+			 p4d_cost_share *forward, p4d_cost_share *backward);
+
 /* The passes of a layer without experts, and of one with experts. */
 void p4d_cost__layer(const p4d_layout *layout, const p4d_cost_rates *r, p4d_cost_part *out);
 void p4d_cost__expert_layer(const p4d_layout *layout, const p4d_cost_rates *r, p4d_cost_part *out);
