@@ -150,10 +150,7 @@ static const char *directory_of(const check *c, const char *from, char *buf, siz
 	return buf;
 }
 
-/*
- * The script, from the first of these that is given, in sbatch's order: the source, a file, --wrap, standard
- * input.
- */
+/* The script, in sbatch's order: the source, a file, --wrap or standard input. */
 static int read_script(check *c, const char *name, p4d_error *err)
 {
 	const char *wrap = c->first.value[P4D_SBATCH_WRAP], *in = c->first.value[P4D_SBATCH_CHDIR];
@@ -221,7 +218,7 @@ static int gather(check *c, unsigned component, p4d_sbatch *sbatch, p4d_error *e
 	keep(c, sbatch);
 	char **clusters = &sbatch->value[P4D_SBATCH_CLUSTERS];
 	if (*clusters && p4d_live_cluster_is(*clusters)) {
-		free(*clusters); /* this job is the only one on its nodes */
+		free(*clusters); /* --clusters names this cluster */
 		*clusters = NULL;
 	}
 	if (sbatch->value[P4D_SBATCH_HINT] &&
@@ -426,10 +423,7 @@ static p4d_submitted_job *judge_submitted(check *c, uint32_t *published_batch, p
 	return found;
 }
 
-/*
- * Prints the worst job that the script submits. counts: that job decides the exit status. False: none was
- * printed.
- */
+/* Prints the worst job that the script submits. counts: it decides the exit status. False: there is none. */
 static bool answer_submitted(check *c, bool counts, struct json_object **object)
 {
 	p4d_verdict verdict;

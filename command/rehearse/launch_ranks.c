@@ -21,11 +21,9 @@ typedef struct launching {
 	p4d_words *to;
 	p4d_rehearse_ranks *ranks;
 	const p4d_launcher *launcher;
-	bool module, no_python;               /* torchrun starts a Python module, or another program than
-					       * Python */
+	bool module, no_python;               /* torchrun starts a Python module; not Python */
 	bool python;                          /* the word "python" is written */
-	const char *local_rank;               /* an argument that is added after the program,
-					       * "--local_rank"; NULL: none */
+	const char *local_rank;               /* "--local_rank", put after the program; NULL: nothing */
 	const char *unknown, *unknown_option; /* why a relevant option is unknown; NULL: all are known */
 } launching;
 
@@ -353,10 +351,7 @@ static int refuse(launching *l, p4d_error *err)
 	return p4d_fix(err, "p4d rehearse --nodes N --gpus-per-node N -- PROGRAM");
 }
 
-/*
- * Launchers that are not in the table cannot be played. STAYS: the launcher itself runs, with the rest of the
- * command.
- */
+/* Other launchers cannot be played. STAYS: the launcher itself runs, with the rest of the command. */
 static const struct {
 	const char *name;
 	int (*take)(launching *l, p4d_error *err);
@@ -510,10 +505,7 @@ static void add_program(launching *l, size_t program)
 			       p4d_words__print(l->to->memory, "%s=" P4D_PLAYER_LOCAL_RANK, l->local_rank));
 }
 
-/*
- * Returns the index at which the command to run begins; -1 with an error. *stays: the command includes its
- * launcher.
- */
+/* Returns the index of the command to run; -1 with an error. *stays: it includes its launcher. */
 static int64_t take_launchers(launching *l, const p4d_launchers *launchers, bool *stays, p4d_error *err)
 {
 	const size_t count = sizeof(kinds) / sizeof(kinds[0]);

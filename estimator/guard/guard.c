@@ -90,10 +90,7 @@ static bool is_curable(p4d_code code)
 	return code == P4D_E_DOES_NOT_FIT || (code >= P4D_E_HEADS && code <= P4D_E_SCHEDULE);
 }
 
-/*
- * If the user gives the number of slices but not their lengths, the plan has the lengths, so that all ranks
- * compute the same.
- */
+/* If the user gives only the number of slices, the plan has their lengths, so that all ranks agree. */
 static int judge(p4d_guard_work *g, p4d_error *err)
 {
 	const p4d_geometry *geometry = &g->verdict->geometry;
@@ -119,8 +116,7 @@ static int complete_and_judge(p4d_guard_work *g, p4d_error *err)
 		*g->request = best.request;
 	} else {
 		if (counts.considered)
-			*g->request = counts.smallest.request; /* a refusal shows how close the best
-								* layout came */
+			*g->request = counts.smallest.request; /* for the figures of a refusal */
 		else
 			p4d_request_complete(g->request, g->published_batch, world);
 	}
@@ -172,8 +168,7 @@ static void say_above_safe(const p4d_guard_work *g, p4d_verdict *v, const p4d_re
 	const p4d_estimate *e = &v->estimate;
 
 	if (!e->capacity_bytes || e->fraction <= v->policy.safe ||
-	    e->fraction > p4d_site_policy_limit(&v->policy, v->layout.framework)) /* a message of its own
-										   * says so */
+	    e->fraction > p4d_site_policy_limit(&v->policy, v->layout.framework)) /* P4D012 says so */
 		return;
 	v->action = P4D_WARN;
 	p4d_message *message = p4d_verdict__say(
