@@ -168,7 +168,7 @@ static void say_above_safe(const p4d_guard_work *g, p4d_verdict *v, const p4d_re
 	const p4d_estimate *e = &v->estimate;
 
 	if (!e->capacity_bytes || e->fraction <= v->policy.safe ||
-	    e->fraction > p4d_site_policy_limit(&v->policy, v->layout.framework)) /* P4D012 says so */
+	    e->fraction > p4d_site_policy_limit(&v->policy, v->layout.framework))
 		return;
 	v->action = P4D_WARN;
 	p4d_message *message = p4d_verdict__say(
