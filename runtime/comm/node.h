@@ -41,7 +41,8 @@ typedef struct p4d_shm_ring {
 typedef struct p4d_cache_line {
 	_Alignas(128) _Atomic uint64_t step;
 	struct {
-		_Atomic uint64_t chunk, signature; /* bytes of a slot with a chunk of this group */
+		/* the group's chunk in a slot: its number plus 1, and a hash of its call */
+		_Atomic uint64_t chunk, signature;
 	} slots[P4D_SLOTS];
 } p4d_cache_line;
 

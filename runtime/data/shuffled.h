@@ -24,7 +24,7 @@ typedef struct p4d_shuffled_pass {
 typedef struct p4d_shuffled {
 	const p4d_tokens *tokens; /* borrowed */
 	uint64_t key;
-	uint64_t documents, total; /* document numbers of this side */
+	uint64_t documents, total; /* numbers of documents and of tokens on this side */
 	bool split;
 	p4d_permutation side; /* the side's documents begin at first_of_side in that order */
 	uint64_t first_of_side;

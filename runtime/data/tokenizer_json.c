@@ -219,7 +219,7 @@ static int put(void *context, const int32_t *tokens, uint64_t count, p4d_error *
 {
 	output *out = context;
 
-	(void)err; /* tokens of `out` */
+	(void)err; /* errors go to out->err */
 	if (count > CHUNK - out->count && flush(out) < 0)
 		return -1;
 	memcpy(out->tokens + out->count, tokens, count * sizeof(*tokens));

@@ -72,8 +72,8 @@ typedef struct p4d_heads {
 	const void *bias, *query_weight, *key_weight; /* NULL: none */
 	float epsilon;
 	/* One norm over all queries, and one over all keys. Its weights have as many elements as there are
-	 * columns here, and the norm is over `width` columns on all ranks together. dots: input of
-	 * heads_backward. See head_sums. */
+	 * columns here, and the norm is over query_width or key_width columns on all ranks together.
+	 * dots: input of heads_backward. See head_sums. */
 	bool wide;
 	uint64_t query_width, key_width;
 	float plus; /* added to the weights of norms; not supported on GPUs */
@@ -301,7 +301,7 @@ struct p4d_device {
 
 	/* for the optimizer; both add to a number in the arena, so that nothing waits until it is
 	 * downloaded */
-	/* *sum += squares of x, in an order that depends only on count; finite only if all x are */
+	/* *sum += squares of x, in an order that depends only on count; finite if and only if all x are */
 	void (*sum_squares)(p4d_device *, double *sum, const float *x, uint64_t count);
 	void (*count_nonfinite)(p4d_device *, uint64_t *number, const float *x, uint64_t count);
 	void (*cast)(p4d_device *, p4d_dtype to, void *y, p4d_dtype from, const void *x, uint64_t count);

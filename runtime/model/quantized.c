@@ -52,7 +52,7 @@ static void put_codes(p4d_net *m, const p4d_nf4_tensor *t, uint64_t first, const
 {
 	char *to = (char *)t->at + p4d_nf4_codes_at(&t->shape);
 	uint64_t begin = 0, bytes = 0;
-	uint8_t other[P4D_NF4_BLOCK / 2] = {0}; /* codes for other ranks */
+	uint8_t other[P4D_NF4_BLOCK / 2] = {0}; /* codes of other ranks' blocks, which are dropped */
 
 	for (uint64_t i = 0; i < count; i += P4D_NF4_BLOCK) {
 		const uint64_t block = (first + i) / P4D_NF4_BLOCK,

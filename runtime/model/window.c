@@ -16,7 +16,7 @@ typedef struct window_place {
 
 struct p4d_window {
 	const p4d_window_source *source;
-	p4d_window_list list[2]; /* number of uses of a step, of an evaluation */
+	p4d_window_list list[2]; /* the uses of a step, and of an evaluation */
 	const p4d_window_list *now;
 	uint32_t at;            /* index of the next use */
 	uint32_t stray;         /* a segment that a pass read outside of its uses; NONE: none */
@@ -75,7 +75,7 @@ void p4d_window_follow(p4d_net *m, bool evaluating, p4d_window_list uses)
 {
 	p4d_window *w = m->window;
 
-	/* places are free for this until a step begins */
+	/* w->holder is not in use until a step begins, so it holds each segment's next use here */
 	for (uint32_t i = 0; i < m->weights.segments; i++)
 		w->holder[i] = NONE;
 	for (uint32_t i = uses.count; i-- > 0;) {

@@ -80,7 +80,7 @@ static int find_gpu(p4d_job_plan *plan, bool planned, p4d_error *err)
 	if (p4d_gpus_load(&plan->gpus, NULL, err) < 0)
 		return -1;
 	plan->gpu = p4d_gpu_find(&plan->gpus, plan->request.gpu, NULL);
-	/* p4d.conf may describe the GPU of a plan; the hash shows whether that makes a difference here */
+	/* p4d.conf may describe the GPU of a plan; the checksum shows whether that makes a difference */
 	if (!plan->gpu && !planned)
 		return p4d_fail(err, P4D_E_UNKNOWN_GPU,
 				"gpu=%s is unknown here (p4d gpus lists what is known)", plan->request.gpu);

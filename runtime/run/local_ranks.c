@@ -19,7 +19,7 @@ enum { MOST = 250, GRACE_SECONDS = 5, GRACE_KILLED_SECONDS = 1 };
 
 static pid_t child[MOST]; /* 0: the process has ended */
 static uint32_t children;
-static volatile sig_atomic_t ending; /* from here on, ranks were killed */
+static volatile sig_atomic_t ending; /* 1: this process has killed the remaining ranks */
 
 static void pass_on(int number)
 {

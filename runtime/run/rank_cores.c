@@ -60,7 +60,7 @@ uint32_t p4d_rank_cores(uint32_t ranks, bool forked)
 	return cores ? cores : 1;
 }
 
-/* Threshold: a process that shares its core with another one waits half of the time. */
+/* Shares of time in which a thread waits; if two processes share a core, each waits half of the time. */
 static const double busy = 0.2, crowded = 0.05, idle = 0.01;
 
 /* Seconds in which the main thread was ready to run but had no core; below 0: unknown. *ran: seconds with

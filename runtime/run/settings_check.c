@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks which options of p4d-train exclude each other, and fills defaults that follow from others. */
+/* Checks which options of p4d-train go together, and fills defaults that follow from others. */
 #include <inttypes.h>
 #include <string.h>
 

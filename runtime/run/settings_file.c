@@ -168,7 +168,7 @@ static int set_key(const reading *from, p4d_error *err)
 	const int setting = p4d_option_find(p4d_settings__table, P4D_SETTINGS, key);
 	const int option = p4d_request_option_find(key);
 
-	/* a table is a heading, and its keys are options */
+	/* tables are refused: every option is a key of the file itself */
 	if (setting < 0 && from->node->kind == P4D_CONFIG_MAP)
 		return p4d_fail(err, P4D_E_USAGE, "[%.64s] is a table; options are keys without tables", key);
 	if (setting >= 0)

@@ -24,7 +24,7 @@ int p4d_settings__set(p4d_settings *settings, p4d_setting setting, const char *p
 /* Sets options that were not typed from the file of --config. Errors: USAGE, VALUE, IO. */
 int p4d_settings__read_file(p4d_settings *settings, p4d_error *err);
 
-/* Fills defaults, and checks which options exclude each other. Errors: USAGE, VALUE. */
+/* Fills defaults, and checks which options go together. Errors: USAGE, VALUE. */
 int p4d_settings__complete(p4d_settings *settings, p4d_error *err);
 /* NULL: a setting has an effect; else what it requires. */
 const char *p4d_settings__lacks(const p4d_settings *settings, p4d_setting setting);

@@ -22,7 +22,8 @@ typedef struct p4d_scalar {
 	double value;    /* left out if it is not finite */
 } p4d_scalar;
 
-enum { P4D_TENSORBOARD_SCALARS = 16, P4D_TENSORBOARD_TAG = 80 }; /* maximum bytes of a record, and of a tag */
+/* The most scalars of a record, and the most bytes of a tag. */
+enum { P4D_TENSORBOARD_SCALARS = 16, P4D_TENSORBOARD_TAG = 80 };
 
 /* Creates the directory and a file in it. next: the first step that will come. Errors: IO. */
 int p4d_tensorboard_open(p4d_tensorboard *board, const char *directory, uint64_t next, p4d_error *err);

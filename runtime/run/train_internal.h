@@ -35,7 +35,7 @@ typedef struct p4d_run {
 	uint64_t base;   /* p4d_huggingface_hash of --init-from */
 	uint64_t step;   /* the last step that was started, or at which the run resumed */
 	uint64_t saved;  /* the last step whose checkpoint was started */
-	bool saved_best; /* step of the best checkpoint */
+	bool saved_best; /* it was saved as the best checkpoint */
 	double last_loss;
 	p4d_cores_now cores;
 } p4d_run;

@@ -10,7 +10,7 @@ typedef struct p4d_parser {
 	p4d_token_list tokens;
 	size_t at;
 	unsigned depth;           /* depth of blocks and expressions */
-	unsigned loops, captures; /* number of loops around this position, in the same macro or template */
+	unsigned loops, captures; /* loops, captured blocks around this place, in its macro or template */
 	struct p4d_name **names;
 	p4d_error *err;
 } p4d_parser;

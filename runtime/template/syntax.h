@@ -71,8 +71,8 @@ typedef struct p4d_node {
 	p4d_operator op;
 	unsigned line;
 	const char *name;                  /* names: equal names in a template are the same pointer */
-	const struct p4d_builtin *builtin; /* arguments of a filter or test */
-	p4d_datum constant;                /* may contain NUL */
+	const struct p4d_builtin *builtin; /* the filter or test */
+	p4d_datum constant;                /* also the text of P4D_NODE_DATA */
 	struct p4d_node *a, *b, *c, *d, *e, *next;
 } p4d_node;
 

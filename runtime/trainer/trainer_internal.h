@@ -35,7 +35,7 @@ typedef struct p4d_piece {
 
 /* For states or parameters on the host: streams to the device and from it, and events of each slot. */
 typedef struct p4d_offload {
-	bool states, parameters; /* states that are on the host */
+	bool states, parameters; /* which of them are on the host */
 	void *up, *down;
 	void *came[2][P4D_OFFLOAD_SLOTS], *left[2][P4D_OFFLOAD_SLOTS]; /* subgroups to update, and updated
 									* ones: of the device, of the host */

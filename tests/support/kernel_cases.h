@@ -22,7 +22,7 @@ enum { KERNEL_OPERANDS = 1024, KERNEL_RESULTS = 256 };
 /* Cases on a device. Cases read the first three members; the others belong to kernel_cases.c. */
 typedef struct kernel_run {
 	p4d_device *device;
-	p4d_dtype type; /* bytes of an element */
+	p4d_dtype type; /* type of elements */
 	uint64_t off;   /* how many elements operands start after an aligned address */
 
 	uint64_t random;

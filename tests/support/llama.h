@@ -18,7 +18,7 @@ enum { LLAMA_PER_LAYER = 6, LLAMA_NAME = 32 };
 /* A parameter tensor, in the order of tests/parity/make_oracle.py. */
 typedef struct llama_tensor {
 	char name[LLAMA_NAME];  /* such as "0.qkv" */
-	uint64_t offset, count; /* index among all parameters */
+	uint64_t offset, count; /* first element among all parameters; elements */
 	bool norm;
 } llama_tensor;
 

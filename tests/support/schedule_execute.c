@@ -6,7 +6,7 @@
 
 /* A message that was sent and not yet received. */
 typedef struct transfer {
-	uint32_t micro_batch, position; /* index at the receiver */
+	uint32_t micro_batch, position; /* position: the receiver's */
 	uint16_t peer;
 } transfer;
 

@@ -148,9 +148,9 @@ static uint64_t route_count(const p4d_group *g)
 
 /*
  * Both ends open and close a route together, because NCCL destroys a communicator only when the other rank
- * does so as well. All members visit all routes in the same order, so that both ends are always at the same
- * route. Even senders come before odd ones, so that many pairs can work at the same time. False: this rank is
- * not an end of the route.
+ * on its node does so as well. All members visit all routes in the same order, so that both ends are always
+ * at the same route. Even senders come before odd ones, so that many pairs can work at the same time. False:
+ * this rank is not an end of the route.
  */
 static bool is_own_route(const p4d_group *g, uint64_t number, p4d_nccl_route *route)
 {

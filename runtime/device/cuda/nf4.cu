@@ -13,7 +13,7 @@ template <typename E> struct expand {
 	const float *groups;
 	const uint8_t *blocks, *codes;
 	uint64_t columns, tensor_columns, first, mean; /* first: the rank's first element in the tensor;
-							* mean: its address */
+							* mean: its index in groups */
 
 	__device__ float scale(uint64_t i) const
 	{

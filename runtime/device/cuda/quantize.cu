@@ -80,7 +80,7 @@ __device__ static inline uint32_t block_largest(uint32_t most)
 	return p4d_group_max(warps[threadIdx.x % (P4D_THREADS / P4D_WARP)], P4D_WARP);
 }
 
-/* Stores the scale of a run that begins at `depth`; does nothing outside of the operand. */
+/* Stores the scale of a run that begins at `depth`; stores 0 outside of the operand. */
 template <int BLOCK>
 __device__ static inline void put(tile_scales *scales, unsigned row, unsigned depth, bool there, int exponent)
 {

@@ -53,7 +53,8 @@ constexpr unsigned NORM_THREADS = 2 * P4D_THREADS;
  * With z = x * rstd and g = dy * weight: dx += rstd * (g - z * mean(g * z)), dweight = sum of dy * z. A block
  * loops over every gridDim.x-th row. A thread has the same columns in all rows, and adds them to its block's
  * partial sum. There are too few blocks to hide the latency of reading a row, reducing it and then updating
- * it. So a thread loads its whole part of a row together, and that of the next row before it reduces.
+ * it. So a thread loads its whole part of a row together and, with RUNS == 1, that of the next row before it
+ * reduces.
  */
 template <typename E, int W, int RUNS>
 __global__ void __launch_bounds__(NORM_THREADS)

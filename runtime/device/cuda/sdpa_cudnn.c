@@ -13,7 +13,7 @@ enum { SHAPES = 64 };
 typedef struct way {
 	p4d_sdpa_shape shape;
 	p4d_sdpa_graph graph;
-	cudnnBackendDescriptor_t plan; /* NULL: the entry is free */
+	cudnnBackendDescriptor_t plan; /* NULL: cuDNN does not support the shape */
 	uint64_t borrowed;             /* borrowed bytes; 0: the planned workspace is enough */
 	p4d_error why;
 } way;

@@ -49,7 +49,7 @@ static int sum_on(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err
 	own.device.zero(&own.device, memory, COUNT * sizeof(float));
 	for (;;) {
 		TRY(p4d_comm_all_reduce(g, memory, COUNT, P4D_DT_FP32, P4D_SUM, err));
-		/* while the host is in here, only the watchdog polls the world */
+		/* while the host is in here, only the device's watch polls the world */
 		TRY(own.device.sync(&own.device, err));
 	}
 }

@@ -33,7 +33,7 @@ static int busy(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 	}
 }
 
-static double slowest; /* number of ranks that had to notice */
+static double slowest; /* the longest time until a rank noticed, in seconds */
 
 static void check_blame(const forked *f, uint32_t victim, double since, const char *why)
 {

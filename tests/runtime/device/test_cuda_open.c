@@ -242,7 +242,7 @@ static int gone(void *context, p4d_error *why)
 	return (*left)-- > 0 ? 0 : p4d_fail(why, P4D_E_RANK, "rank 3 is gone");
 }
 
-/* The host waits for a rank that is gone, whose work is never done: the watchdog ends the wait. */
+/* The host waits for a rank that is gone, whose work is never done: the device's watch ends the wait. */
 static void watched(void **state)
 {
 	int left = 5;

@@ -233,7 +233,7 @@ static void ask_rank(rank r)
 
 static void ask_model(const p4d_preset *preset, const p4d_request *request, void *context)
 {
-	/* lengths at which Blackwell's kernel begins, and others */
+	/* halves of 256 and 264 are on both sides of Blackwell's limit of 128; and other lengths */
 	static const uint64_t lengths[] = {4096, 256, 264, 1000};
 	const uint64_t heads = (uint64_t)request->value[P4D_HEADS];
 	const uint64_t kv_heads = (uint64_t)request->value[P4D_KV_HEADS];

@@ -88,7 +88,7 @@ static const uint32_t *arena_of(const p4d_trainer *t)
 	return (const uint32_t *)(p4d_trainer_gradients(t) - row->offset / 4);
 }
 
-/* Before this phase wrote anything, only rows that the plan has in this phase were written. */
+/* So far, nothing beyond the bytes that the plan has in this phase was written. */
 static void check_phase(const p4d_trainer *t, p4d_phase phase)
 {
 	const p4d_plan *plan = p4d_trainer_plan(t);

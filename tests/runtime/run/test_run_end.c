@@ -59,7 +59,7 @@ static void stopped_politely(void)
 	raise(SIGINT); /* the same signal, which reached the whole process group */
 	if (p4d_stop_asked() != SIGINT)
 		_exit(4);
-	raise(SIGINT); /* the second signal is meant for this process */
+	raise(SIGINT); /* a second signal, which ends the process */
 }
 
 static void test_signals(void **state)
@@ -279,7 +279,7 @@ static void test_who_speaks(void **state)
 	assert_true(
 	    p4d_rank_error_claim(0, "rank 3 (h2) ended unexpectedly: process 7 was killed or crashed"));
 	assert_false(p4d_rank_error_claim(1, "rank 3 (h2): [P4D051] no file"));
-	/* the launcher prints rank 0's cause only if rank 0 is gone */
+	/* rank 0 prints its own cause; if it is gone, rank 1 prints that */
 	assert_false(p4d_rank_error_claim(1, "rank 0 (h1): [P4D051] no file"));
 	assert_true(
 	    p4d_rank_error_claim(1, "rank 0 (h1) ended unexpectedly: process 7 was killed or crashed"));

@@ -16,7 +16,7 @@
 
 /* What stage 0 reports to the parent. */
 typedef struct left {
-	double apart, largest; /* gradients that come from the loss of the stage alone; gradients in all */
+	double apart, largest; /* largest difference from the stage alone; largest gradient */
 	uint64_t compared;
 	uint64_t hash; /* hash of their bits */
 } left;

@@ -346,7 +346,7 @@ static int source_of_documents(void *context, uint64_t step, uint32_t micro_batc
 		       last = text->apart ? micro_batch : DOCUMENTS - 1;
 
 	(void)step, (void)err;
-	for (uint32_t i = 0; i < LENGTH; i++) { /* after a document of a single sample */
+	for (uint32_t i = 0; i < LENGTH; i++) { /* filler after a document that is alone */
 		if (batch->tokens)
 			batch->tokens[i] = (int32_t)(i % VOCAB);
 		if (batch->labels)

@@ -31,7 +31,7 @@ static const char *const factors[FACTORS][LEVELS] = {
 	 "kv-heads=4 tied=off bias=none qk-norm=off architecture=phi3"},
     [TRAINING] = {"finetune=full", "finetune=lora lora-rank=3",
 		  "finetune=lora lora-rank=4 lora-targets=q_proj,v_proj,o_proj,down_proj",
-		  /* blocks of 64 in rows of any rank; blocks of 16 end within a rank's rows */
+		  /* any rank's rows are whole blocks of 64; a group of blocks ends within a rank's rows */
 		  "finetune=qlora lora-rank=3 hidden=64 ffn=384 head-dim=16",
 		  "finetune=lora lora-rank=3 lora-dropout=0.3", "workload=preference",
 		  "workload=preference finetune=lora lora-rank=3 lora-dropout=0.3"},
