@@ -21,7 +21,7 @@ static bool is_known(const p4d_layout *layout, const char *name)
 	return false;
 }
 
-/* Number of tensors, of all stages, that are in the files. */
+/* Marks those of the files' tensors that a stage of the model uses. */
 static void mark(const p4d_huggingface_weights *in, const p4d_checkpoint_map *map, bool *used)
 {
 	for (size_t i = 0; i < map->count; i++) {

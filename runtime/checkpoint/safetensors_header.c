@@ -194,7 +194,7 @@ static int read_tensor(p4d_safetensors_shard *shard, const char *name, struct js
 	return 0;
 }
 
-/* Whether the tensors cover the data, in some order, without holes and without overlaps. */
+/* The tensors must cover the data, in some order, without holes and without overlaps. */
 static int check_cover(p4d_safetensors_shard *shard, p4d_error *err)
 {
 	const uint8_t *at = shard->file.data + shard->header_bytes,

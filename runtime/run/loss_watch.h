@@ -34,7 +34,7 @@ typedef struct p4d_loss_watch {
 	uint64_t spikes_allowed; /* reported spikes in a row; 0: they never stop the run */
 	/* begins as 0 */
 	double mean, variance;
-	uint64_t seen, skips, spikes; /* skipped steps, and reported spikes, in a row so far */
+	uint64_t seen, skips, spikes; /* losses in the mean; skipped steps and spikes, in a row so far */
 	uint64_t all_skips, all_spikes;
 } p4d_loss_watch;
 

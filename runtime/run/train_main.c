@@ -50,8 +50,8 @@ static uint64_t slurm_nodes(void)
 }
 
 /*
- * Whether this is a task of srun, or a process of another launcher; false if the options ask for forked
- * ranks.
+ * Finds this process's rank: as a task of srun or a process of another launcher, unless the options ask for
+ * forked ranks.
  */
 static int find_ranks(p4d_start *start, p4d_error *err)
 {

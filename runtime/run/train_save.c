@@ -206,7 +206,7 @@ static const char *on_off(bool on)
 	return on ? "on" : "off";
 }
 
-/* Whether the best checkpoint exists, as rank 0 sees it. */
+/* *there: whether the best checkpoint exists, as rank 0 sees it. */
 static int find_best(const p4d_train_save *save, const char *dir, uint64_t step, bool *there, p4d_error *err)
 {
 	uint64_t named = 0, *all = calloc(save->peers.world, sizeof(*all));

@@ -110,7 +110,7 @@ static char sign_at(const lexer *l, const char *at)
 	return at < l->end && (*at == '-' || *at == '+') ? *at : '\0';
 }
 
-/* The position after "{% WORD %}" at `at`; NULL: another tag. *sign: the sign at its beginning. */
+/* The end of the tag {% WORD at `at`: "%}", if it has no more. NULL: another tag. *sign: at its beginning. */
 static const char *behind_tag(const lexer *l, const char *at, const char *word, char *sign)
 {
 	if (!begins(l, at, "{%"))

@@ -371,7 +371,7 @@ static p4d_node *read_concat(p4d_parser *p)
 	return made;
 }
 
-/* Level 0: sums, and what ~ joins; 1: products; 2: powers. */
+/* Level 0: sums, whose terms may be joined by ~; 1: products; 2: powers. */
 static p4d_node *read_math(p4d_parser *p, int level)
 {
 	static const operation operations[][5] = {

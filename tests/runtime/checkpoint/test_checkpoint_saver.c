@@ -73,7 +73,7 @@ static void resume(test_rank *rank, void *context)
 					  &s->found[me], &s->err[me]);
 }
 
-/* Whether all ranks are at this step, with the values of this step. */
+/* Checks that all ranks are at this step, with the values of this step. */
 static void check_resumed(test_job *job, const session *s, uint64_t step)
 {
 	uint64_t equal = 0;

@@ -78,10 +78,7 @@ static int train(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 	return 0;
 }
 
-/*
- * Whether some of a rank's subgroups are updated on the host and some on the device, and there are more
- * subgroups than slots.
- */
+/* Checks that host and device each update more of a rank's subgroups than there are slots. */
 static void assert_split(void)
 {
 	p4d_plan plan;
