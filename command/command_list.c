@@ -36,7 +36,7 @@ typedef struct models {
 	const char *pattern; /* part of the names to list; NULL: all */
 	size_t count;
 	p4d_table table;
-	struct json_object *list; /* NULL if there is no table */
+	struct json_object *list; /* NULL: the output is the table */
 } models;
 
 static void model_object(const p4d_preset *preset, const p4d_request *request, struct json_object *list)

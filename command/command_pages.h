@@ -28,8 +28,7 @@ typedef struct p4d_plan_row {
 typedef struct p4d_plan_page {
 	const p4d_subject *subject;
 	const char *heading, *batch;
-	const char *preferred; /* the flags with which sbatch would choose itself; "": those of the first
-				* layout */
+	const char *preferred; /* the flags that sbatch itself would choose; "": those of the first layout */
 	const p4d_table *table;
 	const p4d_bars *bars;
 	const p4d_plan_row *row; /* for each layout */

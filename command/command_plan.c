@@ -41,7 +41,7 @@ typedef struct plans {
 typedef struct described {
 	p4d_layout layout;
 	p4d_estimate estimate;
-	uint64_t least_bytes, most_bytes; /* bytes on the device, maximum over the stages */
+	uint64_t least_bytes, most_bytes; /* bytes on the device: minimum and maximum over the stages */
 	p4d_timed timed;
 } described;
 

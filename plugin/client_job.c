@@ -53,8 +53,7 @@ static const struct {
 };
 
 /*
- * The part of an option's value that p4d_sbatch_job does not understand, in its own syntax; false if the
- * option means nothing.
+ * Converts an option's value to the form that p4d_sbatch_job understands; false if the value means nothing.
  */
 static bool mend(p4d_sbatch_field field, char *text)
 {
@@ -64,7 +63,7 @@ static bool mend(p4d_sbatch_field field, char *text)
 	switch (field) {
 	case P4D_SBATCH_EXCLUSIVE: /* =user shares the node with the user's own jobs */
 		return !strcmp(text, "exclusive");
-	case P4D_SBATCH_CLUSTERS: /* this job is the only one on its nodes */
+	case P4D_SBATCH_CLUSTERS: /* the name of this cluster means no other cluster */
 		return !conf || !conf->cluster_name || strcmp(text, conf->cluster_name) != 0;
 	case P4D_SBATCH_CORES_PER_SOCKET: /* --hint resets these, and "*" in -B means no value */
 	case P4D_SBATCH_SOCKETS_PER_NODE:

@@ -15,13 +15,13 @@
 /* A copy of an option's value; NULL if it is not set. The caller frees it. */
 char *p4d_client_option(const char *name);
 
-/* Visits all options that are set, which is faster than asking for each. visit owns the value; NULL: none. */
+/* Visits all set options, which is faster than asking for several. visit owns the value; NULL: none. */
 void p4d_client_options(void (*visit)(const char *name, char *value, void *context), void *context);
 
 /* Whether the submission environment becomes the job's, as it does unless an option says otherwise. */
 bool p4d_client_exports_all(void);
 
-/* slurm.conf as Slurm has read it; NULL in a program that has not. */
+/* slurm.conf as Slurm has read it; NULL in a program without it. */
 const slurm_conf_t *p4d_client_slurm_conf(void);
 
 /* Whether the program is salloc or sbatch: Slurm gives both the same context. */

@@ -38,12 +38,12 @@ typedef enum p4d_environment_entry_kind {
 	P4D_ENTRY_NOTE /* P4D_EXPORT_VERDICT */
 } p4d_environment_entry_kind;
 
-/* Kinds of a "NAME=value" entry of an environment. */
+/* One "NAME=value" entry of an environment. */
 typedef struct p4d_environment_entry {
 	p4d_environment_entry_kind kind;
 	int index;         /* the p4d_option, or the number of the output */
 	bool prefixed;     /* SLURM_SPANK_: a copy of spank_job_env */
-	bool named;        /* begins like one of p4d's variables, but is none */
+	bool named;        /* begins like one of p4d's variables, even if it is none */
 	const char *value; /* points into the entry */
 } p4d_environment_entry;
 

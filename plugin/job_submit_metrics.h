@@ -14,7 +14,7 @@ typedef enum p4d_metrics_hook { P4D_METRICS_SUBMIT, P4D_METRICS_UPDATE, P4D_METR
 /* The outcome of one call of a hook. Names are those of tables and of p4d.conf, or "". */
 typedef struct p4d_metrics_call {
 	p4d_metrics_hook hook;
-	bool rehearsed; /* a rehearsal of the program decided */
+	bool rehearsed; /* p4d used a rehearsal of the program */
 	char verdict[16], code[16], mode[16];
 	char partition[64];
 } p4d_metrics_call;

@@ -63,8 +63,8 @@ static p4d_code reason(const p4d_verdict *verdict)
 }
 
 /*
- * Compares with the cluster what the verdict did not use (the plan is missing or not readable); nodes = 0:
- * unknown.
+ * The verdict's nodes and GPUs. If the verdict did not need them (the plan is missing or not readable), asks
+ * the cluster. nodes = 0: unknown.
  */
 static p4d_geometry geometry_of(const p4d_site *site, const p4d_job *job, const p4d_verdict *verdict)
 {
@@ -81,8 +81,9 @@ static bool same_partition(const p4d_job *a, const p4d_job *b)
 }
 
 /*
- * True if p4d refuses the job for the same reason even without the change, and the job stays on its nodes. It
- * was then submitted under other rules, or changed without p4d, so the change is not the cause.
+ * True if p4d refuses the job for the same reason even without the change, and the job keeps its partition,
+ * GPUs and number of nodes. It was then submitted under other rules, or changed without p4d, so the change is
+ * not the cause.
  */
 static bool was_refused(const p4d_site *site, const p4d_job *before, const p4d_job *job, const char *plan,
 			const p4d_request *options, const p4d_verdict *after)

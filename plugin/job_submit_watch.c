@@ -39,7 +39,7 @@ static p4d_cluster cluster;
 static p4d_associations *associations; /* NULL: not queried, or no answer yet */
 static uint64_t generation = 1;
 static atomic_bool cluster_wanted = true;
-static time_t started; /* the hooks do not exist yet */
+static time_t started; /* set before there are hooks to read it */
 
 /* Used only by p4d_watch_start, p4d_watch_stop and the thread. */
 static pthread_mutex_t control = PTHREAD_MUTEX_INITIALIZER;

@@ -14,7 +14,7 @@
 
 enum { KIB = 1 << 10, MIB = 1 << 20 };
 
-/* The last row whose capability is not above the device's. */
+/* The first row whose capability is not above the device's counts. */
 static const p4d_device_kind kinds[] = {
     {120, 100 * KIB, 99 * KIB, 1536, 24, 96 * MIB, 512},
     {100, 228 * KIB, 227 * KIB, 2048, 32, 126 * MIB, 8192},

@@ -71,7 +71,7 @@ ENTRY int cudaGraphExecDestroy(void *runnable)
 	return CUDA_OK;
 }
 
-/* The process that captured a graph frees it; the graph is its own node. */
+/* The code that captured a graph frees it. The graph is its own node. */
 ENTRY int cudaGraphDestroy(void *graph)
 {
 	free(graph);

@@ -102,7 +102,7 @@ bool p4d_accounting_tres(const char *text, const char *name, uint64_t unit, uint
 	return false;
 }
 
-/* GPUs of sites without measurement. */
+/* Whether a number can be the memory of a GPU. Sites report other numbers for GPUs that nothing measures. */
 static bool is_possible(uint64_t bytes)
 {
 	return bytes && bytes < (uint64_t)1 << 40;

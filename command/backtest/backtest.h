@@ -55,7 +55,7 @@ typedef struct p4d_backtest_result {
 	p4d_backtest_stage stage;
 	p4d_code code;    /* code of the first message; 0: there is none */
 	bool by_task;     /* in a job array: other tasks may have another result */
-	bool above_limit; /* the prediction is unvalidated */
+	bool above_limit; /* the prediction is above the limit */
 	bool said;        /* replaces all others: the output contains the words */
 	bool refused_at[P4D_BACKTEST_LIMITS];
 	double fraction;         /* predicted share of the GPU; negative: no prediction */
@@ -118,10 +118,10 @@ typedef struct p4d_backtest {
 	/* judged */
 	p4d_backtest_row *row;
 	size_t rows;
-	p4d_backtest_result **result; /* owned; each text once */
+	p4d_backtest_result **result; /* owned; each result once */
 	size_t results, results_room;
 	uint64_t running; /* jobs that have not ended, which have no row */
-	uint64_t scripts; /* number of different judged trainings */
+	uint64_t scripts; /* number of different scripts that were judged */
 	uint64_t changed; /* number of rows with changed files */
 	uint64_t interactive,
 	    not_started;   /* rows that have no batch script, or whose script sacct cannot show */

@@ -23,7 +23,7 @@ static const char *const words[] = {
     "CUBLAS_STATUS_ALLOC_FAILED",  "No available memory for the cache blocks", /* vLLM */
 };
 
-/* Opens only a regular file of the user, and never waits. */
+/* Reads the end of a file. Reads only regular files, and never waits. */
 static char *read_end(const char *path)
 {
 	struct stat status;

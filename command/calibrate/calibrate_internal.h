@@ -10,8 +10,7 @@
 typedef struct p4d_calibrate_row {
 	p4d_measured measured;
 	size_t group;          /* index */
-	bool censored;         /* it needed nearly the whole GPU, so the measurement is only a lower bound
-				* of the need */
+	bool censored;         /* nearly the whole GPU: the measurement is only an upper bound of the need */
 	double residual;       /* measured - predicted; 0 for a job that died */
 	double allocated;      /* predicted memory of the allocator; fragmentation is a share of it */
 	double device;         /* predicted memory of the whole GPU */
@@ -26,7 +25,7 @@ enum { P4D_CALIBRATE_TITLE = 128, P4D_CALIBRATE_LEAST = 20 };
 /* The new margin of a group, and its evidence. */
 typedef struct p4d_calibrate_fit {
 	unsigned measured, censored, deaths; /* number of rows */
-	bool enough;                         /* minimum number of uncensored rows for a margin */
+	bool enough;                         /* there are enough uncensored rows for a margin */
 	double bound_own; /* 95 % one-sided bound of measured - predicted with p4d's own constants, in GiB */
 	double bound_in_force; /* the same with the p4d.conf in effect */
 	double bound;          /* the same with the new margin */

@@ -43,7 +43,7 @@ typedef struct p4d_documents {
 typedef struct p4d_document_text {
 	const char *text;
 	size_t length;
-	const int32_t *ids; /* number of tokens */
+	const int32_t *ids; /* `length` tokens */
 	struct json_object *messages;
 } p4d_document_text;
 

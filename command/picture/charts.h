@@ -26,7 +26,7 @@ typedef struct p4d_chart_curve {
 
 typedef struct p4d_chart {
 	const char *title;
-	bool from_zero; /* start of the axis of values */
+	bool from_zero; /* the axis of values begins at zero */
 	unsigned rows;  /* number of text rows; a picture has P4D_CHART_ROW pixels for each */
 	const p4d_chart_curve *curve;
 	size_t count; /* at least 1 */

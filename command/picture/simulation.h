@@ -19,7 +19,7 @@ typedef struct p4d_simulated {
 	uint64_t base_bytes;                         /* device bytes while training, with no slot taken */
 	uint64_t step_bytes; /* in the optimizer's step; base_bytes if that is not modelled */
 	uint64_t passes;     /* passes of micro-batches: forward, backward, vocabulary */
-	double busy;         /* fraction of the step that is idle */
+	double busy;         /* fraction of the step in which the stage works */
 } p4d_simulated;
 
 typedef struct p4d_simulation {

@@ -25,7 +25,7 @@ enum {
 	OF_PYTHON,    /* python train.py */
 	IN_RANKS,     /* srun ./train */
 	LAUNCHED,     /* torchrun train.py */
-	IS_KNOWN = 8, /* added if the name says so */
+	IS_KNOWN = 8, /* added if p4d knows the program */
 	TRAINS = 4,   /* its name says so */
 	IS_CERTAIN = 2,
 	BEST = 32

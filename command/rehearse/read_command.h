@@ -22,12 +22,11 @@ typedef struct p4d_read_command {
 	p4d_words words;
 	p4d_rehearse_ranks ranks;
 	const p4d_gpu *gpu;  /* NULL: unknown */
-	uint64_t host_bytes; /* number of GPUs per node; 0: unknown */
+	uint64_t host_bytes; /* host memory of a node; 0: unknown */
 	char directory[2 * PATH_MAX], name[64];
 	char place[PATH_MAX + 16]; /* "job.sh:12" */
 	unsigned others;           /* other commands that may be the training */
-	p4d_words notes;           /* names of variables whose values differ from the job's, separated by
-				    * blanks */
+	p4d_words notes;           /* what the program finds otherwise than in the job, one note per word */
 } p4d_read_command;
 
 /*

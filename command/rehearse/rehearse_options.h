@@ -11,7 +11,7 @@ enum { P4D_REHEARSE_RANKS = 64, P4D_REHEARSE_TYPED = 128 };
 
 /* The command line of p4d rehearse. Strings are the caller's words. */
 typedef struct p4d_rehearse_options {
-	const char *gpu; /* NULL: the job's directory, or the default */
+	const char *gpu; /* NULL: the job's GPU, or the default */
 	const char *ranks;
 	const char *phases;            /* a list of train, eval and save */
 	const char *micro_batch;       /* option of the program; NULL: none */

@@ -70,7 +70,7 @@ typedef struct p4d_rehearsed {
 	const char *unseen[P4D_REHEARSED_NAMES]; /* requested phases that the program did not reach */
 	unsigned missing_count, doubts_count;
 	const char *missing[P4D_REHEARSED_NAMES], *doubts[P4D_REHEARSED_NAMES];
-	const char *missing_place; /* place of the first unknown read: "train.py:17"; NULL: unknown */
+	const char *missing_place; /* place of the first call of `missing`: "train.py:17"; NULL: unknown */
 	const char *unvalidated;   /* the first reason for a doubt; NULL: none */
 	struct json_object *text, *rows;
 } p4d_rehearsed;

@@ -11,7 +11,7 @@ enum { KINDS = 16 };
 
 typedef struct timeline {
 	struct json_object *points, *phases;
-	p4d_history_band band[KINDS]; /* index of a kind in the file */
+	p4d_history_band band[KINDS]; /* band of each kind in the file */
 	size_t kinds;
 	double context; /* bytes */
 	p4d_history_moment *moment;

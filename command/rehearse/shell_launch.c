@@ -19,7 +19,7 @@
 
 extern char **environ;
 
-static const char told[] = "P4D_REHEARSAL_LAUNCH"; /* file in which launchers report what they would start */
+static const char told[] = "P4D_REHEARSAL_LAUNCH"; /* names the file for reports of launchers */
 
 static const char *const names[] = {"srun",       "mpirun",   "mpiexec",    "mpiexec.hydra",     "orterun",
 				    "horovodrun", "torchrun", "accelerate", "accelerate-launch", "deepspeed"};

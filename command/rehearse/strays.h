@@ -5,7 +5,7 @@
 #include <sys/types.h>
 
 /*
- * Processes that exist before this process starts a program. Children that appear later belong to the
+ * Children that this process has before it starts a program. Children that appear later belong to the
  * program.
  */
 typedef struct p4d_strays {

@@ -190,8 +190,8 @@ void p4d_places_free(p4d_places *places)
 	free(places->found);
 }
 
-/* Whether no earlier placement is of the same kind and cheaper; dominated placements are only listed as
- * the cheapest of their kind. */
+/* Whether to list a placement. A dominated one is listed only if all of its kind are dominated and none of
+ * them is cheaper. */
 static bool is_shown(const p4d_places *places, size_t at)
 {
 	const p4d_placement *one = &places->found[at];

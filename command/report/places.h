@@ -19,7 +19,7 @@ typedef struct p4d_places_wanted {
 	const char *partitions;        /* "all", or names separated by commas */
 	const p4d_request *request;    /* with its model, its framework, and the user's options */
 	const p4d_search_space *space; /* the values that do not depend on the partition */
-	uint64_t nodes, gpus_per_node; /* 0: the limits of the partition */
+	uint64_t nodes, gpus_per_node; /* 0: the partition's numbers */
 	uint64_t host_bytes;           /* host memory of a node; 0: the partition's */
 } p4d_places_wanted;
 

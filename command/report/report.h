@@ -76,8 +76,7 @@ struct json_object *p4d_report_json_batch(const p4d_request *request); /* and wh
 struct json_object *p4d_report_json_defaults(const p4d_request *request);
 struct json_object *p4d_report_json_bytes(uint64_t bytes); /* null for P4D_NOT_MODELLED */
 struct json_object *p4d_report_json_fraction(double fraction);
-int p4d_report_json_print(struct json_object *object, p4d_error *err); /* adds the object to the array,
-									* and releases it */
+int p4d_report_json_print(struct json_object *object, p4d_error *err); /* also releases the object */
 /* From now on this thread's output goes to *into: the last answer, which the caller releases. NULL: to
  * stdout. */
 void p4d_report_json_take(struct json_object **into);

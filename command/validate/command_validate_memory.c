@@ -15,8 +15,8 @@ typedef struct memory_validation {
 	p4d_table table;
 	struct json_object *rows;
 	p4d_validate_deaths deaths;
-	p4d_validate_errors closed, given, paper, reserved; /* for rows with complete recipes: the closed
-							     * method */
+	p4d_validate_errors closed, given, paper, reserved; /* given: closed, for rows with complete
+							     * recipes */
 	unsigned left_out;
 	p4d_validate_untaken untaken;
 } memory_validation;

@@ -18,7 +18,7 @@
 /* The limits of a site without a policy of its own (p4d.conf(5)). */
 static const double safe = 0.80, limit = 0.95;
 
-/* Errors of a class of rows, and of those rows that nobody used to choose constants. */
+/* Errors of a class of rows, and of those rows that nobody looked at while choosing constants. */
 typedef struct run_class {
 	char name[16];
 	unsigned count, unseen;

@@ -54,7 +54,7 @@ typedef struct p4d_measured {
 	/* with P4D_MEASURED_RUNS: a run of an inference engine. allocated_gib is the quantity `what` from its
 	 * log: GiB of weights or of the cache, or the cache's tokens */
 	bool serves;
-	bool seen; /* column `seen` is not empty: somebody used the row to choose constants */
+	bool seen; /* column `seen` is not empty: somebody looked at the row while choosing constants */
 	double reserved_gib;
 	double step_seconds;
 	double tokens_per_second_per_gpu;

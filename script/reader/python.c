@@ -22,7 +22,7 @@ static bool in_bin(const char *path, const char *name, char *directory, size_t s
 
 static void take_directory(p4d_read_python *python, const char *directory)
 {
-	python->pinned.major = 0; /* the script may have activated another environment */
+	python->pinned.major = 0; /* that release may be in another environment */
 	if (*python->directory && strcmp(python->directory, directory) != 0)
 		python->unknown = true; /* p4d does not know all words that select the environment */
 	snprintf(python->directory, sizeof(python->directory), "%s", directory);
@@ -76,7 +76,7 @@ void p4d_reader__python_command(p4d_read_python *python, const p4d_value *words,
 		which++;
 	if (!count || which == OTHERS)
 		return;
-	python->changed = true; /* a variable of sbatch's own environment may be a different one in the job */
+	python->changed = true; /* the environment that is active at sbatch may not be the one that runs */
 	if (count > 1 && is_among(words[1], asks))
 		return;
 	if (count < 3 || which >= CONDAS || !p4d_value_is(words[1], "activate")) {
@@ -118,7 +118,7 @@ static const char *installer(installation *in, p4d_value program)
 	const char *slash = strrchr(p4d_value_text(program, path, sizeof(path)), '/');
 	const char *const name = slash ? slash + 1 : path;
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
-		/* python3.11 and pip3.11 may belong to different Pythons */
+		/* python3.11 and pip3.11 may belong to another Python than the one that runs */
 		const size_t length = strlen(names[i]);
 		if (strncmp(name, names[i], length) != 0 ||
 		    name[length + strspn(name + length, ".0123456789")])
@@ -406,7 +406,7 @@ static bool is_pinned(const p4d_read_python *python, const p4d_launch *launch, c
 	return !*python->pinned_in || !strcmp(in, directory);
 }
 
-/* Whether Python finds packages elsewhere first, or the environment may have changed since it was made. */
+/* Whether Python finds packages elsewhere first, or the script has deactivated the virtual environment. */
 static bool is_elsewhere(p4d_shell *shell, const p4d_read_python *python, const p4d_launch *launch,
 			 const p4d_value *words, bool of_program)
 {

@@ -202,7 +202,7 @@ static bool may_be_options(p4d_read_context *c, p4d_value unknown, bool take)
 	return true;
 }
 
-/* Takes the words that form the value of an argument. *used: number of words taken. */
+/* Takes the words that form the value of an argument. *used: number of words after it. */
 static void take_word(p4d_read_context *c, const p4d_read_argument *a, argument_word *w, p4d_value word,
 		      const p4d_value *behind, size_t count, size_t *used, bool files)
 {
@@ -214,7 +214,7 @@ static void take_word(p4d_read_context *c, const p4d_read_argument *a, argument_
 	while (w->separate && values < count && !is_option(behind[values]) &&
 	       !may_be_options(c, behind[values], false) &&
 	       !(a->value && p4d_value_is_unset(behind[values])) && /* --switch $NOTHING: the variable is
-								     * empty */
+								     * unset */
 	       (values == 0 || (!is_unknown_word(behind[values]) && !is_argument(c, behind[values]))))
 		values++;
 	const bool list = a->words == p4d_reader__list;

@@ -26,7 +26,7 @@ typedef struct config_text {
 static void walk(p4d_read_context *c, const config_text *from, const p4d_config_node *node, char *name,
 		 size_t length);
 
-/* The text of a value, with its unknown parts restored. */
+/* Writes the text for the parser, with a character of the private use area for each unknown part. */
 static bool write_out(config_text *t)
 {
 	t->made = malloc(3 * (size_t)t->written.length + 1);

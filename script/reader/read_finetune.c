@@ -156,7 +156,7 @@ const p4d_read_argument p4d_finetune__accelerate[] = {
 
 /* Gradients are copied to buckets. */
 static const char *const contiguous[] = {"true", "", "auto", "", NULL};
-/* DeepSpeed's defaults of numbers of ranks: 1 or less means that nothing is shared. */
+/* Numbers of ranks with which DeepSpeed shares nothing, including its defaults. */
 static const char *const one_or_none[] = {"0", "", "1", "", NULL};
 static const char *const below_one[] = {"-1", "", "0", "", NULL};
 

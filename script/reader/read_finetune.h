@@ -26,7 +26,7 @@ enum {
 	P4D_FINETUNE_FSDP_VERSION,       /* 1, 2 */
 	P4D_FINETUNE_FSDP_WRAP,          /* layer classes, or another way to form FSDP1's units */
 	P4D_FINETUNE_FSDP_PREFETCH,      /* on, off */
-	P4D_FINETUNE_FSDP_FORWARD,       /* on: FSDP gathers the next unit before a forward pass ends */
+	P4D_FINETUNE_FSDP_FORWARD,       /* on: FSDP gathers the next unit before this one's forward pass */
 	P4D_FINETUNE_FSDP_LIMIT,         /* off: gathers run ahead of the computation */
 	P4D_FINETUNE_FSDP_ORIG_PARAMS,   /* on, off */
 	P4D_FINETUNE_FSDP_CHECKPOINTING, /* checkpointing of the modules that accelerate wraps,

@@ -143,7 +143,7 @@ void p4d_finetune__distribution(p4d_reading *r)
 {
 	const p4d_read_value *told = AT(DISTRIBUTED), *stage = AT(ZERO_STAGE), *fsdp = AT(FSDP),
 			     *file = AT(DEEPSPEED_FILE);
-	/* a stage counts unless accelerate got its framework from another place than the stage's file */
+	/* without a file, a stage does not count if accelerate uses another framework than DeepSpeed */
 	const bool other = p4d_reader__set(told) && !p4d_reader__is(told, "deepspeed");
 	const p4d_read_value *zero = p4d_reader__set(file)               ? file
 				     : p4d_reader__set(stage) && !other  ? stage

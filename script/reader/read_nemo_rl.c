@@ -80,7 +80,7 @@ static void put_enabled(p4d_reading *r)
 {
 	static const struct {
 		p4d_option option;
-		int dtensor, megatron; /* -1: the value is absent */
+		int dtensor, megatron; /* -1: the framework has no such value */
 	} rows[] = {{P4D_TP, DTENSOR_TP, MEGATRON_TP},
 		    {P4D_CP, DTENSOR_CP, MEGATRON_CP},
 		    {P4D_PP, -1, MEGATRON_PP},

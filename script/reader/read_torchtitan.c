@@ -210,7 +210,7 @@ static void finish_checkpointing(p4d_reading *r)
 	if (!p4d_reader__set(mode))
 		return;
 	p4d_reader__put(r, P4D_RECOMPUTE, mode, "%s", mode->text);
-	/* a number N: recompute every Nth layer; torchtitan 0.2 starts with layer 2 */
+	/* a number N: recompute every Nth layer; the default of torchtitan 0.2 is 2 */
 	if (p4d_reader__is(mode, "selective") && !p4d_reader__is(selective, "op")) {
 		p4d_reader__unknown(r, "recompute", "selective_ac_option %.60s is not modelled",
 				    p4d_reader__set(selective) ? selective->text : "2, the default,");

@@ -18,16 +18,16 @@ typedef struct reading_state {
 	p4d_value nodes, gpus_per_node; /* as stated by the launcher around a script */
 	p4d_value step_nodes;           /* nodes of the job step around the script */
 	p4d_value trains_on;            /* nodes of the job step around the present command */
-	uint64_t until_ns;              /* work left for configuration files of all programs */
+	uint64_t until_ns;              /* time limit for configuration files, for all programs together */
 	p4d_read_python python;
 	unsigned weighs_left;            /* the rest of P4D_READ_WEIGHED */
 	uint64_t first;                  /* hash of the command whose training p4d reports */
-	unsigned unknowns, unknowns_end; /* number of unknowns that belong to the present command */
+	unsigned unknowns, unknowns_end; /* range of the unknowns that belong to the present command */
 	const char *name, *text;         /* the script */
 	size_t length;
 	p4d_read_told told;
 	int certainty;             /* certainty of the present command, from p4d_reader__tell */
-	const p4d_started *around; /* number of launchers around the script or text that is being read */
+	const p4d_started *around; /* launchers around the script or text that is being read */
 } reading_state;
 
 const char *p4d_reading_release(const p4d_reading *r)

@@ -71,8 +71,8 @@ typedef struct p4d_reading {
 			    * starts; "": none */
 	const char *file;  /* file with the command that starts the program */
 	uint32_t line;
-	uint32_t program_line; /* line after which the program's own arguments may follow; differs from
-				* the line above if its launcher occupies several lines */
+	uint32_t program_line; /* line where the program's own arguments may follow; differs from `line`
+				* if its launcher occupies several lines */
 	bool one_node;         /* a launcher starts it, by default on one node */
 	bool certain;          /* no test with an unknown result is before it */
 	bool named;            /* p4d recognized the program by its name */
@@ -81,7 +81,7 @@ typedef struct p4d_reading {
 	bool launches;         /* the program itself takes the options of accelerate launch */
 	bool more_arguments;   /* some arguments are unknown, so that options without an argument may not
 				* have their defaults either */
-	unsigned commands;     /* commands with another training than the first, which is read; 1: none */
+	unsigned commands;     /* commands with different trainings; p4d reads the first; 1: no other */
 	unsigned serving;      /* number of these that only serve a model */
 	bool saves_on_host;    /* with ZeRO-3, saving gathers the 16-bit weights on one rank's host */
 	/* A comment of the script that p4d cannot use: "job.sh:3: program=x: ..."; "": none */

@@ -53,7 +53,7 @@ typedef struct p4d_read_alias {
 /* A name with its value, from a command line or a file. */
 typedef struct p4d_read_given {
 	const char *name;
-	const char *value;   /* argument; "": none */
+	const char *value;   /* "": none */
 	const char *unknown; /* why the value is unknown; NULL: it is known */
 	const char *file;
 	uint32_t line;
@@ -62,7 +62,7 @@ typedef struct p4d_read_given {
 /* An environment variable that replaces an argument. */
 typedef struct p4d_read_variable {
 	const char *name, *argument;
-	bool of_script; /* part of a script that starts the program and that p4d cannot read */
+	bool of_script; /* a variable of a script that starts the program and that p4d cannot read */
 } p4d_read_variable;
 
 /*

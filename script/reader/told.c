@@ -78,7 +78,7 @@ static bool next_word(comments *c, char *word, size_t size)
 	return false;
 }
 
-/* The value in NAME=VALUE, where *length is the length of NAME; NULL: the word has another form. */
+/* The value in NAME=VALUE; cuts the word after NAME. NULL: the word has another form. */
 static char *split(char *word)
 {
 	char *equals = strchr(word, '=');

@@ -74,7 +74,7 @@ typedef struct p4d_shell_var {
 	bool assigned; /* assigned or exported by the script, not only passed on by sbatch */
 } p4d_shell_var;
 
-/* What a function returns. */
+/* A local variable of a function, with the value that it gets back when the function returns. */
 typedef struct p4d_shell_local {
 	struct p4d_shell_local *next;
 	p4d_shell_var *variable, before;
@@ -82,7 +82,7 @@ typedef struct p4d_shell_local {
 
 /* The functions and files that are being read, nested: FUNCNAME and BASH_SOURCE. */
 typedef struct p4d_shell_frame {
-	const struct p4d_shell_frame *outer; /* name of the function; NULL: the script itself */
+	const struct p4d_shell_frame *outer; /* NULL: this is the script itself */
 	p4d_value function, source;
 } p4d_shell_frame;
 
@@ -126,7 +126,7 @@ typedef struct p4d_shell_scope {
 typedef struct p4d_shell_redirection {
 	p4d_value input, input_path, output;
 	bool has_input, has_input_path, has_output, appends;
-	bool dropped; /* redirects the standard error */
+	bool dropped; /* the output goes to the standard error */
 } p4d_shell_redirection;
 
 enum { P4D_SHELL_DEPTH = 64, P4D_SHELL_ITERATIONS = 64 };
@@ -140,7 +140,7 @@ struct p4d_shell {
 	bool exited;         /* reading ended normally; nothing more is read */
 	p4d_value exit;      /* the word */
 	bool returned;       /* return from a function or sourced file */
-	bool left_loop;      /* levels of loops that break or continue leaves */
+	bool left_loop;      /* left by break or continue */
 	bool broke_loop;     /* left by break */
 	int depth, level;    /* depth of recursion; level of scripts that run scripts */
 	int in_function;

@@ -36,7 +36,7 @@ static void add_number(p4d_shell *sh, p4d_shell_build *b, p4d_cell where, size_t
 	p4d_shell__add_value(sh, b, p4d_shell__digits(sh, (int64_t)number, where), where.quoted);
 }
 
-/* Number of words; 0 if one of them may be several words. */
+/* Adds the number of words, which is unknown if one of them may be several words. */
 static void add_count(p4d_shell *sh, p4d_shell_build *b, p4d_cell where, const p4d_value *at, size_t count)
 {
 	const uint16_t unknown = p4d_shell__any_number(at, count);

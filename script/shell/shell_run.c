@@ -356,7 +356,7 @@ static p4d_shell_status piped(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode
 	}
 	if (unread)
 		sh->out = NULL;
-	if (*several) { /* otherwise p4d has read all of it */
+	if (*several) { /* otherwise the command has used up what it read */
 		sh->pipe = pipe;
 		sh->piped = was_piped;
 	}

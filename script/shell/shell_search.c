@@ -143,7 +143,7 @@ static p4d_value edited(p4d_shell *sh, const edit *e, p4d_value text)
 /* The words of sed: its commands, and its options. */
 enum { SED_SCRIPTS = 16 };
 typedef struct sed_words {
-	p4d_value script[SED_SCRIPTS], file; /* index of the first file */
+	p4d_value script[SED_SCRIPTS], file; /* file: the first file */
 	size_t scripts, files;
 	bool has_script; /* an option gives the script, so that all operands are files */
 	bool in_place, extended, quiet, followed;
@@ -171,8 +171,8 @@ static size_t read_sed_option(const p4d_shell_call *w, size_t i, sed_words *to)
 		    p4d_value_is(word, "--in-place") ||
 		    (word.length > length && p4d_value_is(p4d_shell__part(word, 0, length), in_place));
 		to->in_place = to->in_place || known;
-		to->has_script = to->has_script || !known; /* this operand may be the script, in which
-							    * case there are no files */
+		to->has_script = to->has_script || !known; /* it may give the script; then all operands are
+							    * files */
 		to->followed = to->followed && known;
 		return 1;
 	}
@@ -222,7 +222,7 @@ static void read_sed(const p4d_shell_call *w, sed_words *to)
 
 /* Lines that sed prints by number. */
 typedef struct sed_lines {
-	uint64_t from, to; /* the last line, or UINT64_MAX */
+	uint64_t from, to; /* UINT64_MAX: the last line */
 	bool others;       /* all lines except these */
 } sed_lines;
 

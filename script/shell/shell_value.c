@@ -337,7 +337,7 @@ const char *p4d_shell__text_of(p4d_shell *sh, p4d_value value)
 
 bool p4d_shell__equal(p4d_value a, p4d_value b)
 {
-	enum { BLOCK = 64 }; /* both parts are compared in one call */
+	enum { BLOCK = 64 }; /* number of characters that are compared together */
 
 	if (a.length != b.length)
 		return false;

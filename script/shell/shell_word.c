@@ -245,7 +245,7 @@ static void expand(p4d_shell *sh, p4d_shell_source *s, p4d_shell_build *b, bool 
 	if (c == '(' && p4d_shell__peek(s, 2) == '(') {
 		p4d_shell_source inside = nested(sh, s, 2, '(', ')');
 		inside.at++;
-		inside.length -= inside.length > inside.at; /* position of the inner bracket */
+		inside.length -= inside.length > inside.at; /* without the inner bracket */
 		if (b)
 			arithmetic(sh, inside, b, quoted);
 	} else if (c == '(') {

@@ -247,7 +247,7 @@ class Values(TorchDispatchMode):
         return result
 
     def place_missing(self, place=None):
-        """The program's calls between operators have no known place."""
+        """Notes the places of calls of missing functions. Between operators the place is unknown."""
         while self.count(MISSING) > len(reads.missing_places):
             reads.missing_places.append(reads.place() if place is None else place)
 
