@@ -152,8 +152,8 @@ static void export_plan(job_desc_msg_t *desc, const p4d_verdict *verdict)
 }
 
 /*
- * Drops options that the submitting side found to be without effect: the job counts as one without options. A
- * user who forges this could also have omitted the options.
+ * Whether the submitting side found the options to be without effect: the job then counts as one without
+ * options. A user who forges this could also have omitted the options.
  */
 static bool idle(const p4d_environment *env, const p4d_note *note)
 {

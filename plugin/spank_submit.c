@@ -223,7 +223,7 @@ static p4d_job_script script_of(submission *s, const p4d_request *typed)
 				.site = s};
 }
 
-/* Replaces a program that p4d does not know by one that it knows, if the site names it. */
+/* Reads the script again with other options: a program that p4d does not know may be one that it knows. */
 static const p4d_reading *read_as(void *context, const p4d_request *typed)
 {
 	submission *s = context;

@@ -59,7 +59,7 @@ SETTING(cusolverDnXgesvdjSetMaxSweeps)
 SETTING(cusolverDnXgesvdjSetSortEig)
 SETTING(cusolverDnXgesvdjSetTolerance)
 
-/* Elements of a workspace per row or column of a matrix. */
+/* Stores the number of elements of a workspace for `batch` matrices. */
 static int elements(uint64_t count, int batch, int *out)
 {
 	if (__builtin_mul_overflow(count, (uint64_t)(batch > 0 ? batch : 0), &count) || count > INT32_MAX)

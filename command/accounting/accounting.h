@@ -128,8 +128,8 @@ int p4d_accounting_stored(p4d_accounting *accounting, p4d_accounting_kept kind, 
 bool p4d_accounting_may_keep(const char *line);
 
 /*
- * The number of an entry in a TRES text ("cpu=8,gres/gpu:h100=4,mem=64G"). unit: bytes per unit of a number
- * without suffix; K, M, G, T, P and E are powers of 1024. False: there is no such entry, or it is no number.
+ * The number of an entry in a TRES text ("cpu=8,gres/gpu:h100=4,mem=64G"). unit: factor for a number without
+ * a suffix; K, M, G, T, P and E are powers of 1024. False: there is no such entry, or it is no number.
  */
 bool p4d_accounting_tres(const char *text, const char *name, uint64_t unit, uint64_t *number);
 

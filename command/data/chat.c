@@ -197,8 +197,8 @@ static size_t count_same(const p4d_chat *chat, size_t first)
 	return same;
 }
 
-/* Number of tokens that the whole text shares with its beginning. *cut: the last cut before that, at which
- * the next comparison starts; 0 at first. */
+/* *alike: number of tokens that the whole text shares with its beginning. *cut: the last cut before that, at
+ * which the next comparison starts; 0 at first. */
 static int count_alike(p4d_chat *chat, size_t length, size_t *cut, size_t *alike, p4d_error *err)
 {
 	while (*cut + 1 < chat->cuts && chat->cut[*cut + 1].at < length)

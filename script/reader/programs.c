@@ -114,8 +114,8 @@ static bool has_argument(const p4d_launch *launch, const p4d_reader *reader)
 }
 
 /*
- * First letters of the parts of a program's path. Most parts begin with a letter that no program name begins
- * with.
+ * Marks the first letters of the parts of a program's path. Most program names in the tables begin with other
+ * letters.
  */
 static void note_beginnings(p4d_value path, bool begins[256])
 {

@@ -101,7 +101,8 @@ static bool has_operands(const p4d_reader *reader)
 	return a && a->words != p4d_reader__first;
 }
 
-/* Completes the path of a file that is named without its folder. A path that is too long stays unchanged. */
+/* Completes the path of a file that is named without its folder. A path that is too long is cut, but stays
+ * too long. */
 static p4d_value in_folder(p4d_read_context *c, p4d_value path)
 {
 	const uint32_t folder = c->folder.length;

@@ -443,7 +443,7 @@ void p4d_shell__assign_element(p4d_shell *sh, p4d_shell_mode mode, p4d_shell_nam
 	const bool is_there = index < (int64_t)v->value.count;
 	value = assigned(sh, v, mode, is_there ? v->value.at[index] : (p4d_value){0}, value, is_there, append,
 			 line);
-	p4d_shell_build one = {0}; /* unsets the element, whatever its value */
+	p4d_shell_build one = {0}; /* a single element, whatever its value */
 	p4d_shell__add_value(sh, &one, value, true);
 	set_element(sh, &v->value, (uint32_t)index, (p4d_value){one.at, one.length});
 	if (v->map && !is_there)
