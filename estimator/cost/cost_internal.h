@@ -20,7 +20,7 @@ typedef struct p4d_cost_rates {
 	double gemm;             /* seconds per FLOP of a large matrix product */
 	double product, operand; /* like gemm, but for linear layers; bytes of an element of their operands */
 	bool fp8_by_rows;        /* FP8 matmuls need both operands in rows: all GPUs except Blackwell */
-	double attention_forward, attention_backward; /* FLOP/s of fused attention with long sequences */
+	double attention_forward, attention_backward; /* seconds per FLOP, fused, long sequences */
 	double hbm;                                   /* seconds per byte of a kernel that only moves data */
 	double link, net;   /* seconds per byte of one GPU in one direction: within the node, to other
 			     * nodes */
@@ -311,7 +311,7 @@ typedef struct p4d_cost_once {
 						* one rank */
 	/* elements of a layer with experts, not counting the experts; and of the rank's experts */
 	double expert_layer_elements, expert_elements;
-	p4d_cost_update all, experts; /* the rank's experts, divided by the ranks that hold the same ones */
+	p4d_cost_update all, experts; /* experts: over the ranks that hold the same experts */
 	double tied;   /* seconds to sum the gradients of tables: of a tied table between both ends of a
 			* pipeline; and over the Z of a tp-grid */
 	double values; /* seconds to update the values of memory layers */

@@ -12,8 +12,8 @@
 /* ---- the layer ---- */
 
 /*
- * A matmul of a layer. deferred: from here on, recomputation uses the time that would hide the gradient of
- * its weight.
+ * A matmul of a layer. deferred: from this value of recompute on, the gradient of its weight does not wait
+ * for the second half of a split backward pass.
  */
 typedef struct product {
 	double tokens, in, out;

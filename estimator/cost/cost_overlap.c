@@ -50,8 +50,7 @@ static void block(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_s
 	const bool first = !p4d_is_split(l->schedule) || b->weight == &y->backward_input;
 	const bool trains = !p4d_cost__freezes(l), now = trains && first;
 	p4d_cost_share *there = &y->forward, *back = &y->backward_input;
-	/* seconds of the weight gradients, and of the two halves of the first linear layer's input
-	 * gradient */
+	/* seconds of the weight gradients of the last and of the first linear layer */
 	const double end_weight = trains ? p4d_cost__product_seconds(r, z->h, b->end_in, z->n, 8) : 0;
 	const double weight = now ? p4d_cost__product_seconds(r, b->out, b->in, z->n, 8) : 0;
 

@@ -22,12 +22,11 @@ typedef struct p4d_counted {
 	double flops, flops_8, flops_tf32, flops_32;  /* FLOPs of matmuls: all, and those in other types
 						       * than 16-bit ones */
 	double depth, product_bytes;                  /* sums over these matmuls: of k, the summed
-						       * dimension; of the elements of operands and
-						       * results */
+						       * dimension; of the bytes of operands and results */
 	double attention_forward, attention_backward; /* FLOPs of fused attention; causal attention counts
 						       * half */
 	double convolutions;                          /* FLOPs */
-	bool is_half;   /* convolutions count as 16-bit work, as most matmuls are */
+	bool is_half;   /* most matmuls are in 16 bits, so convolutions count as such */
 	double moved;   /* bytes that other kernels read and write */
 	double lifted;  /* bytes between the host and the GPU */
 	double kernels; /* kernels launched, including matmuls */

@@ -39,7 +39,7 @@ static const struct buffer {
 };
 
 static const struct activation {
-	const char *name, *again, *shard; /* name of the row if it is recomputed */
+	const char *name, *again, *shard; /* again: name of the row if it is recomputed */
 	saved_group group;
 	unsigned live_range;
 } activations[] = {

@@ -53,8 +53,7 @@ void p4d_torch_blocks__get(p4d_torch_blocks *b, const p4d_tape *tape, p4d_torch_
 
 /*
  * Plays the backward pass. Takes the block of the result's gradient, frees it, and returns the block of the
- * input's gradient. first: recomputation runs one operation after those that need no saved tensor; see
- * p4d_tape_backward_again.
+ * input's gradient.
  */
 p4d_allocated p4d_torch_blocks__backward(p4d_torch_blocks *b, const p4d_tape *tape, p4d_allocated gradient,
 					 bool keep_input);

@@ -166,7 +166,7 @@ int p4d_torch__check_model(const p4d_request *r, p4d_error *err)
 				r->value[P4D_LAYERS], MOST_LAYERS,
 				p4d_framework_of((int)r->value[P4D_FRAMEWORK])->program);
 	const bool chunks =
-	    p4d_is_set(r, P4D_PP) && p4d_is_set(r, P4D_VPP) && r->value[P4D_VPP] > 1; /* each is below
+	    p4d_is_set(r, P4D_PP) && p4d_is_set(r, P4D_VPP) && r->value[P4D_VPP] > 1; /* each is at most
 										       * 1,024 */
 	if (chunks && r->value[P4D_PP] * r->value[P4D_VPP] > MOST_CHUNKS)
 		return p4d_fail(err, P4D_E_UNMODELLED,

@@ -34,15 +34,15 @@ typedef struct p4d_torchtitan_sizes {
 					   * parts */
 	p4d_wide gathered_stage;          /* bytes of the stage with all chunks gathered, or as many chunks as
 					   * PyTorch gathers at a time */
-	unsigned together; /* if one table is shared: parameters that are gathered and reduced together as
-			    * one unit; 0: none */
+	unsigned together; /* if one table is shared: number of tables that are gathered and reduced as one
+			    * unit; 0: none */
 	bool accumulates;  /* when the last micro-batch runs, gradients of earlier micro-batches exist */
 	bool keeps_shards; /* reduced shards stay allocated until the pass ends: as gradients or, if they
 			    * are only added to gradients, for the sum over replicas (HSDP) */
 } p4d_torchtitan_sizes;
 
 typedef struct p4d_torchtitan_writer {
-	p4d_tape_writer w; /* tokens of the part of the sequence that tensor parallelism does not shard */
+	p4d_tape_writer w; /* tokens: those of all tensor-parallel ranks together */
 	uint64_t own;      /* tokens between matmuls, which sequence parallelism shards */
 	unsigned products; /* number of linear layers written so far for this layer */
 } p4d_torchtitan_writer;
@@ -74,17 +74,18 @@ void p4d_torchtitan__always(p4d_rows *rows, const char *name, p4d_memory_class p
 			    bool later);
 p4d_wide p4d_torchtitan__moments(const p4d_layout *l, p4d_wide elements, unsigned element);
 
-/* A unit: parameters that FSDP gathers and reduces together. In elements. */
+/* Parameters that FSDP gathers and reduces together. In elements. */
 typedef struct p4d_torchtitan_group {
 	int64_t whole, padded;
 	int64_t share;   /* the first rank's part */
-	int64_t largest; /* elements of each parameter */
+	int64_t largest; /* elements of the largest parameter */
 	int64_t ranks;
-	int64_t element; /* bytes of one gathered parameter */
+	int64_t element; /* bytes per element when gathered */
 	bool cut;        /* sharded along another dimension than the first, so it is assembled from copies */
 } p4d_torchtitan_group;
 
-/* With ep, a layer's experts are a unit of their own, sharded over the ranks with the same experts. */
+/* A unit of FSDP. With ep, a layer's experts are a group of their own, sharded over the ranks with the same
+ * experts. */
 typedef struct p4d_torchtitan_unit {
 	p4d_torchtitan_group group[2];
 	int groups;

@@ -2,7 +2,7 @@
 /*
  * A step of torchtitan under FSDP2, without pipelines (torchtitan/distributed/fsdp.py; PyTorch's
  * _fsdp_state.py, _fsdp_param_group.py, _fsdp_collectives.py). Units are the embedding, each layer, and norm
- * and head together. With ep a layer's experts are a unit of their own, sharded over the ranks with the same
+ * and head together. With ep a layer's experts are a group of their own, sharded over the ranks with the same
  * experts, and units are gathered ahead in both passes; without ep only in the backward pass. If there are
  * fewer experts than ranks, their matrices are cut by rows instead.
  */
@@ -48,7 +48,7 @@ static void copy_out(titan_step *p, int64_t *most, const p4d_torchtitan_unit *u,
 		const p4d_torchtitan_group *g = &u->group[i];
 		const int64_t element = g->element, bytes = g->padded * element,
 			      buffer = g->ranks > 1 ? bytes : 0;
-		/* a unit on one rank copies its tensors one by one; a unit cut by rows, which only experts
+		/* a group on one rank copies its tensors one by one; a group cut by rows, which only experts
 		 * have, is assembled from copies */
 		int64_t beside = g->ranks > 1 ? 0 : g->largest * element;
 		if (g->cut && g->ranks > 1)

@@ -39,7 +39,7 @@ typedef struct p4d_reserved_engine {
 
 /* Gradients with ZeRO 1 and 2, in elements; see transformers_zero.h. */
 typedef struct p4d_reserved_zero {
-	uint64_t share, from, to; /* a rank's share; index of the window of the played rank */
+	uint64_t share, from, to; /* a rank's share; bounds of the played rank's window */
 	uint64_t own;             /* elements of the parameters that are at least partly in the window */
 	uint64_t all, at;         /* elements of all parameters; where the next parameter ends or begins */
 	uint64_t waiting;         /* elements in the bucket */
@@ -69,7 +69,7 @@ typedef struct p4d_reserved {
 	uint64_t shards;
 	unsigned visited; /* number of parameters whose states exist */
 	unsigned pending; /* index of the next gradient of the first micro-batch that is not yet reduced */
-	p4d_allocated gathered, reducing; /* the unit being gathered; the gradients being reduced */
+	p4d_allocated gathered, reducing; /* FSDP2: last gathered unit; gradients in reduction */
 	p4d_reserved_zero zero;
 	p4d_reserved_buckets buckets;
 	bool knows;    /* ZeRO-3: after the first step, DeepSpeed knows which parameters come next */
@@ -80,9 +80,9 @@ typedef struct p4d_reserved {
 	p4d_tape_writer w;
 	p4d_allocated state;                                                   /* block of the last
 										* layer's result */
-	p4d_allocated unit[P4D_RESERVED_UNITS], unreduced[P4D_RESERVED_UNITS]; /* FSDP1: gathered units */
+	p4d_allocated unit[P4D_RESERVED_UNITS], unreduced[P4D_RESERVED_UNITS]; /* FSDP1: whole units */
 	p4d_caching_allocator main, gathers, reduces, casts;                   /* blocks, by stream */
-	p4d_allocator_streams streams;                                         /* the GPU's memory is short */
+	p4d_allocator_streams streams;                                         /* those four */
 	p4d_tape tape;
 	p4d_torch_blocks b;
 	p4d_torch_held_blocks saves, some, grads, inputs, cached, copies, reduced;

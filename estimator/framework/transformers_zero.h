@@ -23,7 +23,7 @@ typedef struct p4d_zero_list {
 /* A position in the sequence: from its end or, if upwards, from its beginning. */
 typedef struct p4d_zero_cursor {
 	const p4d_zero_list *list;
-	uint64_t segment; /* three parts: the end of the model, layers, its beginning */
+	uint64_t segment; /* 0: the end of the model; then each layer; then the beginning */
 	unsigned at;
 	bool upwards;
 } p4d_zero_cursor;
@@ -48,7 +48,7 @@ typedef struct p4d_zero {
 	p4d_zero_cursor now;                /* its list is NULL if only adapters are trained */
 	p4d_zero_windows ahead;             /* windows of the reduced part */
 	uint64_t reduced, waiting, largest; /* elements: those that have reached the bucket, those that are in
-					     * it, and the largest parameter */
+					     * it, and its largest gradient */
 	uint64_t boundary;                  /* end of the window in which the bucket's content begins */
 	uint64_t group;                     /* elements of whole windows that are reduced together */
 	uint64_t kept;                      /* elements that some rank keeps */

@@ -424,7 +424,7 @@ static bool is_left(const p4d_guard_work *g, int placed, p4d_error *err)
 
 static void leave(p4d_guard_work *g, p4d_cluster_source source, void *context, p4d_error why)
 {
-	if (!g->by_script) /* the script's program needs a plan, and there is none */
+	if (!g->by_script) /* a job that needs a plan has none */
 		p4d_guard_verify(g->site, g->job, source, context, NULL, NULL, g->verdict);
 	if (g->by_script || !g->verdict->would_reject)
 		p4d_verdict__leave_unread(g->verdict, g->job, &why);

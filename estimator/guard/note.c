@@ -160,7 +160,7 @@ static bool adopt(const p4d_note *note, p4d_verdict *verdict)
 
 /*
  * Makes the verdict as strict as the note. The note belongs to the user, so it never makes a verdict milder.
- * The verdict refuses only the user's own job. unseen: slurmctld cannot see the reason.
+ * It refuses only for a reason that slurmctld cannot see (unseen), and only the user's own job.
  */
 static void refuse_as(const p4d_note *note, bool unseen, p4d_verdict *verdict)
 {

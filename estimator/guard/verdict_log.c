@@ -130,7 +130,7 @@ static void put_messages(p4d_text *line, const p4d_verdict *verdict, bool codes)
 	p4d_text_quoted(line, value);
 }
 
-/* The job's account and QOS if nobody typed them, and the cluster's accounting is known. */
+/* The job's account and QOS: as typed or, if the cluster's accounting is known, the default. */
 static const char *account_of(const p4d_job *job)
 {
 	return job->account || !p4d_associations_known(job->associations)

@@ -43,4 +43,4 @@ p4d_default_memory p4d_cluster_default_memory(const p4d_memory_defaults *default
 /* The maximum number of nodes of a job in this row; 0: unknown. */
 uint32_t p4d_cluster_most_nodes(const p4d_partition_facts *row);
 
-void p4d_cluster_free(p4d_cluster *cluster); /* accepts a zeroed row */
+void p4d_cluster_free(p4d_cluster *cluster); /* accepts a zeroed cluster */

@@ -105,7 +105,8 @@ static int read_nodes(p4d_job_placement *p, p4d_error *err)
 			 p->least, job->max_nodes);
 		return p4d_fix(err, "--nodes=%u", p->least);
 	}
-	/* --gpus-per-task: GPUs that fit on one node are on one node; Slurm itself writes the upper bound */
+	/* fewer tasks than a node may have are on one node; from --gpus-per-task, Slurm itself writes how
+	 * many a node may have */
 	if (p->nodes || !job->tasks || !job->tasks_per_node || job->tasks < job->tasks_per_node)
 		return 0;
 	if (job->tasks % job->tasks_per_node) {

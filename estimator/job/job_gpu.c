@@ -61,7 +61,7 @@ static int collect(const p4d_site *site, const char *name, const char *entry, p4
 {
 	const p4d_site_partition *section = p4d_site_partition_of(site, name);
 
-	if (section && !name) /* a section for one partition describes one GPU; others may describe several */
+	if (section && !name) /* the section of the default partition has its name */
 		name = entry = section->name;
 	for (unsigned i = 0; section && i < section->gpus; i++)
 		if (add(all,

@@ -17,7 +17,7 @@ enum { COMPARISONS = 1 << 16 };
 typedef struct lookup {
 	const p4d_job_script *script;
 	size_t compared;
-	bool asked_for_task; /* the task number in the array */
+	bool asked_for_task; /* asked for the number of the array's task */
 	char text[1024];
 } lookup;
 

@@ -17,7 +17,7 @@ typedef struct p4d_job_script {
 	const p4d_job *job;           /* including the script's text */
 	const char *name;             /* name of the script, for messages */
 	const char *const *arguments; /* NULL-terminated; NULL: none */
-	const char *directory;        /* the job's GPU; NULL: unknown */
+	const char *directory;        /* the job's working directory; NULL: unknown */
 	char *const *environment;     /* NAME=VALUE */
 	size_t variables;             /* number of variables, or as many as there are before a NULL */
 	const char *export;           /* sbatch's --export; NULL: all */

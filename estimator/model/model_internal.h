@@ -21,8 +21,8 @@ int p4d_model__take(const p4d_presets_row *row, const char *what, p4d_request *r
 
 /*
  * Loads the preset whose name or alias fits at least this well (P4D_HUB_NAME_*). On -1, *unknown is true if
- * no preset fits; false: the directory cannot be read. A preset whose file has the typed name is found
- * without reading the other files.
+ * no preset fits or the directory cannot be read. A preset whose file has the typed name is found without
+ * reading the other files.
  */
 int p4d_model__preset_load(const char *name, const char *datadir, int least, p4d_request *request,
 			   p4d_preset *preset, p4d_error *err, bool *unknown);

@@ -227,7 +227,7 @@ static bool find_file(const char *name, const char *datadir, char *path, size_t 
 	return access(path, F_OK) == 0;
 }
 
-/* The table row of a preset whose name is spelt exactly like this; -1: none. Most names are. */
+/* The table row of a preset of this name, in upper or lower case; -1: none. Most names are. */
 static int find_row(const char *name)
 {
 	for (int i = 0; i < (int)p4d_presets_table_count; i++)
@@ -243,8 +243,7 @@ typedef struct found {
 } found;
 
 /*
- * The preset with a name, and whether the name matches exactly. A preset's own name has priority over
- * aliases.
+ * The preset that a name fits best, and how well. A preset's own name has priority over aliases.
  */
 static found find(const listing *list, const p4d_hub_name *name)
 {

@@ -32,7 +32,7 @@ struct p4d_caching_allocator;
 typedef struct p4d_allocator_streams {
 	struct p4d_caching_allocator *of[P4D_ALLOCATOR_STREAMS];
 	unsigned count;
-	uint64_t room, reserved, most_reserved, taken, most_taken; /* reserved bytes of all streams */
+	uint64_t room, reserved, most_reserved, taken, most_taken; /* bytes of all streams */
 	bool exhausted;
 } p4d_allocator_streams;
 

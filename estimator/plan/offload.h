@@ -36,7 +36,8 @@ enum { P4D_OFFLOAD_SLOTS = 3, P4D_OFFLOAD_PARTS = 64, P4D_SWAP_PLACES = 3 };
 #define P4D_HOST_UPDATES_PER_S 2.0e9
 
 /*
- * Whether activations leave the device. False for evaluation, which keeps the activations of only one layer.
+ * Whether activations leave the device. False with --eval-only, which keeps the activations of only one
+ * layer.
  */
 static inline bool p4d_swaps_activations(const p4d_layout *layout)
 {

@@ -51,7 +51,7 @@ p4d_wide p4d_parameters__of_chunk(const p4d_layout *l, const p4d_schedule *sched
 		n += (shared ? 0 : table) + p4d_size_of_end(l);
 		if (l->mtp_layers)
 			n += l->mtp_layers * p4d_size_of_further(l);
-		if (l->mtp_layers && stage > 0 && !l->tied) /* chunks with the embedding */
+		if (l->mtp_layers && stage > 0 && !l->tied) /* these layers also have the embedding */
 			n += begin_parameters(l);
 	} else if (l->local_loss) {
 		n += p4d_size_of_table(l) + p4d_size_of_end(l);

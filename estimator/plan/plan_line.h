@@ -56,5 +56,5 @@ void p4d_plan_digest(const p4d_request *request, char text[P4D_DIGEST_TEXT]);
 void p4d_plan_encode(p4d_text *line, const char *text);
 
 /* True if the plans describe different jobs: some plan option has another value (origins do not count).
- * name: the first such option. */
+ * *which: the first such option. */
 int p4d_plan_differs(const p4d_request *a, const p4d_request *b, p4d_option *which);

@@ -63,7 +63,7 @@ typedef struct p4d_host_beside {
 /* Memory of one rank of one pipeline stage. The classes before FRAGMENTATION are inside the allocator. */
 typedef struct p4d_stage {
 	uint64_t part[P4D_PART_COUNT];    /* at the peak phase */
-	p4d_phase phase;                  /* the live point of the peak */
+	p4d_phase phase;                  /* phase of the peak */
 	uint64_t phase_bytes[P4D_PHASES]; /* allocated; P4D_NOT_MODELLED when unknown */
 	uint64_t allocated_bytes;
 	uint64_t device_bytes; /* allocated + fragmentation + context + communicators */

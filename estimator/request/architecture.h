@@ -156,7 +156,7 @@ typedef struct p4d_architecture {
 	bool always_masked;    /* makes a mask even if nothing is masked */
 	bool always_drops;     /* calls dropout even at 0 */
 	bool drops_scores;     /* eager attention calls the dropout of scores even at 0 */
-	bool broadcasts_keys;  /* keys are repeated for all heads, also with a mask */
+	bool broadcasts_keys;  /* keys are broadcast to all heads without a copy, also with a mask */
 	bool scores_in_fp32;   /* eager attention: queries and keys are cast before their matmul */
 	bool keeps_raw_scores; /* a variable refers to the raw scores until the result exists; the scale
 				* is applied in place */

@@ -49,7 +49,7 @@ static const p4d_class_loss losses[] = {
 };
 enum { LOSSES = sizeof(losses) / sizeof(losses[0]) };
 
-/* "the text part of CLASS", for a model with transformers' usual loss; NULL: there is no such class. */
+/* CLASS of "the text part of CLASS", for a training with transformers' modules; otherwise NULL. */
 static const char *class_of(const p4d_request *r)
 {
 	static const char part[] = "the text part of ";

@@ -119,8 +119,8 @@ typedef struct p4d_framework {
 	/* with modules other than torchtitan's (--model-code), the options of P4D_HEEDS_FSDP apply */
 	bool trains_other_modules;
 	unsigned recomputes_of_others;        /* `recomputes` for those modules; 0: the same */
-	const p4d_framework_choice *defaults; /* options that may stay unset, in addition to the usual ones;
-					       * ends with P4D_OPTIONS; may be NULL */
+	const p4d_framework_choice *defaults; /* defaults of options that may stay unset, and of others; ends
+					       * with P4D_OPTIONS; may be NULL */
 	unsigned recomputes;                  /* supported recompute values: mask of 1 << recompute */
 	const char *no_recompute; /* message for other values, after their name; NULL: it supports all */
 	const char *states_only;  /* message if --optimizer-sharding can only be states; NULL: it supports
@@ -135,7 +135,7 @@ typedef struct p4d_framework {
 	/* Pipelines of PyTorch: groups may have more micro-batches than stages. If layers (counting
 	 * embedding and loss) do not divide evenly, the first chunks get the remainder. */
 	bool spreads_remainders;
-	bool chooses_cp_comm;     /* options that a search may choose; for others the default applies */
+	bool chooses_cp_comm;     /* a search may choose cp-comm; otherwise its default applies */
 	bool fuses_cross_entropy; /* by default */
 	/* the trainer's default of global-batch, in sequences per rank; 0: p4d derives it from tokens */
 	uint32_t rank_batch;

@@ -194,7 +194,7 @@ typedef struct p4d_layout {
 	 * attention */
 	char pattern[P4D_PATTERN_SIZE];
 	unsigned pattern_length;
-	uint8_t experts_before[P4D_PATTERN_SIZE]; /* bit i: letter i is a block of experts */
+	uint8_t experts_before[P4D_PATTERN_SIZE]; /* number of blocks of experts before letter i */
 	uint64_t positions;                       /* rows of the learned position table, 0 with rope */
 	unsigned norm_tensors;                    /* tensors of a norm: 1: scale; 2: scale and shift; 0:
 						   * none */

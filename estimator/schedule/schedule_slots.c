@@ -103,7 +103,7 @@ static uint32_t layers_alive(const p4d_schedule *s, uint32_t stage, const uint16
 	const uint64_t end = ahead + period < all ? ahead + period : all;
 	int64_t alive = 0, most = 0;
 
-	/* as many passes stay in one chunk at a time */
+	/* each round takes the passes that stay in one chunk */
 	for (uint64_t i = 0, run; i < end; i += run) {
 		const uint64_t chunk = i % period / group;
 		const int64_t taken = chunk_layers[chunk * s->stages + stage];

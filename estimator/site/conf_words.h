@@ -18,7 +18,7 @@ typedef enum p4d_conf_token {
 } p4d_conf_token;
 
 typedef struct p4d_conf_words {
-	const p4d_conf *conf; /* name of the file, for messages */
+	const p4d_conf *conf; /* for messages */
 	p4d_error *err;
 	const char *at, *end;
 	unsigned line;

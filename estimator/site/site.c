@@ -253,7 +253,7 @@ enum { ACCOUNT_DEPTH = 32 };
 typedef struct common {
 	p4d_site_job job; /* the job as slurmctld will complete it, except for the QOS */
 	const p4d_site_section *account, *user, *reservation;
-	const char *qos_name; /* the account that was looked up last, and its section */
+	const char *qos_name; /* the QOS that was looked up last, and its section */
 	const p4d_site_section *qos;
 	bool exempt;
 } common;

@@ -31,7 +31,7 @@ struct p4d_site {
 	p4d_gpu_margins margins; /* from framework sections; rows of the GPU table point to it */
 	p4d_policy base;         /* values of keys that nobody set */
 	p4d_site_section global; /* values of keys outside of sections */
-	bool depends_on_gpus;    /* names for which a plan is required, or not required */
+	bool depends_on_gpus;    /* whether a plan is required depends on the job's GPUs */
 	bool depends_on_accounts;
 	p4d_log log;
 	p4d_client_log client_log;
@@ -41,7 +41,7 @@ struct p4d_site {
 	uint64_t host_bytes_per_rank;
 	char *require_plan, *exempt_accounts, *exempt_qos, *exempt_users; /* comma-separated; NULL: none */
 	p4d_request defaults;
-	p4d_presets presets; /* NULL until p4d_site_load_presets */
+	p4d_presets presets; /* empty until p4d_site_load_presets */
 	size_t sections;
 	p4d_site_section *section;
 };

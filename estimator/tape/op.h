@@ -36,7 +36,7 @@ typedef struct p4d_tape_writer {
 	bool masked;         /* attention has a mask, which no flash kernel takes */
 	unsigned kind;       /* kind of the layer that is being written: p4d_transformers__kind_of */
 	bool gathers;        /* result of p4d_transformers__gathers_experts */
-	bool gathers_again;  /* a layer's frozen matrices, each with the backward pass that needs it */
+	bool gathers_again; /* gathers a layer's frozen matrices one by one, each for its own backward pass */
 } p4d_tape_writer;
 
 /* An empty tape whose input has `columns` elements per token. needs: the input needs a gradient. */

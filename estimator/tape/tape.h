@@ -23,7 +23,7 @@ typedef enum p4d_tape_gradient {
 } p4d_tape_gradient;
 
 typedef struct p4d_tape_operation {
-	short in[P4D_TAPE_INPUTS], out; /* inputs; -1: none */
+	short in[P4D_TAPE_INPUTS], out; /* values; -1: none */
 	short others[2]; /* further results, views of the input like the first one: one autograd node
 			  * makes all of them */
 	p4d_tape_gradient gradient[P4D_TAPE_INPUTS];
@@ -35,7 +35,7 @@ typedef struct p4d_tape_operation {
 	uint64_t arrives; /* gathered parameters that are allocated before its backward pass and stay */
 	uint64_t weight;  /* gradients of its parameters */
 	uint64_t lowered; /* the same gradients in the matmul's type, before they are cast */
-	bool multiplies;  /* number of matmuls: cuBLAS gets a workspace ... */
+	bool multiplies;  /* a matmul: cuBLAS gets a workspace ... */
 	bool biased;      /* ... and cuBLASLt, which adds a bias, one of 1 MiB */
 	bool stays;       /* selective recomputation keeps this operation's result */
 } p4d_tape_operation;
@@ -48,8 +48,8 @@ typedef struct p4d_tape_lives {
 	unsigned operations; /* number of operations on the tape when this was filled; another number: not
 			      * filled yet */
 	short until[P4D_TAPE_VALUES];
-	short first[P4D_TAPE_OPERATIONS], next[P4D_TAPE_VALUES]; /* operation after which Python drops it;
-								  * -1: never */
+	short first[P4D_TAPE_OPERATIONS], next[P4D_TAPE_VALUES]; /* lists, one per operation, of the storages
+								  * that Python drops after it; -1: end */
 	unsigned short saved[P4D_TAPE_VALUES];
 } p4d_tape_lives;
 
@@ -116,7 +116,7 @@ enum { P4D_TAPE_WAYS = 3 };
 /*
  * Plays a backward pass, from a gradient of the last result (whose bytes exist before) to the gradient of the
  * input, with the tensors that p4d_tape_forward saved. keep_input: the input is freed at the end, not after
- * the last operation that saved it. `count` ways to treat gradients of parameters give one result each.
+ * the last operation that saved it. `ways` ways to treat gradients of parameters give one result each.
  *
  * again: the pass that recomputes what was not saved; NULL: nothing is recomputed. PyTorch's checkpoint
  * starts that pass when the first operation asks for a saved tensor (torch/utils/checkpoint.py, unpack_hook).

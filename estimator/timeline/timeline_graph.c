@@ -282,7 +282,8 @@ static void place(const graph_builder *b, uint32_t *bucket, uint32_t *to, uint32
 	to[number] = 1 + bucket[b->time[number]]++;
 }
 
-/* Sorts by time; at equal times stage by stage, and barriers last. False: no memory. */
+/* Sorts by time; at equal times stage by stage. At the same start, barriers come before passes. False: no
+ * memory. */
 static bool sort(graph_builder *b)
 {
 	p4d_timeline_graph *g = b->graph;

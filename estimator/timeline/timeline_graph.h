@@ -13,14 +13,14 @@
  * same dependencies one period later. A step with more micro-batches is the same graph with more periods.
  */
 typedef struct p4d_timeline_node {
-	uint32_t before, needs; /* number of nodes; node 0 is the start of the step */
+	uint32_t before, needs; /* indices of nodes; node 0 is the start of the step */
 	uint32_t cost, lag;
 } p4d_timeline_node;
 
 enum { P4D_LAG_NONE, P4D_LAG_SEND, P4D_LAG_SYNC, P4D_LAGS };
 
 typedef struct p4d_timeline_graph {
-	p4d_schedule schedule; /* number of nodes with all micro-batches of the graph */
+	p4d_schedule schedule; /* with as many micro-batches as the graph has */
 	uint32_t nodes;
 	p4d_timeline_node *node; /* owned */
 	uint32_t costs;          /* number of entries of a cost table */

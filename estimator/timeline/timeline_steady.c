@@ -28,7 +28,7 @@ typedef struct graph_shape {
 	p4d_timeline_graph graph;
 	double *end; /* per node; owned */
 	size_t bytes;
-	uint64_t used; /* end time of each node */
+	uint64_t used; /* time of the last use, in units of cache.now */
 } graph_shape;
 
 typedef struct cache {
