@@ -37,7 +37,7 @@ static bool middle_is_even(const p4d_layout *l)
 	return true;
 }
 
-/* MambaModel's layouts: equal stages, or else bars in its pattern. */
+/* MambaModel's layouts: the stages between the first and the last are equal, or its pattern has bars. */
 static void add_ends(p4d_text *a, const p4d_layout *l)
 {
 	const uint64_t last = l->pp - 1;

@@ -260,7 +260,7 @@ static int last_of(const p4d_request *request, const p4d_gpu *gpu)
 	return gpu->sm > last ? last : 0;
 }
 
-/* A precision or recipe that the GPU supports, as an option. */
+/* An FP8 recipe that the GPU supports, as an option. */
 static const char *recipe_for(const p4d_request *request, const p4d_gpu *gpu)
 {
 	static const char *const options[] = {[P4D_FP8_CURRENT] = "fp8-recipe=current",
@@ -333,7 +333,7 @@ static int check_passed(const p4d_request *request, const p4d_verdict *v, const 
 	const char *lacks;
 
 	if (!other || !(script->arguments >> other & 1) ||
-	    script->frameworks >> v->layout.framework & 1 || /* and the most of them that the message shows */
+	    script->frameworks >> v->layout.framework & 1 || /* it may only print them */
 	    p4d_export_arguments(request, &v->layout, &lacks))
 		return 0;
 	p4d_fail(err, P4D_E_CONTRADICTION,

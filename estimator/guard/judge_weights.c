@@ -265,7 +265,7 @@ static p4d_wide share_of_torch(const weighing *w, const p4d_layout *l, const cha
 	return 0;
 }
 
-/* Features of the adapters that p4d does not model. Their base has all its weights anyway. */
+/* Whether an unknown option only makes adapters, whose base has all its weights anyway. */
 static bool is_adapter(const p4d_reading *r, const char *name)
 {
 	const char *argument = r->value[P4D_FINETUNE].argument;

@@ -167,7 +167,7 @@ static const char *hint_of(const p4d_sbatch *sbatch)
 	return sbatch->value[P4D_SBATCH_HINT];
 }
 
-/* One thread per core, or the number in --threads-per-core. */
+/* Threads per core: without --hint the number in --threads-per-core; some hints mean one. */
 static int read_threads(const p4d_sbatch *sbatch, const char *hint, p4d_job *job, p4d_error *err)
 {
 	if (!hint)

@@ -214,7 +214,7 @@ static int own_t5(struct json_object *config, p4d_request *model, p4d_error *err
 	return 0;
 }
 
-/* The position table has more rows than a text may use; these are the usable ones. */
+/* The longest sequence is the number of an image's patches, without the class token. */
 static int own_vit(struct json_object *config, p4d_request *model, p4d_error *err)
 {
 	struct json_object *labels = json_object_object_get(config, "id2label");

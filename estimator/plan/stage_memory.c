@@ -84,8 +84,8 @@ typedef struct outside {
 } outside;
 
 /*
- * The site's measured overhead in thousandths of the allocated memory, which replaces the framework's
- * constant for the allocator. Never less than that constant: a site's figure can only make p4d more careful.
+ * By how many thousandths of the allocated memory the overhead that the site measured exceeds the
+ * framework's constant for the allocator. Never below 0: a site's figure can only make p4d more careful.
  */
 static unsigned measured_overhead(const p4d_layout *layout, const p4d_gpu_margin *measured)
 {
