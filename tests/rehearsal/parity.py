@@ -37,7 +37,7 @@ TORCH = "2.15."
 # (tests/parity/te_kernels.py); PEFT cannot be imported with it.
 NEEDS = {"torch": ["torchtitan==0.3.0"],
          "transformers": ["transformers==5.23.0", "accelerate", "peft", "bitsandbytes", "deepspeed==0.19.8"],
-         "megatron": ["megatron-core==0.16.1", "transformer-engine==2.11.0", "einops", "pybind11"]}
+         "megatron": ["megatron-core==0.16.1", "transformer-engine==2.11.0", "einops", "pybind11", "pydantic"]}
 SEED = 38
 BOUND = 0.5  # percent
 GPU = "gh200-144gb"  # of Hopper's GPUs, for which the rows were made, the one with the most memory
