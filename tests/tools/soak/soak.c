@@ -210,6 +210,9 @@ static void submit_by_sbatch(kind of, job *j, const char *name)
 	/* for a job with components sbatch does not print slurmctld's text */
 	did.by_slurm =
 	    did.by_slurm && !(said.refused && strstr(a.err, "submission failed") && strstr(a.err, refusal));
+	/* slurmctld's own refusal may come after advice of p4d's */
+	did.by_slurm =
+	    did.by_slurm || (did.refused && strstr(a.err, "submission failed") && !strstr(a.err, refusal));
 	/* Slurm may not know the nodes of a job that passes with a warning */
 	did.by_slurm = did.by_slurm || (did.refused && first_code(&did) >= NOTES);
 	const char *state = state_of(epoch), *outcome = !did.refused   ? "accepted"
