@@ -147,7 +147,7 @@ static void begin(p4d_reserved *r)
 static void run_forward(p4d_reserved *r)
 {
 	const p4d_torch_pass pass = r->again ? P4D_TORCH_SAVES_NONE : P4D_TORCH_SAVES;
-	/* the model's code refers to the first layer's input until that layer is done */
+	/* the model's code refers to the first layer's input until its forward pass is done */
 	p4d_allocated state = 0;
 
 	call(r, r->engine->before_forward, 0);

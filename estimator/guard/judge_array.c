@@ -80,7 +80,7 @@ void p4d_guard__judge_tasks(const p4d_guard_asked *asked)
 		p4d_guard__judge_asked(asked, true);
 		return;
 	}
-	/* the option is open, so p4d searches for it */
+	/* p4d searches for a layout that is left open */
 	const bool searches = p4d_request_any(&typed) && !asked->verifies;
 	while (p4d_job_tasks_next(tasks)) {
 		p4d_guard__judge_asked(asked, searches);

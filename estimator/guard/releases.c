@@ -270,7 +270,7 @@ void p4d_guard__say_releases_of_pairs(const p4d_job *job, const p4d_request *req
 	p4d_request with = *request;
 	p4d_verdict other = *v;
 
-	/* TRL's release, if p4d assumed it */
+	/* TRL's loss, if p4d assumed the release */
 	if (!loss || v->messages || !job->reading->by_default[P4D_CHUNKED_LOSS] ||
 	    request->origin[P4D_CHUNKED_LOSS] != P4D_BY_SCRIPT ||
 	    request->value[P4D_CHUNKED_LOSS] != P4D_LOSS_TRL_FUSED)

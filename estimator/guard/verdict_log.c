@@ -53,7 +53,7 @@ const char *p4d_outcome_name(p4d_outcome outcome)
 
 bool p4d_verdict_is_logged(const p4d_verdict *verdict, p4d_log level)
 {
-	/* jobs without p4d options, exempt jobs and jobs in mode off are not logged */
+	/* jobs that p4d has nothing to say about, exempt jobs and jobs in mode off are not logged */
 	if (level == P4D_LOG_NONE || (!verdict->judged && !verdict->messages))
 		return false;
 	return level == P4D_LOG_ALL || p4d_verdict_outcome(verdict) >= P4D_OUTCOME_NOT_JUDGED;

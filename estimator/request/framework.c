@@ -26,8 +26,7 @@ void p4d_framework_put_defaults(p4d_request *r)
 	for (; c && c->option != P4D_OPTIONS; c++) {
 		const int64_t code = p4d_is_set(r, P4D_MODEL_CODE) ? r->value[P4D_MODEL_CODE] : -1;
 		int64_t value = c->value;
-		if (c->option == P4D_MODEL_CODE && (adapters || flat)) /* torchtitan's modules have no
-									* such mask */
+		if (c->option == P4D_MODEL_CODE && (adapters || flat)) /* torchtitan's modules have neither */
 			value = P4D_MODEL_CODE_TRANSFORMERS;
 		else if (c->option == P4D_CHUNKED_LOSS && code != P4D_MODEL_CODE_TORCHTITAN)
 			value = 0; /* the other frameworks' fused loss needs Liger */
@@ -95,7 +94,7 @@ bool p4d_framework_states_nothing(const p4d_request *r, p4d_option option)
 		       {P4D_SCHEDULE, P4D_SCHEDULE_DEFAULT}};
 	char text[64];
 
-	/* programs with other words for this option may interpret them differently from off */
+	/* programs with other words for this option may do the opposite of off */
 	static const p4d_option of_sharding[] = {P4D_OPTIMIZER_SHARDING, P4D_RESHARD, P4D_ORIG_PARAMS,
 						 P4D_FORWARD_PREFETCH, P4D_BACKWARD_PREFETCH};
 

@@ -272,7 +272,7 @@ p4d_option p4d_heeds_unused(const p4d_request *r)
 const char *p4d_heeds_unused_text(const p4d_request *r, p4d_option unused, const char *prefix, char *buf,
 				  size_t size)
 {
-	int with = 0; /* the first framework in which it has an effect */
+	int with = 0; /* the first workload in which it has an effect */
 	char name[16];
 
 	while (!p4d_heeds_by(workloads[with].heeds, unused))

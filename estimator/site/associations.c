@@ -306,7 +306,7 @@ const char *p4d_associations_partition_qos(const p4d_associations *all, const ch
 	return one < end_of(&all->partitions) && !to_partition(one, &what) ? or_null(all, one->qos) : NULL;
 }
 
-/* The QOS that has such a limit; NULL: neither has it. */
+/* The QOS, if it has such a limit; otherwise NULL. */
 static const association_row *limit_of(const p4d_associations *all, p4d_limit of, const char *qos)
 {
 	if (!qos)
