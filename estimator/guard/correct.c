@@ -95,7 +95,8 @@ static p4d_request with_flags(const p4d_request *asked, const p4d_request *candi
 	return pasted;
 }
 
-/* A larger number of GPUs, which is seldom the cheapest way; searched with the remaining budget. */
+/* Adds ways that need no more GPUs, since more GPUs are seldom the cheapest way. Uses the budget that the
+ * search for GPUs left. */
 static void admit_ways_out(p4d_guard_work *g, const p4d_request *asked, p4d_way best[P4D_WAYS],
 			   p4d_error *err)
 {

@@ -142,7 +142,7 @@ bool p4d_guard__is_killed(const p4d_job *job, uint64_t host_bytes, const p4d_est
 	return has_part(job) && host_bytes && estimate->offloaded_bytes > host_bytes;
 }
 
-/* The form of the job's memory request, and its unit. */
+/* Who grants the job its memory, in words; NULL: the memory option that the job has. */
 static const char *whose_memory(const p4d_job *job, const p4d_geometry *geometry)
 {
 	return geometry->host_by_default ? "without --mem a job here gets"

@@ -297,7 +297,7 @@ static bool said_elsewhere(const mended *m, const char *flag)
 	return v && v->file && v->argument && wanted(m, v, value, sizeof(value));
 }
 
-/* An option in the words of p4d's flags, which the script does not have. */
+/* Whether p4d's flags give the option, because the script does not. */
 static bool said_by_flags(const mended *m, const char *flag)
 {
 	const int option = p4d_reading_option(m->reading, flag);

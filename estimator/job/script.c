@@ -22,7 +22,7 @@ typedef enum word_kind {
 	FLAG
 } word_kind;
 
-/* Kinds of words that may start with a character. */
+/* What may start with a character. */
 typedef enum character { ORDINARY, WORD, COMMENT, NEWLINE } character;
 
 /* HEAD: number of first characters that are hashed to find a word; no word is shorter. */

@@ -51,7 +51,7 @@ static bool has_config(const char *folder)
 	       snprintf(path, sizeof(path), "%s/config.json", folder) < (int)sizeof(path) && is_there(path);
 }
 
-/* Result of finding a name; the base of an adapter cannot be an adapter. */
+/* A search for a name. An adapter's base cannot be an adapter. */
 typedef struct search {
 	const char *datadir;
 	bool of_adapter;

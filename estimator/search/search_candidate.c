@@ -154,7 +154,7 @@ static double fraction_of(const p4d_search_enumeration *w, uint64_t device_bytes
 	return w->capacity_bytes > 0 ? (double)device_bytes / w->capacity_bytes : 0;
 }
 
-/* The candidate as an entry, not timed. */
+/* Fills a candidate from the trial; does not time it. */
 static void fill(const p4d_search_enumeration *w, uint64_t device_bytes, p4d_candidate *candidate)
 {
 	candidate->request = w->trial;

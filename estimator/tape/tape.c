@@ -118,7 +118,7 @@ static void staying(const p4d_tape *t, bool stays[P4D_TAPE_VALUES])
 			stays[t->value[t->operation[i].out].storage] = true;
 }
 
-/* Bytes that operations save for the backward pass: of operations whose result stays, and of the others. */
+/* Which operations save tensors for the backward pass: those whose result stays, and the others. */
 typedef struct kept_by {
 	bool staying, others;
 } kept_by;
