@@ -103,7 +103,7 @@ E
 exits 0 $check job.sh
 prints "array task 1, the worst of 2: custom on 1 node of 8 x h100-80gb, tp=4"
 
-# what p4d cannot read is unknown: a missing file, a task without arguments, more tasks than p4d reads
+# what p4d cannot read is unknown: a missing file, a task with an unset variable, more tasks than p4d reads
 array 0-1 <<E
 $train \$(sed -n "\$((SLURM_ARRAY_TASK_ID + 1))p" nowhere)
 E
@@ -143,7 +143,7 @@ says '[P4D012] array task 2, the worst of 2: commands.txt:2'
 exits 0 p4d read job.sh
 prints "Array task 1:" "job.sh: pretrain_gpt.py (megatron), started at commands.txt:2"
 
-# p4d read the arguments of the tasks that differ
+# the command p4d read prints each kind of task once
 array 0-3 <<E
 tps=(8 1 8 1)
 $train \${tps[SLURM_ARRAY_TASK_ID]}

@@ -75,7 +75,7 @@ exits 0 p4d backtest --conf p4d.conf --read-output --html page.html --csv
 awk -F, 'NR > 1 { gsub(/"/, "", $1); print $1 "\t" $6 "\t" $7 }' .out >rows
 cmp rows expected || fail "$(diff rows expected | head)"
 
-# cell FIELD VALUE FIELD VALUE...: number of jobs and GPU-hours in the rows with these values, from the JSON
+# jobs and GPU-hours for each end and verdict: the rows and the JSON agree
 awk -F, 'NR > 1 { n[$6 "," $7]++; hours[$6 "," $7] += $12 }
 	END { for (c in n) printf "%s %d %.0f\n", c, n[c], hours[c] }' .out | LC_ALL=C sort >by_rows
 exits 0 p4d backtest --conf p4d.conf --read-output --json

@@ -89,7 +89,8 @@ rows 20 "$(plus "$usual" -1)" >body
 calibrate
 prints "p4d's own are enough"
 ! grep -q '^framework' out.conf || fail "a margin below p4d's own: $(cat out.conf)"
-# a job that ran with its margins is not refused, whatever others measured; nor is one whose measurement is censored
+# a job that ran near the GPU's limit is not refused, whatever others measured, even though its own measurement is
+# censored
 for seq in 65536 73728 81920 90112 98304 106496 114688; do
 	long=$(echo "$megatron" | sed "s/--seq-len=4096/--seq-len=$seq/")
 	need=$(predicted "$long")

@@ -11,7 +11,7 @@ refused P4D013 $check --p4d-model=llama2-70b job.sh
 prints "would be refused"
 says "p4d: fix: --nodes="
 refused P4D020 $check --p4d-tp=3 job.sh
-# no candidate could be completed because all were too large: the message is about the user's values
+# no candidate was complete, and all were too large: the message is about the user's values
 refused P4D029 $check -p strict --p4d-model=llama2-7b --gpus-per-node=3 --p4d-tp=1 --p4d-cp=1 --p4d-pp=1 --p4d-schedule=v-half job.sh
 exits 7 $check --p4d-model=nosuch job.sh
 exits 5 $check --p4d-tp=8x job.sh
@@ -134,7 +134,7 @@ says "line 3 of the batch script: unknown option --p4d-quota"
 exits 1 $check --quotatype=reserved job.sh
 says "unknown option --quotatype"
 
-# words that sbatch commonly ignores without a message, and what would work instead: advice, whatever the verdict
+# common mistakes that sbatch does not report, and other resources that would also fit: advice, whatever the verdict
 cat >late.sh <<'JOB'
 #!/bin/sh
 #SBATCH -p h100 -N 2 --gpus-per-node=8 --p4d-model=llama3-8b --requeue --mem-update=20@10
@@ -225,7 +225,7 @@ sed -i 's/launch/launch --offload_optimizer_device cpu/; s/zero_stage 2/zero_sta
 exits 0 p4d check -N1 --gpus-per-node=h100:8 zero.sh
 prints "p4d: would pass: Qwen/Qwen2.5-32B on 1 node of 8 x h100-80gb"
 
-# a missing file decides which framework it is; a job that does not fit gets no fix with fewer GPUs
+# the framework depends on a file that is missing; a job that does not fit gets no advice about fewer GPUs
 printf '#!/bin/sh\naxolotl train nowhere.yml\n' >axolotl.sh
 exits 0 p4d check -N1 --gpus-per-node=h100:8 axolotl.sh
 says "was not checked: nowhere.yml cannot be read, nor what it sets"
@@ -391,7 +391,7 @@ sed -i 's/h100:1/h100:2/' one.sh
 exits 0 p4d check one.sh
 says "p4d cannot tell global-batch"
 
-# logits of a long sequence: the fix that costs no time, as an option of the program; a larger evaluation micro-batch
+# logits of a long sequence: the fix that costs nothing, as an option of the program; a larger evaluation micro-batch
 # gets a message
 cat >zero.sh <<'JOB'
 #!/bin/sh
@@ -503,7 +503,7 @@ printf '#!/bin/sh\n#SBATCH --gpus-per-node=8\nNPROC_PER_NODE=8 %s $EP %s\n' "$sw
 exits 0 p4d check --gpu rtx4090 weights.sh
 case $err in *P4D012*) fail "the sharding is not known" ;; esac
 
-# the same for PyTorch's frameworks; if only the length is unknown, everything else is set
+# the same for PyTorch's frameworks: only the length is unknown
 cat >judging.conf <<'EOF'
 mode = enforce
 scripts = judge

@@ -85,7 +85,7 @@ factory Qwen/Qwen2.5-1.5B "--finetuning_type full --bf16 --pure_bf16" >full.sh
 exits 0 $gpu full.sh
 prints "would pass: "
 
-# offloaded memory is in the verdict, and p4d suggests no smaller GPU for it
+# offloaded memory is in the verdict, and p4d suggests no fewer or smaller GPUs for it
 cat >offload.sh <<'JOB'
 #!/bin/bash
 cat >ds.json <<X

@@ -77,7 +77,7 @@ says "its checksum is"
 [ -z "$(fix)" ] || fail "a fix where one was named"
 exits 0 p4d export whole/step-00000001 other
 
-# a directory that cannot be written
+# destinations that cannot be written
 refused P4D003 p4d export whole/step-00000001 other
 says "other/model.safetensors: already exists; export elsewhere"
 echo text >file

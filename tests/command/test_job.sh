@@ -56,7 +56,7 @@ p4d-17/log.jsonl
 E2
 cmp -s wanted srun.said || fail "srun was given $(cat srun.said)"
 
-# options that take precedence over the variables
+# options in place of the variables
 unset P4D_STEPS
 P4D_TRAIN_ARGS="--epochs 2"
 exits 0 bash "$script"

@@ -115,7 +115,7 @@ strange "python kto.py $llama --per_device_train_batch_size 2 -c mine"
 printf '%s\n' 'model_name_or_path: meta-llama/Llama-3.1-8B' 'per_device_train_batch_size: 1' 'max_length: 2048' 'quantize: true' >own.yaml
 strange 'accelerate launch sft.py --config own.yaml'
 strange 'python run_sft.py own.yaml'
-# the message names the file that cannot be read first
+# a file that cannot be read is reported first
 job "python sft.py --config nowhere.yaml $llama --per_device_train_batch_size 1"
 exits 0 p4d check --conf judge.conf job.sh
 says "p4d: [P4D117] job.sh:3 (sft.py) was not checked: nowhere.yaml cannot be read, nor what it sets"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Values that an unreadable file or text may set are unknown: no default replaces them, and the script is read to its
-# end.
+# Values that an unreadable file or text may set are unknown: no default replaces them, and an exit that depends
+# on one does not end the script.
 . "${0%/*}/lib.sh"
 
 unset TP PP TOOL_DIR MODEL_ARGS EXTRA TRAIN_ENV

@@ -49,7 +49,7 @@ WORKSPACE = 32 << 20
 # The rows have PyTorch's own kernels of attention. On Hopper, PyTorch 2.15 prefers those of cuDNN: --attention cudnn.
 LIKE_ROWS = {"CUBLAS_WORKSPACE_CONFIG": ":0:0", "CUBLASLT_WORKSPACE_SIZE": "0", "TORCH_CUDNN_SDPA_DEPRIORITIZED": "1",
              "PYTORCH_NVML_BASED_CUDA_CHECK": "1"}  # imports do not use the GPU, so a child can
-PASSES = 24  # limit of layers in a step, as more of them take minutes
+PASSES = 24  # most passes through layers in a step, as more of them take minutes
 SECONDS = 600  # for a rank
 SAYS = "P4D_PARITY "  # begins a line with what was measured
 MODULES = {"torch": "make_torch_memory", "megatron": "make_megatron_memory", "transformers": "make_transformers_memory"}
@@ -228,7 +228,7 @@ def one_kernel(helper=None, **_):
 def import_megatron():
     import types
     import torch
-    torch.compile = one_kernel  # before Transformer Engine and Megatron look for the module
+    torch.compile = one_kernel  # before Transformer Engine and Megatron look it up
     import te_kernels
     fused = types.ModuleType("fused_weight_gradient_mlp_cuda")
     fused.wgrad_gemm_accum_fp32 = fused.wgrad_gemm_accum_fp16 = lambda *_: None

@@ -264,7 +264,7 @@ static void zero(void **state)
 /*
  * ZeRO-3 without tensor or pipeline parallelism, as PTD-P measured it (arXiv 2104.04473, Table 2): GPT-3,
  * 1,536 sequences a step, TFLOP/s per GPU on A100s of 2021. p4d predicts what today's DeepSpeed reaches,
- * where gathers overlap passes at more than 25 GB/s per GPU, so it predicts far smaller losses. p4d does not
+ * where gathers over 25 GB/s per GPU overlap passes, so it predicts far smaller losses. p4d does not
  * reproduce this claim.
  */
 static void zero_3_at_scale(void **state)

@@ -215,7 +215,7 @@ static void check_stage(const p4d_framework *f, const p4d_layout *l, uint32_t st
 	assert_int_equal(plan.phase_bytes[P4D_INIT], always - later);
 	const uint64_t train = plan.phase_bytes[P4D_TRAIN], evaluation = plan.phase_bytes[P4D_EVALUATION];
 	const uint64_t passes = evaluation > train ? evaluation : train, step = plan.phase_bytes[P4D_STEP];
-	/* gradients that are allocated and freed during the step all exist at its end */
+	/* gradients that are freed after each step all exist in the update */
 	assert_true(f->frees_gradients || step <= passes);
 	assert_int_equal(plan.phase, step > passes        ? P4D_STEP
 				     : evaluation > train ? P4D_EVALUATION
@@ -370,7 +370,7 @@ static void unvalidated_experts_are_said(void **state)
 	assert_string_equal(p4d_framework_unvalidated(&l), "the experts of this family");
 }
 
-/* Two spellings of the same table have one framework name. */
+/* The same table is called the plan if the framework allocates it, and otherwise a closed formula. */
 static void methods(void **state)
 {
 	(void)state;

@@ -123,7 +123,7 @@ static void every_gpu_is_there(void **state)
 		assert_true(gpu->hbm_bytes_per_s > 0);
 		assert_true(*gpu->label && *gpu->source && *gpu->status);
 	}
-	/* more names that only resemble one of these; none is accepted */
+	/* the table has more GPUs, which resemble one of these; none may be lost */
 	assert_true(gpus.count >= sizeof(rows) / sizeof(rows[0]) + 24);
 }
 

@@ -110,7 +110,7 @@ static void one_rank_on_mig(void **state)
 	t = submit(*state, job, model);
 	if (t->verdict.action == P4D_REJECT)
 		fail_msg("%s", t->text);
-	/* there is only one option to suggest */
+	/* no more than one instance can be suggested, so there is no fix */
 	t = submit(*state, job, MODEL_13B);
 	expect(t, P4D_REJECT, P4D_E_NO_LAYOUT);
 	assert_string_equal(t->verdict.message[0].fix, "");
@@ -145,7 +145,7 @@ static void refusals_have_a_fix_that_works(void **state)
 	     * more memory to spare */
 	    {ON("fixed", 1), MODEL_70B "layers=83 tp=8", P4D_E_NO_LAYOUT},
 	    {ON("careful", 1), MODEL_70B "layers=83 tp=8", P4D_E_NO_LAYOUT},
-	    /* needs almost the whole budget */
+	    /* a search that needs almost its whole budget */
 	    {ON("h100", 12), MODEL_LLAMA_405B "seq-len=131072 cp=1 global-batch=2048", P4D_E_NO_LAYOUT},
 	};
 
@@ -361,7 +361,7 @@ static void above_safe_is_a_warning(void **state)
 		assert_true(t->verdict.estimate.peak.part[P4D_PART_FRAGMENTATION] < before / 4);
 		expect_verified(*state, t);
 	}
-	/* an option of the script takes precedence over the environment */
+	/* a setting of the script takes precedence over the environment */
 	job.script =
 	    "export PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:512\nsrun pretrain_gpt $P4D_MEGATRON_ARGS\n";
 	t = submit(*state, job,

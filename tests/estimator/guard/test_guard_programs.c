@@ -276,7 +276,7 @@ static void what_the_site_measured(void **state)
 	    {"framework \"megatron/*/*/a100-80gb\" { reserve_gib = 60 }", P4D_PASS},
 	    {"framework \"megatron/*/fp8\" { reserve_gib = 60 }", P4D_PASS},
 	    {"framework fsdp { reserve_gib = 60 }", P4D_PASS},
-	    /* the one that matches more */
+	    /* of two sections that match, the more specific one applies */
 	    {"framework megatron { reserve_gib = 60 } framework \"megatron/*/bf16\" { reserve_gib = 1 }",
 	     P4D_PASS}};
 	static const char layout[] =

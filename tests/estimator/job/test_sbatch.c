@@ -77,7 +77,7 @@ static void reads_what_decides_where_a_job_runs(void **state)
 	p4d_sbatch_free(&sbatch);
 }
 
-/* sbatch uses no more nodes than tasks, and the first number of a list. */
+/* sbatch uses no more nodes than tasks, and then the first nodes of a node list in sorted order. */
 static void no_more_nodes_than_tasks(void **state)
 {
 	static const struct {

@@ -239,7 +239,6 @@ static void text_parts(void **state)
 			    "Ernie4_5_VLForConditionalGeneration: mixture of experts (num_local_experts=16)");
 }
 
-/* A request that named an unmodelled architecture can be used again. */
 /* FOLDER/NAME with this text, folders made as needed. */
 static void write_below(const char *folder, const char *name, const char *text)
 {

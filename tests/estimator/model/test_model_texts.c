@@ -282,6 +282,7 @@ static void own_preset_file(void **state)
 	assert_int_equal(request.value[P4D_GLU], 0);
 }
 
+/* A request that named an unmodelled architecture can be used again. */
 static void unmodelled_is_cleared(void **state)
 {
 	p4d_request request = named("llama7b");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sizes at the limits of the options, in any combination. A plan with them is refused, or needs as much as
+ * Sizes at the limits of the options, in any combination. A plan with them is refused, or needs no less than
  * the plan with shorter sequences, apart from workspaces. A product that overflows would need less.
  * Sanitizers notice wrong shifts, conversions and divisions.
  */

@@ -252,8 +252,8 @@ static void a_memo_changes_no_plan(void **state)
 			    p4d_plan_bytes(&l, &h100, stage, NULL, &without, &idle_without, NULL), 0);
 			assert_int_equal(with, without);
 			assert_int_equal(idle, idle_without);
-			/* when the sum is above the limit, it may be less than the total, and is never
-			 * more */
+			/* if the plan needs more than the limit, the result is between the limit and what
+			 * it needs */
 			bounded.enough = without / 2;
 			assert_int_equal(p4d_plan_bytes(&l, &h100, stage, &bounded, &least, NULL, NULL), 0);
 			assert_true(least <= without && least >= bounded.enough);

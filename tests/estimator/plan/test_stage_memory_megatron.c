@@ -133,7 +133,6 @@ static void graphs_of_megatron_by_hand(void **state)
 			    "Megatron-LM recomputes no whole layers that are captured in CUDA graphs");
 }
 
-/* All states, and the memory of one forward pass: that of a layer, or of the head. */
 /* Types of the states, and the memory that the allocator wastes. */
 static void states_of_megatron_by_hand(void **state)
 {
@@ -259,6 +258,7 @@ static void hierarchy_by_hand(void **state)
 	assert_int_equal(bytes[1] - bytes[0], 2 * 8 * 64 * 2);
 }
 
+/* All states, and the memory of one forward pass: that of a layer, or of the head. */
 static void evaluation_of_megatron_by_hand(void **state)
 {
 	const uint64_t parameters =
@@ -308,7 +308,7 @@ static void mask_of_megatron_by_hand(void **state)
 {
 	static const struct {
 		const char *options;
-		uint64_t gpus, bytes; /* in the memory of stage 0's peak */
+		uint64_t gpus, bytes; /* of the mask, at the peak of stage 0 */
 	} cases[] = {
 	    {"seq-len=32768 recompute=none", 1, UINT64_C(32768) * 32768},
 	    {"seq-len=32768 recompute=full", 1, UINT64_C(32768) * 32768},
@@ -337,7 +337,7 @@ static void mask_of_megatron_by_hand(void **state)
 				assert_true(stage.allocated_bytes < cases[i].bytes);
 			}
 		}
-		/* without it, the peak may have been at another moment */
+		/* without the mask, the peak may have been at another moment */
 		const uint64_t more = bytes[1] - bytes[0];
 		assert_true(more <= cases[i].bytes && more > cases[i].bytes - cases[i].bytes / 64);
 	}

@@ -91,7 +91,7 @@ static const char *key_of(const char *command)
 	return text;
 }
 
-/* The key of a command without unknown variables; "": the command has none of them. */
+/* The key of a command without its unknown variables; "": none that differs from key_of. */
 static const char *known_of(const char *command)
 {
 	static char text[P4D_REHEARSALS_KEY_TEXT];

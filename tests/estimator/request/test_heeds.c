@@ -38,7 +38,7 @@ enum { KINDS = sizeof(kinds) / sizeof(*kinds) };
 
 #define DENSE "model=llama3-8b layers=8 global-batch=128 "
 #define SPARSE "model=qwen3-30b-a3b layers=8 global-batch=128 "
-/* Options without which an option has no meaning. A kind that lacks one of them skips the option. */
+/* Scenes: what an option may need to have an effect. A kind that refuses a scene skips that scene. */
 static const char *const dense[] = {DENSE,
 				    DENSE "layer-pattern=***K memory-keys=1024",
 				    DENSE "tp=2 pp=2 cp=2",
@@ -241,7 +241,7 @@ enum { FAMILIES = sizeof(families) / sizeof(*families) };
 
 typedef struct heeded {
 	bool changes, idle;
-	bool chosen; /* one of the scene's words is refused: the others are kept */
+	bool chosen; /* one of the option's words is refused: the others remain */
 	const char *idle_scene;
 	char idle_value[64];
 } heeded;

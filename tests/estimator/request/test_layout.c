@@ -368,7 +368,7 @@ static void batch_rule(void **state)
 	       "--p4d-micro-batch=1");
 }
 
-/* Losses of single stages: they need a number of stages, a head for each stage, and 1F1B. */
+/* Losses of single stages: the user has to name the stages, each has a head, and the schedule is 1F1B. */
 static void local_loss_rule(void **state)
 {
 	p4d_layout l;

@@ -44,7 +44,7 @@ static const char *const mutation_name[MUTATIONS] = {
     "another chunk",         "another instruction",  "a reserved field",
 };
 
-/* False if the checker found nothing wrong. */
+/* False if the mutated list may be valid. */
 static bool mutate(p4d_instruction_list *list, int mutation, size_t at, const p4d_schedule *s)
 {
 	p4d_instruction *in = &list->at[at], kept = *in;

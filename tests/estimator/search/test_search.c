@@ -284,7 +284,7 @@ static int kinds(const p4d_candidate *c)
 	return count;
 }
 
-/* If step times are equal, the layout with less memory is chosen, then the simpler one. */
+/* If step times tie, the layout with less memory is chosen, then the simpler one. */
 static void best_comes_first(void **state)
 {
 	static const char *const flags[] = {"framework=p4d", "framework=megatron",

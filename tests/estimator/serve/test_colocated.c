@@ -92,7 +92,7 @@ static void losses_in_place(void **state)
 	assert_true(few.colocated.training.actor >= few_none.colocated.training.actor);
 }
 
-/* A pipeline has all its micro-batches in flight, also one with chunks. */
+/* A pipeline is filled with one micro-batch for each stage, also one with chunks. */
 static void pipelines_are_full(void **state)
 {
 	(void)state;

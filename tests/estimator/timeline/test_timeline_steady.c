@@ -125,7 +125,7 @@ static void test_many_micro_batches(void **state)
 	p4d_timeline_work_free(&work);
 }
 
-/* A cached timeline is used by the next call, stays small, and never serves another shape. */
+/* Scratch memory is kept for the next call, stays small, and never leads to another shape's result. */
 static void test_work(void **state)
 {
 	p4d_timeline_work work = {0};
