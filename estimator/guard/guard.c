@@ -286,8 +286,7 @@ static bool was_judged(const p4d_verdict *v)
 	return v->judged || v->colocated.capacity_bytes || v->serving.max_model_len;
 }
 
-/* The training has only a part of the job's GPUs, because an engine has the others: p4d makes no plan for
- * the whole job, and proposes no other nodes or GPUs. */
+/* An engine has a part of the job's GPUs: p4d makes no plan for the whole job, and proposes no other one. */
 static void leave_to_user(p4d_verdict *v)
 {
 	v->plan[0] = '\0';
