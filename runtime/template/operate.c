@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "template/operate.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "template/strings.h"
@@ -80,13 +81,15 @@ static int64_t whole(p4d_datum value)
 /* Whether a number is not ordered, not even with respect to itself (NaN). */
 static bool is_nan(p4d_datum value)
 {
-	return value.kind == P4D_REAL && !(value.real >= 0 || value.real < 0);
+	return value.kind == P4D_REAL && isnan(value.real);
 }
+
+#define TWO_TO_63 9223372036854775808.0
 
 /* Compares an integer and a real number exactly: most integers above 2^53 are no double. */
 static int compare_mixed(int64_t x, double y)
 {
-	if (y >= 0x1p63 || y < -0x1p63)
+	if (y >= TWO_TO_63 || y < -TWO_TO_63)
 		return y > 0 ? -1 : 1;
 	const int64_t floor_of_y = (int64_t)y - (y < (double)(int64_t)y);
 	return x != floor_of_y ? (x > floor_of_y) - (x < floor_of_y) : -(y > (double)floor_of_y);

@@ -114,7 +114,7 @@ static void malformed_measurements(void **state)
 	const struct {
 		const char *text, *message;
 	} cases[] = {
-	    {"", "x.csv:0: not a header line"},
+	    {"", "x.csv is empty"},
 	    {"row_id,gpu\na,b\n", "x.csv:2: no column validate"},
 	    {"row_id,gpu,validate\na,b\n", "x.csv:2: number of fields differs from the header"},
 	    {"HEADER\na,B200,1,8,12x,\n", "x.csv:2: not a number in column measured_gib"},
