@@ -150,7 +150,7 @@ typedef struct p4d_backtest_line {
 	int words;
 	int script; /* index of the script; the number of words: there is none, or the line has lost its
 		     * quotes */
-	bool wrap;  /* the script is given by an option */
+	bool wrap;  /* --wrap has the script */
 } p4d_backtest_line;
 /* False: no memory. Freed with p4d_backtest__line_free. */
 bool p4d_backtest__line_read(p4d_backtest_line *line, const p4d_backtest_case *c);

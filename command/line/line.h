@@ -133,8 +133,8 @@ typedef struct p4d_subject {
 } p4d_subject;
 
 /*
- * subject.c. search: parallel sizes are open, so a whole node is assumed if no GPUs are given; otherwise
- * tp*cp*pp GPUs.
+ * subject.c. search: the parallel sizes are open. Without a number of GPUs or nodes, a search gets a whole
+ * node; other commands get tp*cp*pp GPUs.
  */
 int p4d_subject_open(p4d_subject *subject, const p4d_line *line, bool search, p4d_error *err);
 void p4d_subject_close(p4d_subject *subject);

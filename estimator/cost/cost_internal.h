@@ -16,10 +16,11 @@
  * formulas multiply.
  */
 typedef struct p4d_cost_rates {
-	double peak;             /* FLOP/s, dense */
-	double gemm;             /* seconds per FLOP of a large matrix product */
-	double product, operand; /* like gemm, but for linear layers; bytes of an element of their operands */
-	bool fp8_by_rows;        /* FP8 matmuls need both operands in rows: all GPUs except Blackwell */
+	double peak;      /* FLOP/s, dense */
+	double gemm;      /* seconds per FLOP of a large matrix product */
+	double product;   /* seconds per FLOP of a linear layer's matrix product */
+	double operand;   /* bytes of an element of a linear layer's operands */
+	bool fp8_by_rows; /* FP8 matmuls need both operands in rows: all GPUs except Blackwell */
 	double attention_forward, attention_backward; /* seconds per FLOP, fused, long sequences */
 	double hbm;                                   /* seconds per byte of a kernel that only moves data */
 	double link, net;   /* seconds per byte of one GPU in one direction: within the node, to other

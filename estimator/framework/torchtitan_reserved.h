@@ -58,7 +58,7 @@ void p4d_titan__take(p4d_titan *p, p4d_torch_held_blocks *into, p4d_wide bytes);
 /* Gives back all but the first `count`. */
 void p4d_titan__give(p4d_titan *p, p4d_torch_held_blocks *from, unsigned count);
 
-/* Gathers a unit of so many bytes; the buffer lives until the next unit is gathered, or is forgotten. */
+/* Gathers a unit. Its buffer of `bytes` lives until the next gather, or until forget_gathered. */
 void p4d_titan__gather(p4d_titan *p, p4d_wide bytes);
 void p4d_titan__forget_gathered(p4d_titan *p);
 /* The parameters of a gathered unit. */

@@ -59,7 +59,7 @@ static void write_flags(const p4d_request *asked, const p4d_request *candidate, 
 	if (as_written)
 		return;
 	p4d_layout_add_sharing(candidate, "--p4d-", &flags);
-	/* if all other options of the layout are given, p4d has nothing left to choose it with */
+	/* --p4d-tp-grid=auto leaves the grid to p4d: the fix names the grid that fits */
 	if (p4d_layout_grid_is_open(asked))
 		p4d_text_entry(&flags, " ", "--p4d-tp-grid=%s",
 			       p4d_layout_grid_text(candidate, value, sizeof(value)));
@@ -328,8 +328,9 @@ static int correct_by(p4d_guard_work *g, const p4d_request *asked, const p4d_way
 	return err->fix[0] ? 0 : -1;
 }
 
-/* The smallest power of two of GPUs on which a request fits, up to 16 nodes; false: there is none, or jobs do
- * not get so many. per_gpu: sequences of a step on each GPU; 0: the batch does not grow with them. */
+/* The smallest number of GPUs, a power of two on up to 16 nodes, on which a request fits. False: there is no
+ * such number, or the site gives jobs fewer GPUs. per_gpu: sequences of a step on each GPU; 0: the global
+ * batch stays. */
 static bool fits_on(p4d_guard_work *g, p4d_request with, uint64_t per_gpu, uint64_t of_node,
 		    p4d_geometry *then, p4d_candidate *found)
 {

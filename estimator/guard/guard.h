@@ -63,7 +63,7 @@ typedef struct p4d_verdict {
 	unsigned messages;
 	p4d_message message[P4D_MESSAGES];
 	char plan[P4D_PLAN_MAX]; /* the plan line to export or approve; "" when there is none */
-	p4d_request planned;     /* the request in the plan line that was given to p4d_guard_verify */
+	p4d_request planned;     /* p4d_guard_verify read it from the plan line */
 } p4d_verdict;
 
 /*

@@ -65,7 +65,7 @@ static int fix_as(const p4d_job *job, uint64_t nodes, uint64_t gpus_per_node, p4
 
 /*
  * The nodes on which `total` GPUs are distributed evenly: at most per_node on each, and as full as possible.
- * If the number of nodes was given, as many of these as possible.
+ * A job that sets a number of nodes gets as many of them as possible.
  */
 static int fix_even(const p4d_job *job, uint32_t total, uint32_t per_node, uint32_t max_nodes, p4d_error *err)
 {

@@ -117,7 +117,7 @@ static int read_gres(p4d_sbatch *sbatch, p4d_job *job, p4d_error *err)
 	job->gpus_per_task = sbatch->gpus_per_task;
 	job->gpus_per_socket = sbatch->gpus_per_socket;
 	job->gpu_type = sbatch->value[P4D_SBATCH_GPU];
-	/* if both forms are given, --gres is read last and wins; newer releases accept only one */
+	/* Slurm reads --gres last, so it wins over --gpus-per-node; newer releases accept only one of them */
 	char type[48];
 	uint32_t count;
 	const bool per_node = sbatch->value[P4D_SBATCH_GPUS_PER_NODE];

@@ -18,7 +18,7 @@ typedef struct p4d_class_loss {
 	const char *what;      /* for messages: "with transformers 4.52 to 5.16, ..." */
 } p4d_class_loss;
 
-/* The loss of a request's model in the request's release, or in the newest release if none is given; NULL:
+/* The loss of a request's model in the request's release of transformers; without one, in the newest. NULL:
  * the library's usual loss. */
 const p4d_class_loss *p4d_class_loss_of(const p4d_request *request);
 

@@ -16,7 +16,7 @@ void p4d_framework_put_defaults(p4d_request *r)
 	const bool set = p4d_is_set(r, P4D_PRECISION), fp8 = set && r->value[P4D_PRECISION] == P4D_FP8;
 	const bool bf16 = !set || fp8 || r->value[P4D_PRECISION] == P4D_BF16;
 
-	/* transformers' default if no type is given; quantized parameters have other types */
+	/* without --param-dtype, transformers decides; quantized parameters have other types */
 	const bool quantized = adapters && r->value[P4D_FINETUNE] != P4D_TUNE_LORA;
 	const bool loads_fp32 = copies && p4d_is_set(r, P4D_TRANSFORMERS) &&
 				r->value[P4D_TRANSFORMERS] < 5 * P4D_RELEASE_UNIT && !quantized;

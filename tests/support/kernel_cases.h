@@ -64,5 +64,8 @@ void compare_runs(const kernel_run *got, const kernel_run *expected, double limi
  */
 void check_kernels(kernel_cases *cases, double limit);
 
+/* kernel_products.c: cases of the device's matrix products. */
+void kernel_products(kernel_run *run);
+
 /* For main: if the environment has P4D_TEST_ONLY, keeps only tests whose names match it. */
 void select_tests(void);

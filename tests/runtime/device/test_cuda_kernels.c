@@ -473,51 +473,6 @@ static void other_cases(kernel_run *run)
 	rows_of(run, 4, 3, 7);
 }
 
-/* With the shim, this compares the cpu's products with themselves. */
-static void products_of(kernel_run *run, uint64_t n, uint64_t out, uint64_t in)
-{
-	p4d_device *const device = run->device;
-	void *x = run_elements(run, n * in), *w = run_elements(run, out * in),
-	     *y = run_elements(run, n * out);
-	float *dw = run_reals(run, out * in);
-
-	for (int accumulate = 0; accumulate < 2; accumulate++) {
-		device->linear_weight(device, run->type, dw, y, x, n, out, in, !accumulate);
-		record_result(run, "linear_weight", P4D_DT_FP32, dw, out * in);
-		device->linear(device, run->type, y, accumulate ? y : NULL, x, w, n, out, in);
-		record_result(run, "linear", run->type, y, n * out);
-		y = run_elements(run, n * out);
-		device->linear_input(device, run->type, x, y, w, n, out, in, accumulate);
-		record_result(run, "linear_input", run->type, x, n * in);
-		x = run_elements(run, n * in);
-	}
-	device->linear(device, run->type, y, run_elements(run, n * out), x, w, n, out, in);
-	record_result(run, "linear, residual", run->type, y, n * out);
-	void *wide = run_elements(run, n * 2 * out);
-	for (int accumulate = 0; accumulate < 2; accumulate++) {
-		device->columns_weight(device, run->type, dw, wide, 2 * out, x, n, out, in, 0.5f, accumulate);
-		record_result(run, "columns_weight", P4D_DT_FP32, dw, out * in);
-	}
-	device->columns_input(device, run->type, x, wide, 2 * out, w, n, out, in, 0.5f);
-	record_result(run, "columns_input", run->type, x, n * in);
-	x = run_elements(run, n * in);
-	for (int accumulate = 0; accumulate < 2; accumulate++) {
-		wide = run_elements(run, n * 2 * out);
-		device->columns(device, run->type, wide, 2 * out, x, w, n, out, in, 0.5f, accumulate);
-		record_result(run, "columns", run->type, wide, n * 2 * out);
-	}
-}
-
-static void product_cases(kernel_run *run)
-{
-	products_of(run, 64, 128, 256);
-	products_of(run, 100, 72, 1000);
-	products_of(run, 7, 33, 18);
-	products_of(run, 256, 512, 64);
-	products_of(run, 24, 40, 0); /* with depth 0: zeros, or the added matrix */
-	products_of(run, 0, 40, 24);
-}
-
 static void norm_kernels(void **state)
 {
 	(void)state;
@@ -547,7 +502,7 @@ static void other_kernels(void **state)
 static void products(void **state)
 {
 	(void)state;
-	check_kernels(product_cases, 1e-5);
+	check_kernels(kernel_products, 1e-5);
 }
 
 /* A part of an array may begin at any address: its sum does not depend on that. */
