@@ -315,6 +315,18 @@ static void doubt_adapter(p4d_reading *r, const p4d_read_value *rank)
 		u->doubt = r->named;
 }
 
+/* Rank, dropout and targets of adapters. */
+static void put_shape(p4d_reading *r)
+{
+	p4d_finetune__put_if_set(r, P4D_LORA_RANK, AT(RANK));
+	if (p4d_reader__set(AT(DROPOUT)))
+		p4d_reader__put(r, P4D_LORA_DROPOUT, AT(DROPOUT), "%.4g", strtod(AT(DROPOUT)->text, NULL));
+	if (p4d_reader__set(AT(ALL_LINEAR)))
+		p4d_reader__put(r, P4D_LORA_TARGETS, AT(ALL_LINEAR), "all-linear");
+	else
+		p4d_finetune__put_if_set(r, P4D_LORA_TARGETS, AT(TARGETS));
+}
+
 /* Adapters, and the storage type of the frozen weights. */
 static void finish_adapter(p4d_reading *r)
 {
@@ -327,16 +339,12 @@ static void finish_adapter(p4d_reading *r)
 	}
 	if (adapted) {
 		p4d_reader__put(r, P4D_FINETUNE, lora, "%s", p4d_reader__set(quant) ? "qlora" : lora->text);
-		p4d_finetune__put_if_set(r, P4D_LORA_RANK, AT(RANK));
-		if (p4d_reader__set(AT(DROPOUT)))
-			p4d_reader__put(r, P4D_LORA_DROPOUT, AT(DROPOUT), "%.4g",
-					strtod(AT(DROPOUT)->text, NULL));
-		if (p4d_reader__set(AT(ALL_LINEAR)))
-			p4d_reader__put(r, P4D_LORA_TARGETS, AT(ALL_LINEAR), "all-linear");
-		else
-			p4d_finetune__put_if_set(r, P4D_LORA_TARGETS, AT(TARGETS));
+		put_shape(r);
 	} else if (p4d_reader__is(lora, "full")) {
 		p4d_reader__put(r, P4D_FINETUNE, lora, "full");
+	} else if (p4d_reader__set(rank) && r->adapts && r->named) {
+		p4d_reader__put_default(r, P4D_FINETUNE, p4d_reader__set(quant) ? "qlora" : "lora");
+		put_shape(r);
 	} else if (p4d_reader__set(rank)) {
 		doubt_adapter(r, rank);
 	}

@@ -569,6 +569,7 @@ void p4d_reader_read(p4d_reading *reading, const p4d_reader_host *host, const p4
 
 	*reading = (p4d_reading){.reader = NULL};
 	p4d_reader__told(&state.told, host, text, length);
+	reading->adapts = state.told.adapts;
 	reading->incomplete = p4d_shell_read(&own, limits, name, text, length, arguments, directory);
 	if (p4d_reading_has_server(reading))
 		p4d_reader__in_step(reading, limits->memory, state.trains_on);

@@ -78,6 +78,7 @@ typedef struct p4d_reading {
 	bool named;            /* p4d recognized the program by its name */
 	bool alike;            /* p4d recognized the reader only by its arguments */
 	bool told;             /* the user or the site named the program */
+	bool adapts;           /* the user says that the program trains adapters */
 	bool launches;         /* the program itself takes the options of accelerate launch */
 	bool more_arguments;   /* some arguments are unknown, so that options without an argument may not
 				* have their defaults either */

@@ -101,20 +101,32 @@ static const char *program_name(const char *text)
 	return NULL;
 }
 
+/* Takes from a comment what no option says. */
+static void tell_word(p4d_read_told *told, const p4d_reader_host *host, const char *name, const char *value)
+{
+	const char *program = !strcmp(name, "program") ? program_name(value) : NULL;
+
+	if (program && !is_typed(host, P4D_PROGRAM))
+		told->program = program;
+	if (!strcmp(name, "finetune") && !is_typed(host, P4D_FINETUNE))
+		told->adapts = !strcmp(value, "lora") || !strcmp(value, "qlora");
+}
+
 void p4d_reader__told(p4d_read_told *told, const p4d_reader_host *host, const char *text, size_t length)
 {
 	comments c = {.at = text, .end = text + length};
 	char word[128];
 
 	*told = (p4d_read_told){.program = NULL};
-	if (is_typed(host, P4D_PROGRAM)) {
+	if (is_typed(host, P4D_PROGRAM))
 		told->program = programs[host->typed->value[P4D_PROGRAM]].name;
-		return;
-	}
+	if (is_typed(host, P4D_FINETUNE))
+		told->adapts = host->typed->value[P4D_FINETUNE] == P4D_TUNE_LORA ||
+			       host->typed->value[P4D_FINETUNE] == P4D_TUNE_QLORA;
 	while (next_word(&c, word, sizeof(word))) {
 		const char *value = split(word);
-		const char *name = value && !strcmp(word, "program") ? program_name(value) : NULL;
-		told->program = name ? name : told->program;
+		if (value)
+			tell_word(told, host, word, value);
 	}
 }
 

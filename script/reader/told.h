@@ -10,9 +10,10 @@
 typedef struct p4d_read_told {
 	const char *program; /* a name of request/programs.def, from an option or a comment; NULL: neither
 			      * names one */
+	bool adapts;         /* an option or a comment says finetune=lora or qlora */
 } p4d_read_told;
 
-/* The program that an option or a comment names. */
+/* The program that an option or a comment names, and whether it trains adapters. */
 void p4d_reader__told(p4d_read_told *told, const p4d_reader_host *host, const char *text, size_t length);
 
 /* How certain it is that a command is the meant training: it only may be; a launcher starts it on all

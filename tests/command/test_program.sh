@@ -85,6 +85,19 @@ prints "global-batch         16 "
 job '# p4d: program=trl finetune=lora model=meta-llama/Llama-3.1-8B seq-len=2048 micro-batch=1 global-batch=4 precision=bf16' \
 	'accelerate launch --num_processes 4 train.py'
 holds 35.1 --conf judge.conf
+# the shape of the adapters is in the script, which only lacks the switch
+job '# p4d: program=trl finetune=lora' "torchrun --nproc_per_node 4 train.py $arguments --lora_r 256 --lora_target_modules q_proj k_proj --lora_dropout 0.1"
+exits 0 p4d read job.sh
+prints "finetune             lora           job.sh:3" "lora-rank            256            job.sh:5" \
+	"lora-targets         q_proj,k_proj  job.sh:5" "lora-dropout         0.1            job.sh:5"
+case $out in *"Not known"*) fail "the comment settles it" ;; esac
+exits 0 p4d check --conf judge.conf job.sh
+prints "finetune=lora (job.sh:3), lora-rank=256 (job.sh:5)"
+sed 3d job.sh >typed.sh
+exits 0 p4d check --conf judge.conf --p4d-program=trl --p4d-finetune=lora typed.sh
+prints "lora-rank=256 (typed.sh:4)"
+exits 0 p4d read --program trl typed.sh
+case $out in *"lora-rank "*) fail "nothing says that there are adapters" ;; esac
 # a message for a mistake has its line, and refuses no job
 for site in judge advise; do
 	job '# p4d: program=trlx'
