@@ -109,6 +109,16 @@ static p4d_shell_status counting_loop(p4d_shell *sh, p4d_shell_source *s, p4d_sh
 	return P4D_SHELL_TAKEN;
 }
 
+/* Whether each of these texts is one word: known, or a host name, a number. */
+static bool are_words(const p4d_shell_words *words)
+{
+	for (uint32_t i = 0; i < words->count; i++)
+		for (uint32_t j = 0; j < words->at[i].length; j++)
+			if (words->at[i].at[j].unknown && words->at[i].at[j].c != P4D_CELL_WORD)
+				return false;
+	return true;
+}
+
 p4d_shell_status p4d_shell__for(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode)
 {
 	p4d_shell_words words = {0};
@@ -138,9 +148,8 @@ p4d_shell_status p4d_shell__for(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mo
 		p4d_shell__advance(sh, s);
 	p4d_shell__lines(sh, s);
 	const p4d_shell_source body = *s;
-	bool known = mode == P4D_SHELL_RUN && words.count <= P4D_SHELL_ITERATIONS && name.length;
-	for (uint32_t i = 0; i < words.count; i++)
-		known = known && !p4d_value_unknown(words.at[i]);
+	const bool known =
+	    mode == P4D_SHELL_RUN && words.count <= P4D_SHELL_ITERATIONS && name.length && are_words(&words);
 	for (uint32_t i = 0; known && i < words.count && !p4d_shell__over(sh) && !sh->broke_loop; i++) {
 		*s = body;
 		p4d_shell__assign(sh, mode, name, words.at[i], false, line);
