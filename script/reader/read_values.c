@@ -453,7 +453,8 @@ void p4d_reader__padding(p4d_reading *r)
 	const p4d_read_value *length = &r->value[P4D_SEQ_LEN];
 	const p4d_read_filling *row = filling_of(r);
 
-	if (!p4d_reader__set(length) || p4d_reader__set(&r->value[P4D_PADDING]) || !is_bound(r, length))
+	if (!r->named || !p4d_reader__set(length) || p4d_reader__set(&r->value[P4D_PADDING]) ||
+	    !is_bound(r, length))
 		return;
 	const p4d_read_value *why =
 	    row && row->what != P4D_READ_PROGRAM ? p4d_reader__slot(r, row->what) : length;
