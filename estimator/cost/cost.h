@@ -145,6 +145,8 @@ typedef struct p4d_cost_served {
 			       * and head */
 	double cached_bytes;  /* bytes of keys and values that this GPU reads */
 	double weight_bytes;  /* bytes of an element of the layers' matrices */
+	bool experts_only;    /* only matrices of experts have weight_bytes; the others have 16 bits */
+	bool eager;           /* the host starts each kernel of this pass, instead of a CUDA graph */
 	double host_bytes;    /* bytes of weights that this GPU reads from the host */
 	double window;        /* layers on the GPU while later ones are copied; 0: kernels read from the
 			       * host */
@@ -153,6 +155,6 @@ typedef struct p4d_cost_served {
 
 /*
  * Seconds of such a pass through the fullest pipeline stage. The GPU's rates must be known (p4d_cost_known).
- * Matmuls run at the rates of training, and a CUDA graph starts the kernels.
+ * Matmuls run at the rates of training.
  */
 double p4d_cost_serve(const p4d_layout *layout, const p4d_gpu *gpu, const p4d_cost_served *work);

@@ -2,9 +2,9 @@
 /*
  * One pass of an inference engine: decoding sequences and prompts together. A pass reads weights and cached
  * keys and values once, so a pass with few sequences is bound by memory and one with many by arithmetic.
- * Rates are those of training. The constants here were chosen to agree with TensorRT-LLM's published
- * throughputs of release 0.17 and latencies of release 0.14 (tests/data/serving_measured.csv). Its
- * throughputs of release 1.0 were only compared.
+ * Rates are those of training. Unless they say otherwise, the constants here were chosen to agree with
+ * TensorRT-LLM's published throughputs of release 0.17 and latencies of release 0.14
+ * (tests/data/serving_measured.csv). Its later throughputs were only compared.
  */
 #include <math.h>
 
@@ -14,8 +14,17 @@
 /* Rows of an output tile. Libraries have lower tiles for fewer rows, so these lose less. */
 #define TILE_ROWS 128.0
 
-/* Number of kernels in a layer; and the additional kernels of a mixture of experts. */
-enum { KERNELS = 10, KERNELS_OF_EXPERTS = 4 };
+/* Number of kernels in a layer; and the additional kernels of a mixture of experts, of an expert that all
+ * tokens share, and of latent attention (two norms, and products with both halves of the latent's matrix). */
+enum { KERNELS = 10, KERNELS_OF_EXPERTS = 4, KERNELS_OF_SHARED = 4, KERNELS_OF_LATENT = 4 };
+
+/* Seconds in which Python starts a kernel. A pass without a CUDA graph takes at least this for each of its
+ * kernels. From the gaps between tokens with SGLang 0.5.6: Qwen3 235B and DeepSeek R1 on B200. */
+#define EAGER_SECONDS 45e-6
+
+/* Share of the 16-bit rate that grouped matmuls reach if each expands its weights to 16 bits. From prompts of
+ * 2,000 to 32,000 tokens with vLLM 0.11: gpt-oss 120B on A100. */
+#define EXPANDED_RATE 0.36
 
 /* Seconds in which the host prepares a pass; and samples, for each sequence. */
 #define PASS_SECONDS 1e-3
@@ -55,14 +64,35 @@ typedef struct pass_parts {
 	double arithmetic, memory, network;
 } pass_parts;
 
+/* How a linear layer's weights are stored and multiplied. */
+typedef struct matrices {
+	double bytes, each; /* bytes of an element; seconds per FLOP */
+} matrices;
+
+static matrices of_layers(const pass *p)
+{
+	const bool full = p->work->experts_only;
+
+	return (matrices){.bytes = full ? p->r.element : p->work->weight_bytes,
+			  .each = full ? p->r.gemm : p->r.product};
+}
+
+static matrices of_experts(const pass *p)
+{
+	const bool expanded = p->l->precision != P4D_FP8 && p->work->weight_bytes < p->r.element;
+
+	return (matrices){.bytes = p->work->weight_bytes,
+			  .each = p->r.product / (expanded ? EXPANDED_RATE : 1)};
+}
+
 /* Seconds of one kernel: matmuls of `rows` tokens with each of `groups` matrices of columns x depth. */
-static double products(const pass *p, double groups, double rows, double columns, double depth)
+static double products(const pass *p, matrices m, double groups, double rows, double columns, double depth)
 {
 	const double lost = p->r.lost * fmin(1, rows / TILE_ROWS);
 	const double flops = (2 * groups * rows * columns + lost) * depth;
-	const double bytes = groups * (p->work->weight_bytes * depth * (rows + columns) + 2 * rows * columns);
+	const double bytes = groups * (m.bytes * depth * (rows + columns) + 2 * rows * columns);
 
-	return p4d_cost__together(flops * p->r.product, bytes * p->r.hbm);
+	return p4d_cost__together(flops * m.each, bytes * p->r.hbm);
 }
 
 /*
@@ -99,15 +129,16 @@ static double attention(const pass *p)
 		    (double)l->kv_rank * (double)l->heads / t * (double)(l->head_dim + l->v_dim);
 		in = down + ((l->q_rank ? (double)l->q_rank : h) * query + up) / h;
 	}
-	return products(p, 1, p->tokens, in, h) + products(p, 1, p->tokens, h, out);
+	return products(p, of_layers(p), 1, p->tokens, in, h) +
+	       products(p, of_layers(p), 1, p->tokens, h, out);
 }
 
 /* A gated or plain feed-forward part of `groups` experts, with `width` columns on this rank. */
-static double feed_forward(const pass *p, double groups, double rows, double width)
+static double feed_forward(const pass *p, matrices m, double groups, double rows, double width)
 {
 	const double h = (double)p->l->hidden, up = p->l->glu ? 2 : 1;
 
-	return products(p, groups, rows, up * width, h) + products(p, groups, rows, h, width);
+	return products(p, m, groups, rows, up * width, h) + products(p, m, groups, rows, h, width);
 }
 
 /* This rank's experts, to which tokens of all engines come. With few tokens, some experts are not read. */
@@ -119,16 +150,22 @@ static pass_parts experts(const pass *p)
 	const double width = (double)l->expert_ffn / (l->ep > 1 ? 1 : (double)(l->tp * l->dp));
 	const double read = own * (1 - pow(1 - each / all, tokens)), used = read > 1 ? read : 1;
 	const double rows = tokens * each * own / all;
-	pass_parts x = {.arithmetic = feed_forward(p, used, rows / used, width) +
-				      KERNELS_OF_EXPERTS * P4D_LAUNCH_SECONDS,
+	pass_parts x = {.arithmetic = feed_forward(p, of_experts(p), used, rows / used, width),
 			.memory = EXPERT_MOVES * p->tokens * each * h * p->r.element * p->r.hbm / PERMUTED};
 
 	if (l->shared_ffn)
-		x.arithmetic += feed_forward(p, 1, p->tokens, (double)l->shared_ffn / (double)l->tp);
+		x.arithmetic +=
+		    feed_forward(p, of_layers(p), 1, p->tokens, (double)l->shared_ffn / (double)l->tp);
 	if (l->dp > 1)
 		x.network = 2 * p4d_cost__exchange_seconds(&p->r, p4d_cost__ring_of(l, l->dp, l->tp),
 							   tokens * h * p->r.element);
 	return x;
+}
+
+static double kernels(const p4d_layout *l, bool sparse)
+{
+	return KERNELS + (l->kv_rank ? KERNELS_OF_LATENT : 0) +
+	       (sparse ? KERNELS_OF_EXPERTS + (l->shared_ffn ? KERNELS_OF_SHARED : 0) : 0);
 }
 
 /* A layer without attention scores. */
@@ -138,12 +175,11 @@ static pass_parts layer(const pass *p, bool sparse)
 	const double width = sparse ? (double)(l->expert_ffn * l->experts_per_token) : (double)l->ffn;
 	const double moved =
 	    HIDDEN_MOVES * (double)l->hidden + FFN_MOVES * width / (double)(l->tp * (sparse ? l->dp : 1));
-	pass_parts x =
-	    sparse
-		? experts(p)
-		: (pass_parts){.arithmetic = feed_forward(p, 1, p->tokens, (double)l->ffn / (double)l->tp)};
+	pass_parts x = sparse ? experts(p)
+			      : (pass_parts){.arithmetic = feed_forward(p, of_layers(p), 1, p->tokens,
+									(double)l->ffn / (double)l->tp)};
 
-	x.arithmetic += attention(p) + KERNELS * P4D_LAUNCH_SECONDS;
+	x.arithmetic += attention(p) + kernels(l, sparse) * P4D_LAUNCH_SECONDS;
 	x.memory += moved * p->tokens * p->r.element * p->r.hbm;
 	x.network += 2 * reduced(p);
 	return x;
@@ -187,8 +223,10 @@ static double layers(const pass *p, const p4d_gpu *gpu, double nano)
 	if (sparse > 0)
 		add(&all, layer(p, true), nano * sparse);
 	const double sum = all.arithmetic + all.memory + all.network,
-		     most = fmax(all.arithmetic, fmax(all.memory, all.network));
-	return nano > 1 ? most + (sum - most) / nano : sum;
+		     most = fmax(all.arithmetic, fmax(all.memory, all.network)),
+		     started = nano * (dense * kernels(l, false) + sparse * kernels(l, true)) * EAGER_SECONDS;
+	const double seconds = nano > 1 ? most + (sum - most) / nano : sum;
+	return p->work->eager ? fmax(seconds, started) : seconds;
 }
 
 /*

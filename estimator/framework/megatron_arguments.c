@@ -293,6 +293,20 @@ static void add_graphs(p4d_text *a, const p4d_layout *l)
 		add(a, "--cuda-graph-impl transformer_engine%s --te-rng-tracker", scope[l->megatron.graphs]);
 }
 
+/*
+ * The kernels whose rate the step time counts. `fused` is cuDNN's attention, which `flash` turns off: on
+ * Hopper FlashAttention 2 would then run at half that rate. cuDNN lacks heads above 128 on Ampere, where
+ * Transformer Engine has to choose.
+ */
+static const char *backend_of(const p4d_layout *l)
+{
+	const bool wide = l->kv_rank || l->head_dim > 128;
+
+	if (l->flash_attention == P4D_FLASH2)
+		return "flash";
+	return !l->flash_attention ? "unfused" : wide ? "auto" : "fused";
+}
+
 static void add_memory(p4d_text *a, const p4d_request *r, const p4d_layout *l)
 {
 	switch (l->recompute) {
@@ -310,7 +324,7 @@ static void add_memory(p4d_text *a, const p4d_request *r, const p4d_layout *l)
 		add_modules(a, "mlp");
 		break;
 	}
-	add(a, "--attention-backend %s", l->flash_attention ? "flash" : "unfused");
+	add(a, "--attention-backend %s", backend_of(l));
 	if (l->megatron.fused_cross_entropy)
 		add(a, "--cross-entropy-loss-fusion --cross-entropy-fusion-impl te");
 	if (l->glu && !l->fused_swiglu)

@@ -21,6 +21,8 @@ typedef struct engine {
 	const p4d_serving_load *load;
 	p4d_layout l;
 	double weight_bytes, nano_batches;
+	bool experts_only; /* stored=fp4: files store only experts in 4 bits, if there are any */
+	bool apart;        /* SGLang: prompts have passes of their own, without CUDA graphs */
 } engine;
 
 static double stated(const p4d_request *r, p4d_option option, double other)
@@ -67,6 +69,8 @@ static int set_engine(engine *e, const p4d_request *r, uint64_t gpus_per_node, p
 		e->l.link_domain = (uint64_t)e->gpu->nvlink_domain;
 	set_precision(&e->l, e->gpu, stored);
 	e->weight_bytes = (double)p4d_serving__thousandths(stored) / 1000;
+	e->experts_only = stored == P4D_STORED_FP4 && e->l.experts > 0;
+	e->apart = r->value[P4D_ENGINE] == P4D_ENGINE_SGLANG;
 	if (p4d_cost_known(&e->l, e->gpu))
 		return 0;
 	return p4d_fail(err, P4D_E_NO_RATES, "no speed: gpus.json has no %s of %s",
@@ -87,7 +91,7 @@ static double most_of(const engine *e)
 {
 	const double fit = floor((double)e->s->available_bytes / held(e, e->load->prompt + e->load->answer));
 
-	return fmin(fit, (double)e->s->max_num_seqs * (double)e->l.dp);
+	return fmin(fit, (double)e->s->max_num_seqs) * (double)e->l.dp;
 }
 
 /* Seconds of one pass of a pipeline stage, with this many sequences of the replica and this many
@@ -101,6 +105,8 @@ static double pass(const engine *e, double sequences, double prompts)
 				      .prompt_pairs = prompts * load->prompt * load->prompt / 2,
 				      .cached_bytes = in_flight * held(e, load->prompt + load->answer / 2),
 				      .weight_bytes = e->weight_bytes,
+				      .experts_only = e->experts_only,
+				      .eager = e->apart && prompts > 0,
 				      .host_bytes = (double)e->s->host_bytes,
 				      .window = (double)e->s->streamed_window,
 				      .nano_batches = e->nano_batches};
@@ -108,9 +114,15 @@ static double pass(const engine *e, double sequences, double prompts)
 	return p4d_cost_serve(&e->l, e->gpu, &work);
 }
 
+/* Seconds that `prompts` prompts add to a pass with this many sequences. */
+static double added(const engine *e, double sequences, double prompts)
+{
+	return e->apart ? pass(e, 0, prompts) : pass(e, sequences, prompts) - pass(e, sequences, 0);
+}
+
 /*
  * Mean seconds between two tokens of a sequence, with this many sequences in flight: some passes include a
- * prompt.
+ * prompt, or wait for its pass.
  */
 static double between(const engine *e, double sequences)
 {
@@ -118,20 +130,20 @@ static double between(const engine *e, double sequences)
 		     prompts = sequences / stages / (double)e->l.dp / e->load->answer;
 	const double share = fmin(1, prompts), each = fmax(1, prompts);
 
-	return stages *
-	       ((share < 1 ? (1 - share) * pass(e, sequences, 0) : 0) + share * pass(e, sequences, each));
+	return stages * (pass(e, sequences, 0) + share * added(e, sequences, each));
 }
 
 /* Seconds until the first token of a prompt. The token comes from the prompt's own pass, after the rest of
  * the present pass and after earlier prompts. */
 static double first(const engine *e, double sequences)
 {
-	const double stages = (double)e->l.pp, plain = pass(e, sequences, 0), own = pass(e, sequences, 1),
-		     more = own - plain, token = between(e, sequences);
+	const double stages = (double)e->l.pp, plain = pass(e, sequences, 0), more = added(e, sequences, 1),
+		     own = e->apart ? more : plain + more, token = between(e, sequences);
 	const double busy = fmin(0.95, sequences / e->load->answer / token * more / stages);
 	const double chunks = fmax(0, ceil(e->load->prompt / (double)e->s->max_batched_tokens) - 1);
 
-	return FRONT_SECONDS + token / 2 + stages * own + chunks * plain + busy / (2 * (1 - busy)) * more;
+	return FRONT_SECONDS + token / 2 + stages * own + (e->apart ? 0 : chunks * plain) +
+	       busy / (2 * (1 - busy)) * more;
 }
 
 /* Sequences in flight if this many requests arrive at a replica per second; 0: more than it can answer. By

@@ -12,6 +12,26 @@ static const char *megatron_args(const p4d_request *r, const p4d_layout *l, char
 	return args;
 }
 
+/* The step time counts cuDNN's attention, so the script must not turn it off. */
+static void the_attention_that_is_counted(void **state)
+{
+	static const char *const cases[][2] = {
+	    {"framework=megatron", "--attention-backend fused"},
+	    {"framework=megatron head-dim=256", "--attention-backend auto"},
+	    {"framework=megatron attention=flash2", "--attention-backend flash"},
+	    {"framework=megatron attention=unfused", "--attention-backend unfused"}};
+	p4d_request r;
+	p4d_layout l;
+	char args[3072], flags[256];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		snprintf(flags, sizeof(flags), MODEL_70B "tp=8 pp=2 %s", cases[i][0]);
+		build(flags, &r, &l);
+		assert_non_null(strstr(megatron_args(&r, &l, args, sizeof(args)), cases[i][1]));
+	}
+}
+
 static void megatron_arguments(void **state)
 {
 	p4d_request r;
@@ -31,7 +51,7 @@ static void megatron_arguments(void **state)
 			    "--normalization RMSNorm --swiglu "
 			    "--untie-embeddings-and-output-weights --disable-bias-linear "
 			    "--recompute-granularity full --recompute-method "
-			    "uniform --recompute-num-layers 1 --attention-backend flash --hidden-dropout 0.0 "
+			    "uniform --recompute-num-layers 1 --attention-backend fused --hidden-dropout 0.0 "
 			    "--attention-dropout 0.0 --bf16");
 	build(MODEL_70B "tp=8 pp=2 framework=megatron attention-dropout=on", &r, &l);
 	assert_non_null(strstr(megatron_args(&r, &l, args, sizeof(args)), "--hidden-dropout 0.0"));
@@ -207,9 +227,8 @@ static void layouts_that_megatron_has_not(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(megatron_arguments),
-	    cmocka_unit_test(arguments_agree_with_the_layout),
-	    cmocka_unit_test(every_output_is_exported),
+	    cmocka_unit_test(the_attention_that_is_counted),   cmocka_unit_test(megatron_arguments),
+	    cmocka_unit_test(arguments_agree_with_the_layout), cmocka_unit_test(every_output_is_exported),
 	    cmocka_unit_test(layouts_that_megatron_has_not),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -376,6 +376,63 @@ static void the_fewest_gpus_answer_a_rate(void **state)
 	}
 }
 
+/* Each of several engines has a cache of its own, so together they hold as many times the sequences. */
+static void engines_hold_sequences_each(void **state)
+{
+	const char *flags = "workload=serve model=qwen3-30b-a3b seq-len=8192 prompt-len=4096 answer-len=4096 "
+			    "max-num-seqs=1024 expert-parallel=on ";
+	char two[256], four[256];
+
+	(void)state;
+	snprintf(two, sizeof(two), "%s data-parallel-size=2", flags);
+	snprintf(four, sizeof(four), "%s data-parallel-size=4", flags);
+	const p4d_serving_speed a = speed_on(two, 2), b = speed_on(four, 4);
+	/* with more engines, each has fewer experts, and thus more room */
+	assert_true(a.most > 0 && b.most > 2 * a.most);
+	assert_true(b.most_tokens_per_s > 1.5 * a.most_tokens_per_s);
+}
+
+/* SGLang computes prompts in passes of their own, which the host starts kernel by kernel: many short answers
+ * wait for them, few long ones do not. */
+static void prompts_apart_delay_tokens(void **state)
+{
+	const char *many = LLAMA "concurrency=64 prompt-len=64 answer-len=32",
+		   *few = LLAMA "concurrency=1 prompt-len=64 answer-len=2048";
+	char flags[160];
+
+	(void)state;
+	snprintf(flags, sizeof(flags), "%s engine=sglang", many);
+	const double apart = speed_on(flags, 1).between_tokens_s,
+		     together = speed_on(many, 1).between_tokens_s;
+	/* two prompts for each pass of 32 layers with 10 kernels of 45 us */
+	assert_true(apart > together + 10e-3 && apart < together + 20e-3);
+	snprintf(flags, sizeof(flags), "%s engine=sglang", few);
+	assert_true(fabs(speed_on(flags, 1).between_tokens_s / speed_on(few, 1).between_tokens_s - 1) < 0.01);
+}
+
+/*
+ * Files in 4 bits store only experts so. On Hopper each matmul of experts expands its weights to 16 bits,
+ * which slows prompts; a single sequence gains by the bytes.
+ */
+static void expanded_experts(void **state)
+{
+	const char *full = "workload=serve model=qwen3-30b-a3b seq-len=8192 ";
+	char flags[4][160];
+
+	(void)state;
+	snprintf(flags[0], sizeof(flags[0]), "%s concurrency=1 answer-len=1024", full);
+	snprintf(flags[1], sizeof(flags[1]), "%s concurrency=1 answer-len=1024 stored=fp4", full);
+	snprintf(flags[2], sizeof(flags[2]), "%s concurrency=64 prompt-len=4096 answer-len=64", full);
+	snprintf(flags[3], sizeof(flags[3]), "%s concurrency=64 prompt-len=4096 answer-len=64 stored=fp4",
+		 full);
+	assert_true(speed_on(flags[1], 1).tokens_per_s > 1.1 * speed_on(flags[0], 1).tokens_per_s);
+	assert_true(speed_of("h200-141gb", flags[3], 1).tokens_per_s <
+		    speed_of("h200-141gb", flags[2], 1).tokens_per_s);
+	/* Blackwell multiplies in 4 bits */
+	assert_true(speed_of("b200-180gb", flags[3], 1).tokens_per_s >
+		    speed_of("b200-180gb", flags[2], 1).tokens_per_s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -392,6 +449,9 @@ int main(void)
 	    cmocka_unit_test(the_cheapest_comes_first),
 	    cmocka_unit_test(bounds_hold),
 	    cmocka_unit_test(the_fewest_gpus_answer_a_rate),
+	    cmocka_unit_test(engines_hold_sequences_each),
+	    cmocka_unit_test(prompts_apart_delay_tokens),
+	    cmocka_unit_test(expanded_experts),
 	};
 
 	return cmocka_run_group_tests(tests, setup, NULL);
