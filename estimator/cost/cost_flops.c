@@ -273,8 +273,9 @@ static double recomputed_flops(const p4d_layout *l, double dropped, bool experts
 double p4d_cost_hardware_flops(const p4d_layout *l, const p4d_gpu *gpu)
 {
 	const double dropped = p4d_cost__dropped_share(l, gpu);
-	/* the gradient pass of vocabulary parallelism recomputes the logits; local losses have more heads */
-	const double again = l->vocab_parallel ? 2 * heads(l) : 0;
+	/* the gradient pass of vocabulary parallelism, and that of pairs, recomputes the logits; local losses
+	 * have more heads */
+	const double again = l->vocab_parallel || l->pairs ? 2 * heads(l) : 0;
 	const double local = l->local_loss ? 6 * (double)(l->pp - 1) * heads(l) : 0;
 
 	return tokens(l) *

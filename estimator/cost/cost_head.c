@@ -64,17 +64,19 @@ static table_cost whole_table(const p4d_layout *l, const p4d_cost_rates *r, cons
 
 /*
  * A chunk of tokens at a time. One kernel reads the logits for the statistics and replaces them by their
- * gradient. If ranks merge statistics in between, there are two kernels.
+ * gradient. If ranks merge statistics in between, there are two kernels. The gradient of a pair depends on
+ * the loss of both sequences, so a second pass over all chunks computes their logits again.
  */
 static table_cost chunked_table(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
 				double columns)
 {
 	const double chunks = ceil(z->n / (double)p4d_logits_tokens(l)), n = z->n / chunks;
 	const double e = r->element, logits = n * columns;
-	const bool merged = l->tp > 1 || l->vocab_parallel;
+	const bool merged = l->tp > 1 || l->vocab_parallel || l->pairs;
+	const double passes = l->pairs ? 2 : 1;
 	const double replaced = p4d_cost__memory_seconds(r, (2 + (merged ? 0 : READ_AGAIN)) * e * logits);
 
-	return (table_cost){.logits = chunks * p4d_cost__gemm_seconds(r, 1, n, columns, z->h, e),
+	return (table_cost){.logits = passes * chunks * p4d_cost__gemm_seconds(r, 1, n, columns, z->h, e),
 			    .input = chunks * p4d_cost__gemm_seconds(r, 1, n, z->h, columns, e),
 			    .weight = chunks * p4d_cost__gemm_seconds(r, 1, columns, z->h, n, 8),
 			    .statistics = merged ? chunks * p4d_cost__memory_seconds(r, e * logits) : 0,

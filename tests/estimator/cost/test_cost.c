@@ -66,6 +66,27 @@ static void counted_as_modelled(void **state)
 	assert_true(counted_seconds(&w, &gpu) > 4);
 }
 
+/* The gradient of a pair of sequences needs the loss of both, so p4d-train computes all logits twice. */
+static void pairs_compute_logits_twice(void **state)
+{
+	const p4d_gpu gpu = gpu_named("h100-80gb");
+	p4d_layout l = layout_of(MODEL_13B "framework=p4d seq-len=4096 global-batch=8 tp=1", 1, 1);
+	const p4d_cost_rates r = p4d_cost__rates_of(&l, &gpu);
+	const double flops = p4d_cost_hardware_flops(&l, &gpu), model = p4d_cost_model_flops(&l);
+	const double logits = 2 * 4096.0 * 8 * (double)l.vocab * (double)l.hidden;
+	p4d_cost_part once, twice;
+
+	(void)state;
+	p4d_cost__head(&l, &r, &once);
+	l.pairs = true;
+	p4d_cost__head(&l, &r, &twice);
+	assert_true(fabs(twice.forward.gemm / once.forward.gemm - 2) < 1e-9);
+	assert_true(twice.backward_input.gemm == once.backward_input.gemm);
+	assert_true(twice.forward.memory_bound > once.forward.memory_bound);
+	assert_true(fabs((p4d_cost_hardware_flops(&l, &gpu) - flops) / logits - 1) < 1e-6);
+	assert_true(p4d_cost_model_flops(&l) == model);
+}
+
 static void flops_by_hand(void **state)
 {
 	(void)state;
@@ -547,6 +568,7 @@ static void padded_experts_do_not_wait(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(pairs_compute_logits_twice),
 	    cmocka_unit_test(flops_by_hand),
 	    cmocka_unit_test(adapters_freeze_the_rest),
 	    cmocka_unit_test(hardware_flops_as_published),
