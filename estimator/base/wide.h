@@ -11,6 +11,12 @@ static inline p4d_wide p4d_div_up(p4d_wide a, p4d_wide b)
 	return (a + b - 1) / b;
 }
 
+/* The part of `more` that goes beyond `less`. */
+static inline p4d_wide p4d_beyond(p4d_wide more, p4d_wide less)
+{
+	return more > less ? more - less : 0;
+}
+
 #define P4D_WIDE_PAIR(type, suffix) \
 	static inline type p4d_wide_most_##suffix(type a, type b) \
 	{ \

@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Megatron-LM: memory that the first step allocates for layers with experts or latent attention, and that
- * stays: buffers for the exchange of tokens, workspaces, dummy gradients. Sources as in megatron_experts.c.
+ * Megatron-LM: memory that the first step allocates and that stays: dummy gradients and, for layers with
+ * experts, buffers for the exchange of tokens and workspaces. Sources as in megatron_experts.c.
  */
 #include "framework/megatron_memory.h"
+#include "request/architecture.h"
 #include "request/routing.h"
-
-/* Number of layers for multi-token prediction on this stage. */
-static bool has_further(const p4d_rows *rows)
-{
-	return rows->last && rows->layout->mtp_layers;
-}
 
 /*
  * All-gather writes into a buffer that stays, the same as for the head's input (GlobalMemoryBuffer). DeepEP
@@ -50,39 +45,70 @@ static void add_exchange(p4d_rows *rows, const p4d_megatron_sizes *z)
 }
 
 /*
- * Grouped matmuls run on four streams, each with its own workspace (get_cublas_workspace). Dummy weight
- * gradients: one for each shape that dense layers do not have.
+ * If gradients are accumulated directly into the main gradient buffer, Transformer Engine returns dummy
+ * weight gradients to autograd, one per distinct weight shape.
  */
-void p4d_megatron__expert_libraries(p4d_rows *rows, const p4d_megatron_sizes *z)
+static void add_weight_grad_buffers(p4d_rows *rows)
 {
 	const p4d_layout *l = rows->layout;
-	const uint64_t F = l->experts ? l->expert_ffn / l->etp : 0, S = l->shared_ffn / l->tp, h = l->hidden;
-	const uint64_t heads = l->heads / l->tp, up = l->glu ? 2 : 1;
-	const bool with = p4d_parameters_expert_layers_of_stage(l, rows->stage);
-	const bool before_hopper = rows->gpu && rows->gpu->sm && rows->gpu->sm < 90;
+	const uint32_t with = p4d_parameters_expert_layers_of_stage(l, rows->stage);
+	bool dense = with < l->stage_layers[rows->stage], attends = true;
+	p4d_megatron_widths state = {0};
+	const uint64_t h = l->hidden, heads = l->heads / l->tp, up = l->glu ? 2 : 1, latent = l->kv_rank;
+	const uint64_t query = (l->architecture->gated_attention ? 2 : 1) * heads * l->head_dim;
+
+	if (l->pattern_length) {
+		const p4d_layer_counts n = p4d_parameters_layers_of_stage(l, rows->stage);
+		dense = p4d_layers_with_feed(&n, P4D_FEED_DENSE);
+		attends = p4d_layers_with_mixer(&n, P4D_MIX_ATTENTION);
+		if (p4d_layers_with_mixer(&n, P4D_MIX_MAMBA2) + p4d_layers_with_mixer(&n, P4D_MIX_DELTA_NET))
+			state = p4d_megatron__widths(l);
+	}
+	const uint64_t F = dense ? l->ffn / l->tp : 0, E = with ? l->expert_ffn / l->etp : 0,
+		       S = with ? l->shared_ffn / l->tp : 0;
+	const uint64_t further = p4d_megatron__further(rows) ? h / l->tp : 0;
 	const struct {
 		const char *name;
 		uint64_t rows, columns;
 	} shape[] = {
-	    {"dummy.expert_up", with ? up * F : 0, h},
-	    {"dummy.expert_down", h, with ? F : 0},
-	    {"dummy.shared_up", with ? up * S : 0, h},
-	    {"dummy.shared_down", h, with ? S : 0},
+	    {"dummy.qkv", latent || !attends ? 0 : query + 2 * l->kv_heads * l->head_dim / l->tp, h},
+	    {"dummy.output", attends ? h : 0, heads * (latent ? l->v_dim : l->head_dim)},
+	    {"dummy.up", up * F, h},
+	    {"dummy.down", h, F},
+	    {"dummy.head", rows->last ? (l->vocab + l->tp - 1) / l->tp : 0, h},
+	    {"dummy.state_up", (uint64_t)state.all, h},
+	    {"dummy.state_down", h, (uint64_t)state.values},
+	    {"dummy.expert_up", up * E, h},
+	    {"dummy.expert_down", h, E},
+	    {"dummy.shared_up", up * S, h},
+	    {"dummy.shared_down", h, S},
 	    {"dummy.query_down", l->q_rank, h},
-	    {"dummy.query_up", l->kv_rank ? heads * (l->head_dim + l->rope_dim) : 0,
-	     l->q_rank ? l->q_rank : h},
-	    {"dummy.key_value_down", l->kv_rank ? l->kv_rank + l->rope_dim : 0, h},
-	    {"dummy.further", has_further(rows) ? h / l->tp : 0, 2 * h},
+	    {"dummy.query_up", latent ? heads * (l->head_dim + l->rope_dim) : 0, l->q_rank ? l->q_rank : h},
+	    {"dummy.key_value_down", latent ? l->kv_rank + l->rope_dim : 0, h},
 	    {"dummy.key_value_up", heads * (l->head_dim + l->v_dim), l->kv_rank},
+	    {"dummy.further", further, 2 * h},
 	};
 
-	if (with)
-		add_exchange(rows, z);
-	if (with)
-		p4d_row(rows, "workspace.experts", "", P4D_PART_LIBRARIES, P4D_DT_BYTES, 4,
-			before_hopper ? 4 << 20 : (32 << 20) + 1024, 0);
-	for (size_t i = 0; l->megatron.te_wgrad && i < sizeof(shape) / sizeof(shape[0]); i++)
-		if (shape[i].rows && shape[i].columns)
+	for (size_t i = 0; l->megatron.te_wgrad && i < sizeof(shape) / sizeof(shape[0]); i++) {
+		bool seen = !shape[i].rows || !shape[i].columns;
+		for (size_t j = 0; j < i; j++)
+			seen =
+			    seen || (shape[j].rows == shape[i].rows && shape[j].columns == shape[i].columns);
+		if (!seen)
 			p4d_row(rows, shape[i].name, "tp", P4D_PART_WEIGHT_GRAD, p4d_dtype_of(l),
 				shape[i].rows, shape[i].columns, 0);
+	}
+}
+
+/* Grouped matmuls run on four streams, each with its own workspace (get_cublas_workspace). */
+void p4d_megatron__libraries(p4d_rows *rows, const p4d_megatron_sizes *z)
+{
+	const bool before_hopper = rows->gpu && rows->gpu->sm && rows->gpu->sm < 90;
+
+	add_weight_grad_buffers(rows);
+	if (!p4d_parameters_expert_layers_of_stage(rows->layout, rows->stage))
+		return;
+	add_exchange(rows, z);
+	p4d_row(rows, "workspace.experts", "", P4D_PART_LIBRARIES, P4D_DT_BYTES, 4,
+		before_hopper ? 4 << 20 : (32 << 20) + 1024, 0);
 }

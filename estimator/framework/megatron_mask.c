@@ -29,8 +29,7 @@ static bool is_kept(const p4d_rows *rows, const p4d_megatron_again *r)
 
 	if (l->recompute == P4D_RECOMPUTE_FULL)
 		return r->groups && p4d_chunk_layers(l, rows->stage, chunk_of(rows));
-	return l->recompute == P4D_RECOMPUTE_SELECTIVE && !l->pattern_length &&
-	       (!l->megatron.recompute_modules || l->megatron.recompute_modules & P4D_MODULE_CORE_ATTENTION);
+	return !l->pattern_length && p4d_megatron__again(l, P4D_MODULE_CORE_ATTENTION);
 }
 
 /* Maximum number of that chunk's micro-batches that are still to run backward. */

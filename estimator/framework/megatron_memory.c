@@ -5,9 +5,6 @@
  * tests/data/megatron_memory.csv) and with published measurements (tests/data/measured_memory.csv).
  * Activation counts follow Korthikanti et al. (arXiv 2205.05198).
  *
- * Each saved tensor of a layer has its own row, where a tape would give one sum. Estimates print the rows by
- * name, CUDA graphs capture some of them, and recomputation drops some. A plan's hash covers all rows.
- *
  * Slots hold what layers save. The rows of a live point are memory in addition to the slots: for a backward
  * pass its peak, less what the layer has freed by then.
  */
@@ -141,45 +138,6 @@ static void add_states(p4d_rows *rows)
 }
 
 /*
- * If gradients are accumulated directly into the main gradient buffer, Transformer Engine returns dummy
- * weight gradients to autograd, one per distinct weight shape.
- */
-static void add_weight_grad_buffers(p4d_rows *rows)
-{
-	const p4d_layout *l = rows->layout;
-	const uint64_t A = l->heads / l->tp * l->head_dim, G = l->kv_heads * l->head_dim / l->tp,
-		       h = l->hidden;
-	bool dense = p4d_parameters_expert_layers_of_stage(l, rows->stage) < l->stage_layers[rows->stage],
-	     attends = true;
-	if (l->pattern_length) {
-		const p4d_layer_counts layers = p4d_parameters_layers_of_stage(l, rows->stage);
-		dense = p4d_layers_with_feed(&layers, P4D_FEED_DENSE);
-		attends = p4d_layers_with_mixer(&layers, P4D_MIX_ATTENTION);
-	}
-	const struct {
-		const char *name;
-		uint64_t rows, columns;
-	} shape[5] = {
-	    {"dummy.qkv", l->kv_rank || !attends ? 0 : (l->architecture->gated_attention ? 2 : 1) * A + 2 * G,
-	     h},
-	    {"dummy.output", attends ? h : 0, l->kv_rank ? l->heads / l->tp * l->v_dim : A},
-	    {"dummy.up", dense ? (l->glu ? 2 : 1) * l->ffn / l->tp : 0, h},
-	    {"dummy.down", h, dense ? l->ffn / l->tp : 0},
-	    {"dummy.head", (l->vocab + l->tp - 1) / l->tp, h},
-	};
-
-	for (int i = 0; i < (rows->last ? 5 : 4); i++) {
-		bool seen = !shape[i].rows || !shape[i].columns;
-		for (int j = 0; j < i; j++)
-			seen =
-			    seen || (shape[j].rows == shape[i].rows && shape[j].columns == shape[i].columns);
-		if (!seen)
-			p4d_row(rows, shape[i].name, "tp", P4D_PART_WEIGHT_GRAD, p4d_dtype_of(l),
-				shape[i].rows, shape[i].columns, 0);
-	}
-}
-
-/*
  * Workspaces of cuBLAS: for Transformer Engine's matmuls (cpp_extensions/gemm.py), and for PyTorch's matmuls
  * in the head, in routers of experts and in unfused attention (CUDABlas.cpp). Angles of RoPE (RotaryEmbedding
  * caches them per chunk). With sequence parallelism the head's input is gathered into its own buffer
@@ -200,12 +158,10 @@ static void add_persistent(p4d_rows *rows, const p4d_megatron_sizes *z)
 	if (!l->positions && l->architecture->positions != P4D_NO_POSITIONS)
 		p4d_row(rows, "rope", "cp", P4D_PART_LIBRARIES, P4D_DT_FP32, l->vpp, l->seq_len / l->cp,
 			l->head_dim);
-	if (l->megatron.te_wgrad)
-		add_weight_grad_buffers(rows);
-	if (l->pattern_length)
-		p4d_megatron__state_libraries(rows);
-	if (z->mixed)
-		p4d_megatron__expert_libraries(rows, z);
+	if (!l->flash_attention && !p4d_megatron__scores(l, z, l->megatron.attention_dropout).kernel)
+		p4d_row(rows, "attention.causal_mask", "", P4D_PART_ATTENTION, P4D_DT_BYTES, l->seq_len,
+			l->seq_len, 0);
+	p4d_megatron__libraries(rows, z);
 	if (rows->last && z->gathers)
 		p4d_row(rows, "head.gathered", "cp", P4D_PART_LOGITS, p4d_dtype_of(l), z->tokens, z->h, 0);
 	for (unsigned i = first; i < rows->plan->count; i++)
@@ -214,128 +170,18 @@ static void add_persistent(p4d_rows *rows, const p4d_megatron_sizes *z)
 
 /* ---- what layers save ---- */
 
-/* The saved tensors of a layer that recomputation drops. */
-static bool dropped(int recompute, p4d_megatron_group g)
-{
-	switch (recompute) {
-	case P4D_RECOMPUTE_SELECTIVE:
-		return g == STATISTICS;
-	case P4D_RECOMPUTE_MLP:
-		return g == FFN;
-	case P4D_RECOMPUTE_FULL:
-		return g != INPUT;
-	default:
-		return false;
-	}
-}
-
 static p4d_megatron_again recomputed(const p4d_rows *rows)
 {
 	const p4d_layout *l = rows->layout;
 	const uint64_t all = rows->slot_layers,
 		       n = l->megatron.recompute_layers < all ? l->megatron.recompute_layers : all;
 
-	if (l->recompute != P4D_RECOMPUTE_FULL) /* attention leaves nothing in the feed-forward part */
-		return (p4d_megatron_again){0, l->recompute == P4D_RECOMPUTE_MLP, all};
+	if (l->recompute != P4D_RECOMPUTE_FULL)
+		return (p4d_megatron_again){0, 0, all};
 	if (l->megatron.recompute_block) /* the first tensors of the model; others are freed earlier in
 					  * the backward pass */
 		return (p4d_megatron_again){n, n == all, all - n};
 	return (p4d_megatron_again){n ? (all + n - 1) / n : 0, n, 0};
-}
-
-/* Adds one of a layer's tensors, or the part of it that is recomputed for the backward pass of its group. */
-static void saved(p4d_rows *rows, const p4d_megatron_again *r, p4d_megatron_group g, const char *name,
-		  const char *shard, p4d_dtype dtype, uint64_t x, uint64_t y, uint64_t z)
-{
-	const int recompute = rows->layout->recompute;
-
-	if (r->whole && (recompute == P4D_RECOMPUTE_FULL || !dropped(recompute, g))) {
-		p4d_tensor *row = p4d_row_in_slot(rows, name, shard, dtype, x, y, z);
-		row->layers = (uint32_t)r->whole;
-		p4d_megatron__captured(rows, g, row);
-	}
-	if (r->layers && dropped(recompute, g))
-		p4d_row_at(rows, 1u << P4D_AT_BACKWARD_FFN, name, shard, P4D_PART_ACTIVATIONS, dtype,
-			   p4d_times(rows, r->layers, x), y, z);
-}
-
-/* Softmax of all query-key pairs and, with dropout, its mask and result. */
-static void add_scores(p4d_rows *rows, const p4d_megatron_again *r, const p4d_megatron_sizes *z)
-{
-	const p4d_layout *l = rows->layout;
-	const p4d_megatron_scores s = p4d_megatron__scores(l, z, l->megatron.attention_dropout);
-
-	saved(rows, r, STATISTICS, "layer.scores", ACROSS, P4D_DT_BYTES, s.saved, l->heads / l->tp,
-	      p4d_times(rows, z->tokens, l->seq_len));
-	if (s.kernel)
-		return;
-	saved(rows, r, STATISTICS, "layer.scores_mask", "", P4D_DT_BYTES, l->seq_len, l->seq_len, 0);
-	p4d_row(rows, "attention.causal_mask", "", P4D_PART_ATTENTION, P4D_DT_BYTES, l->seq_len, l->seq_len,
-		0)
-	    ->at_first_step = true;
-}
-
-/*
- * Attention keeps queries, keys and values after RoPE, and its output, which is also the next matmul's input.
- * With checkpointing (recompute=selective) it keeps its inputs: the result of the joint matmul, of which
- * values are a view. All-to-all keeps the output before and after the exchange. All-gather keeps the outputs
- * of both halves of the sequence and the whole output (attention/dot_product_attention/context_parallel.py),
- * unless that is kept in FP8.
- */
-static void add_attention(p4d_rows *rows, const p4d_megatron_again *r, const p4d_megatron_sizes *z)
-{
-	const p4d_layout *l = rows->layout;
-	const p4d_dtype dtype = p4d_dtype_of(l);
-	const bool selective = l->recompute == P4D_RECOMPUTE_SELECTIVE;
-	const bool repeats = !l->flash_attention && !selective; /* keys and values for all query heads */
-
-	saved(rows, r, HEADS, "layer.query_and_output", ACROSS, dtype, 1 + (selective ? 1 : z->outputs),
-	      z->tokens, z->A);
-	saved(rows, r, HEADS, "layer.key_and_value", ACROSS, dtype, 2, z->tokens, repeats ? z->A : z->G);
-	if (p4d_megatron__fp8_saves_output(l))
-		saved(rows, r, HEADS, "layer.output_fp8", ACROSS, P4D_DT_BYTES, z->tokens, z->A, 0);
-	if (l->qk_norm) { /* inputs of the norms of queries and keys */
-		saved(rows, r, HEADS, "layer.normed_product", ACROSS, dtype, z->tokens, z->A + z->G, 0);
-		saved(rows, r, HEADS, "layer.qk_statistics", ACROSS, P4D_DT_FP32, l->norm_tensors, z->tokens,
-		      l->heads / l->tp + p4d_rank_kv_heads(l));
-	}
-	if (selective)
-		saved(rows, r, HEADS, "layer.product", ACROSS, dtype, z->tokens, p4d_megatron__product(l, z),
-		      0);
-	if (l->flash_attention)
-		saved(rows, r, STATISTICS, "layer.softmax_statistics", ACROSS, P4D_DT_FP32, l->heads / l->tp,
-		      z->tokens, 0);
-	else
-		add_scores(rows, r, z);
-}
-
-static void add_layer(p4d_rows *rows, const p4d_megatron_again *r, const p4d_megatron_sizes *z)
-{
-	const p4d_layout *l = rows->layout;
-	const p4d_dtype dtype = p4d_dtype_of(l);
-
-	if (r->groups) { /* tensor_parallel/random.py, CheckpointFunction */
-		p4d_tensor *inputs =
-		    p4d_row_in_slot(rows, "group.inputs", ALONG, dtype, r->groups, z->own, z->h);
-		inputs->layers = 1;
-		/* Recomputed layers have their own inputs, except the first layer; the last layer's output
-		 * is held. */
-		p4d_megatron_held(rows, P4D_AT_BACKWARD_FFN, "again.inputs", ALONG, P4D_PART_ACTIVATIONS,
-				  (p4d_wide)r->layers * z->own * z->h);
-	}
-	if (r->whole)
-		saved(rows, r, INPUT, "layer.input", ALONG, dtype, z->own, z->h, 0);
-	if (l->recompute == P4D_RECOMPUTE_MLP)
-		p4d_megatron_held(rows, P4D_AT_BACKWARD_FFN, "again.output", ALONG, P4D_PART_ACTIVATIONS,
-				  (p4d_wide)z->own * z->h);
-	saved(rows, r, NORM, "layer.norm", ALONG, dtype, z->own, z->norm, 0);
-	add_attention(rows, r, z);
-	saved(rows, r, MIDDLE, "layer.middle", ALONG, dtype, z->own, z->h, 0);
-	saved(rows, r, FFN, "layer.second_norm", ALONG, dtype, z->own, z->norm, 0);
-	saved(rows, r, NORM, "layer.norm_statistics", ALONG, P4D_DT_FP32, 2 * l->norm_tensors, z->own, 0);
-	if (l->dropout)
-		saved(rows, r, NORM, "layer.dropout_masks", ALONG, P4D_DT_BYTES, 2, z->own, z->h);
-	saved(rows, r, FFN, "layer.ffn", ACROSS, dtype, z->tokens, z->up + z->product, 0);
 }
 
 void p4d_framework__megatron_rows(p4d_rows *rows)
@@ -351,10 +197,8 @@ void p4d_framework__megatron_rows(p4d_rows *rows)
 	add_persistent(rows, &z);
 	if (rows->layout->pattern_length)
 		p4d_megatron__state_layers(rows, &z);
-	else if (z.mixed)
-		p4d_megatron__expert_layers(rows, &r, &z);
 	else
-		add_layer(rows, &r, &z);
+		p4d_megatron__layers(rows, &r, &z);
 	p4d_megatron__graphs(rows, &z);
 	p4d_framework__megatron_passes(rows, &r, &z);
 }

@@ -7,12 +7,15 @@
 /* What PyTorch's allocator holds on one rank of a stage of Megatron-LM: the rows of its plan. */
 void p4d_framework__megatron_rows(p4d_rows *rows);
 
-/* megatron_memory.c (saved activations) and megatron_passes.c (working memory of passes) share the rest of
+/* megatron_layer.c (saved activations) and megatron_passes.c (working memory of passes) share the rest of
  * this file. */
 
 /* Parallel degrees that shard a row: along the sequence, and across heads or columns. */
 #define ALONG "sp cp"
 #define ACROSS "tp cp"
+
+/* A recomputed tensor is copied to its former place (tensor_parallel/random.py, CheckpointWithoutOutput). */
+enum { TWICE = 2 };
 
 /*
  * Transformer Engine's FP8 (megatron_fp8.c). A matmul keeps its input in the orientation that the weight
@@ -66,16 +69,8 @@ typedef struct p4d_megatron_sizes {
 
 p4d_megatron_sizes p4d_framework__megatron_sizes(const p4d_layout *layout, uint64_t micro_batch);
 
-/*
- * Columns of attention's first matmul without the value columns. If tensor-parallel ranks hold copies of
- * key/value heads, the output of all ranks is gathered (attention.py, get_query_key_value_tensors).
- */
-static inline uint64_t p4d_megatron__product(const p4d_layout *layout, const p4d_megatron_sizes *sizes)
-{
-	return layout->kv_heads < layout->tp
-		   ? (layout->heads + 2 * layout->kv_heads) * layout->head_dim - sizes->G
-		   : sizes->A + sizes->G;
-}
+/* Columns of its first matmul that checkpointed attention keeps, without the value columns. */
+uint64_t p4d_megatron__product(const p4d_layout *layout, const p4d_megatron_sizes *sizes);
 
 /* How many layers of a chunk are recomputed, and in which groups. */
 typedef struct p4d_megatron_again {
@@ -85,17 +80,46 @@ typedef struct p4d_megatron_again {
 	uint64_t whole;  /* layers of the chunk that are not recomputed */
 } p4d_megatron_again;
 
-/*
- * Models with experts or latent attention (megatron_experts.c): p4d_megatron__experts replaces the sizes that
- * differ; the others add the rows of what layers save, and of what libraries allocate at the first step.
- */
-void p4d_megatron__size_experts(const p4d_rows *rows, p4d_megatron_sizes *sizes);
-void p4d_megatron__expert_layers(p4d_rows *rows, const p4d_megatron_again *again, p4d_megatron_sizes *sizes);
-void p4d_megatron__expert_libraries(p4d_rows *rows, const p4d_megatron_sizes *sizes);
+/* Whether a module of P4D_MODULE_* is recomputed; not if whole layers are. */
+bool p4d_megatron__again(const p4d_layout *layout, unsigned module);
 
-/* What the experts of one such layer save, without the router; and the rows for `layers` such layers. */
-p4d_wide p4d_megatron__saved_by_experts(const p4d_layout *layout, const p4d_megatron_sizes *sizes);
+/* Columns per token of a Mamba-2 layer on one tensor-parallel rank. */
+typedef struct p4d_megatron_widths {
+	p4d_wide values; /* columns of all heads, which are also those of the gates */
+	p4d_wide mixed;  /* columns that the convolution mixes: values, B and C */
+	p4d_wide all;    /* columns of the first matmul: these, gates and steps */
+	p4d_wide states; /* elements of a chunk's state per token of the chunk */
+	p4d_wide scores; /* scores within a chunk, for each group */
+	p4d_wide heads;
+} p4d_megatron_widths;
+p4d_megatron_widths p4d_megatron__widths(const p4d_layout *layout);
+
+/* Adds the rows of what the layers of a stage save (megatron_layer.c), and fills `further`. */
+void p4d_megatron__layers(p4d_rows *rows, const p4d_megatron_again *again, p4d_megatron_sizes *sizes);
+
+/* The same for hybrid models: one tensor of these blocks; and all that the experts of these layers save. */
+void p4d_megatron__keep_blocks(p4d_rows *rows, const char *name, const char *shard, p4d_dtype dtype,
+			       uint64_t blocks, p4d_wide elements);
+void p4d_megatron__keep_attention(p4d_rows *rows, const p4d_megatron_sizes *sizes, uint64_t blocks);
 void p4d_megatron__keep_experts(p4d_rows *rows, const p4d_megatron_sizes *sizes, uint64_t layers);
+
+/* What the experts of one layer save, without the router. */
+p4d_wide p4d_megatron__saved_by_experts(const p4d_layout *layout, const p4d_megatron_sizes *sizes);
+
+/* Layers for multi-token prediction on this stage. */
+static inline uint64_t p4d_megatron__further(const p4d_rows *rows)
+{
+	return rows->last ? rows->layout->mtp_layers : 0;
+}
+
+/* Replaces the sizes that differ with experts or latent attention (megatron_experts.c). */
+void p4d_megatron__size_experts(const p4d_rows *rows, p4d_megatron_sizes *sizes);
+
+/*
+ * Memory that the first step allocates and that stays: dummy gradients, buffers of the experts' exchange
+ * (megatron_libraries.c).
+ */
+void p4d_megatron__libraries(p4d_rows *rows, const p4d_megatron_sizes *sizes);
 
 /* Fills ffn_forward and ffn_backward (megatron_states.c). */
 void p4d_megatron__size_ffn(const p4d_rows *rows, p4d_megatron_sizes *sizes);
@@ -105,7 +129,6 @@ void p4d_megatron__size_ffn(const p4d_rows *rows, p4d_megatron_sizes *sizes);
  */
 void p4d_megatron__size_states(const p4d_rows *rows, p4d_megatron_sizes *sizes);
 void p4d_megatron__state_layers(p4d_rows *rows, const p4d_megatron_sizes *sizes);
-void p4d_megatron__state_libraries(p4d_rows *rows);
 
 /*
  * CUDA graphs of Transformer Engine (megatron_graphs.c). A captured group of rows keeps its memory.

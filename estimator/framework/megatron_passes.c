@@ -34,26 +34,20 @@ uint64_t p4d_megatron__inputs_held(const p4d_rows *rows)
 	return left > 0 ? (uint64_t)left : 0;
 }
 
-static p4d_wide beyond(p4d_wide more, p4d_wide less)
-{
-	return more > less ? more - less : 0;
-}
-
 /*
  * If layers, or only those with experts, are recomputed, their forward pass is a part of the backward pass.
  */
 static p4d_wide widest_of_layer(const p4d_rows *rows, const p4d_megatron_sizes *z)
 {
 	const p4d_layout *l = rows->layout;
-	const bool again =
-	    l->recompute == P4D_RECOMPUTE_FULL || l->megatron.recompute_modules & P4D_MODULE_MOE;
+	const bool again = l->recompute == P4D_RECOMPUTE_FULL || p4d_megatron__again(l, P4D_MODULE_MOE);
 
 	if (!z->backward)
 		return l->recompute >= P4D_RECOMPUTE_MLP
-			   ? P4D_MOST(beyond(z->ffn_forward, (p4d_wide)z->own * z->h), z->ffn_backward)
+			   ? P4D_MOST(p4d_beyond(z->ffn_forward, (p4d_wide)z->own * z->h), z->ffn_backward)
 			   : z->ffn_backward;
 	/* before its result exists, which has a row of its own */
-	return again ? P4D_MOST(beyond(z->forward, (p4d_wide)z->own * z->h), z->backward) : z->backward;
+	return again ? P4D_MOST(p4d_beyond(z->forward, (p4d_wide)z->own * z->h), z->backward) : z->backward;
 }
 
 /*
@@ -83,14 +77,13 @@ static p4d_wide backward_exchange(const p4d_rows *rows, const p4d_megatron_again
 	const p4d_layout *l = rows->layout;
 	const bool ring = l->cp_comm == P4D_CP_P2P, layers = r->groups && r->layers;
 	const p4d_wide narrow = (p4d_wide)z->own * z->h;
-	const p4d_wide ffn = l->recompute == P4D_RECOMPUTE_MLP ? narrow : z->ffn;
 	const p4d_wide normed = l->qk_norm ? z->A + z->G : 0;
 	const p4d_wide saved =
 	    2 * narrow + z->ffn + (p4d_wide)z->tokens * ((1 + z->outputs) * z->A + 2 * z->G + normed);
 
 	if (!exchange(l, z) || (ring && !layers))
 		return 0;
-	return beyond(exchange(l, z) + (layers ? r->layers * saved : 0), ffn + (layers ? narrow : 0)) +
+	return p4d_beyond(exchange(l, z) + (layers ? r->layers * saved : 0), z->ffn + (layers ? narrow : 0)) +
 	       (inputs + (ring || !rows->last)) * narrow;
 }
 
@@ -100,7 +93,7 @@ static p4d_wide backward_latent(const p4d_megatron_again *r, const p4d_megatron_
 
 	if (!z->attention)
 		return 0;
-	return beyond(z->attention + (1 + inputs) * narrow + (r->groups ? r->layers * saved : 0), z->ffn);
+	return p4d_beyond(z->attention + (1 + inputs) * narrow + (r->groups ? r->layers * saved : 0), z->ffn);
 }
 
 /*
@@ -113,7 +106,7 @@ static void add_further(p4d_rows *rows, const p4d_megatron_sizes *z)
 	const p4d_layout *l = rows->layout;
 	const p4d_wide hidden = (1 + l->mtp_layers) * (p4d_wide)z->own * z->h;
 	const p4d_wide table = rows->first ? (p4d_wide)l->vocab / l->tp * z->h : 0;
-	const p4d_wide held = P4D_MOST(hidden, beyond(table, z->further));
+	const p4d_wide held = P4D_MOST(hidden, p4d_beyond(table, z->further));
 
 	p4d_megatron_held(rows, P4D_AT_BACKWARD_FFN, "further.gradients", "tp", P4D_PART_WORKING_SET, held);
 	p4d_megatron_held(rows, P4D_AT_BACKWARD_ATTENTION, "further.attention", "tp", P4D_PART_WORKING_SET,
@@ -134,11 +127,11 @@ static p4d_wide left_meanwhile(const p4d_rows *rows, const p4d_megatron_sizes *z
 	const p4d_wide narrow = (p4d_wide)z->own * z->h;
 
 	if (l->recompute == P4D_RECOMPUTE_FULL)
-		return beyond(z->left, narrow) ? z->left - narrow - (rows->last ? narrow : 0) : 0;
-	if (!(l->megatron.recompute_modules & P4D_MODULE_MOE) || l->vpp == 1 || l->micro_batches <= l->pp)
+		return p4d_beyond(z->left, narrow) ? z->left - narrow - (rows->last ? narrow : 0) : 0;
+	if (!p4d_megatron__again(l, P4D_MODULE_MOE) || l->vpp == 1 || l->micro_batches <= l->pp)
 		return 0;
 	const uint64_t layers = p4d_parameters_expert_layers(l, rows->stage, (uint32_t)l->vpp - 1);
-	return 2 * beyond(layers, 2 * rows->stage < l->pp) * narrow;
+	return 2 * p4d_beyond(layers, 2 * rows->stage < l->pp) * narrow;
 }
 
 static void add_passes(p4d_rows *rows, const p4d_megatron_again *r, const p4d_megatron_sizes *z)
@@ -150,8 +143,7 @@ static void add_passes(p4d_rows *rows, const p4d_megatron_again *r, const p4d_me
 	/* recomputed layers begin when the chunk's other layer is done, with a gradient of their own */
 	const bool second = r->groups && r->whole == 1 && received;
 	const bool ring = l->cp_comm == P4D_CP_P2P, layers = r->groups && r->layers;
-	const p4d_wide ffn = l->recompute == P4D_RECOMPUTE_MLP ? narrow : z->ffn;
-	const p4d_wide attention = beyond(exchange(l, z), ffn);
+	const p4d_wide attention = p4d_beyond(exchange(l, z), z->ffn);
 	const p4d_wide unfused = p4d_megatron__unfused_backward(rows, r, z, inputs);
 
 	p4d_megatron_held(rows, P4D_AT_BACKWARD_FFN, "schedule.inputs", ALONG, P4D_PART_WORKING_SET,

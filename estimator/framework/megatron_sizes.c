@@ -24,6 +24,8 @@ p4d_megatron_sizes p4d_framework__megatron_sizes(const p4d_layout *l, uint64_t m
 		z.product -= z.F - (p4d_megatron__fp8_bytes(l, z.F) + 1) / 2;
 		z.norm = (p4d_megatron__fp8_bytes(l, z.h) + 1) / 2;
 	}
-	z.ffn = (p4d_wide)z.tokens * (z.up + z.product) + (p4d_wide)z.own * (z.h + z.norm);
+	z.ffn = (p4d_wide)z.own * z.h;
+	if (!p4d_megatron__again(l, P4D_MODULE_MLP))
+		z.ffn += (p4d_wide)z.tokens * (z.up + z.product) + (p4d_wide)z.own * z.norm;
 	return z;
 }

@@ -17,36 +17,21 @@
 #include "request/architecture.h"
 #include "tape/op.h"
 
-/* Columns per token of a Mamba-2 layer on one tensor-parallel rank. */
-typedef struct state_widths {
-	p4d_wide values; /* columns of all heads, which are also those of the gates */
-	p4d_wide mixed;  /* columns that the convolution mixes: values, B and C */
-	p4d_wide all;    /* columns of the first matmul: these, gates and steps */
-	p4d_wide states; /* elements of a chunk's state per token of the chunk */
-	p4d_wide scores; /* scores within a chunk, for each group */
-	p4d_wide heads;
-} state_widths;
-
 static bool is_delta_net(const p4d_layout *l)
 {
 	return memchr(l->pattern, 'G', l->pattern_length);
 }
 
-static state_widths widths_of(const p4d_layout *l)
+p4d_megatron_widths p4d_megatron__widths(const p4d_layout *l)
 {
 	const p4d_wide heads = l->state.heads / l->tp, groups = p4d_div_up(l->state.groups, l->tp);
-	state_widths w = {
+	p4d_megatron_widths w = {
 	    .values = heads * l->state.head_dim, .heads = heads, .scores = groups * l->state.chunk};
 
 	w.mixed = w.values + 2 * groups * l->state.size;
 	w.all = w.mixed + w.values + (is_delta_net(l) ? 2 : 1) * heads;
 	w.states = p4d_div_up(w.values * l->state.size, l->state.chunk);
 	return w;
-}
-
-static p4d_wide beyond(p4d_wide more, p4d_wide less)
-{
-	return more > less ? more - less : 0;
 }
 
 /* Elements that a layer saves, and the peaks of its passes on top of these. */
@@ -170,7 +155,7 @@ static block_memory with_last_product(te_block *b, p4d_tape_tensor y, uint64_t c
  */
 static block_memory of_mamba2(const p4d_layout *l, te_block *b)
 {
-	const state_widths w = widths_of(l);
+	const p4d_megatron_widths w = p4d_megatron__widths(l);
 	const p4d_wide t = b->z->tokens;
 	const p4d_tape_tensor all = norm_and_product(b, (uint64_t)w.all);
 
@@ -191,7 +176,7 @@ static block_memory of_mamba2(const p4d_layout *l, te_block *b)
  */
 static p4d_wide saved_by_delta_net(const p4d_layout *l)
 {
-	const state_widths w = widths_of(l);
+	const p4d_megatron_widths w = p4d_megatron__widths(l);
 	const p4d_wide keys = w.heads * l->state.size;
 
 	return w.mixed + (w.mixed - w.values) + 2 * keys + 4 * w.values + w.heads * (l->state.chunk + 7) +
@@ -200,15 +185,15 @@ static p4d_wide saved_by_delta_net(const p4d_layout *l)
 
 static block_memory of_delta_net(const p4d_layout *l, te_block *b)
 {
-	const state_widths w = widths_of(l);
+	const p4d_megatron_widths w = p4d_megatron__widths(l);
 	const p4d_wide t = b->z->tokens, keys = w.heads * l->state.size;
-	const p4d_wide kept = beyond(saved_by_delta_net(l), w.all + w.values);
+	const p4d_wide kept = p4d_beyond(saved_by_delta_net(l), w.all + w.values);
 	const p4d_tape_tensor all = norm_and_product(b, (uint64_t)w.all);
 
 	return with_last_product(b,
 				 mixed(b, all, (uint64_t)w.values, t * kept,
 				       t * (2 * keys + w.values + w.states),
-				       t * beyond(6 * keys + 2 * w.values + 2 * w.states, w.all)),
+				       t * p4d_beyond(6 * keys + 2 * w.values + 2 * w.states, w.all)),
 				 (uint64_t)w.values);
 }
 
@@ -221,19 +206,6 @@ static p4d_wide attention_columns(const p4d_layout *l, const p4d_megatron_sizes 
 }
 
 /*
- * With recompute=selective, attention also keeps its inputs. With rotary embeddings these are queries and
- * keys as the first matmul made them; the values are a view of that matmul's result. Without rotary
- * embeddings all three are views of the result, except that queries of several groups are copied into order
- * (attention.py, split_qkv).
- */
-static p4d_wide checkpointed_columns(const p4d_layout *l, const p4d_megatron_sizes *z)
-{
-	if (l->architecture->positions != P4D_NO_POSITIONS)
-		return z->A + z->G;
-	return z->G > l->head_dim ? z->A : 0;
-}
-
-/*
  * Recomputed attention makes its result again, and keys and values in order. The kernel's fp32 gradients of
  * queries, with a sum per row, are freed when the gradients of queries, keys and values exist.
  */
@@ -241,10 +213,10 @@ static block_memory of_attention(const p4d_layout *l, te_block *b)
 {
 	const p4d_megatron_sizes *z = b->z;
 	const uint64_t all = (l->architecture->gated_attention ? 2 : 1) * z->A + 2 * z->G;
-	const bool again = l->recompute == P4D_RECOMPUTE_SELECTIVE;
+	const bool again = p4d_megatron__again(l, P4D_MODULE_CORE_ATTENTION);
 	const p4d_wide t = z->tokens, statistics = 2 * (l->heads / l->tp), kernel = 2 * z->A + statistics;
 	const p4d_wide more =
-	    attention_columns(l, z) - z->A - all + (again ? checkpointed_columns(l, z) : statistics);
+	    attention_columns(l, z) - z->A - all + (again ? p4d_megatron__product(l, z) : statistics);
 	const p4d_wide result = again ? z->A + 2 * z->G + statistics : 0;
 	const p4d_tape_tensor x = norm_and_product(b, all);
 
@@ -317,15 +289,15 @@ static void before(pass_moments *m, block_memory y)
 {
 	const p4d_wide received = m->freed ? m->received : 0; /* otherwise the block begins with it */
 
-	m->backward = P4D_MOST(m->backward, beyond(y.backward + received, m->freed));
-	m->forward = P4D_MOST(m->forward, beyond(y.forward, m->freed));
+	m->backward = P4D_MOST(m->backward, p4d_beyond(y.backward + received, m->freed));
+	m->forward = P4D_MOST(m->forward, p4d_beyond(y.forward, m->freed));
 	m->freed += y.saved;
 }
 
 /* Whether the memory of a block is below 2^60 bytes: tapes count in int64_t. */
 static bool countable(const p4d_layout *l, const p4d_megatron_sizes *z)
 {
-	const state_widths w = widths_of(l);
+	const p4d_megatron_widths w = p4d_megatron__widths(l);
 	const p4d_wide columns =
 	    z->h + z->up + z->A + z->G + w.all + w.states + w.scores + w.heads + saved_by_delta_net(l);
 
@@ -361,18 +333,6 @@ void p4d_megatron__size_states(const p4d_rows *rows, p4d_megatron_sizes *z)
 	z->backward = m.backward;
 }
 
-static void keep(p4d_rows *rows, const char *name, const char *shard, p4d_dtype dtype, uint64_t layers,
-		 p4d_wide elements)
-{
-	const p4d_wide all = elements * layers * rows->slots;
-
-	rows->overflow = rows->overflow || all >> 62;
-	if (!all || rows->overflow)
-		return;
-	p4d_tensor *row = p4d_row_in_slot(rows, name, shard, dtype, (uint64_t)all, 0, 0);
-	row->layers = row->slots = 1;
-}
-
 void p4d_megatron__state_layers(p4d_rows *rows, const p4d_megatron_sizes *z)
 {
 	const p4d_layout *l = rows->layout;
@@ -385,44 +345,22 @@ void p4d_megatron__state_layers(p4d_rows *rows, const p4d_megatron_sizes *z)
 		       experts = p4d_layers_with_feed(&layers, P4D_FEED_EXPERTS);
 	const uint64_t all = states + nets + attention + dense + experts; /* blocks */
 	const p4d_wide narrow = (p4d_wide)z->own * z->h, t = z->tokens;
-	const state_widths w = widths_of(l);
+	const p4d_megatron_widths w = p4d_megatron__widths(l);
 
-	keep(rows, "layer.input", ALONG, dtype, all, narrow);
-	keep(rows, "layer.norm", ALONG, dtype, all, narrow);
-	keep(rows, "layer.norm_statistics", ALONG, P4D_DT_FP32, all, z->own);
-	keep(rows, "state.product", ACROSS, dtype, states, t * w.all);
-	keep(rows, "state.scan", ACROSS, dtype, states, t * 3 * w.values);
-	keep(rows, "state.norm_statistics", ACROSS, P4D_DT_FP32, states,
-	     t * p4d_div_up(l->state.groups, l->tp));
-	keep(rows, "state.delta_net", ACROSS, dtype, nets, nets ? t * saved_by_delta_net(l) : 0);
-	keep(rows, "layer.attention", ACROSS, dtype, attention, t * attention_columns(l, z));
-	if (l->recompute == P4D_RECOMPUTE_SELECTIVE)
-		keep(rows, "layer.product", ACROSS, dtype, attention, t * checkpointed_columns(l, z));
-	else
-		keep(rows, "layer.softmax_statistics", ACROSS, P4D_DT_FP32, attention,
-		     t * (l->heads / l->tp));
-	keep(rows, "layer.ffn", ACROSS, dtype, dense, t * (z->up + z->product));
+	p4d_megatron__keep_blocks(rows, "layer.input", ALONG, dtype, all, narrow);
+	p4d_megatron__keep_blocks(rows, "layer.norm", ALONG, dtype, all, narrow);
+	p4d_megatron__keep_blocks(rows, "layer.norm_statistics", ALONG, P4D_DT_FP32, all, z->own);
+	p4d_megatron__keep_blocks(rows, "state.product", ACROSS, dtype, states, t * w.all);
+	p4d_megatron__keep_blocks(rows, "state.scan", ACROSS, dtype, states, t * 3 * w.values);
+	p4d_megatron__keep_blocks(rows, "state.norm_statistics", ACROSS, P4D_DT_FP32, states,
+				  t * p4d_div_up(l->state.groups, l->tp));
+	p4d_megatron__keep_blocks(rows, "state.delta_net", ACROSS, dtype, nets,
+				  nets ? t * saved_by_delta_net(l) : 0);
+	p4d_megatron__keep_attention(rows, z, attention);
+	p4d_megatron__keep_blocks(rows, "layer.ffn", ACROSS, dtype, dense, t * (z->up + z->product));
 	/* the experts' result before the gate, which has one number per token */
 	if (l->architecture->shared_gate && l->shared_ffn)
-		keep(rows, "layer.shared_result", ALONG, dtype, experts, narrow);
+		p4d_megatron__keep_blocks(rows, "layer.shared_result", ALONG, dtype, experts, narrow);
 	if (l->experts)
-		p4d_megatron__keep_experts(rows, z,
-					   rows->slots * p4d_layers_with_feed(&layers, P4D_FEED_EXPERTS));
-}
-
-/* Dummy weight gradients, of shapes that other layers do not have. */
-void p4d_megatron__state_libraries(p4d_rows *rows)
-{
-	const p4d_layout *l = rows->layout;
-	const p4d_layer_counts layers = p4d_parameters_layers_of_stage(l, rows->stage);
-	const state_widths w = widths_of(l);
-
-	if (!l->megatron.te_wgrad || p4d_layers_with_mixer(&layers, P4D_MIX_MAMBA2) +
-					     p4d_layers_with_mixer(&layers, P4D_MIX_DELTA_NET) ==
-					 0)
-		return;
-	p4d_row(rows, "dummy.state_up", "tp", P4D_PART_WEIGHT_GRAD, p4d_dtype_of(l), (uint64_t)w.all,
-		l->hidden, 0);
-	p4d_row(rows, "dummy.state_down", "tp", P4D_PART_WEIGHT_GRAD, p4d_dtype_of(l), l->hidden,
-		(uint64_t)w.values, 0);
+		p4d_megatron__keep_experts(rows, z, experts);
 }

@@ -46,11 +46,6 @@ static p4d_wide elements(const p4d_layout *l, p4d_wide bytes)
 	return (bytes + element - 1) / element;
 }
 
-static p4d_wide beyond(p4d_wide more, p4d_wide less)
-{
-	return more > less ? more - less : 0;
-}
-
 /* Columns of keys and values in the matmuls: copies for all query heads. */
 static p4d_wide repeated(const p4d_megatron_sizes *z)
 {
@@ -94,9 +89,8 @@ p4d_wide p4d_megatron__unfused_forward(const p4d_rows *rows, const p4d_megatron_
 	if (l->flash_attention)
 		return 0;
 	if (l->recompute == P4D_RECOMPUTE_SELECTIVE)
-		return beyond(saved_by_matmuls(l, z) + forward_beside(l, z, false), z->ffn);
-	return beyond(forward_beside(l, z, true),
-		      l->recompute == P4D_RECOMPUTE_MLP ? (p4d_wide)z->own * z->h : z->ffn);
+		return p4d_beyond(saved_by_matmuls(l, z) + forward_beside(l, z, false), z->ffn);
+	return p4d_beyond(forward_beside(l, z, true), z->ffn);
 }
 
 p4d_wide p4d_megatron__unfused_backward(const p4d_rows *rows, const p4d_megatron_again *r,
@@ -105,7 +99,6 @@ p4d_wide p4d_megatron__unfused_backward(const p4d_rows *rows, const p4d_megatron
 	const p4d_layout *l = rows->layout;
 	const bool layers = r->groups && r->layers, again = layers || l->recompute == P4D_RECOMPUTE_SELECTIVE;
 	const p4d_wide narrow = (p4d_wide)z->own * z->h;
-	const p4d_wide ffn = l->recompute == P4D_RECOMPUTE_MLP ? narrow : z->ffn;
 	p4d_wide held = backward_beside(l, z);
 
 	if (l->flash_attention)
@@ -118,5 +111,5 @@ p4d_wide p4d_megatron__unfused_backward(const p4d_rows *rows, const p4d_megatron
 			 (p4d_wide)z->tokens * ((1 + z->outputs) * z->A + (l->qk_norm ? z->A + z->G : 0)));
 	else if (again)
 		held += saved_by_matmuls(l, z) + (p4d_wide)z->tokens * z->A;
-	return beyond(held, ffn + (layers ? narrow : 0)) + (1 + inputs) * narrow;
+	return p4d_beyond(held, z->ffn + (layers ? narrow : 0)) + (1 + inputs) * narrow;
 }
