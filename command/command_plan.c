@@ -387,7 +387,7 @@ static int print_text(const p4d_subject *subject, const plans *p, p4d_error *err
 	if (ties_of(p))
 		printf("\n%s\n", ties_of(p));
 	if (folds(p))
-		puts("\nLayouts that p4d cannot tell apart are one row. --all prints a row for each.");
+		puts("\nLayouts with the same predictions share a row. --all prints a row for each layout.");
 	puts("\nFlags for sbatch:");
 	for (size_t i = 0; i < p->count; i++)
 		if (!is_folded(p, i))

@@ -15,7 +15,7 @@ printf '%s\n' "$out" | grep -q '^h100-80gb  *79.10  *79.65  *989 ' || fail "h100
 
 for code in 12 012 P4D012 p4d12; do
 	exits 0 p4d explain $code
-	prints "P4D012: does not fit in GPU memory" "out-of-memory"
+	prints "P4D012: does not fit in GPU memory" "run out of GPU memory"
 done
 exits 0 p4d explain
 [ "$(printf '%s\n' "$out" | grep -c '^P4D[0-9][0-9][0-9]  ')" = "$(grep -c '^CODE(' "$P4D_TEST_SRCDIR/estimator/base/codes.def")" ] ||

@@ -71,7 +71,7 @@ case $out in *also:*|*"tell apart"*) fail "--all folds rows" ;; esac
 printf '%s\n' "$out" | sed -n 's/^ *\([0-9][0-9]*  --p4d-model=.*\)/\1/p' >all
 [ "$(wc -l <all)" = 20 ] || fail "not twenty plans"
 exits 0 $many
-prints "Layouts that p4d cannot tell apart are one row. --all prints a row for each."
+prints "Layouts with the same predictions share a row. --all prints a row for each layout."
 printf '%s\n' "$out" | sed -n 's/^ *\([0-9][0-9]*  --p4d-model=.*\)/\1/p' >rows
 [ "$(wc -l <rows)" -lt 20 ] || fail "no row was folded"
 head -n 1 all | cmp -s - "$(head -n 1 rows >first && echo first)" || fail "another first row"
