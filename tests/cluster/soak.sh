@@ -95,7 +95,7 @@ echo "control without p4d: $(wc -l <control.accepted) jobs accepted, $control_lo
 # slurmctld decides and logs all, also what sbatch refuses
 sed -i 's/^required/optional/' "$dir/slurm/etc/plugstack.conf"
 conf=$dir/slurm/etc/p4d.conf
-sed 's/^mode = enforce/&\nlog = all\nscripts = judge\nrehearsals = judge/' "$conf" >good
+sed "s|^mode = enforce|&\nlog = all\nscripts = judge\nrehearsals = judge\nmetrics = \"$dir/p4d.prom\"|" "$conf" >good
 [ "$(grep -c '^log = all' good)" = 1 ] || exit 1
 seen=$(grep -c 'p4d: reloaded' "$dir/slurm/log/slurmctld.log")
 cp good "$conf"
@@ -294,6 +294,19 @@ outcomes lost | cut -d' ' -f3 | sort -u >lost
 holds refusals_that_the_log_lacks "$(comm -23 refused logged | wc -l)" 0 "$(comm -23 refused logged)"
 holds refusals_that_nobody_saw "$(comm -13 refused logged | comm -23 - lost | wc -l)" 0 "$(comm -13 refused logged | comm -23 - lost)"
 holds log_lines_with_all_keys "$(grep -cvE 'event="[^"]*" verdict="[^"]*" code="[^"]*" job=".*" job_id="[0-9]*" id="[^"]*" uid="[0-9]*" .* text=".*"$' log)" 0 "$(grep -vE 'event="[^"]*" verdict' log)"
+
+# The counters start at 0 with slurmctld, so they have the verdicts that the log has since the last start.
+awk -F'"' '/p4d: started with / { delete n } / p4d: event="/ { n[$2 " " $4]++ } END { for (k in n) print k, n[k] }' \
+	slurm/log/slurmctld.log | sort >verdicts
+for try in $(seq 100); do
+	awk -F'"' '/^p4d_verdicts_total/ && $4 != "none" { n[$2 " " $4] += substr($NF, 3) } END { for (k in n) print k, n[k] }' \
+		p4d.prom | sort >counted
+	! cmp -s verdicts counted || break
+	sleep 0.2
+done
+echo "counted since the last kill: $(tr '\n' ',' <counted | sed 's/,$//; s/,/, /g')"
+holds metrics_other_than_the_log "$(diff counted verdicts | grep -c '^[<>]')" 0 "$(diff counted verdicts; echo "try $try")"
+[ -s counted ] || holds counters 0 some
 
 # Between kills slurmctld grows by its jobs, and once after a start by some 5 MiB for its threads.
 growth=$(awk 'NR > 1 && $1 == kills { grown = $2 - rss - 5 * ($3 > jobs ? $3 - jobs : 0); if (grown > most) most = grown }
