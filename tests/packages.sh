@@ -118,7 +118,7 @@ rpm_contents()
 build_next()
 {
 	mkdir -p "$folder/next" && rm -f "$folder/next"/*.deb
-	cd "$folder/p4d" && rm -f debian/*.debhelper.log || return
+	cd "$folder/p4d" && rm -f debian/*.debhelper.log debian/files || return
 	version=$(dpkg-parsechangelog -S Version)
 	version=${version%.*}.$((${version##*.} + 1))
 	cp debian/changelog changelog.before && cp etc/p4d.conf p4d.conf.before || return
@@ -163,7 +163,7 @@ all_files()
 	holds p4d usr/bin/p4d "${lib}json.so" "${lib}yaml.so" "${lib}toml.so" "${lib}sentencepiece.so" usr/share/p4d/gpus.json \
 		'usr/share/p4d/models/.*\.json' usr/share/p4d/p4d-job.sh "$(page p4d.1)" "$(page p4d-report.1)" "$(page p4d-backtest.1)" "$(page p4d-data.1)" "usr/share/man/man[57]/p4d.*" \
 		usr/share/bash-completion/completions/p4d usr/share/fish/vendor_completions.d/p4d.fish usr/share/zsh/vendor-completions/_p4d &&
-		holds slurm-wlm-p4d-plugin etc/slurm/p4d.conf etc/slurm/plugstack.conf.d/p4d.conf "${lib}client.so" "${lib}reader.so" \
+		holds slurm-wlm-p4d-plugin etc/slurm/p4d.conf etc/slurm/plugstack.conf.d/p4d.conf "${lib}client.so" "${lib}reader.so" usr/share/p4d/grafana.json \
 			"${plugins:-usr/lib/.*}/p4d.so" "${plugins:-usr/lib/.*}/job_submit_p4d.so" "$(page p4d-spank.8)" \
 			'usr/share/bash-completion/completions/_(sbatch|salloc|srun)' &&
 		holds p4d-rehearsal "${lib}rehearsal.so" 'usr/share/p4d/rehearsal/.*\.py' "$(page p4d-rehearse.1)" &&
