@@ -51,7 +51,7 @@ void p4d_job_submit_log_verdict(const p4d_site *site, const p4d_verdict_subject 
 {
 	char line[P4D_VERDICT_LINE];
 
-	if (p4d_verdict_is_logged(verdict, p4d_site_log(site)))
+	if (p4d_verdict_is_logged(subject->record, p4d_site_log(site)))
 		slurm_info("%s", p4d_verdict_line(subject, verdict, line, sizeof(line)));
 }
 
@@ -273,15 +273,16 @@ static void log_submission(const p4d_site *site, const job_desc_msg_t *desc, uin
 
 	if (given && given != NO_VAL)
 		snprintf(id, sizeof(id), "%" PRIu32, given);
-	p4d_job_submit_log_verdict(site,
-				   &(p4d_verdict_subject){.event = "submit",
-							  .source = by_client ? "client" : "controller",
-							  .name = desc->name,
-							  .job_id = id,
-							  .record = record,
-							  .uid = uid,
-							  .job = job},
-				   &outcome);
+	p4d_job_submit_log_verdict(
+	    site,
+	    &(p4d_verdict_subject){.event = "submit",
+				   .source = by_client || record->by[0] ? "client" : "controller",
+				   .name = desc->name,
+				   .job_id = id,
+				   .record = record,
+				   .uid = uid,
+				   .job = job},
+	    &outcome);
 }
 
 /* Returns the code for Slurm. */

@@ -99,12 +99,11 @@ static series *series_of(const p4d_metrics_call *call)
 
 void p4d_metrics_count(const p4d_metrics_call *call, double seconds)
 {
-	int bound = 0, outcome = 0;
+	const p4d_outcome outcome = p4d_outcome_named(call->verdict);
+	int bound = 0;
 
 	while (bound < BOUNDS && seconds > bounds[bound])
 		bound++;
-	while (outcome < P4D_OUTCOMES && strcmp(call->verdict, p4d_outcome_name((p4d_outcome)outcome)) != 0)
-		outcome++;
 	pthread_mutex_lock(&lock);
 	all.calls++;
 	all.hook[call->hook].count[bound]++;

@@ -124,9 +124,7 @@ bool p4d_note_read(const char *line, p4d_note *note)
 	if (!line)
 		return false;
 	read_field(&line, word, sizeof(word));
-	for (note->outcome = P4D_OUTCOME_PASS; note->outcome < P4D_OUTCOMES; note->outcome++)
-		if (!strcmp(word, p4d_outcome_name(note->outcome)))
-			break;
+	note->outcome = p4d_outcome_named(word);
 	if (note->outcome == P4D_OUTCOMES)
 		return false;
 	read_field(&line, word, sizeof(word));

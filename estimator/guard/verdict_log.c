@@ -51,12 +51,20 @@ const char *p4d_outcome_name(p4d_outcome outcome)
 	return names[outcome];
 }
 
-bool p4d_verdict_is_logged(const p4d_verdict *verdict, p4d_log level)
+p4d_outcome p4d_outcome_named(const char *name)
 {
-	/* jobs that p4d has nothing to say about, exempt jobs and jobs in mode off are not logged */
-	if (level == P4D_LOG_NONE || (!verdict->judged && !verdict->messages))
+	p4d_outcome outcome = P4D_OUTCOME_PASS;
+
+	while (outcome < P4D_OUTCOMES && strcmp(name, p4d_outcome_name(outcome)) != 0)
+		outcome++;
+	return outcome;
+}
+
+bool p4d_verdict_is_logged(const p4d_verdict_record *record, p4d_log level)
+{
+	if (level == P4D_LOG_NONE || !record->verdict[0])
 		return false;
-	return level == P4D_LOG_ALL || p4d_verdict_outcome(verdict) >= P4D_OUTCOME_NOT_JUDGED;
+	return level == P4D_LOG_ALL || p4d_verdict_record_outcome(record) >= P4D_OUTCOME_NOT_JUDGED;
 }
 
 static void put(p4d_text *line, const char *key, const char *format, ...)
@@ -161,7 +169,8 @@ const char *p4d_verdict_line(const p4d_verdict_subject *subject, const p4d_verdi
 	}
 	p4d_text_add(&line, "p4d:");
 	put_text(&line, "event", subject->event);
-	put_text(&line, "verdict", p4d_outcome_name(p4d_verdict_outcome(verdict)));
+	put_text(&line, "verdict",
+		 r->verdict[0] ? r->verdict : p4d_outcome_name(p4d_verdict_outcome(verdict)));
 	put_messages(&line, verdict, true);
 	put_text(&line, "job", subject->name);
 	put_text(&line, "job_id", subject->job_id);

@@ -17,14 +17,17 @@ typedef enum p4d_outcome {
 
 p4d_outcome p4d_verdict_outcome(const p4d_verdict *verdict);
 const char *p4d_outcome_name(p4d_outcome outcome); /* "would-refuse" */
-
-/*
- * True if a site with this `log` setting logs the verdict. refusals: logs refused jobs, jobs that would be
- * refused, and jobs with a plan or options that p4d did not check, because such jobs evade a refusal.
- */
-bool p4d_verdict_is_logged(const p4d_verdict *verdict, p4d_log level);
+p4d_outcome p4d_outcome_named(const char *name);   /* P4D_OUTCOMES: there is no such outcome */
 
 typedef struct p4d_verdict_record p4d_verdict_record;
+
+/*
+ * True if a site with this `log` setting logs the verdict of this record. refusals: logs refused jobs, jobs
+ * that would be refused, and jobs with a plan or options that p4d did not check, because such jobs evade a
+ * refusal. Jobs without a verdict are not logged: p4d has nothing to say about them, or they are exempt, or
+ * the mode is off.
+ */
+bool p4d_verdict_is_logged(const p4d_verdict_record *record, p4d_log level);
 
 /* Facts about the job of a verdict. Texts may be NULL. */
 typedef struct p4d_verdict_subject {

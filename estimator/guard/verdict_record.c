@@ -308,9 +308,5 @@ bool p4d_verdict_record_read(const char *text, p4d_verdict_record *r)
 
 p4d_outcome p4d_verdict_record_outcome(const p4d_verdict_record *r)
 {
-	p4d_outcome outcome = P4D_OUTCOME_PASS;
-
-	while (outcome < P4D_OUTCOMES && strcmp(r->verdict, p4d_outcome_name(outcome)) != 0)
-		outcome++;
-	return outcome;
+	return p4d_outcome_named(r->verdict);
 }

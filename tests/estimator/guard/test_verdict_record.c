@@ -2,6 +2,7 @@
 /* The word that slurmctld keeps with a job: p4d reads back what it wrote, also among other words. */
 #include "support/guarded_site.h"
 
+#include "guard/verdict_log.h"
 #include "guard/verdict_record.h"
 #include "plan/plan_line.h"
 
@@ -55,6 +56,29 @@ static void a_refusal_has_its_codes(void **state)
 	assert_false(read.approved);
 	assert_true(!strncmp(read.code, "P4D01", 5));
 	assert_true(read.need_gib > read.capacity_gib);
+}
+
+/* Only trainings have an estimate: the log says of an engine what the record says. */
+static void an_engine_is_logged_as_recorded(void **state)
+{
+	char line[P4D_VERDICT_LINE];
+	static p4d_verdict v;
+	const p4d_job job = {.partition = "h100"};
+
+	(void)state;
+	v.serving.max_model_len = 8192;
+	p4d_verdict_record r = p4d_verdict_record_of(&v);
+	const p4d_verdict_subject subject = {
+	    .event = "submit", .source = "controller", .name = "x", .record = &r, .job = &job};
+	assert_non_null(strstr(p4d_verdict_line(&subject, &v, line, sizeof(line)), " verdict=\"pass\" "));
+	assert_true(p4d_verdict_is_logged(&r, P4D_LOG_ALL) && !p4d_verdict_is_logged(&r, P4D_LOG_REFUSALS));
+	v.action = P4D_WARN;
+	r = p4d_verdict_record_of(&v);
+	assert_non_null(strstr(p4d_verdict_line(&subject, &v, line, sizeof(line)), " verdict=\"warn\" "));
+	/* there is nothing to say */
+	memset(&v, 0, sizeof(v));
+	r = p4d_verdict_record_of(&v);
+	assert_false(p4d_verdict_is_logged(&r, P4D_LOG_ALL));
 }
 
 static void names_of_users_are_one_word(void **state)
@@ -121,6 +145,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(a_plan_is_read_again),
 	    cmocka_unit_test(a_refusal_has_its_codes),
+	    cmocka_unit_test(an_engine_is_logged_as_recorded),
 	    cmocka_unit_test(names_of_users_are_one_word),
 	    cmocka_unit_test(words_of_earlier_and_later_releases),
 	};
