@@ -33,6 +33,11 @@ start_database()
 	mkdir -p "$database/data"
 	{ printf 'create database p4d;\ncreate database mysql;\nuse mysql;\n' && cat "$tables"; } | mariadbd --no-defaults --bootstrap \
 		--datadir="$database/data" --user="$user" --skip-grant-tables >"$work/bootstrap.log" 2>&1 || fail "$(cat "$work/bootstrap.log")"
+	run_database
+}
+
+run_database()
+{
 	mariadbd --no-defaults --datadir="$database/data" --socket="$database/socket" --pid-file="$database/pid" \
 		--skip-networking --user="$user" --skip-grant-tables --innodb-flush-log-at-trx-commit=0 \
 		>"$work/mariadbd.log" 2>&1 &
@@ -58,8 +63,26 @@ PidFile=$work/slurmdbd.pid
 PluginDir=$(scontrol show config | sed -n 's/^PluginDir *= *//p')
 END
 	chmod 600 "$own/etc/slurmdbd.conf"
+	run_slurmdbd
+}
+
+run_slurmdbd()
+{
 	MYSQL_UNIX_PORT=$database/socket slurmdbd -D >"$work/slurmdbd.err" 2>&1 &
 	slurmdbd=$!
+}
+
+# change_database SQL: without those who use it
+change_database()
+{
+	for pid in $slurmdbd $mariadbd; do
+		kill "$pid" && wait "$pid"
+	done 2>/dev/null
+	printf 'use p4d;\n%s\n' "$1" | mariadbd --no-defaults --bootstrap --datadir="$database/data" --user="$user" --skip-grant-tables \
+		>"$work/change.log" 2>&1 || fail "$(cat "$work/change.log")"
+	run_database
+	run_slurmdbd
+	wait_until sacctmgr -n show cluster
 }
 
 down() { ! scontrol ping | grep -q 'is UP'; }
