@@ -18,11 +18,12 @@ if [ "${1:-}" = packages ]; then
 fi
 [ $# -gt 0 ] || set -- trixie sid
 
-# With its own libraries: their readers of TOML and YAML, and of job scripts.
+# With its own libraries: their readers of TOML and YAML, and of job scripts; libp4d.so and its example in Python.
 read_files()
 {
-	make -C /p4d/build check check_PROGRAMS=tests/script/config/test_config TESTS="tests/script/config/test_config \
-		tests/command/test_read.sh tests/command/test_read_launch.sh tests/command/test_read_scripts.sh" >/p4d/readers.log 2>&1
+	make -C /p4d/build check check_PROGRAMS="tests/script/config/test_config tests/command/library/ask" \
+		TESTS="tests/script/config/test_config tests/command/test_read.sh tests/command/test_read_launch.sh \
+		tests/command/test_read_scripts.sh tests/command/library/test_shared.sh" >/p4d/readers.log 2>&1
 	sed -n 's,^PASS: tests/,ok    cluster/,p; s,^SKIP: tests/,skip  cluster/,p; s,^\(FAIL\|ERROR\): tests/,FAIL  cluster/,p' /p4d/readers.log
 	grep -q '^PASS: ' /p4d/readers.log || echo "FAIL  cluster/readers: did not run"
 }
@@ -31,7 +32,7 @@ read_files()
 inside()
 {
 	# shellcheck disable=SC2086 # lists of words
-	p4d_need $p4d_packages_build $p4d_packages_cluster $p4d_packages_accounting procps libcmocka-dev || exit
+	p4d_need $p4d_packages_build $p4d_packages_cluster $p4d_packages_accounting procps libcmocka-dev python3 || exit
 	(cd "$top" && autoreconf -fi) >/p4d/autoreconf.log 2>&1 || { tail /p4d/autoreconf.log; exit 1; }
 	p4d_build "$top" /p4d/build --enable-werror --without-cuda &&
 		make -C /p4d/build -j "$(p4d_cores)" tools >&2 || exit
