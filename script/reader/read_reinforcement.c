@@ -104,8 +104,31 @@ void p4d_reinforcement__finish_rank(p4d_reading *r)
 		p4d_reader__put(r, P4D_FINETUNE, rank, "lora");
 }
 
+void p4d_reinforcement__put_reward(p4d_reading *r, int model)
+{
+	const p4d_read_value *reward = &r->extra[model];
+
+	if (!p4d_reader__is(reward, "on"))
+		return;
+	p4d_read_unknown *u = p4d_reader__unknown(r, "reward", "the reward model (%.60s:%u) is not counted",
+						  reward->file, reward->line);
+	if (u)
+		u->doubt = true;
+}
+
 /* OpenRLHF */
-enum { PROMPT_TOKENS, GENERATED_TOKENS, ADVANTAGE, KL, COLOCATES, SLEEPS, PACKS, MOST_PACKED };
+enum {
+	PROMPT_TOKENS,
+	GENERATED_TOKENS,
+	ADVANTAGE,
+	KL,
+	COLOCATES,
+	SLEEPS,
+	PACKS,
+	MOST_PACKED,
+	REWARD_MODEL,
+	REMOTE_REWARD
+};
 
 static const char *const openrlhf_optimizers[] = {"adam", "adamw", "muon", "muon", NULL};
 
@@ -174,6 +197,10 @@ static const p4d_read_argument openrlhf_arguments[] = {
     {"--ring_attn_size", P4D_CP, NULL, NULL},
     {"--ds_tensor_parallel_size", P4D_TP, NULL, NULL},
     {"--zpg", P4D_READ_NOT_MODELLED, NULL, NULL},
+    {"--reward_pretrain", EXTRA(REWARD_MODEL), NULL, p4d_reader__there},
+    {"--reward.model_name_or_path", EXTRA(REWARD_MODEL), NULL, p4d_reader__there},
+    {"--remote_rm_url", EXTRA(REMOTE_REWARD), NULL, p4d_reader__there},
+    {"--reward.remote_url", EXTRA(REMOTE_REWARD), NULL, p4d_reader__there},
     {"--ref_offload", P4D_REFERENCE, "host", NULL},
     {"--ref.offload", P4D_REFERENCE, "host", NULL},
     {NULL, 0, NULL, NULL},
@@ -217,6 +244,9 @@ static void finish_openrlhf(p4d_reading *r)
 	p4d_reinforcement__put_packed(r, PACKS, MOST_PACKED, 16192,
 				      (p4d_option[]){P4D_CP, P4D_TP, P4D_OPTIONS});
 	p4d_reinforcement__put_critic(r, ADVANTAGE);
+	/* with a remote one, --reward_pretrain only names the critic's first weights */
+	if (!p4d_reader__set(&r->extra[REMOTE_REWARD]))
+		p4d_reinforcement__put_reward(r, REWARD_MODEL);
 	if (p4d_reader__is_zero(kl))
 		p4d_reader__put(r, P4D_REFERENCE, kl, "off");
 	else
@@ -315,9 +345,10 @@ enum {
 	OFFLOADS_OPTIMIZER,
 	KIND,
 	GENERATIONS,
-	SERVER
+	SERVER,
+	REWARD
 };
-_Static_assert((int)SERVER < (int)P4D_READ_EXTRAS, "extra values");
+_Static_assert((int)REWARD < (int)P4D_READ_EXTRAS, "extra values");
 
 const p4d_read_argument p4d_reinforcement__engine[] = {
     {"--rlhf_type", EXTRA(KIND), NULL, NULL},
@@ -330,6 +361,8 @@ const p4d_read_argument p4d_reinforcement__engine[] = {
     {"--vllm_tensor_parallel_size", P4D_ENGINE_TP, NULL, NULL},
     {"--vllm_enable_sleep_mode", P4D_ENGINE_SLEEP, "on", off},
     {"--sleep_level", EXTRA(SLEEP_LEVEL), NULL, NULL},
+    {"--reward_model_name_or_path", EXTRA(REWARD), NULL, p4d_reader__there},
+    {"--reward_model", EXTRA(REWARD), NULL, p4d_reader__there}, /* swift */
     {"--beta", EXTRA(BETA), NULL, NULL},
     {"--max_prompt_length", EXTRA(PROMPT_LENGTH), NULL, NULL},
     {"--max_completion_length", EXTRA(COMPLETION_LENGTH), NULL, NULL},
@@ -383,6 +416,7 @@ void p4d_reinforcement__finish(p4d_reading *r, const p4d_reinforcement_defaults 
 	p4d_reinforcement__put_length(r, PROMPT_LENGTH, COMPLETION_LENGTH,
 				      (uint64_t[]){d->prompt, d->completion});
 	p4d_reinforcement__put_swap(r, OFFLOADS_MODEL, OFFLOADS_OPTIMIZER);
+	p4d_reinforcement__put_reward(r, REWARD);
 	if (mode->unknown || uses->unknown)
 		p4d_reader__unknown(r, "colocate", "whether an engine is on these GPUs");
 	else if (!engine || p4d_reader__is(mode, "server") || (!p4d_reader__set(mode) && names_server(r)))

@@ -18,6 +18,8 @@ void p4d_reinforcement__put_critic(p4d_reading *r, int estimator);
  * options whose ranks share a sequence; ends with P4D_OPTIONS. */
 void p4d_reinforcement__put_packed(p4d_reading *r, int packs, int most, uint64_t otherwise,
 				   const p4d_option *shared);
+/* With a reward model, each GPU holds more than p4d counts. model: an extra value, "on" if there is one. */
+void p4d_reinforcement__put_reward(p4d_reading *r, int model);
 /* Adapters; rank 0 means none. */
 void p4d_reinforcement__finish_rank(p4d_reading *r);
 

@@ -217,13 +217,28 @@ static bool says(const p4d_reading *r, const p4d_read_argument *argument, p4d_op
 	return argument->what == (int)option;
 }
 
+/* Some releases have dots in the names of arguments, others have none. Which one this is, the argument of
+ * the model tells. */
+static bool has_style(const p4d_reading *r, const char *name)
+{
+	const char *model = r->value[P4D_MODEL].argument;
+
+	return !model || !strchr(model, '.') == !strchr(name, '.');
+}
+
 const char *p4d_reading_name(const p4d_reading *r, p4d_option option)
 {
+	const char *first = NULL;
+
 	for (int i = 0; i < P4D_READ_TABLES && r->reader->arguments[i]; i++)
-		for (const p4d_read_argument *a = r->reader->arguments[i]; a->name; a++)
-			if (says(r, a, option))
+		for (const p4d_read_argument *a = r->reader->arguments[i]; a->name; a++) {
+			if (!says(r, a, option))
+				continue;
+			if (has_style(r, a->name))
 				return a->name;
-	return NULL;
+			first = first ? first : a->name;
+		}
+	return first;
 }
 
 const char *p4d_reading_processes(const p4d_reading *r)

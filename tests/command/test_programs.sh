@@ -169,6 +169,19 @@ says "add --use_deepspeed --zero_stage"
 case $err in *"accelerate launch"*) fail "no accelerate launch is there" ;; esac
 gpus=1
 
+# A fix has the names of the script's release: earlier ones of OpenRLHF have no dots.
+ppo='python3 -m openrlhf.cli.train_ppo_ray --colocate_all_models --vllm_num_engines 4 --vllm_tensor_parallel_size 2 --vllm_gpu_memory_utilization 0.5
+--pretrain meta-llama/Llama-3.1-8B --reward_pretrain a/reward-8b --micro_train_batch_size 8 --train_batch_size 128 --zero_stage 3 --bf16 --packing_samples --gradient_checkpointing'
+dotted='python3 -m openrlhf.cli.train_ppo_ray --train.colocate_all --vllm.num_engines 4 --vllm.tensor_parallel_size 2 --vllm.gpu_memory_utilization 0.5
+--actor.model_name_or_path meta-llama/Llama-3.1-8B --train.micro_batch_size 8 --train.batch_size 128 --ds.zero_stage 3 --ds.packing_samples --actor.gradient_checkpointing_enable'
+gpus=8
+judged "$(printf %s "$ppo" | tr '\n' ' ')"
+says "add --vllm_enable_sleep"
+says "though the reward model (job.sh:3) is not counted"
+judged "$(printf %s "$dotted" | tr '\n' ' ')"
+says "add --vllm.enable_sleep"
+gpus=1
+
 # A rank of LoRA without the switch for adapters makes p4d unsure: advice, never a refusal.
 job "trl sft --model_name_or_path meta-llama/Llama-2-13b-hf --per_device_train_batch_size 1 --max_length 2048 --lora_r 16"
 exits 0 p4d check --conf judge.conf job.sh
