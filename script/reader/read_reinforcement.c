@@ -282,12 +282,17 @@ static const p4d_read_default openrlhf_preference_defaults[] = {
     {P4D_ZERO_STAGE, "2"},        {P4D_RECOMPUTE, "none"},          {0, NULL},
 };
 
+/* Each sequence is cut there. --packing_samples joins those of a micro-batch, and fills nothing
+ * (sft_dataset.py, packing_collate_fn). */
+static const char *const openrlhf_bounds[] = {"--max_len", "--data.max_len", NULL};
+
 const p4d_reader p4d_reader__openrlhf_preference = {
     .framework = "openrlhf",
     .programs = {"openrlhf.cli.train_dpo", "openrlhf.cli.train_kto"},
     .arguments = {openrlhf_arguments},
     .defaults = openrlhf_preference_defaults,
     .release = "OpenRLHF 0.8",
+    .bounds = openrlhf_bounds,
     .finish = finish_openrlhf_preference,
 };
 
@@ -319,17 +324,13 @@ static void finish_openrlhf_sft(p4d_reading *r)
 		loop->doubt = true;
 }
 
-static const char *const sft_bounds[] = {"--max_len", "--data.max_len", NULL};
-static const p4d_read_filling sft_filling[] = {{P4D_PACKING, "on", true}, {0, NULL, false}};
-
 const p4d_reader p4d_reader__openrlhf_sft = {
     .framework = "openrlhf",
     .programs = {"openrlhf.cli.train_sft", "openrlhf.cli.train_rm"},
     .arguments = {openrlhf_arguments},
     .defaults = openrlhf_preference_defaults,
     .release = "OpenRLHF 0.8",
-    .bounds = sft_bounds,
-    .filling = sft_filling,
+    .bounds = openrlhf_bounds,
     .finish = finish_openrlhf_sft,
 };
 
