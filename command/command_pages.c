@@ -113,6 +113,8 @@ static int write_plan(FILE *to, const void *of, p4d_error *err)
 	p4d_page_table(to, page->table);
 	if (page->unvalidated)
 		p4d_page_line(to, "p", "dim", "Step times are unvalidated: %s", page->unvalidated);
+	if (page->accuracy)
+		p4d_page_line(to, "p", "dim", "Accuracy of step times: %s", page->accuracy);
 	if (page->ties)
 		p4d_page_line(to, "p", "dim", "%s", page->ties);
 	p4d_page_line(to, "h2", "", "Flags for sbatch");

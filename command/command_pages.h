@@ -33,8 +33,8 @@ typedef struct p4d_plan_page {
 	const p4d_bars *bars;
 	const p4d_plan_row *row; /* for each layout */
 	size_t count;
-	const char *unvalidated; /* as in p4d_timed */
-	const char *ties;        /* why the order is not that of step times; NULL: it is */
+	const char *unvalidated, *accuracy; /* unvalidated and error in p4d_timed */
+	const char *ties;                   /* why the order is not that of step times; NULL: it is */
 } p4d_plan_page;
 
 int p4d_command__plan_page(const p4d_plan_page *page, const char *path, p4d_error *err);

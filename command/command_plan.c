@@ -292,9 +292,9 @@ static void add_note(p4d_table *table, const plans *p, size_t i)
 }
 
 /* Adds a row for each layout, or for each group of them. bar: gets the step time of each, or its GiB.
- * unvalidated: as in p4d_timed. */
+ * unvalidated, accuracy: as unvalidated and error in p4d_timed. */
 static int fill_table(const p4d_subject *subject, const plans *p, p4d_table *table, p4d_bar *bar,
-		      const char **unvalidated, p4d_error *err)
+		      const char **unvalidated, const char **accuracy, p4d_error *err)
 {
 	described d;
 
@@ -311,6 +311,7 @@ static int fill_table(const p4d_subject *subject, const plans *p, p4d_table *tab
 		if (bar)
 			bar[i].part[0] = p->timed ? d.timed.step.seconds : p4d_to_gib(d.most_bytes);
 		*unvalidated = d.timed.known ? d.timed.unvalidated : NULL;
+		*accuracy = d.timed.known ? d.timed.error : NULL;
 	}
 	return 0;
 }
@@ -339,7 +340,7 @@ static int fill_page(const p4d_subject *subject, const plans *p, p4d_plan_row *r
 			      .batch =
 				  p4d_defaults_batch_text(&p->found[0].request, "--", batch, sizeof(batch))};
 
-	if (fill_table(subject, p, &table, bar, &page.unvalidated, err) < 0)
+	if (fill_table(subject, p, &table, bar, &page.unvalidated, &page.accuracy, err) < 0)
 		return -1;
 	for (size_t i = 0; i < p->count; i++) {
 		p4d_subject_flags(&p->found[i].request, "--p4d-", row[i].flags, sizeof(row[i].flags));
@@ -372,18 +373,20 @@ static int print_text(const p4d_subject *subject, const plans *p, p4d_error *err
 	p4d_table table = {0};
 	p4d_advice advice = {0};
 	char flags[1024], batch[96], heading[640];
-	const char *unvalidated = NULL;
+	const char *unvalidated = NULL, *accuracy = NULL;
 
 	p4d_report_messages(subject->assumptions, subject->message);
 	printf("%s\nglobal batch %s\n", heading_of(subject, p, heading, sizeof(heading)),
 	       p4d_defaults_batch_text(&p->found[0].request, "--", batch, sizeof(batch)));
 	p4d_subject_print_framework(&p->found[0].request, true);
 	puts("");
-	if (fill_table(subject, p, &table, NULL, &unvalidated, err) < 0 ||
+	if (fill_table(subject, p, &table, NULL, &unvalidated, &accuracy, err) < 0 ||
 	    p4d_table_print(&table, true, err) < 0)
 		return -1;
 	if (unvalidated)
 		printf("\nStep times are unvalidated: %s\n", unvalidated);
+	if (accuracy)
+		printf("\nAccuracy of step times: %s\n", accuracy);
 	if (ties_of(p))
 		printf("\n%s\n", ties_of(p));
 	if (folds(p))

@@ -42,6 +42,7 @@ typedef struct p4d_timed {
 	bool known;
 	const char *missing;     /* the gpus.json key that the GPU lacks for a step time; or NULL */
 	const char *unvalidated; /* the part of the model that no compared step time had; NULL: none */
+	const char *error; /* how far step times of this framework are from published ones; NULL: not said */
 	p4d_step step;
 	p4d_breakdown losses;
 } p4d_timed;

@@ -5,6 +5,7 @@
 
 #include "report/report.h"
 #include "report/table.h"
+#include "request/framework.h"
 
 const char *p4d_report_seconds(double seconds, char buf[P4D_SIZE_TEXT])
 {
@@ -35,6 +36,7 @@ int p4d_report_timed_of(const p4d_layout *layout, const p4d_gpu *gpu, const p4d_
 	timed->missing = gpu && p4d_on_gpu(layout->device) ? p4d_cost_missing(layout, gpu) : NULL;
 	timed->step = *step;
 	timed->unvalidated = layout->state.heads ? "layers with a state" : NULL;
+	timed->error = p4d_framework_of(layout->framework)->cost.error;
 	return timed->known ? p4d_breakdown_of(layout, gpu, step, &timed->losses, err) : 0;
 }
 
@@ -67,12 +69,13 @@ const char *p4d_report_step_text(const p4d_gpu *gpu, const p4d_timed *timed, cha
 		snprintf(buf, size,
 			 "Step%s%s%s: %s, %.0f tokens/s per GPU, MFU %.1f %% (%.0f TFLOP/s; %.1f %%, %.0f "
 			 "TFLOP/s with "
-			 "full attention and recomputation), bubble %.1f %%; largest losses: %s",
+			 "full attention and recomputation), bubble %.1f %%; largest losses: %s%s%s",
 			 timed->unvalidated ? " (unvalidated: " : "",
 			 timed->unvalidated ? timed->unvalidated : "", timed->unvalidated ? ")" : "",
 			 p4d_report_seconds(s->seconds, seconds), s->tokens_per_second_per_gpu, 100 * s->mfu,
 			 s->tflops_per_gpu, 100 * s->hfu, s->hardware_tflops_per_gpu,
-			 100 * s->bubble_fraction, p4d_report_limits(timed, limits, sizeof(limits)));
+			 100 * s->bubble_fraction, p4d_report_limits(timed, limits, sizeof(limits)),
+			 timed->error ? "; accuracy: " : "", timed->error ? timed->error : "");
 	return buf;
 }
 
@@ -122,6 +125,8 @@ struct json_object *p4d_report_json_step(const p4d_timed *timed)
 				       number(members[i].value, members[i].decimals));
 	if (timed->unvalidated)
 		json_object_object_add(object, "unvalidated", json_object_new_string(timed->unvalidated));
+	if (timed->error)
+		json_object_object_add(object, "accuracy", json_object_new_string(timed->error));
 	return object;
 }
 

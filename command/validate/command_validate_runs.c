@@ -40,6 +40,9 @@ typedef struct run_validation {
 /* An engine's performance under a load: "tokens_per_s", "first_ms", "between_ms". */
 static const char *const speeds[] = {"tokens_per_s", "first_ms", "between_ms"};
 
+/* Seconds of a step of a run that trains. */
+static const char step_seconds[] = "step_s";
+
 static bool is_speed(const char *what)
 {
 	for (size_t i = 0; i < sizeof(speeds) / sizeof(*speeds); i++)
@@ -153,13 +156,31 @@ static int add_value(run_validation *v, const p4d_measured *row, double value, c
 	p4d_table_cell(&v->table, P4D_PLAIN, "%s", verdict);
 	struct json_object *object = json_of(row, verdict, fraction);
 	json_object_object_add(object, "what", json_object_new_string(row->what));
-	json_object_object_add(object, row->serves ? "measured" : "measured_gib",
+	const bool gib = !row->serves && strcmp(row->what, step_seconds) != 0;
+	json_object_object_add(object, gib ? "measured_gib" : "measured",
 			       json_object_new_double(row->allocated_gib));
-	json_object_object_add(object, row->serves ? "predicted" : "predicted_gib",
-			       json_object_new_double(value));
+	json_object_object_add(object, gib ? "predicted_gib" : "predicted", json_object_new_double(value));
 	json_object_object_add(object, "seen", json_object_new_boolean(row->seen));
 	json_object_array_add(v->rows, object);
 	return 0;
+}
+
+/* Seconds of a training step; its memory is not judged. */
+static int predict_step(const run_validation *v, const p4d_measured *row, double *seconds, p4d_error *err)
+{
+	p4d_timeline_work work = {0};
+	p4d_estimate e;
+	p4d_layout layout;
+	p4d_step step;
+
+	if (p4d_predicted_run(v->gpus, row, &layout, &e, err) < 0)
+		return -1;
+	if (!e.gpu)
+		return p4d_fail(err, P4D_E_UNKNOWN_GPU, "the GPU \"%s\" is unknown", row->gpu);
+	const int rc = p4d_cost_step(&layout, e.gpu, &work, &step, err);
+	p4d_timeline_work_free(&work);
+	*seconds = rc < 0 ? 0 : step.seconds;
+	return rc;
 }
 
 static int add_row(run_validation *v, const p4d_measured *row, p4d_error *err)
@@ -169,6 +190,12 @@ static int add_row(run_validation *v, const p4d_measured *row, p4d_error *err)
 	p4d_error cause;
 	double value = 0;
 	bool starts = false;
+
+	if (!strcmp(row->what, step_seconds)) {
+		if (predict_step(v, row, &value, &cause) < 0)
+			return p4d_fail(err, cause.code, "%s: %.400s", row->id, cause.text);
+		return add_value(v, row, value, "-", 0, err);
+	}
 
 	if ((row->serves ? predict_serving(v, row, &value, &starts, &cause)
 			 : p4d_predicted_run(v->gpus, row, &layout, &e, &cause)) < 0)
@@ -257,7 +284,7 @@ static int print_json(run_validation *v, p4d_error *err)
 
 static int print_text(run_validation *v, p4d_error *err)
 {
-	puts("GiB, peak of the fullest rank (serving: of every GPU; tokens: of the cache):");
+	puts("GiB, peak of the fullest rank (serving: of every GPU; tokens: of the cache; step_s: seconds):");
 	if (p4d_table_print(&v->table, true, err) < 0)
 		return -1;
 	puts("");

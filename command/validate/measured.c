@@ -408,13 +408,15 @@ static int read_run(const fields *f, p4d_measured *row)
 		return 0;
 	}
 	row->serves = is_of_engine(what);
-	if (!row->serves && strcmp(what, "allocated") && strcmp(what, "reserved") && strcmp(what, "device"))
+	const bool seconds = !strcmp(what, "step_s");
+	if (!row->serves && !seconds && strcmp(what, "allocated") && strcmp(what, "reserved") &&
+	    strcmp(what, "device"))
 		return fail(
 		    f->file, f->err,
-		    "neither allocated, reserved, device, weights, cache, tokens, tokens_per_s, first_ms "
-		    "nor between_ms in column ",
+		    "neither allocated, reserved, device, step_s, weights, cache, tokens, tokens_per_s, "
+		    "first_ms nor between_ms in column ",
 		    "what");
-	const char *column = row->serves ? "measured" : "measured_gib";
+	const char *column = row->serves || seconds ? "measured" : "measured_gib";
 	if (number_of(f, column, &row->allocated_gib) < 0)
 		return -1;
 	return row->allocated_gib > 0 ? 0 : fail(f->file, f->err, "not above 0 in column ", column);

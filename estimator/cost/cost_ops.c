@@ -148,9 +148,10 @@ static double attention_efficiency(const p4d_layout *l, const p4d_gpu *gpu, bool
 {
 	const double own = backward ? gpu->attention_backward_efficiency : gpu->attention_forward_efficiency,
 		     flash2 = backward ? FLASH2_BACKWARD : FLASH2_FORWARD;
-	const bool hopper = gpu->sm >= 90 && gpu->sm < 100;
+	const bool hopper = gpu->sm >= 90 && gpu->sm < 100,
+		   second = l->flash_attention == P4D_FLASH2 || p4d_framework_of(l->framework)->cost.sdpa;
 
-	return l->flash_attention == P4D_FLASH2 && hopper && flash2 < own ? flash2 : own;
+	return second && hopper && flash2 < own ? flash2 : own;
 }
 
 /*

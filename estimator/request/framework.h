@@ -17,8 +17,11 @@
 
 /* Differences between the kernels and transfers of frameworks that affect the step time. */
 typedef struct p4d_framework_cost {
-	double step_seconds;    /* seconds per step outside of the schedule: data, logging,
-				 * synchronization with the host */
+	double step_seconds; /* seconds per step outside of the schedule: data, logging,
+			      * synchronization with the host */
+	const char *error; /* how far p4d's step times are from published ones, for people; NULL: p4d does not
+			    * say so. From tests/data/frameworks_throughput.csv */
+	bool sdpa; /* fused attention is PyTorch's scaled_dot_product_attention: FlashAttention 2 on Hopper */
 	bool unfused_attention; /* supports unfused attention, with separate kernels for scores and softmax */
 	/* host time per layer and micro-batch, for both passes; a faster GPU waits for the host */
 	double host_layer_seconds;

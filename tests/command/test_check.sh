@@ -254,7 +254,7 @@ sed 's/^mode = enforce/&\nscripts = judge/' p4d.conf >judge.conf
 lengths "$sft --use_peft"
 exits 0 $judged lengths.sh
 says "[P4D123] max_length 8192 (lengths.sh:2) is an upper bound: the job needs " "(158 %) only if a micro-batch has a sequence that long; up to about 3904 tokens fit" \
-	"p4d: fix: lengths.sh:2: --per_device_train_batch_size 2"
+	"p4d: fix: lengths.sh:2: --per_device_train_batch_size 4"
 prints "would be submitted, but may not fit" "padding=longest"
 refused P4D012 $judged --p4d-seq-len=8192 lengths.sh
 refused P4D012 $judged --p4d-padding=max-length lengths.sh

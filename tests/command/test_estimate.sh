@@ -477,6 +477,17 @@ prints '"unvalidated":"layers with a state"'
 exits 0 p4d plan $hybrid --framework megatron
 prints "Step times are unvalidated: layers with a state"
 
+# how far step times are from published ones, except with Megatron-LM
+usual_step="--model llama3-8b --gpu h100 --gpus-per-node 8 --micro-batch 1 --seq-len 2048 --global-batch 64"
+exits 0 p4d estimate $usual_step --framework fsdp
+prints "accuracy: published steps differ by 10 % on average"
+exits 0 p4d estimate --json $usual_step --framework deepspeed --zero-stage 3
+prints '"accuracy":"never compared with published steps"'
+exits 0 p4d plan $usual_step --framework fsdp
+prints "Accuracy of step times: published steps differ by 10 % on average"
+exits 0 p4d estimate $usual_step --framework megatron --tp 2
+case $out in *accuracy:*) fail "Megatron-LM's accuracy" ;; esac
+
 # evaluation in micro-batches of its own, with transformers' modules: compared for dense decoders with fused attention
 evaluates="p4d estimate --framework ddp --model llama3.2-1b --gpu h100 --gpus-per-node 8 --micro-batch 1 --seq-len 2048 --eval-micro-batch"
 exits 0 $evaluates 16

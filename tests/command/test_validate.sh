@@ -101,6 +101,14 @@ off=$(awk '
 	}' "$P4D_TEST_SRCDIR/tests/data/serving_measured.csv" serving.json)
 [ -z "$off" ] || fail "speeds of vLLM, SGLang and LMDeploy: $off"
 
+# step times outside of Megatron-LM (torchtitan, and FSDP with llm-foundry's modules), all only compared
+exits 0 p4d validate "$P4D_TEST_SRCDIR/tests/data/frameworks_throughput.csv"
+at_most torchtitan mean 10 23
+at_most torchtitan median 8.5 23
+at_most llm-foundry mean 10 77
+at_most llm-foundry worst 32 77
+prints "refused although they ran: 0;"
+
 # a line that cannot be read is named
 header=row_id,class,source,framework,gpu,what,measured_gib,oom,validate,seen,options,notes
 line()
@@ -109,7 +117,7 @@ line()
 	exits "$2" p4d validate runs.csv
 	says "$3"
 }
-line "a,fsdp,s,f,h100,touched,5,0,1,,--model llama3-8b,n" 5 "runs.csv:2: neither allocated, reserved, device, weights, cache, tokens, tokens_per_s, first_ms nor between_ms in column what"
+line "a,fsdp,s,f,h100,touched,5,0,1,,--model llama3-8b,n" 5 "runs.csv:2: neither allocated, reserved, device, step_s, weights, cache, tokens, tokens_per_s, first_ms nor between_ms in column what"
 line "a,fsdp,s,f,h100,reserved,0,0,1,,--model llama3-8b,n" 5 "runs.csv:2: not above 0 in column measured_gib"
 line "a,fsdp,s,f,h100,reserved,5,0,1,,--model,n" 5 'a: "--model" is no option with a value'
 line "a,fsdp,s,f,h100,reserved,5,0,1,,--no-such 1,n" 5 'a: "--no-such" is no option with a value'
@@ -138,7 +146,7 @@ awk -v header="$header" 'BEGIN { print header; for (i = 0; i < 1200; i++)
 	printf "r%d,class%d,s,f,h100,reserved,5,0,1,,--model=llama3-8b --framework=ddp --finetune=lora --global-batch=1,n\n", i, i % 12 }' >many.csv
 exits 0 p4d validate many.csv
 prints "class11: mean absolute error" "over 100 rows"
-for file in measured_memory measured_throughput frameworks_memory serving_memory serving_measured; do
+for file in measured_memory measured_throughput frameworks_memory frameworks_throughput serving_memory serving_measured; do
 	p4d validate --json "$P4D_TEST_SRCDIR/tests/data/$file.csv" | grep -A1 '"not_taken":' | grep -q '^ *\],$' ||
 		fail "$file.csv has rows that p4d cannot take"
 done

@@ -170,7 +170,7 @@ static void memory_step(void **state)
 				    8, 8, &gpu);
 
 	(void)state;
-	row("memory layers: step over the dense model's", 1.26, with / dense, 0.01);
+	row("memory layers: step over the dense model's", 1.22, with / dense, 0.01);
 }
 
 /* Options that are refused, with the numbers that would work. */
