@@ -191,7 +191,8 @@ static int write_fix(p4d_guard_work *g, const p4d_request *asked, const p4d_cand
 		if (!p4d_guard__script_fix(reading, &complete, &found->request, now, then, way,
 					   !reading->more_arguments, &pasted, &fix))
 			return -1;
-		if (way && !p4d_guard__script_way(reading, way, &fix))
+		if ((way && !p4d_guard__script_way(reading, way, &fix)) ||
+		    !p4d_guard__script_starts(reading, now, then, &fix))
 			return -1;
 		if (way)
 			p4d_way_take(way, &pasted);
@@ -355,11 +356,17 @@ static bool fits_on(p4d_guard_work *g, p4d_request with, uint64_t per_gpu, uint6
 	return false;
 }
 
-/* DDP has all of the model on each GPU, so more GPUs alone do not help. The smallest number on which it fits
- * sharded is named in words: p4d does not know how to tell that to the program, and often to its launcher. */
+/*
+ * The smallest number of GPUs on which the job fits sharded, in words instead of a fix. DDP has all of the
+ * model on each GPU, so it needs another framework, which p4d does not know how to tell to each program. FSDP
+ * and DeepSpeed shard it, but if each GPU has too few sequences to divide, more GPUs train with a larger
+ * batch.
+ */
 static void name_sharing(p4d_guard_work *g, const p4d_request *asked, uint64_t of_node, p4d_error *err)
 {
+	const p4d_framework *framework = p4d_framework_of((int)asked->value[P4D_FRAMEWORK]);
 	const p4d_way shards = {P4D_FRAMEWORK, P4D_FRAMEWORK_FSDP, P4D_OPTIONS, 0};
+	const bool copies = framework->sharing == P4D_SHARES_NOTHING;
 	const uint64_t gpus = g->space.nodes * g->space.gpus_per_node;
 	const bool grows = asked->origin[P4D_GLOBAL_BATCH] == P4D_BY_SCRIPT;
 	const uint64_t per_gpu = grows ? (uint64_t)asked->value[P4D_GLOBAL_BATCH] / gpus : 0;
@@ -367,20 +374,26 @@ static void name_sharing(p4d_guard_work *g, const p4d_request *asked, uint64_t o
 	p4d_request with = *asked;
 	p4d_geometry then;
 	p4d_candidate found;
-	char recompute[48];
+	char recompute[48], batch[48] = "";
 
-	if (p4d_framework_of((int)asked->value[P4D_FRAMEWORK])->sharing != P4D_SHARES_NOTHING ||
-	    !p4d_on_gpu(asked->value[P4D_DEVICE]))
+	if (!p4d_on_gpu(asked->value[P4D_DEVICE]) ||
+	    !(copies || (grows && g->job->reading && p4d_guard__batch_follows(g->job->reading))))
 		return;
-	p4d_way_take(&shards, &with);
-	if (gpus > 1 && p4d_search_nearest(&with, &g->space, &found) >= 0)
+	if (copies)
+		p4d_way_take(&shards, &with);
+	if (copies && gpus > 1 && p4d_search_nearest(&with, &g->space, &found) >= 0)
 		return; /* more GPUs are not needed */
-	if (!fits_on(g, with, per_gpu, of_node, &then, &found))
+	if ((copies || !fits_on(g, with, 0, of_node, &then, &found)) &&
+	    !fits_on(g, with, per_gpu, of_node, &then, &found))
 		return;
 	p4d_request_value_text(&found.request, P4D_RECOMPUTE, recompute, sizeof(recompute));
+	if (!copies && found.request.value[P4D_GLOBAL_BATCH] != asked->value[P4D_GLOBAL_BATCH])
+		snprintf(batch, sizeof(batch), ", global-batch=%" PRId64,
+			 found.request.value[P4D_GLOBAL_BATCH]);
 	p4d_fail(err, before.code,
-		 "%.380s; with more GPUs: FSDP on %" PRIu32 " x %" PRIu32 " (%.1f GiB, recompute=%s)",
-		 before.text, then.nodes, then.gpus_per_node, p4d_to_gib(found.device_bytes), recompute);
+		 "%.380s; with more GPUs: %s on %" PRIu32 " x %" PRIu32 " (%.1f GiB, recompute=%s%s)",
+		 before.text, copies ? "FSDP" : framework->program, then.nodes, then.gpus_per_node,
+		 p4d_to_gib(found.device_bytes), recompute, batch);
 }
 
 /* Nothing fits with the user's choices: suggests a layout or, if allowed (rewrites), changes the choices. */

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "guard/script_words.h"
 #include "guard/verdict.h"
 #include "model/model.h"
 #include "request/framework.h"
@@ -136,8 +137,9 @@ static bool is_idle(const p4d_reading *r, const p4d_request *typed, const p4d_re
 /* A batch that is not given follows from the micro-batches and the number of processes. */
 static void add_not_given(const p4d_reading *r, p4d_option option, reasons *all)
 {
-	const char *processes =
-	    option == P4D_GLOBAL_BATCH && r->value[P4D_MICRO_BATCH].file ? p4d_reading_processes(r) : NULL;
+	const bool follows =
+	    option == P4D_GLOBAL_BATCH && r->value[P4D_MICRO_BATCH].file && !r->value[P4D_GPUS_PER_NODE].file;
+	const char *processes = follows ? p4d_reading_processes(r) : NULL;
 	char why[96] = "not given";
 
 	if (processes)
@@ -314,12 +316,11 @@ bool p4d_guard__script_stays(const p4d_reading *r, const p4d_request *candidate,
 			     const p4d_geometry *then)
 {
 	const bool same = now->nodes == then->nodes && now->gpus_per_node == then->gpus_per_node;
-	const p4d_read_value *nodes_said = &r->value[P4D_NODES], *gpus_said = &r->value[P4D_GPUS_PER_NODE];
+	const p4d_read_value *nodes_said = &r->value[P4D_NODES];
 
-	/* the launcher starts the same number of processes as now, or has no number and starts them on one
+	/* the launcher starts it on the same number of nodes as now, or has no number and starts it on one
 	 * node */
-	if ((now->nodes != then->nodes && (nodes_said->file ? !of_slurm(nodes_said) : r->one_node)) ||
-	    (now->gpus_per_node != then->gpus_per_node && gpus_said->file && !of_slurm(gpus_said)))
+	if (now->nodes != then->nodes && (nodes_said->file ? !of_slurm(nodes_said) : r->one_node))
 		return false;
 	for (size_t i = 0; i < P4D_LAYOUT_OPTIONS && !same; i++) {
 		const p4d_read_value *v = &r->value[p4d_layout_options[i]];
@@ -328,6 +329,32 @@ bool p4d_guard__script_stays(const p4d_reading *r, const p4d_request *candidate,
 		if (of_slurm(v) && (!nodes || candidate->value[p4d_layout_options[i]] != then->nodes))
 			return false;
 	}
+	return true;
+}
+
+bool p4d_guard__batch_follows(const p4d_reading *r)
+{
+	const p4d_read_value *batch = &r->value[P4D_GLOBAL_BATCH];
+
+	return batch->file && (r->by_default[P4D_GLOBAL_BATCH] ||
+			       (batch->argument && strstr(batch->argument, "accumulation")));
+}
+
+bool p4d_guard__script_starts(const p4d_reading *r, const p4d_geometry *now, const p4d_geometry *then,
+			      p4d_text *fix)
+{
+	const p4d_read_value *gpus = &r->value[P4D_GPUS_PER_NODE];
+	/* without a launcher, such a program does not know its number of processes on several GPUs */
+	const bool follows = of_slurm(gpus), alone = follows && r->alone && p4d_guard__batch_follows(r);
+	char line[200];
+
+	if (!gpus->file || (follows && !alone) ||
+	    (now->gpus_per_node == then->gpus_per_node &&
+	     (now->nodes == then->nodes || !(alone || r->processes_of_all))))
+		return true;
+	if (!p4d_guard__write_processes(r, then->nodes, then->gpus_per_node, line, sizeof(line)))
+		return false;
+	p4d_text_entry(fix, "; ", "%s", line);
 	return true;
 }
 

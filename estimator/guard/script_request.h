@@ -63,9 +63,19 @@ int p4d_guard__compare_script(const p4d_reading *reading, const p4d_request *req
 /* True if the script takes a part of its layout from variables that Slurm sets from the job's size. */
 bool p4d_guard__script_follows(const p4d_reading *reading);
 
-/* True if the script sets the candidate's values itself, or would still have them on other nodes (then). */
+/* True if the script sets the candidate's values itself, or would still have them on other nodes (then). The
+ * number of processes is left to p4d_guard__script_starts. */
 bool p4d_guard__script_stays(const p4d_reading *reading, const p4d_request *candidate,
 			     const p4d_geometry *now, const p4d_geometry *then);
+
+/* Whether the batch of the script's program grows with the GPUs, because the script gives only a GPU's share.
+ */
+bool p4d_guard__batch_follows(const p4d_reading *reading);
+
+/* Adds the number of processes that the script starts for other GPUs: "train.sh:4: --nproc_per_node 4".
+ * False: the script has a number, and p4d knows no word for another one. */
+bool p4d_guard__script_starts(const p4d_reading *reading, const p4d_geometry *now, const p4d_geometry *then,
+			      p4d_text *fix);
 
 /*
  * Adds the changes of the script for another layout, in the words of its program: "train.sh:95:

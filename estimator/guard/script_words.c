@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "guard/script_words.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -57,5 +58,41 @@ bool p4d_guard__write_in_file(const char *file, const char *argument, const char
 	const char *quote = bare ? "" : "\"", *around = file_formats[format].key_quote;
 	snprintf(buf, size, "%s%s%s%s%s%s%s", around, key, around, file_formats[format].between, quote, value,
 		 quote);
+	return true;
+}
+
+/* Writes what counts the processes: "--nproc_per_node 4", "NPROC_PER_NODE=4". False: p4d knows no word for
+ * it. */
+static bool write_count(const p4d_reading *r, const char *number, char *buf, size_t size)
+{
+	const p4d_read_value *v = &r->value[P4D_GPUS_PER_NODE];
+	const char *argument = r->processes[0] ? r->processes : v->argument,
+		   *variable = p4d_reading_processes(r);
+
+	if (!argument)
+		return false;
+	if (p4d_guard__write_in_file(v->file, argument, number, buf, size))
+		return true;
+	if (r->processes[0])
+		snprintf(buf, size, "%s %s", argument, number);
+	else if (variable)
+		snprintf(buf, size, "%s=%s", variable, number);
+	else
+		p4d_guard__on_line(r, argument, number, buf, size);
+	return true;
+}
+
+bool p4d_guard__write_processes(const p4d_reading *r, uint32_t nodes, uint32_t gpus_per_node, char *buf,
+				size_t size)
+{
+	const p4d_read_value *v = &r->value[P4D_GPUS_PER_NODE];
+	char number[24], words[96];
+
+	snprintf(number, sizeof(number), "%" PRIu64,
+		 (uint64_t)gpus_per_node * (r->processes_of_all ? nodes : 1));
+	if (!v->file || !v->line || r->by_default[P4D_GPUS_PER_NODE] || r->names_gpus ||
+	    !write_count(r, number, words, sizeof(words)))
+		return false;
+	snprintf(buf, size, "%.100s:%" PRIu32 ": %s", v->file, v->line, words);
 	return true;
 }

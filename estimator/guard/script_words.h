@@ -26,3 +26,10 @@ bool p4d_guard__write_in_file(const char *file, const char *argument, const char
  */
 const char *p4d_guard__on_line(const p4d_reading *reading, const char *argument, const char *value, char *buf,
 			       size_t size);
+
+/*
+ * Writes the number of processes that the launcher, or the program itself, starts for this many nodes and
+ * GPUs: "job.sh:3: --nproc_per_node 4". False: p4d knows no word for it.
+ */
+bool p4d_guard__write_processes(const p4d_reading *reading, uint32_t nodes, uint32_t gpus_per_node, char *buf,
+				size_t size);

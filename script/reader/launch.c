@@ -214,8 +214,10 @@ static void note(p4d_launch *launch, const launcher *l, p4d_value word, const ch
 	for (i = 0; i < sizeof(gpus) / sizeof(gpus[0]); i++)
 		if (!strcmp(plain, gpus[i]) && (p4d_value_is(value, "gpu") || p4d_value_is(value, "auto")))
 			launch->every_gpu = true; /* torchrun's words for all GPUs of a node */
-		else if (!strcmp(plain, gpus[i]))
+		else if (!strcmp(plain, gpus[i])) {
 			launch->gpus_per_node = value;
+			launch->gpus_option = word;
+		}
 }
 
 /* Whether a word is a Python file or another launcher: it must be the program, whatever came before it. */

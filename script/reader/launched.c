@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Nodes and GPUs of a training, and the environment that its process gets in addition to arguments. */
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/number.h"
@@ -33,17 +34,37 @@ static void take_launched(p4d_reading *r, const p4d_shell *shell, p4d_option opt
 
 /*
  * GPUs that the script makes visible to a program: "0,1,2,3". Slurm replaces the value in sbatch's
- * environment.
+ * environment. False: the script does not choose them.
  */
+static bool sees_some(p4d_shell *shell, p4d_value *value, p4d_read_value *place)
+{
+	if (!p4d_shell_variable(shell, "CUDA_VISIBLE_DEVICES", value) || !value->length)
+		return false;
+	*place = p4d_reader__place_of(shell, *value);
+	return place->file && place->file[0] != '$';
+}
+
+/* The launcher's option for the number of processes. */
+static void take_option(p4d_reading *r, p4d_shell *shell, const p4d_launch *launch)
+{
+	char name[sizeof(r->processes) - 2];
+	p4d_read_value place;
+	p4d_value value;
+
+	r->names_gpus =
+	    sees_some(shell, &value, &place) || launch->included.length || launch->excluded.length;
+	if (launch->gpus_option.length)
+		snprintf(r->processes, sizeof(r->processes), "--%s",
+			 p4d_value_text(launch->gpus_option, name, sizeof(name)));
+}
+
 static bool take_visible(p4d_reading *r, p4d_shell *shell)
 {
+	p4d_read_value place;
 	p4d_value value;
 	uint64_t gpus = 1;
 
-	if (!p4d_shell_variable(shell, "CUDA_VISIBLE_DEVICES", &value) || !value.length)
-		return false;
-	const p4d_read_value place = p4d_reader__place_of(shell, value);
-	if (!place.file || place.file[0] == '$')
+	if (!sees_some(shell, &value, &place))
 		return false;
 	for (uint32_t i = 0; i < value.length; i++)
 		gpus += value.at[i].c == ',';
@@ -149,10 +170,13 @@ void p4d_reader__launched(p4d_reading *r, p4d_shell *shell, const p4d_launch *la
 {
 	take_launched(r, shell, P4D_NODES, nodes);
 	take_launched(r, shell, P4D_GPUS_PER_NODE, gpus_per_node);
+	take_option(r, shell, launch);
 	take_included(r, shell, launch);
 	/* without a launcher there is one process, which can be a complete training only on one GPU */
-	if (r->reader->every_gpu || launch->every_gpu ||
-	    (is_one(shell, "SLURM_NNODES") && is_one(shell, "SLURM_GPUS_ON_NODE")))
+	r->alone = !r->reader->every_gpu && !launch->every_gpu &&
+		   !p4d_reader__set(&r->value[P4D_GPUS_PER_NODE]) && is_one(shell, "SLURM_NNODES") &&
+		   is_one(shell, "SLURM_GPUS_ON_NODE");
+	if (r->alone || r->reader->every_gpu || launch->every_gpu)
 		take_every_gpu(r, shell);
 	take_allocator(r, shell);
 }

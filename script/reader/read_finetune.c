@@ -113,6 +113,7 @@ const p4d_read_argument p4d_finetune__accelerate[] = {
     {"--accelerate.config-file", P4D_READ_FILE, "accelerate.", NULL},
     {"--accelerate.num_processes", EXTRA(PROCESSES), NULL, NULL},
     {"--accelerate.num_machines", EXTRA(MACHINES), NULL, NULL},
+    {"--accelerate.gpu_ids", EXTRA(GPU_IDS), NULL, NULL},
     {"--accelerate.distributed_type", EXTRA(DISTRIBUTED), NULL, distributed},
     {"--accelerate.mixed_precision", EXTRA(MIXED), NULL, NULL},
     {"--accelerate.multi_gpu", EXTRA(DISTRIBUTED), "ddp", NULL},
@@ -224,7 +225,7 @@ static void finish_precision(p4d_reading *r)
 /* accelerate's number of processes counts all machines. */
 static void finish_processes(p4d_reading *r)
 {
-	const p4d_read_value *processes = AT(PROCESSES), *machines = AT(MACHINES);
+	const p4d_read_value *processes = AT(PROCESSES), *machines = AT(MACHINES), *ids = AT(GPU_IDS);
 	const uint64_t all = p4d_reader__number(processes),
 		       nodes = p4d_reader__set(machines) ? p4d_reader__number(machines)
 			       : p4d_reader__set(&r->value[P4D_NODES])
@@ -236,8 +237,12 @@ static void finish_processes(p4d_reading *r)
 	/* the number in its options has priority over the node's number of GPUs */
 	const p4d_read_value *gpus = &r->value[P4D_GPUS_PER_NODE];
 	if (all && nodes && !machines->unknown && all % nodes == 0 &&
-	    (!p4d_reader__set(gpus) || gpus->file[0] == '$'))
+	    (!p4d_reader__set(gpus) || gpus->file[0] == '$')) {
 		p4d_reader__put(r, P4D_GPUS_PER_NODE, processes, "%" PRIu64, all / nodes);
+		r->processes_of_all = true;
+		r->names_gpus = r->names_gpus || (ids->file && !p4d_reader__is(ids, "all"));
+		snprintf(r->processes, sizeof(r->processes), "--num_processes");
+	}
 }
 
 /* 0: unknown. */

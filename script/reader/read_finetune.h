@@ -11,6 +11,7 @@ enum {
 	P4D_FINETUNE_ACCUMULATION,   /* micro-batches per step */
 	P4D_FINETUNE_PROCESSES,      /* processes on all nodes */
 	P4D_FINETUNE_MACHINES,       /* nodes, as accelerate counts them */
+	P4D_FINETUNE_GPU_IDS,        /* "all", or the GPUs of a node that it uses */
 	P4D_FINETUNE_DISTRIBUTED,    /* "fsdp", "deepspeed", "ddp" */
 	P4D_FINETUNE_DEEPSPEED_FILE, /* path of the configuration */
 	P4D_FINETUNE_MIXED,          /* bf16, fp16, no */

@@ -247,7 +247,7 @@ const char *p4d_reading_processes(const p4d_reading *r)
 
 	while (v && v->name && strcmp(v->argument, "--gpus-per-node") != 0)
 		v++;
-	return v && !r->value[P4D_GPUS_PER_NODE].file ? v->name : NULL;
+	return v ? v->name : NULL;
 }
 
 bool p4d_reading_assigns(const p4d_reading *r)

@@ -74,6 +74,12 @@ typedef struct p4d_reading {
 	uint32_t program_line; /* line where the program's own arguments may follow; differs from `line`
 				* if its launcher occupies several lines */
 	bool one_node;         /* a launcher starts it, by default on one node */
+	/* The launcher's option that gives value[P4D_GPUS_PER_NODE], "--nproc_per_node"; "": no such option
+	 */
+	char processes[32];
+	bool processes_of_all; /* it counts the processes of all nodes */
+	bool names_gpus;       /* the script names the GPUs of a node that its program uses */
+	bool alone;            /* no launcher starts it: one process on one GPU */
 	bool certain;          /* no test with an unknown result is before it */
 	bool named;            /* p4d recognized the program by its name */
 	bool alike;            /* p4d recognized the reader only by its arguments */
@@ -201,7 +207,7 @@ int p4d_reading_option(const p4d_reading *reading, const char *argument);
 
 /* The argument with the meaning of a p4d option; NULL: p4d knows none. */
 const char *p4d_reading_name(const p4d_reading *reading, p4d_option option);
-/* An unset variable that decides how many processes the program starts on a node; NULL: none. */
+/* The variable that decides how many processes the program starts on a node; NULL: none. */
 const char *p4d_reading_processes(const p4d_reading *reading);
 /* Whether the program takes NAME=VALUE instead of --NAME VALUE. */
 bool p4d_reading_assigns(const p4d_reading *reading);

@@ -35,3 +35,60 @@ says "P4D118"
 [ -z "$(fix)" ] || fail "a fix that is refused"
 exits 46 p4d check --conf p4d.conf -p h100 -N2 --gpus-per-node=8 --p4d-micro-batch=1 factory.sh
 [ "$(fix)" = --p4d-micro-batch=8 ] || fail "the fix contradicts the script as well"
+
+# FSDP on one GPU: more GPUs also need more processes, and the changed script is judged as the fix said
+trains="run_clm.py --model_name_or_path meta-llama/Llama-3.1-8B --do_train --gradient_accumulation_steps 8 --per_device_train_batch_size 1 --bf16 True --block_size 4096 --gradient_checkpointing True --output_dir out"
+cat >fsdp.yaml <<'YAML'
+distributed_type: FSDP
+mixed_precision: bf16
+num_machines: 1
+num_processes: 1
+fsdp_config:
+  fsdp_version: 2
+  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP
+YAML
+one="--conf judge.conf -p h100 -N1"
+sed 's/^mode = enforce/mode = enforce\nscripts = judge/' p4d.conf >judge.conf
+does_not_say() { case $out$err in *"$1"*) fail "it says: $1" ;; esac; }
+# grown COMMAND WORDS: the fix of a script with this command ends in these words and, pasted, is accepted
+grown()
+{
+	printf '#!/bin/bash\n%s\n' "$1" >one.sh
+	# shellcheck disable=SC2086 # options
+	run p4d check $one --gpus-per-node=1 one.sh
+	fix=$(fix)
+	case $fix in
+	"--nodes=1 --gpus-per-node=4; one.sh:2: --per_device_train_batch_size 2; one.sh:2: --gradient_accumulation_steps 1$2") ;;
+	*) fail "the fix is '$fix'" ;;
+	esac
+	sed -i 's/--per_device_train_batch_size 1/--per_device_train_batch_size 2/; s/--gradient_accumulation_steps 8/--gradient_accumulation_steps 1/
+		s/--nproc.per.node[ =]1/--nproc_per_node 4/; s/--num_processes 1/--num_processes 4/' one.sh
+	sed 's/^num_processes: 1/num_processes: 4/' fsdp.yaml >many.yaml
+	sed -i 's/fsdp.yaml/many.yaml/' one.sh
+	# shellcheck disable=SC2086 # options
+	exits 0 p4d check $one --nodes=1 --gpus-per-node=4 one.sh
+	printf '%s\n' "$out$err" | grep -q "1 node of 4 x h100-80gb, tp=1 cp=1 pp=1 dp=4 micro-batch=2" || fail "not judged on 4 GPUs"
+	does_not_say "may not fit"
+}
+grown "accelerate launch --config_file fsdp.yaml --num_processes 1 $trains" "; one.sh:2: --num_processes 4"
+grown "accelerate launch --config_file fsdp.yaml $trains" "; fsdp.yaml:4: num_processes: 4"
+grown "torchrun --nproc_per_node 1 $trains --fsdp full_shard" "; one.sh:2: --nproc_per_node 4"
+grown "torchrun --nproc-per-node=1 $trains --fsdp full_shard" "; one.sh:2: --nproc-per-node 4"
+# shellcheck disable=SC2016 # the script's
+grown 'torchrun --nproc_per_node $SLURM_GPUS_ON_NODE '"$trains --fsdp full_shard" ""
+# in words where the script names its GPUs, or starts one process without a launcher
+sed 's/^num_processes/gpu_ids: "0"\nnum_processes/' fsdp.yaml >ids.yaml
+for command in "CUDA_VISIBLE_DEVICES=0 torchrun --nproc_per_node 1 $trains --fsdp full_shard" \
+	"accelerate launch --config_file ids.yaml $trains" "python $trains --fsdp full_shard"; do
+	printf '#!/bin/bash\n%s\n' "$command" >one.sh
+	# shellcheck disable=SC2086 # options
+	run p4d check $one --gpus-per-node=1 one.sh
+	[ -z "$(fix)" ] || fail "a fix that does not reach its GPUs"
+	says "; with more GPUs: FSDP on 1 x 4 (" "GiB, recompute=full)"
+done
+# a batch of one sequence cannot be divided
+printf '#!/bin/bash\ntorchrun --nproc_per_node 1 %s --fsdp full_shard\n' "$trains" | sed 's/--gradient_accumulation_steps 8//' >one.sh
+# shellcheck disable=SC2086 # options
+run p4d check $one --gpus-per-node=1 one.sh
+[ -z "$(fix)" ] || fail "a fix that trains with another batch"
+says "; with more GPUs: FSDP on 1 x 2 (" "recompute=full, global-batch=2)"

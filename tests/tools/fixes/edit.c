@@ -78,6 +78,15 @@ static char *word_in(char *line, const char *word, size_t length)
 	return NULL;
 }
 
+/* Whether a word begins another option, or is the program behind the options of its launcher. */
+static bool is_no_value(const char *word)
+{
+	const size_t length = strcspn(word, " \t\n");
+
+	return (*word == '-' && (word[1] < '0' || word[1] > '9')) ||
+	       (length > 3 && !strncmp(word + length - 3, ".py", 3));
+}
+
 /* The flag at `at` with its values, as a shell has them. */
 static size_t argument_length(const char *at)
 {
@@ -85,7 +94,7 @@ static size_t argument_length(const char *at)
 
 	for (;;) {
 		const char *next = end + strspn(end, " \t");
-		if (next == end || !*next || strchr("\n\\|;&>\"'", *next) || !strncmp(next, "--", 2) ||
+		if (next == end || !*next || strchr("\n\\|;&>\"'", *next) || is_no_value(next) ||
 		    (strchr(next, '=') && strcspn(next, "=") < strcspn(next, " \t\n")))
 			return (size_t)(end - at);
 		end = next + strcspn(next, " \t\n");
