@@ -37,7 +37,7 @@ static void take(megatron_step *p, taken_blocks *into, uint64_t bytes)
 {
 	if (!bytes)
 		return;
-	const p4d_allocated block = bytes >> 50 ? 0 : p4d_caching_allocator_take(&p->a, bytes);
+	const p4d_allocated block = p4d_caching_allocator_take(&p->a, bytes);
 
 	if (into && into->count < TAKEN)
 		into->of[into->count++] = block;

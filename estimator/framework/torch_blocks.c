@@ -20,22 +20,12 @@ void p4d_torch_blocks__release(p4d_caching_allocator *a, p4d_torch_held_blocks *
 	held->count = held->count > count ? count : held->count;
 }
 
-static p4d_allocated take(p4d_torch_blocks *b, uint64_t bytes)
+void p4d_torch_blocks__take(p4d_caching_allocator *a, p4d_torch_held_blocks *into, p4d_wide bytes)
 {
-	return bytes && bytes >> 50 == 0 ? p4d_caching_allocator_take(b->allocator, bytes) : 0;
-}
+	const p4d_allocated block = p4d_caching_allocator_take(a, bytes);
 
-static void give(p4d_torch_blocks *b, p4d_allocated *block)
-{
-	p4d_caching_allocator_give(b->allocator, *block);
-	*block = 0;
-}
-
-static void take_for_a_while(p4d_torch_blocks *b, uint64_t bytes)
-{
-	p4d_allocated block = take(b, bytes);
-
-	give(b, &block);
+	if (into && block)
+		p4d_torch_blocks__hold(into, block);
 }
 
 static bool saves(const p4d_tape_operation *o)
@@ -79,17 +69,17 @@ static void find_lifetimes(p4d_torch_blocks *b, const p4d_tape *t, bool save)
 static void compute(p4d_torch_blocks *b, const p4d_tape *t, const p4d_tape_operation *o, unsigned i,
 		    bool save)
 {
-	p4d_allocated unpacked = o->multiplies ? take(b, o->scratch) : 0;
+	p4d_allocated unpacked = o->multiplies ? p4d_caching_allocator_take(b->allocator, o->scratch) : 0;
 
-	b->copy[i] = take(b, o->copy);
+	b->copy[i] = p4d_caching_allocator_take(b->allocator, o->copy);
 	if (o->out >= 0 && storage(t, o->out) == o->out)
-		b->value[o->out] = take(b, t->value[o->out].bytes);
+		b->value[o->out] = p4d_caching_allocator_take(b->allocator, t->value[o->out].bytes);
 	if (o->multiplies)
-		take_for_a_while(b, o->biased ? 1 << 20 : b->workspace);
+		p4d_allocator_touch(b->allocator, o->biased ? 1 << 20 : b->workspace);
 	else
-		take_for_a_while(b, o->scratch);
-	b->kept[i] = save ? take(b, o->kept) : 0;
-	give(b, &unpacked);
+		p4d_allocator_touch(b->allocator, o->scratch);
+	b->kept[i] = save ? p4d_caching_allocator_take(b->allocator, o->kept) : 0;
+	p4d_allocator_forget(b->allocator, &unpacked);
 }
 
 p4d_allocated p4d_torch_blocks__forward(p4d_torch_blocks *b, const p4d_tape *t, p4d_torch_pass pass,
@@ -111,19 +101,19 @@ p4d_allocated p4d_torch_blocks__forward(p4d_torch_blocks *b, const p4d_tape *t, 
 		if (b->copy[i] && !save && o->cached && cached)
 			p4d_torch_blocks__hold(cached, b->copy[i]);
 		else if (b->copy[i] && !save)
-			give(b, &b->copy[i]);
+			p4d_allocator_forget(b->allocator, &b->copy[i]);
 		const short made = o->out > 0 ? o->out : 0;
 		for (short v = first; v <= made; v++)
 			if (b->value[v] && !b->saved[v] && b->until[v] <= (short)i && v != last)
-				give(b, &b->value[v]);
+				p4d_allocator_forget(b->allocator, &b->value[v]);
 		while (first <= made && (!b->value[first] || b->saved[first]))
 			first++;
 	}
 	for (unsigned v = 1; end < t->operations && v < t->values; v++)
 		if (b->value[v] && !b->saved[v])
-			give(b, &b->value[v]);
+			p4d_allocator_forget(b->allocator, &b->value[v]);
 	if (!keep_input && !b->saved[0])
-		give(b, &b->value[0]);
+		p4d_allocator_forget(b->allocator, &b->value[0]);
 	return last >= 0 ? b->value[last] : 0;
 }
 
@@ -184,7 +174,7 @@ static short keep(held_gradients *g, p4d_allocated block, uint64_t bytes)
 static void release(p4d_torch_blocks *b, held_gradients *g, short m)
 {
 	if (m >= 0 && --g->memory[m].refs == 0)
-		give(b, &g->memory[m].block);
+		p4d_allocator_forget(b->allocator, &g->memory[m].block);
 }
 
 /* A sum allocates memory if others also refer to the first gradient. */
@@ -201,7 +191,7 @@ static void arrive(p4d_torch_blocks *b, held_gradients *g, short value, short m)
 		return;
 	}
 	const uint64_t bytes = g->memory[old].bytes;
-	g->of[value] = keep(g, take(b, bytes), bytes);
+	g->of[value] = keep(g, p4d_caching_allocator_take(b->allocator, bytes), bytes);
 	release(b, g, old);
 	release(b, g, m);
 }
@@ -209,12 +199,12 @@ static void arrive(p4d_torch_blocks *b, held_gradients *g, short value, short m)
 /* The gradient of an operation's parameters, in the type of the matmul or in their own type. */
 static p4d_allocated of_weight(p4d_torch_blocks *b, const p4d_tape_operation *o)
 {
-	p4d_allocated lowered = take(b, o->lowered);
+	p4d_allocated lowered = p4d_caching_allocator_take(b->allocator, o->lowered);
 
 	if (!o->lowered && o->weight)
 		b->gradient(b->owner, o->weight);
 	if (o->multiplies && o->weight)
-		take_for_a_while(b, b->workspace);
+		p4d_allocator_touch(b->allocator, b->workspace);
 	return lowered;
 }
 
@@ -224,10 +214,10 @@ static void forget_saved(p4d_torch_blocks *b, const p4d_tape *t, const p4d_tape_
 	for (int k = 0; k < P4D_TAPE_SAVED; k++) {
 		const short s = storage(t, o->saved[k]);
 		if (s >= 0 && --b->saved[s] == 0 && !(keep_input && s == 0))
-			give(b, &b->value[s]);
+			p4d_allocator_forget(b->allocator, &b->value[s]);
 	}
-	give(b, &b->kept[i]);
-	give(b, &b->copy[i]);
+	p4d_allocator_forget(b->allocator, &b->kept[i]);
+	p4d_allocator_forget(b->allocator, &b->copy[i]);
 }
 
 static void run_backward(p4d_torch_blocks *b, held_gradients *g, const p4d_tape *t, unsigned i,
@@ -236,7 +226,9 @@ static void run_backward(p4d_torch_blocks *b, held_gradients *g, const p4d_tape 
 	const p4d_tape_operation *o = &t->operation[i];
 	const short gradient = o->out >= 0 ? g->of[o->out] : -1;
 	short made[P4D_TAPE_INPUTS];
-	p4d_allocated unpacked = o->multiplies ? take(b, o->back_scratch) : 0, lowered = 0;
+	p4d_allocated unpacked =
+			  o->multiplies ? p4d_caching_allocator_take(b->allocator, o->back_scratch) : 0,
+		      lowered = 0;
 
 	if (o->multiplies)
 		lowered = of_weight(b, o);
@@ -246,19 +238,19 @@ static void run_backward(p4d_torch_blocks *b, held_gradients *g, const p4d_tape 
 			continue;
 		if (o->gradient[k] == P4D_NEW_GRADIENT) {
 			const uint64_t bytes = t->value[o->in[k]].bytes;
-			made[k] = keep(g, take(b, bytes), bytes);
+			made[k] = keep(g, p4d_caching_allocator_take(b->allocator, bytes), bytes);
 			if (o->multiplies)
-				take_for_a_while(b, b->workspace);
+				p4d_allocator_touch(b->allocator, b->workspace);
 		} else if (o->gradient[k] == P4D_SAME_GRADIENT && gradient >= 0) {
 			made[k] = gradient;
 			g->memory[gradient].refs++;
 		}
 	}
 	if (!o->multiplies) {
-		take_for_a_while(b, o->back_scratch);
+		p4d_allocator_touch(b->allocator, o->back_scratch);
 		lowered = of_weight(b, o);
 	}
-	give(b, &unpacked);
+	p4d_allocator_forget(b->allocator, &unpacked);
 	forget_saved(b, t, o, i, keep_input);
 	if (gradient >= 0) {
 		release(b, g, gradient);
@@ -274,7 +266,7 @@ static void run_backward(p4d_torch_blocks *b, held_gradients *g, const p4d_tape 
 			arrive(b, g, o->in[k], made[k]);
 	if (o->lowered)
 		b->gradient(b->owner, o->weight);
-	give(b, &lowered);
+	p4d_allocator_forget(b->allocator, &lowered);
 }
 
 p4d_allocated p4d_torch_blocks__backward(p4d_torch_blocks *b, const p4d_tape *t, p4d_allocated gradient,

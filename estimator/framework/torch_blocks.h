@@ -31,6 +31,8 @@ typedef struct p4d_torch_held_blocks {
 } p4d_torch_held_blocks;
 
 void p4d_torch_blocks__hold(p4d_torch_held_blocks *held, p4d_allocated block);
+/* Allocates a block and holds it; into NULL: the block is never freed. */
+void p4d_torch_blocks__take(p4d_caching_allocator *allocator, p4d_torch_held_blocks *into, p4d_wide bytes);
 /* Frees all blocks except the first `count`. */
 void p4d_torch_blocks__release(p4d_caching_allocator *allocator, p4d_torch_held_blocks *held, unsigned count);
 

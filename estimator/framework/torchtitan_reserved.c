@@ -15,20 +15,6 @@
 
 enum { CHUNKS = 8, DEPTH = 24 };
 
-/* into NULL: the block is never freed. */
-void p4d_titan__take(p4d_titan *p, p4d_torch_held_blocks *into, p4d_wide bytes)
-{
-	const p4d_allocated block = p4d_titan__take_of(&p->main, bytes);
-
-	if (block && into)
-		p4d_torch_blocks__hold(into, block);
-}
-
-void p4d_titan__give(p4d_titan *p, p4d_torch_held_blocks *from, unsigned count)
-{
-	p4d_torch_blocks__release(&p->main, from, count);
-}
-
 /* ---- parameters ---- */
 
 static void list_matrices(p4d_titan *p)
@@ -68,7 +54,7 @@ static void load(p4d_titan *p)
 {
 	const p4d_wide angles = p4d_torchtitan__angles(p->l);
 	const p4d_allocated table =
-	    p->first ? p4d_titan__take_of(&p->main, shard_of(p, p->table, p->z.param)) : 0;
+	    p->first ? p4d_caching_allocator_take(&p->main, shard_of(p, p->table, p->z.param)) : 0;
 
 	for (uint32_t i = 0; i < p->layers; i++) {
 		p4d_titan__take(p, &p->some, angles);
@@ -103,18 +89,17 @@ static void take_moments(p4d_titan *p)
 /* Shards are copied into one tensor and gathered into another, which lives until the next gather. */
 void p4d_titan__gather(p4d_titan *p, p4d_wide bytes)
 {
-	const p4d_allocated shards = p4d_titan__take_of(&p->gathers, bytes / p->z.shards),
+	const p4d_allocated shards = p4d_caching_allocator_take(&p->gathers, bytes / p->z.shards),
 			    before = p->gathered;
 
-	p->gathered = p4d_titan__take_of(&p->gathers, bytes);
+	p->gathered = p4d_caching_allocator_take(&p->gathers, bytes);
 	p4d_caching_allocator_give(&p->gathers, shards);
 	p4d_caching_allocator_give(&p->gathers, before);
 }
 
 void p4d_titan__forget_gathered(p4d_titan *p)
 {
-	p4d_caching_allocator_give(&p->gathers, p->gathered);
-	p->gathered = 0;
+	p4d_allocator_forget(&p->gathers, &p->gathered);
 }
 
 void p4d_titan__copy_layer(p4d_titan *p, p4d_torch_held_blocks *into)
@@ -135,9 +120,9 @@ void p4d_titan__reduce(p4d_titan *p, p4d_wide bytes, bool accumulated)
 	const p4d_wide reduced = bytes / p->z.element * p->z.reduced;
 
 	p4d_caching_allocator_give(&p->main, p->reducing);
-	p->reducing = p4d_titan__take_of(&p->main, reduced);
+	p->reducing = p4d_caching_allocator_take(&p->main, reduced);
 	p4d_titan__give(p, &p->grads, 0);
-	const p4d_allocated shard = p4d_titan__take_of(&p->reduces, reduced / p->z.shards);
+	const p4d_allocated shard = p4d_caching_allocator_take(&p->reduces, reduced / p->z.shards);
 	if (accumulated) /* it is added to that of the first micro-batch */
 		p4d_caching_allocator_give(&p->reduces, shard);
 	else
@@ -217,7 +202,7 @@ void p4d_titan__embed(p4d_titan *p)
 {
 	if (p->l->sequence_parallel)
 		p4d_titan__take(p, &p->some, 2 * p4d_titan__wide(p) - p4d_titan__hidden(p));
-	p->state = p4d_titan__take_of(&p->main, p4d_titan__hidden(p));
+	p->state = p4d_caching_allocator_take(&p->main, p4d_titan__hidden(p));
 	p4d_titan__give(p, &p->some, 0);
 }
 
@@ -240,8 +225,7 @@ static void run_forward(p4d_titan *p)
 
 static void forget_logits(p4d_titan *p)
 {
-	p4d_caching_allocator_give(&p->main, p->logits);
-	p->logits = 0;
+	p4d_allocator_forget(&p->main, &p->logits);
 }
 
 /* Logits in 16 bits and in fp32, their log-softmax and two gradients; then the head's backward pass. */
@@ -254,15 +238,15 @@ static void run_logits(p4d_titan *p, p4d_wide logits, bool sums, bool first)
 		forget_logits(p);
 	const p4d_allocated logits_before = p->logits;
 
-	p->logits = p4d_titan__take_of(&p->main, 2 * logits);
+	p->logits = p4d_caching_allocator_take(&p->main, 2 * logits);
 	p4d_caching_allocator_give(&p->main, logits_before);
 	p4d_titan__take(p, s, 4 * logits);
-	p4d_allocated result = p4d_titan__take_of(&p->main, 4 * logits);
+	p4d_allocated result = p4d_caching_allocator_take(&p->main, 4 * logits);
 	p4d_titan__give(p, s, before);
 	if (!sums && p->l->pp == 1) /* a schedule refers to its last stage's output */
 		forget_logits(p);
 	p4d_titan__take(p, s, (p->l->sequence_parallel ? 8 : 4) * logits);
-	p4d_allocated gradient = p4d_titan__take_of(&p->main, 4 * logits);
+	p4d_allocated gradient = p4d_caching_allocator_take(&p->main, 4 * logits);
 	p4d_titan__give(p, s, before);
 	p4d_caching_allocator_give(&p->main, result);
 	p4d_titan__take(p, s, 2 * logits);
@@ -302,7 +286,7 @@ void p4d_titan__loss(p4d_titan *p, bool accumulated)
 	} else if (l->pp > 1) {
 		p4d_titan__add_up(p, accumulated);
 	}
-	const p4d_allocated gradient = p4d_titan__take_of(&p->main, p4d_titan__hidden(p));
+	const p4d_allocated gradient = p4d_caching_allocator_take(&p->main, p4d_titan__hidden(p));
 	p4d_titan__give(p, &p->copies, 0);
 	if (l->pp == 1 || l->torch.chunked_loss)
 		forget_logits(p);
@@ -317,8 +301,8 @@ void p4d_titan__loss(p4d_titan *p, bool accumulated)
 		p4d_titan__forget_gathered(p);
 	}
 	const p4d_allocated before = p->state;
-	p->state =
-	    p4d_titan__take_of(&p->main, p4d_titan__hidden(p)); /* the gradient of the last layer's result */
+	p->state = p4d_caching_allocator_take(
+	    &p->main, p4d_titan__hidden(p)); /* the gradient of the last layer's result */
 	p4d_caching_allocator_give(&p->main, gradient);
 	p4d_caching_allocator_give(&p->main, before);
 }
@@ -373,8 +357,7 @@ static void run_backward(p4d_titan *p, bool accumulated)
 		p4d_torch_blocks__hold(&p->grads, tables.of[i]);
 	p4d_titan__give(p, &p->tail, 0);
 	p4d_titan__reduce(p, p->table_bytes * (waits ? p->z.together : 1), accumulated);
-	p4d_caching_allocator_give(&p->main, p->reducing);
-	p->reducing = 0;
+	p4d_allocator_forget(&p->main, &p->reducing);
 }
 
 static void run_step(p4d_titan *p, bool first)

@@ -37,11 +37,6 @@ typedef struct p4d_titan {
 	unsigned ahead;   /* forward passes before the first backward pass */
 } p4d_titan;
 
-static inline p4d_allocated p4d_titan__take_of(p4d_caching_allocator *a, p4d_wide bytes)
-{
-	return bytes && bytes >> 50 == 0 ? p4d_caching_allocator_take(a, (uint64_t)bytes) : 0;
-}
-
 /* Bytes of the hidden states of this rank, and of all ranks of tensor parallelism. */
 static inline p4d_wide p4d_titan__hidden(const p4d_titan *p)
 {
@@ -53,10 +48,17 @@ static inline p4d_wide p4d_titan__wide(const p4d_titan *p)
 	return (p4d_wide)p->z.tokens * p->l->hidden * p->z.element;
 }
 
-/* Takes a block and adds it to `into`; NULL: it is never given back. */
-void p4d_titan__take(p4d_titan *p, p4d_torch_held_blocks *into, p4d_wide bytes);
+/* Takes a block of the main stream and adds it to `into`; NULL: it is never given back. */
+static inline void p4d_titan__take(p4d_titan *p, p4d_torch_held_blocks *into, p4d_wide bytes)
+{
+	p4d_torch_blocks__take(&p->main, into, bytes);
+}
+
 /* Gives back all but the first `count`. */
-void p4d_titan__give(p4d_titan *p, p4d_torch_held_blocks *from, unsigned count);
+static inline void p4d_titan__give(p4d_titan *p, p4d_torch_held_blocks *from, unsigned count)
+{
+	p4d_torch_blocks__release(&p->main, from, count);
+}
 
 /* Gathers a unit. Its buffer of `bytes` lives until the next gather, or until forget_gathered. */
 void p4d_titan__gather(p4d_titan *p, p4d_wide bytes);

@@ -5,7 +5,6 @@
  * gradients are summed unsharded, until the last micro-batch is done. Compared with rehearsals in
  * test_rehearsed_memory.c.
  */
-#include "base/wide.h"
 #include "framework/torchtitan_reserved.h"
 
 /* The first micro-batch gathers the units; they stay until the last one is done. */
@@ -19,7 +18,7 @@ static void run_forward_of_stage(p4d_titan *p, unsigned slot, bool gathers)
 	if (p->first)
 		p4d_titan__embed(p);
 	else
-		p->state = p4d_titan__take_of(&p->main, p4d_titan__hidden(p));
+		p->state = p4d_caching_allocator_take(&p->main, p4d_titan__hidden(p));
 	for (uint32_t i = 0; i < p->layers; i++) {
 		if (gathers) {
 			p4d_titan__gather(p, p->layer_bytes);
@@ -43,7 +42,7 @@ static void run_backward_of_stage(p4d_titan *p, unsigned slot, bool accumulated)
 	if (p->last)
 		p4d_titan__loss(p, accumulated);
 	else
-		p->state = p4d_titan__take_of(&p->main, p4d_titan__hidden(p));
+		p->state = p4d_caching_allocator_take(&p->main, p4d_titan__hidden(p));
 	for (uint32_t i = p->layers; i-- > 0;) {
 		p4d_titan__backward_of_layer(p);
 		p4d_titan__add_up(p, accumulated);
@@ -83,8 +82,7 @@ static void reduce_stage(p4d_titan *p)
 	if (p->first)
 		reduce_unit(p, 1, 1, p->table_bytes);
 	p->sums.count = 0;
-	p4d_caching_allocator_give(&p->main, p->reducing);
-	p->reducing = 0;
+	p4d_allocator_forget(&p->main, &p->reducing);
 }
 
 void p4d_titan__run_passes(p4d_titan *p)

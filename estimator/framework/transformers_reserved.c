@@ -16,11 +16,6 @@
 
 #define MIB ((uint64_t)1 << 20)
 
-static void load_parameter(p4d_reserved *r, uint64_t elements)
-{
-	p4d_reserved__take(r, NULL, (p4d_wide)elements * r->stored);
-}
-
 /* bitsandbytes: a matrix is loaded in 16 bits, and has a scale per 64 weights, which is quantized as well. */
 static void load_quantized(p4d_reserved *r, uint64_t elements)
 {
@@ -51,7 +46,7 @@ static void load_frozen(p4d_reserved *r)
 			if (quantized)
 				load_quantized(r, r->parameters.of[k].elements);
 			else
-				load_parameter(r, r->parameters.of[k].elements);
+				p4d_reserved__load(r, r->parameters.of[k].elements);
 		}
 	if (!r->l->tied && !quantized)
 		p4d_reserved__take(r, tables, (p4d_wide)loaded * p4d_reserved__table_of(r->l));
@@ -98,7 +93,7 @@ static void take_buckets(p4d_reserved *r)
 static void load(p4d_reserved *r)
 {
 	if (r->full)
-		p4d_reserved__each_trained(r, load_parameter);
+		p4d_reserved__each_trained(r, p4d_reserved__load);
 	else {
 		load_frozen(r);
 		p4d_reserved__each_trained(r, load_adapter);
@@ -108,16 +103,6 @@ static void load(p4d_reserved *r)
 }
 
 /* ---- a step ---- */
-
-static void add_gradient(void *owner, uint64_t bytes)
-{
-	p4d_reserved *r = owner;
-
-	if (r->micro_batch == 0)
-		p4d_reserved__take(r, &r->grads, bytes);
-	else
-		p4d_reserved__take_for_a_while(r, bytes);
-}
 
 static void call(p4d_reserved *r, void (*hook)(p4d_reserved *r, unsigned unit), unsigned unit)
 {
@@ -300,7 +285,7 @@ static void run_step(p4d_reserved *r, bool first)
 		p4d_reserved__update(r, first);
 }
 
-static const p4d_reserved_engine one_copy = {.gradient = add_gradient};
+static const p4d_reserved_engine one_copy = {.gradient = p4d_reserved__add_gradient};
 
 static const p4d_reserved_engine *engine_of(const p4d_layout *l)
 {

@@ -89,9 +89,22 @@ typedef struct p4d_reserved {
 	unsigned of_unit[P4D_RESERVED_UNITS]; /* gradients, or blocks, of a unit */
 } p4d_reserved;
 
-/* Allocates `bytes` bytes and adds the block to `into`; NULL: the block is never freed. */
-void p4d_reserved__take(p4d_reserved *r, p4d_torch_held_blocks *into, p4d_wide bytes);
-void p4d_reserved__give(p4d_reserved *r, p4d_torch_held_blocks *from, unsigned count);
+/* On the main stream. Takes a block and adds it to `into`; NULL: the block is never freed. */
+static inline void p4d_reserved__take(p4d_reserved *r, p4d_torch_held_blocks *into, p4d_wide bytes)
+{
+	p4d_torch_blocks__take(&r->main, into, bytes);
+}
+
+/* Frees all but the first `count`. */
+static inline void p4d_reserved__give(p4d_reserved *r, p4d_torch_held_blocks *from, unsigned count)
+{
+	p4d_torch_blocks__release(&r->main, from, count);
+}
+
+static inline void p4d_reserved__take_for_a_while(p4d_reserved *r, p4d_wide bytes)
+{
+	p4d_allocator_touch(&r->main, bytes);
+}
 
 static inline bool p4d_reserved__is_last(const p4d_reserved *r)
 {
@@ -107,6 +120,10 @@ uint64_t p4d_reserved__table_of(const p4d_layout *layout);
 
 /* Calls visit for each parameter, or each trained parameter, of a unit. */
 typedef void p4d_reserved_visit(p4d_reserved *r, uint64_t elements);
+/* Such functions: the parameter is allocated and stays; it is allocated and added to r->some. */
+p4d_reserved_visit p4d_reserved__load, p4d_reserved__hold;
+/* Adds a gradient to r->grads, or to that of an earlier micro-batch. */
+void p4d_reserved__add_gradient(void *owner, uint64_t bytes);
 void p4d_reserved__each_of_unit(p4d_reserved *r, unsigned unit, p4d_reserved_visit *visit);
 void p4d_reserved__each_trained(p4d_reserved *r, p4d_reserved_visit *visit);
 void p4d_reserved__update(p4d_reserved *r, bool first);
@@ -115,5 +132,3 @@ p4d_wide p4d_reserved__unit_bytes(const p4d_reserved *r, unsigned unit);
 
 extern const p4d_reserved_engine p4d_reserved__units, p4d_reserved__bf16, p4d_reserved__zero,
     p4d_reserved__zero3, p4d_reserved__flat;
-
-void p4d_reserved__take_for_a_while(p4d_reserved *r, p4d_wide bytes);

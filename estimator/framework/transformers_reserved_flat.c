@@ -7,24 +7,6 @@
  */
 #include "framework/transformers_reserved.h"
 
-static p4d_allocated take(p4d_caching_allocator *a, p4d_wide bytes)
-{
-	return bytes && bytes >> 50 == 0 ? p4d_caching_allocator_take(a, (uint64_t)bytes) : 0;
-}
-
-static void give(p4d_caching_allocator *a, p4d_allocated *block)
-{
-	p4d_caching_allocator_give(a, *block);
-	*block = 0;
-}
-
-static void take_for_a_while(p4d_caching_allocator *a, p4d_wide bytes)
-{
-	p4d_allocated block = take(a, bytes);
-
-	give(a, &block);
-}
-
 static p4d_wide elements_of(const p4d_reserved *r, unsigned unit)
 {
 	const p4d_wide one = p4d_reserved__unit_bytes(r, unit) / r->w.weight;
@@ -37,11 +19,6 @@ static p4d_wide shard_of(const p4d_reserved *r, unsigned unit)
 	return (elements_of(r, unit) + r->shards - 1) / r->shards;
 }
 
-static void hold_whole(p4d_reserved *r, uint64_t elements)
-{
-	p4d_reserved__take(r, &r->some, (p4d_wide)elements * r->stored);
-}
-
 /* Rank 0 sends its tensors to all ranks in buckets: tensors are copied into one, except a tensor that
  * fills a bucket alone. Two buckets are in flight at a time (c10d's broadcast_coalesced). */
 #define BUCKET ((p4d_wide)250 << 20)
@@ -50,9 +27,9 @@ static void send_bucket(p4d_reserved *r)
 {
 	p4d_reserved_buckets *b = &r->buckets;
 
-	give(&r->main, &b->sent[0]);
+	p4d_allocator_forget(&r->main, &b->sent[0]);
 	b->sent[0] = b->sent[1];
-	b->sent[1] = b->tensors > 1 ? take(&r->main, b->bytes) : 0;
+	b->sent[1] = b->tensors > 1 ? p4d_caching_allocator_take(&r->main, b->bytes) : 0;
 	b->bytes = b->tensors = 0;
 }
 
@@ -73,8 +50,8 @@ static void broadcast(p4d_reserved *r, unsigned unit)
 	if (!unit && !r->l->tied)
 		p4d_reserved__each_of_unit(r, unit, add_to_bucket);
 	send_bucket(r);
-	give(&r->main, &r->buckets.sent[0]);
-	give(&r->main, &r->buckets.sent[1]);
+	p4d_allocator_forget(&r->main, &r->buckets.sent[0]);
+	p4d_allocator_forget(&r->main, &r->buckets.sent[1]);
 }
 
 /* A unit's parameters become one tensor, and then a shard: layers first, then the root. */
@@ -82,19 +59,19 @@ static void load(p4d_reserved *r)
 {
 	for (unsigned i = 1; i <= r->layers + 1; i++) {
 		const unsigned unit = i <= r->layers ? i : 0;
-		p4d_reserved__each_of_unit(r, unit, hold_whole);
+		p4d_reserved__each_of_unit(r, unit, p4d_reserved__hold);
 		if (!unit && !r->l->tied)
-			p4d_reserved__each_of_unit(r, unit, hold_whole);
+			p4d_reserved__each_of_unit(r, unit, p4d_reserved__hold);
 		broadcast(r, unit);
-		p4d_allocated whole = take(&r->main, elements_of(r, unit) * r->stored);
+		p4d_allocated whole = p4d_caching_allocator_take(&r->main, elements_of(r, unit) * r->stored);
 		p4d_reserved__take(r, NULL, shard_of(r, unit) * r->stored);
-		give(&r->main, &whole);
+		p4d_allocator_forget(&r->main, &whole);
 		p4d_reserved__give(r, &r->some, 0);
 	}
 	for (unsigned unit = 0; unit <= r->layers; unit++) { /* before the first forward pass: _lazy_init */
-		take_for_a_while(&r->main, shard_of(r, unit) * r->w.weight);
-		take_for_a_while(&r->main, elements_of(r, unit) * r->w.weight);
-		take_for_a_while(&r->main, elements_of(r, unit) * r->stored);
+		p4d_allocator_touch(&r->main, shard_of(r, unit) * r->w.weight);
+		p4d_allocator_touch(&r->main, elements_of(r, unit) * r->w.weight);
+		p4d_allocator_touch(&r->main, elements_of(r, unit) * r->stored);
 	}
 }
 
@@ -102,10 +79,12 @@ static void gather(p4d_reserved *r, unsigned unit)
 {
 	if (r->unit[unit])
 		return;
-	p4d_allocated shard = r->stored > r->w.weight ? take(&r->casts, shard_of(r, unit) * r->w.weight) : 0;
+	p4d_allocated shard = r->stored > r->w.weight
+				  ? p4d_caching_allocator_take(&r->casts, shard_of(r, unit) * r->w.weight)
+				  : 0;
 
-	r->unit[unit] = take(&r->gathers, elements_of(r, unit) * r->w.weight);
-	give(&r->casts, &shard);
+	r->unit[unit] = p4d_caching_allocator_take(&r->gathers, elements_of(r, unit) * r->w.weight);
+	p4d_allocator_forget(&r->casts, &shard);
 }
 
 static void before_forward(p4d_reserved *r, unsigned unit)
@@ -120,7 +99,7 @@ static void before_forward(p4d_reserved *r, unsigned unit)
 static void after_forward(p4d_reserved *r, unsigned unit)
 {
 	if (unit && unit <= r->layers && !r->l->fsdp.keeps_gathered)
-		give(&r->gathers, &r->unit[unit]);
+		p4d_allocator_forget(&r->gathers, &r->unit[unit]);
 }
 
 static void before_backward(p4d_reserved *r, unsigned unit)
@@ -144,23 +123,24 @@ static void after_backward(p4d_reserved *r, unsigned unit)
 		r->pending = r->grads.count; /* the head's gradients wait for the embedding's */
 		return;
 	}
-	p4d_allocated whole = take(&r->gathers, elements_of(r, unit) * r->w.weight);
+	p4d_allocated whole = p4d_caching_allocator_take(&r->gathers, elements_of(r, unit) * r->w.weight);
 	p4d_reserved__give(r, &r->grads, unit ? r->pending : 0);
 	if (p4d_reserved__is_last(r) || !r->l->fsdp.keeps_gathered)
-		give(&r->gathers, &r->unit[unit]);
+		p4d_allocator_forget(&r->gathers, &r->unit[unit]);
 	if (!p4d_reserved__is_last(r)) {
 		r->unreduced[unit] = whole;
 		return;
 	}
-	give(&r->gathers, &r->unreduced[unit]);
-	const p4d_allocated shard = take(&r->reduces, shard_of(r, unit) * r->w.weight);
+	p4d_allocator_forget(&r->gathers, &r->unreduced[unit]);
+	const p4d_allocated shard = p4d_caching_allocator_take(&r->reduces, shard_of(r, unit) * r->w.weight);
 	if (r->trained > r->w.weight) {
-		p4d_torch_blocks__hold(&r->reduced, take(&r->reduces, shard_of(r, unit) * r->trained));
+		p4d_torch_blocks__hold(
+		    &r->reduced, p4d_caching_allocator_take(&r->reduces, shard_of(r, unit) * r->trained));
 		p4d_caching_allocator_give(&r->reduces, shard);
 	} else {
 		p4d_torch_blocks__hold(&r->reduced, shard);
 	}
-	give(&r->gathers, &whole);
+	p4d_allocator_forget(&r->gathers, &whole);
 }
 
 static void update(p4d_reserved *r, bool first)

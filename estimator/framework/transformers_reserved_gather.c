@@ -12,17 +12,6 @@
 #define GROUP 1000000000ull  /* sub_group_size */
 enum { MODULES = 10 };       /* modules of a layer, each of which gathers parameters ahead */
 
-static p4d_allocated take(p4d_reserved *r, p4d_wide bytes)
-{
-	return bytes && bytes >> 50 == 0 ? p4d_caching_allocator_take(&r->main, (uint64_t)bytes) : 0;
-}
-
-static void give(p4d_reserved *r, p4d_allocated *block)
-{
-	p4d_caching_allocator_give(&r->main, *block);
-	*block = 0;
-}
-
 static void count(p4d_reserved *r, uint64_t elements)
 {
 	r->zero.all += elements;
@@ -30,10 +19,10 @@ static void count(p4d_reserved *r, uint64_t elements)
 
 static void partition(p4d_reserved *r, uint64_t elements)
 {
-	p4d_allocated whole = take(r, (p4d_wide)elements * r->stored);
+	p4d_allocated whole = p4d_caching_allocator_take(&r->main, (p4d_wide)elements * r->stored);
 
 	p4d_reserved__take(r, &r->some, (p4d_wide)(elements / r->l->dp) * r->stored);
-	give(r, &whole);
+	p4d_allocator_forget(&r->main, &whole);
 }
 
 /*
@@ -53,9 +42,9 @@ static void load(p4d_reserved *r)
 		p4d_reserved__take(r, NULL, (p4d_wide)r->l->zero_bucket * r->stored);
 		return;
 	}
-	p4d_allocated clone = take(r, (p4d_wide)4 * share);
+	p4d_allocated clone = p4d_caching_allocator_take(&r->main, (p4d_wide)4 * share);
 	p4d_reserved__take(r, NULL, (p4d_wide)4 * share);
-	give(r, &clone);
+	p4d_allocator_forget(&r->main, &clone);
 	p4d_reserved__take_for_a_while(r, (p4d_wide)4 * share);
 	p4d_reserved__take(r, NULL, (p4d_wide)r->l->zero_bucket * r->stored);
 	p4d_reserved__take(r, NULL, (p4d_wide)share * r->stored);
@@ -104,10 +93,11 @@ static void wait_for(p4d_reserved *r, short group)
 			p4d_reserved_gathered *p = state_of(r, unit, k);
 			if (p->group != group)
 				continue;
-			p->block = take(r, (p4d_wide)element_of_unit(r, unit, k) * r->stored);
+			p->block = p4d_caching_allocator_take(
+			    &r->main, (p4d_wide)element_of_unit(r, unit, k) * r->stored);
 			p->group = 0;
 		}
-	give(r, &r->group[group]);
+	p4d_allocator_forget(&r->main, &r->group[group]);
 }
 
 /* Gathers one group of the parameters after a use, unless too many are live. */
@@ -131,7 +121,7 @@ static void gather_ahead(p4d_reserved *r, unsigned use)
 		}
 	}
 	r->live += sum;
-	r->group[group] = take(r, (p4d_wide)sum * r->stored);
+	r->group[group] = p4d_caching_allocator_take(&r->main, (p4d_wide)sum * r->stored);
 }
 
 static void fetch(p4d_reserved *r, unsigned use)
@@ -145,7 +135,8 @@ static void fetch(p4d_reserved *r, unsigned use)
 			wait_for(r, p->group);
 		if (p->block)
 			continue;
-		p->block = take(r, (p4d_wide)element_of_unit(r, unit, k) * r->stored);
+		p->block =
+		    p4d_caching_allocator_take(&r->main, (p4d_wide)element_of_unit(r, unit, k) * r->stored);
 		r->live += element_of_unit(r, unit, k);
 	}
 	for (int i = 0; knows && i < (unit && unit <= r->layers ? MODULES : 1); i++)
@@ -162,7 +153,7 @@ static void let_go(p4d_reserved *r, unsigned use)
 	if (use < units && r->knows && distance < REUSE)
 		return;
 	for (unsigned k = 0; k < parameters_of(r, unit); k++) {
-		give(r, &state_of(r, unit, k)->block);
+		p4d_allocator_forget(&r->main, &state_of(r, unit, k)->block);
 		r->live -= element_of_unit(r, unit, k);
 	}
 }
@@ -192,7 +183,7 @@ static void add_to_bucket(void *owner, uint64_t bytes)
 {
 	p4d_reserved *r = owner;
 	const uint64_t elements = bytes / r->stored, bucket = r->l->zero_bucket;
-	const p4d_allocated block = take(r, bytes);
+	const p4d_allocated block = p4d_caching_allocator_take(&r->main, bytes);
 
 	if (r->zero.waiting && r->zero.waiting + elements > bucket) {
 		p4d_reserved__take_for_a_while(r, (p4d_wide)r->zero.waiting * r->stored);
@@ -225,13 +216,14 @@ static void update(p4d_reserved *r, bool first)
 	if (r->l->offload & P4D_OFFLOAD_OPTIMIZER)
 		return;
 	p4d_reserved__each_trained(r, norm);
-	p4d_allocated flat = take(r, (p4d_wide)group * r->stored), wide = take(r, (p4d_wide)4 * group);
-	give(r, &flat);
+	p4d_allocated flat = p4d_caching_allocator_take(&r->main, (p4d_wide)group * r->stored),
+		      wide = p4d_caching_allocator_take(&r->main, (p4d_wide)4 * group);
+	p4d_allocator_forget(&r->main, &flat);
 	for (int i = 0; first && i < 2; i++)
 		p4d_reserved__take(r, NULL, (p4d_wide)4 * r->zero.share);
 	if (r->l->torch.optimizer_foreach)
 		p4d_reserved__take_for_a_while(r, (p4d_wide)4 * group);
-	give(r, &wide);
+	p4d_allocator_forget(&r->main, &wide);
 }
 
 const p4d_reserved_engine p4d_reserved__zero3 = {.load = load,

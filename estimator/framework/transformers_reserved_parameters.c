@@ -1,27 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Functions for blocks that all engines use, and parameters in the order of the model. */
+/* What all engines do with a parameter, and parameters in the order of the model. */
 #include "framework/transformers_reserved.h"
 
-void p4d_reserved__take(p4d_reserved *r, p4d_torch_held_blocks *into, p4d_wide bytes)
+void p4d_reserved__add_gradient(void *owner, uint64_t bytes)
 {
-	if (!bytes || bytes >> 50)
-		return;
-	const p4d_allocated block = p4d_caching_allocator_take(&r->main, (uint64_t)bytes);
-	if (into)
-		p4d_torch_blocks__hold(into, block);
+	p4d_reserved *r = owner;
+
+	if (r->micro_batch == 0)
+		p4d_reserved__take(r, &r->grads, bytes);
+	else
+		p4d_reserved__take_for_a_while(r, bytes);
 }
 
-void p4d_reserved__give(p4d_reserved *r, p4d_torch_held_blocks *from, unsigned count)
+void p4d_reserved__load(p4d_reserved *r, uint64_t elements)
 {
-	p4d_torch_blocks__release(&r->main, from, count);
+	p4d_reserved__take(r, NULL, (p4d_wide)elements * r->stored);
 }
 
-void p4d_reserved__take_for_a_while(p4d_reserved *r, p4d_wide bytes)
+void p4d_reserved__hold(p4d_reserved *r, uint64_t elements)
 {
-	const unsigned before = r->some.count;
-
-	p4d_reserved__take(r, &r->some, bytes);
-	p4d_reserved__give(r, &r->some, before);
+	p4d_reserved__take(r, &r->some, (p4d_wide)elements * r->stored);
 }
 
 static void list_experts(const p4d_layout *l, p4d_reserved_parameters *p)

@@ -5,16 +5,6 @@
  */
 #include "framework/transformers_reserved.h"
 
-static p4d_allocated take(p4d_caching_allocator *a, p4d_wide bytes)
-{
-	return bytes && bytes >> 50 == 0 ? p4d_caching_allocator_take(a, (uint64_t)bytes) : 0;
-}
-
-static void hold_whole(p4d_reserved *r, uint64_t elements)
-{
-	p4d_reserved__take(r, &r->some, (p4d_wide)elements * r->stored);
-}
-
 static void take_shard(p4d_reserved *r, uint64_t elements)
 {
 	p4d_reserved__take(r, NULL, (p4d_wide)((elements + r->shards - 1) / r->shards) * r->stored);
@@ -24,14 +14,14 @@ static void take_shard(p4d_reserved *r, uint64_t elements)
 static void load(p4d_reserved *r)
 {
 	for (uint32_t i = 0; i < r->layers; i++) {
-		p4d_reserved__each_of_unit(r, i + 1, hold_whole);
+		p4d_reserved__each_of_unit(r, i + 1, p4d_reserved__hold);
 		p4d_reserved__each_of_unit(r, i + 1, take_shard);
 		p4d_reserved__give(r, &r->some, 0);
 	}
 	for (unsigned unit = 0; unit <= r->layers + 1; unit += r->layers + 1) {
 		if (unit && r->l->tied)
 			break;
-		p4d_reserved__each_of_unit(r, unit, hold_whole);
+		p4d_reserved__each_of_unit(r, unit, p4d_reserved__hold);
 		p4d_reserved__each_of_unit(r, unit, take_shard);
 	}
 	p4d_reserved__give(r, &r->some, 0);
@@ -41,17 +31,17 @@ static void load(p4d_reserved *r)
 static void gather(p4d_reserved *r, unsigned unit)
 {
 	const p4d_wide bytes = p4d_reserved__unit_bytes(r, unit);
-	const p4d_allocated shards = take(&r->gathers, bytes / r->shards), before = r->gathered;
+	const p4d_allocated shards = p4d_caching_allocator_take(&r->gathers, bytes / r->shards),
+			    before = r->gathered;
 
-	r->gathered = take(&r->gathers, bytes);
+	r->gathered = p4d_caching_allocator_take(&r->gathers, bytes);
 	p4d_caching_allocator_give(&r->gathers, shards);
 	p4d_caching_allocator_give(&r->gathers, before);
 }
 
 static void forget_gathered(p4d_reserved *r)
 {
-	p4d_caching_allocator_give(&r->gathers, r->gathered);
-	r->gathered = 0;
+	p4d_allocator_forget(&r->gathers, &r->gathered);
 }
 
 static void copy_out(p4d_reserved *r, uint64_t elements)
@@ -106,14 +96,15 @@ static void reduce(p4d_reserved *r, unsigned unit)
 		       count = r->of_unit[unit] < held ? r->of_unit[unit] : held;
 
 	p4d_caching_allocator_give(&r->main, r->reducing);
-	r->reducing = take(&r->main, bytes);
+	r->reducing = p4d_caching_allocator_take(&r->main, bytes);
 	for (unsigned i = 0; i < count; i++)
 		p4d_caching_allocator_give(&r->main, r->grads.of[r->pending + i]);
 	r->pending += count;
-	const p4d_allocated shard = take(&r->reduces, bytes / r->shards);
+	const p4d_allocated shard = p4d_caching_allocator_take(&r->reduces, bytes / r->shards);
 	if (r->trained > r->w.weight) {
-		p4d_torch_blocks__hold(&r->reduced,
-				       take(&r->reduces, bytes / r->shards * r->trained / r->w.weight));
+		p4d_torch_blocks__hold(
+		    &r->reduced,
+		    p4d_caching_allocator_take(&r->reduces, bytes / r->shards * r->trained / r->w.weight));
 		p4d_caching_allocator_give(&r->reduces, shard);
 	} else {
 		p4d_torch_blocks__hold(&r->reduced, shard);
@@ -135,25 +126,11 @@ static void after_backward(p4d_reserved *r, unsigned unit)
 		reduce(r, unit);
 	if (unit)
 		return;
-	p4d_caching_allocator_give(&r->main, r->reducing);
-	r->reducing = 0;
+	p4d_allocator_forget(&r->main, &r->reducing);
 	if (r->l->tied)
 		p4d_reserved__give(r, &r->copies, 0);
 	if (p4d_reserved__is_last(r))
 		r->grads.count = r->pending = 0;
-}
-
-static void add_gradient(void *owner, uint64_t bytes)
-{
-	p4d_reserved *r = owner;
-	const unsigned before = r->some.count;
-
-	if (r->micro_batch == 0) {
-		p4d_reserved__take(r, &r->grads, bytes);
-		return;
-	}
-	p4d_reserved__take(r, &r->some, bytes);
-	p4d_reserved__give(r, &r->some, before);
 }
 
 static void update(p4d_reserved *r, bool first)
@@ -167,6 +144,6 @@ const p4d_reserved_engine p4d_reserved__units = {.load = load,
 						 .before_forward = before_forward,
 						 .after_forward = after_forward,
 						 .before_backward = before_backward,
-						 .gradient = add_gradient,
+						 .gradient = p4d_reserved__add_gradient,
 						 .after_backward = after_backward,
 						 .update = update};

@@ -6,40 +6,14 @@
  */
 #include "framework/transformers_reserved.h"
 
-static p4d_allocated take(p4d_caching_allocator *a, p4d_wide bytes)
-{
-	return bytes && bytes >> 50 == 0 ? p4d_caching_allocator_take(a, (uint64_t)bytes) : 0;
-}
-
-static void give(p4d_caching_allocator *a, p4d_allocated *block)
-{
-	p4d_caching_allocator_give(a, *block);
-	*block = 0;
-}
-
-static void add_gradient(void *owner, uint64_t bytes)
-{
-	p4d_reserved *r = owner;
-
-	if (r->micro_batch == 0)
-		p4d_reserved__take(r, &r->grads, bytes);
-	else
-		p4d_reserved__take_for_a_while(r, bytes);
-}
-
 /* ---- stage 0 ---- */
-
-static void load_parameter(p4d_reserved *r, uint64_t elements)
-{
-	p4d_reserved__take(r, NULL, (p4d_wide)elements * r->stored);
-}
 
 static void copy_to_fp32(p4d_reserved *r, uint64_t elements)
 {
-	p4d_allocated clone = take(&r->main, (p4d_wide)elements * r->stored);
+	p4d_allocated clone = p4d_caching_allocator_take(&r->main, (p4d_wide)elements * r->stored);
 
 	p4d_reserved__take(r, NULL, (p4d_wide)4 * elements);
-	give(&r->main, &clone);
+	p4d_allocator_forget(&r->main, &clone);
 }
 
 static void hold_gradient(p4d_reserved *r, uint64_t elements)
@@ -61,7 +35,7 @@ static void make_moments(p4d_reserved *r, uint64_t elements)
 /* The optimizer runs once before the first step, with gradients of zeros. */
 static void load_copies(p4d_reserved *r)
 {
-	p4d_reserved__each_trained(r, load_parameter);
+	p4d_reserved__each_trained(r, p4d_reserved__load);
 	p4d_reserved__each_trained(r, copy_to_fp32);
 	p4d_reserved__each_trained(r, hold_gradient);
 	p4d_reserved__each_trained(r, hold_fp32);
@@ -93,7 +67,7 @@ static void after_backward_of_copies(p4d_reserved *r, unsigned unit)
 }
 
 const p4d_reserved_engine p4d_reserved__bf16 = {.load = load_copies,
-						.gradient = add_gradient,
+						.gradient = p4d_reserved__add_gradient,
 						.after_backward = after_backward_of_copies,
 						.update = update_copies};
 
@@ -113,11 +87,6 @@ static void count(p4d_reserved *r, uint64_t elements)
 	r->zero.all += elements;
 }
 
-static void hold_parameter(p4d_reserved *r, uint64_t elements)
-{
-	p4d_reserved__take(r, &r->some, (p4d_wide)elements * r->stored);
-}
-
 static bool on_host(const p4d_reserved *r)
 {
 	return r->l->offload & P4D_OFFLOAD_OPTIMIZER;
@@ -134,7 +103,7 @@ static void load_windows(p4d_reserved *r)
 	z->from = z->share * (r->l->dp - 1);
 	z->to = z->all;
 	p4d_reserved__each_trained(r, find_own);
-	p4d_reserved__each_trained(r, hold_parameter);
+	p4d_reserved__each_trained(r, p4d_reserved__hold);
 	p4d_caching_allocator_trim(&r->main);
 	p4d_reserved__take(r, NULL, (p4d_wide)z->all * r->stored);
 	p4d_reserved__give(r, &r->some, 0);
@@ -169,11 +138,13 @@ static void flush(p4d_reserved *r)
 		return;
 	const uint64_t from = z->upwards ? z->at - z->waiting : z->at, to = from + z->waiting;
 	if (from / z->share != (to - 1) / z->share) {
-		p4d_allocated copy = take(reducing_stream(r), (p4d_wide)copied * r->stored);
-		give(reducing_stream(r), &copy);
+		p4d_allocated copy =
+		    p4d_caching_allocator_take(reducing_stream(r), (p4d_wide)copied * r->stored);
+		p4d_allocator_forget(reducing_stream(r), &copy);
 	}
 	if (z->own_waits && !z->has_own && !on_host(r)) {
-		const p4d_allocated own = take(reducing_stream(r), (p4d_wide)z->own * r->stored);
+		const p4d_allocated own =
+		    p4d_caching_allocator_take(reducing_stream(r), (p4d_wide)z->own * r->stored);
 		if (z->kept) /* added to those of earlier micro-batches */
 			p4d_torch_blocks__hold(&r->reduced, own);
 		else
@@ -190,7 +161,7 @@ static void start_buckets(p4d_reserved *r)
 	p4d_reserved_zero *z = &r->zero;
 
 	for (unsigned i = 0; i < (r->l->overlap_dp ? 2 : 1) && !z->bucket[i]; i++)
-		z->bucket[i] = take(&r->main, (p4d_wide)r->l->zero_bucket * r->stored);
+		z->bucket[i] = p4d_caching_allocator_take(&r->main, (p4d_wide)r->l->zero_bucket * r->stored);
 }
 
 /* Copies a gradient into the bucket and frees its block. */
@@ -216,13 +187,13 @@ static void add_to_bucket(void *owner, uint64_t bytes)
 	p4d_reserved *r = owner;
 
 	if (reduces_at_end(r) || (r->l->zero_stage == 1 && !p4d_reserved__is_last(r))) {
-		add_gradient(r, bytes);
+		p4d_reserved__add_gradient(r, bytes);
 		start_buckets(r);
 	} else if (r->l->zero_stage == 1 && r->micro_batch) { /* the sum is reduced */
 		p4d_reserved__take_for_a_while(r, bytes);
 		reduce(r, bytes / r->stored, r->pending < r->grads.count ? r->grads.of[r->pending++] : 0);
 	} else {
-		reduce(r, bytes / r->stored, take(&r->main, bytes));
+		reduce(r, bytes / r->stored, p4d_caching_allocator_take(&r->main, bytes));
 	}
 }
 
@@ -253,7 +224,7 @@ static void after_backward(p4d_reserved *r, unsigned unit)
 	flush(r);
 	p4d_torch_blocks__release(reducing_stream(r), &r->reduced, 0);
 	for (unsigned i = 0; i < 2; i++)
-		give(&r->main, &z->bucket[i]);
+		p4d_allocator_forget(&r->main, &z->bucket[i]);
 	z->has_own = false;
 	z->at = z->all;
 }
@@ -280,14 +251,15 @@ static void update(p4d_reserved *r, bool first)
 	if (on_host(r))
 		return;
 	p4d_reserved__each_trained(r, norm);
-	p4d_allocated flat = take(&r->main, share * r->stored), wide = take(&r->main, 4 * share);
-	give(&r->main, &flat);
+	p4d_allocated flat = p4d_caching_allocator_take(&r->main, share * r->stored),
+		      wide = p4d_caching_allocator_take(&r->main, 4 * share);
+	p4d_allocator_forget(&r->main, &flat);
 	if (first)
 		make_moments(r, z->share);
 	if (r->l->torch.optimizer_foreach)
 		p4d_reserved__take_for_a_while(r, 4 * share);
-	give(&r->main, &wide);
-	give(reducing_stream(r), &z->kept);
+	p4d_allocator_forget(&r->main, &wide);
+	p4d_allocator_forget(reducing_stream(r), &z->kept);
 	z->at = z->all;
 }
 

@@ -202,12 +202,11 @@ static short take_best(p4d_caching_allocator *a, uint64_t bytes)
 	return take_from(a, grows && at + 1 < a->free_count ? at + 1 : at);
 }
 
-p4d_allocated p4d_caching_allocator_take(p4d_caching_allocator *a, uint64_t asked)
+p4d_allocated p4d_caching_allocator_take(p4d_caching_allocator *a, p4d_wide asked)
 {
-	const uint64_t bytes = round_up(asked, BLOCK);
-
-	if (a->streams && a->streams->exhausted)
+	if (!asked || asked >> 50 || (a->streams && a->streams->exhausted))
 		return 0;
+	const uint64_t bytes = round_up((uint64_t)asked, BLOCK);
 	if (bytes <= SMALL) {
 		a->small += bytes;
 		a->most_small = a->small > a->most_small ? a->small : a->most_small;

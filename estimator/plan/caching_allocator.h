@@ -4,6 +4,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/wide.h"
+
 /*
  * A model of PyTorch's caching allocator (c10/cuda/CUDACachingAllocator.cpp), as far as it decides how much
  * memory one stream reserves.
@@ -56,8 +58,22 @@ typedef int32_t p4d_allocated;
 void p4d_caching_allocator_start(p4d_caching_allocator *allocator, bool expandable);
 /* Call one of these after p4d_allocator_start. */
 void p4d_caching_allocator_add(p4d_allocator_streams *streams, p4d_caching_allocator *allocator);
-p4d_allocated p4d_caching_allocator_take(p4d_caching_allocator *allocator, uint64_t bytes);
+/* 0: no block, because there are no bytes, or more than any GPU has. */
+p4d_allocated p4d_caching_allocator_take(p4d_caching_allocator *allocator, p4d_wide bytes);
 void p4d_caching_allocator_give(p4d_caching_allocator *allocator, p4d_allocated block);
+
+/* Gives a block back and forgets it. */
+static inline void p4d_allocator_forget(p4d_caching_allocator *allocator, p4d_allocated *block)
+{
+	p4d_caching_allocator_give(allocator, *block);
+	*block = 0;
+}
+
+/* Takes a block and gives it back at once. */
+static inline void p4d_allocator_touch(p4d_caching_allocator *allocator, p4d_wide bytes)
+{
+	p4d_caching_allocator_give(allocator, p4d_caching_allocator_take(allocator, bytes));
+}
 
 /* torch.cuda.empty_cache(): returns unused segments, or unused ranges of the expandable segment. */
 void p4d_caching_allocator_trim(p4d_caching_allocator *allocator);
