@@ -31,34 +31,24 @@ static void each_option(const p4d_subcommand *command, print_option *print)
 					       p4d_completed_is_path(own->argument)});
 }
 
-static void print_word(const p4d_completed *o)
-{
-	p4d_completed_word(stdout, o);
-}
-
-static void print_case(const p4d_completed *o)
-{
-	p4d_completed_case(stdout, o);
-}
-
 static void print_bash(const p4d_subcommand *commands, size_t count)
 {
 	puts("# bash completion of p4d, and of the --p4d- options of sbatch, salloc and srun\n"
 	     "_p4d_values()\n{\n\tcase $1 in\n"
 	     "\t--model | --p4d-model) p4d models 2>/dev/null | awk 'NR > 1 { print $1 }' ;;\n"
 	     "\t--gpu) p4d gpus 2>/dev/null | awk 'NR > 1 { print $1 }' ;;");
-	each_job_option(P4D_WHERE_COMMAND, "", print_case);
-	each_job_option(P4D_WHERE_SLURM, "p4d-", print_case);
+	each_job_option(P4D_WHERE_COMMAND, "", p4d_completed_case);
+	each_job_option(P4D_WHERE_SLURM, "p4d-", p4d_completed_case);
 	puts("\tesac\n}\n\n_p4d_options()\n{\n\tcase $1 in");
 	for (size_t i = 0; i < count; i++) {
 		printf("\t%s) echo '", commands[i].name);
-		each_option(&commands[i], print_word);
+		each_option(&commands[i], p4d_completed_word);
 		puts("' ;;");
 	}
 	fputs("\tsbatch) echo '", stdout);
-	each_job_option(P4D_WHERE_SLURM, "p4d-", print_word);
+	each_job_option(P4D_WHERE_SLURM, "p4d-", p4d_completed_word);
 	fputs("' ;;\n\tesac\n}\n\n", stdout);
-	p4d_completed_split(stdout, "p4d");
+	p4d_completed_split("p4d");
 	fputs("_p4d()\n{\n\tlocal cur prev words\n\t_p4d_split\n"
 	      "\tif [ \"$COMP_CWORD\" = 1 ]; then\n\t\twords='",
 	      stdout);
@@ -83,11 +73,6 @@ static void print_bash(const p4d_subcommand *commands, size_t count)
 	     "\tcomplete -o default -F _p4d_slurm \"$_p4d_command\"\ndone\nunset _p4d_command _p4d_function");
 }
 
-static void print_zsh_option(const p4d_completed *o)
-{
-	p4d_completed_zsh(stdout, o);
-}
-
 static void print_zsh(const p4d_subcommand *commands, size_t count)
 {
 	puts("#compdef p4d sbatch salloc srun\n"
@@ -95,19 +80,19 @@ static void print_zsh(const p4d_subcommand *commands, size_t count)
 	     "if [[ $service != p4d ]]; then\n"
 	     "\tif [[ $PREFIX != --p4d* ]]; then\n\t\t_default\n\t\treturn\n\tfi\n"
 	     "\t_arguments \\");
-	each_job_option(P4D_WHERE_SLURM, "p4d-", print_zsh_option);
+	each_job_option(P4D_WHERE_SLURM, "p4d-", p4d_completed_zsh);
 	puts("\t\t'*:file:_files'\n\treturn\nfi\n"
 	     "if (( CURRENT == 2 )); then\n\tlocal -a commands=(");
 	for (size_t i = 0; i < count; i++) {
 		printf("\t\t'%s:", commands[i].name);
-		p4d_completed_quoted(stdout, commands[i].help, ":");
+		p4d_completed_quoted(commands[i].help, ":");
 		puts("'");
 	}
 	puts("\t)\n\t_describe command commands\n\treturn\nfi\nlocal command=$words[2]\n"
 	     "shift words\n(( CURRENT-- ))\ncase $command in");
 	for (size_t i = 0; i < count; i++) {
 		printf("%s)\n\t_arguments \\\n", commands[i].name);
-		each_option(&commands[i], print_zsh_option);
+		each_option(&commands[i], p4d_completed_zsh);
 		puts("\t\t'*:file:_files'\n\t;;");
 	}
 	puts("esac");
@@ -123,7 +108,7 @@ static void print_fish_option(const p4d_completed *o)
 	if (fish_command)
 		snprintf(begin, sizeof(begin), "complete -c p4d -n '__fish_seen_subcommand_from %s'",
 			 fish_command);
-	p4d_completed_fish(stdout, begin, o);
+	p4d_completed_fish(begin, o);
 }
 
 static void print_fish(const p4d_subcommand *commands, size_t count)
@@ -131,7 +116,7 @@ static void print_fish(const p4d_subcommand *commands, size_t count)
 	puts("# fish completion of p4d, and of the --p4d- options of sbatch, salloc and srun");
 	for (size_t i = 0; i < count; i++) {
 		printf("complete -c p4d -n __fish_use_subcommand -a %s -d '", commands[i].name);
-		p4d_completed_quoted(stdout, commands[i].help, "");
+		p4d_completed_quoted(commands[i].help, "");
 		puts("'");
 		fish_command = commands[i].name;
 		each_option(&commands[i], print_fish_option);

@@ -39,12 +39,9 @@ typedef struct arguments {
 
 static int set_text(const char **to, const char *name, p4d_error *err)
 {
-	if (*to && p4d_option_twice(name, *to, optarg, err) < 0)
-		return -1;
 	if (!*optarg)
 		return p4d_fail(err, P4D_E_VALUE, "--%s is empty", name);
-	*to = optarg;
-	return 0;
+	return p4d_option_once(to, name, optarg, err);
 }
 
 static int parse(arguments *a, int argc, char *argv[], p4d_error *err)

@@ -93,11 +93,6 @@ int p4d_command__estimate_page(const p4d_estimate_page *page, const char *path, 
 	return p4d_page_save(path, write_estimate, page, err);
 }
 
-static int draw_bars(const void *of, const char *path, p4d_error *err)
-{
-	return p4d_picture_bars(of, path, err);
-}
-
 static int write_plan(FILE *to, const void *of, p4d_error *err)
 {
 	const p4d_plan_page *page = of;
@@ -107,7 +102,7 @@ static int write_plan(FILE *to, const void *of, p4d_error *err)
 	p4d_page_line(to, "p", "", "%s. Global batch %s.", page->heading, page->batch);
 	p4d_page_messages(to, subject->messages, subject->message);
 	p4d_page_line(to, "h2", "", "%s", page->bars->title);
-	if (p4d_page_picture(to, draw_bars, page->bars, err) < 0)
+	if (p4d_page_picture(to, p4d_picture_bars, page->bars, err) < 0)
 		return -1;
 	p4d_page_line(to, "h2", "", "Layouts");
 	p4d_page_table(to, page->table);

@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/number.h"
 #include "command.h"
 #include "command_pages.h"
@@ -424,14 +424,6 @@ static int look_over(p4d_subject *subject, plans *p, p4d_error *err)
 	return 0;
 }
 
-static double now(void)
-{
-	struct timespec time;
-
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
 static const char *tokens_text(double tokens, char buf[P4D_SIZE_TEXT])
 {
 	static const char units[] = "KMBT";
@@ -562,11 +554,11 @@ static int plan(p4d_subject *subject, const p4d_line *line, plans *p, p4d_error 
 	p->apart = line->all;
 	if (!p->found || !p->group)
 		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for %u layouts", top);
-	p->seconds = now();
+	p->seconds = p4d_clock_seconds();
 	/* in the environment of a job: the layout that a submission would choose */
 	p->count = line->env ? p4d_search_preferred(&subject->request, &p->space, p->found, &p->counts)
 			     : p4d_search_run(&subject->request, &p->space, p->found, top, &p->counts);
-	p->seconds = now() - p->seconds;
+	p->seconds = p4d_clock_seconds() - p->seconds;
 	if (!p->count)
 		return p4d_unfit_explain(subject, &p->space, &p->counts, err);
 	p4d_plan_groups(p->found, p->count, p->group);

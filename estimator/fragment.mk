@@ -6,7 +6,7 @@
 noinst_LTLIBRARIES += libp4doptions.la
 libp4doptions_la_SOURCES = \
 	estimator/base/codes.def estimator/base/error.h estimator/base/error.c \
-	estimator/base/file.h estimator/base/file.c \
+	estimator/base/clock.h estimator/base/file.h estimator/base/file.c \
 	estimator/base/text.h estimator/base/text.c \
 	estimator/base/exported.h estimator/base/exported.c estimator/base/number.h estimator/base/number.c \
 	estimator/base/choice.h estimator/base/choice.c \

@@ -11,8 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "guard/note.h"
 #include "job/export.h"
 #include "job_environment.h"
@@ -36,14 +36,6 @@ void p4d_job_submit_say_verdict(const p4d_verdict *verdict, char **err_msg)
 		snprintf(both, sizeof(both), "%s", text);
 	slurm_xfree((void **)err_msg);
 	*err_msg = slurm_xstrdup(both);
-}
-
-double p4d_job_submit_clock(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
 void p4d_job_submit_log_verdict(const p4d_site *site, const p4d_verdict_subject *subject,
@@ -332,7 +324,7 @@ static int submit(job_desc_msg_t *desc, uint32_t uid, const p4d_site *site, uint
 
 int job_submit(job_desc_msg_t *desc, uint32_t uid, char **err_msg)
 {
-	const double since = p4d_job_submit_clock();
+	const double since = p4d_clock_seconds();
 	p4d_metrics_call call;
 	uint64_t generation;
 	int rc = SLURM_SUCCESS;
@@ -349,6 +341,6 @@ int job_submit(job_desc_msg_t *desc, uint32_t uid, char **err_msg)
 	if (variables.note && !p4d_environment_plan(&variables))
 		p4d_script_remove_note(desc);
 	pthread_mutex_unlock(&busy);
-	p4d_metrics_count(&call, p4d_job_submit_clock() - since);
+	p4d_metrics_count(&call, p4d_clock_seconds() - since);
 	return rc;
 }

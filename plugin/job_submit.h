@@ -21,9 +21,6 @@ int job_modify(job_desc_msg_t *desc, struct job_record *record, uint32_t uid);
 #endif
 #pragma GCC visibility pop
 
-/* Seconds, for what a hook takes. */
-double p4d_job_submit_clock(void);
-
 /* Logs a verdict according to the site's setting. */
 void p4d_job_submit_log_verdict(const p4d_site *site, const p4d_verdict_subject *subject,
 				const p4d_verdict *verdict);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "job_environment.h"
 #include "job_submit.h"
 #include "job_submit_metrics.h"
@@ -170,7 +171,7 @@ static char **const err_msg; /* before 23.02 no message reaches the user */
 int job_modify(job_desc_msg_t *desc, struct job_record *record, uint32_t uid)
 #endif
 {
-	const double since = p4d_job_submit_clock();
+	const double since = p4d_clock_seconds();
 	p4d_metrics_call call;
 	int rc = SLURM_SUCCESS;
 
@@ -183,6 +184,6 @@ int job_modify(job_desc_msg_t *desc, struct job_record *record, uint32_t uid)
 		keep_record(desc, current);
 	if (current)
 		free_description(current);
-	p4d_metrics_count(&call, p4d_job_submit_clock() - since);
+	p4d_metrics_count(&call, p4d_clock_seconds() - since);
 	return rc;
 }

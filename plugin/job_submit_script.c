@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "job/export.h"
 #include "job/script.h"
 #include "job/tasks.h"
@@ -25,10 +26,7 @@ static const char *arguments[ARGUMENTS + 1];
 
 static const char *name_of(const job_desc_msg_t *desc)
 {
-	const char *path = desc->argc && desc->argv && desc->argv[0] ? desc->argv[0] : "script";
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
+	return p4d_file_name(desc->argc && desc->argv && desc->argv[0] ? desc->argv[0] : "script");
 }
 
 static const char *program(void *site, const char *path)
@@ -44,8 +42,7 @@ static bool starts_program_of(const p4d_site *site, const char *script, size_t l
 
 	length = length < MOST ? length : MOST;
 	for (size_t i = 0; i < PROGRAMS && (name = p4d_site_program_at(site, i, &is)); i++) {
-		const char *slash = strrchr(name, '/');
-		name = slash ? slash + 1 : name;
+		name = p4d_file_name(name);
 		if (*name && memmem(script, length, name, strlen(name)))
 			return true;
 	}

@@ -83,11 +83,6 @@ static void write_groups(FILE *to, const char *title, const p4d_backtest_group *
 	fputs("</table>\n", to);
 }
 
-static int draw_bars(const void *of, const char *path, p4d_error *err)
-{
-	return p4d_picture_bars(of, path, err);
-}
-
 static int write_stages(FILE *to, const p4d_backtest *b, p4d_error *err)
 {
 	p4d_bar bar[P4D_BACKTEST_STAGES];
@@ -97,7 +92,7 @@ static int write_stages(FILE *to, const p4d_backtest *b, p4d_error *err)
 		bar[i] =
 		    (p4d_bar){.label = p4d_backtest__stage_titles[i], .part = {(double)b->stage[i].jobs}};
 	fputs("<h2>How far p4d came</h2>\n", to);
-	if (p4d_page_picture(to, draw_bars,
+	if (p4d_page_picture(to, p4d_picture_bars,
 			     &(p4d_bars){.title = "How far p4d came",
 					 .key = keys,
 					 .keys = 1,
@@ -136,7 +131,7 @@ static int write_limits(FILE *to, const p4d_backtest *b, p4d_error *err)
 					    (double)b->at[i].caught[P4D_BACKTEST_FULL].jobs}};
 	}
 	fputs("<h2>Other limits</h2>\n", to);
-	return p4d_page_picture(to, draw_bars,
+	return p4d_page_picture(to, p4d_picture_bars,
 				&(p4d_bars){.title = "Jobs refused at other limits",
 					    .key = keys,
 					    .keys = 3,

@@ -8,14 +8,8 @@
 #include <string.h>
 
 #include "backtest/backtest.h"
+#include "base/file.h"
 #include "job/sbatch.h"
-
-static const char *last_part(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
 
 static int count_words(const char *text)
 {
@@ -60,7 +54,7 @@ static void find_script(p4d_backtest_line *line, const p4d_backtest_case *c)
 	p4d_sbatch_free(&probe);
 	if (operand >= line->words)
 		return;
-	const char *word = line->word[operand], *name = last_part(word), *dot = strrchr(name, '.');
+	const char *word = line->word[operand], *name = p4d_file_name(word), *dot = strrchr(name, '.');
 	if (!strcmp(name, c->job->name) ||
 	    (is_named(line, operand, c) && (strchr(word, '/') || (dot && dot != name))))
 		line->script = operand;
@@ -78,7 +72,7 @@ bool p4d_backtest__line_read(p4d_backtest_line *line, const p4d_backtest_case *c
 	for (char *word = strtok_r(line->text, " \t\n", &save); word; word = strtok_r(NULL, " \t\n", &save))
 		line->word[line->words++] = word;
 	line->script = line->words;
-	if (!line->words || strcmp(last_part(line->word[0]), "sbatch") != 0)
+	if (!line->words || strcmp(p4d_file_name(line->word[0]), "sbatch") != 0)
 		return true;
 	find_wrap(line);
 	if (!line->wrap)

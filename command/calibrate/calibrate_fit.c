@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "calibrate/calibrate_internal.h"
 
 static const double QUANTILE = 0.95;
@@ -31,13 +32,6 @@ static bool is_measured(const p4d_calibrate_row *row)
 	return !row->measured.oom && !row->censored;
 }
 
-static int by_size(const void *a, const void *b)
-{
-	const double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
 /*
  * The one-sided bound that a new value does not exceed with at least that probability; needs n >= 19. Sorts
  * the values.
@@ -46,7 +40,7 @@ static double bound_of(double *value, size_t n)
 {
 	const size_t k = (size_t)ceil(QUANTILE * ((double)n + 1));
 
-	qsort(value, n, sizeof(*value), by_size);
+	qsort(value, n, sizeof(*value), p4d_number_order);
 	return value[(k < n ? k : n) - 1];
 }
 

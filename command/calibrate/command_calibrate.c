@@ -31,14 +31,6 @@ typedef struct calibrate_arguments {
 	char **operand;
 } calibrate_arguments;
 
-static int set_text(const char **to, const char *name, p4d_error *err)
-{
-	if (*to && p4d_option_twice(name, *to, optarg, err) < 0)
-		return -1;
-	*to = optarg;
-	return 0;
-}
-
 static int parse(calibrate_arguments *a, int argc, char *argv[], p4d_error *err)
 {
 	enum { OUTPUT = 256, SHARE, CONF, JSON, HELP };
@@ -56,11 +48,11 @@ static int parse(calibrate_arguments *a, int argc, char *argv[], p4d_error *err)
 		a->json |= which == JSON;
 		a->help |= which == HELP || which == 'h';
 		if (which == OUTPUT || which == 'o')
-			rc = set_text(&a->output, "output", err);
+			rc = p4d_option_once(&a->output, "output", optarg, err);
 		else if (which == SHARE)
-			rc = set_text(&a->share, "share", err);
+			rc = p4d_option_once(&a->share, "share", optarg, err);
 		else if (which == CONF)
-			rc = set_text(&a->conf, "conf", err);
+			rc = p4d_option_once(&a->conf, "conf", optarg, err);
 	}
 	a->operands = argc - optind;
 	a->operand = argv + optind;

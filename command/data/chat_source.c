@@ -5,21 +5,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/json_file.h"
 #include "model/hub_cache.h"
 #include "template/template.h"
 
 enum { CONFIG_BYTES = 1 << 24, MOST_ADDED = 256 };
-
-static bool is_folder(const char *path)
-{
-	struct stat status;
-
-	return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
-}
 
 static bool join(char path[PATH_MAX], const char *folder, const char *name)
 {
@@ -223,7 +216,7 @@ static int find(p4d_chat_source *source, const char *wanted, const char *folder,
 
 	if (!strcmp(wanted, "own"))
 		return folder ? read_own(source, folder, "default", err) : 0;
-	if (is_folder(wanted))
+	if (p4d_file_is_folder(wanted))
 		return read_own(source, wanted, "default", err);
 	if (access(wanted, F_OK) == 0)
 		return length > 5 && !strcmp(wanted + length - 5, ".json")
@@ -243,14 +236,14 @@ int p4d_chat__find_source(p4d_chat_source *source, const char *wanted, const cha
 	*source = (p4d_chat_source){.names = json_object_new_object(), .added = json_object_new_array()};
 	if (!source->names || !source->added)
 		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for a chat template");
-	if (has_model && is_folder(tokenizer))
+	if (has_model && p4d_file_is_folder(tokenizer))
 		snprintf(folder, sizeof(folder), "%s", tokenizer);
 	else if (!folder_of(tokenizer, folder))
 		return 0;
 	const int rc = find(source, wanted, has_model ? folder : NULL, err);
 	if (rc <= 0)
 		return rc;
-	if (!has_model && is_folder(wanted))
+	if (!has_model && p4d_file_is_folder(wanted))
 		snprintf(folder, sizeof(folder), "%s", wanted);
 	else if (!has_model && !folder_of(source->place, folder))
 		return 0;

@@ -89,12 +89,9 @@ static int usage(p4d_error *err, const char *text)
 
 static int set_text(const char **to, const char *name, const char *text, p4d_error *err)
 {
-	if (*to && p4d_option_twice(name, *to, text, err) < 0)
-		return -1;
 	if (!*text)
 		return p4d_fail(err, P4D_E_VALUE, "--%s is empty", name);
-	*to = text;
-	return 0;
+	return p4d_option_once(to, name, text, err);
 }
 
 static int read_number(const char *name, const char *text, uint64_t max, uint64_t *number, p4d_error *err)

@@ -5,18 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+
 enum { USUAL_WIDTH = 80, NARROWEST_BAR = 10, WIDEST_BAR = 60 };
-
-static double now(void)
-{
-	struct timespec time;
-
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
 
 static int columns(void)
 {
@@ -27,7 +20,7 @@ static int columns(void)
 
 void p4d_progress__start(p4d_progress *progress, const char *what, uint64_t total)
 {
-	*progress = (p4d_progress){isatty(STDERR_FILENO) == 1, what, total, now(), 0};
+	*progress = (p4d_progress){isatty(STDERR_FILENO) == 1, what, total, p4d_clock_seconds(), 0};
 }
 
 static void draw_bar(int width, double fraction)
@@ -47,7 +40,8 @@ void p4d_progress__update(p4d_progress *progress, uint64_t done)
 
 	if (!progress->shown)
 		return;
-	double at = now(), seconds = at - progress->start, rate = seconds > 0 ? (double)done / seconds : 0;
+	double at = p4d_clock_seconds(), seconds = at - progress->start,
+	       rate = seconds > 0 ? (double)done / seconds : 0;
 	if (progress->drawn > 0 && at - progress->drawn < 0.1)
 		return;
 	progress->drawn = at;

@@ -57,14 +57,6 @@ static void fill_table(struct option *at, const p4d_subcommand *command)
 	*at = (struct option){NULL, 0, NULL, 0};
 }
 
-static int set_text(const char **to, const char *name, const char *text, p4d_error *err)
-{
-	if (*to && p4d_option_twice(name, *to, text, err) < 0)
-		return -1;
-	*to = text;
-	return 0;
-}
-
 static int set_top(p4d_line *line, const char *text, p4d_error *err)
 {
 	uint64_t value;
@@ -228,7 +220,8 @@ static int set(p4d_line *line, int which, p4d_error *err)
 			continue;
 		if (texts[i].empty && !*optarg)
 			return p4d_fail(err, P4D_E_VALUE, "--%s: empty %s", texts[i].name, texts[i].empty);
-		return set_text((const char **)(void *)(base + texts[i].at), texts[i].name, optarg, err);
+		return p4d_option_once((const char **)(void *)(base + texts[i].at), texts[i].name, optarg,
+				       err);
 	}
 	switch (which) {
 	case ID_TOKENS:

@@ -13,9 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/number.h"
 #include "base/text.h"
 #include "job/cluster.h"
@@ -31,14 +31,6 @@ extern char **environ;
 
 static p4d_cluster live;
 static bool asked, answered;
-
-static int64_t now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 /* Uses posix_spawn instead of fork, because the process may have threads (libp4d.so). */
 static pid_t start(const char *const *words, int *from)
@@ -67,13 +59,13 @@ static pid_t start(const char *const *words, int *from)
 /* Reads until the end, the deadline or the size limit. The text, or NULL if it is incomplete. */
 static char *read_all(int from)
 {
-	const int64_t deadline = now_ms() + PATIENCE_MS;
+	const int64_t deadline = p4d_clock_ms() + PATIENCE_MS;
 	p4d_text text = {.grows = true};
 	char some[1 << 14];
 
 	p4d_text_add(&text, "");
 	while (text.length < MOST_BYTES && !text.truncated) {
-		int64_t left = deadline - now_ms();
+		int64_t left = deadline - p4d_clock_ms();
 		struct pollfd ready = {.fd = from, .events = POLLIN};
 		if (left <= 0 || poll(&ready, 1, (int)left) <= 0)
 			break;

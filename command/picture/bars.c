@@ -46,8 +46,9 @@ static void draw_bar(p4d_svg *svg, const p4d_bars *bars, const p4d_bar *bar, dou
 	}
 }
 
-int p4d_picture_bars(const p4d_bars *bars, const char *path, p4d_error *err)
+int p4d_picture_bars(const void *of, const char *path, p4d_error *err)
 {
+	const p4d_bars *bars = of;
 	const double most = most_of(bars);
 	double y = TOP;
 	p4d_svg svg;

@@ -24,5 +24,5 @@ typedef struct p4d_bars {
 	int decimals; /* of the numbers */
 } p4d_bars;
 
-/* Errors: IO, NO_MEMORY. */
-int p4d_picture_bars(const p4d_bars *bars, const char *path, p4d_error *err);
+/* bars: a p4d_bars. For p4d_page_picture. Errors: IO, NO_MEMORY. */
+int p4d_picture_bars(const void *bars, const char *path, p4d_error *err);

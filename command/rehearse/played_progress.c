@@ -29,13 +29,6 @@ static void read_tail(const p4d_player *player, const char *name, uint64_t rank,
 	buf[length > 0 ? length : 0] = '\0';
 }
 
-static uint64_t member(struct json_object *o, const char *name)
-{
-	struct json_object *value;
-
-	return json_object_object_get_ex(o, name, &value) ? json_object_get_uint64(value) : 0;
-}
-
 /* The last complete line about a phase. */
 static struct json_object *last_phase(char *text)
 {
@@ -65,8 +58,9 @@ static void describe(const p4d_player *player, const p4d_played *played, char *b
 	snprintf(buf, size, "p4d: rank %" PRIu64 ": starting", played->rank);
 	if (phase && json_object_object_get_ex(phase, "phase", &name))
 		snprintf(buf, size, "p4d: rank %" PRIu64 ": step %" PRIu64 " after %.24s, %.1f GiB reserved",
-			 played->rank, member(phase, "step"), json_object_get_string(name),
-			 p4d_to_gib(member(phase, "reserved")));
+			 played->rank, json_object_get_uint64(json_object_object_get(phase, "step")),
+			 json_object_get_string(name),
+			 p4d_to_gib(json_object_get_uint64(json_object_object_get(phase, "reserved"))));
 	json_object_put(phase);
 }
 

@@ -183,13 +183,6 @@ static int open_store(p4d_playing *p, p4d_error *err)
 	return p4d_store__start(&p->store, &p->player.port, err);
 }
 
-static struct json_object *member(struct json_object *o, const char *name)
-{
-	struct json_object *value;
-
-	return json_object_object_get_ex(o, name, &value) ? value : NULL;
-}
-
 static const char *entry(struct json_object *list, size_t i)
 {
 	const char *text = json_object_get_string(json_object_array_get_idx(list, i));
@@ -205,8 +198,9 @@ static bool is_list(struct json_object *o)
 /* Reads what a launcher would start: words, environment and ranks. False: it is no such file. */
 static bool take_launch(p4d_playing *p, struct json_object *launch, p4d_rehearse_ranks *ranks)
 {
-	struct json_object *words = member(launch, "words"), *variables = member(launch, "environment");
-	const char *directory = json_object_get_string(member(launch, "directory"));
+	struct json_object *words = json_object_object_get(launch, "words"),
+			   *variables = json_object_object_get(launch, "environment");
+	const char *directory = json_object_get_string(json_object_object_get(launch, "directory"));
 	p4d_words to = {.memory = &p->memory};
 
 	if (!is_list(words) || !is_list(variables) || !json_object_array_length(words))
@@ -218,8 +212,8 @@ static bool take_launch(p4d_playing *p, struct json_object *launch, p4d_rehearse
 	if (directory)
 		to.directory = p4d_words__copy(&p->memory, directory, strlen(directory));
 	p->words = to;
-	ranks->nodes = json_object_get_uint64(member(launch, "nodes"));
-	ranks->ranks_per_node = json_object_get_uint64(member(launch, "ranks_per_node"));
+	ranks->nodes = json_object_get_uint64(json_object_object_get(launch, "nodes"));
+	ranks->ranks_per_node = json_object_get_uint64(json_object_object_get(launch, "ranks_per_node"));
 	return true;
 }
 

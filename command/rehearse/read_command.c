@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "line/line.h"
 
 extern char **environ;
@@ -67,7 +68,7 @@ static const char *program(void *site, const char *path)
 /* Names of programs, and parts of them. */
 static bool is_any(const char *text, const char *const *names, size_t count, bool part)
 {
-	const char *slash = strrchr(text, '/'), *last = slash ? slash + 1 : text;
+	const char *last = p4d_file_name(text);
 
 	for (size_t i = 0; i < count; i++)
 		if (part ? strstr(last, names[i]) != NULL : !strcmp(last, names[i]))

@@ -13,9 +13,7 @@ enum { FILE_BYTES = 16 << 20 };
 
 static uint64_t member(struct json_object *o, const char *name)
 {
-	struct json_object *value;
-
-	return json_object_object_get_ex(o, name, &value) ? json_object_get_uint64(value) : 0;
+	return json_object_get_uint64(json_object_object_get(o, name));
 }
 
 static unsigned names(struct json_object *o, const char *name, const char **out)
@@ -76,9 +74,7 @@ static int read_report(p4d_rehearsed *r, const p4d_player *player, p4d_error *er
 
 static const char *text_of(struct json_object *o, const char *name)
 {
-	struct json_object *value;
-
-	return json_object_object_get_ex(o, name, &value) ? json_object_get_string(value) : NULL;
+	return json_object_get_string(json_object_object_get(o, name));
 }
 
 static void take_largest(p4d_rehearsed *r, struct json_object *list)

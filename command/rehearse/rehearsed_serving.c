@@ -6,25 +6,18 @@
 
 #include "report/report.h"
 
-static struct json_object *member(struct json_object *o, const char *name)
-{
-	struct json_object *value;
-
-	return json_object_object_get_ex(o, name, &value) ? value : NULL;
-}
-
 static uint64_t number(struct json_object *o, const char *name)
 {
-	return json_object_get_uint64(member(o, name));
+	return json_object_get_uint64(json_object_object_get(o, name));
 }
 
 void p4d_rehearsed_serving__take(p4d_rehearsed_serving *s, struct json_object *row)
 {
 	*s = (p4d_rehearsed_serving){
-	    .engine = json_object_get_string(member(row, "engine")),
-	    .release = json_object_get_string(member(row, "release")),
-	    .error = json_object_get_string(member(row, "error")),
-	    .short_of_memory = json_object_get_boolean(member(row, "short_of_memory")),
+	    .engine = json_object_get_string(json_object_object_get(row, "engine")),
+	    .release = json_object_get_string(json_object_object_get(row, "release")),
+	    .error = json_object_get_string(json_object_object_get(row, "error")),
+	    .short_of_memory = json_object_get_boolean(json_object_object_get(row, "short_of_memory")),
 	    .weights = number(row, "weights"),
 	    .activations = number(row, "activations"),
 	    .graphs = number(row, "graphs"),
@@ -35,10 +28,10 @@ void p4d_rehearsed_serving__take(p4d_rehearsed_serving *s, struct json_object *r
 	    .max_model_len = number(row, "max_model_len"),
 	    .max_num_seqs = number(row, "max_num_seqs"),
 	    .max_batched_tokens = number(row, "max_num_batched_tokens"),
-	    .concurrency = json_object_get_double(member(row, "concurrency")),
+	    .concurrency = json_object_get_double(json_object_object_get(row, "concurrency")),
 	    .workers = number(row, "workers"),
-	    .external = json_object_get_boolean(member(row, "external")),
-	    .server = json_object_get_boolean(member(row, "server")),
+	    .external = json_object_get_boolean(json_object_object_get(row, "external")),
+	    .server = json_object_get_boolean(json_object_object_get(row, "server")),
 	    .pid = number(row, "pid"),
 	    .worker_resident = number(row, "worker_resident"),
 	};

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "rehearse/command_rehearse.h"
 #include "rehearse/launch_ranks.h"
 #include "rehearse/read_command.h"
@@ -24,13 +25,6 @@ static const char told[] = "P4D_REHEARSAL_LAUNCH"; /* names the file for reports
 static const char *const names[] = {"srun",       "mpirun",   "mpiexec",    "mpiexec.hydra",     "orterun",
 				    "horovodrun", "torchrun", "accelerate", "accelerate-launch", "deepspeed"};
 enum { NAMES = sizeof(names) / sizeof(names[0]) };
-
-static const char *last_part(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
 
 static bool is_name(const char *name)
 {
@@ -68,7 +62,7 @@ void p4d_shell_launch__words(p4d_words *words, const char *script, char *const *
 bool p4d_shell_launch__starts_shell(const p4d_words *words)
 {
 	static const char *const shells[] = {"bash", "sh", "dash", "ksh", "zsh"};
-	const char *name = words->count ? last_part(words->at[0].text) : "";
+	const char *name = words->count ? p4d_file_name(words->at[0].text) : "";
 	const size_t length = strlen(name);
 
 	for (size_t i = 0; i < sizeof(shells) / sizeof(shells[0]); i++)
@@ -118,7 +112,7 @@ int p4d_shell_launch__open(const p4d_player *player, p4d_words *words, p4d_error
 /* PATH without p4d's directory. */
 static char *path_without(const char *path, const char *launch)
 {
-	const int directory = (int)(last_part(launch) - launch); /* with the slash */
+	const int directory = (int)(p4d_file_name(launch) - launch); /* with the slash */
 	char *kept = calloc(1, strlen(path) + 1);
 
 	for (const char *at = path; kept && *at; at += strcspn(at, ":"), at += *at == ':') {
@@ -170,7 +164,7 @@ static int tell(const char *launch, int argc, char *argv[])
 	char here[PATH_MAX] = ".", path[PATH_MAX + 8];
 
 	drop_launchers(launch);
-	json_object_array_add(words, json_object_new_string(last_part(argv[0])));
+	json_object_array_add(words, json_object_new_string(p4d_file_name(argv[0])));
 	for (int i = 1; i < argc; i++)
 		json_object_array_add(words, json_object_new_string(argv[i]));
 	for (char **variable = environ; *variable; variable++)
@@ -215,7 +209,7 @@ static int run(p4d_words *words)
 
 bool p4d_shell_launch_is(int argc, char *argv[], int *status)
 {
-	const char *launch = getenv(told), *name = argc ? last_part(argv[0]) : "";
+	const char *launch = getenv(told), *name = argc ? p4d_file_name(argv[0]) : "";
 	p4d_words_memory memory = {.block = NULL};
 	p4d_words words = {.memory = &memory};
 

@@ -14,9 +14,9 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "rehearse/store_keys.h"
 
 enum {
@@ -64,14 +64,6 @@ typedef struct store {
 	int clients;
 	p4d_store_keys keys;
 } store;
-
-static int64_t now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
 
 /* Integers of the protocol are little-endian, as is every machine that PyTorch's CUDA builds run on. */
 static void *next(store_cursor *c, uint64_t bytes)
@@ -152,12 +144,12 @@ static store_wanted next_keys(store *s, store_cursor *c, uint64_t count)
  */
 static bool is_over(store_client *c, bool set)
 {
-	if (set || (c->deadline && now_ms() >= c->deadline)) {
+	if (set || (c->deadline && p4d_clock_ms() >= c->deadline)) {
 		c->deadline = 0;
 		return true;
 	}
 	if (!c->deadline)
-		c->deadline = now_ms() + GRACE_MS;
+		c->deadline = p4d_clock_ms() + GRACE_MS;
 	return false;
 }
 
@@ -342,7 +334,7 @@ static void welcome(store *s, int listener)
 /* Milliseconds until the earliest deadline; -1: no request waits. */
 static int patience(const store *s)
 {
-	int64_t least = INT64_MAX, now = now_ms();
+	int64_t least = INT64_MAX, now = p4d_clock_ms();
 
 	for (int i = 0; i < s->clients; i++)
 		if (s->client[i].deadline && s->client[i].deadline < least)

@@ -43,14 +43,6 @@ typedef struct report_arguments {
 	char asked[ASKED]; /* ids, separated by commas; "": all */
 } report_arguments;
 
-static int set_text(const char **to, const char *name, p4d_error *err)
-{
-	if (*to && p4d_option_twice(name, *to, optarg, err) < 0)
-		return -1;
-	*to = optarg;
-	return 0;
-}
-
 /* Ids as sacct reads them. */
 static int take_ids(report_arguments *a, int count, char *word[], p4d_error *err)
 {
@@ -133,7 +125,7 @@ static int parse(report_arguments *a, int argc, char *argv[], p4d_error *err)
 		a->read_output |= which == OUTPUT;
 		a->help |= which == HELP || which == 'h';
 		if (which >= SINCE && which < TEXTS)
-			rc = set_text(texts[which - SINCE], table[which - SINCE].name, err);
+			rc = p4d_option_once(texts[which - SINCE], table[which - SINCE].name, optarg, err);
 	}
 	return rc < 0 || a->help ? rc : take_ids(a, argc - optind, argv + optind, err);
 }

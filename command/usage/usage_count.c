@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "usage/usage.h"
 
 const char *const p4d_usage__key_names[P4D_USAGE_KEYS] = {
@@ -91,13 +92,6 @@ p4d_usage_group *p4d_usage__divide(const p4d_usage *u, p4d_usage_key by, size_t 
 	return group;
 }
 
-static int by_size(const void *a, const void *b)
-{
-	const double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
 static p4d_usage_errors *errors_of(p4d_usage *u, const char *framework)
 {
 	for (unsigned i = 0; i < u->frameworks; i++)
@@ -125,7 +119,7 @@ static void measure(const p4d_usage *u, p4d_usage_errors *e, double *value)
 	e->jobs = (unsigned)n;
 	if (!n)
 		return;
-	qsort(value, n, sizeof(*value), by_size);
+	qsort(value, n, sizeof(*value), p4d_number_order);
 	e->mean /= (double)n;
 	e->low = value[(size_t)(0.05 * (double)(n - 1))];
 	e->high = value[(size_t)ceil(0.95 * (double)(n - 1))];

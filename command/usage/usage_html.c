@@ -22,11 +22,6 @@ static int part_of(int outcome)
 	}
 }
 
-static int draw(const void *of, const char *path, p4d_error *err)
-{
-	return p4d_picture_bars(of, path, err);
-}
-
 static int write_bars(FILE *to, const p4d_usage *u, p4d_error *err)
 {
 	static const char *const keys[] = {
@@ -41,7 +36,7 @@ static int write_bars(FILE *to, const p4d_usage *u, p4d_error *err)
 		for (int outcome = 0; outcome <= P4D_OUTCOMES; outcome++)
 			bar[end].part[part_of(outcome)] += (double)u->cell[end][outcome].jobs;
 	}
-	return p4d_page_picture(to, draw,
+	return p4d_page_picture(to, p4d_picture_bars,
 				&(p4d_bars){.title = "Jobs by their end and by p4d's verdict",
 					    .key = keys,
 					    .keys = sizeof(keys) / sizeof(*keys),

@@ -7,6 +7,7 @@
 
 #include "base/grow.h"
 #include "base/json_file.h"
+#include "base/number.h"
 #include "serve/serving.h"
 #include "serve/serving_speed.h"
 #include "plan/stage_memory.h"
@@ -226,13 +227,6 @@ static int add_death(run_validation *v, const p4d_measured *row, p4d_error *err)
 	return 0;
 }
 
-static int by_size(const void *a, const void *b)
-{
-	const double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
 typedef struct summary {
 	double mean, median, worst;
 } summary;
@@ -243,7 +237,7 @@ static summary summary_of(double *error, unsigned count)
 
 	if (!count)
 		return s;
-	qsort(error, count, sizeof(*error), by_size);
+	qsort(error, count, sizeof(*error), p4d_number_order);
 	for (unsigned i = 0; i < count; i++)
 		s.mean += error[i] / count;
 	s.median = (error[(count - 1) / 2] + error[count / 2]) / 2;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/completion.h"
 
+#include <stdio.h>
 #include <string.h>
 
 bool p4d_completed_is_path(const char *argument)
@@ -24,74 +25,70 @@ p4d_completed p4d_completed_of(const p4d_option_info *info, const char *prefix, 
 }
 
 /* "a|b" as "a b" */
-static void put_choices(FILE *to, const char *choices)
+static void put_choices(const char *choices)
 {
 	for (; *choices; choices++)
-		putc(*choices == '|' ? ' ' : *choices, to);
+		putchar(*choices == '|' ? ' ' : *choices);
 }
 
-void p4d_completed_quoted(FILE *to, const char *text, const char *special)
+void p4d_completed_quoted(const char *text, const char *special)
 {
 	for (; *text; text++)
 		if (*text == '\'')
-			fputs("'\\''", to);
+			fputs("'\\''", stdout);
 		else
-			fprintf(to, "%s%c", strchr(special, *text) ? "\\" : "", *text);
+			printf("%s%c", strchr(special, *text) ? "\\" : "", *text);
 }
 
-void p4d_completed_word(FILE *to, const p4d_completed *o)
+void p4d_completed_word(const p4d_completed *o)
 {
-	fprintf(to, " --%s%s", o->prefix, o->name);
+	printf(" --%s%s", o->prefix, o->name);
 }
 
-void p4d_completed_case(FILE *to, const p4d_completed *o)
+void p4d_completed_case(const p4d_completed *o)
 {
 	if (!o->choices || !*o->choices)
 		return;
-	fprintf(to, "\t--%s%s) echo '", o->prefix, o->name);
-	put_choices(to, o->choices);
-	fputs("' ;;\n", to);
+	printf("\t--%s%s) echo '", o->prefix, o->name);
+	put_choices(o->choices);
+	fputs("' ;;\n", stdout);
 }
 
-void p4d_completed_split(FILE *to, const char *name)
+void p4d_completed_split(const char *name)
 {
-	fprintf(to,
-		"# The word and the one before it, where bash takes = for a word of its own.\n"
-		"_%s_split()\n{\n"
-		"\tcur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]}\n"
-		"\tif [ \"$cur\" = = ]; then\n\t\tcur=\n"
-		"\telif [ \"$prev\" = = ]; then\n\t\tprev=${COMP_WORDS[COMP_CWORD - 2]}\n\tfi\n}\n\n",
-		name);
+	printf("# The word and the one before it, where bash takes = for a word of its own.\n"
+	       "_%s_split()\n{\n"
+	       "\tcur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]}\n"
+	       "\tif [ \"$cur\" = = ]; then\n\t\tcur=\n"
+	       "\telif [ \"$prev\" = = ]; then\n\t\tprev=${COMP_WORDS[COMP_CWORD - 2]}\n\tfi\n}\n\n",
+	       name);
 }
 
 /* In zsh's specifications '[', ']' and ':' have a meaning. */
-void p4d_completed_zsh(FILE *to, const p4d_completed *o)
+void p4d_completed_zsh(const p4d_completed *o)
 {
-	fprintf(to, "\t\t'--%s%s%s[", o->prefix, o->name, o->choices ? "=" : "");
-	p4d_completed_quoted(to, o->help, "[]:");
-	putc(']', to);
+	printf("\t\t'--%s%s%s[", o->prefix, o->name, o->choices ? "=" : "");
+	p4d_completed_quoted(o->help, "[]:");
+	putchar(']');
 	if (o->choices)
-		fprintf(to, ":value:%s", o->files ? "_files" : "");
+		printf(":value:%s", o->files ? "_files" : "");
 	if (o->choices && *o->choices) {
-		putc('(', to);
-		put_choices(to, o->choices);
-		putc(')', to);
+		putchar('(');
+		put_choices(o->choices);
+		putchar(')');
 	}
-	fputs("' \\\n", to);
+	fputs("' \\\n", stdout);
 }
 
-void p4d_completed_fish(FILE *to, const char *begin, const p4d_completed *o)
+void p4d_completed_fish(const char *begin, const p4d_completed *o)
 {
-	fprintf(to, "%s -l %s%s%s", begin, o->prefix, o->name,
-		!o->choices ? ""
-		: o->files  ? " -r -F"
-			    : " -x");
+	printf("%s -l %s%s%s", begin, o->prefix, o->name, !o->choices ? "" : o->files ? " -r -F" : " -x");
 	if (o->choices && *o->choices) {
-		fputs(" -a '", to);
-		put_choices(to, o->choices);
-		putc('\'', to);
+		fputs(" -a '", stdout);
+		put_choices(o->choices);
+		putchar('\'');
 	}
-	fputs(" -d '", to);
-	p4d_completed_quoted(to, o->help, "");
-	fputs("'\n", to);
+	fputs(" -d '", stdout);
+	p4d_completed_quoted(o->help, "");
+	fputs("'\n", stdout);
 }

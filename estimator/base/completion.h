@@ -2,11 +2,10 @@
 #pragma once
 
 #include <stdbool.h>
-#include <stdio.h>
 
 #include "base/option.h"
 
-/* What shells complete: lines of a completion script for one option of a program. */
+/* What shells complete: lines of a completion script, printed for one option of a program. */
 typedef struct p4d_completed {
 	const char *prefix, *name, *help; /* --PREFIXNAME */
 	const char *choices;              /* "a|b"; "": any value; NULL: no value */
@@ -21,14 +20,14 @@ bool p4d_completed_is_path(const char *argument);
 
 /* bash: the option as a word of a list, and a line of a `case` that prints its values; nothing if there are
  * none. */
-void p4d_completed_word(FILE *to, const p4d_completed *option);
-void p4d_completed_case(FILE *to, const p4d_completed *option);
+void p4d_completed_word(const p4d_completed *option);
+void p4d_completed_case(const p4d_completed *option);
 /* bash: a function _NAME_split, which sets cur and prev to the word and the one before it. */
-void p4d_completed_split(FILE *to, const char *name);
+void p4d_completed_split(const char *name);
 /* zsh: an argument of _arguments, with a backslash at the end of its line. */
-void p4d_completed_zsh(FILE *to, const p4d_completed *option);
+void p4d_completed_zsh(const p4d_completed *option);
 /* fish: a command. begin: "complete -c PROGRAM", with conditions. */
-void p4d_completed_fish(FILE *to, const char *begin, const p4d_completed *option);
+void p4d_completed_fish(const char *begin, const p4d_completed *option);
 
 /* Text for single quotes of any shell. special: characters that get a backslash. */
-void p4d_completed_quoted(FILE *to, const char *text, const char *special);
+void p4d_completed_quoted(const char *text, const char *special);

@@ -305,15 +305,6 @@ struct json_object *p4d_json_parse(const char *text, size_t length, const char *
 	return object;
 }
 
-/* The member; NULL if it is absent or null. */
-static struct json_object *member_of(struct json_object *object, const char *key)
-{
-	struct json_object *member = NULL;
-
-	json_object_object_get_ex(object, key, &member);
-	return member;
-}
-
 static int wrong_type(struct json_object *member, const char *key, const char *wanted, p4d_error *err)
 {
 	return p4d_fail(err, P4D_E_JSON, "\"%.64s\" is %.40s, not %s", key,
@@ -323,7 +314,7 @@ static int wrong_type(struct json_object *member, const char *key, const char *w
 int p4d_json_integer(struct json_object *object, const char *key, int64_t min, int64_t max, int64_t *value,
 		     p4d_error *err)
 {
-	struct json_object *member = member_of(object, key);
+	struct json_object *member = json_object_object_get(object, key);
 	bool huge = false;
 	int64_t number;
 
@@ -352,7 +343,7 @@ int p4d_json_integer(struct json_object *object, const char *key, int64_t min, i
 int p4d_json_number(struct json_object *object, const char *key, double min, double max, double *value,
 		    p4d_error *err)
 {
-	struct json_object *member = member_of(object, key);
+	struct json_object *member = json_object_object_get(object, key);
 
 	if (!member)
 		return 0;
@@ -387,7 +378,7 @@ static int append(struct json_object *text, const char *key, char *buf, size_t s
 
 int p4d_json_string(struct json_object *object, const char *key, char *buf, size_t size, p4d_error *err)
 {
-	struct json_object *member = member_of(object, key);
+	struct json_object *member = json_object_object_get(object, key);
 
 	if (!member)
 		return 0;
@@ -399,7 +390,7 @@ int p4d_json_string(struct json_object *object, const char *key, char *buf, size
 
 int p4d_json_list(struct json_object *object, const char *key, char *buf, size_t size, p4d_error *err)
 {
-	struct json_object *member = member_of(object, key);
+	struct json_object *member = json_object_object_get(object, key);
 
 	if (!member)
 		return 0;

@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
+
 enum { BUFFER = 1 << 18, ATTEMPTS = 100, AT_ONCE = 1 << 30 };
 
 static int fail(const p4d_new_file *file, p4d_error *err)
@@ -17,13 +19,6 @@ static int fail(const p4d_new_file *file, p4d_error *err)
 	int why = errno;
 
 	return p4d_fail(err, P4D_E_IO, "%.255s: cannot be written: %s", file->path, strerror(why));
-}
-
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
 }
 
 /*
@@ -65,8 +60,8 @@ static int open_parent(p4d_new_file *file)
 static int open_unused(p4d_new_file *file)
 {
 	for (unsigned attempt = 0; attempt < ATTEMPTS; attempt++) {
-		if (asprintf(&file->temporary, "%s.%ld-%u", base_name(file->path), (long)getpid(), attempt) <
-		    0) {
+		if (asprintf(&file->temporary, "%s.%ld-%u", p4d_file_name(file->path), (long)getpid(),
+			     attempt) < 0) {
 			file->temporary = NULL;
 			errno = ENOMEM;
 			return -1;
@@ -168,7 +163,7 @@ int p4d_new_file_publish(p4d_new_file *file, p4d_error *err)
 
 	file->fd = -1;
 	if (close(fd) < 0 ||
-	    renameat(file->directory, file->temporary, file->directory, base_name(file->path)) < 0)
+	    renameat(file->directory, file->temporary, file->directory, p4d_file_name(file->path)) < 0)
 		return fail(file, err);
 	/* Without this a power failure may lose the new name, though not the data. EINVAL: the file system
 	 * does not support it. EBADF: the directory is writable but not readable. */

@@ -94,3 +94,10 @@ const char *p4d_number_exact(double number, char buf[P4D_NUMBER_TEXT])
 			return buf;
 	return p4d_number_text(number, 17, buf);
 }
+
+int p4d_number_order(const void *a, const void *b)
+{
+	const double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}

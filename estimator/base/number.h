@@ -26,3 +26,6 @@ const char *p4d_number_integer(int64_t number, char buf[P4D_NUMBER_TEXT]);
 /* The first formats like "%.*g". The second writes the shortest text that reads back as the same number. */
 const char *p4d_number_text(double number, int digits, char buf[P4D_NUMBER_TEXT]);
 const char *p4d_number_exact(double number, char buf[P4D_NUMBER_TEXT]);
+
+/* Compares two doubles, for qsort. */
+int p4d_number_order(const void *a, const void *b);

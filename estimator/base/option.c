@@ -195,6 +195,14 @@ int p4d_option_twice(const char *name, const char *first, const char *second, p4
 			second);
 }
 
+int p4d_option_once(const char **to, const char *name, const char *text, p4d_error *err)
+{
+	if (*to && p4d_option_twice(name, *to, text, err) < 0)
+		return -1;
+	*to = text;
+	return 0;
+}
+
 const char *p4d_option_text(const p4d_option_info *info, int64_t value, char *buf, size_t size)
 {
 	p4d_text text = p4d_text_in(buf, size);

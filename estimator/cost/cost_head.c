@@ -121,14 +121,6 @@ static void head_once(const p4d_layout *l, const p4d_cost_rates *r, p4d_cost_par
 		weight_pass(l, y)->tensor_comm += one;
 }
 
-static void add_part(p4d_cost_part *to, const p4d_cost_part *from, double times)
-{
-	p4d_cost_share_add(&to->forward, &from->forward, times);
-	p4d_cost_share_add(&to->backward_input, &from->backward_input, times);
-	p4d_cost_share_add(&to->backward_weight, &from->backward_weight, times);
-	p4d_cost_share_add(&to->recompute, &from->recompute, times);
-}
-
 /* For each layer of multi-token prediction: the embedding, the matmul that combines it with the hidden
  * state, a layer, and the head again. */
 static void add_further(const p4d_layout *l, const p4d_cost_rates *r, p4d_cost_part *y)
@@ -141,10 +133,10 @@ static void add_further(const p4d_layout *l, const p4d_cost_rates *r, p4d_cost_p
 	one.backward_input.gemm += p4d_cost__gemm_seconds(r, 1, z.n, 2 * z.h, columns, e);
 	one.backward_weight.gemm += p4d_cost__gemm_seconds(r, 1, columns, 2 * z.h, z.n, 8);
 	p4d_cost__embedding(l, r, &part);
-	add_part(&one, &part, 1);
+	p4d_cost__add_part(&one, &part, 1);
 	p4d_cost__expert_layer(l, r, &part);
-	add_part(&one, &part, 1);
-	add_part(y, &one, n);
+	p4d_cost__add_part(&one, &part, 1);
+	p4d_cost__add_part(y, &one, n);
 }
 
 void p4d_cost__head(const p4d_layout *l, const p4d_cost_rates *r, p4d_cost_part *y)

@@ -226,6 +226,9 @@ void p4d_cost__expert_layer(const p4d_layout *layout, const p4d_cost_rates *r, p
 double p4d_cost__experts(const p4d_layout *layout, const p4d_cost_rates *r, const p4d_cost_sizes *z,
 			 p4d_cost_part *out);
 
+/* Adds a part, this many times. */
+void p4d_cost__add_part(p4d_cost_part *to, const p4d_cost_part *from, double times);
+
 void p4d_cost__embedding(const p4d_layout *layout, const p4d_cost_rates *r, p4d_cost_part *out);
 
 /* Final norm, logits, cross-entropy and their gradients, if one stage has all of these; and multi-token

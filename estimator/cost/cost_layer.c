@@ -407,7 +407,7 @@ static void layer(const p4d_layout *l, const p4d_cost_rates *r, p4d_layer_kind k
 		recompute(l, r, &z, &core, &of_experts, experts, y);
 }
 
-static void add_part(p4d_cost_part *to, const p4d_cost_part *from, double times)
+void p4d_cost__add_part(p4d_cost_part *to, const p4d_cost_part *from, double times)
 {
 	p4d_cost_share_add(&to->forward, &from->forward, times);
 	p4d_cost_share_add(&to->backward_input, &from->backward_input, times);
@@ -428,7 +428,7 @@ static void mean(const p4d_layout *l, const p4d_cost_rates *r, bool experts, p4d
 			if ((f == P4D_FEED_EXPERTS) != experts || !counts.of[m][f])
 				continue;
 			layer(l, r, (p4d_layer_kind){(p4d_mixer)m, (p4d_feed)f}, &one);
-			add_part(y, &one, (double)counts.of[m][f] / layers);
+			p4d_cost__add_part(y, &one, (double)counts.of[m][f] / layers);
 		}
 }
 

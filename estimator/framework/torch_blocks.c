@@ -28,11 +28,6 @@ void p4d_torch_blocks__take(p4d_caching_allocator *a, p4d_torch_held_blocks *int
 		p4d_torch_blocks__hold(into, block);
 }
 
-static bool saves(const p4d_tape_operation *o)
-{
-	return o->saved[0] >= 0 || o->kept || o->copy;
-}
-
 static short storage(const p4d_tape *t, short value)
 {
 	return value < 0 ? -1 : t->value[value].storage;
@@ -90,7 +85,7 @@ p4d_allocated p4d_torch_blocks__forward(p4d_torch_blocks *b, const p4d_tape *t, 
 	const short last = storage(t, t->operation[end - 1].out);
 
 	find_lifetimes(b, t, save);
-	while (pass == P4D_TORCH_AGAIN && end && !saves(&t->operation[end - 1]))
+	while (pass == P4D_TORCH_AGAIN && end && !p4d_tape_saves(&t->operation[end - 1]))
 		end--;
 	memset(b->value, 0, t->values * sizeof(*b->value));
 	b->value[0] = input;

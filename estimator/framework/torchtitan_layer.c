@@ -226,14 +226,6 @@ static p4d_tape_tensor turned_in_pairs(p4d_tape_writer *w, p4d_tape_tensor x)
 	return p4d_op_map(w, p4d_op_cast(w, x, 4), false, false);
 }
 
-static void parted(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t first, p4d_tape_tensor *a,
-		   p4d_tape_tensor *b)
-{
-	*a = p4d_op_view(w, x, first);
-	*b = p4d_op_view(w, x, x.elements - first);
-	p4d_op_append(w, x, *a, P4D_NEW_GRADIENT)->others[0] = b->value;
-}
-
 /* Keys: the part of each head, concatenated with the part that all heads share. */
 static p4d_tape_tensor with_common(p4d_tape_writer *w, p4d_tape_tensor own, p4d_tape_tensor common,
 				   uint64_t elements)
@@ -258,8 +250,8 @@ static p4d_tape_tensor latent_attention(p4d_torchtitan_writer *t, p4d_tape_tenso
 	if (l->q_rank)
 		q = fused_norm(w, linear(t, x, h, l->q_rank), l->q_rank);
 	q = linear(t, q, l->q_rank ? l->q_rank : h, plain + turns);
-	parted(w, q, tokens * plain, &q_plain, &q_turned);
-	parted(w, linear(t, x, h, l->kv_rank + l->rope_dim), tokens * l->kv_rank, &latent, &k_turned);
+	p4d_op_parted(w, q, tokens * plain, &q_plain, &q_turned);
+	p4d_op_parted(w, linear(t, x, h, l->kv_rank + l->rope_dim), tokens * l->kv_rank, &latent, &k_turned);
 	const p4d_tape_tensor of_q = turned_in_pairs(w, q_turned), of_k = turned_in_pairs(w, k_turned);
 	q_turned = p4d_op_cast(w, of_q, x.element);
 	k_turned = p4d_op_cast(w, of_k, x.element);
@@ -267,7 +259,7 @@ static p4d_tape_tensor latent_attention(p4d_torchtitan_writer *t, p4d_tape_tenso
 	p4d_op_hold(w, of_k);
 	const p4d_tape_tensor queries = p4d_op_joined(w, q_plain, q_turned);
 	const p4d_tape_tensor normed = fused_norm(w, latent, l->kv_rank);
-	parted(w, linear(t, normed, l->kv_rank, plain + H * l->v_dim), tokens * plain, &k_plain, &v);
+	p4d_op_parted(w, linear(t, normed, l->kv_rank, plain + H * l->v_dim), tokens * plain, &k_plain, &v);
 	const p4d_tape_tensor keys = with_common(w, k_plain, k_turned, tokens * (plain + turns));
 	const p4d_tape_tensor y = attended(w, queries, keys, v);
 	const p4d_tape_tensor out = p4d_torchtitan__scattered(w, linear(t, y, H * l->v_dim, h));

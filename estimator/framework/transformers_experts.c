@@ -331,15 +331,6 @@ p4d_tape_tensor p4d_transformers__experts(p4d_tape_writer *w, p4d_tape_tensor x)
 
 /* ---- latent attention ---- */
 
-/* Parts of one tensor: views made by one node. */
-static void parted(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t first, p4d_tape_tensor *a,
-		   p4d_tape_tensor *b)
-{
-	*a = p4d_op_view(w, x, first);
-	*b = p4d_op_view(w, x, x.elements - first);
-	p4d_op_append(w, x, *a, P4D_NEW_GRADIENT)->others[0] = b->value;
-}
-
 /* Rotary positions of a separate part of a head: apply_rotary_pos_emb_interleave. */
 static p4d_tape_tensor turned(p4d_tape_writer *w, p4d_tape_tensor x)
 {
@@ -386,15 +377,15 @@ p4d_tape_tensor p4d_transformers__latent_attention(p4d_tape_writer *w, p4d_tape_
 		q = p4d_transformers__norm(w, p4d_transformers__linear(w, x, h, l->q_rank, P4D_TARGET_Q),
 					   l->q_rank);
 	q = p4d_transformers__linear(w, q, l->q_rank ? l->q_rank : h, plain + turns, P4D_TARGET_Q);
-	parted(w, q, t * plain, &q_plain, &q_turned);
+	p4d_op_parted(w, q, t * plain, &q_plain, &q_turned);
 	const p4d_tape_tensor both =
 	    p4d_transformers__linear(w, x, h, l->kv_rank + l->rope_dim, P4D_TARGET_K);
-	parted(w, both, t * l->kv_rank, &latent, &k_turned);
+	p4d_op_parted(w, both, t * l->kv_rank, &latent, &k_turned);
 	latent = p4d_transformers__norm(w, latent, l->kv_rank);
 	const p4d_tape_tensor of_queries = turned(w, q_turned), of_keys = turned(w, k_turned);
 	const p4d_tape_tensor queries = p4d_op_joined(w, q_plain, of_queries);
-	parted(w, p4d_transformers__linear(w, latent, l->kv_rank, plain + H * l->v_dim, P4D_TARGET_V),
-	       t * plain, &k_plain, &v);
+	p4d_op_parted(w, p4d_transformers__linear(w, latent, l->kv_rank, plain + H * l->v_dim, P4D_TARGET_V),
+		      t * plain, &k_plain, &v);
 	const p4d_tape_tensor keys = filled(w, k_plain, of_keys, t * (plain + turns));
 	p4d_tape_tensor y = l->flash_attention ? p4d_transformers__fused(w, queries, keys, v)
 					       : p4d_transformers__eager(w, queries, keys, v);

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/file.h"
 #include "guard/script_words.h"
 #include "guard/verdict.h"
 #include "model/model.h"
@@ -36,7 +37,7 @@ bool p4d_guard__script_runs(const p4d_reading *r)
 
 const char *p4d_guard__script_place(const p4d_reading *r, char *buf, size_t size)
 {
-	const char *slash = strrchr(r->program, '/'), *program = slash ? slash + 1 : r->program;
+	const char *program = p4d_file_name(r->program);
 
 	if (r->line)
 		snprintf(buf, size, "%.80s:%" PRIu32 " (%.80s)", r->file, r->line, program);

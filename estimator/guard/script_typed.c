@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Typed options next to a script that p4d reads: which of them agree with the script, which do not reach
  * its program, and which describe values that the script leaves open. */
+#include "base/file.h"
 #include "guard/script_request.h"
 
 #include <inttypes.h>
@@ -144,11 +145,10 @@ static const char *written_value(const typed *t, p4d_option option, char *buf, s
 static const char *program_of(const typed *t)
 {
 	const p4d_framework *f = p4d_framework_of((int)t->written.value[P4D_FRAMEWORK]);
-	const char *program = t->reading->program, *slash = strrchr(program, '/');
 
 	if (!strcmp(p4d_reading_framework(t->reading), f->name))
 		return f->program;
-	return slash ? slash + 1 : program;
+	return p4d_file_name(t->reading->program);
 }
 
 /* The typed model is not the script's model. */

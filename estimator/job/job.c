@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/wide.h"
 #include "job/hostlist.h"
 #include "job/job_internal.h"
 #include "job/job_limits.h"
@@ -162,11 +163,6 @@ static uint64_t node_memory(p4d_job_placement *p)
 	return least;
 }
 
-static uint64_t round_up(uint64_t cpus, uint64_t threads)
-{
-	return (cpus + threads - 1) / threads * threads;
-}
-
 /*
  * CPUs of a node that the job certainly gets; cores are not shared. 0: unknown. --mincpus counts if the job
  * does not give its tasks; otherwise it may only select nodes.
@@ -181,7 +177,7 @@ static uint64_t cpus_of_node(const p4d_job_placement *p, const p4d_partition_fac
 		       threads = row->cores && row->cpus > row->cores ? row->cpus / row->cores : 1,
 		       of_gpu = by_default ? row->memory.cpus_per_gpu : job->cpus_per_gpu,
 		       of_gpus = of_gpu * p->out->gpus_per_node,
-		       of_tasks = tasks * round_up(job->cpus_per_task ? job->cpus_per_task : 1, threads),
+		       of_tasks = tasks * p4d_round_up(job->cpus_per_task ? job->cpus_per_task : 1, threads),
 		       most = of_gpus > of_tasks ? of_gpus : of_tasks;
 
 	if (whole)
@@ -190,7 +186,7 @@ static uint64_t cpus_of_node(const p4d_job_placement *p, const p4d_partition_fac
 		return 0;
 	if (job->min_cpus <= most)
 		return most;
-	return says_tasks ? 0 : round_up(job->min_cpus, threads);
+	return says_tasks ? 0 : p4d_round_up(job->min_cpus, threads);
 }
 
 /*

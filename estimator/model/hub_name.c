@@ -7,6 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/file.h"
 #include "request/request.h"
 
 /* A dot between digits may be part of a number (1.3B is not 13B), so dots are tried last. */
@@ -80,8 +81,7 @@ static void drop_words(p4d_hub_name *n, bool variants, char *to, size_t size)
 
 p4d_hub_name p4d_model__hub_name(const char *name)
 {
-	const char *slash = strrchr(name, '/');
-	p4d_hub_name n = {.whole = name, .base = slash ? slash + 1 : name, .stored = -1};
+	p4d_hub_name n = {.whole = name, .base = p4d_file_name(name), .stored = -1};
 
 	drop_words(&n, true, n.plain, sizeof(n.plain));
 	drop_words(&n, false, n.variant, sizeof(n.variant));

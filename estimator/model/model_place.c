@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "model/hub_cache.h"
 #include "model/hub_name.h"
 #include "model/model_internal.h"
@@ -35,19 +36,12 @@ static bool is_there(const char *path)
 	return stat(path, &status) == 0 || (errno != ENOENT && errno != ENOTDIR);
 }
 
-static bool is_folder(const char *path)
-{
-	struct stat status;
-
-	return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
-}
-
 /* Whether a folder here may contain a model. */
 static bool has_config(const char *folder)
 {
 	char path[MAX_PATH];
 
-	return is_folder(folder) &&
+	return p4d_file_is_folder(folder) &&
 	       snprintf(path, sizeof(path), "%s/config.json", folder) < (int)sizeof(path) && is_there(path);
 }
 
@@ -107,8 +101,8 @@ static int read_folder(const search *in, const char *folder, p4d_request *reques
 static int read_place(const search *in, const char *path, p4d_request *request, p4d_preset *preset,
 		      p4d_error *err)
 {
-	return is_folder(path) ? read_folder(in, path, request, preset, err)
-			       : read_file(in, path, request, preset, err);
+	return p4d_file_is_folder(path) ? read_folder(in, path, request, preset, err)
+					: read_file(in, path, request, preset, err);
 }
 
 /* Finds a preset; otherwise, a file of the user. */

@@ -30,11 +30,6 @@ void p4d_caching_allocator_add(p4d_allocator_streams *s, p4d_caching_allocator *
 	a->streams = s;
 }
 
-static uint64_t round_up(uint64_t bytes, uint64_t unit)
-{
-	return (bytes + unit - 1) / unit * unit;
-}
-
 /* The index among the free blocks for a block of this size and address. */
 static unsigned place_of(const p4d_caching_allocator *a, uint64_t bytes, uint64_t address)
 {
@@ -136,7 +131,7 @@ static uint64_t growth(const p4d_caching_allocator *a, uint64_t bytes)
 {
 	const bool joins = a->last >= 0 && a->block[a->last].free;
 
-	return round_up(bytes - (joins ? a->block[a->last].bytes : 0), LARGE_SEGMENT);
+	return p4d_round_up(bytes - (joins ? a->block[a->last].bytes : 0), LARGE_SEGMENT);
 }
 
 /* A free block at the end of the expandable segment. */
@@ -161,7 +156,7 @@ static short grow(p4d_caching_allocator *a, uint64_t more)
 
 static uint64_t segment_of(const p4d_caching_allocator *a, uint64_t bytes)
 {
-	return a->expandable ? growth(a, bytes) : bytes < LARGE ? LARGE_SEGMENT : round_up(bytes, ROUND);
+	return a->expandable ? growth(a, bytes) : bytes < LARGE ? LARGE_SEGMENT : p4d_round_up(bytes, ROUND);
 }
 
 static bool has_room(const p4d_allocator_streams *s, uint64_t bytes)
@@ -206,7 +201,7 @@ p4d_allocated p4d_caching_allocator_take(p4d_caching_allocator *a, p4d_wide aske
 {
 	if (!asked || asked >> 50 || (a->streams && a->streams->exhausted))
 		return 0;
-	const uint64_t bytes = round_up((uint64_t)asked, BLOCK);
+	const uint64_t bytes = p4d_round_up((uint64_t)asked, BLOCK);
 	if (bytes <= SMALL) {
 		a->small += bytes;
 		a->most_small = a->small > a->most_small ? a->small : a->most_small;
@@ -278,7 +273,7 @@ static void give_to_driver(p4d_caching_allocator *a, uint64_t bytes)
 static void unmap(p4d_caching_allocator *a, short i)
 {
 	const p4d_allocator_block b = a->block[i];
-	const uint64_t from = round_up(b.address, LARGE_SEGMENT), end = b.address + b.bytes,
+	const uint64_t from = p4d_round_up(b.address, LARGE_SEGMENT), end = b.address + b.bytes,
 		       to = end / LARGE_SEGMENT * LARGE_SEGMENT;
 
 	if (to <= from)
@@ -323,7 +318,7 @@ void p4d_caching_allocator_trim(p4d_caching_allocator *a)
 
 uint64_t p4d_caching_allocator_reserved(const p4d_caching_allocator *a)
 {
-	return a->most_reserved + round_up(a->most_small, SMALL_SEGMENT);
+	return a->most_reserved + p4d_round_up(a->most_small, SMALL_SEGMENT);
 }
 
 uint64_t p4d_caching_allocator_reserved_of_all(const p4d_allocator_streams *s)
@@ -331,7 +326,7 @@ uint64_t p4d_caching_allocator_reserved_of_all(const p4d_allocator_streams *s)
 	uint64_t bytes = s->most_reserved;
 
 	for (unsigned i = 0; i < s->count; i++)
-		bytes += round_up(s->of[i]->most_small, SMALL_SEGMENT);
+		bytes += p4d_round_up(s->of[i]->most_small, SMALL_SEGMENT);
 	return bytes;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "base/wide.h"
 #include "plan/shared_sizes.h"
 
 /*
@@ -22,11 +23,6 @@ typedef struct p4d_nf4_shape {
 	uint64_t tensor_rows, tensor_columns; /* of the whole tensor */
 } p4d_nf4_shape;
 
-static inline uint64_t p4d_nf4_round_up(uint64_t n, uint64_t multiple)
-{
-	return (n + multiple - 1) / multiple * multiple;
-}
-
 static inline uint64_t p4d_nf4_blocks(uint64_t elements)
 {
 	return (elements + P4D_NF4_BLOCK - 1) / P4D_NF4_BLOCK;
@@ -41,18 +37,18 @@ static inline uint64_t p4d_nf4_groups(const p4d_nf4_shape *s)
 /* Offsets of the blocks' codes and of the elements' codes, and the total size. */
 static inline uint64_t p4d_nf4_block_codes_at(const p4d_nf4_shape *s)
 {
-	return p4d_nf4_round_up(4 * (p4d_nf4_groups(s) + 1), P4D_NF4_ALIGNMENT);
+	return p4d_round_up(4 * (p4d_nf4_groups(s) + 1), P4D_NF4_ALIGNMENT);
 }
 
 static inline uint64_t p4d_nf4_codes_at(const p4d_nf4_shape *s)
 {
 	return p4d_nf4_block_codes_at(s) +
-	       p4d_nf4_round_up(p4d_nf4_blocks(s->rows * s->columns), P4D_NF4_ALIGNMENT);
+	       p4d_round_up(p4d_nf4_blocks(s->rows * s->columns), P4D_NF4_ALIGNMENT);
 }
 
 static inline uint64_t p4d_nf4_bytes(const p4d_nf4_shape *s)
 {
-	return p4d_nf4_codes_at(s) + p4d_nf4_round_up((s->rows * s->columns + 1) / 2, P4D_NF4_ALIGNMENT);
+	return p4d_nf4_codes_at(s) + p4d_round_up((s->rows * s->columns + 1) / 2, P4D_NF4_ALIGNMENT);
 }
 
 /* Whether p4d-train stores the layers' frozen matrices in nf4. */

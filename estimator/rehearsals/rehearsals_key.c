@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/file.h"
 #include "rehearsals/rehearsals_internal.h"
 
 #define NO_MEMORY(name)
@@ -118,11 +119,11 @@ bool p4d_rehearsals_key_file(const char *directory, const char *program, bool mo
 void p4d_rehearsals_key_program(p4d_rehearsals_key *key, const char *directory, const char *program,
 				bool module)
 {
-	const char *slash = module ? NULL : strrchr(program, '/');
+	const char *name = module ? program : p4d_file_name(program);
 	char path[PATH_MAX];
 	p4d_rehearsals_file file;
 
-	add(key->words, slash ? slash + 1 : program, strlen(slash ? slash + 1 : program));
+	add(key->words, name, strlen(name));
 	if (p4d_rehearsals_key_file(directory, program, module, path, sizeof(path)) &&
 	    p4d_rehearsals__file(path, true, &file))
 		add(key->words, (const char *)file.hash.half, sizeof(file.hash.half));

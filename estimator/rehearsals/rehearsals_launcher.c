@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/exported.h"
+#include "base/file.h"
 #include "rehearsals/rehearsals_key.h"
 
 /* The meaning of a word for the next one. */
@@ -89,9 +90,8 @@ static int next_of(const char *word, int before)
 		const char *word;
 		int next;
 	} words[] = {{"-x", A_VARIABLE}, {"-genv", A_NAME}, {"-env", A_NAME}, {"--export", A_LIST}};
-	const char *slash = strrchr(word, '/');
 
-	if (!strcmp(slash ? slash + 1 : word, "env"))
+	if (!strcmp(p4d_file_name(word), "env"))
 		return OF_ENV;
 	if (word[0] != '-')
 		return NOTHING;

@@ -9,6 +9,7 @@
 
 #include "base/number.h"
 #include "base/text.h"
+#include "base/wide.h"
 #include "request/architecture.h"
 #include "request/class_loss.h"
 #include "request/framework.h"
@@ -59,11 +60,6 @@ bool p4d_layout_is_default(const p4d_request *request, p4d_option option)
 	if (option == P4D_SCHEDULE || option == P4D_VPP)
 		return request->value[option] == (option == P4D_VPP ? 1 : P4D_SCHEDULE_DEFAULT);
 	return request->value[option] == otherwise;
-}
-
-static uint64_t padded(uint64_t n, uint64_t multiple)
-{
-	return (n + multiple - 1) / multiple * multiple;
 }
 
 /* 0 if the model has none. */
@@ -144,7 +140,7 @@ static void pad_vocabulary(p4d_layout *l)
 {
 	const uint64_t rows = p4d_framework_of(l->framework)->vocab_multiple * l->tp;
 
-	l->vocab = padded(l->vocab, l->vocab_parallel ? rows * l->pp : rows);
+	l->vocab = p4d_round_up(l->vocab, l->vocab_parallel ? rows * l->pp : rows);
 }
 
 void p4d_layout_of_model(const p4d_request *request, p4d_layout *layout)

@@ -139,3 +139,11 @@ p4d_tape_tensor p4d_op_joined(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_te
 	o->gradient[1] = y.element == element ? P4D_SAME_GRADIENT : P4D_NEW_GRADIENT;
 	return out;
 }
+
+void p4d_op_parted(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t first, p4d_tape_tensor *a,
+		   p4d_tape_tensor *b)
+{
+	*a = p4d_op_view(w, x, first);
+	*b = p4d_op_view(w, x, x.elements - first);
+	p4d_op_append(w, x, *a, P4D_NEW_GRADIENT)->others[0] = b->value;
+}

@@ -63,6 +63,9 @@ p4d_tape_tensor p4d_op_product(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t i
 			       unsigned weight, bool trained);
 /* A slice. Its backward pass fills a tensor of the whole's size. */
 p4d_tape_tensor p4d_op_slice(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t elements);
+/* Both parts of a tensor, as views; the first one has `first` elements. */
+void p4d_op_parted(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t first, p4d_tape_tensor *a,
+		   p4d_tape_tensor *b);
 /* A concatenation of two tensors. Its backward pass makes views of the gradient. */
 p4d_tape_tensor p4d_op_joined(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_tensor y);
 

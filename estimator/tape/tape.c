@@ -102,11 +102,6 @@ static void start(player *p, p4d_tape *t, bool save)
 		memset(p->saved, 0, t->values * sizeof(*p->saved));
 }
 
-static bool saves(const p4d_tape_operation *o)
-{
-	return o->saved[0] >= 0 || o->kept || o->copy;
-}
-
 /* ---- forward ---- */
 
 /* Storages of results that selective recomputation keeps. */
@@ -158,7 +153,7 @@ p4d_tape_pass p4d_tape_forward(p4d_tape *t, bool save, bool again, bool keep_inp
 	unsigned end = t->operations;
 
 	start(&p, t, save);
-	while (again && end && !saves(&t->operation[end - 1]))
+	while (again && end && !p4d_tape_saves(&t->operation[end - 1]))
 		end--;
 	walk(&p, end, (kept_by){save, save}, NULL);
 	/* values that are left after an early end */
@@ -328,7 +323,7 @@ static void run_backward(player *p, gradients *g, const p4d_tape_operation *o, b
 	const short gradient = o->out >= 0 ? g->of[o->out] : -1;
 	short made[P4D_TAPE_INPUTS];
 
-	if (p->again && saves(o)) {
+	if (p->again && p4d_tape_saves(o)) {
 		look_at(p, p->again->most);
 		p->live += p->again->end.live;
 		p->again = NULL;

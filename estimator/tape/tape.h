@@ -72,6 +72,12 @@ typedef struct p4d_tape {
 short p4d_tape__value(p4d_tape *tape, uint64_t bytes, bool needs);
 short p4d_tape__view(p4d_tape *tape, short of, uint64_t bytes);
 
+/* Whether the operation saves anything. */
+static inline bool p4d_tape_saves(const p4d_tape_operation *o)
+{
+	return o->saved[0] >= 0 || o->kept || o->copy;
+}
+
 /* Appends an operation. Its inputs live at least until it has run. */
 p4d_tape_operation *p4d_tape_append(p4d_tape *tape);
 

@@ -3,22 +3,15 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
+#include "base/file.h"
 #include "model/model.h"
-
-static bool is_folder(const char *path)
-{
-	struct stat status;
-
-	return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
-}
 
 void p4d_released_model(const char *from, p4d_request *request)
 {
 	/* elsewhere a word without a slash is a preset's name */
 	snprintf(request->model, sizeof(request->model), "%s%s",
-		 is_folder(from) && !strchr(from, '/') ? "./" : "", from);
+		 p4d_file_is_folder(from) && !strchr(from, '/') ? "./" : "", from);
 	request->origin[P4D_MODEL] = P4D_BY_USER;
 }
 
@@ -49,8 +42,8 @@ int p4d_released_find(const char *from, p4d_request *request, char *folder, size
 		    "begins with fp32, bf16 or fp16",
 		    from, stored);
 	}
-	snprintf(folder, size, "%s", is_folder(from) ? from : preset.file);
-	if (is_folder(folder))
+	snprintf(folder, size, "%s", p4d_file_is_folder(from) ? from : preset.file);
+	if (p4d_file_is_folder(folder))
 		return 0;
 	if (strrchr(folder, '/')) {
 		*strrchr(folder, '/') = '\0';

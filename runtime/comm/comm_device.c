@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "comm/channel.h"
 #include "comm/events.h"
 #include "comm/transport.h"
@@ -26,9 +27,9 @@ int p4d_comm_device_reach(p4d_device *device, void *event, p4d_error *err)
 
 int p4d_comm_device_blame(p4d_world *w, p4d_error *err)
 {
-	const double until = p4d_wire__now() + NEWS_SECONDS;
+	const double until = p4d_clock_seconds() + NEWS_SECONDS;
 
-	while (!w->failed && p4d_wire__now() < until)
+	while (!w->failed && p4d_clock_seconds() < until)
 		p4d_events__take(w, 50);
 	return w->failed ? p4d_events__error(w, err) : -1;
 }
@@ -36,7 +37,7 @@ int p4d_comm_device_blame(p4d_world *w, p4d_error *err)
 int p4d_comm_transport_watch(void *context, p4d_error *err)
 {
 	p4d_transport *t = context;
-	const double now = p4d_wire__now();
+	const double now = p4d_clock_seconds();
 
 	if (t->world->active)
 		p4d_channel_push_all(t->world);

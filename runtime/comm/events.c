@@ -9,6 +9,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "comm/world.h"
 
 enum { P4D_HELLO = 0x70346410, P4D_NOTICE = 0x70346420, BATCH = 64 };
@@ -125,7 +126,7 @@ static void read_control(p4d_world *w, p4d_peer *peer)
 			peer->lives = true;
 		} else {
 			peer->left = true;
-			peer->left_at = p4d_wire__now();
+			peer->left_at = p4d_clock_seconds();
 		}
 	}
 }
@@ -183,7 +184,7 @@ static void accept_all(p4d_world *w)
 		p4d_handshake *g = &w->handshakes[at];
 		if (g->fd >= 0)
 			close(g->fd);
-		*g = (p4d_handshake){.fd = fd, .since = p4d_wire__now()};
+		*g = (p4d_handshake){.fd = fd, .since = p4d_clock_seconds()};
 		if (p4d_events__add(w, fd, EPOLLIN, P4D_EVENT_HANDSHAKE, at, 0) < 0) {
 			close(fd);
 			g->fd = -1;
@@ -199,7 +200,7 @@ void p4d_events__take(p4d_world *w, int timeout)
 	int n = epoll_wait(w->events, events, BATCH, timeout);
 	uint64_t count;
 
-	w->looked_at = p4d_wire__now();
+	w->looked_at = p4d_clock_seconds();
 	for (int i = 0; i < n; i++) {
 		uint32_t rank = (uint32_t)events[i].data.u64;
 		switch (events[i].data.u64 >> 48) {

@@ -11,6 +11,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "comm/wire.h"
 
 /* Any user can take an abstract name, so there are several. */
@@ -81,7 +82,7 @@ static int ask(p4d_ranks *ranks, int number, double deadline)
 		return 0;
 	/* a full queue of connections counts as not there yet */
 	if (connect(fd, (struct sockaddr *)&name, length) == 0 && p4d_wire__same_user(fd) &&
-	    p4d_wire__read_by(fd, &key, sizeof(key), fmin(deadline, p4d_wire__now() + 2)) == 0) {
+	    p4d_wire__read_by(fd, &key, sizeof(key), fmin(deadline, p4d_clock_seconds() + 2)) == 0) {
 		ranks->key = key;
 		got = 1;
 	}
@@ -99,7 +100,7 @@ int p4d_local_key__fetch(p4d_ranks *ranks, double deadline, p4d_error *err)
 				return 0;
 		poll(NULL, 0, (int)(1e3 * pause));
 		pause = fmin(2 * pause, 0.1);
-	} while (p4d_wire__now() < deadline);
+	} while (p4d_clock_seconds() < deadline);
 	return p4d_fail(err, P4D_E_RANK, "rank %u got no key within %g s: rank 0 offers none at %s.0 to %d",
 			ranks->rank, ranks->join_seconds, ranks->key_socket, NAMES - 1);
 }

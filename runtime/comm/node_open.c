@@ -11,6 +11,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "comm/channel_shm.h"
 #include "comm/events.h"
 #include "comm/world.h"
@@ -84,7 +85,7 @@ static int await(p4d_world *w, int fd, double deadline)
 			return -1;
 		if (polled[0].revents)
 			return 1;
-		if (p4d_wire__now() >= deadline)
+		if (p4d_clock_seconds() >= deadline)
 			return 0;
 	}
 }
@@ -114,7 +115,7 @@ static void accept_pending(p4d_node_pending *pending)
 		if (pending->polled[2 + at].fd >= 0)
 			close(pending->polled[2 + at].fd);
 		pending->polled[2 + at] = (struct pollfd){.fd = fd, .events = POLLIN};
-		pending->since[at] = p4d_wire__now();
+		pending->since[at] = p4d_clock_seconds();
 	}
 }
 
@@ -144,7 +145,7 @@ static int take_hello(p4d_world *w, int fd, const int *links)
  */
 static uint32_t read_pending(p4d_world *w, p4d_node_pending *pending, int *links)
 {
-	double now = p4d_wire__now();
+	double now = p4d_clock_seconds();
 	uint32_t found = 0;
 
 	for (int i = 0; i < PENDING; i++) {
@@ -177,7 +178,7 @@ static int collect_all(p4d_world *w, p4d_node_pending *pending, int *links, doub
 			return p4d_events__error(w, err);
 		left -= read_pending(w, pending, links);
 		accept_pending(pending);
-		if (left && p4d_wire__now() >= deadline) {
+		if (left && p4d_clock_seconds() >= deadline) {
 			uint32_t i = 1;
 			while (links[i] >= 0)
 				i++;

@@ -10,6 +10,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/text.h"
 #include "comm/local_key.h"
 
@@ -167,7 +168,7 @@ static void note(p4d_attempt *attempt, const p4d_wire_address *where, p4d_cause 
 static int send_join(p4d_rendezvous *m, p4d_join *join, const p4d_ranks *ranks, const p4d_wire_address *to,
 		     double deadline, p4d_attempt *last)
 {
-	double soon = fmin(deadline, p4d_wire__now() + 2);
+	double soon = fmin(deadline, p4d_clock_seconds() + 2);
 	p4d_challenge challenge;
 	p4d_wire_address here;
 	int reason = 0, fd = p4d_wire__dial(to);
@@ -264,7 +265,7 @@ static int join_host(p4d_rendezvous *m, const p4d_ranks *ranks, double deadline,
 		}
 		poll(NULL, 0, (int)(1e3 * pause));
 		pause = fmin(2 * pause, 0.1);
-	} while (p4d_wire__now() < deadline);
+	} while (p4d_clock_seconds() < deadline);
 	return p4d_fail(err, P4D_E_RANK, "rank %u (%s) could not join within %g s: rank 0 at %s: %s",
 			ranks->rank, m->members[ranks->rank].name, ranks->join_seconds, last.where,
 			last.what);

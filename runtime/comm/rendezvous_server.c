@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "comm/local_key.h"
 #include "comm/rendezvous.h"
 
@@ -51,7 +52,7 @@ static void accept_all(p4d_rendezvous_server *server)
 		if (c->fd >= 0)
 			drop(c);
 		p4d_challenge challenge = {.magic = P4D_CHALLENGE};
-		*c = (p4d_pending_connection){.fd = fd, .since = p4d_wire__now()};
+		*c = (p4d_pending_connection){.fd = fd, .since = p4d_clock_seconds()};
 		p4d_wire__no_delay(fd);
 		if (p4d_wire__random(&challenge.nonce, sizeof(challenge.nonce)) < 0 ||
 		    p4d_wire__write_by(fd, &challenge, sizeof(challenge), 0) < 0)
@@ -121,7 +122,7 @@ static int read_join(p4d_rendezvous_server *server, p4d_pending_connection *c, p
 	    c->join.mac == p4d_rendezvous__join_mac(p4d_rendezvous__join_key(server->ranks), &c->join)) {
 		if (admit(server, c, err) == 0)
 			return 0;
-		answer(server, c->fd, c->join.nonce, err, p4d_wire__now() + 1);
+		answer(server, c->fd, c->join.nonce, err, p4d_clock_seconds() + 1);
 		return -1;
 	}
 	if (p4d_wire__address_remote(&from, c->fd))
@@ -173,7 +174,7 @@ static int gather(p4d_rendezvous_server *server, double deadline, p4d_error *err
 	uint32_t size = server->ranks->size;
 
 	while (server->present + 1 < size) {
-		double now = p4d_wire__now();
+		double now = p4d_clock_seconds();
 		if (now >= deadline)
 			return missing(server, err);
 		server->polled[0] = (struct pollfd){.fd = m->listener, .events = POLLIN};
@@ -216,7 +217,7 @@ static void answer_all(const p4d_rendezvous_server *server, const p4d_error *why
 {
 	p4d_rendezvous *m = server->rendezvous;
 	uint32_t size = server->ranks->size;
-	double deadline = p4d_wire__now() + 5;
+	double deadline = p4d_clock_seconds() + 5;
 
 	for (uint32_t r = 1; r < size; r++)
 		if (m->control[r] >= 0)

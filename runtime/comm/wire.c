@@ -11,16 +11,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
-#include <time.h>
 #include <unistd.h>
 
-double p4d_wire__now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
+#include "base/clock.h"
 
 int p4d_wire__random(void *data, size_t bytes)
 {
@@ -286,7 +279,7 @@ void p4d_wire__keep_alive(int fd, double idle_seconds)
 int p4d_wire__poll_by(int fd, short events, double deadline)
 {
 	for (;;) {
-		double left = deadline - p4d_wire__now();
+		double left = deadline - p4d_clock_seconds();
 		struct pollfd wanted = {.fd = fd, .events = events};
 		int n = poll(&wanted, 1, left > 0 ? (int)fmin(ceil(1e3 * left), 1e6) : 0);
 

@@ -22,7 +22,6 @@ typedef struct p4d_wire_address {
 
 enum { P4D_ADDRESS_TEXT = 64 };
 
-double p4d_wire__now(void); /* monotonic */
 int p4d_wire__random(void *data, size_t bytes);
 /* SipHash-2-4 (Aumasson, Bernstein 2012), with 64 and with 128 bits of output */
 uint64_t p4d_wire__mac(p4d_comm_key key, const void *data, size_t bytes);
@@ -55,7 +54,7 @@ void p4d_wire__no_delay(int fd);
  */
 void p4d_wire__keep_alive(int fd, double idle_seconds);
 
-/* All or nothing, until `deadline` (p4d_wire__now). -1 and errno; ECONNRESET if the other side closed. */
+/* All or nothing, until `deadline` (p4d_clock_seconds). -1 and errno; ECONNRESET if the other side closed. */
 int p4d_wire__read_by(int fd, void *data, size_t bytes, double deadline);
 int p4d_wire__write_by(int fd, const void *data, size_t bytes, double deadline);
 /* poll on one descriptor: 1 ready, 0 deadline */

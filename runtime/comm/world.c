@@ -10,6 +10,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "comm/channel.h"
 #include "comm/channel_shm.h"
 #include "comm/events.h"
@@ -35,7 +36,7 @@ static int left_too_early(p4d_world *w, const p4d_peer *peer, p4d_error *err)
 {
 	char text[96];
 
-	if (!peer || !peer->left || p4d_wire__now() - peer->left_at < LEFT_SECONDS)
+	if (!peer || !peer->left || p4d_clock_seconds() - peer->left_at < LEFT_SECONDS)
 		return 0;
 	return p4d_events__break(w, err, "%s left while rank %u was waiting for it",
 				 p4d_world_peer_text(peer, text), w->rank);
@@ -43,7 +44,7 @@ static int left_too_early(p4d_world *w, const p4d_peer *peer, p4d_error *err)
 
 void p4d_world_expect(p4d_world *w, const char *what, double seconds)
 {
-	w->expected_at = p4d_wire__now();
+	w->expected_at = p4d_clock_seconds();
 	w->patience = seconds;
 	w->lives = false;
 	for (uint32_t r = 0; r < w->size; r++)
@@ -54,7 +55,7 @@ void p4d_world_expect(p4d_world *w, const char *what, double seconds)
 /* Milliseconds that a wait may sleep. */
 static int longest_sleep(const p4d_world *w, const p4d_peer *peer)
 {
-	const double waited = p4d_wire__now() - w->expected_at;
+	const double waited = p4d_clock_seconds() - w->expected_at;
 	const double next = (w->lives ? NAME_HUNG : SAY_LIVES) * w->patience - waited;
 
 	if (peer && peer->left)
@@ -65,7 +66,7 @@ static int longest_sleep(const p4d_world *w, const p4d_peer *peer)
 /* Breaks the world if the expected step takes too long because of ranks that do not respond. */
 static void name_hung(p4d_world *w)
 {
-	const double waited = p4d_wire__now() - w->expected_at;
+	const double waited = p4d_clock_seconds() - w->expected_at;
 	const p4d_peer *first = NULL;
 	char text[96], others[40] = "";
 	uint32_t hung = 0;
@@ -139,7 +140,7 @@ int p4d_world__wait(p4d_world *w, bool (*ready)(void *context), void *context, c
 
 int p4d_world_check(p4d_world *w, p4d_error *err)
 {
-	if (!w->failed && p4d_wire__now() - w->looked_at > LOOK_SECONDS) {
+	if (!w->failed && p4d_clock_seconds() - w->looked_at > LOOK_SECONDS) {
 		p4d_events__take(w, 0);
 		name_hung(w);
 	}
@@ -242,7 +243,7 @@ static int connect_all(p4d_world *w, double deadline, p4d_error *err)
 		p4d_events__take(w, 100);
 		if (w->failed)
 			return p4d_events__error(w, err);
-		if (p4d_wire__now() < deadline)
+		if (p4d_clock_seconds() < deadline)
 			continue;
 		for (r = 0; r == w->rank || w->peers[r].control >= 0;)
 			r++;
@@ -268,7 +269,7 @@ static void set_spinning(p4d_world *w)
 
 static int join(p4d_world *w, p4d_ranks *ranks, p4d_error *err)
 {
-	double deadline = p4d_wire__now() + ranks->join_seconds;
+	double deadline = p4d_clock_seconds() + ranks->join_seconds;
 	p4d_rendezvous m;
 
 	raise_file_limit(ranks->size);

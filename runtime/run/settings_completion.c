@@ -25,24 +25,9 @@ static void each_option(put_option *put)
 	put(&(p4d_completed){"", "completion", "print completions of a shell", "bash|zsh|fish", false});
 }
 
-static void put_word(const p4d_completed *o)
-{
-	p4d_completed_word(stdout, o);
-}
-
-static void put_case(const p4d_completed *o)
-{
-	p4d_completed_case(stdout, o);
-}
-
-static void put_zsh(const p4d_completed *o)
-{
-	p4d_completed_zsh(stdout, o);
-}
-
 static void put_fish(const p4d_completed *o)
 {
-	p4d_completed_fish(stdout, "complete -c p4d-train", o);
+	p4d_completed_fish("complete -c p4d-train", o);
 }
 
 static void print_bash(void)
@@ -50,15 +35,15 @@ static void print_bash(void)
 	puts("# bash completion of p4d-train\n"
 	     "_p4d_train_values()\n{\n\tcase $1 in\n"
 	     "\t--model) p4d models 2>/dev/null | awk 'NR > 1 { print $1 }' ;;");
-	each_option(put_case);
+	each_option(p4d_completed_case);
 	puts("\tesac\n}\n");
-	p4d_completed_split(stdout, "p4d_train");
+	p4d_completed_split("p4d_train");
 	fputs("_p4d_train()\n{\n\tlocal cur prev words\n\t_p4d_train_split\n"
 	      "\tif [ \"${prev#--}\" != \"$prev\" ] && words=$(_p4d_train_values \"$prev\") && [ -n "
 	      "\"$words\" ]; then\n"
 	      "\t\t:\n\telif [ \"${cur#-}\" != \"$cur\" ]; then\n\t\twords='",
 	      stdout);
-	each_option(put_word);
+	each_option(p4d_completed_word);
 	puts("'\n\telse\n\t\tmapfile -t COMPREPLY < <(compgen -f -- \"$cur\")\n\t\treturn\n\tfi\n"
 	     "\tmapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$cur\")\n}\n"
 	     "complete -o default -F _p4d_train p4d-train");
@@ -67,7 +52,7 @@ static void print_bash(void)
 static void print_zsh(void)
 {
 	puts("#compdef p4d-train\n# zsh completion of p4d-train\n_arguments \\");
-	each_option(put_zsh);
+	each_option(p4d_completed_zsh);
 	puts("\t\t'*:file:_files'");
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The training loop of one rank. */
+#include "base/clock.h"
 #include "run/train_internal.h"
 
 #include <inttypes.h>
@@ -7,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "run/checkpoint_trainer.h"
@@ -22,14 +22,6 @@
 #include "run/watchdog.h"
 
 static const float USUAL_BETA = 0.1f; /* TRL's */
-
-static double now(void)
-{
-	struct timespec time;
-
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
 
 void p4d_train__begin(p4d_run *run, const char *what)
 {
@@ -144,7 +136,7 @@ static int measure_reference(p4d_run *run, p4d_error *err)
 	return rc;
 }
 
-static void warn(void *context, const char *text)
+void p4d_train__warn(void *context, const char *text)
 {
 	p4d_error err = {.code = P4D_E_CHECKPOINT};
 
@@ -175,7 +167,7 @@ static int load_stored(p4d_run *run, p4d_error *err)
 	if (trains_adapters(run) && load_released(run, err) < 0)
 		return -1;
 	if (run->settings->checkpoint && p4d_checkpoint_resume(run->settings->checkpoint, &storage, &peers,
-							       warn, NULL, &info, &found, err) < 0)
+							       p4d_train__warn, NULL, &info, &found, err) < 0)
 		return -1;
 	run->step = found ? info.step : 0;
 	if (!found && run->settings->eval_only)
@@ -266,7 +258,7 @@ static int step(p4d_run *run, const p4d_rate *rate, int *signal, p4d_error *err)
 	p4d_step_record record = {.step = run->step, .steps = run->settings->steps};
 	p4d_step_result result;
 	char what[40];
-	double began = now();
+	double began = p4d_clock_seconds();
 
 	snprintf(what, sizeof(what), "step %" PRIu64, run->step);
 	p4d_train__begin(run, what);
@@ -291,7 +283,7 @@ static int step(p4d_run *run, const p4d_rate *rate, int *signal, p4d_error *err)
 	record.preferred = result.preferred;
 	record.nonfinite = result.nonfinite;
 	record.applied = result.applied;
-	record.seconds = now() - began;
+	record.seconds = p4d_clock_seconds() - began;
 	if (p4d_cores_follow(&run->cores, record.seconds))
 		p4d_device_cpu_threads(run->cores.now);
 	if (run->leads)

@@ -42,6 +42,8 @@ typedef struct p4d_run {
 
 /* Announces work that takes less than the watchdog's time, on all ranks. */
 void p4d_train__begin(p4d_run *run, const char *what);
+/* Reports a warning of checkpoints. */
+void p4d_train__warn(void *context, const char *text);
 
 /* Computes the loss of each validation set after a step; that of the first goes into run->best. */
 int p4d_train__evaluate(p4d_run *run, uint64_t step, p4d_error *err);

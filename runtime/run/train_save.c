@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "run/checkpoint_trainer.h"
 #include "run/rank_error.h"
+#include "run/train_internal.h"
 
 /* Checkpoints store the layout as a plan line. */
 static int describe(p4d_train_save *save, const p4d_settings *settings, const p4d_job_plan *plan,
@@ -60,15 +61,6 @@ void p4d_train_save_close(p4d_train_save *save)
 	save->saver = NULL;
 }
 
-static void warn(void *context, const char *text)
-{
-	p4d_error err = {.code = P4D_E_CHECKPOINT};
-
-	(void)context;
-	snprintf(err.text, sizeof(err.text), "%.400s", text);
-	p4d_rank_report(&err, NULL, 0);
-}
-
 /*
  * Weights depend on the position encoding and the norm epsilon. A user may change these on purpose, for
  * longer contexts; but a changed model file is hardly intended.
@@ -98,7 +90,7 @@ static int check_model(const p4d_checkpoint_info *found, const p4d_job_plan *pla
 				       before, name, now);
 		}
 		if (rank == 0)
-			warn(NULL, text);
+			p4d_train__warn(NULL, text);
 	}
 	return 0;
 }
@@ -128,7 +120,7 @@ static int compare_samples(const p4d_checkpoint_info *found, const p4d_train_sav
 			 "%" PRIu64 " of its own",
 			 found->data, found->consumed + 1);
 	if (text[0])
-		warn(NULL, text);
+		p4d_train__warn(NULL, text);
 	return 0;
 }
 
@@ -238,7 +230,7 @@ static bool is_of_other_data(const p4d_train_save *save, const p4d_checkpoint_in
 		 ", is of other data or --eval-batches; this run looks for a new one",
 		 found->best_loss, found->best_step);
 	if (save->peers.rank == 0)
-		warn(NULL, text);
+		p4d_train__warn(NULL, text);
 	return true;
 }
 
@@ -269,8 +261,8 @@ int p4d_train_resume(p4d_train_save *save, const p4d_settings *settings, const p
 	*step = 0;
 	if (!save->saver || settings->resume == P4D_RESUME_NEVER)
 		return 0;
-	if (p4d_checkpoint_resume(settings->checkpoint, &save->storage, &save->peers, warn, NULL, &found,
-				  &any, err) < 0)
+	if (p4d_checkpoint_resume(settings->checkpoint, &save->storage, &save->peers, p4d_train__warn, NULL,
+				  &found, &any, err) < 0)
 		return -1;
 	if (!any)
 		return nothing_to_resume(settings, err);

@@ -68,16 +68,6 @@ int p4d_template__truth(p4d_rendering *r, p4d_datum value, bool *truth)
 	return 0;
 }
 
-static bool is_number(p4d_datum value)
-{
-	return value.kind == P4D_BOOL || value.kind == P4D_INTEGER || value.kind == P4D_REAL;
-}
-
-static int64_t whole(p4d_datum value)
-{
-	return value.kind == P4D_BOOL ? value.truth : value.integer;
-}
-
 /* Whether a number is not ordered, not even with respect to itself (NaN). */
 static bool is_nan(p4d_datum value)
 {
@@ -101,10 +91,10 @@ static int compare_numbers(p4d_datum a, p4d_datum b)
 	if (a.kind == P4D_REAL && b.kind == P4D_REAL)
 		return (a.real > b.real) - (a.real < b.real);
 	if (a.kind == P4D_REAL)
-		return -compare_mixed(whole(b), a.real);
+		return -compare_mixed(p4d_template__whole(b), a.real);
 	if (b.kind == P4D_REAL)
-		return compare_mixed(whole(a), b.real);
-	const int64_t x = whole(a), y = whole(b);
+		return compare_mixed(p4d_template__whole(a), b.real);
+	const int64_t x = p4d_template__whole(a), y = p4d_template__whole(b);
 	return (x > y) - (x < y);
 }
 
@@ -175,7 +165,7 @@ int p4d_template__equal(p4d_rendering *r, p4d_datum a, p4d_datum b, bool *equal)
 {
 	const size_t length = a.kind == P4D_STRING ? a.text.length : 0;
 
-	if (is_number(a) && is_number(b)) {
+	if (p4d_template__is_number(a) && p4d_template__is_number(b)) {
 		*equal = !is_nan(a) && !is_nan(b) && compare_numbers(a, b) == 0;
 		return 0;
 	}
@@ -209,7 +199,7 @@ int p4d_template__compare(p4d_rendering *r, p4d_datum a, p4d_datum b, int *order
 		return -1;
 	if (is_nan(a) || is_nan(b))
 		return p4d_template__fail(r, "p4d does not order nan");
-	if (is_number(a) && is_number(b)) {
+	if (p4d_template__is_number(a) && p4d_template__is_number(b)) {
 		*order = compare_numbers(a, b);
 		return 0;
 	}

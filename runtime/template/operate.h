@@ -3,6 +3,17 @@
 
 #include "template/run.h"
 
+/* A number of Python, of which a bool is one; and its value if it is no float. */
+static inline bool p4d_template__is_number(p4d_datum value)
+{
+	return value.kind == P4D_BOOL || value.kind == P4D_INTEGER || value.kind == P4D_REAL;
+}
+
+static inline int64_t p4d_template__whole(p4d_datum value)
+{
+	return value.kind == P4D_BOOL ? value.truth : value.integer;
+}
+
 /* Python's operations on values. Work on long values is counted. */
 int p4d_template__truth(p4d_rendering *r, p4d_datum value, bool *truth);
 int p4d_template__equal(p4d_rendering *r, p4d_datum a, p4d_datum b, bool *equal);

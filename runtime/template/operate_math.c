@@ -7,19 +7,9 @@
 
 #include "template/strings.h"
 
-static bool is_number(p4d_datum value)
-{
-	return value.kind == P4D_BOOL || value.kind == P4D_INTEGER || value.kind == P4D_REAL;
-}
-
-static int64_t whole(p4d_datum value)
-{
-	return value.kind == P4D_BOOL ? value.truth : value.integer;
-}
-
 static double real(p4d_datum value)
 {
-	return value.kind == P4D_REAL ? value.real : (double)whole(value);
+	return value.kind == P4D_REAL ? value.real : (double)p4d_template__whole(value);
 }
 
 /* Quotient and remainder with Python's signs. */
@@ -214,18 +204,18 @@ static int refuse(p4d_rendering *r, p4d_operator op, p4d_datum a, p4d_datum b)
 
 int p4d_template__math(p4d_rendering *r, p4d_operator op, p4d_datum a, p4d_datum b, p4d_datum *result)
 {
-	if (is_number(a) && is_number(b))
+	if (p4d_template__is_number(a) && p4d_template__is_number(b))
 		return a.kind == P4D_REAL || b.kind == P4D_REAL
 			   ? real_math(r, op, real(a), real(b), result)
-			   : whole_math(r, op, whole(a), whole(b), result);
+			   : whole_math(r, op, p4d_template__whole(a), p4d_template__whole(b), result);
 	if (op == P4D_OP_ADD && a.kind == P4D_STRING && b.kind == P4D_STRING)
 		return a.markup == b.markup ? join_texts(r, a, b, result) : join_escaped(r, a, b, result);
 	if (op == P4D_OP_ADD && a.kind == P4D_LIST && b.kind == P4D_LIST && is_sequence(a) &&
 	    a.list->form == b.list->form)
 		return join_lists(r, a.list, b.list, result);
-	if (op == P4D_OP_MULTIPLY && is_sequence(a) && is_number(b) && b.kind != P4D_REAL)
-		return repeat(r, a, whole(b), result);
-	if (op == P4D_OP_MULTIPLY && is_sequence(b) && is_number(a) && a.kind != P4D_REAL)
-		return repeat(r, b, whole(a), result);
+	if (op == P4D_OP_MULTIPLY && is_sequence(a) && p4d_template__is_number(b) && b.kind != P4D_REAL)
+		return repeat(r, a, p4d_template__whole(b), result);
+	if (op == P4D_OP_MULTIPLY && is_sequence(b) && p4d_template__is_number(a) && a.kind != P4D_REAL)
+		return repeat(r, b, p4d_template__whole(a), result);
 	return refuse(r, op, a, b);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs the instruction list of this rank's stage. Its order was decided when the list was compiled. */
-#include <time.h>
 
+#include "base/clock.h"
 #include "model/buffers.h"
 #include "model/depth.h"
 #include "model/embedding.h"
@@ -455,27 +455,19 @@ static int execute(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
 	return p4d_fail(err, P4D_E_INSTRUCTIONS, "unknown instruction %u", in->op);
 }
 
-static double now(void)
-{
-	struct timespec time;
-
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
 /* The same, recording the times. */
 static int execute_traced(p4d_trainer *t, size_t i, double begin, p4d_error *err)
 {
-	t->spans[i].start = now() - begin;
+	t->spans[i].start = p4d_clock_seconds() - begin;
 	if (execute(t, &t->net.list.at[i], err) < 0 || t->net.d->sync(t->net.d, err) < 0)
 		return -1;
-	t->spans[i].end = now() - begin;
+	t->spans[i].end = p4d_clock_seconds() - begin;
 	return 0;
 }
 
 int p4d_executor__run(p4d_trainer *t, p4d_error *err)
 {
-	const double begin = t->spans ? now() : 0;
+	const double begin = t->spans ? p4d_clock_seconds() : 0;
 
 	if (p4d_optimizer__gather_ahead(t, err) < 0)
 		return -1;

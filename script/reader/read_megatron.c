@@ -274,25 +274,21 @@ static bool is(const p4d_reading *r, p4d_option option, const char *value)
 	return p4d_reader__set(&r->value[option]) && !strcmp(r->value[option].text, value);
 }
 
-static p4d_read_value *extra(p4d_reading *r, int what)
-{
-	return &r->extra[what - (int)P4D_OPTIONS];
-}
-
 static void finish_recomputation(p4d_reading *r)
 {
-	const p4d_read_value *granularity = extra(r, GRANULARITY), *modules = extra(r, MODULES);
+	const p4d_read_value *granularity = p4d_reader__slot(r, GRANULARITY),
+			     *modules = p4d_reader__slot(r, MODULES);
 	/* otherwise it recomputes what only models with experts or latent attention have */
-	const bool sparse = p4d_reader__set(&r->value[P4D_EXPERTS]) || p4d_reader__set(extra(r, LATENT)) ||
-			    strstr(modules->text, "moe") || strstr(modules->text, "mla_") ||
-			    strstr(modules->text, "shared_experts");
+	const bool sparse = p4d_reader__set(&r->value[P4D_EXPERTS]) ||
+			    p4d_reader__set(p4d_reader__slot(r, LATENT)) || strstr(modules->text, "moe") ||
+			    strstr(modules->text, "mla_") || strstr(modules->text, "shared_experts");
 
 	/* a method alone meant that whole layers are recomputed */
-	if (p4d_reader__set(extra(r, OLD_METHOD))) {
-		p4d_reader__put(r, P4D_RECOMPUTE_METHOD, extra(r, OLD_METHOD), "%s",
-				extra(r, OLD_METHOD)->text);
+	if (p4d_reader__set(p4d_reader__slot(r, OLD_METHOD))) {
+		p4d_reader__put(r, P4D_RECOMPUTE_METHOD, p4d_reader__slot(r, OLD_METHOD), "%s",
+				p4d_reader__slot(r, OLD_METHOD)->text);
 		if (!p4d_reader__set(granularity))
-			p4d_reader__put(r, P4D_RECOMPUTE, extra(r, OLD_METHOD), "full");
+			p4d_reader__put(r, P4D_RECOMPUTE, p4d_reader__slot(r, OLD_METHOD), "full");
 	}
 	if (!strcmp(granularity->text, "full"))
 		p4d_reader__put(r, P4D_RECOMPUTE, granularity, "full");
@@ -340,7 +336,8 @@ void p4d_megatron__finish_dispatcher(p4d_reading *r)
 		const char *type, *backend, *name;
 	} dispatchers[] = {
 	    {"allgather", "", "all-gather"}, {"alltoall", "", "all-to-all"}, {"flex", "deepep", "deepep"}};
-	const p4d_read_value *type = extra(r, DISPATCHER), *backend = extra(r, FLEX_BACKEND);
+	const p4d_read_value *type = p4d_reader__slot(r, DISPATCHER),
+			     *backend = p4d_reader__slot(r, FLEX_BACKEND);
 	const bool flex = p4d_reader__set(type) && !strcmp(type->text, "flex");
 	const char *of_flex = !flex ? "" : p4d_reader__set(backend) ? backend->text : "deepep";
 
@@ -358,7 +355,7 @@ void p4d_megatron__finish_dispatcher(p4d_reading *r)
 /* Arguments about experts, and their defaults. */
 static void finish_experts(p4d_reading *r)
 {
-	const p4d_read_value *frequency = extra(r, LAYER_FREQUENCY);
+	const p4d_read_value *frequency = p4d_reader__slot(r, LAYER_FREQUENCY);
 	uint64_t dense = 0;
 
 	if (!p4d_reader__set(&r->value[P4D_EXPERTS]))
@@ -373,7 +370,7 @@ static void finish_experts(p4d_reading *r)
 		p4d_reader__put(r, P4D_DENSE_LAYERS, frequency, "%" PRIu64, dense);
 	p4d_reader__put_default(r, P4D_TOKEN_DISPATCHER, "all-gather");
 	p4d_megatron__finish_dispatcher(r);
-	if (!p4d_reader__set(extra(r, GROUPED_PRODUCTS)))
+	if (!p4d_reader__set(p4d_reader__slot(r, GROUPED_PRODUCTS)))
 		p4d_reader__unknown(r, "moe-grouped-gemm", "experts one after the other are not modelled");
 	if (!p4d_reader__set(&r->value[P4D_EXPERTS_PER_TOKEN]))
 		p4d_reader__put_default(r, P4D_EXPERTS_PER_TOKEN, "2");
@@ -396,10 +393,10 @@ static void finish_latent(p4d_reading *r)
 		     {P4D_ROPE_HEAD_DIM, "64"},
 		     {P4D_V_HEAD_DIM, "128"}};
 
-	if (!p4d_reader__set(extra(r, LATENT)))
+	if (!p4d_reader__set(p4d_reader__slot(r, LATENT)))
 		return;
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
-		const p4d_read_value *value = extra(r, LATENT_SIZES + (int)i);
+		const p4d_read_value *value = p4d_reader__slot(r, LATENT_SIZES + (int)i);
 		if (p4d_reader__set(value))
 			p4d_reader__put(r, sizes[i].option, value, "%s", value->text);
 		else if (sizes[i].otherwise && !value->unknown)
@@ -409,7 +406,7 @@ static void finish_latent(p4d_reading *r)
 		p4d_reader__put(r, P4D_KV_HEADS, &r->value[P4D_HEADS], "%s", r->value[P4D_HEADS].text);
 	/* with it, --qk-layernorm normalizes the latent vectors, and RoPE rotates a part of the head */
 	p4d_reader__put_default(r, P4D_QK_NORM, "off");
-	p4d_reader__put(r, P4D_POSITIONS, extra(r, LATENT), "rope");
+	p4d_reader__put(r, P4D_POSITIONS, p4d_reader__slot(r, LATENT), "rope");
 }
 
 /*
@@ -418,10 +415,11 @@ static void finish_latent(p4d_reading *r)
  */
 static void finish_fp8(p4d_reading *r)
 {
-	const bool fp4 = p4d_reader__set(extra(r, FP4_FORMAT)) || extra(r, FP4_FORMAT)->unknown;
-	const p4d_read_value *format = extra(r, fp4 ? FP4_FORMAT : FP8_FORMAT),
-			     *recipe = extra(r, fp4 ? FP4_RECIPE : FP8_RECIPE),
-			     *parameters = extra(r, FP8_PARAM_GATHER);
+	const bool fp4 =
+	    p4d_reader__set(p4d_reader__slot(r, FP4_FORMAT)) || p4d_reader__slot(r, FP4_FORMAT)->unknown;
+	const p4d_read_value *format = p4d_reader__slot(r, fp4 ? FP4_FORMAT : FP8_FORMAT),
+			     *recipe = p4d_reader__slot(r, fp4 ? FP4_RECIPE : FP8_RECIPE),
+			     *parameters = p4d_reader__slot(r, FP8_PARAM_GATHER);
 
 	if (format->unknown)
 		p4d_reader__forget(r, P4D_PRECISION);
@@ -447,7 +445,7 @@ static void finish_fp8(p4d_reading *r)
  * values. p4d has no option for other hierarchies. */
 static void finish_hierarchy(p4d_reading *r)
 {
-	const p4d_read_value *sizes = extra(r, HIERARCHY);
+	const p4d_read_value *sizes = p4d_reader__slot(r, HIERARCHY);
 	uint64_t heads, others;
 	char end;
 
@@ -479,7 +477,7 @@ static void settle_unknown_share(p4d_reading *r)
  * differ. */
 static void finish_dropout(p4d_reading *r)
 {
-	const p4d_read_value *share = extra(r, ATTENTION_DROPOUT);
+	const p4d_read_value *share = p4d_reader__slot(r, ATTENTION_DROPOUT);
 	const char *drops = NULL;
 
 	if (share->unknown)
@@ -500,41 +498,43 @@ static void finish_dropout(p4d_reading *r)
 void p4d_megatron__finish_training(p4d_reading *r)
 {
 	/* Megatron-LM's own fusion, the default, keeps the softmax in fp32 like the unfused loss */
-	if (p4d_reader__set(extra(r, FUSED_LOSS)) && !strcmp(extra(r, LOSS_KERNEL)->text, "te"))
-		p4d_reader__put(r, P4D_CROSS_ENTROPY, extra(r, LOSS_KERNEL), "fused");
+	if (p4d_reader__set(p4d_reader__slot(r, FUSED_LOSS)) &&
+	    !strcmp(p4d_reader__slot(r, LOSS_KERNEL)->text, "te"))
+		p4d_reader__put(r, P4D_CROSS_ENTROPY, p4d_reader__slot(r, LOSS_KERNEL), "fused");
 	p4d_megatron__finish_split(r);
 	finish_recomputation(r);
 	finish_fp8(r);
 	finish_hierarchy(r);
 	finish_dropout(r);
-	p4d_reader__graphs(r, extra(r, GRAPHS), extra(r, GRAPH_SCOPE));
+	p4d_reader__graphs(r, p4d_reader__slot(r, GRAPHS), p4d_reader__slot(r, GRAPH_SCOPE));
 }
 
 static void finish(p4d_reading *r)
 {
-	const p4d_read_value *chunk = extra(r, LAYERS_PER_CHUNK), *groups = extra(r, GROUPS);
+	const p4d_read_value *chunk = p4d_reader__slot(r, LAYERS_PER_CHUNK),
+			     *groups = p4d_reader__slot(r, GROUPS);
 	const uint64_t layers = p4d_reader__number(&r->value[P4D_LAYERS]),
 		       pp = p4d_reader__number(&r->value[P4D_PP]), per_chunk = p4d_reader__number(chunk),
 		       hidden = p4d_reader__number(&r->value[P4D_HIDDEN]),
-		       vocab = p4d_reader__number(extra(r, TOKENIZER_VOCAB));
+		       vocab = p4d_reader__number(p4d_reader__slot(r, TOKENIZER_VOCAB));
 
 	if (per_chunk && layers && pp && layers % (pp * per_chunk) == 0)
 		p4d_reader__put(r, P4D_VPP, chunk, "%" PRIu64, layers / pp / per_chunk);
 	else if (p4d_reader__set(chunk))
 		p4d_reader__unknown(r, "vpp", "%s layers, %s stages and %s layers in a chunk do not divide",
 				    r->value[P4D_LAYERS].text, r->value[P4D_PP].text, chunk->text);
-	if (p4d_reader__set(extra(r, GROUPED)) && p4d_reader__set(groups))
+	if (p4d_reader__set(p4d_reader__slot(r, GROUPED)) && p4d_reader__set(groups))
 		p4d_reader__put(r, P4D_KV_HEADS, groups, "%s", groups->text);
 	else if (p4d_reader__set(groups) && !p4d_reader__is(&r->value[P4D_HEADS], groups->text))
 		p4d_reader__unknown(r, "kv-heads",
 				    "--num-query-groups without --group-query-attention has no effect");
 	if (!p4d_reader__set(&r->value[P4D_FFN]) && hidden && is(r, P4D_GLU, "off"))
 		p4d_reader__put_default(r, P4D_FFN, "%" PRIu64, 4 * hidden);
-	if (p4d_reader__set(extra(r, QKV_BIAS)) && is(r, P4D_BIAS, "none"))
-		p4d_reader__put(r, P4D_BIAS, extra(r, QKV_BIAS), "qkv");
+	if (p4d_reader__set(p4d_reader__slot(r, QKV_BIAS)) && is(r, P4D_BIAS, "none"))
+		p4d_reader__put(r, P4D_BIAS, p4d_reader__slot(r, QKV_BIAS), "qkv");
 	if (vocab)
-		p4d_reader__put(r, P4D_VOCAB, extra(r, TOKENIZER_VOCAB), "%" PRIu64, vocab);
-	else if (!extra(r, TOKENIZER_VOCAB)->unknown)
+		p4d_reader__put(r, P4D_VOCAB, p4d_reader__slot(r, TOKENIZER_VOCAB), "%" PRIu64, vocab);
+	else if (!p4d_reader__slot(r, TOKENIZER_VOCAB)->unknown)
 		p4d_reader__unknown(r, "vocab", "it is the tokenizer's; --vocab-size is not given");
 	p4d_megatron__finish_training(r);
 	finish_latent(r);

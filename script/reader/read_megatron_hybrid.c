@@ -52,15 +52,10 @@ static const state_size delta_nets[] = {{P4D_STATE_SIZE, "128"},
 					{P4D_STATE_HEADS, "32"},
 					{P4D_STATE_CONV, "4"}};
 
-static p4d_read_value *extra(p4d_reading *r, int what)
-{
-	return &r->extra[what - (int)P4D_OPTIONS];
-}
-
 static void put_sizes(p4d_reading *r, int first, const state_size *sizes, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
-		const p4d_read_value *value = extra(r, first + (int)i);
+		const p4d_read_value *value = p4d_reader__slot(r, first + (int)i);
 		if (p4d_reader__set(value))
 			p4d_reader__put(r, sizes[i].option, value, "%s", value->text);
 		else if (sizes[i].otherwise && !value->unknown)
@@ -75,8 +70,8 @@ static void finish_mamba(p4d_reading *r)
 
 	put_sizes(r, MAMBA_STATE, mamba, sizeof(mamba) / sizeof(*mamba));
 	const uint64_t head_dim = p4d_reader__number(&r->value[P4D_STATE_HEAD_DIM]);
-	if (!p4d_reader__set(&r->value[P4D_STATE_HEADS]) && !extra(r, MAMBA_STATE + 3)->unknown && hidden &&
-	    hidden <= UINT32_MAX && head_dim && 2 * hidden % head_dim == 0)
+	if (!p4d_reader__set(&r->value[P4D_STATE_HEADS]) && !p4d_reader__slot(r, MAMBA_STATE + 3)->unknown &&
+	    hidden && hidden <= UINT32_MAX && head_dim && 2 * hidden % head_dim == 0)
 		p4d_reader__put_default(r, P4D_STATE_HEADS, "%" PRIu64, 2 * hidden / head_dim);
 }
 
@@ -84,7 +79,7 @@ static void finish_mamba(p4d_reading *r)
 static void finish_pattern(p4d_reading *r)
 {
 	static const char letters[] = "M*-E";
-	const p4d_read_value *pattern = extra(r, PATTERN);
+	const p4d_read_value *pattern = p4d_reader__slot(r, PATTERN);
 	const size_t length = strlen(pattern->text), plain = strspn(pattern->text, letters);
 
 	if (plain < length) {
@@ -104,12 +99,13 @@ static void finish_pattern(p4d_reading *r)
 /* Every Nth layer has attention, with Qwen3-Next's gate. */
 static void finish_variant(p4d_reading *r)
 {
-	const p4d_read_value *variant = extra(r, VARIANT), *frequency = extra(r, FREQUENCY);
+	const p4d_read_value *variant = p4d_reader__slot(r, VARIANT),
+			     *frequency = p4d_reader__slot(r, FREQUENCY);
 	const uint64_t every = p4d_reader__number(frequency);
 	char pattern[32];
 
 	if (strcmp(variant->text, "gated_delta_net") != 0 || every < 2 || every > sizeof(pattern) - 1 ||
-	    !p4d_reader__set(extra(r, OUTPUT_GATE))) {
+	    !p4d_reader__set(p4d_reader__slot(r, OUTPUT_GATE))) {
 		p4d_reader__forget(r, P4D_LAYER_PATTERN);
 		p4d_reader__unknown(r, "layer-pattern",
 				    "%s %.40s is modelled for gated_delta_net with --linear-attention-freq N "
@@ -127,10 +123,10 @@ static void finish_variant(p4d_reading *r)
 /* --spec names custom modules. p4d knows only those of the programs for hybrid models. */
 static void finish_spec(p4d_reading *r)
 {
-	const p4d_read_value *spec = extra(r, SPEC);
+	const p4d_read_value *spec = p4d_reader__slot(r, SPEC);
 
 	if (!p4d_reader__set(spec) ||
-	    (p4d_reader__set(extra(r, PATTERN)) &&
+	    (p4d_reader__set(p4d_reader__slot(r, PATTERN)) &&
 	     (strstr(spec->text, "mamba_stack_spec") || strstr(spec->text, "hybrid_stack_spec"))))
 		return;
 	p4d_reader__unknown(r, "spec", "--spec %.80s (%.40s:%u) is not modelled", spec->text, spec->file,
@@ -139,13 +135,13 @@ static void finish_spec(p4d_reading *r)
 
 void p4d_megatron__finish_hybrid(p4d_reading *r)
 {
-	if (extra(r, PATTERN)->unknown || extra(r, VARIANT)->unknown)
+	if (p4d_reader__slot(r, PATTERN)->unknown || p4d_reader__slot(r, VARIANT)->unknown)
 		p4d_reader__forget(r, P4D_LAYER_PATTERN);
-	if (p4d_reader__set(extra(r, PATTERN)))
+	if (p4d_reader__set(p4d_reader__slot(r, PATTERN)))
 		finish_pattern(r);
-	else if (p4d_reader__set(extra(r, VARIANT)))
+	else if (p4d_reader__set(p4d_reader__slot(r, VARIANT)))
 		finish_variant(r);
-	else if (p4d_reader__set(extra(r, OUTPUT_GATE)))
+	else if (p4d_reader__set(p4d_reader__slot(r, OUTPUT_GATE)))
 		p4d_reader__unknown(r, "architecture", "--attention-output-gate is not modelled");
 	finish_spec(r);
 }

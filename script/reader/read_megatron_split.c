@@ -10,16 +10,11 @@
 #include "base/text.h"
 #include "reader/read_megatron.h"
 
-static const p4d_read_value *extra(const p4d_reading *r, int what)
-{
-	return &r->extra[what - (int)P4D_OPTIONS];
-}
-
 /* Layers of the first and last stage, if they differ from the others. */
 static void finish_ends(p4d_reading *r)
 {
-	const p4d_read_value *first = extra(r, P4D_MEGATRON_FIRST_STAGE),
-			     *last = extra(r, P4D_MEGATRON_LAST_STAGE),
+	const p4d_read_value *first = p4d_reader__slot(r, P4D_MEGATRON_FIRST_STAGE),
+			     *last = p4d_reader__slot(r, P4D_MEGATRON_LAST_STAGE),
 			     *place = p4d_reader__set(first) ? first : last;
 	const uint64_t layers = p4d_reader__number(&r->value[P4D_LAYERS]),
 		       pp = p4d_reader__number(&r->value[P4D_PP]),
@@ -35,7 +30,7 @@ static void finish_ends(p4d_reading *r)
 		return;
 	const uint64_t others = pp > ends ? pp - ends : 0;
 	const bool divides = others ? layers > taken && (layers - taken) % others == 0 : layers == taken;
-	if ((layers && !divides) || p4d_reader__set(extra(r, P4D_MEGATRON_LAYERS_PER_CHUNK)) ||
+	if ((layers && !divides) || p4d_reader__set(p4d_reader__slot(r, P4D_MEGATRON_LAYERS_PER_CHUNK)) ||
 	    p4d_reader__set(&r->value[P4D_VPP])) {
 		p4d_reader__unknown(r, "pipeline-split", "%s layers over %s stages, %s of them in the %s",
 				    layers ? r->value[P4D_LAYERS].text : "the model's", r->value[P4D_PP].text,
@@ -97,7 +92,7 @@ static uint64_t read_picture(const char *picture, p4d_text *split)
 
 static void finish_picture(p4d_reading *r)
 {
-	const p4d_read_value *picture = extra(r, P4D_MEGATRON_PICTURE);
+	const p4d_read_value *picture = p4d_reader__slot(r, P4D_MEGATRON_PICTURE);
 	const uint64_t pp = p4d_reader__number(&r->value[P4D_PP]);
 	char text[sizeof(picture->text)];
 	p4d_text split = p4d_text_in(text, sizeof(text));

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/number.h"
 #include "base/text.h"
 #include "reader/evidence.h"
@@ -50,10 +51,9 @@ static bool finds_programs(const char *path)
 {
 	static const char *const names[] = {"activate", "conda.sh", "mamba.sh", "modules.sh", "setvars.sh"};
 	static const char *const folders[] = {"/etc/profile", "/usr/share/"};
-	const char *slash = strrchr(path, '/');
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		if (!strcmp(slash ? slash + 1 : path, names[i]))
+		if (!strcmp(p4d_file_name(path), names[i]))
 			return true;
 	for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++)
 		if (!strncmp(path, folders[i], strlen(folders[i])))
@@ -66,10 +66,9 @@ static bool finds_programs(const char *path)
 static bool is_of_login(const char *path)
 {
 	static const char *const names[] = {".bashrc", ".bash_profile", ".bash_login", ".profile", "bashrc"};
-	const char *slash = strrchr(path, '/');
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		if (!strcmp(slash ? slash + 1 : path, names[i]))
+		if (!strcmp(p4d_file_name(path), names[i]))
 			return true;
 	return false;
 }

@@ -14,6 +14,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "comm/events.h"
 #include "comm/rendezvous.h"
 #include "comm/world.h"
@@ -75,7 +76,7 @@ static void join(const uint8_t *data, size_t size, bool sealed, bool last)
 	check(m.members && m.control);
 	memset(m.control, 0xff, ranks.size * sizeof(*m.control));
 	m.listener = listen_and_send(&client, &sent, bytes);
-	if (p4d_rendezvous__serve(&m, &ranks, p4d_wire__now() + 0.002, &err) < 0) {
+	if (p4d_rendezvous__serve(&m, &ranks, p4d_clock_seconds() + 0.002, &err) < 0) {
 		check(err.code == P4D_E_RANK && err.text[0]);
 	} else {
 		check(last && sealed && m.control[1] >= 0 && m.members[1].rank == 1);
