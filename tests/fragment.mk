@@ -49,7 +49,7 @@ unit_tests = \
 	tests/estimator/plan/test_stage_memory tests/estimator/plan/test_stage_memory_megatron \
 	tests/estimator/plan/test_published_memory \
 	tests/estimator/tape/test_tape tests/estimator/framework/test_framework tests/estimator/framework/test_megatron_memory tests/estimator/framework/test_rehearsed_memory tests/estimator/framework/test_torch_memory tests/estimator/framework/test_transformers_memory tests/estimator/framework/test_transformers_zero \
-	tests/estimator/cost/test_cost tests/estimator/cost/test_cost_order tests/estimator/cost/test_cost_slices tests/estimator/cost/test_cost_grid \
+	tests/estimator/cost/test_cost tests/estimator/cost/test_counted tests/estimator/cost/test_cost_order tests/estimator/cost/test_cost_slices tests/estimator/cost/test_cost_grid \
 	tests/estimator/cost/test_cost_bound \
 	tests/estimator/cost/test_cost_network tests/estimator/cost/test_cost_runs tests/estimator/cost/test_cost_systems \
 	tests/estimator/cost/test_systems_slices tests/estimator/cost/test_systems_models tests/estimator/cost/test_systems_grid tests/estimator/cost/test_systems_offload \

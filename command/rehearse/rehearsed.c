@@ -173,6 +173,8 @@ static void add_work(p4d_counted *w, struct json_object *row)
 	w->product_bytes += number(row, "product_bytes") + number(row, "grouped_bytes");
 	w->attention_forward += number(row, "attention_forward");
 	w->attention_backward += number(row, "attention_backward");
+	w->cudnn_forward += number(row, "cudnn_forward");
+	w->cudnn_backward += number(row, "cudnn_backward");
 	w->convolutions += number(row, "convolutions");
 	w->moved += number(row, "moved");
 	w->lifted += number(row, "lifted");

@@ -83,8 +83,14 @@ static double products(const p4d_counted *w, const p4d_gpu *gpu)
 
 static double attention(const p4d_counted *w, const p4d_gpu *gpu)
 {
-	return w->attention_forward * each(gpu->peak_bf16_flops, gpu->attention_forward_efficiency) +
-	       w->attention_backward * each(gpu->peak_bf16_flops, gpu->attention_backward_efficiency);
+	const double peak = gpu->peak_bf16_flops;
+
+	return w->cudnn_forward * each(peak, gpu->attention_forward_efficiency) +
+	       w->cudnn_backward * each(peak, gpu->attention_backward_efficiency) +
+	       (w->attention_forward - w->cudnn_forward) *
+		   each(peak, p4d_cost__flash2_efficiency(gpu, false)) +
+	       (w->attention_backward - w->cudnn_backward) *
+		   each(peak, p4d_cost__flash2_efficiency(gpu, true));
 }
 
 static double communication(const p4d_counted *w, const p4d_gpu *gpu)

@@ -40,6 +40,9 @@ typedef struct p4d_cost_rates {
 
 p4d_cost_rates p4d_cost__rates_of(const p4d_layout *layout, const p4d_gpu *gpu);
 
+/* Fraction of the peak that FlashAttention 2 reaches: that of gpus.json, except on Hopper. */
+double p4d_cost__flash2_efficiency(const p4d_gpu *gpu, bool backward);
+
 /* FLOPs per unit of depth that a matmul loses because its last tiles do not fill the GPU. */
 double p4d_cost__lost_flops(const p4d_gpu *gpu);
 

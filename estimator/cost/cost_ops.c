@@ -144,14 +144,25 @@ static double head_factor(int sm, double head_dim)
 #define FLASH2_FORWARD 0.35
 #define FLASH2_BACKWARD 0.335
 
+static double cudnn_efficiency(const p4d_gpu *gpu, bool backward)
+{
+	return backward ? gpu->attention_backward_efficiency : gpu->attention_forward_efficiency;
+}
+
+double p4d_cost__flash2_efficiency(const p4d_gpu *gpu, bool backward)
+{
+	const double own = cudnn_efficiency(gpu, backward),
+		     flash2 = backward ? FLASH2_BACKWARD : FLASH2_FORWARD;
+	const bool hopper = gpu->sm >= 90 && gpu->sm < 100;
+
+	return hopper && flash2 < own ? flash2 : own;
+}
+
 static double attention_efficiency(const p4d_layout *l, const p4d_gpu *gpu, bool backward)
 {
-	const double own = backward ? gpu->attention_backward_efficiency : gpu->attention_forward_efficiency,
-		     flash2 = backward ? FLASH2_BACKWARD : FLASH2_FORWARD;
-	const bool hopper = gpu->sm >= 90 && gpu->sm < 100,
-		   second = l->flash_attention == P4D_FLASH2 || p4d_framework_of(l->framework)->cost.sdpa;
+	const bool second = l->flash_attention == P4D_FLASH2 || p4d_framework_of(l->framework)->cost.sdpa;
 
-	return second && hopper && flash2 < own ? flash2 : own;
+	return (second ? p4d_cost__flash2_efficiency : cudnn_efficiency)(gpu, backward);
 }
 
 /*

@@ -25,6 +25,8 @@ typedef struct p4d_counted {
 						       * dimension; of the bytes of operands and results */
 	double attention_forward, attention_backward; /* FLOPs of fused attention; causal attention counts
 						       * half */
+	double cudnn_forward, cudnn_backward;         /* those of them that cuDNN computes; the others are
+						       * FlashAttention 2's */
 	double convolutions;                          /* FLOPs */
 	bool is_half;   /* most matmuls are in 16 bits, so convolutions count as such */
 	double moved;   /* bytes that other kernels read and write */

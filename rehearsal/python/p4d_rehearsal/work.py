@@ -28,7 +28,7 @@ OVERWRITE = {"copy_", "zero_", "fill_", "normal_", "uniform_", "_foreach_zero_",
              "bernoulli_", "split_with_sizes_copy", "chunk_cat"}
 EXCHANGES = {"alltoall_base_", "alltoall_", "all_to_all_single"}
 TRANSFERS = {"send", "recv_", "recv_any_source_"}
-SUMS = ("attention_forward", "attention_backward", "convolutions", "grouped", "grouped_8", "grouped_bytes", "moved", "lifted")
+SUMS = ("attention_forward", "attention_backward", "cudnn_forward", "cudnn_backward", "convolutions", "grouped", "grouped_8", "grouped_bytes", "moved", "lifted")
 CALLS, GATHERED, EXCHANGED, TRANSFERRED = range(4)  # columns of a row of communication
 
 
@@ -131,10 +131,9 @@ class Work:
         flops = 2 * query.numel() // max(query.shape[-1], 1) * keys * (query.shape[-1] + value.shape[-1])
         if values.get("is_causal") and tokens == keys:
             flops //= 2
-        if name.endswith("backward"):
-            self.sums["attention_backward"] += flops * 5 // 2
-        else:
-            self.sums["attention_forward"] += flops
+        backward = name.endswith("backward")
+        for kernel in ("attention", "cudnn") if "cudnn" in name else ("attention",):
+            self.sums[f"{kernel}_backward" if backward else f"{kernel}_forward"] += flops * 5 // 2 if backward else flops
 
     def group_products(self, name, a, b, result):
         """Each element of a meets the columns of one matrix: of b, or of b's part for its group."""
