@@ -28,31 +28,43 @@ static const char *class_of(int end, int verdict)
 
 static void write_cells(FILE *to, const p4d_backtest *b)
 {
-	fputs("<h2>End and verdict</h2>\n<p>Jobs, and their GPU-hours in brackets.</p>\n<table>\n"
-	      "<tr><th>end</th><th>passed</th><th>warned</th><th>refused</th><th>not judged</th></tr>\n",
-	      to);
+	static const p4d_page_column columns[] = {
+	    {"end", true}, {"passed", false}, {"warned", false}, {"refused", false}, {"not judged", false}};
+
+	fputs("<h2>End and verdict</h2>\n<p>Jobs, and their GPU-hours in brackets.</p>\n", to);
+	p4d_page_columns(to, columns, sizeof(columns) / sizeof(*columns));
 	for (int end = 0; end < P4D_BACKTEST_ENDS; end++) {
 		if (end == P4D_BACKTEST_SAID && !b->read_output)
 			continue;
-		fputs("<tr><td>", to);
+		fputs("<tr><td class=\"l\">", to);
 		p4d_page_text(to, p4d_backtest_end_titles[end]);
 		fputs("</td>", to);
 		for (int verdict = 0; verdict < P4D_BACKTEST_VERDICTS; verdict++)
 			write_cell(to, class_of(end, verdict), &b->cell[end][verdict]);
 		fputs("</tr>\n", to);
 	}
-	fputs("</table>\n", to);
+	fputs("</tbody>\n</table>\n", to);
+}
+
+static void write_code(FILE *to, p4d_code code)
+{
+	if (code)
+		fprintf(to, "<td class=\"l\">P4D%03d</td>", (int)code);
+	else
+		fputs("<td class=\"l dim\">-</td>", to);
 }
 
 static void write_groups(FILE *to, const char *title, const p4d_backtest_group *groups, unsigned count)
 {
+	static const p4d_page_column columns[] = {
+	    {"script", true}, {"jobs", false},          {"one of them", true}, {"model", true},
+	    {"code", true},   {"predicted GiB", false}, {"of", false},         {"measured GiB", false},
+	};
+
 	if (!count)
 		return;
-	fprintf(to,
-		"<h2>%s</h2>\n<table>\n<tr><th class=\"l\">script</th><th>jobs</th><th class=\"l\">one of "
-		"them</th>"
-		"<th class=\"l\">model</th><th>predicted GiB</th><th>of</th><th>measured GiB</th></tr>\n",
-		title);
+	p4d_page_line(to, "h2", "", "%s", title);
+	p4d_page_columns(to, columns, sizeof(columns) / sizeof(*columns));
 	for (unsigned i = 0; i < count; i++) {
 		const p4d_backtest_row *row = groups[i].row;
 		const p4d_backtest_result *r = row->result;
@@ -68,11 +80,12 @@ static void write_groups(FILE *to, const char *title, const p4d_backtest_group *
 			p4d_page_text(to, texts[t]);
 			fputs("</td>", to);
 		}
+		write_code(to, r->code);
 		if (r->need_bytes)
 			fprintf(to, "<td>%.1f</td><td>%.1f</td>", p4d_to_gib(r->need_bytes),
 				p4d_to_gib(r->capacity_bytes));
 		else
-			fprintf(to, "<td>P4D%03d</td><td></td>", (int)r->code);
+			fputs("<td class=\"dim\">-</td><td class=\"dim\">-</td>", to);
 		if (row->measured_bytes)
 			fprintf(to, "<td>%s%.1f</td>", row->measured == P4D_MEASURED_MEAN ? "mean " : "",
 				p4d_to_gib(row->measured_bytes));
@@ -80,13 +93,14 @@ static void write_groups(FILE *to, const char *title, const p4d_backtest_group *
 			fputs("<td class=\"dim\">-</td>", to);
 		fputs("</tr>\n", to);
 	}
-	fputs("</table>\n", to);
+	fputs("</tbody>\n</table>\n", to);
 }
 
 static int write_stages(FILE *to, const p4d_backtest *b, p4d_error *err)
 {
-	p4d_bar bar[P4D_BACKTEST_STAGES];
+	static const p4d_page_column columns[] = {{"why", true}, {"jobs", false}};
 	static const char *const keys[] = {"jobs"};
+	p4d_bar bar[P4D_BACKTEST_STAGES];
 
 	for (int i = 0; i < P4D_BACKTEST_STAGES; i++)
 		bar[i] =
@@ -100,10 +114,10 @@ static int write_stages(FILE *to, const p4d_backtest *b, p4d_error *err)
 					 .count = P4D_BACKTEST_STAGES},
 			     err) < 0)
 		return -1;
-	if (b->reasons)
-		fputs("<h3>Why jobs were not judged</h3>\n<table>\n<tr><th "
-		      "class=\"l\">why</th><th>jobs</th></tr>\n",
-		      to);
+	if (b->reasons) {
+		fputs("<h3>Why jobs were not judged</h3>\n", to);
+		p4d_page_columns(to, columns, sizeof(columns) / sizeof(*columns));
+	}
 	for (unsigned i = 0; i < b->reasons; i++) {
 		fputs("<tr><td class=\"l\">", to);
 		p4d_page_text(to, b->reason[i].text);
@@ -112,7 +126,7 @@ static int write_stages(FILE *to, const p4d_backtest *b, p4d_error *err)
 		fputs("</tr>\n", to);
 	}
 	if (b->reasons)
-		fputs("</table>\n", to);
+		fputs("</tbody>\n</table>\n", to);
 	return 0;
 }
 
@@ -157,7 +171,7 @@ static int write_page(FILE *to, const void *of, p4d_error *err)
 	write_groups(to, "Passed, but they died of GPU memory", b->died, b->dieds);
 	if (write_stages(to, b, err) < 0 || write_limits(to, b, err) < 0)
 		return -1;
-	p4d_page_end(to, false);
+	p4d_page_end(to, true);
 	return 0;
 }
 

@@ -30,8 +30,9 @@ static const char style[] =
     ".bad{color:#ff7b72}.good{color:#3fb950}.miss,.warn{color:#e3b341}.dim{color:#9198a1}}\n"
     "</style>\n";
 
-/* A click on a heading sorts by that column, ascending and then descending. A cell's sort key is the
- * number at its end, or the number before brackets at its end. */
+/* A click on a heading sorts by that column, ascending and then descending. Columns of text sort as texts, in
+ * which 9 comes before 10. In others the sort key is the number at a cell's end, or the number before
+ * brackets at its end; cells without a number come first. */
 static const char script[] =
     "<script>\n"
     "\"use strict\";\n"
@@ -45,11 +46,14 @@ static const char script[] =
     "  for (const other of head.parentNode.cells) other.removeAttribute(\"aria-sort\");\n"
     "  head.setAttribute(\"aria-sort\", up ? \"ascending\" : \"descending\");\n"
     "  const text = row => row.cells[head.cellIndex].textContent;\n"
-    "  const order = (a, b) => {\n"
-    "    const x = number(text(a)), y = number(text(b));\n"
-    "    return (up ? 1 : -1) * (isNaN(x) || isNaN(y) ? text(a).localeCompare(text(b)) : x - y);\n"
+    "  const key = row => {\n"
+    "    const x = number(text(row));\n"
+    "    return isNaN(x) ? -Number.MAX_VALUE : x;\n"
     "  };\n"
-    "  body.append(...[...body.rows].sort(order));\n"
+    "  const order = head.classList.contains(\"l\")\n"
+    "    ? (a, b) => text(a).localeCompare(text(b), undefined, {numeric: true})\n"
+    "    : (a, b) => key(a) - key(b);\n"
+    "  body.append(...[...body.rows].sort((a, b) => up ? order(a, b) : order(b, a)));\n"
     "};\n"
     "</script>\n";
 
@@ -118,14 +122,26 @@ static void write_cell(FILE *to, const p4d_table *table, size_t i)
 	fputs("</td>", to);
 }
 
+static void write_heading(FILE *to, const char *title, bool is_text)
+{
+	fprintf(to, "<th class=\"%s\"><button>", is_text ? "l" : "");
+	p4d_page_text(to, title);
+	fputs("</button></th>", to);
+}
+
+void p4d_page_columns(FILE *to, const p4d_page_column *columns, size_t count)
+{
+	fputs("<table>\n<thead><tr>", to);
+	for (size_t i = 0; i < count; i++)
+		write_heading(to, columns[i].title, columns[i].is_text);
+	fputs("</tr></thead>\n<tbody>\n", to);
+}
+
 void p4d_page_table(FILE *to, const p4d_table *table)
 {
 	fputs("<table>\n<thead><tr>", to);
-	for (size_t i = 0; i < table->columns; i++) {
-		fprintf(to, "<th class=\"%s\"><button>", table->align[i] == P4D_RIGHT ? "" : "l");
-		p4d_page_text(to, table->header[i]);
-		fputs("</button></th>", to);
-	}
+	for (size_t i = 0; i < table->columns; i++)
+		write_heading(to, table->header[i], table->align[i] != P4D_RIGHT);
 	fputs("</tr></thead>\n<tbody>\n", to);
 	for (size_t i = 0; i < table->cells; i++) {
 		if (i % table->columns == 0)

@@ -74,12 +74,12 @@ make_text()
 	exits 0 p4d data -o text text
 }
 
-# whole_page FILE TEXT: one page that needs nothing else: the text before the picture, then tables that sort
+# whole_page FILE TEXT [ORDER]: one page that needs nothing else: the text, then pictures, and tables that sort
 whole_page()
 {
 	! grep -qE '(src|href)="?http|url\(|@import|<\?xml' "$1" || fail "$1 needs something else"
 	[ "$(tail -n 1 "$1")" = "</html>" ] || fail "$1 is cut off"
-	grep -nEo "$2|<svg|<table|<script" "$1" | sed 's/^[0-9]*://' | uniq | tr '\n' ' ' | grep -q "^$2 <svg <table <script \$" ||
+	grep -nEo "$2|<svg|<table|<script" "$1" | sed 's/^[0-9]*://' | uniq | tr '\n' ' ' | grep -qx "$2 ${3:-<svg <table} <script " ||
 		fail "$1 has another order"
 	command -v python3 >/dev/null || return 0
 	python3 - "$1" <<-'EOF' || fail "$1 does not nest"

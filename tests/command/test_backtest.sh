@@ -109,8 +109,12 @@ object | grep -oE '"passed_but_died":\[.*"stages"' | grep -oE '"jobs":58,"gpu_ho
 	fail "passed but died is wrong"
 
 # the page needs no other file, and has the same numbers
-grep -q '<td class="bad">87 ' page.html && grep -q '<svg' page.html && grep -q '</html>' page.html || fail "the page lacks something"
-! grep -qE '<script|(src|href)="?http|<\?xml' page.html || fail "the page needs something else"
+grep -q '<td class="bad">87 ' page.html || fail "the page lacks something"
+whole_page page.html '<h1>p4d backtest' '<table <svg <table <svg'
+# each heading is a button, and each row has a cell below it
+awk '/<thead>/ { headings = gsub(/<th class="l?"><button>/, "") } /<tbody>/ { inside = 1; next } /<\/tbody>/ { inside = 0 }
+	inside && gsub(/<td/, "") != headings { exit 1 } END { exit !headings }' page.html || fail "a row has not the columns of its table"
+[ "$(grep -c '<table>' page.html)" = "$(grep -c '<thead><tr><th class="l"><button>' page.html)" ] || fail "a table does not sort"
 
 # Slurm's limits reach the same table as text, without the outputs
 exits 0 p4d backtest --conf p4d.conf --since 2026-11-01 --user "$user" --account physics --partition h100
