@@ -109,13 +109,13 @@ model_sources = \
 	runtime/model/norm.h runtime/model/norm.c runtime/model/embedding.h runtime/model/embedding.c runtime/model/head.h runtime/model/head.c runtime/model/pairs.h runtime/model/pairs.c runtime/model/vocabulary.c \
 	runtime/model/generate.h runtime/model/generate.c \
 	runtime/model/host_link.h runtime/model/host_link.c runtime/model/swap.h runtime/model/swap.c runtime/model/window.h runtime/model/window.c runtime/model/window_gather.c \
-	runtime/model/gradient_window.h runtime/model/gradient_window.c \
+	runtime/model/gradient_window.h runtime/model/gradient_window.c runtime/model/newton_schulz.h runtime/model/newton_schulz.c \
 	runtime/model/arena_use.c runtime/model/product.h runtime/model/product.c runtime/model/warm_up.c
 
 # The executor of instruction lists, and the optimizer.
 trainer_sources = \
 	runtime/trainer/trainer.h runtime/trainer/trainer_internal.h runtime/trainer/trainer.c runtime/trainer/trainer_state.c \
-	runtime/trainer/executor.c runtime/trainer/uses.c runtime/trainer/optimizer.c runtime/trainer/optimizer_host.c runtime/trainer/optimizer_bytes.c
+	runtime/trainer/executor.c runtime/trainer/uses.c runtime/trainer/optimizer.c runtime/trainer/optimizer_host.c runtime/trainer/optimizer_bytes.c runtime/trainer/optimizer_muon.c
 
 # The options of p4d-train. The manual is made from them, even if p4d-train is not built.
 noinst_LTLIBRARIES += libp4dsettings.la
@@ -143,7 +143,7 @@ if HAVE_OPENBLAS
 # The cpu device's operations are compiled once per element type. fp64 is for tests.
 cpu_operations = \
 	runtime/device/cpu/cpu_operations.h runtime/device/cpu/cpu_types.h runtime/device/cpu/cpu_math.h \
-	runtime/device/cpu/cpu_attention.h runtime/device/cpu/cpu_gemm.c runtime/device/cpu/cpu_fp8.c runtime/device/cpu/cpu_nf4.c runtime/device/cpu/cpu_adam.h runtime/device/cpu/cpu_byte_moments.c runtime/device/byte_codes.h runtime/device/dropout.h runtime/device/cpu/cpu_dropout.c runtime/device/cpu/cpu_pairs.c runtime/device/fp8_codes.h runtime/device/cpu/cpu_norm.c \
+	runtime/device/cpu/cpu_attention.h runtime/device/cpu/cpu_gemm.c runtime/device/cpu/cpu_fp8.c runtime/device/cpu/cpu_nf4.c runtime/device/cpu/cpu_muon.c runtime/device/cpu/cpu_adam.h runtime/device/cpu/cpu_byte_moments.c runtime/device/byte_codes.h runtime/device/dropout.h runtime/device/cpu/cpu_dropout.c runtime/device/cpu/cpu_pairs.c runtime/device/fp8_codes.h runtime/device/cpu/cpu_norm.c \
 	runtime/device/cpu/cpu_rope.c runtime/device/cpu/cpu_attention.c runtime/device/cpu/cpu_attention_backward.c \
 	runtime/device/cpu/cpu_layer_norm.c runtime/device/cpu/cpu_gelu.c runtime/device/cpu/cpu_soft_cap.c \
 	runtime/device/cpu/cpu_swiglu.c runtime/device/cpu/cpu_embedding.c runtime/device/cpu/cpu_cross_entropy.c \

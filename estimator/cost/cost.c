@@ -248,6 +248,7 @@ static void set_once(const p4d_layout *l, p4d_cost_once *once, const p4d_cost_ra
 			   : 0;
 	once->tied += p4d_cost__tables_seconds(l, r, once->table_elements);
 	once->values = p4d_cost__values_update(l, r);
+	once->muon = p4d_cost__muon_seconds(l, r);
 }
 
 /*
@@ -293,7 +294,7 @@ p4d_cost_step_ends p4d_cost__step_ends_of(const p4d_layout *l, const p4d_cost_te
 			rest.input + rest.weight) +
 		(end ? once->tied : 0),
 	    .optimizer = seconds_of(once->all.optimizer, n) + seconds_of(once->experts.optimizer, experts) +
-			 once->values};
+			 once->values + layers * once->muon};
 }
 
 /* ---- all terms ---- */

@@ -322,7 +322,11 @@ typedef struct p4d_cost_once {
 	double tied;   /* seconds to sum the gradients of tables: of a tied table between both ends of a
 			* pipeline; and over the Z of a tp-grid */
 	double values; /* seconds to update the values of memory layers */
+	double muon;   /* seconds to orthogonalize the matrices of a layer */
 } p4d_cost_once;
+
+/* cost_muon.c. 0: the optimizer is another one, or the framework's way to do it is not modelled. */
+double p4d_cost__muon_seconds(const p4d_layout *layout, const p4d_cost_rates *rates);
 
 /*
  * A cache for one request, number of GPUs and kind of GPU. Passes of parts of the model are found by a key

@@ -4,7 +4,8 @@
 
 #include "framework/p4d_check.h"
 #include "framework/p4d_fp8.h"
-#include "plan/cudnn_workspace.h"
+#include "framework/p4d_sizes.h"
+#include "plan/muon.h"
 #include "plan/nf4.h"
 #include "plan/offload.h"
 #include "plan/parameters.h"
@@ -144,6 +145,20 @@ static void add_byte_moments(p4d_rows *rows, uint64_t shard)
 		add(rows, B_BORDERS, P4D_DT_FP32, borders, 2, 0);
 }
 
+/* What Muon has in addition to its momentum. */
+static void add_muon(p4d_rows *rows, p4d_dtype dtype)
+{
+	const p4d_muon_room room = p4d_muon_room_of(rows->layout, &rows->schedule, rows->stage);
+	const uint64_t side = narrow(rows, room.side);
+
+	if (room.second)
+		add(rows, B_SECOND_MOMENTS, P4D_DT_FP32, narrow(rows, room.second), 0, 0);
+	add_copies(rows, B_MUON_MATRICES, dtype, 2, narrow(rows, room.matrix), 0);
+	add_copies(rows, B_MUON_GRAMS, dtype, 2, side, side);
+	if (dtype != P4D_DT_FP32)
+		add(rows, B_MUON_SUMS, P4D_DT_FP32, side, side, 0);
+}
+
 static void add_states(p4d_rows *rows, const p4d_rank_sizes *z)
 {
 	const uint64_t n = narrow(rows, p4d_parameters_padded(rows->layout, &rows->schedule, rows->stage));
@@ -169,6 +184,8 @@ static void add_states(p4d_rows *rows, const p4d_rank_sizes *z)
 			   shard);
 	if (bytes)
 		add_byte_moments(rows, shard);
+	if (rows->layout->optimizer == P4D_MUON)
+		add_muon(rows, z->dtype);
 	const bool away = rows->layout->offload & P4D_OFFLOAD_OPTIMIZER;
 	for (; away && state < &rows->plan->tensor[rows->plan->count]; state++)
 		state->lifetime = P4D_LIVES_ON_HOST;
@@ -363,29 +380,6 @@ static void add_head(p4d_rows *rows, const p4d_rank_sizes *z)
 	add(rows, B_VOCABULARY_HIDDEN_GRADIENT, P4D_DT_FP32, z->ns, z->h, 0);
 }
 
-/* Elements of the largest matrix of a layer. */
-static uint64_t largest_matrix(p4d_rows *rows, const p4d_rank_sizes *z)
-{
-	const uint64_t features[] = {z->columns, z->q, z->up, z->f};
-	uint64_t most = 0;
-
-	for (size_t i = 0; i < sizeof(features) / sizeof(*features); i++)
-		most = features[i] > most ? features[i] : most;
-	return p4d_times(rows, z->h, most);
-}
-
-/* Input features of the adapter with the most of them. */
-static uint64_t widest_adapter(const p4d_layout *l)
-{
-	uint64_t most = 0;
-
-	for (unsigned i = 0; i < P4D_ADAPTED_LAYERS; i++) {
-		const uint64_t in = p4d_is_adapted(l, i) ? p4d_adapted_of(l, i).in : 0;
-		most = in > most ? in : most;
-	}
-	return most;
-}
-
 /* Buffers that matmuls read and write, for one layer at a time. */
 static void add_working_set(p4d_rows *rows, const p4d_rank_sizes *z)
 {
@@ -417,52 +411,15 @@ static void add_working_set(p4d_rows *rows, const p4d_rank_sizes *z)
 	if (l->finetune != P4D_TUNE_FULL)
 		add(rows, B_ADAPTER, z->dtype, z->n, l->lora.rank, 0);
 	if (l->lora.dropout > 0 && !l->evaluates)
-		add(rows, B_ADAPTER_INPUT, z->dtype, z->n, widest_adapter(l), 0);
+		add(rows, B_ADAPTER_INPUT, z->dtype, z->n, p4d_framework__widest_adapter(l), 0);
 	if (p4d_stores_nf4(l))
-		add(rows, B_DEQUANTIZED, z->dtype, largest_matrix(rows, z), 0, 0);
-}
-
-/* Fused attention supports 16-bit types only. */
-static uint64_t workspace(const p4d_rows *rows, const p4d_rank_sizes *z, bool backward)
-{
-	const p4d_layout *l = rows->layout;
-	p4d_attention_split split = {.batch = z->batch,
-				     .heads = z->heads,
-				     .kv_heads = z->kv_heads,
-				     .head_dim = l->head_dim,
-				     .seq_len = l->seq_len,
-				     .cp = l->cp,
-				     .gathered = l->cp_comm == P4D_CP_ALL_GATHER};
-	uint64_t most = 0;
-
-	if (!p4d_on_gpu(l->device))
-		return p4d_cpu_attention_bytes(l->head_dim, backward);
-	if (z->dtype == P4D_DT_FP32)
-		return 0;
-	const int sm = rows->gpu ? rows->gpu->sm : 0;
-	if (l->slices == 1)
-		return p4d_attention_workspace_most(sm, &split, backward);
-	/* sequence by sequence: a slice of queries and all keys up to its end */
-	uint64_t keys = 0;
-	for (uint64_t i = 0; i < l->slices; i++) {
-		keys += l->slice_tokens[i];
-		const p4d_attention_call call = {.batch = 1,
-						 .heads = z->heads,
-						 .kv_heads = z->kv_heads,
-						 .queries = l->slice_tokens[i],
-						 .keys = keys,
-						 .head_dim = l->head_dim,
-						 .backward = backward,
-						 .staged = true};
-		const uint64_t bytes = p4d_attention_workspace_of(sm, &call).bytes;
-		most = bytes > most ? bytes : most;
-	}
-	return most;
+		add(rows, B_DEQUANTIZED, z->dtype, p4d_framework__largest_matrix(rows, z), 0, 0);
 }
 
 static void add_attention(p4d_rows *rows, const p4d_rank_sizes *z)
 {
-	const uint64_t forward = workspace(rows, z, false), backward = workspace(rows, z, true);
+	const uint64_t forward = p4d_framework__attention_workspace(rows, z, false),
+		       backward = p4d_framework__attention_workspace(rows, z, true);
 
 	if (forward)
 		add(rows, B_FORWARD_WORKSPACE, P4D_DT_BYTES, forward, 0, 0);
@@ -587,6 +544,7 @@ const p4d_framework p4d_framework__p4d = {
 	     .overlaps_halves = true,
 	     .chunks_head = true,
 	     .sums_keys_in_fp32 = true,
+	     .orthogonalizes = true,
 	     .casts_each_product = true,
 	     .freezes_weights = true},
 };

@@ -319,18 +319,24 @@ static int check_whole_pairs(const p4d_layout *l, p4d_error *err)
 /* Optimizers other than AdamW, and what p4d-train combines with them. */
 static int check_optimizer(const p4d_layout *l, p4d_error *err)
 {
-	const bool bytes = l->optimizer == P4D_ADAMW_8BIT, other = l->optimizer != P4D_ADAMW;
+	const bool bytes = l->optimizer == P4D_ADAMW_8BIT, muon = l->optimizer == P4D_MUON;
+	const bool other = l->optimizer != P4D_ADAMW, grid = l->tp_y > 1 || l->tp_z > 1;
 	const struct {
 		bool asked;
 		const char *why, *fix;
 	} refused[] = {
-	    {other && !bytes, "p4d-train has adamw and adamw-8bit", "--p4d-optimizer=adamw"},
+	    {other && !bytes && !muon, "p4d-train has adamw, adamw-8bit and muon", "--p4d-optimizer=adamw"},
 	    {other && l->half_moments, "optimizer-dtype=bf16 is for AdamW", "--p4d-optimizer-dtype=fp32"},
 	    {other && l->offload & (P4D_OFFLOAD_OPTIMIZER | P4D_OFFLOAD_PARAMS),
 	     "offload=optimizer and offload=params update subgroups of the shard with AdamW",
 	     "--p4d-offload=none"},
-	    {bytes && (l->tp_y > 1 || l->tp_z > 1),
-	     "a tp-grid cuts rows and columns, and blocks of 256 with them", "--p4d-optimizer=adamw"},
+	    {bytes && grid, "a tp-grid cuts rows and columns, and blocks of 256 with them",
+	     "--p4d-optimizer=adamw"},
+	    {muon && grid, "a tp-grid cuts rows and columns of each matrix that Muon needs whole",
+	     "--p4d-optimizer=adamw"},
+	    {muon && l->finetune != P4D_TUNE_FULL,
+	     "Muon is for whole matrices of layers, which are frozen under adapters",
+	     "--p4d-optimizer=adamw"},
 	    {bytes && !p4d_byte_blocks_are_whole(l),
 	     "the part of a tensor that a tensor-parallel rank has is not whole blocks of 256, which share a "
 	     "scale",

@@ -25,7 +25,7 @@ const p4d_optimizer p4d_optimizers[P4D_OPTIMIZERS] = {
 			      .row = {MASTER, FIRST, SECOND}},
     [P4D_ADAFACTOR] = {.name = "adafactor", .states = 2, .factored = true, .row = {MASTER, SECOND}},
     [P4D_SGD] = {.name = "sgd", .states = 1, .row = {MASTER}},
-    /* p4d-train has second moments of parameters that AdamW updates */
+    /* p4d-train has second moments only of what AdamW updates (muon.h) */
     [P4D_MUON] = {.name = "muon",
 		  .states = 2,
 		  .row = {MASTER, FIRST},

@@ -329,3 +329,25 @@ p4d_wide p4d_parameters__largest_segment(const p4d_layout *l, const p4d_schedule
 		return adapters_of_segment(l, stage);
 	return P4D_MOST(padded(l, P4D_MOST(t.of[0], t.of[1])), largest_of_chunks(l, schedule, stage));
 }
+
+/* What AdamW updates in a rank's shard of a segment with this many parameters and layers. */
+static p4d_wide adamw_of(const p4d_layout *l, p4d_wide parameters, p4d_wide layers)
+{
+	const p4d_rank_sizes z = p4d_rank_sizes_of(l);
+	const p4d_wide others = parameters - layers * p4d_layer_matrices(&z);
+
+	return P4D_LEAST(others, padded(l, parameters) / p4d_optimizer_shards(l));
+}
+
+p4d_wide p4d_parameters__of_adamw(const p4d_layout *l, const p4d_schedule *schedule, uint32_t stage)
+{
+	const tables t = tables_of(l, schedule, stage);
+	const uint64_t segments = p4d_chunk_segments(l, stage);
+	p4d_wide n = adamw_of(l, t.of[0], 0) + adamw_of(l, t.of[1], 0);
+
+	for (uint32_t chunk = 0; chunk < l->vpp; chunk++)
+		for (uint64_t i = 0; i < segments; i++)
+			n += adamw_of(l, segment_parameters(l, schedule, stage, chunk, i),
+				      l->stage_layers[stage] / l->vpp / segments);
+	return n;
+}

@@ -149,3 +149,9 @@ static inline p4d_wide p4d_layer_matrices(const p4d_rank_sizes *z)
 /* Elements of the largest of these matrices. */
 p4d_wide p4d_parameters__largest_segment(const p4d_layout *layout, const p4d_schedule *schedule,
 					 uint32_t stage);
+
+/*
+ * With Muon: the elements in a rank's shards that AdamW updates, at most. A rank's shard of a segment may lie
+ * within what AdamW updates.
+ */
+p4d_wide p4d_parameters__of_adamw(const p4d_layout *layout, const p4d_schedule *schedule, uint32_t stage);

@@ -100,6 +100,18 @@ typedef struct p4d_byte_moments {
 	const float *begin, *end;
 } p4d_byte_moments;
 
+/* A step of Muon. rate: the learning rate times the factor of the matrix's shape. */
+typedef struct p4d_muon {
+	float learning_rate, rate, weight_decay, momentum, gradient_scale;
+} p4d_muon;
+
+/* The polynomial of a Newton-Schulz iteration, by Keller Jordan and in torch.optim.Muon; and the least norm.
+ */
+#define P4D_MUON_A 3.4445f
+#define P4D_MUON_B -4.775f
+#define P4D_MUON_C 2.0315f
+#define P4D_MUON_LEAST 1e-7
+
 /* An operand of an FP8 matmul: its shape, codes (rows, depth) and the scales of its blocks. */
 typedef struct p4d_fp8_operand {
 	p4d_fp8_operand_shape shape;

@@ -71,6 +71,13 @@ float *p4d_gradient_window__at(const p4d_net *m, uint32_t segment)
 	return w->place[w->holder[segment]].at;
 }
 
+float *p4d_gradient_window_room(const p4d_net *m, uint32_t segment)
+{
+	const p4d_gradient_window *w = m->gradient_window;
+
+	return w->place[segment >= m->weights.in_chunks ? w->layers : 0].at;
+}
+
 /* This rank's part of the reduced gradients is where the ranks' parts would be one after another. */
 static float *own_part(const p4d_net *m, const gradient_place *p, uint64_t *count)
 {

@@ -22,5 +22,8 @@ int p4d_gradient_window_end(p4d_net *m, uint32_t segment, p4d_error *err);
 /* Waits until all reduced gradients are in the shards. */
 int p4d_gradient_window_settle(p4d_net *m, p4d_error *err);
 
+/* A place for all gradients of a segment, when no gradients are in transit. */
+float *p4d_gradient_window_room(const p4d_net *m, uint32_t segment);
+
 /* The place of a segment's gradients, or their last place; before the first use, the start of the window. */
 float *p4d_gradient_window__at(const p4d_net *m, uint32_t segment);

@@ -266,7 +266,7 @@ static void store(p4d_net *m, uint64_t here)
 static void clear_moments(p4d_net *m)
 {
 	const p4d_buffer rows[] = {B_STATE + P4D_STATE_MASTER + 1, B_STATE + P4D_STATE_MASTER + 2, B_SCALES,
-				   B_SMALL_MOMENTS};
+				   B_SMALL_MOMENTS, B_SECOND_MOMENTS};
 	p4d_device *d = p4d_buffers_states_away(m) ? m->host : m->d;
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)

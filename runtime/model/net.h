@@ -72,6 +72,7 @@ enum { P4D_AHEAD = 4 };
 typedef struct p4d_scalars {
 	double loss, margin, preferred; /* of this rank's micro-batches; the latter two of pairs (pairs.h) */
 	double squares;                 /* of its gradients */
+	double matrix;                  /* squares of the matrix that is orthogonalized (newton_schulz.h) */
 	uint64_t nonfinite;
 } p4d_scalars;
 

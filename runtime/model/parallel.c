@@ -166,13 +166,15 @@ static uint64_t largest_replicated(const p4d_net *m)
 	return most;
 }
 
-/* Rows, or partial sums of them; gradients of what all have whole, and sums of the softmax and of wide norms.
- */
+/* Rows, or partial sums of them; gradients of what all have whole, sums of the softmax and of wide norms, and
+ * Muon's Gram matrices. */
 static p4d_traffic between_tp(const p4d_net *m)
 {
 	const uint64_t rows = m->n * m->h * m->element, tokens = p4d_logits_tokens(m->l);
 	const uint64_t wide = m->l->qk_norm == P4D_QK_NORM_WIDE ? m->n * P4D_WIDE_NORMS : 0;
-	const uint64_t sums = larger(largest_replicated(m), larger(tokens, wide)) * sizeof(float);
+	const uint64_t gram = m->row[B_MUON_GRAMS] ? m->row[B_MUON_GRAMS]->bytes / 2 : 0;
+	const uint64_t sums =
+	    larger(gram, larger(largest_replicated(m), larger(tokens, wide)) * sizeof(float));
 
 	p4d_traffic y = m->l->sequence_parallel ? collectives_of(m, sums, rows)
 						: collectives_of(m, larger(sums, rows), 0);

@@ -11,6 +11,7 @@
 #include "model/attention.h"
 #include "model/buffers.h"
 #include "model/head.h"
+#include "model/newton_schulz.h"
 #include "model/parallel.h"
 #include "model/product.h"
 
@@ -32,10 +33,11 @@ static void multiply_all(p4d_net *m, void *any)
 		p4d_adapters__warm_up(m, products[i].kind, layer, any);
 	}
 	p4d_head__warm_up(m, any);
+	p4d_newton_schulz__warm_up(m, any);
 }
 
 /* Algorithm choices for each length that a pass may have. */
-enum { MOST_CHOICES = 128 };
+enum { MOST_CHOICES = 256 };
 
 static uint64_t choices_of(const p4d_net *m)
 {

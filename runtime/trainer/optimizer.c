@@ -117,9 +117,8 @@ static bool is_partial_over_tp(const p4d_trainer *t, const p4d_weight *w)
 		p4d_weights_adapts(w->kind));
 }
 
-/* The part of a weight in this rank's shard of its segment; count 0: none. */
-static void part_of(const p4d_trainer *t, uint32_t segment, const p4d_weight *w, uint64_t *from,
-		    uint64_t *count)
+void p4d_optimizer__part_of(const p4d_trainer *t, uint32_t segment, const p4d_weight *w, uint64_t *from,
+			    uint64_t *count)
 {
 	uint64_t first, length, end = w->offset + w->rows * w->columns;
 
@@ -136,7 +135,7 @@ static int sum_over(p4d_trainer *t, uint32_t segment, const p4d_weight *w, p4d_g
 	if (!group)
 		return 0;
 	if (t->net.gradient_window) /* these ranks have the same shard of it */
-		part_of(t, segment, w, &from, &count);
+		p4d_optimizer__part_of(t, segment, w, &from, &count);
 	if (p4d_comm_all_reduce(group, p4d_buffers_gradients(&t->net, segment, from), count, P4D_DT_FP32,
 				P4D_SUM, err) < 0)
 		return -1;
@@ -290,7 +289,7 @@ static int measure(p4d_trainer *t, measurement *add, p4d_scalars *scalars, p4d_e
 		const p4d_segment *s = &t->net.weights.segment[i];
 		for (uint32_t k = s->first_weight; k < s->first_weight + s->weights; k++) {
 			const p4d_weight *w = &t->net.weights.weight[k];
-			part_of(t, i, w, &from, &count);
+			p4d_optimizer__part_of(t, i, w, &from, &count);
 			if (count && counts(t, w))
 				add(t, p4d_buffers_at(&t->net, B_SCALARS),
 				    p4d_buffers_gradients(&t->net, i, from), count);
@@ -408,6 +407,8 @@ static int update(p4d_trainer *t, double scale, p4d_error *err)
 		return p4d_optimizer_host__update(t, scale, err);
 	if (t->bytes.part)
 		return p4d_optimizer_bytes__update(t, scale, err);
+	if (p4d_optimizer_muon__is_used(t))
+		return p4d_optimizer_muon__update(t, scale, err);
 	for (uint32_t i = 0; i < t->net.weights.segments; i++) {
 		p4d_trainer_shard(t, i, &first, &count);
 		const p4d_piece all = p4d_optimizer__piece(t, i, 0, count);

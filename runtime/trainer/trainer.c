@@ -15,7 +15,8 @@ static int open_parts(p4d_trainer *t, const p4d_net_settings *set, uint32_t rank
 	t->gathers = calloc(t->net.weights.segments, sizeof(*t->gathers));
 	if (!t->gathers)
 		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for a trainer");
-	if (p4d_uses__open(t, err) < 0 || p4d_optimizer_bytes__open(t, err) < 0)
+	if (p4d_uses__open(t, err) < 0 || p4d_optimizer_bytes__open(t, err) < 0 ||
+	    p4d_optimizer_muon__open(t, err) < 0)
 		return -1;
 	return p4d_optimizer_host__is_used(t) ? p4d_optimizer_host__open(t, err) : 0;
 }

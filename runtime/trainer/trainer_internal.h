@@ -96,6 +96,10 @@ p4d_piece p4d_optimizer__piece(const p4d_trainer *t, uint32_t segment, uint64_t 
 /* scale: factor of the gradients. */
 void p4d_optimizer__update_piece(p4d_trainer *t, const p4d_piece *piece, double scale);
 
+/* The part of a weight in this rank's shard of its segment; count 0: none. */
+void p4d_optimizer__part_of(const p4d_trainer *t, uint32_t segment, const p4d_weight *weight, uint64_t *from,
+			    uint64_t *count);
+
 /* A step of AdamW on a weight. */
 p4d_adam p4d_optimizer__adam(const p4d_trainer *t, const p4d_weight *weight, double scale);
 
@@ -105,6 +109,17 @@ int p4d_optimizer_bytes__update(p4d_trainer *t, double scale, p4d_error *err);
 /* States after the master, as checkpoints have them (optimizer.h); a shard of a segment. */
 int p4d_optimizer_bytes__read(p4d_trainer *t, uint32_t segment, p4d_state state, float *to, p4d_error *err);
 void p4d_optimizer_bytes__write(p4d_trainer *t, uint32_t segment, p4d_state state, const float *from);
+
+/* optimizer_muon.c. Errors: UNMODELLED. */
+static inline bool p4d_optimizer_muon__is_used(const p4d_trainer *t)
+{
+	return t->net.l->optimizer == P4D_MUON && !t->net.l->evaluates;
+}
+int p4d_optimizer_muon__open(const p4d_trainer *t, p4d_error *err);
+int p4d_optimizer_muon__update(p4d_trainer *t, double scale, p4d_error *err);
+/* Second moments, as checkpoints have them: those of a shard of a segment, 0 where there are none. */
+int p4d_optimizer_muon__read(p4d_trainer *t, uint32_t segment, float *to, p4d_error *err);
+void p4d_optimizer_muon__write(p4d_trainer *t, uint32_t segment, const float *from);
 
 /* optimizer_host.c: with states or parameters on the host */
 bool p4d_optimizer_host__is_used(const p4d_trainer *t);

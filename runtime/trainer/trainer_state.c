@@ -56,6 +56,12 @@ static int check_segment(const p4d_trainer *t, uint32_t segment, p4d_error *err)
 	return p4d_fail(err, P4D_E_VALUE, "segment %u of %u", segment, t->net.weights.segments);
 }
 
+/* Only what AdamW updates has second moments then. */
+static bool is_second_of_muon(const p4d_trainer *t, p4d_state state)
+{
+	return p4d_optimizer_muon__is_used(t) && state >= p4d_optimizer_of(t->net.l)->states;
+}
+
 int p4d_trainer_read(p4d_trainer *t, uint32_t segment, p4d_state state, float *to, p4d_error *err)
 {
 	uint64_t count;
@@ -64,6 +70,8 @@ int p4d_trainer_read(p4d_trainer *t, uint32_t segment, p4d_state state, float *t
 		return -1;
 	if (t->bytes.part && state != P4D_STATE_MASTER)
 		return p4d_optimizer_bytes__read(t, segment, state, to, err);
+	if (is_second_of_muon(t, state))
+		return p4d_optimizer_muon__read(t, segment, to, err);
 	const void *from = state_at(t, segment, state, &count);
 	const unsigned bytes = p4d_state_bytes(t->net.l, state);
 	/* narrower numbers are put at the end of the room, and widened in place */
@@ -119,6 +127,10 @@ int p4d_trainer_write(p4d_trainer *t, uint32_t segment, p4d_state state, const f
 	}
 	if (t->bytes.part && state != P4D_STATE_MASTER) {
 		p4d_optimizer_bytes__write(t, segment, state, from);
+		return 0;
+	}
+	if (is_second_of_muon(t, state)) {
+		p4d_optimizer_muon__write(t, segment, from);
 		return 0;
 	}
 	void *to = state_at(t, segment, state, &count);

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Moments of one and two bytes. --optimizer-dtype=bf16: they train as well as those of four, planned to the byte, and go on from either.
+# Moments of one and two bytes, and Muon, which has one moment. --optimizer-dtype=bf16: they train as well as those of four, planned to the byte,
+# and go on from either.
 . "${0%/*}/lib.sh"
 by_hand
 make_text
@@ -58,6 +59,19 @@ says "it is of a run with --optimizer=adamw-8bit, this one has --optimizer=adamw
 # two codes in place of 8 bytes for each parameter, and a scale for 256 of them or moments of norms in fp32
 [ "$(bytes eight | cut -d ' ' -f 1)" = "$(bytes eight | cut -d ' ' -f 2)" ] || fail "planned and allocated: $(bytes eight)"
 
+# --optimizer muon: a resumed run is the run that was not interrupted, on the same ranks bit by bit, on others nearly so
+exits 0 train --steps 300 --lr 2e-3 --log orthogonal --optimizer muon --local-ranks 2 --checkpoint matrices --save-every 290
+echo "mean of the last 20 losses of 300: $(last orthogonal) with Muon"
+awk "BEGIN { exit !($(last orthogonal) < 2.5) }" || fail "losses $whole and $(last orthogonal)"
+mv matrices/step-00000300 away-too
+cp -r matrices nowhere
+exits 0 train --steps 300 --lr 2e-3 --resume must --checkpoint matrices --optimizer muon --local-ranks 2 --log twice
+[ "$(losses orthogonal)" = "$(losses twice)" ] && [ -n "$(losses twice)" ] || fail "resumed: $(losses twice), not $(losses orthogonal)"
+exits 0 train --steps 300 --lr 2e-3 --resume must --checkpoint nowhere --optimizer muon --local-ranks 2 --tp 2 --log split
+awk "BEGIN { exit !(($(mean split) - $(mean orthogonal)) ^ 2 < (0.01 * $(mean orthogonal)) ^ 2) }" ||
+	fail "split: $(mean split), not $(mean orthogonal)"
+[ "$(bytes twice | cut -d ' ' -f 1)" = "$(bytes twice | cut -d ' ' -f 2)" ] || fail "planned and allocated: $(bytes twice)"
+
 # what has parts of blocks is refused, with a fix
 refuses()
 {
@@ -69,4 +83,7 @@ refuses()
 refuses "--optimizer adamw-8bit --local-ranks 2 --tp 2" "not whole blocks of 256" "--optimizer=adamw"
 refuses "--optimizer adamw-8bit --optimizer-dtype bf16" "optimizer-dtype=bf16 is for AdamW" "--optimizer-dtype=fp32"
 refuses "--optimizer adamw-8bit --offload optimizer" "update subgroups of the shard with AdamW" "--offload=none"
-refuses "--optimizer sgd" "p4d-train has adamw and adamw-8bit" "--optimizer=adamw"
+refuses "--optimizer muon --optimizer-dtype bf16" "optimizer-dtype=bf16 is for AdamW" "--optimizer-dtype=fp32"
+refuses "--optimizer muon --offload params" "update subgroups of the shard with AdamW" "--offload=none"
+refuses "--optimizer muon --local-ranks 4 --tp 4 --tp-grid 2,2,1" "that Muon needs whole" "--optimizer=adamw"
+refuses "--optimizer sgd" "p4d-train has adamw, adamw-8bit and muon" "--optimizer=adamw"

@@ -79,6 +79,7 @@ done <<'END'
 --optimizer-sharding off --local-ranks 2
 --optimizer-dtype bf16
 --optimizer adamw-8bit
+--optimizer muon
 --optimizer sgd
 --offload optimizer
 --offload params

@@ -79,6 +79,10 @@ static void end(const char *name, double bytes, double arithmetic)
 #define BYTES_adam count *(28 + (master ? e : 0))
 #define BYTES_adam_bytes (16.0 + 16.0 / P4D_BYTE_BLOCK + (master ? e : 0)) * (double)moments->count
 #define BYTES_adam_byte_scales (6.0 * P4D_BYTE_BLOCK + 16)
+#define BYTES_muon_average 16 * count
+#define BYTES_muon_begin (4 + e) * count
+#define BYTES_muon_polynomial 3 * e *side *side
+#define BYTES_muon_step (8 + e + (master ? e : 0)) * count
 #define BYTES_adam_half count *(20 + (master ? e : 0))
 
 #define TYPED(name, parameters, arguments) \

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""20 steps of a tiny Llama with bitsandbytes' AdamW8bit, for
+"""20 steps of a tiny Llama with bitsandbytes' AdamW8bit and with PyTorch's Muon, for
 tests/runtime/trainer/test_trainer_optimizers.c. On the CPU, in float32.
 
     make_optimizers.py > tests/data/optimizers_oracle.txt        (transformers 5.23, bitsandbytes 0.50, torch 2.15)
@@ -12,6 +12,8 @@ On the CPU, bitsandbytes quantizes some numbers to a code that is not the neares
 takes the nearest code, of the same tables and blocks; `others` says how many codes of all steps its own would take instead, of how
 many. Where a second moment has the code of 0, an update is as large as the first moment over the gradient, of whose rounding it
 then consists if that is near 0. So epsilon is larger than usual here: both programs would be equally far from exact numbers.
+
+PyTorch's Muon orthogonalizes in bfloat16. Here its own code runs in float32: `torch.bfloat16` means float32 in its module.
 """
 import bitsandbytes
 import torch
@@ -21,6 +23,7 @@ from bitsandbytes.backends.cpu import ops
 LAYERS, HIDDEN, FFN, HEADS, KV_HEADS, HEAD_DIM, VOCAB = 2, 120, 100, 4, 2, 30, 47
 BATCH, LENGTH, STEPS, DECAY = 2, 24, 20, 0.1
 RATE, EPSILON = 1e-4, 1e-3
+MUON_RATE, MUON_EPSILON = 1e-3, 1e-8
 TARGETS = ["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj", "mlp.gate_proj", "mlp.up_proj",
            "mlp.down_proj"]
 SHOWN = "model.layers.0.self_attn.k_proj.weight"
@@ -142,9 +145,30 @@ def bytes_run():
     print("others", *others)
 
 
+class Float32Module:
+    """PyTorch as its Muon sees it."""
+    bfloat16 = torch.float32
+
+    def __getattr__(self, name):
+        return getattr(torch, name)
+
+
+def muon_run():
+    torch.optim._muon.torch = Float32Module()
+    model, names = new_model()
+    hidden = [p for name, p in model.named_parameters() if p.ndim > 1 and ".layers." in name]
+    others = [p for name, p in model.named_parameters() if p.ndim > 1 and ".layers." not in name]
+    adamw = torch.optim.AdamW([{"params": others, "weight_decay": DECAY},
+                               {"params": [p for p in model.parameters() if p.ndim == 1], "weight_decay": 0}],
+                              lr=MUON_RATE, betas=(0.9, 0.95), eps=MUON_EPSILON)
+    muon = torch.optim.Muon(hidden, lr=MUON_RATE, weight_decay=DECAY, momentum=0.95, adjust_lr_fn="match_rms_adamw")
+    train("muon", MUON_RATE, MUON_EPSILON, model, names, [muon, adamw])
+
+
 def main():
     print("# Made by tests/parity/make_optimizers.py.")
     bytes_run()
+    muon_run()
 
 
 if __name__ == "__main__":

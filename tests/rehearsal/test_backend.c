@@ -83,6 +83,8 @@ enum {
  * and head add 2 of each, the softmax 3 small sums; a step one for each norm. pp: a message per micro-batch
  * and direction, and with two chunks 3 instead of 2. cp: per micro-batch and layer keys forward, keys and
  * their gradients twice backward.
+ * Muon gathers the directions of each layer; over tp it sums a norm and five Gram matrices of each of a
+ * layer's seven matrices.
  * Products leave 8 multiprocessors to sums of replicas, 16 to those of tp, and 4 to each receive that waits,
  * of which the first stage has one.
  */
@@ -113,6 +115,18 @@ static const run runs[] = {
     {"cp 2", 2, SHORT "--cp 2", 5, {0, 4, 4, 0, 128, 128}, 8, 0},
     {"cp 2, all-gather", 2, SHORT "--cp 2 --cp-comm all-gather", 3, {0, 68, 132, 0, 0, 0}, 8, 0},
     {"slices", 2, SHORT "--pp 2 --token-slices 2", 2, {0, 0, 0, 0, 16, 16}, 4, 0},
+    {"Muon", 1, SHORT "--optimizer muon", 0, {0}, 0, 0},
+    {"Muon, fp32", 1, SHORT "--optimizer muon --precision fp32", 0, {0}, 0, OWN_ATTENTION},
+    {"Muon, odd sizes", 1, ODD "--optimizer muon", 0, {0}, 0, 0},
+    {"Muon, dp 2", 2, SHORT "--optimizer muon", 1, {0, 4, 8, 0, 0, 0}, 8, 0},
+    {"Muon, sharded parameters",
+     2,
+     SHORT "--optimizer muon --optimizer-sharding parameters",
+     1,
+     {0, 24, 30, 0, 0, 0},
+     8,
+     0},
+    {"Muon, tp 2", 2, SHORT "--optimizer muon --tp 2", 1, {201, 144, 208, 0, 0, 0}, 0, 0},
     {"tp 2, pp 2", 4, SHORT "--tp 2 --pp 2", 3, {4, 72, 104, 0, 8, 8}, 4, 0},
     {"tp-grid", 4, GRID "--tp 4 --tp-grid 1,2,2", 2, {183, 64, 72, 0, 0, 0}, 8, 0},
 };

@@ -76,7 +76,7 @@ static inline bool random_layout(p4d_layout *l, int only)
 	const uint64_t recompute = draw(5);
 	put(&r, P4D_OPTIMIZER_DTYPE, draw(2) ? P4D_STATE_HALF : P4D_STATE_FP32);
 	if (draw(4) == 0)
-		put(&r, P4D_OPTIMIZER, P4D_ADAMW_8BIT);
+		put(&r, P4D_OPTIMIZER, PICK(P4D_ADAMW_8BIT, P4D_MUON));
 	put(&r, P4D_RECOMPUTE, recompute == P4D_RECOMPUTE_MOE ? P4D_RECOMPUTE_KEEP : recompute);
 	put(&r, P4D_SEQUENCE_PARALLEL, draw(4) > 0);
 	put(&r, P4D_OPTIMIZER_SHARDING,

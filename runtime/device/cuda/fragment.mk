@@ -5,7 +5,7 @@ cuda_kernels = \
 	runtime/device/cuda/swiglu.cu runtime/device/cuda/embedding.cu runtime/device/cuda/cross_entropy.cu \
 	runtime/device/cuda/adamw.cu runtime/device/cuda/attention_forward.cu runtime/device/cuda/attention_backward.cu \
 	runtime/device/cuda/attention_merge.cu runtime/device/cuda/quantize.cu \
-	runtime/device/cuda/nf4.cu runtime/device/cuda/dropout.cu runtime/device/cuda/byte_moments.cu
+	runtime/device/cuda/nf4.cu runtime/device/cuda/dropout.cu runtime/device/cuda/byte_moments.cu runtime/device/cuda/muon.cu
 cuda_kernel_headers = \
 	runtime/device/cuda/launch.h runtime/device/cuda/elements.h runtime/device/cuda/reduce.h \
 	runtime/device/cuda/attention_tiles.h runtime/device/cuda/adam.h runtime/device/cuda/kernels.h

@@ -19,3 +19,4 @@
 #include "device/cuda/dropout.cu"
 #include "device/cuda/nf4.cu"
 #include "device/cuda/byte_moments.cu"
+#include "device/cuda/muon.cu"

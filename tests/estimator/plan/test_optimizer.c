@@ -105,6 +105,7 @@ static void every_buffer_is_in_some_plan(void **state)
 	    "framework=p4d device=cpu precision=fp8",
 	    "framework=p4d finetune=qlora lora-rank=8",
 	    "framework=p4d tp=1 optimizer=adamw-8bit",
+	    "framework=p4d optimizer=muon",
 	    "framework=p4d qk-norm=wide",
 	    "framework=p4d offload=optimizer",
 	    "framework=p4d offload=activations",

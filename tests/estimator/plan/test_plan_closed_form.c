@@ -245,6 +245,54 @@ static uint64_t bytes_of_moments(const p4d_layout *l, uint64_t stage, uint64_t s
 	return 2 * up(shard) + up(2 * 4 * blocks) + (small ? up(2 * 4 * small) : 0);
 }
 
+/*
+ * What AdamW updates in a rank's shards with Muon: everything but the matrices of layers, but not more of a
+ * segment than a shard.
+ */
+static uint64_t others_of(const p4d_layout *l, uint64_t stage, uint64_t unit)
+{
+	const uint64_t t = l->tp, h = l->hidden, d = l->head_dim, layers = l->stage_layers[stage];
+	const uint64_t table = l->vocab / t * h;
+	const uint64_t A = l->heads / t * d, G = l->kv_heads / t * d, f = l->ffn / t;
+	const uint64_t matrices = h * (2 * A + 2 * G + 3 * f),
+		       vectors = 2 * h + (l->qk_norm ? 2 * d : 0) + (l->bias == P4D_BIAS_QKV ? A + 2 * G : 0);
+	const bool apart = shares(l, P4D_SHARD_GRADIENTS), by_layer = l->device != P4D_CPU || apart;
+	const uint64_t segments = by_layer && layers > l->vpp ? layers / l->vpp : 1;
+	const uint64_t in_segment = layers / l->vpp / segments;
+	const bool end = stage == end_of(l), tied = l->tied && stage == 0;
+	uint64_t sum = 0;
+
+	for (uint64_t i = 0; i < l->vpp * segments; i++) {
+		const bool starts = stage == 0 && i == 0, ends = end && i == l->vpp * segments - 1;
+		const bool local = l->local_loss && !ends && i % segments == segments - 1;
+		uint64_t others = in_segment * vectors + (starts && !apart ? table : 0) +
+				  (ends ? h + (tied || apart ? 0 : table) : 0) + (local ? h + table : 0);
+		const uint64_t all = (others + in_segment * matrices + unit - 1) / unit * unit;
+		sum += least(others, all / shards_of(l));
+	}
+	const uint64_t padded = (table + unit - 1) / unit * unit / shards_of(l);
+	if (apart)
+		sum += (stage == 0 ? least(table, padded) : 0) + (end && !tied ? least(table, padded) : 0);
+	return sum;
+}
+
+/* Momentum, and second moments of the others. */
+static uint64_t muon_moments(const p4d_layout *l, uint64_t stage, uint64_t shard, uint64_t unit)
+{
+	return up(4 * shard) + up(4 * others_of(l, stage, unit));
+}
+
+/* While a matrix is orthogonalized: two matrices, two Gram matrices, and the sum of one in fp32. */
+static uint64_t muon_transient(const p4d_layout *l, uint64_t e)
+{
+	const uint64_t t = l->tp, h = l->hidden, A = l->heads / t * l->head_dim,
+		       G = l->kv_heads / t * l->head_dim, f = l->ffn / t;
+	const uint64_t largest = h * most(most(A, G), f);
+	const uint64_t side = t > 1 ? h : least(h, most(most(A, G), f));
+
+	return 2 * up(e * largest) + 2 * up(e * side * side) + (e == 4 ? 0 : up(4 * side * side));
+}
+
 static uint64_t closed_form(const p4d_layout *l, uint64_t stage)
 {
 	const bool fp32 = l->precision == P4D_FP32, cpu = l->device == P4D_CPU;
@@ -258,7 +306,7 @@ static uint64_t closed_form(const p4d_layout *l, uint64_t stage)
 	const uint64_t quantized = four_bits ? l->stage_layers[stage] * h * (2 * A + 2 * G + 3 * f) : 0;
 	const bool gradients = shares(l, P4D_SHARD_GRADIENTS), kept = !shares(l, P4D_SHARD_PARAMETERS);
 	uint64_t layer, table, frozen_layer = 0, frozen_table = 0;
-	const bool bytes = l->optimizer == P4D_ADAMW_8BIT;
+	const bool bytes = l->optimizer == P4D_ADAMW_8BIT, muon = l->optimizer == P4D_MUON;
 	const uint64_t unit = (bytes ? 256 : 128) * shards;
 	const uint64_t P = parameters(l, stage, true, unit, &layer, &table), shard = P / shards;
 	const uint64_t frozen =
@@ -279,7 +327,9 @@ static uint64_t closed_form(const p4d_layout *l, uint64_t stage)
 	    (gradients ? window * up(4 * layer) + up(4 * table) : 0) +
 	    (kept ? 0 : window * up(e * (layer + frozen_layer)) + up(e * (table + frozen_table))) +
 	    (fp32 ? 0 : up(4 * shard)) +
-	    (bytes ? bytes_of_moments(l, stage, shard) : 2 * up((l->half_moments ? 2 : 4) * shard)) +
+	    (bytes  ? bytes_of_moments(l, stage, shard)
+	     : muon ? muon_moments(l, stage, shard, unit)
+		    : 2 * up((l->half_moments ? 2 : 4) * shard)) +
 	    up(4 * l->seq_len / l->cp * d) + up(4 * seen) + 65536 +
 	    (!cpu   ? (32 << 20) + up(4 * most(256 * h, 128 * (A + 2 * G)))
 	     : fp32 ? 0
@@ -345,7 +395,8 @@ static uint64_t closed_form(const p4d_layout *l, uint64_t stage)
 	uint64_t head = last ? up(e * (chunk < n ? chunk : n) * V) + up(12 * n) : 0;
 	head += last && l->pairs ? up(8 * b * 4) + up(4 * n) : 0;
 	uint64_t transient = hidden + most(most(forward, backward_ffn), most(backward_attention, head));
-	return always + slots + transient;
+	/* activations are free during the update */
+	return always + most(slots + transient, muon ? muon_transient(l, e) : 0);
 }
 
 /* Another grid with as many ranks, if p4d-train supports one. */
@@ -394,7 +445,7 @@ static void equals_the_closed_form(void **state)
 {
 	unsigned count = 0, each[P4D_SCHEDULES] = {0}, gathered = 0, adapted = 0, sliced = 0, local = 0,
 		 halved = 0;
-	unsigned sharded = 0, copied = 0, coded = 0;
+	unsigned sharded = 0, copied = 0, coded = 0, orthogonal = 0;
 	static p4d_layout l;
 	static p4d_plan plan;
 
@@ -417,6 +468,7 @@ static void equals_the_closed_form(void **state)
 		adapted += l.finetune == P4D_TUNE_LORA;
 		halved += l.finetune == P4D_TUNE_QLORA;
 		coded += l.optimizer == P4D_ADAMW_8BIT;
+		orthogonal += l.optimizer == P4D_MUON;
 		sliced += l.slices > 1;
 		sharded += shares(&l, P4D_SHARD_PARAMETERS);
 		copied += l.shard_degree && shares(&l, P4D_SHARD_GRADIENTS);
@@ -429,8 +481,8 @@ static void equals_the_closed_form(void **state)
 		assert_true(each[schedule] > 500);
 	}
 	printf("\n");
-	assert_true(gathered > 1000 && adapted > 1000 && halved > 300 && coded > 300 && sliced > 300 &&
-		    sharded > 1000 && copied > 100 && local > 100);
+	assert_true(gathered > 1000 && adapted > 1000 && halved > 300 && coded > 300 && orthogonal > 300 &&
+		    sliced > 300 && sharded > 1000 && copied > 100 && local > 100);
 }
 
 int main(void)

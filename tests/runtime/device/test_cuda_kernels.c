@@ -10,8 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "device/byte_codes.h"
 #include "support/kernel_cases.h"
+#include "support/kernel_optimizers.h"
 #include "support/numbers.h"
 
 static void norms(kernel_run *run, uint64_t n, uint64_t h)
@@ -261,72 +261,6 @@ static void cross_entropy(kernel_run *run, uint64_t n, uint64_t vocab, uint64_t 
 		assert_true(found[0][i] == -INFINITY && found[1][i] == 0 && found[2][i] == 0);
 }
 
-/* Second moments are not negative. */
-static void square(kernel_run *run, float *x, uint64_t count)
-{
-	float *host = malloc((count ? count : 1) * sizeof(*host));
-
-	assert_non_null(host);
-	fetch(run->device, host, x, count * sizeof(*host));
-	for (uint64_t i = 0; i < count; i++)
-		host[i] *= host[i];
-	put(run->device, x, host, count * sizeof(*host));
-	free(host);
-}
-
-/* As numbers, so that a code and its neighbour are near each other. */
-static void record_codes(kernel_run *run, const uint8_t *codes, uint64_t count)
-{
-	float *const numbers = run_memory(run, count * sizeof(*numbers)), *const here =
-									      malloc(count * sizeof(*here));
-	uint8_t *const fetched = malloc(count);
-
-	assert_true(here && fetched);
-	fetch(run->device, fetched, codes, count);
-	for (uint64_t i = 0; i < count; i++)
-		here[i] = i < count / 2 ? p4d_nf4_of_eight_bits(fetched[i]) : p4d_byte_sizes[fetched[i]];
-	put(run->device, numbers, here, count * sizeof(*here));
-	record_result(run, "adam_bytes, codes", P4D_DT_FP32, numbers, count);
-	free(here);
-	free(fetched);
-}
-
-/* Moments in 8 bits of a part of a tensor: any bytes are codes. The last block is another rank's as well. */
-static void bytes(kernel_run *run, uint64_t count)
-{
-	enum { BEFORE = 77, CODES = 4 };
-	p4d_device *const device = run->device;
-	const p4d_adam adam = {0.01f, 0.9f, 0.95f, 1e-5f, 0.1f, 0.5f, 0.25f, 0.5f};
-	const uint64_t blocks = (BEFORE + count + P4D_BYTE_BLOCK - 1) / P4D_BYTE_BLOCK;
-	void *const x = run_elements(run, count);
-	float *const master = run_reals(run, count), *const gradient = run_reals(run, count),
-		     *const scales = run_reals(run, 2 * blocks),
-		     *const agreed = run_memory(run, 4 * sizeof(float));
-	uint8_t *const codes = (uint8_t *)run_reals(run, 2 * (count / CODES + 1));
-	p4d_byte_moments m = {.first = codes,
-			      .second = codes + count,
-			      .first_scale = scales,
-			      .second_scale = scales + blocks,
-			      .count = count,
-			      .before = BEFORE};
-
-	square(run, scales, 2 * blocks);
-	device->adam_byte_scales(device, agreed, &m, blocks - 1, gradient, &adam);
-	device->adam_byte_scales(device, agreed + 2, &m, 0, gradient, &adam);
-	record_result(run, "adam_byte_scales", P4D_DT_FP32, agreed, 4);
-	if (blocks > 1) {
-		const float larger[] = {3, 5};
-		put(device, agreed, larger, sizeof(larger));
-		m.end = agreed;
-	}
-	device->adam_bytes(device, run->type, x, run->type == P4D_DT_BF16 ? master : NULL, &m, gradient,
-			   &adam);
-	record_result(run, "adam_bytes", run->type, x, count);
-	record_result(run, "adam_bytes, master", P4D_DT_FP32, master, count);
-	record_result(run, "adam_bytes, scales", P4D_DT_FP32, scales, 2 * blocks);
-	record_codes(run, codes, 2 * count);
-}
-
 static void arrays(kernel_run *run, uint64_t count)
 {
 	p4d_device *const device = run->device;
@@ -341,7 +275,7 @@ static void arrays(kernel_run *run, uint64_t count)
 	record_result(run, "add", run->type, y, count);
 	device->accumulate(device, gradient, run->type, a, count);
 	record_result(run, "accumulate", P4D_DT_FP32, gradient, count);
-	square(run, second, count);
+	kernel_square(run, second, count);
 	gradient = run_reals(run, count);
 	device->adam(device, run->type, b, run->type == P4D_DT_BF16 ? master : NULL, first, second, gradient,
 		     count, &adam);
@@ -355,7 +289,7 @@ static void arrays(kernel_run *run, uint64_t count)
 	/* numbers that no device has rounded yet */
 	first = run_reals(run, count);
 	second = run_reals(run, count);
-	square(run, second, count);
+	kernel_square(run, second, count);
 	device->cast(device, P4D_DT_BF16, m, P4D_DT_FP32, first, count);
 	device->cast(device, P4D_DT_BF16, v, P4D_DT_FP32, second, count);
 	device->adam_half(device, run->type, b, run->type == P4D_DT_BF16 ? master : NULL, m, v, gradient,
@@ -364,7 +298,8 @@ static void arrays(kernel_run *run, uint64_t count)
 	record_result(run, "adam_half, master", P4D_DT_FP32, master, count);
 	record_result(run, "adam_half, first moment", P4D_DT_BF16, m, count);
 	record_result(run, "adam_half, second moment", P4D_DT_BF16, v, count);
-	bytes(run, count);
+	kernel_bytes(run, count);
+	kernel_muon(run, count);
 	double of_squares = 3;
 	put(device, squares, &of_squares, sizeof(of_squares));
 	device->sum_squares(device, squares, gradient, count);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Optimizers other than AdamW on one rank: 20 steps of bitsandbytes' AdamW8bit, whose moments have the same
- * codes. Layouts are compared in test_trainer_pairs.
+ * codes, and of PyTorch's Muon. Layouts are compared in test_trainer_pairs.
  */
 #include "support/support.h"
 
@@ -259,6 +259,23 @@ static void steps_are_those_of_bitsandbytes(void **state)
 	}
 }
 
+/* ---- Muon ---- */
+
+static void steps_are_those_of_pytorchs_muon(void **state)
+{
+	const char *const options[] = {MODEL "optimizer=muon micro-batch=2",
+				       MODEL "optimizer=muon micro-batch=1 recompute=full"};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(options) / sizeof(*options); i++) {
+		job j;
+		open_job(&j, options[i], "muon");
+		train_as(&j, 2e-6);
+		print_message("%s: off by at most %.2g\n", options[i] + strlen(MODEL), worst);
+		close_job(&j);
+	}
+}
+
 /* ---- shards that end within blocks ---- */
 
 enum { SHARED_STEPS = 3, MOST_ELEMENTS = 1 << 18 };
@@ -350,6 +367,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(ranks_agree_on_blocks),
 	    cmocka_unit_test(steps_are_those_of_bitsandbytes),
+	    cmocka_unit_test(steps_are_those_of_pytorchs_muon),
 	};
 	return cmocka_run_group_tests_name("optimizers", tests, NULL, NULL);
 }

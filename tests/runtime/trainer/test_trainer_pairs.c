@@ -55,7 +55,7 @@ static const char *const factors[FACTORS][LEVELS] = {
     [DATA] = {"", "", ""},
     [MOMENTS] = {"", "optimizer-dtype=bf16"},
     /* each of two ranks has whole blocks of 256; some shards end within one */
-    [OPTIMIZER] = {"", "optimizer=adamw-8bit hidden=128 ffn=512 head-dim=64"},
+    [OPTIMIZER] = {"", "optimizer=adamw-8bit hidden=128 ffn=512 head-dim=64", "optimizer=muon"},
 };
 
 typedef unsigned char drawing[FACTORS];
@@ -189,7 +189,7 @@ static int train(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 /* One rank's curve with the same model and the same trained weights. It is measured once. */
 static const curve *alone(const drawing d)
 {
-	static curve known[LEVELS][LEVELS][2][2][3];
+	static curve known[LEVELS][LEVELS][2][2][4];
 	curve *c = &known[d[MODELS]][d[TRAINING]][d[DOCUMENTS]][d[MOMENTS]][d[OPTIMIZER]];
 	drawing one = {[MODELS] = d[MODELS],
 		       [TRAINING] = d[TRAINING],
