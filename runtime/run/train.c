@@ -114,16 +114,17 @@ static void describe_adapters(p4d_run *run)
 }
 
 /*
- * The model as it begins is the reference: the log-probabilities that it gives to the answers of all pairs
- * that the run will see. A run that resumes makes it once more, before it loads its checkpoint.
+ * The model as it begins is the reference: makes it, and computes the log-probabilities that it gives to the
+ * answers of all pairs that the run sees after `done` steps.
  */
-static int measure_reference(p4d_run *run, p4d_error *err)
+static int measure_reference(p4d_run *run, uint64_t done, p4d_error *err)
 {
+	uint64_t measured = 0;
 	double *sums = malloc(2 * run->plan->layout.global_batch * sizeof(*sums));
 	int rc =
 	    sums ? initialize(run, err) : p4d_fail(err, P4D_E_NO_MEMORY, "no memory for a batch of pairs");
 
-	for (uint64_t step = 1; rc == 0 && step <= run->settings->steps; step++) {
+	for (uint64_t step = done + 1; rc == 0 && step <= run->settings->steps; step++) {
 		if (p4d_train_data_has_reference(&run->data, step))
 			continue;
 		p4d_train__begin(run, "the reference");
@@ -131,9 +132,30 @@ static int measure_reference(p4d_run *run, p4d_error *err)
 					       sums, err);
 		if (rc == 0)
 			p4d_train_data_put_reference(&run->data, step, sums);
+		measured++;
 	}
 	free(sums);
+	p4d_train__say_reference(run, measured);
 	return rc;
+}
+
+static int resume(p4d_run *run, p4d_error *err)
+{
+	return p4d_train_resume(&run->save, run->settings, run->plan, run->trainer, &run->step, &run->best,
+				err);
+}
+
+/* The reference comes before the checkpoint. If that is an older one than expected, more steps remain. */
+static int resume_pairs(p4d_run *run, p4d_error *err)
+{
+	uint64_t done;
+
+	if (p4d_train_newest(&run->save, run->settings, run->all, &done, err) < 0 ||
+	    measure_reference(run, done, err) < 0 || resume(run, err) < 0)
+		return -1;
+	if (run->step >= done)
+		return 0;
+	return measure_reference(run, run->step, err) < 0 ? -1 : resume(run, err);
 }
 
 void p4d_train__warn(void *context, const char *text)
@@ -220,10 +242,7 @@ static int start(p4d_run *run, p4d_error *err)
 				err) < 0)
 		return -1;
 	const bool pairs = run->plan->layout.pairs;
-	if (pairs && measure_reference(run, err) < 0)
-		return -1;
-	if (p4d_train_resume(&run->save, run->settings, run->plan, run->trainer, &run->step, &run->best,
-			     err) < 0)
+	if ((pairs ? resume_pairs(run, err) : resume(run, err)) < 0)
 		return -1;
 	run->saved = run->step;
 	if (run->settings->trace && p4d_train_trace_open(&run->trace, run->settings->trace, run->step + 1,

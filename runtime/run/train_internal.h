@@ -54,5 +54,7 @@ bool p4d_train__is_worse(const p4d_run *run);
 /* Only on the leading rank: print what is trained and on which data, and possible mistakes; what stopped
  * the run; its end. */
 void p4d_train__say_start(p4d_run *run);
+/* Of pairs: for how many steps the reference was measured. */
+void p4d_train__say_reference(p4d_run *run, uint64_t steps);
 void p4d_train__say_stopped(p4d_run *run, int signal);
 void p4d_train__say_end(p4d_run *run);

@@ -298,6 +298,24 @@ int p4d_train_resume(p4d_train_save *save, const p4d_settings *settings, const p
 	return p4d_trainer_restore(trainer, err);
 }
 
+int p4d_train_newest(const p4d_train_save *save, const p4d_settings *settings, p4d_group *all, uint64_t *step,
+		     p4d_error *err)
+{
+	bool found = false;
+
+	*step = 0;
+	if (!save->saver || settings->resume == P4D_RESUME_NEVER)
+		return 0;
+	if (p4d_checkpoint_latest(settings->checkpoint, UINT64_MAX, step, &found, err) < 0)
+		return -1;
+	/* ranks may see a shared folder differently: the lowest step of all */
+	double below = found ? -(double)*step : 0;
+	if (p4d_comm_all_reduce(all, &below, 1, P4D_DT_FP64, P4D_MAX, err) < 0)
+		return -1;
+	*step = (uint64_t)-below;
+	return 0;
+}
+
 int p4d_train_save_begin(p4d_train_save *save, const p4d_job_plan *plan, const p4d_best_loss *best,
 			 uint64_t step, p4d_error *err)
 {

@@ -32,6 +32,10 @@ void p4d_train_save_close(p4d_train_save *save);
 int p4d_train_resume(p4d_train_save *save, const p4d_settings *settings, const p4d_job_plan *plan,
 		     p4d_trainer *trainer, uint64_t *step, p4d_best_loss *best, p4d_error *err);
 
+/* The step that p4d_train_resume continues if the newest checkpoint can be read; 0: a new run. */
+int p4d_train_newest(const p4d_train_save *save, const p4d_settings *settings, p4d_group *all, uint64_t *step,
+		     p4d_error *err);
+
 /* Begins a checkpoint after this step. */
 int p4d_train_save_begin(p4d_train_save *save, const p4d_job_plan *plan, const p4d_best_loss *best,
 			 uint64_t step, p4d_error *err);

@@ -197,6 +197,16 @@ void p4d_train__say_start(p4d_run *run)
 	say_nothing_left(run);
 }
 
+void p4d_train__say_reference(p4d_run *run, uint64_t steps)
+{
+	p4d_step_event event;
+
+	if (!run->leads)
+		return;
+	p4d_json_text_whole(p4d_step_event_begin(&event, "reference"), "steps", steps);
+	p4d_step_log_event(&run->log, &event, NULL);
+}
+
 void p4d_train__say_stopped(p4d_run *run, int signal)
 {
 	char text[160];

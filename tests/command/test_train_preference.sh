@@ -47,6 +47,7 @@ exits 0 p4d-train $shape --vocab 257 --data text --seq-len 32 --global-batch 4 -
 exits 0 p4d export --fp32 base begin
 
 losses() { sed -n 's/.*"event":"step".*"loss":\([^,]*\),.*/\1/p' "$1"; }
+references() { sed -n 's/.*"event":"reference","steps":\([0-9]*\).*/\1/p' "$1" | tr '\n' ' '; }
 # alike LOG LOG
 alike() {
 	losses "$1" >left
@@ -59,7 +60,7 @@ run="--workload preference --data pairs --init-from begin --device cpu --global-
 learn() { p4d-train $run "$@"; }
 
 for method in "--lr 1e-3" "--finetune lora --lora-rank 4 --lr 2e-2 --lora-dropout 0.1"; do
-	rm -rf one.json other.json halves halves.json
+	rm -rf one.json other.json halves halves.json thirds thirds.json
 	# shellcheck disable=SC2086
 	exits 0 learn $method --steps 10 --log one.json
 	# it begins with log 2, and learns; the margin follows
@@ -84,6 +85,17 @@ END
 	# shellcheck disable=SC2086
 	exits 0 learn $method --steps 10 --checkpoint halves --log halves.json
 	[ "$(losses halves.json | tail -n 1)" = "$(losses one.json | tail -n 1)" ] || fail "resumed, the losses are others"
+	# a pass has six steps, so the first run measures six, and the other the five to come
+	[ "$(references halves.json)" = "6 5 " ] || fail "the reference was measured for steps: $(references halves.json)"
+	# the newest checkpoint is damaged: more steps are to come than was expected
+	# shellcheck disable=SC2086
+	exits 0 learn $method --steps 10 --checkpoint thirds --save-every 3 --log thirds.json
+	rm -rf thirds/step-00000010
+	printf x >>thirds/step-00000009/manifest.json
+	# shellcheck disable=SC2086
+	exits 0 learn $method --steps 10 --checkpoint thirds --log thirds.json
+	[ "$(losses thirds.json | tail -n 1)" = "$(losses one.json | tail -n 1)" ] || fail "resumed from step 6, the losses are others"
+	[ "$(references thirds.json)" = "6 1 3 " ] || fail "the reference was measured for steps: $(references thirds.json)"
 done
 # a pass has six steps: the seventh shows pairs again
 exits 0 learn --epochs 2 --lr 1e-3
