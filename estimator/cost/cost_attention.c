@@ -48,6 +48,19 @@ static double gradient_element(const p4d_layout *l, const p4d_cost_rates *r)
 }
 
 /*
+ * p4d-train: gradients travel while the next block is computed. Those of the last block return to their rank,
+ * which nothing hides. Each further block zeroes a buffer, and adds it to what arrived.
+ */
+static void return_gradients(const p4d_cost_rates *r, p4d_cost_ring context, const p4d_cost_sizes *z,
+			     double steps, p4d_cost_share *out)
+{
+	const double bytes = 4 * z->n * 2 * z->G;
+
+	out->context_comm += p4d_cost__neighbour_seconds(r, context, bytes);
+	out->memory_bound += steps * p4d_cost__memory_seconds(r, 4 * bytes);
+}
+
+/*
  * Context parallelism in a ring: keys and values pass around the ring while attention works on the present
  * block; the transfer of the last block is exposed. Causal work is balanced (zigzag). Partial outputs are
  * merged once per block, in fp32.
@@ -68,6 +81,8 @@ static void ring(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_si
 	out->context_comm += steps * (step > hidden ? step - hidden : 0) + steps * 2 * P4D_LAUNCH_SECONDS;
 	if (!backward)
 		out->memory_bound += steps * p4d_cost__memory_seconds(r, 3 * 4 * z->n * z->A);
+	else if (p4d_framework_of(l->framework)->cost.sums_keys_in_fp32)
+		return_gradients(r, context, z, steps, out);
 }
 
 /*

@@ -454,7 +454,8 @@ static void add_context(p4d_rows *rows, const p4d_rank_sizes *z)
 	add(rows, B_RING_OUTPUT, P4D_DT_FP32, z->n, z->q, 0);
 	add(rows, B_RING_LSE, P4D_DT_FP32, z->heads, z->n, 0);
 	add(rows, B_RING_BACK_KEYS_VALUES, z->dtype, 2, z->n, 2 * z->kv);
-	add(rows, B_RING_BACK_GRADIENTS, P4D_DT_FP32, 2, z->n, 2 * z->kv);
+	/* sent, received, and those of the block that is computed */
+	add(rows, B_RING_BACK_GRADIENTS, P4D_DT_FP32, 3, z->n, 2 * z->kv);
 }
 
 /*

@@ -6,7 +6,7 @@
 #include "model/attention.h"
 #include "model/buffers.h"
 
-/* One of two buffers in a row of the plan, each `bytes` long. */
+/* One of the buffers in a row of the plan, each `bytes` long. */
 static char *half_of(const p4d_net *m, p4d_buffer which, unsigned number, uint64_t bytes)
 {
 	return (char *)p4d_buffers_at(m, which) + number * bytes;
@@ -76,21 +76,38 @@ int p4d_attention_ring__forward(p4d_net *m, const p4d_layer *y, p4d_error *err)
 	return 0;
 }
 
-/* Gradients of keys and values follow them around the ring, and are complete on return. */
+/* Computes the gradients of a block of keys and values through this rank's queries; sums: those of the
+ * queries += */
+static void find_gradients(p4d_net *m, const p4d_layer *y, unsigned block, float *sums, float *to)
+{
+	const uint64_t e = m->element, cp = m->l->cp, width = 2 * m->kv, bytes = m->n * width * e;
+	const uint32_t from = (uint32_t)((m->place.cp + cp - block) % cp);
+	const p4d_attention_shape shape = p4d_attention__gradient_shape_of(m, y, from, m->length, width);
+	char *keys = half_of(m, B_RING_BACK_KEYS_VALUES, block % 2, bytes);
+
+	m->d->zero(m->d, to, m->n * width * sizeof(*to));
+	m->d->attention_backward(m->d, m->type, sums, to, to + m->kv, p4d_buffers_at(m, B_ATTENTION_GRADIENT),
+				 y->activation[ACT_LSE], p4d_buffers_at(m, B_ROW_SUMS),
+				 y->activation[ACT_QKV], keys, p4d_column(keys, m->kv, e), &shape,
+				 p4d_buffers_at(m, B_BACKWARD_WORKSPACE));
+}
+
+/*
+ * Gradients of keys and values follow them around the ring, and are complete on return. They travel while the
+ * next block is computed, whose gradients therefore have a buffer of their own.
+ */
 int p4d_attention_ring__backward(p4d_net *m, const p4d_layer *y, float *sums, p4d_error *err)
 {
-	const uint64_t e = m->element, cp = m->l->cp, width = 2 * m->kv;
-	const uint64_t bytes = m->n * width * e, gradient_bytes = m->n * width * sizeof(float);
+	enum { OWN = 2 };
+	const uint64_t e = m->element, cp = m->l->cp, width = 2 * m->kv, count = m->n * width;
+	const uint64_t bytes = count * e, gradient_bytes = count * sizeof(float);
 	ring keys_ring = ring_of(m, CHANNEL_RING, bytes);
 	ring gradient_ring = ring_of(m, CHANNEL_RING_GRADIENTS, gradient_bytes);
-	void *qkv = y->activation[ACT_QKV];
+	float *const own = (void *)half_of(m, B_RING_BACK_GRADIENTS, OWN, gradient_bytes);
 
-	p4d_attention__take_keys_values(m, half_of(m, B_RING_BACK_KEYS_VALUES, 0, bytes), qkv, 0, m->n);
-	m->d->zero(m->d, p4d_buffers_at(m, B_RING_BACK_GRADIENTS), gradient_bytes);
+	p4d_attention__take_keys_values(m, half_of(m, B_RING_BACK_KEYS_VALUES, 0, bytes),
+					y->activation[ACT_QKV], 0, m->n);
 	for (unsigned i = 0; i < cp; i++) {
-		const uint32_t from = (uint32_t)((m->place.cp + cp - i) % cp);
-		const p4d_attention_shape shape =
-		    p4d_attention__gradient_shape_of(m, y, from, m->length, width);
 		char *keys = half_of(m, B_RING_BACK_KEYS_VALUES, i % 2, bytes);
 		char *next = half_of(m, B_RING_BACK_KEYS_VALUES, (i + 1) % 2, bytes);
 		float *gradient = (void *)half_of(m, B_RING_BACK_GRADIENTS, i % 2, gradient_bytes);
@@ -98,19 +115,21 @@ int p4d_attention_ring__backward(p4d_net *m, const p4d_layer *y, float *sums, p4
 		if (i + 1 < cp &&
 		    (ring_send(m, &keys_ring, keys, err) < 0 || ring_expect(m, &keys_ring, next, err) < 0))
 			return -1;
-		m->d->attention_backward(m->d, m->type, sums, gradient, gradient + m->kv,
-					 p4d_buffers_at(m, B_ATTENTION_GRADIENT), y->activation[ACT_LSE],
-					 p4d_buffers_at(m, B_ROW_SUMS), qkv, keys, p4d_column(keys, m->kv, e),
-					 &shape, p4d_buffers_at(m, B_BACKWARD_WORKSPACE));
+		find_gradients(m, y, i, sums, i ? own : gradient);
+		if (i && ring_turn(m, &gradient_ring, gradient, err) < 0)
+			return -1;
+		if (i)
+			m->d->accumulate(m->d, gradient, P4D_DT_FP32, own, count);
 		if (ring_send(m, &gradient_ring, gradient, err) < 0 ||
 		    ring_expect(m, &gradient_ring, next_gradient, err) < 0)
 			return -1;
-		if ((i + 1 < cp && ring_turn(m, &keys_ring, next, err) < 0) ||
-		    ring_turn(m, &gradient_ring, next_gradient, err) < 0)
+		if (i + 1 < cp && ring_turn(m, &keys_ring, next, err) < 0)
 			return -1;
 	}
-	m->d->copy_rows(m->d, sums + m->q, m->columns * sizeof(*sums),
-			half_of(m, B_RING_BACK_GRADIENTS, cp % 2, gradient_bytes), width * sizeof(*sums),
+	float *const complete = (void *)half_of(m, B_RING_BACK_GRADIENTS, cp % 2, gradient_bytes);
+	if (ring_turn(m, &gradient_ring, complete, err) < 0)
+		return -1;
+	m->d->copy_rows(m->d, sums + m->q, m->columns * sizeof(*sums), complete, width * sizeof(*sums),
 			width * sizeof(*sums), m->n);
 	return 0;
 }

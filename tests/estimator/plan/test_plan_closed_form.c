@@ -379,7 +379,7 @@ static uint64_t closed_form(const p4d_layout *l, uint64_t stage)
 			   : l->cp > 1 ? up(2 * e * n * 2 * G) + up(4 * n * A) + up(4 * n * a)
 				       : 0;
 	uint64_t context_back = gathers     ? up(e * all * 2 * G) + up(4 * all * 2 * G)
-				: l->cp > 1 ? up(2 * e * n * 2 * G) + up(2 * 4 * n * 2 * G)
+				: l->cp > 1 ? up(2 * e * n * 2 * G) + up(3 * 4 * n * 2 * G)
 					    : 0;
 	/* logits of 4,096 tokens, on a cpu of 1,024, and of 1 GiB at most, in chunks of one size */
 	uint64_t V = (l->vocab / l->tp + 7) / 8 * 8, fit = (1 << 30) / (e * V) / 128 * 128;
