@@ -9,6 +9,7 @@
 #include <math.h>
 
 #include "cost/cost_internal.h"
+#include "plan/cudnn_workspace.h"
 #include "plan/offload.h"
 #include "plan/parameters.h"
 #include "request/fp8.h"
@@ -166,6 +167,30 @@ static double attention_efficiency(const p4d_layout *l, const p4d_gpu *gpu, bool
 }
 
 /*
+ * p4d-train's own kernels, which compute attention where cuDNN does not: with documents, in fp32, and for
+ * head sizes that cuDNN refuses. They do not use tensor cores. Their rate was never measured: a quarter of
+ * the FMA instructions that a multiprocessor with 128 lanes can execute at 1.7 GHz. The backward pass has 7
+ * products instead of 5.
+ */
+#define OWN_FLOPS_OF_MULTIPROCESSOR (0.25 * 2 * 128 * 1.7e9)
+#define OWN_BACKWARD (7.0 / 5)
+
+static bool has_own_kernels(const p4d_layout *l, const p4d_gpu *gpu)
+{
+	const p4d_attention_call call = {.batch = 1,
+					 .heads = l->heads,
+					 .kv_heads = l->kv_heads,
+					 .queries = l->seq_len,
+					 .keys = l->seq_len,
+					 .head_dim = l->head_dim,
+					 .backward = true};
+
+	return p4d_framework_of(l->framework)->cost.attends_alone && p4d_on_gpu(l->device) &&
+	       (l->document_len || l->precision == P4D_FP32 ||
+		!p4d_attention_workspace_of(gpu->sm, &call).fused);
+}
+
+/*
  * In the backward pass, the rate is lower by this much if queries and keys are wider than 128, as in latent
  * attention (192, with values of 128) or with large heads, because tiles are smaller (SimuMax, B200: latent
  * attention with 16 to 128 heads). In the forward pass it is not lower.
@@ -215,6 +240,10 @@ p4d_cost_rates p4d_cost__rates_of(const p4d_layout *l, const p4d_gpu *gpu)
 	r.attention_forward = attention * inverse(peak * attention_efficiency(l, gpu, false));
 	r.attention_backward = attention * inverse(peak * attention_efficiency(l, gpu, true)) /
 			       (has_wide_keys(l) ? WIDE_BACKWARD : 1);
+	if (has_own_kernels(l, gpu)) {
+		r.attention_forward = slowest * inverse(OWN_FLOPS_OF_MULTIPROCESSOR * multiprocessors);
+		r.attention_backward = OWN_BACKWARD * r.attention_forward;
+	}
 	r.hbm = inverse(gpu->hbm_bytes_per_s * gpu->hbm_efficiency);
 	r.link = inverse(gpu->link_bytes_per_s * gpu->link_efficiency);
 	r.net = inverse(net_rate(l, gpu) * P4D_NET_EFFICIENCY);

@@ -545,6 +545,7 @@ const p4d_framework p4d_framework__p4d = {
 	     .overlaps_halves = true,
 	     .chunks_head = true,
 	     .sums_keys_in_fp32 = true,
+	     .attends_alone = true,
 	     .orthogonalizes = true,
 	     .casts_each_product = true,
 	     .freezes_weights = true},

@@ -45,6 +45,7 @@ typedef struct p4d_framework_cost {
 					* in fp32 */
 	bool sums_keys_in_fp32;        /* sums gradients of other ranks' keys and values in fp32;
 					* otherwise in the type of activations */
+	bool attends_alone;            /* has kernels of its own for attention that cuDNN does not compute */
 	bool orthogonalizes;           /* Muon: every rank, the matrices of which its shard has a part */
 	bool casts_each_product;       /* FP8: casts both operands of every matmul, after gathering them */
 	bool reorders_gathered_keys;   /* gathers all sequences together; otherwise piece by piece, in

@@ -172,7 +172,8 @@ static p4d_traffic between_tp(const p4d_net *m)
 {
 	const uint64_t rows = m->n * m->h * m->element, tokens = p4d_logits_tokens(m->l);
 	const uint64_t wide = m->l->qk_norm == P4D_QK_NORM_WIDE ? m->n * P4D_WIDE_NORMS : 0;
-	const uint64_t gram = m->row[B_MUON_GRAMS] ? m->row[B_MUON_GRAMS]->bytes / 2 : 0;
+	const p4d_tensor *grams = m->row[B_MUON_GRAMS];
+	const uint64_t gram = grams ? grams->shape[1] * grams->shape[2] * sizeof(float) : 0;
 	const uint64_t sums =
 	    larger(gram, larger(largest_replicated(m), larger(tokens, wide)) * sizeof(float));
 

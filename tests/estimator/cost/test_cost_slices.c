@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Step times of token slices: the lengths that p4d chooses, their gain, and their memory. */
+/* Step times of token slices: the lengths that p4d chooses, their gain, and their memory. And of attention
+ * that cuDNN does not compute. */
 #include "support/cost_steps.h"
 
 #include "plan/plan.h"
@@ -216,12 +217,40 @@ static void long_sequences_gain(void **state)
 	}
 }
 
+/*
+ * p4d-train computes attention with kernels of its own where cuDNN refuses it: with documents, and for some
+ * head sizes.
+ */
+static void own_kernels(void **state)
+{
+	static const char *const slower[][2] = {{"", "document-len=8192"}, {"head-dim=256", "head-dim=264"}};
+	p4d_gpu gpu = gpu_named("h100");
+	char options[512];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(slower) / sizeof(*slower); i++) {
+		double step[2];
+		for (int k = 0; k < 2; k++) {
+			snprintf(options, sizeof(options),
+				 MODEL_13B "framework=p4d tp=4 global-batch=64 seq-len=8192 micro-batch=1 %s",
+				 slower[i][k]);
+			step[k] = seconds(options, 1, 8, &gpu);
+		}
+		print_message("%s: %.2f s, %s: %.2f s\n", slower[i][0], step[0], slower[i][1], step[1]);
+		assert_true(step[1] > 1.5 * step[0]);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(the_best_cut_is_found), cmocka_unit_test(later_slices_are_shorter),
-	    cmocka_unit_test(the_request_says_them), cmocka_unit_test(slices_add_up),
-	    cmocka_unit_test(the_bound_is_below),    cmocka_unit_test(long_sequences_gain),
+	    cmocka_unit_test(own_kernels),
+	    cmocka_unit_test(the_best_cut_is_found),
+	    cmocka_unit_test(later_slices_are_shorter),
+	    cmocka_unit_test(the_request_says_them),
+	    cmocka_unit_test(slices_add_up),
+	    cmocka_unit_test(the_bound_is_below),
+	    cmocka_unit_test(long_sequences_gain),
 	};
 
 	return cmocka_run_group_tests(tests, load_gpus, NULL);
