@@ -6,8 +6,9 @@
 /*
  * How fast an inference engine answers, from its cache (p4d_serving_estimate) and the cost of one pass
  * (p4d_cost_serve). Every sequence in flight gets one token per pass. A sequence that has ended makes room
- * for the next prompt. That prompt is computed in passes together with the other sequences, in chunks of
- * max-num-batched-tokens. tests/data/serving_measured.csv has measurements of others.
+ * for the next prompt. vLLM computes that prompt in passes together with the other sequences, in chunks of
+ * max-num-batched-tokens. SGLang computes prompts in passes of their own, which have no CUDA graph.
+ * tests/data/serving_measured.csv has measurements of others.
  */
 
 /* The load: averages over all requests, on all replicas. */
