@@ -122,10 +122,6 @@ void p4d_megatron__size_experts(const p4d_rows *rows, p4d_megatron_sizes *z)
 				: p4d_megatron__saved_by_experts(l, z));
 	if (l->kv_rank)
 		z->attention = backward_of_latent(l, z);
-	if (l->kv_rank)
-		z->attention_saved =
-		    (p4d_wide)z->own * (z->h + 2 * (l->q_rank + l->kv_rank)) +
-		    (p4d_wide)z->tokens * (l->heads / l->tp * (l->head_dim + l->rope_dim) + z->A + 2 * z->G);
 	z->left = layers_left(rows) * (p4d_wide)z->own * z->h;
 	if (!with)
 		return;

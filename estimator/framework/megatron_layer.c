@@ -346,6 +346,16 @@ static void keep_modules_again(p4d_rows *rows, const p4d_megatron_sizes *z)
 		keep_experts_again(rows, z);
 }
 
+/* Elements of the rows from the first'th on. */
+static p4d_wide elements_since(const p4d_rows *rows, unsigned first)
+{
+	p4d_wide bytes = 0;
+
+	for (unsigned i = first; i < rows->plan->count; i++)
+		bytes += rows->plan->tensor[i].bytes;
+	return bytes / (p4d_dtype_of(rows->layout) == P4D_DT_FP32 ? 4 : 2);
+}
+
 void p4d_megatron__layers(p4d_rows *rows, const p4d_megatron_again *r, p4d_megatron_sizes *z)
 {
 	const p4d_layout *l = rows->layout;
@@ -362,14 +372,17 @@ void p4d_megatron__layers(p4d_rows *rows, const p4d_megatron_again *r, p4d_megat
 		 * is held. */
 		p4d_megatron_held(rows, P4D_AT_BACKWARD_FFN, "again.inputs", ALONG, P4D_PART_ACTIVATIONS,
 				  r->layers * narrow);
+		const unsigned first = rows->plan->count;
 		keep_layers(&group, z);
+		z->again = elements_since(rows, first) + r->layers * narrow;
+		if (with) /* the part of the group's last layer that is free first */
+			z->ffn = 2 * narrow + p4d_megatron__saved_by_experts(l, z);
 	}
 	keep(&slots, INPUT, slots.layers, "layer.input", ALONG, dtype, narrow);
 	keep_layers(&slots, z);
-	const unsigned before = rows->plan->count;
+	const unsigned further = rows->plan->count;
 	keep_further(rows, z);
-	for (unsigned i = before; i < rows->plan->count; i++)
-		z->further += rows->plan->tensor[i].bytes / 2;
+	z->further = elements_since(rows, further);
 	keep_modules_again(rows, z);
 }
 

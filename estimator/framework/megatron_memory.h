@@ -60,11 +60,12 @@ typedef struct p4d_megatron_sizes {
 	/* For mixed layers. forward, backward, attention: peaks of the passes on top of saved activations;
 	 * attention does not count memory that was certainly freed before. left: memory of all layers that
 	 * stays allocated after their passes */
-	p4d_wide forward, backward, attention, attention_saved, left;
+	p4d_wide forward, backward, attention, left;
 	p4d_wide ffn_forward, ffn_backward; /* such peaks of a feed-forward part without experts */
-	p4d_wide further;                   /* saved by layers for multi-token prediction, in 16-bit
-					     * elements */
-	bool gathers;                       /* with sequence parallelism: inputs of matmuls are gathered */
+	/* Filled by p4d_megatron__layers: elements that a group of recomputed layers holds, with their
+	 * inputs; and that layers for multi-token prediction save. */
+	p4d_wide again, further;
+	bool gathers; /* with sequence parallelism: inputs of matmuls are gathered */
 } p4d_megatron_sizes;
 
 p4d_megatron_sizes p4d_framework__megatron_sizes(const p4d_layout *layout, uint64_t micro_batch);
@@ -94,7 +95,7 @@ typedef struct p4d_megatron_widths {
 } p4d_megatron_widths;
 p4d_megatron_widths p4d_megatron__widths(const p4d_layout *layout);
 
-/* Adds the rows of what the layers of a stage save (megatron_layer.c), and fills `further`. */
+/* Adds the rows of what the layers of a stage save (megatron_layer.c), and fills `again` and `further`. */
 void p4d_megatron__layers(p4d_rows *rows, const p4d_megatron_again *again, p4d_megatron_sizes *sizes);
 
 /* The same for hybrid models: one tensor of these blocks; and all that the experts of these layers save. */

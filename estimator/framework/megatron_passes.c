@@ -77,23 +77,20 @@ static p4d_wide backward_exchange(const p4d_rows *rows, const p4d_megatron_again
 	const p4d_layout *l = rows->layout;
 	const bool ring = l->cp_comm == P4D_CP_P2P, layers = r->groups && r->layers;
 	const p4d_wide narrow = (p4d_wide)z->own * z->h;
-	const p4d_wide normed = l->qk_norm ? z->A + z->G : 0;
-	const p4d_wide saved =
-	    2 * narrow + z->ffn + (p4d_wide)z->tokens * ((1 + z->outputs) * z->A + 2 * z->G + normed);
 
 	if (!exchange(l, z) || (ring && !layers))
 		return 0;
-	return p4d_beyond(exchange(l, z) + (layers ? r->layers * saved : 0), z->ffn + (layers ? narrow : 0)) +
+	return p4d_beyond(exchange(l, z) + z->again, z->ffn + (layers ? narrow : 0)) +
 	       (inputs + (ring || !rows->last)) * narrow;
 }
 
-static p4d_wide backward_latent(const p4d_megatron_again *r, const p4d_megatron_sizes *z, uint64_t inputs)
+static p4d_wide backward_latent(const p4d_megatron_sizes *z, uint64_t inputs)
 {
-	const p4d_wide narrow = (p4d_wide)z->own * z->h, saved = z->attention_saved + z->ffn + narrow;
+	const p4d_wide narrow = (p4d_wide)z->own * z->h;
 
 	if (!z->attention)
 		return 0;
-	return p4d_beyond(z->attention + (1 + inputs) * narrow + (r->groups ? r->layers * saved : 0), z->ffn);
+	return p4d_beyond(z->attention + (1 + inputs) * narrow + z->again, z->ffn);
 }
 
 /*
@@ -150,9 +147,9 @@ static void add_passes(p4d_rows *rows, const p4d_megatron_again *r, const p4d_me
 			  inputs * narrow);
 	p4d_megatron_held(rows, P4D_AT_BACKWARD_FFN, "backward.gradients", ACROSS, P4D_PART_WORKING_SET,
 			  (1 + second) * narrow + widest_of_layer(rows, z));
-	p4d_megatron_held(rows, P4D_AT_BACKWARD_ATTENTION, "backward.attention", ACROSS, P4D_PART_ATTENTION,
-			  P4D_MOST(P4D_MOST(backward_exchange(rows, r, z, inputs), unfused),
-				   backward_latent(r, z, inputs)));
+	p4d_megatron_held(
+	    rows, P4D_AT_BACKWARD_ATTENTION, "backward.attention", ACROSS, P4D_PART_ATTENTION,
+	    P4D_MOST(P4D_MOST(backward_exchange(rows, r, z, inputs), unfused), backward_latent(z, inputs)));
 	/* the last layer, when all slots are taken: the last matmul's result and what follows it; a
 	 * received gradient; and, without interleaving, the input of the last backward pass */
 	p4d_megatron_held(

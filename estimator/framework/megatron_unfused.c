@@ -106,9 +106,7 @@ p4d_wide p4d_megatron__unfused_backward(const p4d_rows *rows, const p4d_megatron
 	if (again)
 		held = P4D_MOST(held, forward_beside(l, z, layers));
 	if (layers)
-		held += r->layers *
-			(2 * narrow + z->ffn + saved_by_matmuls(l, z) +
-			 (p4d_wide)z->tokens * ((1 + z->outputs) * z->A + (l->qk_norm ? z->A + z->G : 0)));
+		held += z->again;
 	else if (again)
 		held += saved_by_matmuls(l, z) + (p4d_wide)z->tokens * z->A;
 	return p4d_beyond(held, z->ffn + (layers ? narrow : 0)) + (1 + inputs) * narrow;

@@ -44,8 +44,6 @@ typedef struct p4d_search_space {
 	p4d_capacity capacity;
 	int method;
 	double safe, limit; /* limits as fractions of the capacity */
-	bool replace_user;  /* the search may change what the user set (rewrite = all): tp, cp, pp, vpp,
-			     * micro-batch, recompute */
 	bool counts_ends;   /* the search may count embedding and loss as layers if pp does not divide the
 			     * model's layers */
 	p4d_search_budget *budget; /* NULL: unlimited */

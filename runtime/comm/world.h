@@ -56,7 +56,6 @@ typedef struct p4d_out {
 typedef struct p4d_in {
 	int fd;
 	p4d_message_head head;
-	size_t head_got;
 	uint64_t left; /* rest of the current message */
 } p4d_in;
 
