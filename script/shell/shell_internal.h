@@ -405,6 +405,7 @@ typedef struct p4d_shell_pattern {
 	size_t count;
 	bool start, end; /* ^ $ */
 	bool any_case;
+	uint32_t *begins; /* gets the positions where the atoms' matches begin; NULL: nobody asks */
 } p4d_shell_pattern;
 
 /* Parses a pattern. False: p4d does not support it. plain: no character is special. extended: as in grep
@@ -414,3 +415,8 @@ bool p4d_shell__read_pattern(p4d_shell_pattern *p, const char *text, bool plain,
 bool p4d_shell__find_match(p4d_shell *sh, const p4d_shell_pattern *p, p4d_value line, uint32_t *at,
 			   uint32_t *end);
 bool p4d_shell__has_match(p4d_shell *sh, const p4d_shell_pattern *p, p4d_value line);
+
+/* shell_regular.c */
+
+/* [[ text =~ pattern ]], which also sets BASH_REMATCH. OPEN: p4d does not support the pattern. */
+p4d_shell_status p4d_shell__regular(p4d_shell *sh, p4d_value text, p4d_value pattern);

@@ -37,6 +37,35 @@ static bool is_digit(int c)
 	return c >= '0' && c <= '9';
 }
 
+static bool is_letter(int c)
+{
+	return is_word(c) && !is_digit(c) && c != '_';
+}
+
+static bool is_letter_or_digit(int c)
+{
+	return is_word(c) && c != '_';
+}
+
+struct named_set {
+	const char *name;
+	bool (*has)(int c);
+};
+
+/* The set of characters that is named here, as [:digit:]. NULL: p4d does not support it. */
+static const struct named_set *set_at(const char *at)
+{
+	static const struct named_set sets[] = {{"[:space:]", is_blank},
+						{"[:digit:]", is_digit},
+						{"[:alpha:]", is_letter},
+						{"[:alnum:]", is_letter_or_digit}};
+
+	for (size_t i = 0; i < sizeof(sets) / sizeof(*sets); i++)
+		if (!strncmp(at, sets[i].name, strlen(sets[i].name)))
+			return &sets[i];
+	return NULL;
+}
+
 /* The position after the bracket that opens a set. NULL: p4d does not support it. */
 static const char *read_set(p4d_shell_atom *a, const char *at)
 {
@@ -45,14 +74,10 @@ static const char *read_set(p4d_shell_atom *a, const char *at)
 
 	at += other;
 	for (bool first = true; *at && (first || *at != ']'); first = false) {
-		if (!strncmp(at, "[:space:]", 9)) {
-			add_class(&in, is_blank, false);
-			at += 9;
-			continue;
-		}
-		if (!strncmp(at, "[:digit:]", 9)) {
-			add_class(&in, is_digit, false);
-			at += 9;
+		const struct named_set *set = set_at(at);
+		if (set) {
+			add_class(&in, set->has, false);
+			at += strlen(set->name);
 			continue;
 		}
 		if (*at == '[' || *at == '\\')
@@ -134,6 +159,8 @@ static bool matches_at(p4d_shell *sh, const p4d_shell_pattern *p, size_t i, p4d_
 {
 	for (; i < p->count && p4d_shell__work(sh, 1); i++) {
 		const p4d_shell_atom *a = &p->at[i];
+		if (p->begins)
+			p->begins[i] = at;
 		uint32_t least = a->times == '1' || a->times == '+', n = 0;
 		while (at + n < line.length && (n < 1 || strchr("*+", a->times)) && p4d_shell__work(sh, 1)) {
 			if (!takes(p, a, line.at[at + n]))

@@ -137,10 +137,26 @@ static p4d_shell_status case_command(p4d_shell *sh, p4d_shell_source *s, p4d_she
 	return P4D_SHELL_TAKEN;
 }
 
+/* The pattern after =~, where brackets and bars are no operators of the shell. */
+static void pattern_word(p4d_shell *sh, p4d_shell_source *s, p4d_shell_build *word)
+{
+	for (int depth = 0; !p4d_shell__at_end(sh, s);) {
+		p4d_shell__word(sh, s, word);
+		const char c = p4d_shell__peek(s, 0);
+		if ((c != '(' && c != '|' && c != ')') || (c == ')' && !depth) || p4d_shell__at_end(sh, s))
+			break;
+		depth += (c == '(') - (c == ')');
+		if (word)
+			p4d_shell__add(sh, word, p4d_shell__cell(s, false));
+		p4d_shell__advance(sh, s);
+	}
+}
+
 /* [[ ... ]]: words are not split, and && and || are part of the expression. */
 static p4d_shell_status test_command(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode)
 {
 	p4d_shell_words words = {0};
+	bool matches = false; /* after =~ */
 
 	for (p4d_shell__lines(sh, s); !p4d_shell__at_end(sh, s); p4d_shell__lines(sh, s)) {
 		p4d_shell_build word = {0};
@@ -150,7 +166,7 @@ static p4d_shell_status test_command(p4d_shell *sh, p4d_shell_source *s, p4d_she
 			p4d_shell__take_word(sh, s, "]]");
 			break;
 		}
-		if (strchr("&|()<>;", c)) {
+		if (strchr("&|()<>;", c) && !(matches && c == '(')) {
 			if (p4d_shell__peek(s, 1) == c && c != '(' && c != ')')
 				text[1] = c;
 			for (size_t i = strlen(text); i; i--)
@@ -159,7 +175,9 @@ static p4d_shell_status test_command(p4d_shell *sh, p4d_shell_source *s, p4d_she
 				p4d_shell__add_word(sh, &words, p4d_shell__value_of(sh, text, where));
 			continue;
 		}
-		p4d_shell__word(sh, s, mode == P4D_SHELL_SKIP ? NULL : &word);
+		const bool follows = looking_at(s, "=~");
+		(matches ? pattern_word : p4d_shell__word)(sh, s, mode == P4D_SHELL_SKIP ? NULL : &word);
+		matches = follows && !matches;
 		if (mode == P4D_SHELL_SKIP)
 			continue;
 		p4d_shell_build kept = {0};
@@ -168,7 +186,10 @@ static p4d_shell_status test_command(p4d_shell *sh, p4d_shell_source *s, p4d_she
 				p4d_shell__add(sh, &kept, word.at[i]);
 		p4d_shell__add_word(sh, &words, (p4d_value){kept.at, kept.length});
 	}
-	return mode == P4D_SHELL_SKIP ? P4D_SHELL_OPEN : p4d_shell__test(sh, words.at, words.count, true);
+	if (mode == P4D_SHELL_SKIP)
+		return P4D_SHELL_OPEN;
+	sh->mode = mode;
+	return p4d_shell__test(sh, words.at, words.count, true);
 }
 
 static p4d_shell_status arithmetic_command(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode)

@@ -98,6 +98,8 @@ static p4d_shell_status compare(words *w, p4d_value a, p4d_value op, p4d_value b
 		a.length = 0;
 	if (is_unset(b))
 		b.length = 0;
+	if (w->patterns && p4d_value_is(op, "=~"))
+		return p4d_shell__regular(w->sh, a, b);
 	const bool equal = p4d_value_is(op, "=") || p4d_value_is(op, "==");
 	if ((!equal && !p4d_value_is(op, "!=")) || p4d_value_unknown(a) || p4d_value_unknown(b))
 		return P4D_SHELL_OPEN;

@@ -457,6 +457,36 @@ static void bounds(void **state)
 	assert_non_null(stopped);
 }
 
+static void regular(void **state)
+{
+	(void)state;
+	means("[[ 13b =~ ^([0-9]+)b$ ]] && run ${BASH_REMATCH[1]} ${#BASH_REMATCH[@]}", "<run><13><2>;");
+	means("[[ v2.5.1 =~ ([0-9]+)\\.([0-9]+) ]] && run ${BASH_REMATCH[0]} ${BASH_REMATCH[2]}",
+	      "<run><2.5><5>;");
+	means("[[ aXb =~ a(X(b)) ]] && run ${BASH_REMATCH[@]}", "<run><aXb><Xb><b>;");
+	means("if [[ Qwen3-32B =~ 32B ]]; then run big; else run small; fi", "<run><big>;");
+	means("if [[ Qwen3-8B =~ (32|72)B$ ]]; then run big; else run small; fi", "<run><small>;");
+	means("[[ both =~ ^(none|both)$ && 4 -gt 2 ]] && run yes", "<run><yes>;");
+	means("[[ b =~ a|b ]] && run yes; [[ ! c =~ a|b ]] && run no", "<run><yes>;<run><no>;");
+	means("re='^[a-z_]+\\.py$'; [[ a_b.py =~ $re ]] && run yes", "<run><yes>;");
+	/* quoted characters mean themselves */
+	means("[[ axb =~ a'.'b ]] || run no; [[ a.b =~ a\\.b ]] && run yes", "<run><no>;<run><yes>;");
+	means("L=(a bb); [[ \" ${L[*]} \" =~ \" bb \" ]] && run in", "<run><in>;");
+	/* an unset variable is empty */
+	means("[[ $NONE =~ ^[0-9]+$ ]] || run no", "<run><no>;");
+	/* what p4d does not support, or does not know, stays open: both branches may run */
+	means("if [[ aa =~ (a)+$ ]]; then run 1; else run 2; fi", "?<run><1>;?<run><2>;");
+	means("if [[ aa =~ a{2} ]]; then run 1; else run 2; fi", "?<run><1>;?<run><2>;");
+	means("if [[ $LATER =~ a ]]; then run 1; else run 2; fi", "?<run><1>;?<run><2>;");
+	means("[[ b =~ a|b ]]; run ${BASH_REMATCH[1]:-x}", "<run><?>;");
+	means("[[ $LATER =~ (a) ]]; run ${BASH_REMATCH[1]:-x}", "<run><?>;");
+	means("[[ 'a)' =~ ^a[[:digit:])]$ ]] && run yes; [[ a7 =~ ^a[[:digit:])](x|)$ ]] && run yes",
+	      "<run><yes>;<run><yes>;");
+	/* the same words in [ ] and after another operator */
+	means("[[ a == a && (b == b || c == d) ]] && run yes", "<run><yes>;");
+	means("[[ x =~ [(|)] ]] || run no; [[ '|' =~ [(|)] ]] && run yes", "<run><no>;<run><yes>;");
+}
+
 /* Wherever the memory ends, there is a message; sanitizers find writes outside of it. */
 static void memory_ends(void **state)
 {
@@ -485,7 +515,7 @@ int main(void)
 	    cmocka_unit_test(control),     cmocka_unit_test(scopes),      cmocka_unit_test(set_options),
 	    cmocka_unit_test(frames),      cmocka_unit_test(directories), cmocka_unit_test(files),
 	    cmocka_unit_test(arrays),      cmocka_unit_test(outputs),     cmocka_unit_test(options),
-	    cmocka_unit_test(bounds),
+	    cmocka_unit_test(bounds),      cmocka_unit_test(regular),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

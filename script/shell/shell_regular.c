@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* [[ text =~ pattern ]]: patterns with alternatives, and groups that are not repeated. */
+#include <ctype.h>
+#include <string.h>
+
+#include "shell/shell_internal.h"
+
+enum { GROUPS = 8, PATTERN = 256 };
+
+/* A pattern without alternatives, as shell_pattern.c reads it: "v([0-9]+)" is "v[0-9]+" and one group. */
+typedef struct regular {
+	char text[PATTERN]; /* the pattern without the brackets of its groups; quoted characters are escaped */
+	size_t length;
+	struct {
+		size_t from, to; /* its atoms: from the first one up to the one after the last */
+	} group[GROUPS];
+	size_t groups;
+	size_t open[GROUPS], opened; /* numbers of the groups that have no end so far */
+	bool supported;
+} regular;
+
+static bool is_special(p4d_cell c, const char *which)
+{
+	return !c.quoted && !c.unknown && c.c && strchr(which, c.c);
+}
+
+/* The position after a set in brackets that begins here. */
+static uint32_t set_end(p4d_value p, uint32_t at)
+{
+	uint32_t i = at + 1;
+
+	i += i < p.length && p.at[i].c == '^';
+	i += i < p.length && p.at[i].c == ']';
+	for (; i < p.length && p.at[i].c != ']'; i++)
+		if (p.at[i].c == '[' && i + 1 < p.length && p.at[i + 1].c == ':')
+			for (i += 2; i < p.length && p.at[i].c != ']';) /* the name of a class */
+				i++;
+	return i < p.length ? i + 1 : p.length;
+}
+
+static void add(regular *r, p4d_cell c, bool in_set)
+{
+	const bool escaped = c.quoted && !in_set && ispunct((unsigned char)c.c);
+
+	if (c.unknown || !c.c || (c.quoted && in_set && ispunct((unsigned char)c.c)) ||
+	    r->length + 2 >= sizeof(r->text)) {
+		r->supported = false;
+		return;
+	}
+	if (escaped)
+		r->text[r->length++] = '\\';
+	r->text[r->length++] = c.c;
+	r->text[r->length] = '\0';
+}
+
+/* How many atoms the text so far has. */
+static size_t atoms(const regular *r)
+{
+	p4d_shell_pattern p = {.start = false};
+
+	return p4d_shell__read_pattern(&p, r->text, false, true) ? p.count : 0;
+}
+
+static void open_group(regular *r)
+{
+	if (r->groups == GROUPS) {
+		r->supported = false;
+		return;
+	}
+	r->group[r->groups].from = atoms(r);
+	r->open[r->opened++] = r->groups++;
+}
+
+/* Whether the group that ends here is repeated. */
+static bool repeated(p4d_value p, uint32_t at)
+{
+	return at + 1 < p.length && is_special(p.at[at + 1], "*+?{");
+}
+
+static void close_group(regular *r, p4d_value p, uint32_t at)
+{
+	if (!r->opened || repeated(p, at)) {
+		r->supported = false;
+		return;
+	}
+	r->group[r->open[--r->opened]].to = atoms(r);
+}
+
+/* Adds a part without alternatives. */
+static void add_part(regular *r, p4d_value p)
+{
+	for (uint32_t i = 0; i < p.length && r->supported; i++) {
+		if (is_special(p.at[i], "[")) {
+			for (const uint32_t end = set_end(p, i); i + 1 < end; i++)
+				add(r, p.at[i], true);
+			add(r, p.at[i], true);
+		} else if (is_special(p.at[i], "(")) {
+			open_group(r);
+		} else if (is_special(p.at[i], ")")) {
+			close_group(r, p, i);
+		} else if (is_special(p.at[i], "\\") && i + 1 < p.length) { /* from a variable */
+			add(r, p.at[i++], true);
+			add(r, p.at[i], true);
+		} else {
+			add(r, p.at[i], false);
+		}
+	}
+}
+
+/* The next bar outside of sets, and of groups within this part; its length: there is none. */
+static uint32_t bar(p4d_value p, uint32_t at)
+{
+	int depth = 0;
+
+	for (; at < p.length && !(is_special(p.at[at], "|") && !depth); at++) {
+		depth += is_special(p.at[at], "(") - is_special(p.at[at], ")");
+		if (is_special(p.at[at], "["))
+			at = set_end(p, at) - 1;
+	}
+	return at;
+}
+
+static p4d_value part(p4d_value p, uint32_t from, uint32_t to)
+{
+	return (p4d_value){p.at + from, to - from};
+}
+
+/* The first group that has alternatives: between *from and *to are the alternatives. False: none. */
+static bool find_group(p4d_value p, uint32_t *from, uint32_t *to)
+{
+	for (uint32_t i = 0; i < p.length; i++) {
+		if (is_special(p.at[i], "[")) {
+			i = set_end(p, i) - 1;
+		} else if (is_special(p.at[i], "(")) {
+			int depth = 1;
+			for (*from = i + 1, *to = *from; *to < p.length; ++*to) {
+				depth += is_special(p.at[*to], "(") - is_special(p.at[*to], ")");
+				if (!depth)
+					break;
+			}
+			if (*to < p.length && bar(part(p, *from, *to), 0) < *to - *from)
+				return true;
+		}
+	}
+	return false;
+}
+
+static void take_matches(p4d_shell *sh, const regular *r, p4d_value text, const uint32_t *begins,
+			 uint32_t from, uint32_t to)
+{
+	p4d_shell_words found = {0};
+
+	p4d_shell__add_word(sh, &found, p4d_shell__copied(sh, part(text, from, to)));
+	for (size_t i = 0; i < r->groups; i++)
+		p4d_shell__add_word(
+		    sh, &found,
+		    p4d_shell__copied(sh, part(text, begins[r->group[i].from], begins[r->group[i].to])));
+	p4d_shell__assign_array(sh, sh->mode, (p4d_shell_name){"BASH_REMATCH", 12}, found, false, 0);
+}
+
+/* One pattern without alternatives; `alone`: it is the whole pattern. */
+static p4d_shell_status match(p4d_shell *sh, p4d_value text, const p4d_value *parts, size_t count, bool alone)
+{
+	uint32_t begins[P4D_SHELL_ATOMS + 1], from = 0, to = 0;
+	p4d_shell_pattern p = {.begins = begins};
+	regular r = {.supported = true};
+
+	for (size_t i = 0; i < count; i++)
+		add_part(&r, parts[i]);
+	if (!r.supported || r.opened || !p4d_shell__read_pattern(&p, r.text, false, true))
+		return P4D_SHELL_OPEN;
+	if (!p4d_shell__find_match(sh, &p, text, &from, &to))
+		return P4D_SHELL_FALSE;
+	begins[p.count] = to;
+	if (alone)
+		take_matches(sh, &r, text, begins, from, to);
+	return P4D_SHELL_TRUE;
+}
+
+/* True if one of the alternatives matches, with what is before and after them. */
+static p4d_shell_status any_of(p4d_shell *sh, p4d_value text, p4d_value before, p4d_value alternatives,
+			       p4d_value after)
+{
+	p4d_shell_status status = P4D_SHELL_FALSE;
+
+	for (uint32_t at = 0; at <= alternatives.length;) {
+		const uint32_t end = bar(alternatives, at);
+		const p4d_value parts[] = {before, part(alternatives, at, end), after};
+		const p4d_shell_status next = match(sh, text, parts, 3, false);
+		if (next == P4D_SHELL_TRUE)
+			return next;
+		status = next == P4D_SHELL_OPEN ? next : status;
+		at = end + 1;
+	}
+	return status;
+}
+
+p4d_shell_status p4d_shell__regular(p4d_shell *sh, p4d_value text, p4d_value pattern)
+{
+	p4d_shell_words none = {0};
+	p4d_shell_status status = P4D_SHELL_OPEN;
+	uint32_t from = 0, to = 0;
+
+	/* until it is known */
+	p4d_shell__add_word(
+	    sh, &none,
+	    p4d_shell__not_known(sh, p4d_shell__reason(sh, "what a pattern matches is not known")));
+	p4d_shell__assign_array(sh, sh->mode, (p4d_shell_name){"BASH_REMATCH", 12}, none, false, 0);
+	if (p4d_value_unknown(text) || p4d_value_unknown(pattern))
+		return status;
+	if (bar(pattern, 0) < pattern.length)
+		status = any_of(sh, text, (p4d_value){0}, pattern, (p4d_value){0});
+	else if (!find_group(pattern, &from, &to))
+		status = match(sh, text, &pattern, 1, true);
+	else if (!repeated(pattern, to))
+		status = any_of(sh, text, part(pattern, 0, from - 1), part(pattern, from, to),
+				part(pattern, to + 1, pattern.length));
+	return sh->stopped ? P4D_SHELL_OPEN : status;
+}
