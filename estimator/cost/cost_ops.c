@@ -161,7 +161,8 @@ double p4d_cost__flash2_efficiency(const p4d_gpu *gpu, bool backward)
 
 static double attention_efficiency(const p4d_layout *l, const p4d_gpu *gpu, bool backward)
 {
-	const bool second = l->flash_attention == P4D_FLASH2 || p4d_framework_of(l->framework)->cost.sdpa;
+	const bool sdpa = p4d_framework_of(l->framework)->cost.sdpa && l->flash_attention != P4D_CUDNN;
+	const bool second = l->flash_attention == P4D_FLASH2 || sdpa;
 
 	return (second ? p4d_cost__flash2_efficiency : cudnn_efficiency)(gpu, backward);
 }

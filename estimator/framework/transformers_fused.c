@@ -7,6 +7,22 @@ static uint64_t up_to(uint64_t x, uint64_t unit)
 	return (x + unit - 1) / unit * unit;
 }
 
+/*
+ * cuDNN's result has the layout of the queries (MHA.cpp, alloc_with_matching_layout). A concatenation makes
+ * queries head by head, and the next matmul needs its input token by token: a copy, which it saves.
+ */
+static p4d_tape_tensor by_token(p4d_tape_writer *w, p4d_tape_tensor x)
+{
+	const p4d_layout *l = w->layout;
+	const p4d_rotated share = l->positions ? P4D_ROTATED_NOT : l->architecture->rotated;
+
+	if (l->flash_attention != P4D_CUDNN || l->kv_rank || !share || share == P4D_ROTATED_WHOLE)
+		return x;
+	const p4d_tape_tensor copy = p4d_op_made(w, x.elements, x.element, p4d_op_needs(w, x));
+	p4d_op_append(w, x, copy, P4D_SAME_GRADIENT);
+	return copy;
+}
+
 p4d_tape_tensor p4d_transformers__fused(p4d_tape_writer *w, p4d_tape_tensor q, p4d_tape_tensor k,
 					p4d_tape_tensor v)
 {
@@ -39,7 +55,7 @@ p4d_tape_tensor p4d_transformers__fused(p4d_tape_writer *w, p4d_tape_tensor q, p
 	o->gradient[1] = o->gradient[2] = P4D_NEW_GRADIENT;
 	if (!p4d_op_needs(w, out)) {
 		o->scratch = statistics + (w->masked ? mask * 3 : 0);
-		return out;
+		return efficient ? out : by_token(w, out);
 	}
 	const short saved[] = {q.value, k.value, v.value, out.value};
 	for (int i = 0; i < 4; i++)
@@ -57,5 +73,5 @@ p4d_tape_tensor p4d_transformers__fused(p4d_tape_writer *w, p4d_tape_tensor q, p
 	o->back_scratch = 4 * w->rows * w->heads * up_to(w->length, 128) * (up_to(l->head_dim, 32) + 1);
 	if (w->kv_heads < w->heads)
 		o->back_scratch += 2 * q.elements * q.element;
-	return out;
+	return by_token(w, out);
 }
