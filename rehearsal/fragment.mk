@@ -17,7 +17,7 @@ libp4dstandins_la_SOURCES = \
 	rehearsal/real.h rehearsal/real.c \
 	rehearsal/runtime_errors.c rehearsal/runtime_memory.c rehearsal/runtime_pools.c rehearsal/runtime_streams.c \
 	rehearsal/runtime_graphs.c rehearsal/runtime_device.c rehearsal/runtime_kernels.c \
-	rehearsal/cupti.c rehearsal/driver.c rehearsal/driver_memory.c rehearsal/nvml.c rehearsal/blas.c rehearsal/fft.c rehearsal/solver.c \
+	rehearsal/cupti.c rehearsal/driver.c rehearsal/driver_memory.c rehearsal/nvml.c rehearsal/blas.c rehearsal/fft.c rehearsal/solver.c rehearsal/sparse.c \
 	rehearsal/dnn.h rehearsal/dnn.c rehearsal/dnn_old.c rehearsal/dnn_plan.c \
 	rehearsal/comm.h rehearsal/comm.c rehearsal/comm_peers.c rehearsal/comm_record.c \
 	rehearsal/absent.c rehearsal/absent.def rehearsal/products.def

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cuFFT and cuSOLVER as PyTorch calls them: the workspaces that it allocates, and the success that it reads.
- */
+/* cuFFT, cuSOLVER and cuSPARSE as PyTorch calls them: the workspaces that it allocates, and the success and
+ * the texts that it reads. */
 #include <stddef.h>
 #include <stdint.h>
 
@@ -32,9 +32,20 @@ int cusolverDnXgeqrf_bufferSize(void *handle, void *settings, int64_t m, int64_t
 				int64_t lda, int type_tau, const void *tau, int type, size_t *on_device,
 				size_t *on_host);
 int cusolverDnXgeev(void);
+int cusparseCreate(void **handle);
+int cusparseDestroy(void *handle);
+int cusparseCreateCsr(void **matrix, int64_t rows, int64_t columns, int64_t elements, void *offsets,
+		      void *indices, void *values, int of_offsets, int of_indices, int base, int type);
+int cusparseDestroySpMat(void *matrix);
+int cusparseSpMM_bufferSize(void *handle, int op, int other, const void *alpha, void *a, void *b,
+			    const void *beta, void *c, int type, int method, size_t *bytes);
+int cusparseSpMM(void *handle, int op, int other, const void *alpha, void *a, void *b, const void *beta,
+		 void *c, int type, int method, void *workspace);
+int cusparseSpGEMM_createDescr(void **description);
+const char *cusparseGetErrorString(int status);
 uint64_t p4d_report_count_of(int count);
 
-enum { C_32F = 4, C_64F = 5, R_8I = 3, MISSING = 7 };
+enum { C_32F = 4, C_64F = 5, R_8I = 3, LAUNCHES = 0, MISSING = 7 };
 
 static size_t area_of(int rank, const long long *n, long long batch, int type)
 {
@@ -134,6 +145,39 @@ static void a_size_in_bytes_is_of_the_types_elements(void **state)
 	assert_int_equal(complex, 4 * single);
 }
 
+static void a_sparse_product_is_a_kernel(void **state)
+{
+	const uint64_t before = p4d_report_count_of(LAUNCHES);
+	void *handle, *matrix;
+	size_t bytes = 1;
+
+	(void)state;
+	assert_int_equal(cusparseCreate(&handle), 0);
+	assert_int_equal(cusparseCreateCsr(&matrix, 8, 8, 8, NULL, NULL, NULL, 1, 1, 0, 0), 0);
+	assert_int_equal(cusparseSpMM_bufferSize(handle, 0, 0, NULL, matrix, NULL, NULL, NULL, 0, 0, &bytes),
+			 0);
+	assert_int_equal(bytes, 0);
+	assert_int_equal(cusparseSpMM(handle, 0, 0, NULL, matrix, NULL, NULL, NULL, 0, 0, NULL), 0);
+	assert_int_equal(p4d_report_count_of(LAUNCHES), before + 1);
+	assert_int_equal(cusparseDestroySpMat(matrix), 0);
+	assert_int_equal(cusparseDestroy(handle), 0);
+}
+
+/* PyTorch prints the text of an error: its caller once got a number for it, which is no address. */
+static void an_error_of_cusparse_has_a_text(void **state)
+{
+	const uint64_t before = p4d_report_count_of(MISSING);
+	void *description;
+	const int status = cusparseSpGEMM_createDescr(&description);
+
+	(void)state;
+	assert_int_equal(p4d_report_count_of(MISSING), before + 1);
+	assert_string_equal(cusparseGetErrorString(status), "not supported by p4d rehearse");
+	assert_string_equal(cusparseGetErrorString(-1), "unknown status");
+	assert_string_equal(cusparseGetErrorString(12), "unknown status");
+	assert_int_equal(p4d_report_count_of(MISSING), before + 1);
+}
+
 static void what_is_not_played_is_counted(void **state)
 {
 	const uint64_t before = p4d_report_count_of(MISSING);
@@ -151,6 +195,8 @@ int main(void)
 	    cmocka_unit_test(singular_values_have_cusolvers_workspace),
 	    cmocka_unit_test(each_matrix_of_a_batch_has_a_status),
 	    cmocka_unit_test(a_size_in_bytes_is_of_the_types_elements),
+	    cmocka_unit_test(a_sparse_product_is_a_kernel),
+	    cmocka_unit_test(an_error_of_cusparse_has_a_text),
 	    cmocka_unit_test(what_is_not_played_is_counted),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,7 +5,10 @@
 # want: verdict=incomplete reason="it called cudaArrayGetInfo, which"
 # case: operator
 # rehearse: -- operator
-# want: verdict=incomplete reason="unplayed.py:59, which"
+# want: verdict=incomplete reason="unplayed.py:62, which"
+# case: sparse
+# rehearse: -- sparse
+# want: verdict=incomplete reason="it called cusparseSpGEMM_createDescr at"
 # case: early
 # rehearse: -- early
 # want: verdict=warn reason="the program ended after 1 of 2 steps, maybe because of an unknown value (lt at"
@@ -39,7 +42,7 @@
 # case: unknown-played
 # rehearse: --gpus-per-node 2 --ranks first,last -- unknown
 # want: verdict=warn reason="the program read 1 values"
-"""What is not there to answer: unplayed.py function or operator (that p4d does not play); of rank 0 objects, bytes, bytes-host
+"""What is not there to answer: unplayed.py function, operator or sparse (that p4d does not play); of rank 0 objects, bytes, bytes-host
 (copied to the host), the state of a generator, numbers, or unknown (numbers that a GPU computes); or early, early-number or
 early-known (a value that ends the training)."""
 import ctypes
@@ -59,6 +62,12 @@ elif what == "operator":
         torch.linalg.eigh(layer.weight.detach())
     except RuntimeError:
         pass
+elif what == "sparse":
+    matrix = torch.sparse_csr_tensor(torch.arange(1025), torch.arange(1024), torch.rand(1024)).cuda()
+    try:
+        matrix @ matrix  # only a GPU counts the elements of the result
+    except RuntimeError as error:
+        assert "not supported" in str(error), error
 elif not what.startswith("early"):
     import torch.distributed as dist
     dist.init_process_group("nccl", device_id=torch.device("cuda", int(os.environ["LOCAL_RANK"])))

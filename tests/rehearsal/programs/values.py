@@ -62,7 +62,7 @@ for step in range(2):
     assert (layer.weight + sparse).shape == (1024, 1024)
     by_rows = torch.sparse_csr_tensor(torch.arange(1025, device="cuda"), torch.arange(1024, device="cuda"),
                                       layer.weight[0].detach(), (1024, 1024))
-    assert (by_rows * 2).values().shape == (1024,)
+    assert (by_rows * 2).values().shape == (1024,) and (by_rows @ layer.weight).shape == (1024, 1024)
     ragged = torch.nested.nested_tensor([out.detach(), out.detach()[:2]])
     assert torch.nested.to_padded_tensor(ragged * 2, 0.0).shape == (2, 4, 1024)
     # gradients of two uses are added in place, unless somebody holds one of them
