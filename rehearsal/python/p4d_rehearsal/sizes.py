@@ -157,6 +157,9 @@ def indices_of(arguments, is_known, on_host, put, note):
 def substitute(operator, arguments):
     """Arguments on the host whose result has the assumed size of an unknown one; None: there are none."""
     first = arguments[0]
+    if operator is aten.bincount:  # the largest value decides, if it is not below minlength
+        weights = [None if w is None else torch.zeros(1, dtype=w.dtype) for w in arguments[1:2]]
+        return (torch.zeros(1, dtype=torch.int64), *weights, *arguments[2:])
     if first.numel() > LARGEST:
         return None
     if operator in (aten.nonzero, aten.repeat_interleave):
@@ -165,6 +168,4 @@ def substitute(operator, arguments):
         return torch.empty(first.shape, dtype=first.dtype), torch.ones(arguments[1].shape, dtype=torch.bool)
     if operator in (aten._unique2, aten.unique_dim, aten.unique_consecutive):
         return (torch.arange(first.numel()).view(first.shape),) + tuple(arguments[1:])
-    if operator is aten.bincount and len(arguments) < 2:
-        return (torch.zeros(first.shape, dtype=torch.int64),)
     return None

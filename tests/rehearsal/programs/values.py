@@ -23,6 +23,8 @@ for step in range(2):
     assert not ends.any() and tokens.tolist() == [1, 1, 1, 1], (ends, tokens)
     assert out[out > 0].numel() == out.numel()  # an upper bound, which counts as a read
     assert torch.unique(tokens).numel() == 4
+    # a confusion matrix
+    assert torch.bincount(tokens, minlength=16).shape == torch.bincount(tokens, out[0, :4], 16).shape == (16,)
     assert mask.sum().item() == 2 and mask.nonzero().tolist() == [[0], [2]]
     # values that torch.tensor() makes on the GPU are known, and so are those written piece by piece; a kernel's
     # output is not
