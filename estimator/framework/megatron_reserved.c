@@ -7,46 +7,21 @@
  */
 #include <string.h>
 
-#include "framework/megatron_memory.h"
-#include "plan/caching_allocator.h"
+#include "framework/megatron_reserved.h"
 
-enum { TAKEN = 512, MICRO_BATCHES = 8, DEPTH = 24 };
-
-typedef struct taken_blocks {
-	p4d_allocated of[TAKEN];
-	unsigned count;
-} taken_blocks;
-
-typedef enum cut { WHOLE, INTO_HALVES, INTO_HIDDEN, INTO_COLUMNS } cut;
-
-typedef struct megatron_step {
-	p4d_caching_allocator a;
-	const p4d_layout *l;
-	const p4d_plan *plan;
-	p4d_megatron_sizes z;
-	uint32_t layers, all_layers; /* number of layers that are played, of all layers */
-	unsigned slots;              /* micro-batches in flight */
-	unsigned tables;             /* vocabulary tables */
-	bool last, sharded;          /* sharded: each rank updates a part of the parameters */
-	unsigned element;            /* bytes of an activation */
-	cut as[P4D_TENSORS];         /* rows of the plan */
-	taken_blocks some, gradients, saved[MICRO_BATCHES];
-} megatron_step;
-
-static void take(megatron_step *p, taken_blocks *into, uint64_t bytes)
+void p4d_megatron__take(p4d_megatron_step *p, p4d_megatron_blocks *into, uint64_t bytes)
 {
 	if (!bytes)
 		return;
 	const p4d_allocated block = p4d_caching_allocator_take(&p->a, bytes);
 
-	if (into && into->count < TAKEN)
+	if (into && into->count < P4D_MEGATRON_TAKEN)
 		into->of[into->count++] = block;
 	else
 		p->a.overflow = p->a.overflow || into;
 }
 
-/* Frees all blocks allocated after the first `count`. */
-static void give(megatron_step *p, taken_blocks *from, unsigned count)
+void p4d_megatron__give(p4d_megatron_step *p, p4d_megatron_blocks *from, unsigned count)
 {
 	for (unsigned i = count; i < from->count; i++)
 		p4d_caching_allocator_give(&p->a, from->of[i]);
@@ -59,7 +34,7 @@ static void give(megatron_step *p, taken_blocks *from, unsigned count)
  * feed-forward part, of the first matmul's width and narrower ones. All other rows are one tensor. */
 static const struct {
 	const char *name;
-	cut as;
+	p4d_megatron_cut as;
 } of_several[] = {{"layer.query_and_output", INTO_HALVES},
 		  {"layer.key_and_value", INTO_HALVES},
 		  {"layer.ffn", INTO_COLUMNS},
@@ -72,7 +47,7 @@ static const struct {
 		  {"loss.hidden", INTO_HIDDEN},
 		  {"head.hidden", INTO_HIDDEN}};
 
-static void find_cuts(megatron_step *p)
+static void find_cuts(p4d_megatron_step *p)
 {
 	for (unsigned i = 0; i < p->plan->count; i++)
 		for (size_t k = 0; k < sizeof(of_several) / sizeof(of_several[0]); k++)
@@ -80,25 +55,25 @@ static void find_cuts(megatron_step *p)
 				p->as[i] = of_several[k].as;
 }
 
-static void take_pieces(megatron_step *p, taken_blocks *into, uint64_t bytes, uint64_t piece)
+static void take_pieces(p4d_megatron_step *p, p4d_megatron_blocks *into, uint64_t bytes, uint64_t piece)
 {
 	for (; piece && bytes > piece && !p->a.overflow; bytes -= piece)
-		take(p, into, piece);
-	take(p, into, bytes);
+		p4d_megatron__take(p, into, piece);
+	p4d_megatron__take(p, into, bytes);
 }
 
 /* bytes: of a row, or of a part of it. */
-static void take_row(megatron_step *p, taken_blocks *into, unsigned row, uint64_t bytes)
+static void take_row(p4d_megatron_step *p, p4d_megatron_blocks *into, unsigned row, uint64_t bytes)
 {
 	const uint64_t hidden = p->z.own * p->z.h * p->element, columns = p->z.tokens * p->z.F * p->element;
 	const uint64_t product = p->z.tokens * p->z.up * p->element;
 
 	if (p->as[row] == INTO_COLUMNS && bytes > product) {
-		take(p, into, product);
+		p4d_megatron__take(p, into, product);
 		bytes -= product;
 	}
 	if (p->as[row] == WHOLE)
-		take(p, into, bytes);
+		p4d_megatron__take(p, into, bytes);
 	else
 		take_pieces(p, into, bytes,
 			    p->as[row] == INTO_HALVES   ? bytes / 2
@@ -106,7 +81,7 @@ static void take_row(megatron_step *p, taken_blocks *into, unsigned row, uint64_
 							: columns);
 }
 
-static void take_at(megatron_step *p, taken_blocks *into, p4d_live_point point)
+static void take_at(p4d_megatron_step *p, p4d_megatron_blocks *into, p4d_live_point point)
 {
 	for (unsigned i = 0; i < p->plan->count; i++) {
 		const p4d_tensor *row = &p->plan->tensor[i];
@@ -118,7 +93,7 @@ static void take_at(megatron_step *p, taken_blocks *into, p4d_live_point point)
 
 /* Tensors that a layer saves for a micro-batch; with recomputation, tensors of the whole stage, in
  * proportion to the played layers. */
-static void take_saved(megatron_step *p, taken_blocks *into, bool of_layers)
+static void take_saved(p4d_megatron_step *p, p4d_megatron_blocks *into, bool of_layers)
 {
 	for (unsigned i = 0; i < p->plan->count; i++) {
 		const p4d_tensor *row = &p->plan->tensor[i];
@@ -131,7 +106,7 @@ static void take_saved(megatron_step *p, taken_blocks *into, bool of_layers)
 
 /* ---- states ---- */
 
-static uint64_t named(const megatron_step *p, const char *name)
+static uint64_t named(const p4d_megatron_step *p, const char *name)
 {
 	for (unsigned i = 0; i < p->plan->count; i++)
 		if (!strcmp(p->plan->tensor[i].name, name))
@@ -140,7 +115,7 @@ static uint64_t named(const megatron_step *p, const char *name)
 }
 
 /* Elements of a layer's matrices, from its end: in the order of their gradients and of the buffer. */
-static unsigned matrices_of(const megatron_step *p, uint64_t matrix[4])
+static unsigned matrices_of(const p4d_megatron_step *p, uint64_t matrix[4])
 {
 	const p4d_megatron_sizes *z = &p->z;
 
@@ -151,21 +126,24 @@ static unsigned matrices_of(const megatron_step *p, uint64_t matrix[4])
 	return 4;
 }
 
-static uint64_t table_of(const megatron_step *p)
+static uint64_t table_of(const p4d_megatron_step *p)
 {
 	return (p->l->vocab + p->l->tp - 1) / p->l->tp * p->z.h;
 }
 
-static uint64_t layer_of(const megatron_step *p)
+static uint64_t layer_of(const p4d_megatron_step *p)
 {
 	uint64_t matrix[4], sum = 0;
+
+	if (p->l->experts)
+		return p4d_megatron__expert_layer(p);
 
 	for (unsigned m = matrices_of(p, matrix); m-- > 0;)
 		sum += matrix[m];
 	return sum;
 }
 
-static unsigned count_tables(const megatron_step *p, uint32_t layers)
+static unsigned count_tables(const p4d_megatron_step *p, uint32_t layers)
 {
 	const uint64_t all = named(p, "parameters") / p->element, of_layers = layer_of(p) * layers;
 
@@ -173,7 +151,7 @@ static unsigned count_tables(const megatron_step *p, uint32_t layers)
 }
 
 /* Bytes of a state, for the layers that are played. */
-static uint64_t state(const megatron_step *p, const char *name)
+static uint64_t state(const p4d_megatron_step *p, const char *name)
 {
 	const uint64_t tables = p->tables * table_of(p), layer = layer_of(p);
 
@@ -181,19 +159,19 @@ static uint64_t state(const megatron_step *p, const char *name)
 			  (tables + layer * p->all_layers));
 }
 
-static uint64_t take_part(megatron_step *p, taken_blocks *into, uint64_t left, uint64_t bytes,
+static uint64_t take_part(p4d_megatron_step *p, p4d_megatron_blocks *into, uint64_t left, uint64_t bytes,
 			  unsigned copies)
 {
 	const uint64_t part = left < bytes ? left : bytes;
 
 	while (copies-- > 0)
-		take(p, into, part);
+		p4d_megatron__take(p, into, part);
 	return left - part;
 }
 
 /* Allocates this many bytes of states: as one tensor, or as one for each parameter of which the rank has a
  * part. */
-static void take_states(megatron_step *p, taken_blocks *into, uint64_t bytes, unsigned element,
+static void take_states(p4d_megatron_step *p, p4d_megatron_blocks *into, uint64_t bytes, unsigned element,
 			unsigned copies)
 {
 	uint64_t matrix[4], left = bytes;
@@ -210,105 +188,149 @@ static void take_states(megatron_step *p, taken_blocks *into, uint64_t bytes, un
 	take_part(p, into, left, left, copies);
 }
 
-static void load(megatron_step *p)
+static void load_libraries(p4d_megatron_step *p)
+{
+	for (unsigned i = 0; i < p->plan->count; i++)
+		if (p->plan->tensor[i].part == P4D_PART_LIBRARIES)
+			p4d_megatron__take(p, NULL, p->plan->tensor[i].bytes);
+}
+
+void p4d_megatron__make_dummy(p4d_megatron_step *p, const char *name)
+{
+	for (unsigned i = 0; i < p->plan->count; i++)
+		if (!p->exists[i] && !strcmp(p->plan->tensor[i].name, name)) {
+			p4d_megatron__take(p, NULL, p->plan->tensor[i].bytes);
+			p->exists[i] = true;
+		}
+}
+
+static void make_dummies(p4d_megatron_step *p)
+{
+	for (unsigned i = 0; i < p->plan->count; i++)
+		if (p->plan->tensor[i].part == P4D_PART_WEIGHT_GRAD)
+			p4d_megatron__make_dummy(p, p->plan->tensor[i].name);
+}
+
+static void load(p4d_megatron_step *p)
 {
 	const uint64_t parameters = state(p, "parameters"), gradients = state(p, "gradients");
 
+	if (p->l->experts) {
+		p4d_megatron__load_experts(p);
+		load_libraries(p);
+		return;
+	}
+
 	/* the distributed optimizer gathers parameters into one buffer, and moves them there */
 	take_states(p, &p->some, parameters, p->element, 1);
-	take(p, NULL, gradients);
+	p4d_megatron__take(p, NULL, gradients);
 	if (p->sharded) {
-		take(p, NULL, parameters);
-		give(p, &p->some, 0);
+		p4d_megatron__take(p, NULL, parameters);
+		p4d_megatron__give(p, &p->some, 0);
 	}
 	p->some.count = 0;
-	for (unsigned i = 0; i < p->plan->count; i++)
-		if (p->plan->tensor[i].part == P4D_PART_LIBRARIES ||
-		    p->plan->tensor[i].part == P4D_PART_WEIGHT_GRAD)
-			take(p, NULL, p->plan->tensor[i].bytes);
+	load_libraries(p);
 	take_states(p, NULL, state(p, "optimizer.master"), 4, 1);
 }
 
 /* Two moments of each parameter, parameter by parameter. */
-static void take_moments(megatron_step *p)
+static void take_moments(p4d_megatron_step *p)
 {
-	take_states(p, NULL, state(p, "optimizer.first_moment"), p->l->half_moments ? 2 : 4, 2);
+	const unsigned element = p->l->half_moments ? 2 : 4;
+
+	if (p->l->experts)
+		p4d_megatron__expert_states(p, NULL, element, 2);
+	else
+		take_states(p, NULL, state(p, "optimizer.first_moment"), element, 2);
 }
 
 /* ---- a step ---- */
 
-static void run_forward(megatron_step *p, taken_blocks *saved)
+static void run_forward(p4d_megatron_step *p, unsigned slot)
 {
+	p4d_megatron_blocks *saved = &p->saved[slot];
 	const uint64_t product = p->z.tokens * (p->z.A + 2 * p->z.G) * p->element;
 
+	if (p->l->experts) {
+		p4d_megatron__expert_forward(p, slot);
+		return;
+	}
 	take_saved(p, saved, false);
 	for (uint32_t i = 0; i < p->layers; i++) {
-		take(p, &p->some, product);
+		p4d_megatron__take(p, &p->some, product);
 		take_saved(p, saved, true);
-		give(p, &p->some, 0);
+		p4d_megatron__give(p, &p->some, 0);
 	}
 	take_at(p, &p->some, P4D_AT_FORWARD);
-	give(p, &p->some, 0);
+	p4d_megatron__give(p, &p->some, 0);
 }
 
-static void run_loss(megatron_step *p)
+static void run_loss(p4d_megatron_step *p)
 {
 	take_at(p, &p->some, P4D_AT_LOSS);
-	give(p, &p->some, 0);
+	p4d_megatron__give(p, &p->some, 0);
 	take_at(p, &p->some, P4D_AT_HEAD);
-	give(p, &p->some, 0);
+	p4d_megatron__make_dummy(p, "dummy.head");
+	p4d_megatron__give(p, &p->some, 0);
 }
 
-static void run_backward(megatron_step *p, taken_blocks *saved)
+static void run_backward(p4d_megatron_step *p, unsigned slot)
 {
+	p4d_megatron_blocks *saved = &p->saved[slot];
 	const unsigned each = saved->count / p->layers;
 
-	for (uint32_t i = p->layers; i-- > 0;) {
+	if (p->l->experts)
+		p4d_megatron__expert_backward(p, slot);
+	for (uint32_t i = p->l->experts ? 0 : p->layers; i-- > 0;) {
 		take_at(p, &p->some, P4D_AT_BACKWARD_FFN);
-		give(p, &p->some, 0);
-		give(p, saved, i * each);
+		make_dummies(p);
+		p4d_megatron__give(p, &p->some, 0);
+		p4d_megatron__give(p, saved, i * each);
 	}
 	take_at(p, &p->some, P4D_AT_EMBED);
-	give(p, &p->some, 0);
-	give(p, saved, 0);
+	p4d_megatron__give(p, &p->some, 0);
+	p4d_megatron__give(p, saved, 0);
 }
 
 /* The pipeline fills. Then a forward pass follows each backward pass. */
-static void run_passes(megatron_step *p)
+static void run_passes(p4d_megatron_step *p)
 {
 	const uint64_t all = p->l->micro_batches;
 	const unsigned ahead = all > p->slots ? p->slots : (unsigned)all;
 
 	for (unsigned i = 0; i + 1 < ahead; i++)
-		run_forward(p, &p->saved[i]);
+		run_forward(p, i);
 	for (unsigned i = 0; i < 2; i++) { /* further micro-batches are alike */
-		run_forward(p, &p->saved[ahead - 1]);
+		run_forward(p, ahead - 1);
 		if (p->last)
 			run_loss(p);
-		run_backward(p, &p->saved[ahead - 1]);
+		run_backward(p, ahead - 1);
 	}
 	for (unsigned i = 0; i + 1 < ahead; i++)
-		run_backward(p, &p->saved[i]);
+		run_backward(p, i);
 }
 
-static void run_update(megatron_step *p, bool first)
+static void run_update(p4d_megatron_step *p, bool first)
 {
-	take_states(p, &p->gradients, state(p, "optimizer.gradients"), 4, 1);
+	if (p->l->experts && named(p, "optimizer.gradients"))
+		p4d_megatron__expert_states(p, &p->gradients, 4, 1);
+	if (!p->l->experts)
+		take_states(p, &p->gradients, state(p, "optimizer.gradients"), 4, 1);
 	if (first)
 		take_moments(p);
 	take_at(p, &p->some, P4D_AT_OPTIMIZER);
-	give(p, &p->some, 0);
-	give(p, &p->gradients, 0); /* zero_grad() of the next step */
+	p4d_megatron__give(p, &p->some, 0);
+	p4d_megatron__give(p, &p->gradients, 0); /* zero_grad() of the next step */
 }
 
 static bool is_played(const p4d_layout *l, const p4d_plan *plan)
 {
-	return l->flash_attention && !l->experts && !l->kv_rank && !l->pattern_length && l->cp == 1 &&
-	       l->vpp == 1 && !l->uneven_chunks && l->precision != P4D_FP8 && !l->megatron.graphs &&
-	       !l->mtp_layers && plan->slots.activation <= MICRO_BATCHES;
+	return l->flash_attention && (!l->experts || p4d_megatron__plays_experts(l)) && !l->kv_rank &&
+	       !l->pattern_length && l->vpp == 1 && !l->uneven_chunks && l->precision != P4D_FP8 &&
+	       !l->megatron.graphs && !l->mtp_layers && plan->slots.activation <= P4D_MEGATRON_PLAYED_SLOTS;
 }
 
-static void begin(megatron_step *p, const p4d_layout *l, const p4d_plan *plan)
+static void begin(p4d_megatron_step *p, const p4d_layout *l, const p4d_plan *plan)
 {
 	memset(p, 0, sizeof(*p));
 	p->l = l;
@@ -323,9 +345,10 @@ static void begin(megatron_step *p, const p4d_layout *l, const p4d_plan *plan)
 	find_cuts(p);
 }
 
-static uint64_t played(megatron_step *p, uint32_t layers)
+static uint64_t played(p4d_megatron_step *p, uint32_t layers)
 {
 	p->layers = layers;
+	memset(p->exists, 0, sizeof(p->exists));
 	p4d_caching_allocator_start(&p->a, p->l->allocator == P4D_ALLOCATOR_EXPANDABLE);
 	load(p);
 	for (int step = 0; step < 2; step++) {
@@ -338,15 +361,18 @@ static uint64_t played(megatron_step *p, uint32_t layers)
 uint64_t p4d_megatron__reserved(const p4d_layout *l, uint32_t stage, const p4d_plan *plan, bool is_short)
 {
 	(void)stage; /* its plan has the rows */
-	megatron_step p;
+	p4d_megatron_step p;
 
 	/* the arrangement of rows if memory is short was not compared */
 	if (is_short || !is_played(l, plan) || l->layers < l->pp)
 		return 0;
 	begin(&p, l, plan);
-	if (p.all_layers <= DEPTH)
+	const uint32_t depth = l->experts ? p4d_megatron__expert_depth(l) : P4D_MEGATRON_DEPTH;
+	if (p.all_layers <= depth)
 		return played(&p, p.all_layers);
+	if (depth < 2)
+		return 0;
 	/* in deep models, each further layer takes the same amount */
-	const uint64_t some = played(&p, DEPTH), half = played(&p, DEPTH / 2);
-	return half && some > half ? some + (some - half) / (DEPTH / 2) * (p.all_layers - DEPTH) : 0;
+	const uint64_t some = played(&p, depth), half = played(&p, depth / 2);
+	return half && some > half ? some + (some - half) / (depth - depth / 2) * (p.all_layers - depth) : 0;
 }

@@ -263,7 +263,8 @@ def attention_mask_of(c, model):
 
 
 def train(c, ledger, config, chunks, optimizer):
-    """Two steps: the first creates what stays, the second is measured."""
+    """Two steps: the first creates what stays, the second is measured. The first has one micro-batch for each stage, or as many
+    as first-micro-batches says."""
     import torch
     from megatron.core.distributed import finalize_model_grads
     from megatron.core.pipeline_parallel import get_forward_backward_func
@@ -288,7 +289,7 @@ def train(c, ledger, config, chunks, optimizer):
 
     run = get_forward_backward_func()
     virtual = c["vpp"] > 1
-    for micro_batches in (c["pp"] if virtual else 1, c["micro-batches"]):
+    for micro_batches in (c.get("first-micro-batches", c["pp"] if virtual else 1), c["micro-batches"]):
         ledger.forget_peak()
         ledger.phase = "forward"
         for m in chunks:

@@ -10,6 +10,8 @@ are PyTorch's, as is the allocator.
     tests/rehearsal/parity.py               # a few rows of each file, as ./check rehearsal runs them
     tests/rehearsal/parity.py --count 20    # the sample of ACCURACY.md
     tests/rehearsal/parity.py --file megatron_experts --line 1024 --show 40    # prints to the log what is live at the peak
+    tests/rehearsal/parity.py --file megatron_experts --line 221 --store rows.csv    # adds the row with what was reserved: a row
+                                                                        # of tests/data/rehearsed_megatron.csv
 
 The sample is drawn with a fixed seed, from rows that a GPU of 141 GiB holds and whose rank runs PASSES layers or fewer.
 Prints one line per row: `stored` is the row's peak, `rehearsed` the most that the allocator had given out, in its blocks;
@@ -257,7 +259,10 @@ def play_megatron(rows, account, c):
     rows.LEDGER = account
     if "experts" in c:
         select_as_told(account)
-    return rows.measure(rows.asked_of(c), c["stage"])
+    asked = rows.asked_of(c)
+    if os.environ.get("PARITY_STORE"):  # what is reserved depends on the first step, too
+        asked["first-micro-batches"] = c["micro-batches"]
+    return rows.measure(asked, c["stage"])
 
 
 def replicated(c, _, model, run):
@@ -439,6 +444,8 @@ def rehearse(given, name, lines):
                            PATH="%s:%s" % (Path(given.python).parent, os.environ.get("PATH", "")))
         if given.show:
             environment["PARITY_SHOW"] = str(given.show)
+        if given.store:
+            environment["PARITY_STORE"] = "1"
         if given.attention == "cudnn":
             del environment["TORCH_CUDNN_SDPA_DEPRIORITIZED"]
         with subprocess.Popen(
@@ -473,6 +480,16 @@ def say(name, row, found):
     return difference
 
 
+def store(path, row, found, release):
+    """Adds a row of the file with what the allocator had given out and reserved at most."""
+    fields = ["looked_at", *(k for k in row if k not in ("looked_at", "seed", "phase")), "reserved", "torch"]
+    with open(path, "a") as out:
+        writer = csv.DictWriter(out, fields, extrasaction="ignore", lineterminator="\n")
+        if not out.tell():
+            writer.writeheader()
+        writer.writerow({**row, **found, "looked_at": "after", "torch": release})
+
+
 def summed(differences):
     if not differences:
         return "no row"
@@ -484,7 +501,10 @@ def compare(given, name, report):
     lines = given.line or sample(name, given.count)
     found = {line: None for line in lines}
     for peak in rehearse(given, name, lines):
-        found[peak["line"]] = say(name, read_row(name, peak["line"]), peak)
+        row = read_row(name, peak["line"])
+        found[peak["line"]] = say(name, row, peak)
+        if given.store and "allocated" in peak:
+            store(given.store, row, peak, given.release)
     differences = [abs(d) for d in found.values() if d is not None]
     failed = len(found) - len(differences)
     good = differences and not failed and sum(differences) / len(differences) <= BOUND
@@ -502,6 +522,7 @@ def main():
     words.add_argument("--file", action="append", choices=sorted(FILES), help="of these files only")
     words.add_argument("--line", type=int, action="append", help="these lines of the file, not a sample")
     words.add_argument("--show", type=int, default=0, help="write so many lines to the log of what was live at the peak")
+    words.add_argument("--store", help="add the rows to this file, with what was reserved")
     words.add_argument("--attention", choices=("rows", "cudnn"), default="rows", help="kernels (default: those of the rows)")
     words.add_argument("--play", nargs="+", metavar=("FILE", "FOLDER"), help=argparse.SUPPRESS)
     given = words.parse_args()
@@ -514,9 +535,9 @@ def main():
     report, differences = run.Report(), []
     environment = run.Environment("today", folder, given.python)
     try:
-        release = run.version_of(environment.open(), "torch")
-        if not release.startswith(TORCH):
-            raise run.Skipped("the rows are of PyTorch %s, not %s" % (TORCH, release))
+        given.release = run.version_of(environment.open(), "torch")
+        if not given.release.startswith(TORCH):
+            raise run.Skipped("the rows are of PyTorch %s, not %s" % (TORCH, given.release))
     except run.Skipped as skipped:
         report.say("skip", "parity", skipped)
         return 0

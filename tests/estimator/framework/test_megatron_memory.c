@@ -22,12 +22,9 @@ static const char *architecture_of(const csv_row *r)
 							  : "architecture=nemotron-h positions=none";
 }
 
-/* What p4d expects this rank to have allocated in training, at most. */
-static uint64_t expected(const csv_row *r)
+static void layout_of(const csv_row *r, p4d_layout *l)
 {
 	p4d_request q = {.gpu = ""};
-	p4d_stage stage;
-	p4d_layout l;
 	p4d_error err;
 	const uint64_t world =
 	    row_number(r, "tp") * row_number(r, "cp") * row_number(r, "pp") * row_number(r, "dp");
@@ -44,8 +41,18 @@ static uint64_t expected(const csv_row *r)
 	}
 	row_set_batch(&q, r, row_number(r, "dp"));
 	p4d_request_complete(&q, 0, world);
-	if (p4d_layout_build(&q, 1, world, &l, &err) < 0)
+	if (p4d_layout_build(&q, 1, world, l, &err) < 0)
 		fail_msg("line %u: %s", r->line, err.text);
+}
+
+/* What p4d expects this rank to have allocated in training, at most. */
+static uint64_t expected(const csv_row *r)
+{
+	p4d_stage stage;
+	p4d_layout l;
+	p4d_error err;
+
+	layout_of(r, &l);
 	if (p4d_memory_of_stage(&l, P4D_METHOD_PLAN, row_gpu(r), (uint32_t)row_number(r, "stage"), &stage,
 				&err) < 0)
 		fail_msg("line %u: %s", r->line, err.text);
@@ -132,6 +139,65 @@ static void compare(const char *name, double mean, double most, int configuratio
 	assert_int_equal(beyond, 0);
 }
 
+/* ---- reserved memory ---- */
+
+/* Rehearsals took no workspace for PyTorch's own matmuls: in heads and in the routers of experts. */
+static uint64_t workspace_of(const csv_row *r)
+{
+	const bool is_last = row_number(r, "stage") + 1 == row_number(r, "pp");
+
+	return is_last || row_find(r, "experts") ? 32 << 20 : 0;
+}
+
+typedef struct reserved_rows {
+	deviations played, constant;
+} reserved_rows;
+
+/* Memory that the allocator reserves in rehearsals of rows of the other files (parity.py --store). What p4d
+ * does not play is compared with its constant share. */
+static reserved_rows compare_reserved(const char *file)
+{
+	reserved_rows of = {{.what = "played"}, {.what = "constant share"}};
+	csv_row r;
+
+	rows_open(&r, file, getenv("P4D_TEST_RESERVED"));
+	while (rows_next(&r)) {
+		p4d_layout l;
+		layout_of(&r, &l);
+		const uint64_t played =
+		    p4d_memory_reserved(&l, row_gpu(&r), (uint32_t)row_number(&r, "stage"), false);
+		const double bytes = played ? (double)played : 1.053 * (double)expected(&r);
+		const double share =
+		    (bytes - (double)workspace_of(&r)) / (double)row_number(&r, "reserved") - 1;
+		if (getenv("P4D_TEST_ROWS"))
+			printf("%u %s %+.2f %%\n", r.line, played ? "played" : "constant share", 100 * share);
+		deviations_count(played ? &of.played : &of.constant, share);
+	}
+	printf("%s\n", file);
+	deviations_print(&of.played);
+	deviations_print(&of.constant);
+	return of;
+}
+
+static void reserved_with_experts(void **state)
+{
+	const reserved_rows of = compare_reserved("rehearsed_megatron_experts.csv");
+
+	(void)state;
+	assert_true(of.played.rows >= 24 && of.constant.rows <= 2);
+	assert_true(of.played.sum <= 0.015 * of.played.rows && fabs(of.played.worst) <= 0.06);
+}
+
+/* Virtual stages and context parallelism without experts, half of the rows each. */
+static void reserved_without_experts(void **state)
+{
+	const reserved_rows of = compare_reserved("rehearsed_megatron.csv");
+
+	(void)state;
+	assert_true(of.played.rows >= 8);
+	assert_true(of.played.sum <= 0.04 * of.played.rows && fabs(of.played.worst) <= 0.08);
+}
+
 static void megatron_core_itself(void **state)
 {
 	(void)state;
@@ -201,6 +267,8 @@ static void delta_nets(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(megatron_core_itself),
+					   cmocka_unit_test(reserved_with_experts),
+					   cmocka_unit_test(reserved_without_experts),
 					   cmocka_unit_test(further_options),
 					   cmocka_unit_test(unfused_attention),
 					   cmocka_unit_test(with_experts),
