@@ -61,7 +61,7 @@ build_elsewhere()
 {
 	elsewhere=$folder/elsewhere/a/longer/path
 	rm -rf --one-file-system "$folder/elsewhere"
-	copy_sources "$elsewhere" && cd "$elsewhere/p4d" && chmod -R go= . && find . -exec touch -d '2026-12-24 18:00' {} + || return
+	copy_sources "$elsewhere" && cd "$elsewhere/p4d" && chmod -R go= . && find . -exec touch -d '2001-02-03 18:00' {} + || return
 	(umask 077 && export TZ=Pacific/Kiritimati LC_ALL=C.UTF-8 CCACHE_DISABLE=1 DEB_BUILD_OPTIONS="${DEB_BUILD_OPTIONS:-} noautodbgsym" &&
 		exec dpkg-buildpackage -b -us -uc ${profile:+-P"$profile"}) || return
 	differ=0
