@@ -61,9 +61,14 @@ static void name_task(const p4d_job_tasks *tasks, uint32_t task, p4d_verdict *v)
 		put_before(words, v->message[0].text, sizeof(v->message[0].text));
 }
 
-/* A plan for one task would be wrong for the others. */
+/*
+ * A plan for one task would be wrong for the others: slurmctld judges the script in its place. It refuses
+ * options that are refused, as for any job: the script without them may fit.
+ */
 static void drop_plan(p4d_verdict *v)
 {
+	if (v->action == P4D_REJECT)
+		return;
 	v->plan[0] = '\0';
 	v->changed = false;
 	v->read = true;

@@ -267,10 +267,30 @@ static void place_ranks(const p4d_site *site, const p4d_job *job, p4d_geometry *
 	p4d_job__next_name(&at, out->partition, sizeof(out->partition));
 }
 
+/* A job that trains on the host may nevertheless request GPUs. sbatch derives the number of nodes from --gpus
+ * and --gpus-per-node, and the number of tasks from --gpus and --gpus-per-task. */
+static uint32_t nodes_of_host(const p4d_job_placement *p)
+{
+	const uint32_t per_node = p->wants.per_node,
+		       filled = per_node && p->wants.total % per_node == 0 ? p->wants.total / per_node : 0;
+
+	if (p->nodes)
+		return p->nodes;
+	return filled > p->least ? filled : p->least;
+}
+
+static uint32_t tasks_of_job(const p4d_job_placement *p)
+{
+	if (p->job->tasks || !p->job->cpu || !p->wants.per_task)
+		return p->job->tasks;
+	return p->wants.total / p->wants.per_task;
+}
+
 static uint32_t tasks_of_node(const p4d_job_placement *p)
 {
 	const p4d_job *job = p->job;
 	const p4d_geometry *geometry = p->out;
+	const uint32_t all = tasks_of_job(p);
 	uint32_t gpus = geometry->gpus_per_node, tasks;
 
 	if (job->tasks_per_node)
@@ -279,7 +299,7 @@ static uint32_t tasks_of_node(const p4d_job_placement *p)
 		gpus = p->wants.per_node ? p->wants.per_node : p->wants.total / geometry->nodes;
 	if (job->tasks_per_gpu && gpus && !__builtin_mul_overflow(job->tasks_per_gpu, gpus, &tasks))
 		return tasks;
-	return job->tasks % geometry->nodes ? 0 : job->tasks / geometry->nodes;
+	return all % geometry->nodes ? 0 : all / geometry->nodes;
 }
 
 /* The GPU of a job whose number of GPUs is open. NULL: it requests none, or they are unknown. */
@@ -310,7 +330,7 @@ int p4d_job_geometry(const p4d_site *site, const p4d_job *job, p4d_cluster_sourc
 		return -1;
 	}
 	if (job->cpu)
-		geometry.nodes = p.nodes ? p.nodes : p.least;
+		geometry.nodes = nodes_of_host(&p);
 	geometry.tasks_per_node = tasks_of_node(&p);
 	if (job->cpu)
 		place_ranks(site, job, &geometry);

@@ -26,6 +26,27 @@ run sbatch -H $node --p4d-model=nosuchmodel job.sh
 by_slurmctld
 run sbatch -H $node --p4d-model=llama13b --p4d-tp=3 job.sh
 by_slurmctld
+# of an array whose tasks differ, too: the script alone would be accepted
+cat >tasks.sh <<'END'
+#!/bin/sh
+srun python pretrain_gpt.py $A --num-layers 40 --hidden-size 5120 --ffn-hidden-size 13824 --num-attention-heads 40 --seq-length 4096 \
+	--max-position-embeddings 4096 --vocab-size 32000 --bf16 --micro-batch-size 1 --global-batch-size 64 \
+	--tensor-model-parallel-size $((8 >> SLURM_ARRAY_TASK_ID))
+END
+sed 's/-parallel-size .*/& --pipeline-model-parallel-size 4/; s/--num-layers 40/--num-layers 80/; s/hidden-size 5120/hidden-size 8192/' tasks.sh >larger.sh
+run sbatch -H -a 0-1 $node tasks.sh
+accepted
+scancel "$id"
+for options in --p4d-model=nosuchmodel --p4d-model=llama2-70b; do
+	run sbatch -H -a 0-1 $node $options tasks.sh
+	by_slurmctld
+	run sbatch -H -a 0-1 -N2 --gpus-per-node=8 $options larger.sh
+	by_slurmctld
+done
+# nodes and tasks that sbatch derives from GPUs that stay idle
+run sbatch -H --gpus=8 --gpus-per-node=2 --p4d-model=llama13b --p4d-device=cpu job.sh
+accepted
+scancel "$id"
 run salloc --no-shell $node $toobig
 by_slurmctld
 run srun $node $toobig true
