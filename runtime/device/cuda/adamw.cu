@@ -88,7 +88,7 @@ struct equal {
 	}
 };
 
-constexpr unsigned SUMMED = 2 * p4d_wide<float>::width; /* values that a thread loads together */
+constexpr unsigned SUMMED = 2 * p4d_widest<float>::width; /* values that a thread loads together */
 
 /*
  * Two stages: blocks, whose number depends only on count, add up the values; then one block adds their sums.

@@ -71,7 +71,7 @@ template <typename E, int W> __device__ static inline void p4d_store(E *to, cons
 }
 
 /* Elements of type E in 16 bytes. */
-template <typename E> struct p4d_wide {
+template <typename E> struct p4d_widest {
 	static const int width = 16 / sizeof(E);
 };
 
@@ -79,7 +79,7 @@ template <typename E> struct p4d_wide {
  * address does not matter. */
 template <typename E> static bool p4d_is_wide(uint64_t row)
 {
-	return row % p4d_wide<E>::width == 0;
+	return row % p4d_widest<E>::width == 0;
 }
 
 template <typename E, typename... More>
@@ -102,7 +102,7 @@ static bool p4d_is_wide(uint64_t row, const void *address, More... addresses)
 #define P4D_WITH_WIDTH(wide, E, W, ...) \
 	do { \
 		if (wide) { \
-			constexpr int W = p4d_wide<E>::width; \
+			constexpr int W = p4d_widest<E>::width; \
 			__VA_ARGS__; \
 		} else { \
 			constexpr int W = 1; \

@@ -111,7 +111,7 @@ __device__ static inline void store_scales(const p4d_fp8_operand &to, uint64_t r
 /* The place of an element in a transposed tile: rows are read 16 apart, in other banks of the memory. */
 template <typename E> __device__ static inline unsigned tile_at(unsigned row, unsigned column)
 {
-	return row * TILE + row / RUN * p4d_wide<E>::width + column;
+	return row * TILE + row / RUN * p4d_widest<E>::width + column;
 }
 
 /* A thread's elements of a tile of x; 0 beyond its end. */
@@ -308,7 +308,7 @@ void p4d_kernel_quantize(cudaStream_t stream, float *sums, p4d_dtype type, const
 	const p4d_fp8_operand none = {};
 
 	P4D_WITH_TYPE(type, E, {
-		quantize<E, p4d_wide<E>::width>(stream, reinterpret_cast<uint32_t *>(sums), to ? *to : none,
-						turned ? *turned : none, (const E *)x);
+		quantize<E, p4d_widest<E>::width>(stream, reinterpret_cast<uint32_t *>(sums), to ? *to : none,
+						  turned ? *turned : none, (const E *)x);
 	});
 }
