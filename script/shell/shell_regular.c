@@ -9,7 +9,7 @@ enum { GROUPS = 8, PATTERN = 256 };
 
 /* A pattern without alternatives, as shell_pattern.c reads it: "v([0-9]+)" is "v[0-9]+" and one group. */
 typedef struct regular {
-	char text[PATTERN]; /* the pattern without the brackets of its groups; quoted characters are escaped */
+	char text[PATTERN]; /* without the brackets of groups; quoted characters are escaped */
 	size_t length;
 	struct {
 		size_t from, to; /* its atoms: from the first one up to the one after the last */

@@ -480,7 +480,7 @@ static void regular(void **state)
 	means("if [[ $LATER =~ a ]]; then run 1; else run 2; fi", "?<run><1>;?<run><2>;");
 	means("[[ b =~ a|b ]]; run ${BASH_REMATCH[1]:-x}", "<run><?>;");
 	means("[[ $LATER =~ (a) ]]; run ${BASH_REMATCH[1]:-x}", "<run><?>;");
-	means("[[ 'a)' =~ ^a[[:digit:])]$ ]] && run yes; [[ a7 =~ ^a[[:digit:])](x|)$ ]] && run yes",
+	means("[[ 'a(' =~ ^a[[:digit:](|)]$ ]] && run yes; [[ a7 =~ ^a[[:digit:]x](x|)$ ]] && run yes",
 	      "<run><yes>;<run><yes>;");
 	/* the same words in [ ] and after another operator */
 	means("[[ a == a && (b == b || c == d) ]] && run yes", "<run><yes>;");
