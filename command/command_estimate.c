@@ -89,7 +89,7 @@ static void judge_memory(p4d_subject *subject, const p4d_request *asked, judged 
 		    may_fit ? "unvalidated (" P4D_MEMORY_UNFRAGMENTED "): " : "", subject->model,
 		    p4d_to_gib(e->peak.device_bytes), p4d_to_gib(e->capacity_bytes), 100 * e->fraction,
 		    100 * j->limit, what, p4d_memory_where(&j->layout, e, stage), words,
-		    whole ? "" : "; not all layouts were compared for the fix");
+		    whole ? "" : "; p4d did not compare all layouts for the fix");
 		j->action = may_fit ? P4D_WARN : P4D_REJECT;
 		j->code = may_fit ? P4D_OK : P4D_E_DOES_NOT_FIT;
 	} else if (e->fraction > j->safe) {
@@ -133,12 +133,12 @@ static void print_imbalance(const p4d_subject *subject, const judged *j)
 	if (j->layout.ep == 1 || !j->layout.experts || !j->estimate.capacity_bytes)
 		return;
 	if (most >= P4D_MOST_IMBALANCE)
-		puts("Imbalance of experts: fits with any");
+		puts("Imbalance of experts: the job fits with any");
 	else if (most > 0)
-		printf("Imbalance of experts: fits up to %.2f (now %.4g)\n", floor(100 * most) / 100,
+		printf("Imbalance of experts: the job fits up to %.2f (now %.4g)\n", floor(100 * most) / 100,
 		       j->layout.imbalance);
 	else
-		puts("Imbalance of experts: does not fit even without");
+		puts("Imbalance of experts: the job does not fit even without imbalance");
 }
 
 /* The effect of the lengths of documents on the step, if there are documents. */
@@ -153,12 +153,11 @@ static int print_documents(const p4d_subject *subject, const judged *j, p4d_erro
 	slowest.document_excess = of.excess;
 	if (p4d_report_time_step(&slowest, subject->capacity.gpu, &timed, err) < 0)
 		return -1;
-	printf(
-	    "Documents of %" PRIu64
-	    " tokens, if they end at random: attention %.0f %% of whole sequences'; the fullest of %" PRIu64
-	    " ranks has %.0f %% more, with which the step is %.1f %% longer\n",
-	    j->layout.document_len, 100 * of.share, j->layout.dp, 100 * of.excess,
-	    100 * (timed.step.seconds / j->timed.step.seconds - 1));
+	printf("Documents of %" PRIu64 " tokens, of random length: attention computes %.0f %% of what it "
+	       "does for whole sequences; the slowest of %" PRIu64
+	       " ranks computes %.0f %% more, so the step takes %.1f %% longer\n",
+	       j->layout.document_len, 100 * of.share, j->layout.dp, 100 * of.excess,
+	       100 * (timed.step.seconds / j->timed.step.seconds - 1));
 	return 0;
 }
 

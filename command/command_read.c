@@ -199,10 +199,10 @@ static void print_no_training(const p4d_reading *r, const char *name)
 		printf("%s: p4d does not know %s (%s)", name, r->program,
 		       place(r->file, r->line, from, sizeof(from)));
 	else
-		printf("%s: no training that p4d knows", name);
+		printf("%s: p4d found no training program", name);
 	if (r->left.file)
 		printf("; it exits at %s", place(r->left.file, r->left.line, from, sizeof(from)));
-	puts(r->incomplete ? "; not read to its end" : "");
+	puts(r->incomplete ? "; p4d did not read the script to its end" : "");
 	print_unknown(r);
 }
 
@@ -328,7 +328,7 @@ static bool print_tasks(const p4d_reading *all, p4d_job_tasks *tasks, const char
 		puts("");
 	}
 	if (kinds && tasks->cut)
-		puts("The other tasks of the array were not read.");
+		puts("p4d did not read the other tasks of the array.");
 	return kinds;
 }
 

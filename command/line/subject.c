@@ -57,7 +57,7 @@ static int resolve_model(p4d_subject *subject, p4d_error *err)
 	const p4d_architecture *architecture = p4d_architecture_of(request);
 	if (architecture->unvalidated)
 		p4d_subject_say(subject, P4D_E_UNVALIDATED, "",
-				"unvalidated: no memory of %s models was compared", architecture->name);
+				"unvalidated: nobody compared the memory of %s models", architecture->name);
 	if (p4d_is_set(request, P4D_JUDGED_PART))
 		p4d_subject_say(subject, P4D_E_PARTLY, "", "p4d checked only %s", request->judged_part);
 	return 0;
@@ -96,11 +96,10 @@ static int choose_gpu(p4d_subject *subject, p4d_error *err)
 		p4d_request_put(request, P4D_GPU, 1, P4D_BY_SITE);
 	}
 	if (ambiguous > 1)
-		p4d_subject_say(
-		    subject, P4D_E_AMBIGUOUS_GPU, "",
-		    "\"%s\" matches %u GPUs with different memory; assuming %s, the one with the least "
-		    "(`p4d gpus` lists them)",
-		    request->gpu, ambiguous, gpu->name);
+		p4d_subject_say(subject, P4D_E_AMBIGUOUS_GPU, "",
+				"\"%s\" matches %u GPUs with different memory; p4d assumes %s, which has the "
+				"least (`p4d gpus` lists them)",
+				request->gpu, ambiguous, gpu->name);
 	snprintf(request->gpu, sizeof(request->gpu), "%s", gpu->name);
 	subject->capacity.gpu = gpu;
 	p4d_gpu_set_domain(gpu, request);

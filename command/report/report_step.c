@@ -35,7 +35,7 @@ int p4d_report_timed_of(const p4d_layout *layout, const p4d_gpu *gpu, const p4d_
 	timed->known = step->seconds > 0;
 	timed->missing = gpu && p4d_on_gpu(layout->device) ? p4d_cost_missing(layout, gpu) : NULL;
 	timed->step = *step;
-	timed->unvalidated = layout->state.heads ? "layers with a state" : NULL;
+	timed->unvalidated = layout->state.heads ? "state-space layers" : NULL;
 	timed->error = p4d_framework_of(layout->framework)->cost.error;
 	return timed->known ? p4d_breakdown_of(layout, gpu, step, &timed->losses, err) : 0;
 }

@@ -60,7 +60,7 @@ enum { MOST_STATE_STAGES = 64 };
  */
 static int check_states(const p4d_request *r, p4d_error *err)
 {
-	static const char *const hybrid = "in Megatron-LM with layers that have a state";
+	static const char *const hybrid = "in Megatron-LM with state-space layers or delta nets";
 	static const struct {
 		p4d_option option;
 		int64_t value;
@@ -78,11 +78,10 @@ static int check_states(const p4d_request *r, p4d_error *err)
 	const p4d_architecture *arch = p4d_architecture_of(r);
 	if (!arch->megatron_pattern ||
 	    strspn(r->layer_pattern, arch->megatron_pattern) < strlen(r->layer_pattern))
-		return p4d_fail(
-		    err, P4D_E_UNMODELLED,
-		    "%.80s has %s, which p4d does not model in Megatron-LM, but for Nemotron-H and "
-		    "Qwen3-Next",
-		    r->model, p4d_layers_state(r->layer_pattern));
+		return p4d_fail(err, P4D_E_UNMODELLED,
+				"%.80s has %s, which p4d models in Megatron-LM only for Nemotron-H and "
+				"Qwen3-Next",
+				r->model, p4d_layers_state(r->layer_pattern));
 	for (size_t i = 0; i < sizeof(with_states) / sizeof(with_states[0]); i++) {
 		const p4d_option option = with_states[i].option;
 		if (p4d_is_set(r, option) && r->value[option] != with_states[i].value)
@@ -105,7 +104,7 @@ static int check_states(const p4d_request *r, p4d_error *err)
 	/* ssm/mamba_block.py has no checkpoints, and does not check that none are requested */
 	p4d_fail(err, P4D_E_UNMODELLED,
 		 "recompute=%s has no effect in Megatron-LM's MambaModel (Megatron-Core 0.16.1): "
-		 "its layers save all they would without",
+		 "its layers store the same activations",
 		 p4d_request_value_text(r, P4D_RECOMPUTE, value, sizeof(value)));
 	return p4d_fix(err, "--p4d-recompute=none");
 }
@@ -120,12 +119,12 @@ static int check_fp8(const p4d_request *r, p4d_error *err)
 	if (recipe == P4D_FP8_NVFP4 && p4d_is_set(r, P4D_FP8_PARAM_GATHER) &&
 	    r->value[P4D_FP8_PARAM_GATHER]) {
 		p4d_fail(err, P4D_E_UNMODELLED,
-			 "fp8-param-gather=on: of fp8-recipe=nvfp4 p4d does not model it");
+			 "fp8-param-gather=on: p4d does not model it with fp8-recipe=nvfp4");
 		return p4d_fix(err, "--p4d-fp8-param-gather=off");
 	}
 	if (recipe == P4D_FP8_ROWWISE) {
 		p4d_fail(err, P4D_E_VALUE,
-			 "fp8-recipe=rowwise is torchtitan's; Megatron-LM has none of rows");
+			 "fp8-recipe=rowwise exists only in torchtitan, not in Megatron-LM");
 		return p4d_fix(err, "--p4d-fp8-recipe=current");
 	}
 	return 0;
@@ -137,7 +136,8 @@ static int check_graphs(const p4d_request *r, p4d_error *err)
 	if (!p4d_is_set(r, P4D_CUDA_GRAPHS) || !r->value[P4D_CUDA_GRAPHS] ||
 	    r->value[P4D_RECOMPUTE] != P4D_RECOMPUTE_FULL)
 		return 0;
-	p4d_fail(err, P4D_E_VALUE, "Megatron-LM recomputes no whole layers that are captured in CUDA graphs");
+	p4d_fail(err, P4D_E_VALUE,
+		 "Megatron-LM cannot recompute whole layers that are captured in CUDA graphs");
 	return p4d_fix(err, "--p4d-cuda-graphs=none");
 }
 
@@ -190,8 +190,8 @@ const p4d_framework p4d_framework__megatron = {
     .no_vocab_parallel = "needs p4d-train; Megatron-LM shards the vocabulary by tp only",
     .defaults = defaults,
     .recomputes = ~(1u << P4D_RECOMPUTE_KEEP),
-    .states_only = "is p4d-train's; Megatron-LM's distributed optimizer shards states",
-    .no_recompute = "is p4d-train's; Megatron-LM keeps as much with none",
+    .states_only = "exists only in p4d-train; Megatron-LM's distributed optimizer shards states",
+    .no_recompute = "exists only in p4d-train; Megatron-LM stores the same with none",
     .copies_kv_heads = true,
     .uneven_chunks = true,
     .vocab_multiple = 128, /* make-vocab-size-divisible-by */

@@ -396,9 +396,9 @@ static const char *lacks(const p4d_request *r, const p4d_layout *l)
 	} all[] = {
 	    {l->tp_y > 1 || l->tp_z > 1, "tp-grid"},
 	    {l->slices > 1, "token-slices"},
-	    {!(schedules >> l->schedule & 1), "schedules but gpipe, 1f1b and interleaved"},
+	    {!(schedules >> l->schedule & 1), "schedules except gpipe, 1f1b and interleaved"},
 	    {l->vocab_parallel != P4D_VOCAB_OFF, "vocab-parallel"},
-	    {l->zero_stage > P4D_SHARD_STATES, "sharded gradients and parameters, as p4d knows it"},
+	    {l->zero_stage > P4D_SHARD_STATES, "sharding of gradients and parameters"},
 	    {l->shard_degree != 0, "shard-degree"},
 	    {l->local_loss, "local losses"},
 	    {l->offload != 0, "offload that p4d models"},

@@ -140,9 +140,7 @@ static int check_halves(const p4d_layout *l, p4d_error *err)
 	if (!l->tp_comm_overlap)
 		return 0;
 	if (l->precision == P4D_FP8)
-		p4d_fail(err, P4D_E_VALUE,
-			 "tp-comm-overlap=on: p4d-train quantizes operands of FP8 whole, not by halves of a "
-			 "micro-batch");
+		p4d_fail(err, P4D_E_VALUE, "tp-comm-overlap=on: p4d-train does not combine it with FP8");
 	else if (tokens % unit)
 		p4d_fail(err, P4D_E_VALUE,
 			 "tp-comm-overlap=on: the %" PRIu64 " tokens of a rank's micro-batch are not two "
@@ -159,8 +157,7 @@ static int check_degree(const p4d_layout *l, p4d_error *err)
 	if (!l->shard_degree || l->optimizer_sharding)
 		return 0;
 	p4d_fail(err, P4D_E_VALUE,
-		 "shard-degree=%" PRIu64
-		 " needs optimizer-sharding: without it every rank has all of its part",
+		 "shard-degree=%" PRIu64 " needs optimizer-sharding: without it, ranks do not shard anything",
 		 l->shard_degree);
 	return p4d_fix(err, "--p4d-optimizer-sharding=states");
 }
@@ -172,11 +169,12 @@ static int check_swap(const p4d_layout *l, p4d_error *err)
 		bool asked;
 		const char *why, *fix;
 	} refused[] = {
-	    {l->recompute == P4D_RECOMPUTE_FULL, "with recompute=full layers keep nothing but their inputs",
+	    {l->recompute == P4D_RECOMPUTE_FULL, "with recompute=full, layers store only their inputs",
 	     "--p4d-offload=none"},
-	    {p4d_is_split(l->schedule), "the schedule's second halves of backward passes need them once more",
+	    {p4d_is_split(l->schedule), "this schedule needs activations a second time, for weight gradients",
 	     "--p4d-schedule=1f1b --p4d-vpp=1"},
-	    {l->slices > 1, "slices need keys and values of those before them", "--p4d-token-slices=1"},
+	    {l->slices > 1, "each token slice needs the keys and values of earlier slices",
+	     "--p4d-token-slices=1"},
 	};
 
 	for (size_t i = 0; p4d_swaps_activations(l) && i < sizeof(refused) / sizeof(*refused); i++)
@@ -192,15 +190,17 @@ static int check_offload(const p4d_layout *l, p4d_error *err)
 	const bool params = l->offload & P4D_OFFLOAD_PARAMS, whole = !p4d_shards_parameters(l);
 
 	if (params && l->local_loss) {
-		p4d_fail(err, P4D_E_UNMODELLED,
-			 "offload=params: with local-loss the heads of stages stay on the GPU");
+		p4d_fail(
+		    err, P4D_E_UNMODELLED,
+		    "offload=params cannot be combined with local-loss: the heads of stages stay on the GPU");
 		return p4d_fix(err, "--p4d-offload=optimizer");
 	}
 	if (params && whole && p4d_optimizer_shards(l) > 1) {
-		p4d_fail(err, P4D_E_VALUE,
-			 "offload=params: %" PRIu64
-			 " ranks share an optimizer, so the host of each has a part of the parameters",
-			 p4d_optimizer_shards(l));
+		p4d_fail(
+		    err, P4D_E_VALUE,
+		    "offload=params: %" PRIu64
+		    " ranks share optimizer states, so each rank's host has only a part of the parameters",
+		    p4d_optimizer_shards(l));
 		return p4d_fix(err, "--p4d-optimizer-sharding=parameters");
 	}
 	if (l->resident_layers && whole && !params) {
@@ -221,17 +221,17 @@ static int check_grid(const p4d_layout *l, p4d_error *err)
 		bool asked;
 		const char *why, *fix;
 	} refused[] = {
-	    {l->vocab_parallel != P4D_VOCAB_OFF, "vocab-parallel splits tables over the stages and X alone",
+	    {l->vocab_parallel != P4D_VOCAB_OFF, "vocab-parallel needs Y = Z = 1",
 	     "--p4d-vocab-parallel=off"},
-	    {l->local_loss, "local-loss splits the heads of stages over X alone", "--p4d-local-loss=off"},
-	    {l->zero_stage > 1, "only the optimizer is sharded with a grid",
+	    {l->local_loss, "local-loss needs Y = Z = 1", "--p4d-local-loss=off"},
+	    {l->zero_stage > 1, "with Y or Z, p4d-train shards only optimizer states",
 	     "--p4d-optimizer-sharding=states"},
-	    {l->offload != 0, "states stay on the GPU with a grid", "--p4d-offload=none"},
-	    {l->slices > 1, "token-slices keeps keys of whole micro-batches", "--p4d-token-slices=1"},
-	    {l->tp_comm_overlap, "tp-comm-overlap has halves for X alone", "--p4d-tp-comm-overlap=off"},
-	    {l->precision == P4D_FP8, "p4d-train quantizes whole operands", "--p4d-precision=bf16"},
-	    {l->finetune != P4D_TUNE_FULL, "adapters are split over X alone", "--p4d-finetune=full"},
-	    {splits_features && l->norm_tensors > 1, "LayerNorm takes whole rows, which Y splits", NULL},
+	    {l->offload != 0, "offloading needs Y = Z = 1", "--p4d-offload=none"},
+	    {l->slices > 1, "token-slices needs Y = Z = 1", "--p4d-token-slices=1"},
+	    {l->tp_comm_overlap, "tp-comm-overlap needs Y = Z = 1", "--p4d-tp-comm-overlap=off"},
+	    {l->precision == P4D_FP8, "FP8 needs Y = Z = 1", "--p4d-precision=bf16"},
+	    {l->finetune != P4D_TUNE_FULL, "adapters need Y = Z = 1", "--p4d-finetune=full"},
+	    {splits_features && l->norm_tensors > 1, "LayerNorm needs Y = 1", NULL},
 	};
 
 	if (l->tp_y == 1 && l->tp_z == 1)
@@ -272,16 +272,17 @@ static int check_quantized(const p4d_layout *l, p4d_error *err)
 		bool asked;
 		const char *why, *fix;
 	} refused[] = {
-	    {p4d_streams_parameters(l), "quantized weights stay on the device, not in --offload=params",
-	     "--p4d-offload=none"},
+	    {p4d_streams_parameters(l),
+	     "quantized weights stay on the GPU, so --offload=params is not possible", "--p4d-offload=none"},
 	    {p4d_shards_parameters(l),
-	     "quantized weights are on every data-parallel rank, not sharded with "
+	     "every data-parallel rank stores all quantized weights, so they cannot be sharded with "
 	     "optimizer-sharding=parameters",
 	     "--p4d-optimizer-sharding=gradients"},
 	    {l->tp > 1 && joins,
-	     "this model has joined matrices, each quantized as one tensor, which tp would split",
+	     "tp cannot split this model's fused matrices, each of which is quantized as one tensor",
 	     "--p4d-tp=1"},
-	    {joins && !has_whole_parts(l), "parts of this model's joined matrices are not whole blocks of 64",
+	    {joins && !has_whole_parts(l),
+	     "the parts of this model's fused matrices are not multiples of 64 elements",
 	     "--p4d-finetune=lora"},
 	    {!has_whole_blocks(l),
 	     "the input features of a tensor-parallel rank are not whole blocks of 64, which share a scale",
@@ -303,9 +304,9 @@ static int check_whole_pairs(const p4d_layout *l, p4d_error *err)
 		bool asked;
 		const char *why, *fix;
 	} refused[] = {
-	    {l->slices > 1, "slices of a sequence would go backward before the others have a loss",
+	    {l->slices > 1, "token slices need the gradients of a slice before the whole pair has a loss",
 	     "--p4d-token-slices=1"},
-	    {l->local_loss, "heads of stages have the loss of single tokens", "--p4d-local-loss=off"},
+	    {l->local_loss, "local-loss has no loss for pairs", "--p4d-local-loss=off"},
 	};
 
 	for (size_t i = 0; l->pairs && i < sizeof(refused) / sizeof(*refused); i++)
@@ -330,12 +331,11 @@ static int check_optimizer(const p4d_layout *l, p4d_error *err)
 	    {other && l->offload & (P4D_OFFLOAD_OPTIMIZER | P4D_OFFLOAD_PARAMS),
 	     "offload=optimizer and offload=params update subgroups of the shard with AdamW",
 	     "--p4d-offload=none"},
-	    {bytes && grid, "a tp-grid cuts rows and columns, and blocks of 256 with them",
-	     "--p4d-optimizer=adamw"},
-	    {muon && grid, "a tp-grid cuts rows and columns of each matrix that Muon needs whole",
+	    {bytes && grid, "adamw-8bit needs Y = Z = 1", "--p4d-optimizer=adamw"},
+	    {muon && grid, "Muon needs Y = Z = 1, because it updates whole matrices",
 	     "--p4d-optimizer=adamw"},
 	    {muon && l->finetune != P4D_TUNE_FULL,
-	     "Muon is for whole matrices of layers, which are frozen under adapters",
+	     "Muon needs finetune=full, because it updates whole matrices of layers",
 	     "--p4d-optimizer=adamw"},
 	    {bytes && !p4d_byte_blocks_are_whole(l),
 	     "the part of a tensor that a tensor-parallel rank has is not whole blocks of 256, which share a "

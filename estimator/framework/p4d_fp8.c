@@ -95,13 +95,13 @@ static int fail_width(const p4d_layout *l, const char *what, uint64_t whole, uin
 		}
 	if (best == 0) {
 		p4d_fail(err, P4D_E_WIDTH,
-			 "fp8-recipe=%s: products in FP8 need multiples of %" PRIu64 ", which %" PRIu64
+			 "fp8-recipe=%s: FP8 matmuls need multiples of %" PRIu64 ", which %" PRIu64
 			 " %s are not%s",
 			 recipe, multiple, whole, what, whole % multiple ? "" : " where they are cut");
 		return p4d_fix(err, "--p4d-precision=bf16");
 	}
 	p4d_fail(err, P4D_E_WIDTH,
-		 "fp8-recipe=%s: products in FP8 need multiples of %" PRIu64 ", which %" PRIu64
+		 "fp8-recipe=%s: FP8 matmuls need multiples of %" PRIu64 ", which %" PRIu64
 		 " %s are not over tp=%" PRIu64 "; tp can be %s",
 		 recipe, multiple, whole, what, l->tp, buf);
 	return p4d_fix(err, "--p4d-tp=%" PRIu64, best);
@@ -122,7 +122,7 @@ int p4d_framework__fp8_check(const p4d_layout *l, p4d_error *err)
 		return 0;
 	const uint64_t unit = multiple * chunks, below = l->seq_len / unit * unit;
 	p4d_fail(err, P4D_E_SEQUENCE,
-		 "fp8-recipe=%s: products in FP8 need multiples of %" PRIu64 " tokens; a sequence of %" PRIu64
+		 "fp8-recipe=%s: FP8 matmuls need multiples of %" PRIu64 " tokens; a sequence of %" PRIu64
 		 " is in %" PRIu64 " %s of %" PRIu64,
 		 recipe->name, multiple, l->seq_len, chunks, chunks > 1 ? "chunks" : "chunk",
 		 l->seq_len / chunks);

@@ -20,7 +20,7 @@ static int check_fp8(const p4d_request *r, p4d_error *err)
 	if (p4d_framework_of((int)r->value[P4D_FRAMEWORK])->sharing != P4D_SHARES_UNITS ||
 	    r->value[P4D_MODEL_CODE] != P4D_MODEL_CODE_TORCHTITAN)
 		return p4d_fail(err, P4D_E_UNMODELLED,
-				"precision=fp8: with PyTorch p4d models it in torchtitan only");
+				"precision=fp8: among PyTorch's programs, p4d models it only in torchtitan");
 	if (!p4d_is_set(r, P4D_FP8_RECIPE) || recipe == P4D_FP8_CURRENT ||
 	    (recipe == P4D_FP8_ROWWISE && !r->value[P4D_FP8_PARAM_GATHER]))
 		return 0;
@@ -28,7 +28,7 @@ static int check_fp8(const p4d_request *r, p4d_error *err)
 		p4d_fail(err, P4D_E_VALUE, "fp8-param-gather: torchao gathers tensors with one scale only");
 		return p4d_fix(err, "--p4d-fp8-recipe=current");
 	}
-	p4d_fail(err, P4D_E_UNMODELLED, "fp8-recipe=%s: in torchtitan p4d models current and rowwise",
+	p4d_fail(err, P4D_E_UNMODELLED, "fp8-recipe=%s: in torchtitan p4d models only current and rowwise",
 		 p4d_request_value_text(r, P4D_FP8_RECIPE, name, sizeof(name)));
 	return p4d_fix(err, "--p4d-fp8-recipe=current");
 }
@@ -46,11 +46,11 @@ static int check_sparse(const p4d_request *r, p4d_error *err)
 	const char *what = NULL;
 
 	if (p4d_is_set(r, P4D_EXPERT_CAPACITY))
-		return p4d_fail(err, P4D_E_UNMODELLED,
-				"expert-capacity: with %s p4d models experts without a capacity", program);
+		return p4d_fail(err, P4D_E_UNMODELLED, "expert-capacity: p4d does not model it with %s",
+				program);
 	if (p4d_is_stated(r, P4D_MTP_LAYERS))
 		return p4d_fail(err, P4D_E_UNMODELLED,
-				"mtp-layers: with %s p4d models no layers for further tokens", program);
+				"mtp-layers: p4d does not model multi-token prediction with %s", program);
 	if (titan && p4d_architecture_of(r)->attention_sinks) {
 		p4d_fail(err, P4D_E_UNMODELLED,
 			 "%.80s has attention sinks and biases of experts, which p4d does not model in %s",
@@ -68,10 +68,10 @@ static int check_sparse(const p4d_request *r, p4d_error *err)
 		 !r->value[P4D_SEQUENCE_PARALLEL]) {
 		p4d_fail(err, P4D_E_UNMODELLED,
 			 "sequence-parallel=off: with torchtitan p4d models experts and latent attention "
-			 "with sequence parallelism alone");
+			 "only with sequence parallelism");
 		return p4d_fix(err, "--p4d-sequence-parallel=on");
 	} else if (titan && r->value[P4D_TIED])
-		what = "a table for both ends together with experts or latent attention";
+		what = "tied embeddings together with experts or latent attention";
 	else if (titan && r->value[P4D_PRECISION] == P4D_FP8)
 		what = "experts or latent attention in FP8";
 	return what ? p4d_fail(err, P4D_E_UNMODELLED, "%.80s has %s, which p4d does not model in %s",
@@ -85,9 +85,9 @@ static const char *unmodelled_hybrid(const p4d_request *r)
 	const bool adapters = p4d_is_set(r, P4D_FINETUNE) && r->value[P4D_FINETUNE] != P4D_TUNE_FULL;
 	const bool lora = adapters && r->value[P4D_FINETUNE] == P4D_TUNE_LORA;
 
-	return r->value[P4D_MODEL_CODE] != P4D_MODEL_CODE_TRANSFORMERS ? "layers with a state"
-	       : adapters && !lora                                     ? "quantized layers with a state"
-	       : lora && p4d_is_set(r, P4D_EXPERTS) ? "adapters of experts together with layers with a state"
+	return r->value[P4D_MODEL_CODE] != P4D_MODEL_CODE_TRANSFORMERS ? "state-space layers"
+	       : adapters && !lora                                     ? "quantized state-space layers"
+	       : lora && p4d_is_set(r, P4D_EXPERTS) ? "adapters of experts in hybrid models"
 						    : NULL;
 }
 
@@ -104,22 +104,22 @@ static int check_memory(const p4d_request *r, p4d_error *err)
 	if (r->value[P4D_MODEL_CODE] != P4D_MODEL_CODE_TORCHTITAN ||
 	    !p4d_framework_of((int)r->value[P4D_FRAMEWORK])->trains_other_modules) {
 		p4d_fail(err, P4D_E_UNMODELLED,
-			 "memory layers: p4d models them with torchtitan's modules alone");
+			 "memory layers: p4d models them only with torchtitan's modules");
 		return p4d_fix(err, "--p4d-framework=fsdp --p4d-model-code=torchtitan");
 	}
 	if (p4d_is_sparse(r) || r->value[P4D_TIED])
 		return p4d_fail(
 		    err, P4D_E_UNMODELLED,
-		    "memory layers: with %s p4d models them without experts, latent attention and "
-		    "tied tables",
+		    "memory layers: with %s p4d models them only without experts, latent attention "
+		    "and tied embeddings",
 		    program);
 	for (size_t i = 0; i < sizeof(alone) / sizeof(*alone); i++) {
 		const p4d_option option = alone[i].option;
 		const char *name = p4d_request_option_info(option)->name;
 		if (!p4d_is_set(r, option) || r->value[option] == alone[i].value)
 			continue;
-		p4d_fail(err, P4D_E_UNMODELLED, "%s=%s: with %s p4d models memory layers without it", name,
-			 p4d_request_value_text(r, option, value, sizeof(value)), program);
+		p4d_fail(err, P4D_E_UNMODELLED, "%s=%s: with %s p4d models memory layers only without it",
+			 name, p4d_request_value_text(r, option, value, sizeof(value)), program);
 		return option == P4D_OFFLOAD || option == P4D_PRECISION
 			   ? -1
 			   : p4d_fix(err, "--p4d-%s=%" PRId64, name, alone[i].value);
@@ -137,14 +137,13 @@ static int check_groups(const p4d_request *r, p4d_error *err)
 	    r->value[P4D_MODEL_CODE] != P4D_MODEL_CODE_TRANSFORMERS) {
 		p4d_fail(
 		    err, P4D_E_UNMODELLED,
-		    "layer-groups: p4d models layers that share parameters with LoRA adapters and DDP alone");
+		    "layer-groups: p4d models layers that share parameters only with LoRA adapters and DDP");
 		return p4d_fix(err, "--p4d-framework=ddp --p4d-finetune=lora");
 	}
 	if (p4d_is_sparse(r) || p4d_is_set(r, P4D_LAYER_PATTERN) || !r->value[P4D_TIED])
-		return p4d_fail(
-		    err, P4D_E_UNMODELLED,
-		    "layer-groups: p4d models them without experts, latent attention, a layer-pattern "
-		    "and an untied head");
+		return p4d_fail(err, P4D_E_UNMODELLED,
+				"layer-groups: p4d models them only without experts, latent attention, a "
+				"layer-pattern and an untied head");
 	return 0;
 }
 
@@ -178,7 +177,7 @@ int p4d_torch__check_model(const p4d_request *r, p4d_error *err)
 		return 0;
 	if (titan && p4d_is_set(r, P4D_ATTENTION) && !r->value[P4D_ATTENTION])
 		return p4d_fail(err, P4D_E_VALUE,
-				"attention=unfused: torchtitan has PyTorch's fused attention");
+				"attention=unfused: torchtitan has only PyTorch's fused attention");
 	if (!difference)
 		return 0;
 	p4d_fail(err, P4D_E_UNMODELLED, "%.80s has %s, which p4d does not model in %s", r->model, difference,

@@ -69,7 +69,8 @@ static void say_choice(const p4d_request *asked, const p4d_request *complete, p4
 static void say_cut(const p4d_request *complete, p4d_verdict *v)
 {
 	p4d_message *message = p4d_verdict__say(
-	    v, P4D_E_SEARCH_CUT, "not all layouts were compared; tp, pp and micro-batch narrow them down");
+	    v, P4D_E_SEARCH_CUT,
+	    "p4d did not compare all layouts; give tp, pp or micro-batch to narrow the search");
 
 	snprintf(message->fix, sizeof(message->fix),
 		 "--p4d-tp=%" PRId64 " --p4d-pp=%" PRId64 " --p4d-micro-batch=%" PRId64,
@@ -80,7 +81,7 @@ static void admit_cut(p4d_error *err)
 {
 	p4d_error inner = *err;
 
-	p4d_fail(err, inner.code, "%.430s; not all layouts were compared", inner.text);
+	p4d_fail(err, inner.code, "%.430s; p4d did not compare all layouts", inner.text);
 	p4d_fix(err, "%s", inner.fix);
 }
 
@@ -199,7 +200,7 @@ static void say_node_memory(const p4d_site *site, const p4d_job *job, p4d_cluste
 	v->action = P4D_WARN;
 	p4d_verdict__say(
 	    v, P4D_E_UNVALIDATED,
-	    "unvalidated (host memory of what is offloaded): the ranks of a node need %.1f GiB of "
+	    "unvalidated (host memory of offloaded tensors): the ranks of a node need %.1f GiB of "
 	    "host memory, a node here has %.1f GiB",
 	    p4d_to_gib(v->estimate.host_bytes), p4d_to_gib(node.host_bytes));
 }
@@ -375,8 +376,8 @@ static void say_evaluation(p4d_verdict *v, const p4d_reading *reading, const p4d
 	    !p4d_is_set(request, P4D_MICRO_BATCH) || size <= request->value[P4D_MICRO_BATCH])
 		return;
 	p4d_verdict__say(v, P4D_E_PARTLY,
-			 "p4d checked only training: evaluation in micro-batches of %" PRId64
-			 " (%.100s:%" PRIu32 ") is not modelled",
+			 "p4d checked only training, not evaluation with micro-batches of %" PRId64
+			 " (%.100s:%" PRIu32 ")",
 			 size, there->file, there->line);
 }
 
@@ -395,10 +396,11 @@ static bool take_part(const p4d_guard_work *g, p4d_geometry *geometry, p4d_error
 
 	if (!(nodes && nodes < geometry->nodes) && !(gpus && gpus < geometry->gpus_per_node)) {
 		p4d_guard__script_place(r, place, sizeof(place));
-		p4d_fail(
-		    err, P4D_E_NOT_READ,
-		    "%.120s was not checked: one trains, and %u serve%s a model; on which GPUs is not known",
-		    place, r->serving, r->serving > 1 ? "" : "s");
+		p4d_fail(err, P4D_E_NOT_READ,
+			 "%.120s was not checked: the job also serves a model (%u command%s), and p4d does "
+			 "not know on "
+			 "which GPUs",
+			 place, r->serving, r->serving > 1 ? "s" : "");
 		return false;
 	}
 	if (nodes && nodes < geometry->nodes)

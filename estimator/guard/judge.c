@@ -117,8 +117,9 @@ static int check_memory(const p4d_job *job, const p4d_request *request, const p4
 	    p4d_memory_where(&v->layout, e, stage), p4d_layout_tp_text(&v->layout, tp), v->layout.cp,
 	    v->layout.pp, v->layout.dp, v->layout.micro_batch, v->layout.seq_len,
 	    p4d_request_choice_name(P4D_RECOMPUTE, v->layout.recompute, recompute, sizeof(recompute)),
-	    accumulates_whole(&v->layout) ? ", with whole gradients, which FSDP keeps while it accumulates"
-					  : "");
+	    accumulates_whole(&v->layout)
+		? ", with unsharded gradients, which FSDP keeps during gradient accumulation"
+		: "");
 }
 
 /* The memory request is a fraction of the node's memory. */
@@ -178,8 +179,8 @@ static void say_pinned(const p4d_job *job, p4d_verdict *v)
 	v->action = P4D_WARN;
 	p4d_verdict__say(
 	    v, P4D_E_UNVALIDATED,
-	    "unvalidated (pinned host memory): PyTorch takes a power of two for each pinned tensor; with "
-	    "them %" PRIu64 " ranks of a node need %.1f GiB, %s%s %.1f GiB",
+	    "unvalidated (pinned host memory): PyTorch rounds each pinned tensor up to a power of two; "
+	    "the %" PRIu64 " ranks of a node need %.1f GiB, %s%s %.1f GiB",
 	    v->layout.gpus_per_node, p4d_to_gib(need + rounding), whose ? whose : memory_option(job),
 	    whose ? "" : " grants", p4d_to_gib(have));
 }
@@ -236,7 +237,7 @@ static int check_idle_gpus(const p4d_job *job, p4d_verdict *v, p4d_error *err)
 	if (p4d_on_gpu(v->layout.device) || !p4d_job_wants_gpus(job))
 		return 0;
 	if (v->policy.require_plan) {
-		p4d_fail(err, P4D_E_IDLE_GPUS, "%s, and GPU jobs of this partition must train on them", text);
+		p4d_fail(err, P4D_E_IDLE_GPUS, "%s, and GPU jobs of this partition must train on GPUs", text);
 		return p4d_fix(err, "--p4d-device=cuda");
 	}
 	v->action = P4D_WARN;
@@ -337,7 +338,7 @@ static int check_passed(const p4d_request *request, const p4d_verdict *v, const 
 	    p4d_export_arguments(request, &v->layout, &lacks))
 		return 0;
 	p4d_fail(err, P4D_E_CONTRADICTION,
-		 "the script passes $%s, and this layout has none: it is for p4d-train, and %s has no %s",
+		 "the script uses $%s, but p4d did not set it: the layout is for p4d-train, and %s has no %s",
 		 p4d_framework_of(other)->arguments->variable, p4d_framework_of(other)->program, lacks);
 	return p4d_fix(err, "in the script, start p4d-train, which reads the plan");
 }
@@ -363,7 +364,8 @@ static int check_script(const p4d_job *job, const p4d_request *request, const p4
 	if (script->contradiction[0] && !job->reading && request->origin[P4D_FRAMEWORK] != P4D_BY_SCRIPT) {
 		p4d_fail(err, P4D_E_CONTRADICTION, "the script says %s, the plan says %" PRIu64,
 			 script->contradiction, script->planned);
-		return p4d_fix(err, "in the script, replace the literal flags with $%s", arguments->variable);
+		return p4d_fix(err, "in the script, replace the arguments of the layout by $%s",
+			       arguments->variable);
 	}
 	/* a script that does not itself start the program may leave the arguments to one that does */
 	if (script->uses_plan || !(script->frameworks >> v->layout.framework & 1))
@@ -490,7 +492,7 @@ int p4d_guard__judge(const p4d_site *site, const p4d_job *job, const p4d_request
 	    (v->geometry.host_by_default && v->estimate.offloaded_bytes > v->geometry.host_bytes);
 	const bool allowed = !p4d_framework_of(v->layout.framework)->checkpoints_are_modelled;
 	const char *what =
-	    v->layout.offload && allowed && !killed ? "host memory of what is offloaded" : NULL;
+	    v->layout.offload && allowed && !killed ? "host memory of offloaded tensors" : NULL;
 	if ((check_host_memory(job, v, err) < 0 && !only_said(v, what, err)) ||
 	    check_idle_gpus(job, v, err) < 0)
 		return -1;

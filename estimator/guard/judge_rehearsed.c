@@ -100,7 +100,7 @@ static void write_text(const p4d_rehearsal *run, const p4d_verdict *v, p4d_messa
 	add_left_out(run, &text);
 	p4d_text_add(&text, formulas);
 	if (run->unsure)
-		p4d_text_add(&text, "; p4d cannot tell that the job runs it the same way");
+		p4d_text_add(&text, "; p4d cannot tell whether the job runs the program in the same way");
 	to->code = P4D_E_REHEARSED;
 	to->fix[0] = '\0';
 }

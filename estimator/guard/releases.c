@@ -115,14 +115,14 @@ static bool has_no_flash(const question *q)
 static const other_release others[] = {
     {loads_by_default, P4D_PARAM_DTYPE, P4D_PARAM_FP32, true,
      "with transformers before 5, which loads weights in fp32",
-     "--p4d-transformers=5, or --p4d-param-dtype=bf16 if the program is told so"},
+     "--p4d-transformers=5, or --p4d-param-dtype=bf16 if the program loads weights in bf16"},
     {is_trl_before_15, P4D_CHUNKED_LOSS, P4D_LOSS_WHOLE, false,
-     "with TRL before 1.15, which makes all logits", TRL_FIX},
-    {is_trl_before_7, P4D_CHUNKED_LOSS, P4D_LOSS_WHOLE, false, "with TRL before 1.7, which makes all logits",
+     "with TRL before 1.15, which stores all logits", TRL_FIX},
+    {is_trl_before_7, P4D_CHUNKED_LOSS, P4D_LOSS_WHOLE, false, "with TRL before 1.7, which stores all logits",
      TRL_FIX},
     {is_trl_before_7, P4D_CHUNKED_LOSS, P4D_LOSS_TRL, false, "with TRL 1.7 to 1.14", TRL_FIX},
     {has_no_flash, P4D_ATTENTION, 0, false,
-     "with eager attention, which transformers before 4.36 has and GPUs without flash kernels may get",
+     "with eager attention, which transformers before 4.36 uses, and later releases may use on this GPU",
      "--p4d-attention=flash, or --attn_implementation sdpa in the script"},
     {has_no_kernel, P4D_ATTENTION, 0, false,
      "with PyTorch's own attention (sdpa), which has no kernel for bf16 on this GPU and stores scores as "
@@ -226,7 +226,7 @@ const char *p4d_guard__recipe_that_fits(const p4d_job *job, const p4d_request *r
 	    p4d_memory_estimate(&layout, P4D_METHOD_PLAN, capacity, &e, NULL) < 0)
 		return NULL;
 	return e.fraction <= limit || p4d_memory_fits_unfragmented(&layout, &e, limit)
-		   ? "gradients in fp32 and an unfused loss, which nothing says; --p4d-grad-dtype and "
+		   ? "gradients in fp32 and an unfused loss; --p4d-grad-dtype and "
 		     "--p4d-cross-entropy do"
 		   : NULL;
 }
@@ -281,6 +281,6 @@ void p4d_guard__say_releases_of_pairs(const p4d_job *job, const p4d_request *req
 		return;
 	v->action = P4D_WARN;
 	p4d_message *message = p4d_verdict__say(
-	    v, P4D_E_RELEASE, "with TRL before 1.15, which makes all logits, %.300s", other.message[0].text);
+	    v, P4D_E_RELEASE, "with TRL before 1.15, which stores all logits, %.300s", other.message[0].text);
 	snprintf(message->fix, sizeof(message->fix), "%s", TRL_FIX);
 }

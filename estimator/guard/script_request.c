@@ -117,7 +117,7 @@ static bool says(const p4d_request *typed, int option)
 /* Whether a value is unknown because its configuration file was not read. */
 static bool of_file(const p4d_read_unknown *u)
 {
-	return !strcmp(u->why, "it is in a configuration that was not read");
+	return !strcmp(u->why, "it is in a configuration that p4d did not read");
 }
 
 /* An optional file that names no model. */
@@ -433,9 +433,10 @@ int p4d_guard__compare_script(const p4d_reading *r, const p4d_request *request, 
 		return 0;
 	if (!chosen)
 		return p4d_fix(err, "%s", flags);
-	return framework->arguments ? p4d_fix(err, "in the script, replace the literal flags with $%s",
-					      framework->arguments->variable)
-				    : -1;
+	return framework->arguments
+		   ? p4d_fix(err, "in the script, replace the arguments of the layout by $%s",
+			     framework->arguments->variable)
+		   : -1;
 }
 
 int p4d_guard__fill_model(const p4d_site *site, p4d_request *request, p4d_error *err)

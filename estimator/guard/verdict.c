@@ -59,10 +59,11 @@ void p4d_verdict__error(p4d_verdict *verdict, const p4d_error *err)
 	snprintf(message->fix, sizeof(message->fix), "%s", err->fix);
 	verdict->action = P4D_REJECT;
 	if (verdict->assumed && depends_on_framework(err->code))
-		p4d_verdict__say(verdict, P4D_E_ASSUMED,
-				 "assumed %s, because nothing names the program that the job starts; "
-				 "--p4d-framework=%s does, or --p4d-unmodelled=PROGRAM",
-				 p4d_framework_of(verdict->layout.framework)->program, P4D_FRAMEWORK_NAMES);
+		p4d_verdict__say(
+		    verdict, P4D_E_ASSUMED,
+		    "assumed %s, because p4d does not know which program the job starts; name it with "
+		    "--p4d-framework=%s or --p4d-unmodelled=PROGRAM",
+		    p4d_framework_of(verdict->layout.framework)->program, P4D_FRAMEWORK_NAMES);
 	/* a site that refuses unmodelled jobs also refuses GPUs that it does not describe */
 	verdict->fault_of_site =
 	    p4d_verdict__is_fault_of_site(err->code) &&
@@ -177,8 +178,7 @@ static void add_date(p4d_text *lines, const p4d_policy *policy)
 	else
 		p4d_text_entry(
 		    lines, "\n",
-		    "p4d: the job is submitted: this site only warns so far; once it enforces, it refuses "
-		    "such jobs");
+		    "p4d: the job is submitted, because this site only warns; later it may refuse such jobs");
 }
 
 const char *p4d_verdict_text(const p4d_verdict *verdict, char *buf, size_t size)

@@ -51,11 +51,10 @@ static int check_missing(const p4d_site *site, const p4d_job *job, p4d_cluster_s
 		const bool others = v->policy.unmodelled != P4D_UNMODELLED_REJECT;
 		p4d_fail(err, P4D_E_PLAN_REQUIRED, "GPU jobs like this one must say what they train%s",
 			 others ? ""
-				: ", and this site lets no program run here that p4d does not model "
-				  "(unmodelled = warn does)");
+				: ", and this site accepts only programs that p4d knows "
+				  "(unmodelled = warn accepts others)");
 		return p4d_fix(err, "--p4d-model=NAME (`p4d models` lists the presets)%s",
-			       others ? ", or --p4d-unmodelled=PROGRAM for one that trains no such model"
-				      : "");
+			       others ? ", or --p4d-unmodelled=PROGRAM for other programs" : "");
 	}
 	return 0;
 }
@@ -141,12 +140,12 @@ static int check_model(const p4d_site *site, const p4d_request *plan, p4d_verdic
 		if (plan->origin[option] == P4D_BY_USER) {
 			p4d_text_entry(&name, ",", "%s=%s", info->name, left);
 		} else {
-			p4d_fail(
-			    err, P4D_E_PLAN_CHANGED,
-			    "%s is %s in the plan, but %s in slurmctld's preset %s: the plan was edited, or "
-			    "the presets differ from those where it was submitted",
-			    info->name, p4d_is_set(plan, option) ? left : "not set",
-			    p4d_is_set(preset, option) ? right : "not set", plan->model);
+			p4d_fail(err, P4D_E_PLAN_CHANGED,
+				 "%s is %s in the plan, but %s in slurmctld's preset %s: somebody edited the "
+				 "plan, "
+				 "or the submit host has other presets",
+				 info->name, p4d_is_set(plan, option) ? left : "not set",
+				 p4d_is_set(preset, option) ? right : "not set", plan->model);
 			return p4d_fix(err, "--p4d-model=/PATH/config.json, or the same p4d on both sides");
 		}
 	}

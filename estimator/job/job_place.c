@@ -166,7 +166,7 @@ static int check_filling(p4d_job_placement *p, uint32_t total, uint32_t per_node
 	    gets_whole_nodes(p))
 		return 0;
 	p4d_fail(err, P4D_E_GEOMETRY,
-		 "Slurm fills one node after the other: %u GPUs on %u nodes are not %u on each", total,
+		 "Slurm fills one node after the other, so %u GPUs on %u nodes may not be %u on each", total,
 		 out->nodes, total / out->nodes);
 	return fix_as(p->job, out->nodes, total / out->nodes, err);
 }

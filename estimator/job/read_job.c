@@ -298,7 +298,7 @@ void p4d_job_read(const p4d_job_script *script, const p4d_shell_limits *limits, 
 	    .starts = script->starts || script->rehearsals ? starts : NULL};
 
 	if (is_of_other_language(script->job->script, script->job->script_length)) {
-		*reading = (p4d_reading){.incomplete = "it is not a script of a shell"};
+		*reading = (p4d_reading){.incomplete = "it is not a shell script"};
 		return;
 	}
 	p4d_reader_read(reading, &host, limits, script->name, script->job->script, script->job->script_length,

@@ -482,13 +482,14 @@ const char *p4d_memory_of_newer(const p4d_layout *layout, int method, const p4d_
 	uint64_t bytes;
 
 	if (fits_if_dropped(layout, method, capacity, fraction))
-		return "tokens that experts drop beyond their capacity";
+		return "tokens above the capacity of experts, which are dropped";
 	if (!l.half_moments || !l.megatron.adam_copies || !l.megatron.adam_copies_open ||
 	    p4d_framework_of(l.framework)->rounds_moments)
 		return NULL;
 	l.megatron.adam_copies = false;
 	return p4d_memory_fits_below(&l, method, capacity, fraction, NULL, &bytes)
-		   ? "copies of bf16 moments, which Transformer Engine 2.14 makes no more: adam-copies=off"
+		   ? "fp32 copies of bf16 moments; Transformer Engine 2.14 and later make none: "
+		     "adam-copies=off"
 		   : NULL;
 }
 

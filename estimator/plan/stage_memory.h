@@ -169,7 +169,7 @@ double p4d_memory_most_imbalance(const p4d_layout *layout, int method, const p4d
  * frameworks and for experts with Megatron-Core, where fragmentation differs from job to job. False if the
  * allocator was played. */
 bool p4d_memory_fits_unfragmented(const p4d_layout *layout, const p4d_estimate *estimate, double fraction);
-#define P4D_MEMORY_UNFRAGMENTED "fragmentation, without which it fits"
+#define P4D_MEMORY_UNFRAGMENTED "fragmentation; without it the job fits"
 
 /*
  * For a layout above the fraction: a reason, for messages, why it may need less and then stay below. Reasons

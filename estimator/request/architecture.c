@@ -54,7 +54,7 @@ const char *p4d_architecture_block_difference(const p4d_request *r)
 	if (p4d_is_set(r, P4D_LAYER_GROUPS))
 		return "layers that share parameters";
 	if ((p4d_is_set(r, P4D_LAYER_PATTERN) && !remembers) || a->single_blocks)
-		return "layers with a state";
+		return "state-space layers";
 	if (a->kind != P4D_DECODER)
 		return a->kind == P4D_ENCODER  ? "an encoder"
 		       : a->kind == P4D_VISION ? "patches of images"
@@ -73,7 +73,7 @@ const char *p4d_architecture_block_difference(const p4d_request *r)
 	if (a->multipliers)
 		return "factors on embeddings, residuals or logits";
 	if (p4d_architecture_turns_part(a) || a->unrotated_every)
-		return p4d_architecture_turns_part(a) ? "rotary positions of a part of each head"
+		return p4d_architecture_turns_part(a) ? "RoPE on a part of each head"
 						      : "layers without positions";
 	switch (r->value[P4D_NORM]) {
 	case P4D_LAYERNORM_SCALE:
@@ -82,11 +82,11 @@ const char *p4d_architecture_block_difference(const p4d_request *r)
 		return "LayerNorm without parameters";
 	}
 	if (r->value[P4D_POSITIONS] != P4D_ROPE && r->value[P4D_POSITIONS] != P4D_LEARNED)
-		return "positions that are neither rotary nor learned";
+		return "positions other than RoPE and learned ones";
 	if (r->value[P4D_BIAS] > P4D_BIAS_ALL)
 		return "biases of some linear layers only";
 	if (r->value[P4D_QK_NORM] == P4D_QK_NORM_WIDE)
-		return "query and key norms of the whole width";
+		return "query and key norms over all heads";
 	return r->value[P4D_ACTIVATION] == P4D_RELU    ? "ReLU"
 	       : r->value[P4D_ACTIVATION] == P4D_XIELU ? "xIELU"
 						       : NULL;

@@ -17,7 +17,7 @@ enum { REASONS = 3 };
 	}
 #define PREFETCHES \
 	{ \
-		P4D_HEEDS_TORCHTITAN, NONE, "FSDP2 always gathers the next unit ahead", false \
+		P4D_HEEDS_TORCHTITAN, NONE, "FSDP2 always prefetches the next unit", false \
 	}
 #define NO_ADAPTERS \
 	{ \
@@ -27,11 +27,11 @@ enum { REASONS = 3 };
 #define WHOLE \
 	{ \
 		{P4D_HEEDS_DDP, 1, "with %s every GPU has a copy of the model", false}, \
-		    {P4D_HEEDS_DEEPSPEED, 1, "with %s p4d models data parallelism alone", false}, \
+		    {P4D_HEEDS_DEEPSPEED, 1, "with %s p4d models only data parallelism", false}, \
 		{ \
 			P4D_HEEDS_FSDP, 1, \
-			    "with %s p4d models other modules than torchtitan's with data parallelism " \
-			    "alone", \
+			    "with %s p4d models data parallelism " \
+			    "only, except for torchtitan's modules", \
 			    false \
 		} \
 	}
@@ -50,20 +50,19 @@ static const p4d_heeds_reason reasons[P4D_OPTIONS][REASONS] = {
     [P4D_CP_COMM] = {{P4D_HEEDS_TORCHTITAN, P4D_CP_ALL_GATHER, "torchtitan gathers keys and values", false}},
     [P4D_CP_HEADS] = {{P4D_HEEDS_P4DTRAIN, NONE, "%s exchanges keys and values", false},
 		      {ANY, NONE, "%s does not exchange heads", false}},
-    [P4D_EP] = {{P4D_HEEDS_MODULES, 1, "with transformers' modules p4d models all experts on every rank",
-		 false}},
-    [P4D_ETP] = {{P4D_HEEDS_PYTORCH, 1, "with %s p4d models whole experts", false}},
+    [P4D_EP] = {{P4D_HEEDS_MODULES, 1, "in the transformers library every rank has all experts", false}},
+    [P4D_ETP] = {{P4D_HEEDS_PYTORCH, 1, "with %s p4d does not model sharded experts", false}},
     [P4D_TOKEN_DISPATCHER] = {{P4D_HEEDS_PYTORCH, P4D_ALL_TO_ALL,
-			       "with %s p4d models the exchange by all-to-all", false}},
-    [P4D_SHARED_OVERLAP] = {{P4D_HEEDS_PYTORCH, 0, "shared experts run after the exchange", false}},
+			       "with %s p4d models only the all-to-all dispatcher", false}},
+    [P4D_SHARED_OVERLAP] = {{P4D_HEEDS_PYTORCH, 0, "shared experts run after the tokens are exchanged",
+			     false}},
     [P4D_EVAL_MICRO_BATCH] = {{P4D_HEEDS_TORCHTITAN, NONE,
 			       "torchtitan evaluates in the micro-batches of training; see --p4d-model-code",
 			       true},
 			      {ANY, NONE, "%s evaluates in the micro-batches of training", true}},
-    [P4D_TOKEN_SLICES] = {{P4D_HEEDS_MEGATRON, NONE, "%s passes whole sequences; p4d-train has slices",
-			   false},
-			  {ANY, NONE, "%s has no slices; p4d-train does", false}},
-    [P4D_LOCAL_LOSS] = {{ANY, NONE, "with %s gradients cross all stages", false}},
+    [P4D_TOKEN_SLICES] = {{P4D_HEEDS_MEGATRON, NONE, "%s does not slice sequences; p4d-train does", false},
+			  {ANY, NONE, "%s has no token slices; p4d-train has", false}},
+    [P4D_LOCAL_LOSS] = {{ANY, NONE, "%s has only one loss, on the last stage", false}},
     [P4D_RECOMPUTE_METHOD] = {{P4D_HEEDS_P4DTRAIN, P4D_RECOMPUTE_UNIFORM, "%s recomputes all layers", false},
 			      {ANY, P4D_RECOMPUTE_UNIFORM, "all layers are recomputed", false}},
     [P4D_RECOMPUTE_LAYERS] = {{P4D_HEEDS_P4DTRAIN, 1, "%s recomputes one layer at a time", false},
@@ -76,35 +75,36 @@ static const p4d_heeds_reason reasons[P4D_OPTIONS][REASONS] = {
     [P4D_ADAM_COPIES] = {{P4D_HEEDS_P4DTRAIN, NONE, "%s makes no copies of moments", false},
 			 {ANY, NONE, "%s does not update with Transformer Engine", false}},
     [P4D_SHARD_DEGREE] = {{P4D_HEEDS_MEGATRON, NONE, "%s shards the optimizer over all dp*cp ranks", false},
-			  {P4D_HEEDS_DEEPSPEED, NONE, "p4d models ZeRO over all data-parallel ranks", false},
+			  {P4D_HEEDS_DEEPSPEED, NONE, "p4d models ZeRO only over all data-parallel ranks",
+			   false},
 			  {P4D_HEEDS_DDP, NONE, "%s shards nothing", false}},
     [P4D_FSDP_VERSION] = {{P4D_HEEDS_TORCHTITAN, NONE, "torchtitan runs FSDP2", false}, NOT_FSDP},
     [P4D_RESHARD] = {{P4D_HEEDS_P4DTRAIN, NONE,
-		      "with %s parameters stay gathered over a step with optimizer-sharding=gradients",
+		      "with %s, optimizer-sharding=gradients keeps parameters gathered for a whole step",
 		      false},
-		     {P4D_HEEDS_TORCHTITAN, NONE, "p4d models torchtitan's default of it", false},
+		     {P4D_HEEDS_TORCHTITAN, NONE, "p4d models only torchtitan's default", false},
 		     NOT_FSDP},
-    [P4D_ORIG_PARAMS] = {{P4D_HEEDS_TORCHTITAN, NONE, "FSDP2 has no other parameters than the model's",
-			  false},
+    [P4D_ORIG_PARAMS] = {{P4D_HEEDS_TORCHTITAN, NONE, "FSDP2 always keeps the model's own parameters", false},
 			 NOT_FSDP},
     [P4D_BACKWARD_PREFETCH] = {PREFETCHES, NOT_FSDP},
     [P4D_FORWARD_PREFETCH] = {PREFETCHES, NOT_FSDP},
-    [P4D_ZERO_BUCKET] = {{OF_FSDP, NONE, "%s reduces a unit's gradients at once", false},
+    [P4D_ZERO_BUCKET] = {{OF_FSDP, NONE, "%s reduces all gradients of a unit together", false},
 			 {P4D_HEEDS_DDP, NONE, "%s shards nothing", false},
-			 {ANY, NONE, "%s has no buckets of DeepSpeed's", false}},
+			 {ANY, NONE, "%s has no such buckets; DeepSpeed has", false}},
     [P4D_ZERO_STAGE] = {{OF_FSDP, 3, "%s shards parameters, gradients and optimizer, as stage 3 does", false},
 			{P4D_HEEDS_DDP, 0, "%s shards nothing", false},
 			{ANY, NONE, "%s has --optimizer-sharding", false}},
-    [P4D_OPTIMIZER] = {{ANY, P4D_ADAMW, "with %s p4d knows AdamW only", false}},
+    [P4D_OPTIMIZER] = {{ANY, P4D_ADAMW, "with %s p4d models only AdamW", false}},
     [P4D_OPTIMIZER_FOREACH] = {{ANY, NONE, "%s updates in one kernel", false}},
     [P4D_PARAM_DTYPE] = {{ANY, NONE, "%s stores parameters in --precision", false}},
     [P4D_OFFLOAD] = {{ANY, 0, "with %s p4d does not model offloading", false}},
-    [P4D_RESIDENT_LAYERS] = {{ANY, NONE, "with %s p4d knows of no window of layers", false}},
+    [P4D_RESIDENT_LAYERS] = {{ANY, NONE, "with %s p4d does not model resident layers", false}},
     [P4D_FINETUNE] = {{P4D_HEEDS_MEGATRON, P4D_TUNE_FULL, "with %s p4d does not model adapters", false}},
     [P4D_LORA_RANK] = {NO_ADAPTERS},
     [P4D_ADAPTER_DTYPE] = {{P4D_HEEDS_P4DTRAIN, NONE, "%s stores adapters in --precision", false},
 			   NO_ADAPTERS},
-    [P4D_LORA_DROPOUT] = {{P4D_HEEDS_MEGATRON, NONE, "with %s p4d models adapters without dropout", false}},
+    [P4D_LORA_DROPOUT] = {{P4D_HEEDS_MEGATRON, NONE, "with %s p4d models adapters only without dropout",
+			   false}},
     [P4D_QUANT] = {{P4D_HEEDS_P4DTRAIN, NONE, "%s has no such choice: it quantizes to nf4", false},
 		   {P4D_HEEDS_MEGATRON, P4D_QUANT_NONE, "with %s p4d does not model quantized weights",
 		    false}},
@@ -114,22 +114,21 @@ static const p4d_heeds_reason reasons[P4D_OPTIONS][REASONS] = {
 				    false}},
     [P4D_ACCOUNT_FOR_LOSS] = {{P4D_HEEDS_P4DTRAIN, 0, "%s splits layers only; see --p4d-pipeline-split",
 			       false}},
-    [P4D_FP8_PARAM_GATHER] = {{P4D_HEEDS_P4DTRAIN, NONE, "%s gathers parameters as they are without FP8",
+    [P4D_FP8_PARAM_GATHER] = {{P4D_HEEDS_P4DTRAIN, NONE, "%s always gathers parameters in --precision",
 			       false}},
     [P4D_ATTENTION] = {{ANY, 1, "%s has fused attention only", true}},
     [P4D_CROSS_ENTROPY] = {{P4D_HEEDS_P4DTRAIN, 1, "%s has a fused loss only", true},
-			   {ANY, 0, "the loss is --chunked-loss, or PyTorch's", false}},
-    [P4D_SWIGLU] = {{ANY, 0, "the kernel of SwiGLU is --compile's, or PyTorch's", false}},
-    [P4D_DROPOUT] = {{ANY, 0, "p4d models these models without dropout", false}},
+			   {ANY, 0, "the program uses PyTorch's loss, or --chunked-loss", false}},
+    [P4D_SWIGLU] = {{ANY, 0, "the program uses PyTorch's SwiGLU, or --compile's", false}},
+    [P4D_DROPOUT] = {{ANY, 0, "p4d models this program only without dropout", false}},
     [P4D_ATTENTION_DROPOUT] = {{P4D_HEEDS_P4DTRAIN, NONE, "%s has fused attention only", false},
-			       {ANY, NONE, "p4d models these models without dropout", false}},
-    [P4D_TE_WGRAD] = {{P4D_HEEDS_PYTORCH, NONE, "that is of Transformer Engine", false}},
+			       {ANY, NONE, "p4d models this program only without dropout", false}},
+    [P4D_TE_WGRAD] = {{P4D_HEEDS_PYTORCH, NONE, "only Transformer Engine has these buffers", false}},
     [P4D_ATTENTION_MASK] = {{P4D_HEEDS_P4DTRAIN, NONE, "%s's attention needs no mask", false},
-			    {ANY, NONE, "%s brings no attention mask to the GPU", false}},
+			    {ANY, NONE, "%s copies no attention mask to the GPU", false}},
     [P4D_CUDA_GRAPHS] = {{P4D_HEEDS_P4DTRAIN, P4D_GRAPHS_NONE, "%s captures no graphs", false},
-			 {ANY, P4D_GRAPHS_NONE,
-			  "p4d models those of Transformer Engine with Megatron-LM alone", false}},
-    [P4D_TP_COMM_OVERLAP] = {{ANY, 0, "p4d does not model it with PyTorch", false}},
+			 {ANY, P4D_GRAPHS_NONE, "p4d models CUDA graphs only in Megatron-LM", false}},
+    [P4D_TP_COMM_OVERLAP] = {{ANY, 0, "p4d models this overlap only in Megatron-LM and p4d-train", false}},
     [P4D_OVERLAP_P2P] = {{P4D_HEEDS_P4DTRAIN, 1, "%s overlaps transfers between stages", false},
 			 {P4D_HEEDS_TORCHTITAN, 1, "PyTorch's pipelines overlap transfers between stages",
 			  false}},
@@ -140,8 +139,8 @@ static const p4d_heeds_reason reasons[P4D_OPTIONS][REASONS] = {
 			  {ANY, NONE, "%s has its own modules", false}},
     [P4D_COMPILE] = {{ANY, NONE, "%s does not compile the model", false}},
     [P4D_CHUNKED_LOSS] = {{ANY, NONE, "%s has one loss", false}},
-    [P4D_PACKING] = {{ANY, NONE, "%s fills all sequences", false}},
-    [P4D_PADDING] = {{ANY, NONE, "%s fills all sequences", false}},
+    [P4D_PACKING] = {{ANY, NONE, "%s always fills sequences completely", false}},
+    [P4D_PADDING] = {{ANY, NONE, "%s always fills sequences completely", false}},
     [P4D_ALLOCATOR] = {{ANY, P4D_ALLOCATOR_DEFAULT, "%s does not use PyTorch's allocator", false}},
 };
 

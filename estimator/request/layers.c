@@ -124,21 +124,22 @@ static int check_memory(const p4d_request *model, p4d_error *err)
 
 	if (p4d_is_set(model, P4D_MEMORY_KEYS) != p4d_layers_remember(model)) {
 		p4d_fail(err, P4D_E_INCOMPLETE_MODEL,
-			 "layers with a memory need both memory-keys and a layer-pattern with K");
+			 "memory layers need both memory-keys and a layer-pattern with K");
 		return p4d_fix(err, "--p4d-memory-keys=1024 --p4d-layer-pattern=***K");
 	}
 	if (!p4d_is_set(model, P4D_MEMORY_KEYS))
 		return 0;
 	if (p4d_architecture_of(model)->single_blocks)
 		return p4d_fail(err, P4D_E_UNMODELLED,
-				"layer-pattern: p4d models no memory in layers of one block");
+				"layer-pattern: p4d does not model memory layers in this architecture");
 	if (top > keys) {
-		p4d_fail(err, P4D_E_VALUE,
-			 "memory-top=%" PRId64 ": a half of the keys has memory-keys=%" PRId64, top, keys);
+		p4d_fail(err, P4D_E_VALUE, "memory-top=%" PRId64 ": each half has only memory-keys=%" PRId64,
+			 top, keys);
 		return p4d_fix(err, "--p4d-memory-top=%" PRId64, keys);
 	}
 	if (p4d_is_set(model, P4D_MEMORY_KEY_DIM) && model->value[P4D_MEMORY_KEY_DIM] % 2) {
-		p4d_fail(err, P4D_E_VALUE, "memory-key-dim=%" PRId64 ": a key has two halves",
+		p4d_fail(err, P4D_E_VALUE,
+			 "memory-key-dim=%" PRId64 ": it must be even, because a key has two halves",
 			 model->value[P4D_MEMORY_KEY_DIM]);
 		return p4d_fix(err, "--p4d-memory-key-dim=%" PRId64, model->value[P4D_MEMORY_KEY_DIM] + 1);
 	}
@@ -154,22 +155,23 @@ static int check_letter(const p4d_request *model, char letter, p4d_error *err)
 		return p4d_fail(err, P4D_E_VALUE,
 				"layer-pattern: '%c' is none of the letters * M S G C K - E", letter);
 	if (letters[found].mixer == P4D_MIX_NONE && !single)
-		return p4d_fail(
-		    err, P4D_E_VALUE,
-		    "layer-pattern: '%c' is a block alone, as only architecture=nemotron-h has it", letter);
+		return p4d_fail(err, P4D_E_VALUE,
+				"layer-pattern: only architecture=nemotron-h has layers of the kind '%c'",
+				letter);
 	if (letter == 'E' && !p4d_is_set(model, P4D_EXPERTS)) {
-		p4d_fail(err, P4D_E_INCOMPLETE_MODEL, "layer-pattern has experts, the model has none");
+		p4d_fail(err, P4D_E_INCOMPLETE_MODEL,
+			 "layer-pattern has layers with experts, but the model has no experts");
 		return p4d_fix(err, "--p4d-experts=N");
 	}
 	if (letters[found].what && letters[found].mixer != P4D_MIX_CONVOLUTION &&
 	    letters[found].mixer != P4D_MIX_ATTENTION &&
 	    (!p4d_is_set(model, P4D_STATE_SIZE) || !p4d_is_set(model, P4D_STATE_HEADS))) {
-		p4d_fail(err, P4D_E_INCOMPLETE_MODEL,
-			 "the model has %s, and lacks their state-size or state-heads", letters[found].what);
+		p4d_fail(err, P4D_E_INCOMPLETE_MODEL, "the model has %s, but no state-size or state-heads",
+			 letters[found].what);
 		return p4d_fix(err, "--p4d-state-size=N --p4d-state-heads=N");
 	}
 	if (letters[found].mixer == P4D_MIX_MAMBA && !p4d_is_set(model, P4D_STATE_RANK)) {
-		p4d_fail(err, P4D_E_INCOMPLETE_MODEL, "the model has %s, and lacks their state-rank",
+		p4d_fail(err, P4D_E_INCOMPLETE_MODEL, "the model has %s, but no state-rank",
 			 letters[found].what);
 		return p4d_fix(err, "--p4d-state-rank=N");
 	}
@@ -182,7 +184,7 @@ static int check_groups(const p4d_request *model, p4d_error *err)
 	const bool set = p4d_is_set(model, P4D_LAYER_GROUPS);
 
 	if (p4d_is_set(model, P4D_EMBEDDING_SIZE) && !set) {
-		p4d_fail(err, P4D_E_VALUE, "embedding-size: p4d knows it of models with layer-groups alone");
+		p4d_fail(err, P4D_E_VALUE, "embedding-size has an effect only with layer-groups");
 		return p4d_fix(err, "--p4d-layer-groups=1");
 	}
 	if (!set || model->value[P4D_LAYERS] % model->value[P4D_LAYER_GROUPS] == 0)
@@ -202,13 +204,13 @@ int p4d_layers_check(const p4d_request *model, p4d_error *err)
 		if (!p4d_architecture_of(model)->single_blocks)
 			return 0;
 		p4d_fail(err, P4D_E_INCOMPLETE_MODEL,
-			 "architecture=%s: each layer is one block, and no layer-pattern says which",
+			 "architecture=%s needs a layer-pattern, which gives the kind of each layer",
 			 p4d_architecture_of(model)->name);
 		return p4d_fix(err, "--p4d-layer-pattern=LETTERS");
 	}
 	if (model->value[P4D_LAYERS] > P4D_MOST_PATTERN_LAYERS)
 		return p4d_fail(err, P4D_E_VALUE,
-				"layers=%" PRId64 ": with a layer-pattern p4d takes %d at most",
+				"layers=%" PRId64 ": with a layer-pattern p4d accepts at most %d layers",
 				model->value[P4D_LAYERS], P4D_MOST_PATTERN_LAYERS);
 	for (const char *at = model->layer_pattern; *at; at++)
 		if (check_letter(model, *at, err) < 0)

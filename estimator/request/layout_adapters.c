@@ -147,15 +147,14 @@ static int check_alpha(const p4d_request *r, p4d_error *err)
 	if (p4d_framework_of(framework)->sharing != P4D_SHARES_NOTHING ||
 	    r->value[P4D_MODEL_CODE] != P4D_MODEL_CODE_TRANSFORMERS) {
 		p4d_fail(err, P4D_E_UNMODELLED,
-			 "finetune=alpha: p4d models it with DDP and transformers' modules alone");
+			 "finetune=alpha: p4d models it only with DDP and the transformers library");
 		return p4d_fix(err, "--p4d-framework=ddp --p4d-model-code=transformers");
 	}
 	if (p4d_is_sparse(r) || p4d_is_set(r, P4D_LAYER_PATTERN) ||
 	    p4d_architecture_of(r)->kind != P4D_DECODER)
-		return p4d_fail(
-		    err, P4D_E_UNMODELLED,
-		    "finetune=alpha: p4d models it for decoders without experts, latent attention "
-		    "and layers with a state");
+		return p4d_fail(err, P4D_E_UNMODELLED,
+				"finetune=alpha: p4d models it only for decoders without experts, latent "
+				"attention and state-space layers");
 	return 0;
 }
 
@@ -171,9 +170,9 @@ static int check_fsdp(const p4d_request *r, p4d_error *err)
 	    /* it keeps trained parameters in --p4d-param-dtype, and does not need autocast */
 	    {P4D_ADAPTER_DTYPE, false, "FSDP, which keeps and casts parameters itself"},
 	    {P4D_AUTOCAST, false, "FSDP, which keeps and casts parameters itself"},
-	    {P4D_ORIG_PARAMS, true, "FSDP2, which has no other parameters than the model's"},
-	    {P4D_FORWARD_PREFETCH, true, "FSDP2, which always gathers the next unit ahead"},
-	    {P4D_BACKWARD_PREFETCH, true, "FSDP2, which always gathers the next unit ahead"},
+	    {P4D_ORIG_PARAMS, true, "FSDP2, which always keeps the model's own parameters"},
+	    {P4D_FORWARD_PREFETCH, true, "FSDP2, which always prefetches the next unit"},
+	    {P4D_BACKWARD_PREFETCH, true, "FSDP2, which always prefetches the next unit"},
 	};
 
 	for (size_t i = 0; i < sizeof(unused) / sizeof(*unused); i++) {
@@ -243,7 +242,7 @@ int p4d_layout__check_adapters(const p4d_request *r, p4d_error *err)
 	if (adapters && p4d_framework_has(r, P4D_MODEL_CODE) &&
 	    r->value[P4D_MODEL_CODE] == P4D_MODEL_CODE_TORCHTITAN) {
 		p4d_fail(err, P4D_E_VALUE,
-			 "model-code=torchtitan: p4d models adapters in transformers' modules");
+			 "model-code=torchtitan: p4d models adapters only with model-code=transformers");
 		return p4d_fix(err, "--p4d-model-code=transformers");
 	}
 	if (f->sharing == P4D_SHARES_UNITS && check_fsdp(r, err) < 0)
@@ -287,8 +286,9 @@ int p4d_layout__check_offload(const p4d_request *r, p4d_error *err)
 		return p4d_fix(err, fsdp || zero ? "--p4d-offload=optimizer,params" : "--p4d-workload=serve");
 	}
 	if (fsdp && asked & P4D_OFFLOAD_OPTIMIZER && !(asked & P4D_OFFLOAD_PARAMS)) {
-		p4d_fail(err, P4D_E_VALUE,
-			 "offload=optimizer: FSDP keeps parameters, gradients and optimizer in one place");
+		p4d_fail(
+		    err, P4D_E_VALUE,
+		    "offload=optimizer: FSDP can only offload parameters, gradients and optimizer together");
 		return p4d_fix(err, "--p4d-offload=optimizer,params");
 	}
 	if (sharing == P4D_SHARES_NOTHING && asked & ~(unsigned)P4D_OFFLOAD_ACTIVATIONS) {

@@ -188,8 +188,8 @@ static int check_hierarchy(const p4d_request *r, const p4d_layout *l, p4d_error 
 	    p4d_rank_kv_heads(l) % l->megatron.cp_heads == 0)
 		return 0;
 	return p4d_fail(err, P4D_E_VALUE,
-			"cp-heads=%" PRIu64 " needs cp-comm=p2p, cp a multiple above it, not %" PRIu64
-			", and kv-heads of a rank that are one, not %" PRIu64,
+			"cp-heads=%" PRIu64 " needs cp-comm=p2p; it must be above 1, below cp=%" PRIu64
+			" and a divisor of it, and divide the %" PRIu64 " kv-heads of a rank",
 			asked > 1 ? asked : l->megatron.cp_heads, l->cp, p4d_rank_kv_heads(l));
 }
 
@@ -199,8 +199,8 @@ static int check_heads(const p4d_layout *l, p4d_error *err)
 	if (l->cp_comm != P4D_CP_A2A || p4d_rank_kv_heads(l) % l->cp == 0)
 		return 0; /* heads are a multiple of kv-heads */
 	p4d_fail(err, P4D_E_KV_HEADS,
-		 "cp-comm=a2a gives each of cp=%" PRIu64 " ranks heads of its own, but tp=%" PRIu64
-		 " leaves %" PRIu64 " kv-heads",
+		 "cp-comm=a2a: cp=%" PRIu64 " must divide the kv-heads of a rank; with tp=%" PRIu64
+		 " these are %" PRIu64,
 		 l->cp, l->tp, p4d_rank_kv_heads(l));
 	return p4d_fix(err, "--p4d-cp-comm=p2p");
 }
@@ -297,20 +297,22 @@ static int check_local_loss(const p4d_request *r, const p4d_layout *l, p4d_error
 		const char *why, *fix;
 	} all[] = {
 	    {!stages || !split,
-	     "learns what the stages make of it: say which they are, with pp and pipeline-split",
+	     "trains another model for each division into stages: give pp and pipeline-split",
 	     "--p4d-local-loss=off"},
-	    {l->pp == 1, "needs pp > 1: one stage has the model's loss", "--p4d-local-loss=off"},
-	    {l->finetune != P4D_TUNE_FULL, "trains heads, and finetune=lora adapters only",
+	    {l->pp == 1, "needs pp > 1: with one stage, there is only the model's own loss",
 	     "--p4d-local-loss=off"},
+	    {l->finetune != P4D_TUNE_FULL,
+	     "trains the heads of stages, and finetune=lora trains only adapters", "--p4d-local-loss=off"},
 	    {l->vocab_parallel != P4D_VOCAB_OFF,
-	     "gives every stage a head of its own, which vocab-parallel would shard over all of them",
+	     "gives every stage its own head, and vocab-parallel shards one head over all stages",
 	     "--p4d-vocab-parallel=off"},
 	    {l->zero_stage > P4D_SHARD_STATES && !(l->offload & P4D_OFFLOAD_PARAMS),
-	     "shards the optimizer's states, not gradients and parameters",
+	     "can shard optimizer states, but not gradients and parameters",
 	     "--p4d-optimizer-sharding=states"},
 	    {l->slices > 1, "runs whole micro-batches, not token-slices", "--p4d-token-slices=1"},
 	    {l->schedule != P4D_1F1B,
-	     "needs schedule=1f1b: a stage runs a micro-batch forward and at once back",
+	     "needs schedule=1f1b: a stage runs the backward pass of a micro-batch right after the forward "
+	     "pass",
 	     "--p4d-schedule=1f1b --p4d-vpp=1"},
 	};
 
@@ -490,7 +492,7 @@ static int check_dispatch(const p4d_request *r, const p4d_layout *l, p4d_error *
 		 !(l->megatron.expert_capacity > 0),
 	     "pad-experts has no effect without expert-capacity", "--p4d-expert-capacity=1"},
 	    {p4d_is_stated(r, P4D_IMBALANCE) && l->megatron.pads_experts && l->imbalance > 1,
-	     "imbalance has no effect with pad-experts=on: every expert is given its capacity",
+	     "imbalance has no effect with pad-experts=on: all experts process the same number of tokens",
 	     "leave out --p4d-imbalance"},
 	    /* where p4d chose ep it may be 1 */
 	    {p4d_is_stated(r, P4D_IMBALANCE) && p4d_request_real(r, P4D_IMBALANCE) > 1 && l->ep == 1 &&
@@ -502,17 +504,18 @@ static int check_dispatch(const p4d_request *r, const p4d_layout *l, p4d_error *
 	    {l->megatron.shared_overlap && l->megatron.dispatcher != P4D_ALL_TO_ALL,
 	     "shared-overlap=on needs token-dispatcher=all-to-all", "--p4d-token-dispatcher=all-to-all"},
 	    {l->megatron.expert_overlap && l->ep * l->etp == 1,
-	     "expert-overlap=on needs ep or etp above 1: nothing is exchanged", "--p4d-expert-overlap=off"},
+	     "expert-overlap=on needs ep or etp above 1: otherwise no tokens are exchanged",
+	     "--p4d-expert-overlap=off"},
 	    {l->megatron.expert_overlap && l->recompute == P4D_RECOMPUTE_FULL,
-	     "Megatron-LM does not overlap the exchange with recompute=full", "--p4d-expert-overlap=off"},
+	     "Megatron-LM does not support expert-overlap with recompute=full", "--p4d-expert-overlap=off"},
 	    {l->megatron.expert_overlap && l->megatron.shared_overlap,
-	     "Megatron-LM has either expert-overlap or shared-overlap", "--p4d-shared-overlap=off"},
+	     "Megatron-LM cannot combine expert-overlap and shared-overlap", "--p4d-shared-overlap=off"},
 	    {l->megatron.expert_overlap && l->pp > 1 && l->vpp == 1,
 	     "expert-overlap=on needs vpp above 1 in a pipeline", "--p4d-vpp=2"},
 	    {l->megatron.token_nodes && l->megatron.dispatcher != P4D_DEEPEP,
 	     "token-nodes needs token-dispatcher=deepep", "--p4d-token-dispatcher=deepep"},
 	    {l->mtp_layers && l->recompute == P4D_RECOMPUTE_FULL && l->megatron.recompute_layers > 1,
-	     "mtp-layers: Megatron-LM recomputes layers one by one then", "--p4d-recompute-layers=1"},
+	     "mtp-layers needs recompute-layers=1 in Megatron-LM", "--p4d-recompute-layers=1"},
 	    {l->megatron.dispatcher == P4D_DEEPEP && l->ep * l->etp == 1, "DeepEP needs ep or etp above 1",
 	     "--p4d-token-dispatcher=all-to-all"},
 	};
@@ -535,7 +538,8 @@ static int check_experts(const p4d_request *r, p4d_layout *l, p4d_error *err)
 	if (!l->experts)
 		return check_dense(r, l, err);
 	if (l->experts_per_token > l->experts) {
-		p4d_fail(err, P4D_E_VALUE, "experts-per-token=%" PRIu64 ": a layer has %" PRIu64 " experts",
+		p4d_fail(err, P4D_E_VALUE,
+			 "experts-per-token=%" PRIu64 ": a layer has only %" PRIu64 " experts",
 			 l->experts_per_token, l->experts);
 		return p4d_fix(err, "--p4d-experts-per-token=%" PRIu64, l->experts);
 	}

@@ -64,10 +64,10 @@ static const char *uneven(const p4d_layout *l, p4d_tp_grid g)
 
 	return l->heads % g.x                    ? "X does not divide the attention heads"
 	       : l->kv_heads % g.x               ? "X does not divide the key/value heads"
-	       : l->ffn % g.x || l->hidden % g.x ? "X does not divide the columns"
-	       : l->hidden % g.y                 ? "Y does not divide the hidden features"
+	       : l->ffn % g.x || l->hidden % g.x ? "X does not divide the feed-forward columns"
+	       : l->hidden % g.y                 ? "Y does not divide the hidden size"
 	       : qkv / g.x % g.z || up / g.x % g.z || l->hidden / g.y % g.z
-		   ? "Z does not divide a matrix's rows"
+		   ? "Z does not divide the rows of a block"
 		   : NULL;
 }
 
@@ -113,16 +113,16 @@ int p4d_layout__check_grid(const p4d_request *r, const p4d_layout *l, p4d_error 
 		return 0;
 	if (p4d_layout_grid_is_open(r)) {
 		p4d_fail(err, P4D_E_VALUE,
-			 "tp-grid=auto: p4d chooses the grid only in p4d plan, or for a job whose layout is "
-			 "not complete");
+			 "tp-grid=auto: p4d chooses the grid only in p4d plan, or if sbatch does not get the "
+			 "whole layout");
 		return p4d_layout_fix_grid(l, tp, err);
 	}
 	if (!read_grid(r->tp_grid, &g)) {
-		p4d_fail(err, P4D_E_VALUE, "tp-grid=%.23s is not three numbers X,Y,Z from 1 on", r->tp_grid);
+		p4d_fail(err, P4D_E_VALUE, "tp-grid=%.23s is not three positive numbers X,Y,Z", r->tp_grid);
 		return p4d_layout_fix_grid(l, tp, err);
 	}
 	if (g.x * g.y * g.z != tp) {
-		p4d_fail(err, P4D_E_VALUE, "tp-grid=%.23s has %" PRIu64 " ranks, and tp=%" PRIu64, r->tp_grid,
+		p4d_fail(err, P4D_E_VALUE, "tp-grid=%.23s has %" PRIu64 " ranks, but tp=%" PRIu64, r->tp_grid,
 			 g.x * g.y * g.z, tp);
 		return p4d_layout_fix_grid(l, tp, err);
 	}
@@ -135,9 +135,8 @@ int p4d_layout__check_grid(const p4d_request *r, const p4d_layout *l, p4d_error 
 	}
 	if (l->micro_batch % g.z) {
 		p4d_fail(err, P4D_E_BATCH,
-			 "tp-grid=%.23s gives each of Z=%" PRIu64
-			 " ranks sequences of its own, and a micro-batch has %" PRIu64,
-			 r->tp_grid, g.z, l->micro_batch);
+			 "tp-grid=%.23s: Z=%" PRIu64 " does not divide micro-batch=%" PRIu64, r->tp_grid, g.z,
+			 l->micro_batch);
 		return p4d_fix(err, "--p4d-micro-batch=%" PRIu64, (l->micro_batch / g.z + 1) * g.z);
 	}
 	return 0;

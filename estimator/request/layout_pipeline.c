@@ -120,8 +120,8 @@ static int fail_split(const char *text, const p4d_layout *l, p4d_error *err)
 	if (strchr(text, '-'))
 		p4d_fail(err, P4D_E_SPLIT,
 			 "pipeline-split=%.80s must be pp=%" PRIu64
-			 " numbers, or - where stages share evenly what the others leave of the %" PRIu64
-			 " layers",
+			 " values, each a number or -; the stages with - share the rest of the %" PRIu64
+			 " layers evenly",
 			 text, l->pp, l->layers);
 	else
 		p4d_fail(err, P4D_E_SPLIT,
@@ -220,7 +220,7 @@ static int split_with_ends(p4d_layout *l, p4d_error *err)
 
 	if (chunks > P4D_MAX_UNEVEN_CHUNKS || each < 1) {
 		p4d_fail(err, P4D_E_LAYERS,
-			 "with the embedding or the loss counted as a layer, pp x vpp = %" PRIu64
+			 "if the embedding or the loss counts as a layer, pp x vpp = %" PRIu64
 			 " chunks of %" PRIu64 " layers are too many",
 			 chunks, each);
 		return p4d_fix(err, "--p4d-account-for-embedding=off --p4d-account-for-loss=off --p4d-vpp=1");

@@ -257,7 +257,8 @@ static uint64_t longest_within(const kv_cache *c, uint64_t available, uint64_t m
 static int check(const p4d_layout *l, uint64_t engines, uint64_t world, p4d_error *err)
 {
 	if (l->architecture->kind != P4D_DECODER)
-		return p4d_fail(err, P4D_E_VALUE, "p4d checks serving only of decoders, and %s is none",
+		return p4d_fail(err, P4D_E_VALUE,
+				"p4d checks only decoders for serving, and %s is not a decoder",
 				l->architecture->name);
 	if (l->layer_groups)
 		return p4d_fail(err, P4D_E_UNMODELLED,
@@ -265,7 +266,7 @@ static int check(const p4d_layout *l, uint64_t engines, uint64_t world, p4d_erro
 	if (l->pattern_length)
 		return p4d_fail(err, P4D_E_UNMODELLED, "%s: p4d does not model serving of models with %s",
 				l->architecture->name,
-				l->memory.keys ? "memory layers" : "layers that have a state");
+				l->memory.keys ? "memory layers" : "state-space layers");
 	if (l->heads % l->tp) {
 		uint64_t fit = l->tp;
 		while (l->heads % fit)
@@ -297,9 +298,7 @@ static int check_options(const p4d_request *r, const p4d_layout *l, p4d_error *e
 	const bool offload = p4d_is_set(r, P4D_CPU_OFFLOAD) && p4d_request_real(r, P4D_CPU_OFFLOAD) > 0;
 
 	if (offload && offloads(r))
-		return p4d_fail(
-		    err, P4D_E_VALUE,
-		    "cpu-offload-gb and offload=weights are two ways to have weights on the host");
+		return p4d_fail(err, P4D_E_VALUE, "give only one of cpu-offload-gb and offload=weights");
 	/* a script may contain an option that engines ignore */
 	if (r->origin[P4D_EXPERT_PARALLEL] == P4D_BY_USER && r->value[P4D_EXPERT_PARALLEL] && !l->experts)
 		return p4d_fail(err, P4D_E_VALUE, "expert-parallel has no effect: the model has no experts");
@@ -330,14 +329,14 @@ int p4d_serving__stored_of(const p4d_request *r)
 static int check_quant(const p4d_request *r, p4d_error *err)
 {
 	if (r->value[P4D_QUANT] >= P4D_QUANT_BCQ2 && r->value[P4D_WORKLOAD] == P4D_WORKLOAD_SERVE) {
-		p4d_fail(err, P4D_E_VALUE, "quant: engines have no kernels for binary codes that p4d knows");
+		p4d_fail(err, P4D_E_VALUE, "quant: p4d knows no engine with kernels for binary codes");
 		return p4d_fix(err, "--p4d-quant=nf4");
 	}
 	if (r->value[P4D_QUANT] != P4D_QUANT_INT8 || r->value[P4D_WORKLOAD] != P4D_WORKLOAD_SERVE ||
 	    r->value[P4D_STORED] == P4D_STORED_INT8)
 		return 0;
 	p4d_fail(err, P4D_E_VALUE,
-		 "quant=int8: engines quantize to fp8 or nf4 while they load; int8 is in files");
+		 "quant=int8: engines can quantize to fp8 or nf4; int8 weights must be in the model's file");
 	return p4d_fix(err, "--p4d-stored=int8");
 }
 
@@ -347,7 +346,7 @@ static int check_offload(const p4d_request *r, p4d_error *err)
 	char value[48];
 
 	if (p4d_is_stated(r, P4D_OFFLOAD) && r->value[P4D_OFFLOAD] && !offloads(r)) {
-		p4d_fail(err, P4D_E_VALUE, "offload=%s: an engine that serves has weights to offload",
+		p4d_fail(err, P4D_E_VALUE, "offload=%s: an inference engine can only offload weights",
 			 p4d_request_value_text(r, P4D_OFFLOAD, value, sizeof(value)));
 		return p4d_fix(err, "--p4d-offload=weights");
 	}
@@ -469,9 +468,10 @@ int p4d_serving_check(const char *model, const p4d_gpu *gpu, const p4d_serving *
 	if (!s->longest) {
 		p4d_fail(
 		    err, P4D_E_DOES_NOT_FIT,
-		    "%s: weights take %.1f GiB and the profile run with its buffers and graphs %.1f of the "
-		    "%.1f GiB that the engine "
-		    "takes of %s: nothing is left for keys and values with tp=%" PRIu64 " pp=%" PRIu64,
+		    "%s: weights take %.1f GiB, and the profile run, buffers and graphs %.1f GiB, of the "
+		    "%.1f "
+		    "GiB that the engine may use on %s: nothing is left for the KV cache with tp=%" PRIu64
+		    " pp=%" PRIu64,
 		    model, (double)s->weights_bytes / gib,
 		    (double)(s->profile_bytes + s->buffers_bytes + s->graphs_bytes) / gib,
 		    (double)s->budget_bytes / gib, gpu->name, s->tp, s->pp);
@@ -479,7 +479,7 @@ int p4d_serving_check(const char *model, const p4d_gpu *gpu, const p4d_serving *
 	}
 	p4d_fail(err, P4D_E_DOES_NOT_FIT,
 		 "%s: a sequence of %" PRIu64
-		 " tokens needs %.1f GiB of keys and values on each %s, %.1f GiB are "
+		 " tokens needs %.1f GiB of KV cache on each %s, but only %.1f GiB are "
 		 "left with tp=%" PRIu64 " pp=%" PRIu64 "; %" PRIu64 " tokens fit",
 		 model, s->max_model_len, (double)s->sequence_bytes / gib, gpu->name,
 		 (double)s->available_bytes / gib, s->tp, s->pp, s->longest);
@@ -491,11 +491,10 @@ int p4d_serving_check_start(const p4d_request *r, const p4d_gpu *gpu, const p4d_
 	const double gib = (double)GIB, utilization = p4d_request_real(r, P4D_GPU_UTILIZATION);
 
 	if (s->loading_bytes > s->capacity_bytes) {
-		p4d_fail(
-		    err, P4D_E_ABOVE_SAFE,
-		    "quant=fp8: releases that quantize weights after they are loaded need %.1f of the %.1f "
-		    "GiB of %s for them in 16 bits",
-		    (double)s->loading_bytes / gib, (double)s->capacity_bytes / gib, gpu->name);
+		p4d_fail(err, P4D_E_ABOVE_SAFE,
+			 "quant=fp8: engines that quantize weights after loading first need %.1f of the %.1f "
+			 "GiB of %s for 16-bit weights",
+			 (double)s->loading_bytes / gib, (double)s->capacity_bytes / gib, gpu->name);
 		return p4d_fix(err, "--p4d-tp=%" PRIu64, 2 * s->tp);
 	}
 	if (!s->graphs || s->outside_bytes >= GIB)
@@ -541,8 +540,9 @@ void p4d_serving_fix_tp(const p4d_request *request, const p4d_gpu *gpu, uint64_t
 	}
 	const p4d_error inner = *err;
 	if (tp <= MOST)
-		p4d_fail(err, inner.code, "%.380s; it takes tp=%" PRIu64 ", %" PRIu64 " GPUs of this kind",
-			 inner.text, tp, tp * pp * dp);
+		p4d_fail(err, inner.code,
+			 "%.380s; the model needs tp=%" PRIu64 ", %" PRIu64 " GPUs of this kind", inner.text,
+			 tp, tp * pp * dp);
 	else
 		p4d_fail(err, inner.code, "%s", inner.text);
 	if (strncmp(inner.fix, "--p4d-seq-len=", strlen("--p4d-seq-len=")) == 0)

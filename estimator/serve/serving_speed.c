@@ -73,7 +73,7 @@ static int set_engine(engine *e, const p4d_request *r, uint64_t gpus_per_node, p
 	e->apart = r->value[P4D_ENGINE] == P4D_ENGINE_SGLANG;
 	if (p4d_cost_known(&e->l, e->gpu))
 		return 0;
-	return p4d_fail(err, P4D_E_NO_RATES, "no speed: gpus.json has no %s of %s",
+	return p4d_fail(err, P4D_E_NO_RATES, "no speed: p4d does not know the %s of %s",
 			p4d_cost_missing(&e->l, e->gpu), e->gpu->name);
 }
 
@@ -185,7 +185,7 @@ static double load_of(const engine *e, double replicas, double most, double *wai
 static int check_load(const p4d_serving *s, const p4d_serving_load *load, p4d_error *err)
 {
 	if (load->rate > 0 && load->concurrency > 0) {
-		p4d_fail(err, P4D_E_VALUE, "rate and concurrency are two ways to state the load");
+		p4d_fail(err, P4D_E_VALUE, "give only one of rate and concurrency");
 		return p4d_fix(err, "--p4d-concurrency=%.0f", load->concurrency);
 	}
 	if (load->prompt + load->answer <= (double)s->max_model_len)

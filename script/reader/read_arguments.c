@@ -154,8 +154,8 @@ static void doubt_value(p4d_read_context *c, const char *option, p4d_value value
 	if (value.at[0].quoted)
 		return;
 	p4d_read_unknown *u =
-	    p4d_reader__unknown(c->reading, "arguments", "the value of %.60s is not known (%.80s)", option,
-				p4d_shell_unknown(c->shell, p4d_value_unknown(value)));
+	    p4d_reader__unknown(c->reading, "arguments", "p4d does not know the value of %.60s (%.80s)",
+				option, p4d_shell_unknown(c->shell, p4d_value_unknown(value)));
 	if (u)
 		u->doubt = true;
 }
@@ -269,7 +269,7 @@ static void say_skipped(p4d_read_context *c, p4d_value word)
 		if (length > strlen(endings[i]) && !strcmp(text + length - strlen(endings[i]), endings[i]))
 			p4d_reader__unknown(
 			    c->reading, "file",
-			    "%s is not read, because it may be the value of the option before it", text);
+			    "p4d ignored %s, because it may be the value of the option before it", text);
 }
 
 /* Processes a word and those that belong to it; returns their number. */
@@ -399,7 +399,7 @@ static size_t words_to_read(p4d_reading *r, size_t count)
 
 	if (count <= MOST)
 		return count;
-	p4d_reader__unknown(r, "arguments", "%zu words are too many to read them all", count);
+	p4d_reader__unknown(r, "arguments", "p4d did not read all of the %zu words", count);
 	r->more_arguments = true;
 	return MOST;
 }

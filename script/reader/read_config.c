@@ -360,7 +360,7 @@ static void read_text(p4d_read_context *c, config_text *from, p4d_config_format 
 	else
 		walk_whole(c, from, tree.root, prefix);
 	if (!c->values)
-		p4d_reader__unknown(c->reading, "file", "%.80s has too many values to read them all", shown);
+		p4d_reader__unknown(c->reading, "file", "p4d did not read all values of %.80s", shown);
 	p4d_config_free(&tree);
 }
 
@@ -390,7 +390,8 @@ static bool read_file(p4d_read_context *c, p4d_value path, const char *prefix)
 	if (inline_json)
 		from.written = path;
 	else if (!p4d_shell_file(c->shell, path, &from.written, &from.text, &from.length)) {
-		p4d_reader__unknown(c->reading, "file", "%.80s cannot be read, nor what it sets", shown);
+		p4d_reader__unknown(c->reading, "file",
+				    "%.80s cannot be read, so p4d does not know what it sets", shown);
 		lose(c->reading, prefix);
 		return true;
 	}
@@ -424,7 +425,7 @@ void p4d_reader__follow(p4d_read_context *c, const p4d_read_argument *a, p4d_val
 		lose(r, a->value);
 	} else if (!read_file(c, path, a->value) &&
 		   !(r->reader->shipped && r->reader->shipped(r, a, given)) && *given->name) {
-		p4d_reader__unknown(r, "file", "%s %.60s is no configuration that p4d knows", given->name,
+		p4d_reader__unknown(r, "file", "p4d does not know the configuration %s %.60s", given->name,
 				    given->value);
 		lose(r, a->value);
 	}

@@ -497,16 +497,16 @@ static void finish_optimizer(p4d_reading *r)
 	}
 }
 
-const char p4d_finetune__reward[] = "pairs of sequences, and a head of one number instead of the vocabulary";
+const char p4d_finetune__reward[] = "reward models, which train on pairs of sequences";
 
 void p4d_finetune__reinforcement(p4d_reading *r)
 {
 	p4d_reader__forget(r, P4D_FRAMEWORK);
-	p4d_reader__unknown(r, "framework",
-			    "%s holds other models (reference, reward, engine) in addition to the one that "
-			    "it trains, which p4d "
-			    "does not model",
-			    r->reader->framework);
+	p4d_reader__unknown(
+	    r, "framework",
+	    "%s also needs memory for other models (reference, reward, engine), which p4d does "
+	    "not model",
+	    r->reader->framework);
 }
 
 bool p4d_finetune__preference(p4d_reading *r, const char *method)

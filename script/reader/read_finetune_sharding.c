@@ -39,7 +39,7 @@ static void finish_units(p4d_reading *r, bool by_trainer)
 	if (!layers) {
 		p4d_reader__forget(r, P4D_FSDP_VERSION);
 		p4d_reader__unknown(r, "fsdp-version",
-				    "FSDP1 whose units are not the layers is not modelled");
+				    "p4d does not model FSDP1 whose units are not the layers");
 		return;
 	}
 	p4d_finetune__put_if_set(r, P4D_BACKWARD_PREFETCH, AT(FSDP_PREFETCH));
@@ -49,8 +49,7 @@ static void finish_units(p4d_reading *r, bool by_trainer)
 	p4d_finetune__put_if_set(r, P4D_FORWARD_PREFETCH, AT(FSDP_FORWARD));
 	if (p4d_reader__is(AT(FSDP_LIMIT), "off"))
 		say_doubt(r, "limit_all_gathers",
-			  "gathers run ahead of the passes as far as the host does, which takes more memory "
-			  "than is counted");
+			  "FSDP may gather parameters early, which takes more memory than p4d counts");
 }
 
 /*
@@ -71,10 +70,10 @@ void p4d_finetune__released(p4d_reading *r, const p4d_read_release *release)
 		return;
 	if (!at) {
 		say_doubt(r, "fsdp-version",
-			  told ? "the release of transformers: before 5.0 it is FSDP1, whatever fsdp_config "
-				 "says, and before 5.4 parameters stay gathered"
-			       : "the release of transformers: before 5.10 it is FSDP1, which keeps what is "
-				 "in no layer gathered");
+			  told ? "the release of transformers: before 5.0 it always uses FSDP1, and "
+				 "before 5.4 parameters stay gathered"
+			       : "the release of transformers: before 5.10 it uses FSDP1, which keeps "
+				 "parameters outside of layers gathered");
 	} else if (at < 500 || (!told && at < 510)) {
 		*version = release->place;
 		snprintf(version->text, sizeof(version->text), "1");
@@ -100,7 +99,7 @@ static void finish_fsdp(p4d_reading *r, const p4d_read_value *place)
 		p4d_reader__put(r, P4D_SHARD_DEGREE, p4d_reader__set(fsdp) ? fsdp : strategy, "%s",
 				r->value[P4D_GPUS_PER_NODE].text);
 	else if (hybrid)
-		p4d_reader__unknown(r, "shard-degree", "the GPUs of a node, which are not known");
+		p4d_reader__unknown(r, "shard-degree", "the number of GPUs of a node");
 	if (p4d_reader__set(offload) || has_word(fsdp, "offload"))
 		p4d_reader__put(r, P4D_OFFLOAD, p4d_reader__set(offload) ? offload : fsdp, "params");
 }
@@ -118,7 +117,7 @@ static void finish_zero(p4d_reading *r, const p4d_read_value *place)
 	else if (!stage->unknown && p4d_reader__set(AT(DEEPSPEED_MICRO)))
 		p4d_reader__put(r, P4D_ZERO_STAGE, place, "0"); /* a configuration without the section */
 	else
-		p4d_reader__unknown(r, "zero-stage", "it is in a configuration that was not read");
+		p4d_reader__unknown(r, "zero-stage", "it is in a configuration that p4d did not read");
 	if (p4d_reader__set(bucket))
 		p4d_reader__put(r, P4D_ZERO_BUCKET, bucket, "%.0f",
 				p4d_finetune__is_auto(bucket) ? 0 : strtod(bucket->text, NULL));
@@ -132,7 +131,7 @@ static void finish_zero(p4d_reading *r, const p4d_read_value *place)
 		    strstr(r->unknown[i].name, "contiguous_gradients"))
 			r->unknown[i].doubt = true;
 	if (p4d_reader__is(optimizer, "nvme") || p4d_reader__is(params, "nvme"))
-		p4d_reader__unknown(r, "offload", "offload to nvme is not modelled");
+		p4d_reader__unknown(r, "offload", "p4d does not model offloading to nvme");
 	if (optimizer_out || params_out)
 		p4d_reader__put(r, P4D_OFFLOAD, optimizer_out ? optimizer : params, "%s%s%s",
 				optimizer_out ? "optimizer" : "", optimizer_out && params_out ? "," : "",

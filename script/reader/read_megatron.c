@@ -371,7 +371,8 @@ static void finish_experts(p4d_reading *r)
 	p4d_reader__put_default(r, P4D_TOKEN_DISPATCHER, "all-gather");
 	p4d_megatron__finish_dispatcher(r);
 	if (!p4d_reader__set(p4d_reader__slot(r, GROUPED_PRODUCTS)))
-		p4d_reader__unknown(r, "moe-grouped-gemm", "experts one after the other are not modelled");
+		p4d_reader__unknown(r, "moe-grouped-gemm",
+				    "p4d does not model experts that run one after the other");
 	if (!p4d_reader__set(&r->value[P4D_EXPERTS_PER_TOKEN]))
 		p4d_reader__put_default(r, P4D_EXPERTS_PER_TOKEN, "2");
 	if (!p4d_reader__set(&r->value[P4D_EP]))
@@ -426,7 +427,7 @@ static void finish_fp8(p4d_reading *r)
 	if (!p4d_reader__set(format))
 		return;
 	if (!is(r, P4D_PRECISION, "bf16")) {
-		p4d_reader__unknown(r, "precision", "FP8 with a precision other than --bf16 is not modelled");
+		p4d_reader__unknown(r, "precision", "p4d models FP8 only with --bf16");
 		p4d_reader__forget(r, P4D_PRECISION);
 		return;
 	}

@@ -75,8 +75,8 @@ static bool is_of_login(const char *path)
 
 static void say_unread(p4d_reading *r, const char *path, const char *what)
 {
-	p4d_read_unknown *u =
-	    p4d_reader__unknown(r, "file", "%.120s cannot be read, nor what it %s", path, what);
+	p4d_read_unknown *u = p4d_reader__unknown(
+	    r, "file", "%.120s cannot be read, so p4d does not know what it %s", path, what);
 
 	if (u)
 		u->doubt = true;
@@ -574,7 +574,7 @@ void p4d_reader_read(p4d_reading *reading, const p4d_reader_host *host, const p4
 		p4d_reader__in_step(reading, limits->memory, state.trains_on);
 	reading->work = limits->work - p4d_shell_work_left(limits);
 	if (p4d_reading_has_server(reading))
-		p4d_reader__unknown(reading, "commands", "one trains, and %u serve%s a model%s",
+		p4d_reader__unknown(reading, "commands", "one command trains, and %u serve%s a model%s",
 				    reading->serving, reading->serving > 1 ? "" : "s",
 				    is_placed(reading) ? "" : "; on which nodes is not known");
 	else if (reading->commands > 1)

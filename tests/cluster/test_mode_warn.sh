@@ -6,7 +6,7 @@
 run sbatch -H -p warn $node $toobig job.sh
 accepted
 says "p4d: [P4D013]"
-says "p4d: the job is submitted: this site only warns so far; once it enforces, it refuses such jobs"
+says "p4d: the job is submitted, because this site only warns; later it may refuse such jobs"
 
 # from which day, if p4d.conf says that, from sbatch and from slurmctld
 next=$(($(date +%Y) + 1))

@@ -62,7 +62,7 @@ says "rehearsed $today: 10.5 of 79.1 GiB"
 for option in --export=MODEL --get-user-env; do
 	run sbatch -H "$option" large.sh
 	accepted
-	says "rehearsed $today: out of memory" "p4d cannot tell that the job runs it the same way"
+	says "rehearsed $today: out of memory" "p4d cannot tell whether the job runs the program in the same way"
 done
 run sbatch -H --export=ALL,MODEL=7b large.sh
 accepted

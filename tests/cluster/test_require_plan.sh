@@ -58,7 +58,7 @@ says P4D012
 echo "python resnet.py" >>job.sh
 run sbatch -H -p strict $node job.sh
 refused P4D043
-says "or --p4d-unmodelled=PROGRAM for one that trains no such model"
+says "or --p4d-unmodelled=PROGRAM for other programs"
 # with this option the user has said what runs there; a site may still refuse it
 run sbatch -H -p strict $node --p4d-unmodelled=resnet.py job.sh
 accepted
@@ -71,4 +71,4 @@ run sbatch -H -p strict $node --p4d-unmodelled=resnet.py job.sh
 refused P4D009
 run sbatch -H -p strict $node job.sh
 refused P4D043
-says "this site lets no program run here that p4d does not model"
+says "this site accepts only programs that p4d knows"

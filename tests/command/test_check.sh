@@ -185,7 +185,7 @@ LAST=$(ls -td out/checkpoint-* | head -n 1)
 torchrun --nproc_per_node 1 run_clm.py --model_name_or_path meta-llama/Llama-3.1-8B --bf16 --block_size 4096 --per_device_train_batch_size 1 $ARGS
 JOB
 exits 0 p4d check -N1 --gpus-per-node=h100:1 resume.sh
-says "[P4D012] meta-llama/Llama-3.1-8B needs " "[P4D118] p4d read the values in resume.sh:4 (run_clm.py), though the value of --resume_from_checkpoint is not known (output of ls)"
+says "[P4D012] meta-llama/Llama-3.1-8B needs " "[P4D118] p4d read the values in resume.sh:4 (run_clm.py), though p4d does not know the value of --resume_from_checkpoint (output of ls)"
 
 # torchtitan 0.2 takes "selective" as every second layer, unless an option sets p4d's meaning
 cat >titan.toml <<'TOML'
@@ -228,7 +228,7 @@ prints "p4d: would pass: Qwen/Qwen2.5-32B on 1 node of 8 x h100-80gb"
 # the framework depends on a file that is missing; a job that does not fit gets no advice about fewer GPUs
 printf '#!/bin/sh\naxolotl train nowhere.yml\n' >axolotl.sh
 exits 0 p4d check -N1 --gpus-per-node=h100:8 axolotl.sh
-says "was not checked: nowhere.yml cannot be read, nor what it sets"
+says "was not checked: nowhere.yml cannot be read, so p4d does not know what it sets"
 printf '#!/bin/sh\ntune run --nproc_per_node 8 full_finetune_distributed --config llama3_1/70B_full batch_size=8 tokenizer.max_seq_len=8192\n' >tune.sh
 exits 0 p4d check -N1 --gpus-per-node=h100:8 tune.sh
 says "[P4D123] tokenizer.max_seq_len 8192 (tune.sh:2) is an upper bound: the job needs " "; unvalidated: offloading"
@@ -413,7 +413,7 @@ echo 'class SFTConfig' >nowhere/venv/lib/python3.12/site-packages/trl/trainer/sf
 exits 0 p4d check zero.sh
 says "[P4D013] Qwen/Qwen3-32B needs" "without more GPUs: --p4d-chunked-loss=on, " \
 	"in evaluation (eval-micro-batch=8) with" \
-	"p4d read the values in zero.sh:8 (sft.py), though /nowhere/site.sh cannot be read, nor what it sets; the job is submitted as it is" \
+	"p4d read the values in zero.sh:8 (sft.py), though /nowhere/site.sh cannot be read, so p4d does not know what it sets; the job is submitted as it is" \
 	"fix: zero.sh:10: --per_device_train_batch_size 1; zero.sh:10: --per_device_eval_batch_size 1; zero.sh:10: --gradient_accumulation_steps 8; zero.sh:8: add --use_liger_kernel"
 sed -i 's/--per_device_train_batch_size 2/ --use_liger_kernel --per_device_train_batch_size 1/; s/steps 4/steps 8/; s/eval_batch_size 8/eval_batch_size 1/' zero.sh
 exits 0 p4d check zero.sh
@@ -430,7 +430,7 @@ prints "eval-micro-batch=8 (sharded.sh:10)"
 says "sharded.sh:10: --per_device_eval_batch_size 1"
 # evaluation is not modelled with modules that differ from the script's
 run p4d check --p4d-model-code=torchtitan sharded.sh
-says "p4d checked only training: evaluation in micro-batches of 8 (sharded.sh:10) is not modelled"
+says "p4d checked only training, not evaluation with micro-batches of 8 (sharded.sh:10)"
 sed -i 's/--eval_strategy steps//' sharded.sh
 exits 0 p4d check sharded.sh
 case $err in *evaluation* | *eval_batch*) fail "it does not evaluate" ;; esac

@@ -58,7 +58,7 @@ done
 # p4d does not know how many of MPI's tasks are on a node
 sed 's/srun --label/mpirun -np 16/' job.sh >changed.sh
 exits 0 p4d check --conf p4d.conf changed.sh
-says "$rehearsed" "p4d cannot tell that the job runs it the same way"
+says "$rehearsed" "p4d cannot tell whether the job runs the program in the same way"
 
 # a job script that was rehearsed unchanged, with a variable for its program
 sed -e 's/^srun/export BATCH=$((SLURM_NTASKS * 2)) OUT=$TMPDIR\n&/' -e 's/10240/2048/' job.sh >own.sh
@@ -89,12 +89,12 @@ for change in '. /shared/params.sh' '. /shared/params.sh; export MODEL' 'export 
 	'srun --export-file=variables \\' 'if [ -f x ]; then export MODEL=7b; fi' 'MODEL=$(cat model) \\' 'env MODEL=$(cat model) \\' 'srun --export=NONE \\'; do
 	sed "s!^srun!$change\n&!" large.sh >unknown.sh
 	exits 0 p4d check --conf judge.conf unknown.sh
-	says "$rehearsed: out of memory" "p4d cannot tell that the job runs it the same way"
+	says "$rehearsed: out of memory" "p4d cannot tell whether the job runs the program in the same way"
 done
 # variables that sbatch or srun sets
 for option in --export=MODEL --export=NONE --export-file=variables --get-user-env; do
 	exits 0 p4d check --conf judge.conf "$option" large.sh
-	says "$rehearsed: out of memory" "p4d cannot tell that the job runs it the same way"
+	says "$rehearsed: out of memory" "p4d cannot tell whether the job runs the program in the same way"
 done
 for option in --export=ALL,MODEL=7b --export=MODEL=7b; do
 	exits 0 p4d check --conf judge.conf "$option" large.sh
@@ -112,11 +112,11 @@ prints "not checked"
 sed -e 's/^srun/MODEL=7b &/' -e 's/102400/102404/' large.sh >same.sh
 exits 124 p4d check --conf judge.conf same.sh
 exits 0 p4d check --conf judge.conf --export=MODEL=7b set.sh
-says "$rehearsed: out of memory" "p4d cannot tell that the job runs it the same way"
+says "$rehearsed: out of memory" "p4d cannot tell whether the job runs the program in the same way"
 # the script sets it to another value, and srun may set it again: p4d cannot tell which value counts
 sed 's/^srun/export MODEL=70b\n&/' set.sh >twice.sh
 exits 0 p4d check --conf judge.conf twice.sh
-says "$rehearsed: out of memory" "p4d cannot tell that the job runs it the same way"
+says "$rehearsed: out of memory" "p4d cannot tell whether the job runs the program in the same way"
 exits 0 env SLURM_EXPORT_ENV=ALL,MODEL=7b p4d check --conf judge.conf large.sh
 exits 124 env SLURM_EXPORT_ENV=ALL p4d check --conf judge.conf large.sh
 exits 124 p4d check --conf judge.conf --export=ALL large.sh
@@ -126,7 +126,7 @@ sed -e '2i #SBATCH -J llama70b' -e 's/^srun/export CONFIG=configs\/$SLURM_JOB_NA
 exits 12 p4d rehearse --conf p4d.conf --ranks first unknown.sh
 sed -i s/llama70b/llama7b/ unknown.sh
 exits 0 p4d check --conf judge.conf unknown.sh
-says "$rehearsed: out of memory" "p4d cannot tell that the job runs it the same way"
+says "$rehearsed: out of memory" "p4d cannot tell whether the job runs the program in the same way"
 sed 's/SLURM_JOB_ID/SLURM_JOB_NAME/' large.sh >same.sh
 exits 124 p4d check --conf judge.conf same.sh
 # one that it knows is that of another command; one that Slurm sets, or that sets a path, is none
@@ -166,7 +166,7 @@ prints "not checked"
 sed -e 's/^srun/export MODEL=$(cat model)\n&/' -e 's/102400/102401/' large.sh >unknown.sh
 exits 12 p4d rehearse --conf p4d.conf --ranks first unknown.sh
 exits 0 p4d check --conf judge.conf unknown.sh
-says "$rehearsed: out of memory" "p4d cannot tell that the job runs it the same way"
+says "$rehearsed: out of memory" "p4d cannot tell whether the job runs the program in the same way"
 sed 's/102400/102401/' large.sh >known.sh
 exits 0 p4d check --conf judge.conf known.sh
 prints "not checked"

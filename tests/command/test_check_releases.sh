@@ -13,7 +13,7 @@ JOB
 # from TRL 1.15 on there are no logits; before 1.7 there are
 exits 0 at sft.sh
 prints "would pass with a warning"
-says "[P4D122] with TRL before 1.7, which makes all logits, the job needs" "--p4d-chunked-loss=trl-fused"
+says "[P4D122] with TRL before 1.7, which stores all logits, the job needs" "--p4d-chunked-loss=trl-fused"
 exits 0 p4d read sft.sh
 prints "as TRL 1.16 does by default" "chunked-loss         trl-fused"
 exits 0 at --p4d-chunked-loss=trl-fused sft.sh
@@ -23,7 +23,7 @@ refused P4D012 at --p4d-chunked-loss=off --p4d-padding=max-length sft.sh
 # a loss that the script requests from TRL
 sed 's/--bf16/--bf16 --loss_type nll/' sft.sh >nll.sh
 exits 0 at nll.sh
-says "[P4D122] with TRL before 1.15, which makes all logits, the job needs"
+says "[P4D122] with TRL before 1.15, which stores all logits, the job needs"
 sed 's/--bf16/--bf16 --loss_type chunked_nll/' sft.sh >chunked.sh
 exits 0 at chunked.sh
 case $err in *P4D122*) fail "all releases that have it make no logits" ;; esac
@@ -31,7 +31,7 @@ case $err in *P4D122*) fail "all releases that have it make no logits" ;; esac
 # DPO
 sed 's/sft.py/dpo.py/; s,meta-llama/Llama-3.2-3B,Qwen/Qwen2.5-3B,; s/batch_size 8/batch_size 2/' sft.sh >dpo.sh
 exits 0 at dpo.sh
-says "[P4D122] with TRL before 1.15, which makes all logits, unvalidated: Qwen/Qwen2.5-3B needs"
+says "[P4D122] with TRL before 1.15, which stores all logits, unvalidated: Qwen/Qwen2.5-3B needs"
 exits 0 at --p4d-chunked-loss=trl-fused dpo.sh
 case $err in *P4D122*) fail "which release it is was said" ;; esac
 
@@ -102,9 +102,9 @@ large="-N2 --p4d-framework=fsdp --p4d-model-code=transformers --p4d-fsdp-version
 # shellcheck disable=SC2086
 {
 	exits 0 p4d check --gpus-per-node=h100:8 $large --p4d-seq-len=20000 --p4d-global-batch=16
-	says "[P4D121] unvalidated (fragmentation, without which it fits): qwen2.5-32b needs 82.2 of 79.1 GiB"
+	says "[P4D121] unvalidated (fragmentation; without it the job fits): qwen2.5-32b needs 82.2 of 79.1 GiB"
 	refused P4D013 p4d check --gpus-per-node=h100:8 $large --p4d-seq-len=24000 --p4d-global-batch=32
-	says "with whole gradients, which FSDP keeps while it accumulates"
+	says "with unsharded gradients, which FSDP keeps during gradient accumulation"
 }
 
 # a GPU without a flash kernel: which attention p4d assumes
@@ -114,7 +114,7 @@ torchrun --nproc_per_node 1 run_clm.py --model_name_or_path meta-llama/Llama-3.2
 	--block_size 4096 --fp16 --optim adamw_torch_fused --gradient_checkpointing
 JOB
 exits 0 p4d check -N1 --gpus-per-node=v100-32gb:1 v100.sh
-says "[P4D122] with eager attention, which transformers before 4.36 has and GPUs without flash kernels may get, the job needs"
+says "[P4D122] with eager attention, which transformers before 4.36 uses, and later releases may use on this GPU, the job needs"
 sed 's/--fp16/--fp16 --attn_implementation sdpa/' v100.sh >sdpa.sh
 exits 0 p4d check -N1 --gpus-per-node=v100-32gb:1 sdpa.sh
 case $err in *eager*) fail "it is told which" ;; esac
@@ -169,18 +169,18 @@ case $out in *"Not counted"*) fail "weights in 16 bits are loaded as they are sh
 # p4d estimate says of fragmentation what sbatch does
 same="p4d estimate --framework=fsdp --model-code=transformers --fsdp-version=1 --model=qwen2.5-32b --micro-batch=1 --recompute=full --gpu=h100 --nodes=2 --gpus-per-node=8"
 exits 0 $same --seq-len=20000 --global-batch=16
-prints "Verdict: warn (unvalidated: fragmentation, without which it fits)"
-says "[P4D121] unvalidated (fragmentation, without which it fits): qwen2.5-32b needs 82.2 of 79.1 GiB"
+prints "Verdict: warn (unvalidated: fragmentation; without it the job fits)"
+says "[P4D121] unvalidated (fragmentation; without it the job fits): qwen2.5-32b needs 82.2 of 79.1 GiB"
 exits 0 $same --seq-len=20000 --global-batch=16 --json
-prints '"verdict":"warn"' '"unvalidated":"fragmentation, without which it fits"'
+prints '"verdict":"warn"' '"unvalidated":"fragmentation; without it the job fits"'
 refused P4D012 $same --seq-len=24000 --global-batch=32
 
 # experts with Megatron-Core, at the margin: recipes differ in gradients and loss, and fragmentation from job to job
 experts="p4d check -N1 --gpus-per-node=b300:8 --p4d-framework=megatron --p4d-model=qwen3-30b-a3b --p4d-tp=1 --p4d-cp=1 --p4d-pp=1 --p4d-ep=8 --p4d-recompute=none --p4d-seq-len=4096 --p4d-global-batch=512 --p4d-optimizer-sharding=on"
 exits 0 $experts --p4d-micro-batch=8 --wrap=./recipe.sh
-says "[P4D121] unvalidated (gradients in fp32 and an unfused loss, which nothing says; " "needs 286.3 of 267.7 GiB"
+says "[P4D121] unvalidated (gradients in fp32 and an unfused loss; " "needs 286.3 of 267.7 GiB"
 exits 0 $experts --p4d-micro-batch=8 --p4d-grad-dtype=bf16 --p4d-cross-entropy=fused --wrap=./recipe.sh
-says "[P4D121] unvalidated (fragmentation, without which it fits)" "needs 256.6 of 267.7 GiB"
+says "[P4D121] unvalidated (fragmentation; without it the job fits)" "needs 256.6 of 267.7 GiB"
 refused P4D012 $experts --p4d-micro-batch=8 --p4d-grad-dtype=fp32 --p4d-cross-entropy=unfused --wrap=./recipe.sh
 refused P4D012 $experts --p4d-micro-batch=16 --wrap=./recipe.sh
 # the program takes what the plan says

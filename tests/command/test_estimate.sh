@@ -131,7 +131,7 @@ on_cpus()
 exits 0 on_cpus --tp 2 --seq-len 512
 prints "fp8 on cpu" "Verdict: pass"
 exits 22 on_cpus --tp 4 --seq-len 512
-says "fp8-recipe=blockwise: products in FP8 need multiples of 128, which 11008 feed-forward columns are not over tp=4; tp can be 1, 2" \
+says "fp8-recipe=blockwise: FP8 matmuls need multiples of 128, which 11008 feed-forward columns are not over tp=4; tp can be 1, 2" \
 	"--tp=2"
 exits 0 on_cpus --tp 4 --seq-len 512 --fp8-recipe mxfp8
 exits 25 on_cpus --tp 2 --cp 2 --seq-len 1408
@@ -139,18 +139,18 @@ says "need multiples of 128 tokens; a sequence of 1408 is in 4 chunks of 352" "-
 exits 5 on_cpus --fp8-recipe delayed
 says "fp8-recipe=delayed: p4d-train has blockwise, mxfp8 and current"
 exits 5 on_cpus --fp8-param-gather on
-says "p4d-train gathers parameters as they are"
+says "p4d-train always gathers parameters in --precision"
 exits 5 p4d estimate --model llama3.2-1b --gpu h100 --framework megatron --fp8-param-gather on
 says "fp8-param-gather needs precision=fp8" "--precision=fp8"
 exits 5 p4d estimate --model llama3.2-1b --gpu h100 --framework megatron --precision fp8 --fp8-recipe rowwise
-says "torchtitan's"
+says "only in torchtitan"
 # documents in a sequence: their effect on the step; heads exchanged in a part of cp
 long()
 {
 	p4d estimate --model llama3.1-8b --gpu h100 --nodes 4 --gpus-per-node 8 --seq-len 64k --framework megatron --tp 2 --cp 8 "$@"
 }
 exits 0 long --document-len 4k
-prints "Documents of 4096 tokens, if they end at random: attention 12 % of whole sequences'; the fullest of 2 ranks has"
+prints "Documents of 4096 tokens, of random length: attention computes 12 % of what it does for whole sequences; the slowest of 2 ranks computes"
 exits 0 long
 case $out in *Documents*) fail "documents that nobody named" ;; esac
 exits 0 long --cp-heads 4
@@ -164,7 +164,7 @@ copied()
 		--grad-dtype bf16 --optimizer-dtype bf16 --recompute full "$@"
 }
 refused P4D012 copied
-prints "Verdict: reject (unvalidated: copies of bf16 moments"
+prints "Verdict: reject (unvalidated: fp32 copies of bf16 moments"
 refused P4D012 copied --adam-copies on
 case $out in *unvalidated*) fail "a release that was given is open" ;; esac
 exits 0 copied --adam-copies off
@@ -184,7 +184,7 @@ says "does not model it" "--fp8-param-gather=off"
 exits 0 p4d estimate --model llama3.2-1b --gpu h100 --gpus-per-node 1 --framework megatron --precision fp8 --fp8-recipe nvfp4
 says "begins with 10.0" "fp8-recipe=current"
 exits 9 p4d estimate --model llama3.2-1b --gpu h100 --framework ddp --precision fp8
-says "in torchtitan only"
+says "only in torchtitan"
 # the same for experts: their inputs and their products' results are in 8 bits
 of_experts()
 {
@@ -217,7 +217,7 @@ awk -v all="$(of_window)" -v some="$(of_window --sliding-window 4096)" 'BEGIN { 
 exits 9 p4d estimate --model Falcon-H1-34B-Base --gpu h100
 says "Falcon-H1-34B-Base has Mamba-2 heads next to those of attention"
 exits 9 p4d estimate --model qwen3-next-80b-a3b --gpu h100 --workload serve
-says "does not model serving of models with layers that have a state"
+says "does not model serving of models with state-space layers"
 exits 9 p4d estimate --model gpt-oss-20b --gpu h100 --framework megatron
 says "does not model in Megatron-LM"
 # gpt-oss: transformers trains its experts in bf16, whatever they are stored in, and its attention is not fused
@@ -251,7 +251,7 @@ prints '"prompt_tokens":1024' '"in_flight":8' '"first_token_seconds":0.0'
 exits 5 p4d estimate $serve --prompt-len 4000
 says "a prompt of 4000 tokens and an answer of 256 are longer than the 4096 tokens of a sequence" "p4d: fix: --seq-len=4256"
 exits 5 p4d estimate $serve --rate 4 --concurrency 8
-says "rate and concurrency are two ways to state the load" "p4d: fix: --concurrency=8"
+says "give only one of rate and concurrency" "p4d: fix: --concurrency=8"
 # the cheapest layout that answers
 exits 0 p4d plan $serve --gpus-per-node 8 --rate 100
 prints "100 requests/s: fewest GPUs first" "--tensor-parallel-size"
@@ -274,7 +274,7 @@ exits 13 p4d plan --workload serve --model llama3.1-8b --seq-len 4096 --partitio
 exits 5 p4d plan $serve --prompt-len 4000
 says "a prompt of 4000 tokens" "p4d: fix: --seq-len=4256"
 exits 5 p4d plan $serve --rate 4 --concurrency 8
-says "rate and concurrency are two ways to state the load" "p4d: fix: --concurrency=8"
+says "give only one of rate and concurrency" "p4d: fix: --concurrency=8"
 exits 5 p4d plan --workload serve --model llama3.1-8b --seq-len 4096 --partitions all --conf kinds.conf --prompt-len 4000
 says "a prompt of 4000 tokens" "p4d: fix: --seq-len=4256"
 # degrees that no engine has
@@ -283,7 +283,7 @@ says "tp=3 does not divide the 32 attention heads"
 exits 27 p4d plan --workload serve --model llama3.1-8b --gpu h100 --nodes 1 --gpus-per-node 8 --tp 16
 says "tp*pp = 16*1 GPUs, there are 8"
 exits 14 p4d plan --workload serve --model llama3.1-8b --gpu mi355x
-says "gpus.json has no multiprocessors of mi355x-288gb"
+says "p4d does not know the multiprocessors of mi355x-288gb"
 exits 0 p4d estimate $serve --rate 0.001
 prints "Speed: 0.256 tokens/s, 0.001 requests/s with 0.0"
 exits 13 p4d plan $serve --between-tokens 1
@@ -298,7 +298,7 @@ exits 0 p4d plan --workload serve --model llama3.1-70b --gpu h100 --gpus-per-nod
 exits 5 p4d estimate --model llama3.1-8b --gpu h100 --nodes 2 --tp 8 --resident-layers 4
 says "resident-layers=4: all layers are on the GPU unless parameters are sharded or on the host" "--offload=params"
 exits 5 p4d estimate --model llama3.1-8b --framework megatron --gpu h100 --nodes 2 --tp 8 --resident-layers 4
-says "with Megatron-LM p4d knows of no window of layers"
+says "with Megatron-LM p4d does not model resident layers"
 exits 0 p4d plan --model llama3.1-8b --gpu h100 --kv-cache-dtype fp8
 says "--kv-cache-dtype has no effect on training"
 exits 0 p4d estimate --workload serve --model llama-3.1-8b --gpu h100 --tp 2 --engine-tp 4
@@ -438,7 +438,7 @@ says "pp=256 vpp=8: p4d models up to 512 chunks"
 exits 9 p4d estimate --framework fsdp --layers 1025 --model llama-3.1-8b --gpu h100 --gpus-per-node 8
 says "layers=1025: p4d models up to 1024 in FSDP"
 exits 5 p4d estimate --framework fsdp --zero-bucket 0 --model llama3.1-8b --gpu h100 --gpus-per-node 8 --seq-len 1024
-says "FSDP reduces a unit's gradients at once"
+says "FSDP reduces all gradients of a unit together"
 
 # experts: the site says what imbalance it reckons with, and the answer how much of it fits
 cat >sparse.conf <<'END'
@@ -447,13 +447,13 @@ version = 1
 END
 sparse="--framework megatron --model mixtral-8x7b --gpu h100 --nodes 8 --gpus-per-node 8 --tp 2 --pp 4 --ep 8 --global-batch 256"
 exits 0 p4d estimate --conf sparse.conf $sparse
-prints "ep 8, etp 1, imbalance 1.3," "Imbalance of experts: fits up to 1." "(now 1.3)"
+prints "ep 8, etp 1, imbalance 1.3," "Imbalance of experts: the job fits up to 1." "(now 1.3)"
 exits 0 p4d estimate --conf sparse.conf $sparse --imbalance 1
 prints "imbalance 1," "(now 1)"
 exits 0 p4d estimate --json $sparse
 prints '"most_imbalance":1.'
 exits 12 p4d estimate $sparse --micro-batch 4
-prints "Imbalance of experts: does not fit even without"
+prints "Imbalance of experts: the job does not fit even without imbalance"
 # recomputed modules of experts: less memory, more time, and a message for options without effect
 sparse="--framework megatron --model deepseek-v2 --layers 8 --gpu h100 --nodes 2 --gpus-per-node 8 --pp 2 --ep 8 --global-batch 64"
 exits 0 p4d estimate $sparse
@@ -471,11 +471,11 @@ says "recompute-modules: mla_up_proj has no effect"
 # no step time of layers with a state was compared with a measured one
 hybrid="--gpu h100 --model nemotron-h-8b --nodes 2 --gpus-per-node 8"
 exits 0 p4d estimate $hybrid --framework megatron --tp 8
-prints "Step (unvalidated: layers with a state): "
+prints "Step (unvalidated: state-space layers): "
 exits 0 p4d estimate --json $hybrid --framework megatron --tp 8
-prints '"unvalidated":"layers with a state"'
+prints '"unvalidated":"state-space layers"'
 exits 0 p4d plan $hybrid --framework megatron
-prints "Step times are unvalidated: layers with a state"
+prints "Step times are unvalidated: state-space layers"
 
 # how far step times are from published ones, except with Megatron-LM
 usual_step="--model llama3-8b --gpu h100 --gpus-per-node 8 --micro-batch 1 --seq-len 2048 --global-batch 64"
@@ -496,12 +496,12 @@ case $out in *unvalidated*) fail "was compared" ;; esac
 exits 0 $evaluates 8 --attention unfused
 prints "unvalidated: evaluation with unfused attention"
 exits 0 p4d estimate --framework ddp --model olmoe-1b-7b --gpu b300 --gpus-per-node 8 --micro-batch 1 --seq-len 2048 --eval-micro-batch 2
-prints "unvalidated: evaluation of such modules"
+prints "unvalidated: evaluation of such models"
 
 # the search for a fix of an absurd request ends, and says so
 exits 12 p4d estimate --framework p4d --model custom --layers 1024 --hidden 65536 --ffn 262144 --heads 512 --kv-heads 512 --head-dim 128 --vocab 1000000 \
 	--max-seq-len 8192 --norm rmsnorm --glu on --tied off --positions rope --bias none --qk-norm off --gpu h100 --nodes 4096 --gpus-per-node 8 --tp 1 --pp 8
-says "not all layouts were compared for the fix"
+says "p4d did not compare all layouts for the fix"
 
 # JSON has a verdict, whatever the workload
 for workload in "serve" "rl --framework deepspeed --zero-stage 3" "preference --framework ddp --finetune lora --seq-len 1024"; do
@@ -556,7 +556,7 @@ done <<EOF
 --framework deepspeed --zero-stage 3 --autocast off --offload none --micro-batch 1 --eval-micro-batch 1
 EOF
 exits 5 p4d estimate $states --framework fsdp --attention-mask on
-says "attention-mask=on: FSDP brings no attention mask to the GPU"
+says "attention-mask=on: FSDP copies no attention mask to the GPU"
 exits 5 p4d estimate $states --framework megatron --shared-overlap on
 says "shared-overlap has no effect"
 # for a model with vision, the text part: a lower bound, with a message
@@ -566,7 +566,7 @@ says "[P4D120] p4d checked only the text part of Qwen2_5_VLForConditionalGenerat
 # how many tokens experts drop is known only when they run; padded ones take their capacity
 drops="p4d estimate --framework megatron --model qwen3-30b-a3b --gpu h800 --nodes 2 --gpus-per-node 8 --tp 1 --pp 2 --ep 8 --seq-len 8192 --micro-batch 1 --global-batch 64 --recompute none --expert-capacity 1"
 exits 12 $drops
-prints "Verdict: reject (unvalidated: tokens that experts drop beyond their capacity)"
+prints "Verdict: reject (unvalidated: tokens above the capacity of experts, which are dropped)"
 exits 12 $drops --pad-experts on
 case $out in *unvalidated*) fail "a capacity that is padded is known" ;; esac
 

@@ -35,10 +35,10 @@ exits 0 p4d plan --framework p4d --model llama3-70b --gpu h100 --nodes 4 --tp 8 
 prints "--p4d-tp-comm-overlap=on"
 # where no layout satisfies a rule, the fix is for that rule, and not for too little memory
 refused P4D013 p4d plan --framework p4d --model llama2-13b --gpu h100 --nodes 4 --local-loss stage
-says "local-loss=stage learns what the stages make of it" "fix: --local-loss=off"
+says "local-loss=stage trains another model for each division into stages" "fix: --local-loss=off"
 case $err in *"without more GPUs"*) fail "ways out of too little memory" ;; esac
 refused P4D013 p4d plan --framework p4d --model llama2-13b --gpu h100 --nodes 4 --tp 8 --tp-grid 3,1,1
-says "tp-grid=3,1,1 has 3 ranks, and tp=8" "fix: --tp-grid=8,1,1"
+says "tp-grid=3,1,1 has 3 ranks, but tp=8" "fix: --tp-grid=8,1,1"
 # the best grid for 8 tensor-parallel ranks, which estimate takes as printed
 exits 0 p4d plan --framework p4d --model llama2-13b --gpu h100 --nodes 4 --tp 8 --top 1 --tp-grid auto
 prints "8 (1,1,8)" "--p4d-tp-grid=1,1,8"

@@ -118,7 +118,7 @@ strange 'python run_sft.py own.yaml'
 # a file that cannot be read is reported first
 job "python sft.py --config nowhere.yaml $llama --per_device_train_batch_size 1"
 exits 0 p4d check --conf judge.conf job.sh
-says "p4d: [P4D117] job.sh:3 (sft.py) was not checked: nowhere.yaml cannot be read, nor what it sets"
+says "p4d: [P4D117] job.sh:3 (sft.py) was not checked: nowhere.yaml cannot be read, so p4d does not know what it sets"
 quiet 'python sft.py --config nowhere.yaml'
 
 # ---- the real ones ----

@@ -105,13 +105,13 @@ prints "--num-layers (run.sh:5) has no value" "output of ./run"
 [ ! -e ran ] || fail "a command of the script was run"
 awk 'BEGIN { for (i = 0; i < 200000; i++) printf "$(("; }' >deep.sh
 exits 0 p4d read deep.sh
-prints "not read to its end"
+prints "p4d did not read the script to its end"
 awk 'BEGIN { print "A=xxxxxxxx"; for (i = 0; i < 60; i++) print "A=$A$A"; }' >bomb.sh
 exits 0 p4d read bomb.sh
-prints "not read to its end"
+prints "p4d did not read the script to its end"
 echo 'while :; do f() { f; }; f; done' >loop.sh
 exits 0 p4d read loop.sh
-prints "no training that p4d knows"
+prints "p4d found no training program"
 
 # An unknown program is named if a launcher of trainings starts it, but not if a shell does.
 printf '#!/bin/sh\n./prepare --steps 3\nsrun torchrun --nproc_per_node 8 src/own.py --width 8\naccelerate launch other.py\n' >own.sh
@@ -124,7 +124,7 @@ prints "the job has no p4d options, and src/own.py (own.sh:3) is no training tha
 # An exit for want of a variable or an argument is named, not one at the end.
 printf '#!/bin/bash\nif [ -z "$WORKSPACE" ]; then\n\techo no; exit 1\nfi\ntorchrun pretrain_gpt.py --num-layers 2\n' >asks.sh
 exits 0 p4d read asks.sh
-prints "asks.sh: no training that p4d knows; it exits at asks.sh:3"
+prints "asks.sh: p4d found no training program; it exits at asks.sh:3"
 exits 0 p4d read --json asks.sh
 prints '"exit":"asks.sh:3"'
 exits 0 p4d check asks.sh
@@ -133,7 +133,7 @@ exits 0 env WORKSPACE=/w p4d read asks.sh
 prints "pretrain_gpt.py (megatron)"
 printf '#!/bin/bash\n./prepare\n(exit 3)\nexit 0\n# done\n' >ends.sh
 exits 0 p4d read ends.sh
-[ "$out" = "ends.sh: no training that p4d knows" ] || fail "an exit at the end is named"
+[ "$out" = "ends.sh: p4d found no training program" ] || fail "an exit at the end is named"
 printf '#!/bin/sh\nsrun ./prepare --steps 3\n' >own.sh
 exits 0 p4d check own.sh
 prints "p4d: would pass: the job has no p4d options, not checked"

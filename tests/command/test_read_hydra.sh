@@ -78,7 +78,7 @@ for words in '--config-path=/shared/conf --config-name=mine' '--config-dir conf 
 	has file '.*' ''
 done
 exits 0 p4d check --conf p4d.conf -p h100 job.sh
-says "/shared/conf/ppo_trainer.yaml cannot be read, nor what it sets" "[P4D117]"
+says "/shared/conf/ppo_trainer.yaml cannot be read, so p4d does not know what it sets" "[P4D117]"
 # if a part cannot be read, only that part is unknown
 printf 'defaults: [ppo_trainer, {rollout@actor_rollout_ref.rollout: ours}]\ndata: {max_prompt_length: 24, max_response_length: 40}\n' >conf/part.yaml
 runs '--config-path=$PWD/conf --config-name=part'

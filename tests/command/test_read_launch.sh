@@ -79,7 +79,7 @@ of_slurm "-N2 --ntasks-per-node=4 --gres=gpu:4" '$SLURM_NTASKS' 8
 # unknown standard input starts no program
 printf '%s\n' 'generate | bash' 'srun bash -s x' >job.sh
 exits 0 p4d read job.sh
-prints "no training that p4d knows"
+prints "p4d found no training program"
 # the file of `accelerate config` counts if no other configuration is named; the command line overrides it
 mkdir -p hf/accelerate
 printf '%s\n' 'distributed_type: FSDP' 'mixed_precision: bf16' 'num_machines: 1' 'num_processes: 4' 'fsdp_config:' \
@@ -137,7 +137,7 @@ prints "layers               8 " "seq-len              \$B is not set"
 # an export without a known name may be any variable
 printf '%s\n' '#!/bin/bash' "export \$(grep -v '^#' nowhere.env | xargs)" 'pretrain_gpt.py --num-layers ${LAYERS:-4}' >job.sh
 exits 0 p4d read job.sh
-prints "layers               \$LAYERS may be set by the output of grep" "output of grep cannot be read, nor what it sets"
+prints "layers               \$LAYERS may be set by the output of grep" "output of grep cannot be read, so p4d does not know what it sets"
 # an option of one letter has a name
 printf '%s\n' '#!/bin/bash' 'python deepy.py train.py c.yml -d' >job.sh
 exits 0 p4d read job.sh
@@ -147,7 +147,7 @@ printf '%s\n' 'model_name_or_path: gpt2' 'deepspeed: ${oc.env:DS}' 'per_device_t
 printf '%s\n' '#!/bin/bash' 'trl sft --config worked.yaml' >job.sh
 exits 0 p4d read job.sh
 prints "it is worked out: \${oc.env:DS}" "it is worked out: \${.x}" "model                gpt2 "
-prints "framework            deepspeed      worked.yaml:2" "zero-stage           it is in a configuration that was not read"
+prints "framework            deepspeed      worked.yaml:2" "zero-stage           it is in a configuration that p4d did not read"
 # all GPUs that a node has
 for count in gpu auto; do
 	printf '%s\n' '#!/bin/bash' '#SBATCH -N2 --gpus-per-node=4' "srun torchrun --nnodes 2 --nproc-per-node=$count $program" >job.sh

@@ -177,10 +177,10 @@ case $out in *"before 5.10"*) fail "the release is known" ;; esac
 shards "" ten
 case $out in *"before 5.10"*) fail "the release is known" ;; esac
 shards "" ""
-prints "release of transformers: before 5.10 it is FSDP1"
+prints "release of transformers: before 5.10 it uses FSDP1"
 shards 2 nine "--fsdp_config two.json"
 shards 2 "" "--fsdp_config two.json"
-prints "before 5.0 it is FSDP1, whatever fsdp_config says"
+prints "before 5.0 it always uses FSDP1"
 # releases that took no version from there, or kept parameters gathered
 shards 1 old "--fsdp_config two.json"
 environment three 5.3.1
@@ -196,7 +196,7 @@ prints "FSDP1 whose units are not the layers"
 # FSDP1's gathers ahead of a forward pass are counted, and gathers without a limit get a message.
 echo '{"forward_prefetch": true, "limit_all_gathers": false}' >ahead.json
 shards 1 nine "--fsdp_config ahead.json"
-prints "forward-prefetch" "limit_all_gathers" "gathers run ahead of the passes"
+prints "forward-prefetch" "limit_all_gathers" "FSDP may gather parameters early"
 
 # Typed, also where it has no effect.
 exits 0 p4d estimate --framework ddp --model llama3.2-1b --gpu h100 --gpus-per-node 8 --transformers 4 --micro-batch 1
@@ -287,7 +287,7 @@ case $out$err in *P4D121*) fail "it fits: $err" ;; esac
 # Experts that are quantized, and refuse nobody, or left in bf16, as was compared with transformers 5.23.
 moe="--framework ddp --model qwen3-30b-a3b --gpu h100 --gpus-per-node 1 --finetune qlora --lora-rank 8 --lora-targets attention --seq-len 1024 --micro-batch 1 --global-batch 1"
 exits 0 p4d estimate $moe --transformers 4
-prints "unvalidated: experts, which transformers before 5 quantizes"
+prints "unvalidated: quantized experts of transformers before 5"
 old=$(printf '%s\n' "$out" | awk '$1 == 0 { print $3 }')
 exits 0 p4d estimate $moe --transformers 5
 case $out in *unvalidated*) fail "was compared" ;; esac

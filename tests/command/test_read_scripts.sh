@@ -15,7 +15,7 @@ read_of()
 {
 	awk '
 	NR == 1 && match($0, /\([a-z0-9-]+\), started/) { print "framework", substr($0, RSTART + 1, RLENGTH - 11) }
-	NR == 1 && /: (no training that p4d knows|p4d does not know )/ { print "nothing" }
+	NR == 1 && /: (p4d found no training program|p4d does not know )/ { print "nothing" }
 	/^Not in the script|^If what is not known/ { part = "default" }
 	/^Not known:/ { part = "unknown" }
 	/^What it would hold/ { part = "command" }

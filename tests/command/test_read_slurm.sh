@@ -89,7 +89,7 @@ has commands '2 commands start a training'
 grpo='trl/scripts/grpo.py --model_name_or_path Qwen/Qwen2.5-7B-Instruct --bf16 --per_device_train_batch_size 8 --num_generations 8 --use_vllm'
 reads 2 'srun -N1 -w a trl vllm-serve --model Qwen/Qwen2.5-7B-Instruct --tensor-parallel-size 4 &' \
 	"srun -N1 -x a accelerate launch --num_processes 8 $grpo --vllm_mode server"
-has commands 'one trains, and 1 serves a model'
+has commands 'one command trains, and 1 serves a model'
 # what names the server's host means that mode
 for server in '--vllm_server_host node17' '--vllm_server_host $(hostname)' '--vllm_server_base_url http://node17:8000'; do
 	reads 1 "accelerate launch --num_processes 8 $grpo $server"

@@ -21,7 +21,7 @@ exits 0 $check job.sh
 prints "would pass: Qwen/Qwen2.5-7B-Instruct, reinforcement learning on 1 node of 4 x h100-80gb" "Not counted: the engine that another command starts"
 silent
 exits 0 p4d read job.sh
-prints "one trains, and 1 serves a model"
+prints "one command trains, and 1 serves a model"
 on 1 <<E
 vllm serve Qwen/Qwen2.5-7B-Instruct --port 8000 &
 export CUDA_VISIBLE_DEVICES=1,2,3,4,5,6,7
@@ -64,13 +64,13 @@ $serve 4 &
 $zero --num_processes 8 $rl
 E
 exits 0 $check job.sh
-says "[P4D117] job.sh:5 (grpo.py) was not checked: one trains, and 1 serves a model; on which GPUs is not known"
+says "[P4D117] job.sh:5 (grpo.py) was not checked: the job also serves a model (1 command), and p4d does not know on which GPUs"
 on 1 <<E
 vllm serve Qwen/Qwen2.5-7B-Instruct &
 srun python $sizes 8
 E
 exits 0 $check job.sh
-says "one trains, and 1 serves a model; on which GPUs is not known"
+says "the job also serves a model (1 command), and p4d does not know on which GPUs"
 # two trainings are not a training and its server
 on 2 <<E
 srun -N1 vllm serve Qwen/Qwen2.5-7B-Instruct &

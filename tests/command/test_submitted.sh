@@ -73,7 +73,7 @@ exits 0 $check launch.sh
 prints "the job has no p4d options"
 silent
 exits 0 p4d read launch.sh
-prints "no training that p4d knows"
+prints "p4d found no training program"
 launcher <<'E'
 source /nosuch/env.sh
 TP=1

@@ -161,15 +161,15 @@ zero="--model llama3.1-8b --framework deepspeed --recompute full --zero-bucket 1
 	[ "$less" -gt 8000 ] || fail "stage 1 keeps all gradients while it reduces them: $less MiB"
 }
 
-refuses "--framework fsdp --offload optimizer" "FSDP keeps parameters, gradients and optimizer in one place" "--offload=optimizer,params"
+refuses "--framework fsdp --offload optimizer" "FSDP can only offload parameters, gradients and optimizer together" "--offload=optimizer,params"
 refuses "--framework fsdp --offload activations" "torchtitan keeps them on the GPU" "--recompute=full"
 refuses "--framework deepspeed --zero-stage 2 --offload params" "ZeRO-2 keeps all parameters on every GPU" "--zero-stage=3"
 refuses "--framework deepspeed --zero-stage 0 --offload optimizer" "offloads the optimizer that it shards" "--zero-stage=2"
 refuses "--framework fsdp --offload weights" "offload=weights is only for inference engines" "--offload=optimizer,params"
 refuses "--framework deepspeed --param-dtype fp32" "DeepSpeed holds parameters in --precision" "leave out --param-dtype"
 
-refuses "--framework fsdp --model-code transformers --tp 2" "tp=2: with FSDP p4d models other modules than torchtitan's with data parallelism alone" "--tp=1"
-refuses "--framework fsdp --finetune qlora --tp 8" "tp=8: with FSDP p4d models other modules" "--tp=1"
+refuses "--framework fsdp --model-code transformers --tp 2" "tp=2: with FSDP p4d models data parallelism only" "--tp=1"
+refuses "--framework fsdp --finetune qlora --tp 8" "tp=8: with FSDP p4d models data parallelism" "--tp=1"
 refuses "--framework fsdp --model-code transformers --recompute selective" "transformers has none and full" "--recompute=full"
 refuses "--framework fsdp --model-code transformers --backward-prefetch off" "backward-prefetch has no effect with FSDP2" "--fsdp-version=1"
 refuses "--framework fsdp --model-code transformers --forward-prefetch on" "forward-prefetch has no effect with FSDP2" "--fsdp-version=1"
@@ -200,7 +200,7 @@ deepspeed run_clm.py --deepspeed ds.json --model_name_or_path meta-llama/Llama-3
 SH
 printf '%s\n' 'scripts = judge' 'partition h100 { gpu = "h100-80gb"' ' gpus_per_node = 8' ' default = true }' 'version = 1' >judge.conf
 exits 0 p4d check --conf judge.conf autotp.sh
-prints "[P4D009]" "because p4d does not model it: tp=4: with DeepSpeed p4d models data parallelism alone"
+prints "[P4D009]" "because p4d does not model it: tp=4: with DeepSpeed p4d models only data parallelism"
 
 # lengths as people write them; other numbers have no such units
 exits 0 p4d estimate --gpu h200 --gpus-per-node 8 --model llama3.1-8b --framework fsdp --seq-len 128k --cp 8

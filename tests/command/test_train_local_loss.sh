@@ -42,10 +42,10 @@ exits 0 p4d simulate $planned $local --tp 2 --global-batch 32
 prints "a loss of its own for each stage"
 # shellcheck disable=SC2086
 refused P4D029 p4d estimate $planned --local-loss stage
-says "say which they are, with pp and pipeline-split" "fix: --local-loss=off"
+says "give pp and pipeline-split" "fix: --local-loss=off"
 # shellcheck disable=SC2086
 refused P4D005 p4d estimate $planned $local --framework megatron
-says "with Megatron-LM gradients cross all stages"
+says "Megatron-LM has only one loss, on the last stage"
 # shellcheck disable=SC2086
 exits 0 p4d plan $planned $local --top 3
 printf '%s\n' "$out" | grep -q 'pp *1 ' && fail "plan takes other stages"

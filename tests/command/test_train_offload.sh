@@ -73,14 +73,14 @@ exits 0 train --steps $((steps + 2)) --log here --local-ranks 2 --tp 2 --checkpo
 [ "$(losses here | wc -l)" = 2 ] || fail "it did not go on: $(losses here)"
 
 refused P4D009 train --steps 1 --offload activations --recompute full
-says "offload=activations: with recompute=full layers keep nothing but their inputs" "--offload=none"
+says "offload=activations: with recompute=full, layers store only their inputs" "--offload=none"
 refused P4D009 train --steps 1 --local-ranks 2 --pp 2 --schedule zb1p --offload activations
-says "offload=activations: the schedule's second halves of backward passes need them once more" "--schedule=1f1b"
+says "offload=activations: this schedule needs activations a second time, for weight gradients" "--schedule=1f1b"
 refused P4D009 train --steps 1 --local-ranks 2 --pp 2 --token-slices 2 --offload activations
-says "offload=activations: slices need keys and values of those before them" "--token-slices=1"
+says "offload=activations: each token slice needs the keys and values of earlier slices" "--token-slices=1"
 refused P4D005 train --steps 1 --local-ranks 2 --offload params --optimizer-sharding states
-says "offload=params: 2 ranks share an optimizer, so the host of each has a part of the parameters" "--optimizer-sharding=parameters"
+says "offload=params: 2 ranks share optimizer states, so each rank's host has only a part of the parameters" "--optimizer-sharding=parameters"
 refused P4D005 train --steps 1 --resident-layers 4
 says "resident-layers=4: all layers are on the GPU unless parameters are sharded or on the host" "--offload=params"
 refused P4D009 train --steps 1 --local-ranks 2 --pp 2 --offload params --local-loss stage
-says "offload=params: with local-loss the heads of stages stay on the GPU" "--offload=optimizer"
+says "offload=params cannot be combined with local-loss: the heads of stages stay on the GPU" "--offload=optimizer"

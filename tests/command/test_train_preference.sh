@@ -109,8 +109,8 @@ while IFS=/ read -r code options text fix; do
 done <<'END'
 P4D001/--valid-data pairs/does not validate with pairs/leave out --valid-data and --valid-fraction
 P4D001/--z-loss 0.1/z-loss is of the loss of single tokens/leave out --z-loss
-P4D009/--local-ranks 2 --pp 2 --token-slices 2/slices of a sequence would go backward/--token-slices=1
-P4D009/--local-ranks 2 --pp 2 --local-loss stage/heads of stages have the loss of single tokens/--local-loss=off
+P4D009/--local-ranks 2 --pp 2 --token-slices 2/token slices need the gradients of a slice/--token-slices=1
+P4D009/--local-ranks 2 --pp 2 --local-loss stage/local-loss has no loss for pairs/--local-loss=off
 END
 small="--device cpu --global-batch 4 --seq-len 48 --steps 1"
 # shellcheck disable=SC2086

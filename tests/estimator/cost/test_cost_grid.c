@@ -157,7 +157,7 @@ static void over_nodes_and_refused(void **state)
 
 	(void)state;
 	snprintf(options, sizeof(options), "%stp-grid=2,2,2 micro-batch=2", sixteen);
-	refused_on(4, options, P4D_E_VALUE, "has 8 ranks, and tp=16", "--p4d-tp-grid=8,1,2");
+	refused_on(4, options, P4D_E_VALUE, "has 8 ranks, but tp=16", "--p4d-tp-grid=8,1,2");
 	snprintf(options, sizeof(options), "%stp-grid=auto micro-batch=1", sixteen);
 	refused_on(4, options, P4D_E_VALUE, "p4d chooses the grid only in p4d plan",
 		   "--p4d-tp=8 --p4d-tp-grid=8,1,1");
@@ -170,41 +170,42 @@ static void over_nodes_and_refused(void **state)
 static void grids_that_are_none(void **state)
 {
 	(void)state;
-	refused(P4D_13B "tp=8 tp-grid=2x4", P4D_E_VALUE, "tp-grid=2x4 is not three numbers",
+	refused(P4D_13B "tp=8 tp-grid=2x4", P4D_E_VALUE, "tp-grid=2x4 is not three positive numbers",
 		"--p4d-tp-grid=8,1,1");
 	refused(P4D_13B "tp=8 tp-grid=auto", P4D_E_VALUE, "p4d chooses the grid only in p4d plan",
 		"--p4d-tp-grid=8,1,1");
-	refused(P4D_13B "tp=8 tp-grid=2,2,1", P4D_E_VALUE, "has 4 ranks, and tp=8", "--p4d-tp-grid=8,1,1");
-	refused(P4D_13B "tp=8 tp-grid=0,2,4", P4D_E_VALUE, "is not three numbers", "--p4d-tp-grid=8,1,1");
+	refused(P4D_13B "tp=8 tp-grid=2,2,1", P4D_E_VALUE, "has 4 ranks, but tp=8", "--p4d-tp-grid=8,1,1");
+	refused(P4D_13B "tp=8 tp-grid=0,2,4", P4D_E_VALUE, "is not three positive numbers",
+		"--p4d-tp-grid=8,1,1");
 	refused(P4D_13B "tp=6 tp-grid=3,2,1", P4D_E_WIDTH, "X does not divide the attention heads (heads=40",
 		"--p4d-tp=2 --p4d-tp-grid=2,1,1");
-	refused(P4D_13B "tp=8 tp-grid=2,1,4 micro-batch=2", P4D_E_BATCH, "a micro-batch has 2",
+	refused(P4D_13B "tp=8 tp-grid=2,1,4 micro-batch=2", P4D_E_BATCH, "Z=4 does not divide micro-batch=2",
 		"--p4d-micro-batch=4");
 	refused(P4D_13B "tp=2 pp=4 tp-grid=1,1,2 micro-batch=2 vocab-parallel=vocab-1", P4D_E_UNMODELLED,
-		"vocab-parallel splits tables over the stages and X alone", "--p4d-vocab-parallel=off");
+		"vocab-parallel needs Y = Z = 1", "--p4d-vocab-parallel=off");
 	refused(P4D_13B "tp=8 tp-grid=2,1,4 micro-batch=4 tp-comm-overlap=on", P4D_E_UNMODELLED,
-		"tp-comm-overlap has halves for X alone", "--p4d-tp-comm-overlap=off");
-	refused(P4D_13B "tp=8 tp-grid=4,2,1 precision=fp8", P4D_E_UNMODELLED,
-		"p4d-train quantizes whole operands", "--p4d-precision=bf16");
+		"tp-comm-overlap needs Y = Z = 1", "--p4d-tp-comm-overlap=off");
+	refused(P4D_13B "tp=8 tp-grid=4,2,1 precision=fp8", P4D_E_UNMODELLED, "FP8 needs Y = Z = 1",
+		"--p4d-precision=bf16");
 	refused(P4D_13B "tp=8 tp-grid=4,2,1 finetune=lora lora-rank=8", P4D_E_UNMODELLED,
-		"adapters are split over X alone", "--p4d-finetune=full");
+		"adapters need Y = Z = 1", "--p4d-finetune=full");
 	refused(P4D_13B "tp=4 tp-grid=2,2,1 optimizer-sharding=gradients", P4D_E_UNMODELLED,
-		"only the optimizer is sharded with a grid", "--p4d-optimizer-sharding=states");
+		"with Y or Z, p4d-train shards only optimizer states", "--p4d-optimizer-sharding=states");
 	refused(P4D_13B "tp=4 tp-grid=2,2,1 optimizer-sharding=parameters", P4D_E_UNMODELLED,
-		"only the optimizer is sharded with a grid", "--p4d-optimizer-sharding=states");
+		"with Y or Z, p4d-train shards only optimizer states", "--p4d-optimizer-sharding=states");
 	refused(P4D_13B "tp=8 tp-grid=4,2,1 offload=optimizer", P4D_E_UNMODELLED,
-		"states stay on the GPU with a grid", "--p4d-offload=none");
+		"offloading needs Y = Z = 1", "--p4d-offload=none");
 	refused(P4D_13B "tp=4 pp=2 tp-grid=2,2,1 token-slices=2", P4D_E_UNMODELLED,
-		"token-slices keeps keys of whole micro-batches", "--p4d-token-slices=1");
+		"token-slices needs Y = Z = 1", "--p4d-token-slices=1");
 	refused(P4D_13B "tp=4 pp=2 tp-grid=2,2,1 local-loss=stage schedule=1f1b vpp=1", P4D_E_UNMODELLED,
-		"local-loss splits the heads of stages over X alone", "--p4d-local-loss=off");
+		"local-loss needs Y = Z = 1", "--p4d-local-loss=off");
 	refused(P4D_13B "tp=4 tp-grid=2,2,1 device=cpu norm=layernorm", P4D_E_UNMODELLED,
-		"LayerNorm takes whole rows, which Y splits", "--p4d-tp-grid=4,1,1");
+		"LayerNorm needs Y = 1", "--p4d-tp-grid=4,1,1");
 	/* if X alone does not divide the heads, the fix does not go back to the refused value */
 	refused(P4D_13B "heads=12 kv-heads=12 tp=8 tp-grid=4,2,1 device=cpu norm=layernorm", P4D_E_UNMODELLED,
-		"LayerNorm takes whole rows, which Y splits", "--p4d-tp=4 --p4d-tp-grid=4,1,1");
+		"LayerNorm needs Y = 1", "--p4d-tp=4 --p4d-tp-grid=4,1,1");
 	refused(P4D_13B "heads=12 kv-heads=12 tp=8 tp-grid=4,2,1 device=cpu norm=layernorm micro-batch=2",
-		P4D_E_UNMODELLED, "LayerNorm takes whole rows, which Y splits", "--p4d-tp-grid=4,1,2");
+		P4D_E_UNMODELLED, "LayerNorm needs Y = 1", "--p4d-tp-grid=4,1,2");
 	/* the fix has both, as one without the other is no grid */
 	refused(P4D_13B "tp=16 tp-grid=4,4,1", P4D_E_TP_NODE,
 		"tp-grid=4,4,1: X*Y = 16 does not divide the 8 GPUs of a node",

@@ -240,7 +240,7 @@ static void overlaps_that_are_none(void **state)
 	refused(P4D_70B "tp=8 sequence-parallel=off tp-comm-overlap=on",
 		"tp-comm-overlap=on needs sequence-parallel=on", "--p4d-sequence-parallel=on");
 	refused(P4D_70B "tp=8 seq-len=8200 tp-comm-overlap=on", "8200 tokens", "--p4d-tp-comm-overlap=off");
-	refused(P4D_70B "tp=8 precision=fp8 device=cpu tp-comm-overlap=on", "operands of FP8 whole",
+	refused(P4D_70B "tp=8 precision=fp8 device=cpu tp-comm-overlap=on", "does not combine it with FP8",
 		"--p4d-tp-comm-overlap=off");
 	const p4d_layout l = layout_of(MEGATRON_70B "pp=8 tp-comm-overlap=on overlap-p2p=on", 1, 8);
 	assert_false(l.tp_comm_overlap || l.megatron.overlap_p2p); /* nothing to overlap */

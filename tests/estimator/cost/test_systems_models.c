@@ -181,7 +181,7 @@ static void memory_refusals(void **state)
 	} rows[] = {
 	    {BASE_373M "memory-keys=1024", "need both memory-keys and a layer-pattern", "layer-pattern="},
 	    {BASE_373M IN_24, "need both memory-keys and a layer-pattern", "memory-keys="},
-	    {BASE_373M IN_24 "memory-keys=16", "memory-top=32: a half of the keys has memory-keys=16",
+	    {BASE_373M IN_24 "memory-keys=16", "memory-top=32: each half has only memory-keys=16",
 	     "--p4d-memory-top=16"},
 	    {BASE_373M IN_24 "memory-keys=1024 memory-key-dim=511", "a key has two halves",
 	     "--p4d-memory-key-dim=512"},
@@ -190,10 +190,11 @@ static void memory_refusals(void **state)
 	    {BASE_373M "memory-parallel=2", "the model has no memory layers", "leave out"},
 	    {BASE_373M IN_24 "memory-keys=1024 tp=2", "tp=2: ", "--p4d-tp=1"},
 	    {BASE_373M IN_24 "memory-keys=1024 pp=2", "pp=2: ", "--p4d-pp=1"},
-	    {BASE_373M IN_24 "memory-keys=1024 model-code=transformers", "torchtitan's modules alone", ""},
+	    {BASE_373M IN_24 "memory-keys=1024 model-code=transformers", "only with torchtitan's modules",
+	     ""},
 	    {BASE_373M IN_24 "memory-keys=1024 framework=megatron", "has memory layers", ""},
 	    {BASE_373M IN_24 "memory-keys=1024 framework=p4d", "p4d-train", ""},
-	    {BASE_373M IN_24 "memory-keys=1024 experts=8", "without experts", ""},
+	    {BASE_373M IN_24 "memory-keys=1024 experts=8", "only without experts", ""},
 	};
 
 	(void)state;
@@ -355,14 +356,14 @@ static void albert_refusals(void **state)
 	static const struct {
 		const char *options, *text, *fix;
 	} rows[] = {
-	    {ALBERT_BASE "layer-groups=1", "with LoRA adapters and DDP alone", "--p4d-finetune=lora"},
-	    {ALBERT_BASE "layer-groups=1 finetune=qlora", "with LoRA adapters and DDP alone",
+	    {ALBERT_BASE "layer-groups=1", "only with LoRA adapters and DDP", "--p4d-finetune=lora"},
+	    {ALBERT_BASE "layer-groups=1 finetune=qlora", "only with LoRA adapters and DDP",
 	     "--p4d-finetune=lora"},
 	    {ALBERT_BASE "layer-groups=5 finetune=lora", "does not divide the 12 layers",
 	     "--p4d-layer-groups=1"},
-	    {ALBERT_BASE "embedding-size=128 finetune=lora", "with layer-groups alone",
+	    {ALBERT_BASE "embedding-size=128 finetune=lora", "only with layer-groups",
 	     "--p4d-layer-groups=1"},
-	    {BASE_373M "layer-groups=1", "with LoRA adapters and DDP alone", "--p4d-framework=ddp"},
+	    {BASE_373M "layer-groups=1", "only with LoRA adapters and DDP", "--p4d-framework=ddp"},
 	    {BASE_373M "layer-groups=1 framework=megatron", "layers that share parameters", ""},
 	    {BASE_373M "layer-groups=1 framework=p4d", "p4d-train", ""},
 	};

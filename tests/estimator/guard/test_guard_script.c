@@ -109,10 +109,10 @@ static void the_site_decides(void **state)
 		       P4D_E_DOES_NOT_FIT);
 		t = judged(*state, ON("required", 1), "python3 resnet.py\n", "", controller);
 		expect(t, P4D_REJECT, P4D_E_PLAN_REQUIRED);
-		says(t, "or --p4d-unmodelled=PROGRAM for one that trains no such model");
+		says(t, "or --p4d-unmodelled=PROGRAM for other programs");
 		t = judged(*state, ON("open", 1), "python3 resnet.py\n", "", controller);
 		expect(t, P4D_REJECT, P4D_E_PLAN_REQUIRED);
-		says(t, "or --p4d-unmodelled=PROGRAM for one that trains no such model");
+		says(t, "or --p4d-unmodelled=PROGRAM for other programs");
 	}
 	/* slurmctld alone */
 	expect(judged(*state, ON("h100", 1), large, "", true), P4D_WARN, P4D_E_DOES_NOT_FIT);
@@ -153,7 +153,8 @@ static void what_is_not_known_refuses_nobody(void **state)
 	    {RUN MODEL BATCH "--moe-token-dispatcher-type alltoall_seq --num-experts 8 --moe-grouped-gemm\n",
 	     "cannot tell moe-token-dispatcher-type (alltoall_seq is not modelled)"},
 	    {RUN MODEL "\n", "cannot tell micro-batch (not given), global-batch (not given)"},
-	    {"source /x/y.sh\n" RUN MODEL BATCH "$OTHERS\n", "/x/y.sh cannot be read, nor what it sets"},
+	    {"source /x/y.sh\n" RUN MODEL BATCH "$OTHERS\n",
+	     "/x/y.sh cannot be read, so p4d does not know what it sets"},
 	    {"if nvidia-smi; then " RUN MODEL BATCH "; fi\n", "cannot tell whether it runs"},
 	    {RUN MODEL BATCH "\n" RUN MODEL BATCH "--fp16\n", "2 commands start a training"},
 	    {"torchrun --nproc_per_node 4 pretrain_gpt.py " MODEL BATCH "\n",
@@ -209,11 +210,11 @@ static void unread_files_refuse_nobody(void **state)
 			const trial *t = judged(*state, ON("judging", 1), script, "", controller);
 			expect(t, P4D_WARN, P4D_E_DOES_NOT_FIT);
 			assert_true(t->verdict.would_reject);
-			says(
-			    t,
-			    i ? "(pretrain_gpt.py), though /nowhere/prepare.sh cannot be read, nor what it "
-				"starts"
-			      : "(pretrain_gpt.py), though /nowhere/env.sh cannot be read, nor what it sets");
+			says(t,
+			     i ? "(pretrain_gpt.py), though /nowhere/prepare.sh cannot be read, so p4d does "
+				 "not know what it starts"
+			       : "(pretrain_gpt.py), though /nowhere/env.sh cannot be read, so p4d does not "
+				 "know what it sets");
 			says(t, "the job is submitted as it is");
 		}
 		for (int i = 0; i < 3; i++) {

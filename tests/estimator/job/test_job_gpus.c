@@ -166,19 +166,20 @@ static void geometry_that_is_open(void **state)
 	    "--gpus-per-socket=2 on 2 sockets: Slurm gives only the GPUs of sockets whose CPUs the job has",
 	    "--nodes=1 --gpus-per-node=4");
 	refused(mapped, (p4d_job){.gpus = "8", .min_nodes = 2, .max_nodes = 2}, P4D_E_GEOMETRY,
-		"Slurm fills one node after the other: 8 GPUs on 2 nodes are not 4 on each",
+		"Slurm fills one node after the other, so 8 GPUs on 2 nodes may not be 4 on each",
 		"--nodes=2 --gpus=8 --gpus-per-node=4");
 	refused(mapped, (p4d_job){.gpus = "8", .tasks = 8, .tasks_per_node = 4}, P4D_E_GEOMETRY,
-		"Slurm fills one node after the other: 8 GPUs on 2 nodes are not 4 on each",
+		"Slurm fills one node after the other, so 8 GPUs on 2 nodes may not be 4 on each",
 		"--nodes=2 --gpus=8 --gpus-per-node=4");
 	refused(mapped, (p4d_job){.gpus_per_task = "h100:2", .tasks = 4, .min_nodes = 2}, P4D_E_GEOMETRY,
-		"Slurm fills one node after the other: 8 GPUs on 2 nodes are not 4 on each",
+		"Slurm fills one node after the other, so 8 GPUs on 2 nodes may not be 4 on each",
 		"--nodes=2 --ntasks=4 --ntasks-per-node=2 --gpus-per-task=h100:2");
 	refused(mapped, (p4d_job){.gpus = "8", .nodelist = "h1,h2"}, P4D_E_GEOMETRY,
-		"Slurm fills one node after the other: 8 GPUs on 2 nodes are not 4 on each",
+		"Slurm fills one node after the other, so 8 GPUs on 2 nodes may not be 4 on each",
 		"--nodes=2 --gpus=8 --gpus-per-node=4");
 	refused(mapped, (p4d_job){.gpus = "8", .tasks = 2, .cpus_per_task = 64, .partition = "gpu"},
-		P4D_E_GEOMETRY, "Slurm fills one node after the other: 8 GPUs on 2 nodes are not 4 on each",
+		P4D_E_GEOMETRY,
+		"Slurm fills one node after the other, so 8 GPUs on 2 nodes may not be 4 on each",
 		"--nodes=2 --gpus=8 --gpus-per-node=4");
 	refused(mapped, (p4d_job){.gpus = "8", .cpus_per_gpu = 8, .threads_per_core = 1, .partition = "gpu"},
 		P4D_E_GEOMETRY,

@@ -130,7 +130,7 @@ static void graphs_of_megatron_by_hand(void **state)
 	p4d_request_complete(&r, 0, 1);
 	assert_int_equal(p4d_layout_build(&r, 1, 1, &l, &err), -1);
 	assert_string_equal(err.text,
-			    "Megatron-LM recomputes no whole layers that are captured in CUDA graphs");
+			    "Megatron-LM cannot recompute whole layers that are captured in CUDA graphs");
 }
 
 /* Types of the states, and the memory that the allocator wastes. */

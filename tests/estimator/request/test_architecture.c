@@ -110,7 +110,7 @@ static void others_are_refused_by_name(void **state)
 	    {"architecture=smollm3", "layers without positions", true},
 	    {"architecture=llama norm=layernorm-plain", "LayerNorm without parameters", false},
 	    {"architecture=llama bias=mlp", "biases of some linear layers only", true},
-	    {"architecture=llama qk-norm=wide", "query and key norms of the whole width", true},
+	    {"architecture=llama qk-norm=wide", "query and key norms over all heads", true},
 	    {"architecture=llama activation=relu", "ReLU", false},
 	};
 

@@ -90,12 +90,12 @@ static void what_is_missing(void **state)
 	static const struct {
 		const char *pattern, *says, *fix;
 	} cases[] = {
-	    {"*M", "the model has Mamba-2 layers, and lacks their state-size or state-heads",
+	    {"*M", "the model has Mamba-2 layers, but no state-size or state-heads",
 	     "--p4d-state-size=N --p4d-state-heads=N"},
 	    {"*X", "layer-pattern: 'X' is none of the letters * M S G C K - E", ""},
-	    {"*K", "layers with a memory need both memory-keys and a layer-pattern with K",
+	    {"*K", "memory layers need both memory-keys and a layer-pattern with K",
 	     "--p4d-memory-keys=1024 --p4d-layer-pattern=***K"},
-	    {"*-", "'-' is a block alone, as only architecture=nemotron-h has it", ""},
+	    {"*-", "only architecture=nemotron-h has layers of the kind '-'", ""},
 	};
 
 	(void)state;
@@ -125,11 +125,11 @@ static void what_megatron_has(void **state)
 		const char *options, *says, *fix;
 	} cases[] = {
 	    {"model=nemotron-h-8b cp=2",
-	     "cp=2: p4d does not model it in Megatron-LM with layers that have a state", ""},
+	     "cp=2: p4d does not model it in Megatron-LM with state-space layers or delta nets", ""},
 	    {"model=nemotron-h-8b recompute=full", "recompute=full has no effect in Megatron-LM's MambaModel",
 	     "--p4d-recompute=none"},
 	    {"model=jamba-1.5-mini",
-	     "jamba-1.5-mini has Mamba layers, which p4d does not model in Megatron-LM",
+	     "jamba-1.5-mini has Mamba layers, which p4d models in Megatron-LM only for",
 	     "--p4d-framework=deepspeed"},
 	    {"model=qwen3-next-80b-a3b", NULL, NULL},
 	    {"model=qwen3-next-80b-a3b recompute=full", "recompute=full: p4d does not model it",
@@ -137,12 +137,11 @@ static void what_megatron_has(void **state)
 	    {"model=nemotron-h-8b framework=ddp", NULL, NULL},
 	    {"model=nemotron-h-8b framework=ddp finetune=lora", NULL, NULL},
 	    {"model=jamba-1.5-mini framework=ddp finetune=lora",
-	     "has adapters of experts together with layers with a state, which p4d does not model in",
-	     "--p4d-finetune=full"},
+	     "has adapters of experts in hybrid models, which p4d does not model in", "--p4d-finetune=full"},
 	    {"model=nemotron-h-8b framework=ddp finetune=qlora",
-	     "has quantized layers with a state, which p4d does not model in", "--p4d-finetune=full"},
+	     "has quantized state-space layers, which p4d does not model in", "--p4d-finetune=full"},
 	    {"model=bamba-9b framework=fsdp model-code=torchtitan",
-	     "has layers with a state, which p4d does not model in", "--p4d-model-code=transformers"},
+	     "has state-space layers, which p4d does not model in", "--p4d-model-code=transformers"},
 	    {"model=nemotron-h-8b framework=p4d", "trains models like Llama, GPT-2 and Gemma 2",
 	     "--p4d-framework=megatron"},
 	    {"model=nemotron-h-8b", NULL, NULL},
@@ -183,15 +182,15 @@ static void a_pattern_of_no_model(void **state)
 	assert_int_equal(p4d_layout_build(&r, 1, 8, &l, &err), 0);
 	set_all(&r, "layer-pattern=ME");
 	assert_int_equal(p4d_layout_build(&r, 1, 8, &l, &err), -1);
-	assert_string_equal(err.text, "layer-pattern has experts, the model has none");
+	assert_string_equal(err.text, "layer-pattern has layers with experts, but the model has no experts");
 	/* layers that slurmctld would have to visit one by one */
 	set_all(&r, "layer-pattern=M*- layers=65536");
 	assert_int_equal(p4d_layout_build(&r, 1, 8, &l, &err), -1);
-	assert_string_equal(err.text, "layers=65536: with a layer-pattern p4d takes 256 at most");
+	assert_string_equal(err.text, "layers=65536: with a layer-pattern p4d accepts at most 256 layers");
 	set_all(&r, "layers=256 pp=128");
 	assert_int_equal(p4d_layout_build(&r, 128, 8, &l, &err), -1);
-	assert_string_equal(err.text,
-			    "pp=128: p4d models up to 64 in Megatron-LM with layers that have a state");
+	assert_string_equal(
+	    err.text, "pp=128: p4d models up to 64 in Megatron-LM with state-space layers or delta nets");
 	p4d_request other = {0};
 	set_all(&other, MODEL_13B "layers=65536 framework=fsdp model-code=transformers");
 	p4d_request_complete(&other, 0, 8);

@@ -130,8 +130,8 @@ static void pipeline_rules(void **state)
 	    "pipeline-split=40 must be pp=2 numbers, each a multiple of vpp=1, that add up to the 40 layers",
 	    "--p4d-pipeline-split=20,20");
 	refuse("pp=4 pipeline-split=12,-,-,-", 1, 8, P4D_E_SPLIT,
-	       "pipeline-split=12,-,-,- must be pp=4 numbers, or - where stages share evenly what the others "
-	       "leave of the 40 layers",
+	       "pipeline-split=12,-,-,- must be pp=4 values, each a number or -; the stages with - share "
+	       "the rest of the 40 layers evenly",
 	       "--p4d-pipeline-split=10,10,10,10");
 	const char *bad[] = {"40,0",   "20,,20",   "20,20,", ",20,20", "20;20", "-20,60",
 			     "20,20x", "20,10,10", "-,40",   "40,-",   "20,--", "-20"};
@@ -223,7 +223,7 @@ static void uneven_chunks_that_do_not_work(void **state)
 	       "--p4d-account-for-embedding=off --p4d-account-for-loss=off");
 	refuse("framework=fsdp layers=16 tp=2 pp=4 vpp=8 account-for-embedding=on account-for-loss=on", 2, 8,
 	       P4D_E_LAYERS,
-	       "with the embedding or the loss counted as a layer, pp x vpp = 32 chunks of 0 layers are too "
+	       "if the embedding or the loss counts as a layer, pp x vpp = 32 chunks of 0 layers are too "
 	       "many",
 	       "--p4d-account-for-embedding=off --p4d-account-for-loss=off --p4d-vpp=1");
 	/* p4d-train has chunks of one size */
@@ -309,7 +309,8 @@ static void sharding_rule(void **state)
 			 0);
 	assert_int_equal(l.zero_stage, P4D_SHARD_PARAMETERS);
 	refuse("framework=megatron optimizer-sharding=gradients", 1, 8, P4D_E_VALUE,
-	       "optimizer-sharding=gradients is p4d-train's; Megatron-LM's distributed optimizer shards "
+	       "optimizer-sharding=gradients exists only in p4d-train; Megatron-LM's distributed optimizer "
+	       "shards "
 	       "states",
 	       "--p4d-optimizer-sharding=states");
 	refuse("framework=megatron shard-degree=4", 1, 8, P4D_E_VALUE,
@@ -319,11 +320,11 @@ static void sharding_rule(void **state)
 	       "optimizer-sharding=parameters: DeepSpeed has --zero-stage",
 	       "leave out --p4d-optimizer-sharding");
 	refuse("framework=p4d reshard-after-forward=off", 1, 8, P4D_E_VALUE,
-	       "reshard-after-forward=off: with p4d-train parameters stay gathered over a step with "
-	       "optimizer-sharding=gradients",
+	       "reshard-after-forward=off: with p4d-train, optimizer-sharding=gradients keeps parameters "
+	       "gathered for a whole step",
 	       "leave out --p4d-reshard-after-forward");
 	refuse("framework=p4d optimizer-sharding=off shard-degree=4", 1, 8, P4D_E_VALUE,
-	       "shard-degree=4 needs optimizer-sharding: without it every rank has all of its part",
+	       "shard-degree=4 needs optimizer-sharding: without it, ranks do not shard anything",
 	       "--p4d-optimizer-sharding=states");
 	refuse("framework=p4d shard-degree=3", 1, 8, P4D_E_WORLD,
 	       "shard-degree=3 does not divide dp*cp = 8*1", "--p4d-shard-degree=8");
@@ -382,36 +383,41 @@ static void local_loss_rule(void **state)
 	assert_int_equal(build("tp=2 pp=4 local-loss=stage", 1, 8, &l, &err), 0);
 	assert_true(l.local_loss);
 	refuse("local-loss=stage", 1, 8, P4D_E_SCHEDULE,
-	       "local-loss=stage learns what the stages make of it: say which they are, with pp and "
+	       "local-loss=stage trains another model for each division into stages: give pp and "
 	       "pipeline-split",
 	       "--p4d-local-loss=off");
 	refuse("pp=1 local-loss=stage", 1, 8, P4D_E_SCHEDULE,
-	       "local-loss=stage needs pp > 1: one stage has the model's loss", "--p4d-local-loss=off");
+	       "local-loss=stage needs pp > 1: with one stage, there is only the model's own loss",
+	       "--p4d-local-loss=off");
 	refuse("pp=2 vpp=2 local-loss=stage", 1, 8, P4D_E_SCHEDULE,
-	       "local-loss=stage needs schedule=1f1b: a stage runs a micro-batch forward and at once back",
+	       "local-loss=stage needs schedule=1f1b: a stage runs the backward pass of a micro-batch right "
+	       "after the forward pass",
 	       "--p4d-schedule=1f1b --p4d-vpp=1");
 	refuse("pp=2 schedule=zb1p local-loss=stage", 1, 8, P4D_E_SCHEDULE,
-	       "local-loss=stage needs schedule=1f1b: a stage runs a micro-batch forward and at once back",
+	       "local-loss=stage needs schedule=1f1b: a stage runs the backward pass of a micro-batch right "
+	       "after the forward pass",
 	       "--p4d-schedule=1f1b --p4d-vpp=1");
 	refuse("pp=2 schedule=v-half vpp=2 local-loss=stage", 1, 8, P4D_E_SCHEDULE,
-	       "local-loss=stage needs schedule=1f1b: a stage runs a micro-batch forward and at once back",
+	       "local-loss=stage needs schedule=1f1b: a stage runs the backward pass of a micro-batch right "
+	       "after the forward pass",
 	       "--p4d-schedule=1f1b --p4d-vpp=1");
-	refuse(
-	    "pp=2 vocab-parallel=vocab-1 local-loss=stage", 1, 8, P4D_E_SCHEDULE,
-	    "local-loss=stage gives every stage a head of its own, which vocab-parallel would shard over all "
-	    "of them",
-	    "--p4d-vocab-parallel=off");
+	refuse("pp=2 vocab-parallel=vocab-1 local-loss=stage", 1, 8, P4D_E_SCHEDULE,
+	       "local-loss=stage gives every stage its own head, and vocab-parallel shards one head over all "
+	       "stages",
+	       "--p4d-vocab-parallel=off");
 	refuse("pp=2 finetune=lora lora-rank=8 local-loss=stage", 1, 8, P4D_E_SCHEDULE,
-	       "local-loss=stage trains heads, and finetune=lora adapters only", "--p4d-local-loss=off");
+	       "local-loss=stage trains the heads of stages, and finetune=lora trains only adapters",
+	       "--p4d-local-loss=off");
 	refuse("pp=2 local-loss=stage optimizer-sharding=gradients", 1, 8, P4D_E_SCHEDULE,
-	       "local-loss=stage shards the optimizer's states, not gradients and parameters",
+	       "local-loss=stage can shard optimizer states, but not gradients and parameters",
 	       "--p4d-optimizer-sharding=states");
 	refuse("pp=2 local-loss=stage token-slices=2", 1, 8, P4D_E_SCHEDULE,
 	       "local-loss=stage runs whole micro-batches, not token-slices", "--p4d-token-slices=1");
 	refuse("pp=2 framework=megatron local-loss=stage", 1, 8, P4D_E_VALUE,
-	       "local-loss=stage: with Megatron-LM gradients cross all stages", "leave out --p4d-local-loss");
+	       "local-loss=stage: Megatron-LM has only one loss, on the last stage",
+	       "leave out --p4d-local-loss");
 	refuse("framework=fsdp local-loss=stage", 1, 8, P4D_E_VALUE,
-	       "local-loss=stage: with FSDP gradients cross all stages", "leave out --p4d-local-loss");
+	       "local-loss=stage: FSDP has only one loss, on the last stage", "leave out --p4d-local-loss");
 }
 
 static void schedule_rule(void **state)
@@ -454,20 +460,20 @@ static void what_only_megatron_has(void **state)
 
 	(void)state;
 	refuse("framework=megatron tp=4 cp=4 cp-comm=a2a heads=40 kv-heads=8", 2, 8, P4D_E_KV_HEADS,
-	       "cp-comm=a2a gives each of cp=4 ranks heads of its own, but tp=4 leaves 2 kv-heads",
+	       "cp-comm=a2a: cp=4 must divide the kv-heads of a rank; with tp=4 these are 2",
 	       "--p4d-cp-comm=p2p");
 	assert_int_equal(
 	    build("framework=megatron tp=4 cp=2 cp-comm=a2a heads=40 kv-heads=8", 1, 8, &l, &err), 0);
 	assert_int_equal(l.cp_comm, P4D_CP_A2A);
 	refuse("framework=megatron tp=2 cp=4 cp-heads=4 heads=40 kv-heads=8", 1, 8, P4D_E_VALUE,
-	       "cp-heads=4 needs cp-comm=p2p, cp a multiple above it, not 4, and kv-heads of a rank that are "
-	       "one, "
-	       "not 4",
+	       "cp-heads=4 needs cp-comm=p2p; it must be above 1, below cp=4 and a divisor of it, and divide "
+	       "the "
+	       "4 kv-heads of a rank",
 	       "");
 	refuse("framework=megatron tp=2 cp=4 cp-heads=2 cp-comm=a2a heads=40 kv-heads=8", 1, 8, P4D_E_VALUE,
-	       "cp-heads=2 needs cp-comm=p2p, cp a multiple above it, not 4, and kv-heads of a rank that are "
-	       "one, "
-	       "not 4",
+	       "cp-heads=2 needs cp-comm=p2p; it must be above 1, below cp=4 and a divisor of it, and divide "
+	       "the "
+	       "4 kv-heads of a rank",
 	       "");
 	assert_int_equal(build("framework=megatron tp=2 cp=4 cp-heads=2 heads=40 kv-heads=8", 1, 8, &l, &err),
 			 0);

@@ -179,7 +179,7 @@ static void too_long(void **state)
 	s = serve("model=llama3.3-70b", &l4, 1);
 	assert_int_equal(s.longest, 0);
 	assert_int_equal(p4d_serving_check("llama3.3-70b", &l4, &s, &err), -1);
-	assert_non_null(strstr(err.text, "nothing is left for keys and values"));
+	assert_non_null(strstr(err.text, "nothing is left for the KV cache"));
 }
 
 static void weights_in_fewer_bits(void **state)
