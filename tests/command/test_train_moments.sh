@@ -85,5 +85,5 @@ refuses "--optimizer adamw-8bit --optimizer-dtype bf16" "optimizer-dtype=bf16 is
 refuses "--optimizer adamw-8bit --offload optimizer" "update subgroups of the shard with AdamW" "--offload=none"
 refuses "--optimizer muon --optimizer-dtype bf16" "optimizer-dtype=bf16 is for AdamW" "--optimizer-dtype=fp32"
 refuses "--optimizer muon --offload params" "update subgroups of the shard with AdamW" "--offload=none"
-refuses "--optimizer muon --local-ranks 4 --tp 4 --tp-grid 2,2,1" "that Muon needs whole" "--optimizer=adamw"
+refuses "--optimizer muon --local-ranks 4 --tp 4 --tp-grid 2,2,1" "Muon needs Y = Z = 1" "--optimizer=adamw"
 refuses "--optimizer sgd" "p4d-train has adamw, adamw-8bit and muon" "--optimizer=adamw"
