@@ -227,11 +227,6 @@ static int gather(check *c, unsigned component, p4d_sbatch *sbatch, p4d_error *e
 	return read_nodes(sbatch, err) < 0 ? -1 : p4d_sbatch_job(sbatch, err);
 }
 
-static const char *program(void *site, const char *path)
-{
-	return p4d_site_program(site, path);
-}
-
 static p4d_job_script script_of(check *c, const p4d_sbatch *sbatch, const p4d_request *typed)
 {
 	return (p4d_job_script){.job = &sbatch->job,
@@ -244,7 +239,7 @@ static p4d_job_script script_of(check *c, const p4d_sbatch *sbatch, const p4d_re
 				.export = sbatch->value[P4D_SBATCH_EXPORT],
 				.files = &c->files,
 				.typed = typed,
-				.program = program,
+				.program = p4d_site_program_of,
 				.site = c->site,
 				.config = p4d_line_config,
 				.context = &c->submitted};
@@ -283,7 +278,7 @@ static void read_job(check *c, p4d_sbatch *sbatch)
 	c->submitted.length = c->length;
 	c->submitted.files = &c->files;
 	c->submitted.environment = c->environment;
-	c->submitted.program = program;
+	c->submitted.program = p4d_site_program_of;
 	c->submitted.site = c->site;
 	p4d_job_script script = script_of(c, sbatch, &sbatch->request);
 	script.submits = p4d_submitted_add;

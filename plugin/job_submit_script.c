@@ -29,11 +29,6 @@ static const char *name_of(const job_desc_msg_t *desc)
 	return p4d_file_name(desc->argc && desc->argv && desc->argv[0] ? desc->argv[0] : "script");
 }
 
-static const char *program(void *site, const char *path)
-{
-	return p4d_site_program(site, path);
-}
-
 /* Whether the script may start a program for which p4d.conf has a section. */
 static bool starts_program_of(const p4d_site *site, const char *script, size_t length)
 {
@@ -66,7 +61,7 @@ const p4d_reading *p4d_script_read(const p4d_site *site, p4d_job *job, const job
 	const p4d_job_script script = {.job = job,
 				       .name = name_of(desc),
 				       .arguments = arguments,
-				       .program = program,
+				       .program = p4d_site_program_of,
 				       .site = (void *)site,
 				       .environment = desc->environment,
 				       .variables = !desc->environment           ? 0

@@ -80,11 +80,6 @@ static const char *inherited(void *context, const char *name)
 	return value ? value : may_be_set(context, name) ? p4d_shell_later : NULL;
 }
 
-static const char *program(void *site, const char *path)
-{
-	return p4d_site_program(site, path);
-}
-
 static void put(p4d_sbatch *sbatch, p4d_sbatch_field field, const char *text)
 {
 	free(sbatch->value[field]);
@@ -208,7 +203,7 @@ static void read_script(stored_job *s, bool files, void *memory)
 				       .export = s->sbatch.value[P4D_SBATCH_EXPORT],
 				       .files = files ? &s->files : NULL,
 				       .typed = &s->sbatch.request,
-				       .program = program,
+				       .program = p4d_site_program_of,
 				       .site = s->b->site,
 				       .config = files ? p4d_line_config : NULL,
 				       .inherited = inherited,

@@ -69,7 +69,6 @@ int p4d_calibrate__write(const p4d_calibrate *all, const char *rows, const char 
 	p4d_text text = {.grows = true};
 	char day[16] = "";
 	struct tm tm;
-	int rc;
 
 	if (localtime_r(&now, &tm))
 		strftime(day, sizeof(day), "%Y-%m-%d", &tm);
@@ -79,10 +78,5 @@ int p4d_calibrate__write(const p4d_calibrate *all, const char *rows, const char 
 	for (size_t i = 0; i < all->groups; i++)
 		add_group(&text, &all->group[i]);
 	p4d_text_add(&text, "version = 1\n");
-	if (text.truncated)
-		rc = p4d_fail(err, P4D_E_NO_MEMORY, "no memory for %s", path);
-	else
-		rc = p4d_new_file_put(path, text.at, text.length, err);
-	free(text.at);
-	return rc;
+	return p4d_new_file_put_text(path, &text, err);
 }

@@ -63,7 +63,6 @@ int p4d_calibrate__share(const p4d_calibrate *all, const char *path, unsigned *s
 			 p4d_error *err)
 {
 	p4d_text text = {.grows = true};
-	int rc;
 
 	*shared = *withheld = 0;
 	p4d_text_add(&text,
@@ -79,10 +78,5 @@ int p4d_calibrate__share(const p4d_calibrate *all, const char *path, unsigned *s
 				++*withheld;
 		}
 	}
-	if (text.truncated)
-		rc = p4d_fail(err, P4D_E_NO_MEMORY, "no memory for %s", path);
-	else
-		rc = p4d_new_file_put(path, text.at, text.length, err);
-	free(text.at);
-	return rc;
+	return p4d_new_file_put_text(path, &text, err);
 }

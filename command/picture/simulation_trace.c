@@ -9,7 +9,6 @@ int p4d_simulation_trace(const p4d_simulation *s, const char *path, p4d_error *e
 {
 	const double unit = s->timed ? 1 : 1e-3;
 	p4d_trace trace;
-	int rc;
 
 	p4d_trace_begin(&trace);
 	p4d_trace_process(&trace, 0, s->timed ? "simulated" : "simulated: a pass takes 1 ms");
@@ -22,8 +21,5 @@ int p4d_simulation_trace(const p4d_simulation *s, const char *path, p4d_error *e
 		}
 	}
 	p4d_trace_end(&trace);
-	rc = trace.text.truncated ? p4d_fail(err, P4D_E_NO_MEMORY, "no memory for the trace %.200s", path)
-				  : p4d_new_file_put(path, trace.text.at, trace.text.length, err);
-	free(trace.text.at);
-	return rc;
+	return p4d_new_file_put_text(path, &trace.text, err);
 }

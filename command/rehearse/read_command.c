@@ -60,11 +60,6 @@ static const char *later(void *context, const char *name)
 	return text ? text : p4d_shell_later;
 }
 
-static const char *program(void *site, const char *path)
-{
-	return p4d_site_program(site, path);
-}
-
 /* Names of programs, and parts of them. */
 static bool is_any(const char *text, const char *const *names, size_t count, bool part)
 {
@@ -399,7 +394,7 @@ static int read_text(finding *f, p4d_error *err)
 				       .variables = SIZE_MAX,
 				       .export = c->sbatch->value[P4D_SBATCH_EXPORT],
 				       .files = &f->files,
-				       .program = program,
+				       .program = p4d_site_program_of,
 				       .site = c->site,
 				       .config = p4d_line_config,
 				       .later = f->key ? NULL : later,

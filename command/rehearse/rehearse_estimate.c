@@ -30,11 +30,6 @@ typedef struct estimate {
 	double seconds;         /* result: seconds of a step; 0: unknown */
 } estimate;
 
-static const char *program(void *site, const char *path)
-{
-	return p4d_site_program(site, path);
-}
-
 /* Seconds of a step of the layout; 0: unknown. */
 static double step_seconds(const p4d_verdict *verdict)
 {
@@ -69,7 +64,7 @@ static uint64_t judge(estimate *e, p4d_read_files *files, p4d_reading *reading, 
 				       .export = sbatch->value[P4D_SBATCH_EXPORT],
 				       .files = files,
 				       .typed = &sbatch->request,
-				       .program = program,
+				       .program = p4d_site_program_of,
 				       .site = e->playing->site,
 				       .config = p4d_line_config},
 		     &(p4d_shell_limits){memory, READING_BYTES, P4D_SHELL_WORK}, reading);

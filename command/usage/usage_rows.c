@@ -66,7 +66,6 @@ int p4d_usage__write_rows(const p4d_usage *u, const char *path, unsigned *writte
 {
 	p4d_text text = {.grows = true};
 	unsigned user = 0;
-	int rc;
 
 	*written = 0;
 	p4d_text_add(&text,
@@ -80,10 +79,5 @@ int p4d_usage__write_rows(const p4d_usage *u, const char *path, unsigned *writte
 		add_row(&text, u, &u->row[i], user);
 		++*written;
 	}
-	if (text.truncated)
-		rc = p4d_fail(err, P4D_E_NO_MEMORY, "no memory for %s", path);
-	else
-		rc = p4d_new_file_put(path, text.at, text.length, err);
-	free(text.at);
-	return rc;
+	return p4d_new_file_put_text(path, &text, err);
 }

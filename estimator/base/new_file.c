@@ -202,3 +202,12 @@ int p4d_new_file_put(const char *path, const void *data, uint64_t bytes, p4d_err
 	p4d_new_file_abandon(&file);
 	return rc;
 }
+
+int p4d_new_file_put_text(const char *path, p4d_text *text, p4d_error *err)
+{
+	const int rc = text->truncated ? p4d_fail(err, P4D_E_NO_MEMORY, "no memory for %s", path)
+				       : p4d_new_file_put(path, text->at, text->length, err);
+
+	free(text->at);
+	return rc;
+}

@@ -127,6 +127,11 @@ const char *p4d_site_program(const p4d_site *site, const char *path)
 	return best;
 }
 
+const char *p4d_site_program_of(void *site, const char *path)
+{
+	return p4d_site_program(site, path);
+}
+
 const p4d_gpu_margins *p4d_site_margins(const p4d_site *site)
 {
 	return &site->margins;

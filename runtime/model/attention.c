@@ -42,11 +42,6 @@ int p4d_attention__sum_heads(p4d_net *m, float *sums, const void *a, const void 
 	return p4d_comm_settle(m->tp, err);
 }
 
-static uint64_t bytes_of(const p4d_net *m, p4d_buffer which)
-{
-	return m->row[which] ? m->row[which]->bytes : 0;
-}
-
 p4d_attention_shape p4d_attention__shape_of(const p4d_net *m, const p4d_layer *y, uint32_t block,
 					    uint64_t keys, uint64_t key_stride)
 {
@@ -68,7 +63,7 @@ p4d_attention_shape p4d_attention__shape_of(const p4d_net *m, const p4d_layer *y
 	    .window = p4d_window_of(m->l, y->number),
 	    .cap = m->l->architecture->attention_cap,
 	    .scale = (float)m->l->factor.attention,
-	    .workspace_bytes = bytes_of(m, B_FORWARD_WORKSPACE),
+	    .workspace_bytes = p4d_net_bytes(m, B_FORWARD_WORKSPACE),
 	};
 
 	p4d_sequence__find_blocks(m, block, &shape);
@@ -80,7 +75,7 @@ p4d_attention_shape p4d_attention__gradient_shape_of(const p4d_net *m, const p4d
 {
 	p4d_attention_shape shape = p4d_attention__shape_of(m, y, block, keys, key_stride);
 
-	shape.workspace_bytes = bytes_of(m, B_BACKWARD_WORKSPACE);
+	shape.workspace_bytes = p4d_net_bytes(m, B_BACKWARD_WORKSPACE);
 	shape.output = y->activation[ACT_ATTENTION];
 	return shape;
 }

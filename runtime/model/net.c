@@ -131,11 +131,6 @@ static int allocate_documents(p4d_net *m, p4d_error *err)
 	return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for the documents of a micro-batch");
 }
 
-static uint64_t bytes_of(const p4d_net *m, p4d_buffer which)
-{
-	return m->row[which] ? m->row[which]->bytes : 0;
-}
-
 static int allocate(p4d_net *m, p4d_error *err)
 {
 	void *arena;
@@ -157,8 +152,8 @@ static int allocate(p4d_net *m, p4d_error *err)
 	if (m->plan.host_bytes && m->d->host_allocate(m->d, m->plan.host_bytes, &arena, err) < 0)
 		return -1;
 	m->host_arena = m->plan.host_bytes ? arena : NULL;
-	m->d->set_workspace(m->d, p4d_buffers_at(m, B_LIBRARY), bytes_of(m, B_LIBRARY),
-			    p4d_buffers_at(m, B_REDUCTIONS), bytes_of(m, B_REDUCTIONS));
+	m->d->set_workspace(m->d, p4d_buffers_at(m, B_LIBRARY), p4d_net_bytes(m, B_LIBRARY),
+			    p4d_buffers_at(m, B_REDUCTIONS), p4d_net_bytes(m, B_REDUCTIONS));
 	return 0;
 }
 

@@ -167,6 +167,12 @@ typedef struct p4d_net {
 	uint64_t throttled;
 } p4d_net;
 
+/* Bytes of a buffer; 0: the plan has none. */
+static inline uint64_t p4d_net_bytes(const p4d_net *net, p4d_buffer which)
+{
+	return net->row[which] ? net->row[which]->bytes : 0;
+}
+
 /*
  * Collective: every rank opens the same layout. After this nothing allocates. After an error, p4d_net_close
  * closes what was opened. Errors: UNMODELLED (this runtime cannot compute it), PLAN_CHANGED, NO_MEMORY,
