@@ -28,8 +28,8 @@ void p4d_shell__declare(p4d_shell *sh, const p4d_value *words, size_t count, p4d
 		return;
 	p4d_shell_local *l = local && sh->in_function ? p4d_shell__take(sh, sizeof(*l)) : NULL;
 	if (l) {
-		*l = (p4d_shell_local){sh->local, v, *v};
-		sh->local = l;
+		*l = (p4d_shell_local){sh->in.local, v, *v};
+		sh->in.local = l;
 	}
 	v->exported = v->exported || exports;
 	v->assigned = v->assigned || exports;
@@ -54,7 +54,7 @@ static void say_unknown_names(const p4d_shell_call *w, p4d_value word)
 
 	if (c && p4d_shell_may_be(w->sh, word.at[0].unknown, &texts))
 		return; /* it is one of several texts in the script */
-	if (c == '?' || (c == P4D_CELL_UNSET_HERE && w->sh->unread.reason))
+	if (c == '?' || (c == P4D_CELL_UNSET_HERE && w->sh->in.unread.reason))
 		p4d_shell__unread(w->sh, p4d_shell_unknown(w->sh, word.at[0].unknown));
 }
 
@@ -135,10 +135,10 @@ static p4d_shell_status run_set(const p4d_shell_call *w)
 	i -= !p4d_value_is(w->at[i], "--");
 	p4d_shell_words parameters = {0};
 	p4d_shell__add_word(w->sh, &parameters,
-			    w->sh->parameters.count ? w->sh->parameters.at[0] : (p4d_value){0});
+			    w->sh->in.parameters.count ? w->sh->in.parameters.at[0] : (p4d_value){0});
 	while (++i < w->count)
 		p4d_shell__add_word(w->sh, &parameters, w->at[i]);
-	w->sh->parameters = parameters;
+	w->sh->in.parameters = parameters;
 	return P4D_SHELL_TAKEN;
 }
 
@@ -148,7 +148,7 @@ static p4d_shell_status run_set(const p4d_shell_call *w)
  */
 static p4d_shell_status shift_perhaps(const p4d_shell_call *w, uint16_t why)
 {
-	p4d_shell_words *p = &w->sh->parameters, unknown = {0};
+	p4d_shell_words *p = &w->sh->in.parameters, unknown = {0};
 
 	p4d_shell__add_word(w->sh, &unknown, p->at[0]);
 	for (uint32_t i = 1; i < p->count; i++)
@@ -161,7 +161,7 @@ static p4d_shell_status run_shift(const p4d_shell_call *w)
 {
 	int64_t by = 1;
 	uint16_t unknown;
-	p4d_shell_words *p = &w->sh->parameters;
+	p4d_shell_words *p = &w->sh->in.parameters;
 
 	if (w->mode == P4D_SHELL_SKIP)
 		return P4D_SHELL_TAKEN;
@@ -205,9 +205,9 @@ static p4d_shell_status run_eval(const p4d_shell_call *w)
 
 static p4d_shell_status run_exit(const p4d_shell_call *w)
 {
-	if (!w->sh->exited && w->mode == P4D_SHELL_RUN)
+	if (!w->sh->in.exited && w->mode == P4D_SHELL_RUN)
 		w->sh->exit = w->at[-1];
-	w->sh->exited = w->sh->exited || w->mode == P4D_SHELL_RUN;
+	w->sh->in.exited = w->sh->in.exited || w->mode == P4D_SHELL_RUN;
 	return P4D_SHELL_TAKEN;
 }
 
@@ -215,21 +215,21 @@ static p4d_shell_status run_exit(const p4d_shell_call *w)
  * are sourced. */
 static p4d_shell_status run_return(const p4d_shell_call *w)
 {
-	if (!w->sh->frame->outer)
+	if (!w->sh->in.frame->outer)
 		return P4D_SHELL_FALSE;
-	w->sh->returned = w->sh->returned || w->mode == P4D_SHELL_RUN;
+	w->sh->in.returned = w->sh->in.returned || w->mode == P4D_SHELL_RUN;
 	return w->count && p4d_value_is(w->at[0], "0") ? P4D_SHELL_TRUE : P4D_SHELL_TAKEN;
 }
 
 static p4d_shell_status run_continue(const p4d_shell_call *w)
 {
-	w->sh->left_loop = w->sh->left_loop || w->mode == P4D_SHELL_RUN;
+	w->sh->in.left_loop = w->sh->in.left_loop || w->mode == P4D_SHELL_RUN;
 	return P4D_SHELL_TAKEN;
 }
 
 static p4d_shell_status run_break(const p4d_shell_call *w)
 {
-	w->sh->broke_loop = w->sh->broke_loop || w->mode == P4D_SHELL_RUN;
+	w->sh->in.broke_loop = w->sh->in.broke_loop || w->mode == P4D_SHELL_RUN;
 	return run_continue(w);
 }
 

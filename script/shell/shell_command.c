@@ -247,18 +247,18 @@ static bool call_function(const p4d_shell_call *w, p4d_value name)
 	p4d_shell *sh = w->sh;
 	const p4d_shell_name wanted = p4d_shell__name_of(sh, name);
 
-	for (p4d_shell_function *f = sh->function; f && p4d_shell__work(sh, 4); f = f->next) {
+	for (p4d_shell_function *f = sh->in.function; f && p4d_shell__work(sh, 4); f = f->next) {
 		if (f->name.length != wanted.length || memcmp(f->name.text, wanted.text, wanted.length))
 			continue;
-		const p4d_shell_words before = sh->parameters;
-		p4d_shell_local *locals = sh->local;
+		const p4d_shell_words before = sh->in.parameters;
+		p4d_shell_local *locals = sh->in.local;
 		p4d_shell_source body = f->body;
-		const p4d_shell_frame frame = {sh->frame, name, f->source};
-		sh->frame = &frame;
-		sh->parameters = (p4d_shell_words){0};
-		p4d_shell__add_word(sh, &sh->parameters, before.count ? before.at[0] : name);
+		const p4d_shell_frame frame = {sh->in.frame, name, f->source};
+		sh->in.frame = &frame;
+		sh->in.parameters = (p4d_shell_words){0};
+		p4d_shell__add_word(sh, &sh->in.parameters, before.count ? before.at[0] : name);
 		for (size_t i = 0; i < w->count; i++)
-			p4d_shell__add_word(sh, &sh->parameters, w->at[i]);
+			p4d_shell__add_word(sh, &sh->in.parameters, w->at[i]);
 		if (++sh->depth > P4D_SHELL_DEPTH)
 			p4d_shell__stop(sh, "its functions call each other too often to read");
 		const char bracket = p4d_shell__peek(&body, 0);
@@ -273,14 +273,14 @@ static bool call_function(const p4d_shell_call *w, p4d_value name)
 		if (bracket == '(')
 			p4d_shell__leave(sh, &scope);
 		sh->depth--;
-		for (; sh->local != locals; sh->local = sh->local->next) {
-			p4d_shell_var *next = sh->local->variable->next;
-			*sh->local->variable = sh->local->before;
-			sh->local->variable->next = next;
+		for (; sh->in.local != locals; sh->in.local = sh->in.local->next) {
+			p4d_shell_var *next = sh->in.local->variable->next;
+			*sh->in.local->variable = sh->in.local->before;
+			sh->in.local->variable->next = next;
 		}
-		sh->parameters = before;
-		sh->frame = frame.outer;
-		sh->returned = false;
+		sh->in.parameters = before;
+		sh->in.frame = frame.outer;
+		sh->in.returned = false;
 		return true;
 	}
 	return false;
@@ -406,11 +406,11 @@ const char *p4d_shell_read(const p4d_shell_host *host, const p4d_shell_limits *l
 			  .files = 1,
 			  .file = {name}};
 	const p4d_shell_frame script = {.source = p4d_shell__value_of(sh, name, (p4d_cell){0})};
-	sh->frame = &script;
-	p4d_shell__add_word(sh, &sh->parameters, script.source);
+	sh->in.frame = &script;
+	p4d_shell__add_word(sh, &sh->in.parameters, script.source);
 	for (int i = 1; arguments && *arguments; arguments++, i++) {
 		p4d_cell where = {.file = p4d_shell__place(sh, "$%d", i) & 127u};
-		p4d_shell__add_word(sh, &sh->parameters, p4d_shell__value_of(sh, *arguments, where));
+		p4d_shell__add_word(sh, &sh->in.parameters, p4d_shell__value_of(sh, *arguments, where));
 	}
 	if (directory) {
 		const p4d_shell_name here = {"PWD", 3};
@@ -421,7 +421,7 @@ const char *p4d_shell_read(const p4d_shell_host *host, const p4d_shell_limits *l
 			v->exported = true; /* bash exports it, wherever the value comes from */
 	}
 	p4d_shell__all(sh, (p4d_shell_source){.text = text, .length = length, .line = 1}, P4D_SHELL_RUN);
-	if (sh->exited && host->left)
+	if (sh->in.exited && host->left)
 		host->left(host->context, sh, sh->exit);
 	return sh->stopped;
 }

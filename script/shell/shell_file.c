@@ -138,22 +138,22 @@ bool p4d_shell__run_file(p4d_shell *sh, const p4d_value *words, size_t count, p4
 	}
 	static const p4d_cell sourced[] = {{.c = 's'}, {.c = 'o'}, {.c = 'u'},
 					   {.c = 'r'}, {.c = 'c'}, {.c = 'e'}};
-	const p4d_shell_words before = sh->parameters;
-	const p4d_shell_frame frame = {.outer = own_parameters ? NULL : sh->frame,
+	const p4d_shell_words before = sh->in.parameters;
+	const p4d_shell_frame frame = {.outer = own_parameters ? NULL : sh->in.frame,
 				       .function = {sourced, 6},
 				       .source = words[0]},
-			      *const outer = sh->frame;
+			      *const outer = sh->in.frame;
 	if (own_parameters || count > 1) {
-		sh->parameters = (p4d_shell_words){0};
+		sh->in.parameters = (p4d_shell_words){0};
 		for (size_t i = 0; i < count; i++)
-			p4d_shell__add_word(sh, &sh->parameters,
+			p4d_shell__add_word(sh, &sh->in.parameters,
 					    !i && !own_parameters && before.count ? before.at[0] : words[i]);
 	}
-	sh->frame = &frame;
+	sh->in.frame = &frame;
 	p4d_shell__all(sh, s, mode);
-	sh->frame = outer;
-	sh->parameters = before;
-	sh->returned = false;
+	sh->in.frame = outer;
+	sh->in.parameters = before;
+	sh->in.returned = false;
 	return true;
 }
 
@@ -179,10 +179,10 @@ void p4d_shell_text(p4d_shell *sh, const p4d_value *words, size_t count)
 	p4d_shell_scope scope;
 
 	p4d_shell__enter(sh, &scope, true);
-	sh->frame = &text;
-	sh->parameters = (p4d_shell_words){0};
+	sh->in.frame = &text;
+	sh->in.parameters = (p4d_shell_words){0};
 	for (size_t i = 1; i < count; i++)
-		p4d_shell__add_word(sh, &sh->parameters, words[i]);
+		p4d_shell__add_word(sh, &sh->in.parameters, words[i]);
 	p4d_shell__all(sh, p4d_shell__source_of(sh, words[0], NULL), mode);
 	p4d_shell__leave(sh, &scope);
 	sh->mode = mode;

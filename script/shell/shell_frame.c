@@ -25,10 +25,10 @@ p4d_shell_var *p4d_shell__of_frames(p4d_shell *sh, p4d_shell_name name)
 	const bool sources = name.text[0] == 'B';
 	p4d_shell_var *v = p4d_shell__find(sh, name, true);
 
-	if (!v || (!sources && !in_function(sh->frame)))
+	if (!v || (!sources && !in_function(sh->in.frame)))
 		return NULL;
 	v->value = (p4d_shell_words){0};
-	for (const p4d_shell_frame *f = sh->frame; f; f = f->outer) {
+	for (const p4d_shell_frame *f = sh->in.frame; f; f = f->outer) {
 		const p4d_value function = f->outer ? f->function : (p4d_value){main, 4};
 		if (!sources || f->source.length)
 			p4d_shell__add_word(sh, &v->value, sources ? f->source : function);

@@ -115,11 +115,16 @@ typedef struct p4d_shell_scope {
 	p4d_shell_var *variable[P4D_SHELL_BUCKETS];
 	p4d_shell_function *function;
 	p4d_shell_local *local;
-	p4d_shell_words parameters;
+	p4d_shell_words parameters; /* $0, $1 ... */
 	const p4d_shell_frame *frame;
 	p4d_shell_unread unread;
-	uint32_t scope, process;
-	bool exited, returned, left_loop, broke_loop;
+	uint32_t scope; /* id of this subshell */
+	uint32_t
+	    process;    /* scope in which this bash began: it has older variables only if they are exported */
+	bool exited;    /* reading ended normally; nothing more is read */
+	bool returned;  /* return from a function or sourced file */
+	bool left_loop; /* left by break or continue */
+	bool broke_loop; /* left by break */
 } p4d_shell_scope;
 
 /* Redirections of a command: its input from a text, its output to the path of a file. */
@@ -136,12 +141,9 @@ struct p4d_shell {
 	char *memory;
 	size_t size, used;
 	uint64_t work;
+	p4d_shell_scope in;  /* the present subshell */
 	const char *stopped; /* why reading stopped; nothing more is read */
-	bool exited;         /* reading ended normally; nothing more is read */
 	p4d_value exit;      /* the word */
-	bool returned;       /* return from a function or sourced file */
-	bool left_loop;      /* left by break or continue */
-	bool broke_loop;     /* left by break */
 	int depth, level;    /* depth of recursion; level of scripts that run scripts */
 	int in_function;
 	uint32_t commands; /* number of commands given to the host */
@@ -152,23 +154,15 @@ struct p4d_shell {
 	p4d_shell_words may_be[P4D_SHELL_UNKNOWNS]; /* the word that it stands for; none: it may be
 						     * anything */
 	bool anything[P4D_SHELL_UNKNOWNS];
-	p4d_shell_words parameters; /* $0, $1 ... */
-	p4d_shell_var *variable[P4D_SHELL_BUCKETS];
-	p4d_shell_function *function;
-	p4d_shell_local *local;
 	p4d_shell_written *written;
-	const p4d_shell_frame *frame;
-	p4d_shell_unread unread;
-	uint32_t unreads;       /* number of unread files and texts so far */
-	uint32_t scope, scopes; /* id of this subshell, and number of subshells so far */
-	uint32_t process;       /* scope in which this bash began: it has older variables only if they are
-				 * exported */
-	p4d_shell_mode mode;    /* mode of the present command */
-	bool exports;           /* set -a: assigned variables are exported */
-	bool references;        /* some variable is declare -n */
-	bool perhaps;           /* an unknown test decides whether the present text runs */
-	p4d_shell_build *out;   /* output of commands, for the command that reads it; NULL: nothing reads
-				 * it */
+	uint32_t unreads;     /* number of unread files and texts so far */
+	uint32_t scopes;      /* number of subshells so far */
+	p4d_shell_mode mode;  /* mode of the present command */
+	bool exports;         /* set -a: assigned variables are exported */
+	bool references;      /* some variable is declare -n */
+	bool perhaps;         /* an unknown test decides whether the present text runs */
+	p4d_shell_build *out; /* output of commands, for the command that reads it; NULL: nothing reads
+			       * it */
 	p4d_shell_build scratch;
 	p4d_value pipe; /* input from a pipe that no command has read yet */
 	bool piped;

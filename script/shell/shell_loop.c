@@ -8,19 +8,19 @@ static void loop_body(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode)
 {
 	p4d_shell__take_word(sh, s, "do");
 	p4d_shell__run(sh, s, mode);
-	sh->left_loop = false;
+	sh->in.left_loop = false;
 }
 
 /* Moves past a body from its start, wherever reading stopped in it. */
 static void pass_body(p4d_shell *sh, p4d_shell_source *s, const p4d_shell_source *body)
 {
-	const bool exited = sh->exited, returned = sh->returned;
+	const bool exited = sh->in.exited, returned = sh->in.returned;
 
-	sh->exited = sh->returned = sh->broke_loop = false;
+	sh->in.exited = sh->in.returned = sh->in.broke_loop = false;
 	*s = *body;
 	loop_body(sh, s, P4D_SHELL_SKIP);
-	sh->exited = exited;
-	sh->returned = returned;
+	sh->in.exited = exited;
+	sh->in.returned = returned;
 }
 
 p4d_shell_status p4d_shell__while(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode, bool until)
@@ -34,13 +34,13 @@ p4d_shell_status p4d_shell__while(p4d_shell *sh, p4d_shell_source *s, p4d_shell_
 		if (body == P4D_SHELL_RUN && i >= P4D_SHELL_ITERATIONS)
 			body = P4D_SHELL_MAYBE;
 		loop_body(sh, s, body);
-		if (body != P4D_SHELL_RUN || sh->broke_loop || p4d_shell__over(sh)) {
+		if (body != P4D_SHELL_RUN || sh->in.broke_loop || p4d_shell__over(sh)) {
 			pass_body(sh, s, &here);
 			break;
 		}
 		*s = start;
 	}
-	sh->broke_loop = false;
+	sh->in.broke_loop = false;
 	p4d_shell__take_word(sh, s, "done");
 	return P4D_SHELL_TAKEN;
 }
@@ -85,7 +85,7 @@ static p4d_shell_status counting_loop(p4d_shell *sh, p4d_shell_source *s, p4d_sh
 	if (mode != P4D_SHELL_SKIP)
 		known = evaluate(sh, part[0], mode, &number) && known;
 	for (int i = 0; known && evaluate(sh, part[1], mode, &number); i++) {
-		if (!number || sh->broke_loop || p4d_shell__over(sh)) {
+		if (!number || sh->in.broke_loop || p4d_shell__over(sh)) {
 			pass_body(sh, s, &body);
 			p4d_shell__take_word(sh, s, "done");
 			return P4D_SHELL_TAKEN;
@@ -94,7 +94,7 @@ static p4d_shell_status counting_loop(p4d_shell *sh, p4d_shell_source *s, p4d_sh
 			break;
 		*s = body;
 		loop_body(sh, s, mode);
-		if (!p4d_shell__over(sh) && !sh->broke_loop)
+		if (!p4d_shell__over(sh) && !sh->in.broke_loop)
 			known = evaluate(sh, part[2], mode, &unused);
 	}
 	*s = body;
@@ -104,7 +104,7 @@ static p4d_shell_status counting_loop(p4d_shell *sh, p4d_shell_source *s, p4d_sh
 	} else {
 		pass_body(sh, s, &body);
 	}
-	sh->broke_loop = false;
+	sh->in.broke_loop = false;
 	p4d_shell__take_word(sh, s, "done");
 	return P4D_SHELL_TAKEN;
 }
@@ -141,8 +141,8 @@ p4d_shell_status p4d_shell__for(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mo
 			p4d_shell__split(sh, &word, &words);
 		}
 	} else {
-		for (uint32_t i = 1; i < sh->parameters.count; i++)
-			p4d_shell__add_word(sh, &words, sh->parameters.at[i]);
+		for (uint32_t i = 1; i < sh->in.parameters.count; i++)
+			p4d_shell__add_word(sh, &words, sh->in.parameters.at[i]);
 	}
 	if (p4d_shell__peek(s, 0) == ';')
 		p4d_shell__advance(sh, s);
@@ -150,7 +150,7 @@ p4d_shell_status p4d_shell__for(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mo
 	const p4d_shell_source body = *s;
 	const bool known =
 	    mode == P4D_SHELL_RUN && words.count <= P4D_SHELL_ITERATIONS && name.length && are_words(&words);
-	for (uint32_t i = 0; known && i < words.count && !p4d_shell__over(sh) && !sh->broke_loop; i++) {
+	for (uint32_t i = 0; known && i < words.count && !p4d_shell__over(sh) && !sh->in.broke_loop; i++) {
 		*s = body;
 		p4d_shell__assign(sh, mode, name, words.at[i], false, line);
 		loop_body(sh, s, mode);

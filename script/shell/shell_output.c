@@ -426,7 +426,7 @@ static bool is_asked_for(const p4d_shell_call *w, const char *word)
 static bool print_own_path(const p4d_shell_call *w)
 {
 	p4d_value id = w->count > 2 ? w->at[2] : (p4d_value){0};
-	const p4d_shell_frame *script = w->sh->frame;
+	const p4d_shell_frame *script = w->sh->in.frame;
 	const char *why = id.length == 1 ? p4d_shell_unknown(w->sh, id.at[0].unknown) : "";
 
 	if (w->count < 3 || !p4d_value_is(w->at[0], "show") ||

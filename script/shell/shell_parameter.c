@@ -67,19 +67,19 @@ static reference look_up(p4d_shell *sh, p4d_shell_name name)
 	if (name.length == 1 && (c == '@' || c == '*')) {
 		r.all = r.parameters = true;
 		r.joined = c == '*';
-		r.count = sh->parameters.count ? sh->parameters.count - 1 : 0;
-		r.at = r.count ? sh->parameters.at + 1 : NULL;
+		r.count = sh->in.parameters.count ? sh->in.parameters.count - 1 : 0;
+		r.at = r.count ? sh->in.parameters.at + 1 : NULL;
 	} else if (isdigit((unsigned char)c)) {
 		size_t index = 0;
 		for (size_t i = 0; i < name.length && index < 1000; i++)
 			index = index * 10 + (size_t)(name.text[i] - '0');
-		r.unknown = sh->parameters.count > 1 && index > 1
+		r.unknown = sh->in.parameters.count > 1 && index > 1
 				? p4d_shell__any_number(
-				      sh->parameters.at + 1,
-				      (index < sh->parameters.count ? index : sh->parameters.count) - 1)
+				      sh->in.parameters.at + 1,
+				      (index < sh->in.parameters.count ? index : sh->in.parameters.count) - 1)
 				: 0;
-		if (index < sh->parameters.count) {
-			r.at = sh->parameters.at + index;
+		if (index < sh->in.parameters.count) {
+			r.at = sh->in.parameters.at + index;
 			r.count = 1;
 		}
 	} else {
@@ -128,9 +128,9 @@ void p4d_shell__emit(p4d_shell *sh, p4d_shell_source *s, p4d_shell_build *b, p4d
 
 	where.unknown = 0;
 	if (name.length == 1 && name.text[0] == '#') {
-		const bool any = sh->parameters.count > 1;
-		add_count(sh, b, where, any ? sh->parameters.at + 1 : NULL,
-			  any ? sh->parameters.count - 1 : 0);
+		const bool any = sh->in.parameters.count > 1;
+		add_count(sh, b, where, any ? sh->in.parameters.at + 1 : NULL,
+			  any ? sh->in.parameters.count - 1 : 0);
 		return;
 	}
 	r = look_up(sh, name);
@@ -330,9 +330,9 @@ static void slice(p4d_shell *sh, p4d_shell_source *s, p4d_shell_source end, p4d_
 		add_unknown(sh, b, where, unknown, where.quoted);
 		return;
 	}
-	if (r->parameters && from == 0 && sh->parameters.count) { /* counting $0 */
-		r->at = sh->parameters.at;
-		r->count = sh->parameters.count;
+	if (r->parameters && from == 0 && sh->in.parameters.count) { /* counting $0 */
+		r->at = sh->in.parameters.at;
+		r->count = sh->in.parameters.count;
 	} else if (r->parameters && from > 0) {
 		from--;
 	}

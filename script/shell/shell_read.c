@@ -187,9 +187,9 @@ static p4d_shell_status run_getopts(const p4d_shell_call *w)
 
 	if (w->count < 2)
 		return P4D_SHELL_FALSE;
-	if (w->count == 2 && sh->parameters.count) {
-		words = sh->parameters.at + 1;
-		count = sh->parameters.count - 1;
+	if (w->count == 2 && sh->in.parameters.count) {
+		words = sh->in.parameters.at + 1;
+		count = sh->in.parameters.count - 1;
 	}
 	if (!p4d_shell_variable(sh, "OPTIND", &index))
 		at = 1;

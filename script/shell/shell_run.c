@@ -262,8 +262,8 @@ static bool function_definition(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mo
 	if (mode != P4D_SHELL_SKIP) {
 		p4d_shell_function *f = p4d_shell__take(sh, sizeof(*f));
 		if (f) {
-			*f = (p4d_shell_function){sh->function, name, *s, sh->frame->source};
-			sh->function = f;
+			*f = (p4d_shell_function){sh->in.function, name, *s, sh->in.frame->source};
+			sh->in.function = f;
 		}
 	}
 	if (p4d_shell__take_word(sh, s, "{"))

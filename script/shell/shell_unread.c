@@ -50,21 +50,21 @@ void p4d_shell__unread(p4d_shell *sh, const char *what)
 	sh->unreads++;
 	if ((printed && changes_environment(last_part(rest, strlen(rest)))) ||
 	    (sh->host->unread && !sh->host->unread(sh->host->context, what))) {
-		sh->unread.modules = true;
+		sh->in.unread.modules = true;
 		return;
 	}
-	sh->unread.reason = p4d_shell__reason(sh, "%s", what);
-	sh->unread.at = sh->unreads;
+	sh->in.unread.reason = p4d_shell__reason(sh, "%s", what);
+	sh->in.unread.at = sh->unreads;
 }
 
 void p4d_shell__environment(p4d_shell *sh, p4d_value command)
 {
 	char text[64];
 
-	if (sh->unread.modules || !command.length || command.length >= sizeof(text))
+	if (sh->in.unread.modules || !command.length || command.length >= sizeof(text))
 		return;
 	p4d_value_text(command, text, sizeof(text));
-	sh->unread.modules = changes_environment(last_part(text, command.length));
+	sh->in.unread.modules = changes_environment(last_part(text, command.length));
 }
 
 static bool begins_with(p4d_shell_name name, const char *text)
@@ -92,7 +92,7 @@ bool p4d_shell__of_modules(const p4d_shell *sh, p4d_shell_name name)
 				 *const whole[] = {"SCRATCH", "WORK", "PROJECT", "STORE", "TMPDIR",
 						   "PATH",    "CC",   "CXX",     NULL};
 
-	if (!sh->unread.modules)
+	if (!sh->in.unread.modules)
 		return false;
 	for (size_t i = 0; i < sizeof(first) / sizeof(first[0]); i++)
 		if (begins_with(name, first[i]))
@@ -105,7 +105,7 @@ bool p4d_shell__of_modules(const p4d_shell *sh, p4d_shell_name name)
 
 const char *p4d_shell_may_set(p4d_shell *sh)
 {
-	return sh->unread.reason ? p4d_shell_unknown(sh, sh->unread.reason) : NULL;
+	return sh->in.unread.reason ? p4d_shell_unknown(sh, sh->in.unread.reason) : NULL;
 }
 
 /* Whether a variable has a value that is not empty. */
@@ -118,15 +118,15 @@ uint16_t p4d_shell__may_be_set(p4d_shell *sh, p4d_shell_name name)
 {
 	static const char *const own[] = {"PWD",  "OLDPWD", "IFS",      "OPTIND",   "OPTARG",
 					  "HOME", "USER",   "DIRSTACK", "HOSTNAME", NULL};
-	if (!sh->unread.reason || begins_with(name, "SLURM_") || is_among(name, own))
+	if (!sh->in.unread.reason || begins_with(name, "SLURM_") || is_among(name, own))
 		return 0;
 	const p4d_shell_var *v = p4d_shell__lookup(sh, name);
 	if (has_text(v))
 		return 0;
 	v = v ? v : p4d_shell__find(sh, name, false);
-	if (v && (v->set || v->array) && v->since >= sh->unread.at) /* emptied or unset after that input */
+	if (v && (v->set || v->array) && v->since >= sh->in.unread.at) /* emptied or unset after that input */
 		return 0;
-	const char *what = p4d_shell_unknown(sh, sh->unread.reason);
+	const char *what = p4d_shell_unknown(sh, sh->in.unread.reason);
 	return p4d_shell__reason(sh,
 				 strncmp(what, output_of, sizeof(output_of) - 1)
 				     ? "$%.*s may be set by %s, which cannot be read"

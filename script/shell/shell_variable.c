@@ -11,7 +11,7 @@ p4d_shell_var *p4d_shell__find(p4d_shell *sh, p4d_shell_name name, bool create)
 
 	for (size_t i = 0; i < name.length; i++)
 		hash = hash * 31 + (unsigned char)name.text[i];
-	p4d_shell_var **bucket = &sh->variable[hash % P4D_SHELL_BUCKETS];
+	p4d_shell_var **bucket = &sh->in.variable[hash % P4D_SHELL_BUCKETS];
 	for (p4d_shell_var *v = *bucket; v && p4d_shell__work(sh, 1); v = v->next)
 		if (v->name.length == name.length && !memcmp(v->name.text, name.text, name.length))
 			return v;
@@ -19,7 +19,7 @@ p4d_shell_var *p4d_shell__find(p4d_shell *sh, p4d_shell_name name, bool create)
 	if (!v)
 		return NULL;
 	*v = (p4d_shell_var){
-	    .next = *bucket, .name = p4d_shell__name(sh, name.text, name.length), .scope = sh->scope};
+	    .next = *bucket, .name = p4d_shell__name(sh, name.text, name.length), .scope = sh->in.scope};
 	*bucket = v;
 	return v;
 }
@@ -28,22 +28,22 @@ p4d_shell_var *p4d_shell__own(p4d_shell *sh, p4d_shell_name name)
 {
 	p4d_shell_var *v = p4d_shell__find(sh, name, true);
 
-	if (v && v->scope == sh->scope)
+	if (v && v->scope == sh->in.scope)
 		v->exported = v->exported || sh->exports;
-	if (!v || v->scope == sh->scope)
+	if (!v || v->scope == sh->in.scope)
 		return v;
 	uint32_t hash = 0;
 	for (size_t i = 0; i < name.length; i++)
 		hash = hash * 31 + (unsigned char)name.text[i];
-	p4d_shell_var **bucket = &sh->variable[hash % P4D_SHELL_BUCKETS];
+	p4d_shell_var **bucket = &sh->in.variable[hash % P4D_SHELL_BUCKETS];
 	p4d_shell_var *own = p4d_shell__take(sh, sizeof(*own));
 	if (!own)
 		return NULL;
 	*own = *v;
 	own->exported = own->exported || sh->exports;
-	own->scope = sh->scope;
+	own->scope = sh->in.scope;
 	own->next = *bucket;
-	if (v->scope < sh->process && !v->exported)
+	if (v->scope < sh->in.process && !v->exported)
 		own->set = own->array = own->map = false;
 	own->value.room = own->value.count; /* new elements go into other memory */
 	own->key.room = own->key.count;
@@ -54,39 +54,17 @@ p4d_shell_var *p4d_shell__own(p4d_shell *sh, p4d_shell_name name)
 
 void p4d_shell__enter(p4d_shell *sh, p4d_shell_scope *scope, bool process)
 {
-	memcpy(scope->variable, sh->variable, sizeof(scope->variable));
-	scope->function = sh->function;
-	scope->local = sh->local;
-	scope->parameters = sh->parameters;
-	scope->frame = sh->frame;
-	scope->unread = sh->unread;
-	scope->scope = sh->scope;
-	scope->process = sh->process;
-	scope->exited = sh->exited;
-	scope->returned = sh->returned;
-	scope->left_loop = sh->left_loop;
-	scope->broke_loop = sh->broke_loop;
-	sh->scope = ++sh->scopes;
+	*scope = sh->in;
+	sh->in.scope = ++sh->scopes;
 	if (!process)
 		return;
-	sh->process = sh->scope;
-	sh->function = NULL;
+	sh->in.process = sh->in.scope;
+	sh->in.function = NULL;
 }
 
 void p4d_shell__leave(p4d_shell *sh, const p4d_shell_scope *scope)
 {
-	memcpy(sh->variable, scope->variable, sizeof(scope->variable));
-	sh->function = scope->function;
-	sh->local = scope->local;
-	sh->parameters = scope->parameters;
-	sh->frame = scope->frame;
-	sh->unread = scope->unread;
-	sh->scope = scope->scope;
-	sh->process = scope->process;
-	sh->exited = scope->exited;
-	sh->returned = scope->returned;
-	sh->left_loop = scope->left_loop;
-	sh->broke_loop = scope->broke_loop;
+	sh->in = *scope;
 }
 
 static void set_one(p4d_shell *sh, p4d_shell_var *v, p4d_value value)
@@ -117,7 +95,7 @@ p4d_shell_var *p4d_shell__lookup(p4d_shell *sh, p4d_shell_name name)
 		return p4d_shell__of_frames(sh, name);
 	p4d_shell_var *v = p4d_shell__find(sh, meant(sh, name), true);
 
-	if (v && v->scope < sh->process && !v->exported && (v->set || v->array))
+	if (v && v->scope < sh->in.process && !v->exported && (v->set || v->array))
 		return NULL;          /* the variable belongs to the bash around this one */
 	if (!v || v->set || v->array) /* an array that was unset, or is empty */
 		return v && v->set ? v : NULL;
@@ -174,8 +152,8 @@ void p4d_shell_environment(p4d_shell *sh,
 			   void *context)
 {
 	for (int i = 0; i < P4D_SHELL_BUCKETS; i++)
-		for (const p4d_shell_var *v = sh->variable[i]; v; v = v->next) {
-			if (is_hidden(sh->variable[i], v))
+		for (const p4d_shell_var *v = sh->in.variable[i]; v; v = v->next) {
+			if (is_hidden(sh->in.variable[i], v))
 				continue;
 			if (v->set && v->exported && v->value.count)
 				each(context, v->name.text, &v->value.at[0]);
@@ -188,8 +166,8 @@ void p4d_shell_each_exported(p4d_shell *sh, void (*take)(void *context, const ch
 			     void *context)
 {
 	for (int i = 0; i < P4D_SHELL_BUCKETS; i++)
-		for (const p4d_shell_var *v = sh->variable[i]; v && p4d_shell__work(sh, 1); v = v->next)
-			if (v->exported && v->set && v->assigned && !is_hidden(sh->variable[i], v))
+		for (const p4d_shell_var *v = sh->in.variable[i]; v && p4d_shell__work(sh, 1); v = v->next)
+			if (v->exported && v->set && v->assigned && !is_hidden(sh->in.variable[i], v))
 				take(context, v->name.text, v->value.count ? v->value.at[0] : (p4d_value){0});
 }
 
@@ -480,7 +458,7 @@ void p4d_shell__unset(p4d_shell *sh, p4d_shell_mode mode, p4d_shell_name name, p
 	name = meant(sh, name);
 	const p4d_shell_var *known = mode == P4D_SHELL_SKIP ? NULL : p4d_shell__lookup(sh, name);
 	p4d_shell_var *v =
-	    known || (mode == P4D_SHELL_RUN && sh->unread.reason) ? p4d_shell__own(sh, name) : NULL;
+	    known || (mode == P4D_SHELL_RUN && sh->in.unread.reason) ? p4d_shell__own(sh, name) : NULL;
 
 	if (!v)
 		return;

@@ -7,7 +7,7 @@
 
 bool p4d_shell__over(const p4d_shell *sh)
 {
-	return sh->stopped || sh->exited || sh->returned || sh->left_loop;
+	return sh->stopped || sh->in.exited || sh->in.returned || sh->in.left_loop;
 }
 
 void p4d_shell__advance(p4d_shell *sh, p4d_shell_source *s)
