@@ -233,15 +233,18 @@ static bool is_news(const p4d_environment *env, const p4d_note *note, const p4d_
 
 /*
  * A job whose GPUs or number of nodes (derived from the CPUs of nodes) slurmctld does not know yet, right
- * after its start: sbatch, srun and salloc try again after a second.
+ * after its start: sbatch, srun and salloc try again after a second, and print an error of Slurm's meanwhile.
+ * p4d.so knew the cluster: if it found the same fault of the request, slurmctld will not find another one. A
+ * note that was forged cannot let a job pass by that, because such a fault is refused.
  */
-static bool is_early(const p4d_verdict *verdict)
+static bool is_early(const p4d_note *note, const p4d_verdict *verdict)
 {
 	if (!verdict->messages || !p4d_watch_is_starting())
 		return false;
-	return (verdict->action == P4D_WARN && verdict->fault_of_site &&
-		verdict->message[0].code == P4D_E_GPU_OF_PARTITION) ||
-	       verdict->message[0].code == P4D_E_GEOMETRY;
+	if (verdict->message[0].code == P4D_E_GEOMETRY)
+		return !note || !p4d_note_same_reason(note, verdict);
+	return verdict->action == P4D_WARN && verdict->fault_of_site &&
+	       verdict->message[0].code == P4D_E_GPU_OF_PARTITION;
 }
 
 /* The verdict, combined with what only the submitting side judged. note NULL: there is no note. */
@@ -295,15 +298,17 @@ static int submit(job_desc_msg_t *desc, uint32_t uid, const p4d_site *site, uint
 			p4d_plan_digest(&verdict->planned, verdict->digest);
 		p4d_kept_add(verdict);
 	}
-	const bool unknown = is_early(verdict); /* before the reason of the submitting side replaces it */
+	const p4d_note *const said = noted ? &note : NULL;
+	const bool unknown =
+	    is_early(said, verdict); /* before the reason of the submitting side replaces it */
 	const bool has_options =
 	    (variables.options || p4d_environment_plan(&variables) || variables.conflict.code) &&
-	    !idle(&variables, noted ? &note : NULL);
+	    !idle(&variables, said);
 	const bool by_client = has_options ? noted && p4d_note_heed(&note, verdict)
-					   : judge_script(site, &job, desc, noted ? &note : NULL, verdict);
-	if (unknown || is_early(verdict))
+					   : judge_script(site, &job, desc, said, verdict);
+	if (unknown || is_early(said, verdict))
 		return EAGAIN;
-	const p4d_verdict_record record = record_of(noted ? &note : NULL, by_client, verdict);
+	const p4d_verdict_record record = record_of(said, by_client, verdict);
 	for (unsigned i = 0; noted && i < note.codes; i++)
 		call->rehearsed = call->rehearsed || note.code[i] == P4D_E_REHEARSED;
 	p4d_metrics_judged(call, site, job.partition ? job.partition : verdict->geometry.partition, verdict,
@@ -317,7 +322,7 @@ static int submit(job_desc_msg_t *desc, uint32_t uid, const p4d_site *site, uint
 	}
 	if (noted)
 		refer_to(&note, verdict);
-	if (verdict->action == P4D_REJECT || is_news(&variables, noted ? &note : NULL, verdict))
+	if (verdict->action == P4D_REJECT || is_news(&variables, said, verdict))
 		p4d_job_submit_say_verdict(verdict, err_msg);
 	return rc;
 }

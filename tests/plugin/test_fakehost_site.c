@@ -97,6 +97,25 @@ static void comes_back(const char *note, const char *code)
 	assert_non_null(strstr(hosted_said, code));
 }
 
+/* A fault of the request, which p4d.so found with its knowledge of the cluster: waiting would not change it,
+ * however long a busy slurmctld takes to know the cluster. */
+static void the_same_fault_does_not_come_back(const char *note, int expected)
+{
+	enum { STARTS = 20 };
+
+	for (int i = 0; i < STARTS; i++) {
+		job_desc_msg_t *desc = job_plain("live");
+		restart();
+		fakehost_env(desc, "_SLURM_SPANK_OPTION_p4d_p4d_model", "llama13b");
+		fakehost_spank_env(desc, "P4D_VERDICT", note);
+		fakehost_set(&desc->tres_per_socket, "gres:gpu:4");
+		fakehost_set(&desc->tres_per_node, NULL);
+		desc->sockets_per_node = 2;
+		assert_int_equal(fakehost_submit(&hosted, desc, &hosted_said), expected);
+		fakehost_free(desc);
+	}
+}
+
 /* Right after the start the cluster is not known. */
 static void a_start_is_no_way_past_the_check(void **state)
 {
@@ -108,6 +127,8 @@ static void a_start_is_no_way_past_the_check(void **state)
 	/* an optional p4d.so refused it, and sbatch submits it all the same */
 	comes_back("refuse\tP4D028\ttp=8 does not divide the 3 GPUs of a node\t", "[P4D028]");
 	/* what does not depend on it does not wait */
+	the_same_fault_does_not_come_back("refuse\tP4D035\t--gpus-per-socket=4 on 2 sockets\t",
+					  ESLURM_INVALID_GRES);
 	restart();
 	hosted_expect(planned, true, "");
 	site_write(NULL);
