@@ -553,6 +553,8 @@ static int check_job(const p4d_subcommand *self, check *c, p4d_error *err)
 	for (unsigned i = 0; i < c->components; i++)
 		if (check_component(c, i, err) < 0)
 			return -1;
+	if (self && p4d_live_cluster_is_late())
+		p4d_answer_late();
 	if (c->answers && print_json(c, err) < 0)
 		return -1;
 	return (int)c->code;

@@ -105,6 +105,8 @@ const char *p4d_line_data_directory(void);
  * is none. */
 const p4d_cluster *p4d_live_cluster(void *unused);
 void p4d_live_cluster_free(void);
+/* Whether a command of Slurm did not answer within ten seconds, so that verdicts lack what it knows. */
+bool p4d_live_cluster_is_late(void);
 /* Slurm's release there, 2511 for 25.11; 0: unknown. */
 unsigned p4d_live_cluster_release(void);
 /* Whether the live cluster has this name. */

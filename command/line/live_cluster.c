@@ -25,12 +25,12 @@
  * because it contains blanks and commas. */
 #define NODES "--format=%P|%m|%c|%X|%Y|%N|%f|%G"
 
-enum { MOST_BYTES = 4 << 20, PATIENCE_MS = 2000 };
+enum { MOST_BYTES = 4 << 20, PATIENCE_MS = 10000 /* as sbatch waits for slurmctld */ };
 
 extern char **environ;
 
 static p4d_cluster live;
-static bool asked, answered;
+static bool asked, answered, late; /* late: a command had no time to answer */
 
 /* Uses posix_spawn instead of fork, because the process may have threads (libp4d.so). */
 static pid_t start(const char *const *words, int *from)
@@ -67,7 +67,9 @@ static char *read_all(int from)
 	while (text.length < MOST_BYTES && !text.truncated) {
 		int64_t left = deadline - p4d_clock_ms();
 		struct pollfd ready = {.fd = from, .events = POLLIN};
-		if (left <= 0 || poll(&ready, 1, (int)left) <= 0)
+		const int rc = left > 0 ? poll(&ready, 1, (int)left) : 0;
+		late = late || rc == 0;
+		if (rc <= 0)
 			break;
 		ssize_t got = read(from, some, sizeof(some));
 		if (got == 0)
@@ -301,8 +303,13 @@ const char *p4d_live_preempt_mode(const char *partition, char *buf, size_t size)
 	return buf;
 }
 
+bool p4d_live_cluster_is_late(void)
+{
+	return late;
+}
+
 void p4d_live_cluster_free(void)
 {
 	p4d_cluster_free(&live);
-	asked = answered = false;
+	asked = answered = late = false;
 }

@@ -320,3 +320,12 @@ void p4d_answer_misplaced(char *const *arguments, const char *script)
 		return;
 	}
 }
+
+void p4d_answer_late(void)
+{
+	p4d_report_messages(
+	    1, &(p4d_message){
+		   .code = P4D_E_IO,
+		   .text = "Slurm's commands did not answer within ten seconds; the verdict lacks what only "
+			   "they know of nodes and partitions, and sbatch may judge differently"});
+}

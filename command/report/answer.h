@@ -25,3 +25,5 @@ struct json_object *p4d_answer_json(const p4d_checked *answer);
 p4d_code p4d_answer_code(const p4d_verdict *verdict, bool strict);
 /* Reports a p4d option among the script's arguments (up to a NULL), where sbatch does not see it. */
 void p4d_answer_misplaced(char *const *arguments, const char *script);
+/* Warns that Slurm's commands did not answer in time: sbatch may know more. */
+void p4d_answer_late(void);

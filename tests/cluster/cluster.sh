@@ -288,7 +288,7 @@ start_daemons()
 		launch munged munged --foreground --key-file="$dir/etc/munge.key" --socket="$dir/run/munge.socket" \
 			--pid-file="$dir/run/munged.pid" --log-file="$dir/log/munged.log" --seed-file="$dir/run/munge.seed" \
 			--num-threads=2
-		wait_for 50 munge_ready || return 1
+		wait_for 600 munge_ready || return 1
 	fi
 	launch slurmctld slurmctld -D -c
 	controller=$!
@@ -296,9 +296,9 @@ start_daemons()
 		for node in h1 h2 a1 a2; do
 			launch "slurmd-$node" slurmd -D -N "$node"
 		done
-		wait_for 100 nodes_ready || return 1
+		wait_for 600 nodes_ready || return 1
 	else
-		wait_for 100 controller_ready || return 1
+		wait_for 600 controller_ready || return 1
 	fi
 	alive
 }
@@ -412,7 +412,7 @@ boot()
 	. "$dir/env"
 	if [ "$2" = controller ]; then
 		launch slurmctld slurmctld -D
-		wait_for 100 answers
+		wait_for 600 answers
 	else
 		launch "slurmd-$2" slurmd -D -N "$2"
 	fi

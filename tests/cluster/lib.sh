@@ -71,7 +71,7 @@ job() { scontrol -o show job "$1" | tr ' ' '\n' | sed -n "s/^$2=//p" | head -1; 
 # finished ID: waits until the job has ended; its state is in $state
 finished()
 {
-	for try in $(seq 1200); do
+	for try in $(seq 6000); do
 		state=$(job "$1" JobState)
 		case $state in
 		PENDING | RUNNING | COMPLETING | CONFIGURING) sleep 0.05 ;;

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# What `sinfo` reports is used where p4d.conf does not decide, and compared with p4d.conf; a sinfo that hangs costs two
+# What `sinfo` reports is used where p4d.conf does not decide, and compared with p4d.conf; a sinfo that hangs costs ten
 # seconds.
 . "${0%/*}/lib.sh"
 
@@ -151,8 +151,14 @@ for script in 'exit 1' 'echo "big*|1|64|2|16|b1|x|gpu:h100:8"; exit 1' 'kill -9 
 	exits 0 p4d conf p4d.conf
 	prints "Not compared with a live cluster"
 done
+# a busy machine changes no answer
+printf '#!/bin/sh\nsleep 3\necho "big*|2000000|64|2|16|b1|x|gpu:h100:8"\n' >bin/sinfo
+exits 0 p4d check --conf p4d.conf -p big -N1 --gpus-per-node=8 --p4d-model=llama13b --p4d-tp=8 job.sh
+prints "8 x h100-80gb"
 printf '#!/bin/sh\nexec sleep 30\n' >bin/sinfo
 before=$(date +%s)
 exits 0 p4d conf p4d.conf
 prints "Not compared with a live cluster"
-[ $(($(date +%s) - before)) -le 5 ] || fail "waited too long for sinfo"
+[ $(($(date +%s) - before)) -le 25 ] || fail "waited too long for sinfo"
+run p4d check --conf p4d.conf -p big -N1 --gpus-per-node=8 --p4d-model=llama13b --p4d-tp=8 job.sh
+says "[P4D003] Slurm's commands did not answer within ten seconds"
