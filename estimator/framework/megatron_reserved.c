@@ -5,6 +5,7 @@
  * a few of known sizes. The first update allocates the moments in blocks that activations have freed, so the
  * second step needs new blocks. Compared with rehearsals of Megatron-Core in test_rehearsed_memory.c.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "framework/megatron_reserved.h"
@@ -145,7 +146,8 @@ static uint64_t layer_of(const p4d_megatron_step *p)
 
 static unsigned count_tables(const p4d_megatron_step *p, uint32_t layers)
 {
-	const uint64_t all = named(p, "parameters") / p->element, of_layers = layer_of(p) * layers;
+	const uint64_t all = named(p, "parameters") / p->element,
+		       of_layers = layer_of(p) * layers * p->chunks;
 
 	return all < of_layers ? 0 : (unsigned)((all - of_layers + table_of(p) / 2) / table_of(p));
 }
@@ -155,8 +157,8 @@ static uint64_t state(const p4d_megatron_step *p, const char *name)
 {
 	const uint64_t tables = p->tables * table_of(p), layer = layer_of(p);
 
-	return (uint64_t)((p4d_wide)named(p, name) * (tables + layer * p->layers) /
-			  (tables + layer * p->all_layers));
+	return (uint64_t)((p4d_wide)named(p, name) * (tables + layer * p->layers * p->chunks) /
+			  (tables + layer * p->all_layers * p->chunks));
 }
 
 static uint64_t take_part(p4d_megatron_step *p, p4d_megatron_blocks *into, uint64_t left, uint64_t bytes,
@@ -180,7 +182,7 @@ static void take_states(p4d_megatron_step *p, p4d_megatron_blocks *into, uint64_
 
 	if (p->last && tables-- > 0)
 		left = take_part(p, into, left, table_of(p) * element, copies);
-	for (uint32_t i = 0; i < p->layers; i++)
+	for (uint32_t i = 0; i < p->layers * p->chunks; i++)
 		for (unsigned m = 0; m < matrices; m++)
 			left = take_part(p, into, left, matrix[m] * element, copies);
 	if (tables)
@@ -274,11 +276,13 @@ static void run_loss(p4d_megatron_step *p)
 	p4d_megatron__give(p, &p->some, 0);
 }
 
-static void run_backward(p4d_megatron_step *p, unsigned slot)
+static void run_backward(p4d_megatron_step *p, unsigned slot, unsigned chunk)
 {
 	p4d_megatron_blocks *saved = &p->saved[slot];
 	const unsigned each = saved->count / p->layers;
 
+	if (p->last && chunk + 1 == p->chunks)
+		run_loss(p);
 	if (p->l->experts)
 		p4d_megatron__expert_backward(p, slot);
 	for (uint32_t i = p->l->experts ? 0 : p->layers; i-- > 0;) {
@@ -287,9 +291,86 @@ static void run_backward(p4d_megatron_step *p, unsigned slot)
 		p4d_megatron__give(p, &p->some, 0);
 		p4d_megatron__give(p, saved, i * each);
 	}
-	take_at(p, &p->some, P4D_AT_EMBED);
+	if (!chunk)
+		take_at(p, &p->some, P4D_AT_EMBED);
 	p4d_megatron__give(p, &p->some, 0);
 	p4d_megatron__give(p, saved, 0);
+}
+
+/*
+ * The interleaved schedule (pipeline_parallel/schedules.py): pp micro-batches of a chunk, then the next
+ * chunk. slot: those of the chunks' micro-batches; used: a mask of slots. The others are hidden states that
+ * are being sent, or were received ahead.
+ */
+typedef struct interleaved {
+	p4d_megatron_step *p;
+	unsigned char slot[P4D_MEGATRON_CHUNKS][P4D_MEGATRON_PLAYED_SLOTS];
+	uint32_t used;
+	p4d_megatron_blocks output, gradient, of_input;
+} interleaved;
+
+static unsigned char *slot_of(interleaved *s, uint32_t chunk, uint32_t pass)
+{
+	const uint32_t pp = (uint32_t)s->p->l->pp, micro_batch = pass / (pp * s->p->chunks) * pp + pass % pp;
+
+	return &s->slot[chunk][micro_batch % P4D_MEGATRON_PLAYED_SLOTS];
+}
+
+/* A hidden state takes the place of the last one of its kind. */
+static void exchange(p4d_megatron_step *p, p4d_megatron_blocks *last)
+{
+	p4d_megatron__take(p, last, p->z.own * p->z.h * p->element);
+	if (last->count < 2)
+		return;
+	p4d_caching_allocator_give(&p->a, last->of[0]);
+	last->of[0] = last->of[--last->count];
+}
+
+static void forward_pass(interleaved *s, uint32_t pass)
+{
+	p4d_megatron_step *p = s->p;
+	unsigned slot = 0;
+
+	while (s->used >> slot & 1)
+		slot++;
+	if (slot >= P4D_MEGATRON_PLAYED_SLOTS) {
+		p->a.overflow = true;
+		return;
+	}
+	s->used |= 1u << slot;
+	*slot_of(s, pass / (uint32_t)p->l->pp % p->chunks, pass) = (unsigned char)slot;
+	run_forward(p, slot);
+	exchange(p, &s->output);
+}
+
+static void backward_pass(interleaved *s, uint32_t pass)
+{
+	p4d_megatron_step *p = s->p;
+	const uint32_t chunk = p->chunks - 1 - pass / (uint32_t)p->l->pp % p->chunks;
+	const unsigned slot = *slot_of(s, chunk, pass);
+
+	exchange(p, &s->gradient);
+	run_backward(p, slot, chunk);
+	exchange(p, &s->of_input);
+	s->used &= ~(1u << slot);
+}
+
+static void run_interleaved(p4d_megatron_step *p)
+{
+	const uint32_t pp = (uint32_t)p->l->pp, all = (uint32_t)P4D_LEAST(p->l->micro_batches, 2 * pp);
+	const uint32_t passes = all * p->chunks, warm_up = 2 * (pp - 1 - p->stage) + (p->chunks - 1) * pp;
+	const uint32_t ahead = warm_up < passes ? warm_up : passes;
+	interleaved s = {.p = p};
+
+	for (uint32_t k = 0; k < passes + ahead && !p->a.overflow; k++) {
+		if (k < passes)
+			forward_pass(&s, k);
+		if (k >= ahead && !p->a.overflow)
+			backward_pass(&s, k - ahead);
+	}
+	p4d_megatron__give(p, &s.output, 0);
+	p4d_megatron__give(p, &s.gradient, 0);
+	p4d_megatron__give(p, &s.of_input, 0);
 }
 
 /* The pipeline fills. Then a forward pass follows each backward pass. */
@@ -298,16 +379,18 @@ static void run_passes(p4d_megatron_step *p)
 	const uint64_t all = p->l->micro_batches;
 	const unsigned ahead = all > p->slots ? p->slots : (unsigned)all;
 
+	if (p->chunks > 1) {
+		run_interleaved(p);
+		return;
+	}
 	for (unsigned i = 0; i + 1 < ahead; i++)
 		run_forward(p, i);
 	for (unsigned i = 0; i < 2; i++) { /* further micro-batches are alike */
 		run_forward(p, ahead - 1);
-		if (p->last)
-			run_loss(p);
-		run_backward(p, ahead - 1);
+		run_backward(p, ahead - 1, 0);
 	}
 	for (unsigned i = 0; i + 1 < ahead; i++)
-		run_backward(p, i);
+		run_backward(p, i, 0);
 }
 
 static void run_update(p4d_megatron_step *p, bool first)
@@ -326,17 +409,22 @@ static void run_update(p4d_megatron_step *p, bool first)
 static bool is_played(const p4d_layout *l, const p4d_plan *plan)
 {
 	return l->flash_attention && (!l->experts || p4d_megatron__plays_experts(l)) && !l->kv_rank &&
-	       !l->pattern_length && l->vpp == 1 && !l->uneven_chunks && l->precision != P4D_FP8 &&
-	       !l->megatron.graphs && !l->mtp_layers && plan->slots.activation <= P4D_MEGATRON_PLAYED_SLOTS;
+	       !l->pattern_length &&
+	       (l->vpp == 1 ||
+		(l->micro_batches % l->pp == 0 && l->vpp <= P4D_MEGATRON_CHUNKS && l->pp <= 64)) &&
+	       !l->uneven_chunks && l->precision != P4D_FP8 && !l->megatron.graphs && !l->mtp_layers &&
+	       plan->slots.activation <= P4D_MEGATRON_PLAYED_SLOTS;
 }
 
-static void begin(p4d_megatron_step *p, const p4d_layout *l, const p4d_plan *plan)
+static void begin(p4d_megatron_step *p, const p4d_layout *l, uint32_t stage, const p4d_plan *plan)
 {
 	memset(p, 0, sizeof(*p));
 	p->l = l;
 	p->plan = plan;
 	p->z = p4d_framework__megatron_sizes(l, l->micro_batch);
-	p->all_layers = (uint32_t)(l->layers / l->pp);
+	p->chunks = (uint32_t)l->vpp;
+	p->stage = stage;
+	p->all_layers = (uint32_t)(l->layers / l->pp / l->vpp);
 	p->slots = plan->slots.activation;
 	p->last = named(p, "loss.logits") > 0;
 	p->sharded = p4d_optimizer_shards(l) > 1;
@@ -358,21 +446,29 @@ static uint64_t played(p4d_megatron_step *p, uint32_t layers)
 	return p->a.overflow ? 0 : p4d_caching_allocator_reserved(&p->a);
 }
 
-uint64_t p4d_megatron__reserved(const p4d_layout *l, uint32_t stage, const p4d_plan *plan, bool is_short)
+static uint64_t played_to_depth(p4d_megatron_step *p)
 {
-	(void)stage; /* its plan has the rows */
-	p4d_megatron_step p;
+	const uint32_t depth = p->l->experts ? p4d_megatron__expert_depth(p->l) : P4D_MEGATRON_DEPTH;
 
-	/* the arrangement of rows if memory is short was not compared */
-	if (is_short || !is_played(l, plan) || l->layers < l->pp)
-		return 0;
-	begin(&p, l, plan);
-	const uint32_t depth = l->experts ? p4d_megatron__expert_depth(l) : P4D_MEGATRON_DEPTH;
-	if (p.all_layers <= depth)
-		return played(&p, p.all_layers);
+	if (p->all_layers <= depth)
+		return played(p, p->all_layers);
 	if (depth < 2)
 		return 0;
 	/* in deep models, each further layer takes the same amount */
-	const uint64_t some = played(&p, depth), half = played(&p, depth / 2);
-	return half && some > half ? some + (some - half) / (depth - depth / 2) * (p.all_layers - depth) : 0;
+	const uint64_t some = played(p, depth), half = played(p, depth / 2);
+	return half && some > half ? some + (some - half) / (depth - depth / 2) * (p->all_layers - depth) : 0;
+}
+
+uint64_t p4d_megatron__reserved(const p4d_layout *l, uint32_t stage, const p4d_plan *plan, bool is_short)
+{
+	/* the arrangement of rows if memory is short was not compared */
+	if (is_short || !is_played(l, plan) || l->layers < l->pp * l->vpp)
+		return 0;
+	p4d_megatron_step *p = malloc(sizeof(*p));
+	if (!p)
+		return 0;
+	begin(p, l, stage, plan);
+	const uint64_t bytes = played_to_depth(p);
+	free(p);
+	return bytes;
 }

@@ -11,9 +11,10 @@
  */
 enum {
 	P4D_MEGATRON_TAKEN = 512,
-	P4D_MEGATRON_PLAYED_SLOTS = 8,
+	P4D_MEGATRON_PLAYED_SLOTS = 24,
 	P4D_MEGATRON_DEPTH = 24,
-	P4D_MEGATRON_KEPT = 18
+	P4D_MEGATRON_KEPT = 18,
+	P4D_MEGATRON_CHUNKS = 16
 };
 
 typedef struct p4d_megatron_blocks {
@@ -28,7 +29,8 @@ typedef struct p4d_megatron_step {
 	const p4d_layout *l;
 	const p4d_plan *plan;
 	p4d_megatron_sizes z;
-	uint32_t layers, all_layers;      /* number of layers that are played, of all layers */
+	uint32_t layers, all_layers; /* of a chunk: number of layers that are played, of all layers */
+	uint32_t chunks, stage;
 	unsigned slots;                   /* micro-batches in flight */
 	unsigned tables;                  /* vocabulary tables */
 	bool last, sharded;               /* sharded: each rank updates a part of the parameters */

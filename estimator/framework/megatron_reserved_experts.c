@@ -141,7 +141,8 @@ uint64_t p4d_megatron__expert_layer(const p4d_megatron_step *p)
 /* A layer's matrices and activations take at most so many records of the allocator. */
 uint32_t p4d_megatron__expert_depth(const p4d_layout *l)
 {
-	const uint64_t each = 2 * (l->experts / l->ep) + 32, depth = P4D_ALLOCATOR_BLOCKS * 3 / 4 / each;
+	const uint64_t each = l->vpp * (2 * (l->experts / l->ep) + 32),
+		       depth = P4D_ALLOCATOR_BLOCKS * 3 / 4 / each;
 
 	return depth < P4D_MEGATRON_DEPTH ? (uint32_t)depth : P4D_MEGATRON_DEPTH;
 }
@@ -176,7 +177,7 @@ static p4d_wide elements_of(const p4d_megatron_step *p, bool experts)
 	list_matrices(p, of);
 	for (unsigned i = 0; i < MATRICES; i++)
 		if (in_group(p, of[i].experts, experts))
-			sum += (p4d_wide)of[i].elements * of[i].count * p->layers;
+			sum += (p4d_wide)of[i].elements * of[i].count * p->layers * p->chunks;
 	return sum;
 }
 
@@ -196,7 +197,7 @@ static void load_parameters(p4d_megatron_step *p)
 	p->parameters = 0;
 	if (p->tables > p->last)
 		load_parameter(p, table_of(p));
-	for (uint32_t i = 0; i < p->layers; i++)
+	for (uint32_t i = 0; i < p->layers * p->chunks; i++)
 		for (unsigned m = 0; m < MATRICES; m++)
 			for (uint64_t n = 0; n < of[m].count && !p->a.overflow; n++)
 				load_parameter(p, of[m].elements);
@@ -231,7 +232,7 @@ static void take_group(p4d_megatron_step *p, p4d_megatron_blocks *into, bool exp
 	list_matrices(p, of);
 	if (others && p->last && p->tables)
 		take_part(p, into, &g, table_of(p));
-	for (uint32_t i = 0; i < p->layers; i++)
+	for (uint32_t i = 0; i < p->layers * p->chunks; i++)
 		for (unsigned m = MATRICES; m-- > 0;)
 			for (uint64_t n = 0; n < of[m].count && g.left && !p->a.overflow; n++)
 				if (in_group(p, of[m].experts, experts))
