@@ -80,7 +80,7 @@ build_elsewhere()
 }
 
 # tarball_in FOLDER: from the packages' build
-tarball_in() { SOURCE_DATE_EPOCH=1796083200 make -C "$1/p4d/build-debian" dist; }
+tarball_in() { SOURCE_DATE_EPOCH=1735689600 make -C "$1/p4d/build-debian" dist; }
 tarball() { tarball_in "$folder" && tar -tf "$folder"/p4d/build-debian/p4d-*.tar.xz | grep -q '/man/p4d\.1$'; }
 tarball_elsewhere()
 {

@@ -3,6 +3,7 @@
 
 #include <cstdio>
 #include <exception>
+#include <string>
 #include <type_traits>
 #include <vector>
 
@@ -27,7 +28,8 @@ try {
 	auto *model = new model_and_ids;
 	const auto status = model->processor.Load(path);
 	if (!status.ok()) {
-		explain(status.error_message(), why, size);
+		/* message() returns a string_view since 0.2.2, and a C string before */
+		explain(std::string(status.message()).c_str(), why, size);
 		delete model;
 		return nullptr;
 	}
@@ -44,7 +46,7 @@ try {
 	auto *model = static_cast<model_and_ids *>(opaque);
 	const auto status = model->processor.Encode({text, length}, &model->ids);
 	if (!status.ok()) {
-		explain(status.error_message(), why, size);
+		explain(std::string(status.message()).c_str(), why, size);
 		return nullptr;
 	}
 	*count = model->ids.size();
