@@ -37,7 +37,7 @@ const char p4d_data_options[] =
     "                              loss on the assistant's alone (PREFIX.mask). own: the template of\n"
     "                              the tokenizer's model; FILE: one in Jinja; NAME: chatml, qwen2.5,\n"
     "                              llama-3, llama-2, mistral, gemma, zephyr\n"
-    "  --answers all|last|each     which are trained on: all; the last; or each, in a document of its own\n"
+    "  --answers all|last|each     answers to train on: all; only the last; or each in its own document\n"
     "                              with the conversation up to it\n"
     "  --pairs                     each line has a chosen and a rejected answer, and a prompt: texts, or\n"
     "                              with --chat lists of messages. For p4d-train --workload preference\n"

@@ -48,8 +48,8 @@ static host *add(host_table *t, const char *name, uint64_t slots)
 
 static int fail_size(p4d_error *err)
 {
-	return p4d_fail(err, P4D_E_UNMODELLED, "p4d plays deepspeed on at most %d hosts of at most %d GPUs",
-			HOSTS, SLOTS);
+	return p4d_fail(err, P4D_E_UNMODELLED,
+			"p4d rehearses deepspeed on at most %d hosts of at most %d GPUs", HOSTS, SLOTS);
 }
 
 static int read_hostfile(host_table *t, const p4d_deepspeed_hosts *told, p4d_error *err)
@@ -162,7 +162,7 @@ static int count_used(const host_table *t, uint64_t *nodes, uint64_t *each, p4d_
 		if (used && *each && used != *each)
 			return p4d_fail(err, P4D_E_UNMODELLED,
 					"deepspeed starts %" PRIu64 " ranks on one host and %" PRIu64
-					" on %s; p4d plays the same number on each",
+					" on %s; p4d rehearses the same number on each",
 					*each, used, t->at[i].name);
 		*nodes += used > 0;
 		*each = used ? used : *each;

@@ -347,7 +347,7 @@ static int refuse_container(launching *l, p4d_error *err)
 
 static int refuse(launching *l, p4d_error *err)
 {
-	p4d_fail(err, P4D_E_UNMODELLED, "p4d does not play %s", l->launcher->name);
+	p4d_fail(err, P4D_E_UNMODELLED, "p4d cannot rehearse %s", l->launcher->name);
 	return p4d_fix(err, "p4d rehearse --nodes N --gpus-per-node N -- PROGRAM");
 }
 

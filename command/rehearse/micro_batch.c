@@ -77,7 +77,7 @@ static int try_value(batch_search *s, uint64_t value, p4d_error *err)
 	memcpy(other.program, s->player->program, s->count * sizeof(*other.program));
 	other.program[s->at] = word;
 	other.quiet = true; /* the search expects runs that run out of memory, so p4d does not report them */
-	fprintf(stderr, "p4d: playing rank %" PRIu64 " with %s %" PRIu64 "\n", s->rank, s->found->option,
+	fprintf(stderr, "p4d: rehearsing rank %" PRIu64 " with %s %" PRIu64 "\n", s->rank, s->found->option,
 		value);
 	if (!p4d_rehearsed__play(&r, &other, s->rank, err)) {
 		rc = p4d_rehearsed__ran_out(&r) || (!r.played.status && r.device);

@@ -292,7 +292,7 @@ int p4d_player__play(const p4d_player *p, uint64_t rank, p4d_played *played, p4d
 	if (!rc && !interrupted && !p->quiet && (played->status || played->timed_out) && access(launch, F_OK))
 		p4d_played_progress__print_output(p, rank);
 	if (rc)
-		return p4d_fail(err, P4D_E_IO, "rank %" PRIu64 " cannot be played: %s", rank,
+		return p4d_fail(err, P4D_E_IO, "rank %" PRIu64 " cannot be rehearsed: %s", rank,
 				strerror(errno));
 	if (interrupted)
 		return p4d_fail(err, P4D_E_IO, "ended by signal %d", (int)interrupted);

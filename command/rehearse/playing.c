@@ -83,8 +83,9 @@ static int take_ranks(p4d_playing *p, const p4d_rehearse_ranks *ranks, p4d_error
 	const uint64_t world = ranks->nodes * ranks->ranks_per_node;
 
 	if (world > P4D_PLAYER_RANKS || ranks->gpus_per_node > 64)
-		return p4d_fail(err, P4D_E_VALUE, "%" PRIu64 " ranks are more than the %d that p4d plays",
-				world, P4D_PLAYER_RANKS);
+		return p4d_fail(err, P4D_E_VALUE,
+				"%" PRIu64 " ranks are more than the %d that p4d can rehearse", world,
+				P4D_PLAYER_RANKS);
 	player->nodes = ranks->nodes;
 	player->gpus_per_node = ranks->gpus_per_node;
 	player->ranks_per_node = ranks->ranks_per_node;
@@ -290,7 +291,7 @@ static int play_rank(p4d_playing *p, unsigned i, p4d_error *err)
 
 	if (rank && p4d_playing__take_rank(p, rank, err))
 		return -1;
-	fprintf(stderr, "p4d: playing rank %" PRIu64 " of %" PRIu64 " on %s\n", rank,
+	fprintf(stderr, "p4d: rehearsing rank %" PRIu64 " of %" PRIu64 " on %s\n", rank,
 		p4d_player__world(&p->player), p->player.gpu->name);
 	return p4d_player__play(&p->player, rank, &played, err) ||
 		       p4d_rehearsed__read(&p->rehearsed[i], &p->player, &played, err)

@@ -137,7 +137,7 @@ static void print_notes(const p4d_rehearsed *r)
 	for (unsigned i = 0; i < r->doubts_count; i++)
 		printf("  Note: %s.\n", r->doubts[i]);
 	for (unsigned i = 0; i < r->missing_count; i++)
-		printf("  Not played: %s.\n", r->missing[i]);
+		printf("  Not included: %s.\n", r->missing[i]);
 }
 
 /* Contents of the GPU's memory at the peak of allocated memory. */

@@ -92,7 +92,8 @@ static int play_with_room(p4d_rehearse_fits *fits, const p4d_player *player, uin
 	p4d_gpu roomy = *player->gpu;
 
 	roomy.usable_bytes = room;
-	fprintf(stderr, "p4d: playing rank %" PRIu64 " again, with more memory, to see what it takes\n",
+	fprintf(stderr,
+		"p4d: rehearsing rank %" PRIu64 " again, with more memory, to find out how much it needs\n",
 		rank);
 	return play(player, &roomy, rank, &fits->roomy, err);
 }
@@ -136,7 +137,8 @@ static int play_there(p4d_rehearse_fit *fit, const p4d_player *player, uint64_t 
 {
 	p4d_rehearsed there = {.text = NULL};
 
-	fprintf(stderr, "p4d: playing rank %" PRIu64 " on %s, which it may just fit\n", rank, fit->gpu->name);
+	fprintf(stderr, "p4d: rehearsing rank %" PRIu64 " on %s, on which it may just fit\n", rank,
+		fit->gpu->name);
 	if (play(player, fit->gpu, rank, &there, err)) {
 		p4d_rehearsed__free(&there);
 		return -1;

@@ -355,9 +355,9 @@ static p4d_rehearsed_verdict incomplete(const p4d_rehearsed *r, char *reason, si
 	else if (!r->device)
 		snprintf(reason, size, "the program used no GPU");
 	else if (r->missing_count)
-		snprintf(reason, size, "it called %s%s%.120s%s, which the rehearsal does not play",
-			 r->missing[0], r->missing_place ? " at " : "",
-			 r->missing_place ? r->missing_place : "", r->missing_count > 1 ? " and others" : "");
+		snprintf(reason, size, "it called %s%s%.120s%s, which p4d does not simulate", r->missing[0],
+			 r->missing_place ? " at " : "", r->missing_place ? r->missing_place : "",
+			 r->missing_count > 1 ? " and others" : "");
 	else
 		return P4D_REHEARSED_PASS;
 	return P4D_REHEARSED_INCOMPLETE;
@@ -381,7 +381,8 @@ p4d_rehearsed_verdict p4d_rehearsed__judge(const p4d_rehearsed *r, const p4d_gpu
 	if (incomplete(r, reason, size))
 		return P4D_REHEARSED_INCOMPLETE;
 	if (p4d_rehearsed_serving__is_answer(&r->serving) && !r->serving.server) {
-		snprintf(reason, size, "only the start of %s was played, not what the program does with it",
+		snprintf(reason, size,
+			 "the rehearsal includes only the start of %s, not what the program does with it",
 			 r->serving.engine);
 		return P4D_REHEARSED_WARN;
 	}

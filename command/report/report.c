@@ -93,7 +93,8 @@ void p4d_report_layout(const char *model, const p4d_layout *l, uint64_t nodes, c
 	    choice(P4D_SCHEDULE, l->schedule, schedule), l->vocab_parallel == P4D_VOCAB_OFF ? "" : " with ",
 	    l->vocab_parallel == P4D_VOCAB_OFF ? ""
 					       : choice(P4D_VOCAB_PARALLEL, l->vocab_parallel, vocabulary),
-	    l->local_loss ? ", a loss of its own for each stage (not what full backpropagation learns)" : "",
+	    l->local_loss ? ", each stage has its own loss (another model than with full backpropagation)"
+			  : "",
 	    slices, l->micro_batch, l->micro_batches, l->global_batch, evaluation, l->seq_len,
 	    choice(P4D_RECOMPUTE, l->recompute, recompute), choice(P4D_PRECISION, l->precision, precision),
 	    choice(P4D_DEVICE, l->device, device));

@@ -238,7 +238,7 @@ static struct json_object *tokenize(struct json_tokener *tokener, const char *te
 	else if (state != json_tokener_success)
 		p4d_fail(err, P4D_E_JSON, "%.255s: malformed JSON at byte %zu: %s", what,
 			 offset_of(text, length, json_tokener_get_parse_end(tokener)) + 1,
-			 state == json_tokener_error_parse_number ? "no number, or one beyond 64 bits"
+			 state == json_tokener_error_parse_number ? "not a number, or a number above 64 bits"
 								  : json_tokener_error_desc(state));
 	else
 		return object;

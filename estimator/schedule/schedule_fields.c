@@ -56,7 +56,7 @@ static const char *fault_of_peer(const p4d_schedule *s, uint32_t stage, const p4
 	const bool above = has[in->op] & ABOVE;
 
 	if (s->local && (in->op == P4D_OP_RECV_BACKWARD || in->op == P4D_OP_SEND_BACKWARD))
-		return "no gradient crosses stages that have losses of their own";
+		return "no gradient crosses stages that have their own losses";
 	if (position == (above ? p4d_schedule_positions(s) - 1 : 0))
 		return "there is no position beyond this end of the model";
 	if (in->peer != p4d_schedule_stage_at(s, above ? position + 1 : position - 1, NULL))

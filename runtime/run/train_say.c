@@ -159,7 +159,8 @@ static void say_layout(p4d_run *run)
 		 "%" PRIu64 " ranks: tp %s, cp %" PRIu64 ", pp %" PRIu64 "%s, dp %" PRIu64 "; %" PRIu64
 		 " tokens a step, %s%s; communication: %s; device: %s",
 		 l->world, p4d_layout_tp_text(l, tp), l->cp, l->pp,
-		 l->local_loss ? " (each stage learns from a loss of its own, the model's is the last)" : "",
+		 l->local_loss ? " (each stage has its own loss; the model's loss is that of the last stage)"
+			       : "",
 		 l->dp, l->global_batch * l->seq_len, data, epochs, comm, device);
 	p4d_step_log_event(&run->log, &event, text);
 }

@@ -234,8 +234,7 @@ static void finish_openrlhf(p4d_reading *r)
 	if (!p4d_reader__is_on(&r->extra[COLOCATES], false)) {
 		p4d_reader__unknown(r, "colocate",
 				    "without --train.colocate_all (--colocate_all_models) each model has "
-				    "GPUs of its own, which "
-				    "p4d does not model");
+				    "its own GPUs, which p4d does not model");
 		return;
 	}
 	/* --data.max_len limits both together */

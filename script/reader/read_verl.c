@@ -431,7 +431,7 @@ static void finish_skyrl(p4d_reading *r)
 	put_shards(r, &r->extra[SKYRL_SHARDS]);
 	if (p4d_reader__is(&r->value[P4D_COLOCATE], "off"))
 		p4d_reader__unknown(r, "colocate",
-				    "without trainer.placement.colocate_all models have GPUs of their own");
+				    "without trainer.placement.colocate_all each model has its own GPUs");
 	if (!is_null(critic))
 		p4d_reader__put(r, P4D_CRITIC, critic, "on");
 	else

@@ -38,9 +38,9 @@ exits 12 p4d rehearse --gpu a100-40gb -- sh -c "echo '{\"raised\": \"OutOfMemory
 
 # what it cannot answer
 exits 9 p4d rehearse -- "$played" missing
-prints "Verdict: incomplete on 1 x h100-80gb: it called cudaArrayGetInfo, which the rehearsal does not play"
+prints "Verdict: incomplete on 1 x h100-80gb: it called cudaArrayGetInfo, which p4d does not simulate"
 exits 9 p4d rehearse -- sh -c "echo '{\"missing_places\": [\"train.py:17\"]}' >\"\$P4D_REHEARSAL_PHASES\"; $played missing"
-prints "it called cudaArrayGetInfo at train.py:17, which the rehearsal does not play"
+prints "it called cudaArrayGetInfo at train.py:17, which p4d does not simulate"
 exits 0 p4d rehearse -- sh -c "echo '{\"unknown_reads\": [{\"operator\": \"nonzero\", \"place\": \"moe.py:9\", \"count\": 3}]}' >\"\$P4D_REHEARSAL_PHASES\"; $played 10"
 prints "unvalidated: the program read 1 values that only a GPU computes" \
 	"Note: the program read what only a GPU computes at moe.py:9 (nonzero, 3 times)."
@@ -61,7 +61,7 @@ cat >random.sh <<'JOB'
 mpirun -np $(scontrol show hostnames | wc -l) "$PLAYED" 1024 --seed $RANDOM --run_name=x$RANDOM
 JOB
 PLAYED=$played exits 0 p4d rehearse random.sh
-says "1024 --seed 1 --run_name=x1" "playing rank 1 of 2"
+says "1024 --seed 1 --run_name=x1" "rehearsing rank 1 of 2"
 sed 's/--seed/--length/' random.sh >length.sh
 PLAYED=$played exits 9 p4d rehearse length.sh
 says '--length ?: $RANDOM is known to the job only'
@@ -215,7 +215,7 @@ exits 0 p4d rehearse --gpus-per-node 8 --ranks last -- deepspeed --exclude local
 prints "on 6 x h100-80gb"
 rm -f "$seen"
 exits 9 p4d rehearse -- deepspeed --hostfile hosts --exclude a:0 --no_python ./prog
-says "deepspeed starts 3 ranks on one host and 4 on b; p4d plays the same number on each"
+says "deepspeed starts 3 ranks on one host and 4 on b; p4d rehearses the same number on each"
 exits 9 p4d rehearse -- deepspeed --exclude localhost:0 --no_python ./prog
 says "p4d rehearse --gpus-per-node N"
 for option in "--exclude c" "--include a:7" "--exclude a@b" "--include a:x"; do
@@ -227,7 +227,7 @@ ranks "RANK=1 LOCAL_RANK=1 WORLD_SIZE=2 LOCAL_SIZE= SLURM_PROCID= OMPI_COMM_WORL
 exits 9 p4d rehearse -- apptainer exec --nv image.sif python train.py
 says "apptainer starts the program in a container"
 exits 9 p4d rehearse -- ssh host python train.py
-says "p4d does not play ssh"
+says "p4d cannot rehearse ssh"
 
 # a program that starts ranks itself reports them; p4d plays them, with its environment
 cat >"$work/starts" <<'STARTS'
@@ -368,7 +368,7 @@ exec "$played" 76800
 EOF
 chmod +x "$work/wide"
 exits 0 p4d rehearse --gpu h200-141gb -- "$work/wide"
-says "p4d: playing rank 0 on h100-80gb, which it may just fit"
+says "p4d: rehearsing rank 0 on h100-80gb, on which it may just fit"
 prints "Fits:  h100-80gb (95 %), a100-80gb (95 %), h200-141gb (58 %)"
 
 # an inference engine ends the rehearsal when it has its cache; it starts its workers itself, and sees all GPUs
@@ -401,7 +401,7 @@ STATUS=1 exits 0 p4d rehearse -- ./vllm serve llama3.1-8b
 prints "Verdict: pass: "
 # a program that starts an engine and perhaps goes on
 SERVER=false exits 0 p4d rehearse -- ./vllm offline
-prints "(89 %) on 1 x h100-80gb: only the start of vLLM was played, not what the program does with it"
+prints "(89 %) on 1 x h100-80gb: the rehearsal includes only the start of vLLM, not what the program does with it"
 exits 0 p4d rehearse --json -- ./vllm serve llama3.1-8b --max-model-len 8192
 for member in serving engine release error weights_bytes activations_bytes graphs_bytes budget_bytes cache_bytes cache_tokens \
 	cache_blocks max_model_len max_num_seqs max_num_batched_tokens concurrency workers; do
@@ -457,7 +457,7 @@ exec "$played" \$((10240 + 1500 * \$2))
 EOF
 chmod +x "$work/batch"
 exits 0 p4d rehearse --gpu a100-40gb --micro-batch-option --size -- "$work/batch" --size 4
-says "p4d: playing rank 0 with --size 8" "p4d: playing rank 0 with --size 19" "p4d: playing rank 0 with --size 20"
+says "p4d: rehearsing rank 0 with --size 8" "p4d: rehearsing rank 0 with --size 19" "p4d: rehearsing rank 0 with --size 20"
 prints "Largest that fits: --size 19."
 ! printf '%s\n' "$err" | grep -q -e "--size 1[0-8]" || fail "needless tries"
 exits 0 p4d rehearse --json --gpu a100-40gb --micro-batch-option size -- "$work/batch" size=19

@@ -33,13 +33,13 @@ exits 0 p4d plan $planned --framework p4d
 printf '%s\n%s\n' "$out" "$err" | grep -q local-loss && fail "plan proposes local losses"
 # shellcheck disable=SC2086
 exits 0 p4d estimate $planned $local
-prints "a loss of its own for each stage (not what full backpropagation learns)"
+prints "each stage has its own loss (another model than with full backpropagation)"
 # shellcheck disable=SC2086
 exits 0 p4d estimate $planned $local --json
 prints '"local_loss":"stage"'
 # shellcheck disable=SC2086
 exits 0 p4d simulate $planned $local --tp 2 --global-batch 32
-prints "a loss of its own for each stage"
+prints "each stage has its own loss"
 # shellcheck disable=SC2086
 refused P4D029 p4d estimate $planned --local-loss stage
 says "give pp and pipeline-split" "fix: --local-loss=off"

@@ -80,13 +80,13 @@ static void bad_texts(void **state)
 	   "f: \"hidden_size\" is 9223372036854775808: not from 1 to 1048576"},
 #if JSON_C_VERSION_NUM >= 18 << 8 /* before, it takes the nearest */
 	  {LLAMA "\"hidden_size\":-9223372036854775809}", P4D_E_JSON,
-	   "f: malformed JSON at byte 112: no number, or one beyond 64 bits"},
+	   "f: malformed JSON at byte 112: not a number, or a number above 64 bits"},
 #else
 	  {LLAMA "\"hidden_size\":-9223372036854775809}", P4D_E_VALUE,
 	   "f: \"hidden_size\" is -9223372036854775808: not from 1 to 1048576"},
 #endif
 	  {LLAMA "\"hidden_size\":--1}", P4D_E_JSON,
-	   "f: malformed JSON at byte 93: no number, or one beyond 64 bits"},
+	   "f: malformed JSON at byte 93: not a number, or a number above 64 bits"},
 	  {LLAMA "\"hidden_size\":1048577}", P4D_E_VALUE,
 	   "f: \"hidden_size\" is 1048577: not from 1 to 1048576"},
 	  {LLAMA "\"hidden_size\":1,\"hidden_size\":2}", P4D_E_JSON,
