@@ -180,6 +180,24 @@ static const p4d_reader *find_by_name(p4d_shell *shell, const p4d_launch *launch
 	return like;
 }
 
+/* Whether a program has a list of its arguments, in which all arguments of the command are. */
+static bool knows_all(p4d_shell *shell, const p4d_launch *launch, const p4d_reader *reader, unsigned *left)
+{
+	return reader->parser && !*p4d_reader__weigh_command(shell, launch, reader, 1, left).foreign;
+}
+
+/* `like`, unless its program lacks one of the arguments and another program knows all of them. */
+static const p4d_reader *more_like(p4d_shell *shell, const p4d_launch *launch, const p4d_reader *like,
+				   unsigned *left)
+{
+	if (!like || !like->parser || knows_all(shell, launch, like, left))
+		return like;
+	for (int i = 0; i < READERS; i++)
+		if (knows_all(shell, launch, readers[i], left))
+			return readers[i];
+	return like;
+}
+
 static bool stands_alone(const p4d_launch *launch, const p4d_reader *reader)
 {
 	for (int j = 0; j < P4D_READ_ALONE && reader->arguments_alone[j]; j++)
@@ -200,8 +218,8 @@ void p4d_reader__find_program(p4d_shell *shell, const p4d_launch *launch, unsign
 	if (to->reader && to->reader->earlier && stands_alone(launch, to->reader->earlier))
 		to->reader = to->reader->earlier;
 	if (!to->reader && !none)
-		to->reader = like;
+		to->reader = more_like(shell, launch, like, left);
 	for (int i = 0; !to->reader && !none && i < READERS; i++)
 		if (stands_alone(launch, readers[i]))
-			to->reader = readers[i];
+			to->reader = more_like(shell, launch, readers[i], left);
 }

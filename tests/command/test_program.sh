@@ -37,6 +37,11 @@ sed 's/Llama-3.1-8B/Llama-3.2-1B/' job.sh >small.sh
 exits 0 p4d check --conf judge.conf small.sh
 [ "$(fix)" = --p4d-program=trainer ] || fail "not the program whose arguments these are"
 exits 0 p4d check --conf judge.conf --p4d-program=trainer small.sh
+# --use_peft is no argument of the Trainer's examples, and all of these are TRL's
+printf '#!/bin/sh\naccelerate launch --multi_gpu --num_processes 8 my_sft.py --model_name_or_path meta-llama/Llama-3.1-8B --per_device_train_batch_size 2 --max_length 2048 --gradient_checkpointing --bf16 --use_peft --lora_r 16\n' >peft.sh
+exits 0 p4d check --conf judge.conf -N1 --gpus-per-node=8 peft.sh
+says "(arguments like those of trl)"
+[ "$(fix)" = --p4d-program=trl ] || fail "not the program that takes --use_peft"
 holds 158.7 --conf judge.conf --p4d-program=trl
 holds 80.2 --conf judge.conf --p4d-program=trainer
 exits 13 p4d check --conf judge.conf --p4d-program=trl job.sh
