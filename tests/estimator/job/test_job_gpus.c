@@ -93,8 +93,7 @@ static void counting_gpus(void **state)
 	/* what sbatch derives from GPUs that a training on the host leaves idle */
 	expect((p4d_job){.gpus = "8", .gres = "gpu:2", .cpu = true}, 4, 1, 0);
 	expect((p4d_job){.gpus = "8", .gres = "gpu:1", .tasks = 16, .cpu = true}, 8, 2, 2);
-	expect((p4d_job){.gpus = "8", .gres = "gpu:2", .min_nodes = 4, .max_nodes = 4, .cpu = true}, 4,
-	       1, 0);
+	expect((p4d_job){.gpus = "8", .gres = "gpu:2", .min_nodes = 4, .max_nodes = 4, .cpu = true}, 4, 1, 0);
 	expect((p4d_job){.gpus = "8", .gpus_per_task = "2", .cpu = true}, 1, 4, 4);
 	expect((p4d_job){.gpus = "8", .cpu = true}, 1, 1, 0);
 	expect((p4d_job){.tasks_per_gpu = 1, .tasks = 1, .exclusive = true}, 1, 8, 8);
