@@ -153,9 +153,9 @@ static int print_documents(const p4d_subject *subject, const judged *j, p4d_erro
 	slowest.document_excess = of.excess;
 	if (p4d_report_time_step(&slowest, subject->capacity.gpu, &timed, err) < 0)
 		return -1;
-	printf("Documents of %" PRIu64 " tokens, of random length: attention computes %.0f %% of what it "
-	       "does for whole sequences; the slowest of %" PRIu64
-	       " ranks computes %.0f %% more, so the step takes %.1f %% longer\n",
+	printf("Documents of %" PRIu64
+	       " tokens, of random length: attention takes %.0f %% of the FLOPs for whole sequences; "
+	       "the slowest of %" PRIu64 " ranks takes %.0f %% more, so the step takes %.1f %% longer\n",
 	       j->layout.document_len, 100 * of.share, j->layout.dp, 100 * of.excess,
 	       100 * (timed.step.seconds / j->timed.step.seconds - 1));
 	return 0;

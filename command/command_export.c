@@ -104,8 +104,8 @@ static int usage(const char *text, p4d_error *err)
 static int complete(const arguments *a, p4d_export *export, p4d_error *err)
 {
 	if (a->operands != 2)
-		return usage(a->operands == 0   ? "CHECKPOINT is missing, the --checkpoint of a run"
-			     : a->operands == 1 ? "DIR is missing, where the weights are written"
+		return usage(a->operands == 0   ? "CHECKPOINT is missing: the directory of --checkpoint"
+			     : a->operands == 1 ? "DIR is missing: the directory for the weights"
 						: "more than CHECKPOINT and DIR",
 			     err);
 	if (a->bf16 && a->fp32)

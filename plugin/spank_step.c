@@ -104,14 +104,12 @@ static void unanswered(spank_t spank, const p4d_site *site, const p4d_job *job, 
 /* Steps inherit the script's environment, which is that of the first component. */
 static void say_other_component(void)
 {
-	snprintf(
-	    said, sizeof(said),
-	    "p4d: [P4D%03d] the P4D_ variables of this step are those of another component of its job than "
-	    "it "
-	    "runs on\n"
-	    "p4d: fix: give its program the values of this component as arguments, or submit it as a job of "
-	    "its own",
-	    P4D_E_STEP_DIFFERS);
+	snprintf(said, sizeof(said),
+		 "p4d: [P4D%03d] the P4D_ variables of this step belong to another component of the job\n"
+		 "p4d: fix: pass the values of this component to the program as arguments, or submit the "
+		 "step as a "
+		 "separate job",
+		 P4D_E_STEP_DIFFERS);
 }
 
 static void judge(spank_t spank, const p4d_record *record, const p4d_given *given, const char *line, int argc,

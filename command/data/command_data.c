@@ -463,9 +463,8 @@ static int judge_bad(const data *d, p4d_error *err)
 	if (!d->bad)
 		return 0;
 	if (d->bad <= most_bad(d)) {
-		p4d_fail(&said, d->first_bad.code,
-			 "%.300s; left out, as %" PRIu64 " of %" PRIu64 " lines are", d->first_bad.text,
-			 d->bad, d->lines);
+		p4d_fail(&said, d->first_bad.code, "%.300s; p4d left out %" PRIu64 " of %" PRIu64 " lines",
+			 d->first_bad.text, d->bad, d->lines);
 		fprintf(stderr, "p4d: [P4D%03d] %s\n", said.code, said.text);
 		return 0;
 	}

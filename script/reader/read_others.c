@@ -71,7 +71,7 @@ static void finish_nemo(p4d_reading *r)
 		p4d_reader__put_default(r, P4D_MODEL, "custom");
 	p4d_reader__graphs(r, &r->extra[GRAPHS], &r->extra[GRAPH_SCOPE]);
 	if (p4d_reader__set(&r->extra[RECIPE])) {
-		p4d_reader__unknown(r, "file", "what the recipe %.60s sets is not read",
+		p4d_reader__unknown(r, "file", "p4d does not read the values of the recipe %.60s",
 				    r->extra[RECIPE].text);
 		r->more_arguments = true;
 	}

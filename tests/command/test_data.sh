@@ -121,7 +121,7 @@ says "zstd.jsonl: "
 seq 1 300 | sed 's/.*/{"text": "&"}/; 7s/.*/{"text": 5}/; 9s/.*/nothing/' >some.jsonl
 exits 0 p4d data --jsonl -o some some.jsonl
 prints "298 documents" "; 2 of 300 lines left out"
-says "some.jsonl:7: has no text in its field text; left out, as 2 of 300 lines are"
+says "some.jsonl:7: has no text in its field text; p4d left out 2 of 300 lines"
 exits 0 p4d data --jsonl --json -o some some.jsonl
 prints '"left_out":2'
 exits 4 p4d data --jsonl --bad-lines 0 -o some2 some.jsonl

@@ -143,5 +143,5 @@ p4d data --chat large.jinja -o out chat.jsonl 2>said && fail "a template of 2 MB
 	done
 } >many.jsonl
 exits 0 p4d data --chat "$templates/gemma.jinja" -o out many.jsonl
-says "gemma has no role nobody" "left out, as 2 of 302 lines are"
+says "gemma has no role nobody" "p4d left out 2 of 302 lines"
 prints "300 documents"
