@@ -448,6 +448,8 @@ const char *p4d_torch__trainer_unvalidated(const p4d_layout *l)
 	    {l->torch.packing, "packed sequences"},
 	    {l->offload & ~(unsigned)P4D_OFFLOAD_OPTIMIZER, "offloading of parameters or activations"},
 	    {p4d_optimizer_of(l)->paged, "a paged optimizer"},
+	    /* trainers give embeddings, the head and norms to AdamW: their second moments are not counted */
+	    {l->optimizer == P4D_MUON, "Muon with AdamW for embeddings"},
 	    {p4d_optimizer_of(l)->bits == 4, "an optimizer in 4 bits"},
 	    {evaluates && !l->flash_attention, "evaluation with unfused attention"},
 	    {evaluates && (l->fsdp.keeps_gathered || (l->experts && (zero3 || !states)) || (states && flat) ||

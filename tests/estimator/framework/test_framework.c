@@ -370,6 +370,18 @@ static void unvalidated_experts_are_said(void **state)
 	assert_string_equal(p4d_framework_unvalidated(&l), "the experts of this family");
 }
 
+/* Second moments of what AdamW updates beside Muon are not counted. */
+static void muon_is_unvalidated_with_the_trainer(void **state)
+{
+	static p4d_layout l;
+	p4d_request r;
+
+	(void)state;
+	build(MODEL_70B "zero-stage=3 optimizer=muon", P4D_FRAMEWORK_DEEPSPEED, &r);
+	assert_int_equal(p4d_layout_build(&r, 2, 8, &l, NULL), 0);
+	assert_string_equal(p4d_framework_unvalidated(&l), "Muon with AdamW for embeddings");
+}
+
 /* The same table is called the plan if the framework allocates it, and otherwise a closed formula. */
 static void methods(void **state)
 {
@@ -428,6 +440,7 @@ int main(void)
 	    cmocka_unit_test(stages_of_hybrids),
 	    cmocka_unit_test(unvalidated_is_said),
 	    cmocka_unit_test(unvalidated_experts_are_said),
+	    cmocka_unit_test(muon_is_unvalidated_with_the_trainer),
 	    cmocka_unit_test(methods),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
