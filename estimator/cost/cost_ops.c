@@ -186,7 +186,7 @@ static bool has_own_kernels(const p4d_layout *l, const p4d_gpu *gpu)
 					 .head_dim = l->head_dim,
 					 .backward = true};
 
-	return p4d_framework_of(l->framework)->cost.attends_alone && p4d_on_gpu(l->device) &&
+	return p4d_framework_of(l->framework)->cost.attends_alone && !l->serves && p4d_on_gpu(l->device) &&
 	       (l->document_len || l->precision == P4D_FP32 ||
 		!p4d_attention_workspace_of(gpu->sm, &call).fused);
 }

@@ -199,6 +199,7 @@ typedef struct p4d_layout {
 	unsigned norm_tensors;                    /* tensors of a norm: 1: scale; 2: scale and shift; 0:
 						   * none */
 	bool evaluates;  /* p4d-train --eval-only: only forward passes, so neither gradients nor optimizer */
+	bool serves;     /* an inference engine, with kernels of its own */
 	unsigned biased; /* linear layers with a bias: a mask of P4D_BIASED_* */
 	/* Factors on the embedding's output, on the output of a block, on scores and on logits. */
 	struct {

@@ -60,6 +60,7 @@ static int set_engine(engine *e, const p4d_request *r, uint64_t gpus_per_node, p
 
 	p4d_serving__layout_of(r, &e->l);
 	e->l.framework = P4D_FRAMEWORK_P4D;
+	e->l.serves = true;
 	e->l.device = P4D_CUDA;
 	e->l.world = e->l.tp * e->l.pp * e->l.dp;
 	e->l.gpus_per_node = (uint32_t)gpus_per_node;

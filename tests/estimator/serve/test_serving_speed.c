@@ -410,6 +410,18 @@ static void prompts_apart_delay_tokens(void **state)
 	assert_true(fabs(speed_on(flags, 1).between_tokens_s / speed_on(few, 1).between_tokens_s - 1) < 0.01);
 }
 
+/* Engines compute heads of 256 elements on tensor cores, also where cuDNN does not. */
+static void wide_heads_use_tensor_cores(void **state)
+{
+	const char *load = LLAMA "seq-len=16384 prompt-len=8192 concurrency=1";
+	char wide[192];
+
+	(void)state;
+	snprintf(wide, sizeof(wide), "%s heads=16 kv-heads=4 head-dim=256", load);
+	const double narrow = speed_of("a100-80gb", load, 1).first_token_s;
+	assert_true(speed_of("a100-80gb", wide, 1).first_token_s < 1.1 * narrow);
+}
+
 /*
  * Files in 4 bits store only experts so. On Hopper each matmul of experts expands its weights to 16 bits,
  * which slows prompts; a single sequence gains by the bytes.
@@ -451,6 +463,7 @@ int main(void)
 	    cmocka_unit_test(the_fewest_gpus_answer_a_rate),
 	    cmocka_unit_test(engines_hold_sequences_each),
 	    cmocka_unit_test(prompts_apart_delay_tokens),
+	    cmocka_unit_test(wide_heads_use_tensor_cores),
 	    cmocka_unit_test(expanded_experts),
 	};
 
