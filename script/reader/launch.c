@@ -190,6 +190,7 @@ static void note(p4d_launch *launch, const launcher *l, p4d_value word, const ch
 {
 	static const char *const nodes[] = {"nnodes", "num_nodes", "num_machines", "nodes"};
 	static const char *const gpus[] = {"nproc_per_node", "num_gpus", "gpus_per_node", "nproc"};
+	static const char of_step[] = " gpus gpus_per_node gpus_per_task gres ";
 	char plain[32];
 	size_t i = 0;
 
@@ -200,6 +201,10 @@ static void note(p4d_launch *launch, const launcher *l, p4d_value word, const ch
 		launch->container = true;
 	if (!strcmp(l->name, "srun") && name[0] == 'N') /* -N1, -N 1 */
 		launch->step_nodes = word.length > 1 ? (p4d_value){word.at + 1, word.length - 1} : value;
+	if (!strcmp(l->name, "srun") && is_among(of_step, plain))
+		launch->step_gpus = value;
+	if (!strcmp(l->name, "srun") && name[0] == 'G') /* -G1, -G 1 */
+		launch->step_gpus = word.length > 1 ? (p4d_value){word.at + 1, word.length - 1} : value;
 	if (!strcmp(l->name, "composer") && !strcmp(plain, "n"))
 		launch->gpus_per_node = value;
 	if (!strcmp(l->name, "deepspeed") && (!strcmp(plain, "include") || !strcmp(plain, "i")))

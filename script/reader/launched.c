@@ -44,6 +44,15 @@ static bool sees_some(p4d_shell *shell, p4d_value *value, p4d_read_value *place)
 	return place->file && place->file[0] != '$';
 }
 
+/* Whether srun's options give the step GPUs of their own, which no number of processes changes. */
+static bool has_step_gpus(p4d_shell *shell, const p4d_launch *launch)
+{
+	const char *file =
+	    launch->step_gpus.length ? p4d_reader__place_of(shell, launch->step_gpus).file : NULL;
+
+	return file && file[0] != '$';
+}
+
 /* The launcher's option for the number of processes. */
 static void take_option(p4d_reading *r, p4d_shell *shell, const p4d_launch *launch)
 {
@@ -51,8 +60,8 @@ static void take_option(p4d_reading *r, p4d_shell *shell, const p4d_launch *laun
 	p4d_read_value place;
 	p4d_value value;
 
-	r->names_gpus =
-	    sees_some(shell, &value, &place) || launch->included.length || launch->excluded.length;
+	r->names_gpus = sees_some(shell, &value, &place) || has_step_gpus(shell, launch) ||
+			launch->included.length || launch->excluded.length;
 	if (launch->gpus_option.length)
 		snprintf(r->processes, sizeof(r->processes), "--%s",
 			 p4d_value_text(launch->gpus_option, name, sizeof(name)));

@@ -13,13 +13,18 @@
 
 enum { LEVELS = 2 };
 
+/* As stated by the launchers around a command. */
+typedef struct stated_sizes {
+	p4d_value nodes, gpus_per_node;
+	p4d_value step_nodes, step_gpus; /* of the job step */
+} stated_sizes;
+
 typedef struct reading_state {
 	p4d_reading *reading;
 	const p4d_reader_host *host;
-	p4d_value nodes, gpus_per_node; /* as stated by the launcher around a script */
-	p4d_value step_nodes;           /* nodes of the job step around the script */
-	p4d_value trains_on;            /* nodes of the job step around the present command */
-	uint64_t until_ns;              /* time limit for configuration files, for all programs together */
+	stated_sizes stated;
+	p4d_value trains_on; /* nodes of the job step around the present command */
+	uint64_t until_ns;   /* time limit for configuration files, for all programs together */
 	p4d_read_python python;
 	unsigned weighs_left;            /* the rest of P4D_READ_WEIGHED */
 	uint64_t first;                  /* hash of the command whose training p4d reports */
@@ -175,7 +180,7 @@ static p4d_read_evidence read_arguments(reading_state *state, p4d_shell *shell, 
 				    r->program, reader->framework);
 	for (const p4d_read_default *d = named ? reader->defaults : NULL; d && d->value; d++)
 		p4d_reader__put_default(r, d->option, "%s", d->value);
-	p4d_reader__launched(r, shell, launch, state->nodes, state->gpus_per_node);
+	p4d_reader__launched(r, shell, launch, state->stated.nodes, state->stated.gpus_per_node);
 	p4d_reader__arguments(&context, launch, named ? named : 1);
 	state->until_ns = context.until_ns;
 	if (reader->finish)
@@ -279,7 +284,8 @@ static uint64_t plan_of(const reading_state *state, const p4d_launch *launch, co
 	uint64_t hash = 0xcbf29ce484222325;
 	bool skips = false; /* the value of an option that p4d does not need */
 
-	hash = add_cells(add_cells(add_cells(hash, launch->words[0]), state->nodes), state->gpus_per_node);
+	hash = add_cells(add_cells(add_cells(hash, launch->words[0]), state->stated.nodes),
+			 state->stated.gpus_per_node);
 	for (size_t i = 1; i < launch->count; i++) {
 		bool option;
 		const bool of_none = is_of_no_plan(reader, launch->words[i], &option);
@@ -379,11 +385,24 @@ static void hand_over(const reading_state *state, p4d_shell *shell, const p4d_st
 	if (launch->count && !launch->shell_script) {
 		const bool known = p4d_reader__python_directory(shell, state->host, &state->python, launch,
 								command.words, directory, sizeof(directory));
-		p4d_reader__run(&run, command.words, launch, state->nodes, state->gpus_per_node,
+		p4d_reader__run(&run, command.words, launch, state->stated.nodes, state->stated.gpus_per_node,
 				known ? directory : NULL);
 		command.run = &run;
 	}
 	state->host->starts(state->host->shell.context, shell, &command);
+}
+
+static void take_sizes(stated_sizes *stated, p4d_launch *launch)
+{
+	if (launch->nodes.length)
+		stated->nodes = launch->nodes;
+	if (launch->gpus_per_node.length)
+		stated->gpus_per_node = launch->gpus_per_node;
+	if (launch->step_nodes.length)
+		stated->step_nodes = launch->step_nodes;
+	if (launch->step_gpus.length)
+		stated->step_gpus = launch->step_gpus;
+	launch->step_gpus = stated->step_gpus;
 }
 
 static void run_command(void *context, p4d_shell *shell, const p4d_value *words, size_t count, bool certain)
@@ -399,14 +418,9 @@ static void run_command(void *context, p4d_shell *shell, const p4d_value *words,
 		p4d_reader__python_install(&state->python, shell, launch.words, launch.count, false);
 	if ((!launch.count && !launch.shell_input) || submits(state, shell, &launch))
 		return;
-	const p4d_value nodes = state->nodes, gpus = state->gpus_per_node, step = state->step_nodes;
+	const stated_sizes outside = state->stated;
 	const unsigned before = r->commands;
-	if (launch.nodes.length)
-		state->nodes = launch.nodes;
-	if (launch.gpus_per_node.length)
-		state->gpus_per_node = launch.gpus_per_node;
-	if (launch.step_nodes.length)
-		state->step_nodes = launch.step_nodes;
+	take_sizes(&state->stated, &launch);
 	const p4d_started *around = state->around;
 	const p4d_started launchers = {
 	    .around = around,
@@ -452,7 +466,7 @@ static void run_command(void *context, p4d_shell *shell, const p4d_value *words,
 		r->certain = certain;
 		forget(state);
 		state->certainty = certainty;
-		state->trains_on = state->step_nodes;
+		state->trains_on = state->stated.step_nodes;
 		read_program(state, shell, &launch, &program, words[0]);
 		r->one_node = launch.starts_ranks || reader->every_gpu;
 		p4d_reader__one_node(r, shell, &launch);
@@ -464,9 +478,7 @@ static void run_command(void *context, p4d_shell *shell, const p4d_value *words,
 		   (launch.every_gpu || launch.gpus_per_node.length)) {
 		take_program(r, shell, &launch, words[0]);
 	}
-	state->nodes = nodes;
-	state->gpus_per_node = gpus;
-	state->step_nodes = step;
+	state->stated = outside;
 	state->around = around;
 }
 

@@ -78,7 +78,7 @@ typedef struct p4d_reading {
 	 */
 	char processes[32];
 	bool processes_of_all; /* it counts the processes of all nodes */
-	bool names_gpus;       /* the script names the GPUs of a node that its program uses */
+	bool names_gpus;       /* the script says which GPUs of a node, or how many, its program gets */
 	bool alone;            /* no launcher starts it: one process on one GPU */
 	bool certain;          /* no test with an unknown result is before it */
 	bool named;            /* p4d recognized the program by its name */

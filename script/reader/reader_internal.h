@@ -291,6 +291,7 @@ typedef struct p4d_launch {
 	p4d_value nodes, gpus_per_node; /* from a launcher's options; length 0: not given */
 	p4d_value gpus_option;          /* the option of gpus_per_node without dashes: "nproc_per_node" */
 	p4d_value step_nodes;           /* from srun -N */
+	p4d_value step_gpus;            /* from srun --gpus-per-node, --gres and the like */
 	p4d_value included, excluded;   /* "worker-0:0,1@worker-1:0,1", from DeepSpeed's options */
 	p4d_launch_option option[P4D_LAUNCH_OPTIONS]; /* options of launchers that affect the training */
 	unsigned options;

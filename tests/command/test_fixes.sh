@@ -76,9 +76,13 @@ grown "torchrun --nproc_per_node 1 $trains --fsdp full_shard" "; one.sh:2: --npr
 grown "torchrun --nproc-per-node=1 $trains --fsdp full_shard" "; one.sh:2: --nproc-per-node 4"
 # shellcheck disable=SC2016 # the script's
 grown 'torchrun --nproc_per_node $SLURM_GPUS_ON_NODE '"$trains --fsdp full_shard" ""
+# shellcheck disable=SC2016 # the script's
+grown 'srun --gpus-per-node=$SLURM_GPUS_ON_NODE torchrun --nproc_per_node 1 '"$trains --fsdp full_shard" "; one.sh:2: --nproc_per_node 4"
 # in words where the script names its GPUs, or starts one process without a launcher
 sed 's/^num_processes/gpu_ids: "0"\nnum_processes/' fsdp.yaml >ids.yaml
 for command in "CUDA_VISIBLE_DEVICES=0 torchrun --nproc_per_node 1 $trains --fsdp full_shard" \
+	"srun --gpus-per-node=1 python $trains --fsdp full_shard" "srun --gres=gpu:1 torchrun --nproc_per_node 1 $trains --fsdp full_shard" \
+	"srun -G1 bash -c 'torchrun --nproc_per_node 1 $trains --fsdp full_shard'" \
 	"accelerate launch --config_file ids.yaml $trains" "python $trains --fsdp full_shard"; do
 	printf '#!/bin/bash\n%s\n' "$command" >one.sh
 	# shellcheck disable=SC2086 # options
