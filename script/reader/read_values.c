@@ -385,8 +385,9 @@ void p4d_reader__take(p4d_reading *r, const p4d_read_argument *a, const p4d_read
 	p4d_read_value *slot = p4d_reader__slot(r, a->what);
 	*slot = (p4d_read_value){.unknown = true}; /* until the value is read */
 	if (a->words == p4d_reader__there) {
+		/* programs take an empty text for none */
 		snprintf(found.text, sizeof(found.text), "on");
-		*slot = found;
+		*slot = given->unknown || *given->value ? found : (p4d_read_value){.file = NULL};
 		return;
 	}
 	if (given->unknown) { /* also --switch=$X, and a switch in a file */

@@ -37,7 +37,8 @@ enum {
 	MODULES,
 	METHOD,
 	RECOMPUTED_LAYERS,
-	REWARD
+	REWARD,
+	REWARD_APART
 };
 
 static const p4d_read_argument verl_arguments[] = {
@@ -96,7 +97,9 @@ static const p4d_read_argument verl_arguments[] = {
     {"--actor_rollout_ref.rollout.max_num_batched_tokens", P4D_MAX_BATCHED_TOKENS, NULL, NULL},
     {"--actor_rollout_ref.rollout.max_num_seqs", P4D_MAX_NUM_SEQS, NULL, NULL},
     {"--reward_model.enable", EXTRA(REWARD), "on", off},
-    {"--reward.reward_model.enable", EXTRA(REWARD), "on", off},         /* since 0.7 */
+    {"--reward.reward_model.enable", EXTRA(REWARD), "on", off}, /* since 0.7 */
+    {"--reward_model.enable_resource_pool", EXTRA(REWARD_APART), "on", off},
+    {"--reward.reward_model.enable_resource_pool", EXTRA(REWARD_APART), "on", off},
     {"--reward_model.model.update", P4D_READ_NOT_MODELLED, "on", NULL}, /* PRIME trains its reward model */
     {"--trainer.n_gpus_per_node", P4D_GPUS_PER_NODE, NULL, NULL},
     {"--trainer.nnodes", P4D_NODES, NULL, NULL},
@@ -261,7 +264,9 @@ static void finish_verl(p4d_reading *r)
 		finish_verl_megatron(r);
 	p4d_reinforcement__put_packed(r, DYNAMIC, MOST_TOKENS, 16384, (p4d_option[]){P4D_CP, P4D_OPTIONS});
 	p4d_reinforcement__finish_rank(r);
-	p4d_reinforcement__put_reward(r, REWARD);
+	/* a resource pool of its own is on other GPUs */
+	if (!p4d_reader__is(&r->extra[REWARD_APART], "on"))
+		p4d_reinforcement__put_reward(r, REWARD);
 	/* an engine on other GPUs keeps its weights there */
 	if (p4d_reader__is(&r->value[P4D_COLOCATE], "off") && r->by_default[P4D_ENGINE_SLEEP])
 		p4d_reader__put_default(r, P4D_ENGINE_SLEEP, "off");
