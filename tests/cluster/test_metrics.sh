@@ -35,11 +35,12 @@ run submit --gpus=8 --partition=mixed --env=_SLURM_SPANK_OPTION_p4d_p4d_model=ll
 [ "$status" != 0 ] || fail "accepted"
 run scontrol update jobid="$id" partition=a100
 accepted
-complete() { [ "$(calls submit)" -ge $((jobs + 8)) ] && [ "$(calls update)" -ge $((updates + 1)) ]; }
+updated=$try # how often that was tried
+complete() { [ "$(calls submit)" -ge $((jobs + 8)) ] && [ "$(calls update)" -ge $((updates + updated)) ]; }
 wait_until complete
 metrics "$file" --since before \
 	"8 p4d_hook_seconds_count hook=submit" "8 p4d_verdicts_total event=submit" \
-	"1 p4d_hook_seconds_count hook=update" "1 p4d_verdicts_total event=update" \
+	"$updated p4d_hook_seconds_count hook=update" "$updated p4d_verdicts_total event=update" \
 	"3 p4d_verdicts_total verdict=none event=submit" "3 p4d_verdicts_total verdict=would-refuse code=P4D012" \
 	"1 p4d_verdicts_total verdict=would-refuse mode=warn partition=warn" \
 	"1 p4d_verdicts_total verdict=would-refuse mode=observe partition=observe" \
