@@ -70,15 +70,15 @@ static const p4d_cluster *no_cluster(void *unused)
 	return NULL; /* one RPC per step is enough; p4d.conf or a typed GRES must suffice */
 }
 
-/* With `optional p4d.so`, srun has printed the reason and the fix, and starts the step nevertheless. */
+/* srun has printed the reason and the fix, and starts the step: p4d.so is `optional`, or the site only warns.
+ */
 static bool was_said(spank_t spank, const p4d_verdict *verdict)
 {
 	char line[P4D_NOTE_MAX];
 	p4d_note note;
 
 	return spank_getenv(spank, P4D_EXPORT_VERDICT, line, sizeof(line)) == ESPANK_SUCCESS &&
-	       p4d_note_read(line, &note) && note.outcome == P4D_OUTCOME_REFUSE &&
-	       p4d_note_same_reason(&note, verdict);
+	       p4d_note_read(line, &note) && !note.silent && p4d_note_same_reason(&note, verdict);
 }
 
 static void conclude(spank_t spank, const p4d_verdict *verdict)

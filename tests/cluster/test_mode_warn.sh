@@ -7,6 +7,18 @@ run sbatch -H -p warn $node $toobig job.sh
 accepted
 says "p4d: [P4D013]"
 says "p4d: the job is submitted, because this site only warns; later it may refuse such jobs"
+# of a step, srun says so, and the step not again
+cat >steps.sh <<'END'
+#!/bin/sh
+srun -n1 --p4d-tp=4 true
+echo "other=$?"
+END
+run sbatch -p warn $node $full -o out steps.sh
+accepted
+finished "$id"
+run cat out
+contains "$out" "other=0"
+same "$(printf '%s\n' "$out" | grep -c 'P4D044')" 1 "reasons"
 
 # from which day, if p4d.conf says that, from sbatch and from slurmctld
 next=$(($(date +%Y) + 1))
