@@ -211,15 +211,15 @@ static const char *unread_file(const p4d_reading *r)
  * model and its batch. */
 static void fix_program(const p4d_reading *r, p4d_error *why)
 {
-	const char *framework = p4d_reading_framework(r);
+	const char *program = r->alike ? r->alike : p4d_reading_framework(r);
 	p4d_request probe = {.model = ""};
 	p4d_error err;
 
 	if (!r->more_arguments || r->incomplete || r->commands != 1 || !r->value[P4D_MICRO_BATCH].file ||
 	    (!r->value[P4D_MODEL].file && !r->value[P4D_LAYERS].file) ||
-	    p4d_request_set(&probe, P4D_PROGRAM, framework, P4D_BY_P4D, &err) < 0)
+	    p4d_request_set(&probe, P4D_PROGRAM, program, P4D_BY_P4D, &err) < 0)
 		return;
-	p4d_fix(why, "--p4d-program=%s", framework);
+	p4d_fix(why, "--p4d-program=%s", program);
 }
 
 /* Reports the most important gap first: the unread file, else the program, else the values. */
@@ -237,7 +237,7 @@ static void say_unread(const p4d_reading *r, const reasons *all, p4d_error *why)
 		p4d_fail(why, P4D_E_NOT_READ,
 			 "%.80s is not a program p4d knows; its memory was not checked%s%s%s",
 			 slash ? slash + 1 : r->program, r->alike ? " (arguments like those of " : "",
-			 r->alike ? p4d_reading_framework(r) : "", r->alike ? ")" : "");
+			 r->alike ? r->alike : "", r->alike ? ")" : "");
 		fix_program(r, why);
 		return;
 	}

@@ -194,7 +194,8 @@ static void fail_unknown(const char *name, const listing *list, p4d_error *err)
 		squeeze(preset, length, other, sizeof(other));
 		containing = containing || strstr(other, key);
 	}
-	if (!related && family(key))
+	/* a name with bytes that p4d writes as \xNN is of no family */
+	if (!related && family(key) && !strchr(key, '\\'))
 		snprintf(names, sizeof(names), "; no preset is of a family \"%.*s\"",
 			 (int)(family(key) < 32 ? family(key) : 32), key);
 	if (slash && slash != name)

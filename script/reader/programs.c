@@ -198,7 +198,7 @@ static const p4d_reader *more_like(p4d_shell *shell, const p4d_launch *launch, c
 	return like;
 }
 
-static bool stands_alone(const p4d_launch *launch, const p4d_reader *reader)
+bool p4d_reader__stands_alone(const p4d_launch *launch, const p4d_reader *reader)
 {
 	for (int j = 0; j < P4D_READ_ALONE && reader->arguments_alone[j]; j++)
 		for (size_t k = 1; k < launch->count && k < P4D_READ_WEIGHED; k++)
@@ -215,11 +215,11 @@ void p4d_reader__find_program(p4d_shell *shell, const p4d_launch *launch, unsign
 		return;
 	const bool none = p4d_reader__is_none(launch->words[0]);
 	const p4d_reader *like = find_by_name(shell, launch, none, left, to);
-	if (to->reader && to->reader->earlier && stands_alone(launch, to->reader->earlier))
+	if (to->reader && to->reader->earlier && p4d_reader__stands_alone(launch, to->reader->earlier))
 		to->reader = to->reader->earlier;
 	if (!to->reader && !none)
 		to->reader = more_like(shell, launch, like, left);
 	for (int i = 0; !to->reader && !none && i < READERS; i++)
-		if (stands_alone(launch, readers[i]))
+		if (p4d_reader__stands_alone(launch, readers[i]))
 			to->reader = more_like(shell, launch, readers[i], left);
 }

@@ -162,7 +162,7 @@ static p4d_read_evidence read_arguments(reading_state *state, p4d_shell *shell, 
 	memset(r->by_default, 0, sizeof(r->by_default));
 	r->more_arguments = !named;
 	r->named = named;
-	r->alike = !named && alike;
+	r->alike = !named && alike ? p4d_reader__program_like(reader, launch) : NULL;
 	r->launches = context.accelerates;
 	r->reader = reader;
 	if (named > 1) {
@@ -170,10 +170,10 @@ static p4d_read_evidence read_arguments(reading_state *state, p4d_shell *shell, 
 		snprintf(r->program + length, sizeof(r->program) - length, " %s",
 			 p4d_value_text(launch->words[1], subcommand, sizeof(subcommand)));
 	}
-	if (!named && alike)
+	if (r->alike)
 		p4d_reader__unknown(r, "program",
 				    "%.80s is not a program p4d knows; its arguments are like those of %s",
-				    r->program, reader->framework);
+				    r->program, r->alike);
 	else if (!named)
 		p4d_reader__unknown(r, "program",
 				    "other projects use the name %.80s too, and nothing says that this is %s",

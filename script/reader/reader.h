@@ -82,7 +82,8 @@ typedef struct p4d_reading {
 	bool alone;            /* no launcher starts it: one process on one GPU */
 	bool certain;          /* no test with an unknown result is before it */
 	bool named;            /* p4d recognized the program by its name */
-	bool alike;            /* p4d recognized the reader only by its arguments */
+	const char *alike;     /* p4d recognized the program only by its arguments: its name for users;
+				* NULL: by its name, or not */
 	bool told;             /* the user or the site named the program */
 	bool adapts;           /* the user says that the program trains adapters */
 	bool launches;         /* the program itself takes the options of accelerate launch */

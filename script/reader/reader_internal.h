@@ -314,6 +314,8 @@ typedef struct p4d_read_program {
 
 /* Names of programs next to a training with similar arguments: they generate, evaluate or convert. */
 bool p4d_reader__is_none(p4d_value program);
+/* Whether a command has an argument that only programs of this reader have. */
+bool p4d_reader__stands_alone(const p4d_launch *launch, const p4d_reader *reader);
 
 /*
  * Maximum number of words in a script's commands that p4d weighs to distinguish programs of the same name

@@ -248,6 +248,24 @@ static bool ends_with(const char *text, const char *end)
 	return length > wanted && !strcmp(text + length - wanted, end);
 }
 
+const char *p4d_reader__program_like(const p4d_reader *reader, const p4d_launch *launch)
+{
+	char path[P4D_READ_PATH];
+	const char *usual = NULL;
+
+	p4d_value_text(launch->words[0], path, sizeof(path));
+	const char *slash = strrchr(path, '/');
+	for (size_t i = 0; i < PROGRAMS; i++) {
+		if (programs[i].reader != reader)
+			continue;
+		if (*programs[i].kind && strstr(slash ? slash : path, programs[i].kind))
+			return programs[i].name;
+		if (!usual && (!*programs[i].kind || p4d_reader__stands_alone(launch, reader)))
+			usual = programs[i].name;
+	}
+	return usual ? usual : reader->framework;
+}
+
 static int certainty(p4d_shell *shell, const p4d_launch *launch, const p4d_reader *reader, unsigned *left)
 {
 	const p4d_read_evidence e = p4d_reader__weigh_command(shell, launch, reader, 1, left);

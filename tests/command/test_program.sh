@@ -44,6 +44,19 @@ says "(arguments like those of trl)"
 [ "$(fix)" = --p4d-program=trl ] || fail "not the program that takes --use_peft"
 holds 158.7 --conf judge.conf --p4d-program=trl
 holds 80.2 --conf judge.conf --p4d-program=trainer
+# of TRL's methods, those that generate have --num_generations
+sed 's/--max_length 2048/--num_generations 8 --max_completion_length 512 --max_prompt_length 512/' peft.sh >rl.sh
+for name in my_rl grpo_x; do
+	sed "s/my_sft/$name/" rl.sh >named.sh
+	exits 0 p4d check --conf judge.conf -N1 --gpus-per-node=8 named.sh
+	says "(arguments like those of trl-grpo)"
+	[ "$(fix)" = --p4d-program=trl-grpo ] || fail "not the method of --num_generations"
+done
+exits 0 p4d check --conf judge.conf -p h100 -N1 --gpus-per-node=8 --p4d-program=trl-grpo named.sh
+prints "while it generates"
+sed "s/my_sft/my_rloo/" rl.sh >named.sh
+exits 0 p4d check --conf judge.conf -N1 --gpus-per-node=8 named.sh
+[ "$(fix)" = --p4d-program=trl-rloo ] || fail "not the method of the name"
 exits 13 p4d check --conf judge.conf --p4d-program=trl job.sh
 exits 5 p4d check --conf judge.conf --p4d-program=trlx job.sh
 says "[P4D005] --p4d-program=trlx: p4d does not have that name; nearest: trl, trl-dpo, trl-kto"

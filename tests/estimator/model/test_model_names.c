@@ -219,6 +219,8 @@ static void unknown_names_show_the_nearest(void **state)
 	    {"no/such/thing",
 	     "unknown model \"no/such/thing\"; no preset is of a family \"thing\"" OTHERS_OF("no/such/thing"),
 	     "p4d models"},
+	    /* bytes of a script's name are escaped */
+	    {"a\\x1bz-7b", "unknown model \"a\\x1bz-7b\"" OTHERS, "p4d models"},
 	};
 	(void)state;
 
