@@ -11,8 +11,9 @@ struct p4d_accounting {
 enum { P4D_ACCOUNTING_DELIMITER = 20 };
 
 /*
- * The fields of a job's or step's line; see accounting_jobs.c. FIELD has the order of sacct's output. The
- * last field is a number, so that it ends where the line does.
+ * The fields of a job's or step's line; accounting_line.c reads them. FIELD has the order of sacct's output.
+ * A record ends at the first line break in its last field (accounting_records.h). Therefore the last field is
+ * a number, which contains no line break.
  */
 #define P4D_ACCOUNTING_FIELDS(FIELD) \
 	FIELD(ID, "JobID") \

@@ -52,8 +52,8 @@ typedef struct members {
 } members;
 
 /*
- * The bound of measured - predicted with a margin, and the share of rows whose measurement is at most the
- * prediction.
+ * Predictions here include the margin x. Returns bound_of for measurement minus prediction, in GiB. *covered:
+ * the share of measured rows whose measurement is at most the prediction. Both are 0 without measured rows.
  */
 static double bound_with(const members *m, extra x, double *covered)
 {

@@ -50,8 +50,8 @@ typedef struct p4d_rehearsed {
 				       * time; 0: none */
 	uint64_t pinned, managed;
 	uint64_t products, flops, collectives, collective_bytes, unknown_reads, even_routes;
-	bool python;   /* Python ran, */
-	bool followed; /* and p4d's Python module followed values in it */
+	bool python;   /* Python ran */
+	bool followed; /* p4d's Python module listed reads of values that only a GPU computes */
 	bool updated;  /* an optimizer has run */
 	bool raised;   /* an exception that is not about memory ended the program */
 	uint64_t

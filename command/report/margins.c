@@ -21,7 +21,7 @@ static const char *choice_or_any(p4d_option option, int64_t value, char *buf, si
 	return p4d_request_value_text(&request, option, buf, size);
 }
 
-/* The title of its section: "fsdp", "fsdp/torchtitan/bf16/h100-80gb". */
+/* The title of a margin's section in p4d.conf: "fsdp", "fsdp/torchtitan/bf16/h100-80gb". */
 enum { MARGIN_TITLE = 128 };
 static const char *title_of(const p4d_gpu_margin *m, char buf[MARGIN_TITLE])
 {

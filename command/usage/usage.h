@@ -32,7 +32,7 @@ typedef struct p4d_usage_row {
 	const p4d_backtest_row *of;
 	p4d_verdict_record record; /* zeroed: the job has none */
 	bool joined;               /* it has a record */
-	bool unguarded;            /* its only record is in Extra, where p4d does not guard it */
+	bool unguarded;            /* its only record is in Extra, where the user could write it */
 	p4d_outcome outcome;       /* outcome in the record; P4D_OUTCOMES: there is none */
 	bool overridden;           /* p4d refused the job and the user overrode that */
 	double need, capacity;     /* memory of the fullest GPU: from the record, else as predicted today;

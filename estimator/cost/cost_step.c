@@ -61,7 +61,8 @@ static stage_view view_of(const p4d_layout *l, const p4d_cost_terms *t, const p4
 }
 
 /*
- * Seconds of all chunks' passes of a stage for one micro-batch: those that may be deferred, and the others.
+ * Seconds that a stage needs for one micro-batch, over all its chunks. first: passes that may not be
+ * deferred. later: passes that the schedule may defer, such as weight gradients of a split backward pass.
  */
 typedef struct stage_work {
 	double first, later;

@@ -266,7 +266,10 @@ static block_memory of_mixer(const p4d_layout *l, te_block *b, p4d_mixer mixer)
 					    : of_attention(l, b);
 }
 
-/* The moments of experts do not include other blocks. */
+/*
+ * The memory of a feed-forward block. For experts, z has the peaks of both passes
+ * (p4d_megatron__size_experts), and these peaks contain no memory of other blocks.
+ */
 static block_memory of_feed(const p4d_layout *l, te_block *b, p4d_feed feed)
 {
 	const p4d_megatron_sizes *z = b->z;

@@ -127,7 +127,7 @@ uint64_t p4d_transformers__layer_adapters(const p4d_layout *l, unsigned kind)
 	return sums_of(l, kind).adapters;
 }
 
-/* The same over all layers. */
+/* The sums over the linear layers of all layers of the model. */
 static linear_sums sums_of_model(const p4d_layout *l)
 {
 	const p4d_transformers_kinds kinds = p4d_transformers__kinds(l);

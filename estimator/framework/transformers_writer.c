@@ -12,7 +12,7 @@ static bool keeps_frozen(const p4d_layout *l)
 
 p4d_tape_writer p4d_transformers__writer(const p4d_layout *l, p4d_tape *tape)
 {
-	/* DeepSpeed casts them to its own precision, from any type */
+	/* whether parameters stay in fp32; DeepSpeed casts parameters of any type to its own precision */
 	const bool stored =
 	    l->torch.param_dtype == P4D_PARAM_FP32 && !p4d_framework_shares(l, P4D_SHARES_BY_STAGE);
 	const unsigned weight = l->precision == P4D_FP32 || stored ? 4 : 2;

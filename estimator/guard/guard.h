@@ -159,6 +159,8 @@ bool p4d_rank_is_worse(const p4d_rank *a, const p4d_rank *b);
 /* The job is refused (or would be) because it does not say what it trains. */
 bool p4d_verdict_requires_plan(const p4d_verdict *verdict);
 
-/* Memory of the fullest rank: "47.6 of 79.1 GiB (60 %)"; if p4d does not know the host's memory, "0.012
- * GiB per rank". */
+/*
+ * Writes the memory of the fullest rank: "47.6 of 79.1 GiB (60 %)". For ranks on CPUs whose memory p4d does
+ * not know: "0.012 GiB per rank". With offloading, ", host memory 93.1 GiB a node" follows.
+ */
 const char *p4d_verdict_memory(const p4d_verdict *verdict, char *buf, size_t size);

@@ -276,8 +276,9 @@ bool p4d_guard__script_unread(const p4d_reading *r, const p4d_request *typed, p4
 int p4d_guard__take_script(const p4d_reading *r, p4d_request *request, p4d_error *err)
 {
 	const bool typed_model = p4d_is_set(request, P4D_MODEL);
-	/* for a program with arguments, missing arguments also determine the training; but not if p4d's
-	 * own options may be among the arguments */
+	/* Whether the program uses its default for each argument that the script does not have. p4d does not
+	 * know that if some arguments are unknown. If the user typed the model and no argument describes it,
+	 * p4d's options may become arguments. */
 	const bool defaults = !r->more_arguments && (!typed_model || p4d_guard__gives_arguments(r));
 
 	for (int i = 0; i < (int)P4D_OPTIONS; i++) {

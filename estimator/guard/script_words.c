@@ -61,8 +61,8 @@ bool p4d_guard__write_in_file(const char *file, const char *argument, const char
 	return true;
 }
 
-/* Writes what counts the processes: "--nproc_per_node 4", "NPROC_PER_NODE=4". False: p4d knows no word for
- * it. */
+/* Writes the argument or variable that sets the number of processes: "--nproc_per_node 4",
+ * "NPROC_PER_NODE=4". False: p4d knows none. */
 static bool write_count(const p4d_reading *r, const char *number, char *buf, size_t size)
 {
 	const p4d_read_value *v = &r->value[P4D_GPUS_PER_NODE];

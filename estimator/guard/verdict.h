@@ -80,7 +80,7 @@ typedef struct p4d_guard_asked {
 	uint32_t *published_batch;
 	p4d_verdict *verdict;
 	bool verifies;               /* set if slurmctld asks */
-	const char *override_reason; /* set if slurmctld asks, since its request has none; NULL: none */
+	const char *override_reason; /* --p4d-override, if slurmctld asks with an empty request; NULL: none */
 } p4d_guard_asked;
 
 /* submit.c: judges the job by the reading of its script. searches: as in p4d_guard__complete. */

@@ -57,7 +57,7 @@ static inline uint64_t p4d_expert_shards(const p4d_layout *layout)
 {
 	if (!layout->optimizer_sharding || layout->ep == 1)
 		return p4d_optimizer_shards(layout);
-	/* FSDP: number of ranks that share one copy of the model */
+	/* shard_degree: number of ranks that together hold one copy of the model (FSDP) */
 	return layout->shard_degree >= layout->ep ? layout->shard_degree / layout->ep
 	       : layout->expert_dp                ? layout->expert_dp
 						  : 1;

@@ -18,7 +18,7 @@ typedef struct p4d_routed {
 			    * and etp */
 	p4d_wide gathered; /* tokens of this rank's experts */
 	bool exchanged;    /* there are other ranks to exchange tokens with */
-	bool sorted;       /* received tokens are not sorted by expert, and are copied once more */
+	bool sorted;       /* this rank sorts the received tokens by expert, into one more copy */
 } p4d_routed;
 
 /* own: tokens of this rank, in a model with experts. Takes some microseconds at most. */

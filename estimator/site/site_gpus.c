@@ -55,7 +55,8 @@ static int read_capability(p4d_site_load_state *l, const p4d_conf_section *secti
 	return 0;
 }
 
-/* Adds the GPU of a section, unless the table has it, as a later release may. */
+/* Adds the GPU that a section describes. If the table has a GPU of this name, p4d keeps that: a later release
+ * of p4d may have added it. */
 static int add_described(p4d_site_load_state *l, const p4d_conf_section *section)
 {
 	p4d_gpu gpu = {.status = "site"};

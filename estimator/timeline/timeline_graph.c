@@ -228,8 +228,8 @@ static void add_chunk_pass(graph_builder *b, uint32_t stage, uint32_t position, 
 }
 
 /*
- * A pass, with the collectives at the places where p4d_schedule_compile puts them. False while a dependency
- * is missing.
+ * Adds a pass to the graph. Adds collectives at the places where p4d_schedule_compile puts them. False: the
+ * pass depends on a node that is not in the graph yet.
  */
 static bool run_pass(graph_builder *b, uint32_t stage, const p4d_pass *pass)
 {

@@ -100,7 +100,8 @@ const char *p4d_huggingface__module_name(const p4d_layout *l, unsigned number)
 	const char *name = p4d_weights_adapted_name(number), *what;
 	const module *m = module_of(of, name, &what);
 
-	/* PEFT compares the ends of names; GPT-2 has two modules whose names end alike */
+	/* PEFT finds modules by the end of their name, so the last part is enough. In GPT-2, attn.c_proj and
+	 * mlp.c_proj have the same last part, so p4d writes both parts. */
 	return m && of->transposes ? m->of_file : strchr(m ? m->of_file : name, '.') + 1;
 }
 

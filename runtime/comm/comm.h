@@ -78,11 +78,13 @@ int p4d_ranks_local(p4d_ranks *ranks, uint32_t size, p4d_error *err);
 int p4d_ranks_from_slurm(p4d_ranks *ranks, char *(*variable)(const char *name), p4d_error *err);
 
 /*
- * For a process that torchrun, Open MPI's mpirun or MPICH's mpiexec started: RANK, WORLD_SIZE, LOCAL_RANK and
- * LOCAL_WORLD_SIZE; OMPI_COMM_WORLD_*; PMI_RANK, PMI_SIZE and MPI_LOCAL*. Every node must have the same
- * number of ranks, in order. *nodes: how many. On several nodes they meet at MASTER_ADDR; MASTER_PORT, unless
- * torchrun listens there. Key: as above. A task of srun with these variables is not such a process. Errors:
- * the same.
+ * For a process that torchrun, Open MPI's mpirun or MPICH's mpiexec started. Reads RANK, WORLD_SIZE,
+ * LOCAL_RANK and LOCAL_WORLD_SIZE; OMPI_COMM_WORLD_*; or PMI_RANK, PMI_SIZE and MPI_LOCAL*. A task of srun
+ * may also have these variables, and is not such a process. Every node must have the same number of ranks,
+ * and consecutive ones. *nodes: number of nodes.
+ * Rank 0 listens at MASTER_ADDR if there are several nodes, else on loopback. Its port is MASTER_PORT. If
+ * that is not set, or if torchrun itself listens there, the ports are derived from the session.
+ * Key and errors are those of p4d_ranks_from_slurm.
  */
 bool p4d_ranks_are_launched(char *(*variable)(const char *name));
 /* Whether this process is the first, or the only one, of those that srun or such a launcher started. */

@@ -66,8 +66,9 @@ int p4d_template_values_set(p4d_template_values *values, const char *name, struc
 void p4d_template_values_shorten(p4d_template_values *values, const char *name, size_t count);
 
 /*
- * steps: how many are left, from which the rendering subtracts; NULL: P4D_TEMPLATE_STEPS. Errors: VALUE (what
- * the template raises, or what is wrong or not supported, with its line; a limit), NO_MEMORY.
+ * steps: the number of steps that the caller still allows; the function subtracts those of this rendering.
+ * NULL: this rendering may take P4D_TEMPLATE_STEPS. Errors: VALUE (what the template raises, or what is wrong
+ * or not supported, with its line; a limit), NO_MEMORY.
  */
 int p4d_template_render(const p4d_template *template, p4d_template_values *values, uint64_t *steps,
 			p4d_template_text *text, p4d_error *err);

@@ -140,7 +140,7 @@ typedef struct p4d_reader {
 	const char *const *bounds;
 	const p4d_read_filling *filling; /* the first entry that applies decides instead; ends with a NULL
 					  * text */
-	const char *folders[2];          /* arguments that name the folder of other files */
+	const char *folders[2];          /* arguments that give the folder of the operands' files */
 	const p4d_read_hydra *hydra;     /* NULL: hydra does not compose its configuration */
 	bool assignments;                /* NAME=VALUE is an argument, too */
 	bool every_gpu;                  /* the program itself starts on all GPUs of its node */

@@ -100,7 +100,7 @@ typedef struct p4d_shell_written {
 
 /* A file or a text that could not be read and may have set any variable. */
 typedef struct p4d_shell_unread {
-	uint16_t reason; /* reason with its name; 0: none */
+	uint16_t reason; /* p4d_shell_unknown gives the name of the input; 0: there is no such input */
 	uint32_t at;     /* value of p4d_shell.unreads, counting it */
 	bool modules;    /* some command changed the environment as modules do, which set search paths and
 			  * similar variables */

@@ -56,7 +56,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	check(text != NULL);
 	memcpy(text, data, size);
 	parse(text, size);
-	/* a whole manifest keeps its end, anything else gets one */
+	/* replaces or appends the last line, so that the checksum is right */
 	size_t body =
 	    size >= tail && !memcmp(text + size - tail, ending, sizeof(ending) - 1) ? size - tail : size;
 	snprintf(text + body, tail + 1, "%s%016" PRIx64 "\"\n}\n", ending, (uint64_t)XXH3_64bits(text, body));

@@ -67,7 +67,7 @@ void p4d_cuda_attention_table(p4d_device *device);  /* cuda_attention.c */
  */
 typedef enum p4d_attention_pass {
 	P4D_ATTENTION_FORWARD,
-	P4D_ATTENTION_SET, /* sets dq, dk, dv, which lie as q, k, v */
+	P4D_ATTENTION_SET, /* writes dq, dk and dv, with the type and strides of q, k and v */
 	P4D_ATTENTION_ADD  /* adds to them, in fp32 */
 } p4d_attention_pass;
 /* Stores why fused attention is not used, in device->attention_text and attention_slow. */

@@ -104,7 +104,7 @@ static void the_best_grid(void **state)
 	assert_true(chosen < plain);
 }
 
-/* --tp-grid=auto: no layout is slower than without, and the result names its grid. */
+/* With --tp-grid=auto the search finds a faster layout than without it, and the result names its grid. */
 static void the_search_chooses(void **state)
 {
 	static p4d_candidate with, without;

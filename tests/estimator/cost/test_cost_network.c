@@ -56,7 +56,7 @@ static void leaf_switches_share_their_uplinks(void **state)
 	assert_true(fabs((step_with(EIGHT_NODES, NODES, own, &gpu) - flat) / sum_by_hand(&gpu) - 2) < 1e-6);
 	/* below one, nothing changes */
 	assert_true(step_with(EIGHT_NODES, NODES, all, &gpu) == flat);
-	/* nor for a job of one node */
+	/* settings of the network change nothing for a job of one node */
 	const double one = step_with(MODEL "tp=4 global-batch=8", 1, (p4d_network){0}, &gpu);
 	assert_true(step_with(MODEL "tp=4 global-batch=8", 1, own, &gpu) == one);
 	assert_true(step_with(MODEL "tp=4 global-batch=8", 1, (p4d_network){.nics = 1, .step_seconds = 1},

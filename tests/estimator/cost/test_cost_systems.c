@@ -337,8 +337,9 @@ static void vocabulary_gains(const vocabulary_row *rows, size_t count, const cha
 }
 
 /*
- * Vocabulary parallelism (arXiv 2411.05288), Tables 5 and 6: what 1F1B and V-Half gain by it over the layers
- * split evenly. Its models are GPT's; these have as many FLOPs in SwiGLU.
+ * Vocabulary parallelism (arXiv 2411.05288), Tables 5 and 6: its gain with 1F1B and with V-Half. The baseline
+ * has the same schedule without it, and the layers split evenly over the stages. The paper's models have
+ * GPT's feed-forward parts. The models here have SwiGLU with as many FLOPs.
  */
 static void vocabulary(void **state)
 {

@@ -142,7 +142,8 @@ static uint64_t bytes_of(const p4d_layout *l, const char *name)
 	return 0;
 }
 
-/* A rank has some columns of the table, and shards them over the ranks with the same columns. */
+/* --memory-parallel shards the value table by columns. FSDP then shards a rank's columns over the ranks that
+ * have the same columns. */
 static void memory_shards(void **state)
 {
 	const p4d_layout l = layout_of(BASE_1B IN_24 "memory-keys=8192 memory-parallel=64", 16, 8);

@@ -117,7 +117,7 @@ static void too_many(void **state)
 	for (int i = 0; i < P4D_ALLOCATOR_BLOCKS - 2; i++)
 		take(11);
 	assert_false(a.overflow);
-	take(2); /* there is room for it, and none for the rest of its segment */
+	take(2); /* the list has room for its block, but not for the free rest of its segment */
 	assert_true(a.overflow);
 }
 

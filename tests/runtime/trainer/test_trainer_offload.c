@@ -95,8 +95,9 @@ static void assert_split(void)
 }
 
 /*
- * Sharded parameters are in the same segments on the host. Without sharding, segments differ, and so does the
- * order of the norm's sum.
+ * Whether offloading keeps the order in which the gradient norm is summed. If parameters are offloaded, each
+ * layer is a segment (p4d_cuts_segments). Sharded parameters also have these segments without offloading.
+ * Other parameters may have other segments then, and the sum has another order.
  */
 static bool same_sums(void)
 {

@@ -207,8 +207,8 @@ static void train_as(job *j, double limit)
 
 /* ---- moments in 8 bits ---- */
 
-/* How many codes of a moment are others: a number in the middle of two may go to either, and its later ones
- * then differ. */
+/* Number of codes of a moment that differ from the oracle's. A value in the middle between two codes may be
+ * rounded to either of them. Later codes of that element then also differ. */
 static unsigned compare_moment(job *j, unsigned moment)
 {
 	const p4d_weight_slice s = slice_of(j, SHOWN);
@@ -284,7 +284,8 @@ enum { SHARED_STEPS = 3, MOST_ELEMENTS = 1 << 18 };
 	"qk-norm=on seq-len=24 global-batch=12 micro-batch=1 tp=1 cp=1 pp=1 vpp=1 precision=fp32 " \
 	"optimizer=adamw-8bit "
 
-/* States after the master, each element's where it lies in the flat buffer; shared with the ranks. */
+/* The optimizer states except the master, in memory that the forked ranks share: MOST_ELEMENTS floats for
+ * each state. The index of an element is its index in the flat buffer. */
 static float *shared;
 static p4d_layout shared_layout;
 

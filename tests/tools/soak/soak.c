@@ -213,7 +213,7 @@ static void submit_by_sbatch(kind of, job *j, const char *name)
 	/* slurmctld's own refusal may come after advice of p4d's */
 	did.by_slurm =
 	    did.by_slurm || (did.refused && strstr(a.err, "submission failed") && !strstr(a.err, refusal));
-	/* Slurm may not know the nodes of a job that passes with a warning */
+	/* codes from NOTES on are warnings: Slurm itself refused the job, such as for unknown nodes */
 	did.by_slurm = did.by_slurm || (did.refused && first_code(&did) >= NOTES);
 	const char *state = state_of(epoch), *outcome = !did.refused   ? "accepted"
 							: did.by_slurm ? "by-slurm"
