@@ -66,7 +66,7 @@ int p4d_chat__open(p4d_chat *chat, const char *template, const char *date, const
 		return found < 0 ? -1 : 0;
 	if (strcmp(template, "own") != 0)
 		return unknown(template, err);
-	p4d_fail(err, P4D_E_VALUE, "--chat=own: %.300s has no chat template", tokenizer_name);
+	p4d_fail(err, P4D_E_VALUE, "--chat=own: the tokenizer %.300s has no chat template", tokenizer_name);
 	return p4d_fix(err, "--chat FILE.jinja, or --chat chatml");
 }
 

@@ -470,7 +470,7 @@ static int judge_bad(const data *d, p4d_error *err)
 	}
 	*err = d->first_bad;
 	if (d->bad > 1) {
-		p4d_fail(err, d->first_bad.code, "%.300s; so are %" PRIu64 " of %" PRIu64 " lines",
+		p4d_fail(err, d->first_bad.code, "%.300s; %" PRIu64 " of %" PRIu64 " lines are wrong",
 			 d->first_bad.text, d->bad, d->lines);
 		p4d_fix(err, "--bad-lines %" PRIu64 ", to leave them out", d->bad);
 	}

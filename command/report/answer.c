@@ -43,6 +43,13 @@ static void print_colocated(const p4d_verdict *v, const p4d_request *request)
 	fputs(" (unvalidated)", stdout);
 }
 
+/* p4d knows the program, but not what it needs. */
+static bool not_checked(const p4d_verdict *v)
+{
+	return v->read && !v->judged && !v->starts && !v->serving.max_model_len &&
+	       !v->colocated.capacity_bytes && !(v->messages && v->message[0].code == P4D_E_REHEARSED);
+}
+
 /* sbatch's answer. A job above the limit passes if the site or a doubt only lets p4d advise. */
 static const char *outcome(const p4d_verdict *v)
 {
@@ -51,6 +58,8 @@ static const char *outcome(const p4d_verdict *v)
 
 	if (v->judged && v->action == P4D_WARN && v->estimate.fraction > limit)
 		return "would be submitted, but may not fit";
+	if (v->action == P4D_WARN && not_checked(v))
+		return "would be submitted";
 	return words[v->action];
 }
 
@@ -83,7 +92,7 @@ static void print_answer(const p4d_verdict *v, const p4d_request *request, const
 		print_colocated(v, request);
 	else if (v->messages && v->message[0].code == P4D_E_REHEARSED)
 		printf(": judged by a rehearsal");
-	else if (v->read)
+	else if (not_checked(v))
 		printf(": not checked%s%s", v->unread[0] ? ": " : "", v->unread);
 	else if (v->action == P4D_PASS && !p4d_request_any(request))
 		print_no_options(script);

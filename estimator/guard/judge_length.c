@@ -83,7 +83,7 @@ static void say_any_length(const p4d_estimate *least, p4d_error *err)
 {
 	p4d_error inner = *err;
 
-	p4d_fail(err, inner.code, "%.400s; sequences of any length need more than %.1f GiB", inner.text,
+	p4d_fail(err, inner.code, "%.400s; even the shortest sequences need more than %.1f GiB", inner.text,
 		 p4d_to_gib(least->peak.device_bytes));
 	p4d_fix(err, "%s", inner.fix);
 }

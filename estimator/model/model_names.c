@@ -200,11 +200,10 @@ static void fail_unknown(const char *name, const listing *list, p4d_error *err)
 			 (int)(family(key) < 32 ? family(key) : 32), key);
 	if (slash && slash != name)
 		snprintf(file, sizeof(file), " (hf download %.128s config.json)", name);
-	p4d_fail(
-	    err, P4D_E_UNKNOWN_MODEL,
-	    "unknown model \"%.128s\"%s%s; others come as --p4d-model=PATH/config.json%s, or =custom with "
-	    "sizes",
-	    name, shown ? "; nearest: " : "", names, file);
+	p4d_fail(err, P4D_E_UNKNOWN_MODEL,
+		 "unknown model \"%.128s\"%s%s; for another model, give --p4d-model=PATH/config.json%s, or "
+		 "--p4d-model=custom and its sizes",
+		 name, shown ? "; nearest: " : "", names, file);
 	/* the nearest preset is another model, so it is no fix */
 	if (!shown)
 		p4d_fix(err, "p4d models%s%.40s", containing ? " " : "", containing ? base : "");

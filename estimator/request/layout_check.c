@@ -562,9 +562,10 @@ static int check_experts(const p4d_request *r, p4d_layout *l, p4d_error *err)
 		const uint64_t nearest =
 		    p4d_layout__list(l, ep_works, l->experts, l->experts, l->ep, list, sizeof(list));
 		p4d_fail(err, P4D_E_EXPERTS,
-			 "ep=%" PRIu64 " does not divide the %" PRIu64 " experts or, times etp=%" PRIu64
-			 ", dp*cp*tp = %" PRIu64 "*%" PRIu64 "*%" PRIu64 "; ep can be %s",
-			 l->ep, l->experts, l->etp, l->dp, l->cp, l->tp, list);
+			 "ep=%" PRIu64 " must divide the %" PRIu64 " experts, and ep*etp = %" PRIu64
+			 "*%" PRIu64 " must divide dp*cp*tp = %" PRIu64 "*%" PRIu64 "*%" PRIu64
+			 "; ep can be %s",
+			 l->ep, l->experts, l->ep, l->etp, l->dp, l->cp, l->tp, list);
 		return p4d_fix(err, "--p4d-ep=%" PRIu64, nearest);
 	}
 	l->expert_dp = ranks / (l->ep * l->etp);

@@ -53,6 +53,6 @@ accepted
 finished "$id"
 finished "$((id - 2))"
 cat differ.out same.out
-same "$(grep -c 'P4D044.*of another component' differ.out)" 2 "as often as a step ran on the second:"
+same "$(grep -c 'P4D044.*to another component' differ.out)" 2 "as often as a step ran on the second:"
 contains "$(cat differ.out)" "second tp=8"
 lacks "$(cat same.out)" P4D

@@ -81,7 +81,7 @@ says "p4d: [P4D117] unknown.sh:4 (pretrain_gpt.py) was not checked: p4d cannot t
 same "$(fix)" "--p4d-tp=N"
 does_not_say error
 run p4d check unknown.sh
-contains "$out" "would pass with a warning: not checked"
+contains "$out" "would be submitted: not checked"
 # typed options complete a script, and the script has the others
 run sbatch -H --p4d-tp=8 unknown.sh
 accepted

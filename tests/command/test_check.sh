@@ -268,7 +268,7 @@ lengths "$sft --use_peft --padding max_length"
 refused P4D012 $judged lengths.sh
 lengths "$sft"
 refused P4D013 $judged lengths.sh
-says "; sequences of any length need more than 120.0 GiB"
+says "; even the shortest sequences need more than 120.0 GiB"
 lengths "swift sft --model Qwen/Qwen2.5-7B-Instruct --train_type lora --torch_dtype bfloat16 --max_length 16384 --per_device_train_batch_size 16"
 exits 0 $judged lengths.sh
 says "[P4D123] max_length 16384"

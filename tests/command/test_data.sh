@@ -130,7 +130,7 @@ exits 4 p4d data --jsonl --bad-lines 1 -o some2 some.jsonl
 [ ! -e some2.bin ] || fail "written in spite of wrong lines"
 sed 20,22d some.jsonl | head -n 199 >more.jsonl
 exits 4 p4d data --jsonl -o some2 more.jsonl
-says "so are 2 of 199 lines" "fix: --bad-lines 2"
+says "2 of 199 lines are wrong" "fix: --bad-lines 2"
 exits 0 p4d data --jsonl --bad-lines 2 -o some2 more.jsonl
 refused P4D001 p4d data --bad-lines 2 -o some2 one
 says "--bad-lines needs --jsonl"

@@ -78,7 +78,7 @@ if [ "$kinds" != bytes ]; then
 	rm model/chat_template.jinja
 	echo '{}' >model/tokenizer_config.json
 	exits 5 p4d data --tokenizer model --chat own -o out chat.jsonl
-	says "--chat=own: model has no chat template"
+	says "--chat=own: the tokenizer model has no chat template"
 fi
 exits 5 p4d data --chat own/none -o out chat.jsonl
 says "--chat=own/none: not a template; there are chatml, "

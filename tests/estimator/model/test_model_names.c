@@ -195,9 +195,9 @@ static void names_ignore_case_and_separators(void **state)
 	}
 }
 
-#define FILES "; others come as --p4d-model=PATH/config.json"
-#define OTHERS FILES ", or =custom with sizes"
-#define OTHERS_OF(name) FILES " (hf download " name " config.json), or =custom with sizes"
+#define FILES "; for another model, give --p4d-model=PATH/config.json"
+#define OTHERS FILES ", or --p4d-model=custom and its sizes"
+#define OTHERS_OF(name) FILES " (hf download " name " config.json), or --p4d-model=custom and its sizes"
 
 static void unknown_names_show_the_nearest(void **state)
 {
