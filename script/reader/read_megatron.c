@@ -117,16 +117,6 @@ const p4d_read_argument p4d_reader__megatron_arguments[] = {
     {"--qk-layernorm", P4D_QK_NORM, "on", NULL},
     {"--bf16", P4D_PRECISION, "bf16", NULL},
     {"--fp16", P4D_PRECISION, "fp16", NULL},
-    /* in Megatron-LM before 3.0, and still in Megatron-DeepSpeed */
-    {"--checkpoint-activations", P4D_RECOMPUTE, "full", NULL},
-    {"--checkpoint-num-layers", P4D_RECOMPUTE_LAYERS, NULL, NULL},
-    {"--activations-checkpoint-method", OLD_METHOD, NULL, NULL},
-    {"--activations-checkpoint-granularity", GRANULARITY, NULL, NULL},
-    {"--activations-checkpoint-num-layers", P4D_RECOMPUTE_LAYERS, NULL, NULL},
-    {"--glu-activation", P4D_GLU, NULL, glus},
-    {"--pad-vocab-size-to", TOKENIZER_VOCAB, NULL, NULL},
-    {"--deepspeed", P4D_READ_NOT_MODELLED, "on", NULL},
-    {"--zero-stage", P4D_OPTIMIZER_SHARDING, NULL, stages},
     {"--recompute-activations", P4D_RECOMPUTE, "selective", NULL},
     {"--recompute-granularity", GRANULARITY, NULL, NULL},
     {"--recompute-modules", MODULES, NULL, p4d_reader__list},
@@ -547,6 +537,33 @@ static void finish(p4d_reading *r)
 static const char *const typical[] = {"--micro-batch-size", "--num-attention-heads",
 				      "--tensor-model-parallel-size", "--pipeline-model-parallel-size", NULL};
 
+/* Arguments of Megatron-LM before 3.0, and still of Megatron-DeepSpeed. */
+static const p4d_read_argument older[] = {
+    {"--checkpoint-activations", P4D_RECOMPUTE, "full", NULL},
+    {"--checkpoint-num-layers", P4D_RECOMPUTE_LAYERS, NULL, NULL},
+    {"--activations-checkpoint-method", OLD_METHOD, NULL, NULL},
+    {"--activations-checkpoint-granularity", GRANULARITY, NULL, NULL},
+    {"--activations-checkpoint-num-layers", P4D_RECOMPUTE_LAYERS, NULL, NULL},
+    {"--glu-activation", P4D_GLU, NULL, glus},
+    {"--pad-vocab-size-to", TOKENIZER_VOCAB, NULL, NULL},
+    {"--deepspeed", P4D_READ_NOT_MODELLED, "on", NULL},
+    {"--zero-stage", P4D_OPTIMIZER_SHARDING, NULL, stages},
+    {NULL, 0, NULL, NULL},
+};
+
+static const p4d_reader older_megatron = {
+    .framework = "megatron",
+    .release = "Megatron-LM before 3.0",
+    .typical = typical,
+    .arguments_alone = {"--checkpoint-activations", "--checkpoint-num-layers",
+			"--activations-checkpoint-method", "--activations-checkpoint-granularity",
+			"--activations-checkpoint-num-layers", "--deepspeed", "--zero-stage",
+			"--glu-activation"},
+    .arguments = {older, p4d_reader__megatron_arguments, yaml_arguments, p4d_megatron__hybrid},
+    .defaults = defaults,
+    .finish = finish,
+};
+
 const p4d_reader p4d_reader__megatron = {
     .framework = "megatron",
     .release = "Megatron-LM core_v0.16",
@@ -555,7 +572,8 @@ const p4d_reader p4d_reader__megatron = {
     .typical = typical,
     .arguments_alone = {"--tensor-model-parallel-size", "--pipeline-model-parallel-size",
 			"--max-position-embeddings"},
-    .arguments = {p4d_reader__megatron_arguments, yaml_arguments, p4d_megatron__hybrid},
+    .arguments = {p4d_reader__megatron_arguments, yaml_arguments, p4d_megatron__hybrid, older},
+    .earlier = &older_megatron,
     .defaults = defaults,
     .finish = finish,
 };

@@ -186,7 +186,8 @@ static p4d_read_evidence read_arguments(reading_state *state, p4d_shell *shell, 
 	if (reader->finish)
 		reader->finish(r);
 	/* Megatron-LM's data loader makes a mask; other programs on Megatron-Core have their own loaders */
-	if (reader != &p4d_reader__megatron && p4d_reader__is(&r->value[P4D_FRAMEWORK], "megatron"))
+	if (strcmp(reader->framework, "megatron") != 0 &&
+	    p4d_reader__is(&r->value[P4D_FRAMEWORK], "megatron"))
 		p4d_reader__put_default(r, P4D_ATTENTION_MASK, "off");
 	place_model(r, shell);
 	p4d_reader__check(r);

@@ -20,8 +20,8 @@ void p4d_reader__told(p4d_read_told *told, const p4d_reader_host *host, const ch
  * GPUs; it has arguments of that program; or p4d or the site knows its program. */
 enum { P4D_TOLD_MAY_BE = 1, P4D_TOLD_LAUNCHED, P4D_TOLD_ARGUMENTS, P4D_TOLD_KNOWN };
 
-/* The name by which users name a program of this reader, for a command with an unknown name and arguments of that
- * reader. */
+/* The name by which users name a program of this reader, for a command with an unknown name and arguments of
+ * that reader. */
 const char *p4d_reader__program_like(const p4d_reader *reader, const p4d_launch *launch);
 
 /* Replaces a program that p4d does not know by the one that the user or the site names. Returns the

@@ -333,6 +333,12 @@ same_answer --p4d-framework=megatron --p4d-tp=1 --p4d-recompute=none
 contradicts --p4d-tp=8 "--p4d-tp=1; typed.sh:2: add --pipeline-model-parallel-size 8"
 says "--p4d-tp=8 does not reach the program: typed.sh:2 (pretrain_gpt.py) has no --tensor-model-parallel-size and takes tp=1"
 contradicts "--p4d-recompute=full --p4d-optimizer-sharding=on" "--p4d-recompute=none --p4d-optimizer-sharding=off; typed.sh:2: add --pipeline-model-parallel-size 8"
+contradicts --p4d-recompute=selective "--p4d-recompute=none; typed.sh:2: add --pipeline-model-parallel-size 8"
+says "has no --recompute-activations and takes recompute=none"
+# as in the releases that have the script's other arguments
+typed "$megatron --checkpoint-num-layers 1"
+exits 46 p4d check --conf judge.conf $one --p4d-recompute=full typed.sh
+says "has no --checkpoint-activations and takes recompute=none"
 typed "$megatron --pipeline-model-parallel-size 8"
 exits 0 p4d check --conf judge.conf $one --p4d-recompute=full --p4d-optimizer-sharding=on --p4d-recompute=none --p4d-optimizer-sharding=off typed.sh
 same_answer --p4d-pp=8
