@@ -88,6 +88,12 @@ void p4d_client_script_open(p4d_client_script *script)
 	script->name = strdup("stdin");
 }
 
+bool p4d_client_script_has_option(const p4d_client_script *script)
+{
+	/* read_script() ended the name before the first argument */
+	return script->text && script->rest && strstr(script->name + strlen(script->name) + 1, "--p4d-");
+}
+
 /* The words of this process, each with its NUL. NULL: they cannot be read. */
 static char *read_words(size_t *length)
 {
@@ -169,7 +175,7 @@ static const char **cut_arguments(const p4d_client_script *script)
 
 void p4d_client_script_name(p4d_client_script *script)
 {
-	if (!script->name || !script->text)
+	if (!script->name || !script->text || script->words)
 		return;
 	if (*script->name == ' ')
 		memmove(script->name, script->name + 1, strlen(script->name));

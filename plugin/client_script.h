@@ -20,6 +20,8 @@ typedef struct p4d_client_script {
 void p4d_client_script_open(p4d_client_script *script);
 /* For srun: treats its command line as a script of one line. False: it cannot be read. */
 bool p4d_client_script_of_srun(p4d_client_script *script);
+/* Whether a p4d option may be among the script's arguments. */
+bool p4d_client_script_has_option(const p4d_client_script *script);
 /* Adds name and arguments. */
 void p4d_client_script_name(p4d_client_script *script);
 void p4d_client_script_free(p4d_client_script *script);

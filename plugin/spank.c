@@ -62,8 +62,9 @@ static bool may_train(bool step, int argc, char **argv)
 		return !step && p4d_rehearsals_any();
 	p4d_client_script_open(&script);
 	const bool may =
-	    script.text && (p4d_reader_may_train(script.text, script.length) || p4d_rehearsals_any() ||
-			    p4d_site_words_in(argc, argv, script.text, script.length));
+	    script.text &&
+	    (p4d_client_script_has_option(&script) || p4d_reader_may_train(script.text, script.length) ||
+	     p4d_rehearsals_any() || p4d_site_words_in(argc, argv, script.text, script.length));
 	p4d_client_script_free(&script);
 	return may;
 }

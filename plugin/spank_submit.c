@@ -277,6 +277,8 @@ static void read_script(submission *s)
 	p4d_client_script_open(&s->script);
 	s->job.script = s->script.text;
 	s->job.script_length = s->script.length;
+	if (p4d_client_script_has_option(&s->script))
+		p4d_client_script_name(&s->script);
 	if (!s->script.text || !(p4d_is_set(&s->request, P4D_PROGRAM) ||
 				 p4d_reader_may_train(s->script.text, s->script.length) || rehearsed ||
 				 p4d_site_words_in(s->argc, s->argv, s->script.text, s->script.length)))
@@ -388,6 +390,20 @@ static int conclude(spank_t spank, submission *s)
 	return verdict->action == P4D_REJECT && !s->accounts_are_private ? -1 : 0;
 }
 
+/* Tells users that sbatch does not see an option after the script's name. */
+static void report_misplaced(submission *s)
+{
+	p4d_message message;
+	char text[1024];
+
+	if (!s->script.arguments || !p4d_client_talks() ||
+	    !p4d_guard_misplaced(s->script.arguments, "sbatch", s->script.name, &message) || !open_site(s))
+		return;
+	const p4d_policy policy = p4d_guard_policy(s->site, &s->job, NULL);
+	if (!policy.exempt && policy.mode >= P4D_MODE_WARN)
+		p4d_spank_report_text(p4d_guard_message_text(&message, text, sizeof(text)));
+}
+
 int p4d_submit_job(spank_t spank, const p4d_given *given, int argc, char **argv)
 {
 	submission s = {.given = given, .argc = argc, .argv = argv};
@@ -400,6 +416,7 @@ int p4d_submit_job(spank_t spank, const p4d_given *given, int argc, char **argv)
 	s.typed = malformed ? p4d_given_any(given) : p4d_request_any(&s.request);
 	if (!malformed)
 		read_script(&s);
+	report_misplaced(&s);
 	if ((!s.typed && !s.job.reading && !s.rehearsals.count) || !open_site(&s)) {
 		release(&s);
 		return 0;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "guard/submit.h"
 #include "report/colocated.h"
 #include "report/report.h"
 #include "report/serving.h"
@@ -315,19 +316,10 @@ p4d_code p4d_answer_code(const p4d_verdict *v, bool strict)
 
 void p4d_answer_misplaced(char *const *arguments, const char *script)
 {
-	static const char prefix[] = "--p4d-";
+	p4d_message message;
 
-	for (; *arguments; arguments++) {
-		p4d_message message = {.code = P4D_E_NO_EFFECT};
-		if (strncmp(*arguments, prefix, sizeof(prefix) - 1) != 0)
-			continue;
-		snprintf(message.text, sizeof(message.text),
-			 "%.100s is an argument of the script: sbatch takes options before the script's name",
-			 *arguments);
-		snprintf(message.fix, sizeof(message.fix), "p4d check %.100s %.200s", *arguments, script);
+	if (p4d_guard_misplaced((const char *const *)arguments, "p4d check", script, &message))
 		p4d_report_messages(1, &message);
-		return;
-	}
 }
 
 void p4d_answer_late(void)

@@ -430,3 +430,23 @@ void p4d_guard_verify_script(const p4d_site *site, const p4d_job *job, p4d_clust
 						  .override_reason = override_reason,
 						  .verifies = true});
 }
+
+bool p4d_guard_misplaced(const char *const *arguments, const char *command, const char *script,
+			 p4d_message *message)
+{
+	static const char prefix[] = "--p4d-";
+
+	while (*arguments && strncmp(*arguments, prefix, sizeof(prefix) - 1) != 0)
+		arguments++;
+	if (!*arguments)
+		return false;
+	char word[104], name[204];
+	p4d_text words = p4d_text_in(word, sizeof(word)), names = p4d_text_in(name, sizeof(name));
+	p4d_text_escaped(&words, *arguments);
+	p4d_text_escaped(&names, script);
+	*message = (p4d_message){.code = P4D_E_NO_EFFECT};
+	snprintf(message->text, sizeof(message->text),
+		 "%s is an argument of the script: sbatch takes options before the script's name", word);
+	snprintf(message->fix, sizeof(message->fix), "%s %s %s", command, word, name);
+	return true;
+}

@@ -12,3 +12,10 @@
  */
 void p4d_guard_submit(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
 		      p4d_request *request, uint32_t *published_batch, p4d_verdict *verdict);
+
+/*
+ * Fills the message about a p4d option among the script's arguments, where sbatch does not take it. command:
+ * "sbatch". False: no argument is one.
+ */
+bool p4d_guard_misplaced(const char *const *arguments, const char *command, const char *script,
+			 p4d_message *message);

@@ -107,3 +107,22 @@ run sbatch -H $node --p4d-tp=8 megatron.sh
 accepted
 once "[P4D046]"
 nodes_are_up
+
+# sbatch leaves what follows the script's name to the script: it says so, once, and submits the job
+run sbatch -H $node job.sh --p4d-tp=3
+accepted
+says "p4d: [P4D045] --p4d-tp=3 is an argument of the script: sbatch takes options before the script's name"
+says "p4d: fix: sbatch --p4d-tp=3 job.sh"
+same "$(printf '%s\n' "$err" | grep -c P4D045)" 1 "times that it said so"
+run sbatch -H $node job.sh "a --p4d-tp=3"
+accepted
+silent
+run sbatch -H -p observe $node job.sh --p4d-tp=3
+accepted
+silent
+run sbatch -H -p off $node job.sh --p4d-tp=3
+accepted
+silent
+run sbatch -Q -H $node job.sh --p4d-tp=3
+accepted
+silent
