@@ -5,7 +5,7 @@ set -eu
 source=$(cd "$(dirname "$0")/.." && pwd)
 build=$(cd "$1" && pwd)
 root=$(mktemp -d "$build/install.XXXXXX")
-trap 'rm -rf "$root" "$root.spec" "$root.left"' EXIT
+trap 'rm -rf "$root" "$root.spec" "$root.left" "$root.mk"' EXIT
 make -C "$build" install DESTDIR="$root" >/dev/null
 
 # The plugins are next to Slurm's own.
@@ -25,6 +25,20 @@ done
 [ "$(readlink "$root/usr/local/lib/libp4d.so.0")" = libp4d.so.0.0.0 ] || { echo "libp4d.so.0 links elsewhere"; exit 1; }
 # Modules are opened, not executed.
 (cd "$root" && find . -type f -name '*.so' ! -perm 644) | grep . && { echo "these are executable, or not for all"; exit 1; }
+
+# A program that opens a module while it is installed again finds a whole one.
+# shellcheck disable=SC2016 # make's
+printf 'include Makefile\nprint:\n\t@echo $(INSTALL)\n' >"$root.mk"
+install=$(make -C "$build" -s -f "$root.mk" print)
+size=$(stat -c %s "$build/.libs/libp4d-client.so")
+again() { for _ in $(seq 40); do $install "$build/.libs/libp4d-client.so" "$root/usr/local/lib/p4d/libp4d-client.so"; done; }
+$install "$build/.libs/libp4d-client.so" "$root/usr/local/lib/p4d/libp4d-client.so"
+again &
+installs=$!
+while kill -0 "$installs" 2>/dev/null; do
+	found=$(stat -c %s "$root/usr/local/lib/p4d/libp4d-client.so" || echo no)
+	[ "$found" = "$size" ] || { echo "$install: $found of $size bytes are there"; exit 1; }
+done
 
 # The RPM has every file, and none that is not there.
 sed -n '/^%files/,/^%changelog/p' "$source/packaging/p4d.spec" | grep -oE '%\{_[a-z]+\}[^ ]*' | sed 's,%{_bindir},/usr/local/bin,
