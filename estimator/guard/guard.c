@@ -68,9 +68,8 @@ static void say_choice(const p4d_request *asked, const p4d_request *complete, p4
 /* The search was cut short, so the user may know a better layout. */
 static void say_cut(const p4d_request *complete, p4d_verdict *v)
 {
-	p4d_message *message = p4d_verdict__say(
-	    v, P4D_E_SEARCH_CUT,
-	    "p4d did not compare all layouts; give tp, pp or micro-batch to narrow the search");
+	static const char text[] = "p4d did not compare all layouts; tp, pp or micro-batch narrow the search";
+	p4d_message *message = p4d_verdict__say(v, P4D_E_SEARCH_CUT, text);
 
 	snprintf(message->fix, sizeof(message->fix),
 		 "--p4d-tp=%" PRId64 " --p4d-pp=%" PRId64 " --p4d-micro-batch=%" PRId64,
@@ -397,9 +396,8 @@ static bool take_part(const p4d_guard_work *g, p4d_geometry *geometry, p4d_error
 	if (!(nodes && nodes < geometry->nodes) && !(gpus && gpus < geometry->gpus_per_node)) {
 		p4d_guard__script_place(r, place, sizeof(place));
 		p4d_fail(err, P4D_E_NOT_READ,
-			 "%.120s was not checked: the job also serves a model (%u command%s), and p4d does "
-			 "not know on "
-			 "which GPUs",
+			 "%.120s was not checked: the job also serves a model (%u command%s), p4d does not "
+			 "know on which GPUs",
 			 place, r->serving, r->serving > 1 ? "s" : "");
 		return false;
 	}

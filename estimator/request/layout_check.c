@@ -299,10 +299,9 @@ static int check_local_loss(const p4d_request *r, const p4d_layout *l, p4d_error
 	    {!stages || !split,
 	     "trains another model for each division into stages: give pp and pipeline-split",
 	     "--p4d-local-loss=off"},
-	    {l->pp == 1, "needs pp > 1: with one stage, there is only the model's own loss",
+	    {l->pp == 1, "needs pp > 1: one stage has the model's own loss", "--p4d-local-loss=off"},
+	    {l->finetune != P4D_TUNE_FULL, "trains heads; finetune=lora trains only adapters",
 	     "--p4d-local-loss=off"},
-	    {l->finetune != P4D_TUNE_FULL,
-	     "trains the heads of stages, and finetune=lora trains only adapters", "--p4d-local-loss=off"},
 	    {l->vocab_parallel != P4D_VOCAB_OFF,
 	     "gives every stage its own head, and vocab-parallel shards one head over all stages",
 	     "--p4d-vocab-parallel=off"},
@@ -310,9 +309,7 @@ static int check_local_loss(const p4d_request *r, const p4d_layout *l, p4d_error
 	     "can shard optimizer states, but not gradients and parameters",
 	     "--p4d-optimizer-sharding=states"},
 	    {l->slices > 1, "runs whole micro-batches, not token-slices", "--p4d-token-slices=1"},
-	    {l->schedule != P4D_1F1B,
-	     "needs schedule=1f1b: a stage runs the backward pass of a micro-batch right after the forward "
-	     "pass",
+	    {l->schedule != P4D_1F1B, "needs schedule=1f1b: a backward pass follows its forward pass",
 	     "--p4d-schedule=1f1b --p4d-vpp=1"},
 	};
 
@@ -504,8 +501,7 @@ static int check_dispatch(const p4d_request *r, const p4d_layout *l, p4d_error *
 	    {l->megatron.shared_overlap && l->megatron.dispatcher != P4D_ALL_TO_ALL,
 	     "shared-overlap=on needs token-dispatcher=all-to-all", "--p4d-token-dispatcher=all-to-all"},
 	    {l->megatron.expert_overlap && l->ep * l->etp == 1,
-	     "expert-overlap=on needs ep or etp above 1: otherwise no tokens are exchanged",
-	     "--p4d-expert-overlap=off"},
+	     "expert-overlap=on needs ep or etp above 1: else no exchange", "--p4d-expert-overlap=off"},
 	    {l->megatron.expert_overlap && l->recompute == P4D_RECOMPUTE_FULL,
 	     "Megatron-LM does not support expert-overlap with recompute=full", "--p4d-expert-overlap=off"},
 	    {l->megatron.expert_overlap && l->megatron.shared_overlap,
@@ -538,8 +534,7 @@ static int check_experts(const p4d_request *r, p4d_layout *l, p4d_error *err)
 	if (!l->experts)
 		return check_dense(r, l, err);
 	if (l->experts_per_token > l->experts) {
-		p4d_fail(err, P4D_E_VALUE,
-			 "experts-per-token=%" PRIu64 ": a layer has only %" PRIu64 " experts",
+		p4d_fail(err, P4D_E_VALUE, "experts-per-token=%" PRIu64 ": a layer has %" PRIu64 " experts",
 			 l->experts_per_token, l->experts);
 		return p4d_fix(err, "--p4d-experts-per-token=%" PRIu64, l->experts);
 	}
