@@ -387,27 +387,22 @@ static void local_loss_rule(void **state)
 	       "pipeline-split",
 	       "--p4d-local-loss=off");
 	refuse("pp=1 local-loss=stage", 1, 8, P4D_E_SCHEDULE,
-	       "local-loss=stage needs pp > 1: with one stage, there is only the model's own loss",
-	       "--p4d-local-loss=off");
+	       "local-loss=stage needs pp > 1: one stage has the model's own loss", "--p4d-local-loss=off");
 	refuse("pp=2 vpp=2 local-loss=stage", 1, 8, P4D_E_SCHEDULE,
-	       "local-loss=stage needs schedule=1f1b: a stage runs the backward pass of a micro-batch right "
-	       "after the forward pass",
+	       "local-loss=stage needs schedule=1f1b: a backward pass follows its forward pass",
 	       "--p4d-schedule=1f1b --p4d-vpp=1");
 	refuse("pp=2 schedule=zb1p local-loss=stage", 1, 8, P4D_E_SCHEDULE,
-	       "local-loss=stage needs schedule=1f1b: a stage runs the backward pass of a micro-batch right "
-	       "after the forward pass",
+	       "local-loss=stage needs schedule=1f1b: a backward pass follows its forward pass",
 	       "--p4d-schedule=1f1b --p4d-vpp=1");
 	refuse("pp=2 schedule=v-half vpp=2 local-loss=stage", 1, 8, P4D_E_SCHEDULE,
-	       "local-loss=stage needs schedule=1f1b: a stage runs the backward pass of a micro-batch right "
-	       "after the forward pass",
+	       "local-loss=stage needs schedule=1f1b: a backward pass follows its forward pass",
 	       "--p4d-schedule=1f1b --p4d-vpp=1");
 	refuse("pp=2 vocab-parallel=vocab-1 local-loss=stage", 1, 8, P4D_E_SCHEDULE,
 	       "local-loss=stage gives every stage its own head, and vocab-parallel shards one head over all "
 	       "stages",
 	       "--p4d-vocab-parallel=off");
 	refuse("pp=2 finetune=lora lora-rank=8 local-loss=stage", 1, 8, P4D_E_SCHEDULE,
-	       "local-loss=stage trains the heads of stages, and finetune=lora trains only adapters",
-	       "--p4d-local-loss=off");
+	       "local-loss=stage trains heads; finetune=lora trains only adapters", "--p4d-local-loss=off");
 	refuse("pp=2 local-loss=stage optimizer-sharding=gradients", 1, 8, P4D_E_SCHEDULE,
 	       "local-loss=stage can shard optimizer states, but not gradients and parameters",
 	       "--p4d-optimizer-sharding=states");
