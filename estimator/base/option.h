@@ -56,7 +56,7 @@ int p4d_option_parse(const p4d_option_info *info, const char *prefix, const char
 
 /* For an option given twice: 0 if both values are the same, else -1 with USAGE. */
 int p4d_option_twice(const char *name, const char *first, const char *second, p4d_error *err);
-/* Sets *to to the text of an option that takes any; fails if the option was given with another text. */
+/* Stores the text of a free-text option in *to. Fails if the user gave another text for it before. */
 int p4d_option_once(const char **to, const char *name, const char *text, p4d_error *err);
 
 /* Prints a value as a user would type it ("8", "1f1b"). Not for texts. buf may be truncated. */

@@ -138,7 +138,7 @@ uint64_t p4d_megatron__expert_layer(const p4d_megatron_step *p)
 	return sum;
 }
 
-/* A layer's matrices and activations take at most so many records of the allocator. */
+/* each: an upper bound on the allocator's records for the matrices and activations of one layer. */
 uint32_t p4d_megatron__expert_depth(const p4d_layout *l)
 {
 	const uint64_t each = l->vpp * (2 * (l->experts / l->ep) + 32),

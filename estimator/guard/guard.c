@@ -395,11 +395,10 @@ static bool take_part(const p4d_guard_work *g, p4d_geometry *geometry, p4d_error
 
 	if (!(nodes && nodes < geometry->nodes) && !(gpus && gpus < geometry->gpus_per_node)) {
 		p4d_guard__script_place(r, place, sizeof(place));
-		p4d_fail(
-		    err, P4D_E_NOT_READ,
-		    "%.120s was not checked: the job also serves a model (%u command%s), and p4d does not "
-		    "know on which GPUs",
-		    place, r->serving, r->serving > 1 ? "s" : "");
+		p4d_fail(err, P4D_E_NOT_READ,
+			 "%.120s was not checked: the job also serves a model (%u command%s), and p4d "
+			 "does not know on which GPUs",
+			 place, r->serving, r->serving > 1 ? "s" : "");
 		return false;
 	}
 	if (nodes && nodes < geometry->nodes)

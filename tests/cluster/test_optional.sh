@@ -26,7 +26,7 @@ run sbatch -H $node --p4d-model=nosuchmodel job.sh
 by_slurmctld
 run sbatch -H $node --p4d-model=llama13b --p4d-tp=3 job.sh
 by_slurmctld
-# of an array whose tasks differ, too: the script alone would be accepted
+# slurmctld also refuses wrong options for an array whose tasks differ, although it accepts the script alone
 cat >tasks.sh <<'END'
 #!/bin/sh
 srun python pretrain_gpt.py $A --num-layers 40 --hidden-size 5120 --ffn-hidden-size 13824 --num-attention-heads 40 --seq-length 4096 \
