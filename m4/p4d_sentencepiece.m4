@@ -31,7 +31,7 @@ AC_DEFUN([P4D_SENTENCEPIECE_TRY], [
 			[[sentencepiece::SentencePieceProcessor p; return p.GetPieceSize();]])],
 		[p4d_sentencepiece=yes
 		 p4d_sentencepiece_report="yes ($p4d_sentencepiece_from)"],
-		[p4d_sentencepiece_report="no (not found, or no working C++ compiler: apt-get install libsentencepiece-dev g++)"])
+		[p4d_sentencepiece_report="no (not found, or no working C++ compiler: apt-get install libsentencepiece-dev g++, since its release 0.2.2 also libabsl-dev libprotobuf-dev)"])
 	AC_MSG_RESULT([$p4d_sentencepiece])
 	LIBS=$p4d_save_LIBS
 	CXXFLAGS=$p4d_save_CXXFLAGS

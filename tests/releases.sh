@@ -32,7 +32,7 @@ read_files()
 inside()
 {
 	# shellcheck disable=SC2086 # lists of words
-	p4d_need $p4d_packages_build $p4d_packages_cluster $p4d_packages_accounting procps libcmocka-dev python3 || exit
+	p4d_need $p4d_packages_build $p4d_packages_headers $p4d_packages_cluster $p4d_packages_accounting procps libcmocka-dev python3 || exit
 	(cd "$top" && autoreconf -fi) >/p4d/autoreconf.log 2>&1 || { tail /p4d/autoreconf.log; exit 1; }
 	p4d_build "$top" /p4d/build --enable-werror --without-cuda &&
 		make -C /p4d/build -j "$(p4d_cores)" tools >&2 || exit
