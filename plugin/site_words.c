@@ -2,6 +2,7 @@
 #include "site_words.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,8 +37,9 @@ static char *read_conf(int argc, char **argv, size_t *length)
 			return read_text(argv[i] + 5, length);
 	if (slash) {
 		snprintf(path, sizeof(path), "%.*s/p4d.conf", (int)(slash - slurm_conf), slurm_conf);
-		if (!access(path, F_OK))
-			return read_text(path, length);
+		char *text = read_text(path, length);
+		if (text || (errno != ENOENT && errno != ENOTDIR))
+			return text;
 	}
 	return read_text(P4D_SYSCONFDIR "/p4d.conf", length);
 }

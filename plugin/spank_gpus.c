@@ -84,7 +84,7 @@ static bool is_listed(const char *list, unsigned number)
 
 static void read_device(const nvml *n, void *device, unsigned minor, uint64_t since, p4d_spank_gpus *out)
 {
-	static unsigned pid[MOST_PIDS];
+	unsigned pid[MOST_PIDS];
 	unsigned count = MOST_PIDS;
 	int mode = 0;
 	nvml_stats stats;

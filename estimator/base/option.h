@@ -23,21 +23,21 @@ typedef enum p4d_kind {
 #define P4D_RELEASE "RELEASE"
 enum { P4D_RELEASE_UNIT = 1000, P4D_RELEASE_LAST = P4D_RELEASE_UNIT - 1 };
 
-/* Texts are arrays instead of pointers. The loader would have to relocate a table of pointers, page by
- * page, in every sbatch of the cluster. */
+/* A row holds arrays and a distance, no pointers. The loader would have to relocate a table with pointers,
+ * page by page, in every sbatch of the cluster. */
 typedef struct p4d_option_info {
 	char name[24];      /* "micro-batch" */
 	char argument[136]; /* "N", "on|off"; empty for a switch */
 	char help[160];
 	p4d_kind kind;
-	unsigned where;      /* P4D_WHERE_* */
-	unsigned heeds;      /* P4D_HEEDS_*; unused in p4d-train's own table */
-	int64_t min, max;    /* bounds of an integer */
-	double least, most;  /* bounds of a real number */
-	size_t field, size;  /* offset of the member that the option sets; for texts also the member's size */
-	int64_t number;      /* default of an integer or a choice, if the table has defaults */
-	double real;         /* default of a real number */
-	const char *choices; /* the choices; NULL: those in `argument` */
+	unsigned where;     /* P4D_WHERE_* */
+	unsigned heeds;     /* P4D_HEEDS_*; unused in p4d-train's own table */
+	int64_t min, max;   /* bounds of an integer */
+	double least, most; /* bounds of a real number */
+	size_t field, size; /* offset of the member that the option sets; for texts also the member's size */
+	int64_t number;     /* default of an integer or a choice, if the table has defaults */
+	double real;        /* default of a real number */
+	size_t choices;     /* distance in bytes from this row to its choices; 0: they are in `argument` */
 } p4d_option_info;
 
 /* A value is an integer, the index of a choice, 1 for a text or a switch, or the bits of a real number. */
@@ -66,7 +66,7 @@ const char *p4d_option_text(const p4d_option_info *info, int64_t value, char *bu
  * write it that way. */
 static inline const char *p4d_option_choices(const p4d_option_info *info)
 {
-	const char *list = info->choices ? info->choices : info->argument;
+	const char *list = info->choices ? (const char *)info + info->choices : info->argument;
 
 	return list + (list[0] == '|');
 }

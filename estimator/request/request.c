@@ -10,17 +10,25 @@
 #include "base/text.h"
 #include "request/heeds.h"
 
-static const char architectures[] =
 #define ARCHITECTURE(id, name, ...) "|" name
+enum {
+	ARCHITECTURES_SIZE = sizeof(
 #include "request/architectures.def"
-#undef ARCHITECTURE
-    ;
-
-static const char programs[] =
+	    )
+};
 #define PROGRAM(name, reader, kind) "|" name
+enum {
+	PROGRAMS_SIZE = sizeof(
 #include "request/programs.def"
-#undef PROGRAM
-    ;
+	    )
+};
+
+/* The options, and behind them the lists of choices that are too long for a row. */
+typedef struct option_table {
+	p4d_option_info option[P4D_OPTIONS];
+	char architectures[ARCHITECTURES_SIZE];
+	char programs[PROGRAMS_SIZE];
+} option_table;
 
 /* The words of the column that names programs and workloads. */
 enum {
@@ -47,7 +55,10 @@ enum {
 #define P P4D_WHERE_PLAN
 #define M P4D_WHERE_MODEL
 #define O P4D_WHERE_OPTIONAL
-static const p4d_option_info table[P4D_OPTIONS] = {
+#define LIST(id, member) (offsetof(option_table, member) - offsetof(option_table, option[P4D_##id]))
+static const option_table rows = {
+    .option =
+	{
 #define INTEGER(id, name, argument, low, high, where, by, otherwise, help) \
 	[P4D_##id] = {name,        argument,   help,        P4D_INTEGER_KIND,   where, \
 		      .heeds = by, .min = low, .max = high, .number = otherwise},
@@ -61,9 +72,9 @@ static const p4d_option_info table[P4D_OPTIONS] = {
 		      where, \
 		      .heeds = by, \
 		      .number = otherwise, \
-		      .choices = sizeof(list) > 1          ? NULL \
-				 : P4D_##id == P4D_PROGRAM ? programs \
-							   : architectures},
+		      .choices = sizeof(list) > 1          ? 0 \
+				 : P4D_##id == P4D_PROGRAM ? LIST(id, programs) \
+							   : LIST(id, architectures)},
 #define TEXT(id, name, argument, member, where, by, help) \
 	[P4D_##id] = {name, \
 		      argument, \
@@ -80,7 +91,15 @@ static const p4d_option_info table[P4D_OPTIONS] = {
 #undef CHOICE
 #undef TEXT
 #undef SWITCH
+	},
+    .architectures =
+#include "request/architectures.def"
+	,
+    .programs =
+#include "request/programs.def"
+	,
 };
+static const p4d_option_info *const table = rows.option;
 /* an initializer may fill the array without a NUL */
 #define FITS(a, b, c) \
 	_Static_assert(sizeof(a) <= sizeof(table->name) && sizeof(b) <= sizeof(table->argument) && \
