@@ -12,22 +12,27 @@ typedef struct p4d_completed {
 	bool files;                       /* the value is the path of a file or a folder */
 } p4d_completed;
 
-/* An option of a table; its help text may be another one. */
+/* Describes an option of a table for completion, with `help` instead of the table's help text. */
 p4d_completed p4d_completed_of(const p4d_option_info *info, const char *prefix, const char *help);
 
 /* Whether an argument as help prints it ("FILE") names a path. */
 bool p4d_completed_is_path(const char *argument);
 
-/* bash: the option as a word of a list, and a line of a `case` that prints its values; nothing if there are
- * none. */
+/*
+ * bash: prints the option as a word of a list, and a line of a `case` that prints its values (nothing if it
+ * has none).
+ */
 void p4d_completed_word(const p4d_completed *option);
 void p4d_completed_case(const p4d_completed *option);
-/* bash: a function _NAME_split, which sets cur and prev to the word and the one before it. */
+/*
+ * bash: prints a function _NAME_split, which sets cur and prev to the word at the cursor and the word before
+ * it.
+ */
 void p4d_completed_split(const char *name);
-/* zsh: an argument of _arguments, with a backslash at the end of its line. */
+/* zsh: prints an argument of _arguments, with a backslash at the end of its line. */
 void p4d_completed_zsh(const p4d_completed *option);
-/* fish: a command. begin: "complete -c PROGRAM", with conditions. */
+/* fish: prints a command. begin: "complete -c PROGRAM", with conditions. */
 void p4d_completed_fish(const char *begin, const p4d_completed *option);
 
-/* Text for single quotes of any shell. special: characters that get a backslash. */
+/* Prints a text for use inside single quotes of any shell. special: characters that get a backslash. */
 void p4d_completed_quoted(const char *text, const char *special);

@@ -11,13 +11,13 @@ static inline p4d_wide p4d_div_up(p4d_wide a, p4d_wide b)
 	return (a + b - 1) / b;
 }
 
-/* The next multiple. */
+/* n rounded up to a multiple of `multiple`. */
 static inline uint64_t p4d_round_up(uint64_t n, uint64_t multiple)
 {
 	return (n + multiple - 1) / multiple * multiple;
 }
 
-/* The part of `more` that goes beyond `less`. */
+/* more - less, or 0 if less is larger. */
 static inline p4d_wide p4d_beyond(p4d_wide more, p4d_wide less)
 {
 	return more > less ? more - less : 0;

@@ -19,14 +19,14 @@ typedef struct p4d_counted_wire {
 enum { P4D_COUNTED_WIRES = 16 };
 
 typedef struct p4d_counted {
-	double flops, flops_8, flops_tf32, flops_32;  /* FLOPs of matmuls: all, and those in other types
-						       * than 16-bit ones */
-	double depth, product_bytes;                  /* sums over these matmuls: of k, the summed
-						       * dimension; of the bytes of operands and results */
+	double flops, flops_8, flops_tf32,
+	    flops_32;                /* FLOPs of matmuls: all; in 8-bit types; in TF32; in FP32 */
+	double depth, product_bytes; /* sums over the matmuls: of k, the summed dimension; of the bytes of
+					operands and results */
 	double attention_forward, attention_backward; /* FLOPs of fused attention; causal attention counts
 						       * half */
-	double cudnn_forward, cudnn_backward;         /* those of them that cuDNN computes; the others are
-						       * FlashAttention 2's */
+	double cudnn_forward, cudnn_backward;         /* the part of the FLOPs above that cuDNN computes;
+							 FlashAttention 2 computes the rest */
 	double convolutions;                          /* FLOPs */
 	bool is_half;   /* most matmuls are in 16 bits, so convolutions count as such */
 	double moved;   /* bytes that other kernels read and write */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Megatron-LM: the tensors that layers save, each with a row of its own, where a tape would give one sum.
- * CUDA graphs capture some rows, recomputation drops some, and the allocator is played with them. Derived
+ * CUDA graphs capture some rows, recomputation drops some, and the allocator is simulated with them. Derived
  * from the code of Megatron-Core 0.16.1 (transformer/attention.py, multi_latent_attention.py, moe).
  */
 #include "framework/megatron_memory.h"

@@ -14,7 +14,10 @@ void p4d_framework__megatron_rows(p4d_rows *rows);
 #define ALONG "sp cp"
 #define ACROSS "tp cp"
 
-/* A recomputed tensor is copied to its former place (tensor_parallel/random.py, CheckpointWithoutOutput). */
+/*
+ * A recomputed tensor exists twice: PyTorch recomputes it and copies it to its former place
+ * (tensor_parallel/random.py, CheckpointWithoutOutput).
+ */
 enum { TWICE = 2 };
 
 /*
@@ -28,8 +31,8 @@ uint64_t p4d_megatron__fp8_bytes(const p4d_layout *layout, uint64_t elements); /
 unsigned p4d_megatron__fp8_copies(const p4d_rows *rows);
 
 /*
- * Size of the copy that a matmul keeps of its input if no other operation keeps that input, in 16-bit
- * elements.
+ * Size, in 16-bit elements, of the copy that a matmul keeps of its input if no other operation keeps that
+ * input.
  */
 p4d_wide p4d_megatron__fp8_kept(const p4d_layout *layout, p4d_wide elements);
 
@@ -50,27 +53,27 @@ typedef struct p4d_megatron_sizes {
 			       * parallelism */
 	uint64_t h, A, G, F;  /* columns: hidden, queries, keys (or values), feed-forward */
 	uint64_t up;          /* columns of the first feed-forward matmul: gate and up, or up */
-	uint64_t product;     /* columns that the activation function saves of that output; in FP8,
-			       * counted as 16 bits */
+	uint64_t product;     /* columns that the activation function saves of the first matmul's output; FP8
+				 columns are converted to 16-bit ones */
 	uint64_t outputs;     /* columns of attention's output that attention and the next matmul save */
 	uint64_t norm;        /* columns that the matmul after a norm saves of its input: h, or less in FP8
 			       * (counted as 16 bits) */
 	p4d_wide ffn;         /* columns that the feed-forward part saves, including its residual */
 	bool mixed;           /* layers have experts or latent attention (megatron_experts.c) */
 	/* For mixed layers. forward, backward, attention: peaks of the passes on top of saved activations;
-	 * attention does not count memory that was certainly freed before. left: memory of all layers that
-	 * stays allocated after their passes */
+	 * attention does not count memory that was certainly freed before. left: memory that stays allocated
+	 * after the passes of all layers */
 	p4d_wide forward, backward, attention, left;
-	p4d_wide ffn_forward, ffn_backward; /* such peaks of a feed-forward part without experts */
-	/* Filled by p4d_megatron__layers: elements that a group of recomputed layers holds, with their
-	 * inputs; and that layers for multi-token prediction save. */
+	p4d_wide ffn_forward, ffn_backward; /* the same peaks for a feed-forward part without experts */
+	/* Filled by p4d_megatron__layers, in elements. again: what a group of recomputed layers holds,
+	 * including their inputs. further: what layers for multi-token prediction save. */
 	p4d_wide again, further;
 	bool gathers; /* with sequence parallelism: inputs of matmuls are gathered */
 } p4d_megatron_sizes;
 
 p4d_megatron_sizes p4d_framework__megatron_sizes(const p4d_layout *layout, uint64_t micro_batch);
 
-/* Columns of its first matmul that checkpointed attention keeps, without the value columns. */
+/* Columns that checkpointed attention keeps of its first matmul's output, not counting the value columns. */
 uint64_t p4d_megatron__product(const p4d_layout *layout, const p4d_megatron_sizes *sizes);
 
 /* How many layers of a chunk are recomputed, and in which groups. */
@@ -88,7 +91,7 @@ bool p4d_megatron__again(const p4d_layout *layout, unsigned module);
 typedef struct p4d_megatron_widths {
 	p4d_wide values; /* columns of all heads, which are also those of the gates */
 	p4d_wide mixed;  /* columns that the convolution mixes: values, B and C */
-	p4d_wide all;    /* columns of the first matmul: these, gates and steps */
+	p4d_wide all;    /* columns of the first matmul: `mixed`, the gates and the steps */
 	p4d_wide states; /* elements of a chunk's state per token of the chunk */
 	p4d_wide scores; /* scores within a chunk, for each group */
 	p4d_wide heads;
@@ -98,7 +101,10 @@ p4d_megatron_widths p4d_megatron__widths(const p4d_layout *layout);
 /* Adds the rows of what the layers of a stage save (megatron_layer.c), and fills `again` and `further`. */
 void p4d_megatron__layers(p4d_rows *rows, const p4d_megatron_again *again, p4d_megatron_sizes *sizes);
 
-/* The same for hybrid models: one tensor of these blocks; and all that the experts of these layers save. */
+/*
+ * For hybrid models. These functions add rows: for one tensor that `blocks` blocks save; for all tensors that
+ * attention blocks save; for all tensors that experts save.
+ */
 void p4d_megatron__keep_blocks(p4d_rows *rows, const char *name, const char *shard, p4d_dtype dtype,
 			       uint64_t blocks, p4d_wide elements);
 void p4d_megatron__keep_attention(p4d_rows *rows, const p4d_megatron_sizes *sizes, uint64_t blocks);
@@ -158,8 +164,10 @@ p4d_wide p4d_megatron__unfused_backward(const p4d_rows *rows, const p4d_megatron
 
 /* The data loader's attention mask (megatron_mask.c). Call it after the slots have their rows. */
 void p4d_megatron__mask(p4d_rows *rows, const p4d_megatron_again *again, const p4d_megatron_sizes *sizes);
-/* Bytes that the slots hold for one micro-batch; and the number of narrow tensors that the schedule keeps
- * in addition (megatron_passes.c). */
+/*
+ * Bytes that the slots hold for one micro-batch (p4d_megatron__slot_bytes). The next function: the number of
+ * narrow tensors that the schedule keeps in addition (megatron_passes.c).
+ */
 p4d_wide p4d_megatron__slot_bytes(const p4d_rows *rows, const p4d_megatron_sizes *sizes);
 uint64_t p4d_megatron__inputs_held(const p4d_rows *rows);
 

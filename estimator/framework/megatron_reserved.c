@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The memory that PyTorch's allocator reserves for Megatron-LM. p4d plays two steps on it, as
+ * The memory that PyTorch's allocator reserves for Megatron-LM. p4d simulates two steps on it, as
  * transformers_reserved.c does for PyTorch's own frameworks. A row of the plan stands for one tensor, or for
  * a few of known sizes. The first update allocates the moments in blocks that activations have freed, so the
  * second step needs new blocks. Compared with rehearsals of Megatron-Core in test_rehearsed_memory.c.
@@ -93,7 +93,7 @@ static void take_at(p4d_megatron_step *p, p4d_megatron_blocks *into, p4d_live_po
 }
 
 /* Tensors that a layer saves for a micro-batch; with recomputation, tensors of the whole stage, in
- * proportion to the played layers. */
+ * proportion to the simulated layers. */
 static void take_saved(p4d_megatron_step *p, p4d_megatron_blocks *into, bool of_layers)
 {
 	for (unsigned i = 0; i < p->plan->count; i++) {
@@ -152,7 +152,7 @@ static unsigned count_tables(const p4d_megatron_step *p, uint32_t layers)
 	return all < of_layers ? 0 : (unsigned)((all - of_layers + table_of(p) / 2) / table_of(p));
 }
 
-/* Bytes of a state, for the layers that are played. */
+/* Bytes of a state, for the layers that are simulated. */
 static uint64_t state(const p4d_megatron_step *p, const char *name)
 {
 	const uint64_t tables = p->tables * table_of(p), layer = layer_of(p);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Megatron-LM's layers as blocks of Transformer Engine's modules, played as tapes: the feed-forward part of
- * all models, and the blocks of hybrid models. Those are MambaModel, whose layers are one block each
+ * Megatron-LM's layers as blocks of Transformer Engine's modules, simulated as tapes: the feed-forward part
+ * of all models, and the blocks of hybrid models. Those are MambaModel, whose layers are one block each
  * (ssm/mamba_block.py), and GPTModel with gated delta nets (ssm/gated_delta_net.py), whose layers are two
  * blocks. This file computes the saved tensors of blocks and the peaks of their passes. Derived from the code
  * of Megatron-Core 0.16.1, of mamba-ssm 2.3.2 (ops/triton/ssd_combined.py, MambaSplitConv1dScanCombinedFn)

@@ -8,7 +8,10 @@
 /* Whether p4d-train supports the request's FP8 recipe. Errors: VALUE. */
 int p4d_framework__fp8_model(const p4d_request *request, p4d_error *err);
 
-/* Bytes of the largest operands of a layer's matmuls: on either side, the maximum over the matmuls. */
+/*
+ * Bytes of the largest operands of a layer's matmuls: for each of the two operands, the maximum over the
+ * matmuls.
+ */
 typedef struct p4d_fp8_side {
 	uint64_t codes, scales;
 } p4d_fp8_side;

@@ -5,7 +5,7 @@
 #include "tape/tape.h"
 
 /*
- * Plays a tape on PyTorch's allocator. tape.c only sums bytes; these functions allocate and free single
+ * Simulates a tape on PyTorch's allocator. tape.c only sums bytes; these functions allocate and free single
  * blocks, in PyTorch's order.
  */
 typedef struct p4d_torch_blocks {
@@ -22,7 +22,10 @@ typedef struct p4d_torch_blocks {
 	short until[P4D_TAPE_VALUES];          /* the operation after which Python no longer refers to it */
 } p4d_torch_blocks;
 
-/* A list of blocks that are kept elsewhere. overflow: there are more than P4D_TORCH_HELD. */
+/*
+ * A list of allocated blocks that outlive one pass. overflow: the list would need more than P4D_TORCH_HELD
+ * entries.
+ */
 enum { P4D_TORCH_HELD = 3072 };
 typedef struct p4d_torch_held_blocks {
 	p4d_allocated of[P4D_TORCH_HELD];
@@ -31,7 +34,7 @@ typedef struct p4d_torch_held_blocks {
 } p4d_torch_held_blocks;
 
 void p4d_torch_blocks__hold(p4d_torch_held_blocks *held, p4d_allocated block);
-/* Allocates a block and holds it; into NULL: the block is never freed. */
+/* Allocates a block and adds it to the list `into`. If `into` is NULL, the block is never freed. */
 void p4d_torch_blocks__take(p4d_caching_allocator *allocator, p4d_torch_held_blocks *into, p4d_wide bytes);
 /* Frees all blocks except the first `count`. */
 void p4d_torch_blocks__release(p4d_caching_allocator *allocator, p4d_torch_held_blocks *held, unsigned count);
@@ -44,8 +47,8 @@ typedef enum p4d_torch_pass {
 } p4d_torch_pass;
 
 /*
- * Plays the forward pass and returns the block of its result. Frees the input's block if no operation keeps
- * it, unless keep_input. cached: copies of weights that autocast keeps until the model's forward pass ends.
+ * p4d_torch_blocks__put appends the saved blocks of a pass to a list; p4d_torch_blocks__get takes them from
+ * the end of the list.
  */
 p4d_allocated p4d_torch_blocks__forward(p4d_torch_blocks *b, const p4d_tape *tape, p4d_torch_pass pass,
 					p4d_allocated input, bool keep_input, p4d_torch_held_blocks *cached);
@@ -54,16 +57,16 @@ void p4d_torch_blocks__put(p4d_torch_blocks *b, const p4d_tape *tape, p4d_torch_
 void p4d_torch_blocks__get(p4d_torch_blocks *b, const p4d_tape *tape, p4d_torch_held_blocks *saved);
 
 /*
- * Plays the backward pass. Takes the block of the result's gradient, frees it, and returns the block of the
- * input's gradient.
+ * Simulates the backward pass. Takes the block of the result's gradient, frees it, and returns the block of
+ * the input's gradient.
  */
 p4d_allocated p4d_torch_blocks__backward(p4d_torch_blocks *b, const p4d_tape *tape, p4d_allocated gradient,
 					 bool keep_input);
 
 /*
  * Bytes that PyTorch reserves for a model of `layers` layers: on a GPU with enough memory or, with is_short,
- * on the smallest GPU that suffices. Plays at most `depth` layers; each further layer adds as much as the
- * last one. *played: layers that are played.
+ * on the smallest GPU that suffices. Simulates at most `depth` layers; each further layer adds as much as the
+ * last one. *played: layers that are simulated.
  */
 uint64_t p4d_torch_blocks__reserved(p4d_allocator_play *play, void *of, uint32_t *played, uint64_t layers,
 				    uint32_t depth, bool is_short);

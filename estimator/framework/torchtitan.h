@@ -6,7 +6,7 @@
 
 /*
  * torchtitan's modules: a layer's tape (torchtitan_layer.c, torchtitan_experts.c), head and loss
- * (torchtitan_head.c), the units that FSDP shards (torchtitan_units.c), and the step that plays the tapes
+ * (torchtitan_head.c), the units that FSDP shards (torchtitan_units.c), and the step that simulates the tapes
  * (torchtitan_fsdp.c, torchtitan_pipeline.c).
  */
 
@@ -23,38 +23,40 @@ enum {
 /* Numbers of one rank, in elements unless a comment says bytes. */
 typedef struct p4d_torchtitan_sizes {
 	uint64_t tokens, own; /* tokens of a micro-batch; own: this rank's share with sequence parallelism */
-	uint64_t h, V;        /* hidden; rows of the vocabulary on this rank */
+	uint64_t h, V;        /* columns of the residual stream; rows of the vocabulary on this rank */
 	unsigned element, param, reduced; /* bytes per element: p4d_torch_types */
 	uint64_t shards;                  /* ranks that shard parameters */
-	p4d_wide table, whole_table;      /* parameters of one vocabulary table, with the padding of
-					   * shards; and without it */
-	p4d_wide layer, gathered;         /* parameters of the last layer, padded; bytes of this layer
-					   * when gathered */
-	p4d_wide stage;                   /* parameters of the stage, padded; a rank has one of `shards`
-					   * parts */
-	p4d_wide gathered_stage;          /* bytes of the stage with all chunks gathered, or as many chunks as
-					   * PyTorch gathers at a time */
-	unsigned together; /* if one table is shared: number of tables that are gathered and reduced as one
-			    * unit; 0: none */
+	p4d_wide table, whole_table;      /* parameters of one vocabulary table: padded to a multiple of the
+					     shards; not padded */
+	p4d_wide layer, gathered; /* parameters of the last layer, padded to a multiple of the shards; bytes
+				     of this layer when gathered */
+	p4d_wide stage; /* parameters of the stage, padded to a multiple of the shards; a rank has one of
+			   `shards` parts */
+	p4d_wide gathered_stage; /* bytes of all gathered chunks of the stage, or of as many chunks as PyTorch
+				    gathers at a time */
+	unsigned together; /* if embedding and head share a table: number of tables that FSDP gathers and
+			      reduces as one unit; else 0 */
 	bool accumulates;  /* when the last micro-batch runs, gradients of earlier micro-batches exist */
 	bool keeps_shards; /* reduced shards stay allocated until the pass ends: as gradients or, if they
 			    * are only added to gradients, for the sum over replicas (HSDP) */
 } p4d_torchtitan_sizes;
 
 typedef struct p4d_torchtitan_writer {
-	p4d_tape_writer w; /* tokens: those of all tensor-parallel ranks together */
+	p4d_tape_writer w; /* its member `tokens` counts the tokens of all tensor-parallel ranks together */
 	uint64_t own;      /* tokens between matmuls, which sequence parallelism shards */
 	unsigned products; /* number of linear layers written so far for this layer */
 } p4d_torchtitan_writer;
 
 p4d_torchtitan_writer p4d_torchtitan__writer(const p4d_layout *layout, p4d_tape *tape);
 
-/* The tape of a layer, with or without experts. */
+/* The tape of a layer. sparse: the layer has experts. */
 void p4d_torchtitan__layer(p4d_torchtitan_writer *writer, bool sparse);
 
-/* torchtitan_layer.c: shared by both kinds of layers. Whether recomputation is selective, and whether it
- * keeps received tensors. Tokens of all tensor-parallel ranks, and this rank's part of a sum over these
- * ranks. */
+/*
+ * torchtitan_layer.c, for layers with and without experts. In this order: whether recomputation is selective;
+ * whether it keeps received tensors; the tokens of all tensor-parallel ranks; this rank's part of a sum over
+ * these ranks.
+ */
 bool p4d_torchtitan__selects(const p4d_tape_writer *w);
 bool p4d_torchtitan__keeps_received(const p4d_tape_writer *w);
 p4d_tape_tensor p4d_torchtitan__whole(p4d_tape_writer *w, p4d_tape_tensor x);
@@ -68,8 +70,10 @@ p4d_tape_tensor p4d_torchtitan__experts(p4d_torchtitan_writer *t, p4d_tape_tenso
 p4d_tape_tensor p4d_torchtitan__memory(p4d_torchtitan_writer *t, p4d_tape_tensor x);
 void p4d_torchtitan__memory_rows(p4d_rows *rows);
 
-/* torchtitan_fsdp.c: a row of bytes that are always there, or from the first update on. Bytes of an
- * optimizer's moments, which have the type of their parameters. */
+/*
+ * torchtitan_fsdp.c. p4d_torchtitan__always adds a row of bytes that live from the start, or from the first
+ * update on. The next function: bytes of an optimizer's moments, which have the type of their parameters.
+ */
 void p4d_torchtitan__always(p4d_rows *rows, const char *name, p4d_memory_class part, p4d_wide bytes,
 			    bool later);
 p4d_wide p4d_torchtitan__moments(const p4d_layout *l, p4d_wide elements, unsigned element);
@@ -77,11 +81,12 @@ p4d_wide p4d_torchtitan__moments(const p4d_layout *l, p4d_wide elements, unsigne
 /* Parameters that FSDP gathers and reduces together. In elements. */
 typedef struct p4d_torchtitan_group {
 	int64_t whole, padded;
-	int64_t share;   /* the first rank's part */
+	int64_t share;   /* elements of the first rank's part */
 	int64_t largest; /* elements of the largest parameter */
 	int64_t ranks;
 	int64_t element; /* bytes per element when gathered */
-	bool cut;        /* sharded along another dimension than the first, so it is assembled from copies */
+	bool
+	    cut; /* sharded along another dimension than the first, so a second copy is made to assemble it */
 } p4d_torchtitan_group;
 
 /* A unit of FSDP. With ep, a layer's experts are a group of their own, sharded over the ranks with the same
@@ -93,17 +98,23 @@ typedef struct p4d_torchtitan_unit {
 
 p4d_torchtitan_unit p4d_torchtitan__layer_unit(const p4d_layout *l, const p4d_torchtitan_sizes *z,
 					       bool sparse);
-/* The unit of a vocabulary table: the embedding, or the head with the norm before it, or all of these. */
+/* The FSDP unit of a vocabulary table: the embedding, or the head with the norm before it, or all of
+ * these. */
 p4d_torchtitan_unit p4d_torchtitan__table_unit(const p4d_layout *l, const p4d_torchtitan_sizes *z,
 					       unsigned tables, bool norm);
-/* Columns of an expert's feed-forward layer on the rank with the most of them. Without ep, tensor
- * parallelism shards each expert, even if the ranks do not divide its columns. */
+/*
+ * Columns of an expert's feed-forward layer, on the rank that has the most. Without ep, tensor parallelism
+ * shards each expert, even if the ranks do not divide its columns.
+ */
 static inline uint64_t p4d_torchtitan__expert_columns(const p4d_layout *l)
 {
 	return (uint64_t)p4d_div_up(l->expert_ffn, l->ep > 1 ? 1 : l->tp);
 }
 
-/* Elements of a unit with padding, or a rank's share of these; bytes of the gathered unit. */
+/*
+ * Elements of a unit with padding; share: of one rank's part of it. The next function: bytes of the gathered
+ * unit.
+ */
 int64_t p4d_torchtitan__elements(const p4d_torchtitan_unit *u, bool share);
 int64_t p4d_torchtitan__gathered(const p4d_torchtitan_unit *u);
 
@@ -114,13 +125,15 @@ typedef struct p4d_torchtitan_pass {
 	int64_t most, end;
 } p4d_torchtitan_pass;
 
-/* Backward passes without pipelines. With pipelines, passes of the first micro-batch, which creates the
- * gradients of its parameters, and of the others, whose gradients are added to these. */
+/*
+ * Backward passes without pipelines. With pipelines: passes of the first micro-batch, which creates the
+ * gradients of parameters, and passes of later micro-batches, which add to these gradients.
+ */
 typedef struct p4d_torchtitan_passes {
 	p4d_torchtitan_pass forward, back, first, others;
 } p4d_torchtitan_passes;
 
-/* A step while it is played, in bytes. Arrays: layers without experts, and with experts. */
+/* A step while it is simulated, in bytes. Arrays: layers without experts, and with experts. */
 typedef struct p4d_torchtitan_step {
 	const p4d_layout *l;
 	const p4d_torchtitan_sizes *z;
@@ -129,11 +142,11 @@ typedef struct p4d_torchtitan_step {
 	p4d_torchtitan_passes of[2];
 	int64_t live;
 	int64_t forward, loss, head_backward, backward; /* the peak so far */
-	int64_t state;                                  /* forward: the buffer of the last gather */
-	int64_t reducing;                               /* backward: copies of gradients that are being
-							 * reduced */
-	bool ahead;                                     /* forward: units are gathered ahead of their use */
-	bool keeps; /* reduced shards stay allocated, see p4d_torchtitan_sizes */
+	int64_t state;    /* in forward passes: bytes of the buffer of the last gather */
+	int64_t reducing; /* backward: copies of gradients that are being
+			   * reduced */
+	bool ahead;       /* in forward passes, FSDP gathers units ahead of their use */
+	bool keeps;       /* reduced shards stay allocated, see p4d_torchtitan_sizes */
 	bool recomputes;
 } p4d_torchtitan_step;
 
@@ -143,11 +156,11 @@ static inline void p4d_torchtitan__peek(const p4d_torchtitan_step *p, int64_t be
 		*most = p->live + beside;
 }
 
-/* torchtitan_pipeline.c: plays the passes of a stage. Gathered parameters, and sent and received tensors,
+/* torchtitan_pipeline.c: simulates the passes of a stage. Gathered parameters, and sent and received tensors,
  * have rows of their own and are not included. False: the result does not fit 64 bits. */
 bool p4d_torchtitan__play_stage(p4d_torchtitan_step *p, const p4d_rows *rows);
 
-/* A lower bound of a stage's peak without its parameters. Needs no play. */
+/* A lower bound of a stage's peak without its parameters. Needs no simulation. */
 double p4d_torchtitan__least_of_stage(const p4d_torchtitan_step *p, const p4d_rows *rows);
 
 /* Adds rows for the stage's gathered parameters, and for the tensors that it sends and receives. */
@@ -160,5 +173,5 @@ void p4d_torchtitan__head_rows(p4d_rows *rows, const p4d_torchtitan_sizes *sizes
 uint64_t p4d_torchtitan__reserved(const p4d_layout *layout, uint32_t stage, const p4d_plan *plan,
 				  bool is_short);
 
-/* Bytes of the angles of rotary positions. Each layer has its own copy. */
+/* Bytes of the cosines and sines of rotary positions. Each layer has its own copy. */
 p4d_wide p4d_torchtitan__angles(const p4d_layout *l);

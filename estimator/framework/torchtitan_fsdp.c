@@ -219,7 +219,7 @@ static bool are_alike(const p4d_layout *l, uint64_t from, uint64_t to)
 }
 
 /*
- * Skips layers. The next n layers have neighbours of the same kind, and the first of them was played since
+ * Skips layers. The next n layers have neighbours of the same kind, and the first of them was simulated since
  * `before`. Each one adds the same amount, so the peak is at the first or the last. Returns how many are
  * between.
  */

@@ -11,7 +11,7 @@
 
 #define ALONG "sp cp"
 
-/* Number of rounds that are played; all rounds from the third on are alike. With 1F1B a round is one
+/* Number of rounds that are simulated; all rounds from the third on are alike. With 1F1B a round is one
  * micro-batch after those that fill the pipeline. GPipe has one round. */
 enum { ROUNDS = 3 };
 
@@ -234,7 +234,7 @@ static uint32_t alike(const stage *s, const passes *o, const pass_turn *t, uint3
 	return left + o->group * (backwards ? chunk - s->from : s->to - 1 - chunk);
 }
 
-/* Plays one pass. */
+/* Simulates one pass. */
 static change change_of(stage *s, uint32_t chunk, bool backwards, bool first, bool last)
 {
 	p4d_torchtitan_step *p = s->p;
@@ -256,7 +256,7 @@ static change change_of(stage *s, uint32_t chunk, bool backwards, bool first, bo
 	return c;
 }
 
-/* Finds the next passes, of which one is played for all of its kind. */
+/* Finds the next passes, of which one is simulated for all of its kind. */
 static void look_ahead(stage *s, const passes *o, pass_turn *t, bool backwards)
 {
 	const uint32_t chunk = backwards ? o->chunks - 1 - t->chunk : t->chunk,
@@ -298,8 +298,8 @@ static void raise(int64_t *most, int64_t live, int64_t by)
 }
 
 /*
- * Plays the next passes that are alike, or pairs of them. Each changes the memory by the same amount, so the
- * peak is at the first or at the last. False: the result does not fit 64 bits.
+ * Simulates the next passes that are alike, or pairs of them. Each changes the memory by the same amount, so
+ * the peak is at the first or at the last. False: the result does not fit 64 bits.
  */
 static bool play_alike(stage *s, passes *o)
 {

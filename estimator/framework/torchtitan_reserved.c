@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two steps with torchtitan's modules, played block by block on PyTorch's allocator. FSDP2's gathering and
+ * Two steps with torchtitan's modules, simulated block by block on PyTorch's allocator. FSDP2's gathering and
  * reducing streams have separate pools (_fsdp_param_group.py, _fsdp_collectives.py). The tapes of
  * torchtitan_layer.c give a layer's blocks, torchtitan_fsdp.c the amounts. Compared with rehearsals in
  * test_rehearsed_memory.c.

@@ -1,43 +1,47 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A rank of torchtitan while its steps are played on PyTorch's allocator. torchtitan_reserved.c has the parts
- * of a step, and the step without a pipeline; torchtitan_reserved_stage.c has a stage of a pipeline. */
+/* A rank of torchtitan while its steps are simulated on PyTorch's allocator. torchtitan_reserved.c has the
+ * parts of a step, and the step without a pipeline; torchtitan_reserved_stage.c has a stage of a pipeline. */
 #pragma once
 
 #include "framework/torch_blocks.h"
 #include "framework/torchtitan.h"
 
-/* Matrices of a layer; micro-batches that a stage has in flight; gradients of a unit. */
+/* Array bounds: matrices of a layer; micro-batches that a stage has in flight; gradients of a unit. */
 enum { P4D_TITAN_MATRICES = 6, P4D_TITAN_SLOTS = 12, P4D_TITAN_GRADIENTS = 64 };
 
 typedef struct p4d_titan {
 	const p4d_layout *l;
 	p4d_torchtitan_sizes z;
-	uint32_t layers;                            /* of the stage */
-	uint64_t matrix[P4D_TITAN_MATRICES], table; /* elements of a layer's parameters on this rank, whole */
-	unsigned matrices, tables;                  /* tables that are parameters: one of a tied model */
-	bool again;                                 /* layers are recomputed */
-	p4d_wide layer_bytes, table_bytes;          /* bytes of a gathered unit */
-	p4d_wide head_bytes;                        /* of the head's unit, which has the last norm */
+	uint32_t layers;                            /* number of layers of the stage */
+	uint64_t matrix[P4D_TITAN_MATRICES], table; /* elements of each matrix of a layer on this rank, and of
+						       one vocabulary table, unsharded */
+	unsigned matrices,
+	    tables; /* number of matrices; number of tables that are parameters (one in a tied model) */
+	bool again; /* layers are recomputed */
+	p4d_wide layer_bytes, table_bytes; /* bytes of a gathered unit */
+	p4d_wide head_bytes; /* bytes of the head's gathered unit, which includes the last norm */
 	p4d_torchtitan_writer t;
 	p4d_tape tape;
 	p4d_torch_blocks b;
 	p4d_caching_allocator main, gathers, reduces;
-	p4d_allocator_streams streams; /* if memory is short */
+	p4d_allocator_streams streams; /* used if the simulated GPU is nearly full */
 	p4d_allocated gathered, reducing, state;
-	p4d_allocated logits; /* of the chunk before, to which Python refers until the next ones exist */
-	p4d_torch_held_blocks *saves; /* saved tensors of the micro-batch that runs: one of `slot` */
+	p4d_allocated
+	    logits; /* logits of the previous chunk, which Python keeps until those of the next chunk exist */
+	p4d_torch_held_blocks
+	    *saves; /* saved tensors of the micro-batch that runs; points to one element of `slot` */
 	p4d_torch_held_blocks slot[P4D_TITAN_SLOTS], some, copies, tail, grads, reduced;
-	uint64_t grad_bytes[P4D_TITAN_GRADIENTS]; /* of the blocks in `grads` */
-	/* only with a pipeline: parameters of the stage's units, and its unsharded gradients, summed over
-	 * micro-batches; how many of these were reduced; the results of micro-batches in flight */
+	uint64_t grad_bytes[P4D_TITAN_GRADIENTS]; /* bytes of each block in `grads` */
+	/* Only with a pipeline: parameters of the stage's units; gradients of whole units, summed over
+	 * micro-batches; the number of them that were reduced; results of micro-batches in flight. */
 	p4d_torch_held_blocks gathered_units, sums;
 	unsigned summed;
 	p4d_allocated output[P4D_TITAN_SLOTS];
-	bool first, last; /* the stage has the embedding; it has the head */
-	unsigned ahead;   /* forward passes before the first backward pass */
+	bool first, last; /* whether the stage has the embedding; whether it has the head */
+	unsigned ahead;   /* number of forward passes before the first backward pass */
 } p4d_titan;
 
-/* Bytes of the hidden states of this rank, and of all ranks of tensor parallelism. */
+/* Bytes of the hidden states of this rank. The next function: of all tensor-parallel ranks together. */
 static inline p4d_wide p4d_titan__hidden(const p4d_titan *p)
 {
 	return (p4d_wide)p->z.own * p->l->hidden * p->z.element;
@@ -48,13 +52,13 @@ static inline p4d_wide p4d_titan__wide(const p4d_titan *p)
 	return (p4d_wide)p->z.tokens * p->l->hidden * p->z.element;
 }
 
-/* Takes a block of the main stream and adds it to `into`; NULL: it is never given back. */
+/* Allocates a block on the main stream and adds it to `into`. If `into` is NULL, the block is never freed. */
 static inline void p4d_titan__take(p4d_titan *p, p4d_torch_held_blocks *into, p4d_wide bytes)
 {
 	p4d_torch_blocks__take(&p->main, into, bytes);
 }
 
-/* Gives back all but the first `count`. */
+/* Frees all blocks of the list except the first `count`. */
 static inline void p4d_titan__give(p4d_titan *p, p4d_torch_held_blocks *from, unsigned count)
 {
 	p4d_torch_blocks__release(&p->main, from, count);
@@ -63,16 +67,16 @@ static inline void p4d_titan__give(p4d_titan *p, p4d_torch_held_blocks *from, un
 /* Gathers a unit. Its buffer of `bytes` lives until the next gather, or until forget_gathered. */
 void p4d_titan__gather(p4d_titan *p, p4d_wide bytes);
 void p4d_titan__forget_gathered(p4d_titan *p);
-/* The parameters of a gathered unit. */
+/* Copies a gathered unit's parameters into blocks of their own, in the list `into`. */
 void p4d_titan__copy_layer(p4d_titan *p, p4d_torch_held_blocks *into);
 void p4d_titan__copy_table(p4d_titan *p, p4d_torch_held_blocks *into, unsigned tables);
-/* Reduces the gradients of a unit, and gives them back. accumulated: an earlier micro-batch left a shard. */
+/* Adds the gradients of a unit to the pipeline's sums. If `accumulated` is false, they become the sums. */
 void p4d_titan__reduce(p4d_titan *p, p4d_wide bytes, bool accumulated);
 /* Adds the gradients of a unit to the sums of a pipeline; unless accumulated, they are the first. */
 void p4d_titan__add_up(p4d_titan *p, bool accumulated);
 void p4d_titan__add_gradient(void *titan, uint64_t bytes);
 
-/* Passes of modules whose parameters are gathered: from p->state, which they replace. */
+/* Passes of modules whose parameters are already gathered. Each replaces p->state by its result. */
 void p4d_titan__embed(p4d_titan *p);
 void p4d_titan__forward_of_layer(p4d_titan *p);
 void p4d_titan__backward_of_layer(p4d_titan *p);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A stage of a pipeline with 1F1B (PyTorch's distributed/pipelining/schedules.py), played on PyTorch's
+ * A stage of a pipeline with 1F1B (PyTorch's distributed/pipelining/schedules.py), simulated on PyTorch's
  * allocator. FSDP2 gathers a unit when the first micro-batch needs it. The parameters stay gathered, and the
  * gradients are summed unsharded, until the last micro-batch is done. Compared with rehearsals in
  * test_rehearsed_memory.c.

@@ -75,21 +75,23 @@ typedef struct p4d_transformers_moment {
 	int64_t live, gradients; /* activations and working memory; gradients of parameters */
 } p4d_transformers_moment;
 
-/* A step, and the peak of each of its parts. */
+/* The state of a simulated step, and the peak of each of its parts. */
 typedef struct p4d_transformers_step {
 	p4d_tape_writer writer;
 	bool again;          /* layers are recomputed */
 	bool reduced;        /* gradients of a pass are added to others or reduced as soon as they exist */
 	int64_t saved;       /* bytes that layers hold when the loss begins */
-	int64_t away;        /* part of saved that is on the host (--offload activations) */
+	int64_t away;        /* part of `saved` that is in host memory (--offload activations) */
 	int64_t head_leaves; /* ZeRO-3: bytes of the gathered head that are freed after its backward pass */
 	p4d_zero zero;
 	p4d_transformers_moment now, forward, loss, head, backward;
 } p4d_transformers_step;
 
 void p4d_transformers__look(p4d_transformers_step *s, p4d_transformers_moment *most, p4d_tape_moment m);
-/* transformers_zero.c: called when the gradients of a part of the model exist. All calls of a step
- * together take time linear in the layers. */
+/*
+ * transformers_zero.c: called when the gradients of a part of the model exist. All calls in one step take
+ * time linear in the number of layers.
+ */
 void p4d_transformers__reduce(p4d_transformers_step *s, p4d_zero_part part);
 /* Raises *most to the peak of a pass, and advances s->now to the end of the pass. */
 void p4d_transformers__go(p4d_transformers_step *s, p4d_transformers_moment *most, p4d_tape_pass pass);
@@ -141,7 +143,7 @@ typedef struct p4d_transformers_kinds {
 } p4d_transformers_kinds;
 p4d_transformers_kinds p4d_transformers__kinds(const p4d_layout *l);
 
-/* Plays the passes of a layer on its tape. */
+/* Simulates the passes of a layer on its tape. */
 typedef struct p4d_transformers_passes {
 	p4d_tape_pass forward, again, back;
 } p4d_transformers_passes;
@@ -170,8 +172,10 @@ size_t p4d_transformers__linears(const p4d_layout *l, unsigned kind,
 /* Number of parameters of a layer of this kind, without adapters. Expert parameters are sharded by whole
  * experts, whose number is padded to a multiple of shards. */
 p4d_wide p4d_transformers__layer_size(const p4d_layout *l, unsigned kind, uint64_t shards);
-/* Numbers of parameters: of the adapters of a layer of this kind; of all adapters; of the experts' first
- * matmul. */
+/*
+ * Numbers of parameters. In this order: adapters of a layer of this kind; all adapters; the experts' first
+ * matmul.
+ */
 uint64_t p4d_transformers__layer_adapters(const p4d_layout *l, unsigned kind);
 uint64_t p4d_transformers__adapters(const p4d_layout *l);
 uint64_t p4d_transformers__experts_up(const p4d_layout *l);
@@ -196,8 +200,8 @@ uint64_t p4d_transformers__update_bytes(const p4d_layout *l, uint64_t trained, u
 /* DeepSpeed's stage3_max_live_parameters */
 enum { P4D_ZERO_LIVE = 1000000000 };
 /*
- * Whether ZeRO-3 keeps all parameters gathered until their backward passes, because there are fewer than
- * P4D_ZERO_LIVE. all: parameters of the model, including adapters.
+ * Whether ZeRO-3 keeps all parameters gathered until their backward passes, because there are fewer
+ * parameters than P4D_ZERO_LIVE. all: parameters of the model, including adapters.
  */
 bool p4d_transformers__zero_keeps_all(const p4d_layout *l, uint64_t all);
 /*
@@ -211,8 +215,10 @@ bool p4d_transformers__gathers_experts(const p4d_layout *l);
  * parameters. */
 void p4d_transformers__play_fsdp(p4d_transformers_step *s, uint64_t shards);
 
-/* transformers_flat.c: the same step with FSDP1. trained, frozen: stored bytes of a trained and of a
- * frozen parameter. */
+/*
+ * transformers_flat.c: like p4d_transformers__play_fsdp, with FSDP1. trained, frozen: stored bytes of a
+ * trained and of a frozen parameter.
+ */
 void p4d_transformers__play_flat(p4d_transformers_step *s, uint64_t shards, unsigned trained,
 				 unsigned frozen);
 
@@ -223,9 +229,9 @@ void p4d_transformers__play_flat(p4d_transformers_step *s, uint64_t shards, unsi
 typedef struct p4d_gathered {
 	uint64_t before, layers, head;
 } p4d_gathered;
-/* With ZeRO-3. all: parameters of the model, including adapters. */
+/* The numbers with ZeRO-3. all: parameters of the model, including adapters. */
 p4d_gathered p4d_transformers__gathered(const p4d_layout *l, uint64_t all);
-/* The same with FSDP2 (transformers_fsdp.c), sharded over this many ranks. */
+/* The numbers with FSDP2 (transformers_fsdp.c), sharded over this many ranks. */
 p4d_gathered p4d_transformers__gathered_by_fsdp(const p4d_layout *l, uint64_t shards);
 p4d_gathered p4d_transformers__gathered_flat(const p4d_layout *l);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The memory that PyTorch's allocator reserves beyond the allocated memory. p4d plays two steps of
+ * The memory that PyTorch's allocator reserves beyond the allocated memory. p4d simulates two steps of
  * transformers' modules on it, the first without and the second with optimizer states. Tapes give the blocks
  * that layers allocate and free; sharding engines add theirs. The order of blocks was compared with what the
  * allocator records in rehearsals; test_rehearsed_memory.c compares the totals.
@@ -340,7 +340,7 @@ static void start(p4d_reserved *r, const p4d_layout *l, uint32_t layers, uint64_
 }
 
 /*
- * Decides whether this can be played: decoders whose layers are alike; no reference model; nothing on the
+ * Decides whether this can be simulated: decoders whose layers are alike; no reference model; nothing on the
  * host except DeepSpeed's optimizer.
  */
 static bool is_played(const p4d_layout *l)

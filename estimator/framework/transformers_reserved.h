@@ -21,7 +21,7 @@ typedef struct p4d_reserved_buckets {
 	p4d_allocated sent[2];
 } p4d_reserved_buckets;
 
-/* Upper bounds of the layers and units that are played. */
+/* Upper bounds of the layers and units that are simulated. */
 enum { P4D_RESERVED_LAYERS = 24, P4D_RESERVED_UNITS = P4D_RESERVED_LAYERS + 2 };
 struct p4d_reserved;
 
@@ -39,32 +39,36 @@ typedef struct p4d_reserved_engine {
 
 /* Gradients with ZeRO 1 and 2, in elements; see transformers_zero.h. */
 typedef struct p4d_reserved_zero {
-	uint64_t share, from, to; /* a rank's share; bounds of the played rank's window */
-	uint64_t own;             /* elements of the parameters that are at least partly in the window */
-	uint64_t all, at;         /* elements of all parameters; where the next parameter ends or begins */
-	uint64_t waiting;         /* elements in the bucket */
+	uint64_t share, from, to; /* a rank's share; bounds of the simulated rank's window */
+	uint64_t own; /* elements of all parameters that have at least one element in the window */
+	uint64_t all,
+	    at; /* elements of all parameters; position at which the next parameter ends or begins */
+	uint64_t waiting; /* elements in the bucket */
 	bool own_waits, has_own, upwards;
 	p4d_allocated bucket[2], kept;
 } p4d_reserved_zero;
 
-/* A parameter with ZeRO-3: its block, or the group with which it was gathered ahead; 0: none. */
+/*
+ * A parameter with ZeRO-3: its block, or the number of the group with which it was gathered ahead; 0:
+ * neither.
+ */
 enum { P4D_RESERVED_GROUPS = 64 };
 typedef struct p4d_reserved_gathered {
 	p4d_allocated block;
 	short group;
 } p4d_reserved_gathered;
 
-/* Two steps of a rank while they are played. */
+/* Two steps of a rank while they are simulated. */
 typedef struct p4d_reserved {
 	const p4d_reserved_engine *engine;
 	const p4d_layout *l;
 	uint32_t layers;
-	unsigned micro_batches, micro_batch; /* played micro-batches of a step; the current one */
+	unsigned micro_batches, micro_batch; /* simulated micro-batches of a step; the current one */
 	bool full, again;                    /* all parameters are trained; layers are recomputed */
 	bool all_need;                       /* the first layer's input has a gradient */
 	unsigned stored, trained;            /* bytes of a parameter, and of a trained parameter */
 	unsigned element;                    /* bytes of a gradient as the backward pass makes it */
-	uint64_t places;                     /* learned positions: elements of their table */
+	uint64_t places;                     /* elements of the table of learned positions */
 	uint64_t quantized_bytes;
 	uint64_t shards;
 	unsigned visited; /* number of parameters whose states exist */
@@ -82,20 +86,20 @@ typedef struct p4d_reserved {
 										* layer's result */
 	p4d_allocated unit[P4D_RESERVED_UNITS], unreduced[P4D_RESERVED_UNITS]; /* FSDP1: whole units */
 	p4d_caching_allocator main, gathers, reduces, casts;                   /* blocks, by stream */
-	p4d_allocator_streams streams;                                         /* those four */
+	p4d_allocator_streams streams; /* the four streams main, gathers, reduces, casts */
 	p4d_tape tape;
 	p4d_torch_blocks b;
 	p4d_torch_held_blocks saves, some, grads, inputs, cached, copies, reduced;
 	unsigned of_unit[P4D_RESERVED_UNITS]; /* gradients, or blocks, of a unit */
 } p4d_reserved;
 
-/* On the main stream. Takes a block and adds it to `into`; NULL: the block is never freed. */
+/* Allocates a block on the main stream and adds it to `into`. If `into` is NULL, the block is never freed. */
 static inline void p4d_reserved__take(p4d_reserved *r, p4d_torch_held_blocks *into, p4d_wide bytes)
 {
 	p4d_torch_blocks__take(&r->main, into, bytes);
 }
 
-/* Frees all but the first `count`. */
+/* Frees all blocks of the list except the first `count`. */
 static inline void p4d_reserved__give(p4d_reserved *r, p4d_torch_held_blocks *from, unsigned count)
 {
 	p4d_torch_blocks__release(&r->main, from, count);
@@ -120,9 +124,12 @@ uint64_t p4d_reserved__table_of(const p4d_layout *layout);
 
 /* Calls visit for each parameter, or each trained parameter, of a unit. */
 typedef void p4d_reserved_visit(p4d_reserved *r, uint64_t elements);
-/* Such functions: the parameter is allocated and stays; it is allocated and added to r->some. */
+/*
+ * Two functions of this type. __load: allocates a parameter that stays. __hold: allocates a parameter and
+ * adds its block to r->some.
+ */
 p4d_reserved_visit p4d_reserved__load, p4d_reserved__hold;
-/* Adds a gradient to r->grads, or to that of an earlier micro-batch. */
+/* Adds a gradient to r->grads or, if an earlier micro-batch left a gradient, to that one. */
 void p4d_reserved__add_gradient(void *owner, uint64_t bytes);
 void p4d_reserved__each_of_unit(p4d_reserved *r, unsigned unit, p4d_reserved_visit *visit);
 void p4d_reserved__each_trained(p4d_reserved *r, p4d_reserved_visit *visit);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * DeepSpeed block by block: stage 0 (bf16_optimizer.py, and wrappers of other optimizers), stages 1 and 2
- * (stage_1_and_2.py). transformers_zero.c has the amounts. The last rank is played: the first reduced
+ * (stage_1_and_2.py). transformers_zero.c has the amounts. The last rank is simulated: the first reduced
  * gradients are its own, so it holds them longest.
  */
 #include "framework/transformers_reserved.h"

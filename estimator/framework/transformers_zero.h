@@ -32,8 +32,8 @@ typedef struct p4d_zero_cursor {
 typedef struct p4d_zero_windows {
 	p4d_zero_cursor cursor;
 	uint64_t at, edge;       /* position of the walk; end of the current window */
-	uint64_t begun, touched; /* from the window's first parameter on: its start, and the number of
-				  * elements */
+	uint64_t begun, touched; /* counted from the first parameter that reaches into the window: its start,
+				    and the elements since then */
 	uint64_t slice;          /* the largest part of a parameter inside the window */
 	uint64_t most;           /* the maximum over the windows that the walk has passed */
 	uint64_t update;         /* the most bytes that a rank's update needs in addition to its states */
@@ -60,7 +60,10 @@ typedef enum p4d_zero_part { P4D_ZERO_END, P4D_ZERO_FEED, P4D_ZERO_MIXER, P4D_ZE
 /* Parameters of a layer. */
 p4d_zero_list p4d_transformers__parameters_of(const p4d_layout *layout, unsigned kind);
 
-/* trained: number of parameters. element: bytes of a gradient. Takes time linear in the layers. */
+/*
+ * Starts counting. trained: number of trained parameters. element: bytes of a gradient element. Takes time
+ * linear in the layers.
+ */
 void p4d_transformers__zero_start(p4d_zero *zero, const p4d_layout *layout, uint64_t trained,
 				  unsigned element);
 /*

@@ -66,9 +66,9 @@ typedef struct p4d_gpu {
 #define RATE(member, name, most, unit) double member;
 	P4D_GPU_RATES(RATE)
 #undef RATE
-	int multiprocessors; /* 0 unknown */
+	int multiprocessors; /* 0: unknown */
 	int nvlink_domain;   /* GPUs that NVLink connects across nodes; 0: only those of a node */
-	int gpus_per_node;   /* usual number in a node; 0: 8 */
+	int gpus_per_node;   /* GPUs of a usual node; 0: 8 */
 	int sm;              /* compute capability, 90 for 9.0; 0 unknown */
 	char source[256];
 	char status[16]; /* how sure the row is: "read", "mixed", "weak", "derived" (MIG slices), "site"

@@ -45,8 +45,8 @@ typedef struct p4d_verdict {
 	char unread[240]; /* why a job without options was not checked, if that is not the user's fault; else
 			   * ""
 			   */
-	char digest[P4D_DIGEST_TEXT]; /* of the script's request, like p4d_plan_digest; "": p4d did not
-				       * judge the script */
+	char digest[P4D_DIGEST_TEXT]; /* digest of the script's request, like p4d_plan_digest; "": p4d did not
+					 judge the script */
 	char engine[16];              /* engine that the script starts; "": none */
 	p4d_policy policy;
 	p4d_geometry geometry;
@@ -110,8 +110,10 @@ enum { P4D_WAYS = 2 };
 /* In a message about a job that does not fit, separates the numbers from the ways out. */
 #define P4D_WITHOUT_MORE_GPUS "; without more GPUs: "
 
-/* Options that make a job smaller without more GPUs. P4D_OPTIONS as option: there is none; as also: the
- * first option is enough. */
+/*
+ * One or two options that make a job smaller without more GPUs. `option` is P4D_OPTIONS if there is no way;
+ * `also` is P4D_OPTIONS if the first option is enough.
+ */
 typedef struct p4d_way {
 	p4d_option option;
 	int64_t value;

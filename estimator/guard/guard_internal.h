@@ -4,8 +4,6 @@
 #include "guard/verdict.h"
 #include "search/search.h"
 
-/* Functions that the files of the guard share. */
-
 /* State shared by the steps of guard.c. */
 typedef struct p4d_guard_work {
 	const p4d_site *site;
@@ -17,7 +15,7 @@ typedef struct p4d_guard_work {
 	p4d_verdict *verdict;
 	p4d_search_space space;
 	p4d_search_budget budget;
-	p4d_plan_memo memo; /* cache of plans for its searches */
+	p4d_plan_memo memo; /* cache of plans for the searches about this job */
 	bool by_script;     /* the user typed no p4d options */
 	bool as_written;    /* the program runs with the script's values, so p4d chooses and rewrites
 			     * nothing */

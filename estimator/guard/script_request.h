@@ -8,7 +8,7 @@
 #include "reader/reader.h"
 #include "request/request.h"
 
-/* Results of the reader for a job's script. Only for the guard. */
+/* Functions of the guard that use what the reader found in a job's script. */
 
 /* True if the script certainly runs exactly one training, so that p4d can use the reading. */
 bool p4d_guard__script_runs(const p4d_reading *reading);
@@ -30,8 +30,10 @@ bool p4d_guard__script_unread(const p4d_reading *reading, const p4d_request *typ
 /* True if only the vocabulary size is missing, which is in the tokenizer's files. */
 bool p4d_guard__script_lacks_vocabulary(const p4d_reading *reading);
 
-/* script_typed.c: the framework that the script starts ("ddp"); NULL: p4d does not know the program or
- * does not model it. */
+/*
+ * script_typed.c: name of the framework that the script starts ("ddp"); NULL: p4d does not know the program
+ * or does not model it.
+ */
 const char *p4d_guard__script_framework(const p4d_reading *reading);
 
 /* True if the script passes a model to its program. If not, the program may get the model and all other
@@ -63,8 +65,10 @@ int p4d_guard__compare_script(const p4d_reading *reading, const p4d_request *req
 /* True if the script takes a part of its layout from variables that Slurm sets from the job's size. */
 bool p4d_guard__script_follows(const p4d_reading *reading);
 
-/* True if the script sets the candidate's values itself, or would still have them on other nodes (then). The
- * number of processes is left to p4d_guard__script_starts. */
+/*
+ * True if the script sets the candidate's values itself, or would still have them on other nodes (argument
+ * `then`). The number of processes is left to p4d_guard__script_starts.
+ */
 bool p4d_guard__script_stays(const p4d_reading *reading, const p4d_request *candidate,
 			     const p4d_geometry *now, const p4d_geometry *then);
 

@@ -3,7 +3,7 @@
 
 #include "reader/reader.h"
 
-/* An argument as it is spelt at its place: on the line that starts the program, or in a configuration
+/* How an argument is spelt where it stands: on the line that starts the program, or in a configuration
  * file. */
 
 /* Formats of configuration files, by the ending of their names. */
@@ -21,7 +21,7 @@ bool p4d_guard__write_in_file(const char *file, const char *argument, const char
 			      size_t size);
 
 /*
- * Writes "--tp 8", "tp=8", or "--zero_stage 3" of `accelerate launch`. value: "true" for a switch; "": no
+ * Writes "--tp 8", "tp=8", or "--zero_stage 3" (of `accelerate launch`). value: "true" for a switch; "": no
  * value.
  */
 const char *p4d_guard__on_line(const p4d_reading *reading, const char *argument, const char *value, char *buf,

@@ -17,10 +17,11 @@
  * does not know. Words of earlier releases have fewer fields.
  */
 struct p4d_verdict_record {
-	bool approved;                    /* p4d approved a plan */
-	char digest[P4D_DIGEST_TEXT];     /* of the plan, or of the judged layout; "": p4d judged none */
-	double need_gib, capacity_gib;    /* of the fullest GPU; 0: unknown */
-	uint32_t nodes, gpus_per_node;    /* of the job; 0: unknown */
+	bool approved;                 /* p4d approved a plan */
+	char digest[P4D_DIGEST_TEXT];  /* digest of the approved plan, or of the judged layout; "": p4d judged
+					  none */
+	double need_gib, capacity_gib; /* memory that the fullest GPU needs and has; 0: unknown */
+	uint32_t nodes, gpus_per_node; /* the job's nodes, and GPUs of each; 0: unknown */
 	uint32_t tp, cp, pp, micro_batch; /* of the layout; 0: unknown */
 	char model[64], framework[24], phase[24], gpu[48];
 	char verdict[16]; /* name of a p4d_outcome; "": a record of an earlier release */
@@ -34,7 +35,7 @@ struct p4d_verdict_record {
 /* The size of the longest word, with its NUL. */
 enum { P4D_VERDICT_RECORD = 896 };
 
-/* A verdict as a record; id and by stay empty. */
+/* Makes a record from a verdict; leaves id and by empty. */
 p4d_verdict_record p4d_verdict_record_of(const p4d_verdict *verdict);
 
 /* Writes the whole word, or only its fields. Returns buf. */

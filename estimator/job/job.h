@@ -35,7 +35,7 @@ typedef struct p4d_job {
 	uint32_t min_nodes, max_nodes; /* -N2 sets both; with only the first, it is a lower bound */
 	uint32_t tasks, tasks_per_node, tasks_per_gpu;
 	uint32_t cpus_per_task, cpus_per_gpu;
-	uint32_t min_cpus; /* of a node, at least; 0: not given */
+	uint32_t min_cpus; /* minimum CPUs of a node; 0: not given */
 	uint32_t sockets_per_node;
 	uint32_t threads_per_core; /* threads per core that are used as CPUs, at most */
 	uint32_t tasks_per_core;   /* tasks per core, at most */
@@ -53,7 +53,7 @@ typedef struct p4d_job {
 	const char *script;     /* text of the batch script; NULL for srun and salloc */
 	size_t script_length;
 	const struct p4d_reading *reading; /* the reading of the script; NULL: nobody read it */
-	/* rehearsals of the commands that the script starts; NULL: nobody looked for them */
+	/* rehearsals of the commands that the script starts; NULL: p4d did not look for any */
 	const struct p4d_rehearsals *rehearsals;
 	const char *export;      /* --export; NULL: not given */
 	bool loads_environment;  /* --export-file, --get-user-env: variables that are not in sbatch's

@@ -19,7 +19,7 @@ typedef struct p4d_job_script {
 	const char *const *arguments; /* NULL-terminated; NULL: none */
 	const char *directory;        /* the job's working directory; NULL: unknown */
 	char *const *environment;     /* NAME=VALUE */
-	size_t variables;             /* number of variables, or as many as there are before a NULL */
+	size_t variables;             /* number of strings in `environment`; a NULL in it ends it earlier */
 	const char *export;           /* sbatch's --export; NULL: all */
 	const p4d_request *typed;     /* the job's p4d options; NULL: none */
 	const char *task;             /* number of the array task that runs it; NULL: unknown */
@@ -30,14 +30,15 @@ typedef struct p4d_job_script {
 	p4d_read_files *files; /* stores the files that are read; NULL: p4d may read no files */
 	p4d_config_read *(*config)(p4d_config_format format); /* parses their formats; NULL: p4d parses
 							       * none */
-	/* Called for a command "sbatch" that the script runs, with its arguments; NULL: nobody is called. */
+	/* Called for a command "sbatch" that the script runs, with its arguments. NULL: p4d ignores such
+	 * commands. */
 	void (*submits)(void *context, p4d_shell *shell, const p4d_value *words, size_t count);
-	/* For a job that a script submits: the environment and the files that this script gives the job.
-	 * NULL: none from a script. */
+	/* For a job that another script submits: the value of a variable, and the content of a file, as that
+	 * script sets them for this job. NULL: no other script submits it. */
 	const char *(*inherited)(void *context, const char *name);
 	const char *(*left)(void *context, const char *path, size_t *length);
-	/* The value of a variable that only the running job knows; p4d_shell_later: nobody knows the
-	 * value. NULL: there are no such variables. */
+	/* The value of a variable that only the running job knows. p4d_shell_later: the value is unknown.
+	 * NULL: there are no such variables. */
 	const char *(*later)(void *context, const char *name);
 	/* As in p4d_reader_host. */
 	void (*starts)(void *context, p4d_shell *shell, const p4d_started *command);

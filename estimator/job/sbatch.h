@@ -65,7 +65,7 @@ typedef enum p4d_sbatch_field {
 	P4D_SBATCH_STRICT,
 	P4D_SBATCH_SKIP_UNKNOWN, /* command-line options start here */
 	P4D_SBATCH_GPU,
-	P4D_SBATCH_P4D_GPU, /* not an option of sbatch; causes an error that says so */
+	P4D_SBATCH_P4D_GPU, /* --p4d-gpu: sbatch has no such option, and p4d's error says so */
 	P4D_SBATCH_HELP,
 	P4D_SBATCH_FIELDS
 } p4d_sbatch_field;
@@ -90,10 +90,10 @@ typedef struct p4d_sbatch {
 	/* filled by p4d_sbatch_job and p4d_sbatch_request */
 	char *gres, *gpus, *gpus_per_task, *gpus_per_socket; /* in the syntax of p4d_gres_parse */
 	char *nodelist;                                      /* NULL: as in the option */
-	char *foreign;     /* an option of the script that neither sbatch nor p4d has, "--name"; NULL: none */
-	unsigned foreigns; /* number of such options */
-	const char *alike; /* the known option that may be meant instead of `foreign`; NULL: none */
-	p4d_job job;       /* borrows from this struct; contains no script */
+	char *foreign; /* first option of the script that neither sbatch nor p4d has, "--name"; NULL: none */
+	unsigned foreigns;   /* number of such options */
+	const char *alike;   /* the known option that may be meant instead of `foreign`; NULL: none */
+	p4d_job job;         /* borrows from this struct; contains no script */
 	p4d_request request; /* only what the user set */
 } p4d_sbatch;
 

@@ -17,7 +17,7 @@ typedef struct p4d_job_tasks {
 	p4d_reading *reading;    /* reading of the last task */
 	p4d_array array;
 	unsigned next;
-	unsigned apart; /* number of different readings so far */
+	unsigned apart; /* number of different readings that p4d found so far */
 	bool cut;       /* some tasks were not read */
 	uint64_t work;  /* work that is left */
 	uint64_t until_ns;
@@ -40,5 +40,5 @@ bool p4d_job_tasks_next(p4d_job_tasks *tasks);
 /* The number of different readings among all tasks. Afterwards, the next task is the first one again. */
 unsigned p4d_job_tasks_kinds(p4d_job_tasks *tasks);
 
-/* Reads the script again for a task. NULL: without a task number. */
+/* Reads the script again with the number of a task. NULL: without a task number. */
 void p4d_job_tasks_again(p4d_job_tasks *tasks, const uint32_t *task);

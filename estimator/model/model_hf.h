@@ -22,8 +22,8 @@ typedef struct p4d_hf_family {
 	} absent[P4D_HF_ABSENT];
 	/* reads fields that only this family has, after the common ones. May set model->unmodelled */
 	int (*own)(struct json_object *config, p4d_request *model, p4d_error *err);
-	bool fixed_biases; /* its code does not read the fields for these */
-	bool experts;      /* supports them, or latent attention, and p4d reads the fields */
+	bool fixed_biases; /* its code ignores config.json's fields about biases */
+	bool experts;      /* supports experts or latent attention, and p4d reads their fields */
 	bool states;       /* supports layers with a state, and p4d reads their fields */
 	bool partly;       /* p4d models only the text part of a multimodal model */
 } p4d_hf_family;

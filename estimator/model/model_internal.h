@@ -12,7 +12,7 @@
 /* Loads one model file into a request, as p4d_model_resolve does. preset may be NULL. */
 int p4d_model__read_file(const char *path, p4d_request *request, p4d_preset *preset, p4d_error *err);
 
-/* A model whose numbers are all in the request. */
+/* Checks a model whose numbers the user gave in options (--model=custom). */
 int p4d_model__custom(p4d_request *request, p4d_error *err);
 
 /* Copies a row, from a file or from the table, into the request. what: its name in messages. */

@@ -9,7 +9,7 @@ typedef enum p4d_activation {
 	ACT_COUNT
 } p4d_activation;
 
-/* The row of the plan: p4d_tensor.id. */
+/* IDs of the rows of p4d-train's plan, stored in p4d_tensor.id. */
 typedef enum p4d_buffer {
 	B_NONE, /* rows of other frameworks, which nobody looks up by ID */
 #define BUFFER(id, name, shard, part, lifetime, live_range) B_##id,

@@ -27,8 +27,10 @@ typedef struct p4d_byte_room {
 p4d_byte_room p4d_byte_room_of(const p4d_layout *layout, const p4d_schedule *schedule, uint32_t stage,
 			       uint64_t shard);
 
-/* Borders between the shards of a segment, of all segments of a stage: in a block of each, ranks agree on two
- * scales. */
+/*
+ * Number of borders between optimizer shards, over all segments of a stage. At each border, two ranks may
+ * share a block and agree on its two scales.
+ */
 uint64_t p4d_byte_borders(const p4d_layout *layout, uint32_t stage);
 
 /* Whether each tensor-parallel rank has whole blocks of every tensor that it has a part of. */

@@ -238,7 +238,7 @@ void p4d_caching_allocator_give(p4d_caching_allocator *a, p4d_allocated block)
 		a->small -= (uint64_t)-block;
 	if (block <= 0)
 		return;
-	/* If the player lost track of its blocks, there is no answer; the lists stay consistent. */
+	/* If the simulation lost track of its blocks, there is no answer; the lists stay consistent. */
 	if ((unsigned)i >= a->blocks || a->block[i].free || !a->block[i].bytes) {
 		a->overflow = true;
 		return;
@@ -334,7 +334,7 @@ uint64_t p4d_caching_allocator_least(p4d_allocator_play *play, void *of, uint64_
 {
 	uint64_t above = play(of, UINT64_MAX, taken), below = *taken, ignored;
 
-	/* the result is mostly near the lower end, where plays stop early */
+	/* the result is mostly near the lower end, where simulations stop early */
 	while (above && above > below + below / 40) {
 		const uint64_t room = below + (above - below) / 4, reserved = play(of, room, &ignored);
 		if (!reserved)

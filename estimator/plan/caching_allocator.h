@@ -16,8 +16,8 @@
  * which grows at its end. It splits off a rest of any size, and uses the free block at its end last. Blocks
  * up to 1 MiB share segments of 2 MiB; this model only adds up their bytes.
  *
- * Segments are returned to the driver when the player calls for it or, as in PyTorch, if there is no room for
- * a new segment.
+ * Segments are returned to the driver when the simulation calls for it or, as in PyTorch, if there is no room
+ * for a new segment.
  */
 enum { P4D_ALLOCATOR_BLOCKS = 2048 };
 
@@ -56,20 +56,20 @@ typedef struct p4d_caching_allocator {
 typedef int32_t p4d_allocated;
 
 void p4d_caching_allocator_start(p4d_caching_allocator *allocator, bool expandable);
-/* Call one of these after p4d_allocator_start. */
+/* Adds a started allocator to the streams that share a GPU's room. */
 void p4d_caching_allocator_add(p4d_allocator_streams *streams, p4d_caching_allocator *allocator);
-/* 0: no block, because there are no bytes, or more than any GPU has. */
+/* Allocates a block of this stream. Returns 0, no block, for 0 bytes and for more bytes than any GPU has. */
 p4d_allocated p4d_caching_allocator_take(p4d_caching_allocator *allocator, p4d_wide bytes);
 void p4d_caching_allocator_give(p4d_caching_allocator *allocator, p4d_allocated block);
 
-/* Gives a block back and forgets it. */
+/* Frees a block and sets *block to 0. */
 static inline void p4d_allocator_forget(p4d_caching_allocator *allocator, p4d_allocated *block)
 {
 	p4d_caching_allocator_give(allocator, *block);
 	*block = 0;
 }
 
-/* Takes a block and gives it back at once. */
+/* Allocates a block and frees it immediately, which may reserve memory. */
 static inline void p4d_allocator_touch(p4d_caching_allocator *allocator, p4d_wide bytes)
 {
 	p4d_caching_allocator_give(allocator, p4d_caching_allocator_take(allocator, bytes));
@@ -82,12 +82,12 @@ void p4d_caching_allocator_trim(p4d_caching_allocator *allocator);
 uint64_t p4d_caching_allocator_reserved(const p4d_caching_allocator *allocator);
 uint64_t p4d_caching_allocator_reserved_of_all(const p4d_allocator_streams *streams);
 /*
- * Plays a program on streams that share this much room. Returns the peak of reserved bytes; UINT64_MAX if
+ * Simulates a program on streams that share this much room. Returns the peak of reserved bytes; UINT64_MAX if
  * memory was exhausted; 0 if unknown. *taken gets the peak of allocated bytes.
  */
 typedef uint64_t p4d_allocator_play(void *of, uint64_t room, uint64_t *taken);
 /*
- * Reserved bytes in the smallest room, exact to 2.5 %, in which such a play does not exhaust memory; 0:
+ * Reserved bytes in the smallest room, exact to 2.5 %, in which such a simulation does not exhaust memory; 0:
  * unknown.
  */
 uint64_t p4d_caching_allocator_least(p4d_allocator_play *play, void *of, uint64_t *taken);

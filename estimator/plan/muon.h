@@ -25,9 +25,10 @@ static inline bool p4d_muon_by_columns(const p4d_layout *layout, const p4d_adapt
 	return layout->tp > 1 ? !matrix->split_in : matrix->in < matrix->out;
 }
 
-/* Buffers of a rank in addition to the momentum, in elements. */
+/* Buffers of a rank for Muon in addition to the momentum, in elements. */
 typedef struct p4d_muon_room {
-	p4d_wide second; /* second moments: of what AdamW updates in a rank's shards, at most */
+	p4d_wide
+	    second; /* second moments of the elements that AdamW updates in a rank's shards; an upper bound */
 	p4d_wide matrix; /* the largest matrix */
 	p4d_wide side;   /* rows of the largest Gram matrix */
 } p4d_muon_room;

@@ -47,7 +47,7 @@ static inline bool p4d_swaps_activations(const p4d_layout *layout)
 
 /*
  * The number of a chunk's layers that are swapped, if each layer has `bytes` bytes; half of them if no rate
- * is known. The other functions: the number of swapped layers before a layer, and whether a layer is swapped.
+ * is known. The next two functions: the number of swapped layers before a layer; whether a layer is swapped.
  */
 uint32_t p4d_offload_swapped(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t layers, uint64_t bytes);
 
@@ -65,7 +65,7 @@ static inline bool p4d_offload_is_swapped(uint32_t swapped, uint32_t layers, uin
 /* Elements of a subgroup of a rank's shard. A subgroup is a multiple of the arena's alignment in any type. */
 uint64_t p4d_offload_subgroup(uint64_t shard);
 
-/* Offset per element of a state: the bytes of the states before it. */
+/* Offset of a state in a slot, per element: the bytes per element of all earlier states. */
 unsigned p4d_offload_state_offset(const p4d_layout *layout, unsigned state);
 
 /*
@@ -79,9 +79,11 @@ unsigned p4d_offload_staged_states(const p4d_layout *layout);
  * their values. */
 bool p4d_offload_reads_parameters(const p4d_layout *layout);
 
-/* Number of layers in the window of a stage; and the fraction of a pass's layers that must be copied to
- * the device. The fraction is exact if one chunk alternates between forward and backward passes, which p4d
- * assumes. */
+/*
+ * p4d_offload_resident: number of layers in the window of a stage. The next function: the fraction of a
+ * pass's layers that must be copied to the device. It is exact if one chunk alternates between forward and
+ * backward passes, which p4d assumes.
+ */
 uint64_t p4d_offload_resident(const p4d_layout *layout, uint32_t stage);
 double p4d_offload_misses(const p4d_layout *layout);
 

@@ -109,8 +109,10 @@ static inline uint64_t p4d_chunk_segments(const p4d_layout *layout, uint32_t sta
 	return (p4d_on_gpu(layout->device) || p4d_cuts_segments(layout)) && layers ? layers : 1;
 }
 
-/* Segments are padded to a multiple of this, so that each can be reduced and gathered separately. A block of
- * moments in 8 bits is in no more than two shards. */
+/*
+ * Segments are padded to a multiple of this, so that each can be reduced and gathered separately. It is large
+ * enough that a block of 8-bit moments is never in more than two shards.
+ */
 static inline uint64_t p4d_segment_unit(const p4d_layout *layout)
 {
 	const uint64_t least =
@@ -146,7 +148,7 @@ static inline p4d_wide p4d_layer_matrices(const p4d_rank_sizes *z)
 	return (p4d_wide)z->h * (z->columns + z->q + z->up + z->f);
 }
 
-/* Elements of the largest of these matrices. */
+/* Elements of the largest segment of a stage. */
 p4d_wide p4d_parameters__largest_segment(const p4d_layout *layout, const p4d_schedule *schedule,
 					 uint32_t stage);
 

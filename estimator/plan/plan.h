@@ -56,7 +56,7 @@ typedef enum p4d_live_point {
 	(1u << P4D_AT_EVALUATION_LAYER | 1u << P4D_AT_EVALUATION_HEAD | 1u << P4D_AT_OPTIMIZER | \
 	 1u << P4D_AT_EVALUATION_BATCH)
 
-/* A row of the table. Sizes are those of one copy on this rank. */
+/* A row of the plan: a buffer, or several equal copies of one. Sizes are those of one copy on this rank. */
 typedef struct p4d_tensor {
 	const char *name;  /* "layer.attention.qkv"; static */
 	const char *shard; /* parallel degrees that shard it: "tp", "sp cp", ""; static */
@@ -88,13 +88,13 @@ typedef struct p4d_plan {
 			       * evaluation */
 	uint64_t live_bytes;  /* maximum of the bytes that are live at one point: a lower bound of the
 			       * arena */
-	uint64_t part[P4D_PART_COUNT]; /* at the peak, in the classes of p4d_stage; only memory inside the
-					* allocator */
+	uint64_t part[P4D_PART_COUNT]; /* bytes at the peak, by memory class of p4d_stage; only memory inside
+					  the allocator */
 	uint64_t phase_bytes[P4D_PHASES];
 	/* By live point: memory that the allocator keeps for streams whose buffers are not live. A block
 	 * serves only its own stream (CUDACachingAllocator.cpp). */
 	uint64_t idle[P4D_LIVE_POINTS];
-	uint64_t idle_bytes; /* at the peak, in addition to the arena */
+	uint64_t idle_bytes; /* the value of `idle` at the peak, in addition to the arena */
 	uint64_t host_bytes; /* memory of this rank on the host (--offload); for p4d-train, its arena there */
 	p4d_host_beside host;
 	p4d_phase phase;     /* phase of the peak */

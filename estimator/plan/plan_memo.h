@@ -14,7 +14,7 @@
 enum { P4D_PLAN_MEMO_BYTES = 144 };
 
 typedef struct p4d_plan_memo_entry {
-	unsigned char layout[offsetof(p4d_layout, stage_layers)]; /* the layout without those members */
+	unsigned char layout[offsetof(p4d_layout, stage_layers)]; /* the layout without the ignored members */
 	const p4d_gpu *gpu;
 	unsigned char numbers[P4D_PLAN_MEMO_BYTES]
 	    __attribute__((aligned(16))); /* CUDA's compiler also reads this file */
@@ -34,8 +34,8 @@ typedef struct p4d_plan_memo {
 p4d_plan_memo p4d_plan_memo_of(size_t entries);
 
 /*
- * The numbers of the layout on a GPU (may be NULL). *known: the memo has them; otherwise the caller fills
- * them in. NULL without a memo.
+ * The framework's numbers for this layout and GPU (gpu may be NULL). *known: the memo already has them;
+ * otherwise the caller fills them in. Returns NULL if there is no memo.
  */
 void *p4d_plan_memo_numbers(const p4d_plan_memo *memo, const p4d_layout *layout, const p4d_gpu *gpu,
 			    bool *known);

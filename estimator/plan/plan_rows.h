@@ -76,7 +76,7 @@ static inline p4d_tensor *p4d_row(p4d_rows *rows, const char *name, const char *
 	return row;
 }
 
-/* Adds such a row with one copy per activation slot and layer of the chunk. */
+/* Like p4d_row, with one copy per activation slot and layer of the chunk. */
 static inline p4d_tensor *p4d_row_in_slot(p4d_rows *rows, const char *name, const char *shard,
 					  p4d_dtype dtype, uint64_t x, uint64_t y, uint64_t z)
 {
@@ -88,7 +88,7 @@ static inline p4d_tensor *p4d_row_in_slot(p4d_rows *rows, const char *name, cons
 	return row;
 }
 
-/* Adds such a row that is live only at the points of a mask. */
+/* Like p4d_row, live only at the points of the mask live_range. */
 static inline p4d_tensor *p4d_row_at(p4d_rows *rows, unsigned live_range, const char *name, const char *shard,
 				     p4d_memory_class part, p4d_dtype dtype, uint64_t x, uint64_t y,
 				     uint64_t z)
@@ -110,7 +110,7 @@ typedef struct p4d_packing {
 	uint64_t top[P4D_LIVE_POINTS], alive[P4D_LIVE_POINTS];
 } p4d_packing;
 
-/* p4d_plan_build with a memo (may be NULL). */
+/* p4d_plan_build with a memo, which may be NULL. */
 int p4d_plan__build(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage, const p4d_plan_memo *memo,
 		    p4d_plan *plan, p4d_error *err);
 

@@ -17,8 +17,8 @@ enum {
 };
 
 /*
- * Sums over tokens take two steps on a GPU, so that their order is fixed. This is the number of partial sums
- * for the gradients of norm weights, and of bias and qk norm after the qkv product.
+ * GPU kernels sum over tokens in two steps, so that the order of additions is fixed. This is the number of
+ * partial sums for the gradients of norm weights, and of bias and qk norm after the qkv product.
  */
 enum { P4D_NORM_SUMS = 256, P4D_HEAD_SUMS = 64 };
 
@@ -28,7 +28,7 @@ enum { P4D_TP_PARTS = 2, P4D_TP_BLOCKS = 16 };
 
 /*
  * Tables of cosines and sines: one for the model's rotation and, if some layers rotate in another way or not
- * at all, one for these layers. And the table of a layer.
+ * at all, one for these layers. The next function: the index of a layer's table.
  */
 static inline unsigned p4d_rope_tables(const p4d_layout *l)
 {
@@ -74,7 +74,7 @@ typedef enum p4d_dtype {
 	P4D_DT_BF16,
 	P4D_DT_FP16,
 	P4D_DT_FP32,
-	P4D_DT_FP64, /* places for sums of losses and norms */
+	P4D_DT_FP64, /* for sums of losses and of squared norms */
 	P4D_DT_INT32,
 	P4D_DT_BYTES
 } p4d_dtype;

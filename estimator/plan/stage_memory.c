@@ -186,7 +186,8 @@ static uint64_t trained(const p4d_plan *plan)
 }
 
 /*
- * No GPU has this much memory. Then p4d does not play the allocator, so players need not support such sizes.
+ * No GPU has this much memory. Then p4d does not simulate the allocator, so simulations need not support such
+ * sizes.
  */
 #define MOST_PLAYED ((uint64_t)1 << 44)
 
@@ -211,7 +212,7 @@ static bool sizes_stay(const p4d_layout *l)
 }
 
 /* If memory is below this share of a GPU, fragmentation cannot make it too large: rehearsed allocators
- * need at most 1.31 times the allocated memory. A play takes milliseconds. */
+ * need at most 1.31 times the allocated memory. A simulation takes milliseconds. */
 #define LEAST_SHORT 0.72
 
 void p4d_memory_play(const p4d_layout *l, const p4d_capacity *capacity, p4d_estimate *e)

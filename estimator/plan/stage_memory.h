@@ -51,7 +51,7 @@ typedef enum p4d_memory_class {
 typedef enum p4d_phase { P4D_PHASE_LIST(PHASE) P4D_PHASES } p4d_phase;
 #undef PHASE
 
-/* Host memory in addition to host_bytes, per rank or per node. Bytes; 0: none, or unknown. */
+/* Host memory in addition to host_bytes, for one rank or one node. Bytes; 0: none, or unknown. */
 typedef struct p4d_host_beside {
 	uint64_t pinned;   /* bytes that PyTorch allocates for pinned tensors, if the program asks for them */
 	uint64_t rounding; /* part of pinned beyond the tensors: PyTorch rounds each allocation up to a
@@ -123,7 +123,7 @@ typedef struct p4d_host_class {
 p4d_host_class p4d_memory_host_of_rank(const p4d_layout *layout, uint32_t stage, uint64_t arena_bytes,
 				       uint64_t offloaded_bytes);
 
-/* The memory that the hardware has. */
+/* The memory of the machine on which the job runs. */
 typedef struct p4d_capacity {
 	const p4d_gpu *gpu;           /* NULL: unknown; the fraction is then 0 */
 	uint64_t host_bytes;          /* host memory per node; the capacity of --device cpu; 0 unknown */
@@ -133,12 +133,12 @@ typedef struct p4d_capacity {
 /* Denominator of a fraction, for one rank; 0 unknown. */
 uint64_t p4d_memory_capacity_bytes(const p4d_layout *layout, int method, const p4d_capacity *capacity);
 
-/* The maximum over stages and phases. */
+/* Estimates all stages and phases, and returns the maximum in *out. */
 int p4d_memory_estimate(const p4d_layout *layout, int method, const p4d_capacity *capacity, p4d_estimate *out,
 			p4d_error *err);
 
 /*
- * If the GPU is nearly full, simulates ("plays") the allocator, and replaces the constant share for
+ * If the GPU is nearly full, simulates the allocator's blocks, and replaces the constant share for
  * fragmentation by the result. Takes milliseconds. Does nothing if sizes differ from step to step, or if p4d
  * does not know the order of allocations.
  */
@@ -167,7 +167,7 @@ double p4d_memory_most_imbalance(const p4d_layout *layout, int method, const p4d
 
 /* Whether a layout above the fraction would stay below it without fragmentation. Only for PyTorch's
  * frameworks and for experts with Megatron-Core, where fragmentation differs from job to job. False if the
- * allocator was played. */
+ * allocator was simulated. */
 bool p4d_memory_fits_unfragmented(const p4d_layout *layout, const p4d_estimate *estimate, double fraction);
 #define P4D_MEMORY_UNFRAGMENTED "fragmentation; without it the job fits"
 
@@ -186,7 +186,7 @@ const char *p4d_memory_of_newer(const p4d_layout *layout, int method, const p4d_
  */
 uint64_t p4d_memory_least_states(const p4d_layout *layout);
 
-/* Place of the peak: "stage 1 of 4", and its phase if that is not training. */
+/* Names the place of the peak: "stage 1 of 4", and its phase if that is not training. */
 enum { P4D_WHERE_TEXT = 96 };
 const char *p4d_memory_where(const p4d_layout *layout, const p4d_estimate *estimate,
 			     char buf[P4D_WHERE_TEXT]);

@@ -36,7 +36,7 @@ typedef struct p4d_rehearsal {
 	char reason[160];
 	char ranks[24];  /* the rehearsed ranks, if not the first and the last: "0" or "3,5"; "": these two */
 	unsigned phases; /* P4D_REHEARSAL_TRAIN ...; 0: not known */
-	/* the script itself sets these for its launcher, so the job's GPUs may differ */
+	/* the script itself passes these numbers to its launcher, so the job may have other nodes and GPUs */
 	bool nodes_said, gpus_said;
 	bool unsure; /* the job may run another Python or another number of ranks; p4d cannot tell */
 } p4d_rehearsal;

@@ -44,8 +44,10 @@ typedef enum p4d_norm_code {
 	P4D_NORM_OLMO
 } p4d_norm_code;
 
-/* Part of a head that rotary positions rotate, in thousandths. The rest is copied unless PADDED is set
- * (Phi-3). */
+/*
+ * Part of each head that rotary positions rotate, in thousandths. The rest is copied unless PADDED is set
+ * (Phi-3).
+ */
 typedef enum p4d_rotated {
 	P4D_ROTATED_NOT = 0,
 	P4D_ROTATED_QUARTER = 250,
@@ -64,8 +66,10 @@ typedef enum p4d_router {
 	P4D_ROUTER_SPARSE_MIXER, /* one expert after the other, sampled (Phi-3.5-MoE) */
 } p4d_router;
 
-/* Whether the memory of a family's experts was compared with that of the transformers library, and for
- * which sharding. */
+/*
+ * Whether somebody compared the memory of a family's experts with that of the transformers library, and with
+ * which sharding.
+ */
 typedef enum p4d_compared {
 	P4D_COMPARED,
 	P4D_COMPARED_BUT_ZERO3,
@@ -100,10 +104,10 @@ typedef struct p4d_architecture {
 
 	/* attention */
 	p4d_rotated rotated;
-	unsigned unrotated_every;      /* every Nth layer has no positions; 0: all layers have positions */
+	unsigned unrotated_every;      /* every Nth layer has no rotary positions; 0: all layers have them */
 	bool unrotated_full;           /* with --sliding-window, layers without a window have no positions */
-	bool plain_windows;            /* layers with a window rotate without --rope-scaling */
-	float window_theta;            /* rope base of these layers; 0: that of the model */
+	bool plain_windows;            /* layers with a sliding window ignore --rope-scaling */
+	float window_theta;            /* rope base (theta) of layers with a window; 0: that of the model */
 	unsigned full_attention_every; /* with --sliding-window, every Nth layer attends to all tokens; 0:
 					* none does */
 	bool single_blocks;   /* a layer is one block with a norm: attention, a mixer with a state, or the
@@ -145,13 +149,14 @@ typedef struct p4d_architecture {
 	p4d_norm_code norm_code;
 	bool gelu_in_python; /* gelu_new, computed term by term */
 	bool joins_gate_up;  /* gate and up are one matmul, even if adapters treat them separately */
-	bool own_linear;     /* matmuls do not call torch's linear function */
+	bool own_linear;     /* matmuls are the model's own code and do not call torch's linear function */
 	bool splits_at_once; /* a single split operation separates query, key and value of the fused matmul */
 	bool rotates_in_fp32;
 	bool restores_rotated; /* rotated values are cast back to their former type */
 	bool scales_query, scales_residual, scales_logits;
 	bool logits_in_fp32;
-	/* before this minor release of 4.x, the class had its own loss, without a cast; 0: never */
+	/* before this minor release of transformers 4.x, the class computed its own loss, without a cast; 0:
+	 * never */
 	unsigned char own_loss_before;
 	bool always_masked;    /* makes a mask even if nothing is masked */
 	bool always_drops;     /* calls dropout even at 0 */

@@ -46,10 +46,11 @@ typedef struct p4d_framework_cost {
 	bool sums_keys_in_fp32;        /* sums gradients of other ranks' keys and values in fp32;
 					* otherwise in the type of activations */
 	bool attends_alone;            /* has kernels of its own for attention that cuDNN does not compute */
-	bool orthogonalizes;           /* Muon: every rank, the matrices of which its shard has a part */
-	bool casts_each_product;       /* FP8: casts both operands of every matmul, after gathering them */
-	bool reorders_gathered_keys;   /* gathers all sequences together; otherwise piece by piece, in
-					* place */
+	bool orthogonalizes;     /* with Muon, every rank orthogonalizes the matrices of which its shard has a
+				    part */
+	bool casts_each_product; /* FP8: casts both operands of every matmul, after gathering them */
+	bool reorders_gathered_keys; /* gathers all sequences together; otherwise piece by piece, in
+				      * place */
 	/* one kernel each rotates queries and keys, and another concatenates their gradients with that of
 	 * the values; otherwise one kernel does all in place */
 	bool rotates_apart;
@@ -76,8 +77,8 @@ typedef struct p4d_framework_arguments {
 	const char *program;  /* program that takes the arguments */
 	void (*write)(const p4d_request *request, const p4d_layout *layout, char *buf, size_t size);
 	size_t (*flags)(const p4d_layout *layout, p4d_framework_flag flags[P4D_FRAMEWORK_FLAGS]);
-	/* A feature of a p4d-train layout that the program lacks, for messages ("tp-grid"); NULL: none.
-	 * The member is NULL if the program never gets a p4d-train layout. */
+	/* The first feature of a p4d-train layout that the program lacks, for messages ("tp-grid"); NULL:
+	 * none. The function pointer itself is NULL if the program never gets a p4d-train layout. */
 	const char *(*lacks)(const p4d_request *request, const p4d_layout *layout);
 } p4d_framework_arguments;
 
@@ -96,8 +97,8 @@ typedef enum p4d_framework_sharing {
 } p4d_framework_sharing;
 
 /*
- * Whether the request is preference learning in a program that was named and whose plan has all of it:
- * p4d-train, which has no copy of the model. Then it is judged as a training.
+ * Whether the request is preference learning (DPO) and somebody named p4d-train, whose plan covers all of it.
+ * p4d then checks the request like a training.
  */
 bool p4d_framework_trains_pairs(const p4d_request *request);
 

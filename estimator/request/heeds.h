@@ -30,7 +30,7 @@ enum {
 	P4D_HEEDS_RL = P4D_HEEDS_SERVE << 1,
 	P4D_HEEDS_PREFERENCE = P4D_HEEDS_RL << 1,
 	P4D_HEEDS_ALL = P4D_HEEDS_TRAIN | P4D_HEEDS_SERVE | P4D_HEEDS_RL | P4D_HEEDS_PREFERENCE,
-	/* for p4d itself, or for a program whose memory and time it does not change */
+	/* the option is for p4d itself, or for a program whose memory and time it does not change */
 	P4D_HEEDS_JOB = P4D_HEEDS_PREFERENCE << 1
 };
 

@@ -44,8 +44,10 @@ enum { P4D_MAX_STAGES = 1024, P4D_MAX_UNEVEN_CHUNKS = 512, P4D_MAX_SLICES = 64 }
 	SET(uint64_t, rope_dim, ROPE_HEAD_DIM, 0) \
 	SET(uint64_t, v_dim, V_HEAD_DIM, l->head_dim)
 
-/* Sizes of layers with experts: every expert_every'th layer after the first dense_layers. All are 0
- * without experts. */
+/*
+ * Sizes of layers with experts. After the first dense_layers, every Nth layer has experts (N is
+ * expert_every). All sizes are 0 without experts.
+ */
 #define P4D_LAYOUT_EXPERTS(SET) \
 	SET(uint64_t, experts_per_token, EXPERTS_PER_TOKEN, 1) \
 	SET(uint64_t, expert_ffn, EXPERT_FFN, l->ffn) \
@@ -63,7 +65,7 @@ enum { P4D_MAX_STAGES = 1024, P4D_MAX_UNEVEN_CHUNKS = 512, P4D_MAX_SLICES = 64 }
 	SET(uint64_t, conv, STATE_CONV, 4) \
 	SET(uint64_t, chunk, STATE_CHUNK, strchr(l->pattern, 'G') ? 64 : 128)
 
-/* Sizes of layers with a memory; 0 keys without. */
+/* Sizes of memory layers (P4D_FEED_MEMORY); without such layers, the number of keys is 0. */
 enum { P4D_MEMORY_TOP_DEFAULT = 32 };
 #define P4D_LAYOUT_MEMORY(SET) \
 	SET(uint64_t, keys, MEMORY_KEYS, 0) \
@@ -79,13 +81,13 @@ enum { P4D_MEMORY_TOP_DEFAULT = 32 };
 	SET(int, device, DEVICE, 0) \
 	SET(uint64_t, seq_len, SEQ_LEN, 0) \
 	SET(uint64_t, global_batch, GLOBAL_BATCH, 0) \
-	SET(uint64_t, expert_domains, EXPERT_DOMAINS, \
-	    1)                                       /* ranks of each have their own feed-forward layers */ \
-	SET(uint64_t, document_len, DOCUMENT_LEN, 0) /* mean length of documents; 0: a sequence is one \
-						      * document */ \
+	SET(uint64_t, expert_domains, EXPERT_DOMAINS, 1) /* number of data domains; the ranks of each domain \
+							    have their own feed-forward layers (DEMix) */ \
+	SET(uint64_t, document_len, DOCUMENT_LEN, 0)     /* mean length of documents; 0: a sequence is one \
+							  * document */ \
 	/* elements of gradients that DeepSpeed reduces together */ \
 	SET(uint64_t, zero_bucket, ZERO_BUCKET, 500000000) \
-	/* layers for which a window of parameters has room; 0: the default */ \
+	/* how many layers fit into the window of parameters on the GPU; 0: the default */ \
 	SET(uint64_t, resident_layers, RESIDENT_LAYERS, 0) \
 	/* ranks of dp*cp that together hold one copy of the parameters; 0: all ranks */ \
 	HAS(uint64_t, shard_degree, SHARD_DEGREE) \

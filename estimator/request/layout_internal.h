@@ -44,7 +44,10 @@ uint64_t p4d_layout__list(const p4d_layout *layout, p4d_layout__works works, uin
  */
 void p4d_layout__adapters(const p4d_request *request, p4d_layout *layout);
 int p4d_layout__check_adapters(const p4d_request *request, p4d_error *err);
-/* The same for --offload and --param-dtype. offload: a mask of P4D_OFFLOAD_* in the framework's meaning. */
+/*
+ * Like the functions above, for --offload and --param-dtype. p4d_layout__offload returns a mask of
+ * P4D_OFFLOAD_*, as the framework interprets the option.
+ */
 unsigned p4d_layout__offload(const p4d_request *request);
 int p4d_layout__check_offload(const p4d_request *request, p4d_error *err);
 

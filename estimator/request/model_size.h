@@ -14,8 +14,10 @@
 /* One layer with attention and without experts (in an encoder-decoder: one layer of each stack). */
 p4d_wide p4d_size_of_layer(const p4d_layout *layout);
 
-/* One layer with experts, not counting the experts: attention, norms, router, shared experts. And one
- * expert, of which a rank has 1/etp. */
+/*
+ * p4d_size_of_expert_layer: one layer with experts, not counting the experts (attention, norms, router,
+ * shared experts). The next function: one expert, of which a rank has 1/etp.
+ */
 p4d_wide p4d_size_of_expert_layer(const p4d_layout *layout);
 p4d_wide p4d_size_of_expert(const p4d_layout *layout);
 
@@ -32,7 +34,7 @@ p4d_wide p4d_size_of_further(const p4d_layout *layout);
 /* The values that all layers with a memory share; 0 without such layers. */
 p4d_wide p4d_size_of_values(const p4d_layout *layout);
 
-/* One table of the vocabulary. */
+/* One table with a row per token of the vocabulary: the embedding, or an untied head. */
 p4d_wide p4d_size_of_table(const p4d_layout *layout);
 
 /* Parameters before and after the layers, not counting the tables of the vocabulary. */

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The headings of options_page.def, in the order in which help and p4d-options(7) print them:
- * HEADING(ID, the word of `p4d help WORD`, title) */
+/*
+ * Headings of options_page.def, in the order in which help and p4d-options(7) print them: HEADING(ID, the
+ * word of `p4d help WORD`, title)
+ */
 #define P4D_OPTION_HEADINGS(HEADING) \
 	HEADING(MODEL, "model", "Model") \
 	HEADING(LAYOUT, "layout", "Layout") \

@@ -52,7 +52,7 @@ enum { P4D_FP8_DELAYED, P4D_FP8_CURRENT, P4D_FP8_BLOCKWISE, P4D_FP8_MXFP8, P4D_F
 enum { P4D_GRAD_BF16, P4D_GRAD_FP16, P4D_GRAD_FP32 };
 enum { P4D_STATE_FP32, P4D_STATE_HALF };
 enum { P4D_PARAM_FP32, P4D_PARAM_BF16 };
-/* The value is a set: the index has a bit for each word. */
+/* Words of --offload. The value is a set: bit i of the index stands for word i. */
 enum {
 	P4D_OFFLOAD_OPTIMIZER = 1,
 	P4D_OFFLOAD_PARAMS = 2,
@@ -131,8 +131,10 @@ enum {
 	P4D_ARCHITECTURES
 };
 
-/* Who decided a value. SCRIPT: the job's own script. Later origins never replace earlier ones, except that
- * P4D may replace USER if rewrite = all. */
+/*
+ * Who decided a value. SCRIPT: the job's script. Later origins in this list never replace earlier ones,
+ * except that P4D may replace USER if the site sets rewrite = all.
+ */
 typedef enum p4d_origin {
 	P4D_UNSET,
 	P4D_BY_USER,
@@ -165,8 +167,8 @@ typedef struct p4d_request {
 	char recompute_modules[96];
 	char override_reason[160];
 	char gpu[64];
-	/* from the model's file: a feature that p4d-train would compute differently,
-	 * "query_pre_attn_scalar=144"; set only if p4d read the file */
+	/* from the model's file, set only if p4d read that file: a feature that p4d-train would compute
+	 * differently, "query_pre_attn_scalar=144" */
 	char untrained[160];
 	char rope_scaling[96];
 	char layer_pattern[P4D_PATTERN_SIZE];
@@ -174,7 +176,7 @@ typedef struct p4d_request {
 	char judged_part[128]; /* "the text part of ...": set if the model has other parts, which p4d does
 				* not count */
 	char unmodelled[160];  /* why p4d does not model the architecture; "" if it does */
-	p4d_network network;   /* of the partition; no option */
+	p4d_network network;   /* the partition's network; not an option */
 } p4d_request;
 
 const p4d_option_info *p4d_request_option_info(p4d_option option);

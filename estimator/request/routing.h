@@ -3,13 +3,14 @@
 
 #include "request/model_size.h"
 
-/* Upper bound of token counts: larger numbers become this one, which fits no rank's memory. */
+/* Token counts above this bound become this bound, which exceeds the memory of every GPU. */
 #define P4D_MOST_ROUTED ((p4d_wide)1 << 62)
 
 /*
- * Number of tokens of a layer with experts on the fullest rank, at each step, by dispatcher. A token counts
- * once for each of its experts; received tokens with all-gather and DeepEP count once. Below 2^72 for all
- * requests, so that products with a layer's columns and all layers fit 128 bits.
+ * Tokens on the busiest rank of a layer with experts, at each step of routing; the numbers depend on the
+ * dispatcher (--dispatcher). A token counts once for each of its experts; received tokens with all-gather and
+ * DeepEP count once. Below 2^72 for all requests, so that products with a layer's columns and all layers fit
+ * 128 bits.
  */
 typedef struct p4d_routed {
 	p4d_wide own;      /* tokens of this rank before the exchange */
@@ -21,5 +22,8 @@ typedef struct p4d_routed {
 	bool sorted;       /* this rank sorts the received tokens by expert, into one more copy */
 } p4d_routed;
 
-/* own: tokens of this rank, in a model with experts. Takes some microseconds at most. */
+/*
+ * Computes the counts. own: tokens of this rank before the exchange. The model must have experts. Takes at
+ * most a few microseconds.
+ */
 p4d_routed p4d_routed_of(const p4d_layout *layout, uint64_t own);

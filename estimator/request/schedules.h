@@ -6,7 +6,8 @@
 
 /*
  * The pipeline schedules, X(ID, symbol, name): P4D_ID is the option's value, p4d_schedule__symbol in
- * schedule/kind_symbol.c its entry, and name what users type. The order affects only the help text.
+ * schedule/kind_symbol.c its entry, and name what users type. The order of this list affects only the help
+ * text.
  */
 #define P4D_SCHEDULE_LIST(X) \
 	X(GPIPE, gpipe, "gpipe") \
@@ -20,7 +21,7 @@
 #define P4D_SCHEDULE_NAME(id, symbol, name) "|" name
 enum {
 	P4D_SCHEDULE_LIST(P4D_SCHEDULE_ID) P4D_SCHEDULES,
-	/* the defaults: with one chunk per stage, with several */
+	/* defaults: for one chunk per stage, and for several chunks */
 	P4D_SCHEDULE_DEFAULT = P4D_1F1B,
 	P4D_SCHEDULE_OF_CHUNKS = P4D_INTERLEAVED
 };
@@ -39,10 +40,12 @@ typedef struct p4d_schedule_kind {
 	bool vocabulary; /* supports the passes of vocabulary parallelism */
 	bool slices;     /* may run slices of micro-batches (--token-slices) */
 
-	uint8_t turn, rank; /* for the search: the order of trying; the rank if the step time is unknown */
+	uint8_t turn, rank; /* for the search: `turn`: schedules with lower values are tried first; `rank`:
+			       order of schedules whose step time is unknown */
 	bool only_asked;    /* tried only on request: another schedule is always better */
 	bool idle_if_recomputed; /* not tried with full recompute, where it has no advantage */
-	bool fuller; /* needs at least the memory of 1f1b with as many stages, if layers are split evenly */
+	bool fuller; /* needs at least as much memory as 1f1b with as many stages, if layers are split evenly
+		      */
 	/* Number of micro-batches that shows the steady state: quarters * stages / 4 + more; 6 and 16 by
 	 * default. It is about twice the warm-up and cool-down; tests check that it suffices for every
 	 * shape. */

@@ -152,13 +152,13 @@ static inline bool p4d_schedule_has_loss(const p4d_schedule *s, uint32_t positio
 	return s->local || position == p4d_schedule_positions(s) - 1;
 }
 
-/* Whether a position receives a gradient from the next one. */
+/* Whether a position receives a gradient from the next position. */
 static inline bool p4d_schedule_is_told(const p4d_schedule *s, uint32_t position)
 {
 	return !p4d_schedule_has_loss(s, position);
 }
 
-/* Whether a position sends a gradient to the previous one. */
+/* Whether a position sends a gradient to the previous position. */
 static inline bool p4d_schedule_tells(const p4d_schedule *s, uint32_t position)
 {
 	return position > 0 && !s->local;

@@ -53,7 +53,7 @@ void p4d_schedule_order_begin(const p4d_schedule *s, uint32_t stage, p4d_schedul
 /* False when there are no more passes. */
 bool p4d_schedule_order_next(p4d_schedule_order *order, p4d_pass *pass);
 
-/* Implementation: adds a stream; adds a pace to it. */
+/* p4d_schedule_order__add adds a stream. The next function adds a pace to the stream that was added last. */
 void p4d_schedule_order__add(p4d_schedule_order *order, p4d_op op, uint32_t chunk, int64_t key, int64_t step);
 void p4d_schedule_order__pace(p4d_schedule_order *order, uint32_t from, int64_t key, int64_t step);
 

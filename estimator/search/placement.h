@@ -16,7 +16,7 @@ typedef struct p4d_node_kind {
 	p4d_capacity capacity; /* with its GPU */
 	uint64_t gpus_per_node;
 	uint64_t most_nodes; /* limit of a job; 0: unknown */
-	double safe, limit;  /* fraction from the partition's policy */
+	double safe, limit;  /* fractions of the capacity, from the partition's policy */
 	p4d_network network; /* between the nodes */
 } p4d_node_kind;
 
@@ -31,9 +31,9 @@ typedef struct p4d_placement {
 
 /*
  * The best layout on 1, 2, 4, ... and all nodes of each kind (nodes > 0: only on that many), fastest first.
- * request: as for a search, without the options that depend on the GPU. space: the values that do not depend
- * on the kind. Kinds whose GPU the cost model does not cover are left out. Returns the number of placements
- * found, at most room.
+ * request: as for a search, without the options that depend on the GPU. space: values that are the same for
+ * all kinds of nodes. Kinds whose GPU the cost model does not cover are left out. Returns the number of
+ * placements found, at most room.
  */
 size_t p4d_placement_search(const p4d_request *request, const p4d_search_space *space,
 			    const p4d_node_kind *kind, size_t kinds, uint64_t nodes, p4d_placement *found,

@@ -7,7 +7,7 @@
 typedef struct p4d_serving_space {
 	const p4d_gpu *gpu;
 	uint64_t nodes, gpus_per_node;
-	double first_token_s, between_tokens_s; /* the longest time that is wanted; 0: any */
+	double first_token_s, between_tokens_s; /* the user's upper bounds; 0: none */
 } p4d_serving_space;
 
 /* The load, with the bounds that the request states. */

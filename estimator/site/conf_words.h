@@ -3,7 +3,7 @@
 
 #include "site/conf.h"
 
-/* The text of p4d.conf, word by word; for conf_parse.c only. */
+/* Splits the text of p4d.conf into tokens, for conf_parse.c. */
 
 enum { P4D_CONF_WORD = 1024 };
 

@@ -118,7 +118,7 @@ const p4d_request *p4d_site_preset(const p4d_site *site, const char *name);
 /* The framework that p4d.conf names for a program of job scripts: the program's path ends with the title
  * of a program section. NULL: p4d.conf names none. */
 const char *p4d_site_program(const p4d_site *site, const char *path);
-/* The same, for those who read scripts. */
+/* p4d_site_program as a callback for code that reads scripts; site: a p4d_site. */
 const char *p4d_site_program_of(void *site, const char *path);
 /* Iterates over these programs: i = 0, 1, ... until NULL; *is: the framework of each. */
 const char *p4d_site_program_at(const p4d_site *site, size_t i, const char **is);

@@ -23,7 +23,7 @@ typedef struct p4d_tape_writer {
 	const struct p4d_transformers_tapes *code;
 	uint64_t rows, length, tokens; /* sizes of a micro-batch: sequences, tokens of a sequence, all
 					* tokens */
-	uint64_t heads, kv_heads;      /* on this rank */
+	uint64_t heads, kv_heads;      /* number of heads on this rank */
 	unsigned weight;               /* bytes of a parameter that is not quantized */
 	unsigned stream;               /* bytes of an element of the residual stream */
 	unsigned between; /* bytes of an element between layers, if a norm is the last operation of a layer */
@@ -31,18 +31,21 @@ typedef struct p4d_tape_writer {
 	bool trains;      /* the model's parameters have gradients; otherwise only adapters do */
 	bool keeps_frozen;   /* matmuls keep their input even if their weight is not trained */
 	uint64_t prefetched; /* bytes of parameters that are gathered before the head's backward pass */
-	uint64_t returned;   /* Bytes of a layer's results in addition to the residual stream. The model
-			      * holds those of the last layer. */
+	uint64_t returned;   /* bytes of a layer's results in addition to the residual stream; the model keeps
+				the last layer's */
 	bool masked;         /* attention has a mask, which no flash kernel takes */
 	unsigned kind;       /* kind of the layer that is being written: p4d_transformers__kind_of */
-	bool gathers;        /* result of p4d_transformers__gathers_experts */
+	bool gathers;        /* the result of p4d_transformers__gathers_experts */
 	bool gathers_again; /* gathers a layer's frozen matrices one by one, each for its own backward pass */
 } p4d_tape_writer;
 
 /* An empty tape whose input has `columns` elements per token. needs: the input needs a gradient. */
 p4d_tape_tensor p4d_op_begin(p4d_tape_writer *w, uint64_t columns, unsigned element, bool needs);
 
-/* A new tensor that an operation makes; a view of another tensor; whether a tensor needs a gradient. */
+/*
+ * p4d_op_made: a new tensor that an operation makes. Below: a view of another tensor; whether a tensor needs
+ * a gradient.
+ */
 p4d_tape_tensor p4d_op_made(p4d_tape_writer *w, uint64_t elements, unsigned element, bool needs);
 p4d_tape_tensor p4d_op_view(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t elements);
 bool p4d_op_needs(const p4d_tape_writer *w, p4d_tape_tensor x);

@@ -43,7 +43,7 @@ void p4d_tape_hold(p4d_tape *t, short value)
 	t->lives.operations = 0;
 }
 
-/* ---- playing ---- */
+/* ---- simulation ---- */
 
 static void lengthen(const p4d_tape *t, p4d_tape_lives *lives, short value, short operation)
 {
@@ -118,7 +118,7 @@ typedef struct kept_by {
 	bool staying, others;
 } kept_by;
 
-/* Plays operations 0..end-1. there: storages that existed before; NULL: none. */
+/* Simulates operations 0..end-1. there: storages that existed before; NULL: none. */
 static void walk(player *p, unsigned end, kept_by kept, const bool *there)
 {
 	const p4d_tape *t = p->tape;

@@ -6,7 +6,7 @@
 
 /*
  * Simulates the memory that PyTorch holds while autograd runs a module. A tape has the module's operations in
- * the order of the forward pass. It is played forward and backward, with the lifetimes that Python and
+ * the order of the forward pass. It is simulated forward and backward, with the lifetimes that Python and
  * autograd give to tensors. Bytes are relative to what exists before.
  *
  * Sources: torch/csrc/autograd/engine.cpp (nodes run in reverse order, and the inputs of an operation are
@@ -29,14 +29,15 @@ typedef struct p4d_tape_operation {
 	p4d_tape_gradient gradient[P4D_TAPE_INPUTS];
 	short saved[P4D_TAPE_SAVED]; /* values saved for the backward pass; -1: none */
 	uint64_t kept;               /* bytes saved in addition: masks, statistics */
-	uint64_t copy;               /* copy of the weight in another type, saved for the backward pass ... */
-	bool cached;                 /* ... and by autocast, until the forward pass ends */
+	uint64_t copy; /* a copy of the weight in another type, in bytes, saved for the backward pass */
+	bool cached;   /* autocast also keeps this copy, until the forward pass ends */
 	uint64_t scratch, back_scratch;
-	uint64_t arrives; /* gathered parameters that are allocated before its backward pass and stay */
-	uint64_t weight;  /* gradients of its parameters */
-	uint64_t lowered; /* the same gradients in the matmul's type, before they are cast */
-	bool multiplies;  /* a matmul: cuBLAS gets a workspace ... */
-	bool biased;      /* ... and cuBLASLt, which adds a bias, one of 1 MiB */
+	uint64_t arrives; /* bytes of gathered parameters that are allocated before its backward pass and stay
+			     allocated */
+	uint64_t weight;  /* bytes of the gradients of its parameters */
+	uint64_t lowered; /* bytes of the same gradients in the matmul's type, before they are cast */
+	bool multiplies;  /* a matmul, for which cuBLAS takes a workspace */
+	bool biased;      /* adds a bias, for which cuBLASLt takes a workspace of 1 MiB in addition */
 	bool stays;       /* selective recomputation keeps this operation's result */
 } p4d_tape_operation;
 
@@ -58,9 +59,10 @@ typedef struct p4d_tape {
 	p4d_tape_operation operation[P4D_TAPE_OPERATIONS];
 	struct {
 		uint64_t bytes;
-		short storage; /* the value that owns the memory: itself, unless it is a view */
-		bool needs;    /* it needs a gradient */
-		short until;   /* the last operation after which Python still refers to it */
+		short storage; /* the value that owns the memory: this value or, for a view, the value it
+				  views */
+		bool needs;    /* the value needs a gradient */
+		short until;   /* index of the last operation after which Python still refers to this value */
 	} value[P4D_TAPE_VALUES];
 	p4d_tape_lives lives;
 	bool overflow; /* the tape has no room for more operations or values */
@@ -95,16 +97,16 @@ typedef struct p4d_tape_pass {
 } p4d_tape_pass;
 
 /*
- * Plays a forward pass. save: tensors are saved for a backward pass; otherwise results are freed when Python
- * drops them. again: recomputation by activation checkpointing, which stops after the last operation that
- * saves a tensor. The input exists before, and is freed at the end if no operation saves it (keep_input: the
- * caller frees it).
+ * Simulates a forward pass. save: tensors are saved for a backward pass; otherwise results are freed when
+ * Python drops them. again: recomputation by activation checkpointing, which stops after the last operation
+ * that saves a tensor. The input exists before, and is freed at the end if no operation saves it (keep_input:
+ * the caller frees it).
  */
 p4d_tape_pass p4d_tape_forward(p4d_tape *tape, bool save, bool again, bool keep_input);
 
 /*
- * The same for selective recomputation. The forward pass saves only the results that stay; the recomputation
- * starts from these and computes everything else.
+ * Like p4d_tape_forward, for selective recomputation. The forward pass saves only the results that stay; the
+ * recomputation starts from these and computes everything else.
  */
 p4d_tape_pass p4d_tape_selected(p4d_tape *tape);
 p4d_tape_pass p4d_tape_again_selected(p4d_tape *tape);
@@ -120,9 +122,9 @@ typedef struct p4d_tape_weights {
 enum { P4D_TAPE_WAYS = 3 };
 
 /*
- * Plays a backward pass, from a gradient of the last result (whose bytes exist before) to the gradient of the
- * input, with the tensors that p4d_tape_forward saved. keep_input: the input is freed at the end, not after
- * the last operation that saved it. `ways` ways to treat gradients of parameters give one result each.
+ * Simulates a backward pass, from a gradient of the last result (whose bytes exist before) to the gradient of
+ * the input, with the tensors that p4d_tape_forward saved. keep_input: the input is freed at the end, not
+ * after the last operation that saved it. `ways` ways to treat gradients of parameters give one result each.
  *
  * again: the pass that recomputes what was not saved; NULL: nothing is recomputed. PyTorch's checkpoint
  * starts that pass when the first operation asks for a saved tensor (torch/utils/checkpoint.py, unpack_hook).
@@ -131,5 +133,5 @@ enum { P4D_TAPE_WAYS = 3 };
 void p4d_tape_backward_in(p4d_tape *tape, const p4d_tape_pass *again, bool keep_input,
 			  const p4d_tape_weights way[], unsigned ways, p4d_tape_pass pass[]);
 
-/* Without recomputation, and with gradients of parameters in their own type. */
+/* Like p4d_tape_backward_in, without recomputation, and with gradients of parameters in their own type. */
 p4d_tape_pass p4d_tape_backward(p4d_tape *tape, bool reduced, bool keep_input);
