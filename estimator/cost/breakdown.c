@@ -25,7 +25,7 @@ static double attention_share(const p4d_layout *l)
 	       p4d_cost__scores_share(l) / p4d_cost_model_flops(l);
 }
 
-/* Seconds of all stages for one micro-batch. */
+/* Adds the seconds of the passes of all stages, for one micro-batch. */
 static void add_passes(const p4d_layout *l, const p4d_gpu *gpu, double *seconds)
 {
 	p4d_cost_passes_of_chunk cost;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Passes of chunks from the passes of layers, embedding and head; and from these the step. */
+/* Durations of passes of chunks, from the passes of layers, embedding and head; and of the step. */
 #include "cost/cost.h"
 
 #include <string.h>
@@ -14,21 +14,21 @@
 #define STEP_OF_EXPERTS 15e-3
 
 /*
- * Memory traffic of the optimizer in bytes per parameter that the rank owns: gradient and states read, states
+ * Bytes of memory that the optimizer moves per parameter of the rank: gradient and states read, states
  * written, the parameter written (2), norm and clipping of the gradient (12).
  */
 static double optimizer_bytes(const p4d_layout *l)
 {
 	const p4d_optimizer *o = p4d_optimizer_of(l);
 	const double moments = (o->bits ? o->bits / 8.0 : l->half_moments ? 2 : 4) * (o->states - 1);
-	/* the part of the master weight that the 16-bit parameter does not have, unless master weights are
-	 * complete */
+	/* 2 bytes: the bits of the master weight that the 16-bit parameter lacks; 4 bytes: a complete master
+	 * weight */
 	const bool remainder = p4d_precise_optimizer(l) && !p4d_framework_of(l->framework)->rounds_moments;
 
 	return 4 + 2 * (moments + (remainder ? 2 : 4)) + 2 + 12;
 }
 
-/* Costs of a layout's distinct parts, component by component. */
+/* Passes of a layout's distinct parts (layer, embedding, head), with their time split by component. */
 typedef struct parts {
 	p4d_cost_part layer, expert_layer, embedding, head;
 } parts;
@@ -114,8 +114,7 @@ static double transfer_seconds(const p4d_layout *l, const p4d_cost_rates *r)
 /* ---- once per step ---- */
 
 /*
- * Parameters of a stage on one rank, not counting experts, norms and biases; the latter are too few to
- * matter.
+ * Parameters of a stage on one rank, not counting experts. Norms and biases are omitted because they are few.
  */
 static double stage_elements(const p4d_layout *l, const p4d_cost_terms *t, uint32_t stage, double with)
 {
@@ -130,7 +129,7 @@ static double stage_elements(const p4d_layout *l, const p4d_cost_terms *t, uint3
 		n += table;
 	if (l->local_loss || (stage == last && (!l->tied || stage != 0)))
 		n += table;
-	if (stage == last) /* for multi-token prediction */
+	if (stage == last) /* layers of multi-token prediction */
 		n += (double)l->mtp_layers * t->once.expert_layer_elements +
 		     (l->mtp_layers && stage && !l->tied ? table : 0);
 	return n;
@@ -142,7 +141,7 @@ static p4d_cost_line line_of(double latency, double seconds, double elements)
 	return (p4d_cost_line){latency, (seconds - latency) / elements};
 }
 
-/* The sum of shards over replicas of the model, after all passes. */
+/* Adds the time to sum each shard over the replicas of the model, once after all passes. */
 static void add_copies(const p4d_layout *l, const p4d_cost_rates *r, uint64_t shards, p4d_cost_line *reduce)
 {
 	const uint64_t copies = shards > 1 ? l->dp * l->cp / shards : 1;
@@ -195,21 +194,22 @@ static void set_update(const p4d_layout *l, const p4d_cost_rates *r, p4d_cost_ri
 		out->reduce = (p4d_cost_line){0, 0};
 	if (l->expert_domains > 1)
 		set_domains(l, r, out);
-	if (!l->optimizer_sharding) { /* an all-reduce instead of reduce-scatter and all-gather */
+	if (!l->optimizer_sharding) { /* then gradients are all-reduced, instead of reduce-scatter and
+					 all-gather */
 		out->gather = (p4d_cost_line){0, 0};
 		out->reduce.latency *= 2;
 		out->reduce.each *= 2;
 	}
 	if (p4d_cost__adds_copies_once(l))
 		add_copies(l, r, shards, &out->reduce);
-	/* zeroing the gradients of the whole stage */
+	/* the optimizer first zeroes the gradients of the whole stage */
 	out->optimizer.latency = 2 * P4D_LAUNCH_SECONDS + p4d_framework_of(l->framework)->cost.step_seconds;
 	out->optimizer.each = (optimizer_bytes(l) / (double)shards + gradient) * r->hbm;
-	/* zeroing gradients, and reading them for their norm; no pass overlaps with the update on host and
-	 * device */
+	/* with offloading: the GPU zeroes gradients and reads them for their norm; the update on host and GPU
+	 * overlaps with no pass */
 	if (r->host_update > 0)
 		out->optimizer.each = r->host_update / (double)shards + 2 * gradient * r->hbm;
-	/* casting parameters to both orientations once, or transposing those in FP8 */
+	/* once per step, parameters are cast to FP8 in both orientations, or FP8 parameters are transposed */
 	if (l->precision == P4D_FP8 && !p4d_framework_of(l->framework)->cost.casts_each_product)
 		out->optimizer.each += (l->fp8_params ? 2 : 4) * r->hbm;
 }
@@ -230,8 +230,8 @@ static void set_once(const p4d_layout *l, p4d_cost_once *once, const p4d_cost_ra
 	set_update(l, r, p4d_cost__ring_of(l, apart ? shards : l->dp * l->cp, p4d_tp_ranks(l)), shards,
 		   &once->all);
 	if (l->experts) {
-		/* a second optimizer; sums of the routers' losses over all ranks; scaling the experts'
-		 * gradients */
+		/* experts have an optimizer of their own; the routers' losses are summed over all ranks;
+		 * experts' gradients are scaled */
 		once->expert_layer_elements = p4d_cost__expert_layer_matrices(l) / (double)l->tp;
 		once->expert_elements =
 		    p4d_cost__expert_matrices(l) * (double)(l->experts / l->ep) / (double)l->etp;
@@ -240,7 +240,7 @@ static void set_once(const p4d_layout *l, p4d_cost_once *once, const p4d_cost_ra
 		once->experts.optimizer.latency = STEP_OF_EXPERTS;
 		once->experts.optimizer.each += 2 * p4d_cost__gradient_bytes(l) * r->hbm;
 	}
-	/* a tied table: the first and the last stage add their gradients */
+	/* the first and the last stage add their gradients of a tied table */
 	bool twice = l->tied && !p4d_cost__freezes(l) && l->pp > 1 && !l->vocab_parallel &&
 		     !p4d_is_v_shaped(l->schedule);
 	once->tied = twice ? p4d_cost__transfer_seconds(r, l->world <= l->link_domain,
@@ -253,8 +253,8 @@ static void set_once(const p4d_layout *l, p4d_cost_once *once, const p4d_cost_ra
 
 /*
  * The exposed part of a collective that overlaps, layer by layer, with the first and the last pass of a
- * stage. It is the time of the first layer (including the table, if there is one), or the excess over the
- * pass of the other layers.
+ * stage. It is the larger of two: the collective of the first layer (and of the table, if there is one); or
+ * the time by which the collectives of the other layers exceed their passes.
  */
 static double exposed(const p4d_layout *l, const p4d_cost_rates *r, double all, double own, double pass)
 {
@@ -274,7 +274,7 @@ p4d_cost_step_ends p4d_cost__step_ends_of(const p4d_layout *l, const p4d_cost_te
 	const double with = p4d_parameters_expert_layers_of_stage(l, stage), layers = l->stage_layers[stage];
 	const double n = stage_elements(l, t, stage, with), experts = with * once->expert_elements;
 	const double others = layers > 1 ? layers - 1 : 0, dense = layers - with;
-	/* the first layer has experts if all layers have */
+	/* assumes that the first layer has experts only if all layers have */
 	const double first_experts = dense > 0 ? 0 : once->expert_elements;
 	const double others_with = dense > 0 ? with : others;
 	const double first =
@@ -299,7 +299,7 @@ p4d_cost_step_ends p4d_cost__step_ends_of(const p4d_layout *l, const p4d_cost_te
 
 /* ---- all terms ---- */
 
-/* Transfers between stages. */
+/* Fills the seconds of transfers between stages. */
 static void set_links(const p4d_layout *l, p4d_cost_terms *t)
 {
 	double seconds = l->pp > 1 ? transfer_seconds(l, &t->rates) : 0;
@@ -314,7 +314,8 @@ static void set_links(const p4d_layout *l, p4d_cost_terms *t)
 }
 
 /*
- * Parameters of a stage and the ranks that share them: the same for all micro-batches and any recomputation.
+ * Key of the costs that occur once per step. It contains what they depend on: a stage's parameters and the
+ * ranks that share them. Micro-batch and recomputation do not matter.
  */
 static uint64_t once_key_of(const p4d_layout *l)
 {
@@ -329,7 +330,8 @@ static void recall_once(const p4d_layout *l, p4d_cost_cache *memory, p4d_cost_te
 {
 	const uint64_t key = once_key_of(l);
 
-	if (p4d_tp_ranks(l) != l->tp) /* the key has no grid */
+	if (p4d_tp_ranks(l) !=
+	    l->tp) /* layouts with a tp-grid are not cached, because the key has no room for the grid */
 		memory = NULL;
 	if (memory && memory->once_key == key) {
 		t->once = memory->once;
@@ -344,7 +346,8 @@ static void recall_once(const p4d_layout *l, p4d_cost_cache *memory, p4d_cost_te
 
 static void set_parts(const p4d_layout *l, p4d_cost_cache *memory, p4d_cost_terms *t)
 {
-	memory = l->slices > 1 ? NULL : memory; /* the slices of a sequence have different times */
+	memory = l->slices > 1 ? NULL : memory; /* with slices nothing is cached, because the slices of a
+						   sequence have different times */
 	t->layer = p4d_cost__layer_passes(l, &t->rates, memory);
 	t->expert_layer = (p4d_cost_passes){0};
 	if (l->experts)
@@ -356,7 +359,7 @@ static void set_parts(const p4d_layout *l, p4d_cost_cache *memory, p4d_cost_term
 	t->head = p4d_cost__head_passes(l, &t->rates, memory);
 }
 
-/* A layout whose passes are those of a single slice. */
+/* Copies the layout and sets the copy to one slice. */
 static void slice_of(const p4d_layout *l, uint32_t number, p4d_layout *one)
 {
 	memcpy(one, l, sizeof(*one));
@@ -368,7 +371,7 @@ static void slice_of(const p4d_layout *l, uint32_t number, p4d_layout *one)
 	one->slice_len = l->slice_tokens[number];
 }
 
-/* memory may be NULL. */
+/* The terms of one pass. memory: a cache; may be NULL. */
 static void terms_of(const p4d_layout *l, const p4d_gpu *gpu, p4d_cost_cache *memory, p4d_cost_terms *t)
 {
 	t->rates = p4d_cost__recall_rates(l, gpu, memory);
@@ -425,7 +428,7 @@ static void add_part(p4d_cost_passes_of_chunk *out, const p4d_cost_part *part, d
 	out->recompute += times * p4d_cost_share_seconds(&part->recompute);
 }
 
-/* Adds a pass of a chunk, for a slice or the whole sequence. */
+/* Adds the time of a pass of a chunk, for one slice or the whole sequence. */
 static void add_pass(const p4d_layout *l, const p4d_gpu *gpu, uint32_t stage, uint32_t chunk,
 		     p4d_cost_passes_of_chunk *out)
 {

@@ -3,9 +3,9 @@
 #include "cost/cost_internal.h"
 
 /*
- * Fused attention computes half of the scores, or those of a window or of documents. At the end, one
- * multiprocessor still works on a row of blocks. The backward pass has 2.5 times the matmuls. A slice of a
- * sequence also attends to all slices before it.
+ * Fused attention computes half of the scores, or those of a window or of documents. At the end, the GPU
+ * waits for the last multiprocessor, which works on one row of blocks. The backward pass has 2.5 times the
+ * matmuls. A slice of a sequence also attends to all slices before it.
  */
 static double fused(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z, bool backward)
 {
@@ -20,7 +20,7 @@ static double fused(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost
 	return P4D_LAUNCH_SECONDS + (scores + last) * each;
 }
 
-/* Unfused attention has separate kernels for scores and softmax; its products are batched matmuls. */
+/* Unfused attention has separate kernels for scores and softmax; scores and output are batched matmuls. */
 static void unfused(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
 		    p4d_cost_share *forward, p4d_cost_share *backward)
 {
@@ -48,8 +48,9 @@ static double gradient_element(const p4d_layout *l, const p4d_cost_rates *r)
 }
 
 /*
- * p4d-train: gradients travel while the next block is computed. Those of the last block return to their rank,
- * which nothing hides. Each further block zeroes a buffer, and adds it to what arrived.
+ * p4d-train: the gradients of keys and values are sent on while the next block is computed. Those of the last
+ * block return to their rank, which nothing hides. For each later block, a rank zeroes a buffer, computes
+ * gradients into it, and adds them to the received ones.
  */
 static void return_gradients(const p4d_cost_rates *r, p4d_cost_ring context, const p4d_cost_sizes *z,
 			     double steps, p4d_cost_share *out)
@@ -61,15 +62,15 @@ static void return_gradients(const p4d_cost_rates *r, p4d_cost_ring context, con
 }
 
 /*
- * Context parallelism in a ring: keys and values pass around the ring while attention works on the present
+ * Context parallelism in a ring: keys and values pass around the ring while attention works on the current
  * block; the transfer of the last block is exposed. Causal work is balanced (zigzag). Partial outputs are
  * merged once per block, in fp32.
  */
 static void ring(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z, double attention,
 		 bool backward, p4d_cost_share *out)
 {
-	const uint64_t ranks =
-	    l->cp / l->megatron.cp_heads; /* ranks that exchange heads have different heads, for all tokens */
+	const uint64_t ranks = l->cp / l->megatron.cp_heads; /* ranks in the ring: ranks that exchange heads
+								process different heads of all their tokens */
 	double steps = (double)ranks - 1;
 	p4d_cost_ring context = p4d_cost__ring_of(l, ranks, p4d_tp_ranks(l) * l->megatron.cp_heads);
 	/* backward, the gradients of keys and values also pass around the ring */
@@ -117,13 +118,16 @@ static void all_to_all(const p4d_layout *l, const p4d_cost_rates *r, const p4d_c
 	const double inputs = r->element * z->n * (z->A + 2 * z->G), output = r->element * z->n * z->A;
 	p4d_cost_ring context = p4d_cost__ring_of(l, ranks, p4d_tp_ranks(l));
 
-	/* each rank sends all except its own share, as in a gather of as many bytes */
+	/* a rank sends everything except its own share, like in a gather of as many bytes */
 	out->context_comm +=
 	    p4d_cost__gather_seconds(r, context, inputs) + p4d_cost__gather_seconds(r, context, output);
 	out->memory_bound += p4d_cost__memory_seconds(r, 2 * 2 * (inputs + output));
 }
 
-/* attention: seconds of all blocks, which hide the transfers of the ring */
+/*
+ * Adds the time of context parallelism. attention: seconds of attention over all blocks, during which the
+ * ring's transfers run.
+ */
 static void context(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z, double attention,
 		    bool backward, p4d_cost_share *out)
 {
@@ -140,9 +144,9 @@ static void context(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost
 }
 
 /*
- * Costs of slices in p4d-train's attention. Keys and values are copied next to the earlier ones. Gradients of
- * all keys so far are zeroed and summed in fp32; those of the slice itself are copied out, and all are
- * rounded.
+ * Additional time of p4d-train's attention with token slices. Keys and values are copied next to the earlier
+ * ones. Gradients of all keys so far are zeroed and summed in fp32; then the slice's gradients are copied out
+ * and rounded.
  */
 static void slices(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
 		   p4d_cost_share *forward, p4d_cost_share *backward)

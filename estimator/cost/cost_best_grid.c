@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* --tp-grid=auto: the grid of the tp ranks with the fastest passes. */
+/* Chooses the grid for --tp-grid=auto: the one with the fastest passes among the grids of tp ranks. */
 #include <math.h>
 
 #include "cost/cost_internal.h"
 
-/* Seconds per sequence of a stage's passes, with embedding and head; infinity: the grid is not possible. */
+/*
+ * Seconds per sequence for a stage's passes with this grid, including embedding and head; infinity: the grid
+ * is not possible.
+ */
 static double seconds_with(p4d_layout *l, const p4d_cost_rates *r, p4d_tp_grid grid)
 {
 	const p4d_framework *framework = p4d_framework_of(l->framework);

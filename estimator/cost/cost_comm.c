@@ -10,7 +10,7 @@
 
 static const double start_seconds = 23e-6, link_step_seconds = 8e-6, net_step_seconds = 14e-6;
 
-/* GPUs with the same leaf switches. Where p4d.conf does not say which, each node has its own. */
+/* Number of GPUs that share leaf switches. By default, each node has its own. */
 static uint64_t leaf_gpus(const p4d_layout *l)
 {
 	const uint64_t nodes = l->network.leaf_nodes ? l->network.leaf_nodes : 1,
@@ -43,8 +43,9 @@ static double step_of(p4d_cost_ring ring)
 }
 
 /*
- * Seconds per byte that leaves a node for the farthest rank. Between leaf switches an interface has the share
- * that is left if all nodes send there at once; fewer may be faster.
+ * Seconds per byte that leaves a node for the farthest rank. Between leaf switches, oversubscription divides
+ * an interface's bandwidth, as if all nodes sent there at the same time. If fewer nodes send, transfers may
+ * be faster.
  */
 static double farthest(const p4d_cost_rates *r, p4d_cost_ring ring)
 {
@@ -89,7 +90,10 @@ double p4d_cost__beside_seconds(const p4d_layout *l, const p4d_cost_rates *r, do
 	return seconds * (own ? own : COLLECTIVE_BLOCKS) / r->multiprocessors;
 }
 
-/* Up the tree and down again; a level inside a node or NVLink domain takes one step of the link. */
+/*
+ * Seconds of a sum of a few bytes: up a tree and down again. A level of the tree inside a node or NVLink
+ * domain takes one step of NVLink.
+ */
 double p4d_cost__small_sum_seconds(p4d_cost_ring ring)
 {
 	if (ring.ranks <= 1)

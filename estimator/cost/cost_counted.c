@@ -8,12 +8,12 @@
 #include "cost/counted.h"
 #include "plan/offload.h"
 
-/* Relative uncertainty of the result, at least: twice the cost model's mean error on published steps. */
+/* Minimum relative uncertainty of the result: twice the cost model's mean error on published steps. */
 #define UNSURE 0.07
 
 /*
  * Seconds in which the host of an eager program launches one kernel: PyTorch's dispatcher alone; and with
- * Python, modules and autograd around it (1.2 ms for the 90 kernels of a layer of transformers, both passes).
+ * Python, modules and autograd (1.2 ms for the 90 kernels of a layer of transformers, both passes).
  */
 static const double host_least = 4e-6, host_most = 14e-6;
 
@@ -26,7 +26,7 @@ static double tf32_peak(const p4d_gpu *gpu)
 	return gpu->sm >= 80 ? gpu->peak_bf16_flops / 2 : gpu->peak_fp32_flops;
 }
 
-/* Seconds per FLOP; 0: unknown. */
+/* Seconds per FLOP at this peak and efficiency; 0: unknown. */
 static double each(double peak, double efficiency)
 {
 	return peak > 0 && efficiency > 0 ? 1 / (peak * efficiency) : 0;
@@ -102,7 +102,7 @@ static double communication(const p4d_counted *w, const p4d_gpu *gpu)
 	for (unsigned i = 0; i < w->wires; i++) {
 		const p4d_counted_wire *wire = &w->wire[i];
 		const p4d_cost_ring ring = {.ranks = wire->ranks, .in_node = wire->in_node};
-		if (wire->calls > 1) /* each waits for the ring to start */
+		if (wire->calls > 1) /* with several calls, each waits for the ring to start */
 			seconds += (wire->calls - 1) * p4d_cost__gather_seconds(&rates, ring, 0);
 		seconds += p4d_cost__gather_seconds(&rates, ring, wire->gathered);
 		if (wire->exchanged > 0)

@@ -11,8 +11,8 @@
 #include "request/routing.h"
 
 /*
- * Permuting kernels reach this share of the rate of other kernels (SimuMax, B200: 0.50 of the peak against
- * 0.75).
+ * Kernels that permute tokens reach this share of the memory rate of other kernels (SimuMax, B200: 0.50 of
+ * the peak against 0.75).
  */
 #define PERMUTED 0.67
 
@@ -32,7 +32,7 @@
  */
 #define ROUTER_KERNELS 12
 
-/* Seconds of both passes. */
+/* Seconds in which the GPU waits for the host, in both passes together. */
 static double waits_of(const p4d_layout *l, double groups)
 {
 	return l->megatron.pads_experts ? 2 * ROUTER_KERNELS * P4D_LAUNCH_SECONDS
@@ -42,7 +42,7 @@ static double waits_of(const p4d_layout *l, double groups)
 /* Numbers of token-expert pairs: sent by this rank, received by its experts, and gathered over etp. */
 typedef struct dispatched {
 	double own, permuted, received, gathered;
-	double groups, rows; /* experts of this rank, and tokens of each */
+	double groups, rows; /* number of this rank's experts, and of tokens for each */
 	double F;            /* columns of one expert on this rank */
 } dispatched;
 
@@ -81,7 +81,7 @@ static double deepep_seconds(const p4d_layout *l, const p4d_cost_rates *r, p4d_c
 		     limit = l->megatron.token_nodes ? (double)l->megatron.token_nodes : nodes;
 	const double away = (any < limit ? any : limit) * (1 - 1 / nodes);
 	const p4d_cost_ring node = {.ranks = ring.in_node, .in_node = ring.in_node};
-	/* of the nodes that a token is sent to, the share of those with other leaf switches */
+	/* share of the nodes that a token is sent to that are on other leaf switches */
 	const double beyond =
 			 ring.in_leaf > 0 ? (ring.ranks - ring.in_leaf) / (ring.ranks - ring.in_node) : 0,
 		     slower = beyond * r->excess > 1 ? beyond * r->excess : 1;
@@ -100,8 +100,9 @@ static double exchange_seconds(const p4d_layout *l, const p4d_cost_rates *r, p4d
 }
 
 /*
- * One direction, to the experts or back: one kernel writes the tokens that are sent or received, the next
- * kernel reads them. All-gather and DeepEP exchange tokens and copy them for each expert afterwards.
+ * Adds the time to send tokens in one direction, to the experts or back. One kernel writes the tokens that
+ * are sent or received, and the next kernel reads them. All-gather and DeepEP exchange tokens and copy them
+ * for each expert afterwards.
  */
 static void dispatch(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
 		     const dispatched *t, p4d_cost_share *out)
@@ -178,7 +179,7 @@ double p4d_cost__experts(const p4d_layout *l, const p4d_cost_rates *r, const p4d
 	y->forward.memory_bound += p4d_cost__memory_seconds(r, (l->glu ? 3 : 2) * e * t.gathered * t.F);
 	y->backward_input.memory_bound +=
 	    p4d_cost__memory_seconds(r, (l->glu ? 5 : 3) * e * t.gathered * t.F);
-	/* inputs of both matmuls, and their gradients */
+	/* moves the inputs of both matmuls, and their gradients */
 	y->forward.memory_bound +=
 	    p4d_cost__cast_seconds(l, r, t.gathered * z->h) + p4d_cost__cast_seconds(l, r, t.gathered * t.F);
 	y->backward_input.memory_bound += p4d_cost__cast_seconds(l, r, t.gathered * z->h) +

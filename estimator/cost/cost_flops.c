@@ -5,7 +5,7 @@
 #include "cost/cost_internal.h"
 #include "request/architecture.h"
 
-/* Share of the attention scores that layers with a window compute. */
+/* Share of a sequence's attention scores that layers with a window compute. */
 static double window_share(const p4d_layout *l)
 {
 	const double reach = (double)l->sliding_window / (double)l->seq_len;
@@ -35,9 +35,11 @@ double p4d_cost__scores_share(const p4d_layout *l)
 	return fmin(window_share(l), share_of_documents(l));
 }
 
-/* Relative standard deviation of that sum in one sequence. It is sqrt(2 m / s) if documents are many (a
- * renewal process), and vanishes if there is one document. The formula is within a fifth of simulated
- * values. */
+/*
+ * The share above, and by how much the sum of the busiest data-parallel rank exceeds its mean. The relative
+ * standard deviation of one sequence's sum is sqrt(2 m / s) if documents are many (a renewal process), and 0
+ * if there is one document. This formula is within a fifth of simulated values.
+ */
 p4d_cost_of_documents p4d_cost_documents(const p4d_layout *l)
 {
 	const double share = share_of_documents(l), ranks = (double)l->dp;
@@ -53,7 +55,7 @@ static double up_matrices(const p4d_layout *l)
 	return (l->glu ? 2.0 : 1.0) * (double)l->hidden * (double)l->ffn;
 }
 
-/* Latent attention: the matmuls down to lower ranks, those up from them, and the output's. */
+/* Elements of latent attention's matrices: down to the latent vectors, up from them, and the output's. */
 static double attention_matrices(const p4d_layout *l)
 {
 	const double h = (double)l->hidden, heads = (double)l->heads, d = (double)l->head_dim;
@@ -72,7 +74,7 @@ static double dense_matrices(const p4d_layout *l)
 	return up_matrices(l) + (double)l->ffn * (double)l->hidden;
 }
 
-/* The router's and the shared experts' matrices. */
+/* Elements of the matrices of the router and the shared experts. */
 static double beside_experts(const p4d_layout *l)
 {
 	const double shared = (l->glu ? 3.0 : 2.0) * (double)l->shared_ffn;
@@ -85,7 +87,7 @@ static p4d_layer_counts all_layers(const p4d_layout *l)
 	return p4d_layers_count(l, 0, l->layers);
 }
 
-/* The mean over a pattern's layers with experts, or over the others. */
+/* The mean number of elements over a pattern's layers, either those with experts or the others. */
 static double mean_matrices(const p4d_layout *l, bool experts)
 {
 	const p4d_layer_counts counts = all_layers(l);
@@ -118,7 +120,7 @@ double p4d_cost__expert_layer_matrices(const p4d_layout *l)
 	return l->pattern_length ? mean_matrices(l, true) : attention_matrices(l) + beside_experts(l);
 }
 
-/* Number of layers with attention, and of layers with a state. */
+/* Number of layers with attention. The next function: of state-space layers. */
 static double attending(const p4d_layout *l)
 {
 	const p4d_layer_counts counts = l->pattern_length ? all_layers(l) : (p4d_layer_counts){0};
@@ -244,7 +246,7 @@ static double recomputed_of_kept(const p4d_layout *l, bool experts)
 	const double scores = scores_flops(l);
 	const p4d_framework_cost *framework = &p4d_framework_of(l->framework)->cost;
 
-	if (l->megatron.recompute_modules) /* only modules with many FLOPs */
+	if (l->megatron.recompute_modules) /* counts only modules with many FLOPs */
 		return (l->megatron.recompute_modules & P4D_MODULE_CORE_ATTENTION ? scores : 0) +
 		       (l->megatron.recompute_modules & P4D_MODULE_MOE && experts
 			    ? 2 * (passed(l, true) - attention_matrices(l))
@@ -262,8 +264,10 @@ static double recomputed_of_kept(const p4d_layout *l, bool experts)
 	}
 }
 
-/* The same over all layers. Layers whose swaps cannot be hidden drop their activations, and are recomputed
- * from their inputs. */
+/*
+ * FLOPs per token that the backward pass recomputes, over all layers. Layers whose swaps cannot be hidden
+ * drop their activations, and are recomputed from their inputs.
+ */
 static double recomputed_flops(const p4d_layout *l, double dropped, bool experts)
 {
 	return dropped * (2 * passed(l, experts) + scores_flops(l)) +
@@ -273,8 +277,8 @@ static double recomputed_flops(const p4d_layout *l, double dropped, bool experts
 double p4d_cost_hardware_flops(const p4d_layout *l, const p4d_gpu *gpu)
 {
 	const double dropped = p4d_cost__dropped_share(l, gpu);
-	/* the gradient pass of vocabulary parallelism, and that of pairs, recomputes the logits; local losses
-	 * have more heads */
+	/* vocabulary parallelism and preference learning compute the logits again for their gradients; with
+	 * local losses there are more heads */
 	const double again = l->vocab_parallel || l->pairs ? 2 * heads(l) : 0;
 	const double local = l->local_loss ? 6 * (double)(l->pp - 1) * heads(l) : 0;
 

@@ -6,8 +6,9 @@
  *
  * Before Blackwell, matrix units multiply FP8 only by rows. So an operand of two matmuls has two copies, the
  * second one transposed. Block scales differ by direction, so with them there are two copies on any GPU. Each
- * cast reads 16 bits and writes one or two copies. Scales by a tensor's present maximum read the tensor once
- * more before the cast. So does NVFP4, which scales the 8-bit scales of its blocks by a scale of the tensor.
+ * cast reads 16 bits and writes one or two copies. Recipes that scale by a tensor's current maximum read the
+ * tensor once more before the cast. So does NVFP4, which scales the 8-bit scales of its blocks by a scale of
+ * the tensor.
  */
 #include "cost/cost_internal.h"
 #include "request/fp8.h"
@@ -22,11 +23,11 @@
 #define IN_ORDER_SLOWNESS 1.45
 
 typedef struct casting {
-	double reads;    /* bytes of an element that a cast reads */
+	double reads;    /* bytes per element that a cast reads */
 	double copies;   /* number of copies of an operand that two matmuls use */
-	double bytes;    /* bytes of an element of a copy */
+	double bytes;    /* bytes per element of a copy */
 	bool in_order;   /* a single copy in the tensor's order, with a single scale */
-	bool transposes; /* the second copy is made from the first, as if only one copy was gathered */
+	bool transposes; /* only one copy is gathered, and the second copy is made from it */
 } casting;
 
 static casting casting_of(const p4d_layout *l, const p4d_cost_rates *r)
@@ -53,7 +54,10 @@ static double transpose(const p4d_cost_rates *r, const casting *c, double elemen
 	return c->transposes ? p4d_cost__memory_seconds(r, CAST_SLOWNESS * 2 * elements) : 0;
 }
 
-/* With delayed scales, norms write FP8 themselves; otherwise their result is cast. */
+/*
+ * Seconds of FP8 in norms. With delayed scales, norms write FP8 themselves; otherwise a separate kernel casts
+ * their result.
+ */
 static double norm_seconds(const p4d_layout *l, const p4d_cost_rates *r, const casting *c,
 			   const p4d_cost_sizes *z, double copies)
 {
@@ -64,8 +68,9 @@ static double norm_seconds(const p4d_layout *l, const p4d_cost_rates *r, const c
 }
 
 /*
- * Gradients with the full hidden size, which are inputs of backward matmuls. With sequence parallelism they
- * are cast to one copy before they are gathered, and the other copy is made from the gathered one.
+ * Seconds to cast gradients of the hidden size, which are inputs of matmuls in the backward pass. With
+ * sequence parallelism they are cast to one copy before they are gathered, and the other copy is made from
+ * the gathered one.
  */
 static double gradient_seconds(const p4d_layout *l, const p4d_cost_rates *r, const casting *c,
 			       const p4d_cost_sizes *z)
@@ -78,9 +83,10 @@ static double gradient_seconds(const p4d_layout *l, const p4d_cost_rates *r, con
 }
 
 /*
- * Transformer Engine (pytorch/quantization.py) copies the maxima of all tensors into one tensor, reduces it
- * over the ranks that share these layers, and computes the scales in one kernel. This runs after the forward
- * and after the backward pass of an autocast region. Megatron-LM opens such a region for each chunk.
+ * Seconds to agree on delayed scales. Transformer Engine (pytorch/quantization.py) copies the maxima of all
+ * tensors into one tensor, reduces it over the ranks that share these layers, and computes the scales in one
+ * kernel. This runs after the forward and after the backward pass of an autocast region. Megatron-LM opens
+ * such a region for each chunk.
  */
 double p4d_cost__maxima_seconds(const p4d_layout *l)
 {
@@ -100,7 +106,7 @@ double p4d_cost__cast_seconds(const p4d_layout *l, const p4d_cost_rates *r, doub
 	return l->precision == P4D_FP8 && elements > 0 ? cast(r, &c, elements, c.copies) : 0;
 }
 
-/* Latent attention: the input and the gradient of each matmul are cast separately. */
+/* Adds the casts of latent attention, where each matmul's input and gradient are cast separately. */
 static void latent_casts(const p4d_layout *l, const p4d_cost_rates *r, const casting *c,
 			 const p4d_cost_sizes *z, p4d_cost_share *forward, p4d_cost_share *backward)
 {
@@ -116,14 +122,14 @@ static void latent_casts(const p4d_layout *l, const p4d_cost_rates *r, const cas
 }
 
 /*
- * The result of a norm, which is a matmul's input, and the next matmul's input; the gradients of both
- * matmuls.
+ * Adds the casts of a pair of matmuls: the norm's result (input of the first), the input of the second, and
+ * the gradients of both.
  */
 static void pair_casts(const p4d_layout *l, const p4d_cost_rates *r, const casting *c,
 		       const p4d_cost_sizes *z, double columns, double next, p4d_cost_share *forward,
 		       p4d_cost_share *backward)
 {
-	/* a gathered input is transposed for the weight gradients */
+	/* with sequence parallelism, the gathered input is transposed for the weight gradients */
 	const double again = transpose(r, c, z->n * z->h);
 	const bool later = l->sequence_parallel;
 
@@ -133,7 +139,7 @@ static void pair_casts(const p4d_layout *l, const p4d_cost_rates *r, const casti
 	    gradient_seconds(l, r, c, z) + cast(r, c, z->n * columns, c->copies) + (later ? again : 0);
 }
 
-/* Casts both operands of each matmul, one copy of each: x and w, then dy and w, then dy and x. */
+/* Adds casts of both operands of each matmul, into one copy each: x and w, then dy and w, then dy and x. */
 static void product_casts(const p4d_cost_rates *r, const casting *c, double n, double in, double out,
 			  p4d_cost_share *forward, p4d_cost_share *backward)
 {
@@ -164,6 +170,6 @@ void p4d_cost__casts(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cos
 		latent_casts(l, r, &c, z, forward, backward);
 	else
 		pair_casts(l, r, &c, z, z->A + 2 * z->G, z->A, forward, backward);
-	if (!experts) /* experts: see cost_experts.c */
+	if (!experts) /* cost_experts.c counts the casts of experts */
 		pair_casts(l, r, &c, z, z->up, z->f, forward, backward);
 }

@@ -27,8 +27,10 @@ double p4d_cost__gradient_bytes(const p4d_layout *l)
 	return l->grad_dtype == P4D_GRAD_FP32 ? 4 : 2;
 }
 
-/* A group of parameters that is gathered and reduced together: its elements, over a number of ranks at a
- * distance of `apart`. */
+/*
+ * A group of parameters that is gathered and reduced together: its number of elements, the ranks that share
+ * it, and the distance `apart` between two of these ranks.
+ */
 typedef struct sharded_group {
 	double elements;
 	uint64_t shards, apart;
@@ -44,7 +46,10 @@ static double gather_seconds(const p4d_layout *l, const p4d_cost_rates *r, shard
 	       (p4d_streams_parameters(l) ? bytes / (double)g.shards * r->lift : 0);
 }
 
-/* Gradients are reduced over those ranks, and each rank's shard over the replicas of the model. */
+/*
+ * Seconds to reduce gradients over the ranks of the group, and then each rank's shard over the replicas of
+ * the model.
+ */
 static double reduce_seconds(const p4d_layout *l, const p4d_cost_rates *r, sharded_group g)
 {
 	const uint64_t shards = p4d_optimizer_shards(l),
@@ -57,8 +62,11 @@ static double reduce_seconds(const p4d_layout *l, const p4d_cost_rates *r, shard
 	       2 * p4d_cost__gather_seconds(r, others, bytes / (double)g.shards);
 }
 
-/* A layer of two groups; the second may be empty. Extends its passes by the communication that they do not
- * hide, which is all of it if one stream runs both. Returns the extension. */
+/*
+ * For a layer whose parameters form two groups; the second may be empty. Extends its passes by the
+ * communication that they do not hide. If one stream runs both, that is all communication. Returns the
+ * extension.
+ */
 static double hidden_behind(const p4d_layout *l, const p4d_cost_rates *r, p4d_cost_passes *layer,
 			    sharded_group first, sharded_group second)
 {
@@ -80,9 +88,9 @@ static double hidden_behind(const p4d_layout *l, const p4d_cost_rates *r, p4d_co
 }
 
 /*
- * p4d-train's layers. In schedules with a split backward pass, each half reduces the layer's gradients, and
- * the second half needs the parameters again, for norms and adapters. With adapters, only these have
- * gradients.
+ * Like hidden_behind, for p4d-train's layers. In schedules with a split backward pass, each half reduces the
+ * layer's gradients, and the second half needs the parameters again, for norms and adapters. With adapters,
+ * only these have gradients.
  */
 static double hidden_behind_halves(const p4d_layout *l, const p4d_cost_rates *r, p4d_cost_passes *layer,
 				   sharded_group g)
@@ -106,8 +114,10 @@ static double hidden_behind_halves(const p4d_layout *l, const p4d_cost_rates *r,
 	return exposed[0] + exposed[1] + exposed[2];
 }
 
-/* The columns of memory layers' values over the ranks with the same ones, gathered or reduced in bf16: once
- * in each pass of the model, and nothing hides it. */
+/*
+ * Seconds to gather or reduce, in bf16, the columns of memory layers' values over the ranks that have the
+ * same columns. This occurs once per pass of the model, and nothing hides it.
+ */
 static double values_seconds(const p4d_layout *l, const p4d_cost_rates *r)
 {
 	if (!l->memory.keys)
@@ -120,9 +130,9 @@ static double values_seconds(const p4d_layout *l, const p4d_cost_rates *r)
 
 /*
  * Sharded parameters: a layer's parameters are gathered during the previous layer's pass, in both passes, and
- * its gradients are reduced during the next ones; any longer time is exposed. Experts use the ranks with the
- * same experts. Nothing hides the embedding's communication: its parameters are needed first, and its
- * gradients are reduced last.
+ * its gradients are reduced during the following passes; the remaining time is exposed. Experts are sharded
+ * over the ranks with the same experts. Nothing hides the embedding's communication: its parameters are
+ * needed first, and its gradients are reduced last.
  */
 void p4d_cost__add_gathers(const p4d_layout *l, p4d_cost_terms *t)
 {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tensor parallelism in two and three dimensions (--tp-grid, arXiv 2305.13525). X sums activations like
- * one-dimensional tensor parallelism, for the features of a rank of Y (cost_layer.c). This file has the rest.
- * Over Y, the results of matmuls over a part of the features are summed; nothing hides these sums. Over Z,
- * matrices are gathered and their gradients summed one layer ahead of the passes. These overlap with matmuls
- * and other kernels, but not with other collectives, which use the same links.
+ * Tensor parallelism in two and three dimensions (--tp-grid, arXiv 2305.13525). cost_layer.c has the sums
+ * over X, which work as in one-dimensional tensor parallelism, on the features that a rank of Y has. This
+ * file has the costs of Y and Z. Over Y, the results of matmuls over a part of the features are summed;
+ * nothing hides these sums. Over Z, matrices are gathered and their gradients summed one layer ahead of the
+ * passes. These overlap with matmuls and other kernels, but not with other collectives, which use the same
+ * links.
  */
 #include "cost/cost_internal.h"
 #include "plan/parameters.h"
@@ -25,8 +26,8 @@ double p4d_cost__features_seconds(const p4d_layout *l, const p4d_cost_rates *r, 
 }
 
 /*
- * Sums over Y: in both blocks of a layer, in each direction; and per row of a norm, the sum of squares or of
- * products.
+ * Adds the sums over Y: in both blocks of a layer, in each direction; and, for each row of a norm, the sum of
+ * squares or of products.
  */
 static void features(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z, p4d_cost_part *y)
 {
@@ -58,7 +59,7 @@ static void depth(const p4d_layout *l, const p4d_cost_rates *r, p4d_cost_part *y
 	p4d_cost_share_add(&back, &y->backward_weight, 1);
 	y->forward.tensor_comm += seen(gather, &y->forward);
 	y->backward_input.tensor_comm += seen(gather + reduce, &back);
-	/* sums are added to the gradient of this rank's rows */
+	/* the summed gradients are added to the gradient of this rank's rows */
 	y->backward_input.memory_bound += p4d_cost__memory_seconds(r, 3 * sums / (double)l->tp_z);
 }
 

@@ -5,7 +5,7 @@
 #include "cost/cost_internal.h"
 #include "plan/plan.h"
 
-/* The part of the backward pass that computes the gradients of whole tables. */
+/* The pass that computes the gradients of vocabulary tables. */
 static p4d_cost_share *weight_pass(const p4d_layout *l, p4d_cost_part *y)
 {
 	return p4d_framework_of(l->framework)->cost.defers_weight_gradients ? &y->backward_weight
@@ -21,7 +21,7 @@ void p4d_cost__embedding(const p4d_layout *l, const p4d_cost_rates *r, p4d_cost_
 	y->forward.memory_bound = p4d_cost__memory_seconds(r, 2 * e * rows) +
 				  (l->positions ? p4d_cost__memory_seconds(r, 3 * e * rows) : 0) +
 				  (l->dropout ? p4d_cost__memory_seconds(r, (2 * e + 1) * z.residual) : 0);
-	/* rows of the fp32 gradient are read and written */
+	/* reads and writes rows of the fp32 gradient */
 	if (!p4d_cost__freezes(l))
 		weight_pass(l, y)->memory_bound += p4d_cost__memory_seconds(r, (e + 8) * rows);
 	if (l->tp == 1)
@@ -31,18 +31,14 @@ void p4d_cost__embedding(const p4d_layout *l, const p4d_cost_rates *r, p4d_cost_
 	weight_pass(l, y)->tensor_comm += l->sequence_parallel && !p4d_cost__freezes(l) ? one : 0;
 }
 
-/* The three matmuls of a vocabulary table of `columns` entries, and the kernels on its logits. */
+/* Cost of a vocabulary table of `columns` entries: its three matmuls, and the kernels on its logits. */
 typedef struct table_cost {
 	double logits, input, weight; /* seconds of the matmuls */
 	double statistics, gradient;  /* seconds for reading the logits; and for replacing them by
 				       * gradients */
 } table_cost;
 
-/*
- * All tokens at a time. Fused cross-entropy reads the logits for the statistics, overwrites them with the
- * gradient, and multiplies it by the gradient of the loss. Unfused cross-entropy makes a copy in fp32, and
- * then computes maximum, difference, exponential, sum and quotient in separate kernels.
- */
+/* Cost of a table if all tokens have logits at the same time. */
 static table_cost whole_table(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
 			      double columns)
 {
@@ -63,9 +59,10 @@ static table_cost whole_table(const p4d_layout *l, const p4d_cost_rates *r, cons
 #define READ_AGAIN 0.3
 
 /*
- * A chunk of tokens at a time. One kernel reads the logits for the statistics and replaces them by their
- * gradient. If ranks merge statistics in between, there are two kernels. The gradient of a pair depends on
- * the loss of both sequences, so a second pass over all chunks computes their logits again.
+ * Cost of a table if logits are computed for one chunk of tokens at a time. One kernel reads the logits for
+ * the statistics and replaces them by their gradient. If ranks merge statistics in between, there are two
+ * kernels. The gradient of a pair depends on the loss of both sequences, so a second pass over all chunks
+ * computes their logits again.
  */
 static table_cost chunked_table(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
 				double columns)
@@ -107,13 +104,13 @@ static void head_once(const p4d_layout *l, const p4d_cost_rates *r, p4d_cost_par
 	weight_pass(l, y)->gemm += table.weight;
 	y->forward.memory_bound = p4d_cost__memory_seconds(r, 2 * e * z.residual) + table.statistics;
 	y->backward_input.memory_bound = p4d_cost__memory_seconds(r, 3 * e * z.residual) + table.gradient;
-	/* logits from a part of the features are summed */
+	/* with a tp-grid, each rank computes logits from a part of the features, and Y sums them */
 	y->forward.tensor_comm =
 	    p4d_cost__features_seconds(l, r, r->element * z.n * (double)l->vocab / (double)l->tp);
 	if (l->tp == 1)
 		return;
 	double one = p4d_cost__boundary_seconds(l, r, &z);
-	/* maximum, sum and the label's logit of every token */
+	/* over the ranks of the vocabulary: maximum, sum, and the label's logit of every token */
 	y->forward.tensor_comm += (l->sequence_parallel ? one : 0) +
 				  6 * p4d_cost__gather_seconds(r, p4d_cost__tensor_ring(l), 4 * z.n);
 	y->backward_input.tensor_comm = (l->sequence_parallel ? 1 : 2) * one;
@@ -121,8 +118,10 @@ static void head_once(const p4d_layout *l, const p4d_cost_rates *r, p4d_cost_par
 		weight_pass(l, y)->tensor_comm += one;
 }
 
-/* For each layer of multi-token prediction: the embedding, the matmul that combines it with the hidden
- * state, a layer, and the head again. */
+/*
+ * Adds, for each layer of multi-token prediction: the embedding, the matmul that combines it with the hidden
+ * state, a layer, and the head again.
+ */
 static void add_further(const p4d_layout *l, const p4d_cost_rates *r, p4d_cost_part *y)
 {
 	const p4d_cost_sizes z = p4d_cost__sizes_of(l);
@@ -147,8 +146,9 @@ void p4d_cost__head(const p4d_layout *l, const p4d_cost_rates *r, p4d_cost_part 
 }
 
 /*
- * S computes logits and their statistics, T recomputes the logits and computes their gradients. The gradient
- * of the hidden state belongs to T in vocab-1, and (before scaling) to S in vocab-2 (arXiv 2411.05288).
+ * Passes of vocabulary parallelism. S computes logits and their statistics, T recomputes the logits and
+ * computes their gradients. The gradient of the hidden state belongs to T in vocab-1, and (before scaling) to
+ * S in vocab-2 (arXiv 2411.05288).
  */
 void p4d_cost__vocabulary(const p4d_layout *l, const p4d_cost_rates *r, p4d_cost_vocabulary_passes *y)
 {
@@ -157,13 +157,13 @@ void p4d_cost__vocabulary(const p4d_layout *l, const p4d_cost_rates *r, p4d_cost
 	table_cost table = table_of(l, r, &z, (double)l->tp * pp);
 	double gather = l->tp > 1 ? p4d_cost__boundary_seconds(l, r, &z) : 0;
 	p4d_cost_ring stages = p4d_cost__ring_of(l, l->pp, p4d_tp_ranks(l) * l->cp * l->dp);
-	/* each stage has a share of the rows; the rest of its output is zeros */
+	/* each stage has the rows of its share of the words; it writes zeros for all other words */
 	double embed = p4d_cost__memory_seconds(r, 2 * e * rows);
 
 	y->forward = table.logits + table.statistics + gather;
 	y->backward = table.logits + table.gradient + table.weight + gather;
 	*(l->vocab_parallel == P4D_VOCAB_2 ? &y->forward : &y->backward) += table.input + gather;
-	/* a residual stream to or from all stages, pipelined along the ring */
+	/* sends a residual stream to or from all stages, pipelined along the ring */
 	y->sync = p4d_cost__gather_seconds(r, stages, e * z.residual * pp / (pp - 1));
 	y->embed_forward = embed;
 	y->embed_backward = p4d_cost__memory_seconds(r, (e + 8) * rows / pp) + embed;

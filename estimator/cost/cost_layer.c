@@ -5,8 +5,10 @@
  */
 #include "cost/cost_internal.h"
 
-/* With communication in pieces that overlap with matmuls, the first or the last piece is exposed, and both
- * slow each other down. From H100 runs with tp 4 and 8. */
+/*
+ * Exposed share of a collective that is cut into pieces that overlap with matmuls: the first or the last
+ * piece is exposed, and collectives and matmuls slow each other down. From H100 runs with tp 4 and 8.
+ */
 #define OVERLAPPED_EXPOSED 0.2
 
 /* ---- the layer ---- */
@@ -46,7 +48,7 @@ static void add_products(const p4d_layout *l, const p4d_cost_rates *r, const pro
 		y->backward_input.gemm += p4d_cost__product_seconds(r, p->tokens, p->in, p->out, e);
 		if (p4d_cost__freezes(l))
 			continue;
-		/* the gradient accumulates in fp32, so it is read and written */
+		/* the gradient is summed in fp32, so it is read and written */
 		weight_pass(l, p->deferred, y)->gemm +=
 		    p4d_cost__product_seconds(r, p->out, p->in, p->tokens, 8);
 	}
@@ -55,11 +57,11 @@ static void add_products(const p4d_layout *l, const p4d_cost_rates *r, const pro
 enum {
 	QKV = P4D_RECOMPUTE_FULL,
 	GATE_UP = P4D_RECOMPUTE_MLP
-}; /* values of `deferred` for these two
-    * matmuls */
+}; /* values of `deferred` for these two matmuls */
 
 /*
- * Latent attention: matmuls down to lower ranks, for this rank's tokens; up to its heads; and the output's.
+ * Adds the matmuls of latent attention: down to the latent vectors (for this rank's tokens), up to its heads,
+ * and the output's.
  */
 static void latent_products(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
 			    p4d_cost_part *y)
@@ -89,7 +91,7 @@ static void attention_products(const p4d_layout *l, const p4d_cost_rates *r, con
 		add_products(l, r, all, sizeof(all) / sizeof(*all), y);
 }
 
-/* Matmuls of Mamba-2: the one before its scan, and the output's. */
+/* Adds the matmuls of Mamba-2: before its scan, and the output's. */
 static void state_products(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
 			   p4d_cost_part *y)
 {
@@ -101,7 +103,7 @@ static void state_products(const p4d_layout *l, const p4d_cost_rates *r, const p
 	add_products(l, r, all, sizeof(all) / sizeof(*all), y);
 }
 
-/* Matmuls of a short convolution: gates together with values, and the output's. */
+/* Adds the matmuls of a short convolution: one for gates and values, and the output's. */
 static void convolution_products(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
 				 p4d_cost_part *y)
 {
@@ -119,7 +121,10 @@ static void ffn_products(const p4d_layout *l, const p4d_cost_rates *r, const p4d
 	add_products(l, r, all, sizeof(all) / sizeof(*all), y);
 }
 
-/* Matmuls of LoRA: two narrow ones in each direction. The intermediate result is recomputed for gradients. */
+/*
+ * Adds the matmuls of LoRA: two narrow ones in each direction. The result between them is recomputed for
+ * gradients.
+ */
 static void adapter_products(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
 			     p4d_cost_part *y)
 {
@@ -132,7 +137,8 @@ static void adapter_products(const p4d_layout *l, const p4d_cost_rates *r, const
 			continue;
 		const double down = p4d_cost__product_seconds(r, n, rank, in, e),
 			     back = p4d_cost__product_seconds(r, n, rank, out, e);
-		if (l->lora.dropout > 0) { /* read and written; backward also added to the gradient */
+		if (l->lora.dropout > 0) { /* dropout reads and writes the input; in the backward pass, it
+					      also adds to the gradient */
 			y->forward.memory_bound += p4d_cost__memory_seconds(r, 2 * e * n * in);
 			y->backward_input.memory_bound += p4d_cost__memory_seconds(r, 7 * e * n * in);
 		}
@@ -148,8 +154,10 @@ static void adapter_products(const p4d_layout *l, const p4d_cost_rates *r, const
 	}
 }
 
-/* Queries and keys are concatenated from the part that RoPE rotates and the rest. This is fused except in
- * the kernels for few tokens. */
+/*
+ * Bytes that latent attention moves to concatenate, for queries and keys, the rotated part and the rest.
+ * Kernels fuse this, except the ones for few tokens.
+ */
 static double rotary_bytes(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z)
 {
 	const double heads = (double)l->heads / (double)l->tp, rope = (double)l->rope_dim;
@@ -161,20 +169,20 @@ static double rotary_bytes(const p4d_layout *l, const p4d_cost_rates *r, const p
 }
 
 /*
- * Bytes per element, read and written. A norm: cast to fp32 (2 + 4), square (4 + 4), mean (4), multiply by
- * its inverse root (4 + 4), cast back (4 + 2), weight (2 + 2). Positions: cast to fp32 (2 + 4), product (4 +
- * 4), cast back (4 + 2).
+ * Bytes per element that PyTorch's own kernels read and write. A norm: cast to fp32 (2 + 4), square (4 + 4),
+ * mean (4), multiply by its inverse root (4 + 4), cast back (4 + 2), weight (2 + 2). Positions: cast to fp32
+ * (2 + 4), product (4 + 4), cast back (4 + 2).
  */
 enum { EAGER_NORM = 34, EAGER_ROTARY = 20 };
 
-/* Elements that the activation's kernels read and write per column of the matmul before it. */
+/* Elements that the kernels of the activation function read and write, per column of the matmul before it. */
 typedef struct activation_moves {
 	double forward, backward;
 } activation_moves;
 
 /*
- * If a gated activation is unfused, its halves are copied. relu2 unfused is ReLU and pow: forward 2 + 2;
- * backward pow(x, 1), twice that, times the gradient (2 + 2 + 3), and ReLU's own gradient (3).
+ * If a gated activation is unfused, its halves are copied. Without fusion, relu2 consists of ReLU and pow:
+ * forward 2 + 2; backward pow(x, 1), twice that, times the gradient (2 + 2 + 3), and ReLU's own gradient (3).
  */
 static activation_moves activation_of(const p4d_layout *l, bool fused)
 {
@@ -183,7 +191,10 @@ static activation_moves activation_of(const p4d_layout *l, bool fused)
 	return !fused && l->activation == P4D_RELU2 ? (activation_moves){4, 10} : (activation_moves){2, 3};
 }
 
-/* Norms, residuals, rotary positions or biases, and the activation: bytes of all their kernels. */
+/*
+ * Adds the time of norms, residuals, rotary positions or biases, and the activation function, from the bytes
+ * that their kernels move.
+ */
 static void elementwise(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
 			p4d_layer_kind kind, p4d_cost_part *y)
 {
@@ -216,14 +227,14 @@ static void elementwise(const p4d_layout *l, const p4d_cost_rates *r, const p4d_
 	    p4d_cost__memory_seconds(r, activation_back);
 	if (p4d_framework_of(l->framework)->cost.saves_norms_and_products)
 		return;
-	/* the gradient of qkv is copied into the slot */
+	/* the gradient of qkv is also copied into the activation slot */
 	if (p4d_is_split(l->schedule) && l->recompute != P4D_RECOMPUTE_FULL)
 		y->backward_input.memory_bound +=
 		    p4d_cost__memory_seconds(r, 2 * e * z->n * (z->A + 2 * z->G));
 	if (l->recompute == P4D_RECOMPUTE_KEEP)
 		return;
-	/* weight gradients need these: they are recomputed; the kernel of the activation's gradient
-	 * recomputes the activation */
+	/* weight gradients read the outputs of norms and of the activation, which are recomputed; the kernel
+	 * of the activation's gradient recomputes the activation */
 	y->backward_input.memory_bound += e * z->n * f * r->hbm;
 	weight_pass(l, QKV, y)->memory_bound += p4d_cost__memory_seconds(r, norm);
 	weight_pass(l, GATE_UP, y)->memory_bound += p4d_cost__memory_seconds(r, norm);
@@ -233,10 +244,10 @@ static void elementwise(const p4d_layout *l, const p4d_cost_rates *r, const p4d_
  * Tensor parallelism has four collectives in each direction. With sequence parallelism the inputs of the
  * sharded matrices are gathered again for their weight gradients. Megatron-LM overlaps that with the input
  * gradient, and the reduce-scatter of that gradient with the weight gradient (Korthikanti et al., arXiv
- * 2205.05198). Collectives and matmuls compete for the multiprocessors: about half of the time is gained
- * (their backward time of a 22B layer, and B200 runs), which leaves four of six. With tp-comm-overlap all
- * collectives are cut into pieces that overlap with pieces of the matmuls (Transformer Engine's userbuffers);
- * p4d-train uses halves instead.
+ * 2205.05198). Collectives and matmuls compete for the multiprocessors: overlap hides about half of the time
+ * (according to that paper's backward time of a 22B layer, and to B200 runs). So four of six collectives are
+ * exposed. With tp-comm-overlap all collectives are cut into pieces that overlap with pieces of the matmuls
+ * (Transformer Engine's userbuffers); p4d-train uses halves instead.
  */
 static void tensor_parallel(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
 			    p4d_layer_kind kind, p4d_cost_part *y)
@@ -249,13 +260,13 @@ static void tensor_parallel(const p4d_layout *l, const p4d_cost_rates *r, const 
 	}
 	const double exposed = l->tp_comm_overlap ? OVERLAPPED_EXPOSED : 1;
 	double one = p4d_cost__boundary_seconds(l, r, z) * exposed;
-	/* experts take tokens in their sharded form; shared experts are like whole layers */
+	/* experts take tokens in sharded form; shared experts are like whole layers */
 	const double ffn =
 	    kind.feed == P4D_FEED_NONE || (kind.feed == P4D_FEED_EXPERTS && !l->shared_ffn) ? 0 : 2;
 	const double mixer = kind.mixer != P4D_MIX_NONE ? 2 : 0;
 
-	/* gathered in FP8, half the bytes: two of four collectives, and backward four of six; userbuffers
-	 * also send forward results in FP8 */
+	/* tensors that are gathered in FP8 have half the bytes: two of four collectives, in the backward pass
+	 * four of six. Userbuffers also send forward results in FP8. */
 	const bool in_fp8 = l->precision == P4D_FP8 && l->sequence_parallel &&
 			    !p4d_framework_of(l->framework)->cost.casts_each_product;
 	const double fp8 = in_fp8 ? p4d_cost__cast_bytes(l) / 2 : 1;
@@ -268,7 +279,10 @@ static void tensor_parallel(const p4d_layout *l, const p4d_cost_rates *r, const 
 	}
 }
 
-/* Recomputed modules of layers with experts or latent attention; cheap ones are left out. */
+/*
+ * Adds recomputation of single modules in layers with experts or latent attention. Cheap modules are left
+ * out.
+ */
 static void recompute_modules(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
 			      const p4d_cost_share *core, const p4d_cost_share *experts, bool sparse,
 			      p4d_cost_part *y)
@@ -306,8 +320,10 @@ static void recompute_modules(const p4d_layout *l, const p4d_cost_rates *r, cons
 	}
 }
 
-/* core, experts: the parts of the forward pass that belong to attention's core, and to the experts from
- * the router on. */
+/*
+ * Adds recomputation to the backward pass. core, experts: the parts of the forward pass that belong to
+ * attention's core, and to the experts including the router.
+ */
 static void recompute(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
 		      const p4d_cost_share *core, const p4d_cost_share *experts, bool sparse,
 		      p4d_cost_part *y)
@@ -326,8 +342,8 @@ static void recompute(const p4d_layout *l, const p4d_cost_rates *r, const p4d_co
 	case P4D_RECOMPUTE_MLP:
 		y->recompute.gemm += p4d_cost__product_seconds(r, z->n, z->up, z->h, e);
 		y->recompute.tensor_comm += p4d_cost__features_seconds(l, r, e * z->n * z->up);
-		if (!framework->recomputes_whole_mlp) /* the activation is always recomputed, and its input
-							 gathered */
+		if (!framework->recomputes_whole_mlp) /* these frameworks always recompute the activation, and
+							 gather its input */
 			break;
 		y->recompute.gemm += p4d_cost__product_seconds(r, z->n, z->h, z->f, e);
 		y->recompute.memory_bound +=
@@ -336,8 +352,8 @@ static void recompute(const p4d_layout *l, const p4d_cost_rates *r, const p4d_co
 		break;
 	case P4D_RECOMPUTE_SELECTIVE:
 		if (p4d_framework_of(l->framework)->selects_operations) {
-			/* torchtitan keeps attention and every second matmul; not attention's output
-			 * projection, and not `up` */
+			/* torchtitan keeps the results of attention and of every second matmul. It recomputes
+			 * attention's output projection and `up` */
 			y->recompute.gemm += p4d_cost__gemm_seconds(r, 1, z->n, z->h, z->A, e) +
 					     p4d_cost__gemm_seconds(r, 1, z->n, z->f, z->h, e);
 			y->recompute.memory_bound += y->forward.memory_bound;
@@ -351,8 +367,8 @@ static void recompute(const p4d_layout *l, const p4d_cost_rates *r, const p4d_co
 }
 
 /*
- * If the host launches kernels more slowly than the GPU runs them, the host sets the pace, equally in both
- * passes.
+ * If the host launches kernels more slowly than the GPU runs them, the difference is added, in equal parts to
+ * both passes.
  */
 static void launches(const p4d_layout *l, bool experts, p4d_cost_part *y)
 {
@@ -373,7 +389,7 @@ static void layer(const p4d_layout *l, const p4d_cost_rates *r, p4d_layer_kind k
 	const bool experts = kind.feed == P4D_FEED_EXPERTS;
 	p4d_cost_sizes z = p4d_cost__sizes_of(l);
 	p4d_cost_share core = {0}, of_experts;
-	double exchanged = 0; /* seconds of each pass during which tokens are exchanged */
+	double exchanged = 0; /* seconds in each pass during which tokens are exchanged */
 
 	*y = (p4d_cost_part){0};
 	if (experts)
@@ -403,7 +419,7 @@ static void layer(const p4d_layout *l, const p4d_cost_rates *r, p4d_layer_kind k
 	if (l->megatron.expert_overlap)
 		p4d_cost__overlap_exchange(r, exchanged, y);
 	launches(l, experts, y);
-	if (kind.feed != P4D_FEED_MEMORY) /* no checkpoint has one */
+	if (kind.feed != P4D_FEED_MEMORY) /* layers with a memory are never recomputed */
 		recompute(l, r, &z, &core, &of_experts, experts, y);
 }
 
@@ -415,7 +431,7 @@ void p4d_cost__add_part(p4d_cost_part *to, const p4d_cost_part *from, double tim
 	p4d_cost_share_add(&to->recompute, &from->recompute, times);
 }
 
-/* The mean over a pattern's layers with experts, or over the others. */
+/* The mean over a pattern's layers, either those with experts or the others. */
 static void mean(const p4d_layout *l, const p4d_cost_rates *r, bool experts, p4d_cost_part *y)
 {
 	const p4d_layer_counts counts = p4d_layers_count(l, 0, l->layers);

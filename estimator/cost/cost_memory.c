@@ -36,10 +36,10 @@ double p4d_cost__lookup_bytes(const p4d_layout *l, double tokens)
 }
 
 /*
- * Values that are read forward; backward they are read again for the gradients of their weights, and their
- * own gradients are added up. Each layer's gradient of the whole table is zeroed first, and added to the
- * other layers'. With more than one rank, each reads its columns for the tokens of all, and gets those of its
- * own tokens back; it makes a scaled copy of its columns before.
+ * Adds the time to read values in the forward pass. The backward pass reads them again for the gradients of
+ * their weights, and sums the gradients of the values. Each layer first zeroes a gradient of the whole table,
+ * and later adds it to that of the other layers. With several ranks, each rank makes a scaled copy of its
+ * columns, reads them for the tokens of all ranks, and receives the other columns for its own tokens.
  */
 static void look_up(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z, p4d_cost_part *y)
 {
@@ -62,7 +62,8 @@ void p4d_cost__memory(const p4d_layout *l, const p4d_cost_rates *r, const p4d_co
 {
 	const double heads = (double)l->memory.heads, keys = (double)l->memory.keys,
 		     top = (double)l->memory.top, half = (double)l->memory.key_dim / 2;
-	/* scores of both halves, written and read by the kernel that chooses; sums of pairs with indices */
+	/* the kernel that chooses keys writes and reads the scores of both halves, and the sums of pairs with
+	 * indices */
 	const double scores = z->n * heads * 2 * (2 * keys * r->element + top * top * (r->element + INDEX));
 	const double gate = z->n * z->h * r->element;
 
@@ -76,7 +77,10 @@ void p4d_cost__memory(const p4d_layout *l, const p4d_cost_rates *r, const p4d_co
 	    p4d_cost__memory_seconds(r, scores) + p4d_cost__memory_seconds(r, 8 * gate);
 }
 
-/* Gradient, values and moments, all in bf16: read, and all but the gradient written. */
+/*
+ * Seconds to update the values. Gradient, values and both moments are in bf16. The update reads all of them
+ * and writes all but the gradient.
+ */
 double p4d_cost__values_update(const p4d_layout *l, const p4d_cost_rates *r)
 {
 	const double copies = (double)(l->dp * l->cp) / (double)l->memory.parallel;

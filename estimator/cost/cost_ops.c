@@ -18,15 +18,15 @@
 #define TILE_ELEMENTS 32768.0
 
 /*
- * The last tiles do not fill the GPU. On average half a round of tiles would be lost. Libraries choose tiles
- * and split the depth, so that the loss is about a tenth.
+ * Rounds of tiles that a matmul loses because its last tiles do not fill the GPU. With fixed tiles, the mean
+ * would be half a round. Libraries choose tile sizes and split the depth, so the loss is about a tenth.
  */
 #define LOST_ROUND 0.1
 
 /*
- * Grouped matmuls lose this share, from SimuMax's table for B200 (108 matmuls of 128 to 9832 tokens each;
- * median error 6.6 %). A quarter of the last tiles of one matmul overlaps with the next one on other streams,
- * and the host launches no faster.
+ * Grouped matmuls lose this share of the rounds of tiles, from SimuMax's table for B200 (108 matmuls of 128
+ * to 9832 tokens each; median error 6.6 %). A quarter of the last tiles of one matmul overlaps with the next
+ * one on other streams, but the host does not launch faster.
  */
 #define GROUPED_LOST 0.75
 #define GROUPED_LAUNCH_SECONDS 9e-6
@@ -48,7 +48,7 @@ double p4d_cost_peak_flops(const p4d_layout *l, const p4d_gpu *gpu)
 	}
 }
 
-/* Efficiency of linear layers in FP8 or FP4. */
+/* Efficiency of matmuls in FP8 or FP4. */
 static double product_efficiency(const p4d_layout *l, const p4d_gpu *gpu)
 {
 	return l->fp8_recipe == P4D_FP8_NVFP4 ? gpu->gemm_fp4_efficiency : gpu->gemm_fp8_efficiency;
@@ -114,9 +114,9 @@ bool p4d_cost_known(const p4d_layout *l, const p4d_gpu *gpu)
 }
 
 /*
- * Queries of the last block on one multiprocessor, forward and backward. Derived from how measured rates grow
- * with the sequence (A100: FlashAttention 2, B200: cuDNN, both from SimuMax's tables; Hopper: cuDNN 9.19 at
- * 2048 to 32768 tokens).
+ * Queries of the last block of attention on one multiprocessor. Derived from how measured rates grow with the
+ * sequence (A100: FlashAttention 2, B200: cuDNN, both from SimuMax's tables; Hopper: cuDNN 9.19 at 2048 to
+ * 32768 tokens).
  */
 static double last_rows(int sm, bool backward)
 {
@@ -171,7 +171,7 @@ static double attention_efficiency(const p4d_layout *l, const p4d_gpu *gpu, bool
  * p4d-train's own kernels, which compute attention where cuDNN does not: with documents, in fp32, and for
  * head sizes that cuDNN refuses. They do not use tensor cores. Their rate was never measured: a quarter of
  * the FMA instructions that a multiprocessor with 128 lanes can execute at 1.7 GHz. The backward pass has 7
- * products instead of 5.
+ * matmuls instead of 5.
  */
 #define OWN_FLOPS_OF_MULTIPROCESSOR (0.25 * 2 * 128 * 1.7e9)
 #define OWN_BACKWARD (7.0 / 5)
@@ -213,7 +213,7 @@ static double slowest_of(double gpus)
 	return 1 + CLOCK_DEVIATION * sqrt(2 * log(gpus));
 }
 
-/* An unknown link costs nothing here: p4d_cost_known refuses layouts that would use it. */
+/* 1 / rate; 0 for an unknown rate, because p4d_cost_known refuses layouts that would use it. */
 static double inverse(double rate)
 {
 	return rate > 0 ? 1 / rate : 0;

@@ -10,8 +10,8 @@
 #include "cost/cost_internal.h"
 
 /*
- * The matmul of a block with a gathered input, or with a summed output, and the matmul on the other side of
- * the block.
+ * A block (attention or feed-forward) as the overlap sees it: its first matmul, whose input is gathered, and
+ * its last matmul, whose output is summed.
  */
 typedef struct gathered {
 	double in, out;         /* of the block's first linear layer */
@@ -19,7 +19,10 @@ typedef struct gathered {
 	p4d_cost_share *weight; /* the pass that computes the weight gradient of the first linear layer */
 } gathered;
 
-/* Exposed seconds of a collective that overlaps with work. Adds the slowdown of that work to `lost`. */
+/*
+ * Exposed seconds of a collective that overlaps with work (seconds). Adds the slowdown of that work to
+ * `lost`.
+ */
 static double beside(const p4d_cost_rates *r, double collective, double work, double *lost)
 {
 	const double hidden = collective < work ? collective : work;
@@ -37,7 +40,10 @@ static double half_product(const p4d_cost_rates *r, double n, double columns, do
 	return half;
 }
 
-/* The exposed time of a collective in halves next to the matmul that follows or precedes it. */
+/*
+ * Adds the exposed time of a collective in two halves, which overlap with the matmul before or after the
+ * collective.
+ */
 static void exchange(const p4d_cost_rates *r, double half, double product, p4d_cost_share *y)
 {
 	y->tensor_comm += half + beside(r, half, product, &y->gemm);
@@ -46,7 +52,8 @@ static void exchange(const p4d_cost_rates *r, double half, double product, p4d_c
 static void block(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z, double half,
 		  const gathered *b, p4d_cost_part *y)
 {
-	/* in an unsplit backward pass, or in the first half of a split one */
+	/* whether the first matmul's weight gradient is computed in an unsplit backward pass, or in the first
+	 * half of a split one */
 	const bool first = !p4d_is_split(l->schedule) || b->weight == &y->backward_input;
 	const bool trains = !p4d_cost__freezes(l), now = trains && first;
 	p4d_cost_share *there = &y->forward, *back = &y->backward_input;
@@ -59,7 +66,7 @@ static void block(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_s
 	exchange(r, half, half_product(r, z->n, b->end_in, z->h, &back->gemm), back);
 	back->tensor_comm += beside(r, half, half_product(r, z->n, b->in, b->out, &back->gemm), &back->gemm) +
 			     beside(r, half, weight, &back->gemm);
-	/* gathers the input of the first linear layer again */
+	/* gathers the input of the first linear layer again, for its weight gradient */
 	b->weight->tensor_comm += beside(r, P4D_TP_PARTS * half, now ? end_weight : 0, &b->weight->gemm);
 }
 

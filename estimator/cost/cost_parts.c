@@ -8,7 +8,8 @@
 
 typedef enum cached_part { EMBEDDING, HEAD, LAYER, EXPERT_LAYER } cached_part;
 
-/* Key of the inputs of a part's passes. Micro-batches are below 2^17. */
+/* Everything that the duration of a part's passes depends on, packed into bits. Micro-batches are below
+ * 2^17. */
 typedef struct cache_key {
 	uint64_t first, second;
 } cache_key;
@@ -19,14 +20,14 @@ static cache_key key_of(const p4d_layout *l, cached_part which)
 }
 
 /*
- * The key of a layer also has the communication of attention, recompute, and whether backward passes are
- * split; with experts, how they are spread.
+ * The key of a layer also has the option cp-comm, recompute, and whether backward passes are split; for
+ * layers with experts, also how experts are spread over ranks.
  */
 static cache_key key_of_layer(const p4d_layout *l, cached_part which)
 {
 	const unsigned comm = (unsigned)l->cp_comm, split = p4d_is_split(l->schedule);
-	const uint64_t chunk =
-	    l->megatron.recompute_block ? l->layers / (l->pp * l->vpp) : 0; /* below 2^16 */
+	const uint64_t chunk = l->megatron.recompute_block ? l->layers / (l->pp * l->vpp)
+							   : 0; /* the recomputed layers, below 2^16 */
 	const uint64_t spread = which != LAYER ? l->ep << 11 | l->etp : 0;
 	cache_key key = key_of(l, which);
 
@@ -55,7 +56,8 @@ static p4d_cost_passes recall(const p4d_layout *l, const p4d_cost_rates *r, p4d_
 	/* a multiplication brings all bits of the key into the highest bits */
 	const unsigned place = (unsigned)(mixed >> (64 - P4D_COST_CACHE_BITS));
 
-	if (!memory || p4d_tp_ranks(l) != l->tp) /* the key has no room for grids */
+	if (!memory ||
+	    p4d_tp_ranks(l) != l->tp) /* grids are not cached, because the key has no room for them */
 		return work_out(l, r, cost);
 	if (memory->place[place].key != key.first || memory->place[place].more != key.second) {
 		memory->place[place].passes = work_out(l, r, cost);

@@ -11,22 +11,29 @@
 #include "cost/cost_internal.h"
 #include "plan/offload.h"
 
-/* Rows of an output tile. Libraries have lower tiles for fewer rows, so these lose less. */
+/* Rows of an output tile. For fewer rows, libraries have lower tiles, which waste less. */
 #define TILE_ROWS 128.0
 
 /* Number of kernels in a layer; and the additional kernels of a mixture of experts, of an expert that all
  * tokens share, and of latent attention (two norms, and products with both halves of the latent's matrix). */
 enum { KERNELS = 10, KERNELS_OF_EXPERTS = 4, KERNELS_OF_SHARED = 4, KERNELS_OF_LATENT = 4 };
 
-/* Seconds in which Python starts a kernel. A pass without a CUDA graph takes at least this for each of its
- * kernels. From the gaps between tokens with SGLang 0.5.6: Qwen3 235B and DeepSeek R1 on B200. */
+/*
+ * Seconds that Python needs to launch a kernel. A pass without a CUDA graph takes at least this for each of
+ * its kernels. From the gaps between tokens with SGLang 0.5.6: Qwen3 235B and DeepSeek R1 on B200.
+ */
 #define EAGER_SECONDS 45e-6
 
-/* Share of the 16-bit rate that grouped matmuls reach if each expands its weights to 16 bits. From prompts of
- * 2,000 to 32,000 tokens with vLLM 0.11: gpt-oss 120B on A100. */
+/*
+ * Share of the 16-bit rate that grouped matmuls reach that expand their weights to 16 bits. From prompts of
+ * 2,000 to 32,000 tokens with vLLM 0.11: gpt-oss 120B on A100.
+ */
 #define EXPANDED_RATE 0.36
 
-/* Seconds in which the host prepares a pass; and samples, for each sequence. */
+/*
+ * PASS_SECONDS: seconds in which the host prepares a pass. The next constant: seconds of sampling per
+ * sequence.
+ */
 #define PASS_SECONDS 1e-3
 #define SAMPLE_SECONDS 1e-6
 
@@ -51,7 +58,7 @@ enum { KERNELS = 10, KERNELS_OF_EXPERTS = 4, KERNELS_OF_SHARED = 4, KERNELS_OF_L
 #define CACHE_RATE 0.8
 #define LOGIT_BYTES 8
 
-/* tokens: of one nano-batch. */
+/* A pass on one rank. tokens: tokens of one nano-batch. */
 typedef struct pass {
 	const p4d_layout *l;
 	const p4d_cost_served *work;
@@ -59,14 +66,14 @@ typedef struct pass {
 	double tokens;
 } pass;
 
-/* Seconds, by the resource for which a kernel waits. */
+/* Seconds of kernels, by the resource that limits them. */
 typedef struct pass_parts {
 	double arithmetic, memory, network;
 } pass_parts;
 
 /* How a linear layer's weights are stored and multiplied. */
 typedef struct matrices {
-	double bytes, each; /* bytes of an element; seconds per FLOP */
+	double bytes, each; /* bytes per element; seconds per FLOP */
 } matrices;
 
 static matrices of_layers(const pass *p)
@@ -96,8 +103,8 @@ static double products(const pass *p, matrices m, double groups, double rows, do
 }
 
 /*
- * All-reduce of hidden states over the tensor-parallel ranks, after attention and after the feed-forward
- * part.
+ * Seconds of all-reduces of hidden states over the tensor-parallel ranks: after attention, and after the
+ * feed-forward part.
  */
 static double reduced(const pass *p)
 {
@@ -112,8 +119,10 @@ static double reduced(const pass *p)
 	return ALL_REDUCE_SECONDS + 2 * bytes * (ring.ranks - 1) / ring.ranks * p->r.link / ALL_REDUCE_RATE;
 }
 
-/* Columns of one rank's attention before and after it, as elements / hidden. Latent attention counts as
- * its matrices. */
+/*
+ * Columns of the matmuls before and after attention on one rank: their elements divided by the hidden size.
+ * For latent attention, all its matrices count.
+ */
 static double attention(const pass *p)
 {
 	const p4d_layout *l = p->l;
@@ -133,7 +142,7 @@ static double attention(const pass *p)
 	       products(p, of_layers(p), 1, p->tokens, h, out);
 }
 
-/* A gated or plain feed-forward part of `groups` experts, with `width` columns on this rank. */
+/* Seconds of a feed-forward part, gated or not, of `groups` experts with `width` columns on this rank. */
 static double feed_forward(const pass *p, matrices m, double groups, double rows, double width)
 {
 	const double h = (double)p->l->hidden, up = p->l->glu ? 2 : 1;
@@ -141,7 +150,10 @@ static double feed_forward(const pass *p, matrices m, double groups, double rows
 	return products(p, m, groups, rows, up * width, h) + products(p, m, groups, rows, h, width);
 }
 
-/* This rank's experts, to which tokens of all engines come. With few tokens, some experts are not read. */
+/*
+ * Seconds of this rank's experts. They get tokens from all data-parallel engines. With few tokens, some
+ * experts are not read.
+ */
 static pass_parts experts(const pass *p)
 {
 	const p4d_layout *l = p->l;
@@ -168,7 +180,7 @@ static double kernels(const p4d_layout *l, bool sparse)
 	       (sparse ? KERNELS_OF_EXPERTS + (l->shared_ffn ? KERNELS_OF_SHARED : 0) : 0);
 }
 
-/* A layer without attention scores. */
+/* Seconds of a layer, without attention scores. */
 static pass_parts layer(const pass *p, bool sparse)
 {
 	const p4d_layout *l = p->l;
@@ -192,7 +204,7 @@ static void add(pass_parts *to, pass_parts one, double times)
 	to->network += times * one.network;
 }
 
-/* Logits of one token of each sequence, and sampling. */
+/* Seconds to compute the logits of one token of each sequence, and to sample. */
 static double head(const pass *p)
 {
 	const double rows = p->work->sequences, vocab = (double)p->l->vocab / (double)p->l->tp,
@@ -204,9 +216,9 @@ static double head(const pass *p)
 }
 
 /*
- * The layers. Each nano-batch reads all weights. While one nano-batch computes, another reads memory or uses
- * the network. The slowest of the three resources sets the time. The time on the other two is exposed for one
- * nano-batch only.
+ * Seconds of all layers. Each nano-batch reads all weights. While one nano-batch computes, another reads
+ * memory or uses the network. The slowest of the three resources sets the time. The time on the other two is
+ * exposed for one nano-batch only.
  */
 static double layers(const pass *p, const p4d_gpu *gpu, double nano)
 {
@@ -230,9 +242,9 @@ static double layers(const pass *p, const p4d_gpu *gpu, double nano)
 }
 
 /*
- * The layers, including the weights of layers on the host. With a window of several layers, later layers are
- * copied while one computes (TPI-LLM, arXiv 2410.00531). With a window of one layer, or if kernels read from
- * the host, nothing overlaps.
+ * Seconds of all layers, including copies of weights that are on the host. With a window of several layers,
+ * later layers are copied while one computes (TPI-LLM, arXiv 2410.00531). With a window of one layer, or if
+ * kernels read from the host, nothing overlaps.
  */
 static double with_host(const p4d_cost_served *work, double computes, double copies)
 {

@@ -17,16 +17,16 @@
 
 enum { MOST_PLACES = 128, MOST_BOUNDS = 24 };
 
-/* Ratio between the bounds that are tried. */
+/* Ratio between successive bounds on the longest slice's time that the program tries. */
 #define NEXT_BOUND 1.01
 
 /*
- * The time of a slice of `length` places at the start of the sequence, and the additional time for each place
- * before it.
+ * The time of a slice that has `length` places (units of tokens, see above) and starts the sequence; and the
+ * additional time for each place before the slice.
  */
 typedef struct slice_times {
 	uint32_t places;
-	uint64_t tokens; /* tokens of a place */
+	uint64_t tokens; /* number of tokens in a place */
 	double base[MOST_PLACES + 1], slope[MOST_PLACES + 1];
 } slice_times;
 
@@ -38,8 +38,10 @@ static double seconds_at(p4d_layout *one, const p4d_cost_rates *r, uint64_t begi
 	return y.forward + y.input + y.weight;
 }
 
-/* The smallest number of steps per place with which the number of places is allowed, and at least half of
- * the maximum if there are enough steps; 0: none. */
+/*
+ * How many steps (p4d_layout_slice_step) a place has: the smallest divisor of `steps` with which there are at
+ * most MOST_PLACES places, and at least one for each slice. At most twice the minimum; 0: none.
+ */
 static uint64_t steps_of_place(uint64_t steps, uint64_t slices)
 {
 	const uint64_t fewest = (steps + MOST_PLACES - 1) / MOST_PLACES;
@@ -100,7 +102,7 @@ static bool reaches(const slice_times *t, uint64_t slices, double bound)
 	return at == t->places;
 }
 
-/* The lowest bound with which they reach it, to a thousandth. */
+/* The lowest bound with which this many slices reach the end of the sequence, exact to a thousandth. */
 static double least_bound(const slice_times *t, uint64_t slices)
 {
 	double low = 0, high = time_of(t, 0, t->places);
@@ -125,7 +127,8 @@ typedef struct slice_cut {
  * than the bound. */
 static bool best_cut(const slice_times *t, uint32_t slices, double bound, slice_cut *cut)
 {
-	double sum[2][MOST_PLACES + 1]; /* least sum of this many first slices, by the place where they end */
+	double sum[2][MOST_PLACES +
+		      1]; /* least sum of times for the first slices, by the place where they end */
 	uint8_t begin[P4D_MAX_SLICES][MOST_PLACES + 1];
 
 	for (uint32_t end = 0; end <= t->places; end++)
@@ -180,7 +183,7 @@ static bool find_slices(const p4d_layout *l, const p4d_gpu *gpu, uint32_t *lengt
 	double bound = least_bound(&t, slices);
 	for (int i = 0; i < MOST_BOUNDS && bound < best.longest; i++, bound *= NEXT_BOUND) {
 		if ((double)l->micro_batches * least_sum + (double)(l->pp - 1) * bound >= step_of(l, &best))
-			break; /* no cut with a longer slice can be better */
+			break; /* a cut whose longest slice takes longer cannot be better */
 		if (best_cut(&t, slices, bound, &cut) && step_of(l, &cut) < step_of(l, &best))
 			best = cut;
 	}

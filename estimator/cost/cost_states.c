@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* Columns per token on one rank: of all heads, and of B and C of all groups. */
+/* Columns per token on one rank: those of all heads, and those of B and C in all groups. */
 typedef struct scan_widths {
 	double values, groups, heads;
 } scan_widths;
@@ -33,15 +33,17 @@ double p4d_cost__state_matrices(const p4d_layout *l)
 	return (double)l->hidden * (first_product(&w) + w.values);
 }
 
-/* FLOPs of a chunk: the tokens' scores, their weighted values, the input of the states, and the output of
- * the states. */
+/*
+ * FLOPs of a chunk: scores between its tokens, their weighted values, the input of the states, and the output
+ * of the states.
+ */
 double p4d_cost__scan_flops(const p4d_layout *l)
 {
 	const scan_widths w = widths_of(l, 1);
 	const double chunk = (double)l->state.chunk, size = (double)l->state.size;
 
-	/* a delta net: scores of keys, and of queries with keys, which weigh keys and values of each head;
-	 * the states' prediction is subtracted from their input */
+	/* a delta net has scores of keys with keys and of queries with keys, which weight the keys and values
+	 * of each head; it also subtracts the states' prediction from their input */
 	if (memchr(l->pattern, 'G', l->pattern_length))
 		return chunk * (3 * w.heads * size + 2 * w.values) + 6 * size * w.values;
 	return chunk * w.groups + chunk * w.values + 4 * (double)l->state.size * w.values;
@@ -54,12 +56,12 @@ void p4d_cost__scan(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost
 		     products = n * p4d_cost__scan_flops(l) / (double)l->tp * r->gemm;
 	/* states in fp32: one kernel writes them and passes them on, the next kernel reads them */
 	const double states = 4 * w.values * (double)l->state.size / (double)l->state.chunk;
-	/* convolution; values and their result; the gated norm */
+	/* the convolution; reading values and writing their result; the gated norm */
 	const double forward =
 	    n * (e * (2 * (w.values + 2 * w.groups) + 3 * w.values + 4 * w.values) + 4 * states);
 
 	y->forward.gemm += products;
 	y->forward.memory_bound += p4d_cost__memory_seconds(r, forward);
-	y->backward_input.gemm += 3 * products; /* two gradients of each, and the scores again */
+	y->backward_input.gemm += 3 * products; /* two gradients for each matmul, and the scores again */
 	y->backward_input.memory_bound += p4d_cost__memory_seconds(r, 3 * forward);
 }

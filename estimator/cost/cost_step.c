@@ -9,11 +9,14 @@
 #include "plan/parameters.h"
 #include "schedule/schedule.h"
 
-enum { ON_STACK = 768 }; /* number of doubles */
+enum { ON_STACK = 768 }; /* number of doubles in arrays on the stack */
 
 /* ---- the bound ---- */
 
-/* Receives of a stage per micro-batch. At the turn of a V-shaped schedule there is no transfer. */
+/*
+ * Number of tensors that a stage receives per micro-batch. At the turn of a V-shaped schedule there is no
+ * transfer.
+ */
 static double receives(const p4d_layout *l, uint32_t stage)
 {
 	const bool v_shaped = p4d_is_v_shaped(l->schedule);
@@ -25,12 +28,11 @@ static double receives(const p4d_layout *l, uint32_t stage)
 }
 
 /*
- * The step from the view of one stage: the first micro-batch arrives through the earlier stages; the last one
- * goes back through them and ends the step.
+ * How a step looks from one stage. Before its work, the first micro-batch passes through the earlier stages.
+ * After its work, the last micro-batch goes back through them and the step ends.
  */
 typedef struct stage_view {
-	double begin, end; /* work of the step on stage 0: before the first pass, and after the last
-			    * backward pass */
+	double begin, end; /* seconds of stage 0 before its first pass, and after its last backward pass */
 	double before, after;
 } stage_view;
 
@@ -47,8 +49,8 @@ static void pass_by(const p4d_layout *l, const p4d_cost_terms *t, uint32_t stage
 }
 
 /*
- * Chunks are gathered and reduced one by one; with vocabulary parallelism, so are tables. Deferred weight
- * gradients at the end may hide the collective before the embedding's.
+ * The view from stage 0. Chunks, and with vocabulary parallelism also tables, are gathered and reduced one by
+ * one. Deferred weight gradients at the end may hide the collective before the embedding's.
  */
 static stage_view view_of(const p4d_layout *l, const p4d_cost_terms *t, const p4d_cost_step_ends *first)
 {
@@ -61,8 +63,8 @@ static stage_view view_of(const p4d_layout *l, const p4d_cost_terms *t, const p4
 }
 
 /*
- * Seconds that a stage needs for one micro-batch, over all its chunks. first: passes that may not be
- * deferred. later: passes that the schedule may defer, such as weight gradients of a split backward pass.
+ * Seconds that a stage needs for one micro-batch, over all its chunks. first: of passes that may not be
+ * deferred. later: of passes that the schedule may defer, such as weight gradients of a split backward pass.
  */
 typedef struct stage_work {
 	double first, later;
@@ -89,8 +91,8 @@ static stage_work stage_work_of(const p4d_layout *l, const p4d_cost_terms *t, ui
 }
 
 /*
- * A bound from one stage's work on all micro-batches. It cannot start before the first micro-batch arrives;
- * while it waits, embeddings may be looked up.
+ * A lower bound of the step from one stage's work on all micro-batches. The stage cannot start before the
+ * first micro-batch arrives; while it waits, embeddings may be looked up.
  */
 static double done(const p4d_layout *l, const p4d_cost_terms *t, const stage_view *v,
 		   const p4d_cost_step_ends *ends, double work)
@@ -102,8 +104,8 @@ static double done(const p4d_layout *l, const p4d_cost_terms *t, const stage_vie
 }
 
 /*
- * A bound from all work of a stage. When it runs the last micro-batch backward, it has done everything except
- * what may be deferred, and that micro-batch still has to go back.
+ * A lower bound of the step from all work of a stage. When the stage runs the last micro-batch backward, it
+ * has done everything except what may be deferred, and that micro-batch still has to go back.
  */
 static double seen_from(const p4d_layout *l, const p4d_cost_terms *t, const p4d_cost_terms *one,
 			uint32_t stage, const stage_view *v, const p4d_cost_step_ends *first)
@@ -117,9 +119,9 @@ static double seen_from(const p4d_layout *l, const p4d_cost_terms *t, const p4d_
 }
 
 /*
- * A bound for a V-shaped schedule from stage 0. The first micro-batch reaches chunk 1 of stage 0 through all
- * other positions, and the last one goes back through them. Between these two, the stage does all work that
- * may not be deferred, except what chunk 0 did before and has to do after.
+ * A lower bound of the step for V-shaped schedules, from the work of stage 0. The first micro-batch reaches
+ * chunk 1 of stage 0 through all other positions, and the last one goes back through them. Between these two,
+ * the stage does all work that may not be deferred, except what chunk 0 does before and after.
  */
 static double seen_from_top(const p4d_layout *l, const p4d_cost_terms *t, const stage_view *v)
 {
@@ -150,7 +152,8 @@ static uint32_t alike(const p4d_layout *l, uint32_t stage)
 
 double p4d_cost_bound(const p4d_layout *l, const p4d_gpu *gpu, p4d_cost_cache *memory)
 {
-	p4d_cost_terms t, one; /* with slices, one slice arrives first and one leaves last */
+	p4d_cost_terms t, one; /* t: all slices of a micro-batch; one: a single slice, since one slice arrives
+				  first and one leaves last */
 
 	p4d_cost__whole_terms(l, gpu, memory, &t, &one);
 	const p4d_cost_step_ends first = p4d_cost__step_ends_of(l, &one, 0);
@@ -160,7 +163,7 @@ double p4d_cost_bound(const p4d_layout *l, const p4d_gpu *gpu, p4d_cost_cache *m
 	for (uint32_t stage = 1, count = 1; stage < l->pp; stage += count) {
 		pass_by(l, &one, before, 1, &v);
 		count = alike(l, stage);
-		/* among equal stages, the last one has the most work before and after it */
+		/* among equal stages, the last one waits longest before and after its work */
 		if (count > 1)
 			pass_by(l, &one, stage, count - 1, &v);
 		before = stage + count - 1;
@@ -170,8 +173,8 @@ double p4d_cost_bound(const p4d_layout *l, const p4d_gpu *gpu, p4d_cost_cache *m
 }
 
 /*
- * The time per sequence of a micro-batch does not grow with its size: the time is linear or, if transfers
- * hide, convex.
+ * A lower bound for all micro-batch sizes. The time per sequence does not grow with the size of a
+ * micro-batch: the time is linear or, if transfers hide, convex.
  */
 p4d_cost_least p4d_cost_floor(const p4d_layout *l, const p4d_gpu *gpu, p4d_cost_cache *memory)
 {
@@ -192,7 +195,7 @@ p4d_cost_least p4d_cost_floor(const p4d_layout *l, const p4d_gpu *gpu, p4d_cost_
 				.head = 3 * logits * rates.gemm * (double)l->pp / (double)l->world};
 }
 
-/* If stages differ, or part of a pass is deferred, nothing is added. */
+/* If stages differ, or part of a pass is deferred, the result is 0. */
 double p4d_cost_ramp(const p4d_layout *l, double layers)
 {
 	const bool differ =

@@ -14,7 +14,7 @@ static double behind(double seconds)
 	return seconds > 0 ? seconds : 0;
 }
 
-/* Additional seconds of a layer's backward passes if it recomputes everything. */
+/* Additional seconds of a layer's backward passes if all its activations are recomputed. */
 static double recomputation(const p4d_layout *l, const p4d_cost_rates *r)
 {
 	p4d_layout full;
@@ -26,7 +26,7 @@ static double recomputation(const p4d_layout *l, const p4d_cost_rates *r)
 	return again.input + again.weight - once.input - once.weight;
 }
 
-/* Bytes of a layer's parameters that use the same link during a pass. */
+/* Bytes of a layer's parameters that are copied over the same link during a pass. */
 static double lifted(const p4d_layout *l, const p4d_cost_rates *r)
 {
 	const double elements = p4d_cost__layer_matrices(l) / (double)l->tp;
@@ -47,7 +47,7 @@ void p4d_cost__add_swaps(const p4d_layout *l, const p4d_gpu *gpu, p4d_cost_terms
 
 	t->layer_again = (1 - s.share) * recomputation(l, &t->rates);
 	t->layer.input += t->layer_again;
-	/* no parameters are copied to the host */
+	/* in forward passes, no parameters are copied to the host */
 	const double forward = behind(moved - t->layer.forward),
 		     backward = behind(moved + lifted(l, &t->rates) - t->layer.input - t->layer.weight);
 	t->layer.forward += forward;

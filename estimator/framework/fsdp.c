@@ -10,15 +10,16 @@
 #include "framework/torchtitan.h"
 #include "request/framework.h"
 
-/* ---- torchtitan's arguments for a layout: those of its release 0.3 ---- */
+/* ---- arguments of torchtitan 0.3 for a layout ---- */
 
-/* Truncated at a whole argument. */
+/* Appends an argument. An argument that does not fit into the buffer is left out as a whole. */
 #define add(a, ...) p4d_text_entry(a, " ", __VA_ARGS__)
 
 static void add_parallelism(p4d_text *a, const p4d_layout *l)
 {
 	const uint64_t ranks = l->dp * l->cp, shards = l->shard_degree ? l->shard_degree : ranks;
-	/* context-parallel ranks also shard parameters */
+	/* torchtitan shards parameters over context-parallel ranks as well, so its shard degree excludes
+	 * cp */
 	const uint64_t degree = shards % l->cp ? shards : shards / l->cp;
 
 	add(a, "--parallelism.tensor_parallel_degree=%" PRIu64, l->tp);
@@ -44,13 +45,13 @@ static void add_parallelism(p4d_text *a, const p4d_layout *l)
 	if (l->vpp != by_default && (counted + most - 1) / most == chunks)
 		add(a, "--parallelism.pipeline_parallel_layers_per_stage=%" PRIu64, most);
 	add(a, "--parallelism.pipeline_parallel_microbatch_size=%" PRIu64, l->micro_batch);
-	add(a, "--training.disable_cuda_graphs"); /* pipelines have no such argument */
+	add(a, "--training.disable_cuda_graphs");
 }
 
 static void write_arguments(const p4d_request *request, const p4d_layout *l, char *buf, size_t size)
 {
-	/* a pipeline cuts a local batch into micro-batches; without a pipeline the micro-batch is the
-	 * local batch */
+	/* in torchtitan, a pipeline cuts the local batch into micro-batches; without a pipeline, the local
+	 * batch is one micro-batch */
 	const uint64_t local = l->pp > 1 ? l->global_batch / l->dp : l->micro_batch;
 	p4d_text a = p4d_text_in(buf, size);
 
@@ -69,7 +70,7 @@ static void write_arguments(const p4d_request *request, const p4d_layout *l, cha
 		add(&a, "--model.converters float8%s%s",
 		    l->fp8_recipe == P4D_FP8_ROWWISE ? " --float8.recipe_name rowwise" : "",
 		    l->fp8_params ? " --float8.enable_fsdp_float8_all_gather" : "");
-	/* a subcommand, which must be last */
+	/* a subcommand of torchtitan, which must be the last argument */
 	add(&a, "activation_checkpoint:%s",
 	    l->recompute == P4D_RECOMPUTE_FULL        ? "full"
 	    : l->recompute == P4D_RECOMPUTE_SELECTIVE ? "selective"
@@ -100,7 +101,7 @@ static const p4d_framework_arguments arguments_of_torchtitan = {
     .flags = flags_of,
 };
 
-/* The HF Trainer or a similar program trains other modules than torchtitan's. */
+/* The Trainer's arguments, if the layout trains modules of another library than torchtitan. */
 static const p4d_framework_arguments *arguments_of(const p4d_layout *l)
 {
 	return l->torch.model_code == P4D_MODEL_CODE_TORCHTITAN ? &arguments_of_torchtitan
@@ -178,7 +179,8 @@ const p4d_framework p4d_framework__fsdp = {
     .frees_gradients = true,
     .evaluation = 1u << P4D_AT_EVALUATION_LAYER | 1u << P4D_AT_EVALUATION_HEAD,
     .fragmentation = {100, 10},
-    .pipeline_fragmentation = {160, 30}, /* rehearsed: 12 to 16 %, and 3 % (test_rehearsed_memory.c) */
+    .pipeline_fragmentation =
+	{160, 30}, /* 12 to 16 % (default) and 3 % (expandable) in rehearsals (test_rehearsed_memory.c) */
     .reserved = reserved,
     .above_safe_fix = "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
     .script_words = script_words,

@@ -6,7 +6,10 @@
  */
 #include "framework/transformers.h"
 
-/* The adapter branch of LoRALinear: dropout, two matmuls and a factor. columns: of the branch's result. */
+/*
+ * The adapter branch of LoRALinear: dropout, two matmuls and a multiplication. columns: columns of the
+ * branch's result.
+ */
 static p4d_tape_tensor adapter(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t in, uint64_t rank,
 			       uint64_t columns)
 {
@@ -19,9 +22,9 @@ static p4d_tape_tensor adapter(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t i
 }
 
 /*
- * A matmul with a quantized weight keeps its input, in 4 bytes per element: by this much the recipes with
- * bitsandbytes 0.42 exceed those without it, per element of such an input. first: no earlier matmul has kept
- * this input.
+ * A matmul with a quantized weight keeps its input, with 4 bytes per element. This is the difference between
+ * LitGPT's published recipes with and without bitsandbytes 0.42. first: no earlier matmul has kept this
+ * input.
  */
 static p4d_tape_tensor linear(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t in, uint64_t out, bool first)
 {
@@ -46,8 +49,8 @@ static p4d_tape_tensor adapted(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t i
 }
 
 /*
- * LoRAQKVLinear: adapters of some of queries, keys and values next to each other, padded with zeros to the
- * width of the matmul.
+ * LoRAQKVLinear: the results of adapters for queries, keys or values are concatenated and padded with zeros
+ * to the width of the matmul.
  */
 static p4d_tape_tensor queries_keys_values(p4d_tape_writer *w, p4d_tape_tensor x)
 {
@@ -73,7 +76,10 @@ static p4d_tape_tensor queries_keys_values(p4d_tape_writer *w, p4d_tape_tensor x
 	return p4d_op_plus(w, y, p4d_op_map(w, z, false, false));
 }
 
-/* apply_rope, whose angles are fp32, and a copy that appends the rest of each head. */
+/*
+ * apply_rope, whose cosines and sines are fp32. A copy then appends the part of each head that is not
+ * rotated.
+ */
 static p4d_tape_tensor rotated(p4d_tape_writer *w, p4d_tape_tensor x)
 {
 	const p4d_tape_tensor straight = p4d_op_cast(w, x, 4),
@@ -113,7 +119,8 @@ static p4d_tape_tensor attention(p4d_tape_writer *w, p4d_tape_tensor x)
 
 	o->others[0] = k.value;
 	o->others[1] = v.value;
-	if (l->kv_heads < l->heads) { /* expanded to all heads, and copied to be contiguous */
+	if (l->kv_heads <
+	    l->heads) { /* keys and values are expanded to all heads, and copied to be contiguous */
 		p4d_tape_tensor *const parts[] = {&q, &k, &v};
 		for (int i = 0; i < 3; i++) {
 			const p4d_tape_tensor wide =
@@ -131,7 +138,7 @@ static p4d_tape_tensor attention(p4d_tape_writer *w, p4d_tape_tensor x)
 	return adapted(w, y, A, l->hidden, true, P4D_TARGET_O);
 }
 
-/* shared: attention has the same input. */
+/* shared: attention reads the same input, so it is already kept. */
 static p4d_tape_tensor mlp(p4d_tape_writer *w, p4d_tape_tensor x, bool shared)
 {
 	const p4d_layout *l = w->layout;
@@ -191,7 +198,7 @@ static void end(p4d_tape_writer *w)
 	p4d_op_hold(w, logits);
 	const p4d_tape_tensor logarithms = p4d_op_map(w, wide, false, true);
 	p4d_tape_operation *o = p4d_op_last(w);
-	if (!adapters) /* logits without their last token: a copy */
+	if (!adapters) /* a copy of the logits without their last token */
 		o->kept += wide.elements * 4;
 	if (adapters && chunks > 1) { /* the gradients of all logits never exist at the same time */
 		o->gradient[0] = P4D_SAME_GRADIENT;

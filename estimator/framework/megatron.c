@@ -31,7 +31,7 @@ static int check_experts(const p4d_request *r, p4d_error *err)
 		return p4d_fail(err, P4D_E_UNMODELLED, "cp-heads: p4d does not model it %s", sparse);
 	for (size_t i = 0; i < sizeof(with_experts) / sizeof(with_experts[0]); i++) {
 		const p4d_option option = with_experts[i].option;
-		/* hybrid models have their own formulas */
+		/* hybrid models have formulas of their own for these two options */
 		if ((option == P4D_ACTIVATION || option == P4D_POSITIONS) && p4d_is_set(r, P4D_LAYER_PATTERN))
 			continue;
 		if (p4d_is_set(r, option) && r->value[option] != with_experts[i].value)
@@ -55,8 +55,8 @@ static int check_experts(const p4d_request *r, p4d_error *err)
 enum { MOST_STATE_STAGES = 64 };
 
 /*
- * The values that p4d's formulas support for MambaModel, whose layers are one block each, for options that
- * are set.
+ * Checks MambaModel, in which each layer is one block: the values of options that p4d's formulas support.
+ * Options that are unset pass.
  */
 static int check_states(const p4d_request *r, p4d_error *err)
 {
@@ -91,7 +91,7 @@ static int check_states(const p4d_request *r, p4d_error *err)
 	}
 	if (r->value[P4D_PRECISION] == P4D_FP8)
 		return p4d_fail(err, P4D_E_UNMODELLED, "precision=fp8: p4d does not model it %s", hybrid);
-	/* stages differ, and slurmctld must not wait for more of them */
+	/* the stages of a hybrid model differ, and slurmctld must not spend time on more stages */
 	if (p4d_is_set(r, P4D_PP) && r->value[P4D_PP] > MOST_STATE_STAGES)
 		return p4d_fail(err, P4D_E_UNMODELLED, "pp=%" PRId64 ": p4d models up to %d %s",
 				r->value[P4D_PP], MOST_STATE_STAGES, hybrid);
@@ -101,7 +101,7 @@ static int check_states(const p4d_request *r, p4d_error *err)
 	if (!arch->single_blocks || r->value[P4D_QK_NORM] != P4D_QK_NORM_OFF)
 		return p4d_fail(err, P4D_E_UNMODELLED, "recompute=%s: p4d does not model it %s",
 				p4d_request_value_text(r, P4D_RECOMPUTE, value, sizeof(value)), hybrid);
-	/* ssm/mamba_block.py has no checkpoints, and does not check that none are requested */
+	/* MambaModel (ssm/mamba_block.py) never recomputes, but accepts the option without an error */
 	p4d_fail(err, P4D_E_UNMODELLED,
 		 "recompute=%s has no effect in Megatron-LM's MambaModel (Megatron-Core 0.16.1): "
 		 "its layers store the same activations",
@@ -109,7 +109,7 @@ static int check_states(const p4d_request *r, p4d_error *err)
 	return p4d_fix(err, "--p4d-recompute=none");
 }
 
-/* FP8 recipes of Megatron-LM; and the shapes that Transformer Engine can quantize. */
+/* Checks FP8: whether Megatron-LM has the recipe, and whether Transformer Engine can quantize the shapes. */
 static int check_fp8(const p4d_request *r, p4d_error *err)
 {
 	const int64_t recipe = p4d_is_set(r, P4D_FP8_RECIPE) ? r->value[P4D_FP8_RECIPE] : P4D_FP8_DELAYED;
@@ -130,7 +130,7 @@ static int check_fp8(const p4d_request *r, p4d_error *err)
 	return 0;
 }
 
-/* transformer_config.py: recomputed layers cannot be in a graph. */
+/* Megatron-LM (transformer_config.py) refuses CUDA graphs of layers that are recomputed. */
 static int check_graphs(const p4d_request *r, p4d_error *err)
 {
 	if (!p4d_is_set(r, P4D_CUDA_GRAPHS) || !r->value[P4D_CUDA_GRAPHS] ||
@@ -159,7 +159,7 @@ static int check_model(const p4d_request *r, p4d_error *err)
 }
 
 /*
- * Three of 28 published runs with delayed scales fit, although p4d predicts that they do not
+ * Three of 28 published runs with delayed scales succeeded, although p4d predicts that they do not fit
  * (recipes_measured.csv).
  */
 static const char *unvalidated(const p4d_layout *l)
@@ -194,22 +194,22 @@ const p4d_framework p4d_framework__megatron = {
     .no_recompute = "exists only in p4d-train; Megatron-LM stores the same with none",
     .copies_kv_heads = true,
     .uneven_chunks = true,
-    .vocab_multiple = 128, /* make-vocab-size-divisible-by */
+    .vocab_multiple = 128, /* default of Megatron-LM's --make-vocab-size-divisible-by */
     .write_rows = p4d_framework__megatron_rows,
     .groups_bytes = p4d_memory_usual_groups_bytes,
     .alignment = 1,
     .unvalidated = unvalidated,
     .evaluation =
 	1u << P4D_AT_EVALUATION_LAYER | 1u << P4D_AT_EVALUATION_HEAD | 1u << P4D_AT_EVALUATION_BATCH,
-    /* reserved over allocated memory: the mean of 19 runs on B200 is 1.053 (1.028 to 1.093); expandable
-     * segments waste little except unused ends */
+    /* reserved memory divided by allocated memory: the mean of 19 runs on B200 is 1.053 (1.028 to 1.093).
+     * Expandable segments waste little except unused ends. */
     .fragmentation = {53, 10},
     .reserved = p4d_megatron__reserved,
     .above_safe_fix = "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
     .script_words = script_words,
     .arguments = &p4d_megatron__arguments,
     .cost = {.step_seconds = 5e-3,
-	     .host_layer_seconds = 650e-6, /* about 65 launches of 10 us */
+	     .host_layer_seconds = 650e-6, /* about 65 kernel launches of 10 us */
 	     /* from Megatron Bridge's runs: Qwen3 30B-A3B with micro-batches of one sequence takes 9 ms
 	      * per layer on B200, Moonlight takes 15 ms on H100 */
 	     .host_experts_seconds = 8.5e-3,

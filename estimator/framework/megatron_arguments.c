@@ -11,10 +11,13 @@
 #include "request/framework.h"
 #include "request/layers.h"
 
-/* Truncated at a whole argument. */
+/* Appends an argument. An argument that does not fit into the buffer is left out as a whole. */
 #define add(a, ...) p4d_text_entry(a, " ", __VA_ARGS__)
 
-/* Megatron-LM describes a pipeline as a drawing: E embedding, t layer, L loss, | between stages. */
+/*
+ * Writes --pipeline-model-parallel-layout: E for the embedding, t for a layer, L for the loss, | between
+ * stages.
+ */
 static void add_pipeline_layout(p4d_text *a, const p4d_layout *l)
 {
 	char picture[1024];
@@ -37,7 +40,10 @@ static bool middle_is_even(const p4d_layout *l)
 	return true;
 }
 
-/* MambaModel's layouts: the stages between the first and the last are equal, or its pattern has bars. */
+/*
+ * Writes the layers of a hybrid model's first and last stage. Either the stages between them are equal, or
+ * the pattern has bars between stages.
+ */
 static void add_ends(p4d_text *a, const p4d_layout *l)
 {
 	const uint64_t last = l->pp - 1;
@@ -51,8 +57,8 @@ static void add_ends(p4d_text *a, const p4d_layout *l)
 }
 
 /*
- * Megatron-LM stops unless the global batch of evaluation, by default that of training, is a multiple of
- * this.
+ * Writes the global batch of evaluation, which must be a multiple of the evaluation's micro-batch times dp.
+ * Otherwise Megatron-LM stops.
  */
 static void add_evaluation_batch(p4d_text *a, const p4d_layout *l)
 {
@@ -71,7 +77,7 @@ static void add_parallelism(p4d_text *a, const p4d_request *r, const p4d_layout 
 	if (l->megatron.cp_heads > 1)
 		add(a, "--cp-comm-type a2a+p2p --hierarchical-context-parallel-sizes %" PRIu64 " %" PRIu64,
 		    l->megatron.cp_heads, l->cp / l->megatron.cp_heads);
-	else if (l->cp_comm != P4D_CP_P2P) /* Megatron-LM's default */
+	else if (l->cp_comm != P4D_CP_P2P) /* p2p is Megatron-LM's default */
 		add(a, "--cp-comm-type %s", l->cp_comm == P4D_CP_A2A ? "a2a" : "all_gather");
 	if (l->pattern_length)
 		add_ends(a, l);
@@ -93,12 +99,12 @@ static void add_parallelism(p4d_text *a, const p4d_request *r, const p4d_layout 
 		add(a, "--tp-comm-overlap");
 	if (l->schedule == P4D_INTERLEAVED && !l->megatron.overlap_p2p)
 		add(a, "--no-overlap-p2p-communication");
-	if (l->overlap_dp) /* the second one needs the distributed optimizer */
+	if (l->overlap_dp) /* the second argument needs the distributed optimizer */
 		add(a, l->optimizer_sharding ? "--overlap-grad-reduce --overlap-param-gather"
 					     : "--overlap-grad-reduce");
 	add(a, "--micro-batch-size %" PRIu64, l->micro_batch);
 	add(a, "--global-batch-size %" PRIu64, l->global_batch);
-	if (l->eval_micro_batch != l->micro_batch) /* Megatron Core supports it since 0.18 */
+	if (l->eval_micro_batch != l->micro_batch) /* supported since Megatron Core 0.18 */
 		add_evaluation_batch(a, l);
 }
 
@@ -112,7 +118,7 @@ static void add_latent(p4d_text *a, const p4d_layout *l)
 	add(a, "--no-rope-fusion");
 }
 
-/* Experts as p4d models them: grouped matmuls. */
+/* Arguments of experts. p4d models grouped matmuls, so --moe-grouped-gemm is set. */
 static void add_experts(p4d_text *a, const p4d_layout *l)
 {
 	static const char *const dispatcher[] = {[P4D_ALL_TO_ALL] = "alltoall",
@@ -127,7 +133,7 @@ static void add_experts(p4d_text *a, const p4d_layout *l)
 		add(a, "--moe-shared-expert-overlap");
 	if (l->megatron.expert_overlap)
 		add(a, "--overlap-moe-expert-parallel-comm");
-	if (l->expert_every > 1) /* the number of dense layers is a multiple of it */
+	if (l->expert_every > 1) /* then the number of dense layers is a multiple of expert_every */
 		add(a, "--moe-layer-freq ([0]*%" PRIu64 "+([0]*%" PRIu64 "+[1])*%" PRIu64 ")",
 		    l->dense_layers / l->expert_every * l->expert_every, l->expert_every - 1,
 		    p4d_expert_layers_before(l, l->layers));
@@ -145,7 +151,10 @@ static void add_experts(p4d_text *a, const p4d_layout *l)
 		add(a, "--mtp-num-layers %" PRIu64, l->mtp_layers);
 }
 
-/* Gated delta nets in GPTModel, with Qwen3-Next's gates: the list has 1 for each such layer. */
+/*
+ * Arguments of gated delta nets in GPTModel with Qwen3-Next's gates. The list of layers has 1 for each gated
+ * delta net.
+ */
 static void add_delta_nets(p4d_text *a, const p4d_layout *l)
 {
 	char letters[512];
@@ -163,7 +172,7 @@ static void add_delta_nets(p4d_text *a, const p4d_layout *l)
 	add(a, "--attention-output-gate --moe-shared-expert-gate --rotary-percent 0.25");
 }
 
-/* One letter per layer. */
+/* Arguments of a hybrid model, whose pattern has one letter per layer. */
 static void add_states(p4d_text *a, const p4d_layout *l)
 {
 	char letters[1024];
@@ -181,8 +190,8 @@ static void add_states(p4d_text *a, const p4d_layout *l)
 		add_delta_nets(a, l);
 		return;
 	}
-	/* a newer release has bars; it has another name for the pattern, and treats any model with a
-	 * pattern as hybrid */
+	/* only newer releases of Megatron-LM have bars between stages; these releases name the option
+	 * differently, and treat any model with a pattern as hybrid */
 	if (middle_is_even(l))
 		add(a, "--is-hybrid-model --hybrid-override-pattern %s", letters);
 	else
@@ -196,7 +205,8 @@ static void add_states(p4d_text *a, const p4d_layout *l)
 static void add_model(p4d_text *a, const p4d_request *r, const p4d_layout *l)
 {
 	static const char *const activation[] = {[P4D_SWIGLU_ACTIVATION] = "--swiglu",
-						 /* the only gated GELU, by a sigmoid instead of erf */
+						 /* the only gated GELU of Megatron-LM; it uses a sigmoid
+						  * instead of erf */
 						 [P4D_GEGLU] = "--quick-geglu",
 						 [P4D_GELU] = NULL, /* Megatron-LM's default */
 						 [P4D_RELU2] = "--squared-relu",
@@ -251,7 +261,8 @@ static void add_optimizer(p4d_text *a, const p4d_layout *l)
 		add(a, "--exp-avg-dtype bf16 --exp-avg-sq-dtype bf16");
 }
 
-/* Each recipe has the format that is its default in Transformer Engine. */
+/* Arguments of an FP8 recipe, with the number format that Transformer Engine uses by default for this
+ * recipe. */
 static void add_fp8(p4d_text *a, const p4d_layout *l)
 {
 	static const char *const recipe[] = {[P4D_FP8_DELAYED] = "delayed",
@@ -272,7 +283,7 @@ static void add_fp8(p4d_text *a, const p4d_layout *l)
 		add(a, "--reuse-grad-buf-for-mxfp8-param-ag");
 }
 
-/* The option's comma-separated list, as separate words. */
+/* Writes a comma-separated list as separate words. */
 static void add_modules(p4d_text *a, const char *list)
 {
 	char words[96];
@@ -294,9 +305,9 @@ static void add_graphs(p4d_text *a, const p4d_layout *l)
 }
 
 /*
- * The kernels whose rate the step time counts. `fused` is cuDNN's attention, which `flash` turns off: on
- * Hopper FlashAttention 2 would then run at half that rate. cuDNN lacks heads above 128 on Ampere, where
- * Transformer Engine has to choose.
+ * The attention backend whose rate p4d's step time assumes. `fused` is cuDNN's attention, which `flash` turns
+ * off: on Hopper FlashAttention 2 would then run at half that rate. cuDNN lacks heads above 128 on Ampere,
+ * where Transformer Engine has to choose.
  */
 static const char *backend_of(const p4d_layout *l)
 {
@@ -354,7 +365,7 @@ static void write_arguments(const p4d_request *request, const p4d_layout *layout
 	add_memory(&a, request, layout);
 }
 
-enum { OF_EXPERTS = 4 }; /* the last flags */
+enum { OF_EXPERTS = 4 }; /* number of flags at the end of the list that belong to experts */
 
 static size_t flags_of(const p4d_layout *l, p4d_framework_flag flags[P4D_FRAMEWORK_FLAGS])
 {

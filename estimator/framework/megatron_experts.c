@@ -20,21 +20,22 @@ static p4d_wide forward_of_experts(const p4d_layout *l, const p4d_megatron_sizes
 {
 	const p4d_routed t = p4d_routed_of(l, z->own);
 	const bool copied = l->megatron.dispatcher == P4D_ALL_TO_ALL;
-	const bool input = copied && !t.sorted && l->etp == 1; /* received tokens */
+	const bool input = copied && !t.sorted &&
+			   l->etp == 1; /* the received tokens exist in addition to the experts' input */
 	const bool variable = t.exchanged && !input && l->megatron.dispatcher != P4D_ALL_GATHER;
 	const bool fp8 = p4d_megatron__fp8(l); /* a variable also holds the experts' input after its cast */
 	const p4d_wide held = t.permuted + (variable ? t.received : 0) + (fp8 ? t.gathered : 0);
-	const p4d_wide second = /* the second matmul's input, itself and as copies, and its result */
+	const p4d_wide second = /* the second matmul's input, copies of it, and its result */
 	    fp8 ? t.gathered * (z->h + 2 * (p4d_wide)(l->expert_ffn / l->etp)) : 0;
 	const p4d_wide results = copied ? t.gathered * (t.sorted ? 2 : 1) + (l->etp > 1 ? t.received : 0)
 					: t.gathered + t.received;
 	const p4d_wide back = t.received + (!t.exchanged ? 0 : copied ? t.permuted : t.own);
-	/* tensors that recomputation drops exist until their matmul, or the layer, is done */
+	/* recomputation drops these tensors, but they exist until their matmul, or the layer, is done */
 	const p4d_wide activation = p4d_megatron__again(l, P4D_MODULE_MOE_ACTIVATION)
 					? t.gathered * (z->h + l->expert_ffn / l->etp)
 					: 0;
 
-	/* scores of all experts for all tokens */
+	/* scores of all experts, for all tokens */
 	const p4d_wide scores =
 	    l->megatron.dispatcher == P4D_ALL_GATHER && t.exchanged ? t.received * l->experts : 0;
 
@@ -53,9 +54,10 @@ static p4d_wide backward_of_experts(const p4d_layout *l, const p4d_megatron_size
 {
 	const p4d_routed t = p4d_routed_of(l, z->own);
 	const p4d_wide F = l->expert_ffn / l->etp, g = t.gathered, h = z->h;
-	const unsigned more =
-	    p4d_megatron__again(l, P4D_MODULE_MOE_ACTIVATION) ? TWICE : 0; /* result of the activation */
-	const bool fp8 = p4d_megatron__fp8(l); /* gradients are cast, into at most two copies */
+	const unsigned more = p4d_megatron__again(l, P4D_MODULE_MOE_ACTIVATION)
+				  ? TWICE
+				  : 0;         /* the recomputed result of the activation function */
+	const bool fp8 = p4d_megatron__fp8(l); /* gradients are cast to FP8, into at most two copies */
 	p4d_wide widest = fp8 ? P4D_MOST(g * (2 * h + (1 + more) * F), g * (h + 2 * F) + g * F / 2)
 			      : P4D_MOST(g * (h + (1 + more) * F), g * (2 + more) * F);
 
@@ -76,7 +78,7 @@ static p4d_wide backward_of_experts(const p4d_layout *l, const p4d_megatron_size
 static p4d_wide backward_of_latent(const p4d_layout *l, const p4d_megatron_sizes *z)
 {
 	const p4d_wide Q = l->heads / l->tp * (l->head_dim + l->rope_dim);
-	/* recomputed: queries, keys and values; tensors that a ring keeps; the norm */
+	/* with recomputation: queries, keys and values; tensors that a ring keeps; the norm's result */
 	const bool ring = p4d_megatron__again(l, P4D_MODULE_MLA_UP) &&
 			  p4d_megatron__again(l, P4D_MODULE_CORE_ATTENTION) && l->cp > 1;
 	const p4d_wide more =

@@ -42,7 +42,7 @@ p4d_wide p4d_megatron__fp8_kept(const p4d_layout *l, p4d_wide elements)
 	return p4d_megatron__fp8(l) ? (bytes_of(l, elements) + 1) / 2 : elements;
 }
 
-/* utils.py, is_non_tn_fp8_gemm_supported */
+/* Number of FP8 copies of a weight (Transformer Engine's utils.py, is_non_tn_fp8_gemm_supported). */
 unsigned p4d_megatron__fp8_copies(const p4d_rows *rows)
 {
 	const int sm = rows->gpu ? rows->gpu->sm : 0;
@@ -58,8 +58,8 @@ unsigned p4d_megatron__fp8_gathered(const p4d_rows *rows)
 }
 
 /*
- * Matrices of latent attention in Megatron-Core: from hidden down to lower ranks, from there up to the heads,
- * and the output's.
+ * Weights of latent attention in Megatron-Core: from the hidden state down to the latent vectors, from these
+ * up to the heads, and of the output.
  */
 static p4d_wide attention_weights(const p4d_layout *l, const p4d_megatron_sizes *z)
 {

@@ -21,15 +21,15 @@ bool p4d_megatron__again(const p4d_layout *l, unsigned module)
 
 /*
  * Layers whose tensors become rows: in slots, with one copy for each layer, or as the sum over all layers of
- * a stage; or those that the backward pass recomputes together.
+ * a stage. For recomputation: the layers that the backward pass recomputes together.
  */
 typedef struct kept_layers {
 	p4d_rows *rows;
 	enum { EACH, SUMMED, AGAIN } as;
-	uint64_t layers, experts; /* all of them, and those with experts */
+	uint64_t layers, experts; /* number of all these layers; number of those with experts */
 } kept_layers;
 
-/* Adds a tensor that n of these layers save. */
+/* Adds a row for a tensor that n of these layers save. */
 static void keep(const kept_layers *k, p4d_megatron_group g, uint64_t n, const char *name, const char *shard,
 		 p4d_dtype dtype, p4d_wide elements)
 {
@@ -53,7 +53,8 @@ static void keep(const kept_layers *k, p4d_megatron_group g, uint64_t n, const c
 /* ---- how many layers ---- */
 
 /*
- * Maximum number of layers of a stage that are alive together, among those with experts or among the others.
+ * Maximum number of a stage's layers between their forward and backward passes, among layers with experts or
+ * among layers without.
  */
 static uint64_t most_alive(const p4d_rows *rows, bool experts)
 {
@@ -61,7 +62,8 @@ static uint64_t most_alive(const p4d_rows *rows, bool experts)
 	uint16_t chunks[P4D_MAX_UNEVEN_CHUNKS];
 	uint64_t before = 0, experts_before = 0;
 
-	/* in the model's order, because finding the start of each chunk would visit all earlier stages */
+	/* in the model's order, because p4d_parameters_first_layer would visit all earlier stages for each
+	 * chunk */
 	for (uint64_t i = 0; i < l->pp * l->vpp; i++) {
 		const uint32_t layers = p4d_chunk_layers(l, (uint32_t)(i % l->pp), (uint32_t)(i / l->pp));
 		const uint64_t after = p4d_expert_layers_before(l, before += layers);
@@ -73,8 +75,8 @@ static uint64_t most_alive(const p4d_rows *rows, bool experts)
 }
 
 /*
- * Layers whose tensors are in slots: of the whole stage if kinds differ, otherwise of a slot. If layers with
- * and without experts take turns, those that save more count.
+ * Layers whose tensors are in slots: those of the whole stage if layers differ, otherwise those of one slot.
+ * If layers with and without experts alternate, the kind that saves more counts.
  */
 static kept_layers alive_of(p4d_rows *rows, const p4d_megatron_again *r, const p4d_megatron_sizes *z)
 {
@@ -93,7 +95,7 @@ static kept_layers alive_of(p4d_rows *rows, const p4d_megatron_again *r, const p
 		    (uint64_t)P4D_LEAST(p4d_parameters_expert_layers(l, rows->stage, 0), whole) * rows->slots;
 	else if (l->pp * l->vpp > P4D_MAX_UNEVEN_CHUNKS)
 		a.experts = a.layers;
-	else if (p4d_megatron__saved_by_experts(l, z) >= dense) /* layers of the kind that saves more */
+	else if (p4d_megatron__saved_by_experts(l, z) >= dense) /* assume the kind of layer that saves more */
 		a.experts = P4D_LEAST(a.layers, most_alive(rows, true));
 	else
 		a.experts = a.layers - P4D_LEAST(a.layers, most_alive(rows, false));
@@ -112,7 +114,8 @@ static void keep_latent(const kept_layers *k, const p4d_megatron_sizes *z)
 	const p4d_layout *l = k->rows->layout;
 	const p4d_dtype dtype = p4d_dtype_of(l);
 	const p4d_wide heads = l->heads / l->tp, t = z->tokens, own = z->own;
-	const bool up = p4d_megatron__again(l, P4D_MODULE_MLA_UP); /* from the latent vectors on */
+	const bool up = p4d_megatron__again(
+	    l, P4D_MODULE_MLA_UP); /* everything from the latent vectors on is recomputed */
 
 	keep(k, HEADS, k->layers, "layer.latent", ALONG, dtype,
 	     own * (l->q_rank + l->kv_rank + (up ? 0 : p4d_megatron__fp8_kept(l, l->q_rank + l->kv_rank))));
@@ -128,7 +131,10 @@ static void keep_latent(const kept_layers *k, const p4d_megatron_sizes *z)
 	keep(k, HEADS, k->layers, "layer.softmax_statistics", ACROSS, P4D_DT_FP32, t * heads);
 }
 
-/* Unfused: softmax of all query-key pairs and, with dropout, its mask and result. */
+/*
+ * Unfused attention saves the softmax of all query-key pairs and, with dropout, also dropout's mask and
+ * result.
+ */
 static void keep_scores(const kept_layers *k, const p4d_megatron_sizes *z)
 {
 	const p4d_layout *l = k->rows->layout;
@@ -140,10 +146,10 @@ static void keep_scores(const kept_layers *k, const p4d_megatron_sizes *z)
 }
 
 /*
- * With rotary embeddings, checkpointed attention keeps queries and keys as the first matmul made them, of
- * which values are a view. If tensor-parallel ranks hold copies of key/value heads, the output of all ranks
- * is gathered (attention.py, get_query_key_value_tensors). Without rotary embeddings all three are views,
- * except that queries of several groups are copied into order (split_qkv).
+ * With rotary embeddings, checkpointed attention keeps the first matmul's output, which has queries and keys
+ * before the rotation; values are a view of it. If tensor-parallel ranks hold copies of key/value heads, the
+ * output of all ranks is gathered (attention.py, get_query_key_value_tensors). Without rotary embeddings all
+ * three are views, except that queries of several groups are copied into order (split_qkv).
  */
 uint64_t p4d_megatron__product(const p4d_layout *l, const p4d_megatron_sizes *z)
 {
@@ -164,7 +170,8 @@ static void keep_attention(const kept_layers *k, const p4d_megatron_sizes *z)
 	const p4d_layout *l = k->rows->layout;
 	const p4d_dtype dtype = p4d_dtype_of(l);
 	const bool core = p4d_megatron__again(l, P4D_MODULE_CORE_ATTENTION);
-	const bool repeats = !l->flash_attention && !core; /* keys and values for all query heads */
+	const bool repeats =
+	    !l->flash_attention && !core; /* keys and values are copied for all query heads */
 	const p4d_wide t = z->tokens;
 	const uint64_t n = k->layers, heads = l->heads / l->tp;
 
@@ -175,7 +182,8 @@ static void keep_attention(const kept_layers *k, const p4d_megatron_sizes *z)
 		keep(k, HEADS, n, "layer.qk_statistics", ACROSS, P4D_DT_FP32,
 		     t * l->norm_tensors * (heads + p4d_rank_kv_heads(l)));
 	}
-	if (l->architecture->gated_attention) /* the gates, and the result before them */
+	if (l->architecture
+		->gated_attention) /* the gates, and attention's result before the multiplication with them */
 		keep(k, HEADS, n, "layer.gates", ACROSS, dtype, t * 2 * z->A);
 	if (core)
 		keep(k, HEADS, n, "layer.product", ACROSS, dtype, t * p4d_megatron__product(l, z));
@@ -187,8 +195,10 @@ static void keep_attention(const kept_layers *k, const p4d_megatron_sizes *z)
 
 /* ---- feed-forward parts ---- */
 
-/* Columns that the activation of an expert, or of the shared experts, saves: its inputs and its result.
- * Without a gate, also an expert's result before the multiplication by the token's score. */
+/*
+ * Columns that the activation function of an expert, or of the shared experts, saves: its inputs and its
+ * result. Without a gate, also an expert's result before the multiplication by the token's score.
+ */
 static uint64_t of_activation(const p4d_layout *l)
 {
 	const uint64_t F = l->expert_ffn / l->etp;
@@ -217,9 +227,9 @@ p4d_wide p4d_megatron__saved_by_experts(const p4d_layout *l, const p4d_megatron_
 
 /*
  * Bytes of the router and the dispatcher: scores in fp32 and in the type of parameters, both and the choice
- * transposed; the chosen experts, and the destinations of tokens. All-gather has them for all tokens and this
- * rank's experts instead; DeepEP has them for received tokens, in fp32. If tokens are dropped, scores before
- * and after dropping are kept.
+ * transposed; the chosen experts, and the destinations of tokens. All-gather has these tensors for all tokens
+ * and this rank's experts instead; DeepEP has them for received tokens, in fp32. If tokens are dropped,
+ * scores before and after dropping are kept.
  */
 static p4d_wide of_router(const p4d_layout *l, const p4d_routed *t)
 {
@@ -255,7 +265,7 @@ static void keep_experts(const kept_layers *k, const p4d_megatron_sizes *z)
 	keep(k, FFN, k->experts, "layer.shared_ffn", ACROSS, dtype, (p4d_wide)z->tokens * of_shared(l));
 }
 
-/* The feed-forward part of n layers without experts. */
+/* Rows of the feed-forward part, for n layers without experts. */
 static void keep_dense(const kept_layers *k, const p4d_megatron_sizes *z, uint64_t n)
 {
 	const p4d_dtype dtype = p4d_dtype_of(k->rows->layout);
@@ -274,7 +284,7 @@ static void keep_layers(const kept_layers *k, const p4d_megatron_sizes *z)
 	const bool norms = p4d_megatron__again(l, P4D_MODULE_LAYERNORM), latent = l->kv_rank;
 	const uint64_t n = k->layers, dense = n - k->experts;
 
-	/* if the norm is fused with the next matmul, it is no module of its own */
+	/* a norm that Transformer Engine fuses with the next matmul saves nothing by itself */
 	keep(k, NORM, norms && latent ? 0 : n, "layer.norm", ALONG, dtype,
 	     (latent && p4d_megatron__fp8(l) ? 2 : 1) * (p4d_wide)z->own * z->norm);
 	keep(k, HEADS, p4d_megatron__fp8_saves_output(l) ? n : 0, "layer.output_fp8", ACROSS, P4D_DT_BYTES,
@@ -292,7 +302,7 @@ static void keep_layers(const kept_layers *k, const p4d_megatron_sizes *z)
 		keep_experts(k, z);
 }
 
-/* Experts that are recomputed: the result is held. */
+/* Rows of experts that are recomputed in the backward pass, where the recomputed result exists. */
 static void keep_experts_again(p4d_rows *rows, const p4d_megatron_sizes *z)
 {
 	const kept_layers second = {rows, AGAIN, 1, 1};
@@ -326,7 +336,7 @@ static void keep_further(p4d_rows *rows, const p4d_megatron_sizes *z)
 	keep_layers(&further, z);
 }
 
-/* Modules that are recomputed in the backward pass of a layer. */
+/* Rows of single modules that the backward pass of a layer recomputes. */
 static void keep_modules_again(p4d_rows *rows, const p4d_megatron_sizes *z)
 {
 	const p4d_layout *l = rows->layout;
@@ -337,7 +347,8 @@ static void keep_modules_again(p4d_rows *rows, const p4d_megatron_sizes *z)
 	if (p4d_megatron__again(l, P4D_MODULE_LAYERNORM) && with)
 		p4d_megatron_held(rows, P4D_AT_BACKWARD_FFN, "again.norm", ALONG, P4D_PART_ACTIVATIONS,
 				  TWICE * narrow);
-	if (p4d_megatron__again(l, P4D_MODULE_MLP) && !with) { /* otherwise experts' gradients are wider */
+	if (p4d_megatron__again(l, P4D_MODULE_MLP) &&
+	    !with) { /* with experts this is left out, because their gradients need more */
 		p4d_megatron_held(rows, P4D_AT_BACKWARD_FFN, "again.output", ALONG, P4D_PART_ACTIVATIONS,
 				  narrow);
 		keep_dense(&second, z, 1);
@@ -346,7 +357,7 @@ static void keep_modules_again(p4d_rows *rows, const p4d_megatron_sizes *z)
 		keep_experts_again(rows, z);
 }
 
-/* Elements of the rows from the first'th on. */
+/* Sum of the elements of all rows from number `first` on. */
 static p4d_wide elements_since(const p4d_rows *rows, unsigned first)
 {
 	p4d_wide bytes = 0;
@@ -365,17 +376,17 @@ void p4d_megatron__layers(p4d_rows *rows, const p4d_megatron_again *r, p4d_megat
 	const uint64_t with = p4d_parameters_expert_layers_of_stage(l, rows->stage);
 	const kept_layers group = {rows, AGAIN, r->layers, P4D_LEAST(r->layers, with)};
 
-	if (r->groups) { /* tensor_parallel/random.py, CheckpointFunction */
+	if (r->groups) { /* whole layers are recomputed (tensor_parallel/random.py, CheckpointFunction) */
 		keep(&slots, INPUT, slots.as == SUMMED ? rows->slots : 1, "group.inputs", ALONG, dtype,
 		     r->groups * narrow);
-		/* Recomputed layers have their own inputs, except the first layer; the last layer's output
-		 * is held. */
+		/* Each recomputed layer except the first makes its own input again. The last layer's output
+		 * also exists. */
 		p4d_megatron_held(rows, P4D_AT_BACKWARD_FFN, "again.inputs", ALONG, P4D_PART_ACTIVATIONS,
 				  r->layers * narrow);
 		const unsigned first = rows->plan->count;
 		keep_layers(&group, z);
 		z->again = elements_since(rows, first) + r->layers * narrow;
-		if (with) /* the part of the group's last layer that is free first */
+		if (with) /* the part of the group's last layer that the backward pass frees first */
 			z->ffn = 2 * narrow + p4d_megatron__saved_by_experts(l, z);
 	}
 	keep(&slots, INPUT, slots.layers, "layer.input", ALONG, dtype, narrow);

@@ -8,11 +8,11 @@
 #include "request/routing.h"
 
 /*
- * All-gather writes into a buffer that stays, the same as for the head's input (GlobalMemoryBuffer). DeepEP
- * has buffers of its own, outside PyTorch's allocator (get_buffer of fused_a2a.py; DeepEP's csrc/config.hpp).
- * For NVLink there is one for 256 tokens per channel and rank of a node; for RDMA there are two for 128
- * tokens per channel and node. Each token has room for the numbers of 128 experts, their weights and scales.
- * 20 multiprocessors are 10 channels.
+ * All-gather writes into a permanent buffer, which also serves for the head's input (GlobalMemoryBuffer).
+ * DeepEP has buffers of its own, outside PyTorch's allocator (get_buffer of fused_a2a.py; DeepEP's
+ * csrc/config.hpp). For NVLink there is one for 256 tokens per channel and rank of a node; for RDMA there are
+ * two for 128 tokens per channel and node. Each token has room for the numbers of 128 experts, their weights
+ * and scales. 20 multiprocessors are 10 channels.
  */
 static void add_exchange(p4d_rows *rows, const p4d_megatron_sizes *z)
 {
@@ -100,7 +100,10 @@ static void add_weight_grad_buffers(p4d_rows *rows)
 	}
 }
 
-/* Grouped matmuls run on four streams, each with its own workspace (get_cublas_workspace). */
+/*
+ * Rows of everything that libraries allocate once. Grouped matmuls run on four streams, each with its own
+ * workspace (get_cublas_workspace).
+ */
 void p4d_megatron__libraries(p4d_rows *rows, const p4d_megatron_sizes *z)
 {
 	const bool before_hopper = rows->gpu && rows->gpu->sm && rows->gpu->sm < 90;

@@ -52,7 +52,7 @@ static void add(p4d_rows *rows, unsigned points, const char *name, p4d_wide byte
 			   0);
 }
 
-/* A rank's rows of the mask, for this many sequences. */
+/* Bytes of the rows of the mask that a rank keeps, for this many sequences. */
 static p4d_wide slice(const p4d_layout *l, uint64_t micro_batch)
 {
 	return (p4d_wide)micro_batch * (l->seq_len / l->cp) * l->seq_len;
@@ -65,7 +65,7 @@ void p4d_megatron__mask(p4d_rows *rows, const p4d_megatron_again *r, const p4d_m
 	const bool kept = is_kept(rows, r), ring = l->cp > 1;
 	const unsigned element = p4d_dtype_of(l) == P4D_DT_FP32 ? 4 : 2;
 	const p4d_wide inputs = (p4d_wide)p4d_megatron__inputs_held(rows) * z->own * z->h * element;
-	/* the micro-batch's slot is still empty */
+	/* when the mask is made, the micro-batch's slot is still empty, and its bytes are free */
 	const p4d_wide room = p4d_megatron__slot_bytes(rows, z);
 	const p4d_wide whole = (ring ? mask * l->cp : 0) + (kept ? 0 : mask) + inputs;
 

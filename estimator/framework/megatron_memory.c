@@ -12,7 +12,7 @@
 
 #include "request/architecture.h"
 
-/* ---- always ---- */
+/* ---- buffers that always exist ---- */
 
 /*
  * Whether the optimizer's kernel reads gradients and parameters as they are (optimizer_config.py,
@@ -25,7 +25,10 @@ static bool reads_as_they_are(const p4d_layout *l)
 					    l->fp8_recipe == P4D_FP8_NVFP4 || l->megatron.half_master);
 }
 
-/* Of an fp32 master copy, the precision-aware optimizer keeps only the part that a bf16 parameter lacks. */
+/*
+ * Type of the fp32 master copy. The precision-aware optimizer keeps only the bits of it that a bf16 parameter
+ * lacks.
+ */
 static p4d_dtype master_type(const p4d_layout *l)
 {
 	const bool remainder = l->half_moments && reads_as_they_are(l);
@@ -81,7 +84,8 @@ static void add_unscaled(p4d_rows *rows, uint64_t elements, uint64_t group)
 		return;
 	p4d_row_at(rows, 1u << P4D_AT_OPTIMIZER, "optimizer.copies", "tp pp dp cp", P4D_PART_OPTIMIZER,
 		   P4D_DT_FP32, copies, group, 0);
-	if (!l->experts) /* its matrices are small compared with their group */
+	if (!l->experts) /* with experts, each matrix is small compared with its group, so this copy is not
+			    counted */
 		p4d_megatron_held(rows, P4D_AT_OPTIMIZER, "optimizer.cast", "tp pp dp cp", P4D_PART_OPTIMIZER,
 				  largest < part ? largest : part);
 }
@@ -112,7 +116,7 @@ static void add_states(p4d_rows *rows)
 	const bool half_grads = l->grad_dtype != P4D_GRAD_FP32;
 	const p4d_wide experts_share = p4d_div_up(experts, p4d_expert_shards(l));
 
-	if (experts) { /* their optimizer is sharded over fewer ranks */
+	if (experts) { /* experts' optimizer states are sharded over fewer ranks */
 		n += experts;
 		share += experts_share;
 	}
@@ -139,9 +143,9 @@ static void add_states(p4d_rows *rows)
 
 /*
  * Workspaces of cuBLAS: for Transformer Engine's matmuls (cpp_extensions/gemm.py), and for PyTorch's matmuls
- * in the head, in routers of experts and in unfused attention (CUDABlas.cpp). Angles of RoPE (RotaryEmbedding
- * caches them per chunk). With sequence parallelism the head's input is gathered into its own buffer
- * (GlobalMemoryBuffer).
+ * in the head, in routers of experts and in unfused attention (CUDABlas.cpp). Cosines and sines of RoPE
+ * (RotaryEmbedding caches them per chunk). With sequence parallelism the head's input is gathered into its
+ * own buffer (GlobalMemoryBuffer).
  */
 static void add_persistent(p4d_rows *rows, const p4d_megatron_sizes *z)
 {
@@ -178,8 +182,8 @@ static p4d_megatron_again recomputed(const p4d_rows *rows)
 
 	if (l->recompute != P4D_RECOMPUTE_FULL)
 		return (p4d_megatron_again){0, 0, all};
-	if (l->megatron.recompute_block) /* the first tensors of the model; others are freed earlier in
-					  * the backward pass */
+	if (l->megatron.recompute_block) /* the chunk's first layers are recomputed; when the backward pass
+					    reaches them, the other layers' tensors are already freed */
 		return (p4d_megatron_again){n, n == all, all - n};
 	return (p4d_megatron_again){n ? (all + n - 1) / n : 0, n, 0};
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Megatron-LM: memory of passes in addition to the slots. The rows of a live point exist at the same time. Of
- * a layer's backward pass only the peak counts, less what the layer has freed by then.
+ * Megatron-LM: memory of passes in addition to the slots. The rows of a live point exist at the same time. A
+ * layer's backward pass counts only with its peak, minus the slot's tensors that the layer has freed by then.
  */
 #include "framework/megatron_memory.h"
 #include "request/routing.h"
@@ -35,7 +35,8 @@ uint64_t p4d_megatron__inputs_held(const p4d_rows *rows)
 }
 
 /*
- * If layers, or only those with experts, are recomputed, their forward pass is a part of the backward pass.
+ * Elements that a layer's backward pass needs at its peak. If layers, or only those with experts, are
+ * recomputed, their forward pass is a part of the backward pass.
  */
 static p4d_wide widest_of_layer(const p4d_rows *rows, const p4d_megatron_sizes *z)
 {
@@ -46,7 +47,7 @@ static p4d_wide widest_of_layer(const p4d_rows *rows, const p4d_megatron_sizes *
 		return l->recompute >= P4D_RECOMPUTE_MLP
 			   ? P4D_MOST(p4d_beyond(z->ffn_forward, (p4d_wide)z->own * z->h), z->ffn_backward)
 			   : z->ffn_backward;
-	/* before its result exists, which has a row of its own */
+	/* the forward pass before its result exists, because the result has a row of its own */
 	return again ? P4D_MOST(p4d_beyond(z->forward, (p4d_wide)z->own * z->h), z->backward) : z->backward;
 }
 
@@ -68,8 +69,8 @@ static p4d_wide exchange(const p4d_layout *l, const p4d_megatron_sizes *z)
 }
 
 /*
- * Memory of passes in addition to the slots. With recomputation, forward passes are a part of backward
- * passes.
+ * Elements that exchanges between context-parallel ranks need in the backward pass. With recomputation, that
+ * pass contains the forward pass.
  */
 static p4d_wide backward_exchange(const p4d_rows *rows, const p4d_megatron_again *r,
 				  const p4d_megatron_sizes *z, uint64_t inputs)
@@ -94,9 +95,9 @@ static p4d_wide backward_latent(const p4d_megatron_sizes *z, uint64_t inputs)
 }
 
 /*
- * Layers of multi-token prediction in the backward pass: gradients of all hidden states as one tensor. If the
- * embedding is shared with the model's, its gradient waits for that of the model's input; by then the tensors
- * that those layers saved are free.
+ * Layers of multi-token prediction in the backward pass: gradients of all hidden states as one tensor. If
+ * these layers share the model's embedding, the embedding's gradient waits for the gradient of the model's
+ * input; by then the tensors that these layers saved are free.
  */
 static void add_further(p4d_rows *rows, const p4d_megatron_sizes *z)
 {
@@ -137,7 +138,8 @@ static void add_passes(p4d_rows *rows, const p4d_megatron_again *r, const p4d_me
 	const p4d_wide narrow = (p4d_wide)z->own * z->h;
 	const uint64_t inputs = p4d_megatron__inputs_held(rows), received = !rows->last;
 	const bool full = l->micro_batches > l->pp - rows->stage;
-	/* recomputed layers begin when the chunk's other layer is done, with a gradient of their own */
+	/* recomputed layers begin when the chunk's only other layer is done, and have a gradient of their
+	 * own */
 	const bool second = r->groups && r->whole == 1 && received;
 	const bool ring = l->cp_comm == P4D_CP_P2P, layers = r->groups && r->layers;
 	const p4d_wide attention = p4d_beyond(exchange(l, z), z->ffn);
@@ -157,7 +159,7 @@ static void add_passes(p4d_rows *rows, const p4d_megatron_again *r, const p4d_me
 	    P4D_MOST(P4D_MOST(P4D_MOST(z->ffn_forward, z->forward), ring && !layers ? attention : 0),
 		     p4d_megatron__unfused_forward(rows, z)) +
 		(inputs + (full && received) + (inputs && l->vpp == 1)) * narrow);
-	/* after the last pass: inputs to which chunks refer, and their gradients */
+	/* after the last pass, chunks still refer to inputs and to gradients of inputs */
 	p4d_megatron_held(rows, P4D_AT_OPTIMIZER, "experts.left", ALONG, P4D_PART_WORKING_SET, 2 * z->left);
 	p4d_megatron_held(rows, P4D_AT_BACKWARD_FFN, "experts.gradients", ALONG, P4D_PART_WORKING_SET,
 			  left_meanwhile(rows, z));
@@ -171,8 +173,8 @@ static void add_passes(p4d_rows *rows, const p4d_megatron_again *r, const p4d_me
 /* ---- embedding and head ---- */
 
 /*
- * Logits of the next token and of `further` ones. Unfused: the logits of at most two losses, with an fp32
- * softmax of each.
+ * Logits of the next token and of `further` more tokens. Unfused: the logits of at most two losses, with an
+ * fp32 softmax of each.
  */
 static void add_logits(p4d_rows *rows, unsigned live_range, const char *logits, const char *softmax,
 		       uint64_t tokens, uint64_t further)
@@ -189,8 +191,9 @@ static void add_logits(p4d_rows *rows, unsigned live_range, const char *logits, 
 
 /*
  * The loss. If it is not fused, it has the softmax in fp32 next to the logits
- * (tensor_parallel/cross_entropy.py). In the head's backward pass, the logits' gradient takes their place,
- * and there is the gradient of the hidden state. In addition there are the final norm's input and output.
+ * (tensor_parallel/cross_entropy.py). In the head's backward pass, the gradient of the logits replaces the
+ * logits, and the gradient of the hidden state exists. In addition there are the final norm's input and
+ * output.
  */
 static void add_head(p4d_rows *rows, const p4d_megatron_sizes *z)
 {
@@ -199,7 +202,7 @@ static void add_head(p4d_rows *rows, const p4d_megatron_sizes *z)
 	const uint64_t inputs = P4D_LEAST(p4d_megatron__inputs_held(rows), 4);
 	const uint64_t V = (l->vocab + l->tp - 1) / l->tp;
 
-	/* all hidden states as one tensor, and the norms before it */
+	/* the hidden states of all further tokens as one tensor, and the inputs of the norms before it */
 	const uint64_t further = l->mtp_layers ? 3 * l->mtp_layers - 1 : 0;
 
 	add_logits(rows, 1u << P4D_AT_LOSS, "loss.logits", "loss.softmax", z->tokens, l->mtp_layers);
@@ -223,14 +226,16 @@ p4d_wide p4d_megatron__slot_bytes(const p4d_rows *rows, const p4d_megatron_sizes
 	for (unsigned i = 0; i < rows->plan->count; i++)
 		if (rows->plan->tensor[i].lifetime == P4D_LIVES_IN_SLOT)
 			slot += (p4d_wide)rows->plan->tensor[i].bytes * rows->plan->tensor[i].layers;
-	if (rows->layout->uneven_chunks || z->mixed) /* a single slot has the tensors of all layers */
+	if (rows->layout->uneven_chunks || z->mixed) /* for these layouts the plan has a single slot, with the
+							tensors of all micro-batches in flight */
 		slot /= rows->plan->slots.activation;
 	return slot;
 }
 
 /*
- * The embedding's gradient, which autograd passes on unsharded, and the gradient of the embedding's output.
- * The slot of the micro-batch is free by then, and so are tensors left by the last forward pass.
+ * Backward pass of the embedding: the embedding's gradient, which autograd does not shard, and the gradient
+ * of the embedding's output. The slot of the micro-batch is free by then, and so are tensors left by the last
+ * forward pass.
  */
 static void add_embedding(p4d_rows *rows, const p4d_megatron_sizes *z)
 {
@@ -242,7 +247,8 @@ static void add_embedding(p4d_rows *rows, const p4d_megatron_sizes *z)
 	const p4d_wide table = (p4d_wide)l->vocab / l->tp * z->h;
 	const p4d_wide output = (p4d_wide)z->tokens * z->h +
 				(!rows->last + P4D_LEAST(p4d_megatron__inputs_held(rows), 3)) * narrow;
-	/* if tied, the head's gradient is added, with the sum in a third tensor */
+	/* if head and embedding are tied, autograd adds the head's gradient, with the sum in a third
+	 * tensor */
 	const p4d_wide held = l->tied && rows->last ? P4D_MOST(table + output, 2 * table) : table + output;
 	const p4d_wide free = p4d_megatron__slot_bytes(rows, z) * (1 + (slots > left ? slots - left : 0));
 	const p4d_wide bytes = (held + 2 * z->left) * (dtype == P4D_DT_FP32 ? 4 : 2);
@@ -254,7 +260,10 @@ static void add_embedding(p4d_rows *rows, const p4d_megatron_sizes *z)
 
 /* ---- evaluation ---- */
 
-/* Columns per token that a layer's attention, or its feed-forward part, holds if it saves nothing. */
+/*
+ * Columns per token that a layer's attention or its feed-forward part needs in a forward pass without a
+ * backward pass; the larger of both.
+ */
 static uint64_t widest_forward(const p4d_layout *l, const p4d_megatron_sizes *z)
 {
 	const uint64_t gathered = l->cp_comm == P4D_CP_ALL_GATHER ? 2 * l->cp * 2 * z->G : 0;
@@ -287,7 +296,7 @@ static void add_evaluation(p4d_rows *rows)
 	if (z.gathers)
 		p4d_row_at(rows, IN_LAYER | IN_HEAD, "evaluation.gathered", "cp", P4D_PART_WORKING_SET, dtype,
 			   z.tokens, z.h, 0);
-	/* in addition to the forward pass's memory: the experts' input, which training saves */
+	/* with experts, their input counts in addition: training has it in the slot */
 	const p4d_wide experts = z.forward ? z.forward + p4d_routed_of(l, z.own).gathered * z.h : 0;
 	const p4d_wide layer = P4D_MOST((p4d_wide)z.tokens * widest_forward(l, &z), experts);
 	rows->overflow = rows->overflow || layer >> 62;
@@ -300,7 +309,8 @@ static void add_evaluation(p4d_rows *rows)
 
 /*
  * If chunks differ, fewer layers are alive when the last stage has logits than at the peak of its other
- * passes. The slots then have these layers, and the other layers are rows of the other moments.
+ * passes. The slots then count only these layers. The tensors of the other layers become rows of the other
+ * live points.
  */
 static void put_fewer_at_head(p4d_rows *rows, const p4d_megatron_sizes *z)
 {

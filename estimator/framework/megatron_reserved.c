@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The memory that PyTorch's allocator reserves for Megatron-LM. p4d simulates two steps on it, as
- * transformers_reserved.c does for PyTorch's own frameworks. A row of the plan stands for one tensor, or for
- * a few of known sizes. The first update allocates the moments in blocks that activations have freed, so the
- * second step needs new blocks. Compared with rehearsals of Megatron-Core in test_rehearsed_memory.c.
+ * The memory that PyTorch's allocator reserves for Megatron-LM. p4d simulates the allocator during two steps,
+ * as transformers_reserved.c does for PyTorch's own frameworks. A row of the plan stands for one tensor, or
+ * for a few of known sizes. The first update allocates the moments in blocks that activations have freed, so
+ * the second step needs new blocks. Compared with rehearsals of Megatron-Core in test_rehearsed_memory.c.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -31,8 +31,10 @@ void p4d_megatron__give(p4d_megatron_step *p, p4d_megatron_blocks *from, unsigne
 
 /* ---- tensors of a row ---- */
 
-/* Rows of several tensors: two equal ones; as many as there are hidden states; or those of the
- * feed-forward part, of the first matmul's width and narrower ones. All other rows are one tensor. */
+/*
+ * Rows that stand for several tensors: two equal ones; one per hidden state; or tensors of the feed-forward
+ * part, of the first matmul's width and narrower ones. Each other row is one tensor.
+ */
 static const struct {
 	const char *name;
 	p4d_megatron_cut as;
@@ -63,7 +65,7 @@ static void take_pieces(p4d_megatron_step *p, p4d_megatron_blocks *into, uint64_
 	p4d_megatron__take(p, into, bytes);
 }
 
-/* bytes: of a row, or of a part of it. */
+/* Allocates the tensors of a row. bytes: bytes of the row, or of a part of it. */
 static void take_row(p4d_megatron_step *p, p4d_megatron_blocks *into, unsigned row, uint64_t bytes)
 {
 	const uint64_t hidden = p->z.own * p->z.h * p->element, columns = p->z.tokens * p->z.F * p->element;
@@ -92,8 +94,10 @@ static void take_at(p4d_megatron_step *p, p4d_megatron_blocks *into, p4d_live_po
 	}
 }
 
-/* Tensors that a layer saves for a micro-batch; with recomputation, tensors of the whole stage, in
- * proportion to the simulated layers. */
+/*
+ * Allocates the tensors that a layer saves for a micro-batch. With recomputation: the tensors of the whole
+ * stage, scaled to the number of simulated layers.
+ */
 static void take_saved(p4d_megatron_step *p, p4d_megatron_blocks *into, bool of_layers)
 {
 	for (unsigned i = 0; i < p->plan->count; i++) {
@@ -115,7 +119,10 @@ static uint64_t named(const p4d_megatron_step *p, const char *name)
 	return 0;
 }
 
-/* Elements of a layer's matrices, from its end: in the order of their gradients and of the buffer. */
+/*
+ * Elements of each matrix of a layer, from the layer's end to its beginning: the order in which gradients
+ * arise and in which they are in the buffer.
+ */
 static unsigned matrices_of(const p4d_megatron_step *p, uint64_t matrix[4])
 {
 	const p4d_megatron_sizes *z = &p->z;
@@ -152,7 +159,7 @@ static unsigned count_tables(const p4d_megatron_step *p, uint32_t layers)
 	return all < of_layers ? 0 : (unsigned)((all - of_layers + table_of(p) / 2) / table_of(p));
 }
 
-/* Bytes of a state, for the layers that are simulated. */
+/* Bytes of a state (a row of the plan), for the layers that are simulated. */
 static uint64_t state(const p4d_megatron_step *p, const char *name)
 {
 	const uint64_t tables = p->tables * table_of(p), layer = layer_of(p);
@@ -171,8 +178,10 @@ static uint64_t take_part(p4d_megatron_step *p, p4d_megatron_blocks *into, uint6
 	return left - part;
 }
 
-/* Allocates this many bytes of states: as one tensor, or as one for each parameter of which the rank has a
- * part. */
+/*
+ * Allocates this many bytes of states: as one tensor, or as one tensor for each parameter that the rank has a
+ * part of.
+ */
 static void take_states(p4d_megatron_step *p, p4d_megatron_blocks *into, uint64_t bytes, unsigned element,
 			unsigned copies)
 {
@@ -223,7 +232,7 @@ static void load(p4d_megatron_step *p)
 		return;
 	}
 
-	/* the distributed optimizer gathers parameters into one buffer, and moves them there */
+	/* the distributed optimizer gathers parameters into one buffer, and moves the parameters there */
 	take_states(p, &p->some, parameters, p->element, 1);
 	p4d_megatron__take(p, NULL, gradients);
 	if (p->sharded) {
@@ -235,7 +244,7 @@ static void load(p4d_megatron_step *p)
 	take_states(p, NULL, state(p, "optimizer.master"), 4, 1);
 }
 
-/* Two moments of each parameter, parameter by parameter. */
+/* Allocates both moments of each parameter, one parameter after the other. */
 static void take_moments(p4d_megatron_step *p)
 {
 	const unsigned element = p->l->half_moments ? 2 : 4;
@@ -299,8 +308,8 @@ static void run_backward(p4d_megatron_step *p, unsigned slot, unsigned chunk)
 
 /*
  * The interleaved schedule (pipeline_parallel/schedules.py): pp micro-batches of a chunk, then the next
- * chunk. slot: those of the chunks' micro-batches; used: a mask of slots. The others are hidden states that
- * are being sent, or were received ahead.
+ * chunk. slot: the slots of each chunk's micro-batches; used: a mask of used slots. The other members are
+ * hidden states that are being sent or were received ahead.
  */
 typedef struct interleaved {
 	p4d_megatron_step *p;
@@ -316,7 +325,7 @@ static unsigned char *slot_of(interleaved *s, uint32_t chunk, uint32_t pass)
 	return &s->slot[chunk][micro_batch % P4D_MEGATRON_PLAYED_SLOTS];
 }
 
-/* A hidden state takes the place of the last one of its kind. */
+/* Allocates a hidden state and frees the previous one of its kind. */
 static void exchange(p4d_megatron_step *p, p4d_megatron_blocks *last)
 {
 	p4d_megatron__take(p, last, p->z.own * p->z.h * p->element);
@@ -373,7 +382,7 @@ static void run_interleaved(p4d_megatron_step *p)
 	p4d_megatron__give(p, &s.of_input, 0);
 }
 
-/* The pipeline fills. Then a forward pass follows each backward pass. */
+/* Runs forward passes until the pipeline is full. Then a forward pass follows each backward pass. */
 static void run_passes(p4d_megatron_step *p)
 {
 	const uint64_t all = p->l->micro_batches;
@@ -385,7 +394,8 @@ static void run_passes(p4d_megatron_step *p)
 	}
 	for (unsigned i = 0; i + 1 < ahead; i++)
 		run_forward(p, i);
-	for (unsigned i = 0; i < 2; i++) { /* further micro-batches are alike */
+	for (unsigned i = 0; i < 2;
+	     i++) { /* two micro-batches are enough, because later ones are like the second */
 		run_forward(p, ahead - 1);
 		run_backward(p, ahead - 1, 0);
 	}
@@ -454,14 +464,14 @@ static uint64_t played_to_depth(p4d_megatron_step *p)
 		return played(p, p->all_layers);
 	if (depth < 2)
 		return 0;
-	/* in deep models, each further layer takes the same amount */
+	/* in deep models, each layer beyond `depth` adds the same amount */
 	const uint64_t some = played(p, depth), half = played(p, depth / 2);
 	return half && some > half ? some + (some - half) / (depth - depth / 2) * (p->all_layers - depth) : 0;
 }
 
 uint64_t p4d_megatron__reserved(const p4d_layout *l, uint32_t stage, const p4d_plan *plan, bool is_short)
 {
-	/* the arrangement of rows if memory is short was not compared */
+	/* the allocator's layout of blocks on a nearly full GPU was not compared with real runs */
 	if (is_short || !is_played(l, plan) || l->layers < l->pp * l->vpp)
 		return 0;
 	p4d_megatron_step *p = malloc(sizeof(*p));

@@ -9,7 +9,7 @@
 #include "plan/parameters.h"
 #include "request/routing.h"
 
-/* Blocks that a layer keeps for its backward pass. */
+/* Indices of the blocks that a layer keeps for its backward pass. */
 enum kept {
 	KEPT_INPUT,
 	KEPT_NORM,
@@ -63,7 +63,7 @@ static void give(p4d_megatron_step *p, p4d_allocated *block)
 	*block = 0;
 }
 
-/* The next block takes the place of this one, which is freed. */
+/* Allocates a block and then frees the old one, which the new one replaces. */
 static void replace(p4d_megatron_step *p, p4d_allocated *block, p4d_wide elements)
 {
 	p4d_allocated next = take(p, elements);
@@ -89,7 +89,9 @@ static p4d_wide wide_of(const p4d_megatron_step *p)
 	return (p4d_wide)p->z.tokens * p->z.h;
 }
 
-/* The result of a matmul whose ranks have parts of the sum: with sequence parallelism, each keeps its tokens.
+/*
+ * Allocates the result of a matmul that is summed over tensor-parallel ranks. With sequence parallelism, each
+ * rank keeps only its tokens.
  */
 static p4d_allocated summed(p4d_megatron_step *p)
 {
@@ -113,7 +115,7 @@ typedef struct expert_matrices {
 } expert_matrices;
 enum { MATRICES = 6 };
 
-/* In the order in which modules make them. */
+/* Lists the matrices of a layer in the order in which modules make them. */
 static void list_matrices(const p4d_megatron_step *p, expert_matrices of[MATRICES])
 {
 	const p4d_layout *l = p->l;
@@ -138,7 +140,10 @@ uint64_t p4d_megatron__expert_layer(const p4d_megatron_step *p)
 	return sum;
 }
 
-/* each: an upper bound on the allocator's records for the matrices and activations of one layer. */
+/*
+ * The largest number of layers for which the allocator has records. each: an upper bound on the records for
+ * the matrices and activations of one layer.
+ */
 uint32_t p4d_megatron__expert_depth(const p4d_layout *l)
 {
 	const uint64_t each = l->vpp * (2 * (l->experts / l->ep) + 32),
@@ -152,7 +157,10 @@ static uint64_t table_of(const p4d_megatron_step *p)
 	return (p->l->vocab + p->l->tp - 1) / p->l->tp * p->z.h;
 }
 
-/* Without expert parallelism, experts are in the same buffers as all other parameters. */
+/*
+ * Whether experts have a buffer of their own. Without expert parallelism, they are in the same buffers as all
+ * other parameters.
+ */
 static bool is_apart(const p4d_megatron_step *p)
 {
 	return p->l->ep > 1;
@@ -168,7 +176,7 @@ static bool in_group(const p4d_megatron_step *p, bool of_experts, bool experts)
 	return !is_apart(p) || of_experts == experts;
 }
 
-/* Elements of a group of parameters: experts, or all others. */
+/* Elements of a group of parameters: the experts, or all other parameters. */
 static p4d_wide elements_of(const p4d_megatron_step *p, bool experts)
 {
 	expert_matrices of[MATRICES];
@@ -205,11 +213,11 @@ static void load_parameters(p4d_megatron_step *p)
 		load_parameter(p, table_of(p));
 }
 
-/* What a state needs, and the part of a group that the rank still has to get. */
+/* While states are allocated: bytes per element, and the part of a group that the rank still has to get. */
 typedef struct of_group {
 	p4d_wide left;
 	unsigned element, copies;
-	bool clones; /* a parameter's part is copied before it is cast */
+	bool clones; /* the rank's part of a parameter is copied before it is cast */
 } of_group;
 
 static void take_part(p4d_megatron_step *p, p4d_megatron_blocks *into, of_group *g, uint64_t elements)
@@ -223,7 +231,7 @@ static void take_part(p4d_megatron_step *p, p4d_megatron_blocks *into, of_group 
 	g->left -= part;
 }
 
-/* From the end of the model, as the buffers have them. */
+/* Allocates the states of a group from the end of the model to its beginning, the order of the buffers. */
 static void take_group(p4d_megatron_step *p, p4d_megatron_blocks *into, bool experts, of_group g)
 {
 	const bool others = in_group(p, false, experts);
@@ -320,7 +328,7 @@ static void backward_kernel(p4d_megatron_step *p, p4d_allocated *kept, p4d_alloc
 		give(p, &value);
 		give(p, &output);
 	}
-	take_for_a_while(p, 2 * A); /* the gradient of queries in fp32 */
+	take_for_a_while(p, 2 * A); /* the gradient of queries in fp32, freed at once */
 	gradient[0] = take(p, A);
 	gradient[1] = take(p, G);
 	gradient[2] = take(p, G);
@@ -329,7 +337,7 @@ static void backward_kernel(p4d_megatron_step *p, p4d_allocated *kept, p4d_alloc
 		give(p, &kept[i]);
 }
 
-/* Returns the gradient of the layer's input; frees that of the attention's result. */
+/* Allocates the gradient of the layer's input and returns it; frees the gradient of attention's result. */
 static p4d_allocated backward_attention(p4d_megatron_step *p, p4d_allocated *kept, p4d_allocated of_result)
 {
 	const p4d_wide A = (p4d_wide)p->z.tokens * p->z.A, G = (p4d_wide)p->z.tokens * p->z.G;
@@ -337,7 +345,7 @@ static p4d_allocated backward_attention(p4d_megatron_step *p, p4d_allocated *kep
 
 	backward_kernel(p, kept, gradient);
 	for (int norms = 0; norms <= (p->l->qk_norm ? 1 : 0);
-	     norms++) { /* the rotation, and norms before it */
+	     norms++) { /* the rotation, and the norms before it */
 		replace(p, &gradient[1], G);
 		replace(p, &gradient[0], A);
 	}
@@ -367,7 +375,7 @@ static p4d_allocated backward_attention(p4d_megatron_step *p, p4d_allocated *kep
 
 typedef struct routed {
 	p4d_wide permuted, received, gathered, h, F; /* elements; F: columns of an expert's activation */
-	bool exchanged, sorted, summed;              /* summed: over the ranks that share an expert */
+	bool exchanged, sorted, summed; /* summed: a sum over the ranks that share an expert follows */
 } routed;
 
 static routed routed_of(const p4d_megatron_step *p)
@@ -398,7 +406,7 @@ static p4d_allocated forward_shared(p4d_megatron_step *p, p4d_allocated *kept)
 	return summed(p);
 }
 
-/* The experts' results on their way back, and their sum for each token. */
+/* Sends the experts' results back to the tokens' ranks, and sums them for each token. */
 static p4d_allocated combine(p4d_megatron_step *p, const routed *r, p4d_allocated result)
 {
 	if (r->sorted)
@@ -412,7 +420,7 @@ static p4d_allocated combine(p4d_megatron_step *p, const routed *r, p4d_allocate
 	return sum;
 }
 
-/* saves: for the backward pass. Returns the block of the result. */
+/* saves: keeps blocks for a backward pass. Returns the block of the result. */
 static p4d_allocated forward_experts(p4d_megatron_step *p, p4d_allocated *kept, bool saves)
 {
 	const routed r = routed_of(p);
@@ -465,7 +473,7 @@ static void backward_shared(p4d_megatron_step *p, p4d_allocated *kept, p4d_alloc
 	give(p, &input);
 }
 
-/* Frees nothing of the gradient of the result; returns that of the norm's result. */
+/* Returns the gradient of the norm's result; the caller frees the gradient of the layer's result. */
 static p4d_allocated backward_experts(p4d_megatron_step *p, p4d_allocated *kept)
 {
 	const routed r = routed_of(p);
@@ -532,7 +540,7 @@ static p4d_allocated backward_layer(p4d_megatron_step *p, p4d_allocated *kept, p
 		result = forward_experts(p, kept, true);
 	give(p, &result);
 	p4d_allocated of_norm = backward_experts(p, kept);
-	replace(p, &of_norm, narrow_of(p)); /* the norm's backward pass */
+	replace(p, &of_norm, narrow_of(p)); /* the norm's backward pass makes the gradient of its input */
 	give(p, &kept[KEPT_MIDDLE]);
 	p4d_allocated sum = take(p, narrow_of(p));
 	give(p, &of_norm);
@@ -548,7 +556,7 @@ void p4d_megatron__expert_forward(p4d_megatron_step *p, unsigned slot)
 		p->kept[slot][i][KEPT_INPUT] = state;
 		state = forward_layer(p, p->kept[slot][i], p->l->recompute != P4D_RECOMPUTE_FULL);
 	}
-	give(p, &state); /* sent, or a part of the head's rows */
+	give(p, &state); /* the result was sent, or it counts in the head's rows */
 }
 
 void p4d_megatron__expert_backward(p4d_megatron_step *p, unsigned slot)

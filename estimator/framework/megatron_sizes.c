@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Elements of a layer of Megatron-LM on one rank. */
+/* Numbers of elements that a layer of Megatron-LM has on one rank. */
 #include "framework/megatron_memory.h"
 
 p4d_megatron_sizes p4d_framework__megatron_sizes(const p4d_layout *l, uint64_t micro_batch)
@@ -12,15 +12,16 @@ p4d_megatron_sizes p4d_framework__megatron_sizes(const p4d_layout *l, uint64_t m
 	z.G = p4d_rank_kv_heads(l) * l->head_dim;
 	z.F = l->ffn / l->tp;
 	z.up = (l->glu ? 2 : 1) * z.F;
-	/* unfused: the activated gate and the other half, each a tensor of its own, in addition to their
-	 * product */
+	/* without fusion, the activated gate and the other half are tensors of their own, in addition to
+	 * their product */
 	z.product = (l->glu && !l->fused_swiglu ? 3 : 1) * z.F;
 	z.norm = z.h;
-	/* before and after heads are exchanged back; or of both halves and the whole */
+	/* a2a: the output before and after heads are exchanged back. all-gather: the outputs of both halves,
+	 * and the whole output. */
 	z.outputs =
 	    (l->cp_comm == P4D_CP_P2P && l->megatron.cp_heads == 1) || p4d_megatron__fp8_saves_output(l) ? 1
 													 : 2;
-	if (p4d_megatron__fp8(l)) { /* both halves are kept in 16 bits */
+	if (p4d_megatron__fp8(l)) { /* FP8 keeps both halves in 16 bits */
 		z.product -= z.F - (p4d_megatron__fp8_bytes(l, z.F) + 1) / 2;
 		z.norm = (p4d_megatron__fp8_bytes(l, z.h) + 1) / 2;
 	}

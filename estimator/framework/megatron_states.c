@@ -34,7 +34,7 @@ p4d_megatron_widths p4d_megatron__widths(const p4d_layout *l)
 	return w;
 }
 
-/* Elements that a layer saves, and the peaks of its passes on top of these. */
+/* Elements that a layer saves, and the peaks of its passes on top of the saved elements. */
 typedef struct block_memory {
 	p4d_wide saved, forward, backward;
 } block_memory;
@@ -46,8 +46,9 @@ typedef struct block_memory {
 typedef struct te_block {
 	p4d_tape_writer w;
 	const p4d_megatron_sizes *z;
-	unsigned element;          /* bytes */
-	unsigned copies, gathered; /* in FP8: elements that are cast, and a gathered input; else 0 */
+	unsigned element; /* bytes */
+	unsigned copies,
+	    gathered; /* in FP8: number of FP8 copies of an input, and of a gathered input; without FP8: 0 */
 } te_block;
 
 static te_block block_of(const p4d_rows *rows, const p4d_megatron_sizes *z, p4d_tape *tape)
@@ -63,8 +64,9 @@ static te_block block_of(const p4d_rows *rows, const p4d_megatron_sizes *z, p4d_
 }
 
 /*
- * A matmul. It keeps its input or, in FP8, one copy of it. The other copies are freed, and so are those of
- * the gradient. The weight's gradient is its own tensor, unless it is added to the main gradient.
+ * A matmul. It keeps its input or, in FP8, one copy of it. Other FP8 copies, also those of the gradient, are
+ * freed after the matmul. The weight's gradient is a tensor of its own, unless it is added to the main
+ * gradient.
  */
 static p4d_tape_operation *product(te_block *b, p4d_tape_tensor x, uint64_t in, p4d_tape_tensor y,
 				   uint64_t out)
@@ -82,9 +84,10 @@ static p4d_tape_operation *product(te_block *b, p4d_tape_tensor x, uint64_t in, 
 	return o;
 }
 
-/* LayerNormLinear (module/layernorm_linear.py) saves its input, the normed input, and statistics. With
- * sequence parallelism the normed input is gathered, and again in the backward pass; the gradient's sum is
- * scattered. */
+/*
+ * LayerNormLinear (module/layernorm_linear.py) saves its input, the normed input, and statistics. With
+ * sequence parallelism the normed input is gathered in both passes, and the gradient is reduce-scattered.
+ */
 static p4d_tape_tensor norm_and_product(te_block *b, uint64_t columns)
 {
 	p4d_tape_writer *w = &b->w;
@@ -97,13 +100,15 @@ static p4d_tape_tensor norm_and_product(te_block *b, uint64_t columns)
 	p4d_op_last(w)->kept = z->own * 4;
 	const p4d_tape_tensor y = p4d_op_made(w, z->tokens * columns, b->element, true);
 	p4d_tape_operation *o = product(b, normed, z->h, y, columns);
-	const uint64_t input = wide * (b->copies ? b->gathered : b->element); /* gathered */
+	const uint64_t input =
+	    wide *
+	    (b->copies ? b->gathered : b->element); /* the input, gathered over the tensor-parallel ranks */
 	o->scratch += z->gathers ? input : 0;
 	o->back_scratch += z->gathers ? input + wide * b->element : 0;
 	return y;
 }
 
-/* An operation that saves its input and further bytes. */
+/* Appends an operation that saves its input and `kept` further bytes. */
 static p4d_tape_tensor mixed(te_block *b, p4d_tape_tensor x, uint64_t columns, p4d_wide kept,
 			     p4d_wide scratch, p4d_wide back_scratch)
 {
@@ -117,8 +122,10 @@ static p4d_tape_tensor mixed(te_block *b, p4d_tape_tensor x, uint64_t columns, p
 	return y;
 }
 
-/* Linear (module/linear.py): its result is summed over ranks and scattered. In the backward pass the
- * gradient is gathered; in FP8, as copies. */
+/*
+ * Linear (module/linear.py): its result is reduce-scattered. In the backward pass the gradient is gathered;
+ * in FP8, its copies are.
+ */
 static block_memory with_last_product(te_block *b, p4d_tape_tensor y, uint64_t columns)
 {
 	p4d_tape_writer *w = &b->w;
@@ -140,7 +147,7 @@ static block_memory with_last_product(te_block *b, p4d_tape_tensor y, uint64_t c
 	const p4d_tape_pass forward = p4d_tape_forward(w->tape, true, false, false);
 	const p4d_tape_pass backward = p4d_tape_backward(w->tape, true, false);
 	const int64_t result = (int64_t)(narrow * b->element);
-	/* the input, which is saved, is as large as the result, which is not */
+	/* the saved input is as large as the result, which is not saved */
 	return (block_memory){
 	    .saved = (p4d_wide)(forward.end.live / b->element),
 	    .forward = (p4d_wide)((forward.most.live - forward.end.live + result) / b->element),
@@ -249,7 +256,7 @@ void p4d_megatron__size_ffn(const p4d_rows *rows, p4d_megatron_sizes *z)
 	ffn = ffn ? ffn : &own;
 	if (!known) {
 		te_block b = block_of(rows, z, &tape);
-		/* tapes count in int64_t; no plan is that large */
+		/* tapes count in int64_t; no GPU has that much memory */
 		if (all >> 53)
 			*ffn = (block_memory){.backward = (p4d_wide)1 << 100};
 		else
@@ -281,7 +288,8 @@ static block_memory of_feed(const p4d_layout *l, te_block *b, p4d_feed feed)
 }
 
 /*
- * Peaks of the passes, for blocks from the last one on, and the memory that later blocks have freed by then.
+ * Used for blocks from the last one to the first: the peaks of the passes, and the memory that later blocks
+ * have freed by then.
  */
 typedef struct pass_moments {
 	p4d_wide freed, forward, backward;
@@ -290,7 +298,8 @@ typedef struct pass_moments {
 
 static void before(pass_moments *m, block_memory y)
 {
-	const p4d_wide received = m->freed ? m->received : 0; /* otherwise the block begins with it */
+	const p4d_wide received =
+	    m->freed ? m->received : 0; /* the last block's own peak already includes this gradient */
 
 	m->backward = P4D_MOST(m->backward, p4d_beyond(y.backward + received, m->freed));
 	m->forward = P4D_MOST(m->forward, p4d_beyond(y.forward, m->freed));
@@ -308,8 +317,8 @@ static bool countable(const p4d_layout *l, const p4d_megatron_sizes *z)
 }
 
 /*
- * The peaks of both passes: those of a block, less what the blocks after it save. Before the call, `sizes`
- * has those of a layer with experts.
+ * The peaks of both passes: the maximum over the blocks of the block's peak minus what later blocks have
+ * saved. Before the call, z has the peaks of a layer with experts.
  */
 void p4d_megatron__size_states(const p4d_rows *rows, p4d_megatron_sizes *z)
 {
@@ -322,7 +331,7 @@ void p4d_megatron__size_states(const p4d_rows *rows, p4d_megatron_sizes *z)
 	z->mixed = true;
 	z->ffn = 0;
 	if (!countable(l, z)) {
-		z->backward = (p4d_wide)1 << 100; /* no plan is that large */
+		z->backward = (p4d_wide)1 << 100; /* larger than any GPU */
 		return;
 	}
 	for (uint64_t i = l->stage_layers[rows->stage]; i-- > 0;) {
@@ -361,7 +370,7 @@ void p4d_megatron__state_layers(p4d_rows *rows, const p4d_megatron_sizes *z)
 				  nets ? t * saved_by_delta_net(l) : 0);
 	p4d_megatron__keep_attention(rows, z, attention);
 	p4d_megatron__keep_blocks(rows, "layer.ffn", ACROSS, dtype, dense, t * (z->up + z->product));
-	/* the experts' result before the gate, which has one number per token */
+	/* a gated shared expert saves its result before the gate, and the gate, one number per token */
 	if (l->architecture->shared_gate && l->shared_ffn)
 		p4d_megatron__keep_blocks(rows, "layer.shared_result", ALONG, dtype, experts, narrow);
 	if (l->experts)

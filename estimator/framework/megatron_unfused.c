@@ -5,7 +5,7 @@
  */
 #include "framework/megatron_memory.h"
 
-/* softmax.py, is_kernel_available */
+/* Whether Transformer Engine's softmax kernel supports the shape (softmax.py, is_kernel_available). */
 static bool has_kernel(const p4d_layout *l, const p4d_megatron_sizes *z)
 {
 	const uint64_t length = l->seq_len, sequences = z->tokens * l->cp / length;
@@ -23,7 +23,7 @@ static bool has_kernel(const p4d_layout *l, const p4d_megatron_sizes *z)
 p4d_megatron_scores p4d_megatron__scores(const p4d_layout *l, const p4d_megatron_sizes *z, bool dropout)
 {
 	enum { SAVED, FORWARD, BACKWARD, FIGURES };
-	static const unsigned char bytes[][2][FIGURES] = {/* without and with dropout */
+	static const unsigned char bytes[][2][FIGURES] = {/* rows: without dropout, with dropout */
 							  {{2, 2, 2}, {5, 2, 2}},
 							  {{6, 6, 10}, {7, 5, 9}},
 							  {{4, 4, 12}, {9, 4, 7}}};
@@ -46,16 +46,16 @@ static p4d_wide elements(const p4d_layout *l, p4d_wide bytes)
 	return (bytes + element - 1) / element;
 }
 
-/* Columns of keys and values in the matmuls: copies for all query heads. */
+/* Columns of keys and values in the matmuls, where they are copied for all query heads. */
 static p4d_wide repeated(const p4d_megatron_sizes *z)
 {
 	return 2 * z->A;
 }
 
 /*
- * Memory on top of what the layer saves. Forward: scores and their mask, the joint result of queries, keys
- * and values, the result before its heads are reordered and, with grouped queries, the copies from which keys
- * and values are repeated. Backward: gradients of scores, of the result and of values.
+ * Memory on top of what the layer saves. Forward: scores and their mask, the first matmul's result with
+ * queries, keys and values, the result before its heads are reordered and, with grouped queries, the copies
+ * from which keys and values are repeated. Backward: gradients of scores, of the result and of values.
  */
 static p4d_wide forward_beside(const p4d_layout *l, const p4d_megatron_sizes *z, bool product)
 {

@@ -15,17 +15,22 @@
 
 enum { PREFETCHED = 1 }; /* number of micro-batches whose tokens are read ahead */
 #define CUBLASLT_WORKSPACE_BYTES ((uint64_t)32 << 20)
-/* Counters and losses. */
+/* bytes for counters and losses */
 #define SCALAR_BYTES ((uint64_t)64 << 10)
 
 #define AT(moment) (1u << P4D_AT_##moment)
 #define FORWARD_TWICE (AT(FORWARD) | AT(RECOMPUTE))
 #define LAYER (FORWARD_TWICE | AT(BACKWARD_FFN) | AT(BACKWARD_ATTENTION))
-/* some of these are unused in some layouts: they are at the bottom, below the short-lived ones */
+/*
+ * live range of buffers that some layouts do not use; they lie at the bottom of the arena, below short-lived
+ * ones
+ */
 #define THROUGHOUT (LAYER | AT(EMBED) | AT(HEAD) | AT(HEAD_SUM) | AT(WEIGHT))
 
-/* A layer's activations. recompute drops the last groups. Operands are outputs of norms and SwiGLU that
- * are inputs of matmuls. */
+/*
+ * A layer's activations. Recomputation drops the groups from a certain one to the last. Operands are outputs
+ * of norms and SwiGLU that are inputs of matmuls.
+ */
 typedef enum saved_group { GROUP_INPUT, GROUP_ATTENTION, GROUP_FFN, GROUP_OPERANDS } saved_group;
 
 static const struct buffer {
@@ -40,7 +45,7 @@ static const struct buffer {
 };
 
 static const struct activation {
-	const char *name, *again, *shard; /* again: name of the row if it is recomputed */
+	const char *name, *again, *shard; /* name of the row, and its name if the activation is recomputed */
 	saved_group group;
 	unsigned live_range;
 } activations[] = {
@@ -49,7 +54,7 @@ static const struct activation {
 #include "plan/buffers.def"
 };
 
-/* The row of a buffer. All calls pass a constant number, so inlining leaves little code. */
+/* Adds the row of a buffer. */
 __attribute__((always_inline)) static inline p4d_tensor *add(p4d_rows *rows, p4d_buffer id, p4d_dtype dtype,
 							     uint64_t x, uint64_t y, uint64_t z)
 {
@@ -66,13 +71,13 @@ __attribute__((always_inline)) static inline p4d_tensor *add(p4d_rows *rows, p4d
 	return row;
 }
 
-/* Whether the stage has a head of its own, not sharded over all stages. */
+/* Whether this stage has a whole head, instead of a shard of a head that all stages share. */
 static bool has_loss(const p4d_rows *rows)
 {
 	return rows->last || rows->layout->local_loss;
 }
 
-/* A row of copies, each aligned. */
+/* Adds a row with several copies, each aligned. */
 static void add_copies(p4d_rows *rows, p4d_buffer id, p4d_dtype dtype, uint64_t copies, uint64_t y,
 		       uint64_t z)
 {
@@ -88,7 +93,7 @@ static uint64_t narrow(p4d_rows *rows, p4d_wide wide)
 	return rows->overflow ? 0 : (uint64_t)wide;
 }
 
-/* Window places for some layers, and for a table. */
+/* Adds the windows: places for a few whole layers, and for a table of the vocabulary. */
 static void add_windows(p4d_rows *rows, p4d_buffer layers, p4d_buffer table, p4d_dtype dtype, bool all)
 {
 	const p4d_windows w = p4d_parameters_windows(rows->layout, &rows->schedule, rows->stage, all);
@@ -132,7 +137,7 @@ static void add_parameters(p4d_rows *rows, const p4d_rank_sizes *z, uint64_t ele
 		add_windows(rows, B_LAYER_WINDOW, B_TABLE_WINDOW, z->dtype, true);
 }
 
-/* What moments in 8 bits have in addition to their codes. */
+/* Adds the buffers of 8-bit moments other than their codes. */
 static void add_byte_moments(p4d_rows *rows, uint64_t shard)
 {
 	const p4d_byte_room room = p4d_byte_room_of(rows->layout, &rows->schedule, rows->stage, shard);
@@ -145,7 +150,7 @@ static void add_byte_moments(p4d_rows *rows, uint64_t shard)
 		add(rows, B_BORDERS, P4D_DT_FP32, borders, 2, 0);
 }
 
-/* What Muon has in addition to its momentum. */
+/* Adds the buffers of Muon other than the momentum. */
 static void add_muon(p4d_rows *rows, p4d_dtype dtype)
 {
 	const p4d_muon_room room = p4d_muon_room_of(rows->layout, &rows->schedule, rows->stage);
@@ -265,7 +270,7 @@ static void add_persistent(p4d_rows *rows, const p4d_rank_sizes *z)
 		    0, 0);
 	if (!on_gpu)
 		return;
-	/* each partial sum of a head has a bias and a norm weight */
+	/* a partial sum of a head consists of a bias and a norm weight */
 	const uint64_t widest = l->biased & P4D_BIASED_MLP && z->up > z->h ? z->up : z->h;
 	const uint64_t columns = P4D_NORM_SUMS * widest, heads = P4D_HEAD_SUMS * 2 * z->columns;
 	add(rows, B_REDUCTIONS, P4D_DT_FP32, columns > heads ? columns : heads, 0, 0);
@@ -279,7 +284,7 @@ static saved_group kept(int recompute)
 						 : GROUP_FFN;
 }
 
-/* Adds a row for a few layers, instead of for all layers of a slot. */
+/* Changes a row to have copies for a few layers (places), instead of for all layers of a slot. */
 static void put_in_places(p4d_tensor *row)
 {
 	row->lifetime = P4D_LIVES_ALWAYS;
@@ -287,7 +292,7 @@ static void put_in_places(p4d_tensor *row)
 	row->slots = 1;
 }
 
-/* Places of activations whose layers are not recomputed. */
+/* Adds places on the device for activations of swapped layers, which are not recomputed. */
 static void add_swapped(p4d_rows *rows, uint64_t bytes)
 {
 	const uint32_t layers =
@@ -301,8 +306,9 @@ static void add_swapped(p4d_rows *rows, uint64_t bytes)
 }
 
 /*
- * Rows that are saved until the layer's last gradient. In split schedules the gradients of qkv and of gate
- * and up replace them, and wait there for the weight pass, which recomputes everything else that it needs.
+ * Adds the rows of activations, which are saved until the layer's last gradient. In split schedules the
+ * gradients of qkv and of gate and up replace them, and wait there for the weight pass, which recomputes
+ * everything else that it needs.
  */
 static void add_activations(p4d_rows *rows, const p4d_rank_sizes *z, bool keep)
 {
@@ -314,7 +320,7 @@ static void add_activations(p4d_rows *rows, const p4d_rank_sizes *z, bool keep)
 	const bool means = rows->layout->norm_tensors > 1;
 	const uint64_t x = means ? 2 : z->ns, y = means ? z->ns : 0;
 	const struct {
-		bool none; /* the model has no such row */
+		bool none; /* the model does not have this activation */
 		p4d_dtype dtype;
 		uint64_t x, y;
 	} size[ACT_COUNT] = {
@@ -359,7 +365,7 @@ static void add_activations(p4d_rows *rows, const p4d_rank_sizes *z, bool keep)
 		add_swapped(rows, swapped);
 }
 
-/* The head in chunks of tokens. */
+/* Adds the buffers of the head, which processes the tokens in chunks. */
 static void add_head(p4d_rows *rows, const p4d_rank_sizes *z)
 {
 	const p4d_layout *l = rows->layout;
@@ -380,7 +386,7 @@ static void add_head(p4d_rows *rows, const p4d_rank_sizes *z)
 	add(rows, B_VOCABULARY_HIDDEN_GRADIENT, P4D_DT_FP32, z->ns, z->h, 0);
 }
 
-/* Buffers that matmuls read and write, for one layer at a time. */
+/* Adds buffers that matmuls read and write, shared by all layers. */
 static void add_working_set(p4d_rows *rows, const p4d_rank_sizes *z)
 {
 	const p4d_layout *l = rows->layout;
@@ -388,7 +394,7 @@ static void add_working_set(p4d_rows *rows, const p4d_rank_sizes *z)
 	add(rows, B_HIDDEN, z->dtype, z->ns, z->h, 0);
 	add(rows, B_NORM_OUT, z->dtype, z->ns, z->h, 0);
 	add(rows, B_NORM_OUT_GRADIENT, z->dtype, z->ns, z->h, 0);
-	if (l->tp_y > 1) /* rows whose features are on several ranks */
+	if (l->tp_y > 1) /* with a tp-grid: rows whose features are spread over several ranks */
 		add(rows, B_NORM_DOTS, P4D_DT_FP32, z->ns, 0, 0);
 	if (l->tp > 1) /* result of a row-parallel matmul before it is summed over tp */
 		add(rows, B_PARTIAL, z->dtype, z->n, z->h, 0);
@@ -426,8 +432,8 @@ static void add_attention(p4d_rows *rows, const p4d_rank_sizes *z)
 	if (backward)
 		add(rows, B_BACKWARD_WORKSPACE, P4D_DT_BYTES, backward, 0, 0);
 	add(rows, B_ROW_SUMS, P4D_DT_FP32, z->heads, z->n, 0);
-	/* The cpu, the ring, and slices sum in fp32 and then round; in fp32 the sum is the gradient of qkv
-	 * itself. */
+	/* The cpu device, the ring and slices sum gradients in fp32 and then round them. If activations are
+	 * fp32, the sum is already the gradient of qkv. */
 	const bool in_parts = rows->layout->cp > 1 || rows->layout->slices > 1;
 	if ((!p4d_on_gpu(rows->layout->device) || in_parts) && z->dtype != P4D_DT_FP32)
 		add(rows, B_QKV_SUMS, P4D_DT_FP32, z->n, z->columns, 0);
@@ -454,13 +460,11 @@ static void add_context(p4d_rows *rows, const p4d_rank_sizes *z)
 	add(rows, B_RING_OUTPUT, P4D_DT_FP32, z->n, z->q, 0);
 	add(rows, B_RING_LSE, P4D_DT_FP32, z->heads, z->n, 0);
 	add(rows, B_RING_BACK_KEYS_VALUES, z->dtype, 2, z->n, 2 * z->kv);
-	/* sent, received, and those of the block that is computed */
+	/* three copies: gradients that are sent, received, and computed */
 	add(rows, B_RING_BACK_GRADIENTS, P4D_DT_FP32, 3, z->n, 2 * z->kv);
 }
 
-/*
- * Buffers in addition to the activation slots of slices: keys and values of whole sequences, for all layers.
- */
+/* Adds buffers that only slices need: keys and values of whole sequences, for all layers. */
 static void add_slices(p4d_rows *rows, const p4d_rank_sizes *z)
 {
 	const p4d_layout *l = rows->layout;
@@ -531,10 +535,10 @@ const p4d_framework p4d_framework__p4d = {
     .groups_bytes = p4d_framework__p4d_groups_bytes,
     .alignment = P4D_ARENA_ALIGNMENT,
     .allocates_plan = true,
-    /* the forward passes of training, in its buffers */
+    /* evaluation runs training's forward passes in training's buffers */
     .evaluation = AT(EMBED) | AT(FORWARD) | AT(HEAD),
     .checkpoints_are_modelled = true,
-    .limit = 0.97, /* the context and NCCL are the only allowances */
+    .limit = 0.97, /* may be high, because only the CUDA context and NCCL are estimated */
     .script_words = script_words,
     .task_per_gpu = true,
     .takes_job_key = true,

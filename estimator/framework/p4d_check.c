@@ -13,7 +13,7 @@
 
 static const p4d_option none = P4D_OPTIONS;
 
-/* What p4d-train computes on CPUs. Returns the first feature of the model that it does not support. */
+/* Returns the first feature of the model that p4d-train does not support on CPUs. */
 static p4d_option difference(const p4d_request *r)
 {
 	const p4d_architecture *a = p4d_architecture_of(r);
@@ -21,7 +21,8 @@ static p4d_option difference(const p4d_request *r)
 			    !p4d_is_set(r, P4D_EXPERTS) && !p4d_is_set(r, P4D_KV_LORA_RANK) &&
 			    a->kind == P4D_DECODER && !a->single_blocks && !a->parallel;
 	const bool around = !a->embedding_norm && !a->head_bias && !a->head_transform && !a->position_offset;
-	/* modeling code with rotation in fp32 pairs neighbouring elements, not halves */
+	/* if the model's code rotates in fp32, it rotates neighbouring elements together instead of elements
+	 * of the two halves */
 	const bool inside = !p4d_architecture_turns_part(a) && !a->attention_sinks && !a->unrotated_full &&
 			    !a->gated_attention && !a->norms_rotated && !a->rotates_in_fp32;
 	/* nobody compared these with transformers: OLMo 3 */
@@ -50,7 +51,7 @@ static p4d_option difference(const p4d_request *r)
 	return none;
 }
 
-/* The features of these that the kernels for GPUs support. */
+/* Returns the first feature that p4d-train supports on CPUs but not on GPUs. */
 static p4d_option difference_on_gpus(const p4d_request *r)
 {
 	const p4d_architecture *a = p4d_architecture_of(r);
@@ -71,7 +72,10 @@ static p4d_option difference_on_gpus(const p4d_request *r)
 	return none;
 }
 
-/* Kernels for GPUs do not support a window. A length that is not yet known counts as no window. */
+/*
+ * Kernels for GPUs do not support a sliding window. An unknown sequence length counts as shorter than the
+ * window.
+ */
 static int check_window(const p4d_request *r, p4d_error *err)
 {
 	if (!p4d_on_gpu(r->value[P4D_DEVICE]) || !p4d_is_set(r, P4D_SLIDING_WINDOW) ||
@@ -84,7 +88,10 @@ static int check_window(const p4d_request *r, p4d_error *err)
 	return p4d_fix(err, "--p4d-seq-len=%" PRId64, r->value[P4D_SLIDING_WINDOW]);
 }
 
-/* p4d-train has no copy of the model: the log-probabilities of its answers are computed before training. */
+/*
+ * Checks preference learning (DPO). p4d-train has no copy of the model, so the reference's log-probabilities
+ * must be computed before training.
+ */
 static int check_pairs(const p4d_request *r, p4d_error *err)
 {
 	if (!p4d_framework_trains_pairs(r))
@@ -131,8 +138,10 @@ int p4d_framework__p4d_model(const p4d_request *r, p4d_error *err)
 			p4d_request_value_text(r, other, value, sizeof(value)));
 }
 
-/* The halves of a micro-batch's tokens pass between tp ranks; each rank has equally many tokens of both
- * halves. */
+/*
+ * Checks tp-comm-overlap, which exchanges the tokens of a micro-batch in two halves: each rank needs equally
+ * many tokens of both.
+ */
 static int check_halves(const p4d_layout *l, p4d_error *err)
 {
 	const uint64_t tokens = l->micro_batch * (l->seq_len / l->cp), unit = P4D_TP_PARTS * l->tp;
@@ -162,7 +171,7 @@ static int check_degree(const p4d_layout *l, p4d_error *err)
 	return p4d_fix(err, "--p4d-optimizer-sharding=states");
 }
 
-/* Swapped activations are those of a layer between its forward pass and a single backward pass. */
+/* Checks --offload activations, which only works if one backward pass of a layer follows its forward pass. */
 static int check_swap(const p4d_layout *l, p4d_error *err)
 {
 	const struct {
@@ -248,7 +257,7 @@ static int check_grid(const p4d_layout *l, p4d_error *err)
 	return 0;
 }
 
-/* Whether a rank's blocks of scales are blocks of the whole tensors. */
+/* Whether the blocks of FP8 scales on a rank are whole blocks of the unsharded tensors. */
 static bool has_whole_blocks(const p4d_layout *l)
 {
 	for (unsigned i = 0; l->tp > 1 && i < P4D_ADAPTED_LAYERS; i++) {
@@ -259,7 +268,7 @@ static bool has_whole_blocks(const p4d_layout *l)
 	return true;
 }
 
-/* Whether each part of a joined matrix begins with a block of scales. */
+/* Whether each part of a fused matrix (such as query, key and value) begins with a new block of scales. */
 static bool has_whole_parts(const p4d_layout *l)
 {
 	return l->hidden * l->head_dim % P4D_NF4_BLOCK == 0 && l->hidden * l->ffn % P4D_NF4_BLOCK == 0;
@@ -297,7 +306,10 @@ static int check_quantized(const p4d_layout *l, p4d_error *err)
 	return 0;
 }
 
-/* Both answers of a pair decide the gradient of each token, so their losses come before any gradient. */
+/*
+ * In preference learning, the gradient of each token depends on both answers of a pair. So the losses of both
+ * are computed before any gradient.
+ */
 static int check_whole_pairs(const p4d_layout *l, p4d_error *err)
 {
 	const struct {
@@ -317,7 +329,7 @@ static int check_whole_pairs(const p4d_layout *l, p4d_error *err)
 	return 0;
 }
 
-/* Optimizers other than AdamW, and what p4d-train combines with them. */
+/* Checks optimizers other than AdamW: p4d-train supports them only with some other options. */
 static int check_optimizer(const p4d_layout *l, p4d_error *err)
 {
 	const bool bytes = l->optimizer == P4D_ADAMW_8BIT, muon = l->optimizer == P4D_MUON;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * p4d-train in FP8: the operands of a layer's matmuls are quantized right before each matmul. So p4d-train
- * keeps no tensor in 8 bits, and checkpoints do not depend on FP8. All else is as without FP8.
+ * keeps no tensor in 8 bits, and checkpoints do not depend on FP8. Everything else is like training without
+ * FP8.
  */
 #include "framework/p4d_fp8.h"
 
@@ -63,7 +64,7 @@ typedef struct size {
 	uint64_t whole, rank;
 } size;
 
-/* The first size on a rank that is not a multiple, with this tensor parallelism; NULL: none. */
+/* The first size on a rank that is not a multiple of `multiple`, if tp ranks share it; NULL: none. */
 static const char *uneven(const p4d_layout *l, uint64_t tp, uint64_t multiple, uint64_t *whole)
 {
 	const size sizes[] = {{"hidden columns", l->hidden, l->hidden},

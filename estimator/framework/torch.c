@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "framework/torch.h"
 
-/* Write all rows except those of libraries. */
+/* The functions that write all rows of a plan except those of libraries, by model code. */
 static void (*const write_rows[P4D_MODEL_CODES])(p4d_rows *rows) = {
     [P4D_MODEL_CODE_TORCHTITAN] = p4d_torchtitan__write,
     [P4D_MODEL_CODE_TRANSFORMERS] = p4d_transformers__write,

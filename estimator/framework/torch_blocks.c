@@ -89,7 +89,7 @@ p4d_allocated p4d_torch_blocks__forward(p4d_torch_blocks *b, const p4d_tape *t, 
 		end--;
 	memset(b->value, 0, t->values * sizeof(*b->value));
 	b->value[0] = input;
-	short first = 1; /* earlier storages are dropped, or saved */
+	short first = 1; /* earlier storages were dropped by Python, or an operation saved them */
 	for (unsigned i = 0; i < end; i++) {
 		const p4d_tape_operation *o = &t->operation[i];
 		compute(b, t, o, i, save);
@@ -147,7 +147,7 @@ enum { GRADIENTS = 4 * P4D_TAPE_VALUES };
 
 /* Gradients of values, which may share memory. */
 typedef struct held_gradients {
-	short of[P4D_TAPE_VALUES]; /* by value: index of the memory; -1: none yet */
+	short of[P4D_TAPE_VALUES]; /* by value: index of the memory block of its gradient; -1: none yet */
 	struct {
 		p4d_allocated block;
 		uint64_t bytes;
@@ -172,7 +172,10 @@ static void release(p4d_torch_blocks *b, held_gradients *g, short m)
 		p4d_allocator_forget(b->allocator, &g->memory[m].block);
 }
 
-/* A sum allocates memory if others also refer to the first gradient. */
+/*
+ * Adds a gradient to a value's gradient. The sum needs a new block if other values share the existing
+ * gradient's block.
+ */
 static void arrive(p4d_torch_blocks *b, held_gradients *g, short value, short m)
 {
 	const short old = g->of[value];
@@ -191,7 +194,7 @@ static void arrive(p4d_torch_blocks *b, held_gradients *g, short value, short m)
 	release(b, g, m);
 }
 
-/* The gradient of an operation's parameters, in the type of the matmul or in their own type. */
+/* Allocates the gradient of an operation's parameters: in the matmul's type, then in the parameters' type. */
 static p4d_allocated of_weight(p4d_torch_blocks *b, const p4d_tape_operation *o)
 {
 	p4d_allocated lowered = p4d_caching_allocator_take(b->allocator, o->lowered);
@@ -267,7 +270,7 @@ static void run_backward(p4d_torch_blocks *b, held_gradients *g, const p4d_tape 
 p4d_allocated p4d_torch_blocks__backward(p4d_torch_blocks *b, const p4d_tape *t, p4d_allocated gradient,
 					 bool keep_input)
 {
-	held_gradients g; /* only the used part of its arrays is initialized */
+	held_gradients g; /* too large to clear; only the used part of its arrays is initialized */
 	const short last = t->operation[t->operations - 1].out;
 
 	g.count = 0;
@@ -306,7 +309,7 @@ uint64_t p4d_torch_blocks__reserved(p4d_allocator_play *play, void *of, uint32_t
 	const uint64_t half = play(of, UINT64_MAX, &half_taken);
 	if (!half || taken <= half_taken || (!is_short && some <= half))
 		return 0;
-	/* if memory is short, further layers use the unused share of the others */
+	/* on a nearly full GPU, further layers use reserved memory that the simulated layers left unused */
 	const uint64_t each = is_short
 				  ? (uint64_t)((p4d_wide)(taken - half_taken) / (depth / 2) * some / taken)
 				  : (some - half) / (depth / 2);

@@ -9,7 +9,10 @@
 
 enum { MOST_LAYERS = 1024, MOST_CHUNKS = 512 };
 
-/* torchtitan's converter to torchao's Float8Linear. p4d knows no such converter for the Trainers. */
+/*
+ * Checks FP8 with torchtitan's converter to torchao's Float8Linear. p4d has no formulas for FP8 in the HF
+ * Trainer and similar programs.
+ */
 static int check_fp8(const p4d_request *r, p4d_error *err)
 {
 	const int64_t recipe = r->value[P4D_FP8_RECIPE];
@@ -33,7 +36,7 @@ static int check_fp8(const p4d_request *r, p4d_error *err)
 	return p4d_fix(err, "--p4d-fp8-recipe=current");
 }
 
-/* Checks experts and latent attention. */
+/* Checks models with experts or latent attention. */
 static int check_sparse(const p4d_request *r, p4d_error *err)
 {
 	const bool titan = r->value[P4D_MODEL_CODE] == P4D_MODEL_CODE_TORCHTITAN;
@@ -57,7 +60,7 @@ static int check_sparse(const p4d_request *r, p4d_error *err)
 			 r->model, program);
 		return p4d_fix(err, "--p4d-model-code=transformers");
 	}
-	/* among transformers' models, only Nemotron 3 has these */
+	/* among transformers' models, only Nemotron 3 has layers of these kinds */
 	const bool nemotron =
 	    p4d_architecture_of(r)->single_blocks && r->value[P4D_MODEL_CODE] == P4D_MODEL_CODE_TRANSFORMERS;
 	if (p4d_is_set(r, P4D_EXPERTS) && !r->value[P4D_GLU] && !nemotron)
@@ -79,7 +82,7 @@ static int check_sparse(const p4d_request *r, p4d_error *err)
 		    : 0;
 }
 
-/* State-space and similar layers in transformers' modules: returns what p4d does not model. */
+/* The first feature of a hybrid model in transformers' modules that p4d does not model; NULL: none. */
 static const char *unmodelled_hybrid(const p4d_request *r)
 {
 	const bool adapters = p4d_is_set(r, P4D_FINETUNE) && r->value[P4D_FINETUNE] != P4D_TUNE_FULL;
@@ -91,7 +94,7 @@ static const char *unmodelled_hybrid(const p4d_request *r)
 						    : NULL;
 }
 
-/* Layers with a memory: what p4d models them together with. */
+/* Checks memory layers (P4D_FEED_MEMORY), which p4d models only with some other options. */
 static int check_memory(const p4d_request *r, p4d_error *err)
 {
 	const char *program = p4d_framework_of((int)r->value[P4D_FRAMEWORK])->program;
@@ -127,7 +130,9 @@ static int check_memory(const p4d_request *r, p4d_error *err)
 	return 0;
 }
 
-/* Layers that share parameters have no gradients where adapters alone are trained, and every rank has a copy.
+/*
+ * Checks layers that share parameters. They have no gradients if only adapters are trained, and every rank
+ * has a copy.
  */
 static int check_groups(const p4d_request *r, p4d_error *err)
 {
@@ -159,14 +164,13 @@ int p4d_torch__check_model(const p4d_request *r, p4d_error *err)
 	if ((remembers && check_memory(r, err) < 0) || check_fp8(r, err) < 0 ||
 	    (p4d_is_sparse(r) && check_sparse(r, err) < 0))
 		return -1;
-	/* slurmctld must not wait for more of these, which are visited one by one */
+	/* slurmctld must not wait for deeper models, because p4d visits layers one by one */
 	if (r->value[P4D_LAYERS] > MOST_LAYERS)
 		return p4d_fail(err, P4D_E_UNMODELLED, "layers=%" PRId64 ": p4d models up to %d in %s",
 				r->value[P4D_LAYERS], MOST_LAYERS,
 				p4d_framework_of((int)r->value[P4D_FRAMEWORK])->program);
-	const bool chunks =
-	    p4d_is_set(r, P4D_PP) && p4d_is_set(r, P4D_VPP) && r->value[P4D_VPP] > 1; /* each is at most
-										       * 1,024 */
+	const bool chunks = p4d_is_set(r, P4D_PP) && p4d_is_set(r, P4D_VPP) &&
+			    r->value[P4D_VPP] > 1; /* pp and vpp are each at most 1,024 */
 	if (chunks && r->value[P4D_PP] * r->value[P4D_VPP] > MOST_CHUNKS)
 		return p4d_fail(err, P4D_E_UNMODELLED,
 				"pp=%" PRId64 " vpp=%" PRId64

@@ -7,8 +7,9 @@
 enum { INDEX = 8 }; /* bytes */
 
 /*
- * Scores of a token's experts, from an fp32 matmul. Groups of experts and the choice are not saved, only the
- * indices. A map of the chosen experts lives until the end of the layer.
+ * The router: scores of a token's experts, from an fp32 matmul. Autograd saves the indices of the chosen
+ * experts, but neither the choice itself nor the groups of experts. A map of the chosen experts lives until
+ * the end of the layer.
  */
 static p4d_tape_tensor router(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_tensor *chosen_map)
 {
@@ -20,22 +21,23 @@ static p4d_tape_tensor router(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_te
 	p4d_tape_operation *o = p4d_op_last(w);
 
 	if (w->weight < 4)
-		o->copy = o->lowered = l->experts * l->hidden * 4; /* the weight in fp32 */
+		o->copy = o->lowered = l->experts * l->hidden * 4; /* the weight, cast to fp32 */
 	const p4d_tape_tensor scores = p4d_op_map(w, logits, false, true);
 	const p4d_tape_tensor indices = p4d_op_made(w, chosen, INDEX + 4, false);
 	o = p4d_op_append(w, scores, indices, P4D_NO_GRADIENT);
-	o->scratch = all * 4; /* with the experts' bias */
+	o->scratch = all * 4; /* the scores with the experts' bias */
 	o->stays = p4d_torchtitan__selects(w);
 	o->saved[0] = indices.value;
 	const p4d_tape_tensor top = p4d_op_made(w, chosen, 4, true);
-	p4d_op_append(w, scores, top, P4D_NEW_GRADIENT)->kept = 2 * chosen * 4; /* normalized and scaled */
+	p4d_op_append(w, scores, top, P4D_NEW_GRADIENT)->kept =
+	    2 * chosen * 4; /* the scores, normalized and scaled */
 	*chosen_map = p4d_op_made(w, all, 1, false);
 	p4d_op_append(w, indices, *chosen_map, P4D_NO_GRADIENT);
 	p4d_op_hold(w, scores);
 	return top;
 }
 
-/* Indices of rows, which several operations save. */
+/* A tensor of row indices, which several operations save. */
 static p4d_tape_tensor indices_of(p4d_tape_writer *w, uint64_t rows)
 {
 	const p4d_tape_tensor out = p4d_op_made(w, rows, INDEX, false);
@@ -44,7 +46,7 @@ static p4d_tape_tensor indices_of(p4d_tape_writer *w, uint64_t rows)
 	return out;
 }
 
-/* Reorders rows; saves their indices. */
+/* Copies rows in another order. Autograd saves their indices. */
 static p4d_tape_tensor rows_of(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t rows, uint64_t columns)
 {
 	const p4d_tape_tensor out = p4d_op_made(w, rows * columns, x.element, true);
@@ -97,7 +99,7 @@ static p4d_tape_tensor routed(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_te
 {
 	const p4d_layout *l = w->layout;
 	const p4d_routed t = p4d_routed_of(l, x.elements / l->hidden);
-	/* without ep, tp shards each expert */
+	/* without ep, tensor parallelism shards each expert */
 	const uint64_t h = l->hidden, F = p4d_torchtitan__expert_columns(l), permuted = (uint64_t)t.permuted,
 		       received = (uint64_t)t.received;
 	const p4d_tape_tensor own = rows_of(w, scores, permuted, 1);

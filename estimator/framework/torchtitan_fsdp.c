@@ -28,7 +28,10 @@ static void go(titan_step *p, int64_t *most, p4d_torchtitan_pass pass)
 
 /* ---- gathering and reducing ---- */
 
-/* Starts to gather a unit: into a buffer, from a copy of the shard in the type of activations. */
+/*
+ * Starts to gather a unit: copies the shard in the type of activations, and allocates the buffer that
+ * receives all shards.
+ */
 static void gather(titan_step *p, int64_t *most, const p4d_torchtitan_unit *u)
 {
 	for (int i = 0; i < u->groups; i++) {
@@ -48,8 +51,8 @@ static void copy_out(titan_step *p, int64_t *most, const p4d_torchtitan_unit *u,
 		const p4d_torchtitan_group *g = &u->group[i];
 		const int64_t element = g->element, bytes = g->padded * element,
 			      buffer = g->ranks > 1 ? bytes : 0;
-		/* a group on one rank copies its tensors one by one; a group cut by rows, which only experts
-		 * have, is assembled from copies */
+		/* a group that is on one rank copies its tensors one by one; a group that is cut by rows
+		 * (only experts are) is assembled from copies */
 		int64_t beside = g->ranks > 1 ? 0 : g->largest * element;
 		if (g->cut && g->ranks > 1)
 			beside = (int64_t)(p->l->experts / p->l->ep * p4d_torchtitan__expert_columns(p->l) *
@@ -75,8 +78,8 @@ static void reshard(titan_step *p, const p4d_torchtitan_unit *u)
 }
 
 /*
- * The gradients of a unit are done: its gathered parameters are freed, and a copy of the gradients is
- * reduced.
+ * Called when all gradients of a unit exist. Frees its gathered parameters, and reduces a copy of its
+ * gradients.
  */
 static void reduce(titan_step *p, const p4d_torchtitan_unit *u)
 {
@@ -115,7 +118,7 @@ static p4d_torchtitan_pass sum_of(p4d_tape_pass pass)
 	return (p4d_torchtitan_pass){pass.most.live + pass.most.weights, pass.end.live + pass.end.weights};
 }
 
-/* Number of layers of the second kind among the first n: with experts, or with a memory. */
+/* Number of layers with experts, or with a memory, among the first n. */
 static uint64_t others_before(const p4d_layout *l, uint64_t n)
 {
 	return l->memory.keys ? p4d_layers_with_memory(l, n) : p4d_expert_layers_before(l, n);
@@ -126,7 +129,10 @@ static bool is_sparse(const p4d_layout *l, uint64_t layer)
 	return others_before(l, layer + 1) > others_before(l, layer);
 }
 
-/* Pipelines add up gradients in the type of the reduction: allocated together, from those of a layer. */
+/*
+ * The passes of a layer of one kind. Pipelines sum gradients in the type of the reduction, in one tensor that
+ * is allocated with the first gradients of a layer.
+ */
 static p4d_torchtitan_passes passes_of(titan_step *p, bool sparse)
 {
 	enum { WHOLE, OF_OTHERS, OF_FIRST, WAYS };
@@ -141,7 +147,7 @@ static p4d_torchtitan_passes passes_of(titan_step *p, bool sparse)
 	const bool recomputes = p->recomputes && !(sparse && p->l->memory.keys);
 
 	p4d_torchtitan__layer(&p->t, sparse);
-	if (recomputes) { /* recomputes the whole layer (early_stop=False) */
+	if (recomputes) { /* recomputes the whole layer to its end (early_stop=False) */
 		forward = p4d_tape_selected(tape);
 		again = p4d_tape_again_selected(tape);
 	} else
@@ -153,7 +159,7 @@ static p4d_torchtitan_passes passes_of(titan_step *p, bool sparse)
 				       .first = sum_of(back[OF_FIRST])};
 }
 
-/* Bytes of a layout's layers, which a memo keeps. */
+/* Bytes of a layout's layers, which are stored in a memo. */
 typedef struct played {
 	p4d_torchtitan_passes of[2];
 	bool overflow;
@@ -182,7 +188,7 @@ static void play_layers(titan_step *p, p4d_rows *rows)
 	rows->overflow = rows->overflow || of->overflow;
 }
 
-/* Bytes of a hidden state: on all tensor-parallel ranks together, and on this one. */
+/* Bytes of a hidden state on all tensor-parallel ranks together. The next function: on this rank. */
 static int64_t wide_of(const titan_step *p)
 {
 	return (int64_t)(p->t.w.tokens * p->l->hidden * p->z->element);
@@ -193,7 +199,7 @@ static int64_t hidden_of(const titan_step *p)
 	return (int64_t)(p->t.own * p->l->hidden * p->z->element);
 }
 
-/* The embedding. With tensor parallelism, its output is scattered. */
+/* The embedding's forward pass. With tensor parallelism, its output is reduce-scattered. */
 static void begin(titan_step *p)
 {
 	const int64_t hidden = hidden_of(p),
@@ -219,9 +225,9 @@ static bool are_alike(const p4d_layout *l, uint64_t from, uint64_t to)
 }
 
 /*
- * Skips layers. The next n layers have neighbours of the same kind, and the first of them was simulated since
- * `before`. Each one adds the same amount, so the peak is at the first or the last. Returns how many are
- * between.
+ * Skips layers instead of simulating them. The next n layers are alike, and the first one was simulated;
+ * p->live was `before` at its start. Each layer changes the memory by the same amount, so the peak is at the
+ * first or the last. Returns the number of skipped layers.
  */
 static uint64_t skip(titan_step *p, uint64_t n, int64_t before)
 {
@@ -261,16 +267,16 @@ static void forward(titan_step *p)
 	p->loss = p->head_backward = p->live - hidden_of(p);
 }
 
-/*
- * Whether embedding and head share a table: the loss then leaves a gradient that waits for the embedding's.
- */
+/* Whether embedding and head share a table, so that the head's gradient waits for the embedding's. */
 static bool waits(const titan_step *p)
 {
 	return p->z->together && !p->l->torch.chunked_loss;
 }
 
-/* Starts from the gradient of the last layer's result, which is free. The head's gradient is being
- * reduced, or was reduced chunk by chunk. */
+/*
+ * The backward passes of the layers. They start from the gradient of the last layer's result; that result
+ * itself is free. The head's gradient is being reduced, or was reduced chunk by chunk.
+ */
 static void backward(titan_step *p)
 {
 	const p4d_layout *l = p->l;
@@ -296,7 +302,7 @@ static void backward(titan_step *p)
 	}
 }
 
-/* The embedding's gradient. If the head shares the table, there are two gradients and their sum. */
+/* The backward pass of the embedding. If the head shares the table, there are two gradients and their sum. */
 static void end(titan_step *p)
 {
 	const int64_t table = p->embedding.group[0].largest * p->z->element;
@@ -309,7 +315,7 @@ static void end(titan_step *p)
 	p->live += (sums ? 2 : 1) * table + scratch - hidden_of(p);
 	peek(p, &p->backward);
 	p->live -= scratch + (sums ? 2 * table : 0);
-	if (p->z->together == 2 && !waits(p)) { /* the head's gradient was reduced separately */
+	if (p->z->together == 2 && !waits(p)) { /* the head's gradient was already reduced separately */
 		of_tables = p4d_torchtitan__table_unit(p->l, p->z, 1, false);
 		p->live -= p4d_torchtitan__gathered(&p->embedding) - p4d_torchtitan__gathered(&of_tables);
 	}
@@ -346,12 +352,12 @@ static int64_t share_of(const p4d_torchtitan_unit *u)
 	return p4d_torchtitan__elements(u, true);
 }
 
-/* The sum over all units of a stage. */
+/* The sum of a number over all FSDP units of a stage. */
 static int64_t of_stage(const p4d_rows *rows, const titan_step *p,
 			int64_t (*of_unit)(const p4d_torchtitan_unit *u))
 {
 	const p4d_layout *l = rows->layout;
-	const int64_t with = l->memory.keys /* which no pipeline has */
+	const int64_t with = l->memory.keys /* pipelines have no memory layers */
 				 ? (int64_t)p4d_layers_with_memory(l, l->layers)
 				 : (int64_t)p4d_parameters_expert_layers_of_stage(l, rows->stage);
 	const int64_t others = (int64_t)rows->layout->stage_layers[rows->stage] - with;
@@ -375,7 +381,7 @@ static int64_t gathered_stage(const p4d_rows *rows, const titan_step *p)
 	return bytes;
 }
 
-/* Sines and cosines of a head in fp32, or complex numbers of the same size. */
+/* Cosines and sines of a head in fp32, or complex numbers of the same size. */
 p4d_wide p4d_torchtitan__angles(const p4d_layout *l)
 {
 	return (p4d_wide)l->seq_len *
@@ -487,7 +493,10 @@ static void begin_step(titan_step *p, const p4d_layout *l, const p4d_torchtitan_
 	p->recomputes = l->recompute != P4D_RECOMPUTE_NONE;
 }
 
-/* Whether a pipeline stage needs more bytes than matter to the caller; then writes its row. */
+/*
+ * Whether a pipeline stage needs so many bytes that its exact size does not matter to the caller
+ * (memo->enough); then writes a row with a lower bound.
+ */
 static bool is_enough(p4d_rows *rows, const titan_step *p)
 {
 	const uint64_t enough = rows->memo ? rows->memo->enough : 0;

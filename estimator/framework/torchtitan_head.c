@@ -5,8 +5,10 @@
 #define ALONG "sp cp"
 #define ACROSS "tp cp"
 
-/* Memory of the head while the loss and while its gradient is computed. Gradients of chunks are summed in
- * the type of the reduction. */
+/*
+ * Rows of the head: while the loss is computed, and while its gradient is computed. If the loss is chunked,
+ * gradients of chunks are summed in the type of the reduction.
+ */
 static void add_head(p4d_rows *rows, const p4d_torchtitan_sizes *z)
 {
 	const p4d_layout *l = rows->layout;
@@ -20,7 +22,7 @@ static void add_head(p4d_rows *rows, const p4d_torchtitan_sizes *z)
 			       z->whole_table * z->reduced);
 		p4d_torch_held(rows, 1u << P4D_AT_HEAD, "head.sums", "tp", P4D_PART_WORKING_SET,
 			       2 * z->whole_table * z->reduced + z->whole_table * z->element);
-	} else /* the last layer is being gathered; the head is no longer being gathered */
+	} else /* at this time FSDP gathers the last layer and no longer the head */
 		p4d_torch_held(rows, 1u << P4D_AT_HEAD, "head.gradient", "tp", P4D_PART_WORKING_SET,
 			       z->gathered + z->whole_table * z->element +
 				   (z->together ? 0 : z->table * z->reduced));
@@ -77,7 +79,7 @@ static void write_loss(p4d_rows *rows, const p4d_torchtitan_sizes *z)
 		       hidden);
 	p4d_torch_held(rows, 1u << P4D_AT_LOSS, "loss.logits", ACROSS, P4D_PART_LOGITS,
 		       l->torch.chunked_loss ? logits / CHUNKS * (z->element + passes) : logits * passes);
-	/* while the head's gradient is summed up */
+	/* with a chunked loss, the head's gradient is summed over the chunks */
 	if (l->torch.chunked_loss)
 		p4d_torch_held(rows, 1u << P4D_AT_HEAD, "loss.chunk", ACROSS, P4D_PART_LOGITS,
 			       (logits + wide) / CHUNKS * z->element);

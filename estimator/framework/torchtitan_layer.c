@@ -32,7 +32,7 @@ static p4d_tape_tensor linear(p4d_torchtitan_writer *t, p4d_tape_tensor x, uint6
 /*
  * Before a matmul, tensor parallelism gathers the tokens of all its ranks and reorders them
  * (spmd_types/_collectives.py). A sum over ranks is reduce-scattered; with several sequences, from a copy.
- * Each of the two operations is the backward pass of the other.
+ * Gathering and reduce-scattering are each other's backward pass.
  */
 static uint64_t reordered(const p4d_tape_writer *w, p4d_tape_tensor whole)
 {
@@ -72,7 +72,7 @@ p4d_tape_tensor p4d_torchtitan__scattered(p4d_tape_writer *w, p4d_tape_tensor x)
 	return out;
 }
 
-/* A fused kernel, which saves its input and a number per row. */
+/* A fused norm kernel, which saves its input and one number per row. */
 static p4d_tape_tensor fused_norm(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t columns)
 {
 	const p4d_tape_tensor out = p4d_op_made(w, x.elements, x.element, true);
@@ -84,7 +84,7 @@ static p4d_tape_tensor fused_norm(p4d_tape_writer *w, p4d_tape_tensor x, uint64_
 	return out;
 }
 
-/* A copy, whose gradient is a view of the original's. */
+/* Appends a copy. Its gradient is a view of the original's gradient. */
 static p4d_tape_tensor copied(p4d_tape_writer *w, p4d_tape_tensor x)
 {
 	const p4d_tape_tensor out = p4d_op_made(w, x.elements, x.element, true);
@@ -109,7 +109,7 @@ static uint64_t bytes_of(p4d_tape_tensor x)
 	return x.elements * x.element;
 }
 
-/* Backward workspace of the flash kernel for the first half of a rank's queries (flash_api.cpp). */
+/* Backward workspace of the flash kernel (flash_api.cpp) for half of a rank's queries. */
 static uint64_t half_of_flash(const p4d_tape_writer *w, uint64_t all)
 {
 	const uint64_t columns = (w->layout->head_dim + 31) / 32 * 32 + 1;
@@ -153,7 +153,7 @@ static p4d_tape_tensor attended(p4d_tape_writer *w, p4d_tape_tensor q, p4d_tape_
 	return copied(w, y);
 }
 
-/* Norms and rotations of queries and keys, as separate operations. */
+/* Appends norms and rotations of queries and keys, as separate operations. */
 static void turn(p4d_tape_writer *w, p4d_tape_tensor part[3])
 {
 	const p4d_layout *l = w->layout;
@@ -178,8 +178,8 @@ static void turn(p4d_tape_writer *w, p4d_tape_tensor part[3])
 }
 
 /*
- * torch.compile makes one kernel for norm and rotation; norms save the matmul's result, of which values are a
- * part.
+ * torch.compile makes one kernel for norm and rotation. The norms save the matmul's result, and values are a
+ * view of that result.
  */
 static void turn_at_once(p4d_tape_writer *w, p4d_tape_tensor all, p4d_tape_tensor part[3])
 {
@@ -191,7 +191,7 @@ static void turn_at_once(p4d_tape_writer *w, p4d_tape_tensor all, p4d_tape_tenso
 	}
 }
 
-/* Queries, keys and values from one matmul, as copies. */
+/* Attention, with one matmul for queries, keys and values, which are then copied. */
 static p4d_tape_tensor attention(p4d_torchtitan_writer *t, p4d_tape_tensor own)
 {
 	p4d_tape_writer *w = &t->w;
@@ -226,7 +226,7 @@ static p4d_tape_tensor turned_in_pairs(p4d_tape_writer *w, p4d_tape_tensor x)
 	return p4d_op_map(w, p4d_op_cast(w, x, 4), false, false);
 }
 
-/* Keys: the part of each head, concatenated with the part that all heads share. */
+/* Keys of latent attention: the part of each head, concatenated with the part that all heads share. */
 static p4d_tape_tensor with_common(p4d_tape_writer *w, p4d_tape_tensor own, p4d_tape_tensor common,
 				   uint64_t elements)
 {
@@ -269,8 +269,10 @@ static p4d_tape_tensor latent_attention(p4d_torchtitan_writer *t, p4d_tape_tenso
 	return out;
 }
 
-/* The activated gate times up. torch.compile computes both in one kernel, also in the backward pass, where
- * it recomputes the product. */
+/*
+ * Appends activation(gate) * up. torch.compile computes both in one kernel, also in the backward pass, where
+ * it recomputes the product.
+ */
 static p4d_tape_tensor gated(p4d_tape_writer *w, p4d_tape_tensor gate, p4d_tape_tensor up)
 {
 	const p4d_tape_tensor both = p4d_op_times(w, gate, up);
@@ -280,7 +282,7 @@ static p4d_tape_tensor gated(p4d_tape_writer *w, p4d_tape_tensor gate, p4d_tape_
 	return both;
 }
 
-/* x: tokens of all tensor-parallel ranks. */
+/* x: the tokens of all tensor-parallel ranks together. */
 p4d_tape_tensor p4d_torchtitan__feed_forward(p4d_torchtitan_writer *t, p4d_tape_tensor x, uint64_t columns)
 {
 	p4d_tape_writer *w = &t->w;
@@ -290,7 +292,7 @@ p4d_tape_tensor p4d_torchtitan__feed_forward(p4d_torchtitan_writer *t, p4d_tape_
 	const p4d_tape_tensor both = gated(w, gate, linear(t, x, h, ffn));
 	const p4d_tape_tensor down = linear(t, both, ffn, h);
 
-	if (w->layout->torch.compile) /* no backward pass needs it */
+	if (w->layout->torch.compile) /* with torch.compile, no backward pass needs this tensor */
 		p4d_op_last(w)->stays = false;
 	const p4d_tape_tensor out = p4d_torchtitan__scattered(w, down);
 	if (w->layout->torch.compile)

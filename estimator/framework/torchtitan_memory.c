@@ -2,14 +2,15 @@
 /*
  * Layers with a memory, as the authors of arXiv 2412.09764 train them with FSDP2 (facebookresearch/memory,
  * lingua/product_key). The table of values is in bf16, whatever other parameters are. Its columns are sharded
- * over --memory-parallel ranks; FSDP shards each rank's columns over the ranks with the same ones, and keeps
- * them gathered from the first layer's pass to the last one's. Nobody compared these bytes with that code.
+ * over --memory-parallel ranks; FSDP shards each rank's columns over the ranks that have the same columns,
+ * and keeps them gathered from the first memory layer's pass to the last one's. Nobody compared these bytes
+ * with that code.
  */
 #include "framework/torchtitan.h"
 
 enum { INDEX = 8, VALUE = 2 }; /* bytes */
 
-/* The largest of each row: kept are their indices. */
+/* torch.topk: the largest elements of each row. Autograd keeps their indices. */
 static p4d_tape_tensor largest(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t elements)
 {
 	const p4d_tape_tensor out = p4d_op_made(w, elements, x.element, true);
@@ -18,7 +19,7 @@ static p4d_tape_tensor largest(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t e
 	return out;
 }
 
-/* Scores of both halves of the keys, and the best pairs of their best. */
+/* Scores both halves of the keys, and selects the best pairs among the best of each half. */
 static p4d_tape_tensor selected(p4d_tape_writer *w, p4d_tape_tensor queries, uint64_t rows)
 {
 	const p4d_layout *l = w->layout;
@@ -62,7 +63,10 @@ p4d_tape_tensor p4d_torchtitan__memory(p4d_torchtitan_writer *t, p4d_tape_tensor
 	return out;
 }
 
-/* Its copies, gathered, and the gradients of all columns: one that adds up, and one of the present layer. */
+/*
+ * Rows of the table of values: its gathered copies, and gradients of all columns (one that is summed, one of
+ * the current layer).
+ */
 static void add_passes(p4d_rows *rows, p4d_wide columns, p4d_wide share)
 {
 	const p4d_layout *l = rows->layout;
@@ -72,7 +76,8 @@ static void add_passes(p4d_rows *rows, p4d_wide columns, p4d_wide share)
 	if (share < columns)
 		p4d_torch_held(rows, P4D_TORCHTITAN_TRAINING, "memory.gathered", "", P4D_PART_WORKING_SET,
 			       columns * VALUE);
-	if (l->memory.parallel > 1) /* gradients are averaged by scaling the values */
+	if (l->memory.parallel >
+	    1) /* with several memory-parallel ranks, the code scales the values to average the gradients */
 		p4d_torch_held(rows, P4D_TORCHTITAN_TRAINING & ~(1u << P4D_AT_EMBED), "memory.scaled", "",
 			       P4D_PART_ACTIVATIONS, layers * columns * VALUE);
 	p4d_torch_held(rows, backward, "memory.gradients", "", P4D_PART_GRADS,

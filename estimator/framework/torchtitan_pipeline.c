@@ -2,8 +2,8 @@
 /*
  * A stage of torchtitan's pipelines (PyTorch's distributed/pipelining, _fsdp_param_group.py). Parameters stay
  * gathered. Gradients of all micro-batches are summed unsharded, in the type of the reduction, and are
- * reduced layer by layer after a chunk's last backward pass. Layers of one kind take equal amounts, so a few
- * numbers describe a chunk's pass.
+ * reduced layer by layer after a chunk's last backward pass. Layers of one kind need equal amounts of memory,
+ * so a few numbers describe a chunk's pass.
  */
 #include "base/wide.h"
 #include "framework/torchtitan.h"
@@ -11,18 +11,20 @@
 
 #define ALONG "sp cp"
 
-/* Number of rounds that are simulated; all rounds from the third on are alike. With 1F1B a round is one
- * micro-batch after those that fill the pipeline. GPipe has one round. */
+/*
+ * Number of rounds that are simulated; all later rounds are like the third. With 1F1B a round is one
+ * micro-batch after those that fill the pipeline. GPipe has one round.
+ */
 enum { ROUNDS = 3 };
 
 /*
- * How a pass changes the memory: its peak; the part of the peak when the loss or the head runs; and its end.
+ * How a pass changes the memory, in bytes: its peak; its peak while the loss or the head runs; and its end.
  */
 typedef struct change {
 	int64_t at_head, most, end;
 } change;
 
-/* Lower than any change, even 0. */
+/* Less than any change, so that it can start a maximum. */
 #define NOTHING INT64_MIN
 
 /* Properties that distinguish passes of a stage whose chunks have equally many layers. */
@@ -31,7 +33,7 @@ enum {
 	HAS_HEAD = 2,
 	GATHERED_LATER = 4,
 	BACKWARD = 8,
-	OF_FIRST = 16, /* micro-batch */
+	OF_FIRST = 16, /* a pass of the first micro-batch */
 	OF_LAST = 32,
 	KINDS = 64
 };
@@ -42,8 +44,8 @@ typedef struct stage {
 	int64_t wide, hidden; /* bytes of a hidden state: of all tensor-parallel ranks together, and of
 			       * this one */
 	int64_t layers;       /* layers of a chunk, if all chunks have equally many and no experts; else 0 */
-	uint32_t from, to;    /* chunks that have neither embedding nor head */
-	uint64_t known;       /* kinds of passes */
+	uint32_t from, to;    /* range of chunks that have neither embedding nor head */
+	uint64_t known;       /* mask of the kinds of passes whose change is known */
 	change of[KINDS];
 } stage;
 
@@ -57,7 +59,7 @@ static bool is_last(const stage *s, uint32_t chunk)
 	return s->rows->last && chunk + 1 == s->p->l->vpp;
 }
 
-/* Layers of a chunk, those without experts first. */
+/* Counts the layers of a chunk: without experts, with experts. */
 static void layers_of(const stage *s, uint32_t chunk, int64_t layers[2])
 {
 	const p4d_layout *l = s->p->l;
@@ -70,7 +72,7 @@ static void layers_of(const stage *s, uint32_t chunk, int64_t layers[2])
 	layers[0] = (int64_t)p4d_chunk_layers(l, s->rows->stage, chunk) - layers[1];
 }
 
-/* This many layers; the peak is at the first or at the last. */
+/* Runs this many equal layers. The peak is at the first or at the last layer. */
 static void go(p4d_torchtitan_step *p, int64_t *most, int64_t layers, p4d_torchtitan_pass pass)
 {
 	if (!layers)
@@ -92,14 +94,14 @@ static void forward(stage *s, uint32_t chunk)
 	p4d_torchtitan__peek(p, is_first(s, chunk) && tensors ? 2 * s->wide - s->hidden : 0, &p->forward);
 	for (int sparse = 0; sparse < 2; sparse++)
 		go(p, &p->forward, layers[sparse], p->of[sparse].forward);
-	/* the norm's result, and the same gathered */
+	/* the last norm's result, and the same tensor gathered over tensor-parallel ranks */
 	p4d_torchtitan__peek(p, is_last(s, chunk) ? s->hidden + (tensors ? 2 * s->wide : 0) : 0, &p->forward);
-	p->live -= s->hidden; /* sent tensors count in a row */
+	p->live -= s->hidden; /* tensors that are sent have a row of their own */
 	if (is_last(s, chunk))
 		p4d_torchtitan__peek(p, 0, &p->loss);
 }
 
-/* Frees a gathered unit, and reduces its gradients from copies. */
+/* Frees a gathered unit, and reduces a copy of its gradients. */
 static void reduce(p4d_torchtitan_step *p, const p4d_torchtitan_unit *u)
 {
 	const int64_t reduced = p->z->reduced;
@@ -120,8 +122,8 @@ static void reduce(p4d_torchtitan_step *p, const p4d_torchtitan_unit *u)
 }
 
 /*
- * From the second layer on, each changes the memory by the same amount, so the peak is at the second or at
- * the last.
+ * Reduces this many layers. From the second layer on, each changes the memory by the same amount, so the peak
+ * is at the second or at the last.
  */
 static void reduce_layers(p4d_torchtitan_step *p, const p4d_torchtitan_unit *u, int64_t layers)
 {
@@ -143,16 +145,17 @@ static void reduce_chunk(stage *s, uint32_t chunk, const int64_t layers[2])
 
 	if (is_last(s, chunk) && !p->l->torch.chunked_loss)
 		reduce(p, &p->head);
-	else if (is_last(s, chunk)) /* the copy of a head's gradient that has a row */
+	else if (is_last(s, chunk)) /* the copy of the head's gradient has a row of its own */
 		p->live -= p->head.group[0].padded * p->z->reduced;
 	for (int sparse = 2; sparse-- > 0;) {
 		reduce_layers(p, &p->layer[sparse], layers[sparse]);
-		if (chunk >= P4D_TORCHTITAN_ACTIVE_CHUNKS) /* another chunk is gathered in its place */
+		if (chunk >= P4D_TORCHTITAN_ACTIVE_CHUNKS) /* when it is done, another chunk is gathered in
+							      its place */
 			p->live += layers[sparse] * p4d_torchtitan__gathered(&p->layer[sparse]);
 	}
 	if (is_first(s, chunk))
 		reduce(p, &p->embedding);
-	p->live -= p->reducing; /* a schedule of chunks waits for it */
+	p->live -= p->reducing; /* a schedule with several chunks waits for the reduction */
 	p->reducing = 0;
 }
 
@@ -183,23 +186,24 @@ static void backward(stage *s, uint32_t chunk, bool first, bool last)
 		reduce_chunk(s, chunk, layers);
 }
 
-/* ---- passes in turn ---- */
+/* ---- the order of passes ---- */
 
-/* Progress for the passes of one kind: how many are done, and which is next. */
+/* Progress of the passes of one kind (forward or backward): how many are done, and which is next. */
 typedef struct pass_turn {
 	uint32_t done;
-	uint32_t chunk, member, begun; /* index in a group of micro-batches, and the micro-batch at which
-					* the group begins */
-	uint32_t alike;                /* number of passes that are alike, from the next one on */
-	const change *of;              /* the passes themselves */
+	uint32_t chunk, member, begun; /* chunk and index within the group of micro-batches of the next pass;
+					  first micro-batch of the group */
+	uint32_t alike;   /* number of passes, from the next one on, that change the memory equally */
+	const change *of; /* the change of each of these passes */
 } pass_turn;
 
-/* The passes of a stage. First this many forward passes, then backward and forward passes in turn. */
+/* The passes of a stage: first `ahead` forward passes, then backward and forward passes alternate. */
 typedef struct passes {
-	uint32_t count, ahead;  /* passes of each kind; forward passes before the first backward pass */
+	uint32_t count, ahead;  /* number of forward (or backward) passes; number of forward passes before the
+				   first backward pass */
 	uint32_t group, chunks; /* micro-batches that pass a chunk before the next chunk runs */
 	uint32_t micro_batches;
-	pass_turn forward, backward; /* the last chunk runs backward first */
+	pass_turn forward, backward; /* in backward, the last chunk comes first */
 } passes;
 
 static passes passes_of(const p4d_rows *rows)
@@ -219,8 +223,10 @@ static passes passes_of(const p4d_rows *rows)
 			.micro_batches = s.micro_batches};
 }
 
-/* Number of passes of one kind that are alike, from the next one on: passes of equal chunks; in the
- * backward direction, those of micro-batches between the first and the last, or those of one of these two. */
+/*
+ * Number of passes of one kind, from the next one on, that are alike: passes of equal chunks. Backward passes
+ * must also all belong to micro-batches between the first and the last, or all to one of these two.
+ */
 static uint32_t alike(const stage *s, const passes *o, const pass_turn *t, uint32_t chunk, bool backwards)
 {
 	const uint32_t left = o->group - t->member;
@@ -256,7 +262,7 @@ static change change_of(stage *s, uint32_t chunk, bool backwards, bool first, bo
 	return c;
 }
 
-/* Finds the next passes, of which one is simulated for all of its kind. */
+/* Finds how many of the next passes are alike, and simulates one of them for all. */
 static void look_ahead(stage *s, const passes *o, pass_turn *t, bool backwards)
 {
 	const uint32_t chunk = backwards ? o->chunks - 1 - t->chunk : t->chunk,
@@ -331,7 +337,7 @@ static bool play_alike(stage *s, passes *o)
 bool p4d_torchtitan__play_stage(p4d_torchtitan_step *p, const p4d_rows *rows)
 {
 	passes o = passes_of(rows);
-	stage s; /* only the known part of its changes is initialized */
+	stage s; /* large; only the entries of `known` are initialized */
 
 	s.p = p;
 	s.rows = rows;

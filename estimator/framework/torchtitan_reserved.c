@@ -48,8 +48,10 @@ static void take_shards_of_layer(p4d_titan *p, unsigned copies)
 		take_shard(p, p->matrix[m], copies);
 }
 
-/* to_empty() allocates each module's tensors. If two tables are tied, init_states() drops the first; it
- * also computes each layer's angles again. */
+/*
+ * to_empty() allocates each module's tensors. If two tables are tied, init_states() drops the first one.
+ * init_states() also computes each layer's cosines and sines again.
+ */
 static void load(p4d_titan *p)
 {
 	const p4d_wide angles = p4d_torchtitan__angles(p->l);
@@ -71,7 +73,7 @@ static void load(p4d_titan *p)
 		p4d_caching_allocator_give(&p->main, table);
 }
 
-/* Moments, in the order of modules. */
+/* Allocates both moments of each parameter, in the order of modules. */
 static void take_moments(p4d_titan *p)
 {
 	const unsigned copies = p4d_optimizer_of(p->l)->states - 1;
@@ -86,7 +88,10 @@ static void take_moments(p4d_titan *p)
 
 /* ---- units ---- */
 
-/* Shards are copied into one tensor and gathered into another, which lives until the next gather. */
+/*
+ * Copies a unit's shard into one tensor, and gathers all shards into another, which lives until the next
+ * gather.
+ */
 void p4d_titan__gather(p4d_titan *p, p4d_wide bytes)
 {
 	const p4d_allocated shards = p4d_caching_allocator_take(&p->gathers, bytes / p->z.shards),
@@ -114,7 +119,10 @@ void p4d_titan__copy_table(p4d_titan *p, p4d_torch_held_blocks *into, unsigned t
 		p4d_titan__take(p, into, (p4d_wide)p->table * p->z.element);
 }
 
-/* Gradients of a unit are copied into one fp32 tensor, which lives until the next unit's, and reduced. */
+/*
+ * Copies the gradients of a unit into one fp32 tensor and reduces it. The tensor lives until the next unit is
+ * reduced.
+ */
 void p4d_titan__reduce(p4d_titan *p, p4d_wide bytes, bool accumulated)
 {
 	const p4d_wide reduced = bytes / p->z.element * p->z.reduced;
@@ -123,13 +131,13 @@ void p4d_titan__reduce(p4d_titan *p, p4d_wide bytes, bool accumulated)
 	p->reducing = p4d_caching_allocator_take(&p->main, reduced);
 	p4d_titan__give(p, &p->grads, 0);
 	const p4d_allocated shard = p4d_caching_allocator_take(&p->reduces, reduced / p->z.shards);
-	if (accumulated) /* it is added to that of the first micro-batch */
+	if (accumulated) /* the reduced shard is added to that of earlier micro-batches */
 		p4d_caching_allocator_give(&p->reduces, shard);
 	else
 		p4d_torch_blocks__hold(&p->reduced, shard);
 }
 
-/* Gradients of a unit are added to those of earlier micro-batches, in the type of the reduction. */
+/* Adds the gradients of a unit to those of earlier micro-batches, in the type of the reduction. */
 void p4d_titan__add_up(p4d_titan *p, bool accumulated)
 {
 	for (unsigned i = 0; i < p->grads.count; i++) {
@@ -152,7 +160,7 @@ void p4d_titan__add_gradient(void *owner, uint64_t bytes)
 
 /* ---- passes ---- */
 
-/* Results that selective recomputation keeps. */
+/* Keeps the results that selective recomputation does not recompute. */
 static void keep_selected(p4d_titan *p)
 {
 	for (unsigned i = 0; i < p->tape.operations; i++)
@@ -170,7 +178,7 @@ static unsigned selected(const p4d_titan *p)
 	return count;
 }
 
-/* The forward pass of a layer that is gathered. */
+/* The forward pass of a layer whose parameters are gathered. */
 void p4d_titan__forward_of_layer(p4d_titan *p)
 {
 	const p4d_allocated input = p->state;
@@ -228,7 +236,10 @@ static void forget_logits(p4d_titan *p)
 	p4d_allocator_forget(&p->main, &p->logits);
 }
 
-/* Logits in 16 bits and in fp32, their log-softmax and two gradients; then the head's backward pass. */
+/*
+ * Allocates the logits in 16 bits and in fp32, their log-softmax and two gradients; then runs the head's
+ * backward pass.
+ */
 static void run_logits(p4d_titan *p, p4d_wide logits, bool sums, bool first)
 {
 	p4d_torch_held_blocks *s = &p->some;
@@ -243,7 +254,7 @@ static void run_logits(p4d_titan *p, p4d_wide logits, bool sums, bool first)
 	p4d_titan__take(p, s, 4 * logits);
 	p4d_allocated result = p4d_caching_allocator_take(&p->main, 4 * logits);
 	p4d_titan__give(p, s, before);
-	if (!sums && p->l->pp == 1) /* a schedule refers to its last stage's output */
+	if (!sums && p->l->pp == 1) /* with a pipeline, the schedule keeps its last stage's output */
 		forget_logits(p);
 	p4d_titan__take(p, s, (p->l->sequence_parallel ? 8 : 4) * logits);
 	p4d_allocated gradient = p4d_caching_allocator_take(&p->main, 4 * logits);
@@ -253,7 +264,7 @@ static void run_logits(p4d_titan *p, p4d_wide logits, bool sums, bool first)
 	p4d_caching_allocator_give(&p->main, gradient);
 	if (!sums) {
 		p4d_titan__add_gradient(p, (uint64_t)(table * p->z.element));
-	} else { /* gradients of chunks are added in fp32 */
+	} else { /* the gradients of chunks are summed in fp32 */
 		p4d_titan__take(p, s, table * p->z.element);
 		p4d_titan__take(p, first ? &p->grads : s, table * p->z.reduced);
 	}
@@ -265,7 +276,7 @@ void p4d_titan__loss(p4d_titan *p, bool accumulated)
 	const p4d_layout *l = p->l;
 	const p4d_wide logits = (p4d_wide)p->z.tokens * p->z.V;
 
-	p4d_titan__take(p, &p->copies, p4d_titan__hidden(p)); /* the last norm's result */
+	p4d_titan__take(p, &p->copies, p4d_titan__hidden(p)); /* result of the last norm */
 	if (l->sequence_parallel)
 		p4d_titan__take(p, &p->copies, p4d_titan__wide(p));
 	if (l->torch.chunked_loss) {
@@ -278,7 +289,8 @@ void p4d_titan__loss(p4d_titan *p, bool accumulated)
 		run_logits(p, logits, false, true);
 	}
 	if (l->torch.chunked_loss || (!p->z.together && l->pp == 1)) {
-		/* that of the norm is of the micro-batch before */
+		/* with accumulation in a pipeline, the norm's gradient of the previous micro-batch is reduced
+		 * as well */
 		p4d_titan__reduce(p, l->pp > 1 && accumulated ? p->head_bytes : p->table_bytes, accumulated);
 		p4d_titan__give(p, &p->tail, 0);
 		if (l->pp > 1)
@@ -291,7 +303,7 @@ void p4d_titan__loss(p4d_titan *p, bool accumulated)
 	if (l->pp == 1 || l->torch.chunked_loss)
 		forget_logits(p);
 	if (p->z.together &&
-	    l->torch.chunked_loss) { /* the unit is gathered again for the norm's backward pass */
+	    l->torch.chunked_loss) { /* the head's unit is gathered again for the last norm's backward pass */
 		p4d_titan__gather(p, p->table_bytes * p->z.together);
 		p4d_titan__copy_table(p, &p->tail, p->z.together);
 		p4d_titan__forget_gathered(p);
@@ -313,7 +325,8 @@ void p4d_titan__backward_of_layer(p4d_titan *p)
 
 	if (p->again) {
 		const unsigned kept = selected(p);
-		/* recomputed here together with the rest */
+		/* frees the results that selective recomputation kept; the simulation recomputes them with
+		 * all others */
 		p4d_titan__give(p, p->saves, p->saves->count > kept ? p->saves->count - kept : 0);
 		input = p->saves->count ? p->saves->of[--p->saves->count] : 0;
 		p4d_torch_blocks__forward(&p->b, &p->tape, P4D_TORCH_AGAIN, input, true, NULL);
@@ -340,7 +353,7 @@ static void run_backward(p4d_titan *p, bool accumulated)
 	p4d_torch_held_blocks tables = {.count = 0};
 	const bool waits = p->z.together && !p->l->torch.chunked_loss;
 
-	if (waits) { /* until the embedding's gradient is there */
+	if (waits) { /* the head's gradient waits until the embedding's gradient exists */
 		for (unsigned i = 0; i < p->grads.count; i++)
 			p4d_torch_blocks__hold(&tables, p->grads.of[i]);
 		p->grads.count = 0;
@@ -462,7 +475,8 @@ uint64_t p4d_torchtitan__reserved(const p4d_layout *l, uint32_t stage, const p4d
 
 	if (!layers || !p4d_transformers__countable(l) || !is_played(l) || of.ahead > P4D_TITAN_SLOTS)
 		return 0;
-	of.p = malloc(sizeof(*of.p)); /* too large for slurmctld's stacks */
+	of.p = malloc(sizeof(*of.p)); /* allocated on the heap, because it is too large for the stacks of
+					 slurmctld's threads */
 	if (!of.p)
 		return 0;
 	const uint64_t bytes = p4d_torch_blocks__reserved(

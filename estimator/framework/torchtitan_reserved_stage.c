@@ -7,7 +7,10 @@
  */
 #include "framework/torchtitan_reserved.h"
 
-/* The first micro-batch gathers the units; they stay until the last one is done. */
+/*
+ * The forward pass of a micro-batch. The first micro-batch gathers the units, which stay gathered until the
+ * last micro-batch is done.
+ */
 static void run_forward_of_stage(p4d_titan *p, unsigned slot, bool gathers)
 {
 	p->saves = &p->slot[slot];
@@ -58,7 +61,10 @@ static void run_backward_of_stage(p4d_titan *p, unsigned slot, bool accumulated)
 		p4d_caching_allocator_give(&p->main, p->output[slot]);
 }
 
-/* A unit is no longer gathered; its gradients are reduced. They came from the last unit to the first. */
+/*
+ * Frees a gathered unit and reduces its gradients, which are the next ones in `sums`, since backward passes
+ * run from the last unit to the first.
+ */
 static void reduce_unit(p4d_titan *p, unsigned parameters, unsigned gradients, p4d_wide bytes)
 {
 	p4d_titan__give(p, &p->gathered_units, p->gathered_units.count - parameters);

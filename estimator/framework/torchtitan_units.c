@@ -52,8 +52,11 @@ static void add_experts(p4d_torchtitan_group *g, const p4d_layout *l)
 			add(g, mine, F * h);
 }
 
-/* Experts are cut by rows if there are fewer experts than ranks. Without ep, torchtitan counts the ranks
- * of its mesh, which include replicas of the model and, without DTensor, also tensor parallelism. */
+/*
+ * Whether experts are sharded by rows, which FSDP does if there are fewer experts than ranks. Without ep,
+ * torchtitan counts the ranks of its mesh, which include replicas of the model and, without DTensor, also
+ * tensor parallelism.
+ */
 static bool cuts_rows(const p4d_layout *l, const p4d_torchtitan_sizes *z)
 {
 	const uint64_t mesh = l->dp * l->cp * (l->cp > 1 ? 1 : l->tp);
@@ -61,7 +64,10 @@ static bool cuts_rows(const p4d_layout *l, const p4d_torchtitan_sizes *z)
 	return (l->ep > 1 ? z->shards * l->tp : mesh) > l->experts;
 }
 
-/* Query, keys, and the products around the gate; all but the keys have a bias. */
+/*
+ * Adds a memory layer's parameters: query, keys, and the matmuls around the gate. All but the keys have a
+ * bias.
+ */
 static void add_memory(p4d_torchtitan_group *g, const p4d_layout *l)
 {
 	const uint64_t h = l->hidden, heads = l->memory.heads, dim = l->memory.key_dim;
@@ -79,16 +85,16 @@ p4d_torchtitan_unit p4d_torchtitan__layer_unit(const p4d_layout *l, const p4d_to
 					       bool sparse)
 {
 	p4d_torchtitan_unit u = {.groups = sparse && l->ep > 1 ? 2 : 1};
-	const uint64_t h = l->hidden,
-		       f = (sparse ? l->shared_ffn : l->ffn) / l->tp; /* none next to a memory */
+	const uint64_t h = l->hidden, f = (sparse ? l->shared_ffn : l->ffn) /
+					  l->tp; /* a layer with a memory has no feed-forward part */
 	p4d_torchtitan_group *own = &u.group[0], *of_experts = &u.group[u.groups - 1];
 
 	own->ranks = (int64_t)z->shards;
 	own->element = of_experts->element = l->fp8_params ? 1 : z->element;
-	if (u.groups > 1) /* with ep, tensor-parallel ranks also share an expert */
+	if (u.groups > 1) /* with ep, tensor-parallel ranks also divide the experts */
 		of_experts->ranks = (int64_t)(z->shards * l->tp > l->ep ? z->shards * l->tp / l->ep : 1);
 	add_attention(own, l);
-	add(own, h, 2); /* norms */
+	add(own, h, 2); /* two norms */
 	if (f) {
 		add(own, f, h); /* gate and up are two parameters */
 		add(own, f, h);

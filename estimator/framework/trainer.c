@@ -6,7 +6,7 @@
 #include "base/text.h"
 #include "framework/torch.h"
 
-/* Truncated at a whole argument. */
+/* Appends an argument. An argument that does not fit into the buffer is left out as a whole. */
 #define add(a, ...) p4d_text_entry(a, " ", __VA_ARGS__)
 
 static void write_arguments(const p4d_request *request, const p4d_layout *l, char *buf, size_t size)

@@ -16,8 +16,9 @@ typedef p4d_transformers_moment moment;
 typedef p4d_transformers_step step;
 
 /*
- * Frozen matrices of a recomputed layer. ZeRO-3 releases them as soon as the layer is recomputed, and gathers
- * each of them again for its backward pass (partitioned_param_coordinator.py, recompute parameters).
+ * Bytes of the frozen matrices of a recomputed layer. ZeRO-3 releases them as soon as the layer is
+ * recomputed, and gathers each of them again for its backward pass (partitioned_param_coordinator.py,
+ * recompute parameters).
  */
 static int64_t frozen_matrices(const p4d_tape_writer *w, unsigned kind)
 {
@@ -30,7 +31,7 @@ static int64_t frozen_matrices(const p4d_tape_writer *w, unsigned kind)
 	return (int64_t)(elements * w->weight);
 }
 
-/* The backward passes of layers and embedding. table: bytes of the table's gradient. */
+/* The backward passes of layers and embedding. table: bytes of the gradient of the embedding's table. */
 static void play_layers_back(step *s, const p4d_transformers_passes *of, p4d_tape_pass first, bool all_need,
 			     int64_t table)
 {
@@ -41,7 +42,7 @@ static void play_layers_back(step *s, const p4d_transformers_passes *of, p4d_tap
 		const unsigned kind = p4d_transformers__kind_of(l, i);
 		if (!i && !all_need) {
 			s->now.live = 0;
-			break; /* this one is smaller than the others */
+			break; /* the first layer's backward pass needs less memory than the others' */
 		}
 		if (i < l->layers - 1)
 			p4d_transformers__bring_back(s, i ? of[kind].forward : first);
@@ -76,7 +77,8 @@ static void play(step *s)
 
 	w->tape = &tape;
 	s->now.live += (int64_t)p4d_transformers__inputs(w) + (int64_t)(w->tokens * l->hidden * w->between);
-	if (l->architecture->kind == P4D_ENCODER) /* a norm's input, a mask of dropout and its input */
+	if (l->architecture->kind ==
+	    P4D_ENCODER) /* an encoder's embedding saves a norm's input, a dropout mask and dropout's input */
 		s->now.live += (int64_t)(w->tokens * l->hidden * (w->between + 1));
 	for (unsigned kind = 0; kind < P4D_TRANSFORMERS_KINDS; kind++)
 		if (kinds.layers[kind])
@@ -105,7 +107,9 @@ static void play(step *s)
 	s->now.live -= s->head_leaves;
 	const int64_t table = (int64_t)(l->vocab * l->hidden * w->weight);
 	s->now.gradients +=
-	    l->tied && w->trains && s->reduced ? table : 0; /* until the embedding's gradient exists */
+	    l->tied && w->trains && s->reduced
+		? table
+		: 0; /* a tied table's gradient exists until the embedding's gradient exists */
 	p4d_transformers__reduce(s, P4D_ZERO_END);
 	play_layers_back(s, of, first, all_need, table);
 }
@@ -118,7 +122,7 @@ static void held(p4d_rows *rows, p4d_live_point point, const char *gradients, co
 	p4d_torch_held(rows, 1u << point, name, "", part, (p4d_wide)(m.live > 0 ? m.live : 0));
 }
 
-/* The same for head and loss, with what the layers saved for their backward passes. */
+/* Adds rows for head and loss, and for the activations that the layers saved for their backward passes. */
 static void held_of_end(p4d_rows *rows, p4d_live_point point, const char *gradients, const char *layers,
 			const char *name, moment m, int64_t saved)
 {
@@ -144,12 +148,16 @@ typedef struct sharding {
 	uint64_t parameters, master, moments, buckets;
 	uint64_t forward, loss, backward; /* gathered parameters, and gradients while they are reduced */
 	p4d_gathered evaluation;
-	uint64_t step, gradients; /* during the update, in both types */
-	uint64_t host;            /* on the host instead */
-	uint64_t on_its_way;      /* elements of the largest gradient that is copied to the host */
+	uint64_t step,
+	    gradients;       /* memory during the update, with gradients in two types; memory of gradients */
+	uint64_t host;       /* memory on the host instead of the GPU */
+	uint64_t on_its_way; /* elements of the largest gradient that is being copied to the host */
 } sharding;
 
-/* The Trainer keeps the moments of embeddings in fp32 (bitsandbytes' GlobalOptimManager). */
+/*
+ * Bytes of moments. The HF Trainer keeps the moments of embeddings in fp32 (bitsandbytes'
+ * GlobalOptimManager).
+ */
 static uint64_t moments_beside_embeddings(const p4d_layout *l, uint64_t trained, unsigned element)
 {
 	const p4d_optimizer *o = p4d_optimizer_of(l);
@@ -166,7 +174,8 @@ static sharding of_one_copy(const p4d_layout *l, uint64_t trained, unsigned elem
 {
 	return (sharding){.parameters = parameters,
 			  .moments = moments_beside_embeddings(l, trained, element),
-			  .buckets = l->dp > 1 ? trained * element : 0, /* reducer.cpp */
+			  .buckets = l->dp > 1 ? trained * element
+					       : 0, /* DDP's buckets of gradients (PyTorch's reducer.cpp) */
 			  .step = p4d_transformers__update_bytes(l, trained, element),
 			  .gradients = trained * element};
 }
@@ -195,18 +204,20 @@ static uint64_t live_with_experts(const p4d_layout *l, uint64_t live)
 						       : 2 * both + up;
 }
 
-/* trained: number of trained parameters; all: including those that adapters leave unchanged; held: bytes
- * of these without sharding */
+/*
+ * Sharding with ZeRO. trained: number of trained parameters; all: number of all parameters, including frozen
+ * ones; held: bytes of all parameters without sharding.
+ */
 static sharding of_zero(const p4d_layout *l, uint64_t trained, uint64_t all, uint64_t held, unsigned element)
 {
-	/* stage3_max_live_parameters, sub_group_size */
+	/* defaults of DeepSpeed's stage3_max_live_parameters and sub_group_size */
 	const uint64_t LIVE = P4D_ZERO_LIVE, GROUP = 1000000000;
 	const uint64_t share = (trained + l->dp - 1) / l->dp, table = l->vocab * l->hidden;
 	const uint64_t up = p4d_transformers__experts_up(l);
 	const uint64_t largest = P4D_MOST(P4D_MOST(table, l->hidden * l->ffn), up);
 	const bool on_host = l->offload & P4D_OFFLOAD_OPTIMIZER;
-	/* torch's unfused AdamW makes another moment of the tensor that it updates, when 16-bit gradients
-	 * are freed. Stages 1 and 2 hold as much before that. */
+	/* torch's unfused AdamW allocates another moment of the tensor that it updates, after the 16-bit
+	 * gradients are freed. Stages 1 and 2 need as much before that. */
 	const uint64_t unfused = l->torch.optimizer_foreach ? 4 : 0;
 	/* the largest gradient that is copied to the host: one side of an adapter, or a parameter */
 	const uint64_t on_its_way =
@@ -238,32 +249,33 @@ static sharding of_zero(const p4d_layout *l, uint64_t trained, uint64_t all, uin
 	case 3:
 		z.parameters = l->offload & P4D_OFFLOAD_PARAMS ? 0 : (held + l->dp - 1) / l->dp;
 		z.buckets = element * (l->zero_bucket + (on_host ? 0 : share));
-		/* below LIVE, the next parameter is gathered completely, and a table or a matrix may
-		 * exceed LIVE */
+		/* if fewer parameters than LIVE are gathered, the next parameter is gathered completely; it
+		 * may be a table or matrix that exceeds LIVE */
 		z.forward = z.loss = z.backward = element * (p4d_transformers__zero_keeps_all(l, all) ? all
 							     : l->experts ? live_with_experts(l, LIVE)
 									  : P4D_MOST(LIVE, largest));
 		if (p4d_transformers__gathers_experts(l)) {
-			z.forward = z.backward = element * up; /* gathered ahead; the rest counts in the
-								* passes */
+			z.forward = z.backward =
+			    element * up; /* gathered ahead; other gathered parameters count in the passes */
 			z.loss = element * (table + up);
 		}
 		z.evaluation = p4d_transformers__gathered(l, all);
 		if (l->experts)
 			z.evaluation = (p4d_gathered){0, z.forward / element, z.loss / element};
-		else if (l->eval_micro_batch <= l->micro_batch) /* the job may not evaluate at all */
+		else if (l->eval_micro_batch <= l->micro_batch) /* limits evaluation to training's memory,
+								   because the job may not evaluate at all */
 			z.evaluation = (p4d_gathered){0, P4D_LEAST(z.evaluation.layers, z.forward / element),
 						      P4D_LEAST(z.evaluation.head, z.loss / element)};
-		/* per group of parameters: gradients in one tensor, and the same in fp32 */
+		/* for each group of parameters: its gradients as one tensor, and the same tensor in fp32 */
 		z.step = on_host ? 0 : (4 + (unfused ? unfused : element)) * (share < GROUP ? share : GROUP);
 		break;
 	default:
-		/* a gradient on its way to the host */
+		/* buffer for a gradient that is being copied to the host */
 		z.buckets = on_host ? element * on_its_way : 0;
 		/* one bucket is filled while the other is reduced */
 		z.backward = (l->overlap_dp ? 2 : 1) * element * l->zero_bucket;
-		if (l->zero_stage == 1 && l->micro_batches > 1) /* from the first micro-batch on, until
-								 * the last */
+		if (l->zero_stage == 1 &&
+		    l->micro_batches > 1) /* gradients exist from the first micro-batch to the last */
 			z.forward = z.loss = z.backward;
 		z.step = on_host ? 0 : 8 * share;
 	}
@@ -271,13 +283,13 @@ static sharding of_zero(const p4d_layout *l, uint64_t trained, uint64_t all, uin
 }
 
 /*
- * FSDP2: the sharded part; the rest is in the step (transformers_fsdp.c). stored: bytes of a frozen
- * parameter.
+ * FSDP2: memory of the sharded parameters. transformers_fsdp.c computes all other memory. stored: bytes of a
+ * frozen parameter.
  */
 static sharding of_fsdp(const p4d_layout *l, uint64_t trained, uint64_t frozen, uint64_t shards,
 			unsigned element, unsigned stored)
 {
-	/* experts are not cut: each rank has whole ones, or none */
+	/* experts are not cut: each rank has whole experts, or none */
 	const uint64_t more = l->experts && !l->fsdp.flat
 				  ? (uint64_t)(p4d_expert_layers_before(l, l->layers) *
 					       (p4d_transformers__layer_size(l, true, shards) -
@@ -287,7 +299,8 @@ static sharding of_fsdp(const p4d_layout *l, uint64_t trained, uint64_t frozen, 
 	const uint64_t share = (trained + (full ? more : 0) + shards - 1) / shards;
 	const uint64_t kept = full ? 0 : (frozen + more * stored + shards - 1) / shards;
 
-	if (l->offload & P4D_OFFLOAD_PARAMS) /* gradients and the update are also on the host */
+	if (l->offload &
+	    P4D_OFFLOAD_PARAMS) /* with --offload=params, gradients and the update are also on the host */
 		return (sharding){.host = 2 * element * share + kept +
 					  p4d_transformers__moment_bytes(l, share, element)};
 	return (sharding){.parameters = element * share + kept,
@@ -296,7 +309,10 @@ static sharding of_fsdp(const p4d_layout *l, uint64_t trained, uint64_t frozen, 
 			  .gradients = element * share};
 }
 
-/* Micro-batches that reduce nothing, between the first and the last. The last one reduces while it runs. */
+/*
+ * Runs the micro-batches between the first and the last, which reduce no gradients. The last one reduces them
+ * during its backward pass.
+ */
 static void play_between(step *s)
 {
 	const step begun = *s;
@@ -309,7 +325,8 @@ static void play_between(step *s)
 }
 
 /*
- * Parameters that ZeRO-3 releases, or gathers again, in the backward pass, if it has gathered all parameters.
+ * If ZeRO-3 keeps all parameters gathered: the parameters that it releases, or gathers again, in the backward
+ * pass.
  */
 static void let_go(step *s, uint64_t all)
 {
@@ -369,7 +386,7 @@ void p4d_transformers__write(p4d_rows *rows)
 		play(&s);
 	s.forward.live += (int64_t)h.forward;
 	s.loss.live += (int64_t)h.loss;
-	s.head.live += (int64_t)h.loss; /* gradients are not reduced yet, except those of a bucket */
+	s.head.live += (int64_t)h.loss; /* gradients are not reduced yet, except for one bucket */
 	s.backward.live += (int64_t)h.backward;
 	const uint64_t step_bytes = P4D_MOST(h.step, s.zero.ahead.update);
 	rows->plan->host =
@@ -391,7 +408,8 @@ void p4d_transformers__write(p4d_rows *rows)
 	held_of_end(rows, P4D_AT_HEAD, "head.gradients", "head.activations", "head.logits", s.head, s.saved);
 	held(rows, P4D_AT_BACKWARD_FFN, "backward.gradients", "backward.activations", P4D_PART_ACTIVATIONS,
 	     s.backward);
-	/* this was not compared for sharded experts, so it is left out if the job may not evaluate */
+	/* FSDP's sharded experts were not compared in evaluation, so this row is left out if the job may not
+	 * evaluate */
 	if (!fsdp || !l->experts || l->eval_micro_batch > l->micro_batch)
 		p4d_transformers__evaluation(rows,
 					     fsdp && l->fsdp.keeps_gathered ? (p4d_gathered){all, all, all}
@@ -415,7 +433,7 @@ const char *p4d_torch__trainer_unvalidated(const p4d_layout *l)
 	const bool lit = l->torch.model_code == P4D_MODEL_CODE_LITGPT;
 	const bool before_5 = l->torch.transformers && l->torch.transformers < 5 * P4D_RELEASE_UNIT;
 	const bool evaluates = l->eval_micro_batch > l->micro_batch;
-	/* only the first reason that applies is reported */
+	/* the first reason in this list that applies is reported */
 	const struct {
 		bool is_so;
 		const char *what;
@@ -430,7 +448,8 @@ const char *p4d_torch__trainer_unvalidated(const p4d_layout *l)
 	    {units && states, "state-space layers or delta nets with FSDP"},
 	    {encoder && !full, "adapters of encoders"},
 	    {!ddp && l->quant, "quantized weights that are sharded"},
-	    /* each expert is then a linear layer; a single tensor for all experts is not quantized */
+	    /* before transformers 5, each expert has linear layers that are quantized; later, one tensor has
+	     * all experts and is not quantized */
 	    {l->experts && l->quant && l->torch.transformers < 5 * P4D_RELEASE_UNIT,
 	     "quantized experts of transformers before 5"},
 	    {l->experts && a->router != P4D_ROUTER_USUAL && before_5,
@@ -448,7 +467,8 @@ const char *p4d_torch__trainer_unvalidated(const p4d_layout *l)
 	    {l->torch.packing, "packed sequences"},
 	    {l->offload & ~(unsigned)P4D_OFFLOAD_OPTIMIZER, "offloading of parameters or activations"},
 	    {p4d_optimizer_of(l)->paged, "a paged optimizer"},
-	    /* trainers give embeddings, the head and norms to AdamW: their second moments are not counted */
+	    /* these trainers use AdamW for embeddings, head and norms, and p4d does not count their second
+	     * moments */
 	    {l->optimizer == P4D_MUON, "Muon with AdamW for embeddings"},
 	    {p4d_optimizer_of(l)->bits == 4, "an optimizer in 4 bits"},
 	    {evaluates && !l->flash_attention, "evaluation with unfused attention"},

@@ -13,7 +13,7 @@ static p4d_tape_tensor repeated(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t 
 	return out;
 }
 
-/* A product of two activations. */
+/* A matmul of two activations. */
 static p4d_tape_tensor matmul(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_tensor y, uint64_t elements)
 {
 	if (w->autocast) {
@@ -26,7 +26,7 @@ static p4d_tape_tensor matmul(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_te
 	return out;
 }
 
-/* Softmax. Its backward pass on CUDA stores the product of gradient and result (SoftMax.cu). */
+/* Softmax. Its backward pass on CUDA stores the elementwise product of gradient and result (SoftMax.cu). */
 static p4d_tape_tensor softmax(p4d_tape_writer *w, p4d_tape_tensor x)
 {
 	const p4d_tape_tensor out = p4d_op_map(w, x, false, true);
@@ -67,7 +67,7 @@ static p4d_tape_tensor softmax_with_sinks(p4d_tape_writer *w, p4d_tape_tensor s,
 	p4d_tape_operation *o = p4d_op_append(w, combined, below, P4D_SAME_GRADIENT);
 	o->in[1] = most.value;
 	o->gradient[1] = P4D_NEW_GRADIENT;
-	o->back_scratch = all * element; /* negated, before it is summed */
+	o->back_scratch = all * element; /* the negated gradient, before it is summed */
 	*named = below;
 	return p4d_op_slice(w, softmax(w, below), s.elements);
 }
@@ -91,13 +91,13 @@ p4d_tape_tensor p4d_transformers__eager(p4d_tape_writer *w, p4d_tape_tensor q, p
 	p4d_tape_tensor s = matmul(w, q, k, scores);
 	const p4d_tape_tensor raw = s;
 	if (a->keeps_raw_scores)
-		s = p4d_op_slice(w, s, scores); /* scaled in place */
+		s = p4d_op_slice(w, s, scores); /* scales a slice in place */
 	else if (a->positions != P4D_ALIBI || a->adds_alibi)
-		s = p4d_op_map(w, s, false, false); /* times the scale */
+		s = p4d_op_map(w, s, false, false); /* multiplies by the scale */
 	if (a->attention_cap > 0)
 		s = p4d_op_map(w, p4d_op_map(w, p4d_op_map(w, s, false, false), false, true), false, false);
 	if (a->adds_alibi) {
-		s = p4d_op_map(w, s, false, false); /* + ALiBi */
+		s = p4d_op_map(w, s, false, false); /* adds ALiBi */
 		p4d_op_last(w)->gradient[0] = P4D_SAME_GRADIENT;
 	}
 	const p4d_tape_tensor masked = p4d_op_made(w, scores,
@@ -122,7 +122,7 @@ p4d_tape_tensor p4d_transformers__eager(p4d_tape_writer *w, p4d_tape_tensor q, p
 		s = p4d_transformers__dropped(w, s);
 	if (a->adds_alibi) {
 		w->returned = scores * s.element;
-		p4d_op_hold(w, masked); /* separate variables */
+		p4d_op_hold(w, masked); /* masked and raw scores are separate Python variables */
 	}
 	p4d_tape_tensor out = matmul(w, s, v, v.elements);
 	out = p4d_op_map(w, out, false, false); /* contiguous() */

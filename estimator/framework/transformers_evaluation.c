@@ -7,7 +7,7 @@
 #include "framework/torch.h"
 #include "framework/transformers.h"
 
-/* The layers' forward passes, which keep nothing except the residual stream and autocast's cache. */
+/* Simulates the layers' forward passes. They keep nothing except the residual stream and autocast's cache. */
 static void play(p4d_transformers_step *s)
 {
 	p4d_tape tape;
@@ -25,7 +25,7 @@ static void play(p4d_transformers_step *s)
 			/* results that are on the tape at its end are freed with the layer's function */
 			of[kind].end.live = of[kind].cached + (int64_t)w->returned;
 		}
-	/* the layers' input, and inputs that always exist: masks and angles */
+	/* the layers' input, and tensors that live during the whole pass: masks, cosines and sines */
 	const int64_t stream = (int64_t)(w->tokens * l->hidden * w->between),
 		      ids = (int64_t)w->tokens * P4D_TRANSFORMERS_IDS;
 	s->now.live = (int64_t)p4d_transformers__inputs(w) + stream;
@@ -39,7 +39,7 @@ static void play(p4d_transformers_step *s)
 	s->now.live -= (int64_t)w->returned;
 	p4d_transformers__end(w);
 	pass = p4d_tape_forward(&tape, false, false, false);
-	/* after the last norm, neither these nor the last layer's result exist */
+	/* after the last norm, neither these tensors nor the last layer's result exist */
 	s->now.live += ids - (int64_t)p4d_transformers__inputs(w) - stream - (int64_t)tape.value[0].bytes;
 	p4d_transformers__go(s, &s->loss, pass);
 }

@@ -10,7 +10,7 @@
 
 enum { INDEX = 8 }; /* bytes */
 
-/* Adapters on the experts; PEFT gives them the names of a dense layer's matmuls. */
+/* Whether experts have adapters. PEFT names experts' matmuls like those of a dense layer. */
 static bool adapted(const p4d_layout *l)
 {
 	return l->finetune != P4D_TUNE_FULL && !p4d_transformers__gates_shared(l) &&
@@ -18,7 +18,8 @@ static bool adapted(const p4d_layout *l)
 	       l->lora.targets & (P4D_TARGET_GATE | P4D_TARGET_UP | P4D_TARGET_DOWN);
 }
 
-/* The factors of gate and up together, which are one parameter, have twice the rank. */
+/* Parameters of the experts' adapters. Gate and up are one parameter, so their factors have twice the
+ * rank. */
 uint64_t p4d_transformers__expert_adapters(const p4d_layout *l)
 {
 	const uint64_t h = l->hidden, F = l->expert_ffn, rank = l->lora.rank;
@@ -43,7 +44,7 @@ static p4d_tape_tensor with_adapters(p4d_tape_writer *w, uint64_t elements, uint
 
 	o->out = out.value;
 	o->weight = factors * stored;
-	if (stored != w->weight) /* factors in the type of the parameter */
+	if (stored != w->weight) /* the factors have the type of the parameter */
 		o->kept = o->lowered = factors * w->weight;
 	return out;
 }
@@ -75,7 +76,7 @@ static p4d_tape_tensor grouped(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t i
 	return y;
 }
 
-/* Rows of x in another order, and some of them several times. */
+/* Copies rows of x in another order; some rows occur several times. */
 static p4d_tape_tensor picked(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t rows, uint64_t elements)
 {
 	const p4d_tape_tensor out = p4d_op_made(w, elements, x.element, p4d_op_needs(w, x));
@@ -84,8 +85,10 @@ static p4d_tape_tensor picked(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t ro
 	return out;
 }
 
-/* Each row of x times its score. In the backward pass, both gradients are as large as the result before
- * one is summed and the other cast. */
+/*
+ * Multiplies each row of x by its score. In the backward pass, both gradients have the result's size, before
+ * one of them is summed and the other one is cast.
+ */
 static p4d_tape_tensor weighted(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_tensor scores)
 {
 	const unsigned element = x.element > scores.element ? x.element : scores.element;
@@ -101,7 +104,7 @@ static p4d_tape_tensor weighted(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_
 	return out;
 }
 
-/* gpt-oss's router: a softmax of only the best scores, in their type. */
+/* gpt-oss's router: a softmax of only the best scores, in the type of the scores. */
 static p4d_tape_tensor routed_by_best(p4d_tape_writer *w, p4d_tape_tensor x)
 {
 	const p4d_layout *l = w->layout;
@@ -115,7 +118,7 @@ static p4d_tape_tensor routed_by_best(p4d_tape_writer *w, p4d_tape_tensor x)
 	return scores;
 }
 
-/* Granite's router: the same in fp32. */
+/* Granite's router: a softmax of only the best scores, in fp32. */
 static p4d_tape_tensor routed_by_best_in_fp32(p4d_tape_writer *w, p4d_tape_tensor x)
 {
 	const p4d_layout *l = w->layout;
@@ -181,11 +184,11 @@ static p4d_tape_tensor routed(p4d_tape_writer *w, p4d_tape_tensor x)
 	if (deepseek) {
 		logits = p4d_op_product(w, p4d_op_cast(w, x, 4), l->hidden, l->experts, w->weight, w->trains);
 		p4d_tape_operation *o = p4d_op_last(w);
-		if (w->weight < 4 && groups) { /* a copy of the weight in fp32 */
+		if (w->weight < 4 && groups) { /* the weight, cast to fp32 */
 			o->copy = l->experts * l->hidden * 4;
 			o->lowered = w->trains ? o->copy : 0;
 		}
-		scores = p4d_op_map(w, logits, false, true); /* sigmoid, or softmax */
+		scores = p4d_op_map(w, logits, false, true); /* sigmoid or softmax */
 	} else {
 		const bool adapts = adapted(l) && l->lora.targets == P4D_TARGET_ALL;
 		logits = p4d_op_product(w, x, l->hidden, l->experts, w->weight, w->trains || adapts);
@@ -194,14 +197,15 @@ static p4d_tape_tensor routed(p4d_tape_writer *w, p4d_tape_tensor x)
 	const p4d_tape_tensor top = p4d_op_made(w, chosen, scores.element, p4d_op_needs(w, scores));
 	p4d_tape_operation *o = p4d_op_append(w, scores, top, P4D_NEW_GRADIENT);
 	o->kept = p4d_op_needs(w, scores) ? chosen * (INDEX + 4) : 0;
-	o->scratch = deepseek && groups ? 3 * all * scores.element : 0; /* groups of experts, masked */
+	o->scratch =
+	    deepseek && groups ? 3 * all * scores.element : 0; /* scores of groups of experts, and masks */
 	p4d_op_hold(w, logits);
 	return deepseek || mixtral ? top : p4d_op_cast(w, top, logits.element);
 }
 
 /*
- * A row of biases for each row of a matmul's result, added in place. In the backward pass, both have the same
- * gradient.
+ * A row of biases for each row of a matmul's result, added in place. In the backward pass, result and biases
+ * have the same gradient.
  */
 static p4d_tape_tensor bias_rows(p4d_tape_writer *w, uint64_t rows, uint64_t columns)
 {
@@ -244,7 +248,7 @@ static p4d_tape_tensor limited(p4d_tape_writer *w, p4d_tape_tensor both)
 	return out;
 }
 
-/* The same for experts with biases, which keep the indices of rows' experts. */
+/* Like experts(), for experts with biases, which also keep the index of each row's expert. */
 static p4d_tape_tensor biased_experts(p4d_tape_writer *w, p4d_tape_tensor in, p4d_tape_tensor own)
 {
 	const uint64_t h = w->layout->hidden, F = w->layout->expert_ffn, copies = own.elements;
@@ -262,7 +266,7 @@ static p4d_tape_tensor biased_experts(p4d_tape_writer *w, p4d_tape_tensor in, p4
 	return y;
 }
 
-/* Only the experts: the sum of the results of a token's experts. */
+/* The routed experts, and the sum of the results for each token. */
 static p4d_tape_tensor experts(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_tensor scores)
 {
 	const p4d_layout *l = w->layout;
@@ -293,7 +297,7 @@ static p4d_tape_tensor experts(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_t
 		y = weighted(w, grouped(w, y, F, h, down), own);
 		y = picked(w, y, copies, y.elements);
 	}
-	/* a sum over a token's experts, which autocast computes in fp32 */
+	/* autocast computes the sum over a token's experts in fp32 */
 	const p4d_tape_tensor sum =
 	    p4d_op_made(w, w->tokens * h, w->autocast ? 4 : y.element, p4d_op_needs(w, y));
 	p4d_op_append(w, y, sum, P4D_NEW_GRADIENT);
@@ -317,7 +321,7 @@ p4d_tape_tensor p4d_transformers__experts(p4d_tape_writer *w, p4d_tape_tensor x)
 	if (first)
 		shared = p4d_transformers__mlp(w, x, l->shared_ffn);
 	p4d_tape_tensor y = experts(w, x, routed(w, x));
-	if (gated) { /* Qwen 2's shared expert has a gate of one column */
+	if (gated) { /* Qwen 2's shared expert has a gate with one column */
 		const p4d_tape_tensor gate =
 		    p4d_op_map(w, p4d_transformers__linear(w, x, l->hidden, 1, P4D_TARGET_UP), false, true);
 		shared = weighted(w, shared, gate);

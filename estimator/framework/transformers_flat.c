@@ -13,7 +13,7 @@
 #include "framework/transformers.h"
 #include "plan/parameters.h"
 
-/* Bytes of a gathered unit, and of its trained part. */
+/* Bytes of a unit's gathered parameters, and of the trained part of them. */
 typedef struct unit {
 	int64_t all, trained;
 } unit;
@@ -31,7 +31,10 @@ typedef struct flat {
 	bool all_need; /* the first layer's input needs a gradient */
 } flat;
 
-/* For a micro-batch: whether earlier, unreduced gradients exist, and whether this pass reduces. */
+/*
+ * About a micro-batch. later: unreduced gradients of earlier micro-batches exist; last: its backward pass
+ * reduces the gradients.
+ */
 typedef struct turn {
 	bool later, last;
 } turn;
@@ -43,7 +46,7 @@ static void peek(const flat *f, p4d_transformers_moment *most)
 
 static void gather(const flat *f, p4d_transformers_moment *most, unit u)
 {
-	/* parameters that are not sharded are cast as a whole, or used as they are */
+	/* without sharding, parameters are cast as a whole, or used as they are stored */
 	const int64_t shard = f->casts && f->shards > 1 ? u.all / f->shards : 0;
 
 	f->s->now.live += shard + (f->casts || f->shards > 1 ? u.all : 0);
@@ -56,7 +59,10 @@ static void let_go(const flat *f, unit u)
 	f->s->now.live -= f->casts || f->shards > 1 ? u.all : 0;
 }
 
-/* All gradients of a unit exist, as separate tensors, and are copied into one. free: parameters are freed. */
+/*
+ * Called when all gradients of a unit exist. Copies them into one tensor and reduces that. free: also frees
+ * the unit's parameters.
+ */
 static void reduce(const flat *f, unit u, turn t, bool free)
 {
 	p4d_transformers_step *s = f->s;
@@ -66,7 +72,7 @@ static void reduce(const flat *f, unit u, turn t, bool free)
 		s->now.gradients += u.trained;
 		peek(f, &s->backward);
 		s->now.gradients -=
-		    (t.later ? 2 : 1) * u.trained; /* added to those of micro-batches before */
+		    (t.later ? 2 : 1) * u.trained; /* also added to the gradients of earlier micro-batches */
 	}
 	if (free)
 		let_go(f, u);
@@ -131,14 +137,14 @@ static void backward(const flat *f, turn t)
 		const bool there = f->keeps || (f->ahead && (w->trains || i == l->layers - 1));
 		if (!there)
 			gather(f, &s->backward, u);
-		/* frozen parameters stay until the next layer's pass begins */
+		/* frozen parameters stay gathered until the next layer's pass begins */
 		let_go(f, before);
 		before = w->trains || !frees ? (unit){0, 0} : u;
 		next = i ? f->layer[p4d_transformers__kind_of(l, i - 1)] : (unit){0, 0};
 		if (f->ahead && !f->keeps && w->trains && i)
 			gather(f, &s->backward, next);
 		if (!i && !f->all_need)
-			return; /* less than of the others */
+			return; /* the first layer's backward pass needs less memory than the others' */
 		if (i < l->layers - 1)
 			p4d_transformers__bring_back(s, f->of[kind].forward);
 		if (s->again)
@@ -163,7 +169,7 @@ static void backward(const flat *f, turn t)
 	reduce(f, f->root, t, true);
 }
 
-/* A micro-batch from its beginning on. */
+/* Simulates a micro-batch from its beginning. unreduced: bytes of gradients that exist before. */
 static void play(const flat *f, turn t, int64_t unreduced)
 {
 	p4d_transformers_step *s = f->s;
@@ -174,7 +180,7 @@ static void play(const flat *f, turn t, int64_t unreduced)
 	backward(f, t);
 }
 
-/* All but the layers. */
+/* Parameters of the root unit: all parameters outside of layers. */
 static uint64_t size_of_root(const p4d_layout *l)
 {
 	return (uint64_t)(p4d_size_of_begin(l) + p4d_size_of_table(l) * (l->tied ? 1 : 2) +
@@ -201,7 +207,7 @@ void p4d_transformers__play_flat(p4d_transformers_step *s, uint64_t shards, unsi
 	int64_t unreduced = f.root.trained;
 
 	w->tape = &tape;
-	s->reduced = false; /* not before all gradients of a unit exist */
+	s->reduced = false; /* gradients are reduced only after all gradients of a unit exist */
 	for (unsigned kind = 0; kind < P4D_TRANSFORMERS_KINDS; kind++) {
 		if (!kinds.layers[kind])
 			continue;
@@ -211,7 +217,7 @@ void p4d_transformers__play_flat(p4d_transformers_step *s, uint64_t shards, unsi
 		f.of[kind] = p4d_transformers__passes_of(s, kind);
 		unreduced += f.layer[kind].trained * (int64_t)kinds.layers[kind];
 	}
-	/* among micro-batches that reduce nothing: the first one, or one that adds to others */
+	/* a micro-batch that reduces nothing: the first one, or one that adds to earlier gradients */
 	if (l->micro_batches > 1)
 		play(&f, (turn){.later = l->micro_batches > 2}, unreduced);
 	play(&f, (turn){.later = l->micro_batches > 1, .last = true}, unreduced);

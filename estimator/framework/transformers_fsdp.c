@@ -14,8 +14,8 @@
 typedef struct p4d_fsdp {
 	p4d_transformers_step *s;
 	int64_t shards;
-	int64_t gathered; /* the buffer of the last gathered unit */
-	int64_t reducing; /* the copy of gradients that is being reduced */
+	int64_t gathered; /* bytes of the buffer of the last gathered unit */
+	int64_t reducing; /* bytes of the copy of gradients that is being reduced */
 } fsdp;
 
 static void peek(fsdp *f, p4d_transformers_moment *most)
@@ -23,7 +23,7 @@ static void peek(fsdp *f, p4d_transformers_moment *most)
 	p4d_transformers__look(f->s, most, (p4d_tape_moment){0, 0});
 }
 
-/* Starts to gather a unit. */
+/* Starts to gather a unit into a new buffer. */
 static void gather(fsdp *f, p4d_transformers_moment *most, int64_t unit)
 {
 	f->s->now.live += unit + unit / f->shards;
@@ -32,8 +32,8 @@ static void gather(fsdp *f, p4d_transformers_moment *most, int64_t unit)
 }
 
 /*
- * Copies a gathered unit out of the buffer. Copies of the unit `before` are freed: the pass used them until
- * now.
+ * Copies a gathered unit out of the buffer. Frees the copies of the previous unit, which the pass no longer
+ * needs.
  */
 static void copy_out(fsdp *f, p4d_transformers_moment *most, int64_t unit)
 {
@@ -56,7 +56,8 @@ static void unshard(fsdp *f, p4d_transformers_moment *most, int64_t unit)
 }
 
 /*
- * Backward: this unit was gathered ahead; starts to gather the next one, unless all units are still gathered.
+ * Called before a unit's backward pass, for which the unit was gathered ahead. Starts to gather the next
+ * unit, unless all units are still gathered.
  */
 static void unshard_ahead(fsdp *f, int64_t unit, int64_t next)
 {
@@ -69,8 +70,10 @@ static void unshard_ahead(fsdp *f, int64_t unit, int64_t next)
 	f->gathered = next;
 }
 
-/* The end of a unit's backward pass: copies are freed, and gradients (in bf16) are reduced to an fp32
- * shard. padded: including the padding of the copy that they come from. */
+/*
+ * Ends a unit's backward pass: frees its gathered parameters, and reduces its bf16 gradients to an fp32
+ * shard. padded: including the padding of the copy that they come from.
+ */
 static void reduce(fsdp *f, int64_t unit, int64_t gradients, int64_t padded)
 {
 	p4d_transformers_step *s = f->s;
@@ -86,11 +89,13 @@ static void reduce(fsdp *f, int64_t unit, int64_t gradients, int64_t padded)
 	s->now.gradients -= padded / f->shards;
 }
 
-/* Layers by kind. */
+/* The units of a model, and their sizes in elements. Layers are listed by kind. */
 typedef struct units {
-	int64_t root, table, layer[P4D_TRANSFORMERS_KINDS]; /* bytes when gathered */
-	int64_t of_table, of_layer[P4D_TRANSFORMERS_KINDS]; /* parameters with gradients */
-	int64_t plain[P4D_TRANSFORMERS_KINDS];              /* without the padding of shards */
+	int64_t root, table, layer[P4D_TRANSFORMERS_KINDS]; /* bytes of the gathered units */
+	int64_t of_table,
+	    of_layer[P4D_TRANSFORMERS_KINDS]; /* number of parameters with gradients in a unit */
+	int64_t
+	    plain[P4D_TRANSFORMERS_KINDS]; /* number of a layer's parameters without the padding of shards */
 } units;
 
 static units units_of(const p4d_tape_writer *w, const p4d_transformers_kinds *kinds, uint64_t shards)
@@ -112,7 +117,7 @@ static units units_of(const p4d_tape_writer *w, const p4d_transformers_kinds *ki
 	return u;
 }
 
-/* of: passes of layers by kind; the first layer may need less. */
+/* of: the passes of each kind of layer. all_need: the first layer's input needs a gradient. */
 static void forward(fsdp *f, const units *u, const p4d_transformers_passes *of, bool all_need)
 {
 	p4d_transformers_step *s = f->s;
@@ -159,7 +164,8 @@ static void backward(fsdp *f, const units *u, const p4d_transformers_passes *of,
 	if (!l->tied)
 		reduce(f, u->table, u->of_table, u->of_table);
 	else if (w->trains && s->reduced)
-		s->now.gradients += u->table; /* until the embedding's gradient exists */
+		s->now.gradients +=
+		    u->table; /* the table's gradient exists until the embedding's gradient exists */
 	for (uint64_t i = l->layers; i-- > 0;) {
 		const unsigned kind = p4d_transformers__kind_of(l, i);
 		const int64_t next = i         ? u->layer[p4d_transformers__kind_of(l, i - 1)]
@@ -167,7 +173,7 @@ static void backward(fsdp *f, const units *u, const p4d_transformers_passes *of,
 					       : u->table;
 		unshard_ahead(f, u->layer[kind], next);
 		if (!i && !all_need)
-			return; /* less than of the others */
+			return; /* the first layer's backward pass needs less memory than the others' */
 		if (i < l->layers - 1)
 			p4d_transformers__bring_back(s, of[kind].forward);
 		if (s->again)
@@ -182,7 +188,8 @@ static void backward(fsdp *f, const units *u, const p4d_transformers_passes *of,
 	/* a shared table has two gradients, and their sum in addition */
 	p4d_transformers__look(s, &s->backward,
 			       (p4d_tape_moment){(int64_t)w->tokens * 32, (l->tied ? 2 : 1) * u->table});
-	if (l->tied == s->reduced) /* one of the shared table's two gradients remains; or a new one */
+	if (l->tied ==
+	    s->reduced) /* one of the shared table's two gradients remains, or a new gradient is added */
 		s->now.gradients += l->tied ? -u->table : u->table;
 	reduce(f, u->table, u->table, u->table);
 }
@@ -197,7 +204,7 @@ p4d_gathered p4d_transformers__gathered_by_fsdp(const p4d_layout *l, uint64_t sh
 		layer = u.layer[kind] > layer ? u.layer[kind] : layer;
 	/* the tail stays gathered from one forward pass to the next, since no backward pass releases it */
 	const int64_t stays = u.root + u.table;
-	/* the gathered tensor, and what is copied out of it */
+	/* the gathered tensor, and the copies of it */
 	const int64_t of_table = stays + (l->tied ? 0 : 2 * u.table),
 		      of_layer = stays + 2 * layer + layer / (int64_t)shards;
 
@@ -219,7 +226,7 @@ void p4d_transformers__play_fsdp(p4d_transformers_step *s, uint64_t shards)
 	if (!w->layout->fsdp.keeps_gathered)
 		w->prefetched =
 		    (uint64_t)u.layer[p4d_transformers__kind_of(w->layout, w->layout->layers - 1)];
-	/* unreduced gradients of earlier micro-batches: unsharded, without padding */
+	/* unreduced gradients of earlier micro-batches; they are neither sharded nor padded */
 	int64_t earlier = 0;
 	for (unsigned kind = 0; w->layout->micro_batches > 1 && kind < P4D_TRANSFORMERS_KINDS; kind++)
 		earlier += u.plain[kind] * (int64_t)kinds.layers[kind];

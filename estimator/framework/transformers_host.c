@@ -4,7 +4,7 @@
 #include "framework/transformers.h"
 
 typedef struct pinning {
-	uint64_t plain, rounded; /* bytes of all tensors, and what PyTorch takes for them */
+	uint64_t plain, rounded; /* bytes of all tensors; bytes that PyTorch's allocator takes for them */
 } pinning;
 
 /* PyTorch's allocator of pinned memory takes a power of two for each tensor (CachingHostAllocator). */
@@ -28,7 +28,10 @@ static void pin(pinning *p, uint64_t bytes, uint64_t copies)
 	p->rounded += copies * rounded_up(bytes);
 }
 
-/* Each parameter's part is a separate tensor; norms and biases are small and count as one. */
+/*
+ * Counts pinned tensors if the rank's part of each parameter is a separate tensor; norms and biases are small
+ * and count as one.
+ */
 static void pin_each(pinning *p, const p4d_layout *l, uint64_t shards, unsigned element, uint64_t copies)
 {
 	const p4d_transformers_kinds kinds = p4d_transformers__kinds(l);
@@ -45,12 +48,14 @@ static void pin_each(pinning *p, const p4d_layout *l, uint64_t shards, unsigned 
 	pin(p, cut(places, shards) * element, copies);
 }
 
-/* stage3.py: fp32 gradients, one tensor per group; all gradients in the type of the parameters; offloaded
- * parameters in one tensor. The allocator keeps the memory that partitions had before; for a tied table
- * twice. */
+/*
+ * Pinned by ZeRO-3 (stage3.py): fp32 gradients, one tensor per group; all gradients in the type of the
+ * parameters; offloaded parameters in one tensor. PyTorch keeps the memory that the partitions had before
+ * that (twice for a tied table).
+ */
 static pinning pinned_by_stage_3(const p4d_layout *l, uint64_t trained, uint64_t held, unsigned element)
 {
-	const uint64_t GROUP = 1000000000; /* sub_group_size */
+	const uint64_t GROUP = 1000000000; /* default of DeepSpeed's sub_group_size */
 	const uint64_t share = cut(trained, l->dp);
 	pinning p = {0, 0};
 
@@ -70,8 +75,11 @@ static pinning pinned_by_stage_3(const p4d_layout *l, uint64_t trained, uint64_t
 	return p;
 }
 
-/* stage_1_and_2.py: master copy and gradients in fp32, updated parameters, and a gradient in transit.
- * Gradients of earlier micro-batches are separate tensors; p4d does not compute which of them a rank has. */
+/*
+ * Pinned by ZeRO 1 and 2 (stage_1_and_2.py): master copy and gradients in fp32, updated parameters, and a
+ * gradient in transit. Gradients of earlier micro-batches are separate tensors; p4d does not compute which of
+ * them a rank has.
+ */
 static pinning pinned_by_stage_2(const p4d_layout *l, uint64_t trained, uint64_t on_its_way, unsigned element)
 {
 	const uint64_t share = cut(trained, l->dp);
@@ -99,13 +107,16 @@ static pinning pinned(const p4d_layout *l, const p4d_transformers_host *h)
 					 : pinned_by_stage_2(l, h->trained, h->largest, h->element);
 	pinning p = {0, 0};
 	if (p4d_framework_shares(l, P4D_SHARES_UNITS) && l->offload & P4D_OFFLOAD_PARAMS &&
-	    l->finetune == P4D_TUNE_FULL && !l->fsdp.flat) /* parameters and their gradients */
+	    l->finetune == P4D_TUNE_FULL && !l->fsdp.flat) /* parameters, and their gradients */
 		pin_each(&p, l, h->shards, h->element, 2);
 	return p;
 }
 
-/* The Trainer saves a checkpoint: the state dict of FSDP is gathered, and that of the optimizer after the
- * model's; safetensors writes a copy of the model. ZeRO-3 saves shards, tensor by tensor. */
+/*
+ * Host memory while the HF Trainer saves a checkpoint. With FSDP, it gathers the model's state dict and then
+ * the optimizer's; safetensors writes from a copy of the model. With ZeRO-3, it saves shards, tensor by
+ * tensor.
+ */
 static uint64_t saving(const p4d_layout *l, const p4d_transformers_host *h)
 {
 	const p4d_optimizer *o = p4d_optimizer_of(l);
@@ -120,8 +131,10 @@ static uint64_t saving(const p4d_layout *l, const p4d_transformers_host *h)
 	return h->parameter_bytes;
 }
 
-/* The file has 16-bit weights and is mapped; a rank that casts them to fp32 has a copy. In ZeRO-3 a rank
- * has only parts of them. */
+/*
+ * Host memory while weights are loaded. The file has 16-bit weights and is mapped; a rank that casts them to
+ * fp32 has a copy. In ZeRO-3 a rank has only parts of them.
+ */
 static uint64_t loading(const p4d_layout *l, const p4d_transformers_host *h)
 {
 	if (h->stored < 4 || l->quant != P4D_QUANT_NONE || p4d_framework_shares(l, P4D_SHARES_BY_STAGE))

@@ -6,13 +6,15 @@
 static p4d_tape_tensor with_angles(p4d_tape_writer *w, p4d_tape_tensor x)
 {
 	const unsigned element =
-	    x.element > w->stream ? x.element : w->stream; /* angles have the type of the stream */
+	    x.element > w->stream
+		? x.element
+		: w->stream; /* the cosines and sines have the type of the residual stream */
 	const p4d_tape_tensor out = p4d_op_made(w, x.elements, element, p4d_op_needs(w, x));
 	p4d_op_append(w, x, out, P4D_NEW_GRADIENT);
 	return out;
 }
 
-/* gpt-oss's _apply_rotary_emb: both halves by themselves. */
+/* gpt-oss's _apply_rotary_emb, which rotates the two halves of a head as separate tensors. */
 static p4d_tape_tensor rotated_by_halves(p4d_tape_writer *w, p4d_tape_tensor x)
 {
 	const p4d_tape_tensor first = p4d_op_view(w, x, x.elements / 2),
@@ -23,7 +25,7 @@ static p4d_tape_tensor rotated_by_halves(p4d_tape_writer *w, p4d_tape_tensor x)
 	for (int i = 0; i < 2; i++) {
 		const p4d_tape_tensor cosines = with_angles(w, i ? second : first);
 		half[i] = p4d_op_plus(w, cosines, with_angles(w, i ? first : second));
-		if (!i) /* in a difference, the subtrahend has its own gradient */
+		if (!i) /* in a difference, the second operand has a gradient of its own */
 			p4d_op_last(w)->gradient[1] = P4D_NEW_GRADIENT;
 	}
 	const p4d_tape_tensor out = p4d_op_joined(w, half[0], half[1]);
@@ -76,7 +78,7 @@ static void rotate(p4d_tape_writer *w, p4d_tape_tensor x[2])
 	}
 }
 
-/* Queries, keys and values from one matmul: views of its result. */
+/* Splits the result of one matmul into queries, keys and values, as views. */
 static void split(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_tensor *q, p4d_tape_tensor *k,
 		  p4d_tape_tensor *v)
 {
@@ -125,7 +127,8 @@ static p4d_tape_tensor attention_of(p4d_tape_writer *w, p4d_tape_tensor x)
 		split(w, p4d_transformers__linear(w, x, l->hidden, A + 2 * G, P4D_TARGET_Q), &q, &k, &v);
 	} else {
 		q = p4d_transformers__linear(w, x, l->hidden, gated ? 2 * A : A, P4D_TARGET_Q);
-		if (gated) { /* chunk(), and the gate in one piece */
+		if (gated) { /* one chunk() call separates queries and gates, and the gate is copied to be
+				contiguous */
 			const p4d_tape_tensor own = p4d_op_view(w, q, w->tokens * A),
 					      other = p4d_op_view(w, q, w->tokens * A);
 			p4d_op_append(w, q, own, P4D_NEW_GRADIENT)->others[0] = other.value;
@@ -205,7 +208,7 @@ static p4d_tape_tensor fed(p4d_tape_writer *w, p4d_tape_tensor x, p4d_feed feed)
 					: p4d_transformers__mlp(w, x, w->layout->ffn);
 }
 
-/* A layer with a single block, after a norm. */
+/* A layer with a single block (attention, a mixer or a feed-forward part), after a norm. */
 static void single_block(p4d_tape_writer *w, p4d_tape_tensor x, p4d_layer_kind kind)
 {
 	const p4d_tape_tensor in = p4d_transformers__norm(w, x, w->layout->hidden);
@@ -261,7 +264,7 @@ static void chunked_end(p4d_tape_writer *w, p4d_tape_tensor x)
 	chunk = chunk < w->tokens ? chunk : w->tokens;
 	o->kept = x.elements * x.element;
 	o->weight = w->trains ? l->vocab * l->hidden * w->weight : 0;
-	/* the weight gradient of a chunk is summed in fp32 */
+	/* the chunks' gradients of the weight are summed in fp32 */
 	o->scratch = chunk * l->vocab * 2 + 2 * o->weight + (w->trains ? l->vocab * l->hidden * 4 : 0);
 	p4d_op_hold(w, x);
 }
@@ -269,7 +272,8 @@ static void chunked_end(p4d_tape_writer *w, p4d_tape_tensor x)
 /*
  * TRL 1.4 to 1.14 (_chunked_cross_entropy_loss): logits of 256 tokens at a time, in fp32, with their softmax
  * and entropy; each chunk is recomputed in the backward pass. Weights are cast to fp32, and autocast casts
- * them back. Gradients of chunks are summed: next to the sum there are two in fp32, or one and the weights.
+ * them back. Gradients of chunks are summed: in addition to the sum, either two gradients in fp32 exist, or
+ * one gradient and the weights.
  */
 static void trl_end(p4d_tape_writer *w, p4d_tape_tensor x)
 {
@@ -277,7 +281,7 @@ static void trl_end(p4d_tape_writer *w, p4d_tape_tensor x)
 	const uint64_t table = l->vocab * l->hidden,
 		       chunk = (w->tokens < 256 ? w->tokens : 256) * l->vocab * 4;
 	const uint64_t fp32 = w->weight < 4 ? 4 * table : 0, lowered = w->autocast ? 2 * table : 0;
-	/* logits and their capped values, logarithms, exponentials, and the products of both */
+	/* 4 tensors of a chunk's size: logits, logarithms, exponentials, products; 6 if logits are capped */
 	const uint64_t chunks = (l->architecture->logit_cap > 0 ? 6 : 4) * chunk;
 	const bool copies = w->rows > 1;
 	const p4d_tape_tensor rows = copies ? p4d_op_map(w, x, false, false) : p4d_op_view(w, x, x.elements);
@@ -296,8 +300,8 @@ static void trl_end(p4d_tape_writer *w, p4d_tape_tensor x)
 }
 
 /*
- * TRL 1.15 and later (ChunkedLogProbFunction): tiles of 4096 tokens by 32768 words in one buffer, twice.
- * Gradients are summed in fp32, and cast at the end.
+ * TRL 1.15 and later (ChunkedLogProbFunction): logits are computed in tiles of 4096 tokens by 32768 words.
+ * One buffer holds two tiles. Gradients are summed in fp32, and cast at the end.
  */
 static void tiled_end(p4d_tape_writer *w, p4d_tape_tensor x)
 {
@@ -306,7 +310,7 @@ static void tiled_end(p4d_tape_writer *w, p4d_tape_tensor x)
 	const unsigned element = w->autocast ? 2 : x.element;
 	const uint64_t tokens = w->tokens < TOKENS ? w->tokens : TOKENS,
 		       words = l->vocab < WORDS ? l->vocab : WORDS, table = l->vocab * l->hidden;
-	/* the buffer, and a tile's input and weights in another type */
+	/* the buffer, and casts of a tile's input and weights */
 	const uint64_t tile = tokens * WORDS * element +
 			      (element < x.element ? tokens * l->hidden * element : 0) +
 			      (element < w->weight ? words * l->hidden * element : 0);
@@ -339,7 +343,7 @@ static p4d_tape_tensor head_input(p4d_tape_writer *w, p4d_tape_tensor x)
 }
 
 /*
- * The loss of pairs in TRL before 1.15 (dpo_trainer.py of 1.10, _compute_loss) with 16-bit logits:
+ * The loss of DPO in TRL before 1.15 (dpo_trainer.py of 1.10, _compute_loss) with 16-bit logits:
  * log-probabilities are 16-bit as well (selective_log_softmax). The entropy is calculated from a copy, 128
  * tokens at a time, while the reference's logits exist.
  */
@@ -357,9 +361,9 @@ static void paired_end(p4d_tape_writer *w, p4d_tape_tensor logits)
 }
 
 /*
- * A class's own loss (class_loss.c). It uses the logits without the last token of each sequence: selected by
- * the attention mask or, with several sequences, copied to be contiguous. The gradient of either slice has
- * the size of all logits.
+ * The loss of models whose class computes it itself (class_loss.c). It uses the logits without the last token
+ * of each sequence: selected by the attention mask or, with several sequences, copied to be contiguous. The
+ * gradient of either slice has the size of all logits.
  */
 static void class_end(p4d_tape_writer *w, p4d_tape_tensor logits, const p4d_class_loss *of)
 {
@@ -387,7 +391,10 @@ static void class_end(p4d_tape_writer *w, p4d_tape_tensor logits, const p4d_clas
 		p4d_op_hold(w, logits);
 }
 
-/* A class's own loss in a release that is certainly older; NULL: loss_utils.py's. */
+/*
+ * The loss that the model's class computes itself, if the layout's release of transformers is known and old
+ * enough; NULL: loss_utils.py computes the loss.
+ */
 static const p4d_class_loss *old_loss(const p4d_layout *l)
 {
 	static const p4d_class_loss plain = {.upcasts = false};
@@ -398,8 +405,10 @@ static const p4d_class_loss *old_loss(const p4d_layout *l)
 	return old && l->torch.model_code == P4D_MODEL_CODE_TRANSFORMERS ? &plain : NULL;
 }
 
-/* The tokens of the loss. Before release 4.49: logits without the last token of each sequence; with
- * several sequences they are copied to be contiguous. Later releases only shift the labels. */
+/*
+ * The logits that the loss uses. Before release 4.49: logits without the last token of each sequence; with
+ * several sequences they are copied to be contiguous. Later releases only shift the labels.
+ */
 static p4d_tape_tensor shifted(p4d_tape_writer *w, p4d_tape_tensor logits)
 {
 	enum { LABELS = 4 * P4D_RELEASE_UNIT + 49 };
@@ -439,7 +448,8 @@ static void end(p4d_tape_writer *w)
 	else if (a->scales_logits)
 		logits = p4d_op_map(w, logits, false, false);
 	else if (a->logits_in_fp32)
-		logits = p4d_op_cast(w, logits, 4); /* and autocast drops its cache of casts */
+		logits =
+		    p4d_op_cast(w, logits, 4); /* a cast to fp32; autocast also drops its cache of casts */
 	/* accelerate casts FSDP's outputs to fp32 */
 	if (l->pairs && !w->autocast && logits.element == 2 && !p4d_framework_shares(l, P4D_SHARES_UNITS)) {
 		paired_end(w, logits);
@@ -452,7 +462,7 @@ static void end(p4d_tape_writer *w)
 		p4d_op_hold(w, y);
 		return;
 	}
-	/* the decoders' loss itself casts */
+	/* the loss of decoders casts to fp32 itself */
 	const p4d_tape_tensor wide =
 	    a->kind == P4D_DECODER || w->autocast ? p4d_op_cast(w, logits, 4) : logits;
 	const p4d_tape_tensor of = shifted(w, wide);

@@ -10,7 +10,7 @@ bool p4d_transformers__gates_shared(const p4d_layout *l)
 
 /* ---- norms ---- */
 
-/* A number per row of x, such as its mean. Its gradient is expanded over the row. */
+/* A number for each row of x, such as its mean. The number's gradient is expanded over the row. */
 static p4d_tape_tensor mean(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t rows)
 {
 	const p4d_tape_tensor out = p4d_op_made(w, rows, 4, p4d_op_needs(w, x));
@@ -19,8 +19,8 @@ static p4d_tape_tensor mean(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t rows
 }
 
 /*
- * x times a number per row. In the backward pass, that number's gradient is as large as x before it is
- * summed.
+ * Multiplies each row of x by a number. In the backward pass, that number's gradient is as large as x before
+ * it is summed.
  */
 static p4d_tape_tensor scaled(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_tensor rows)
 {
@@ -37,7 +37,7 @@ static p4d_tape_tensor scaled(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_te
 	return out;
 }
 
-/* Multiplies by a weight of the row's width, in the wider type of both. */
+/* Multiplies by a weight of the row's width, in the wider of both types. */
 static p4d_tape_tensor weighted(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t columns, unsigned weight,
 				unsigned copies)
 {
@@ -53,7 +53,7 @@ static p4d_tape_tensor weighted(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t 
 	return out;
 }
 
-/* x / sqrt(mean(x^2)), x in fp32. The square's gradient goes through two tensors (pow_backward). */
+/* x / sqrt(mean(x^2)), for x in fp32. The backward pass of the square (pow_backward) makes two tensors. */
 static p4d_tape_tensor root_mean_square(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t rows)
 {
 	const p4d_tape_tensor square = p4d_op_map(w, x, true, false);
@@ -84,7 +84,7 @@ static p4d_tape_tensor minus_mean(p4d_tape_writer *w, p4d_tape_tensor x, uint64_
 
 	o->in[1] = of_rows.value;
 	o->gradient[1] = P4D_NEW_GRADIENT;
-	o->back_scratch = x.elements * x.element; /* negated, before it is summed */
+	o->back_scratch = x.elements * x.element; /* the negated gradient, before it is summed */
 	return out;
 }
 
@@ -140,7 +140,7 @@ p4d_tape_tensor p4d_transformers__norm_by(p4d_tape_writer *w, p4d_tape_tensor x,
 
 /* ---- linear layers ---- */
 
-/* bitsandbytes' Linear4bit: the weight is unpacked for each product. */
+/* bitsandbytes' Linear4bit, which unpacks the weight for each matmul. */
 static p4d_tape_tensor quantized(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t in, uint64_t out)
 {
 	const unsigned given = x.element;
@@ -154,8 +154,9 @@ static p4d_tape_tensor quantized(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t
 }
 
 /*
- * Binary codes: the weight is expanded for each product. The gradient of a scale is a sum over its row of the
- * weight's gradient times the code, so the input is kept. The authors' code was not available.
+ * A weight in binary codes, which is expanded for each matmul. The gradient of a scale is a sum over its row
+ * of the weight's gradient times the code, so the input is kept. Not compared with the authors' code, which
+ * was not available.
  */
 static p4d_tape_tensor coded(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t in, uint64_t out)
 {
@@ -232,7 +233,7 @@ p4d_tape_tensor p4d_transformers__linear(p4d_tape_writer *w, p4d_tape_tensor x, 
 	}
 	a = p4d_op_product(w, a, in, l->lora.rank, adapter, true);
 	a = p4d_op_product(w, a, l->lora.rank, out, adapter, true);
-	a = p4d_op_map(w, a, false, false); /* times the scale */
+	a = p4d_op_map(w, a, false, false); /* multiplied by the adapter's scale */
 	if (four_bits && !w->autocast)
 		a = p4d_op_cast(w, a, given);
 	y = p4d_op_plus(w, y, a);
@@ -290,7 +291,7 @@ p4d_tape_tensor p4d_transformers__activated(p4d_tape_writer *w, p4d_tape_tensor 
 	y = p4d_op_map(w, y, false, false);
 	y = p4d_op_map(w, y, false, true); /* tanh */
 	y = p4d_op_map(w, y, false, false);
-	p4d_op_last(w)->gradient[0] = P4D_SAME_GRADIENT; /* 1 + */
+	p4d_op_last(w)->gradient[0] = P4D_SAME_GRADIENT; /* adds 1 */
 	return p4d_op_times(w, half, y);
 }
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The memory that PyTorch's allocator reserves beyond the allocated memory. p4d simulates two steps of
- * transformers' modules on it, the first without and the second with optimizer states. Tapes give the blocks
- * that layers allocate and free; sharding engines add theirs. The order of blocks was compared with what the
- * allocator records in rehearsals; test_rehearsed_memory.c compares the totals.
+ * The memory that PyTorch's allocator reserves beyond the allocated memory. p4d simulates the allocator
+ * during two steps with transformers' modules. Optimizer states exist from the end of the first step on.
+ * Tapes give the blocks that layers allocate and free; the functions for sharding (p4d_reserved_engine) add
+ * theirs. The order of blocks was compared with what the allocator records in rehearsals;
+ * test_rehearsed_memory.c compares the totals.
  */
 #include "framework/transformers_reserved.h"
 
@@ -159,7 +160,10 @@ static void run_forward(p4d_reserved *r)
 	r->state = state;
 }
 
-/* Forward and backward passes of norm, head and loss; returns the gradient of the last layer's result. */
+/*
+ * Forward and backward passes of the last norm, head and loss. Returns the gradient of the last layer's
+ * result.
+ */
 static p4d_allocated run_end(p4d_reserved *r)
 {
 	call(r, r->engine->before_forward, r->layers + 1);
@@ -173,7 +177,10 @@ static p4d_allocated run_end(p4d_reserved *r)
 	return gradient;
 }
 
-/* The embedding's gradient is summed in fp32, in groups of 10 tokens, and for each distinct word. */
+/*
+ * Bytes of temporaries for the embedding's gradient, which is summed in fp32, in groups of 10 tokens, and for
+ * each distinct word.
+ */
 static p4d_wide sums_of_rows(const p4d_reserved *r)
 {
 	const uint64_t tokens = r->w.tokens, words = tokens < r->l->vocab ? tokens : r->l->vocab;
@@ -251,7 +258,7 @@ static void make_roots(p4d_reserved *r, uint64_t elements)
 	p4d_reserved__take(r, &r->some, (p4d_wide)shard_of(r, elements) * r->trained);
 }
 
-/* Adafactor: squares in fp32, their factors, and the update. */
+/* An update with Adafactor: squares of gradients in fp32, their factors, and the update. */
 static void update_by_factors(p4d_reserved *r, uint64_t elements)
 {
 	const unsigned before = r->some.count;
@@ -351,7 +358,7 @@ static bool is_played(const p4d_layout *l)
 
 	if (l->layer_groups || l->finetune == P4D_TUNE_ALPHA ||
 	    (l->fsdp.flat && l->finetune != P4D_TUNE_FULL))
-		return false; /* each side of an adapter is a unit */
+		return false; /* each of an adapter's two matrices is then a unit of its own */
 	return l->architecture->kind == P4D_DECODER && !l->pairs && !l->reference &&
 	       !(l->offload & ~offload) && kinds.layers[p4d_transformers__kind_of(l, 0)] == l->layers;
 }
@@ -393,14 +400,15 @@ static uint64_t play(void *of, uint64_t room, uint64_t *taken)
 
 uint64_t p4d_torch__reserved(const p4d_layout *l, uint32_t stage, const p4d_plan *plan, bool is_short)
 {
-	(void)stage; /* these have no pipelines */
+	(void)stage; /* these frameworks have no pipelines, so there is one stage */
 	reserved_depth of = {.l = l};
 
 	(void)plan;
 	if (l->torch.model_code != P4D_MODEL_CODE_TRANSFORMERS || l->torch.compile || !l->layers ||
 	    !p4d_transformers__countable(l) || !is_played(l))
 		return 0;
-	of.r = malloc(sizeof(*of.r)); /* too large for slurmctld's stacks */
+	of.r = malloc(sizeof(*of.r)); /* allocated on the heap, because it is too large for the stacks of
+					 slurmctld's threads */
 	if (!of.r)
 		return 0;
 	const uint64_t bytes =

@@ -19,8 +19,10 @@ static p4d_wide shard_of(const p4d_reserved *r, unsigned unit)
 	return (elements_of(r, unit) + r->shards - 1) / r->shards;
 }
 
-/* Rank 0 sends its tensors to all ranks in buckets: tensors are copied into one, except a tensor that
- * fills a bucket alone. Two buckets are in flight at a time (c10d's broadcast_coalesced). */
+/*
+ * Rank 0 broadcasts its tensors in buckets. It copies tensors into a bucket, except a tensor that fills a
+ * bucket alone. Two buckets are in flight at a time (c10d's broadcast_coalesced).
+ */
 #define BUCKET ((p4d_wide)250 << 20)
 
 static void send_bucket(p4d_reserved *r)
@@ -41,7 +43,7 @@ static void add_to_bucket(p4d_reserved *r, uint64_t elements)
 		send_bucket(r);
 }
 
-/* Norms and the root's buffers are small, but they are separate tensors. */
+/* Broadcasts a unit. Norms and the root's buffers are small, but they are separate tensors. */
 static void broadcast(p4d_reserved *r, unsigned unit)
 {
 	r->buckets = (p4d_reserved_buckets){.tensors = !unit};
@@ -54,7 +56,10 @@ static void broadcast(p4d_reserved *r, unsigned unit)
 	p4d_allocator_forget(&r->main, &r->buckets.sent[1]);
 }
 
-/* A unit's parameters become one tensor, and then a shard: layers first, then the root. */
+/*
+ * Loads the model. Each unit's parameters become one tensor, which is then sharded: layers first, then the
+ * root.
+ */
 static void load(p4d_reserved *r)
 {
 	for (unsigned i = 1; i <= r->layers + 1; i++) {
@@ -68,7 +73,8 @@ static void load(p4d_reserved *r)
 		p4d_allocator_forget(&r->main, &whole);
 		p4d_reserved__give(r, &r->some, 0);
 	}
-	for (unsigned unit = 0; unit <= r->layers; unit++) { /* before the first forward pass: _lazy_init */
+	for (unsigned unit = 0; unit <= r->layers;
+	     unit++) { /* FSDP1 does this before the first forward pass (_lazy_init) */
 		p4d_allocator_touch(&r->main, shard_of(r, unit) * r->w.weight);
 		p4d_allocator_touch(&r->main, elements_of(r, unit) * r->w.weight);
 		p4d_allocator_touch(&r->main, elements_of(r, unit) * r->stored);
@@ -90,7 +96,7 @@ static void gather(p4d_reserved *r, unsigned unit)
 static void before_forward(p4d_reserved *r, unsigned unit)
 {
 	if (unit > r->layers)
-		return; /* it belongs to the root */
+		return; /* this table belongs to the root unit */
 	gather(r, unit);
 	if (unit && unit < r->layers && r->l->fsdp.prefetches_forward)
 		gather(r, unit + 1);
@@ -120,7 +126,7 @@ static void add_gradient(void *owner, uint64_t bytes)
 static void after_backward(p4d_reserved *r, unsigned unit)
 {
 	if (unit > r->layers) {
-		r->pending = r->grads.count; /* the head's gradients wait for the embedding's */
+		r->pending = r->grads.count; /* the head's gradients wait for the embedding's gradients */
 		return;
 	}
 	p4d_allocated whole = p4d_caching_allocator_take(&r->gathers, elements_of(r, unit) * r->w.weight);

@@ -26,8 +26,8 @@ static void partition(p4d_reserved *r, uint64_t elements)
 }
 
 /*
- * Parameters are cut into shards while the model is constructed; then the optimizer makes one tensor of the
- * shards.
+ * Loads the model: parameters are cut into shards while the model is constructed; then the optimizer copies
+ * the shards into one tensor.
  */
 static void load(p4d_reserved *r)
 {
@@ -100,7 +100,7 @@ static void wait_for(p4d_reserved *r, short group)
 	p4d_allocator_forget(&r->main, &r->group[group]);
 }
 
-/* Gathers one group of the parameters after a use, unless too many are live. */
+/* Gathers the next group of parameters that follows a use, unless too many are live. */
 static void gather_ahead(p4d_reserved *r, unsigned use)
 {
 	const unsigned uses = 2 * (r->layers + 2);
@@ -127,7 +127,8 @@ static void gather_ahead(p4d_reserved *r, unsigned use)
 static void fetch(p4d_reserved *r, unsigned use)
 {
 	const unsigned unit = (unsigned)unit_of_use(r, use);
-	const bool knows = r->knows; /* the first step is over */
+	const bool knows =
+	    r->knows; /* true after the first step, when DeepSpeed knows the order of parameters */
 
 	for (unsigned k = 0; k < parameters_of(r, unit); k++) {
 		p4d_reserved_gathered *p = state_of(r, unit, k);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What all engines do with a parameter, and parameters in the order of the model. */
+/* Operations on parameters that all kinds of sharding use, and the order of parameters in the model. */
 #include "framework/transformers_reserved.h"
 
 void p4d_reserved__add_gradient(void *owner, uint64_t bytes)

@@ -27,7 +27,10 @@ static void load(p4d_reserved *r)
 	p4d_reserved__give(r, &r->some, 0);
 }
 
-/* Shards are copied into one tensor and gathered into another, which lives until the next gather. */
+/*
+ * Copies a unit's shard into one tensor, and gathers all shards into another, which lives until the next
+ * gather.
+ */
 static void gather(p4d_reserved *r, unsigned unit)
 {
 	const p4d_wide bytes = p4d_reserved__unit_bytes(r, unit);
@@ -57,7 +60,7 @@ static bool is_tail(const p4d_reserved *r, unsigned unit)
 static void before_forward(p4d_reserved *r, unsigned unit)
 {
 	if (unit > r->layers && r->l->tied)
-		return; /* the shared table is still gathered */
+		return; /* the table that embedding and head share is still gathered */
 	gather(r, unit);
 	p4d_reserved__each_of_unit(r, unit, copy_out);
 }
@@ -75,7 +78,10 @@ static void after_forward(p4d_reserved *r, unsigned unit)
 		p4d_reserved__give(r, &r->copies, r->l->tied ? blocks_of_tail(r) : 0);
 }
 
-/* This unit was gathered ahead; starts to gather the next one. */
+/*
+ * Called before a unit's backward pass, for which the unit was gathered ahead. Starts to gather the next
+ * unit.
+ */
 static void before_backward(p4d_reserved *r, unsigned unit)
 {
 	if (unit <= r->layers && !is_tail(r, unit)) {
@@ -86,8 +92,10 @@ static void before_backward(p4d_reserved *r, unsigned unit)
 		gather(r, unit - 1);
 }
 
-/* Gradients of a unit are copied into one tensor, which lives until the next unit's, and reduced to a
- * shard. */
+/*
+ * Copies the gradients of a unit into one tensor and reduces it to a shard. The tensor lives until the next
+ * unit is reduced.
+ */
 static void reduce(p4d_reserved *r, unsigned unit)
 {
 	const p4d_wide bytes = p4d_reserved__unit_bytes(r, unit);
@@ -114,7 +122,7 @@ static void reduce(p4d_reserved *r, unsigned unit)
 static void after_backward(p4d_reserved *r, unsigned unit)
 {
 	if (unit > r->layers && r->l->tied)
-		return; /* until the embedding's gradient exists */
+		return; /* the unit's gradients wait until the embedding's gradient exists */
 	if (r->micro_batch == 0) {
 		unsigned before = 0;
 		for (unsigned i = unit + 1; i <= r->layers + 1; i++)

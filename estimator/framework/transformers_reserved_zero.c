@@ -32,7 +32,7 @@ static void make_moments(p4d_reserved *r, uint64_t elements)
 	p4d_reserved__take(r, NULL, (p4d_wide)4 * elements);
 }
 
-/* The optimizer runs once before the first step, with gradients of zeros. */
+/* Runs the optimizer once before the first step, with gradients of zeros, as DeepSpeed does. */
 static void load_copies(p4d_reserved *r)
 {
 	p4d_reserved__each_trained(r, p4d_reserved__load);
@@ -54,7 +54,7 @@ static void update_copies(p4d_reserved *r, bool first)
 	p4d_reserved__give(r, &r->grads, 0);
 }
 
-/* Each gradient is averaged in an fp32 copy. */
+/* Averages a gradient over the ranks, in an fp32 copy. */
 static void average(p4d_reserved *r, uint64_t elements)
 {
 	p4d_reserved__take_for_a_while(r, (p4d_wide)4 * elements);
@@ -99,7 +99,8 @@ static void load_windows(p4d_reserved *r)
 
 	p4d_reserved__each_trained(r, count);
 	z->share = (z->all + r->l->dp - 1) / r->l->dp;
-	z->share = z->share ? z->share : 1; /* only adapters of experts, which are not listed */
+	z->share = z->share ? z->share
+			    : 1; /* 0 if only experts' adapters are trained, because those are not listed */
 	z->from = z->share * (r->l->dp - 1);
 	z->to = z->all;
 	p4d_reserved__each_trained(r, find_own);
@@ -110,7 +111,7 @@ static void load_windows(p4d_reserved *r)
 	if (!on_host(r))
 		copy_to_fp32(r, z->share);
 	p4d_caching_allocator_trim(&r->main);
-	if (on_host(r)) /* the largest gradient in transit */
+	if (on_host(r)) /* a buffer for the largest gradient that is being copied to the host */
 		p4d_reserved__take(r, NULL, (p4d_wide)r->l->vocab * r->l->hidden * r->stored);
 	else
 		p4d_reserved__take_for_a_while(r, (p4d_wide)4 * z->share);
@@ -121,13 +122,16 @@ static bool reduces_at_end(const p4d_reserved *r)
 	return r->l->zero_stage == 1 && !r->l->overlap_dp;
 }
 
-/* The stream that reduces gradients. */
+/* The allocator of the stream on which gradients are reduced. */
 static p4d_caching_allocator *reducing_stream(p4d_reserved *r)
 {
 	return r->l->overlap_dp ? &r->reduces : &r->main;
 }
 
-/* Reduces the bucket to its ranks, from a copy if there are several; the rank keeps its own part. */
+/*
+ * Reduces each part of the bucket to its rank; from a copy, if the bucket has parts of several ranks. The
+ * simulated rank keeps its own part.
+ */
 static void flush(p4d_reserved *r)
 {
 	p4d_reserved_zero *z = &r->zero;
@@ -145,13 +149,13 @@ static void flush(p4d_reserved *r)
 	if (z->own_waits && !z->has_own && !on_host(r)) {
 		const p4d_allocated own =
 		    p4d_caching_allocator_take(reducing_stream(r), (p4d_wide)z->own * r->stored);
-		if (z->kept) /* added to those of earlier micro-batches */
+		if (z->kept) /* added to the gradients of earlier micro-batches */
 			p4d_torch_blocks__hold(&r->reduced, own);
 		else
 			z->kept = own;
 		z->has_own = true;
 	}
-	p4d_reserved__give(r, &r->copies, 0); /* larger than the bucket */
+	p4d_reserved__give(r, &r->copies, 0); /* copies of gradients that are larger than the bucket */
 	z->waiting = 0;
 	z->own_waits = false;
 }
@@ -189,7 +193,7 @@ static void add_to_bucket(void *owner, uint64_t bytes)
 	if (reduces_at_end(r) || (r->l->zero_stage == 1 && !p4d_reserved__is_last(r))) {
 		p4d_reserved__add_gradient(r, bytes);
 		start_buckets(r);
-	} else if (r->l->zero_stage == 1 && r->micro_batch) { /* the sum is reduced */
+	} else if (r->l->zero_stage == 1 && r->micro_batch) { /* stage 1 reduces the sum over micro-batches */
 		p4d_reserved__take_for_a_while(r, bytes);
 		reduce(r, bytes / r->stored, r->pending < r->grads.count ? r->grads.of[r->pending++] : 0);
 	} else {
@@ -240,8 +244,10 @@ static void norm(p4d_reserved *r, uint64_t elements)
 	z->at = end;
 }
 
-/* The norm is computed from fp64 copies, one gradient at a time; then gradients become one tensor, and
- * that is cast to fp32. */
+/*
+ * The norm is computed from fp64 copies, one gradient at a time; then the gradients are copied into one
+ * tensor, which is cast to fp32.
+ */
 static void update(p4d_reserved *r, bool first)
 {
 	p4d_reserved_zero *z = &r->zero;

@@ -14,7 +14,7 @@ bool p4d_transformers__countable(const p4d_layout *l)
 			       2 * (p4d_wide)l->kv_heads * l->head_dim;
 	p4d_wide columns = (p4d_wide)l->vocab + l->hidden + l->ffn + l->shared_ffn + heads + l->lora.rank;
 
-	if (eager || l->micro_batch > 1) /* scores, or the mask */
+	if (eager || l->micro_batch > 1) /* attention scores or the attention mask */
 		columns += (eager ? l->heads : 1) * (p4d_wide)l->seq_len;
 	if (l->state.heads) /* values, and the states of a layer: at most one for each token */
 		columns += l->state.heads * (p4d_wide)l->state.head_dim * (1 + (p4d_wide)l->state.size) +
@@ -26,7 +26,7 @@ bool p4d_transformers__countable(const p4d_layout *l)
 	return !(p4d_size_of_model(l) >> 46) && !(all * l->layers >> 52);
 }
 
-/* Linear layers of a state-space mixer. */
+/* Lists the linear layers of a state-space mixer. */
 static size_t states_linears(const p4d_layout *l, p4d_mixer mixer, p4d_transformers_linear *linears)
 {
 	enum { STATE = P4D_TRANSFORMERS_STATE };
@@ -115,7 +115,7 @@ static linear_sums sums_of(const p4d_layout *l, unsigned kind)
 		s.elements += linears[i].in * linears[i].out;
 		s.outputs += linears[i].out;
 		if (l->finetune == P4D_TUNE_ALPHA)
-			s.adapters += linears[i].out; /* the scales that are trained */
+			s.adapters += linears[i].out; /* trained scales of binary codes (AlphaTuning) */
 		else if (p4d_transformers__adapts(l, linears[i].target))
 			s.adapters += l->lora.rank * (linears[i].in + linears[i].out);
 	}
@@ -127,7 +127,7 @@ uint64_t p4d_transformers__layer_adapters(const p4d_layout *l, unsigned kind)
 	return sums_of(l, kind).adapters;
 }
 
-/* The sums over the linear layers of all layers of the model. */
+/* Sums over the linear layers of the whole model. */
 static linear_sums sums_of_model(const p4d_layout *l)
 {
 	const p4d_transformers_kinds kinds = p4d_transformers__kinds(l);
@@ -193,11 +193,11 @@ uint64_t p4d_transformers__parameter_bytes(const p4d_layout *l, unsigned element
 {
 	const bool lit = l->torch.model_code == P4D_MODEL_CODE_LITGPT;
 	const uint64_t all = (uint64_t)p4d_size_of_model(l);
-	/* before release 5 each expert has linear layers, which are also quantized */
+	/* before release 5 of transformers, each expert has linear layers, which are also quantized */
 	const uint64_t experts = l->torch.transformers && l->torch.transformers < 5 * P4D_RELEASE_UNIT
 				     ? p4d_expert_layers_before(l, l->layers) * l->experts
 				     : 0;
-	/* quantized elements: experts are no linear layers */
+	/* number of quantized elements; tensors of experts are no linear layers */
 	const uint64_t linears = sums_of_model(l).elements + experts * (uint64_t)p4d_size_of_expert(l);
 	const uint64_t adapters = p4d_transformers__adapters(l) * (l->lora.fp32 ? 4 : 2);
 
@@ -214,8 +214,9 @@ uint64_t p4d_transformers__parameter_bytes(const p4d_layout *l, unsigned element
 	const uint64_t bits = l->quant == P4D_QUANT_NF4 ? 4 : 8, each = l->glu ? 7 : 6;
 	const uint64_t tables = (l->layers * each + experts * (l->glu ? 3 : 2)) * 3072;
 	const uint64_t scales = l->quant != P4D_QUANT_NF4 ? 0
-				: lit                     ? linears / 64 * 4 /* in fp32, not quantized */
-							  : linears / 64 + linears / 64 / 256 * 4 + tables;
+				: lit
+				    ? linears / 64 * 4 /* LitGPT: the scales are in fp32, and not quantized */
+				    : linears / 64 + linears / 64 / 256 * 4 + tables;
 	return linears * bits / 8 + scales + (all - linears) * element + adapters;
 }
 

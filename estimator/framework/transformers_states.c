@@ -10,8 +10,8 @@
 
 enum { STATE = P4D_TRANSFORMERS_STATE };
 
-/* Parameters of a mixer outside of linear layers. They count with the next operation on the tape, whose
- * backward pass comes first. */
+/* Parameters of a mixer outside of linear layers. Their gradients count with the next operation on the
+ * tape. */
 static p4d_tape_tensor with_weights(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t elements)
 {
 	const p4d_tape_tensor out = p4d_op_view(w, x, x.elements);
@@ -95,8 +95,9 @@ static p4d_tape_tensor mamba(p4d_tape_writer *w, p4d_tape_tensor x)
 	o->saved[2] = c.value;
 	o->kept = 3 * piece + w->rows * inner * ((w->length + CHUNK - 1) / CHUNK) * states * 2 * 4;
 	o->back_scratch =
-	    piece + 2 * t * states * 4; /* the gradient, contiguous; the fp32 gradients of B and C */
-	/* the last matmul reads its transpose, copied to be contiguous */
+	    piece +
+	    2 * t * states * 4; /* the gradient, copied to be contiguous; the fp32 gradients of B and C */
+	/* the last matmul reads a transpose of the result, copied to be contiguous */
 	const p4d_tape_tensor whole = p4d_op_made(w, t * inner, scanned.element, true);
 	p4d_op_append(w, scanned, whole, P4D_SAME_GRADIENT);
 	const p4d_tape_tensor y = p4d_transformers__linear(w, whole, inner, h, STATE);
@@ -115,10 +116,10 @@ static p4d_tape_tensor decays(p4d_tape_writer *w, p4d_tape_tensor a)
 }
 
 /*
- * The rule itself. Saved: queries and keys, normed, with a statistic of each; values, contiguous; a chunk's
- * inverse and sums of decays. Forward: queries and keys, contiguous; products of keys and of values with that
- * inverse; states; values minus the states' prediction. Backward: the same again, gradients of all of these,
- * and second gradients of keys and values.
+ * The gated delta rule. Saved: queries and keys, normed, with a statistic of each; values, contiguous; a
+ * chunk's inverse and sums of decays. Forward: queries and keys, contiguous; products of keys and of values
+ * with that inverse; states; values minus the states' prediction. Backward: the same tensors again, gradients
+ * of all of them, and second gradients of keys and values.
  */
 static p4d_tape_tensor delta_rule(p4d_tape_writer *w, p4d_tape_tensor in, p4d_tape_tensor decay,
 				  p4d_tape_tensor strength)

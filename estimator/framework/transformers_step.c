@@ -26,11 +26,13 @@ uint64_t p4d_transformers__inputs(const p4d_tape_writer *w)
 	uint64_t mask = 0;
 
 	if (!l->flash_attention || l->architecture->attention_cap > 0)
-		mask = w->rows * w->length * w->length * w->stream *
-		       (l->architecture->attention_sinks ? 2 : 1); /* also that of sliding windows */
+		mask =
+		    w->rows * w->length * w->length * w->stream *
+		    (l->architecture->attention_sinks ? 2
+						      : 1); /* gpt-oss also has a mask for sliding windows */
 	else if (w->masked)
 		mask = w->rows * w->length * w->length;
-	if (l->architecture->patch_elements) /* pixels in fp32, and as a matmul's input */
+	if (l->architecture->patch_elements) /* pixels in fp32, and in the type of the first matmul's input */
 		return w->rows * l->seq_len * l->architecture->patch_elements *
 			   (w->weight < 4 || w->autocast ? 6 : 4) +
 		       angles;

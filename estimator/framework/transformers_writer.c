@@ -16,14 +16,14 @@ p4d_tape_writer p4d_transformers__writer(const p4d_layout *l, p4d_tape *tape)
 	const bool stored =
 	    l->torch.param_dtype == P4D_PARAM_FP32 && !p4d_framework_shares(l, P4D_SHARES_BY_STAGE);
 	const unsigned weight = l->precision == P4D_FP32 || stored ? 4 : 2;
-	/* FSDP2 gathers them in the type of mixed precision */
+	/* with FSDP2, parameters are gathered in the type of mixed precision */
 	const unsigned computed =
 	    p4d_framework_shares(l, P4D_SHARES_UNITS) && l->precision != P4D_FP32 ? 2 : weight;
 
-	/* nor does accelerate with FSDP2 */
+	/* with FSDP2, accelerate does not cast either */
 	const bool casts = !p4d_framework_shares(l, P4D_SHARES_UNITS) || l->fsdp.flat;
 	const bool autocast = l->torch.autocast && l->precision != P4D_FP32 && casts;
-	/* a norm is the last operation before the layers, and is computed in fp32 */
+	/* the last operation before the layers is a norm, which is computed in fp32 */
 	const bool norms = l->architecture->kind == P4D_ENCODER || l->architecture->embedding_norm;
 	/* an image's patches have a class token before them */
 	const uint64_t length = l->seq_len + (l->architecture->kind == P4D_VISION);

@@ -7,7 +7,7 @@ static void add(p4d_zero_list *list, uint64_t elements)
 		list->elements[list->count++] = elements;
 }
 
-/* Norms and biases are small and count as one parameter. */
+/* The parameters of a layer. Norms and biases are small, and count together as one parameter. */
 p4d_zero_list p4d_transformers__parameters_of(const p4d_layout *l, unsigned kind)
 {
 	enum { FEED = P4D_TARGET_GATE | P4D_TARGET_UP | P4D_TARGET_DOWN };
@@ -21,7 +21,8 @@ p4d_zero_list p4d_transformers__parameters_of(const p4d_layout *l, unsigned kind
 			add(&list, linears[i].in * linears[i].out);
 	if (p4d_transformers__has_experts(kind)) {
 		const uint64_t down = l->experts * l->expert_ffn * l->hidden, up = l->glu ? 2 : 1;
-		const bool biased = l->architecture->expert_bias; /* its gradient comes first */
+		const bool biased =
+		    l->architecture->expert_bias; /* the bias's gradient comes first in the backward pass */
 		add(&list, biased ? l->experts * l->hidden : 0);
 		add(&list, down);
 		add(&list, biased ? l->experts * up * l->expert_ffn : 0);
@@ -80,7 +81,7 @@ static uint64_t elements_of(const p4d_zero_list *list)
 
 /* ---- windows ---- */
 
-/* The last window has the remainder. */
+/* Starts a walk through the windows. The last window has the remainder. */
 static p4d_zero_windows windows(const p4d_zero *z, uint64_t trained, bool upwards)
 {
 	return (p4d_zero_windows){.cursor = cursor(z, upwards),
@@ -88,9 +89,9 @@ static p4d_zero_windows windows(const p4d_zero *z, uint64_t trained, bool upward
 }
 
 /*
- * A window that consists of parts of parameters of this size is complete. Its rank's update (step()): the
- * norm of each gradient is computed from an fp64 copy; then the rank's part of the gradients is copied into
- * one tensor, which is cast to fp32.
+ * Called at the end of a window. touched: elements of its parameters; slice: the largest part of a parameter
+ * in it. In the update of its rank (step()), the norm of each gradient is computed from an fp64 copy; then
+ * the rank's part of the gradients is copied into one tensor, which is cast to fp32.
  */
 static void passed(const p4d_zero *z, p4d_zero_windows *w, uint64_t touched, uint64_t slice)
 {
@@ -113,7 +114,7 @@ static bool advance(const p4d_zero *z, p4d_zero_windows *w)
 	if (end >= w->edge) {
 		passed(z, w, w->touched, w->slice);
 		uint64_t rest = end - w->edge;
-		if (rest >= z->share) { /* windows within */
+		if (rest >= z->share) { /* windows that lie completely within this parameter */
 			passed(z, w, n, z->share);
 			rest %= z->share;
 		}
@@ -133,7 +134,7 @@ static void advance_to(const p4d_zero *z, p4d_zero_windows *w, uint64_t elements
 		if (!advance(z, w))
 			break;
 	if (w->touched && w->begun < elements)
-		passed(z, w, w->touched, w->slice); /* the window at the model's end */
+		passed(z, w, w->touched, w->slice); /* the last window, which ends with the model */
 }
 
 static bool on_host(const p4d_zero *z)
@@ -142,8 +143,8 @@ static bool on_host(const p4d_zero *z)
 }
 
 /*
- * Stage 1 reduces after the last backward pass, in the order of the model, unless reductions overlap with
- * that pass.
+ * Whether gradients are reduced after the last backward pass. Stage 1 does so, in the order of the model,
+ * unless reductions overlap with that pass.
  */
 static bool at_end(const p4d_layout *l)
 {
@@ -170,7 +171,7 @@ void p4d_transformers__zero_start(p4d_zero *z, const p4d_layout *l, uint64_t tra
 	if (!kept)
 		return;
 	z->layout = l;
-	if (l->finetune != P4D_TUNE_FULL) /* parameters are small */
+	if (l->finetune != P4D_TUNE_FULL) /* with adapters, all parameters are small */
 		return;
 	add(&z->begin, (uint64_t)p4d_size_of_begin(l));
 	add(&z->begin, table);
@@ -182,7 +183,7 @@ void p4d_transformers__zero_start(p4d_zero *z, const p4d_layout *l, uint64_t tra
 			rest -= kinds.layers[kind] * elements_of(&z->of[kind]);
 		}
 	const uint64_t ends = elements_of(&z->begin) + elements_of(&z->end);
-	add(&z->end, rest > ends ? rest - ends : 0); /* the last norm */
+	add(&z->end, rest > ends ? rest - ends : 0); /* the last norm's parameters */
 	z->now = cursor(z, at_end(l));
 	z->ahead = windows(z, trained, at_end(l));
 	z->boundary = z->ahead.edge;
@@ -209,7 +210,7 @@ static uint64_t copied(const p4d_zero *z, uint64_t bucket)
 		return 0;
 	if (n <= bucket)
 		return n;
-	uint64_t group = first; /* its own start, counted in the model */
+	uint64_t group = first; /* the start of the group, counted in elements of the model */
 	if (!z->ahead.cursor.upwards)
 		group = (n - first) % S ? (n - first) % S : S;
 	uint64_t most = 0;
@@ -231,7 +232,7 @@ static void emptied(p4d_zero *z)
 	z->waiting = z->largest = 0;
 }
 
-/* incoming: elements of a gradient that exists in addition. */
+/* Reduces the bucket. incoming: elements of a gradient that exists in addition. */
 static void flush(p4d_transformers_step *s, uint64_t incoming)
 {
 	p4d_zero *z = &s->zero;
@@ -250,7 +251,7 @@ static void flush(p4d_transformers_step *s, uint64_t incoming)
 		p4d_transformers__look(s, &s->backward, (p4d_tape_moment){8 * (int64_t)part + beside, 0});
 	} else {
 		advance_to(z, &z->ahead, z->reduced);
-		/* a rank adds its gradients to those of the micro-batches before */
+		/* the rank adds its gradients to those of earlier micro-batches */
 		const uint64_t kept = p4d_transformers__zero_left(z)
 					  ? P4D_MOST(z->most, 2 * z->ahead.most) - z->most
 					  : z->ahead.most;
@@ -278,11 +279,12 @@ static void reduce(p4d_transformers_step *s, uint64_t elements)
 		flush(s, z->layout->zero_stage == 2 ? elements : 0);
 	if (z->layout->zero_stage == 2)
 		s->now.live += elements > bucket ? bytes : 0;
-	else if (p4d_transformers__zero_grows(z->layout)) /* gradients outside of the bucket stay */
+	else if (p4d_transformers__zero_grows(
+		     z->layout)) /* a gradient outside of the bucket stays allocated */
 		s->now.gradients += elements > bucket ? bytes : 0;
 	else
 		s->now.gradients -= elements > bucket ? 0 : bytes;
-	if (on_host(z) && elements > bucket) /* a copy of its own */
+	if (on_host(z) && elements > bucket) /* a gradient larger than the bucket gets a copy of its own */
 		p4d_transformers__look(s, &s->backward, (p4d_tape_moment){bytes, 0});
 	z->waiting += elements;
 	z->reduced += elements;
