@@ -23,10 +23,10 @@ typedef struct p4d_cost_rates {
 	bool fp8_by_rows; /* FP8 matmuls need both operands in rows: all GPUs except Blackwell */
 	double attention_forward, attention_backward; /* seconds per FLOP, fused, long sequences */
 	double hbm;                                   /* seconds per byte of a kernel that only moves data */
-	double link, net;   /* seconds per byte of one GPU in one direction: within the node, to other
-			     * nodes */
-	double excess;      /* seconds of a byte between leaf switches over net, if the job spans several and
-			     * they are oversubscribed; 0: 1 */
+	double link, net; /* seconds per byte of one GPU in one direction: within the node, to other
+			   * nodes */
+	double excess; /* seconds per byte between leaf switches, divided by `net`, if the job spans several
+			  oversubscribed leaf switches; 0: the same as 1 */
 	double host_update; /* p4d-train: seconds to update an element whose states are on the host; 0:
 			     * there are none */
 	double lift; /* seconds per byte of parameters or activations copied between host and GPU; 0: none
@@ -56,15 +56,15 @@ double p4d_cost__lost_flops(const p4d_gpu *gpu);
 #define P4D_NET_EFFICIENCY 0.9
 
 /*
- * `batch` matmuls (rows x depth) * (depth x columns). output_bytes: bytes written per element of the result,
- * and bytes read if the matmul accumulates.
+ * Seconds of `batch` matmuls (rows x depth) * (depth x columns). output_bytes: bytes written per element of
+ * the result, and bytes read if the matmul accumulates.
  */
 double p4d_cost__gemm_seconds(const p4d_cost_rates *r, double batch, double rows, double columns,
 			      double depth, double output_bytes);
 
 /*
- * Grouped matmuls of Transformer Engine: `groups` matmuls, one per expert of a rank, with `rows` tokens each.
- * They run one after the other on a few streams.
+ * Seconds of Transformer Engine's grouped matmuls: `groups` matmuls, one per expert of a rank, with `rows`
+ * tokens each. They run one after the other on a few streams.
  */
 double p4d_cost__grouped_seconds(const p4d_cost_rates *r, double groups, double rows, double columns,
 				 double depth, double output_bytes);
@@ -72,7 +72,7 @@ double p4d_cost__grouped_seconds(const p4d_cost_rates *r, double groups, double 
 /* Bytes of an element of a linear layer's operand in FP8, or in 4 bits with a scale per 16 elements. */
 double p4d_cost__cast_bytes(const p4d_layout *layout);
 
-/* A matmul of a linear layer; in FP8 if that is the precision. */
+/* Seconds of a linear layer's matmul; in FP8 if that is the precision. */
 double p4d_cost__product_seconds(const p4d_cost_rates *r, double rows, double columns, double depth,
 				 double output_bytes);
 
@@ -81,7 +81,7 @@ double p4d_cost__product_seconds(const p4d_cost_rates *r, double rows, double co
  * B200. */
 double p4d_cost__together(double arithmetic, double memory);
 
-/* A kernel that moves this many bytes to and from device memory. */
+/* Seconds of a kernel that moves this many bytes to and from device memory. */
 double p4d_cost__memory_seconds(const p4d_cost_rates *r, double bytes);
 
 /* With recompute=full: the share of layers that are recomputed. */
@@ -99,14 +99,16 @@ typedef struct p4d_cost_ring {
 /* Ranks of the layout at a distance of `stride`. Order: tp fastest, then cp, dp, pp. */
 p4d_cost_ring p4d_cost__ring_of(const p4d_layout *layout, uint64_t ranks, uint64_t stride);
 
-/* Seconds of a byte between leaf switches over those of one below the same switches; 1: the job spans no two
- * of them, or they are not oversubscribed. */
+/*
+ * Seconds per byte between leaf switches, divided by seconds per byte below one leaf switch. 1: the job is
+ * below one switch, or the switches are not oversubscribed.
+ */
 double p4d_cost__leaf_excess(const p4d_layout *layout);
 
-/* A sum of a few numbers over all ranks, in a tree. 0 for one rank. */
+/* Seconds to sum a few numbers over all ranks, in a tree. 0 for one rank. */
 double p4d_cost__small_sum_seconds(p4d_cost_ring ring);
 
-/* Time that passes lose to collectives of `seconds` that run concurrently. */
+/* Time by which collectives of `seconds` slow down the passes that they overlap with. */
 double p4d_cost__beside_seconds(const p4d_layout *layout, const p4d_cost_rates *r, double seconds);
 
 /* Seconds of an all-gather to `bytes` on every rank, or a reduce-scatter from as many. 0 for one rank. */

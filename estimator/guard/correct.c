@@ -13,7 +13,10 @@
 #include "request/defaults.h"
 #include "request/framework.h"
 
-/* A pipeline split for another number of stages cannot be unset on a command line, only replaced. */
+/*
+ * Writes the pipeline split. A command line cannot unset a split for another number of stages, only replace
+ * it.
+ */
 static void write_split(const p4d_request *candidate, p4d_text *flags)
 {
 	int64_t stages = candidate->value[P4D_PP], layers = candidate->value[P4D_LAYERS] / stages;
@@ -35,7 +38,8 @@ static bool split_differs(const p4d_request *asked, const p4d_request *candidate
 
 /*
  * Flags that turn the user's options into the candidate: every layout option that is not the default, and
- * every option that the user had set to another value. The script's own options have other words.
+ * every option that the user had set to another value. Options that only the script sets are left out,
+ * because script_fix.c writes them.
  */
 static void write_flags(const p4d_request *asked, const p4d_request *candidate, bool as_written, char *buf,
 			size_t size)
@@ -63,10 +67,10 @@ static void write_flags(const p4d_request *asked, const p4d_request *candidate, 
 	if (p4d_layout_grid_is_open(asked))
 		p4d_text_entry(&flags, " ", "--p4d-tp-grid=%s",
 			       p4d_layout_grid_text(candidate, value, sizeof(value)));
-	/* if only this value fits, p4d would not choose it by itself */
+	/* the user must set this value, because p4d does not choose it by itself */
 	if (split_differs(asked, candidate))
 		write_split(candidate, &flags);
-	/* the fastest lengths may not fit where equal ones do */
+	/* the fix sets equal slices, because the fastest lengths may not fit */
 	if (candidate->origin[P4D_SLICE_LENGTHS] == P4D_BY_P4D)
 		p4d_text_entry(&flags, " ", "--p4d-slice-lengths=%s", candidate->slice_lengths);
 	else if (p4d_is_set(asked, P4D_SLICE_LENGTHS) && !p4d_is_set(candidate, P4D_SLICE_LENGTHS))
@@ -95,8 +99,10 @@ static p4d_request with_flags(const p4d_request *asked, const p4d_request *candi
 	return pasted;
 }
 
-/* Adds ways that need no more GPUs, since more GPUs are seldom the cheapest way. Uses the budget that the
- * search for GPUs left. */
+/*
+ * Lists ways to make the job fit that need no more GPUs, since more GPUs are seldom the cheapest way. Uses
+ * the budget that the search for GPUs left.
+ */
 static void admit_ways_out(p4d_guard_work *g, const p4d_request *asked, p4d_way best[P4D_WAYS],
 			   p4d_error *err)
 {
@@ -108,8 +114,10 @@ static void admit_ways_out(p4d_guard_work *g, const p4d_request *asked, p4d_way 
 		p4d_fail(err, inner.code, "%.300s" P4D_WITHOUT_MORE_GPUS "%s", inner.text, ways);
 }
 
-/* An option for the node memory that offloading needs, if the job does not request memory. False: a node
- * has less. */
+/*
+ * If the job requests no memory: writes the option that requests the host memory that offloading needs.
+ * False: no node has that much.
+ */
 static bool write_memory(const p4d_guard_work *g, const p4d_request *found, const p4d_geometry *then,
 			 p4d_text *fix)
 {
@@ -155,8 +163,10 @@ static bool is_accepted(const p4d_guard_work *g, const char *slurm, const p4d_re
 	return true;
 }
 
-/* Everything that the user must change for a candidate: Slurm's options, p4d's options, and lines of the
- * script. way: included if not NULL. */
+/*
+ * Everything that the user must change for a candidate: Slurm's options, p4d's options, and lines of the
+ * script. way: its options are included; may be NULL.
+ */
 static int write_fix(p4d_guard_work *g, const p4d_request *asked, const p4d_candidate *found,
 		     const p4d_geometry *then, const p4d_way *way, p4d_error *err)
 {
@@ -204,8 +214,8 @@ static int write_fix(p4d_guard_work *g, const p4d_request *asked, const p4d_cand
 }
 
 /*
- * Whether p4d may replace the requested layout by its own. It may not if the layout is in the script, which
- * p4d cannot change.
+ * Whether p4d may replace the requested layout by its own. It may not if the script has the layout, because
+ * p4d cannot change the script.
  */
 static bool may_rewrite(const p4d_guard_work *g, const p4d_request *asked, const p4d_request *found)
 {
@@ -218,8 +228,10 @@ static bool may_rewrite(const p4d_guard_work *g, const p4d_request *asked, const
 		(g->verdict->policy.rewrite == P4D_REWRITE_UNSET && p4d_is_set(asked, P4D_FIX)));
 }
 
-/* True if Slurm certainly gives such a job fewer nodes or GPUs than this; *err then says so instead of a
- * fix. */
+/*
+ * True if Slurm certainly gives such a job fewer nodes or GPUs than these numbers. *err then says so, instead
+ * of having a fix.
+ */
 static bool is_out_of_reach(const p4d_guard_work *g, uint64_t nodes, uint64_t gpus_per_node, p4d_error *err)
 {
 	const p4d_job_bounds most = p4d_job_most(g->site, g->job, g->source, g->context);
@@ -245,8 +257,10 @@ void p4d_guard__limit_nodes(const p4d_guard_work *g, p4d_error *err)
 		is_out_of_reach(g, nodes, g->verdict->geometry.gpus_per_node, err);
 }
 
-/* The smallest sufficient GPU, or MIG instance, that is larger than the job's and that its partitions
- * have. -1: none. */
+/*
+ * Suggests the smallest GPU or MIG instance that is enough, larger than the job's, and in the job's
+ * partitions. -1: there is none.
+ */
 static int correct_by_gpu(p4d_guard_work *g, const p4d_request *asked, p4d_geometry then, p4d_error *err)
 {
 	const p4d_search_space space = g->space;
@@ -290,7 +304,7 @@ int p4d_guard__correct_mig(p4d_guard_work *g, const p4d_request *asked, p4d_erro
 	return -1;
 }
 
-/* A fix must not change what the script's program has no argument for. */
+/* Excludes from fixes the options for which the script's program has no argument. */
 static void keep_untold(p4d_guard_work *g, const p4d_request *asked)
 {
 	const p4d_geometry *now = &g->verdict->geometry;
@@ -300,7 +314,7 @@ static void keep_untold(p4d_guard_work *g, const p4d_request *asked)
 	g->space.kept = p4d_guard__script_untold(g->job->reading, &complete, now);
 }
 
-/* For a job without a memory request: a fix may add one, up to the memory of a node. */
+/* Looks up the memory of a node for a job without a memory request: a fix may request up to that. */
 static void know_memory(p4d_guard_work *g)
 {
 	p4d_job whole = *g->job;
@@ -313,7 +327,7 @@ static void know_memory(p4d_guard_work *g)
 		g->space.capacity.host_bytes = node.host_bytes;
 }
 
-/* A fix that needs no more GPUs; -1: none. */
+/* Suggests a fix that needs no more GPUs, using this way. -1: there is none. */
 static int correct_by(p4d_guard_work *g, const p4d_request *asked, const p4d_way *way, p4d_error *err)
 {
 	p4d_request with = *asked;
@@ -357,8 +371,8 @@ static bool fits_on(p4d_guard_work *g, p4d_request with, uint64_t per_gpu, uint6
 }
 
 /*
- * The smallest number of GPUs on which the job fits sharded, in words instead of a fix. DDP has all of the
- * model on each GPU, so it needs another framework, which p4d does not know how to tell to each program. FSDP
+ * Says in words, instead of a fix, on how many GPUs the job fits if it shards the model. DDP has all of the
+ * model on each GPU, so it needs another framework, and p4d does not know how each program selects one. FSDP
  * and DeepSpeed shard it, but if each GPU has too few sequences to divide, more GPUs train with a larger
  * batch.
  */
@@ -382,7 +396,7 @@ static void name_sharing(p4d_guard_work *g, const p4d_request *asked, uint64_t o
 	if (copies)
 		p4d_way_take(&shards, &with);
 	if (copies && gpus > 1 && p4d_search_nearest(&with, &g->space, &found) >= 0)
-		return; /* more GPUs are not needed */
+		return; /* the sharded job fits on the job's own GPUs */
 	if ((copies || !fits_on(g, with, 0, of_node, &then, &found)) &&
 	    !fits_on(g, with, per_gpu, of_node, &then, &found))
 		return;
@@ -396,7 +410,10 @@ static void name_sharing(p4d_guard_work *g, const p4d_request *asked, uint64_t o
 		 p4d_to_gib(found.device_bytes), recompute, batch);
 }
 
-/* Nothing fits with the user's choices: suggests a layout or, if allowed (rewrites), changes the choices. */
+/*
+ * Called if nothing fits with the user's choices. Suggests a layout or, if `rewrites` allows it, changes the
+ * choices.
+ */
 int p4d_guard__correct(p4d_guard_work *g, const p4d_request *asked, bool rewrites, p4d_error *err)
 {
 	const p4d_geometry *geometry = &g->verdict->geometry;
@@ -408,7 +425,7 @@ int p4d_guard__correct(p4d_guard_work *g, const p4d_request *asked, bool rewrite
 	uint64_t nodes, gpus_per_node;
 	p4d_way way[P4D_WAYS] = {{P4D_OPTIONS, 0, P4D_OPTIONS, 0}, {P4D_OPTIONS, 0, P4D_OPTIONS, 0}};
 
-	/* Slurm accepts no fix that keeps more GPUs per node than a node has */
+	/* a fix asks for at most as many GPUs per node as a node has, because Slurm accepts nothing else */
 	if (!on_node) {
 		p4d_error inner = *err;
 		p4d_fail(err, inner.code, "%.400s; a node of %s has %" PRIu32, inner.text, section->name,
@@ -428,8 +445,8 @@ int p4d_guard__correct(p4d_guard_work *g, const p4d_request *asked, bool rewrite
 	const bool too_large = err->code == P4D_E_DOES_NOT_FIT;
 	if (too_large)
 		err->code = P4D_E_NO_LAYOUT;
-	const bool mig = geometry->gpu && p4d_gpu_is_mig(geometry->gpu); /* no layout uses more than one
-									  * MIG instance */
+	const bool mig = geometry->gpu &&
+			 p4d_gpu_is_mig(geometry->gpu); /* a layout cannot use more than one MIG instance */
 	int grown = mig ? -1
 			: p4d_search_smallest(asked, &g->space, section ? of_node : geometry->gpus_per_node,
 					      &nodes, &gpus_per_node, &found);
@@ -451,7 +468,10 @@ int p4d_guard__correct(p4d_guard_work *g, const p4d_request *asked, bool rewrite
 	return -1;
 }
 
-/* A fix for a job that does not fit according to unvalidated formulas, which refuse nobody. */
+/*
+ * Adds a fix for a job that does not fit according to unvalidated formulas. Such formulas only cause a
+ * warning.
+ */
 void p4d_guard__suggest(p4d_guard_work *g, const p4d_request *asked)
 {
 	p4d_verdict *v = g->verdict;
@@ -466,7 +486,10 @@ void p4d_guard__suggest(p4d_guard_work *g, const p4d_request *asked)
 		}
 }
 
-/* If the job is accepted with the number of nodes on which its launcher starts, that number is the fix. */
+/*
+ * The launcher starts processes on another number of nodes than the job has. If p4d accepts the job with that
+ * number, it becomes the fix.
+ */
 static void fix_nodes(const p4d_guard_work *g, uint64_t nodes, p4d_error *err)
 {
 	const p4d_geometry *geometry = &g->verdict->geometry;

@@ -65,7 +65,7 @@ static void say_choice(const p4d_request *asked, const p4d_request *complete, p4
 			 p4d_on_gpu(v->layout.device) ? v->estimate.gpu->name : "the host");
 }
 
-/* The search was cut short, so the user may know a better layout. */
+/* Says that the search was cut short, so that the user may know a better layout. */
 static void say_cut(const p4d_request *complete, p4d_verdict *v)
 {
 	static const char text[] = "p4d did not compare all layouts; tp, pp or micro-batch narrow the search";
@@ -90,7 +90,10 @@ static bool is_curable(p4d_code code)
 	return code == P4D_E_DOES_NOT_FIT || (code >= P4D_E_HEADS && code <= P4D_E_SCHEDULE);
 }
 
-/* If the user gives only the number of slices, the plan has their lengths, so that all ranks agree. */
+/*
+ * Checks a complete request. If the user sets only the number of slices, p4d adds their lengths to the plan,
+ * so that all ranks agree.
+ */
 static int judge(p4d_guard_work *g, p4d_error *err)
 {
 	const p4d_geometry *geometry = &g->verdict->geometry;
@@ -116,7 +119,8 @@ static int complete_and_judge(p4d_guard_work *g, p4d_error *err)
 		*g->request = best.request;
 	} else {
 		if (counts.considered)
-			*g->request = counts.smallest.request; /* for the figures of a refusal */
+			*g->request =
+			    counts.smallest.request; /* a refusal shows the memory of the smallest layout */
 		else
 			p4d_request_complete(g->request, g->published_batch, world);
 	}
@@ -253,7 +257,7 @@ static int judge_unmodelled(p4d_guard_work *g, const char *program, p4d_error *e
 	return p4d_plan_write(request, v->plan, sizeof(v->plan), err);
 }
 
-/* A file that the script names may have an architecture without formulas. */
+/* Whether a file that the script names has an architecture without formulas. */
 static bool is_unknown_model(const p4d_guard_work *g, p4d_error *err)
 {
 	char place[208];
@@ -265,7 +269,7 @@ static bool is_unknown_model(const p4d_guard_work *g, p4d_error *err)
 	return true;
 }
 
-/* Whether p4d judges the script's values like typed ones. */
+/* Whether p4d checks the script's values like typed options. */
 static bool judges(const p4d_guard_work *g, const p4d_verdict *v)
 {
 	const p4d_reading *reading = g->job->reading;
@@ -273,7 +277,10 @@ static bool judges(const p4d_guard_work *g, const p4d_verdict *v)
 	return v->policy.scripts == P4D_SCRIPTS_JUDGE && !(reading && p4d_reading_doubt(reading));
 }
 
-/* If the site requires a plan, a script that p4d reads completely counts like options. */
+/*
+ * Whether the job says what it trains. If the site requires a plan, a script that p4d reads completely counts
+ * like options.
+ */
 static bool says_training(const p4d_guard_work *g, const p4d_verdict *v)
 {
 	const p4d_reading *reading = g->job->reading;
@@ -286,7 +293,10 @@ static bool was_judged(const p4d_verdict *v)
 	return v->judged || v->colocated.capacity_bytes || v->serving.max_model_len;
 }
 
-/* An engine has a part of the job's GPUs: p4d makes no plan for the whole job, and proposes no other one. */
+/*
+ * Removes the plan and fixes made of options. An inference engine has a part of the job's GPUs, and p4d makes
+ * no plan for such a job.
+ */
 static void leave_to_user(p4d_verdict *v)
 {
 	v->plan[0] = '\0';
@@ -295,8 +305,10 @@ static void leave_to_user(p4d_verdict *v)
 			v->message[i].fix[0] = '\0';
 }
 
-/* Advice for a job whose user typed no p4d options. Without a plan and p4d's variables, it runs as it
- * would without p4d. */
+/*
+ * Turns the verdict into advice, for a job whose user typed no p4d options. Without a plan and p4d's
+ * variables, it runs as it would without p4d.
+ */
 static void advise(const p4d_guard_work *g, p4d_verdict *v)
 {
 	char place[208];
@@ -365,7 +377,8 @@ static int judge_colocated(p4d_guard_work *g, p4d_error *err)
 	return p4d_plan_write(g->request, v->plan, sizeof(v->plan), err);
 }
 
-/* Evaluation with larger micro-batches than training may be what fills the GPUs. */
+/* Warns that evaluation may be what fills the GPUs, because its micro-batch is larger than that of
+ * training. */
 static void say_evaluation(p4d_verdict *v, const p4d_reading *reading, const p4d_request *request)
 {
 	const int64_t size = request->value[P4D_EVAL_MICRO_BATCH];
@@ -409,7 +422,7 @@ static bool take_part(const p4d_guard_work *g, p4d_geometry *geometry, p4d_error
 	return true;
 }
 
-/* Whether the script's values turn out to be incomplete. */
+/* Whether p4d leaves the job unchecked, because the script's values turn out to be incomplete. */
 static bool is_left(const p4d_guard_work *g, int placed, p4d_error *err)
 {
 	if (g->by_script && (placed < 0 || is_unknown_model(g, err)))
@@ -423,7 +436,7 @@ static bool is_left(const p4d_guard_work *g, int placed, p4d_error *err)
 
 static void leave(p4d_guard_work *g, p4d_cluster_source source, void *context, p4d_error why)
 {
-	if (!g->by_script) /* a job that needs a plan has none */
+	if (!g->by_script) /* a job that needs a plan but has none */
 		p4d_guard_verify(g->site, g->job, source, context, NULL, NULL, g->verdict);
 	if (g->by_script || !g->verdict->would_reject)
 		p4d_verdict__leave_unread(g->verdict, g->job, &why);
@@ -456,7 +469,7 @@ static int complete(p4d_guard_work *g, p4d_cluster_source source, void *context,
 		return judge_unmodelled(g, program, err);
 	if (placed < 0) {
 		if (job.clusters)
-			v->policy.on_error = P4D_ON_ERROR_PASS; /* the other cluster judges the job */
+			v->policy.on_error = P4D_ON_ERROR_PASS; /* p4d of the other cluster checks the job */
 		return -1;
 	}
 	if (serves)
@@ -512,8 +525,10 @@ static bool reaches_program(const p4d_guard_work *g, const char *fix)
 	       !p4d_guard__settle_typed(job.reading, p4d_site_datadir(g->site), &typed, &without, &err);
 }
 
-/* Removes a fix made of options if the job is refused again with it. If that refusal has a fix made of
- * options, both together become the fix. */
+/*
+ * Removes a fix that consists of options if p4d would refuse the job with that fix as well. If that second
+ * refusal has such a fix, both fixes together become the fix.
+ */
 static void judge_fix(const p4d_guard_work *g, const p4d_request *asked, bool again, p4d_error *err)
 {
 	p4d_request request = *asked;
@@ -524,11 +539,11 @@ static void judge_fix(const p4d_guard_work *g, const p4d_request *asked, bool ag
 
 	if (!reaches_program(g, err->fix))
 		err->fix[0] = '\0';
-	/* p4d_guard__correct has already judged its own fix */
+	/* p4d_guard__correct has already checked its own fix */
 	if (!err->fix[0] || is_curable(err->code) || err->code == P4D_E_NO_LAYOUT || g->by_script ||
 	    !p4d_guard__paste(&room, err->fix, &job, &request))
 		return;
-	/* no option changes what a script starts */
+	/* an option cannot change which program the script starts */
 	if (strstr(err->fix, "--p4d-framework=") && job.reading && p4d_guard__script_framework(job.reading)) {
 		err->fix[0] = '\0';
 		return;

@@ -61,12 +61,12 @@ int p4d_guard__place(const p4d_site *site, const p4d_job *job, p4d_cluster_sourc
 
 	on_gpus.cpu = false;
 	int rc = p4d_job_geometry(site, &on_gpus, source, context, &v->geometry, job->cpu ? NULL : err);
-	if (rc == 0 || v->geometry.gpu) /* the kind of GPU may be known although the number is open */
+	if (rc == 0 || v->geometry.gpu) /* p4d may know the type of GPU even if the number of GPUs is open */
 		v->policy = p4d_guard_policy(site, job, &v->geometry);
 	return job->cpu ? p4d_job_geometry(site, job, source, context, &v->geometry, err) : rc;
 }
 
-/* A model without a name is called by its program. */
+/* Names the model in messages; a model without a name is called by its program. */
 static const char *subject_of(const p4d_job *job, const p4d_request *request, char *buf, size_t size)
 {
 	if (!job->reading || request->origin[P4D_MODEL] != P4D_BY_SCRIPT ||
@@ -75,8 +75,10 @@ static const char *subject_of(const p4d_job *job, const p4d_request *request, ch
 	return p4d_guard__script_place(job->reading, buf, size);
 }
 
-/* A prediction that was not compared with real runs refuses no job, unless the site refuses unmodelled
- * jobs. */
+/*
+ * Turns a refusal into a warning, because the prediction was not compared with real runs. If the site refuses
+ * unmodelled jobs, the refusal stays.
+ */
 static bool only_said(p4d_verdict *v, const char *what, p4d_error *err)
 {
 	if (!what || v->policy.unmodelled == P4D_UNMODELLED_REJECT)
@@ -89,7 +91,7 @@ static bool only_said(p4d_verdict *v, const char *what, p4d_error *err)
 	return true;
 }
 
-/* accelerate reduces gradients only after the last micro-batch. */
+/* Whether gradients are reduced only after the last micro-batch, as accelerate does. */
 static bool accumulates_whole(const p4d_layout *l)
 {
 	return p4d_framework_shares(l, P4D_SHARES_UNITS) &&
@@ -122,14 +124,14 @@ static int check_memory(const p4d_job *job, const p4d_request *request, const p4
 		: "");
 }
 
-/* The memory request is a fraction of the node's memory. */
+/* Whether the job requests a fraction of the node's memory. */
 static bool has_part(const p4d_job *job)
 {
 	return !job->mem_is_all &&
 	       (job->mem_per_node_bytes || job->mem_per_gpu_bytes || job->mem_per_cpu_bytes);
 }
 
-/* The option that sets the host memory. */
+/* Name of the option that sets the job's host memory. */
 static const char *memory_option(const p4d_job *job)
 {
 	return job->mem_per_node_bytes  ? "--mem"
@@ -143,7 +145,7 @@ bool p4d_guard__is_killed(const p4d_job *job, uint64_t host_bytes, const p4d_est
 	return has_part(job) && host_bytes && estimate->offloaded_bytes > host_bytes;
 }
 
-/* Who grants the job its memory, in words; NULL: the memory option that the job has. */
+/* In words, what decides the job's memory (such as Slurm's default); NULL: the job's own memory option. */
 static const char *whose_memory(const p4d_job *job, const p4d_geometry *geometry)
 {
 	return geometry->host_by_default ? "without --mem a job here gets"
@@ -167,7 +169,7 @@ static int check_host_memory(const p4d_job *job, const p4d_verdict *v, p4d_error
 	return -1;
 }
 
-/* Whether tensors are pinned is a setting that p4d does not read. */
+/* Warns about pinned memory. p4d cannot read whether the program pins its tensors. */
 static void say_pinned(const p4d_job *job, p4d_verdict *v)
 {
 	const uint64_t need = v->estimate.host_bytes, have = v->geometry.host_bytes;
@@ -185,7 +187,10 @@ static void say_pinned(const p4d_job *job, p4d_verdict *v)
 	    whose ? "" : " grants", p4d_to_gib(have));
 }
 
-/* This many bytes as the value of a --mem option, divided by `parts` per node; 0: the node has less. */
+/*
+ * The value of a --mem option for `need` bytes per node, divided by `parts`; in units of 1 << shift bytes. 0:
+ * a node has less memory.
+ */
 static uint64_t in_units(uint64_t need, uint64_t parts, unsigned shift, uint64_t has)
 {
 	const uint64_t each = parts ? ((need - 1) / parts >> shift) + 1 : 0;
@@ -216,7 +221,7 @@ void p4d_guard__fix_memory(const p4d_site *site, const p4d_job *job, p4d_cluster
 	whole.mem_is_all = true;
 	if (p4d_job_geometry(site, &whole, source, context, &node, NULL) < 0)
 		node.host_bytes = 0;
-	/* pinned memory, if a node has that much */
+	/* also covers the rounding of pinned memory, if a node has that much */
 	if (in_units(need + v->estimate.host.rounding, parts, 20, node.host_bytes))
 		need += v->estimate.host.rounding;
 	const uint64_t gib = in_units(need, parts, 30, node.host_bytes);
@@ -229,7 +234,10 @@ void p4d_guard__fix_memory(const p4d_site *site, const p4d_job *job, p4d_cluster
 		    ", and a node here has %.1f GiB", p4d_to_gib(node.host_bytes));
 }
 
-/* A training on the host leaves the job's GPUs idle, and GPU memory does not limit it. */
+/*
+ * Warns about a training on CPUs in a job with GPUs: the GPUs are idle, and their memory does not limit the
+ * job.
+ */
 static int check_idle_gpus(const p4d_job *job, p4d_verdict *v, p4d_error *err)
 {
 	static const char text[] = "the job requests GPUs, but --p4d-device=cpu trains on the host";
@@ -251,8 +259,8 @@ static bool by_p4d(const p4d_request *request)
 }
 
 /*
- * p4d-train: the last compute capability for which cuBLASLt supports the recipe, if this GPU's is higher;
- * else 0.
+ * p4d-train: the last compute capability for which cuBLASLt supports the recipe, if this GPU's compute
+ * capability is higher; else 0.
  */
 static int last_of(const p4d_request *request, const p4d_gpu *gpu)
 {
@@ -325,8 +333,10 @@ static int check_tasks(const p4d_job *job, const p4d_verdict *v, const p4d_scrip
 	    p4d_job_task_flags(job, v->geometry.nodes, v->layout.gpus_per_node, flags, sizeof(flags)));
 }
 
-/* For a layout of p4d-train: the arguments that Megatron-LM gets for it. Megatron-LM may have no such
- * layout. */
+/*
+ * For a p4d-train layout whose arguments the script passes to Megatron-LM: checks that Megatron-LM can run
+ * it.
+ */
 static int check_passed(const p4d_request *request, const p4d_verdict *v, const p4d_script *script,
 			p4d_error *err)
 {
@@ -334,7 +344,7 @@ static int check_passed(const p4d_request *request, const p4d_verdict *v, const 
 	const char *lacks;
 
 	if (!other || !(script->arguments >> other & 1) ||
-	    script->frameworks >> v->layout.framework & 1 || /* it may only print them */
+	    script->frameworks >> v->layout.framework & 1 || /* the script may only print the arguments */
 	    p4d_export_arguments(request, &v->layout, &lacks))
 		return 0;
 	p4d_fail(err, P4D_E_CONTRADICTION,
@@ -344,8 +354,8 @@ static int check_passed(const p4d_request *request, const p4d_verdict *v, const 
 }
 
 /*
- * A program that does not read the plan follows it only through its arguments. Literal ones must agree with
- * the plan, and the script must pass on the values that p4d chose.
+ * A program that does not read the plan follows it only through its arguments. Checks that literal arguments
+ * in the script agree with the plan, and that the script passes on the values that p4d chose.
  */
 static int check_script(const p4d_job *job, const p4d_request *request, const p4d_verdict *v,
 			const p4d_script *script, p4d_error *err)
@@ -354,20 +364,20 @@ static int check_script(const p4d_job *job, const p4d_request *request, const p4
 	const p4d_framework_arguments *arguments = p4d_framework_arguments_of(&v->layout);
 	char value[64];
 
-	/* options next to a script that sets its own layout were compared before, and p4d chooses nothing */
+	/* if the script sets its own layout, p4d has already compared options with it, and chooses nothing */
 	if (job->reading && !p4d_guard__script_binds(job->reading, job) &&
 	    p4d_guard__compare_script(job->reading, request, err) < 0)
 		return -1;
 	if (!arguments)
 		return check_passed(request, v, script, err);
-	/* at submission, p4d read and compared the whole script */
+	/* at submission, p4d has already read and compared the whole script */
 	if (script->contradiction[0] && !job->reading && request->origin[P4D_FRAMEWORK] != P4D_BY_SCRIPT) {
 		p4d_fail(err, P4D_E_CONTRADICTION, "the script says %s, the plan says %" PRIu64,
 			 script->contradiction, script->planned);
 		return p4d_fix(err, "in the script, replace the arguments of the layout by $%s",
 			       arguments->variable);
 	}
-	/* a script that does not itself start the program may leave the arguments to one that does */
+	/* the script may start another script, which takes the arguments */
 	if (script->uses_plan || !(script->frameworks >> v->layout.framework & 1))
 		return 0;
 	for (size_t i = 0; i < sizeof(chosen) / sizeof(*chosen); i++) {
@@ -396,7 +406,7 @@ const char *p4d_guard__other(const p4d_script *script, const p4d_request *reques
 	return other->any && (origin == P4D_BY_SITE || script->uses_plan) ? NULL : other->name;
 }
 
-/* The plan was made without the script, which starts another framework. */
+/* Refuses a plan that was made without the script, if the script starts another framework. */
 static int check_framework(const p4d_request *request, const p4d_script *script, p4d_error *err)
 {
 	const int planned = (int)request->value[P4D_FRAMEWORK];
@@ -409,7 +419,10 @@ static int check_framework(const p4d_request *request, const p4d_script *script,
 	return p4d_fix(err, "--p4d-framework=%s", started->name);
 }
 
-/* NCCL does not connect MIG instances, neither of one GPU nor in one process. */
+/*
+ * Refuses several MIG instances, because NCCL does not connect them: neither those of one GPU nor those of
+ * one process.
+ */
 static int check_mig(const p4d_request *request, const p4d_geometry *geometry, p4d_error *err)
 {
 	const uint64_t world = (uint64_t)geometry->nodes * geometry->gpus_per_node;
@@ -421,7 +434,7 @@ static int check_mig(const p4d_request *request, const p4d_geometry *geometry, p
 			world > 1 ? world : (uint64_t)one, geometry->gpu->name);
 }
 
-/* More GPUs, for a layout that does not divide the job's GPUs; in the job's own options. */
+/* Adds a fix for a layout that does not divide the job's GPUs: more GPUs, in the job's own options. */
 static void fix_world(const p4d_job *job, const p4d_request *request, const p4d_geometry *geometry,
 		      p4d_error *err)
 {
@@ -440,7 +453,7 @@ static void fix_world(const p4d_job *job, const p4d_request *request, const p4d_
 		p4d_fix(err, "%s", p4d_job_flags(job, world / gpus, gpus, flags, sizeof(flags)));
 }
 
-/* Why a layout that seems not to fit may nevertheless fit; NULL: there is no reason. */
+/* Why a layout that does not fit by p4d's numbers may still fit; NULL: there is no reason. */
 static const char *doubt(const p4d_job *job, const p4d_request *request, const p4d_verdict *v,
 			 const p4d_capacity *capacity, bool uses_plan)
 {
@@ -485,8 +498,8 @@ int p4d_guard__judge(const p4d_site *site, const p4d_job *job, const p4d_request
 		if (!p4d_guard__say_length(job, request, &capacity, why, v, err) && !only_said(v, why, err))
 			return -1;
 	}
-	/* The part for processes is an allowance. Offloaded tensors alone are an exact sum, and so is
-	 * everything that p4d-train holds. */
+	/* Host memory includes an estimate for the processes. Only offloaded tensors, and everything that
+	 * p4d-train allocates, are exact sums. */
 	const bool killed =
 	    p4d_guard__is_killed(job, v->geometry.host_bytes, &v->estimate) ||
 	    (v->geometry.host_by_default && v->estimate.offloaded_bytes > v->geometry.host_bytes);
@@ -516,7 +529,7 @@ int p4d_guard__judge_unmodelled(const p4d_request *request, const char *program,
 	if (program)
 		snprintf(otherwise, sizeof(otherwise), " (--p4d-framework=%s says otherwise)",
 			 P4D_FRAMEWORK_NAMES);
-	/* if the site requires plans, the user must type it */
+	/* if the site requires plans, the user must type the option */
 	const bool required = v->policy.require_plan && v->policy.unmodelled != P4D_UNMODELLED_PASS &&
 			      request->origin[P4D_UNMODELLED] != P4D_BY_USER;
 

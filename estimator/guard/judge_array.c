@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An array whose tasks say different things is judged by the worst of them. */
+/* Checks an array whose tasks have different scripts' values: the verdict is that of the worst task. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -30,7 +30,7 @@ bool p4d_rank_is_worse(const p4d_rank *a, const p4d_rank *b)
 	return a->fraction > b->fraction;
 }
 
-/* Puts a prefix before a text, which is cut off if there is no room. */
+/* Inserts words before a text. The text is cut off if the buffer is too small. */
 static void put_before(const char *words, char *text, size_t size)
 {
 	const size_t length = strlen(words), rest = strlen(text), kept = size - 1 - length;
@@ -51,7 +51,8 @@ static void name_task(const p4d_job_tasks *tasks, uint32_t task, p4d_verdict *v)
 	v->tasks = tasks->cut ? 1 : tasks->array.listed;
 	snprintf(words, sizeof(words), "for array task %" PRIu32 ": ", task);
 	for (unsigned i = 0; i < v->messages; i++)
-		if (v->message[i].fix[0] && strncmp(v->message[i].fix, "p4d ", 4) != 0) /* a command */
+		if (v->message[i].fix[0] && strncmp(v->message[i].fix, "p4d ", 4) !=
+						0) /* a fix that is a p4d command names no task */
 			put_before(words, v->message[i].fix, sizeof(v->message[i].fix));
 	if (tasks->cut)
 		snprintf(words, sizeof(words), "array task %" PRIu32 ": ", task);
@@ -62,8 +63,8 @@ static void name_task(const p4d_job_tasks *tasks, uint32_t task, p4d_verdict *v)
 }
 
 /*
- * A plan for one task would be wrong for the others: slurmctld judges the script in its place. It refuses
- * options that are refused, as for any job: the script without them may fit.
+ * A plan for one task would be wrong for the others: slurmctld checks the script instead. Options that p4d
+ * refuses are still refused, as for any job, since the script may fit without them.
  */
 static void drop_plan(p4d_verdict *v)
 {
@@ -85,18 +86,18 @@ void p4d_guard__judge_tasks(const p4d_guard_asked *asked)
 		p4d_guard__judge_asked(asked, true);
 		return;
 	}
-	/* p4d searches for a layout that is left open */
+	/* p4d may search, because typed options may leave the layout open */
 	const bool searches = p4d_request_any(&typed) && !asked->verifies;
 	while (p4d_job_tasks_next(tasks)) {
 		p4d_guard__judge_asked(asked, searches);
-		*asked->request = typed; /* by which the next task is read */
+		*asked->request = typed; /* the reading of the next task starts from these options */
 		const p4d_rank rank = p4d_verdict_rank(asked->verdict);
 		if (tasks->apart == 1 || p4d_rank_is_worse(&rank, &worst)) {
 			worst = rank;
 			task = tasks->task;
 		}
 	}
-	/* tasks that p4d did not read may be worse, so only values common to all tasks count */
+	/* p4d did not read all tasks, and others may be worse, so only values common to all tasks count */
 	const bool of_all = tasks->cut && !worst.would_reject;
 	p4d_job_tasks_again(tasks, of_all ? NULL : &task);
 	p4d_guard__judge_asked(asked, true);

@@ -5,7 +5,8 @@
 #include "serve/colocated.h"
 #include "request/defaults.h"
 
-/* Only warns: the sum of these parts was never compared with a measurement, so it refuses no job. */
+/* Adds a warning. p4d refuses no such job, because nobody compared the sum of these parts with a
+ * measurement. */
 static void say(p4d_verdict *v, const p4d_error *why)
 {
 	v->action = P4D_WARN;

@@ -9,7 +9,7 @@
 #include "guard/verdict.h"
 #include "request/framework.h"
 
-enum { STEPS = 8 }; /* steps of the search for the longest sequence that fits */
+enum { STEPS = 8 }; /* steps of the bisection for the longest sequence that fits */
 
 typedef struct lengths {
 	const p4d_request *request;
@@ -20,12 +20,12 @@ typedef struct lengths {
 
 bool p4d_guard__is_bound(const p4d_request *request)
 {
-	/* a typed length is the real one, unless the user also typed --padding */
+	/* a typed length is exact, unless the user also typed --padding */
 	return p4d_is_set(request, P4D_PADDING) && request->value[P4D_PADDING] == P4D_PAD_LONGEST &&
 	       (request->origin[P4D_PADDING] == P4D_BY_USER || request->origin[P4D_SEQ_LEN] != P4D_BY_USER);
 }
 
-/* False: there is no such layout. */
+/* Estimates the job with another sequence length. False: there is no such layout. */
 static bool estimate(const lengths *l, int64_t length, p4d_estimate *e)
 {
 	p4d_request with = *l->request;
@@ -43,13 +43,13 @@ static bool fits(const lengths *l, int64_t length)
 	return estimate(l, length, &e) && e.fraction <= l->limit;
 }
 
-/* The shortest sequence that the job's ranks can split. */
+/* The shortest sequence length that the layout's degrees divide. */
 static int64_t shortest(const p4d_request *request)
 {
 	return 2 * request->value[P4D_TP] * request->value[P4D_CP];
 }
 
-/* Roughly the longest sequence that fits, as a multiple of shortest(), which must fit. */
+/* Approximately the longest sequence that fits, as a multiple of shortest(). shortest() itself must fit. */
 static int64_t longest(const lengths *l)
 {
 	const int64_t unit = shortest(l->request);
@@ -65,7 +65,7 @@ static int64_t longest(const lengths *l)
 	return fit * unit;
 }
 
-/* "cutoff_len 8192 (run.yaml:8)", or p4d's own option. */
+/* Where the sequence length comes from: "cutoff_len 8192 (run.yaml:8)", or p4d's own option. */
 static const char *name(const p4d_job *job, const p4d_request *request, char *buf, size_t size)
 {
 	const p4d_read_value *v = job->reading ? &job->reading->value[P4D_SEQ_LEN] : NULL;
@@ -78,7 +78,7 @@ static const char *name(const p4d_job *job, const p4d_request *request, char *bu
 	return buf;
 }
 
-/* Memory that does not depend on the length is already too much. */
+/* Reports that memory which does not depend on the sequence length is already too much. */
 static void say_any_length(const p4d_estimate *least, p4d_error *err)
 {
 	p4d_error inner = *err;

@@ -25,7 +25,7 @@ static bool is_worse(const p4d_rehearsal *a, const p4d_rehearsal *b)
 	return a->device_bytes > b->device_bytes;
 }
 
-/* The worst rehearsal among a script's commands; NULL: none on such GPUs. */
+/* The worst rehearsal on GPUs like the job's, among the commands of a script; NULL: none. */
 static const p4d_rehearsal *choose(const p4d_rehearsals *found, const p4d_geometry *g)
 {
 	const p4d_rehearsal *worst = NULL;
@@ -55,14 +55,14 @@ static bool place(const p4d_site *site, const p4d_job *job, p4d_cluster_source s
 	return false;
 }
 
-/* Whether a message says that p4d did not check the job; the rehearsal checks it. */
+/* Whether the message only says that p4d did not check the job, which is no longer true after a rehearsal. */
 static bool is_unchecked(const p4d_verdict *v)
 {
 	return v->read && !v->judged && v->messages && v->action != P4D_REJECT && !v->would_reject &&
 	       (v->message[0].code == P4D_E_NOT_READ || v->message[0].code == P4D_E_UNMODELLED);
 }
 
-/* Warnings about parts that the rehearsal left out, which may need most of the memory. */
+/* Adds warnings about phases that the rehearsal left out, because these may need the most memory. */
 static void add_left_out(const p4d_rehearsal *run, p4d_text *text)
 {
 	const unsigned left = run->phases ^ P4D_REHEARSAL_PHASES;
@@ -105,7 +105,7 @@ static void write_text(const p4d_rehearsal *run, const p4d_verdict *v, p4d_messa
 	to->fix[0] = '\0';
 }
 
-/* Puts the message before all others, because it is the reason. */
+/* Puts the message before all others, because it is the reason of the verdict. */
 static p4d_message *say_first(p4d_verdict *v)
 {
 	if (v->messages == P4D_MESSAGES)
@@ -157,7 +157,7 @@ static bool is_plain(const char *word)
 		   strlen(word);
 }
 
-/* Only PyTorch's programs: no engine, and not p4d-train. */
+/* Whether the program uses PyTorch itself: it is neither an inference engine nor p4d-train. */
 static bool is_python(const p4d_reading *reading)
 {
 	const p4d_read_value *workload = &reading->value[P4D_WORKLOAD];

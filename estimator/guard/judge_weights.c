@@ -15,13 +15,16 @@
 #include "request/layout.h"
 #include "request/model_size.h"
 
-enum { ELEMENT = 2 /* bytes of a weight that is not quantized, at least */, ANY = -1 };
+enum { ELEMENT = 2 /* minimum bytes of a weight that is not quantized */, ANY = -1 };
 
-/* The least value of an option that p4d cannot determine. ANY: the optimizer states do not depend on it. */
+/*
+ * The least value of an option that p4d cannot determine. ANY: every value, because optimizer states do not
+ * depend on the option.
+ */
 typedef struct least {
 	p4d_option option;
 	int64_t value;
-	bool certain; /* the program's value is at least this */
+	bool certain; /* it is certain that the program's value is at least this */
 } least;
 
 static const least leasts[] = {
@@ -53,9 +56,9 @@ typedef struct weighing {
 	p4d_cluster_source source;
 	void *context;
 	const p4d_reading *reading;
-	p4d_request request; /* the request, with the least value for every unknown option */
+	p4d_request request; /* the request, where every unknown option has its least value */
 	p4d_geometry geometry;
-	bool certain; /* this is certainly a lower bound */
+	bool certain; /* it is certain that the result is a lower bound */
 } weighing;
 
 static bool is(const p4d_reading *r, p4d_option option, const char *text)
@@ -77,7 +80,7 @@ static bool take_least(weighing *w, const char *name)
 	return true;
 }
 
-/* False: there is an unknown option whose least value p4d does not know. */
+/* Gives all unknown options their least values. False: p4d does not know the least value of some option. */
 static bool take_all_least(weighing *w)
 {
 	const p4d_reading *r = w->reading;
@@ -88,7 +91,10 @@ static bool take_all_least(weighing *w)
 	return true;
 }
 
-/* Whether every GPU of the job certainly gets a process, as with a program that replicates its model. */
+/*
+ * Whether each GPU of the job certainly runs a process of the program, as with programs that replicate the
+ * model.
+ */
 static bool is_started_on_all(const weighing *w)
 {
 	const p4d_read_value *nodes = &w->reading->value[P4D_NODES],
@@ -121,7 +127,7 @@ static bool states_of(const weighing *w, uint64_t *bytes, bool *trained)
 	return true;
 }
 
-/* Sets the smallest sequence length and batch of the layout, without accumulation. */
+/* Sets the smallest sequence length and batch that the layout allows, without gradient accumulation. */
 static void take_smallest(weighing *w)
 {
 	p4d_request *request = &w->request;
@@ -170,7 +176,7 @@ static void put_first(p4d_verdict *verdict)
 	verdict->message[0] = last;
 }
 
-/* Another layout that would fit, in words and as a fix. */
+/* Adds layouts that would fit: in words, and one as a fix. */
 static void take_ways_out(const p4d_message *from, p4d_message *message)
 {
 	const char *ways = strstr(from->text, P4D_WITHOUT_MORE_GPUS);
@@ -182,9 +188,9 @@ static void take_ways_out(const p4d_message *from, p4d_message *message)
 }
 
 /*
- * Refuses the job if the site refuses jobs by their scripts, and if this job would not fit even if everything
- * unknown needed no memory. The fix is for that case: with the fix, p4d can no longer tell whether the job
- * fits.
+ * Refuses the job if the site refuses jobs by their scripts (scripts = judge) and the job cannot fit even if
+ * everything unknown needs no memory. With the fix, that reason disappears; p4d then cannot tell whether the
+ * job fits.
  */
 static void refuse(const weighing *w, bool searches, p4d_verdict *verdict)
 {
@@ -205,7 +211,7 @@ static void refuse(const weighing *w, bool searches, p4d_verdict *verdict)
 	verdict->action = P4D_REJECT;
 }
 
-/* False: p4d cannot tell whether the weights fit. */
+/* Checks parameters, gradients and states. False: p4d cannot tell whether the weights fit. */
 static bool judge_states(weighing *w, bool searches, p4d_verdict *verdict)
 {
 	uint64_t bytes;
@@ -236,7 +242,10 @@ static uint64_t size_of(const p4d_reading *r, p4d_option option, uint64_t otherw
 	return p4d_number_whole(r->value[option].text, 1, 1 << 20, &value) ? value : otherwise;
 }
 
-/* 16-bit weights of a rank of Megatron-Core, averaged over its stages: the fullest has at least as many. */
+/*
+ * Number of 16-bit weights on a rank of Megatron-Core: the mean over its stages, since the fullest stage has
+ * at least as many.
+ */
 static p4d_wide share_of_megatron(const p4d_reading *r, const p4d_layout *l)
 {
 	const uint64_t tp = size_of(r, P4D_TP, 1), pp = size_of(r, P4D_PP, 1), ep = size_of(r, P4D_EP, 1),
@@ -247,7 +256,7 @@ static p4d_wide share_of_megatron(const p4d_reading *r, const p4d_layout *l)
 	return ((p4d_size_of_model(l) - experts) / (tp * pp) + experts / (ep * etp * pp)) * ELEMENT;
 }
 
-/* The same for PyTorch's frameworks; 0: unknown. */
+/* Number of weights on a rank of PyTorch's frameworks; 0: unknown. */
 static p4d_wide share_of_torch(const weighing *w, const p4d_layout *l, const char *framework)
 {
 	const p4d_reading *r = w->reading;
@@ -265,7 +274,7 @@ static p4d_wide share_of_torch(const weighing *w, const p4d_layout *l, const cha
 	return 0;
 }
 
-/* Whether an unknown option only makes adapters, whose base has all its weights anyway. */
+/* Whether the unknown option is only about adapters. The base model's weights are all there in any case. */
 static bool is_adapter(const p4d_reading *r, const char *name)
 {
 	const char *argument = r->value[P4D_FINETUNE].argument;
@@ -273,7 +282,7 @@ static bool is_adapter(const p4d_reading *r, const char *name)
 	return is(r, P4D_FINETUNE, "lora") && argument && !strcmp(argument + strspn(argument, "-"), name);
 }
 
-/* Whether no open option affects the number of parameters. */
+/* Whether all options that affect the number of parameters are known. */
 static bool is_decided(const p4d_reading *r)
 {
 	for (unsigned i = 0; i < r->unknowns; i++) {
@@ -315,8 +324,10 @@ static bool is_told(const p4d_reading *r, p4d_option option)
 	return r->value[option].file;
 }
 
-/* Whether the script has one training, whose model p4d knows, and which has a sequence length and a
- * micro-batch. */
+/*
+ * Whether the script has exactly one training, p4d knows its model, and the script gives a sequence length
+ * and a micro-batch.
+ */
 static bool is_read(const p4d_reading *r)
 {
 	return r && r->certain && !r->incomplete && !r->more_arguments && r->commands == 1 &&
@@ -324,7 +335,8 @@ static bool is_read(const p4d_reading *r)
 	       !p4d_reading_doubt(r);
 }
 
-/* The GPUs of the job, and whether its weights are as large as their number says. */
+/* Finds the job's GPUs. False also if the size of its weights does not follow from the number of
+ * parameters. */
 static bool is_placed(weighing *w)
 {
 	const p4d_request *request = &w->request;

@@ -15,7 +15,7 @@ static bool is_of_script(p4d_code code)
 	return code == P4D_E_CONTRADICTION || code == P4D_E_NO_EFFECT || code == P4D_E_REHEARSED;
 }
 
-/* Notes may stand before the reason of a refusal. */
+/* Whether a message can be the reason of a refusal. Other messages may precede it. */
 static bool is_reason(p4d_code code)
 {
 	return code == P4D_E_REHEARSED ||
@@ -39,7 +39,10 @@ p4d_code p4d_note_reason(const p4d_note *note)
 	return note->codes ? note->code[0] : P4D_OK;
 }
 
-/* Fields of a record that slurmctld may be unable to determine; "": nothing was judged. */
+/*
+ * Writes the fields of a record that slurmctld may be unable to determine. "": the submitting side judged
+ * nothing.
+ */
 static void write_judged(const p4d_verdict *verdict, char buf[P4D_VERDICT_RECORD])
 {
 	p4d_verdict_record record;
@@ -58,7 +61,7 @@ const char *p4d_note_write(const p4d_verdict *verdict, char buf[P4D_NOTE_MAX])
 	const p4d_outcome outcome =
 	    verdict->fault_of_site ? P4D_OUTCOME_NOT_JUDGED : p4d_verdict_outcome(verdict);
 
-	/* slurmctld cannot tell that the submitting side looked at a job without options */
+	/* slurmctld does not know that the submitting side read the script of a job without options */
 	const bool read = verdict->read && !verdict->plan[0];
 	if (!read && (!verdict->messages || outcome == P4D_OUTCOME_PASS))
 		return buf;
@@ -72,7 +75,7 @@ const char *p4d_note_write(const p4d_verdict *verdict, char buf[P4D_NOTE_MAX])
 		p4d_text_add(&line, "\t\t");
 	const bool silent = verdict->policy.mode == P4D_MODE_OBSERVE;
 	char judged[P4D_VERDICT_RECORD] = "";
-	if (!verdict->plan[0]) /* slurmctld judges plans itself */
+	if (!verdict->plan[0]) /* slurmctld checks plans itself */
 		write_judged(verdict, judged);
 	if (read || silent || *judged)
 		p4d_text_print(&line, "\t%s", read ? "script" : "");
@@ -95,7 +98,7 @@ static void read_field(const char **at, char *buf, size_t size)
 	*at += length + ((*at)[length] == '\t');
 }
 
-/* "P4D012,P4D110" */
+/* Reads codes such as "P4D012,P4D110". */
 static bool read_codes(const char *at, p4d_note *note)
 {
 	note->codes = 0;
@@ -140,7 +143,7 @@ bool p4d_note_read(const char *line, p4d_note *note)
 	p4d_verdict_record_read_fields(line, &note->record);
 	if (p4d_verdict_record_outcome(&note->record) == P4D_OUTCOMES)
 		note->record.verdict[0] = '\0';
-	/* that all is well is worth a note only for a script */
+	/* a verdict without messages needs a note only if it is about a script */
 	return note->read || (note->codes && note->outcome != P4D_OUTCOME_PASS);
 }
 
@@ -158,7 +161,7 @@ static bool adopt(const p4d_note *note, p4d_verdict *verdict)
 
 /*
  * Makes the verdict as strict as the note. The note belongs to the user, so it never makes a verdict milder.
- * It refuses only for a reason that slurmctld cannot see (unseen), and only the user's own job.
+ * A note causes a refusal only for a reason that slurmctld cannot see (unseen).
  */
 static void refuse_as(const p4d_note *note, bool unseen, p4d_verdict *verdict)
 {
@@ -172,7 +175,8 @@ bool p4d_note_same_reason(const p4d_note *note, const p4d_verdict *verdict)
 	const p4d_code code = verdict->messages ? verdict->message[reason_of(verdict)].code : P4D_OK,
 		       noted = p4d_note_reason(note);
 
-	/* slurmctld does not search for another layout */
+	/* slurmctld does not search for another layout, so it has DOES_NOT_FIT where the note has
+	 * NO_LAYOUT */
 	return code && (noted == code || (code == P4D_E_DOES_NOT_FIT && noted == P4D_E_NO_LAYOUT));
 }
 
@@ -182,7 +186,8 @@ static bool was_judged(const p4d_note *note)
 	       !(note->codes && note->code[0] == P4D_E_PLAN_REQUIRED);
 }
 
-/* slurmctld could not read the script; the submitting side judged it and has nothing to report. */
+/* Accepts that slurmctld could not read the script: the submitting side judged it and has nothing to
+ * report. */
 static bool pass(p4d_verdict *verdict)
 {
 	verdict->read = true;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Applies a fix made of options, as if the user had pasted it. */
+/* Applies a fix that consists of options, as if the user had pasted it into the command line. */
 #include <stdio.h>
 #include <string.h>
 

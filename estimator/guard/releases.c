@@ -25,11 +25,11 @@ typedef struct other_release {
 	bool (*is_open)(const question *q);
 	p4d_option option;
 	int64_t value;
-	bool fixes_release; /* also set --transformers */
+	bool fixes_release; /* the candidate also sets --transformers */
 	const char *what, *fix;
 } other_release;
 
-/* Type of weights if the program gives none. */
+/* Whether the program loads weights in the library's default type, because it names no type. */
 static bool loads_by_default(const question *q)
 {
 	const p4d_layout *l = q->layout;
@@ -39,7 +39,7 @@ static bool loads_by_default(const question *q)
 	       !l->quant && q->request->origin[P4D_PARAM_DTYPE] == P4D_BY_P4D;
 }
 
-/* TRL's loss, if p4d assumed the release. */
+/* Whether the loss is TRL's and p4d assumed TRL's release. */
 static bool is_of_trl(const question *q)
 {
 	return q->layout->torch.chunked_loss == P4D_LOSS_TRL_FUSED &&
@@ -62,7 +62,10 @@ static bool is_trl_before_7(const question *q)
 	return is_of_trl(q) && !names_loss(q);
 }
 
-/* The script does not determine which AdamW the Trainer uses. */
+/*
+ * Whether the Trainer's AdamW (fused or not) is a default of the library, because the script does not select
+ * it.
+ */
 static bool takes_fused_by_default(const question *q)
 {
 	const p4d_layout *l = q->layout;
@@ -73,7 +76,10 @@ static bool takes_fused_by_default(const question *q)
 	       !q->reading->value[P4D_OPTIMIZER].file && p4d_reading_takes(q->reading, "--optim");
 }
 
-/* GPUs before Ampere have no flash kernel, although p4d judged the job with flash attention. */
+/*
+ * Whether the job's GPUs are older than Ampere, for which no flash kernel exists, although p4d judged with
+ * flash attention.
+ */
 static bool is_before_flash(const question *q)
 {
 	const p4d_gpu *gpu = q->geometry->gpu;
@@ -81,8 +87,10 @@ static bool is_before_flash(const question *q)
 	return gpu && gpu->sm && gpu->sm < 80 && q->layout->flash_attention;
 }
 
-/* On these GPUs Transformer Engine uses neither flash-attn nor cuDNN (utils.py, get_attention_backend);
- * with context parallelism it cannot run. */
+/*
+ * Whether Transformer Engine has only unfused attention: on GPUs before Ampere it uses neither flash-attn nor
+ * cuDNN (utils.py, get_attention_backend); with context parallelism it cannot run.
+ */
 static bool has_unfused_alone(const question *q)
 {
 	return is_before_flash(q) && q->layout->framework == P4D_FRAMEWORK_MEGATRON && q->layout->cp == 1;
@@ -95,15 +103,19 @@ static bool is_transformers_before_flash(const question *q)
 }
 
 /*
- * PyTorch has no memory-efficient kernel for bf16 on these GPUs either: it then stores the scores, and their
- * softmax in fp32. That is less than eager attention holds. p4d does not model it separately.
+ * Whether PyTorch has no kernel at all: on GPUs before Ampere, it also lacks the memory-efficient kernel for
+ * bf16. It then stores the scores, and their softmax in fp32, which is less than eager attention holds. p4d
+ * does not model this separately.
  */
 static bool has_no_kernel(const question *q)
 {
 	return is_transformers_before_flash(q) && q->layout->precision == P4D_BF16;
 }
 
-/* In fp16 and fp32 these GPUs run the memory-efficient kernel, if transformers calls PyTorch's attention. */
+/*
+ * Whether PyTorch uses its memory-efficient kernel: GPUs before Ampere run it in fp16 and fp32, if
+ * transformers calls PyTorch's attention.
+ */
 static bool has_no_flash(const question *q)
 {
 	return is_transformers_before_flash(q) && q->layout->precision != P4D_BF16 &&
@@ -145,7 +157,7 @@ static bool estimate_of(const p4d_request *with, const question *q, const p4d_ca
 	       p4d_memory_estimate(&layout, P4D_METHOD_PLAN, capacity, e, NULL) == 0;
 }
 
-/* False: p4d cannot tell what the job would need. */
+/* Estimates the job with another release. False: p4d cannot tell what the job would need. */
 static bool estimate(const other_release *other, const question *q, const p4d_capacity *capacity,
 		     p4d_estimate *e)
 {
@@ -160,7 +172,7 @@ static bool estimate(const other_release *other, const question *q, const p4d_ca
 }
 
 /*
- * Among the losses of the model's class in other releases, the one with the most or the least memory; NULL:
+ * The loss with the most (or least) memory among those that the model's class has in other releases; NULL:
  * none.
  */
 static const p4d_class_loss *other_loss(const question *q, const p4d_capacity *capacity, bool most,
@@ -172,7 +184,7 @@ static const p4d_class_loss *other_loss(const question *q, const p4d_capacity *c
 	unsigned at = 0;
 	int64_t release;
 
-	/* a chunked loss makes no logits, and a loss of pairs is not the class's own */
+	/* with a chunked loss the logits do not exist, and DPO does not use the class's loss */
 	if (q->layout->torch.chunked_loss || q->layout->pairs)
 		return NULL;
 	while ((loss = p4d_class_loss_other(q->request, &at, &release))) {
@@ -249,7 +261,8 @@ void p4d_guard__say_releases(const p4d_job *job, const p4d_request *request, p4d
 	char release[16], fix[96];
 	p4d_estimate e;
 
-	if (v->estimate.fraction > limit) /* already reported, for a release with less memory */
+	if (v->estimate.fraction >
+	    limit) /* already reported, together with a release that needs less memory */
 		return;
 	for (int i = 0; job->reading && i < OTHERS; i++)
 		if (estimate(&others[i], &q, capacity, &e) && e.fraction > limit)
@@ -270,7 +283,7 @@ void p4d_guard__say_releases_of_pairs(const p4d_job *job, const p4d_request *req
 	p4d_request with = *request;
 	p4d_verdict other = *v;
 
-	/* TRL's loss, if p4d assumed the release */
+	/* another release of TRL may have another loss, if p4d assumed the release */
 	if (!loss || v->messages || !job->reading->by_default[P4D_CHUNKED_LOSS] ||
 	    request->origin[P4D_CHUNKED_LOSS] != P4D_BY_SCRIPT ||
 	    request->value[P4D_CHUNKED_LOSS] != P4D_LOSS_TRL_FUSED)

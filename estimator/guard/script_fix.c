@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lines of a job's script that must change, in the words of its program. */
+/* Writes the lines of a job's script that must change, with the arguments of its program. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 
 enum { ARGUMENTS = 2048, FLAGS = 64 };
 
-/* Arguments of a layout, each flag with its values: "--recompute-granularity full". */
+/* The arguments of a layout. Each is a flag with its values: "--recompute-granularity full". */
 typedef struct argument_list {
 	char text[ARGUMENTS];
 	unsigned count;
@@ -44,7 +44,7 @@ static void cut(argument_list *list)
 	}
 }
 
-/* False: such a layout is invalid, so nobody could write it. */
+/* Writes a layout as its framework's arguments. False: the layout is invalid, so nobody can write it. */
 static bool write_arguments(const p4d_request *request, uint64_t nodes, uint64_t gpus_per_node,
 			    argument_list *list)
 {
@@ -74,7 +74,10 @@ static bool same(const argument_list *a, int i, const argument_list *b, int j)
 	return a->at[i].length == b->at[j].length && !memcmp(a->at[i].text, b->at[j].text, a->at[i].length);
 }
 
-/* Whether the fix changes the value, which is an option of p4d or a value of the reader's own. */
+/*
+ * Whether the fix changes this value, which belongs to an option of p4d or is one of the reader's additional
+ * values.
+ */
 static bool changes(const p4d_reading *r, const p4d_read_value *v, const p4d_request *asked,
 		    const p4d_request *candidate)
 {
@@ -86,9 +89,10 @@ static bool changes(const p4d_reading *r, const p4d_read_value *v, const p4d_req
 
 /* How DeepSpeed's and accelerate's files express options that make a job smaller. */
 static const struct {
-	const char *of, *text; /* prefix of names in the file with the ZeRO stage; words to add to that
-				* file */
-	const char *options;   /* the same for a launcher; NULL: the launcher has no such option */
+	const char *of, *text; /* prefix of the argument names in the file that has the ZeRO stage; words to
+				  add to that file */
+	const char
+	    *options; /* the same words as options of a launcher; NULL: the launcher has no such option */
 	int64_t offload;
 } file_words[] = {
     {"--deepspeed.", "\"offload_optimizer\": {\"device\": \"cpu\"}", NULL, P4D_OFFLOAD_OPTIMIZER},
@@ -109,22 +113,22 @@ typedef struct mended {
 	const p4d_reading *reading;
 	const p4d_request *asked, *candidate;
 	const p4d_layout *layout;       /* layout of the candidate */
-	const argument_list *old, *new; /* empty if the program has other words */
+	const argument_list *old, *new; /* arguments of the old and the new layout; empty if the program's
+					   arguments are not the framework's */
 	uint64_t micro_batches;         /* micro-batches of the requested layout; 0: none */
-	bool accumulates;               /* another number of micro-batches gives the same batch */
-	bool unread;                    /* p4d could not read the added words, or does not know the right
-					 * words */
-	bool batch_said;                /* and the fix gives their number, or the batch */
-	const p4d_way *way;             /* the way whose options p4d_guard__script_way prints; NULL: none */
-	p4d_request *pasted;            /* values of the changed script */
+	bool accumulates;               /* only another number of micro-batches keeps the global batch */
+	bool unread;         /* p4d could not read the added words, or does not know the program's words */
+	bool batch_said;     /* the fix already gives the number of micro-batches, or the batch */
+	const p4d_way *way;  /* the way whose options p4d_guard__script_way prints; NULL: none */
+	p4d_request *pasted; /* values of the changed script */
 } mended;
 
-/* Copies the candidate's value: the script has it once the fix is pasted. */
+/* Copies the candidate's value to `pasted`, because the script has this value once the fix is pasted. */
 static void note_pasted(const mended *m, ptrdiff_t option)
 {
 	if (option < 0 || option >= (ptrdiff_t)P4D_OPTIONS || !p4d_is_set(m->candidate, (p4d_option)option))
 		return;
-	m->pasted->origin[option] = P4D_UNSET; /* texts are inherited as well */
+	m->pasted->origin[option] = P4D_UNSET; /* so that p4d_request_inherit copies texts as well */
 	p4d_request_inherit(m->pasted, m->candidate, (p4d_option)option, P4D_BY_SCRIPT);
 }
 
@@ -144,7 +148,7 @@ static bool is_configuration(const p4d_read_value *v)
 	return p4d_guard__format_of(v->file, v->argument) >= 0;
 }
 
-/* The new value of an argument; false: no change, or p4d does not know the words. */
+/* Writes the new value of an argument. False: the value does not change, or p4d does not know its words. */
 static bool wanted(const mended *m, const p4d_read_value *v, char *value, size_t size)
 {
 	const p4d_option option = (p4d_option)(v - m->reading->value);
@@ -173,7 +177,7 @@ static bool wanted(const mended *m, const p4d_read_value *v, char *value, size_t
 			       p4d_request_value_text(m->candidate, option, text, sizeof(text)), value, size);
 }
 
-/* Adds further words that the argument's new value requires. */
+/* Adds a second argument that the new value of the first one requires. */
 static void add_beside(const mended *m, const p4d_read_value *v, const char *word, p4d_text *fix)
 {
 	const char *value, *other = p4d_reading_beside(m->reading, v->argument, word, &value);
@@ -201,7 +205,7 @@ static bool says_alone(const mended *m, const p4d_read_value *v)
 	       (p4d_reading_assigns(m->reading) || !p4d_layout_is_default(m->candidate, option));
 }
 
-/* A line of the script, or of its configuration, with an argument that changes. */
+/* Writes a line of the script, or of its configuration, in which an argument changes. */
 static void mend_line(mended *m, const p4d_read_value *v, p4d_text *fix)
 {
 	const ptrdiff_t option = v - m->reading->value;
@@ -235,8 +239,10 @@ static void mend_line(mended *m, const p4d_read_value *v, p4d_text *fix)
 	}
 }
 
-/* Adds a line to the configuration that names the model, or an argument to the line that starts the
- * program. */
+/*
+ * Writes an argument that the script lacks: as a line of the configuration that names the model, or on the
+ * line that starts the program.
+ */
 static bool add_anywhere(const mended *m, const char *name, const char *said, p4d_text *fix)
 {
 	const char *file = m->reading->value[P4D_MODEL].file;
@@ -253,8 +259,10 @@ static bool add_anywhere(const mended *m, const char *name, const char *said, p4
 	return true;
 }
 
-/* Adds values that the program's configuration or command line leaves out, if the program does not take
- * the framework's arguments. */
+/*
+ * Adds values that the configuration or the command line does not have, for a program whose arguments are not
+ * the framework's.
+ */
 static void add_to_configuration(mended *m, p4d_text *fix)
 {
 	static const char steps[] = "--gradient_accumulation_steps";
@@ -297,7 +305,7 @@ static bool said_elsewhere(const mended *m, const char *flag)
 	return v && v->file && v->argument && wanted(m, v, value, sizeof(value));
 }
 
-/* Whether p4d's flags give the option, because the script does not. */
+/* Whether p4d's own flags in the fix set the option, because the script does not set it. */
 static bool said_by_flags(const mended *m, const char *flag)
 {
 	const int option = p4d_reading_option(m->reading, flag);
@@ -308,7 +316,7 @@ static bool said_by_flags(const mended *m, const char *flag)
 	return false;
 }
 
-/* Whether values that the script itself gives for its layout must change. */
+/* Whether the script itself sets values of its layout that must change. */
 static bool script_changes(const p4d_request *asked, const p4d_request *candidate)
 {
 	for (size_t i = 0; i < P4D_LAYOUT_OPTIONS; i++) {
@@ -320,7 +328,7 @@ static bool script_changes(const p4d_request *asked, const p4d_request *candidat
 	return false;
 }
 
-/* Whether p4d could read a flag that is followed by " VALUE", "=VALUE" or nothing. */
+/* Whether p4d would understand a flag in the script that is followed by " VALUE", "=VALUE" or nothing. */
 static bool is_known(const p4d_reading *r, const char *flag, const char *rest, size_t length)
 {
 	char value[64];
@@ -330,7 +338,7 @@ static bool is_known(const p4d_reading *r, const char *flag, const char *rest, s
 	return p4d_reading_knows(r, flag, value);
 }
 
-/* A shell would interpret the bars of a pipeline drawing as pipes. */
+/* Adds an argument, quoted if it is a pipeline layout, because a shell would read its bars as pipes. */
 static void add_argument(p4d_text *text, const argument_list *list, unsigned i)
 {
 	const int flag = (int)list->at[i].flag, length = (int)list->at[i].length;
@@ -343,8 +351,8 @@ static void add_argument(p4d_text *text, const argument_list *list, unsigned i)
 }
 
 /*
- * Additions to the line that starts the program: values that the script leaves to defaults; all: also those
- * that flags give.
+ * Adds arguments to the line that starts the program: those that the script leaves to defaults. all: also
+ * those that p4d's flags set.
  */
 static void add_arguments(mended *m, bool all, p4d_text *fix)
 {
@@ -358,7 +366,7 @@ static void add_arguments(mended *m, bool all, p4d_text *fix)
 			continue;
 		memcpy(flag, m->new->at[i].text, m->new->at[i].flag);
 		flag[m->new->at[i].flag] = '\0';
-		/* values that the script leaves out follow from the micro-batch and the GPUs */
+		/* a value that the script omits follows from the micro-batch and the GPUs */
 		const bool follows = m->accumulates && accumulates_by(flag);
 		if ((before >= 0 && same(m->old, before, m->new, (int)i) && !follows) ||
 		    is_of_way(m, p4d_reading_option(r, flag)) || p4d_reading_argument(r, flag) ||
@@ -383,7 +391,7 @@ uint32_t p4d_guard__script_untold(const p4d_reading *r, const p4d_request *asked
 	argument_list own = {.count = 0};
 	uint32_t untold = 0;
 
-	/* a program with the framework's arguments accepts all of them, if p4d can read them back */
+	/* a program with the framework's arguments accepts all of them; p4d must be able to read them back */
 	const bool all = write_arguments(asked, now->nodes, now->gpus_per_node, &own) && takes(r, &own);
 	for (size_t i = 0; i < P4D_LAYOUT_OPTIONS; i++) {
 		const char *name = p4d_reading_name(r, p4d_layout_options[i]);
@@ -421,12 +429,12 @@ bool p4d_guard__script_fix(const p4d_reading *r, const p4d_request *asked, const
 
 	if (p4d_layout_build(candidate, then->nodes, then->gpus_per_node, &layout, NULL) < 0)
 		return false;
-	/* other programs may use the same framework with arguments of their own */
+	/* false for programs that use the framework with arguments of their own */
 	bool known = write_arguments(asked, now->nodes, now->gpus_per_node, &old);
 	const bool own = write_arguments(candidate, then->nodes, then->gpus_per_node, &new) && takes(r, &new);
 	if (!own)
 		old.count = new.count = 0;
-	/* sequences per step, if only the number of micro-batches stays unchanged */
+	/* the global batch would change if the number of micro-batches stayed */
 	m.accumulates = asked->value[P4D_MICRO_BATCH] != candidate->value[P4D_MICRO_BATCH] ||
 			asked->value[P4D_TP] * asked->value[P4D_CP] * asked->value[P4D_PP] !=
 			    candidate->value[P4D_TP] * candidate->value[P4D_CP] * candidate->value[P4D_PP] ||
@@ -436,7 +444,7 @@ bool p4d_guard__script_fix(const p4d_reading *r, const p4d_request *asked, const
 	for (int i = 0; i < (int)P4D_OPTIONS + P4D_READ_EXTRAS; i++) {
 		const p4d_read_value *v =
 		    i < (int)P4D_OPTIONS ? &r->value[i] : &r->extra[i - (int)P4D_OPTIONS];
-		/* one argument may contain several values */
+		/* writes each argument once, although it may contain several values */
 		if (v->argument && v->file && p4d_reading_argument(r, v->argument) == v)
 			mend_line(&m, v, fix);
 	}
@@ -478,8 +486,10 @@ void p4d_guard__script_flag(const p4d_reading *r, char *flag, size_t size)
 			 p4d_guard__on_line(r, argument, said, text, sizeof(text)));
 }
 
-/* The place for an addition: the file that names the model, in the syntax of its program's configuration,
- * or the line that starts the program. */
+/*
+ * Writes an added option: into the file that names the model, in the syntax of that file, or on the line that
+ * starts the program.
+ */
 static bool write_way(const p4d_reading *r, p4d_option option, int64_t value, p4d_text *fix)
 {
 	const p4d_read_value *there = &r->value[option];
@@ -504,13 +514,13 @@ static bool write_way(const p4d_reading *r, p4d_option option, int64_t value, p4
 	return true;
 }
 
-/* Tells which of two commands on one line an option of the launcher belongs to. */
+/* Words that say which of two commands on one line (launcher or program) gets the option. */
 static const char *of_launcher(const p4d_reading *r)
 {
 	return r->launches ? "" : " to accelerate launch";
 }
 
-/* Changes the framework of a program that copies the model to every GPU. */
+/* Writes the change to a sharding framework, for a program that replicates the model on every GPU. */
 static bool write_sharding(const p4d_reading *r, int64_t framework, int64_t zero_stage, p4d_text *fix)
 {
 	bool launcher = false;
@@ -519,7 +529,7 @@ static bool write_sharding(const p4d_reading *r, int64_t framework, int64_t zero
 
 	if (!words || !r->line)
 		return false;
-	/* accelerate accepts only one of the two */
+	/* accelerate accepts only one of --multi_gpu and this option */
 	if (launcher && p4d_reading_argument(r, "--accelerate.multi_gpu"))
 		p4d_text_entry(fix, "; ", "%s:%" PRIu32 ": replace --multi_gpu by %s", r->file, r->line,
 			       words);
@@ -529,7 +539,10 @@ static bool write_sharding(const p4d_reading *r, int64_t framework, int64_t zero
 	return true;
 }
 
-/* The place of the ZeRO stage: DeepSpeed's or accelerate's file, or accelerate launch. */
+/*
+ * Writes --offload at the place of the ZeRO stage: in DeepSpeed's or accelerate's file, or as an option of
+ * accelerate launch.
+ */
 static bool write_offload(const p4d_reading *r, int64_t offload, p4d_text *fix)
 {
 	const p4d_read_value *stage = &r->value[P4D_ZERO_STAGE];
@@ -554,7 +567,7 @@ static bool write_part(const p4d_reading *r, p4d_option option, int64_t value, p
 	const p4d_read_value *there = &r->value[option];
 
 	if (option == P4D_OPTIONS || (option == P4D_ZERO_STAGE && there->file && there->argument))
-		return true; /* p4d_guard__script_fix gives the place */
+		return true; /* p4d_guard__script_fix writes the place */
 	return option == P4D_OFFLOAD ? write_offload(r, value, fix) : write_way(r, option, value, fix);
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The values of the job's script as a part of the request, and contradictions between the two. */
+/* Takes options from the job's script into the request, and finds contradictions between script and
+ * request. */
 #include "guard/script_request.h"
 
 #include <inttypes.h>
@@ -13,13 +14,13 @@
 #include "model/model.h"
 #include "request/framework.h"
 
-/* Options that p4d needs, to judge a program that does not follow the plan. */
+/* Options without which p4d cannot judge a program that does not follow the plan. */
 static const p4d_option required[] = {P4D_LAYERS, P4D_HIDDEN,  P4D_FFN,         P4D_HEADS,
 				      P4D_VOCAB,  P4D_SEQ_LEN, P4D_MICRO_BATCH, P4D_GLOBAL_BATCH};
 /* A message names at most REASONS missing values, and has a fix for at most FIXES. */
 enum { REASONS = 2, FIXES = 3 };
 
-/* Options that follow from the job itself. */
+/* Whether the option follows from the job itself (its number of nodes and GPUs). */
 static bool is_size(int option)
 {
 	return option == P4D_NODES || option == P4D_GPUS_PER_NODE;
@@ -51,7 +52,7 @@ const char *p4d_guard__script_place(const p4d_reading *r, char *buf, size_t size
 typedef struct reasons {
 	p4d_text list, fix;
 	unsigned count;
-	bool no_fix; /* some of these are no options that users can type */
+	bool no_fix; /* some of the values are no options that users can type */
 } reasons;
 
 static void add_reason(reasons *all, const char *name, const char *why)
@@ -85,7 +86,7 @@ static bool lacks_file(const p4d_reading *r)
 	return false;
 }
 
-/* A program that reads the plan has p4d's own defaults. */
+/* Whether the program reads the plan, so that missing values have p4d's own defaults. */
 static bool reads_plan(const p4d_reading *r)
 {
 	for (int i = 0; i < P4D_FRAMEWORKS; i++)
@@ -94,13 +95,16 @@ static bool reads_plan(const p4d_reading *r)
 	return false;
 }
 
-/* An engine derives missing values from the model and the GPU. */
+/* Whether the script starts an inference engine, which derives missing values from the model and the GPU. */
 static bool serves(const p4d_reading *r)
 {
 	return r->value[P4D_WORKLOAD].file && !strcmp(r->value[P4D_WORKLOAD].text, "serve");
 }
 
-/* For reinforcement learning and preferences, p4d assumes one micro-batch per rank if no number is given. */
+/*
+ * Whether the option may be missing. For reinforcement learning and preference training, p4d assumes one
+ * micro-batch per rank.
+ */
 static bool may_lack(const p4d_reading *r, p4d_option option)
 {
 	const char *workload = r->value[P4D_WORKLOAD].text;
@@ -108,7 +112,7 @@ static bool may_lack(const p4d_reading *r, p4d_option option)
 	return option == P4D_GLOBAL_BATCH && (!strcmp(workload, "rl") || !strcmp(workload, "preference"));
 }
 
-/* Whether the user typed it. */
+/* Whether the user typed the option. */
 static bool says(const p4d_request *typed, int option)
 {
 	return typed && option >= 0 && p4d_is_set(typed, (p4d_option)option);
@@ -120,7 +124,7 @@ static bool of_file(const p4d_read_unknown *u)
 	return !strcmp(u->why, "it is in a configuration that p4d did not read");
 }
 
-/* An optional file that names no model. */
+/* Whether the unknown value is an optional configuration file that names no model. */
 static bool is_default_file(const p4d_read_unknown *u)
 {
 	static const char start[] = "accelerate's default configuration";
@@ -128,14 +132,17 @@ static bool is_default_file(const p4d_read_unknown *u)
 	return !strncmp(u->why, start, sizeof(start) - 1);
 }
 
-/* Without a model there is nothing to check, whatever such a file contains. */
+/* Whether the unknown value does not matter: without a model there is nothing to check. */
 static bool is_idle(const p4d_reading *r, const p4d_request *typed, const p4d_read_unknown *u)
 {
 	return is_default_file(u) && !r->value[P4D_MODEL].file && !is_unknown(r, "model") &&
 	       !says(typed, P4D_MODEL);
 }
 
-/* A batch that is not given follows from the micro-batches and the number of processes. */
+/*
+ * Adds a missing option to the reasons, except a batch, which follows from the micro-batches and the number
+ * of processes.
+ */
 static void add_not_given(const p4d_reading *r, p4d_option option, reasons *all)
 {
 	const bool follows =
@@ -152,7 +159,7 @@ static void add_not_given(const p4d_reading *r, p4d_option option, reasons *all)
 
 static void list_reasons(const p4d_reading *r, const p4d_request *typed, reasons *all)
 {
-	/* a missing value may be in a file that p4d could not read, which was reported before */
+	/* the missing value may be in a file that p4d could not read; that file is already a reason */
 	const bool lacks = lacks_file(r);
 	const bool defaults = reads_plan(r) || serves(r) || lacks, named = says(typed, P4D_MODEL);
 	const bool custom = !named && !strcmp(r->value[P4D_MODEL].text, "custom");
@@ -161,11 +168,12 @@ static void list_reasons(const p4d_reading *r, const p4d_request *typed, reasons
 		add_reason(all, "the rest of the script", r->incomplete);
 	if (!r->certain)
 		add_reason(all, "whether it runs", "a test before it decides");
-	for (unsigned i = 0; i < r->unknowns; i++) { /* a mere doubt leads only to advice */
+	for (unsigned i = 0; i < r->unknowns; i++) { /* includes only values that prevent a verdict; a mere
+							doubt only turns a refusal into advice */
 		const int option = p4d_request_option_find(r->unknown[i].name);
 		const bool of_model =
 		    option >= 0 && p4d_request_option_info((p4d_option)option)->where & P4D_WHERE_MODEL;
-		/* the GPUs follow from the job's size, which is not known here */
+		/* the number of GPUs follows from the job's size, which this function does not know */
 		const bool of_server = p4d_reading_has_server(r) && !strcmp(r->unknown[i].name, "commands");
 		if (!r->unknown[i].doubt && !of_server && !is_size(option) && !says(typed, option) &&
 		    !(named && of_model) && !(lacks && of_file(&r->unknown[i])) &&
@@ -198,7 +206,7 @@ bool p4d_guard__script_lacks_vocabulary(const p4d_reading *r)
 	return all.count == 1 && !strncmp(list, "vocab ", 6);
 }
 
-/* The reason why a file was not read, which may contain missing values. NULL: all files were read. */
+/* Why a file that may contain the missing values was not read. NULL: all files were read. */
 static const char *unread_file(const p4d_reading *r)
 {
 	for (unsigned i = 0; i < r->unknowns; i++)
@@ -253,7 +261,8 @@ bool p4d_guard__script_unread(const p4d_reading *r, const p4d_request *typed, p4
 
 	p4d_guard__script_place(r, place, sizeof(place));
 	list_reasons(r, typed, &all);
-	/* p4d does not model a program without a framework, unless an unread file may name the framework */
+	/* p4d does not model a program that has no framework, unless a file that was not read may name the
+	 * framework */
 	if (r->named && !r->value[P4D_FRAMEWORK].file && !says(typed, P4D_FRAMEWORK) && !serves(r) &&
 	    !lacks_file(r) && (is_unknown(r, "framework") || !all.count)) {
 		p4d_fail(why, P4D_E_UNMODELLED, "%.200s was not checked: p4d does not model %.60s", place,
@@ -261,8 +270,8 @@ bool p4d_guard__script_unread(const p4d_reading *r, const p4d_request *typed, p4
 		return true;
 	}
 	if (reads_plan(r) && !r->value[P4D_MODEL].file) {
-		*why = (p4d_error){.code = P4D_OK}; /* the program takes everything from a plan, and there
-						     * is none */
+		*why = (p4d_error){
+		    .code = P4D_OK}; /* the program takes everything from a plan, and the job has none */
 		return true;
 	}
 	if (!all.count)
@@ -277,8 +286,8 @@ int p4d_guard__take_script(const p4d_reading *r, p4d_request *request, p4d_error
 {
 	const bool typed_model = p4d_is_set(request, P4D_MODEL);
 	/* Whether the program uses its default for each argument that the script does not have. p4d does not
-	 * know that if some arguments are unknown. If the user typed the model and no argument describes it,
-	 * p4d's options may become arguments. */
+	 * know that if some arguments are unknown. If the user typed the model and the script has no argument
+	 * for it, the script may turn p4d's options into arguments. */
 	const bool defaults = !r->more_arguments && (!typed_model || p4d_guard__gives_arguments(r));
 
 	for (int i = 0; i < (int)P4D_OPTIONS; i++) {
@@ -287,13 +296,13 @@ int p4d_guard__take_script(const p4d_reading *r, p4d_request *request, p4d_error
 		if (!v->file || !is_in_plan(option) || p4d_is_set(request, option))
 			continue;
 		if (typed_model && p4d_request_option_info(option)->where & P4D_WHERE_MODEL)
-			continue; /* the user says which program it is */
+			continue; /* the user has already said which program it is */
 		if (r->by_default[i] && !defaults && option != P4D_FRAMEWORK)
 			continue;
 		if (p4d_request_set(request, option, v->text, P4D_BY_SCRIPT, err) < 0)
 			return -1;
 	}
-	/* computed positions need no table */
+	/* rotary positions need no table of positions */
 	if (request->origin[P4D_POSITIONS] == P4D_BY_SCRIPT && request->value[P4D_POSITIONS] == P4D_ROPE)
 		p4d_request_default(request, P4D_MAX_SEQ_LEN, request->value[P4D_SEQ_LEN], P4D_BY_SCRIPT);
 	return 0;
@@ -320,8 +329,7 @@ bool p4d_guard__script_stays(const p4d_reading *r, const p4d_request *candidate,
 	const bool same = now->nodes == then->nodes && now->gpus_per_node == then->gpus_per_node;
 	const p4d_read_value *nodes_said = &r->value[P4D_NODES];
 
-	/* the launcher starts it on the same number of nodes as now, or has no number and starts it on one
-	 * node */
+	/* the launcher has a fixed number of nodes, or it has none and starts the program on one node */
 	if (now->nodes != then->nodes && (nodes_said->file ? !of_slurm(nodes_said) : r->one_node))
 		return false;
 	for (size_t i = 0; i < P4D_LAYOUT_OPTIONS && !same; i++) {
@@ -346,7 +354,8 @@ bool p4d_guard__script_starts(const p4d_reading *r, const p4d_geometry *now, con
 			      p4d_text *fix)
 {
 	const p4d_read_value *gpus = &r->value[P4D_GPUS_PER_NODE];
-	/* without a launcher, such a program does not know its number of processes on several GPUs */
+	/* a program that is started without a launcher does not know how many processes it should have on
+	 * several GPUs */
 	const bool follows = of_slurm(gpus), alone = follows && r->alone && p4d_guard__batch_follows(r);
 	char line[200];
 
@@ -362,7 +371,7 @@ bool p4d_guard__script_starts(const p4d_reading *r, const p4d_geometry *now, con
 
 /* ---- contradictions ---- */
 
-/* Options that the user typed, p4d's choices, and the sizes of a named model. */
+/* Whether to compare the option: the user typed it, p4d chose it, or it is a size of a named model. */
 static bool is_compared(const p4d_request *request, p4d_option option)
 {
 	static const p4d_option sizes[] = {P4D_LAYERS, P4D_HIDDEN, P4D_FFN, P4D_HEADS, P4D_KV_HEADS};
@@ -382,13 +391,16 @@ bool p4d_guard__agrees(const p4d_request *request, p4d_option option, const char
 	char mine[1024];
 
 	if (p4d_request_set(&script, option, text, P4D_BY_SCRIPT, NULL) < 0)
-		return true; /* the program itself will report it */
+		return true; /* the program itself reports this error */
 	if (p4d_request_option_info(option)->kind != P4D_TEXT_KIND)
 		return request->value[option] == script.value[option];
 	return !strcmp(p4d_request_value_text(request, option, mine, sizeof(mine)), text);
 }
 
-/* p4d judges the typed values, but the program runs with the values of its arguments. */
+/*
+ * Reports a contradiction: p4d would judge the typed value, but the program runs with the value of its
+ * argument.
+ */
 static int contradict(const p4d_reading *r, const p4d_request *request, int option, p4d_error *err)
 {
 	const p4d_framework *framework = p4d_framework_of((int)request->value[P4D_FRAMEWORK]);

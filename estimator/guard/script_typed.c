@@ -14,8 +14,8 @@
 #include "request/framework.h"
 
 /*
- * Features that a program has only if an option asks for them. Without the option, p4d assumes the same
- * default.
+ * Features that a program has only if an argument asks for them. If the script has no such argument, p4d also
+ * assumes that the feature is off.
  */
 static const p4d_option told[] = {P4D_TP,           P4D_CP,
 				  P4D_PP,           P4D_VPP,
@@ -27,12 +27,14 @@ static const p4d_option told[] = {P4D_TP,           P4D_CP,
 				  P4D_FINETUNE,     P4D_COMPILE,
 				  P4D_CHUNKED_LOSS, P4D_PACKING};
 
-/* Properties of a program's code and libraries that no argument gives: the user may know them better than
- * p4d's default. */
+/*
+ * Properties of a program's code and libraries that no argument sets. The user may know them, so the typed
+ * value replaces p4d's default.
+ */
 static const p4d_option described[] = {P4D_MODEL_CODE,    P4D_TRANSFORMERS, P4D_AUTOCAST,  P4D_GLOBAL_BATCH,
 				       P4D_ADAPTER_DTYPE, P4D_ORIG_PARAMS,  P4D_ALLOCATOR, P4D_CHUNKED_LOSS};
 
-/* Sizes that distinguish two models. */
+/* Sizes by which two models differ. */
 static const p4d_option sizes[] = {P4D_LAYERS, P4D_HIDDEN, P4D_FFN, P4D_HEADS, P4D_KV_HEADS};
 
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
@@ -69,7 +71,7 @@ bool p4d_guard__gives_arguments(const p4d_reading *r)
 	return r->value[P4D_LAYERS].file || (model->file && strcmp(model->text, "custom") != 0);
 }
 
-/* A framework of this name. */
+/* Whether the framework of this name reads the plan. */
 static bool reads_plan(const char *name)
 {
 	for (int i = 0; i < P4D_FRAMEWORKS; i++)
@@ -93,12 +95,12 @@ typedef struct typed {
 	const char *datadir;
 	p4d_request *request;
 	p4d_request full;    /* the request, with the sizes of its model */
-	p4d_request written; /* only the script, completed */
+	p4d_request written; /* the values of the script alone, completed */
 	p4d_request *without;
 	char flags[400];
 	p4d_text fix;
 	p4d_error *err;
-	bool of_framework; /* p4d knows the program's framework */
+	bool of_framework; /* p4d knows which framework the program uses */
 	unsigned contradictions;
 } typed;
 
@@ -111,8 +113,10 @@ static void take_sizes(typed *t, p4d_request *request)
 		p4d_model_resolve(request, t->datadir, &preset, &err);
 }
 
-/* A typed option that describes data within an upper bound: a shorter length, or that all sequences have
- * the bound's length. */
+/*
+ * Whether a typed option describes data within the script's upper bound: a shorter sequence length, or
+ * padding to that bound.
+ */
 static bool describes(const typed *t, p4d_option option)
 {
 	const p4d_request *request = t->request, *written = &t->written;
@@ -141,7 +145,8 @@ static const char *written_value(const typed *t, p4d_option option, char *buf, s
 	return p4d_request_choice_name(option, 0, buf, size);
 }
 
-/* The program that takes the script's words: Megatron-LM, or the program on another framework. */
+/* Name of the program whose arguments the script has: Megatron-LM, or a program that uses another
+ * framework. */
 static const char *program_of(const typed *t)
 {
 	const p4d_framework *f = p4d_framework_of((int)t->written.value[P4D_FRAMEWORK]);
@@ -151,7 +156,7 @@ static const char *program_of(const typed *t)
 	return p4d_file_name(t->reading->program);
 }
 
-/* The typed model is not the script's model. */
+/* Reports that the typed model is not the script's model. */
 static void contradict_model(typed *t)
 {
 	if (!is_typed(t->without, P4D_MODEL))
@@ -201,10 +206,10 @@ static void settle_option(typed *t, p4d_option option)
 			      is_typed(t->request, P4D_MODEL) && v->argument &&
 			      t->full.origin[option] == P4D_BY_MODEL;
 
-	/* no argument but an installed release, which the user knows */
+	/* this is no argument but an installed release, which the user knows */
 	if (option == P4D_TRANSFORMERS)
 		return;
-	/* only the user knows what their own program does without an argument */
+	/* the user named the program, and only the user knows what it does without an argument */
 	if (t->reading->told && (!v->argument || t->reading->by_default[option]))
 		return;
 	if (t->reading->by_default[option] && is_among(described, COUNT(described), option))
@@ -221,7 +226,7 @@ static void settle_option(typed *t, p4d_option option)
 		t->request->origin[option] = t->without->origin[option] = P4D_UNSET;
 }
 
-/* Whether all of the script's numbers of its model are those of the typed model. */
+/* Whether all sizes of the model in the script are those of the typed model. */
 static bool same_numbers(const typed *t)
 {
 	for (int i = 0; i < (int)P4D_OPTIONS; i++)
@@ -234,7 +239,7 @@ static bool same_numbers(const typed *t)
 	return !strcmp(t->written.unmodelled, t->full.unmodelled);
 }
 
-/* For a name in both: the models are the same, or different, or the script's name is unknown to p4d. */
+/* Decides, if both the user and the script name a model, whether these are equal, different, or unknown. */
 static void settle_model(typed *t)
 {
 	const p4d_read_value *v = &t->reading->value[P4D_MODEL];
@@ -283,7 +288,7 @@ bool p4d_guard__settle_typed(const p4d_reading *r, const char *datadir, p4d_requ
 	t.of_framework = p4d_is_set(&t.written, P4D_FRAMEWORK);
 	take_sizes(&t, &t.written);
 	settle_model(&t);
-	/* p4d's defaults may follow from the model */
+	/* options of the model are copied first, because p4d's defaults may follow from them */
 	for (int i = 0; i < (int)P4D_OPTIONS; i++)
 		if (is_model((p4d_option)i))
 			p4d_request_inherit(&t.written, &t.full, (p4d_option)i, P4D_BY_MODEL);

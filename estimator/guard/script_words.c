@@ -22,7 +22,7 @@ const char *p4d_guard__on_line(const p4d_reading *r, const char *argument, const
 	return buf;
 }
 
-/* Configuration files, by the ending of their names. */
+/* Formats of configuration files, by the ending of the file's name. */
 static const struct {
 	const char *ending, *key_quote, *between;
 	bool quotes;
@@ -61,8 +61,10 @@ bool p4d_guard__write_in_file(const char *file, const char *argument, const char
 	return true;
 }
 
-/* Writes the argument or variable that sets the number of processes: "--nproc_per_node 4",
- * "NPROC_PER_NODE=4". False: p4d knows none. */
+/*
+ * Writes the argument or variable that sets the number of processes: "--nproc_per_node 4",
+ * "NPROC_PER_NODE=4". False: p4d knows no such argument.
+ */
 static bool write_count(const p4d_reading *r, const char *number, char *buf, size_t size)
 {
 	const p4d_read_value *v = &r->value[P4D_GPUS_PER_NODE];

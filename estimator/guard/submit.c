@@ -14,7 +14,7 @@
 #include "model/model.h"
 #include "request/framework.h"
 
-/* The reading, if the site uses readings and the script trains a language model. */
+/* The job's reading, if the site uses readings and the script trains a language model; else NULL. */
 static const p4d_reading *reading_of(const p4d_site *site, const p4d_job *job, p4d_cluster_source source,
 				     void *context, bool files)
 {
@@ -30,8 +30,8 @@ static const p4d_reading *reading_of(const p4d_site *site, const p4d_job *job, p
 }
 
 /*
- * For the script of a job that must say what it trains: if the script has some of the options, reports the
- * missing ones.
+ * Completes the message about a job that must say what it trains: if the script has some of the required
+ * options, names the missing ones.
  */
 static void say_missing(const p4d_error *why, p4d_message *message)
 {
@@ -44,8 +44,8 @@ static void say_missing(const p4d_error *why, p4d_message *message)
 static void submit(const p4d_guard_asked *asked, bool searches);
 
 /*
- * A fix may name a program whose arguments the user's own program takes. If the job would then be refused,
- * the fix is dropped, and the message says so.
+ * A fix may name a program whose arguments the user's own program takes. If p4d would refuse the job with
+ * that fix, removes the fix and says so.
  */
 static void judge_program(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
 			  p4d_message *message)
@@ -74,7 +74,7 @@ static void judge_program(const p4d_site *site, const p4d_job *job, p4d_cluster_
 		       false);
 	if (again.reading && !then.would_reject)
 		return;
-	/* not if the job may train adapters: the number is that of all weights */
+	/* if the job may train adapters this is left out, because the number counts all weights */
 	if (again.reading && then.judged && !p4d_reading_doubt(again.reading)) {
 		char memory[128];
 		p4d_text text = {
@@ -85,8 +85,10 @@ static void judge_program(const p4d_site *site, const p4d_job *job, p4d_cluster_
 	message->fix[0] = '\0';
 }
 
-/* Lets the job pass, and tells the user why p4d cannot judge it; says nothing if the job has no GPUs.
- * Refuses it if it does not fit, whatever the unknown values. job: with its reading, if the site uses it. */
+/*
+ * Tells the user why p4d cannot judge the job, unless the job has no GPUs, and lets it pass. But refuses a
+ * job that does not fit with any values of the unknown options. job: with its reading, if the site uses it.
+ */
 static void leave_unread(const p4d_guard_asked *asked, const p4d_job *job, const p4d_error *why)
 {
 	const p4d_site *site = asked->site;
@@ -110,20 +112,23 @@ static void leave_unread(const p4d_guard_asked *asked, const p4d_job *job, const
 								       : asked->override_reason);
 }
 
-/* A program that p4d does not model needs no model, but a plan has one. */
+/* Names a model in the request: a program that p4d does not model needs none, but each plan has one. */
 static void name_unmodelled(p4d_request *request)
 {
 	if (!p4d_is_set(request, P4D_MODEL))
 		p4d_request_set(request, P4D_MODEL, "custom", P4D_BY_P4D, NULL);
 }
 
-/* Whether the job needs a plan. A job without a script may. */
+/* Whether the job may need a plan. A job without a script may. */
 static bool uses_plan(const p4d_job *job)
 {
 	return !job->script || p4d_script_scan(job->script, job->script_length, NULL).uses_plan;
 }
 
-/* For a program that ignores the plan, options alone are not enough. */
+/*
+ * Treats the job like one without options: its program ignores the plan, so options alone are not enough to
+ * judge it.
+ */
 static void leave_unnamed(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
 			  const p4d_request *request, p4d_verdict *verdict)
 {
@@ -155,7 +160,7 @@ static bool can_train(const p4d_site *site, const p4d_request *typed, const char
 		 p4d_framework_of((int)with.value[P4D_FRAMEWORK])->check_model(&with, &err) == 0));
 }
 
-/* The user names another framework than that of the program which the script evidently starts. */
+/* Whether the user names another framework than that of the program which the script evidently starts. */
 static bool names_another(const p4d_site *site, const p4d_reading *reading, const p4d_request *request,
 			  p4d_error *err)
 {
@@ -175,8 +180,10 @@ static bool names_another(const p4d_site *site, const p4d_reading *reading, cons
 	return true;
 }
 
-/* The framework may come from the script. If nothing else was typed, the job counts as one without
- * options, unless the script needs a plan. */
+/*
+ * Handles a job for which the user typed only a framework: it counts as a job without options, unless the
+ * script needs a plan.
+ */
 static void share_framework(const p4d_job *job, p4d_request *request)
 {
 	const uint8_t origin = request->origin[P4D_FRAMEWORK];
@@ -214,8 +221,8 @@ static void put_fitting(const p4d_request *typed, const p4d_request *without, co
 }
 
 /*
- * Some options do not reach the program (*err). If the job does not fit with the script's own values either,
- * the fix is for these, together with the typed options that agree with it.
+ * Refuses a job whose typed options do not reach the program (*err). If the job does not fit with the
+ * script's own values either, the fix makes these fit, and keeps the typed options that agree with it.
  */
 static void refuse_contradiction(const p4d_site *site, const p4d_job *job, p4d_cluster_source source,
 				 void *context, const p4d_request *typed, const p4d_request *without,
@@ -246,8 +253,9 @@ static void refuse_contradiction(const p4d_site *site, const p4d_job *job, p4d_c
 }
 
 /*
- * The vocabulary size is only in the tokenizer's files. A job that does not fit with the smallest vocabulary
- * does not fit; one that fits with the largest vocabulary in use passes silently. False: it may fit or not.
+ * For a script whose vocabulary size is only in the tokenizer's files. A job that does not fit with the
+ * smallest vocabulary does not fit; one that fits with the largest vocabulary in use passes silently. False:
+ * it may fit or not.
  */
 static bool settle_vocabulary(const p4d_site *site, const p4d_job *job, p4d_cluster_source source,
 			      void *context, bool searches, p4d_request *request, p4d_verdict *verdict)
@@ -299,7 +307,7 @@ static void submit(const p4d_guard_asked *asked, bool searches)
 	p4d_error err = {.code = P4D_OK};
 
 	*published_batch = 0;
-	/* --p4d-program concerns the script, which was read with it */
+	/* --p4d-program tells p4d how to read the script, which is done */
 	request->origin[P4D_PROGRAM] = P4D_UNSET;
 	bool typed = p4d_request_any(request);
 	with.reading = reading_of(site, job, source, context, true);
@@ -347,13 +355,13 @@ static void submit(const p4d_guard_asked *asked, bool searches)
 		p4d_guard_fail(site, job, &err, verdict);
 	else
 		leave_unread(asked, &with, &err);
-	/* slurmctld also takes it for a job without options */
+	/* slurmctld also treats the job as one without options */
 	if (carries && (!typed || unread) && !verdict->plan[0])
 		verdict->read = true;
 	*published_batch = preset.global_batch;
 }
 
-/* A comment of the script that p4d cannot use. It refuses no job. */
+/* Warns about a comment of the script that p4d cannot use. It causes no refusal. */
 static void say_comment(const p4d_job *job, p4d_verdict *verdict)
 {
 	const p4d_policy *policy = &verdict->policy;
@@ -387,7 +395,7 @@ static void verify(const p4d_guard_asked *asked)
 		leave_unread(asked, &with, &err);
 	else
 		p4d_guard__complete(site, &with, source, context, 0, false, request, verdict);
-	verdict->plan[0] = '\0'; /* the environment cannot carry it */
+	verdict->plan[0] = '\0'; /* the job's environment cannot carry a plan */
 }
 
 void p4d_guard__judge_asked(const p4d_guard_asked *asked, bool searches)

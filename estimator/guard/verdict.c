@@ -12,7 +12,8 @@
 
 p4d_message *p4d_verdict__say(p4d_verdict *verdict, p4d_code code, const char *format, ...)
 {
-	/* if there are too many messages, the last one is replaced: the first ones are the reasons */
+	/* if there are too many messages, the newest replaces the last one, because the first ones are the
+	 * reasons */
 	unsigned at = verdict->messages < P4D_MESSAGES ? verdict->messages++ : P4D_MESSAGES - 1;
 	p4d_message *message = &verdict->message[at];
 	char raw[sizeof(message->text)];
@@ -89,7 +90,7 @@ void p4d_verdict__leave_unread(p4d_verdict *verdict, const p4d_job *job, const p
 	}
 	char place[208];
 	p4d_guard__script_place(job->reading, place, sizeof(place));
-	/* a message that already names the program, or needs no place */
+	/* the message already names the program, or the place is not needed */
 	const bool placed = !job->reading->named || !strncmp(why->text, place, strnlen(place, 120));
 	const p4d_code code = why->code == P4D_E_UNMODELLED ? P4D_E_UNMODELLED : P4D_E_NOT_READ;
 	p4d_message *message =

@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "guard/verdict_record.h"
 
-/* Longest part of a user's name or text that the log shows. */
+/* maximum bytes of a user's name or text that the log shows */
 enum { VALUE_BYTES = 256 };
 
 static bool says(const p4d_verdict *verdict, p4d_code code)
@@ -30,7 +30,7 @@ p4d_outcome p4d_verdict_outcome(const p4d_verdict *verdict)
 		return P4D_OUTCOME_NOT_JUDGED;
 	if (says(verdict, P4D_E_CHANGED))
 		return P4D_OUTCOME_REWRITE;
-	/* choices and assumptions of p4d count as remarks */
+	/* messages about choices and assumptions of p4d count as remarks */
 	const int remarks = says(verdict, P4D_E_CHOSE) + says(verdict, P4D_E_ASSUMED) +
 			    says(verdict, P4D_E_READ) +
 			    (verdict->action == P4D_PASS && says(verdict, P4D_E_REHEARSED));
@@ -70,7 +70,7 @@ bool p4d_verdict_is_logged(const p4d_verdict_record *record, p4d_log level)
 static void put(p4d_text *line, const char *key, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Not by printf, because slurmctld writes a line for every job. */
+/* Appends a key. printf would be slow, and slurmctld writes a line for every job. */
 static void put_key(p4d_text *line, const char *key)
 {
 	p4d_text_add(line, " ");
@@ -123,7 +123,7 @@ static void put_memory(p4d_text *line, const p4d_verdict *verdict, const p4d_ver
 		   judged ? p4d_site_policy_limit(&verdict->policy, verdict->layout.framework) : 0);
 }
 
-/* The codes, joined by commas, and the texts, by "; ". */
+/* Appends the codes of all messages, joined by commas; or (!codes) their texts, joined by "; ". */
 static void put_messages(p4d_text *line, const p4d_verdict *verdict, bool codes)
 {
 	char value[P4D_MESSAGES * sizeof(verdict->message[0].text)];

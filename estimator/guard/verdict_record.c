@@ -54,7 +54,7 @@ static void set_layout(const p4d_verdict *v, p4d_verdict_record *r)
 	snprintf(r->phase, sizeof(r->phase), "%s", p4d_memory_phase_name(v->estimate.peak.phase));
 }
 
-/* The framework that trains, or the engine that serves. */
+/* Stores the name of the framework that trains, or of the engine that serves. */
 static void set_framework(const p4d_verdict *v, p4d_verdict_record *r)
 {
 	char name[32] = "";
@@ -68,7 +68,7 @@ static void set_framework(const p4d_verdict *v, p4d_verdict_record *r)
 	snprintf(r->framework, sizeof(r->framework), "%.*s", (int)sizeof(r->framework) - 1, name);
 }
 
-/* "": there is nothing to report about the job. */
+/* Name of the verdict's outcome; "": there is nothing to report about the job. */
 static const char *outcome_of(const p4d_verdict *v)
 {
 	const bool judged = v->judged || v->colocated.capacity_bytes || v->serving.max_model_len;
@@ -101,7 +101,7 @@ p4d_verdict_record p4d_verdict_record_of(const p4d_verdict *v)
 	return r;
 }
 
-/* Characters of a value that are not escaped. */
+/* Whether a character of a value needs no escape. */
 static bool is_literal(char c)
 {
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
@@ -176,7 +176,7 @@ static int hex(char c)
 	return at ? (int)(at - digits) : -1;
 }
 
-/* Reverses write_value. False: malformed. A text that is too long is cut off. */
+/* Reads a value that write_value has written. False: malformed. A text that is too long is cut off. */
 static bool read_value(const char *text, size_t length, char *out, size_t size)
 {
 	size_t used = 0;
@@ -213,7 +213,7 @@ static bool read_number(const char *text, size_t length, uint32_t *out)
 	return length > 0;
 }
 
-/* Digits with a decimal point, up to the end of the word. */
+/* Reads digits with a decimal point, at most up to the end of the word. */
 static const char *read_gib(const char *at, double *gib)
 {
 	char digits[32];
@@ -227,7 +227,7 @@ static const char *read_gib(const char *at, double *gib)
 	return at + length;
 }
 
-/* "47.6of79.1GiB" */
+/* Reads memory such as "47.6of79.1GiB". */
 static bool read_memory(const char *text, size_t length, p4d_verdict_record *r)
 {
 	const char *at = read_gib(text, &r->need_gib);

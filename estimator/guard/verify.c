@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* slurmctld and slurmstepd: check a complete plan. */
+/* Checks of complete plans in slurmctld and slurmstepd. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "job/job_limits.h"
 #include "request/framework.h"
 
-/* The command that completes the job's options. */
+/* Writes the command that completes the job's options. */
 static void write_command(const p4d_job *job, const p4d_request *options, const p4d_geometry *geometry,
 			  char *buf, size_t size)
 {
@@ -25,7 +25,7 @@ static void write_command(const p4d_job *job, const p4d_request *options, const 
 		 flags, where);
 }
 
-/* For a job that has options, or needs a plan, but has none. */
+/* Refuses a job without a plan, if it has p4d options or the site requires a plan. */
 static int check_missing(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
 			 const p4d_request *options, p4d_verdict *v, p4d_error *err)
 {
@@ -47,7 +47,7 @@ static int check_missing(const p4d_site *site, const p4d_job *job, p4d_cluster_s
 		return p4d_fix(err, "eval \"$(%s)\"", command);
 	}
 	if (v->policy.require_plan && gets_gpus) {
-		/* the site decides about other programs there */
+		/* the site's setting decides about programs that p4d does not model */
 		const bool others = v->policy.unmodelled != P4D_UNMODELLED_REJECT;
 		p4d_fail(err, P4D_E_PLAN_REQUIRED, "GPU jobs like this one must say what they train%s",
 			 others ? ""
@@ -59,7 +59,7 @@ static int check_missing(const p4d_site *site, const p4d_job *job, p4d_cluster_s
 	return 0;
 }
 
-/* Every option of the job must agree with the plan. */
+/* Refuses a plan if a p4d option of the job disagrees with it. */
 static int check_options(const p4d_request *options, const p4d_request *plan, p4d_error *err)
 {
 	char left[160], right[160];
@@ -82,15 +82,15 @@ static int check_options(const p4d_request *options, const p4d_request *plan, p4
 	return 0;
 }
 
-/* p4d lacks formulas for the program, not for the model's architecture: the user or the script names it. */
+/* Whether p4d lacks formulas for the program, not for the model's architecture. */
 static bool is_program(const p4d_request *plan)
 {
 	return plan->origin[P4D_UNMODELLED] == P4D_BY_USER || plan->origin[P4D_UNMODELLED] == P4D_BY_P4D;
 }
 
 /*
- * Not checked if the script is unknown: slurmctld does not have it in an update of a queued job, and
- * slurmstepd never has it.
+ * Refuses a plan for another program than the script's. If the script is unknown, the check is skipped:
+ * slurmctld does not have it in an update of a queued job, and slurmstepd never has it.
  */
 static int check_program(const p4d_job *job, const p4d_request *plan, p4d_error *err)
 {
@@ -105,8 +105,10 @@ static int check_program(const p4d_job *job, const p4d_request *plan, p4d_error 
 			plan->unmodelled, other ? other : "nothing of that kind");
 }
 
-/* Features that the plan's framework does not model follow from the plan's other options, here as at
- * submission. */
+/*
+ * Whether the unmodelled feature belongs to the plan's framework. It then follows from the plan's other
+ * options, as at submission.
+ */
 static bool is_of_framework(const p4d_request *plan)
 {
 	p4d_error why;
@@ -116,8 +118,8 @@ static bool is_of_framework(const p4d_request *plan)
 }
 
 /*
- * A plan that names a preset has the preset's numbers. Numbers that the user changed become part of the
- * model's name in messages and logs: "llama3-70b,layers=12".
+ * Checks that a plan which names a preset has the preset's numbers. Numbers that the user changed become part
+ * of the model's name in messages and logs: "llama3-70b,layers=12".
  */
 static int check_model(const p4d_site *site, const p4d_request *plan, p4d_verdict *v, p4d_error *err)
 {
@@ -129,7 +131,8 @@ static int check_model(const p4d_site *site, const p4d_request *plan, p4d_verdic
 	for (int i = 0; preset && i < P4D_OPTIONS; i++) {
 		const p4d_option option = (p4d_option)i;
 		const p4d_option_info *info = p4d_request_option_info(option);
-		/* for an unmodelled job: only the architecture; the program does not belong to the model */
+		/* the plan of an unmodelled job has only the architecture; the program does not belong to the
+		 * model */
 		if (!(info->where & P4D_WHERE_MODEL) &&
 		    (option != P4D_UNMODELLED || is_program(plan) || is_of_framework(plan)))
 			continue;
@@ -183,7 +186,7 @@ static int verify(const p4d_site *site, const p4d_job *job, p4d_cluster_source s
 		return -1;
 	planned.cpu = !p4d_on_gpu(plan->value[P4D_DEVICE]);
 	planned.asks_for_memory = true;
-	/* right after slurmctld's start the cluster is not known yet, but it was known at submission */
+	/* right after its start, slurmctld does not know the cluster yet, but the submitting side did */
 	if (plan->gpu[0])
 		planned.assumed = p4d_gpu_find(p4d_site_gpus(site), plan->gpu, NULL);
 	const int placed = p4d_guard__place(site, &planned, source, context, v, err);
@@ -233,12 +236,12 @@ void p4d_guard_verify(const p4d_site *site, const p4d_job *job, p4d_cluster_sour
 		p4d_verdict__error(verdict, &err);
 	else if (plan)
 		snprintf(verdict->plan, sizeof(verdict->plan), "%s", plan);
-	/* a job without a plan gives it in its options, as at submission */
+	/* a job without a plan has its model in the options, as at submission */
 	const p4d_request *said = options && !p4d_is_set(request, P4D_MODEL) ? options : request;
 	if (!verdict->model[0])
 		p4d_verdict__name_model(verdict, said);
 	p4d_verdict__finish(verdict, p4d_is_set(said, P4D_OVERRIDE) ? said->override_reason : NULL);
-	/* if a refused plan passes anyway, it is the job's plan */
+	/* if the site lets a refused plan pass, it becomes the job's plan */
 	if (rc < 0 && verdict->action != P4D_REJECT && plan)
 		snprintf(verdict->plan, sizeof(verdict->plan), "%s", plan);
 }

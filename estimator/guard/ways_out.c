@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For a job that fits on none of its GPUs: other ways that cost less than more nodes. */
+/* Looks for ways out for a job that fits on none of its GPUs: changes that cost less than more nodes. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -11,8 +11,10 @@
 
 enum { SHORTEST = 1024, PARTITIONS = 4 };
 
-/* Ways to save memory that are free or cost only transfers between GPUs, and that do not change what is
- * trained. The first sufficient one is named. */
+/*
+ * Ways to save memory that are free or cost only transfers between GPUs, and that do not change what is
+ * trained. The message names the first way that is enough.
+ */
 static const p4d_way shared[] = {{P4D_CHUNKED_LOSS, 1, P4D_OPTIONS, 0},
 				 {P4D_OPTIMIZER_SHARDING, P4D_SHARD_STATES, P4D_OPTIONS, 0},
 				 {P4D_OPTIMIZER_SHARDING, P4D_SHARD_GRADIENTS, P4D_OPTIONS, 0},
@@ -25,7 +27,7 @@ static const p4d_way shared[] = {{P4D_CHUNKED_LOSS, 1, P4D_OPTIONS, 0},
 				 {P4D_ZERO_STAGE, 3, P4D_FRAMEWORK, P4D_FRAMEWORK_DEEPSPEED},
 				 {P4D_FRAMEWORK, P4D_FRAMEWORK_FSDP, P4D_OPTIONS, 0},
 				 {P4D_OPTIONS, 0, P4D_OPTIONS, 0}};
-/* Ways that save memory by transfers to the host. */
+/* Ways that save memory by copying tensors to the host. */
 static const p4d_way offloaded[] = {
     {P4D_OFFLOAD, P4D_OFFLOAD_OPTIMIZER, P4D_OPTIONS, 0},
     {P4D_OFFLOAD, P4D_OFFLOAD_OPTIMIZER, P4D_ZERO_STAGE, 3},
@@ -38,7 +40,7 @@ static const p4d_way adapters[] = {{P4D_FINETUNE, P4D_TUNE_LORA, P4D_OPTIONS, 0}
 				   {P4D_FINETUNE, P4D_TUNE_QLORA, P4D_CHUNKED_LOSS, 1},
 				   {P4D_OPTIONS, 0, P4D_OPTIONS, 0}};
 
-/* The value of one of the way's options; false: the way does not set this option. */
+/* The value that the way gives the option. False: the way does not set this option. */
 static bool has(const p4d_way *way, p4d_option option, int64_t *value)
 {
 	if (option == P4D_OPTIONS || (way->option != option && way->also != option))
@@ -81,7 +83,7 @@ const char *p4d_way_text(const p4d_way *way, const char *prefix, char *buf, size
 	return buf;
 }
 
-/* Whether the way would shard more than the request does, within what the framework supports. */
+/* Whether the way shards more than the request does, and the framework supports it. */
 static bool shares_more(const p4d_request *asked, p4d_option option, int64_t value)
 {
 	const p4d_framework *f = p4d_framework_of((int)asked->value[P4D_FRAMEWORK]);
@@ -92,19 +94,22 @@ static bool shares_more(const p4d_request *asked, p4d_option option, int64_t val
 	       !(p4d_is_set(asked, option) && asked->value[option] > value);
 }
 
-/* Whether the request may have an option, with another value than now. */
+/* Whether the request may have this option, with another value than it has. */
 static bool open_to(const p4d_request *asked, p4d_option option, int64_t value)
 {
 	if (option == P4D_OPTIONS)
 		return true;
-	/* TRL's chunked losses make no logits either */
+	/* TRL's chunked losses already avoid the logits */
 	if (option == P4D_CHUNKED_LOSS && p4d_is_set(asked, option) && asked->value[option] != P4D_LOSS_WHOLE)
 		return false;
 	return shares_more(asked, option, value) && !p4d_framework_fixed_of(asked, option) &&
 	       (option != P4D_ZERO_STAGE || p4d_heeds(asked, (int)asked->value[P4D_FRAMEWORK], option));
 }
 
-/* DDP shards nothing, so the program may be told to use another framework; a single GPU cannot share. */
+/*
+ * Whether the way applies to the request. DDP shards nothing, so the way may change the framework; a single
+ * GPU cannot shard.
+ */
 static bool is_way(const p4d_request *asked, const p4d_way *way, const p4d_search_space *space)
 {
 	int64_t framework, value;
@@ -123,7 +128,7 @@ static bool is_way(const p4d_request *asked, const p4d_way *way, const p4d_searc
 	return open_to(asked, way->option, way->value) && open_to(asked, way->also, way->more);
 }
 
-/* Whether the hosts certainly have too little memory for it. job: may be NULL. */
+/* Whether the nodes certainly have too little host memory for the request. job: may be NULL. */
 static bool kills(const p4d_job *job, const p4d_request *with, const p4d_search_space *space)
 {
 	p4d_request complete = *with;
@@ -155,8 +160,9 @@ static bool is_pasted(const p4d_job *job, const p4d_way *way)
 
 /* A way with which a job fits, perhaps with a smaller micro-batch or more recomputation. */
 typedef struct found_way {
-	const p4d_way *named, *pasted; /* the first way, and the first that a fix may name; NULL: none */
-	uint64_t bytes;                /* memory on a GPU with the named way */
+	const p4d_way *named,
+	    *pasted;    /* the first way that is enough, and the first that a fix may name; NULL: none */
+	uint64_t bytes; /* memory on a GPU with the named way */
 } found_way;
 
 static found_way first_of(const p4d_way *way, const p4d_job *job, const p4d_request *asked,
@@ -183,7 +189,7 @@ static found_way first_of(const p4d_way *way, const p4d_job *job, const p4d_requ
 	return found;
 }
 
-/* LoRA or QLoRA that fits, in words. */
+/* Names LoRA or QLoRA in words, if the job fits with it. */
 static void name_adapters(const p4d_job *job, const p4d_request *asked, const p4d_search_space *space,
 			  const char *prefix, p4d_text *list)
 {
@@ -199,7 +205,7 @@ static void name_adapters(const p4d_job *job, const p4d_request *asked, const p4
 		    p4d_way_text(found.named, prefix, text, sizeof(text)), p4d_to_gib(found.bytes));
 }
 
-/* The longest sequence that fits: a half, a quarter, ... of the present one; 0: none. */
+/* The longest sequence that fits: a half, a quarter, ... of the job's length; 0: none. */
 static int64_t shorter(const p4d_request *asked, const p4d_search_space *space)
 {
 	p4d_request cut = *asked, complete = *asked;
@@ -249,7 +255,7 @@ static const p4d_site_partition *larger(const p4d_site *site, const p4d_job *job
 	return NULL;
 }
 
-/* Names the first way of a kind in words; *best gets the flags for a fix. */
+/* Names the first way of this kind that is enough, in words; adds its flags to *best. */
 static void name_way(const p4d_way *ways, const p4d_job *job, const p4d_request *asked,
 		     const p4d_search_space *space, const char *prefix, p4d_way *best, p4d_text *list)
 {

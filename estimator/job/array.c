@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Longer lists are not read, because slurmctld calls this. */
+/* maximum number of ranges, because slurmctld calls this; longer lists are not read */
 enum { RANGES = 64 };
 
 static bool read_number(const char **at, uint32_t *number)
@@ -19,7 +19,7 @@ static bool read_number(const char **at, uint32_t *number)
 	return value < UINT32_MAX;
 }
 
-/* "7", "0-5", "1-9:4" */
+/* Reads one range: "7", "0-5", "1-9:4". */
 static bool read_range(const char **at, uint32_t *first, uint32_t *last, uint32_t *step)
 {
 	if (!read_number(at, first))
@@ -84,7 +84,7 @@ bool p4d_array__read(const char *text, p4d_array *a)
 		a->most = last > a->most ? last : a->most;
 		a->step = ranges == 1 ? step : 0;
 	} while (*at == ',');
-	/* several ranges may overlap */
+	/* overlapping ranges may name a task twice */
 	a->count = sum <= P4D_ARRAY_TASKS ? a->listed : ranges == 1 && sum < UINT32_MAX ? (uint32_t)sum : 0;
 	if (brackets && *at++ != ']')
 		return false;

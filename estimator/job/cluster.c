@@ -9,7 +9,10 @@
 #include "base/text.h"
 #include "job/hostlist.h"
 
-/* The row of a GPU type, or (gpus 0) of nodes without GPUs; a new row if there is none. NULL: no memory. */
+/*
+ * Returns the row of a GPU type or, if gpus is 0, of nodes without GPUs. Adds a row if there is none. NULL:
+ * no memory.
+ */
 static p4d_partition_facts *row_of(p4d_cluster *cluster, const p4d_cluster_nodes *nodes, const char *type,
 				   uint32_t gpus)
 {
@@ -45,12 +48,15 @@ static void add_features(p4d_partition_facts *row, const char *features)
 		size_t length = strcspn(at, ",");
 		if (length && p4d_choice_index(row->features, ',', at, length) < 0)
 			p4d_text_entry(&list, ",", "%.*s", (int)length, at);
-		list.truncated = false; /* a shorter list may fit */
+		list.truncated = false; /* continues after a truncated list, because a shorter list may fit */
 		at += length;
 	}
 }
 
-/* Copies the next entry and moves on; false at the end. Commas in parentheses do not end an entry. */
+/*
+ * Copies the next entry of a list and moves *at behind it. False at the end. Commas in parentheses do not end
+ * an entry.
+ */
 static bool next_entry(const char **at, char *entry, size_t size)
 {
 	const char *start = *at;

@@ -21,7 +21,10 @@ static const struct {
 #undef VALUE
 enum { VALUES = sizeof(values) / sizeof(values[0]) };
 
-/* Not read from the frameworks' entries: for these names alone, p4d.so should not load all of libp4d. */
+/*
+ * The names are repeated here instead of read from the frameworks' entries, which would make p4d.so load all
+ * of libp4d.
+ */
 #define VARIABLE(id, name, variable) variable,
 static const char *const variables[] = {P4D_FRAMEWORK_LIST(VARIABLE)};
 #undef VARIABLE
@@ -61,7 +64,7 @@ void p4d_export(const p4d_request *request, const p4d_layout *layout, const char
 
 	visit(P4D_EXPORT_PLAN, plan, context);
 	if (p4d_is_set(request, P4D_UNMODELLED))
-		return; /* there is no layout */
+		return; /* an unmodelled job has no layout */
 	for (size_t i = 0; i < VALUES; i++)
 		visit(values[i].name, p4d_request_value_text(request, values[i].option, value, sizeof(value)),
 		      context);

@@ -15,8 +15,8 @@ const char *p4d_gres__sign(const char *text)
 }
 
 /*
- * A count in Slurm's form: blanks and a plus sign may precede it, and k or m (1024, 1048576) may follow it.
- * 1: a count; 0: no number; -1: above ten million, more than any job has.
+ * Reads a count in Slurm's form: blanks and a plus sign may precede it, and k or m (1024, 1048576) may follow
+ * it. Returns 1: a count; 0: no number; -1: above ten million, more than any job has.
  */
 static int count_of(const char *text, size_t length, uint32_t *out)
 {
@@ -42,7 +42,7 @@ static int malformed(const char *text, p4d_error *err)
 	return p4d_fix(err, "--gres=gpu:4");
 }
 
-/* Length of the entry at `at`; commas inside parentheses, as in "gpu:2(S:0,1)", do not end it. */
+/* Length of the entry at `at`. Commas inside parentheses do not end the entry: "gpu:2(S:0,1)". */
 static int entry_length(const char *at, size_t *length)
 {
 	int depth = 0;
@@ -58,7 +58,10 @@ static int entry_length(const char *at, size_t *length)
 	return depth ? -1 : 0;
 }
 
-/* Names at the place of a GPU type in --gpus: since Slurm 23.11, tres_per_task also contains "cpu:4". */
+/*
+ * Whether the name is another resource than a GPU type. Since Slurm 23.11, tres_per_task also contains
+ * "cpu:4".
+ */
 static bool is_other_tres(const char *at, size_t length)
 {
 	static const char *const names[] = {"cpu", "mem", "node", "billing", "energy", "license",
@@ -95,7 +98,10 @@ static int parse_count(const char *at, const char *end, gres_entry *entry)
 	return last > at && !entry->length ? -1 : 1;
 }
 
-/* One entry without its index list: [gres:|gres/]NAME[:TYPE][:COUNT]. Returns 1 when it is a GPU entry. */
+/*
+ * Parses one entry without its index list: [gres:|gres/]NAME[:TYPE][:COUNT]. Returns 1 when it is a GPU
+ * entry.
+ */
 static int parse_entry(const char *at, size_t length, bool bare, gres_entry *entry)
 {
 	const char *end = at + length;
@@ -108,7 +114,7 @@ static int parse_entry(const char *at, size_t length, bool bare, gres_entry *ent
 	while (at + name < end && !strchr(":=/", at[name]))
 		name++;
 	if (at == end)
-		return 0; /* `--gres=` */
+		return 0; /* an empty --gres */
 	if (name == 3 && !strncasecmp(at, "gpu", 3))
 		return at + name == end ? 1 : parse_count(at + name + 1, end, entry);
 	if (!bare || prefixed || is_other_tres(at, name))
@@ -156,7 +162,7 @@ int p4d_gres__parse_gpus(const char *text, bool bare, char *type, size_t size, u
 	if (!entries)
 		return 0;
 	if (entries == 2 && all[0].count == all[1].count && !all[0].length != !all[1].length) {
-		/* the same GPUs, with and without their type: "gpu:4,gpu:a100:4" */
+		/* both entries mean the same GPUs, with and without type: "gpu:4,gpu:a100:4" */
 		all[0] = all[all[0].length ? 0 : 1];
 		entries = 1;
 	}
@@ -205,7 +211,7 @@ int p4d_gres__parse_nodes(const char *text, uint32_t *min, uint32_t *max, p4d_er
 		goto bad;
 	if (high < low || (!low && high))
 		goto bad;
-	*min = low; /* --nodes=0 from a template counts as not given */
+	*min = low; /* Slurm treats --nodes=0, as in templates, like no option */
 	*max = high;
 	return 0;
 bad:

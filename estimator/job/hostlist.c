@@ -8,7 +8,7 @@
 #include "base/number.h"
 #include "base/text.h"
 
-/* STEP: cost of writing a part of a name, in units of characters that are read. */
+/* STEP: cost of writing a part of a name, counted in characters read. */
 enum { HOST_MAX = 256, MOST_HOSTS = 1 << 16, MOST_CHARACTERS = 1 << 16, STEP = 16 };
 
 /* visit returns false to stop. */
@@ -17,13 +17,16 @@ typedef bool (*visitor)(const char *host, void *context);
 typedef struct walk {
 	visitor visit;
 	void *context;
-	uint32_t each;    /* cost of one visit */
+	uint32_t each;    /* cost of one visit, in characters */
 	uint32_t *budget; /* remaining budget in characters */
 	bool gave_up;     /* the list is malformed, or the budget was too small */
 	char host[HOST_MAX];
 } walk;
 
-/* The end of the entry that starts at `at`: a comma outside of brackets. */
+/*
+ * Returns the end of the entry that starts at `at`, which is a comma outside of brackets or the end of the
+ * text.
+ */
 static const char *entry_end(const char *at)
 {
 	bool inside = false;
@@ -33,7 +36,7 @@ static const char *entry_end(const char *at)
 	return at;
 }
 
-/* "01-16" inside brackets: its bounds, and the number of digits. NULL: malformed. */
+/* Reads a range inside brackets, "01-16": its bounds, and the number of digits. NULL: malformed. */
 static const char *read_range(const char *at, uint64_t *low, uint64_t *high, unsigned *width)
 {
 	const char *end = p4d_number_digits(at, low);
@@ -89,7 +92,10 @@ static bool afford(walk *w, size_t characters)
 	return true;
 }
 
-/* Visits the hosts of the rest of an entry; the first `used` characters of the name are done. False: stop. */
+/*
+ * Visits the hosts that the rest of an entry names; `used` characters of the name are already written. False:
+ * stop.
+ */
 static bool expand(walk *w, const char *at, const char *end, size_t used)
 {
 	size_t literal = 0;
@@ -122,12 +128,13 @@ static bool expand(walk *w, const char *at, const char *end, size_t used)
 	return true;
 }
 
-/* Visits the hosts of a list. each: cost of one visit. False: gave up. */
+/* Visits the hosts of a list. each: cost of one visit. False: the list is malformed, or the budget is
+ * spent. */
 static bool visit_hosts(const char *list, uint32_t each, uint32_t *budget, visitor visit, void *context)
 {
 	walk w = {.visit = visit, .context = context, .each = each + STEP, .budget = budget};
 
-	/* a list with many commas also takes time */
+	/* reading a list takes time even if it has only commas */
 	if (!afford(&w, strnlen(list, *budget) + each))
 		return false;
 	for (const char *at = list, *end; *at; at = *end ? end + 1 : end) {
@@ -179,7 +186,7 @@ uint32_t p4d_hostlist__count(const char *list)
 	return (uint32_t)count;
 }
 
-/* Searches for the host that follows `last`. */
+/* Context of a search for the host that follows `last`. */
 typedef struct successor {
 	const char *last;
 	char next[HOST_MAX];
@@ -236,7 +243,7 @@ static bool matches(const char *at, const char *end, const char *host)
 		at = read_range(at + 1, &low, &high, &width);
 		if (!at)
 			return false;
-		/* padded to the width of the lower bound */
+		/* both are padded to the width of the lower bound */
 		const unsigned digits = digits_of(number);
 		if (number >= low && number <= high && rest - host == (digits > width ? digits : width))
 			return matches(behind + 1, end, rest);
@@ -255,7 +262,7 @@ static bool has(const char *list, const char *host)
 	return false;
 }
 
-/* Searches for a host that is in a list, or for one that is not. */
+/* Context of a search for a host that is in a list, or for one that is not. */
 typedef struct look_up {
 	const char *list;
 	bool wanted, found;
@@ -288,7 +295,7 @@ bool p4d_hostlist__within(const char *a, const char *b, uint32_t *budget)
 	return !any(a, b, false, budget);
 }
 
-/* Counts hosts that are in none of the lists. */
+/* Context of counting the hosts that are in none of the lists. */
 typedef struct outside_hosts {
 	const char *const *others;
 	size_t count;

@@ -25,7 +25,7 @@ bool p4d_job__next_name(const char **at, char *name, size_t size)
 		const char *start = *at;
 		*at += length;
 		if (length >= size)
-			continue; /* longer than any name p4d knows */
+			continue; /* a name that is longer than all names p4d knows */
 		memcpy(name, start, length);
 		name[length] = '\0';
 		return true;
@@ -84,14 +84,17 @@ bool p4d_job_gets_gpus(const p4d_site *site, const p4d_job *job, p4d_cluster_sou
 	if (p4d_job_check_limits(job, NULL) < 0 || p4d_job_wants_gpus(job) ||
 	    p4d_job__candidates(site, job, "", &p.lazy, &p.all, NULL) < 0)
 		return true;
-	/* one of several partitions is enough: Slurm may choose that one */
+	/* the job gets whole nodes if one of its partitions gives them, because Slurm may choose that one */
 	for (size_t i = 0; i < p.all.count; i++)
 		if (p4d_job__gives_whole_nodes(&p, &p.all.at[i]))
 			return true;
 	return false;
 }
 
-/* The number of nodes, or a lower bound: from a list of nodes, or from tasks that do not fit on one node. */
+/*
+ * Fills the number of nodes, or a lower bound of it: from a list of nodes, or from tasks that do not fit on
+ * one node.
+ */
 static int read_nodes(p4d_job_placement *p, p4d_error *err)
 {
 	const p4d_job *job = p->job;
@@ -99,15 +102,15 @@ static int read_nodes(p4d_job_placement *p, p4d_error *err)
 	p->nodes = job->max_nodes;
 	p->listed = job->nodelist ? p4d_hostlist__count(job->nodelist) : 0;
 	p->least = p->listed > job->min_nodes ? p->listed : job->min_nodes ? job->min_nodes : 1;
-	/* since 24.11, sbatch leaves it to slurmctld to raise the minimum to the length of the list */
+	/* since 24.11, slurmctld raises the minimum to the length of the node list, not sbatch */
 	if (job->min_nodes && job->max_nodes > p->least) {
 		p4d_fail(err, P4D_E_GEOMETRY,
 			 "-N %u-%u leaves the number of nodes open, and a plan needs a fixed number",
 			 p->least, job->max_nodes);
 		return p4d_fix(err, "--nodes=%u", p->least);
 	}
-	/* fewer tasks than a node may have are on one node; from --gpus-per-task, Slurm itself writes how
-	 * many a node may have */
+	/* fewer tasks than a node may have run on one node; with --gpus-per-task, Slurm itself sets how many
+	 * a node may have */
 	if (p->nodes || !job->tasks || !job->tasks_per_node || job->tasks < job->tasks_per_node)
 		return 0;
 	if (job->tasks % job->tasks_per_node) {
@@ -127,7 +130,7 @@ static int too_much(p4d_error *err)
 	return p4d_fix(err, "--mem=0");
 }
 
-/* Memory of the smallest node of the first partition with ranks on the host; 0 unknown. */
+/* Memory of the smallest node in the first partition, for ranks on the host; 0: unknown. */
 static uint64_t partition_memory(p4d_job_placement *p, const char *name)
 {
 	const p4d_cluster *cluster = p4d_job__lazy(&p->lazy);
@@ -154,7 +157,8 @@ static uint64_t node_memory(p4d_job_placement *p)
 		return section->mem_per_node_bytes;
 	if (job->cpu)
 		return partition_memory(p, name);
-	/* the cluster's facts do not include the memory of a job without --mem */
+	/* a job with --mem=0 gets the memory of a node; these facts lack the default for a job without
+	 * --mem */
 	for (size_t i = 0; job->mem_is_all && i < p->all.count; i++) {
 		const p4d_partition_facts *row = p4d_job__facts(p->site, &p->all.at[i], &p->lazy);
 		if (row && row->mem_bytes && (!least || row->mem_bytes < least))
@@ -190,8 +194,8 @@ static uint64_t cpus_of_node(const p4d_job_placement *p, const p4d_partition_fac
 }
 
 /*
- * Memory on a node of one partition at this rate per CPU; per_cpu 0: the partition's default. 0: all memory,
- * or unknown.
+ * Memory on a node of one partition with this much memory per CPU; per_cpu 0: the partition's default. 0: all
+ * memory, or unknown.
  */
 static uint64_t memory_of(p4d_job_placement *p, const p4d_job_candidate *one, const p4d_partition_facts *row,
 			  uint64_t per_cpu)
@@ -206,9 +210,11 @@ static uint64_t memory_of(p4d_job_placement *p, const p4d_job_candidate *one, co
 	return __builtin_mul_overflow(each, times, &bytes) ? 0 : bytes;
 }
 
-/* Memory on a node for a job without a memory request, or with a request per CPU: the least of its
- * partitions; 0: all, or unknown. Only slurmctld asks the cluster for this alone, because for sbatch that
- * is another RPC. */
+/*
+ * Memory on a node for a job without a memory request, or with a request per CPU: the minimum over its
+ * partitions; 0: all memory, or unknown. If nothing else needs the cluster's data, only slurmctld looks here,
+ * because sbatch would need an RPC.
+ */
 static uint64_t least_memory(p4d_job_placement *p, uint64_t per_cpu)
 {
 	uint64_t least = 0;
@@ -257,7 +263,7 @@ static int read_memory(p4d_job_placement *p, p4d_error *err)
 	return 0;
 }
 
-/* Training on the host: a rank is a task, and the partition is the first one requested. */
+/* Places a training on the host: each task is a rank, and the partition is the first requested one. */
 static void place_ranks(const p4d_site *site, const p4d_job *job, p4d_geometry *out)
 {
 	const p4d_site_partition *fallback = p4d_site_partition_of(site, NULL);
@@ -267,8 +273,10 @@ static void place_ranks(const p4d_site *site, const p4d_job *job, p4d_geometry *
 	p4d_job__next_name(&at, out->partition, sizeof(out->partition));
 }
 
-/* A job that trains on the host may nevertheless request GPUs. sbatch derives the number of nodes from --gpus
- * and --gpus-per-node, and the number of tasks from --gpus and --gpus-per-task. */
+/*
+ * Number of nodes of a job that trains on the host. It may nevertheless request GPUs. sbatch derives the
+ * number of nodes from --gpus and --gpus-per-node, and the number of tasks from --gpus and --gpus-per-task.
+ */
 static uint32_t nodes_of_host(const p4d_job_placement *p)
 {
 	const uint32_t per_node = p->wants.per_node,
@@ -295,14 +303,14 @@ static uint32_t tasks_of_node(const p4d_job_placement *p)
 
 	if (job->tasks_per_node)
 		return job->tasks_per_node;
-	if (job->cpu) /* the job nevertheless requests GPUs */
+	if (job->cpu) /* the job trains on the host, but requests GPUs */
 		gpus = p->wants.per_node ? p->wants.per_node : p->wants.total / geometry->nodes;
 	if (job->tasks_per_gpu && gpus && !__builtin_mul_overflow(job->tasks_per_gpu, gpus, &tasks))
 		return tasks;
 	return all % geometry->nodes ? 0 : all / geometry->nodes;
 }
 
-/* The GPU of a job whose number of GPUs is open. NULL: it requests none, or they are unknown. */
+/* The GPU of a job whose number of GPUs is open. NULL: the job requests none, or p4d does not know them. */
 static const p4d_gpu *gpu_at_least(p4d_job_placement *p)
 {
 	p4d_geometry geometry = {.gpu = NULL};
@@ -340,7 +348,7 @@ int p4d_job_geometry(const p4d_site *site, const p4d_job *job, p4d_cluster_sourc
 	return 0;
 }
 
-/* Nodes of a row's partition in all of these rows. A node with two GPU types is in two rows. */
+/* Number of nodes that a partition has in all of these rows. A node with two GPU types is in two rows. */
 static uint32_t nodes_of_partition(const p4d_partition_facts *const *row, size_t count, const char *partition,
 				   uint32_t *budget)
 {

@@ -7,7 +7,10 @@
 #include "base/text.h"
 #include "job/job_internal.h"
 
-/* "h100:" for a request that names a type, or the given type (if not NULL) in its place; else "". */
+/*
+ * The type part of a request, "h100:"; `other` replaces the type if it is not NULL. "" for a request without
+ * a type.
+ */
 static const char *type_of(const char *text, const char *other, char *buf, size_t size)
 {
 	char type[48];
@@ -22,7 +25,7 @@ static const char *type_of(const char *text, const char *other, char *buf, size_
 	return buf;
 }
 
-/* The entries of --gres that are not for GPUs, which a fix keeps. */
+/* Writes the entries of --gres that are not for GPUs, because a fix keeps these entries. */
 static void write_others(const char *gres, p4d_text *out)
 {
 	for (const char *at = gres; *at; at += *at == ',') {
@@ -31,7 +34,7 @@ static void write_others(const char *gres, p4d_text *out)
 		const char *name = at + prefix;
 		bool gpu = !strncasecmp(name, "gpu", 3) &&
 			   (length == prefix + 3 || name[3] == ':' || name[3] == '=');
-		/* Slurm does not accept shards of GPUs together with GPUs */
+		/* Slurm does not accept shards or MPS together with GPUs */
 		const bool parts = !strncasecmp(name, "shard", 5) || !strncasecmp(name, "mps", 3);
 		if (length > prefix && !gpu && !parts)
 			p4d_text_print(out, "%.*s,", (int)(length - prefix), name);
@@ -50,7 +53,7 @@ static void write_per_node(const p4d_job *job, const char *type, uint64_t gpus, 
 		p4d_text_print(out, " --gpus-per-node=%s%" PRIu64, type, gpus);
 }
 
-/* Keeps the number of tasks per GPU. */
+/* Writes the options with the same number of tasks per GPU as before. */
 static void write_per_task(const p4d_job *job, const char *other, uint32_t each, uint64_t nodes,
 			   uint64_t gpus, p4d_text *out)
 {
@@ -77,13 +80,13 @@ const char *p4d_job_flags_with(const p4d_job *job, const char *other, uint64_t n
 
 	p4d_text_print(&out, "--nodes=%" PRIu64, nodes);
 	if (job->cpu) {
-		if (job->tasks) /* it would have priority over the number of nodes */
+		if (job->tasks) /* --ntasks would have priority over the number of nodes */
 			p4d_text_print(&out, " --ntasks=%" PRIu64, nodes * gpus_per_node);
 		p4d_text_print(&out, " --ntasks-per-node=%" PRIu64, gpus_per_node);
 		return buf;
 	}
-	/* Slurm gives no more nodes than tasks; with --ntasks-per-gpu it derives the nodes from --ntasks
-	 * first */
+	/* Slurm gives a job at most as many nodes as tasks. With --ntasks-per-gpu, it derives the nodes from
+	 * --ntasks first. */
 	if (job->tasks && job->tasks_per_gpu)
 		p4d_text_print(&out, " --ntasks=%" PRIu64, nodes * gpus_per_node * job->tasks_per_gpu);
 	else if (job->tasks && job->tasks < nodes && !job->gpus_per_task)
@@ -113,7 +116,7 @@ const char *p4d_job_task_flags(const p4d_job *job, uint64_t nodes, uint64_t gpus
 	}
 	if (job->tasks)
 		p4d_text_print(&out, " --ntasks=%" PRIu64, nodes * gpus_per_node);
-	/* Slurm accepts only one of these */
+	/* Slurm accepts only one of these options */
 	if (job->tasks_per_gpu)
 		p4d_text_add(&out, " --ntasks-per-gpu=1");
 	else

@@ -29,7 +29,7 @@ static bool has(const char *list, const char *entry, size_t length)
 	return length && p4d_choice_index(list, ',', entry, length) >= 0;
 }
 
-/* A candidate of an untyped GRES: the features of its nodes may still name the GPU. */
+/* The GPU of nodes whose GRES has no type: a feature of the nodes may name it. */
 static const p4d_gpu *gpu_of_features(const p4d_site *site, const char *features, unsigned *ambiguous)
 {
 	char name[48];
@@ -42,7 +42,7 @@ static const p4d_gpu *gpu_of_features(const p4d_site *site, const char *features
 	return NULL;
 }
 
-/* True when the partition has been collected: a list may name it more than once. */
+/* True if the partition is already among the candidates, because a list may name it more than once. */
 static bool is_collected(const candidates *all, const char *name)
 {
 	const size_t length = strlen(name);
@@ -55,13 +55,16 @@ static bool is_collected(const candidates *all, const char *name)
 	return false;
 }
 
-/* Candidates of one partition; name NULL: the default one. entry: the name's place in the job's list. */
+/*
+ * Collects the candidates of one partition; name NULL: the default one. entry: the name's place in the job's
+ * list.
+ */
 static int collect(const p4d_site *site, const char *name, const char *entry, p4d_job_lazy_cluster *lazy,
 		   candidates *all, p4d_error *err)
 {
 	const p4d_site_partition *section = p4d_site_partition_of(site, name);
 
-	if (section && !name) /* the section of the default partition has its name */
+	if (section && !name) /* the section of the default partition has that partition's name */
 		name = entry = section->name;
 	for (unsigned i = 0; section && i < section->gpus; i++)
 		if (add(all,
@@ -94,13 +97,15 @@ static int collect(const p4d_site *site, const char *name, const char *entry, p4
 	return 0;
 }
 
-/* True if the name (a GRES type or a node feature) means this candidate. wanted: the GPU for which a
- * section of the site uses this name; NULL: none. */
+/*
+ * True if the name (a GRES type or a node feature) stands for this candidate. wanted: the GPU that has this
+ * name in a section of p4d.conf; NULL: none.
+ */
 static bool means(const candidate *one, const char *name, const p4d_gpu *wanted)
 {
 	if (!strcasecmp(one->type, name) || has(one->features, name, strlen(name)))
 		return true;
-	/* an alias may match several GPUs (a100); then it means each of them */
+	/* an alias such as a100 may match several GPUs, and then stands for each of them */
 	return one->gpu && (one->gpu == wanted || p4d_gpu_is_named(one->gpu, name));
 }
 
@@ -201,7 +206,7 @@ static void restrict_to_constraint(const p4d_site *site, const char *constraint,
 	keep(all);
 }
 
-/* False if the job can get none of these nodes. */
+/* False if the job can get none of the nodes of this row. */
 static bool possible(const p4d_job *job, const p4d_partition_facts *row, uint32_t *budget)
 {
 	if (!row || !row->nodes)
@@ -262,7 +267,7 @@ static int unknown_gpu(const char *name, p4d_error *err)
 		       name);
 }
 
-/* What the cluster knows about a partition: whether it exists, and whether it has GPUs. */
+/* Finds out what the cluster knows about a partition: whether it exists, and whether it has GPUs. */
 static bool in_cluster(const p4d_cluster *cluster, const char *partition, bool *gpus)
 {
 	bool found = false;
@@ -366,8 +371,8 @@ const p4d_gpu *p4d_job_larger_gpu(const p4d_site *site, const p4d_job *job, p4d_
 		const p4d_partition_facts *row = p4d_job__facts(site, one, &lazy);
 		const p4d_cluster *cluster = p4d_job__lazy(&lazy);
 		const uint32_t has = row ? row->gpus_per_node : one->gpus_per_node;
-		/* GPUs without a GRES type cannot be requested by type; without a cluster, p4d's own name
-		 * is used */
+		/* GPUs without a GRES type cannot be requested by type. If there is no cluster, p4d's own
+		 * name is used. */
 		const char *of_p4d = one->gpu && !(cluster && cluster->count) ? one->gpu->name : "";
 		const char *name = row ? row->gpu_type : of_p4d;
 		if (!one->gpu || one->gpu->usable_bytes <= than->usable_bytes || !*name ||

@@ -4,7 +4,8 @@
 #include "job/job_internal.h"
 
 /*
- * GPUs per node: the minimum, and whether nodes differ. 0: unknown. p4d.conf has priority over the cluster.
+ * Minimum number of GPUs per node; *differ: nodes have different numbers. 0: unknown. p4d.conf has priority
+ * over the cluster.
  */
 static uint32_t node_gpus(p4d_job_placement *p, bool *differ)
 {
@@ -84,7 +85,8 @@ static int fix_even(const p4d_job *job, uint32_t total, uint32_t per_node, uint3
 }
 
 /*
- * Number of tasks for whose cores (--ntasks-per-core) the smallest node has room; 0: unknown, or any number.
+ * Number of tasks that fit on the cores of the smallest node with --ntasks-per-core; 0: unknown, or any
+ * number.
  */
 static uint32_t tasks_on_cores(p4d_job_placement *p)
 {
@@ -112,14 +114,16 @@ static uint32_t tasks_that_fit(p4d_job_placement *p)
 	return cores && cpus && cores < cpus ? cores : cpus;
 }
 
-/* Whether the job says how its tasks are distributed. For --ntasks-per-node alone, sbatch adds the number
- * of tasks, which slurmctld then sees. */
+/*
+ * Whether the job says how its tasks are distributed. sbatch adds the number of tasks to --ntasks-per-node
+ * alone, so slurmctld sees both.
+ */
 static bool says_tasks_of_nodes(const p4d_job *job)
 {
 	return job->tasks_per_node && job->tasks >= job->tasks_per_node;
 }
 
-/* The nodes of a job whose GPUs leave the number of nodes open: as few as the CPUs of its tasks allow. */
+/* The smallest number of nodes for a job whose GPUs leave it open: as few as the CPUs of its tasks allow. */
 static uint32_t fewest_nodes(p4d_job_placement *p)
 {
 	const uint32_t each = says_tasks_of_nodes(p->job) ? 0 : tasks_that_fit(p);
@@ -128,7 +132,7 @@ static uint32_t fewest_nodes(p4d_job_placement *p)
 	return nodes > p->least ? nodes : p->least;
 }
 
-/* Whether every task has its GPUs, and no node gets more tasks than these. */
+/* Whether every task has its own GPUs and each node gets only as many tasks as these GPUs allow. */
 static bool tasks_are_even(const p4d_job_placement *p, uint32_t gpus)
 {
 	const uint32_t each = p->job->tasks_per_node;
@@ -171,8 +175,10 @@ static int check_filling(p4d_job_placement *p, uint32_t total, uint32_t per_node
 	return fix_as(p->job, out->nodes, total / out->nodes, err);
 }
 
-/* Number of a node's GPUs for whose CPUs (--cpus-per-gpu) the node has room; 0: unknown. *few: this is
- * below the node's number of GPUs. */
+/*
+ * Number of a node's GPUs that have enough CPUs on the node (--cpus-per-gpu); 0: unknown. *few: this is below
+ * the node's number of GPUs.
+ */
 static uint32_t node_gpus_with_cpus(p4d_job_placement *p, bool *differ, bool *few)
 {
 	const uint32_t each = p->job->cpus_per_gpu, gpus = node_gpus(p, differ),
@@ -182,7 +188,7 @@ static uint32_t node_gpus_with_cpus(p4d_job_placement *p, bool *differ, bool *fe
 	return *few ? cpus / each : gpus;
 }
 
-/* Without information about the cluster (on a laptop): the usual number of GPUs in nodes with this GPU; 0:
+/* Without data about the cluster (on a laptop): the usual number of GPUs of a node with this GPU; 0:
  * unknown. */
 static uint32_t usual_node_gpus(p4d_job_placement *p)
 {
@@ -194,7 +200,7 @@ static uint32_t usual_node_gpus(p4d_job_placement *p)
 	return gpu ? p4d_gpu_usual_node(gpu) : 0;
 }
 
-/* The number of nodes for a total number of GPUs that leaves it open. */
+/* Fills the number of nodes of a job that requests a total number of GPUs but no number of nodes. */
 static int count_nodes(p4d_job_placement *p, uint32_t total, uint32_t *per_node, p4d_error *err)
 {
 	bool differ, few;
@@ -227,14 +233,14 @@ static int count_nodes(p4d_job_placement *p, uint32_t total, uint32_t *per_node,
 	return 0;
 }
 
-/* Spreads a total over nodes. */
+/* Distributes a total number of GPUs over nodes. */
 static int spread(p4d_job_placement *p, uint32_t total, p4d_error *err)
 {
 	p4d_geometry *out = p->out;
 	bool differ;
 	uint32_t per_node = 0;
 
-	/* if all of its GPUs are unknown, that is reported below */
+	/* if p4d knows none of the GPUs, a later check reports that */
 	if (!out->nodes && !p->all.count && !p->all.believed && !node_gpus(p, &differ))
 		return 0;
 	if ((!out->nodes && count_nodes(p, total, &per_node, err) < 0) ||
@@ -288,7 +294,7 @@ static int place_per_task(p4d_job_placement *p, p4d_error *err)
 	return spread(p, total, err);
 }
 
-/* Slurm gives the job the GPUs of the sockets that its CPUs are on. */
+/* Places a job with --gpus-per-socket: Slurm gives it the GPUs of the sockets that its CPUs are on. */
 static int place_per_socket(p4d_job_placement *p, p4d_error *err)
 {
 	const p4d_job *job = p->job;
@@ -321,7 +327,7 @@ static int place_gpus(p4d_job_placement *p, p4d_error *err)
 		return place_per_task(p, err);
 	if (wants->per_socket)
 		return place_per_socket(p, err);
-	/* --ntasks-per-gpu alone is also a request */
+	/* --ntasks-per-gpu alone also requests GPUs */
 	const uint32_t asked = p->job->tasks_per_gpu ? p->job->tasks / p->job->tasks_per_gpu : 0;
 	uint32_t has = node_gpus(p, &differ);
 	if (has && gets_whole_nodes(p)) {
@@ -337,7 +343,7 @@ static int place_gpus(p4d_job_placement *p, p4d_error *err)
 	return fix_as(p->job, out->nodes ? out->nodes : 1, has ? has : 1, err);
 }
 
-/* Places the job on the nodes that its lists allow, among those that it may get anywhere. */
+/* Places the job on the nodes that its node lists allow, among those that it could get without the lists. */
 static int place_on(p4d_job_placement *p, const p4d_job *job, const p4d_job_candidates *anywhere,
 		    uint32_t *budget, p4d_error *err)
 {
@@ -350,7 +356,7 @@ static int place_on(p4d_job_placement *p, const p4d_job *job, const p4d_job_cand
 	const int rc = place_gpus(p, err);
 	if (rc == 0 && !p->out->nodes)
 		p->out->nodes = fewest_nodes(p);
-	p->job = asked; /* a refusal also examines it */
+	p->job = asked; /* restored, because a refusal also examines the job */
 	return rc;
 }
 
@@ -358,7 +364,7 @@ int p4d_job__place(p4d_job_placement *p, p4d_error *err)
 {
 	p4d_job_candidates anywhere;
 	p4d_job any = *p->job;
-	uint32_t budget = P4D_HOSTLIST_BUDGET; /* for both */
+	uint32_t budget = P4D_HOSTLIST_BUDGET; /* one budget for both lists */
 
 	any.nodelist = NULL;
 	if (p4d_job__anywhere(p->site, p->job, p->wants.type, &p->lazy, &anywhere, err) < 0 ||

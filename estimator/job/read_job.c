@@ -17,7 +17,7 @@ enum { COMPARISONS = 1 << 16 };
 typedef struct lookup {
 	const p4d_job_script *script;
 	size_t compared;
-	bool asked_for_task; /* asked for the number of the array's task */
+	bool asked_for_task; /* the script used the number of the array task */
 	char text[1024];
 } lookup;
 
@@ -37,7 +37,10 @@ static uint32_t gpus_of(const char *text, bool bare)
 	return text && p4d_gres__parse_gpus(text, bare, type, sizeof(type), &count, NULL) > 0 ? count : 0;
 }
 
-/* If nothing requests more than one node, a single task is on one node; the job's GPUs may be spread. */
+/*
+ * A single task runs on one node if nothing requests more nodes, although the job's GPUs may be on several
+ * nodes.
+ */
 uint32_t p4d_job__nodes(const p4d_job *job)
 {
 	const bool one = job->tasks <= 1 && job->tasks_per_node <= 1 && !job->nodelist &&
@@ -53,7 +56,7 @@ static uint32_t tasks_of(const p4d_job *job)
 	return job->tasks ? job->tasks : job->tasks_per_node * p4d_job__nodes(job);
 }
 
-/* With several nodes, --gpus may be spread unevenly. */
+/* Number of GPUs on a node; 0: not fixed, because with several nodes --gpus may be distributed unevenly. */
 static uint32_t gpus_on_node_of(const p4d_job *job)
 {
 	const uint32_t gpus = gpus_of(job->gres, false), all = gpus_of(job->gpus, true);
@@ -71,7 +74,7 @@ static uint32_t cpus_per_task_of(const p4d_job *job)
 	return job->cpus_per_task;
 }
 
-/* SLURM_TASKS_PER_NODE: "8(x2)"; on one node "8". */
+/* The value of SLURM_TASKS_PER_NODE: "8(x2)" or, on one node, "8". */
 static const char *tasks_of_nodes(lookup *l)
 {
 	const p4d_job *job = l->script->job;
@@ -86,7 +89,7 @@ static const char *tasks_of_nodes(lookup *l)
 /* Variables that Slurm sets from options of the job. */
 static const struct {
 	const char *name;
-	uint32_t (*value)(const p4d_job *job); /* 0: not fixed */
+	uint32_t (*value)(const p4d_job *job); /* 0: the value is not fixed */
 } of_slurm[] = {
     {"SLURM_NNODES", p4d_job__nodes},
     {"SLURM_JOB_NUM_NODES", p4d_job__nodes},
@@ -98,7 +101,7 @@ static const struct {
 };
 
 /*
- * Variables with the text of an option as it was typed, "h100:8", that are unset without that option:
+ * Value of a variable that has the text of an option as typed, "h100:8". Without that option it is unset:
  * SLURM_GPUS_PER_NODE comes only from --gpus-per-node, not from --gres.
  */
 static const char *as_typed(lookup *l, const char *option)
@@ -131,7 +134,7 @@ static const char *of_environment(lookup *l, const char *name)
 	return NULL;
 }
 
-/* SLURM_ARRAY_TASK_ID, _COUNT, _MIN, _MAX and _STEP. */
+/* Value of SLURM_ARRAY_TASK_ID, _COUNT, _MIN, _MAX or _STEP. */
 static const char *of_array(lookup *l, const char *name)
 {
 	const p4d_job_script *s = l->script;
@@ -176,7 +179,7 @@ static const char *of_job(lookup *l, const char *name)
 	for (size_t i = 0; i < sizeof(of_slurm) / sizeof(of_slurm[0]); i++)
 		if (!strcmp(of_slurm[i].name, name))
 			return number(l, of_slurm[i].value(job));
-	if (!strcmp(name, "SLURM_EXPORT_ENV")) /* srun's --export, from the environment */
+	if (!strcmp(name, "SLURM_EXPORT_ENV")) /* the environment variable that stands for srun's --export */
 		return of_environment(l, name);
 	if (!strncmp(name, "SLURM_ARRAY_", 12))
 		return of_array(l, name);
@@ -187,7 +190,7 @@ static const char *of_job(lookup *l, const char *name)
 	return p4d_shell_later;
 }
 
-/* The value that an item of --export gives a variable. */
+/* The value that an item of --export gives the variable. */
 static const char *of_item(lookup *l, const char *name, const p4d_exported *item)
 {
 	if (!item->value)
@@ -199,8 +202,8 @@ static const char *of_item(lookup *l, const char *name, const p4d_exported *item
 }
 
 /*
- * Whether --export passes a variable on: "ALL,A=1,B" or "NONE"; the last item with its name wins. Without ALL
- * the job has in addition the environment of a new login, which p4d does not know.
+ * Whether --export passes a variable on: "ALL,A=1,B" or "NONE"; the last item with its name wins. Without
+ * ALL, the job also has the environment of a new login, which p4d does not know.
  */
 static const char *of_export(lookup *l, const char *name)
 {
@@ -230,7 +233,7 @@ static const char *variable(void *context, const char *name)
 {
 	if (!strncmp(name, "SLURM", strlen("SLURM")))
 		return of_slurm_or_later(context, name);
-	if (!strncmp(name, "P4D_", 4)) /* p4d's own outputs */
+	if (!strncmp(name, "P4D_", 4)) /* variables that p4d itself exports */
 		return p4d_shell_later;
 	return of_export(context, name);
 }
@@ -277,7 +280,7 @@ static void starts(void *context, p4d_shell *shell, const p4d_started *command)
 		s->starts(s->context, shell, command);
 }
 
-/* A script whose first line names an interpreter that is no shell. */
+/* Whether the first line of the script names an interpreter that is no shell. */
 static bool is_of_other_language(const char *text, size_t length)
 {
 	const char *end = memchr(text, '\n', length);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rehearsals of the commands of a job script. */
+/* Finds rehearsals of the commands of a job script. */
 #include <string.h>
 
 #include "job/job_internal.h"
 #include "job/read_job.h"
 #include "rehearsals/rehearsals_key.h"
 
-/* Longer commands were never rehearsed. */
+/* bounds of a command: words, and bytes of a word; nobody rehearsed a longer command */
 enum { WORDS = 4096, WORD = 4096 };
 
-/* Whether a value only distinguishes the job, node or rank from others. */
+/* Whether a value only identifies the job, node or rank, and so does not affect memory. */
 static bool is_identity(const p4d_shell *shell, uint16_t unknown)
 {
 	static const char *const names[] = {"JOB_ID",  "JOBID",        "JOB_NODELIST", "NODELIST",
@@ -28,7 +28,7 @@ static bool is_identity(const p4d_shell *shell, uint16_t unknown)
 	return false;
 }
 
-/* The text of a value. An unset variable is empty. False: some of it is unknown. */
+/* Writes the text of a value. An unset variable is empty. False: a part of the value is unknown. */
 static bool write_known(const p4d_shell *shell, p4d_value value, char text[WORD])
 {
 	uint32_t length = 0;
@@ -55,14 +55,14 @@ static void add_variable(const variables *to, const char *name, p4d_value value)
 	char text[WORD];
 
 	if (value.length == 1 && value.at[0].unknown && is_identity(to->shell, value.at[0].unknown))
-		return; /* RUN=$SLURM_JOB_ID */
+		return; /* a variable that only identifies the job, such as RUN=$SLURM_JOB_ID */
 	if (write_known(to->shell, value, text))
 		p4d_rehearsals_key_variable(to->key, name, text);
 	else
 		p4d_rehearsals_key_unknown_variable(to->key, name);
 }
 
-/* Adds, in the order of the table, the variables that count even if only the environment has them. */
+/* Adds the variables that count even if only the environment sets them, in the order of the table. */
 static void add_environment(const variables *to, p4d_shell *shell)
 {
 	p4d_value value;
@@ -97,7 +97,10 @@ static void add_launchers(p4d_rehearsals_key *key, const p4d_shell *shell, const
 	}
 }
 
-/* Adds variables that sbatch sets for the program, and that srun sets by its own --export variable. */
+/*
+ * Adds variables that sbatch's --export sets for the program, and the variable with which the environment
+ * stands for srun's --export.
+ */
 static void add_submitted(const variables *to, const p4d_job *job, p4d_shell *shell)
 {
 	static const char of_srun[] = "SLURM_EXPORT_ENV";
@@ -171,7 +174,7 @@ bool p4d_job_command_key(const p4d_job *job, p4d_shell *shell, const p4d_started
 	return p4d_rehearsals_key_text(&key, to->key);
 }
 
-/* Ranks per node; 0: unknown. all: one per GPU. */
+/* Number of ranks per node; 0: unknown. all: there is one rank per GPU. */
 static uint32_t ranks_of(const p4d_command_run *run, const p4d_job *job, bool *all)
 {
 	const uint64_t nodes = run->nodes ? run->nodes : p4d_job__nodes(job);

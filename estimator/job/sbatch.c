@@ -9,9 +9,9 @@
 #include "base/arguments.h"
 #include "base/suggest.h"
 
-enum { LONG = 256 }; /* values of long options, above every letter */
+enum { LONG = 256 }; /* value of the first long option for getopt_long; it is above every letter */
 
-/* Environment variables of sbatch, for the fields that have one. */
+/* sbatch's environment variables, for the options that have one. */
 static const struct {
 	const char *name;
 	p4d_sbatch_field field;
@@ -80,7 +80,7 @@ typedef struct option_tables {
 	char letters[3 * ROWS + 3];
 } option_tables;
 
-/* tables: all zero. */
+/* tables: must be zeroed before the call. */
 static void fill_tables(option_tables *tables)
 {
 	struct option *at = tables->options;
@@ -158,9 +158,9 @@ static const char *find_alike(const char *word, const struct option *options)
 }
 
 /*
- * Skips an option that may belong to another SPANK plugin of the site, and the next word unless that is an
- * option: p4d does not know whether the option has a value. False: it cannot be such an option; an error was
- * reported.
+ * Skips an option that may belong to another SPANK plugin of the site. Also skips the next word unless that
+ * is an option, because p4d does not know whether the first option has a value. False: it cannot be such an
+ * option, and p4d reported an error.
  */
 static bool skip_foreign(p4d_sbatch *sbatch, int argc, char *const argv[], const struct option *options)
 {
@@ -211,8 +211,10 @@ int p4d_sbatch_arguments(p4d_sbatch *sbatch, int argc, char *const argv[], int *
 	return 0;
 }
 
-/* True when `entry` is SBATCH_ + the option's name ("p4d-micro-batch": SBATCH_P4D_MICRO_BATCH) + "="; *value
- * follows it. */
+/*
+ * True if `entry` is SBATCH_ + the option's name ("p4d-micro-batch": SBATCH_P4D_MICRO_BATCH) + "="; *value
+ * follows it.
+ */
 static bool is_variable_of(const char *entry, const char *name, const char **value)
 {
 	if (strncmp(entry, "SBATCH_", 7) != 0)
@@ -249,7 +251,7 @@ int p4d_sbatch_environment(p4d_sbatch *sbatch, char *const environment[], p4d_er
 	return 0;
 }
 
-/* One variable of sbatch's environment, if it is set. */
+/* Stores the value of one variable of sbatch's environment. */
 static int take_variable(p4d_sbatch *sbatch, int index, const char *value, p4d_error *err)
 {
 	if (!value || (!*value && index != P4D_SBATCH_EXCLUSIVE))
@@ -264,7 +266,7 @@ int p4d_sbatch_variables(p4d_sbatch *sbatch, const char *(*variable)(void *conte
 
 	for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++)
 		if (strncmp(variables[i].name, "SLURM_", 6) !=
-			0 && /* an enclosing job sets these for itself */
+			0 && /* an enclosing job sets these variables for itself */
 		    take_variable(sbatch, (int)variables[i].field, variable(context, variables[i].name),
 				  err) < 0)
 			return -1;
@@ -281,8 +283,8 @@ int p4d_sbatch_variables(p4d_sbatch *sbatch, const char *(*variable)(void *conte
 }
 
 /*
- * Cuts the rest of an #SBATCH line into words, in place, as sbatch does: quotes and backslashes are removed,
- * an unquoted # starts a comment. Returns the number of words, -1 for an unterminated quote.
+ * Splits the rest of an #SBATCH line into words, in place, as sbatch does: quotes and backslashes are
+ * removed, an unquoted # starts a comment. Returns the number of words, -1 for an unterminated quote.
  */
 static int cut_words(char *line, char **words)
 {
@@ -340,7 +342,7 @@ static bool is_command(const char *line, size_t length)
 	return i < length && line[i] != '#';
 }
 
-/* One #SBATCH line, without the marker. words has room for length / 2 + 2 pointers. */
+/* Reads one #SBATCH line without its marker. words has room for length / 2 + 2 pointers. */
 static int read_directive(p4d_sbatch *sbatch, char *line, char **words, unsigned component, unsigned *current,
 			  p4d_error *err)
 {
@@ -364,8 +366,8 @@ static int read_directive(p4d_sbatch *sbatch, char *line, char **words, unsigned
 }
 
 /*
- * The end of the here-document that a line begins, "cat <<EOF"; otherwise the end of the line. lines: number
- * of lines that may still be examined, because many here-documents may have no end.
+ * Returns the end of the here-document that a line begins ("cat <<EOF"); otherwise the end of the line.
+ * lines: number of lines that may still be examined, because many here-documents may have no end.
  */
 static const char *behind_here_document(const char *line, const char *next, const char *end, unsigned *lines)
 {
@@ -389,13 +391,13 @@ static const char *behind_here_document(const char *line, const char *next, cons
 		if ((size_t)((newline ? newline : end) - body) == length && !memcmp(body, word, length))
 			return after;
 	}
-	return next; /* a shift, or a text without an end */
+	return next; /* << was a shift, or the here-document has no end */
 }
 
 unsigned p4d_sbatch_late_line(const char *text, size_t length, unsigned *count)
 {
 	const char *end = text + length;
-	unsigned lines = 1 << 20; /* for here-documents */
+	unsigned lines = 1 << 20; /* bound for the search for ends of here-documents */
 	unsigned number = 0, first = 0;
 	bool command = false;
 

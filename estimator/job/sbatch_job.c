@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Interprets the values that sbatch.c has found. */
+/* Interprets the option values that sbatch.c has collected. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -59,7 +59,7 @@ static int read_memory(p4d_sbatch *sbatch, p4d_job *job, p4d_error *err)
 			continue;
 		if (p4d_gres_parse_mem(text, sizes[i], err) < 0)
 			return -1;
-		/* as in Slurm: 0 per CPU means all memory of the node */
+		/* in Slurm, 0 per CPU also means all memory of the node */
 		job->mem_is_all = fields[i] != P4D_SBATCH_MEM_PER_GPU && !*sizes[i];
 	}
 	return 0;
@@ -129,8 +129,10 @@ static int read_gres(p4d_sbatch *sbatch, p4d_job *job, p4d_error *err)
 	return 0;
 }
 
-/* -B SOCKETS[:CORES[:THREADS]]. Each is a number, a range ("2-4", of which the minimum counts), or any
- * ("*", which Slurm itself writes as "-1"). */
+/*
+ * Reads -B SOCKETS[:CORES[:THREADS]]. Each part is a number, a range ("2-4", of which the minimum counts), or
+ * any ("*", which Slurm itself writes as "-1").
+ */
 static int read_node_info(p4d_sbatch *sbatch, p4d_error *err)
 {
 	static const p4d_sbatch_field fields[] = {P4D_SBATCH_SOCKETS_PER_NODE, P4D_SBATCH_CORES_PER_SOCKET,
@@ -148,9 +150,9 @@ static int read_node_info(p4d_sbatch *sbatch, p4d_error *err)
 }
 
 /*
- * --hint, or NULL if sbatch ignores it. sbatch ignores it if an excluding option is also typed, or if both
- * are variables. A typed hint overrides variables. Since 25.11, --sockets-per-node and --cores-per-socket
- * exclude the hint as well; before, the hint resets them.
+ * The value of --hint; NULL: sbatch ignores it. sbatch ignores a hint if an option that excludes it is also
+ * typed, or if both come from variables. A typed hint overrides variables. Since 25.11, --sockets-per-node
+ * and --cores-per-socket exclude the hint as well; before, the hint resets them.
  */
 static const char *hint_of(const p4d_sbatch *sbatch)
 {
@@ -167,7 +169,7 @@ static const char *hint_of(const p4d_sbatch *sbatch)
 	return sbatch->value[P4D_SBATCH_HINT];
 }
 
-/* Threads per core: without --hint the number in --threads-per-core; some hints mean one. */
+/* Fills the threads per core. Some hints mean one; without a hint, --threads-per-core has the number. */
 static int read_threads(const p4d_sbatch *sbatch, const char *hint, p4d_job *job, p4d_error *err)
 {
 	if (!hint)
@@ -178,13 +180,13 @@ static int read_threads(const p4d_sbatch *sbatch, const char *hint, p4d_job *job
 	return 0;
 }
 
-/* As in sbatch: one task per requested socket, core or thread, on that many nodes. */
+/* Counts tasks as sbatch does: one task per requested socket, core or thread, on that many nodes. */
 static int count_tasks(const p4d_sbatch *sbatch, const char *hint, p4d_job *job, p4d_error *err)
 {
 	uint32_t cores = 1, sockets = job->sockets_per_node ? job->sockets_per_node : 1;
 	uint32_t threads = job->threads_per_core ? job->threads_per_core : 1;
 
-	if (hint) { /* the hint resets these numbers */
+	if (hint) { /* the hint resets the numbers of sockets, cores and threads */
 		job->sockets_per_node = 0;
 		return 0;
 	}
@@ -202,8 +204,10 @@ static int count_tasks(const p4d_sbatch *sbatch, const char *hint, p4d_job *job,
 	return 0;
 }
 
-/* As in sbatch: with --ntasks-per-gpu, the number of GPUs decides the number of tasks, whatever --ntasks
- * is. */
+/*
+ * Counts tasks as sbatch does: with --ntasks-per-gpu, the GPUs decide the number of tasks, and --ntasks is
+ * ignored.
+ */
 static int count_tasks_of_gpus(const p4d_sbatch *sbatch, p4d_job *job, p4d_error *err)
 {
 	static const p4d_sbatch_field fields[] = {P4D_SBATCH_GPUS, P4D_SBATCH_GPUS_PER_NODE, P4D_SBATCH_GRES};
@@ -227,7 +231,10 @@ static int count_tasks_of_gpus(const p4d_sbatch *sbatch, p4d_job *job, p4d_error
 	return 0;
 }
 
-/* As in sbatch: at least the named nodes, and no more nodes than tasks (then the first ones). */
+/*
+ * Adjusts the nodes as sbatch does: at least the nodes named by -w, and at most as many nodes as tasks (then
+ * the first named ones).
+ */
 static void fit_nodes(p4d_sbatch *sbatch, p4d_job *job)
 {
 	const uint32_t listed = job->nodelist ? p4d_hostlist__count(job->nodelist) : 0;
@@ -244,7 +251,10 @@ static void fit_nodes(p4d_sbatch *sbatch, p4d_job *job)
 		job->nodelist = sbatch->nodelist;
 }
 
-/* The submission environment is the job's only if --export says so, or is not given. */
+/*
+ * Whether the job's environment has expandable segments. sbatch's environment counts only if --export passes
+ * it on.
+ */
 static bool is_expandable(const p4d_sbatch *sbatch)
 {
 	const char *at = sbatch->value[P4D_SBATCH_EXPORT];
@@ -310,7 +320,7 @@ static bool has_defaults_only(const p4d_sbatch *sbatch)
 	return !p4d_job_wants_gpus(&sbatch->job) || !sbatch->value[P4D_SBATCH_FIELDS + P4D_MODEL];
 }
 
-/* An error outside the command line names its source. */
+/* Adds the source to an error about an option that is not on the command line. */
 static int say_source(const p4d_sbatch *sbatch, p4d_option option, p4d_error *err)
 {
 	char where[80] = "the batch script";

@@ -22,24 +22,25 @@ typedef enum word_kind {
 	FLAG
 } word_kind;
 
-/* What may start with a character. */
+/* What may begin at a character. */
 typedef enum character { ORDINARY, WORD, COMMENT, NEWLINE } character;
 
-/* HEAD: number of first characters that are hashed to find a word; no word is shorter. */
+/* HEAD: the search for words hashes their first HEAD characters; no word is shorter. */
 enum { HEAD = 4, BUCKETS = 256, WORDS = 128 };
 
 typedef struct word {
 	const char *text;
 	size_t length;
 	word_kind kind;
-	uint64_t value; /* FRAMEWORK, OTHER: index of the framework or program; FLAG: value of the layout */
-	uint8_t next;   /* in the same bucket, 1 + index; 0 at the end */
+	uint64_t value; /* for FRAMEWORK and OTHER: index of the framework or program; for FLAG: the layout's
+			   value */
+	uint8_t next;   /* next word in the same bucket, 1 + index; 0 at the end */
 } word;
 
 typedef struct vocabulary {
 	uint8_t character[UCHAR_MAX + 1];
 	bool alphanumeric[UCHAR_MAX + 1];
-	uint8_t first[BUCKETS]; /* 1 + index of a word; 0 none */
+	uint8_t first[BUCKETS]; /* first word of each bucket, 1 + index; 0: none */
 	uint8_t count;
 	word words[WORDS];
 } vocabulary;
@@ -102,7 +103,7 @@ static bool blank(char c)
 	return c == ' ' || c == '\t';
 }
 
-/* The number after a flag, as ` 4`, `=4` or ` "4"`. False if it is not literal. */
+/* Reads the number after a flag: ` 4`, `=4` or ` "4"`. False if it is not literal. */
 static bool literal(const char *at, const char *end, uint64_t *number)
 {
 	if (at == end || (*at != '=' && !blank(*at)))
@@ -123,7 +124,7 @@ typedef struct command {
 	bool step, launcher, framework;
 } command;
 
-/* How far is_assignment looks back, and read_allocator looks forward. */
+/* number of characters that is_assignment looks back, and read_allocator looks forward */
 enum { NEAR = 96 };
 
 static bool is_word(const char *at, size_t length, const char *name)
@@ -167,7 +168,7 @@ static bool is_assignment(const char *at, const char *text)
 	}
 }
 
-/* The value that is assigned to PyTorch's variable. */
+/* Interprets the value that is assigned to PyTorch's allocator variable. */
 static void read_allocator(const char *at, const char *end, p4d_script *script)
 {
 	const bool quoted = at < end && (*at == '"' || *at == '\'');
@@ -178,12 +179,12 @@ static void read_allocator(const char *at, const char *end, p4d_script *script)
 		length++;
 	const bool expandable = memmem(at, length, P4D_EXPANDABLE_SEGMENTS, strlen(P4D_EXPANDABLE_SEGMENTS));
 	if (!expandable && memchr(at, '$', length))
-		return; /* the assignment may keep and extend the old value */
+		return; /* the assignment may keep the old value and extend it */
 	script->sets_allocator = true;
 	script->expandable = expandable;
 }
 
-/* Reads the names after `unset`. If PyTorch's variable is among them, PyTorch's default applies. */
+/* Reads the names after `unset`. If PyTorch's allocator variable is among them, PyTorch's default applies. */
 static void read_unset(const char *at, const char *end, p4d_script *script)
 {
 	static const char *const names[] = {P4D_ALLOCATOR_VARIABLES};
@@ -255,7 +256,8 @@ static void look_up(const vocabulary *v, const char *text, const char *at, const
 		return;
 	for (unsigned i = v->first[bucket(at)]; i; i = v->words[i - 1].next) {
 		const word *w = &v->words[i - 1];
-		/* words of a bucket start alike, so their last characters differ in most cases */
+		/* compares the last character first, since words of a bucket have the same first
+		 * characters */
 		if (w->length <= left && at[w->length - 1] == w->text[w->length - 1] &&
 		    !memcmp(at, w->text, w->length))
 			found(script, now, w, text, at + w->length, end);
@@ -272,7 +274,8 @@ static void finish(p4d_script *script, command *now)
 	*now = (command){.sets_tasks = false};
 }
 
-/* The previous character, except the carriage return of a line end; a newline at the start. */
+/* The character before `at`, skipping the carriage return of a line end; a newline at the start of the
+ * text. */
 static char before(const char *at, const char *text)
 {
 	if (at - text > 1 && at[-1] == '\r')
@@ -291,7 +294,7 @@ p4d_script p4d_script_scan(const char *text, size_t length, const p4d_layout *la
 	for (const char *at = text; at < end; at++) {
 		switch (v.character[(unsigned char)*at]) {
 		case WORD:
-			/* inside a longer word only if it does not start with a letter */
+			/* a word may begin inside a longer word only if it does not start with a letter */
 			if (at > text && v.alphanumeric[(unsigned char)*at] &&
 			    v.alphanumeric[(unsigned char)at[-1]])
 				break;
@@ -299,7 +302,7 @@ p4d_script p4d_script_scan(const char *text, size_t length, const p4d_layout *la
 				now.sets_tasks = true;
 			look_up(&v, text, at, end, &script, &now);
 			break;
-		case COMMENT: /* a place at which a word may start */
+		case COMMENT: /* a word may begin here */
 			if (!memchr(" \t\n;&|()", before(at, text), 8))
 				break;
 			at = memchr(at, '\n', (size_t)(end - at));

@@ -6,8 +6,10 @@
 #include <string.h>
 #include <time.h>
 
-/* Processor time for all tasks: 40 ms with the default limits. It includes judging them and reading
- * configuration files, which the shell does not count as work. */
+/*
+ * Processor time for all tasks: 40 ms with the default limits. It includes judging the tasks and reading
+ * configuration files, which the shell's count of work omits.
+ */
 enum { NS_FOR_WORK = 88 };
 
 static uint64_t now_ns(void)
@@ -57,7 +59,7 @@ static uint64_t hash_of(const p4d_reading *r)
 	return hash;
 }
 
-/* Whether an unknown value may depend on the number of the task. */
+/* Whether an unknown value of the reading may depend on the number of the task. */
 static bool is_open(const p4d_reading *r)
 {
 	bool open = !r->reader || !r->certain || r->unknowns || r->left.file || r->incomplete;
@@ -75,7 +77,7 @@ void p4d_job_tasks_again(p4d_job_tasks *t, const uint32_t *task)
 	p4d_job_read(&t->script, &t->limits, t->reading);
 }
 
-/* Work that is left for all tasks together. */
+/* Subtracts from the work that is left for all tasks together. */
 static void spend(p4d_job_tasks *t, uint64_t work)
 {
 	t->work -= work < t->work ? work : t->work;
@@ -131,7 +133,7 @@ p4d_job_tasks *p4d_job_tasks_of(p4d_job_tasks *t, const p4d_job_script *script,
 				const p4d_shell_limits *limits, p4d_reading *reading)
 {
 	*t = (p4d_job_tasks){.script = *script, .limits = *limits, .reading = reading};
-	t->script.rehearsals = NULL; /* they are there */
+	t->script.rehearsals = NULL; /* rehearsals were already found for the first task */
 	if (!reading->by_task || !is_open(reading) || !p4d_array__read(script->job->array, &t->array))
 		return NULL;
 	rewind_tasks(t);
