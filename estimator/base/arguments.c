@@ -29,7 +29,10 @@ static unsigned find_prefixed(const struct option *table, const char *name, size
 	return count;
 }
 
-/* Flags have the prefix "p4d-" in sbatch and none in p4d; users will confuse the two. */
+/*
+ * Fails because of an unknown option. Options have the prefix "p4d-" in sbatch and none in p4d; the message
+ * helps users who confuse the two.
+ */
 static int unknown_option(const struct option *table, const char *name, size_t length, p4d_error *err)
 {
 	char other[128], typed[72];

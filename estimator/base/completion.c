@@ -24,7 +24,7 @@ p4d_completed p4d_completed_of(const p4d_option_info *info, const char *prefix, 
 	};
 }
 
-/* "a|b" as "a b" */
+/* Prints "a|b" as "a b". */
 static void put_choices(const char *choices)
 {
 	for (; *choices; choices++)
@@ -64,7 +64,7 @@ void p4d_completed_split(const char *name)
 	       name);
 }
 
-/* In zsh's specifications '[', ']' and ':' have a meaning. */
+/* Escapes '[', ']' and ':', which have a meaning in zsh's specifications. */
 void p4d_completed_zsh(const p4d_completed *o)
 {
 	printf("\t\t'--%s%s%s[", o->prefix, o->name, o->choices ? "=" : "");

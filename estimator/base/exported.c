@@ -4,7 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* Moves to the comma that ends the item. */
+/* Length of the item that begins here; a comma outside of quotes ends it. */
 static size_t item_length(const char *text)
 {
 	bool single_quoted = false, double_quoted = false;

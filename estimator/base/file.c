@@ -34,7 +34,7 @@ static ssize_t read_up_to(int fd, char *text, size_t size)
 char *p4d_file_read(int fd, size_t most, size_t *length)
 {
 	struct stat status;
-	/* pipes and files in /proc report a size of 0; of a file that grows, only its first size is read */
+	/* pipes and files in /proc report size 0; if a file grows, only its first size is read */
 	const bool sized = fstat(fd, &status) == 0 && status.st_size > 0 && (size_t)status.st_size <= most;
 
 	if (sized)

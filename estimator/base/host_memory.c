@@ -47,7 +47,10 @@ static void limit_by(const char *root, const char *mount, const char *group, con
 	}
 }
 
-/* /proc/self/cgroup: lines "number:controllers:/group"; version 2 has number 0 and no controllers. */
+/*
+ * Applies the limits of the groups in /proc/self/cgroup: lines "number:controllers:/group"; version 2 has
+ * number 0 and no controllers.
+ */
 static void limit_by_groups(const char *root, uint64_t *bytes)
 {
 	char path[PATH_MOST], line[PATH_MOST];

@@ -147,7 +147,10 @@ static size_t decode(const unsigned char *at, size_t left, uint32_t *code)
 	return *code < least[bytes] || *code > 0x10ffff || is_surrogate ? 0 : bytes;
 }
 
-/* Bytes of \uXXXX escapes: a character of two bytes becomes six bytes, one of four becomes twelve. */
+/*
+ * Bytes of a \uXXXX escape, and the largest growth of a text: a character of two bytes becomes six bytes, one
+ * of four becomes twelve.
+ */
 enum { ESCAPE = 6, MOST_GROWTH = 3 };
 
 static size_t put_escape(char *to, uint32_t unit)
@@ -160,11 +163,12 @@ static size_t put_escape(char *to, uint32_t unit)
 	return sizeof(escape);
 }
 
-/* A text while it is copied. */
+/* State of copying a text to ASCII. */
 typedef struct ascii {
 	const char *text;
 	size_t length, at;
-	bool after_backslash; /* next position at which a non-ASCII character is not allowed */
+	bool
+	    after_backslash; /* position just after a backslash, where a non-ASCII character is not allowed */
 } ascii;
 
 /* Writes the next character, as an escape if it is not ASCII. Returns the number of bytes written. */
@@ -179,7 +183,7 @@ static size_t escape_next(ascii *a, char to[2 * ESCAPE])
 	a->after_backslash = *at == '\\' && !a->after_backslash;
 	a->at += as_it_is ? 1 : bytes;
 	if (as_it_is) {
-		/* json-c accepts some invalid UTF-8, but never this byte */
+		/* json-c accepts some invalid UTF-8, but never the byte 0xff */
 		*to = bytes ? (char)*at : '\xff';
 		return 1;
 	}
@@ -189,8 +193,8 @@ static size_t escape_next(ascii *a, char to[2 * ESCAPE])
 }
 
 /*
- * The text in ASCII, because json-c 0.18 in strict mode takes other characters for control characters (its
- * issue 892). At most INT_MAX bytes; the caller frees the result.
+ * Copies the text to ASCII, because json-c 0.18 in strict mode refuses other characters as control characters
+ * (its issue 892). At most INT_MAX bytes; the caller frees the result.
  */
 static char *escape_text(const char *text, size_t length, size_t *escaped)
 {
@@ -246,7 +250,7 @@ static struct json_object *tokenize(struct json_tokener *tokener, const char *te
 	return NULL;
 }
 
-/* Checks that do not need a parsed text. */
+/* Checks the text before it is parsed. */
 static int check_text(const char *text, size_t length, const char *what, p4d_error *err)
 {
 	size_t start = 0;
@@ -350,7 +354,7 @@ int p4d_json_number(struct json_object *object, const char *key, double min, dou
 	if (!json_object_is_type(member, json_type_double) && !json_object_is_type(member, json_type_int))
 		return wrong_type(member, key, "a number", err);
 	double number = json_object_get_double(member);
-	if (!(number >= min && number <= max)) /* written like this so that NaN is refused */
+	if (!(number >= min && number <= max)) /* written so that NaN is refused */
 		return p4d_fail(err, P4D_E_VALUE, "\"%.64s\" is %.40s: not from %g to %g", key,
 				json_object_get_string(member), min, max);
 	*value = number;
@@ -413,7 +417,7 @@ int p4d_json_list(struct json_object *object, const char *key, char *buf, size_t
 
 int p4d_json_unknown_field(const char *key, p4d_error *err)
 {
-	/* as JSON text, so that control characters are escaped */
+	/* quoted as JSON, so that control characters are escaped */
 	struct json_object *text = json_object_new_string(key);
 
 	p4d_fail(err, P4D_E_JSON, "unknown field %.64s", json_object_to_json_string(text));

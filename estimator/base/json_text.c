@@ -33,7 +33,7 @@ void p4d_json_text_quote(p4d_text *text, const char *string)
 /* Writes the text before a value: a comma unless it is the first one, and its key. */
 static void begin(p4d_text *text, const char *key)
 {
-	/* strchr also finds the NUL, which may come before the JSON */
+	/* no comma after {, [, or a NUL that precedes the JSON (strchr also finds the NUL) */
 	if (text->length && !strchr("{[", text->at[text->length - 1]))
 		p4d_text_add(text, ",");
 	if (!key)

@@ -22,8 +22,8 @@ static int fail(const p4d_new_file *file, p4d_error *err)
 }
 
 /*
- * Checks the owner of symbolic links like Linux in sticky directories (protected_symlinks), but in every
- * directory.
+ * Opens a directory. A symbolic link to it must belong to the user or to root: Linux checks this only in
+ * sticky directories (protected_symlinks), p4d in every directory.
  */
 static int open_directory(const char *path)
 {
@@ -56,7 +56,10 @@ static int open_parent(p4d_new_file *file)
 	return file->directory < 0 ? -1 : 0;
 }
 
-/* Not mkstemp, whose files only their owner can read. */
+/*
+ * Creates a file under an unused temporary name. mkstemp is no choice, because only the owner can read its
+ * files.
+ */
 static int open_unused(p4d_new_file *file)
 {
 	for (unsigned attempt = 0; attempt < ATTEMPTS; attempt++) {
@@ -74,7 +77,7 @@ static int open_unused(p4d_new_file *file)
 		free(file->temporary);
 		file->temporary = NULL;
 		errno = why;
-		/* a process on another host may write here with the same process ID */
+		/* a process on another host with the same process ID may use the same name */
 		if (why != EEXIST)
 			break;
 	}
@@ -99,7 +102,7 @@ int p4d_new_file_open(p4d_new_file *file, const char *path, p4d_error *err)
 	return 0;
 }
 
-/* offset -1: at the end. */
+/* Writes all bytes at this offset; -1: at the end. */
 static int write_all(p4d_new_file *file, const uint8_t *data, uint64_t bytes, off_t offset, p4d_error *err)
 {
 	while (bytes) {

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* This allocates nothing: the C locale is a shared static object. */
+/* The C locale. newlocale allocates nothing for it, because it is a shared static object. */
 static locale_t plain(void)
 {
 	return newlocale(LC_ALL_MASK, "C", (locale_t)0);

@@ -11,7 +11,7 @@
 #include "base/suggest.h"
 #include "base/text.h"
 
-/* Longest list of choices that help prints as an option's argument. */
+/* Longest list of choices (in characters) that help prints as an option's argument. */
 enum { LONG_LIST = 72 };
 
 int64_t p4d_option_bits(double real)
@@ -37,7 +37,8 @@ int p4d_option_find(const p4d_option_info *table, int count, const char *name)
 	for (int i = 0; i < count; i++) {
 		const char *a = table[i].name, *b = name;
 		if (*a != first)
-			continue; /* fast exit: slurmctld looks up whole environments */
+			continue; /* first compares one character, because slurmctld looks up whole
+				     environments */
 		while (*a && (*a == tolower((unsigned char)*b) || (*a == '-' && *b == '_'))) {
 			a++;
 			b++;
@@ -62,7 +63,7 @@ static int check_text(const p4d_option_info *info, const char *prefix, const cha
 	return 0;
 }
 
-/* Lengths in tokens may be written as 128k, in units of 1,024. */
+/* Parses a whole number. Lengths in tokens may be written as 128k, in units of 1,024. */
 static bool whole_of(const p4d_option_info *info, const char *text, uint64_t *value)
 {
 	const uint64_t least = (uint64_t)info->min, most = (uint64_t)info->max;
@@ -80,7 +81,7 @@ static bool whole_of(const p4d_option_info *info, const char *text, uint64_t *va
 	return *value >= least;
 }
 
-/* "5", "4.57", "4.57.1", "5.0.0rc1". */
+/* Parses a release: "5", "4.57", "4.57.1", "5.0.0rc1". */
 static bool release_of(const p4d_option_info *info, const char *text, uint64_t *value)
 {
 	uint64_t major, minor = P4D_RELEASE_LAST;
@@ -126,7 +127,7 @@ static void add_release(p4d_text *text, int64_t release)
 	p4d_text_add(text, p4d_number_integer(release % P4D_RELEASE_UNIT, number));
 }
 
-/* Lists the choices; of a long list, only those nearest to the typed word. */
+/* Fails with the list of choices; if the list is long, only with those nearest to the typed word. */
 static int no_choice(const p4d_option_info *info, const char *prefix, const char *text, p4d_error *err)
 {
 	enum { NAMES = 64, NAME = 24 };

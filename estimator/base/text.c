@@ -93,7 +93,7 @@ void p4d_text_entry(p4d_text *text, const char *separator, const char *format, .
 }
 
 /*
- * Number of bytes of the printable character at this position; 0: no printable character. Of UTF-8, control
+ * Number of bytes of the printable character at this position; 0: no printable character. In UTF-8, control
  * characters (U+0080 to U+009F) and General Punctuation (with line separators and changes of direction) count
  * as not printable.
  */

@@ -32,8 +32,10 @@ int p4d_gpus__compare(const char *name, const char *other, size_t length)
 	}
 }
 
-/* A job may name dozens of GPUs, and each name is compared with all GPUs: most names differ in their first
- * characters. */
+/*
+ * Compares names. The first character decides in most cases, which matters because a job may name dozens of
+ * GPUs, and each name is compared with all GPUs.
+ */
 static bool same_name(const char *name, const char *other, size_t length)
 {
 	if (length && !ignored(*name) && !ignored(*other) && ((*name ^ *other) & ~('a' - 'A')))
@@ -116,7 +118,7 @@ const p4d_gpu_margin *p4d_gpu_margin_of(const p4d_gpu *gpu, int framework, int64
 
 bool p4d_gpu_is_mig(const p4d_gpu *gpu)
 {
-	/* "3g.40gb": number of slices of the processor, and memory */
+	/* in "3g.40gb", 3 is the number of compute slices, and 40gb the memory */
 	for (const char *at = gpu->name; (at = strstr(at, "g.")); at++)
 		if (at > gpu->name && isdigit((unsigned char)at[-1]) && isdigit((unsigned char)at[2]))
 			return true;

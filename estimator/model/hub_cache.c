@@ -11,7 +11,7 @@
 
 enum { MAX_PATH = 1024, REVISION = 64 };
 
-/* "" if the environment names none. */
+/* Finds the cache folder; "" if the environment names none. */
 static void cache_folder(char *path, size_t size)
 {
 	static const struct {
@@ -38,7 +38,7 @@ static bool is_repository(const char *name)
 	       slash[1] != '.' && !strstr(name, "..");
 }
 
-/* The first line of refs/main. */
+/* Reads the revision: the first line of refs/main. */
 static bool read_revision(const char *folder, char *revision, size_t size)
 {
 	char path[MAX_PATH];

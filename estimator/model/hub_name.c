@@ -10,7 +10,10 @@
 #include "base/file.h"
 #include "request/request.h"
 
-/* A dot between digits may be part of a number (1.3B is not 13B), so dots are tried last. */
+/*
+ * Whether the character separates words of a name. dots: dots do as well. p4d tries that last, because 1.3B
+ * is not 13B.
+ */
 static bool is_separator(char c, bool dots)
 {
 	return c == '-' || c == '_' || c == ' ' || (dots && c == '.');
@@ -20,7 +23,7 @@ static bool is_separator(char c, bool dots)
 static const struct {
 	const char *word;
 	bool variant; /* a variant of the model: its context length may differ */
-	int stored;   /* -1: nothing */
+	int stored;   /* storage of the weights that the word means; -1: none */
 } words[] = {
     {"instruct", true, -1},
     {"it", true, -1},
@@ -52,7 +55,10 @@ static int find_word(const char *at, size_t length)
 	return -1;
 }
 
-/* base without these words, or only without the words for weights. "" if it has none. */
+/*
+ * Copies n->base without the words in `words` or, if not `variants`, only without words for quantized
+ * weights. "" if it has none of these words.
+ */
 static void drop_words(p4d_hub_name *n, bool variants, char *to, size_t size)
 {
 	size_t used = 0;

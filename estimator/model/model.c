@@ -69,7 +69,7 @@ static int check_heads(const p4d_request *model, p4d_error *err)
 	return p4d_fix(err, "--p4d-kv-heads=%lld", (long long)fit);
 }
 
-/* Only p4d-train needs the RoPE scaling, so only malformed values are refused here. */
+/* Refuses malformed RoPE scaling. Only p4d-train needs the values, so it checks them further. */
 static int check_rope(const p4d_request *model, p4d_error *err)
 {
 	p4d_error why;
@@ -122,7 +122,7 @@ static int fill(p4d_request *request, p4d_request *model, p4d_error *err)
 	if (check_heads(&merged, err) < 0 || check_rope(&merged, err) < 0 ||
 	    p4d_layers_check(&merged, err) < 0)
 		return -1;
-	if (!p4d_is_set(&merged, P4D_UNMODELLED)) /* the user's own value stays */
+	if (!p4d_is_set(&merged, P4D_UNMODELLED)) /* the user's own --unmodelled is kept */
 		merged.unmodelled[0] = '\0';
 	*request = merged;
 	return 0;
@@ -132,7 +132,7 @@ static int fill(p4d_request *request, p4d_request *model, p4d_error *err)
 static int take(p4d_request *model, const p4d_preset *found, const char *what, p4d_request *request,
 		p4d_preset *preset, p4d_error *err)
 {
-	/* after this, the user's own numbers may be the cause of an error */
+	/* from here on, numbers that the user typed may be the cause of an error */
 	if (!*model->unmodelled && fill(request, model, err) < 0)
 		return p4d_error_in(err, *request->model ? request->model : what);
 	memcpy(request->untrained, model->untrained, sizeof(model->untrained));

@@ -26,14 +26,14 @@ __attribute__((format(printf, 2, 3))) static int cannot(p4d_request *model, cons
 	return 0;
 }
 
-/* A flag, or `otherwise` if it is absent. A wrong type is an error. */
+/* Reads a boolean, or `otherwise` if it is absent. A wrong type is an error. */
 static int flag(struct json_object *config, const char *key, bool otherwise, bool *value, p4d_error *err)
 {
 	*value = otherwise;
 	return p4d_model__flag(config, key, value, err);
 }
 
-/* One key/value head for all query heads. */
+/* Reads multi_query: one key/value head for all query heads. */
 static int multi_query(struct json_object *config, p4d_request *model, bool usual, p4d_error *err)
 {
 	bool one;
@@ -84,7 +84,7 @@ static int own_cohere(struct json_object *config, p4d_request *model, p4d_error 
 	return 0;
 }
 
-/* Three designs with one name: 7B, 40B and later, RW. */
+/* Reads Falcon's three designs, which share one class name: 7B, 40B and later, RW. */
 static int own_falcon(struct json_object *config, p4d_request *model, p4d_error *err)
 {
 	bool later, parallel, alibi, biased;
@@ -105,7 +105,7 @@ static int own_falcon(struct json_object *config, p4d_request *model, p4d_error 
 		       parallel ? P4D_ARCHITECTURE_FALCON : P4D_ARCHITECTURE_FALCON_RW);
 	if (later)
 		return 0;
-	if (p4d_is_set(model, P4D_HEADS)) /* num_kv_heads is in the file, but not used */
+	if (p4d_is_set(model, P4D_HEADS)) /* the file has num_kv_heads, but this design does not use it */
 		choose(model, P4D_KV_HEADS, model->value[P4D_HEADS]);
 	return multi_query(config, model, true, err);
 }
@@ -148,8 +148,10 @@ static int own_opt(struct json_object *config, p4d_request *model, p4d_error *er
 	return 0;
 }
 
-/* Reads both forms: in the model's own code the field names the size of a group of heads, in the library
- * it counts key/value heads. */
+/*
+ * Reads both meanings of a field: in the model's own code, the size of a group of heads; in the library, the
+ * number of key/value heads.
+ */
 static int own_chatglm(struct json_object *config, p4d_request *model, p4d_error *err)
 {
 	bool grouped;
@@ -191,7 +193,7 @@ static int own_baichuan(struct json_object *config, p4d_request *model, p4d_erro
 	return 0;
 }
 
-/* "relu" and "gated-gelu": only this family states the gate in the name. */
+/* Reads T5's activation, "relu" or "gated-gelu": only this family has the gate in its name. */
 static int own_t5(struct json_object *config, p4d_request *model, p4d_error *err)
 {
 	char kind[32] = "relu";
@@ -214,7 +216,7 @@ static int own_t5(struct json_object *config, p4d_request *model, p4d_error *err
 	return 0;
 }
 
-/* The longest sequence is the number of an image's patches, without the class token. */
+/* The sequence length is the number of an image's patches, without the class token. */
 static int own_vit(struct json_object *config, p4d_request *model, p4d_error *err)
 {
 	struct json_object *labels = json_object_object_get(config, "id2label");
@@ -276,7 +278,7 @@ static int own_deepseek(struct json_object *config, p4d_request *model, p4d_erro
 		choose(model, P4D_SHARED_FFN, shared * model->value[P4D_EXPERT_FFN]);
 	if (norms)
 		choose(model, P4D_QK_NORM, P4D_QK_NORM_HEAD);
-	if (model->value[P4D_BIAS] != P4D_BIAS_NONE) /* the output has none */
+	if (model->value[P4D_BIAS] != P4D_BIAS_NONE) /* the output matmul has no bias */
 		choose(model, P4D_BIAS, P4D_BIAS_QKV);
 	if (!p4d_is_set(model, P4D_KV_LORA_RANK))
 		return 0;
@@ -290,7 +292,7 @@ static int own_deepseek(struct json_object *config, p4d_request *model, p4d_erro
 	return 0;
 }
 
-/* Experts in every layer, or in every second one. */
+/* Reads how often layers have experts: all layers, or every second one. */
 static int own_llama4(struct json_object *config, p4d_request *model, p4d_error *err)
 {
 	int64_t every = 1, width = 8192, dense = 16384, chunk = 8192;
@@ -304,13 +306,13 @@ static int own_llama4(struct json_object *config, p4d_request *model, p4d_error 
 	choose(model, P4D_SLIDING_WINDOW, chunk);
 	choose(model, P4D_EXPERT_FFN, width);
 	choose(model, P4D_SHARED_FFN, width);
-	choose(model, P4D_QK_NORM, P4D_QK_NORM_OFF); /* without weights */
+	choose(model, P4D_QK_NORM, P4D_QK_NORM_OFF); /* its qk norm has no weights */
 	if (every > 1)
 		choose(model, P4D_EXPERT_EVERY, every);
 	return 0;
 }
 
-/* One number for all layers, or a list with one per layer; all must be equal. */
+/* Reads one number for all layers, or a list with one number per layer, which must all be equal. */
 static int one_of_all(struct json_object *config, const char *key, int64_t *value, p4d_request *model,
 		      p4d_error *err)
 {
@@ -327,7 +329,7 @@ static int one_of_all(struct json_object *config, const char *key, int64_t *valu
 	return 0;
 }
 
-/* Any number of shared experts is one feed-forward part of the same width. */
+/* All shared experts together are one feed-forward part with the width of one. */
 static int own_hunyuan(struct json_object *config, p4d_request *model, p4d_error *err)
 {
 	int64_t experts = 1, each = 1;
@@ -345,8 +347,8 @@ static int own_hunyuan(struct json_object *config, p4d_request *model, p4d_error
 }
 
 /*
- * Experts in each layer from a number on. Shared experts together are as wide as the number of shared experts
- * times one expert.
+ * All layers from a certain one on have experts. Shared experts together are as wide as the number of shared
+ * experts times one expert.
  */
 static int own_ernie(struct json_object *config, p4d_request *model, p4d_error *err)
 {

@@ -34,7 +34,10 @@ static const struct {
      {"max_position_embeddings", "n_positions", "max_seq_len", "max_sequence_length", "seq_length"}},
 };
 
-/* A switch that adds biases if it is on and removes them if it is off; later switches win. */
+/*
+ * A boolean field that adds biases if it is true and removes them if it is false. Later rows of this table
+ * override earlier ones.
+ */
 static const struct {
 	const char *key;
 	unsigned biased;
@@ -86,7 +89,8 @@ static int read_numbers(struct json_object *config, p4d_request *model, p4d_erro
 }
 
 /*
- * Numbers for experts and latent attention, under the names that families share; 0 and null count as absent.
+ * Reads the numbers of experts and latent attention, under the names that families share; 0 and null count as
+ * absent.
  */
 static int read_experts(struct json_object *config, p4d_request *model, p4d_error *err)
 {
@@ -118,8 +122,10 @@ static int read_experts(struct json_object *config, p4d_request *model, p4d_erro
 	return 0;
 }
 
-/* Whether the file lacks the key. An explicit null is different: in every class it stands for a value that
- * follows from others (as many key/value heads as heads; hidden / heads). */
+/*
+ * Whether the file lacks the key. An explicit null is not absent: in every class it means a value that
+ * follows from others (key/value heads = heads; head_dim = hidden / heads).
+ */
 static bool is_absent(struct json_object *config, p4d_option option)
 {
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
@@ -247,7 +253,7 @@ static int read_epsilon(struct json_object *config, p4d_request *model, p4d_erro
 	return 0;
 }
 
-/* Qwen 2 and 3 files have the number even if it is not used. */
+/* Reads the sliding window. Files of Qwen 2 and 3 have the number even if it is not used. */
 static int read_window(struct json_object *config, p4d_request *model, p4d_error *err)
 {
 	const p4d_option_info *info = p4d_request_option_info(P4D_SLIDING_WINDOW);
@@ -339,7 +345,7 @@ int p4d_model__read_hf(struct json_object *config, p4d_request *model, p4d_error
 		snprintf(model->judged_part, sizeof(model->judged_part), "the text part of %.64s", name);
 		p4d_request_put(model, P4D_JUDGED_PART, 1, P4D_BY_MODEL);
 	}
-	/* the value of the whole model is valid for its text part */
+	/* some fields of the whole model also apply to its text part */
 	struct json_object *of = has(config, "tie_word_embeddings") ? config : text;
 	tied = p4d_architectures[family->architecture].tied;
 	if (p4d_model__flag(of, "tie_word_embeddings", &tied, err) < 0)

@@ -13,7 +13,7 @@ static void choose(p4d_request *model, p4d_option option, int64_t value)
 	p4d_request_put(model, option, value, P4D_BY_MODEL);
 }
 
-/* A number of the config, or `otherwise`; 0: unset. */
+/* A number of config.json, with the value if it is absent; 0: unset. */
 typedef struct number {
 	const char *key;
 	p4d_option option;
@@ -59,8 +59,10 @@ static void put_pattern(p4d_request *model, const char *letters, size_t count)
 	choose(model, P4D_LAYER_PATTERN, 1);
 }
 
-/* A list with a name for each layer, in the library's present or former words. state: the letter of layers
- * with a state. */
+/*
+ * The letter of a layer, from its name in the library's current or former words. state: the letter of layers
+ * with a state.
+ */
 static char letter_of(const char *name, char state)
 {
 	static const struct {
@@ -80,7 +82,7 @@ static char letter_of(const char *name, char state)
 	return '\0';
 }
 
-/* If the field is absent, *found is false. */
+/* Reads a list with a name for each layer. *found: the field exists. */
 static int read_list(struct json_object *config, char state, p4d_request *model, bool *found, p4d_error *err)
 {
 	struct json_object *list = json_object_object_get(config, "layer_types");
@@ -116,7 +118,7 @@ static void forget_experts(p4d_request *model)
 	}
 }
 
-/* One of `period` layers has attention. */
+/* Writes a pattern in which one of `period` layers has attention. */
 static void put_period(p4d_request *model, int64_t period, int64_t offset, char state)
 {
 	char letters[P4D_PATTERN_SIZE];
@@ -162,7 +164,7 @@ int p4d_model__own_nemotron_h(struct json_object *config, p4d_request *model, p4
 			 (long long)latent);
 	if (strchr(model->layer_pattern, 'E'))
 		return 0;
-	forget_experts(model); /* its class has defaults */
+	forget_experts(model); /* the class has defaults for experts, which this file does not use */
 	return 0;
 }
 
@@ -196,7 +198,7 @@ int p4d_model__own_jamba(struct json_object *config, p4d_request *model, p4d_err
 	const number sizes[] = {
 	    {"mamba_d_state", P4D_STATE_SIZE, 16},
 	    {"mamba_d_conv", P4D_STATE_CONV, 4},
-	    /* "auto" is no number */
+	    /* the field may be "auto" instead of a number */
 	    {json_object_is_type(json_object_object_get(config, "mamba_dt_rank"), json_type_int)
 		 ? "mamba_dt_rank"
 		 : "",
@@ -225,7 +227,7 @@ int p4d_model__own_jamba(struct json_object *config, p4d_request *model, p4d_err
 	return 0;
 }
 
-/* A list of the layers with attention; the others get the letter `state`. */
+/* Reads the list of layers with attention. All other layers get the letter `state`. */
 static int put_attending(struct json_object *config, const char *key, char state, p4d_request *model,
 			 p4d_error *err)
 {
@@ -270,7 +272,7 @@ static int read_adjusted_width(struct json_object *config, p4d_request *model, p
 	return 0;
 }
 
-/* layer_types; in earlier files, the indices of layers with attention. */
+/* Reads layer_types or, in earlier files, the indices of layers with attention. */
 int p4d_model__own_lfm2(struct json_object *config, p4d_request *model, p4d_error *err)
 {
 	static const number sizes[] = {{"conv_L_cache", P4D_STATE_CONV, 3}};
@@ -290,7 +292,7 @@ int p4d_model__own_lfm2(struct json_object *config, p4d_request *model, p4d_erro
 	return 0;
 }
 
-/* Bamba and Granite 4 have the same mixer. */
+/* Reads the Mamba-2 mixer that Bamba and Granite 4 share. */
 static int read_mamba2(struct json_object *config, p4d_request *model, p4d_error *err)
 {
 	const bool automatic =
@@ -321,7 +323,7 @@ int p4d_model__own_bamba(struct json_object *config, p4d_request *model, p4d_err
 	return found ? 0 : put_attending(config, "attn_layer_indices", 'M', model, err);
 }
 
-/* The feed-forward part is the shared experts alone, if there are no other experts. */
+/* If there are no routed experts, the shared experts are the feed-forward part. */
 int p4d_model__own_granite_hybrid(struct json_object *config, p4d_request *model, p4d_error *err)
 {
 	int64_t width = 1024, experts = 8;

@@ -19,7 +19,7 @@ static const char suffix[] = ".json";
 
 /* Presets sorted by name: the files of a directory, or the table of the build. */
 typedef struct listing {
-	const char *datadir; /* NULL: the table */
+	const char *datadir; /* NULL: the table of the build */
 	struct dirent **file;
 	int count;
 } listing;
@@ -81,8 +81,10 @@ static void squeeze(const char *name, size_t length, char *key, size_t size)
 	key[used] = '\0';
 }
 
-/* How well a preset's aliases fit. An unreadable preset has none; it is an error only if it is requested
- * by name. */
+/*
+ * How well a preset's aliases fit. An unreadable preset fits no name; it causes an error only if it is
+ * requested by its own name.
+ */
 static int aliases_fit(const listing *list, int i, const p4d_hub_name *name, int64_t *max_seq_len)
 {
 	p4d_presets_row row = {.preset = {.name = ""}};
@@ -116,7 +118,7 @@ static unsigned edit_distance(const char *a, const char *b)
 	return row[columns];
 }
 
-/* The family in a normalized name: "llama" in "llama213b". */
+/* Length of the family in a normalized name: of "llama" in "llama213b". */
 static size_t family(const char *key)
 {
 	return strcspn(key, "0123456789");
@@ -136,8 +138,8 @@ static bool same_family(const char *key, const char *other)
 }
 
 /*
- * Reports a model whose layers p4d has no formulas for; the nearest presets would be other models. The table
- * has the starts of normalized names.
+ * Fails for a model whose layers p4d has no formulas for, instead of suggesting other models. The table has
+ * the starts of normalized names.
  */
 static bool say_unmodelled(const char *name, const char *key, p4d_error *err)
 {
@@ -187,14 +189,14 @@ static void fail_unknown(const char *name, const listing *list, p4d_error *err)
 			shown++;
 		}
 	}
-	/* "8b": the part that distinguishes the names */
+	/* suggests names that share the distinguishing part, such as "8b" */
 	for (int i = 0; i < list->count && !shown; i++) {
 		size_t length;
 		const char *preset = name_at(list, i, &length);
 		squeeze(preset, length, other, sizeof(other));
 		containing = containing || strstr(other, key);
 	}
-	/* a name with bytes that p4d writes as \xNN is of no family */
+	/* a name with bytes that p4d writes as \xNN belongs to no family */
 	if (!related && family(key) && !strchr(key, '\\'))
 		snprintf(names, sizeof(names), "; no preset is of a family \"%.*s\"",
 			 (int)(family(key) < 32 ? family(key) : 32), key);
@@ -204,7 +206,7 @@ static void fail_unknown(const char *name, const listing *list, p4d_error *err)
 		 "unknown model \"%.128s\"%s%s; for another model, give --p4d-model=PATH/config.json%s, or "
 		 "--p4d-model=custom and its sizes",
 		 name, shown ? "; nearest: " : "", names, file);
-	/* the nearest preset is another model, so it is no fix */
+	/* a preset of another model is no fix */
 	if (!shown)
 		p4d_fix(err, "p4d models%s%.40s", containing ? " " : "", containing ? base : "");
 }
@@ -227,7 +229,7 @@ static bool find_file(const char *name, const char *datadir, char *path, size_t 
 	return access(path, F_OK) == 0;
 }
 
-/* The table row of a preset of this name, in upper or lower case; -1: none. Most names are. */
+/* The table row of a preset of this name, in upper or lower case; -1: none. Most requested names have one. */
 static int find_row(const char *name)
 {
 	for (int i = 0; i < (int)p4d_presets_table_count; i++)
@@ -239,12 +241,10 @@ static int find_row(const char *name)
 typedef struct found {
 	int at;              /* -1: none */
 	int fits;            /* P4D_HUB_NAME_* */
-	int64_t max_seq_len; /* of the name itself; 0: the preset's */
+	int64_t max_seq_len; /* context length that the alias gives; 0: the preset's */
 } found;
 
-/*
- * The preset that a name fits best, and how well. A preset's own name has priority over aliases.
- */
+/* The preset that a name fits best, and how well. A preset's own name wins over aliases. */
 static found find(const listing *list, const p4d_hub_name *name)
 {
 	found best = {.at = list->datadir ? -1 : find_row(name->whole)};
@@ -278,7 +278,7 @@ static int load(const listing *list, int i, p4d_request *request, p4d_preset *pr
 	return p4d_model__read_file(path, request, preset, err);
 }
 
-/* What the name tells about the weights, if the model's file does not. */
+/* Sets the storage of the weights from the name, if the model's file does not have it. */
 static void take_stored(const p4d_hub_name *name, int fits, p4d_request *request)
 {
 	if (fits < P4D_HUB_NAME_BASE && name->stored >= 0)

@@ -54,7 +54,7 @@ typedef struct search {
 static int resolve(const search *in, const char *name, p4d_request *request, p4d_preset *preset,
 		   p4d_error *err);
 
-/* The base, with what the adapter's file adds. */
+/* Reads the base model of an adapter, and adds the values of the adapter's file. */
 static int take_base(const search *in, const p4d_request *adapter, const char *path, p4d_request *request,
 		     p4d_preset *preset, p4d_error *err)
 {

@@ -7,13 +7,16 @@
 #include "base/json_file.h"
 #include "model/model_hf.h"
 
-/* The format for whole numbers with this many bits; -1: none. */
+/* The storage format (P4D_STORED_*) for integers with this many bits; -1: none. */
 static int of_bits(int64_t bits)
 {
 	return bits == 4 ? P4D_STORED_INT4 : bits == 8 ? P4D_STORED_INT8 : -1;
 }
 
-/* The library's own names begin with an underscore in some files. */
+/*
+ * Reads bitsandbytes' settings. In some files, the names of the library's own fields begin with an
+ * underscore.
+ */
 static int of_bitsandbytes(struct json_object *q, p4d_error *err)
 {
 	bool four = false, eight = false;
@@ -26,7 +29,10 @@ static int of_bitsandbytes(struct json_object *q, p4d_error *err)
 	return four ? P4D_STORED_NF4 : eight ? P4D_STORED_INT8 : -1;
 }
 
-/* compressed-tensors: groups of layers, the first of which describes the weights of linear layers. */
+/*
+ * Reads the settings of compressed-tensors: groups of layers, the first of which describes the weights of
+ * linear layers.
+ */
 static int of_groups(struct json_object *q, p4d_error *err)
 {
 	struct json_object *groups = json_object_object_get(q, "config_groups"), *weights = NULL;

@@ -11,12 +11,15 @@
 #include "model/model_json.h"
 #include "request/architecture.h"
 
-/* The numbers that a type needs, in the order of --rope-scaling. */
+/* Fields that a type of scaling needs, in the order of --rope-scaling. */
 static const char *const llama3_numbers[] = {"factor", "low_freq_factor", "high_freq_factor",
 					     "original_max_position_embeddings", NULL};
 static const char *const linear_numbers[] = {"factor", NULL};
 
-/* Appends ",number" for each; if one is missing, appends only the type, which p4d-train refuses. */
+/*
+ * Appends ",number" for each field. If a field is missing, appends nothing, so that p4d-train refuses the
+ * type.
+ */
 static int add_numbers(struct json_object *object, const char *const *keys, char *type, size_t size,
 		       p4d_error *err)
 {
@@ -48,10 +51,10 @@ static bool is_nested(struct json_object *object)
 	return false;
 }
 
-/* The name of the type, or of what the object has instead; "" if absent. */
+/* Reads the name of the scaling type, or a description of what the object has instead; "" if absent. */
 static int read_type(struct json_object *object, char *text, size_t size, p4d_error *err)
 {
-	/* the older name */
+	/* older files call it "type" */
 	if (p4d_json_string(object, "type", text, size, err) < 0 ||
 	    p4d_json_string(object, "rope_type", text, size, err) < 0)
 		return -1;
@@ -107,7 +110,8 @@ int p4d_model__read_rope(struct json_object *model_file, p4d_request *model, p4d
 		if (!json_object_is_type(object, json_type_object))
 			return p4d_fail(err, P4D_E_JSON, "\"%s\" is %.40s, not an object", keys[i],
 					json_object_to_json_string_ext(object, JSON_C_TO_STRING_PLAIN));
-		/* for layers without a window, if those with a window rotate as the architecture says */
+		/* the object for layers without a window, if the architecture decides how layers with a
+		 * window rotate */
 		struct json_object *full = json_object_object_get(object, "full_attention");
 		if (plain && json_object_is_type(full, json_type_object))
 			object = full;

@@ -7,11 +7,11 @@
 #include "base/json_file.h"
 #include "model/model_hf.h"
 
-/* A field, the option for it, and the power of the field that the option has. */
+/* A field of config.json, its option, and the power of the field that the option stores. */
 typedef struct scale {
 	const char *key;
 	p4d_option option;
-	double power, absent; /* the class's value if the field is absent */
+	double power, absent; /* absent: the value that the class uses if the field is absent */
 } scale;
 
 static const scale granite[] = {{"embedding_multiplier", P4D_EMBEDDING_SCALE, 1, 1},
@@ -20,7 +20,7 @@ static const scale granite[] = {{"embedding_multiplier", P4D_EMBEDDING_SCALE, 1,
 				{"logits_scaling", P4D_LOGIT_SCALE, -1, 1}};
 static const scale gemma = {"query_pre_attn_scalar", P4D_ATTENTION_SCALE, -0.5, 256};
 
-/* The option's value for a model without the field. */
+/* The option's value for a model that does not have the field. */
 static double usual_of(const p4d_request *model, p4d_option option)
 {
 	if (option != P4D_ATTENTION_SCALE)
@@ -56,7 +56,7 @@ int p4d_model__own_granite(struct json_object *config, p4d_request *model, p4d_e
 	return 0;
 }
 
-/* Gemma 3: the class also has a default for the base. */
+/* Gemma 3's class also has a default for theta. */
 int p4d_model__own_gemma3(struct json_object *config, p4d_request *model, p4d_error *err)
 {
 	if (!p4d_is_set(model, P4D_ROPE_THETA))

@@ -65,7 +65,10 @@ static int check_flags(struct json_object *config, p4d_request *model, p4d_error
 	return 0;
 }
 
-/* An absent number is the architecture's; null means no number. */
+/*
+ * Checks a number against p4d-train's value. Absent means the architecture's value; null means that the model
+ * has no such number.
+ */
 static int check_number(struct json_object *config, const char *key, double usual, p4d_request *model,
 			p4d_error *err)
 {

@@ -6,7 +6,7 @@
 
 #include "model/model.h"
 
-/* How the last part of such a name starts or, after "*", a text that it contains, as published on the hub. */
+/* How the last part of such a model's name on the hub starts. A text after "*" may occur anywhere in it. */
 static const char *const names[] = {
     /* images */
     "vit-",

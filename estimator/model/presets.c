@@ -56,7 +56,7 @@ static p4d_presets_row *add_row(p4d_presets *all, const p4d_preset *preset, cons
 	return &grown[all->count++];
 }
 
-/* An alias with its own context length has a row of its own, without a name. */
+/* Stores a preset. An alias with its own context length gets an additional row without a name. */
 static void keep(const p4d_preset *preset, const p4d_request *model, void *context)
 {
 	add_row(context, preset, model);
@@ -96,7 +96,8 @@ const p4d_request *p4d_presets_find(const p4d_presets *presets, const char *name
 			int64_t max_seq_len = 0;
 			const int fits = p4d_model__hub_name_fits(
 			    &hub, aliases ? preset->aliases : preset->name, &max_seq_len);
-			if (fits <= best || (max_seq_len && *preset->name)) /* it has its own row */
+			if (fits <= best ||
+			    (max_seq_len && *preset->name)) /* the alias has a row of its own */
 				continue;
 			best = fits;
 			found = &presets->row[i].model;

@@ -10,7 +10,7 @@
 enum { TYPES = 3, NUMBERS = 4 };
 static const struct {
 	const char *name, *example;
-	unsigned numbers; /* how many numbers follow the name */
+	unsigned numbers; /* number of numbers after the name */
 } types[TYPES] = {
     [P4D_ROPE_NONE] = {"none", "none", 0},
     [P4D_ROPE_LINEAR] = {"linear", "linear,2", 1},
@@ -38,7 +38,7 @@ static int find_type(const char *text, size_t length)
 	return type;
 }
 
-/* Numbers, each after a comma. Returns how many there are; more than NUMBERS if malformed. */
+/* Reads numbers, each after a comma. Returns how many there are; NUMBERS + 1 if malformed. */
 static unsigned read_numbers(const char *at, double number[NUMBERS])
 {
 	unsigned count = 0;

@@ -4,19 +4,22 @@
 #include "plan/parameters.h"
 #include "request/architecture.h"
 
-/* A tensor: its elements, those of a rank, and how many of these follow each other in the whole tensor. */
+/*
+ * A tensor of the model: its elements, the elements on a rank, and how many of the latter are contiguous in
+ * the whole tensor.
+ */
 typedef struct tensor {
 	uint64_t whole, here, run;
 } tensor;
 
-/* Each layer with A, and up to three parts of B. UP: a number of p4d_adapted_of. */
+/* MOST: each layer with A, and up to three parts of B. UP: the index of `up` in p4d_adapted_of. */
 enum { MOST = 4 * P4D_ADAPTED_LAYERS, UP = 5 };
 typedef struct tensors {
 	unsigned count;
 	tensor at[MOST];
 } tensors;
 
-/* Rows of a rank; parts: ranks over which the rows are cut. */
+/* Adds a tensor whose rows are divided over `parts` ranks. rows: those of this rank. */
 static void add_rows(tensors *to, uint64_t rows, uint64_t columns, uint64_t parts)
 {
 	const uint64_t here = rows * columns;
@@ -102,7 +105,7 @@ static tensors of_layer(const p4d_layout *l)
 	return all;
 }
 
-/* The norms at the end of the model, or of a stage's own loss. */
+/* Elements of the norms at the end of the model, or before a stage's own loss. */
 static uint64_t small_of_end(const p4d_layout *l, const p4d_schedule *schedule, uint32_t stage)
 {
 	const bool ends = p4d_schedule_is_last(schedule, stage) || l->local_loss;
@@ -122,10 +125,10 @@ static uint64_t most_segments(const p4d_layout *l, uint32_t stage)
 p4d_byte_room p4d_byte_room_of(const p4d_layout *l, const p4d_schedule *schedule, uint32_t stage,
 			       uint64_t shard)
 {
-	enum { AT_ENDS = 6 }; /* embedding, positions, head, and norms */
+	enum { AT_ENDS = 6 }; /* AT_ENDS: embedding, positions, head, and norms */
 	const uint64_t layers = l->stage_layers[stage];
 	const tensors layer = of_layer(l);
-	/* in each segment the shard may begin within a block */
+	/* in each segment, the shard may begin in the middle of a block */
 	const uint64_t cut = p4d_optimizer_shards(l) > 1 ? most_segments(l, stage) : 0;
 	uint64_t small = 0, large = 0;
 

@@ -10,7 +10,7 @@
 #define LARGE_SEGMENT (20 * MIB)
 #define ROUND (2 * MIB)
 #define BLOCK 512 /* kMinBlockSize */
-/* gap between addresses of segments, so that they are not neighbours */
+/* distance between the addresses of segments, so that blocks of two segments are never neighbours */
 #define APART ((uint64_t)1 << 48)
 
 void p4d_caching_allocator_start(p4d_caching_allocator *a, bool expandable)
@@ -30,7 +30,7 @@ void p4d_caching_allocator_add(p4d_allocator_streams *s, p4d_caching_allocator *
 	a->streams = s;
 }
 
-/* The index among the free blocks for a block of this size and address. */
+/* The index in the list of free blocks at which a block of this size and address belongs. */
 static unsigned place_of(const p4d_caching_allocator *a, uint64_t bytes, uint64_t address)
 {
 	unsigned from = 0, to = a->free_count;
@@ -72,7 +72,7 @@ static void set_taken(p4d_caching_allocator *a, short i)
 	take_from(a, place_of(a, a->block[i].bytes, a->block[i].address));
 }
 
-/* -1: there is no room for another block. */
+/* Adds a record of a block and returns its index; -1: there are no more records. */
 static short record(p4d_caching_allocator *a, uint64_t address, uint64_t bytes, short before, short after)
 {
 	short i = a->unused;
@@ -134,7 +134,7 @@ static uint64_t growth(const p4d_caching_allocator *a, uint64_t bytes)
 	return p4d_round_up(bytes - (joins ? a->block[a->last].bytes : 0), LARGE_SEGMENT);
 }
 
-/* A free block at the end of the expandable segment. */
+/* Enlarges the expandable segment by `more` bytes; returns the free block at its end. */
 static short grow(p4d_caching_allocator *a, uint64_t more)
 {
 	const bool joins = a->last >= 0 && a->block[a->last].free;
@@ -286,7 +286,7 @@ static void unmap(p4d_caching_allocator *a, short i)
 	give_to_driver(a, to - from);
 	set_taken(a, i);
 	if (a->last == i)
-		a->next = from; /* the segment grows again from there */
+		a->next = from; /* the segment's next growth starts here */
 	if (rest >= 0)
 		set_free(a, rest);
 	else if (b.after >= 0)
@@ -299,7 +299,7 @@ static void unmap(p4d_caching_allocator *a, short i)
 		forget(a, i);
 }
 
-/* Each free block adds at most one block; only the original ones are visited. */
+/* Only the blocks that exist at the start are visited; unmapping adds at most one free block for each. */
 void p4d_caching_allocator_trim(p4d_caching_allocator *a)
 {
 	for (unsigned k = a->free_count; k-- > 0;) {

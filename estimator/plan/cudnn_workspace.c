@@ -7,7 +7,7 @@
 
 #define ALIGNMENT 128 /* alignment of each buffer in a workspace */
 
-/* Backward kernels by architecture; later architectures without kernels of their own run Ampere's. */
+/* Backward kernels by architecture; newer architectures without kernels of their own use Ampere's. */
 typedef enum kernel { AMPERE, HOPPER, BLACKWELL } kernel;
 
 typedef struct shape {
@@ -59,7 +59,7 @@ static uint64_t backward_workspace(kernel k, const shape *s)
 {
 	uint64_t ungrouped = ungrouped_gradients(s);
 
-	/* Below that cuDNN prefers Ampere's kernel. */
+	/* for shorter sequences, cuDNN prefers Ampere's kernel */
 	if (k == BLACKWELL && s->queries > 128 && s->keys > 128)
 		return ungrouped ? add(ungrouped, ALIGNMENT) : 0;
 	if (k == HOPPER)
@@ -93,7 +93,7 @@ p4d_attention_bytes p4d_attention_workspace(int sm, uint64_t batch, uint64_t hea
 			return need(architectures[i].kernel, &s);
 	}
 
-	/* Blackwell's workspaces are never above Ampere's. */
+	/* Blackwell's workspaces are never larger than Ampere's */
 	p4d_attention_bytes most = need(AMPERE, &s), hopper = need(HOPPER, &s);
 	most.forward_workspace = P4D_MOST(most.forward_workspace, hopper.forward_workspace);
 	most.backward_workspace = P4D_MOST(most.backward_workspace, hopper.backward_workspace);
@@ -139,10 +139,11 @@ uint64_t p4d_attention_workspace_most(int sm, const p4d_attention_split *s, bool
 	const struct {
 		uint64_t queries, keys;
 	} calls[] = {
-	    {length, length}, /* without cp; a ring, from here on */
+	    {length, length}, /* without cp; and the three calls of a ring */
 	    {length, half},
 	    {half, length},
-	    {half, s->seq_len}, /* gathered: the last of the sequence, on the first rank */
+	    {half,
+	     s->seq_len}, /* the calls with gathered keys: for the end of the sequence, on the first rank */
 	};
 	const size_t first = s->cp > 1 && s->gathered ? 3 : 0;
 	const size_t end = s->cp == 1 ? 1 : s->gathered ? 4 : 3;

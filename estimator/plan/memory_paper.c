@@ -8,7 +8,7 @@
 
 static p4d_wide rounded(double bytes)
 {
-	/* bounded inputs keep this far below 2^127 */
+	/* inputs are bounded, so the number is far below 2^127 */
 	return (p4d_wide)(bytes + 0.5);
 }
 

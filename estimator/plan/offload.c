@@ -65,8 +65,8 @@ uint64_t p4d_offload_resident(const p4d_layout *l, uint32_t stage)
 }
 
 /*
- * Layers copied in a step. The first pass copies all layers. In each later pass, the window still holds the
- * layers from the end of the previous pass; it evicts the layer that is needed last.
+ * Fraction of layers that a pass copies. The first pass copies all layers. In each later pass, the window
+ * still holds the layers from the end of the previous pass; it evicts the layer that is needed last.
  */
 double p4d_offload_misses(const p4d_layout *l)
 {
@@ -77,8 +77,8 @@ double p4d_offload_misses(const p4d_layout *l)
 }
 
 /*
- * Bytes per element that are transferred in each direction, if it is updated on the host and if on the
- * device.
+ * Bytes per element that are copied in each direction: if the host updates the element, and if the device
+ * does.
  */
 typedef struct sides {
 	double up, down;
@@ -99,7 +99,7 @@ p4d_offload_split p4d_offload_split_of(const p4d_layout *l, const p4d_gpu *gpu)
 {
 	const double link = gpu ? gpu->host_link_bytes_per_s * P4D_HOST_LINK_EFFICIENCY : 0;
 	const sides there = bytes_of(l, true), here = bytes_of(l, false);
-	/* states that are on the device are updated there */
+	/* if only parameters are offloaded, the device updates all states */
 	const uint32_t least = l->offload & P4D_OFFLOAD_OPTIMIZER ? 0 : P4D_OFFLOAD_PARTS;
 	p4d_offload_split best = {least ? least : P4D_OFFLOAD_PARTS / 2, 0};
 
@@ -114,9 +114,7 @@ p4d_offload_split p4d_offload_split_of(const p4d_layout *l, const p4d_gpu *gpu)
 	return best;
 }
 
-/*
- * Seconds of a layer's forward pass: its matmuls, and attention to half of the keys as if at the same rate.
- */
+/* Seconds of a layer's forward pass: its matmuls, and causal attention at the rate of matmuls. */
 static double forward_seconds(const p4d_layout *l, const p4d_gpu *gpu)
 {
 	const double peak = l->precision == P4D_FP32   ? gpu->peak_fp32_flops

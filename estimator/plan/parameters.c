@@ -3,13 +3,13 @@
 
 #include "plan/nf4.h"
 
-/* The start of the model, outside its layers. */
+/* Parameters at the start of the model, outside of its layers. */
 static p4d_wide begin_parameters(const p4d_layout *l)
 {
 	return (l->vocab_parallel ? 0 : p4d_size_of_table(l)) + p4d_size_of_begin(l);
 }
 
-/* The chunks of a stage are equal, or there are few of them. */
+/* Computes closed forms where all chunks have equally many layers. */
 uint64_t p4d_parameters_first_layer(const p4d_layout *l, uint32_t stage, uint32_t chunk)
 {
 	const uint64_t position = chunk * l->pp + stage;
@@ -25,8 +25,10 @@ uint64_t p4d_parameters_first_layer(const p4d_layout *l, uint32_t stage, uint32_
 	return chunk * (l->layers / l->vpp) + before / l->vpp;
 }
 
-/* Elements without experts. In a model with experts, every layer counts as if it had none, except in
- * models with a pattern. */
+/*
+ * Elements of a chunk's layers, without experts. In a model with experts, every layer counts as if it had
+ * none, except in models with a pattern.
+ */
 static p4d_wide chunk_layers(const p4d_layout *l, uint32_t stage, uint32_t chunk)
 {
 	const uint32_t n = p4d_chunk_layers(l, stage, chunk);
@@ -51,7 +53,8 @@ p4d_wide p4d_parameters__of_chunk(const p4d_layout *l, const p4d_schedule *sched
 		n += (shared ? 0 : table) + p4d_size_of_end(l);
 		if (l->mtp_layers)
 			n += l->mtp_layers * p4d_size_of_further(l);
-		if (l->mtp_layers && stage > 0 && !l->tied) /* these layers also have the embedding */
+		if (l->mtp_layers && stage > 0 && !l->tied) /* layers of multi-token prediction need the
+							       embedding, so this stage has a copy */
 			n += begin_parameters(l);
 	} else if (l->local_loss) {
 		n += p4d_size_of_table(l) + p4d_size_of_end(l);
@@ -91,8 +94,10 @@ static uint64_t sum_of_quotients(uint64_t n, uint64_t a, uint64_t b, uint64_t m)
 	return sum;
 }
 
-/* The sum of p4d_expert_layers_before for the chunks of a stage, which are one round of chunks apart, in
- * closed form. */
+/*
+ * Layers with experts before each chunk of a stage, summed over its chunks, in closed form. Successive chunks
+ * of a stage are one round of chunks apart.
+ */
 static uint64_t expert_layers_before_chunks(const p4d_layout *l, uint64_t from)
 {
 	const uint64_t round = l->layers / l->vpp, every = l->expert_every, dense = l->dense_layers;
@@ -109,7 +114,7 @@ uint32_t p4d_parameters_expert_layers_of_stage(const p4d_layout *l, uint32_t sta
 
 	if (!l->experts)
 		return 0;
-	/* there may be a thousand stages of many chunks each, and several callers */
+	/* a loop would be slow: there may be a thousand stages with many chunks each, and several callers */
 	if (!l->uneven_chunks && !l->pattern_length) {
 		const uint64_t from = p4d_parameters_first_layer(l, stage, 0);
 		return (uint32_t)(expert_layers_before_chunks(l, from + p4d_chunk_layers(l, stage, 0)) -
@@ -148,7 +153,7 @@ p4d_wide p4d_parameters_of_stage(const p4d_layout *l, const p4d_schedule *schedu
 	uint32_t between = l->stage_layers[stage] - p4d_chunk_layers(l, stage, 0);
 	p4d_wide n = p4d_parameters__of_vocabulary(l) + p4d_parameters__of_chunk(l, schedule, stage, 0);
 
-	/* the model begins in the first chunk and ends in the last; there may be a thousand between */
+	/* only the first and the last chunk differ; up to a thousand chunks in between are equal */
 	if (l->pattern_length) {
 		for (uint32_t chunk = 1; chunk <= last; chunk++)
 			n += p4d_parameters__of_chunk(l, schedule, stage, chunk);
@@ -172,7 +177,10 @@ static p4d_wide padded(const p4d_layout *l, p4d_wide n)
 	return p4d_div_up(n, unit) * unit;
 }
 
-/* The part of the model's start in a chunk's first segment, and of its end in the chunk's last segment. */
+/*
+ * Parameters of the model's start that are in a chunk's first segment. The next function: of its end, in the
+ * chunk's last segment.
+ */
 static p4d_wide start_of(const p4d_layout *l, const p4d_schedule *schedule, uint32_t stage, uint32_t chunk)
 {
 	if (p4d_schedule_position_of(schedule, stage, chunk) > 0)
@@ -182,7 +190,7 @@ static p4d_wide start_of(const p4d_layout *l, const p4d_schedule *schedule, uint
 
 static p4d_wide end_of(const p4d_layout *l, const p4d_schedule *schedule, uint32_t stage, uint32_t chunk)
 {
-	/* if one stage has both ends of the model, a tied table belongs to the start */
+	/* if one stage has both ends of the model, a tied table belongs to the model's start */
 	const bool apart = l->vocab_parallel || p4d_cuts_segments(l) || (l->tied && stage == 0);
 
 	if (p4d_schedule_position_of(schedule, stage, chunk) < p4d_schedule_positions(schedule) - 1)
@@ -190,8 +198,10 @@ static p4d_wide end_of(const p4d_layout *l, const p4d_schedule *schedule, uint32
 	return p4d_size_of_end(l) + (apart ? 0 : p4d_size_of_table(l));
 }
 
-/* Segment i of a chunk: one of its layers, or all layers; the first segment includes the start of the
- * model, the last its end. */
+/*
+ * Elements of segment i of a chunk: of one layer, or of all layers. The first segment of the model includes
+ * its start, and the last one its end.
+ */
 static p4d_wide segment_parameters(const p4d_layout *l, const p4d_schedule *schedule, uint32_t stage,
 				   uint32_t chunk, uint64_t i)
 {
@@ -203,7 +213,8 @@ static p4d_wide segment_parameters(const p4d_layout *l, const p4d_schedule *sche
 }
 
 /*
- * Segments of tables: with vocabulary parallelism, one for all tables; with p4d_cuts_segments, one per table.
+ * Elements of the segments that consist of tables: with vocabulary parallelism, one for all tables; with
+ * p4d_cuts_segments, one per table.
  */
 typedef struct tables {
 	p4d_wide of[2];
@@ -221,7 +232,7 @@ static tables tables_of(const p4d_layout *l, const p4d_schedule *schedule, uint3
 	return (tables){{first ? table : 0, last && !(l->tied && first) ? table : 0}};
 }
 
-/* All segments are equal, except at the ends of the model. */
+/* Padded elements of a chunk. All its segments are equal, except at the ends of the model. */
 static p4d_wide padded_chunk(const p4d_layout *l, const p4d_schedule *schedule, uint32_t stage,
 			     uint32_t chunk, p4d_wide layer)
 {
@@ -245,7 +256,7 @@ static p4d_wide padded_model(const p4d_layout *l, const p4d_schedule *schedule, 
 
 	if (last)
 		n += padded_chunk(l, schedule, stage, last, layer);
-	/* the chunks between are equal */
+	/* all chunks between the first and the last are equal */
 	return last > 1 ? n + (last - 1) * padded_chunk(l, schedule, stage, 1, layer) : n;
 }
 
@@ -261,7 +272,7 @@ static p4d_wide adapters_of_layer(const p4d_layout *l)
 	return n;
 }
 
-/* All segments are equal. */
+/* Elements of the adapters in a segment; all segments have equally many. */
 static p4d_wide adapters_of_segment(const p4d_layout *l, uint32_t stage)
 {
 	const uint64_t layers = l->stage_layers[stage] / l->vpp;
@@ -269,7 +280,7 @@ static p4d_wide adapters_of_segment(const p4d_layout *l, uint32_t stage)
 	return padded(l, layers / p4d_chunk_segments(l, stage) * adapters_of_layer(l));
 }
 
-/* Parameters that are not stored as elements (quantized ones). */
+/* Number of quantized parameters, which are not stored as elements. */
 static p4d_wide quantized_elements(const p4d_layout *l, uint32_t stage)
 {
 	const p4d_rank_sizes z = p4d_rank_sizes_of(l);
@@ -293,13 +304,14 @@ p4d_wide p4d_parameters_padded(const p4d_layout *l, const p4d_schedule *schedule
 	return padded_model(l, schedule, stage);
 }
 
-/* The largest segment of layers of the model. */
+/* Elements of the largest segment of layers on a stage. */
 static p4d_wide largest_of_chunks(const p4d_layout *l, const p4d_schedule *schedule, uint32_t stage)
 {
 	const uint64_t last = p4d_chunk_segments(l, stage) - 1;
 	p4d_wide most = 0;
 
-	/* no segment between the first and the last of a chunk is larger, nor in the chunks between */
+	/* segments between the first and the last one of a chunk are never larger, and neither are those of
+	 * middle chunks */
 	for (uint32_t i = 0; i < (l->vpp > 1 ? 2 : 1); i++) {
 		const uint32_t chunk = i ? (uint32_t)l->vpp - 1 : 0;
 		most = P4D_MOST(most, segment_parameters(l, schedule, stage, chunk, 0));
@@ -316,7 +328,7 @@ p4d_windows p4d_parameters_windows(const p4d_layout *l, const p4d_schedule *sche
 	p4d_windows w = {.table = model ? padded(l, P4D_MOST(t.of[0], t.of[1])) : 0};
 
 	w.layer = model ? largest_of_chunks(l, schedule, stage) : 0;
-	if (l->finetune != P4D_TUNE_FULL) /* in addition to the matrices that they adapt */
+	if (l->finetune != P4D_TUNE_FULL) /* adapters are needed in addition to the frozen matrices */
 		w.layer += adapters_of_segment(l, stage);
 	return w;
 }
@@ -330,7 +342,10 @@ p4d_wide p4d_parameters__largest_segment(const p4d_layout *l, const p4d_schedule
 	return P4D_MOST(padded(l, P4D_MOST(t.of[0], t.of[1])), largest_of_chunks(l, schedule, stage));
 }
 
-/* What AdamW updates in a rank's shard of a segment with this many parameters and layers. */
+/*
+ * Upper bound of the elements that AdamW updates in a rank's shard of a segment with this many parameters and
+ * layers.
+ */
 static p4d_wide adamw_of(const p4d_layout *l, p4d_wide parameters, p4d_wide layers)
 {
 	const p4d_rank_sizes z = p4d_rank_sizes_of(l);

@@ -14,18 +14,24 @@ static uint64_t plus(p4d_rows *rows, uint64_t a, uint64_t b)
 	return rows->overflow ? 0 : a + b;
 }
 
-/* Bytes of the rows of one lifetime in one slot: `layer`: rows with a copy per layer; `flat`: all others. */
+/*
+ * Bytes of all rows with the same lifetime, in one slot: `layer`: rows with a copy per layer; `flat`: all
+ * others.
+ */
 typedef struct region {
 	uint64_t layer, flat, slot, slots, layers, at;
 } region;
 
-/* The regions of the arena, in the order of lifetimes, and the live rows of the last one at each point. */
+/*
+ * The regions of the arena in the order of lifetimes; and, for each live point, the packed rows of the last
+ * region.
+ */
 typedef struct arena {
 	region of[P4D_LIVES_IN_RANGE + 1];
 	p4d_packing packing;
 } arena;
 
-/* Places one row after the other; the copies of a row are contiguous. */
+/* Places a row after the previous one; the copies of a row are contiguous. */
 static void place_on_host(p4d_rows *rows, p4d_tensor *row)
 {
 	const uint64_t copies = p4d_times(rows, row->layers, row->slots);
@@ -36,7 +42,7 @@ static void place_on_host(p4d_rows *rows, p4d_tensor *row)
 	rows->plan->host_bytes = plus(rows, row->offset, p4d_times(rows, copies, row->bytes));
 }
 
-/* Slots are contiguous, and so are the layers in a slot. */
+/* Sums the bytes of each region. Slots are contiguous, and so are the layers in a slot. */
 static void measure_regions(p4d_rows *rows, region of[P4D_LIVES_IN_RANGE + 1])
 {
 	p4d_plan *plan = rows->plan;
@@ -69,7 +75,7 @@ static uint64_t begin_of(const arena *a, int point)
 	return a->of[P4D_FREE_OF_SLOTS >> point & 1 ? P4D_LIVES_IN_SLOT : P4D_LIVES_IN_RANGE].at;
 }
 
-/* How much of the arena is in use at some points. */
+/* Number of bytes of the arena that are in use at these live points. */
 static uint64_t reach(const arena *a, unsigned points)
 {
 	uint64_t most = 0;
@@ -129,7 +135,7 @@ static bool is_live(const p4d_tensor *row, p4d_live_point point)
 	return row->lifetime == P4D_LIVES_ALWAYS || !(P4D_FREE_OF_SLOTS >> point & 1);
 }
 
-/* Sums the memory classes at the peak. */
+/* Sums the memory classes of the rows that are live at the peak. */
 static void sum_parts(p4d_plan *plan)
 {
 	memset(plan->part, 0, sizeof(plan->part));
@@ -203,7 +209,7 @@ static int tabulate(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage
 	}
 	framework->write_rows(&rows);
 	measure_regions(&rows, a->of);
-	/* sums of transient rows and the checked products of the regions are below this */
+	/* the sum of transient rows and the regions' products are below this bound */
 	plus(&rows, a->of[P4D_LIVES_IN_RANGE].at, a->of[P4D_LIVES_IN_RANGE].flat);
 	if (rows.overflow)
 		return p4d_fail(err, P4D_E_OVERFLOW,
@@ -291,8 +297,8 @@ int p4d_plan_hash(const p4d_layout *layout, const p4d_gpu *gpu, uint64_t *hash, 
 		const p4d_slots slots = p4d_schedule_slots(&schedule, stage);
 		h = mix(h, layout->stage_layers[stage]);
 		h = mix(h, (uint64_t)slots.activation << 32 | slots.vocabulary);
-		/* the remaining differences are at the ends of the model, so one of the other stages
-		 * represents all */
+		/* all other differences are at the ends of the model, so one of these stages represents all
+		 * of them */
 		if (stage > 1 && stage < stages - 1)
 			continue;
 		if (p4d_plan__build(layout, gpu, stage, &memo, &plan, err) < 0)

@@ -19,7 +19,10 @@ static const char origin_letter[] = {[P4D_BY_USER] = 'u',
 				     [P4D_BY_MODEL] = 'm',
 				     [P4D_BY_P4D] = 'p'};
 
-/* Characters that are not encoded in a plan; strspn would build a table of them for each value. */
+/*
+ * Whether a character of a plan is not encoded. strspn is no choice, because it builds a table for each
+ * value.
+ */
 static bool is_literal(char c)
 {
 	return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') ||
@@ -96,7 +99,10 @@ int p4d_plan_verify_checksum(const p4d_request *request, const p4d_layout *layou
 	return p4d_fix(err, "install the same p4d and gpus.json on the login nodes and here");
 }
 
-/* Words in plans never change, so that saved plans stay readable and keep their hash. */
+/*
+ * The word of a value in a plan. These words never change, so that saved plans stay readable and keep their
+ * hash.
+ */
 static const char *word_of(const p4d_request *request, p4d_option option, char *buf, size_t size)
 {
 	if (option == P4D_OPTIMIZER_SHARDING && request->value[option] == P4D_SHARD_STATES)
@@ -104,7 +110,7 @@ static const char *word_of(const p4d_request *request, p4d_option option, char *
 	return p4d_request_value_text(request, option, buf, size);
 }
 
-/* Numbers and words of lists need no encoding. */
+/* Appends a value. Numbers, and words of choices, need no encoding. */
 static void add_value(p4d_text *line, const p4d_request *request, p4d_option option)
 {
 	const p4d_kind kind = p4d_request_option_info(option)->kind;
@@ -127,7 +133,7 @@ int p4d_plan_write(const p4d_request *request, char *line, size_t size, p4d_erro
 		p4d_option option = (p4d_option)i;
 		if (!in_plan(option) || !p4d_is_set(request, option))
 			continue;
-		/* not by printf, because slurmctld writes every plan that it reads */
+		/* printf would be slow, and slurmctld writes every plan that it reads */
 		p4d_text_add(&w, ":");
 		p4d_text_add(&w, p4d_request_option_info(option)->name);
 		p4d_text_add(&w, "=");
@@ -148,7 +154,7 @@ static int digit(char c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Reverses p4d_plan_encode. Returns -1 if the text is malformed or too long. */
+/* Decodes a text of p4d_plan_encode. Returns -1 if the text is malformed or too long. */
 static int decode(const char *text, size_t length, char *out, size_t size)
 {
 	size_t used = 0;
@@ -180,7 +186,10 @@ static int origin_of(char letter)
 	return -1;
 }
 
-/* Plans have the order of the table, so the search starts after the previous option; -1: not found. */
+/*
+ * Finds an option by name; -1: not found. The search starts after the previous option, because plans have the
+ * order of the table.
+ */
 static int find_option(const char *name, int before)
 {
 	for (int i = before + 1; i < P4D_OPTIONS; i++)
@@ -189,7 +198,7 @@ static int find_option(const char *name, int before)
 	return p4d_request_option_find(name);
 }
 
-/* One `name=value@o` between colons. before: the option of the previous item; becomes this item's. */
+/* Reads one `name=value@o` between colons. *before: the previous item's option; is set to this item's. */
 static int read_item(const char *item, size_t length, p4d_request *request, int *before, p4d_error *err)
 {
 	char name[64], value[VALUE_MAX];

@@ -6,7 +6,10 @@
 
 enum { KEY = offsetof(p4d_layout, stage_layers), TRIES = 4 };
 
-/* The index at which the search for a layout's entry starts, from the members that searches choose. */
+/*
+ * The index at which the search for a layout's entry starts. It is a hash of the members that searches
+ * choose.
+ */
 static size_t place_of(const p4d_layout *l)
 {
 	const uint64_t chosen[] = {l->tp, l->cp, l->ep, l->micro_batch, (uint64_t)l->recompute, l->pp};
@@ -17,7 +20,10 @@ static size_t place_of(const p4d_layout *l)
 	return hash >> 48;
 }
 
-/* The layout's entry, a free one, or that of another layout, which it replaces. */
+/*
+ * Returns the layout's entry or, if there is none, a free entry or the entry of another layout, which is
+ * replaced.
+ */
 static p4d_plan_memo_entry *entry_of(const p4d_plan_memo *memo, const p4d_layout *l, const p4d_gpu *gpu)
 {
 	const size_t place = place_of(l);

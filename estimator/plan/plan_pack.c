@@ -6,10 +6,10 @@
 _Static_assert(P4D_LIVE_POINTS <= 16, "four nibbles of live points");
 
 /*
- * Transient buffers with disjoint live ranges share memory. Each one is placed above all buffers that overlap
- * with it; buffers with the longest live ranges come first, then the order of the table. Live ranges are
- * chosen so that there is no hole at the peak: long-lived buffers are below short-lived ones
- * (test_plan_packing checks it).
+ * Transient buffers with disjoint live ranges share memory. Buffers are placed by the length of their live
+ * ranges, longest first, then in the order of the table. Each one lies above all placed buffers whose live
+ * ranges overlap with its own. Live ranges are chosen so that there is no hole at the peak: long-lived
+ * buffers are below short-lived ones (test_plan_packing checks it).
  */
 void p4d_plan__pack(p4d_plan *plan, p4d_packing *packing)
 {

@@ -12,9 +12,11 @@
 /* CUDA context: 0.3 to 0.5 GiB observed with lazy module loading. p4d-train loads all of cuBLASLt's code
  * for the GPU at its start, which needs more. That was not measured yet (tests/gpu/run prints it). */
 #define CONTEXT_BYTES ((uint64_t)1 << 29)
-/* Host memory of a rank in addition to its tensors. With cpu, 6 to 36 MiB were measured, mostly
- * OpenBLAS's; a node with many ranks also has shared memory. With cuda (program, driver, pinned pools) it
- * is an allowance. */
+/*
+ * Host memory of a rank in addition to its tensors. With cpu, 6 to 36 MiB were measured, mostly OpenBLAS's; a
+ * node with many ranks also has shared memory. With cuda (program, driver, pinned pools) the number is an
+ * estimate.
+ */
 #define CUDA_PROCESS_BYTES ((p4d_wide)2 << 30)
 #define CPU_PROCESS_BYTES ((p4d_wide)96 << 20)
 enum { FP32_BYTES = 4 };
@@ -33,7 +35,7 @@ uint64_t p4d_memory_communicator_bytes(uint64_t ranks)
 uint64_t p4d_memory_usual_groups_bytes(const p4d_layout *l, uint32_t stage)
 {
 	(void)stage;
-	/* with experts: their communicator, the one that includes etp and exchanges counts, and the one of
+	/* experts have three more communicators: over ep; over ep and etp, which exchanges counts; and over
 	 * their replicas */
 	const uint64_t experts = l->experts ? p4d_memory_communicator_bytes(l->ep) +
 						  p4d_memory_communicator_bytes(l->ep * l->etp) +
@@ -50,7 +52,7 @@ uint32_t p4d_memory_stage_count(const p4d_layout *layout, int method)
 
 static int narrow(p4d_wide wide, uint64_t *narrow_bytes)
 {
-	/* the largest number is P4D_NOT_MODELLED, and sums need room */
+	/* the largest number means P4D_NOT_MODELLED, and sums need room */
 	if (wide >> 62)
 		return -1;
 	*narrow_bytes = (uint64_t)wide;
@@ -78,14 +80,14 @@ static int paper_stage(const p4d_layout *layout, p4d_stage *stage, p4d_error *er
 	return 0;
 }
 
-/* Device memory in addition to the plan's buffers. */
+/* Bytes of device memory in addition to the plan's buffers. */
 typedef struct outside {
 	uint64_t fragmentation, context, comm;
 } outside;
 
 /*
- * By how many thousandths of the allocated memory the overhead that the site measured exceeds the
- * framework's constant for the allocator. Never below 0: a site's figure can only make p4d more careful.
+ * Thousandths of the allocated memory by which the overhead that the site measured exceeds the framework's
+ * constant. Never below 0: a site's figure can only make p4d more careful.
  */
 static unsigned measured_overhead(const p4d_layout *layout, const p4d_gpu_margin *measured)
 {
@@ -99,7 +101,10 @@ static const p4d_gpu_margin *margin_of(const p4d_layout *layout, const p4d_gpu *
 	return p4d_gpu_margin_of(gpu, layout->framework, layout->torch.model_code, layout->precision);
 }
 
-/* Constant share of the allocated memory that the allocator needs in addition, in thousandths. */
+/*
+ * The share of the allocated memory, in thousandths, by which the allocator's reserved memory exceeds it; a
+ * constant.
+ */
 static unsigned share_of(const p4d_framework *framework, const p4d_layout *layout)
 {
 	const unsigned of_pipelines = framework->pipeline_fragmentation[layout->allocator];
@@ -175,7 +180,7 @@ int p4d_memory_of_estimate(const p4d_layout *layout, const p4d_estimate *e, uint
 	return 0;
 }
 
-/* Memory that training itself allocates, without evaluation. */
+/* Bytes that training itself allocates, without evaluation. */
 static uint64_t trained(const p4d_plan *plan)
 {
 	uint64_t most = 0;
@@ -235,7 +240,7 @@ void p4d_memory_play(const p4d_layout *l, const p4d_capacity *capacity, p4d_esti
 	e->fraction = (double)e->peak.device_bytes / (double)e->capacity_bytes;
 }
 
-/* An overflow counts as more than any node has. */
+/* Converts to 64 bits; an overflow counts as more memory than any node has. */
 static uint64_t narrow_host(p4d_wide wide)
 {
 	uint64_t bytes;
@@ -259,7 +264,10 @@ p4d_host_class p4d_memory_host_of_rank(const p4d_layout *l, uint32_t stage, uint
 				narrow_host(saving),  narrow_host(loading), narrow_host(sum)};
 }
 
-/* rank_bytes: the maximum per rank over all examined stages; and the offloaded part of them. */
+/*
+ * Host memory of a node. rank_bytes: the maximum per rank over the examined stages; the next argument: the
+ * offloaded part of these bytes.
+ */
 static uint64_t host_need(const p4d_layout *l, const p4d_capacity *capacity, uint64_t rank_bytes,
 			  uint64_t offloaded)
 {
@@ -291,11 +299,11 @@ uint64_t p4d_memory_capacity_bytes(const p4d_layout *layout, int method, const p
 }
 
 /*
- * Visits the stages that may be the fullest. Embedding and head add memory at the ends of the pipeline, and
- * slots grow towards one end, in all schedules (test_plan checks it). So a stage between the ends holds no
- * more than another one with at least as many layers, layers with experts, and slots. There are up to a
- * thousand stages, and few of them have more layers than all before them. Stages of a pattern that begin with
- * the same letter have layers of the same kinds.
+ * Iterates over the stages that may need the most memory. Embedding and head add memory at the ends of the
+ * pipeline, and slots grow towards one end, in all schedules (test_plan checks it). So a stage between the
+ * ends holds no more than another one with at least as many layers, layers with experts, and slots. There are
+ * up to a thousand stages, and few of them have more layers than all before them. Stages of a pattern that
+ * begin with the same letter have layers of the same kinds.
  */
 typedef struct stages {
 	uint32_t count, next;
@@ -312,7 +320,7 @@ static stages stages_of(const p4d_layout *l, int method)
 			.all = l->uneven_chunks || (l->pattern_length && l->vpp > 1)};
 }
 
-/* Whether there are fewer slots at the beginning of the pipeline. */
+/* Whether the beginning of the pipeline has fewer slots than its end. */
 static bool is_backwards(const p4d_layout *l, uint32_t count)
 {
 	const p4d_schedule schedule = p4d_schedule_of(l);
@@ -322,8 +330,8 @@ static bool is_backwards(const p4d_layout *l, uint32_t count)
 }
 
 /*
- * Visits the ends first, which often decide; then the stages between, in the direction in which slots become
- * fewer.
+ * Returns the ends of the pipeline first, which often need the most; then the stages between, in the
+ * direction in which slots become fewer.
  */
 static bool next_stage(const p4d_layout *l, stages *s, uint32_t *stage)
 {
@@ -353,8 +361,8 @@ static bool next_stage(const p4d_layout *l, stages *s, uint32_t *stage)
 
 uint64_t p4d_memory_least_states(const p4d_layout *l)
 {
-	/* the stage with the most layers; with experts, the stage with the most such layers, counting only
-	 * these */
+	/* the largest number of layers of any stage; with experts, the largest number of layers with experts,
+	 * counting only these */
 	const uint64_t sparse = (p4d_expert_layers_before(l, l->layers) + l->pp - 1) / l->pp;
 	const p4d_wide n = l->pattern_length ? p4d_size_of_layers(l, 0, l->layers) / l->pp
 			   : sparse          ? sparse * p4d_size_of_expert_layer(l)
@@ -362,7 +370,7 @@ uint64_t p4d_memory_least_states(const p4d_layout *l)
 	const p4d_wide experts = sparse ? sparse * (l->experts / l->ep) * p4d_size_of_expert(l) : 0;
 	const p4d_optimizer *o = p4d_optimizer_of(l);
 	const uint64_t shards = p4d_optimizer_shards(l);
-	/* moments have the type of parameters if gradients are temporary */
+	/* in frameworks that free gradients after a step, moments have the type of the parameters */
 	const bool come = p4d_framework_of(l->framework)->frees_gradients;
 	const bool held = !come && !p4d_shards_gradients(l);
 	const bool moments = !o->bits && !o->paged && !o->factored && !(l->offload & P4D_OFFLOAD_OPTIMIZER);
@@ -371,8 +379,7 @@ uint64_t p4d_memory_least_states(const p4d_layout *l)
 
 	if (l->finetune != P4D_TUNE_FULL)
 		return 0;
-	/* parameters, and gradients of at least 16 bits; of the optimizer, everything except the master
-	 * copy */
+	/* parameters, gradients of at least 16 bits, and all optimizer states except the master copy */
 	p4d_wide all = (n + experts) * ((held ? half : 0) + (l->offload & P4D_OFFLOAD_PARAMS ? 0 : half));
 	if (l->zero_stage > 2)
 		all /= shards;
@@ -450,8 +457,9 @@ double p4d_memory_most_imbalance(const p4d_layout *layout, int method, const p4d
 }
 
 /*
- * Experts that are full drop tokens, and the number of tokens is known only at run time: an expert with fewer
- * tokens needs less than its capacity. Returns whether the layout fits if half of the tokens are dropped.
+ * Experts with a capacity drop tokens that exceed it. An expert with fewer tokens needs less than its
+ * capacity, but the number of tokens is known only at run time. Returns whether the layout fits if half of
+ * the tokens are dropped.
  */
 static bool fits_if_dropped(const p4d_layout *layout, int method, const p4d_capacity *capacity,
 			    double fraction)
@@ -468,7 +476,7 @@ static bool fits_if_dropped(const p4d_layout *layout, int method, const p4d_capa
 
 bool p4d_memory_fits_unfragmented(const p4d_layout *l, const p4d_estimate *e, double fraction)
 {
-	/* activations of experts have other sizes in every step */
+	/* activations of experts differ from step to step */
 	const bool of_experts = l->experts && !l->megatron.pads_experts;
 	const uint64_t needed = e->peak.device_bytes - e->peak.part[P4D_PART_FRAGMENTATION];
 
@@ -568,6 +576,6 @@ const char *p4d_memory_method_name(int method, int framework)
 {
 	if (method == P4D_METHOD_PAPER)
 		return "paper";
-	/* if the program allocates exactly the table, the table is the plan */
+	/* if the program allocates exactly this table, it is called the plan */
 	return p4d_framework_of(framework)->allocates_plan ? "plan" : "closed";
 }

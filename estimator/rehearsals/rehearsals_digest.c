@@ -26,8 +26,8 @@ static void add_unit(p4d_rehearsals_hash *hash, uint64_t unit)
 }
 
 /*
- * Hashes eight bytes at a time. The length at the end distinguishes a text from one with additional zero
- * bytes.
+ * Hashes eight bytes at a time. Also adds the length, so that additional zero bytes at the end change the
+ * hash.
  */
 void p4d_rehearsals__hash_add(p4d_rehearsals_hash *hash, const void *bytes, size_t length)
 {

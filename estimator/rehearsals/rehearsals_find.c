@@ -8,7 +8,7 @@
 
 #include "rehearsals/rehearsals_internal.h"
 
-/* Whether the job runs another Python environment than the rehearsal, under any path. */
+/* Whether the job runs another Python environment than the rehearsal did. Its path does not matter. */
 static bool is_other_python(const char *of_job, const char *rehearsed)
 {
 	char real[PATH_MAX];
@@ -16,7 +16,7 @@ static bool is_other_python(const char *of_job, const char *rehearsed)
 	return strcmp(of_job, rehearsed) != 0 && (!realpath(of_job, real) || strcmp(real, rehearsed) != 0);
 }
 
-/* Whether the rehearsal had the same number of ranks on each node. */
+/* Whether the rehearsal had as many ranks on each node as the command. */
 static bool is_for(const p4d_rehearsal *run, const p4d_rehearsals_command *command)
 {
 	if (command->nodes && command->nodes != run->nodes)

@@ -67,8 +67,10 @@ void p4d_rehearsals_key_begin(p4d_rehearsals_key *key)
 	memcpy(key->words, p4d_rehearsals__hash_begin().half, sizeof(key->words));
 }
 
-/* "training.output-dir=x", "--output-dir": the name after its last dot, in lower case and with _. False:
- * it is no option. */
+/*
+ * The name of an option ("training.output-dir=x", "--output-dir"): the part after its last dot, in lower case
+ * and with _. False: the word is no option.
+ */
 static bool take_name(const char *word, char name[64])
 {
 	const char *from = word + strspn(word, "-+");
@@ -177,7 +179,7 @@ static bool decides_nothing(const char *name)
 	return false;
 }
 
-/* srun's --export given by a variable, which may set others. */
+/* srun's --export as an environment variable, which may set other variables. */
 static const char of_srun[] = "SLURM_EXPORT_ENV";
 
 static p4d_rehearsals_hash hash_of(const char *name)
@@ -188,7 +190,7 @@ static p4d_rehearsals_hash hash_of(const char *name)
 	return hash;
 }
 
-/* Whether a word before the program sets the variable; same: to this value. */
+/* Whether a word before the program sets the variable. *same: it sets it to this value. */
 static bool is_launched(const p4d_rehearsals_key *key, uint64_t name, uint64_t whole, bool *same)
 {
 	for (unsigned i = 0; i < key->launched_count; i++)

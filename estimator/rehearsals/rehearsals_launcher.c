@@ -8,15 +8,15 @@
 #include "base/file.h"
 #include "rehearsals/rehearsals_key.h"
 
-/* The meaning of a word for the next one. */
+/* What a word means for the next word. */
 enum {
 	NOTHING,
 	AN_OPTION, /* the next word may be its value */
 	OF_ENV,    /* the next word is a variable, an option of env, or the command */
 	A_VARIABLE,
-	A_NAME, /* the next word is the name of a variable; its value follows */
+	A_NAME, /* the next word is the name of a variable, and its value follows */
 	A_VALUE,
-	A_LIST /* the next word is the list of srun --export */
+	A_LIST /* the next word is the list of srun's --export */
 };
 
 void p4d_rehearsals_key_launchers(p4d_rehearsals_key *key)
@@ -46,8 +46,8 @@ static void add(p4d_rehearsals_key *key, const char *name, size_t length, const 
 }
 
 /*
- * Adds an item of --export. A name without a value has the environment's value, which the key does not
- * contain.
+ * Adds an item of --export. A name without a value stands for the environment's value, which is not part of
+ * the key.
  */
 static void add_item(p4d_rehearsals_key *key, const p4d_exported *item, bool known)
 {
@@ -69,12 +69,12 @@ void p4d_rehearsals_key_export(p4d_rehearsals_key *key, const char *list, bool k
 		else if (item.name_length)
 			add_item(key, &item, known);
 	}
-	/* without ALL the program lacks variables that a rehearsal has */
+	/* without ALL, the program does not get variables that a rehearsal has */
 	if (!all)
 		p4d_rehearsals_key_unknown_variable(key, "");
 }
 
-/* Adds srun's list. */
+/* Adds the list of srun's --export. */
 static void add_list(p4d_rehearsals_key *key, const char *list, bool known)
 {
 	if (known)
@@ -83,7 +83,7 @@ static void add_list(p4d_rehearsals_key *key, const char *list, bool known)
 		p4d_rehearsals_key_unknown_variable(key, "");
 }
 
-/* The meaning of a word that sets no variable, for the next word. */
+/* What a word that sets no variable means for the next word. */
 static int next_of(const char *word, int before)
 {
 	static const struct {
@@ -126,8 +126,8 @@ void p4d_rehearsals_key_launcher(p4d_rehearsals_key *key, const char *word, bool
 		p4d_rehearsals_key_unknown_variable(key, "");
 		key->launcher = before;
 	} else {
-		if (before == OF_ENV && word[0] == '-') /* -u, -i, -S: other variables than those that the
-							 * script sets */
+		if (before == OF_ENV &&
+		    word[0] == '-') /* after -u, -i or -S, env passes other variables than the script's */
 			p4d_rehearsals_key_unknown_variable(key, "");
 		key->launcher = next_of(word, before);
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The directory of records. p4d.so asks for it in every job, so this file needs nothing else of p4d. */
+/* The directory of records. p4d.so calls it for every job, so this file uses no other part of p4d. */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -15,7 +15,7 @@
 #include "base/text.h"
 #include "rehearsals/rehearsals_internal.h"
 
-/* Maximum number of records; and of directory entries that are examined. */
+/* Maximum number of records, and of directory entries that are examined. */
 enum { KEPT = 256, ENTRIES = 4096 };
 
 static int make_directories(char *path, p4d_error *err)
@@ -74,8 +74,8 @@ static void add_run(p4d_text *text, const p4d_rehearsal *run)
 }
 
 /*
- * The newest run with the same GPUs replaces older ones; if there is no room, the oldest run with other GPUs
- * is dropped.
+ * Adds the record's runs with other GPUs. The new run replaces the one with the same GPUs; if there is no
+ * room, the oldest run is dropped.
  */
 static void add_others(p4d_text *text, const p4d_rehearsals_record *old, const p4d_rehearsal *run)
 {

@@ -24,7 +24,7 @@
 
 const char *const p4d_rehearsals__verdicts[P4D_REHEARSAL_VERDICTS] = {"pass", "warn", "reject"};
 
-/* The next word of a line, which it cuts off; NULL: there is none. */
+/* Cuts the next word off a line; NULL: there is none. */
 static char *take(char **line)
 {
 	char *word = strsep(line, " ");
@@ -76,7 +76,7 @@ static bool take_verdict(char **line, p4d_rehearsal_verdict *verdict)
 static bool take_run(char *line, p4d_rehearsals_record *r)
 {
 	enum { MOST_GPUS = 1 << 20 };
-	const uint64_t far = UINT64_C(1) << 40; /* limit for seconds */
+	const uint64_t far = UINT64_C(1) << 40; /* upper bound of a time in seconds */
 	p4d_rehearsal run = {.nodes = 0};
 	uint64_t nodes, ranks, gpus, when;
 
@@ -99,7 +99,7 @@ static bool take_run(char *line, p4d_rehearsals_record *r)
 	return true;
 }
 
-/* The ranks that the last run played. */
+/* Reads the phases and ranks of the last run. */
 static bool take_played(char *line, p4d_rehearsals_record *r)
 {
 	uint64_t phases;
@@ -149,7 +149,7 @@ bool p4d_rehearsals__parse(char *text, size_t length, p4d_rehearsals_record *r)
 }
 
 /*
- * Opens a regular file that belongs to this user and that others cannot write. It opens no symbolic links,
+ * Opens a regular file that belongs to this user and that others cannot write. A symbolic link is refused,
  * because p4d makes none.
  */
 static int open_own(const char *path)
@@ -181,7 +181,10 @@ bool p4d_rehearsals__open(const char *key, p4d_rehearsals_record *r)
 	return r->text && p4d_rehearsals__parse(r->text, length, r);
 }
 
-/* A file that was rewritten or checked out again with the same content is unchanged. */
+/*
+ * Whether a file has the same content as when it was recorded. A rewritten or newly checked out file may
+ * have.
+ */
 static bool is_same(const char *path, const p4d_rehearsals_file *then, uint64_t *reread)
 {
 	p4d_rehearsals_file now;

@@ -10,7 +10,7 @@
 #define NUMBER(major, minor) (major * P4D_RELEASE_UNIT + minor)
 #define NEVER INT64_MAX
 
-/* A range of releases; both ends are included. */
+/* A loss in a range of releases of transformers, both ends included. */
 #define LOSS(name, major, minor, last_major, last_minor, ...) \
 	{ \
 		name "ForConditionalGeneration", NUMBER(major, minor), NUMBER(last_major, last_minor) + 1, \
@@ -19,7 +19,7 @@
 			    ", whose " name \
 			    "ForConditionalGeneration calculates its loss from copies of the logits" \
 	}
-/* All releases. */
+/* A loss in all releases since one. */
 #define ALWAYS(name, major, minor, ...) \
 	{ \
 		name "ForConditionalGeneration", NUMBER(major, minor), NEVER, __VA_ARGS__ \
@@ -49,7 +49,7 @@ static const p4d_class_loss losses[] = {
 };
 enum { LOSSES = sizeof(losses) / sizeof(losses[0]) };
 
-/* CLASS of "the text part of CLASS", for a training with transformers' modules; otherwise NULL. */
+/* The class name in "the text part of CLASS", for a training with transformers' modules; otherwise NULL. */
 static const char *class_of(const p4d_request *r)
 {
 	static const char part[] = "the text part of ";

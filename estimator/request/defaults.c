@@ -95,12 +95,13 @@ void p4d_request_complete(p4d_request *r, uint32_t published_batch, uint64_t wor
 	const int64_t runs =
 	    p4d_is_set(r, P4D_FRAMEWORK) ? r->value[P4D_FRAMEWORK] : p4d_framework_default(r);
 	if (p4d_is_set(r, P4D_RECOMPUTE_MODULES) &&
-	    p4d_heeds(r, (int)runs, P4D_RECOMPUTE_MODULES)) /* it means nothing else */
+	    p4d_heeds(r, (int)runs, P4D_RECOMPUTE_MODULES)) /* all other programs ignore this option */
 		p4d_request_default(r, P4D_RECOMPUTE, P4D_RECOMPUTE_SELECTIVE, P4D_BY_P4D);
-	if (p4d_architecture_of(r)->attention_sinks) /* PyTorch's fused attention supports none */
+	if (p4d_architecture_of(r)->attention_sinks) /* PyTorch's fused attention supports no sinks */
 		p4d_request_default(r, P4D_ATTENTION, 0, P4D_BY_P4D);
 	if (p4d_framework_of((int)runs)->plans_transfers && p4d_is_set(r, P4D_OFFLOAD) &&
-	    r->value[P4D_OFFLOAD] & P4D_OFFLOAD_PARAMS) /* each rank's host has its part */
+	    r->value[P4D_OFFLOAD] &
+		P4D_OFFLOAD_PARAMS) /* parameters that are on the host are sharded over the ranks' hosts */
 		p4d_request_default(r, P4D_OPTIMIZER_SHARDING, P4D_SHARD_PARAMETERS, P4D_BY_P4D);
 	for (int i = 0; i < P4D_OPTIONS; i++) {
 		const p4d_option_info *info = p4d_request_option_info((p4d_option)i);
@@ -120,7 +121,7 @@ void p4d_request_complete(p4d_request *r, uint32_t published_batch, uint64_t wor
 	const p4d_framework *framework = p4d_framework_of((int)r->value[P4D_FRAMEWORK]);
 	p4d_request_default(r, P4D_PRECISION, precision[r->value[P4D_DEVICE]], P4D_BY_P4D);
 	p4d_framework_put_defaults(r);
-	/* flags and reports show the value that the framework has anyway */
+	/* sets the values that the framework has in any case, for flags and reports */
 	for (int i = 0; i < P4D_OPTIONS; i++) {
 		const p4d_heeds_reason *f = p4d_framework_fixed_of(r, (p4d_option)i);
 		if (f && f->value != P4D_NO_MEANING && !p4d_is_stated(r, (p4d_option)i) &&
@@ -130,7 +131,7 @@ void p4d_request_complete(p4d_request *r, uint32_t published_batch, uint64_t wor
 	p4d_request_default(r, P4D_GRAD_DTYPE, gradient[r->value[P4D_PRECISION]], P4D_BY_P4D);
 	p4d_request_default(r, P4D_ACTIVATION, r->value[P4D_GLU] ? P4D_SWIGLU_ACTIVATION : P4D_GELU,
 			    P4D_BY_P4D);
-	/* recipes with overlapped communication overlap all of it */
+	/* recipes that overlap communication overlap all of it */
 	p4d_request_default(r, P4D_OVERLAP_DP, r->value[P4D_TP_COMM_OVERLAP], P4D_BY_P4D);
 	p4d_request_default(r, P4D_CROSS_ENTROPY, framework->fuses_cross_entropy, P4D_BY_P4D);
 	p4d_request_default(r, P4D_DROPOUT, r->value[P4D_POSITIONS] == P4D_LEARNED, P4D_BY_P4D);

@@ -26,20 +26,21 @@ void p4d_framework_put_defaults(p4d_request *r)
 	for (; c && c->option != P4D_OPTIONS; c++) {
 		const int64_t code = p4d_is_set(r, P4D_MODEL_CODE) ? r->value[P4D_MODEL_CODE] : -1;
 		int64_t value = c->value;
-		if (c->option == P4D_MODEL_CODE && (adapters || flat)) /* torchtitan's modules have neither */
+		if (c->option == P4D_MODEL_CODE &&
+		    (adapters || flat)) /* torchtitan's modules support neither adapters nor FSDP1 */
 			value = P4D_MODEL_CODE_TRANSFORMERS;
 		else if (c->option == P4D_CHUNKED_LOSS && code != P4D_MODEL_CODE_TORCHTITAN)
-			value = 0; /* the other frameworks' fused loss needs Liger */
+			value = 0; /* without Liger, other frameworks have no fused loss */
 		else if (c->option == P4D_AUTOCAST && code == P4D_MODEL_CODE_LITGPT)
-			value = 0; /* its recipes are bf16-true */
+			value = 0; /* LitGPT's recipes use bf16-true */
 		else if (c->option == P4D_PARAM_DTYPE && !bf16 && copies)
-			value = P4D_PARAM_FP32; /* GradScaler cannot unscale fp16 gradients */
+			value = P4D_PARAM_FP32; /* fp32, because GradScaler cannot unscale fp16 gradients */
 		else if (c->option == P4D_PARAM_DTYPE && loads_fp32 && code != P4D_MODEL_CODE_LITGPT)
 			value = P4D_PARAM_FP32;
 		else if (c->option == P4D_OVERLAP_DP)
 			value = r->value[P4D_ZERO_STAGE] == 3; /* the default in DeepSpeed's zero/config.py */
 		else if ((c->option == P4D_GRAD_DTYPE && !bf16) || (c->option == P4D_FP8_RECIPE && !fp8))
-			continue; /* the type of the precision */
+			continue; /* unset: parameters have the type of the precision */
 		p4d_request_default(r, c->option, value, P4D_BY_P4D);
 	}
 }
@@ -94,7 +95,8 @@ bool p4d_framework_states_nothing(const p4d_request *r, p4d_option option)
 		       {P4D_SCHEDULE, P4D_SCHEDULE_DEFAULT}};
 	char text[64];
 
-	/* programs with other words for this option may do the opposite of off */
+	/* even "off" says something: a program with an option of its own for this may do the opposite by
+	 * default */
 	static const p4d_option of_sharding[] = {P4D_OPTIMIZER_SHARDING, P4D_RESHARD, P4D_ORIG_PARAMS,
 						 P4D_FORWARD_PREFETCH, P4D_BACKWARD_PREFETCH};
 
@@ -105,9 +107,9 @@ bool p4d_framework_states_nothing(const p4d_request *r, p4d_option option)
 		return p4d_request_real(r, option) == 1;
 	if (option == P4D_EXPERT_CAPACITY || option == P4D_LORA_DROPOUT)
 		return p4d_request_real(r, option) == 0;
-	if (option == P4D_RECOMPUTE_MODULES) /* Megatron-LM's default */
+	if (option == P4D_RECOMPUTE_MODULES) /* the default of Megatron-LM */
 		return !strcmp(r->recompute_modules, "core_attn");
-	if (option == P4D_TP_GRID) /* one dimension */
+	if (option == P4D_TP_GRID) /* one-dimensional tensor parallelism */
 		return strstr(r->tp_grid, ",1,1") != NULL;
 	if (option == P4D_EVAL_MICRO_BATCH)
 		return r->value[option] == r->value[P4D_MICRO_BATCH];
@@ -184,7 +186,7 @@ bool p4d_framework_suits(const p4d_request *r, int framework)
 		p4d_framework_recomputes(&with, (int)r->value[P4D_RECOMPUTE]));
 }
 
-/* "tp=2: with DDP every GPU has a copy of the model" */
+/* Fails because an option contradicts the framework: "tp=2: with DDP every GPU has a copy of the model". */
 static void say_contradicted(const p4d_request *r, int framework, p4d_option option, p4d_code code,
 			     p4d_error *err)
 {
@@ -206,7 +208,7 @@ bool p4d_framework_models(const p4d_request *r, p4d_error *err)
 		return true;
 	if (takes(framework, r, err) < 0)
 		return false;
-	/* p4d does not change a script's value: the program may well run */
+	/* p4d does not suggest another value for a script's option, because the program may run with it */
 	if (option == P4D_OPTIONS || r->origin[option] != P4D_BY_SCRIPT)
 		return true;
 	say_contradicted(r, framework, option, P4D_E_UNMODELLED, err);
@@ -250,7 +252,7 @@ int p4d_framework_check(const p4d_request *r, p4d_error *err)
 		return p4d_fix(err, r->value[P4D_RECOMPUTE] == P4D_RECOMPUTE_KEEP ? "--p4d-recompute=none"
 										  : "--p4d-recompute=full");
 	}
-	/* the site's default is meant for other frameworks */
+	/* the site's default is meant for other frameworks, so only a stated value is refused */
 	if (f->states_only && p4d_is_stated(r, P4D_OPTIMIZER_SHARDING) &&
 	    r->value[P4D_OPTIMIZER_SHARDING] > P4D_SHARD_STATES) {
 		p4d_fail(err, P4D_E_VALUE, "optimizer-sharding=%s %s",

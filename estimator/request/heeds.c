@@ -23,7 +23,7 @@ enum { REASONS = 3 };
 	{ \
 		P4D_HEEDS_MEGATRON, NONE, "with %s p4d does not model adapters", false \
 	}
-/* Parallel degrees, for programs that split no model. */
+/* Parallel degrees, which programs that do not split a model do not have. */
 #define WHOLE \
 	{ \
 		{P4D_HEEDS_DDP, 1, "with %s every GPU has a copy of the model", false}, \
@@ -190,7 +190,7 @@ bool p4d_heeds__says_nothing(const p4d_request *r, p4d_option option)
 	       p4d_framework_states_nothing(r, option);
 }
 
-/* By P4D_WORKLOAD_*. */
+/* Options of each workload, indexed by P4D_WORKLOAD_*. */
 static const struct {
 	const char *name;
 	unsigned heeds;
@@ -201,14 +201,16 @@ static const struct {
     [P4D_WORKLOAD_PREFERENCE] = {"preference learning", P4D_HEEDS_TRAIN | P4D_HEEDS_PREFERENCE},
 };
 
-/* Whether the option affects the workload in addition to its training: an option of engines, in
- * reinforcement learning. */
+/*
+ * Whether the option affects a part of the workload other than training: options of the inference engine in
+ * reinforcement learning.
+ */
 static bool is_of_workload(const p4d_request *r, p4d_option option)
 {
 	return p4d_heeds_by(workloads[r->value[P4D_WORKLOAD]].heeds & ~(unsigned)P4D_HEEDS_TRAIN, option);
 }
 
-/* The option is given without any effect, and p4d_framework_check does not refuse it. */
+/* Whether the option is given without any effect, and p4d_framework_check does not refuse it. */
 static bool is_idle(const p4d_request *r, int framework, p4d_option option)
 {
 	if (p4d_heeds(r, framework, option) || is_of_workload(r, option) ||
@@ -231,7 +233,7 @@ static int framework_with(const p4d_request *r, p4d_option option)
 int p4d_heeds__check(const p4d_request *r, p4d_error *err)
 {
 	const int framework = (int)r->value[P4D_FRAMEWORK];
-	/* p4d-train refuses it at its start, if its arguments are in a script */
+	/* p4d-train itself refuses an option in a script's arguments when it starts */
 	const bool of_script = p4d_framework_of(framework)->allocates_plan;
 	char why[160], value[64];
 
@@ -255,7 +257,7 @@ int p4d_heeds__check(const p4d_request *r, p4d_error *err)
 	return 0;
 }
 
-/* getopt completes "--p4d-gpu=8" to one of these names. */
+/* For example, getopt completes "--p4d-gpu=8" to the name of such an option. */
 p4d_option p4d_heeds_unused(const p4d_request *r)
 {
 	const unsigned heeds = workloads[r->value[P4D_WORKLOAD]].heeds;
@@ -272,7 +274,7 @@ p4d_option p4d_heeds_unused(const p4d_request *r)
 const char *p4d_heeds_unused_text(const p4d_request *r, p4d_option unused, const char *prefix, char *buf,
 				  size_t size)
 {
-	int with = 0; /* the first workload in which it has an effect */
+	int with = 0; /* the first workload in which the option has an effect */
 	char name[16];
 
 	while (!p4d_heeds_by(workloads[with].heeds, unused))

@@ -10,9 +10,9 @@
 static const struct {
 	char letter;
 	p4d_mixer mixer;
-	p4d_feed alone;   /* the feed-forward part, if a layer is a single block; in other models every
-			   * layer has one */
-	const char *what; /* name for messages; NULL: it names no model */
+	p4d_feed alone;   /* feed-forward part of a layer that is a single block; in models with two blocks,
+			     every layer has one */
+	const char *what; /* name for messages; NULL: it does not name a model's kind */
 } letters[] = {
     {'*', P4D_MIX_ATTENTION, P4D_FEED_NONE, NULL},
     {'M', P4D_MIX_MAMBA2, P4D_FEED_NONE, "Mamba-2 layers"},
@@ -21,11 +21,11 @@ static const struct {
     {'C', P4D_MIX_CONVOLUTION, P4D_FEED_NONE, "short convolutions"},
     {'-', P4D_MIX_NONE, P4D_FEED_DENSE, NULL},
     {'E', P4D_MIX_NONE, P4D_FEED_EXPERTS, NULL},
-    {'K', P4D_MIX_ATTENTION, P4D_FEED_MEMORY, "memory layers"}, /* always both */
+    {'K', P4D_MIX_ATTENTION, P4D_FEED_MEMORY, "memory layers"}, /* such layers have both blocks */
 };
 enum { LETTERS = sizeof(letters) / sizeof(letters[0]) };
 
-/* -1: no such letter. */
+/* Index of a pattern's letter; -1: no such letter. */
 static int find(char letter)
 {
 	for (int i = 0; i < LETTERS; i++)
@@ -34,7 +34,7 @@ static int find(char letter)
 	return -1;
 }
 
-/* For layers with more than one block. */
+/* Whether layer i has experts, in models whose layers have two blocks. */
 static bool has_experts(const p4d_layout *l, uint64_t i)
 {
 	return l->experts && i >= l->dense_layers && (i + 1) % l->expert_every == 0;
@@ -115,7 +115,7 @@ const char *p4d_layers_state(const char *pattern)
 	return NULL;
 }
 
-/* Sizes of memory layers, which all have the same. */
+/* Checks the sizes of memory layers; all memory layers have the same sizes. */
 static int check_memory(const p4d_request *model, p4d_error *err)
 {
 	const int64_t keys = model->value[P4D_MEMORY_KEYS], top = p4d_is_set(model, P4D_MEMORY_TOP)
@@ -178,7 +178,7 @@ static int check_letter(const p4d_request *model, char letter, p4d_error *err)
 	return 0;
 }
 
-/* Layers that share parameters. */
+/* Checks groups of layers that share parameters (ALBERT). */
 static int check_groups(const p4d_request *model, p4d_error *err)
 {
 	const bool set = p4d_is_set(model, P4D_LAYER_GROUPS);

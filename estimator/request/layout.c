@@ -54,21 +54,21 @@ bool p4d_layout_is_default(const p4d_request *request, p4d_option option)
 		return !p4d_is_set(request, option);
 	if (option == P4D_EP || option == P4D_ETP || option == P4D_TOKEN_SLICES)
 		return !p4d_is_set(request, option) || request->value[option] == 1;
-	if (p4d_framework_fixed_of(request, option)) /* no choice at all */
+	if (p4d_framework_fixed_of(request, option)) /* the framework has no choice */
 		return true;
-	/* set together: 1f1b with one chunk */
+	/* both are set together, to 1f1b with one chunk */
 	if (option == P4D_SCHEDULE || option == P4D_VPP)
 		return request->value[option] == (option == P4D_VPP ? 1 : P4D_SCHEDULE_DEFAULT);
 	return request->value[option] == otherwise;
 }
 
-/* 0 if the model has none. */
+/* The value of an option; `otherwise` if it is unset. */
 static uint64_t optional(const p4d_request *r, p4d_option option, uint64_t otherwise)
 {
 	return p4d_is_set(r, option) ? (uint64_t)r->value[option] : otherwise;
 }
 
-/* The tables of layout.h. */
+/* Expand the tables of layout.h to assignments. */
 #define HAS(type, member, option) l->member = (type)p4d_framework_value(r, P4D_##option);
 #define SET(type, member, option, otherwise) l->member = (type)optional(r, P4D_##option, otherwise);
 #define HAS_MEGATRON(type, member, option) HAS(type, megatron.member, option)
@@ -150,7 +150,7 @@ void p4d_layout_of_model(const p4d_request *request, p4d_layout *layout)
 	fill_model(request, layout);
 }
 
-/* Members that differ between the layouts of a search; the others are already filled. */
+/* Fills the members that differ between the layouts of a search; all others are already filled. */
 static void fill_choices(const p4d_request *r, p4d_layout *l)
 {
 	P4D_LAYOUT_CHOICES(HAS, SET)
@@ -173,20 +173,22 @@ static void fill_choices(const p4d_request *r, p4d_layout *l)
 				   ? optional(r, P4D_CP_HEADS, 1)
 				   : 1;
 	l->document_excess = 0;
-	if (l->cp_comm == P4D_CP_A2A && p4d_framework_of(l->framework)->no_a2a) /* the site's default */
+	if (l->cp_comm == P4D_CP_A2A &&
+	    p4d_framework_of(l->framework)
+		->no_a2a) /* a site's default may be a2a although the framework does not support it */
 		l->cp_comm = P4D_CP_P2P;
 	l->sequence_parallel = r->value[P4D_SEQUENCE_PARALLEL] && l->tp > 1;
-	/* if there is such communication */
+	/* only if tensor parallelism communicates */
 	l->tp_comm_overlap = l->tp > 1 && p4d_framework_value(r, P4D_TP_COMM_OVERLAP);
 	l->megatron.overlap_p2p = l->schedule == P4D_INTERLEAVED && p4d_framework_value(r, P4D_OVERLAP_P2P);
-	/* they count as layers in the split; a pipeline of one stage has no split */
+	/* embedding and loss count as layers only if the layers are split over stages */
 	l->embedding_counts = l->pp > 1 && p4d_framework_value(r, P4D_ACCOUNT_FOR_EMBEDDING);
 	l->loss_counts = l->pp > 1 && p4d_framework_value(r, P4D_ACCOUNT_FOR_LOSS);
 	l->vocab = (uint64_t)r->value[P4D_VOCAB];
 	pad_vocabulary(l);
 }
 
-/* DeepSpeed's and p4d's names for the same setting. */
+/* The ZeRO stage: DeepSpeed's and p4d's options have different names for it. */
 static int zero_stage_of(const p4d_request *r)
 {
 	const int64_t asked = r->value[P4D_OPTIMIZER_SHARDING];
@@ -236,7 +238,7 @@ void p4d_layout_fill(const p4d_request *request, uint64_t nodes, uint64_t gpus_p
 	fill_choices(request, layout);
 }
 
-/* Reading an unset value would silently give zero. */
+/* Refuses a request with an unset option, because its value would be read as 0. */
 int p4d_layout_check_complete(const p4d_request *r, p4d_error *err)
 {
 	for (int i = 0; i < P4D_OPTIONS; i++) {
@@ -250,7 +252,8 @@ int p4d_layout_check_complete(const p4d_request *r, p4d_error *err)
 			    err, info->where & P4D_WHERE_MODEL ? P4D_E_INCOMPLETE_MODEL : P4D_E_PLAN_SYNTAX,
 			    "%s is not set", info->name);
 	}
-	return p4d_layers_check(r, err); /* nobody checked a plan that was written by hand */
+	return p4d_layers_check(
+	    r, err); /* the check is repeated, because a user may have written the plan by hand */
 }
 
 int p4d_layout_derive(const p4d_request *request, p4d_layout *l, p4d_error *err)
@@ -276,7 +279,7 @@ int p4d_layout_build(const p4d_request *request, uint64_t nodes, uint64_t gpus_p
 	p4d_layout_fill(request, nodes, gpus_per_node, &l);
 	if (p4d_layout_derive(request, &l, err) < 0)
 		return -1;
-	/* only the stages in use */
+	/* copies only the stages in use */
 	memcpy(layout, &l, offsetof(p4d_layout, stage_layers) + l.pp * sizeof(l.stage_layers[0]));
 	if (l.uneven_chunks)
 		memcpy(layout->chunk_layers, l.chunk_layers, l.pp * l.vpp * sizeof(l.chunk_layers[0]));

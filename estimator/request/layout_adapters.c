@@ -6,7 +6,7 @@
 #include "request/framework.h"
 #include "request/layout_internal.h"
 
-/* Families whose modeling files use the name: a mask of 1 << p4d_module_names. */
+/* Families whose modeling files use a name of a linear layer: a mask of 1 << p4d_module_names. */
 enum {
 	OF_LLAMA = 1 << P4D_MODULES_LLAMA,
 	OF_GPT2 = 1 << P4D_MODULES_GPT2,
@@ -15,7 +15,7 @@ enum {
 	OF_OTHERS = 0
 };
 
-/* Names of linear layers. */
+/* Names of linear layers in modeling files. */
 static const struct {
 	const char *name;
 	unsigned targets;
@@ -50,7 +50,10 @@ static const struct {
     {"dense_4h_to_h", P4D_TARGET_DOWN, OF_OTHERS},
 };
 
-/* p4d-train knows the layers of a model by their own names; other programs can train any model. */
+/*
+ * Whether the program accepts the name. p4d-train uses the model's own names; other programs can train any
+ * model.
+ */
 static bool is_named(const p4d_request *r, unsigned families)
 {
 	return !p4d_framework_of((int)r->value[P4D_FRAMEWORK])->names_layers ||
@@ -104,7 +107,7 @@ void p4d_layout__adapters(const p4d_request *r, p4d_layout *l)
 	if (l->finetune == P4D_TUNE_FULL)
 		return;
 	l->lora.rank =
-	    p4d_is_set(r, P4D_LORA_RANK) ? (uint64_t)r->value[P4D_LORA_RANK] : 8; /* PEFT's default */
+	    p4d_is_set(r, P4D_LORA_RANK) ? (uint64_t)r->value[P4D_LORA_RANK] : 8; /* PEFT's default rank */
 	l->lora.dropout = p4d_option_real(p4d_framework_value(r, P4D_LORA_DROPOUT));
 	l->lora.targets = *r->lora_targets ? targets_of(r, NULL) : P4D_TARGET_ALL;
 	l->lora.fp32 = !p4d_is_set(r, P4D_ADAPTER_DTYPE) || r->value[P4D_ADAPTER_DTYPE] == P4D_PARAM_FP32;
@@ -126,7 +129,10 @@ void p4d_layout__adapters(const p4d_request *r, p4d_layout *l)
 	}
 }
 
-/* Scales of binary codes: plain decoders of transformers' modules, each rank with a copy. */
+/*
+ * Checks AlphaTuning (scales of binary codes), which p4d models only for plain decoders in transformers'
+ * modules, with a copy on every rank.
+ */
 static int check_alpha(const p4d_request *r, p4d_error *err)
 {
 	const bool alpha = p4d_is_set(r, P4D_FINETUNE) && r->value[P4D_FINETUNE] == P4D_TUNE_ALPHA;
@@ -158,16 +164,16 @@ static int check_alpha(const p4d_request *r, p4d_error *err)
 	return 0;
 }
 
-/* Features that FSDP or FSDP2 supports in only one version. */
+/* Refuses options that only FSDP1, or only FSDP2, supports. */
 static int check_fsdp(const p4d_request *r, p4d_error *err)
 {
 	const bool flat = r->value[P4D_FSDP_VERSION] == 1 && p4d_is_set(r, P4D_FSDP_VERSION);
 	static const struct {
 		p4d_option option;
-		bool of_flat; /* the option is for FSDP1 */
+		bool of_flat; /* only FSDP1 supports the option */
 		const char *why;
 	} unused[] = {
-	    /* it keeps trained parameters in --p4d-param-dtype, and does not need autocast */
+	    /* FSDP2 keeps trained parameters in --p4d-param-dtype, and does not need autocast */
 	    {P4D_ADAPTER_DTYPE, false, "FSDP, which keeps and casts parameters itself"},
 	    {P4D_AUTOCAST, false, "FSDP, which keeps and casts parameters itself"},
 	    {P4D_ORIG_PARAMS, true, "FSDP2, which always keeps the model's own parameters"},
@@ -209,7 +215,7 @@ int p4d_layout__check_adapters(const p4d_request *r, p4d_error *err)
 								       : "lora-dropout");
 		return p4d_fix(err, "--p4d-finetune=lora");
 	}
-	/* the type of modules is that of their parameters; adapters have another type */
+	/* modules compute in the type of their parameters, but adapters have another type */
 	if (!adapters && f->sharing == P4D_SHARES_BY_STAGE && r->origin[P4D_AUTOCAST] == P4D_BY_USER &&
 	    r->value[P4D_AUTOCAST]) {
 		p4d_fail(err, P4D_E_VALUE,
@@ -259,13 +265,13 @@ int p4d_layout__check_adapters(const p4d_request *r, p4d_error *err)
 	return 0;
 }
 
-/* The requested parts that a framework actually keeps on the host. */
+/* The requested tensors that the framework actually keeps on the host: a mask of P4D_OFFLOAD_*. */
 unsigned p4d_layout__offload(const p4d_request *r)
 {
 	const unsigned asked = (unsigned)p4d_framework_value(r, P4D_OFFLOAD);
 	const p4d_framework_sharing sharing = p4d_framework_of((int)r->value[P4D_FRAMEWORK])->sharing;
 
-	/* FSDP's CPUOffloadPolicy: shards of parameters, their gradients and their moments go together */
+	/* FSDP's CPUOffloadPolicy moves shards of parameters together with their gradients and moments */
 	if (sharing == P4D_SHARES_UNITS && asked & P4D_OFFLOAD_PARAMS)
 		return asked | P4D_OFFLOAD_OPTIMIZER;
 	if (sharing == P4D_SHARES_BY_STAGE && p4d_framework_value(r, P4D_ZERO_STAGE) < 3)

@@ -12,8 +12,8 @@
 enum { LISTED = 12 };
 
 /*
- * The next larger divisor of `whole` after its divisor n; 0: none. Divisors above the root are quotients of
- * those below it, so finding all of them takes at most twice the root in steps.
+ * The smallest divisor of `whole` that is above its divisor n; 0: none. Divisors above the root are quotients
+ * of those below it, so finding all of them takes at most twice the root in steps.
  */
 static uint64_t next_divisor(uint64_t whole, uint64_t n)
 {
@@ -60,7 +60,7 @@ static bool tp_works(const p4d_layout *l, uint64_t tp)
 	       l->ffn % tp == 0 && l->shared_ffn % tp == 0 && l->hidden % tp == 0 && p4d_tp_is_linked(l, tp);
 }
 
-/* Lists the numbers that would work for tp; returns the nearest. */
+/* Lists the numbers that would work for tp, and returns the nearest one. */
 static uint64_t list_tp(const p4d_layout *l, char *buf, size_t size)
 {
 	const uint64_t most = (uint64_t)p4d_request_option_info(P4D_TP)->max;
@@ -68,7 +68,10 @@ static uint64_t list_tp(const p4d_layout *l, char *buf, size_t size)
 	return p4d_layout__list(l, tp_works, l->heads, most, p4d_tp_ranks(l), buf, size);
 }
 
-/* With a grid, the fix is a one-dimensional grid, which exists for every such tp. */
+/*
+ * Adds a fix with another tp. If the user set a grid, the fix sets a one-dimensional grid, which exists for
+ * every tp.
+ */
 static int fix_tp(const p4d_request *r, uint64_t tp, p4d_error *err)
 {
 	return p4d_is_set(r, P4D_TP_GRID)
@@ -156,7 +159,10 @@ static int check_world(p4d_layout *l, p4d_error *err)
 	return 0;
 }
 
-/* The nearest value below n, or the smallest one; with the next larger one, messages show both. */
+/*
+ * The multiple of `unit` just below n, or the smallest multiple. Messages show it together with the next
+ * larger one.
+ */
 static uint64_t multiple_near(uint64_t n, uint64_t unit)
 {
 	return n < unit ? unit : n / unit * unit;
@@ -177,7 +183,7 @@ static int check_sequence(const p4d_layout *l, p4d_error *err)
 	return p4d_fix(err, "--p4d-seq-len=%" PRIu64, near);
 }
 
-/* Both degrees of a hierarchy must be above one. */
+/* Checks --cp-heads: both degrees of the hierarchy must be above one. */
 static int check_hierarchy(const p4d_request *r, const p4d_layout *l, p4d_error *err)
 {
 	const uint64_t asked = p4d_is_stated(r, P4D_CP_HEADS) ? (uint64_t)r->value[P4D_CP_HEADS] : 1;
@@ -193,11 +199,11 @@ static int check_hierarchy(const p4d_request *r, const p4d_layout *l, p4d_error 
 			asked > 1 ? asked : l->megatron.cp_heads, l->cp, p4d_rank_kv_heads(l));
 }
 
-/* Whole heads are exchanged. */
+/* Checks context parallelism by exchange of heads (a2a), which exchanges whole heads. */
 static int check_heads(const p4d_layout *l, p4d_error *err)
 {
 	if (l->cp_comm != P4D_CP_A2A || p4d_rank_kv_heads(l) % l->cp == 0)
-		return 0; /* heads are a multiple of kv-heads */
+		return 0; /* no more checks: heads are a multiple of kv-heads */
 	p4d_fail(err, P4D_E_KV_HEADS,
 		 "cp-comm=a2a: cp=%" PRIu64 " must divide the kv-heads of a rank; with tp=%" PRIu64
 		 " these are %" PRIu64,
@@ -205,7 +211,8 @@ static int check_heads(const p4d_layout *l, p4d_error *err)
 	return p4d_fix(err, "--p4d-cp-comm=p2p");
 }
 
-/* Megatron-LM's uniform method cuts every chunk into groups of this many layers. */
+/* Checks recompute-layers: Megatron-LM's uniform method divides every chunk into groups of this many
+ * layers. */
 static int check_recompute(const p4d_layout *l, p4d_error *err)
 {
 	if (l->recompute != P4D_RECOMPUTE_FULL || l->megatron.recompute_block ||
@@ -225,7 +232,10 @@ static int check_recompute(const p4d_layout *l, p4d_error *err)
 	return 0;
 }
 
-/* If parameters are sharded over only some of the dp*cp ranks, the others hold copies. */
+/*
+ * Checks --shard-degree, with which only some of the dp*cp ranks shard the parameters, and the others hold
+ * copies.
+ */
 static int check_shards(const p4d_layout *l, p4d_error *err)
 {
 	const uint64_t ranks = l->dp * l->cp;
@@ -258,8 +268,10 @@ static int check_batch(p4d_layout *l, p4d_error *err)
 #define NAME(id, symbol, name) [P4D_##id] = name,
 static const char *const schedule_name[P4D_SCHEDULES] = {P4D_SCHEDULE_LIST(NAME)};
 
-/* Interleaved schedules run groups with as many micro-batches as stages. PyTorch's also take larger groups,
- * and run fewer micro-batches as one group. */
+/*
+ * Whether the micro-batches divide into groups for an interleaved schedule. A group has as many micro-batches
+ * as there are stages. PyTorch also allows larger groups, and runs fewer micro-batches as one group.
+ */
 static bool groups_divide(const p4d_layout *l)
 {
 	const uint64_t groups = l->micro_batches < l->pp ? 1 : l->micro_batches / l->pp;
@@ -269,7 +281,7 @@ static bool groups_divide(const p4d_layout *l)
 
 static int check_vocabulary(const p4d_layout *l, p4d_error *err)
 {
-	char able[80] = ""; /* "1f1b or v-half" */
+	char able[80] = ""; /* schedules that would work, such as "1f1b or v-half" */
 	size_t used = 0;
 
 	if (l->vocab_parallel == P4D_VOCAB_OFF || (l->pp > 1 && p4d_schedule_kinds[l->schedule]->vocabulary))
@@ -285,8 +297,9 @@ static int check_vocabulary(const p4d_layout *l, p4d_error *err)
 }
 
 /*
- * A stage runs a micro-batch forward and immediately backward, with its own loss and head. What the model
- * learns depends on the layers of a stage, so only the user may choose them.
+ * Checks --local-loss, with which each stage has its own head and loss, and runs a micro-batch forward and
+ * immediately backward. What the model learns depends on the layers of a stage, so only the user may choose
+ * them.
  */
 static int check_local_loss(const p4d_request *r, const p4d_layout *l, p4d_error *err)
 {
@@ -349,7 +362,7 @@ static int check_schedule(const p4d_layout *l, p4d_error *err)
 	return check_vocabulary(l, err);
 }
 
-/* Without FP8, its options have no effect. */
+/* Refuses options of FP8 that have no effect without FP8. */
 static int check_fp8(const p4d_request *r, const p4d_layout *l, p4d_error *err)
 {
 	static const p4d_option of_fp8[] = {P4D_FP8_RECIPE, P4D_FP8_PARAM_GATHER};
@@ -364,7 +377,7 @@ static int check_fp8(const p4d_request *r, const p4d_layout *l, p4d_error *err)
 	return 0;
 }
 
-/* Moments in fp32 are not copied. */
+/* Checks --adam-copies, which has no effect on moments in fp32. */
 static int check_copies(const p4d_request *r, const p4d_layout *l, p4d_error *err)
 {
 	if (l->half_moments || !p4d_is_stated(r, P4D_ADAM_COPIES) || !r->value[P4D_ADAM_COPIES])
@@ -385,8 +398,8 @@ static int check_foreach(const p4d_request *r, const p4d_layout *l, p4d_error *e
 }
 
 /*
- * A 16-bit gradient has the type of the parameters; Megatron-LM's precision-aware optimizer is always
- * sharded.
+ * Checks types of states. 16-bit gradients must have the type of the parameters, and Megatron-LM's
+ * precision-aware optimizer is always sharded.
  */
 static int check_types(const p4d_request *r, const p4d_layout *l, p4d_error *err)
 {
@@ -416,7 +429,7 @@ static int check_types(const p4d_request *r, const p4d_layout *l, p4d_error *err
 
 static bool ep_works(const p4d_layout *l, uint64_t ep)
 {
-	/* with FSDP, among the ranks that share a model */
+	/* with FSDP, ep divides the ranks that share one copy of the model */
 	const bool shared = !l->shard_degree || l->shard_degree * l->tp % ep == 0;
 
 	return shared && l->experts % ep == 0 && l->dp * l->cp * l->tp % (ep * l->etp) == 0;
@@ -427,7 +440,7 @@ static bool etp_works(const p4d_layout *l, uint64_t etp)
 	return l->expert_ffn % etp == 0 && l->dp * l->cp * l->tp % etp == 0 && p4d_tp_is_linked(l, etp);
 }
 
-/* Options that only experts have. */
+/* Options that have an effect only with experts. */
 static const p4d_option of_experts[] = {P4D_EP,
 					P4D_ETP,
 					P4D_IMBALANCE,
@@ -451,7 +464,7 @@ bool p4d_layout_lacks(const p4d_request *r, p4d_option option)
 	return false;
 }
 
-/* Without experts, these options have no effect. */
+/* Refuses options of experts for a model without experts, where they have no effect. */
 static int check_dense(const p4d_request *r, const p4d_layout *l, p4d_error *err)
 {
 	if (r->value[P4D_RECOMPUTE] == P4D_RECOMPUTE_MOE) {
@@ -465,20 +478,21 @@ static int check_dense(const p4d_request *r, const p4d_layout *l, p4d_error *err
 		const p4d_option option = of_experts[i];
 		const char *name = p4d_request_option_info(option)->name;
 		const bool spreads = option == P4D_EP || option == P4D_ETP;
-		/* a program ignores all of them, except a number of ranks over which it should spread no
-		 * experts */
+		/* in a script, a program ignores these options for a dense model; but ep is an error, because
+		 * there are no experts to distribute */
 		const bool ignored = r->origin[option] == P4D_BY_SCRIPT && option != P4D_EP;
 		if (!p4d_is_stated(r, option) || ignored || p4d_framework_states_nothing(r, option))
 			continue;
 		p4d_fail(err, P4D_E_VALUE, "%s has no effect: the model has no experts", name);
 		if (r->origin[option] == P4D_BY_SCRIPT)
-			return -1; /* the program's own argument is wrong, with any options of p4d */
+			return -1; /* no option of p4d can repair the program's own argument */
 		return spreads ? p4d_fix(err, "--p4d-%s=1", name) : p4d_fix(err, "leave out --p4d-%s", name);
 	}
 	return 0;
 }
 
-/* Dispatchers and capacities that Megatron-LM does not support, and combinations without effect. */
+/* Refuses dispatchers and capacities that Megatron-LM does not support, and combinations that have no
+ * effect. */
 static int check_dispatch(const p4d_request *r, const p4d_layout *l, p4d_error *err)
 {
 	const struct {
@@ -491,7 +505,7 @@ static int check_dispatch(const p4d_request *r, const p4d_layout *l, p4d_error *
 	    {p4d_is_stated(r, P4D_IMBALANCE) && l->megatron.pads_experts && l->imbalance > 1,
 	     "imbalance has no effect with pad-experts=on: all experts process the same number of tokens",
 	     "leave out --p4d-imbalance"},
-	    /* where p4d chose ep it may be 1 */
+	    /* only if the user set ep, because ep may be 1 by p4d's choice */
 	    {p4d_is_stated(r, P4D_IMBALANCE) && p4d_request_real(r, P4D_IMBALANCE) > 1 && l->ep == 1 &&
 		 r->origin[P4D_EP] != P4D_BY_P4D,
 	     "imbalance has no effect with ep=1: each rank has all experts, and its own tokens",
@@ -525,7 +539,10 @@ static int check_dispatch(const p4d_request *r, const p4d_layout *l, p4d_error *
 	return 0;
 }
 
-/* Experts are spread over ep of the dp*cp*tp ranks that hold the same layers; etp shards each expert. */
+/*
+ * Checks the degrees of experts. They are distributed over ep of the dp*cp*tp ranks that hold the same
+ * layers; etp shards each expert.
+ */
 static int check_experts(const p4d_request *r, p4d_layout *l, p4d_error *err)
 {
 	const uint64_t ranks = l->dp * l->cp * l->tp;
@@ -538,7 +555,7 @@ static int check_experts(const p4d_request *r, p4d_layout *l, p4d_error *err)
 			 l->experts_per_token, l->experts);
 		return p4d_fix(err, "--p4d-experts-per-token=%" PRIu64, l->experts);
 	}
-	/* the script's value stays, for models with experts */
+	/* a script's value is no error, because programs use it only for models with shared experts */
 	if (r->origin[P4D_SHARED_OVERLAP] == P4D_BY_USER && r->value[P4D_SHARED_OVERLAP] && !l->shared_ffn) {
 		p4d_fail(err, P4D_E_VALUE, "shared-overlap has no effect: the model has no shared experts");
 		return p4d_fix(err, "leave out --p4d-shared-overlap");
@@ -567,7 +584,7 @@ static int check_experts(const p4d_request *r, p4d_layout *l, p4d_error *err)
 	return check_dispatch(r, l, err);
 }
 
-/* Megatron-LM's userbuffers split a matmul along the sequence. */
+/* Checks tp-comm-overlap: Megatron-LM's userbuffers split a matmul along the sequence. */
 static int check_overlap(const p4d_layout *l, p4d_error *err)
 {
 	if (!l->tp_comm_overlap || l->sequence_parallel)

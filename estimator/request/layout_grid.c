@@ -8,7 +8,7 @@
 #include "request/framework.h"
 #include "request/layout_internal.h"
 
-/* Parses "2,2,1"; false: that is no grid. */
+/* Parses "2,2,1". False: the text is no grid. */
 static bool read_grid(const char *text, p4d_tp_grid *grid)
 {
 	uint64_t *const to[] = {&grid->x, &grid->y, &grid->z};
@@ -34,7 +34,8 @@ void p4d_layout__grid(const p4d_request *r, p4d_layout *l)
 	p4d_tp_grid grid = {tp, 1, 1};
 
 	if (p4d_is_set(r, P4D_TP_GRID) && (!read_grid(r->tp_grid, &grid) || grid.x * grid.y * grid.z != tp))
-		grid = (p4d_tp_grid){tp, 1, 1}; /* the check refuses it */
+		grid = (p4d_tp_grid){tp, 1,
+				     1}; /* an impossible grid, which p4d_layout__check_grid then refuses */
 	p4d_layout_put_grid(l, grid);
 }
 
@@ -57,7 +58,7 @@ const char *p4d_layout_tp_text(const p4d_layout *l, char buf[P4D_TP_TEXT])
 	return buf;
 }
 
-/* The feature that keeps a grid from splitting the layers; NULL: none. */
+/* Why the grid cannot split the layers, for messages; NULL: it can. */
 static const char *uneven(const p4d_layout *l, p4d_tp_grid g)
 {
 	const uint64_t qkv = (l->heads + 2 * l->kv_heads) * l->head_dim, up = l->glu ? 2 * l->ffn : l->ffn;
@@ -71,7 +72,7 @@ static const char *uneven(const p4d_layout *l, p4d_tp_grid g)
 		   : NULL;
 }
 
-/* Over Y, norms need a sum of squares; LayerNorm also needs a mean. */
+/* Over Y, a norm must sum squares across ranks. LayerNorm also needs a mean, which is not supported. */
 bool p4d_layout_grid_works(const p4d_layout *l, p4d_tp_grid g)
 {
 	return !uneven(l, g) && l->micro_batch % g.z == 0 && (g.y == 1 || l->norm_tensors == 1);

@@ -20,8 +20,10 @@ static const struct {
     {"shared_experts", P4D_MODULE_SHARED_EXPERTS},
 };
 
-/* Modules in a list of names, separated by commas (or '+' in tables); *unknown (may be NULL) points to the
- * first unknown name. */
+/*
+ * Mask of the modules in a list of names, separated by commas (or '+' in tables); *unknown (may be NULL)
+ * points to the first unknown name.
+ */
 static unsigned modules_of(const char *list, const char **unknown)
 {
 	unsigned modules = 0;
@@ -40,7 +42,7 @@ static unsigned modules_of(const char *list, const char **unknown)
 	return modules;
 }
 
-/* Modules that the model has. */
+/* Mask of the modules that the model has. */
 static unsigned there(const p4d_layout *l)
 {
 	unsigned modules = P4D_MODULE_CORE_ATTENTION | P4D_MODULE_LAYERNORM;
@@ -68,7 +70,7 @@ unsigned p4d_layout__modules(const p4d_request *r, const p4d_layout *l)
 		modules = *r->recompute_modules ? modules_of(r->recompute_modules, NULL)
 						: P4D_MODULE_CORE_ATTENTION;
 	modules &= there(l);
-	/* a part of the recomputed module */
+	/* these modules are a part of the recomputed module */
 	return modules & P4D_MODULE_MOE
 		   ? modules & ~(unsigned)(P4D_MODULE_MOE_ACTIVATION | P4D_MODULE_SHARED_EXPERTS)
 		   : modules;
@@ -81,7 +83,7 @@ int p4d_layout__check_modules(const p4d_request *r, const p4d_layout *l, p4d_err
 	if (!*r->recompute_modules)
 		return 0;
 	const unsigned modules = modules_of(r->recompute_modules, &unknown);
-	if (modules == P4D_MODULE_CORE_ATTENTION && !unknown) /* Megatron-LM's default */
+	if (modules == P4D_MODULE_CORE_ATTENTION && !unknown) /* the default of Megatron-LM */
 		return 0;
 	if (unknown)
 		return p4d_fail(err, P4D_E_VALUE, "recompute-modules: no module is named '%.*s'",

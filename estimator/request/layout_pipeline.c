@@ -11,7 +11,7 @@
 
 enum { MOST_LAYERS = 65536 };
 
-/* The items that the split distributes: the layers, and embedding and loss if they count as layers. */
+/* Number of items to distribute over chunks: the layers, and embedding and loss if they count as layers. */
 static uint64_t counted(const p4d_layout *l)
 {
 	return l->layers + l->embedding_counts + l->loss_counts;
@@ -38,8 +38,8 @@ static bool pp_works(const p4d_layout *l, uint64_t pp)
 }
 
 /*
- * The chunks in the order of the model; the first one has the embedding and the last one the loss. No more
- * than P4D_MAX_UNEVEN_CHUNKS.
+ * Stores the layers of each chunk in the order of the model. The first chunk has the embedding and the last
+ * one the loss. No more than P4D_MAX_UNEVEN_CHUNKS.
  */
 static void set_chunks(p4d_layout *l, const uint32_t *layers)
 {
@@ -53,12 +53,14 @@ static void set_chunks(p4d_layout *l, const uint32_t *layers)
 	}
 }
 
-/* A split into `parts` that is as even as possible, for the fix line. The first and the last part also
- * hold the embeddings. */
+/*
+ * Adds a fix: a split into `parts` that is as even as possible. The first and the last part also have
+ * embedding and head.
+ */
 static int fix_split(const p4d_layout *l, const char *before, uint64_t parts, p4d_error *err)
 {
 	const uint64_t base = l->layers / parts, extra = l->layers % parts;
-	const uint64_t from = (parts - extra) / 2; /* the surplus goes to the middle */
+	const uint64_t from = (parts - extra) / 2; /* the parts in the middle get the surplus layers */
 	char split[320];
 	p4d_text text = p4d_text_in(split, sizeof(split));
 
@@ -86,15 +88,15 @@ uint64_t p4d_layout__numbers(const char *text, uint64_t most, uint64_t room, boo
 			return 0;
 		numbers[count++] = (uint32_t)n;
 		at = *end ? end + 1 : end;
-		if (*end && !*at) /* trailing comma */
+		if (*end && !*at) /* a trailing comma is malformed */
 			return 0;
 	}
 	return count;
 }
 
 /*
- * Numbers of layers, one for each stage or chunk, that add up to all layers. Stages with "-" share the rest.
- * Returns how many numbers there are; 0: malformed.
+ * Reads --pipeline-split: numbers of layers, one for each stage or chunk, that add up to all layers. Stages
+ * with "-" share the rest. Returns how many numbers there are; 0: malformed.
  */
 static uint64_t read_split(const char *text, const p4d_layout *l, uint32_t layers[P4D_MAX_STAGES])
 {
@@ -156,7 +158,7 @@ static int parse_split(const char *text, p4d_layout *l, p4d_error *err)
 	return 0;
 }
 
-/* Suggests numbers that would work: for pp, else for vpp, else for their product. */
+/* Fails and suggests numbers that would work: for pp, else for vpp, else for their product. */
 static void fail_counts(const p4d_layout *l, const char *what, uint64_t with, const char *can,
 			const char *list, p4d_error *err)
 {
@@ -209,9 +211,9 @@ static int fail_pipeline(const p4d_layout *l, p4d_error *err)
 }
 
 /*
- * The first chunk has one layer less because of the embedding, and the last one because of the loss. Either
- * may have no layer left (Megatron's transformer_block.py). The first chunks get the remainder of the
- * division (torchtitan's _generate_llm_fqn_per_model_part).
+ * Splits layers if embedding and loss count as layers: the first chunk then has one layer less, and so does
+ * the last one. Either may have no layer left (Megatron's transformer_block.py). The first chunks get the
+ * remainder of the division (torchtitan's _generate_llm_fqn_per_model_part).
  */
 static int split_with_ends(p4d_layout *l, p4d_error *err)
 {

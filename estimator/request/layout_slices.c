@@ -8,17 +8,17 @@
 #include "request/framework.h"
 #include "request/layout_internal.h"
 
-/* Tokens of a slice are multiples of this by default: tiles of matrix units and of attention. */
+/* By default, tokens of a slice are multiples of USUAL_UNIT, the size of tiles in matmuls and attention. */
 enum { USUAL_UNIT = 128, TP_PARTS = 2 };
 
-/* Lengths of slices must be multiples of this. */
+/* Lengths of slices must be multiples of the result. */
 static uint64_t slice_unit(const p4d_layout *l)
 {
 	const uint64_t shards = l->sequence_parallel ? l->tp : 1, parts = l->tp_comm_overlap ? TP_PARTS : 1;
 	const uint64_t codes = l->precision == P4D_FP8 ? p4d_fp8_recipes[l->fp8_recipe].multiple : 1;
 	const uint64_t unit = shards * parts;
 
-	/* all are powers of two, except tp, which is one in practice */
+	/* all units are powers of two, except tp, which is one in practice */
 	return !codes || unit % codes == 0 ? unit : codes % unit == 0 ? codes : unit * codes;
 }
 
@@ -41,7 +41,10 @@ void p4d_layout_set_slices(p4d_layout *l, const uint32_t *lengths)
 	}
 }
 
-/* Slices that are as equal as the step allows; the first slices, which attend to less, get one step more. */
+/*
+ * Fills lengths that are as equal as the step allows. The first slices get one step more, because they attend
+ * to fewer tokens.
+ */
 static void equal(const p4d_layout *l, uint32_t *lengths)
 {
 	const uint64_t step = p4d_layout_slice_step(l), steps = l->seq_len / step;
@@ -60,7 +63,7 @@ const char *p4d_layout_slices_text(const uint32_t *lengths, uint64_t slices, cha
 	return buf;
 }
 
-/* Number of lengths; 0: malformed, or too many. */
+/* Reads lengths and returns their number; 0: malformed, or too many. */
 static uint64_t read_lengths(const char *text, uint32_t lengths[P4D_MAX_SLICES])
 {
 	return p4d_layout__numbers(text, UINT32_MAX, P4D_MAX_SLICES, false, lengths);
@@ -118,7 +121,7 @@ static int check_count(const p4d_layout *l, p4d_error *err)
 	return p4d_fix(err, "--p4d-token-slices=%" PRIu64, most);
 }
 
-/* Slices run only in the orders of TeraPipe and Seq1F1B. */
+/* Checks the schedule: slices run only in the orders of TeraPipe (gpipe) and Seq1F1B (1f1b). */
 static int check_company(const p4d_request *r, const p4d_layout *l, p4d_error *err)
 {
 	char name[24];
@@ -146,7 +149,10 @@ static int check_company(const p4d_request *r, const p4d_layout *l, p4d_error *e
 	return 0;
 }
 
-/* A single slice is the whole sequence: its length may be given, since a command line cannot unset it. */
+/*
+ * Checks a request with one slice, the whole sequence. Its length may be given, because a command line cannot
+ * unset an option.
+ */
 static int check_whole(const p4d_request *r, const p4d_layout *l, p4d_error *err)
 {
 	uint32_t lengths[P4D_MAX_SLICES];

@@ -5,9 +5,9 @@
 #include "request/layers.h"
 
 /*
- * Latent attention: queries, keys and values are computed through normalized vectors of lower rank. The part
- * of a key that RoPE rotates is shared by all heads. Matrices down to the lower rank are on every rank; those
- * up from it are split by heads.
+ * Parameters of latent attention, which computes queries, keys and values through normalized vectors of lower
+ * rank. The part of a key that RoPE rotates is shared by all heads. Matrices down to the lower rank are on
+ * every rank; those up from it are split by heads.
  */
 static p4d_wide of_latent_attention(const p4d_layout *l)
 {
@@ -24,7 +24,10 @@ static p4d_wide of_attention(const p4d_layout *l)
 		return of_latent_attention(l);
 	const p4d_wide h = l->hidden, A = (p4d_wide)l->heads * l->head_dim,
 		       G = (p4d_wide)l->kv_heads * l->head_dim;
-	const unsigned queries = l->architecture->gated_attention ? 3 : 2; /* with gates, and the output */
+	const unsigned queries =
+	    l->architecture->gated_attention
+		? 3
+		: 2; /* matrices of width A: queries, output and, with gates, the gates */
 	p4d_wide n = p4d_div_up(queries * h * A + 2 * h * G, p4d_tp_ranks(l));
 
 	if (l->biased & P4D_BIASED_QKV)
@@ -41,9 +44,9 @@ static p4d_wide of_attention(const p4d_layout *l)
 }
 
 /*
- * Mamba-2: one matmul gives gates, values, B and C of each group, and the step of each head. There is a
- * convolution with bias of all except gates and steps; a decay, a skip and a step bias per head; and the
- * gated norm.
+ * Parameters of Mamba-2: one matmul for gates, values, B and C of each group, and the step of each head. A
+ * convolution with bias over all except gates and steps; a decay, a skip and a step bias per head; the gated
+ * norm.
  */
 static p4d_wide of_mamba2(const p4d_layout *l)
 {
@@ -56,8 +59,8 @@ static p4d_wide of_mamba2(const p4d_layout *l)
 }
 
 /*
- * Mamba: gates and values; the convolution; step, B and C computed from the values, each with a norm; the
- * step's projection; a decay per state, a skip and a bias per channel.
+ * Parameters of Mamba: gates and values; the convolution; step, B and C computed from the values, each with a
+ * norm; the step's projection; a decay per state, a skip and a bias per channel.
  */
 static p4d_wide of_mamba(const p4d_layout *l)
 {
@@ -71,8 +74,8 @@ static p4d_wide of_mamba(const p4d_layout *l)
 }
 
 /*
- * A gated delta net: queries, keys, values and gates; a strength and a step per head; the convolution of
- * queries, keys and values; a decay and a step bias per head; the gated norm of a head.
+ * Parameters of a gated delta net: queries, keys, values and gates; a strength and a step per head; the
+ * convolution of queries, keys and values; a decay and a step bias per head; the gated norm of a head.
  */
 static p4d_wide of_delta_net(const p4d_layout *l)
 {
@@ -85,7 +88,10 @@ static p4d_wide of_delta_net(const p4d_layout *l)
 	       l->state.head_dim;
 }
 
-/* Two gates and values from one matmul, a convolution per column, and the output's matmul. */
+/*
+ * Parameters of a short convolution: one matmul for two gates and values, a convolution per column, and the
+ * output's matmul.
+ */
 static p4d_wide of_convolution(const p4d_layout *l)
 {
 	const p4d_wide h = l->hidden;
@@ -108,8 +114,10 @@ static p4d_wide of_mlp(const p4d_layout *l)
 	       (l->biased & P4D_BIASED_MLP ? p4d_div_up(up * f, l->tp) + p4d_rank_hidden(l) : 0);
 }
 
-/* The query's product with its bias, the keys of both halves, and two products with biases around the gate.
- * The values are p4d_size_of_values. */
+/*
+ * Parameters of a memory layer: the query's matmul with bias, the keys of both halves, and two matmuls with
+ * bias around the gate. p4d_size_of_values has the values.
+ */
 static p4d_wide of_memory(const p4d_layout *l)
 {
 	const p4d_wide h = l->hidden, queries = (p4d_wide)l->memory.heads * l->memory.key_dim;
@@ -130,7 +138,7 @@ p4d_wide p4d_size_of_layer(const p4d_layout *l)
 	       (p4d_wide)a->norms * l->norm_tensors * p4d_rank_hidden(l);
 }
 
-/* The router, and the shared experts. */
+/* Parameters of the router and the shared experts. */
 static p4d_wide beside_experts(const p4d_layout *l)
 {
 	const p4d_architecture *a = l->architecture;
@@ -205,7 +213,7 @@ p4d_wide p4d_size_of_begin(const p4d_layout *l)
 	const p4d_wide h = p4d_rank_hidden(l), rows = (p4d_wide)l->positions + a->token_types;
 	p4d_wide n = rows * h + (a->embedding_norm ? h * l->norm_tensors : 0);
 
-	if (a->patch_elements) /* their matmul with its bias, and the class token */
+	if (a->patch_elements) /* the matmul with bias that embeds patches, and the class token */
 		n += a->patch_elements * h + 2 * h;
 	return n + (p4d_wide)a->relative_buckets * l->heads * a->final_norms;
 }
@@ -223,7 +231,7 @@ p4d_wide p4d_size_of_end(const p4d_layout *l)
 	return n + (a->head_bias ? p4d_div_up(l->vocab, l->tp) : 0);
 }
 
-/* All layers, with this many experts each. */
+/* Parameters of all layers, if layers with experts have this many. */
 static p4d_wide layers(const p4d_layout *l, uint64_t experts)
 {
 	const uint64_t with = p4d_expert_layers_before(l, l->layers);
@@ -233,8 +241,9 @@ static p4d_wide layers(const p4d_layout *l, uint64_t experts)
 }
 
 /*
- * ALBERT (arXiv 1909.11942): layers of a group are one. With embeddings of fewer features a product with a
- * bias makes the hidden state from them, and the head's product leads back to them.
+ * Parameters of ALBERT's layers (arXiv 1909.11942): all layers of a group share one layer's parameters. If
+ * embeddings have fewer features than the hidden state, one matmul with bias expands them, and the head has a
+ * matmul back.
  */
 static p4d_wide of_groups(const p4d_layout *l)
 {
@@ -250,7 +259,7 @@ static p4d_wide of_groups(const p4d_layout *l)
 
 p4d_wide p4d_size_of_model(const p4d_layout *l)
 {
-	/* labels have no embedding */
+	/* labels of images have no embedding */
 	const unsigned tables = l->tied || l->architecture->kind == P4D_VISION ? 1 : 2;
 
 	if (l->layer_groups)

@@ -100,7 +100,7 @@ static const option_table rows = {
 	,
 };
 static const p4d_option_info *const table = rows.option;
-/* an initializer may fill the array without a NUL */
+/* the compiler accepts an initializer that fills the array without room for a NUL */
 #define FITS(a, b, c) \
 	_Static_assert(sizeof(a) <= sizeof(table->name) && sizeof(b) <= sizeof(table->argument) && \
 			   sizeof(c) <= sizeof(table->help), \
@@ -210,9 +210,9 @@ int p4d_request_parse(p4d_option option, const char *prefix, const char *text, i
 {
 	if (option == P4D_OPTIMIZER_SHARDING && !strcasecmp(text, "on"))
 		text = "states";
-	if (option == P4D_LORA_DROPOUT) /* on: what TRL, ms-swift and LitGPT have by default */
+	if (option == P4D_LORA_DROPOUT) /* "on" is the default of TRL, ms-swift and LitGPT */
 		text = !strcasecmp(text, "on") ? "0.05" : !strcasecmp(text, "off") ? "0" : text;
-	/* the Trainer without accelerate's FSDP or DeepSpeed is DDP */
+	/* values of earlier releases: the Trainer without FSDP or DeepSpeed is DDP */
 	static const struct {
 		const char *word, *name;
 	} called[] = {{"hf", "ddp"},          {"trainer", "ddp"},     {"transformers", "ddp"},

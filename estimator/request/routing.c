@@ -3,14 +3,19 @@
 
 #include <math.h>
 
-/* Larger numbers fit no GPU; the callers' products with this bound stay within 128 bits. */
+/*
+ * Converts to an integer and bounds it. Larger numbers fit on no GPU, and callers' products with the bound
+ * fit 128 bits.
+ */
 static p4d_wide bounded(double tokens)
 {
 	return tokens < (double)P4D_MOST_ROUTED ? (p4d_wide)tokens : P4D_MOST_ROUTED;
 }
 
-/* The fullest rank's tokens as a multiple of an expert's mean share. Tokens beyond the capacity are
- * dropped. */
+/*
+ * Tokens of the busiest rank, divided by an expert's mean number of tokens. Tokens beyond the capacity are
+ * dropped.
+ */
 static double share_of(const p4d_layout *l)
 {
 	return l->megatron.expert_capacity > 0 && l->megatron.expert_capacity < l->imbalance
@@ -72,7 +77,7 @@ p4d_routed p4d_routed_of(const p4d_layout *l, uint64_t own)
 	case P4D_ALL_GATHER:
 		t.received = all;
 		break;
-	case P4D_DEEPEP: /* no rank gets more than every token once */
+	case P4D_DEEPEP: /* a rank gets each token at most once */
 		t.received = bounded((double)all * fmin(has_one_of(l, mine) * share_of(l), 1));
 		break;
 	default:

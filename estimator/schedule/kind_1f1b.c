@@ -33,10 +33,12 @@ static void order_vocabulary(const p4d_schedule *s, uint32_t stage, p4d_schedule
 	p4d_schedule_order__vocabulary(o, &keys);
 }
 
-/* A warm-up of p-r-1 forwards, then a forward and a backward in turn (PipeDream-flush). This takes min(m,
- * p-r) slots; one more with vocab-2, two more with vocab-1. With slices (Seq1F1B) the last stage runs all
- * slices of a micro-batch forward before it can run one backward. So every stage first runs (slices - 1)
- * additional forwards. With local losses no stage waits for another: one slot. */
+/*
+ * A warm-up of p-r-1 forwards, then forward and backward passes alternate (PipeDream-flush). This takes
+ * min(m, p-r) slots; one more with vocab-2, two more with vocab-1. With slices (Seq1F1B) the last stage runs
+ * all slices of a micro-batch forward before it can run one backward. So every stage first runs (slices - 1)
+ * additional forwards. With local losses no stage waits for another: one slot.
+ */
 static void order_1f1b(const p4d_schedule *s, uint32_t stage, p4d_schedule_order *o)
 {
 	const int64_t warm_up = s->local ? 0 : (int64_t)s->stages - stage - 1 + p4d_schedule_slices(s) - 1;

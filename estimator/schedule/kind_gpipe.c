@@ -9,7 +9,8 @@ static void order_gpipe(const p4d_schedule *s, uint32_t stage, p4d_schedule_orde
 }
 
 /*
- * With slices: TeraPipe. It needs more slots (m) than 1F1B, and is not faster. It is first in order and rank.
+ * With slices: TeraPipe. It needs more slots (m) than 1F1B, and is not faster. The search tries it first and
+ * ranks it first.
  */
 const p4d_schedule_kind p4d_schedule__gpipe = {
     .chunks = 1, .in_phases = true, .slices = true, .only_asked = true, .order = order_gpipe};

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "schedule/schedule_order.h"
 
-/* Interleaved 1F1B (arXiv 2104.04473): min(m*v, 2(p-r-1) + (v-1)g + 1) slots. g is the size of a group: p. */
+/*
+ * Interleaved 1F1B (arXiv 2104.04473): min(m*v, 2(p-r-1) + (v-1)g + 1) slots. g is the number of
+ * micro-batches in a group, normally p.
+ */
 static void order_groups(const p4d_schedule *s, uint32_t stage, p4d_schedule_order *o)
 {
 	int64_t warm_up =

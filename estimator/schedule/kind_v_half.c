@@ -46,7 +46,7 @@ static void order_v_half(const p4d_schedule *s, uint32_t stage, p4d_schedule_ord
 	p4d_schedule_order__vocabulary(o, &keys);
 }
 
-/* The differences between the keys above. */
+/* Computes v_ends from the keys above. */
 static p4d_v_ends ends_of_v_half(uint32_t left)
 {
 	return (p4d_v_ends){.ahead = (left + 1) / 2, .behind = (left + 1) / 2};

@@ -15,7 +15,8 @@ static void order_zb1p(const p4d_schedule *s, uint32_t stage, p4d_schedule_order
 	p4d_schedule_order__add(o, P4D_OP_BACKWARD_WEIGHT, 0, 3 * (warm_up + stage) + 2, 3);
 }
 
-/* With full recompute it defers nothing: it is then 1F1B, but holds more. */
+/* With full recompute no weight gradients are deferred. The order is then that of 1F1B, but with more
+ * memory. */
 const p4d_schedule_kind p4d_schedule__zb1p = {.chunks = 1,
 					      .split = true,
 					      .turn = 4,

@@ -2,7 +2,7 @@
 #include "base/wide.h"
 #include "schedule/schedule_order.h"
 
-/* Later than every pass that has a fixed time; two such times, one after the other. */
+/* Keys that are later than those of all passes with a fixed time. The second is later than the first. */
 static const int64_t AT_THE_END = (int64_t)1 << 48, AFTER_THAT = (int64_t)1 << 49;
 
 /*

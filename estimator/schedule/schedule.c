@@ -75,25 +75,26 @@ static uint64_t count_instructions(const p4d_schedule *s, uint32_t stage)
 	}
 	if (s->vocabulary != P4D_VOCAB_OFF)
 		each += 4;
-	/* the gather and the reduce of every chunk and of the vocabulary; and the optimizer */
+	/* gather and reduce of every chunk and of the vocabulary tables, and the optimizer */
 	return each * s->micro_batches + 2 * (uint64_t)s->chunks + (s->vocabulary != P4D_VOCAB_OFF ? 2 : 0) +
 	       1;
 }
 
-/* The neighbours of a stage's chunk in the order of the model. */
+/* The positions before and after a stage's chunk in the order of the model. */
 typedef struct neighbours {
-	uint16_t below, above; /* stages */
-	bool first, last;      /* none below, above */
-	bool tells, told;      /* gradients go to the position below, and come from the position above */
+	uint16_t below, above; /* stages with the position before and after */
+	bool first, last;      /* there is no position before; there is none after */
+	bool tells, told; /* whether this position sends a gradient to the one before; whether it receives one
+			     from the one after */
 } neighbours;
 
 /* State of compiling one stage. */
 typedef struct compiler {
 	const p4d_schedule *s;
 	uint32_t stage;
-	neighbours *of; /* per chunk */
+	neighbours *of; /* one entry per chunk */
 	p4d_slot_pool activation, vocabulary;
-	p4d_instruction *at; /* the next one to run */
+	p4d_instruction *at; /* the next instruction to write */
 } compiler;
 
 static p4d_instruction *emit(compiler *c, p4d_op op, uint32_t chunk, uint32_t micro_batch)
@@ -181,7 +182,7 @@ static void emit_pass(compiler *c, const p4d_pass *pass)
 	default: /* EMBED_BACKWARD, which comes after VOCAB_BACKWARD of the same micro-batch */
 		emit(c, P4D_OP_EMBED_BACKWARD, chunk, micro_batch);
 	}
-	/* passes of one kind and chunk are in order, so this was the last one that adds to the gradients */
+	/* the passes of one kind and chunk are in order, so no later pass adds to these gradients */
 	if (p4d_schedule_ends_with(c->s, micro_batch))
 		emit(c, P4D_OP_REDUCE_GRADS, chunk, 0);
 }

@@ -4,7 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-/* The fields of each instruction; all others must be set to "none". */
+/* The fields that an instruction uses; all others must be set to "none". */
 enum {
 	PASS = 1,    /* a chunk and a micro-batch */
 	SLOT = 2,    /* slot of activations or of the vocabulary */

@@ -18,8 +18,8 @@ void p4d_schedule_order__add(p4d_schedule_order *order, p4d_op op, uint32_t chun
 }
 
 /*
- * A pace that begins at the same place replaces the previous one; a pace that begins beyond the last pass has
- * no effect.
+ * A pace that begins at the same pass as the previous one replaces it. A pace that begins after the last pass
+ * has no effect.
  */
 void p4d_schedule_order__pace(p4d_schedule_order *order, uint32_t from, int64_t key, int64_t step)
 {
@@ -57,7 +57,7 @@ void p4d_schedule_order_begin(const p4d_schedule *s, uint32_t stage, p4d_schedul
 	kind->order(s, stage, order);
 }
 
-/* The end of a pace, or of the stream. */
+/* Number of the pass at which the current pace, or the stream, ends. */
 static int64_t turn(p4d_stream *stream, uint32_t count)
 {
 	if (stream->next == count)
@@ -70,7 +70,8 @@ static int64_t turn(p4d_stream *stream, uint32_t count)
 	return pace->key;
 }
 
-/* Groups of micro-batches go through one chunk after the other. */
+/* The next pass of the interleaved stream: a group of micro-batches runs through one chunk after the
+ * other. */
 static void interleave(const p4d_schedule_order *order, p4d_stream *stream, p4d_pass *pass)
 {
 	const uint32_t round = stream->round;
@@ -86,7 +87,7 @@ static void interleave(const p4d_schedule_order *order, p4d_stream *stream, p4d_
 	stream->group += order->group;
 }
 
-/* The slices of a micro-batch run backward in the reverse order. */
+/* The number of a backward pass: the slices of a micro-batch run backward in the reverse order. */
 static uint32_t reversed(uint32_t number, uint32_t slices)
 {
 	const uint32_t slice = number % slices;

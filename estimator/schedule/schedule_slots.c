@@ -24,7 +24,10 @@ static int64_t lead(const p4d_stream *x, const p4d_stream *d)
 	return gap > 0 ? (gap - 1) / d->step + 1 : -(-gap / d->step);
 }
 
-/* op_taking .. op_freeing: the life of a slot. Counts all chunks. */
+/*
+ * Maximum number of slots that are in use. op_taking takes a slot, and op_freeing frees it. Counts all
+ * chunks.
+ */
 static uint32_t most_alive(const p4d_schedule_order *o, p4d_op taking, p4d_op freeing)
 {
 	int64_t lead_of[P4D_STREAMS], sign[P4D_STREAMS], most = 0;
@@ -51,9 +54,9 @@ static uint32_t most_alive(const p4d_schedule_order *o, p4d_op taking, p4d_op fr
 }
 
 /*
- * Number of the layout's micro-batches that are begun, for the two streams of a kind with slices. Before
- * backward pass j there are j + ahead forwards, so the number is ceil((j + ahead) / slices) - floor(j /
- * slices). The maximum is before the last slice of a micro-batch runs backward.
+ * Maximum number of micro-batches that have begun and not ended, for a schedule with slices, which has two
+ * streams. Before backward pass j there are j + ahead forwards, so the number is ceil((j + ahead) / slices) -
+ * floor(j / slices). The maximum is before the last slice of a micro-batch runs backward.
  */
 static uint32_t sequences_begun(const p4d_schedule *s, const p4d_schedule_order *o)
 {
@@ -90,8 +93,9 @@ p4d_v_ends p4d_schedule_v_ends(const p4d_schedule *s, uint32_t stage)
 }
 
 /*
- * Passes run through the chunks in groups of micro-batches; backward in the reverse order. Returns the
- * maximum number of layers that are alive during forward passes of chunk `from` and later ones.
+ * In an interleaved schedule, passes run through the chunks in groups of micro-batches, backward in the
+ * reverse order. Returns the maximum number of layers that are alive during forward passes of chunk `from`
+ * and later ones.
  */
 static uint32_t layers_alive(const p4d_schedule *s, uint32_t stage, const uint16_t *chunk_layers,
 			     uint64_t from)
@@ -99,7 +103,7 @@ static uint32_t layers_alive(const p4d_schedule *s, uint32_t stage, const uint16
 	const uint64_t group = p4d_schedule_group(s), period = group * s->chunks,
 		       all = (uint64_t)s->micro_batches * s->chunks;
 	const uint64_t ahead =
-	    p4d_schedule_slots(s, stage).activation; /* forwards before the first backward */
+	    p4d_schedule_slots(s, stage).activation; /* forward passes before the first backward pass */
 	const uint64_t end = ahead + period < all ? ahead + period : all;
 	int64_t alive = 0, most = 0;
 

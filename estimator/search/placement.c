@@ -27,7 +27,7 @@ static bool try_place(const p4d_request *request, const p4d_search_space *space,
 	return true;
 }
 
-/* If two are equally fast, the cheaper one comes first. */
+/* Order of placements: by speed; among equally fast ones, the cheaper first. */
 static int compare(const void *left, const void *right)
 {
 	const p4d_placement *a = left, *b = right;

@@ -9,12 +9,13 @@
 #include "search/search_internal.h"
 
 /*
- * A layout whose lower bound exceeds the least bound by this factor was seldom the best, or among the best.
+ * Layouts whose lower bound exceeds the lowest bound by more than this factor are skipped at first. They were
+ * seldom among the best.
  */
 #define BEST_SLACK 1.05
 #define USUAL_SLACK 1.25
 
-/* The ranking without step times, and among layouts with equal memory: the simpler one first. */
+/* The order of layouts without step times, and of layouts with equal memory: the simpler one first. */
 static int by_simplicity(const void *a, const void *b)
 {
 	const p4d_search_entry *x = a, *y = b;
@@ -67,7 +68,7 @@ static int by_seconds(const void *a, const void *b)
 	return by_preference(a, b);
 }
 
-/* An entry that cannot be timed is never the fastest. */
+/* The step time of an entry; infinity if it cannot be timed. */
 static double seconds_of(p4d_search_enumeration *w, p4d_search_entry *e)
 {
 	if (!e->timed)
@@ -76,9 +77,9 @@ static double seconds_of(p4d_search_enumeration *w, p4d_search_entry *e)
 }
 
 /*
- * Moves those that tie with the fastest of entries from..entries to the front, the preferred ones first. Only
- * the first `wanted` of them are certainly timed, and certainly tie. Returns their number; 0: none can be
- * timed.
+ * Among entries from..entries, moves those that tie with the fastest one to the front, the preferred ones
+ * first. Only the first `wanted` of them are certainly timed, and certainly tie. Returns their number; 0:
+ * none can be timed.
  */
 static size_t tie(p4d_search_enumeration *w, size_t from, size_t wanted)
 {
@@ -109,8 +110,10 @@ static size_t tie(p4d_search_enumeration *w, size_t from, size_t wanted)
 	return kept;
 }
 
-/* Copies the best entries to `found`: first the fastest and those that tie with it, then the same among
- * the rest. */
+/*
+ * Copies the best entries to `found`: first the fastest and those that tie with it, then the fastest of the
+ * remaining ones, and so on.
+ */
 static size_t rank(p4d_search_enumeration *w, p4d_candidate *found, size_t room)
 {
 	size_t count = 0;
@@ -139,7 +142,7 @@ static bool rank_safe(p4d_search_enumeration *w, p4d_candidate *found)
 	return rank(w, found, 1) > 0;
 }
 
-/* One pass of the search. Returns the slack with which no layout is skipped that may be among the best. */
+/* One pass of the search. Returns the slack that would skip no layout that may be among the best. */
 static double search(const p4d_request *request, const p4d_search_space *space, double slack,
 		     p4d_candidate *found, size_t room, size_t *count, p4d_search_counts *counts)
 {
@@ -147,7 +150,9 @@ static double search(const p4d_request *request, const p4d_search_space *space, 
 	double slowest = INFINITY;
 
 	p4d_search_enumerate__start(&w, request, space, slack);
-	w.one = room == 1 && !counts; /* the best layout below `safe` may be another one */
+	w.one =
+	    room == 1 &&
+	    !counts; /* with counts, the best layout below `safe` is also wanted, which may be another one */
 	p4d_search_enumerate__all(&w);
 	*count = rank(&w, found, room);
 	if (*count == room)
@@ -163,7 +168,10 @@ static double search(const p4d_request *request, const p4d_search_space *space, 
 	return w.skipped ? P4D_SEARCH_TIE * slowest / w.least : 0;
 }
 
-/* If all layouts were discarded early: the one that is closest to fitting shows why none fits. */
+/*
+ * Called if all layouts were discarded early. Finds the one that is closest to fitting, which shows why none
+ * fits.
+ */
 static void find_smallest(const p4d_request *request, const p4d_search_space *space,
 			  p4d_search_counts *counts)
 {
@@ -175,12 +183,14 @@ static void find_smallest(const p4d_request *request, const p4d_search_space *sp
 	p4d_search_enumerate__all(&w);
 	p4d_search_enumerate__end(&w);
 	counts->smallest = w.counts.smallest;
-	if (!w.lean) /* no layout was possible, with any memory */
+	if (!w.lean) /* no layout was possible, whatever the memory */
 		counts->considered = 0;
 }
 
-/* Compares with an answer that was cut short. A candidate without throughput has only a bound instead of a
- * step time, which proves nothing. */
+/*
+ * Whether the answer of a search that was cut short is better. A candidate without throughput has only a
+ * bound instead of a step time, which proves nothing.
+ */
 static bool is_faster(const p4d_candidate *cut, const p4d_candidate *found)
 {
 	return cut->step.tokens_per_second_per_gpu > 0 && cut->step.seconds < found->step.seconds;
@@ -224,7 +234,7 @@ size_t p4d_search_run(const p4d_request *request, const p4d_search_space *space,
 	const bool cut = space->budget && space->budget->cut;
 
 	if (cut)
-		space->budget->cut = false; /* by an earlier search */
+		space->budget->cut = false; /* an earlier search may have set it */
 	const size_t count = search_wider(request, space, found, room, counts);
 	if (!count && counts && counts->considered && !counts->smallest.device_bytes)
 		find_smallest(request, space, counts);

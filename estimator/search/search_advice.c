@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* When nothing fits: finds a layout that does, giving up as few of the user's choices as possible. */
+/* For jobs that do not fit: finds a layout that fits and changes as few of the user's choices as possible. */
 #include <string.h>
 
 #include "search/search_internal.h"
 
 enum { MOST_NODES = 65536 };
 
-/* Groups of a user's choices: a pipeline's stages, chunks, schedule and split are one choice. */
+/* Groups of options that are one choice of the user, such as a pipeline's stages, chunks, schedule and
+ * split. */
 static const struct choice {
 	p4d_option option[7];
 	unsigned count;
@@ -23,7 +24,8 @@ static const struct choice {
 };
 enum { CHOICES = sizeof(choices) / sizeof(*choices), OF_EVALUATION = 1 };
 
-/* With local losses, what a model learns depends on its stages. */
+/* Whether only the user may change the choice: with local losses, what a model learns depends on its
+ * stages. */
 static bool is_the_users(const p4d_request *request, const struct choice *choice)
 {
 	return choice->option[0] == P4D_PP && p4d_is_stated(request, P4D_LOCAL_LOSS) &&
@@ -38,7 +40,10 @@ static bool is_kept(const p4d_search_space *space, p4d_option option)
 	return false;
 }
 
-/* Unsets the choices of a mask. Returns how many the user made; -1: the user did not make one of them. */
+/*
+ * Unsets the choices in the mask. Returns how many of them the user made; -1: the user did not make one of
+ * them.
+ */
 static int give_up(const p4d_search_space *space, p4d_request *request, unsigned mask)
 {
 	int rc = 0;
@@ -68,7 +73,10 @@ static bool better(const p4d_candidate *a, const p4d_candidate *b)
 	return a->fraction < b->fraction;
 }
 
-/* The best layout below space->limit that gives up the fewest choices; returns how many, or -1. */
+/*
+ * Finds the best layout below space->limit among those that give up the fewest choices. Returns their number,
+ * or -1.
+ */
 static int nearest_below_limit(const p4d_request *request, const p4d_search_space *space,
 			       p4d_candidate *found)
 {
@@ -85,7 +93,7 @@ static int nearest_below_limit(const p4d_request *request, const p4d_search_spac
 			if (!any || better(&candidate, found))
 				*found = candidate;
 			any = true;
-			if (mask == OF_EVALUATION) /* training does not change */
+			if (mask == OF_EVALUATION) /* only evaluation changes, not training */
 				return most;
 		}
 		if (any)
@@ -95,8 +103,8 @@ static int nearest_below_limit(const p4d_request *request, const p4d_search_spac
 }
 
 /*
- * An option on a command line cannot be unset, only replaced: evaluation then gets the micro-batch of
- * training.
+ * Sets the evaluation's micro-batch to that of training, because a command line cannot unset an option, only
+ * replace it.
  */
 static void replace_eval_micro_batch(const p4d_request *request, p4d_request *found)
 {

@@ -11,8 +11,10 @@
 #include "request/framework.h"
 #include "search/search_internal.h"
 
-/* Costs in units of the budget: a layout and its bound; an impossible layout; its memory; with experts;
- * and per layer, for frameworks that visit every layer. Most bounds are cached. */
+/*
+ * Costs in units of the budget: building a layout and its bound; building an impossible layout; summing its
+ * memory; more for experts; and per layer, for frameworks that visit every layer. Most bounds are cached.
+ */
 enum { TO_BUILD = 40, TO_FAIL = 500, TO_SUM = 200, TO_ROUTE = 200, TO_PLAY = 2, TO_SLICE = 10000 };
 
 static void set_cp_comm(p4d_search_enumeration *w, int cp_comm)
@@ -27,7 +29,7 @@ static bool chooses_cp_comm(const p4d_search_enumeration *w)
 	       p4d_framework_of(w->layout.framework)->chooses_cp_comm;
 }
 
-/* With the best of its grids, if p4d chooses the grid. */
+/* Derives the trial's layout, with the best grid if p4d chooses the grid. */
 static bool derive(p4d_search_enumeration *w)
 {
 	p4d_request *r = &w->trial;
@@ -95,7 +97,7 @@ bool p4d_search_candidate__may_win(p4d_search_enumeration *w, double bound)
 	return false;
 }
 
-/* The limit above which a candidate's bytes do not matter: it does not fit, and is not the smallest. */
+/* The bytes above which a candidate's memory does not matter, because it neither fits nor is the smallest. */
 static uint64_t enough_of(const p4d_search_enumeration *w)
 {
 	const double most = w->space->limit * w->capacity_bytes + 1;
@@ -107,8 +109,8 @@ static uint64_t enough_of(const p4d_search_enumeration *w)
 }
 
 /*
- * Whether the layout fits, with either cp-comm. A ring holds two blocks of keys with any number of ranks.
- * With two ranks, a gather holds as many, and has nothing to merge.
+ * Whether the layout fits with at least one value of cp-comm. A ring holds two blocks of keys with any number
+ * of ranks. With two ranks, a gather holds as many, and has nothing to merge.
  */
 static bool fits_somehow(p4d_search_enumeration *w, uint64_t *bytes)
 {
@@ -131,7 +133,10 @@ static bool fits_somehow(p4d_search_enumeration *w, uint64_t *bytes)
 	return false;
 }
 
-/* Memory only grows with the micro-batch, so a layout that was too large stays too large. */
+/*
+ * Whether the layout fits. Memory only grows with the micro-batch, so a layout that was too large with a
+ * smaller one is not computed again.
+ */
 static bool fits(p4d_search_enumeration *w, uint64_t *bytes)
 {
 	const unsigned bit = 1u << w->layout.recompute;
@@ -196,7 +201,7 @@ static void remember(p4d_search_enumeration *w, uint64_t device_bytes)
 	};
 }
 
-/* Stores in the request that the lengths of the slices just built are equal, or the fastest. */
+/* Stores in the request whether the lengths of the slices are equal, or are the fastest. */
 static void choose_slices(p4d_search_enumeration *w)
 {
 	p4d_request *r = &w->trial;
@@ -212,7 +217,7 @@ static void choose_slices(p4d_search_enumeration *w)
 	p4d_request_put(r, P4D_SLICE_LENGTHS, 1, P4D_BY_P4D);
 }
 
-/* Restores an entry's layout. */
+/* Builds an entry's layout again. */
 static void rebuild(p4d_search_enumeration *w, const p4d_search_entry *e)
 {
 	p4d_search_enumerate__back(w, e);
@@ -287,8 +292,8 @@ static bool fits_sliced(p4d_search_enumeration *w, uint64_t *bytes)
 }
 
 /*
- * Evaluates the candidate, and stores it if it fits below the limit. Skips the memory of one that is
- * certainly slower than the wanted layouts.
+ * Evaluates the candidate, and stores it if it fits below the limit. Does not compute the memory of a
+ * candidate that is certainly slower than the wanted layouts.
  */
 p4d_search_outcome p4d_search_candidate__try(p4d_search_enumeration *w)
 {

@@ -13,7 +13,7 @@
 #include "search/search_internal.h"
 
 enum { MOST_CP = 64, MOST_SPLIT_STAGES = 256, MOST_SPLIT_CHUNKS = 4 };
-enum { LONG_SEQUENCE = 32768 };            /* tokens from which slices are tried */
+enum { LONG_SEQUENCE = 32768 };            /* minimum tokens of a sequence for which slices are tried */
 enum { TO_BEGIN = 1600, TO_DISCARD = 80 }; /* units of the budget */
 
 /* Stores the candidate value of an open option; otherwise the requested value stays. */
@@ -59,7 +59,10 @@ static bool recomputes(const p4d_search_enumeration *w, int recompute)
 	}
 }
 
-/* The fastest layout that fits is faster than any with more recompute, so only that one counts. */
+/*
+ * Tries the recompute values from the least. The first layout that fits is faster than any with more
+ * recompute, so only that one counts.
+ */
 static p4d_search_outcome over_recompute(p4d_search_enumeration *w)
 {
 	static const int in_order[] = {P4D_RECOMPUTE_NONE, P4D_RECOMPUTE_SELECTIVE, P4D_RECOMPUTE_MLP,
@@ -86,16 +89,17 @@ static void over_micro_batches(p4d_search_enumeration *w)
 		over_recompute(w);
 		return;
 	}
-	/* if b does not divide it, neither does 2*b */
+	/* tries micro-batches b, 2*b, ...: if b does not divide the batch, neither does 2*b */
 	double slowest = 0;
 	for (uint64_t b = 1; b <= P4D_SEARCH_MOST_MICRO_BATCH; b *= 2) {
 		propose(w, P4D_MICRO_BATCH, b);
 		p4d_search_outcome last = over_recompute(w);
-		/* beyond its best micro-batch a layout only gets slower: fewer micro-batches fill the
-		 * pipeline less well */
+		/* micro-batches above the best one only make a layout slower, because fewer micro-batches
+		 * fill the pipeline less well */
 		bool worse = last == P4D_TOO_SLOW && slowest > 0 && w->bound > slowest;
 		slowest = last == P4D_TOO_SLOW ? w->bound : 0;
-		/* a grid may divide only a larger one, and allow a grid with less memory */
+		/* with a grid, a larger micro-batch may be divisible where this one is not, and may allow a
+		 * grid with less memory */
 		const bool no_more = last == P4D_NOT_DIVISIBLE || last == P4D_TOO_LARGE;
 		if ((no_more && !w->grids) || worse || w->any || w->layout.slices > 1)
 			break;
@@ -105,7 +109,7 @@ static void over_micro_batches(p4d_search_enumeration *w)
 static const p4d_option ends[] = {P4D_ACCOUNT_FOR_EMBEDDING, P4D_ACCOUNT_FOR_LOSS};
 enum { ENDS = sizeof(ends) / sizeof(*ends) };
 
-/* Embedding and loss that the trial counts as layers of a pipeline's split. */
+/* Number of ends (embedding, loss) that the trial counts as layers of a pipeline's split. */
 static uint64_t counted_ends(const p4d_search_enumeration *w)
 {
 	uint64_t count = 0;
@@ -116,8 +120,8 @@ static uint64_t counted_ends(const p4d_search_enumeration *w)
 }
 
 /*
- * Whether the search may count them: p4d plan does; a framework that distributes the remainder itself does
- * not need it.
+ * Whether the search may count embedding and loss as layers. p4d plan does. A framework that distributes the
+ * remainder itself does not need it.
  */
 static bool may_count_ends(const p4d_search_enumeration *w)
 {
@@ -138,8 +142,11 @@ static uint64_t layers_to_split(const p4d_search_enumeration *w, uint64_t pp)
 	return (uint64_t)w->asked->value[P4D_LAYERS] + (pp > 1 ? counted_ends(w) : 0);
 }
 
-/* If layers do not divide evenly: some middle stages get one more, since the end stages have embedding and
- * head. A split places all layers, so it contradicts counting embedding and loss as layers. */
+/*
+ * Proposes a split if the layers do not divide evenly: some middle stages get one more layer, since the end
+ * stages have embedding and head. A split places all layers, so it contradicts counting embedding and loss as
+ * layers.
+ */
 static bool propose_split(p4d_search_enumeration *w, uint64_t pp, uint64_t vpp)
 {
 	const uint64_t layers = layers_to_split(w, pp), units = layers / vpp;
@@ -173,9 +180,9 @@ static bool propose_split(p4d_search_enumeration *w, uint64_t pp, uint64_t vpp)
 }
 
 /*
- * Whole sequences; and slices of long ones, of 8,192 and 4,096 tokens on average, since shorter ones do not
- * fill a GPU. Slices help if there are too few micro-batches, or if these are too large. With several
- * sequences in a micro-batch they do not help.
+ * Tries whole sequences and, if sequences are long, slices of 8,192 and 4,096 tokens on average, since
+ * shorter ones do not fill a GPU. Slices help if there are too few micro-batches, or if these are too large.
+ * With several sequences in a micro-batch they do not help.
  */
 static void over_slices(p4d_search_enumeration *w, uint64_t pp, int schedule, int vocabulary)
 {
@@ -197,7 +204,7 @@ static void over_slices(p4d_search_enumeration *w, uint64_t pp, int schedule, in
 	w->trial.origin[P4D_TOKEN_SLICES] = P4D_UNSET;
 }
 
-/* One schedule with its chunks. */
+/* Tries one schedule with this number of chunks. */
 static void try_shape(p4d_search_enumeration *w, uint64_t pp, int schedule, uint64_t vpp, int vocabulary)
 {
 	const p4d_framework *framework = p4d_framework_of(w->layout.framework);
@@ -215,9 +222,9 @@ static void try_shape(p4d_search_enumeration *w, uint64_t pp, int schedule, uint
 }
 
 /*
- * Interleaved chunks with embedding and loss as one layer each; Megatron-LM then takes one layer less in the
- * first and the last chunk. Tried if the pipeline does not divide the layers alone. More chunks idle less but
- * gain less and less, so only the largest number up to MOST_CHUNKS is tried.
+ * Tries interleaved chunks where embedding and loss count as one layer each; Megatron-LM then takes one layer
+ * less in the first and the last chunk. Tried if the pipeline does not divide the layers alone. More chunks
+ * idle less but gain less and less, so only the largest number up to MOST_CHUNKS is tried.
  */
 static void try_counted_ends(p4d_search_enumeration *w, uint64_t pp, int schedule)
 {
@@ -236,7 +243,7 @@ static void try_counted_ends(p4d_search_enumeration *w, uint64_t pp, int schedul
 	count_ends(w, false);
 }
 
-/* A schedule with its chunks, without and with vocabulary parallelism. */
+/* Tries a schedule with each number of chunks, without and with vocabulary parallelism. */
 static void try_schedule(p4d_search_enumeration *w, uint64_t pp, int schedule)
 {
 	const p4d_schedule_kind *kind = p4d_schedule_kinds[schedule];
@@ -249,8 +256,8 @@ static void try_schedule(p4d_search_enumeration *w, uint64_t pp, int schedule)
 	/* without a pipeline there is nothing to schedule */
 	if ((kind->only_asked && p4d_is_open(w, P4D_SCHEDULE)) || (pp == 1 && (chunks != 1 || kind->split)))
 		return;
-	/* More chunks are slightly faster if transfers hide, and the bound then prunes fewer chunks. With
-	 * many micro-batches it prunes all if the vocabulary is sharded. */
+	/* Tries many chunks first: they are slightly faster if transfers are hidden, so the bound then prunes
+	 * fewer chunks. With many micro-batches and a sharded vocabulary, the bound prunes all of them. */
 	for (uint64_t vpp = chunks               ? chunks
 			    : layers / pp < most ? layers / pp
 						 : most;
@@ -265,7 +272,7 @@ static void try_schedule(p4d_search_enumeration *w, uint64_t pp, int schedule)
 		try_counted_ends(w, pp, schedule);
 }
 
-/* The schedules of a pipeline. */
+/* Tries all schedules for a pipeline with pp stages. */
 static void over_schedules(p4d_search_enumeration *w, uint64_t pp)
 {
 	memset(w->most_of_1f1b, 0, sizeof(w->most_of_1f1b));
@@ -308,10 +315,7 @@ bool p4d_search_enumerate__spread(const p4d_search_enumeration *w, uint64_t rank
 	return false;
 }
 
-/*
- * How experts are distributed. Layouts that fit on more ranks with less exchange are found in any order, so
- * the order does not matter.
- */
+/* Tries all distributions of experts (ep, etp). Their order does not matter. */
 static void over_experts(p4d_search_enumeration *w, uint64_t ranks, uint64_t pp)
 {
 	p4d_search_spread at = {0, 0};
@@ -343,7 +347,8 @@ static void over_pipelines(p4d_search_enumeration *w, uint64_t ranks)
 	uint64_t most = layers < P4D_MAX_STAGES ? layers : P4D_MAX_STAGES;
 
 	if (!p4d_is_open(w, P4D_PP)) {
-		over_experts(w, ranks, asked_or_1(w, P4D_PP)); /* one, if the framework has no pipelines */
+		over_experts(w, ranks,
+			     asked_or_1(w, P4D_PP)); /* one stage, if the framework has no pipelines */
 		return;
 	}
 	most = ranks < most ? ranks : most;
@@ -405,7 +410,7 @@ void p4d_search_enumerate__all(p4d_search_enumeration *w)
 	while (p4d_search_sharding__next(w));
 }
 
-/* Data-parallel size of all layouts; 1 if they differ. */
+/* Data-parallel size that all layouts have; 1 if it differs. */
 static uint64_t replicas(const p4d_request *r, uint64_t world)
 {
 	const uint64_t ranks = (uint64_t)(r->value[P4D_TP] * r->value[P4D_CP] * r->value[P4D_PP]);
@@ -454,7 +459,7 @@ void p4d_search_enumerate__start(p4d_search_enumeration *w, const p4d_request *r
 	memset(&w->cache, 0, sizeof(w->cache));
 	memset(&w->counts, 0, sizeof(w->counts));
 	memset(w->floor, 0, sizeof(w->floor));
-	/* what does not depend on the layout */
+	/* completes the options that do not depend on the layout */
 	p4d_request_complete(&w->trial, 0, 0);
 	find_open(w);
 	if (p4d_is_set(request, P4D_RECOMPUTE_MODULES))

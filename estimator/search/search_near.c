@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Layouts that p4d cannot tell apart. */
+/* Finds out whether p4d can tell two layouts apart. */
 #include <math.h>
 #include <string.h>
 
 #include "search/search_internal.h"
 
-/* Options that a search decides besides p4d_layout_options, and texts that follow from these. */
+/* Options that a search decides in addition to p4d_layout_options, and texts that follow from these
+ * options. */
 static const p4d_option others[] = {P4D_OPTIMIZER_SHARDING, P4D_SHARD_DEGREE,   P4D_ACCOUNT_FOR_EMBEDDING,
 				    P4D_ACCOUNT_FOR_LOSS,   P4D_PIPELINE_SPLIT, P4D_TP_GRID,
 				    P4D_SLICE_LENGTHS};

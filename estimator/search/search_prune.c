@@ -27,7 +27,7 @@ bool p4d_search_prune__states_fit(p4d_search_enumeration *w, p4d_search_spread a
 	return !l->dp || (double)p4d_memory_least_states(l) <= w->space->limit * (double)c->gpu->usable_bytes;
 }
 
-/* Whether all stages of the trial have as many layers. */
+/* Whether all stages of the trial have equally many layers. */
 static bool is_even(const p4d_search_enumeration *w)
 {
 	const p4d_request *r = &w->trial;
@@ -50,7 +50,8 @@ static p4d_cost_least work_out_floor(p4d_search_enumeration *w, p4d_search_sprea
 	l->tp_comm_overlap = l->tp > 1 && p4d_framework_value(&w->trial, P4D_TP_COMM_OVERLAP);
 	l->schedule = P4D_SCHEDULE_DEFAULT;
 	l->recompute = recompute;
-	l->megatron.recompute_modules = 0; /* left over from the last layout; they only add to the cost */
+	l->megatron.recompute_modules = 0; /* recomputed modules only add to the cost, so the bound ignores
+					      those of the previous layout */
 	l->micro_batch = micro_batch;
 	l->pp = stages;
 	l->vpp = 1;
@@ -71,7 +72,7 @@ static p4d_cost_least floor_of(p4d_search_enumeration *w, p4d_search_spread at, 
 {
 	const p4d_layout *l = &w->layout;
 	const uint64_t tp = (uint64_t)w->trial.value[P4D_TP], cp = (uint64_t)w->trial.value[P4D_CP];
-	/* they are below 2^17, 2^11, 2^13, 2^11 and 2^3 */
+	/* tp, cp, ... are below 2^17, 2^11, 2^13, 2^11 and 2^3 */
 	const uint64_t key =
 	    (((micro_batch << 11 | tp) << 13 | cp) << 11 | stages) << 3 | (uint64_t)recompute;
 	p4d_search_floor *known =
@@ -110,7 +111,7 @@ static bool is_sliced(const p4d_search_enumeration *w)
 	return p4d_is_set(&w->trial, P4D_TOKEN_SLICES) && w->trial.value[P4D_TOKEN_SLICES] > 1;
 }
 
-/* Whether 1f1b's result about a micro-batch that does not fit also holds for the trial's schedule. */
+/* Whether a micro-batch that does not fit with 1f1b also does not fit with the trial's schedule. */
 static bool is_like_1f1b(const p4d_search_enumeration *w)
 {
 	const int schedule = (int)w->trial.value[P4D_SCHEDULE];

@@ -10,7 +10,8 @@
 
 static const struct kind {
 	int sharding;
-	bool in_domain; /* shards over ranks that NVLink connects, and replicates the model on the others */
+	bool in_domain; /* shards over the ranks that NVLink connects, and replicates the model over these
+			   groups */
 } kinds[] = {
     {P4D_SHARD_STATES, false},    {P4D_SHARD_GRADIENTS, true},   {P4D_SHARD_GRADIENTS, false},
     {P4D_SHARD_PARAMETERS, true}, {P4D_SHARD_PARAMETERS, false},
@@ -28,7 +29,7 @@ static bool is_open(const p4d_search_enumeration *w)
 	       !p4d_is_set(w->asked, P4D_LOCAL_LOSS) && w->asked->origin[P4D_MODEL] != P4D_BY_SCRIPT;
 }
 
-/* The layout is filled once, not from each trial. */
+/* Sets the sharding in the prepared layout, because that is filled once and not from each trial. */
 void p4d_search_sharding__put(p4d_search_enumeration *w, int sharding, uint64_t degree)
 {
 	if (!is_open(w))
@@ -49,7 +50,7 @@ bool p4d_search_sharding__next(p4d_search_enumeration *w)
 		return false;
 	if (w->sharing == 0 && w->trial.value[P4D_OPTIMIZER_SHARDING] != P4D_SHARD_STATES)
 		return false;
-	w->cache.once_key = 0; /* the key does not contain it */
+	w->cache.once_key = 0; /* the cache's key does not contain the sharding */
 	return ++w->sharing < KINDS;
 }
 

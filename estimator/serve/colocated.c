@@ -9,7 +9,7 @@
 #include "request/model_size.h"
 
 #define GIB ((double)(1 << 30))
-enum { STEP_PERCENT = 5 }; /* step size of an engine's fraction of the GPU */
+enum { STEP_PERCENT = 5 }; /* step, in percent, in which p4d tries an engine's share of the GPU */
 
 static bool prefers(const p4d_request *r)
 {
@@ -31,7 +31,7 @@ void p4d_colocated_complete(p4d_request *r, uint64_t world)
 	p4d_request_default(r, P4D_REFERENCE, P4D_REFERENCE_ON, P4D_BY_P4D);
 	p4d_request_default(r, P4D_CRITIC, 0, P4D_BY_P4D);
 	p4d_request_default(r, P4D_SWAP, 0, P4D_BY_P4D);
-	/* one micro-batch per rank before gradients are reduced; in a pipeline, as many as fill it */
+	/* one micro-batch per rank for each update; in a pipeline, as many as its stages */
 	const int64_t in_pipeline = p4d_is_set(r, P4D_PP) ? r->value[P4D_PP] : 1;
 	if (world && !(world % ranks))
 		p4d_request_default(r, P4D_GLOBAL_BATCH, (int64_t)(world / ranks) * of_rank * in_pipeline,
@@ -49,8 +49,10 @@ static uint64_t kept_of(const p4d_stage *peak, const p4d_layout *l, unsigned swa
 	       (swap & P4D_OFFLOAD_OPTIMIZER ? 0 : peak->part[P4D_PART_OPTIMIZER]);
 }
 
-/* A frozen copy in 16 bits (for pairs, in the policy's type), sharded like the actor's parameters. With
- * adapters the copy is the model without them. */
+/*
+ * Bytes of the reference, a frozen copy in 16 bits (with DPO, in the policy's type) that is sharded like the
+ * actor's parameters. With adapters, the reference is the base model, without a copy.
+ */
 static uint64_t reference_of(const p4d_request *r, const p4d_layout *l)
 {
 	const bool units = p4d_framework_shares(l, P4D_SHARES_UNITS);
@@ -72,7 +74,7 @@ static int engine_of(const p4d_request *request, const p4d_layout *l, const p4d_
 
 	if (!r.value[P4D_COLOCATE])
 		return 0;
-	/* the engine's values of the same options are different */
+	/* the engine has its own values of these options */
 	r.value[P4D_TP] = r.value[P4D_ENGINE_TP];
 	r.value[P4D_PP] = 1;
 	r.value[P4D_OFFLOAD] = 0;
@@ -102,7 +104,7 @@ static int estimate_pairs(const p4d_request *r, const p4d_layout *layout, p4d_co
 	p4d_layout l = *layout;
 	p4d_estimate e;
 
-	l.micro_batch *= 2; /* chosen and rejected */
+	l.micro_batch *= 2; /* DPO processes chosen and rejected sequences together */
 	l.eval_micro_batch *= 2;
 	l.pairs = true;
 	l.reference = r->value[P4D_REFERENCE] == P4D_REFERENCE_ON;
@@ -115,7 +117,7 @@ static int estimate_pairs(const p4d_request *r, const p4d_layout *layout, p4d_co
 	return 0;
 }
 
-/* Logits in 16 bits; their gradient replaces them. */
+/* Whether the gradient of the logits replaces the 16-bit logits. */
 static bool has_loss_in_place(const p4d_layout *l)
 {
 	return l->torch.packing && p4d_framework_shares(l, P4D_SHARES_UNITS) &&
@@ -165,7 +167,7 @@ int p4d_colocated_estimate(const p4d_request *r, const p4d_layout *l, const p4d_
 	if (estimate_actor(l, &capacity, &e, err) < 0 || engine_of(r, l, gpu, &c, err) < 0)
 		return -1;
 	const uint64_t kept = kept_of(&e.peak, l, swap), peak = e.peak.device_bytes;
-	/* a value instead of logits */
+	/* the critic has one value per token instead of logits */
 	const uint64_t values = peak - e.peak.part[P4D_PART_LOGITS];
 	const bool critic = r->value[P4D_CRITIC];
 
@@ -173,7 +175,7 @@ int p4d_colocated_estimate(const p4d_request *r, const p4d_layout *l, const p4d_
 	c.generating.reference = c.training.reference = reference_of(r, l);
 	c.generating.actor = kept + e.peak.part[P4D_PART_CONTEXT];
 	c.generating.critic = critic ? kept : 0;
-	/* the actor's step or the critic's, whichever is more */
+	/* the peak of the actor's step or of the critic's, whichever is larger */
 	c.training.actor = peak;
 	c.training.critic = critic ? kept : 0;
 	if (critic && values > peak) {
@@ -194,8 +196,10 @@ static bool fits(const p4d_colocated *c, double limit)
 	return (double)c->training.sum <= most && (double)c->generating.sum <= most;
 }
 
-/* The engine's fraction that the other models leave, in steps, if it has room for a sequence; 0: it has
- * not. */
+/*
+ * The share of the GPU, in percent and in steps, that the other models leave for the engine; 0: it has no
+ * room for a sequence.
+ */
 static uint64_t percent_left(const p4d_colocated *c, double limit)
 {
 	const uint64_t most = (uint64_t)(limit * (double)c->capacity_bytes);
@@ -210,7 +214,7 @@ static uint64_t percent_left(const p4d_colocated *c, double limit)
 	return (p4d_wide)percent * c->capacity_bytes / 100 >= needed ? percent : 0;
 }
 
-/* The first sufficient change; swaps and the reference may be combined. */
+/* Adds the first change that is enough. Swapping and offloading the reference may be combined. */
 static void fix(const p4d_request *r, const p4d_layout *l, const p4d_gpu *gpu, const p4d_colocated *c,
 		double limit, p4d_error *err)
 {
@@ -246,7 +250,7 @@ static void fix(const p4d_request *r, const p4d_layout *l, const p4d_gpu *gpu, c
 	}
 }
 
-/* A micro-batch of one pair may fit. */
+/* Suggests a micro-batch of one pair, if that fits. */
 static int check_pair(const p4d_request *r, const p4d_layout *l, const p4d_gpu *gpu, const p4d_colocated *c,
 		      double limit, p4d_error *err)
 {
@@ -267,7 +271,7 @@ static int check_pair(const p4d_request *r, const p4d_layout *l, const p4d_gpu *
 	return -1;
 }
 
-/* The parts of the job; most jobs do not have all. */
+/* Adds the name and size of a part of the job, if the job has this part. */
 static void add_part(p4d_text *parts, const char *name, uint64_t bytes)
 {
 	if (bytes)

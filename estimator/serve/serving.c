@@ -10,26 +10,27 @@
 #include "serve/serving_internal.h"
 
 enum {
-	BLOCK = 16, /* tokens of a block of keys and values */
+	BLOCK = 16, /* tokens in a block of the KV cache */
 	VOCAB_MULTIPLE = 64,
-	ELEMENT = 2, /* bytes of a value that is not quantized */
-	/* bytes per vocabulary entry of a sampled row of logits: in 16 bits, in 32 bits, of the most
-	 * likely tokens, and as probabilities */
+	ELEMENT = 2, /* bytes of an element that is not quantized */
+	/* bytes per vocabulary entry when a row of logits is sampled: logits in 16 bits and in 32 bits, the
+	 * most likely tokens, and probabilities */
 	SAMPLED = ELEMENT + 4 + 4 + 4,
-	LARGE_GPU_GIB = 70, /* from this size on vLLM uses larger batches, except on an A100; and even
-			     * larger ones from: */
+	LARGE_GPU_GIB = 70, /* GPUs with at least this much memory use larger batches in vLLM, except an A100;
+			       the next constant: even larger batches */
 	LARGEST_GPU_GIB = 160,
-	CAPTURED = 512,     /* most tokens of a CUDA graph; the largest graph has two tokens per sequence */
-	RESTRICTED = 12800, /* bytes per sequence: tokens that are allowed, biased or end it */
-	RESIDENT = 2,       /* number of layers: one runs while the next one is copied */
+	CAPTURED = 512, /* maximum tokens of a CUDA graph; the largest graph has two tokens per sequence */
+	RESTRICTED =
+	    12800, /* bytes per sequence for lists of tokens that are allowed, biased or end the sequence */
+	RESIDENT = 2, /* layers on the GPU with offloaded weights: one runs while the next one is copied */
 	LORA_RANK = 16,
 	FEW_SEQUENCES = 16,      /* up to this many sequences, vLLM has 7 graphs instead of 51 */
 	EXPERT_TOKENS = 1 << 16, /* tokens that the experts process at a time (VLLM_FUSED_MOE_CHUNK_SIZE) */
 };
-#define UTILIZATION 0.92 /* vLLM 0.33 */
+#define UTILIZATION 0.92 /* vLLM 0.33's default for --gpu-memory-utilization */
 #define UTILIZATION_SGLANG 0.9
 #define GIB ((uint64_t)1 << 30)
-/* memory that is in use when SGLang measures the GPU; its fraction is of the remainder */
+/* memory that is in use before SGLang measures the GPU; its fraction applies to the remainder */
 #define CONTEXT_BYTES (GIB / 2)
 #define NCCL_BYTES GIB
 
@@ -70,8 +71,8 @@ void p4d_serving_complete(p4d_request *r, const p4d_gpu *gpu)
 
 /*
  * Size of a linear layer's weight in thousandths of a byte, with scales: 16 bits per 128 weights and a zero
- * point (AWQ, GPTQ); 32 bits per row (8 bits); 8 bits per 64 weights (bitsandbytes' double quantization, in
- * which files are published); 8 bits per 32 weights (MXFP4).
+ * point (AWQ, GPTQ); 32 bits per row (8 bits); 8 bits per 64 weights (bitsandbytes' double quantization, the
+ * form in which files are published); 8 bits per 32 weights (MXFP4).
  */
 uint64_t p4d_serving__thousandths(int stored)
 {
@@ -112,13 +113,13 @@ static p4d_wide matrices_of_layer(const p4d_layout *l)
 	return matrices_of_attention(l) + l->architecture->mlps * (l->glu ? 3 : 2) * h * f;
 }
 
-/* A rank's part of each of its experts. ep: over all engines, or 1. */
+/* Columns of each expert on this rank. ep: over all engines, or 1. */
 static uint64_t local_expert_ffn(const p4d_layout *l)
 {
 	return l->ep > 1 ? l->expert_ffn : div_up(l->expert_ffn, l->tp * l->dp);
 }
 
-/* The same for a layer with experts, without the router. */
+/* Like matrices_of_layer, for a layer with experts, without the router. */
 static p4d_wide matrices_of_expert_layer(const p4d_layout *l)
 {
 	const p4d_wide inside =
@@ -127,7 +128,10 @@ static p4d_wide matrices_of_expert_layer(const p4d_layout *l)
 	return matrices_of_attention(l) + (l->glu ? 3 : 2) * (p4d_wide)l->hidden * inside;
 }
 
-/* The fullest stage: the most layers of any stage, with embedding, head or both. */
+/*
+ * Bytes of the weights on the fullest stage: it has the most layers of any stage, with embedding, head or
+ * both.
+ */
 static p4d_wide weights_of(const p4d_layout *l, int stored, uint64_t layers)
 {
 	const p4d_wide h = l->hidden;
@@ -136,7 +140,7 @@ static p4d_wide weights_of(const p4d_layout *l, int stored, uint64_t layers)
 	    (layers - with) * matrices_of_layer(l) + (with ? with * matrices_of_expert_layer(l) : 0);
 	p4d_layout one = *l;
 	one.tp = one.etp = one.ep = one.dp = 1;
-	/* norms, biases and routers, counted as not divided */
+	/* norms, biases and routers count as if no rank shared them */
 	const p4d_wide rest =
 	    (layers - with) * (p4d_size_of_layer(&one) - matrices_of_layer(&one)) +
 	    (with ? with * (p4d_size_of_expert_layer(&one) + l->experts * p4d_size_of_expert(&one) -
@@ -154,8 +158,10 @@ static p4d_wide weights_of(const p4d_layout *l, int stored, uint64_t layers)
 	return bytes;
 }
 
-/* The experts' workspace for these tokens, which vLLM keeps: the larger of the gate and up projections and
- * the output, and the activation between them (vLLM's fused_moe). */
+/*
+ * Elements of the experts' workspace for these tokens, which vLLM keeps: the larger of the gate and up
+ * projections and the output, and the activation between them (vLLM's fused_moe).
+ */
 static p4d_wide workspace_of(const p4d_layout *l, uint64_t tokens)
 {
 	const p4d_wide h = l->hidden, part = local_expert_ffn(l), wide = 2 * part > h ? 2 * part : h;
@@ -165,7 +171,10 @@ static p4d_wide workspace_of(const p4d_layout *l, uint64_t tokens)
 	return l->experts ? chunk * l->experts_per_token * (wide + part) * ELEMENT : 0;
 }
 
-/* Peak of a forward pass of this many tokens: the wider block, and the hidden states before and after it. */
+/*
+ * Bytes at the peak of a forward pass with this many tokens: the wider block, and the hidden states before
+ * and after it.
+ */
 static p4d_wide profile_of(const p4d_layout *l, uint64_t tokens, uint64_t sequences)
 {
 	const p4d_wide h = l->hidden, f = div_up(l->ffn, l->tp), A = (p4d_wide)l->heads / l->tp * l->head_dim,
@@ -180,15 +189,19 @@ static p4d_wide profile_of(const p4d_layout *l, uint64_t tokens, uint64_t sequen
 	return layer > sampled ? layer : sampled;
 }
 
-/* Buffers of vLLM's runner: how often each token occurred (32 bits), whether the prompt contains it (one
- * bit), and which tokens are allowed. And the experts' workspace. */
+/*
+ * Bytes of the buffers of vLLM's runner: how often each token occurred (32 bits), whether the prompt contains
+ * it (one bit), and which tokens are allowed. And the experts' workspace.
+ */
 static p4d_wide buffers_of(const p4d_layout *l, uint64_t tokens, uint64_t sequences)
 {
 	return sequences * ((p4d_wide)l->vocab * 4 + l->vocab / 8 + RESTRICTED) + workspace_of(l, tokens);
 }
 
-/* CUDA graphs share a memory pool. It holds what the pieces of each layer pass on: query, keys and values,
- * the result of attention, and hidden states. */
+/*
+ * Bytes of the memory pool that CUDA graphs share. It has the tensors that the pieces of each layer pass on:
+ * query, keys and values, the result of attention, and hidden states.
+ */
 static p4d_wide graphs_of(const p4d_layout *l, uint64_t layers, uint64_t sequences)
 {
 	const uint64_t tokens = 2 * sequences < CAPTURED ? 2 * sequences : CAPTURED;
@@ -211,7 +224,7 @@ static p4d_wide adapter_of(const p4d_layout *l, uint64_t layers)
 	return layers * (attention + (l->experts ? 0 : mlp)) + (l->pp == 1 ? tables : tables / 2);
 }
 
-/* Layers of a stage with a window, and layers that attend to all tokens. */
+/* Number of a stage's layers with a window. The other layers attend to all tokens. */
 static uint64_t windowed_layers(const p4d_layout *l, uint64_t layers)
 {
 	const unsigned every = l->architecture->full_attention_every;
@@ -226,16 +239,20 @@ static uint64_t windowed_layers(const p4d_layout *l, uint64_t layers)
 
 typedef struct kv_cache {
 	uint64_t token_bytes;    /* bytes of a token in one layer */
-	uint64_t full, windowed; /* layers */
+	uint64_t full, windowed; /* number of layers without and with a window */
 	uint64_t window;         /* maximum number of tokens that a layer with a window holds */
 } kv_cache;
 
-/* A layer with a window holds its window and the tokens of the present pass, and may start inside a block. */
+/*
+ * Bytes of a sequence in the cache. A layer with a window stores the window and the tokens of the current
+ * pass, which may start in the middle of a block.
+ */
 static p4d_wide bytes_of_sequence(const kv_cache *c, uint64_t tokens)
 {
 	const uint64_t blocks = div_up(tokens, BLOCK);
 	const uint64_t held = tokens < c->window ? tokens : c->window;
-	const uint64_t in_window = div_up(held, BLOCK) + 1; /* vLLM counts it also where nothing was left */
+	const uint64_t in_window =
+	    div_up(held, BLOCK) + 1; /* the additional block also counts if the window starts at a block */
 
 	return ((p4d_wide)c->full * blocks + (p4d_wide)c->windowed * in_window) * BLOCK * c->token_bytes;
 }
@@ -292,14 +309,14 @@ static int check(const p4d_layout *l, uint64_t engines, uint64_t world, p4d_erro
 	return p4d_fix(err, "--p4d-tp=1 --p4d-pp=1%s", engines == 1 ? "" : " --p4d-data-parallel-size=1");
 }
 
-/* Options that have no effect alone, or with this model. */
+/* Refuses options that have no effect alone, or with this model. */
 static int check_options(const p4d_request *r, const p4d_layout *l, p4d_error *err)
 {
 	const bool offload = p4d_is_set(r, P4D_CPU_OFFLOAD) && p4d_request_real(r, P4D_CPU_OFFLOAD) > 0;
 
 	if (offload && offloads(r))
 		return p4d_fail(err, P4D_E_VALUE, "give only one of cpu-offload-gb and offload=weights");
-	/* a script may contain an option that engines ignore */
+	/* p4d accepts it from a script, because engines ignore it */
 	if (r->origin[P4D_EXPERT_PARALLEL] == P4D_BY_USER && r->value[P4D_EXPERT_PARALLEL] && !l->experts)
 		return p4d_fail(err, P4D_E_VALUE, "expert-parallel has no effect: the model has no experts");
 	if (r->origin[P4D_MAX_LORA_RANK] == P4D_BY_USER && !p4d_is_set(r, P4D_MAX_LORAS)) {
@@ -317,7 +334,7 @@ int p4d_serving__stored_of(const p4d_request *r)
 {
 	const int stored = (int)r->value[P4D_STORED];
 
-	/* with training, quant applies to the trained weights */
+	/* for trainings, the option quant is about the trained model */
 	if (stored != P4D_STORED_FULL || !p4d_is_set(r, P4D_QUANT) ||
 	    r->value[P4D_WORKLOAD] != P4D_WORKLOAD_SERVE)
 		return stored;
@@ -384,7 +401,8 @@ void p4d_serving__layout_of(const p4d_request *r, p4d_layout *l)
 	p4d_layout_of_model(r, l);
 	l->tp = (uint64_t)r->value[P4D_TP];
 	l->pp = (uint64_t)r->value[P4D_PP];
-	l->dp = shared ? (uint64_t)r->value[P4D_ENGINE_DP] : 1; /* SGLang's copies share nothing */
+	l->dp =
+	    shared ? (uint64_t)r->value[P4D_ENGINE_DP] : 1; /* SGLang's data-parallel copies share nothing */
 	l->ep = whole ? l->tp * l->dp : 1;
 }
 
@@ -424,13 +442,13 @@ int p4d_serving_estimate(const p4d_request *r, const p4d_gpu *gpu, uint64_t worl
 	const p4d_wide weights = weights_of(&l, stored, s.resident_layers) - away + adapters,
 		       host = offloads(r) ? inside : away,
 		       profile = profile_of(&l, s.max_batched_tokens, s.max_num_seqs);
-	/* with latent attention, every rank has the whole latent and the keys' positions */
+	/* with latent attention, every rank caches the whole latent and the keys' rotated part */
 	const uint64_t elements = l.kv_rank ? l.kv_rank + l.rope_dim : 2 * local_kv_heads(&l) * l.head_dim;
 	kv_cache c = {.token_bytes =
 			  elements * (r->value[P4D_KV_CACHE_DTYPE] == P4D_KV_CACHE_FP8 ? 1 : ELEMENT),
 		      .windowed = windowed_layers(&l, layers)};
 	c.full = layers - c.windowed;
-	/* vLLM schedules a batch while another one runs */
+	/* vLLM schedules a batch while another one runs, so a layer with a window holds more tokens */
 	c.window = outside ? l.sliding_window + s.max_batched_tokens
 			   : l.sliding_window - 1 + 2 * s.max_batched_tokens;
 	const p4d_wide sequence = bytes_of_sequence(&c, s.max_model_len);

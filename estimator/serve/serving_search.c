@@ -12,7 +12,7 @@ typedef struct layouts {
 	size_t room, count;
 	p4d_serving_counts *counts;
 	p4d_error *err;  /* error of the last layout that cannot be judged */
-	p4d_error first; /* error of the first one whose load or GPU is wrong */
+	p4d_error first; /* error of the first layout for which the load or the GPU is wrong */
 } layouts;
 
 static double seconds_of(const p4d_request *r, p4d_option milliseconds)
@@ -30,13 +30,13 @@ p4d_serving_space p4d_serving_space_of(const p4d_request *r, const p4d_gpu *gpu,
 				   .between_tokens_s = seconds_of(r, P4D_BETWEEN_TOKENS)};
 }
 
-/* GPU-seconds per token. */
+/* Cost of a layout: GPU-seconds per token. */
 static double cost(const p4d_serving_found *f)
 {
 	return (double)f->gpus / f->speed.tokens_per_s;
 }
 
-/* The cheaper of two layouts; at equal cost, the one that answers sooner. */
+/* Whether the first layout is cheaper or, at equal cost, answers sooner. */
 static bool is_better(const p4d_serving_found *a, const p4d_serving_found *b)
 {
 	const double tie = 1e-6, difference = cost(a) / cost(b) - 1;
@@ -96,7 +96,7 @@ static int fewest(const layouts *w, p4d_serving_found *one, uint64_t engine, con
 	return answers(w, one, high * engine, load);
 }
 
-/* The largest number of requests in flight that stays within the bounds. */
+/* The largest number of requests in flight with which the layout stays within the bounds. */
 static int fullest(const layouts *w, p4d_serving_found *one, uint64_t gpus, p4d_serving_load *load)
 {
 	const int all = answers(w, one, gpus, load);
@@ -116,7 +116,7 @@ static int fullest(const layouts *w, p4d_serving_found *one, uint64_t gpus, p4d_
 	return answers(w, one, gpus, load);
 }
 
-/* One layout, given by the request. */
+/* Evaluates the layout of this request. */
 static void try_one(layouts *w, const p4d_request *request)
 {
 	p4d_serving_found one = {.request = *request};
@@ -144,7 +144,7 @@ static void try_one(layouts *w, const p4d_request *request)
 		w->first = *w->err;
 }
 
-/* Set by the user, the script or the site, and not p4d's default. */
+/* Whether the user, the script or the site set the option, and not p4d's defaults. */
 static bool is_asked(const p4d_request *r, p4d_option option)
 {
 	return p4d_is_set(r, option) && r->origin[option] != P4D_BY_P4D;
@@ -175,7 +175,7 @@ static void over_copies(layouts *w, const p4d_request *asked, p4d_request *trial
 	}
 }
 
-/* Why no engine supports the requested degrees. False: some engine does. */
+/* Fails if no engine supports the requested degrees. False: some engine does. */
 static bool refuse_degrees(const layouts *w, const p4d_request *asked, uint64_t world)
 {
 	static const p4d_option degrees[] = {P4D_TP, P4D_PP};

@@ -11,7 +11,7 @@
 #define PROMPT 1024.0
 #define ANSWER 256.0
 
-/* Seconds for reading, tokenizing and scheduling a request before its first pass. */
+/* Seconds in which the server reads, tokenizes and schedules a request before its first pass. */
 #define FRONT_SECONDS 4e-3
 
 /* One replica: its engine, and the work of each pass. */
@@ -21,7 +21,7 @@ typedef struct engine {
 	const p4d_serving_load *load;
 	p4d_layout l;
 	double weight_bytes, nano_batches;
-	bool experts_only; /* stored=fp4: files store only experts in 4 bits, if there are any */
+	bool experts_only; /* with stored=fp4, files store only experts in 4 bits, if the model has experts */
 	bool apart;        /* SGLang: prompts have passes of their own, without CUDA graphs */
 } engine;
 
@@ -42,8 +42,8 @@ p4d_serving_load p4d_serving_load_of(const p4d_request *r)
 }
 
 /*
- * Matmuls run in the type of the weights if the GPU's matrix units support it: FP8, and FP4 on Blackwell.
- * Other weights are expanded to 16 bits before the matmul, so only their bytes count.
+ * Sets the type of matmuls. They run in the type of the weights if the GPU's matrix units support it: FP8,
+ * and FP4 on Blackwell. Other weights are expanded to 16 bits before the matmul, so only their bytes count.
  */
 static void set_precision(p4d_layout *l, const p4d_gpu *gpu, int stored)
 {
@@ -115,7 +115,7 @@ static double pass(const engine *e, double sequences, double prompts)
 	return p4d_cost_serve(&e->l, e->gpu, &work);
 }
 
-/* Seconds that `prompts` prompts add to a pass with this many sequences. */
+/* Seconds by which `prompts` prompts lengthen a pass with this many sequences. */
 static double added(const engine *e, double sequences, double prompts)
 {
 	return e->apart ? pass(e, 0, prompts) : pass(e, sequences, prompts) - pass(e, sequences, 0);
@@ -147,8 +147,11 @@ static double first(const engine *e, double sequences)
 	       busy / (2 * (1 - busy)) * more;
 }
 
-/* Sequences in flight if this many requests arrive at a replica per second; 0: more than it can answer. By
- * Little's law, this is the rate times the seconds of an answer, which grow with the number of sequences. */
+/*
+ * Number of sequences in flight if `rate` requests per second arrive at a replica; 0: the replica cannot
+ * answer that many. By Little's law, this is the rate times the seconds of an answer, which grow with the
+ * number of sequences.
+ */
 static double in_flight(const engine *e, double rate, double most)
 {
 	double low = 0, high = most;
@@ -165,8 +168,10 @@ static double in_flight(const engine *e, double rate, double most)
 	return high;
 }
 
-/* Sequences in flight on one replica. *waits: seconds that a request waits for room; negative: without
- * end. */
+/*
+ * Sequences in flight on one replica. *waits: seconds that a request waits for room; negative: the wait grows
+ * without bound.
+ */
 static double load_of(const engine *e, double replicas, double most, double *waits)
 {
 	const double asked = e->load->concurrency / replicas;

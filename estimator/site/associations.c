@@ -10,9 +10,9 @@
 #include "base/choice.h"
 #include "base/text.h"
 
-/* Texts are offsets into one block; 0 is "". */
+/* Texts are offsets into one block of memory; offset 0 is "". */
 typedef struct association_row {
-	uint32_t user, account, partition; /* the key */
+	uint32_t user, account, partition; /* the sort key */
 	uint32_t parent, qos, qoses, uid, most[P4D_LIMITS];
 	bool is_default; /* default QOS, which has priority over the partition's */
 } association_row;
@@ -121,7 +121,7 @@ int p4d_associations_add_qos(p4d_associations *all, const char *qos, const uint3
 	return add(all, &all->qoses, added, err);
 }
 
-/* Slurm's own rules: the case of account names is ignored. */
+/* Compares by Slurm's own rules: the case of account names is ignored. */
 static int compare_associations(const void *left, const void *right, void *all)
 {
 	const association_row *a = left, *b = right;
@@ -167,7 +167,7 @@ static const char *or_null(const p4d_associations *all, uint32_t offset)
 	return offset ? text_of(all, offset) : NULL;
 }
 
-/* The key of a search. */
+/* The key that a search looks for. */
 typedef struct wanted {
 	const p4d_associations *all;
 	const char *user, *account;
@@ -176,7 +176,7 @@ typedef struct wanted {
 	size_t length;
 } wanted;
 
-/* The first row that is not before the key; the end if there is none. */
+/* The first row that is not less than the key; the end if there is none. */
 static const association_row *lower_bound(const association_table *rows, const wanted *what,
 					  int (*compare)(const association_row *, const wanted *))
 {
@@ -262,7 +262,7 @@ const char *p4d_associations_default_account(const p4d_associations *all, const 
 	return NULL;
 }
 
-/* As in slurmctld: the association with the partition, else the one without. */
+/* As in slurmctld: the association with the partition or, if there is none, the one without a partition. */
 const char *p4d_associations_default_qos(const p4d_associations *all, const char *user, const char *account,
 					 const char *partition, size_t length)
 {
@@ -306,7 +306,7 @@ const char *p4d_associations_partition_qos(const p4d_associations *all, const ch
 	return one < end_of(&all->partitions) && !to_partition(one, &what) ? or_null(all, one->qos) : NULL;
 }
 
-/* The QOS, if it has such a limit; otherwise NULL. */
+/* The QOS's row, if it has such a limit; otherwise NULL. */
 static const association_row *limit_of(const p4d_associations *all, p4d_limit of, const char *qos)
 {
 	if (!qos)
@@ -316,7 +316,7 @@ static const association_row *limit_of(const p4d_associations *all, p4d_limit of
 	return one < end_of(&all->qoses) && !to_partition(one, &what) && one->most[of] ? one : NULL;
 }
 
-/* The limit of the association in a partition, and of the accounts above it. */
+/* The limit of the association in a partition, or of the accounts above it. */
 static uint32_t most_of_accounts(const p4d_associations *all, p4d_limit of, const wanted *what)
 {
 	enum { DEPTH = 64 };

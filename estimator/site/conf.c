@@ -50,7 +50,7 @@ static int check_owner(const char *path, const struct stat *st, uint32_t trusted
 	return 0;
 }
 
-/* The whole file, NUL-terminated; the caller frees it. NULL on failure. */
+/* Reads an open file completely; NUL-terminated; the caller frees it. NULL on failure. */
 static char *read_open_file(int fd, const char *path, bool trust, uint32_t trusted_uid, struct stat *st,
 			    size_t *length, p4d_error *err)
 {
@@ -105,7 +105,7 @@ static int read_included(p4d_conf *conf, unsigned i, bool trust, uint32_t truste
 	if (i == P4D_CONF_FILES - 1)
 		return p4d_conf__fail(conf, line, err, P4D_E_CONF_RANGE, "include: more than %d files",
 				      P4D_CONF_FILES - 1);
-	char *path = strdup(value); /* parsing moves the values */
+	char *path = strdup(value); /* a copy, because parsing may move the values */
 	if (!path)
 		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for %s", value);
 	int rc = read_one(conf, path, trust, trusted_uid, err);
@@ -157,7 +157,7 @@ static const char *key_name(const p4d_conf_section *section, int key, char *buf,
 						     : p4d_conf__key_table[key].name;
 }
 
-/* Writes a value in quotes. A value has at most one kind of quotes. */
+/* Writes a value in quotes. The grammar allows only one kind of quotes in a value. */
 static void write_value(p4d_text *text, const char *value)
 {
 	const char *quote = strchr(value, '"') ? "'" : "\"";

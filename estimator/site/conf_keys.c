@@ -83,7 +83,7 @@ const char *p4d_conf__default_name(p4d_option option, char *buf, size_t size)
 	const unsigned wanted = P4D_WHERE_SLURM | P4D_WHERE_PLAN;
 
 	buf[0] = '\0';
-	/* texts (the model, its pipeline split) describe one job, not a site */
+	/* a text such as the model or its pipeline split describes one job, not a site */
 	if ((info->where & (wanted | P4D_WHERE_MODEL)) != wanted || info->kind == P4D_TEXT_KIND)
 		return buf;
 	snprintf(buf, size, "%s", info->name);

@@ -11,14 +11,17 @@
 
 typedef struct parse {
 	p4d_conf *conf;
-	unsigned versioned; /* line of `version`; 0: not read yet */
+	unsigned versioned; /* line number of the key `version`; 0: not read yet */
 	p4d_conf_words words;
 } parse;
 
 #define fail(p, line, code, ...) \
 	p4d_conf__fail((p)->conf, line, (p)->words.err, P4D_E_CONF_##code, __VA_ARGS__)
 
-/* There is always room: in the text, a quote, `=`, `{` or `,` precedes each value. */
+/*
+ * Stores a value. There is always room for its NUL, because a quote, `=`, `{` or `,` precedes each value in
+ * the text.
+ */
 static void keep_value(parse *p, p4d_conf_section *section, int key)
 {
 	const size_t size = strlen(p->words.word) + 1;
@@ -91,7 +94,10 @@ static const char *section_text(const p4d_conf_section *section, char *buf, size
 	return buf;
 }
 
-/* The section that messages name for a misplaced key; if several allow it, the partition section. */
+/*
+ * The section that a message names for a misplaced key. If several sections allow the key, it names
+ * `partition`.
+ */
 static int section_of(const p4d_conf_key_info *key)
 {
 	int kind = P4D_GLOBAL_SECTION + 1;
@@ -118,7 +124,7 @@ static int unknown_key(parse *p, const p4d_conf_section *section, const char *na
 	section_text(section, where, sizeof(where));
 	for (int i = P4D_GLOBAL_SECTION + 1; i < P4D_SECTION_KINDS; i++) {
 		if (strcmp(p4d_conf__section_names[i], name) || i == P4D_GPU_SECTION)
-			continue; /* gpu is also a key */
+			continue; /* gpu is also the name of a key */
 		if (section->kind == P4D_GLOBAL_SECTION)
 			return fail(p, line, SYNTAX, "`%s` is a section, not a key", name);
 		return fail(p, line, SYNTAX, "section `%s` cannot be nested in section `%s`", name, where);
@@ -203,7 +209,7 @@ static p4d_conf_section *add_section(parse *p, p4d_conf_section_kind kind, const
 static int read_body(parse *p, p4d_conf_section_kind kind, const char *title, unsigned line);
 
 /*
- * The text after a word in the body of section `at`: the word is a key, or begins the defaults of a
+ * Reads what follows a word in the body of section `at`. The word is a key, or begins the defaults of a
  * partition.
  */
 static int read_setting(parse *p, size_t at, const char *name, unsigned line)
@@ -216,7 +222,8 @@ static int read_setting(parse *p, size_t at, const char *name, unsigned line)
 		return read_key(p, section, name, line);
 	if (p->words.token == P4D_TOKEN_OPEN && section->kind == P4D_PARTITION_SECTION &&
 	    !strcmp(name, p4d_conf__section_names[P4D_DEFAULTS_SECTION])) {
-		memcpy(title, section->title, sizeof(title)); /* sections move */
+		memcpy(title, section->title,
+		       sizeof(title)); /* a copy, because adding a section moves the sections */
 		return read_body(p, P4D_DEFAULTS_SECTION, title, line);
 	}
 	if (p->words.token != P4D_TOKEN_END && find_key(section, name, &list) < 0)
@@ -224,7 +231,7 @@ static int read_setting(parse *p, size_t at, const char *name, unsigned line)
 	return p4d_conf_words__unexpected(&p->words, "`=`");
 }
 
-/* The current token is the `{`. */
+/* Reads the body of a section. The current token is its `{`. */
 static int read_body(parse *p, p4d_conf_section_kind kind, const char *title, unsigned line)
 {
 	const size_t at = p->conf->sections;
@@ -251,7 +258,7 @@ static int read_body(parse *p, p4d_conf_section_kind kind, const char *title, un
 	}
 }
 
-/* A section whose name was just read; the current token is the one after it. */
+/* Reads a section after its name; the current token is the one after the name. */
 static int read_section(parse *p, const char *name, unsigned line)
 {
 	char title[sizeof(((p4d_conf_section *)0)->title)] = "";
@@ -288,7 +295,7 @@ static int read_all(parse *p)
 {
 	if (!p->conf->sections && !add_section(p, P4D_GLOBAL_SECTION, "", p->words.line))
 		return -1;
-	/* every file ends with `version` */
+	/* each file must have its own `version` */
 	p->conf->section[0].lines[P4D_KEY_VERSION] = p->conf->section[0].count[P4D_KEY_VERSION] = 0;
 	for (;;) {
 		char name[P4D_CONF_WORD];
@@ -317,7 +324,7 @@ static int read_all(parse *p)
 	return 0;
 }
 
-/* Reserves room for the path and for the values of a file with this many bytes. */
+/* Reserves room for the path, and for the values of a file with `length` bytes. */
 static int make_room(p4d_conf *conf, const char *path, size_t length, p4d_error *err)
 {
 	char *values = realloc(conf->values, conf->used + length + 1);

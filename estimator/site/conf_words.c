@@ -11,7 +11,10 @@ static bool is_word(char c)
 	return isalnum((unsigned char)c) || (c && strchr("_-.:/@%", c));
 }
 
-/* Comments may contain any bytes except control characters: names are not always ASCII. */
+/*
+ * Skips blanks and comments. Comments may contain any bytes except control characters, because names are not
+ * always ASCII.
+ */
 static int skip_blanks(p4d_conf_words *w)
 {
 	bool comment = false;
@@ -71,7 +74,7 @@ static int read_word(p4d_conf_words *w)
 			    P4D_CONF_WORD - 1);
 	memcpy(w->word, start, length);
 	w->word[length] = '\0';
-	if (strstr(w->word, "//")) /* a comment in other files */
+	if (strstr(w->word, "//")) /* // begins a comment in other formats, so users may expect it here */
 		return fail(w, w->line, SYNTAX, "`//`: comments start with #");
 	w->token = P4D_TOKEN_WORD;
 	return 0;

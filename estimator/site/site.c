@@ -23,12 +23,15 @@ static bool same_char(char pattern, char c, bool fold)
 	return pattern == '?' || pattern == c || (fold && lower(pattern) == lower(c));
 }
 
-/* Whether a name matches a pattern with * and ?. Takes time of at most the product of their lengths. */
+/*
+ * Whether a name matches a pattern with * and ?. The time is at most proportional to the product of both
+ * lengths.
+ */
 static bool matches(const char *pattern, size_t length, const char *name, size_t left, bool fold)
 {
 	const char *end = pattern + length, *star = NULL, *retry = NULL;
 
-	/* the quick way out for most */
+	/* fast exit: in most cases the last characters differ */
 	if (length && left && end[-1] != '*' && !same_char(end[-1], name[left - 1], fold))
 		return false;
 	for (; left || pattern < end;) {
@@ -40,7 +43,7 @@ static bool matches(const char *pattern, size_t length, const char *name, size_t
 			name++;
 			left--;
 		} else if (star && left) {
-			/* the star matches one character more */
+			/* lets the star match one more character */
 			left -= (size_t)(++retry - name);
 			name = retry;
 			pattern = star;
@@ -51,7 +54,7 @@ static bool matches(const char *pattern, size_t length, const char *name, size_t
 	return true;
 }
 
-/* The section of that name, else the first section whose pattern matches. */
+/* The section with that name or, if there is none, the first section whose pattern matches. */
 static const p4d_site_section *section_of(const p4d_site *site, p4d_conf_section_kind kind, const char *name,
 					  size_t length)
 {
@@ -211,7 +214,10 @@ static bool is_set_by(const p4d_site_section *section, p4d_conf_key key)
 	return section->set & UINT64_C(1) << key;
 }
 
-/* A mode with a date applies from that date on; until then, the mode that it would replace stays. */
+/*
+ * Applies a section's mode. A mode with a date applies from that date on; until then, the previous mode
+ * applies.
+ */
 static void overlay_mode(p4d_policy *policy, const p4d_site_section *section)
 {
 	if (!is_set_by(section, P4D_KEY_MODE))
@@ -251,10 +257,10 @@ static bool is_exempt(const char *list, const char *name, bool fold)
 	return name && listed(list, name, strlen(name), fold);
 }
 
-/* Maximum depth of nested accounts. */
+/* Maximum number of accounts above an account that p4d follows. */
 enum { ACCOUNT_DEPTH = 32 };
 
-/* The part of a job's policy that is the same in each of its partitions; NULL: no section. */
+/* The part of a job's policy that is the same in all its partitions; NULL members: no section. */
 typedef struct common {
 	p4d_site_job job; /* the job as slurmctld will complete it, except for the QOS */
 	const p4d_site_section *account, *user, *reservation;
@@ -264,7 +270,8 @@ typedef struct common {
 } common;
 
 /*
- * The section of the nearest account (or account above it) that has one; and whether any of them is exempt.
+ * Finds the section of the job's account or, if it has none, of the nearest account above it; and whether any
+ * of these accounts is exempt.
  */
 static void find_account(const p4d_site *site, common *c)
 {
@@ -279,8 +286,8 @@ static void find_account(const p4d_site *site, common *c)
 }
 
 /*
- * Ignores an account that is not the user's: if Slurm does not enforce associations, users can type any
- * account.
+ * The common part for a job. Ignores an account that is not the user's: if Slurm does not enforce
+ * associations, users can type any account.
  */
 static common common_of(const p4d_site *site, const p4d_site_job *job)
 {
@@ -301,7 +308,7 @@ static void overlay_qos(p4d_policy *policy, const p4d_site *site, common *c, con
 {
 	if (!name)
 		return;
-	/* usually the QOS of the previous partition as well */
+	/* in most cases the previous partition has the same QOS, so its section is kept */
 	if (name != c->qos_name)
 		c->qos = section_of(site, P4D_QOS_SECTION, name, strlen(name));
 	c->qos_name = name;
@@ -340,7 +347,7 @@ static p4d_policy policy_in(const p4d_site *site, const p4d_site_section *partit
 		overlay(&policy, c->user);
 	if (c->reservation)
 		overlay(&policy, c->reservation);
-	/* each section was checked alone; two of them may still conflict, and then the limit has priority */
+	/* each section is consistent, but `safe` of one may exceed `limit` of another; the limit then wins */
 	if (policy.safe > policy.limit)
 		policy.safe = policy.limit;
 	policy.exempt = c->exempt || is_exempt(site->exempt_qos, of_partition, true) ||
@@ -400,7 +407,7 @@ static void strictest(p4d_policy *policy, const p4d_policy *other)
 			memcpy((char *)policy + key->offset, (const char *)other + key->offset,
 			       p4d_conf__member_bytes((p4d_conf_key)i));
 	}
-	/* the strictest future mode, from the earliest day */
+	/* the strictest mode that will apply in future, from the earliest date */
 	if (other->from && (!policy->from || other->later > policy->later ||
 			    (other->later == policy->later && other->from < policy->from))) {
 		policy->from = other->from;

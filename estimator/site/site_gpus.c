@@ -28,7 +28,7 @@ int p4d_site__find_gpu(p4d_site_load_state *l, unsigned line, const char *name, 
 	return *gpu ? 0 : unknown(l, line, name, "");
 }
 
-/* The GPU that a section describes. */
+/* Name of the GPU that a section describes. */
 static const char *name_of(const p4d_site_load_state *l, const p4d_conf_section *section, unsigned *line)
 {
 	*line = section->lines[P4D_KEY_NAME];
@@ -38,7 +38,7 @@ static const char *name_of(const p4d_site_load_state *l, const p4d_conf_section 
 	return section->title;
 }
 
-/* "7.5" is 75. */
+/* Reads a compute capability: "7.5" is stored as 75. */
 static int read_capability(p4d_site_load_state *l, const p4d_conf_section *section, int *sm)
 {
 	const unsigned line = section->lines[P4D_KEY_COMPUTE_CAPABILITY];
@@ -55,8 +55,10 @@ static int read_capability(p4d_site_load_state *l, const p4d_conf_section *secti
 	return 0;
 }
 
-/* Adds the GPU that a section describes. If the table has a GPU of this name, p4d keeps that: a later release
- * of p4d may have added it. */
+/*
+ * Adds the GPU that a section describes. If the table already has a GPU of this name, p4d keeps the table's
+ * row, because a later release of p4d may have added it.
+ */
 static int add_described(p4d_site_load_state *l, const p4d_conf_section *section)
 {
 	p4d_gpu gpu = {.status = "site"};
@@ -122,7 +124,7 @@ static int fail_twice(p4d_site_load_state *l, const p4d_conf_section *from, cons
 	return 0;
 }
 
-/* A process can never allocate more than the board has. */
+/* Upper bound of usable memory: the size of the board. */
 static double most_gib(const p4d_gpu *gpu)
 {
 	const double sold = (double)gpu->nominal_bytes / 1e9, reported = (double)gpu->reported_bytes / GIB;
@@ -159,7 +161,7 @@ int p4d_site__read_gpu_section(p4d_site_load_state *l, const p4d_conf_section *f
 	unsigned line;
 	const char *name = name_of(l, from, &line);
 
-	/* a section's own name must not be resolved through the section itself */
+	/* the title of the section being read must not resolve to the section itself */
 	to->gpu = p4d_gpu_find(&l->site->gpus, name, &to->ambiguous);
 	if (!to->gpu)
 		return unknown(
@@ -168,6 +170,6 @@ int p4d_site__read_gpu_section(p4d_site_load_state *l, const p4d_conf_section *f
 			? "; memory_gib in place of usable_gib describes one that p4d does not know"
 			: "; memory_gib = N describes one that p4d does not know");
 	if (from->lines[P4D_KEY_NAME])
-		to->ambiguous = 1; /* the site has named the exact one */
+		to->ambiguous = 1; /* the site has named one GPU exactly */
 	return read_size(l, from, to->gpu);
 }

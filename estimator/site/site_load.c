@@ -99,7 +99,7 @@ static int number(p4d_site_load_state *l, unsigned line, p4d_conf_key key, const
 	return p4d_fix(l->err, "%s = %.6g", info->name, *out > most ? most : info->least);
 }
 
-/* YYYY-MM-DD: local midnight. */
+/* Reads YYYY-MM-DD as local midnight. */
 static int date(p4d_site_load_state *l, unsigned line, p4d_conf_key key, const char *text, int64_t *out)
 {
 	struct tm day = {.tm_isdst = -1};
@@ -107,14 +107,14 @@ static int date(p4d_site_load_state *l, unsigned line, p4d_conf_key key, const c
 	const int month_day = end && !*end && strlen(text) == strlen("YYYY-MM-DD") ? day.tm_mday : 0;
 	const time_t at = mktime(&day);
 
-	if (at <= 0 || day.tm_mday != month_day) /* the 31st of a shorter month */
+	if (at <= 0 || day.tm_mday != month_day) /* such as the 31st of a month with 30 days */
 		return fail(l, line, RANGE, "%s = %.64s: not a date YYYY-MM-DD after 1970",
 			    p4d_conf__key_table[key].name, text);
 	*out = at;
 	return 0;
 }
 
-/* A list, with a comma after each name. */
+/* Reads a list of names; the result has a comma after each name. */
 static int read_names(p4d_site_load_state *l, const p4d_conf_section *section, p4d_conf_key key, char **out)
 {
 	p4d_text names = {.grows = true};
@@ -175,7 +175,7 @@ static int read_members(p4d_site_load_state *l, const p4d_conf_section *section,
 	return 0;
 }
 
-/* base: the policy without the section. */
+/* Reads a section's policy. base: the policy that applies without the section. */
 static int read_policy(p4d_site_load_state *l, const p4d_conf_section *section, const p4d_policy *base,
 		       p4d_policy *policy, uint64_t *set)
 {
@@ -196,7 +196,10 @@ static int read_policy(p4d_site_load_state *l, const p4d_conf_section *section, 
 	return 0;
 }
 
-/* Without rails all interfaces of a node are connected to one leaf switch. */
+/*
+ * Checks the number of nodes below a leaf switch. Without rails, all interfaces of a node are connected to
+ * one leaf switch.
+ */
 static int check_leaf(p4d_site_load_state *l, const p4d_conf_section *from, const p4d_site_partition *p)
 {
 	if (!p->leaf_ports || p->rails || p->leaf_ports >= p->nics_per_node)
@@ -255,7 +258,7 @@ static int read_defaults(p4d_site_load_state *l, const p4d_conf_section *section
 	return 0;
 }
 
-/* The place of a section's defaults: the partition section before it, or all partitions. */
+/* Where a `defaults` section stores its values: the partition section before it, or all partitions. */
 static p4d_request *defaults_of(p4d_site_load_state *l, const p4d_conf_section *from, p4d_site_section *to)
 {
 	if (!from->title[0])
@@ -266,7 +269,7 @@ static p4d_request *defaults_of(p4d_site_load_state *l, const p4d_conf_section *
 	return to[-1].defaults;
 }
 
-/* Outside of sections, require_plan lists partitions: `true` means every partition, `false` none. */
+/* Reads require_plan. Outside of sections it lists partitions; `true` means every partition, `false` none. */
 static int read_required(p4d_site_load_state *l)
 {
 	char **list = &l->site->require_plan;
@@ -333,7 +336,7 @@ static int read_section(p4d_site_load_state *l, const p4d_conf_section *from, p4
 	if (from->kind == P4D_PROGRAM_SECTION)
 		return read_program(l, from, to);
 	if (from->kind == P4D_FRAMEWORK_SECTION)
-		return 0; /* p4d_site__read_margins reads all of them */
+		return 0; /* p4d_site__read_margins reads all framework sections later */
 	if (read_policy(l, from, &l->site->global.policy, &to->policy, &to->set) < 0)
 		return -1;
 	note_needs(l->site, to);
@@ -406,7 +409,7 @@ p4d_site *p4d_site_default(const char *datadir, p4d_mode mode, p4d_error *err)
 	return site;
 }
 
-/* A path of the global section; NULL if it is not set. -1 if it is not absolute. */
+/* Reads a path in the global section; NULL if it is not set. Returns -1 if it is not absolute. */
 static int absolute_path(p4d_site_load_state *l, p4d_conf_key key, const char **path)
 {
 	const p4d_conf_section *global = &l->conf->section[0];
@@ -418,7 +421,7 @@ static int absolute_path(p4d_site_load_state *l, p4d_conf_key key, const char **
 	return 0;
 }
 
-/* node_exporter reads only files with such names. */
+/* Checks the name of the metrics file: node_exporter reads only files that end in .prom. */
 static int check_metrics(p4d_site_load_state *l)
 {
 	const char *path;
@@ -465,7 +468,7 @@ p4d_site *p4d_site_load(const char *path, const char *datadir, bool trust, uint3
 		return NULL;
 	p4d_site *site = build(&conf, datadir, err);
 	if (site)
-		site->conf = conf; /* strings of policies point into it */
+		site->conf = conf; /* strings of policies point into conf */
 	else
 		p4d_conf__free(&conf);
 	return site;
@@ -473,7 +476,8 @@ p4d_site *p4d_site_load(const char *path, const char *datadir, bool trust, uint3
 
 static bool exists(const char *path)
 {
-	/* opening the file reports any error except "no such file" */
+	/* for any error except "no such file" the file counts as present, so that opening it reports the
+	 * error */
 	return access(path, F_OK) == 0 || (errno != ENOENT && errno != ENOTDIR);
 }
 

@@ -15,7 +15,7 @@
 enum { MOST_RESERVE_GIB = 64, PARTS = 4 };
 static const double GIB = 1073741824.0;
 
-/* Cuts the title at its slashes; parts that are missing are "*". -1: there are too many. */
+/* Splits the title at its slashes. A missing part becomes "*". -1: there are too many parts. */
 static int split(char *title, const char *part[PARTS])
 {
 	int count = 0;
@@ -39,7 +39,7 @@ static bool is_any(const char *part)
 	return !strcmp(part, "*");
 }
 
-/* The option's value for a part of the title; -1: any. */
+/* The value of an option for a part of the title; -1: any. */
 static int read_part(p4d_site_load_state *l, const p4d_conf_section *from, p4d_option option,
 		     const char *text, int64_t *value)
 {
@@ -105,13 +105,13 @@ static int read_margin(p4d_site_load_state *l, const p4d_conf_section *from, p4d
 	return 0;
 }
 
-/* Number of parts of the title that are given. */
+/* Number of parts of the title that are not "*". */
 static int named(const p4d_gpu_margin *m)
 {
 	return (m->model_code >= 0) + (m->precision >= 0) + !!m->gpu[0];
 }
 
-/* Inserts the margin after those with at least as many given parts. */
+/* Inserts a margin after those that have at least as many given parts. */
 static void insert(p4d_gpu_margins *all, const p4d_gpu_margin *margin)
 {
 	size_t at = all->count++;

@@ -5,7 +5,10 @@
 
 #include "site/site.h"
 
-/* A switch has `leaf_ports` ports for nodes: one for each node with rails, else one for each interface. */
+/*
+ * Number of nodes below a leaf switch, which has `leaf_ports` ports: with rails one port per node, otherwise
+ * one per interface.
+ */
 static uint32_t leaf_nodes(const p4d_site_partition *p)
 {
 	const uint32_t nics = p->nics_per_node ? p->nics_per_node : p->gpus_per_node;

@@ -8,7 +8,7 @@
 #include "gpu/gpu.h"
 #include "model/presets.h"
 
-/* Octal escapes for characters that could end or change the literal. */
+/* Prints a string literal, with octal escapes for characters that could end or change it. */
 static void print_literal(const char *text)
 {
 	for (; *text; text++) {
@@ -20,7 +20,7 @@ static void print_literal(const char *text)
 	}
 }
 
-/* A member as a string literal. */
+/* Prints a member that is a text. */
 static void print_text(const char *name, const char *text)
 {
 	printf("\n\t .%s = \"", name);
@@ -60,7 +60,10 @@ static int print_gpus(const char *path, p4d_error *err)
 	return 0;
 }
 
-/* Texts of presets one after another, each with its NUL. First an empty one, which many of them are. */
+/*
+ * Appends a text with its NUL to the block of texts. An empty text comes first, because many members are
+ * empty.
+ */
 static uint32_t add_text(uint32_t *used, const char *text)
 {
 	const uint32_t at = *used;
@@ -74,7 +77,7 @@ static uint32_t add_text(uint32_t *used, const char *text)
 	return at;
 }
 
-/* Names first, because every search reads all of them. */
+/* Prints names before all other texts, because every search reads all names. */
 static void print_texts(const p4d_presets_row *row, p4d_presets_packed *packed, int count)
 {
 	uint32_t used = 1;

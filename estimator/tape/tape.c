@@ -9,7 +9,8 @@ short p4d_tape__value(p4d_tape *t, uint64_t bytes, bool needs)
 		t->overflow = true;
 		return 0;
 	}
-	t->value[t->values].bytes = (bytes + 511) & ~511ull; /* CUDACachingAllocator's blocks */
+	t->value[t->values].bytes =
+	    (bytes + 511) & ~511ull; /* rounded to the block size of CUDACachingAllocator */
 	t->value[t->values].storage = (short)t->values;
 	t->value[t->values].needs = needs;
 	t->value[t->values].until = -1;
@@ -79,14 +80,14 @@ static void find_lives(p4d_tape *t)
 typedef struct player {
 	const p4d_tape *tape;
 	int64_t live, cached;
-	int64_t most;                          /* forward */
+	int64_t most;                          /* peak of the forward pass */
 	unsigned short saved[P4D_TAPE_VALUES]; /* number of operations that saved the value */
-	/* backward: one number per way to treat gradients of parameters */
+	/* in the backward pass: one number per way to treat gradients of parameters */
 	const p4d_tape_weights *way;
 	unsigned ways;
 	p4d_tape_moment widest[P4D_TAPE_WAYS];
 	int64_t weights[P4D_TAPE_WAYS];
-	const p4d_tape_pass *again; /* the recomputing pass, until it has run */
+	const p4d_tape_pass *again; /* the recomputing pass; NULL after it has run */
 } player;
 
 /* save: operations keep the tensors for their backward pass. */
@@ -104,7 +105,7 @@ static void start(player *p, p4d_tape *t, bool save)
 
 /* ---- forward ---- */
 
-/* Storages of results that selective recomputation keeps. */
+/* Marks the storages of results that selective recomputation keeps. */
 static void staying(const p4d_tape *t, bool stays[P4D_TAPE_VALUES])
 {
 	memset(stays, 0, t->values * sizeof(*stays));
@@ -113,12 +114,12 @@ static void staying(const p4d_tape *t, bool stays[P4D_TAPE_VALUES])
 			stays[t->value[t->operation[i].out].storage] = true;
 }
 
-/* Which operations save tensors for the backward pass: those whose result stays, and the others. */
+/* Which operations save tensors for the backward pass: those whose result is kept, and all others. */
 typedef struct kept_by {
 	bool staying, others;
 } kept_by;
 
-/* Simulates operations 0..end-1. there: storages that existed before; NULL: none. */
+/* Simulates operations 0..end-1. there: storages that existed before these operations; NULL: none. */
 static void walk(player *p, unsigned end, kept_by kept, const bool *there)
 {
 	const p4d_tape *t = p->tape;
@@ -156,7 +157,7 @@ p4d_tape_pass p4d_tape_forward(p4d_tape *t, bool save, bool again, bool keep_inp
 	while (again && end && !p4d_tape_saves(&t->operation[end - 1]))
 		end--;
 	walk(&p, end, (kept_by){save, save}, NULL);
-	/* values that are left after an early end */
+	/* values that still exist because the pass ended early */
 	for (unsigned i = 0; end < t->operations && i < end; i++) {
 		const short v = t->operation[i].out;
 		if (v > 0 && t->lives.until[v] >= (short)end && t->value[v].storage == v && !p.saved[v])
@@ -189,7 +190,7 @@ p4d_tape_pass p4d_tape_again_selected(p4d_tape *t)
 	start(&p, t, true);
 	staying(t, stays);
 	walk(&p, t->operations, (kept_by){false, true}, stays);
-	if (last >= 0 && !p.saved[t->value[last].storage]) /* nothing uses it again */
+	if (last >= 0 && !p.saved[t->value[last].storage]) /* no later operation uses the result */
 		p.live -= (int64_t)t->value[last].bytes;
 	return pass_of(&p);
 }
@@ -214,8 +215,8 @@ static void look(player *p, uint64_t scratch)
 
 /* Gradients of values, which may share memory. */
 typedef struct gradients {
-	short of[P4D_TAPE_VALUES];           /* by value: index of the memory; -1: none yet */
-	uint64_t bytes[4 * P4D_TAPE_VALUES]; /* by memory */
+	short of[P4D_TAPE_VALUES];           /* by value: index of the memory of its gradient; -1: none yet */
+	uint64_t bytes[4 * P4D_TAPE_VALUES]; /* bytes of each memory */
 	unsigned short refs[4 * P4D_TAPE_VALUES];
 	short count;
 } gradients;

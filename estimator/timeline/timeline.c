@@ -6,10 +6,10 @@
 #include "schedule/schedule_fields.h"
 #include "timeline/timeline_cost.h"
 
-/* Times at which the data of a micro-batch becomes available; negative: not yet. */
+/* Times at which data of a micro-batch becomes available; negative: not yet. */
 typedef struct arrivals {
-	double *forward, *backward; /* data received by the stage at a position: index position * m +
-				     * micro-batch */
+	double *forward,
+	    *backward; /* when the stage at a position has received data; index: position * m + micro-batch */
 	/* per micro-batch, with vocabulary parallelism */
 	double *embedded, *hidden, *logits, *gradient, *first;
 	uint16_t *embeds, *forwards, *backwards; /* number of stages that have run the pass */
@@ -20,8 +20,8 @@ typedef struct runner {
 	const p4d_instruction_list *lists;
 	const p4d_durations *d;
 	arrivals at;
-	uint32_t last; /* position of the loss */
-	size_t *next;  /* per stage: index of the next instruction */
+	uint32_t last; /* position of the model's loss */
+	size_t *next;  /* for each stage: index of the next instruction */
 	double *clock, *busy;
 	p4d_span **span;
 	p4d_error *err;
@@ -77,7 +77,7 @@ static void join(double *moment, uint16_t *stages, double end)
 	++*stages;
 }
 
-/* Records an instruction's end for the instructions that wait for it. */
+/* Records an instruction's end for the instructions that need its result. */
 static void announce(runner *x, uint32_t stage, const p4d_instruction *in, double end)
 {
 	const bool chunk = in->chunk < x->s->chunks;
@@ -117,7 +117,7 @@ static void announce(runner *x, uint32_t stage, const p4d_instruction *in, doubl
 	}
 }
 
-/* Runs a stage until it blocks; true if it made progress. */
+/* Runs a stage until an instruction has to wait; true if it made progress. */
 static bool run_stage(runner *x, uint32_t stage)
 {
 	const p4d_instruction_list *list = &x->lists[stage];
@@ -144,7 +144,10 @@ static bool run_stage(runner *x, uint32_t stage)
 	return at > from;
 }
 
-/* Forwards go up the stages and backwards go down, so it sweeps both ways until nothing moves. */
+/*
+ * Runs all stages. It visits them upwards and downwards in turn, because forward passes go up and backward
+ * passes go down.
+ */
 static int run(runner *x)
 {
 	const uint32_t p = x->s->stages;
@@ -162,7 +165,7 @@ static int run(runner *x)
 	return 0;
 }
 
-/* Fields are used as indices. */
+/* Checks the fields of instructions, because they are used as indices. */
 static int check_fields(const runner *x)
 {
 	for (uint32_t stage = 0; stage < x->s->stages; stage++) {

@@ -10,7 +10,7 @@ uint32_t p4d_timeline_graph__cost_count(const p4d_schedule *s)
 	return p4d_timeline_graph__passes(s) + 3 * s->stages + TABLE_PASSES + 1;
 }
 
-/* Costs of one slice in a stage's chunk: forward, backward, backward weight. */
+/* Costs of one slice in a stage's chunk: of its forward, backward (input) and weight passes. */
 static void chunk_costs(const p4d_schedule *s, const p4d_durations *d, uint32_t stage, p4d_instruction pass,
 			double *of)
 {
@@ -50,7 +50,7 @@ void p4d_timeline_graph__costs(const p4d_schedule *s, const p4d_durations *d, do
 		const p4d_instruction in = {.op = (uint8_t)(P4D_OP_EMBED_FORWARD + i)};
 		*once++ = p4d_cost(s, d, 0, &in);
 	}
-	*once = 0; /* a barrier's nodes take no time; the time is in its lag */
+	*once = 0; /* the nodes of a barrier take no time themselves; the collective's time is in the lag */
 }
 
 double p4d_timeline_graph__busy(const p4d_schedule *s, const double *cost)

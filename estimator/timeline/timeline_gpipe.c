@@ -6,9 +6,10 @@
 #include "timeline/timeline_graph.h"
 
 /*
- * m passes go through stages from..to one after the other. They start at `begin` on the first of these
- * stages. They have left the last stage when the first pass has gone through and the slowest stage has run
- * the other m-1. The last stage is done at the maximum of these paths over all first stages.
+ * The time at which the forward passes of a stage are done. m passes go through the stages up to it, one
+ * after the other. They start at `begin` on the first of these stages. They have left the last stage when the
+ * first pass has gone through and the slowest stage has run the other m-1. The last stage is done at the
+ * maximum of these paths over all first stages.
  */
 static double forward_end(const p4d_schedule *s, double send, const double *cost, uint32_t stage)
 {
@@ -23,7 +24,10 @@ static double forward_end(const p4d_schedule *s, double send, const double *cost
 	return end;
 }
 
-/* The same in the other direction; each stage starts when its forward passes are done. */
+/*
+ * Seconds of a step with whole sequences: the backward passes run in the other direction, and each stage
+ * starts them when its forward passes are done.
+ */
 static double seconds_of_whole(const p4d_schedule *s, double send, const double *cost)
 {
 	const double *once = cost + 3 * s->stages;
@@ -77,8 +81,8 @@ static void run_slices(const p4d_schedule *s, double send, const double *cost, u
 }
 
 /*
- * The additional time of one more micro-batch, if there are many: that of the slowest stage of either
- * direction.
+ * Seconds that one more micro-batch adds if there are many: the slowest stage's forward pass plus the slowest
+ * stage's backward pass.
  */
 static double pace_of(const p4d_schedule *s, const double *cost)
 {

@@ -6,37 +6,37 @@
 #include "schedule/schedule_order.h"
 
 /*
- * Runs the orders of all stages, in units in which F = B = W = S = T = 1, and adds a node for each pass that
- * has run. In this order, dependencies of a node come first. If the layout has more micro-batches than the
- * graph, nodes are finally sorted by their start times. That order is periodic as soon as all stages are
- * busy.
+ * Runs the passes of all stages in their orders, in units in which F = B = W = S = T = 1, and adds a node for
+ * each pass that has run. In this order, dependencies of a node come first. If the layout has more
+ * micro-batches than the graph, nodes are finally sorted by their start times. That order is periodic as soon
+ * as all stages are busy.
  */
 
-/* A stage's passes in order. */
+/* A stage while its passes run in order. */
 typedef struct row {
 	const p4d_pass *pass;
-	uint32_t next;   /* the next pass */
+	uint32_t next;   /* the next pass of the stage */
 	uint32_t before; /* node of the previous pass */
-	uint32_t clock;  /* time in units */
-	uint32_t *node;  /* nodes that have run, in order */
+	uint32_t clock;  /* the stage's current time, in units */
+	uint32_t *node;  /* nodes of this stage that have run, in order */
 	uint32_t nodes;
 } row;
 
 typedef struct graph_builder {
 	const p4d_schedule *s;
 	p4d_timeline_graph *graph;
-	uint32_t last;      /* position of the loss */
-	uint32_t count;     /* passes of a stage */
-	uint32_t row_nodes; /* nodes of a stage */
+	uint32_t last;      /* position of the model's loss */
+	uint32_t count;     /* number of passes of a stage */
+	uint32_t row_nodes; /* number of nodes of a stage */
 	p4d_pass *passes;
 	row *rows;
-	/* Indices of nodes; 0: none yet: by position and micro-batch; for vocabulary passes by micro-batch
-	 * and stage; for the last part of a barrier by micro-batch. */
+	/* Indices of nodes; 0: none yet. forward, backward: by position and micro-batch. tables: of
+	 * vocabulary passes, by micro-batch and stage. barrier: of a barrier's last part, by micro-batch. */
 	uint32_t *forward, *backward, *tables[P4D_OPS], *barrier[P4D_OPS];
 	uint32_t *arrived[P4D_OPS]; /* by micro-batch: number of stages that have run the pass */
 	uint32_t *end, *time; /* per node: time units; and 2 * start, + 1 unless it belongs to a barrier, so
 			       * that barriers come first */
-	uint32_t latest;      /* time */
+	uint32_t latest;      /* the latest end of a node, in time units */
 	uint32_t *memory;
 } graph_builder;
 
@@ -44,7 +44,7 @@ static const uint8_t vocabulary_ops[] = {P4D_OP_EMBED_FORWARD, P4D_OP_EMBED_BACK
 					 P4D_OP_VOCAB_BACKWARD};
 enum { VOCABULARY_OPS = 4 };
 
-/* All passes that end in a barrier for which another pass waits. */
+/* Whether passes of this kind end in a barrier for which another pass waits. */
 static bool has_barrier(const p4d_schedule *s, unsigned op)
 {
 	return s->vocabulary != P4D_VOCAB_OFF &&
@@ -115,7 +115,7 @@ static uint32_t add_to(graph_builder *b, row *x, uint32_t cost, uint32_t units, 
 	return x->before;
 }
 
-/* The stage's entries of the cost table: see p4d_timeline_graph__cost_count. */
+/* Entries that each stage has in the cost table; see p4d_timeline_graph__cost_count. */
 enum { GATHER, REDUCE, OPTIMIZER };
 
 static uint32_t cost_once(const p4d_schedule *s, uint32_t stage, unsigned what)
@@ -137,7 +137,7 @@ static uint32_t cost_of_chunk(const p4d_schedule *s, uint32_t stage, const p4d_p
 	       which;
 }
 
-/* The maximum over all stages, as a chain of nodes with two dependencies each. */
+/* Adds nodes for the maximum over all stages: a chain of nodes with two dependencies each. */
 static void add_barrier(graph_builder *b, unsigned op, uint32_t micro_batch)
 {
 	const uint32_t *table = &b->tables[op][(size_t)micro_batch * b->s->stages];
@@ -154,7 +154,7 @@ static void add_barrier(graph_builder *b, unsigned op, uint32_t micro_batch)
 	b->barrier[op][micro_batch] = number;
 }
 
-/* At the turn of a V there is no transfer from one position to the next. */
+/* Index of the transfer between two positions. At the turn of a V-shaped schedule there is none. */
 static unsigned lag_between(const p4d_schedule *s, uint32_t position, uint32_t next)
 {
 	return p4d_is_v_shaped(s->kind) && position + next == 2 * s->stages - 1 ? P4D_LAG_NONE : P4D_LAG_SEND;
@@ -276,14 +276,16 @@ static void run(graph_builder *b)
 	}
 }
 
-/* The next index for a node with this start. */
+/* Places a node at the next index for its start time. */
 static void place(const graph_builder *b, uint32_t *bucket, uint32_t *to, uint32_t number)
 {
 	to[number] = 1 + bucket[b->time[number]]++;
 }
 
-/* Sorts by time; at equal times stage by stage. At the same start, barriers come before passes. False: no
- * memory. */
+/*
+ * Sorts nodes by start time. At equal times, barriers come before passes; then stage by stage. False: no
+ * memory.
+ */
 static bool sort(graph_builder *b)
 {
 	p4d_timeline_graph *g = b->graph;
@@ -295,7 +297,7 @@ static bool sort(graph_builder *b)
 		free(node);
 		return false;
 	}
-	uint32_t *bucket = to + g->nodes; /* by time: number of nodes before it */
+	uint32_t *bucket = to + g->nodes; /* by time: number of nodes that start earlier */
 	for (uint32_t i = 1; i < g->nodes; i++)
 		bucket[b->time[i] + 1]++;
 	for (uint32_t time = 1; time <= b->latest + 2; time++)

@@ -11,7 +11,7 @@ static bool repeats(const p4d_timeline_node *node, uint32_t period)
 	       node->needs == earlier->needs + (node->needs ? period : 0);
 }
 
-/* The longest range in which every node repeats the node one period earlier. */
+/* Finds the longest range in which every node repeats the node one period earlier. */
 void p4d_timeline_graph__find_periods(p4d_timeline_graph *graph, uint64_t each)
 {
 	uint32_t run = 0, longest = 0, end = 0;
@@ -27,7 +27,7 @@ void p4d_timeline_graph__find_periods(p4d_timeline_graph *graph, uint64_t each)
 		}
 	}
 	graph->windows = longest / graph->period + 1;
-	/* the last windows of the range: the end of the step follows them */
+	/* the range ends with these windows, before the end of the step */
 	graph->body = end - graph->windows * graph->period;
 	for (uint32_t i = end - graph->period; i < graph->nodes; i++) {
 		const p4d_timeline_node *node = &graph->node[i];

@@ -11,22 +11,22 @@
  * The step time of many micro-batches, from the graph of a few. In its steady state, a step repeats the same
  * window of nodes. After some windows, every node of a window ends later than in the previous window by the
  * same amount as in the window before. If all nodes advance at one pace, this continues without end. If some
- * advance more slowly and use up a lead, it continues until one of them begins to wait for a different node.
+ * nodes advance more slowly than others, it continues until one of them begins to wait for a different node.
  * That moment can be computed, so the windows until then are skipped, and simulation resumes there.
  */
 
 enum {
-	SHAPES = 24,            /* cached graphs */
-	MEMORY_KEPT = 24 << 20, /* bytes of cached graphs, unless one is larger */
-	USUAL_ROUNDS = 4,       /* rounds that are free for a search's budget */
-	TO_BUILD = 12,          /* cost of building a graph, in units of two nodes */
-	MOST_ROUNDS = 64, /* maximum number of rounds of simulating and skipping; after them the mean pace
-			   * is used */
+	SHAPES = 24,            /* maximum number of cached graphs */
+	MEMORY_KEPT = 24 << 20, /* maximum bytes of cached graphs, unless a single one is larger */
+	USUAL_ROUNDS = 4,       /* rounds that are not counted against a search's budget */
+	TO_BUILD = 12,          /* cost of building a node, in units of two simulated nodes */
+	MOST_ROUNDS =
+	    64, /* maximum number of rounds of simulating and skipping; after that the mean pace is used */
 };
 
 typedef struct graph_shape {
 	p4d_timeline_graph graph;
-	double *end; /* per node; owned */
+	double *end; /* end time of each node; owned */
 	size_t bytes;
 	uint64_t used; /* time of the last use, in units of cache.now */
 } graph_shape;
@@ -63,13 +63,16 @@ static uint32_t window(const p4d_timeline_graph *g, uint32_t number)
 	return g->body + number * g->period;
 }
 
-/* How much later node i ends than `back` windows before. */
+/* How much later node i ends than the same node `back` windows before. */
 static double pace(const steady_runner *x, uint32_t i, uint32_t back)
 {
 	return x->end[i] - x->end[i - back * x->g->period];
 }
 
-/* Whether the last `back` windows are later than the previous ones by the same amounts as those were. */
+/*
+ * Whether the pace of every node in the last `back` windows equals its pace in the windows before, within the
+ * tolerance.
+ */
 static bool is_linear(const steady_runner *x, uint32_t back, double tolerance)
 {
 	const p4d_timeline_graph *g = x->g;
@@ -93,7 +96,10 @@ static bool is_uniform(const steady_runner *x, uint32_t back, double tolerance)
 	return true;
 }
 
-/* What node i waits for in the end: above 0, its own stage; below 0, the node it depends on. */
+/*
+ * The difference between the two times for which node i waits. Above 0: its own stage is later; below 0: the
+ * node that it depends on.
+ */
 static double slack(const steady_runner *x, uint32_t i)
 {
 	const p4d_timeline_node *node = &x->g->node[i];
@@ -101,7 +107,8 @@ static double slack(const steady_runner *x, uint32_t i)
 	return x->end[node->before] - (x->end[node->needs] + x->lag[node->lag]);
 }
 
-/* After how many times `back` windows, at this pace, some node begins to wait for a different one. */
+/* After how many repetitions of `back` windows, at this pace, some node begins to wait for a different
+ * node. */
 static double until_change(const steady_runner *x, uint32_t back, double tolerance)
 {
 	const p4d_timeline_graph *g = x->g;
@@ -118,7 +125,7 @@ static double until_change(const steady_runner *x, uint32_t back, double toleran
 	return times;
 }
 
-/* Shifts the last windows, to which later nodes refer, by `times` their pace. */
+/* Moves the end times of the last windows, to which later nodes refer, forward by `times` their pace. */
 static void skip(const steady_runner *x, uint32_t back, double times)
 {
 	const p4d_timeline_graph *g = x->g;
@@ -127,7 +134,7 @@ static void skip(const steady_runner *x, uint32_t back, double times)
 
 	for (uint32_t i = 0; i < stretch; i++)
 		x->pace[i] = pace(x, end - stretch + i, back);
-	/* backwards, so that the end of the stretch reuses the last pace */
+	/* from the last to the first, so that the end of the range reuses the last pace */
 	for (uint32_t i = 0; i < keep; i++)
 		x->end[end - 1 - i] += times * x->pace[stretch - 1 - i % stretch];
 }
@@ -165,7 +172,10 @@ static uint64_t windows_to_skip(const steady_runner *x, uint64_t more, uint32_t 
 	return 0;
 }
 
-/* Additional rounds cost a search as much as a timeline each. False: the budget is used up. */
+/*
+ * Charges additional rounds to a search's budget; each costs as much as a timeline. False: the budget is used
+ * up.
+ */
 static bool charge(uint64_t *budget, uint32_t nodes)
 {
 	if (!budget)
@@ -174,8 +184,10 @@ static bool charge(uint64_t *budget, uint32_t nodes)
 	return *budget > 0;
 }
 
-/* Moves the end of the windows by this many windows. Beyond the maximum number of rounds or the budget, at
- * their mean pace. */
+/*
+ * Extends the step by this many windows. Uses their mean pace after the maximum number of rounds, or if the
+ * budget is used up.
+ */
 static void extend(const steady_runner *x, uint64_t more, uint64_t *budget)
 {
 	const p4d_timeline_graph *g = x->g;
@@ -259,7 +271,7 @@ static int take(p4d_timeline_work *work, const p4d_schedule *s, uint64_t times, 
 	return 0;
 }
 
-/* The graph of a schedule with this number of micro-batches; built if it is not cached. */
+/* Returns the graph of a schedule with this number of micro-batches, and builds it if it is not cached. */
 static graph_shape *find_shape(p4d_timeline_work *work, const p4d_schedule *s, p4d_error *err)
 {
 	cache *c = work->memory;
@@ -274,7 +286,7 @@ static graph_shape *find_shape(p4d_timeline_work *work, const p4d_schedule *s, p
 	}
 	if (take(work, s, TO_BUILD, err) < 0 || p4d_timeline_graph__build(s, &built.graph, err) < 0)
 		return NULL;
-	/* the paces of all windows, after the ends of all nodes */
+	/* the paces of all windows follow the end times of all nodes */
 	size_t doubles = (size_t)built.graph.nodes + (size_t)built.graph.windows * built.graph.period;
 	built.end = malloc(doubles * sizeof(*built.end));
 	if (!built.end) {
@@ -324,7 +336,9 @@ static int seconds_of_graph(const p4d_schedule *s, const p4d_durations *d, p4d_t
 		few.micro_batches = enough;
 	found = find_shape(work, &few, err);
 	if (found && few.micro_batches < s->micro_batches && !found->graph.windows)
-		found = find_shape(work, s, err); /* too few for a steady state: simulate them all */
+		found = find_shape(
+		    work, s,
+		    err); /* too few micro-batches for a steady state, so all of them are simulated */
 	if (!found)
 		return -1;
 	const steady_runner x = {
