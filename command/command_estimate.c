@@ -27,7 +27,7 @@ enum { FIX_UNITS = 100000000 };
 
 /*
  * The layout closest to the request that fits on the same GPUs or on more, as a command; and other ways in
- * words. False: the search was cut short.
+ * words. False: the search was cut short. A quick query gets neither.
  */
 static bool find_fix(const p4d_subject *subject, const p4d_request *asked, const judged *j, char *fix,
 		     size_t size, char *words, size_t room)
@@ -46,6 +46,8 @@ static bool find_fix(const p4d_subject *subject, const p4d_request *asked, const
 	char smaller[480];
 
 	words[0] = fix[0] = '\0';
+	if (subject->quick)
+		return true;
 	if (p4d_search_nearest(asked, &space, &found) >= 0) {
 		p4d_subject_command(subject, &found.request, subject->nodes, subject->gpus_per_node, fix,
 				    size);
@@ -334,7 +336,7 @@ static int estimate(p4d_subject *subject, const p4d_line *line, p4d_error *err)
 		return -1;
 	p4d_request asked = subject->request;
 	if (work_out(subject, &j, err) < 0 ||
-	    p4d_report_time_step(&j.layout, subject->capacity.gpu, &j.timed, err) < 0)
+	    (!subject->quick && p4d_report_time_step(&j.layout, subject->capacity.gpu, &j.timed, err) < 0))
 		return -1;
 	/* a fix keeps the batches */
 	if (!p4d_is_set(&asked, P4D_GLOBAL_BATCH) && p4d_framework_of(j.layout.framework)->fine_tunes)

@@ -3,9 +3,9 @@ dist_pkgdata_DATA = etc/gpus.json etc/grafana.json
 # A job script that can be submitted as it is; `p4d job` prints its path.
 dist_pkgdata_SCRIPTS = etc/p4d-job.sh
 
-# For programs and for clusters without C plugins.
+# For programs, for job_submit.lua, and for clusters without C plugins.
 exampledir = $(docdir)/examples
-dist_example_DATA = doc/examples/check_job.py etc/cli_filter.lua
+dist_example_DATA = doc/examples/check_job.py doc/examples/job_submit.lua doc/examples/lua_p4d.c etc/cli_filter.lua
 
 # modeldir is $(pkgdatadir)/models. Listed by name, so that a file that went missing stops `make dist`.
 dist_model_DATA = \

@@ -15,7 +15,7 @@ for file in /usr/local/bin/p4d "$slurm/p4d.so" "$slurm/job_submit_p4d.so" /usr/l
 	/usr/local/share/p4d/gpus.json /usr/local/share/p4d/models/llama13b.json /usr/local/share/man/man1/p4d.1 /usr/local/share/man/man1/p4d-backtest.1 /usr/local/share/man/man1/p4d-data.1 /usr/local/share/man/man1/p4d-rehearse.1 /usr/local/share/man/man1/p4d-report.1 /usr/local/share/p4d/p4d-job.sh \
 	/usr/local/share/man/man5/p4d.conf.5 /usr/local/share/man/man7/p4d-codes.7 /usr/local/share/man/man7/p4d-options.7 /usr/local/share/man/man5/p4d-json.5 /usr/local/share/man/man7/p4d-systems.7 /usr/local/share/man/man8/p4d-spank.8 \
 	/usr/local/include/p4d.h /usr/local/lib/libp4d.so.0.0.0 /usr/local/lib/pkgconfig/p4d.pc /usr/local/share/man/man3/p4d.3 \
-	/usr/local/share/doc/p4d/examples/check_job.py; do
+	/usr/local/share/doc/p4d/examples/check_job.py /usr/local/share/doc/p4d/examples/job_submit.lua /usr/local/share/doc/p4d/examples/lua_p4d.c; do
 	[ -f "$root$file" ] || { echo "$file was not installed:"; (cd "$root" && find . -type f); exit 1; }
 done
 for part in "$build"/.libs/libp4d-*.so; do

@@ -9,8 +9,9 @@ p4d_packages_build="gcc libc6-dev make autoconf automake libtool autoconf-archiv
 	g++ libsentencepiece-dev libpcre2-dev libutf8proc-dev libyaml-dev libtomlplusplus-dev"
 p4d_packages_cluster="slurmctld slurmd slurm-client slurmrestd munge"
 p4d_packages_accounting="slurmdbd slurm-wlm-mysql-plugin mariadb-server-core"
-# headers: what those of SentencePiece include since 0.2.2 (Debian sid), whose package does not depend on them
-p4d_packages_headers="libabsl-dev libprotobuf-dev"
+# headers: of the Lua in Slurm's job_submit/lua; and what those of SentencePiece include since 0.2.2 (Debian sid), whose package
+# does not depend on them
+p4d_packages_headers="liblua5.1-0-dev libabsl-dev libprotobuf-dev"
 # packages: what ./check packages adds to those of build
 p4d_packages_packages="dpkg-dev debhelper lintian rpm $p4d_packages_headers"
 p4d_packages_test="procps libcmocka-dev valgrind shellcheck codespell cppcheck clang-format mandoc xz-utils $p4d_packages_headers"

@@ -41,6 +41,12 @@ int p4d_query_directory(p4d_query *query, const char *path);
 /* check: the environment that the job is submitted with, "NAME=VALUE", up to a NULL. Default: the process's.
  */
 int p4d_query_environment(p4d_query *query, const char *const *variables);
+/*
+ * estimate: makes it a query for a process that must not wait. Its reply takes milliseconds, and p4d reads no
+ * file for it. It has neither a fix nor a step time, and knows p4d's own models, GPUs and limits, not those
+ * of p4d.conf.
+ */
+int p4d_query_quick(p4d_query *query);
 
 /* Answers the query. The query does not change. Errors are also replies. NULL: no memory. */
 p4d_reply *p4d_query_run(const p4d_query *query);

@@ -21,6 +21,7 @@ struct p4d_query {
 	char *script, *directory;
 	size_t length;      /* of the script */
 	char **environment; /* up to a NULL */
+	bool quick;
 };
 
 enum { MOST_WORDS = 1 << 16, JOB = P4D_TAKES_JOB | P4D_TAKES_CONF | P4D_TAKES_JSON };
@@ -96,6 +97,14 @@ int p4d_query_script(p4d_query *query, const char *name, const char *text, size_
 	return 0;
 }
 
+int p4d_query_quick(p4d_query *query)
+{
+	if (!query)
+		return -1;
+	query->quick = true;
+	return 0;
+}
+
 int p4d_query_directory(p4d_query *query, const char *path)
 {
 	char *copy = query && path ? strdup(path) : NULL;
@@ -132,10 +141,14 @@ static const p4d_subcommand commands[] = {
     {"plan", "", "", JOB | P4D_TAKES_TOP | P4D_TAKES_PLACES, 0, p4d_command_plan, NULL, NULL},
 };
 
+/* Without --conf, which is a file, and "auto", which is a search. */
+static const p4d_subcommand quick_estimate = {
+    "estimate", "", "", P4D_TAKES_JOB | P4D_TAKES_JSON, 0, p4d_command_estimate, NULL, NULL};
+
 /* Commands that read a model, a layout and a GPU. */
-static int answer_line(const p4d_subcommand *command, int argc, char *argv[], p4d_error *err)
+static int answer_line(const p4d_subcommand *command, bool quick, int argc, char *argv[], p4d_error *err)
 {
-	p4d_line line = {.json = true};
+	p4d_line line = {.json = true, .quick = quick};
 
 	if (p4d_line_parse(&line, command, argc, argv, err) < 0)
 		return -1;
@@ -146,6 +159,18 @@ static int answer_line(const p4d_subcommand *command, int argc, char *argv[], p4
 	return command->run(&line, err);
 }
 
+/* NULL: there is none of this name. */
+static const p4d_subcommand *find_command(const p4d_query *query, const char *name)
+{
+	const p4d_subcommand *const all = query->quick ? &quick_estimate : commands;
+	const size_t count = query->quick ? 1 : sizeof(commands) / sizeof(commands[0]);
+
+	for (size_t i = 0; i < count; i++)
+		if (!strcmp(all[i].name, name))
+			return &all[i];
+	return NULL;
+}
+
 static int answer(const p4d_query *query, char *argv[], p4d_error *err)
 {
 	const int argc = (int)query->words;
@@ -154,18 +179,18 @@ static int answer(const p4d_query *query, char *argv[], p4d_error *err)
 					 .directory = query->directory,
 					 .environment = query->environment};
 
-	if (!strcmp(argv[0], "check"))
+	if (!strcmp(argv[0], "check") && !query->quick)
 		return p4d_command_check_from(&source, argc, argv, err);
-	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
-		if (strcmp(commands[i].name, argv[0]) != 0)
-			continue;
-		const int status = answer_line(&commands[i], argc, argv, err);
-		p4d_request_without_prefix(err->text);
-		p4d_request_without_prefix(err->fix);
-		return status;
+	const p4d_subcommand *command = find_command(query, argv[0]);
+	if (!command) {
+		p4d_fail(err, P4D_E_USAGE, "libp4d has no %scommand \"%.64s\"", query->quick ? "quick " : "",
+			 argv[0]);
+		return p4d_fix(err, "%s", query->quick ? "estimate" : "estimate, plan or check");
 	}
-	p4d_fail(err, P4D_E_USAGE, "libp4d has no command \"%.64s\"", argv[0]);
-	return p4d_fix(err, "estimate, plan or check");
+	const int status = answer_line(command, query->quick, argc, argv, err);
+	p4d_request_without_prefix(err->text);
+	p4d_request_without_prefix(err->fix);
+	return status;
 }
 
 /* Saves the process's getopt state and locale: numbers need a decimal point. */

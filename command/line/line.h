@@ -24,6 +24,7 @@ typedef struct p4d_line {
 	p4d_site_job job;       /* --partition, --qos, --account, --user, --reservation */
 	bool json, csv, env, help, all, quiet, verbose, finds;
 	bool read_output;   /* --read-output */
+	bool quick;         /* libp4d: reads no file, and searches no layouts */
 	p4d_option largest; /* --micro-batch auto, --seq-len auto; P4D_OPTIONS: none */
 	uint32_t top;       /* --top */
 	uint64_t mem_bytes; /* --mem, per node; 0: unset */
@@ -129,6 +130,7 @@ typedef struct p4d_subject {
 	p4d_policy policy;
 	uint64_t mem_bytes; /* host memory per node; 0 unknown */
 	p4d_option largest; /* as in p4d_line */
+	bool quick;         /* as in p4d_line */
 	unsigned messages;
 	unsigned assumptions; /* messages to print first: which GPU it is, what p4d leaves out */
 	p4d_message message[P4D_MESSAGES];

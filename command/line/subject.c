@@ -46,7 +46,10 @@ static int resolve_model(p4d_subject *subject, p4d_error *err)
 		return p4d_fix(
 		    err, "--model NAME (p4d models lists the names; a Hugging Face config.json works too)");
 	}
-	if (p4d_model_resolve(request, p4d_site_datadir(subject->site), &subject->preset, err) < 0)
+	const int found = subject->quick ? p4d_model_resolve_built_in(request, &subject->preset, err)
+					 : p4d_model_resolve(request, p4d_site_datadir(subject->site),
+							     &subject->preset, err);
+	if (found < 0)
 		return -1;
 	if (request->unmodelled[0])
 		return p4d_fail(err, P4D_E_UNMODELLED, "%.250s: %.150s", request->model, request->unmodelled);
@@ -246,7 +249,9 @@ int p4d_subject_open(p4d_subject *subject, const p4d_line *line, bool search, p4
 	const p4d_site_partition *partition;
 
 	subject->request = line->request;
-	subject->site = p4d_line_open_site(line->conf, err);
+	subject->quick = line->quick;
+	subject->site =
+	    line->quick ? p4d_site_default(NULL, P4D_MODE_ENFORCE, err) : p4d_line_open_site(line->conf, err);
 	if (!subject->site || resolve_model(subject, err) < 0)
 		return -1;
 	p4d_site_apply_defaults(subject->site, NULL, &subject->request);

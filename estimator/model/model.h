@@ -47,6 +47,10 @@ typedef struct p4d_preset {
  */
 int p4d_model_resolve(p4d_request *request, const char *datadir, p4d_preset *preset, p4d_error *err);
 
+/* Like p4d_model_resolve, for "custom" and the built-in presets alone: reads no file. Errors: UNKNOWN_MODEL,
+ * INCOMPLETE_MODEL. */
+int p4d_model_resolve_built_in(p4d_request *request, p4d_preset *preset, p4d_error *err);
+
 /* Whether a name ("google/vit-base-patch16-224", a path) names a model for images, sound or embeddings,
  * which no program trains as a language model. */
 bool p4d_model_is_other(const char *name);

@@ -139,20 +139,44 @@ static int resolve(const search *in, const char *name, p4d_request *request, p4d
 			     : resolve_name(in, name, request, preset, err);
 }
 
-int p4d_model_resolve(p4d_request *request, const char *datadir, p4d_preset *preset, p4d_error *err)
+static int take_custom(p4d_request *request, p4d_preset *preset, p4d_error *err)
 {
-	const search in = {.datadir = datadir};
-	const char *name = request->model;
-
-	if (!*name) {
-		p4d_fail(err, P4D_E_INCOMPLETE_MODEL, "no model given");
-		return p4d_fix(err, "--p4d-model=NAME");
-	}
-	if (strcasecmp(name, "custom") != 0)
-		return resolve(&in, name, request, preset, err);
 	if (p4d_model__custom(request, err) < 0)
 		return p4d_error_in(err, "custom");
 	if (preset)
 		memset(preset, 0, sizeof(*preset));
 	return 0;
+}
+
+static int no_model(p4d_error *err)
+{
+	p4d_fail(err, P4D_E_INCOMPLETE_MODEL, "no model given");
+	return p4d_fix(err, "--p4d-model=NAME");
+}
+
+int p4d_model_resolve(p4d_request *request, const char *datadir, p4d_preset *preset, p4d_error *err)
+{
+	const search in = {.datadir = datadir};
+	const char *name = request->model;
+
+	if (!*name)
+		return no_model(err);
+	return strcasecmp(name, "custom") == 0 ? take_custom(request, preset, err)
+					       : resolve(&in, name, request, preset, err);
+}
+
+int p4d_model_resolve_built_in(p4d_request *request, p4d_preset *preset, p4d_error *err)
+{
+	const char *name = request->model;
+	bool unknown;
+
+	if (!*name)
+		return no_model(err);
+	if (is_path(name)) {
+		p4d_fail(err, P4D_E_UNKNOWN_MODEL, "%.255s: p4d reads no file of a model here", name);
+		return p4d_fix(err, "a name that p4d models lists, or --p4d-model=custom and its sizes");
+	}
+	if (strcasecmp(name, "custom") == 0)
+		return take_custom(request, preset, err);
+	return p4d_model__preset_load(name, NULL, P4D_HUB_NAME_PLAIN, request, preset, err, &unknown);
 }

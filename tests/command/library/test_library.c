@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libp4d.so inside another program: threads, the program's getopt and locale, no output, and errors in
- * queries.
+ * libp4d.so inside another program: threads, the program's getopt and locale, no output, errors in queries,
+ * and quick queries, which the kernel kills if they touch a file.
  */
 #include <fcntl.h>
 #include <getopt.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <locale.h>
 #include <p4d.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "support/support.h"
@@ -250,6 +255,108 @@ static void test_prints_nothing(void **state)
 	unlink(path);
 }
 
+static p4d_reply *ask_quickly(const char *const *words)
+{
+	p4d_query *query = p4d_query_new(words[0]);
+	int failed = p4d_query_quick(query);
+
+	for (words++; *words; words++)
+		failed |= p4d_query_word(query, *words);
+	p4d_reply *reply = failed ? NULL : p4d_query_run(query);
+	p4d_query_free(query);
+	return reply;
+}
+
+#define QUICKLY(...) ask_quickly((const char *const[]){__VA_ARGS__, NULL})
+
+/* From here on, a system call other than those for memory and for the end of the process kills the process.
+ */
+static bool forbid_files(void)
+{
+	static const unsigned allowed[] = {SYS_mmap,    SYS_munmap,   SYS_mremap, SYS_brk,
+					   SYS_madvise, SYS_mprotect, SYS_futex,  SYS_exit_group};
+	enum { ALLOWED = sizeof(allowed) / sizeof(*allowed) };
+	struct sock_filter rule[ALLOWED + 3] = {
+	    BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr))};
+	const struct sock_fprog program = {ALLOWED + 3, rule};
+
+	for (unsigned i = 0; i < ALLOWED; i++)
+		rule[1 + i] =
+		    (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, allowed[i], ALLOWED - i, 0);
+	rule[ALLOWED + 1] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL);
+	rule[ALLOWED + 2] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+	       prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+/* Words that name files do not make a quick query read them. Result: the number of the query whose reply is
+ * wrong; 0: none. */
+static int ask_without_files(void)
+{
+	static const struct {
+		const char *word[6], *verdict, *text;
+	} of[] = {
+	    {{"estimate", "llama3-8b", "--gpu=h100-80gb", "--gpus=8", "--tp=8"}, "pass", ""},
+	    {{"estimate", "meta-llama/Llama-3.1-8B", "--gpu=l40s", "--framework=ddp"}, "reject", "needs"},
+	    {{"estimate", "llama3-8b", "--gpu=l40s", "--workload=serve"}, "pass", ""},
+	    {{"estimate", "llama3-8b", "--gpu=l40s", "--workload=rl"}, "reject", "generates"},
+	    {{"estimate", "nobody/nothing-7b", "--gpu=l40s"}, "error", "unknown model"},
+	    {{"estimate", "nothing-7b", "--gpu=l40s"}, "error", "unknown model"},
+	    {{"estimate", "/etc/passwd", "--gpu=l40s"}, "error", "reads no file"},
+	    {{"estimate", "model/config.json", "--gpu=l40s"}, "error", "reads no file"},
+	    {{"estimate", "custom", "--gpu=l40s"}, "error", "the model lacks"},
+	    {{"estimate", "--gpu=l40s"}, "error", "no model"},
+	    {{"estimate", "llama3-8b", "--conf=/etc/passwd"}, "error", "--conf"},
+	    {{"estimate", "llama3-8b", "--gpu=l40s", "--micro-batch=auto"}, "error", "--micro-batch"},
+	    {{"plan", "llama3-8b", "--gpu=l40s"}, "error", "no quick command \"plan\""},
+	    {{"check", "--wrap=true"}, "error", "no quick command \"check\""},
+	};
+
+	for (size_t i = 0; i < sizeof(of) / sizeof(of[0]); i++) {
+		p4d_reply *reply = ask_quickly(of[i].word);
+		const char *text = reply ? p4d_reply_message_text(reply, 0) : NULL;
+		if (!reply || strcmp(p4d_reply_verdict(reply), of[i].verdict) != 0 ||
+		    !strstr(text ? text : "", of[i].text))
+			return (int)i + 1;
+		p4d_reply_free(reply);
+	}
+	return 0;
+}
+
+static void test_quick_reads_no_file(void **state)
+{
+	const pid_t child = fork();
+	int status;
+
+	(void)state;
+	if (child == 0)
+		_exit(forbid_files() ? ask_without_files() : 100);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFEXITED(status)); /* else a system call killed it */
+	assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+/* A quick reply is that of the command, without what takes a search or a simulated step. */
+static void test_quick(void **state)
+{
+	p4d_reply *slow = ASK("estimate", "llama3-70b", "--gpu=h100-80gb", "--gpus=8"),
+		  *quick = QUICKLY("estimate", "llama3-70b", "--gpu=h100-80gb", "--gpus=8");
+	double need[2] = {0, 0}, seconds;
+
+	(void)state;
+	assert_int_equal(p4d_query_quick(NULL), -1);
+	assert_int_equal(p4d_reply_number(slow, "/peak/device_bytes", &need[0]), 0);
+	assert_int_equal(p4d_reply_number(quick, "/peak/device_bytes", &need[1]), 0);
+	assert_float_equal(need[0], need[1], 0);
+	assert_int_equal(p4d_reply_code(quick), p4d_reply_code(slow));
+	assert_non_null(p4d_reply_message_fix(slow, 0));
+	assert_null(p4d_reply_message_fix(quick, 0));
+	assert_int_equal(p4d_reply_number(slow, "/step/seconds", &seconds), 0);
+	assert_int_equal(p4d_reply_number(quick, "/step/seconds", &seconds), -1);
+	p4d_reply_free(slow);
+	p4d_reply_free(quick);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -262,6 +369,8 @@ int main(void)
 	    cmocka_unit_test(test_threads),
 	    cmocka_unit_test(test_state_of_the_program),
 	    cmocka_unit_test(test_prints_nothing),
+	    cmocka_unit_test(test_quick),
+	    cmocka_unit_test(test_quick_reads_no_file),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
