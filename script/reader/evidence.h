@@ -30,7 +30,10 @@ static inline bool p4d_reader__is_proven(const p4d_read_evidence *evidence)
 	return evidence->typical && !*evidence->foreign;
 }
 
-/* Whether they are, or may become so by the program's configuration file. */
+/*
+ * Whether the arguments are proven to be the program's own, or may become so by the program's configuration
+ * file.
+ */
 static inline bool p4d_reader__may_be_proven(const p4d_read_evidence *evidence)
 {
 	return (evidence->typical || evidence->file) && !*evidence->foreign;

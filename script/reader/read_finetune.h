@@ -5,13 +5,14 @@
 
 /*
  * Common to programs for fine-tuning, whatever their arguments are called: Hugging Face's Trainer, programs
- * that use it, and accelerate and DeepSpeed, which it uses. These are extra values of their readings.
+ * that use it, and accelerate and DeepSpeed, which it uses. The enumerators number the extra values of a
+ * reading.
  */
 enum {
 	P4D_FINETUNE_ACCUMULATION,   /* micro-batches per step */
-	P4D_FINETUNE_PROCESSES,      /* processes on all nodes */
-	P4D_FINETUNE_MACHINES,       /* nodes, as accelerate counts them */
-	P4D_FINETUNE_GPU_IDS,        /* "all", or the GPUs of a node that it uses */
+	P4D_FINETUNE_PROCESSES,      /* number of processes on all nodes */
+	P4D_FINETUNE_MACHINES,       /* number of nodes, which accelerate calls machines */
+	P4D_FINETUNE_GPU_IDS,        /* "all", or the indices of the GPUs of a node */
 	P4D_FINETUNE_DISTRIBUTED,    /* "fsdp", "deepspeed", "ddp" */
 	P4D_FINETUNE_DEEPSPEED_FILE, /* path of the configuration */
 	P4D_FINETUNE_MIXED,          /* bf16, fp16, no */
@@ -19,23 +20,24 @@ enum {
 	P4D_FINETUNE_RANK,
 	P4D_FINETUNE_DROPOUT, /* dropout probability on the adapters' input */
 	P4D_FINETUNE_TARGETS,
-	P4D_FINETUNE_ALL_LINEAR,         /* targets are all linear layers */
-	P4D_FINETUNE_QUANT,              /* nf4, int8, fp8 */
-	P4D_FINETUNE_FSDP,               /* "full_shard auto_wrap offload" */
-	P4D_FINETUNE_FSDP_STRATEGY,      /* full, grad, none, hybrid */
-	P4D_FINETUNE_FSDP_OFFLOAD,       /* on */
-	P4D_FINETUNE_FSDP_VERSION,       /* 1, 2 */
-	P4D_FINETUNE_FSDP_WRAP,          /* layer classes, or another way to form FSDP1's units */
-	P4D_FINETUNE_FSDP_PREFETCH,      /* on, off */
-	P4D_FINETUNE_FSDP_FORWARD,       /* on: FSDP gathers the next unit before this one's forward pass */
-	P4D_FINETUNE_FSDP_LIMIT,         /* off: gathers run ahead of the computation */
+	P4D_FINETUNE_ALL_LINEAR,    /* targets are all linear layers */
+	P4D_FINETUNE_QUANT,         /* nf4, int8, fp8 */
+	P4D_FINETUNE_FSDP,          /* "full_shard auto_wrap offload" */
+	P4D_FINETUNE_FSDP_STRATEGY, /* full, grad, none, hybrid */
+	P4D_FINETUNE_FSDP_OFFLOAD,  /* on */
+	P4D_FINETUNE_FSDP_VERSION,  /* 1, 2 */
+	P4D_FINETUNE_FSDP_WRAP,     /* layer classes, or another way to form FSDP1's units */
+	P4D_FINETUNE_FSDP_PREFETCH, /* on, off */
+	P4D_FINETUNE_FSDP_FORWARD,  /* on: FSDP gathers the next unit before the forward pass of the current
+				       unit */
+	P4D_FINETUNE_FSDP_LIMIT,    /* off: FSDP does not limit how many units it gathers ahead */
 	P4D_FINETUNE_FSDP_ORIG_PARAMS,   /* on, off */
 	P4D_FINETUNE_FSDP_CHECKPOINTING, /* checkpointing of the modules that accelerate wraps,
 					  * independent of the Trainer's own option */
 	P4D_FINETUNE_ZERO_STAGE,
 	P4D_FINETUNE_ZERO_BUCKET,       /* elements, or "auto" */
 	P4D_FINETUNE_ZERO_OVERLAP,      /* on, off */
-	P4D_FINETUNE_ZERO_GATHER,       /* on: saving gathers the model on one host */
+	P4D_FINETUNE_ZERO_GATHER,       /* on: when saving, ZeRO-3 gathers the model on one host */
 	P4D_FINETUNE_OFFLOAD_OPTIMIZER, /* "cpu" */
 	P4D_FINETUNE_OFFLOAD_PARAMS,
 	P4D_FINETUNE_OFFLOAD_ACTIVATIONS,
@@ -45,9 +47,9 @@ enum {
 	P4D_FINETUNE_DEEPSPEED_ACCUMULATION,
 	P4D_FINETUNE_DEEPSPEED_GLOBAL,
 	P4D_FINETUNE_DEEPSPEED_OPTIMIZER,
-	P4D_FINETUNE_DEEPSPEED_TORCH,   /* on: DeepSpeed's Adam is torch's */
-	P4D_FINETUNE_DEEPSPEED_FUSED,   /* on, off: as in torch's optimizer option */
-	P4D_FINETUNE_DEEPSPEED_FOREACH, /* on, off */
+	P4D_FINETUNE_DEEPSPEED_TORCH,   /* on: DeepSpeed's Adam is replaced by torch's AdamW */
+	P4D_FINETUNE_DEEPSPEED_FUSED,   /* on, off: argument `fused` of torch's AdamW */
+	P4D_FINETUNE_DEEPSPEED_FOREACH, /* on, off: argument `foreach` of torch's AdamW */
 	P4D_FINETUNE_OPTIMIZER,         /* p4d's name of the optimizer */
 	P4D_FINETUNE_PARAM_DTYPE,       /* fp32, bf16 */
 	P4D_FINETUNE_EVALUATION,        /* on, off: the program evaluates while it trains */
@@ -83,13 +85,15 @@ extern const char *const p4d_finetune__strategies[],
 /* Sets the options that follow from one of the extra values. */
 extern const p4d_read_alias p4d_finetune__aliases[];
 /*
- * Packed sequences have the full length. So have sequences that the program pads to the length in its
+ * When sequences have the full length: if they are packed, or if the program pads them to the length in its
  * options.
  */
 extern const p4d_read_filling p4d_finetune__filling[];
 
-/* read_llamafactory.c: number of processes with which swift and LLaMA-Factory start torchrun; swift's word
- * for the task that p4d models, and its word for a share of 0. */
+/*
+ * read_llamafactory.c: In this order: the variables with the number of processes with which swift and
+ * LLaMA-Factory start torchrun; swift's word for the task that p4d models; its word for a share of 0.
+ */
 extern const p4d_read_variable p4d_swift__processes[];
 extern const char *const p4d_swift__tasks[], *const p4d_swift__none[];
 
@@ -99,15 +103,17 @@ extern const char *const p4d_swift__tasks[], *const p4d_swift__none[];
  * p4d_finetune__finish. False: p4d does not model the method.
  */
 bool p4d_finetune__preference(p4d_reading *reading, const char *method);
-/* Parts of a reward model in addition to the language model. */
+/* Message about the parts of a reward model that the language model lacks. */
 extern const char p4d_finetune__reward[];
-/* Reinforcement learning, in which several models share the GPUs: the memory is not that of a single
- * model. */
+/*
+ * Marks reinforcement learning, in which several models share the GPUs, so that the memory of one model is
+ * not enough.
+ */
 void p4d_finetune__reinforcement(p4d_reading *reading);
 
 /* p4d_reader.released for programs whose --fsdp is the Trainer's. */
 void p4d_finetune__released(p4d_reading *reading, const p4d_read_release *release);
-/* A program whose memory p4d does not model. */
+/* Marks a program whose memory p4d does not model. */
 void p4d_finetune__unmodelled(p4d_reading *reading);
 /* Defaults of an adapter: rank, targets (NULL: PEFT's for the model), and whether it has dropout on its
  * input. Call it after p4d_finetune__finish. */
@@ -121,7 +127,7 @@ p4d_read_value *p4d_finetune__extra(p4d_reading *reading, int extra);
 /* read_finetune_sharding.c: the framework, and how it shards. Part of p4d_finetune__finish. */
 void p4d_finetune__distribution(p4d_reading *reading);
 
-/* Values that DeepSpeed takes from the program in which it runs. */
+/* Whether the value is "auto", which DeepSpeed replaces by the value of the program in which it runs. */
 static inline bool p4d_finetune__is_auto(const p4d_read_value *value)
 {
 	return p4d_reader__is(value, "auto");

@@ -3,11 +3,14 @@
 
 #include "reader/reader_internal.h"
 
-/* The reader's own values that other files use, since other programs on Megatron-Core have other defaults. */
+/*
+ * Extra values of Megatron-LM's reader that other files use, because other programs on Megatron-Core have
+ * other defaults.
+ */
 enum {
 	P4D_MEGATRON_LAYERS_PER_CHUNK = P4D_READ_EXTRA(0),
-	P4D_MEGATRON_FIRST_STAGE = P4D_READ_EXTRA(27), /* layers of the first and last stage, if they
-							* differ from the others */
+	P4D_MEGATRON_FIRST_STAGE = P4D_READ_EXTRA(
+	    27), /* number of layers of the first and last stage, if they differ from the others */
 	P4D_MEGATRON_LAST_STAGE = P4D_READ_EXTRA(28),
 	P4D_MEGATRON_GRANULARITY = P4D_READ_EXTRA(3), /* granularity of recomputation */
 	P4D_MEGATRON_MODULES = P4D_READ_EXTRA(4),     /* modules that are recomputed */
@@ -15,14 +18,17 @@ enum {
 	P4D_MEGATRON_DISPATCHER = P4D_READ_EXTRA(11), /* how tokens reach their experts */
 };
 
-/* Megatron-LM's arguments, and the meaning of their combinations for the training (not the model). */
+/*
+ * Megatron-LM's arguments. The next functions set options that follow from combinations of arguments about
+ * the training (not about the model).
+ */
 extern const p4d_read_argument p4d_reader__megatron_arguments[];
 void p4d_megatron__finish_training(p4d_reading *reading);
 void p4d_megatron__finish_dispatcher(p4d_reading *reading);
 
-/* read_megatron_hybrid.c: layers of several kinds. It owns the reader's values from the 32nd on. */
+/* read_megatron_hybrid.c: arguments about layers of several kinds, with the extra values from the 32nd on. */
 extern const p4d_read_argument p4d_megatron__hybrid[];
 void p4d_megatron__finish_hybrid(p4d_reading *reading);
 
-/* read_megatron_split.c: number of layers of each stage, or of each chunk. */
+/* read_megatron_split.c: sets the number of layers of each stage, or of each chunk. */
 void p4d_megatron__finish_split(p4d_reading *reading);

@@ -3,24 +3,35 @@
 
 #include "reader/read_finetune.h"
 
-/* Common arguments of programs for reinforcement learning; only for read_*.c. Their values are extra ones. */
+/*
+ * Arguments that programs for reinforcement learning share; only for read_*.c. int parameters are numbers of
+ * extra values.
+ */
 
-/* Words for engines. */
+/* Words for inference engines. */
 extern const char *const p4d_reinforcement__engines[];
 
-/* A prompt and its response form one sequence. otherwise: the program's defaults for both; 0: it has none. */
+/*
+ * Sets the sequence length: a prompt and its response. otherwise: the program's defaults for both; 0: no
+ * default.
+ */
 void p4d_reinforcement__put_length(p4d_reading *r, int prompt, int response, const uint64_t otherwise[2]);
-/* What moves to the host while other models use the GPU. */
+/* Sets what moves to the host while other models use the GPU. */
 void p4d_reinforcement__put_swap(p4d_reading *r, int params, int optimizer);
-/* There is a critic if the estimator of advantages learns values, as in PPO. */
+/* Sets that there is a critic if the estimator of advantages learns values, as in PPO. */
 void p4d_reinforcement__put_critic(p4d_reading *r, int estimator);
-/* Sequences are packed up to a number of tokens per rank. otherwise: the program's default. shared:
- * options whose ranks share a sequence; ends with P4D_OPTIONS. */
+/*
+ * Sets packing of sequences up to a number of tokens per rank. otherwise: the program's default. shared:
+ * options whose ranks share a sequence; ends with P4D_OPTIONS.
+ */
 void p4d_reinforcement__put_packed(p4d_reading *r, int packs, int most, uint64_t otherwise,
 				   const p4d_option *shared);
-/* With a reward model, each GPU holds more than p4d counts. model: an extra value, "on" if there is one. */
+/*
+ * Warns about a reward model, because each GPU then holds more than p4d counts. model: an extra value, "on"
+ * if there is one.
+ */
 void p4d_reinforcement__put_reward(p4d_reading *r, int model);
-/* Adapters; rank 0 means none. */
+/* Sets adapters from their rank; rank 0 means none. */
 void p4d_reinforcement__finish_rank(p4d_reading *r);
 
 /* Arguments for the engines of TRL and swift, which generate the training data, and the options that

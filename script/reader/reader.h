@@ -28,7 +28,7 @@ typedef struct p4d_read_value {
 typedef struct p4d_read_unknown {
 	char name[64]; /* name of the option, or of the program's argument */
 	char why[160];
-	bool doubt; /* a doubt about the script, see p4d_reading_doubt, instead of an option */
+	bool doubt; /* a doubt about the whole script (see p4d_reading_doubt), not an option */
 } p4d_read_unknown;
 
 struct p4d_reader;
@@ -65,45 +65,46 @@ typedef struct p4d_command_run {
 typedef struct p4d_reading {
 	const struct p4d_reader *reader; /* the reader whose arguments the program has; NULL: p4d found no
 					  * training */
-	const char *kind; /* the method of a program that the user named, "dpo"; NULL: the program's file name
-			   * may say it */
+	const char *kind; /* method of a program that the user named, "dpo"; NULL: the program's file name may
+			     tell the method */
 	char program[128]; /* without a reader: the first program that torchrun or a similar launcher
 			    * starts; "": none */
 	const char *file;  /* file with the command that starts the program */
 	uint32_t line;
 	uint32_t program_line; /* line where the program's own arguments may follow; differs from `line`
 				* if its launcher occupies several lines */
-	bool one_node;         /* a launcher starts it, by default on one node */
+	bool one_node;         /* a launcher starts the program, by default on one node */
 	/* The launcher's option that gives value[P4D_GPUS_PER_NODE], "--nproc_per_node"; "": no such option
 	 */
 	char processes[32];
-	bool processes_of_all; /* it counts the processes of all nodes */
+	bool processes_of_all; /* the launcher's option counts the processes of all nodes */
 	bool names_gpus;       /* the script says which GPUs of a node, or how many, its program gets */
-	bool alone;            /* no launcher starts it: one process on one GPU */
-	bool certain;          /* no test with an unknown result is before it */
-	bool named;            /* p4d recognized the program by its name */
-	const char *alike;     /* p4d recognized the program only by its arguments: its name for users;
-				* NULL: by its name, or not */
-	bool told;             /* the user or the site named the program */
-	bool adapts;           /* the user says that the program trains adapters */
-	bool launches;         /* the program itself takes the options of accelerate launch */
-	bool more_arguments;   /* some arguments are unknown, so that options without an argument may not
-				* have their defaults either */
-	unsigned commands;     /* commands with different trainings; p4d reads the first; 1: no other */
-	unsigned serving;      /* number of these that only serve a model */
-	bool saves_on_host;    /* with ZeRO-3, saving gathers the 16-bit weights on one rank's host */
+	bool alone;            /* no launcher starts the program: it is one process on one GPU */
+	bool certain;      /* p4d knows that the program runs: no test with an unknown result precedes it */
+	bool named;        /* p4d recognized the program by its name */
+	const char *alike; /* p4d recognized the program only by its arguments: its name for users; NULL: p4d
+			      recognized it by its name, or not at all */
+	bool told;         /* the user or the site named the program */
+	bool adapts;       /* the user says that the program trains adapters */
+	bool launches;     /* the program itself takes the options of accelerate launch */
+	bool more_arguments; /* some arguments are unknown, so that options without an argument may not
+			      * have their defaults either */
+	unsigned commands;   /* number of commands with different trainings, of which p4d reads the first */
+	unsigned serving;    /* number of these commands that only serve a model */
+	bool saves_on_host;  /* with ZeRO-3, saving gathers the 16-bit weights on one rank's host */
 	/* A comment of the script that p4d cannot use: "job.sh:3: program=x: ..."; "": none */
 	char comment[240];
 	const char *incomplete; /* why p4d did not read the script to its end; NULL: it did */
-	bool by_task;           /* it uses the number of its array task */
-	uint64_t work;          /* work done, part of the limit */
+	bool by_task;           /* the script uses the number of its array task */
+	uint64_t work;          /* work done for this reading; counts against the limit */
 	/* The exit that ends the script before its last command; file NULL: there is none. */
 	p4d_read_value left;
 	p4d_read_value value[P4D_OPTIONS];
 	bool by_default[P4D_OPTIONS];          /* the value is the framework's default */
 	p4d_read_value extra[P4D_READ_EXTRAS]; /* the reader's own values */
 	unsigned unknowns;
-	bool many_unknowns; /* there were more unknowns; the last entry then says so */
+	bool many_unknowns; /* there were more unknown values than the table has entries; the last entry then
+			       says so */
 	p4d_read_unknown unknown[P4D_READ_UNKNOWNS];
 } p4d_reading;
 
@@ -120,9 +121,9 @@ enum { P4D_LAUNCHERS = 12 };
 typedef struct p4d_launchers {
 	p4d_launcher at[P4D_LAUNCHERS]; /* the outermost launcher first */
 	unsigned count;
-	size_t program; /* the program's index among the words; the number of words if there is none */
+	size_t program; /* index of the program among the words; the number of words if there is no program */
 	bool shell;     /* the program is a script, a text or the input of a shell */
-	bool container; /* it runs in a container image with its own Python */
+	bool container; /* the program runs in a container image with its own Python */
 } p4d_launchers;
 
 /* The launchers at the start of a command. */
@@ -134,23 +135,23 @@ typedef struct p4d_started {
 					   * command: "srun bash"; NULL: none */
 	const p4d_value *words;
 	size_t count;
-	bool known;   /* p4d recognized its program by its name */
-	bool aside;   /* its name says that it does not train: it generates, evaluates or converts */
-	bool certain; /* no test with an unknown result is before it */
-	const p4d_command_run *run; /* its program; NULL: a script for a shell */
+	bool known; /* p4d recognized its program by its name */
+	bool aside; /* the program's name says that it does not train: it generates, evaluates or converts */
+	bool certain;               /* no test with an unknown result is before it */
+	const p4d_command_run *run; /* the command's program; NULL: the command is a script for a shell */
 } p4d_started;
 
 typedef struct p4d_reader_host {
 	p4d_shell_host shell; /* the callbacks `command` and `unread` in it are the reader's own */
-	/* Returns the parser of a format; NULL: there is none. A NULL member: configuration files are not
-	 * read. */
+	/* Returns the parser of a format; NULL: there is none. If this member is NULL, p4d reads no
+	 * configuration files. */
 	p4d_config_read *(*config)(void *context, p4d_config_format format);
 	const p4d_request *typed; /* the job's p4d options; NULL: none */
 	/* The program that the site names for a file or module; NULL: none. */
 	const char *(*program)(void *context, const char *path);
 	/* Called for a command "sbatch", with its arguments. NULL: not needed. context: as in shell. */
 	void (*submits)(void *context, p4d_shell *shell, const p4d_value *words, size_t count);
-	/* Called for every other command. NULL: nobody asks. */
+	/* Called for every other command. NULL: not needed. */
 	void (*starts)(void *context, p4d_shell *shell, const p4d_started *command);
 } p4d_reader_host;
 
@@ -167,9 +168,9 @@ void p4d_reader_read(p4d_reading *reading, const p4d_reader_host *host, const p4
 		     const char *directory);
 
 /*
- * NULL, or a message that p4d could not read a file of shell commands that may do more than set search paths:
- * "env.sh cannot be read, nor what it sets". p4d read its values from the script, but that file may change
- * them or start another program.
+ * Returns a message if p4d could not read a file of shell commands that may do more than set search paths:
+ * "env.sh cannot be read, nor what it sets". p4d has values from the script, but that file may change them or
+ * start another program. NULL: there is no such file.
  */
 static inline const char *p4d_reading_doubt(const p4d_reading *reading)
 {
@@ -179,22 +180,22 @@ static inline const char *p4d_reading_doubt(const p4d_reading *reading)
 	return NULL;
 }
 
-/* Whether some command next to the training serves a model, and no other one trains. */
+/* Whether the script also starts an inference server, and no other training. */
 static inline bool p4d_reading_has_server(const p4d_reading *reading)
 {
 	return reading->commands > 1 && reading->serving + 1 == reading->commands;
 }
 
 /*
- * The text that tells the method if no argument does: the name that the user gave the program, or the name of
- * its file.
+ * The text from which p4d takes the method if no argument gives it: the name that the user gave the program,
+ * or the name of its file.
  */
 static inline const char *p4d_reading_kind(const p4d_reading *reading)
 {
 	return reading->kind ? reading->kind : reading->program;
 }
 
-/* The value that the script gives an argument of the program; NULL: it gives none. */
+/* The value that the script gives an argument of the program; NULL: the script does not have the argument. */
 const p4d_read_value *p4d_reading_argument(const p4d_reading *reading, const char *argument);
 
 /* Whether the program has an argument of that name; the script need not use it. */
@@ -233,8 +234,8 @@ const char *p4d_reading_shards(const p4d_reading *reading, const char *framework
 bool p4d_reading_say(const p4d_reading *reading, const char *argument, p4d_option option, const char *text,
 		     char *buf, size_t size);
 
-/* The release whose defaults a reading assumes, "TRL 1.10"; NULL: it depends on no release. */
+/* The release whose defaults a reading assumes, "TRL 1.10"; NULL: the reading depends on no release. */
 const char *p4d_reading_release(const p4d_reading *reading);
 
-/* The framework, "megatron"; only for a reading with a reader. */
+/* The framework's name, "megatron"; only for a reading with a reader. */
 const char *p4d_reading_framework(const p4d_reading *reading);

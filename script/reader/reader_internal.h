@@ -10,7 +10,7 @@
  * those below. value: what a switch means; NULL: the argument has a value.
  */
 typedef struct p4d_read_argument {
-	const char *name; /* "": a word that belongs to no option; '-' and '_' are the same */
+	const char *name; /* "": a word that belongs to no option; '-' and '_' are equal */
 	int what;
 	const char *value;
 	/* Pairs of the program's word and p4d's, if they differ ("": p4d has no meaning for it). A word
@@ -22,21 +22,24 @@ typedef struct p4d_read_argument {
 
 enum {
 	P4D_READ_NOT_MODELLED = -1,
-	P4D_READ_SAVES = -2, /* not modelled either, but it can only need less memory: the verdict is
-			      * advice */
-	P4D_READ_FILE = -3,  /* names a configuration file; value: a prefix for its names */
+	P4D_READ_SAVES = -2, /* p4d does not model the argument, but it can only reduce memory: p4d advises
+				instead of refusing */
+	P4D_READ_FILE = -3,  /* names a configuration file; value: prefix for the names in that file */
 };
 #define P4D_READ_EXTRA(i) ((int)P4D_OPTIONS + (i))
-/* The same, and the file's path is stored in an extra value. */
+/* Like P4D_READ_FILE; also stores the file's path in extra value i. */
 #define P4D_READ_FILE_IN(i) (P4D_READ_FILE - 1 - (i))
 
-/* For arguments with several values, which are joined with commas. */
+/* A value for `words`: the argument has several values, which are joined with commas. */
 extern const char *const p4d_reader__list[];
-/* For a file that another file includes: its path is relative to that file's folder. */
+/*
+ * A value for `words`: the argument is a file that another file includes, with a path relative to that file's
+ * folder.
+ */
 extern const char *const p4d_reader__beside[];
-/* For arguments whose value does not matter: "on" if they are present. */
+/* A value for `words`: the argument's value does not matter; it means "on". */
 extern const char *const p4d_reader__there[];
-/* For "": only the first word without an option counts. */
+/* A value for `words` of the argument "": only the first word without an option counts. */
 extern const char *const p4d_reader__first[];
 
 typedef struct p4d_read_default {
@@ -44,7 +47,7 @@ typedef struct p4d_read_default {
 	const char *value;
 } p4d_read_default;
 
-/* A value of the reader that alone decides an option. */
+/* An extra value of a reader that alone decides an option. */
 typedef struct p4d_read_alias {
 	p4d_option option;
 	int extra;
@@ -53,7 +56,7 @@ typedef struct p4d_read_alias {
 /* A name with its value, from a command line or a file. */
 typedef struct p4d_read_given {
 	const char *name;
-	const char *value;   /* "": none */
+	const char *value;   /* "": the argument has no value */
 	const char *unknown; /* why the value is unknown; NULL: it is known */
 	const char *file;
 	uint32_t line;
@@ -62,12 +65,13 @@ typedef struct p4d_read_given {
 /* An environment variable that replaces an argument. */
 typedef struct p4d_read_variable {
 	const char *name, *argument;
-	bool of_script; /* a variable of a script that starts the program and that p4d cannot read */
+	bool of_script; /* a variable of a script that starts the program but that p4d cannot read */
 } p4d_read_variable;
 
 /*
- * A value that decides whether sequences have the full length in the program's options. what: as in
- * p4d_read_argument; or P4D_READ_PROGRAM, with text as the last word of the program's name.
+ * A value that decides whether sequences have the full length in the program's options. what: the option or
+ * extra value, as in p4d_read_argument; P4D_READ_PROGRAM: the last word of the program's name, which is
+ * compared with text.
  */
 typedef struct p4d_read_filling {
 	int what;
@@ -95,8 +99,9 @@ typedef enum p4d_read_trl {
 
 /* A program whose configuration hydra composes. */
 typedef struct p4d_read_hydra {
-	const char *const *shipped; /* configurations that it ships: patterns with * at the end; last NULL */
-	const char *folder, *name;  /* the program's defaults: "config", "ppo_trainer" */
+	const char *const *shipped; /* patterns of the configurations that the program ships, with * at the
+				       end; the last is NULL */
+	const char *folder, *name;  /* the program's default folder and file name: "config", "ppo_trainer" */
 } p4d_read_hydra;
 
 /* A word that has a meaning only together with another argument, which has another default. */
@@ -110,12 +115,13 @@ typedef struct p4d_read_shards {
 	const char *framework; /* value of --framework */
 	int zero_stage;        /* ZeRO stage; 0: none */
 	const char *argument, *words;
-	bool launcher; /* an argument of accelerate launch */
+	bool launcher; /* the words are arguments of accelerate launch */
 } p4d_read_shards;
 
 /* One training program. */
 typedef struct p4d_reader {
-	const char *framework; /* value of --framework, or p4d's name for a program without a model */
+	const char
+	    *framework; /* value of --framework, or p4d's name for a program whose memory it does not model */
 	/* file names or modules, with wildcards, or scripts that start them; "NAME SUBCOMMAND". "~NAME" or
 	 * "~FOLDER/NAME": other projects use that name as well (evidence.h) */
 	const char *programs[P4D_READ_PROGRAMS];
@@ -123,8 +129,8 @@ typedef struct p4d_reader {
 	const char *const *typical;
 	/* lists of all arguments of its parser, if that stops at others; NULL: it may accept any */
 	const char *const *parser;
-	const char *arguments_alone[P4D_READ_ALONE];         /* one of these arguments identifies the program,
-							      * whatever	 its name */
+	const char *arguments_alone[P4D_READ_ALONE]; /* a command with one of these arguments runs this
+							program, whatever its name */
 	const p4d_read_argument *arguments[P4D_READ_TABLES]; /* arrays; each ends with a NULL name */
 	const p4d_read_default *defaults;                    /* ends with a NULL value; NULL: none */
 	const char *release; /* the release with these defaults, "TRL 1.10"; NULL: no release decides */
@@ -138,13 +144,13 @@ typedef struct p4d_reader {
 	/* Arguments of P4D_SEQ_LEN that are only an upper bound, because the program pads to the longest
 	 * sequence of a micro-batch. "": its default is also a bound. NULL: none, or end of the list. */
 	const char *const *bounds;
-	const p4d_read_filling *filling; /* the first entry that applies decides instead; ends with a NULL
-					  * text */
-	const char *folders[2];          /* arguments that give the folder of the operands' files */
-	const p4d_read_hydra *hydra;     /* NULL: hydra does not compose its configuration */
-	bool assignments;                /* NAME=VALUE is an argument, too */
-	bool every_gpu;                  /* the program itself starts on all GPUs of its node */
-	bool accelerates;                /* "NAME SUBCOMMAND" runs accelerate launch with its options */
+	const p4d_read_filling
+	    *filling;           /* the first entry that applies overrides bounds; ends with a NULL text */
+	const char *folders[2]; /* arguments that give the folder of the operands' files */
+	const p4d_read_hydra *hydra; /* NULL: hydra does not compose its configuration */
+	bool assignments;            /* the program also accepts NAME=VALUE */
+	bool every_gpu;              /* the program itself starts on all GPUs of its node */
+	bool accelerates;            /* "NAME SUBCOMMAND" runs accelerate launch and accepts its options */
 	/* Reads a configuration that the program ships: false if p4d does not know it. NULL: it ships
 	 * none. */
 	bool (*shipped)(p4d_reading *reading, const p4d_read_argument *argument, const p4d_read_given *name);
@@ -152,8 +158,8 @@ typedef struct p4d_reader {
 	void (*finish)(p4d_reading *reading);
 	/* Sets options that depend on the release of transformers; called after finish. NULL: none. */
 	void (*released)(p4d_reading *reading, const p4d_read_release *release);
-	/* Sets options that depend on the release of TRL; called after finish. NULL: none. place: that of
-	 * the file with the release. */
+	/* Sets options that depend on the release of TRL; called after finish. NULL: none. place: of the file
+	 * that shows the release. */
 	void (*trl)(p4d_reading *reading, p4d_read_trl trl, const p4d_read_value *place);
 } p4d_reader;
 
@@ -164,7 +170,7 @@ typedef struct p4d_reader {
 #undef WORD
 extern const p4d_reader p4d_reader__swift_2, p4d_reader__swift_2_rlhf;
 
-/* Longest path. p4d reports a longer one. */
+/* Maximum length of a path. p4d reports longer paths. */
 enum { P4D_READ_PATH = 512 };
 
 static inline bool p4d_reader__is_file(const p4d_read_argument *argument)
@@ -175,17 +181,18 @@ static inline bool p4d_reader__is_file(const p4d_read_argument *argument)
 /* The readers by number; NULL after the last one. */
 const p4d_reader *p4d_reader__at(size_t index);
 
-/* read_values.c, for finish: */
+/* read_values.c, for `finish`. Whether the script gives the value: */
 bool p4d_reader__set(const p4d_read_value *value);
 /* A value as a number; 0: not read, or not a number. */
 uint64_t p4d_reader__number(const p4d_read_value *value);
 bool p4d_reader__is(const p4d_read_value *value, const char *text);
-/* Whether the value is zero: "0", "0.0". */
+/* Whether the value is zero ("0", "0.0"). */
 bool p4d_reader__is_zero(const p4d_read_value *value);
-/* Whether a value is "on"; `otherwise` is the program's default. */
+/* Whether a value is "on". otherwise: the program's default. */
 bool p4d_reader__is_on(const p4d_read_value *value, bool otherwise);
 /*
- * Sets an option that follows from another value. It gets that value's place, or is unknown if the value is.
+ * Sets an option that follows from another value. The option gets the place of that value. If that value is
+ * unknown, so is the option.
  */
 void p4d_reader__put(p4d_reading *reading, p4d_option option, const p4d_read_value *place, const char *format,
 		     ...) __attribute__((format(printf, 4, 5)));
@@ -195,7 +202,7 @@ void p4d_reader__forget(p4d_reading *reading, p4d_option option);
 void p4d_reader__leave_out(p4d_reading *reading, p4d_option option);
 /* Call it after finish: a value that an option cannot have ("1,2,4" of a sweep) becomes unknown. */
 void p4d_reader__check(p4d_reading *reading);
-/* After finish: decides whether sequences have the full seq-len. */
+/* Call it after finish. Decides whether sequences have the full seq-len. */
 void p4d_reader__padding(p4d_reading *reading);
 /* Sets an option to the framework's default. */
 void p4d_reader__put_default(p4d_reading *reading, p4d_option option, const char *format, ...)
@@ -204,18 +211,18 @@ void p4d_reader__put_default(p4d_reading *reading, p4d_option option, const char
  * with an entry that says so. */
 p4d_read_unknown *p4d_reader__unknown(p4d_reading *reading, const char *name, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* Call it after the last unknown. If some had no room, p4d cannot conclude anything from the rest. */
+/* Call it after the last unknown value. If some had no entry, p4d can conclude nothing from the others. */
 void p4d_reader__end_unknowns(p4d_reading *reading);
-/* Megatron-Core's CUDA graphs: cuda_graph_impl, cuda_graph_scope. */
+/* Sets the options of Megatron-Core's CUDA graphs from cuda_graph_impl and cuda_graph_scope. */
 void p4d_reader__graphs(p4d_reading *r, const p4d_read_value *whose, const p4d_read_value *scope);
-/* The place of the value of an option, or of a P4D_READ_EXTRA. */
+/* Where the reading stores the value of an option, or of a P4D_READ_EXTRA. */
 p4d_read_value *p4d_reader__slot(p4d_reading *reading, int what);
 
 /* Stores one argument with its value. */
 void p4d_reader__take(p4d_reading *reading, const p4d_read_argument *argument, const p4d_read_given *given);
 /* Stores an argument that may or may not be present: its value is unknown. */
 void p4d_reader__take_perhaps(p4d_reading *reading, const p4d_read_argument *argument, const char *why);
-/* The option or P4D_READ_EXTRA of an argument becomes unknown. */
+/* Marks the option or P4D_READ_EXTRA of an argument as unknown. */
 void p4d_reader__lose(p4d_reading *reading, const p4d_read_argument *argument);
 /* Whether names are equal; '-' and '_' are the same. */
 bool p4d_reader__same_name(const char *a, const char *b);
@@ -225,11 +232,12 @@ const p4d_read_argument *p4d_reader__find(const p4d_reader *reader, const char *
 /* read_arguments.c */
 enum { P4D_READ_CONFIG_VALUES = 1 << 13, P4D_READ_CONFIG_NS = 8000000 /* limits for all files together */ };
 
-/* What the arguments say about their program. */
+/* What the arguments of a command prove about its program. */
 typedef struct p4d_read_evidence {
-	bool typical;     /* an argument is the program's own */
-	bool file;        /* an argument names a configuration file, which may contain the program's own */
-	char foreign[64]; /* an argument that its parser does not know; "": there is none */
+	bool typical; /* an argument that only this program has */
+	bool file;    /* an argument names a configuration file, which may contain arguments that only this
+			 program has */
+	char foreign[64]; /* an argument that the program's parser does not know; "": there is none */
 } p4d_read_evidence;
 
 typedef struct p4d_read_context {
@@ -247,13 +255,13 @@ typedef struct p4d_read_context {
 	const char *hydra_root;         /* folder of hydra's primary file */
 	int hydra_depth;
 	bool of_script;   /* the values are variables of a script that p4d cannot read */
-	bool accelerates; /* options may be those of accelerate launch */
+	bool accelerates; /* options may belong to accelerate launch */
 	/* Room for a path under construction. It is not on the stack, where nested files would multiply
 	 * it. Once a file is open, its path is not needed any more. */
 	p4d_cell path[P4D_READ_PATH];
 } p4d_read_context;
 
-/* Place of a value: the place of its first character. */
+/* Fills the place of a value: that of its first character. */
 void p4d_reader__place(const p4d_shell *shell, p4d_value value, p4d_read_given *to);
 
 /* read_config.c: reads a file, or a configuration that the program ships. */
@@ -281,11 +289,11 @@ typedef struct p4d_launch {
 	bool shell_text;                /* words[0] is a text for a shell */
 	bool shell_input;               /* the shell reads its text from standard input; words are
 					 * arguments */
-	bool every_gpu;                 /* a launcher starts it on all GPUs of its node */
+	bool every_gpu;                 /* a launcher starts the program on all GPUs of its node */
 	bool accelerates;               /* accelerate launch is one of the launchers */
 	bool starts_ranks;              /* torchrun or a similar program is one of the launchers */
 	bool torchrun;                  /* the launcher is torchrun, whose default is one node */
-	bool container;                 /* it runs in a container image */
+	bool container;                 /* the program runs in a container image */
 	bool python;                    /* python, or a launcher of Python programs, is one of the
 					 * launchers */
 	p4d_value nodes, gpus_per_node; /* from a launcher's options; length 0: not given */
@@ -307,12 +315,16 @@ typedef struct p4d_read_program {
 	const p4d_reader *reader; /* NULL: no reader knows the program */
 	size_t words;             /* number of words in its name; 0: only its arguments match the reader */
 	bool common;              /* other projects also use the name */
-	bool placed;              /* but the file is in the same folder as in its own project */
-	bool told;                /* named by the user or the site */
-	const char *kind;         /* as in p4d_reading */
+	bool placed; /* the name is common, but the file is in the same folder as in the project of the reader
+		      */
+	bool told;   /* the user or the site named the program */
+	const char *kind; /* as in p4d_reading */
 } p4d_read_program;
 
-/* Names of programs next to a training with similar arguments: they generate, evaluate or convert. */
+/*
+ * Whether the name is that of a program that has arguments like a training but generates, evaluates or
+ * converts.
+ */
 bool p4d_reader__is_none(p4d_value program);
 /* Whether a command has an argument that only programs of this reader have. */
 bool p4d_reader__stands_alone(const p4d_launch *launch, const p4d_reader *reader);
@@ -323,32 +335,38 @@ bool p4d_reader__stands_alone(const p4d_launch *launch, const p4d_reader *reader
  */
 enum { P4D_READ_WEIGHED = 4096 };
 
-/* *left: the rest of P4D_READ_WEIGHED. */
+/* Finds the program of a command. *left: the rest of P4D_READ_WEIGHED. */
 void p4d_reader__find_program(p4d_shell *shell, const p4d_launch *launch, unsigned *left,
 			      p4d_read_program *to);
 
-/* read_hydra.c: the configuration that --config-path and --config-name select. */
+/* read_hydra.c: reads the configuration that --config-path and --config-name select. */
 void p4d_reader__hydra(p4d_read_context *context, const p4d_launch *launch, size_t first);
-/* Reads the files of its defaults list: those that the file's own values override, or (behind) those that
- * override the file. below: the prefix of the file's names. */
+/*
+ * Reads the files in the defaults list of a hydra file: those that the file's own values override, or
+ * (behind) those that override the file. below: the prefix of the file's names.
+ */
 void p4d_reader__compose(p4d_read_context *context, const p4d_config_node *root, const char *file,
 			 const char *below, bool behind);
 
 /* read_arguments.c: reads the words after the program, starting at words[first]. */
 void p4d_reader__arguments(p4d_read_context *context, const p4d_launch *launch, size_t first);
 
-/* launched.c: nodes and GPUs from the options of a launcher, or of the launchers around a script (nodes,
- * gpus_per_node; length 0: none); and the setting of PyTorch's allocator. */
+/*
+ * launched.c: sets nodes and GPUs from the options of a launcher, or of the launchers around a script (nodes,
+ * gpus_per_node; length 0: none); and the setting of PyTorch's allocator.
+ */
 void p4d_reader__launched(p4d_reading *reading, p4d_shell *shell, const p4d_launch *launch, p4d_value nodes,
 			  p4d_value gpus_per_node);
 
-/* For a program under torchrun without --nnodes: it runs on one node. If the job has more nodes, each of
- * them may train alone. */
+/*
+ * For a program that torchrun starts without --nnodes, so on one node. If the job has more nodes, each of
+ * them may train alone.
+ */
 void p4d_reader__one_node(p4d_reading *reading, p4d_shell *shell, const p4d_launch *launch);
 
-/* The nodes of the step around a training, if nothing else tells the number of nodes. */
+/* Sets the nodes of the srun step that contains the training, if nothing else gives the number of nodes. */
 void p4d_reader__in_step(p4d_reading *reading, p4d_shell *shell, p4d_value nodes);
-/* A value without text, at this place. */
+/* A value without text, at the place of `value`. */
 p4d_read_value p4d_reader__place_of(const p4d_shell *shell, p4d_value value);
 
 /* python.c: the virtual environment that a script activates. */
@@ -362,29 +380,40 @@ typedef struct p4d_read_python {
 	char pinned_in[256]; /* the environment of the pip that installed it; "": the active one */
 	uint32_t pinned_at;  /* value of p4d_shell_commands at that time */
 	bool reinstalled;
-	bool left; /* a command after the activation may select another environment */
+	bool left; /* a command after the activation may have selected another environment */
 	bool sets; /* the activation sets VIRTUAL_ENV, which stays set until the environment is left */
 } p4d_read_python;
 
-/* Note, in this order: a file that the script sources (text NULL: it cannot be read), a file of commands
- * that p4d cannot read, and a command that the script runs. */
+/*
+ * These functions update the environment. In this order: for a file that the script sources (text NULL: it
+ * cannot be read); for a file of commands that p4d cannot read; for a command that the script runs.
+ */
 void p4d_reader__python_file(p4d_read_python *python, const char *path, const char *text, size_t length);
 void p4d_reader__python_unread(p4d_read_python *python, const char *path);
 void p4d_reader__python_command(p4d_read_python *python, const p4d_value *words, size_t count);
-/* `pip install transformers==4.57.1`. certain: the command certainly runs. False: it installs nothing. */
+/*
+ * Handles `pip install transformers==4.57.1`. certain: the command certainly runs. False: it installs
+ * nothing.
+ */
 bool p4d_reader__python_install(p4d_read_python *python, p4d_shell *shell, const p4d_value *words,
 				size_t count, bool certain);
-/* The commands after the first `since` may have failed, because the script handles their failure. */
+/* Tells that the commands after the first `since` may have failed, because the script handles their
+ * failure. */
 void p4d_reader__python_otherwise(p4d_read_python *python, uint32_t since);
 /* The directory of the environment that runs a program. False: unknown. words: the whole command. */
 bool p4d_reader__python_directory(p4d_shell *shell, const p4d_reader_host *host,
 				  const p4d_read_python *python, const p4d_launch *launch,
 				  const p4d_value *words, char *directory, size_t size);
-/* started.c: the program of a command. words: the whole command; python: as in p4d_command_run. */
+/*
+ * started.c: fills a run from the launch of a command. words: the whole command; python: as in
+ * p4d_command_run.
+ */
 void p4d_reader__run(p4d_command_run *run, const p4d_value *words, const p4d_launch *launch, p4d_value nodes,
 		     p4d_value gpus_per_node, const char *python);
-/* The release of transformers in a DDP job, from transformers/__init__.py (a regular file of the
- * environment, read through host->shell.file). words: the whole command. Call it after finish. */
+/*
+ * Sets what depends on the release of transformers in a DDP job, from transformers/__init__.py (a regular
+ * file of the environment, read through host->shell.file). words: the whole command. Call it after finish.
+ */
 void p4d_reader__python_release(p4d_reading *reading, p4d_shell *shell, const p4d_reader_host *host,
 				const p4d_read_python *python, const p4d_launch *launch,
 				const p4d_value *words);

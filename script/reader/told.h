@@ -13,19 +13,24 @@ typedef struct p4d_read_told {
 	bool adapts;         /* an option or a comment says finetune=lora or qlora */
 } p4d_read_told;
 
-/* The program that an option or a comment names, and whether it trains adapters. */
+/* Finds the program that an option or a comment names, and whether it trains adapters. */
 void p4d_reader__told(p4d_read_told *told, const p4d_reader_host *host, const char *text, size_t length);
 
-/* How certain it is that a command is the meant training: it only may be; a launcher starts it on all
- * GPUs; it has arguments of that program; or p4d or the site knows its program. */
+/*
+ * How certain it is that a command is the training that the user named. MAY_BE: it only may be. LAUNCHED: a
+ * launcher starts it on all GPUs. ARGUMENTS: it has arguments of that program. KNOWN: p4d or the site knows
+ * its program.
+ */
 enum { P4D_TOLD_MAY_BE = 1, P4D_TOLD_LAUNCHED, P4D_TOLD_ARGUMENTS, P4D_TOLD_KNOWN };
 
 /* The name by which users name a program of this reader, for a command with an unknown name and arguments of
  * that reader. */
 const char *p4d_reader__program_like(const p4d_reader *reader, const p4d_launch *launch);
 
-/* Replaces a program that p4d does not know by the one that the user or the site names. Returns the
- * certainty; 0: nobody named one for this command. */
+/*
+ * Replaces a program that p4d does not know by the one that the user or the site names. Returns the
+ * certainty; 0: nobody named a program for this command.
+ */
 int p4d_reader__tell(const p4d_read_told *told, const p4d_reader_host *host, p4d_shell *shell,
 		     const p4d_launch *launch, unsigned *left, p4d_read_program *program);
 

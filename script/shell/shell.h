@@ -20,13 +20,14 @@ typedef struct p4d_cell {
 	uint32_t line;
 	uint16_t unknown : 15; /* reason why this part of the text is unknown (p4d_shell_unknown); 0: a
 				* known character */
-	uint16_t expanded : 1; /* from a variable or an output; $IFS splits it unless it is quoted */
-	uint8_t file : 7;      /* index for p4d_shell_file_name; line is 0 if it is no file */
+	uint16_t expanded : 1; /* the character is from a variable or an output; $IFS splits it unless it is
+				  quoted */
+	uint8_t file : 7;      /* index for p4d_shell_file_name; if it is no file, line is 0 */
 	uint8_t quoted : 1;
 	char c;
 } p4d_cell;
 
-/* Borrowed from the shell. */
+/* A text, as characters with their places. Borrowed from the shell. */
 typedef struct p4d_value {
 	const p4d_cell *at;
 	uint32_t length;
@@ -103,15 +104,15 @@ bool p4d_shell_may_run(p4d_shell *shell, const p4d_value *words, size_t count);
  * contain it. */
 bool p4d_shell_input(p4d_shell *shell, p4d_value *text);
 /*
- * A file as the script would find it: one that the script itself writes (*written), or one that exists
- * (*text).
+ * Finds a file as the script would: one that the script itself writes (*written), or one that exists (*text).
+ * False: neither.
  */
 bool p4d_shell_file(p4d_shell *shell, p4d_value path, p4d_value *written, const char **text, size_t *length);
 /* A copy of a text that is valid as long as the shell's memory; "" if that memory is used up. */
 const char *p4d_shell_keep(p4d_shell *shell, const char *text);
 /* The value of a variable, set by the script or the environment; false: unset. */
 bool p4d_shell_variable(p4d_shell *shell, const char *name, p4d_value *value);
-/* The same, for a variable in the environment of the command. */
+/* Like p4d_shell_variable, for a variable in the environment of the command. */
 bool p4d_shell_exported(p4d_shell *shell, const char *name, p4d_value *value);
 /* Name of an unread input that may have set any variable: a sourced file, the text of an eval. NULL: there
  * is none. */
@@ -123,7 +124,7 @@ void p4d_shell_each_exported(p4d_shell *shell, void (*take)(void *context, const
 
 /*
  * Calls `take` with every variable of the command's environment that the script, or a file that it sources,
- * has set or used. value NULL: the script removes it. All others have sbatch's values.
+ * has set or used. value NULL: the script removes it. All other variables have sbatch's values.
  */
 void p4d_shell_environment(p4d_shell *shell,
 			   void (*each)(void *context, const char *name, const p4d_value *value),

@@ -8,7 +8,7 @@
 
 enum { TEXT = 128, VARIABLES = 8, FIELDS = 8, LAST = -1 };
 
-/* NAME=VALUE of -v */
+/* NAME=VALUE of awk's option -v. */
 typedef struct awk_variable {
 	char name[32], value[TEXT];
 } awk_variable;
@@ -21,12 +21,12 @@ typedef struct awk_program {
 	size_t variables;
 	p4d_shell_pattern pattern;
 	bool by_pattern;
-	uint64_t line; /* line number NR; 0: all lines */
-	int compared;  /* the field that is compared; 0: none */
+	uint64_t line; /* compared line number NR; 0: the program applies to all lines */
+	int compared;  /* number of the field that is compared; 0: none */
 	char value[TEXT];
-	int field[FIELDS]; /* fields to print; 0: the whole line */
+	int field[FIELDS]; /* numbers of the fields to print; 0: the whole line */
 	size_t fields;
-	bool once; /* exits after the first such line */
+	bool once; /* the program exits after the first line to which it applies */
 } awk_program;
 
 p4d_value p4d_shell__without_end(p4d_value line)
@@ -51,7 +51,7 @@ static bool skip_text(const char **at, const char *text)
 	return true;
 }
 
-/* "text", 3, or the name of a variable of -v */
+/* Reads an operand: "text", 3, or the name of a variable of -v. */
 static bool read_operand(const awk_program *a, const char **at, char value[TEXT])
 {
 	skip_blanks(at);
@@ -84,7 +84,7 @@ static bool read_whole(const char *text, int64_t *number)
 	return end != text && !*end && *number > -(1LL << 40) && *number < 1LL << 40;
 }
 
-/* "$NF", "$2", "$column" */
+/* Reads a field: "$NF", "$2", "$column". */
 static bool read_field(const awk_program *a, const char **at, int *field)
 {
 	char value[TEXT];
@@ -104,7 +104,7 @@ static bool read_field(const awk_program *a, const char **at, int *field)
 	return true;
 }
 
-/* Sums of numbers and variables. */
+/* Reads a line number that is a sum of numbers and variables. */
 static bool read_line_number(awk_program *a, const char **at)
 {
 	char value[TEXT];
@@ -137,7 +137,7 @@ static bool read_pattern(awk_program *a, const char **at)
 	return p4d_shell__read_pattern(&a->pattern, text, false, true);
 }
 
-/* Parses the condition; passes nothing if there is none. False: p4d does not support it. */
+/* Parses the condition. If there is none, *at stays where it is. False: p4d does not support it. */
 static bool read_condition(awk_program *a, const char **at)
 {
 	if (skip_text(at, "/"))
@@ -168,7 +168,8 @@ static bool read_program(awk_program *a, const char *at)
 	skip_blanks(&at);
 	a->fields = 1;
 	if (!*at)
-		return a->by_pattern || a->line || a->compared; /* the line */
+		return a->by_pattern || a->line ||
+		       a->compared; /* the action is left out, so awk prints the line */
 	if (!skip_text(&at, "{") || !skip_text(&at, "print"))
 		return false;
 	skip_blanks(&at);
@@ -181,7 +182,7 @@ static bool read_program(awk_program *a, const char *at)
 	return !*at;
 }
 
-/* Field N of a line; fields are separated by `by`, or by blanks if it is '\0'. */
+/* Returns field N of a line. Fields are separated by `by`; '\0' means blanks. */
 static p4d_value field_of(p4d_value line, char by, int field)
 {
 	p4d_value found = {0};

@@ -9,7 +9,7 @@
 
 enum { MOST_WORDS = 256 };
 
-/* A group: the positions of its braces, and of the commas between. */
+/* A brace group: the positions of its braces, and of the commas between them. */
 typedef struct brace_group {
 	uint32_t open, close;
 	bool comma;
@@ -47,7 +47,8 @@ static uint32_t behind_hidden(p4d_value word, uint32_t i)
 	return i + 1;
 }
 
-/* The group whose brace is at i. False: there is no group there, or it has neither a comma nor dots. */
+/* Reads the group whose opening brace is at i. False: there is no group, or it has neither a comma nor
+ * dots. */
 static bool read_group(p4d_value word, uint32_t i, brace_group *g)
 {
 	bool dots = false;
@@ -81,7 +82,7 @@ static void add_part(p4d_shell *sh, p4d_shell_build *b, p4d_value word, uint32_t
 
 static void add_words(p4d_shell *sh, p4d_shell_words *words, p4d_value word, uint32_t from);
 
-/* The word in which `middle` replaces its group. */
+/* Adds the word in which `middle` replaces the group. */
 static void add_instead(p4d_shell *sh, p4d_shell_words *words, p4d_value word, const brace_group *g,
 			p4d_value middle)
 {
@@ -154,7 +155,7 @@ static void add_list(p4d_shell *sh, p4d_shell_words *words, p4d_value word, cons
 	}
 }
 
-/* The words of one word, whose first group is at `from` or later. */
+/* Adds all expansions of a word whose first group is at `from` or later. */
 static void add_words(p4d_shell *sh, p4d_shell_words *words, p4d_value word, uint32_t from)
 {
 	brace_group g;

@@ -4,7 +4,7 @@
 
 #include "shell/shell_internal.h"
 
-/* Whether an option letter is in the words of declare or a similar command. */
+/* Whether the words of declare or a similar command have this option letter. */
 static bool has_flag(const p4d_value *words, size_t count, char letter)
 {
 	for (size_t i = 0; i < count; i++)
@@ -21,7 +21,7 @@ void p4d_shell__declare(p4d_shell *sh, const p4d_value *words, size_t count, p4d
 			    p4d_value_is(words[0], "typeset")) &&
 			   !has_flag(words, count, 'g');
 
-	if (exports) /* the environment may have the variable */
+	if (exports) /* the environment may already have the variable */
 		p4d_shell__lookup(sh, name);
 	p4d_shell_var *v = p4d_shell__own(sh, name);
 	if (!v)
@@ -46,14 +46,14 @@ void p4d_shell__declare(p4d_shell *sh, const p4d_value *words, size_t count, p4d
 	}
 }
 
-/* export $(...), eval "$(...)": if the first word is unknown, any variable may be set. */
+/* Notes that any variable may be set, if the first word of export $(...) or eval "$(...)" is unknown. */
 static void say_unknown_names(const p4d_shell_call *w, p4d_value word)
 {
 	const char c = word.length && word.at[0].unknown ? word.at[0].c : '\0';
 	size_t texts;
 
 	if (c && p4d_shell_may_be(w->sh, word.at[0].unknown, &texts))
-		return; /* it is one of several texts in the script */
+		return; /* the value is one of several known texts in the script */
 	if (c == '?' || (c == P4D_CELL_UNSET_HERE && w->sh->in.unread.reason))
 		p4d_shell__unread(w->sh, p4d_shell_unknown(w->sh, word.at[0].unknown));
 }
@@ -64,7 +64,7 @@ static p4d_shell_status run_export(const p4d_shell_call *w)
 		p4d_shell_assignment a;
 		p4d_shell_source s = p4d_shell__source_of(w->sh, w->at[i], w->source);
 		const uint32_t line = w->at[i].length ? w->at[i].at[0].line : 0;
-		if (!p4d_shell__assignment(w->sh, &s, &a)) { /* a name without a value */
+		if (!p4d_shell__assignment(w->sh, &s, &a)) { /* the word is a name without a value */
 			p4d_shell_name name = p4d_shell__name_of(w->sh, w->at[i]);
 			if (name.length && name.text[0] != '-')
 				p4d_shell__declare(w->sh, w->at - 1, w->count + 1, name);
@@ -86,7 +86,8 @@ static p4d_shell_status run_unset(const p4d_shell_call *w)
 		uint32_t end = 0;
 		while (end < name.length && (name.at[end].unknown || name.at[end].c != '['))
 			end++;
-		if (end + 2 < name.length && name.at[name.length - 1].c == ']') { /* NAME[1], NAME[@] */
+		if (end + 2 < name.length &&
+		    name.at[name.length - 1].c == ']') { /* the name has a subscript: NAME[1], NAME[@] */
 			subscript = p4d_shell__part(name, end + 1, name.length - end - 2);
 			name.length = end;
 			if (p4d_value_is(subscript, "@") || p4d_value_is(subscript, "*"))
@@ -104,8 +105,10 @@ static bool is_sign(p4d_value word)
 	return word.length && !word.at[0].unknown && (word.at[0].c == '-' || word.at[0].c == '+');
 }
 
-/* A word of options, -eux. Each o in it takes the next word that is no option. Returns the number of
- * words. */
+/*
+ * Reads a word of options of `set`, such as -eux. Each o in it takes the next word that is no option. Returns
+ * the number of words.
+ */
 static size_t set_options(const p4d_shell_call *w, size_t at)
 {
 	const p4d_value word = w->at[at];
@@ -143,8 +146,8 @@ static p4d_shell_status run_set(const p4d_shell_call *w)
 }
 
 /*
- * It is unknown by how many parameters to shift, or whether `shift` runs. Then $1 and the following
- * parameters are unknown as well.
+ * Called if p4d does not know by how many parameters to shift, or whether `shift` runs. $1 and the following
+ * parameters then become unknown.
  */
 static p4d_shell_status shift_perhaps(const p4d_shell_call *w, uint16_t why)
 {
@@ -211,8 +214,10 @@ static p4d_shell_status run_exit(const p4d_shell_call *w)
 	return P4D_SHELL_TAKEN;
 }
 
-/* return from a function or a sourced file. Elsewhere it fails; scripts use that to find out whether they
- * are sourced. */
+/*
+ * Runs `return`, from a function or a sourced file. Elsewhere it fails; scripts use that to find out whether
+ * they are sourced.
+ */
 static p4d_shell_status run_return(const p4d_shell_call *w)
 {
 	if (!w->sh->in.frame->outer)
@@ -256,7 +261,10 @@ static p4d_shell_status run_false(const p4d_shell_call *w)
 
 static const p4d_shell_name here = {"PWD", 3}, before = {"OLDPWD", 6}, stack = {"DIRSTACK", 8};
 
-/* Which of two branches ran matters only after both: see p4d_shell__run. */
+/*
+ * Changes to a directory. In a branch that may not run, the directory becomes unknown only after the branch
+ * (leave_branch in shell_run.c).
+ */
 static void enter(const p4d_shell_call *w, p4d_value directory)
 {
 	const p4d_shell_mode mode = w->mode == P4D_SHELL_MAYBE && w->sh->branches ? P4D_SHELL_RUN : w->mode;
@@ -299,7 +307,7 @@ static p4d_shell_status run_popd(const p4d_shell_call *w)
 {
 	p4d_shell_var *v = p4d_shell__lookup(w->sh, stack) ? p4d_shell__own(w->sh, stack) : NULL;
 
-	if (!v || !v->value.count) /* bash prints an error and stays in its directory */
+	if (!v || !v->value.count) /* without a value bash prints an error and stays in its directory */
 		return P4D_SHELL_FALSE;
 	enter(w, v->value.at[--v->value.count]);
 	return P4D_SHELL_TAKEN;

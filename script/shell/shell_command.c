@@ -6,7 +6,10 @@
 
 #include "shell/shell_internal.h"
 
-/* Reads the here-document that begins after this line, or after the here-document before it. */
+/*
+ * Reads the here-document that begins after this line or, if there are several, after the previous
+ * here-document.
+ */
 static void here_document(p4d_shell *sh, p4d_shell_source *s, p4d_shell_redirection *r, bool strips,
 			  bool live)
 {
@@ -70,7 +73,7 @@ static void here_document(p4d_shell *sh, p4d_shell_source *s, p4d_shell_redirect
 	r->has_input = true;
 }
 
-/* Parses a redirection, if one is here. */
+/* Parses a redirection, if one begins here. */
 static bool redirect(p4d_shell *sh, p4d_shell_source *s, p4d_shell_redirection *r, bool live)
 {
 	p4d_shell_source look = *s;
@@ -141,7 +144,7 @@ void p4d_shell__redirections(p4d_shell *sh, p4d_shell_source *s, uint32_t from, 
 	p4d_shell__redirected(sh, &r, from, mode);
 }
 
-/* The text in the brackets here. Moves past them. */
+/* Returns the text in the brackets that begin here, and moves past them. */
 static p4d_shell_source bracketed(p4d_shell *sh, p4d_shell_source *s)
 {
 	p4d_shell__advance(sh, s);
@@ -176,7 +179,7 @@ bool p4d_shell__assignment(p4d_shell *sh, p4d_shell_source *s, p4d_shell_assignm
 	return true;
 }
 
-/* (a b) or ([k]=a [l]=b), after the opening bracket. */
+/* Assigns (a b) or ([k]=a [l]=b) to an array; *s is after the opening bracket. */
 static void assign_words(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode,
 			 const p4d_shell_assignment *a, uint32_t line)
 {
@@ -197,7 +200,7 @@ static void assign_words(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode
 			*s = look;
 			p4d_shell__advance(sh, s);
 			p4d_shell__word(sh, s, live ? &word : NULL);
-			if (!keyed) /* empties the array */
+			if (!keyed) /* without keys, the assignment first empties the array */
 				p4d_shell__assign_array(sh, mode, a->name, (p4d_shell_words){0}, a->append,
 							line);
 			keyed = true;
@@ -219,7 +222,7 @@ static void assign_words(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode
 		p4d_shell__assign_array(sh, mode, a->name, words, a->append, line);
 }
 
-/* The value of an assignment, after its name. */
+/* Reads the value of an assignment, after its name, and assigns it. */
 static void assign(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode, const p4d_shell_assignment *a)
 {
 	const uint32_t line = s->line;
@@ -286,7 +289,10 @@ static bool call_function(const p4d_shell_call *w, p4d_value name)
 	return false;
 }
 
-/* Number of words that only say that the next word is no function. 0 for `command -v`, which runs nothing. */
+/*
+ * Number of words before the command that only exclude functions, such as `command` and `builtin`. 0 for
+ * `command -v`, which runs nothing.
+ */
 static size_t before_command(const p4d_shell_words *all)
 {
 	size_t first = 0;
@@ -321,7 +327,7 @@ static p4d_shell_status execute(p4d_shell *sh, const p4d_shell_source *s, p4d_sh
 	return p4d_shell__print_unknown(&w);
 }
 
-/* Variables that were assigned for one command get their values back afterwards. */
+/* Maximum number of variables assigned for one command, which get their old values back afterwards. */
 enum { PREFIXES = 16 };
 typedef struct prefix {
 	p4d_shell_var *variable;
@@ -367,7 +373,8 @@ p4d_shell_status p4d_shell__simple(p4d_shell *sh, p4d_shell_source *s, p4d_shell
 		}
 	}
 	const uint32_t from = sh->out ? sh->out->length : 0;
-	if (live && !sh->stopped && !all.count && r.has_input_path && !prefixes) { /* $(<FILE) */
+	if (live && !sh->stopped && !all.count && r.has_input_path &&
+	    !prefixes) { /* $(<FILE): the output is the content of a file */
 		p4d_value text;
 		if (p4d_shell__input(sh, &r, &text) && sh->out)
 			p4d_shell__add_value(sh, sh->out, text, false);
@@ -418,7 +425,8 @@ const char *p4d_shell_read(const p4d_shell_host *host, const p4d_shell_limits *l
 				  false, 0);
 		p4d_shell_var *v = p4d_shell__own(sh, here);
 		if (v)
-			v->exported = true; /* bash exports it, wherever the value comes from */
+			v->exported =
+			    true; /* bash exports the variable even if its value is from elsewhere */
 	}
 	p4d_shell__all(sh, (p4d_shell_source){.text = text, .length = length, .line = 1}, P4D_SHELL_RUN);
 	if (sh->in.exited && host->left)

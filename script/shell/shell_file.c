@@ -4,8 +4,10 @@
 
 #include "shell/shell_internal.h"
 
-/* Whether a text is known, or its unknown parts are variables that never change: config.$SLURM_JOB_ID.json
- * is always the same file. */
+/*
+ * Whether two uses of a text mean the same: it is known, or its unknown parts are variables that never
+ * change. config.$SLURM_JOB_ID.json is always the same file.
+ */
 static bool same_each_time(p4d_value text)
 {
 	for (uint32_t i = 0; i < text.length; i++)
@@ -33,7 +35,7 @@ void p4d_shell__write(p4d_shell *sh, const p4d_shell_redirection *r, p4d_value t
 	}
 }
 
-/* Takes "." and ".." out of an absolute path, as cd does. */
+/* Removes "." and ".." from an absolute path, as cd does. */
 static void tidy(char *path)
 {
 	size_t to = 0;
@@ -58,7 +60,10 @@ static void tidy(char *path)
 	path[to] = '\0';
 }
 
-/* A path relative to the job's present directory. "" if that is unknown. */
+/*
+ * Returns the absolute path of a file relative to the job's current directory. "" if that directory is
+ * unknown.
+ */
 const char *p4d_shell__absolute(p4d_shell *sh, p4d_value path)
 {
 	p4d_shell_build b = {0};
@@ -111,14 +116,15 @@ void p4d_shell__all(p4d_shell *sh, p4d_shell_source s, p4d_shell_mode mode)
 	if (++sh->depth > P4D_SHELL_DEPTH)
 		p4d_shell__stop(sh, "it is nested too deep to read");
 	p4d_shell__run(sh, &s, mode);
-	while (s.at < s.length && !p4d_shell__over(sh)) { /* a closing bracket without an opening one */
+	while (s.at < s.length &&
+	       !p4d_shell__over(sh)) { /* continues after a closing bracket that has no opening one */
 		p4d_shell__advance(sh, &s);
 		p4d_shell__run(sh, &s, mode);
 	}
 	sh->depth--;
 }
 
-/* Reads a file of commands, with parameters of its own if there are any. */
+/* Reads a file of commands. words: the file, and its own parameters if there are any. */
 bool p4d_shell__run_file(p4d_shell *sh, const p4d_value *words, size_t count, p4d_shell_mode mode,
 			 bool own_parameters)
 {

@@ -66,7 +66,7 @@ p4d_value p4d_shell__next_line(p4d_value *text)
 	return line;
 }
 
-/* The characters of a set of tr: ranges, classes and escapes. False: p4d does not support it. */
+/* Reads a set of characters of tr: ranges, classes and escapes. False: p4d does not support it. */
 static bool read_set(p4d_value set, unsigned char list[256], size_t *count)
 {
 	static const struct {
@@ -186,7 +186,7 @@ static p4d_shell_status run_wc(const p4d_shell_call *w)
 	return P4D_SHELL_TAKEN;
 }
 
-/* head and tail: print at most `most` lines after the first `skip` lines. */
+/* head and tail: print at most `most` lines, after skipping the first `skip` lines. */
 static p4d_shell_status some_lines(const p4d_shell_call *w, bool tail)
 {
 	p4d_shell_options o = {.switches = "q", .valued = "n"};
@@ -197,7 +197,7 @@ static p4d_shell_status some_lines(const p4d_shell_call *w, bool tail)
 	bool from = false;
 
 	if (w->count && w->at[0].length > 1 && w->at[0].at[0].c == '-' &&
-	    isdigit((unsigned char)w->at[0].at[1].c)) { /* -1 */
+	    isdigit((unsigned char)w->at[0].at[1].c)) { /* an option such as -1 */
 		o.value['n'] = (p4d_value){w->at[0].at + 1, w->at[0].length - 1};
 		first = 1;
 	} else {
@@ -263,7 +263,7 @@ static bool is_listed(const char *list, long number)
 	return false;
 }
 
-/* cut -d X -f LIST, and -c LIST. */
+/* cut -d X -f LIST, and cut -c LIST. */
 static p4d_shell_status run_cut(const p4d_shell_call *w)
 {
 	p4d_shell_options o = {.switches = "s", .valued = "dfc"};
@@ -342,7 +342,7 @@ static p4d_shell_status run_tee(const p4d_shell_call *w)
 	return P4D_SHELL_TAKEN;
 }
 
-/* xargs: without a command it joins words on one line. */
+/* xargs. Without a command, it joins words into one line. */
 static p4d_shell_status run_xargs(const p4d_shell_call *w)
 {
 	p4d_value text;
@@ -367,7 +367,7 @@ static p4d_shell_status run_xargs(const p4d_shell_call *w)
 	return P4D_SHELL_TAKEN;
 }
 
-/* Whether the words of envsubst's operand name a variable; without an operand, all variables are meant. */
+/* Whether envsubst replaces a variable: its operand lists variables; without an operand, it replaces all. */
 static bool is_wanted(p4d_value names, p4d_shell_name name)
 {
 	char text[512];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The present function and file: FUNCNAME and BASH_SOURCE. */
+/* FUNCNAME and BASH_SOURCE: the current function and file. */
 #include <string.h>
 
 #include "shell/shell_internal.h"

@@ -4,25 +4,27 @@
 #include "shell/shell.h"
 
 /*
- * Two cells are not characters of a value. BOUNDARY separates the words of "$@". HOLDER stands for a pair of
+ * Two kinds of cells are not characters. BOUNDARY separates the words of "$@". HOLDER stands for a pair of
  * quotes, so that "" is a word.
  */
 #define P4D_CELL_BOUNDARY ((p4d_cell){.c = 0})
-/* value of c for an unknown text that may be unset; bash then expands it to nothing */
+/* value of c in a cell for an unknown text that may be unset; bash then expands it to nothing */
 #define P4D_CELL_UNSET 'u'
-/* like UNSET, for a variable that a module or an unread file may set */
+/* like P4D_CELL_UNSET, for a variable that a module or a file that p4d cannot read may set */
 #define P4D_CELL_UNSET_HERE 'h'
-/* value of c for an unknown text that is one word and no option: a host name, a number */
+/* value of c in a cell for an unknown text that is one word and no option: a host name, a number */
 #define P4D_CELL_WORD 'w'
-/* like WORD, for a text that may be several words: host names */
+/* like P4D_CELL_WORD, for a text that may be several words: host names */
 #define P4D_CELL_WORDS 'W'
 #define P4D_CELL_HOLDER ((p4d_cell){.c = 0, .quoted = 1})
 
-/* How a command is read: skipped, uncertain because an unknown test decides whether it runs, or as bash
- * runs it. */
+/*
+ * How p4d reads a command. SKIP: it does not run. MAYBE: an unknown test decides whether it runs. RUN: as
+ * bash runs it.
+ */
 typedef enum p4d_shell_mode { P4D_SHELL_SKIP, P4D_SHELL_MAYBE, P4D_SHELL_RUN } p4d_shell_mode;
 
-/* TAKEN: assumed to succeed. */
+/* Result of a command. TAKEN: p4d assumes that it succeeds. */
 typedef enum p4d_shell_status {
 	P4D_SHELL_FALSE,
 	P4D_SHELL_TRUE,
@@ -36,7 +38,7 @@ typedef struct p4d_shell_source {
 	size_t length, at;
 	uint32_t line;
 	uint8_t file;
-	const p4d_cell *origin;   /* text composed from values; NULL: it is from a file */
+	const p4d_cell *origin;   /* set if the text is composed from values; NULL: it is from a file */
 	size_t body_at, body_end; /* here-documents: the line end after which they start, and where they
 				   * end; 0: none */
 	uint32_t body_lines;
@@ -46,7 +48,7 @@ typedef struct p4d_shell_source {
 typedef struct p4d_shell_build {
 	p4d_cell *at;
 	uint32_t length, room;
-	bool braces; /* {a,b} in it expands to several words */
+	bool braces; /* the value contains {a,b}, which expands to several words */
 } p4d_shell_build;
 
 typedef struct p4d_shell_words {
@@ -66,15 +68,15 @@ typedef struct p4d_shell_var {
 	p4d_shell_words key;   /* keys of a map */
 	p4d_shell_build kept;  /* memory of a value that grows */
 	uint32_t scope;        /* id of the subshell that set it */
-	uint32_t since;        /* value of p4d_shell.unreads when it last changed */
-	p4d_shell_name target; /* for a reference (declare -n): the name that it refers to; length 0:
-				* unknown */
-	uint16_t lost;         /* reason why its elements are unknown; 0: they are known */
+	uint32_t since; /* number of unread inputs (p4d_shell.unreads) when the variable last changed */
+	p4d_shell_name
+	    target;    /* for a reference (declare -n): the name of the other variable; length 0: unknown */
+	uint16_t lost; /* reason why the array's elements are unknown; 0: they are known */
 	bool array, set, exported, map, integer, reference;
 	bool assigned; /* assigned or exported by the script, not only passed on by sbatch */
 } p4d_shell_var;
 
-/* A local variable of a function, with the value that it gets back when the function returns. */
+/* A local variable of a function, with the value that the variable gets back when the function returns. */
 typedef struct p4d_shell_local {
 	struct p4d_shell_local *next;
 	p4d_shell_var *variable, before;
@@ -90,7 +92,7 @@ typedef struct p4d_shell_function {
 	struct p4d_shell_function *next;
 	p4d_shell_name name;
 	p4d_shell_source body;
-	p4d_value source; /* path of the file that defines it */
+	p4d_value source; /* path of the file that defines the function */
 } p4d_shell_function;
 
 typedef struct p4d_shell_written {
@@ -101,14 +103,14 @@ typedef struct p4d_shell_written {
 /* A file or a text that could not be read and may have set any variable. */
 typedef struct p4d_shell_unread {
 	uint16_t reason; /* p4d_shell_unknown gives the name of the input; 0: there is no such input */
-	uint32_t at;     /* value of p4d_shell.unreads, counting it */
+	uint32_t at;     /* value of p4d_shell.unreads just after this input */
 	bool modules;    /* some command changed the environment as modules do, which set search paths and
 			  * similar variables */
 } p4d_shell_unread;
 
 /*
- * State that a subshell cannot change for its parent. Its variables are found before those of the shell
- * around it.
+ * State of a shell or subshell, which a subshell cannot change for its parent. Variables of the subshell hide
+ * those of the shell around it.
  */
 enum { P4D_SHELL_BUCKETS = 64 };
 typedef struct p4d_shell_scope {
@@ -118,16 +120,16 @@ typedef struct p4d_shell_scope {
 	p4d_shell_words parameters; /* $0, $1 ... */
 	const p4d_shell_frame *frame;
 	p4d_shell_unread unread;
-	uint32_t scope; /* id of this subshell */
-	uint32_t
-	    process;    /* scope in which this bash began: it has older variables only if they are exported */
-	bool exited;    /* reading ended normally; nothing more is read */
-	bool returned;  /* return from a function or sourced file */
-	bool left_loop; /* left by break or continue */
-	bool broke_loop; /* left by break */
+	uint32_t scope;   /* id of this subshell */
+	uint32_t process; /* scope in which this bash process began: of older variables, it has only exported
+			     ones */
+	bool exited;      /* reading ended normally, by exit; nothing more is read */
+	bool returned;    /* a return ended the function or sourced file */
+	bool left_loop;   /* a break or continue ended the pass of the loop */
+	bool broke_loop;  /* a break ended the loop */
 } p4d_shell_scope;
 
-/* Redirections of a command: its input from a text, its output to the path of a file. */
+/* Redirections of a command: its input is a text, and its output goes to the path of a file. */
 typedef struct p4d_shell_redirection {
 	p4d_value input, input_path, output;
 	bool has_input, has_input_path, has_output, appends;
@@ -141,26 +143,26 @@ struct p4d_shell {
 	char *memory;
 	size_t size, used;
 	uint64_t work;
-	p4d_shell_scope in;  /* the present subshell */
+	p4d_shell_scope in;  /* state of the current subshell */
 	const char *stopped; /* why reading stopped; nothing more is read */
-	p4d_value exit;      /* the word */
+	p4d_value exit;      /* the command that exits, before the script's end */
 	int depth, level;    /* depth of recursion; level of scripts that run scripts */
 	int in_function;
 	uint32_t commands; /* number of commands given to the host */
-	int branches;      /* depth of branches that may not run */
+	int branches;      /* number of nested branches that may not run */
 	uint32_t files, unknowns;
 	const char *file[P4D_SHELL_FILES];
 	const char *unknown[P4D_SHELL_UNKNOWNS];
-	p4d_shell_words may_be[P4D_SHELL_UNKNOWNS]; /* the word that it stands for; none: it may be
-						     * anything */
+	p4d_shell_words
+	    may_be[P4D_SHELL_UNKNOWNS]; /* possible values of each unknown text; none: it may be anything */
 	bool anything[P4D_SHELL_UNKNOWNS];
 	p4d_shell_written *written;
 	uint32_t unreads;     /* number of unread files and texts so far */
 	uint32_t scopes;      /* number of subshells so far */
-	p4d_shell_mode mode;  /* mode of the present command */
+	p4d_shell_mode mode;  /* how the current command is read */
 	bool exports;         /* set -a: assigned variables are exported */
 	bool references;      /* some variable is declare -n */
-	bool perhaps;         /* an unknown test decides whether the present text runs */
+	bool perhaps;         /* an unknown test decides whether the current text runs */
 	p4d_shell_build *out; /* output of commands, for the command that reads it; NULL: nothing reads
 			       * it */
 	p4d_shell_build scratch;
@@ -183,23 +185,24 @@ void p4d_shell__add_value(p4d_shell *sh, p4d_shell_build *b, p4d_value value, bo
 void p4d_shell__add_text(p4d_shell *sh, p4d_shell_build *b, const char *text, p4d_cell like);
 void p4d_shell__add_word(p4d_shell *sh, p4d_shell_words *words, p4d_value word);
 /*
- * The value of an assignment, which is not split into words. The result is complete, so nothing can be
- * appended.
+ * Returns the value of an assignment, which is not split into words. The result is complete, so nothing can
+ * be appended.
  */
 p4d_value p4d_shell__joined(p4d_shell *sh, p4d_shell_build *b);
-/* A value that begins with the old value, A="$A ...", in the old value's memory. So a list that a script
- * assembles line by line needs no more memory than its length. kept: the variable's memory, if it can
- * grow. */
+/*
+ * Appends to a variable (A="$A ...") in the memory of its old value. So a list that a script assembles line
+ * by line needs no more memory than its length. kept: the variable's memory that can grow.
+ */
 p4d_value p4d_shell__extended(p4d_shell *sh, p4d_shell_build *kept, p4d_value before, p4d_value value);
-/* A part of a value; the part may be empty and without a place. */
+/* A part of a value. It may be empty, and then has no place. */
 static inline p4d_value p4d_shell__part(p4d_value value, uint32_t from, uint32_t length)
 {
 	return length ? (p4d_value){value.at + from, length} : (p4d_value){0};
 }
 p4d_value p4d_shell__copied(p4d_shell *sh, p4d_value value);
-/* The reason why one of these may be several words, or none; 0: each is one word. */
+/* The reason why one of these values may be several words, or none; 0: each is exactly one word. */
 uint16_t p4d_shell__any_number(const p4d_value *at, size_t count);
-/* A number for a file, or for another place of values. */
+/* Returns a number for a file, or for another place of values. */
 uint8_t p4d_shell__place(p4d_shell *sh, const char *format, ...) __attribute__((format(printf, 2, 3)));
 p4d_value p4d_shell__value_of(p4d_shell *sh, const char *text, p4d_cell like);
 p4d_value p4d_shell__digits(p4d_shell *sh, int64_t number, p4d_cell like);
@@ -208,34 +211,34 @@ p4d_value p4d_shell__not_known(p4d_shell *sh, uint16_t reason);
 bool p4d_shell__equal(p4d_value a, p4d_value b);
 
 /* shell_split.c */
-/* The characters of $IFS. */
+/* Writes the characters of $IFS into buf. */
 const char *p4d_shell__separators(p4d_shell *sh, char *buf, size_t size);
 /* Splits the text at unquoted separators into words, and adds them. */
 void p4d_shell__split(p4d_shell *sh, const p4d_shell_build *b, p4d_shell_words *words);
 
 /* shell_variable.c */
 p4d_shell_var *p4d_shell__find(p4d_shell *sh, p4d_shell_name name, bool create);
-/* The variable, for a change: this subshell's copy. */
+/* Returns the variable for a change: this subshell gets a copy of its own. */
 p4d_shell_var *p4d_shell__own(p4d_shell *sh, p4d_shell_name name);
-/* The variable of the script, or of the environment; NULL: unset. */
+/* Finds the variable of the script, or else of the environment; NULL: unset. */
 p4d_shell_var *p4d_shell__lookup(p4d_shell *sh, p4d_shell_name name);
-/* process: starts another bash, which has only exported variables, and no functions. */
+/* Enters a subshell. process: it is another bash, which has only exported variables, and no functions. */
 void p4d_shell__enter(p4d_shell *sh, p4d_shell_scope *scope, bool process);
 void p4d_shell__leave(p4d_shell *sh, const p4d_shell_scope *scope);
 void p4d_shell__assign(p4d_shell *sh, p4d_shell_mode mode, p4d_shell_name name, p4d_value value, bool append,
 		       uint32_t line);
 void p4d_shell__assign_array(p4d_shell *sh, p4d_shell_mode mode, p4d_shell_name name, p4d_shell_words words,
 			     bool append, uint32_t line);
-/* unset NAME, or NAME[SUBSCRIPT] where subscript has a length. */
+/* Unsets NAME or, if subscript has a length, NAME[SUBSCRIPT]. */
 void p4d_shell__unset(p4d_shell *sh, p4d_shell_mode mode, p4d_shell_name name, p4d_value subscript,
 		      uint32_t line);
 void p4d_shell__assign_element(p4d_shell *sh, p4d_shell_mode mode, p4d_shell_name name, p4d_value subscript,
 			       p4d_value value, bool append, uint32_t line);
-/* The place of an array element, or where it would be. False: unknown, with the reason. */
+/* Index of an array element, or where it would be inserted. False: unknown, with the reason. */
 bool p4d_shell__index(p4d_shell *sh, const p4d_shell_var *v, p4d_value subscript, int64_t *index,
 		      uint16_t *unknown);
 
-/* One of the possible texts of an unknown text. */
+/* Records one of the possible values of an unknown text. */
 void p4d_shell__may_be(p4d_shell *sh, uint16_t unknown, p4d_value text);
 
 /* shell_unread.c: variables that may be set by input that p4d cannot read. */

@@ -11,7 +11,7 @@ static void loop_body(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode)
 	sh->in.left_loop = false;
 }
 
-/* Moves past a body from its start, wherever reading stopped in it. */
+/* Moves s from the start of a body to its end, whether or not p4d read all of it. */
 static void pass_body(p4d_shell *sh, p4d_shell_source *s, const p4d_shell_source *body)
 {
 	const bool exited = sh->in.exited, returned = sh->in.returned;
@@ -45,7 +45,7 @@ p4d_shell_status p4d_shell__while(p4d_shell *sh, p4d_shell_source *s, p4d_shell_
 	return P4D_SHELL_TAKEN;
 }
 
-/* One part of for ((a; b; c)): *number is 1 if the part is empty. False: unknown. */
+/* Evaluates one part of for ((a; b; c)). *number is 1 if the part is empty. False: unknown. */
 static bool evaluate(p4d_shell *sh, p4d_shell_source part, p4d_shell_mode mode, int64_t *number)
 {
 	p4d_shell_build b = {0};
@@ -60,7 +60,7 @@ static bool evaluate(p4d_shell *sh, p4d_shell_source part, p4d_shell_mode mode, 
 	return p4d_shell__number(sh, p4d_shell__joined(sh, &b), number, &unknown);
 }
 
-/* for ((a; b; c)), after the brackets. */
+/* Runs for ((a; b; c)); *s is after the brackets. */
 static p4d_shell_status counting_loop(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode)
 {
 	p4d_shell_source inside = *s, part[3];
@@ -98,7 +98,8 @@ static p4d_shell_status counting_loop(p4d_shell *sh, p4d_shell_source *s, p4d_sh
 			known = evaluate(sh, part[2], mode, &unused);
 	}
 	*s = body;
-	if (mode != P4D_SHELL_SKIP) { /* the number of passes is unknown, and so is the counter after them */
+	if (mode !=
+	    P4D_SHELL_SKIP) { /* the number of passes is unknown, and so is the counter after the loop */
 		evaluate(sh, part[2], P4D_SHELL_MAYBE, &unused);
 		loop_body(sh, s, P4D_SHELL_MAYBE);
 	} else {
@@ -109,7 +110,7 @@ static p4d_shell_status counting_loop(p4d_shell *sh, p4d_shell_source *s, p4d_sh
 	return P4D_SHELL_TAKEN;
 }
 
-/* Whether each of these texts is one word: known, or a host name, a number. */
+/* Whether each of these texts is exactly one word: known, or unknown but a host name or a number. */
 static bool are_words(const p4d_shell_words *words)
 {
 	for (uint32_t i = 0; i < words->count; i++)

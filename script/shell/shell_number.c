@@ -9,9 +9,10 @@ typedef struct expression {
 	p4d_shell *sh;
 	p4d_value text;
 	uint32_t at;
-	uint16_t unknown; /* or the expression is wrong */
+	uint16_t unknown; /* reason why the value is unknown, or the expression is wrong */
 	int depth;
-	bool dry; /* skips an operand that bash does not evaluate, because the other operand decides */
+	bool dry; /* skips an operand that bash does not evaluate, because another operand of &&, || or ?:
+		     decides */
 } expression;
 
 static void blanks(expression *e)
@@ -36,8 +37,8 @@ static int64_t wrong(expression *e)
 static int64_t ternary(expression *e);
 
 /*
- * A variable that holds a number, or another expression. bash takes an unset one as 0, but it may be set in
- * the job.
+ * Value of a variable, which is a number or another expression. For bash an unset variable is 0, but p4d
+ * treats it as unknown if the job may set it.
  */
 static int64_t value_of(expression *e, const char *name)
 {
@@ -71,7 +72,10 @@ static void assign(expression *e, const char *name, p4d_cell where, int64_t numb
 
 static int64_t apply(expression *e, const char *op, int64_t a, int64_t b);
 
-/* A variable with its assignment: = and similar operators, ++ and --. `step`: the ++ or -- before it. */
+/*
+ * Evaluates a variable with its assignment: = and similar operators, ++ and --. step: from a ++ or -- before
+ * the variable.
+ */
 static int64_t variable(expression *e, int step)
 {
 	const p4d_cell where = e->text.at[e->at];
@@ -123,7 +127,7 @@ static int64_t digits(expression *e, int base)
 	return number;
 }
 
-/* 12, 0x1f, 017, 10#08 */
+/* Reads a literal: 12, 0x1f, 017, 10#08. */
 static int64_t literal(expression *e)
 {
 	if (look(e, 0) == '0' && (look(e, 1) | 32) == 'x') {
@@ -213,7 +217,7 @@ static int64_t power(expression *e, int64_t base, int64_t exponent)
 	return product;
 }
 
-/* Shifts, only if the result is a whole number that fits. */
+/* Shifts, if the result is a whole number that fits 64 bits. */
 static int64_t shifted(expression *e, bool left, int64_t number, int64_t places)
 {
 	if (number < 0 || places < 0 || places > 62 || (left && number > INT64_MAX >> places))
@@ -304,7 +308,7 @@ static int64_t ternary(expression *e)
 	return condition ? yes : no;
 }
 
-/* Whether an expression assigns the name from `start` to `end`: = and similar operators, ++ and --. */
+/* Whether an expression assigns to the name from `start` to `end`, with = or a similar operator, ++ or --. */
 static bool is_assigned(p4d_value text, uint32_t start, uint32_t end)
 {
 	char c[3] = {0};
@@ -323,7 +327,7 @@ static bool is_assigned(p4d_value text, uint32_t start, uint32_t end)
 	       (c[0] == c[1] && (c[0] == '<' || c[0] == '>') && c[2] == '=');
 }
 
-/* Marks variables as unknown that are assigned by an expression whose value is unknown. */
+/* Marks variables as unknown to which an expression with an unknown value assigns. */
 static void forget_assigned(p4d_shell *sh, p4d_value text)
 {
 	const uint32_t line = text.length ? text.at[0].line : 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The output of commands that is determined by their words: $(...), and files that they write. */
+/* Commands whose words determine their output, for $(...) and for files that the script writes. */
 #include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -154,7 +154,10 @@ static p4d_shell_status run_echo(const p4d_shell_call *w)
 	return P4D_SHELL_TAKEN;
 }
 
-/* One conversion of printf, at the character after %: %s, %d, %4d, %04d. False: p4d does not support it. */
+/*
+ * Formats one conversion of printf, at the character after %: %s, %d, %4d, %04d. False: p4d does not support
+ * it.
+ */
 static bool convert(p4d_shell *sh, p4d_shell_build *b, p4d_value format, uint32_t *at, p4d_value value)
 {
 	char number[32];
@@ -181,7 +184,7 @@ static bool convert(p4d_shell *sh, p4d_shell_build *b, p4d_value format, uint32_
 	return true;
 }
 
-/* The text of printf with its arguments; false: unknown. */
+/* Formats the arguments of printf. False: the result is unknown. */
 static bool formatted(p4d_shell *sh, const p4d_value *words, size_t count, p4d_shell_build *b)
 {
 	const p4d_value format = words[0];
@@ -292,7 +295,7 @@ static p4d_shell_status run_basename(const p4d_shell_call *w)
 	return part_of_path(w, true);
 }
 
-/* realpath and readlink -f, without following links. */
+/* realpath and readlink -f. Symbolic links are not followed. */
 static p4d_shell_status run_realpath(const p4d_shell_call *w)
 {
 	const char *path = w->count ? p4d_shell__absolute(w->sh, w->at[w->count - 1]) : "";
@@ -329,7 +332,7 @@ static p4d_shell_status run_expr(const p4d_shell_call *w)
 	return print_number(w, (p4d_value){expression.at, expression.length});
 }
 
-/* bc: whole numbers. With "scale" and fractions, the output is unknown. */
+/* bc, only for integers. With "scale" and fractions, the output is unknown. */
 static p4d_shell_status run_bc(const p4d_shell_call *w)
 {
 	p4d_value text;
@@ -365,7 +368,10 @@ static p4d_shell_status run_seq(const p4d_shell_call *w)
 	return P4D_SHELL_TAKEN;
 }
 
-/* A text that only the job will know, but that is no option. */
+/*
+ * Prints an unknown text that only the job will know, but that is no option. kind: P4D_CELL_WORD or
+ * P4D_CELL_WORDS.
+ */
 static p4d_shell_status print_kind(const p4d_shell_call *w, char kind)
 {
 	char name[64];
@@ -387,7 +393,8 @@ static p4d_shell_status print_words(const p4d_shell_call *w)
 	return print_kind(w, P4D_CELL_WORDS);
 }
 
-/* Prints as many unknown words, one per line, as a variable says. False: the variable is no such number. */
+/* Prints unknown words, one per line, as many as a variable's value. False: the variable is no such
+ * number. */
 static bool print_lines(const p4d_shell_call *w, const char *variable)
 {
 	enum { MOST = 1024 };
@@ -409,7 +416,7 @@ static bool print_lines(const p4d_shell_call *w, const char *variable)
 	return true;
 }
 
-/* Whether the command that reads this output selects the line with a word. */
+/* Whether the next command in the pipe selects lines by this word. */
 static bool is_asked_for(const p4d_shell_call *w, const char *word)
 {
 	enum { FAR = 160 };
@@ -421,8 +428,10 @@ static bool is_asked_for(const p4d_shell_call *w, const char *word)
 	return length && p4d_shell__peek(s, 0) == '|' && memmem(s->text + s->at, length, word, strlen(word));
 }
 
-/* `scontrol show job $SLURM_JOB_ID | awk -F= '/Command=/{print $2}'` prints the path of the script. Slurm
- * runs a copy of that script. */
+/*
+ * `scontrol show job $SLURM_JOB_ID | awk -F= '/Command=/{print $2}'` prints the path of the script, although
+ * Slurm runs a copy of it.
+ */
 static bool print_own_path(const p4d_shell_call *w)
 {
 	p4d_value id = w->count > 2 ? w->at[2] : (p4d_value){0};
@@ -462,7 +471,7 @@ static p4d_shell_status run_scontrol(const p4d_shell_call *w)
 	return print_words(w);
 }
 
-/* nvidia-smi: one line per GPU, if the command prints nothing else. */
+/* nvidia-smi with options that print one line per GPU. */
 static p4d_shell_status run_nvidia_smi(const p4d_shell_call *w)
 {
 	static const char query[] = "--query-gpu=";
@@ -502,7 +511,7 @@ const p4d_shell_builtin p4d_shell__printers[] = {
     {"readlink", run_realpath, false},
     {"realpath", run_realpath, false},
     {"seq", run_seq, false},
-    /* words that are no options */
+    /* commands that print words that are no options */
     {"hostname", print_word, false},
     {"id", print_word, false},
     {"mktemp", print_word, false},
@@ -512,7 +521,7 @@ const p4d_shell_builtin p4d_shell__printers[] = {
     {"date", print_words, false},
     {"scontrol", run_scontrol, false},
     {"nvidia-smi", run_nvidia_smi, false},
-    /* nothing */
+    /* commands that print nothing */
     {"chmod", print_nothing, false},
     {"mkdir", print_nothing, false},
     {"rm", print_nothing, false},

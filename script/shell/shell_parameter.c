@@ -5,15 +5,15 @@
 
 #include "shell/shell_internal.h"
 
-/* A parameter, and which of its values: one, or all of an array. */
+/* A parameter, and which of its values an expansion uses: one, or all of an array. */
 typedef struct reference {
 	p4d_shell_name name;
 	const p4d_value *at; /* NULL: unset */
 	size_t count;
-	uint16_t unknown; /* reason why it is unknown which one is meant; 0: it is known */
-	bool elsewhere;   /* it may be set nevertheless, by unread input */
-	bool all, joined; /* [@] or [*] */
-	bool parameters;  /* it is a parameter of the script */
+	uint16_t unknown; /* reason why p4d does not know which element is meant; 0: it knows */
+	bool elsewhere;   /* the script does not set the variable, but input that p4d cannot read may */
+	bool all, joined; /* subscript [@] or [*]; the second: [*] */
+	bool parameters;  /* the parameter is one of $0, $1 ..., $@ or $* */
 } reference;
 
 static void add_unknown(p4d_shell *sh, p4d_shell_build *b, p4d_cell where, uint16_t reason, bool quoted)
@@ -36,7 +36,7 @@ static void add_number(p4d_shell *sh, p4d_shell_build *b, p4d_cell where, size_t
 	p4d_shell__add_value(sh, b, p4d_shell__digits(sh, (int64_t)number, where), where.quoted);
 }
 
-/* Adds the number of words, which is unknown if one of them may be several words. */
+/* Adds the number of words. The number is unknown if an unknown text may be several words. */
 static void add_count(p4d_shell *sh, p4d_shell_build *b, p4d_cell where, const p4d_value *at, size_t count)
 {
 	const uint16_t unknown = p4d_shell__any_number(at, count);
@@ -47,7 +47,7 @@ static void add_count(p4d_shell *sh, p4d_shell_build *b, p4d_cell where, const p
 		add_number(sh, b, where, count);
 }
 
-/* Variables that bash sets itself. */
+/* Whether bash itself sets the variable. */
 static bool is_own(p4d_shell_name name)
 {
 	static const char *const names[] = {"RANDOM", "SRANDOM", "SECONDS", "EPOCHSECONDS", "BASHPID",
@@ -94,7 +94,7 @@ static reference look_up(p4d_shell *sh, p4d_shell_name name)
 	return r;
 }
 
-/* "$*" is joined by the first character of $IFS. */
+/* Adds all values. In quotes, "$*" joins them with the first character of $IFS. */
 static void add_values(p4d_shell *sh, p4d_shell_build *b, const reference *r, bool quoted)
 {
 	char buf[16];
@@ -111,7 +111,10 @@ static void add_values(p4d_shell *sh, p4d_shell_build *b, const reference *r, bo
 	}
 }
 
-/* The script does not set it; the job's environment, or a file that p4d has not read, may still set it. */
+/*
+ * Adds an unset variable. The script does not set it, but the job's environment, or a file that p4d has not
+ * read, may set it.
+ */
 static void add_unset(p4d_shell *sh, p4d_shell_build *b, p4d_cell where, p4d_shell_name name, bool quoted)
 {
 	where.unknown =
@@ -150,7 +153,7 @@ void p4d_shell__emit(p4d_shell *sh, p4d_shell_source *s, p4d_shell_build *b, p4d
 		add_values(sh, b, &r, quoted);
 }
 
-/* The text of ${...} up to a character or the closing brace, read as a value. */
+/* Reads the text of ${...} up to a character or the closing brace, as a value. */
 static p4d_shell_build operand(p4d_shell *sh, p4d_shell_source *s, p4d_shell_source end, bool quoted,
 			       bool pattern)
 {
@@ -159,7 +162,7 @@ static p4d_shell_build operand(p4d_shell *sh, p4d_shell_source *s, p4d_shell_sou
 
 	inside.length = end.at;
 	inside.body_end = 0;
-	/* quotes inside it are special, except single quotes if outer quotes surround it */
+	/* quotes inside the text are special, except single quotes if the whole expansion is in quotes */
 	if (pattern || !quoted) {
 		while (inside.at < inside.length && !sh->stopped) {
 			size_t before = inside.at;
@@ -175,7 +178,7 @@ static p4d_shell_build operand(p4d_shell *sh, p4d_shell_source *s, p4d_shell_sou
 			p4d_shell__advance(sh, &inside);
 		}
 	}
-	if (!pattern) /* may be several words */
+	if (!pattern) /* the text may become several words */
 		return b;
 	p4d_shell_build kept = {0};
 	for (uint32_t i = 0; i < b.length; i++)
@@ -191,7 +194,7 @@ static p4d_value pattern_of(p4d_shell *sh, p4d_shell_source *s, p4d_shell_source
 	return (p4d_value){b.at, b.length};
 }
 
-/* A default keeps its own quotes, unless it is inside quotes. */
+/* Adds a default value. It keeps its own quotes, unless it is inside quotes. */
 static void add_operand(p4d_shell *sh, p4d_shell_build *b, p4d_shell_build value, bool quoted)
 {
 	for (uint32_t i = 0; i < value.length; i++) {
@@ -219,7 +222,7 @@ static p4d_value cut(p4d_shell *sh, p4d_value value, p4d_value pattern, bool fro
 /* Length of the longest prefix that a pattern matches; 0: none. */
 static uint32_t matched(p4d_shell *sh, p4d_value pattern, p4d_value text)
 {
-	/* without special characters, a pattern is as long as its match */
+	/* a pattern without special characters matches only a text of its own length */
 	bool plain = true;
 	for (uint32_t i = 0; i < pattern.length; i++)
 		plain = plain && (pattern.at[i].quoted || !strchr("*?[", pattern.at[i].c));
@@ -269,7 +272,7 @@ p4d_value p4d_shell__subscript(p4d_shell *sh, p4d_shell_source inside)
 	return (p4d_value){kept.at, kept.length};
 }
 
-/* The subscript: [@], [*], or the number or key of an element. */
+/* Reads the subscript: [@], [*], or the number or key of an element. */
 static void subscript(p4d_shell *sh, p4d_shell_source *s, reference *r)
 {
 	p4d_shell__advance(sh, s);
@@ -292,7 +295,7 @@ static void subscript(p4d_shell *sh, p4d_shell_source *s, reference *r)
 	const p4d_value text = p4d_shell__subscript(sh, inside);
 	r->at = NULL;
 	r->count = 0;
-	if (r->unknown) /* what could not be read may set it */
+	if (r->unknown) /* input that p4d could not read may set the element */
 		return;
 	if (v && !p4d_shell__index(sh, v, text, &index, &r->unknown))
 		return;
@@ -303,7 +306,7 @@ static void subscript(p4d_shell *sh, p4d_shell_source *s, reference *r)
 	}
 }
 
-/* ${name:OFFSET:LENGTH}, of characters or of words. */
+/* Adds ${name:OFFSET:LENGTH}: a part of the characters, or of the words. */
 static void slice(p4d_shell *sh, p4d_shell_source *s, p4d_shell_source end, p4d_shell_build *b, reference *r,
 		  p4d_cell where)
 {
@@ -330,7 +333,8 @@ static void slice(p4d_shell *sh, p4d_shell_source *s, p4d_shell_source end, p4d_
 		add_unknown(sh, b, where, unknown, where.quoted);
 		return;
 	}
-	if (r->parameters && from == 0 && sh->in.parameters.count) { /* counting $0 */
+	if (r->parameters && from == 0 &&
+	    sh->in.parameters.count) { /* for parameters, offset 0 begins with $0 */
 		r->at = sh->in.parameters.at;
 		r->count = sh->in.parameters.count;
 	} else if (r->parameters && from > 0) {
@@ -352,7 +356,7 @@ static void slice(p4d_shell *sh, p4d_shell_source *s, p4d_shell_source end, p4d_
 	}
 }
 
-/* Evaluates ${name OPERATOR word}, from the present position to `end`, the closing brace. */
+/* Evaluates ${name OPERATOR word}, from the current position to `end`, the closing brace. */
 static void operate(p4d_shell *sh, p4d_shell_source *s, p4d_shell_source end, p4d_shell_build *b,
 		    reference *r, bool quoted)
 {
@@ -431,7 +435,8 @@ static void operate(p4d_shell *sh, p4d_shell_source *s, p4d_shell_source end, p4
 }
 
 /*
- * The same for an unknown parameter. With := it stays unknown; with :+ the result may be the word, or empty.
+ * Evaluates ${name OPERATOR word} for an unknown parameter. With := it stays unknown; with :+ the result may
+ * be the word, or empty.
  */
 static void operate_unknown(p4d_shell *sh, p4d_shell_source *s, p4d_shell_source end, p4d_shell_build *b,
 			    const reference *r, p4d_cell where)
@@ -454,7 +459,7 @@ static void operate_unknown(p4d_shell *sh, p4d_shell_source *s, p4d_shell_source
 	add_unknown(sh, b, where, reason, where.quoted);
 }
 
-/* ${!NAME[@]}: the keys of a map, or indices of an array. */
+/* Reads ${!NAME[@]}: the keys of a map, or the indices of an array. */
 static bool keys(p4d_shell *sh, p4d_shell_source *s, reference *r)
 {
 	p4d_shell_var *v = p4d_shell__lookup(sh, r->name);
@@ -475,7 +480,7 @@ static bool keys(p4d_shell *sh, p4d_shell_source *s, reference *r)
 	return true;
 }
 
-/* Hostile text may nest without bounds, so the depth is counted. */
+/* Expands a parameter. The depth of nesting is limited, because a hostile text may nest without bounds. */
 void p4d_shell__parameter(p4d_shell *sh, p4d_shell_source *s, p4d_shell_build *b, bool quoted)
 {
 	p4d_shell_source inside = *s, end;
@@ -498,7 +503,8 @@ void p4d_shell__parameter(p4d_shell *sh, p4d_shell_source *s, p4d_shell_build *b
 		p4d_shell__advance(sh, &inside);
 	size_t n = p4d_shell__name_length(&inside, 0);
 	const bool named = n > 0;
-	while (!named && isdigit((unsigned char)p4d_shell__peek(&inside, n))) /* ${10} */
+	while (!named && isdigit((unsigned char)p4d_shell__peek(
+			     &inside, n))) /* a parameter with several digits, such as ${10} */
 		n++;
 	if (!n && p4d_shell__peek(&inside, 0))
 		n = 1;

@@ -52,7 +52,7 @@ struct named_set {
 	bool (*has)(int c);
 };
 
-/* The set of characters that is named here, as [:digit:]. NULL: p4d does not support it. */
+/* The set of characters with a name such as [:digit:], at this position. NULL: p4d does not support it. */
 static const struct named_set *set_at(const char *at)
 {
 	static const struct named_set sets[] = {{"[:space:]", is_blank},
@@ -120,7 +120,8 @@ bool p4d_shell__read_pattern(p4d_shell_pattern *p, const char *text, bool plain,
 			text += 2;
 		} else if (*text == '\\' && ispunct((unsigned char)text[1])) {
 			if (!extended && strchr("|(){}+?", text[1]))
-				return false; /* it is a special character */
+				return false; /* in basic regular expressions, a backslash makes an operator
+						 of these characters, which p4d does not support */
 			add_to(a, (unsigned char)text[1]);
 			text += 2;
 		} else if (*text == '[') {
@@ -142,7 +143,7 @@ bool p4d_shell__read_pattern(p4d_shell_pattern *p, const char *text, bool plain,
 	return true;
 }
 
-/* An unknown part of a line may be any text. */
+/* Whether an atom of the pattern accepts a character. An unknown part of a line may be any text. */
 static bool takes(const p4d_shell_pattern *p, const p4d_shell_atom *a, p4d_cell cell)
 {
 	const unsigned char c = (unsigned char)cell.c;
@@ -153,7 +154,7 @@ static bool takes(const p4d_shell_pattern *p, const p4d_shell_atom *a, p4d_cell 
 	       (p->any_case && (has(a, (unsigned char)tolower(c)) || has(a, (unsigned char)toupper(c))));
 }
 
-/* *end: the position after the match. */
+/* Whether the pattern from atom i matches the line at this position. *end: the position after the match. */
 static bool matches_at(p4d_shell *sh, const p4d_shell_pattern *p, size_t i, p4d_value line, uint32_t at,
 		       uint32_t *end)
 {

@@ -23,10 +23,7 @@ static void forget(const p4d_shell_call *w, p4d_value word, uint16_t reason)
 	    false, w->source ? w->source->line : 0);
 }
 
-/*
- * Arguments of read and mapfile: the array, and the index of the first name. False: p4d does not support an
- * option.
- */
+/* Arguments of read and mapfile: the array, and the index of the first name. */
 typedef struct target {
 	size_t names;
 	const p4d_value *array;
@@ -75,7 +72,7 @@ static bool take_line(const p4d_shell_call *w, bool whole, p4d_value *line)
 	return true;
 }
 
-/* Cuts the next word off a line. The last variable gets the rest of the line. */
+/* Takes the next word off a line. The last variable gets the rest of the line. */
 static p4d_value next_word(p4d_value *line, const char *separators, bool last)
 {
 	uint32_t from = 0, n = 0, end = line->length;
@@ -175,7 +172,7 @@ static void set(const p4d_shell_call *w, const char *name, p4d_value value)
 	p4d_shell__assign(w->sh, w->mode, (p4d_shell_name){name, strlen(name)}, value, false, 0);
 }
 
-/* getopts OPTIONS NAME [WORDS]: the next option of the parameters. */
+/* getopts OPTIONS NAME [WORDS]: reads the next option of the parameters. */
 static p4d_shell_status run_getopts(const p4d_shell_call *w)
 {
 	p4d_shell *sh = w->sh;

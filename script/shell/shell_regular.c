@@ -7,12 +7,15 @@
 
 enum { GROUPS = 8, PATTERN = 256 };
 
-/* A pattern without alternatives, as shell_pattern.c reads it: "v([0-9]+)" is "v[0-9]+" and one group. */
+/*
+ * A pattern without alternatives, in the form that shell_pattern.c supports: "v([0-9]+)" is "v[0-9]+" and one
+ * group.
+ */
 typedef struct regular {
 	char text[PATTERN]; /* without the brackets of groups; quoted characters are escaped */
 	size_t length;
 	struct {
-		size_t from, to; /* its atoms: from the first one up to the one after the last */
+		size_t from, to; /* atoms of a group: the first one, and the one after the last */
 	} group[GROUPS];
 	size_t groups;
 	size_t open[GROUPS], opened; /* numbers of the groups that have no end so far */
@@ -24,7 +27,7 @@ static bool is_special(p4d_cell c, const char *which)
 	return !c.quoted && !c.unknown && c.c && strchr(which, c.c);
 }
 
-/* The position after a set in brackets that begins here. */
+/* The position after a bracket expression (a set of characters) that begins here. */
 static uint32_t set_end(p4d_value p, uint32_t at)
 {
 	uint32_t i = at + 1;
@@ -33,7 +36,7 @@ static uint32_t set_end(p4d_value p, uint32_t at)
 	i += i < p.length && p.at[i].c == ']';
 	for (; i < p.length && p.at[i].c != ']'; i++)
 		if (p.at[i].c == '[' && i + 1 < p.length && p.at[i + 1].c == ':')
-			for (i += 2; i < p.length && p.at[i].c != ']';) /* the name of a class */
+			for (i += 2; i < p.length && p.at[i].c != ']';) /* a class such as [:digit:] */
 				i++;
 	return i < p.length ? i + 1 : p.length;
 }
@@ -53,7 +56,7 @@ static void add(regular *r, p4d_cell c, bool in_set)
 	r->text[r->length] = '\0';
 }
 
-/* How many atoms the text so far has. */
+/* Number of atoms in the text so far. */
 static size_t atoms(const regular *r)
 {
 	p4d_shell_pattern p = {.start = false};
@@ -71,7 +74,7 @@ static void open_group(regular *r)
 	r->open[r->opened++] = r->groups++;
 }
 
-/* Whether the group that ends here is repeated. */
+/* Whether a repetition follows the group that ends here. */
 static bool repeated(p4d_value p, uint32_t at)
 {
 	return at + 1 < p.length && is_special(p.at[at + 1], "*+?{");
@@ -86,7 +89,7 @@ static void close_group(regular *r, p4d_value p, uint32_t at)
 	r->group[r->open[--r->opened]].to = atoms(r);
 }
 
-/* Adds a part without alternatives. */
+/* Adds a part of the pattern that has no alternatives. */
 static void add_part(regular *r, p4d_value p)
 {
 	for (uint32_t i = 0; i < p.length && r->supported; i++) {
@@ -98,7 +101,8 @@ static void add_part(regular *r, p4d_value p)
 			open_group(r);
 		} else if (is_special(p.at[i], ")")) {
 			close_group(r, p, i);
-		} else if (is_special(p.at[i], "\\") && i + 1 < p.length) { /* from a variable */
+		} else if (is_special(p.at[i], "\\") &&
+			   i + 1 < p.length) { /* a backslash that is from a variable */
 			add(r, p.at[i++], true);
 			add(r, p.at[i], true);
 		} else {
@@ -107,7 +111,7 @@ static void add_part(regular *r, p4d_value p)
 	}
 }
 
-/* The next bar outside of sets, and of groups within this part; its length: there is none. */
+/* Position of the next bar outside of sets and groups; the length of p: there is none. */
 static uint32_t bar(p4d_value p, uint32_t at)
 {
 	int depth = 0;
@@ -125,7 +129,7 @@ static p4d_value part(p4d_value p, uint32_t from, uint32_t to)
 	return (p4d_value){p.at + from, to - from};
 }
 
-/* The first group that has alternatives: between *from and *to are the alternatives. False: none. */
+/* Finds the first group with alternatives, which are between *from and *to. False: there is none. */
 static bool find_group(p4d_value p, uint32_t *from, uint32_t *to)
 {
 	for (uint32_t i = 0; i < p.length; i++) {
@@ -158,7 +162,7 @@ static void take_matches(p4d_shell *sh, const regular *r, p4d_value text, const 
 	p4d_shell__assign_array(sh, sh->mode, (p4d_shell_name){"BASH_REMATCH", 12}, found, false, 0);
 }
 
-/* One pattern without alternatives; `alone`: it is the whole pattern. */
+/* Matches the text with a pattern without alternatives. alone: it is the whole pattern. */
 static p4d_shell_status match(p4d_shell *sh, p4d_value text, const p4d_value *parts, size_t count, bool alone)
 {
 	uint32_t begins[P4D_SHELL_ATOMS + 1], from = 0, to = 0;
@@ -177,7 +181,7 @@ static p4d_shell_status match(p4d_shell *sh, p4d_value text, const p4d_value *pa
 	return P4D_SHELL_TRUE;
 }
 
-/* True if one of the alternatives matches, with what is before and after them. */
+/* Matches the text with each alternative in turn, together with the parts before and after it. */
 static p4d_shell_status any_of(p4d_shell *sh, p4d_value text, p4d_value before, p4d_value alternatives,
 			       p4d_value after)
 {
@@ -201,7 +205,7 @@ p4d_shell_status p4d_shell__regular(p4d_shell *sh, p4d_value text, p4d_value pat
 	p4d_shell_status status = P4D_SHELL_OPEN;
 	uint32_t from = 0, to = 0;
 
-	/* until it is known */
+	/* a placeholder until the group's text is known */
 	p4d_shell__add_word(
 	    sh, &none,
 	    p4d_shell__not_known(sh, p4d_shell__reason(sh, "what a pattern matches is not known")));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lists of commands, and compound commands. */
+/* Runs lists of commands and compound commands. */
 #include <stdio.h>
 #include <string.h>
 
@@ -59,7 +59,7 @@ static bool list_ends(const p4d_shell_source *s)
 
 static p4d_shell_status if_command(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode)
 {
-	p4d_shell_mode left = mode; /* mode of the branches that follow */
+	p4d_shell_mode left = mode; /* how the following branches are read */
 
 	for (;;) {
 		p4d_shell_status status = p4d_shell__run(sh, s, left);
@@ -78,7 +78,8 @@ static p4d_shell_status if_command(p4d_shell *sh, p4d_shell_source *s, p4d_shell
 static p4d_shell_status case_command(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode)
 {
 	p4d_shell_build subject = {0};
-	p4d_shell_mode left = mode, through = P4D_SHELL_SKIP; /* state from the branch before */
+	p4d_shell_mode left = mode, through = P4D_SHELL_SKIP; /* how the following branches are read; whether
+								 the branch before falls through */
 
 	p4d_shell__blanks(sh, s);
 	p4d_shell__word(sh, s, mode == P4D_SHELL_SKIP ? NULL : &subject);
@@ -92,7 +93,7 @@ static p4d_shell_status case_command(p4d_shell *sh, p4d_shell_source *s, p4d_she
 		const size_t before = s->at;
 		if (p4d_shell__peek(s, 0) == '(')
 			p4d_shell__advance(sh, s);
-		for (;;) { /* pattern | pattern ) */
+		for (;;) { /* reads patterns, separated by | and ended by ) */
 			p4d_shell_build pattern = {0};
 			p4d_shell__blanks(sh, s);
 			p4d_shell__word(sh, s, left == P4D_SHELL_SKIP ? NULL : &pattern);
@@ -122,7 +123,7 @@ static p4d_shell_status case_command(p4d_shell *sh, p4d_shell_source *s, p4d_she
 		p4d_shell__run(sh, s, body);
 		through = P4D_SHELL_SKIP;
 		if (p4d_shell__take_word(sh, s, ";;&")) {
-			/* the next patterns are tried as well */
+			/* the patterns after this branch are tried as well */
 		} else if (p4d_shell__take_word(sh, s, ";&")) {
 			through = body;
 			left = p4d_shell__branch(left, status, false);
@@ -131,13 +132,13 @@ static p4d_shell_status case_command(p4d_shell *sh, p4d_shell_source *s, p4d_she
 		}
 		while (p4d_shell__peek(s, 0) == ';' || p4d_shell__peek(s, 0) == '&')
 			p4d_shell__advance(sh, s);
-		if (s->at == before) /* no pattern at all */
+		if (s->at == before) /* there is no pattern at all */
 			p4d_shell__advance(sh, s);
 	}
 	return P4D_SHELL_TAKEN;
 }
 
-/* The pattern after =~, where brackets and bars are no operators of the shell. */
+/* Reads the pattern after =~, in which brackets and bars are not the shell's operators. */
 static void pattern_word(p4d_shell *sh, p4d_shell_source *s, p4d_shell_build *word)
 {
 	for (int depth = 0; !p4d_shell__at_end(sh, s);) {
@@ -152,11 +153,11 @@ static void pattern_word(p4d_shell *sh, p4d_shell_source *s, p4d_shell_build *wo
 	}
 }
 
-/* [[ ... ]]: words are not split, and && and || are part of the expression. */
+/* Runs [[ ... ]], in which words are not split, and && and || are part of the expression. */
 static p4d_shell_status test_command(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode)
 {
 	p4d_shell_words words = {0};
-	bool matches = false; /* after =~ */
+	bool matches = false; /* true after =~, when a pattern follows */
 
 	for (p4d_shell__lines(sh, s); !p4d_shell__at_end(sh, s); p4d_shell__lines(sh, s)) {
 		p4d_shell_build word = {0};
@@ -224,7 +225,7 @@ static p4d_shell_status group(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode
 	if (subshell) {
 		const bool left = p4d_shell__over(sh);
 		p4d_shell__leave(sh, &scope);
-		if (left) { /* the rest was not read */
+		if (left) { /* p4d stopped before the end of the body */
 			*s = start;
 			p4d_shell__run(sh, s, P4D_SHELL_SKIP);
 		}
@@ -234,7 +235,10 @@ static p4d_shell_status group(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode
 	return status;
 }
 
-/* NAME() or function NAME: skips the body, which is read when the function is called. False: no function. */
+/*
+ * Defines NAME() or function NAME. Skips the body, which is read when the function is called. False: this is
+ * no function.
+ */
 static bool function_definition(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode)
 {
 	p4d_shell_source look = *s;
@@ -274,7 +278,8 @@ static bool function_definition(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mo
 }
 
 /*
- * while, until and { }. Their input comes after them: `done <FILE`. s: the position after the reserved word.
+ * Runs while, until or { }, whose input may be redirected at their end: `done <FILE`. s: the position after
+ * the reserved word.
  */
 static p4d_shell_status fed(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode, const char *word)
 {
@@ -332,8 +337,8 @@ static p4d_shell_status command(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mo
 }
 
 /*
- * Keeps the output of a command while something may read it: the next command of the pipeline, a file,
- * $(...). Commands after a pipe run in subshells.
+ * Runs the commands of a pipeline, and keeps the output of a command while something may read it: the next
+ * command of the pipeline, a file, $(...). Commands after a pipe run in subshells.
  */
 static p4d_shell_status piped(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode, bool *several)
 {
@@ -357,7 +362,7 @@ static p4d_shell_status piped(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode
 		const bool over = p4d_shell__over(sh);
 		if (subshell) {
 			p4d_shell__leave(sh, &scope);
-			if (over && !sh->stopped) { /* the rest was not read */
+			if (over && !sh->stopped) { /* p4d stopped before the end of the command */
 				*s = start;
 				command(sh, s, P4D_SHELL_SKIP);
 			}
@@ -377,7 +382,7 @@ static p4d_shell_status piped(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode
 	}
 	if (unread)
 		sh->out = NULL;
-	if (*several) { /* otherwise the command has used up what it read */
+	if (*several) { /* otherwise the command has consumed its input */
 		sh->pipe = pipe;
 		sh->piped = was_piped;
 	}
@@ -426,13 +431,16 @@ static p4d_shell_status and_or(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mod
 		p4d_shell_status result = pipeline(sh, s, next);
 		if (next == P4D_SHELL_RUN)
 			status = result;
-		else if (next == P4D_SHELL_MAYBE) /* false && x is false, whatever came before */
+		else if (next == P4D_SHELL_MAYBE) /* false && x is false, whatever preceded it */
 			status =
 			    result == (c == '&' ? P4D_SHELL_FALSE : P4D_SHELL_TRUE) ? result : P4D_SHELL_OPEN;
 	}
 }
 
-/* After a branch that may not run: if it returned to its first directory, the directory is known. */
+/*
+ * Called after a branch that may not run. If the branch returned to the directory `before`, the current
+ * directory is known; otherwise it becomes unknown.
+ */
 static void leave_branch(p4d_shell *sh, p4d_value before)
 {
 	const p4d_shell_name here = {"PWD", 3};
@@ -465,7 +473,7 @@ p4d_shell_status p4d_shell__run(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mo
 		char c = p4d_shell__peek(s, 0);
 		if ((c == ';' && !list_ends(s)) || c == '&')
 			p4d_shell__advance(sh, s);
-		if (s->at == before && !list_ends(s)) /* a character with which no command starts */
+		if (s->at == before && !list_ends(s)) /* a character with which no command can start */
 			p4d_shell__advance(sh, s);
 	}
 	sh->depth--;

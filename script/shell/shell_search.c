@@ -6,7 +6,7 @@
 
 #include "shell/shell_internal.h"
 
-/* grep with one pattern: prints its lines, or tells whether there are any. */
+/* grep with one pattern: prints the matching lines, or tells whether there are any. */
 static p4d_shell_status run_grep(const p4d_shell_call *w)
 {
 	p4d_shell_options o = {.switches = "EFqvish", .valued = "me"};
@@ -38,11 +38,11 @@ static p4d_shell_status run_grep(const p4d_shell_call *w)
 	return any ? P4D_SHELL_TRUE : P4D_SHELL_FALSE;
 }
 
-/* s/PATTERN/TEXT/g and /PATTERN/d of sed. */
+/* A command of sed: s/PATTERN/TEXT/g or /PATTERN/d. */
 typedef struct edit {
 	p4d_shell_pattern pattern;
 	p4d_value by;
-	bool drops, all; /* d; g */
+	bool drops, all; /* d: deletes matching lines; g: replaces all matches */
 } edit;
 
 /*
@@ -63,7 +63,10 @@ static bool next_part(p4d_value *script, char by, p4d_value *part)
 	return true;
 }
 
-/* The replacement text, with escapes resolved. False: it refers to the match. */
+/*
+ * Reads the replacement text and resolves its escapes. False: it refers to the match, which p4d does not
+ * support.
+ */
 static bool read_replacement(p4d_shell *sh, p4d_value text, p4d_value *to)
 {
 	p4d_shell_build b = {0};
@@ -81,7 +84,7 @@ static bool read_replacement(p4d_shell *sh, p4d_value text, p4d_value *to)
 	return true;
 }
 
-/* Parses the next command of a script, and moves past it. False: p4d does not support it. */
+/* Parses the next command of a sed script, and moves past it. False: p4d does not support it. */
 static bool read_edit(p4d_shell *sh, p4d_value *script, bool extended, edit *e)
 {
 	p4d_value part;
@@ -106,7 +109,7 @@ static bool read_edit(p4d_shell *sh, p4d_value *script, bool extended, edit *e)
 			return false;
 		e->all = true;
 	}
-	bool empty = !e->pattern.end; /* a pattern may match the empty text at every position */
+	bool empty = !e->pattern.end; /* an empty pattern may match at every position */
 	for (size_t i = 0; i < e->pattern.count; i++)
 		empty = empty && strchr("*?", e->pattern.at[i].times);
 	if (e->drops ? !e->all : e->all && empty)
@@ -171,15 +174,16 @@ static size_t read_sed_option(const p4d_shell_call *w, size_t i, sed_words *to)
 		    p4d_value_is(word, "--in-place") ||
 		    (word.length > length && p4d_value_is(p4d_shell__part(word, 0, length), in_place));
 		to->in_place = to->in_place || known;
-		to->has_script = to->has_script || !known; /* it may give the script; then all operands are
-							    * files */
+		to->has_script =
+		    to->has_script ||
+		    !known; /* an unknown option may give the script; then all operands are files */
 		to->followed = to->followed && known;
 		return 1;
 	}
 	for (uint32_t n = 1; n < word.length; n++) {
 		const char c = word.at[n].c;
 		const bool last = n + 1 == word.length;
-		if (c == 'i') { /* the rest of the word is the suffix of backup copies */
+		if (c == 'i') { /* the rest of the word is the suffix of backup files */
 			to->in_place = true;
 			return 1;
 		}
@@ -199,7 +203,7 @@ static size_t read_sed_option(const p4d_shell_call *w, size_t i, sed_words *to)
 	return 1;
 }
 
-/* Options may come after operands. */
+/* Reads the words of sed, whose options may come after operands. */
 static void read_sed(const p4d_shell_call *w, sed_words *to)
 {
 	p4d_value first[2];
@@ -220,7 +224,7 @@ static void read_sed(const p4d_shell_call *w, sed_words *to)
 		to->file = first[scripts];
 }
 
-/* Lines that sed prints by number. */
+/* Line numbers in a script that prints or deletes lines. */
 typedef struct sed_lines {
 	uint64_t from, to; /* UINT64_MAX: the last line */
 	bool others;       /* all lines except these */
@@ -268,7 +272,7 @@ static bool read_lines(const sed_words *words, sed_lines *lines)
 	if (*at == ',' && (at++, !read_address(&at, &lines->to)))
 		return false;
 	if (lines->to < lines->from)
-		lines->to = lines->from; /* as sed does */
+		lines->to = lines->from; /* as in sed, a range that ends before its start is one line */
 	for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++)
 		if (!strcmp(at, forms[i].command) && words->quiet == forms[i].quiet) {
 			lines->others = forms[i].others;
@@ -327,7 +331,7 @@ static void edit_file(const p4d_shell_call *w, const sed_words *words, p4d_value
 	p4d_shell__write(sh, &to, text);
 }
 
-/* sed prints, or changes files in place. */
+/* Runs sed, which prints or changes files in place. */
 static p4d_shell_status run_sed(const p4d_shell_call *w)
 {
 	p4d_shell *sh = w->sh;
@@ -345,7 +349,7 @@ static p4d_shell_status run_sed(const p4d_shell_call *w)
 		p4d_shell__print(w, text);
 		return P4D_SHELL_TAKEN;
 	}
-	bool is_script = !words.has_script; /* the first operand */
+	bool is_script = !words.has_script; /* whether the first operand is the script */
 	for (size_t i = 0, taken; i < w->count; i += taken ? taken : 1) {
 		taken = read_sed_option(w, i, &again);
 		if (!taken && !is_script)

@@ -24,7 +24,10 @@ static bool is_boundary(p4d_cell c, const char *separators)
 	       (c.c == 0 || (c.expanded ? strchr(separators, c.c) != NULL : is_blank(c.c)));
 }
 
-/* Several blanks together end one word. Any other separator ends one word, which may be empty. */
+/*
+ * Splits at unquoted separators. Several blanks together end one word. Any other separator also ends one
+ * word, which may be empty.
+ */
 void p4d_shell__split(p4d_shell *sh, const p4d_shell_build *b, p4d_shell_words *words)
 {
 	char buf[16];
