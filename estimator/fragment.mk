@@ -137,6 +137,7 @@ libp4dcore_la_SOURCES = \
 	estimator/search/placement.h estimator/search/placement.c estimator/search/search_prune.c estimator/search/search_sharding.c estimator/search/search_candidate.c estimator/search/search_near.c estimator/search/search_advice.c \
 	estimator/guard/guard.h estimator/guard/verdict.h estimator/guard/verdict.c estimator/guard/verdict_log.h estimator/guard/verdict_log.c estimator/guard/verdict_record.h estimator/guard/verdict_record.c estimator/guard/note.h estimator/guard/note.c \
 	estimator/guard/judge.c estimator/guard/judge_serving.c estimator/guard/judge_weights.c estimator/guard/judge_rehearsed.c estimator/guard/judge_colocated.c estimator/guard/releases.c \
+	estimator/guard/judge_host.c \
 	estimator/guard/judge_length.c \
 	estimator/guard/script_request.h estimator/guard/script_request.c estimator/guard/script_concern.c estimator/guard/script_words.h estimator/guard/script_words.c estimator/guard/script_fix.c estimator/guard/script_typed.c estimator/guard/submit.h estimator/guard/submit.c estimator/guard/judge_array.c \
 	estimator/guard/guard_internal.h estimator/guard/guard.c estimator/guard/correct.c estimator/guard/pasted.c estimator/guard/verify.c estimator/guard/ways_out.c

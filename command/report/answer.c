@@ -68,6 +68,7 @@ static const char *outcome(const p4d_verdict *v)
 static void print_answer(const p4d_verdict *v, const p4d_request *request, const p4d_reading *script)
 {
 	const p4d_layout *l = &v->layout;
+	const char *unvalidated = v->judged ? p4d_framework_unvalidated(l) : NULL;
 	char memory[128], tp[P4D_TP_TEXT];
 
 	printf("p4d: %s", outcome(v));
@@ -101,6 +102,8 @@ static void print_answer(const p4d_verdict *v, const p4d_request *request, const
 		printf(": this account or QOS is exempt, not checked");
 	else if (v->policy.mode == P4D_MODE_OFF)
 		printf(": mode = off here, not checked");
+	if (unvalidated)
+		printf(" (unvalidated: %s)", unvalidated);
 	if (v->would_reject && v->policy.mode != P4D_MODE_ENFORCE)
 		printf(" (mode = %s; mode = enforce%s would refuse it)", p4d_site_mode_name(v->policy.mode),
 		       v->read && v->policy.scripts != P4D_SCRIPTS_JUDGE ? " and scripts = judge" : "");

@@ -132,8 +132,11 @@ static bool write_memory(const p4d_guard_work *g, const p4d_request *found, cons
 	    p4d_memory_estimate(&layout, P4D_METHOD_PLAN, &g->space.capacity, &e, NULL) < 0 ||
 	    e.host_bytes == P4D_NOT_MODELLED)
 		return true;
-	const uint64_t pinned = ((e.host_bytes + e.host.rounding) >> 30) + 1;
-	const uint64_t gib = has && pinned > has >> 30 ? (e.host_bytes >> 30) + 1 : pinned;
+	const uint64_t wanted[] = {p4d_guard__roomy(&e, g->space.limit), e.host_bytes + e.host.rounding,
+				   e.host_bytes};
+	uint64_t gib = 0;
+	for (unsigned i = 0; i < 3 && (!gib || (has && gib > has >> 30)); i++)
+		gib = (wanted[i] >> 30) + 1;
 	p4d_text_entry(fix, " ", "--mem=%" PRIu64 "G", gib);
 	return !has || gib <= has >> 30;
 }

@@ -186,28 +186,6 @@ static void say_above_safe(const p4d_guard_work *g, p4d_verdict *v, const p4d_re
 		snprintf(message->fix, sizeof(message->fix), "%s", fix);
 }
 
-/* Warns about a job that requests no memory and offloads more than a node has. */
-static void say_node_memory(const p4d_site *site, const p4d_job *job, p4d_cluster_source source,
-			    void *context, p4d_verdict *v)
-{
-	p4d_job whole = *job;
-	p4d_geometry node;
-
-	if (!v->judged || !v->layout.offload || v->geometry.host_bytes ||
-	    v->estimate.host_bytes == P4D_NOT_MODELLED)
-		return;
-	whole.mem_is_all = true;
-	if (p4d_job_geometry(site, &whole, source, context, &node, NULL) < 0 || !node.host_bytes ||
-	    v->estimate.offloaded_bytes <= node.host_bytes)
-		return;
-	v->action = P4D_WARN;
-	p4d_verdict__say(
-	    v, P4D_E_UNVALIDATED,
-	    "unvalidated (host memory of offloaded tensors): the ranks of a node need %.1f GiB of "
-	    "host memory, a node here has %.1f GiB",
-	    p4d_to_gib(v->estimate.host_bytes), p4d_to_gib(node.host_bytes));
-}
-
 static void say_ambiguous(p4d_verdict *v)
 {
 	if (v->geometry.ambiguous > 1 && v->geometry.gpu)
@@ -502,7 +480,7 @@ static int complete(p4d_guard_work *g, p4d_cluster_source source, void *context,
 	g->memo.entry = NULL;
 	if (rc == 0) {
 		say_above_safe(g, v, g->request);
-		say_node_memory(g->site, &job, source, context, v);
+		p4d_guard__say_host_memory(g->site, &job, source, context, v);
 	} else {
 		p4d_guard__fix_memory(g->site, &job, source, context, v, v->estimate.host_bytes, err);
 	}

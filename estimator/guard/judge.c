@@ -124,116 +124,6 @@ static int check_memory(const p4d_job *job, const p4d_request *request, const p4
 		: "");
 }
 
-/* Whether the job requests a fraction of the node's memory. */
-static bool has_part(const p4d_job *job)
-{
-	return !job->mem_is_all &&
-	       (job->mem_per_node_bytes || job->mem_per_gpu_bytes || job->mem_per_cpu_bytes);
-}
-
-/* Name of the option that sets the job's host memory. */
-static const char *memory_option(const p4d_job *job)
-{
-	return job->mem_per_node_bytes  ? "--mem"
-	       : job->mem_per_gpu_bytes ? "--mem-per-gpu"
-	       : job->mem_per_cpu_bytes ? "--mem-per-cpu"
-					: "--mem";
-}
-
-bool p4d_guard__is_killed(const p4d_job *job, uint64_t host_bytes, const p4d_estimate *estimate)
-{
-	return has_part(job) && host_bytes && estimate->offloaded_bytes > host_bytes;
-}
-
-/* In words, what decides the job's memory (such as Slurm's default); NULL: the job's own memory option. */
-static const char *whose_memory(const p4d_job *job, const p4d_geometry *geometry)
-{
-	return geometry->host_by_default ? "without --mem a job here gets"
-	       : has_part(job)           ? NULL
-					 : "a node here has";
-}
-
-static int check_host_memory(const p4d_job *job, const p4d_verdict *v, p4d_error *err)
-{
-	uint64_t need = v->estimate.host_bytes, have = v->geometry.host_bytes;
-
-	if (need == P4D_NOT_MODELLED || !have || need <= have)
-		return 0;
-	const char *whose = whose_memory(job, &v->geometry);
-	p4d_fail(err, P4D_E_HOST_MEMORY,
-		 "%" PRIu64 " ranks of a node need %.1f GiB of host memory (%s included), "
-		 "%s%s %.1f GiB",
-		 v->layout.gpus_per_node, p4d_to_gib(need),
-		 v->layout.offload ? "what is offloaded" : "checkpoint staging",
-		 whose ? whose : memory_option(job), whose ? "" : " grants", p4d_to_gib(have));
-	return -1;
-}
-
-/* Warns about pinned memory. p4d cannot read whether the program pins its tensors. */
-static void say_pinned(const p4d_job *job, p4d_verdict *v)
-{
-	const uint64_t need = v->estimate.host_bytes, have = v->geometry.host_bytes;
-	const uint64_t rounding = v->estimate.host.rounding;
-
-	if (need == P4D_NOT_MODELLED || !have || !rounding || need > have || need + rounding <= have)
-		return;
-	const char *whose = whose_memory(job, &v->geometry);
-	v->action = P4D_WARN;
-	p4d_verdict__say(
-	    v, P4D_E_UNVALIDATED,
-	    "unvalidated (pinned host memory): PyTorch rounds each pinned tensor up to a power of two; "
-	    "the %" PRIu64 " ranks of a node need %.1f GiB, %s%s %.1f GiB",
-	    v->layout.gpus_per_node, p4d_to_gib(need + rounding), whose ? whose : memory_option(job),
-	    whose ? "" : " grants", p4d_to_gib(have));
-}
-
-/*
- * The value of a --mem option for `need` bytes per node, divided by `parts`; in units of 1 << shift bytes. 0:
- * a node has less memory.
- */
-static uint64_t in_units(uint64_t need, uint64_t parts, unsigned shift, uint64_t has)
-{
-	const uint64_t each = parts ? ((need - 1) / parts >> shift) + 1 : 0;
-	uint64_t all;
-
-	return __builtin_mul_overflow(each << shift, parts, &all) || (has && all > has) ? 0 : each;
-}
-
-void p4d_guard__fix_memory(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
-			   const p4d_verdict *v, uint64_t need, p4d_error *err)
-{
-	uint64_t parts = 1;
-	p4d_job whole = *job;
-	p4d_geometry node;
-
-	if (!err || err->code != P4D_E_HOST_MEMORY)
-		return;
-	err->fix[0] = '\0';
-	if (job->mem_is_all)
-		return;
-	if (!has_part(job) && !v->geometry.host_by_default)
-		return;
-	if (job->mem_per_gpu_bytes && !job->mem_per_node_bytes)
-		parts = v->geometry.gpus_per_node;
-	else if (!job->mem_per_node_bytes && has_part(job))
-		parts = (uint64_t)(job->cpus_per_task ? job->cpus_per_task : 1) * v->geometry.tasks_per_node;
-	whole.mem_per_node_bytes = whole.mem_per_gpu_bytes = whole.mem_per_cpu_bytes = 0;
-	whole.mem_is_all = true;
-	if (p4d_job_geometry(site, &whole, source, context, &node, NULL) < 0)
-		node.host_bytes = 0;
-	/* also covers the rounding of pinned memory, if a node has that much */
-	if (in_units(need + v->estimate.host.rounding, parts, 20, node.host_bytes))
-		need += v->estimate.host.rounding;
-	const uint64_t gib = in_units(need, parts, 30, node.host_bytes);
-	const uint64_t mib = gib ? 0 : in_units(need, parts, 20, node.host_bytes);
-	if (gib || mib)
-		p4d_fix(err, "%s=%" PRIu64 "%c", memory_option(job), gib ? gib : mib, gib ? 'G' : 'M');
-	else
-		p4d_text_print(
-		    &(p4d_text){.at = err->text, .size = sizeof(err->text), .length = strlen(err->text)},
-		    ", and a node here has %.1f GiB", p4d_to_gib(node.host_bytes));
-}
-
 /*
  * Warns about a training on CPUs in a job with GPUs: the GPUs are idle, and their memory does not limit the
  * job.
@@ -506,10 +396,9 @@ int p4d_guard__judge(const p4d_site *site, const p4d_job *job, const p4d_request
 	const bool allowed = !p4d_framework_of(v->layout.framework)->checkpoints_are_modelled;
 	const char *what =
 	    v->layout.offload && allowed && !killed ? "host memory of offloaded tensors" : NULL;
-	if ((check_host_memory(job, v, err) < 0 && !only_said(v, what, err)) ||
+	if ((p4d_guard__check_host_memory(job, v, err) < 0 && !only_said(v, what, err)) ||
 	    check_idle_gpus(job, v, err) < 0)
 		return -1;
-	say_pinned(job, v);
 	if (check_tasks(job, v, &script, err) < 0 || check_script(job, request, v, &script, err) < 0)
 		return -1;
 	say_precision(request, v);

@@ -25,22 +25,27 @@ bool p4d_guard__is_bound(const p4d_request *request)
 	       (request->origin[P4D_PADDING] == P4D_BY_USER || request->origin[P4D_SEQ_LEN] != P4D_BY_USER);
 }
 
-/* Estimates the job with another sequence length. False: there is no such layout. */
-static bool estimate(const lengths *l, int64_t length, p4d_estimate *e)
+/* Estimates the job with another sequence length. play: with the simulated allocator, as p4d judges the full
+ * length; that takes milliseconds. False: there is no such layout. */
+static bool estimate(const lengths *l, int64_t length, bool play, p4d_estimate *e)
 {
 	p4d_request with = *l->request;
 	p4d_layout layout;
 
 	p4d_request_put(&with, P4D_SEQ_LEN, length, P4D_BY_SCRIPT);
-	return p4d_layout_build(&with, l->geometry->nodes, l->geometry->gpus_per_node, &layout, NULL) == 0 &&
-	       p4d_memory_estimate(&layout, P4D_METHOD_PLAN, l->capacity, e, NULL) == 0;
+	if (p4d_layout_build(&with, l->geometry->nodes, l->geometry->gpus_per_node, &layout, NULL) < 0 ||
+	    p4d_memory_estimate(&layout, P4D_METHOD_PLAN, l->capacity, e, NULL) < 0)
+		return false;
+	if (play)
+		p4d_memory_play(&layout, l->capacity, e);
+	return true;
 }
 
 static bool fits(const lengths *l, int64_t length)
 {
 	p4d_estimate e;
 
-	return estimate(l, length, &e) && e.fraction <= l->limit;
+	return estimate(l, length, false, &e) && e.fraction <= l->limit;
 }
 
 /* The shortest sequence length that the layout's degrees divide. */
@@ -78,13 +83,15 @@ static const char *name(const p4d_job *job, const p4d_request *request, char *bu
 	return buf;
 }
 
-/* Reports that memory which does not depend on the sequence length is already too much. */
-static void say_any_length(const p4d_estimate *least, p4d_error *err)
+/* Reports that memory which does not depend on the sequence length is already too much. A simulated allocator
+ * may fragment more with short sequences than with long ones. */
+static void say_any_length(const p4d_estimate *least, const p4d_estimate *full, p4d_error *err)
 {
+	const uint64_t short_bytes = least->peak.device_bytes, full_bytes = full->peak.device_bytes;
 	p4d_error inner = *err;
 
 	p4d_fail(err, inner.code, "%.400s; even the shortest sequences need more than %.1f GiB", inner.text,
-		 p4d_to_gib(least->peak.device_bytes));
+		 p4d_to_gib(short_bytes < full_bytes ? short_bytes : full_bytes));
 	p4d_fix(err, "%s", inner.fix);
 }
 
@@ -96,10 +103,10 @@ bool p4d_guard__say_length(const p4d_job *job, const p4d_request *request, const
 	char what[208];
 	p4d_estimate least;
 
-	if (!p4d_guard__is_bound(request) || !estimate(&l, shortest(request), &least))
+	if (!p4d_guard__is_bound(request) || !estimate(&l, shortest(request), true, &least))
 		return false;
 	if (least.fraction > l.limit) {
-		say_any_length(&least, err);
+		say_any_length(&least, &v->estimate, err);
 		return false;
 	}
 	v->action = P4D_WARN;

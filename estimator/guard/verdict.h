@@ -141,6 +141,19 @@ void p4d_guard__say_releases_of_pairs(const p4d_job *job, const p4d_request *req
  * host_bytes: the requested memory of a node; 0: unknown. */
 bool p4d_guard__is_killed(const p4d_job *job, uint64_t host_bytes, const p4d_estimate *estimate);
 
+/* Fails (HOST_MEMORY) if the ranks of a node need more host memory than the job gets. */
+int p4d_guard__check_host_memory(const p4d_job *job, const p4d_verdict *verdict, p4d_error *err);
+
+/* Host memory per node to request for an estimate whose host_bytes is known: all tensors pinned, and room as
+ * on a GPU above `limit`, a fraction. Bytes. */
+uint64_t p4d_guard__roomy(const p4d_estimate *estimate, double limit);
+
+/* Warns (UNVALIDATED) about a job that offloads and nearly fills its host memory: above the limit for GPU
+ * memory. The host's part of an estimate was not measured, and the system, other processes and page tables
+ * need some of a node. */
+void p4d_guard__say_host_memory(const p4d_site *site, const p4d_job *job, p4d_cluster_source source,
+				void *context, p4d_verdict *verdict);
+
 /* For a job with too little host memory (HOST_MEMORY). need: bytes per node. Replaces the fix by a memory
  * request that is enough and that a node can grant, with the option that the job uses. */
 void p4d_guard__fix_memory(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,

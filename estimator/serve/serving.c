@@ -452,8 +452,8 @@ int p4d_serving_estimate(const p4d_request *r, const p4d_gpu *gpu, uint64_t worl
 	c.window = outside ? l.sliding_window + s.max_batched_tokens
 			   : l.sliding_window - 1 + 2 * s.max_batched_tokens;
 	const p4d_wide sequence = bytes_of_sequence(&c, s.max_model_len);
-	if ((all | profile | sequence | adapters | buffers_of(&l, s.max_batched_tokens, s.max_num_seqs) |
-	     graphs_of(&l, layers, s.max_num_seqs)) >>
+	if ((all | profile | sequence * l.pp | adapters |
+	     buffers_of(&l, s.max_batched_tokens, s.max_num_seqs) | graphs_of(&l, layers, s.max_num_seqs)) >>
 	    62)
 		return p4d_fail(err, P4D_E_OVERFLOW,
 				"one GPU would hold more than 4 EiB; check the model's sizes");
@@ -470,6 +470,13 @@ int p4d_serving_estimate(const p4d_request *r, const p4d_gpu *gpu, uint64_t worl
 	s.windowed_bytes = c.windowed * c.token_bytes;
 	s.window = c.windowed ? l.sliding_window : 0;
 	divide(&s, r, &l);
+	const uint64_t windowed = c.windowed * l.pp < l.layers ? c.windowed * l.pp : l.layers;
+	const kv_cache all_stages = {.token_bytes = c.token_bytes,
+				     .full = l.layers - windowed,
+				     .windowed = windowed,
+				     .window = c.window};
+	s.all_stages_bytes = l.pp > 1 ? (uint64_t)bytes_of_sequence(&all_stages, s.max_model_len) : 0;
+	s.longest_in_all = longest_within(&all_stages, s.available_bytes, s.max_model_len);
 	s.sequences = s.available_bytes / s.sequence_bytes;
 	s.tokens = (uint64_t)((double)s.available_bytes / (double)s.sequence_bytes * (double)s.max_model_len);
 	s.longest = longest_within(&c, s.available_bytes, s.max_model_len);
@@ -514,6 +521,16 @@ int p4d_serving_check_start(const p4d_request *r, const p4d_gpu *gpu, const p4d_
 			 "GiB of %s for 16-bit weights",
 			 (double)s->loading_bytes / gib, (double)s->capacity_bytes / gib, gpu->name);
 		return p4d_fix(err, "--p4d-tp=%" PRIu64, 2 * s->tp);
+	}
+	if (r->value[P4D_ENGINE] == P4D_ENGINE_VLLM && s->all_stages_bytes > s->available_bytes) {
+		p4d_fail(err, P4D_E_ABOVE_SAFE,
+			 "pp=%" PRIu64
+			 ": vLLM 0.14 and 0.15 compare the KV cache of all stages, %.1f GiB for %" PRIu64
+			 " tokens, with the %.1f GiB that one %s has for it; other releases compare that of "
+			 "a stage",
+			 s->pp, (double)s->all_stages_bytes / gib, s->max_model_len,
+			 (double)s->available_bytes / gib, gpu->name);
+		return s->longest_in_all ? p4d_fix(err, "--p4d-seq-len=%" PRIu64, s->longest_in_all) : -1;
 	}
 	if (!s->graphs || s->outside_bytes >= GIB)
 		return 0;

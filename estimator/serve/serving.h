@@ -52,6 +52,9 @@ typedef struct p4d_serving {
 	uint64_t token_bytes, windowed_bytes; /* keys and values of one token in layers with full
 					       * attention; and in layers with a window */
 	uint64_t window;                      /* tokens of the window; 0: no layer has a window */
+	uint64_t all_stages_bytes; /* sequence_bytes of all stages together, which vLLM 0.14 and 0.15 compare
+				    * with available_bytes; 0: one stage */
+	uint64_t longest_in_all;   /* like `longest`, if all stages had to fit into available_bytes */
 	uint64_t longest;   /* tokens of the longest single sequence that fits, at most max-model-len */
 	uint64_t sequences; /* sequences of max-model-len that fit together; may be more than max-num-seqs */
 	uint64_t tokens;    /* tokens in the cache, for such sequences: the engine's "GPU KV cache size" */
@@ -77,8 +80,9 @@ int p4d_serving_check(const char *model, const p4d_gpu *gpu, const p4d_serving *
 
 /*
  * Fails (ABOVE_SAFE, with a fix) if the engine fits but may not start with some releases. They load weights
- * before they quantize them (quant=fp8), or capture CUDA graphs outside of the engine's share (vLLM before
- * 0.21: 1 to 3 GiB, as its log says).
+ * before they quantize them (quant=fp8), capture CUDA graphs outside of the engine's share (vLLM before
+ * 0.21: 1 to 3 GiB, as its log says), or compare the KV cache of all stages with one GPU (vLLM 0.14 and 0.15,
+ * before its pull request 33698).
  */
 int p4d_serving_check_start(const p4d_request *request, const p4d_gpu *gpu, const p4d_serving *serving,
 			    p4d_error *err);

@@ -14,15 +14,6 @@ static bool has_word(const p4d_read_value *value, const char *word)
 	return p4d_reader__set(value) && strstr(value->text, word);
 }
 
-/* A value that p4d does not know, although it judges the job. */
-static void say_doubt(p4d_reading *r, const char *name, const char *why)
-{
-	p4d_read_unknown *u = p4d_reader__unknown(r, name, "%s", why);
-
-	if (u)
-		u->doubt = true;
-}
-
 /* FSDP1 or FSDP2, and the units of FSDP1. by_trainer: the Trainer's options ask for FSDP, so the default
  * is that of its release; otherwise the default is accelerate's, FSDP1. */
 static void finish_units(p4d_reading *r, bool by_trainer)
@@ -48,7 +39,7 @@ static void finish_units(p4d_reading *r, bool by_trainer)
 	p4d_finetune__put_if_set(r, P4D_ORIG_PARAMS, AT(FSDP_ORIG_PARAMS));
 	p4d_finetune__put_if_set(r, P4D_FORWARD_PREFETCH, AT(FSDP_FORWARD));
 	if (p4d_reader__is(AT(FSDP_LIMIT), "off"))
-		say_doubt(r, "limit_all_gathers",
+		p4d_reader__doubt(r, "limit_all_gathers",
 			  "FSDP may gather parameters early, which takes more memory than p4d counts");
 }
 
@@ -69,7 +60,7 @@ void p4d_finetune__released(p4d_reading *r, const p4d_read_release *release)
 	    (told && !(of_trainer && p4d_reader__is(version, "2"))))
 		return;
 	if (!at) {
-		say_doubt(r, "fsdp-version",
+		p4d_reader__doubt(r, "fsdp-version",
 			  told ? "the release of transformers: before 5.0 it always uses FSDP1, and "
 				 "before 5.4 parameters stay gathered"
 			       : "the release of transformers: before 5.10 it uses FSDP1, which keeps "

@@ -98,7 +98,6 @@ static const p4d_read_filling filling[] = {
 
 static void finish(p4d_reading *r)
 {
-	p4d_read_unknown *loop;
 
 	finish_adapter(r);
 	if (strstr(r->program, "rlhf")) {
@@ -114,12 +113,10 @@ static void finish(p4d_reading *r)
 		return;
 	if (r->named)
 		p4d_reader__put_default(r, P4D_FRAMEWORK, "megatron");
-	loop =
-	    p4d_reader__unknown(r, "loss",
-				"ms-swift's own is counted as Megatron-LM's: its examples took up to 5 GiB "
-				"more, without tp 11 to 14");
-	if (loop)
-		loop->doubt = true;
+	p4d_reader__doubt(
+	    r, "loss",
+	    "ms-swift's own is counted as Megatron-LM's: its examples took up to 5 GiB more, without "
+	    "tp 11 to 14");
 }
 
 const p4d_reader p4d_reader__swift_megatron = {

@@ -309,8 +309,6 @@ const p4d_reader p4d_reader__openrlhf_others = {
  */
 static void finish_openrlhf_sft(p4d_reading *r)
 {
-	p4d_read_unknown *loop;
-
 	finish_openrlhf_rank(r);
 	if (p4d_reader__set(&r->value[P4D_QUANT]) && p4d_reader__set(&r->value[P4D_FINETUNE]))
 		p4d_reader__put(r, P4D_FINETUNE, &r->value[P4D_QUANT], "qlora");
@@ -318,9 +316,7 @@ static void finish_openrlhf_sft(p4d_reading *r)
 		p4d_reader__unknown(r, "loss", "%s", p4d_finetune__reward);
 		return;
 	}
-	loop = p4d_reader__unknown(r, "loss", "OpenRLHF's own is counted as transformers', and unvalidated");
-	if (loop)
-		loop->doubt = true;
+	p4d_reader__doubt(r, "loss", "OpenRLHF's own is counted as transformers', and unvalidated");
 }
 
 const p4d_reader p4d_reader__openrlhf_sft = {

@@ -76,6 +76,14 @@ p4d_read_unknown *p4d_reader__unknown(p4d_reading *r, const char *name, const ch
 	return u;
 }
 
+void p4d_reader__doubt(p4d_reading *r, const char *name, const char *why)
+{
+	p4d_read_unknown *u = p4d_reader__unknown(r, name, "%s", why);
+
+	if (u)
+		u->doubt = true;
+}
+
 void p4d_reader__end_unknowns(p4d_reading *r)
 {
 	p4d_read_unknown *last = &r->unknown[r->unknowns];

@@ -211,6 +211,9 @@ void p4d_reader__put_default(p4d_reading *reading, p4d_option option, const char
  * with an entry that says so. */
 p4d_read_unknown *p4d_reader__unknown(p4d_reading *reading, const char *name, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* A doubt about a value or a part of the program that p4d assumes: it judges the job, and no site refuses it.
+ */
+void p4d_reader__doubt(p4d_reading *reading, const char *name, const char *why);
 /* Call it after the last unknown value. If some had no entry, p4d can conclude nothing from the others. */
 void p4d_reader__end_unknowns(p4d_reading *reading);
 /* Sets the options of Megatron-Core's CUDA graphs from cuda_graph_impl and cuda_graph_scope. */

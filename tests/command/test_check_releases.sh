@@ -93,8 +93,15 @@ cat >ds.json <<X
 X
 deepspeed --num_gpus 1 run_clm.py --deepspeed ds.json --model_name_or_path Qwen/Qwen2.5-32B --bf16 --per_device_train_batch_size 1 --block_size 2048 --gradient_checkpointing
 JOB
+exits 0 at --mem=800G offload.sh
+prints "GiB (" "host memory 612.3 GiB a node (unvalidated: offloading of parameters or activations)"
+case $err in *P4D121*) fail "738.2 of 800 GiB is 92 %" ;; esac
+# a run of this size with 744 GB was killed
 exits 0 at --mem=744G offload.sh
-prints "GiB (" "host memory 612.3 GiB a node"
+says "need 612.3 GiB of host memory, or 738.2 GiB if PyTorch pins each tensor, --mem grants 744.0 GiB (99 %, limit 95 %)"
+[ "$(fix)" = --mem=778G ] || fail "the fix is $(fix)"
+exits 0 at --mem=778G offload.sh
+case $err in *P4D121*) fail "the fix is not enough" ;; esac
 case $out in *"would also fit"*) fail "host memory elsewhere is not known" ;; esac
 
 # FSDP: a job that fits but for fragmentation gets a warning

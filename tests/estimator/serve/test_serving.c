@@ -6,6 +6,7 @@
 #include "serve/serving.h"
 
 static const p4d_gpu h100 = {.name = "h100-80gb", .usable_bytes = UINT64_C(84932804608), .sm = 90};
+static const p4d_gpu v100 = {.name = "v100-32gb", .usable_bytes = UINT64_C(34072559616), .sm = 70};
 static const p4d_gpu l4 = {.name = "l4-24gb", .usable_bytes = UINT64_C(23580639232), .sm = 89};
 
 static p4d_request request_of(const char *flags, const p4d_gpu *gpu)
@@ -138,6 +139,46 @@ static void graphs_are_outside(void **state)
 	}
 	const p4d_serving large = serve("model=qwen3-32b workload=serve tp=4", &h100, 4);
 	assert_true(large.outside_bytes > UINT64_C(4) << 30);
+}
+
+/* vLLM 0.14 and 0.15 compare the KV cache of all stages with one GPU. The 24.0 GiB are those of vLLM's issue
+ * 34076. */
+static void stages_are_counted_together(void **state)
+{
+	static const struct {
+		const char *flags;
+		int starts;
+	} cases[] = {
+	    {"seq-len=262144 pp=2", -1},
+	    {"seq-len=131072 pp=2", 0},
+	    {"seq-len=262144 pp=2 engine=sglang", 0},
+	    {"seq-len=131072 tp=2", 0},
+	};
+	(void)state;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		char flags[160];
+		p4d_error err = {0};
+		p4d_serving s;
+		snprintf(flags, sizeof(flags), "model=qwen3-30b-a3b workload=serve stored=fp8 %s",
+			 cases[i].flags);
+		p4d_request r = request_of(flags, &v100);
+		assert_int_equal(p4d_serving_estimate(&r, &v100, 2, &s, &err), 0);
+		assert_true(s.sequences);
+		if (p4d_serving_check_start(&r, &v100, &s, &err) != cases[i].starts)
+			fail_msg("%s: %s", cases[i].flags, err.text);
+		if (!cases[i].starts)
+			continue;
+		assert_int_equal(s.all_stages_bytes, 2 * s.sequence_bytes);
+		assert_non_null(strstr(err.text, "24.0 GiB for 262144 tokens"));
+		/* the fix is the longest sequence for which all stages fit */
+		r.value[P4D_SEQ_LEN] = strtol(err.fix + strlen("--p4d-seq-len="), NULL, 10);
+		assert_int_equal(p4d_serving_estimate(&r, &v100, 2, &s, &err), 0);
+		assert_int_equal(p4d_serving_check_start(&r, &v100, &s, &err), 0);
+		r.value[P4D_SEQ_LEN] += 16;
+		assert_int_equal(p4d_serving_estimate(&r, &v100, 2, &s, &err), 0);
+		assert_int_equal(p4d_serving_check_start(&r, &v100, &s, &err), -1);
+	}
 }
 
 /* Latent attention keeps 512 + 64 elements of a token in each of 27 layers, on every rank; experts are
@@ -401,6 +442,7 @@ int main(void)
 	    cmocka_unit_test(one_gpu),
 	    cmocka_unit_test(quantized_while_loading),
 	    cmocka_unit_test(graphs_are_outside),
+	    cmocka_unit_test(stages_are_counted_together),
 	    cmocka_unit_test(latent),
 	    cmocka_unit_test(too_long),
 	    cmocka_unit_test(weights_in_fewer_bits),
