@@ -322,6 +322,7 @@ static int submit(job_desc_msg_t *desc, uint32_t uid, const p4d_site *site, uint
 	}
 	if (noted)
 		refer_to(&note, verdict);
+	p4d_note_say_moved(said, &job, verdict);
 	if (verdict->action == P4D_REJECT || is_news(&variables, said, verdict))
 		p4d_job_submit_say_verdict(verdict, err_msg);
 	return rc;

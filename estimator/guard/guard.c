@@ -127,7 +127,7 @@ static int complete_and_judge(p4d_guard_work *g, p4d_error *err)
 	int rc = judge(g, err);
 	p4d_code code = P4D_E_CHOSE;
 	if (rc < 0 && is_curable(err->code) && !g->searches) {
-		p4d_fix(err, "p4d check JOB.sh");
+		p4d_fix(err, P4D_FIX_CHECK);
 	} else if (rc < 0 && err->code == P4D_E_MIG && g->searches) {
 		p4d_guard__correct_mig(g, &asked, err);
 	} else if (rc < 0 && is_curable(err->code)) {

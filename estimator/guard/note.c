@@ -246,6 +246,23 @@ bool p4d_note_heed(const p4d_note *note, p4d_verdict *verdict)
 	return adopt(note, verdict);
 }
 
+void p4d_note_say_moved(const p4d_note *note, const p4d_job *job, p4d_verdict *verdict)
+{
+	const p4d_gpu *gpu = verdict->geometry.gpu;
+	const char *then = verdict->planned.gpu[0] ? verdict->planned.gpu : note ? note->record.gpu : "";
+	const char *partition = job->partition ? job->partition : verdict->geometry.partition;
+
+	if (!verdict->messages || !gpu || !then[0] || !strcmp(gpu->name, then) || !partition[0])
+		return;
+	p4d_message *reason = &verdict->message[reason_of(verdict)];
+	p4d_text text = {.at = reason->text, .size = sizeof(reason->text), .length = strlen(reason->text)};
+	p4d_text_add(&text, "; sbatch judged ");
+	p4d_text_escaped(&text, then); /* users can forge a note */
+	p4d_text_print(&text, ", and slurmctld has the job in partition %.64s", partition);
+	if (!reason->fix[0] || !strcmp(reason->fix, P4D_FIX_CHECK))
+		snprintf(reason->fix, sizeof(reason->fix), "p4d check --partition=%.64s JOB.sh", partition);
+}
+
 void p4d_note_complete(const p4d_note *note, bool by_client, const p4d_verdict *verdict,
 		       p4d_verdict_record *record)
 {

@@ -49,6 +49,10 @@ bool p4d_note_same_reason(const p4d_note *note, const p4d_verdict *verdict);
  */
 bool p4d_note_heed(const p4d_note *note, p4d_verdict *verdict);
 
+/* If slurmctld judged other GPUs than the submitting side, because another plugin moved the job: adds that to
+ * the reason, with the partition and a command for p4d check. note NULL: there is no note. */
+void p4d_note_say_moved(const p4d_note *note, const p4d_job *job, p4d_verdict *verdict);
+
 /*
  * The same for a job without options. slurmctld has only the script's text. If it could not judge that text,
  * its verdict repeats the note; it refuses the job if the submitting side did (scripts = judge). Exception: a

@@ -182,16 +182,14 @@ static void add_beside(const mended *m, const p4d_read_value *v, const char *wor
 {
 	const char *value, *other = p4d_reading_beside(m->reading, v->argument, word, &value);
 	const p4d_read_value *there = other ? p4d_reading_argument(m->reading, other) : NULL;
-	char text[128];
+	char text[128], place[128];
 
 	if (!other)
 		return;
 	if (!p4d_guard__write_in_file(v->file, other, value, text, sizeof(text)))
 		p4d_guard__on_line(m->reading, other, value, text, sizeof(text));
-	if (there)
-		p4d_text_entry(fix, "; ", "%.100s:%" PRIu32 ": %s", there->file, there->line, text);
-	else
-		p4d_text_entry(fix, "; ", "%.100s:%" PRIu32 ": add %s", v->file, v->line, text);
+	p4d_text_entry(fix, "; ", "%s: %s%s", p4d_guard__place_of(there ? there : v, place, sizeof(place)),
+		       there ? "" : "add ", text);
 }
 
 /* Whether no other argument expresses a value that this argument has no words for. Without the argument,
@@ -215,7 +213,7 @@ static void mend_line(mended *m, const p4d_read_value *v, p4d_text *fix)
 	char place[128], value[64], text[128];
 
 	m->batch_said = m->batch_said || accumulates_by(v->argument);
-	snprintf(place, sizeof(place), v->line ? "%.100s:%" PRIu32 : "%.100s", v->file, v->line);
+	p4d_guard__place_of(v, place, sizeof(place));
 	if (wanted(m, v, value, sizeof(value))) {
 		note_pasted(m, option);
 		if (p4d_guard__write_in_file(v->file, v->argument, value, text, sizeof(text)))
@@ -460,7 +458,7 @@ bool p4d_guard__script_fix(const p4d_reading *r, const p4d_request *asked, const
 
 void p4d_guard__script_flag(const p4d_reading *r, char *flag, size_t size)
 {
-	char name[64], value[64], said[64], text[256], place[128];
+	char name[64], value[64], said[64], text[256], place[144], at[128];
 	const char *equals = strchr(flag, '=');
 
 	if (strncmp(flag, "--p4d-", 6) != 0 || !equals || strpbrk(flag, " ;") || equals - flag > 30)
@@ -475,8 +473,7 @@ void p4d_guard__script_flag(const p4d_reading *r, char *flag, size_t size)
 	if (!argument || !p4d_reading_say(r, argument, (p4d_option)option, value, said, sizeof(said)))
 		return;
 	if (v->file && v->argument)
-		snprintf(place, sizeof(place), v->line ? "%.100s:%" PRIu32 ": " : "%.100s: ", v->file,
-			 v->line);
+		snprintf(place, sizeof(place), "%s: ", p4d_guard__place_of(v, at, sizeof(at)));
 	else
 		snprintf(place, sizeof(place), "%.100s:%" PRIu32 ": add ", r->file, r->program_line);
 	if (v->file && v->argument && p4d_guard__write_in_file(v->file, argument, said, text, sizeof(text)))
@@ -495,7 +492,7 @@ static bool write_way(const p4d_reading *r, p4d_option option, int64_t value, p4
 	const p4d_read_value *there = &r->value[option];
 	const char *name = p4d_reading_name(r, option), *file = r->value[P4D_MODEL].file;
 	p4d_request with = {.model = ""};
-	char text[64], said[64], line[128];
+	char text[64], said[64], line[128], place[128];
 
 	p4d_request_put(&with, option, value, P4D_BY_USER);
 	p4d_request_value_text(&with, option, text, sizeof(text));
@@ -505,9 +502,11 @@ static bool write_way(const p4d_reading *r, p4d_option option, int64_t value, p4
 	if (!(r->line && p4d_guard__format_of(file, name) == P4D_TOML) &&
 	    p4d_guard__write_in_file(file, name, said, line, sizeof(line)))
 		p4d_text_entry(fix, "; ", "in %.100s: %s", file, line);
+	else if (r->line && there->line)
+		p4d_text_entry(fix, "; ", "%s: %s", p4d_guard__place_of(there, place, sizeof(place)),
+			       p4d_guard__on_line(r, name, said, line, sizeof(line)));
 	else if (r->line)
-		p4d_text_entry(fix, "; ", "%s:%" PRIu32 ": %s%s", there->line ? there->file : r->file,
-			       there->line ? there->line : r->program_line, there->line ? "" : "add ",
+		p4d_text_entry(fix, "; ", "%s:%" PRIu32 ": add %s", r->file, r->program_line,
 			       p4d_guard__on_line(r, name, said, line, sizeof(line)));
 	else
 		return false;

@@ -22,6 +22,15 @@ const char *p4d_guard__on_line(const p4d_reading *r, const char *argument, const
 	return buf;
 }
 
+const char *p4d_guard__place_of(const p4d_read_value *v, char *buf, size_t size)
+{
+	const char *file = v->named_file ? v->named_file : v->file;
+	const uint32_t line = v->named_file ? v->named_line : v->line;
+
+	snprintf(buf, size, line ? "%.100s:%" PRIu32 : "%.100s", file, line);
+	return buf;
+}
+
 /* Formats of configuration files, by the ending of the file's name. */
 static const struct {
 	const char *ending, *key_quote, *between;
@@ -88,13 +97,13 @@ bool p4d_guard__write_processes(const p4d_reading *r, uint32_t nodes, uint32_t g
 				size_t size)
 {
 	const p4d_read_value *v = &r->value[P4D_GPUS_PER_NODE];
-	char number[24], words[96];
+	char number[24], words[96], place[128];
 
 	snprintf(number, sizeof(number), "%" PRIu64,
 		 (uint64_t)gpus_per_node * (r->processes_of_all ? nodes : 1));
-	if (!v->file || !v->line || r->by_default[P4D_GPUS_PER_NODE] || r->names_gpus ||
+	if (!v->file || !(v->line || v->named_file) || r->by_default[P4D_GPUS_PER_NODE] || r->names_gpus ||
 	    !write_count(r, number, words, sizeof(words)))
 		return false;
-	snprintf(buf, size, "%.100s:%" PRIu32 ": %s", v->file, v->line, words);
+	snprintf(buf, size, "%s: %s", p4d_guard__place_of(v, place, sizeof(place)), words);
 	return true;
 }

@@ -16,6 +16,9 @@ enum { P4D_TOML, P4D_YAML, P4D_YML, P4D_JSON, P4D_FILE_FORMATS };
  */
 int p4d_guard__format_of(const char *file, const char *argument);
 
+/* "job.sh:4", the place of a value's argument, or a file without line numbers. Returns buf. */
+const char *p4d_guard__place_of(const p4d_read_value *value, char *buf, size_t size);
+
 /* Writes "micro_batch_size: 1". False: the file is no configuration file. */
 bool p4d_guard__write_in_file(const char *file, const char *argument, const char *value, char *buf,
 			      size_t size);

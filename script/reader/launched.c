@@ -28,6 +28,10 @@ static void take_launched(p4d_reading *r, const p4d_shell *shell, p4d_option opt
 		return;
 	}
 	p4d_value_text(value, found.text, sizeof(found.text));
+	if (value.at[0].expanded && r->line && (found.line != r->line || strcmp(found.file, r->file) != 0)) {
+		found.named_file = r->file;
+		found.named_line = r->line;
+	}
 	if (p4d_number_whole(found.text, 1, UINT32_MAX, &number))
 		r->value[option] = found; /* not "gpu", "auto", "1:4" */
 }

@@ -228,6 +228,10 @@ static void take_word(p4d_read_context *c, const p4d_read_argument *a, argument_
 	if (files != p4d_reader__is_file(a))
 		return;
 	p4d_reader__place(c->shell, value.length ? value : word, &given);
+	if (value.length && value.at[0].expanded && word.length && !word.at[0].expanded && word.at[0].line) {
+		given.named_file = p4d_shell_file_name(c->shell, word.at[0].file);
+		given.named_line = word.at[0].line;
+	}
 	if (p4d_value_unknown(value))
 		given.unknown = p4d_shell_unknown(c->shell, p4d_value_unknown(value));
 	p4d_value_text(value, text, sizeof(text));

@@ -84,6 +84,16 @@ void p4d_reader__doubt(p4d_reading *r, const char *name, const char *why)
 		u->doubt = true;
 }
 
+void p4d_reader__ignore_unknown(p4d_reading *r, const char *name)
+{
+	unsigned kept = 0;
+
+	for (unsigned i = 0; i < r->unknowns; i++)
+		if (strcmp(r->unknown[i].name, name) != 0)
+			r->unknown[kept++] = r->unknown[i];
+	r->unknowns = kept;
+}
+
 void p4d_reader__end_unknowns(p4d_reading *r)
 {
 	p4d_read_unknown *last = &r->unknown[r->unknowns];
@@ -102,7 +112,8 @@ static void put(p4d_read_value *value, const p4d_read_value *place, const char *
 
 	/* an argument may be the text of the same value */
 	vsnprintf(text, sizeof(text), format, values);
-	*value = (p4d_read_value){.file = place->file, .line = place->line, .argument = place->argument};
+	*value = *place;
+	value->unknown = false;
 	memcpy(value->text, text, sizeof(text));
 }
 
@@ -367,7 +378,11 @@ void p4d_reader__take(p4d_reading *r, const p4d_read_argument *a, const p4d_read
 {
 	static const char *const off[] = {"false", "no", "off", "none", "null", "0", "0.0", "f", "n", NULL};
 	const char *name = name_of(a);
-	p4d_read_value found = {.file = given->file, .line = given->line, .argument = a->name};
+	p4d_read_value found = {.file = given->file,
+				.line = given->line,
+				.named_file = given->named_file,
+				.named_line = given->named_line,
+				.argument = a->name};
 
 	if (a->value && is_one_of(given->value, off)) {
 		take_off(r, a, &found);

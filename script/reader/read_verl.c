@@ -245,6 +245,23 @@ static void put_reference(p4d_reading *r, const p4d_read_value *loss, const p4d_
 		p4d_reader__put_default(r, P4D_REFERENCE, "off");
 }
 
+/* A reward model is not counted. With a resource pool of its own it is on other GPUs. */
+static void finish_reward(p4d_reading *r)
+{
+	static const char *const names[] = {"reward_model.enable", "reward.reward_model.enable",
+					    "reward_model.enable_resource_pool",
+					    "reward.reward_model.enable_resource_pool"};
+	const bool apart = p4d_reader__is(&r->extra[REWARD_APART], "on");
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		p4d_reader__ignore_unknown(r, names[i]);
+	if (r->extra[REWARD].unknown && !apart)
+		p4d_reader__doubt(r, "reward",
+				  "p4d does not know whether there is a reward model, and counts none");
+	else if (!apart)
+		p4d_reinforcement__put_reward(r, REWARD);
+}
+
 static void finish_verl(p4d_reading *r)
 {
 	const p4d_read_value *config = &r->extra[CONFIG_NAME];
@@ -264,9 +281,7 @@ static void finish_verl(p4d_reading *r)
 		finish_verl_megatron(r);
 	p4d_reinforcement__put_packed(r, DYNAMIC, MOST_TOKENS, 16384, (p4d_option[]){P4D_CP, P4D_OPTIONS});
 	p4d_reinforcement__finish_rank(r);
-	/* a resource pool of its own is on other GPUs */
-	if (!p4d_reader__is(&r->extra[REWARD_APART], "on"))
-		p4d_reinforcement__put_reward(r, REWARD);
+	finish_reward(r);
 	/* an engine on other GPUs keeps its weights there */
 	if (p4d_reader__is(&r->value[P4D_COLOCATE], "off") && r->by_default[P4D_ENGINE_SLEEP])
 		p4d_reader__put_default(r, P4D_ENGINE_SLEEP, "off");

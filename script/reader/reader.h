@@ -18,9 +18,13 @@
 enum { P4D_READ_UNKNOWNS = 32, P4D_READ_EXTRAS = 60 };
 
 typedef struct p4d_read_value {
-	char text[256];       /* the value as users would type it for p4d's option */
-	const char *file;     /* file, or "$NAME" for a variable of the environment; NULL: not read */
-	uint32_t line;        /* line number; 0: none */
+	char text[256];   /* the value as users would type it for p4d's option */
+	const char *file; /* file, or "$NAME" for a variable of the environment; NULL: not read */
+	uint32_t line;    /* line number; 0: none */
+	/* where the argument's name is written, if the value is that of a variable, which may also be another
+	 * argument's; NULL: at `file` and `line` */
+	const char *named_file;
+	uint32_t named_line;
 	const char *argument; /* the program's argument, "--num-layers"; NULL: no argument gives this value */
 	bool unknown;         /* the script gives it, but p4d cannot tell the value */
 } p4d_read_value;

@@ -60,6 +60,8 @@ typedef struct p4d_read_given {
 	const char *unknown; /* why the value is unknown; NULL: it is known */
 	const char *file;
 	uint32_t line;
+	const char *named_file; /* see p4d_read_value */
+	uint32_t named_line;
 } p4d_read_given;
 
 /* An environment variable that replaces an argument. */
@@ -214,6 +216,8 @@ p4d_read_unknown *p4d_reader__unknown(p4d_reading *reading, const char *name, co
 /* A doubt about a value or a part of the program that p4d assumes: it judges the job, and no site refuses it.
  */
 void p4d_reader__doubt(p4d_reading *reading, const char *name, const char *why);
+/* Removes the entries of an argument or option whose unknown value does not matter: "reward_model.enable". */
+void p4d_reader__ignore_unknown(p4d_reading *reading, const char *name);
 /* Call it after the last unknown value. If some had no entry, p4d can conclude nothing from the others. */
 void p4d_reader__end_unknowns(p4d_reading *reading);
 /* Sets the options of Megatron-Core's CUDA graphs from cuda_graph_impl and cuda_graph_scope. */

@@ -63,3 +63,25 @@ for order in lua,p4d p4d,lua; do
 		same "$(job "$id" Partition)" a100
 	fi
 done
+
+# a script without options that another plugin moves: the answer says so, and how to ask p4d check
+cat >meg.sh <<'JOB'
+#!/bin/bash
+torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 40 --hidden-size 5120 --ffn-hidden-size 13824 --num-attention-heads 40 --seq-length 4096 \
+	--max-position-embeddings 4096 --swiglu --normalization RMSNorm --untie-embeddings-and-output-weights --position-embedding-type rope \
+	--disable-bias-linear --vocab-size 32000 --tokenizer-type NullTokenizer --micro-batch-size 1 --global-batch-size 64 --bf16 \
+	--tensor-model-parallel-size 4 --use-distributed-optimizer --no-create-attention-mask-in-dataloader
+JOB
+restarted lua,p4d
+for scripts in advise judge; do
+	sed "1i scripts = $scripts" "$own/etc/p4d.conf" >"$own/etc/p4d.conf.$scripts"
+	put_site "$own/etc/p4d.conf.$scripts" "$own"
+	run sbatch -H -J kept $node meg.sh
+	accepted
+	does_not_say "slurmctld has"
+	run sbatch -H -J routed $node meg.sh
+	[ "$scripts" = advise ] && accepted || refused P4D012 slurmctld
+	says "of 39.4 GiB" "; sbatch judged h100-80gb, and slurmctld has the job in partition a100"
+	says "p4d: fix: p4d check --partition=a100 JOB.sh"
+	sed -i 1d "$own/etc/p4d.conf"
+done

@@ -114,6 +114,43 @@ static void notes_that_pass(void **state)
 	}
 }
 
+/* Another plugin of slurmctld moved the job to other GPUs than those that sbatch judged. */
+static void a_job_that_was_moved(void **state)
+{
+	static const char text[] = "warn\tP4D112\tx\t\tscript\t\tgpu=h100%0a-80gb,verdict=warn";
+	static const p4d_gpu a100 = {.name = "a100-40gb"};
+	const p4d_verdict refused = {
+	    .messages = 1,
+	    .message = {{.code = P4D_E_DOES_NOT_FIT, .text = "needs", .fix = P4D_FIX_CHECK}},
+	    .geometry = {.gpu = &a100}};
+	p4d_job job = {.partition = "a100"};
+	p4d_verdict v = refused;
+	p4d_note note;
+
+	(void)state;
+	assert_true(p4d_note_read(text, &note));
+	p4d_note_say_moved(&note, &job, &v);
+	assert_string_equal(v.message[0].text,
+			    "needs; sbatch judged h100\\x0a-80gb, and slurmctld has the job in partition a100");
+	assert_string_equal(v.message[0].fix, "p4d check --partition=a100 JOB.sh");
+	/* the plan says for which GPU it is; a fix stays */
+	v = refused;
+	snprintf(v.planned.gpu, sizeof(v.planned.gpu), "b200-180gb");
+	snprintf(v.message[0].fix, sizeof(v.message[0].fix), "--p4d-tp=8");
+	p4d_note_say_moved(NULL, &job, &v);
+	assert_string_equal(v.message[0].text,
+			    "needs; sbatch judged b200-180gb, and slurmctld has the job in partition a100");
+	assert_string_equal(v.message[0].fix, "--p4d-tp=8");
+	/* the same GPU, or nothing to compare */
+	snprintf(v.planned.gpu, sizeof(v.planned.gpu), "a100-40gb");
+	const p4d_verdict same = v;
+	p4d_note_say_moved(&note, &job, &v);
+	assert_string_equal(v.message[0].text, same.message[0].text);
+	v = refused;
+	p4d_note_say_moved(NULL, &job, &v);
+	assert_string_equal(v.message[0].text, "needs");
+}
+
 static void plans_are_required_or_complete(void **state)
 {
 	p4d_verdict *v = verify(*state, ON("h100", 1), NULL, "");
@@ -258,6 +295,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(the_gpu_of_the_plan_where_nothing_else_tells),
 	    cmocka_unit_test(notes_that_pass),
+	    cmocka_unit_test(a_job_that_was_moved),
 	    cmocka_unit_test(the_default_partition_has_its_policy),
 	    cmocka_unit_test(small_jobs_are_left_alone),
 	    cmocka_unit_test(plans_are_required_or_complete),
