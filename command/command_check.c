@@ -320,7 +320,7 @@ static void judge(check *c, p4d_sbatch *sbatch, bool reads, uint32_t *published_
 
 	*published_batch = 0;
 	if (p4d_sbatch_request(sbatch, &err) < 0) {
-		p4d_guard_fail(c->site, &sbatch->job, &err, verdict);
+		p4d_guard_fail(c->site, &sbatch->job, &err, NULL, verdict);
 		return;
 	}
 	if (reads)

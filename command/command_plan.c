@@ -252,7 +252,8 @@ static void say_what_sbatch_chooses(const plans *p)
 
 	if (!p->counts.has_safe)
 		return;
-	printf("\nWithout them, sbatch takes the best layout below the safe %.0f %%:\n      %s\n",
+	printf("\nWithout them, sbatch takes the best layout below the safe %.0f %%, above which it warns:\n "
+	       "     %s\n",
 	       100 * p->space.safe,
 	       p4d_subject_flags(&p->counts.safe.request, "--p4d-", flags, sizeof(flags)));
 }

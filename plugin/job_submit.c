@@ -161,18 +161,18 @@ static void judge(const p4d_site *site, const p4d_job *job, const p4d_environmen
 	const char *plan = p4d_environment_plan(env);
 
 	if (env->conflict.code) {
-		p4d_guard_fail(site, job, &env->conflict, verdict);
+		p4d_guard_fail(site, job, &env->conflict, NULL, verdict);
 		return;
 	}
 	if (p4d_environment_request(env, &options, &err) < 0) {
-		p4d_guard_fail(site, job, &err, verdict);
+		p4d_guard_fail(site, job, &err, NULL, verdict);
 		return;
 	}
 	p4d_guard_verify(site, job, p4d_watch_cluster, NULL, plan, idle(env, note) ? NULL : &options,
 			 verdict);
 	if (plan && verdict->action != P4D_REJECT && verdict->judged &&
 	    outputs_agree(env, verdict, plan, &err) < 0)
-		p4d_guard_fail(site, job, &err, verdict);
+		p4d_guard_fail(site, job, &err, NULL, verdict);
 }
 
 /* Memory for one submission at a time. It is not on the stack, because the stack of a new thread in

@@ -96,7 +96,7 @@ static void unanswered(spank_t spank, const p4d_site *site, const p4d_job *job, 
 
 	slurm_info("p4d: [P4D%03d] %s; the step was not checked", err->code, err->text);
 	if (policy.mode == P4D_MODE_ENFORCE && !policy.exempt && policy.on_error == P4D_ON_ERROR_REJECT) {
-		p4d_guard_fail(site, job, err, &verdict);
+		p4d_guard_fail(site, job, err, NULL, &verdict);
 		conclude(spank, &verdict);
 	}
 }
@@ -139,7 +139,7 @@ static void judge(spank_t spank, const p4d_record *record, const p4d_given *give
 	if (!site)
 		return;
 	if (malformed || differs)
-		p4d_guard_fail(site, &record->job, &err, &verdict);
+		p4d_guard_fail(site, &record->job, &err, NULL, &verdict);
 	else
 		p4d_guard_verify(site, &record->job, no_cluster, NULL, line, &options, &verdict);
 	conclude(spank, &verdict);

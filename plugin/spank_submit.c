@@ -423,7 +423,7 @@ int p4d_submit_job(spank_t spank, const p4d_given *given, int argc, char **argv)
 	}
 	identify(&s);
 	if (malformed)
-		p4d_guard_fail(s.site, &s.job, &err, &s.verdict);
+		p4d_guard_fail(s.site, &s.job, &err, NULL, &s.verdict);
 	else
 		complete(&s);
 	int rc = conclude(spank, &s);
@@ -495,7 +495,7 @@ static int judge_by_record(submission *s, uint32_t job_id, p4d_error *err)
 			rc = p4d_record_step_agrees(&record.approved, s->verdict.plan, &s->request, err);
 	}
 	if (rc < 0)
-		p4d_guard_fail(s->site, &record.job, err, &s->verdict);
+		p4d_guard_fail(s->site, &record.job, err, NULL, &s->verdict);
 	p4d_record_free(&record);
 	return 0;
 }
@@ -522,7 +522,7 @@ int p4d_submit_step(spank_t spank, const p4d_given *given, int argc, char **argv
 		if (judge_by_record(&s, p4d_client_job_id(), &err) < 0)
 			s.verdict.action = P4D_PASS;
 	} else {
-		p4d_guard_fail(s.site, &s.job, &err, &s.verdict);
+		p4d_guard_fail(s.site, &s.job, &err, NULL, &s.verdict);
 	}
 	int rc = conclude(spank, &s);
 	release(&s);

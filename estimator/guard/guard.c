@@ -584,10 +584,11 @@ void p4d_guard__complete(const p4d_site *site, const p4d_job *job, p4d_cluster_s
 		advise(&g, verdict);
 }
 
-void p4d_guard_fail(const p4d_site *site, const p4d_job *job, const p4d_error *err, p4d_verdict *verdict)
+void p4d_guard_fail(const p4d_site *site, const p4d_job *job, const p4d_error *err,
+		    const char *override_reason, p4d_verdict *verdict)
 {
 	memset(verdict, 0, sizeof(*verdict));
 	verdict->policy = p4d_guard_policy(site, job, NULL);
 	p4d_verdict__error(verdict, err);
-	p4d_verdict__finish(verdict, NULL);
+	p4d_verdict__finish(verdict, override_reason);
 }

@@ -94,8 +94,10 @@ void p4d_guard_foresee(const p4d_site *site, const p4d_job *job, p4d_cluster_sou
 /*
  * Turns an error that prevented the check of a job (malformed option, unreadable model, ...) into a verdict
  * in the site's mode. Errors of the user cause a refusal; for errors of the site or of p4d, on_error decides.
+ * override_reason: of --p4d-override, which lets the job pass where the site allows it, or NULL.
  */
-void p4d_guard_fail(const p4d_site *site, const p4d_job *job, const p4d_error *err, p4d_verdict *verdict);
+void p4d_guard_fail(const p4d_site *site, const p4d_job *job, const p4d_error *err,
+		    const char *override_reason, p4d_verdict *verdict);
 
 /*
  * If the GPU lacks the precision or the FP8 recipe of a complete request (P4D_E_PRECISION): writes the

@@ -85,6 +85,12 @@ static void judge_program(const p4d_site *site, const p4d_job *job, p4d_cluster_
 	message->fix[0] = '\0';
 }
 
+/* The user's reason for an override; NULL: there is none. */
+static const char *override_of(const p4d_request *request)
+{
+	return p4d_is_set(request, P4D_OVERRIDE) ? request->override_reason : NULL;
+}
+
 /*
  * Tells the user why p4d cannot judge the job, unless the job has no GPUs, and lets it pass. But refuses a
  * job that does not fit with any values of the unknown options. job: with its reading, if the site uses it.
@@ -108,8 +114,7 @@ static void leave_unread(const p4d_guard_asked *asked, const p4d_job *job, const
 	if (verdict->messages)
 		judge_program(site, job, source, context, &verdict->message[0]);
 	p4d_guard__judge_weights(site, job, source, context, !asked->verifies, verdict);
-	p4d_verdict__finish(verdict, p4d_is_set(request, P4D_OVERRIDE) ? request->override_reason
-								       : asked->override_reason);
+	p4d_verdict__finish(verdict, override_of(request) ? override_of(request) : asked->override_reason);
 }
 
 /* Names a model in the request: a program that p4d does not model needs none, but each plan has one. */
@@ -132,7 +137,7 @@ static bool uses_plan(const p4d_job *job)
 static void leave_unnamed(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
 			  const p4d_request *request, p4d_verdict *verdict)
 {
-	const char *reason = p4d_is_set(request, P4D_OVERRIDE) ? request->override_reason : NULL;
+	const char *reason = override_of(request);
 
 	p4d_guard_verify(site, job, source, context, NULL, NULL, verdict);
 	if (verdict->would_reject || verdict->policy.mode == P4D_MODE_OFF || verdict->policy.exempt)
@@ -202,7 +207,7 @@ static void refuse(const p4d_site *site, const p4d_job *job, const p4d_request *
 	verdict->policy = p4d_guard_policy(site, job, NULL);
 	p4d_verdict__error(verdict, err);
 	p4d_verdict__name_model(verdict, request);
-	p4d_verdict__finish(verdict, p4d_is_set(request, P4D_OVERRIDE) ? request->override_reason : NULL);
+	p4d_verdict__finish(verdict, override_of(request));
 }
 
 /* Replaces the typed value of an option by the value in a layout that fits. */
@@ -352,7 +357,7 @@ static void submit(const p4d_guard_asked *asked, bool searches)
 		p4d_guard__complete(site, &with, source, context, preset.global_batch, searches, request,
 				    verdict);
 	else if (typed && !unread)
-		p4d_guard_fail(site, job, &err, verdict);
+		p4d_guard_fail(site, job, &err, override_of(request), verdict);
 	else
 		leave_unread(asked, &with, &err);
 	/* slurmctld also treats the job as one without options */
@@ -407,8 +412,7 @@ void p4d_guard__judge_asked(const p4d_guard_asked *asked, bool searches)
 	submit(asked, searches);
 	const p4d_request *request = asked->request;
 	p4d_guard__judge_rehearsed(asked->site, asked->job, asked->source, asked->context,
-				   p4d_is_set(request, P4D_OVERRIDE) ? request->override_reason : NULL,
-				   asked->verdict);
+				   override_of(request), asked->verdict);
 	say_comment(asked->job, asked->verdict);
 }
 

@@ -39,8 +39,9 @@ static void finish_units(p4d_reading *r, bool by_trainer)
 	p4d_finetune__put_if_set(r, P4D_ORIG_PARAMS, AT(FSDP_ORIG_PARAMS));
 	p4d_finetune__put_if_set(r, P4D_FORWARD_PREFETCH, AT(FSDP_FORWARD));
 	if (p4d_reader__is(AT(FSDP_LIMIT), "off"))
-		p4d_reader__doubt(r, "limit_all_gathers",
-			  "FSDP may gather parameters early, which takes more memory than p4d counts");
+		p4d_reader__doubt(
+		    r, "limit_all_gathers",
+		    "FSDP may gather parameters early, which takes more memory than p4d counts");
 }
 
 /*
@@ -61,10 +62,11 @@ void p4d_finetune__released(p4d_reading *r, const p4d_read_release *release)
 		return;
 	if (!at) {
 		p4d_reader__doubt(r, "fsdp-version",
-			  told ? "the release of transformers: before 5.0 it always uses FSDP1, and "
-				 "before 5.4 parameters stay gathered"
-			       : "the release of transformers: before 5.10 it uses FSDP1, which keeps "
-				 "parameters outside of layers gathered");
+				  told
+				      ? "the release of transformers: before 5.0 it always uses FSDP1, and "
+					"before 5.4 parameters stay gathered"
+				      : "the release of transformers: before 5.10 it uses FSDP1, which keeps "
+					"parameters outside of layers gathered");
 	} else if (at < 500 || (!told && at < 510)) {
 		*version = release->place;
 		snprintf(version->text, sizeof(version->text), "1");

@@ -237,6 +237,11 @@ void p4d_reader__take_comments(p4d_reading *r, const p4d_reader_host *host, cons
 
 	while (next_word(&c, word, sizeof(word)))
 		take_word(r, host, name, c.line, word);
+	/* "finetune=lora" names adapters; whether the weights below them are quantized, the script says */
+	p4d_read_value *method = &r->value[P4D_FINETUNE];
+	const p4d_read_value *quant = &r->value[P4D_QUANT];
+	if (p4d_reader__is(method, "lora") && p4d_reader__set(quant) && !p4d_reader__is(quant, "none"))
+		snprintf(method->text, sizeof(method->text), "qlora");
 }
 
 /* ---- the program ---- */

@@ -81,7 +81,8 @@ for scripts in advise judge; do
 	does_not_say "slurmctld has"
 	run sbatch -H -J routed $node meg.sh
 	[ "$scripts" = advise ] && accepted || refused P4D012 slurmctld
-	says "of 39.4 GiB" "; sbatch judged h100-80gb, and slurmctld has the job in partition a100"
+	says "of 39.4 GiB"
+	says "; sbatch judged h100-80gb, and slurmctld has the job in partition a100"
 	says "p4d: fix: p4d check --partition=a100 JOB.sh"
 	sed -i 1d "$own/etc/p4d.conf"
 done

@@ -16,6 +16,16 @@ says "p4d: [P4D113]"
 run sbatch -H $node --p4d-model=llama13b --p4d-tp=3 --p4d-override=deadline job.sh
 refused P4D020
 
+# and for a model that p4d does not know
+for command in "sbatch -H" "p4d check"; do
+	run $command -p lenient $node --p4d-model=nobodys-70b --p4d-override=deadline job.sh
+	accepted
+	says "[P4D007]"
+	says "p4d: [P4D113]"
+	run $command -p h100 $node --p4d-model=nobodys-70b --p4d-override=deadline job.sh
+	refused P4D007
+done
+
 # a script whose weights alone do not fit is refused without a plan; slurmctld also accepts the reason
 conf=$CLUSTER/etc/p4d.conf
 at_end() { cp "$CLUSTER/p4d.conf.good" "$conf"; }

@@ -96,3 +96,17 @@ printf '#!/bin/bash\ntorchrun --nproc_per_node 1 %s --fsdp full_shard\n' "$train
 run p4d check $one --gpus-per-node=1 one.sh
 [ -z "$(fix)" ] || fail "a fix that trains with another batch"
 says "; with more GPUs: FSDP on 1 x 2 (" "recompute=full, global-batch=2)"
+
+# a variable that also sets another argument: the fix names the line where the argument is
+cat >shared.sh <<'JOB'
+#!/bin/bash
+N=2
+torchrun --nproc_per_node $N pretrain_gpt.py --num-layers 32 --hidden-size 4096 --ffn-hidden-size 14336 --num-attention-heads 32 \
+	--group-query-attention --num-query-groups 8 --seq-length 8192 --max-position-embeddings 8192 --swiglu --normalization RMSNorm \
+	--untie-embeddings-and-output-weights --position-embedding-type rope --disable-bias-linear --vocab-size 128256 --tokenizer-type NullTokenizer \
+	--micro-batch-size 1 --global-batch-size 64 --bf16 --tensor-model-parallel-size 1 --use-distributed-optimizer \
+	--no-create-attention-mask-in-dataloader --recompute-activations --context-parallel-size=$N
+JOB
+run p4d check --conf p4d.conf -p h100 -N1 --gpus-per-node=2 shared.sh
+says "shared.sh:3: --nproc_per_node 4"
+case $(fix) in *shared.sh:2*) fail "the fix also changes the context parallel size" ;; esac

@@ -103,6 +103,10 @@ prints "global-batch         16 "
 job '# p4d: program=trl finetune=lora model=meta-llama/Llama-3.1-8B seq-len=2048 micro-batch=1 global-batch=4 precision=bf16' \
 	'accelerate launch --num_processes 4 train.py'
 holds 35.1 --conf judge.conf
+# finetune=lora names adapters; that the weights are quantized, the script says
+job '# p4d: program=trl finetune=lora' "torchrun --nproc_per_node 4 train.py $arguments --load_in_4bit"
+exits 0 p4d read job.sh
+prints "finetune             qlora          job.sh:3" "quant                nf4"
 # the shape of the adapters is in the script, which only lacks the switch
 job '# p4d: program=trl finetune=lora' "torchrun --nproc_per_node 4 train.py $arguments --lora_r 256 --lora_target_modules q_proj k_proj --lora_dropout 0.1"
 exits 0 p4d read job.sh

@@ -130,8 +130,9 @@ static void a_job_that_was_moved(void **state)
 	(void)state;
 	assert_true(p4d_note_read(text, &note));
 	p4d_note_say_moved(&note, &job, &v);
-	assert_string_equal(v.message[0].text,
-			    "needs; sbatch judged h100\\x0a-80gb, and slurmctld has the job in partition a100");
+	assert_string_equal(
+	    v.message[0].text,
+	    "needs; sbatch judged h100\\x0a-80gb, and slurmctld has the job in partition a100");
 	assert_string_equal(v.message[0].fix, "p4d check --partition=a100 JOB.sh");
 	/* the plan says for which GPU it is; a fix stays */
 	v = refused;
@@ -220,15 +221,15 @@ static void failures_before_judging(void **state)
 	p4d_error err;
 
 	p4d_fail(&err, P4D_E_VALUE, "--p4d-tp=8x");
-	p4d_guard_fail(*state, &job, &err, &v);
+	p4d_guard_fail(*state, &job, &err, NULL, &v);
 	assert_int_equal(v.action, P4D_REJECT);
 	job.partition = "watched";
-	p4d_guard_fail(*state, &job, &err, &v);
+	p4d_guard_fail(*state, &job, &err, NULL, &v);
 	assert_int_equal(v.action, P4D_PASS);
 	assert_true(v.would_reject);
 	job.partition = "h100";
 	p4d_fail(&err, P4D_E_CONF_SYNTAX, "p4d.conf:3: what");
-	p4d_guard_fail(*state, &job, &err, &v);
+	p4d_guard_fail(*state, &job, &err, NULL, &v);
 	assert_int_equal(v.action, P4D_WARN); /* on_error = pass */
 }
 

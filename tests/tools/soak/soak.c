@@ -136,18 +136,14 @@ static const char *code_of(const verdict *v, char text[8])
 	return text;
 }
 
-/*
- * Its own name replaces others. Not with --p4d-override: slurmctld grants it also to a job whose model sbatch
- * does not know, for which sbatch and `p4d check` refuse it.
- */
+/* Its own name replaces others. */
 static void name_job(job *j, const char *name)
 {
 	unsigned kept = 0;
 
 	for (unsigned i = 0; i < j->pieces; i++)
 		if (strncmp(j->piece[i].text, "-J", 2) != 0 &&
-		    strncmp(j->piece[i].text, "--job-name", 10) != 0 &&
-		    !strstr(j->piece[i].text, "p4d-override") && !strstr(j->piece[i].text, "P4D_OVERRIDE"))
+		    strncmp(j->piece[i].text, "--job-name", 10) != 0)
 			j->piece[kept++] = j->piece[i];
 	j->pieces = kept;
 	char text[64];
