@@ -35,7 +35,7 @@ static const char *copy(yaml_reading *y, const yaml_char_t *text)
 	return p4d_config__text(y->tree, (const char *)text, strlen((const char *)text));
 }
 
-/* An anchor gets its node only when the node is complete, so that no node contains itself. */
+/* Gives a node to an anchor. This happens only when the node is complete, so that no node contains itself. */
 static bool set_anchor(yaml_reading *y, const char *name, const p4d_config_node *node)
 {
 	int i = 0;
@@ -145,7 +145,7 @@ static bool alias(yaml_reading *y, const yaml_event_t *event)
 	return place(y, again);
 }
 
-/* *more: there is more text. */
+/* Adds an event to the tree. *more: there is more text. */
 static bool take(yaml_reading *y, const yaml_event_t *event, bool *more)
 {
 	switch (event->type) {
@@ -169,7 +169,7 @@ static bool take(yaml_reading *y, const yaml_event_t *event, bool *more)
 	}
 }
 
-/* The next piece of the text, until the time limit. */
+/* Gives libyaml the next piece of the text, until the time limit. */
 static int next_piece(void *context, unsigned char *buffer, size_t size, size_t *read)
 {
 	yaml_reading *y = context;

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Number of names in the lists that start with this text; 1 also if the text is a name itself. */
+/* Number of names in the lists that start with this text. 1 also if the text itself is a name. */
 static unsigned count_names(const char *const *lists, const char *name)
 {
 	char wanted[100];
@@ -35,7 +35,7 @@ static bool is_known(const char *const *lists, const char *name)
 	if (!*text || !strcmp(text, "h") || !strcmp(text, "help"))
 		return true;
 	if (name[strlen(text)] == '.' &&
-	    (!strcmp(text, "accelerate") || !strcmp(text, "env"))) /* as in TrlParser */
+	    (!strcmp(text, "accelerate") || !strcmp(text, "env"))) /* TrlParser also reads this key */
 		return true;
 	return count_names(lists, text) == 1 ||
 	       (!strncmp(text, "no_", 3) && count_names(lists, text + 3) == 1) ||
@@ -65,15 +65,18 @@ void p4d_reader__weigh(p4d_read_evidence *e, const p4d_reader *reader, const cha
 {
 	const p4d_read_argument *a = p4d_reader__find(reader, name);
 
-	e->file = e->file || (a && p4d_reader__is_file(a)) ||
-		  (reader->assignments && p4d_reader__same_name(name, "--config-name")); /* syntax of hydra */
+	e->file =
+	    e->file || (a && p4d_reader__is_file(a)) ||
+	    (reader->assignments && p4d_reader__same_name(name, "--config-name")); /* hydra's own arguments */
 	e->typical = e->typical || is_typical(reader, name);
 	if (reader->parser && !*e->foreign && !is_known(reader->parser, name + strspn(name, "-")))
 		note_foreign(e, name);
 }
 
-/* Weighs a word that belongs to no option. If the program takes no operand except a file, any other word
- * is evidence against the program. */
+/*
+ * Weighs a word that belongs to no option. If the program takes no such word except a file name, any other
+ * word is evidence against the program.
+ */
 static void weigh_operand(p4d_read_evidence *e, const p4d_reader *reader, const char *word)
 {
 	const p4d_read_argument *a = p4d_reader__find(reader, "");
@@ -85,16 +88,17 @@ static void weigh_operand(p4d_read_evidence *e, const p4d_reader *reader, const 
 		note_foreign(e, word);
 }
 
-/* The name in "--name=value", or in "name=value" if that is an argument. "": none. */
+/* Copies the name in "--name=value", or in "name=value" if that is an argument. "": none. */
 static const char *name_of(const p4d_reader *reader, p4d_value word, char *name, size_t size)
 {
 	uint32_t from = 0, equals = 0;
 	bool dash;
 
 	*name = '\0';
-	while (from < word.length && !word.at[from].unknown && word.at[from].c == '+') /* as in hydra */
+	while (from < word.length && !word.at[from].unknown &&
+	       word.at[from].c == '+') /* hydra accepts plus signs before a name */
 		from++;
-	if (from) /* an empty word has no cells */
+	if (from) /* a word without cells is empty */
 		word = (p4d_value){word.at + from, word.length - from};
 	dash = word.length > 1 && !word.at[0].unknown && word.at[0].c == '-' &&
 	       !(word.at[1].c >= '0' && word.at[1].c <= '9') && word.at[1].c != '.';

@@ -7,7 +7,7 @@
  */
 #include "reader/evidence.h"
 
-/* TrainingArguments, Seq2SeqTrainingArguments */
+/* Fields of TrainingArguments and Seq2SeqTrainingArguments. */
 static const char training[] =
     " accelerator_config activation_checkpointing activation_checkpointing_kwargs adafactor adam_beta1"
     " adam_beta2 adam_epsilon auto_find_batch_size average_tokens_across_devices batch_eval_metrics"
@@ -42,8 +42,10 @@ static const char training[] =
     " warmup_steps weight_decay xpu_backend"
     " ";
 
-/* SFTConfig, DPOConfig and other preference methods, ModelConfig, ScriptArguments, and TrlParser's own
- * arguments */
+/*
+ * Fields of SFTConfig, DPOConfig and other preference methods, ModelConfig, ScriptArguments; and TrlParser's
+ * own arguments.
+ */
 static const char trl[] =
     " accelerate_config activation_offloading alpha assistant_only_loss attn_implementation beta"
     " bnb_4bit_quant_storage bnb_4bit_quant_type chars_per_token chat_template_path"
@@ -65,7 +67,7 @@ static const char trl[] =
     " use_safetensors use_weighting vllm_model_impl"
     " ";
 
-/* Configurations of methods that generate or need a reward model: GRPO, RLOO, PPO, KTO ... */
+/* Fields of the configurations of methods that generate or need a reward model: GRPO, RLOO, PPO, KTO ... */
 static const char methods[] =
     " base_model_attribute_name batch_size cache_implementation cast_lm_head_to_fp32"
     " center_rewards_coefficient chat_template_kwargs cliprange cliprange_value delta desirable_weight"
@@ -95,7 +97,7 @@ static const char methods[] =
     " wandb_log_unique_prompts whiten_rewards world_size"
     " ";
 
-/* The alignment handbook and Open-R1, whose programs have the same names as TRL's */
+/* Fields of the alignment handbook and Open-R1, whose programs have the same names as TRL's. */
 static const char recipes[] =
     " auto_insert_empty_system_msg base_model_revision benchmarks callbacks chat_template"
     " code_eval_scoring_mode code_eval_test_batch_size code_language code_provider cosine_max_len"
@@ -109,7 +111,7 @@ static const char recipes[] =
     " wandb_run_group"
     " ";
 
-/* run_clm.py, run_mlm.py, run_summarization.py, run_translation.py of transformers' examples */
+/* Arguments of transformers' examples run_clm.py, run_mlm.py, run_summarization.py and run_translation.py. */
 static const char examples[] =
     " attn_implementation block_size cache_dir config_name config_overrides dataset_config_name"
     " dataset_name dtype forced_bos_token ignore_pad_token_for_loss keep_linebreaks lang line_by_line"

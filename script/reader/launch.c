@@ -6,12 +6,14 @@
 #include "reader/reader_internal.h"
 
 typedef struct launcher {
-	const char *name, *subcommand; /* the subcommand, for accelerate launch; NULL: none */
-	const char *switches;          /* long options without a value, separated by blanks */
+	const char *name,
+	    *subcommand;      /* subcommand that starts programs, as in accelerate launch; NULL: none */
+	const char *switches; /* long options without a value, separated by blanks */
 	const char *short_switches;
 	unsigned operands; /* number of words between the options and the command */
-	/* MPI: a command; long options have one dash. REMOTE: a command, or one word with shell commands.
-	 * DASHES: the words after "--". EITHER: a command or, after -m, a Python module. */
+	/* What the launcher starts. MPI: a command; its own long options have one dash. REMOTE: a command, or
+	 * one word with shell commands. DASHES: the words after "--". EITHER: a command or, after -m, a
+	 * Python module. */
 	enum { COMMAND, MPI, PYTHON, SHELL, REMOTE, DASHES, EITHER } starts;
 	const char *prefix; /* prefix of the launcher's options that affect the training; NULL: none do */
 } launcher;
@@ -136,7 +138,7 @@ static p4d_value last_part(p4d_value path)
 }
 
 /*
- * The first launcher with this name, starting at `one`; NULL: none. last: the last part of a path. python3.11
+ * The first launcher with this name after `from`; NULL: none. last: the last part of a path. python3.11
  * counts as python.
  */
 static const launcher *find_launcher(const launcher *from, p4d_value last)
@@ -162,7 +164,7 @@ static bool ends_with(p4d_value word, const char *text)
 	       p4d_value_is((p4d_value){word.at + word.length - length, length}, text);
 }
 
-/* Whether a word is NAME=VALUE before a command. */
+/* Whether a word is NAME=VALUE, an assignment before a command. */
 static bool is_assignment(p4d_value word)
 {
 	for (uint32_t i = 0; i < word.length && !word.at[i].unknown; i++) {
@@ -199,11 +201,11 @@ static void note(p4d_launch *launch, const launcher *l, p4d_value word, const ch
 	plain[i] = '\0';
 	if (!strcmp(l->name, "srun") && !strncmp(plain, "container", strlen("container")))
 		launch->container = true;
-	if (!strcmp(l->name, "srun") && name[0] == 'N') /* -N1, -N 1 */
+	if (!strcmp(l->name, "srun") && name[0] == 'N') /* srun's -N, as in -N1 or -N 1 */
 		launch->step_nodes = word.length > 1 ? (p4d_value){word.at + 1, word.length - 1} : value;
 	if (!strcmp(l->name, "srun") && is_among(of_step, plain))
 		launch->step_gpus = value;
-	if (!strcmp(l->name, "srun") && name[0] == 'G') /* -G1, -G 1 */
+	if (!strcmp(l->name, "srun") && name[0] == 'G') /* srun's -G, as in -G1 or -G 1 */
 		launch->step_gpus = word.length > 1 ? (p4d_value){word.at + 1, word.length - 1} : value;
 	if (!strcmp(l->name, "composer") && !strcmp(plain, "n"))
 		launch->gpus_per_node = value;
@@ -218,14 +220,15 @@ static void note(p4d_launch *launch, const launcher *l, p4d_value word, const ch
 			launch->nodes = value;
 	for (i = 0; i < sizeof(gpus) / sizeof(gpus[0]); i++)
 		if (!strcmp(plain, gpus[i]) && (p4d_value_is(value, "gpu") || p4d_value_is(value, "auto")))
-			launch->every_gpu = true; /* torchrun's words for all GPUs of a node */
+			launch->every_gpu = true; /* the value is torchrun's word for all GPUs of a node */
 		else if (!strcmp(plain, gpus[i])) {
 			launch->gpus_per_node = value;
 			launch->gpus_option = word;
 		}
 }
 
-/* Whether a word is a Python file or another launcher: it must be the program, whatever came before it. */
+/* Whether a word is a Python file or another launcher. Such a word must be the program, whatever precedes
+ * it. */
 static bool is_known_program(p4d_value word)
 {
 	return ends_with(word, ".py") || find_launcher(launchers, last_part(word));
@@ -236,7 +239,7 @@ static bool is_image(p4d_value word)
 	return ends_with(word, ".sif") || ends_with(word, ".simg") || ends_with(word, ".sqsh");
 }
 
-/* Whether words[0], whose value is unknown, may be further options, or empty. */
+/* Whether words[0], whose value is unknown, may be more options, or empty. */
 static bool may_be_options(const launcher *l, const p4d_value *words, size_t count)
 {
 	const p4d_value last = last_part(words[0]);
@@ -244,7 +247,7 @@ static bool may_be_options(const launcher *l, const p4d_value *words, size_t cou
 	if (count < 2 || !words[0].at[0].unknown || words[0].at[0].quoted)
 		return false;
 	if (last.length && last.length < words[0].length && !p4d_value_unknown(last))
-		return false; /* "$DIR/train.py" */
+		return false; /* a path such as "$DIR/train.py" is no option */
 	if (l->operands)
 		return is_image(words[1]);
 	return is_known_program(words[1]) || (words[1].length > 1 && words[1].at[0].c == '-');
@@ -264,7 +267,7 @@ static size_t shell_options(const char *letters, p4d_launch *launch, bool *text)
 	return words;
 }
 
-/* Whether a word cannot be the value of the long option before it, so that this unknown option must be a
+/* Whether a word cannot be the value of the unknown long option before it. That option must then be a
  * switch. */
 static bool is_no_value(const launcher *l, p4d_value word)
 {
@@ -288,7 +291,8 @@ static size_t behind_options(const launcher *l, const p4d_value *words, size_t c
 			at++;
 			continue;
 		}
-		const bool plus = l->starts == SHELL && w.length && w.at[0].c == '+'; /* bash +x */
+		const bool plus =
+		    l->starts == SHELL && w.length && w.at[0].c == '+'; /* an option such as bash +x */
 		if (!w.length || w.at[0].unknown || (w.at[0].c != '-' && !plus) || w.length == 1)
 			break;
 		uint32_t dashes = w.length > 1 && w.at[1].c == '-' ? 2 : 1, equals = dashes;
@@ -309,7 +313,7 @@ static size_t behind_options(const launcher *l, const p4d_value *words, size_t c
 			continue;
 		}
 		if (dashes == 1 && l->starts == PYTHON && !strcmp(name, "c"))
-			return count; /* a program given on the command line */
+			return count; /* python -c has its program on the command line */
 		if (equals < w.length) {
 			note(launch, l, word, name, (p4d_value){w.at + equals + 1, w.length - equals - 1});
 			at++;
@@ -340,7 +344,7 @@ static size_t behind_dashes(const p4d_value *words, size_t count, size_t at)
 static size_t behind_unknown(const p4d_value *words, size_t count, size_t at)
 {
 	const p4d_value last = last_part(words[at]);
-	bool plain = true; /* no options so far */
+	bool plain = true; /* no option has come so far */
 
 	if (at + 1 >= count || !last.length || !p4d_value_unknown(last))
 		return at;

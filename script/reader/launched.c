@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Nodes and GPUs of a training, and the environment that its process gets in addition to arguments. */
+/* Sets the nodes and GPUs of a training, and options that follow from the environment of its process. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -33,12 +33,12 @@ static void take_launched(p4d_reading *r, const p4d_shell *shell, p4d_option opt
 		found.named_line = r->line;
 	}
 	if (p4d_number_whole(found.text, 1, UINT32_MAX, &number))
-		r->value[option] = found; /* not "gpu", "auto", "1:4" */
+		r->value[option] = found; /* only numbers are stored: not "gpu", "auto" or "1:4" */
 }
 
 /*
- * GPUs that the script makes visible to a program: "0,1,2,3". Slurm replaces the value in sbatch's
- * environment. False: the script does not choose them.
+ * The GPUs in CUDA_VISIBLE_DEVICES, if the script sets it: "0,1,2,3". In the job, Slurm replaces the value of
+ * sbatch's environment. False: the script does not choose them.
  */
 static bool sees_some(p4d_shell *shell, p4d_value *value, p4d_read_value *place)
 {
@@ -48,7 +48,7 @@ static bool sees_some(p4d_shell *shell, p4d_value *value, p4d_read_value *place)
 	return place->file && place->file[0] != '$';
 }
 
-/* Whether srun's options give the step GPUs of their own, which no number of processes changes. */
+/* Whether srun's options request GPUs for the step. The number of processes does not change these GPUs. */
 static bool has_step_gpus(p4d_shell *shell, const p4d_launch *launch)
 {
 	const char *file =
@@ -57,7 +57,7 @@ static bool has_step_gpus(p4d_shell *shell, const p4d_launch *launch)
 	return file && file[0] != '$';
 }
 
-/* The launcher's option for the number of processes. */
+/* Stores the launcher's option for the number of processes. */
 static void take_option(p4d_reading *r, p4d_shell *shell, const p4d_launch *launch)
 {
 	char name[sizeof(r->processes) - 2];
@@ -88,7 +88,10 @@ static bool take_visible(p4d_reading *r, p4d_shell *shell)
 	return true;
 }
 
-/* A launcher that starts one rank per GPU of its node, on the nodes that its options name. */
+/*
+ * Sets the GPUs per node for a launcher that starts one rank per GPU: those that the script makes visible,
+ * otherwise Slurm's number.
+ */
 static void take_every_gpu(p4d_reading *r, p4d_shell *shell)
 {
 	p4d_value value;
@@ -101,9 +104,9 @@ static void take_every_gpu(p4d_reading *r, p4d_shell *shell)
 }
 
 /*
- * DeepSpeed's --include: nodes with their GPUs, "worker-0:0,1@worker-1:2,3"; a node without a list uses all
- * its GPUs (launcher/runner.py, parse_resource_filter). 0: nodes have different numbers of GPUs, or the text
- * is malformed.
+ * Counts the GPUs per node in DeepSpeed's --include, which lists nodes with their GPUs:
+ * "worker-0:0,1@worker-1:2,3"; a node without a list uses all its GPUs (launcher/runner.py,
+ * parse_resource_filter). 0: nodes have different numbers of GPUs, or the text is malformed.
  */
 static uint64_t count_included(const char *text, uint64_t *nodes, bool *every_gpu)
 {
@@ -185,7 +188,7 @@ void p4d_reader__launched(p4d_reading *r, p4d_shell *shell, const p4d_launch *la
 	take_launched(r, shell, P4D_GPUS_PER_NODE, gpus_per_node);
 	take_option(r, shell, launch);
 	take_included(r, shell, launch);
-	/* without a launcher there is one process, which can be a complete training only on one GPU */
+	/* a program without a launcher is one process, so it can train only on one GPU */
 	r->alone = !r->reader->every_gpu && !launch->every_gpu &&
 		   !p4d_reader__set(&r->value[P4D_GPUS_PER_NODE]) && is_one(shell, "SLURM_NNODES") &&
 		   is_one(shell, "SLURM_GPUS_ON_NODE");

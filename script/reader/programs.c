@@ -20,8 +20,8 @@ const p4d_reader *p4d_reader__at(size_t index)
 }
 
 /*
- * Matches a path with a pattern that has at most one wildcard, at either end. Of the path's directories, only
- * as many count as the pattern has.
+ * Matches a path with a pattern that has at most one wildcard, at either end. Only the last parts of the path
+ * count, as many as the pattern has.
  */
 static bool is_named(p4d_value program, const char *pattern)
 {
@@ -29,7 +29,7 @@ static bool is_named(p4d_value program, const char *pattern)
 	const char end = length ? pattern[length - 1] : '*';
 
 	if (!from || (end != '*' && (program.at[from - 1].unknown || program.at[from - 1].c != end)))
-		return false; /* fast exit: most names differ here */
+		return false; /* fast exit: most names differ in this character */
 	for (const char *at = pattern; *at; at++)
 		directories += *at == '/';
 	while (from && (program.at[from - 1].unknown || program.at[from - 1].c != '/' || directories--))
@@ -48,8 +48,8 @@ static bool is_named(p4d_value program, const char *pattern)
 
 /*
  * Number of words that form the program's name: 2 for "axolotl train"; 0: the words are not its name.
- * "train.py *.yaml" counts one word: other programs are called train.py as well, but have no such file as
- * argument.
+ * "train.py *.yaml" counts as one word. It needs the file as argument, because other programs are also called
+ * train.py.
  */
 static size_t is_program(const p4d_launch *launch, const char *pattern)
 {
@@ -71,12 +71,13 @@ static bool is_argument(p4d_value word, const char *name)
 	char text[96];
 	uint32_t equals = 0;
 
-	while (word.length && !word.at[0].unknown && word.at[0].c == '+') /* hydra's "++NAME=" */
+	while (word.length && !word.at[0].unknown &&
+	       word.at[0].c == '+') /* hydra's "++NAME=" has plus signs before the name */
 		word = (p4d_value){word.at + 1, word.length - 1};
 	if (!word.length || (word.at[0].c != name[0] && (!strchr("-_", name[0]) || word.at[0].c != '_')))
-		return false; /* fast exit: most words differ here */
+		return false; /* fast exit: most words differ in this character */
 	if (word.length > 2 && name[1] && !strchr("-_", name[2]) && word.at[2].c != name[2])
-		return false; /* and most options differ in the first letter after "--" */
+		return false; /* most options differ in the first letter after "--" */
 	while (equals < word.length && (word.at[equals].unknown || word.at[equals].c != '='))
 		equals++;
 	return p4d_reader__same_name(p4d_value_text((p4d_value){word.at, equals}, text, sizeof(text)), name);
@@ -114,8 +115,8 @@ static bool has_argument(const p4d_launch *launch, const p4d_reader *reader)
 }
 
 /*
- * Marks the first letters of the parts of a program's path. Most program names in the tables begin with other
- * letters.
+ * Marks the characters with which parts of a program's path begin. Most names in the tables begin with other
+ * characters, so p4d can skip them.
  */
 static void note_beginnings(p4d_value path, bool begins[256])
 {
@@ -124,9 +125,11 @@ static void note_beginnings(p4d_value path, bool begins[256])
 			begins[(unsigned char)path.at[i].c] = true;
 }
 
-/* Whether a name of the table is that of the command's program. common: other programs have this name as
- * well, so the arguments decide. *alike: the arguments are typical of the program, but one of them
- * disproves it. */
+/*
+ * Number of words of the command that match a name of the table; 0: none. common: other programs have this
+ * name as well, so the arguments decide. *alike: the arguments are typical of the program, but one of them
+ * disproves it.
+ */
 static size_t match(p4d_shell *shell, const p4d_launch *launch, const p4d_reader *reader, const char *name,
 		    bool common, unsigned *left, bool *alike)
 {
@@ -141,7 +144,8 @@ static size_t match(p4d_shell *shell, const p4d_launch *launch, const p4d_reader
 		*alike = e.typical && *e.foreign;
 		return p4d_reader__may_be_proven(&e) ? words : 0;
 	}
-	/* other programs have names that start like this */
+	/* for a name with *, the arguments must also match, because other programs have names that start like
+	 * this */
 	if (name[strlen(name) - 1] == '*' && reader->arguments_alone[0] && !reader->assignments &&
 	    !has_argument(launch, reader))
 		return 0;
@@ -180,13 +184,13 @@ static const p4d_reader *find_by_name(p4d_shell *shell, const p4d_launch *launch
 	return like;
 }
 
-/* Whether a program has a list of its arguments, in which all arguments of the command are. */
+/* Whether a program has a list of its arguments that contains all arguments of the command. */
 static bool knows_all(p4d_shell *shell, const p4d_launch *launch, const p4d_reader *reader, unsigned *left)
 {
 	return reader->parser && !*p4d_reader__weigh_command(shell, launch, reader, 1, left).foreign;
 }
 
-/* `like`, unless its program lacks one of the arguments and another program knows all of them. */
+/* Returns `like`, or another program that knows all arguments if `like` lacks one of them. */
 static const p4d_reader *more_like(p4d_shell *shell, const p4d_launch *launch, const p4d_reader *like,
 				   unsigned *left)
 {

@@ -8,7 +8,7 @@
 
 enum { FIRST_MINOR = 9, LAST_MINOR = 14, BEGINNING = 16 << 10, FIRST_RELEASE = 3, LAST_RELEASE = 99 };
 
-/* DIRECTORY/bin/NAME: returns DIRECTORY. False: the path has another form. */
+/* Finds DIRECTORY in the path DIRECTORY/bin/NAME. False: the path has another form. */
 static bool in_bin(const char *path, const char *name, char *directory, size_t size)
 {
 	const size_t length = strlen(path), tail = strlen("/bin/") + strlen(name);
@@ -22,13 +22,14 @@ static bool in_bin(const char *path, const char *name, char *directory, size_t s
 
 static void take_directory(p4d_read_python *python, const char *directory)
 {
-	python->pinned.major = 0; /* that release may be in another environment */
+	python->pinned.major = 0; /* the script may have installed that release into another environment */
 	if (*python->directory && strcmp(python->directory, directory) != 0)
-		python->unknown = true; /* p4d does not know all words that select the environment */
+		python->unknown = true; /* the command has words that p4d does not know and that may select
+					   the environment */
 	snprintf(python->directory, sizeof(python->directory), "%s", directory);
 }
 
-/* A program that runs after this command may use another environment, or none. */
+/* Notes that programs after this command may use another environment, or none. */
 static void leave_directory(p4d_read_python *python)
 {
 	python->pinned.major = 0;
@@ -76,7 +77,8 @@ void p4d_reader__python_command(p4d_read_python *python, const p4d_value *words,
 		which++;
 	if (!count || which == OTHERS)
 		return;
-	python->changed = true; /* the environment that is active at sbatch may not be the one that runs */
+	python->changed = true; /* the environment that is active when the user types sbatch may not be the
+				   one that the job uses */
 	if (count > 1 && is_among(words[1], asks))
 		return;
 	if (count < 3 || which >= CONDAS || !p4d_value_is(words[1], "activate")) {
@@ -97,15 +99,16 @@ void p4d_reader__python_command(p4d_read_python *python, const p4d_value *words,
 typedef struct installation {
 	const p4d_value *words;
 	size_t count;
-	char directory[256]; /* environment of /opt/venv/bin/pip; "": the active environment */
-	bool plain;          /* a requirement whose release p4d knows */
+	char directory[256]; /* environment of a pip with a path, as in /opt/venv/bin/pip; "": the active
+				environment */
+	bool plain;          /* the command has a requirement whose release p4d knows */
 	bool adds;
-	bool harms; /* the command may also change transformers */
+	bool harms; /* the command may change the release of transformers */
 } installation;
 
 /*
- * The last part of a program's path, if it is one of these few names; its directory is stored. NULL: another
- * name.
+ * The last part of a program's path, if it is the name of an installer; stores the environment's directory.
+ * NULL: another name.
  */
 static const char *installer(installation *in, p4d_value program)
 {
@@ -118,7 +121,7 @@ static const char *installer(installation *in, p4d_value program)
 	const char *slash = strrchr(p4d_value_text(program, path, sizeof(path)), '/');
 	const char *const name = slash ? slash + 1 : path;
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
-		/* python3.11 and pip3.11 may belong to another Python than the one that runs */
+		/* python3.11 and pip3.11 may belong to another Python than the one that runs the training */
 		const size_t length = strlen(names[i]);
 		if (strncmp(name, names[i], length) != 0 ||
 		    name[length + strspn(name + length, ".0123456789")])
@@ -142,7 +145,7 @@ static bool installs(installation *in, const p4d_value *words, size_t count)
 	const char *const name = count ? installer(in, words[0]) : NULL;
 	size_t at = 1;
 
-	if (!name) { /* $PIP install */
+	if (!name) { /* the installer may be unknown: $PIP install */
 		for (at = 1; at < count && p4d_value_unknown(words[0]) && !in->harms; at++)
 			in->harms = is_among(words[at], verbs);
 		return in->harms;
@@ -179,7 +182,7 @@ static const char *wanted_release(const char *requirement)
 	static const char name[] = "transformers";
 	const char *rest = requirement + strlen(name);
 
-	if (strstr(requirement, "/transformers")) /* a repository or a folder */
+	if (strstr(requirement, "/transformers")) /* the requirement is a repository or a folder */
 		return "";
 	if (strncmp(requirement, name, strlen(name)) != 0 || (*rest && !strchr("[=<>!~@; ", *rest)))
 		return NULL;
@@ -330,7 +333,7 @@ static bool of_program(const p4d_launch *launch, const p4d_value *words, char *d
 	return false;
 }
 
-/* The environment that was active where the user typed sbatch, and still is in the job. */
+/* The environment that was active when the user typed sbatch, if the job still uses it. */
 static bool of_environment(p4d_shell *shell, const p4d_read_python *python, char *directory, size_t size)
 {
 	static const char *const names[] = {"VIRTUAL_ENV", "CONDA_PREFIX"};
@@ -373,7 +376,8 @@ static void put_release(p4d_reading *r, const p4d_read_release *release)
 	const bool ddp = p4d_reader__is(&r->value[P4D_FRAMEWORK], "ddp");
 
 	p4d_reader__put(r, P4D_TRANSFORMERS, &release->place, "%lu.%lu", release->major, release->minor);
-	/* other frameworks set a type in any release; only DDP keeps the type in which weights were loaded */
+	/* only DDP keeps the type in which transformers loads weights; other frameworks set a type in all
+	 * releases */
 	if (ddp && !own && release->major < 5 && !p4d_reader__set(&r->value[P4D_PARAM_DTYPE]) &&
 	    p4d_reader__is(&r->value[P4D_PRECISION], "bf16"))
 		p4d_reader__put_default(r, P4D_PARAM_DTYPE, "bf16");
@@ -406,7 +410,10 @@ static bool is_pinned(const p4d_read_python *python, const p4d_launch *launch, c
 	return !*python->pinned_in || !strcmp(in, directory);
 }
 
-/* Whether Python finds packages elsewhere first, or the script has deactivated the virtual environment. */
+/*
+ * Whether Python searches other folders for packages first, or the script has deactivated the virtual
+ * environment.
+ */
 static bool is_elsewhere(p4d_shell *shell, const p4d_read_python *python, const p4d_launch *launch,
 			 const p4d_value *words, bool of_program)
 {
@@ -417,7 +424,8 @@ static bool is_elsewhere(p4d_shell *shell, const p4d_read_python *python, const 
 	for (size_t i = 0; i < sizeof(first) / sizeof(*first); i++) {
 		if (p4d_shell_exported(shell, first[i], &value) && value.length)
 			return true;
-		for (const p4d_value *word = words; word < launch->words; word++) /* env PYTHONPATH=src */
+		for (const p4d_value *word = words; word < launch->words;
+		     word++) /* env sets it: env PYTHONPATH=src */
 			if (!strncmp(p4d_value_text(*word, text, sizeof(text)), first[i], strlen(first[i])))
 				return true;
 	}
@@ -431,7 +439,10 @@ bool p4d_reader__python_directory(p4d_shell *shell, const p4d_reader_host *host,
 	return find_environment(shell, host, python, launch, words, directory, size);
 }
 
-/* A file of a package in the environment; NULL: the package has none. place: gets its path for messages. */
+/*
+ * The text of a file of a package in the environment; NULL: there is no such file. place: gets its path for
+ * messages.
+ */
 static const char *package_file(p4d_shell *shell, const p4d_reader_host *host, const char *directory,
 				const char *name, size_t *length, p4d_read_value *place)
 {
@@ -480,7 +491,7 @@ static bool is_behind(p4d_shell *shell, const char *directory)
 	return false;
 }
 
-/* The release that runs. directory: that of the environment; "": unknown. */
+/* The release of transformers that runs. directory: of the environment; "": unknown. */
 static p4d_read_release running(p4d_shell *shell, const p4d_reader_host *host, const p4d_read_python *python,
 				const p4d_launch *launch, const p4d_value *words, const char *directory)
 {
@@ -500,8 +511,8 @@ static p4d_read_release running(p4d_shell *shell, const p4d_reader_host *host, c
 
 static void find_trl(p4d_reading *r, p4d_shell *shell, const p4d_reader_host *host, const char *directory)
 {
-	/* searched in this order: no file of the package contains its release, so p4d recognizes releases
-	 * by their documentation */
+	/* TRL has no file with its release, so p4d searches for sentences of its documentation, in this
+	 * order */
 	static const struct {
 		const char *words;
 		p4d_read_trl trl;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arguments on a command line. */
+/* Reads the arguments on a command line. */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,9 +8,9 @@
 
 /* A word of the command, split into its parts. */
 typedef struct argument_word {
-	char name[96];   /* as in the tables: "--name" */
+	char name[96];   /* the argument's name in the form of the tables: "--name" */
 	p4d_value value; /* the text after "=" */
-	bool separate;   /* there is no text after "=" */
+	bool separate;   /* the word has no "=", so the value is the next word */
 } argument_word;
 
 void p4d_reader__place(const p4d_shell *shell, p4d_value value, p4d_read_given *to)
@@ -52,7 +52,7 @@ static void take_apart(p4d_value word, argument_word *to)
 		to->value = (p4d_value){word.at + equals + 1, word.length - equals - 1};
 }
 
-/* Matches training.steps=10, the syntax of hydra and similar programs, also with + before it. */
+/* Matches training.steps=10, the syntax of hydra and similar programs. Plus signs may precede the name. */
 static bool is_assignment(p4d_value word, argument_word *to)
 {
 	p4d_value name = word;
@@ -84,7 +84,7 @@ static void join(p4d_value value, char *text, size_t size)
 	}
 }
 
-/* Whether a word without dashes is an argument nevertheless. */
+/* Whether a word without dashes is an argument. */
 static bool is_argument(const p4d_read_context *c, p4d_value word)
 {
 	argument_word w;
@@ -101,8 +101,10 @@ static bool has_operands(const p4d_reader *reader)
 	return a && a->words != p4d_reader__first;
 }
 
-/* Completes the path of a file that is named without its folder. A path that is too long is cut, but stays
- * too long. */
+/*
+ * Completes the path of a file that is named without its folder. A path that is too long is cut off, but is
+ * still longer than p4d accepts.
+ */
 static p4d_value in_folder(p4d_read_context *c, p4d_value path)
 {
 	const uint32_t folder = c->folder.length;
@@ -119,7 +121,7 @@ static p4d_value in_folder(p4d_read_context *c, p4d_value path)
 	return (p4d_value){c->path, folder + 1 + path.length};
 }
 
-/* The table row of a name, which may also be an option of accelerate launch. */
+/* The table row of a name. The name may also be an option of accelerate launch. */
 static const p4d_read_argument *find(const p4d_read_context *c, const char *name)
 {
 	const p4d_read_argument *a = p4d_reader__find(c->reading->reader, name);
@@ -146,8 +148,8 @@ static bool next_word(p4d_value *text, p4d_value *word)
 }
 
 /*
- * Handles an unknown value after an option that p4d does not know. An unquoted variable may expand to options
- * instead of a value.
+ * Notes a doubt about an unknown value after an option that p4d does not know. An unquoted variable may
+ * expand to options instead of a value.
  */
 static void doubt_value(p4d_read_context *c, const char *option, p4d_value value)
 {
@@ -203,7 +205,7 @@ static bool may_be_options(p4d_read_context *c, p4d_value unknown, bool take)
 	return true;
 }
 
-/* Takes the words that form the value of an argument. *used: number of words after it. */
+/* Stores the words that form the value of an argument. *used: number of words after the argument. */
 static void take_word(p4d_read_context *c, const p4d_read_argument *a, argument_word *w, p4d_value word,
 		      const p4d_value *behind, size_t count, size_t *used, bool files)
 {
@@ -214,12 +216,12 @@ static void take_word(p4d_read_context *c, const p4d_read_argument *a, argument_
 
 	while (w->separate && values < count && !is_option(behind[values]) &&
 	       !may_be_options(c, behind[values], false) &&
-	       !(a->value && p4d_value_is_unset(behind[values])) && /* --switch $NOTHING: the variable is
-								     * unset */
+	       !(a->value && p4d_value_is_unset(behind[values])) && /* an unset variable after a switch, as in
+								       --switch $NOTHING, is no word */
 	       (values == 0 || (!is_unknown_word(behind[values]) && !is_argument(c, behind[values]))))
 		values++;
 	const bool list = a->words == p4d_reader__list;
-	/* other arguments take only the first word */
+	/* other arguments take only their first word as value */
 	if (values > 1 && !list && has_operands(c->reading->reader))
 		values = 1;
 	if (values)
@@ -257,8 +259,10 @@ static void take_word(p4d_read_context *c, const p4d_read_argument *a, argument_
 	}
 }
 
-/* Reports a file after an option that p4d does not know. It may be the option's value, or a file that the
- * program reads. */
+/*
+ * Reports a file name after an option that p4d does not know, because it may be that option's value or a
+ * configuration file of the program.
+ */
 static void say_skipped(p4d_read_context *c, p4d_value word)
 {
 	static const char *const endings[] = {".yml", ".yaml", ".json", ".toml"};
@@ -276,7 +280,7 @@ static void say_skipped(p4d_read_context *c, p4d_value word)
 			    "p4d ignored %s, because it may be the value of the option before it", text);
 }
 
-/* Processes a word and those that belong to it; returns their number. */
+/* Reads a word and the words that belong to it; returns their number. */
 static size_t read_word(p4d_read_context *c, const p4d_value *words, size_t count, bool files, bool *operand)
 {
 	p4d_reading *r = c->reading;
@@ -300,7 +304,7 @@ static size_t read_word(p4d_read_context *c, const p4d_value *words, size_t coun
 		return 0;
 	} else if (!r->reader->assignments || !is_assignment(words[0], &w)) {
 		p4d_value_text(words[0], w.name, sizeof(w.name));
-		/* the word is an argument itself */
+		/* whether the word is an argument by itself */
 		if (!p4d_reader__find(r->reader, w.name)) {
 			if (!*operand) {
 				say_skipped(c, words[0]);
@@ -311,8 +315,8 @@ static size_t read_word(p4d_read_context *c, const p4d_value *words, size_t coun
 		}
 	}
 	const p4d_read_argument *a = find(c, w.name);
-	/* A word without an option is an operand if it comes first or names a file. A word after an option
-	 * that p4d does not know may be its value. */
+	/* A word that belongs to no option is an operand if it comes first or names a file. A word after an
+	 * option that p4d does not know may be its value. */
 	*operand = *w.name ? *operand && a : a && p4d_reader__is_file(a);
 	if (a) {
 		take_word(c, a, &w, words[0], words + 1, count - 1, &used, files);
@@ -337,8 +341,10 @@ static void read_launcher(p4d_read_context *c, const p4d_launch_option *option, 
 		take_word(c, a, &w, option->name, NULL, 0, &used, files);
 }
 
-/* The configuration that `accelerate config` stores in the cache (accelerate 1.15, config_args.py); used
- * if no other is named. */
+/*
+ * Reads the configuration that `accelerate config` stores in the cache (accelerate 1.15, config_args.py), if
+ * the command names no other.
+ */
 static void read_accelerate(p4d_read_context *c, const p4d_launch *launch, size_t first)
 {
 	static const struct {
@@ -371,7 +377,7 @@ static void read_accelerate(p4d_read_context *c, const p4d_launch *launch, size_
 	}
 }
 
-/* Reads options that a script takes from variables. The same options as arguments replace them. */
+/* Reads options that a script takes from variables. If an option is also an argument, the argument wins. */
 static void read_variables(p4d_read_context *c, bool files)
 {
 	const p4d_read_variable *v = c->reading->reader->variables;
@@ -414,7 +420,7 @@ void p4d_reader__arguments(p4d_read_context *c, const p4d_launch *launch, size_t
 
 	find_folder(c, launch, first);
 	for (int pass = 0; pass < 2; pass++) {
-		/* files come first, because the command line overrides them */
+		/* files are read in the first pass, because the command line overrides them */
 		const bool files = pass == 0;
 		bool operand = true;
 		if (files && c->reading->reader->hydra)

@@ -11,7 +11,7 @@ static const char *const halves[] = {"true", "bf16",  "True", "bf16",  "auto", "
 				     "bf16", "false", "",     "False", "",     NULL};
 static const char *const checkpointing[] = {"true", "full",  "True", "full",  "unsloth", "full", "offload",
 					    "full", "false", "none", "False", "none",    NULL};
-/* any value of it turns FSDP on, with or without `fsdp:` (0.12 and later) */
+/* Any FSDP setting turns FSDP on, with or without `fsdp:` (axolotl 0.12 and later). */
 #define FSDP_CONFIG(name) \
 	{"--fsdp_config." name, EXTRA(DISTRIBUTED), "fsdp", NULL}, \
 	{ \
@@ -101,7 +101,7 @@ static const p4d_read_default defaults[] = {
     {P4D_MODEL_CODE, "transformers"},
     {P4D_MICRO_BATCH, "1"},
     {P4D_SEQ_LEN, "512"},
-    {P4D_PRECISION, "bf16"}, /* the meaning of "auto" on GPUs with bf16 */
+    {P4D_PRECISION, "bf16"}, /* value of "auto" on GPUs that support bf16 */
     {P4D_RECOMPUTE, "none"},
     {0, NULL},
 };
@@ -119,11 +119,11 @@ static void finish(p4d_reading *r)
 			memcpy(told->text, "fsdp", sizeof("fsdp"));
 		}
 	p4d_finetune__finish(r);
-	/* axolotl sets no other value in accelerate's environment by default */
+	/* this is the only default that axolotl sets in accelerate's environment */
 	if (p4d_reader__is(&r->value[P4D_FSDP_VERSION], "1") && !p4d_reader__set(&r->value[P4D_ORIG_PARAMS]))
 		p4d_reader__put_default(r, P4D_ORIG_PARAMS, "off");
-	/* axolotl loads weights in the type of the computation, in any release of transformers;
-	 * --param-dtype has no fp16 */
+	/* axolotl loads weights in the type of the computation, whatever the release of transformers; p4d's
+	 * option has no fp16 */
 	if (p4d_reader__is(&r->value[P4D_FRAMEWORK], "ddp") && p4d_reader__set(&r->value[P4D_PRECISION]) &&
 	    !p4d_reader__is(&r->value[P4D_PRECISION], "fp16"))
 		p4d_reader__put_default(r, P4D_PARAM_DTYPE, "%s", r->value[P4D_PRECISION].text);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Values of configuration files, under the names that arguments have. */
+/* Reads configuration files, whose values have the names of arguments. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,12 +13,12 @@ enum { CONFIG_FILES = 8, HYDRA_FILES = 24, CONFIG_NAME = 160 };
  * use area, starting at this one. */
 enum { UNKNOWN_FIRST = 0xe000 };
 
-/* A configuration file, or a text in the script. */
+/* The content of a configuration file, or a text in the script. */
 typedef struct config_text {
 	const char *text;
 	size_t length;
-	char *made;        /* text to free */
-	p4d_value written; /* the text, if it is in the script; length 0: it is a file */
+	char *made;        /* text that the caller must free */
+	p4d_value written; /* the text, if the script contains it; length 0: it is a file */
 	const char *file;  /* the file's name, if there is one */
 	const p4d_config_node *root;
 } config_text;
@@ -66,7 +66,7 @@ static uint16_t unknown_in(const config_text *from, const char *text)
 	return 0;
 }
 
-/* The place of line N of a text: in its file, or in the script that contains it. */
+/* Fills the place of line N of a text: in its file, or in the script that contains it. */
 static void place_line(const p4d_read_context *c, const config_text *from, uint32_t line, p4d_read_given *to)
 {
 	uint32_t at = 0;
@@ -82,7 +82,7 @@ static void place_line(const p4d_read_context *c, const config_text *from, uint3
 	to->line = where.line;
 }
 
-/* A list of values, joined by commas. False: the list contains more than values. */
+/* Joins a list of values with commas. False: the list contains something other than values. */
 static bool list_text(const p4d_config_node *list, char *text, size_t size)
 {
 	size_t length = 0;
@@ -108,8 +108,10 @@ p4d_value p4d_reader__path(p4d_read_context *c, const char *text)
 	return (p4d_value){c->path, length};
 }
 
-/* The path of a file that another file names. It is relative to the folder of the script, or of the other
- * file. */
+/*
+ * Reads a file that another file names. Its path is relative to the folder of the script, or of the other
+ * file.
+ */
 static void follow_text(p4d_read_context *c, const config_text *from, const p4d_read_argument *a,
 			const p4d_read_given *given)
 {
@@ -202,7 +204,7 @@ static void take_leaf(p4d_read_context *c, const config_text *from, const p4d_co
 		p4d_reader__take(c->reading, a, &given);
 }
 
-/* name: the node's name, `length` characters in CONFIG_NAME. */
+/* Visits a node of the tree. name: the node's full name, whose first `length` characters are in use. */
 static void visit(p4d_read_context *c, const config_text *from, const p4d_config_node *node, char *name,
 		  size_t length)
 {
@@ -228,8 +230,10 @@ static bool inherits(const p4d_read_context *c, const p4d_config_node *node, con
 	return a && a->words == p4d_reader__beside;
 }
 
-/* Visits the entries of a map. Entries from other files and those merged by YAML's "<<" come first,
- * because the map's own entries override them. */
+/*
+ * Visits the entries of a map. Entries of inherited files, and those that YAML's "<<" merges, come first,
+ * because the map's own entries override them.
+ */
 static void walk(p4d_read_context *c, const config_text *from, const p4d_config_node *node, char *name,
 		 size_t length)
 {
@@ -246,7 +250,7 @@ static void walk(p4d_read_context *c, const config_text *from, const p4d_config_
 		}
 }
 
-/* Prefixes of names in a reader's files; NULL after the last. */
+/* Collects the prefixes of names in a reader's files; NULL after the last. */
 static void find_prefixes(const p4d_reader *reader, const char *prefix[CONFIG_FILES + 1])
 {
 	size_t count = 0;
@@ -259,8 +263,8 @@ static void find_prefixes(const p4d_reader *reader, const char *prefix[CONFIG_FI
 }
 
 /*
- * Not strncmp: for a file that cannot be read this runs for every argument, and most differ in the first
- * character.
+ * Whether a name begins with a prefix. Faster than strncmp, because it runs for every argument if a file
+ * cannot be read, and most names differ in the first character.
  */
 static bool begins_with(const char *name, const char *prefix)
 {
@@ -294,7 +298,7 @@ static void lose(p4d_reading *r, const char *prefix)
 		}
 }
 
-/* A text without names: its unknown part may be any text. */
+/* Marks values as unknown if a text has an unknown part outside of values, which may set anything. */
 static void lose_unknown(p4d_read_context *c, const config_text *from, const char *prefix, const char *shown)
 {
 	const uint16_t unknown = unknown_in(from, from->text);
@@ -305,7 +309,7 @@ static void lose_unknown(p4d_read_context *c, const config_text *from, const cha
 	lose(c->reading, prefix);
 }
 
-/* Whether a file of hydra sets its names without a prefix, whatever its group. */
+/* Whether a file of hydra sets its names without the prefix of its group. */
 static bool is_global(const config_text *from)
 {
 	static const char package[] = "# @package _global_";
@@ -364,7 +368,7 @@ static void read_text(p4d_read_context *c, config_text *from, p4d_config_format 
 	p4d_config_free(&tree);
 }
 
-/* False: p4d cannot tell the format. */
+/* Reads a configuration file. False: p4d cannot tell its format. */
 static bool read_file(p4d_read_context *c, p4d_value path, const char *prefix)
 {
 	config_text from = {.text = NULL};
@@ -419,7 +423,7 @@ void p4d_reader__follow(p4d_read_context *c, const p4d_read_argument *a, p4d_val
 	p4d_value written;
 	const char *text;
 	size_t length;
-	/* the script itself writes the text, so it exists in every job */
+	/* the script itself writes the file, so the file exists in every job */
 	if (given->unknown && !p4d_shell_file(c->shell, path, &written, &text, &length)) {
 		p4d_reader__unknown(r, "file", "%s: %s", given->name, given->unknown);
 		lose(r, a->value);
@@ -440,7 +444,7 @@ void p4d_reader__follow_if_there(p4d_read_context *c, const p4d_read_argument *a
 
 	if (p4d_shell_file(c->shell, value, &written, &text, &length))
 		p4d_reader__follow(c, a, value, &(p4d_read_given){.name = "", .value = path});
-	else if (!c->host->shell.file) /* in slurmctld, which reads no files */
+	else if (!c->host->shell.file) /* slurmctld reads no files */
 		p4d_reader__unknown(c->reading, "file",
 				    "accelerate's default configuration may be there: %.60s", path);
 }

@@ -10,7 +10,7 @@
 #define EXTRA(name) P4D_READ_EXTRA(P4D_FINETUNE_##name)
 
 const p4d_read_alias p4d_finetune__aliases[] = {
-    {P4D_FINETUNE, P4D_FINETUNE_LORA}, /* first, because quantized weights decide more */
+    {P4D_FINETUNE, P4D_FINETUNE_LORA},
     {P4D_RECOMPUTE, P4D_FINETUNE_FSDP_CHECKPOINTING},
     {P4D_PARAM_DTYPE, P4D_FINETUNE_PARAM_DTYPE},
     {P4D_COMPILE, P4D_FINETUNE_COMPILE},
@@ -99,8 +99,10 @@ const char *const p4d_finetune__wraps[] = {"TRANSFORMER_BASED_WRAP",
 					   "NO_WRAP",
 					   "none",
 					   NULL};
-/* FSDP gathers the next layer before it frees the present one's parameters, unless the prefetch comes
- * after the backward pass */
+/*
+ * Words for FSDP's prefetch. FSDP gathers the next layer before it frees the current layer's parameters,
+ * unless the prefetch comes after the backward pass
+ */
 const char *const p4d_finetune__prefetches[] = {"BACKWARD_PRE",  "on",  "backward_pre",  "on",  "1", "on",
 						"BACKWARD_POST", "off", "backward_post", "off", "2", "off",
 						"NO_PREFETCH",   "off", "no_prefetch",   "off", "3", "off",
@@ -155,9 +157,9 @@ const p4d_read_argument p4d_finetune__accelerate[] = {
     {NULL, 0, NULL, NULL},
 };
 
-/* Gradients are copied to buckets. */
+/* Words with which DeepSpeed copies gradients to buckets, as p4d's formulas assume. */
 static const char *const contiguous[] = {"true", "", "auto", "", NULL};
-/* Numbers of ranks with which DeepSpeed shares nothing, including its defaults. */
+/* Numbers of ranks that turn the sharing off, including DeepSpeed's defaults. */
 static const char *const one_or_none[] = {"0", "", "1", "", NULL};
 static const char *const below_one[] = {"-1", "", "0", "", NULL};
 
@@ -169,9 +171,9 @@ const p4d_read_argument p4d_finetune__deepspeed[] = {
     {"--deepspeed.zero_optimization.stage3_gather_16bit_weights_on_model_save", EXTRA(ZERO_GATHER), "on",
      p4d_finetune__off},
     {"--deepspeed.zero_optimization.stage3_gather_fp16_weights_on_model_save", EXTRA(ZERO_GATHER), "on",
-     p4d_finetune__off}, /* before DeepSpeed 0.5.9 */
+     p4d_finetune__off}, /* the name before DeepSpeed 0.5.9 */
     {"--deepspeed.zero_optimization.contiguous_gradients", P4D_READ_NOT_MODELLED, NULL, contiguous},
-    /* a second copy of the parameters in a node; shards over groups of ranks */
+    /* stores a second copy of the parameters in each node, and shards over groups of ranks */
     {"--deepspeed.zero_optimization.zero_hpz_partition_size", P4D_READ_NOT_MODELLED, NULL, one_or_none},
     {"--deepspeed.zero_optimization.mics_shard_size", P4D_READ_NOT_MODELLED, NULL, below_one},
     {"--deepspeed.zero_optimization.offload_optimizer.device", EXTRA(OFFLOAD_OPTIMIZER), NULL, NULL},
@@ -203,7 +205,10 @@ static bool is_set(const p4d_reading *r, p4d_option option)
 	return p4d_reader__set(&r->value[option]) && !r->by_default[option];
 }
 
-/* Types: from the program's own arguments, otherwise from DeepSpeed's or accelerate's configuration. */
+/*
+ * Sets the precision: from the program's own arguments, otherwise from DeepSpeed's or accelerate's
+ * configuration.
+ */
 static void finish_precision(p4d_reading *r)
 {
 	const p4d_read_value *mixed = AT(MIXED);
@@ -222,7 +227,7 @@ static void finish_precision(p4d_reading *r)
 		p4d_reader__forget(r, P4D_PRECISION);
 }
 
-/* accelerate's number of processes counts all machines. */
+/* Sets the processes per node. accelerate's number counts the processes of all machines. */
 static void finish_processes(p4d_reading *r)
 {
 	const p4d_read_value *processes = AT(PROCESSES), *machines = AT(MACHINES), *ids = AT(GPU_IDS);
@@ -234,7 +239,7 @@ static void finish_processes(p4d_reading *r)
 
 	if (p4d_reader__number(machines) && !is_set(r, P4D_NODES))
 		p4d_reader__put(r, P4D_NODES, machines, "%s", machines->text);
-	/* the number in its options has priority over the node's number of GPUs */
+	/* the number in accelerate's options wins over the node's number of GPUs */
 	const p4d_read_value *gpus = &r->value[P4D_GPUS_PER_NODE];
 	if (all && nodes && !machines->unknown && all % nodes == 0 &&
 	    (!p4d_reader__set(gpus) || gpus->file[0] == '$')) {
@@ -245,7 +250,7 @@ static void finish_processes(p4d_reading *r)
 	}
 }
 
-/* 0: unknown. */
+/* Number of ranks; 0: unknown. */
 static uint64_t count_ranks(const p4d_reading *r)
 {
 	const p4d_read_value *nodes = &r->value[P4D_NODES];
@@ -271,8 +276,10 @@ static uint64_t count_replicas(const p4d_reading *r)
 	return ranks % each ? 0 : ranks / each;
 }
 
-/* Sequences of a micro-batch and of a step. "auto" in DeepSpeed's configuration means the value of the
- * program's arguments. */
+/*
+ * Sets the sequences of a micro-batch and of a step. "auto" in DeepSpeed's configuration means the value of
+ * the program's arguments.
+ */
 static void finish_batches(p4d_reading *r)
 {
 	const p4d_read_value *micro = AT(DEEPSPEED_MICRO), *global = AT(DEEPSPEED_GLOBAL),
@@ -307,8 +314,10 @@ static void finish_batches(p4d_reading *r)
 	}
 }
 
-/* A rank without the switch that turns adapters on: TRL ignores it, but a user's own program may always
- * train adapters. */
+/*
+ * Notes a doubt about an adapter's rank without the switch for adapters: TRL ignores the rank, but a user's
+ * own program may always train adapters.
+ */
 static void doubt_adapter(p4d_reading *r, const p4d_read_value *rank)
 {
 	if (!r->named)
@@ -320,7 +329,7 @@ static void doubt_adapter(p4d_reading *r, const p4d_read_value *rank)
 		u->doubt = r->named;
 }
 
-/* Rank, dropout and targets of adapters. */
+/* Sets rank, dropout and targets of adapters. */
 static void put_shape(p4d_reading *r)
 {
 	p4d_finetune__put_if_set(r, P4D_LORA_RANK, AT(RANK));
@@ -332,7 +341,7 @@ static void put_shape(p4d_reading *r)
 		p4d_finetune__put_if_set(r, P4D_LORA_TARGETS, AT(TARGETS));
 }
 
-/* Adapters, and the storage type of the frozen weights. */
+/* Sets whether adapters are trained, and the storage type of the frozen weights. */
 static void finish_adapter(p4d_reading *r)
 {
 	const p4d_read_value *lora = AT(LORA), *quant = AT(QUANT), *rank = AT(RANK);
@@ -407,7 +416,7 @@ void p4d_finetune__adapter(p4d_reading *r, const char *rank, const char *targets
 		p4d_reader__put_default(r, P4D_LORA_TARGETS, "%s", targets);
 }
 
-/* Half precision without autocast: the parameters have that type, and nothing casts. */
+/* Sets autocast. Without autocast in half precision, parameters have that type, and nothing is cast. */
 static void finish_autocast(p4d_reading *r)
 {
 	const p4d_read_value *dtype = AT(PARAM_DTYPE), *precision = &r->value[P4D_PRECISION];
@@ -421,7 +430,7 @@ static void finish_autocast(p4d_reading *r)
 	p4d_reader__put_default(r, P4D_AUTOCAST, "off");
 }
 
-/* DeepSpeed ignores the case of these names. */
+/* p4d's name of the optimizer in DeepSpeed's configuration. DeepSpeed ignores the case. */
 static const char *deepspeed_optimizer(const p4d_read_value *type)
 {
 	static const char *const names[] = {"Adam",      "adamw",     "AdamW",
@@ -437,8 +446,10 @@ static const char *deepspeed_optimizer(const p4d_read_value *type)
 	return NULL;
 }
 
-/* adamw_torch is fused only if its name says so (trainer_optimizer.py). DeepSpeed also runs it, unless its
- * own configuration has an optimizer or its states are on the host. */
+/*
+ * Sets the AdamW of the Trainer. adamw_torch is fused only if its name says so (trainer_optimizer.py).
+ * DeepSpeed also runs it, unless its own configuration has an optimizer or its states are on the host.
+ */
 static void put_own_optimizer(p4d_reading *r, p4d_read_value *own)
 {
 	const bool foreach = p4d_reader__is(own, "foreach");
@@ -454,9 +465,9 @@ static void put_own_optimizer(p4d_reading *r, p4d_read_value *own)
 }
 
 /*
- * DeepSpeed's own Adam is one kernel. If the configuration asks for torch's AdamW (torch_adam), that updates
- * all parameters at once, with temporary copies, unless the configuration sets "fused" (engine.py of
- * DeepSpeed 0.19, get_optimizer_configuration).
+ * Sets whether DeepSpeed's Adam is unfused. Its own Adam is one kernel. If the configuration asks for torch's
+ * AdamW (torch_adam), that updates all parameters at once, with temporary copies, unless the configuration
+ * sets "fused" (engine.py of DeepSpeed 0.19, get_optimizer_configuration).
  */
 static void finish_torch_adam(p4d_reading *r)
 {
@@ -483,7 +494,7 @@ static void finish_optimizer(p4d_reading *r)
 	const p4d_read_value *type = AT(DEEPSPEED_OPTIMIZER);
 	const char *name = deepspeed_optimizer(type);
 
-	/* an optimizer in DeepSpeed's configuration has priority */
+	/* an optimizer in DeepSpeed's configuration wins */
 	if (name) {
 		p4d_reader__put(r, P4D_OPTIMIZER, type, "%s", name);
 		finish_torch_adam(r);
@@ -521,7 +532,8 @@ bool p4d_finetune__preference(p4d_reading *r, const char *method)
 		if (strcmp(method, methods[i].method) != 0)
 			continue;
 		p4d_reader__put_default(r, P4D_WORKLOAD, "%s", methods[i].workload);
-		if (!strcmp(methods[i].workload, "rl")) /* no engine generates text */
+		if (!strcmp(methods[i].workload,
+			    "rl")) /* preference methods have no engine that generates text */
 			p4d_reader__put_default(r, P4D_COLOCATE, "off");
 		if (!p4d_reader__set(&r->value[P4D_REFERENCE]))
 			p4d_reader__put_default(r, P4D_REFERENCE, "%s", methods[i].reference);
@@ -530,7 +542,7 @@ bool p4d_finetune__preference(p4d_reading *r, const char *method)
 	return false;
 }
 
-/* The batch size of evaluation, if there is evaluation; transformers' default is 8. */
+/* Sets the micro-batch of evaluation, if there is evaluation. transformers' default is 8. */
 static void finish_evaluation(p4d_reading *r)
 {
 	const p4d_read_value *told = AT(EVALUATION);
@@ -561,7 +573,7 @@ void p4d_finetune__unmodelled(p4d_reading *r)
 	p4d_reader__unknown(r, "framework", "p4d does not model the memory of %s", r->reader->framework);
 }
 
-/* Whether the Trainer or accelerate was told to use FSDP. */
+/* Whether the Trainer's or accelerate's options ask for FSDP. */
 static bool is_sharded(p4d_reading *r)
 {
 	return p4d_reader__is(&r->value[P4D_FRAMEWORK], "fsdp") &&
@@ -580,8 +592,8 @@ void p4d_finetune__finish(p4d_reading *r)
 	finish_autocast(r);
 	for (const p4d_read_alias *a = alike; a->option != P4D_OPTIONS; a++)
 		p4d_finetune__put_if_set(r, a->option, &r->extra[a->extra]);
-	/* in any case of loading, DeepSpeed holds parameters in the precision of the computation; with
-	 * mixed precision, accelerate with FSDP holds trained parameters in fp32 */
+	/* however weights are loaded, DeepSpeed keeps parameters in the precision of the computation; with
+	 * mixed precision, accelerate with FSDP keeps trained parameters in fp32 */
 	if (p4d_reader__is(&r->value[P4D_FRAMEWORK], "deepspeed") && r->by_default[P4D_PARAM_DTYPE]) {
 		r->value[P4D_PARAM_DTYPE] = (p4d_read_value){.file = NULL};
 		r->by_default[P4D_PARAM_DTYPE] = false;

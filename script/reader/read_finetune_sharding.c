@@ -14,8 +14,10 @@ static bool has_word(const p4d_read_value *value, const char *word)
 	return p4d_reader__set(value) && strstr(value->text, word);
 }
 
-/* FSDP1 or FSDP2, and the units of FSDP1. by_trainer: the Trainer's options ask for FSDP, so the default
- * is that of its release; otherwise the default is accelerate's, FSDP1. */
+/*
+ * Sets FSDP's version (1 or 2), and the units of FSDP1. by_trainer: the Trainer's options ask for FSDP, so
+ * the default version depends on its release. Otherwise accelerate's default applies, version 1.
+ */
 static void finish_units(p4d_reading *r, bool by_trainer)
 {
 	const p4d_read_value *version = AT(FSDP_VERSION), *wrap = AT(FSDP_WRAP);
@@ -76,7 +78,7 @@ void p4d_finetune__released(p4d_reading *r, const p4d_read_release *release)
 	}
 }
 
-/* Takes the framework, and its sharding, from the options at this place. */
+/* Sets the framework and its sharding from FSDP's options. place: where the script asks for FSDP. */
 static void finish_fsdp(p4d_reading *r, const p4d_read_value *place)
 {
 	const p4d_read_value *fsdp = AT(FSDP), *strategy = AT(FSDP_STRATEGY), *offload = AT(FSDP_OFFLOAD);
@@ -108,7 +110,8 @@ static void finish_zero(p4d_reading *r, const p4d_read_value *place)
 	if (p4d_reader__set(stage) && !p4d_finetune__is_auto(stage))
 		p4d_reader__put(r, P4D_ZERO_STAGE, stage, "%s", stage->text);
 	else if (!stage->unknown && p4d_reader__set(AT(DEEPSPEED_MICRO)))
-		p4d_reader__put(r, P4D_ZERO_STAGE, place, "0"); /* a configuration without the section */
+		p4d_reader__put(r, P4D_ZERO_STAGE, place,
+				"0"); /* DeepSpeed's configuration has no section about ZeRO */
 	else
 		p4d_reader__unknown(r, "zero-stage", "it is in a configuration that p4d did not read");
 	if (p4d_reader__set(bucket))
@@ -116,8 +119,8 @@ static void finish_zero(p4d_reading *r, const p4d_read_value *place)
 				p4d_finetune__is_auto(bucket) ? 0 : strtod(bucket->text, NULL));
 	p4d_finetune__put_if_set(r, P4D_OVERLAP_DP, AT(ZERO_OVERLAP));
 	r->saves_on_host = p4d_reader__is(AT(ZERO_GATHER), "on");
-	/* p4d assumes the default, which is at most 1 GiB off a usual value: it reports that, and still
-	 * judges the job */
+	/* p4d assumes the default, with which memory differs by at most 1 GiB from a usual value. It reports
+	 * that and still judges the job. */
 	for (unsigned i = 0; i < r->unknowns; i++)
 		if (strstr(r->unknown[i].name, "reduce_bucket_size") ||
 		    strstr(r->unknown[i].name, "overlap_comm") ||
@@ -135,7 +138,7 @@ void p4d_finetune__distribution(p4d_reading *r)
 {
 	const p4d_read_value *told = AT(DISTRIBUTED), *stage = AT(ZERO_STAGE), *fsdp = AT(FSDP),
 			     *file = AT(DEEPSPEED_FILE);
-	/* without a file, a stage does not count if accelerate uses another framework than DeepSpeed */
+	/* without a configuration file, a ZeRO stage counts only if accelerate uses DeepSpeed */
 	const bool other = p4d_reader__set(told) && !p4d_reader__is(told, "deepspeed");
 	const p4d_read_value *zero = p4d_reader__set(file)               ? file
 				     : p4d_reader__set(stage) && !other  ? stage

@@ -10,7 +10,7 @@
 
 enum { DEEPEST = 6, NAME = 160 };
 
-/* Arguments for hydra itself, with their places; length 0: not given. */
+/* Values of hydra's own arguments; length 0: not given. */
 typedef struct hydra_words {
 	p4d_value path, folder, name;
 } hydra_words;
@@ -90,7 +90,7 @@ static bool is_there(p4d_read_context *c, const char *path)
 	return p4d_shell_file(c->shell, p4d_reader__path(c, path), &written, &text, &length);
 }
 
-/* The folder of a program that is given as train/run.py or as the module train.run. */
+/* Folder of a program, from its file train/run.py or its module train.run. */
 static void program_folder(p4d_value program, char *to, size_t size)
 {
 	p4d_value_text(program, to, size);
@@ -169,7 +169,7 @@ void p4d_reader__hydra(p4d_read_context *c, const p4d_launch *launch, size_t fir
 	p4d_reader__follow(c, &row, path, &given);
 }
 
-/* The option that the command line chooses for a group: "GROUP=OPTION". */
+/* Finds the option that the command line selects for a group: "GROUP=OPTION". */
 static void choose(const p4d_launch *launch, const char *key, char *option, size_t size)
 {
 	const size_t length = strlen(key);
@@ -195,7 +195,7 @@ static bool skip_word(const char **at, const char *word)
 	return true;
 }
 
-/* False: the entry sets nothing. */
+/* Reads an entry of a defaults list. False: the entry sets nothing. */
 static bool read_entry(const p4d_read_context *c, const p4d_config_node *node, entry *e)
 {
 	*e = (entry){.optional = false};
@@ -220,12 +220,15 @@ static bool read_entry(const p4d_read_context *c, const p4d_config_node *node, e
 	if (option->kind == P4D_CONFIG_SCALAR)
 		snprintf(e->option, sizeof(e->option), "%s", option->text);
 	choose(c->hydra, key, e->option, sizeof(e->option));
-	/* groups that only configure hydra's own logging and start */
+	/* except groups that only configure hydra's own logging and start */
 	return *e->option && strcmp(e->option, "null") != 0 && !overrides &&
 	       strncmp(e->group, "hydra", 5) != 0;
 }
 
-/* The prefix of the names in an entry. below: the prefix in the file that lists the entry. */
+/*
+ * Writes the prefix that the names in an entry's file get. below: the prefix in the file that lists the
+ * entry.
+ */
 static void prefix_of(const entry *e, const char *below, char *to, size_t size)
 {
 	const bool global = !strcmp(e->package, "_global_"),
@@ -266,7 +269,7 @@ void p4d_reader__compose(p4d_read_context *c, const p4d_config_node *root, const
 {
 	const p4d_config_node *list = root->first;
 	entry e;
-	bool self = false; /* without _self_, the file itself comes last */
+	bool self = false; /* without _self_, the file's own values come last */
 
 	while (list && !(list->key && !strcmp(list->key, "defaults") && list->kind == P4D_CONFIG_LIST))
 		list = list->next;

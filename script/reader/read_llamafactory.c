@@ -79,7 +79,7 @@ static const p4d_read_default factory_defaults[] = {
     {0, NULL},
 };
 
-/* Both start torchrun themselves, with these values. */
+/* LLaMA-Factory and ms-swift start torchrun themselves, with the values of these variables. */
 const p4d_read_variable p4d_swift__processes[] = {
     {"NNODES", "--nodes", false},
     {"NPROC_PER_NODE", "--gpus-per-node", false},
@@ -109,7 +109,8 @@ static void put_factory_types(p4d_reading *r)
 	if (p4d_reader__is(method, "full"))
 		p4d_reader__put_default(r, P4D_PARAM_DTYPE, "fp32");
 	else if (p4d_reader__is(method, "lora"))
-		p4d_reader__put_default(r, P4D_PARAM_DTYPE, "bf16"); /* parameters have two bytes */
+		p4d_reader__put_default(r, P4D_PARAM_DTYPE,
+					"bf16"); /* bf16 stands for two bytes per parameter */
 }
 
 static void finish_factory(p4d_reading *r)
@@ -153,7 +154,7 @@ const p4d_reader p4d_reader__llamafactory = {
     .arguments = {factory_arguments, p4d_finetune__deepspeed, p4d_finetune__accelerate},
     .defaults = factory_defaults,
     .every_gpu = true,
-    .assignments = true, /* the words after the configuration file */
+    .assignments = true, /* NAME=VALUE after the configuration file */
     .variables = p4d_swift__processes,
     .bounds = factory_bounds,
     .filling = factory_filling,
@@ -216,7 +217,7 @@ static const p4d_read_filling swift_filling[] = {{EXTRA(PACKING), "on", true},
 						 {P4D_READ_PROGRAM, "pt", true},
 						 {0, NULL, false}};
 
-/* --deepspeed zero2_offload: a configuration that swift ships. */
+/* Reads a configuration of DeepSpeed that swift ships, such as --deepspeed zero2_offload. */
 static bool find_zero(p4d_reading *r, const p4d_read_given *given)
 {
 	p4d_read_value *stage = &r->extra[P4D_FINETUNE_ZERO_STAGE],
@@ -238,7 +239,7 @@ static bool find_zero(p4d_reading *r, const p4d_read_given *given)
 	return true;
 }
 
-/* swift's only configuration of FSDP (swift/config/fsdp2.json). */
+/* Reads swift's only shipped configuration of FSDP (swift/config/fsdp2.json). */
 static bool find_fsdp(p4d_reading *r, const p4d_read_given *given)
 {
 	const p4d_read_value place = {.file = given->file, .line = given->line};
@@ -255,14 +256,14 @@ static bool find_shipped(p4d_reading *r, const p4d_read_argument *a, const p4d_r
 	return p4d_reader__same_name(a->name, "--fsdp") ? find_fsdp(r, given) : find_zero(r, given);
 }
 
-/* Configurations that swift ships. */
+/* Arguments that select swift's shipped configurations. */
 static const p4d_read_shards swift_shards[] = {
     {"deepspeed", 2, "--deepspeed", "--deepspeed zero2", false},
     {"deepspeed", 3, "--deepspeed", "--deepspeed zero3", false},
     {NULL, 0, NULL, NULL, false},
 };
 
-/* Values that a configuration of FSDP leaves out (sft_args.py). */
+/* Sets values that swift adds to a configuration of FSDP without them (sft_args.py). */
 static void finish_swift_fsdp(p4d_reading *r)
 {
 	p4d_read_value *file = &r->extra[P4D_FINETUNE_FSDP_FILE], *fsdp = &r->extra[P4D_FINETUNE_FSDP],
@@ -288,8 +289,8 @@ static void finish_swift(p4d_reading *r)
 
 	if (p4d_reader__is(target, "all-linear"))
 		r->extra[P4D_FINETUNE_ALL_LINEAR] = *target;
-	/* swift computes in the type in which it loads the model (train_args.py); for fp32 it computes in
-	 * fp16 */
+	/* swift computes in the type in which it loads the model (train_args.py), except that it computes in
+	 * fp16 for fp32 */
 	if (p4d_reader__set(dtype) && !p4d_reader__set(&r->value[P4D_PRECISION]) &&
 	    !r->value[P4D_PRECISION].unknown && !p4d_reader__is(dtype, "fp32"))
 		p4d_reader__put(r, P4D_PRECISION, dtype, "%s", dtype->text);
@@ -299,7 +300,7 @@ static void finish_swift(p4d_reading *r)
 	if (!p4d_reader__set(&r->extra[P4D_FINETUNE_LORA]) && r->named)
 		p4d_reader__put_default(r, P4D_FINETUNE,
 					p4d_reader__set(&r->extra[P4D_FINETUNE_QUANT]) ? "qlora" : "lora");
-	p4d_finetune__adapter(r, "8", "all-linear", true); /* 0.05 */
+	p4d_finetune__adapter(r, "8", "all-linear", true); /* swift's dropout is 0.05 */
 }
 
 static void finish_swift_rl(p4d_reading *r)

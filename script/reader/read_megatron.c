@@ -24,7 +24,7 @@ enum {
 	DISPATCHER = P4D_MEGATRON_DISPATCHER,
 	GROUPED_PRODUCTS = P4D_READ_EXTRA(12),
 	LATENT = P4D_READ_EXTRA(14),
-	LATENT_SIZES = P4D_READ_EXTRA(15), /* as many values as finish_latent has sizes */
+	LATENT_SIZES = P4D_READ_EXTRA(15), /* first of as many extra values as finish_latent has sizes */
 	FP8_FORMAT = P4D_READ_EXTRA(20),
 	FP8_RECIPE = P4D_READ_EXTRA(21),
 	FP8_PARAM_GATHER = P4D_READ_EXTRA(22),
@@ -35,9 +35,9 @@ enum {
 	FIRST_STAGE = P4D_MEGATRON_FIRST_STAGE,
 	LAST_STAGE = P4D_MEGATRON_LAST_STAGE,
 	IMPLEMENTATION = P4D_READ_EXTRA(29),
-	HIERARCHY = P4D_READ_EXTRA(30), /* sizes of a2a and p2p */
+	HIERARCHY = P4D_READ_EXTRA(30), /* the sizes of the two groups of a2a+p2p */
 	GRAPH_SCOPE = P4D_READ_EXTRA(31),
-	ATTENTION_DROPOUT = P4D_READ_EXTRA(47), /* a fraction */
+	ATTENTION_DROPOUT = P4D_READ_EXTRA(47), /* a probability */
 };
 
 static const char *const norms[] = {"RMSNorm", "rmsnorm",   "LayerNorm", "layernorm", "rmsnorm",
@@ -50,12 +50,11 @@ static const char *const cp_comm[] = {"p2p", "p2p",     "all_gather", "all-gathe
 static const char *const fp8_recipes[] = {"delayed",   "delayed", "tensorwise", "current", "blockwise",
 					  "blockwise", "mxfp8",   "mxfp8",      NULL};
 static const char *const fp4_formats[] = {"e2m1", "e2m1", NULL};
-static const char *const fp4_recipes[] = {"nvfp4", "nvfp4", NULL}; /* also its default */
+static const char *const fp4_recipes[] = {"nvfp4", "nvfp4", NULL}; /* nvfp4 is also the default */
 static const char *const optimizers[] = {"adam", "adamw", NULL};
 static const char *const states[] = {"fp32", "fp32", "bf16", "bf16", NULL};
 static const char *const glus[] = {"swiglu", "on", NULL};
-static const char *const stages[] = {"0", "off", "1", "on", NULL}; /* ZeRO stages of DeepSpeed in
-								    * Megatron-DeepSpeed */
+static const char *const stages[] = {"0", "off", "1", "on", NULL}; /* ZeRO stages in Megatron-DeepSpeed */
 static const char *const attention_heads[] = {"multiquery", "1", "multihead", "", NULL};
 static const char *const implementations[] = {"transformer_engine", "", NULL};
 static const char *const dropouts[] = {"0", "off", "0.0", "off", "0.00", "off", "0.1", "on", NULL};
@@ -95,7 +94,7 @@ const p4d_read_argument p4d_reader__megatron_arguments[] = {
     {"--num-attention-heads", P4D_HEADS, NULL, NULL},
     {"--group-query-attention", GROUPED, "on", NULL},
     {"--num-query-groups", GROUPS, NULL, NULL},
-    /* in Megatron-DeepSpeed, Megatron-LLM and BigCode's fork */
+    /* of Megatron-DeepSpeed, Megatron-LLM and BigCode's fork */
     {"--num-key-value-heads", P4D_KV_HEADS, NULL, NULL},
     {"--num-attention-heads-kv", P4D_KV_HEADS, NULL, NULL},
     {"--attention-head-type", P4D_KV_HEADS, NULL, attention_heads},
@@ -109,7 +108,7 @@ const p4d_read_argument p4d_reader__megatron_arguments[] = {
     {"--normalization", P4D_NORM, NULL, norms},
     {"--norm-epsilon", P4D_NORM_EPSILON, NULL, NULL},
     {"--swiglu", P4D_GLU, "on", NULL},
-    {"--t5-swiglu", P4D_GLU, "on", NULL}, /* OpenGPT-X */
+    {"--t5-swiglu", P4D_GLU, "on", NULL}, /* of OpenGPT-X */
     {"--squared-relu", P4D_ACTIVATION, "relu2", NULL},
     {"--untie-embeddings-and-output-weights", P4D_TIED, "off", NULL},
     {"--disable-bias-linear", P4D_BIAS, "none", NULL},
@@ -186,7 +185,7 @@ const p4d_read_argument p4d_reader__megatron_arguments[] = {
     {"--optimizer-cpu-offload", P4D_READ_NOT_MODELLED, "on", NULL},
     {"--use-torch-fsdp2", P4D_READ_NOT_MODELLED, "on", NULL},
     {"--use-megatron-fsdp", P4D_READ_NOT_MODELLED, "on", NULL},
-    /* arguments that would change a layer's memory */
+    /* arguments that change a layer's memory, which p4d does not model */
     {"--fp32-residual-connection", P4D_READ_NOT_MODELLED, "on", NULL},
     {"--heterogeneous-layers-config-path", P4D_READ_NOT_MODELLED, NULL, NULL},
     {"--heterogeneous-layers-config-encoded-json", P4D_READ_NOT_MODELLED, NULL, NULL},
@@ -268,12 +267,12 @@ static void finish_recomputation(p4d_reading *r)
 {
 	const p4d_read_value *granularity = p4d_reader__slot(r, GRANULARITY),
 			     *modules = p4d_reader__slot(r, MODULES);
-	/* otherwise it recomputes what only models with experts or latent attention have */
+	/* otherwise `selective` recomputes parts that only models with experts or latent attention have */
 	const bool sparse = p4d_reader__set(&r->value[P4D_EXPERTS]) ||
 			    p4d_reader__set(p4d_reader__slot(r, LATENT)) || strstr(modules->text, "moe") ||
 			    strstr(modules->text, "mla_") || strstr(modules->text, "shared_experts");
 
-	/* a method alone meant that whole layers are recomputed */
+	/* in older releases, a method without granularity recomputed whole layers */
 	if (p4d_reader__set(p4d_reader__slot(r, OLD_METHOD))) {
 		p4d_reader__put(r, P4D_RECOMPUTE_METHOD, p4d_reader__slot(r, OLD_METHOD), "%s",
 				p4d_reader__slot(r, OLD_METHOD)->text);
@@ -303,7 +302,10 @@ static void finish_recomputation(p4d_reading *r)
 		p4d_reader__forget(r, P4D_RECOMPUTE);
 }
 
-/* "([0]*3+[1]*58)", as Megatron-LM evaluates it: returns the number of first layers without experts. */
+/*
+ * Evaluates a pattern such as "([0]*3+[1]*58)" as Megatron-LM does. *dense: number of first layers without
+ * experts.
+ */
 static bool first_layers(const char *pattern, uint64_t layers, uint64_t *dense)
 {
 	unsigned zeros, ones;
@@ -319,7 +321,7 @@ static bool first_layers(const char *pattern, uint64_t layers, uint64_t *dense)
 	return !layers || (uint64_t)zeros + ones == layers;
 }
 
-/* flex uses DeepEP by default */
+/* Sets how tokens reach their experts. The dispatcher flex uses DeepEP by default. */
 void p4d_megatron__finish_dispatcher(p4d_reading *r)
 {
 	static const struct {
@@ -342,7 +344,7 @@ void p4d_megatron__finish_dispatcher(p4d_reading *r)
 			    flex ? " with " : "", of_flex);
 }
 
-/* Arguments about experts, and their defaults. */
+/* Sets options about experts, and Megatron-LM's defaults for them. */
 static void finish_experts(p4d_reading *r)
 {
 	const p4d_read_value *frequency = p4d_reader__slot(r, LAYER_FREQUENCY);
@@ -372,7 +374,7 @@ static void finish_experts(p4d_reading *r)
 		p4d_reader__put_default(r, P4D_ETP, "%s", r->value[P4D_TP].text);
 }
 
-/* Sizes of latent attention and their defaults. They count only with latent attention. */
+/* Sets the sizes of latent attention and their defaults, if the model has latent attention. */
 static void finish_latent(p4d_reading *r)
 {
 	static const struct {
@@ -395,14 +397,15 @@ static void finish_latent(p4d_reading *r)
 	}
 	if (p4d_reader__set(&r->value[P4D_HEADS]))
 		p4d_reader__put(r, P4D_KV_HEADS, &r->value[P4D_HEADS], "%s", r->value[P4D_HEADS].text);
-	/* with it, --qk-layernorm normalizes the latent vectors, and RoPE rotates a part of the head */
+	/* with latent attention, --qk-layernorm normalizes the latent vectors, and RoPE rotates a part of the
+	 * head */
 	p4d_reader__put_default(r, P4D_QK_NORM, "off");
 	p4d_reader__put(r, P4D_POSITIONS, p4d_reader__slot(r, LATENT), "rope");
 }
 
 /*
- * Without a format, recipe and FP8 parameters have no effect. Megatron-LM refuses fp8 and fp4 formats
- * together.
+ * Sets FP8 options. Without a format, the recipe and FP8 parameters have no effect. Megatron-LM refuses fp8
+ * and fp4 formats together.
  */
 static void finish_fp8(p4d_reading *r)
 {
@@ -432,8 +435,10 @@ static void finish_fp8(p4d_reading *r)
 		p4d_reader__put(r, P4D_FP8_PARAM_GATHER, parameters, "on");
 }
 
-/* The first size is the group that exchanges heads, the second is the group that exchanges keys and
- * values. p4d has no option for other hierarchies. */
+/*
+ * Sets cp-heads. The first size is that of the group that exchanges heads, the second that of the ring of
+ * keys and values. p4d has no option for other hierarchies.
+ */
 static void finish_hierarchy(p4d_reading *r)
 {
 	const p4d_read_value *sizes = p4d_reader__slot(r, HIERARCHY);
@@ -449,7 +454,7 @@ static void finish_hierarchy(p4d_reading *r)
 				    sizes->text);
 }
 
-/* Only unfused attention holds a mask. With other kernels an unknown dropout changes nothing. */
+/* An unknown attention dropout matters only with unfused attention, because only that stores a mask. */
 static void settle_unknown_share(p4d_reading *r)
 {
 	unsigned kept = 0;
@@ -464,8 +469,7 @@ static void settle_unknown_share(p4d_reading *r)
 	r->unknowns = kept;
 }
 
-/* Attention has its own dropout, with the same default as the hidden dropout. It is set only if the two
- * differ. */
+/* Sets attention's dropout, which has the same default as the hidden dropout, if the two differ. */
 static void finish_dropout(p4d_reading *r)
 {
 	const p4d_read_value *share = p4d_reader__slot(r, ATTENTION_DROPOUT);
@@ -488,7 +492,7 @@ static void finish_dropout(p4d_reading *r)
 
 void p4d_megatron__finish_training(p4d_reading *r)
 {
-	/* Megatron-LM's own fusion, the default, keeps the softmax in fp32 like the unfused loss */
+	/* Megatron-LM's own fusion, the default, stores the softmax in fp32 like the unfused loss */
 	if (p4d_reader__set(p4d_reader__slot(r, FUSED_LOSS)) &&
 	    !strcmp(p4d_reader__slot(r, LOSS_KERNEL)->text, "te"))
 		p4d_reader__put(r, P4D_CROSS_ENTROPY, p4d_reader__slot(r, LOSS_KERNEL), "fused");
@@ -533,11 +537,11 @@ static void finish(p4d_reading *r)
 	p4d_megatron__finish_hybrid(r);
 }
 
-/* A program train_gpt.py is Megatron-LM's if it has one of these arguments. */
+/* A program called train_gpt.py is Megatron-LM's if the command has one of these arguments. */
 static const char *const typical[] = {"--micro-batch-size", "--num-attention-heads",
 				      "--tensor-model-parallel-size", "--pipeline-model-parallel-size", NULL};
 
-/* Arguments of Megatron-LM before 3.0, and still of Megatron-DeepSpeed. */
+/* Arguments of Megatron-LM before 3.0 that Megatron-DeepSpeed still has. */
 static const p4d_read_argument older[] = {
     {"--checkpoint-activations", P4D_RECOMPUTE, "full", NULL},
     {"--checkpoint-num-layers", P4D_RECOMPUTE_LAYERS, NULL, NULL},
@@ -578,7 +582,7 @@ const p4d_reader p4d_reader__megatron = {
     .finish = finish,
 };
 
-/* Reinforcement learning with Megatron-LM: arguments that slime adds to Megatron-LM's. */
+/* Arguments that slime, a program for reinforcement learning, adds to Megatron-LM's. */
 static const p4d_read_argument slime_arguments[] = {
     {"--hf-checkpoint", P4D_MODEL, NULL, NULL},
     {"--actor-num-nodes", P4D_NODES, NULL, NULL},

@@ -11,8 +11,8 @@ enum {
 	VARIANT = P4D_READ_EXTRA(33),
 	FREQUENCY = P4D_READ_EXTRA(34),
 	OUTPUT_GATE = P4D_READ_EXTRA(35),
-	MAMBA_STATE = P4D_READ_EXTRA(36), /* as many values as `mamba` has rows */
-	DELTA_STATE = P4D_READ_EXTRA(40), /* as many values as `delta_nets` has rows */
+	MAMBA_STATE = P4D_READ_EXTRA(36), /* first of as many extra values as `mamba` has rows */
+	DELTA_STATE = P4D_READ_EXTRA(40), /* first of as many extra values as `delta_nets` has rows */
 	SPEC = P4D_READ_EXTRA(45),
 };
 
@@ -39,7 +39,10 @@ const p4d_read_argument p4d_megatron__hybrid[] = {
     {NULL, 0, NULL, NULL},
 };
 
-/* Sizes of a state-space layer and their defaults (TransformerConfig); NULL: derived from others. */
+/*
+ * A size of a state-space layer, and its default (TransformerConfig); NULL: the default follows from other
+ * sizes.
+ */
 typedef struct state_size {
 	p4d_option option;
 	const char *otherwise;
@@ -63,7 +66,7 @@ static void put_sizes(p4d_reading *r, int first, const state_size *sizes, size_t
 	}
 }
 
-/* The inner width is twice the hidden size, and heads divide it. */
+/* Sets Mamba-2's sizes. The inner width is twice the hidden size, and is divided into heads. */
 static void finish_mamba(p4d_reading *r)
 {
 	const uint64_t hidden = p4d_reader__number(&r->value[P4D_HIDDEN]);
@@ -90,13 +93,13 @@ static void finish_pattern(p4d_reading *r)
 	}
 	p4d_reader__put(r, P4D_LAYER_PATTERN, pattern, "%s", pattern->text);
 	p4d_reader__put(r, P4D_ARCHITECTURE, pattern, "nemotron-h");
-	/* the pattern has priority over --num-layers */
+	/* the length of the pattern wins over --num-layers */
 	if (p4d_reader__number(&r->value[P4D_LAYERS]) != length)
 		p4d_reader__put(r, P4D_LAYERS, pattern, "%zu", length);
 	finish_mamba(r);
 }
 
-/* Every Nth layer has attention, with Qwen3-Next's gate. */
+/* Sets the pattern of a model in which every Nth layer has attention, with Qwen3-Next's gate. */
 static void finish_variant(p4d_reading *r)
 {
 	const p4d_read_value *variant = p4d_reader__slot(r, VARIANT),
@@ -120,7 +123,7 @@ static void finish_variant(p4d_reading *r)
 	put_sizes(r, DELTA_STATE, delta_nets, sizeof(delta_nets) / sizeof(*delta_nets));
 }
 
-/* --spec names custom modules. p4d knows only those of the programs for hybrid models. */
+/* Checks --spec, which names custom modules. p4d knows only those of the programs for hybrid models. */
 static void finish_spec(p4d_reading *r)
 {
 	const p4d_read_value *spec = p4d_reader__slot(r, SPEC);

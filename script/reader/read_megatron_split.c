@@ -10,7 +10,7 @@
 #include "base/text.h"
 #include "reader/read_megatron.h"
 
-/* Layers of the first and last stage, if they differ from the others. */
+/* Sets a split in which only the first and last stage differ from the others. */
 static void finish_ends(p4d_reading *r)
 {
 	const p4d_read_value *first = p4d_reader__slot(r, P4D_MEGATRON_FIRST_STAGE),
@@ -50,8 +50,10 @@ static void finish_ends(p4d_reading *r)
 		p4d_reader__put(r, P4D_PIPELINE_SPLIT, place, "%s", text);
 }
 
-/* Number of layers of the chunk at *at; moves *at to the chunk's end. 0: there are no layers, or anything
- * else than layers, an embedding at the start of the model and a loss at its end. */
+/*
+ * Number of layers of the chunk at *at; moves *at to the chunk's end. 0: the chunk has no layers, or
+ * something other than layers, the embedding at the start of the model and the loss at its end.
+ */
 static uint64_t layers_of_chunk(const char **at, bool first)
 {
 	uint64_t layers = 0;

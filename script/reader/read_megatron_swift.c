@@ -8,7 +8,7 @@
 static const char *const tuners[] = {"full", "full", "lora", "lora", NULL};
 static const char *const on[] = {"true", "", "True", "", NULL};
 static const char *const off[] = {"off"};
-static const char *const masked[] = {"on"}; /* sequences that are not packed need a mask */
+static const char *const masked[] = {"on"}; /* sequences that are not packed need an attention mask */
 static const char *const backends[] = {"flash", "flash", "flash_2", "flash",   "flash_3",
 				       "flash", "fused", "flash",   "unfused", "unfused",
 				       "auto",  "flash", "local",   "unfused", NULL};
@@ -56,14 +56,14 @@ static const p4d_read_default defaults[] = {
     {P4D_GLOBAL_BATCH, "16"},
     {P4D_SEQUENCE_PARALLEL, "off"},
     {P4D_OPTIMIZER_SHARDING, "on"},
-    {P4D_PRECISION, "bf16"}, /* values of the hub's models */
+    {P4D_PRECISION, "bf16"}, /* defaults of models from the hub */
     {P4D_DROPOUT, "off"},
     {P4D_RECOMPUTE, "selective"},
     {P4D_CROSS_ENTROPY, "unfused"},
     {0, NULL},
 };
 
-/* --recompute-modules alone turns recomputation on; there is no granularity by default. */
+/* Sets recomputation. --recompute-modules alone turns it on, because there is no default granularity. */
 static void finish_granularity(p4d_reading *r)
 {
 	p4d_read_value *granularity = p4d_reader__slot(r, P4D_MEGATRON_GRANULARITY);
@@ -78,7 +78,7 @@ static void finish_granularity(p4d_reading *r)
 	}
 }
 
-/* Without adapters, options for adapters change nothing. */
+/* Leaves out options for adapters if no adapters are trained. */
 static void finish_adapter(p4d_reading *r)
 {
 	const p4d_read_value *method = &r->value[P4D_FINETUNE];

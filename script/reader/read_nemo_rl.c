@@ -74,13 +74,13 @@ static const p4d_read_argument nemo_rl_arguments[] = {
     {NULL, 0, NULL, NULL},
 };
 
-/* If both frameworks have a value, takes that of the enabled framework; if neither is enabled, the value
- * of the other one. */
+/* Selects between the values of both frameworks: takes that of the enabled framework. */
 static void put_enabled(p4d_reading *r)
 {
 	static const struct {
 		p4d_option option;
-		int dtensor, megatron; /* -1: the framework has no such value */
+		int dtensor,
+		    megatron; /* extra values of each framework; -1: the framework has no such value */
 	} rows[] = {{P4D_TP, DTENSOR_TP, MEGATRON_TP},
 		    {P4D_CP, DTENSOR_CP, MEGATRON_CP},
 		    {P4D_PP, -1, MEGATRON_PP},
@@ -101,7 +101,7 @@ static void put_enabled(p4d_reading *r)
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		const p4d_read_value *a = rows[i].dtensor < 0 ? &nothing : &r->extra[rows[i].dtensor],
 				     *b = rows[i].megatron < 0 ? &nothing : &r->extra[rows[i].megatron];
-		/* if neither is enabled, the framework that the script configures is used */
+		/* if no framework is enabled, the one that the script configures is used */
 		const bool second = on ? p4d_reader__is(megatron, "on")
 				       : p4d_reader__is(dtensor, "off") || !p4d_reader__set(a);
 		const p4d_read_value *from = second ? b : a;
@@ -126,7 +126,7 @@ static void put_framework(p4d_reading *r)
 
 	if (p4d_reader__is(megatron, "on")) {
 		p4d_reader__put(r, P4D_FRAMEWORK, megatron, "megatron");
-		/* p4d assumes full sequences in Megatron-Core, packed or not */
+		/* p4d assumes full sequences in Megatron-Core, with or without packing */
 		p4d_reader__leave_out(r, P4D_PACKING);
 		return;
 	}
@@ -156,7 +156,7 @@ static void finish_nemo_rl_grpo(p4d_reading *r)
 		p4d_reader__put(r, P4D_REFERENCE, &r->extra[PENALTY], "off");
 }
 
-/* While the engine or the reference uses a GPU, no other model occupies it (models/policy/workers). */
+/* While the engine or the reference uses a GPU, all other models are on the host (models/policy/workers). */
 static const p4d_read_default grpo_defaults[] = {
     {P4D_WORKLOAD, "rl"},
     {P4D_SWAP, "optimizer,params"},
@@ -181,7 +181,7 @@ static void finish_nemo_rl_dpo(p4d_reading *r)
 {
 	static const p4d_option of_engine[] = {P4D_ENGINE, P4D_ENGINE_TP, P4D_GPU_UTILIZATION, P4D_COLOCATE};
 
-	/* configuration files for all methods have this section */
+	/* configuration files for all methods have this section, so it does not show that an engine runs */
 	for (size_t i = 0; i < sizeof(of_engine) / sizeof(*of_engine); i++)
 		p4d_reader__leave_out(r, of_engine[i]);
 	put_enabled(r);
@@ -225,7 +225,7 @@ static void finish_nemo_rl_sft(p4d_reading *r)
 	p4d_finetune__unmodelled(r);
 }
 
-/* Supervised training, with a single model. */
+/* Supervised training, which has a single model. */
 const p4d_reader p4d_reader__nemo_rl_sft = {
     .framework = "nemo-rl",
     .programs = {"~examples/run_sft.py", "~examples/run_rm.py", "~examples/run_vlm_sft.py"},

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Programs whose layout p4d reads; it models their memory like Megatron-LM's, or not at all. */
+/* Programs whose layout p4d reads. p4d models their memory like Megatron-LM's, or not at all. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -44,7 +44,7 @@ static const p4d_read_argument nemo_arguments[] = {
     {"--model.recompute_num_layers", P4D_RECOMPUTE_LAYERS, NULL, NULL},
     {"--model.cuda_graph_impl", P4D_READ_EXTRA(GRAPHS), NULL, NULL},
     {"--model.cuda_graph_scope", P4D_READ_EXTRA(GRAPH_SCOPE), NULL, p4d_reader__list},
-    {"--factory", P4D_READ_EXTRA(RECIPE), NULL, NULL}, /* in NeMo 2's command line */
+    {"--factory", P4D_READ_EXTRA(RECIPE), NULL, NULL}, /* of NeMo 2's command line */
     {"--trainer.strategy.tensor_model_parallel_size", P4D_TP, NULL, NULL},
     {"--trainer.strategy.pipeline_model_parallel_size", P4D_PP, NULL, NULL},
     {"--trainer.strategy.virtual_pipeline_model_parallel_size", P4D_VPP, NULL, NULL},
@@ -62,7 +62,10 @@ static const p4d_read_argument nemo_arguments[] = {
     {NULL, 0, NULL, NULL},
 };
 
-/* Both run Megatron-Core. Values that the command line does not have are in a configuration of many files. */
+/*
+ * For NeMo and Megatron-Bridge, which run Megatron-Core. Values that the command line lacks are in a
+ * configuration of many files.
+ */
 static void finish_nemo(p4d_reading *r)
 {
 	if (r->named)

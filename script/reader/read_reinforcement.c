@@ -237,13 +237,13 @@ static void finish_openrlhf(p4d_reading *r)
 				    "its own GPUs, which p4d does not model");
 		return;
 	}
-	/* --data.max_len limits both together */
+	/* --data.max_len limits prompt and response together */
 	if (!p4d_reader__set(&r->value[P4D_SEQ_LEN]))
 		p4d_reinforcement__put_length(r, PROMPT_TOKENS, GENERATED_TOKENS, (uint64_t[]){1024, 1024});
 	p4d_reinforcement__put_packed(r, PACKS, MOST_PACKED, 16192,
 				      (p4d_option[]){P4D_CP, P4D_TP, P4D_OPTIONS});
 	p4d_reinforcement__put_critic(r, ADVANTAGE);
-	/* with a remote one, --reward_pretrain only names the critic's first weights */
+	/* with a remote reward model, --reward_pretrain only names the critic's initial weights */
 	if (!p4d_reader__set(&r->extra[REMOTE_REWARD]))
 		p4d_reinforcement__put_reward(r, REWARD_MODEL);
 	if (p4d_reader__is_zero(kl))
@@ -253,7 +253,7 @@ static void finish_openrlhf(p4d_reading *r)
 	if (r->extra[SLEEPS].unknown || p4d_reader__is_on(&r->extra[SLEEPS], false))
 		p4d_reader__put(r, P4D_SWAP, &r->extra[SLEEPS], "optimizer,params");
 	finish_openrlhf_rank(r);
-	/* options with dots belong to a release that has fewer options */
+	/* the release whose options have dots has fewer options */
 	if (r->by_default[P4D_MICRO_BATCH] && r->value[P4D_MODEL].argument &&
 	    strchr(r->value[P4D_MODEL].argument, '.'))
 		p4d_reader__put_default(r, P4D_MICRO_BATCH, "1");
@@ -268,8 +268,10 @@ const p4d_reader p4d_reader__openrlhf = {
     .finish = finish_openrlhf,
 };
 
-/* Preference training with DeepSpeed in OpenRLHF's own loop: chosen and rejected sequences in one pass
- * (dpo_trainer.py), or KTO. */
+/*
+ * OpenRLHF's preference training with DeepSpeed: chosen and rejected sequences in one pass (dpo_trainer.py),
+ * or KTO.
+ */
 static void finish_openrlhf_preference(p4d_reading *r)
 {
 	finish_openrlhf_rank(r);
@@ -281,8 +283,10 @@ static const p4d_read_default openrlhf_preference_defaults[] = {
     {P4D_ZERO_STAGE, "2"},        {P4D_RECOMPUTE, "none"},          {0, NULL},
 };
 
-/* Each sequence is cut there. --packing_samples joins those of a micro-batch, and fills nothing
- * (sft_dataset.py, packing_collate_fn). */
+/*
+ * Arguments that are only an upper bound of sequences. --packing_samples joins the sequences of a micro-batch
+ * without filling it (sft_dataset.py, packing_collate_fn).
+ */
 static const char *const openrlhf_bounds[] = {"--max_len", "--data.max_len", NULL};
 
 const p4d_reader p4d_reader__openrlhf_preference = {
@@ -295,7 +299,7 @@ const p4d_reader p4d_reader__openrlhf_preference = {
     .finish = finish_openrlhf_preference,
 };
 
-/* Preference training and distillation: two models, and no engine. */
+/* Preference training and distillation, with two models and no engine. */
 const p4d_reader p4d_reader__openrlhf_others = {
     .framework = "openrlhf",
     .programs = {"openrlhf.cli.train_*"},
@@ -304,7 +308,7 @@ const p4d_reader p4d_reader__openrlhf_others = {
 };
 
 /*
- * Supervised training with DeepSpeed in OpenRLHF's own loop (sft_trainer.py). It was not compared with
+ * OpenRLHF's supervised training with DeepSpeed (sft_trainer.py). Nobody compared p4d's memory for it with
  * measurements.
  */
 static void finish_openrlhf_sft(p4d_reading *r)
@@ -358,7 +362,7 @@ const p4d_read_argument p4d_reinforcement__engine[] = {
     {"--vllm_enable_sleep_mode", P4D_ENGINE_SLEEP, "on", off},
     {"--sleep_level", EXTRA(SLEEP_LEVEL), NULL, NULL},
     {"--reward_model_name_or_path", EXTRA(REWARD), NULL, p4d_reader__there},
-    {"--reward_model", EXTRA(REWARD), NULL, p4d_reader__there}, /* swift */
+    {"--reward_model", EXTRA(REWARD), NULL, p4d_reader__there}, /* of swift */
     {"--beta", EXTRA(BETA), NULL, NULL},
     {"--max_prompt_length", EXTRA(PROMPT_LENGTH), NULL, NULL},
     {"--max_completion_length", EXTRA(COMPLETION_LENGTH), NULL, NULL},
@@ -367,7 +371,8 @@ const p4d_read_argument p4d_reinforcement__engine[] = {
     {NULL, 0, NULL, NULL},
 };
 
-/* Methods that learn from groups of generated sequences. Other methods hold other models. */
+/* Whether the method learns from groups of generated sequences. Other methods have other models on the
+ * GPUs. */
 static bool generates(const p4d_reading *r)
 {
 	const p4d_read_value *kind = &r->extra[KIND];
@@ -379,7 +384,8 @@ static bool generates(const p4d_reading *r)
 }
 
 /*
- * Whether the engine runs elsewhere: some option names the server mode, which was TRL's default before 1.0.
+ * Whether the engine may run on other GPUs: some option names the server mode, which was TRL's default before
+ * 1.0.
  */
 static bool names_server(const p4d_reading *r)
 {

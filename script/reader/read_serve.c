@@ -6,7 +6,10 @@
 
 #include "reader/read_finetune.h"
 
-/* Other words describe the model's files, whose config.json or name says how weights are stored. */
+/*
+ * Values of --quantization. Those that map to "none" only describe the model's files, whose config.json or
+ * name says how weights are stored.
+ */
 static const char *const quants[] = {"fp8",         "fp8",  "bitsandbytes",       "nf4",  "none",     "none",
 				     "awq",         "none", "awq_marlin",         "none", "gptq",     "none",
 				     "gptq_marlin", "none", "compressed-tensors", "none", "modelopt", "none",
@@ -90,7 +93,7 @@ static const p4d_read_default sglang_defaults[] = {
     {P4D_WORKLOAD, "serve"}, {P4D_ENGINE, "sglang"}, {P4D_TP, "1"}, {P4D_PP, "1"}, {0, NULL},
 };
 
-/* "32k" is 32,000, and "32K" is 32,768 (vLLM's human_readable_int). */
+/* Sets the maximum length. For vLLM, "32k" is 32,000 and "32K" is 32,768 (human_readable_int). */
 static void finish_length(p4d_reading *r)
 {
 	static const char units[] = "kKmMgG";
@@ -110,7 +113,7 @@ static void finish_length(p4d_reading *r)
 	p4d_reader__put(r, P4D_SEQ_LEN, length, "%" PRIu64, (uint64_t)(number * (double)times));
 }
 
-/* The default is one adapter of rank 16. Both numbers count only if adapters are enabled. */
+/* Sets vLLM's adapters: by default one adapter of rank 16, and only if adapters are enabled. */
 static void finish_vllm(p4d_reading *r)
 {
 	const p4d_read_value *adapters = &r->extra[ADAPTERS], *most = &r->extra[MOST_ADAPTERS],

@@ -80,13 +80,13 @@ static const p4d_read_shards shards[] = {
     {NULL, 0, NULL, NULL, false},
 };
 
-/* The configurations that it ships (swift/llm/ds_config). */
+/* Reads configurations of DeepSpeed that ms-swift 2 ships (swift/llm/ds_config). */
 static bool find_shipped(p4d_reading *r, const p4d_read_argument *a, const p4d_read_given *given)
 {
 	static const struct {
 		const char *name;
 		char stage;
-		int offloads; /* parts that move to the host; 0: none */
+		int offloads; /* tensors that move to the host; 0: none */
 	} shipped[] = {{"default-zero2", '2', 0},
 		       {"default-zero3", '3', 0},
 		       {"zero2-offload", '2', P4D_FINETUNE_OFFLOAD_OPTIMIZER},
@@ -108,7 +108,7 @@ static bool find_shipped(p4d_reading *r, const p4d_read_argument *a, const p4d_r
 	return false;
 }
 
-/* The type names the model, "qwen2-7b-instruct". A folder may have any name. */
+/* Sets the model from ms-swift 2's model type, "qwen2-7b-instruct", because a folder may have any name. */
 static void finish_model(p4d_reading *r)
 {
 	const p4d_read_value *type = &r->extra[MODEL_TYPE], *model = &r->value[P4D_MODEL];
@@ -118,8 +118,10 @@ static void finish_model(p4d_reading *r)
 		p4d_reader__put(r, P4D_MODEL, type, "%s", type->text);
 }
 
-/* It computes in the type in which it loads the model. With fp16, it loads a model that it trains
- * completely in fp32; DeepSpeed casts that to fp16. */
+/*
+ * Sets types. ms-swift 2 computes in the type in which it loads the model. For full training in fp16 it loads
+ * the model in fp32, which DeepSpeed casts to fp16.
+ */
 static void finish_types(p4d_reading *r)
 {
 	p4d_read_value *dtype = &r->extra[P4D_FINETUNE_PARAM_DTYPE];
@@ -149,7 +151,7 @@ static void finish(p4d_reading *r)
 	if (!p4d_reader__set(&r->extra[P4D_FINETUNE_LORA]) && r->named)
 		p4d_reader__put_default(r, P4D_FINETUNE,
 					p4d_reader__set(&r->extra[P4D_FINETUNE_QUANT]) ? "qlora" : "lora");
-	/* for models whose layers have Llama's names; its default dropout is 0.05 */
+	/* default adapters for models whose layers have Llama's names; the default dropout is 0.05 */
 	p4d_finetune__adapter(r, "8", "q_proj,k_proj,v_proj", true);
 }
 
@@ -174,7 +176,7 @@ const p4d_reader p4d_reader__swift_2 = {
     .released = p4d_finetune__released,
 };
 
-/* Its preference training, whose arguments p4d does not read. */
+/* ms-swift 2's preference training, whose arguments p4d does not read. */
 const p4d_reader p4d_reader__swift_2_rlhf = {
     .framework = "swift-2-rlhf",
     .release = "ms-swift 2",

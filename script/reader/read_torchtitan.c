@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* torchtitan: TOML files with overrides (0.2), and shipped configurations with overrides (0.3). */
+/* torchtitan: release 0.2 has TOML files with overrides, release 0.3 shipped configurations with
+ * overrides. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,7 +18,7 @@ enum {
 	SCHEDULE,
 	CHECKPOINTING,
 	SELECTIVE,
-	SHIPPED, /* a configuration of 0.3 */
+	SHIPPED, /* a configuration that release 0.3 ships */
 	CONVERTER,
 	FLOAT8_RECIPE,
 	FLOAT8_GATHER,
@@ -106,7 +107,7 @@ static const p4d_read_default defaults[] = {
 static const struct {
 	const char *module, *name, *model, *batch, *seq_len, *tp, *ep, *schedule, *recompute, *compile,
 	    *float8;
-	p4d_option unmodelled; /* P4D_OPTIONS: none */
+	p4d_option unmodelled; /* option of a feature that p4d does not model; P4D_OPTIONS: none */
 	const char *why;
 } configs[] = {
 #define CONFIG(...) {__VA_ARGS__},
@@ -193,7 +194,8 @@ static void finish_model(p4d_reading *r)
 	    p4d_reader__set(name) && p4d_reader__set(flavor) ? model_of(name->text, flavor->text) : NULL;
 
 	if (p4d_reader__set(flavor) && !p4d_reader__set(&r->extra[SHIPPED]))
-		p4d_reader__put_default(r, P4D_CHUNKED_LOSS, "off"); /* 0.2 has no such argument */
+		p4d_reader__put_default(r, P4D_CHUNKED_LOSS,
+					"off"); /* torchtitan 0.2 has no argument for this */
 	if (model)
 		p4d_reader__put(r, P4D_MODEL, flavor, "%s", model);
 	else if (p4d_reader__set(name) && p4d_reader__set(flavor))
@@ -210,7 +212,7 @@ static void finish_checkpointing(p4d_reading *r)
 	if (!p4d_reader__set(mode))
 		return;
 	p4d_reader__put(r, P4D_RECOMPUTE, mode, "%s", mode->text);
-	/* a number N: recompute every Nth layer; the default of torchtitan 0.2 is 2 */
+	/* the value may be a number N (recompute every Nth layer); the default of torchtitan 0.2 is 2 */
 	if (p4d_reader__is(mode, "selective") && !p4d_reader__is(selective, "op")) {
 		p4d_reader__unknown(r, "recompute", "selective_ac_option %.60s is not modelled",
 				    p4d_reader__set(selective) ? selective->text : "2, the default,");
@@ -226,7 +228,7 @@ static uint64_t value_or(const p4d_read_value *value, uint64_t otherwise)
 	return p4d_reader__set(value) ? p4d_reader__number(value) : otherwise;
 }
 
-/* 0: unknown. */
+/* Number of ranks; 0: unknown. */
 static uint64_t count_ranks(const p4d_reading *r)
 {
 	const p4d_read_value *nodes = &r->value[P4D_NODES];
@@ -234,7 +236,7 @@ static uint64_t count_ranks(const p4d_reading *r)
 	return nodes->unknown ? 0 : p4d_reader__number(&r->value[P4D_GPUS_PER_NODE]) * value_or(nodes, 1);
 }
 
-/* torchao's Float8Linear; all other modules compute in bf16. */
+/* Sets FP8, which is torchao's Float8Linear; all other modules compute in bf16. */
 static void finish_float8(p4d_reading *r)
 {
 	const p4d_read_value *converter = &r->extra[CONVERTER], *recipe = &r->extra[FLOAT8_RECIPE],
@@ -262,7 +264,8 @@ static void finish_sharding(p4d_reading *r)
 
 	if (shard->unknown || copies->unknown)
 		p4d_reader__forget(r, P4D_SHARD_DEGREE);
-	else if (p4d_reader__number(shard) && cp && cp <= UINT16_MAX) /* context-parallel ranks share them */
+	else if (p4d_reader__number(shard) && cp &&
+		 cp <= UINT16_MAX) /* context-parallel ranks also shard parameters */
 		p4d_reader__put(r, P4D_SHARD_DEGREE, shard, "%" PRIu64, p4d_reader__number(shard) * cp);
 	else if (replicas > 1 && ranks && others && ranks % others == 0 && ranks / others % replicas == 0)
 		p4d_reader__put(r, P4D_SHARD_DEGREE, copies, "%" PRIu64, ranks / others / replicas);
@@ -272,7 +275,8 @@ static void finish_sharding(p4d_reading *r)
 }
 
 /*
- * A pipeline cuts the local batch into micro-batches. Without a pipeline the local batch is one micro-batch.
+ * Sets the batches. A pipeline cuts the local batch into micro-batches. Without a pipeline the local batch is
+ * one micro-batch.
  */
 static void finish_batches(p4d_reading *r)
 {
@@ -304,7 +308,7 @@ static void finish_batches(p4d_reading *r)
 	else if (!r->extra[SCHEDULE].unknown)
 		p4d_reader__put_default(r, P4D_SCHEDULE, "1f1b");
 	if (p4d_reader__is(&r->value[P4D_SCHEDULE], "interleaved"))
-		p4d_reader__put_default(r, P4D_VPP, "2"); /* default number of stages per rank */
+		p4d_reader__put_default(r, P4D_VPP, "2"); /* default number of chunks per rank */
 	p4d_reader__put_default(r, P4D_ACCOUNT_FOR_EMBEDDING, "on");
 	p4d_reader__put_default(r, P4D_ACCOUNT_FOR_LOSS, "on");
 	if (p4d_reader__set(&r->value[P4D_GLOBAL_BATCH]) || !each)

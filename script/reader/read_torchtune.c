@@ -10,10 +10,11 @@
 #define EXTRA(name) P4D_READ_EXTRA(P4D_FINETUNE_##name)
 
 enum {
-	COMPONENT = P4D_FINETUNE_OWN, /* builds the model: torchtune.models.llama3_1.lora_llama3_1_8b */
+	COMPONENT = P4D_FINETUNE_OWN, /* torchtune's function that builds the model:
+					 torchtune.models.llama3_1.lora_llama3_1_8b */
 	ATTENTION_MODULES,
 	MLP,
-	LIT_QUERY, /* litgpt's switches for the modules with adapters */
+	LIT_QUERY, /* litgpt's switches for the modules that get adapters */
 	LIT_KEY,
 	LIT_VALUE,
 	LIT_PROJECTION,
@@ -86,7 +87,7 @@ static const p4d_read_argument tune_arguments[] = {
     {NULL, 0, NULL, NULL},
 };
 
-/* Names of torchtune's builders: "llama3_1_8b" is p4d's "llama-3.1-8b". */
+/* p4d's name of the model that a builder of torchtune makes: "llama3_1_8b" is "llama-3.1-8b". */
 static const char *model_of(const char *builder)
 {
 	static const char *const models[] = {"llama2_7b",
@@ -167,7 +168,7 @@ static const char *model_of(const char *builder)
 	return NULL;
 }
 
-/* One name for the model and the kind of training: qlora_llama3_1_8b. */
+/* Sets model and kind of training, which one name gives: qlora_llama3_1_8b. */
 static void finish_component(p4d_reading *r)
 {
 	const p4d_read_value *component = &r->extra[COMPONENT];
@@ -190,7 +191,7 @@ static void finish_component(p4d_reading *r)
 		p4d_reader__unknown(r, "model", "torchtune's %.80s is none that p4d has", name);
 }
 
-/* Modules of attention, and of the whole feed-forward layer. */
+/* Sets the modules that get adapters: those of attention, and optionally the whole feed-forward layer. */
 static void finish_targets(p4d_reading *r)
 {
 	const p4d_read_value *attention = &r->extra[ATTENTION_MODULES];
@@ -203,7 +204,7 @@ static void finish_targets(p4d_reading *r)
 	*targets = *attention;
 	memcpy(names, attention->text, sizeof(names));
 	p4d_text text = p4d_text_in(targets->text, sizeof(targets->text));
-	/* torchtune's name of attention's output projection is output_proj */
+	/* torchtune calls attention's output projection output_proj */
 	for (char *save = NULL, *word = strtok_r(names, ",", &save); word; word = strtok_r(NULL, ",", &save))
 		p4d_text_entry(&text, ",", "%s", strcmp(word, "output_proj") != 0 ? word : "o_proj");
 	if (mlp)
@@ -217,7 +218,8 @@ static void finish_tune(p4d_reading *r)
 
 	finish_component(r);
 	finish_targets(r);
-	if (p4d_reader__is(&r->value[P4D_SHARD_DEGREE], "-1")) /* the ranks that the other degrees leave */
+	if (p4d_reader__is(&r->value[P4D_SHARD_DEGREE],
+			   "-1")) /* -1: all ranks that the other degrees leave */
 		r->value[P4D_SHARD_DEGREE] = (p4d_read_value){.file = NULL};
 	p4d_reader__put_default(r, P4D_FRAMEWORK, single ? "ddp" : "fsdp");
 	if (single && !p4d_reader__set(&r->value[P4D_GPUS_PER_NODE]))
@@ -243,7 +245,7 @@ static const struct {
 #undef CONFIG
 };
 
-/* A configuration of the program, with the values of its file. */
+/* Reads a configuration that torchtune ships, and sets the values of its file. */
 static bool find_tune_config(p4d_reading *r, const p4d_read_argument *a, const p4d_read_given *given)
 {
 	(void)a;
@@ -334,7 +336,7 @@ static const p4d_read_argument litgpt_arguments[] = {
     {NULL, 0, NULL, NULL},
 };
 
-/* By default, query and value have adapters. */
+/* Sets litgpt's default targets: query and value have adapters. */
 static void finish_lit_targets(p4d_reading *r)
 {
 	static const char *const otherwise[] = {"q_proj", "", "v_proj", "", ""};
@@ -360,7 +362,7 @@ static void finish_lit_targets(p4d_reading *r)
 	}
 }
 
-/* With "bf16-true" parameters are in bf16, with "bf16-mixed" in fp32. */
+/* Sets precision and type of parameters: "bf16-true" stores parameters in bf16, "bf16-mixed" in fp32. */
 static void finish_lit_precision(p4d_reading *r)
 {
 	static const char *const names[][3] = {
@@ -386,8 +388,10 @@ static void finish_lit_precision(p4d_reading *r)
 		p4d_reader__put(r, P4D_PARAM_DTYPE, v, "%s", names[i][2]);
 }
 
-/* With several GPUs, parameters are sharded and layers recomputed. `pretrain` differs: it shards only
- * within a node. */
+/*
+ * Sets litgpt's strategy. With several GPUs, it shards parameters and recomputes layers. `pretrain` differs:
+ * it shards only within a node.
+ */
 static void finish_lit_strategy(p4d_reading *r, bool pretrain)
 {
 	const p4d_read_value *gpus = &r->value[P4D_GPUS_PER_NODE], *nodes = &r->value[P4D_NODES];
@@ -395,7 +399,7 @@ static void finish_lit_strategy(p4d_reading *r, bool pretrain)
 		       all = each * (p4d_reader__set(nodes) ? p4d_reader__number(nodes) : 1);
 
 	p4d_reader__put_default(r, P4D_MODEL_CODE, "litgpt");
-	if (gpus->unknown || nodes->unknown || (p4d_reader__set(gpus) && !each)) /* "auto" */
+	if (gpus->unknown || nodes->unknown || (p4d_reader__set(gpus) && !each)) /* "auto" gives no number */
 		return;
 	if (all > 1)
 		p4d_reader__put_default(r, P4D_FRAMEWORK, "fsdp");
@@ -404,7 +408,7 @@ static void finish_lit_strategy(p4d_reading *r, bool pretrain)
 		p4d_reader__put_default(r, P4D_SHARD_DEGREE, "%s", gpus->text);
 }
 
-/* "checkpoints/meta-llama/Llama-3.2-1B" is the folder into which litgpt downloads the hub's model. */
+/* Sets the model from a folder: litgpt downloads the hub's model to "checkpoints/meta-llama/Llama-3.2-1B". */
 static void finish_litgpt(p4d_reading *r)
 {
 	p4d_read_value *model = &r->value[P4D_MODEL], *lora = &r->extra[P4D_FINETUNE_LORA];
@@ -430,12 +434,13 @@ static void finish_litgpt(p4d_reading *r)
 	if (r->by_default[P4D_GLOBAL_BATCH] || !r->value[P4D_GLOBAL_BATCH].file)
 		p4d_reader__put_default(r, P4D_GLOBAL_BATCH, pretrain ? "512" : "16");
 	if (p4d_reader__is(lora, "lora") && p4d_reader__is(&r->value[P4D_PARAM_DTYPE], "bf16") &&
-	    !p4d_reader__is(&r->value[P4D_FRAMEWORK], "fsdp"))         /* FSDP itself casts */
-		p4d_reader__put_default(r, P4D_ADAPTER_DTYPE, "bf16"); /* the model's type */
-	p4d_finetune__adapter(r, "8", "q_proj,v_proj", false);         /* lora_query and lora_value */
+	    !p4d_reader__is(&r->value[P4D_FRAMEWORK], "fsdp"))         /* FSDP casts parameters by itself */
+		p4d_reader__put_default(r, P4D_ADAPTER_DTYPE, "bf16"); /* adapters have the model's type */
+	p4d_finetune__adapter(r, "8", "q_proj,v_proj",
+			      false); /* litgpt's lora_query and lora_value are on by default */
 }
 
-/* Defaults of its commands, in the precision for GPUs with bf16. */
+/* Defaults of litgpt's commands, in the precision for GPUs with bf16. */
 static const p4d_read_default litgpt_defaults[] = {
     {P4D_MICRO_BATCH, "1"},
     {P4D_PRECISION, "bf16"},

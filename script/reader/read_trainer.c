@@ -12,10 +12,11 @@ static const char *const checkpointing[] = {"none"};
 static const char *const methods[] = {"lora", "lora", "none", "full", NULL};
 
 static const p4d_read_argument arguments[] = {
-    {"", P4D_READ_FILE, "", p4d_reader__first}, /* HfArgumentParser */
+    {"", P4D_READ_FILE, "",
+     p4d_reader__first}, /* HfArgumentParser reads a single file instead of arguments */
     {"--config", P4D_READ_FILE, "", NULL},
     {"--model_name_or_path", P4D_MODEL, NULL, NULL},
-    {"--config_name", P4D_MODEL, NULL, NULL}, /* the configuration with the sizes */
+    {"--config_name", P4D_MODEL, NULL, NULL}, /* names the configuration with the model's sizes */
     {"--config_overrides", P4D_READ_NOT_MODELLED, NULL, NULL},
     {"--model_name", P4D_MODEL, NULL, NULL},
     {"--model_path", P4D_MODEL, NULL, NULL},
@@ -23,7 +24,7 @@ static const p4d_read_argument arguments[] = {
     {"--per_device_train_batch_size", P4D_MICRO_BATCH, NULL, NULL},
     {"--per_gpu_train_batch_size", P4D_MICRO_BATCH, NULL, NULL},
     {"--auto_find_batch_size", P4D_READ_NOT_MODELLED, "on", NULL},
-    {"--label_smoothing_factor", P4D_READ_NOT_MODELLED, "on", NULL}, /* a second softmax */
+    {"--label_smoothing_factor", P4D_READ_NOT_MODELLED, "on", NULL}, /* computes a second softmax */
     {"--lora_target_parameters", P4D_READ_NOT_MODELLED, NULL, NULL},
     {"--per_device_eval_batch_size", P4D_EVAL_MICRO_BATCH, NULL, NULL},
     {"--eval_strategy", EXTRA(EVALUATION), NULL, p4d_finetune__evaluation},
@@ -35,7 +36,7 @@ static const p4d_read_argument arguments[] = {
     {"--max_length", P4D_SEQ_LEN, NULL, NULL},
     {"--model_max_length", P4D_SEQ_LEN, NULL, NULL},
     {"--block_size", P4D_SEQ_LEN, NULL, NULL},
-    {"--max_source_length", P4D_SEQ_LEN, NULL, NULL}, /* length of an encoder's input */
+    {"--max_source_length", P4D_SEQ_LEN, NULL, NULL}, /* length of the encoder's input */
     {"--bf16", P4D_PRECISION, "bf16", NULL},
     {"--fp16", P4D_PRECISION, "fp16", NULL},
     {"--dtype", EXTRA(PARAM_DTYPE), NULL, p4d_finetune__dtypes},
@@ -60,13 +61,13 @@ static const p4d_read_argument arguments[] = {
     {"--use_peft", EXTRA(LORA), "lora", NULL},
     {"--use_lora", EXTRA(LORA), "lora", NULL},
     {"--use_peft_lora", EXTRA(LORA), "lora", NULL},
-    {"--lora_enable", EXTRA(LORA), "lora", NULL}, /* LLaVA */
+    {"--lora_enable", EXTRA(LORA), "lora", NULL}, /* of LLaVA */
     {"--enable_lora", EXTRA(LORA), "lora", NULL},
     {"--lora", EXTRA(LORA), "lora", NULL},
     {"--qlora", EXTRA(LORA), "qlora", NULL},
-    {"--q_lora", EXTRA(LORA), "qlora", NULL}, /* FastChat */
+    {"--q_lora", EXTRA(LORA), "qlora", NULL}, /* of FastChat */
     {"--use_qlora", EXTRA(LORA), "qlora", NULL},
-    {"--peft_method", EXTRA(LORA), NULL, methods}, /* fms-hf-tuning */
+    {"--peft_method", EXTRA(LORA), NULL, methods}, /* of fms-hf-tuning */
     {"--r", EXTRA(RANK), NULL, NULL},
     {"--lora_r", EXTRA(RANK), NULL, NULL},
     {"--lora_rank", EXTRA(RANK), NULL, NULL},
@@ -79,17 +80,18 @@ static const p4d_read_argument arguments[] = {
     {"--load_in_8bit", EXTRA(QUANT), "int8", NULL},
     {"--use_8bit_quantization", EXTRA(QUANT), "int8", NULL},
     {"--deepspeed", P4D_READ_FILE_IN(P4D_FINETUNE_DEEPSPEED_FILE), "deepspeed.", NULL},
-    {"--zero_stage", EXTRA(ZERO_STAGE), NULL, NULL}, /* DeepSpeed-Chat */
+    {"--zero_stage", EXTRA(ZERO_STAGE), NULL, NULL}, /* of DeepSpeed-Chat */
     {"--fsdp", EXTRA(FSDP), NULL, p4d_reader__list},
     {"--fsdp_config", P4D_READ_FILE, "fsdp_config.", NULL},
     P4D_FINETUNE_FSDP_UNITS("--fsdp_config."),
     P4D_FINETUNE_FSDP_UNITS("--fsdp_config.fsdp_"),
-    {"--fsdp_transformer_layer_cls_to_wrap", EXTRA(FSDP_VERSION), "1", NULL}, /* before 5.0 */
+    {"--fsdp_transformer_layer_cls_to_wrap", EXTRA(FSDP_VERSION), "1",
+     NULL}, /* argument before transformers 5.0 */
     {"--fsdp_config.activation_checkpointing", EXTRA(FSDP_CHECKPOINTING), "full", NULL},
     {"--fsdp_config.fsdp_activation_checkpointing", EXTRA(FSDP_CHECKPOINTING), "full", NULL},
     {"--fsdp_config.reshard_after_forward", EXTRA(FSDP_STRATEGY), NULL, p4d_finetune__strategies},
     {"--fsdp_config.fsdp_reshard_after_forward", EXTRA(FSDP_STRATEGY), NULL, p4d_finetune__strategies},
-    {"--fsdp_config.cpu_offload", EXTRA(FSDP_OFFLOAD), "on", NULL}, /* transformers 5.10 and later */
+    {"--fsdp_config.cpu_offload", EXTRA(FSDP_OFFLOAD), "on", NULL}, /* argument since transformers 5.10 */
     {"--fsdp_config.offload_params", EXTRA(FSDP_OFFLOAD), "on", NULL},
     {"--fsdp_config.fsdp_offload_params", EXTRA(FSDP_OFFLOAD), "on", NULL},
     {"--use_dora", P4D_READ_NOT_MODELLED, "on", NULL},
@@ -98,7 +100,10 @@ static const p4d_read_argument arguments[] = {
     {NULL, 0, NULL, NULL},
 };
 
-/* Data collators pad to the longest sequence of a batch. --block_size cuts all text into blocks. */
+/*
+ * Arguments that are only an upper bound, because data collators pad to the longest sequence of a batch.
+ * --block_size is none of them: it cuts all text into blocks.
+ */
 static const char *const bounds[] = {"--max_seq_length",
 				     "--max_seq_len",
 				     "--max_length",
@@ -135,7 +140,7 @@ static const p4d_read_shards shards[] = {
     {NULL, 0, NULL, NULL, false},
 };
 
-/* Example programs whose --max_source_length has a default. */
+/* Sets the sequence length of example programs whose --max_source_length has a default. */
 static void put_source_length(p4d_reading *r)
 {
 	static const char *const programs[] = {"run_summarization", "run_translation"};
@@ -148,7 +153,7 @@ static void put_source_length(p4d_reading *r)
 		}
 }
 
-/* Only transformers' Trainer has these arguments, whatever the program's name. */
+/* Finishes the reading of programs that use transformers' Trainer, whatever their names. */
 static void finish_trainer(p4d_reading *r)
 {
 	put_source_length(r);
@@ -186,15 +191,15 @@ const p4d_reader p4d_reader__trainer = {
 
 enum { TRL_LOSS = P4D_FINETUNE_OWN };
 
-/* Losses of SFTConfig; those of DPO are of another kind, and all need the logits. */
+/* Losses of SFTConfig. DPO's losses are different; all of them need the logits. */
 static const p4d_read_argument trl_arguments[] = {
     {"--loss_type", P4D_READ_EXTRA(TRL_LOSS), NULL, NULL},
     {NULL, 0, NULL, NULL},
 };
 
 /*
- * How TRL computes head and loss. If its release is unknown, p4d assumes 1.15 or later, which makes no
- * logits; the guard then considers the logits of older releases. With Liger the loss is Liger's.
+ * Sets how TRL computes head and loss. If its release is unknown, p4d assumes 1.15 or later, which makes no
+ * logits; the guard then considers the logits of older releases. With Liger, Liger computes the loss.
  */
 static void put_trl_loss(p4d_reading *r, p4d_read_trl trl, const p4d_read_value *place)
 {
@@ -209,7 +214,7 @@ static void put_trl_loss(p4d_reading *r, p4d_read_trl trl, const p4d_read_value 
 		value = "trl-fused";
 	else if (sft && trl >= P4D_READ_TRL_OFFERS && (asks || (trl == P4D_READ_TRL_CHUNKED && !named)))
 		value = "trl";
-	/* making all logits (off) is a default, which a script can change by an argument */
+	/* "off" (whole logits) is stored as a default, because an argument of the script may change it */
 	if (trl != P4D_READ_TRL_UNKNOWN && strcmp(value, "off") != 0)
 		p4d_reader__put(r, P4D_CHUNKED_LOSS, place, "%s", value);
 	else if (asks)
@@ -221,7 +226,7 @@ static void put_trl_loss(p4d_reading *r, p4d_read_trl trl, const p4d_read_value 
 static void finish_trl(p4d_reading *r)
 {
 	p4d_finetune__finish(r);
-	p4d_finetune__adapter(r, "16", NULL, true); /* default of TRL's ModelConfig */
+	p4d_finetune__adapter(r, "16", NULL, true); /* default rank in TRL's ModelConfig */
 	if (strstr(p4d_reading_kind(r), "dpo"))
 		p4d_finetune__preference(r, "dpo");
 	put_trl_loss(r, P4D_READ_TRL_UNKNOWN, NULL);
@@ -298,7 +303,7 @@ const p4d_reader p4d_reader__trl_rl = {
     .released = p4d_finetune__released,
 };
 
-/* Users' own programs with DeepSpeed's configuration. */
+/* Arguments of users' own programs that use DeepSpeed's configuration. */
 static const p4d_read_argument deepspeed_arguments[] = {
     {"--deepspeed_config", P4D_READ_FILE_IN(P4D_FINETUNE_DEEPSPEED_FILE), "deepspeed.", NULL},
     {NULL, 0, NULL, NULL},

@@ -110,7 +110,7 @@ static void put(p4d_read_value *value, const p4d_read_value *place, const char *
 {
 	char text[sizeof(value->text)];
 
-	/* an argument may be the text of the same value */
+	/* formatted into a copy, because an argument may be the text of this value */
 	vsnprintf(text, sizeof(text), format, values);
 	*value = *place;
 	value->unknown = false;
@@ -135,7 +135,7 @@ void p4d_reader__put_default(p4d_reading *r, p4d_option option, const char *form
 {
 	va_list values;
 
-	/* p4d does not know the defaults of an unknown program */
+	/* p4d does not know the defaults of a program that it has not recognized */
 	if (r->value[option].unknown || !r->named)
 		return;
 	va_start(values, format);
@@ -166,7 +166,8 @@ bool p4d_reader__same_name(const char *a, const char *b)
 
 const p4d_read_argument *p4d_reader__find(const p4d_reader *reader, const char *name)
 {
-	/* The first letter after "--", which differs for most names; '\0': name has none. */
+	/* the first letter after "--" decides quickly, because it differs for most names; '\0': there is
+	 * none */
 	const char first = name[0] && name[1] && name[2] != '-' && name[2] != '_' ? name[2] : '\0';
 
 	for (int i = 0; i < P4D_READ_TABLES && reader->arguments[i]; i++)
@@ -227,7 +228,7 @@ int p4d_reading_option(const p4d_reading *r, const char *argument)
 	return a && a->what >= 0 && a->what < (int)P4D_OPTIONS ? a->what : -1;
 }
 
-/* Whether one argument alone decides an option. */
+/* Whether this argument alone decides the option. */
 static bool says(const p4d_reading *r, const p4d_read_argument *argument, p4d_option option)
 {
 	for (const p4d_read_alias *a = r->reader->aliases; a && a->option != P4D_OPTIONS; a++)
@@ -236,8 +237,10 @@ static bool says(const p4d_reading *r, const p4d_read_argument *argument, p4d_op
 	return argument->what == (int)option;
 }
 
-/* Some releases have dots in the names of arguments, others have none. Which one this is, the argument of
- * the model tells. */
+/*
+ * Whether the name fits the release. Some releases have dots in the names of arguments, others have none; the
+ * script's argument for the model shows which one it uses.
+ */
 static bool has_style(const p4d_reading *r, const char *name)
 {
 	const char *model = r->value[P4D_MODEL].argument;
@@ -274,7 +277,7 @@ bool p4d_reading_assigns(const p4d_reading *r)
 	return r->reader->assignments;
 }
 
-/* The program's word for p4d's word; NULL: it has none. */
+/* The program's word for a word of p4d; NULL: the program has none. */
 static const char *program_word(const p4d_read_argument *a, const char *text)
 {
 	for (const char *const *pair = a->words; pair[0]; pair += 2)
@@ -298,7 +301,8 @@ bool p4d_reading_say(const p4d_reading *r, const char *argument, p4d_option opti
 								: NULL;
 	else if (!a->value && a->words && a->words != p4d_reader__list)
 		word = program_word(a, text);
-	else if (!a->value && (says(r, a, option) || number)) /* the option is this number of the reader's */
+	else if (!a->value &&
+		 (says(r, a, option) || number)) /* the option is this extra value of the reader, a number */
 		word = text;
 	if (word)
 		snprintf(buf, size, "%s", word);
@@ -342,7 +346,7 @@ const char *p4d_reading_shards(const p4d_reading *r, const char *framework, int6
 	return NULL;
 }
 
-/* A switch that the command line turns off. */
+/* Stores a switch that the command line turns off. */
 static void take_off(p4d_reading *r, const p4d_read_argument *a, p4d_read_value *place)
 {
 	p4d_read_value *slot = a->what >= 0 ? p4d_reader__slot(r, a->what) : NULL;
@@ -406,14 +410,14 @@ void p4d_reader__take(p4d_reading *r, const p4d_read_argument *a, const p4d_read
 		return;
 	}
 	p4d_read_value *slot = p4d_reader__slot(r, a->what);
-	*slot = (p4d_read_value){.unknown = true}; /* until the value is read */
+	*slot = (p4d_read_value){.unknown = true}; /* unknown until the value is read */
 	if (a->words == p4d_reader__there) {
-		/* programs take an empty text for none */
+		/* programs treat an empty text like a missing value */
 		snprintf(found.text, sizeof(found.text), "on");
 		*slot = given->unknown || *given->value ? found : (p4d_read_value){.file = NULL};
 		return;
 	}
-	if (given->unknown) { /* also --switch=$X, and a switch in a file */
+	if (given->unknown) { /* for example --switch=$X, or a switch in a file */
 		p4d_reader__unknown(r, name, "%s", given->unknown);
 		return;
 	}
@@ -428,9 +432,9 @@ void p4d_reader__take(p4d_reading *r, const p4d_read_argument *a, const p4d_read
 		return;
 	}
 	if (!*word)
-		return; /* sets nothing */
+		return; /* the word sets nothing */
 	snprintf(found.text, sizeof(found.text), "%s", word);
-	/* Python's int("32_000") */
+	/* Python's int() accepts underscores, as in "32_000" */
 	if (strspn(found.text, "0123456789_") == strlen(found.text) &&
 	    isdigit((unsigned char)found.text[0])) {
 		size_t digits = 0;
@@ -469,7 +473,7 @@ static bool applies(const p4d_reading *r, const p4d_read_filling *row)
 	return p4d_reader__is(p4d_reader__slot((p4d_reading *)r, row->what), row->text);
 }
 
-/* The row that decides; NULL: none applies. */
+/* The first row of the table that applies; NULL: none. */
 static const p4d_read_filling *filling_of(const p4d_reading *r)
 {
 	for (const p4d_read_filling *row = r->reader->filling; row && row->text; row++)
@@ -504,7 +508,7 @@ void p4d_reader__padding(p4d_reading *r)
 		p4d_reader__put_default(r, P4D_PADDING, "%s", padding);
 }
 
-/* Without a scope, graphs capture the whole layer (transformer_config.py). */
+/* Sets CUDA graphs. Without a scope, they capture the whole layer (transformer_config.py). */
 void p4d_reader__graphs(p4d_reading *r, const p4d_read_value *whose, const p4d_read_value *scope)
 {
 	static const struct {

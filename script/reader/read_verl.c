@@ -16,7 +16,7 @@ static const char *const strategies[] = {"fsdp", "fsdp", "fsdp2", "fsdp", "megat
 
 #define EXTRA(name) P4D_READ_EXTRA(name)
 
-/* verl */
+/* verl's arguments */
 enum {
 	PROMPT,
 	RESPONSE,
@@ -100,7 +100,8 @@ static const p4d_read_argument verl_arguments[] = {
     {"--reward.reward_model.enable", EXTRA(REWARD), "on", off}, /* since 0.7 */
     {"--reward_model.enable_resource_pool", EXTRA(REWARD_APART), "on", off},
     {"--reward.reward_model.enable_resource_pool", EXTRA(REWARD_APART), "on", off},
-    {"--reward_model.model.update", P4D_READ_NOT_MODELLED, "on", NULL}, /* PRIME trains its reward model */
+    {"--reward_model.model.update", P4D_READ_NOT_MODELLED, "on",
+     NULL}, /* PRIME trains its reward model, which p4d does not model */
     {"--trainer.n_gpus_per_node", P4D_GPUS_PER_NODE, NULL, NULL},
     {"--trainer.nnodes", P4D_NODES, NULL, NULL},
     {NULL, 0, NULL, NULL},
@@ -129,7 +130,10 @@ static const p4d_read_default verl_defaults[] = {
     {0, NULL},
 };
 
-/* Totals that verl divides by its ranks; older than its arguments for the share of one rank. */
+/*
+ * Sets the micro-batch from totals that verl divides by its ranks. verl's newer arguments give one rank's
+ * share.
+ */
 static void put_micro_batch(p4d_reading *r)
 {
 	const p4d_read_value *all = &r->extra[MICRO_OF_ALL];
@@ -147,20 +151,20 @@ static void put_micro_batch(p4d_reading *r)
 				    "%.20s sequences of all ranks, whose number is not known", all->text);
 }
 
-/* -1: all ranks share. */
+/* Sets the number of ranks that shard the model. -1: all ranks. */
 static void put_shards(p4d_reading *r, const p4d_read_value *shards)
 {
 	if (shards->unknown || p4d_reader__number(shards))
 		p4d_reader__put(r, P4D_SHARD_DEGREE, shards, "%s", shards->text);
 }
 
-/* Words for "no value", in files and for hydra. */
+/* Whether a value means "no value", in files or for hydra. */
 static bool is_null(const p4d_read_value *v)
 {
 	return !v->unknown && (!p4d_reader__set(v) || p4d_reader__is(v, "null") || p4d_reader__is(v, "None"));
 }
 
-/* Removes options that only FSDP jobs have and Megatron-Core lacks. */
+/* Removes options that only FSDP has, for jobs on Megatron-Core. */
 static void leave_fsdp(p4d_reading *r)
 {
 	static const p4d_option of_fsdp[] = {P4D_MODEL_CODE, P4D_PACKING, P4D_CHUNKED_LOSS, P4D_PARAM_DTYPE};
@@ -175,12 +179,12 @@ static void put_unless_null(p4d_reading *r, p4d_option option, const p4d_read_va
 		p4d_reader__put(r, option, v, "%s", v->text);
 }
 
-/* Extra values for the modules that Megatron-Core recomputes. */
+/* The extra values for the modules that Megatron-Core recomputes. */
 typedef struct recomputation {
 	int granularity, modules, method, layers;
 } recomputation;
 
-/* `selective` recomputes core_attn anyway */
+/* Whether only core_attn is listed, which `selective` recomputes anyway. */
 static bool is_core_attention(const p4d_read_value *modules)
 {
 	return is_null(modules) || p4d_reader__is(modules, "core_attn") ||
@@ -229,7 +233,7 @@ static void finish_verl_megatron(p4d_reading *r)
 	put_megatron_defaults(r);
 }
 
-/* There is a frozen copy if either KL term is used. */
+/* Sets whether there is a frozen copy, which both KL terms need. */
 static void put_reference(p4d_reading *r, const p4d_read_value *loss, const p4d_read_value *reward,
 			  bool otherwise, const char *where)
 {
@@ -282,7 +286,7 @@ static void finish_verl(p4d_reading *r)
 	p4d_reinforcement__put_packed(r, DYNAMIC, MOST_TOKENS, 16384, (p4d_option[]){P4D_CP, P4D_OPTIONS});
 	p4d_reinforcement__finish_rank(r);
 	finish_reward(r);
-	/* an engine on other GPUs keeps its weights there */
+	/* an engine on other GPUs keeps its weights there, so it does not sleep */
 	if (p4d_reader__is(&r->value[P4D_COLOCATE], "off") && r->by_default[P4D_ENGINE_SLEEP])
 		p4d_reader__put_default(r, P4D_ENGINE_SLEEP, "off");
 }
@@ -315,7 +319,7 @@ static const p4d_read_argument verl_sft_arguments[] = {
     {NULL, 0, NULL, NULL},
 };
 
-/* verl's and SkyRL's. */
+/* For the supervised training of verl and SkyRL. */
 static void finish_supervised(p4d_reading *r)
 {
 	p4d_reinforcement__finish_rank(r);
@@ -339,7 +343,7 @@ const p4d_reader p4d_reader__verl_sft = {
     .finish = finish_supervised,
 };
 
-/* SkyRL */
+/* SkyRL's arguments */
 enum {
 	SKYRL_PROMPT,
 	SKYRL_RESPONSE,
@@ -416,7 +420,7 @@ static const p4d_read_default skyrl_defaults[] = {
     {P4D_ENGINE_SLEEP, "on"}, {P4D_SWAP, "optimizer,params"}, {0, NULL},
 };
 
-/* Micro-batches have at most this many tokens, but at least one sequence. */
+/* Sets the maximum tokens of a micro-batch, which has at least one sequence. */
 static void put_most_tokens(p4d_reading *r, const p4d_read_value *most)
 {
 	const uint64_t tokens = p4d_reader__number(most),
@@ -429,7 +433,10 @@ static void put_most_tokens(p4d_reading *r, const p4d_read_value *most)
 		p4d_reader__put(r, P4D_SEQ_LEN, most, "%s", most->text);
 }
 
-/* By default everything is recomputed; without trainer.gradient_checkpointing, nothing is. */
+/*
+ * Sets SkyRL's recomputation on Megatron-Core. By default all layers are recomputed; without
+ * trainer.gradient_checkpointing, none.
+ */
 static void finish_skyrl_megatron(p4d_reading *r)
 {
 	static const recomputation which = {SKYRL_GRANULARITY, SKYRL_MODULES, SKYRL_METHOD, SKYRL_LAYERS};

@@ -13,7 +13,7 @@
 
 enum { LEVELS = 2 };
 
-/* As stated by the launchers around a command. */
+/* Numbers of nodes and GPUs in the options of the launchers around a command. */
 typedef struct stated_sizes {
 	p4d_value nodes, gpus_per_node;
 	p4d_value step_nodes, step_gpus; /* of the job step */
@@ -23,16 +23,16 @@ typedef struct reading_state {
 	p4d_reading *reading;
 	const p4d_reader_host *host;
 	stated_sizes stated;
-	p4d_value trains_on; /* nodes of the job step around the present command */
+	p4d_value trains_on; /* number of nodes of the job step around the current command */
 	uint64_t until_ns;   /* time limit for configuration files, for all programs together */
 	p4d_read_python python;
-	unsigned weighs_left;            /* the rest of P4D_READ_WEIGHED */
-	uint64_t first;                  /* hash of the command whose training p4d reports */
-	unsigned unknowns, unknowns_end; /* range of the unknowns that belong to the present command */
+	unsigned weighs_left; /* the rest of P4D_READ_WEIGHED */
+	uint64_t first;       /* hash of the first command that trains, whose training p4d reports */
+	unsigned unknowns, unknowns_end; /* range of the unknown values that belong to the current command */
 	const char *name, *text;         /* the script */
 	size_t length;
 	p4d_read_told told;
-	int certainty;             /* certainty of the present command, from p4d_reader__tell */
+	int certainty; /* certainty that the current command is the training, from p4d_reader__tell */
 	const p4d_started *around; /* launchers around the script or text that is being read */
 } reading_state;
 
@@ -111,7 +111,7 @@ static void take_program(p4d_reading *r, const p4d_shell *shell, const p4d_launc
 	p4d_value_text(program, r->program, sizeof(r->program));
 	r->file = place.file;
 	r->line = place.line;
-	/* its name may be in a variable, which is set above */
+	/* the program's name may be in a variable, which is set on an earlier line */
 	const bool below = place.file && own.file && !strcmp(own.file, place.file) && own.line > place.line;
 	r->program_line = below ? own.line : place.line;
 }
@@ -140,9 +140,11 @@ static void place_model(p4d_reading *r, p4d_shell *shell)
 	*model = (p4d_read_value){.unknown = true};
 }
 
-/* Reads the arguments of a program; drops the arguments of an earlier program. named: number of words in
- * its name, 0: the name is unknown. alike: the name is unknown, but the arguments are the reader's.
- * Returns the evidence in its files. */
+/*
+ * Reads the arguments of a program; drops the arguments of an earlier program. named: number of words in its
+ * name, 0: the name is unknown. alike: the name is unknown, but the arguments are those of the reader.
+ * Returns what the program's configuration files prove.
+ */
 static p4d_read_evidence read_arguments(reading_state *state, p4d_shell *shell, const p4d_launch *launch,
 					const p4d_reader *reader, size_t named, bool alike)
 {
@@ -185,7 +187,8 @@ static p4d_read_evidence read_arguments(reading_state *state, p4d_shell *shell, 
 	state->until_ns = context.until_ns;
 	if (reader->finish)
 		reader->finish(r);
-	/* Megatron-LM's data loader makes a mask; other programs on Megatron-Core have their own loaders */
+	/* Megatron-LM's data loader makes an attention mask; other programs on Megatron-Core have loaders of
+	 * their own */
 	if (strcmp(reader->framework, "megatron") != 0 &&
 	    p4d_reader__is(&r->value[P4D_FRAMEWORK], "megatron"))
 		p4d_reader__put_default(r, P4D_ATTENTION_MASK, "off");
@@ -195,7 +198,10 @@ static p4d_read_evidence read_arguments(reading_state *state, p4d_shell *shell, 
 	return context.evidence;
 }
 
-/* An unknown argument for a parser that stops at such: the program is of another release, or was changed. */
+/*
+ * Notes a doubt: the program has an argument that its parser would refuse, so it is of another release or was
+ * changed.
+ */
 static void doubt_release(p4d_reading *r, const char *argument)
 {
 	p4d_read_unknown *u = p4d_reader__unknown(r, "arguments", "%.60s is not an argument of %s", argument,
@@ -205,7 +211,10 @@ static void doubt_release(p4d_reading *r, const char *argument)
 		u->doubt = true;
 }
 
-/* A name that other projects also use counts only if the program's configuration files do not disprove it. */
+/*
+ * Reads the program of a command. A name that other projects also use counts only if the program's
+ * configuration files do not disprove it.
+ */
 static void read_program(reading_state *state, p4d_shell *shell, const p4d_launch *launch,
 			 const p4d_read_program *program, p4d_value command)
 {
@@ -229,7 +238,7 @@ static void read_program(reading_state *state, p4d_shell *shell, const p4d_launc
 	read_arguments(state, shell, launch, program->reader, 0, e.typical);
 }
 
-/* Reads the standard input of `bash <<EOF` or `bash -s WORDS`, if it is in the script. */
+/* Reads the standard input of `bash <<EOF` or `bash -s WORDS`, if the script contains that input. */
 static void read_input(p4d_shell *shell, const p4d_launch *launch, p4d_value name)
 {
 	enum { MOST = 64 };
@@ -244,9 +253,10 @@ static void read_input(p4d_shell *shell, const p4d_launch *launch, p4d_value nam
 	p4d_shell_text(shell, words, count);
 }
 
-/* Whether p4d reads this command although it has read another one before: this one trains and that one
- * serves; this one's program is known and that one's is not; or this one certainly runs and that one may
- * not. */
+/*
+ * Whether p4d reads this command although it has already read another one. This one trains and the other
+ * serves; or only this one's program is known; or only this one certainly runs.
+ */
 static bool goes_before(const p4d_reading *r, const p4d_reader *reader, bool named, bool certain)
 {
 	const bool serves = is_engine(reader), served = is_engine(r->reader);
@@ -266,7 +276,10 @@ static uint64_t add_cells(uint64_t hash, p4d_value value)
 	return hash * 0x100000001b3;
 }
 
-/* Whether a word is an option, or NAME=VALUE, that p4d does not need: a rank, a seed, a folder. */
+/*
+ * Whether p4d does not need the word: an option, or NAME=VALUE, for a rank, a seed or a folder. *option: its
+ * value follows.
+ */
 static bool is_of_no_plan(const p4d_reader *reader, p4d_value word, bool *option)
 {
 	char name[96];
@@ -283,7 +296,7 @@ static bool is_of_no_plan(const p4d_reader *reader, p4d_value word, bool *option
 static uint64_t plan_of(const reading_state *state, const p4d_launch *launch, const p4d_reader *reader)
 {
 	uint64_t hash = 0xcbf29ce484222325;
-	bool skips = false; /* the value of an option that p4d does not need */
+	bool skips = false; /* the next word is the value of an option that p4d does not need */
 
 	hash = add_cells(add_cells(add_cells(hash, launch->words[0]), state->stated.nodes),
 			 state->stated.gpus_per_node);
@@ -298,9 +311,11 @@ static uint64_t plan_of(const reading_state *state, const p4d_launch *launch, co
 	return hash;
 }
 
-/* Whether to read a command; counts it. p4d reads the first command, and one that has priority over it. A
- * command with the same plan as the one that was read (on another node, with another seed, or later)
- * belongs to the same training. */
+/*
+ * Decides whether to read a command, and counts it. p4d reads the first command, and later ones that
+ * goes_before prefers. A command with the same plan as the one that was read (on another node, with another
+ * seed, or later) belongs to the same training.
+ */
 static bool counts(reading_state *state, const p4d_launch *launch, const p4d_reader *reader, size_t named,
 		   bool certain)
 {
@@ -318,7 +333,7 @@ static bool counts(reading_state *state, const p4d_launch *launch, const p4d_rea
 	return read;
 }
 
-/* Drops the unknowns of a command that another command replaces. */
+/* Removes the unknown values of a command that another command replaces. */
 static void forget(reading_state *state)
 {
 	p4d_reading *r = state->reading;
@@ -342,7 +357,7 @@ static bool is_given_program(reading_state *state, p4d_shell *shell, const p4d_l
 	return program.words;
 }
 
-/* Whether a command may be the training. After a command with more certainty, one with less cannot be. */
+/* Whether a command may be the training. It may not if p4d was more certain about an earlier command. */
 static bool means(reading_state *state, int certainty)
 {
 	p4d_reading *r = state->reading;
@@ -363,7 +378,7 @@ static bool submits(const reading_state *state, p4d_shell *shell, const p4d_laun
 	return true;
 }
 
-/* Number of launcher words around the script or text that a command runs, not counting its shell. */
+/* Number of launcher words before the shell that runs a script or text. */
 static size_t around_shell(const p4d_value *words, const p4d_launch *launch)
 {
 	const p4d_launcher *last = launch->launchers ? &launch->launcher[launch->launchers - 1] : NULL;
@@ -462,7 +477,7 @@ static void run_command(void *context, p4d_shell *shell, const p4d_value *words,
 			run_command(context, shell, launch.words + 1, launch.count - 1, certain);
 	} else if (!named && launch.words == words && p4d_shell_may_run(shell, words, count) &&
 		   r->commands != before) {
-		; /* one of the candidates was read */
+		; /* one of the possible commands was read */
 	} else if (reader && means(state, certainty) && counts(state, &launch, reader, named, certain)) {
 		r->certain = certain;
 		forget(state);
@@ -474,7 +489,7 @@ static void run_command(void *context, p4d_shell *shell, const p4d_value *words,
 		p4d_reader__python_release(r, shell, state->host, &state->python, &launch, words);
 		state->unknowns_end = r->unknowns;
 	} else if (reader) {
-		; /* another one was read */
+		; /* the file was read as a script */
 	} else if (!*r->program && !launch.shell_script &&
 		   (launch.every_gpu || launch.gpus_per_node.length)) {
 		take_program(r, shell, &launch, words[0]);
@@ -501,7 +516,7 @@ static const char *file(void *context, const char *path, size_t *length)
 	return text;
 }
 
-/* Whether a script has commands after a line. */
+/* Whether a script continues with commands after a line. */
 static bool goes_on(const char *text, size_t length, uint32_t line)
 {
 	bool comment = false;
@@ -533,7 +548,7 @@ static void left(void *context, p4d_shell *shell, p4d_value exit)
 		state->reading->left = place;
 }
 
-/* Control characters of a script are never printed unchanged, but as "\x1b". */
+/* Replaces control characters of a script by escapes such as "\x1b", because p4d prints these texts. */
 static void make_printable(char *text, size_t size)
 {
 	char escaped[sizeof(((p4d_read_value *)0)->text)];
@@ -556,7 +571,7 @@ static void make_all_printable(p4d_reading *r)
 	}
 }
 
-/* Whether options decide the number of nodes or GPUs of the training. */
+/* Whether p4d's options set the number of nodes or GPUs of the training. */
 static bool is_placed(const p4d_reading *r)
 {
 	static const p4d_option sizes[] = {P4D_NODES, P4D_GPUS_PER_NODE};

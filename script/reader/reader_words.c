@@ -13,7 +13,7 @@ static const char *const words[] = {
 
 enum { WORDS = sizeof(words) / sizeof(words[0]), MOST = 64 << 10, BEGINNINGS = 1024 };
 
-/* No word has less than three letters. */
+/* A number for the first letters of a word. All words have at least three letters. */
 static unsigned beginning_of(const char *at)
 {
 	const unsigned char *letter = (const unsigned char *)at;
@@ -28,7 +28,7 @@ static bool begins(const char *text, size_t length, const char *word)
 	return !*word;
 }
 
-/* This runs for every submitted script, so it searches for a word by its rarest letters. */
+/* Searches for each word by its rarest letters, because this runs for every submitted script. */
 bool p4d_reader_may_train(const char *text, size_t length)
 {
 	/* words with the same beginning, as a linked list; entries are indices plus one */

@@ -17,7 +17,7 @@ static uint64_t told(p4d_value value)
 	return number;
 }
 
-/* Whether words are `python -m NAME`, which is neither a path nor a Python file. */
+/* Whether words are `python -m NAME`, where NAME is neither a path nor a Python file. */
 static bool is_module(const p4d_launch *launch)
 {
 	char text[256];
@@ -27,8 +27,10 @@ static bool is_module(const p4d_launch *launch)
 	return launch->python && !strchr(text, '/') && !(length > 3 && !strcmp(text + length - 3, ".py"));
 }
 
-/* The value of an srun option, in one word or two: "-n8", "-n" "8", "--ntasks=8". 0: not given; or
- * unknown, and then *unknown is set. */
+/*
+ * The value of an srun option: "-n8", "-n" "8", "--ntasks=8". 0: the option is not given, or its value is
+ * unknown; *unknown tells which.
+ */
 static uint64_t option_of(const p4d_value *words, size_t count, const char *name, bool *unknown)
 {
 	const size_t length = strlen(name);
@@ -53,7 +55,7 @@ static uint64_t option_of(const p4d_value *words, size_t count, const char *name
 	return 0;
 }
 
-/* srun and MPI start tasks. For MPI, p4d does not know how many of them run on which node. */
+/* Stores the tasks that srun or MPI starts. For MPI, p4d does not know how many tasks run on which node. */
 static void take_tasks(p4d_command_run *run, const p4d_value *words, const p4d_launcher *l)
 {
 	static const char *const mpi[] = {"mpirun", "mpiexec", "mpiexec.hydra", "orterun", "horovodrun",
@@ -106,7 +108,7 @@ void p4d_reader__run(p4d_command_run *run, const p4d_value *words, const p4d_lau
 		    (p4d_command_option){launch->option[i].name, launch->option[i].value};
 }
 
-/* Copies of words as the shell has them, in one allocation; NULL: no memory. */
+/* Converts words to values of the shell, in one allocation; NULL: no memory. */
 static p4d_value *values_of(char *const *words, size_t count)
 {
 	size_t cells = 0;

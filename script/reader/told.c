@@ -26,10 +26,10 @@ enum { PROGRAMS = sizeof(programs) / sizeof(programs[0]) };
 
 /* ---- comments ---- */
 
-/* Words of a comment: NAME=VALUE after "# p4d:". */
+/* Iterates over the words NAME=VALUE after "# p4d:". */
 typedef struct comments {
 	const char *at, *end; /* rest of the text */
-	const char *word;     /* rest of the line; NULL: the line is no such comment */
+	const char *word;     /* rest of the line; NULL: the line has no such comment */
 	uint32_t line;
 } comments;
 
@@ -54,7 +54,7 @@ static const char *comment_of(const char *at, const char *end)
 		   : NULL;
 }
 
-/* The next word, cut to `size`; false: no more words. */
+/* Copies the next word, cut off to `size`. False: no more words. */
 static bool next_word(comments *c, char *word, size_t size)
 {
 	while (c->at < c->end) {
@@ -78,7 +78,7 @@ static bool next_word(comments *c, char *word, size_t size)
 	return false;
 }
 
-/* The value in NAME=VALUE; cuts the word after NAME. NULL: the word has another form. */
+/* Returns the value in NAME=VALUE, and ends the word after NAME. NULL: the word has another form. */
 static char *split(char *word)
 {
 	char *equals = strchr(word, '=');
@@ -101,7 +101,7 @@ static const char *program_name(const char *text)
 	return NULL;
 }
 
-/* Takes from a comment what no option says. */
+/* Takes a word of a comment, unless an option has already told the same. */
 static void tell_word(p4d_read_told *told, const p4d_reader_host *host, const char *name, const char *value)
 {
 	const char *program = !strcmp(name, "program") ? program_name(value) : NULL;
@@ -130,7 +130,10 @@ void p4d_reader__told(p4d_read_told *told, const p4d_reader_host *host, const ch
 	}
 }
 
-/* Whether an option describes the training: not the job's size, and not how p4d treats the job. */
+/*
+ * Whether a comment may set the option: it must describe the training, not the job's size or p4d's treatment
+ * of the job.
+ */
 static bool may_be_commented(p4d_option option)
 {
 	const unsigned wanted = P4D_WHERE_PLAN | P4D_WHERE_SLURM;
@@ -166,7 +169,7 @@ static void drop_unknowns(p4d_reading *r, p4d_option option)
 	r->unknowns = kept;
 }
 
-/* The sizes come from the named model. */
+/* Forgets the sizes of the model, because the named model has them. */
 static void drop_sizes(p4d_reading *r)
 {
 	for (int i = 0; i < (int)P4D_OPTIONS; i++)
@@ -176,7 +179,10 @@ static void drop_sizes(p4d_reading *r)
 		}
 }
 
-/* Keeps the number of micro-batches in a step, unless the program has an option for the batch size. */
+/*
+ * Scales the batch with the micro-batch, so that a step keeps its number of micro-batches. Does nothing if
+ * the program has an option for the batch size.
+ */
 static void scale_batch(p4d_reading *r, const char *micro_batch)
 {
 	p4d_read_value *all = &r->value[P4D_GLOBAL_BATCH];

@@ -26,13 +26,13 @@ static bool one(p4d_value pattern, uint32_t *at, char c)
 			found |= p[i].c == c;
 		}
 	}
-	if (i == pattern.length) /* an opening bracket without a set */
+	if (i == pattern.length) /* an opening bracket without a closing one */
 		return p[(*at)++].c == c;
 	*at = i + 1;
 	return found != other;
 }
 
-/* Returns only to the last star, which is enough. */
+/* Matches a text with a pattern. On a mismatch it goes back only to the last star, which is enough. */
 bool p4d_shell__matches(p4d_shell *sh, p4d_value pattern, p4d_value text)
 {
 	uint32_t p = 0, t = 0, star = UINT32_MAX, from = 0;
@@ -111,7 +111,10 @@ static p4d_shell_status compare(words *w, p4d_value a, p4d_value op, p4d_value b
 	return truth(same == equal);
 }
 
-/* Whether a text is empty. An unset variable counts as empty: a script that tests it has a default for it. */
+/*
+ * Whether a text is empty. An unset variable counts as empty, because a script that tests it has a default
+ * for it.
+ */
 static p4d_shell_status empty(p4d_value value)
 {
 	if (!value.length)
@@ -131,7 +134,8 @@ static p4d_shell_status opposite(p4d_shell_status status)
 					   : status;
 }
 
-/* Whether a file exists: true if it can be read. Other files may exist when the job runs. */
+/* Whether a file exists: true if p4d can read it; otherwise unknown, because it may exist when the job
+ * runs. */
 static p4d_shell_status exists(words *w, p4d_value op, p4d_value path)
 {
 	p4d_value written;
@@ -188,7 +192,7 @@ static p4d_shell_status term(words *w)
 	return status;
 }
 
-/* Conditions joined by && or ||. A condition with the result `decisive` decides. */
+/* Evaluates conditions joined by && or ||. The first condition with the result `decisive` decides. */
 static p4d_shell_status joined(words *w, const char *sign, const char *letter, p4d_shell_status decisive,
 			       p4d_shell_status (*part)(words *w))
 {

@@ -6,7 +6,7 @@
 
 static const char output_of[] = "output of ";
 
-/* The part after the last slash. */
+/* The part of a name after its last slash. */
 static p4d_shell_name last_part(const char *text, size_t length)
 {
 	size_t from = length;
@@ -25,8 +25,8 @@ static bool is_among(p4d_shell_name name, const char *const *names)
 }
 
 /*
- * Commands that make programs available to a shell. These commands, and the text that they print for eval,
- * set search paths, and nothing for a training.
+ * Whether a command makes programs available to a shell, like module. Such commands, and the text that they
+ * print for eval, set search paths, but nothing that affects a training.
  */
 static bool changes_environment(p4d_shell_name name)
 {
@@ -124,7 +124,8 @@ uint16_t p4d_shell__may_be_set(p4d_shell *sh, p4d_shell_name name)
 	if (has_text(v))
 		return 0;
 	v = v ? v : p4d_shell__find(sh, name, false);
-	if (v && (v->set || v->array) && v->since >= sh->in.unread.at) /* emptied or unset after that input */
+	if (v && (v->set || v->array) &&
+	    v->since >= sh->in.unread.at) /* the variable was emptied or unset after that input */
 		return 0;
 	const char *what = p4d_shell_unknown(sh, sh->in.unread.reason);
 	return p4d_shell__reason(sh,

@@ -118,14 +118,16 @@ uint8_t p4d_shell__place(p4d_shell *sh, const char *format, ...)
 	return (uint8_t)sh->files++;
 }
 
-/* Whether a block of memory is the most recent one. */
+/* Whether a block is the most recently allocated one. */
 static bool is_last(const p4d_shell *sh, const void *at, size_t size)
 {
 	return at && (const char *)at + ((size + 7) & ~(size_t)7) == sh->memory + sh->used;
 }
 
-/* Makes room for `added` more elements of `size` bytes. If other memory was allocated since, the elements
- * move, and their old memory stays unused. */
+/*
+ * Makes room for `added` more elements of `size` bytes. If other memory was allocated after the array, the
+ * elements move, and their old memory stays unused.
+ */
 static bool grow(p4d_shell *sh, void **at, uint32_t count, uint32_t *room, size_t size, uint32_t added)
 {
 	if (count + added <= *room)
@@ -165,7 +167,7 @@ void p4d_shell__add(p4d_shell *sh, p4d_shell_build *b, p4d_cell cell)
 		put(sh, b, cell);
 }
 
-/* Completes a value. Memory that it does not need is returned if possible. */
+/* Completes a value. Returns unused memory if possible. */
 static p4d_value finished(p4d_shell *sh, const p4d_shell_build *b)
 {
 	if (is_last(sh, b->at, b->room * sizeof(*b->at)))

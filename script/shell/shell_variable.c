@@ -45,7 +45,7 @@ p4d_shell_var *p4d_shell__own(p4d_shell *sh, p4d_shell_name name)
 	own->next = *bucket;
 	if (v->scope < sh->in.process && !v->exported)
 		own->set = own->array = own->map = false;
-	own->value.room = own->value.count; /* new elements go into other memory */
+	own->value.room = own->value.count; /* so that new elements go into other memory */
 	own->key.room = own->key.count;
 	own->kept = (p4d_shell_build){0};
 	*bucket = own;
@@ -76,7 +76,7 @@ static void set_one(p4d_shell *sh, p4d_shell_var *v, p4d_value value)
 	v->set = true;
 }
 
-/* The variable for a name: with declare -n, the one that it refers to. */
+/* The variable that a name stands for: with declare -n, another variable. */
 static p4d_shell_name meant(p4d_shell *sh, p4d_shell_name name)
 {
 	for (int i = 0; sh->references && i < 8; i++) {
@@ -88,7 +88,7 @@ static p4d_shell_name meant(p4d_shell *sh, p4d_shell_name name)
 	return name;
 }
 
-/* The value of an environment variable has no place: line 0. */
+/* Finds a variable. The value of an environment variable has no place: its line is 0. */
 p4d_shell_var *p4d_shell__lookup(p4d_shell *sh, p4d_shell_name name)
 {
 	if (p4d_shell__is_of_frames(name))
@@ -96,8 +96,8 @@ p4d_shell_var *p4d_shell__lookup(p4d_shell *sh, p4d_shell_name name)
 	p4d_shell_var *v = p4d_shell__find(sh, meant(sh, name), true);
 
 	if (v && v->scope < sh->in.process && !v->exported && (v->set || v->array))
-		return NULL;          /* the variable belongs to the bash around this one */
-	if (!v || v->set || v->array) /* an array that was unset, or is empty */
+		return NULL;          /* the variable belongs to the parent bash, and is not exported */
+	if (!v || v->set || v->array) /* set, or an array that is empty or was unset */
 		return v && v->set ? v : NULL;
 	const char *text = sh->host->variable ? sh->host->variable(sh->host->context, v->name.text) : NULL;
 	if (!text)
@@ -137,7 +137,7 @@ bool p4d_shell_exported(p4d_shell *sh, const char *name, p4d_value *value)
 	return set;
 }
 
-/* Whether this subshell has a variable of the same name, which hides that variable. */
+/* Whether this subshell has a variable of the same name, which hides v. */
 static bool is_hidden(const p4d_shell_var *first, const p4d_shell_var *v)
 {
 	for (; first != v; first = first->next)
@@ -171,7 +171,7 @@ void p4d_shell_each_exported(p4d_shell *sh, void (*take)(void *context, const ch
 				take(context, v->name.text, v->value.count ? v->value.at[0] : (p4d_value){0});
 }
 
-/* Whether a text is one word and no option: it has no leading dash. */
+/* Whether a text is one word without a leading dash, and so no option. */
 static bool is_plain(p4d_value value)
 {
 	for (uint32_t i = 0; i < value.length; i++)
@@ -186,8 +186,8 @@ enum { MAY_BE_MOST = 16 };
 static void add_text(p4d_shell *sh, uint16_t unknown, p4d_value text)
 {
 	p4d_shell_words *texts = &sh->may_be[unknown - 1];
-	p4d_shell_build copy = {0}; /* the text may be in memory where the next value is built, so it is
-				     * copied */
+	p4d_shell_build copy = {
+	    0}; /* a copy, because the text may be in memory where the next value is built */
 
 	for (uint32_t i = 0; i < texts->count && p4d_shell__work(sh, text.length + 1); i++)
 		if (p4d_shell__equal(texts->at[i], text))
@@ -199,7 +199,7 @@ static void add_text(p4d_shell *sh, uint16_t unknown, p4d_value text)
 	p4d_shell__add_word(sh, texts, (p4d_value){copy.at, copy.length});
 }
 
-/* Adds one of the possible texts of this unknown one; 0: there was no room. */
+/* Adds one of the possible values of an unknown text. If there is no room, the text may be anything. */
 void p4d_shell__may_be(p4d_shell *sh, uint16_t unknown, p4d_value text)
 {
 	const uint16_t earlier = text.length == 1 ? text.at[0].unknown : 0;
@@ -215,7 +215,7 @@ void p4d_shell__may_be(p4d_shell *sh, uint16_t unknown, p4d_value text)
 		add_text(sh, unknown, texts[i]);
 }
 
-/* A possible value after an unknown test: its start, and perhaps more. */
+/* The possible value of a variable after an unknown test: the part that is certain, and perhaps more. */
 static p4d_value perhaps(p4d_shell *sh, p4d_shell_name name, p4d_value before, p4d_value after, bool plain,
 			 uint32_t line)
 {
@@ -229,7 +229,7 @@ static p4d_value perhaps(p4d_shell *sh, p4d_shell_name name, p4d_value before, p
 		if (before.length)
 			after = (p4d_value){after.at + before.length, after.length - before.length};
 		if (before.length && after.length && !after.at[0].unknown && after.at[0].c == ' ')
-			p4d_shell__add(sh, &b, after.at[0]); /* the rest differs */
+			p4d_shell__add(sh, &b, after.at[0]); /* the rest differs between the two values */
 	} else {
 		p4d_shell__may_be(sh, unknown, before);
 	}
@@ -239,11 +239,11 @@ static p4d_value perhaps(p4d_shell *sh, p4d_shell_name name, p4d_value before, p
 	return (p4d_value){b.at, b.length};
 }
 
-/* The effect of an assignment on the previous value, for variables and elements. */
+/* The new value of a variable or element after an assignment, given its previous value. */
 static p4d_value assigned(p4d_shell *sh, const p4d_shell_var *v, p4d_shell_mode mode, p4d_value before,
 			  p4d_value value, bool is_there, bool append, uint32_t line)
 {
-	if (v->integer) { /* declare -i */
+	if (v->integer) { /* the variable is an integer (declare -i) */
 		int64_t number;
 		uint16_t unknown;
 		value = p4d_shell__number(sh, value, &number, &unknown)
@@ -262,8 +262,10 @@ static p4d_value assigned(p4d_shell *sh, const p4d_shell_var *v, p4d_shell_mode 
 	return value;
 }
 
-/* A copy of the elements with one of them changed. Other variables may share the old elements, so these
- * stay unchanged. */
+/*
+ * Copies the elements and changes one of them. The old elements stay unchanged, because other variables may
+ * share them.
+ */
 static void set_element(p4d_shell *sh, p4d_shell_words *words, uint32_t index, p4d_value value)
 {
 	p4d_shell_words elements = {0};
