@@ -32,18 +32,17 @@ typedef struct p4d_checkpoint_info {
 	uint64_t consumed;       /* number of consumed samples: the position in the data */
 	uint64_t seed;
 	bool document_mask;
-	char data[P4D_CHECKPOINT_TEXT]; /* the caller's description of its data, stored as it is */
-	char update[512];               /* the caller's description of its optimizer settings, stored as
-					 * it is */
-	uint64_t samples;               /* the caller's number for the kind of its samples; 0: unknown */
+	char data[P4D_CHECKPOINT_TEXT]; /* text in which the caller describes its data; stored unchanged */
+	char update[512]; /* text in which the caller describes its optimizer settings; stored unchanged */
+	uint64_t samples; /* number by which the caller identifies the kind of its samples; 0: unknown */
 	/* folder of the released model from which training started; "": none, or unknown */
 	char released[P4D_CHECKPOINT_TEXT];
 	/* the lowest validation loss, its step (0: none is known), and the number of validations since
 	 * then */
 	double best_loss;
 	uint64_t best_step, worse;
-	uint64_t best_samples; /* what they validated, as a number of the caller's; 0: not known */
-	bool best;             /* name this one DIR/best; not stored */
+	uint64_t best_samples; /* number by which the caller identifies the validation samples; 0: unknown */
+	bool best;             /* DIR/best is to point to this checkpoint; this member is not stored */
 	/* for adapters: LoRA's alpha, and the frozen weights with which they were trained: their folder, and
 	 * p4d_huggingface_hash of them; else 0 */
 	double alpha;
@@ -65,15 +64,15 @@ typedef struct p4d_checkpoint_storage {
 	int (*read)(void *context, uint32_t segment, p4d_state state, float *to, p4d_error *err);
 	int (*write)(void *context, uint32_t segment, p4d_state state, const float *from, p4d_error *err);
 	void (*write_frozen)(void *context, uint64_t offset, float *numbers, uint64_t count);
-	/* for quantized weights: numbers of a part, in the order of p4d_quantized_put */
+	/* for quantized weights: stores numbers of a part, in the order of p4d_quantized_put */
 	int (*write_quantized)(void *context, const p4d_weight *weight, const p4d_quantized_part *part,
 			       uint64_t at, float *numbers, uint64_t count, p4d_error *err);
-	/* initializes weights that no released model has: local losses of stages */
+	/* initializes weights that released models do not have: the heads of local losses */
 	void (*initial)(void *context, const p4d_weight_slice *slice, uint64_t at, uint64_t count, float *to);
 	void *context;
 } p4d_checkpoint_storage;
 
-/* True if the rank's shards are not copies of another rank's. */
+/* True if this rank stores its shards; false if they are copies of another rank's shards. */
 bool p4d_checkpoint__owns_shards(const p4d_layout *layout, p4d_place place);
 /* Host memory that saving uses on this rank: a copy of its shards. 0 when it owns none. */
 uint64_t p4d_checkpoint_staging_bytes(const p4d_layout *layout, const p4d_weights *weights, p4d_place place);
@@ -122,7 +121,7 @@ int p4d_checkpoint_resume(const char *dir, const p4d_checkpoint_storage *storage
 			  const p4d_checkpoint_peers *peers, void (*warn)(void *context, const char *text),
 			  void *context, p4d_checkpoint_info *info, bool *found, p4d_error *err);
 
-/* The individual steps, which do not wait for other ranks. path: that of one checkpoint. */
+/* The individual steps of loading, which do not wait for other ranks. path: the path of one checkpoint. */
 
 /* Highest step below `below` with a complete checkpoint. False: none. Errors: IO. */
 int p4d_checkpoint_latest(const char *dir, uint64_t below, uint64_t *step, bool *found, p4d_error *err);

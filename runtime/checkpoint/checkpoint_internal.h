@@ -13,7 +13,7 @@ enum { P4D_CHECKPOINT_VERSION = 2, P4D_PATH = 4096 };
 /* A file of a checkpoint. */
 typedef struct p4d_checkpoint_rank_file {
 	uint32_t rank;
-	uint64_t bytes, checksum; /* of the file, and of its header */
+	uint64_t bytes, checksum; /* bytes of the file; checksum of its header */
 } p4d_checkpoint_rank_file;
 
 /* checkpoint_files.c: names in the directory */
@@ -50,10 +50,10 @@ bool p4d_checkpoint__is_one(const char *dir);
 /* checkpoint_manifest.c */
 int p4d_checkpoint_manifest__write(const char *path, const p4d_checkpoint_info *info,
 				   const p4d_checkpoint_rank_file *files, uint32_t count, p4d_error *err);
-/* The caller frees *files. Errors: CHECKPOINT, NO_MEMORY. */
+/* Reads a manifest. The caller frees *files. Errors: CHECKPOINT, NO_MEMORY. */
 int p4d_checkpoint_manifest__read(const char *path, p4d_checkpoint_info *info,
 				  p4d_checkpoint_rank_file **files, uint32_t *count, p4d_error *err);
-/* The same for a text; `name` is its file's name in messages. */
+/* Like p4d_checkpoint_manifest__read, for a text. name: its file's name in messages. */
 int p4d_checkpoint_manifest__parse(const char *name, const char *text, size_t size, p4d_checkpoint_info *info,
 				   p4d_checkpoint_rank_file **files, uint32_t *count, p4d_error *err);
 
@@ -62,14 +62,14 @@ int p4d_checkpoint_manifest__parse(const char *name, const char *text, size_t si
 /* Elements of all shards of a rank. */
 uint64_t p4d_checkpoint__shard_elements(const p4d_layout *layout, const p4d_weights *weights,
 					p4d_place place);
-/* staged: (states, elements) */
+/* Copies this rank's shards. staged: (states, elements). */
 int p4d_checkpoint__stage_shards(const p4d_checkpoint_storage *storage, float *staged, p4d_error *err);
 /* Writes the file of a rank. *stop ends it early with P4D_E_IO; may be NULL. */
 int p4d_checkpoint__write_rank_file(const char *path, uint32_t rank, const p4d_checkpoint_info *info,
 				    const p4d_optimizer *optimizer, const float *staged, uint64_t elements,
 				    const atomic_bool *stop, p4d_checkpoint_rank_file *out, p4d_error *err);
 
-/* checkpoint_map.c: the rank whose file holds an element of a tensor */
+/* checkpoint_map.c: finds the rank whose file holds an element of a tensor. */
 typedef struct p4d_checkpoint_map_slice {
 	p4d_weight_slice slice;
 	uint32_t stage, tp, segment;
@@ -89,13 +89,16 @@ typedef struct p4d_extent {
 	uint64_t first, count;
 } p4d_extent;
 
-/* The layout of a plan line. model: with all weights, as if none were frozen. Errors: CHECKPOINT. */
+/*
+ * Opens the map for the layout of a plan line. model: with all weights, as if none were frozen. Errors:
+ * CHECKPOINT.
+ */
 int p4d_checkpoint_map__open(p4d_checkpoint_map *map, const char *plan, bool model, p4d_error *err);
 void p4d_checkpoint_map__close(p4d_checkpoint_map *map);
 /* False with P4D_E_CHECKPOINT if the storage is of another model. */
 bool p4d_checkpoint_map__same_model(const p4d_checkpoint_map *map, const p4d_checkpoint_storage *storage,
 				    p4d_error *err);
-/* Whether both store the same elements at the same places on each rank. */
+/* Whether the map's layout and another layout store the same elements at the same places on each rank. */
 bool p4d_checkpoint_map__same_storage(const p4d_checkpoint_map *map, const p4d_layout *layout);
 /* The first slice of a tensor, followed by the others. NULL: there is none. */
 const p4d_checkpoint_map_slice *p4d_checkpoint_map__named(const p4d_checkpoint_map *map, const char *name);
@@ -105,7 +108,10 @@ const p4d_checkpoint_map_slice *p4d_checkpoint_map__named(const p4d_checkpoint_m
  */
 int p4d_checkpoint_map__find(const p4d_checkpoint_map *map, const p4d_weight_slice *slice, uint64_t at,
 			     uint64_t count, size_t *hint, p4d_extent *out, p4d_error *err);
-/* The same for elements from `at` on in a segment of the flat buffer of a place's stage and tp rank. */
+/*
+ * Like p4d_checkpoint_map__find, for elements from `at` on in a segment of the flat buffer of this stage and
+ * tp rank.
+ */
 void p4d_checkpoint_map__flat(const p4d_checkpoint_map *map, uint32_t stage, uint32_t tp, uint32_t segment,
 			      uint64_t at, uint64_t count, p4d_extent *out);
 
@@ -133,6 +139,6 @@ typedef int (*p4d_fetch)(void *context, p4d_state state, const p4d_weight_slice 
 			 uint64_t count, float *to, p4d_error *err);
 int p4d_checkpoint__fill_storage(const p4d_checkpoint_storage *storage, p4d_fetch fetch, void *context,
 				 p4d_error *err);
-/* The same for its frozen weights: only masters, one MiB at a time. */
+/* Like p4d_checkpoint__fill_shards, for frozen weights: only masters, one MiB at a time. */
 int p4d_checkpoint__fill_frozen(const p4d_checkpoint_storage *storage, p4d_fetch fetch, void *context,
 				p4d_error *err);

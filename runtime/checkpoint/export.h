@@ -12,12 +12,12 @@
 typedef struct p4d_export {
 	const char *from; /* the directory of a run (its newest checkpoint), or one checkpoint */
 	const char *to;   /* directory; created if needed, and without other weights in it */
-	/* present folder of the released model from which training started or with which adapters were
-	 * trained; NULL: it has not moved */
+	/* the folder to which the released model was moved since training began; NULL: it has not moved */
 	const char *base;
 	p4d_safetensors_type type; /* BF16 or F32 */
 	uint64_t file_bytes;       /* maximum bytes of a file; 0: no limit */
-	bool alone;                /* for adapters: in PEFT's form, not added to the model's weights */
+	bool alone; /* for adapters: writes only the adapters, in PEFT's form, instead of adding them to the
+		       model's weights */
 	/* result: the folder of the released model ("": unknown, or gone), and the number of files copied
 	 * from it: tokenizer, chat templates, settings of generation */
 	char released[4096];

@@ -23,8 +23,8 @@ int p4d_huggingface_import(const char *path, const p4d_checkpoint_storage *stora
 int p4d_huggingface_hash(const char *path, uint64_t *hash, p4d_error *err);
 
 /*
- * Tensors of such weights that the model of a plan line does not have (except constants that are stored
- * needlessly): their number, and the names of two. Errors: CHECKPOINT, NO_MEMORY.
+ * Counts tensors in released weights that the model of a plan line does not have (except constants that are
+ * stored needlessly), and names two of them. Errors: CHECKPOINT, NO_MEMORY.
  */
 int p4d_huggingface_unused(const char *path, const char *plan, char *names, size_t size, uint64_t *count,
 			   p4d_error *err);
@@ -39,11 +39,16 @@ int p4d_huggingface_unused(const char *path, const char *plan, char *names, size
 int p4d_huggingface_export(const char *checkpoint, const char *directory, p4d_safetensors_type type,
 			   uint64_t file_bytes, p4d_error *err);
 
-/* The same for a checkpoint of adapters: writes the weights at `base`, with which the adapters must have
- * been trained, after adding the adapters to them. */
+/*
+ * Like p4d_huggingface_export, for a checkpoint of adapters: writes the weights at `base`, with which the
+ * adapters must have been trained, after adding the adapters to them.
+ */
 int p4d_huggingface_export_merged(const char *checkpoint, const char *base, const char *directory,
 				  p4d_safetensors_type type, uint64_t file_bytes, p4d_error *err);
 
-/* Only the adapters, in PEFT's form: adapter_model.safetensors and adapter_config.json. Errors: the same. */
+/*
+ * Writes only the adapters, in PEFT's form: adapter_model.safetensors and adapter_config.json. Errors: as
+ * above.
+ */
 int p4d_huggingface_export_adapters(const char *checkpoint, const char *directory, p4d_safetensors_type type,
 				    p4d_error *err);

@@ -7,12 +7,12 @@
 /* Released weights, open for reading. */
 typedef struct p4d_huggingface_weights {
 	p4d_safetensors *files;
-	bool *verified; /* (count of tensors) */
+	bool *verified; /* for each tensor: its checksum was verified */
 	const p4d_layout *layout;
 	const char *path; /* borrowed */
 } p4d_huggingface_weights;
 
-/* Errors: CHECKPOINT, NO_MEMORY. */
+/* Opens released weights. Errors: CHECKPOINT, NO_MEMORY. */
 int p4d_huggingface__open(p4d_huggingface_weights *weights, const char *path, const p4d_layout *layout,
 			  p4d_error *err);
 void p4d_huggingface__close(p4d_huggingface_weights *weights);
@@ -26,7 +26,7 @@ int p4d_huggingface__fetch(void *weights, p4d_state state, const p4d_weight_slic
 /* The adapter of a matrix in a checkpoint. Zero before use. */
 typedef struct p4d_adapter_values {
 	char name[sizeof(((p4d_weight_slice *)0)->name)]; /* name of the matrix */
-	float *a, *b;                                     /* (rank, in), (out, rank); NULL: it has none */
+	float *a, *b; /* the two factors, (rank, in) and (out, rank); NULL: the matrix has no adapter */
 	uint64_t rank, in;
 } p4d_adapter_values;
 
@@ -39,7 +39,7 @@ int p4d_adapter__add(p4d_adapter_values *adapter, p4d_checkpoint_reader *reader,
 		     p4d_error *err);
 void p4d_adapter__close(p4d_adapter_values *adapter);
 
-/* The last tensor of released weights that was quantized. Zero before use. */
+/* The tensor of released weights that was quantized last. Zero it before use. */
 typedef struct p4d_quantized_base {
 	char name[sizeof(((p4d_weight_slice *)0)->name)];
 	float *values;

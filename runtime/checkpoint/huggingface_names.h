@@ -3,12 +3,12 @@
 
 #include "model/weights.h"
 
-/* The place of a model's tensor in files of the transformers library. */
+/* Where a tensor of the model is in files of the transformers library. */
 typedef struct p4d_file_tensor {
 	char name[96];
 	uint64_t rows;   /* rows of p4d's (out, in) matrix, or elements of a vector; the file's tensor may
 			  * contain several of the model's */
-	uint64_t first;  /* of these, the first row or element of this tensor */
+	uint64_t first;  /* first row or element of this tensor in the file's tensor */
 	bool transposed; /* stored (in, out) */
 } p4d_file_tensor;
 

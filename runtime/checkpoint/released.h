@@ -9,8 +9,10 @@
 /* Released models as users name them: a folder with config.json and weights, or ORG/NAME in the cache of
  * the Hugging Face hub. */
 
-/* Fails with CHECKPOINT: there is no such model. (The message of p4d_model_resolve for an unknown name is
- * about presets.) */
+/*
+ * Fails with CHECKPOINT because there is no such model. (The message of p4d_model_resolve for an unknown name
+ * is about presets.)
+ */
 int p4d_released_unknown(const char *from, p4d_error *err);
 
 /* Sets request->model to the name that p4d_model_resolve accepts for it. */

@@ -58,7 +58,7 @@ typedef struct p4d_safetensors_tensor {
 /* Elements times their size. Errors: VALUE if the result does not fit 64 bits. */
 int p4d_safetensors__tensor_bytes(const p4d_safetensors_tensor *tensor, uint64_t *bytes, p4d_error *err);
 
-/* reading */
+/* ---- reading ---- */
 typedef struct p4d_safetensors p4d_safetensors;
 
 /*
@@ -68,23 +68,24 @@ typedef struct p4d_safetensors p4d_safetensors;
  * wrong (or that it is missing); NO_MEMORY.
  */
 int p4d_safetensors__open(p4d_safetensors **files, const char *path, p4d_error *err);
-/* A single file in memory, which is borrowed. `name` is its name in messages. */
+/* Like p4d_safetensors__open, for a single file in memory, which is borrowed. name: its name in messages. */
 int p4d_safetensors__parse(p4d_safetensors **files, const char *name, const void *data, uint64_t bytes,
 			   p4d_error *err);
 void p4d_safetensors__close(p4d_safetensors *files);
 
 size_t p4d_safetensors__count(const p4d_safetensors *files);
 const p4d_safetensors_tensor *p4d_safetensors__at(const p4d_safetensors *files,
-						  size_t i); /* by name, ascending */
-const p4d_safetensors_tensor *p4d_safetensors__find(const p4d_safetensors *files,
-						    const char *name); /* NULL */
+						  size_t i); /* tensors in ascending order of their names */
+const p4d_safetensors_tensor *
+p4d_safetensors__find(const p4d_safetensors *files,
+		      const char *name); /* NULL: there is no tensor of this name */
 /* XXH3 of the first file's length and header. */
 uint64_t p4d_safetensors__header_checksum(const p4d_safetensors *files);
 
 /* Reads the tensor and compares its checksum; a tensor without checksum passes. Errors: CHECKPOINT. */
 int p4d_safetensors__verify(const p4d_safetensors_tensor *tensor, p4d_error *err);
 
-/* writing */
+/* ---- writing ---- */
 typedef struct p4d_safetensors_writer p4d_safetensors_writer;
 
 /*

@@ -12,10 +12,10 @@ void p4d_shm__size(p4d_comm_node *node, uint64_t message_bytes);
 /* The lines of the group with that signature; NULL if all P4D_NODE_GROUPS are in use. */
 p4d_cache_line *p4d_shm__group(const p4d_comm_node *node, uint64_t signature);
 
-/* After a change: wakes that rank if it sleeps. */
+/* Wakes a rank if it sleeps. Call it after a change for which the rank may wait. */
 void p4d_shm__wake(const p4d_comm_node *node, uint32_t index);
 
-/* Move up to `bytes` bytes into or out of a ring and wake the other side; return the number moved. */
+/* Copy up to `bytes` bytes into or out of a ring, and wake the other side. Return the number of bytes. */
 size_t p4d_shm__ring_write(const p4d_comm_node *node, uint32_t to, unsigned channel, const void *data,
 			   size_t bytes);
 size_t p4d_shm__ring_read(const p4d_comm_node *node, uint32_t from, unsigned channel, void *data,

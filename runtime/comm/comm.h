@@ -42,8 +42,8 @@ typedef struct p4d_ranks {
 	uint16_t port;
 	uint16_t ports;      /* number of ports: rank 0 takes the first free one, and the others try all */
 	p4d_comm_key key;    /* key of the job: a process with another key or session cannot join */
-	char key_socket[96]; /* on one node: socket through which rank 0 gives its key to this user's
-			      * processes; "": `key` is set */
+	char key_socket[96]; /* for ranks on one node: local socket through which rank 0 gives its key to this
+				user's processes; "": `key` is set */
 	uint32_t local;      /* number on the node, if a launcher gives it */
 	char session[64];    /* unique among concurrent jobs on a machine */
 	double join_seconds; /* how long to wait for the others */
@@ -87,7 +87,7 @@ int p4d_ranks_from_slurm(p4d_ranks *ranks, char *(*variable)(const char *name), 
  * Key and errors are those of p4d_ranks_from_slurm.
  */
 bool p4d_ranks_are_launched(char *(*variable)(const char *name));
-/* Whether this process is the first, or the only one, of those that srun or such a launcher started. */
+/* Whether this process is the first one, or the only one, that srun or such a launcher started. */
 bool p4d_ranks_begin_here(char *(*variable)(const char *name));
 int p4d_ranks_launched(p4d_ranks *ranks, char *(*variable)(const char *name), uint32_t *nodes,
 		       p4d_error *err);
@@ -129,7 +129,7 @@ int p4d_group_open(p4d_group **group, p4d_world *world, const uint32_t *ranks, u
 		   p4d_error *err);
 void p4d_group_close(p4d_group *group);
 uint32_t p4d_group_size(const p4d_group *group);
-uint32_t p4d_group_index(const p4d_group *group); /* index of this rank */
+uint32_t p4d_group_index(const p4d_group *group); /* index of this rank in the group */
 
 /*
  * Collectives. Each may wait until all members have called it. count 0 does nothing and does not wait.
@@ -145,18 +145,18 @@ int p4d_comm_reduce_scatter(p4d_group *group, void *to, const void *from, uint64
 /* to (size*bytes); from may be this rank's shard of to */
 int p4d_comm_all_gather(p4d_group *group, void *to, const void *from, uint64_t bytes, p4d_error *err);
 int p4d_comm_broadcast(p4d_group *group, void *data, uint64_t bytes, uint32_t root, p4d_error *err);
-/* the sum, at root only; the others' data is unchanged */
+/* sums to root only; the data of all other members is unchanged */
 int p4d_comm_reduce(p4d_group *group, void *data, uint64_t count, p4d_dtype type, uint32_t root,
 		    p4d_error *err);
 int p4d_comm_barrier(p4d_group *group, p4d_error *err);
 
 /*
- * Point to point, to the member with that index (may be this rank). Messages are ordered per pair of ranks
- * and `channel` (0..3), in all groups together, so that forward and backward traffic do not wait for each
- * other. A send returns a ticket, and the data must stay valid until p4d_comm_send_wait. A send blocks only
- * if P4D_SENDS of the channel are in flight, until the oldest is done. Every blocking call makes progress on
- * all sends; while a rank computes, unsent data (see message_bytes) waits. A receive must ask for the size
- * that was sent (RANK otherwise). A message to the own rank must be sent before it is received.
+ * Messages to the member with that index, which may be this rank. Messages are ordered per pair of ranks and
+ * `channel` (0..3), in all groups together, so that forward and backward traffic do not wait for each other.
+ * A send returns a ticket, and the data must stay valid until p4d_comm_send_wait. A send blocks only if
+ * P4D_SENDS of the channel are in flight, until the oldest is done. Every blocking call makes progress on all
+ * sends; while a rank computes, unsent data (see message_bytes) waits. A receive must ask for the size that
+ * was sent (RANK otherwise). A message to the own rank must be sent before it is received.
  */
 enum { P4D_CHANNELS = 4, P4D_SENDS = 16 };
 int p4d_comm_send(p4d_group *group, uint32_t to, unsigned channel, const void *data, uint64_t bytes,

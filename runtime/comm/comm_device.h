@@ -28,15 +28,18 @@ typedef enum p4d_transport_kind {
 } p4d_transport_kind;
 
 /*
- * After any error: groups are then closed without waiting for other ranks, which may never close theirs. A
- * group that fails does this by itself. NULL: no-op.
+ * Call it after any error. Groups are then closed without waiting for other ranks, which may never close
+ * theirs. A group that fails calls it by itself. NULL: no-op.
  */
 void p4d_comm_transport_break(p4d_transport *transport);
 /* Whether operations that are queued on the device may never finish. NULL: false. */
 bool p4d_comm_transport_broken(const p4d_transport *transport);
 /* After its groups were closed. NULL: no-op. */
 void p4d_comm_transport_close(p4d_transport *transport);
-/* "NCCL 2.28.9", "staged through the host: ranks 0 and 1 share a GPU", "host memory" (NULL) */
+/*
+ * Describes the transport: "NCCL 2.28.9", "staged through the host: ranks 0 and 1 share a GPU", "host memory"
+ * (transport NULL).
+ */
 const char *p4d_comm_transport_name(const p4d_transport *transport);
 
 /* The planned use of a group. */
@@ -48,11 +51,11 @@ typedef struct p4d_traffic {
 	 * none, or unknown.
 	 */
 	uint64_t sum_bytes, maximum_bytes, shards_bytes, rooted_bytes;
-	/* They overlap with the device's operations: they run after the operations queued so far, and until
-	 * p4d_comm_await. */
+	/* Collectives overlap with the device's operations: they start after the operations queued so far,
+	 * and p4d_comm_await waits for them. */
 	bool async;
 	unsigned blocks; /* thread blocks that they may then take from operations; 0: any number */
-	/* by member: a bit for each channel on which this rank sends to it. NULL: no messages */
+	/* one entry per member: a bit for each channel on which this rank sends to it. NULL: no messages */
 	const uint8_t *sends;
 	uint64_t message_bytes; /* bytes of the largest message */
 	unsigned messages;      /* maximum number of this rank's messages in flight */
@@ -85,12 +88,12 @@ unsigned p4d_comm_message_blocks(const p4d_group *group);
 bool p4d_comm_runs_async(const p4d_group *group);
 
 /*
- * For asynchronous collectives: the number of calls so far; and: operations that are queued from now on start
- * after the first `count` calls. On other groups the second function does nothing.
+ * For asynchronous collectives. p4d_comm_called: the number of calls so far. p4d_comm_await: operations that
+ * are queued from now on start after the first `count` calls; does nothing on other groups.
  */
 uint64_t p4d_comm_called(const p4d_group *group);
 int p4d_comm_await(p4d_group *group, uint64_t count, p4d_error *err);
-/* The same, after all calls. */
+/* Like p4d_comm_await, for all calls so far. */
 static inline int p4d_comm_settle(p4d_group *group, p4d_error *err)
 {
 	return p4d_comm_await(group, p4d_comm_called(group), err);

@@ -3,14 +3,14 @@
 
 #include "comm/world.h"
 
-/* Incoming connections and notices. */
+/* Handles incoming connections and notices. */
 
 /* Breaks the world for all ranks; returns -1. */
 int p4d_events__break(p4d_world *w, p4d_error *err, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 int p4d_events__error(const p4d_world *w, p4d_error *err); /* err = why; -1 */
 
-/* timeout in milliseconds as in epoll_wait. */
+/* Handles events. timeout: milliseconds, as in epoll_wait. */
 void p4d_events__take(p4d_world *w, int timeout);
 int p4d_events__add(p4d_world *w, int fd, uint32_t events, unsigned kind, uint32_t rank, unsigned channel);
 enum { P4D_EVENT_CONTROL, P4D_EVENT_LISTENER, P4D_EVENT_HANDSHAKE, P4D_EVENT_WAKEUP, P4D_EVENT_DATA };

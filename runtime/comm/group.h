@@ -8,11 +8,11 @@ struct p4d_group {
 	uint32_t size, index;
 	uint32_t *ranks;
 	uint32_t id;           /* the same on all members; part of message tags */
-	p4d_cache_line *lines; /* by index; NULL: members on several nodes */
+	p4d_cache_line *lines; /* one entry per member; NULL: members are on several nodes */
 	uint64_t chunks;       /* number of chunks of collectives in shared memory so far */
 	const void **operands;
-	struct p4d_transport *transport; /* for data on a device; NULL: in host memory */
-	void *transport_state;           /* the transport's */
+	struct p4d_transport *transport; /* for data on a device; NULL: data is in host memory */
+	void *transport_state;           /* state that belongs to the transport */
 };
 
 typedef enum p4d_call {
@@ -30,13 +30,14 @@ typedef struct p4d_collective {
 	p4d_dtype type; /* P4D_DT_BYTES if nothing is summed */
 	p4d_reduction how;
 	uint32_t root;
-	uint64_t count; /* elements, of one shard in REDUCE_SCATTER and ALL_GATHER */
+	uint64_t count; /* number of elements; in REDUCE_SCATTER and ALL_GATHER, of one shard */
 	size_t width;   /* bytes of an element */
 	void *to;
 	const void *from;
 } p4d_collective;
 
-/* On host memory, whatever the group's transport. Arguments are already checked. */
+/* Runs a collective on host memory, whatever the group's transport is. The caller has checked the
+ * arguments. */
 int p4d_comm_host_collective(p4d_group *group, const p4d_collective *c, p4d_error *err);
 /* collectives_node.c: in shared memory; collectives_wire.c: by messages. */
 int p4d_node__collective(p4d_group *group, const p4d_collective *c, p4d_error *err);

@@ -21,7 +21,8 @@ enum {
 	P4D_NODE_RANKS = 250, /* descriptors that fit in one message */
 	P4D_NODE_GROUPS = 4096,
 	P4D_RING_BYTES = 256 << 10, /* minimum bytes of one channel in one direction */
-	P4D_SLOT_BYTES = 128 << 10, /* bytes of a chunk of a collective; every rank has P4D_SLOTS */
+	P4D_SLOT_BYTES =
+	    128 << 10, /* bytes of a chunk of a collective; every rank has P4D_SLOTS slots of this size */
 	P4D_SLOTS = 2,
 	P4D_NODE_CHANNELS = 5
 };
@@ -41,7 +42,7 @@ typedef struct p4d_shm_ring {
 typedef struct p4d_cache_line {
 	_Alignas(128) _Atomic uint64_t step;
 	struct {
-		/* the group's chunk in a slot: its number plus 1, and a hash of its call */
+		/* the chunk of the group that is in a slot: its number plus 1, and a hash of its call */
 		_Atomic uint64_t chunk, signature;
 	} slots[P4D_SLOTS];
 } p4d_cache_line;
@@ -52,7 +53,7 @@ typedef struct p4d_eventfd {
 
 /* The readers that a slot has to wait for before it is reused. */
 typedef struct p4d_use {
-	p4d_cache_line *lines; /* NULL: never used */
+	p4d_cache_line *lines; /* NULL: the slot was never used */
 	uint64_t step;         /* step that all of them must reach */
 	uint32_t count;
 	uint32_t *ranks;
@@ -60,10 +61,10 @@ typedef struct p4d_use {
 
 typedef struct p4d_comm_node {
 	uint32_t count, index; /* number of ranks of this node, and index of this one */
-	uint32_t *ranks;       /* by index */
-	uint8_t *base;         /* NULL: alone on the node */
+	uint32_t *ranks;       /* the ranks of this node */
+	uint8_t *base;         /* start of the shared memory; NULL: this rank is alone on the node */
 	size_t bytes, ring_bytes;
-	int *eventfds; /* by index, this rank's too; -1: none */
+	int *eventfds; /* one per rank of the node, including this one; -1: none */
 	unsigned slot;
 	p4d_use uses[P4D_SLOTS];
 } p4d_comm_node;

@@ -22,9 +22,9 @@ typedef struct p4d_rendezvous {
 	p4d_member *members; /* by rank; owned */
 	int *control;        /* connection to each rank, -1: not yet; rank 0 has all, the others have only
 			      * rank 0's */
-	int listener;        /* open, TCP */
-	int local;           /* open, of the node's shared memory */
-	int keys;            /* open on rank 0 of ranks with a key_socket, else -1 */
+	int listener;        /* TCP listener */
+	int local;           /* listener of the local socket for the node's shared memory */
+	int keys;            /* listener of key_socket on rank 0; -1: there is none */
 	uint64_t secret;
 } p4d_rendezvous;
 

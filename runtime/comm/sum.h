@@ -13,6 +13,6 @@ size_t p4d_sum__width(p4d_dtype type); /* bytes of an element; 0: cannot be summ
 void p4d_sum__load(void *sum, const void *from, uint64_t count, p4d_dtype type);
 void p4d_sum__add(void *sum, const void *from, uint64_t count, p4d_dtype type, p4d_reduction how);
 void p4d_sum__store(void *to, const void *sum, uint64_t count, p4d_dtype type);
-/* to (count) = combination of from[0..operands-1] in this order; to may be one of them */
+/* to (count) = the combination of from[0..operands-1] in this order; `to` may be one of these arrays */
 void p4d_sum__combine(void *to, const void *const *from, uint32_t operands, uint64_t count, p4d_dtype type,
 		      p4d_reduction how);

@@ -12,20 +12,22 @@ typedef struct p4d_transport_ops {
 	int (*open)(p4d_group *, p4d_transport *, const p4d_traffic *, p4d_error *);
 	void (*close)(p4d_group *, p4d_transport *);
 	int (*collective)(p4d_group *, const p4d_collective *, p4d_error *);
-	bool (*runs_async)(const p4d_group *); /* this and the next function: as p4d_comm_runs_async, ... */
-	void *(*stream)(const p4d_group *);    /* stream of its collectives, if they run asynchronously */
+	bool (*runs_async)(const p4d_group *); /* as p4d_comm_runs_async and the functions below it */
+	void *(*stream)(
+	    const p4d_group *); /* stream of the group's collectives, if they run asynchronously */
 	uint64_t (*called)(const p4d_group *);
 	int (*await)(p4d_group *, uint64_t count, p4d_error *);
 	int (*send)(p4d_group *, uint32_t to, unsigned channel, const void *data, uint64_t bytes,
 		    uint64_t *ticket, p4d_error *);
 	int (*send_wait)(p4d_group *, uint32_t to, unsigned channel, uint64_t ticket, p4d_error *);
-	int (*sent)(p4d_group *, uint32_t to, unsigned channel, uint64_t ticket, p4d_error *); /* 1, 0, -1 */
+	int (*sent)(p4d_group *, uint32_t to, unsigned channel, uint64_t ticket,
+		    p4d_error *); /* 1: the message was sent; 0: not yet; -1: error */
 	int (*recv_begin)(p4d_group *, uint32_t from, unsigned channel, void *data, uint64_t bytes,
 			  p4d_error *);
 	int (*recv_end)(p4d_group *, uint32_t from, unsigned channel, void *data, uint64_t bytes,
 			p4d_error *);
 	unsigned message_blocks;                    /* as p4d_comm_message_blocks */
-	int (*watch)(p4d_transport *, p4d_error *); /* errors other than the world's */
+	int (*watch)(p4d_transport *, p4d_error *); /* reports errors that the world does not notice */
 	void (*end)(p4d_transport *);
 } p4d_transport_ops;
 
@@ -52,5 +54,5 @@ void p4d_comm_device__group_close(p4d_group *group);
  */
 int p4d_comm_device_blame(p4d_world *world, p4d_error *err);
 
-/* p4d_device.watch; context: the transport. */
+/* Value of p4d_device.watch. context: the transport. */
 int p4d_comm_transport_watch(void *context, p4d_error *err);

@@ -16,7 +16,7 @@
 typedef struct p4d_wire_address {
 	uint16_t family; /* AF_INET or AF_INET6 */
 	uint16_t port;   /* in host order */
-	uint32_t scope;  /* of a link-local IPv6 address, on this host */
+	uint32_t scope;  /* scope id of a link-local IPv6 address, on this host */
 	uint8_t bytes[16];
 } p4d_wire_address;
 
@@ -26,11 +26,11 @@ int p4d_wire__random(void *data, size_t bytes);
 /* SipHash-2-4 (Aumasson, Bernstein 2012), with 64 and with 128 bits of output */
 uint64_t p4d_wire__mac(p4d_comm_key key, const void *data, size_t bytes);
 p4d_comm_key p4d_wire__derive(p4d_comm_key key, const void *data, size_t bytes);
-/* The same as a hash function, for data that is not secret. */
+/* Like p4d_wire__mac, as a hash function for data that is not secret. */
 uint64_t p4d_wire__hash(uint64_t seed, const void *data, size_t bytes);
 
 bool p4d_wire__address_is_loopback(const p4d_wire_address *address);
-/* "10.0.0.1:29500" */
+/* Writes an address as text: "10.0.0.1:29500". */
 const char *p4d_wire__address_text(const p4d_wire_address *address, char text[P4D_ADDRESS_TEXT]);
 bool p4d_wire__address_local(p4d_wire_address *address, int fd);  /* this end of a connection */
 bool p4d_wire__address_remote(p4d_wire_address *address, int fd); /* the other end */
@@ -40,7 +40,7 @@ int p4d_wire__address_resolve(p4d_wire_address *addresses, int most, const char 
 /* This host's address on the way to `host`; false: there is none but loopback. Sends nothing. */
 bool p4d_wire__address_toward(p4d_wire_address *address, const char *host);
 
-/* Sockets, or -1 and errno. port 0: a free one. One that was dialled may still be connecting. */
+/* Open sockets; -1 with errno. port 0: any free port. A socket that was dialled may still be connecting. */
 int p4d_wire__listen(const p4d_wire_address *address);
 int p4d_wire__dial(const p4d_wire_address *address);
 int p4d_wire__accept(int listener);
@@ -54,8 +54,11 @@ void p4d_wire__no_delay(int fd);
  */
 void p4d_wire__keep_alive(int fd, double idle_seconds);
 
-/* All or nothing, until `deadline` (p4d_clock_seconds). -1 and errno; ECONNRESET if the other side closed. */
+/*
+ * Transfer all bytes before `deadline` (p4d_clock_seconds). -1 with errno: ECONNRESET if the other side
+ * closed the connection.
+ */
 int p4d_wire__read_by(int fd, void *data, size_t bytes, double deadline);
 int p4d_wire__write_by(int fd, const void *data, size_t bytes, double deadline);
-/* poll on one descriptor: 1 ready, 0 deadline */
+/* Waits for events on one descriptor. 1: ready; 0: the deadline has passed. */
 int p4d_wire__poll_by(int fd, short events, double deadline);

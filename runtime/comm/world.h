@@ -10,19 +10,19 @@
 #include "comm/wire.h"
 
 enum { P4D_CHANNEL_COLLECTIVE = P4D_CHANNELS, P4D_ALL_CHANNELS };
-enum { P4D_SCRATCH_BYTES = 64 << 10 }; /* a chunk of a sum between nodes */
+enum { P4D_SCRATCH_BYTES = 64 << 10 }; /* bytes of a chunk when a sum is computed between nodes */
 
 /* Precedes the data of every message. */
 typedef struct p4d_message_head {
 	uint64_t bytes;
-	uint32_t tag; /* tag of the call that it belongs to */
+	uint32_t tag; /* tag of the call to which the message belongs */
 	uint32_t magic;
 } p4d_message_head;
 
 /* First message on a data or control connection; mac: of the members before it, under the world's key. */
 typedef struct p4d_hello {
 	uint32_t magic, from, to;
-	uint32_t channel; /* P4D_ALL_CHANNELS: control */
+	uint32_t channel; /* P4D_ALL_CHANNELS: a control connection */
 	uint64_t mac;
 } p4d_hello;
 
@@ -37,14 +37,14 @@ typedef struct p4d_notice {
 typedef struct p4d_sending {
 	p4d_message_head head;
 	const uint8_t *data;
-	uint64_t sent; /* bytes of head, then of data */
+	uint64_t sent; /* number of bytes sent so far, of the head and then of the data */
 } p4d_sending;
 
 /* One direction of one channel to one peer. Tickets count messages; messages below `done` were sent. */
 typedef struct p4d_out {
 	p4d_sending queue[P4D_SENDS];
 	uint64_t done, next;
-	int fd; /* to a peer on another node; -1: not connected */
+	int fd; /* socket to a peer on another node; -1: not connected */
 	p4d_hello hello;
 	size_t hello_sent;
 	uint32_t rank;
@@ -56,17 +56,17 @@ typedef struct p4d_out {
 typedef struct p4d_in {
 	int fd;
 	p4d_message_head head;
-	uint64_t left; /* rest of the current message */
+	uint64_t left; /* bytes of the current message that are still to come */
 } p4d_in;
 
 typedef struct p4d_peer {
 	p4d_member member;
-	int local_rank; /* index on this node, -1: on another one */
-	int control;    /* -1: closed, or self */
-	bool left;      /* cleanly */
+	int local_rank; /* index of the peer on this node; -1: it is on another node */
+	int control;    /* control connection; -1: closed, or the peer is this rank */
+	bool left;      /* the peer left cleanly */
 	double left_at;
 	bool lives;        /* it reported that it is alive since p4d_world_expect */
-	p4d_notice notice; /* being read */
+	p4d_notice notice; /* notice that is being received */
 	size_t notice_got;
 	p4d_out out[P4D_ALL_CHANNELS];
 	p4d_in in[P4D_ALL_CHANNELS];
@@ -83,15 +83,15 @@ typedef struct p4d_handshake {
 
 struct p4d_world {
 	uint32_t rank, size;
-	p4d_peer *peers; /* by rank, this one too */
+	p4d_peer *peers; /* by rank, including this one */
 	uint32_t connected;
-	p4d_comm_key key; /* key of hellos */
+	p4d_comm_key key; /* key of the MACs in hellos */
 	double idle_seconds;
 	int listener, events;
 	p4d_handshake handshakes[P4D_HANDSHAKES];
-	p4d_out *active; /* with unsent messages */
+	p4d_out *active; /* list of channels with unsent messages */
 	p4d_comm_node node;
-	unsigned spins, yields; /* while waiting, before sleeping */
+	unsigned spins, yields; /* how often a waiting rank spins and yields before it sleeps */
 	double looked_at;       /* when events were last taken */
 	/* see p4d_world_expect; patience: seconds, 0: any; lives: this rank has told all others that it is
 	 * alive */
@@ -102,8 +102,8 @@ struct p4d_world {
 	p4d_error why;
 	uint64_t *opened; /* signatures of the groups opened so far */
 	size_t opened_count;
-	uint8_t *scratch; /* P4D_SCRATCH_BYTES: a chunk as received */
-	void *sum;        /* its sum in fp32 or fp64 */
+	uint8_t *scratch; /* room for a chunk as it was received */
+	void *sum;        /* room for the chunk's sum in fp32 or fp64 */
 };
 
 /*
@@ -112,7 +112,7 @@ struct p4d_world {
  */
 int p4d_world__wait(p4d_world *w, bool (*ready)(void *context), void *context, const p4d_peer *peer,
 		    p4d_error *err);
-/* Fails if the world is broken; polls the sockets now and then. The first call in every public function. */
+/* Fails if the world is broken, and polls the sockets now and then. Every public function calls it first. */
 int p4d_world_check(p4d_world *w, p4d_error *err);
 /* "rank 3 (node h2)" */
 static inline const char *p4d_world_peer_text(const p4d_peer *peer, char text[96])

@@ -10,17 +10,17 @@
 /* A text that is a token wherever it occurs. */
 typedef struct p4d_added_token {
 	int32_t token;
-	bool strips_left, strips_right; /* adjacent white space belongs to it */
+	bool strips_left, strips_right; /* adjacent white space belongs to the token */
 } p4d_added_token;
 
 /* A tree of these texts, byte by byte. A zeroed tree is empty. */
 typedef struct p4d_added_tokens {
 	struct p4d_added_node *nodes; /* 0: none */
 	size_t count, room;
-	uint32_t first[256]; /* nodes of first bytes */
+	uint32_t first[256]; /* nodes of the tree for each first byte */
 } p4d_added_tokens;
 
-/* If the text is already there, its token changes. Errors: NO_MEMORY. */
+/* Adds a text. If the text is already there, its token changes. Errors: NO_MEMORY. */
 int p4d_added_tokens__add(p4d_added_tokens *tokens, const char *text, size_t length, p4d_added_token token,
 			  p4d_error *err);
 void p4d_added_tokens__close(p4d_added_tokens *tokens);

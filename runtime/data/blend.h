@@ -17,9 +17,9 @@ typedef struct p4d_blend {
 	char *text; /* the paths point into it */
 	bool weighted;
 	const char *path[P4D_BLEND_SOURCES];
-	double weight[P4D_BLEND_SOURCES]; /* 0: not given */
+	double weight[P4D_BLEND_SOURCES]; /* weights of the sources; 0: not given */
 	/* The pattern of sources repeats after P4D_BLEND_PERIOD samples. NULL with one source. */
-	uint8_t *source;                   /* source of each place in the period */
+	uint8_t *source;                   /* the source of each place in the period */
 	uint32_t *before;                  /* number of earlier places with the same source */
 	uint32_t share[P4D_BLEND_SOURCES]; /* number of places of each source */
 } p4d_blend;

@@ -10,11 +10,13 @@
 enum {
 	P4D_BPE_CACHED_TEXT = 30,
 	P4D_BPE_CACHED_TOKENS = 8,
-	P4D_BPE_CACHED_WORDS = 1 << 15, /* 2 MiB, which a second level cache holds; words repeat */
+	P4D_BPE_CACHED_WORDS =
+	    1
+	    << 15, /* words in the cache, which needs 2 MiB and so fits a second level cache; words repeat */
 };
 
 typedef struct p4d_bpe_cached {
-	uint8_t length, count; /* length 0: free */
+	uint8_t length, count; /* length 0: the entry is free */
 	char text[P4D_BPE_CACHED_TEXT];
 	int32_t tokens[P4D_BPE_CACHED_TOKENS];
 } p4d_bpe_cached;
@@ -24,8 +26,8 @@ struct p4d_bpe {
 	bool ignore_merges; /* a word that is itself a token is encoded as that token */
 	bool fuse_unknown;  /* several adjacent unknown characters become one token */
 	bool blanks_begin;  /* no merge puts a blank after another character, so words can be cut there */
-	bool bytes;         /* unknown characters become byte[] */
-	int32_t byte[256];  /* -1: none */
+	bool bytes;         /* unknown characters become the tokens of their bytes */
+	int32_t byte[256];  /* the token of each byte; -1: none */
 	int32_t unknown;    /* -1: unknown characters are left out */
 	int32_t vocabulary;
 	p4d_bpe_tables tables;

@@ -15,11 +15,11 @@ typedef struct p4d_bpe_symbols {
 	p4d_bpe_symbol *symbol;
 	uint64_t *heap; /* heap of possible merges: rank << 32 | index of the left symbol; the smallest is
 			 * on top */
-	int32_t *made;  /* heap's tokens */
+	int32_t *made;  /* token that each merge in the heap makes */
 	size_t count, room, heaped, heap_room;
 } p4d_bpe_symbols;
 
-/* Room for more symbols. Errors: NO_MEMORY. */
+/* Makes room for this many more symbols. Errors: NO_MEMORY. */
 int p4d_bpe__symbols_reserve(p4d_bpe_symbols *symbols, size_t more, p4d_error *err);
 /* Appends a symbol; there must be room. */
 void p4d_bpe__symbols_add(p4d_bpe_symbols *symbols, int32_t token);

@@ -16,7 +16,7 @@ typedef struct p4d_bpe_name {
 } p4d_bpe_name;
 
 typedef struct p4d_bpe_merge {
-	uint64_t pair; /* P4D_BPE_FREE: free */
+	uint64_t pair; /* P4D_BPE_FREE: the entry is free */
 	uint32_t rank;
 	int32_t token;
 } p4d_bpe_merge;
@@ -34,13 +34,13 @@ typedef struct p4d_bpe_tables {
 	size_t name_mask, merge_mask;
 } p4d_bpe_tables;
 
-/* Makes room for this many. Errors: NO_MEMORY. */
+/* Makes room for this many names and merges. Errors: NO_MEMORY. */
 int p4d_bpe__tables_open(p4d_bpe_tables *tables, size_t names, size_t merges, p4d_error *err);
 void p4d_bpe__tables_close(p4d_bpe_tables *tables);
 
-/* If the text is already there, its token changes. Errors: NO_MEMORY. */
+/* Adds a text. If the text is already there, its token changes. Errors: NO_MEMORY. */
 int p4d_bpe__add_name(p4d_bpe_tables *tables, const char *text, size_t length, int32_t token, p4d_error *err);
-/* A pair that already exists gets the new rank. */
+/* Adds a merge. A pair that already exists gets the new rank. */
 void p4d_bpe__add_merge(p4d_bpe_tables *tables, p4d_bpe_merge merge);
 
 int32_t p4d_bpe__find_name(const p4d_bpe_tables *tables, const char *text, size_t length); /* -1: none */

@@ -30,7 +30,7 @@ int p4d_normalizer__open(p4d_normalizer *normalizer, struct json_object *descrip
 void p4d_normalizer__close(p4d_normalizer *normalizer);
 
 /*
- * *text and *length become those of the normalized text, which is valid until the next call. The text must be
+ * Replaces *text and *length by the normalized text, which is valid until the next call. The text must be
  * valid UTF-8. Errors: NO_MEMORY.
  */
 int p4d_normalizer__apply(p4d_normalizer *normalizer, const char **text, size_t *length, p4d_error *err);

@@ -15,13 +15,14 @@ typedef struct p4d_packed {
 	p4d_permutation order;
 	uint64_t seq_len;
 	bool pairs;
-	uint64_t *first; /* (sequences + 1) place in the order of a sequence's first document */
+	uint64_t *first; /* one entry per sequence and one more: the place of its first document in the order
+			    of documents */
 	uint64_t sequences;
-	uint64_t cut, longest; /* documents that are cut, and tokens of the longest document */
+	uint64_t cut, longest; /* number of documents that are cut; tokens of the longest document */
 	uint64_t tokens;       /* tokens in sequences */
 } p4d_packed;
 
-/* Errors: NO_MEMORY. */
+/* Packs the documents. Errors: NO_MEMORY. */
 int p4d_packed__open(p4d_packed *packed, const p4d_shuffled *set, uint64_t seq_len, bool pairs,
 		     const char *name, p4d_error *err);
 void p4d_packed__close(p4d_packed *packed);

@@ -18,6 +18,6 @@ typedef struct p4d_pattern {
 int p4d_pattern__open(p4d_pattern *pattern, const char *text, bool literal, p4d_error *err);
 void p4d_pattern__close(p4d_pattern *pattern);
 
-/* The next match from `from` on: 1 with *begin and *end; 0: none; -1 with VALUE. */
+/* Finds the next match from `from` on. 1: found, with *begin and *end; 0: none; -1 with VALUE. */
 int p4d_pattern__next(const p4d_pattern *pattern, const char *text, size_t length, size_t from, size_t *begin,
 		      size_t *end, p4d_error *err);

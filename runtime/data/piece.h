@@ -4,7 +4,7 @@
 #include <stddef.h>
 
 /*
- * The bytes of a piece of a vocabulary of characters, in buf; returns how many: U+2581 is a blank, <0x41> a
- * byte.
+ * Writes the bytes of a piece of the vocabulary to buf, and returns their number. In a piece, U+2581 stands
+ * for a blank and <0x41> for a byte.
  */
 size_t p4d_piece__text(const char *piece, char *buf, size_t size);

@@ -62,8 +62,10 @@ int p4d_sampler_hash(const p4d_sampler *sampler, uint64_t *hash, p4d_error *err)
 uint64_t p4d_sampler_tokens(const p4d_sampler *sampler);
 uint64_t p4d_sampler_samples(const p4d_sampler *sampler);
 
-/* Where a sample's tokens are in the data: below p4d_sampler_samples, the same number whenever they come
- * again. Packed only. */
+/*
+ * A number for a sample's tokens, below p4d_sampler_samples: it is the same whenever a later pass has these
+ * tokens again. Only for packed samples.
+ */
 uint64_t p4d_sampler_place(p4d_sampler *sampler, uint64_t sample);
 
 /*
@@ -95,7 +97,7 @@ static inline uint64_t p4d_first_sample(uint64_t consumed, uint64_t micro_batch,
 	return consumed + (micro_batch * dp + rank) * size;
 }
 
-/* The arrays for samples, (samples, seq_len / cp) each. NULL: not wanted. */
+/* Arrays that the sampler fills, each with (samples, seq_len / cp) elements. NULL: not wanted. */
 typedef struct p4d_samples {
 	int32_t *tokens, *labels; /* labels: -1 if there is none */
 	int32_t *positions;       /* position of each token in its sequence or, with reset_positions, in

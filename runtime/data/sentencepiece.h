@@ -16,7 +16,7 @@ extern "C" {
 typedef struct p4d_sentencepiece {
 	/* *pieces: size of the vocabulary; *end: the end-of-sentence piece, -1 if the model has none */
 	void *(*open)(const char *path, int32_t *pieces, int32_t *end, char *why, size_t size);
-	/* tokens valid until the next call with this model; never NULL on success */
+	/* the tokens are valid until the next call with this model; never NULL on success */
 	const int32_t *(*encode)(void *model, const char *text, size_t length, size_t *count, char *why,
 				 size_t size);
 	int32_t (*token)(void *model, const char *name); /* token of a piece; -1: there is no such piece */

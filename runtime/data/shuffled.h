@@ -24,9 +24,10 @@ typedef struct p4d_shuffled_pass {
 typedef struct p4d_shuffled {
 	const p4d_tokens *tokens; /* borrowed */
 	uint64_t key;
-	uint64_t documents, total; /* numbers of documents and of tokens on this side */
+	uint64_t documents, total; /* number of documents and of tokens on this side of the split */
 	bool split;
-	p4d_permutation side; /* the side's documents begin at first_of_side in that order */
+	p4d_permutation
+	    side; /* order of all documents, in which this side's documents begin at first_of_side */
 	uint64_t first_of_side;
 	p4d_shuffled_pass pass[P4D_SHUFFLED_PASSES];
 	unsigned latest;

@@ -25,7 +25,9 @@ typedef int (*p4d_word_sink)(void *context, const char *word, size_t length, p4d
 int p4d_splitter__open(p4d_splitter *splitter, struct json_object *description, p4d_error *err);
 void p4d_splitter__close(p4d_splitter *splitter);
 
-/* Passes on the words of valid UTF-8. first: it is the beginning of a document. Errors: the sink's, VALUE,
- * NO_MEMORY. */
+/*
+ * Splits a text (valid UTF-8) and passes its words on. first: the text is the beginning of a document.
+ * Errors: the sink's, VALUE, NO_MEMORY.
+ */
 int p4d_splitter__apply(const p4d_splitter *splitter, const char *text, size_t length, bool first,
 			p4d_word_sink sink, void *context, p4d_error *err);

@@ -19,7 +19,7 @@ enum { P4D_TOKENIZER_BYTES = 257 }; /* tokens of "bytes" */
 
 typedef struct p4d_tokenizer {
 	uint64_t vocabulary;
-	int32_t begin, end; /* tokens before and after each document; -1: none */
+	int32_t begin, end; /* tokens that precede and follow each document; -1: none */
 	const struct p4d_tokenizer_kind *kind;
 	void *model;
 } p4d_tokenizer;
@@ -33,7 +33,7 @@ int p4d_tokenizer_open(p4d_tokenizer *tokenizer, const char *name, p4d_error *er
 bool p4d_tokenizer_is_in(const char *folder);
 void p4d_tokenizer_close(p4d_tokenizer *tokenizer);
 
-/* The token of that name, such as "<|im_end|>"; -1: there is none. */
+/* The token with this name, such as "<|im_end|>"; -1: there is none. */
 int32_t p4d_tokenizer_token(const p4d_tokenizer *tokenizer, const char *name);
 
 /* Whether p4d_tokenizer_encode recognizes names of special tokens in a text. */

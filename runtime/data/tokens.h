@@ -44,15 +44,15 @@ int p4d_tokens__open(p4d_tokens **tokens, const char *path, const p4d_tokens_opt
 		     p4d_error *err);
 
 /*
- * The same for bytes in memory, which are borrowed. index NULL: llm.c. Messages call them `name`.bin and
- * `name`.idx.
+ * Like p4d_tokens__open, for bytes in memory, which are borrowed. index NULL: the format is llm.c's. Messages
+ * call them `name`.bin and `name`.idx.
  */
 int p4d_tokens__parse(p4d_tokens **tokens, const char *name, const void *index, uint64_t index_bytes,
 		      const void *data, uint64_t data_bytes, const p4d_tokens_options *options,
 		      p4d_error *err);
 void p4d_tokens__close(p4d_tokens *tokens);
 
-uint64_t p4d_tokens__total(const p4d_tokens *tokens); /* in all documents */
+uint64_t p4d_tokens__total(const p4d_tokens *tokens); /* tokens of all documents */
 uint64_t p4d_tokens__documents(const p4d_tokens *tokens);
 /* False: the documents are unknown, so all tokens are one document (llm.c without a delimiter). */
 bool p4d_tokens__has_boundaries(const p4d_tokens *tokens);
@@ -62,7 +62,10 @@ typedef struct p4d_document {
 	uint64_t first, count;
 } p4d_document;
 p4d_document p4d_tokens__document(const p4d_tokens *tokens, uint64_t number);
-/* Only its length: half the memory traffic if each document is one sequence. */
+/*
+ * The length of a document. Faster than p4d_tokens__document: half the memory traffic if each document is one
+ * sequence.
+ */
 uint64_t p4d_tokens__length(const p4d_tokens *tokens, uint64_t number);
 
 /*
@@ -73,11 +76,14 @@ int p4d_tokens__hash(const p4d_tokens *tokens, uint64_t *hash, p4d_error *err);
 
 /* Whether there is a mask file for this path. */
 bool p4d_tokens__is_masked(const char *path);
-/* Whether there is a mask; and whether it includes a token, counted as in p4d_document. */
+/*
+ * p4d_tokens__has_mask: whether the dataset has a mask. The next function: whether the mask includes a token,
+ * counted as in p4d_document.
+ */
 bool p4d_tokens__has_mask(const p4d_tokens *tokens);
-/* Whether its documents are pairs; then their number is even. */
+/* Whether the documents are pairs. Their number is then even. */
 bool p4d_tokens__has_pairs(const p4d_tokens *tokens);
-/* The index marks documents; if there is none, the delimiter does. */
+/* Whether an index marks the documents; otherwise the delimiter does. */
 bool p4d_tokens__has_index(const p4d_tokens *tokens);
 bool p4d_tokens__is_trained(const p4d_tokens *tokens, uint64_t token);
 

@@ -8,9 +8,9 @@
 #include "base/mapping.h"
 #include "data/tokens.h"
 
-/* p4d_tokens, for the readers of its formats. */
+/* The members of p4d_tokens, for the readers of its formats. */
 
-/* Types of tokens, by Megatron-LM's numbers; U32 is llm.c's only. */
+/* Types of tokens, by Megatron-LM's numbers. Only llm.c has U32. */
 typedef enum p4d_token_type {
 	P4D_TOKEN_U8 = 1,
 	P4D_TOKEN_I8 = 2,
@@ -25,19 +25,19 @@ struct p4d_tokens {
 	p4d_tokens_options options;
 	char data_name[256], index_name[256]; /* for messages */
 	p4d_mapping data, index, mask;        /* the files */
-	bool mapped;                          /* the files must be unmapped */
+	bool mapped;                          /* the files are mapped and must be unmapped */
 
 	const uint8_t *text; /* the first token */
 	uint64_t count;      /* tokens in the file */
 	uint64_t header_bytes;
 	p4d_token_type type;
-	unsigned width; /* bytes of a token */
+	unsigned width; /* bytes per token */
 
 	uint64_t documents, total;
-	/* Megatron-LM: arrays in the index, unaligned */
+	/* Megatron-LM: arrays in the index, which are not aligned */
 	const uint8_t *lengths, *offsets, *bounds;
-	bool one_each; /* sequence i is document i */
-	/* llm.c: documents + 1 */
+	bool one_each; /* each document is one sequence: sequence i is document i */
+	/* llm.c: the first token of each document, and the end */
 	uint64_t *starts;
 };
 

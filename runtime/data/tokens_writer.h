@@ -19,22 +19,25 @@ typedef struct p4d_tokens_writer {
 	bool masked, pairs;
 	bool trains;  /* whether the tokens that are added next are trained on; with a mask, the caller
 		       * sets it */
-	uint8_t bits; /* mask bits of the last tokens, up to 8 */
+	uint8_t bits; /* mask bits of the last tokens that do not fill a byte yet */
 	uint64_t trained;
 	uint64_t vocabulary;
 	int32_t *length; /* length of each document */
 	uint64_t documents;
 	size_t room;
-	uint64_t open_tokens; /* tokens of the open document */
-	uint64_t tokens;      /* tokens of all documents */
+	uint64_t open_tokens; /* number of tokens in the open document */
+	uint64_t tokens;      /* number of tokens in all documents */
 } p4d_tokens_writer;
 
-/* vocabulary: 1 to 2^31. Errors of all: IO, NO_MEMORY, VALUE; after one, only abandon. */
+/*
+ * vocabulary: 1 to 2^31. Errors of all these functions: IO, NO_MEMORY, VALUE. After an error, only
+ * p4d_tokens_writer_abandon may be called.
+ */
 int p4d_tokens_writer_open(p4d_tokens_writer *writer, const char *prefix, uint64_t vocabulary, bool masked,
 			   bool pairs, p4d_error *err);
 /* Appends to the open document. */
 int p4d_tokens_writer_add(p4d_tokens_writer *writer, const int32_t *tokens, uint64_t count, p4d_error *err);
-/* Ends it. A document without tokens is omitted. */
+/* Ends the open document. A document without tokens is omitted. */
 int p4d_tokens_writer_end(p4d_tokens_writer *writer, p4d_error *err);
 /* Writes the index and renames the files to their final names. */
 int p4d_tokens_writer_close(p4d_tokens_writer *writer, p4d_error *err);

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The numbers that codes of byte_moments.h stand for, times the scale of the block: the same bits on every
- * device. Compiled for GPUs, too. */
+/*
+ * The numbers that the codes of byte_moments.h stand for, before the multiplication by the block's scale. All
+ * devices use the same bits. Also compiled for GPUs.
+ */
 #include "device/nf4_codes.h"
 
 /*
- * For second moments, which are not negative: in seven decades there are 2, 4, 8 .. 128 numbers, the middles
- * of as many equal parts of 0.1 to 1, as bitsandbytes rounds them; and 0 and 1. First moments have
- * p4d_nf4_of_eight_bits.
+ * Codes of second moments, which are not negative. Seven decades have 2, 4, 8 .. 128 numbers: the middles of
+ * as many equal parts of 0.1 to 1, as bitsandbytes rounds them. In addition there are 0 and 1. First moments
+ * have p4d_nf4_of_eight_bits.
  */
 P4D_NF4_TABLE p4d_byte_sizes[256] = {0.0f,           3.2500003e-7f,  7.75e-7f,       2.1249998e-6f,
 				     4.3749997e-6f,  6.625e-6f,      8.874999e-6f,   1.5624999e-5f,
@@ -77,7 +79,10 @@ P4D_NF4_TABLE p4d_byte_sizes[256] = {0.0f,           3.2500003e-7f,  7.75e-7f,  
 
 enum { P4D_BYTE_CODES = 256 };
 
-/* The code of the nearest of the numbers, which grow; of the lower one if two are as near. */
+/*
+ * The code of the number that is nearest to x; of the lower one if two are equally near. The numbers are in
+ * ascending order.
+ */
 P4D_NF4_HERE uint8_t p4d_byte_nearest(const float *numbers, float x)
 {
 	unsigned below = 0;
@@ -89,7 +94,7 @@ P4D_NF4_HERE uint8_t p4d_byte_nearest(const float *numbers, float x)
 	return (uint8_t)(below + (numbers[below + 1] - x < x - numbers[below]));
 }
 
-/* What a number of a block is multiplied with before it gets a code; 0 for a block of zeros. */
+/* The factor by which a block's numbers are multiplied before they get codes; 0 for a block of zeros. */
 P4D_NF4_HERE float p4d_byte_factor(float scale)
 {
 	return scale > 0 ? 1 / scale : 0;

@@ -73,12 +73,15 @@ int p4d_device_cuda_load(p4d_device *device, uint32_t local_rank, p4d_error *err
 	return -1;
 }
 
-/* Most hosts without a GPU have no driver either, so CUDA need not be loaded to find out. */
+/*
+ * Checks for a GPU. Most hosts without a GPU have no driver either, so this first looks for the driver
+ * without loading CUDA.
+ */
 static int try_device(p4d_device *device, p4d_error *err)
 {
 	char path[PATH_MAX + 32];
 
-	set_environment(); /* also before the driver is loaded */
+	set_environment(); /* must be set before the driver is loaded */
 	if (p4d_library_find(LIBRARY, path, sizeof(path)) && !dlopen("libcuda.so.1", RTLD_LAZY))
 		return p4d_fail(err, P4D_E_DEVICE, "this host has no NVIDIA driver (libcuda.so.1)");
 	return p4d_device_cuda_load(device, 0, err);

@@ -4,7 +4,7 @@
 #include <sched.h>
 #include <time.h>
 
-/* Number of turns in which a waiting host only yields: about the time of a short device operation. */
+/* How often a waiting host yields before it sleeps: about the time of a short device operation. */
 enum { YIELDS = 200 };
 
 int p4d_device_pause(p4d_device *device, unsigned *turn, p4d_error *err)

@@ -5,13 +5,13 @@
 #include "model/buffers.h"
 #include "model/sequence_order.h"
 
-/* An adapter, and the first column of its layer in a row of the matrix's output. */
+/* An adapter, and the column at which its layer begins in the output of the fused matrix. */
 typedef struct adapter {
 	p4d_adapted size;
-	unsigned number; /* of p4d_adapted_of */
+	unsigned number; /* number of the linear layer in p4d_adapted_of */
 	uint32_t layer;
 	uint64_t column;
-	uint64_t first, n; /* tokens */
+	uint64_t first, n; /* range of tokens */
 	const void *a, *b;
 	float *a_gradient, *b_gradient;
 } adapter;
@@ -91,7 +91,7 @@ static p4d_dropout dropout_of(const p4d_net *m, const adapter *of)
 			     .factor = (float)(1 / (1 - l->lora.dropout))};
 }
 
-/* The input of an adapter: x, or what dropout keeps of x. */
+/* The input of an adapter: x, or the elements of x that dropout keeps. */
 static const void *input_of(p4d_net *m, const adapter *of, const void *x)
 {
 	void *kept = p4d_buffers_at(m, B_ADAPTER_INPUT);
@@ -137,7 +137,7 @@ void p4d_adapters__add(p4d_net *m, p4d_weight_kind matrix, uint32_t layer, void 
 	for_each(m, matrix, layer, add, y, (void *)x, part);
 }
 
-/* The gradient of x A^T, which replaces x A^T. */
+/* Computes the gradient of x A^T, which replaces x A^T. */
 static void between_gradient(p4d_net *m, const adapter *of, const char *dy, uint64_t stride)
 {
 	m->d->columns_input(m->d, m->type, p4d_buffers_at(m, B_ADAPTER), dy, stride, of->b, of->n,

@@ -5,7 +5,7 @@
 
 #include "model/net.h"
 
-/* NaN in fp32, NaN as two bf16 numbers, and no valid token. */
+/* A bit pattern that is NaN in fp32, NaN as two bf16 numbers, and no valid token. */
 static const uint32_t unwritten = 0xfff1fff1;
 
 void p4d_arena_use__mark(p4d_net *m)
@@ -14,7 +14,7 @@ void p4d_arena_use__mark(p4d_net *m)
 		m->d->fill(m->d, m->arena, unwritten, m->plan.arena_bytes / sizeof(unwritten));
 }
 
-/* Bytes from `at` on that have changed since then; in whole words. */
+/* Adds to *sum the bytes from `at` on that no longer have the initial pattern, counted in whole words. */
 static int written(const p4d_net *m, uint64_t at, uint64_t bytes, uint64_t *sum, p4d_error *err)
 {
 	uint64_t untouched;
@@ -55,8 +55,7 @@ int p4d_arena_use(const p4d_net *m, uint64_t used[P4D_PART_COUNT], p4d_error *er
 		part[row->part] += bytes;
 		transient += moment ? bytes : 0;
 	}
-	/* memory outside of those rows that was written at other times counts as working memory, as in the
-	 * plan */
+	/* all other transient memory that was written counts as working memory, as in the plan */
 	if (written(m, plan->arena_bytes - plan->transient_bytes, plan->transient_bytes, &all, err) < 0)
 		return -1;
 	part[P4D_PART_WORKING_SET] += all - transient;

@@ -134,7 +134,10 @@ int p4d_attention__backward(p4d_net *m, const p4d_layer *y, p4d_error *err)
 	return rc;
 }
 
-/* Runs forward and, in training, backward over one block of keys, on arbitrary arena contents. */
+/*
+ * Runs the kernels of one block of keys once (forward and, in training, backward), on arbitrary contents of
+ * the arena.
+ */
 static void warm(p4d_net *m, uint32_t block, uint64_t keys, uint64_t key_stride)
 {
 	void *any = m->arena;
@@ -165,7 +168,7 @@ void p4d_attention__warm_up(p4d_net *m)
 		warm(m, 0, m->length, m->columns);
 	else if (m->l->cp_comm == P4D_CP_ALL_GATHER)
 		warm(m, P4D_GATHERED_BLOCK, m->l->seq_len, 2 * m->kv);
-	else /* all earlier blocks have the same shape, and so do all later ones */
+	else /* all earlier blocks have the same shape as one another, and so do all later blocks */
 		for (uint32_t block = own ? own - 1 : 0; block <= own + 1 && block < m->l->cp; block++)
 			warm(m, block, m->length, 2 * m->kv);
 }

@@ -11,10 +11,10 @@
 
 enum { HALVES = 2 };
 
-/* The first or second chunks of a sequence: on all ranks, half of it. */
+/* The first (or second) chunks of a sequence on all ranks together, which are half of the sequence. */
 typedef struct half {
-	p4d_group *group; /* in the order of the chunks */
-	uint64_t tokens;  /* tokens of a chunk */
+	p4d_group *group; /* the ranks in the order of their chunks in the sequence */
+	uint64_t tokens;  /* number of tokens of a chunk */
 	uint64_t first;   /* offset of this rank's chunk among its own tokens */
 	uint64_t all;     /* offset of the chunks among gathered keys */
 	uint64_t own;     /* offset of this rank's chunk among gathered keys */
@@ -33,7 +33,7 @@ static half half_of(const p4d_net *m, uint64_t sequence, uint64_t number)
 		      .own = all + p4d_group_index(group) * tokens};
 }
 
-/* to (batch * seq_len, 2 * kv): keys and values of all ranks, next to each other. */
+/* Gathers keys and values of all ranks. to (batch * seq_len, 2 * kv): a token's keys, then its values. */
 static int gather(p4d_net *m, void *to, void *qkv, p4d_error *err)
 {
 	const uint64_t width = 2 * m->kv * m->element;

@@ -6,13 +6,13 @@
 #include "model/attention.h"
 #include "model/buffers.h"
 
-/* One of the buffers in a row of the plan, each `bytes` long. */
+/* Buffer `number` in a row of the plan that has several buffers of `bytes` bytes. */
 static char *half_of(const p4d_net *m, p4d_buffer which, unsigned number, uint64_t bytes)
 {
 	return (char *)p4d_buffers_at(m, which) + number * bytes;
 }
 
-/* Double buffering: the present block is sent on while the next one arrives. */
+/* Buffers of the ring: the current block is sent on while the next one arrives. */
 typedef struct ring {
 	uint32_t next, before; /* ranks of the cp group */
 	unsigned channel;
@@ -34,7 +34,7 @@ static int ring_send(p4d_net *m, ring *r, const void *data, p4d_error *err)
 	return p4d_comm_send(m->cp, r->next, r->channel, data, r->bytes, &r->ticket, err);
 }
 
-/* Where the next block arrives while this one is in use. */
+/* Starts to receive the next block while the current one is in use. */
 static int ring_expect(p4d_net *m, const ring *r, void *data, p4d_error *err)
 {
 	return p4d_comm_recv_begin(m->cp, r->before, r->channel, data, r->bytes, err);
@@ -76,8 +76,10 @@ int p4d_attention_ring__forward(p4d_net *m, const p4d_layer *y, p4d_error *err)
 	return 0;
 }
 
-/* Computes the gradients of a block of keys and values through this rank's queries; sums: those of the
- * queries += */
+/*
+ * Computes the gradients of a block of keys and values from this rank's queries, and adds the queries'
+ * gradients to sums.
+ */
 static void find_gradients(p4d_net *m, const p4d_layer *y, unsigned block, float *sums, float *to)
 {
 	const uint64_t e = m->element, cp = m->l->cp, width = 2 * m->kv, bytes = m->n * width * e;
@@ -93,8 +95,8 @@ static void find_gradients(p4d_net *m, const p4d_layer *y, unsigned block, float
 }
 
 /*
- * Gradients of keys and values follow them around the ring, and are complete on return. They travel while the
- * next block is computed, whose gradients therefore have a buffer of their own.
+ * Gradients of keys and values follow them around the ring, and are complete on return. A block's gradients
+ * are sent on while the next block is computed, so the next block's gradients need another buffer.
  */
 int p4d_attention_ring__backward(p4d_net *m, const p4d_layer *y, float *sums, p4d_error *err)
 {

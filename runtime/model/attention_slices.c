@@ -12,7 +12,7 @@ enum { KEYS_AND_VALUES = 2 };
 
 /* Memory of one sequence of the micro-batch: rows of this slice, and all keys so far. */
 typedef struct sequence {
-	uint64_t first; /* token of the slice */
+	uint64_t first; /* index of the slice's first token in the sequence */
 	char *qkv, *output, *keys;
 	float *lse, *row_sums, *key_gradients;
 	p4d_attention_shape shape;
@@ -73,7 +73,7 @@ int p4d_attention_slices__backward(p4d_net *m, const p4d_layer *y, float *sums)
 {
 	const uint64_t width = KEYS_AND_VALUES * m->kv;
 
-	if (m->before + m->length == m->l->seq_len) /* the first to run backward */
+	if (m->before + m->length == m->l->seq_len) /* true for the slice that runs backward first */
 		m->d->zero(m->d, y->key_gradients, m->whole * width * sizeof(*sums));
 	for (uint64_t i = 0; i < m->l->micro_batch; i++) {
 		const sequence s = sequence_of(m, y, i);

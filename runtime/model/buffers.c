@@ -11,7 +11,7 @@
 #include "model/window.h"
 #include "plan/parameters.h"
 
-/* The address of a row of copies; NULL: the plan has none. */
+/* Address of copy `number` of a row; NULL: the plan does not have the row. */
 static void *copy_of(const p4d_net *m, p4d_buffer which, uint64_t number)
 {
 	const p4d_tensor *row = m->row[which];
@@ -33,7 +33,7 @@ p4d_layer p4d_buffers_layer(const p4d_net *m, uint32_t chunk, uint32_t slot, uin
 	return y;
 }
 
-/* The place of an element of a segment, in a buffer that contains only shards. */
+/* Offset of an element of a segment, in a buffer that contains only this rank's shards. */
 static uint64_t in_shards(const p4d_net *m, uint32_t segment, uint64_t offset)
 {
 	uint64_t first, count;
@@ -62,14 +62,14 @@ void *p4d_buffers__weight(const p4d_net *m, p4d_weight_kind kind, uint32_t layer
 
 	if (w && w->over_z)
 		return p4d_depth__weight(m, w);
-	if (w && w->quantized) /* see quantized.h */
+	if (w && w->quantized) /* quantized weights are expanded first; see quantized.h */
 		return NULL;
 	if (w && m->window)
 		return p4d_window__at(m, w);
 	return w ? (char *)p4d_buffers_at(m, B_PARAMETERS) + w->offset * m->element : NULL;
 }
 
-/* The gradient of a trained weight, to which a pass adds. */
+/* Address of the gradient of a trained weight, to which a pass adds. */
 static float *gradient_of(const p4d_net *m, const p4d_weight *w)
 {
 	if (m->gradient_window)
@@ -93,8 +93,10 @@ static void zero_numbers(p4d_net *m, float *from, const float *to)
 		m->d->zero(m->d, from, (uint64_t)(to - from) * sizeof(float));
 }
 
-/* Gradients that are the result of one matmul. Those of norms, biases and adapters are small and are
- * accumulated, and so are those that are summed over the ranks of a grid. */
+/*
+ * Whether a weight's gradient is the result of one matmul, which overwrites it. Those of norms, biases and
+ * adapters are small and are accumulated, and so are those that are summed over the ranks of a grid.
+ */
 static bool is_set_by_product(const p4d_weight *w)
 {
 	const p4d_weight_kind kind = w->kind;
@@ -114,7 +116,8 @@ static void clear(p4d_net *m, uint32_t first, uint32_t behind, float *from, cons
 		m->begun[i] = !is_set_by_product(w);
 		if (m->begun[i])
 			continue;
-		zero_numbers(m, from, at); /* what lies between those that are set */
+		zero_numbers(m, from,
+			     at); /* zeroes the elements between the gradients that matmuls overwrite */
 		from = at + w->rows * w->columns;
 	}
 	zero_numbers(m, from, end);
@@ -234,7 +237,7 @@ static const int32_t *data_of(p4d_net *m, uint32_t micro_batch, p4d_buffer which
 	return to + m->slice_first;
 }
 
-/* The source's micro-batch to which a slice belongs. */
+/* The data loader's micro-batch to which a slice belongs. */
 static uint32_t whole_of(const p4d_net *m, uint32_t micro_batch)
 {
 	return micro_batch / (uint32_t)m->l->slices;
@@ -262,10 +265,10 @@ const int32_t *p4d_buffers__labels(p4d_net *m, uint32_t micro_batch, p4d_error *
 
 uint64_t p4d_buffers__trained(const p4d_net *m, uint32_t micro_batch)
 {
-	/* a pair counts once */
+	/* a pair of sequences counts once */
 	if (m->l->pairs)
 		return m->place.cp ? 0 : m->batch;
-	/* counted once for all slices, with the first one */
+	/* a sequence is counted once for all its slices, with the first slice */
 	if (p4d_schedule_slice_of(&m->schedule, micro_batch))
 		return 0;
 	return m->label_trained[whole_of(m, micro_batch) % m->row[B_LABELS]->shape[0]];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Embedding of a micro-batch; its table is sharded over tp or, with vocabulary parallelism, tp and stages. */
+/* Embedding of a micro-batch. Its table is sharded over tp or, with vocabulary parallelism, tp and stages. */
 #include "model/embedding.h"
 
 #include "model/buffers.h"
@@ -90,7 +90,7 @@ void p4d_embedding__finish(p4d_net *m, void *rows)
 
 void p4d_embedding_finish_back(p4d_net *m, void *gradient)
 {
-	if (p4d_buffers__gradient(m, P4D_W_POSITIONS, 0)) /* not if it is frozen */
+	if (p4d_buffers__gradient(m, P4D_W_POSITIONS, 0)) /* there is no gradient if the table is frozen */
 		for_each_run(m, gradient, give_positions);
 	scale(m, gradient);
 }

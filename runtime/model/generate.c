@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The model forward, one token at a time. */
+/* Runs the model forward, one token at a time. */
 #include "model/generate.h"
 
 #include <string.h>
@@ -17,7 +17,7 @@ static int one_token(void *context, uint64_t step, uint32_t micro_batch, const p
 	return 0;
 }
 
-/* Its own row in the buffer of queries, keys and values; all other rows are shared. */
+/* The layer's buffers: its own row of queries, keys and values; all other rows are shared by all layers. */
 static p4d_layer layer_of(const p4d_net *m, uint32_t number)
 {
 	p4d_layer y = p4d_buffers_layer(m, 0, 0, number);

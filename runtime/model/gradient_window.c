@@ -5,7 +5,7 @@
 
 #include "model/buffers.h"
 
-/* busy: a reduction was started whose result is not in the shard yet. */
+/* A place of the window. busy: a reduction has started, but its result is not in the shard yet. */
 typedef struct gradient_place {
 	uint32_t segment;
 	bool busy;
@@ -13,10 +13,10 @@ typedef struct gradient_place {
 	float *at;
 } gradient_place;
 
-/* Layers use places in turn; the last place may be a table's. */
+/* The window. Layers use its places in turn; the last place may be for tables. */
 struct p4d_gradient_window {
 	uint32_t layers, count, turn;
-	uint32_t *holder; /* (segments) the place that it is in, or was in last */
+	uint32_t *holder; /* for each segment: the place that it is in, or was in last */
 	gradient_place *place;
 };
 
@@ -78,7 +78,10 @@ float *p4d_gradient_window_room(const p4d_net *m, uint32_t segment)
 	return w->place[segment >= m->weights.in_chunks ? w->layers : 0].at;
 }
 
-/* This rank's part of the reduced gradients is where the ranks' parts would be one after another. */
+/*
+ * This rank's part of the reduced gradients. It lies where it would be if the parts of all ranks followed one
+ * another.
+ */
 static float *own_part(const p4d_net *m, const gradient_place *p, uint64_t *count)
 {
 	const p4d_segment *s = &m->weights.segment[p->segment];
@@ -104,7 +107,7 @@ static int finish(p4d_net *m, gradient_place *p, p4d_error *err)
 	return 0;
 }
 
-/* Tables of adapters' models have no gradients. */
+/* Whether a segment has gradients. With adapters, tables have none. */
 static bool is_trained(const p4d_net *m, uint32_t segment)
 {
 	return m->gradient_window && m->weights.segment[segment].padded;

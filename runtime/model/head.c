@@ -10,7 +10,7 @@
 #include "model/pairs.h"
 #include "model/parallel.h"
 
-/* This rank's rows of the vocabulary; padding rows take part in no softmax. */
+/* This rank's rows of the vocabulary. Padding rows do not take part in the softmax. */
 typedef struct table {
 	void *weight;
 	float *gradient;
@@ -31,14 +31,14 @@ static table table_of(const p4d_net *m)
 	return y;
 }
 
-/* A chunk of tokens of a pass. */
+/* A chunk of tokens of the head's pass. */
 typedef struct logits_chunk {
 	uint64_t from, n;
 	const void *x;
 	const int32_t *labels;
 	float *maximum, *sum, *target;
 	void *logits, *dx;
-	uint64_t stride; /* row stride of the logits */
+	uint64_t stride; /* distance between rows of the logits, in elements */
 } logits_chunk;
 
 static logits_chunk chunk_of(const p4d_net *m, const p4d_head_work *work, uint64_t from)
@@ -57,7 +57,7 @@ static logits_chunk chunk_of(const p4d_net *m, const p4d_head_work *work, uint64
 			      .stride = logits[1]};
 }
 
-/* Softmax maximum and sum of a chunk, over all ranks. The memory for its gradient is still free. */
+/* Merges the softmax maximum and sum of a chunk over all ranks. The memory for its gradient is still free. */
 static int merge(p4d_net *m, p4d_group *group, const logits_chunk *c, p4d_error *err)
 {
 	float *old = c->dx;
@@ -74,7 +74,7 @@ static int merge(p4d_net *m, p4d_group *group, const logits_chunk *c, p4d_error 
 	return p4d_comm_settle(group, err);
 }
 
-/* Statistics, if they are wanted, and from them the gradient, which replaces the logits. */
+/* Computes the statistics, if they are wanted, and from them the gradient, which replaces the logits. */
 static int softmax(p4d_net *m, const p4d_head_work *work, const table *rows, const logits_chunk *c,
 		   bool gradient, p4d_error *err)
 {
@@ -108,7 +108,10 @@ static void product(p4d_net *m, const table *rows, const logits_chunk *c)
 			      (float)m->l->factor.logit, false);
 }
 
-/* Logits over all features; capped if the model caps them. */
+/*
+ * Computes a chunk's logits: sums them over the ranks that have a part of the features, and caps them if the
+ * model does.
+ */
 static int logits_of(p4d_net *m, const table *rows, const logits_chunk *c, p4d_error *err)
 {
 	const float cap = m->l->architecture->logit_cap;
@@ -165,7 +168,7 @@ static int all_chunks(p4d_net *m, const p4d_head_work *work, p4d_error *err)
 	return 0;
 }
 
-/* Of pairs: gradients need the statistics of all chunks. */
+/* For preference learning: gradients need the statistics of all chunks, so all chunks are computed twice. */
 static int chunks_of_pairs(p4d_net *m, uint32_t micro_batch, const p4d_head_work *work, p4d_error *err)
 {
 	p4d_head_work statistics = *work, gradients = *work;
@@ -188,14 +191,14 @@ int p4d_head__chunks(p4d_net *m, uint32_t micro_batch, const p4d_head_work *work
 		return chunks_of_pairs(m, micro_batch, work, err);
 	if (all_chunks(m, work, err) < 0)
 		return -1;
-	/* the loss that people read: without the z-loss, which only affects gradients */
+	/* the loss that is reported has no z-loss, which only affects gradients */
 	if (work->count)
 		m->d->losses(m->d, &scalars->loss, softmax, softmax + m->n, softmax + 2 * m->n, work->labels,
 			     m->n, 0);
 	return 0;
 }
 
-/* Full chunks, and the remainder. */
+/* Runs the head's matmuls once, for full chunks and for the remainder. */
 void p4d_head__warm_up(p4d_net *m, void *at)
 {
 	const table all = m->row[B_LOGITS] ? table_of(m) : (table){.rows = 0};
@@ -272,7 +275,8 @@ int p4d_head_loss(p4d_net *m, uint32_t micro_batch, uint32_t slot, p4d_error *er
 	    .softmax = p4d_buffers_at(m, B_SOFTMAX),
 	    .group = m->tp,
 	    .merge = true,
-	    .count = at.x == 0 && at.y == 0 && m->last, /* the model's; each rank of Z has other tokens */
+	    .count = at.x == 0 && at.y == 0 &&
+		     m->last, /* counts the model's loss once; each rank of Z has other tokens */
 	    .input = !m->evaluating,
 	    .weight = !m->evaluating,
 	    .input_gradient = p4d_parallel__partial(m, gradient),

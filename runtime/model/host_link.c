@@ -28,7 +28,10 @@ uint64_t p4d_host_link__ticket(p4d_host_link *link)
 	return link->tickets++;
 }
 
-/* The oldest that is still there stands for all before it: they are on one stream. */
+/*
+ * The event of a transfer. Events of old transfers are overwritten; the oldest event that still exists stands
+ * for all earlier ones, because all are on one stream.
+ */
 void *p4d_host_link__event(const p4d_host_link *link, uint64_t ticket)
 {
 	if (ticket + P4D_LINK_EVENTS < link->tickets)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Weights of a new model. A billion normal numbers take a core a minute, so all cores of a rank share the
- * work; values do not depend on how it is shared.
+ * Weights of a new model. A core needs a minute for a billion normal numbers, so all cores of a rank share
+ * the work. The values do not depend on how the work is shared.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -17,11 +17,11 @@
 #include "model/quantized.h"
 #include "plan/parameters.h"
 
-enum { MOST_THREADS = 16, SHARE = 1 << 18 }; /* numbers a thread generates at a time */
+enum { MOST_THREADS = 16, SHARE = 1 << 18 }; /* SHARE: elements that a thread generates at a time */
 #define INITIAL_DEVIATION 0.02
 #define PI 3.14159265358979323846
 
-/* splitmix64 */
+/* The finalizer of splitmix64. */
 static uint64_t mixed(uint64_t z)
 {
 	z += UINT64_C(0x9e3779b97f4a7c15);
@@ -30,7 +30,7 @@ static uint64_t mixed(uint64_t z)
 	return z ^ z >> 31;
 }
 
-/* A number from a normal distribution (Box-Muller). */
+/* A number from a normal distribution with this standard deviation (Box-Muller). */
 static float normal(uint64_t key, uint64_t index, double deviation)
 {
 	const uint64_t a = mixed(key ^ mixed(2 * index)), b = mixed(key ^ mixed(2 * index + 1));
@@ -49,8 +49,8 @@ static float uniform(uint64_t key, uint64_t index, double bound)
 typedef struct share {
 	const p4d_weight_slice *slice;
 	uint64_t key, from, count;
-	double deviation; /* 0: all elements are `constant` */
-	double bound;     /* above 0: uniform between -bound and bound instead */
+	double deviation; /* standard deviation; 0: all elements are `constant` */
+	double bound;     /* if above 0: a uniform distribution between -bound and bound instead */
 	float constant;
 	float *to;
 } share;
@@ -75,7 +75,7 @@ static void *draw(void *context)
 	return NULL;
 }
 
-/* Threads for a rank: its share of the cores this process may use. */
+/* Number of threads of a rank: its share of the cores that this process may use. */
 static unsigned threads_of(const p4d_net *m)
 {
 	cpu_set_t set;
@@ -85,7 +85,7 @@ static unsigned threads_of(const p4d_net *m)
 	return own < 1 ? 1 : own < MOST_THREADS ? (unsigned)own : MOST_THREADS;
 }
 
-/* The next elements of a slice, starting at `like`; returns their number. */
+/* Generates the next elements of a slice, starting at `like`; returns their number. */
 static uint64_t draw_some(const share *like, uint64_t left, unsigned threads)
 {
 	share shares[MOST_THREADS];
@@ -167,7 +167,7 @@ static void put(p4d_net *m, const p4d_weight *w, uint64_t offset, float *numbers
 			     count * sizeof(*numbers));
 }
 
-/* The wanted elements of a slice: *from .. the result - 1. */
+/* The elements of a slice that this rank needs: *from .. result - 1. */
 static uint64_t wanted(const p4d_net *m, const p4d_weight *w, const p4d_weight_slice *p, uint64_t *from)
 {
 	const uint64_t end = p->offset + p->rows * p->columns;
@@ -198,7 +198,7 @@ static void initialize_slice(p4d_net *m, const p4d_weight *w, const p4d_weight_s
 	}
 }
 
-/* The same for whole tensors, which are then quantized. */
+/* Initializes whole tensors, which are then quantized. */
 static int initialize_quantized(p4d_net *m, const p4d_weight *w, const p4d_quantized_part *part,
 				uint64_t seed, float *numbers, unsigned threads, p4d_error *err)
 {

@@ -12,7 +12,7 @@
 #include "model/norm.h"
 #include "model/product.h"
 
-/* Whether the weight's gradient waits for the second half. */
+/* Whether the gradient of the weight is computed in the second half of a split backward pass. */
 static bool waits(const p4d_net *m, const p4d_projection *p)
 {
 	return p4d_is_split(m->schedule.kind) && p4d_buffers__keeps(m, p->output);
@@ -37,7 +37,7 @@ static void weight_gradient(p4d_net *m, p4d_weight_kind weight, uint32_t layer, 
 		p4d_adapters__gradients(m, weight, layer, dy, x);
 }
 
-/* dx (n, in) = dy (n, out) * weight, of a part of the tokens */
+/* dx (n, in) = dy (n, out) * weight, for a part of the tokens */
 static void input_gradient(p4d_net *m, p4d_weight_kind weight, uint32_t layer, p4d_token_part part, void *dx,
 			   const void *dy, uint64_t out, uint64_t in)
 {
@@ -49,8 +49,8 @@ static void input_gradient(p4d_net *m, p4d_weight_kind weight, uint32_t layer, p
 }
 
 /*
- * Backward pass of a linear layer. now: the weight gradient is computed in this half; x: the gathered input,
- * possibly still in flight.
+ * Backward pass of a linear layer. now: the weight gradient is computed in the current half of the pass. x:
+ * the gathered input; the gather may still be running.
  */
 typedef struct projection_back {
 	const p4d_projection *of;
@@ -59,7 +59,7 @@ typedef struct projection_back {
 	p4d_gathering x;
 } projection_back;
 
-/* Gathers the input that the weight's gradient needs, concurrently with the operations queued so far. */
+/* Starts to gather the input for the weight's gradient, concurrently with the operations queued so far. */
 static int begin_projection(p4d_net *m, const p4d_layer *y, const p4d_projection *p, uint64_t out, bool now,
 			    projection_back *back, p4d_error *err)
 {
@@ -79,8 +79,10 @@ static int projection_weight(p4d_net *m, const p4d_layer *y, const projection_ba
 	return 0;
 }
 
-/* Computes both gradients: that of the weight while that of the norm's output is summed. Continues to
- * B_HIDDEN, adding the gradient of the norm's input. */
+/*
+ * Computes both gradients: that of the weight while that of the norm's output is summed. Adds the gradient of
+ * the norm's input to B_HIDDEN.
+ */
 static int end_projection(p4d_net *m, const p4d_layer *y, const projection_back *back, const void *dy,
 			  p4d_error *err)
 {
@@ -106,8 +108,8 @@ static int end_projection(p4d_net *m, const p4d_layer *y, const projection_back 
 }
 
 /*
- * Gathers, for all rows, the gradient of a block's last matmul: that of the hidden state, or through a norm
- * after the block. The bias's gradient comes from this rank's rows.
+ * Gathers the gradient of the output of a block's last matmul: the hidden state's gradient, passed through
+ * the norm after the block if there is one. The bias's gradient comes from this rank's rows.
  */
 static int end_gradient(p4d_net *m, const p4d_layer *y, p4d_weight_kind norm, p4d_weight_kind bias,
 			p4d_activation output, p4d_activation rstd, p4d_gathering *to, p4d_error *err)
@@ -117,7 +119,7 @@ static int end_gradient(p4d_net *m, const p4d_layer *y, p4d_weight_kind norm, p4
 	float *dbias = p4d_buffers__gradient(m, bias, y->number);
 	const float factor = (float)m->l->factor.residual;
 
-	if (p4d_scales(factor)) { /* of models without a norm behind the block */
+	if (p4d_scales(factor)) { /* only models without a norm after the block have such a factor */
 		m->d->add_scaled(m->d, m->type, through, NULL, gradient, factor, m->ns * m->h);
 		gradient = through;
 	}
@@ -133,7 +135,7 @@ static int end_gradient(p4d_net *m, const p4d_layer *y, p4d_weight_kind norm, p4
 	return p4d_parallel__gather(m, gradient, p4d_buffers_at(m, B_GATHERED_GRADIENT), to, err);
 }
 
-/* dx (n, in) = dy (n, h) * weight of a block's last matmul, as the parts of dy arrive */
+/* dx (n, in) = dy (n, h) * weight, for a block's last matmul; starts with each part of dy as it arrives */
 static int end_input(p4d_net *m, const p4d_layer *y, p4d_weight_kind weight, void *dx,
 		     const p4d_gathering *dy, uint64_t in, p4d_error *err)
 {
@@ -208,7 +210,7 @@ bool p4d_layer_late_gradients(const p4d_net *m)
 	return waits(m, &p4d_layer__qkv) || waits(m, &p4d_layer__gate_up);
 }
 
-/* The gradient of each half of an adapter needs the other half. */
+/* Whether the second half needs parameters: each matrix of an adapter appears in the other's gradient. */
 bool p4d_layer_late_parameters(const p4d_net *m)
 {
 	const bool adapters = m->l->finetune != P4D_TUNE_FULL;

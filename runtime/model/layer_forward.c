@@ -66,7 +66,7 @@ void p4d_layer__activate_back(p4d_net *m, void *gate_up, void *act, const void *
 		m->d->gelu_backward(m->d, m->type, gate_up, act, dact, m->n, m->f);
 }
 
-/* The end of a block: a matrix with its bias, and the stored input of a norm after it, if there is one. */
+/* The last matmul of a block with its bias and, if a norm follows it, the stored input of that norm. */
 typedef struct block_end {
 	p4d_weight_kind weight, bias, norm;
 	p4d_activation output, rstd;
@@ -183,7 +183,7 @@ int p4d_layer_forward(p4d_net *m, const p4d_layer *y, void *output, p4d_error *e
 	return add_end(m, output, y->activation[ACT_POST_ATTENTION], ffn_act, &ffn_end, y, m->f, err);
 }
 
-/* The input of the norm after the feed-forward layer, and its statistics. */
+/* Computes the input of the norm after the feed-forward layer, and its statistics. */
 static int ffn_output(p4d_net *m, const p4d_layer *y, p4d_error *err)
 {
 	void *ffn_act = p4d_layer__product(m, y), *output = y->activation[ACT_FFN_OUTPUT];
@@ -203,7 +203,8 @@ int p4d_layer__recompute(p4d_net *m, const p4d_layer *y, p4d_error *err)
 		return 0;
 	if (gate_up(m, y, err) < 0)
 		return -1;
-	if (y->activation[ACT_PRODUCT]) /* kept if nothing is dropped */
+	if (y->activation[ACT_PRODUCT]) /* the product has a buffer of its own only if nothing is recomputed
+					 */
 		activate(m, y->activation[ACT_PRODUCT], y->activation[ACT_GATE_UP]);
 	return y->activation[ACT_FFN_OUTPUT] ? ffn_output(m, y, err) : 0;
 }

@@ -16,7 +16,7 @@
 #include "plan/parameters.h"
 #include "request/fp8.h"
 
-/* Operations that only the cpu device has. */
+/* Whether the layout needs operations that only the cpu device has. */
 static bool needs_host(const p4d_layout *l)
 {
 	const p4d_architecture *a = l->architecture;
@@ -93,7 +93,8 @@ static void fill_sizes(p4d_net *m)
 	m->tied_ends = l->tied && !l->vocab_parallel && m->last_stage != 0;
 }
 
-/* The instruction list of this stage; the lists of other stages are compiled with it, and dropped. */
+/* Compiles the instruction list of this stage. The lists of other stages are compiled as well, and
+ * dropped. */
 static int compile(p4d_net *m, p4d_error *err)
 {
 	p4d_instruction_list *lists = calloc(m->schedule.stages, sizeof(*lists));
@@ -117,7 +118,7 @@ static uint64_t copies_of(const p4d_net *m, p4d_buffer which)
 	return m->row[which] ? m->row[which]->shape[0] : 1;
 }
 
-/* In the order of the sequences, and in the order that attention uses. */
+/* Allocates the documents of tokens: in the order of the sequences, and in the order that attention uses. */
 static int allocate_documents(p4d_net *m, p4d_error *err)
 {
 	const uint64_t sequences = m->batch * m->l->seq_len, *shape = m->row[B_DOCUMENTS]->shape;
@@ -157,7 +158,7 @@ static int allocate(p4d_net *m, p4d_error *err)
 	return 0;
 }
 
-/* The angle by which pair j of a head at a position is rotated, for a table; 0 for learned positions. */
+/* Angle (for a table of RoPE) by which pair j of a head at a position is rotated; 0 for learned positions. */
 static double angle_of(const p4d_net *m, uint64_t table, uint64_t position, uint64_t j)
 {
 	const p4d_architecture *a = m->l->architecture;
@@ -211,7 +212,7 @@ static int check_quantized(const p4d_net *m, p4d_error *err)
 			m->place.pp, m->weights.quantized_bytes, planned);
 }
 
-/* The plan has either whole parameters of the model, or this rank's shards of them. */
+/* Checks that the plan has either whole parameters or this rank's shards, as this layout needs. */
 static int check_plan(const p4d_net *m, p4d_error *err)
 {
 	const uint64_t all = m->weights.elements + m->weights.frozen, trained = m->weights.elements;

@@ -17,7 +17,7 @@ static gram_shape shape_of(const p4d_net *m, const p4d_adapted *matrix)
 	return (gram_shape){matrix->out, matrix->in, by_columns ? matrix->in : matrix->out, by_columns};
 }
 
-/* The first or the second of a pair of buffers. */
+/* Address of the first or second buffer of a pair. */
 static void *half_of(const p4d_net *m, p4d_buffer pair, unsigned number)
 {
 	return (char *)p4d_buffers_at(m, pair) + number * (m->row[pair]->bytes / 2);
@@ -32,7 +32,7 @@ static int sum(p4d_net *m, void *numbers, uint64_t count, p4d_dtype type, p4d_er
 	return p4d_comm_settle(m->tp, err);
 }
 
-/* sums: where X^T X is computed, in fp32. */
+/* Computes the Gram matrix. sums: where X^T X is computed, in fp32. */
 static void multiply_gram(p4d_net *m, const gram_shape *s, void *gram, float *sums, const void *x)
 {
 	if (s->by_columns)
@@ -56,7 +56,7 @@ static int find_gram(p4d_net *m, const gram_shape *s, void *gram, const void *x,
 	return 0;
 }
 
-/* y = the symmetric polynomial times x, on the side of the Gram matrix. */
+/* Computes y = polynomial * x or x * polynomial, on the side of the Gram matrix. */
 static void apply(p4d_net *m, const gram_shape *s, void *y, const void *polynomial, const void *x)
 {
 	if (s->by_columns)

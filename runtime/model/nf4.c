@@ -6,8 +6,10 @@
 #include "base/vector.h"
 #include "device/nf4_codes.h"
 
-/* The nearest code for each of `count` numbers between -1 and 1: the number of midpoints between
- * neighbouring values that are below it. */
+/*
+ * Finds the nearest code of each of `count` numbers between -1 and 1. The code is the number of midpoints
+ * between neighbouring values that are below the number.
+ */
 P4D_INLINE void nearest_of_four_bits(uint8_t *codes, const float *x, float factor, uint64_t count)
 {
 	float middles[15];
@@ -32,7 +34,7 @@ P4D_CLONES float p4d_nf4_quantize_block(uint8_t *codes, const float *x, uint64_t
 	for (uint64_t i = 0; i < count; i++)
 		largest = fabsf(x[i]) > largest ? fabsf(x[i]) : largest;
 	nearest_of_four_bits(apart, x, 1 / fmaxf(largest, 1e-38f), count);
-	apart[count] = 7; /* after an odd number of codes: 0 */
+	apart[count] = 7; /* after an odd number of codes, a code for 0 fills the byte */
 	for (uint64_t i = 0; i < (count + 1) / 2; i++)
 		codes[i] = (uint8_t)(apart[2 * i] << 4 | apart[2 * i + 1]);
 	return largest;
@@ -40,7 +42,7 @@ P4D_CLONES float p4d_nf4_quantize_block(uint8_t *codes, const float *x, uint64_t
 
 static uint8_t nearest_of_eight_bits(float x)
 {
-	int low = 0, high = 255; /* numbers grow with codes */
+	int low = 0, high = 255; /* the numbers are in ascending order of codes */
 
 	while (low < high) {
 		const int middle = (low + high) / 2;

@@ -3,13 +3,13 @@
 
 #include "model/buffers.h"
 
-/* The number that is added to a norm's weights. */
+/* The number that the norm adds to its weights (1 for unit norms, else 0). */
 static float plus(const p4d_net *m)
 {
 	return m->l->architecture->unit_norms ? 1 : 0;
 }
 
-/* If each rank has a part of the features: sums over all features of a row. */
+/* If each rank has only a part of the features: sums over all features of each row. */
 static int sum_rows(p4d_net *m, float *sums, p4d_error *err)
 {
 	return p4d_comm_all_reduce(m->tp_y, sums, m->ns, P4D_DT_FP32, P4D_SUM, err);

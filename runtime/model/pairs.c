@@ -4,13 +4,13 @@
 #include "model/buffers.h"
 #include "model/sequence_order.h"
 
-/* The documents of this rank's tokens, in the order of rows. */
+/* The documents of this rank's tokens, in the order of the rows. */
 static const int32_t *documents_of(const p4d_net *m)
 {
 	return m->documents + p4d_sequence__own_block(m) * m->batch * m->length;
 }
 
-/* The first pair of the micro-batch, in the batch of the step. */
+/* Index of the micro-batch's first pair in the step's batch. */
 static uint64_t first_pair(const p4d_net *m)
 {
 	return (m->micro_batch * m->l->dp + m->place.dp) * m->l->micro_batch +

@@ -10,7 +10,7 @@
 
 #include "model/buffers.h"
 
-/* The second chunks of a sequence are on the context-parallel ranks in this order. */
+/* Opens the group of the cp ranks in the order in which they have the second chunks of a sequence. */
 static int open_reversed(p4d_net *m, p4d_error *err)
 {
 	const uint32_t cp = (uint32_t)m->l->cp;
@@ -27,7 +27,7 @@ static int open_reversed(p4d_net *m, p4d_error *err)
 	return status;
 }
 
-/* Directions in which places differ. X, Y and Z are those of tensor parallelism. */
+/* Directions in which the places of ranks differ. X, Y and Z are those of a tp-grid. */
 enum { X = 1, Y = 2, Z = 4, CP = 8, DP = 16, PP = 32 };
 
 static unsigned differ(const p4d_layout *l, p4d_place a, p4d_place b)
@@ -38,7 +38,8 @@ static unsigned differ(const p4d_layout *l, p4d_place a, p4d_place b)
 	       (a.dp != b.dp ? DP : 0) | (a.pp != b.pp ? PP : 0);
 }
 
-/* The ranks whose places differ from this one's only in these directions, in rank order. */
+/* Opens the group of the ranks whose places differ from this rank's only in these directions, in rank
+ * order. */
 static int open_group(p4d_net *m, p4d_group **group, unsigned directions, p4d_error *err)
 {
 	const p4d_layout *l = m->l;
@@ -55,8 +56,10 @@ static int open_group(p4d_net *m, p4d_group **group, unsigned directions, p4d_er
 	return status;
 }
 
-/* Groups of ranks with the same part of the model: those that together hold one copy of it, and those that
- * have the same shard. */
+/*
+ * Opens a group of ranks with the same part of the model: those that together hold one copy of it or, with
+ * same_shard, those that have the same shard.
+ */
 static int open_sharing(p4d_net *m, p4d_group **group, bool same_shard, p4d_error *err)
 {
 	const uint32_t all = (uint32_t)(m->l->dp * m->l->cp);
@@ -78,7 +81,10 @@ static int open_sharing(p4d_net *m, p4d_group **group, bool same_shard, p4d_erro
 	return status;
 }
 
-/* If the optimizer is not sharded, all ranks have copies, and reduce gradients together. */
+/*
+ * Opens the groups of replicas. If the optimizer is not sharded, all ranks have copies and reduce gradients
+ * together.
+ */
 static int open_replicas(p4d_net *m, p4d_error *err)
 {
 	const bool all = m->shards == 1;
@@ -100,7 +106,7 @@ static int open_ends(p4d_net *m, p4d_error *err)
 	return p4d_group_open(&m->embedding_group, m->set.world, ranks, 2, err);
 }
 
-/* The messages between stages, according to the instruction list. */
+/* Finds the messages between stages, according to the instruction list. */
 static void find_sends(const p4d_net *m, uint8_t *sends)
 {
 	memset(sends, 0, m->l->pp);
@@ -113,7 +119,10 @@ static void find_sends(const p4d_net *m, uint8_t *sends)
 	}
 }
 
-/* Around the ring of context parallelism: keys and values of the storage type, their gradients in fp32. */
+/*
+ * Finds the messages around the ring of context parallelism: keys and values in the storage type, their
+ * gradients in fp32.
+ */
 static void find_ring(const p4d_net *m, uint8_t *sends)
 {
 	memset(sends, 0, m->l->cp);
@@ -141,7 +150,10 @@ static uint64_t largest_segment(const p4d_net *m, uint64_t *frozen)
 	return most;
 }
 
-/* Collectives in the order of operations. The arena is unused until it is filled. */
+/*
+ * Traffic of collectives that run in the order of operations. They use the arena as scratch memory, because
+ * it is not filled yet.
+ */
 static p4d_traffic collectives_of(const p4d_net *m, uint64_t sum_bytes, uint64_t shards_bytes)
 {
 	return (p4d_traffic){
@@ -153,7 +165,8 @@ static uint64_t larger(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
-/* Numbers of the largest gradient that is summed over tensor-parallel ranks: of norms, biases, adapters. */
+/* Elements of the largest gradient (of norms, biases or adapters) that is summed over tensor-parallel
+ * ranks. */
 static uint64_t largest_replicated(const p4d_net *m)
 {
 	uint64_t most = 0;
@@ -166,8 +179,10 @@ static uint64_t largest_replicated(const p4d_net *m)
 	return most;
 }
 
-/* Rows, or partial sums of them; gradients of what all have whole, sums of the softmax and of wide norms, and
- * Muon's Gram matrices. */
+/*
+ * Traffic over tp: rows of hidden states, or partial sums of them; gradients of weights that all ranks have
+ * whole; sums of the softmax and of wide norms; Muon's Gram matrices.
+ */
 static p4d_traffic between_tp(const p4d_net *m)
 {
 	const uint64_t rows = m->n * m->h * m->element, tokens = p4d_logits_tokens(m->l);
@@ -180,7 +195,7 @@ static p4d_traffic between_tp(const p4d_net *m)
 	p4d_traffic y = m->l->sequence_parallel ? collectives_of(m, sums, rows)
 						: collectives_of(m, larger(sums, rows), 0);
 
-	y.maximum_bytes = tokens * sizeof(float); /* of the softmax over the vocabulary */
+	y.maximum_bytes = tokens * sizeof(float); /* maxima of the softmax over the vocabulary */
 	y.async = m->l->tp_comm_overlap;
 	y.blocks = y.async ? P4D_TP_BLOCKS : 0;
 	return y;
@@ -199,7 +214,7 @@ static p4d_traffic between_replicas(const p4d_net *m)
 	return y;
 }
 
-/* Softmax sums and maxima of all ranks with a part of the tables. */
+/* Traffic among the ranks that share the tables: sums and maxima of the softmax. */
 static p4d_traffic between_vocabulary(const p4d_net *m)
 {
 	p4d_traffic y = collectives_of(m, p4d_logits_tokens(m->l) * sizeof(float), 0);
@@ -208,7 +223,7 @@ static p4d_traffic between_vocabulary(const p4d_net *m)
 	return y;
 }
 
-/* Sums of shards. */
+/* Traffic among the ranks with the same shard: sums of shards. */
 static p4d_traffic between_copies(const p4d_net *m)
 {
 	uint64_t frozen;
@@ -227,7 +242,7 @@ static p4d_traffic between_y(const p4d_net *m)
 }
 
 /*
- * Traffic over Z: matrices of layers and their gradients, and gradients of weights that all its ranks have
+ * Traffic over Z: matrices of layers and their gradients, and gradients of weights that all ranks of Z have
  * whole.
  */
 static p4d_traffic between_z(const p4d_net *m)
@@ -246,7 +261,7 @@ static p4d_traffic between_z(const p4d_net *m)
 	return y;
 }
 
-/* Traffic whose members have the same arena layout. */
+/* Adds the arena to the traffic of a group whose members have the same arena layout. */
 static p4d_traffic in_arena(const p4d_net *m, p4d_traffic traffic)
 {
 	traffic.memory = m->arena;
@@ -263,10 +278,11 @@ static int put_grid_on_device(p4d_net *m, p4d_error *err)
 	return m->tp_z ? p4d_comm_on_device(m->tp_z, m->set.transport, &z, err) : 0;
 }
 
-/* From here on these groups transfer data in the arena. */
+/* Moves the groups to the device: from here on they transfer data in the arena. */
 static int put_on_device(p4d_net *m, uint8_t *sends, p4d_error *err)
 {
-	/* arenas of stages differ, which matters to collectives but not to messages */
+	/* arenas of different stages have different layouts, which matters to collectives but not to
+	 * messages */
 	const p4d_traffic tp = in_arena(m, between_tp(m)), replicas = in_arena(m, between_replicas(m));
 	const p4d_traffic copies = in_arena(m, between_copies(m));
 	const p4d_traffic keys =
@@ -309,8 +325,8 @@ static int put_on_device(p4d_net *m, uint8_t *sends, p4d_error *err)
 }
 
 /*
- * A stage begins each direction's next receive as soon as its buffer is free (executor.c), so one waits on
- * the device nearly always. Sends mostly find theirs.
+ * A stage begins each direction's next receive as soon as its buffer is free (executor.c), so nearly always
+ * one receive waits on the device. Sends rarely wait, because their receive has mostly begun.
  */
 static unsigned count_waiting_blocks(const p4d_net *m)
 {

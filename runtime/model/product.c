@@ -10,7 +10,8 @@ static bool in_fp8(const p4d_net *m, uint64_t n)
 	return m->l->precision == P4D_FP8 && n % p4d_fp8_recipes[m->l->fp8_recipe].multiple == 0;
 }
 
-/* Quantizes x, of shape (rows, depth) or transposed, into one of the two places for operands. */
+/* Quantizes x, of shape (rows, depth) or transposed, into one of the two places for operands: left or
+ * right. */
 static p4d_fp8_operand quantized(p4d_net *m, bool left, p4d_fp8_role role, const void *x, bool transposed,
 				 uint64_t rows, uint64_t depth)
 {
@@ -71,7 +72,8 @@ void p4d_product__warm_up(p4d_net *m, p4d_weight_kind kind, uint32_t layer, uint
 	const uint64_t n = p4d_parallel__part(m, 0).count;
 
 	p4d_product__forward(m, kind, layer, any, NULL, any, n, out, in);
-	if (m->l->evaluates) /* the plan has no room for larger operands in FP8 */
+	if (m->l->evaluates) /* without training, the plan has no room for the operands of backward passes in
+				FP8 */
 		return;
 	p4d_product__input(m, kind, layer, any, any, n, out, in);
 	if (gradient)

@@ -9,7 +9,7 @@
 #include "model/buffers.h"
 #include "model/nf4.h"
 
-/* A tensor of a weight, with the place of this rank's part in it, and its offset in the weight. */
+/* A tensor of a weight, and the place of this rank's part in the tensor. *row: its offset in the weight. */
 static p4d_nf4_tensor tensor_of(const p4d_net *m, const p4d_weight *w, unsigned number, uint64_t *row)
 {
 	const p4d_matrix_layers of = p4d_weights_layers_of(w->kind);
@@ -38,7 +38,7 @@ static bool has_block(const p4d_nf4_tensor *t, uint64_t block, uint64_t *own)
 	*own = block;
 	if (s->rows == s->tensor_rows && s->columns == s->tensor_columns)
 		return true;
-	/* rows of a part consist of whole blocks */
+	/* the rank's part consists of whole blocks */
 	if (row < t->first_row || row >= t->first_row + s->rows || column < t->first_column ||
 	    column >= t->first_column + s->columns)
 		return false;
@@ -46,13 +46,14 @@ static bool has_block(const p4d_nf4_tensor *t, uint64_t block, uint64_t *own)
 	return true;
 }
 
-/* Elements of the tensor from `first` on, at which a block begins. codes: room for these elements. */
+/* Stores the codes of elements from `first` on, where a block begins. codes: room for these elements. */
 static void put_codes(p4d_net *m, const p4d_nf4_tensor *t, uint64_t first, const float *numbers,
 		      uint64_t count, uint8_t *codes)
 {
 	char *to = (char *)t->at + p4d_nf4_codes_at(&t->shape);
 	uint64_t begin = 0, bytes = 0;
-	uint8_t other[P4D_NF4_BLOCK / 2] = {0}; /* codes of other ranks' blocks, which are dropped */
+	uint8_t other[P4D_NF4_BLOCK / 2] = {
+	    0}; /* receives codes of blocks that belong to other ranks, and is dropped */
 
 	for (uint64_t i = 0; i < count; i += P4D_NF4_BLOCK) {
 		const uint64_t block = (first + i) / P4D_NF4_BLOCK,
@@ -70,7 +71,7 @@ static void put_codes(p4d_net *m, const p4d_nf4_tensor *t, uint64_t first, const
 		m->d->upload(m->d, to + begin, codes, bytes);
 }
 
-/* Call it when all elements have come. */
+/* Stores the scales. Call it after all elements were put. */
 static void put_scales(p4d_net *m, const p4d_nf4_tensor *t, uint64_t blocks, uint8_t *codes, float *groups)
 {
 	const p4d_nf4_shape *s = &t->shape;

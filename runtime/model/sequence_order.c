@@ -39,7 +39,7 @@ static uint64_t width(const p4d_net *m, uint64_t block)
 	return gathers(m) && block == P4D_GATHERED_BLOCK ? m->l->seq_len : m->length;
 }
 
-/* Positions of a block; with slices, those of the whole sequence. */
+/* Number of positions in a block; with slices, those of the whole sequence. */
 static uint64_t positions_of(const p4d_net *m, uint64_t block)
 {
 	return m->l->slices > 1 ? m->l->seq_len : width(m, block);
@@ -91,7 +91,10 @@ void p4d_sequence__by_slices(const p4d_net *m, int32_t *to, const int32_t *from)
 			memcpy(to, from + b * l->seq_len + before, l->slice_tokens[i] * sizeof(*to));
 }
 
-/* The documents in the order of the sequences, in the form that attention needs. Returns their number. */
+/*
+ * Writes the documents of tokens in the form that attention needs, from the order of the sequences. Returns
+ * their number.
+ */
 static uint64_t arrange(const p4d_net *m, int32_t *to, const int32_t *from)
 {
 	const uint64_t sequence = m->l->seq_len;
@@ -109,7 +112,7 @@ static uint64_t arrange(const p4d_net *m, int32_t *to, const int32_t *from)
 	return count;
 }
 
-/* The positions of tokens within their documents, for the rank's tokens in the order of their rows. */
+/* Writes the positions of this rank's tokens within their documents, in the order of the rows. */
 static uint64_t arrange_places(const p4d_net *m, int32_t *to, const int32_t *documents, int32_t *places)
 {
 	const uint64_t sequence = m->l->seq_len, count = m->batch * m->length;

@@ -6,7 +6,10 @@
 #include "model/buffers.h"
 #include "plan/offload.h"
 
-/* left, came: tickets of the transfers out of the place and into it, until something has waited for them. */
+/*
+ * A place for one layer's activations. left, came: tickets of the transfers out of the place and into it; 0
+ * after something has waited for them.
+ */
 typedef struct swap_place {
 	uint32_t slot, layer; /* slot UINT32_MAX: the place is empty */
 	bool leaves, comes;
@@ -16,11 +19,11 @@ typedef struct swap_place {
 
 struct p4d_swap {
 	p4d_host_link down, up;
-	uint64_t bytes;   /* bytes of a layer */
+	uint64_t bytes;   /* bytes of a layer's activations */
 	uint32_t swapped; /* number of a chunk's layers that are copied to the host; 0: none */
-	uint32_t turn;    /* forward passes use places in turn */
-	uint32_t *holder; /* (slots, layers) the place that it is in, or was in last */
-	uint64_t *left;   /* (slots, layers) the ticket of its copy to the host */
+	uint32_t turn;    /* number of places used so far; forward passes use places in turn */
+	uint32_t *holder; /* for each slot and layer: the place that the layer is in, or was in last */
+	uint64_t *left;   /* for each slot and layer: the ticket of its copy to the host */
 	swap_place place[P4D_SWAP_PLACES];
 };
 
@@ -29,7 +32,7 @@ static uint64_t index_of(const p4d_net *m, uint32_t slot, uint32_t layer)
 	return slot * m->layers + layer;
 }
 
-/* Rows of places are adjacent (plan.c), so one transfer copies a whole place. */
+/* Finds the places. Their rows are adjacent in the arena (plan.c), so one transfer copies a whole place. */
 static void fill_places(p4d_net *m, p4d_swap *w)
 {
 	const p4d_tensor *first = m->row[B_ACTIVATION + ACT_QKV];
@@ -107,12 +110,12 @@ static void give(p4d_net *m, swap_place *p, uint32_t slot, uint32_t layer)
 	m->swap->holder[index_of(m, slot, layer)] = (uint32_t)(p - m->swap->place);
 }
 
-/* Later operations of the device may write to the place. */
+/* Gives a place to a layer. Operations that are queued from now on may write to it. */
 static void take(p4d_net *m, swap_place *p, uint32_t slot, uint32_t layer)
 {
 	if (p->leaves)
 		p4d_host_link__await(&m->swap->down, p->left);
-	if (p->comes) /* it was brought for a pass that did not come */
+	if (p->comes) /* the place was filled for a pass that did not come */
 		p4d_host_link__await(&m->swap->up, p->came);
 	p->leaves = false;
 	give(m, p, slot, layer);
@@ -124,7 +127,7 @@ void p4d_swap_begin(p4d_net *m, uint32_t slot, uint32_t layer)
 
 	if (!m->swap)
 		return;
-	stale = find(m, slot, layer); /* of the micro-batch that had the slot before */
+	stale = find(m, slot, layer); /* the previous micro-batch in this slot may still have a place */
 	if (stale)
 		stale->slot = UINT32_MAX;
 	take(m, &m->swap->place[m->swap->turn++ % P4D_SWAP_PLACES], slot, layer);
@@ -153,8 +156,10 @@ static swap_place *free_place(const p4d_net *m, uint32_t slot, uint32_t layer)
 	return p;
 }
 
-/* Brings a layer back, after the operations queued so far, and after the copies of the place and of the
- * layer to the host. */
+/*
+ * Copies a layer's activations back to the device. The copy starts after all operations queued so far, and
+ * after the transfers to the host from this place and of this layer.
+ */
 static void bring(p4d_net *m, swap_place *p, uint32_t slot, uint32_t layer)
 {
 	p4d_swap *w = m->swap;
@@ -171,7 +176,7 @@ static void bring(p4d_net *m, swap_place *p, uint32_t slot, uint32_t layer)
 	p->came = p4d_host_link__ticket(&w->up);
 }
 
-/* Brings the layers before the one that the pass uses, as far as there are places. */
+/* Copies the layers before the pass's current layer back, as far as there are places. */
 static void bring_ahead(p4d_net *m, uint32_t slot, uint32_t layer)
 {
 	for (uint32_t i = 1; i < P4D_SWAP_PLACES && i <= layer; i++)

@@ -24,7 +24,10 @@ static int embed_forward(p4d_net *m, const p4d_instruction *in, p4d_error *err)
 	return 0;
 }
 
-/* The same on all ranks, so that none waits for a chunk that the others skip. */
+/*
+ * Whether both tables are frozen. All ranks get the same answer, so that none waits for a chunk that others
+ * skip.
+ */
 static bool tables_are_frozen(const p4d_net *m)
 {
 	return p4d_weights__find(&m->weights, P4D_W_EMBEDDING, 0)->frozen;

@@ -44,7 +44,7 @@ static uint64_t choices_of(const p4d_net *m)
 	return MOST_CHOICES * m->l->slices;
 }
 
-/* Writes what this rank timed into the table of all ranks. */
+/* Writes the choices that this rank timed into the table of all ranks. */
 static void own_choices(const p4d_net *m, p4d_product_choice *own)
 {
 	p4d_timed_product product;
@@ -74,7 +74,8 @@ static int agree_on_products(p4d_net *m, p4d_error *err)
 	return status;
 }
 
-/* P4D_TIME_PRODUCTS=0: the library's own choice, which is the same in every run. */
+/* Whether to time matmuls. With P4D_TIME_PRODUCTS=0, the library chooses, with the same result in every
+ * run. */
 static bool times_products(const p4d_net *m)
 {
 	const char *wanted = getenv("P4D_TIME_PRODUCTS");
@@ -82,10 +83,11 @@ static bool times_products(const p4d_net *m)
 	return m->d->time_products && !(wanted && !strcmp(wanted, "0"));
 }
 
-/* Where a device's arena begins, and addresses of its best accesses; but a row may begin anywhere. */
+/* Alignments in bytes: the arena's, and that of the device's widest access, for rows that may begin
+ * anywhere. */
 enum { ALIGNED = 256, UNALIGNED = 16 };
 
-/* Whether weights, their gradients or rows lie at other addresses than multiples of ALIGNED. */
+/* Whether weights, gradients or rows have addresses that are no multiples of ALIGNED. */
 static bool has_odd_places(const p4d_net *m)
 {
 	uint64_t places = (m->h | m->f | m->up | m->q | m->kv | m->columns) * m->element;
@@ -96,7 +98,7 @@ static bool has_odd_places(const p4d_net *m)
 	return places % ALIGNED;
 }
 
-/* Products of both widths and alignments that they may have; with slices, of each length. */
+/* Runs all matmuls for both widths and alignments that they may have; with slices, for each length. */
 static void warm_up_products(p4d_net *m)
 {
 	const bool odd = has_odd_places(m);
@@ -114,7 +116,7 @@ static void warm_up_products(p4d_net *m)
 
 int p4d_net__warm_up(p4d_net *m, p4d_error *err)
 {
-	if (!m->d->identity[0]) /* staging memory and its code */
+	if (!m->d->identity[0]) /* on the host there is nothing to load */
 		return 0;
 	const bool times = times_products(m);
 	if (times)

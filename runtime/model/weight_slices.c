@@ -5,7 +5,7 @@
 
 #include "model/weights.h"
 
-/* No released model has such tensors; see p4d_weights_is_local. */
+/* prefix of tensors that no released model has; see p4d_weights_is_local */
 #define LOCAL "local_loss."
 
 static void name_slice(p4d_weight_slice *p, const p4d_weight *w, const char *name)
@@ -18,7 +18,7 @@ static void name_slice(p4d_weight_slice *p, const p4d_weight *w, const char *nam
 		snprintf(p->name, sizeof(p->name), "model.layers.%u.%s", w->layer, name);
 }
 
-/* One of several equal parts. */
+/* One of several equal parts of a dimension. */
 typedef struct portion {
 	uint64_t index, of;
 } portion;
@@ -60,12 +60,12 @@ static void name_adapter(char name[64], unsigned number, bool is_b)
 	snprintf(name, 64, "%s.lora_%c.weight", p4d_weights_adapted_name(number), is_b ? 'B' : 'A');
 }
 
-/* Indexed like p4d_weights_adapted_name. */
+/* Indices as in p4d_weights_adapted_name. */
 enum { GATE = 4, UP = 5 };
 
 /*
- * With PEFT's names. If B belongs to layers that are one matrix, there is one slice per part, as for the
- * matrix.
+ * Slices of an adapter, with PEFT's names. If several layers share one matrix, B has one slice per layer,
+ * like the matrix.
  */
 static unsigned cut_adapter(p4d_weight_slice *p, const p4d_layout *l, p4d_place place, const p4d_weight *w)
 {
@@ -87,8 +87,9 @@ static unsigned cut_adapter(p4d_weight_slice *p, const p4d_layout *l, p4d_place 
 			cut(&p[i], w, name, at, rows[i], x, whole);
 		else
 			cut(&p[i], w, name, 0, w->rows, whole, x);
-		p[i].tensor_columns =
-		    p[i].tensor_columns ? p[i].tensor_columns : 1; /* with rank 1 it is still no vector */
+		p[i].tensor_columns = p[i].tensor_columns
+					  ? p[i].tensor_columns
+					  : 1; /* with rank 1 the tensor is still a matrix, not a vector */
 	}
 	return count;
 }
@@ -102,7 +103,10 @@ const char *p4d_weights_adapted_name(unsigned number)
 	return names[number];
 }
 
-/* Weights that every rank has whole: vectors of the hidden size, or of a head; the table of positions. */
+/*
+ * Whether every rank has the weight whole: vectors of the hidden size or of a head, and the table of
+ * positions.
+ */
 static const char *whole_name(const p4d_layout *l, p4d_weight_kind kind)
 {
 	static const char *const names[P4D_W_KINDS] = {

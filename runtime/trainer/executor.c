@@ -15,7 +15,7 @@
 #include "plan/parameters.h"
 #include "trainer/trainer_internal.h"
 
-/* The hidden state of a micro-batch, or of one of its slices. */
+/* Bytes of the hidden state of a micro-batch, or of one of its slices. */
 static uint64_t boundary_bytes(const p4d_trainer *t, const p4d_instruction *in)
 {
 	const p4d_layout *l = t->net.l;
@@ -26,8 +26,8 @@ static uint64_t boundary_bytes(const p4d_trainer *t, const p4d_instruction *in)
 }
 
 /*
- * A buffer that no send uses. Receivers differ, and one may depend on another buffer's receiver, so this
- * takes the first one that is done instead of the oldest.
+ * Returns a send buffer that is free. Buffers are sent to different ranks, which may wait for each other, so
+ * this waits for any send instead of the oldest.
  */
 static void *free_buffer(p4d_trainer *t, bool backward, p4d_error *err)
 {
@@ -82,7 +82,7 @@ static int use_layer(p4d_trainer *t, const p4d_instruction *in, uint64_t layer, 
 	return p4d_window_use(&t->net, p4d_optimizer__segment_at(t, in->chunk, (uint32_t)layer), err);
 }
 
-/* Also waits for a table that is a separate segment. */
+/* Waits until the parameters of a table are available, also if the table is a segment of its own. */
 static int use_table(p4d_trainer *t, p4d_weight_kind kind, p4d_error *err)
 {
 	if (!p4d_cuts_segments(t->net.l))
@@ -93,7 +93,10 @@ static int use_table(p4d_trainer *t, p4d_weight_kind kind, p4d_error *err)
 	return p4d_window_use(&t->net, segment, err);
 }
 
-/* Always waits for its parameters; those of a chunk's first layer were awaited before the pass. */
+/*
+ * Waits until a layer's parameters are available. Those of a chunk's first layer were already awaited before
+ * the pass.
+ */
 static int await_layer(p4d_trainer *t, const p4d_instruction *in, uint64_t layer, p4d_error *err)
 {
 	if (use_layer(t, in, layer, err) < 0)
@@ -103,8 +106,10 @@ static int await_layer(p4d_trainer *t, const p4d_instruction *in, uint64_t layer
 	return p4d_optimizer__await_segment(t, p4d_optimizer__segment_at(t, in->chunk, (uint32_t)layer), err);
 }
 
-/* With a window of gradients: this pass is about to add to the gradients of a layer or a table; and has
- * added. */
+/*
+ * With a window of gradients. begin_layer: the pass is about to add to the gradients of a layer or a table.
+ * The next function: it has added them.
+ */
 static int begin_layer(p4d_trainer *t, const p4d_instruction *in, uint64_t layer, p4d_error *err)
 {
 	return p4d_gradient_window_begin(&t->net, p4d_optimizer__segment_at(t, in->chunk, (uint32_t)layer),
@@ -127,7 +132,7 @@ static int end_table(p4d_trainer *t, p4d_weight_kind kind, p4d_error *err)
 	return p4d_gradient_window_end(&t->net, p4d_weights_table_segment(&t->net.weights, kind), err);
 }
 
-/* Learned positions belong to the first layer's segment. */
+/* The embedding. Learned positions belong to the first layer's segment. */
 static int embed(p4d_trainer *t, const p4d_instruction *in, void *to, p4d_error *err)
 {
 	if (use_table(t, P4D_W_EMBEDDING, err) < 0 || use_layer(t, in, 0, err) < 0)
@@ -143,8 +148,10 @@ static int embed_back(p4d_trainer *t, const p4d_instruction *in, void *gradient,
 	return end_table(t, P4D_W_EMBEDDING, err);
 }
 
-/* From the loss (or its result in vocabulary parallelism) back to the last layer, whose segment has the
- * final norm. */
+/*
+ * The backward pass from the loss (in vocabulary parallelism, from its result) to the last layer, whose
+ * segment has the final norm.
+ */
 static int head_back(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
 {
 	const uint64_t last = t->net.layers - 1;
@@ -163,7 +170,8 @@ static int head_back(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
 	return end_table(t, P4D_W_HEAD, err);
 }
 
-/* The activations of a stage's own loss also go to the next stage. */
+/* Copies the activations before a stage's own loss to a send buffer, because the next stage also needs
+ * them. */
 static int pass_on(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
 {
 	void *to = free_buffer(t, false, err);
@@ -175,7 +183,7 @@ static int pass_on(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
 	return 0;
 }
 
-/* Gathers a layer's matrices over Z of a grid, once its parameters exist. */
+/* Gathers a layer's matrices over Z of a tp-grid, after its parameters are available. */
 static int gather_matrices(p4d_trainer *t, const p4d_instruction *in, uint64_t layer, p4d_error *err)
 {
 	if (await_layer(t, in, layer, err) < 0)
@@ -223,7 +231,7 @@ static int forward(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
 	return kept && !ends ? pass_on(t, in, err) : 0;
 }
 
-/* Reduces the previous layer among replicas, when the sums over Z of a grid exist. */
+/* Reduces the gradients of the previous layer over the replicas, after the sums over Z of a tp-grid. */
 static int reduce_layer(p4d_trainer *t, const p4d_instruction *in, uint64_t layer, p4d_error *err)
 {
 	return p4d_optimizer__reduce_layer(t, in, (uint32_t)(layer + (t->net.tp_z != NULL)), err);
@@ -267,7 +275,8 @@ static int backward(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
 		return -1;
 	if (position == 0 && !t->net.l->vocab_parallel)
 		return embed_back(t, in, hidden, err) < 0 ? -1 : end_layer(t, in, 0, err);
-	if (position == 0) { /* learned positions are reduced with the chunk, before the tables' passes end */
+	if (position == 0) { /* with vocabulary parallelism, learned positions are reduced together with the
+				chunk, before the tables' passes end */
 		p4d_embedding_finish_back(&t->net, hidden);
 		if (end_layer(t, in, 0, err) < 0)
 			return -1;
@@ -303,7 +312,10 @@ static int backward_weight(p4d_trainer *t, const p4d_instruction *in, p4d_error 
 	return p4d_depth_end(&t->net, err);
 }
 
-/* Passes of vocabulary parallelism: the table that they read, and the table whose gradient they add to. */
+/*
+ * Runs a pass of vocabulary parallelism, with the table that it reads and the table whose gradient it adds
+ * to.
+ */
 static int vocabulary(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
 {
 	const bool head = in->op == P4D_OP_VOCAB_FORWARD || in->op == P4D_OP_VOCAB_BACKWARD;
@@ -330,7 +342,7 @@ bool p4d_executor__evaluates(const p4d_instruction *in)
 	       in->op == P4D_OP_VOCAB_FORWARD;
 }
 
-/* For evaluation: only the forward passes, in the same order. */
+/* Whether to run an instruction. Evaluation runs only the forward passes, in the same order. */
 static bool runs(const p4d_trainer *t, const p4d_instruction *in)
 {
 	return !t->net.evaluating || p4d_executor__evaluates(in);
@@ -358,7 +370,7 @@ static bool uses(const p4d_instruction *in, bool backward, uint32_t slot)
 	}
 }
 
-/* The next receive, starting at instruction `from`. */
+/* Finds the next receive from instruction `from` on. */
 static void find_receive(p4d_trainer *t, bool backward, size_t from)
 {
 	const p4d_op op = backward ? P4D_OP_RECV_BACKWARD : P4D_OP_RECV_FORWARD;
@@ -378,7 +390,7 @@ static void *buffer_of(const p4d_trainer *t, const p4d_instruction *in, bool bac
 	return backward ? p4d_buffers_at(&t->net, B_HIDDEN) : layer_of(t, in, 0).activation[ACT_INPUT];
 }
 
-/* Starts the receives whose buffers are free before an instruction. */
+/* Starts those receives whose buffers are free before this instruction. */
 static int begin_receives(p4d_trainer *t, size_t number, p4d_error *err)
 {
 	for (int backward = 0; backward < 2; backward++) {
@@ -406,8 +418,10 @@ static int end_receive(p4d_trainer *t, bool backward, p4d_error *err)
 	return 0;
 }
 
-/* Parameters are gathered during the first forward passes of a step, and gradients are reduced during its
- * last passes; if they are sharded, during all passes. */
+/*
+ * Whether collectives among replicas run during an instruction: gathers during the first forward passes of a
+ * step, and reductions during its last passes; if parameters or gradients are sharded, during all passes.
+ */
 static bool is_beside_replicas(const p4d_trainer *t, const p4d_instruction *in)
 {
 	if (in->op == P4D_OP_FORWARD)
@@ -455,7 +469,7 @@ static int execute(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
 	return p4d_fail(err, P4D_E_INSTRUCTIONS, "unknown instruction %u", in->op);
 }
 
-/* The same, recording the times. */
+/* Executes an instruction like execute, and records its times. */
 static int execute_traced(p4d_trainer *t, size_t i, double begin, p4d_error *err)
 {
 	t->spans[i].start = p4d_clock_seconds() - begin;

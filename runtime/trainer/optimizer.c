@@ -15,7 +15,7 @@
 p4d_piece p4d_optimizer__piece(const p4d_trainer *t, uint32_t segment, uint64_t at, uint64_t count)
 {
 	const p4d_optimizer *optimizer = p4d_optimizer_of(t->net.l);
-	/* state shards are stored one after the other */
+	/* the shards of a state follow one another */
 	const uint64_t shard = t->net.weights.segment[segment].offset / t->net.shards;
 	uint64_t first, length;
 
@@ -38,7 +38,10 @@ void p4d_trainer_shard(const p4d_trainer *t, uint32_t segment, uint64_t *first, 
 	p4d_weights_shard_of(t->net.l, &t->net.weights.segment[segment], t->net.place, first, count);
 }
 
-/* chunk == vpp: the tables, which are one segment, or two if parameters pass through a window. */
+/*
+ * The segments of a chunk. chunk == vpp: those of the tables, one or (if parameters pass through a window)
+ * two.
+ */
 static uint32_t segments_of(const p4d_trainer *t, uint32_t chunk)
 {
 	const p4d_weights *w = &t->net.weights;
@@ -80,8 +83,10 @@ static int gather_segments(p4d_trainer *t, uint32_t first, uint32_t behind, p4d_
 	return 0;
 }
 
-/* Tables that are separate segments are used by a stage's first pass, if at all, or by its last forward
- * pass. */
+/*
+ * Starts the gathers that are due before a pass. Tables that are separate segments are used by a stage's
+ * first pass, if at all, or by its last forward pass.
+ */
 int p4d_optimizer__gather_ahead(p4d_trainer *t, p4d_error *err)
 {
 	const p4d_weights *w = &t->net.weights;
@@ -109,7 +114,10 @@ static bool is_tied_copy(const p4d_trainer *t, const p4d_weight *w)
 	return t->net.tied_ends && (w->kind == P4D_W_EMBEDDING || w->kind == P4D_W_HEAD);
 }
 
-/* Each tp rank has seen some of the tokens, or some of the heads or columns. */
+/*
+ * Whether the gradient on a tp rank is a partial sum, because the rank has processed only some tokens, heads
+ * or columns.
+ */
 static bool is_partial_over_tp(const p4d_trainer *t, const p4d_weight *w)
 {
 	return t->net.l->tp > 1 && w->replicated &&
@@ -134,7 +142,7 @@ static int sum_over(p4d_trainer *t, uint32_t segment, const p4d_weight *w, p4d_g
 
 	if (!group)
 		return 0;
-	if (t->net.gradient_window) /* these ranks have the same shard of it */
+	if (t->net.gradient_window) /* with a window of gradients, these ranks have the same shard */
 		p4d_optimizer__part_of(t, segment, w, &from, &count);
 	if (p4d_comm_all_reduce(group, p4d_buffers_gradients(&t->net, segment, from), count, P4D_DT_FP32,
 				P4D_SUM, err) < 0)
@@ -142,8 +150,10 @@ static int sum_over(p4d_trainer *t, uint32_t segment, const p4d_weight *w, p4d_g
 	return p4d_comm_settle(group, err);
 }
 
-/* Sums over ranks that are not replicas: for weights that all of these ranks have, or of whose tokens each
- * sees a part; and over Z of a grid, whose ranks have other sequences. */
+/*
+ * Sums a weight's gradient over ranks that are not replicas: over tp ranks that each have a partial sum, over
+ * stages that share the weight, and over Z of a tp-grid, whose ranks have other sequences.
+ */
 static int sum_weight(p4d_trainer *t, uint32_t segment, const p4d_weight *w, p4d_error *err)
 {
 	p4d_group *group = is_tied_copy(t, w)         ? t->net.embedding_group
@@ -167,8 +177,8 @@ static int sum_weights(p4d_trainer *t, uint32_t segment, p4d_error *err)
 }
 
 /*
- * The two stages with a tied table sum at the end: earlier, one would wait for the other, which may still
- * have passes to run. So do tables that are in no chunk and that no instruction reduces.
+ * Whether a segment is summed only at the end of a step: a tied table, since one of its two stages would
+ * otherwise wait for the other's passes; and tables that are in no chunk and that no instruction reduces.
  */
 static bool waits_for_the_end(const p4d_trainer *t, uint32_t segment)
 {
@@ -202,9 +212,9 @@ static int reduce_segment(p4d_trainer *t, uint32_t segment, bool at_end, p4d_err
 
 int p4d_optimizer__reduce_chunk(p4d_trainer *t, uint32_t chunk, p4d_error *err)
 {
-	if (t->net.gradient_window) /* after every backward pass */
+	if (t->net.gradient_window) /* with a window, gradients are reduced after every backward pass */
 		return 0;
-	/* layers were reduced after their last backward pass, except the first */
+	/* all layers except the first were already reduced after their last backward pass */
 	for (uint32_t i = overlaps(t) && chunk < t->net.l->vpp ? 1 : segments_of(t, chunk); i-- > 0;)
 		if (reduce_segment(t, p4d_optimizer__segment_at(t, chunk, i), false, err) < 0)
 			return -1;
@@ -219,7 +229,10 @@ int p4d_optimizer__reduce_layer(p4d_trainer *t, const p4d_instruction *in, uint3
 	return reduce_segment(t, p4d_optimizer__segment_at(t, in->chunk, layer), false, err);
 }
 
-/* For sharded gradients, all remaining sums; for others, the sums that waited for the end. */
+/*
+ * Finishes a segment: for sharded gradients, all remaining sums; for others, the sums that waited for the
+ * end.
+ */
 static int finish_segment(p4d_trainer *t, uint32_t segment, p4d_error *err)
 {
 	return t->net.gradient_window ? sum_weights(t, segment, err) : reduce_segment(t, segment, true, err);
@@ -252,7 +265,7 @@ static int finish_gradients(p4d_trainer *t, p4d_error *err)
 	return 0;
 }
 
-/* Only one of the ranks with the same gradient counts it. */
+/* Whether this rank counts a gradient in the norm. Of the ranks with the same gradient, only one does. */
 static bool counts(const p4d_trainer *t, const p4d_weight *w)
 {
 	const p4d_tp_grid at = p4d_place_grid(t->net.l, t->net.place);
@@ -298,7 +311,7 @@ static int measure(p4d_trainer *t, measurement *add, p4d_scalars *scalars, p4d_e
 	return p4d_net_read_scalars(&t->net, scalars, err);
 }
 
-/* Updates `count` elements of a weight; `from` is the place of the first one in the flat buffer. */
+/* A part of a weight to update: `count` elements, from the offset `from` in the flat buffer. */
 typedef struct part {
 	const p4d_weight *weight;
 	uint64_t from, count;
@@ -309,8 +322,8 @@ typedef struct part {
 } part;
 
 /*
- * Moments in bf16. In each slice of a tensor of the model they are rounded by their positions in that tensor,
- * so that all ranks with an element round it alike. Elements in no slice are padding, and stay 0.
+ * AdamW with moments in bf16. How an element is rounded depends on its position in the model's tensor, so
+ * that all ranks with the element round it alike. Elements in no slice are padding, and stay 0.
  */
 static void adamw_half(p4d_trainer *t, const part *p, const p4d_adam *step)
 {
@@ -426,7 +439,7 @@ int p4d_optimizer__update(p4d_trainer *t, p4d_error *err)
 
 	if (finish_gradients(t, err) < 0 || measure(t, squares_of, &mine, err) < 0)
 		return -1;
-	/* in the usual case gradients are read once */
+	/* in the usual case this measurement is enough, and gradients are read once */
 	if (!isfinite(mine.squares) && measure(t, nonfinite_of, &mine, err) < 0)
 		return -1;
 	sums all = {mine.squares, (double)mine.nonfinite, mine.loss, (double)t->net.trained,
@@ -443,7 +456,7 @@ int p4d_optimizer__update(p4d_trainer *t, p4d_error *err)
 	    .margin = all.trained > 0 ? all.margin / all.trained : 0,
 	    .preferred = all.trained > 0 ? all.preferred / all.trained : 0,
 	};
-	/* every rank has the same numbers, so all decide alike */
+	/* all ranks have the same numbers, so all decide alike */
 	r->applied = all.trained > 0 && !r->nonfinite && isfinite(r->gradient_norm) && isfinite(r->loss) &&
 		     r->loss <= t->most_loss;
 	if (!r->applied)

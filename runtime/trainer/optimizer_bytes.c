@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * AdamW with moments in 8 bits (plan/byte_moments.h). This rank's shards are parts of tensors. A part may
- * begin or end within a block, whose other elements are in a neighbour's shard: before the update, all ranks
- * agree on the new scales of these blocks: the largest.
+ * begin or end within a block whose other elements are in a neighbour's shard. Before the update, the ranks
+ * agree on the largest of the new scales of such a block.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -17,10 +17,12 @@
 struct p4d_byte_part {
 	uint32_t segment;
 	const p4d_weight *weight;
-	uint64_t from, count, before; /* in the flat buffer; those of the slice that precede them */
-	bool begins, ends;            /* whether the first and the last block are of this rank alone */
-	bool small;                   /* its moments are in fp32 */
-	uint64_t room;                /* its first scale, or its first moment of those in fp32 */
+	uint64_t from, count, before; /* offset of the part in the flat buffer, its elements, and the elements
+					 of the slice before it */
+	bool begins, ends;            /* whether the part's first and last block belong to this rank alone */
+	bool small;                   /* the moments of the tensor are in fp32 */
+	uint64_t
+	    room; /* index of the part's first scale or, if the moments are in fp32, of its first moment */
 };
 
 static uint64_t elements_of(const p4d_weight_slice *s)
@@ -41,7 +43,7 @@ static uint64_t blocks_of(const p4d_byte_part *p)
 	return (p->before % P4D_BYTE_BLOCK + p->count + P4D_BYTE_BLOCK - 1) / P4D_BYTE_BLOCK;
 }
 
-/* used: scales, and moments in fp32, of the parts before it. */
+/* Adds a part. used: numbers of scales, and of moments in fp32, of the parts before it. */
 static void add_part(p4d_trainer *t, const p4d_weight *w, const p4d_weight_slice *s, uint64_t used[2])
 {
 	const uint64_t end = s->offset + s->rows * s->columns;
@@ -92,7 +94,7 @@ int p4d_optimizer_bytes__open(p4d_trainer *t, p4d_error *err)
 			t->bytes.scales, t->bytes.small, used[0], used[1]);
 }
 
-/* A place in a state, which has this rank's shards one after the other. */
+/* Offset of a part in a state, which has this rank's shards one after the other. */
 static uint64_t in_state(const p4d_trainer *t, const p4d_byte_part *p)
 {
 	uint64_t first, count;
@@ -101,7 +103,7 @@ static uint64_t in_state(const p4d_trainer *t, const p4d_byte_part *p)
 	return t->net.weights.segment[p->segment].offset / t->net.shards + (p->from - first);
 }
 
-/* Moment 0 or 1 of those in fp32, or its scales. */
+/* Address of a part's scales or, for a small tensor, of its moments in fp32. moment: 0 or 1. */
 static float *room_of(const p4d_trainer *t, const p4d_byte_part *p, unsigned moment)
 {
 	float *const all = p4d_buffers_at(&t->net, p->small ? B_SMALL_MOMENTS : B_SCALES);
@@ -119,7 +121,7 @@ static uint64_t borders_of(const p4d_trainer *t)
 	return t->net.shards - 1;
 }
 
-/* The scales of the block at the border of this rank's shard and the next one, or the one before. */
+/* The scales of the block that this rank's shard shares with the next one; !next: with the previous one. */
 static float *border_of(const p4d_trainer *t, const p4d_byte_part *p, bool next)
 {
 	const uint64_t number = p4d_weights_shard_number(t->net.l, t->net.place) - !next;
@@ -196,7 +198,7 @@ int p4d_optimizer_bytes__update(p4d_trainer *t, double scale, p4d_error *err)
 	return 0;
 }
 
-/* ---- in checkpoints: scales of elements, or moments in fp32; and codes ---- */
+/* ---- in checkpoints: a scale for each element (or the moments in fp32), and codes ---- */
 
 enum { CODES = P4D_MOST_STORED - 1, AT_ONCE = 4096 };
 
@@ -232,7 +234,7 @@ static void write_codes(p4d_trainer *t, const p4d_byte_part *p, const float *fro
 	}
 }
 
-/* The element of a part with which one of its blocks begins here. */
+/* Index of the element of a part at which one of its blocks begins. */
 static uint64_t begin_of(const p4d_byte_part *p, uint64_t block)
 {
 	const uint64_t before = p->before % P4D_BYTE_BLOCK;
@@ -240,7 +242,7 @@ static uint64_t begin_of(const p4d_byte_part *p, uint64_t block)
 	return block ? block * P4D_BYTE_BLOCK - before : 0;
 }
 
-/* Each scale for all elements of its block. */
+/* Writes a block's scale for each of its elements. */
 static void read_scales(p4d_trainer *t, const p4d_byte_part *p, unsigned moment, float *to)
 {
 	const uint64_t blocks = blocks_of(p);

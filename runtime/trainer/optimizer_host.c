@@ -2,7 +2,7 @@
 /*
  * The optimizer if its states or parameters are on the host. This rank's shard is cut into subgroups, of
  * which some are updated on the host and some on the device. Both work independently, while transfers run on
- * two streams (plan/offload.h). Work for the device is queued ahead of the host's present subgroup.
+ * two streams (plan/offload.h). Work for the device is queued before the host works on its current subgroup.
  */
 #include "model/buffers.h"
 #include "trainer/trainer_internal.h"
@@ -41,13 +41,13 @@ int p4d_optimizer_host__open(p4d_trainer *t, p4d_error *err)
 
 /* ---- subgroups ---- */
 
-/* The next subgroup; subgroups are consecutive in the segments of the rank. */
+/* Iterates over the subgroups, which follow one another in each segment of the rank. */
 typedef struct cursor {
 	uint32_t segment;
-	uint64_t at;       /* elements of its shard before it */
+	uint64_t at;       /* elements of the segment's shard before the subgroup */
 	uint64_t number;   /* number of the subgroup */
-	uint64_t turn[2];  /* number of subgroups before it, by the place of their update */
-	uint64_t elements; /* the most elements of a subgroup */
+	uint64_t turn[2];  /* numbers of earlier subgroups that are updated on the host and on the device */
+	uint64_t elements; /* maximum elements of a subgroup */
 } cursor;
 
 static cursor begin(const p4d_trainer *t)
@@ -55,7 +55,10 @@ static cursor begin(const p4d_trainer *t)
 	return (cursor){.elements = p4d_offload_subgroup(t->net.weights.elements / t->net.shards)};
 }
 
-/* False: there is none. A shard ends with the segment's last weight; the rest is padding. */
+/*
+ * Describes the current subgroup. False: there is none. A shard ends with the segment's last weight; the rest
+ * is padding.
+ */
 static bool at_piece(const p4d_trainer *t, cursor *c, p4d_piece *piece)
 {
 	for (; c->segment < t->net.weights.segments; c->segment++, c->at = 0) {
@@ -87,7 +90,7 @@ static void step_over(const p4d_trainer *t, cursor *c, const p4d_piece *piece)
 
 /* ---- on the device ---- */
 
-/* Between the host and a slot. */
+/* Queues a copy between the host and a slot. */
 static void move(p4d_trainer *t, void *on_host, void *staged, uint64_t bytes, bool up)
 {
 	p4d_device *d = t->net.d;
@@ -126,7 +129,7 @@ static p4d_piece in_slot(const p4d_trainer *t, const p4d_piece *piece, uint64_t 
 	return staged;
 }
 
-/* Queued transfers take the results of an update out of a slot. */
+/* Queues the transfers that copy the results of an update out of a slot. */
 static void leave(p4d_trainer *t, const p4d_piece *piece, const p4d_piece *staged, uint64_t slot)
 {
 	p4d_offload *o = &t->offload;
@@ -188,7 +191,7 @@ static void raise_parameters(p4d_trainer *t, const p4d_piece *piece, const p4d_p
 {
 	p4d_device *d = t->net.d;
 
-	if (t->offload.parameters) /* they already are at their place */
+	if (t->offload.parameters) /* parameters that stay on the host are already at their place */
 		return;
 	d->move(d, t->offload.up, piece->parameters, there->parameters, piece->count * t->net.element);
 	d->event_record(d, t->offload.left[HOST][slot], t->offload.up);
@@ -209,7 +212,10 @@ static int update_on_host(p4d_trainer *t, const cursor *c, const p4d_piece *piec
 
 /* ---- all of them ---- */
 
-/* Earlier operations are done when these begin; and later ones begin after these. */
+/*
+ * Makes the streams wait for all earlier operations. The function below makes later operations wait for the
+ * streams.
+ */
 static void fork_streams(p4d_trainer *t)
 {
 	t->net.d->stream_wait(t->net.d, t->offload.up, NULL);

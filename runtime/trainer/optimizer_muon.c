@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Muon (plan/muon.h). In place of gradients there are directions: first Nesterov's momentum, then, where
- * ranks shard the optimizer, all of a segment's directions in the buffer of its gradients, which are no
- * longer needed. A rank orthogonalizes the matrices of which its shard has a part.
+ * Muon (plan/muon.h). Gradients are first replaced by directions: Nesterov's momentum. If ranks shard the
+ * optimizer, they gather all directions of a segment into the buffer of its gradients, which are no longer
+ * needed. A rank orthogonalizes the matrices of which its shard has a part.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -21,13 +21,14 @@ static bool is_matrix(const p4d_weight *w)
 }
 
 /*
- * Parts of weights in this rank's shards that AdamW updates, in order: their second moments follow each
- * other. A weight that it does not update has count 0. Returns false after the last of a segment.
+ * Iterates over the parts of weights in this rank's shards that AdamW updates. Their second moments follow
+ * one another. count is 0 for a weight that Muon updates.
  */
 typedef struct adamw_part {
 	const p4d_weight *weight;
-	uint64_t from, count, room; /* in the flat buffer; place of its second moments */
-	uint32_t next;              /* number of the next weight of the segment */
+	uint64_t from, count,
+	    room;      /* offset in the flat buffer, number of elements, and offset of the second moments */
+	uint32_t next; /* number of the next weight of the segment */
 } adamw_part;
 
 static bool next_part(const p4d_trainer *t, uint32_t segment, adamw_part *p)
@@ -44,7 +45,7 @@ static bool next_part(const p4d_trainer *t, uint32_t segment, adamw_part *p)
 	return true;
 }
 
-/* Second moments of the segments before this one. */
+/* Number of second moments in the segments before this one. */
 static uint64_t room_before(const p4d_trainer *t, uint32_t segment)
 {
 	uint64_t room = 0;
@@ -71,7 +72,7 @@ int p4d_optimizer_muon__open(const p4d_trainer *t, p4d_error *err)
 			"the plan has %" PRIu64 " second moments, this rank needs %" PRIu64, planned, needed);
 }
 
-/* Addresses of an element of this rank's shard of a segment. */
+/* Addresses that belong to an element of this rank's shard of a segment. */
 typedef struct muon_place {
 	char *parameters;
 	float *master, *first, *gradients;
@@ -94,7 +95,7 @@ static float *second_of(const p4d_trainer *t, const adamw_part *p)
 	return (float *)p4d_buffers_at(&t->net, B_SECOND_MOMENTS) + p->room;
 }
 
-/* room: place of the segment's first second moment; becomes that of the next segment. */
+/* room: offset of the segment's first second moment; is advanced to that of the next segment. */
 static void update_others(p4d_trainer *t, uint32_t segment, double scale, uint64_t *room)
 {
 	adamw_part p = {.room = *room};
@@ -110,7 +111,7 @@ static void update_others(p4d_trainer *t, uint32_t segment, double scale, uint64
 	*room = p.room + p.count;
 }
 
-/* Returns whether the segment has matrices, of any rank. */
+/* Computes the directions of a segment. Returns whether any rank's part of the segment has matrices. */
 static bool average(p4d_trainer *t, uint32_t segment, double scale)
 {
 	const p4d_segment *s = &t->net.weights.segment[segment];
@@ -132,7 +133,7 @@ static bool average(p4d_trainer *t, uint32_t segment, double scale)
 	return any;
 }
 
-/* All directions of a segment, the first of them at its first element; NULL: error. */
+/* Gathers all directions of a segment. Returns the address of the first; NULL: error. */
 static const float *gather(p4d_trainer *t, uint32_t segment, p4d_error *err)
 {
 	p4d_net *m = &t->net;
@@ -151,7 +152,7 @@ static const float *gather(p4d_trainer *t, uint32_t segment, p4d_error *err)
 	return all;
 }
 
-/* So that an update is as large as one of AdamW: "match_rms_adamw" of torch.optim.Muon. */
+/* The learning rate that makes an update as large as one of AdamW: "match_rms_adamw" of torch.optim.Muon. */
 static float rate_of(const p4d_trainer *t, const p4d_adapted *m)
 {
 	const double rows = (double)m->out * (double)(m->split_in ? 1 : t->net.l->tp),
@@ -160,7 +161,7 @@ static float rate_of(const p4d_trainer *t, const p4d_adapted *m)
 	return (float)(0.2 * sqrt(fmax(rows, columns)) * (double)t->learning_rate);
 }
 
-/* Updates a linear layer's matrix, at an offset of the flat buffer. */
+/* Updates the matrix of a linear layer, which is at this offset of the flat buffer. */
 static int update_matrix(p4d_trainer *t, const p4d_weight *w, uint64_t offset, const p4d_adapted *matrix,
 			 const float *directions, p4d_error *err)
 {
@@ -169,7 +170,7 @@ static int update_matrix(p4d_trainer *t, const p4d_weight *w, uint64_t offset, c
 
 	p4d_trainer_shard(t, w->segment, &first, &count);
 	const uint64_t from = offset > first ? offset : first, to = end < first + count ? end : first + count;
-	/* all tp ranks have the same shard of their parts, and skip it together */
+	/* all tp ranks have the same range of their parts, so all of them skip it */
 	if (from >= to)
 		return 0;
 	const char *x = p4d_newton_schulz(

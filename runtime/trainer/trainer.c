@@ -60,8 +60,10 @@ static int run(p4d_trainer *t, uint64_t number, bool evaluating, p4d_batch_sourc
 	return p4d_executor__run(t, err);
 }
 
-/* With sharded gradients this rank's shards are new, and whole parameters are gathered; those on the host
- * follow from masters. */
+/*
+ * Initializes the parameters. With sharded gradients, each rank initializes its shards and gathers whole
+ * parameters. Parameters on the host are computed from the masters.
+ */
 static int initialize(p4d_trainer *t, uint64_t seed, bool trained_only, p4d_error *err)
 {
 	if (p4d_net_initialize(&t->net, seed, trained_only, err) < 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The state of a trainer, as checkpoints store it. */
+/* Reads and writes the states of a trainer, for checkpoints. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 #include "model/sequence_order.h"
 #include "trainer/trainer_internal.h"
 
-/* This rank's shard of a segment. In fp32 the parameters are their own masters. */
+/* Address of this rank's shard of a segment in a state. In fp32 the parameters are their own masters. */
 static void *state_at(p4d_trainer *t, uint32_t segment, p4d_state state, uint64_t *count)
 {
 	char *all = p4d_buffers_state(&t->net, state);
@@ -29,7 +29,7 @@ static bool is_away(const p4d_trainer *t, p4d_state state)
 	return p4d_buffers_is_away(&t->net, t->net.row[states] ? states : B_PARAMETERS);
 }
 
-/* Waits for the device, which may also move states. */
+/* Copies a state to the host, and waits for the device, on which the state may be. */
 static int fetch(p4d_trainer *t, p4d_state state, void *to, const void *from, uint64_t bytes, p4d_error *err)
 {
 	if (!is_away(t, state))
@@ -56,7 +56,7 @@ static int check_segment(const p4d_trainer *t, uint32_t segment, p4d_error *err)
 	return p4d_fail(err, P4D_E_VALUE, "segment %u of %u", segment, t->net.weights.segments);
 }
 
-/* Only what AdamW updates has second moments then. */
+/* Whether the state is Muon's second moments, which exist only for parameters that AdamW updates. */
 static bool is_second_of_muon(const p4d_trainer *t, p4d_state state)
 {
 	return p4d_optimizer_muon__is_used(t) && state >= p4d_optimizer_of(t->net.l)->states;
@@ -74,7 +74,7 @@ int p4d_trainer_read(p4d_trainer *t, uint32_t segment, p4d_state state, float *t
 		return p4d_optimizer_muon__read(t, segment, to, err);
 	const void *from = state_at(t, segment, state, &count);
 	const unsigned bytes = p4d_state_bytes(t->net.l, state);
-	/* narrower numbers are put at the end of the room, and widened in place */
+	/* 16-bit numbers are read into the end of the buffer, and widened in place */
 	char *narrow = (char *)to + count * sizeof(uint16_t);
 	if (fetch(t, state, bytes == sizeof(*to) ? (void *)to : narrow, from, count * bytes, err) < 0)
 		return -1;
@@ -86,7 +86,7 @@ int p4d_trainer_read(p4d_trainer *t, uint32_t segment, p4d_state state, float *t
 	return 0;
 }
 
-/* If there are no masters, because nothing is trained. */
+/* Writes parameters directly; for layouts without masters, because nothing is trained. */
 static void write_rounded(p4d_trainer *t, uint32_t segment, const float *from)
 {
 	enum { AT_ONCE = 4096 };
@@ -101,7 +101,7 @@ static void write_rounded(p4d_trainer *t, uint32_t segment, const float *from)
 	}
 }
 
-/* Rounds to the nearest: numbers that were stored in bf16 do not change. */
+/* Writes a state in bf16, rounded to nearest. Numbers that were in bf16 before do not change. */
 static void write_half(p4d_trainer *t, p4d_state state, uint16_t *to, const float *from, uint64_t count)
 {
 	enum { AT_ONCE = 4096 };

@@ -9,7 +9,7 @@
 #include "model/window.h"
 #include "trainer/trainer_internal.h"
 
-/* A list under construction; need NULL: entries are only counted. */
+/* A list that is being recorded. need NULL: entries are only counted. */
 typedef struct recording {
 	const p4d_trainer *t;
 	p4d_window_list list;
@@ -45,7 +45,7 @@ static void add_forward(recording *r, const p4d_instruction *in, bool begins, bo
 
 static void add_backward(recording *r, const p4d_instruction *in, bool ends)
 {
-	if (ends) /* the final norm */
+	if (ends) /* the last layer's segment has the final norm */
 		add(r, p4d_optimizer__segment_at(r->t, in->chunk, (uint32_t)r->t->net.layers - 1), false);
 	if (ends && !r->t->net.l->vocab_parallel)
 		add(r, p4d_weights_table_segment(&r->t->net.weights, P4D_W_HEAD), true);

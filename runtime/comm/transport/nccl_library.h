@@ -10,7 +10,7 @@
  * libnccl.so.2, loaded at run time, so that p4d-train needs it neither to build nor to start. The
  * declarations are those of NCCL 2.18 and later; nccl_check.c compares them with nccl.h where available.
  */
-enum { P4D_NCCL_LEAST = 21800 }; /* in the form of ncclGetVersion */
+enum { P4D_NCCL_LEAST = 21800 }; /* in the format of ncclGetVersion */
 
 typedef struct p4d_nccl_id {
 	char bytes[128];
@@ -71,14 +71,14 @@ typedef struct p4d_nccl {
 	P4D_NCCL_CALLS(MEMBER)
 	P4D_NCCL_LATER_CALLS(MEMBER)
 #undef MEMBER
-	p4d_nccl_comm *comms; /* all open ones */
+	p4d_nccl_comm *comms; /* list of all open communicators */
 } p4d_nccl;
 
 /* library NULL: libnccl.so.2. Never unloaded. Errors: IO (not found, or not NCCL), NO_MEMORY. */
 int p4d_nccl__open(p4d_nccl **nccl, const char *library, p4d_error *err);
 void p4d_nccl__close(p4d_nccl *nccl); /* after its communicators */
 
-/* An error result becomes RANK: on which communicator, doing what, and why. */
+/* Turns an error result of NCCL into RANK, with the communicator, the action and the reason. */
 int p4d_nccl__result(const p4d_nccl *nccl, int result, const p4d_nccl_comm *comm, const char *doing,
 		     p4d_error *err);
 
@@ -106,7 +106,10 @@ int p4d_nccl__comm_open(p4d_nccl *nccl, p4d_world *world, p4d_device *device, co
  */
 bool p4d_nccl__comm_register(const p4d_nccl *nccl, p4d_nccl_comm *comm, void *memory, uint64_t bytes);
 void p4d_nccl__comm_forget(const p4d_nccl *nccl, p4d_nccl_comm *comm);
-/* Waits until the other ranks close it as well; if not orderly, just abandons it. NULL: no-op. */
+/*
+ * Closes a communicator and waits until the other ranks close it as well. orderly false: abandons it without
+ * waiting. NULL: no-op.
+ */
 void p4d_nccl__comm_close(p4d_nccl *nccl, p4d_nccl_comm *comm, bool orderly);
 
 /* Fails if any communicator has an asynchronous error. */

@@ -3,8 +3,8 @@
 
 #include "comm/transport.h"
 
-/* Copies device data through host memory. */
+/* A transport that copies device data through host memory. */
 extern const p4d_transport_ops p4d_staged__transport;
 
-/* Before its first group. Errors: NO_MEMORY. */
+/* Prepares the transport; call it before its first group. Errors: NO_MEMORY. */
 int p4d_staged__begin(p4d_transport *transport, p4d_error *err);

@@ -39,7 +39,7 @@ const char *p4d_blas_kernels_for(const char *taken, bool avx2, bool avx512)
 	return avx2 && !is_one_of(taken, with_avx2) ? "HASWELL" : NULL;
 }
 
-/* Features of this processor that its operating system supports. */
+/* Name of the best kernels for the features of this processor that the operating system supports. */
 static const char *better(const char *taken)
 {
 #ifdef __x86_64__
@@ -54,7 +54,7 @@ static const char *better(const char *taken)
 #endif
 }
 
-/* Removes what the previous run has set; true: there was such a run. */
+/* Removes the variables that the previous run of this program has set. True: there was such a run. */
 static bool restarted(const char *taken)
 {
 	const char *replaced = getenv(REPLACED);
@@ -78,8 +78,8 @@ static bool set(const char *name, const char *value, const char *mark, const cha
 
 /*
  * At the end of their part of a loop, OpenMP's threads spin, by default for 15 ms on a processor of 2023. If
- * others need the core, they take time from the thread that they wait for. A millisecond is longer than the
- * gap between two loops.
+ * other processes need the core, spinning threads take time from the thread that they wait for. So this sets
+ * one millisecond, which is longer than the gap between two loops.
  */
 static bool set_waiting(void)
 {

@@ -57,7 +57,7 @@ P4D_CLONES void OP(accumulate)(REAL *y, const ELEMENT *x, uint64_t count)
 
 #if P4D_CPU_TYPE != 16
 
-/* Eight partial sums, whose order does not depend on the instruction set. */
+/* Sums squares in eight partial sums, so that the order does not depend on the instruction set. */
 P4D_CLONES static double squares_of(const REAL *x, uint64_t count)
 {
 	enum { SUMS = 8 };

@@ -5,19 +5,19 @@
  */
 #include "device/cpu/cpu_attention.h"
 
-/* Workspace: scores (TILE, TILE), the others (TILE, d), queries transposed. */
+/* Workspace of a thread: scores (TILE, TILE); queries transposed; all others (TILE, d). */
 typedef struct space {
 	REAL *scores, *output, *queries, *keys, *values;
 } space;
 
-/* Running state of a tile of queries as it passes over the keys. */
+/* State of a tile of queries while it passes over the keys. */
 typedef struct running {
 	REAL maximum[TILE], sum[TILE];
 } running;
 
 /*
- * Scores are (keys, queries) here: the queries of a tile go through the softmax next to each other, and no
- * row waits for its own maximum.
+ * Scores have the shape (keys, queries): the softmax processes the queries of a tile in parallel, and needs
+ * no maximum over a row.
  */
 
 /* Scores of keys that a query does not see become -inf. */
@@ -57,7 +57,7 @@ P4D_CLONES static void soften(REAL *scores, REAL *output, running *r, uint64_t q
 	}
 #pragma omp simd
 	for (uint64_t i = 0; i < queries; i++) {
-		/* no key seen yet: any finite maximum makes all probabilities 0 */
+		/* if no key was seen yet, any finite maximum makes all probabilities 0 */
 		shift[i] = most[i] == -(REAL)INFINITY ? 0 : most[i];
 		shrink[i] = EXP(r->maximum[i] - shift[i]);
 		r->maximum[i] = most[i];
@@ -95,7 +95,10 @@ P4D_CLONES static void finish(ELEMENT *o, uint64_t stride, REAL *lse, const REAL
 	}
 }
 
-/* The tile of queries from `query` on, in one head of one sequence. o, lse: at its first query. */
+/*
+ * Computes attention for the tile of queries that begins at `query`, in one head of one sequence. o, lse:
+ * address of the first query's result.
+ */
 static void attend(ELEMENT *o, REAL *lse, const ELEMENT *q, const ELEMENT *k, const ELEMENT *v,
 		   const p4d_attention_shape *s, uint64_t sequence, uint64_t query, const space *w)
 {

@@ -54,7 +54,7 @@ P4D_CLONES static void probabilities(REAL *scores, const REAL *lse, uint64_t que
 	}
 }
 
-/* gradient: that of the probabilities; becomes that of the product of query and key. */
+/* Computes the gradient of the scores from the gradient of the probabilities, in place. */
 P4D_CLONES static void through_softmax(REAL *gradient, const REAL *probability, const REAL *row_sums,
 				       uint64_t queries, uint64_t keys, REAL scale)
 {
@@ -68,7 +68,8 @@ P4D_CLONES static void through_softmax(REAL *gradient, const REAL *probability, 
 }
 
 /*
- * The same through a soft cap, while `probability` still has capped scores: its slope is 1 - (score / cap)^2.
+ * Like through_softmax, for scores with a soft cap. `probability` still has the capped scores. The slope of
+ * the cap is 1 - (score / cap)^2.
  */
 P4D_CLONES static void through_cap(REAL *gradient, REAL *probability, const REAL *lse, const REAL *row_sums,
 				   uint64_t queries, uint64_t keys, REAL scale, REAL cap)
@@ -78,7 +79,7 @@ P4D_CLONES static void through_cap(REAL *gradient, REAL *probability, const REAL
 		const REAL shift = lse[i] == -(REAL)INFINITY ? 0 : lse[i];
 #pragma omp simd
 		for (uint64_t j = 0; j < keys; j++) {
-			/* masked scores are -inf, whose slope must not count */
+			/* masked scores are -inf, and the cap has no slope there */
 			const REAL part = p[j] < -cap ? 0 : p[j] / cap;
 			p[j] = EXP(p[j] - shift);
 			row[j] = p[j] * (row[j] - row_sums[i]) * scale * (1 - part * part);
@@ -86,19 +87,19 @@ P4D_CLONES static void through_cap(REAL *gradient, REAL *probability, const REAL
 	}
 }
 
-/* Workspace: probabilities and their gradients (TILE, TILE), the others (TILE, d). */
+/* Workspace of a thread: probabilities and their gradients (TILE, TILE); all others (TILE, d). */
 typedef struct backward_space {
 	REAL *probabilities, *gradients, *queries, *outputs, *keys, *keys_transposed, *values_transposed;
 } backward_space;
 
-/* The first elements of one head of one sequence. */
+/* Addresses of the first elements of one head of one sequence. */
 typedef struct slice {
 	const ELEMENT *q, *k, *v, *d_o;
 	const REAL *lse, *row_sums;
 	REAL *dq, *dk, *dv;
 } slice;
 
-/* The tile of keys from `key` on. */
+/* Computes the gradients for the tile of keys that begins at `key`. */
 static void attend_back(const slice *x, const p4d_attention_shape *s, uint64_t sequence, uint64_t key,
 			const backward_space *w)
 {

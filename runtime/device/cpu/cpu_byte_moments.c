@@ -5,12 +5,12 @@
 #include "device/cpu/cpu_operations.h"
 #include "device/cpu/cpu_threads.h"
 
-/* The numbers of codes of first and second moments. */
+/* The numbers that the codes of first and second moments stand for. */
 typedef struct numbers {
 	float first[P4D_BYTE_CODES], second[P4D_BYTE_CODES];
 } numbers;
 
-/* What a call does with each of its blocks. */
+/* The function that a call runs for each of its blocks, and its arguments. */
 typedef struct blocks {
 	const p4d_byte_moments *moments;
 	const REAL *gradient;
@@ -18,7 +18,7 @@ typedef struct blocks {
 	numbers of;
 } blocks;
 
-/* Elements from .. to-1 of the call, which are in one block, and their new moments. */
+/* Elements from .. to-1 of a call, which are in one block, and their new moments. */
 typedef struct byte_block {
 	uint64_t from, to;
 	REAL first[P4D_BYTE_BLOCK], second[P4D_BYTE_BLOCK];
@@ -60,7 +60,7 @@ P4D_CLONES static void find_moments(byte_block *b, const blocks *all, uint64_t n
 	}
 }
 
-/* The scales of a block, of which other ranks may have elements. */
+/* Sets the new scales of a block that other ranks may share. */
 static void agree(byte_block *b, const p4d_byte_moments *m, uint64_t number)
 {
 	const uint64_t last = (m->before + m->count - 1) / P4D_BYTE_BLOCK;

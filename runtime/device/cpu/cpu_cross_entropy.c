@@ -35,7 +35,10 @@ P4D_CLONES void OP(softmax_sums)(REAL *maximum, REAL *sum, REAL *target, const E
 	}
 }
 
-/* d/dlogit of log Z - target + z_loss * (log Z)^2 is softmax * (1 + 2 * z_loss * log Z) - [is the target]. */
+/*
+ * The gradient: d/dlogit of log Z - target + z_loss * (log Z)^2 is softmax * (1 + 2 * z_loss * log Z) - [is
+ * the target].
+ */
 P4D_CLONES void OP(logits_gradient)(ELEMENT *logits, uint64_t stride, const REAL *maximum, const REAL *sum,
 				    const int32_t *labels, uint64_t n, uint64_t vocab, uint64_t first,
 				    float scale, float z_loss)
@@ -59,7 +62,7 @@ P4D_CLONES void OP(logits_gradient)(ELEMENT *logits, uint64_t stride, const REAL
 	}
 }
 
-/* The slope of a soft cap is 1 - (x / cap)^2. */
+/* Like logits_gradient, for logits with a soft cap. The slope of the cap is 1 - (x / cap)^2. */
 P4D_CLONES void OP(capped_gradient)(ELEMENT *logits, uint64_t stride, const REAL *maximum, const REAL *sum,
 				    const int32_t *labels, uint64_t n, uint64_t vocab, uint64_t first,
 				    float scale, float z_loss, float cap)
@@ -86,7 +89,7 @@ P4D_CLONES void OP(capped_gradient)(ELEMENT *logits, uint64_t stride, const REAL
 	}
 }
 
-/* A row stays in the caches. */
+/* Runs all steps row by row, so that a row stays in the caches. */
 void OP(cross_entropy)(REAL *maximum, REAL *sum, REAL *target, ELEMENT *logits, uint64_t stride,
 		       const int32_t *labels, uint64_t n, uint64_t vocab, float scale, float z_loss)
 {

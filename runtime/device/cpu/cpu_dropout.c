@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dropout without a stored mask. */
+/* Dropout that computes its mask again in each pass, instead of storing it. */
 #include "device/cpu/cpu_math.h"
 #include "device/cpu/cpu_operations.h"
 #include "device/cpu/cpu_threads.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows of the embedding table that this rank has. */
+/* Embedding with the rows of the table that this rank has. */
 #include "device/cpu/cpu_math.h"
 #include "device/cpu/cpu_operations.h"
 #include "device/cpu/cpu_threads.h"
 
-/* The row of a token; `rows`: another rank has it. */
+/* The row of a token in this rank's table; `rows`: another rank has it. */
 static uint64_t row_of(int32_t token, uint64_t first, uint64_t rows)
 {
 	if (token < 0 || (uint64_t)token < first || (uint64_t)token - first >= rows)

@@ -139,7 +139,7 @@ void OP(quantize)(const p4d_fp8_operand *to, const p4d_fp8_operand *turned, cons
 
 #if P4D_CPU_TYPE != 64
 
-/* Rows of BLOCK. */
+/* Converts rows of an operand to fp64; a row of the result has BLOCK numbers. */
 P4D_CLONES static void decode(double *to, const p4d_fp8_operand *from, uint64_t row, uint64_t first,
 			      uint64_t rows, uint64_t depth)
 {
@@ -175,7 +175,7 @@ P4D_CLONES static void store(ELEMENT *to, const ELEMENT *add, uint64_t stride, c
 	}
 }
 
-/* A block of the result. */
+/* Computes a block of the result. */
 static void part_of_product(double *block_a, ELEMENT *y, const ELEMENT *add, const p4d_fp8_operand *a,
 			    const p4d_fp8_operand *b, uint64_t i, uint64_t j)
 {
@@ -193,7 +193,7 @@ static void part_of_product(double *block_a, ELEMENT *y, const ELEMENT *add, con
 	store(y + i * n + j, add ? add + i * n + j : NULL, n, sums, ni, nj);
 }
 
-/* The order of exact sums does not matter, so the result may be divided in any way. */
+/* Computes a matmul. Since its sums are exact, the result may be divided among threads in any way. */
 void OP(product)(void *scratch, ELEMENT *y, const ELEMENT *add, const p4d_fp8_operand *a,
 		 const p4d_fp8_operand *b)
 {

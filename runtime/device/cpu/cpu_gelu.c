@@ -15,7 +15,7 @@ P4D_INLINE REAL share_of(REAL x)
 	return 1 / (1 + EXP(-TWICE_ROOT * (x + CUBIC * x * x * x)));
 }
 
-/* With s, this logistic function: gelu' = s + x * s * (1 - s) * d(2 u)/dx. */
+/* Slope of GELU. share: the logistic function s; gelu' = s + x * s * (1 - s) * d(2 u)/dx. */
 P4D_INLINE REAL slope_of(REAL x, REAL share)
 {
 	return share + x * share * (1 - share) * TWICE_ROOT * (1 + 3 * CUBIC * x * x);

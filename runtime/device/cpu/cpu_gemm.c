@@ -7,14 +7,15 @@
 #include "device/cpu/cpu_operations.h"
 #include "device/cpu/cpu_threads.h"
 
-/* op(a) (m, n) is stored with `stride` elements from row to row; transposed: stored (n, m) */
+/* Operand op(a) of shape (m, n), with `stride` elements from row to row. transposed: a is stored as (n,
+ * m). */
 typedef struct operand {
 	const ELEMENT *at;
 	uint64_t stride;
 	bool transposed;
 } operand;
 
-/* What happens to the result times scale; sums: REAL, else ELEMENT */
+/* Where the scaled result goes. sums: the type is REAL, else ELEMENT. */
 typedef struct result {
 	void *at;
 	uint64_t stride;
@@ -37,7 +38,10 @@ static uint64_t at_most_block(uint64_t left)
 	return left < BLOCK ? left : BLOCK;
 }
 
-/* Rows and columns are those of op(x); the block keeps the order of storage and has rows of BLOCK. */
+/*
+ * Converts a block of an operand to REAL. Rows and columns are those of op(x). The block keeps the order of
+ * storage, with BLOCK numbers per row.
+ */
 P4D_CLONES static void convert(REAL *to, const operand *x, uint64_t row, uint64_t column, uint64_t rows,
 			       uint64_t columns)
 {
@@ -71,7 +75,8 @@ P4D_CLONES static void store_block(ELEMENT *to, uint64_t stride, const REAL *fro
 }
 
 /*
- * Rows of `at` are `stride` elements apart: ELEMENT, rounded once, after the full sum over k; or REAL sums.
+ * Computes a part of the result. Its rows are `stride` elements apart. It has type ELEMENT, rounded once
+ * after the full sum over k, or REAL.
  */
 static void part_of_product(void *scratch, result to, operand a, operand b, uint64_t m, uint64_t n,
 			    uint64_t k)
@@ -86,7 +91,7 @@ static void part_of_product(void *scratch, result to, operand a, operand b, uint
 			REAL *c = to.sums ? (REAL *)to.at + i * to.stride + j : block_c;
 			const uint64_t stride = to.sums ? to.stride : BLOCK;
 			uint64_t l = 0;
-			do { /* at least once: a matmul of depth 0 gives 0 */
+			do { /* runs at least once, because a matmul of depth 0 gives 0 */
 				const uint64_t nl = at_most_block(k - l);
 				const bool add = l > 0 || (to.sums && to.accumulate);
 				convert(block_a, &a, i, l, ni, nl);

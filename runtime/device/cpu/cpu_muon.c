@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Muon (plan/muon.h): all but its matmuls. */
+/* Operations of Muon (plan/muon.h), except its matmuls. */
 #include "device/cpu/cpu_adam.h"
 #include "device/cpu/cpu_operations.h"
 #include "device/cpu/cpu_threads.h"

@@ -5,7 +5,7 @@
 #include "device/cpu/cpu_threads.h"
 #include "device/nf4_codes.h"
 
-/* The scale of a block of this rank. */
+/* Scale of a block that this rank has. */
 static float scale_of(const p4d_nf4_tensor *from, uint64_t block)
 {
 	const p4d_nf4_shape *s = &from->shape;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* RMSNorm over rows of hidden states, and sums of them. LayerNorm: cpu_layer_norm.c. */
+/* RMSNorm over rows of hidden states, and sums of rows. cpu_layer_norm.c has LayerNorm. */
 #include "device/cpu/cpu_math.h"
 #include "device/cpu/cpu_operations.h"
 #include "device/cpu/cpu_threads.h"
@@ -12,7 +12,7 @@ P4D_INLINE void scale_row(ELEMENT *y, const ELEMENT *x, const ELEMENT *weight, u
 		y[j] = p4d_store(p4d_load(x[j]) * scale * (p4d_load(weight[j]) + plus));
 }
 
-/* plus: a term added to the weight, constant in each caller */
+/* Normalizes one row. plus: a number that is added to the weight, constant in each caller. */
 P4D_INLINE void norm_row(ELEMENT *y, REAL *rstd, const ELEMENT *x, const ELEMENT *weight, uint64_t h,
 			 float epsilon, REAL plus)
 {
@@ -26,7 +26,7 @@ P4D_INLINE void norm_row(ELEMENT *y, REAL *rstd, const ELEMENT *x, const ELEMENT
 	scale_row(y, x, weight, h, scale, plus);
 }
 
-/* With z = x * rstd and g = dy * weight: dx = rstd * (g - z * mean(g * z)). */
+/* Adds the gradient of a row. With z = x * rstd and g = dy * weight: dx = rstd * (g - z * mean(g * z)). */
 P4D_INLINE void add_row_gradient(ELEMENT *dx, const ELEMENT *dy, const ELEMENT *x, const ELEMENT *weight,
 				 REAL scale, REAL mean, uint64_t h, REAL plus)
 {

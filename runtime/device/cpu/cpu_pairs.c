@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The loss of pairs: a chosen answer and a rejected one. Sums over tokens are in fp64. */
+/* The loss of preference learning, for pairs of a chosen and a rejected answer. Sums over tokens are in
+ * fp64. */
 #include "device/cpu/cpu_math.h"
 #include "device/cpu/cpu_operations.h"
 #include "device/cpu/cpu_threads.h"
@@ -19,7 +20,7 @@ void OP(pair_sums)(double *sums, const REAL *maximum, const REAL *sum, const REA
 	}
 }
 
-/* log(1 + e^-x), and how steep it falls: 1 / (1 + e^x) */
+/* log(1 + e^-x). *slope: the negative derivative, 1 / (1 + e^x). */
 static double soft(double x, double *slope)
 {
 	const double small = exp(x > 0 ? -x : x); /* never overflows */

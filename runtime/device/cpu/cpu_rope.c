@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Between the qkv projection and attention: qkv bias, qk-norm and RoPE. Every element is rounded once. */
+/*
+ * Bias of q, k and v, norms of queries and keys, and RoPE: what is between the qkv matmul and attention.
+ * Every element is rounded once.
+ */
 #include "device/cpu/cpu_math.h"
 #include "device/cpu/cpu_operations.h"
 #include "device/cpu/cpu_threads.h"
 
-/* One head of one token; pointers are its first element. bias, weight: NULL: none. */
+/* One head of one token. Pointers point to its first element; bias, weight: NULL: none. */
 typedef struct head {
 	const ELEMENT *bias, *weight;
-	const float *cosine, *sine; /* d/2 each */
+	const float *cosine, *sine; /* d/2 elements each */
 	uint64_t half;              /* d/2 */
-	REAL plus;                  /* added to weights */
+	REAL plus;                  /* number that is added to the norm's weights */
 } head;
 
 static head head_of(const p4d_heads *h, uint64_t token, uint64_t index)
@@ -29,7 +32,8 @@ static head head_of(const p4d_heads *h, uint64_t token, uint64_t index)
 	};
 }
 
-/* 1 / rms of all queries or keys of a token (to which a head belongs), from the sum of their squares. */
+/* 1 / rms over all queries, or all keys, of a token, from the sum of their squares. index: a head among
+ * them. */
 static REAL wide_scale(const p4d_heads *h, const REAL *sums, uint64_t token, uint64_t index)
 {
 	const bool key = index >= h->heads;
@@ -65,7 +69,7 @@ P4D_INLINE REAL or_else(const ELEMENT *values, uint64_t i, REAL otherwise)
 	return values ? p4d_load(values[i]) : otherwise;
 }
 
-/* 1 / rms of a head with its bias */
+/* 1 / rms of a head, including its bias. */
 P4D_CLONES static REAL inverse_rms(const ELEMENT *x, const head *h, float epsilon)
 {
 	const uint64_t d = 2 * h->half;
@@ -99,7 +103,7 @@ P4D_INLINE void rotate_with(ELEMENT *x, const head *h, const ELEMENT *bias, cons
 
 P4D_CLONES static void rotate(ELEMENT *x, const head *h, REAL scale)
 {
-	if (!h->bias && !h->weight) /* the usual case, without branches in the loop */
+	if (!h->bias && !h->weight) /* the usual case has a loop without branches */
 		rotate_with(x, h, NULL, NULL, 1, 0);
 	else
 		rotate_with(x, h, h->bias, h->weight, scale, h->weight ? h->plus : 0);
@@ -131,7 +135,7 @@ void OP(heads)(ELEMENT *qkv, REAL *rstd, const p4d_heads *h)
 	}
 }
 
-/* Rotates back in place: gives the gradient before rotation. */
+/* Rotates a gradient back in place, which gives the gradient before the rotation. */
 P4D_CLONES static void rotate_back(ELEMENT *gradient, const head *h)
 {
 	ELEMENT *upper = gradient + h->half;
@@ -175,7 +179,10 @@ P4D_CLONES static void normalized_back(ELEMENT *gradient, const ELEMENT *left, c
 	}
 }
 
-/* One head of a token, backward through rotation and norm. left: the result of `heads`. */
+/*
+ * Backward pass of one head of a token through rotation and norm. left: the result of `heads` in the forward
+ * pass.
+ */
 static void head_back(ELEMENT *gradient, const ELEMENT *left, const REAL *rstd, const p4d_heads *h,
 		      uint64_t token, uint64_t index, REAL *dquery_weight, REAL *dkey_weight)
 {
@@ -189,7 +196,7 @@ static void head_back(ELEMENT *gradient, const ELEMENT *left, const REAL *rstd, 
 		rotate_back(gradient, &one);
 		return;
 	}
-	/* a rotation keeps scalar products */
+	/* a rotation does not change scalar products */
 	const REAL mean = h->wide ? (REAL)h->dots[P4D_WIDE_NORMS * token + !query] / (REAL)width
 				  : product_of(gradient, left, d) / (REAL)d;
 	const REAL scale =

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Factors, and soft caps of logits (those of scores are in attention). */
+/* Multiplication by factors, and soft caps of logits. Attention has the soft caps of scores. */
 #include "device/cpu/cpu_math.h"
 #include "device/cpu/cpu_operations.h"
 #include "device/cpu/cpu_threads.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The cpu backend's table: memory of the host, and each operation by its type. */
+/* The cpu backend's table: host memory, and the operations for each type. */
 #include <cblas.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -31,7 +31,7 @@ static int take(uint64_t bytes, void **arena, p4d_error *err)
 		return p4d_fail(err, P4D_E_NO_MEMORY, "the host cannot provide %.1f GiB for the arena",
 				(double)bytes / (1 << 30));
 	if (alignment == HUGE_PAGE_BYTES)
-		(void)madvise(memory, bytes, MADV_HUGEPAGE); /* faster where available */
+		(void)madvise(memory, bytes, MADV_HUGEPAGE); /* huge pages are faster, where available */
 	*arena = memory;
 	return 0;
 }
@@ -253,7 +253,10 @@ static void cpu_cast(p4d_device *device, p4d_dtype to, void *y, p4d_dtype from, 
 		from_bf16(y, x, count);
 }
 
-/* Sums are made in fp32 and then rounded; in fp32 they are the gradient itself. */
+/*
+ * Rounds the fp32 sums of attention's gradients to the type of dqkv. If that is fp32, the sums are already
+ * the gradient.
+ */
 static void cpu_attention_gradient(p4d_device *device, p4d_dtype type, void *dqkv, float *sums,
 				   const void *d_o, const float *lse, float *row_sums, const void *qkv,
 				   const p4d_attention_shape *s, void *workspace)
@@ -289,7 +292,7 @@ static void cpu_accumulate(p4d_device *device, float *y, p4d_dtype type, const v
 	BY_TYPE(type, accumulate, y, x, count);
 }
 
-/* Treats denormals as 0, because each would cost a hundred times as much as another number. */
+/* Makes the processor treat denormals as 0, because an operation on one takes a hundred times as long. */
 static void flush_denormals(void)
 {
 #ifdef __SSE__

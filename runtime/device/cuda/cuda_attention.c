@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table's attention: fused if possible, else with p4d's own kernels. */
+/* Attention of the device table: fused if possible, else with p4d's own kernels. */
 #include "device/cuda/cuda_internal.h"
 #include "device/cuda/kernels.h"
 
@@ -25,7 +25,7 @@ static void attention(p4d_device *device, p4d_dtype type, void *o, float *lse, c
 	p4d_cuda_queued(c, "attention");
 }
 
-/* Fused attention makes its own. */
+/* Computes the row sums for p4d's own kernels; fused attention computes them itself. */
 static void own_row_sums(p4d_cuda *c, p4d_dtype type, float *row_sums, const void *d_o,
 			 const p4d_attention_shape *s)
 {

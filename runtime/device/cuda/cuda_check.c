@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Failures of the GPU: the first one is stored, and names the operation that saw it. */
+/* Stores the first failure of the GPU, with the operation that noticed it. */
 #include "device/cuda/cuda_internal.h"
 
 void p4d_cuda_check(p4d_cuda *c, cudaError_t status, const char *what)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The arena, and copies. */
+/* Memory of the device table: the arena, and copies. */
 #include <inttypes.h>
 #include <pthread.h>
 #include <string.h>
@@ -37,7 +37,7 @@ void p4d_cuda_close_staging(p4d_cuda *c)
 		cudaFreeHost(c->staging);
 }
 
-/* The one allocation on the device. */
+/* Allocates the arena, the only allocation on the device. */
 static int allocate(p4d_device *device, uint64_t bytes, void **arena, p4d_error *err)
 {
 	size_t available = 0, total = 0;
@@ -131,7 +131,7 @@ static void zero(p4d_device *device, void *to, uint64_t bytes)
 		p4d_cuda_check(c, cudaMemsetAsync(to, 0, bytes, c->stream), "zero");
 }
 
-/* The driver infers the direction from the pointers: in tests all memory is host memory. */
+/* The driver infers the direction of the copy from the pointers. In tests, all memory is host memory. */
 static void copy(p4d_device *device, void *to, const void *from, uint64_t bytes)
 {
 	p4d_cuda *c = p4d_cuda_of(device);
@@ -179,7 +179,7 @@ static void *copy_here(void *context)
 	return NULL;
 }
 
-/* One core copies at about half the rate of a PCIe 5 slot; another thread pays off from a megabyte on. */
+/* Bytes from which a second thread helps to copy: one core copies at about half the rate of a PCIe 5 slot. */
 enum { ALONE_BYTES = 1 << 20 };
 
 static void copy_by_two(void *to, const void *from, size_t bytes)
@@ -196,7 +196,10 @@ static void copy_by_two(void *to, const void *from, size_t bytes)
 		copy_here(&other);
 }
 
-/* The caller's memory is copied here; this waits only if all slots are still in flight. */
+/*
+ * Copies from the caller's memory to a pinned slot, and queues the transfer. Waits only if all slots are
+ * still in flight.
+ */
 static void upload(p4d_device *device, void *to, const void *from_host, uint64_t bytes)
 {
 	p4d_cuda *c = p4d_cuda_of(device);
@@ -215,7 +218,7 @@ static void upload(p4d_device *device, void *to, const void *from_host, uint64_t
 	}
 }
 
-/* All other slots stay in flight while one is emptied. */
+/* Copies to the caller's memory, slot by slot. While one slot is emptied, the others are in flight. */
 static void download(p4d_device *device, void *to_host, const void *from, uint64_t bytes)
 {
 	p4d_cuda *c = p4d_cuda_of(device);
@@ -239,7 +242,7 @@ static void download(p4d_device *device, void *to_host, const void *from, uint64
 	}
 }
 
-/* The counter is after the partial sums. */
+/* Reads a counter, which is stored after the partial sums. */
 static int count(p4d_device *device, uint64_t *number, const void *from, uint32_t word, uint64_t words)
 {
 	p4d_cuda *c = p4d_cuda_of(device);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opens a GPU, or says in one line why not. */
+/* Opens a GPU; if that fails, says in one line why. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 #define PACKAGE_VERSION "unknown"
 #endif
 
-/* The architectures that this was compiled for, for messages: "80 90a 100 120". */
+/* The architectures for which p4d was compiled, for messages: "80 90a 100 120". */
 #ifndef P4D_CUDA_ARCHITECTURES
 #define P4D_CUDA_ARCHITECTURES "unknown"
 #endif
@@ -29,7 +29,7 @@ static int same_program(const p4d_cuda_request *request, p4d_error *err)
 	return p4d_fix(err, "make install, so that both come from the same build");
 }
 
-/* major.minor of 1000 * major + 10 * minor */
+/* Version "major.minor" as a number, from 1000 * major + 10 * minor. */
 static double version_of(int number)
 {
 	return (double)(number / 1000) + (double)(number % 1000 / 10) / 10;
@@ -68,7 +68,7 @@ static int find_device(uint32_t local_rank, int *device, p4d_error *err)
 	return 0;
 }
 
-/* A text for the GPU (or MIG slice) that is the same wherever it is visible. */
+/* Writes an identifier of the GPU (or MIG slice) that is the same in all processes and containers. */
 static void name_processor(p4d_device *device, const struct cudaDeviceProp *properties)
 {
 	p4d_text text = p4d_text_in(device->identity, sizeof(device->identity));
@@ -94,7 +94,7 @@ static int start_device(const p4d_device *device, int number, p4d_error *err)
 	return p4d_fix(err, "./configure --with-cuda-architectures=%d", device->sm);
 }
 
-/* Opens the GPU, and describes it. */
+/* Opens the GPU, and fills the description of the device. */
 static int take_device(p4d_device *device, int number, p4d_error *err)
 {
 	struct cudaDeviceProp properties;
@@ -144,7 +144,7 @@ static int open_parts(p4d_cuda *c, p4d_error *err)
 	return p4d_gemm_open(&c->products, err);
 }
 
-/* Without it, p4d's own kernels are used. */
+/* Opens fused attention. If that fails, p4d's own kernels are used. */
 static void open_fused(p4d_device *device)
 {
 	const char *wanted = getenv("P4D_CUDNN");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table's operations except memory and attention: each queues its kernels. */
+/* Operations of the device table except memory and attention. Each queues its kernels. */
 #include "device/cuda/cuda_internal.h"
 #include "device/cuda/kernels.h"
 
@@ -24,7 +24,7 @@
 	{ \
 		QUEUE(name, P4D_LIST arguments); \
 	}
-#define HOST(name, parameters, arguments) /* stay NULL */
+#define HOST(name, parameters, arguments) /* operations of the host stay NULL */
 #include "device/operations.def"
 
 static void leave(p4d_device *device, unsigned multiprocessors)
@@ -156,6 +156,6 @@ void p4d_cuda_operations_table(p4d_device *device)
 	device->accumulate = accumulate;
 #define TYPED(name, parameters, arguments) device->name = queue_##name;
 #define PLAIN TYPED
-#define HOST(name, parameters, arguments) /* stay NULL */
+#define HOST(name, parameters, arguments) /* operations of the host stay NULL */
 #include "device/operations.def"
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The order of streams, and waiting for them. */
+/* Streams of the device table: their order, and waiting for them. */
 #include <stdlib.h>
 
 #include "device/cuda/cuda_internal.h"
@@ -70,7 +70,10 @@ static p4d_cuda_opened *add_opened(p4d_cuda *c, p4d_error *err)
 	return o;
 }
 
-/* High priority: communication starts as soon as any block of an operation ends. */
+/*
+ * Opens a stream of high priority: communication then starts as soon as any thread block of an operation
+ * ends.
+ */
 static int stream_open(p4d_device *device, void **stream, p4d_error *err)
 {
 	p4d_cuda_opened *o = add_opened(p4d_cuda_of(device), err);
@@ -116,7 +119,10 @@ static void event_wait(p4d_device *device, void *waiter, void *event)
 	p4d_cuda_check(c, cudaStreamWaitEvent(stream_of(c, waiter), event, 0), "event_wait");
 }
 
-/* A wait refers to the last record at that time, so one event is enough for all. */
+/*
+ * Makes one stream wait for another. One event is enough for all calls, because a wait refers to the event's
+ * last record at that time.
+ */
 static void stream_wait(p4d_device *device, void *waiter, void *awaited)
 {
 	p4d_cuda *c = p4d_cuda_of(device);

@@ -14,7 +14,7 @@ int p4d_cudnn_open(p4d_cudnn *cudnn, p4d_error *err)
 
 	if (!library)
 		return p4d_fail(err, P4D_E_DEVICE, "%.300s", dlerror());
-		/* the POSIX way to get a function pointer */
+		/* The POSIX way to convert the result of dlsym to a function pointer. */
 #define FIND(name) \
 	*(void **)&cudnn->name = dlsym(library, "cudnn" #name); \
 	if (!cudnn->name) \

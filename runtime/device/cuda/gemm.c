@@ -9,7 +9,7 @@
 
 #include "device/cuda/gemm_internal.h"
 
-/* The library's default, and what its widest access takes. */
+/* The alignment that cuBLASLt assumes by default, and that of its widest access, in bytes. */
 enum { MOST_ALIGNMENT = 256, WIDEST_ACCESS = 16 };
 
 int p4d_gemm_open(p4d_gemm **products, p4d_error *err)
@@ -61,7 +61,7 @@ void p4d_gemm_set_workspace(p4d_gemm *p, void *workspace, uint64_t bytes)
 {
 	p->workspace = workspace;
 	p->workspace_bytes = bytes;
-	forget(p); /* the choice of algorithms depends on it */
+	forget(p); /* the choice of algorithms depends on the workspace */
 }
 
 void p4d_gemm_time(p4d_gemm *p, bool on)
@@ -82,9 +82,9 @@ static uint32_t alignment_of(const void *address)
 }
 
 /*
- * Matrices follow each other in a buffer, so that of sizes that are no multiples of 256 bytes each layer has
- * other alignments. To the library they are one form: all its operands lie at 256 bytes, or none at more than
- * its widest access takes.
+ * Matrices follow one another in a buffer. If their sizes are no multiples of 256 bytes, each layer has other
+ * alignments. To keep the number of forms small, p4d tells the library one of two alignments: 256 bytes, or
+ * that of its widest access.
  */
 static p4d_gemm_form of_few_alignments(p4d_gemm_form f)
 {
@@ -138,7 +138,7 @@ static cublasStatus_t describe_scales(const p4d_gemm_shape *s)
 }
 #endif
 
-/* x and w are swapped: w is the left operand. */
+/* Describes a matmul. x and w are swapped, so w is the left operand. */
 static p4d_gemm_form form_of(const p4d_gemm_call *p)
 {
 	const int32_t type = p->type == P4D_DT_BF16 ? CUDA_R_16BF : CUDA_R_32F;
@@ -171,8 +171,10 @@ static p4d_gemm_form form_of(const p4d_gemm_call *p)
 	return f;
 }
 
-/* The codes of both operands are stored in rows along the depth, which all GPUs with FP8 support. b is the
- * left operand. */
+/*
+ * Describes an FP8 matmul. The codes of both operands are stored in rows along the depth, which all GPUs with
+ * FP8 support. b is the left operand.
+ */
 static p4d_gemm_form form_of_fp8(const p4d_gemm_fp8_call *p)
 {
 	const p4d_gemm_form f = {
@@ -230,9 +232,7 @@ static cublasStatus_t describe(p4d_gemm_shape *s)
 	return status;
 }
 
-/*
- * The description also contains the address of the scales; the choice of an algorithm does not depend on it.
- */
+/* Stores the addresses of scales in the description; the choice of an algorithm does not depend on it. */
 static cublasStatus_t set_scales(const p4d_gemm_shape *s, const void *a, const void *b)
 {
 	if (!s->form.scaled)
@@ -246,8 +246,10 @@ static cublasStatus_t set_scales(const p4d_gemm_shape *s, const void *a, const v
 						    sizeof(b));
 }
 
-/* An empty entry of the table, which counts from here on: one more, or that of the shape whose use is longest
- * ago. */
+/*
+ * Returns an empty entry of the table: a new one or, if the table is full, the entry of the shape that was
+ * not used for the longest time.
+ */
 static p4d_gemm_shape *room_for_shape(p4d_gemm *p)
 {
 	p4d_gemm_shape *oldest = p->shapes;
@@ -261,7 +263,10 @@ static p4d_gemm_shape *room_for_shape(p4d_gemm *p)
 	return oldest;
 }
 
-/* A model has a few tens of shapes: a linear search is enough. Scales: in FP8. */
+/*
+ * Finds the entry of a shape, or makes it. A model has a few tens of shapes, so a linear search is enough.
+ * Scales: only for FP8.
+ */
 static cublasStatus_t find(p4d_gemm *p, const p4d_gemm_form *f, const void *a_scales, const void *b_scales,
 			   p4d_gemm_shape **found)
 {
@@ -319,7 +324,7 @@ static p4d_gemm_form whole_form(const p4d_gemm *p, p4d_gemm_form f)
 	return of_few_alignments(f);
 }
 
-/* A matmul of depth 0, which the library refuses: gives 0, or the added matrix. */
+/* Handles a matmul of depth 0, which the library refuses: the result is 0, or the added matrix. */
 static cudaError_t without_depth(cudaStream_t stream, const p4d_gemm_form *f, const p4d_gemm_operands *x)
 {
 	const size_t element = f->to == CUDA_R_32F ? 4 : 2, row = f->m * element, apart = f->ldc * element;
@@ -330,7 +335,7 @@ static cudaError_t without_depth(cudaStream_t stream, const p4d_gemm_form *f, co
 		      : cudaMemset2DAsync(x->to, apart, 0, row, f->n, stream);
 }
 
-/* Scales: in FP8. */
+/* Queues a matmul. Scales: only for FP8. */
 static int multiply(p4d_gemm *p, cudaStream_t stream, const p4d_gemm_form *f, const p4d_gemm_operands *x,
 		    const void *a_scales, const void *b_scales, p4d_error *err)
 {

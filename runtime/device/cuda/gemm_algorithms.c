@@ -10,7 +10,7 @@
 #include "base/hash.h"
 #include "device/cuda/gemm_internal.h"
 
-/* How often an algorithm runs; its shortest time counts, because clocks have risen by then. */
+/* Number of runs of each algorithm. The shortest time counts, because clocks have risen by then. */
 enum { ROUNDS = 4 };
 /* An algorithm other than the first must take less than this share of the first one's time; a smaller gain
  * is noise, and changes roundings. */
@@ -75,7 +75,7 @@ void p4d_gemm__close_timing(p4d_gemm *p)
 		cudaEventDestroy(p->until);
 }
 
-/* An algorithm that the library does not run counts as infinitely slow. */
+/* Times one run. An algorithm that the library cannot run counts as infinitely slow. */
 static cudaError_t time_once(p4d_gemm *p, cudaStream_t stream, p4d_gemm_shape *s, unsigned i,
 			     const p4d_gemm_operands *operands, float *milliseconds)
 {
@@ -102,7 +102,7 @@ static void choose_fastest(p4d_gemm_shape *s)
 	s->chosen = s->milliseconds[best] < worth_it * s->milliseconds[0] ? best : 0;
 }
 
-/* The first round loads code, so it does not count. */
+/* Times the algorithms in several rounds. The first round also loads code, so it does not count. */
 cudaError_t p4d_gemm__time(p4d_gemm *p, cudaStream_t stream, p4d_gemm_shape *s,
 			   const p4d_gemm_operands *operands)
 {
@@ -126,7 +126,10 @@ cudaError_t p4d_gemm__time(p4d_gemm *p, cudaStream_t stream, p4d_gemm_shape *s,
 	return cudaSuccess;
 }
 
-/* A hash of everything that proposals depend on except the GPU: a job has only one kind of GPU. */
+/*
+ * A hash of everything that the library's proposals depend on, except the GPU, because a job has only one
+ * kind of GPU.
+ */
 static uint64_t hash_of(const p4d_gemm *p, const p4d_gemm_form *f)
 {
 	uint64_t hash = p4d_hash_bytes((const char *)f, sizeof(*f));

@@ -18,7 +18,7 @@ typedef struct block {
 	p4d_sdpa_shape shape;
 } block;
 
-/* Elements of a token: in its query heads; in its key heads. */
+/* Number of elements of a token in all query heads. The next function: in all key heads. */
 static uint64_t query_width(const p4d_attention_shape *s)
 {
 	return s->heads * s->head_dim;
@@ -71,7 +71,7 @@ static block block_of(const p4d_cuda *c, const p4d_attention_shape *s, unsigned 
 	return b;
 }
 
-/* Requirements of cuDNN's 16-byte accesses. */
+/* Whether all addresses and strides fit cuDNN's accesses of 16 bytes. */
 static bool aligned(const p4d_attention_shape *s, const p4d_sdpa_call *call)
 {
 	const uintptr_t all = (uintptr_t)call->q | (uintptr_t)call->k | (uintptr_t)call->v |
@@ -82,7 +82,10 @@ static bool aligned(const p4d_attention_shape *s, const p4d_sdpa_call *call)
 	return (all | s->query_stride * BF16 | s->key_stride * BF16) % ALIGNMENT == 0;
 }
 
-/* The only place that decides which code computes a call. NULL: fused attention; else why not. */
+/*
+ * Decides which code computes a call. NULL: fused attention; else the reason why p4d's own kernels compute
+ * it.
+ */
 static const char *why_not(const p4d_cuda *c, p4d_dtype type, p4d_attention_pass pass,
 			   const p4d_attention_shape *s, const p4d_sdpa_call *call)
 {
@@ -165,7 +168,7 @@ static void run(p4d_cuda *c, const block *b, p4d_attention_pass pass, const p4d_
 	add_staged(c, b, whole->dv, s->key_stride, s->keys, 0, call.dv, key_width(s), b->at.keys);
 }
 
-/* Queries in no block see no key. */
+/* Sets the results of queries that are in no block, because they see no key. */
 static void begin_unseen(p4d_cuda *c, const p4d_attention_shape *s, const p4d_sdpa_call *call)
 {
 	const uint64_t tokens = s->batch * s->queries;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fused attention by cuDNN: one plan per shape, made at its first use. */
+/* Fused attention by cuDNN: one plan per shape, which is made when the shape is first used. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,14 +7,15 @@
 #include "device/cuda/sdpa_engine.h"
 #include "plan/cudnn_workspace.h"
 
-/* A model has two to six plans; none can be dropped while the GPU may still run it. */
+/* maximum number of plans. A model has two to six; a plan must not be dropped while the GPU may still run
+ * it. */
 enum { SHAPES = 64 };
 
 typedef struct way {
 	p4d_sdpa_shape shape;
 	p4d_sdpa_graph graph;
 	cudnnBackendDescriptor_t plan; /* NULL: cuDNN does not support the shape */
-	uint64_t borrowed;             /* borrowed bytes; 0: the planned workspace is enough */
+	uint64_t borrowed; /* bytes of lent memory that the plan needs; 0: the planned workspace is enough */
 	p4d_error why;
 } way;
 
@@ -127,7 +128,7 @@ bool p4d_sdpa_takes(p4d_sdpa *f, const p4d_sdpa_shape *shape, const char **why)
 	return false;
 }
 
-/* cuDNN cannot reuse a variant pack for other addresses. */
+/* Runs a plan. cuDNN cannot reuse a variant pack for other addresses, so this makes a new one. */
 static cudnnStatus_t execute(p4d_sdpa *f, const way *w, void *const *addresses, void *workspace)
 {
 	const p4d_cudnn *cudnn = &f->cudnn;

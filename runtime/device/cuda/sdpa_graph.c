@@ -5,7 +5,7 @@
 
 typedef cudnnBackendDescriptor_t descriptor;
 
-enum { VIRTUAL = P4D_GRAPH_TENSORS }; /* tensors from here on exist inside the graph only */
+enum { VIRTUAL = P4D_GRAPH_TENSORS }; /* tensors with this number or above exist only inside the graph */
 enum { ALIGNMENT = 16, STATISTICS_ALIGNMENT = 4 };
 
 typedef struct extent {
@@ -99,8 +99,10 @@ static extent turned(extent e)
 			{e.stride[0], e.stride[1], e.stride[3], e.stride[2]}};
 }
 
-/* Each is a separate tensor. They are made in the order of use, and a tensor's number is its index among
- * all descriptors. */
+/*
+ * Makes a tensor that exists only inside the graph. Tensors are made in the order of use, and a tensor's
+ * number is its index among all descriptors.
+ */
 static descriptor inner(p4d_sdpa_graph *g, cudnnDataType_t type, extent e)
 {
 	return tensor(g, VIRTUAL + (int64_t)g->count, type, e, false);
@@ -188,7 +190,7 @@ static descriptor reshape(p4d_sdpa_graph *g, descriptor x, descriptor to)
 	return to;
 }
 
-/* Element by element; axis: for GEN_INDEX. b, third: NULL if the mode takes none. */
+/* An elementwise operation. axis: only for GEN_INDEX. b, third: NULL if the mode has no such operand. */
 typedef struct pointwise {
 	cudnnPointwiseMode_t mode;
 	cudnnDataType_t type; /* type of its arithmetic; 0 is FLOAT */
@@ -217,7 +219,7 @@ static descriptor compute(p4d_sdpa_graph *g, pointwise p)
 	return p.to;
 }
 
-/* Both in fp32. */
+/* Applies an operation to two fp32 tensors. */
 static descriptor pair(p4d_sdpa_graph *g, cudnnPointwiseMode_t mode, descriptor x, descriptor b,
 		       descriptor to)
 {
@@ -244,7 +246,7 @@ static descriptor shifted(p4d_sdpa_graph *g, const p4d_sdpa_shape *s, cudnnPoint
 				      .to = inner(g, CUDNN_DATA_INT32, of_scores(s))});
 }
 
-/* Query i sees key j where i + keys - queries >= j. */
+/* Masks scores: query i sees key j if i + keys - queries >= j. */
 static descriptor masked(p4d_sdpa_graph *g, const p4d_sdpa_shape *s, descriptor scores)
 {
 	if (!s->causal)
@@ -328,7 +330,7 @@ static descriptor row_sums(p4d_sdpa_graph *g, const p4d_sdpa_shape *s, descripto
 	const extent e = whole(s->batch, s->heads, s->queries, s->head_dim);
 	const descriptor products = pair(g, CUDNN_POINTWISE_MUL, d_o, o, inner(g, fp32, e));
 	const descriptor sum = reduce(g, CUDNN_REDUCE_TENSOR_ADD, products, inner(g, fp32, of_rows(s)));
-	/* the dropout factor in cuDNN's pattern */
+	/* cuDNN's pattern has a dropout factor, which is 1 here */
 	const descriptor one = scalar(g, P4D_GRAPH_ONE, fp32);
 
 	return pair(g, CUDNN_POINTWISE_MUL, sum, one, tensor(g, P4D_GRAPH_ROW_SUMS, fp32, of_rows(s), false));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* No fused attention: for a build without cuDNN's headers. */
+/* Replaces fused attention in a build without cuDNN's headers. */
 #include "device/cuda/sdpa.h"
 
 int p4d_sdpa_open(p4d_sdpa **fused, int sm, cudaStream_t stream, p4d_error *err)
