@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { TAIL = 16 << 10, LINES = 40 };
+enum { TAIL = 16 << 10, OUTPUT = 256 << 10, LINES = 40, LINE = 2000 };
 
 /* The end of a rank's file; "" if there is none. */
 static void read_tail(const p4d_player *player, const char *name, uint64_t rank, char *buf, size_t size)
@@ -122,24 +122,43 @@ static void print_advice(const char *text)
 		fprintf(stderr, "p4d: %s\n", advice);
 }
 
-void p4d_played_progress__print_output(const p4d_player *player, uint64_t rank)
+/* Prints the lines. Of a very long line, such as an error that prints its arguments, the end is left out. */
+static void print_lines(const char *at)
 {
-	char text[TAIL], *from;
+	while (*at) {
+		const size_t length = strcspn(at, "\n");
+
+		if (length > LINE)
+			fprintf(stderr, "%.*s ... (%zu more bytes)\n", LINE, at, length - LINE);
+		else
+			fprintf(stderr, "%.*s\n", (int)length, at);
+		at += length + (at[length] == '\n');
+	}
+}
+
+/* Where the last lines of a text begin. */
+static const char *last_lines(const char *text)
+{
+	const char *from = text + strlen(text);
 	int lines = 0;
 
-	read_tail(player, "output", rank, text, sizeof(text));
-	if (player->verbose) { /* it is there already */
-		print_advice(text);
-		return;
-	}
-	from = text + strlen(text);
 	while (from > text && lines <= LINES)
 		lines += *--from == '\n';
-	if (*from == '\n')
-		from++;
-	if (!*from)
+	return from + (*from == '\n');
+}
+
+void p4d_played_progress__print_output(const p4d_player *player, uint64_t rank)
+{
+	char *text = malloc(OUTPUT);
+
+	if (!text)
 		return;
-	fprintf(stderr, "p4d: the last lines that rank %" PRIu64 " printed:\n%s%s", rank, from,
-		from[strlen(from) - 1] == '\n' ? "" : "\n");
+	read_tail(player, "output", rank, text, OUTPUT);
+	const char *from = player->verbose ? text : last_lines(text);
+	if (!player->verbose && *from) { /* with --verbose it is on the terminal already */
+		fprintf(stderr, "p4d: the last lines that rank %" PRIu64 " printed:\n", rank);
+		print_lines(from);
+	}
 	print_advice(from);
+	free(text);
 }

@@ -110,10 +110,12 @@ static void print_peak(const p4d_rehearsed *r, const p4d_gpu *gpu)
 {
 	const p4d_rehearsed_phase *peak = p4d_rehearsed__peak(r);
 
-	printf("Rank %" PRIu64 ": %.1f of %.1f GiB on the GPU (%.0f %%)", r->played.rank,
-	       p4d_to_gib(r->device), p4d_to_gib(gpu->usable_bytes), share(r->device, gpu->usable_bytes));
+	printf("Rank %" PRIu64 ": ", r->played.rank);
+	if (r->device || !peak) /* a program that was killed has not said what lies outside PyTorch */
+		printf("%.1f of %.1f GiB on the GPU (%.0f %%)%s", p4d_to_gib(r->device),
+		       p4d_to_gib(gpu->usable_bytes), share(r->device, gpu->usable_bytes), peak ? "; " : "");
 	if (peak)
-		printf("; PyTorch allocated %.2f and reserved %.2f GiB, most in %s of step %" PRIu64,
+		printf("PyTorch allocated %.2f and reserved %.2f GiB, most in %s of step %" PRIu64,
 		       p4d_to_gib(r->allocated), p4d_to_gib(r->reserved), peak->name, peak->step);
 	puts(".");
 }

@@ -19,6 +19,12 @@ exits 9 p4d rehearse -- ./fails
 prints "Verdict: incomplete" "the program ended with status 3"
 says "the last lines that rank 0 printed:" "line 99"
 ! printf '%s' "$err" | grep -q "line 9$" || fail "it prints more than the last lines"
+# of an error of many kilobytes in one line, the beginning says what it is
+printf '#!/bin/sh\nprintf "ValueError: too %%090000d\\n" 1\nexit 1\n' >"$work/chatters"
+chmod +x "$work/chatters"
+exits 9 p4d rehearse -- ./chatters
+says "ValueError: too 000" "more bytes)"
+[ "$(printf '%s' "$err" | wc -c)" -lt 4000 ] || fail "it prints all of a very long line"
 printf '#!/bin/sh\nprintf '\''{"phase": "forward", "step": 2, "reserved": 3221225472}\\n'\'' >"$P4D_REHEARSAL_PHASES"\nsleep 2\nexec "$@"\n' \
 	>"$work/steps"
 chmod +x "$work/steps"
