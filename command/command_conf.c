@@ -209,10 +209,11 @@ static void compare_row(const p4d_site *site, const p4d_partition_facts *row, no
 			     row->partition, row->gpu_type, row->partition);
 		else
 			note(n,
-			     "partition %s has no gpu in p4d.conf; from its GRES type \"%s\" p4d takes it "
-			     "for %s%s",
+			     "partition %s has no gpu in p4d.conf; because of its GRES type \"%s\", p4d "
+			     "assumes %s%s",
 			     row->partition, row->gpu_type, gpu->name,
-			     ambiguous > 1 ? ", the smallest of several; set gpu in the partition's section"
+			     ambiguous > 1 ? ", the one with the least memory of several; set gpu in the "
+					     "partition's section"
 					   : "");
 		return;
 	}
@@ -481,7 +482,7 @@ static void print_programs(const p4d_site *site)
 	const char *name, *is;
 
 	for (size_t i = 0; (name = p4d_site_program_at(site, i, &is)); i++)
-		printf("Scripts that start %s: read as %s.\n", name, is);
+		printf("p4d reads scripts that start %s as if they started %s.\n", name, is);
 }
 
 /* Settings that have no column. */
@@ -490,9 +491,9 @@ static void print_details(const p4d_site *site, const p4d_site_job *asked)
 	subject s;
 
 	if (p4d_site_policy_depends_on_accounts(site))
-		puts(
-		    "Default and parent accounts and default QOSes count too, which are not considered here. "
-		    "Without accounting (slurmdbd), accounts and QOSes are believed as users type them.");
+		puts("slurmctld also applies sections of default and parent accounts and of default QOSes, "
+		     "which this output does not show. Without accounting (slurmdbd), p4d cannot check the "
+		     "accounts and QOSes that users type.");
 	if (!asks_for_a_job(asked)) {
 		puts("* default partition; (others) is every partition without a section.\n"
 		     "Sections of QOSes, accounts, users and reservations may change this for their jobs: "
@@ -501,7 +502,7 @@ static void print_details(const p4d_site *site, const p4d_site_job *asked)
 	}
 	next_subject(site, asked, 0, &s);
 	if (s.policy.min_gpus)
-		printf("Jobs with fewer than %" PRIu32 " GPUs are not judged.\n", s.policy.min_gpus);
+		printf("p4d does not check jobs with fewer than %" PRIu32 " GPUs.\n", s.policy.min_gpus);
 	if (s.policy.message)
 		printf("Refusals end with: %s\n", s.policy.message);
 }

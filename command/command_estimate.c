@@ -135,7 +135,7 @@ static void print_imbalance(const p4d_subject *subject, const judged *j)
 	if (j->layout.ep == 1 || !j->layout.experts || !j->estimate.capacity_bytes)
 		return;
 	if (most >= P4D_MOST_IMBALANCE)
-		puts("Imbalance of experts: the job fits with any");
+		puts("Imbalance of experts: the job fits with any imbalance");
 	else if (most > 0)
 		printf("Imbalance of experts: the job fits up to %.2f (now %.4g)\n", floor(100 * most) / 100,
 		       j->layout.imbalance);
@@ -325,7 +325,7 @@ static int estimate(p4d_subject *subject, const p4d_line *line, p4d_error *err)
 	if (p4d_subject_open(subject, line, false, err) < 0)
 		return -1;
 	if (line->html && subject->request.value[P4D_WORKLOAD] != P4D_WORKLOAD_TRAIN)
-		return p4d_fail(err, P4D_E_USAGE, "--html has a page only for training");
+		return p4d_fail(err, P4D_E_USAGE, "--html writes a page only for training");
 	if (subject->request.value[P4D_WORKLOAD] == P4D_WORKLOAD_SERVE)
 		return p4d_serving_report(subject, line->largest == P4D_SEQ_LEN, line->json, err);
 	if (subject->request.value[P4D_WORKLOAD] >= P4D_WORKLOAD_RL &&

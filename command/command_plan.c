@@ -240,9 +240,8 @@ static const char *ties_of(const plans *p)
 
 	for (size_t i = 1; i < p->count; i++)
 		slower = slower || p->found[i].step.seconds < p->found[i - 1].step.seconds;
-	return p->timed && slower
-		   ? "Step times within 1.5 % are ties. Of these the layout with less memory comes first."
-		   : NULL;
+	return p->timed && slower ? "Layouts whose step times differ by less than 1.5 % are sorted by memory."
+				  : NULL;
 }
 
 /* A submission prefers a layout below `safe`, even if it is slower. */
@@ -391,7 +390,8 @@ static int print_text(const p4d_subject *subject, const plans *p, p4d_error *err
 	if (ties_of(p))
 		printf("\n%s\n", ties_of(p));
 	if (folds(p))
-		puts("\nLayouts with the same predictions share a row. --all prints a row for each layout.");
+		puts("\nLayouts with the same memory and step time share a row. --all prints a row for each "
+		     "layout.");
 	puts("\nFlags for sbatch:");
 	for (size_t i = 0; i < p->count; i++)
 		if (!is_folded(p, i))
@@ -466,11 +466,11 @@ static int print_places(const p4d_subject *subject, const p4d_line *line, const 
 				       p4d_report_json_messages(subject->messages, subject->message));
 		return p4d_report_json_print(object, err);
 	}
-	printf("%s, %s tokens, global batch %s%s; fastest first, without what another beats in time and "
-	       "GPU-hours\n\n",
+	printf("%s, %s tokens, global batch %s%s; fastest first; rows that another row beats in time and "
+	       "GPU-hours are left out\n\n",
 	       subject->model, tokens_text(tokens, amount),
 	       p4d_defaults_batch_text(best, "--", batch, sizeof(batch)),
-	       one_batch(places) ? "" : ", less with fewer GPUs");
+	       one_batch(places) ? "" : ", smaller with fewer GPUs");
 	if (p4d_places_print(places, tokens, line->top ? line->top : USUAL_PLACES, err) < 0)
 		return -1;
 	fflush(stdout);
@@ -516,7 +516,7 @@ static int plan(p4d_subject *subject, const p4d_line *line, plans *p, p4d_error 
 	    (line->partitions || line->env || subject->request.value[P4D_WORKLOAD] != P4D_WORKLOAD_TRAIN))
 		return p4d_fail(
 		    err, P4D_E_USAGE,
-		    "--html has a page only for layouts of training, without --partitions and --env");
+		    "--html writes a page only for layouts of training, without --partitions and --env");
 	if (p4d_is_set(&subject->request, P4D_WORKLOAD) &&
 	    subject->request.value[P4D_WORKLOAD] == P4D_WORKLOAD_SERVE && !line->env)
 		return line->partitions ? p4d_serving_places(subject, line, err)

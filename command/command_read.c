@@ -215,7 +215,8 @@ static void print_defaults(const p4d_reading *r)
 		any = any || is_default(r, i);
 	if (!any)
 		return;
-	printf("\nNot in the script, so as %s does by default:\n\n", release ? release : "the program");
+	printf("\nNot in the script, so p4d takes the defaults of %s:\n\n",
+	       release ? release : "the program");
 	print_values(r, true);
 }
 
@@ -229,7 +230,7 @@ static void print_text(const p4d_reading *r, const char *name)
 	}
 	printf("%s: %s (%s), started at %s%s\n\n", name, r->program, p4d_reading_framework(r),
 	       place(r->file, r->line, from, sizeof(from)),
-	       r->certain ? "" : ", if a test allows that p4d cannot decide");
+	       r->certain ? "" : ", if a condition is true that p4d cannot decide");
 	print_values(r, false);
 	print_defaults(r);
 	print_unknown(r);
@@ -237,7 +238,8 @@ static void print_text(const p4d_reading *r, const char *name)
 	for (unsigned i = 0; i < r->unknowns; i++)
 		lacks += !r->unknown[i].doubt;
 	if (*estimate_command(r, command, sizeof(command)))
-		printf("\nWhat it would hold%s:\n\n  %s\n", lacks ? ", once the rest is given" : "", command);
+		printf("\nTo estimate its memory%s:\n\n  %s\n",
+		       lacks ? ", once you add the missing values" : "", command);
 }
 
 /* Whether two jobs train the same, as those of a loop over learning rates do. */

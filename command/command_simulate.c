@@ -133,23 +133,25 @@ static int print_text(const p4d_subject *subject, const simulated *s, p4d_error 
 		printf("\nBubble: %.1f %%, step time %s\n\n", 100 * timeline->bubble_fraction,
 		       p4d_report_seconds(timeline->seconds, seconds));
 	else
-		printf(
-		    "\nBubble: %.1f %%, step time %.1f passes: %s, so the forward pass of a chunk and each "
-		    "of its two gradients take 1\n\n",
-		    100 * timeline->bubble_fraction, timeline->seconds,
-		    !p4d_on_gpu(s->layout.device) ? "no performance data for CPUs"
-		    : subject->capacity.gpu       ? "no performance data for this GPU"
-						  : "no GPU given");
+		printf("\nBubble: %.1f %%, step time %.1f passes: %s, so p4d counts the forward pass of a "
+		       "chunk and each of its two gradients as 1 pass\n\n",
+		       100 * timeline->bubble_fraction, timeline->seconds,
+		       !p4d_on_gpu(s->layout.device) ? "no performance data for CPUs"
+		       : subject->capacity.gpu       ? "no performance data for this GPU"
+						     : "no GPU given");
 	if (print_stages(s, err) < 0)
 		return -1;
 	putchar('\n');
 	if (s->simulation.schedule.chunks > 1)
-		printf("In flight: chunks of micro-batches, %u chunks per stage\n",
+		printf("In flight: chunks of micro-batches whose activations the stage stores, %u chunks per "
+		       "stage\n",
 		       s->simulation.schedule.chunks);
 	else if (s->layout.slices > 1)
-		printf("In flight: slices of micro-batches, %" PRIu64 " each\n", s->layout.slices);
+		printf("In flight: slices of micro-batches whose activations the stage stores, %" PRIu64
+		       " slices per micro-batch\n",
+		       s->layout.slices);
 	else
-		puts("In flight: micro-batches");
+		puts("In flight: micro-batches whose activations the stage stores");
 	if (s->timed.known)
 		p4d_report_step(subject->capacity.gpu, &s->timed);
 	fflush(stdout);

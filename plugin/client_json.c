@@ -11,8 +11,8 @@ static const p4d_json_calls *open_json(p4d_error *err)
 	if (!json)
 		json = p4d_module_open("libp4d-json.so", "p4d_json", path, sizeof(path), &why);
 	if (!json)
-		p4d_fail(err, P4D_E_INSTALLATION,
-			 "%.200s is not usable, so model files cannot be read: %.200s", path, why);
+		p4d_fail(err, P4D_E_INSTALLATION, "cannot use %.200s, so p4d cannot read model files: %.200s",
+			 path, why);
 	return json;
 }
 

@@ -18,9 +18,9 @@ static const p4d_reader_calls *open_reader(void)
 	if (reader)
 		return reader;
 	if (p4d_client_talks())
-		slurm_spank_log("p4d: %s is not usable, so the job script was not read: reinstall p4d (-v "
-				"shows why)",
-				path);
+		slurm_spank_log(
+		    "p4d: cannot use %s, so p4d did not read the job script: reinstall p4d (-v shows why)",
+		    path);
 	slurm_verbose("p4d: %s", why);
 	return NULL;
 }

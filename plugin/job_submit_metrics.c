@@ -185,7 +185,8 @@ static void put_state(p4d_text *text, const p4d_metrics_state *state)
 	p4d_text_add(text, "p4d_info{");
 	put_label(text, "release", state->release);
 	p4d_text_print(text, ",mode=\"%s\"} 1\n", state->mode);
-	put_head(text, "p4d_conf_valid", "gauge", "Whether p4d.conf, as it is now, is in force.");
+	put_head(text, "p4d_conf_valid", "gauge",
+		 "1 if the present p4d.conf is in force, 0 if it has an error.");
 	p4d_text_print(text, "p4d_conf_valid %d\n", state->conf_is_valid);
 	put_head(text, "p4d_conf_loaded_seconds", "gauge",
 		 "When the configuration in force was loaded, in seconds since 1970.");

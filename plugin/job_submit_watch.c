@@ -308,7 +308,9 @@ static void start_thread(void)
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (!running) {
 		pthread_cond_destroy(&wake);
-		slurm_error("p4d: cannot watch %s (no thread); edits need a restart", conf_path);
+		slurm_error("p4d: cannot watch %s, because no thread could be started; after an edit, "
+			    "restart slurmctld",
+			    conf_path);
 	}
 }
 
@@ -325,7 +327,7 @@ static p4d_site *first_site(void)
 		slurm_info("p4d: the last good configuration is in force: %s", kept_path);
 		return fresh;
 	}
-	slurm_info("p4d: without a configuration p4d only observes (%s)", err.text);
+	slurm_info("p4d: there is no configuration, so p4d runs in mode observe (%s)", err.text);
 	fresh = p4d_site_default(NULL, P4D_MODE_OBSERVE, &err);
 	if (!fresh)
 		slurm_error("p4d: [P4D%03d] %s; jobs are not checked until this is fixed", err.code,

@@ -14,8 +14,7 @@ static const p4d_client_calls *open_library(void)
 	if (calls)
 		return calls;
 	slurm_spank_log(
-	    "p4d: %s is not usable, so p4d did not look at this job here: reinstall p4d (-v shows why)",
-	    path);
+	    "p4d: cannot use %s, so p4d did not check this job here: reinstall p4d (-v shows why)", path);
 	slurm_verbose("p4d: %s", why);
 	return NULL;
 }

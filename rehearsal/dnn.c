@@ -89,8 +89,8 @@ static void load(void)
 	if (real.create && real.set && real.get && real.finalize && real.destroy)
 		real.device = describe_device();
 	if (!real.device)
-		p4d_report_doubt("cuDNN before 9.8 plans with a device only: workspaces of convolutions and "
-				 "attention are missing");
+		p4d_report_doubt("cuDNN before 9.8 needs a real GPU to plan, so workspaces of convolutions "
+				 "and attention are not counted");
 }
 
 /* NULL: this release has no device descriptors. */

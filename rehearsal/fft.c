@@ -109,7 +109,7 @@ static int plan_of(int rank, const long long *n, size_t element, long long batch
 		return FFT_INVALID_VALUE;
 	if (rank > 1 || n[0] > IN_ONE_KERNEL || !has_small_factors(n[0])) {
 		*area = bytes;
-		p4d_report_doubt("work areas of cuFFT are taken to be as large as what is transformed");
+		p4d_report_doubt("p4d assumes that a work area of cuFFT is as large as the transformed data");
 	}
 	return FFT_OK;
 }

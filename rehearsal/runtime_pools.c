@@ -39,7 +39,7 @@ ENTRY int cudaMallocAsync(void **address, size_t bytes)
 	*address = p4d_account_take(bytes, device);
 	if (!*address)
 		return p4d_result(CUDA_OUT_OF_MEMORY);
-	p4d_report_doubt("what a stream-ordered pool keeps is an assumption");
+	p4d_report_doubt("p4d assumes how much memory a stream-ordered pool keeps");
 	pthread_mutex_lock(&lock);
 	count(&pools[device], (bytes + 511) / 512 * 512);
 	pthread_mutex_unlock(&lock);

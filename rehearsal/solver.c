@@ -64,8 +64,8 @@ static int elements(uint64_t count, int batch, int *out)
 {
 	if (__builtin_mul_overflow(count, (uint64_t)(batch > 0 ? batch : 0), &count) || count > INT32_MAX)
 		return 3; /* CUSOLVER_STATUS_INVALID_VALUE */
-	p4d_report_doubt(
-	    "workspaces of cuSOLVER are assumptions, except that of singular values by Jacobi's method");
+	p4d_report_doubt("p4d assumes the sizes of cuSOLVER's workspaces, except that of singular values by "
+			 "Jacobi's method");
 	*out = (int)count;
 	return SOLVER_OK;
 }
@@ -294,8 +294,8 @@ static size_t type_bytes(int type)
 
 static int bytes(uint64_t count, int type, size_t *on_device, size_t *on_host)
 {
-	p4d_report_doubt(
-	    "workspaces of cuSOLVER are assumptions, except that of singular values by Jacobi's method");
+	p4d_report_doubt("p4d assumes the sizes of cuSOLVER's workspaces, except that of singular values by "
+			 "Jacobi's method");
 	*on_host = 0;
 	return __builtin_mul_overflow(count, type_bytes(type), on_device) ? 3 : SOLVER_OK;
 }

@@ -84,7 +84,7 @@ SETTING(cusparseSpMatSetAttribute)
 /* cuSPARSE's documents do not say how large its workspaces are. */
 static int workspace(size_t *bytes)
 {
-	p4d_report_doubt("workspaces of cuSPARSE are not known and not counted");
+	p4d_report_doubt("workspaces of cuSPARSE are not known, so p4d does not count them");
 	*bytes = 0;
 	return SPARSE_OK;
 }

@@ -180,7 +180,8 @@ int p4d_accounting__records_end(p4d_accounting_records *r, p4d_error *err)
 	if (!r->too_many)
 		return 0;
 	p4d_fail(err, P4D_E_IO,
-		 "sacct has more than %zu jobs with GPUs, which take more than %" PRIu64 " GiB of memory",
+		 "sacct has more than %zu jobs with GPUs; p4d would need more than %" PRIu64
+		 " GiB of memory for them",
 		 r->jobs->count, most_bytes >> 30);
 	return p4d_fix(err, "--since=DATE with a later date");
 }

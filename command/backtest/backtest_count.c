@@ -26,8 +26,8 @@ const char *const p4d_backtest__verdict_names[P4D_BACKTEST_VERDICTS] = {[P4D_BAC
 const char *const p4d_backtest__stage_titles[P4D_BACKTEST_STAGES] = {
     [P4D_BACKTEST_OF_GPUS] = "jobs with GPUs",
     [P4D_BACKTEST_STORED] = "with a stored script",
-    [P4D_BACKTEST_KNOWN] = "that starts a training p4d knows",
-    [P4D_BACKTEST_WHOLE] = "of which p4d could read all numbers",
+    [P4D_BACKTEST_KNOWN] = "with a script that starts a training that p4d knows",
+    [P4D_BACKTEST_WHOLE] = "with a script in which p4d could read all numbers",
     [P4D_BACKTEST_JUDGED] = "judged"};
 
 bool p4d_backtest_is_death(p4d_backtest_end end)

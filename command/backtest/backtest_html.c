@@ -105,9 +105,9 @@ static int write_stages(FILE *to, const p4d_backtest *b, p4d_error *err)
 	for (int i = 0; i < P4D_BACKTEST_STAGES; i++)
 		bar[i] =
 		    (p4d_bar){.label = p4d_backtest__stage_titles[i], .part = {(double)b->stage[i].jobs}};
-	fputs("<h2>How far p4d came</h2>\n", to);
+	fputs("<h2>How many jobs p4d could check</h2>\n", to);
 	if (p4d_page_picture(to, p4d_picture_bars,
-			     &(p4d_bars){.title = "How far p4d came",
+			     &(p4d_bars){.title = "How many jobs p4d could check",
 					 .key = keys,
 					 .keys = 1,
 					 .bar = bar,
@@ -115,7 +115,7 @@ static int write_stages(FILE *to, const p4d_backtest *b, p4d_error *err)
 			     err) < 0)
 		return -1;
 	if (b->reasons) {
-		fputs("<h3>Why jobs were not judged</h3>\n", to);
+		fputs("<h3>Why p4d could not check jobs</h3>\n", to);
 		p4d_page_columns(to, columns, sizeof(columns) / sizeof(*columns));
 	}
 	for (unsigned i = 0; i < b->reasons; i++) {
@@ -161,14 +161,14 @@ static int write_page(FILE *to, const void *of, p4d_error *err)
 	p4d_page_begin(to, "p4d backtest");
 	fprintf(to, "<p>%zu jobs with GPUs have ended since ", b->rows);
 	p4d_page_text(to, b->since);
-	fprintf(to, ". p4d judged %" PRIu64 " different scripts", b->scripts);
+	fprintf(to, ". p4d checked %" PRIu64 " different scripts", b->scripts);
 	if (b->changed)
-		fprintf(to, "; of %" PRIu64 " jobs a file was changed after the job was submitted",
+		fprintf(to, "; for %" PRIu64 " jobs, a file has changed since the job was submitted",
 			b->changed);
 	fputs(".</p>\n", to);
 	write_cells(to, b);
 	write_groups(to, "Refused, but they ran", b->ran, b->rans);
-	write_groups(to, "Passed, but they died of GPU memory", b->died, b->dieds);
+	write_groups(to, "Passed, but they ran out of GPU memory", b->died, b->dieds);
 	if (write_stages(to, b, err) < 0 || write_limits(to, b, err) < 0)
 		return -1;
 	p4d_page_end(to, true);

@@ -259,13 +259,13 @@ static void say_unknown(const stored_job *s, p4d_backtest_result *r)
 
 	if (s->lost)
 		snprintf(text, sizeof(text),
-			 "its command line has lost the quotes, and the script uses arguments");
+			 "the script uses arguments, but Slurm stored its command line without quotes");
 	else if (s->reading.left.file)
 		snprintf(text, sizeof(text), "the script exits before any training");
 	else if (s->reading.incomplete)
 		snprintf(text, sizeof(text), "%s", s->reading.incomplete);
 	else if (*s->reading.program)
-		snprintf(text, sizeof(text), "%.100s is no training that p4d knows",
+		snprintf(text, sizeof(text), "p4d does not know the training program %.100s",
 			 slash ? slash + 1 : s->reading.program);
 	else
 		snprintf(text, sizeof(text), "the script starts no training that p4d knows");
@@ -285,7 +285,7 @@ static void say_not_judged(const p4d_verdict *v, p4d_backtest_result *r)
 	else if (v->policy.scripts == P4D_SCRIPTS_IGNORE)
 		name_reason("scripts = ignore in p4d.conf", r);
 	else
-		name_reason("its training is none of a language model, as far as the script says", r);
+		name_reason("the script does not seem to train a language model", r);
 }
 
 static p4d_backtest_stage stage_of(const stored_job *s, const p4d_verdict *v)
@@ -451,7 +451,7 @@ void p4d_backtest__judge(const p4d_backtest *b, const p4d_backtest_case *c, bool
 	*result = (p4d_backtest_result){.fraction = -1};
 	memory = memory ? memory : malloc(READING_BYTES);
 	if (strchr(c->job->id, '+')) {
-		fail("it is heterogeneous: p4d does not read the script of several components", result);
+		fail("it is a heterogeneous job: p4d does not read a script with several components", result);
 		return;
 	}
 	if (!memory || !p4d_backtest__line_read(&s.line, c)) {

@@ -207,11 +207,11 @@ static void settle(p4d_backtest_result *r)
 
 static void leave(p4d_backtest_result *r)
 {
-	*r = (p4d_backtest_result){.verdict = P4D_BACKTEST_NOT_JUDGED,
-				   .stage = P4D_BACKTEST_STORED,
-				   .fraction = -1,
-				   .reason =
-				       "p4d stopped at this script, or a file did not answer in a minute"};
+	*r = (p4d_backtest_result){
+	    .verdict = P4D_BACKTEST_NOT_JUDGED,
+	    .stage = P4D_BACKTEST_STORED,
+	    .fraction = -1,
+	    .reason = "p4d crashed while it read this script, or a file could not be read within a minute"};
 }
 
 int p4d_backtest__of_owner(const p4d_backtest *b, const p4d_backtest_work *work, p4d_backtest_result *result,
@@ -225,8 +225,8 @@ int p4d_backtest__of_owner(const p4d_backtest *b, const p4d_backtest_work *work,
 		int from;
 		const pid_t child = start(b, work, &o, at, &from);
 		if (child < 0)
-			return p4d_fail(err, P4D_E_IO, "a process for the scripts of %.60s: %s", work->user,
-					strerror(errno));
+			return p4d_fail(err, P4D_E_IO, "cannot start a process for the scripts of %.60s: %s",
+					work->user, strerror(errno));
 		while (at < all && receive(from, &result[at]))
 			settle(&result[at++]);
 		close(from);

@@ -33,7 +33,7 @@ static int print_cells(const p4d_backtest *b, p4d_error *err)
 {
 	p4d_table table = {.columns = 0};
 
-	puts("Jobs (GPU-hours) by their end and by what p4d would have said:\n");
+	puts("Jobs (GPU-hours) by their end and by p4d's verdict:\n");
 	p4d_table_column(&table, "END", P4D_LEFT);
 	p4d_table_column(&table, "PASSED", P4D_RIGHT);
 	p4d_table_column(&table, "WARNED", P4D_RIGHT);
@@ -90,7 +90,7 @@ static int print_stages(const p4d_backtest *b, p4d_error *err)
 {
 	p4d_table table = {.columns = 0};
 
-	puts("\nHow far p4d came:\n");
+	puts("\nHow many jobs p4d could check:\n");
 	p4d_table_column(&table, "", P4D_LEFT);
 	p4d_table_column(&table, "JOBS (GPU-HOURS)", P4D_RIGHT);
 	for (int stage = 0; stage < P4D_BACKTEST_STAGES; stage++) {
@@ -100,7 +100,7 @@ static int print_stages(const p4d_backtest *b, p4d_error *err)
 	if (p4d_table_print(&table, false, err) < 0)
 		return -1;
 	if (b->reasons)
-		puts("\nWhy jobs were not judged, the commonest first:\n");
+		puts("\nWhy p4d could not check jobs, most frequent reasons first:\n");
 	for (unsigned i = 0; i < b->reasons; i++)
 		printf("%8" PRIu64 "  %s\n", b->reason[i].cell.jobs, b->reason[i].text);
 	return 0;
@@ -110,7 +110,7 @@ static int print_limits(const p4d_backtest *b, p4d_error *err)
 {
 	p4d_table table = {.columns = 0};
 
-	puts("\nThe same with other limits (`limit` in p4d.conf), jobs (GPU-hours):\n");
+	puts("\nJobs (GPU-hours) with other values of the setting limit in p4d.conf:\n");
 	p4d_table_column(&table, "LIMIT", P4D_LEFT);
 	p4d_table_column(&table, "REFUSED BUT RAN", P4D_RIGHT);
 	if (b->read_output)
@@ -126,7 +126,8 @@ static int print_limits(const p4d_backtest *b, p4d_error *err)
 	if (p4d_table_print(&table, false, err) < 0)
 		return -1;
 	if (!b->strict)
-		puts("p4d cannot apply other limits to this p4d.conf: jobs that pass now pass in all rows.");
+		puts("p4d cannot apply other limits to this p4d.conf, so jobs that pass now pass in all "
+		     "rows.");
 	return 0;
 }
 
@@ -134,18 +135,15 @@ static void print_notes(const p4d_backtest *b)
 {
 	puts("");
 	if (b->changed)
-		printf("Files are read as they are today: of %" PRIu64
-		       " job%s a file was changed after the job was "
-		       "submitted.\n",
+		printf("p4d reads files as they are today: for %" PRIu64
+		       " job%s, a file has changed since the job was submitted.\n",
 		       b->changed, b->changed == 1 ? "" : "s");
 	if (!b->environments)
-		puts("No environment is stored (AccountingStoreFlags=job_env): variables that scripts do not "
-		     "set are "
-		     "not known.");
+		puts("Slurm does not store environments (AccountingStoreFlags=job_env), so p4d does not know "
+		     "variables that scripts do not set.");
 	if (!b->read_output)
-		puts("Slurm calls an out-of-memory of a GPU FAILED. --read-output looks for the words in the "
-		     "jobs' "
-		     "output.");
+		puts("Slurm reports a job that ran out of GPU memory as FAILED. --read-output searches the "
+		     "output of jobs for the error message.");
 }
 
 int p4d_backtest__print(p4d_backtest *b, p4d_error *err)
@@ -155,13 +153,14 @@ int p4d_backtest__print(p4d_backtest *b, p4d_error *err)
 
 	for (size_t i = 0; i < b->rows; i++)
 		hours += b->row[i].gpu_hours;
-	printf("%zu jobs with GPUs have ended since %s, with %.1f GPU-hours. p4d judged %" PRIu64
-	       " different scripts by %s.\n\n",
-	       b->rows, b->since, hours, b->scripts, *path ? path : "its defaults, without a p4d.conf");
+	printf("%zu jobs with GPUs have ended since %s, with %.1f GPU-hours. p4d checked %" PRIu64
+	       " different scripts with %s.\n\n",
+	       b->rows, b->since, hours, b->scripts,
+	       *path ? path : "its defaults, because there is no p4d.conf");
 	if (print_cells(b, err) < 0 ||
-	    print_groups("Refused, but they ran: look at these first, p4d may be wrong.", b->ran, b->rans,
-			 err) < 0 ||
-	    print_groups("Passed, but they died of GPU memory:", b->died, b->dieds, err) < 0 ||
+	    print_groups("Refused, but they ran. Look at these jobs first, because p4d may be wrong:", b->ran,
+			 b->rans, err) < 0 ||
+	    print_groups("Passed, but they ran out of GPU memory:", b->died, b->dieds, err) < 0 ||
 	    print_stages(b, err) < 0 || print_limits(b, err) < 0)
 		return -1;
 	print_notes(b);

@@ -10,7 +10,7 @@ static int check_line(const p4d_line *line, p4d_error *err)
 {
 	if (!line->json || !line->csv)
 		return 0;
-	p4d_fail(err, P4D_E_USAGE, "--json and --csv exclude each other");
+	p4d_fail(err, P4D_E_USAGE, "--json and --csv cannot be combined");
 	return p4d_fix(err, "p4d help backtest");
 }
 
@@ -25,9 +25,8 @@ static int check_jobs(const p4d_backtest *b, p4d_error *err)
 			       "--since=DATE with an earlier date, or run it as a user who may see all jobs");
 	}
 	p4d_fail(err, P4D_E_IO,
-		 "sacct shows %" PRIu64
-		 " jobs since %.64s, none with GPUs: Slurm's accounting counts them only if "
-		 "slurm.conf says so",
+		 "sacct shows %" PRIu64 " jobs since %.64s, but none with GPUs: Slurm's accounting counts "
+		 "GPUs only if slurm.conf says so",
 		 b->jobs.seen, b->since);
 	return p4d_fix(err, "AccountingStorageTRES=gres/gpu in slurm.conf");
 }
@@ -48,12 +47,11 @@ static int check_scripts(const p4d_backtest *b, p4d_error *err)
 		return p4d_fix(err, "--since=DATE with an earlier date, or p4d report --since=%.64s",
 			       b->since);
 	}
-	p4d_fail(
-	    err, P4D_E_IO,
-	    "sacct shows %" PRIu64
-	    " jobs of sbatch with GPUs that have ended since %.64s, but no script of any: Slurm stores "
-	    "scripts only if slurm.conf says so, and shows those of others to operators and administrators",
-	    batch, b->since);
+	p4d_fail(err, P4D_E_IO,
+		 "sacct shows %" PRIu64 " jobs of sbatch with GPUs that have ended since %.64s, but none of "
+		 "their scripts: Slurm stores scripts only if slurm.conf says so, and "
+		 "shows scripts of other users only to operators and administrators",
+		 batch, b->since);
 	return p4d_fix(err, "AccountingStoreFlags=job_script,job_env in slurm.conf");
 }
 

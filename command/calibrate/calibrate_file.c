@@ -30,11 +30,14 @@ static void evidence(p4d_text *text, const p4d_calibrate_fit *fit)
 static void add_counts(p4d_text *text, const p4d_calibrate_fit *fit)
 {
 	if (fit->censored)
-		p4d_text_print(text, "; %u at 0.9 of the GPU or more count as bounds only", fit->censored);
+		p4d_text_print(text, "; %u measurements at 0.9 of the GPU or more are only upper bounds",
+			       fit->censored);
 	if (fit->deaths)
-		p4d_text_print(text, "; %u out of memory, of which %u pass", fit->deaths, fit->passed);
+		p4d_text_print(text, "; %u jobs ran out of memory, %u of them would pass", fit->deaths,
+			       fit->passed);
 	if (fit->held)
-		p4d_text_print(text, "; held so that %s, which ran, is not refused", fit->held->measured.id);
+		p4d_text_print(text, "; not larger, so that p4d does not refuse job %s, which ran",
+			       fit->held->measured.id);
 	p4d_text_add(text, "\n");
 }
 
@@ -43,11 +46,13 @@ static void add_group(p4d_text *text, const p4d_calibrate_group *g)
 	const p4d_calibrate_fit *fit = &g->fit;
 
 	if (!fit->enough) {
-		p4d_text_print(text, "# %s: %u uncensored rows; %d are needed\n", g->title, fit->measured,
-			       P4D_CALIBRATE_LEAST);
+		p4d_text_print(text, "# %s: %u rows below 0.9 of the GPU; a margin needs %d rows\n", g->title,
+			       fit->measured, P4D_CALIBRATE_LEAST);
 		return;
 	}
-	p4d_text_print(text, "# %s: covers %.1f %% of the measurements, p4d's own constants %.1f %%",
+	p4d_text_print(text,
+		       "# %s: with this margin, %.1f %% of the measurements are at most the prediction; with "
+		       "p4d's own constants %.1f %%",
 		       g->title, 100 * fit->covered, 100 * fit->covered_own);
 	add_counts(text, fit);
 	if (!fit->raised)

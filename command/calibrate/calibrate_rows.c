@@ -130,7 +130,7 @@ int p4d_calibrate__read(p4d_calibrate *all, const char *name, char *text, p4d_er
 		return -1;
 	if (file.kind != P4D_MEASURED_RUNS) {
 		p4d_fail(err, P4D_E_VALUE,
-			 "%.200s has no column options, so it is no file of p4d report --rows", name);
+			 "%.200s has no column named options, so p4d report --rows did not write it", name);
 		return p4d_fix(err, "p4d report --rows rows.csv");
 	}
 	while ((rc = p4d_measured_next(&file, &measured, err)) != 0) {
@@ -148,7 +148,7 @@ int p4d_calibrate__read(p4d_calibrate *all, const char *name, char *text, p4d_er
 		return 0;
 	if (all->untaken)
 		return -1;
-	return p4d_fail(err, P4D_E_VALUE, "%.200s: no row of a training with validate = 1 or oom = 1", name);
+	return p4d_fail(err, P4D_E_VALUE, "%.200s: no row is a training with validate = 1 or oom = 1", name);
 }
 
 void p4d_calibrate__free(p4d_calibrate *all)

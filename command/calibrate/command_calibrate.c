@@ -85,7 +85,7 @@ static void add_cells(p4d_table *t, const p4d_calibrate_group *g)
 	if (fit->held)
 		p4d_table_cell(t, P4D_PLAIN, "held by %s", fit->held->measured.id);
 	else
-		p4d_table_cell(t, P4D_PLAIN, "%s", fit->raised ? "raised" : "p4d's own are enough");
+		p4d_table_cell(t, P4D_PLAIN, "%s", fit->raised ? "raised" : "p4d's own margins are enough");
 }
 
 static int print_table(const p4d_calibrate *all, p4d_error *err)
@@ -94,8 +94,8 @@ static int print_table(const p4d_calibrate *all, p4d_error *err)
 					      "in force", "new",      "reserve", "fragmentation"};
 	p4d_table t = {0};
 
-	puts("95 % bound of measured - predicted, GiB: with p4d's own constants, with those in force, with "
-	     "the new ones:");
+	puts("95 % bound of measured minus predicted memory in GiB, with p4d's own margins, with the present "
+	     "p4d.conf and with the new margins:");
 	p4d_table_column(&t, "jobs", P4D_LEFT);
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
 		p4d_table_column(&t, numbers[i], P4D_RIGHT);
@@ -112,9 +112,10 @@ static int print_text(const p4d_calibrate *all, p4d_error *err)
 	if (print_table(all, err) < 0)
 		return -1;
 	if (all->left_out)
-		printf("%u rows left out: they serve, or their validate and oom are not 1\n", all->left_out);
+		printf("%u rows left out: they are inference engines, or neither validate nor oom is 1\n",
+		       all->left_out);
 	if (all->untaken)
-		printf("%u row%s that p4d cannot take; the first: %s\nfix: p4d validate lists them\n",
+		printf("%u row%s that p4d cannot use; the first: %s\nfix: p4d validate lists them\n",
 		       all->untaken, all->untaken == 1 ? "" : "s", all->first_untaken);
 	return 0;
 }
@@ -164,9 +165,8 @@ static int share(const p4d_calibrate *all, const calibrate_arguments *a, p4d_err
 	if (p4d_calibrate__share(all, a->share, &shared, &withheld, err) < 0)
 		return -1;
 	if (!a->json)
-		printf("%s: %u rows without names; %u withheld, because their group has fewer than five "
-		       "users or "
-		       "they cannot be written without names\n",
+		printf("%s: %u rows without names; %u rows withheld, because their group has fewer than five "
+		       "users or their options contain a name\n",
 		       a->share, shared, withheld);
 	return 0;
 }

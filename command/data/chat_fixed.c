@@ -127,10 +127,11 @@ static int read_message(const p4d_chat *chat, struct json_object *messages, size
 				"message %zu has the role \"%.40s\", expected system, user or assistant",
 				i + 1, name);
 	if (m->role == SYSTEM && i > 0)
-		return p4d_fail(err, P4D_E_VALUE, "message %zu is the system's, which can be the first only",
+		return p4d_fail(err, P4D_E_VALUE,
+				"message %zu has the role system, which only the first message can have",
 				i + 1);
 	if (!json_object_is_type(content, json_type_string))
-		return p4d_fail(err, P4D_E_VALUE, "the content of message %zu is not a text", i + 1);
+		return p4d_fail(err, P4D_E_VALUE, "the content of message %zu is not a string", i + 1);
 	m->content = json_object_get_string(content);
 	m->length = (size_t)json_object_get_string_len(content);
 	const unsigned form = chat->template->form;
@@ -183,14 +184,15 @@ int p4d_chat__write_fixed(p4d_chat *chat, struct json_object *messages, p4d_erro
 			continue;
 		}
 		if (system.content && m.role != USER)
-			return p4d_fail(
-			    err, P4D_E_VALUE,
-			    "message 2 is not the user's: with --chat=%s the system's begins that", t->name);
+			return p4d_fail(err, P4D_E_VALUE,
+					"message 2 does not have the role user: with --chat=%s, the system "
+					"message becomes a part of the first user message",
+					t->name);
 		if (put_turn(chat, &m, system.content ? &system : NULL, err) < 0)
 			return -1;
 		system.content = NULL;
 	}
 	return chat->answers ? 0
 			     : p4d_fail(err, P4D_E_VALUE,
-					"no message is the assistant's: there is nothing to train on");
+					"no message has the role assistant, so there is nothing to train on");
 }

@@ -166,7 +166,7 @@ static int take_tools(jinja *j, struct json_object *line, p4d_error *err)
 		enum json_tokener_error state;
 		j->tools = json_tokener_parse_verbose(json_object_get_string(tools), &state);
 		if (state != json_tokener_success)
-			return p4d_fail(err, P4D_E_VALUE, "tools is a text that is not JSON");
+			return p4d_fail(err, P4D_E_VALUE, "tools is a string, but not JSON");
 	} else {
 		j->tools = json_object_get(tools);
 	}
@@ -227,7 +227,7 @@ static int render_part(p4d_chat *chat, size_t messages, bool asks, size_t *lengt
 static int refuse(const jinja *j, size_t message, size_t messages, const char *what, p4d_error *err)
 {
 	p4d_fail(err, P4D_E_VALUE,
-		 "%.150s: which tokens of message %zu of %zu are trained on is not known: %s",
+		 "%.150s: p4d does not know which tokens of message %zu of %zu to train on: %s",
 		 j->source.place, message + 1, messages, what);
 	return p4d_fix(err, "--answers each, or --chat FILE, a template with {%% generation %%} and "
 			    "{%% endgeneration %%} around answers");
@@ -243,12 +243,14 @@ static int find_answer(p4d_chat *chat, size_t i, size_t count, p4d_error *err)
 		return -1;
 	if (!same)
 		return refuse(chat->jinja, i, count,
-			      "the template asks for it in other words than it writes it", err);
+			      "the template writes the beginning of an answer differently in the prompt and "
+			      "in the conversation",
+			      err);
 	if (i + 1 < count && render_part(chat, i + 1, false, &to, &same, err) < 0)
 		return -1;
 	if (!same || to < from)
 		return refuse(chat->jinja, i, count,
-			      "the template writes it otherwise when it is the last one", err);
+			      "the template writes the message differently when it is the last one", err);
 	const size_t done = chat->answers ? chat->answer[chat->answers - 1].to : 0;
 	if (p4d_chat__add_answer(chat, from < done ? done : from, err) < 0)
 		return -1;
@@ -310,6 +312,6 @@ int p4d_chat__write_jinja(p4d_chat *chat, const p4d_conversation *conversation, 
 		return -1;
 	if (!chat->answers)
 		return p4d_fail(err, P4D_E_VALUE,
-				"no message is the assistant's: there is nothing to train on");
+				"no message has the role assistant, so there is nothing to train on");
 	return add_cuts(chat, err);
 }

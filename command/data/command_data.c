@@ -218,21 +218,20 @@ static int check_arguments(data *d, p4d_error *err)
 		return usage(err, "--split-lines cannot be combined with JSON");
 	if (d->chat_name && (d->split_lines || d->ids))
 		return usage(
-		    err, "--chat reads conversations in JSON: leave out --split-lines, and --tokenizer ids");
+		    err, "--chat reads conversations in JSON: leave out --split-lines and --tokenizer ids");
 	if (d->chat_name && (d->begin_text || d->end_text))
 		return usage(err,
 			     "--begin-token and --end-token have no effect: a chat template has its own");
 	if (d->pairs && (d->split_lines || d->ids || d->field))
-		return usage(err,
-			     "--pairs reads prompt, chosen and rejected in JSON: leave out --split-lines, "
-			     "--field, and --tokenizer ids");
+		return usage(err, "--pairs reads prompt, chosen and rejected in JSON: leave out "
+				  "--split-lines, --field and --tokenizer ids");
 	if (d->chat_date && !d->chat_name)
 		return usage(err, "--chat-date needs --chat");
 	if (d->answers && !d->chat_name)
 		return usage(err, "--answers needs --chat");
 	if (d->answers && d->pairs)
-		return usage(err,
-			     "--answers has no effect with --pairs: both answers of a pair are trained on");
+		return usage(
+		    err, "--answers has no effect with --pairs: the training uses both answers of a pair");
 	if (find_answers(d, err) < 0)
 		return -1;
 	if (d->most_bad != UINT64_MAX && !d->json_lines && !d->ids && !d->chat_name && !d->pairs)

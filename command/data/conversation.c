@@ -47,7 +47,7 @@ static const char *add_part(struct json_object *messages, struct json_object *pa
 	if (json_object_is_type(part, json_type_string))
 		return add(messages, role, part) < 0 ? "no memory" : NULL;
 	if (!json_object_is_type(part, json_type_array))
-		return "has a prompt or an answer that is neither a text nor a list of messages";
+		return "has a prompt or an answer that is neither a string nor a list of messages";
 	for (size_t i = 0; i < json_object_array_length(part); i++)
 		if (json_object_array_add(messages, json_object_get(json_object_array_get_idx(part, i))) < 0)
 			return "no memory";

@@ -24,11 +24,10 @@ static int cannot_expand(const p4d_documents *documents, p4d_error *err)
 		    err, P4D_E_IO,
 		    "%.200s: cannot be read: the compressed data are damaged or cut off at byte %" PRIu64,
 		    documents->name, fault->at);
-	p4d_fail(
-	    err, P4D_E_IO,
-	    "%.200s: cannot be read: from byte %" PRIu64
-	    " on, bytes that %s did not compress follow. If they are text, both parts can be read together",
-	    documents->name, fault->at, fault->of->name);
+	p4d_fail(err, P4D_E_IO,
+		 "%.200s: cannot be read: the bytes from %" PRIu64
+		 " on are not compressed by %s. If they are text, p4d can read both parts together",
+		 documents->name, fault->at, fault->of->name);
 	return p4d_fix(err, "(head -c %" PRIu64 " %.100s | %s; tail -c +%" PRIu64 " %.100s) | p4d data ... -",
 		       fault->at, documents->name, fault->of->fix, fault->at + 1, documents->name);
 }

@@ -64,7 +64,7 @@ static void release(void *stream)
 const p4d_unpacker p4d_unpack__zstd = {
     .name = "zstd",
     .fix = "zstdcat",
-    .needs = "libzstd.so.1 is not there, or there is no memory",
+    .needs = "libzstd.so.1 is missing, or there is no memory",
     .magic = "\x28\xb5\x2f\xfd",
     .magic_bytes = 4,
     .create = create,

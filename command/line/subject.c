@@ -60,7 +60,8 @@ static int resolve_model(p4d_subject *subject, p4d_error *err)
 	const p4d_architecture *architecture = p4d_architecture_of(request);
 	if (architecture->unvalidated)
 		p4d_subject_say(subject, P4D_E_UNVALIDATED, "",
-				"unvalidated: nobody compared the memory of %s models", architecture->name);
+				"unvalidated: nobody has compared p4d's memory for %s models with real code",
+				architecture->name);
 	if (p4d_is_set(request, P4D_JUDGED_PART))
 		p4d_subject_say(subject, P4D_E_PARTLY, "", "p4d checked only %s", request->judged_part);
 	return 0;
@@ -284,7 +285,7 @@ int p4d_subject_trains(p4d_subject *subject, p4d_error *err)
 	if (subject->request.value[P4D_WORKLOAD] != P4D_WORKLOAD_TRAIN &&
 	    !p4d_framework_trains_pairs(&subject->request)) {
 		p4d_request_flags(&subject->request, "--", 1u << P4D_BY_USER, flags, sizeof(flags));
-		p4d_fail(err, P4D_E_USAGE, "workload=%s: layouts and steps are those of training",
+		p4d_fail(err, P4D_E_USAGE, "workload=%s: this command is only for training",
 			 p4d_request_value_text(&subject->request, P4D_WORKLOAD, workload, sizeof(workload)));
 		return p4d_fix(err, "p4d estimate %s%s%s --nodes=%" PRIu64 " --gpus-per-node=%" PRIu64, flags,
 			       subject->request.gpu[0] ? " --gpu=" : "", subject->request.gpu, subject->nodes,

@@ -19,8 +19,8 @@ static const struct {
     {"per-device-train-batch-size", "micro-batch="},
     {"per-device-eval-batch-size", "eval-micro-batch="},
     {"global-batch-size", "global-batch="},
-    {"gradient-accumulation-steps", "global-batch=N, the sequences of all GPUs in a step"},
-    {"gradient-accumulation", "global-batch=N, the sequences of all GPUs in a step"},
+    {"gradient-accumulation-steps", "global-batch=N, the number of sequences of all GPUs in a step"},
+    {"gradient-accumulation", "global-batch=N, the number of sequences of all GPUs in a step"},
     {"lora", "finetune=lora"},
     {"peft", "finetune=lora"},
     {"use-peft", "finetune=lora"},
@@ -80,7 +80,7 @@ static const struct {
     {"context-parallel-size", "cp="},
     {"expert-parallel-size", "ep="},
     {"expert-model-parallel-size", "ep="},
-    {"dp", "gpus=N: data-parallel ranks are what tp, cp and pp leave"},
+    {"dp", "gpus=N: the data-parallel size is N / (tp x cp x pp)"},
     {"gradient-checkpointing", "recompute=full"},
     {"activation-checkpointing", "recompute=full"},
     {"recompute-granularity", "recompute="},
@@ -155,8 +155,8 @@ bool p4d_line_synonym(const char *word, const char *value, p4d_error *err)
 			continue;
 		if (!*right) {
 			p4d_fail(err, P4D_E_USAGE,
-				 "unknown option %s%.*s: it does not change what a GPU holds", dashes, length,
-				 word);
+				 "unknown option %s%.*s: it does not change the memory of a GPU", dashes,
+				 length, word);
 			p4d_fix(err, "leave it out");
 			return true;
 		}

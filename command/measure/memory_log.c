@@ -194,9 +194,8 @@ int p4d_memory_log_read(p4d_memory_log *log, const char *path, p4d_error *err)
 	if (log->format)
 		return 0;
 	p4d_fail(err, P4D_E_VALUE,
-		 "%.300s: no line says how much memory a GPU held, as logs of Megatron-LM, torchtitan, "
-		 "p4d-train and "
-		 "p4d rehearse do",
+		 "%.300s: no line has the memory of a GPU in the form of Megatron-LM, torchtitan, p4d-train "
+		 "or p4d rehearse",
 		 path);
 	return p4d_fix(err, "Megatron-LM: --log-memory-interval 100; torchtitan: the log of its metrics");
 }

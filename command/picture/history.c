@@ -239,7 +239,7 @@ int p4d_history_draw(const p4d_history *h, const char *path, p4d_error *err)
 	}
 	const double height = draw(&svg, &p);
 	free(p.x);
-	snprintf(description, sizeof(description), "Memory over time by kind; at most %.1f GiB are held.",
+	snprintf(description, sizeof(description), "Memory over time by kind; the peak is %.1f GiB.",
 		 (double)h->device / (1 << 30));
 	return p4d_svg__save(&svg, path, WIDTH, height, h->title, description, styles, err);
 }

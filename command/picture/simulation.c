@@ -188,8 +188,8 @@ static int check_size(const p4d_layout *l, p4d_error *err)
 	if (l->micro_batches <= P4D_MOST_PASSES / passes)
 		return 0;
 	p4d_fail(err, P4D_E_VALUE,
-		 "%" PRIu64 " micro-batches through %" PRIu64
-		 " chunks are more than p4d simulates pass by pass; a smaller batch shows the same",
+		 "p4d cannot simulate every pass of %" PRIu64 " micro-batches through %" PRIu64
+		 " chunks; a smaller batch has the same pattern",
 		 l->micro_batches, l->pp * l->vpp);
 	return p4d_fix(err, "--global-batch=%" PRIu64, 4 * l->pp * l->vpp * l->micro_batch * l->dp);
 }

@@ -222,7 +222,7 @@ static double draw(p4d_svg *svg, const p4d_picture *picture, const p4d_estimate 
 	double end = bottom + 30;
 	if (b->left_out)
 		p4d_svg__text(svg, "dim", 20, (end += 24) - 14,
-			      "%u bars are left out; the fullest stage is shown.", b->left_out);
+			      "%u bars are left out; the bar of the fullest stage is shown.", b->left_out);
 	if (estimate->peak.phase == P4D_EVALUATION)
 		p4d_svg__text(svg, "dim", 20, (end += 24) - 14, "Peak: %s",
 			      p4d_memory_where(picture->layout, estimate, line));
@@ -243,7 +243,7 @@ int p4d_picture_memory(const p4d_picture *picture, const p4d_estimate *estimate,
 	free(b.at);
 	snprintf(title, sizeof(title), "Memory by pipeline stage: %.200s", picture->model);
 	snprintf(description, sizeof(description),
-		 "Stacked bars of %u stages; the fullest, stage %u, holds %.1f GiB.",
+		 "Stacked bars of %u stages; the fullest stage, %u, needs %.1f GiB.",
 		 p4d_memory_stage_count(picture->layout, estimate->method), estimate->stage,
 		 p4d_to_gib(estimate->peak.device_bytes));
 	return p4d_svg__save(&svg, picture->path, WIDTH, height, title, description, styles, err);

@@ -248,10 +248,10 @@ static void draw_break(p4d_svg *svg, const scene *s, double top, double bottom, 
 		return;
 	if (!s->simulation->timed)
 		p4d_svg__text(svg, "dim middle", x + P4D_VIEW_GAP / 2.0, top - 8,
-			      "%.0f more passes of the same", left_out);
+			      "%.0f more passes in the same pattern", left_out);
 	else
-		p4d_svg__text(svg, "dim middle", x + P4D_VIEW_GAP / 2.0, top - 8, "%.*f s more of the same",
-			      left_out < 10 ? 2 : 1, left_out);
+		p4d_svg__text(svg, "dim middle", x + P4D_VIEW_GAP / 2.0, top - 8,
+			      "%.*f s more in the same pattern", left_out < 10 ? 2 : 1, left_out);
 }
 
 static double draw_legend(p4d_svg *svg, const scene *s, double y)

@@ -186,7 +186,7 @@ static int draw(plot *p, const p4d_line *line, p4d_error *err)
 int p4d_command_plot(const p4d_line *line, p4d_error *err)
 {
 	if (!line->operands) {
-		p4d_fail(err, P4D_E_USAGE, "no log given, the FILE of p4d-train --log");
+		p4d_fail(err, P4D_E_USAGE, "no log given: give the FILE of p4d-train --log");
 		return p4d_fix(err, "p4d plot LOG.jsonl");
 	}
 	plot *p = calloc(1, sizeof(*p));

@@ -101,7 +101,7 @@ static int take_host(const char **at, char name[NAME], uint64_t *slots, p4d_erro
 		++*at;
 		if (take_slots(at, slots))
 			return p4d_fail(err, P4D_E_VALUE,
-					"deepspeed takes hosts as NAME:0,1@NAME, not as %.100s", begin);
+					"deepspeed expects hosts as NAME:0,1@NAME, not as %.100s", begin);
 	}
 	*at += **at == '@';
 	return 0;
@@ -147,7 +147,7 @@ static int choose(host_table *t, const p4d_deepspeed_hosts *told, p4d_error *err
 		return 0;
 	if (!t->is_listed && !told->gpus) {
 		p4d_fail(err, P4D_E_UNMODELLED,
-			 "p4d does not know of how many GPUs deepspeed --exclude leaves some out");
+			 "p4d does not know from how many GPUs deepspeed --exclude leaves out some");
 		return p4d_fix(err, "p4d rehearse --gpus-per-node N");
 	}
 	return filter(t, told, told->exclude, false, err);

@@ -133,8 +133,8 @@ static int take_srun(launching *l, p4d_error *err)
 
 	if (OPTION(l, "--container-image"))
 		return p4d_fail(err, P4D_E_UNMODELLED,
-				"srun starts the program in a container, whose libraries p4d does not have; "
-				"rehearse it inside the container");
+				"srun starts the program in a container, and p4d does not have the "
+				"container's libraries; run p4d rehearse inside the container");
 	r->nodes = most(OPTION(l, "-N", "--nodes"), r->nodes);
 	r->gpus_per_node = gpus(OPTION(l, "--gpus-per-node", "--gres"), r->gpus_per_node);
 	const char *all = OPTION(l, "-G", "--gpus");
@@ -338,11 +338,10 @@ static int take_python(launching *l, p4d_error *err)
 
 static int refuse_container(launching *l, p4d_error *err)
 {
-	return p4d_fail(
-	    err, P4D_E_UNMODELLED,
-	    "%s starts the program in a container, whose libraries p4d does not have; rehearse it "
-	    "inside the container",
-	    l->launcher->name);
+	return p4d_fail(err, P4D_E_UNMODELLED,
+			"%s starts the program in a container, and p4d does not have the container's "
+			"libraries; run p4d rehearse inside the container",
+			l->launcher->name);
 }
 
 static int refuse(launching *l, p4d_error *err)
@@ -419,7 +418,7 @@ static int take_assignments(launching *l, size_t from, size_t to, p4d_error *err
 	for (size_t i = from; i < to; i++) {
 		const char *text = word(l, i), *equals = strchr(text, '=');
 		if (!equals && l->from->at[i].unknown)
-			return fail_unknown("what the command begins with", l->from->at[i].unknown, err);
+			return fail_unknown("the first word of the command", l->from->at[i].unknown, err);
 		if (equals && equals > text && text[0] != '-' && !l->from->at[i].unknown)
 			p4d_words__set(l->to, p4d_words__copy(l->to->memory, text, (size_t)(equals - text)),
 				       equals + 1);

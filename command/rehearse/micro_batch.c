@@ -38,13 +38,13 @@ static int find_value(batch_search *s, uint64_t *value, p4d_error *err)
 			text = words[s->at] + length + 1;
 		}
 	if (!text)
-		return p4d_fail(
-		    err, P4D_E_USAGE,
-		    "--micro-batch-option: the program is not given %.60s; give it with a first value",
-		    option);
+		return p4d_fail(err, P4D_E_USAGE,
+				"--micro-batch-option: the command does not have the option %.60s; add it "
+				"with a first value",
+				option);
 	if (!p4d_number_whole(text, 1, MOST, value))
 		return p4d_fail(err, P4D_E_VALUE,
-				"--micro-batch-option: %.60s of the program is %.60s, no number", option,
+				"--micro-batch-option: the value of %.60s is %.60s, not a number", option,
 				text);
 	return 0;
 }

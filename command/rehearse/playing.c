@@ -31,7 +31,7 @@ static int find_gpu(p4d_playing *p, p4d_error *err)
 	}
 	if (candidates > 1)
 		return p4d_fail(err, P4D_E_AMBIGUOUS_GPU,
-				"\"%.60s\" is the name of %u GPUs of different sizes; p4d gpus lists them",
+				"\"%.60s\" is the name of %u GPUs with different memory; p4d gpus lists them",
 				name, candidates);
 	if (!p->player.gpu->sm)
 		return p4d_fail(err, P4D_E_UNMODELLED,
@@ -143,7 +143,9 @@ static void print_notes(const p4d_playing *p)
 		fprintf(stderr, "p4d: %u other command%s may train as well\n", job->others,
 			job->others > 1 ? "s" : "");
 	if (job->notes.count)
-		fputs("p4d: not known before the job, so the program does not have them:", stderr);
+		fputs("p4d: only the running job knows these values, so the rehearsed program does not have "
+		      "them:",
+		      stderr);
 	for (size_t i = 0; i < job->notes.count; i++)
 		fprintf(stderr, "%s %.100s", i ? "," : "", job->notes.at[i].text);
 	if (job->notes.count)
@@ -271,7 +273,7 @@ static int take_launcher(p4d_playing *p, uint64_t rank, p4d_error *err)
 		unlink(path);
 	}
 	if (!taken)
-		return p4d_fail(err, P4D_E_IO, "what the launcher starts cannot be read");
+		return p4d_fail(err, P4D_E_IO, "p4d cannot read which program the launcher starts");
 	return launch(p, &told, err) ? -1 : 1;
 }
 

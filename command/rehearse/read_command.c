@@ -408,7 +408,7 @@ static int read_text(finding *f, p4d_error *err)
 			p4d_words__add(&c->notes, reading->unknown[i].why);
 	if (f->score || f->key)
 		return 0;
-	p4d_fail(err, P4D_E_UNMODELLED, "%.200s: p4d finds no command that starts a program%s%s", c->script,
+	p4d_fail(err, P4D_E_UNMODELLED, "%.200s: p4d found no command that starts a program%s%s", c->script,
 		 reading->incomplete ? "; " : "", reading->incomplete ? reading->incomplete : "");
 	return p4d_fix(err, "p4d rehearse --shell %.200s, or p4d rehearse -- PROGRAM", c->script);
 }

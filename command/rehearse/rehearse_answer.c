@@ -60,7 +60,7 @@ p4d_rehearsed_verdict p4d_rehearse__judge(const p4d_rehearse_answer *a, const p4
 	if (verdict == P4D_REHEARSED_PASS && a->host_bytes && host > a->host_bytes) {
 		verdict = P4D_REHEARSED_WARN;
 		snprintf(reason, P4D_REHEARSE_REASON,
-			 "the ranks of a node take %.1f GiB of the host, and the job has %.1f GiB",
+			 "the ranks of a node need %.1f GiB of host memory, but the job has %.1f GiB",
 			 p4d_to_gib(host), p4d_to_gib(a->host_bytes));
 	}
 	return verdict;
@@ -82,10 +82,11 @@ static void print_excess(const p4d_rehearse_answer *a)
 	if (!roomy->text || roomy->played.status || roomy->device <= usable)
 		return;
 	const uint64_t least = p4d_rehearse_fits__least(roomy);
-	printf("With room for all it holds %.1f GiB, %.1f more than the GPU has", p4d_to_gib(roomy->device),
-	       p4d_to_gib(roomy->device - usable));
+	printf("On a GPU with enough memory the program would use %.1f GiB, %.1f GiB more than this GPU has",
+	       p4d_to_gib(roomy->device), p4d_to_gib(roomy->device - usable));
 	if (least < usable)
-		printf("; %.1f of them are allocated, so little is missing", p4d_to_gib(least));
+		printf("; it would allocate only %.1f GiB of them, so little memory is missing",
+		       p4d_to_gib(least));
 	puts(".");
 }
 
@@ -124,7 +125,8 @@ static void print_peak(const p4d_rehearsed *r, const p4d_gpu *gpu)
 static void print_reads(const p4d_rehearsed *r)
 {
 	for (unsigned i = 0; i < r->read_count && i < ROWS; i++)
-		printf("  Note: the program read what only a GPU computes at %s (%s, %" PRIu64 " time%s).\n",
+		printf("  Note: the program read a value that only a GPU computes at %s (%s, %" PRIu64
+		       " time%s).\n",
 		       r->read[i].place, r->read[i].name, r->read[i].count, r->read[i].count > 1 ? "s" : "");
 	if (r->unknown_reads > ROWS)
 		printf("  Note: and at %" PRIu64 " other places.\n", r->unknown_reads - ROWS);
@@ -206,7 +208,7 @@ static void print_host(const p4d_rehearse_answer *a, const p4d_rehearsed *worst)
 {
 	const uint64_t node = p4d_rehearse__node_host(a);
 
-	printf("Host:  %.1f GiB for a rank (%.1f resident, %.1f pinned, %.1f copied from the GPU)",
+	printf("Host:  %.1f GiB per rank (%.1f resident, %.1f pinned, %.1f copied from the GPU)",
 	       p4d_to_gib(host_of(worst)), p4d_to_gib(worst->played.resident_bytes),
 	       p4d_to_gib(worst->pinned), p4d_to_gib(worst->copied));
 	if (a->player->ranks_per_node > 1)

@@ -265,14 +265,16 @@ static int keep(const p4d_rehearse_answer *a, const p4d_rehearsal *run, const ch
 		add_listed(l, a->player, a->rehearsed[i].played.rank);
 	if (!l->python[0] && (module || is_configuration(program)))
 		return p4d_fail(err, P4D_E_VALUE,
-				"%.200s did not end by itself, so nothing is kept of its rehearsal", program);
+				"p4d ended %.200s, so it does not store the result of the rehearsal",
+				program);
 	add_program(l, program, module);
 	for (size_t i = first + 1; i < count; i++)
 		add_word(l, a->player->program[i]);
 	keep_one_of_each(l);
 	if (l->full)
-		return p4d_fail(err, P4D_E_VALUE, "%.200s uses too many files to keep its rehearsal",
-				program);
+		return p4d_fail(
+		    err, P4D_E_VALUE,
+		    "%.200s uses too many files, so p4d does not store the result of the rehearsal", program);
 	return p4d_rehearsals_put(&(p4d_rehearsals_subject){.key = key ? key : own,
 							    .program = program,
 							    .directory = l->directory,

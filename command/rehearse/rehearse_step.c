@@ -35,7 +35,7 @@ p4d_rehearse_step p4d_rehearse_step__of(const p4d_rehearsed *r, const p4d_gpu *g
 	if (key)
 		snprintf(s.why, sizeof(s.why), "%s of %s is not known", key, gpu->name);
 	else if (waits_for_stages(w))
-		snprintf(s.why, sizeof(s.why), "without waiting for other pipeline stages");
+		snprintf(s.why, sizeof(s.why), "without the time that it waits for other pipeline stages");
 	else if (w->foreign > FOREIGN_SHARE * w->kernels)
 		snprintf(s.why, sizeof(s.why), "without %.0f of %.0f kernels, which PyTorch did not start",
 			 w->foreign, w->kernels);

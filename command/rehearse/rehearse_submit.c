@@ -133,7 +133,7 @@ int p4d_rehearse__submit(const p4d_rehearse_options *o, int argc, char *argv[], 
 		if (rc)
 			cancel(rehearsal);
 		else
-			printf("Job %s rehearses %s; job %s runs it if it fits.\n", rehearsal, o->script,
+			printf("Job %s rehearses %s. If it fits, job %s runs it.\n", rehearsal, o->script,
 			       job);
 	}
 	free(command.at);

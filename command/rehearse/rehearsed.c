@@ -279,7 +279,7 @@ int p4d_rehearsed__read(p4d_rehearsed *r, const p4d_player *player, const p4d_pl
 	r->played = *played;
 	r->rows = json_object_new_array();
 	if (!r->rows)
-		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for what rank %" PRIu64 " did",
+		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for the result of rank %" PRIu64,
 				played->rank);
 	return read_report(r, player, err) || read_phases(r, player, err) ? -1 : 0;
 }
@@ -370,7 +370,7 @@ p4d_rehearsed_verdict p4d_rehearsed__judge(const p4d_rehearsed *r, const p4d_gpu
 	/* If a program caught the error and continued, it fits: its allocator freed cached memory and
 	 * tried again. */
 	if (p4d_rehearsed__ran_out(r)) {
-		snprintf(reason, size, "it asked for %.2f GiB when %.1f of %.1f GiB were taken",
+		snprintf(reason, size, "it requested %.2f GiB when %.1f of %.1f GiB were in use",
 			 p4d_to_gib(r->refused), p4d_to_gib(r->held), p4d_to_gib(gpu->usable_bytes));
 		return P4D_REHEARSED_REJECT;
 	}
@@ -398,8 +398,8 @@ p4d_rehearsed_verdict p4d_rehearsed__judge(const p4d_rehearsed *r, const p4d_gpu
 	}
 	if (r->python && !r->followed) {
 		snprintf(reason, size,
-			 "unvalidated: Python ran without p4d's module, which follows values (python -I, -E "
-			 "or -S?)");
+			 "unvalidated: Python did not load p4d's module, which tracks values that only a GPU "
+			 "computes (python -I, -E or -S?)");
 		return P4D_REHEARSED_WARN;
 	}
 	if (r->unseen_count) {
@@ -412,7 +412,7 @@ p4d_rehearsed_verdict p4d_rehearsed__judge(const p4d_rehearsed *r, const p4d_gpu
 		return P4D_REHEARSED_WARN;
 	}
 	if (p4d_rehearsed__adapts(r)) {
-		snprintf(reason, size, "it ran out of memory %" PRIu64 " time%s and went on", r->caught,
+		snprintf(reason, size, "it ran out of memory %" PRIu64 " time%s and continued", r->caught,
 			 r->caught > 1 ? "s" : "");
 		return P4D_REHEARSED_WARN;
 	}

@@ -91,7 +91,7 @@ static bool take(timeline *t, const p4d_rehearsed *r, p4d_error *err)
 	t->points = kinds ? list(r->timeline, "points") : NULL;
 	t->phases = t->points ? list(r->timeline, "phases") : NULL;
 	if (!t->phases || !json_object_array_length(t->points) || number(r->timeline, "events") <= 0) {
-		p4d_fail(err, P4D_E_UNMODELLED, "--svg: rank %" PRIu64 " left no history of its memory",
+		p4d_fail(err, P4D_E_UNMODELLED, "--svg: there is no memory history of rank %" PRIu64,
 			 r->played.rank);
 		return false;
 	}
@@ -122,7 +122,7 @@ int p4d_rehearsed__draw(const p4d_rehearsed *r, const p4d_player *player, const 
 			 p4d_to_gib(player->gpu->usable_bytes), player->gpu->label);
 		snprintf(subtitle, sizeof(subtitle),
 			 "Rank %" PRIu64 " of %" PRIu64
-			 ", rehearsed; from left to right in the order of allocations",
+			 ", rehearsed; allocations in their order from left to right",
 			 r->played.rank, p4d_player__world(player));
 		t.history.title = title;
 		t.history.subtitle = subtitle;

@@ -373,7 +373,7 @@ static int listen_on_loopback(uint16_t *port, p4d_error *err)
 
 	if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof(address)) || listen(fd, 64) ||
 	    getsockname(fd, (struct sockaddr *)&address, &length)) {
-		p4d_fail(err, P4D_E_IO, "no port on the loopback interface: %s", strerror(errno));
+		p4d_fail(err, P4D_E_IO, "cannot open a port on the loopback interface: %s", strerror(errno));
 		if (fd >= 0)
 			close(fd);
 		return -1;
@@ -392,7 +392,8 @@ int p4d_store__start(pid_t *process, uint16_t *port, p4d_error *err)
 	*process = fork();
 	if (*process < 0) {
 		close(listener);
-		return p4d_fail(err, P4D_E_IO, "no process for the store: %s", strerror(errno));
+		return p4d_fail(err, P4D_E_IO, "cannot start a process for the torch.distributed store: %s",
+				strerror(errno));
 	}
 	if (!*process) {
 		signal(SIGINT, SIG_IGN); /* the parent ends it after the rank */

@@ -54,8 +54,8 @@ void p4d_advice_on_script(p4d_advice *advice, const p4d_job *job, const p4d_verd
 
 	if (first)
 		add(advice, "lines",
-		    "sbatch ignores #SBATCH lines after the first command: line %u%s of the script", first,
-		    count > 1 ? " and others" : "");
+		    "sbatch ignores #SBATCH lines after the first command, such as line %u%s of the script",
+		    first, count > 1 ? " and others" : "");
 	if (!verdict->judged)
 		return;
 	const p4d_script script = p4d_script_scan(job->script, job->script_length, NULL);
@@ -94,7 +94,8 @@ void p4d_advice_on_options(p4d_advice *advice, const p4d_sbatch *sbatch, const p
 	if (host_bytes != P4D_NOT_MODELLED)
 		snprintf(peak, sizeof(peak), "%.1f GiB per node", p4d_to_gib(host_bytes));
 	add(advice, "memory",
-	    "--mem-update=%.40s lowers the limit to what is in use then; saving a checkpoint takes %s",
+	    "--mem-update=%.40s lowers the memory limit to the memory in use at that time; saving a "
+	    "checkpoint needs %s",
 	    sbatch->value[P4D_SBATCH_MEM_UPDATE], peak);
 }
 
@@ -211,7 +212,8 @@ void p4d_advice_on_overlap(p4d_advice *advice, const p4d_candidate *candidate, c
 	    !layout.tp_comm_overlap)
 		return;
 	if (p4d_cost_step(&layout, gpu, &work, &step, NULL) == 0 && step.seconds < (1 - WORTH_SAYING) * now)
-		add(advice, "overlap", "--tp-comm-overlap=on: a step of the first takes %s, not %s",
+		add(advice, "overlap",
+		    "--tp-comm-overlap=on: a step of the first layout would take %s instead of %s",
 		    p4d_report_seconds(step.seconds, buf[0]), p4d_report_seconds(now, buf[1]));
 	p4d_timeline_work_free(&work);
 }

@@ -17,7 +17,7 @@ static void print_no_options(const p4d_reading *script)
 {
 	printf(": the job has no p4d options");
 	if (script && *script->program) /* it was read */
-		printf(", and %s (%s:%" PRIu32 ") is no training that p4d knows", script->program,
+		printf(", and p4d does not know the program %s (%s:%" PRIu32 ")", script->program,
 		       script->file, script->line);
 	if (script && script->left.file)
 		printf("; its script exits at %s:%" PRIu32 ", before any training", script->left.file,
@@ -93,7 +93,7 @@ static void print_answer(const p4d_verdict *v, const p4d_request *request, const
 	else if (v->colocated.capacity_bytes)
 		print_colocated(v, request);
 	else if (v->messages && v->message[0].code == P4D_E_REHEARSED)
-		printf(": judged by a rehearsal");
+		printf(": checked with the result of a rehearsal");
 	else if (not_checked(v))
 		printf(": not checked%s%s", v->unread[0] ? ": " : "", v->unread);
 	else if (v->action == P4D_PASS && !p4d_request_any(request))
@@ -118,7 +118,7 @@ static void offer_rehearsal(const p4d_checked *answer, const char *prefix)
 
 	if (dot && !strcmp(dot, ".py") && sbatch->job.rehearsable && answer->verdict->action == P4D_PASS &&
 	    !answer->verdict->messages && !p4d_request_any(&sbatch->request))
-		printf("%sTo see what it holds on each GPU: p4d rehearse %s\n", prefix,
+		printf("%sTo find out the memory of each GPU: p4d rehearse %s\n", prefix,
 		       sbatch->job.rehearsable);
 }
 
@@ -130,14 +130,14 @@ static const char *not_counted(const p4d_checked *answer)
 
 	if (r && answer->verdict->read && p4d_reading_has_server(r) &&
 	    (answer->verdict->judged || answer->verdict->colocated.capacity_bytes))
-		return "the engine that another command starts, on other GPUs of the job";
+		return "the inference engine that another command starts on other GPUs of the job";
 	if (!answer->verdict->judged)
 		return NULL;
 	if (p4d_framework_shares(l, P4D_SHARES_BY_STAGE) && l->zero_stage == 3 && r && r->saves_on_host)
-		return "saving gathers the 16-bit weights in the host memory of rank 0 "
+		return "the 16-bit weights that rank 0 gathers in host memory when it saves "
 		       "(stage3_gather_16bit_weights_on_model_save)";
 	if (l->fsdp.flat && l->quant)
-		return "loading, before FSDP1 shards the quantized weights";
+		return "the GPU memory during loading, before FSDP1 shards the quantized weights";
 	return NULL;
 }
 
@@ -328,8 +328,8 @@ void p4d_answer_misplaced(char *const *arguments, const char *script)
 void p4d_answer_late(void)
 {
 	p4d_report_messages(
-	    1, &(p4d_message){
-		   .code = P4D_E_IO,
-		   .text = "Slurm's commands did not answer within ten seconds; the verdict lacks what only "
-			   "they know of nodes and partitions, and sbatch may judge differently"});
+	    1,
+	    &(p4d_message){.code = P4D_E_IO,
+			   .text = "Slurm's commands did not answer within ten seconds; p4d therefore lacks "
+				   "facts about nodes and partitions, and sbatch may decide differently"});
 }

@@ -80,8 +80,8 @@ static int unknown_partition(const p4d_places *places, const char *name, p4d_err
 	for (size_t i = 0; i < places->kinds; i++)
 		p4d_suggest_offer(&alike, places->kind[i].partition);
 	p4d_fail(err, P4D_E_USAGE,
-		 "--partitions=%.64s: neither p4d.conf nor the cluster says which GPUs it has%s", name,
-		 p4d_suggest_text(&alike));
+		 "--partitions=%.64s: neither p4d.conf nor the cluster says which GPUs this partition has%s",
+		 name, p4d_suggest_text(&alike));
 	return p4d_fix(err, "--partitions=all");
 }
 

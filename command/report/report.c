@@ -290,8 +290,8 @@ static void print_host_beside(const p4d_estimate *estimate)
 	char size[P4D_SIZE_TEXT];
 
 	if (h->rounding)
-		print_line("Host memory, if it is pinned: %s GiB more (PyTorch takes a power of two for each "
-			   "tensor)",
+		print_line("Host memory, if it is pinned: %s GiB more (PyTorch rounds each pinned tensor up "
+			   "to a power of two)",
 			   p4d_report_gib(h->rounding, size));
 	if (h->loading)
 		print_line("Host memory while weights load: %s GiB if each rank reads them "

@@ -91,7 +91,9 @@ static void print_speed(const answered *a)
 		printf("first token after %s, then one every %s\n",
 		       p4d_report_seconds(v->first_token_s, first), between);
 	else
-		printf("one token every %s, and the first one waits ever longer\n", between);
+		printf("then one every %s; requests arrive faster than the engine answers them, so the time "
+		       "to the first token keeps growing\n",
+		       between);
 	printf("       prompts of %.0f tokens, answers of %.0f", a->load.prompt, a->load.answer);
 	if (v->at_a_time < v->most)
 		printf("; at most %s tokens/s, with %s in flight",
@@ -140,11 +142,13 @@ static void print_text(const p4d_subject *subject, const p4d_serving *s, const a
 	if (s->loading_bytes > s->weights_bytes)
 		printf("Weights before they are quantized: %s\n", p4d_report_gib(s->loading_bytes, one));
 	if (s->adapter_bytes)
-		printf("Of the weights room for adapters: %s\n", p4d_report_gib(s->adapter_bytes, one));
+		printf("Memory for adapters, part of the weights: %s\n",
+		       p4d_report_gib(s->adapter_bytes, one));
 	if (s->host_bytes && s->resident_layers == s->stage_layers)
 		printf("Weights on the host: %s for each GPU\n", p4d_report_gib(s->host_bytes, one));
 	else if (s->host_bytes)
-		printf("Weights on the host: %s for each GPU, streamed through %" PRIu64 " resident layers\n",
+		printf("Weights on the host: %s for each GPU, copied to the GPU as needed; %" PRIu64
+		       " layers are on the GPU at a time\n",
 		       p4d_report_gib(s->host_bytes, one), s->resident_layers);
 	printf("GPU KV cache size: %" PRIu64 " tokens; maximum concurrency for %" PRIu64
 	       " tokens per request: %.2f x (max-num-seqs %" PRIu64 ")\n",

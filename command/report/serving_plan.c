@@ -115,7 +115,7 @@ static int print_text(const engine_plans *p, p4d_error *err)
 		printf("most tokens/s per GPU first\n\n");
 	if (print_table(p, err) < 0)
 		return -1;
-	puts("\nSpeeds are predictions; p4d validate has their errors. Options for the engine:");
+	puts("\nSpeeds are predictions; p4d validate prints their errors. Options for the engine:");
 	for (size_t i = 0; i < p->count; i++)
 		print_flags(p, i);
 	fflush(stdout);
@@ -201,7 +201,8 @@ static int explain_rate(const engine_plans *p, const p4d_serving_space *space, p
 	char arrive[P4D_NUMBER_TEXT], answered[P4D_SIZE_TEXT];
 	const bool some = p4d_serving_search(&unrated, space, &one, 1, &counts, NULL) == 1;
 	p4d_fail(err, P4D_E_NO_LAYOUT,
-		 "%s on %" PRIu64 " x %s: the best layout answers %s requests/s within the bounds, %s arrive",
+		 "%s on %" PRIu64
+		 " x %s: the best layout answers %s requests/s within the limits, but %s requests/s arrive",
 		 p->subject->model, space->nodes * space->gpus_per_node, space->gpu->name,
 		 p4d_serving_amount(some ? one.speed.requests_per_s : 0, answered),
 		 p4d_number_text(p->load.rate, 6, arrive));
@@ -225,9 +226,8 @@ static int explain_bounds(const engine_plans *p, const p4d_serving_space *space,
 		first = fmin(first, p->found[i].speed.first_token_s);
 	}
 	return p4d_fail(err, P4D_E_NO_LAYOUT,
-			"%s on %" PRIu64
-			" x %s: no layout answers that soon; the least for a single request is %s "
-			"to the first token and %s between tokens",
+			"%s on %" PRIu64 " x %s: no layout is fast enough; a single request takes at least "
+			"%s to the first token and %s between tokens",
 			p->subject->model, space->nodes * space->gpus_per_node, space->gpu->name,
 			p4d_report_seconds(first, soon), p4d_report_seconds(between, then));
 }

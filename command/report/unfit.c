@@ -64,13 +64,14 @@ static void too_large(const p4d_subject *subject, const p4d_search_space *space,
 	const uint64_t *part = e.peak.part;
 	p4d_fail(err, P4D_E_NO_LAYOUT,
 		 "%.60s does not fit on %" PRIu64 " x %" PRIu64
-		 " %s: at least %.1f of %.1f GiB (limit %.0f %%), %.1f of them parameters, gradients and "
-		 "optimizer, with %s; searched %s",
+		 " %s: the best layout needs %.1f of %.1f GiB (limit %.0f %%), of which %.1f GiB are "
+		 "parameters, gradients and optimizer states, with %s; p4d searched %s",
 		 subject->model, subject->nodes, subject->gpus_per_node,
 		 subject->capacity.gpu ? subject->capacity.gpu->name : "CPU ranks",
 		 p4d_to_gib(e.peak.device_bytes), p4d_to_gib(e.capacity_bytes), 100 * space->limit,
 		 p4d_to_gib(part[P4D_PART_PARAMS] + part[P4D_PART_GRADS] + part[P4D_PART_OPTIMIZER]),
-		 text.length ? shape : "tp=1 pp=1", open.length ? searched : "nothing, as all is given");
+		 text.length ? shape : "tp=1 pp=1",
+		 open.length ? searched : "no other layouts, because all options are given");
 }
 
 /* The command for more GPUs with these options, if it needs fewer than *least; *least is then updated. */
@@ -137,7 +138,7 @@ const char *p4d_unfit_ways_out(const p4d_subject *subject, const p4d_request *as
 	if (ways[0])
 		p4d_text_print(&text, "%s%s", P4D_WITHOUT_MORE_GPUS, ways);
 	else if (!grown)
-		p4d_text_print(&text, "; no number of these GPUs is enough%s%s", own ? ": " : "",
+		p4d_text_print(&text, "; it does not fit on any number of these GPUs%s%s", own ? ": " : "",
 			       own ? own : "");
 	if (way[0].option == P4D_OPTIONS)
 		return words;

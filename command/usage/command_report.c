@@ -65,7 +65,7 @@ static int take_ids(report_arguments *a, int count, char *word[], p4d_error *err
 		return p4d_fix(err, "p4d report %s %.300s", option, a->rows ? a->rows : a->html);
 	}
 	if (a->log && (count != 1 || strchr(a->asked, ',')))
-		return p4d_fail(err, P4D_E_USAGE, "--log is of one job: give its id");
+		return p4d_fail(err, P4D_E_USAGE, "--log is the log of one job: give the id of this job");
 	return 0;
 }
 
@@ -136,7 +136,8 @@ static int no_jobs(const p4d_usage *u, p4d_error *err)
 	const p4d_accounting_jobs *jobs = &u->jobs.jobs;
 
 	if (u->id) {
-		p4d_fail(err, P4D_E_IO, "sacct shows no job with GPUs of id %.64s that has ended", u->id);
+		p4d_fail(err, P4D_E_IO, "sacct shows no job with id %.64s that has GPUs and has ended",
+			 u->id);
 		return p4d_fix(err, "sacct -X -j %.64s", u->id);
 	}
 	p4d_fail(err, P4D_E_IO,
@@ -164,7 +165,7 @@ static int find_jobs(p4d_usage *u, p4d_error *err)
 		return no_jobs(u, err);
 	if (!u->log.format || b->rows == 1)
 		return 0;
-	p4d_fail(err, P4D_E_USAGE, "--log is of one job, and %.64s is %zu jobs", u->id, b->rows);
+	p4d_fail(err, P4D_E_USAGE, "--log is the log of one job, but %.64s names %zu jobs", u->id, b->rows);
 	return p4d_fix(err, "p4d report --log FILE %.64s", b->row[0].job->id);
 }
 

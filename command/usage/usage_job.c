@@ -47,16 +47,17 @@ static void print_details(const p4d_usage_row *row)
 		printf("Verdict at submission: %s%s%s\n", p4d_outcome_name(row->outcome),
 		       *row->record.code ? " " : "", row->record.code);
 	else if (row->of->result->need_bytes)
-		puts("Verdict at submission: none is recorded; the prediction is today's");
+		puts("Verdict at submission: not recorded; p4d predicted the memory today");
 	else
-		printf("Verdict at submission: none is recorded; today: %s\n", row->of->result->reason);
+		printf("Verdict at submission: not recorded; today: %s\n", row->of->result->reason);
 	if (row->measured > 0)
 		printf("Measured by %s%s\n", p4d_usage__source_names[row->source],
 		       row->censored
-			   ? ": at 0.9 of the GPU or more, where the allocator keeps what it can get"
+			   ? ": 0.9 of the GPU or more; the allocator then keeps memory that it may not need"
 			   : "");
 	if (row->fewer_nodes || row->smaller)
-		puts("What would do is by memory alone: fewer or smaller GPUs may take longer.");
+		puts("\"would do\" means that the memory is enough: the job may take longer on fewer or "
+		     "smaller GPUs.");
 }
 
 void p4d_usage__print_job(const p4d_usage_row *row, bool note)

@@ -129,7 +129,7 @@ static void print_sentences(const p4d_usage *u, FILE *page)
 		const p4d_backtest_cell passed = passed_of(of);
 		put_line(page,
 			 "%s: p4d would have refused %" PRIu64
-			 " jobs (%.1f GPU-hours saved), and passed %" PRIu64 " (%.1f).",
+			 " jobs (%.1f GPU-hours saved), and accepted %" PRIu64 " jobs (%.1f GPU-hours).",
 			 p4d_backtest_end_titles[end], of[P4D_OUTCOME_WOULD_REFUSE].jobs,
 			 of[P4D_OUTCOME_WOULD_REFUSE].gpu_hours, passed.jobs, passed.gpu_hours);
 	}
@@ -217,7 +217,8 @@ static int print_errors(const p4d_usage *u, FILE *page, p4d_error *err)
 		p4d_table_cell(&table, P4D_PLAIN, "%.1f %%", e->jobs ? 100.0 * e->covered / e->jobs : 0);
 		p4d_table_cell(&table, P4D_PLAIN, "%u", e->censored);
 	}
-	return put_table(page, "Predicted against measured, as predicted / measured - 1", &table, false, err);
+	return put_table(page, "Error of the prediction: predicted / measured memory - 1", &table, false,
+			 err);
 }
 
 /* The cost of refused jobs is unknown, but that of other jobs that died is known. */
@@ -231,7 +232,7 @@ static int print_refusals(const p4d_usage *u, FILE *page, p4d_error *err)
 	if (u->refusals.path && !sum.refusals && !page)
 		putchar('\n');
 	if (u->refusals.path && !sum.refusals)
-		put_line(page, "%.200s has no refusal%s.", u->refusals.path,
+		put_line(page, "%.200s contains no refusal%s.", u->refusals.path,
 			 u->refusals.lines ? ""
 					   : ", and no line of p4d at all: is it slurmctld's log, or the "
 					     "client_log of a login node?");
@@ -259,8 +260,7 @@ static int print_deaths(const p4d_usage *u, FILE *page, p4d_error *err)
 	if (p4d_usage__fill_deaths(u, page ? SIZE_MAX : P4D_USAGE_DEATHS, &table, &count, err) < 0)
 		return -1;
 	snprintf(title, sizeof(title),
-		 "Passed by p4d, and out of GPU memory nevertheless (%zu jobs, those with the most "
-		 "GPU-hours first)",
+		 "Passed by p4d, but ran out of GPU memory (%zu jobs, those with the most GPU-hours first)",
 		 count);
 	if (count)
 		return put_table(page, title, &table, true, err);
@@ -276,21 +276,21 @@ static void print_sources(const p4d_usage *u, FILE *page)
 	for (int i = P4D_USAGE_NOT_MEASURED + 1; i < P4D_USAGE_SOURCES; i++)
 		if (u->of_source[i])
 			p4d_text_print(&text, ", %u by %s", u->of_source[i], p4d_usage__source_names[i]);
-	put_line(page,
-		 "%zu GPU jobs have ended; %u have p4d's verdict (AdminComment, Extra). Memory of a GPU: %u "
-		 "measured%s; %u not, or as zero or an impossible number.",
-		 u->rows, u->joined, u->measured, list, u->not_measured);
+	put_line(
+	    page,
+	    "%zu GPU jobs have ended; %u have p4d's verdict (AdminComment, Extra). The memory of a GPU was "
+	    "measured for %u jobs%s; for %u jobs it was not measured, or the number is zero or impossible.",
+	    u->rows, u->joined, u->measured, list, u->not_measured);
 	if (u->unguarded)
+		put_line(page,
+			 "%u more jobs have a verdict in Extra. p4d does not count it: without record = "
+			 "extra in p4d.conf, users can write Extra themselves.",
+			 u->unguarded);
+	if (u->incomparable)
 		put_line(
 		    page,
-		    "%u more jobs have a verdict in Extra that is not counted: without record = extra in "
-		    "p4d.conf, anyone could have written it.",
-		    u->unguarded);
-	if (u->incomparable)
-		put_line(page,
-			 "%u measurements are means of a pipeline's stages, or of one of them, and are not "
-			 "compared.",
-			 u->incomparable);
+		    "%u measurements are not compared: they are means over pipeline stages, or of one stage.",
+		    u->incomparable);
 	if (!u->measured)
 		put_line(page, "fix: AutoDetect=nvml in gres.conf and "
 			       "AccountingStorageTRES=gres/gpu,gres/gpumem in slurm.conf");

@@ -60,7 +60,7 @@ int p4d_validate__leave(p4d_validate_untaken *untaken, const p4d_measured_file *
 /* Fails with the reason of the first row if no row could be used. */
 int p4d_validate__none_taken(const p4d_validate_untaken *untaken, p4d_error *err);
 
-/* "2 rows that p4d cannot take:" and the reasons, unless there are none. */
+/* "2 rows that p4d cannot use:" and the reasons, unless there are none. */
 void p4d_validate__print_untaken(const p4d_validate_untaken *untaken);
 /* A member not_taken. */
 void p4d_validate__add_untaken(struct json_object *object, const p4d_validate_untaken *untaken);

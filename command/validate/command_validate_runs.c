@@ -286,12 +286,12 @@ static int print_text(run_validation *v, p4d_error *err)
 		run_class *c = &v->of[i];
 		const summary all = summary_of(c->error, c->count),
 			      unseen = summary_of(c->error_unseen, c->unseen);
-		printf("%s: mean absolute error %.1f %%, median %.1f %%, worst %.1f %% over %u rows; "
-		       "%.1f %%, %.1f %%, %.1f %% over the %u that no constant was chosen by\n",
+		printf("%s: mean absolute error %.1f %%, median %.1f %%, worst %.1f %% over %u rows; %.1f "
+		       "%%, %.1f %%, %.1f %% over the %u rows with which no constant was chosen\n",
 		       c->name, 100 * all.mean, 100 * all.median, 100 * all.worst, c->count,
 		       100 * unseen.mean, 100 * unseen.median, 100 * unseen.worst, c->unseen);
 	}
-	printf("refused although they ran: %u; %u rows left out, for the reason in their notes\n", v->refused,
+	printf("refused although they ran: %u; %u rows left out (their notes say why)\n", v->refused,
 	       v->left_out);
 	if (p4d_validate__print_deaths(&v->deaths, "", err) < 0)
 		return -1;

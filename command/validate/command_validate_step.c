@@ -159,12 +159,12 @@ static int print_text(step_validation *v, p4d_error *err)
 		return -1;
 	puts("");
 	p4d_validate__print_errors("step time", &v->errors);
-	printf("wrong orders: %u of %u pairs of layouts of the same model, batch and GPUs\n", wrong, pairs);
+	printf("wrong order: %u of %u pairs of layouts of the same model, batch and GPUs\n", wrong, pairs);
 	print_unmodelled(v);
 	if (v->left_out)
 		printf("%u rows left out: inputs of the cost model are missing\n", v->left_out);
 	if (v->no_clock)
-		printf("%u rows left out: gpus.json has no rates for their GPU\n", v->no_clock);
+		printf("%u rows left out: gpus.json lacks the speed of their GPU\n", v->no_clock);
 	p4d_validate__print_untaken(&v->untaken);
 	return 0;
 }

@@ -20,7 +20,7 @@ static int read_options(char *options, p4d_request *request, p4d_error *err)
 		const int option = strncmp(word, "--", 2) ? -1 : p4d_request_option_find(word + 2);
 		const char *value = option < 0 ? NULL : equals ? equals + 1 : strtok_r(NULL, " ", &at);
 		if (!value)
-			return p4d_fail(err, P4D_E_VALUE, "\"%.64s\" is no option with a value", word);
+			return p4d_fail(err, P4D_E_VALUE, "\"%.64s\" is not an option with a value", word);
 		if (p4d_request_set_typed(request, (p4d_option)option, value, err) < 0)
 			return -1;
 	}

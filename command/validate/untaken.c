@@ -35,7 +35,7 @@ void p4d_validate__print_untaken(const p4d_validate_untaken *untaken)
 {
 	if (!untaken->count)
 		return;
-	printf("\n%u row%s that p4d cannot take:\n", untaken->count, untaken->count == 1 ? "" : "s");
+	printf("\n%u row%s that p4d cannot use:\n", untaken->count, untaken->count == 1 ? "" : "s");
 	for (unsigned i = 0; i < untaken->count && i < PRINTED; i++) {
 		struct json_object *row = json_object_array_get_idx(untaken->rows, i);
 		printf("  %s\n", json_object_get_string(json_object_object_get(row, "why")));

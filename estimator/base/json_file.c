@@ -235,7 +235,8 @@ static struct json_object *tokenize(struct json_tokener *tokener, const char *te
 	enum json_tokener_error state = json_tokener_get_error(tokener);
 
 	if (state == json_tokener_continue)
-		p4d_fail(err, P4D_E_JSON, "%.255s: truncated: the JSON text breaks off after %zu bytes", what,
+		p4d_fail(err, P4D_E_JSON,
+			 "%.255s: truncated: the JSON text ends after %zu bytes, inside a value", what,
 			 length);
 	else if (state == json_tokener_error_depth)
 		p4d_fail(err, P4D_E_JSON, "%.255s: nested more than %d levels deep", what, MAX_LEVELS);
@@ -266,7 +267,7 @@ static int check_text(const char *text, size_t length, const char *what, p4d_err
 		return p4d_fail(err, P4D_E_JSON, "%.255s: NUL byte at byte %zu", what,
 				(size_t)(nul - text) + 1);
 	if (text[start] == '[')
-		return p4d_fail(err, P4D_E_JSON, "%.255s: holds a JSON array, not an object", what);
+		return p4d_fail(err, P4D_E_JSON, "%.255s: contains a JSON array, not an object", what);
 	if (text[start] != '{')
 		return p4d_fail(err, P4D_E_JSON, "%.255s: not a JSON object (begins with byte 0x%02x)", what,
 				(unsigned char)text[start]);
@@ -369,8 +370,8 @@ static int append(struct json_object *text, const char *key, char *buf, size_t s
 
 	for (size_t i = 0; i < length; i++)
 		if (iscntrl((unsigned char)string[i]))
-			return p4d_fail(err, P4D_E_JSON, "\"%.64s\" holds the control character 0x%02x", key,
-					(unsigned char)string[i]);
+			return p4d_fail(err, P4D_E_JSON, "\"%.64s\" contains the control character 0x%02x",
+					key, (unsigned char)string[i]);
 	if (length + comma >= size - used)
 		return p4d_fail(err, P4D_E_JSON, "\"%.64s\" is longer than %zu characters", key, size - 1);
 	if (comma)
@@ -407,8 +408,10 @@ int p4d_json_list(struct json_object *object, const char *key, char *buf, size_t
 			return wrong_type(entry, key, "a list of strings", err);
 		const char *text = json_object_get_string(entry);
 		if (!*text || strchr(text, ','))
-			return p4d_fail(err, P4D_E_JSON, "\"%.64s\" holds \"%.40s\": empty or with a comma",
-					key, text);
+			return p4d_fail(
+			    err, P4D_E_JSON,
+			    "\"%.64s\" has the entry \"%.40s\", which is empty or contains a comma", key,
+			    text);
 		if (append(entry, key, buf, size, err) < 0)
 			return -1;
 	}

@@ -143,7 +143,7 @@ static int no_choice(const p4d_option_info *info, const char *prefix, const char
 		at += length + (at[length] == '|');
 	}
 	if (alike.count)
-		return p4d_fail(err, P4D_E_VALUE, "%s%s=%.64s: p4d does not have that name%s", prefix,
+		return p4d_fail(err, P4D_E_VALUE, "%s%s=%.64s: p4d does not know this name%s", prefix,
 				info->name, text, p4d_suggest_text(&alike));
 	return p4d_fail(err, P4D_E_VALUE, "%s%s=%.64s: not one of %s", prefix, info->name, text, list);
 }

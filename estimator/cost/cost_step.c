@@ -236,8 +236,8 @@ int p4d_cost_step(const p4d_layout *l, const p4d_gpu *gpu, p4d_timeline_work *wo
 
 	if (!p4d_cost_known(l, gpu))
 		return p4d_fail(err, P4D_E_NO_RATES, "no step time: %s",
-				p4d_on_gpu(l->device) ? "gpus.json lacks rates of the GPU or its links"
-						      : "the cost model covers GPUs only");
+				p4d_on_gpu(l->device) ? "gpus.json lacks the speed of the GPU or of its links"
+						      : "p4d predicts step times only for GPUs");
 	if (count > ON_STACK && !(storage = malloc(count * sizeof(*storage))))
 		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for the durations of %zu passes", count);
 	p4d_cost_durations(l, gpu, storage, &durations);

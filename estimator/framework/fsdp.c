@@ -127,17 +127,18 @@ static const char *unvalidated(const p4d_layout *l)
 
 	return l->memory.keys                   ? "memory layers"
 	       : l->torch.compile && l->pp > 1  ? "compiled pipelines"
-	       : l->torch.compile && ring       ? "compiled context parallelism, recomputed"
+	       : l->torch.compile && ring       ? "torch.compile with context parallelism and recomputation"
 	       : l->torch.compile && l->experts ? "compiled experts"
 	       : sparse && l->tp > 1 && l->cp > 1 && l->pp > 1
-		   ? "experts with tensor, context and pipeline parallelism at once"
-	       : l->vpp > P4D_TORCHTITAN_ACTIVE_CHUNKS ? "more than three chunks of a stage"
+		   ? "experts with tensor, context and pipeline parallelism together"
+	       : l->vpp > P4D_TORCHTITAN_ACTIVE_CHUNKS
+		   ? "more than three chunks of layers on a pipeline stage"
 	       : l->torch.packing                      ? "packed sequences"
 	       : l->offload                            ? "offloading"
 	       : l->optimizer != P4D_ADAMW             ? "an optimizer other than AdamW"
 	       : l->precision == P4D_FP8               ? "FP8"
 	       : l->precision != P4D_BF16              ? "a precision other than bf16"
-	       : l->pp > 1 && l->schedule == P4D_GPIPE ? "pipelines by GPipe"
+	       : l->pp > 1 && l->schedule == P4D_GPIPE ? "the pipeline schedule gpipe"
 						       : NULL;
 }
 

@@ -83,7 +83,7 @@ static int check_window(const p4d_request *r, p4d_error *err)
 		return 0;
 	p4d_fail(err, P4D_E_UNMODELLED,
 		 "%.200s has a sliding window of %" PRId64
-		 " tokens; on GPUs p4d-train lets each token attend to all before it",
+		 " tokens; on GPUs p4d-train lets each token attend to all earlier tokens",
 		 r->model, r->value[P4D_SLIDING_WINDOW]);
 	return p4d_fix(err, "--p4d-seq-len=%" PRId64, r->value[P4D_SLIDING_WINDOW]);
 }
@@ -105,7 +105,8 @@ static int check_pairs(const p4d_request *r, p4d_error *err)
 	}
 	if (!p4d_on_gpu(r->value[P4D_DEVICE]))
 		return 0;
-	p4d_fail(err, P4D_E_UNMODELLED, "workload=preference: p4d-train learns from pairs on CPUs only");
+	p4d_fail(err, P4D_E_UNMODELLED,
+		 "workload=preference: p4d-train supports preference training only on CPUs");
 	return p4d_fix(err, "--p4d-device=cpu");
 }
 
@@ -152,8 +153,9 @@ static int check_halves(const p4d_layout *l, p4d_error *err)
 		p4d_fail(err, P4D_E_VALUE, "tp-comm-overlap=on: p4d-train does not combine it with FP8");
 	else if (tokens % unit)
 		p4d_fail(err, P4D_E_VALUE,
-			 "tp-comm-overlap=on: the %" PRIu64 " tokens of a rank's micro-batch are not two "
-			 "halves that tp=%" PRIu64 " divides",
+			 "tp-comm-overlap=on: the %" PRIu64
+			 " tokens of a rank's micro-batch cannot be split into two halves that tp=%" PRIu64
+			 " divides",
 			 tokens, l->tp);
 	else
 		return 0;
@@ -180,7 +182,7 @@ static int check_swap(const p4d_layout *l, p4d_error *err)
 	} refused[] = {
 	    {l->recompute == P4D_RECOMPUTE_FULL, "with recompute=full, layers store only their inputs",
 	     "--p4d-offload=none"},
-	    {p4d_is_split(l->schedule), "this schedule needs activations a second time, for weight gradients",
+	    {p4d_is_split(l->schedule), "this schedule uses activations a second time, for weight gradients",
 	     "--p4d-schedule=1f1b --p4d-vpp=1"},
 	    {l->slices > 1, "each token slice needs the keys and values of earlier slices",
 	     "--p4d-token-slices=1"},

@@ -98,12 +98,12 @@ static int fail_width(const p4d_layout *l, const char *what, uint64_t whole, uin
 		p4d_fail(err, P4D_E_WIDTH,
 			 "fp8-recipe=%s: FP8 matmuls need multiples of %" PRIu64 ", which %" PRIu64
 			 " %s are not%s",
-			 recipe, multiple, whole, what, whole % multiple ? "" : " where they are cut");
+			 recipe, multiple, whole, what, whole % multiple ? "" : " on each rank");
 		return p4d_fix(err, "--p4d-precision=bf16");
 	}
 	p4d_fail(err, P4D_E_WIDTH,
-		 "fp8-recipe=%s: FP8 matmuls need multiples of %" PRIu64 ", which %" PRIu64
-		 " %s are not over tp=%" PRIu64 "; tp can be %s",
+		 "fp8-recipe=%s: FP8 matmuls need multiples of %" PRIu64 ", which the %" PRIu64
+		 " %s are not if tp=%" PRIu64 " divides them; tp can be %s",
 		 recipe, multiple, whole, what, l->tp, buf);
 	return p4d_fix(err, "--p4d-tp=%" PRIu64, best);
 }

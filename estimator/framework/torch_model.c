@@ -28,7 +28,8 @@ static int check_fp8(const p4d_request *r, p4d_error *err)
 	    (recipe == P4D_FP8_ROWWISE && !r->value[P4D_FP8_PARAM_GATHER]))
 		return 0;
 	if (recipe == P4D_FP8_ROWWISE) {
-		p4d_fail(err, P4D_E_VALUE, "fp8-param-gather: torchao gathers tensors with one scale only");
+		p4d_fail(err, P4D_E_VALUE,
+			 "fp8-param-gather: torchao gathers only FP8 tensors that have a single scale");
 		return p4d_fix(err, "--p4d-fp8-recipe=current");
 	}
 	p4d_fail(err, P4D_E_UNMODELLED, "fp8-recipe=%s: in torchtitan p4d models only current and rowwise",
@@ -111,18 +112,18 @@ static int check_memory(const p4d_request *r, p4d_error *err)
 		return p4d_fix(err, "--p4d-framework=fsdp --p4d-model-code=torchtitan");
 	}
 	if (p4d_is_sparse(r) || r->value[P4D_TIED])
-		return p4d_fail(
-		    err, P4D_E_UNMODELLED,
-		    "memory layers: with %s p4d models them only without experts, latent attention "
-		    "and tied embeddings",
-		    program);
+		return p4d_fail(err, P4D_E_UNMODELLED,
+				"memory layers: with %s p4d models them only if the model has no experts, "
+				"latent attention and tied embeddings",
+				program);
 	for (size_t i = 0; i < sizeof(alone) / sizeof(*alone); i++) {
 		const p4d_option option = alone[i].option;
 		const char *name = p4d_request_option_info(option)->name;
 		if (!p4d_is_set(r, option) || r->value[option] == alone[i].value)
 			continue;
-		p4d_fail(err, P4D_E_UNMODELLED, "%s=%s: with %s p4d models memory layers only without it",
-			 name, p4d_request_value_text(r, option, value, sizeof(value)), program);
+		p4d_fail(err, P4D_E_UNMODELLED,
+			 "%s=%s: with %s p4d does not model this option for memory layers", name,
+			 p4d_request_value_text(r, option, value, sizeof(value)), program);
 		return option == P4D_OFFLOAD || option == P4D_PRECISION
 			   ? -1
 			   : p4d_fix(err, "--p4d-%s=%" PRId64, name, alone[i].value);
@@ -147,8 +148,8 @@ static int check_groups(const p4d_request *r, p4d_error *err)
 	}
 	if (p4d_is_sparse(r) || p4d_is_set(r, P4D_LAYER_PATTERN) || !r->value[P4D_TIED])
 		return p4d_fail(err, P4D_E_UNMODELLED,
-				"layer-groups: p4d models them only without experts, latent attention, a "
-				"layer-pattern and an untied head");
+				"layer-groups: p4d does not model them together with experts, latent "
+				"attention, a layer-pattern or an untied head");
 	return 0;
 }
 
@@ -174,7 +175,7 @@ int p4d_torch__check_model(const p4d_request *r, p4d_error *err)
 	if (chunks && r->value[P4D_PP] * r->value[P4D_VPP] > MOST_CHUNKS)
 		return p4d_fail(err, P4D_E_UNMODELLED,
 				"pp=%" PRId64 " vpp=%" PRId64
-				": p4d models up to %d chunks of a pipeline in torchtitan",
+				": p4d models pipelines of torchtitan with at most %d chunks (pp x vpp)",
 				r->value[P4D_PP], r->value[P4D_VPP], MOST_CHUNKS);
 	const bool titan = r->value[P4D_MODEL_CODE] == P4D_MODEL_CODE_TORCHTITAN;
 	if (!titan && !hybrid)

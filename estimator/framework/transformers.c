@@ -439,12 +439,12 @@ const char *p4d_torch__trainer_unvalidated(const p4d_layout *l)
 		const char *what;
 	} kinds[] = {
 	    {l->layer_groups > 0, "layers that share parameters"},
-	    {l->finetune == P4D_TUNE_ALPHA, "trained scales of binary codes"},
-	    {lit && (!ddp || l->dp > 1), "LitGPT's modules on several GPUs"},
-	    {lit && (l->torch.autocast || l->recompute), "LitGPT in mixed precision, or recomputed"},
+	    {l->finetune == P4D_TUNE_ALPHA, "training the scales of binary codes"},
+	    {lit && (!ddp || l->dp > 1), "LitGPT on several GPUs"},
+	    {lit && (l->torch.autocast || l->recompute), "LitGPT in mixed precision, or with recomputation"},
 	    {encoder && p4d_framework_shares(l, P4D_SHARES_UNITS), "encoders with FSDP"},
 	    {flat && l->precision != P4D_BF16, "FSDP1 with another precision than bf16"},
-	    {flat && shards == 1, "FSDP1 that shards nothing"},
+	    {flat && shards == 1, "FSDP1 with NO_SHARD"},
 	    {units && states, "state-space layers or delta nets with FSDP"},
 	    {encoder && !full, "adapters of encoders"},
 	    {!ddp && l->quant, "quantized weights that are sharded"},
@@ -474,7 +474,7 @@ const char *p4d_torch__trainer_unvalidated(const p4d_layout *l)
 	    {evaluates && !l->flash_attention, "evaluation with unfused attention"},
 	    {evaluates && (l->fsdp.keeps_gathered || (l->experts && (zero3 || !states)) || (states && flat) ||
 			   l->kv_rank || lit || encoder),
-	     "evaluation of such models with --eval-micro-batch"},
+	     "evaluation of hybrid models with --eval-micro-batch"},
 	};
 
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)

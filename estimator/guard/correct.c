@@ -244,7 +244,8 @@ static bool is_out_of_reach(const p4d_guard_work *g, uint64_t nodes, uint64_t gp
 	if (!lacks_nodes && !lacks_gpus)
 		return false;
 	p4d_error inner = *err;
-	p4d_fail(err, inner.code, "%.380s; it takes %" PRIu64 " %s, and a job there gets at most %" PRIu32,
+	p4d_fail(err, inner.code,
+		 "%.380s; the fix needs %" PRIu64 " %s, and a job in this partition gets at most %" PRIu32,
 		 inner.text, lacks_nodes ? nodes : gpus, lacks_nodes ? "nodes" : "GPUs",
 		 lacks_nodes ? most.nodes : most.gpus);
 	return true;
@@ -301,7 +302,7 @@ int p4d_guard__correct_mig(p4d_guard_work *g, const p4d_request *asked, p4d_erro
 	if (p4d_search_nearest(asked, &g->space, &found) >= 0)
 		return write_fix(g, asked, &found, &one, NULL, err);
 	p4d_error inner = *err;
-	p4d_fail(err, inner.code, "%.400s; %s needs more than one, %.1f GiB", inner.text, asked->model,
+	p4d_fail(err, inner.code, "%.400s; %s needs more than one GPU of %.1f GiB", inner.text, asked->model,
 		 p4d_to_gib(gpu->usable_bytes));
 	correct_by_gpu(g, asked, g->verdict->geometry, err);
 	return -1;
@@ -431,8 +432,8 @@ int p4d_guard__correct(p4d_guard_work *g, const p4d_request *asked, bool rewrite
 	/* a fix asks for at most as many GPUs per node as a node has, because Slurm accepts nothing else */
 	if (!on_node) {
 		p4d_error inner = *err;
-		p4d_fail(err, inner.code, "%.400s; a node of %s has %" PRIu32, inner.text, section->name,
-			 of_node);
+		p4d_fail(err, inner.code, "%.400s; a node of partition %s has %" PRIu32 " GPUs", inner.text,
+			 section->name, of_node);
 		g->space.gpus_per_node = then.gpus_per_node = of_node;
 	}
 	g->budget.left = P4D_GUARD_FIX_UNITS;
@@ -526,12 +527,13 @@ bool p4d_guard__starts_others(const p4d_guard_work *g, p4d_error *err)
 		p4d_guard__script_place(r, place, sizeof(place));
 		if (by_default)
 			p4d_fail(err, P4D_E_NOT_READ,
-				 "%.120s was not checked: it starts on one node, and the job has %" PRIu32
-				 ", of which each may train by itself; %s starts it on more",
+				 "%.120s was not checked: it starts on one node, but the job has %" PRIu32
+				 " nodes; each node may train by itself; to start it on all nodes, use %s",
 				 place, of_job, v->argument);
 		else
 			p4d_fail(err, P4D_E_NOT_READ,
-				 "%.120s was not checked: it is started with %s=%s, but the job has %" PRIu32,
+				 "%.120s was not checked: the script starts it with %s=%s, but the job has "
+				 "%" PRIu32,
 				 place, p4d_request_option_info(sizes[i])->name, v->text, of_job);
 		if (!i)
 			fix_nodes(g, strtoul(v->text, NULL, 10), err);

@@ -68,7 +68,8 @@ static void say_choice(const p4d_request *asked, const p4d_request *complete, p4
 /* Says that the search was cut short, so that the user may know a better layout. */
 static void say_cut(const p4d_request *complete, p4d_verdict *v)
 {
-	static const char text[] = "p4d did not compare all layouts; tp, pp or micro-batch narrow the search";
+	static const char text[] =
+	    "p4d did not compare all layouts; to shorten the search, give tp, pp or micro-batch";
 	p4d_message *message = p4d_verdict__say(v, P4D_E_SEARCH_CUT, text);
 
 	snprintf(message->fix, sizeof(message->fix),
@@ -189,10 +190,10 @@ static void say_above_safe(const p4d_guard_work *g, p4d_verdict *v, const p4d_re
 static void say_ambiguous(p4d_verdict *v)
 {
 	if (v->geometry.ambiguous > 1 && v->geometry.gpu)
-		p4d_verdict__say(v, P4D_E_AMBIGUOUS_GPU,
-				 "the GPU name matches %u GPUs of different size; assuming %s (%.1f GiB)",
-				 v->geometry.ambiguous, v->geometry.gpu->name,
-				 p4d_to_gib(v->geometry.gpu->usable_bytes));
+		p4d_verdict__say(
+		    v, P4D_E_AMBIGUOUS_GPU,
+		    "the GPU name matches %u GPUs with different memory; p4d assumes %s (%.1f GiB)",
+		    v->geometry.ambiguous, v->geometry.gpu->name, p4d_to_gib(v->geometry.gpu->usable_bytes));
 }
 
 /*
@@ -218,7 +219,9 @@ static bool is_unmodelled(const p4d_guard_work *g, const char **program)
 	const p4d_architecture *architecture = p4d_architecture_of(request);
 	if (!*program && !request->unmodelled[0] && architecture->unvalidated)
 		snprintf(request->unmodelled, sizeof(request->unmodelled),
-			 "formulas for %.40s are unvalidated (p4d estimate has them)", architecture->name);
+			 "formulas for %.40s are unvalidated: nobody compared them with real code (p4d "
+			 "estimate prints the prediction)",
+			 architecture->name);
 	return *program || request->unmodelled[0];
 }
 

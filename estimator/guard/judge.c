@@ -107,7 +107,7 @@ static int check_memory(const p4d_job *job, const p4d_request *request, const p4
 	if (!e->capacity_bytes || e->fraction <= limit)
 		return 0;
 	if (v->geometry.gpu_types > 1)
-		snprintf(where, sizeof(where), ", the smallest of %u GPU types possible here",
+		snprintf(where, sizeof(where), ", the smallest of the %u GPU types that the job may get",
 			 v->geometry.gpu_types);
 	return p4d_fail(
 	    err, P4D_E_DOES_NOT_FIT,
@@ -188,7 +188,7 @@ const char *p4d_guard_lacks_precision(const p4d_request *request, const p4d_gpu 
 	snprintf(buf, size, "%s (compute capability %d.%d) has no %s%s, which %s %d.%d: %s", gpu->name,
 		 gpu->sm / 10, gpu->sm % 10, whole ? "" : "fp8-recipe=", whole ? precision : recipe,
 		 from ? "begins with" : "cuBLASLt has up to", limit / 10, limit % 10,
-		 fp8 ? "the program stops" : "emulated, it is several times slower than fp16");
+		 fp8 ? "the program stops" : "PyTorch emulates it, several times slower than fp16");
 	return !whole ? recipe_for(request, gpu) : fp8 && gpu->sm >= 80 ? "precision=bf16" : "precision=fp16";
 }
 
@@ -262,7 +262,7 @@ static int check_script(const p4d_job *job, const p4d_request *request, const p4
 		return check_passed(request, v, script, err);
 	/* at submission, p4d has already read and compared the whole script */
 	if (script->contradiction[0] && !job->reading && request->origin[P4D_FRAMEWORK] != P4D_BY_SCRIPT) {
-		p4d_fail(err, P4D_E_CONTRADICTION, "the script says %s, the plan says %" PRIu64,
+		p4d_fail(err, P4D_E_CONTRADICTION, "the script has %s, but the plan has %" PRIu64,
 			 script->contradiction, script->planned);
 		return p4d_fix(err, "in the script, replace the arguments of the layout by $%s",
 			       arguments->variable);
@@ -412,18 +412,18 @@ int p4d_guard__judge_unmodelled(const p4d_request *request, const char *program,
 	const char *why = program ? program : request->unmodelled;
 	const bool is_model = !program && request->origin[P4D_UNMODELLED] == P4D_BY_MODEL;
 	const bool is_script = request->origin[P4D_UNMODELLED] == P4D_BY_P4D;
-	const char *what = is_model ? request->model : "what the job runs";
+	const char *what = is_model ? request->model : "the job's program";
 	char otherwise[80] = "";
 
 	if (program)
-		snprintf(otherwise, sizeof(otherwise), " (--p4d-framework=%s says otherwise)",
+		snprintf(otherwise, sizeof(otherwise), " (to name another program, use --p4d-framework=%s)",
 			 P4D_FRAMEWORK_NAMES);
 	/* if the site requires plans, the user must type the option */
 	const bool required = v->policy.require_plan && v->policy.unmodelled != P4D_UNMODELLED_PASS &&
 			      request->origin[P4D_UNMODELLED] != P4D_BY_USER;
 
 	if (v->policy.unmodelled == P4D_UNMODELLED_REJECT || required) {
-		p4d_fail(err, P4D_E_UNMODELLED, "%s is not modelled%s: %s", what,
+		p4d_fail(err, P4D_E_UNMODELLED, "p4d does not model %s%s: %s", what,
 			 required ? ", and GPU jobs of this partition must say what they train" : "", why);
 		if (required && v->policy.unmodelled != P4D_UNMODELLED_REJECT)
 			return p4d_fix(err, "--p4d-unmodelled=PROGRAM");
@@ -433,7 +433,7 @@ int p4d_guard__judge_unmodelled(const p4d_request *request, const char *program,
 	}
 	if (v->policy.unmodelled == P4D_UNMODELLED_WARN)
 		v->action = P4D_WARN;
-	p4d_verdict__say(v, P4D_E_UNMODELLED, "%s is not modelled, the job was not checked: %s%s", what, why,
-			 otherwise);
+	p4d_verdict__say(v, P4D_E_UNMODELLED, "p4d does not model %s, so the job was not checked: %s%s", what,
+			 why, otherwise);
 	return 0;
 }

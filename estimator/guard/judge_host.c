@@ -48,7 +48,7 @@ int p4d_guard__check_host_memory(const p4d_job *job, const p4d_verdict *v, p4d_e
 		 "%" PRIu64 " ranks of a node need %.1f GiB of host memory (%s included), "
 		 "%s%s %.1f GiB",
 		 v->layout.gpus_per_node, p4d_to_gib(need),
-		 v->layout.offload ? "what is offloaded" : "checkpoint staging",
+		 v->layout.offload ? "offloaded tensors" : "checkpoint staging",
 		 whose ? whose : memory_option(job), whose ? "" : " grants", p4d_to_gib(have));
 	return -1;
 }

@@ -110,14 +110,14 @@ bool p4d_guard__say_length(const p4d_job *job, const p4d_request *request, const
 		return false;
 	}
 	v->action = P4D_WARN;
-	p4d_verdict__say(
-	    v, P4D_E_LENGTH,
-	    "%s is an upper bound: the job needs %.1f of %.1f GiB (%.0f %%) only if a micro-batch has a "
-	    "sequence that long; up to about %" PRId64 " tokens fit on %s%s%s",
-	    name(job, request, what, sizeof(what)), p4d_to_gib(v->estimate.peak.device_bytes),
-	    p4d_to_gib(v->estimate.capacity_bytes), 100 * v->estimate.fraction, longest(&l),
-	    p4d_on_gpu(v->layout.device) ? v->estimate.gpu->name : "the host", doubt ? "; unvalidated: " : "",
-	    doubt ? doubt : "");
+	p4d_verdict__say(v, P4D_E_LENGTH,
+			 "%s is an upper bound: the job needs %.1f of %.1f GiB (%.0f %%) only if a "
+			 "micro-batch has a sequence of this length; sequences of up to about %" PRId64
+			 " tokens fit on %s%s%s",
+			 name(job, request, what, sizeof(what)), p4d_to_gib(v->estimate.peak.device_bytes),
+			 p4d_to_gib(v->estimate.capacity_bytes), 100 * v->estimate.fraction, longest(&l),
+			 p4d_on_gpu(v->layout.device) ? v->estimate.gpu->name : "the host",
+			 doubt ? "; unvalidated: " : "", doubt ? doubt : "");
 	*err = (p4d_error){.code = P4D_OK};
 	return true;
 }

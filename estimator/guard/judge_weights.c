@@ -160,10 +160,11 @@ static p4d_message *say(const weighing *w, p4d_verdict *verdict, uint64_t bytes,
 	const p4d_request *request = &w->request;
 
 	verdict->action = P4D_WARN;
-	return p4d_verdict__say(
-	    verdict, P4D_E_DOES_NOT_FIT, "%s of %s%.100s alone take %.1f GiB of a GPU%s, and %s has %.1f",
-	    what, *request->judged_part ? "the text part of " : "", request->model, p4d_to_gib(bytes), type,
-	    w->geometry.gpu->name, p4d_to_gib(w->geometry.gpu->usable_bytes));
+	return p4d_verdict__say(verdict, P4D_E_DOES_NOT_FIT,
+				"%s of %s%.100s alone need %.1f GiB on each GPU%s, and %s has %.1f GiB", what,
+				*request->judged_part ? "the text part of " : "", request->model,
+				p4d_to_gib(bytes), type, w->geometry.gpu->name,
+				p4d_to_gib(w->geometry.gpu->usable_bytes));
 }
 
 /* Moves the last message before the others. */

@@ -141,7 +141,8 @@ static const other_release others[] = {
      "eager attention does",
      "--p4d-precision=fp16, and fp16 in the script"},
     {has_unfused_alone, P4D_ATTENTION, 0, false,
-     "with unfused attention, the only one of Transformer Engine on this GPU", "--p4d-attention=unfused"},
+     "with unfused attention, the only attention that Transformer Engine has for this GPU",
+     "--p4d-attention=unfused"},
     {takes_fused_by_default, P4D_OPTIMIZER_FOREACH, 1, false,
      "with PyTorch before 2.8, where the Trainer's AdamW is not fused",
      "--p4d-optimizer-foreach=off, or --optim adamw_torch_fused in the script"},
@@ -238,8 +239,8 @@ const char *p4d_guard__recipe_that_fits(const p4d_job *job, const p4d_request *r
 	    p4d_memory_estimate(&layout, P4D_METHOD_PLAN, capacity, &e, NULL) < 0)
 		return NULL;
 	return e.fraction <= limit || p4d_memory_fits_unfragmented(&layout, &e, limit)
-		   ? "gradients in fp32 and an unfused loss; --p4d-grad-dtype and "
-		     "--p4d-cross-entropy do"
+		   ? "gradients in fp32 and an unfused loss; to change that, use --p4d-grad-dtype and "
+		     "--p4d-cross-entropy"
 		   : NULL;
 }
 

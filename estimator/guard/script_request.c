@@ -121,7 +121,7 @@ static bool says(const p4d_request *typed, int option)
 /* Whether a value is unknown because its configuration file was not read. */
 static bool of_file(const p4d_read_unknown *u)
 {
-	return !strcmp(u->why, "it is in a configuration that p4d did not read");
+	return !strcmp(u->why, "it is in a configuration file that p4d did not read");
 }
 
 /* Whether the unknown value is an optional configuration file that names no model. */
@@ -167,7 +167,7 @@ static void list_reasons(const p4d_reading *r, const p4d_request *typed, reasons
 	if (r->incomplete)
 		add_reason(all, "the rest of the script", r->incomplete);
 	if (!r->certain)
-		add_reason(all, "whether it runs", "a test before it decides");
+		add_reason(all, "whether it runs", "a condition before it decides");
 	for (unsigned i = 0; i < r->unknowns; i++) { /* includes only values that prevent a verdict; a mere
 							doubt only turns a refusal into advice */
 		const int option = p4d_request_option_find(r->unknown[i].name);
@@ -243,8 +243,8 @@ static void say_unread(const p4d_reading *r, const reasons *all, p4d_error *why)
 	}
 	if (!r->named) {
 		p4d_fail(why, P4D_E_NOT_READ,
-			 "%.80s is not a program p4d knows; its memory was not checked%s%s%s",
-			 slash ? slash + 1 : r->program, r->alike ? " (arguments like those of " : "",
+			 "p4d does not know the program %.80s; its memory was not checked%s%s%s",
+			 slash ? slash + 1 : r->program, r->alike ? " (its arguments are like those of " : "",
 			 r->alike ? r->alike : "", r->alike ? ")" : "");
 		fix_program(r, why);
 		return;

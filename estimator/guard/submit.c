@@ -79,7 +79,7 @@ static void judge_program(const p4d_site *site, const p4d_job *job, p4d_cluster_
 		char memory[128];
 		p4d_text text = {
 		    .at = message->text, .size = sizeof(message->text), .length = strlen(message->text)};
-		p4d_text_print(&text, "; as %s it would need %s", message->fix,
+		p4d_text_print(&text, "; with %s the job would need %s", message->fix,
 			       p4d_verdict_memory(&then, memory, sizeof(memory)));
 	}
 	message->fix[0] = '\0';
@@ -291,9 +291,9 @@ static bool settle_vocabulary(const p4d_site *site, const p4d_job *job, p4d_clus
 	if (!verdict->judged || !verdict->would_reject)
 		return false;
 	memcpy(verdict->message[0].fix, fix, sizeof(fix));
-	p4d_verdict__say(
-	    verdict, P4D_E_ASSUMED,
-	    "the job may need more: p4d does not know the size of its vocabulary; --p4d-vocab=N gives it");
+	p4d_verdict__say(verdict, P4D_E_ASSUMED,
+			 "the job may need more: p4d does not know the size of its vocabulary; give it with "
+			 "--p4d-vocab=N");
 	return true;
 }
 

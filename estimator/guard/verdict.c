@@ -72,7 +72,7 @@ void p4d_verdict__error(p4d_verdict *verdict, const p4d_error *err)
 	if (verdict->fault_of_site && verdict->policy.on_error == P4D_ON_ERROR_PASS) {
 		verdict->action = P4D_WARN;
 		p4d_verdict__say(verdict, P4D_E_NOT_JUDGED,
-				 "the job was not checked; the site lets such jobs pass");
+				 "the job was not checked; this site accepts jobs that p4d cannot check");
 	}
 }
 
@@ -84,7 +84,7 @@ void p4d_verdict__leave_unread(p4d_verdict *verdict, const p4d_job *job, const p
 	if (p4d_verdict__is_fault_of_site(why->code) || why->code == P4D_E_NO_GPU) {
 		snprintf(verdict->unread, sizeof(verdict->unread), "%.160s%s", why->text,
 			 why->code == P4D_E_GPU_OF_PARTITION
-			     ? "; a type that `p4d gpus` lists does: --gpus-per-node=TYPE:N"
+			     ? "; name a type that `p4d gpus` lists: --gpus-per-node=TYPE:N"
 			     : "");
 		return;
 	}

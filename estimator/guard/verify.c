@@ -51,8 +51,8 @@ static int check_missing(const p4d_site *site, const p4d_job *job, p4d_cluster_s
 		const bool others = v->policy.unmodelled != P4D_UNMODELLED_REJECT;
 		p4d_fail(err, P4D_E_PLAN_REQUIRED, "GPU jobs like this one must say what they train%s",
 			 others ? ""
-				: ", and this site accepts only programs that p4d knows "
-				  "(unmodelled = warn accepts others)");
+				: ", and this site accepts only programs that p4d knows (p4d.conf has "
+				  "unmodelled = reject)");
 		return p4d_fix(err, "--p4d-model=NAME (`p4d models` lists the presets)%s",
 			       others ? ", or --p4d-unmodelled=PROGRAM for other programs" : "");
 	}
@@ -102,7 +102,7 @@ static int check_program(const p4d_job *job, const p4d_request *plan, p4d_error 
 	if (plan->origin[P4D_UNMODELLED] != P4D_BY_P4D || (other && !strcmp(other, plan->unmodelled)))
 		return 0;
 	return p4d_fail(err, P4D_E_PLAN_CHANGED, "the plan says that the script starts %s, but it starts %s",
-			plan->unmodelled, other ? other : "nothing of that kind");
+			plan->unmodelled, other ? other : "no such program");
 }
 
 /*
@@ -149,7 +149,8 @@ static int check_model(const p4d_site *site, const p4d_request *plan, p4d_verdic
 				 "or the submit host has other presets",
 				 info->name, p4d_is_set(plan, option) ? left : "not set",
 				 p4d_is_set(preset, option) ? right : "not set", plan->model);
-			return p4d_fix(err, "--p4d-model=/PATH/config.json, or the same p4d on both sides");
+			return p4d_fix(
+			    err, "--p4d-model=/PATH/config.json, or install the same p4d on both hosts");
 		}
 	}
 	return 0;
@@ -166,8 +167,8 @@ static int check_world(const p4d_job *job, const p4d_request *plan, const p4d_ge
 	if (nodes == geometry->nodes && ranks == geometry->gpus_per_node)
 		return 0;
 	p4d_fail(err, P4D_E_GEOMETRY,
-		 "the plan is for %" PRId64 " nodes of %" PRId64 " %s, the job asks for %" PRIu32
-		 " of %" PRIu32,
+		 "the plan is for %" PRId64 " nodes with %" PRId64 " %s each, but the job requests %" PRIu32
+		 " nodes with %" PRIu32 " each",
 		 nodes, ranks, cpu ? "ranks on the host" : "GPUs", geometry->nodes, geometry->gpus_per_node);
 	return p4d_fix(err, "%s", p4d_job_flags(job, (uint64_t)nodes, (uint64_t)ranks, flags, sizeof(flags)));
 }

@@ -289,7 +289,7 @@ static int unknown_partition(const p4d_job *job, p4d_job_lazy_cluster *lazy, p4d
 	bool gpus;
 
 	if (job->clusters) {
-		p4d_fail(err, P4D_E_GPU_OF_PARTITION, "the GPUs of cluster `%.64s` are not known here",
+		p4d_fail(err, P4D_E_GPU_OF_PARTITION, "p4d does not know the GPUs of cluster `%.64s` here",
 			 job->clusters);
 		return p4d_fix(err, "submit on that cluster, or name the GPU: --gres=gpu:TYPE:COUNT");
 	}
@@ -299,7 +299,7 @@ static int unknown_partition(const p4d_job *job, p4d_job_lazy_cluster *lazy, p4d
 			continue;
 		p4d_fail(err, P4D_E_GPU_OF_PARTITION,
 			 found ? "the nodes of partition `%s` have no GPUs"
-			       : "no partition `%s` is known in this cluster",
+			       : "this cluster has no partition `%s`",
 			 name);
 		return p4d_fix(err, "--partition=NAME, with a NAME that `sinfo -o \"%%P %%G\"` lists%s",
 			       found ? " with GPUs" : "");

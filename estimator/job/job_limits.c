@@ -32,7 +32,7 @@ static int check_partitions(const char *list, p4d_error *err)
 		names++;
 	if (names <= MOST_PARTITIONS)
 		return 0;
-	p4d_fail(err, P4D_E_VALUE, "--partition lists %u names, and p4d compares at most %d", names,
+	p4d_fail(err, P4D_E_VALUE, "--partition lists %u names, but p4d compares at most %d", names,
 		 MOST_PARTITIONS);
 	return p4d_fix(err, "--partition=NAME");
 }
@@ -44,8 +44,8 @@ int p4d_job_check_limits(const p4d_job *job, p4d_error *err)
 		const char *text = *(const char *const *)((const char *)job + limit->field);
 		if (!text || strnlen(text, MOST_TEXT + 1) <= MOST_TEXT)
 			continue;
-		p4d_fail(err, P4D_E_VALUE, "%s has more than %d characters, and is not read", limit->option,
-			 MOST_TEXT);
+		p4d_fail(err, P4D_E_VALUE, "%s has more than %d characters, so p4d does not read it",
+			 limit->option, MOST_TEXT);
 		return p4d_fix(err, "%s=NAME", limit->option);
 	}
 	return check_partitions(job->partition, err);

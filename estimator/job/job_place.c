@@ -169,9 +169,10 @@ static int check_filling(p4d_job_placement *p, uint32_t total, uint32_t per_node
 	if (units == out->nodes || total / out->nodes >= full || tasks_are_even(p, total / out->nodes) ||
 	    gets_whole_nodes(p))
 		return 0;
-	p4d_fail(err, P4D_E_GEOMETRY,
-		 "Slurm fills one node after the other, so %u GPUs on %u nodes may not be %u on each", total,
-		 out->nodes, total / out->nodes);
+	p4d_fail(
+	    err, P4D_E_GEOMETRY,
+	    "Slurm fills one node after the other, so with %u GPUs on %u nodes a node may not get exactly %u",
+	    total, out->nodes, total / out->nodes);
 	return fix_as(p->job, out->nodes, total / out->nodes, err);
 }
 
@@ -207,10 +208,10 @@ static int count_nodes(p4d_job_placement *p, uint32_t total, uint32_t *per_node,
 
 	*per_node = node_gpus_with_cpus(p, &differ, &few);
 	if (few && p->job->threads_per_core && total > *per_node) {
-		p4d_fail(
-		    err, P4D_E_GEOMETRY,
-		    "%u GPUs with %u CPUs each, --threads-per-core=%u: Slurm does not spread them evenly",
-		    total, p->job->cpus_per_gpu, p->job->threads_per_core);
+		p4d_fail(err, P4D_E_GEOMETRY,
+			 "Slurm does not spread %u GPUs with %u CPUs each evenly over the nodes "
+			 "(--threads-per-core=%u)",
+			 total, p->job->cpus_per_gpu, p->job->threads_per_core);
 		return fix_even(p->job, total, *per_node, 0, err);
 	}
 	if (!*per_node && p->least > 1)
@@ -306,10 +307,10 @@ static int place_per_socket(p4d_job_placement *p, p4d_error *err)
 		p->out->gpus_per_node = per_node;
 		return 0;
 	}
-	p4d_fail(
-	    err, P4D_E_GEOMETRY,
-	    "--gpus-per-socket=%u on %u sockets: Slurm gives only the GPUs of sockets whose CPUs the job has",
-	    p->wants.per_socket, sockets);
+	p4d_fail(err, P4D_E_GEOMETRY,
+		 "--gpus-per-socket=%u on %u sockets: Slurm gives a job only the GPUs of sockets on which it "
+		 "has CPUs",
+		 p->wants.per_socket, sockets);
 	return fix_as(job, p->out->nodes ? p->out->nodes : 1, per_node, err);
 }
 

@@ -126,7 +126,8 @@ static int put(p4d_sbatch *sbatch, int index, const char *text, p4d_sbatch_sourc
 		return 0;
 	static const char *const of_check[] = {"conf", "json", "elsewhere", "strict", "skip-unknown", "gpu"};
 	if (index == P4D_SBATCH_P4D_GPU) {
-		p4d_fail(err, P4D_E_USAGE, "--p4d-gpu is no option: the GPU is that of the job's nodes");
+		p4d_fail(err, P4D_E_USAGE,
+			 "there is no option --p4d-gpu: sbatch takes the GPU of the job's nodes");
 		return p4d_fix(err, "--gpus-per-node=%.40s:N, or p4d check --gpu=%.40s", text, text);
 	}
 	if (source != P4D_FROM_COMMAND_LINE && index >= P4D_SBATCH_CONF && index <= P4D_SBATCH_GPU)

@@ -97,8 +97,10 @@ static int pair_activation(p4d_request *model, p4d_error *err)
 	if (!p4d_is_set(model, P4D_GLU) ||
 	    !!model->value[P4D_GLU] == p4d_is_gated((int)model->value[P4D_ACTIVATION]))
 		return 0;
-	p4d_fail(err, P4D_E_VALUE, "swiglu and geglu are gated, the others are not: not with glu=%s",
-		 model->value[P4D_GLU] ? "on" : "off");
+	p4d_fail(
+	    err, P4D_E_VALUE,
+	    "the activation contradicts glu=%s: swiglu and geglu are gated, all other activations are not",
+	    model->value[P4D_GLU] ? "on" : "off");
 	return p4d_fix(err, "--p4d-glu=%s", gated ? "on" : "off");
 }
 

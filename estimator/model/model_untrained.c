@@ -163,7 +163,7 @@ static int check_window_rotation(struct json_object *config, p4d_request *model,
 	      p4d_json_string(own, "rope_type", type, sizeof(type), err) < 0)))
 		return -1;
 	if (base < (double)a->window_theta || base > (double)a->window_theta)
-		return untrained(model, "a base of %g for layers with a window, only %g", base,
+		return untrained(model, "a RoPE base of %g in layers with a window, only %g", base,
 				 (double)a->window_theta);
 	if (strcmp(type, "default") != 0)
 		return untrained(model, "RoPE scaling %s of layers with a window", type);

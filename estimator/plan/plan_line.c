@@ -84,18 +84,19 @@ int p4d_plan_verify_checksum(const p4d_request *request, const p4d_layout *layou
 	if (!strcmp(request->arena, computed.arena))
 		return 0;
 	if (gpu && p4d_is_set(request, P4D_GPU) && strcmp(request->gpu, gpu->name) != 0) {
-		p4d_fail(
-		    err, P4D_E_PLAN_CHANGED,
-		    "the plan was made for %.60s, and the job would now get %s: its partition or nodes were "
-		    "changed",
-		    request->gpu, gpu->name);
-		return p4d_fix(err, "submit it to where it is to run: --partition=NAME, or --constraint=%s",
-			       gpu->name);
+		p4d_fail(err, P4D_E_PLAN_CHANGED,
+			 "the plan was made for %.60s, but the job would now get %s, because its partition "
+			 "or nodes were changed",
+			 request->gpu, gpu->name);
+		return p4d_fix(
+		    err,
+		    "submit the job to the partition where it will run: --partition=NAME, or --constraint=%s",
+		    gpu->name);
 	}
-	p4d_fail(
-	    err, P4D_E_PLAN_CHANGED,
-	    "the plan's buffers hash to %s where it was made and to %s here: p4d or its GPU table differs",
-	    request->arena, computed.arena);
+	p4d_fail(err, P4D_E_PLAN_CHANGED,
+		 "the plan's buffer layout has hash %s where the plan was made, but %s here, so p4d or "
+		 "gpus.json differs",
+		 request->arena, computed.arena);
 	return p4d_fix(err, "install the same p4d and gpus.json on the login nodes and here");
 }
 
@@ -257,7 +258,7 @@ int p4d_plan_read(const char *line, p4d_request *request, p4d_error *err)
 		at = end < tail ? end + 1 : end;
 	}
 	if (p4d_plan_write(&result, again, sizeof(again), NULL) < 0 || strcmp(line, again) != 0)
-		return p4d_fail(err, P4D_E_PLAN_SYNTAX, "plan: not spelt as p4d writes it");
+		return p4d_fail(err, P4D_E_PLAN_SYNTAX, "plan: p4d would write these values in another way");
 	*request = result;
 	return 0;
 }

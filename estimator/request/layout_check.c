@@ -146,7 +146,7 @@ static int check_world(p4d_layout *l, p4d_error *err)
 		uint64_t above = (l->world / model + 1) * model;
 		p4d_fail(err, P4D_E_WORLD,
 			 "%" PRIu64 " GPUs are not a multiple of tp*cp*pp = %" PRIu64 "*%" PRIu64 "*%" PRIu64
-			 " = %" PRIu64 "; use %" PRIu64 " GPUs or a product dividing %" PRIu64,
+			 " = %" PRIu64 "; use %" PRIu64 " GPUs, or a product that divides %" PRIu64,
 			 l->world, tp, l->cp, l->pp, model, above, l->world);
 		if (above % l->gpus_per_node == 0)
 			p4d_fix(err, "--nodes=%" PRIu64 " --gpus-per-node=%" PRIu64, above / l->gpus_per_node,
@@ -310,13 +310,14 @@ static int check_local_loss(const p4d_request *r, const p4d_layout *l, p4d_error
 		const char *why, *fix;
 	} all[] = {
 	    {!stages || !split,
-	     "trains another model for each division into stages: give pp and pipeline-split",
+	     "trains a different model for each division into stages, so pp and pipeline-split must be given",
 	     "--p4d-local-loss=off"},
-	    {l->pp == 1, "needs pp > 1: one stage has the model's own loss", "--p4d-local-loss=off"},
+	    {l->pp == 1, "needs pp > 1: a single stage has only the model's own loss",
+	     "--p4d-local-loss=off"},
 	    {l->finetune != P4D_TUNE_FULL, "trains heads; finetune=lora trains only adapters",
 	     "--p4d-local-loss=off"},
 	    {l->vocab_parallel != P4D_VOCAB_OFF,
-	     "gives every stage its own head, and vocab-parallel shards one head over all stages",
+	     "gives every stage its own head, but vocab-parallel shards one head over all stages",
 	     "--p4d-vocab-parallel=off"},
 	    {l->zero_stage > P4D_SHARD_STATES && !(l->offload & P4D_OFFLOAD_PARAMS),
 	     "can shard optimizer states, but not gradients and parameters",
@@ -515,7 +516,8 @@ static int check_dispatch(const p4d_request *r, const p4d_layout *l, p4d_error *
 	    {l->megatron.shared_overlap && l->megatron.dispatcher != P4D_ALL_TO_ALL,
 	     "shared-overlap=on needs token-dispatcher=all-to-all", "--p4d-token-dispatcher=all-to-all"},
 	    {l->megatron.expert_overlap && l->ep * l->etp == 1,
-	     "expert-overlap=on needs ep or etp above 1: else no exchange", "--p4d-expert-overlap=off"},
+	     "expert-overlap=on needs ep or etp above 1: otherwise GPUs exchange no tokens",
+	     "--p4d-expert-overlap=off"},
 	    {l->megatron.expert_overlap && l->recompute == P4D_RECOMPUTE_FULL,
 	     "Megatron-LM does not support expert-overlap with recompute=full", "--p4d-expert-overlap=off"},
 	    {l->megatron.expert_overlap && l->megatron.shared_overlap,

@@ -218,9 +218,10 @@ int p4d_serving_speed_of(const p4d_request *request, const p4d_gpu *gpu, uint64_
 		return -1;
 	const double replicas = (double)s->replicas / (double)e.l.dp, most = most_of(&e);
 	if (most < 1)
-		return p4d_fail(err, P4D_E_DOES_NOT_FIT,
-				"not one prompt of %.0f tokens with its answer of %.0f fits in the cache",
-				load->prompt, load->answer);
+		return p4d_fail(
+		    err, P4D_E_DOES_NOT_FIT,
+		    "the KV cache is too small for one prompt of %.0f tokens with an answer of %.0f tokens",
+		    load->prompt, load->answer);
 	const double now = load_of(&e, replicas, most, &waits), token = between(&e, now);
 	*speed = (p4d_serving_speed){.at_a_time = now * replicas,
 				     .tokens_per_s = now * replicas / token,

@@ -38,7 +38,8 @@ const char *p4d_conf__place(const p4d_conf *conf, unsigned line, unsigned from, 
 static int check_owner(const char *path, const struct stat *st, uint32_t trusted_uid, p4d_error *err)
 {
 	if (st->st_uid != 0 && st->st_uid != trusted_uid) {
-		p4d_fail(err, P4D_E_CONF_TRUST, "%s: owned by uid %u: only root and uid %u are trusted", path,
+		p4d_fail(err, P4D_E_CONF_TRUST,
+			 "%s: owned by uid %u, but p4d trusts only files of root and uid %u", path,
 			 (unsigned)st->st_uid, (unsigned)trusted_uid);
 		return p4d_fix(err, "chown root %s", path);
 	}
@@ -65,8 +66,8 @@ static char *read_open_file(int fd, const char *path, bool trust, uint32_t trust
 	if (trust && check_owner(path, st, trusted_uid, err) < 0)
 		return NULL;
 	if (st->st_size > P4D_CONF_BYTES) {
-		p4d_fail(err, P4D_E_IO, "%s: %lld bytes: at most %d are read", path, (long long)st->st_size,
-			 P4D_CONF_BYTES);
+		p4d_fail(err, P4D_E_IO, "%s: has %lld bytes, but p4d reads at most %d", path,
+			 (long long)st->st_size, P4D_CONF_BYTES);
 		return NULL;
 	}
 	char *text = p4d_file_read(fd, P4D_CONF_BYTES, length);

@@ -169,7 +169,7 @@ static int read_key(parse *p, p4d_conf_section *section, const char *name, unsig
 	if (section->kind != P4D_GLOBAL_SECTION || key != P4D_KEY_VERSION)
 		return 0;
 	if (strcmp(p->words.word, "1"))
-		return fail(p, line, RANGE, "version = %.64s: this p4d reads version 1", p->words.word);
+		return fail(p, line, RANGE, "version = %.64s: this p4d reads only version 1", p->words.word);
 	p->versioned = line;
 	return 0;
 }

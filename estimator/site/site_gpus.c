@@ -167,8 +167,8 @@ int p4d_site__read_gpu_section(p4d_site_load_state *l, const p4d_conf_section *f
 		return unknown(
 		    l, line, name,
 		    from->lines[P4D_KEY_USABLE_GIB]
-			? "; memory_gib in place of usable_gib describes one that p4d does not know"
-			: "; memory_gib = N describes one that p4d does not know");
+			? "; to describe a GPU that p4d does not know, use memory_gib instead of usable_gib"
+			: "; to describe a GPU that p4d does not know, add memory_gib = N");
 	if (from->lines[P4D_KEY_NAME])
 		to->ambiguous = 1; /* the site has named one GPU exactly */
 	return read_size(l, from, to->gpu);

@@ -185,7 +185,7 @@ static int read_policy(p4d_site_load_state *l, const p4d_conf_section *section, 
 	policy->limit_is_set = policy->limit_is_set || section->lines[P4D_KEY_LIMIT];
 	if (section->lines[P4D_KEY_FROM] && !section->lines[P4D_KEY_MODE])
 		return fail(l, section->lines[P4D_KEY_FROM], RANGE,
-			    "from: there is no `mode` in the same place");
+			    "`from` needs a `mode` in the same section");
 	if (policy->safe > policy->limit) {
 		unsigned line = section->lines[P4D_KEY_SAFE];
 		if (section->lines[P4D_KEY_LIMIT] > line)
@@ -250,7 +250,7 @@ static int read_defaults(p4d_site_load_state *l, const p4d_conf_section *section
 			continue;
 		if (i == P4D_LOCAL_LOSS)
 			return fail(l, section->lines[i], RANGE,
-				    "local_loss changes what a model learns: users choose it, no site");
+				    "local_loss changes what a model learns, so only users may set it");
 		if (p4d_request_set(defaults, (p4d_option)i, p4d_conf__value(l->conf, section, i, 0),
 				    P4D_BY_SITE, &local) < 0)
 			return fail(l, section->lines[i], RANGE, "%s", local.text);

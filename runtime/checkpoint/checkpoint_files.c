@@ -74,7 +74,7 @@ int p4d_checkpoint__make_partial(const char *dir, uint64_t step, char path[P4D_P
 	if (lstat(path, &made) < 0)
 		return p4d_fail(err, P4D_E_IO, "%.255s: %m", path);
 	if (!S_ISDIR(made.st_mode))
-		return p4d_fail(err, P4D_E_IO, "%.255s: in the way, and not a directory", path);
+		return p4d_fail(err, P4D_E_IO, "%.255s: already exists, but is not a directory", path);
 	return 0;
 }
 
@@ -188,7 +188,8 @@ int p4d_checkpoint__name_best(const char *dir, uint64_t step, p4d_error *err)
 	    p4d_checkpoint__join_path(path, err, "%s/%s", dir, best_name) < 0)
 		return -1;
 	if (lstat(path, &status) == 0 && !S_ISLNK(status.st_mode))
-		return p4d_fail(err, P4D_E_IO, "%.255s: in the way, and no link to a checkpoint", path);
+		return p4d_fail(err, P4D_E_IO, "%.255s: already exists, but is not a link to a checkpoint",
+				path);
 	snprintf(target, sizeof(target), "%s%08" PRIu64, prefix, step);
 	(void)unlink(partial);
 	if (symlink(target, partial) < 0 || rename(partial, path) < 0)

@@ -142,8 +142,9 @@ static bool same_factors(const p4d_layout *a, const p4d_layout *b, p4d_error *er
 
 	for (size_t i = 0; i < sizeof(factors) / sizeof(*factors); i++)
 		if (factors[i].stored < factors[i].wanted || factors[i].stored > factors[i].wanted) {
-			p4d_fail(err, P4D_E_CHECKPOINT, "it belongs to another model: %s is %g, expected %g",
-				 factors[i].what, factors[i].stored, factors[i].wanted);
+			p4d_fail(err, P4D_E_CHECKPOINT,
+				 "the checkpoint is of another model: %s is %g, expected %g", factors[i].what,
+				 factors[i].stored, factors[i].wanted);
 			return false;
 		}
 	return true;
@@ -188,28 +189,27 @@ bool p4d_checkpoint_map__same_model(const p4d_checkpoint_map *map, const p4d_che
 
 	if (a->finetune != b->finetune) {
 		p4d_fail(err, P4D_E_CHECKPOINT,
-			 "it is of a run with --finetune=%s, this one has --finetune=%s", names[a->finetune],
-			 names[b->finetune]);
+			 "the checkpoint is of a run with --finetune=%s, but this run has --finetune=%s",
+			 names[a->finetune], names[b->finetune]);
 		return false;
 	}
 	if (a->optimizer != b->optimizer && !b->evaluates) {
 		p4d_fail(err, P4D_E_CHECKPOINT,
-			 "it is of a run with --optimizer=%s, this one has --optimizer=%s",
+			 "the checkpoint is of a run with --optimizer=%s, but this run has --optimizer=%s",
 			 p4d_optimizer_of(a)->name, p4d_optimizer_of(b)->name);
 		return false;
 	}
 	if (b->local_loss && !same_stages(a, b)) {
-		p4d_fail(
-		    err, P4D_E_CHECKPOINT,
-		    "it is of a run with %s, whose stages have other losses than --local-loss=stage with "
-		    "pp=%" PRIu64 " here",
-		    a->local_loss ? "other stages" : "--local-loss=off", b->pp);
+		p4d_fail(err, P4D_E_CHECKPOINT,
+			 "the checkpoint is of a run with %s, whose stages have other losses than this run "
+			 "with --local-loss=stage and pp=%" PRIu64,
+			 a->local_loss ? "other stages" : "--local-loss=off", b->pp);
 		return false;
 	}
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
 		if (numbers[i].stored != numbers[i].wanted) {
 			p4d_fail(err, P4D_E_CHECKPOINT,
-				 "it belongs to another model: %s is %" PRIu64 ", expected %" PRIu64,
+				 "the checkpoint is of another model: %s is %" PRIu64 ", expected %" PRIu64,
 				 numbers[i].what, numbers[i].stored, numbers[i].wanted);
 			return false;
 		}
@@ -308,7 +308,8 @@ int p4d_checkpoint_map__find(const p4d_checkpoint_map *map, const p4d_weight_sli
 	    from->slice.tensor_rows != slice->tensor_rows ||
 	    from->slice.tensor_columns != slice->tensor_columns)
 		return p4d_fail(err, P4D_E_CHECKPOINT,
-				"it does not hold %.95s, row %" PRIu64 ", column %" PRIu64 ", as this model",
+				"it does not contain %.95s, row %" PRIu64 ", column %" PRIu64
+				", which this model has",
 				slice->name, row, column);
 	const uint64_t stored = columns_of(&from->slice);
 	const uint64_t left = vector ? 0 : column - from->slice.first_column;

@@ -168,8 +168,9 @@ static int prepare(p4d_checkpoint_saver *saver, const char *dir, p4d_error *err)
 		return p4d_fail(err, P4D_E_NO_MEMORY,
 				"no memory for a %" PRIu64 "-byte staging copy for checkpoints", bytes);
 	if (p4d_checkpoint__is_one(dir))
-		return p4d_fail(err, P4D_E_CHECKPOINT,
-				"%.255s: is one checkpoint, not the directory of a run", dir);
+		return p4d_fail(
+		    err, P4D_E_CHECKPOINT,
+		    "%.255s: is a single checkpoint; give the directory of the run, which contains it", dir);
 	if (p4d_checkpoint__join_path(saver->dir, err, "%s", dir) < 0 ||
 	    p4d_checkpoint__make_directory(dir, err) < 0)
 		return -1;

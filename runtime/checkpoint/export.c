@@ -46,10 +46,10 @@ static int find_base(const p4d_export *export, const p4d_checkpoint_info *info, 
 	if (err->code != P4D_E_CHECKPOINT)
 		return -1;
 	p4d_fail(err, P4D_E_CHECKPOINT,
-		 "the adapters were trained with the weights of %.300s, which is neither a folder here nor a "
-		 "model in the hub's cache",
+		 "the adapters were trained with the weights of %.300s, which is neither a directory nor a "
+		 "model in the hub's cache on this host",
 		 info->base);
-	return p4d_fix(err, "--init-from DIR, where they are now");
+	return p4d_fix(err, "--init-from DIR, the directory in which these weights are now");
 }
 
 /* The folder of the released model whose tokenizer the export contains. */
@@ -105,7 +105,7 @@ static int write_one(p4d_export *export, const char *path, p4d_error *err)
 		return -1;
 	if (!info.base[0] && export->alone) {
 		p4d_fail(err, P4D_E_USAGE,
-			 "--form=adapter has no effect: %.300s holds a whole model, no adapters", path);
+			 "--form=adapter has no effect: %.300s contains a whole model and no adapters", path);
 		return p4d_fix(err, "leave out --form=adapter");
 	}
 	if (find_released(export, &info, err) < 0 || write_weights(export, path, &info, err) < 0)
@@ -127,7 +127,7 @@ int p4d_export_write(p4d_export *export, char *taken, size_t size, p4d_error *er
 		return 0;
 	if (!is_one && err->code == P4D_E_CHECKPOINT && !err->fix[0] &&
 	    find_newest(export->from, step, &earlier, before, sizeof(before), NULL) == 0)
-		p4d_fix(err, "p4d export %.200s, the one before, and an empty DIR", before);
+		p4d_fix(err, "p4d export %.200s, the previous checkpoint, and an empty DIR", before);
 	return -1;
 }
 

@@ -255,7 +255,8 @@ static int write_joined(export *out, p4d_safetensors_writer *writer, size_t numb
 	for (uint64_t row = 0; row < out->file_tensor[number].rows;) {
 		const size_t part = part_at(out, number, row);
 		if (part == SIZE_MAX)
-			return p4d_fail(err, P4D_E_CHECKPOINT, "%.95s: no part of it begins at row %" PRIu64,
+			return p4d_fail(err, P4D_E_CHECKPOINT,
+					"%.95s: no part of this tensor begins at row %" PRIu64,
 					out->names[number], row);
 		const p4d_weight_slice whole = whole_of(&out->map->slice[part].slice);
 		if (write_rows(out, writer, &whole, err) < 0)
@@ -325,7 +326,8 @@ static int check_directory(const char *directory, p4d_error *err)
 		if (p4d_checkpoint__join_path(path, err, "%s/%s", directory, taken[i]) < 0)
 			return -1;
 		if (access(path, F_OK) == 0)
-			return p4d_fail(err, P4D_E_IO, "%.255s: already exists; export elsewhere", path);
+			return p4d_fail(err, P4D_E_IO, "%.255s: already exists; give another directory",
+					path);
 	}
 	return 0;
 }
@@ -358,7 +360,7 @@ static int need_adapters(const export *out, const char *checkpoint, bool adapter
 	if (of_adapters(out) == adapters)
 		return 0;
 	return p4d_fail(err, P4D_E_CHECKPOINT, "%.300s: it holds %s", checkpoint,
-			adapters ? "a whole model, no adapters" : "adapters alone");
+			adapters ? "a whole model and no adapters" : "adapters alone");
 }
 
 static int write_config(const export *out, const p4d_checkpoint_info *info, p4d_error *err)
@@ -397,7 +399,7 @@ static int check_base(const char *base, const p4d_checkpoint_info *info, p4d_err
 		return 0;
 	if (!strcmp(base, info->base)) {
 		p4d_fail(err, P4D_E_CHECKPOINT,
-			 "%.200s: its weights were others when the adapters were trained with them", base);
+			 "%.200s: its weights have changed since the adapters were trained with them", base);
 		return p4d_fix(err, "--init-from DIR, with those weights");
 	}
 	p4d_fail(err, P4D_E_CHECKPOINT,

@@ -17,8 +17,8 @@ void p4d_released_model(const char *from, p4d_request *request)
 
 int p4d_released_unknown(const char *from, p4d_error *err)
 {
-	p4d_fail(err, P4D_E_CHECKPOINT, "--init-from %.200s: neither a folder nor a model in the hub's cache",
-		 from);
+	p4d_fail(err, P4D_E_CHECKPOINT,
+		 "--init-from %.200s: neither a directory nor a model in the hub's cache", from);
 	return p4d_fix(err, "hf download %.200s", from);
 }
 
@@ -36,11 +36,10 @@ int p4d_released_find(const char *from, p4d_request *request, char *folder, size
 	if (p4d_is_set(request, P4D_STORED)) {
 		char stored[40];
 		p4d_request_value_text(request, P4D_STORED, stored, sizeof(stored));
-		return p4d_fail(
-		    err, P4D_E_UNMODELLED,
-		    "--init-from %.200s: its weights are stored as %s (quantization_config); p4d-train "
-		    "begins with fp32, bf16 or fp16",
-		    from, stored);
+		return p4d_fail(err, P4D_E_UNMODELLED,
+				"--init-from %.200s: its weights are stored as %s (quantization_config), but "
+				"p4d-train can only start from fp32, bf16 or fp16",
+				from, stored);
 	}
 	snprintf(folder, size, "%s", p4d_file_is_folder(from) ? from : preset.file);
 	if (p4d_file_is_folder(folder))

@@ -167,7 +167,7 @@ static int inside(const char *directory, char **path, p4d_error *err)
 	if (access(*path, F_OK) == 0)
 		return 0;
 	free(*path);
-	return p4d_fail(err, P4D_E_CHECKPOINT, "%.200s: holds neither %s nor model.safetensors", directory,
+	return p4d_fail(err, P4D_E_CHECKPOINT, "%.200s: contains neither %s nor model.safetensors", directory,
 			index_name);
 }
 

@@ -186,9 +186,10 @@ int p4d_channel_take(p4d_world *w, uint32_t from, unsigned channel, uint32_t tag
 
 	if (from == w->rank) {
 		if (own->done == own->next)
-			return p4d_fail(err, P4D_E_VALUE,
-					"rank %u receives from itself on channel %u without having sent",
-					from, channel);
+			return p4d_fail(
+			    err, P4D_E_VALUE,
+			    "rank %u receives from itself on channel %u, but has not sent anything", from,
+			    channel);
 		in->head = own->queue[own->done % P4D_SENDS].head;
 	} else if (read_all(w, from, channel, &in->head, sizeof(in->head), err) < 0) {
 		return -1;

@@ -118,7 +118,7 @@ static void read_control(p4d_world *w, p4d_peer *peer)
 		peer->notice_got = 0;
 		peer->notice.text[sizeof(peer->notice.text) - 1] = '\0';
 		if (peer->notice.magic != P4D_NOTICE) {
-			p4d_events__break(w, NULL, "rank %u sent data that is not from p4d",
+			p4d_events__break(w, NULL, "data from rank %u does not have the format of p4d",
 					  peer->member.rank);
 		} else if (peer->notice.kind == P4D_NOTICE_FAILED) {
 			p4d_events__break(w, NULL, "%s", peer->notice.text);

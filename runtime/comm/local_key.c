@@ -37,7 +37,7 @@ int p4d_local_key__offer(p4d_ranks *ranks, int *listener, p4d_error *err)
 	int fd = local_socket(), reason = errno;
 
 	if (p4d_wire__random(&ranks->key, sizeof(ranks->key)) < 0)
-		p4d_fail(err, P4D_E_IO, "no random numbers: %s", strerror(errno));
+		p4d_fail(err, P4D_E_IO, "the system provides no random numbers: %s", strerror(errno));
 	else if (fd < 0)
 		p4d_fail(err, P4D_E_IO, "cannot open a local socket: %s", strerror(reason));
 	else {
@@ -101,6 +101,7 @@ int p4d_local_key__fetch(p4d_ranks *ranks, double deadline, p4d_error *err)
 		poll(NULL, 0, (int)(1e3 * pause));
 		pause = fmin(2 * pause, 0.1);
 	} while (p4d_clock_seconds() < deadline);
-	return p4d_fail(err, P4D_E_RANK, "rank %u got no key within %g s: rank 0 offers none at %s.0 to %d",
+	return p4d_fail(err, P4D_E_RANK,
+			"rank %u received no key within %g s: rank 0 does not answer at %s.0 to %d",
 			ranks->rank, ranks->join_seconds, ranks->key_socket, NAMES - 1);
 }

@@ -30,7 +30,7 @@ int p4d_ranks_local(p4d_ranks *ranks, uint32_t size, p4d_error *err)
 	uint64_t name;
 
 	if (p4d_wire__random(&made.key, sizeof(made.key)) < 0 || p4d_wire__random(&name, sizeof(name)) < 0)
-		return p4d_fail(err, P4D_E_IO, "no random numbers: %s", strerror(errno));
+		return p4d_fail(err, P4D_E_IO, "the system provides no random numbers: %s", strerror(errno));
 	made.port = (uint16_t)(FIRST_PORT + name % ((END_PORT - FIRST_PORT) / PORTS) * PORTS);
 	snprintf(made.session, sizeof(made.session), "local-%d-%08x", getpid(), (unsigned)(name >> 32));
 	*ranks = made;
@@ -175,8 +175,8 @@ static int key_from_file(p4d_comm_key *key, const char *path, p4d_error *err)
 		p4d_fail(err, P4D_E_JOB_KEY, "P4D_JOB_KEY_FILE=%.200s: %s", path, strerror(errno));
 	} else if (!S_ISREG(made.st_mode) || made.st_uid != geteuid() || made.st_mode & 077) {
 		p4d_fail(err, P4D_E_JOB_KEY,
-			 "P4D_JOB_KEY_FILE=%.200s: it has mode %04o and is of user %u; it must be a file of "
-			 "user %u alone",
+			 "P4D_JOB_KEY_FILE=%.200s: it has mode %04o and belongs to user %u; only user %u may "
+			 "own and read it",
 			 path, (unsigned)made.st_mode & 07777, (unsigned)made.st_uid, (unsigned)geteuid());
 		p4d_fix(err, "chmod 600 '%.300s'", path);
 	} else if (read(fd, text, sizeof(text) - 1) < KEY_DIGITS ||
@@ -209,11 +209,9 @@ static int key(p4d_ranks *ranks, p4d_lookup variable, uint32_t nodes, p4d_error 
 			 srun ? srun : "0");
 		return 0;
 	}
-	p4d_fail(
-	    err, P4D_E_JOB_KEY,
-	    "this step has no key with which its ranks on several nodes could recognize each other, and "
-	    "keep out other users' processes: neither P4D_JOB_KEY, which sbatch --p4d-model=... sets, nor "
-	    "P4D_JOB_KEY_FILE is set");
+	p4d_fail(err, P4D_E_JOB_KEY,
+		 "this step has no key with which its ranks on several nodes can authenticate each other: "
+		 "neither P4D_JOB_KEY, which sbatch --p4d-model=... sets, nor P4D_JOB_KEY_FILE is set");
 	return p4d_fix(err, "(umask 077; od -An -N16 -tx1 /dev/urandom | tr -d ' ' >~/.p4d_key); "
 			    "export P4D_JOB_KEY_FILE=~/.p4d_key");
 }
@@ -312,16 +310,16 @@ static int place_on_node(p4d_ranks *ranks, p4d_lookup variable, const rank_launc
 		    required(variable, by->local_rank, NULL, 1 << 20, &local, err) < 0)
 			return -1;
 	} else if (master && strcmp(master, "127.0.0.1") != 0 && strcmp(master, "localhost") != 0) {
-		p4d_fail(err, P4D_E_RANK, "%s is not set: which ranks are on one node is not known",
+		p4d_fail(err, P4D_E_RANK,
+			 "%s is not set, so p4d-train does not know which ranks are on the same node",
 			 by->local_size);
 		return p4d_fix(err, "export %s and %s", by->local_rank, by->local_size);
 	}
 	if (!here || ranks->rank >= ranks->size || ranks->size % here || ranks->rank % here != local)
-		return p4d_fail(
-		    err, P4D_E_RANK,
-		    "rank %u of %u is number %u of %u on its node; p4d-train needs as many on every node, in "
-		    "order (mpirun --map-by slot)",
-		    ranks->rank, ranks->size, local, here);
+		return p4d_fail(err, P4D_E_RANK,
+				"rank %u of %u is number %u of %u on its node; p4d-train needs the same "
+				"number of ranks on every node, in order (mpirun --map-by slot)",
+				ranks->rank, ranks->size, local, here);
 	*nodes = ranks->size / here;
 	ranks->node = ranks->rank / here;
 	ranks->local = local;
@@ -335,7 +333,7 @@ static int meet_at_master(p4d_ranks *ranks, p4d_lookup variable, uint32_t nodes,
 
 	if (nodes > 1 && !master) {
 		p4d_fail(err, P4D_E_RANK, "MASTER_ADDR is not set: the ranks are on %u nodes", nodes);
-		return p4d_fix(err, "export MASTER_ADDR=HOST, that of rank 0");
+		return p4d_fix(err, "export MASTER_ADDR=HOST, with the host of rank 0");
 	}
 	if (nodes > 1 && strlen(master) >= sizeof(ranks->host))
 		return p4d_fail(err, P4D_E_VALUE, "MASTER_ADDR has %zu characters, at most %zu",

@@ -213,7 +213,8 @@ static int take_table(p4d_rendezvous *m, int fd, const p4d_wire_address *to, con
 
 	if (p4d_wire__read_by(fd, &answer, sizeof(answer), deadline) < 0) {
 		note(last, to, WRONG_KEY,
-		     errno == ETIMEDOUT ? "no answer to the join" : "it refused this job's key, or ended");
+		     errno == ETIMEDOUT ? "no answer to the join"
+					: "it refused the key of this job, or ended");
 		return 0;
 	}
 	if (answer.magic != P4D_ANSWER || answer.nonce != join->nonce ||
@@ -244,7 +245,7 @@ static int join_host(p4d_rendezvous *m, const p4d_ranks *ranks, double deadline,
 	snprintf(last.where, sizeof(last.where), "%.40s:%u", ranks->host, ranks->port);
 	join.self = m->members[ranks->rank];
 	if (p4d_wire__random(&join.nonce, sizeof(join.nonce)) < 0)
-		return p4d_fail(err, P4D_E_IO, "no random numbers: %s", strerror(errno));
+		return p4d_fail(err, P4D_E_IO, "the system provides no random numbers: %s", strerror(errno));
 	do {
 		int count = addresses_of(at, ADDRESSES, ranks);
 		for (int i = 0; i < count * ranks->ports; i++) {

@@ -91,7 +91,8 @@ static int admit(p4d_rendezvous_server *server, p4d_pending_connection *c, p4d_e
 
 	self->name[sizeof(self->name) - 1] = self->local[sizeof(self->local) - 1] = '\0';
 	if (c->join.size != ranks->size || rank >= ranks->size)
-		return p4d_fail(err, P4D_E_RANK, "a process on %s joined as rank %u of %u, rank 0 expects %u",
+		return p4d_fail(err, P4D_E_RANK,
+				"a process on %s joined as rank %u of %u, but rank 0 expects %u ranks",
 				self->name, rank, c->join.size, ranks->size);
 	if (rank == 0 || server->rendezvous->control[rank] >= 0)
 		return p4d_fail(err, P4D_E_RANK, "two processes joined as rank %u, on %s and %s", rank,
@@ -145,11 +146,13 @@ static int missing(p4d_rendezvous_server *server, p4d_error *err)
 		absent[r] = server->rendezvous->control[r] < 0;
 	p4d_rendezvous__rank_list(list, sizeof(list), absent, ranks->size);
 	free(absent);
-	p4d_fail(err, P4D_E_RANK, "%u of %u ranks did not join rank 0 (%s) within %g s: %s%s%s%s",
-		 ranks->size - 1 - server->present, ranks->size, server->rendezvous->members[0].name,
-		 ranks->join_seconds, list,
-		 server->refused[0] ? "; a process with another key came from " : "", server->refused,
-		 hidden ? "; it listens on loopback only, because that is what its name means there" : "");
+	p4d_fail(
+	    err, P4D_E_RANK, "%u of %u ranks did not join rank 0 (%s) within %g s: %s%s%s%s",
+	    ranks->size - 1 - server->present, ranks->size, server->rendezvous->members[0].name,
+	    ranks->join_seconds, list, server->refused[0] ? "; a process with another key came from " : "",
+	    server->refused,
+	    hidden ? "; it listens only on loopback, because the name of its host resolves to loopback there"
+		   : "");
 	return hidden ? p4d_fix(err, "export P4D_JOB_HOST=ADDRESS_OF_%s", server->rendezvous->members[0].name)
 		      : -1;
 }
@@ -192,7 +195,7 @@ static int gather(p4d_rendezvous_server *server, double deadline, p4d_error *err
 		    poll(server->polled, 2 + PENDING + size, (int)fmin(ceil(1e3 * (deadline - now)), 1e3));
 		if (ready < 0 && errno == EINVAL) { /* more than the process may open */
 			p4d_fail(err, P4D_E_RANK,
-				 "rank 0 (%s) may open too few files for %u ranks (ulimit -n)",
+				 "the limit on open files (ulimit -n) of rank 0 (%s) is too low for %u ranks",
 				 m->members[0].name, size);
 			return p4d_fix(err, "ulimit -n %u", 64 + 8 * size);
 		}
@@ -237,7 +240,7 @@ int p4d_rendezvous__serve(p4d_rendezvous *rendezvous, const p4d_ranks *ranks, do
 	if (!server.polled || !server.nonce)
 		rc = p4d_fail(&why, P4D_E_NO_MEMORY, "no memory for %u ranks", ranks->size);
 	else if (p4d_wire__random(&rendezvous->secret, sizeof(rendezvous->secret)) < 0)
-		rc = p4d_fail(&why, P4D_E_IO, "no random numbers: %s", strerror(errno));
+		rc = p4d_fail(&why, P4D_E_IO, "the system provides no random numbers: %s", strerror(errno));
 	/* the secret is sent in the clear: with the key it makes the MAC of later connections */
 	if (!rc && (rc = gather(&server, deadline, &why)) < 0)
 		answer_all(&server, &why);

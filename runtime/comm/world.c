@@ -84,14 +84,13 @@ static void name_hung(p4d_world *w)
 		hung++;
 	}
 	if (hung > 1)
-		snprintf(others, sizeof(others), ", as do %u others", hung - 1);
+		snprintf(others, sizeof(others), ", and so do %u others", hung - 1);
 	if (hung)
-		p4d_events__break(
-		    w, NULL,
-		    "%s hangs in %s: process %lld is stopped, or in a driver or a file system, for "
-		    "%.0f s%s",
-		    p4d_world_peer_text(first, text), w->expected, (long long)first->member.pid, waited,
-		    others);
+		p4d_events__break(w, NULL,
+				  "%s hangs in %s: process %lld has been stopped, or has waited for a driver "
+				  "or a file system, for %.0f s%s",
+				  p4d_world_peer_text(first, text), w->expected, (long long)first->member.pid,
+				  waited, others);
 }
 
 int p4d_world__wait(p4d_world *w, bool (*ready)(void *context), void *context, const p4d_peer *peer,

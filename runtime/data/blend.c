@@ -25,7 +25,8 @@ static int take_word(p4d_blend *blend, char *word, bool weighted, bool *expects_
 		return p4d_fail(err, P4D_E_VALUE, "data: more than %d datasets", P4D_BLEND_SOURCES);
 	if (weighted && !*expects_path) {
 		if (!is_number(word, weight) || !(*weight > 0 && *weight <= 1e15))
-			return p4d_fail(err, P4D_E_VALUE, "data: \"%.100s\" is not a weight above 0", word);
+			return p4d_fail(err, P4D_E_VALUE,
+					"data: the weight \"%.100s\" is not a number above 0", word);
 		*expects_path = true;
 		return 0;
 	}
@@ -113,7 +114,7 @@ int p4d_blend__deal(p4d_blend *blend, p4d_error *err)
 	for (unsigned i = 0; i < blend->sources; i++)
 		if (!blend->share[i])
 			return p4d_fail(err, P4D_E_VALUE,
-					"data: the weight of %.200s is less than 1 in %d samples",
+					"data: the weight of %.200s is too small: less than 1 in %d samples",
 					blend->path[i], P4D_BLEND_PERIOD);
 	return 0;
 }

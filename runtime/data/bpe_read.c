@@ -28,7 +28,7 @@ static int check_model(struct json_object *model, p4d_error *err)
 					affixes[i]);
 	}
 	if (json_object_get_double(json_object_object_get(model, "dropout")) > 0)
-		return p4d_fail(err, P4D_E_VALUE, "its model has dropout, so that tokens are random");
+		return p4d_fail(err, P4D_E_VALUE, "its model has dropout, which makes tokens random");
 	if (!json_object_is_type(json_object_object_get(model, "vocab"), json_type_object) ||
 	    !json_object_is_type(json_object_object_get(model, "merges"), json_type_array))
 		return p4d_fail(err, P4D_E_VALUE, "its model lacks vocab or merges");

@@ -36,16 +36,16 @@ static int open_source(p4d_sampler *sampler, unsigned number, p4d_error *err)
 		return -1;
 	if (options->boundaries && !p4d_tokens__has_boundaries(from->tokens)) {
 		p4d_fail(err, P4D_E_DATA,
-			 "%.200s: llm.c files do not mark where documents begin, which "
-			 "--document-mask=on needs",
+			 "%.200s: llm.c files do not mark where documents begin, but --document-mask=on "
+			 "needs to know this",
 			 path);
 		return p4d_fix(err, "--delimiter=N, the token that begins a document (GPT-2: 50256, Llama 3: "
 				    "128000)");
 	}
 	if (options->pairs != p4d_tokens__has_pairs(from->tokens)) {
 		p4d_fail(err, P4D_E_DATA, "%.200s: %s", path,
-			 options->pairs ? "has no pairs, which preference learning needs"
-					: "has pairs of answers, from which preference learning learns");
+			 options->pairs ? "has no pairs of answers, but preference training needs them"
+					: "has pairs of answers, which only preference training uses");
 		return p4d_fix(err, options->pairs ? "p4d data --pairs" : "--workload=preference");
 	}
 	if (p4d_shuffled__open(&from->documents, from->tokens, path, key, options->validation,
@@ -164,8 +164,8 @@ int p4d_sampler_epoch(const p4d_sampler *sampler, uint64_t *samples, p4d_error *
 		last = blended(sampler, i) > blended(sampler, last) ? i : last;
 	}
 	return p4d_fail(err, P4D_E_VALUE,
-			"a blend with weights has no epoch: its sets end at different times, %.120s after "
-			"%.0f sequences, %.120s after %.0f",
+			"several data sets with weights have no common epoch: %.120s ends after %.0f "
+			"sequences, %.120s after %.0f sequences",
 			blend->path[first], blended(sampler, first), blend->path[last],
 			blended(sampler, last));
 }

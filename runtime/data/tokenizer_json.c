@@ -91,11 +91,11 @@ static int read_part(p4d_tokenizer_json *json, struct json_object *specials, str
 	if (!json_object_is_type(ids, json_type_array) || json_object_array_length(ids) != 1 || *place >= 0)
 		return p4d_fail(
 		    err, P4D_E_VALUE,
-		    "its template has %.100s: one token before and one after a text are supported",
+		    "its template has %.100s: p4d supports only one token before and one after a text",
 		    json_object_to_json_string(part));
 	const int64_t id = json_object_get_int64(json_object_array_get_idx(ids, 0));
 	if (id < 0 || id >= json->vocabulary)
-		return p4d_fail(err, P4D_E_VALUE, "its template has the token %.40s, which is none", name);
+		return p4d_fail(err, P4D_E_VALUE, "its template has %.40s, which is not a token", name);
 	*place = (int32_t)id;
 	return 0;
 }
@@ -289,7 +289,7 @@ int p4d_tokenizer__json_encode(p4d_tokenizer_json *json, const char *text, size_
 	const size_t valid = valid_bytes(text, length);
 
 	if (valid < length) {
-		p4d_fail(err, P4D_E_VALUE, "a document whose byte %zu is not UTF-8", valid);
+		p4d_fail(err, P4D_E_VALUE, "byte %zu of a document is not UTF-8", valid);
 		return p4d_fix(err, "iconv -c -f utf-8 -t utf-8 FILE");
 	}
 	return split_at(&out, &json->added, text, length, true, encode_part) < 0 ? -1 : flush(&out);

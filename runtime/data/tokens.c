@@ -141,11 +141,12 @@ static int map_mask(p4d_tokens *tokens, const char *prefix, p4d_error *err)
 				path);
 	const uint64_t count = p4d_le64(mask->data + sizeof(P4D_MASK_MAGIC));
 	if (count != tokens->count)
-		return p4d_fail(err, P4D_E_DATA, "%.200s: of %" PRIu64 " tokens, but %s has %" PRIu64, path,
-				count, tokens->data_name, tokens->count);
+		return p4d_fail(err, P4D_E_DATA,
+				"%.200s: it is a mask of %" PRIu64 " tokens, but %s has %" PRIu64 " tokens",
+				path, count, tokens->data_name, tokens->count);
 	if (mask->bytes - P4D_MASK_HEADER != count / 8 + (count % 8 > 0))
 		return p4d_fail(err, P4D_E_DATA,
-				"%.200s: %" PRIu64 " bytes, expected %d and a bit for each of %" PRIu64
+				"%.200s: %" PRIu64 " bytes, expected %d bytes and a bit for each of %" PRIu64
 				" tokens",
 				path, mask->bytes, P4D_MASK_HEADER, count);
 	if (p4d_tokens__has_pairs(tokens) && tokens->documents % 2)
@@ -265,7 +266,8 @@ int p4d_tokens__read(const p4d_tokens *tokens, uint64_t first, uint64_t count, i
 
 	if (first > tokens->count || count > tokens->count - first)
 		return p4d_fail(err, P4D_E_DATA,
-				"%s: tokens %" PRIu64 " to %" PRIu64 " requested, but it has %" PRIu64,
+				"%s: tokens %" PRIu64 " to %" PRIu64 " requested, but it has only %" PRIu64
+				" tokens",
 				tokens->data_name, first, first + count, tokens->count);
 	for (uint64_t i = 0; i < count; i++) {
 		int64_t token = p4d_tokens__at(tokens, first + i);

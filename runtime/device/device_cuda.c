@@ -35,7 +35,7 @@ static cuda_open *function_of(void *library)
 
 static int fix(p4d_error *err)
 {
-	return p4d_fix(err, "--device cpu, here and where the job is submitted");
+	return p4d_fix(err, "--device cpu, for p4d-train and for sbatch (--p4d-device=cpu)");
 }
 
 /*

@@ -51,9 +51,9 @@ static int check(const p4d_net_settings *set, p4d_error *err)
 		return p4d_fail(err, P4D_E_WIDTH, "head-dim=%" PRIu64 " must be even for rotary embeddings",
 				l->head_dim);
 	if (set->device->identity[0] && needs_host(l))
-		return p4d_fail(
-			   err, P4D_E_UNMODELLED,
-			   "p4d-train trains Llama-type models without sliding windows and pairs on GPUs"),
+		return p4d_fail(err, P4D_E_UNMODELLED,
+				"on GPUs, p4d-train trains only Llama-type models without sliding windows, "
+				"and not with pairs"),
 		       p4d_fix(err, "--device=cpu");
 	if (l->pairs && !set->document_mask)
 		return p4d_fail(err, P4D_E_UNMODELLED, "the answers of a pair would see each other"),

@@ -26,10 +26,11 @@ static int agree(const p4d_request *typed, const p4d_request *planned, p4d_error
 		p4d_request_value_text(planned, option, right, sizeof(right));
 		if (!strcmp(left, right))
 			continue;
-		p4d_fail(err, P4D_E_PLAN_CHANGED, "--%s=%.100s, but the job was planned with %.100s",
+		p4d_fail(err, P4D_E_PLAN_CHANGED,
+			 "--%s=%.100s differs from the plan of the job, which has %.100s",
 			 p4d_request_option_info(option)->name, left,
 			 p4d_is_set(planned, option) ? right : "nothing");
-		return p4d_fix(err, "leave --%s out, or submit the job with it",
+		return p4d_fix(err, "leave out --%s, or submit the job with it",
 			       p4d_request_option_info(option)->name);
 	}
 	return 0;
@@ -40,7 +41,7 @@ static int from_line(p4d_job_plan *plan, const char *line, const p4d_settings *s
 	if (p4d_plan_read(line, &plan->request, err) < 0)
 		return -1;
 	if (!p4d_is_set(&plan->request, P4D_NODES) || !p4d_is_set(&plan->request, P4D_GPUS_PER_NODE))
-		return p4d_fail(err, P4D_E_PLAN_SYNTAX, "plan: no nodes or GPUs");
+		return p4d_fail(err, P4D_E_PLAN_SYNTAX, "plan: it has no nodes or no GPUs");
 	return agree(&settings->request, &plan->request, err);
 }
 
@@ -83,7 +84,7 @@ static int find_gpu(p4d_job_plan *plan, bool planned, p4d_error *err)
 	/* p4d.conf may describe the GPU of a plan; the checksum shows whether that makes a difference */
 	if (!plan->gpu && !planned)
 		return p4d_fail(err, P4D_E_UNKNOWN_GPU,
-				"gpu=%s is unknown here (p4d gpus lists what is known)", plan->request.gpu);
+				"gpu=%s is unknown here (p4d gpus lists the known GPUs)", plan->request.gpu);
 	if (!p4d_on_gpu(plan->request.value[P4D_DEVICE]))
 		plan->gpu = NULL;
 	return 0;
@@ -104,8 +105,7 @@ static int build(p4d_job_plan *plan, uint64_t ranks, bool planned, bool evaluate
 		return p4d_fix(err, "sbatch --p4d-framework=p4d");
 	}
 	if (r->value[P4D_WORKLOAD] != P4D_WORKLOAD_TRAIN && !p4d_framework_trains_pairs(r)) {
-		p4d_fail(err, P4D_E_UNMODELLED,
-			 "workload: p4d-train trains, and learns from pairs (preference)");
+		p4d_fail(err, P4D_E_UNMODELLED, "workload: p4d-train supports only train and preference");
 		return p4d_fix(err, "--workload=preference");
 	}
 	p4d_rope_default(r); /* lines of older versions lack it */
@@ -141,9 +141,10 @@ static int check_adapters(const p4d_job_plan *plan, const p4d_settings *settings
 	const bool adapters = plan->layout.finetune != P4D_TUNE_FULL;
 
 	if (adapters && !settings->init_from) {
-		p4d_fail(err, P4D_E_USAGE,
-			 "finetune=%s trains adapters on the weights of a model: --init-from is missing",
-			 plan->layout.finetune == P4D_TUNE_LORA ? "lora" : "qlora");
+		p4d_fail(
+		    err, P4D_E_USAGE,
+		    "finetune=%s trains adapters for the weights of a released model: --init-from is missing",
+		    plan->layout.finetune == P4D_TUNE_LORA ? "lora" : "qlora");
 		return p4d_fix(err, "--init-from DIR");
 	}
 	if (adapters || settings->lora_alpha < 0)
@@ -159,11 +160,12 @@ static int check_pairs(const p4d_job_plan *plan, const p4d_settings *s, p4d_erro
 		bool asked;
 		const char *why, *fix;
 	} refused[] = {
-	    {!s->init_from && !s->sample, "the policy begins as its reference: --init-from is missing",
+	    {!s->init_from && !s->sample,
+	     "preference training starts from the weights of a released model: --init-from is missing",
 	     "--init-from DIR"},
-	    {s->valid_data[0] || s->valid_fraction > 0, "p4d-train does not validate with pairs",
+	    {s->valid_data[0] || s->valid_fraction > 0, "preference training has no validation",
 	     "leave out --valid-data and --valid-fraction"},
-	    {s->z_loss > 0, "z-loss is of the loss of single tokens", "leave out --z-loss"},
+	    {s->z_loss > 0, "preference training has no z-loss", "leave out --z-loss"},
 	};
 
 	if (!plan->layout.pairs && s->beta > 0) {
@@ -263,17 +265,19 @@ int p4d_job_plan_check_memory(const p4d_job_plan *plan, bool granted, uint64_t h
 		 ranks == 1 ? "" : "s", p4d_to_gib(need), granted ? "the job has" : "there are",
 		 p4d_to_gib(host_bytes));
 	if (granted)
-		return p4d_fix(err, "--mem=%" PRIu64 "M, or a layout that needs less (p4d plan --device cpu)",
-			       (need >> 20) + 1);
+		return p4d_fix(
+		    err, "--mem=%" PRIu64 "M, or a layout that needs less memory (p4d plan --device cpu)",
+		    (need >> 20) + 1);
 	/* only if nobody asked for the length */
 	const uint64_t length =
 	    plan->request.origin[P4D_SEQ_LEN] == P4D_BY_P4D ? fitting_length(plan, host_bytes) : 0;
 	if (length)
-		return p4d_fix(err, "--seq-len=%" PRIu64 ", in place of %" PRIu64 ", or a smaller model",
+		return p4d_fix(err, "--seq-len=%" PRIu64 " instead of %" PRIu64 ", or a smaller model",
 			       length, plan->layout.seq_len);
-	return p4d_fix(
-	    err,
-	    "a layout that needs less: p4d plan --model %.200s --framework p4d --device cpu --nodes 1 "
-	    "--gpus-per-node %" PRIu64 " --seq-len %" PRIu64 " --global-batch %" PRIu64 " --mem %" PRIu64 "M",
-	    plan->request.model, ranks, plan->layout.seq_len, plan->layout.global_batch, host_bytes >> 20);
+	return p4d_fix(err,
+		       "find a layout that needs less memory: p4d plan --model %.200s --framework p4d "
+		       "--device cpu --nodes 1 --gpus-per-node %" PRIu64 " --seq-len %" PRIu64
+		       " --global-batch %" PRIu64 " --mem %" PRIu64 "M",
+		       plan->request.model, ranks, plan->layout.seq_len, plan->layout.global_batch,
+		       host_bytes >> 20);
 }

@@ -53,7 +53,8 @@ static int not_finite(p4d_loss_watch *w, uint64_t step, double loss, uint64_t no
 
 	if (may_skip(w))
 		return 0;
-	snprintf(why, sizeof(why), "loss %g, %" PRIu64 " gradients are NaN or infinite", loss, nonfinite);
+	snprintf(why, sizeof(why), "the loss is %g, and %" PRIu64 " gradients are NaN or infinite", loss,
+		 nonfinite);
 	return too_many_skips(w, step, why, err);
 }
 
@@ -61,7 +62,7 @@ static int spike(p4d_loss_watch *w, uint64_t step, double loss, p4d_error *err)
 {
 	char why[96];
 
-	snprintf(why, sizeof(why), "loss %g is far above the running mean %g", loss, w->mean);
+	snprintf(why, sizeof(why), "the loss %g is far above the running mean %g", loss, w->mean);
 	w->spikes++;
 	w->all_spikes++;
 	/* this many in a row are not spikes but a new level */
@@ -106,8 +107,8 @@ int p4d_loss_none(p4d_loss_watch *w, uint64_t step, bool last, p4d_loss_kind *ki
 	if (may_skip(w) && (w->seen || !last))
 		return 0;
 	p4d_fail(err, P4D_E_DATA,
-		 "step %" PRIu64 ": no token has a label in %" PRIu64
-		 " steps in a row: documents of one token, or a loss mask that trains on none",
+		 "step %" PRIu64 ": no token has had a label for %" PRIu64
+		 " steps in a row: documents have only one token, or the loss mask excludes all tokens",
 		 step, w->skips);
 	return p4d_fix(err, "a longer --seq-len, a larger --global-batch, or other --data");
 }

@@ -19,11 +19,12 @@ static int fill(p4d_memory_report *r, const p4d_job_plan *plan, const p4d_traine
 	r->allocated_bytes = device->allocated_bytes;
 	if (r->planned_bytes != r->allocated_bytes)
 		return p4d_fail(err, P4D_E_PLAN_CHANGED,
-				"the plan has %" PRIu64 " bytes, the device allocated %" PRIu64,
+				"the plan has %" PRIu64 " bytes, but the device allocated %" PRIu64 " bytes",
 				r->planned_bytes, r->allocated_bytes);
 	if (p4d_trainer_plan(trainer)->host_bytes != device->host_allocated_bytes)
 		return p4d_fail(err, P4D_E_PLAN_CHANGED,
-				"the plan has %" PRIu64 " bytes on the host, the device allocated %" PRIu64,
+				"the plan has %" PRIu64
+				" bytes on the host, but the device allocated %" PRIu64 " bytes",
 				p4d_trainer_plan(trainer)->host_bytes, device->host_allocated_bytes);
 	memcpy(r->planned, p4d_trainer_plan(trainer)->part, sizeof(r->planned));
 	if (p4d_trainer_arena_used(trainer, r->used, err) < 0)

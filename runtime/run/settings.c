@@ -59,8 +59,8 @@ static void note_twice(p4d_settings *settings, const char *name, const char *fir
 
 	twice->code = P4D_E_USAGE;
 	snprintf(twice->text + used, sizeof(twice->text) - used,
-		 "%s--%s has two values, %.64s and %.64s: the last counts", used ? "; " : "", name, first,
-		 last);
+		 "%s--%s has two values, %.64s and %.64s: p4d-train uses the last one", used ? "; " : "",
+		 name, first, last);
 }
 
 static int set_text(p4d_settings *settings, const p4d_option_info *info, const char *prefix, const char *text,
@@ -133,12 +133,13 @@ static int explain_refusal(const char *word, p4d_error *err)
 	if (option < 0 || p4d_settings__takes((p4d_option)option) || option == P4D_DEVICE)
 		return err->fix[0] ? -1 : p4d_fix(err, "p4d-train --help");
 	if (option == P4D_NODES || option == P4D_GPUS_PER_NODE) {
-		p4d_fail(err, P4D_E_USAGE, "p4d-train does not take %s: all started ranks train", name);
+		p4d_fail(err, P4D_E_USAGE, "p4d-train has no option %s: all started ranks train", name);
 		return p4d_fix(err, "srun with %s, or --local-ranks N", name);
 	}
-	p4d_fail(err, P4D_E_USAGE,
-		 "p4d-train does not take %s: it is for submissions, estimates, or what other programs train",
-		 name);
+	p4d_fail(
+	    err, P4D_E_USAGE,
+	    "p4d-train has no option %s: it is only for submissions, for estimates or for other programs",
+	    name);
 	return p4d_fix(err, "p4d-train --help");
 }
 
@@ -151,7 +152,7 @@ static int check_whole(char *const argv[], const struct option *table, int which
 		table++;
 	if (!table->name || strncmp(word, "--", 2) != 0 || strcspn(word + 2, "=") == strlen(table->name))
 		return 0;
-	p4d_fail(err, P4D_E_USAGE, "unknown option %.*s; --%s begins so", (int)strcspn(word, "="), word,
+	p4d_fail(err, P4D_E_USAGE, "unknown option %.*s; nearest: --%s", (int)strcspn(word, "="), word,
 		 table->name);
 	return explain_refusal(word, err);
 }

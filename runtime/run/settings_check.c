@@ -61,8 +61,7 @@ static int check_sample(p4d_settings *s, p4d_error *err)
 	if (s->source[P4D_SETTING_where] == P4D_SETTING_FILE)
 		s->where = P4D_DEVICE_AUTO;
 	if (s->where == P4D_DEVICE_CUDA)
-		return p4d_fail(err, P4D_E_USAGE,
-				"--sample is computed on the cpu device: leave out --device");
+		return p4d_fail(err, P4D_E_USAGE, "--sample always runs on CPUs: leave out --device");
 	for (int i = 0; i < P4D_OPTIONS; i++) {
 		if (i == P4D_TP || i == P4D_SEQ_LEN)
 			continue;
@@ -131,7 +130,7 @@ const char *p4d_settings__lacks(const p4d_settings *s, p4d_setting setting)
 	    {P4D_SETTING_eval_batches, validates, "--valid-data or --valid-fraction"},
 	    {P4D_SETTING_decay, s->curve == P4D_WSD, "--schedule-lr=wsd"},
 	    {P4D_SETTING_least_rate, s->curve != P4D_CONSTANT,
-	     "a curve that falls, such as --schedule-lr=linear"},
+	     "a schedule that lowers the learning rate, such as --schedule-lr=linear"},
 	};
 
 	for (size_t i = 0; i < sizeof(needs) / sizeof(*needs); i++)
@@ -175,7 +174,7 @@ static int check_length(const p4d_settings *s, p4d_error *err)
 		return p4d_fix(err, "--data FILE");
 	}
 	if (!s->steps && !(s->epochs > 0)) {
-		p4d_fail(err, P4D_E_USAGE, "--steps is missing, or --epochs");
+		p4d_fail(err, P4D_E_USAGE, "--steps or --epochs is missing");
 		return p4d_fix(err, "--steps N");
 	}
 	if (s->steps && s->epochs > 0)

@@ -29,9 +29,10 @@ static p4d_config_read *library_for(const char *path, p4d_error *err)
 	p4d_config_read *read =
 	    p4d_library_find(reads->file, library, sizeof(library)) ? p4d_config_open(library, format) : NULL;
 	if (!read)
-		p4d_fail(err, P4D_E_USAGE,
-			 "--config %.200s: this p4d-train was built without what reads %s (%.100s)", path,
-			 reads->language, library);
+		p4d_fail(
+		    err, P4D_E_USAGE,
+		    "--config %.200s: this p4d-train was built without the library that reads %s (%.100s)",
+		    path, reads->language, library);
 	return read;
 }
 
@@ -48,7 +49,7 @@ static int read_tree(p4d_config *tree, const char *path, p4d_error *err)
 	if (!known)
 		return p4d_fail(err, P4D_E_USAGE, "--config %.200s: %.120s", path, tree->why);
 	if (tree->root && tree->root->kind != P4D_CONFIG_MAP)
-		return p4d_fail(err, P4D_E_USAGE, "--config %.200s: holds no keys", path);
+		return p4d_fail(err, P4D_E_USAGE, "--config %.200s: contains no keys", path);
 	return 0;
 }
 
@@ -129,7 +130,7 @@ static int set_setting(const reading *from, p4d_setting setting, p4d_error *err)
 	const bool several = info->kind == P4D_TEXT_KIND && info->size;
 
 	if (setting == P4D_SETTING_config || setting == P4D_SETTING_print_config)
-		return p4d_fail(err, P4D_E_USAGE, "%s is for the command line only", info->name);
+		return p4d_fail(err, P4D_E_USAGE, "%s is only for the command line", info->name);
 	if (from->read->source[setting])
 		return p4d_fail(err, P4D_E_USAGE, "%s is given twice", info->name);
 	from->read->source[setting] = P4D_SETTING_FILE;
@@ -148,7 +149,7 @@ static int set_option(const reading *from, p4d_option option, p4d_error *err)
 	char joined[1024];
 
 	if (!p4d_settings__takes(option))
-		return p4d_fail(err, P4D_E_USAGE, "p4d-train does not take %s", info->name);
+		return p4d_fail(err, P4D_E_USAGE, "p4d-train has no option %s", info->name);
 	if (p4d_is_set(&from->read->request, option))
 		return p4d_fail(err, P4D_E_USAGE, "%s is given twice", info->name);
 	const char *text = text_of(from->node, true, joined, sizeof(joined));

@@ -33,9 +33,10 @@ int p4d_train_data_complete(p4d_settings *s, p4d_error *err)
 		s->document_mask = s->sequences == P4D_SEQUENCES_PACKED;
 	if (s->sequences == P4D_SEQUENCES_CUT || s->document_mask)
 		return 0;
-	p4d_fail(err, P4D_E_USAGE,
-		 "--document-mask=off: documents that are packed into a sequence%s do not see each other",
-		 p4d_sampler_is_masked(data) ? ", as those of data with a loss mask are," : "");
+	p4d_fail(
+	    err, P4D_E_USAGE,
+	    "--document-mask=off: documents that are packed into a sequence%s must not attend to each other",
+	    p4d_sampler_is_masked(data) ? ", which is the case for data with a loss mask," : "");
 	return p4d_fix(err, "--document-mask=on, or --sequences=cut");
 }
 
@@ -70,7 +71,7 @@ static int count_epoch(p4d_settings *settings, const p4d_job_plan *plan, p4d_err
 	if (rc == 0)
 		return 0;
 	p4d_error_in(err, "--epochs");
-	return p4d_fix(err, "--steps N, in place of --epochs");
+	return p4d_fix(err, "--steps N instead of --epochs");
 }
 
 int p4d_train_data_steps(p4d_settings *settings, const p4d_job_plan *plan, p4d_error *err)
@@ -84,10 +85,10 @@ int p4d_train_data_steps(p4d_settings *settings, const p4d_job_plan *plan, p4d_e
 	    floor(settings->epochs * (double)settings->epoch_samples / (double)batch * (1 + 1e-12));
 	if (steps < 1 || steps > UINT32_MAX) {
 		p4d_fail(err, P4D_E_VALUE,
-			 "--epochs=%g of %" PRIu64 " sequences are %s of --global-batch=%" PRIu64,
+			 "--epochs=%g of %" PRIu64 " sequences are %s with --global-batch=%" PRIu64,
 			 settings->epochs, settings->epoch_samples,
-			 steps < 1 ? "less than a step" : "more steps than p4d-train counts", batch);
-		return p4d_fix(err, steps < 1 ? "a larger --epochs, or a smaller --global-batch"
+			 steps < 1 ? "less than one step" : "more steps than p4d-train counts", batch);
+		return p4d_fix(err, steps < 1 ? "use a larger --epochs or a smaller --global-batch"
 					      : "a smaller --epochs");
 	}
 	return p4d_settings_put_steps(settings, (uint64_t)steps, err);
@@ -108,8 +109,8 @@ static int open_validations(p4d_train_data *data, const p4d_settings *settings, 
 		p4d_validation *added = add_validation(data);
 		const char *path = split_name(settings->valid_data[i], added->name, sizeof(added->name));
 		if (!added->name[0] && (i || settings->valid_data[1])) {
-			p4d_fail(err, P4D_E_USAGE, "--valid-data %.300s: of several sets each needs a name",
-				 path);
+			p4d_fail(err, P4D_E_USAGE,
+				 "--valid-data %.300s: if there are several sets, each needs a name", path);
 			return p4d_fix(err, "--valid-data NAME=%.300s", path);
 		}
 		for (unsigned k = 0; k < i; k++)
@@ -222,7 +223,7 @@ void p4d_train_data_say(const p4d_train_data *data, const p4d_settings *settings
 	const uint64_t tokens = p4d_sampler_tokens(data->training);
 	int used = snprintf(text, size, "%" PRIu64 " in the data%s%s", tokens,
 			    settings->document_mask ? ", documents masked" : "",
-			    p4d_sampler_is_masked(settings->data) ? ", loss by its mask" : "");
+			    p4d_sampler_is_masked(settings->data) ? ", with a loss mask" : "");
 
 	p4d_json_text_string(json, "document_mask", settings->document_mask ? "on" : "off");
 	p4d_json_text_whole(json, "tokens", tokens);

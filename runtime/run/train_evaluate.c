@@ -21,7 +21,7 @@ static int batches_of(const p4d_run *run, const p4d_validation *set, uint64_t *b
 		 "--valid-data%s%s: has %" PRIu64 " sequences of %" PRIu64
 		 " tokens, less than --global-batch=%" PRIu64,
 		 set->name[0] ? " " : "", set->name, samples, run->plan->layout.seq_len, size);
-	return p4d_fix(err, "--eval-batches=1, in which some come twice");
+	return p4d_fix(err, "use --eval-batches=1; some sequences then occur twice");
 }
 
 /* lowest: of the first set, so far */

@@ -76,7 +76,8 @@ static int prepare_evaluation(p4d_settings *settings, uint64_t ranks, p4d_error 
 	uint64_t dp = ranks;
 
 	if (settings->checkpoint && p4d_is_set(r, P4D_MODEL)) {
-		p4d_fail(err, P4D_E_USAGE, "--model has no effect: --eval-only takes that of --checkpoint");
+		p4d_fail(err, P4D_E_USAGE,
+			 "--model has no effect: --eval-only takes the model of --checkpoint");
 		return p4d_fix(err, "leave out --model");
 	}
 	if (settings->checkpoint && p4d_stored_model(settings, &found, err) < 0)

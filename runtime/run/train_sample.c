@@ -162,7 +162,7 @@ static int generate(sampler *s, p4d_error *err)
 	if (p4d_tokenizer_encode(&s->tokenizer, text, strlen(text), feed_all, s, err) < 0)
 		return -1;
 	if (!s->position)
-		return p4d_fail(err, P4D_E_VALUE, "--sample: the text has no tokens to begin with");
+		return p4d_fail(err, P4D_E_VALUE, "--sample: the text has no tokens");
 	for (uint64_t i = 0; i < s->settings->sample_tokens; i++) {
 		if (next_token(s, &token, err) < 0)
 			return -1;
@@ -206,19 +206,21 @@ int p4d_train_sample(const p4d_settings *settings, const p4d_job_plan *plan, p4d
 
 	if (!settings->tokenizer && s.vocab != P4D_TOKENIZER_BYTES) {
 		p4d_fail(err, P4D_E_VALUE,
-			 "--sample: the tokenizer of this model, which has %" PRIu64 " tokens, is not known",
+			 "--sample: p4d-train does not know the tokenizer of this model, which has %" PRIu64
+			 " tokens",
 			 s.vocab);
-		return p4d_fix(err, "--tokenizer FILE, that of the data, or --tokenizer bytes");
+		return p4d_fix(err, "--tokenizer FILE, with the tokenizer of the data, or --tokenizer bytes");
 	}
 	if (p4d_tokenizer_open(&s.tokenizer, settings->tokenizer ? settings->tokenizer : "bytes", err) < 0)
 		return -1;
 	s.logits = malloc(s.vocab * sizeof(*s.logits));
 	s.order = malloc(s.vocab * sizeof(*s.order));
 	if (s.tokenizer.vocabulary > s.vocab) {
-		p4d_fail(err, P4D_E_VALUE, "the tokenizer %.200s has %" PRIu64 " tokens, the model %" PRIu64,
+		p4d_fail(err, P4D_E_VALUE,
+			 "the tokenizer %.200s has %" PRIu64 " tokens, but the model has %" PRIu64,
 			 settings->tokenizer ? settings->tokenizer : "bytes", s.tokenizer.vocabulary,
 			 s.vocab);
-		p4d_fix(err, "--tokenizer FILE, that of the data");
+		p4d_fix(err, "--tokenizer FILE, with the tokenizer of the data");
 	} else if (!s.logits || !s.order) {
 		p4d_fail(err, P4D_E_NO_MEMORY, "no memory for %" PRIu64 " logits", s.vocab);
 	} else {

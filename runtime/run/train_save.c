@@ -35,7 +35,8 @@ static int check_staging(const p4d_checkpoint_storage *storage, p4d_error *err)
 	if (needed <= planned)
 		return 0;
 	return p4d_fail(err, P4D_E_PLAN_CHANGED,
-			"saving needs a staging copy of %" PRIu64 " bytes on the host, the plan has %" PRIu64,
+			"saving needs a staging copy of %" PRIu64
+			" bytes on the host, but the plan has %" PRIu64 " bytes",
 			needed, planned);
 }
 
@@ -82,7 +83,7 @@ static int check_model(const p4d_checkpoint_info *found, const p4d_job_plan *pla
 		p4d_request_value_text(&plan->request, options[i], now, sizeof(now));
 		if (!strcmp(before, now))
 			continue;
-		snprintf(text, sizeof(text), "the checkpoint was trained with --%s=%s, this run uses %s",
+		snprintf(text, sizeof(text), "the checkpoint was trained with --%s=%s, but this run uses %s",
 			 name, before, now);
 		if (plan->request.origin[options[i]] != P4D_BY_USER) {
 			p4d_fail(err, P4D_E_CHECKPOINT, "%s", text);
@@ -111,13 +112,13 @@ static int compare_samples(const p4d_checkpoint_info *found, const p4d_train_sav
 		return -1;
 	if ((uint64_t)stored.value[P4D_SEQ_LEN] != plan->layout.seq_len)
 		snprintf(text, sizeof(text),
-			 "the checkpoint was trained with --seq-len=%" PRId64 ", this run uses %" PRIu64
-			 ": what it has seen may come again",
+			 "the checkpoint was trained with --seq-len=%" PRId64 ", but this run uses %" PRIu64
+			 ": the run may train on some data a second time",
 			 stored.value[P4D_SEQ_LEN], plan->layout.seq_len);
 	else if (found->samples && found->samples != save->info.samples)
 		snprintf(text, sizeof(text),
-			 "the checkpoint was trained on other data (%.200s); this run goes on with sample "
-			 "%" PRIu64 " of its own",
+			 "the checkpoint was trained on other data (%.200s); this run continues with sample "
+			 "%" PRIu64 " of its own data",
 			 found->data, found->consumed + 1);
 	if (text[0])
 		p4d_train__warn(NULL, text);
@@ -158,10 +159,10 @@ static void compare_update(const p4d_checkpoint_info *found, const p4d_train_sav
 	words_without(save->info.update, found->update, now, sizeof(now));
 	if (!before[0] && !now[0])
 		return;
-	p4d_fail(&err, P4D_E_CHECKPOINT, "the checkpoint was trained with %s, this run goes on with %s",
+	p4d_fail(&err, P4D_E_CHECKPOINT, "the checkpoint was trained with %s, but this run continues with %s",
 		 before[0] ? before : "other options", now[0] ? now : "defaults");
 	if (before[0])
-		p4d_fix(&err, "%s, to go on as before", before);
+		p4d_fix(&err, "%s, to continue as before", before);
 	p4d_rank_report(&err, NULL, 0);
 }
 
@@ -226,8 +227,8 @@ static bool is_of_other_data(const p4d_train_save *save, const p4d_checkpoint_in
 	    save->info.best_samples == found->best_samples)
 		return false;
 	snprintf(text, sizeof(text),
-		 "the checkpoint's lowest validation loss, %.4f of step %" PRIu64
-		 ", is of other data or --eval-batches; this run looks for a new one",
+		 "the checkpoint's lowest validation loss, %.4f in step %" PRIu64
+		 ", is of other data or of another --eval-batches; this run starts without a lowest loss",
 		 found->best_loss, found->best_step);
 	if (save->peers.rank == 0)
 		p4d_train__warn(NULL, text);

@@ -20,7 +20,7 @@ static const char *worse_text(const p4d_run *run, char text[128])
 		snprintf(text + used, 128 - (size_t)used, " loss below %.4f of step %" PRIu64, best->loss,
 			 best->step);
 	else
-		snprintf(text + used, 128 - (size_t)used, " loss that is a number");
+		snprintf(text + used, 128 - (size_t)used, " finite loss");
 	return text;
 }
 
@@ -33,15 +33,16 @@ static void say_nothing_left(const p4d_run *run)
 	if (!run->leads)
 		return;
 	if (p4d_train__is_worse(run)) {
-		p4d_fail(&err, P4D_E_NO_EFFECT, "step %" PRIu64 ": %s, so nothing is trained", run->step,
-			 worse_text(run, worse));
-		p4d_fix(&err, "a larger --stop-after-worse");
+		p4d_fail(&err, P4D_E_NO_EFFECT, "step %" PRIu64 ": %s, so there is nothing to train",
+			 run->step, worse_text(run, worse));
+		p4d_fix(&err, "use a larger --stop-after-worse");
 		p4d_rank_report(&err, NULL, 0);
 	}
 	if (run->step < run->settings->steps)
 		return;
 	p4d_fail(&err, P4D_E_NO_EFFECT,
-		 "--steps=%" PRIu64 ": the checkpoint is of step %" PRIu64 " already, so nothing is trained",
+		 "--steps=%" PRIu64 ": the checkpoint is already of step %" PRIu64
+		 ", so there is nothing to train",
 		 run->settings->steps, run->step);
 	p4d_rank_report(&err, NULL, 0);
 }
@@ -59,9 +60,8 @@ static void say_slow_attention(const p4d_run *run)
 	p4d_fail(&err, P4D_E_DEVICE, "attention is computed by %s, many times slower than by cuDNN",
 		 run->device.attention_text);
 	if (!run->settings->document_mask)
-		p4d_fix(&err,
-			"put the folder of libcudnn.so.9 (9.15.1 or later) into LD_LIBRARY_PATH; P4D_CUDNN=0 "
-			"where slow attention is wanted");
+		p4d_fix(&err, "put the directory of libcudnn.so.9 (9.15.1 or later) into LD_LIBRARY_PATH; to "
+			      "accept slow attention, set P4D_CUDNN=0");
 	p4d_rank_report(&err, NULL, 0);
 }
 
@@ -74,10 +74,11 @@ static void say_beyond(const p4d_run *run)
 	if (!run->leads || !p4d_is_set(r, P4D_MAX_SEQ_LEN) ||
 	    r->value[P4D_SEQ_LEN] <= r->value[P4D_MAX_SEQ_LEN])
 		return;
-	p4d_fail(&err, P4D_E_ASSUMED,
-		 "--seq-len=%" PRId64 " is above the %" PRId64
-		 " positions of %.200s: assuming that it is to learn those beyond",
-		 r->value[P4D_SEQ_LEN], r->value[P4D_MAX_SEQ_LEN], r->model);
+	p4d_fail(
+	    &err, P4D_E_ASSUMED,
+	    "--seq-len=%" PRId64 " is above the %" PRId64
+	    " positions of %.200s: p4d-train assumes that the model should learn the additional positions",
+	    r->value[P4D_SEQ_LEN], r->value[P4D_MAX_SEQ_LEN], r->model);
 	p4d_fix(&err, "--max-seq-len=%" PRId64, r->value[P4D_SEQ_LEN]);
 	p4d_rank_report(&err, NULL, 0);
 }
@@ -115,7 +116,7 @@ static void say_assumed(const p4d_run *run)
 		}
 	if (!run->leads || run->plan->planned || !text[0])
 		return;
-	p4d_fail(&err, P4D_E_ASSUMED, "assuming %s, on which the trained model depends", text);
+	p4d_fail(&err, P4D_E_ASSUMED, "p4d-train assumes %s, which affects the trained model", text);
 	p4d_fix(&err, "%s", text);
 	p4d_rank_report(&err, NULL, 0);
 }

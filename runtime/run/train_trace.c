@@ -22,7 +22,7 @@ int p4d_train_trace_open(p4d_train_trace *trace, const char *text, uint64_t firs
 		return 0;
 	if (step < first || step > last) {
 		p4d_fail(err, P4D_E_USAGE,
-			 "--trace %.300s: step %" PRIu64 " is none of this run, which has %" PRIu64
+			 "--trace %.300s: step %" PRIu64 " is not in this run, which has steps %" PRIu64
 			 " to %" PRIu64,
 			 text, step, first, last);
 		return p4d_fix(err, "--trace %.*s,%" PRIu64, (int)(length < 300 ? length : 300), text, last);

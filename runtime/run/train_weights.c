@@ -67,8 +67,8 @@ void p4d_train_weights_unused(const char *folder, const p4d_job_plan *plan)
 	    p4d_huggingface_unused(folder, line, names, sizeof(names), &count, &err) < 0 || !count)
 		return;
 	p4d_fail(&err, P4D_E_CHECKPOINT,
-		 "--init-from %.200s: the model of its config.json lacks %" PRIu64
-		 " tensor%s of its files (%s%s)",
+		 "--init-from %.200s: its files have %" PRIu64
+		 " tensor%s that the model of its config.json does not have (%s%s)",
 		 folder, count, count == 1 ? "" : "s", names, count > 2 ? " ..." : "");
 	p4d_rank_report(&err, NULL, 0);
 }

@@ -61,7 +61,7 @@ static int find_method(p4d_rendering *r, p4d_datum value, const char *name, p4d_
 	if (!builtin)
 		return 0;
 	if (value.markup)
-		return p4d_template__fail(r, "p4d does not support methods of what escape or safe made");
+		return p4d_template__fail(r, "p4d does not support methods of a result of escape or safe");
 	p4d_method *made = p4d_template__take(r->arena, 1, sizeof(*made));
 	if (!made)
 		return p4d_template__no_memory(r);
@@ -175,7 +175,7 @@ static int read_range(p4d_rendering *r, const p4d_datum *const bound[3], size_t 
 	for (int i = 0; i < 3; i++)
 		if (bound[i] && bound[i]->kind != P4D_INTEGER && bound[i]->kind != P4D_NONE &&
 		    bound[i]->kind != P4D_BOOL)
-			return p4d_template__not_a(r, *bound[i], "bounds no slice");
+			return p4d_template__not_a(r, *bound[i], "cannot be the bound of a slice");
 	const bool has_step = bound[2] && bound[2]->kind != P4D_NONE;
 	range->step = !has_step ? 1 : bound[2]->kind == P4D_BOOL ? bound[2]->truth : bound[2]->integer;
 	if (range->step == 0)

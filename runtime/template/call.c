@@ -47,11 +47,12 @@ static int add_all(p4d_rendering *r, given *a, p4d_datum values)
 static int add_mapping(p4d_rendering *r, given *a, p4d_datum mapping)
 {
 	if (mapping.kind != P4D_DICT)
-		return p4d_template__not_a(r, mapping, "has no names of arguments: a mapping is expected");
+		return p4d_template__not_a(r, mapping,
+					   "cannot be the named arguments: a mapping is expected");
 	for (size_t i = 0; i < mapping.dict->count; i++) {
 		const p4d_datum key = mapping.dict->at[i].key;
 		if (key.kind != P4D_STRING)
-			return p4d_template__not_a(r, key, "is no name of an argument");
+			return p4d_template__not_a(r, key, "is not a name of an argument");
 		char *name = p4d_template__take(r->arena, key.text.length + 1, 1);
 		if (!name)
 			return p4d_template__no_memory(r);
@@ -161,8 +162,9 @@ static int check_arguments(p4d_rendering *r, const p4d_node *parameters, const p
 	if (call->count <= count && used == call->count + call->names)
 		return 0;
 	return p4d_template__fail(
-	    r, "a macro of %zu parameters is called with %zu arguments, or with one of another name", count,
-	    call->count + call->names);
+	    r,
+	    "a macro with %zu parameters is called with %zu arguments, or with an argument of another name",
+	    count, call->count + call->names);
 }
 
 static int define_arguments(p4d_rendering *r, const p4d_macro *macro, const p4d_invocation *call)
@@ -207,7 +209,7 @@ int p4d_template__text_slot(p4d_rendering *r, const p4d_invocation *call, size_t
 	if (!value || value->kind == P4D_NONE)
 		return 0;
 	if (value->kind != P4D_STRING)
-		return p4d_template__fail(r, "%s: a %s in place of a text", call->builtin->name,
+		return p4d_template__fail(r, "%s: got a %s, expected a string", call->builtin->name,
 					  p4d_template__kind(*value));
 	*text = value->text;
 	return 0;
@@ -220,7 +222,7 @@ int p4d_template__integer_slot(p4d_rendering *r, const p4d_invocation *call, siz
 	if (!value || value->kind == P4D_NONE)
 		return 0;
 	if (value->kind != P4D_INTEGER && value->kind != P4D_BOOL)
-		return p4d_template__fail(r, "%s: a %s in place of an integer", call->builtin->name,
+		return p4d_template__fail(r, "%s: got a %s, expected an integer", call->builtin->name,
 					  p4d_template__kind(*value));
 	*integer = value->kind == P4D_BOOL ? value->truth : value->integer;
 	return 0;

@@ -268,7 +268,7 @@ static int evaluate(p4d_rendering *r, const p4d_node *node, p4d_datum *result)
 	case P4D_NODE_CONTINUE:
 		break;
 	}
-	return p4d_template__fail(r, "a statement in place of an expression");
+	return p4d_template__fail(r, "found a statement, expected an expression");
 }
 
 int p4d_template__evaluate(p4d_rendering *r, const p4d_node *node, p4d_datum *result)

@@ -19,8 +19,9 @@ static int assign_member(p4d_rendering *r, const p4d_node *target, p4d_datum val
 	if (p4d_template__evaluate(r, target->a, &space) < 0)
 		return -1;
 	if (space.kind != P4D_NAMESPACE)
-		return p4d_template__fail(r, "a member of a %s is set: only those of a namespace can be",
-					  p4d_template__kind(space));
+		return p4d_template__fail(
+		    r, "the template sets a member of a %s, but only members of a namespace can be set",
+		    p4d_template__kind(space));
 	if (*target->name == '_')
 		return p4d_template__fail(r, "a member of a namespace begins with _: %.60s", target->name);
 	size_t length = 0;
@@ -268,7 +269,7 @@ static int execute_call_block(p4d_rendering *r, const p4d_node *node)
 	    p4d_template__call_arguments(r, node->b->b, &call) < 0 || new_macro(r, node, &caller) < 0)
 		return FAILED;
 	if (what.kind != P4D_MACRO)
-		return p4d_template__not_a(r, what, "is no macro, which a call block needs");
+		return p4d_template__not_a(r, what, "is not a macro, but a call block needs a macro");
 	p4d_named_value *named = p4d_template__take(r->arena, call.names + 1, sizeof(*named));
 	if (!named)
 		return p4d_template__no_memory(r);
@@ -354,7 +355,7 @@ static int execute_one(p4d_rendering *r, const p4d_node *node)
 	case P4D_NODE_CONTINUE:
 		return CONTINUE;
 	default: /* an expression, which the parser puts nowhere alone */
-		return p4d_template__fail(r, "an expression in place of a statement");
+		return p4d_template__fail(r, "found an expression, expected a statement");
 	}
 }
 

@@ -144,7 +144,7 @@ static int apply(p4d_rendering *r, const p4d_invocation *call, size_t first, con
 static int unknown(p4d_rendering *r, const char *what, p4d_datum name)
 {
 	if (name.kind != P4D_STRING)
-		return p4d_template__not_a(r, name, "is no name of a filter or test");
+		return p4d_template__not_a(r, name, "is not the name of a filter or test");
 	return p4d_template__fail(r, "p4d does not support the %s %.*s", what,
 				  name.text.length < 60 ? (int)name.text.length : 60, name.text.at);
 }
@@ -327,7 +327,7 @@ static int filter_dictsort(p4d_rendering *r, const p4d_invocation *call, p4d_dat
 	p4d_datum pairs;
 
 	if (call->self.kind != P4D_DICT)
-		return p4d_template__not_a(r, call->self, "is no mapping that could be sorted");
+		return p4d_template__not_a(r, call->self, "is not a mapping, so it cannot be sorted");
 	if (p4d_template__truth_slot(r, call, 0, &by_case) < 0 ||
 	    p4d_template__text_slot(r, call, 1, &by) < 0 || p4d_template__truth_slot(r, call, 2, &down) < 0 ||
 	    p4d_template__call(r, &method, &pairs) < 0)

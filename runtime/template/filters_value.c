@@ -91,7 +91,7 @@ static int filter_int(p4d_rendering *r, const p4d_invocation *call, p4d_datum *r
 	if (v.kind == P4D_STRING)
 		what = read_integer(v.text, base, &integer);
 	else if (v.kind == P4D_REAL && isinf(v.real))
-		return p4d_template__fail(r, "int: infinity is no integer");
+		return p4d_template__fail(r, "int: infinity is not an integer");
 	else if (v.kind == P4D_REAL)
 		what = truncate(v.real, &integer);
 	else if (v.kind == P4D_INTEGER || v.kind == P4D_BOOL)

@@ -14,7 +14,7 @@ static int call_raise(p4d_rendering *r, const p4d_invocation *call, p4d_datum *r
 	(void)result;
 	if (call->slot[0] && p4d_template__string(r, *call->slot[0], &text) < 0)
 		return -1;
-	return p4d_template__fail(r, "the template refuses this: %.*s",
+	return p4d_template__fail(r, "the template reports an error: %.*s",
 				  text.length < 240 ? (int)text.length : 240, text.at);
 }
 
@@ -52,8 +52,8 @@ static int call_date(p4d_rendering *r, const p4d_invocation *call, p4d_datum *re
 			   ? -1
 			   : p4d_template__fail(r, "strftime_now: a format of at most 511 bytes is expected");
 	if (!r->values->has_date) {
-		p4d_template__fail(r,
-				   "the template shows the date of today: --chat-date YYYY-MM-DD says which");
+		p4d_template__fail(
+		    r, "the template shows the date of today: give the date with --chat-date YYYY-MM-DD");
 		return p4d_fix(r->err, "--chat-date YYYY-MM-DD");
 	}
 	/* strftime's result does not distinguish an empty text from one that is too long, so both get a
@@ -83,7 +83,7 @@ static int call_range(p4d_rendering *r, const p4d_invocation *call, p4d_datum *r
 		return p4d_template__fail(r, "range: one to three numbers are expected");
 	for (size_t i = 0; i < call->count; i++) {
 		if (call->at[i].kind != P4D_INTEGER && call->at[i].kind != P4D_BOOL)
-			return p4d_template__not_a(r, call->at[i], "bounds no range");
+			return p4d_template__not_a(r, call->at[i], "cannot be the bound of a range");
 		part[call->count == 1 ? 1 : i] =
 		    call->at[i].kind == P4D_BOOL ? call->at[i].truth : call->at[i].integer;
 	}

@@ -84,8 +84,8 @@ static int begin_element(json *j, size_t i)
 static int write_list(json *j, const p4d_list *list)
 {
 	if (list->form >= P4D_RANGE)
-		return p4d_template__fail(
-		    j->r, "tojson: a range, a generator or a view of a mapping is no JSON: use | list");
+		return p4d_template__fail(j->r, "tojson: a range, a generator or a view of a mapping cannot "
+						"be written as JSON: use | list");
 	if (!list->count)
 		return write(j, "[]");
 	j->level++;
@@ -109,7 +109,7 @@ static int write_key(json *j, p4d_datum key)
 	if (key.kind == P4D_NONE)
 		return write(j, "\"null\"");
 	if (key.kind != P4D_INTEGER && key.kind != P4D_REAL)
-		return p4d_template__not_a(j->r, key, "is no key of JSON");
+		return p4d_template__not_a(j->r, key, "cannot be a key in JSON");
 	return p4d_template__string(j->r, key, &text) < 0 ? -1 : write_string(j, text);
 }
 
@@ -222,7 +222,7 @@ static int read_separators(json *j, const p4d_datum *given)
 		return 0;
 	if (given->kind != P4D_LIST || given->list->count != 2 || given->list->at[0].kind != P4D_STRING ||
 	    given->list->at[1].kind != P4D_STRING)
-		return p4d_template__fail(j->r, "tojson: separators are two texts");
+		return p4d_template__fail(j->r, "tojson: separators must be two strings");
 	j->between = given->list->at[0].text;
 	j->colon = given->list->at[1].text;
 	return 0;

@@ -174,9 +174,9 @@ static int read_string(lexer *l)
 	while (to < l->end && *to != quote)
 		to += 1 + (*to == '\\' && to + 1 < l->end);
 	if (to >= l->end)
-		return fail(l, "a text without its closing quote", from - 1);
+		return fail(l, "a string without its closing quote", from - 1);
 	if (p4d_template__unescape((p4d_string){from, (size_t)(to - from)}, l->arena, &token.text) < 0)
-		return fail(l, "a text with a bad escape, or no memory for it", from - 1);
+		return fail(l, "a string with a bad escape, or no memory for it", from - 1);
 	if (add(l, token) < 0)
 		return -1;
 	go_to(l, to + 1);
@@ -213,11 +213,11 @@ static int read_sign(lexer *l)
 	if (!c || (length == 1 && !strchr("+-/*%~[](){}><=.:|,;", c)))
 		return fail(l, "an unexpected character", l->at);
 	if (is_open && l->depth == PARENTHESES)
-		return fail(l, "more than 256 parentheses inside each other", l->at);
+		return fail(l, "more than 256 nested parentheses", l->at);
 	if (is_open)
 		l->closing[l->depth++] = close[is_open - open];
 	if (is_close && (!l->depth || l->closing[--l->depth] != c))
-		return fail(l, "a closing parenthesis that is not the open one", l->at);
+		return fail(l, "a closing parenthesis that does not match the open one", l->at);
 	if (add_text(l, P4D_TOKEN_SIGN, l->at, l->at + length) < 0)
 		return -1;
 	go_to(l, l->at + length);

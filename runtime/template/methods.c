@@ -195,11 +195,11 @@ static int is_at_any(p4d_rendering *r, const p4d_invocation *call, p4d_datum *re
 	*result = p4d_value_bool(false);
 	const bool several = part->kind == P4D_LIST && part->list->form == P4D_TUPLE;
 	if (!several && part->kind != P4D_STRING)
-		return p4d_template__not_a(r, *part, "begins or ends no text");
+		return p4d_template__not_a(r, *part, "cannot be the begin or end of a string");
 	for (size_t i = 0; i < (several ? part->list->count : 1); i++) {
 		const p4d_datum one = several ? part->list->at[i] : *part;
 		if (one.kind != P4D_STRING)
-			return p4d_template__not_a(r, one, "begins or ends no text");
+			return p4d_template__not_a(r, one, "cannot be the begin or end of a string");
 		if (p4d_template__spend(r, one.text.length / 64) < 0)
 			return -1;
 		result->truth |= is_at(call->self.text, one.text, end);
@@ -219,7 +219,7 @@ static int text_find(p4d_rendering *r, const p4d_invocation *call, p4d_datum *re
 	    p4d_template__find(r, text, what, *name == 'r', &found) < 0)
 		return -1;
 	if (!found && !strcmp(name + (*name == 'r'), "index"))
-		return p4d_template__fail(r, "index: the text is not there");
+		return p4d_template__fail(r, "index: the text does not occur");
 	*result = p4d_value_integer(
 	    found ? (int64_t)p4d_template__characters((p4d_string){text.at, (size_t)(found - text.at)}) : -1);
 	return 0;
@@ -300,7 +300,7 @@ static int text_join(p4d_rendering *r, const p4d_invocation *call, p4d_datum *re
 		return -1;
 	for (size_t i = 0; i < count; i++) {
 		if (at[i].kind != P4D_STRING)
-			return p4d_template__not_a(r, at[i], "cannot be joined: a text is expected");
+			return p4d_template__not_a(r, at[i], "cannot be joined: a string is expected");
 		if ((i && p4d_template__write(r, &buffer, call->self.text.at, call->self.text.length) < 0) ||
 		    p4d_template__write(r, &buffer, at[i].text.at, at[i].text.length) < 0)
 			return -1;

@@ -56,7 +56,7 @@ static int dict_copy(p4d_rendering *r, const p4d_invocation *call, p4d_datum *re
 static int forbidden(p4d_rendering *r, const p4d_invocation *call, p4d_datum *result)
 {
 	(void)result;
-	return p4d_template__fail(r, "%s changes a value, which templates may not", call->builtin->name);
+	return p4d_template__fail(r, "%s changes a value, which templates may not do", call->builtin->name);
 }
 
 const p4d_builtin p4d_template__dict_methods[] = {

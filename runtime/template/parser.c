@@ -81,9 +81,8 @@ int p4d_template__enter(p4d_parser *p)
 {
 	if (p->depth++ < P4D_TEMPLATE_NESTING)
 		return 0;
-	return p4d_fail(p->err, P4D_E_VALUE,
-			"%.150s:%u: more than %d blocks and expressions inside each other", p->template->name,
-			p4d_template__now(p)->line, P4D_TEMPLATE_NESTING);
+	return p4d_fail(p->err, P4D_E_VALUE, "%.150s:%u: more than %d nested blocks and expressions",
+			p->template->name, p4d_template__now(p)->line, P4D_TEMPLATE_NESTING);
 }
 
 bool p4d_template__is(const p4d_token *token, p4d_token_kind kind, const char *text)

@@ -43,7 +43,7 @@ int p4d_template__spend(p4d_rendering *r, uint64_t steps)
 int p4d_template__deeper(p4d_rendering *r)
 {
 	if (r->depth >= P4D_TEMPLATE_DEPTH)
-		return p4d_template__fail(r, "more than %d calls, blocks and values inside each other",
+		return p4d_template__fail(r, "more than %d nested calls, blocks and values",
 					  P4D_TEMPLATE_DEPTH);
 	r->depth++;
 	return 0;

@@ -13,8 +13,9 @@ int p4d_template_open(p4d_template **template, const char *name, const char *sou
 		      p4d_error *err)
 {
 	if (length > P4D_TEMPLATE_SOURCE)
-		return p4d_fail(err, P4D_E_VALUE, "%.200s: a template of %zu bytes, at most %d are read",
-				name, length, P4D_TEMPLATE_SOURCE);
+		return p4d_fail(err, P4D_E_VALUE,
+				"%.200s: the template has %zu bytes, but p4d reads at most %d", name, length,
+				P4D_TEMPLATE_SOURCE);
 	p4d_template *made = calloc(1, sizeof(*made));
 	if (!made)
 		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for the template %.200s", name);
@@ -182,9 +183,8 @@ int p4d_template_values_set(p4d_template_values *values, const char *name, struc
 	if (rc == TOO_LARGE)
 		return p4d_fail(err, P4D_E_VALUE, "%.60s: an integer exceeds 64 bits", name);
 	if (rc < 0)
-		return p4d_fail(err, P4D_E_VALUE,
-				"%.60s: more than %d lists inside each other, or larger than %d MiB", name,
-				JSON_DEPTH, INPUT_MEMORY >> 20);
+		return p4d_fail(err, P4D_E_VALUE, "%.60s: more than %d nested lists, or larger than %d MiB",
+				name, JSON_DEPTH, INPUT_MEMORY >> 20);
 	if (!there) {
 		if (!p4d_grow(&values->variable, &values->room, values->count + 1, sizeof(*values->variable)))
 			return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for the variables of a template");

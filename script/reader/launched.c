@@ -152,7 +152,8 @@ static void take_included(p4d_reading *r, p4d_shell *shell, const p4d_launch *la
 	p4d_reader__forget(r, P4D_NODES);
 	p4d_reader__forget(r, P4D_GPUS_PER_NODE);
 	p4d_reader__unknown(r, "gpus-per-node", "--%s (%.60s:%u)",
-			    excludes ? "exclude leaves some out" : "include has not as many on each node",
+			    excludes ? "exclude leaves out some GPUs"
+				     : "include names different numbers of GPUs on the nodes",
 			    place.file, place.line);
 }
 

@@ -239,7 +239,8 @@ static void take_word(p4d_read_context *c, const p4d_read_argument *a, argument_
 	p4d_value_text(value, text, sizeof(text));
 	char long_value[64];
 	if (value.length >= sizeof(text) && !given.unknown && !files) {
-		snprintf(long_value, sizeof(long_value), "it has %u characters", value.length);
+		snprintf(long_value, sizeof(long_value), "it has %u characters, too many for p4d",
+			 value.length);
 		given.unknown = long_value;
 	}
 	if (files) {

@@ -173,7 +173,7 @@ static void take_leaf(p4d_read_context *c, const config_text *from, const p4d_co
 	place_line(c, from, node->line, &given);
 	const p4d_config_node *target = referred(from, node);
 	if (!target) {
-		snprintf(refers, sizeof(refers), "it is worked out: %.70s", node->text);
+		snprintf(refers, sizeof(refers), "it is computed from other values: %.60s", node->text);
 		given.unknown = refers;
 		snprintf(text, sizeof(text), "%s", node->text);
 		if (p4d_reader__is_file(a))
@@ -192,7 +192,8 @@ static void take_leaf(p4d_read_context *c, const config_text *from, const p4d_co
 		unknown = unknown_in(from, node->text);
 		snprintf(text, sizeof(text), "%s", node->text);
 		if (strlen(node->text) >= sizeof(text)) {
-			snprintf(long_value, sizeof(long_value), "it has %zu characters", strlen(node->text));
+			snprintf(long_value, sizeof(long_value), "it has %zu characters, too many for p4d",
+				 strlen(node->text));
 			given.unknown = long_value;
 		}
 	}
@@ -353,8 +354,8 @@ static void read_text(p4d_read_context *c, config_text *from, p4d_config_format 
 	const bool known = read && read(&tree, from->text, from->length);
 	from->root = tree.root;
 	if (!read)
-		p4d_reader__unknown(c->reading, "file", "%.80s: this p4d does not read %s", shown,
-				    p4d_config_libraries[format].language);
+		p4d_reader__unknown(c->reading, "file", "%.80s: this p4d was built without support for %s",
+				    shown, p4d_config_libraries[format].language);
 	else if (!known)
 		p4d_reader__unknown(c->reading, "file", "%.60s cannot be read: %.80s", shown, tree.why);
 	if (!known)
@@ -446,5 +447,5 @@ void p4d_reader__follow_if_there(p4d_read_context *c, const p4d_read_argument *a
 		p4d_reader__follow(c, a, value, &(p4d_read_given){.name = "", .value = path});
 	else if (!c->host->shell.file) /* slurmctld reads no files */
 		p4d_reader__unknown(c->reading, "file",
-				    "accelerate's default configuration may be there: %.60s", path);
+				    "accelerate's default configuration may set values: %.60s", path);
 }

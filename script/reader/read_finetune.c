@@ -308,9 +308,10 @@ static void finish_batches(p4d_reading *r)
 	} else if (accumulated == 1 && ranks && each && ranks <= UINT32_MAX && each <= UINT16_MAX) {
 		p4d_reader__put_default(r, P4D_GLOBAL_BATCH, "%" PRIu64, each * ranks);
 	} else if (accumulated > 1) {
-		p4d_reader__unknown(
-		    r, "global-batch", "%s micro-batches a step (%.60s:%u), and %s is not known", steps->text,
-		    steps->file, steps->line, each ? "how many GPUs" : "how many sequences in each");
+		p4d_reader__unknown(r, "global-batch",
+				    "%s micro-batches per step (%.60s:%u), but %s is not known", steps->text,
+				    steps->file, steps->line,
+				    each ? "the number of GPUs" : "the number of sequences in each");
 	}
 }
 

@@ -135,7 +135,7 @@ static void finish_factory(p4d_reading *r)
 	    !p4d_finetune__preference(r, alone && !strcmp(stage->text, "dpo") ? loss->text : stage->text))
 		p4d_reader__unknown(r, "stage", "%.60s is not modelled: %s", stage->text,
 				    !strcmp(stage->text, "rm") ? p4d_finetune__reward
-							       : "it also holds other models");
+							       : "it also needs memory for other models");
 }
 
 /* Arguments of LLaMA-Factory that few other programs have. */

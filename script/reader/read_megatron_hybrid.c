@@ -111,8 +111,8 @@ static void finish_variant(p4d_reading *r)
 	    !p4d_reader__set(p4d_reader__slot(r, OUTPUT_GATE))) {
 		p4d_reader__forget(r, P4D_LAYER_PATTERN);
 		p4d_reader__unknown(r, "layer-pattern",
-				    "%s %.40s is modelled for gated_delta_net with --linear-attention-freq N "
-				    "and --attention-output-gate",
+				    "p4d models %s %.40s only for gated_delta_net with "
+				    "--linear-attention-freq N and --attention-output-gate",
 				    variant->argument, variant->text);
 		return;
 	}

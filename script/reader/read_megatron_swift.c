@@ -113,10 +113,9 @@ static void finish(p4d_reading *r)
 		return;
 	if (r->named)
 		p4d_reader__put_default(r, P4D_FRAMEWORK, "megatron");
-	p4d_reader__doubt(
-	    r, "loss",
-	    "ms-swift's own is counted as Megatron-LM's: its examples took up to 5 GiB more, without "
-	    "tp 11 to 14");
+	p4d_reader__doubt(r, "loss",
+			  "ms-swift's own loss: p4d counts it like that of Megatron-LM; ms-swift's examples "
+			  "needed up to 5 GiB more, or 11 to 14 GiB without tp");
 }
 
 const p4d_reader p4d_reader__swift_megatron = {

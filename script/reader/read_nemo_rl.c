@@ -151,7 +151,8 @@ static void finish_nemo_rl_grpo(p4d_reading *r)
 	put_enabled(r);
 	put_framework(r);
 	if (p4d_reader__is(&r->value[P4D_COLOCATE], "off"))
-		p4d_reader__unknown(r, "colocate", "which GPUs generate, where those that train do not");
+		p4d_reader__unknown(r, "colocate",
+				    "other GPUs than those that train generate, and p4d does not know which");
 	if (p4d_reader__is_zero(&r->extra[PENALTY]))
 		p4d_reader__put(r, P4D_REFERENCE, &r->extra[PENALTY], "off");
 }

@@ -199,7 +199,7 @@ static void finish_model(p4d_reading *r)
 	if (model)
 		p4d_reader__put(r, P4D_MODEL, flavor, "%s", model);
 	else if (p4d_reader__set(name) && p4d_reader__set(flavor))
-		p4d_reader__unknown(r, "model", "torchtitan's %.60s %.60s is none that p4d has", name->text,
+		p4d_reader__unknown(r, "model", "p4d does not know torchtitan's %.60s %.60s", name->text,
 				    flavor->text);
 }
 
@@ -270,7 +270,7 @@ static void finish_sharding(p4d_reading *r)
 	else if (replicas > 1 && ranks && others && ranks % others == 0 && ranks / others % replicas == 0)
 		p4d_reader__put(r, P4D_SHARD_DEGREE, copies, "%" PRIu64, ranks / others / replicas);
 	else if (replicas > 1)
-		p4d_reader__unknown(r, "shard-degree", "%s copies, and how many GPUs is not known",
+		p4d_reader__unknown(r, "shard-degree", "%s replicas, but the number of GPUs is not known",
 				    copies->text);
 }
 
@@ -316,7 +316,8 @@ static void finish_batches(p4d_reading *r)
 	if (ranks && others && ranks % others == 0 && each <= UINT16_MAX)
 		p4d_reader__put(r, P4D_GLOBAL_BATCH, local, "%" PRIu64, each * (ranks / others));
 	else
-		p4d_reader__unknown(r, "global-batch", "%s sequences a rank, and how many GPUs is not known",
+		p4d_reader__unknown(r, "global-batch",
+				    "%s sequences per rank, but the number of GPUs is not known",
 				    local->text);
 }
 

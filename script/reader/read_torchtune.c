@@ -188,7 +188,7 @@ static void finish_component(p4d_reading *r)
 	if (model)
 		p4d_reader__put(r, P4D_MODEL, component, "%s", model);
 	else
-		p4d_reader__unknown(r, "model", "torchtune's %.80s is none that p4d has", name);
+		p4d_reader__unknown(r, "model", "p4d does not know torchtune's %.80s", name);
 }
 
 /* Sets the modules that get adapters: those of attention, and optionally the whole feed-forward layer. */
@@ -226,8 +226,9 @@ static void finish_tune(p4d_reading *r)
 		p4d_reader__put(r, P4D_GPUS_PER_NODE, &program, "1");
 	/* torchtune has modules and a loss of its own, and its FSDP2 reduces gradients in their own type
 	 * instead of fp32 (training/_distributed.py, shard_model of 0.6) */
-	p4d_reader__doubt(r, "modules",
-			  "torchtune's modules are counted as another program's, and unvalidated");
+	p4d_reader__doubt(
+	    r, "modules",
+	    "torchtune's modules: p4d counts them like those of another program, which is unvalidated");
 	if (p4d_reader__set(&r->extra[P4D_FINETUNE_FSDP_OFFLOAD]))
 		p4d_reader__put(r, P4D_OFFLOAD, &r->extra[P4D_FINETUNE_FSDP_OFFLOAD], "params");
 	if (p4d_reader__set(&r->extra[P4D_FINETUNE_PARAM_DTYPE]))

@@ -459,7 +459,7 @@ void p4d_reader__check(p4d_reading *r)
 		    p4d_request_parse((p4d_option)i, "", v.text, &number, NULL) == 0)
 			continue;
 		p4d_reader__forget(r, (p4d_option)i);
-		p4d_reader__unknown(r, info->name, "%.60s (%.60s:%u) is no value that p4d has for it", v.text,
+		p4d_reader__unknown(r, info->name, "p4d does not know the value %.60s (%.60s:%u)", v.text,
 				    v.file, v.line);
 	}
 }

@@ -147,8 +147,9 @@ static void put_micro_batch(p4d_reading *r)
 	if (ranks && p4d_reader__number(all) >= ranks)
 		p4d_reader__put(r, P4D_MICRO_BATCH, all, "%" PRIu64, p4d_reader__number(all) / ranks);
 	else
-		p4d_reader__unknown(r, "micro-batch",
-				    "%.20s sequences of all ranks, whose number is not known", all->text);
+		p4d_reader__unknown(
+		    r, "micro-batch",
+		    "%.20s sequences on all ranks together, but the number of ranks is not known", all->text);
 }
 
 /* Sets the number of ranks that shard the model. -1: all ranks. */

@@ -136,7 +136,7 @@ static void place_model(p4d_reading *r, p4d_shell *shell)
 		memcpy(model->text, path, strlen(path) + 1);
 		return;
 	}
-	p4d_reader__unknown(r, "model", "%.60s is in a directory that is not known", model->text);
+	p4d_reader__unknown(r, "model", "p4d does not know the directory of %.60s", model->text);
 	*model = (p4d_read_value){.unknown = true};
 }
 
@@ -174,12 +174,13 @@ static p4d_read_evidence read_arguments(reading_state *state, p4d_shell *shell, 
 	}
 	if (r->alike)
 		p4d_reader__unknown(r, "program",
-				    "%.80s is not a program p4d knows; its arguments are like those of %s",
+				    "p4d does not know the program %.80s; its arguments are like those of %s",
 				    r->program, r->alike);
 	else if (!named)
-		p4d_reader__unknown(r, "program",
-				    "other projects use the name %.80s too, and nothing says that this is %s",
-				    r->program, reader->framework);
+		p4d_reader__unknown(
+		    r, "program",
+		    "other projects also have a program %.80s, and nothing shows that this one is of %s",
+		    r->program, reader->framework);
 	for (const p4d_read_default *d = named ? reader->defaults : NULL; d && d->value; d++)
 		p4d_reader__put_default(r, d->option, "%s", d->value);
 	p4d_reader__launched(r, shell, launch, state->stated.nodes, state->stated.gpus_per_node);
@@ -472,7 +473,7 @@ static void run_command(void *context, p4d_shell *shell, const p4d_value *words,
 	} else if (launch.shell_script && !was_read && !reader) {
 		const bool given = is_given_program(state, shell, &launch);
 		say_unread(r, p4d_value_text(launch.words[0], path, sizeof(path)),
-			   given ? "does with what it is given" : "starts");
+			   given ? "does with the command that follows it" : "starts");
 		if (given)
 			run_command(context, shell, launch.words + 1, launch.count - 1, certain);
 	} else if (!named && launch.words == words && p4d_shell_may_run(shell, words, count) &&
@@ -604,7 +605,7 @@ void p4d_reader_read(p4d_reading *reading, const p4d_reader_host *host, const p4
 	if (p4d_reading_has_server(reading))
 		p4d_reader__unknown(reading, "commands", "one command trains, and %u serve%s a model%s",
 				    reading->serving, reading->serving > 1 ? "" : "s",
-				    is_placed(reading) ? "" : "; on which nodes is not known");
+				    is_placed(reading) ? "" : "; p4d does not know on which nodes");
 	else if (reading->commands > 1)
 		p4d_reader__unknown(reading, "commands",
 				    "%u commands start a training; p4d read the one at %.60s:%u",

@@ -150,8 +150,8 @@ static void say_unknown(p4d_reading *r, const char *place, const char *word)
 	for (int i = 0; i < (int)P4D_OPTIONS; i++)
 		if (may_be_commented((p4d_option)i))
 			p4d_suggest_offer(&alike, p4d_request_option_info((p4d_option)i)->name);
-	snprintf(r->comment, sizeof(r->comment), "%.80s: p4d takes no `%.40s` in a comment%.80s", place, word,
-		 p4d_suggest_text(&alike));
+	snprintf(r->comment, sizeof(r->comment), "%.80s: a comment cannot set `%.40s` for p4d%.80s", place,
+		 word, p4d_suggest_text(&alike));
 }
 
 static void drop_unknowns(p4d_reading *r, p4d_option option)

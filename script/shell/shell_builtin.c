@@ -171,7 +171,7 @@ static p4d_shell_status run_shift(const p4d_shell_call *w)
 	if (w->count && !p4d_shell__number(w->sh, w->at[0], &by, &unknown))
 		return shift_perhaps(w, unknown);
 	if (w->mode == P4D_SHELL_MAYBE)
-		return shift_perhaps(w, p4d_shell__reason(w->sh, "a shift that depends on a test"));
+		return shift_perhaps(w, p4d_shell__reason(w->sh, "a shift that depends on a condition"));
 	if (by < 0 || by >= (int64_t)p->count)
 		return P4D_SHELL_FALSE;
 	p4d_shell_words rest = {0};

@@ -429,7 +429,8 @@ static p4d_shell_status run_cp(const p4d_shell_call *w)
 	const p4d_shell_redirection from = {.has_input_path = true, .input_path = w->at[i]},
 				    to = {.has_output = true, .output = w->at[i + 1]};
 	if (w->mode != P4D_SHELL_RUN)
-		text = p4d_shell__not_known(w->sh, p4d_shell__reason(w->sh, "a file that depends on a test"));
+		text = p4d_shell__not_known(w->sh,
+					    p4d_shell__reason(w->sh, "a file that depends on a condition"));
 	else if (!p4d_shell__input(w->sh, &from, &text))
 		return P4D_SHELL_TAKEN;
 	p4d_shell__write(w->sh, &to, text);

@@ -89,7 +89,7 @@ void p4d_shell__print(const p4d_shell_call *w, p4d_value text)
 		p4d_shell__add_value(
 		    sh, sh->out,
 		    p4d_shell__not_known(
-			sh, p4d_shell__reason(sh, "output that depends on a test (line %u)", line)),
+			sh, p4d_shell__reason(sh, "output that depends on a condition (line %u)", line)),
 		    false);
 }
 
@@ -115,7 +115,8 @@ void p4d_shell__redirected(p4d_shell *sh, const p4d_shell_redirection *r, uint32
 		p4d_shell__write(sh, r, text);
 	else
 		p4d_shell__write(
-		    sh, r, p4d_shell__not_known(sh, p4d_shell__reason(sh, "a file that depends on a test")));
+		    sh, r,
+		    p4d_shell__not_known(sh, p4d_shell__reason(sh, "a file that depends on a condition")));
 }
 
 static void print_text(const p4d_shell_call *w, const char *text)

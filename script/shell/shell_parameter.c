@@ -139,8 +139,8 @@ void p4d_shell__emit(p4d_shell *sh, p4d_shell_source *s, p4d_shell_build *b, p4d
 	r = look_up(sh, name);
 	if ((name.length == 1 && strchr("?$!-", name.text[0])) ||
 	    (!r.unknown && !r.at && !r.all && is_own(name))) {
-		where.unknown =
-		    p4d_shell__reason(sh, "$%.*s is known to the job only", (int)name.length, name.text);
+		where.unknown = p4d_shell__reason(sh, "$%.*s is known only to the running job",
+						  (int)name.length, name.text);
 		where.c = P4D_CELL_WORD;
 		p4d_shell__add(sh, b, where);
 		return;

@@ -208,7 +208,7 @@ p4d_shell_status p4d_shell__regular(p4d_shell *sh, p4d_value text, p4d_value pat
 	/* a placeholder until the group's text is known */
 	p4d_shell__add_word(
 	    sh, &none,
-	    p4d_shell__not_known(sh, p4d_shell__reason(sh, "what a pattern matches is not known")));
+	    p4d_shell__not_known(sh, p4d_shell__reason(sh, "p4d does not know what a pattern matches")));
 	p4d_shell__assign_array(sh, sh->mode, (p4d_shell_name){"BASH_REMATCH", 12}, none, false, 0);
 	if (p4d_value_unknown(text) || p4d_value_unknown(pattern))
 		return status;

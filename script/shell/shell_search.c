@@ -327,7 +327,7 @@ static void edit_file(const p4d_shell_call *w, const sed_words *words, p4d_value
 	if (!p4d_shell__input(sh, &file, &text) || !run_scripts(sh, words, &text))
 		text = p4d_shell__not_known(sh, p4d_shell__reason(sh, "output of sed"));
 	if (w->mode != P4D_SHELL_RUN)
-		text = p4d_shell__not_known(sh, p4d_shell__reason(sh, "a file that depends on a test"));
+		text = p4d_shell__not_known(sh, p4d_shell__reason(sh, "a file that depends on a condition"));
 	p4d_shell__write(sh, &to, text);
 }
 

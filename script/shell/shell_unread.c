@@ -130,7 +130,7 @@ uint16_t p4d_shell__may_be_set(p4d_shell *sh, p4d_shell_name name)
 	const char *what = p4d_shell_unknown(sh, sh->in.unread.reason);
 	return p4d_shell__reason(sh,
 				 strncmp(what, output_of, sizeof(output_of) - 1)
-				     ? "$%.*s may be set by %s, which cannot be read"
+				     ? "$%.*s may be set by %s, which p4d cannot read"
 				     : "$%.*s may be set by the %s",
 				 (int)(name.length < 48 ? name.length : 48), name.text, what);
 }

@@ -109,10 +109,10 @@ p4d_shell_var *p4d_shell__lookup(p4d_shell *sh, p4d_shell_name name)
 		return v;
 	}
 	p4d_shell_build b = {0};
-	p4d_shell__add(
-	    sh, &b,
-	    (p4d_cell){.unknown = p4d_shell__reason(sh, "$%.64s is known to the job only", v->name.text),
-		       .c = strncmp(v->name.text, "SLURM_", 6) ? '?' : P4D_CELL_WORD});
+	p4d_shell__add(sh, &b,
+		       (p4d_cell){.unknown = p4d_shell__reason(sh, "$%.64s is known only to the running job",
+							       v->name.text),
+				  .c = strncmp(v->name.text, "SLURM_", 6) ? '?' : P4D_CELL_WORD});
 	set_one(sh, v, (p4d_value){b.at, b.length});
 	return v;
 }
@@ -220,7 +220,7 @@ static p4d_value perhaps(p4d_shell *sh, p4d_shell_name name, p4d_value before, p
 			 uint32_t line)
 {
 	const uint16_t unknown =
-	    p4d_shell__reason(sh, "$%.*s depends on a test (line %u)",
+	    p4d_shell__reason(sh, "$%.*s depends on a condition (line %u)",
 			      (int)(name.length < 64 ? name.length : 64), name.text, line);
 	p4d_shell_build b = {0};
 

@@ -126,21 +126,21 @@ limited() { scontrol show assoc_mgr flags=qos | grep -q 'MaxTRESPJ=.*node=1'; }
 changes limited qos large set maxtresperjob=node=1
 run sbatch -H --qos=large $node $toobig job.sh
 refused P4D013
-says 'and a job there gets at most 1'
+says 'and a job in this partition gets at most 1'
 lacks "$err" '--nodes='
 run sbatch -H -p qos --qos=normal $node $toobig job.sh
-says 'and a job there gets at most 1'
+says 'and a job in this partition gets at most 1'
 run sbatch -H --qos=normal $node $toobig job.sh
 says 'fix: --nodes='
 limited() { scontrol show assoc_mgr flags=assoc | grep -q 'MaxTRESPJ=.*node=1'; }
 changes limited user "$user" set maxtresperjob=node=1
 run sbatch -H --qos=normal $node $toobig job.sh
-says 'and a job there gets at most 1'
+says 'and a job in this partition gets at most 1'
 sacctmgr -i modify user "$user" set maxtresperjob=node=-1 >/dev/null
 # a limit of the account also applies to the user, unless the user has one
 changes limited account physics set maxtresperjob=node=1
 run sbatch -H --qos=normal $node $toobig job.sh
-says 'and a job there gets at most 1'
+says 'and a job in this partition gets at most 1'
 limited() { scontrol show assoc_mgr flags=assoc | grep -q 'MaxTRESPJ=.*node=64'; }
 changes limited user "$user" set maxtresperjob=node=64
 run sbatch -H --qos=normal $node $toobig job.sh
@@ -152,7 +152,7 @@ limited() { scontrol show assoc_mgr flags=qos | grep -q 'MaxTRESPJ=.*gres/gpu=8'
 changes limited qos large set maxtresperjob=node=-1,gres/gpu=8
 run sbatch -H --qos=large $node $toobig job.sh
 refused P4D013
-says 'GPUs, and a job there gets at most 8'
+says 'GPUs, and a job in this partition gets at most 8'
 lacks "$err" '--nodes='
 sacctmgr -i modify qos large set maxtresperjob=gres/gpu=-1 >/dev/null
 sed -i '/^AccountingStorageEnforce=limits/d' "$SLURM_CONF"
@@ -172,7 +172,7 @@ run p4d backtest --conf backtest.conf --read-output --csv
 accepted
 silent
 contains "$out" 'started by srun'
-contains "$out" 'of_my_own.py is not a program p4d knows'
+contains "$out" 'p4d does not know the program of_my_own.py'
 printf '%s\n' "$out" | awk -F, 'NR > 1 && !/started by srun/ { gsub(/"/, "", $1); print $1, $6, $7 }' | LC_ALL=C sort | cmp expected - ||
 	fail "p4d backtest differs"
 # p4d report counts the same ends, and the srun

@@ -29,7 +29,7 @@ through_a_pipe()
 {
 	for _ in 1 2 3; do
 		run sh -c 'cat train.sh | sbatch -H "$@"' sh "$@"
-		case $err in *"is known to the job only"*) ;; *) return ;; esac
+		case $err in *"is known only to the running job"*) ;; *) return ;; esac
 	done
 }
 

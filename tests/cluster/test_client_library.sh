@@ -15,7 +15,7 @@ accepted
 silent
 run sbatch -H -p observe $node --p4d-model=llama13b --p4d-tp=8 job.sh
 accepted
-says "p4d: $work/broken/libp4d-client.so is not usable"
+says "p4d: cannot use $work/broken/libp4d-client.so"
 does_not_say error
 # the options reach slurmctld
 run sbatch -H $node --p4d-model=llama13b --p4d-tp=8 job.sh
@@ -42,7 +42,7 @@ accepted
 does_not_say P4D016
 run sbatch -H $node --p4d-model=./own.json --p4d-tp=8 job.sh
 accepted
-says "P4D016" "$work/broken/libp4d-json.so is not usable" "not checked"
+says "P4D016" "cannot use $work/broken/libp4d-json.so" "not checked"
 cp "$BUILD/.libs/libp4d-json.so" broken/
 run sbatch -H $node --p4d-model=./own.json --p4d-tp=8 job.sh
 accepted
@@ -58,7 +58,7 @@ srun python pretrain_gpt.py
 EOS
 run sbatch -H -p observe $node --p4d-model=llama13b --p4d-tp=8 train.sh
 accepted
-says "$work/broken/libp4d-reader.so is not usable" "the job script was not read"
+says "cannot use $work/broken/libp4d-reader.so" "p4d did not read the job script"
 cp "$BUILD/.libs/libp4d-reader.so" broken/
 run sbatch -H -p observe $node --p4d-model=llama13b --p4d-tp=8 train.sh
 accepted

@@ -91,5 +91,5 @@ same_logits 2e-5 whole halves || fail "weights of two layouts say different thin
 # words that p4d-train does not have are refused at once
 run sbatch -N1 --p4d-model="$work/mistral" --p4d-device=cpu --p4d-framework=p4d --p4d-finetune=qlora --p4d-quant=int8 "$(p4d job)"
 refused P4D005
-says "quant=int8: p4d-train has no such choice: it quantizes to nf4"
+says "quant=int8: p4d-train always quantizes to nf4"
 nodes_are_up

@@ -23,9 +23,9 @@ sed '2a # p4d: program=tlr' own.sh >wrong.sh
 site ''
 run sbatch -H own.sh
 accepted
-says "p4d: [P4D117] train.py is not a program p4d knows"
+says "p4d: [P4D117] p4d does not know the program train.py"
 # it would be refused so
-says "; as --p4d-program=trainer it would need 80.2 of 79.1 GiB (101 %)"
+says "; with --p4d-program=trainer the job would need 80.2 of 79.1 GiB (101 %)"
 same "$(fix)" "p4d rehearse own.sh"
 sed 's/Llama-3.1-8B/Llama-3.2-1B/' own.sh >small.sh
 run sbatch -H small.sh

@@ -40,7 +40,7 @@ accepted
 same "$err" "p4d: [P4D124] rehearsed $today: 10.5 of 79.1 GiB (13 %) on h100-80gb; training only"
 run sbatch -H large.sh
 accepted
-says "p4d: [P4D124] rehearsed $today: out of memory on h100-80gb: it asked for 100.00 GiB"
+says "p4d: [P4D124] rehearsed $today: out of memory on h100-80gb: it requested 100.00 GiB"
 # on other GPUs, or more of them, it was not rehearsed
 run sbatch -H -p a100 large.sh
 accepted
@@ -124,8 +124,8 @@ put_site "$CLUSTER/p4d.conf.good"
 printf '#!/bin/bash\n#SBATCH -N1 --gpus-per-node=1 -o /dev/null\nsrun true; srun ./program 1024 >/dev/null; echo ran >ran\n' >both.sh
 run p4d rehearse --submit --gpu h100-80gb -J "$SBATCH_JOB_NAME" both.sh
 accepted
-contains "$out" " runs it if it fits."
-first=$(printf '%s\n' "$out" | sed -n 's/^Job \([0-9]*\) rehearses both.sh.*/\1/p') second=$(printf '%s\n' "$out" | sed -n 's/.*; job \([0-9]*\) runs it.*/\1/p')
+contains "$out" "If it fits, job "
+first=$(printf '%s\n' "$out" | sed -n 's/^Job \([0-9]*\) rehearses both.sh.*/\1/p') second=$(printf '%s\n' "$out" | sed -n 's/.*If it fits, job \([0-9]*\) runs it.*/\1/p')
 contains "$(scontrol show job "$second")" "afterok:$first"
 finished "$first"
 contains "$(scontrol show job "$first")" "ExitCode=0:0"
@@ -134,7 +134,7 @@ finished "$second"
 sed 's/program 1024/program 102400/' both.sh >toolarge.sh
 run p4d rehearse --submit --gpu h100-80gb toolarge.sh
 accepted
-first=$(printf '%s\n' "$out" | sed -n 's/^Job \([0-9]*\) rehearses.*/\1/p') second=$(printf '%s\n' "$out" | sed -n 's/.*; job \([0-9]*\) runs it.*/\1/p')
+first=$(printf '%s\n' "$out" | sed -n 's/^Job \([0-9]*\) rehearses.*/\1/p') second=$(printf '%s\n' "$out" | sed -n 's/.*If it fits, job \([0-9]*\) runs it.*/\1/p')
 finished "$first"
 contains "$(scontrol show job "$first")" "ExitCode=12:0"
 is_decided() { state=$(job "$second" JobState) && [ "$state" != PENDING ]; }

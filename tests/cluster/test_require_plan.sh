@@ -62,7 +62,7 @@ says "or --p4d-unmodelled=PROGRAM for other programs"
 # with this option the user has said what runs there; a site may still refuse it
 run sbatch -H -p strict $node --p4d-unmodelled=resnet.py job.sh
 accepted
-says "[P4D009] what the job runs is not modelled, the job was not checked: resnet.py"
+says "[P4D009] p4d does not model the job's program, so the job was not checked: resnet.py"
 contains "$(grep 'code="P4D009"' "$CLUSTER/log/slurmctld.log" | tail -1)" 'verdict="not-judged"'
 conf=$CLUSTER/etc/p4d.conf
 sed 's/^mode = enforce/&\nunmodelled = reject/' "$CLUSTER/p4d.conf.good" >"$conf.new"

@@ -137,7 +137,7 @@ printf '#!/bin/sh\n#SBATCH -N1 --gpus-per-node=8\naccelerate launch sft.py --mod
 	"--max_length 2048 --per_device_train_batch_size 1" >home.sh
 run sh -c 'cat home.sh | HF_HOME=$PWD/home sbatch -H'
 accepted
-says "accelerate's default configuration may be there"
+says "accelerate's default configuration may set values"
 run env HF_HOME="$PWD/none" sbatch -H home.sh
 refused P4D013 spank
 # only the text that was submitted counts

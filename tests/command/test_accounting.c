@@ -292,7 +292,7 @@ static void failures_are_those_of_sacct(void **state)
 	char *path = strdup(getenv("PATH"));
 	setenv("PATH", directory, 1);
 	assert_null(p4d_accounting_open(&err));
-	assert_non_null(strstr(err.text, "no sacct in PATH"));
+	assert_non_null(strstr(err.text, "sacct is not in PATH"));
 	setenv("PATH", path, 1);
 	free(path);
 }

@@ -120,7 +120,7 @@ tps=(8 8 8 8)
 $train \${tps[SLURM_ARRAY_TASK_ID / 25]}
 E
 exits 0 $check job.sh
-says '[P4D117]' 'SLURM_ARRAY_TASK_ID is known to the job only'
+says '[P4D117]' 'SLURM_ARRAY_TASK_ID is known only to the running job'
 # but a task that was read and does not fit is refused
 sed -i 's/tps=(8 8/tps=(8 1/' job.sh
 exits 12 $check job.sh
@@ -149,7 +149,7 @@ tps=(8 1 8 1)
 $train \${tps[SLURM_ARRAY_TASK_ID]}
 E
 exits 0 p4d read job.sh
-prints 'Array task 0: tp 8 (job.sh:4)' 'Array task 1: tp 1 (job.sh:4)' 'SLURM_ARRAY_TASK_ID is known to the job only'
+prints 'Array task 0: tp 8 (job.sh:4)' 'Array task 1: tp 1 (job.sh:4)' 'SLURM_ARRAY_TASK_ID is known only to the running job'
 [ "$(printf '%s\n' "$out" | grep -c '^Array task')" = 2 ] || fail "not two kinds of task"
 exits 0 p4d read --json job.sh
 prints '"array_task":0' '"array_task":1'

@@ -94,8 +94,8 @@ object() { tr -d ' \n' <.out; }
 has() { for text in "$@"; do object | grep -qF -- "$text" || fail "the JSON lacks $text"; done; }
 has '"jobs":2000,"not_ended":1,"scripts":8,"files_changed":0' '"schema":1' \
 	'"gpu_jobs":{"jobs":2000' '"script_stored":{"jobs":1600' '"training_known":{"jobs":1400' '"read_whole":{"jobs":1200' '"judged":{"jobs":1200' \
-	'"reason":"p4dcannottellmicro-batch(outputofnproc)"' '"reason":"my_own.pyisnotaprogramp4dknows"' \
-	'"reason":"startedbysrunorsalloc,withoutabatchscript"' '"reason":"noscriptisstored,ornotshowntoyou"'
+	'"reason":"p4dcannottellmicro-batch(outputofnproc)"' '"reason":"p4ddoesnotknowtheprogrammy_own.py"' \
+	'"reason":"startedbysrunorsalloc,withoutabatchscript"' '"reason":"Slurmstoresnoscript,ordoesnotshowittoyou"'
 # 29 jobs of each kind completed, died (said), and died (full); s2 to s5 are refused at 0.90, s5 alone at 1.00
 for row in 0.9000:116 0.9500:87 0.9700:58 1.0000:29; do
 	jobs=${row#*:}
@@ -118,7 +118,7 @@ awk '/<thead>/ { headings = gsub(/<th class="l?"><button>/, "") } /<tbody>/ { in
 
 # Slurm's limits reach the same table as text, without the outputs
 exits 0 p4d backtest --conf p4d.conf --since 2026-11-01 --user "$user" --account physics --partition h100
-prints 'Refused, but they ran' 'job.sh:3' '82.2 of 79.1 GiB' 'my_own.py is not a program p4d knows' '--read-output'
+prints 'Refused, but they ran' 'job.sh:3' '82.2 of 79.1 GiB' 'p4d does not know the program my_own.py' '--read-output'
 grep -q -- "--user=$user --starttime=2026-11-01 --accounts=physics --partition=h100 " "$SACCT/asked" || fail "sacct was not asked for these jobs"
 
 # few ID_STATE_SCRIPT_LINE...: a backtest of these jobs alone, of $owner in $directory
@@ -160,7 +160,7 @@ few 1 COMPLETED arguments 'sbatch job.sh 1' 2 COMPLETED arguments 'sbatch job.sh
 	8+0 COMPLETED s0 'sbatch job.sh'
 verdict 1 passed
 verdict 2 refused
-verdict 3 not_judged 'lost the quotes'
+verdict 3 not_judged 'without quotes'
 verdict 4 refused
 verdict 8.0 not_judged heterogeneous
 # Without quotes, and of a job that was changed, GPUs and nodes are those of the accounting: 4 GPUs hold more than 8.
@@ -278,4 +278,4 @@ says 'sacct: Slurm accounting storage is disabled'
 exits 1 p4d backtest --json --csv
 prints P4D001
 refused P4D003 env PATH="$work/bin:$P4D_TEST_BUILDDIR" p4d backtest --conf p4d.conf
-says 'no sacct in PATH'
+says 'sacct is not in PATH'

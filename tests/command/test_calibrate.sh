@@ -80,14 +80,14 @@ calibrate() { { echo $header; cat body; } >rows.csv; exits 0 p4d calibrate rows.
 
 rows 19 "$(plus "$usual" 2)" >body
 calibrate
-grep -q '^# megatron/\*/bf16/h100-80gb: 19 uncensored rows; 20 are needed$' out.conf && ! grep -q '^framework' out.conf || fail "19 rows are too few: $(cat out.conf)"
+grep -q '^# megatron/\*/bf16/h100-80gb: 19 rows below 0.9 of the GPU; a margin needs 20 rows$' out.conf && ! grep -q '^framework' out.conf || fail "19 rows are too few: $(cat out.conf)"
 rows 20 "$(plus "$usual" 2)" >body
 calibrate
 grep -q '^	reserve_gib = 2.5[01]	' out.conf || fail "2 GiB more than p4d's own: $(cat out.conf)"
 # never below p4d's own
 rows 20 "$(plus "$usual" -1)" >body
 calibrate
-prints "p4d's own are enough"
+prints "p4d's own margins are enough"
 ! grep -q '^framework' out.conf || fail "a margin below p4d's own: $(cat out.conf)"
 # a job that ran near the GPU's limit is not refused, whatever others measured, even though its own measurement is
 # censored
@@ -100,7 +100,7 @@ done
 { rows 20 "$(plus "$usual" 20)"; row long "$long" 78; } >body
 calibrate
 prints "held by long"
-grep -q '1 at 0.9 of the GPU or more count as bounds only; held so that long, which ran, is not refused' out.conf || fail "$(cat out.conf)"
+grep -q '1 measurements at 0.9 of the GPU or more are only upper bounds; not larger, so that p4d does not refuse job long, which ran' out.conf || fail "$(cat out.conf)"
 exits 0 p4d conf out.conf
 { sed -n '/^framework/,/^}/p' out.conf; cat p4d.conf; } >with.conf
 # shellcheck disable=SC2086
@@ -115,7 +115,7 @@ for seq in 49152 57344 61440 65536 69632 73728; do
 done
 { rows 20 "$usual"; row died "$died" '' 1; row far "$megatron" '' 1; } >body
 calibrate
-grep -q '2 out of memory, of which 1 pass' out.conf || fail "$need: $(cat out.conf)"
+grep -q '2 jobs ran out of memory, 1 of them would pass' out.conf || fail "$need: $(cat out.conf)"
 { sed -n '/^framework/,/^}/p' out.conf; cat p4d.conf; } >with.conf
 # shellcheck disable=SC2086
 exits 0 p4d estimate $died --gpu h100 --conf with.conf --quiet
@@ -125,7 +125,7 @@ prints "warn"
 exits 1 p4d calibrate
 says "p4d report --rows rows.csv"
 exits 5 p4d calibrate "$P4D_TEST_SRCDIR/tests/data/measured_memory.csv"
-says "has no column options"
+says "has no column named options"
 { echo $header; row bad --model=no-such-model; } >bad.csv
 refused P4D007 p4d calibrate bad.csv
 # bad FILE CODE TEXT...: says what is wrong with a file, and where

@@ -97,14 +97,14 @@ refuses() # MESSAGES TEXT
 	left=$(find . -name 'bad.*' ! -name bad.jsonl)
 	[ -z "$left" ] || fail "left behind: $left"
 }
-refuses '[{"role": "user", "content": "a"}]' "no message is the assistant's: there is nothing to train on"
-refuses '[]' "no message is the assistant's"
+refuses '[{"role": "user", "content": "a"}]' "no message has the role assistant, so there is nothing to train on"
+refuses '[]' "no message has the role assistant"
 refuses '[{"role": "user"}]' "message 1 is not an object with role and content"
 refuses '["a"]' "message 1 is not an object with role and content"
 refuses '[{"role": "user", "content": "a"}, {"role": "tool", "content": "b"}]' 'message 2 has the role "tool", expected system, user or assistant'
-refuses '[{"role": "user", "content": "a"}, {"role": "system", "content": "b"}]' "message 2 is the system's, which can be the first only"
-refuses '[{"role": "user", "content": ["a"]}]' "the content of message 1 is not a text"
-refuses '[{"role": "system", "content": "a"}, {"role": "assistant", "content": "b"}]' "message 2 is not the user's"
+refuses '[{"role": "user", "content": "a"}, {"role": "system", "content": "b"}]' "message 2 has the role system, which only the first message can have"
+refuses '[{"role": "user", "content": ["a"]}]' "the content of message 1 is not a string"
+refuses '[{"role": "system", "content": "a"}, {"role": "assistant", "content": "b"}]' "message 2 does not have the role user"
 printf '{"messages": "a"}\n' >bad.jsonl
 refused P4D004 p4d data --chat gemma -o bad bad.jsonl
 says "bad.jsonl:1: has no list of messages in its field messages"
@@ -118,7 +118,7 @@ cat >thoughts.jsonl <<'END'
 {"messages": [{"role": "user", "content": "A"}, {"role": "assistant", "reasoning_content": "one", "content": "B"}, {"role": "user", "content": "C"}, {"role": "assistant", "content": "<think>two</think>D"}, {"role": "user", "content": "E"}]}
 END
 exits 5 p4d data --chat "$qwen3" -o thoughts thoughts.jsonl
-says "which tokens of message 2 of 5 are trained on is not known" "fix: --answers each, or --chat FILE"
+says "p4d does not know which tokens of message 2 of 5 to train on" "fix: --answers each, or --chat FILE"
 after='<|im_start|>user/A<|im_end|>/<|im_start|>assistant/B<|im_end|>/<|im_start|>user/C<|im_end|>/<|im_start|>assistant/[<think>/two/</think>//D<|im_end|>/]'
 exits 0 p4d data --chat "$qwen3" --answers last -o thoughts thoughts.jsonl
 [ "$(shown thoughts)" = "$after" ] || fail "last: $(shown thoughts)"
@@ -134,7 +134,7 @@ exits 0 p4d data --chat chatml --answers last -o thoughts chat.jsonl
 [ "$(shown thoughts | tr -cd '[' | wc -c)" = 2 ] || fail "the last of each: $(shown thoughts)"
 printf '{"messages": [{"role": "user", "content": "a"}]}\n' >bad.jsonl
 exits 5 p4d data --chat chatml --answers each -o bad bad.jsonl
-says "no message is the assistant's: there is nothing to train on"
+says "no message has the role assistant, so there is nothing to train on"
 refused P4D005 p4d data --chat chatml --answers some -o bad chat.jsonl
 says "--answers=some: expected all, last or each"
 refused P4D001 p4d data --jsonl --answers each -o bad plain.jsonl
@@ -199,7 +199,7 @@ rm -f cut.json
 exits 0 train --sequences cut --log cut.json
 grep -q '"event":"start".*"document_mask":"off".*"sequences":"cut"' cut.json || fail "packed: $(head -n 1 cut.json)"
 refused P4D001 train --document-mask off
-says "documents that are packed into a sequence, as those of data with a loss mask are, do not see each other"
+says "documents that are packed into a sequence, which is the case for data with a loss mask, must not attend to each other"
 printf 'P4DMASK\0\0\0\0\0\0\0\0\0' >sums.mask
 refused P4D051 train
-says "sums.mask: of 0 tokens, but"
+says "sums.mask: it is a mask of 0 tokens, but"

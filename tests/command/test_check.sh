@@ -143,8 +143,8 @@ srun python pretrain_gpt.py $P4D_MEGATRON_ARGS
 JOB
 printf '#!/bin/sh\ncase $* in *%%M*--partition=h100*) echo CANCEL ;; *) exit 1 ;; esac\n' >bin/sinfo
 exits 0 $check late.sh
-prints "#SBATCH lines after the first command: line 4" "--ntasks-per-node=8" "PreemptMode of the partition is CANCEL" \
-	"--mem-update=20@10 lowers the limit" "would also fit: 1 x 4 h100-80gb (" "or 2 x 8 a100-40gb in partition strict ("
+prints "#SBATCH lines after the first command, such as line 4" "--ntasks-per-node=8" "PreemptMode of the partition is CANCEL" \
+	"--mem-update=20@10 lowers the memory limit" "would also fit: 1 x 4 h100-80gb (" "or 2 x 8 a100-40gb in partition strict ("
 exits 0 $check --json late.sh
 prints '"about":"lines"' '"about":"tasks"' '"about":"requeue"' '"about":"memory"' '"about":"size"'
 sed 's/python/torchrun/; s/--requeue.*/--ntasks-per-node=8/; /time/d' late.sh >torchrun.sh
@@ -170,7 +170,7 @@ cat >read.sh <<'JOB'
 srun torchrun --nproc_per_node 8 run_clm.py --model_name_or_path meta-llama/Llama-3.1-8B --bf16 --block_size 4096 --per_device_train_batch_size 1
 JOB
 exits 0 p4d check read.sh
-prints 'would pass: not checked: neither p4d.conf nor the cluster says which GPU partition `nowhere` has; a type that `p4d gpus` lists does: --gpus-per-node=TYPE:N'
+prints 'would pass: not checked: neither p4d.conf nor the cluster says which GPU partition `nowhere` has; name a type that `p4d gpus` lists: --gpus-per-node=TYPE:N'
 [ -z "$err" ] || fail "the job hears: $err"
 exits 0 p4d check --gpus-per-node=h100:8 read.sh
 sed -i '/^#SBATCH/d' read.sh
@@ -253,7 +253,7 @@ judged="p4d check --conf judge.conf $one"
 sed 's/^mode = enforce/&\nscripts = judge/' p4d.conf >judge.conf
 lengths "$sft --use_peft"
 exits 0 $judged lengths.sh
-says "[P4D123] max_length 8192 (lengths.sh:2) is an upper bound: the job needs " "(158 %) only if a micro-batch has a sequence that long; up to about 3904 tokens fit" \
+says "[P4D123] max_length 8192 (lengths.sh:2) is an upper bound: the job needs " "(158 %) only if a micro-batch has a sequence of this length; sequences of up to about 3904 tokens fit" \
 	"p4d: fix: lengths.sh:2: --per_device_train_batch_size 4"
 prints "would be submitted, but may not fit" "padding=longest"
 refused P4D012 $judged --p4d-seq-len=8192 lengths.sh
@@ -263,7 +263,7 @@ sed 's/h100-80gb/rtx4090-24gb/' judge.conf >small.conf
 lengths "tune run --nproc_per_node 4 full_finetune_distributed --config llama3_1/8B_full tokenizer.max_seq_len=2048"
 exits 0 p4d check --conf small.conf -N1 --gpus-per-node=4 lengths.sh
 says "llama3.1-8b needs 22.5 of 23.6 GiB" "even the shortest sequences need more than 22.5 GiB" \
-	"though torchtune's modules are counted as another program's, and unvalidated; the job is submitted as it is"
+	"though torchtune's modules: p4d counts them like those of another program, which is unvalidated; the job is submitted as it is"
 lengths "$sft --use_peft"
 refused P4D012 $judged --p4d-padding=max-length lengths.sh
 refused P4D013 p4d check --conf judge.conf $one --p4d-model=llama3-8b --p4d-framework=ddp --p4d-finetune=lora --p4d-seq-len=131072 --wrap=true
@@ -358,7 +358,7 @@ typed "deepspeed finetune.py"
 exits 0 p4d check --conf judge.conf $one --p4d-framework=deepspeed --p4d-seq-len=2048 typed.sh
 says "[P4D008] the job was not checked: p4d options were given without --p4d-model"
 exits 0 p4d check --conf judge.conf $one --p4d-unmodelled=mine typed.sh
-says "[P4D009] what the job runs is not modelled, the job was not checked: mine"
+says "[P4D009] p4d does not model the job's program, so the job was not checked: mine"
 refused P4D008 p4d check --conf judge.conf $one --p4d-tp=8 --wrap='srun p4d-train'
 
 # an inference engine: what it would report when it starts, in the words of its own command line
@@ -468,9 +468,9 @@ exits 0 $check -p h100 titan_deepseek.sh
 # script
 printf '#!/bin/sh\n#SBATCH -p h100 -N1 --gpus-per-node=8\ntorchrun --nproc_per_node 4 run_clm.py --model_name_or_path gpt2-xl --per_device_train_batch_size 2 --block_size 1024 --bf16 --output_dir x\n' >half.sh
 exits 0 $check half.sh
-says "half.sh:3 (run_clm.py) was not checked: it is started with gpus-per-node=4, but the job has 8"
+says "half.sh:3 (run_clm.py) was not checked: the script starts it with gpus-per-node=4, but the job has 8"
 exits 0 $check --p4d-vocab=50304 half.sh
-says "half.sh:3 (run_clm.py) was not checked: it is started with gpus-per-node=4, but the job has 8"
+says "half.sh:3 (run_clm.py) was not checked: the script starts it with gpus-per-node=4, but the job has 8"
 
 # adapters that p4d does not model refuse no job
 printf '#!/bin/sh\n#SBATCH -p h100 -N1 --gpus-per-node=1\nswift sft --model Qwen/Qwen2.5-1.5B --tuner_type lora --target_modules all-linear lm_head --torch_dtype bfloat16 --dataset d --max_length 1024\n' >head.sh
@@ -497,7 +497,7 @@ exits 0 p4d check --gpus=h100:16 --p4d-model=llama13b --wrap=true
 prints "on 2 nodes of 8 x h100-80gb"
 exits 10 p4d check --gpu h1000 --p4d-model=llama13b laptop.sh
 refused P4D001 p4d check --p4d-gpu=h100 laptop.sh
-says "--p4d-gpu is no option" "p4d check --gpu=h100"
+says "there is no option --p4d-gpu" "p4d check --gpu=h100"
 printf '#!/bin/sh\n#SBATCH --gpu=h100\ntrue\n' >gpu.sh
 refused P4D001 p4d check gpu.sh
 says "--gpu is an option of \`p4d check\`"
@@ -507,7 +507,7 @@ swift="megatron sft --model Qwen/Qwen3-30B-A3B --train_type lora --lora_rank 8 -
 swift_end="--micro_batch_size 1 --global_batch_size 8 --max_length 2048"
 printf '#!/bin/sh\n#SBATCH --gpus-per-node=8\nNPROC_PER_NODE=8 %s 2 %s\n' "$swift" "$swift_end" >weights.sh
 exits 0 p4d check --gpu rtx4090 weights.sh
-says "adapters with Megatron-Core are not modelled" "[P4D012] the weights of Qwen/Qwen3-30B-A3B alone take 29.9 GiB"
+says "adapters with Megatron-Core are not modelled" "[P4D012] the weights of Qwen/Qwen3-30B-A3B alone need 29.9 GiB"
 exits 0 p4d check --gpu h100 weights.sh
 case $err in *P4D012*) fail "they fit" ;; esac
 printf '#!/bin/sh\n#SBATCH --gpus-per-node=8\nNPROC_PER_NODE=8 %s 8 %s\n' "$swift" "$swift_end" >weights.sh
@@ -531,28 +531,28 @@ weigh() # PROGRAM AND ARGUMENTS: a job with 8 GPUs
 factory="llamafactory-cli train --stage sft --do_train --cutoff_len \$LEN --model_name_or_path"
 weigh "$factory meta-llama/Llama-3.1-8B --finetuning_type full"
 exits 12 p4d check --conf judging.conf weights.sh
-says "[P4D012] weights, gradients and optimizer states of meta-llama/Llama-3.1-8B alone take 149.6 GiB of a GPU" \
+says "[P4D012] weights, gradients and optimizer states of meta-llama/Llama-3.1-8B alone need 149.6 GiB on each GPU" \
 	"DeepSpeed (--p4d-framework=deepspeed --p4d-zero-stage=2, 36.8 GiB)" "p4d cannot tell seq-len"
 weigh "$factory meta-llama/Llama-3.1-70B --finetuning_type lora"
 exits 12 p4d check --conf judging.conf weights.sh
-says "[P4D012] the weights of meta-llama/Llama-3.1-70B alone take 133.3 GiB of a GPU"
+says "[P4D012] the weights of meta-llama/Llama-3.1-70B alone need 133.3 GiB on each GPU"
 sed 's/^version/allow_override = true\n&/' judging.conf >allowing.conf
 exits 0 p4d check --conf allowing.conf --p4d-override="for a test" weights.sh
-says "[P4D012] the weights of meta-llama/Llama-3.1-70B alone take 133.3 GiB of a GPU" "overridden: for a test"
+says "[P4D012] the weights of meta-llama/Llama-3.1-70B alone need 133.3 GiB on each GPU" "overridden: for a test"
 sed 's/^version/allow_override = false\n&/' judging.conf >forbidding.conf
 exits 12 p4d check --conf forbidding.conf --p4d-override="for a test" weights.sh
 says "--p4d-override is not allowed for this job"
 sed 's/judge$/advise/' judging.conf >advising.conf
 exits 0 p4d check --conf advising.conf weights.sh
-says "[P4D012] the weights of meta-llama/Llama-3.1-70B alone take 133.3 GiB of a GPU"
+says "[P4D012] the weights of meta-llama/Llama-3.1-70B alone need 133.3 GiB on each GPU"
 # vision and language: the text part alone, whose weights may be frozen
 weigh "$factory Qwen/Qwen2.5-VL-72B-Instruct --finetuning_type full"
 exits 12 p4d check --conf judging.conf weights.sh
-says "[P4D012] the weights of the text part of Qwen/Qwen2.5-VL-72B-Instruct alone take 137.4 GiB of a GPU"
+says "[P4D012] the weights of the text part of Qwen/Qwen2.5-VL-72B-Instruct alone need 137.4 GiB on each GPU"
 # not modelled: its weights alone are known
 weigh "torchrun --nproc_per_node 8 run_clm.py --do_train --block_size 2048 --model_name_or_path databricks/dbrx-base"
 exits 0 p4d check --conf judging.conf weights.sh
-says "[P4D009]" "[P4D012] the weights of databricks/dbrx-base alone take 245.1 GiB of a GPU in 16 bits"
+says "[P4D009]" "[P4D012] the weights of databricks/dbrx-base alone need 245.1 GiB on each GPU in 16 bits"
 # other unknown options may be what makes the job fit
 light() # PROGRAM AND ARGUMENTS
 {
@@ -581,7 +581,7 @@ clm="run_clm.py --do_train --block_size 2048 --gradient_checkpointing --model_na
 for alone in "srun $factory" "$factory" "srun torchrun --nproc_per_node 8 $clm"; do
 	spread "$alone"
 	exits 0 p4d check --conf judging.conf spread.sh
-	says "was not checked: it starts on one node, and the job has 2" "fix: --nodes=1 --gpus-per-node=8"
+	says "was not checked: it starts on one node, but the job has 2 nodes" "fix: --nodes=1 --gpus-per-node=8"
 	exits 0 p4d check --conf judging.conf --nodes=1 --gpus-per-node=8 spread.sh
 	prints "would pass"
 done
@@ -726,4 +726,4 @@ started "cd run" ../model
 prints "may not fit" "model=$PWD/run/../model (placed.sh:3)"
 started 'cd "$(cat where)"' ./model
 [ "$status" = 0 ] || fail "exit status"
-says "./model is in a directory that is not known"
+says "p4d does not know the directory of ./model"

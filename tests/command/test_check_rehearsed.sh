@@ -24,7 +24,7 @@ exits 0 p4d rehearse --nodes 2 --gpus-per-node 8 --ranks first -- ./program 1024
 record=$(ls "$XDG_CACHE_HOME"/p4d/rehearsals/*)
 [ "$(stat -c %a "$record")" = 600 ] || fail "others may read $record"
 exits 0 p4d check --conf p4d.conf job.sh
-prints "would pass: judged by a rehearsal"
+prints "would pass: checked with the result of a rehearsal"
 says "p4d: $rehearsed: 10.5 of 79.1 GiB (13 %) on h100-80gb; training only; rank 0 only"
 exits 0 p4d check --json --conf p4d.conf job.sh
 prints '"code":"P4D124"'
@@ -73,15 +73,15 @@ unsaid P4D124 || fail "judged by a rehearsal with another BATCH"
 exits 12 p4d rehearse --gpus-per-node 8 --ranks first -- ./program 102400
 sed -e 's/-N2/-N1/' -e 's/10240/102400/' job.sh >large.sh
 exits 0 p4d check --conf p4d.conf large.sh
-prints "would pass with a warning: judged by a rehearsal"
-says "$rehearsed: out of memory on h100-80gb: it asked for 100.00 GiB when 0.5 of 79.1 GiB were taken"
+prints "would pass with a warning: checked with the result of a rehearsal"
+says "$rehearsed: out of memory on h100-80gb: it requested 100.00 GiB when 0.5 of 79.1 GiB were in use"
 sed 's/^mode = enforce/&\nrehearsals = judge/' p4d.conf >judge.conf
 sed 's/^mode = enforce/&\nrehearsals = ignore/' p4d.conf >ignore.conf
 exits 124 p4d check --conf judge.conf large.sh
-prints "would be refused: judged by a rehearsal"
+prints "would be refused: checked with the result of a rehearsal"
 says "$rehearsed: out of memory"
 exits 0 p4d check --conf judge.conf job.sh
-prints "would pass: judged by a rehearsal"
+prints "would pass: checked with the result of a rehearsal"
 # a variable that the program may read and whose value p4d does not know: another model's record refuses nobody
 for change in '. /shared/params.sh' '. /shared/params.sh; export MODEL' 'export MODEL=$(cat model)' 'read MODEL <model; export MODEL' \
 	'set -a; source .env' 'export $(xargs <.env)' 'eval "$(python3 env.py)"' 'export MODEL=model-$SLURM_JOB_PARTITION' \
@@ -225,7 +225,7 @@ cat >own.sh <<'JOB'
 torchrun --nproc_per_node 8 train.py --model_name_or_path meta-llama/Llama-3.1-8B --per_device_train_batch_size $(cat batch) --bf16 true
 JOB
 exits 0 p4d check --conf p4d.conf own.sh
-says "[P4D117]" "train.py is not a program p4d knows"
+says "[P4D117]" "p4d does not know the program train.py"
 [ "$(fix)" = "p4d rehearse own.sh" ] || fail "the fix is $(fix)"
 exits 0 p4d check --conf p4d.conf own.sh a --b=2
 [ "$(fix)" = "p4d rehearse own.sh a --b=2" ] || fail "the fix is $(fix)"

@@ -15,7 +15,7 @@ exits 0 at sft.sh
 prints "would pass with a warning"
 says "[P4D122] with TRL before 1.7, which stores all logits, the job needs" "--p4d-chunked-loss=trl-fused"
 exits 0 p4d read sft.sh
-prints "as TRL 1.16 does by default" "chunked-loss         trl-fused"
+prints "so p4d takes the defaults of TRL 1.16" "chunked-loss         trl-fused"
 exits 0 at --p4d-chunked-loss=trl-fused sft.sh
 case $err in *P4D122*) fail "which release it is was said" ;; esac
 refused P4D012 at --p4d-chunked-loss=off --p4d-padding=max-length sft.sh
@@ -139,7 +139,7 @@ torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 24 --hidden-size 2048 -
 	--vocab-size 50257 --tokenizer-type NullTokenizer --use-distributed-optimizer --attention-dropout 0 --hidden-dropout 0
 JOB
 exits 0 p4d check -N1 --gpus-per-node=v100-32gb:8 volta.sh
-says "[P4D122] with unfused attention, the only one of Transformer Engine on this GPU, the job needs" "--p4d-attention=unfused"
+says "[P4D122] with unfused attention, the only attention that Transformer Engine has for this GPU, the job needs" "--p4d-attention=unfused"
 refused P4D012 p4d check -N1 --gpus-per-node=v100-32gb:8 --p4d-attention=unfused volta.sh
 # and with context parallelism it has no attention at all there
 sed 's/--fp16/--fp16 --context-parallel-size 2/' volta.sh >cp.sh
@@ -158,10 +158,10 @@ deepspeed --num_gpus 8 run_clm.py --deepspeed ds.json --model_name_or_path Qwen/
 JOB
 eight="p4d check -N1 --gpus-per-node=h100:8"
 exits 0 $eight saves.sh
-prints "would pass: " "Not counted: saving gathers the 16-bit weights in the host memory of rank 0"
+prints "would pass: " "Not counted: the 16-bit weights that rank 0 gathers in host memory when it saves"
 [ -z "$err" ] || fail "sbatch says nothing of it: $err"
 exits 0 $eight --json saves.sh
-prints '"not_counted":"saving gathers'
+prints '"not_counted":"the 16-bit weights'
 for other in 's/save": true/save": false/' 's/"stage": 3/"stage": 2/'; do
 	sed "$other" saves.sh >others.sh
 	exits 0 $eight others.sh
@@ -169,7 +169,7 @@ for other in 's/save": true/save": false/' 's/"stage": 3/"stage": 2/'; do
 done
 flat="--p4d-framework=fsdp --p4d-model-code=transformers --p4d-fsdp-version=1 --p4d-model=llama-2-70b --p4d-micro-batch=1 --p4d-seq-len=1024 --p4d-recompute=full --wrap=true"
 exits 0 $eight --p4d-finetune=qlora --p4d-lora-rank=16 $flat
-prints "Not counted: loading, before FSDP1 shards the quantized weights"
+prints "Not counted: the GPU memory during loading, before FSDP1 shards the quantized weights"
 exits 0 $eight --p4d-finetune=lora --p4d-lora-rank=16 $flat
 case $out in *"Not counted"*) fail "weights in 16 bits are loaded as they are sharded" ;; esac
 

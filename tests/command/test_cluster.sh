@@ -82,7 +82,7 @@ exits 13 $check30 -N1 -p big any.sh
 says "fix: --nodes=3"
 most 2
 exits 13 $check30 -N1 -p big any.sh
-says "it takes 3 nodes, and a job there gets at most 2"
+says "the fix needs 3 nodes, and a job in this partition gets at most 2"
 case $(fix) in *--nodes*) fail "a fix that takes too many nodes" ;; esac
 exits 35 p4d check --conf bare.conf -N5 --gpus=12 -p big --p4d-model=llama13b any.sh
 case $(fix) in *--nodes*) fail "a fix that takes too many nodes" ;; esac
@@ -93,7 +93,7 @@ cp bin/scontrol scontrol.before
 sinfo_prints 'two|500000|64|2|16|x1|(null)|gpu:h100:4,gpu:a100:4'
 printf '#!/bin/sh\necho "PartitionName=two AllowGroups=ALL MaxNodes=UNLIMITED"\n' >bin/scontrol
 exits 11 p4d check --conf bare.conf -p two -N1 --gres=gpu:4 --p4d-model=llama13b --p4d-framework=p4d any.sh
-says "and a job there gets at most 1" "fix: --nodes=1 --gres=gpu:h100:4"
+says "and a job in this partition gets at most 1" "fix: --nodes=1 --gres=gpu:h100:4"
 mv sinfo.before bin/sinfo
 mv scontrol.before bin/scontrol
 
@@ -115,7 +115,7 @@ prints 'partition bgi: p4d.conf has a section, but the cluster no nodes' 'partit
 prints "site.conf: valid" "Compared with the live cluster:" \
 	'partition big: p4d.conf says a100-80gb, the cluster'"'"'s GRES type "h100" looks like h100-80gb' \
 	'partition big: p4d.conf says 4 GPUs per node, the cluster 8' \
-	'partition gone: p4d.conf gives it a GPU' 'the smallest of several' 'partition mixed has no gpu in p4d.conf' \
+	'partition gone: p4d.conf gives it a GPU' 'the one with the least memory of several' 'partition mixed has no gpu in p4d.conf' \
 	'partition plain has GPUs without a type' 'partition odd has GPUs of the unknown type "mystery"'
 # "a100" may be the 40 GB card of p4d.conf, or the 80 GB one
 sinfo_prints 'h100*|1|64|2|16|h1|x|gpu:h100:8' 'strict|1|64|2|16|a1|x|gpu:a100:8' 'debug|1|64|2|16|d1|x|gpu:h100:8'

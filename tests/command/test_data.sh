@@ -81,7 +81,7 @@ packed_by()
 {
 	$1 -q -c <plain.jsonl >plain.$2
 	p4d data --jsonl -o packed plain.$2 2>packed.said || {
-		grep -qE 'built without zlib|libzstd.so.1 is not' packed.said || fail "$1: $(cat packed.said)"
+		grep -qE 'built without zlib|libzstd.so.1 is missing' packed.said || fail "$1: $(cat packed.said)"
 		return 0
 	}
 	cmp plain.bin packed.bin || fail "$1 gives another text"
@@ -102,7 +102,7 @@ packed_by()
 	for more in '{"text": "more"}' x; do
 		{ cat plain.$2; echo "$more"; } >follows.$2
 		exits 3 p4d data --jsonl -o packed follows.$2
-		says "from byte $(wc -c <plain.$2) on, bytes that $1 did not compress follow"
+		says "the bytes from $(wc -c <plain.$2) on are not compressed by $1"
 	done
 	{ cat plain.$2; echo '{"text": "more"}'; } >follows.$2
 	exits 3 p4d data --jsonl -o packed follows.$2

@@ -131,7 +131,7 @@ on_cpus()
 exits 0 on_cpus --tp 2 --seq-len 512
 prints "fp8 on cpu" "Verdict: pass"
 exits 22 on_cpus --tp 4 --seq-len 512
-says "fp8-recipe=blockwise: FP8 matmuls need multiples of 128, which 11008 feed-forward columns are not over tp=4; tp can be 1, 2" \
+says "fp8-recipe=blockwise: FP8 matmuls need multiples of 128, which the 11008 feed-forward columns are not if tp=4 divides them; tp can be 1, 2" \
 	"--tp=2"
 exits 0 on_cpus --tp 4 --seq-len 512 --fp8-recipe mxfp8
 exits 25 on_cpus --tp 2 --cp 2 --seq-len 1408
@@ -193,7 +193,7 @@ of_experts()
 }
 [ "$(of_experts --precision fp8 --fp8-recipe blockwise)" -lt "$(of_experts)" ] || fail "experts take as much in FP8"
 exits 5 p4d estimate --model llama3.1-8b --gpu h100 --framework fsdp --precision fp8 --fp8-recipe rowwise --fp8-param-gather on
-says "one scale only" "--fp8-recipe=current"
+says "have a single scale" "--fp8-recipe=current"
 # torchao casts in each pass, and saves what it is given: of down its gradient twice, its input, its weight; in BF16 the
 # most is there a moment later, with one more gradient of up's width
 of_fsdp()
@@ -237,7 +237,7 @@ prints "does not start (unvalidated)"
 says "p4d: fix: --seq-len="
 # layouts and steps are about training, and options of engines do not affect them
 exits 1 p4d simulate --workload serve --model llama3.1-8b --gpu h100
-says "workload=serve: layouts and steps are those of training"
+says "workload=serve: this command is only for training"
 # shellcheck disable=SC2046 # the fix is a command
 exits 0 $(fix)
 # how fast it answers
@@ -245,7 +245,7 @@ serve="--workload serve --model llama3.1-8b --gpu h100 --seq-len 4096"
 exits 0 p4d estimate $serve --rate 10 --prompt-len 500 --answer-len 200
 prints "Speed: 2000 tokens/s, 10 requests/s with " "first token after " "prompts of 500 tokens, answers of 200; at most "
 exits 0 p4d estimate $serve --rate 1000
-prints "the first one waits ever longer"
+prints "the time to the first token keeps growing"
 exits 0 p4d estimate $serve --concurrency 8 --json
 prints '"prompt_tokens":1024' '"in_flight":8' '"first_token_seconds":0.0'
 exits 5 p4d estimate $serve --prompt-len 4000
@@ -287,9 +287,9 @@ says "p4d does not know the multiprocessors of mi355x-288gb"
 exits 0 p4d estimate $serve --rate 0.001
 prints "Speed: 0.256 tokens/s, 0.001 requests/s with 0.0"
 exits 13 p4d plan $serve --between-tokens 1
-says "no layout answers that soon; the least for a single request is "
+says "no layout is fast enough; a single request takes at least "
 exits 13 p4d plan $serve --rate 1000
-says "requests/s within the bounds, 1000 arrive"
+says "requests/s within the limits, but 1000 requests/s arrive"
 # shellcheck disable=SC2046 # options
 exits 0 p4d plan $serve --rate 1000 $(fix)
 exits 13 p4d plan --workload serve --model llama3.1-70b --gpu h100 --gpus-per-node 1 --seq-len 4096
@@ -434,7 +434,7 @@ done <<END
 1 0 2 12.975
 END
 exits 9 p4d estimate --framework fsdp --pp 256 --vpp 8 --schedule interleaved --layers 1024 --model llama-3.1-8b --gpu h100 --nodes 32 --gpus-per-node 8
-says "pp=256 vpp=8: p4d models up to 512 chunks"
+says "pp=256 vpp=8: p4d models pipelines of torchtitan with at most 512 chunks"
 exits 9 p4d estimate --framework fsdp --layers 1025 --model llama-3.1-8b --gpu h100 --gpus-per-node 8
 says "layers=1025: p4d models up to 1024 in FSDP"
 exits 5 p4d estimate --framework fsdp --zero-bucket 0 --model llama3.1-8b --gpu h100 --gpus-per-node 8 --seq-len 1024
@@ -496,7 +496,7 @@ case $out in *unvalidated*) fail "was compared" ;; esac
 exits 0 $evaluates 8 --attention unfused
 prints "unvalidated: evaluation with unfused attention"
 exits 0 p4d estimate --framework ddp --model olmoe-1b-7b --gpu b300 --gpus-per-node 8 --micro-batch 1 --seq-len 2048 --eval-micro-batch 2
-prints "unvalidated: evaluation of such models"
+prints "unvalidated: evaluation of hybrid models"
 
 # the search for a fix of an absurd request ends, and says so
 exits 12 p4d estimate --framework p4d --model custom --layers 1024 --hidden 65536 --ffn 262144 --heads 512 --kv-heads 512 --head-dim 128 --vocab 1000000 \
@@ -602,7 +602,7 @@ fix=$(fix)
 exits 0 $fix
 # if nothing fits, there is no fix
 refused P4D012 $one --model llama3.1-405b --micro-batch 1 --seq-len 131072
-says "; no number of these GPUs is enough"
+says "; it does not fit on any number of these GPUs"
 case $err in *"fix:"*) fail "there is none" ;; esac
 
 # DPO's loss in 16 bits, as TRL before 1.15 has it with all logits: 7.75 GiB with the copy by TRL 1.10's own code, 5.3 % and 0.5 GiB more on

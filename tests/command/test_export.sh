@@ -79,7 +79,7 @@ exits 0 p4d export whole/step-00000001 other
 
 # destinations that cannot be written
 refused P4D003 p4d export whole/step-00000001 other
-says "other/model.safetensors: already exists; export elsewhere"
+says "other/model.safetensors: already exists; give another directory"
 echo text >file
 refused P4D003 p4d export whole/step-00000001 file
 says "file"
@@ -100,7 +100,7 @@ refused P4D001 p4d export --form adapter --shard-size 1GB adapted other2
 says "--shard-size has no effect"
 mv own moved
 refused P4D052 p4d export adapted merged
-says "the adapters were trained with the weights of own, which is neither a folder here" "fix: --init-from DIR"
+says "the adapters were trained with the weights of own, which is neither a directory" "fix: --init-from DIR"
 exits 0 p4d export --init-from moved adapted merged
 [ -s merged/model.safetensors ] || fail "nothing is merged"
 exits 0 p4d export --form adapter adapted alone
@@ -110,9 +110,9 @@ refused P4D052 p4d export --init-from moved adapted other2
 says "moved has other weights than those with which the adapters were trained (own)" "fix: --init-from own"
 mv moved own
 refused P4D052 p4d export adapted other2
-says "own: its weights were others when the adapters were trained" "fix: --init-from DIR"
+says "own: its weights have changed since the adapters were trained" "fix: --init-from DIR"
 refused P4D001 p4d export --form adapter whole/step-00000001 other2
-says "--form=adapter has no effect: whole/step-00000001 holds a whole model, no adapters" "fix: leave out --form=adapter"
+says "--form=adapter has no effect: whole/step-00000001 contains a whole model and no adapters" "fix: leave out --form=adapter"
 
 # what lies next to the released weights comes with an export, and special tokens have the numbers that they had there; a model
 # that is not there any more is named by --init-from

@@ -33,7 +33,7 @@ prints '"mean_absolute_error"'
 prints '"false_passes"'
 exits 0 p4d validate "$P4D_TEST_SRCDIR/tests/data/measured_throughput.csv"
 silent
-prints "ptdp-1008.0B" "405b_l4_tp2_pp1_dp4_mbc4" "step time: mean absolute error " "wrong orders: 0 of 2 pairs"
+prints "ptdp-1008.0B" "405b_l4_tp2_pp1_dp4_mbc4" "step time: mean absolute error " "wrong order: 0 of 2 pairs"
 exits 0 p4d validate --json "$P4D_TEST_SRCDIR/tests/data/measured_throughput.csv"
 prints '"predicted_seconds"' '"orders":' '"wrong":'
 # runs that died: one that p4d can judge, one that it cannot

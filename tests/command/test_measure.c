@@ -117,7 +117,7 @@ static void other_lines(void **state)
 	put("iteration 1\n");
 	assert_int_equal(p4d_memory_log_read(&log, path, &err), -1);
 	assert_int_equal(err.code, P4D_E_VALUE);
-	assert_non_null(strstr(err.text, "no line says how much memory"));
+	assert_non_null(strstr(err.text, "no line has the memory of a GPU"));
 	assert_int_equal(p4d_memory_log_read(&log, "/nonexistent", &err), -1);
 	assert_int_equal(err.code, P4D_E_IO);
 }

@@ -65,7 +65,7 @@ printf '%s\n' "$out" | sed -n 's/^  \(--partition=.*\)/\1/p' >offers
 [ "$(grep -c -- '--nodes=4 .*--p4d-tp=2 ' offers)" = 2 ] && [ "$(wc -l <offers)" = 2 ] || fail "not one offer for each"
 
 refused P4D001 $where h100,h20
-says '--partitions=h20: neither p4d.conf nor the cluster says which GPUs it has; nearest: h200' 'fix: --partitions=all'
+says '--partitions=h20: neither p4d.conf nor the cluster says which GPUs this partition has; nearest: h200' 'fix: --partitions=all'
 refused P4D001 $where all --gpu h100
 says '--partitions cannot be combined with --gpu, --gpus, --device=cpu or --env'
 refused P4D001 p4d plan --model llama3-8b --gpu h100 --tokens 1B

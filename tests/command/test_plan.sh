@@ -30,12 +30,12 @@ exits 0 p4d check --conf p4d.conf -p h100 -N8 --gpus-per-node=8 --p4d-model=llam
 says "global-batch=512 (assumed: 4.2M tokens a step; --p4d-global-batch sets it)"
 # what p4d-train would gain, and no more of it when it is asked for
 exits 0 p4d plan --framework p4d --model llama3-70b --gpu h100 --nodes 4 --tp 8 --top 1
-prints "p4d: --tp-comm-overlap=on: a step of the first takes"
+prints "p4d: --tp-comm-overlap=on: a step of the first layout would take"
 exits 0 p4d plan --framework p4d --model llama3-70b --gpu h100 --nodes 4 --tp 8 --top 1 --tp-comm-overlap on
 prints "--p4d-tp-comm-overlap=on"
 # where no layout satisfies a rule, the fix is for that rule, and not for too little memory
 refused P4D013 p4d plan --framework p4d --model llama2-13b --gpu h100 --nodes 4 --local-loss stage
-says "local-loss=stage trains another model for each division into stages" "fix: --local-loss=off"
+says "local-loss=stage trains a different model for each division into stages" "fix: --local-loss=off"
 case $err in *"without more GPUs"*) fail "ways out of too little memory" ;; esac
 refused P4D013 p4d plan --framework p4d --model llama2-13b --gpu h100 --nodes 4 --tp 8 --tp-grid 3,1,1
 says "tp-grid=3,1,1 has 3 ranks, but tp=8" "fix: --tp-grid=8,1,1"
@@ -71,7 +71,7 @@ case $out in *also:*|*"tell apart"*) fail "--all folds rows" ;; esac
 printf '%s\n' "$out" | sed -n 's/^ *\([0-9][0-9]*  --p4d-model=.*\)/\1/p' >all
 [ "$(wc -l <all)" = 20 ] || fail "not twenty plans"
 exits 0 $many
-prints "Layouts with the same predictions share a row. --all prints a row for each layout."
+prints "Layouts with the same memory and step time share a row. --all prints a row for each layout."
 printf '%s\n' "$out" | sed -n 's/^ *\([0-9][0-9]*  --p4d-model=.*\)/\1/p' >rows
 [ "$(wc -l <rows)" -lt 20 ] || fail "no row was folded"
 head -n 1 all | cmp -s - "$(head -n 1 rows >first && echo first)" || fail "another first row"
@@ -128,7 +128,7 @@ exits 0 p4d plan --model llama3-70b --gpu h100 --nodes 8 --tp 4 --recompute full
 
 # nothing fits: the fix names a larger job that does
 refused P4D013 p4d plan --model llama3-70b --gpu h100
-says "does not fit on 1 x 8 h100-80gb: at least " "of 79.1 GiB (limit 97 %), " "of them parameters, gradients and optimizer, with " "searched tp, cp, pp," "without more GPUs: --offload=optimizer, LoRA (--finetune=lora, " "p4d: fix: p4d estimate "
+says "does not fit on 1 x 8 h100-80gb: the best layout needs " "of 79.1 GiB (limit 97 %), " "are parameters, gradients and optimizer states, with " "p4d searched tp, cp, pp," "without more GPUs: --offload=optimizer, LoRA (--finetune=lora, " "p4d: fix: p4d estimate "
 fix=$(fix)
 exits 0 $fix
 # the named alternatives also work: with the states on the host, a node needs enough memory for them
@@ -148,7 +148,7 @@ model405="--model llama3.1-405b --framework megatron --gpu h100 --nodes 64 --gpu
 # shellcheck disable=SC2086 # options
 exits 0 p4d plan $model405 --global-batch 256 --seq-len 8192 --grad-dtype bf16 --tp-comm-overlap on --overlap-dp on \
 	--allocator expandable --cross-entropy fused
-prints "interleaved" "Step times within 1.5 % are ties"
+prints "interleaved" "Layouts whose step times differ by less than 1.5 %"
 step=$(echo "$out" | awk '$1 == 1 && $8 == "interleaved" { print $13 }')
 [ "$step" ] || fail "no step time"
 flags=$(echo "$out" | sed -n 's/^ *1  --p4d-/--p4d-/p' | sed 's/--p4d-/--/g')
@@ -170,7 +170,7 @@ says "with 28 heads, 4 key/value heads and 8 GPUs per node tp can be 1, 2, 4"
 # everything was set: nothing is searched, and a shorter sequence or another partition costs less than more nodes
 exits 13 p4d plan --model llama3-8b --gpu h100 --gpus-per-node 1 --tp 1 --cp 1 --pp 1 --micro-batch 1 --recompute full \
 	--schedule 1f1b --vpp 1 --vocab-parallel off
-says "searched nothing"
+says "searched no other layouts"
 printf 'partition "small" {\n\tgpu = "a100-40gb"\n\tgpus_per_node = 8\n\tdefault = true\n}\npartition "big" {\n\tgpu = "b200-180gb"\n\tgpus_per_node = 8\n}\nmode = enforce\nversion = 1\n' >big.conf
 exits 13 p4d plan --conf big.conf --model llama3-70b
 says "without more GPUs: --gpu=b200-180gb (partition big), "

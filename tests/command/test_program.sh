@@ -25,13 +25,13 @@ holds()
 # ---- an option ----
 job ''
 exits 0 p4d check --conf judge.conf job.sh
-case $err in "p4d: [P4D117] train.py is not a program p4d knows"*) ;; *) fail "an unknown program" ;; esac
-says "; as --p4d-program=trainer it would need 80.2 of 79.1 GiB (101 %)"
+case $err in "p4d: [P4D117] p4d does not know the program train.py"*) ;; *) fail "an unknown program" ;; esac
+says "; with --p4d-program=trainer the job would need 80.2 of 79.1 GiB (101 %)"
 case $err in *"fix: --p4d"*) fail "it would be refused" ;; esac
 # it may train adapters: no number of all weights
 sed 's/train.py/& --lora_r 16/' job.sh >rank.sh
 exits 0 p4d check --conf judge.conf rank.sh
-says "train.py is not a program p4d knows"
+says "p4d does not know the program train.py"
 case $err in *"would need"* | *"fix: --p4d"*) fail "full finetuning is taken for granted" ;; esac
 sed 's/Llama-3.1-8B/Llama-3.2-1B/' job.sh >small.sh
 exits 0 p4d check --conf judge.conf small.sh
@@ -40,7 +40,7 @@ exits 0 p4d check --conf judge.conf --p4d-program=trainer small.sh
 # --use_peft is no argument of the Trainer's examples, and all of these are TRL's
 printf '#!/bin/sh\naccelerate launch --multi_gpu --num_processes 8 my_sft.py --model_name_or_path meta-llama/Llama-3.1-8B --per_device_train_batch_size 2 --max_length 2048 --gradient_checkpointing --bf16 --use_peft --lora_r 16\n' >peft.sh
 exits 0 p4d check --conf judge.conf -N1 --gpus-per-node=8 peft.sh
-says "(arguments like those of trl)"
+says "(its arguments are like those of trl)"
 [ "$(fix)" = --p4d-program=trl ] || fail "not the program that takes --use_peft"
 holds 158.7 --conf judge.conf --p4d-program=trl
 holds 80.2 --conf judge.conf --p4d-program=trainer
@@ -49,7 +49,7 @@ sed 's/--max_length 2048/--num_generations 8 --max_completion_length 512 --max_p
 for name in my_rl grpo_x; do
 	sed "s/my_sft/$name/" rl.sh >named.sh
 	exits 0 p4d check --conf judge.conf -N1 --gpus-per-node=8 named.sh
-	says "(arguments like those of trl-grpo)"
+	says "(its arguments are like those of trl-grpo)"
 	[ "$(fix)" = --p4d-program=trl-grpo ] || fail "not the method of --num_generations"
 done
 exits 0 p4d check --conf judge.conf -p h100 -N1 --gpus-per-node=8 --p4d-program=trl-grpo named.sh
@@ -59,7 +59,7 @@ exits 0 p4d check --conf judge.conf -N1 --gpus-per-node=8 named.sh
 [ "$(fix)" = --p4d-program=trl-rloo ] || fail "not the method of the name"
 exits 13 p4d check --conf judge.conf --p4d-program=trl job.sh
 exits 5 p4d check --conf judge.conf --p4d-program=trlx job.sh
-says "[P4D005] --p4d-program=trlx: p4d does not have that name; nearest: trl, trl-dpo, trl-kto"
+says "[P4D005] --p4d-program=trlx: p4d does not know this name; nearest: trl, trl-dpo, trl-kto"
 # only the user knows what the program does without an argument; an argument of the script counts
 holds 35.1 --conf judge.conf --p4d-program=trl --p4d-finetune=lora
 exits 46 p4d check --conf judge.conf --p4d-program=trl --p4d-micro-batch=2 job.sh
@@ -69,7 +69,7 @@ prints "job.sh: src/my/train.py (trl), started at job.sh:5"
 exits 0 p4d read --program=trl-dpo job.sh
 prints "workload             preference"
 exits 5 p4d read --program=trlx job.sh
-says "--program=trlx: p4d does not have that name"
+says "--program=trlx: p4d does not know this name"
 # no program is named that could not be judged either
 job '' "torchrun --nproc_per_node 4 src/my/train.py --model_name_or_path meta-llama/Llama-3.1-8B --deepspeed"
 exits 0 p4d check --conf judge.conf job.sh
@@ -124,16 +124,16 @@ case $out in *"lora-rank "*) fail "nothing says that there are adapters" ;; esac
 for site in judge advise; do
 	job '# p4d: program=trlx'
 	exits 0 p4d check --conf $site.conf job.sh
-	says "[P4D005] job.sh:3: program=trlx: p4d does not have that name; nearest: trl, trl-dpo, trl-kto"
+	says "[P4D005] job.sh:3: program=trlx: p4d does not know this name; nearest: trl, trl-dpo, trl-kto"
 	job '# p4d: program=trl finetune=lora lora-rang=8'
 	exits 0 p4d check --conf $site.conf job.sh
-	says "[P4D005] job.sh:3: p4d takes no \`lora-rang\` in a comment; nearest: lora-rank"
+	says "[P4D005] job.sh:3: a comment cannot set \`lora-rang\` for p4d; nearest: lora-rank"
 	job '# p4d: program=trl finetune=lora lora-rank=x'
 	exits 0 p4d check --conf $site.conf job.sh
 	says "[P4D005] job.sh:3: lora-rank=x: not a whole number from 1 to 65536"
 	job '# p4d: program=trl finetune=lora override=mine'
 	exits 0 p4d check --conf $site.conf job.sh
-	says "p4d takes no \`override\` in a comment"
+	says "a comment cannot set \`override\` for p4d"
 done
 
 # ---- p4d.conf ----
@@ -142,12 +142,12 @@ holds 80.2 --conf site.conf
 holds 158.7 --conf site.conf --p4d-program=trl
 job '' "torchrun --nproc_per_node 4 your/train.py $arguments"
 exits 0 p4d check --conf site.conf job.sh
-says "[P4D117] train.py is not a program p4d knows"
+says "[P4D117] p4d does not know the program train.py"
 exits 0 p4d conf --conf site.conf
-prints "Scripts that start my/train.py: read as trainer."
+prints "p4d reads scripts that start my/train.py as if they started trainer."
 exits 0 p4d conf --conf site.conf --json
 prints '"my/train.py":"trainer"'
-for case in 'is = trainr|[P4D061] bad.conf:1: program=trainr: p4d does not have that name; nearest: trainer' \
+for case in 'is = trainr|[P4D061] bad.conf:1: program=trainr: p4d does not know this name; nearest: trainer' \
 	'|[P4D061] bad.conf:1: program `my/train.py`: `is` does not say which program it is' \
 	'mode = off|[P4D060] bad.conf:1: `mode` is not allowed in a `program` section'; do
 	sed "s/is = trainer/${case%%|*}/" site.conf >bad.conf

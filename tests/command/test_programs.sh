@@ -29,7 +29,7 @@ strange()
 	for site in judge advise; do
 		exits 0 p4d check --conf $site.conf job.sh
 		case $err in
-		"p4d: [P4D117] "*" is not a program p4d knows; its memory was not checked"*) ;;
+		"p4d: [P4D117] p4d does not know the program "*"; its memory was not checked"*) ;;
 		*) fail "$1" ;;
 		esac
 		[ "$out" = "p4d: would be submitted: not checked" ] || fail "$1"
@@ -91,7 +91,7 @@ quiet 'python run_grpo_math.py'
 llama='--model_name_or_path meta-llama/Llama-3.1-8B'
 strange "python sft.py $llama --per_device_train_batch_size 1 --max_seq_length 2048 --bf16 --quant4 --lora_r 16 --lora_alpha 32"
 exits 0 p4d check --conf judge.conf job.sh
-says "sft.py is not a program p4d knows; its memory was not checked (arguments like those of trl)"
+says "p4d does not know the program sft.py; its memory was not checked (its arguments are like those of trl)"
 strange "python sft.py $llama --per_device_train_batch_size 1 --use_4bit"
 strange "python run_sft.py $llama --per_device_train_batch_size 1 --data_path mine.json"
 strange "python dpo.py $llama --per_device_train_batch_size 1 --pairs mine.json"

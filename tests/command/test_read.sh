@@ -83,20 +83,20 @@ case $out in *"p4d estimate"*) fail "a command of the script is offered to be pa
 echo "torchrun pretrain_gpt.py --seq-length '8192; touch ran' --num-layers 1,2" >quote.sh
 exits 0 p4d read quote.sh
 case $out in *"p4d estimate"*ran*) fail "a command of the script is offered to be pasted" ;; esac
-prints "layers               1,2 (quote.sh:1) is no value that p4d has for it"
+prints "layers               p4d does not know the value 1,2 (quote.sh:1)"
 echo 'python convert.py --tensor-model-parallel-size 1; torchrun pretrain_gpt.py --tensor-model-parallel-size 8' >two.sh
 exits 0 p4d read two.sh
 prints "tp                   8 "
 echo 'torchrun train_t5.py --tensor-model-parallel-size 8' >other.sh
 exits 0 p4d read other.sh
-prints "train_t5.py is not a program p4d knows; its arguments are like those of megatron" "tp                   8 "
+prints "p4d does not know the program train_t5.py; its arguments are like those of megatron" "tp                   8 "
 sed -i '1i #!/bin/sh' other.sh
 exits 0 p4d check -N1 --gpus-per-node=h100:8 other.sh
 silent
 sed -i 's/$/ --num-layers 24 --hidden-size 1024/' other.sh
 sed -i '1s/.*/#!\/bin\/sh/' other.sh
 exits 0 p4d check -N1 --gpus-per-node=h100:8 other.sh
-says "[P4D117] train_t5.py is not a program p4d knows; its memory was not checked"
+says "[P4D117] p4d does not know the program train_t5.py; its memory was not checked"
 
 # Hostile scripts get an answer, and p4d runs nothing of a script.
 printf '#!/bin/sh\ntouch ran\n$(touch ran)\nX=`touch ran`\npretrain_gpt.py --num-layers $(touch ran) --hidden-size $(./run)\n' >run.sh
@@ -120,7 +120,7 @@ prints "own.sh: p4d does not know src/own.py (own.sh:3)"
 exits 0 p4d read --json own.sh
 prints '"framework":null' '"program":"src/own.py"' '"from":"own.sh:3"'
 exits 0 p4d check own.sh
-prints "the job has no p4d options, and src/own.py (own.sh:3) is no training that p4d knows, not checked" "To see what it holds on each GPU: p4d rehearse own.sh"
+prints "the job has no p4d options, and p4d does not know the program src/own.py (own.sh:3), not checked" "To find out the memory of each GPU: p4d rehearse own.sh"
 # An exit for want of a variable or an argument is named, not one at the end.
 printf '#!/bin/bash\nif [ -z "$WORKSPACE" ]; then\n\techo no; exit 1\nfi\ntorchrun pretrain_gpt.py --num-layers 2\n' >asks.sh
 exits 0 p4d read asks.sh

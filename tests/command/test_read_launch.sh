@@ -11,7 +11,7 @@ started() {
 	printf '%s\n' '#!/bin/bash' "$@" >job.sh
 	exits 0 p4d read job.sh
 	prints "pretrain_gpt" "tp                   8 " "layers               4 "
-	case $out in *"  arguments  "* | *"none that p4d knows"*) fail "arguments are not known: $*" ;; esac
+	case $out in *"  arguments  "* | *"p4d does not know torch"*) fail "arguments are not known: $*" ;; esac
 }
 
 for launcher in "" "python" "python3.11 -u" "srun -N2 -n 16 --gpus-per-node 8 -l python -u" "srun --mpi=pmix -u python" \
@@ -128,7 +128,7 @@ edited "N=12; sed \"s/=.*/=\$N/\" f.txt | tee f.txt" "layers               12 "
 edited "sed -i 's/x*/y/g; s/4.*/8/' f.txt" "output of sed"
 edited "sed -i 's/\\(4\\).*/\\1/' f.txt" "output of sed"
 edited "sed -n -i 's/ .*//p' f.txt" "output of sed"
-edited "[ -e nobody ] && sed -i 's/ .*//' f.txt" "depends on a test"
+edited "[ -e nobody ] && sed -i 's/ .*//' f.txt" "depends on a condition"
 # another process gets the exported variables, and no others
 printf '%s\n' '#!/bin/bash' 'export A=8' 'B=4' "echo '--num-layers \$A --log \$(A) --seq-length \$B' | envsubst >f.txt" \
 	'pretrain_gpt.py $(cat f.txt)' >job.sh
@@ -146,8 +146,8 @@ prints "  d                    -d (job.sh:2) has no value"
 printf '%s\n' 'model_name_or_path: gpt2' 'deepspeed: ${oc.env:DS}' 'per_device_train_batch_size: ${.x}' >worked.yaml
 printf '%s\n' '#!/bin/bash' 'trl sft --config worked.yaml' >job.sh
 exits 0 p4d read job.sh
-prints "it is worked out: \${oc.env:DS}" "it is worked out: \${.x}" "model                gpt2 "
-prints "framework            deepspeed      worked.yaml:2" "zero-stage           it is in a configuration that p4d did not read"
+prints "it is computed from other values: \${oc.env:DS}" "it is computed from other values: \${.x}" "model                gpt2 "
+prints "framework            deepspeed      worked.yaml:2" "zero-stage           it is in a configuration file that p4d did not read"
 # all GPUs that a node has
 for count in gpu auto; do
 	printf '%s\n' '#!/bin/bash' '#SBATCH -N2 --gpus-per-node=4' "srun torchrun --nnodes 2 --nproc-per-node=$count $program" >job.sh

@@ -207,7 +207,7 @@ for framework in deepspeed "fsdp --model-code transformers"; do
 	exits 0 p4d estimate --framework $framework --model llama3.2-1b --gpu h100 --gpus-per-node 8 --transformers 4
 done
 exits 5 p4d estimate --framework fsdp --model-code torchtitan --model llama3.2-1b --gpu h100 --gpus-per-node 8 --transformers 4
-says "transformers" "torchtitan has its own modules"
+says "transformers" "torchtitan has its own code for the model"
 for release in 2 2.11 100 4. 4.x .5 4.57x 4.1000 x; do
 	exits 5 p4d estimate --framework ddp --model llama3.2-1b --gpu h100 --gpus-per-node 8 --transformers $release
 	says "--transformers=$release: not a release from 3 to 99, such as 4.57"

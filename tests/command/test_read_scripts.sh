@@ -18,7 +18,7 @@ read_of()
 	NR == 1 && /: (p4d found no training program|p4d does not know )/ { print "nothing" }
 	/^Not in the script|^If what is not known/ { part = "default" }
 	/^Not known:/ { part = "unknown" }
-	/^What it would hold/ { part = "command" }
+	/^To estimate its memory/ { part = "command" }
 	!/^  / { next }
 	$1 == "model" && $2 ~ /^[^.\/~]/ { sub(/^[^\/]*\//, "", $2); $2 = tolower($2) } # however the hub is asked for it
 	part == "" && $1 != "framework" { print $1, $2 }

@@ -19,7 +19,7 @@ tp()
 	shift
 	reads "$@" "$train"
 	case $tp in
-	open) printf '%s\n' "$out" | grep -qE '^  tp +\$TP (may be set by|depends on a test)' || fail "tp is known: $*" ;;
+	open) printf '%s\n' "$out" | grep -qE '^  tp +\$TP (may be set by|depends on a condition)' || fail "tp is known: $*" ;;
 	*) printf '%s\n' "$out" | grep -qE "^  tp +$tp +job.sh" || fail "tp is not $tp: $*" ;;
 	esac
 }
@@ -56,7 +56,7 @@ done
 for add in 'MODEL_ARGS+=( --num-layers 40 )' 'MODEL_ARGS+=" --num-layers 40"' 'MODEL_ARGS="$MODEL_ARGS --num-layers 40"' \
 	'MODEL_ARGS=(${MODEL_ARGS[@]} --num-layers 40)' 'MODEL_ARGS=("${MODEL_ARGS[@]}" --num-layers 40)'; do
 	reads 'source /site/model.sh' "$add" 'srun python pretrain_gpt.py "${MODEL_ARGS[@]}" --hidden-size 64'
-	prints 'arguments            $MODEL_ARGS may be set by /site/model.sh, which cannot be read' '  hidden               64 '
+	prints 'arguments            $MODEL_ARGS may be set by /site/model.sh, which p4d cannot read' '  hidden               64 '
 	# so nothing is a default of the program's
 	printf '%s\n' "$out" | sed -n '/^Not in the script, so/,/^Not known/p' | grep -E '^  (tp|precision|recompute) ' &&
 		fail "defaults stand in for what was not read: $add"

@@ -16,10 +16,10 @@ exits 0 p4d rehearse --json -- "$played" 1024
 prints '"verdict": "pass"' '"device_bytes": 1598029824' '"schema": 1'
 # the same program on a GPU that is too small gets CUDA's error
 exits 12 p4d rehearse --gpu a100-40gb -- "$played" 40960
-prints "Verdict: reject on 1 x a100-40gb: it asked for 40.00 GiB when 0.5 of 39.4 GiB were taken"
+prints "Verdict: reject on 1 x a100-40gb: it requested 40.00 GiB when 0.5 of 39.4 GiB were in use"
 says "CUDA error: out of memory"
 # once more with enough room: how much is missing, and where it fits
-prints "With room for all it holds 40.5 GiB, 1.1 more than the GPU has."
+prints "On a GPU with enough memory the program would use 40.5 GiB, 1.1 GiB more than this GPU has."
 prints "Fits:  l40s-48gb (91 %), h100-80gb (51 %)" "Does not fit:  l4-24gb, a100-40gb."
 exits 0 p4d rehearse --gpu a100-80gb -- "$played" 78336
 prints "Verdict: warn: 77.0 of 79.1 GiB (97 %) on 1 x a100-80gb: above 95 % of the GPU"
@@ -43,7 +43,7 @@ exits 9 p4d rehearse -- sh -c "echo '{\"missing_places\": [\"train.py:17\"]}' >\
 prints "it called cudaArrayGetInfo at train.py:17, which p4d does not simulate"
 exits 0 p4d rehearse -- sh -c "echo '{\"unknown_reads\": [{\"operator\": \"nonzero\", \"place\": \"moe.py:9\", \"count\": 3}]}' >\"\$P4D_REHEARSAL_PHASES\"; $played 10"
 prints "unvalidated: the program read 1 values that only a GPU computes" \
-	"Note: the program read what only a GPU computes at moe.py:9 (nonzero, 3 times)."
+	"Note: the program read a value that only a GPU computes at moe.py:9 (nonzero, 3 times)."
 exits 0 p4d rehearse -- "$played" unsure
 prints "Verdict: warn: 0.5 of 79.1 GiB (1 %) on 1 x h100-80gb: unvalidated: another rank knows more"
 exits 9 p4d rehearse -- "$played" none
@@ -64,7 +64,7 @@ PLAYED=$played exits 0 p4d rehearse random.sh
 says "1024 --seed 1 --run_name=x1" "rehearsing rank 1 of 2"
 sed 's/--seed/--length/' random.sh >length.sh
 PLAYED=$played exits 9 p4d rehearse length.sh
-says '--length ?: $RANDOM is known to the job only'
+says '--length ?: $RANDOM is known only to the running job'
 
 # the program starts elsewhere
 mkdir -p own-tmp elsewhere
@@ -171,7 +171,7 @@ exits 9 p4d rehearse "$work/unknown.sh"
 says '--data ?/x: $NO_SUCH_DATA is not set' "p4d rehearse --shell JOB.sh, or p4d rehearse -- PROGRAM"
 printf '#!/bin/sh\n#SBATCH -p h100 --gpus-per-node=1\necho hello\n' >"$work/nothing.sh"
 exits 9 p4d rehearse "$work/nothing.sh"
-says "finds no command that starts a program"
+says "found no command that starts a program"
 exits 1 p4d rehearse "$played" 1024
 says "put a program's command after --" "fix: p4d rehearse -- $played"
 echo 'import torch' >"$work/own.py"
@@ -242,7 +242,7 @@ prints "on 8 x h100-80gb"
 ranks "RANK=7 FOO=told SLURM_PROCID=1 |--local-rank=3"
 printf '#!/bin/sh\nprintf "{}" >"$P4D_REHEARSAL_LAUNCH"\n' >"$work/starts"
 exits 3 p4d rehearse -- ./starts
-says "what the launcher starts cannot be read"
+says "p4d cannot read which program the launcher starts"
 printf '#!/bin/sh\nprintf "{\\"words\\": [\\"./starts\\"], \\"environment\\": []}" >"$P4D_REHEARSAL_LAUNCH"\n' >"$work/starts"
 exits 9 p4d rehearse -- ./starts
 says "more than 4 launchers start each other"
@@ -332,7 +332,7 @@ prints "226 TFLOP of matrix products, 598.0 ms to 696.0"
 step '"foreign": 1001'
 prints "598.0 ms or more without 1001 of 20000 kernels, which PyTorch did not start; at least"
 step '"wires": [[2, 1, 1, 0, 0, 3000000000]]'
-prints "598.0 ms or more without waiting for other pipeline stages; at least"
+prints "598.0 ms or more without the time that it waits for other pipeline stages; at least"
 sed 's/"flops": \([0-9]\)/"flops": 9\1/' "$stored" >"$work/many.jsonl"
 exits 0 p4d rehearse -- sh -c "cp many.jsonl \"\$P4D_REHEARSAL_PHASES\"; exec $played 66672"
 prints " PFLOP of matrix products"
@@ -347,7 +347,7 @@ done
 exits 0 p4d rehearse --gpu b300-288gb --svg "$work/llama.svg" -- "$work/llama"
 grep -q ">↑ capacity 267.7" "$work/llama.svg" || fail "the picture has no capacity above it"
 exits 9 p4d rehearse --svg "$work/none.svg" -- "$played" 1
-says "--svg: rank 0 left no history of its memory"
+says "--svg: there is no memory history of rank 0"
 # the members of --json that p4d(1) names
 exits 0 p4d rehearse --json -- "$work/llama"
 for member in schema verdict reason gpu usable_bytes nodes gpus_per_node ranks rank exit seconds peak allocated_bytes \
@@ -504,12 +504,12 @@ cat >"$work/first.sh" <<JOB
 srun sh -c 'if [ \$SLURM_PROCID = 0 ]; then "$played" 50000; else "$played" 1000; fi'
 JOB
 exits 12 p4d rehearse --gpu a100-40gb --ranks all "$work/first.sh"
-prints "With room for all it holds 49.3 GiB, 9.9 more than the GPU has."
+prints "On a GPU with enough memory the program would use 49.3 GiB, 9.9 GiB more than this GPU has."
 
 # the host's memory of a node against the job's
 printf '#!/bin/sh\n#SBATCH -N1 --gpus-per-node=4 --ntasks-per-node=4 --mem=%s\nsrun "%s" 1024\n' 1M "$played" >"$work/host.sh"
 exits 0 p4d rehearse --gpu h100-80gb "$work/host.sh"
-prints "Verdict: warn: 1.5 of 79.1 GiB (2 %) on 4 x h100-80gb: the ranks of a node take " "and the job has 0.0 GiB" ": too little."
+prints "Verdict: warn: 1.5 of 79.1 GiB (2 %) on 4 x h100-80gb: the ranks of a node need " "but the job has 0.0 GiB" ": too little."
 sed -i s/1M/64G/ "$work/host.sh"
 exits 0 p4d rehearse --gpu h100-80gb "$work/host.sh"
 prints "Verdict: pass" "; the job has 64.0 GiB."
@@ -525,7 +525,7 @@ exits 0 p4d rehearse --phases train,eval,save -- sh -c "test \$P4D_REHEARSAL_UNT
 # it catches running out of memory, and takes less: what it takes elsewhere is not known
 printf '{"phase": "update", "step": 1, "allocated": 1, "reserved": 1}\n{"caught": 2}\n' >"$work/caught.jsonl"
 exits 0 p4d rehearse --gpu a100-40gb -- sh -c "cp caught.jsonl \"\$P4D_REHEARSAL_PHASES\" && exec $played 20000"
-prints "(51 %) on 1 x a100-40gb: it ran out of memory 2 times and went on" "May fit:  l4-24gb, "
+prints "(51 %) on 1 x a100-40gb: it ran out of memory 2 times and continued" "May fit:  l4-24gb, "
 printf '{"phase": "update", "step": 1, "allocated": 1, "reserved": 1}\n{"unseen": ["save"]}\n' >"$work/unseen.jsonl"
 exits 0 p4d rehearse --phases save -- sh -c "cp unseen.jsonl \"\$P4D_REHEARSAL_PHASES\" && exec $played 1"
 prints "Verdict: warn: " ": the program did not save"

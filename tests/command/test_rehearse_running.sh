@@ -52,7 +52,7 @@ if [ -n "$python" ]; then
 	printf 'import ctypes\nassert not ctypes.CDLL(None).cudaMalloc(ctypes.byref(ctypes.c_void_p()), ctypes.c_size_t(1 << 30))\n' \
 		>"$work/takes.py"
 	exits 0 p4d rehearse -- sh -c "$python -I takes.py"
-	prints "Verdict: warn: 1.5 of 79.1 GiB" "unvalidated: Python ran without p4d's module"
+	prints "Verdict: warn: 1.5 of 79.1 GiB" "unvalidated: Python did not load p4d's module"
 fi
 # services that it starts in sessions of their own end with it
 printf '#!/bin/sh\nsetsid sleep 4321 &\nexec "$@"\n' >"$work/leaves"

@@ -132,7 +132,7 @@ half=$(awk -F '\t' '$21 ~ /p4d/ { n++ } END { print n }' "$SACCT/jobs")
 exits 0 p4d report --conf p4d.conf --json
 tr -d ' \n' <.out | grep -qF "\"records_not_counted\":$half," && [ "$half" -gt 500 ] || fail "not $half records that are not counted"
 exits 0 p4d report --conf p4d.conf
-prints "$half more jobs have a verdict in Extra that is not counted: without record = extra"
+prints "$half more jobs have a verdict in Extra. p4d does not count it: without record = extra"
 sed -i '/^mode = /a record = extra' p4d.conf
 
 exits 0 p4d report --conf p4d.conf --read-output --rows rows.csv --json
@@ -165,34 +165,34 @@ END
 exits 0 p4d report --conf p4d.conf --refusals slurmctld.log --json
 tr -d ' \n' <.out | grep -qF '"refusals":[{"code":"P4D012","refusals":4,"jobs":2},{"code":"P4D040","refusals":1,"jobs":1}]' || fail "refusals"
 exits 0 p4d report --conf p4d.conf --refusals slurmctld.log --read-output
-prints "p4d refused 3 different jobs. The" "Passed by p4d, and out of GPU memory nevertheless"
+prints "p4d refused 3 different jobs. The" "Passed by p4d, but ran out of GPU memory"
 refused P4D003 p4d report --refusals none.log
 refused P4D003 p4d report --refusals .
 says "cannot be read: Is a directory"
 grep -v '"refuse"' slurmctld.log >quiet.log
 exits 0 p4d report --conf p4d.conf --refusals quiet.log
-grep -q 'quiet.log has no refusal\.$' .out || fail "a log without refusals"
+grep -q 'quiet.log contains no refusal\.$' .out || fail "a log without refusals"
 echo hello >other.log
 exits 0 p4d report --conf p4d.conf --refusals other.log
-prints "other.log has no refusal, and no line of p4d at all: is it slurmctld's log"
+prints "other.log contains no refusal, and no line of p4d at all: is it slurmctld's log"
 # jobs whose output says it, which p4d passed: also those that it changed
 passed=$(grep '^"gpu_memory_said' expected | grep -oE '"(pass|warn|rewrite)":\{"jobs":[0-9]*' | awk -F: '{ sum += $NF } END { print sum }')
 exits 0 p4d report --conf p4d.conf --read-output
-[ "$passed" -gt 0 ] && grep -q "as its output says: .*, and passed $passed (" .out || fail "not $passed passed"
+[ "$passed" -gt 0 ] && grep -q "as its output says: .*, and accepted $passed jobs (" .out || fail "not $passed passed"
 exits 0 p4d report --conf p4d.conf --names --json
 tr -d ' \n' <.out | grep -qF "{\"jobs\":2000,\"gpu_hours\":" || fail "no user"
 tr -d ' \n' <.out | grep -q "\"user\":\"$user\",\"verdicts\"" || fail "no names with --names"
 exits 0 p4d report --conf p4d.conf --since 2026-11-01 --account physics --read-output
 prints "2000 GPU jobs have ended" "WOULD REFUSE" "NO RECORD" "by code" "by account" "by partition" "by model" "by framework" "GPU-hours saved" \
-	"Refused, and submitted with --p4d-override" "Predicted against measured" "would fit on fewer GPUs"
+	"Refused, and submitted with --p4d-override" "Error of the prediction: predicted / measured memory" "would fit on fewer GPUs"
 grep -q -- '--starttime=2026-11-01 --accounts=physics ' "$SACCT/asked" || fail "sacct was not asked for these jobs"
 
 # the page has what the terminal has, and all lines of its tables
 exits 0 p4d report --conf p4d.conf --read-output --names --refusals slurmctld.log --html page.html
 cp .out text
 whole_page page.html 'Jobs since now-30days'
-for heading in "by their end" "Passed by p4d, and out of GPU memory" "Refused at submission, by code" "by code" "by account" "by partition" "by model" \
-	"by framework" "by user" "Predicted against measured"; do
+for heading in "by their end" "Passed by p4d, but ran out of GPU memory" "Refused at submission, by code" "by code" "by account" "by partition" "by model" \
+	"by framework" "by user" "Error of the prediction: predicted / measured memory"; do
 	grep -q "$heading" text && grep -q "<h2 class=\"\">.*$heading" page.html || fail "the page or the text lacks $heading"
 done
 grep '^out of GPU memory, as its output says  ' text | grep -oE '[0-9]+ \([0-9.]+\)' >cells
@@ -249,7 +249,7 @@ note 7 'predicted 60.0 of 79.1 GiB, not measured'
 note 8 'not predicted, used 15.0 GiB'
 exits 0 p4d report --conf p4d.conf 1 8
 prints "Job 1: completed, 8.0 GPU-hours on 1 x 8 GPUs" "Verdict at submission: warn P4D112" "Measured by gres/gpumem" \
-	"Memory of a GPU: predicted 61.2, used 59.8 of 79.1 GiB" "none is recorded; today: no script is stored"
+	"Memory of a GPU: predicted 61.2, used 59.8 of 79.1 GiB" "not recorded; today: Slurm stores no script"
 exits 0 p4d report --conf p4d.conf --json 2
 prints '"fewer_gpus":"1 x 2"' '"smaller_gpu":"a100-40gb"' '"measured_gib":15.0000'
 # jobstats' record has the fullest GPU (59.8 GiB); an answer of Prometheus is taken before it, and the job's own log before that
@@ -282,11 +282,11 @@ says "p4d report --rows rows.csv"
 refused P4D003 p4d report --log none.log 9
 echo nothing >other.log
 refused P4D005 p4d report --log other.log 9
-says "no line says how much memory" "--log-memory-interval"
+says "no line has the memory of a GPU" "--log-memory-interval"
 refused P4D003 p4d report --prometheus none.json
 echo '{"status":"error","errorType":"bad_data","error":"invalid parameter \\"query\\": parse error"}' >error.json
 refused P4D005 p4d report --prometheus error.json 9
-says 'error.json is a refusal of Prometheus: invalid parameter "query": parse error'
+says 'error.json is an error message of Prometheus: invalid parameter "query": parse error'
 # what users write into Extra steers no terminal
 job 3 FAILED 8 0 ''
 sed '2s/$/p4d-verdict:verdict=pass,code=%1b[31mX,model=m%ff/' "$SACCT/jobs.few" >"$SACCT/jobs"
@@ -299,9 +299,9 @@ job 5 COMPLETED 8 30G ''
 job 5 COMPLETED 8 30G ''
 mv "$SACCT/jobs.few" "$SACCT/jobs"
 refused P4D001 p4d report --log titan.log 5
-says "5 is 2 jobs"
+says "5 names 2 jobs"
 refused P4D003 p4d report 99
-says "no job with GPUs of id 99" "sacct -X -j 99"
+says "no job with id 99" "sacct -X -j 99"
 refused P4D001 p4d report job.sh
 says "is not a job id"
 exits 1 p4d report --note

@@ -18,7 +18,7 @@ CUDA_VISIBLE_DEVICES=0,1,2,3 $serve 4 &
 CUDA_VISIBLE_DEVICES=4,5,6,7 $zero --num_processes 4 $rl
 E
 exits 0 $check job.sh
-prints "would pass: Qwen/Qwen2.5-7B-Instruct, reinforcement learning on 1 node of 4 x h100-80gb" "Not counted: the engine that another command starts"
+prints "would pass: Qwen/Qwen2.5-7B-Instruct, reinforcement learning on 1 node of 4 x h100-80gb" "Not counted: the inference engine that another command starts"
 silent
 exits 0 p4d read job.sh
 prints "one command trains, and 1 serves a model"

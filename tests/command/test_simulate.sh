@@ -45,7 +45,7 @@ prints "vocab slots"
 exits 0 p4d simulate --model llama3-8b --pp 4 --global-batch 8 --token-slices 4
 prints "Bubble: 8.6 %"
 prints "1f1b of slices of 2048,2048,2048,2048 tokens"
-prints "In flight: slices of micro-batches, 4 each"
+prints "In flight: slices of micro-batches whose activations the stage stores, 4 slices per micro-batch"
 [ "$(printf '%s\n' "$out" | sed -n 's/^[0-3] *8 *64 *\([0-9]*\) .*/\1/p' | tr '\n' ' ')" = "7 6 5 4 " ] || fail "slices in flight"
 exits 0 p4d simulate --model llama3-8b --pp 4 --global-batch 8 --token-slices 4 --schedule gpipe --svg slices.svg
 prints "Bubble: 8.6 %"
@@ -85,7 +85,7 @@ grep -q '<tspan [^>]*>7</tspan>' small.svg || fail "no numbers of micro-batches"
 exits 0 p4d simulate --model llama3.1-405b --layers 128 --gpu h100 --nodes 16 --tp 8 --pp 16 --vpp 2 --global-batch 128 \
 	--svg large.svg
 well_formed large.svg
-grep -q 'more of the same' large.svg || fail "a large step is not broken"
+grep -q 'more in the same pattern' large.svg || fail "a large step is not broken"
 exits 0 p4d simulate --model llama3-8b --pp 32 --global-batch 32768 --schedule zb1p --svg long.svg
 well_formed long.svg
 exits 0 p4d simulate --model custom --layers 512 --hidden 512 --ffn 2048 --heads 8 --vocab 1000 --seq-len 128 --pp 256 \

@@ -93,8 +93,8 @@ refuses() # TEMPLATE TEXT
 }
 refuses '\n{% if x %}' 'bad.jinja:2: {% endif %} is missing'
 refuses '{{ a b }}' 'bad.jinja:1: }} was expected before b'
-refuses '{{ (a }}' 'bad.jinja:1: a closing parenthesis that is not the open one: }}'
-refuses "{{ 'a }}" "bad.jinja:1: a text without its closing quote: 'a }}"
+refuses '{{ (a }}' 'bad.jinja:1: a closing parenthesis that does not match the open one: }}'
+refuses "{{ 'a }}" "bad.jinja:1: a string without its closing quote: 'a }}"
 refuses '{% block x %}' 'bad.jinja:1: p4d does not support {% block %}'
 refuses '{% for a in b recursive %}' 'bad.jinja:1: p4d does not support recursive loops'
 refuses '{% set x %}{% generation %}{% endgeneration %}{% endset %}' 'p4d does not support generation inside of a macro or of a block that is set'
@@ -103,32 +103,32 @@ refuses '\n\n{{ messages | groupby("role") }}' 'one.jsonl:1: bad.jinja:3: p4d do
 refuses '{{ nothing.more }}' 'one.jsonl:1: bad.jinja:1: nothing is undefined'
 refuses '{{ "a" + 1 }}' 'bad.jinja:1: a string and a integer cannot be combined by +'
 refuses '{{ messages.append(1) }}' 'bad.jinja:1: append changes a value, which templates may not'
-refuses '{{ raise_exception("no " ~ messages[0].role) }}' 'bad.jinja:1: the template refuses this: no user'
+refuses '{{ raise_exception("no " ~ messages[0].role) }}' 'bad.jinja:1: the template reports an error: no user'
 # a second of a core, several with sanitizers
 [ -n "${P4D_TEST_FEW:-}" ] ||
 	refuses '{% set r = range(99999) %}{% for i in r %}{% for j in r %}{% endfor %}{% endfor %}' 'this conversation takes more than 50 million steps, the limit'
 refuses '{{ ("x" * 99999) * 99999 }}' 'this rendering takes more than 512 MiB of memory, the limit'
-refuses '{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}' 'more than 600 calls, blocks and values inside each other'
-refuses "$(awk 'BEGIN { for (i = 0; i < 101; i++) printf "{%% if 1 %%}" }')" 'more than 100 blocks and expressions inside each other'
+refuses '{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}' 'more than 600 nested calls, blocks and values'
+refuses "$(awk 'BEGIN { for (i = 0; i < 101; i++) printf "{%% if 1 %%}" }')" 'more than 100 nested blocks and expressions'
 refuses '{{ 9223372036854775807 + 1 }}' 'an integer exceeds 64 bits'
 refuses '{{ range(999999) }}' 'range: more than 100000 numbers, the limit'
 refuses '{% for m in messages %}{{ m.content }}{% endfor %}{{ "?" if add_generation_prompt }}' \
-	'which tokens of message 2 of 2 are trained on is not known: the template asks for it in other words than it writes it'
+	'p4d does not know which tokens of message 2 of 2 to train on: the template writes the beginning of an answer differently in the prompt and in the conversation'
 printf '{%% for m in messages %%}{{ m.role ~ m.content }}{{ "!" if loop.last }}{%% endfor %%}{{ "assistant" if add_generation_prompt }}' >last.jinja
 echo '{"messages": [{"role": "assistant", "content": "a"}, {"role": "user", "content": "b"}]}' >last.jsonl
 exits 5 p4d data --chat last.jinja -o out last.jsonl
-says "message 1 of 2 are trained on is not known: the template writes it otherwise when it is the last one"
+says "message 1 of 2 to train on: the template writes the message differently when it is the last one"
 says "fix: --answers each, or --chat FILE, a template with {% generation %} and {% endgeneration %} around answers"
 printf '{{ strftime_now("%%d") }}' >date.jinja
 exits 5 p4d data --chat date.jinja -o out one.jsonl
-says "date.jinja:1: the template shows the date of today: --chat-date YYYY-MM-DD says which"
+says "date.jinja:1: the template shows the date of today: give the date with --chat-date YYYY-MM-DD"
 says "fix: --chat-date YYYY-MM-DD"
 exits 5 p4d data --chat date.jinja --chat-date 30.11.2026 -o out chat.jsonl
 says "--chat-date=30.11.2026: not a date, YYYY-MM-DD is expected"
 refused P4D001 p4d data --chat-date 2026-11-30 -o out chat.jsonl
 echo '{"messages": [{"role": "user", "content": "a"}], "tools": "{"}' >tools.jsonl
 exits 5 p4d data --chat "$templates/chatml.jinja" -o out tools.jsonl
-says "tools.jsonl:1: tools is a text that is not JSON"
+says "tools.jsonl:1: tools is a string, but not JSON"
 head -c 2000000 /dev/zero | tr '\0' x >large.jinja
 p4d data --chat large.jinja -o out chat.jsonl 2>said && fail "a template of 2 MB"
 [ -s said ] || fail "it said nothing"

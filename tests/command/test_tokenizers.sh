@@ -45,7 +45,7 @@ exits 0 p4d data --tokenizer llama2.json --begin-token none --end-token none --j
 prints '"begin_token":null' '"end_token":null'
 printf 'the \377' >latin
 exits 5 p4d data --tokenizer llama2.json -o out latin
-says "latin: a document whose byte 4 is not UTF-8" "fix: iconv"
+says "latin: byte 4 of a document is not UTF-8" "fix: iconv"
 
 # unknown parts are refused, never left out
 refuses() # WHAT SED-SCRIPT

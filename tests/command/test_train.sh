@@ -57,7 +57,7 @@ done
 exits 27 p4d-train $model --data nosuch --steps 5 --local-ranks 3 --pp 2
 exits 9 p4d-train --model mixtral-8x7b --data nosuch --steps 5
 exits 33 p4d-train --model llama3.1-405b --device cpu --data nosuch --steps 5
-says "1 rank of a node need" "GiB of host memory" "fix: a layout that needs less: p4d plan --model llama3.1-405b"
+says "1 rank of a node need" "GiB of host memory" "fix: find a layout that needs less memory: p4d plan --model llama3.1-405b"
 
 # the device: one line if there is no GPU, or the cpu
 P4D_LIBDIR=/nonexistent exits 54 train --device cuda --steps 5
@@ -108,11 +108,11 @@ says "RoPE scaling \"yarn\" is not supported; p4d-train has none, linear and lla
 exits 0 of_file --checkpoint turned
 sed 's/"rope_theta": 50.0/"rope_theta": 70.0/' config.json >other.json && mv other.json config.json
 exits 52 of_file --checkpoint turned --steps 4
-says "trained with --rope-theta=50, this run uses 70" "fix: --rope-theta=50"
+says "trained with --rope-theta=50, but this run uses 70" "fix: --rope-theta=50"
 exits 0 of_file --checkpoint turned --steps 4 --rope-theta 50
 silent_but_twice
 exits 0 of_file --checkpoint turned --steps 5 --rope-theta 70
-says "trained with --rope-theta=50, this run uses 70"
+says "trained with --rope-theta=50, but this run uses 70"
 
 # one rank and several: the same losses, which fall
 exits 0 train --steps 12 --log one.json
@@ -299,14 +299,14 @@ losses several.json >parts
 paste -d ' ' whole parts | awk '$1 != $3 || ($2 - $4) ^ 2 > (1e-5 * $2) ^ 2 { exit 1 }' || fail "another layout goes on differently"
 # other data, or other sequences: refused, unless they differ only in what it had not seen yet
 exits 0 train --steps $((steps + 1)) --checkpoint saved --data elsewhere/other --lr 6e-3 --schedule-lr linear
-says "the checkpoint was trained with --lr=0.005 --schedule-lr=cosine --steps=$steps, this run goes on with --lr=0.006 --schedule-lr=linear" \
-	"fix: --lr=0.005 --schedule-lr=cosine --steps=$steps, to go on as before"
-says "the checkpoint was trained on other data (text); this run goes on with sample $((steps * 8 + 1)) of its own"
+says "the checkpoint was trained with --lr=0.005 --schedule-lr=cosine --steps=$steps, but this run continues with --lr=0.006 --schedule-lr=linear" \
+	"fix: --lr=0.005 --schedule-lr=cosine --steps=$steps, to continue as before"
+says "the checkpoint was trained on other data (text); this run continues with sample $((steps * 8 + 1)) of its own data"
 exits 0 train --steps $((steps + 2)) --checkpoint saved --data elsewhere/other --lr 6e-3 --schedule-lr linear
 silent_but_twice
 # shellcheck disable=SC2046,SC2086
 exits 0 p4d-train $(echo $model | sed 's/--seq-len 32/--seq-len 16/') $run --global-batch 8 --steps $((steps + 3)) --checkpoint saved
-says "the checkpoint was trained with --seq-len=32, this run uses 16"
+says "the checkpoint was trained with --seq-len=32, but this run uses 16"
 rm -rf saved/step-*
 exits 0 train --steps 5 --checkpoint saved --save-every 5
 exits 52 train --steps $steps --checkpoint saved --seed 7
@@ -348,7 +348,7 @@ env --default-signal=HUP p4d-train $model $run --global-batch 8 --steps 1000000 
 owner=$!
 wait_for '"event":"step"' owner.json
 refused P4D052 train --steps 5 --checkpoint owned
-says "owned: process " " on $(hostname)" " also saves there; give this run another --checkpoint"
+says "owned: process " " on $(hostname)" " also saves checkpoints there; give this run another --checkpoint"
 # what ends it: a terminal that is closed
 kill -HUP $owner
 wait $owner
@@ -382,7 +382,7 @@ for ranks in 1 2; do
 	status=$?
 	err=$(cat shrinks.err)
 	[ $status = 51 ] || fail "data that become shorter end it with $status: $err"
-	says "[P4D051] rank " "/shrinks.bin: cannot be read any more: it became shorter"
+	says "[P4D051] rank " "/shrinks.bin: can no longer be read: it became shorter"
 done
 exits 3 sh -c 'ulimit -f 20; exec "$@"' sh p4d-train $model $run --global-batch 8 --steps 2 --checkpoint limited
 says "File too large"
@@ -406,7 +406,7 @@ done
 
 # an option with two values: the last one counts, with one message
 exits 0 train --steps 12 --local-ranks 2 --tp 2 --log twice.json --lr 1e-3
-[ "$err" = "p4d-train: [P4D001] --lr has two values, 5e-3 and 1e-3: the last counts" ] || fail "it is not said"
+[ "$err" = "p4d-train: [P4D001] --lr has two values, 5e-3 and 1e-3: p4d-train uses the last one" ] || fail "it is not said"
 
 # kernels of the products: the user's, else what the processor can, which OpenBLAS may not know; nothing is left in the environment
 core() { OPENBLAS_VERBOSE=2 p4d-train --version 2>&1 | sed -n 's/^Core: //p' | tail -n 1; }
@@ -416,7 +416,7 @@ if grep -qw avx2 /proc/cpuinfo && [ "$(core)" ]; then
 	case " $wanted " in *" $own "*) ;; *) fail "kernels are of $own, not $wanted" ;; esac
 	[ "$(export OPENBLAS_CORETYPE=Prescott && core)" = Prescott ] || fail "the user's choice of kernels is not taken"
 	OPENBLAS_CORETYPE=Prescott exits 0 train --steps 1 --threads 1 --log kernels.json
-	! grep -q "in place of" kernels.json || fail "a choice is said that was the user's"
+	! grep -q "instead of" kernels.json || fail "a choice is said that was the user's"
 fi
 
 # threads that wait sleep after a millisecond, but as the user says; where OpenMP is GNU's

@@ -18,7 +18,7 @@ says "unknown option --learning-rate: p4d-train has --lr" "fix: --lr=3e-4"
 refused P4D001 train --data numbers --num_train_epochs 3
 says "p4d-train has --epochs" "fix: --epochs"
 refused P4D001 train --data numbers --batch-size 3
-says "--global-batch, sequences of a step, and --micro-batch"
+says "--global-batch, the sequences of a step, and --micro-batch"
 refused P4D001 train --data numbers --tp-com on
 says "unknown option --tp-com"
 
@@ -35,7 +35,7 @@ done
 refused P4D001 train --data numbers --steps 1 --p4d-data=numbers
 says "unknown option --p4d-data" "fix: --data=numbers"
 refused P4D001 train --data numbers --steps 1 --p4d-framework=megatron
-says "p4d-train does not take --framework"
+says "p4d-train has no option --framework"
 
 # epochs: whole steps of the sequences that the start line counts; as many as a run of so many --steps
 # started MEMBER FILE: a number of the first line
@@ -59,9 +59,9 @@ done
 exits 0 train --data "numbers letters" --epochs 1 --log both
 [ "$(started epoch_sequences both)" -gt "$(started epoch_sequences cut)" ] || fail "an epoch of two sets is not all of both"
 refused P4D005 train --data "0.5 numbers 0.5 letters" --epochs 1
-says "--epochs: a blend with weights has no epoch: its sets end at different times, letters after" "fix: --steps N"
+says "--epochs: several data sets with weights have no common epoch: letters ends after" "fix: --steps N"
 refused P4D005 train --data numbers --epochs 0.01
-says "less than a step of --global-batch=4"
+says "less than one step with --global-batch=4"
 refused P4D005 train --data numbers --epochs 1 --warmup 4000
 says "--warmup=4000 is above the steps of --epochs"
 refused P4D001 train --data numbers --epochs 1 --steps 3
@@ -141,8 +141,8 @@ wrong 'schedule = "fast"' P4D005 "wrong.toml:$line: schedule=fast: "
 wrong 'warmup = [1]' P4D005 "wrong.toml:$line: warmup: expected one value"
 wrong 'eval-only = 1' P4D005 "wrong.toml:$line: eval-only: expected true or false"
 wrong 'valid-data = ["a"]' P4D001 "valid-data is given twice"
-wrong 'nodes = 2' P4D001 "wrong.toml:$line: p4d-train does not take nodes"
-wrong 'config = "other.toml"' P4D001 "wrong.toml:$line: config is for the command line only"
+wrong 'nodes = 2' P4D001 "wrong.toml:$line: p4d-train has no option nodes"
+wrong 'config = "other.toml"' P4D001 "wrong.toml:$line: config is only for the command line"
 wrong '[training]' P4D001 "wrong.toml:$line: [training] is a table"
 wrong 'keep = 3' P4D001 "--keep has no effect without --checkpoint"
 wrong 'warmup = ' P4D001 "--config wrong.toml: line $line: "

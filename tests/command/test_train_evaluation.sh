@@ -111,11 +111,11 @@ says "--model has no effect"
 refused P4D052 evaluate --checkpoint nowhere --valid-data letters
 says "nowhere: no checkpoint found"
 refused P4D052 evaluate --checkpoint run --valid-data letters --layers 2
-says "it belongs to another model: layers is 4, expected 2"
+says "the checkpoint is of another model: layers is 4, expected 2"
 refused P4D051 evaluate --checkpoint run --valid-data known=letters --global-batch 4096
-says "--valid-data known: has" "sequences of 32 tokens, less than --global-batch=4096" "fix: --eval-batches=1"
+says "--valid-data known: has" "sequences of 32 tokens, less than --global-batch=4096" "fix: use --eval-batches=1"
 refused P4D001 evaluate --checkpoint run --valid-data letters --valid-data numbers
-says "of several sets each needs a name" "fix: --valid-data NAME=letters"
+says "if there are several sets, each needs a name" "fix: --valid-data NAME=letters"
 refused P4D001 evaluate --checkpoint run --valid-data a=letters --valid-data a=numbers
 says "two sets have the name a"
 cp letters.bin a=b.bin && cp letters.idx a=b.idx
@@ -136,7 +136,7 @@ grep -q "\"event\":\"end\",\"step\":$end,.*\"early\":true,\"best_step\":$lowest,
 [ "$(find best -name 'step-*' | wc -l)" = 3 ] || fail "not the best and the two newest: $(ls -l best)"
 grep -q "\"event\":\"saved\",\"step\":$lowest,\"best\":true" best.log || fail "no word of the best checkpoint: $(cat best.log)"
 exits 0 over --save-best --stop-after-worse 4
-says "[P4D045] step $end: 4 validations in a row without a loss below" "of step $lowest, so nothing is trained" "fix: a larger --stop-after-worse"
+says "[P4D045] step $end: 4 validations in a row without a loss below" "of step $lowest, so there is nothing to train" "fix: use a larger --stop-after-worse"
 exits 0 over --save-best --stop-after-worse 5 --local-ranks 2 --log again.log
 grep -q "\"event\":\"end\",\"step\":$((end + 3)),.*\"best_step\":$lowest,.*\"worse\":5" again.log || fail "it does not go on from 4: $(cat again.log)"
 exits 0 over --steps $((end + 4)) --stop-after-worse 9
@@ -146,7 +146,7 @@ prints "weights of best/best"
 exits 0 evaluate --checkpoint best/best --valid-data letters
 prints '"event":"validation","step":'"$lowest,"
 refused P4D052 train --steps 3 --checkpoint best/best
-says "best/best: is one checkpoint, not the directory of a run"
+says "best/best: is a single checkpoint; give the directory of the run"
 # its checkpoint is gone: the next validation is the best one
 rm -r "best/step-$(printf %08d "$lowest")"
 exits 0 over --steps $((end + 10)) --save-best
@@ -155,11 +155,11 @@ exits 0 over --steps $((end + 10)) --save-best
 exits 0 train --steps 12 --lr 3e-2 --valid-data letters --eval-every 3 --checkpoint moved --save-best --stop-after-worse 1
 ended=$(echo "$out" | sed -n 's/.*"event":"end","step":\([0-9]*\),.*/\1/p')
 exits 0 train --steps $((ended + 6)) --lr 3e-2 --valid-data numbers --eval-every 3 --checkpoint moved --save-best --stop-after-worse 1
-says "the checkpoint's lowest validation loss, " "is of other data or --eval-batches; this run looks for a new one"
+says "the checkpoint's lowest validation loss, " "is of other data or of another --eval-batches; this run starts without a lowest loss"
 prints "\"event\":\"validation\",\"step\":$((ended + 3)),"
 exits 0 train --steps $((ended + 9)) --lr 3e-2 --checkpoint moved
 exits 0 train --steps $((ended + 12)) --lr 3e-2 --valid-data letters --eval-every 3 --checkpoint moved
-says "this run looks for a new one"
+says "this run starts without a lowest loss"
 refused P4D001 train --steps 3 --save-best --checkpoint best
 says "--save-best has no effect without --valid-data"
 refused P4D001 train --steps 3 --stop-after-worse 2

@@ -42,7 +42,7 @@ exits 0 p4d simulate $planned $local --tp 2 --global-batch 32
 prints "each stage has its own loss"
 # shellcheck disable=SC2086
 refused P4D029 p4d estimate $planned --local-loss stage
-says "give pp and pipeline-split" "fix: --local-loss=off"
+says "so pp and pipeline-split must be given" "fix: --local-loss=off"
 # shellcheck disable=SC2086
 refused P4D005 p4d estimate $planned $local --framework megatron
 says "Megatron-LM has only one loss, on the last stage"
@@ -52,7 +52,7 @@ printf '%s\n' "$out" | grep -q 'pp *1 ' && fail "plan takes other stages"
 cp p4d.conf site.conf
 sed 's/^version/defaults { local_loss = "stage" }\nversion/' site.conf >bad.conf
 exits 61 p4d conf bad.conf
-says "users choose it, no site"
+says "so only users may set it"
 
 # in passes: the bubble is one forward pass for each stage before the last
 exits 0 p4d simulate --model llama3-8b --pp 4 --global-batch 8 --local-loss stage
@@ -96,7 +96,7 @@ says "whose stages have other losses"
 exits 0 train --steps 3 --local-ranks 2 --pp 2 --checkpoint off
 # shellcheck disable=SC2086
 refused P4D052 train --steps 4 $local --local-ranks 2 --checkpoint off --resume must
-says "it is of a run with --local-loss=off"
+says "the checkpoint is of a run with --local-loss=off"
 # without the option the model goes on
 exits 0 train --steps 41 --checkpoint killed --log goes-on.json
 losses goes-on.json | grep -q '^41 ' || fail "it did not go on without"

@@ -41,7 +41,7 @@ prints "1 ranks: tp 1" "memory of rank 0"
 # what neither the user nor the plan says is assumed aloud; the z-loss is in the gradient, not in the logged loss
 # shellcheck disable=SC2086
 exits 0 p4d-train ${model%--global-batch*} --device cpu --data tokens --steps 1
-says "assuming --global-batch=1, on which the trained model depends" "fix: --global-batch=1"
+says "p4d-train assumes --global-batch=1, which affects the trained model" "fix: --global-batch=1"
 for z in 0 0.1; do
 	exits 0 train --steps 2 --z-loss $z --log z$z.log
 	sed -n 's/.*"step":\([12]\),.*"loss":\([^,]*\),.*/\1 \2/p' z$z.log >z$z
@@ -89,7 +89,7 @@ sed -n 's/.*"pid":\([0-9]*\),"tid":\([0-9]*\),"ts":\([0-9.]*\),"dur":\([0-9.]*\)
 	$2 + 0.01 < end[$1] { print "overlaps: " $0; bad = 1 } { end[$1] = $2 + $3 } END { exit bad || NR < 48 }' || fail "passes of a lane overlap"
 [ "$(tail -n 1 real.json)" = ']}' ] || fail "the trace has no end"
 refused P4D001 train --steps 3 --trace real.json,4
-says "step 4 is none of this run, which has 1 to 3" "fix: --trace real.json,3"
+says "step 4 is not in this run, which has steps 1 to 3" "fix: --trace real.json,3"
 refused P4D003 train --steps 3 --trace nosuch/real.json
 says "nosuch/real.json"
 exits 0 train --steps 1 --trace once.json
@@ -100,7 +100,7 @@ refused P4D003 p4d simulate --model llama7b --gpu h100 --trace nosuch/simulated.
 seq 1 8 | sed 's/.*/{"input_ids": [&]}/' >one.jsonl
 exits 0 p4d data --tokenizer ids --vocab 257 -o one one.jsonl
 exits 51 train --data one --sequences packed --steps 2 --log empty.log
-says "step 2: no token has a label in 2 steps in a row"
+says "step 2: no token has had a label for 2 steps in a row"
 [ "$(count '"applied":false,"nonfinite":0,"kind":"empty"' empty.log)" = 2 ] || fail "not two empty steps: $(cat empty.log)"
 
 # started by torchrun or mpirun: trains like forked ranks
@@ -135,7 +135,7 @@ for rank in 16 ''; do
 	says "--data is missing"
 done
 exits 50 env RANK=0 WORLD_SIZE=2 MASTER_ADDR=elsewhere p4d-train --data tokens --steps 2
-says "LOCAL_WORLD_SIZE is not set: which ranks are on one node is not known" "fix: export LOCAL_RANK and LOCAL_WORLD_SIZE"
+says "LOCAL_WORLD_SIZE is not set, so p4d-train does not know which ranks are on the same node" "fix: export LOCAL_RANK and LOCAL_WORLD_SIZE"
 exits 50 env RANK=0 WORLD_SIZE=4 LOCAL_RANK=0 LOCAL_WORLD_SIZE=2 p4d-train --data tokens --steps 2
 says "MASTER_ADDR is not set: the ranks are on 2 nodes"
 exits 55 env RANK=0 WORLD_SIZE=4 LOCAL_RANK=0 LOCAL_WORLD_SIZE=2 MASTER_ADDR=h1 p4d-train --data tokens --steps 2

@@ -146,7 +146,7 @@ END
 exits 0 tune --init-from "$released/llama" --steps 1 --checkpoint four-bits
 method=lora
 refused P4D052 tune --init-from "$released/llama" --steps 2 --checkpoint four-bits
-says "it is of a run with --finetune=qlora, this one has --finetune=lora"
+says "the checkpoint is of a run with --finetune=qlora, but this run has --finetune=lora"
 # shellcheck disable=SC2086
 refused P4D001 p4d-train $run $llama --lora-alpha 4
 says "--lora-alpha has no effect without finetune=lora or qlora" "fix: --finetune=lora"
@@ -163,7 +163,7 @@ exits 0 p4d export --form adapter some some.adapter
 tr -d ' \n' <some.adapter/adapter_config.json | grep -q '"target_modules":\["attn.c_attn","mlp.c_proj"\]' || fail "other modules: $(cat some.adapter/*.json)"
 # shellcheck disable=SC2086
 refused P4D001 tune $llama --adapter-dtype bf16
-says "p4d-train does not take --adapter-dtype"
+says "p4d-train has no option --adapter-dtype"
 rm -rf one whole
 # shellcheck disable=SC2086
 exits 0 tune $llama --checkpoint one
@@ -174,10 +174,10 @@ refused P4D052 tune --init-from "$released/llama" --steps 2 --checkpoint one --l
 says "the checkpoint was trained with --lora-alpha=6, not 6.0000001"
 # shellcheck disable=SC2086
 refused P4D052 p4d-train $run --finetune lora --lora-rank 4 --init-from "$released/llama" --steps 2 --checkpoint one
-says "it belongs to another model: lora-rank is 3, expected 4"
+says "the checkpoint is of another model: lora-rank is 3, expected 4"
 # shellcheck disable=SC2086
 refused P4D052 p4d-train $run --init-from "$released/llama" --steps 2 --checkpoint one
-says "it is of a run with --finetune=lora, this one has --finetune=full"
+says "the checkpoint is of a run with --finetune=lora, but this run has --finetune=full"
 cp -r "$released/llama" own
 printf '\377' | dd of=own/model.safetensors bs=1 seek=$(($(stat -c %s own/model.safetensors) - 5)) conv=notrunc 2>dd.log
 # shellcheck disable=SC2086

@@ -54,7 +54,7 @@ exits 0 train --steps 300 --resume must --checkpoint elsewhere --optimizer adamw
 mean() { losses "$1" | awk '{ sum += $2 } END { print sum / NR }'; }
 awk "BEGIN { exit !(($(mean alone) - $(mean eight)) ^ 2 < (0.01 * $(mean eight)) ^ 2) }" || fail "alone: $(mean alone), not $(mean eight)"
 exits 52 train --steps 310 --resume must --checkpoint elsewhere
-says "it is of a run with --optimizer=adamw-8bit, this one has --optimizer=adamw"
+says "the checkpoint is of a run with --optimizer=adamw-8bit, but this run has --optimizer=adamw"
 
 # two codes in place of 8 bytes for each parameter, and a scale for 256 of them or moments of norms in fp32
 [ "$(bytes eight | cut -d ' ' -f 1)" = "$(bytes eight | cut -d ' ' -f 2)" ] || fail "planned and allocated: $(bytes eight)"

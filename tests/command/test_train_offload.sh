@@ -75,7 +75,7 @@ exits 0 train --steps $((steps + 2)) --log here --local-ranks 2 --tp 2 --checkpo
 refused P4D009 train --steps 1 --offload activations --recompute full
 says "offload=activations: with recompute=full, layers store only their inputs" "--offload=none"
 refused P4D009 train --steps 1 --local-ranks 2 --pp 2 --schedule zb1p --offload activations
-says "offload=activations: this schedule needs activations a second time, for weight gradients" "--schedule=1f1b"
+says "offload=activations: this schedule uses activations a second time, for weight gradients" "--schedule=1f1b"
 refused P4D009 train --steps 1 --local-ranks 2 --pp 2 --token-slices 2 --offload activations
 says "offload=activations: each token slice needs the keys and values of earlier slices" "--token-slices=1"
 refused P4D005 train --steps 1 --local-ranks 2 --offload params --optimizer-sharding states

@@ -37,7 +37,7 @@ while read -r option value layout; do
 		name=$(echo "${option#--}" | tr - .)
 		[ "$name" != glu ] || name=activation # which it is part of
 		echo "$err" | grep -q -e "$name" || fail "$option $value is refused without its name"
-		echo "$err" | grep -q "does not take" && fail "$option is p4d-train's, which does not take it"
+		echo "$err" | grep -q "has no option --" && fail "$option is p4d-train's, which does not take it"
 	fi
 	rm -f one
 done <<'END'

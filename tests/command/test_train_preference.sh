@@ -107,15 +107,15 @@ while IFS=/ read -r code options text fix; do
 	refused "$code" learn --steps 1 $options
 	says "$text" "fix: $fix"
 done <<'END'
-P4D001/--valid-data pairs/does not validate with pairs/leave out --valid-data and --valid-fraction
-P4D001/--z-loss 0.1/z-loss is of the loss of single tokens/leave out --z-loss
+P4D001/--valid-data pairs/preference training has no validation/leave out --valid-data and --valid-fraction
+P4D001/--z-loss 0.1/preference training has no z-loss/leave out --z-loss
 P4D009/--local-ranks 2 --pp 2 --token-slices 2/token slices need the gradients of a slice/--token-slices=1
 P4D009/--local-ranks 2 --pp 2 --local-loss stage/local-loss has no loss for pairs/--local-loss=off
 END
 small="--device cpu --global-batch 4 --seq-len 48 --steps 1"
 # shellcheck disable=SC2086
 refused P4D001 p4d-train $shape --vocab 257 $small --workload preference --data pairs
-says "workload=preference: the policy begins as its reference: --init-from is missing"
+says "workload=preference: preference training starts from the weights of a released model: --init-from is missing"
 # shellcheck disable=SC2086
 refused P4D001 p4d-train --init-from begin $small --data text --beta 0.2
 says "--beta has no effect without workload=preference"
@@ -127,7 +127,7 @@ refused P4D051 p4d-train --init-from begin $small --data text --workload prefere
 says "text: has no pairs" "fix: p4d data --pairs"
 # shellcheck disable=SC2086
 refused P4D009 p4d-train --init-from begin $small --data text --workload serve
-says "workload: p4d-train trains, and learns from pairs (preference)"
+says "workload: p4d-train supports only train and preference"
 
 # the estimate is the plan of the training, on CPUs
 pref="p4d estimate --model llama3.2-1b --workload preference --framework p4d --nodes 1 --gpus-per-node 1 --seq-len 1024 --global-batch 1"
@@ -136,7 +136,7 @@ exits 0 $pref --device cpu
 prints "Verdict: "
 # shellcheck disable=SC2086
 refused P4D009 $pref --gpu h100
-says "p4d-train learns from pairs on CPUs only" "fix: --device=cpu"
+says "p4d-train supports preference training only on CPUs" "fix: --device=cpu"
 # shellcheck disable=SC2086
 refused P4D005 $pref --device cpu --reference host
 says "reference has no effect with p4d-train"

@@ -61,13 +61,13 @@ layers=$(sed -n 's/.*"num_hidden_layers": *\([0-9]*\).*/\1/p' "$released/llama/c
 cp -r "$released/llama" cut
 sed "s/\"num_hidden_layers\": *$layers/\"num_hidden_layers\": $((layers - 1))/" "$released/llama/config.json" >cut/config.json
 exits 0 still --init-from cut --log cut.json
-says "the model of its config.json lacks 9 tensors of its files (model.layers.$((layers - 1)).input_layernorm.weight, "
+says "its files have 9 tensors that the model of its config.json does not have (model.layers.$((layers - 1)).input_layernorm.weight, "
 exits 0 still --init-from "$released/llama" --local-ranks 2 --pp 2 --log cut.json
 silent
 
 # a checkpoint goes before
 exits 0 still --init-from "$released/qwen3" --checkpoint one --log more.json
-says "--steps=1: the checkpoint is of step 1 already, so nothing is trained"
+says "--steps=1: the checkpoint is already of step 1, so there is nothing to train"
 grep -q '"resumed_step":1[,}]' more.json || fail "it began again"
 # in the hub's cache
 mkdir -p hub/models--some--model/snapshots/abc hub/models--some--model/refs
@@ -123,9 +123,9 @@ for model in llama qwen3; do
 done
 [ $count = 64 ] || fail "only $count texts"
 exits 5 p4d-train --init-from "$released/llama" --sample once
-says "the tokenizer of this model, which has 40 tokens, is not known" "fix: --tokenizer FILE"
+says "p4d-train does not know the tokenizer of this model, which has 40 tokens" "fix: --tokenizer FILE"
 exits 5 p4d-train --init-from "$released/llama" --sample once --tokenizer bytes
-says "the tokenizer bytes has 257 tokens, the model 40" "fix: --tokenizer FILE"
+says "the tokenizer bytes has 257 tokens, but the model has 40" "fix: --tokenizer FILE"
 exits 5 p4d-train --init-from "$released/llama" --sample once --tokenizer "$released/tokenizer.json" --seq-len 3
 says "the text has more than the 3 tokens of --seq-len"
 refused P4D001 p4d-train --init-from "$released/llama" --sample once --steps 4
@@ -146,9 +146,9 @@ done
 
 # missing files, with a model's sizes and without
 refused P4D052 still --init-from nosuch
-says "--init-from nosuch: neither a folder nor a model in the hub's cache" "fix: hf download nosuch"
+says "--init-from nosuch: neither a directory nor a model in the hub's cache" "fix: hf download nosuch"
 refused P4D052 still --init-from nosuch --model "$released/llama"
-says "--init-from nosuch: neither a folder nor a model in the hub's cache"
+says "--init-from nosuch: neither a directory nor a model in the hub's cache"
 # what does not go together
 cp -r "$released/llama" own
 refused P4D041 still --init-from own --model "$released/qwen3"
@@ -160,7 +160,7 @@ exits 0 still --init-from own --rope-theta 10000
 sed -i 's/"hidden_act"/"sliding_window": 16, "use_sliding_window": true, &/; s/"LlamaFor/"MistralFor/; s/"llama"/"mistral"/' own/config.json
 exits 0 still --init-from own
 refused P4D009 p4d estimate --model "$PWD/own" --framework p4d --gpu h100 --nodes 1 --gpus-per-node 1 --seq-len 32
-says "own has a sliding window of 16 tokens; on GPUs p4d-train lets each token attend to all before it" "fix: --seq-len=16"
+says "own has a sliding window of 16 tokens; on GPUs p4d-train lets each token attend to all earlier tokens" "fix: --seq-len=16"
 refused P4D009 p4d estimate --model "$parity/gpt2" --framework p4d --gpu h100 --nodes 1 --gpus-per-node 1 --seq-len 32
 says "on GPUs, framework p4d trains Llama-type models" "gpt2 is not (norm=layernorm)"
 # fields that change the computation, with another value than p4d-train computes: refused by name, here and by the
@@ -200,12 +200,12 @@ says "p4d-train does not compute the window of 1 of 2 layers (layer_types)"
 rm -rf other && cp -r "$parity/gemma3" other
 sed -i 's/"rope_theta": 10000\.0/"rope_theta": 20000.0/' other/config.json
 refused P4D009 still --init-from other
-says "p4d-train does not compute a base of 20000 for layers with a window, only 10000"
+says "p4d-train does not compute a RoPE base of 20000 in layers with a window, only 10000"
 # nor is a run resumed with another factor
 rm -rf scaled
 exits 0 still --init-from "$parity/granite" --checkpoint scaled
 refused P4D052 p4d-train $run --model "$parity/granite" --residual-scale 0.3 --checkpoint scaled --lr 0
-says "it belongs to another model: residual-scale is 0.22, expected 0.3"
+says "the checkpoint is of another model: residual-scale is 0.22, expected 0.3"
 rm -rf other && cp -r "$parity/smollm3" other
 sed -i '0,/^    1,/s//    0,/' other/config.json
 refused P4D009 still --init-from other
@@ -217,4 +217,4 @@ says "--init-from own: its weights are stored as fp8 (quantization_config)"
 mv whole.json own/config.json
 rm own/model.safetensors
 refused P4D052 still --init-from own
-says "holds neither model.safetensors.index.json nor model.safetensors"
+says "contains neither model.safetensors.index.json nor model.safetensors"

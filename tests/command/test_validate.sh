@@ -119,8 +119,8 @@ line()
 }
 line "a,fsdp,s,f,h100,touched,5,0,1,,--model llama3-8b,n" 5 "runs.csv:2: neither allocated, reserved, device, step_s, weights, cache, tokens, tokens_per_s, first_ms nor between_ms in column what"
 line "a,fsdp,s,f,h100,reserved,0,0,1,,--model llama3-8b,n" 5 "runs.csv:2: not above 0 in column measured_gib"
-line "a,fsdp,s,f,h100,reserved,5,0,1,,--model,n" 5 'a: "--model" is no option with a value'
-line "a,fsdp,s,f,h100,reserved,5,0,1,,--no-such 1,n" 5 'a: "--no-such" is no option with a value'
+line "a,fsdp,s,f,h100,reserved,5,0,1,,--model,n" 5 'a: "--model" is not an option with a value'
+line "a,fsdp,s,f,h100,reserved,5,0,1,,--no-such 1,n" 5 'a: "--no-such" is not an option with a value'
 # one that cannot be allocated is refused, whatever was measured
 exits 0 sh -c "printf '%s\n%s\n' '$header' \
 	'big,full,s,f,a10g,reserved,5,0,1,,--framework ddp --model llama3-70b --seq-len 512 --global-batch 1,n' >big.csv &&
@@ -137,7 +137,7 @@ short,fsdp,s
 also-good,fsdp,s,f,h100,reserved,5,0,1,,--model llama3-8b --framework fsdp --gpus-per-node 8 --global-batch 8,n
 END
 exits 0 p4d validate runs.csv
-prints "over 2 rows" "3 rows that p4d cannot take:" "runs.csv:3: neither allocated" 'no-model: unknown model' "runs.csv:5: number of fields"
+prints "over 2 rows" "3 rows that p4d cannot use:" "runs.csv:3: neither allocated" 'no-model: unknown model' "runs.csv:5: number of fields"
 [ "$(printf '%s\n' "$out" | awk '$1 ~ /good$/ { print $6, $7 }' | sort -u | wc -l)" = 1 ] || fail "--a=b and --a b differ"
 exits 0 p4d validate --json runs.csv
 prints '"not_taken":[' '"line":3,' '"row":"no-model",'

@@ -218,7 +218,8 @@ static void what_only_the_script_tells_is_said(void **state)
 	(void)state;
 	job_desc_msg_t *desc = job_planned("h100", HOSTED_GOOD);
 	fakehost_set(&desc->script, "#!/bin/sh\ndeepspeed train.py\n");
-	hosted_expect(desc, true, "is not modelled, the job was not checked: DeepSpeed");
+	hosted_expect(desc, true,
+		      "p4d does not model the job's program, so the job was not checked: DeepSpeed");
 	/* where the plan says it, so did sbatch */
 	hosted_expect(job_planned("h100", "model=llama13b unmodelled=DeepSpeed"), true, "");
 }

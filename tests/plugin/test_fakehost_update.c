@@ -99,7 +99,7 @@ static void an_update_is_no_way_around_the_script(void **state)
 	fakehost_set(&change->partition, "strict");
 	assert_int_not_equal(hosted_update(change, job), SLURM_SUCCESS);
 	assert_non_null(
-	    strstr(fakehost_log(), "text=\"after this update: what the job runs is not modelled"));
+	    strstr(fakehost_log(), "text=\"after this update: p4d does not model the job's program"));
 	fakehost_free(job);
 
 	/* submitted under other rules: it stays unchanged, and goes nowhere else */

@@ -28,7 +28,7 @@ program ways <<END
 # case: small
 # want: verdict=pass device_gib=1.4..1.5
 # case: large
-# want: verdict=reject reason="it asked for 40.00 GiB"
+# want: verdict=reject reason="it requested 40.00 GiB"
 # rehearse: -- 40960
 # case: unplayed
 # rehearse: -- missing

@@ -397,10 +397,10 @@ static void a_stage_gets_the_shapes_of_one_that_was_played(void **state)
 	assert_int_equal(receive_first(comm, 3, 3), 320);
 	assert_int_equal(receive_first(comm, 1, 3), 896); /* nobody sent a third */
 	read_report(text, sizeof(text));
-	assert_null(strstr(text, "whole numbers of another rank"));
+	assert_null(strstr(text, "integers that another rank sends"));
 	assert_int_equal(receive_first(comm, 1, 4), 0); /* nobody sent four numbers */
 	read_report(text, sizeof(text));
-	assert_non_null(strstr(text, "whole numbers of another rank"));
+	assert_non_null(strstr(text, "integers that another rank sends"));
 	assert_int_equal(ncclCommDestroy(comm), 0);
 	for (int rank = 0; rank <= 2; rank += 2) {
 		snprintf(file, sizeof(file), "%s/numbers-%d-24", record, rank);

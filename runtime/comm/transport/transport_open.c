@@ -32,8 +32,8 @@ static void find_obstacle(const p4d_world *w, const p4d_card *cards, char *why, 
 			snprintf(why, size, "%s has NCCL %d.%d, expected 2.18 or later", text,
 				 card->version / 10000, card->version / 100 % 100);
 		else if (card->version != cards[0].version)
-			snprintf(why, size, "rank 0 has NCCL version %d, but %s has %d", cards[0].version,
-				 text, card->version);
+			snprintf(why, size, "rank 0 has NCCL version %d, but %s has version %d",
+				 cards[0].version, text, card->version);
 		for (uint32_t j = 0; j < i && !why[0]; j++)
 			if (!strcmp(cards[j].identity, card->identity))
 				snprintf(why, size, "ranks %u and %u share a GPU", j, i);

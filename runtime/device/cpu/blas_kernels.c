@@ -61,7 +61,7 @@ static bool restarted(const char *taken)
 	const bool waits = getenv(WAITS), any = replaced || waits;
 
 	if (replaced) {
-		snprintf(text, sizeof(text), "OpenBLAS kernels %.20s in place of %.20s", taken, replaced);
+		snprintf(text, sizeof(text), "OpenBLAS kernels %.20s instead of %.20s", taken, replaced);
 		unsetenv(CHOICE);
 	}
 	if (waits)

@@ -10,7 +10,7 @@ void p4d_cuda_check(p4d_cuda *c, cudaError_t status, const char *what)
 		 cudaGetErrorString(status));
 	if (!c->careful)
 		p4d_fix(&c->failure,
-			"P4D_CUDA_SYNC=1 in the environment finds the failing operation, but is slow");
+			"to find the failing operation, set P4D_CUDA_SYNC=1, which makes p4d-train slow");
 }
 
 void p4d_cuda_queued(p4d_cuda *c, const char *operation)

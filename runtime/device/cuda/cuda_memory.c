@@ -60,7 +60,8 @@ static int allocate(p4d_device *device, uint64_t bytes, void **arena, p4d_error 
 	p4d_fail(err, P4D_E_DEVICE,
 		 "%s: the arena of %.2f GiB does not fit: %.2f GiB are free, %.2f of %.2f GiB are in use",
 		 device->text, gib(bytes), gib(available), gib(total - available), gib(total));
-	return p4d_fix(err, "nvidia-smi shows what uses the GPU; p4d plan finds a layout that needs less");
+	return p4d_fix(
+	    err, "nvidia-smi lists the processes on the GPU; p4d plan finds a layout that needs less memory");
 }
 
 static void release(p4d_device *device, void *arena)

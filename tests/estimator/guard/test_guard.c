@@ -102,7 +102,7 @@ static void one_rank_on_mig(void **state)
 	t = submit(*state, job, MODEL_13B "tp=2 pp=3");
 	expect(t, P4D_REJECT, P4D_E_MIG);
 	assert_string_equal(t->verdict.message[0].fix, "");
-	assert_non_null(strstr(t->text, "llama13b needs more than one, 39.5 GiB"));
+	assert_non_null(strstr(t->text, "llama13b needs more than one GPU of 39.5 GiB"));
 	job.gres = "gpu:h100-3g.40gb:1";
 	t = submit(*state, job, MODEL_13B "layers=2 micro-batch=1 cp=2");
 	expect(t, P4D_REJECT, P4D_E_MIG);
@@ -232,7 +232,7 @@ static void a_fix_fits_the_nodes(void **state)
 			       .gres = cases[i].gres};
 		trial refused = *submit(*state, job, cases[i].flags);
 		assert_int_equal(refused.verdict.action, P4D_REJECT);
-		assert_non_null(strstr(refused.text, "; a node of h100 has 8"));
+		assert_non_null(strstr(refused.text, "; a node of partition h100 has 8"));
 		if (!strstr(refused.verdict.message[0].fix, cases[i].fix))
 			fail_msg("%s: %s", cases[i].flags, refused.text);
 		fix_works(*state, job, cases[i].flags, &refused);

@@ -69,7 +69,7 @@ static void megatron_scripts(void **state)
 	    "#!/bin/bash\nsrun python pretrain_gpt.py --tensor-model-parallel-size 4 --micro-batch-size 1\n";
 	t = submit(*state, job, MODEL_13B "tp=8 micro-batch=1 pp=1 recompute=none");
 	expect(t, P4D_REJECT, P4D_E_CONTRADICTION);
-	assert_non_null(strstr(t->text, "the script says --tensor-model-parallel-size 4, the plan says 8"));
+	assert_non_null(strstr(t->text, "the script has --tensor-model-parallel-size 4, but the plan has 8"));
 	job.script =
 	    "#!/bin/bash\nsrun python pretrain_gpt.py --tensor-model-parallel-size 8 --micro-batch-size 1\n";
 	expect(submit(*state, job, MODEL_13B "tp=8 cp=1 vpp=1 micro-batch=1 pp=1 recompute=none"), P4D_PASS,
@@ -125,8 +125,9 @@ static void programs_without_a_formula(void **state)
 	expect(t, P4D_WARN, P4D_E_UNMODELLED);
 	assert_false(t->verdict.judged);
 	assert_non_null(
-	    strstr(t->text, "what the job runs is not modelled, the job was not checked: DeepSpeed"));
-	assert_non_null(strstr(t->text, "--p4d-framework=p4d|megatron|fsdp|deepspeed|ddp says otherwise"));
+	    strstr(t->text, "p4d does not model the job's program, so the job was not checked: DeepSpeed"));
+	assert_non_null(strstr(
+	    t->text, "(to name another program, use --p4d-framework=p4d|megatron|fsdp|deepspeed|ddp)"));
 	p4d_guard_verify(*state, &t->job, NULL, NULL, t->verdict.plan, NULL, &again);
 	assert_int_equal(again.action, P4D_WARN);
 	job.partition = "picky";

@@ -158,13 +158,13 @@ static void what_is_not_known_refuses_nobody(void **state)
 	    {"if nvidia-smi; then " RUN MODEL BATCH "; fi\n", "cannot tell whether it runs"},
 	    {RUN MODEL BATCH "\n" RUN MODEL BATCH "--fp16\n", "2 commands start a training"},
 	    {"torchrun --nproc_per_node 4 pretrain_gpt.py " MODEL BATCH "\n",
-	     "it is started with gpus-per-node=4, but the job has 8"},
+	     "the script starts it with gpus-per-node=4, but the job has 8"},
 	    {RUN "--num-layers 40 --hidden-size 5120 --ffn-hidden-size 13824 --num-attention-heads 40 "
 		 "--seq-length 4096 "
 		 "--vocab-size 32000 " BATCH "\n",
 	     "cannot tell max-seq-len (not given)"},
 	    {"srun python own.py " MODEL BATCH "--tensor-model-parallel-size 8\n",
-	     "own.py is not a program p4d knows; its memory was not checked"},
+	     "p4d does not know the program own.py; its memory was not checked"},
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
@@ -242,8 +242,8 @@ static void vocabularies_of_tokenizers(void **state)
 	for (int controller = 0; controller < 2; controller++) {
 		const trial *t = judged(*state, ON("judging", 1), RUN SIZES BATCH "\n", "", controller);
 		expect(t, P4D_REJECT, P4D_E_DOES_NOT_FIT);
-		says(t, "the job may need more: p4d does not know the size of its vocabulary; --p4d-vocab=N "
-			"gives it");
+		says(t, "the job may need more: p4d does not know the size of its vocabulary; give it with "
+			"--p4d-vocab=N");
 		assert_string_equal(t->verdict.plan, "");
 		t = judged(*state, ON("judging", 1), RUN SIZES BATCH "--tensor-model-parallel-size 8\n", "",
 			   controller);

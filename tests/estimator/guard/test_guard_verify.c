@@ -211,7 +211,7 @@ static void plans_must_match_the_job(void **state)
 	v = verify(*state, ON("a100", 1), plan, "");
 	assert_int_equal(v->message[0].code, P4D_E_PLAN_CHANGED);
 	assert_non_null(
-	    strstr(v->message[0].text, "was made for h100-80gb, and the job would now get a100-40gb"));
+	    strstr(v->message[0].text, "was made for h100-80gb, but the job would now get a100-40gb"));
 }
 
 static void failures_before_judging(void **state)
@@ -269,7 +269,8 @@ static void a_preset_has_its_numbers(void **state)
 	char line[P4D_PLAN_MAX];
 	assert_int_equal(p4d_plan_write(&forged, line, sizeof(line), NULL), 0);
 	p4d_guard_verify(site, &job, NULL, NULL, line, NULL, &v);
-	assert_string_equal(v.message[0].fix, "--p4d-model=/PATH/config.json, or the same p4d on both sides");
+	assert_string_equal(v.message[0].fix,
+			    "--p4d-model=/PATH/config.json, or install the same p4d on both hosts");
 	assert_non_null(strstr(v.message[0].text, "layers is 4 in the plan, but 80 in slurmctld's preset"));
 	forged.origin[P4D_LAYERS] = P4D_BY_P4D;
 	assert_int_equal(verified(site, &job, &forged, model), P4D_E_PLAN_CHANGED);

@@ -307,7 +307,7 @@ static void longer_than_slurm_takes(void **state)
 	}
 	understood(mapped, job, NULL);
 	refused(mapped, (p4d_job){.gres = "gpu:4", .partition = partitions_of(129, text, sizeof(text))},
-		P4D_E_VALUE, "--partition lists 129 names, and p4d compares at most 128", "--partition=NAME");
+		P4D_E_VALUE, "--partition lists 129 names, but p4d compares at most 128", "--partition=NAME");
 }
 
 /* A list of nodes refuses no job, however long it is: it is compared, or excludes no node. */

@@ -160,29 +160,34 @@ static void geometry_that_is_open(void **state)
 	refused(mapped, (p4d_job){.gpus = "h100:4", .partition = "unknown"}, P4D_E_GEOMETRY,
 		"4 GPUs on an open number of nodes: the GPUs per node of the partition are unknown",
 		"--nodes=1 --gpus=h100:4");
+	refused(mapped, (p4d_job){.gpus_per_socket = "2", .sockets_per_node = 2}, P4D_E_GEOMETRY,
+		"--gpus-per-socket=2 on 2 sockets: Slurm gives a job only the GPUs of sockets on which it "
+		"has CPUs",
+		"--nodes=1 --gpus-per-node=4");
 	refused(
-	    mapped, (p4d_job){.gpus_per_socket = "2", .sockets_per_node = 2}, P4D_E_GEOMETRY,
-	    "--gpus-per-socket=2 on 2 sockets: Slurm gives only the GPUs of sockets whose CPUs the job has",
-	    "--nodes=1 --gpus-per-node=4");
-	refused(mapped, (p4d_job){.gpus = "8", .min_nodes = 2, .max_nodes = 2}, P4D_E_GEOMETRY,
-		"Slurm fills one node after the other, so 8 GPUs on 2 nodes may not be 4 on each",
-		"--nodes=2 --gpus=8 --gpus-per-node=4");
-	refused(mapped, (p4d_job){.gpus = "8", .tasks = 8, .tasks_per_node = 4}, P4D_E_GEOMETRY,
-		"Slurm fills one node after the other, so 8 GPUs on 2 nodes may not be 4 on each",
-		"--nodes=2 --gpus=8 --gpus-per-node=4");
-	refused(mapped, (p4d_job){.gpus_per_task = "h100:2", .tasks = 4, .min_nodes = 2}, P4D_E_GEOMETRY,
-		"Slurm fills one node after the other, so 8 GPUs on 2 nodes may not be 4 on each",
-		"--nodes=2 --ntasks=4 --ntasks-per-node=2 --gpus-per-task=h100:2");
-	refused(mapped, (p4d_job){.gpus = "8", .nodelist = "h1,h2"}, P4D_E_GEOMETRY,
-		"Slurm fills one node after the other, so 8 GPUs on 2 nodes may not be 4 on each",
-		"--nodes=2 --gpus=8 --gpus-per-node=4");
-	refused(mapped, (p4d_job){.gpus = "8", .tasks = 2, .cpus_per_task = 64, .partition = "gpu"},
-		P4D_E_GEOMETRY,
-		"Slurm fills one node after the other, so 8 GPUs on 2 nodes may not be 4 on each",
-		"--nodes=2 --gpus=8 --gpus-per-node=4");
+	    mapped, (p4d_job){.gpus = "8", .min_nodes = 2, .max_nodes = 2}, P4D_E_GEOMETRY,
+	    "Slurm fills one node after the other, so with 8 GPUs on 2 nodes a node may not get exactly 4",
+	    "--nodes=2 --gpus=8 --gpus-per-node=4");
+	refused(
+	    mapped, (p4d_job){.gpus = "8", .tasks = 8, .tasks_per_node = 4}, P4D_E_GEOMETRY,
+	    "Slurm fills one node after the other, so with 8 GPUs on 2 nodes a node may not get exactly 4",
+	    "--nodes=2 --gpus=8 --gpus-per-node=4");
+	refused(
+	    mapped, (p4d_job){.gpus_per_task = "h100:2", .tasks = 4, .min_nodes = 2}, P4D_E_GEOMETRY,
+	    "Slurm fills one node after the other, so with 8 GPUs on 2 nodes a node may not get exactly 4",
+	    "--nodes=2 --ntasks=4 --ntasks-per-node=2 --gpus-per-task=h100:2");
+	refused(
+	    mapped, (p4d_job){.gpus = "8", .nodelist = "h1,h2"}, P4D_E_GEOMETRY,
+	    "Slurm fills one node after the other, so with 8 GPUs on 2 nodes a node may not get exactly 4",
+	    "--nodes=2 --gpus=8 --gpus-per-node=4");
+	refused(
+	    mapped, (p4d_job){.gpus = "8", .tasks = 2, .cpus_per_task = 64, .partition = "gpu"},
+	    P4D_E_GEOMETRY,
+	    "Slurm fills one node after the other, so with 8 GPUs on 2 nodes a node may not get exactly 4",
+	    "--nodes=2 --gpus=8 --gpus-per-node=4");
 	refused(mapped, (p4d_job){.gpus = "8", .cpus_per_gpu = 8, .threads_per_core = 1, .partition = "gpu"},
 		P4D_E_GEOMETRY,
-		"8 GPUs with 8 CPUs each, --threads-per-core=1: Slurm does not spread them evenly",
+		"Slurm does not spread 8 GPUs with 8 CPUs each evenly over the nodes (--threads-per-core=1)",
 		"--nodes=2 --gpus=8 --gpus-per-node=4");
 	assert_int_equal(
 	    understood(mapped, (p4d_job){.gres = "gpu:8", .tasks = 4, .tasks_per_node = 8}, NULL).nodes, 1);
@@ -288,13 +293,13 @@ static void gpu_unknown(void **state)
 		"nodes",
 		"--nodes=4 --gpus=8 --gpus-per-node=2");
 	refused(nothing, (p4d_job){.gres = "gpu:4", .partition = "nowhere"}, P4D_E_GPU_OF_PARTITION,
-		"no partition `nowhere` is known in this cluster",
+		"this cluster has no partition `nowhere`",
 		"--partition=NAME, with a NAME that `sinfo -o \"%P %G\"` lists");
 	refused(nothing, (p4d_job){.gpus = "4", .partition = "cpu"}, P4D_E_GPU_OF_PARTITION,
 		"the nodes of partition `cpu` have no GPUs",
 		"--partition=NAME, with a NAME that `sinfo -o \"%P %G\"` lists with GPUs");
 	refused(nothing, (p4d_job){.gres = "gpu:4", .clusters = "other"}, P4D_E_GPU_OF_PARTITION,
-		"the GPUs of cluster `other` are not known here",
+		"p4d does not know the GPUs of cluster `other` here",
 		"submit on that cluster, or name the GPU: --gres=gpu:TYPE:COUNT");
 	type(mapped, (p4d_job){.gres = "gpu:h200:4", .clusters = "other"}, "h200-141gb", "", 1, 1, 0);
 	refused(nothing, (p4d_job){.gres = "gpu:4", .partition = "bare"}, P4D_E_GPU_OF_PARTITION,

@@ -272,7 +272,9 @@ static void activation_and_glu(void **state)
 	set(&request, P4D_GLU, "off");
 	set(&request, P4D_ACTIVATION, "geglu");
 	refuse(&request, P4D_E_VALUE,
-	       "llama3-8b: swiglu and geglu are gated, the others are not: not with glu=off", "--p4d-glu=on");
+	       "llama3-8b: the activation contradicts glu=off: swiglu and geglu are gated, all other "
+	       "activations are not",
+	       "--p4d-glu=on");
 }
 
 static void no_model(void **state)

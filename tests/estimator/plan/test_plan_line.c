@@ -161,12 +161,13 @@ static void malformed_lines(void **state)
 	    {"p4d1:fix=on@u", "plan: 'fix' is unknown to p4d p4d1; plan and p4d have different versions",
 	     P4D_E_PLAN_SYNTAX},
 	    /* lines that decode, but were not written by p4d */
-	    {"p4d1:model=a b@u", "plan: not spelt as p4d writes it", P4D_E_PLAN_SYNTAX},
-	    {"p4d1:model=m\xc3\xa4@u", "plan: not spelt as p4d writes it", P4D_E_PLAN_SYNTAX},
-	    {"p4d1:model=a%62@u", "plan: not spelt as p4d writes it", P4D_E_PLAN_SYNTAX},
-	    {"p4d1:tp=08@u", "plan: not spelt as p4d writes it", P4D_E_PLAN_SYNTAX},
-	    {"p4d1:tp=8@u:model=a@u", "plan: not spelt as p4d writes it", P4D_E_PLAN_SYNTAX},
-	    {"p4d1:tp=8@u:", "plan: not spelt as p4d writes it", P4D_E_PLAN_SYNTAX},
+	    {"p4d1:model=a b@u", "plan: p4d would write these values in another way", P4D_E_PLAN_SYNTAX},
+	    {"p4d1:model=m\xc3\xa4@u", "plan: p4d would write these values in another way",
+	     P4D_E_PLAN_SYNTAX},
+	    {"p4d1:model=a%62@u", "plan: p4d would write these values in another way", P4D_E_PLAN_SYNTAX},
+	    {"p4d1:tp=08@u", "plan: p4d would write these values in another way", P4D_E_PLAN_SYNTAX},
+	    {"p4d1:tp=8@u:model=a@u", "plan: p4d would write these values in another way", P4D_E_PLAN_SYNTAX},
+	    {"p4d1:tp=8@u:", "plan: p4d would write these values in another way", P4D_E_PLAN_SYNTAX},
 	    {"p4d1::tp=8@u", "plan: '' is not name=value@origin", P4D_E_PLAN_SYNTAX},
 	};
 	char line[512], *longest = malloc(P4D_PLAN_MAX + 1);

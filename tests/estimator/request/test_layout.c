@@ -317,7 +317,7 @@ static void sharding_rule(void **state)
 	       "shard-degree=4: Megatron-LM shards the optimizer over all dp*cp ranks",
 	       "leave out --p4d-shard-degree");
 	refuse("framework=deepspeed optimizer-sharding=parameters", 1, 8, P4D_E_VALUE,
-	       "optimizer-sharding=parameters: DeepSpeed has --zero-stage",
+	       "optimizer-sharding=parameters: with DeepSpeed, use --zero-stage",
 	       "leave out --p4d-optimizer-sharding");
 	refuse("framework=p4d reshard-after-forward=off", 1, 8, P4D_E_VALUE,
 	       "reshard-after-forward=off: with p4d-train, optimizer-sharding=gradients keeps parameters "
@@ -333,11 +333,12 @@ static void sharding_rule(void **state)
 static void world_rule(void **state)
 {
 	(void)state;
-	refuse("tp=8 pp=2 pipeline-split=20,20", 3, 8, P4D_E_WORLD,
-	       "24 GPUs are not a multiple of tp*cp*pp = 8*1*2 = 16; use 32 GPUs or a product dividing 24",
-	       "--nodes=4 --gpus-per-node=8");
+	refuse(
+	    "tp=8 pp=2 pipeline-split=20,20", 3, 8, P4D_E_WORLD,
+	    "24 GPUs are not a multiple of tp*cp*pp = 8*1*2 = 16; use 32 GPUs, or a product that divides 24",
+	    "--nodes=4 --gpus-per-node=8");
 	refuse("tp=2 pp=2", 1, 6, P4D_E_WORLD,
-	       "6 GPUs are not a multiple of tp*cp*pp = 2*1*2 = 4; use 8 GPUs or a product dividing 6",
+	       "6 GPUs are not a multiple of tp*cp*pp = 2*1*2 = 4; use 8 GPUs, or a product that divides 6",
 	       "--p4d-tp=2 --p4d-cp=1 --p4d-pp=1");
 }
 
@@ -383,11 +384,12 @@ static void local_loss_rule(void **state)
 	assert_int_equal(build("tp=2 pp=4 local-loss=stage", 1, 8, &l, &err), 0);
 	assert_true(l.local_loss);
 	refuse("local-loss=stage", 1, 8, P4D_E_SCHEDULE,
-	       "local-loss=stage trains another model for each division into stages: give pp and "
-	       "pipeline-split",
+	       "local-loss=stage trains a different model for each division into stages, so pp and "
+	       "pipeline-split must be given",
 	       "--p4d-local-loss=off");
 	refuse("pp=1 local-loss=stage", 1, 8, P4D_E_SCHEDULE,
-	       "local-loss=stage needs pp > 1: one stage has the model's own loss", "--p4d-local-loss=off");
+	       "local-loss=stage needs pp > 1: a single stage has only the model's own loss",
+	       "--p4d-local-loss=off");
 	refuse("pp=2 vpp=2 local-loss=stage", 1, 8, P4D_E_SCHEDULE,
 	       "local-loss=stage needs schedule=1f1b: a backward pass follows its forward pass",
 	       "--p4d-schedule=1f1b --p4d-vpp=1");
@@ -398,7 +400,7 @@ static void local_loss_rule(void **state)
 	       "local-loss=stage needs schedule=1f1b: a backward pass follows its forward pass",
 	       "--p4d-schedule=1f1b --p4d-vpp=1");
 	refuse("pp=2 vocab-parallel=vocab-1 local-loss=stage", 1, 8, P4D_E_SCHEDULE,
-	       "local-loss=stage gives every stage its own head, and vocab-parallel shards one head over all "
+	       "local-loss=stage gives every stage its own head, but vocab-parallel shards one head over all "
 	       "stages",
 	       "--p4d-vocab-parallel=off");
 	refuse("pp=2 finetune=lora lora-rank=8 local-loss=stage", 1, 8, P4D_E_SCHEDULE,

@@ -126,14 +126,12 @@ static void out_of_range(void **state)
 		"p4d.conf:2: GPU `h100x` is not in gpus.json; nearest: h100-80gb, h100-96gb, h100-1g.10gb");
 	refused("partition a { gpu = { h100, qq } }\nversion = 1\n", P4D_E_CONF_RANGE,
 		"p4d.conf:1: GPU `qq` is not in gpus.json");
-	refused(
-	    "gpu special { usable_gib = 40 }\nversion = 1\n", P4D_E_CONF_RANGE,
-	    "p4d.conf:1: GPU `special` is not in gpus.json; memory_gib in place of usable_gib describes one "
-	    "that p4d does not know");
-	refused(
-	    "gpu special { mode = off }\nversion = 1\n", P4D_E_CONF_RANGE,
-	    "p4d.conf:1: GPU `special` is not in gpus.json; memory_gib = N describes one that p4d does not "
-	    "know");
+	refused("gpu special { usable_gib = 40 }\nversion = 1\n", P4D_E_CONF_RANGE,
+		"p4d.conf:1: GPU `special` is not in gpus.json; to describe a GPU that p4d does not know, "
+		"use memory_gib instead of usable_gib");
+	refused("gpu special { mode = off }\nversion = 1\n", P4D_E_CONF_RANGE,
+		"p4d.conf:1: GPU `special` is not in gpus.json; to describe a GPU that p4d does not know, "
+		"add memory_gib = N");
 	refused("gpu \"my*\" { memory_gib = 40 }\nversion = 1\n", P4D_E_CONF_RANGE,
 		"p4d.conf:1: GPU `my*`: a new GPU needs a `name` of less than 48 characters, without blanks, "
 		"commas and wildcards");
@@ -156,7 +154,7 @@ static void out_of_range(void **state)
 		"p4d.conf:2: --p4d-seq-len=0: not a whole number from 1 to 134217728");
 	refused("defaults { precision = fp4 }\nversion = 1\n", P4D_E_CONF_RANGE,
 		"p4d.conf:1: --p4d-precision=fp4: not one of bf16|fp16|fp32|fp8");
-	refused("version = 2\n", P4D_E_CONF_RANGE, "p4d.conf:1: version = 2: this p4d reads version 1");
+	refused("version = 2\n", P4D_E_CONF_RANGE, "p4d.conf:1: version = 2: this p4d reads only version 1");
 	refused("qos aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa { }\nversion = 1\n",
 		P4D_E_CONF_RANGE,
 		"p4d.conf:1: the name of a section has 64 characters: at most 63 are accepted");

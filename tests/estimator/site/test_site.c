@@ -390,7 +390,7 @@ static void a_mode_may_have_a_date(void **state)
 	assert_true(policy.from == 0);
 	p4d_site_free(site);
 	refused("safe = 0.7\nfrom = 2026-12-01\nversion = 1\n", P4D_E_CONF_RANGE,
-		"p4d.conf:2: from: there is no `mode` in the same place");
+		"p4d.conf:2: `from` needs a `mode` in the same section");
 	static const char *const wrong[] = {"2026-13-01", "2026-02-30", "26-01-01",     "2026-1-1",
 					    "tomorrow",   "1969-01-01", "2026-01-01T1", "20260101"};
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {

@@ -50,7 +50,7 @@ static void trust(void **state)
 		assert_int_equal(chown(path, 65534, 65534), 0);
 		assert_null(p4d_site_load(path, test_datadir(), true, 1234, &err));
 		snprintf(expected, sizeof(expected),
-			 "%s: owned by uid 65534: only root and uid 1234 are trusted", path);
+			 "%s: owned by uid 65534, but p4d trusts only files of root and uid 1234", path);
 		assert_string_equal(err.text, expected);
 		site = p4d_site_load(path, test_datadir(), true, 65534, &err);
 		assert_non_null(site);
@@ -84,7 +84,7 @@ static void not_a_file(void **state)
 	fclose(file);
 	assert_null(p4d_site_load(path, test_datadir(), false, 0, &err));
 	assert_int_equal(err.code, P4D_E_IO);
-	assert_non_null(strstr(err.text, "at most 1048576 are read"));
+	assert_non_null(strstr(err.text, "p4d reads at most 1048576"));
 }
 
 static void *load_often(void *unused)

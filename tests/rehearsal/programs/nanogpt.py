@@ -12,7 +12,7 @@
 # case: too-large
 # 400 x 512 x 16384 logits, in bf16 and in fp32, and the gradient of the latter: 31 GiB, beside activations of 16 GiB
 # rehearse: --gpu a100-40gb -- --batch_size=400
-# want: verdict=reject reason="it asked for"
+# want: verdict=reject reason="it requested"
 """A GPT as people write it into one train.py: settings at the top that --name=value changes, a GradScaler, a schedule,
 weights tied, decay for matrices only, accumulated gradients, DistributedDataParallel where torchrun started it."""
 import ast

@@ -194,7 +194,7 @@ static void other_models_are_refused(void **state)
 	assert_int_equal(p4d_checkpoint_path(dir, 1, path, sizeof(path), NULL), 0);
 	assert_int_equal(p4d_checkpoint_load(path, &other->rank[0].storage, &info, &err), -1);
 	assert_int_equal(err.code, P4D_E_CHECKPOINT);
-	assert_non_null(strstr(err.text, "it belongs to another model: tied is 0, expected 1"));
+	assert_non_null(strstr(err.text, "the checkpoint is of another model: tied is 0, expected 1"));
 	assert_int_equal(info.step, 77);
 	close_job(other);
 	close_job(job);

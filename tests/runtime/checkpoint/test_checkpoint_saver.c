@@ -326,7 +326,7 @@ static void links_are_not_followed(void **state)
 	for (uint32_t i = 0; i < job->world; i++) {
 		assert_int_equal(s.err[i].code, P4D_E_IO);
 		assert_non_null(
-		    strstr(s.err[i].text, ".partial-step-00000001: in the way, and not a directory"));
+		    strstr(s.err[i].text, ".partial-step-00000001: already exists, but is not a directory"));
 	}
 	assert_int_equal(count_in(elsewhere, ""), 2); /* . and .. */
 	close_job(job);

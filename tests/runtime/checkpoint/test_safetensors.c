@@ -88,10 +88,10 @@ size_t room;
 cases[] = {
     {"[]", "byte 8: is 0x5b, expected {", 0},
     {" {}", "byte 8: is 0x20, expected {", 0},
-    {"{\"a\":", "t: truncated: the JSON text breaks off", 0},
+    {"{\"a\":", "t: truncated: the JSON text ends", 0},
     {"{\"a\":1}", "tensor \"a\": its description is not an object", 0},
     {A "[0,8]},\"a\":{}}", "field \"a\" is given twice", 8},
-    {A "[0,8]}", "the JSON text breaks off after 53 bytes", 8},
+    {A "[0,8]}", "the JSON text ends after 53 bytes", 8},
     {"{\"a\":{}}", "tensor \"a\": no string \"dtype\"", 0},
     {"{\"a\":{\"dtype\":\"F31\",\"shape\":[2],\"data_offsets\":[0,8]}}", "unknown \"dtype\"", 8},
     {"{\"a\":{\"dtype\":\"F32\",\"data_offsets\":[0,8]}}", "no array \"shape\"", 8},
@@ -330,7 +330,7 @@ static void sharded(void **state)
 
 	(void)state;
 	assert_int_equal(mkdir(in_directory("model"), 0700), 0);
-	refuse_open("model", "model: holds neither model.safetensors.index.json nor model.safetensors");
+	refuse_open("model", "model: contains neither model.safetensors.index.json nor model.safetensors");
 	write_two(in_directory("model/one.safetensors"), DATA);
 	assert_int_equal(
 	    p4d_safetensors__create(&writer, in_directory("model/two.safetensors"), &x, 1, NULL, &err), 0);

@@ -56,7 +56,8 @@ static void test_few_files(void **state)
 	forked_start(&f, nothing);
 	assert_true(forked_finish(&f, 20));
 	assert_int_equal(f.ends[0].err.code, P4D_E_RANK);
-	if (!strstr(f.ends[0].err.text, "rank 0 (n0) may open too few files for 16 ranks (ulimit -n)") ||
+	if (!strstr(f.ends[0].err.text,
+		    "the limit on open files (ulimit -n) of rank 0 (n0) is too low for 16 ranks") ||
 	    strcmp(f.ends[0].err.fix, "ulimit -n 192") != 0)
 		fail_msg("%s; %s", f.ends[0].err.text, f.ends[0].err.fix);
 }
@@ -101,7 +102,7 @@ static void test_not_ours(void **state)
 	void (*const changes[])(p4d_ranks *) = {other_key, other_session, other_count, same_rank};
 	const char *const said[] = {"a process with another key came from 127.0.0.1:",
 				    "a process with another key came from 127.0.0.1:",
-				    "of 4, rank 0 expects 3", "two processes joined as rank 1"};
+				    "of 4, but rank 0 expects 3 ranks", "two processes joined as rank 1"};
 
 	forked f[4];
 
@@ -118,7 +119,7 @@ static void test_not_ours(void **state)
 			assert_int_equal(f[i].ends[r].err.code, P4D_E_RANK);
 		if (!strstr(f[i].ends[0].err.text, said[i]))
 			fail_msg("%s", f[i].ends[0].err.text);
-		if (i < 2 && !strstr(f[i].ends[2].err.text, "refused this job's key"))
+		if (i < 2 && !strstr(f[i].ends[2].err.text, "refused the key of this job"))
 			fail_msg("%s", f[i].ends[2].err.text);
 	}
 }

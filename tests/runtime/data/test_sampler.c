@@ -465,10 +465,10 @@ static void what_is_refused(void **state)
 	(void)state;
 	refuse("", &usual, P4D_E_VALUE, "no dataset given");
 	refuse("0.5", &usual, P4D_E_VALUE, "expected a path after the last weight");
-	refuse("0.5 a b", &usual, P4D_E_VALUE, "\"b\" is not a weight above 0");
-	refuse("0 a", &usual, P4D_E_VALUE, "\"0\" is not a weight above 0");
-	refuse("-1 a", &usual, P4D_E_VALUE, "not a weight");
-	refuse("nan a", &usual, P4D_E_VALUE, "not a weight");
+	refuse("0.5 a b", &usual, P4D_E_VALUE, "the weight \"b\" is not a number above 0");
+	refuse("0 a", &usual, P4D_E_VALUE, "the weight \"0\" is not a number above 0");
+	refuse("-1 a", &usual, P4D_E_VALUE, "not a number above 0");
+	refuse("nan a", &usual, P4D_E_VALUE, "not a number above 0");
 	refuse("/nowhere/x", &usual, P4D_E_DATA, "/nowhere/x.bin");
 	snprintf(blend, sizeof(blend), "1e-7 %s 1 %s", in_directory("a"), in_directory("b"));
 	refuse(blend, &usual, P4D_E_VALUE, "less than 1 in 65536");

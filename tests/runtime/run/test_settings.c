@@ -70,8 +70,9 @@ static void test_values(void **state)
 	assert_int_equal(s.twice.code, P4D_OK);
 	assert_int_equal(PARSE("--data=a", "--steps=5", "--steps=6", "--data=b", "--log=l"), 0);
 	assert_int_equal(s.twice.code, P4D_E_USAGE);
-	assert_string_equal(s.twice.text, "--steps has two values, 5 and 6: the last counts; --data has two "
-					  "values, a and b: the last counts");
+	assert_string_equal(s.twice.text,
+			    "--steps has two values, 5 and 6: p4d-train uses the last one; --data has two "
+			    "values, a and b: p4d-train uses the last one");
 	assert_true(s.steps == 6 && !strcmp(s.data, "b"));
 }
 
@@ -91,7 +92,7 @@ static void test_refused(void **state)
 {
 	(void)state;
 	REFUSED(P4D_E_USAGE, "--data is missing", "--steps=3");
-	REFUSED(P4D_E_USAGE, "--steps is missing", "--data=a");
+	REFUSED(P4D_E_USAGE, "--steps or --epochs is missing", "--data=a");
 	REFUSED(P4D_E_VALUE, "from 1 to", "--data=a", "--steps=0");
 	REFUSED(P4D_E_VALUE, "--steps=3x", "--data=a", "--steps=3x");
 	REFUSED(P4D_E_VALUE, "--steps=-1", "--data=a", "--steps=-1");
@@ -107,9 +108,9 @@ static void test_refused(void **state)
 	REFUSED(P4D_E_USAGE, "--tp", "--data=a", "--steps=3", "--tp=1", "--tp=2");
 	REFUSED(P4D_E_USAGE, "--nosuch", "--data=a", "--steps=3", "--nosuch");
 	REFUSED(P4D_E_USAGE, "--nodse", "--data=a", "--steps=3", "--nodse=2");
-	REFUSED(P4D_E_USAGE, "p4d-train does not take --nodes", "--data=a", "--steps=3", "--nodes=2");
-	REFUSED(P4D_E_USAGE, "not take --gpus-per-node", "--data=a", "--steps=3", "--gpus-per-node", "2");
-	REFUSED(P4D_E_USAGE, "does not take --framework", "--data=a", "--steps=3", "--framework=megatron");
+	REFUSED(P4D_E_USAGE, "p4d-train has no option --nodes", "--data=a", "--steps=3", "--nodes=2");
+	REFUSED(P4D_E_USAGE, "no option --gpus-per-node", "--data=a", "--steps=3", "--gpus-per-node", "2");
+	REFUSED(P4D_E_USAGE, "has no option --framework", "--data=a", "--steps=3", "--framework=megatron");
 	REFUSED(P4D_E_USAGE, "needs a value", "--data=a", "--steps");
 	REFUSED(P4D_E_USAGE, "--device needs a value", "--data=a", "--device");
 	REFUSED(P4D_E_USAGE, "\"more\"", "--data=a", "--steps=3", "more");
