@@ -228,7 +228,7 @@ static void finish_tune(p4d_reading *r)
 	 * instead of fp32 (training/_distributed.py, shard_model of 0.6) */
 	p4d_reader__doubt(
 	    r, "modules",
-	    "torchtune's modules: p4d counts them like those of another program, which is unvalidated");
+	    "p4d counts torchtune's modules like those of another program, which is unvalidated");
 	if (p4d_reader__set(&r->extra[P4D_FINETUNE_FSDP_OFFLOAD]))
 		p4d_reader__put(r, P4D_OFFLOAD, &r->extra[P4D_FINETUNE_FSDP_OFFLOAD], "params");
 	if (p4d_reader__set(&r->extra[P4D_FINETUNE_PARAM_DTYPE]))
