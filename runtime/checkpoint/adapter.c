@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The product of a trained adapter's factors, which is added to its matrix. */
+/* Computes the product of a trained adapter's factors, which is added to its matrix. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,10 @@
 #include "base/vector.h"
 #include "checkpoint/huggingface_internal.h"
 
-/* The module that has A for a matrix: layers that are one matrix share one A, that of p4d_adapted_of. */
+/*
+ * The name of the module that has A for a matrix. Linear layers that form one matrix share one A, which
+ * p4d_adapted_of names.
+ */
 static const char *holder_of_a(const p4d_layout *l, const char *matrix, char name[128])
 {
 	static const struct {
@@ -27,7 +30,7 @@ static const char *holder_of_a(const p4d_layout *l, const char *matrix, char nam
 	return matrix;
 }
 
-/* A whole tensor of the checkpoint. NULL without an error: there is none of this name. */
+/* Reads a whole tensor of the checkpoint. NULL without an error: the checkpoint has none of this name. */
 static float *read_tensor(p4d_checkpoint_reader *reader, const char *matrix, const char *half,
 			  p4d_weight_slice *whole, p4d_error *err)
 {

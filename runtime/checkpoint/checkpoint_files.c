@@ -78,7 +78,7 @@ int p4d_checkpoint__make_partial(const char *dir, uint64_t step, char path[P4D_P
 	return 0;
 }
 
-/* A step number after a prefix, with eight digits or more. */
+/* Reads a step number of eight digits or more, which follows a prefix. */
 static bool parse_step(const char *name, const char *before, uint64_t *step)
 {
 	size_t length = strlen(before);
@@ -157,7 +157,10 @@ int p4d_checkpoint_latest(const char *dir, uint64_t below, uint64_t *step, bool 
 	return 0;
 }
 
-/* The link's target; false: there is no link, or its target is no checkpoint here. */
+/*
+ * Reads the step of the link's target; false: there is no link, or its target is no checkpoint of this
+ * directory.
+ */
 static bool read_best(const char *dir, uint64_t *step)
 {
 	char path[P4D_PATH], target[64];
@@ -249,7 +252,7 @@ static int sync_directory(const char *path, p4d_error *err)
 	return 0;
 }
 
-/* Renames to a free name: DIR/abandoned-step-00000200, then with .1, .2, .. */
+/* Renames a checkpoint to a free name: DIR/abandoned-step-00000200, then with .1, .2, .. */
 static int set_aside(const char *dir, uint64_t step, p4d_error *err)
 {
 	char from[P4D_PATH], to[P4D_PATH];
@@ -276,8 +279,8 @@ static int set_aside(const char *dir, uint64_t step, p4d_error *err)
 
 /*
  * Renames checkpoints of later steps. Otherwise the next start would take one of them for the latest,
- * although training continued from an older one. This runs before the new checkpoint gets its name: whatever
- * happens in between, the latest checkpoint is the one from which training resumed.
+ * although training continued from an older one. This runs before the new checkpoint gets its name, so that
+ * if the process ends in between, the latest checkpoint is the one from which training resumed.
  */
 static int set_later_aside(const char *dir, uint64_t step, p4d_error *err)
 {
@@ -289,7 +292,8 @@ static int set_later_aside(const char *dir, uint64_t step, p4d_error *err)
 	for (size_t i = 0; rc == 0 && i < list.count; i++)
 		if (list.at[i] >= step)
 			rc = set_aside(dir, list.at[i], err);
-	/* it would name another checkpoint as soon as training reaches that step again */
+	/* removes the link, which would name another checkpoint as soon as training reaches that step
+	 * again */
 	if (rc == 0 && read_best(dir, &named) && named >= step &&
 	    p4d_checkpoint__join_path(best, NULL, "%s/%s", dir, best_name) == 0)
 		(void)unlink(best);
@@ -323,13 +327,13 @@ int p4d_checkpoint__remove_old(const char *dir, uint32_t keep, p4d_error *err)
 	for (size_t i = 0; rc == 0 && keep && i + keep < list.count; i++) {
 		if (named && list.at[i] == best)
 			continue;
-		/* so that a half removed checkpoint does not look complete */
+		/* renamed first, so that a half removed checkpoint does not look complete */
 		if (p4d_checkpoint_path(dir, list.at[i], from, sizeof(from), err) < 0 ||
 		    p4d_checkpoint__join_path(to, err, "%s/%s%08" PRIu64, dir, old_prefix, list.at[i]) < 0)
 			rc = -1;
 		else if (rename(from, to) == 0)
 			remove_checkpoint(to);
-		else /* the name belongs to something else, which p4d must not remove */
+		else /* something else has this name, which p4d must not remove */
 			rc = set_aside(dir, list.at[i], err);
 	}
 	free(list.at);

@@ -46,7 +46,7 @@ static int fill_segment(const p4d_checkpoint_storage *storage, const p4d_segment
 	return 0;
 }
 
-/* Room for the largest shard; the caller frees. */
+/* A buffer for the largest shard, which the caller frees. */
 static float *shard_buffer(const p4d_checkpoint_storage *storage, p4d_error *err)
 {
 	uint64_t first, count, most = 1;
@@ -62,7 +62,7 @@ static float *shard_buffer(const p4d_checkpoint_storage *storage, p4d_error *err
 	return buffer;
 }
 
-/* If nothing is trained, only the master values. */
+/* The number of values per parameter to load: only the master copy if nothing is trained. */
 static unsigned states_of(const p4d_layout *layout)
 {
 	return layout->evaluates ? P4D_STATE_MASTER + 1 : p4d_optimizer_stored(p4d_optimizer_of(layout));
@@ -151,7 +151,7 @@ static int fetch_stored(void *context, p4d_state state, const p4d_weight_slice *
 	return p4d_checkpoint_reader__slice(context, state, slice, at, count, to, err);
 }
 
-/* Same layout: shards are restored as they were, including padding. */
+/* For the same layout: copies shards as they were, including padding. */
 static int copy_shards(p4d_checkpoint_reader *reader, const p4d_checkpoint_storage *storage, p4d_error *err)
 {
 	const p4d_checkpoint_map *map = p4d_checkpoint_reader__map(reader);
@@ -198,11 +198,11 @@ int p4d_checkpoint_load(const char *path, const p4d_checkpoint_storage *storage,
 	return rc;
 }
 
-/* What ranks exchange about an attempt. */
+/* What ranks tell each other about an attempt to load. */
 typedef struct attempt {
 	uint64_t step;
 	uint32_t found;
-	uint32_t code; /* p4d_code of this rank */
+	uint32_t code; /* p4d_code of this rank's error */
 	char text[480];
 } attempt;
 
@@ -228,7 +228,10 @@ static const attempt *failed(const attempt *all, uint32_t world)
 	return NULL;
 }
 
-/* All ranks try the checkpoint that rank 0 sees; on a network file system other ranks may see it later. */
+/*
+ * All ranks try the checkpoint that rank 0 finds, since on a network file system other ranks may see it
+ * later.
+ */
 static int try_below(const char *dir, uint64_t below, const p4d_checkpoint_storage *storage,
 		     const p4d_checkpoint_peers *peers, attempt *all, p4d_checkpoint_info *info,
 		     attempt *result, p4d_error *err)
@@ -275,7 +278,7 @@ int p4d_checkpoint_resume(const char *dir, const p4d_checkpoint_storage *storage
 		rc = try_below(dir, below, storage, peers, all, info, &result, err);
 		if (rc < 0 || !result.found || result.code == P4D_OK)
 			break;
-		/* a failure of memory or of the device says nothing about the checkpoint */
+		/* an error of memory or of the device says nothing about the checkpoint */
 		if (result.code != P4D_E_CHECKPOINT) {
 			rc = p4d_fail(err, (p4d_code)result.code, "%s", result.text);
 			break;

@@ -36,7 +36,10 @@ static holder own(void)
 	return h;
 }
 
-/* Empty words if it is not such a file, or not yet written. */
+/*
+ * Reads the holder from the lock's file. The words are empty if it is another kind of file, or not yet
+ * written.
+ */
 static holder read_holder(int fd)
 {
 	holder h = {.host = ""};
@@ -59,7 +62,7 @@ static bool is_before_requeue(const holder *theirs, const holder *mine)
 	       strcmp(theirs->restarts, mine->restarts) != 0;
 }
 
-/* If there is no room for this text, the lock is still valid. */
+/* Writes this run's name to the file. The lock is valid even if the disk has no space for that text. */
 static void write_holder(int fd, const holder *mine)
 {
 	char text[160];
@@ -70,7 +73,7 @@ static void write_holder(int fd, const holder *mine)
 		return;
 }
 
-/* The previous holder may have removed the file after it was opened here. */
+/* Whether the opened file is still the one at `path`, because the previous holder may have removed it. */
 static bool is_there(int fd, const char *path)
 {
 	struct stat here, there;

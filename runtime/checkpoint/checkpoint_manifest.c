@@ -14,7 +14,7 @@
 
 enum { MANIFEST_MAX = 64 << 20 };
 
-/* The part after the text that the manifest's own checksum covers. */
+/* The text that follows the part covered by the manifest's own checksum. */
 static const char ending[] = ",\n\"checksum\": \"";
 
 /*
@@ -104,7 +104,10 @@ static int read_whole(struct json_object *object, const char *key, int64_t max, 
 	return 0;
 }
 
-/* Checked before anything else is trusted. The end is fixed, so nothing can follow it. */
+/*
+ * Checks the checksum, before anything else in the text is trusted. Nothing can follow the ending, since it
+ * is fixed.
+ */
 static int check_text(const char *text, size_t size, p4d_error *err)
 {
 	const size_t tail = sizeof(ending) - 1 + 16 + strlen("\"\n}\n");
@@ -148,7 +151,7 @@ static int read_files(struct json_object *object, p4d_checkpoint_rank_file **fil
 	return 0;
 }
 
-/* Checkpoints older than the mask lack the key. */
+/* Reads a bool. Checkpoints that are older than the document mask do not have the key. */
 static int read_switch(struct json_object *object, const char *key, bool *on, p4d_error *err)
 {
 	char text[8] = "off";
@@ -161,7 +164,7 @@ static int read_switch(struct json_object *object, const char *key, bool *on, p4
 		   : p4d_fail(err, P4D_E_CHECKPOINT, "\"%s\" is neither \"on\" nor \"off\"", key);
 }
 
-/* For adapters only. */
+/* Reads the weights with which adapters were trained; only for adapters. */
 static int read_base(struct json_object *object, p4d_checkpoint_info *info, p4d_error *err)
 {
 	if (!json_object_object_get(object, "base"))
@@ -175,7 +178,7 @@ static int read_base(struct json_object *object, p4d_checkpoint_info *info, p4d_
 	return read_hex(object, "base_hash", &info->base_hash, err);
 }
 
-/* Members of runs that validate. */
+/* Reads the members that only runs with validation write. */
 static int read_best(struct json_object *object, p4d_checkpoint_info *info, p4d_error *err)
 {
 	if (!json_object_object_get(object, "best_step"))
@@ -207,7 +210,7 @@ static int read_object(struct json_object *object, p4d_checkpoint_info *info,
 	    read_hex(object, "seed", &info->seed, err) < 0 ||
 	    read_switch(object, "document_mask", &info->document_mask, err) < 0)
 		return -1;
-	/* older checkpoints lack this */
+	/* older checkpoints do not have this */
 	if (json_object_object_get(object, "samples") && read_hex(object, "samples", &info->samples, err) < 0)
 		return -1;
 	if (p4d_json_string(object, "update", info->update, sizeof(info->update), err) < 0 ||

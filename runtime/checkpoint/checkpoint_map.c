@@ -76,7 +76,7 @@ static int lay_out(p4d_checkpoint_map *map, const char *plan, p4d_error *err)
 
 	if (p4d_plan_read(plan, &request, err) < 0)
 		return -1;
-	/* plan lines that are older than the option */
+	/* plan lines that are older than the option have no value */
 	p4d_request_default(&request, P4D_CP_COMM, P4D_CP_P2P, P4D_BY_P4D);
 	map->vocab = (uint64_t)request.value[P4D_VOCAB];
 	return p4d_layout_build(&request, (uint64_t)request.value[P4D_NODES],
@@ -122,7 +122,7 @@ void p4d_checkpoint_map__close(p4d_checkpoint_map *map)
 	memset(map, 0, sizeof(*map));
 }
 
-/* Features in which architectures of the same sizes may differ. */
+/* Features in which models of the same sizes may differ. */
 static uint64_t norms_of(const p4d_layout *l)
 {
 	return 2 * (uint64_t)l->architecture->place + l->architecture->unit_norms;
@@ -216,8 +216,10 @@ bool p4d_checkpoint_map__same_model(const p4d_checkpoint_map *map, const p4d_che
 	return same_factors(a, b, err);
 }
 
-/* For stages with the same number of layers. On a GPU segments are layers, and tables may be separate
- * segments. */
+/*
+ * Whether two stages with the same number of layers have the same segments. On a GPU segments are layers, and
+ * tables may be separate segments.
+ */
 static bool same_segments(const p4d_layout *a, const p4d_layout *b)
 {
 	for (uint32_t stage = 0; stage < a->pp; stage++)
@@ -278,7 +280,10 @@ static bool holds(const p4d_weight_slice *slice, uint64_t row, uint64_t column)
 		(column >= slice->first_column && column - slice->first_column < slice->columns));
 }
 
-/* The hint is an index into the table, valid for any name: most calls continue where the last one ended. */
+/*
+ * The hint is an index into the table at which the search begins, because most calls continue where the last
+ * one ended; any value is valid.
+ */
 static const p4d_checkpoint_map_slice *find_holder(const p4d_checkpoint_map *map, const char *name,
 						   uint64_t row, uint64_t column, size_t *hint)
 {
@@ -316,7 +321,7 @@ int p4d_checkpoint_map__find(const p4d_checkpoint_map *map, const p4d_weight_sli
 	const uint64_t inside = (row - from->slice.first_row) * stored + left;
 	uint64_t some;
 	if (vector || (stored == width && from->slice.first_column == slice->first_column))
-		some = from->slice.rows * stored - inside; /* whole rows of both */
+		some = from->slice.rows * stored - inside; /* whole rows that both have */
 	else
 		some = width - at % width < stored - left ? width - at % width : stored - left;
 	p4d_checkpoint_map__flat(map, from->stage, from->tp, from->segment, from->slice.offset + inside,

@@ -7,11 +7,11 @@
 
 #include "checkpoint/checkpoint_internal.h"
 
-/* The file of a rank, opened when it is needed. */
+/* A rank's file, which is opened when it is first needed. */
 typedef struct rank_tensors {
 	p4d_safetensors *file; /* NULL: not opened yet */
 	const p4d_safetensors_tensor *state[P4D_MOST_STORED];
-	const uint8_t *checksums; /* checksums of blocks; not aligned */
+	const uint8_t *checksums; /* checksums of blocks, not aligned in memory */
 	uint64_t elements, blocks;
 	uint8_t *checked; /* (states, blocks) */
 } rank_tensors;
@@ -31,7 +31,7 @@ static int by_rank(const void *a, const void *b)
 	return left->rank < right->rank ? -1 : left->rank > right->rank;
 }
 
-/* File sizes are compared without reading the files, which detects truncation. */
+/* Compares file sizes, without reading the files, to detect truncated ones. */
 static int check_files(const p4d_checkpoint_reader *reader, p4d_error *err)
 {
 	char file[P4D_PATH];

@@ -10,7 +10,7 @@
 /* State of this rank's thread. Only rank 0 goes beyond WRITTEN. */
 typedef enum progress { IDLE, WRITING, WRITTEN, PUBLISHING, PUBLISHED, FAILED } progress;
 
-/* What ranks exchange. */
+/* What ranks tell each other in a poll. */
 typedef struct report {
 	uint32_t progress;
 	uint32_t owner;
@@ -26,13 +26,13 @@ struct p4d_checkpoint_saver {
 	p4d_checkpoint_peers peers;
 	float *staged;
 	int lock_fd;       /* rank 0: lock of the directory; -1: none */
-	uint64_t elements; /* 0: this rank owns none */
+	uint64_t elements; /* number of elements that this rank saves; 0: none */
 	bool active;       /* a checkpoint is in progress; equal on all ranks */
-	report *all;       /* (world) */
+	report *all;       /* (world) the ranks' reports */
 	p4d_checkpoint_rank_file *files;
 
 	pthread_t thread;
-	pthread_mutex_t lock; /* protects the following members */
+	pthread_mutex_t lock; /* protects the members below */
 	pthread_cond_t changed;
 	bool quit;
 	report mine;
@@ -182,7 +182,7 @@ static int prepare(p4d_checkpoint_saver *saver, const char *dir, p4d_error *err)
 	return 0;
 }
 
-/* Also a barrier: after it, no rank removes leftovers. */
+/* Exchanges the first errors of all ranks. It is also a barrier: after it, no rank removes leftovers. */
 static int agree(p4d_checkpoint_saver *saver, int rc, const p4d_error *why, p4d_error *err)
 {
 	report mine = {.progress = rc < 0 ? FAILED : IDLE, .code = rc < 0 ? (uint32_t)why->code : P4D_OK};
@@ -253,7 +253,7 @@ int p4d_checkpoint_saver_begin(p4d_checkpoint_saver *saver, const p4d_checkpoint
 		set_progress(saver, WRITING);
 		return 0;
 	}
-	/* the others learn of it at the next poll, like any failure */
+	/* the other ranks learn of the failure at the next poll */
 	pthread_mutex_lock(&saver->lock);
 	saver->mine.progress = FAILED;
 	saver->mine.code = (uint32_t)why.code;
@@ -278,7 +278,8 @@ static bool all_written(const report *all, uint32_t world)
 	return true;
 }
 
-/* On all ranks: after all have stopped, removes what they wrote, to make room on a full disk. */
+/* Runs on all ranks: when all have stopped, removes the files that they wrote, because the disk may be
+ * full. */
 static void give_up(p4d_checkpoint_saver *saver)
 {
 	saver->stop = true;

@@ -66,7 +66,7 @@ static int find_released(p4d_export *export, const p4d_checkpoint_info *info, p4
 		if (from[i][0] && p4d_released_find(from[i], &request, export->released,
 						    sizeof(export->released), &gone) == 0)
 			return 0;
-	export->released[0] = '\0'; /* the weights are complete without it */
+	export->released[0] = '\0'; /* the weights are complete without a tokenizer */
 	return 0;
 }
 

@@ -50,7 +50,10 @@ static int check_shape(const p4d_huggingface_weights *in, const p4d_safetensors_
 	return 0;
 }
 
-/* Files of the base model alone have names without a prefix that files of the whole model have. */
+/*
+ * Finds a tensor. Files of the base model alone have names without the prefix that they have in files of the
+ * whole model.
+ */
 const p4d_safetensors_tensor *p4d_huggingface__tensor(const p4d_huggingface_weights *in, const char *name)
 {
 	static const char prefix[] = "transformer.";
@@ -159,7 +162,7 @@ static uint64_t bytes_hash(const void *bytes, uint64_t count)
 	return p4d_hash_bytes(bytes, count);
 }
 
-/* Hashes its name, type and shape, and the beginning and end of its data. */
+/* Hashes a tensor's name, type and shape, and the beginning and end of its data. */
 static uint64_t tensor_hash(const p4d_safetensors_tensor *tensor)
 {
 	enum { BYTES = 4096 };

@@ -20,20 +20,20 @@
 
 typedef enum windows { WITHOUT_WINDOW, ANY_WINDOW, WITH_WINDOW } windows;
 
-/* A class of that library, and the models that it computes. */
+/* A class of the transformers library, and the models that it computes. */
 typedef struct architecture {
 	const char *name, *type;
 	int row;         /* of architectures.def */
 	unsigned biases; /* values of --bias */
 	int qk_norm;
 	windows window;
-	unsigned factors; /* options of factors that it has a field for */
-	bool gpt2;        /* its fields have names of their own */
-	bool switches;    /* has mlp_bias */
+	unsigned factors; /* options of factors for which the class has a field */
+	bool gpt2;        /* the class has GPT-2's names of fields */
+	bool switches;    /* the class has the field mlp_bias */
 } architecture;
 
 #define ROW(architecture_) .row = P4D_ARCHITECTURE_##architecture_
-/* Classes for rows that differ only in defaults of options. */
+/* Classes for rows of architectures.def that differ only in defaults of options. */
 #define LIKE_LLAMA(architecture_) \
 	{"Qwen3ForCausalLM", \
 	 "qwen3", \
@@ -139,7 +139,7 @@ static void add_numbers(struct json_object *to, const p4d_request *r, const arch
 	};
 	const int64_t positions = p4d_is_set(r, P4D_MAX_SEQ_LEN) ? r->value[P4D_MAX_SEQ_LEN] : 0,
 		      length = r->value[P4D_SEQ_LEN];
-	/* a table of learned positions has as many rows as the longer of both */
+	/* a table of learned positions has as many rows as the larger of both numbers */
 	const int64_t longest = positions && (positions > length || !of->gpt2) ? positions : length;
 
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
@@ -151,7 +151,7 @@ static void add_numbers(struct json_object *to, const p4d_request *r, const arch
 	add(to, "tie_word_embeddings", json_object_new_boolean(r->value[P4D_TIED] != 0));
 }
 
-/* In Qwen's models the layers from a number on have the window, and only if a switch is on. */
+/* In Qwen's models only the layers from a number on have the window, and only if a switch is on. */
 static void add_window(struct json_object *to, const p4d_request *r, const architecture *of)
 {
 	if (!is_windowed(r))
@@ -209,7 +209,7 @@ static void add_factors(struct json_object *to, const p4d_request *r, const p4d_
 		add_decimal(to, "rope_local_base_freq", (double)a->window_theta);
 }
 
-/* 1 for each layer that rotates, 0 for those that do not. */
+/* Adds no_rope_layers: 1 for each layer that rotates, 0 for those that do not. */
 static void add_rotations(struct json_object *to, const p4d_layout *l)
 {
 	struct json_object *list = json_object_new_array();
@@ -220,7 +220,7 @@ static void add_rotations(struct json_object *to, const p4d_layout *l)
 	add(to, "no_rope_layer_interval", json_object_new_int64(l->architecture->unrotated_every));
 }
 
-/* Fields in which the model differs from Llama. */
+/* Adds the fields in which the model differs from Llama. */
 static void add_own(struct json_object *to, const p4d_request *r, const p4d_rope *rope,
 		    const architecture *of)
 {
@@ -315,7 +315,7 @@ int p4d_huggingface__write_adapter_config(const char *path, const p4d_layout *la
 
 	add_text(config, "peft_type", "LORA");
 	add_text(config, "task_type", "CAUSAL_LM");
-	/* a path as it was typed is meaningless elsewhere; a name in the hub is not */
+	/* a path that the user typed means nothing on other machines; a name in the hub does */
 	add_text(config, "base_model_name_or_path",
 		 info->released[0] && !strstr(info->released, "/models--") ? info->released : info->base);
 	add(config, "inference_mode", json_object_new_boolean(1));

@@ -15,7 +15,8 @@ enum { AT_ONCE = 1 << 18 }; /* number of elements converted at a time */
 typedef struct export
 {
 	p4d_checkpoint_reader *reader;
-	/* adapters are merged into these weights; files NULL: the checkpoint is written unchanged */
+	/* adapters are merged into these weights; files NULL: there are no adapters, and the checkpoint is
+	 * written unchanged */
 	p4d_huggingface_weights base;
 	p4d_quantized_base quantized;
 	p4d_adapter_values adapter;
@@ -23,11 +24,11 @@ typedef struct export
 	p4d_checkpoint_map model; /* map of the merged model */
 	const char *directory, *stem;
 	p4d_safetensors_type type;
-	p4d_safetensors_tensor *tensor; /* (count) of the whole model */
-	p4d_weight_slice *whole;        /* (count) each as one slice; for a fused one, its first part */
-	p4d_file_tensor *file_tensor;   /* (count) as in files */
+	p4d_safetensors_tensor *tensor; /* (count) the tensors of the whole model */
+	p4d_weight_slice *whole; /* (count) each tensor as one slice; for a joined tensor, its first part */
+	p4d_file_tensor *file_tensor; /* (count) each tensor in the files */
 	const p4d_checkpoint_map *map;
-	uint32_t *file; /* (count) number of its file */
+	uint32_t *file; /* (count) index of each tensor's file */
 	const char **names, **files;
 	char(*file_name)[48]; /* (count) */
 	size_t count;
@@ -98,7 +99,7 @@ static p4d_safetensors_tensor tensor_of(const export *out, const p4d_weight_slic
 	return y;
 }
 
-/* Every tensor once, distributed over files in order. The map is sorted by name. */
+/* Lists every tensor once and distributes them over files in order. The map is sorted by name. */
 static int list_tensors(export *out, uint64_t file_bytes, p4d_error *err)
 {
 	uint64_t used = 0;
@@ -112,7 +113,7 @@ static int list_tensors(export *out, uint64_t file_bytes, p4d_error *err)
 		*whole = whole_of(&out->map->slice[i].slice);
 		p4d_file_tensor *of_file = &out->file_tensor[out->count];
 		*of_file = p4d_huggingface__file_tensor(&out->map->layout, whole);
-		if (of_file->first) /* another part represents all of them */
+		if (of_file->first) /* it is part of a joined tensor, which another part represents */
 			continue;
 		p4d_safetensors_tensor *tensor = &out->tensor[out->count];
 		*tensor = tensor_of(out, whole, of_file);
@@ -158,7 +159,7 @@ static int read_values(export *out, const p4d_weight_slice *whole, uint64_t at, 
 	return p4d_adapter__add(&out->adapter, out->reader, out->scale, whole, at, count, out->values, err);
 }
 
-/* Numbers in the type of the file. */
+/* Converts numbers to the file's type and writes them. */
 static int write_values(export *out, p4d_safetensors_writer *writer, const float *values, uint64_t count,
 			p4d_error *err)
 {
@@ -179,7 +180,7 @@ static int write_values(export *out, p4d_safetensors_writer *writer, const float
 	return 0;
 }
 
-/* A part of a tensor in memory, at its place. */
+/* Reads a part of a tensor into its place in memory. */
 static int read_part(export *out, float *to, const p4d_weight_slice *part, const p4d_file_tensor *file,
 		     p4d_error *err)
 {
@@ -198,8 +199,10 @@ static int read_part(export *out, float *to, const p4d_weight_slice *part, const
 	return 0;
 }
 
-/* A tensor that files have transposed, and perhaps joined, complete in memory: some MiB in models of this
- * kind. */
+/*
+ * Writes a tensor that files have transposed, and perhaps joined. It is assembled in memory: some MiB in
+ * models of this kind.
+ */
 static int write_assembled(export *out, p4d_safetensors_writer *writer, size_t number, p4d_error *err)
 {
 	const p4d_weight_slice *first = &out->whole[number];
@@ -249,7 +252,7 @@ static int write_rows(export *out, p4d_safetensors_writer *writer, const p4d_wei
 	return 0;
 }
 
-/* Parts below each other: one after the other. */
+/* Writes a joined tensor whose parts are below each other: one part after the other. */
 static int write_joined(export *out, p4d_safetensors_writer *writer, size_t number, p4d_error *err)
 {
 	for (uint64_t row = 0; row < out->file_tensor[number].rows;) {
@@ -339,7 +342,7 @@ static int open_export(export *out, const char *checkpoint, p4d_checkpoint_info 
 	return p4d_checkpoint_reader__open(&out->reader, checkpoint, info, err);
 }
 
-/* All tensors of a map. */
+/* Writes all tensors of a map. */
 static int write_weights(export *out, const p4d_checkpoint_map *map, uint64_t file_bytes, p4d_error *err)
 {
 	out->map = map;

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The parts of a matrix in a file, one below the other. */
+/* The matrices that one matrix in a file consists of, one below the other. */
 typedef enum joined { ALONE, QUERY_KEY_VALUE, GATE_UP } joined;
 
 /* A module inside or outside of layers: p4d's name, and the name in files. */
@@ -40,8 +40,8 @@ static const module phi3[] = {
 static const struct naming {
 	const module *modules;
 	size_t count;
-	const char *model, *layers; /* instead of "" and "model.layers." */
-	bool transposes;            /* matrices are stored (in, out) */
+	const char *model, *layers; /* these replace "" and "model.layers." */
+	bool transposes;            /* the files store matrices as (in, out) */
 } namings[] = {
     [P4D_MODULES_LLAMA] = {NULL, 0, "", "model.layers.", false},
     [P4D_MODULES_GPT2] = {gpt2, sizeof(gpt2) / sizeof(*gpt2), "transformer.", "h.", true},
@@ -80,7 +80,7 @@ static const module *module_of(const struct naming *of, const char *inside, cons
 	return NULL;
 }
 
-/* The row at which a part of a joined matrix begins, and its number of rows. */
+/* Sets the row at which a part of a joined matrix begins, and its number of rows. */
 static void place(const p4d_layout *l, const module *m, p4d_file_tensor *y)
 {
 	const uint64_t q = l->heads * l->head_dim, kv = l->kv_heads * l->head_dim;

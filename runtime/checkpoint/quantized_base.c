@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Released weights in the form in which adapters were trained with them: quantized and expanded again. */
+/* Computes released weights as adapters were trained with them: quantized, then expanded again. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,17 +22,18 @@ static unsigned layer_of(const char *name)
 	return P4D_ADAPTED_LAYERS;
 }
 
-/* The tensor that is quantized together: slices of the model, one after the other. */
+/* The slices of the model that are quantized together as one tensor, one after the other. */
 typedef struct whole_tensor {
 	const p4d_checkpoint_map_slice *part[3];
 	unsigned count;
-	uint64_t elements, before; /* before: elements of parts before the requested one */
+	uint64_t elements,
+	    before; /* number of elements; before: number of elements of parts before the requested one */
 } whole_tensor;
 
 static whole_tensor tensor_of(const p4d_checkpoint_map *model, const char *name, unsigned layer)
 {
 	const p4d_architecture *a = model->layout.architecture;
-	/* query, key and value, or gate and up, that are one matrix */
+	/* whether query, key and value, or gate and up, are one matrix */
 	const bool first = layer < 3 && a->fused_qkv, second = (layer == 4 || layer == 5) && a->fused_gate_up;
 	const int stem = (int)(strlen(name) - strlen(p4d_weights_adapted_name(layer)) - strlen(".weight"));
 	const unsigned begin = first ? 0 : second ? 4 : layer;

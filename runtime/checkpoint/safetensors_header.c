@@ -54,7 +54,7 @@ static int by_place(const void *a, const void *b)
 
 	if (left->data != right->data)
 		return (const uint8_t *)left->data < (const uint8_t *)right->data ? -1 : 1;
-	/* an empty tensor has the same offset as the next one */
+	/* an empty tensor has the same offset as the tensor after it, and comes first */
 	return left->bytes < right->bytes ? -1 : left->bytes > right->bytes;
 }
 
@@ -86,7 +86,7 @@ static struct json_object *member_of(struct json_object *object, const char *key
 	return member;
 }
 
-/* json-c clamps numbers that are too large or negative. */
+/* Reads a size. json-c clamps numbers that are too large or negative, so these are refused. */
 static bool size_at(struct json_object *array, size_t i, uint64_t *size)
 {
 	struct json_object *number = json_object_array_get_idx(array, i);
@@ -154,7 +154,7 @@ static int read_place(const p4d_safetensors_shard *shard, struct json_object *ob
 	return 0;
 }
 
-/* NULL if missing. */
+/* The value of a key in the metadata; NULL: the key is missing. */
 static const char *metadata_of(const p4d_safetensors_shard *shard, const char *key)
 {
 	struct json_object *metadata = member_of(shard->header, "__metadata__", json_type_object);
@@ -194,7 +194,7 @@ static int read_tensor(p4d_safetensors_shard *shard, const char *name, struct js
 	return 0;
 }
 
-/* The tensors must cover the data, in some order, without holes and without overlaps. */
+/* Checks that the tensors cover all data, in some order, without gaps and overlaps. */
 static int check_cover(p4d_safetensors_shard *shard, p4d_error *err)
 {
 	const uint8_t *at = shard->file.data + shard->header_bytes,

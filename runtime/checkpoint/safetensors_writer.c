@@ -13,16 +13,16 @@
 /* A tensor being written. */
 typedef struct file_part {
 	uint64_t bytes;
-	char *digits; /* where its checksum stands in the header */
+	char *digits; /* address of its checksum's digits in the header */
 } file_part;
 
 struct p4d_safetensors_writer {
 	p4d_new_file file;
-	uint8_t *header; /* length and text, blanks at its end */
+	uint8_t *header; /* length and text of the header, with blanks at its end */
 	uint64_t header_bytes;
 	file_part *part;
 	size_t parts, at;
-	uint64_t left; /* rest of part[at] */
+	uint64_t left; /* number of bytes of part[at] that are not yet written */
 	XXH3_state_t *state;
 };
 
@@ -33,7 +33,7 @@ static int no_memory(p4d_error *err)
 	return p4d_fail(err, P4D_E_NO_MEMORY, "no memory to write tensors");
 }
 
-/* Checksums are known only after the data, so the header has room for their digits. */
+/* Writes the metadata with room for the digits of checksums, which are known only after the data. */
 static void put_metadata(p4d_text *out, const p4d_safetensors_tensor *tensors, size_t count,
 			 const char *const *metadata, size_t *place)
 {

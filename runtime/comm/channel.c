@@ -27,7 +27,7 @@ static size_t stream_read(p4d_world *w, p4d_peer *peer, unsigned channel, void *
 	return p4d_tcp__receive(w, peer, &peer->in[channel], data, bytes);
 }
 
-/* True when all messages of this channel were sent. */
+/* Sends what fits. True: all messages of this channel were sent. */
 static bool push(p4d_world *w, p4d_out *out)
 {
 	while (out->done < out->next) {

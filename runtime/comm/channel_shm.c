@@ -8,14 +8,14 @@
 #include "base/wide.h"
 #include "comm/node.h"
 
-/* Maximum share of each rank's address space for a node's shared memory. */
+/* Maximum part of a rank's address space for its node's shared memory, in bytes. */
 static const uint64_t ADDRESSES = (uint64_t)1 << 40;
 
 typedef struct p4d_shm_entry {
 	_Alignas(64) _Atomic uint64_t signature; /* 0: free */
 } p4d_shm_entry;
 
-/* sleep flags, group entries, their lines, slots, rings */
+/* the order in memory: sleep flags, group entries, the groups' lines, slots, rings */
 static size_t entries_at(uint32_t n)
 {
 	return n * sizeof(p4d_eventfd);
@@ -23,7 +23,7 @@ static size_t entries_at(uint32_t n)
 
 static size_t lines_at(uint32_t n)
 {
-	/* aligned for lines */
+	/* aligned for the lines that follow */
 	return (entries_at(n) + P4D_NODE_GROUPS * sizeof(p4d_shm_entry) + 127) / 128 * 128;
 }
 
@@ -46,7 +46,7 @@ static size_t bytes_of(uint32_t n, size_t ring_bytes)
 
 void p4d_shm__size(p4d_comm_node *node, uint64_t message_bytes)
 {
-	/* each with its header */
+	/* room for two messages, each with its header */
 	const uint64_t two = message_bytes < ADDRESSES / 4 ? 2 * (message_bytes + 64) : ADDRESSES;
 
 	node->ring_bytes = P4D_RING_BYTES;
@@ -104,7 +104,7 @@ void p4d_shm__wake(const p4d_comm_node *node, uint32_t index)
 /* Small enough that one chunk is copied out while the next one is copied in. */
 enum { CHUNK_BYTES = P4D_RING_BYTES / 4 };
 
-/* The place of byte `count` of the stream, and how many bytes follow contiguously. */
+/* The address of byte `count` of the stream; *room: how many bytes follow contiguously. */
 static uint8_t *place_of(const p4d_comm_node *node, p4d_shm_ring *ring, uint64_t count, size_t *room)
 {
 	uint64_t origin = atomic_load_explicit(&ring->origin, memory_order_relaxed);

@@ -13,7 +13,7 @@
 #include "comm/events.h"
 #include "comm/world.h"
 
-/* A connection failed. The control connections will give a better reason, at most a moment later. */
+/* Call it if a connection failed. At most a moment later, the control connections show a better reason. */
 static void lost(p4d_world *w, const p4d_peer *peer, int reason)
 {
 	char text[96];
@@ -72,7 +72,7 @@ size_t p4d_tcp__receive(p4d_world *w, const p4d_peer *peer, p4d_in *in, void *da
 	ssize_t n = recv(in->fd, data, bytes, MSG_DONTWAIT);
 	if (n > 0)
 		return (size_t)n;
-	if (n == 0) /* its control connection shows whether that rank left or died */
+	if (n == 0) /* the rank's control connection shows whether it left or died */
 		p4d_events__take(w, 0);
 	else if (!would_block())
 		lost(w, peer, errno);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Collectives among ranks of one node. Data passes through slots, one chunk at a time. Every member publishes
- * its progress with chunk k of the group on its line: at step 3k+1 its data is in its slot; at 3k+2 its share
- * of the result is; at 3k+3 it no longer reads any slot of this chunk. Members wait only for each other's
- * steps, and every line has one writer. A rank alternates between two slots for all groups, so that it can
- * fill one while others still read the other. Before it reuses a slot, it waits for the readers of that
- * slot's last use.
+ * Collectives among ranks of one node. Data passes through slots, one chunk at a time. Every member has a
+ * line in shared memory, which only it writes. There it publishes its progress with chunk k of the group:
+ * step 3k+1 means that its data is in its slot; 3k+2 that its share of the result is; 3k+3 that it no longer
+ * reads any slot of this chunk. Members wait only for each other's steps. A rank alternates between two slots
+ * for all groups, so that it can fill one while others still read the other. Before it reuses a slot, it
+ * waits for the readers of that slot's last use.
  */
 #include <string.h>
 
@@ -15,14 +15,14 @@
 #include "comm/sum.h"
 
 enum { STEPS = 3, IN_SLOT = 1, REDUCED = 2, DONE = 3 };
-/* Up to this size every member sums everything: one synchronization instead of two. */
+/* Up to this size every member sums all elements, which needs one synchronization instead of two. */
 enum { SMALL_BYTES = 4096 };
 
 typedef struct p4d_slice {
 	p4d_group *group;
 	const p4d_collective *call;
 	uint64_t number, signature;
-	uint8_t *slot; /* this rank's; NULL: none taken */
+	uint8_t *slot; /* this rank's slot; NULL: it has not taken one */
 	unsigned which;
 } p4d_slice;
 

@@ -59,7 +59,7 @@ static int take_whole(const p4d_wire *x, uint32_t member, void *data, uint64_t b
 	return take(x, member, bytes) < 0 ? -1 : take_data(x, member, data, bytes);
 }
 
-/* to (count) = sum of `own` and of a message of count elements from each of the others; to may be own */
+/* to (count) = `own` plus a message of count elements from each other member; `to` may be `own` */
 static int sum_messages(const p4d_wire *x, void *to, const void *own, uint64_t count)
 {
 	p4d_group *g = x->group;

@@ -47,7 +47,7 @@ static void tell(const p4d_world *w, p4d_notice_kind kind, const char *text)
 	p4d_notice notice = {.magic = P4D_NOTICE, .kind = kind};
 
 	snprintf(notice.text, sizeof(notice.text), "%s", text);
-	/* a rank that does not look gets at most three, which fit in any socket buffer */
+	/* a rank that does not read gets at most three of these messages, which fit in any socket buffer */
 	for (uint32_t r = 0; r < w->size; r++)
 		if (w->peers[r].control >= 0)
 			send(w->peers[r].control, &notice, sizeof(notice), MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -190,7 +190,7 @@ static void accept_all(p4d_world *w)
 			g->fd = -1;
 			continue;
 		}
-		read_hello(w, at); /* its hello has mostly arrived already */
+		read_hello(w, at); /* the hello has mostly arrived together with the connection */
 	}
 }
 
@@ -217,7 +217,7 @@ void p4d_events__take(p4d_world *w, int timeout)
 			if (read(w->node.eventfds[w->node.index], &count, sizeof(count)) < 0)
 				break; /* already drained */
 			break;
-		default: /* data connections: every rank that waits for one tries it */
+		default: /* data connections: every rank that waits for one reads it itself */
 			break;
 		}
 	}

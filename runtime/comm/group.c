@@ -6,7 +6,7 @@
 #include "comm/channel_shm.h"
 #include "comm/transport.h"
 
-/* Counts how often this rank has opened the same list. */
+/* Counts how often this rank has opened a group with this list of ranks. */
 static int count_opened(p4d_world *w, uint64_t list, uint64_t *times, p4d_error *err)
 {
 	*times = 0;
@@ -69,7 +69,7 @@ int p4d_group_open(p4d_group **group, p4d_world *w, const uint32_t *ranks, uint3
 		p4d_group_close(g);
 		return -1;
 	}
-	/* the same on all members without communication */
+	/* all members compute the same signature without communication */
 	signature = p4d_wire__hash(signature, &times, sizeof(times)) | 1;
 	g->id = (uint32_t)(signature >> 32) << 8;
 	if (on_node && count > 1) {
@@ -111,7 +111,7 @@ static int check_channel(p4d_group *g, uint32_t member, unsigned channel, p4d_er
 	return p4d_world_check(g->world, err);
 }
 
-/* Data on a device, to or from another rank. */
+/* Whether this is data on a device, to or from another rank. */
 static bool on_device(const p4d_group *g, uint32_t member)
 {
 	return g->transport && member != g->index;

@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "comm/wire.h"
 
-/* Any user can take an abstract name, so there are several. */
+/* Number of abstract names to try, because any user can take one of them. */
 enum { NAMES = 8 };
 
 static socklen_t name_of(struct sockaddr_un *name, const p4d_ranks *ranks, int number)
@@ -62,15 +62,15 @@ void p4d_local_key__hand_out(int listener, const p4d_ranks *ranks)
 	int fd;
 
 	while ((fd = p4d_wire__accept(listener)) >= 0) {
-		/* these few bytes always fit in an empty socket; a process that went away will be missed
-		 * as a rank */
+		/* these few bytes always fit in an empty socket; if a process went away, the rendezvous
+		 * reports its rank as missing */
 		if (p4d_wire__same_user(fd))
 			(void)!send(fd, &ranks->key, sizeof(ranks->key), MSG_DONTWAIT | MSG_NOSIGNAL);
 		close(fd);
 	}
 }
 
-/* 1: got it, 0: not there (yet) */
+/* Asks for the key at one name. 1: got it, 0: no process answers (yet). */
 static int ask(p4d_ranks *ranks, int number, double deadline)
 {
 	struct sockaddr_un name;

@@ -218,7 +218,7 @@ static int distribute(p4d_world *w, const p4d_rendezvous *m, int *fds, double de
 	memcpy(fds + 1, node->eventfds, node->count * sizeof(int));
 	for (uint32_t i = 1; !rc && i < node->count; i++) {
 		p4d_hello hello = node_hello(w, w->rank, node->ranks[i]);
-		/* if one has ended, its control connection will show it */
+		/* if a rank has ended, its control connection will show it */
 		send_with(links[i], &hello, fds, node->count + 1);
 	}
 	for (uint32_t i = 1; i < node->count; i++)
@@ -250,7 +250,7 @@ static int request_memory(p4d_world *w, int *fds, double deadline, p4d_error *er
 	} else if ((rc = await(w, fd, deadline)) < 0) {
 		p4d_events__error(w, err);
 	} else if (!rc || receive_with(fd, &reply, fds, node->count + 1) < 0) {
-		/* the notice of its end may be in flight */
+		/* the notice that this rank has ended may be in flight */
 		p4d_events__take(w, 200);
 		rc = w->failed ? p4d_events__error(w, err)
 			       : p4d_fail(err, P4D_E_RANK, "%s did not send its node's shared memory",
@@ -325,7 +325,7 @@ int p4d_node__open(p4d_world *w, const p4d_rendezvous *m, const p4d_ranks *ranks
 		if (request_memory(w, fds, deadline, err) < 0)
 			return -1;
 	} else {
-		/* the name shows in /proc/PID/maps only */
+		/* the name is visible only in /proc/PID/maps */
 		snprintf(name, sizeof(name), "p4d-%s-%u", ranks->session, w->peers[w->rank].member.node);
 		fds[0] = memfd_create(name, MFD_CLOEXEC);
 		if (fds[0] < 0 || ftruncate(fds[0], (off_t)node->bytes) < 0) {

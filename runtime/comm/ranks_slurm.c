@@ -14,7 +14,7 @@
 #include "comm/comm.h"
 #include "comm/wire.h"
 
-/* Below Linux's ephemeral ports. */
+/* Ports below Linux's ephemeral ports. */
 enum { FIRST_PORT = 20000, END_PORT = 32000, PORTS = 8, KEY_DIGITS = 32 };
 
 int p4d_ranks_local(p4d_ranks *ranks, uint32_t size, p4d_error *err)
@@ -39,7 +39,7 @@ int p4d_ranks_local(p4d_ranks *ranks, uint32_t size, p4d_error *err)
 
 typedef char *(*p4d_lookup)(const char *name);
 
-/* Empty counts as unset. */
+/* A variable's value; an empty one counts as unset. */
 static const char *value(p4d_lookup variable, const char *name)
 {
 	const char *text = variable(name);
@@ -153,7 +153,7 @@ static int where(p4d_ranks *ranks, p4d_lookup variable, uint32_t nodes, p4d_erro
 	return 0;
 }
 
-/* Exactly as many digits as a key has, in the first `length` bytes of text. */
+/* Reads a key: exactly as many hexadecimal digits as a key has, in the first `length` bytes of text. */
 static bool key_from(p4d_comm_key *key, const char *text, size_t length)
 {
 	char digits[17] = "";
@@ -248,7 +248,7 @@ int p4d_ranks_from_slurm(p4d_ranks *ranks, char *(*variable)(const char *name), 
 
 /* ---- torchrun and mpirun ---- */
 
-/* Variables of a launcher; run: identifies one run. */
+/* Environment variables of a launcher; run: the one that identifies a run. */
 typedef struct rank_launcher {
 	const char *rank, *size, *local_rank, *local_size, *run;
 } rank_launcher;
@@ -298,7 +298,7 @@ bool p4d_ranks_begin_here(char *(*variable)(const char *name))
 	return !rank || !strcmp(rank, "0");
 }
 
-/* Ranks of a node share memory, so it must be known which ranks these are. */
+/* Ranks of a node share memory, so a rank must know which ranks are on its node. */
 static int place_on_node(p4d_ranks *ranks, p4d_lookup variable, const rank_launcher *by, uint32_t *nodes,
 			 p4d_error *err)
 {
@@ -351,7 +351,7 @@ static int meet_at_master(p4d_ranks *ranks, p4d_lookup variable, uint32_t nodes,
 	return 0;
 }
 
-/* The same in all ranks of a run, and different in the next run. */
+/* The session's name is the same in all ranks of a run, and differs in the next run. */
 static void name_session(p4d_ranks *ranks, p4d_lookup variable, const rank_launcher *by)
 {
 	const char *const parts[] = {by->run, "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RESTART_COUNT"};

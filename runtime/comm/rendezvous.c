@@ -39,7 +39,8 @@ bool p4d_rendezvous__is_loopback(const char *host)
 
 	if (!strcmp(host, "localhost"))
 		return true;
-	/* not a name that /etc/hosts maps to 127.0.1.1, because it resolves to another address elsewhere */
+	/* do not use a name that /etc/hosts maps to 127.0.1.1, because it resolves to another address
+	 * elsewhere */
 	if (strspn(host, "0123456789.") != length && !strchr(host, ':'))
 		return false;
 	return p4d_wire__address_resolve(&address, 1, host) == 1 && p4d_wire__address_text(&address, text) &&
@@ -47,9 +48,9 @@ bool p4d_rendezvous__is_loopback(const char *host)
 }
 
 /*
- * Addresses of rank 0; 0 if neither host nor other_host resolves. If its name means loopback, as it does on
- * its own host with many an /etc/hosts, uses the address towards other_host; loopback only if there is no
- * such address.
+ * Fills rank 0's addresses and returns their number; 0: neither host nor other_host resolves. On rank 0's own
+ * host, /etc/hosts often maps its name to loopback. Then it uses the address from which other_host is
+ * reached; loopback only if there is no such address.
  */
 static int addresses_of(p4d_wire_address *addresses, int most, const p4d_ranks *ranks)
 {
@@ -124,7 +125,7 @@ static int listen_on_ports(const p4d_wire_address *address, const p4d_ranks *ran
 	return fd;
 }
 
-/* Rank 0's listener. */
+/* Opens rank 0's listening socket. */
 static int open_host(p4d_rendezvous *m, const p4d_ranks *ranks, p4d_error *err)
 {
 	p4d_wire_address at[ADDRESSES];
@@ -136,7 +137,7 @@ static int open_host(p4d_rendezvous *m, const p4d_ranks *ranks, p4d_error *err)
 		m->listener = listen_on_ports(&at[i], ranks);
 		reason = errno;
 	}
-	/* the address that others know is translated on the way (NAT) */
+	/* NAT translates the address that others know, so this host does not have it */
 	if (m->listener < 0 && reason == EADDRNOTAVAIL && ranks->other_host[0] &&
 	    p4d_wire__address_toward(&at[0], ranks->other_host))
 		m->listener = listen_on_ports(&at[0], ranks);
@@ -164,7 +165,10 @@ static void note(p4d_attempt *attempt, const p4d_wire_address *where, p4d_cause 
 	attempt->cause = cause;
 }
 
-/* Connects to one address: the connection, with the listener open and *join sent; or -1 and why in *last. */
+/*
+ * Connects to one address, opens this rank's listener and sends *join. Returns the connection; -1 with the
+ * reason in *last.
+ */
 static int send_join(p4d_rendezvous *m, p4d_join *join, const p4d_ranks *ranks, const p4d_wire_address *to,
 		     double deadline, p4d_attempt *last)
 {
@@ -230,7 +234,7 @@ static int take_table(p4d_rendezvous *m, int fd, const p4d_wire_address *to, con
 		return p4d_fail(err, P4D_E_RANK, "lost rank 0 at %s while it sent the table of ranks",
 				ranks->host);
 	m->secret = answer.secret;
-	/* the address that it knows of itself may not be reachable from here */
+	/* this host may not be able to reach the address that rank 0 knows of itself */
 	p4d_wire__address_remote(&m->members[0].address, fd);
 	return 1;
 }
@@ -254,7 +258,7 @@ static int join_host(p4d_rendezvous *m, const p4d_ranks *ranks, double deadline,
 			int fd = send_join(m, &join, ranks, to, deadline, &last);
 			if (fd < 0)
 				continue;
-			/* rank 0 reports at its deadline, so it gets time to say who is missing */
+			/* rank 0 reports at its deadline, so wait longer for it to say who is missing */
 			int n = take_table(m, fd, to, &join, ranks, deadline + 2, &last, err);
 			if (n > 0) {
 				m->control[0] = fd;

@@ -14,10 +14,10 @@
 
 /* Maximum number of connections without a complete join, which may be other programs'. */
 enum { PENDING = 64 };
-static const double PENDING_SECONDS = 5; /* until a silent one is dropped */
+static const double PENDING_SECONDS = 5; /* seconds until a silent connection is dropped */
 
 typedef struct p4d_pending_connection {
-	int fd; /* -1: free */
+	int fd; /* -1: the entry is free */
 	double since;
 	uint64_t challenge;
 	size_t got;
@@ -28,10 +28,12 @@ typedef struct p4d_rendezvous_server {
 	p4d_rendezvous *rendezvous;
 	const p4d_ranks *ranks;
 	p4d_pending_connection pending[PENDING];
-	struct pollfd *polled; /* the listener, the key's socket, pending connections, then the ranks */
+	struct pollfd *polled; /* the listening socket, the key's socket, pending connections, then the ranks'
+				  connections */
 	uint64_t *nonce;       /* from each rank's join */
 	uint32_t present;
-	char refused[P4D_ADDRESS_TEXT]; /* the last with another key, "": none */
+	char refused[P4D_ADDRESS_TEXT]; /* address of the last process that was refused because it had another
+					   key; "": none */
 } p4d_rendezvous_server;
 
 static void drop(p4d_pending_connection *c)
@@ -158,7 +160,8 @@ static int missing(p4d_rendezvous_server *server, p4d_error *err)
 }
 
 /*
- * A rank that joined sends nothing until it has the table. So if its connection is readable, it has closed.
+ * A rank that joined sends nothing until it has the table. So if its connection is readable, the rank has
+ * closed it.
  */
 static int gone(p4d_rendezvous_server *server, uint32_t rank, p4d_error *err)
 {
@@ -193,7 +196,8 @@ static int gather(p4d_rendezvous_server *server, double deadline, p4d_error *err
 			of_ranks[r] = (struct pollfd){.fd = m->control[r], .events = POLLIN};
 		const int ready =
 		    poll(server->polled, 2 + PENDING + size, (int)fmin(ceil(1e3 * (deadline - now)), 1e3));
-		if (ready < 0 && errno == EINVAL) { /* more than the process may open */
+		if (ready < 0 &&
+		    errno == EINVAL) { /* more entries than the number of files that the process may open */
 			p4d_fail(err, P4D_E_RANK,
 				 "the limit on open files (ulimit -n) of rank 0 (%s) is too low for %u ranks",
 				 m->members[0].name, size);
@@ -241,7 +245,7 @@ int p4d_rendezvous__serve(p4d_rendezvous *rendezvous, const p4d_ranks *ranks, do
 		rc = p4d_fail(&why, P4D_E_NO_MEMORY, "no memory for %u ranks", ranks->size);
 	else if (p4d_wire__random(&rendezvous->secret, sizeof(rendezvous->secret)) < 0)
 		rc = p4d_fail(&why, P4D_E_IO, "the system provides no random numbers: %s", strerror(errno));
-	/* the secret is sent in the clear: with the key it makes the MAC of later connections */
+	/* the secret is sent in clear text, but the MAC of later connections also needs the key */
 	if (!rc && (rc = gather(&server, deadline, &why)) < 0)
 		answer_all(&server, &why);
 	else if (!rc)

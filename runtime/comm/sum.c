@@ -6,7 +6,7 @@
 
 #include "base/vector.h"
 
-enum { TILE = 1024 }; /* elements whose sum stays in L1 */
+enum { TILE = 1024 }; /* number of elements whose sum stays in the L1 cache */
 
 size_t p4d_sum__width(p4d_dtype type)
 {
@@ -97,7 +97,7 @@ void p4d_sum__load(void *sum, const void *from, uint64_t count, p4d_dtype type)
 		memcpy(sum, from, count * width);
 }
 
-/* to = a and b, of FP32 or FP64; to may be one of them */
+/* to = the reduction of a and b, which are FP32 or FP64; `to` may be a or b */
 static void combine(void *to, const void *a, const void *b, uint64_t count, p4d_dtype type, p4d_reduction how)
 {
 	if (type == P4D_DT_FP32 && how == P4D_SUM)
@@ -145,7 +145,7 @@ void p4d_sum__combine(void *to, const void *const *from, uint32_t operands, uint
 			p4d_sum__store(result, sum, n, type);
 			continue;
 		}
-		/* saves copying the first operand and the last sum */
+		/* starting with two operands saves copies of the first operand and of the last sum */
 		for (uint32_t t = 1; t < operands; t++) {
 			void *next = t + 1 < operands ? (void *)sum : result;
 			combine(next, before, (const uint8_t *)from[t] + offset, n, type, how);

@@ -193,7 +193,7 @@ bool p4d_wire__address_toward(p4d_wire_address *address, const char *host)
 
 	if (p4d_wire__address_resolve(&to, 1, host) < 1)
 		return false;
-	to.port = 9; /* any: connecting a datagram socket only chooses a route */
+	to.port = 9; /* any port: connecting a datagram socket only chooses a route */
 	socklen_t length = to_sockaddr(&storage, &to);
 	int fd = socket(to.family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	bool found = fd >= 0 && connect(fd, (struct sockaddr *)&storage, length) == 0 &&

@@ -63,7 +63,7 @@ static int longest_sleep(const p4d_world *w, const p4d_peer *peer)
 	return w->patience > 0 && next < 1 ? (next > 0 ? (int)(1000 * next) + 1 : 10) : 1000;
 }
 
-/* Breaks the world if the expected step takes too long because of ranks that do not respond. */
+/* Breaks the world if the expected step takes too long because some ranks do not respond. */
 static void name_hung(p4d_world *w)
 {
 	const double waited = p4d_clock_seconds() - w->expected_at;
@@ -231,7 +231,7 @@ static int connect_all(p4d_world *w, double deadline, p4d_error *err)
 			int reason = errno;
 			if (fd >= 0)
 				close(fd);
-			p4d_events__take(w, 200); /* rank 0 may know the cause */
+			p4d_events__take(w, 200); /* rank 0 may know the cause, and its notice is read here */
 			return p4d_events__break(w, err, "rank %u cannot connect to %s: %s", w->rank,
 						 p4d_world_peer_text(peer, text), strerror(reason));
 		}
@@ -253,8 +253,8 @@ static int connect_all(p4d_world *w, double deadline, p4d_error *err)
 }
 
 /*
- * If every rank has a core, the answer arrives during spinning. Otherwise the core should be given up soon,
- * because most yields only lead to another waiting rank.
+ * Chooses how long a waiting rank spins. If every rank has a core, the answer arrives while it spins.
+ * Otherwise it should give up its core soon, because most yields only let another waiting rank run.
  */
 static void set_spinning(p4d_world *w)
 {

@@ -10,7 +10,7 @@
 typedef struct p4d_added_node {
 	uint32_t parent, child, sibling;
 	uint8_t byte;
-	p4d_added_token added; /* token -1: none ends here */
+	p4d_added_token added; /* the added token that ends at this node; token -1: none */
 } node;
 
 /* The node of a byte in a list of siblings, created if there is none; 0: no memory. */
@@ -73,8 +73,8 @@ static const p4d_added_token *longest(const p4d_added_tokens *tokens, const char
 }
 
 /*
- * White space according to Unicode (White_Space): length of the character that begins here; 0 if it is
- * another one.
+ * Length of the white space character that begins here, by Unicode's property White_Space; 0: it is another
+ * character.
  */
 static size_t space(const char *text, size_t length)
 {

@@ -35,7 +35,7 @@ static int take_word(p4d_blend *blend, char *word, bool weighted, bool *expects_
 	return 0;
 }
 
-/* A single path, which contains blanks. */
+/* Whether the text is a single path that contains blanks. */
 static bool is_one_path(const char *text)
 {
 	char path[4200];

@@ -44,7 +44,7 @@ static size_t byte_character(uint8_t byte, char *out)
 	return 2;
 }
 
-/* A token's index in the table, which is not sorted by token, so the search visits all. */
+/* The text of a token. The table is not sorted by token, so the search visits all entries. */
 static const char *name_of(const p4d_bpe *bpe, int32_t token)
 {
 	for (size_t i = 0; i <= bpe->tables.name_mask; i++)
@@ -73,7 +73,7 @@ size_t p4d_bpe__text(const p4d_bpe *bpe, int32_t token, char *buf, size_t size)
 	return used;
 }
 
-/* *word in the vocabulary's spelling. */
+/* Replaces *word by its spelling in the vocabulary. */
 static int write_out(p4d_bpe *bpe, const char **word, size_t *length, p4d_error *err)
 {
 	size_t used = 0;
@@ -105,8 +105,10 @@ static bool add_as_bytes(p4d_bpe *bpe, const char *character, size_t bytes)
 	return true;
 }
 
-/* An unknown character waits for the next one, as in the reference implementation, in which characters
- * that become bytes overtake it. */
+/*
+ * Adds the word's characters as symbols. An unknown character is added only when the next one comes.
+ * Characters that become bytes are added before it, as in the reference implementation.
+ */
 static int add_characters(p4d_bpe *bpe, const char *word, size_t length, p4d_error *err)
 {
 	bool waiting = false;
@@ -130,7 +132,7 @@ static int add_characters(p4d_bpe *bpe, const char *word, size_t length, p4d_err
 	return 0;
 }
 
-/* Passes the symbols' tokens on; *cached gets them, if there is room. */
+/* Passes the symbols' tokens to the sink; stores them in *cached, if there is room. */
 static int send(const p4d_bpe *bpe, p4d_bpe_cached *cached, p4d_token_sink sink, void *context,
 		p4d_error *err)
 {

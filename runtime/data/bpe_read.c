@@ -12,13 +12,13 @@ static bool flag(struct json_object *model, const char *name)
 	return json_object_get_boolean(json_object_object_get(model, name));
 }
 
-/* Properties that would change the tokens, and that no present language model has. */
+/* Refuses properties that would change the tokens, and that no current language model has. */
 static int check_model(struct json_object *model, p4d_error *err)
 {
 	static const char *const affixes[] = {"continuing_subword_prefix", "end_of_word_suffix"};
 	const char *type = json_object_get_string(json_object_object_get(model, "type"));
 
-	/* old files leave the type out */
+	/* old files do not have the type */
 	if (type && strcmp(type, "BPE") != 0)
 		return p4d_fail(err, P4D_E_VALUE, "its model is of type %.40s: only BPE is supported", type);
 	for (size_t i = 0; i < 2; i++) {

@@ -6,7 +6,7 @@
 
 #include "base/hash.h"
 
-/* At most half full. */
+/* The mask for a table that is at most half full. */
 static size_t mask_for(size_t count)
 {
 	size_t size = 16;

@@ -61,7 +61,7 @@ static int add_texts(p4d_normalizer *normalizer, struct json_object *from, struc
 	return 0;
 }
 
-/* Refuses NUL, because steps store it as a string. */
+/* Whether the JSON value is a text without NUL, because steps store it as a C string. */
 static bool is_text(struct json_object *object)
 {
 	return json_object_is_type(object, json_type_string) &&
@@ -135,7 +135,10 @@ static int replace(buffer *to, const p4d_normalizer_step *step, const char *text
 	return append(to, text, (size_t)(end - text), err);
 }
 
-/* Below U+0300 no character combines with another, and all are composed. ASCII never changes. */
+/*
+ * Whether a text is certainly normalized: below U+0300 no character combines with another, and all are
+ * composed. ASCII never changes.
+ */
 static bool is_normal(int form, const char *text, size_t length)
 {
 	const uint8_t limit = form == (UTF8PROC_STABLE | UTF8PROC_COMPOSE) ? 0xcc : 0x80;

@@ -4,7 +4,10 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* Number of tokens of the document at this place in the order, and how many of them fit into a sequence. */
+/*
+ * Of the document at this place in the order: returns how many of its tokens fit into a sequence; *whole:
+ * their number.
+ */
 static uint64_t length_at(const p4d_packed *p, uint64_t place, uint64_t *whole)
 {
 	*whole = p4d_shuffled__document(p->set, &p->order, place).count;

@@ -9,7 +9,7 @@
 
 #include "base/text.h"
 
-/* White space according to Unicode; PCRE2's \s also includes U+180E. */
+/* White space by Unicode's definition. PCRE2's \s also includes U+180E. */
 #define SPACE "\\t-\\r\\x{85}\\p{Z}"
 /* The longest pattern of a released model has 500 characters. */
 enum { LONGEST = 8192 };
@@ -20,8 +20,8 @@ static int unsupported(const char *pattern, const char *what, p4d_error *err)
 }
 
 /*
- * \p{Han} is a script; PCRE2's scripts include extensions unless told otherwise. Returns the number of bytes
- * read.
+ * Translates a property such as \p{Han}. That is a script, and PCRE2's scripts include extensions unless told
+ * otherwise. Returns the number of bytes read.
  */
 static size_t property(const char *from, p4d_text *out)
 {
@@ -33,7 +33,7 @@ static size_t property(const char *from, p4d_text *out)
 	return name + 4;
 }
 
-/* One escape; from[0] is '\\'. Returns the number of bytes read; 0 with *err. */
+/* Translates one escape; from[0] is '\\\\'. Returns the number of bytes read; 0 with *err. */
 static size_t escape(const char *pattern, const char *from, bool in_class, p4d_text *out, p4d_error *err)
 {
 	const char letter = from[1];
@@ -59,7 +59,7 @@ static size_t escape(const char *pattern, const char *from, bool in_class, p4d_t
 	return read;
 }
 
-/* {n,m}+ is possessive in PCRE2, and a repetition of the repetition in Ruby. */
+/* Whether a brace repeats a repetition: {n,m}+ does in Ruby, but in PCRE2 it is possessive. */
 static bool repeats_twice(const char *brace)
 {
 	const size_t inside = strspn(brace + 1, "0123456789,");
@@ -67,7 +67,10 @@ static bool repeats_twice(const char *brace)
 	return inside && brace[1 + inside] == '}' && brace[2 + inside] == '+';
 }
 
-/* In Ruby, (?m) lets a dot match line feeds; in PCRE2, it lets ^ and $ match at the ends of lines. */
+/*
+ * Whether a group sets m. In Ruby, (?m) lets a dot match line feeds; in PCRE2, it lets ^ and $ match at the
+ * ends of lines.
+ */
 static bool sets_m(const char *group)
 {
 	return !strncmp(group, "(?", 2) && memchr(group + 2, 'm', strspn(group + 2, "imx-"));
@@ -127,7 +130,7 @@ int p4d_pattern__open(p4d_pattern *pattern, const char *text, bool literal, p4d_
 		pcre2_get_error_message(error, why, sizeof(why));
 		return p4d_fail(err, P4D_E_VALUE, "its pattern %.200s: %s", text, (const char *)why);
 	}
-	/* several times as fast; if the system forbids it, matches are the same */
+	/* compiled patterns are several times as fast; if the system forbids them, matches are the same */
 	pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);
 	pattern->code = code;
 	pattern->match = pcre2_match_data_create(1, NULL);

@@ -29,7 +29,7 @@ static uint64_t network(const p4d_permutation *permutation, uint64_t x)
 
 uint64_t p4d_permutation__apply(const p4d_permutation *permutation, uint64_t i)
 {
-	/* terminates: the orbit of i returns to i, which is below size */
+	/* this loop ends, because the orbit of i returns to i, which is below size */
 	do {
 		i = network(permutation, i);
 	} while (i >= permutation->size);

@@ -13,9 +13,9 @@
 typedef struct source {
 	p4d_tokens *tokens;
 	p4d_shuffled documents;
-	p4d_packed packed; /* value of the option */
-	uint64_t samples;  /* samples of a pass */
-	uint64_t key;      /* key of the order of samples in a pass */
+	p4d_packed packed; /* packed samples, with the option --pack */
+	uint64_t samples;  /* number of samples in a pass over this dataset */
+	uint64_t key;      /* key of the order of its samples in a pass */
 } source;
 
 struct p4d_sampler {
@@ -229,12 +229,12 @@ uint64_t p4d_sampler_place(p4d_sampler *sampler, uint64_t sample)
 	return before + place;
 }
 
-/* A run of tokens of one document in a sample. */
+/* Adjacent tokens of one document in a sample. */
 typedef struct run {
 	const p4d_tokens *tokens;
-	uint64_t first;      /* in the dataset */
-	uint64_t start, end; /* in the sample */
-	uint32_t ordinal;    /* number of the document */
+	uint64_t first;      /* index of the first token in the dataset */
+	uint64_t start, end; /* place in the sample */
+	uint32_t ordinal;    /* number of the document in the sample */
 	bool boundaries, reset_positions;
 } run;
 
@@ -260,7 +260,7 @@ static int place_tokens(const run *r, const chunk *p, const p4d_samples *out, p4
 	return p4d_tokens__read(r->tokens, r->first + low - r->start, high - low, out->tokens + to, err);
 }
 
-/* A label is the next token. */
+/* Stores labels: the label of a token is the next token. */
 static int place_labels(const run *r, const chunk *p, const p4d_samples *out, p4d_error *err)
 {
 	const uint64_t start = p->start + 1;

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Key of the order that splits documents off for validation; the same for all seeds. */
+/* Key of the order by which documents are split off for validation. It is the same for all seeds. */
 enum { SPLIT_KEY = 0x5b117 };
 
 static uint64_t number_at(const p4d_shuffled *set, const p4d_permutation *order, uint64_t place)
@@ -25,7 +25,8 @@ static uint64_t group_tokens(const p4d_shuffled *set, const p4d_permutation *ord
 {
 	uint64_t number[P4D_SHUFFLED_GROUP], sum = 0, count = set->documents - place;
 
-	/* numbers first, so that the loads of lengths, which are scattered over the index, overlap */
+	/* first computes all numbers, so that the loads of lengths, which are scattered over the index,
+	 * overlap */
 	if (count > P4D_SHUFFLED_GROUP)
 		count = P4D_SHUFFLED_GROUP;
 	for (uint64_t i = 0; i < count; i++)
@@ -127,7 +128,7 @@ p4d_shuffled_cursor p4d_shuffled__find(p4d_shuffled *set, uint64_t pass, uint64_
 	const uint64_t *before = cursor.pass->before;
 	uint64_t low = 0, high = (set->documents - 1) / P4D_SHUFFLED_GROUP;
 
-	/* the last group that begins at or before the token */
+	/* finds the last group that begins at or before the token */
 	while (low < high) {
 		uint64_t middle = low + (high - low + 1) / 2;
 		if (before[middle] <= token)

@@ -7,11 +7,11 @@
 #include "base/grow.h"
 #include "data/pattern.h"
 
-/* GPT-2's pattern for words, which the type ByteLevel has built in. */
+/* GPT-2's pattern for words, which is built into the step type ByteLevel. */
 static const char WORDS[] =
     "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
 
-/* The treatment of matches, and of the text between them. */
+/* What happens to matches, and to the text between them. */
 typedef enum behavior { ISOLATED, REMOVED, CONTIGUOUS, MERGED_WITH_PREVIOUS, MERGED_WITH_NEXT } behavior;
 
 static const char *const behaviors[] = {"Isolated", "Removed", "Contiguous", "MergedWithPrevious",
@@ -27,8 +27,8 @@ typedef struct p4d_splitter_step {
 	behavior behavior;
 	bool invert;
 	enum { NEVER, FIRST, ALWAYS } prefixed;
-	char *blank;  /* replacement for a blank */
-	char *buffer; /* text after rewriting */
+	char *blank;  /* text that replaces a blank */
+	char *buffer; /* the text after rewriting */
 	size_t room;
 } split_step;
 
@@ -194,12 +194,12 @@ static int go(const split_walk *w, size_t number, const char *text, size_t lengt
 /* Pieces of a step; a piece may have to wait for the following ones. */
 typedef struct pieces {
 	const split_walk *walk;
-	size_t next; /* step */
+	size_t next; /* index of the next step */
 	const char *text;
 	bool first;
 	behavior behavior;
-	size_t begin, end; /* the one that waits; empty: none */
-	bool matched;      /* the last one was a match */
+	size_t begin, end; /* the piece that waits; empty: none */
+	bool matched;      /* whether the last piece was a match */
 } pieces;
 
 static int let_go(pieces *p)

@@ -63,7 +63,7 @@ static size_t byte_text(void *model, int32_t token, char *buf, size_t size)
 
 static const p4d_tokenizer_kind bytes = {encode_bytes, NULL, byte_text, NULL, false};
 
-/* Calls of the library, which stays open. */
+/* Functions of the sentencepiece library, which stays open. */
 static const p4d_sentencepiece *sentencepiece_calls;
 
 static int encode_sentencepiece(void *model, const char *text, size_t length, p4d_token_sink sink,

@@ -12,12 +12,12 @@
 #include "data/splitter.h"
 
 enum { CHUNK = 4096 };
-static const size_t LARGEST = 256 << 20; /* maximum size; Gemma 3's has 33 MB */
+static const size_t LARGEST = 256 << 20; /* maximum file size in bytes; Gemma 3's file has 33 MB */
 
 struct p4d_tokenizer_json {
 	p4d_added_tokens added;            /* searched in the original text */
 	p4d_added_tokens added_normalized; /* searched in the normalized text */
-	p4d_added_tokens names;            /* all of them, as they are written in the file */
+	p4d_added_tokens names;            /* all added tokens, as the file writes them */
 	p4d_normalizer normalizer;
 	p4d_splitter splitter;
 	p4d_bpe *bpe;
@@ -25,7 +25,7 @@ struct p4d_tokenizer_json {
 	int32_t vocabulary;
 };
 
-/* Tokens on their way out, of one call. */
+/* Tokens of one call, on their way to the sink. */
 typedef struct output {
 	p4d_tokenizer_json *json;
 	p4d_token_sink sink;
@@ -74,7 +74,7 @@ static int add_tokens(p4d_tokenizer_json *json, struct json_object *list, p4d_er
 	return 0;
 }
 
-/* One part of a template: the text, or a special token. */
+/* Reads one part of a template: the text, or a special token. */
 static int read_part(p4d_tokenizer_json *json, struct json_object *specials, struct json_object *part,
 		     bool *text_seen, p4d_error *err)
 {
@@ -219,7 +219,7 @@ static int put(void *context, const int32_t *tokens, uint64_t count, p4d_error *
 {
 	output *out = context;
 
-	(void)err; /* errors go to out->err */
+	(void)err; /* errors are stored in out->err */
 	if (count > CHUNK - out->count && flush(out) < 0)
 		return -1;
 	memcpy(out->tokens + out->count, tokens, count * sizeof(*tokens));
@@ -264,7 +264,7 @@ static int encode_part(output *out, const char *text, size_t length, bool first)
 	return split_at(out, &out->json->added_normalized, text, length, first, encode_normalized);
 }
 
-/* The position of the first byte that is not UTF-8; length: there is none. */
+/* The index of the first byte that is not UTF-8; `length`: there is none. */
 static size_t valid_bytes(const char *text, size_t length)
 {
 	size_t i = 0;

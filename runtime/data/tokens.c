@@ -96,8 +96,8 @@ int p4d_tokens__parse(p4d_tokens **result, const char *name, const void *index, 
 }
 
 /*
- * Data with an index is in Megatron-LM's format, whatever its first tokens are; without an index it is in
- * llm.c's.
+ * Maps the data and the index. Data with an index is in Megatron-LM's format, whatever its first tokens are;
+ * data without one is in llm.c's.
  */
 static int map_files(p4d_tokens *tokens, const char *prefix, bool *indexed, p4d_error *err)
 {
@@ -106,7 +106,7 @@ static int map_files(p4d_tokens *tokens, const char *prefix, bool *indexed, p4d_
 	snprintf(path, sizeof(path), "%s.bin", prefix);
 	tokens->mapped = true;
 	if (p4d_mapping_open(&tokens->data, path, P4D_E_DATA, err) < 0) {
-		/* the path may be that of a text that is not tokenized yet */
+		/* the user may have given the path of a text that is not tokenized yet */
 		const char *text = access(prefix, F_OK) == 0 ? prefix : "FILE...";
 		return access(path, F_OK) == 0 ? -1 : p4d_fix(err, "p4d data -o %.200s %.200s", prefix, text);
 	}
@@ -123,7 +123,7 @@ static int map_files(p4d_tokens *tokens, const char *prefix, bool *indexed, p4d_
 	return 0;
 }
 
-/* Maps the mask of all tokens in the file, including those outside of documents. */
+/* Maps the mask, which covers all tokens in the file, including those outside of documents. */
 static int map_mask(p4d_tokens *tokens, const char *prefix, p4d_error *err)
 {
 	char path[PATH_LIMIT + 8];

@@ -54,7 +54,7 @@ static int read_header(p4d_tokens *tokens, uint64_t *sequences, uint64_t *bounds
 	return 0;
 }
 
-/* Locates the arrays; together they must cover the file exactly. */
+/* Finds the arrays in the index and checks that together they cover it exactly. */
 static int place_arrays(p4d_tokens *tokens, uint64_t sequences, uint64_t bounds, p4d_error *err)
 {
 	uint64_t room = tokens->index.bytes - P4D_MEGATRON_HEADER;
@@ -107,7 +107,7 @@ static uint64_t end_of(const p4d_tokens *tokens, uint64_t sequence)
 	       (uint64_t)p4d_le32(tokens->lengths + sequence * LENGTH) * tokens->width;
 }
 
-/* The sequences of a document must be contiguous, so that it is one range of the data. */
+/* Checks that the sequences of a document are contiguous, so that it is one range of the data. */
 static int check_document(p4d_tokens *tokens, uint64_t number, uint64_t sequences, p4d_error *err)
 {
 	uint64_t at = (uint64_t)(tokens->bounds - tokens->index.data) + number * BOUND;
@@ -131,7 +131,8 @@ static int check_document(p4d_tokens *tokens, uint64_t number, uint64_t sequence
 			    " does not follow the previous one of its document, expected offset %" PRIu64,
 			    tokens->index_name, (uint64_t)(tokens->offsets - tokens->index.data) + i * OFFSET,
 			    i, end_of(tokens, i - 1));
-		/* cannot overflow: each is below 2^31, and the index has at least a byte for each */
+		/* the sum cannot overflow: each length is below 2^31, and the index has at least a byte for
+		 * each */
 		tokens->total += p4d_le32(tokens->lengths + i * LENGTH);
 	}
 	return 0;

@@ -12,7 +12,7 @@
 
 enum { LAST_OF_16 = 65536, CHUNK = 4096 };
 
-/* PREFIX.END; *name (may be NULL): the caller frees it. */
+/* Creates the file PREFIX.END. *name (may be NULL): its name, which the caller frees. */
 static int open_file(p4d_new_file *file, const char *prefix, const char *end, char **name, p4d_error *err)
 {
 	char *path = NULL;
@@ -27,7 +27,7 @@ static int open_file(p4d_new_file *file, const char *prefix, const char *end, ch
 	return rc;
 }
 
-/* Its number of tokens is filled in when it is known. */
+/* Begins the mask's file, whose number of tokens is filled in when it is known. */
 static int begin_mask(p4d_tokens_writer *writer, p4d_error *err)
 {
 	const uint64_t none = 0;

@@ -26,7 +26,7 @@
 typedef struct p4d_device p4d_device;
 
 /*
- * Which of a rank's keys its queries see, as known to the host: in each sequence, queries first_query ..
+ * Which keys of a rank its queries see, as far as the host knows: in each sequence, queries first_query ..
  * first_query+queries-1 see the first `keys` keys. causal: the last of these queries sees all of these keys,
  * and each query before it one key less. A call has at most two blocks. A query is in at most one block; if
  * it is in none, it sees no key.
@@ -55,9 +55,9 @@ typedef struct p4d_attention_shape {
 	float cap; /* scores become cap * tanh(score / cap); 0: no cap. Neither caps nor windows are
 		    * supported on GPUs */
 	/*
-	 * Hints for a device that computes faster if it knows more. blocks: visibility, which must agree with
-	 * the positions; 0 blocks: only the positions give it. Bytes of the call's workspace. For gradients,
-	 * o (n, a*d) of all keys; NULL: unknown.
+	 * Hints with which a device may compute faster. block: which keys queries see, in agreement with the
+	 * positions; 0 blocks: only the positions say it. Then the bytes of the call's workspace. For
+	 * gradients, the output o (n, a*d) over all keys; NULL: unknown.
 	 */
 	uint32_t blocks;
 	p4d_attention_block block[P4D_ATTENTION_BLOCKS];
@@ -90,13 +90,14 @@ typedef struct p4d_adam {
 
 /*
  * Elements of a tensor, one after the other, whose moments are in 8 bits (byte_moments.h). begin, end: scales
- * of both moments of the first block and of the last one, where another rank also has elements of that block;
- * NULL: all of it is here.
+ * of both moments for the first and the last block, if another rank also has elements of that block; NULL: no
+ * other rank has.
  */
 typedef struct p4d_byte_moments {
 	uint8_t *first, *second;           /* codes */
-	float *first_scale, *second_scale; /* of blocks, from that of the first element on */
-	uint64_t count, before;            /* elements; those of the first block that precede them */
+	float *first_scale, *second_scale; /* scales of blocks, beginning with the first element's block */
+	uint64_t count,
+	    before; /* number of elements; number of elements of the first block that precede them */
 	const float *begin, *end;
 } p4d_byte_moments;
 
@@ -105,7 +106,10 @@ typedef struct p4d_muon {
 	float learning_rate, rate, weight_decay, momentum, gradient_scale;
 } p4d_muon;
 
-/* The polynomial of a Newton-Schulz iteration, by Keller Jordan and in torch.optim.Muon; and the least norm.
+/*
+ * The polynomial of a Newton-Schulz iteration, by Keller Jordan and in torch.optim.Muon; and the least norm,
+ * by which a smaller norm is replaced.
+ *
  */
 #define P4D_MUON_A 3.4445f
 #define P4D_MUON_B -4.775f
@@ -122,30 +126,31 @@ typedef struct p4d_fp8_operand {
 /* A rank's part of a tensor in nf4; nf4.h has the memory layout. */
 typedef struct p4d_nf4_tensor {
 	p4d_nf4_shape shape;
-	uint64_t first_row, first_column; /* of the whole tensor */
+	uint64_t first_row,
+	    first_column; /* the row and column in the whole tensor at which this part begins */
 	const void *at;
 } p4d_nf4_tensor;
 
 /*
- * Which elements of a matrix (n, h) dropout drops: those whose random bits (p4d_rounding_bits) are below
- * `below`. Its rows are tokens of a pass, sequence after sequence, starting at row `first`. An element's bits
+ * Dropout of a matrix (n, h): it drops the elements whose random bits (p4d_rounding_bits) are below `below`.
+ * The matrix's rows are tokens of a pass, sequence after sequence, starting at row `first`. An element's bits
  * depend on its token's place in the step's batch and on its feature, not on the rank or the pass.
  */
 typedef struct p4d_dropout {
-	uint64_t key;               /* of the seed, the step and the adapter */
+	uint64_t key;               /* made from the seed, the step and the adapter */
 	uint64_t first, length;     /* length: tokens of a sequence in the pass */
 	uint64_t sequence, seq_len; /* index of row 0's sequence in the batch; tokens of a whole sequence */
 	const int32_t *position;    /* (length), in the arena: places of tokens in their sequence */
-	uint64_t first_column, all_columns; /* of the matrix on all tp ranks */
+	uint64_t first_column, all_columns; /* in the matrix on all tp ranks together */
 	uint32_t below;
 	float factor; /* factor for kept elements */
 } p4d_dropout;
 
 /* One of the algorithms that a device's library proposes for matmuls of a shape. */
 typedef struct p4d_product_choice {
-	uint64_t shape;               /* a hash of all that proposals depend on */
-	uint32_t algorithm, proposed; /* index of the chosen one, 0 is the library's own choice; number of
-				       * proposals */
+	uint64_t shape; /* a hash of everything that the library's proposals depend on */
+	uint32_t algorithm,
+	    proposed; /* index of the chosen algorithm (0: the library's first choice); number of proposals */
 } p4d_product_choice;
 
 typedef struct p4d_timed_product {
@@ -178,11 +183,12 @@ struct p4d_device {
 	void *watch_context;
 
 	/* memory */
-	uint64_t allocated_bytes; /* maximum that `allocate` ever gave */
+	uint64_t allocated_bytes; /* the largest number of bytes that `allocate` ever returned */
 	int (*allocate)(p4d_device *, uint64_t bytes, void **arena, p4d_error *err);
-	/* waits for all that is queued on any stream, without the watch */
+	/* waits for all operations queued on any stream, without calling `watch` */
 	void (*release)(p4d_device *, void *arena);
-	/* the same for an arena on the host, which `move` accesses at the full rate of the link */
+	/* like `allocate` and `release`, for an arena on the host, which `move` accesses at the full rate of
+	 * the link */
 	uint64_t host_allocated_bytes;
 	int (*host_allocate)(p4d_device *, uint64_t bytes, void **arena, p4d_error *err);
 	void (*host_release)(p4d_device *, void *arena);
@@ -190,18 +196,20 @@ struct p4d_device {
 	 * this process, and 0. */
 	void (*usage)(p4d_device *, uint64_t *used, uint64_t *total);
 	void (*zero)(p4d_device *, void *to, uint64_t bytes);
-	/* inside the arena; the two ranges must not overlap */
+	/* copies inside the arena; the two ranges must not overlap */
 	void (*copy)(p4d_device *, void *to, const void *from, uint64_t bytes);
-	/* rows of row_bytes, whose starts are to_stride and from_stride bytes apart; inside the arena */
+	/* copies rows of row_bytes inside the arena; the starts of rows are to_stride and from_stride bytes
+	 * apart */
 	void (*copy_rows)(p4d_device *, void *to, uint64_t to_stride, const void *from, uint64_t from_stride,
 			  uint64_t row_bytes, uint64_t rows);
-	/* from_host may be changed on return; to_host is complete on return */
+	/* when these return, from_host may be changed, and to_host is complete */
 	void (*upload)(p4d_device *, void *to, const void *from_host, uint64_t bytes);
 	void (*download)(p4d_device *, void *to_host, const void *from, uint64_t bytes);
-	/* between the arena and the host's arena, or inside one of them, queued on a stream: neither range
-	 * may change until then */
+	/* copies between the arena and the host's arena, or inside one of them. It is queued on a stream:
+	 * neither range may change until it is done */
 	void (*move)(p4d_device *, void *stream, void *to, const void *from, uint64_t bytes);
-	/* Errors: DEVICE, also for earlier operations; after a failure all later calls fail. */
+	/* waits for all queued operations. Errors: DEVICE, also if an earlier operation failed; after a
+	 * failure all later calls fail. */
 	int (*sync)(p4d_device *, p4d_error *err);
 	void (*close)(p4d_device *);
 	/*
@@ -232,10 +240,11 @@ struct p4d_device {
 	void (*stream_wait)(p4d_device *, void *waiter, void *awaited);
 	int (*event_open)(p4d_device *, void **event, p4d_error *err);
 	void (*event_record)(p4d_device *, void *event,
-			     void *stream); /* marks the operations queued there so far */
-	void (*event_wait)(p4d_device *, void *waiter, void *event);     /* waits for the operations
-									  * before it */
-	int (*event_reached)(p4d_device *, void *event, p4d_error *err); /* 1: yes, 0: not yet, -1: as sync */
+			     void *stream); /* marks the operations that were queued on the stream so far */
+	void (*event_wait)(p4d_device *, void *waiter, void *event); /* waits for the operations
+								      * before it */
+	int (*event_reached)(p4d_device *, void *event,
+			     p4d_error *err); /* 1: reached, 0: not yet, -1: an error, as in sync */
 	/* makes this device current for libraries in the calling thread; the thread that opened it does
 	 * not need this */
 	int (*attach)(p4d_device *, p4d_error *err);
@@ -268,8 +277,8 @@ struct p4d_device {
 	void (*linear_weight)(p4d_device *, p4d_dtype type, float *dw, const void *dy, const void *x,
 			      uint64_t n, uint64_t out, uint64_t in, bool accumulate);
 	/*
-	 * The same times scale, for y and dy that are columns of a wider matrix: their rows are `stride`
-	 * elements apart. y (n, out) = scale * x (n, in) * w (out, in)^T; += with accumulate
+	 * Like the three above, times scale, for y and dy that are columns of a wider matrix: their rows are
+	 * `stride` elements apart. y (n, out) = scale * x (n, in) * w (out, in)^T; += with accumulate
 	 */
 	void (*columns)(p4d_device *, p4d_dtype type, void *y, uint64_t stride, const void *x, const void *w,
 			uint64_t n, uint64_t out, uint64_t in, float scale, bool accumulate);
@@ -281,8 +290,8 @@ struct p4d_device {
 			       const void *x, uint64_t n, uint64_t out, uint64_t in, float scale,
 			       bool accumulate);
 
-	/* y (a.rows, b.rows) = add + a * b^T, with quantized operands; add as in `linear`. NULL: not
-	 * supported */
+	/* y (a.rows, b.rows) = add + a * b^T, with operands in FP8; add as in `linear`. NULL: the device does
+	 * not support it */
 	void (*product)(p4d_device *, p4d_dtype type, void *y, const void *add, const p4d_fp8_operand *a,
 			const p4d_fp8_operand *b);
 
@@ -304,8 +313,8 @@ struct p4d_device {
 				   const void *k, const void *v, const p4d_attention_shape *,
 				   void *workspace);
 	/*
-	 * The same with one block of keys: sets dqkv (type), the gradient of qkv, of which q, k and v are
-	 * columns. sums: (n, columns) fp32 if the plan has attention.qkv_gradient.
+	 * Like attention_backward if one block has all keys: sets dqkv (type), the gradient of qkv, of which
+	 * q, k and v are columns. sums: (n, columns) fp32 if the plan has attention.qkv_gradient.
 	 */
 	void (*attention_gradient)(p4d_device *, p4d_dtype type, void *dqkv, float *sums, const void *d_o,
 				   const float *lse, float *row_sums, const void *qkv,
@@ -334,6 +343,8 @@ struct p4d_device {
  * of additional threads (cpu_threads.h).
  */
 int p4d_device_cpu_open(p4d_device *device, p4d_error *err);
-/* Number of threads of this process on the cpu device; 1 when it opens. Without OpenMP, threads are only
- * for matmuls. */
+/*
+ * Sets the number of threads of this process on the cpu device; it is 1 when the device opens. Without
+ * OpenMP, only matmuls use several threads.
+ */
 void p4d_device_cpu_threads(uint32_t threads);

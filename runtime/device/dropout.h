@@ -3,7 +3,8 @@
 
 #include "device/device.h"
 
-/* The index of the first element of a row, from which its random bits follow. Also compiled for GPUs. */
+/* Returns the index of a row's first element, on which the row's random bits depend. Also compiled for
+ * GPUs. */
 P4D_ROUNDING uint64_t p4d_dropout_row(const p4d_dropout *d, uint64_t row)
 {
 	const uint64_t at = d->first + row;

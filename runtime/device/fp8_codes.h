@@ -2,8 +2,9 @@
 #pragma once
 
 /*
- * Numbers of 8 bits, and the powers of two that scale them: the same bits on every device. Scales are powers
- * of two, as of MXFP8 and, by default, of Transformer Engine's blocks, so that scaling rounds nothing.
+ * Codes of FP8 numbers, and the scales of their blocks. Every device computes the same bits. Scales are
+ * powers of two, so that scaling rounds nothing; MXFP8 requires that, and Transformer Engine's blocks have it
+ * by default.
  */
 #include <stdint.h>
 #include <string.h>
@@ -33,8 +34,8 @@ P4D_ANYWHERE uint32_t p4d_fp8_size(float x)
 }
 
 /*
- * The least exponent of two by which the largest |x| of a block fits; both formats end at 1.75 * 2^top. 0 for
- * blocks of zeros, of denormal numbers, or with a number that is not finite.
+ * The least exponent e for which the block's largest |x| / 2^e can be represented; the largest number of both
+ * formats is 1.75 * 2^top. 0 for blocks of zeros, of denormal numbers, or with a number that is not finite.
  */
 P4D_ANYWHERE int p4d_fp8_exponent(uint32_t largest, p4d_fp8_format format)
 {
@@ -61,8 +62,8 @@ P4D_ANYWHERE uint8_t p4d_fp8_encode(float x, p4d_fp8_format format)
 	const uint32_t bits = p4d_fp8__bits(x), size = bits & 0x7fffffff;
 	const uint32_t even = size + (1u << (shift - 1)) - 1 + (size >> shift & 1);
 	const uint32_t normal = (even >> shift) - ((127 - bias) << fraction);
-	/* below the normal range: adding the number whose last bit is their distance rounds to that
-	 * distance */
+	/* x is below the normal range, where codes are equally far apart. Adding a number whose last bit is
+	 * that distance rounds x to a multiple of it. */
 	const float unit = p4d_fp8__float((127 + 24 - bias - fraction) << 23);
 	const uint32_t small = p4d_fp8__bits(p4d_fp8__float(size) + unit) - p4d_fp8__bits(unit);
 	const uint32_t code = size >= (128 - bias) << 23 ? normal : small;
@@ -81,7 +82,7 @@ P4D_ANYWHERE float p4d_fp8_decode(uint8_t code, p4d_fp8_format format)
 	return p4d_fp8__float(sign | (size == 0x7f ? 0x7fc00000 : size >> fraction ? normal : small));
 }
 
-/* The scale of a block, and what has the same value in floating point. */
+/* Stores the scale of a block, 2^exponent, as a code or as a float. */
 P4D_ANYWHERE void p4d_fp8_put_scale(void *scales, const p4d_fp8_operand_shape *s, uint64_t at, int exponent)
 {
 	if (s->scale_bytes == 1)

@@ -19,8 +19,9 @@ P4D_NF4_TABLE p4d_nf4_numbers[16] = {
 
 /*
  * Values of eight-bit codes, to be multiplied by the scale of a group. Seven decades have 1, 2, 4 .. 64
- * values each: the middles of equal parts of 0.1 to 1, as bitsandbytes rounds them. Codes above 127 are these
- * values, and 1; code 127 is 0; codes below it are the negative values, the largest magnitude first.
+ * values each: the middles of equal parts of 0.1 to 1, as bitsandbytes rounds them. Codes above 127 stand for
+ * these values, and for 1; code 127 for 0; codes below 127 for the negative values, the largest magnitude
+ * first.
  */
 P4D_NF4_TABLE p4d_nf4_sizes[128] = {5.5000004e-7f,  3.2500002e-6f,  7.75e-6f,       2.1249998e-5f,
 				    4.375e-5f,      6.625e-5f,      8.875e-5f,      0.00015625001f,

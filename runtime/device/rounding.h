@@ -34,13 +34,13 @@ P4D_ROUNDING uint64_t p4d_rounding_index(const p4d_rounding *r, uint64_t i)
 	return r->origin + (r->columns == r->stride ? at : at / r->columns * r->stride + at % r->columns);
 }
 
-/* Number of elements from i on whose indices are consecutive. */
+/* Number of elements, beginning with element i, whose indices in the tensor are consecutive. */
 P4D_ROUNDING uint64_t p4d_rounding_run(const p4d_rounding *r, uint64_t i)
 {
 	return r->columns == r->stride ? UINT64_MAX : r->columns - (r->first + i) % r->columns;
 }
 
-/* 32 bits that are practically random: lowbias32 of the index and the key. */
+/* 32 pseudorandom bits: lowbias32 of the index and the key. */
 P4D_ROUNDING uint32_t p4d_rounding_bits(uint64_t key, uint64_t index)
 {
 	uint32_t x = (uint32_t)index ^ (uint32_t)(index >> 32) * 0x9e3779b1u ^ (uint32_t)key;
@@ -51,7 +51,10 @@ P4D_ROUNDING uint32_t p4d_rounding_bits(uint64_t key, uint64_t index)
 	return x ^ x >> 15;
 }
 
-/* up: 16 random bits. For finite numbers; a number that bf16 can represent stays unchanged. */
+/*
+ * x must be finite. up: 16 random bits, which decide whether x is rounded up. A number that bf16 can
+ * represent stays unchanged.
+ */
 P4D_ROUNDING uint16_t p4d_round_to_bf16(float x, uint32_t up)
 {
 	uint32_t bits;

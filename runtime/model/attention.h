@@ -10,24 +10,24 @@ int p4d_attention__backward(p4d_net *m, const p4d_layer *y, p4d_error *err);
 p4d_heads p4d_attention__heads_of(const p4d_net *m, const p4d_layer *y);
 
 /*
- * For norms over all heads: sums (n, 2) of a * b, both (n, columns), over the queries of a token and over its
- * keys, on all ranks. Does nothing for other models. Errors: RANK.
+ * For models with norms over all heads together: sums (n, 2) become, for each token, the sum of a * b (both
+ * (n, columns)) over its queries, and over its keys, on all tp ranks. Does nothing for other models. Errors:
+ * RANK.
  */
 int p4d_attention__sum_heads(p4d_net *m, float *sums, const void *a, const void *b, const p4d_heads *heads,
 			     p4d_error *err);
 
 void p4d_attention__warm_up(p4d_net *m);
 
-/* Shared by the ways to reach all keys of a sequence: attention.c, attention_ring.c, attention_gather.c,
- * attention_slices.c. */
+/* Functions that attention.c, attention_ring.c, attention_gather.c and attention_slices.c share. */
 
 /*
- * Queries of this rank, with `keys` keys per sequence, whose rows are key_stride elements apart. block: index
- * of the block of these keys, as in sequence_order.c.
+ * The shape of attention of this rank's queries over `keys` keys per sequence, whose rows are key_stride
+ * elements apart. block: index of the block of these keys, as in sequence_order.c.
  */
 p4d_attention_shape p4d_attention__shape_of(const p4d_net *m, const p4d_layer *y, uint32_t block,
 					    uint64_t keys, uint64_t key_stride);
-/* The same for gradients, of a layer whose output exists. */
+/* Like p4d_attention__shape_of, for gradients of a layer whose output exists. */
 p4d_attention_shape p4d_attention__gradient_shape_of(const p4d_net *m, const p4d_layer *y, uint32_t block,
 						     uint64_t keys, uint64_t key_stride);
 
@@ -37,20 +37,26 @@ static inline char *p4d_column(void *matrix, uint64_t at, uint64_t element)
 	return (char *)matrix + at * element;
 }
 
-/* Packs keys and values, the last columns of qkv, of this rank's tokens first .. first+count-1. */
+/*
+ * Copies the keys and values, which are the last columns of qkv, of this rank's tokens first ..
+ * first+count-1.
+ */
 void p4d_attention__take_keys_values(p4d_net *m, void *to, void *qkv, uint64_t first, uint64_t count);
 
 /*
- * With cp > 1. Forward: from qkv to output and lse of the layer. Backward: sums (n, columns) fp32, zero
- * before, become the gradient of qkv. attention_ring.c, attention_gather.c.
+ * Attention with cp > 1. Forward: computes output and lse of the layer from its qkv. Backward: sums (n,
+ * columns), fp32 and zero before the call, become the gradient of qkv. attention_ring.c, attention_gather.c.
  */
 int p4d_attention_ring__forward(p4d_net *m, const p4d_layer *y, p4d_error *err);
 int p4d_attention_ring__backward(p4d_net *m, const p4d_layer *y, float *sums, p4d_error *err);
 int p4d_attention_gather__forward(p4d_net *m, const p4d_layer *y, p4d_error *err);
 int p4d_attention_gather__backward(p4d_net *m, const p4d_layer *y, float *sums, p4d_error *err);
 
-/* The same with slices; the layer has their keys and values, and the gradients of those. */
+/*
+ * Attention of a pass over one slice of the sequences; the layer has the keys and values of all slices so
+ * far, and their gradients.
+ */
 int p4d_attention_slices__forward(p4d_net *m, const p4d_layer *y);
 int p4d_attention_slices__backward(p4d_net *m, const p4d_layer *y, float *sums);
-/* For the net's present slice. */
+/* Runs the matmuls of the net's current slice once. */
 void p4d_attention_slices__warm_up(p4d_net *m);

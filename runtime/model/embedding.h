@@ -3,16 +3,18 @@
 
 #include "model/net.h"
 
-/* The embedding of a micro-batch: rows of the table, times a factor, plus learned positions if the model
- * has them. */
+/*
+ * Computes the embedding of a micro-batch: rows of the table, times a factor, plus learned positions if the
+ * model has them.
+ */
 
 int p4d_embedding_forward(p4d_net *m, uint32_t micro_batch, void *to, p4d_error *err);
-/* gradient: may be changed */
+/* gradient: the gradient of the embedding, which the function may change */
 int p4d_embedding_backward(p4d_net *m, uint32_t micro_batch, void *gradient, p4d_error *err);
 
 /*
- * The same in parts, if tables are sharded over stages: only rows of the table; and, on the first stage, the
- * parts before and after.
+ * The parts of the two functions above, if tables are sharded over stages: p4d_embedding__rows looks up this
+ * stage's rows of the table, and only the first stage does the other parts.
  */
 int p4d_embedding__rows(p4d_net *m, uint32_t micro_batch, void *to, p4d_error *err);
 void p4d_embedding__finish(p4d_net *m, void *rows);

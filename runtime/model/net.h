@@ -56,7 +56,7 @@ typedef struct p4d_layer {
 	/* with slices (micro_batch, seq_len, 2 * kv): for the micro-batch of the pass; else NULL */
 	void *keys_values;
 	float *key_gradients;
-	uint32_t number; /* number in the model */
+	uint32_t number; /* the layer's number in the model */
 	bool lost;       /* only its input exists: the backward pass recomputes everything else */
 } p4d_layer;
 
@@ -70,13 +70,14 @@ enum { P4D_AHEAD = 4 };
  * queued work.
  */
 typedef struct p4d_scalars {
-	double loss, margin, preferred; /* of this rank's micro-batches; the latter two of pairs (pairs.h) */
-	double squares;                 /* of its gradients */
-	double matrix;                  /* squares of the matrix that is orthogonalized (newton_schulz.h) */
+	double loss, margin,
+	    preferred;  /* sums over this rank's micro-batches; margin and preferred are of pairs (pairs.h) */
+	double squares; /* sum of squares of its gradients */
+	double matrix;  /* sum of squares of the matrix that is being orthogonalized (newton_schulz.h) */
 	uint64_t nonfinite;
 } p4d_scalars;
 
-/* window.h, gradient_window.h */
+/* see window.h and gradient_window.h */
 typedef struct p4d_window p4d_window;
 typedef struct p4d_gradient_window p4d_gradient_window;
 typedef struct p4d_swap p4d_swap; /* swap.h */
@@ -84,9 +85,10 @@ typedef struct p4d_swap p4d_swap; /* swap.h */
 /* State of depth.h: gathered matrices, and gradients that are summed. */
 typedef struct p4d_depth {
 	uint32_t layer[P4D_DEPTH_PLACES]; /* layer in each place; UINT32_MAX: none */
-	uint64_t calls[P4D_DEPTH_PLACES]; /* number of the group's calls up to its last gather */
-	unsigned computed;                /* a bit for each matrix of the pass's layer that has a gradient */
-	unsigned summed;                  /* gradients of sum_layer that are in transit */
+	uint64_t calls[P4D_DEPTH_PLACES]; /* number of the group's calls up to and including each place's last
+					     gather */
+	unsigned computed; /* a bit for each matrix of the layer in this pass whose gradient was computed */
+	unsigned summed;   /* gradients of sum_layer that are in transit */
 	uint32_t sum_layer;
 	uint64_t sum_calls;
 } p4d_depth;
@@ -100,70 +102,74 @@ typedef struct p4d_net {
 	p4d_plan plan;
 	p4d_instruction_list list;
 	p4d_weights weights;
-	char *arena, *host_arena;         /* the arenas; the host's is NULL if nothing is on the host */
+	char *arena, *host_arena;         /* the host's arena is NULL if no tensor is on the host */
 	const p4d_tensor *row[B_BUFFERS]; /* NULL: the plan has none */
-	/* NULL: parameters, gradients are unsharded */
+	/* NULL: this rank has all parameters, or all gradients */
 	p4d_window *window;
 	p4d_swap *swap;     /* NULL: layers keep activations in slots */
-	p4d_host_link lift; /* open if parameters are on the host */
+	p4d_host_link lift; /* link for parameters on the host; open if there are any */
 	p4d_gradient_window *gradient_window;
 
 	p4d_dtype type;
-	uint64_t element;     /* bytes of type */
-	uint64_t batch;       /* sequences */
-	uint64_t n, ns, h;    /* tokens; under sequence parallelism; hidden features of this rank */
-	uint64_t f, q, kv;    /* columns of this rank */
+	uint64_t element; /* bytes of type */
+	uint64_t batch;   /* sequences */
+	uint64_t n, ns,
+	    h; /* number of tokens; of tokens under sequence parallelism; of hidden features on this rank */
+	uint64_t f, q, kv;    /* numbers of columns on this rank */
 	uint64_t up;          /* columns of the gradient of the matmul before the activation */
 	uint64_t columns;     /* q + 2 * kv */
 	uint64_t length;      /* tokens of a sequence on this rank */
-	uint64_t before;      /* tokens before these whose keys exist; see generate.h */
-	uint64_t whole;       /* tokens of a micro-batch, of all slices */
+	uint64_t before;      /* number of tokens before this pass's whose keys exist; see generate.h */
+	uint64_t whole;       /* number of tokens of a micro-batch in all slices */
 	uint64_t slice_first; /* tokens of all sequences in the slices before that of the pass */
 	uint64_t micro_batch; /* number of the pass's slice */
 	uint32_t sequences;   /* index of the keys and values that belong to the pass */
-	uint64_t layers;      /* layers of a chunk */
+	uint64_t layers;      /* number of layers of a chunk */
 	uint64_t shards;      /* number of shards of the optimizer state */
 	unsigned parts;       /* number of parts in which tokens pass between tp ranks; see parallel.h */
-	bool first, last;     /* the stage begins, ends the model */
+	bool first, last;     /* whether the stage begins, and whether it ends the model */
 	struct {
 		p4d_weight_kind norm, table;
 		uint32_t layer; /* layer by which they are found */
 	} head;                 /* the head whose loss this stage computes: the model's, or its own */
 	bool tied_ends;         /* two stages have a copy of the table */
-	uint32_t last_stage;    /* where the model ends */
+	uint32_t last_stage;    /* the stage on which the model ends */
 
 	/*
-	 * Groups for data on the device: tp; cp; the ranks of dp*cp that share an optimizer (all of them, if
-	 * it is not sharded); those with copies of its shard; stages; tp*stages; the first and the last stage
-	 * of a tied table (NULL elsewhere). Collectives of dp_cp are asynchronous: they are only started, and
-	 * awaited where results are used. With tp_comm_overlap those of tp are asynchronous as well.
+	 * Groups for data on the device: the ranks of tp; of cp; those of dp*cp that share an optimizer (all
+	 * of them, if it is not sharded); those with copies of its shard; the stages; tp*stages; the first
+	 * and the last stage of a tied table (NULL on other stages). Collectives of dp_cp are asynchronous:
+	 * they are only started, and awaited where results are used. With tp_comm_overlap those of tp are
+	 * asynchronous as well.
 	 */
 	p4d_group *tp, *cp, *dp_cp, *copies, *pp, *vocabulary, *embedding_group;
-	/* groups of a tp-grid, in which tp is X; NULL: one rank. Collectives of tp_z are also asynchronous */
+	/* groups Y and Z of a tp-grid, in which `tp` is the group X; NULL: one rank. Collectives of tp_z are
+	 * also asynchronous */
 	p4d_group *tp_y, *tp_z;
 	p4d_depth depth;
 	p4d_group *world;       /* all ranks, for numbers on the host */
 	p4d_group *cp_reversed; /* if keys are gathered, else NULL; for data on the device */
 
-	/* source of micro-batches in the present step */
+	/* source of micro-batches in the current step */
 	p4d_batch_source source;
 	void *context;
 	uint64_t number;
 	bool evaluating;
 	uint64_t trained;
-	int32_t *host_tokens, *host_labels; /* for a micro-batch, with room to reorder it by slices */
-	int32_t *host_documents; /* for a micro-batch: in order, then reordered, then scratch; NULL without
-				    the mask */
-	double *host_reference;  /* for a micro-batch of pairs, else NULL */
+	int32_t *host_tokens, *host_labels; /* of one micro-batch; the arrays are longer, so that it can be
+					       reordered by slices */
+	int32_t *host_documents; /* documents of one micro-batch: in order, then reordered, then scratch; NULL
+				    without document_mask */
+	double *host_reference;  /* of one micro-batch of pairs; NULL: the layout has no pairs */
 	double *pair_sums;       /* (global_batch, 2), on the host; see pairs.h */
-	/* the micro-batch in each copy; UINT32_MAX: none */
+	/* the micro-batch in each buffer of the device; UINT32_MAX: none */
 	uint32_t *token_holder, *label_holder, *document_holder;
-	uint64_t *label_trained;       /* labels that are trained on in each copy */
-	float *block_scales;           /* of a tensor that is being quantized; see quantized.h */
-	bool *begun;                   /* for each trained weight: its gradient has a first part */
-	const int32_t *documents;      /* of the micro-batch of the present pass; NULL: not masked */
-	unsigned waiting_blocks;       /* thread blocks of receives that were begun early */
-	void *layer_events[P4D_AHEAD]; /* events of the last layers */
+	uint64_t *label_trained;  /* number of labels that are trained on in each of these buffers */
+	float *block_scales;      /* block scales of the tensor that is being quantized; see quantized.h */
+	bool *begun;              /* for each trained weight: whether its gradient has a first part */
+	const int32_t *documents; /* documents of the current pass's micro-batch; NULL: no document mask */
+	unsigned waiting_blocks;  /* number of thread blocks that receives begun early occupy */
+	void *layer_events[P4D_AHEAD]; /* event after each of the last layers */
 	uint64_t throttled;
 } p4d_net;
 
@@ -181,7 +187,7 @@ static inline uint64_t p4d_net_bytes(const p4d_net *net, p4d_buffer which)
 int p4d_net_open(p4d_net *net, const p4d_net_settings *settings, uint32_t rank, p4d_error *err);
 void p4d_net_close(p4d_net *net);
 
-/* Whether some factor of the layout is not 1. */
+/* Whether a factor of the layout changes anything, because it is not 1. */
 static inline bool p4d_scales(float factor)
 {
 	return factor < 1 || factor > 1;
@@ -193,8 +199,8 @@ static inline bool p4d_scales(float factor)
 void p4d_net_begin(p4d_net *net, uint64_t number, bool evaluating, p4d_batch_source source, void *context);
 
 /*
- * Call it before a pass of a micro-batch, with slices of one slice: sets its number, and n, ns, length,
- * before and other members of the slice. A net that was just opened has the sizes of the longest slice.
+ * Call it before a pass of a micro-batch, or of one slice of it: sets its number, and n, ns, length, before
+ * and other members of the slice. A net that was just opened has the sizes of the longest slice.
  */
 void p4d_net_begin_pass(p4d_net *net, uint32_t micro_batch);
 
@@ -207,7 +213,7 @@ int p4d_net_read_scalars(p4d_net *net, p4d_scalars *scalars, p4d_error *err);
  */
 int p4d_net_initialize(p4d_net *net, uint64_t seed, bool trained_only, p4d_error *err);
 
-/* Initial values of elements at .. at+count-1 of a slice of a stage's own head, on the host. */
+/* Computes the initial values of elements at .. at+count-1 of a slice of a stage's own head, on the host. */
 void p4d_net_draw_local(const p4d_net *net, uint64_t seed, const p4d_weight_slice *slice, uint64_t at,
 			uint64_t count, float *to);
 

@@ -4,9 +4,9 @@
 #include "model/net.h"
 
 /*
- * Matmuls of a layer with its matrices, for all m->n tokens or n of them: in FP8 if that is the precision,
- * else in the storage type. Passes over less than whole blocks of tokens, for instance during generation, are
- * not in FP8. weight: the matrix (out, in) of this kind and layer.
+ * Matmuls of a layer with its matrices, for all m->n tokens or n of them. They are in FP8 if the layout's
+ * precision is FP8, else in the storage type. A pass whose tokens are not whole FP8 blocks, for instance
+ * during generation, does not use FP8. weight: the matrix (out, in) of this kind and layer.
  */
 /* y (n, out) = add + x (n, in) * weight^T; add as in p4d_device.linear */
 void p4d_product__forward(p4d_net *m, p4d_weight_kind kind, uint32_t layer, void *y, const void *add,
@@ -17,6 +17,9 @@ void p4d_product__input(p4d_net *m, p4d_weight_kind kind, uint32_t layer, void *
 /* dw (out, in) = dy (n, out)^T * x (n, in); += with accumulate */
 void p4d_product__weight(p4d_net *m, float *dw, const void *dy, const void *x, uint64_t out, uint64_t in,
 			 bool accumulate);
-/* All of them once, on arbitrary contents of the arena from `any` on, before it is filled. */
+/*
+ * Runs all three matmuls once, on arbitrary contents of the arena from `any` on. Call it before the arena is
+ * filled.
+ */
 void p4d_product__warm_up(p4d_net *m, p4d_weight_kind kind, uint32_t layer, uint64_t out, uint64_t in,
 			  void *any);

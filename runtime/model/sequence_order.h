@@ -5,22 +5,26 @@
 
 /* The position in its sequence of token i of a context-parallel rank. */
 uint64_t p4d_sequence__place(const p4d_layout *l, uint64_t rank, uint64_t i);
-/* The block of this rank's tokens; the block of all keys if they are gathered. */
+/*
+ * If keys are gathered, this block has the keys of all ranks, and block 0 this rank's tokens. Otherwise block
+ * i has the tokens of rank i of cp.
+ */
 enum { P4D_GATHERED_BLOCK = 1 };
 uint32_t p4d_sequence__own_block(const p4d_net *m);
 /* Fills shape->blocks: which of a block's keys this rank's queries see. */
 void p4d_sequence__find_blocks(const p4d_net *m, uint32_t block, p4d_attention_shape *shape);
-/* scratch: as many numbers as the plan's row has */
+/* Fills the plan's row of positions. scratch: as many numbers as that row has. */
 void p4d_sequence__fill_positions(p4d_net *m, int32_t *scratch);
 /*
- * Reorders the tokens of a micro-batch (micro_batch, seq_len) slice by slice, each (micro_batch, its tokens).
+ * Reorders the tokens of a micro-batch (micro_batch, seq_len) so that each slice's tokens are together:
+ * (micro_batch, tokens of the slice) for the first slice, then for the next.
  */
 void p4d_sequence__by_slices(const p4d_net *m, int32_t *to, const int32_t *from);
 /* The position within its document of each token of this pass, in the order of rows; NULL: documents are
  * not masked. Only for learned positions. */
 const int32_t *p4d_sequence__places(const p4d_net *m);
 /*
- * m->documents of a micro-batch; with slices first by slices and then whole. Asks the source if they are
- * missing.
+ * Sets m->documents for a micro-batch; with slices they are first in the order of slices and then in that of
+ * sequences. Asks the source if the device does not have them.
  */
 int p4d_sequence_find_documents(p4d_net *m, uint32_t micro_batch, p4d_error *err);

@@ -121,7 +121,7 @@ static const char *whole_name(const p4d_layout *l, p4d_weight_kind kind)
 	    [P4D_W_FINAL_NORM] = "model.norm.weight",
 	    [P4D_W_FINAL_NORM_BIAS] = "model.norm.bias",
 	    [P4D_W_POSITIONS] = "model.embed_positions.weight",
-	    /* as in Gemma 2, where "post_attention" is after attention */
+	    /* as in Gemma 2, where "post_attention" means after attention */
 	    [P4D_W_ATTENTION_POST_NORM] = "post_attention_layernorm.weight",
 	    [P4D_W_FFN_POST_NORM] = "post_feedforward_layernorm.weight",
 	    [P4D_W_LOCAL_NORM] = LOCAL "norm.weight",

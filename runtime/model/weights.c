@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of a stage's weights, in their order in the flat buffer. */
+/* Makes the table of a stage's weights, in their order in the flat buffer. */
 #include "model/weights.h"
 
 #include <inttypes.h>
@@ -15,8 +15,8 @@ typedef struct weights_builder {
 	const p4d_layout *layout;
 	p4d_weights *to;
 	uint64_t at;
-	uint32_t number; /* of the segment under construction */
-	bool frozen;     /* the weights that are added now */
+	uint32_t number; /* number of the segment under construction */
+	bool frozen;     /* whether the weights that are being added are frozen */
 } weights_builder;
 
 p4d_matrix_layers p4d_weights_layers_of(p4d_weight_kind matrix)
@@ -45,8 +45,8 @@ static void add(weights_builder *b, p4d_weight_kind kind, uint32_t layer, uint64
 	const bool of_heads = kind == P4D_W_QUERY_NORM || kind == P4D_W_KEY_NORM;
 	const bool cut = kind == P4D_W_QKV_BIAS || kind == P4D_W_UP_BIAS ||
 			 (of_heads && b->layout->qk_norm == P4D_QK_NORM_WIDE);
-	/* weights that all ranks have whole: tables of positions, and all vectors except those of columns
-	 * that are cut */
+	/* whether all ranks have the whole weight: tables of positions, and all vectors except biases of
+	 * columns that tp cuts */
 	const bool whole = kind == P4D_W_POSITIONS || (columns == 1 && !cut);
 
 	const bool of_layer = p4d_weights_layers_of(kind).count > 0;
@@ -67,7 +67,7 @@ static void add(weights_builder *b, p4d_weight_kind kind, uint32_t layer, uint64
 	    .replicated = whole,
 	    .frozen = b->frozen,
 	};
-	if (p4d_weights_adapts(kind)) /* a matrix even with rank 1 */
+	if (p4d_weights_adapts(kind)) /* an adapter is a matrix even if its rank is 1 */
 		b->to->weight[b->to->count - 1].decay = true;
 	if (b->frozen && of_layer && p4d_stores_nf4(b->layout))
 		add_quantized(b, &b->to->weight[b->to->count - 1]);
@@ -75,7 +75,7 @@ static void add(weights_builder *b, p4d_weight_kind kind, uint32_t layer, uint64
 		b->at += rows * columns;
 }
 
-/* With its bias. */
+/* Adds a norm, with its bias if it has one. */
 static void add_norm(weights_builder *b, p4d_weight_kind kind, uint32_t layer)
 {
 	add(b, kind, layer, p4d_rank_hidden(b->layout), 1);
@@ -118,7 +118,10 @@ static void add_layer(weights_builder *b, uint32_t layer)
 		add_norm(b, P4D_W_FFN_POST_NORM, layer);
 }
 
-/* Each rank has its shard's part of `in` or `out`; the other matrix is whole. */
+/*
+ * Adds A and B of each adapter. Each rank has its shard's part of `in` (A) or of `out` (B); the other matrix
+ * is whole.
+ */
 static void add_adapters(weights_builder *b, uint32_t layer)
 {
 	for (unsigned i = 0; i < P4D_ADAPTED_LAYERS; i++) {
@@ -138,7 +141,7 @@ static bool tables_are_inside(const p4d_layout *l)
 	return !l->vocab_parallel && !p4d_cuts_segments(l);
 }
 
-/* begins: the stage also has the start of the model */
+/* Adds the weights after the layers. begins: the stage also has the start of the model. */
 static void add_end(weights_builder *b, bool begins)
 {
 	const p4d_layout *l = b->layout;
@@ -148,7 +151,7 @@ static void add_end(weights_builder *b, bool begins)
 		add(b, P4D_W_HEAD, 0, l->vocab / l->tp, p4d_rank_hidden(l));
 }
 
-/* The stage's own loss, after layer `layer`. */
+/* Adds the norm and head of the stage's own loss, after layer `layer`. */
 static void add_local_end(weights_builder *b, uint32_t layer)
 {
 	add_norm(b, P4D_W_LOCAL_NORM, layer);
@@ -183,7 +186,7 @@ static void end_segment(weights_builder *b)
 	}
 }
 
-/* The weights of the model itself, without adapters. */
+/* Whether the table also has the weights of the model itself, besides adapters. */
 static bool adds_model(const weights_builder *b)
 {
 	return b->frozen || b->layout->finetune == P4D_TUNE_FULL;
@@ -218,7 +221,7 @@ static void add_chunk(weights_builder *b, const p4d_schedule *schedule, uint32_t
 	}
 }
 
-/* A segment with the embedding, the head, or both. */
+/* Adds a segment with the embedding, the head, or both. */
 static void add_tables(weights_builder *b, bool embedding, bool head)
 {
 	const p4d_layout *l = b->layout;

@@ -11,12 +11,12 @@
 #include "schedule/schedule.h"
 
 /*
- * The place of every parameter. A stage has one flat buffer each for parameters, gradients and (a shard of)
- * optimizer state. It contains the chunks one after another, then the tables of vocabulary parallelism, each
- * padded as in p4d_parameters_padded. With adapters, these buffers contain only adapters; in the buffer of
- * parameters they are followed by all weights of the model, which are frozen, in the same order. Model code
- * finds weights by kind and layer. Checkpoints see the same storage as slices of tensors with the names of
- * Hugging Face's Llama.
+ * Where every parameter is stored. A stage has a flat buffer for parameters, one for gradients, and one for
+ * each optimizer state or a shard of it. Each contains the chunks one after another, then the tables of
+ * vocabulary parallelism, each padded as in p4d_parameters_padded. With adapters, these buffers contain only
+ * adapters; in the buffer of parameters they are followed by all weights of the model, which are frozen, in
+ * the same order. Model code finds weights by kind and layer. Checkpoints see the same storage as slices of
+ * tensors with the names of Hugging Face's Llama.
  */
 
 /* Coordinates of this rank; see p4d_place_of. */
@@ -36,8 +36,8 @@ static inline p4d_tp_grid p4d_place_grid(const p4d_layout *l, p4d_place place)
 }
 
 /*
- * Shapes with divisions by t, of h by Y and, for matrices of a layer, of rows by the ranks of Z: see
- * p4d_weight.
+ * Comments give the shape on a rank: "/t" is a division by tp ranks. With a tp-grid, h is also divided by Y
+ * and a layer matrix's rows by Z: see p4d_weight.
  */
 typedef enum p4d_weight_kind {
 	P4D_W_EMBEDDING,      /* (V/t, h); V/(t*p) with vocabulary parallelism */
@@ -52,7 +52,7 @@ typedef enum p4d_weight_kind {
 	P4D_W_DOWN,           /* (h, f/t) */
 	P4D_W_FINAL_NORM,     /* (h) */
 	P4D_W_HEAD,           /* like the embedding */
-	P4D_W_POSITIONS,      /* (positions, h) of learned ones */
+	P4D_W_POSITIONS,      /* (positions, h), if positions are learned */
 	P4D_W_OUTPUT_BIAS,    /* (h) */
 	P4D_W_UP_BIAS,        /* (2f/t), or (f/t) without gates */
 	P4D_W_DOWN_BIAS,      /* (h) */
@@ -63,11 +63,11 @@ typedef enum p4d_weight_kind {
 	/* norms after each block (h) */
 	P4D_W_ATTENTION_POST_NORM,
 	P4D_W_FFN_POST_NORM,
-	/* a stage's own loss, after its last layer, with that layer's number: (h); and like the embedding */
+	/* a stage's own loss: a norm (h), and a head like the embedding. Their layer is the stage's last */
 	P4D_W_LOCAL_NORM,
 	P4D_W_LOCAL_NORM_BIAS,
 	P4D_W_LOCAL_HEAD,
-	/* for each linear layer of p4d_adapted_of: A (rank, in), followed by B (out, rank) */
+	/* an adapter: A (rank, in), followed by B (out, rank), for each linear layer of p4d_adapted_of */
 	P4D_W_ADAPTER,
 	P4D_W_KINDS = P4D_W_ADAPTER + 2 * P4D_ADAPTED_LAYERS
 } p4d_weight_kind;
@@ -84,11 +84,11 @@ static inline p4d_weight_kind p4d_weights_adapter(unsigned number, bool is_b)
 }
 
 /*
- * The linear layers that form a matrix next to each other: this many numbers of p4d_adapted_of, starting at
+ * The linear layers of which a matrix consists: `count` consecutive numbers of p4d_adapted_of, starting at
  * `first`.
  */
 typedef struct p4d_matrix_layers {
-	unsigned first, count; /* count 0: it is no matrix of a layer */
+	unsigned first, count; /* count 0: it is not a matrix of a layer */
 } p4d_matrix_layers;
 p4d_matrix_layers p4d_weights_layers_of(p4d_weight_kind matrix);
 
@@ -97,25 +97,28 @@ typedef struct p4d_weight {
 	uint32_t layer;         /* layer of the model; 0 outside of layers */
 	uint64_t rows, columns; /* on this rank; columns is 1 for vectors */
 	uint64_t offset;        /* offset in elements in the stage's flat buffer */
-	uint32_t segment;       /* segment that contains it, or whose frozen part does */
-	bool decay;             /* weight decay applies: matrices */
-	bool replicated;        /* the same on all X (tp) ranks: its gradients are summed over them, and count
-				 * once in norms */
-	bool over_y; /* each rank of Y has other features; otherwise all have the same weight and the same
-		      * gradient */
-	bool over_z; /* rows are cut over Z, and gathered for use (depth.h); otherwise each rank of Z has
-		      * all rows, and gradients of its own sequences */
-	bool frozen; /* has no gradient */
+	uint32_t
+	    segment; /* segment that contains the weight; a frozen weight is in that segment's frozen part */
+	bool decay;  /* weight decay applies to it: it is a matrix */
+	bool replicated; /* the same on all X (tp) ranks: its gradients are summed over them, and count
+			  * once in norms */
+	bool over_y;     /* each rank of Y has other features; otherwise all have the same weight and the same
+			  * gradient */
+	bool over_z;     /* rows are cut over Z, and gathered for use (depth.h); otherwise each rank of Z has
+			  * all rows, and gradients of its own sequences */
+	bool frozen;     /* has no gradient */
 	/* in 4 bits (nf4.h), not in the flat buffer: offset is in bytes of B_QUANTIZED, which contains its
 	 * tensors one after another */
 	bool quantized;
 } p4d_weight;
 
-/* A part that is gathered, reduced and optimized together: see p4d_chunk_segments. The last ones:
- * vocabulary tables that are in no chunk. */
+/*
+ * A part of the flat buffer that is gathered, reduced and optimized together: see p4d_chunk_segments. The
+ * last segments are vocabulary tables that are in no chunk.
+ */
 typedef struct p4d_segment {
 	uint64_t offset, elements, padded; /* in the flat buffer */
-	/* frozen part of the same layer or table; padded 0: it passes through no window */
+	/* frozen part of the same layer or table; frozen_padded 0: it is never in a window of parameters */
 	uint64_t frozen_offset, frozen_padded;
 	uint32_t layer; /* layer of the model */
 	uint32_t first_weight, weights;
@@ -123,39 +126,42 @@ typedef struct p4d_segment {
 
 typedef struct p4d_weights {
 	uint32_t segments, count;
-	uint32_t of_chunk;    /* number of a chunk's segments */
+	uint32_t of_chunk;    /* number of segments in a chunk */
 	uint32_t in_chunks;   /* number of segments of all chunks; those of tables follow */
-	p4d_segment *segment; /* those of chunks in order, then those of tables */
+	p4d_segment *segment; /* segments of chunks in order, then those of tables */
 	p4d_weight *weight;
 	uint32_t trained;         /* number of trained weights, which come first */
 	uint64_t elements;        /* elements of the flat buffer, including padding */
-	uint64_t frozen;          /* elements after these that are not trained */
+	uint64_t frozen;          /* number of elements that are not trained, which follow these */
 	uint64_t quantized_bytes; /* bytes of quantized matrices, which are not in the flat buffer */
 } p4d_weights;
 
-/* The table of one stage. A tied head has no entry if its stage has the embedding; otherwise, both stages
- * have a copy. */
+/*
+ * Makes the list of one stage's weights. A tied head has no entry if its stage has the embedding; otherwise,
+ * both stages have a copy.
+ */
 int p4d_weights_open(p4d_weights *weights, const p4d_layout *layout, uint32_t stage, p4d_error *err);
 void p4d_weights_close(p4d_weights *weights);
 
 /*
- * The ranks cp + CP*dp = 0, 1 ... have the same part of the model. Each row of p4d_optimizer_shards
- * consecutive ranks shares it, and each row has a copy. Returns the index of a rank's shard, and of its copy.
+ * The ranks of dp and cp have the same part of the model. In the order cp + CP*dp, each p4d_optimizer_shards
+ * consecutive ranks share one copy of its optimizer states. Returns the index of a rank's shard, and of its
+ * copy.
  */
 uint32_t p4d_weights_shard_number(const p4d_layout *layout, p4d_place place);
 uint32_t p4d_weights_copy_number(const p4d_layout *layout, p4d_place place);
 
 /*
- * Elements [*first, *first + *count) of the flat buffer are the optimizer shard of a segment on the rank at a
- * place: one of several equal shards, by its index; all of the segment if the optimizer is not sharded.
+ * Sets [*first, *first + *count), the elements of the flat buffer that are the optimizer shard of a segment
+ * on the rank at a place. Shards are equally large; if the optimizer is not sharded, it is the whole segment.
  */
 void p4d_weights_shard_of(const p4d_layout *layout, const p4d_segment *segment, p4d_place place,
 			  uint64_t *first, uint64_t *count);
 
-/* The kind of the bias for a norm of LayerNorm; P4D_W_KINDS: it never has one. */
+/* The kind of the bias of a LayerNorm; P4D_W_KINDS: this norm never has a bias. */
 p4d_weight_kind p4d_weights__bias_of(p4d_weight_kind norm);
 
-/* NULL if the stage does not have it. */
+/* NULL: the stage does not have this weight. */
 const p4d_weight *p4d_weights__find(const p4d_weights *weights, p4d_weight_kind kind, uint32_t layer);
 
 /* The segment of a table, which the stage must have; a tied head is the embedding. */
@@ -165,15 +171,15 @@ uint32_t p4d_weights_table_segment(const p4d_weights *weights, p4d_weight_kind k
 uint64_t p4d_weights__table_row(const p4d_layout *layout, p4d_place place, const p4d_weight *table);
 
 /*
- * The part of a named tensor of the whole model that is in one rank's flat buffer: rows first_row.. and
- * columns first_column.. of `name`, stored row by row at `offset`. Rows after the real vocabulary (padding)
- * belong to no slice.
+ * The part of a tensor of the whole model that is in one rank's flat buffer: rows first_row.. and columns
+ * first_column.. of the tensor `name`, stored row by row at `offset`. Rows after the real vocabulary
+ * (padding) belong to no slice.
  */
 typedef struct p4d_weight_slice {
 	char name[96];                        /* "model.layers.7.self_attn.q_proj.weight" */
-	uint64_t tensor_rows, tensor_columns; /* of the whole model; columns 0: a vector */
+	uint64_t tensor_rows, tensor_columns; /* shape in the whole model; columns 0: a vector */
 	uint64_t first_row, rows, first_column, columns;
-	uint64_t offset; /* of a quantized weight: in elements from its beginning */
+	uint64_t offset; /* for a quantized weight: in elements from its beginning */
 } p4d_weight_slice;
 
 enum { P4D_SLICES_OF_WEIGHT = 3 };
@@ -192,12 +198,13 @@ unsigned p4d_weight_slices_of(const p4d_layout *layout, p4d_place place, uint64_
 			      const p4d_weight *weight, p4d_weight_slice slices[P4D_SLICES_OF_WEIGHT]);
 
 /*
- * A weight is quantized by whole tensors, even if the rank has only a part of them: these are the slices of
- * the tensors of which it has a part. Slices of one tensor are adjacent.
+ * A part of a quantized weight. Blocks are those of the whole tensor, even if the rank has only a part of it,
+ * so the whole tensor must be quantized. These are the tensors of which the rank has a part. Slices of one
+ * tensor are adjacent.
  */
 typedef struct p4d_quantized_part {
 	p4d_weight_slice slice; /* all rows and columns; its offset has no meaning */
-	unsigned tensor;        /* linear layer that it belongs to: a number of p4d_adapted_of */
+	unsigned tensor;        /* number of the linear layer (p4d_adapted_of) that it belongs to */
 	uint64_t first;         /* first element in the tensor */
 } p4d_quantized_part;
 unsigned p4d_weights_quantized_parts(const p4d_layout *layout, p4d_place place, uint64_t vocab,

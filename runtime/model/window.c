@@ -16,12 +16,13 @@ typedef struct window_place {
 
 struct p4d_window {
 	const p4d_window_source *source;
-	p4d_window_list list[2]; /* the uses of a step, and of an evaluation */
+	p4d_window_list list[2]; /* the list for a step, and the list for an evaluation */
 	const p4d_window_list *now;
-	uint32_t at;            /* index of the next use */
-	uint32_t stray;         /* a segment that a pass read outside of its uses; NONE: none */
-	uint32_t layers, count; /* places of layers; all: the last place may be a table's */
-	uint32_t *holder;       /* (segments) the place that it is in, or was in last */
+	uint32_t at;    /* index of the next use */
+	uint32_t stray; /* a segment that a pass read while it was not in use; NONE: none */
+	uint32_t layers,
+	    count;        /* number of places for layers, and of all places: the last may be for a table */
+	uint32_t *holder; /* (segments) the place that the segment is in, or was in last */
 	window_place *place;
 };
 
@@ -106,7 +107,7 @@ static bool is_here(const p4d_window *w, uint32_t segment)
 	return w->place[w->holder[segment]].segment == segment;
 }
 
-/* Whether a present use needs the content of a place. */
+/* Whether a use that has not ended needs the content of a place. */
 static bool is_held(const p4d_window *w, const window_place *p)
 {
 	const p4d_window_need *need = &w->now->need[w->at];
@@ -116,7 +117,8 @@ static bool is_held(const p4d_window *w, const window_place *p)
 }
 
 /*
- * A place for the segment of use k: the one whose content is used last of all, and after use k; NULL: none.
+ * A place for the segment of use k: the one whose content is next used latest, if that is after use k; NULL:
+ * none.
  */
 static window_place *place_for(const p4d_net *m, const p4d_window *w, uint32_t k)
 {
@@ -134,7 +136,7 @@ static window_place *place_for(const p4d_net *m, const p4d_window *w, uint32_t k
 	return best;
 }
 
-/* How many uses after the present one are considered: as many as fit at the same time. */
+/* Number of uses after the current one that are considered: as many as fit at the same time. */
 static uint32_t horizon(const p4d_window *w)
 {
 	const uint32_t most = w->now->count - w->at, ahead = w->count + 2;
@@ -142,7 +144,7 @@ static uint32_t horizon(const p4d_window *w)
 	return w->at + (ahead < most ? ahead : most);
 }
 
-/* This use's segment, and those of the next ones for which there is a place. */
+/* Starts to copy the current use's segment, and those of the next uses for which there is a place. */
 static int bring_ahead(p4d_net *m, p4d_window *w, p4d_error *err)
 {
 	for (uint32_t k = w->at; k < horizon(w); k++) {
@@ -199,7 +201,7 @@ int p4d_window_use(p4d_net *m, uint32_t segment, p4d_error *err)
 	return w->source->await(m, p->ticket, err);
 }
 
-/* Whether the continuing use is of this segment. */
+/* Whether the use that has not ended is of this segment. */
 static bool is_used(const p4d_window *w, uint32_t segment)
 {
 	const p4d_window_need *need = w->now->need + w->at;

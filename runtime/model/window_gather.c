@@ -23,7 +23,7 @@ static int gather(p4d_net *m, char *to, uint64_t padded, const char *shard, p4d_
 	return p4d_comm_all_gather(m->dp_cp, to, shard, shard_bytes(m, padded), err);
 }
 
-/* The destination of a segment's two parts. */
+/* The addresses to which a segment's trained part and its frozen part are copied. */
 static char *trained_part(const p4d_net *m, const p4d_segment *s, char *to)
 {
 	return to + s->frozen_padded * m->element;
@@ -47,7 +47,7 @@ static int await_gathered(p4d_net *m, uint64_t ticket, p4d_error *err)
 
 const p4d_window_source p4d_window_gather = {gather_shards, await_gathered};
 
-/* The address of this rank's shard of a part, among those of all ranks. */
+/* The address of this rank's shard of a part, in the copy that has all ranks' shards. */
 static char *own_place(const p4d_net *m, char *to, uint64_t padded)
 {
 	const bool shared = m->shards > 1;

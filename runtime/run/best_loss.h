@@ -5,14 +5,14 @@
 #include <stdint.h>
 
 /*
- * The lowest validation loss of a run, for --save-best and --stop-after-worse; of the first set, if there are
- * several. It is equal on all ranks, and stored in checkpoints.
+ * The lowest validation loss of a run, for --save-best and --stop-after-worse. With several validation sets,
+ * it is that of the first. It is equal on all ranks, and stored in checkpoints.
  */
 typedef struct p4d_best_loss {
 	double loss;
 	uint64_t step;  /* 0: no validation had a loss yet */
-	uint64_t worse; /* number of validations since then */
-	bool lowest;    /* the last validation was the lowest */
+	uint64_t worse; /* number of validations since `step` */
+	bool lowest;    /* the last validation's loss was the lowest so far */
 } p4d_best_loss;
 
 /* Records a validation after a step. NAN: no token had a label. */

@@ -5,11 +5,15 @@
 #include "trainer/trainer.h"
 
 /*
- * A trainer as the storage of checkpoints. trainer and layout are borrowed. After loading, call
- * p4d_trainer_restore. vocab: rows of the vocabulary, without padding.
+ * Functions with which checkpoints read and write a trainer's weights and optimizer states. trainer and
+ * layout are borrowed. After loading, call p4d_trainer_restore. vocab: rows of the vocabulary, without
+ * padding.
  */
 p4d_checkpoint_storage p4d_checkpoint_storage_of(p4d_trainer *trainer, const p4d_layout *layout,
 						 uint64_t vocab);
 
-/* A group of all ranks, in the order of their numbers; borrowed. */
+/*
+ * Functions with which checkpoints communicate with all ranks of the group, in the order of rank numbers;
+ * group is borrowed.
+ */
 p4d_checkpoint_peers p4d_checkpoint_peers_of(p4d_group *group);

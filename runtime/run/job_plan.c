@@ -67,9 +67,10 @@ static int from_options(p4d_job_plan *plan, const p4d_settings *settings, uint64
 		return p4d_fail(err, P4D_E_WORLD, "%" PRIu64 " ranks on %" PRIu64 " nodes: not divisible",
 				ranks, nodes);
 	p4d_plan_place(request, nodes, ranks / nodes, NULL);
-	/* by default, the only device that every machine has */
+	/* the cpu is the only device that every machine has */
 	p4d_request_default(request, P4D_DEVICE, P4D_CPU, P4D_BY_P4D);
-	p4d_request_default(request, P4D_FRAMEWORK, P4D_FRAMEWORK_P4D, P4D_BY_SITE); /* nobody need name it */
+	p4d_request_default(request, P4D_FRAMEWORK, P4D_FRAMEWORK_P4D,
+			    P4D_BY_SITE); /* users need not name this framework */
 	p4d_request_complete(request, preset.global_batch, ranks);
 	return 0;
 }
@@ -81,7 +82,7 @@ static int find_gpu(p4d_job_plan *plan, bool planned, p4d_error *err)
 	if (p4d_gpus_load(&plan->gpus, NULL, err) < 0)
 		return -1;
 	plan->gpu = p4d_gpu_find(&plan->gpus, plan->request.gpu, NULL);
-	/* p4d.conf may describe the GPU of a plan; the checksum shows whether that makes a difference */
+	/* p4d.conf may describe the GPU of a plan; the plan's checksum shows whether that changes the plan */
 	if (!plan->gpu && !planned)
 		return p4d_fail(err, P4D_E_UNKNOWN_GPU,
 				"gpu=%s is unknown here (p4d gpus lists the known GPUs)", plan->request.gpu);
@@ -108,7 +109,7 @@ static int build(p4d_job_plan *plan, uint64_t ranks, bool planned, bool evaluate
 		p4d_fail(err, P4D_E_UNMODELLED, "workload: p4d-train supports only train and preference");
 		return p4d_fix(err, "--workload=preference");
 	}
-	p4d_rope_default(r); /* lines of older versions lack it */
+	p4d_rope_default(r); /* plan lines of older versions do not have these options */
 	if (p4d_rope_of(r, &plan->rope, err) < 0)
 		return -1;
 	if (nodes * per_node != ranks) {
@@ -126,7 +127,7 @@ static int build(p4d_job_plan *plan, uint64_t ranks, bool planned, bool evaluate
 	p4d_capacity capacity = {.gpu = plan->gpu};
 	if (p4d_plan_verify_checksum(r, &plan->layout, plan->gpu, err) < 0)
 		return -1;
-	/* nothing is kept for a backward pass */
+	/* an evaluation keeps nothing for a backward pass */
 	plan->layout.evaluates = evaluates;
 	if (evaluates) {
 		plan->layout.recompute = P4D_RECOMPUTE_FULL;
@@ -135,7 +136,7 @@ static int build(p4d_job_plan *plan, uint64_t ranks, bool planned, bool evaluate
 	return p4d_memory_estimate(&plan->layout, P4D_METHOD_PLAN, &capacity, &plan->estimate, err);
 }
 
-/* Adapters are useless without their weights. */
+/* Adapters are useless without the weights for which they are trained. */
 static int check_adapters(const p4d_job_plan *plan, const p4d_settings *settings, p4d_error *err)
 {
 	const bool adapters = plan->layout.finetune != P4D_TUNE_FULL;
@@ -153,7 +154,7 @@ static int check_adapters(const p4d_job_plan *plan, const p4d_settings *settings
 	return p4d_fix(err, "--finetune=lora");
 }
 
-/* What goes with pairs, and with nothing else. */
+/* Checks options that require pairs, or that cannot be used with pairs. */
 static int check_pairs(const p4d_job_plan *plan, const p4d_settings *s, p4d_error *err)
 {
 	const struct {
@@ -195,7 +196,7 @@ int p4d_job_plan_open(p4d_job_plan *plan, const char *line, const p4d_settings *
 		rc = check_pairs(plan, settings, err);
 	if (rc == 0)
 		return 0;
-	/* the fix contains flags of the program in which they would be typed */
+	/* the fix in the message names an option as the user would type it in this program */
 	if (!line && err && err->code != P4D_E_USAGE) {
 		p4d_request_without_prefix(err->text);
 		p4d_request_without_prefix(err->fix);
@@ -231,8 +232,8 @@ int p4d_job_plan_message_bytes(const p4d_job_plan *plan, uint64_t *bytes, p4d_er
 }
 
 /*
- * The longest sequences that fit into this much memory: half of the planned length as often as needed; 0:
- * none.
+ * The longest sequence length that fits into this much memory: the planned length, halved as often as needed;
+ * 0: none fits.
  */
 static uint64_t fitting_length(const p4d_job_plan *plan, uint64_t host_bytes)
 {
@@ -268,7 +269,7 @@ int p4d_job_plan_check_memory(const p4d_job_plan *plan, bool granted, uint64_t h
 		return p4d_fix(
 		    err, "--mem=%" PRIu64 "M, or a layout that needs less memory (p4d plan --device cpu)",
 		    (need >> 20) + 1);
-	/* only if nobody asked for the length */
+	/* suggests another length only if the user did not choose it */
 	const uint64_t length =
 	    plan->request.origin[P4D_SEQ_LEN] == P4D_BY_P4D ? fitting_length(plan, host_bytes) : 0;
 	if (length)

@@ -14,12 +14,12 @@
 
 /* The plan of this job, as this program computes it. Zero before use. */
 typedef struct p4d_job_plan {
-	p4d_request request; /* complete */
+	p4d_request request; /* every option has a value */
 	p4d_layout layout;
 	p4d_rope rope;
 	p4d_gpus gpus;
 	const p4d_gpu *gpu;    /* NULL on the cpu */
-	bool planned;          /* from a plan line */
+	bool planned;          /* the plan comes from a plan line */
 	char no_gpu[320];      /* why --device auto chose the cpu; "": it did not */
 	p4d_estimate estimate; /* of the fullest stage */
 } p4d_job_plan;
@@ -35,7 +35,10 @@ int p4d_job_plan_open(p4d_job_plan *plan, const char *line, const p4d_settings *
 		      uint64_t nodes, const char *datadir, p4d_error *err);
 void p4d_job_plan_close(p4d_job_plan *plan);
 
-/* The plan's facts about the model, for a net or trainer; other members are 0. Borrows the plan. */
+/*
+ * The settings of a net or trainer that follow from the plan; other members are 0. The result points into the
+ * plan.
+ */
 p4d_net_settings p4d_job_plan_net(const p4d_job_plan *plan);
 
 /* Bytes of a message from one stage to the next; 0 with one stage. Errors: OVERFLOW. */

@@ -19,7 +19,7 @@ typedef struct p4d_rate {
 	p4d_rate_curve curve;
 	double peak, least;
 	uint64_t warmup, steps;
-	uint64_t decay; /* steps of decay, with wsd */
+	uint64_t decay; /* number of steps of the decay, only for wsd */
 } p4d_rate;
 
 /* The rate in step 1 .. steps; `least` afterwards. */

@@ -19,7 +19,8 @@ enum { MOST = 250, GRACE_SECONDS = 5, GRACE_KILLED_SECONDS = 1 };
 
 static pid_t child[MOST]; /* 0: the process has ended */
 static uint32_t children;
-static volatile sig_atomic_t ending; /* 1: this process has killed the remaining ranks */
+static volatile sig_atomic_t
+    ending; /* 1: this process kills the remaining ranks, so their ends are no failures */
 
 static void pass_on(int number)
 {
@@ -68,7 +69,8 @@ static void pass_signals(void)
 static _Noreturn void be_rank(uint32_t rank, pid_t parent, const sigset_t *mask, p4d_local_work work,
 			      void *context)
 {
-	/* a request to stop that came before the rank was ready is remembered, and not fatal */
+	/* from here on, a request to stop that comes before the rank is ready is remembered, and does not
+	 * kill it */
 	p4d_stop_catch();
 	on_signal(SIGALRM, SIG_DFL);
 	children = 0;
@@ -103,7 +105,10 @@ static void note_killed(uint32_t rank, pid_t pid, int number, p4d_error *killed)
 		 (int)pid, number, strsignal(number));
 }
 
-/* The overall status. *killed: the first rank killed by others; code 0: none. */
+/*
+ * Waits for all ranks; returns the overall status. *killed: the first rank that another process killed; code
+ * 0: none.
+ */
 static int wait_for_all(p4d_error *killed)
 {
 	int result = 0, status = 0;

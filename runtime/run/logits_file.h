@@ -6,10 +6,10 @@
 #include "base/error.h"
 #include "base/new_file.h"
 
-/* Logits as NumPy reads them (.npy 1.0): fp32 (tokens, vocabulary), little-endian. Zero before use. */
+/* A file of logits that NumPy reads (.npy 1.0): fp32 (tokens, vocabulary), little-endian. Zero before use. */
 typedef struct p4d_logits_file {
 	p4d_new_file file;
-	uint64_t columns, rows; /* rows: added so far */
+	uint64_t columns, rows; /* rows: number of rows added so far */
 } p4d_logits_file;
 
 /* The file appears when it is published. Errors: IO, NO_MEMORY. */

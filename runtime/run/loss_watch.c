@@ -10,7 +10,7 @@ static const double weight = 1.0 / 32, deviations = 6, least_jump = 0.5;
 
 static void remember(p4d_loss_watch *w, double loss)
 {
-	/* a plain mean until a new loss's weight has fallen to that of the running mean */
+	/* the mean of all losses so far, until a new loss's weight has fallen to that of the running mean */
 	double share = w->seen < 32 ? 1.0 / (double)(w->seen + 1) : weight, away = loss - w->mean;
 
 	w->mean += share * away;
@@ -18,7 +18,7 @@ static void remember(p4d_loss_watch *w, double loss)
 	w->seen++;
 }
 
-/* Above it a loss is a spike. */
+/* The limit: a loss above it is a spike. */
 static double usual_most(const p4d_loss_watch *w)
 {
 	const double away = deviations * sqrt(w->variance);
@@ -31,7 +31,7 @@ double p4d_loss_limit(const p4d_loss_watch *w)
 	return w->on_spike == P4D_SPIKE_SKIP ? usual_most(w) : INFINITY;
 }
 
-/* False: too many in a row. */
+/* False: too many steps in a row were skipped. */
 static bool may_skip(p4d_loss_watch *w)
 {
 	w->skips++;
@@ -65,7 +65,7 @@ static int spike(p4d_loss_watch *w, uint64_t step, double loss, p4d_error *err)
 	snprintf(why, sizeof(why), "the loss %g is far above the running mean %g", loss, w->mean);
 	w->spikes++;
 	w->all_spikes++;
-	/* this many in a row are not spikes but a new level */
+	/* so many in a row are not spikes, but a new level of the loss */
 	if (w->spikes >= NEW_LEVEL) {
 		w->seen = 0;
 		w->mean = w->variance = 0;

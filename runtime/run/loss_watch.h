@@ -32,9 +32,10 @@ typedef struct p4d_loss_watch {
 	p4d_on_spike on_spike;
 	uint64_t skips_allowed;  /* skipped steps in a row, for any reason; 0: the first one stops the run */
 	uint64_t spikes_allowed; /* reported spikes in a row; 0: they never stop the run */
-	/* begins as 0 */
+	/* members below begin as 0 */
 	double mean, variance;
-	uint64_t seen, skips, spikes; /* losses in the mean; skipped steps and spikes, in a row so far */
+	uint64_t seen, skips,
+	    spikes; /* number of losses in the mean; of skipped steps, and of spikes, in a row so far */
 	uint64_t all_skips, all_spikes;
 } p4d_loss_watch;
 
@@ -42,13 +43,13 @@ typedef struct p4d_loss_watch {
 double p4d_loss_limit(const p4d_loss_watch *watch);
 
 /*
- * Records the loss of a step. nonfinite: number of such gradients. Errors: DIVERGED if the run has to stop,
- * with the numbers.
+ * Records the loss of a step. nonfinite: number of gradients that are NaN or infinite. Errors: DIVERGED if
+ * the run has to stop, with the numbers.
  */
 int p4d_loss_seen(p4d_loss_watch *watch, uint64_t step, double loss, uint64_t nonfinite, p4d_loss_kind *kind,
 		  p4d_error *err);
 /*
- * The same for a step in which no token had a label; it was skipped, since there is no loss. last: no step
- * follows. Errors: DATA if too many were skipped, or no step of the run had a label.
+ * Like p4d_loss_seen, for a step in which no token had a label. The step was skipped, since it has no loss.
+ * last: no step follows. Errors: DATA if too many were skipped, or no step of the run had a label.
  */
 int p4d_loss_none(p4d_loss_watch *watch, uint64_t step, bool last, p4d_loss_kind *kind, p4d_error *err);

@@ -15,12 +15,13 @@
  */
 typedef struct p4d_memory_report {
 	uint32_t rank;
-	uint64_t planned[P4D_PART_COUNT], used[P4D_PART_COUNT]; /* of its arena */
-	uint64_t planned_bytes, allocated_bytes, used_bytes;    /* their sums; what the device allocated */
-	/* for a GPU: planned memory of context, libraries and communicators; all memory in use, including
-	 * that of other programs; its size. 0 on the cpu. */
+	uint64_t planned[P4D_PART_COUNT], used[P4D_PART_COUNT]; /* bytes of each class in that rank's arena */
+	uint64_t planned_bytes, allocated_bytes,
+	    used_bytes; /* sums of both over classes; bytes that the device allocated */
+	/* for a GPU: planned memory of context, libraries and communicators; the GPU's memory in use,
+	 * including that of other programs; the GPU's size. 0 on the cpu. */
 	uint64_t planned_reserve, device_bytes, device_total;
-	p4d_host_class host;             /* of that rank; for saving and loading, with --checkpoint */
+	p4d_host_class host; /* planned host memory of that rank; for saving and loading, with --checkpoint */
 	uint64_t host_peak, host_mapped; /* of the largest process, see p4d_host_memory_peak */
 } p4d_memory_report;
 
@@ -31,6 +32,7 @@ typedef struct p4d_memory_report {
 int p4d_memory_report_make(p4d_memory_report *report, const p4d_job_plan *plan, const p4d_trainer *trainer,
 			   p4d_device *device, p4d_group *all, p4d_error *err);
 
-/* As members of a JSON object; as a table with a line for each class that is not empty. */
+/* Prints the report as members of a JSON object; and as a table with a line for each class that is not
+ * empty. */
 void p4d_memory_report_json(const p4d_memory_report *report, p4d_text *json);
 const char *p4d_memory_report_text(const p4d_memory_report *report, char *buf, size_t size);

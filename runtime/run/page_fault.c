@@ -14,7 +14,7 @@
 static char name[64];
 static uint32_t number;
 
-/* A line of /proc/self/maps: "begin-end mode offset device inode   path". */
+/* The path in a line of /proc/self/maps: "begin-end mode offset device inode   path". */
 static const char *path_in(const char *line, uintptr_t address)
 {
 	char *at;
@@ -23,7 +23,7 @@ static const char *path_in(const char *line, uintptr_t address)
 	return address >= begin && address < end ? strchr(at, '/') : NULL;
 }
 
-/* The file that is mapped at an address. Runs in a signal handler, so it allocates nothing. */
+/* Finds the file that is mapped at an address. Runs in a signal handler, so it allocates nothing. */
 static bool find_file(uintptr_t address, char *path, size_t size)
 {
 	char line[4096];
@@ -56,7 +56,7 @@ static void fault(int signal, siginfo_t *info, void *unused)
 	if (!find_file((uintptr_t)info->si_addr, path, sizeof(path))) {
 		struct sigaction fatal = {.sa_handler = SIG_DFL};
 		sigaction(signal, &fatal, NULL);
-		return; /* the signal comes again */
+		return; /* the access is repeated, and the signal comes again */
 	}
 	p4d_fail(&err, P4D_E_DATA,
 		 "%s: can no longer be read: it became shorter, or its disk failed or is full", path);

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The quota of a cgroup in cores, rounded up; 0: none. */
+/* A cgroup's quota in cores, rounded up; 0: it has none. */
 static uint32_t quota_of(const char *folder)
 {
 	char path[4200];
@@ -60,7 +60,10 @@ uint32_t p4d_rank_cores(uint32_t ranks, bool forked)
 	return cores ? cores : 1;
 }
 
-/* Shares of time in which a thread waits; if two processes share a core, each waits half of the time. */
+/*
+ * Limits for the share of time that a thread waits for a core; if two processes share a core, each waits half
+ * of the time.
+ */
 static const double busy = 0.2, crowded = 0.05, idle = 0.01;
 
 /* Seconds in which the main thread was ready to run but had no core; below 0: unknown. *ran: seconds with

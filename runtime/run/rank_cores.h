@@ -6,23 +6,24 @@
 
 /*
  * Number of cores for a rank, at least 1: the cores of the process, by its mask and its cgroup's quota (of a
- * job's step or a container), divided by the ranks that share them. ranks: number on this host. forked: they
- * share the mask. Otherwise, they share it if it is everything that Slurm gave the job on this node
- * (SLURM_CPUS_ON_NODE); if it is less, each has its own mask.
+ * job's step or a container), divided by the ranks that share them. ranks: number on this host. forked: these
+ * ranks share the mask. Otherwise, they share it if it has all cores that Slurm gave the job on this node
+ * (SLURM_CPUS_ON_NODE); if it has fewer, each rank has its own mask.
  */
 uint32_t p4d_rank_cores(uint32_t ranks, bool forked);
 
 /*
- * Number of a rank's threads if other processes use its cores as well. If a thread waits for a core at every
- * barrier, a team is slower than one thread and uses more processor time. Measured from step to step: how
- * long the main thread waited for a core.
+ * Chooses the number of a rank's threads while other processes use its cores as well. If threads wait for a
+ * core at every barrier, several threads are slower than one and use more processor time. From step to step
+ * it measures how long the main thread waited for a core.
  */
 typedef struct p4d_cores_now {
 	uint32_t most, now; /* number of threads; most 0: it does not change */
-	double waited;      /* seconds, up to the last step; below 0: the kernel does not say */
+	double waited; /* seconds that the main thread waited for a core until the last step; below 0: the
+			  kernel does not tell */
 } p4d_cores_now;
 
-/* Number to begin with: one if the process has waited for a core so far. */
+/* Returns the first number of threads: 1 if the process has waited for a core so far, otherwise `most`. */
 uint32_t p4d_cores_begin(p4d_cores_now *cores, uint32_t most);
 /* Call it after a step of this many seconds: true if `now` has changed. */
 bool p4d_cores_follow(p4d_cores_now *cores, double seconds);

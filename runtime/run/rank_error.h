@@ -33,7 +33,7 @@ void p4d_rank_report(const p4d_error *err, const char *host, uint32_t rank);
 void p4d_rank_error_final(const p4d_error *err, const char *host, uint32_t rank);
 
 /*
- * The launcher's side: before it forks, and after all ranks have ended. `better`, if not NULL, is printed
+ * Called by the launcher before it forks, and after all ranks have ended. `better`, if not NULL, is printed
  * instead of their messages. Errors: NO_MEMORY.
  */
 int p4d_rank_listen(p4d_error *err);

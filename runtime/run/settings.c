@@ -19,7 +19,7 @@ enum {
 	VALUES
 };
 
-/* Integers, real numbers and choices have 64 bits each; texts are pointers. */
+/* Settings of type integer, real number and choice have 64 bits each; texts are pointers. */
 int64_t p4d_settings__get(const p4d_settings *settings, p4d_setting setting)
 {
 	int64_t value;
@@ -97,7 +97,7 @@ int p4d_settings__set(p4d_settings *settings, p4d_setting setting, const char *p
 	return 0;
 }
 
-/* before: how it was given before; NULL: it was not given */
+/* *before: the value that the option had before; NULL: it was not given before */
 static int set_typed(p4d_settings *settings, p4d_setting setting, const char *text, const char **before,
 		     p4d_error *err)
 {
@@ -116,7 +116,7 @@ static int set_typed(p4d_settings *settings, p4d_setting setting, const char *te
 	return 0;
 }
 
-/* Options of p4d estimate that mean nothing here, but that users will paste. */
+/* Explains options of p4d estimate that p4d-train does not have, because users may paste them. */
 static int explain_refusal(const char *word, p4d_error *err)
 {
 	char name[64];
@@ -143,7 +143,10 @@ static int explain_refusal(const char *word, p4d_error *err)
 	return p4d_fix(err, "p4d-train --help");
 }
 
-/* getopt accepts a prefix of a name, for instance --ep, which is an option of p4d, for --epsilon. */
+/*
+ * Refuses abbreviated options. getopt accepts a prefix of a name: for --ep, which is an option of p4d, it
+ * would take --epsilon.
+ */
 static int check_whole(char *const argv[], const struct option *table, int which, p4d_error *err)
 {
 	const char *word = argv[optind - 1 - (optarg == argv[optind - 1])];
@@ -157,7 +160,7 @@ static int check_whole(char *const argv[], const struct option *table, int which
 	return explain_refusal(word, err);
 }
 
-/* It needs no data, no layout and no file. */
+/* Whether the program only prints something, for which it needs no data, layout or file. */
 static bool only_prints(const p4d_settings *read)
 {
 	return read->help || read->version || read->completion;

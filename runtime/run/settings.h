@@ -44,13 +44,13 @@ typedef enum p4d_setting {
 typedef struct p4d_settings {
 	p4d_request request; /* options of options.def, as the user gave them */
 	uint8_t source[P4D_SETTINGS];
-	bool in_file[P4D_OPTIONS]; /* the request has it from --config */
+	bool in_file[P4D_OPTIONS]; /* --config has set this option of the request */
 	p4d_config file;
 	uint64_t epoch_samples; /* number of sequences in a pass over --data; 0: not counted, because
 				 * --epochs is not given */
 	bool help, version;
 	const char *completion; /* the shell that asks for it; NULL: none */
-	bool launched;          /* started by torchrun or mpirun: ranks of a node share its cores */
+	bool launched;          /* torchrun or mpirun started the process: ranks of a node share its cores */
 	p4d_error twice;        /* an option that was given twice with different values; code 0: none */
 #define INTEGER(field, name, argument, least, most, otherwise, help) uint64_t field;
 #define DECIMAL(field, name, argument, least, most, otherwise, help) double field;
@@ -95,6 +95,6 @@ void p4d_settings_help(void);
 /* Prints what a shell reads to complete options. Errors: USAGE (not bash, zsh or fish). */
 int p4d_settings_completion(const char *shell, p4d_error *err);
 
-/* The rows of settings.def; and a default as users type it, "" if there is none. */
+/* The rows of settings.def; and an option's default as users type it, "" if it has none. */
 const p4d_option_info *p4d_settings_table(size_t *count);
 const char *p4d_settings_default(const p4d_option_info *info, char *buf, size_t size);

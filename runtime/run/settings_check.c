@@ -42,7 +42,7 @@ static void set_device(p4d_settings *s)
 				P4D_BY_USER);
 }
 
-/* The layout is one that can, and the model's is that of the weights. */
+/* --sample needs a layout that can generate text, and takes the model's sizes from the weights. */
 static int check_sample(p4d_settings *s, p4d_error *err)
 {
 	static const char *const used[] = {"checkpoint",    "init-from", "sample",      "tokenizer",
@@ -99,7 +99,7 @@ static int check_evaluation(p4d_settings *s, p4d_error *err)
 		return p4d_fix(err, "--valid-data FILE");
 	}
 	leave_out(s, P4D_GLOBAL_BATCH);
-	/* the model is the stored one */
+	/* the model is that of the checkpoint */
 	for (int i = 0; s->checkpoint && i < P4D_OPTIONS; i++)
 		if (i == P4D_MODEL || (p4d_request_option_info((p4d_option)i)->where & P4D_WHERE_MODEL))
 			leave_out(s, (p4d_option)i);
@@ -139,7 +139,7 @@ const char *p4d_settings__lacks(const p4d_settings *s, p4d_setting setting)
 	return NULL;
 }
 
-/* Given values are not replaced by defaults, which are filled in after this. */
+/* Checks options that have no effect. Defaults are filled in later, so only given values are checked. */
 static int check_unused(const p4d_settings *s, p4d_error *err)
 {
 	for (int i = 0; i < P4D_SETTINGS; i++) {

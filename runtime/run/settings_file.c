@@ -12,13 +12,13 @@
 #include "config/config_library.h"
 #include "run/settings_internal.h"
 
-/* A key of the file, and the place for its value: settings of the file only. */
+/* A key of the file, and where its value goes: to settings that only the file sets. */
 typedef struct reading {
 	p4d_settings *read;
 	const p4d_config_node *node;
 } reading;
 
-/* TOML, unless the name ends like YAML or JSON. */
+/* The library that reads the file: of TOML, unless the name ends like that of YAML or JSON. */
 static p4d_config_read *library_for(const char *path, p4d_error *err)
 {
 	p4d_config_format format = P4D_CONFIG_TOML;
@@ -98,7 +98,7 @@ static const char *word_of(const p4d_option_info *info, const char *text)
 	return !strcmp(text, "true") ? "on" : "off";
 }
 
-/* False leaves a switch out. */
+/* Sets an option without a value if the file says true; false leaves it out. */
 static int set_switch(p4d_settings *read, p4d_setting setting, const p4d_config_node *node, p4d_error *err)
 {
 	const char *name = p4d_settings__table[setting].name;
@@ -109,7 +109,7 @@ static int set_switch(p4d_settings *read, p4d_setting setting, const p4d_config_
 	return strcmp(text, "true") != 0 ? 0 : p4d_settings__set(read, setting, "", "", err);
 }
 
-/* Each entry of a list separately, if an option may be given several times. */
+/* For an option that may be given several times: sets it once for each entry of a list. */
 static int set_several(p4d_settings *read, p4d_setting setting, const p4d_config_node *node, p4d_error *err)
 {
 	const p4d_config_node *at = node->kind == P4D_CONFIG_LIST ? node->first : node;
@@ -169,7 +169,7 @@ static int set_key(const reading *from, p4d_error *err)
 	const int setting = p4d_option_find(p4d_settings__table, P4D_SETTINGS, key);
 	const int option = p4d_request_option_find(key);
 
-	/* tables are refused: every option is a key of the file itself */
+	/* a table is refused, because every option is a key at the top of the file */
 	if (setting < 0 && from->node->kind == P4D_CONFIG_MAP)
 		return p4d_fail(err, P4D_E_USAGE, "[%.64s] is a table; options are keys without tables", key);
 	if (setting >= 0)
@@ -177,7 +177,7 @@ static int set_key(const reading *from, p4d_error *err)
 	return option >= 0 ? set_option(from, (p4d_option)option, err) : unknown_key(key, err);
 }
 
-/* Typed options that replace others of the file. */
+/* Whether a typed option replaces one of the file. */
 static bool is_replaced(const p4d_settings *typed, p4d_setting setting)
 {
 	static const p4d_setting pairs[][2] = {

@@ -10,7 +10,7 @@ int64_t p4d_settings__default(const p4d_option_info *info);
 /* Whether p4d-train accepts an option of options.def. */
 bool p4d_settings__takes(p4d_option option);
 
-/* A setting's 64 bits, of any kind. */
+/* Returns a setting's value as 64 bits, whatever its type. */
 int64_t p4d_settings__get(const p4d_settings *settings, p4d_setting setting);
 void p4d_settings__put(p4d_settings *settings, p4d_setting setting, int64_t value);
 
@@ -26,7 +26,7 @@ int p4d_settings__read_file(p4d_settings *settings, p4d_error *err);
 
 /* Fills defaults, and checks which options go together. Errors: USAGE, VALUE. */
 int p4d_settings__complete(p4d_settings *settings, p4d_error *err);
-/* NULL: a setting has an effect; else what it requires. */
+/* NULL: the setting has an effect; else what it requires to have one. */
 const char *p4d_settings__lacks(const p4d_settings *settings, p4d_setting setting);
 
 /*

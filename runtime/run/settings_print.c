@@ -11,7 +11,7 @@
 
 enum { SOURCE_COLUMN = 40 };
 
-/* A text in quotes, as in TOML. Returns its length. */
+/* Prints a text in quotes, as TOML requires. Returns its length. */
 static int put_quoted(const char *text)
 {
 	int length = 2;
@@ -29,7 +29,7 @@ static int put_quoted(const char *text)
 	return length;
 }
 
-/* Numbers without quotes, all others with quotes. */
+/* Prints a value: numbers without quotes, all others with quotes. */
 static int put_value(const p4d_option_info *info, const char *text)
 {
 	if (info->kind == P4D_SWITCH_KIND)
@@ -137,7 +137,10 @@ static const char *origin_text(const p4d_settings *s, const p4d_request *r, bool
 	return names[r->origin[option]];
 }
 
-/* The model's own numbers, and options that p4d-train does not have, are comments. */
+/*
+ * Prints an option. The model's own numbers, and options that p4d-train does not have, are printed as
+ * comments.
+ */
 static void put_option(const p4d_settings *s, const p4d_request *r, bool planned, p4d_option option)
 {
 	const p4d_option_info *info = p4d_request_option_info(option);

@@ -38,7 +38,8 @@ static const struct {
 } of_others[] = {
     {P4D_CP_HEADS, P4D_MTP_LAYERS},
     {P4D_EVAL_MICRO_BATCH, P4D_EVAL_MICRO_BATCH},
-    {P4D_DOCUMENT_LEN, P4D_DOCUMENT_LEN}, /* for a step time; p4d-train takes this from the data */
+    {P4D_DOCUMENT_LEN,
+     P4D_DOCUMENT_LEN}, /* only for estimates of step time; p4d-train takes the length from the data */
     {P4D_RECOMPUTE_MODULES, P4D_RECOMPUTE_LAYERS},
     {P4D_GRAD_DTYPE, P4D_GRAD_DTYPE},
     {P4D_MASTER_DTYPE, P4D_ADAM_COPIES},
@@ -48,7 +49,8 @@ static const struct {
     {P4D_QUANT, P4D_AUTOCAST},
     {P4D_ACCOUNT_FOR_EMBEDDING, P4D_FRAMEWORK},
     {P4D_FP8_PARAM_GATHER, P4D_FP8_PARAM_GATHER},
-    {P4D_DEVICE, P4D_DEVICE}, /* has one choice more here than in a plan, and sets both options */
+    {P4D_DEVICE,
+     P4D_DEVICE}, /* --device is a setting of p4d-train with one choice more than in a plan; it sets both */
     {P4D_CROSS_ENTROPY, P4D_CUDA_GRAPHS},
     {P4D_OVERLAP_P2P, P4D_CHUNKED_LOSS},
     {P4D_PADDING, P4D_PADDING}, /* p4d-train fills all sequences */
@@ -56,7 +58,7 @@ static const struct {
     {P4D_ENGINE, P4D_SWAP},
     {P4D_EXPERTS, P4D_V_HEAD_DIM},
     {P4D_STORED, P4D_ARENA},
-    {P4D_NODES, P4D_GPUS_PER_NODE}, /* given by the number of ranks that were started */
+    {P4D_NODES, P4D_GPUS_PER_NODE}, /* the number of ranks that were started gives these */
     {P4D_METHOD, P4D_METHOD},
 };
 

@@ -6,7 +6,7 @@
 #include "run/settings_internal.h"
 
 static const struct {
-	const char *word; /* in small letters, with '-' for '_' */
+	const char *word; /* in lower case, with '-' instead of '_' */
 	const char *here;
 } words[] = {
     {"learning-rate", "--lr"},
@@ -132,7 +132,7 @@ static const struct {
     {"job-config-file", "--config"},
 };
 
-/* Whether a typed name is this word. */
+/* Whether a typed name is this word, apart from case and '_' or '-'. */
 static bool is_word(const char *name, const char *word)
 {
 	for (; *word && (tolower((unsigned char)*name) == *word || (*name == '_' && *word == '-')); word++)

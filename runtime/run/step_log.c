@@ -43,7 +43,7 @@ static const char *kind_name(p4d_loss_kind kind)
 	}
 }
 
-/* Fraction of the peak; NAN: unknown. */
+/* The share of the peak that a step reaches; NAN: unknown. */
 static double utilization(double flops, double seconds, double peak)
 {
 	return peak > 0 && seconds > 0 ? flops / seconds / peak : NAN;
@@ -119,7 +119,7 @@ const char *p4d_step_text(const p4d_step_record *r, const p4d_flops *flops, int 
 					     : " (skipped)",
 		 preferred, r->pairs ? 1 : 0, r->seconds > 0 ? rate_of(r) : 0.0,
 		 r->pairs ? "pairs" : "tokens", mfu, p4d_to_gib(r->memory_bytes), left);
-	/* a wrapped line cannot be overwritten */
+	/* the line is cut to the terminal's width, because a wrapped line cannot be overwritten */
 	if (columns > 1 && strlen(buf) > (size_t)columns - 1)
 		buf[columns - 1] = '\0';
 	return buf;
@@ -153,7 +153,7 @@ static void put_json(p4d_step_log *log, const char *line)
 	p4d_log_file_write(&log->json, line, strlen(line), log->what);
 }
 
-/* A failed write to a terminal is not reported. */
+/* Writes to the terminal. A failed write is not reported. */
 static void put_terminal(p4d_step_log *log, const char *text)
 {
 	p4d_log_file_write(&log->terminal, text, strlen(text), NULL);
@@ -183,7 +183,7 @@ static void put_board(p4d_step_log *log, const p4d_step_record *r)
 	p4d_tensorboard_add(&log->board, r->step, scalars, r->pairs ? count : count - 2);
 }
 
-/* Prints the first step and the last one, unusual ones, and one after half a minute. */
+/* Prints some steps as text: the first and the last one, unusual ones, and one every half minute. */
 static void put_some(p4d_step_log *log, const p4d_step_record *record)
 {
 	char line[P4D_LINE_MOST], text[P4D_LINE_MOST + 8];
@@ -217,7 +217,7 @@ void p4d_step_log_step(p4d_step_log *log, p4d_step_record *record)
 		 p4d_step_text(record, &log->flops, columns(), line, sizeof(line)));
 	put_terminal(log, drawn);
 	log->drawn = true;
-	/* unusual events stay visible */
+	/* a line about an unusual event is not overwritten */
 	if (record->kind != P4D_LOSS_FINE) {
 		put_terminal(log, "\n");
 		log->drawn = false;

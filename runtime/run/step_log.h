@@ -35,47 +35,50 @@ typedef struct p4d_step_record {
 	uint64_t step, steps;
 	double loss, gradient_norm, learning_rate;
 	double seconds;  /* of this step */
-	double left;     /* seconds until the last step; below 0: unknown */
-	uint64_t tokens; /* of this step; pairs, if it learns from pairs */
+	double left;     /* estimated seconds until the last step ends; below 0: unknown */
+	uint64_t tokens; /* number of tokens in this step; of pairs, if it learns from pairs */
 	bool pairs;
-	double margin, preferred; /* of pairs: p4d_step_result */
+	double margin, preferred; /* only with pairs: see p4d_step_result */
 	uint64_t nonfinite;
-	uint64_t memory_bytes; /* peak over all ranks */
+	uint64_t memory_bytes; /* the peak over all ranks */
 	p4d_loss_kind kind;
 	bool applied;
 } p4d_step_record;
 
 enum { P4D_LINE_MOST = 8192 };
 
-/* The JSON line, with its newline; and the line for a terminal with this many columns, without newline. */
+/*
+ * The record as a JSON line, with its newline; and as a line for a terminal with this many columns, without
+ * newline.
+ */
 const char *p4d_step_json(const p4d_step_record *record, const p4d_flops *flops, char *buf, size_t size);
 const char *p4d_step_text(const p4d_step_record *record, const p4d_flops *flops, int columns, char *buf,
 			  size_t size);
 
 typedef struct p4d_step_log {
-	int json, terminal; /* file descriptors; -1: none */
-	bool owned;         /* json is closed at the end */
-	bool drawn;         /* a line of the terminal, which the next one replaces */
-	bool redraws;       /* it is a terminal; otherwise lines stay, and not every step has one */
-	double silent;      /* seconds since the last line of a step; below 0: there was none yet */
+	int json, terminal; /* file descriptors of the JSON lines and of lines for people; -1: none */
+	bool owned;         /* p4d_step_log_close closes `json` */
+	bool drawn;         /* `terminal` has a line that the next one replaces */
+	bool redraws;       /* `terminal` is a terminal; otherwise lines stay, and not every step has one */
+	double silent;      /* seconds since the last line about a step; below 0: there was none yet */
 	p4d_flops flops;
-	double usual;   /* seconds of a step, running mean */
-	char what[320]; /* json, in messages */
+	double usual;   /* running mean of the seconds of a step */
+	char what[320]; /* the name of `json` in messages */
 	p4d_tensorboard board;
 } p4d_step_log;
 
-/* path: NULL: none. Errors: IO. */
+/* path: the file of --log; NULL: none. Errors: IO. */
 int p4d_step_log_open(p4d_step_log *log, const char *path, const p4d_flops *flops, p4d_error *err);
-/* Fills `left`. */
+/* Logs a step. Fills `left`. */
 void p4d_step_log_step(p4d_step_log *log, p4d_step_record *record);
 
-/* Any other event. Append members after "event" to the returned text. */
+/* Any event that is not a step. Append members after "event" to the returned text. */
 typedef struct p4d_step_event {
 	p4d_text json;
 	char line[P4D_LINE_MOST];
 } p4d_step_event;
 
 p4d_text *p4d_step_event_begin(p4d_step_event *event, const char *name);
-/* text: for the terminal; NULL: none. An event that does not fit a line is not logged. */
+/* text: the line for people; NULL: none. An event that is too long for a line is not logged. */
 void p4d_step_log_event(p4d_step_log *log, p4d_step_event *event, const char *text);
 void p4d_step_log_close(p4d_step_log *log);

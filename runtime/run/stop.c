@@ -7,7 +7,7 @@
 enum { PASSED = 0x704d };
 
 static volatile sig_atomic_t asked, sent,
-    passed; /* the last two count SIGINTs, from others and from p4d_stop_pass */
+    passed; /* sent and passed count SIGINTs: from other senders, and from p4d_stop_pass */
 
 /* A SIGINT to the process group arrives twice, from its sender and from the parent, in any order. */
 static void ask(int number, siginfo_t *info, void *unused)
@@ -43,8 +43,9 @@ void p4d_stop_catch(void)
 	sigaction(SIGINT, &catch, NULL);
 	sigaction(SIGUSR1, &catch, NULL);
 	sigaction(SIGPIPE, &ignore, NULL);
-	sigaction(SIGXFSZ, &ignore, NULL); /* a write then fails with EFBIG, which names the file */
-	/* a process that ignores the signal, as under nohup, does so on purpose */
+	sigaction(SIGXFSZ, &ignore, NULL); /* a write that exceeds the file size limit then fails with EFBIG,
+					      and the message names the file */
+	/* a process that ignores SIGHUP, as under nohup, does so on purpose */
 	if (sigaction(SIGHUP, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
 		sigaction(SIGHUP, &catch, NULL);
 }

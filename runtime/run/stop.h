@@ -5,9 +5,10 @@
 
 /*
  * SIGTERM (scancel, preemption), SIGUSR1 (sbatch --signal) and SIGINT ask the program to save and exit with
- * P4D_EXIT_AGAIN: unfinished; the same command continues. The second SIGINT kills as usual, unless one of the
- * two came by p4d_stop_pass, because a parent passes on signals that reached the whole process group. The
- * second SIGTERM does not kill, because Slurm, timeout(1) and a parent may each send one. SIGPIPE is ignored.
+ * P4D_EXIT_AGAIN, which means that the run is unfinished and the same command continues it. The second SIGINT
+ * kills as usual, unless one of the two came by p4d_stop_pass, because a parent passes on signals that
+ * reached the whole process group. The second SIGTERM does not kill, because Slurm, timeout(1) and a parent
+ * may each send one. SIGPIPE is ignored.
  */
 enum { P4D_EXIT_AGAIN = 75 };
 

@@ -92,7 +92,7 @@ static uint8_t *put_scalar(uint8_t *to, const p4d_scalar *scalar)
 	return put_bytes(to, SUMMARY_VALUE, value, (size_t)(end - value));
 }
 
-/* The data of a record follows its header. */
+/* Writes header and footer of a record whose data ends at `end`. Returns the record's bytes. */
 static size_t close_record(uint8_t *record, const uint8_t *end)
 {
 	const size_t bytes = (size_t)(end - record) - HEADER;
@@ -123,8 +123,10 @@ static double now(void)
 	return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-/* The version of the format and, after a checkpoint, the step from which on records of other files no
- * longer count. */
+/*
+ * Writes the format's version and, after a checkpoint, the first step from which records in other files no
+ * longer count.
+ */
 static void begin(p4d_tensorboard *board, uint64_t next)
 {
 	static const char version[] = "brain.Event:2";

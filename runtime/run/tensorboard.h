@@ -22,14 +22,14 @@ typedef struct p4d_scalar {
 	double value;    /* left out if it is not finite */
 } p4d_scalar;
 
-/* The most scalars of a record, and the most bytes of a tag. */
+/* The maximum number of scalars in a record, and of bytes in a tag. */
 enum { P4D_TENSORBOARD_SCALARS = 16, P4D_TENSORBOARD_TAG = 80 };
 
-/* Creates the directory and a file in it. next: the first step that will come. Errors: IO. */
+/* next: number of the first step that will be added. Errors: IO. */
 int p4d_tensorboard_open(p4d_tensorboard *board, const char *directory, uint64_t next, p4d_error *err);
 /* Uses a single write. If a file cannot be written, that is reported once. */
 void p4d_tensorboard_add(p4d_tensorboard *board, uint64_t step, const p4d_scalar *scalars, size_t count);
-/* Accepts one that was never opened, with an fd of -1. */
+/* Also accepts a board that was never opened, if its fd is -1. */
 void p4d_tensorboard_close(p4d_tensorboard *board);
 
 /* Formats a record of scalars, with a time in seconds since 1970. Returns its length; buf has room for

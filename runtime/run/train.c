@@ -21,7 +21,7 @@
 #include "run/train_weights.h"
 #include "run/watchdog.h"
 
-static const float USUAL_BETA = 0.1f; /* TRL's */
+static const float USUAL_BETA = 0.1f; /* TRL's default */
 
 void p4d_train__begin(p4d_run *run, const char *what)
 {
@@ -114,8 +114,8 @@ static void describe_adapters(p4d_run *run)
 }
 
 /*
- * The model as it begins is the reference: makes it, and computes the log-probabilities that it gives to the
- * answers of all pairs that the run sees after `done` steps.
+ * The reference is the model before training. Loads it, and computes the log-probabilities that it gives to
+ * both answers of every pair that the run sees after `done` steps.
  */
 static int measure_reference(p4d_run *run, uint64_t done, p4d_error *err)
 {
@@ -145,7 +145,10 @@ static int resume(p4d_run *run, p4d_error *err)
 				err);
 }
 
-/* The reference comes before the checkpoint. If that is an older one than expected, more steps remain. */
+/*
+ * Measures the reference before it loads the checkpoint. If an older checkpoint than expected is loaded, more
+ * pairs have to be measured.
+ */
 static int resume_pairs(p4d_run *run, p4d_error *err)
 {
 	uint64_t done;
@@ -167,7 +170,7 @@ void p4d_train__warn(void *context, const char *text)
 	p4d_rank_report(&err, NULL, 0);
 }
 
-/* For --eval-only, which has no memory for making weights. */
+/* Loads the weights for --eval-only, which has no memory for optimizer states. */
 static int load_untrained(p4d_run *run, p4d_error *err)
 {
 	if (trains_adapters(run))
@@ -213,7 +216,7 @@ static int start(p4d_run *run, p4d_error *err)
 	if (p4d_world_open(&run->world, run->ranks, err) < 0)
 		return -1;
 	p4d_train__begin(run, "start");
-	/* the text of a rank with a GPU goes to all */
+	/* the text of a rank with a GPU is sent to all ranks */
 	if (open_group(run, err) < 0 ||
 	    p4d_agree_on_options(run->all, run->world, run->settings, run->plan, err) < 0 ||
 	    p4d_open_device(&run->device, run->settings, run->plan, run->ranks, &run->cores, err) < 0 ||
@@ -255,7 +258,8 @@ static int start(p4d_run *run, p4d_error *err)
 }
 
 /*
- * Values that all ranks must know before the next step: whether any was asked to stop, and the peak memory.
+ * Exchanges what all ranks must know before the next step: whether any rank was asked to stop, and the peak
+ * memory.
  */
 static int share(p4d_run *run, int *signal, uint64_t *memory, p4d_error *err)
 {
@@ -271,7 +275,7 @@ static int share(p4d_run *run, int *signal, uint64_t *memory, p4d_error *err)
 	return 0;
 }
 
-/* One step; *signal: the signal that asked to stop. */
+/* Trains one step. *signal: the signal that asked to stop. */
 static int step(p4d_run *run, const p4d_rate *rate, int *signal, p4d_error *err)
 {
 	p4d_step_record record = {.step = run->step, .steps = run->settings->steps};
@@ -351,7 +355,7 @@ static int say_saved(p4d_run *run, bool wait, p4d_error *err)
 	return 0;
 }
 
-/* After each step. last: there is no other in this run. */
+/* Saves a checkpoint if one is due after this step. last: the run has no further step. */
 static int save(p4d_run *run, bool last, p4d_error *err)
 {
 	if (say_saved(run, false, err) < 0)
@@ -370,7 +374,7 @@ static int save(p4d_run *run, bool last, p4d_error *err)
 	return last ? say_saved(run, true, err) : 0;
 }
 
-/* A step, and everything that follows it. *last: it is the last step of this run. */
+/* Trains a step and does everything that follows it. *last: it was the last step of this run. */
 static int step_and_save(p4d_run *run, const p4d_rate *rate, int *signal, bool *last, p4d_error *err)
 {
 	const p4d_settings *s = run->settings;
@@ -436,7 +440,7 @@ static _Noreturn void fail(p4d_run *run, const p4d_error *err)
 	if (run->leads)
 		p4d_step_log_close(&run->log);
 	if (!run->world) {
-		/* all ranks get the reason why they could not join */
+		/* every rank gets the reason why ranks could not join */
 		if (err->code != P4D_E_RANK || run->ranks->rank == 0)
 			p4d_rank_error_final(err, run->name, run->ranks->rank);
 		_exit((int)err->code);

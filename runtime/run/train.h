@@ -8,7 +8,7 @@
 
 /*
  * One rank of a run, from joining the others to the last step. Returns its exit status: 0: done;
- * P4D_EXIT_AGAIN: a signal stopped it; else the number of a code, after one rank has printed why. The plan
- * must be checked.
+ * P4D_EXIT_AGAIN: a signal stopped it; else the number of a code, after one rank has printed why. The caller
+ * must have checked the plan.
  */
 int p4d_train(const p4d_settings *settings, const p4d_job_plan *plan, const p4d_ranks *ranks);

@@ -49,7 +49,7 @@ static int open_one(p4d_sampler **sampler, const p4d_settings *settings, const p
 	    .boundaries = settings->document_mask,
 	    .packed = settings->sequences == P4D_SEQUENCES_PACKED,
 	    .pairs = plan->layout.pairs,
-	    /* padded rows belong to no token */
+	    /* rows of the vocabulary that are padding belong to no token */
 	    .tokens = {.vocabulary = (uint64_t)plan->request.value[P4D_VOCAB],
 		       .delimiter = settings->delimiter == UINT64_MAX ? P4D_NO_DELIMITER
 								      : (int64_t)settings->delimiter},
@@ -80,7 +80,7 @@ int p4d_train_data_steps(p4d_settings *settings, const p4d_job_plan *plan, p4d_e
 
 	if (count_epoch(settings, plan, err) < 0)
 		return -1;
-	/* rounding may leave a product just below an integer, which is then used */
+	/* rounding may make the product slightly less than an integer; then the integer is used */
 	const double steps =
 	    floor(settings->epochs * (double)settings->epoch_samples / (double)batch * (1 + 1e-12));
 	if (steps < 1 || steps > UINT32_MAX) {
@@ -123,7 +123,7 @@ static int open_validations(p4d_train_data *data, const p4d_settings *settings, 
 	return 0;
 }
 
-/* For files with an index the delimiter would be ignored. */
+/* Refuses a delimiter for files with an index, which would ignore it. */
 static int check_delimiter(const p4d_train_data *data, const p4d_settings *settings, p4d_error *err)
 {
 	bool taken = settings->delimiter == UINT64_MAX ||

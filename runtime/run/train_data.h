@@ -10,7 +10,7 @@
 
 typedef struct p4d_train_data p4d_train_data;
 
-/* A data set for which losses are computed. */
+/* A data set whose loss validations compute. */
 typedef struct p4d_validation {
 	char name[64]; /* "": it is the only set, and has no name */
 	p4d_sampler *sampler;
@@ -24,9 +24,12 @@ struct p4d_train_data {
 	p4d_sampler *training; /* NULL: no training */
 	p4d_validation validation[P4D_SETTING_TEXTS];
 	unsigned validations;
-	double *reference; /* (pairs, 2) by p4d_sampler_place, NAN: not measured yet; NULL without pairs */
-	uint64_t samples, valid_samples; /* p4d_sampler_hash of training, and of all others; 0: none */
-	uint64_t best_samples;           /* of the batches of the first set, whose lowest loss is kept */
+	double *reference; /* (pairs, 2), in the order of p4d_sampler_place; NAN: not measured yet; NULL: no
+			      pairs */
+	uint64_t samples,
+	    valid_samples; /* p4d_sampler_hash of the training data, and of all validation data; 0: none */
+	uint64_t
+	    best_samples; /* hash of the batches of the first validation set, whose lowest loss is kept */
 };
 
 /*
@@ -45,8 +48,10 @@ int p4d_train_data_steps(p4d_settings *settings, const p4d_job_plan *plan, p4d_e
  * sets are missing or equal. */
 int p4d_train_data_open(p4d_train_data *data, const p4d_settings *settings, const p4d_job_plan *plan,
 			p4d_place place, p4d_error *err);
-/* Log-probabilities of the reference, for the batch of a step (global_batch, 2); whether all of them are
- * known already. */
+/*
+ * The first stores the reference's log-probabilities for the batch of a step (global_batch, 2). The second
+ * returns whether all of the batch are known already.
+ */
 void p4d_train_data_put_reference(p4d_train_data *data, uint64_t step, const double *sums);
 bool p4d_train_data_has_reference(p4d_train_data *data, uint64_t step);
 

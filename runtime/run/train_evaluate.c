@@ -6,7 +6,7 @@
 
 #include "run/train_internal.h"
 
-/* Number of global batches: --eval-batches, else all complete ones. */
+/* Sets the number of global batches: --eval-batches, else all complete ones. */
 static int batches_of(const p4d_run *run, const p4d_validation *set, uint64_t *batches, p4d_error *err)
 {
 	const uint64_t samples = p4d_sampler_samples(set->sampler), size = run->plan->layout.global_batch;
@@ -24,7 +24,7 @@ static int batches_of(const p4d_run *run, const p4d_validation *set, uint64_t *b
 	return p4d_fix(err, "use --eval-batches=1; some sequences then occur twice");
 }
 
-/* lowest: of the first set, so far */
+/* lowest: this is the first set, and its loss is the lowest so far */
 static void say(p4d_run *run, uint64_t step, const p4d_validation *set, const p4d_evaluated *all, bool lowest)
 {
 	const double loss = all->tokens ? all->sum / (double)all->tokens : 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* A run: train.c runs it, train_say.c prints about it to people and to the log. */
+/* A run of training. train.c executes it; train_say.c prints about it for people and in the log. */
 #include "comm/transport/transport_open.h"
 #include "device/device.h"
 #include "run/best_loss.h"
@@ -19,7 +19,7 @@ typedef struct p4d_run {
 	const p4d_job_plan *plan;
 	const p4d_ranks *ranks;
 	p4d_device device;
-	p4d_device host; /* for the offloaded part of a GPU's rank; else closed */
+	p4d_device host; /* device for tensors that the plan keeps on the host; closed if there are none */
 	p4d_world *world;
 	p4d_group *all;
 	p4d_transport *transport;
@@ -30,22 +30,22 @@ typedef struct p4d_run {
 	p4d_best_loss best;
 	p4d_step_log log;
 	p4d_train_trace trace;
-	bool leads; /* rank 0: it prints */
+	bool leads; /* this is rank 0, which prints */
 	char name[64];
-	uint64_t base;   /* p4d_huggingface_hash of --init-from */
+	uint64_t base;   /* p4d_huggingface_hash of the weights of --init-from */
 	uint64_t step;   /* the last step that was started, or at which the run resumed */
 	uint64_t saved;  /* the last step whose checkpoint was started */
-	bool saved_best; /* it was saved as the best checkpoint */
+	bool saved_best; /* the checkpoint of step `saved` was saved as the best one */
 	double last_loss;
 	p4d_cores_now cores;
 } p4d_run;
 
-/* Announces work that takes less than the watchdog's time, on all ranks. */
+/* Tells the watchdog which work begins on all ranks. The work must take less than the watchdog's time. */
 void p4d_train__begin(p4d_run *run, const char *what);
 /* Reports a warning of checkpoints. */
 void p4d_train__warn(void *context, const char *text);
 
-/* Computes the loss of each validation set after a step; that of the first goes into run->best. */
+/* Computes the loss of each validation set after a step; the first set's loss goes into run->best. */
 int p4d_train__evaluate(p4d_run *run, uint64_t step, p4d_error *err);
 
 /* Whether --stop-after-worse ends the run. */
@@ -54,7 +54,7 @@ bool p4d_train__is_worse(const p4d_run *run);
 /* Only on the leading rank: print what is trained and on which data, and possible mistakes; what stopped
  * the run; its end. */
 void p4d_train__say_start(p4d_run *run);
-/* Of pairs: for how many steps the reference was measured. */
+/* Prints for how many steps the reference's log-probabilities of pairs were measured. */
 void p4d_train__say_reference(p4d_run *run, uint64_t steps);
 void p4d_train__say_stopped(p4d_run *run, int signal);
 void p4d_train__say_end(p4d_run *run);

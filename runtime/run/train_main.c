@@ -28,7 +28,8 @@ typedef struct p4d_start {
 	p4d_settings settings;
 	p4d_job_plan plan;
 	p4d_ranks ranks;
-	bool local, launched; /* ranks are forked here; ranks were started by torchrun or mpirun */
+	bool local,
+	    launched; /* local: ranks are forked here. launched: torchrun or mpirun started the ranks */
 	uint32_t nodes;
 } p4d_start;
 
@@ -67,7 +68,10 @@ static int find_ranks(p4d_start *start, p4d_error *err)
 	return p4d_ranks_local(&start->ranks, (uint32_t)count, err);
 }
 
-/* Without a plan: uses the stored model, and the smallest batch that the layout allows. */
+/*
+ * Completes the settings of --eval-only without a plan: uses the stored model, and the smallest batch that
+ * the layout allows.
+ */
 static int prepare_evaluation(p4d_settings *settings, uint64_t ranks, p4d_error *err)
 {
 	p4d_request *r = &settings->request;
@@ -94,7 +98,7 @@ static int prepare_evaluation(p4d_settings *settings, uint64_t ranks, p4d_error 
 	return 0;
 }
 
-/* Everything that can be refused before data are read or ranks join. */
+/* Does all checks that can refuse the run before data are read or ranks join. */
 static int prepare(p4d_start *start, p4d_error *err)
 {
 	const char *line = getenv("P4D_PLAN");
@@ -137,7 +141,7 @@ static int local_rank(uint32_t rank, void *context)
 	return p4d_train(&start->settings, &start->plan, &start->ranks);
 }
 
-/* Launchers start many of these processes with the same messages, so only one prints. */
+/* Whether this process prints messages that many processes of a launcher have in common. */
 static bool speaks_for_all(const p4d_start *start)
 {
 	return start->settings.local_ranks || p4d_ranks_begin_here(getenv);

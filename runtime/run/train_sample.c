@@ -62,11 +62,11 @@ typedef struct sampler {
 	p4d_trainer *trainer;
 	p4d_group *all;
 	p4d_tokenizer tokenizer;
-	uint64_t vocab, most; /* tokens of the vocabulary; of a sequence */
+	uint64_t vocab, most; /* number of tokens in the vocabulary; maximum number in a sequence */
 	float *logits;
-	int32_t *order; /* tokens, most likely first */
+	int32_t *order; /* tokens, the most likely one first */
 	uint64_t position;
-	p4d_logits_file file; /* rank 0's, with --logits */
+	p4d_logits_file file; /* file of --logits, only on rank 0 */
 } sampler;
 
 static int by_logit(const void *a, const void *b, void *logits)
@@ -76,7 +76,7 @@ static int by_logit(const void *a, const void *b, void *logits)
 	return left > right ? -1 : left < right ? 1 : *(const int32_t *)a - *(const int32_t *)b;
 }
 
-/* Uniform in [0, 1), of the seed and the position alone. */
+/* A number uniform in [0, 1), which depends only on the seed and the position. */
 static double uniform(uint64_t seed, uint64_t position)
 {
 	return (double)(p4d_mix(p4d_mix(seed) ^ position) >> 11) * 0x1p-53;
@@ -105,7 +105,7 @@ static int32_t choose(const sampler *s)
 	return s->order[count - 1];
 }
 
-/* The same result on all ranks, even with different math libraries. */
+/* Chooses the next token; the result is the same on all ranks, even with different math libraries. */
 static int next_token(sampler *s, int32_t *token, p4d_error *err)
 {
 	for (uint64_t i = 0; i < s->vocab; i++)
@@ -127,7 +127,7 @@ static int print(const sampler *s, int32_t token, p4d_error *err)
 	return p4d_fail(err, P4D_E_IO, "standard output cannot be written: %m");
 }
 
-/* Feeds a token; afterwards the logits for the next one exist. */
+/* Feeds a token to the model, which computes the logits of the next one. */
 static int feed(sampler *s, int32_t token, p4d_error *err)
 {
 	if (s->position == s->most) {
@@ -180,7 +180,7 @@ static int generate(sampler *s, p4d_error *err)
 	return 0;
 }
 
-/* With --logits they are kept. */
+/* Generates; with --logits also stores the logits. */
 static int generate_and_keep(sampler *s, p4d_error *err)
 {
 	if (!s->settings->logits || p4d_group_index(s->all) != 0)

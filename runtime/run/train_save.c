@@ -12,7 +12,7 @@
 #include "run/rank_error.h"
 #include "run/train_internal.h"
 
-/* Checkpoints store the layout as a plan line. */
+/* Describes the run for its checkpoints, which store the layout as a plan line. */
 static int describe(p4d_train_save *save, const p4d_settings *settings, const p4d_job_plan *plan,
 		    p4d_error *err)
 {
@@ -63,8 +63,8 @@ void p4d_train_save_close(p4d_train_save *save)
 }
 
 /*
- * Weights depend on the position encoding and the norm epsilon. A user may change these on purpose, for
- * longer contexts; but a changed model file is hardly intended.
+ * Weights depend on the position encoding and the norm epsilon. A user may change these with options on
+ * purpose, for longer contexts; but if a model file has changed, that is hardly intended.
  */
 static int check_model(const p4d_checkpoint_info *found, const p4d_job_plan *plan, uint32_t rank,
 		       p4d_error *err)
@@ -97,8 +97,8 @@ static int check_model(const p4d_checkpoint_info *found, const p4d_job_plan *pla
 }
 
 /*
- * The position in the data is a number of samples, which now are other samples. This is reported, since it
- * may be intended.
+ * Reports if this run's samples differ from the checkpoint's. The position in the data is a number of
+ * samples, so training continues with other samples; that may be intended.
  */
 static int compare_samples(const p4d_checkpoint_info *found, const p4d_train_save *save,
 			   const p4d_job_plan *plan, p4d_error *err)
@@ -147,7 +147,7 @@ static const char *words_without(const char *list, const char *other, char *buf,
 	return buf;
 }
 
-/* Another learning rate may be intended, so it is only reported. */
+/* Reports a change of the learning rate and similar options, which may be intended. */
 static void compare_update(const p4d_checkpoint_info *found, const p4d_train_save *save)
 {
 	char before[200], now[200];
@@ -174,7 +174,10 @@ static int nothing_to_resume(const p4d_settings *settings, p4d_error *err)
 	return p4d_fix(err, "--resume=auto, or the directory of the run to continue");
 }
 
-/* Adapters are useless with other weights, and another alpha makes the loss jump. */
+/*
+ * Checks that the base weights and alpha are the checkpoint's: adapters are useless with other weights, and
+ * another alpha makes the loss jump.
+ */
 static int compare_adapters(const p4d_checkpoint_info *found, const p4d_train_save *save, p4d_error *err)
 {
 	char before[P4D_NUMBER_TEXT], now[P4D_NUMBER_TEXT];
@@ -218,7 +221,8 @@ static int find_best(const p4d_train_save *save, const char *dir, uint64_t step,
 	return rc;
 }
 
-/* Losses of other data, or of another part of them, tell nothing about those of this run. */
+/* Whether the lowest loss is of other validation data, so that this run's losses cannot be compared with
+ * it. */
 static bool is_of_other_data(const p4d_train_save *save, const p4d_checkpoint_info *found)
 {
 	char text[256];
@@ -249,7 +253,8 @@ static int resume_best(p4d_train_save *save, const p4d_settings *settings, const
 		*best = (p4d_best_loss){
 		    .loss = found->best_loss, .step = found->best_step, .worse = found->worse};
 	if (!save->info.best_samples)
-		save->info.best_samples = found->best_samples; /* a run that does not validate keeps it */
+		save->info.best_samples =
+		    found->best_samples; /* a run that does not validate keeps the hash */
 	return 0;
 }
 
@@ -309,7 +314,7 @@ int p4d_train_newest(const p4d_train_save *save, const p4d_settings *settings, p
 		return 0;
 	if (p4d_checkpoint_latest(settings->checkpoint, UINT64_MAX, step, &found, err) < 0)
 		return -1;
-	/* ranks may see a shared folder differently: the lowest step of all */
+	/* ranks may see a shared folder differently: so all use the lowest step that any rank found */
 	double below = found ? -(double)*step : 0;
 	if (p4d_comm_all_reduce(all, &below, 1, P4D_DT_FP64, P4D_MAX, err) < 0)
 		return -1;

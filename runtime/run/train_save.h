@@ -11,7 +11,7 @@
 
 /* The checkpoints of a run: connects checkpoint.h with a trainer and its world. Zero before use. */
 typedef struct p4d_train_save {
-	p4d_checkpoint_saver *saver; /* NULL: without --checkpoint */
+	p4d_checkpoint_saver *saver; /* NULL: the run has no --checkpoint */
 	p4d_checkpoint_storage storage;
 	p4d_checkpoint_peers peers;
 	p4d_checkpoint_info info;
@@ -24,15 +24,18 @@ int p4d_train_save_open(p4d_train_save *save, const p4d_settings *settings, cons
 void p4d_train_save_close(p4d_train_save *save);
 
 /*
- * Continues the latest checkpoint where --resume says so; *step: optimizer steps done, 0 for a new run.
- * *best: the lowest validation loss until then, forgotten if --save-best finds its checkpoint gone, or if
+ * Loads the latest checkpoint if --resume says so; *step: optimizer steps done, 0 for a new run. *best: the
+ * lowest validation loss until then, unknown if --save-best is given and the best checkpoint is gone, or if
  * this run validates on other data. Errors: CHECKPOINT (also: none exists but --resume=must; another seed or
  * batch size would change the sample order).
  */
 int p4d_train_resume(p4d_train_save *save, const p4d_settings *settings, const p4d_job_plan *plan,
 		     p4d_trainer *trainer, uint64_t *step, p4d_best_loss *best, p4d_error *err);
 
-/* The step that p4d_train_resume continues if the newest checkpoint can be read; 0: a new run. */
+/*
+ * The step of the newest checkpoint that can be read, with which p4d_train_resume would continue; 0: it would
+ * begin a new run.
+ */
 int p4d_train_newest(const p4d_train_save *save, const p4d_settings *settings, p4d_group *all, uint64_t *step,
 		     p4d_error *err);
 

@@ -24,7 +24,7 @@ static const char *worse_text(const p4d_run *run, char text[128])
 	return text;
 }
 
-/* For a run that ended: repeating the command does nothing. */
+/* Says that the run has ended, so repeating the command does nothing. */
 static void say_nothing_left(const p4d_run *run)
 {
 	char worse[128];
@@ -166,7 +166,7 @@ static void say_layout(p4d_run *run)
 	p4d_step_log_event(&run->log, &event, text);
 }
 
-/* The algorithms of matmuls: rank 0's choices, which all ranks use. */
+/* Reports the algorithms chosen for matmuls: rank 0's choices, which all ranks use. */
 static void say_products(p4d_run *run)
 {
 	p4d_timed_product product;

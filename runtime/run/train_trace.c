@@ -42,7 +42,7 @@ void p4d_train_trace_close(p4d_train_trace *trace)
 	trace->step = 0;
 }
 
-/* All ranks start at the same time, apart from the time of a message between them. */
+/* Waits for all ranks. They leave at the same time, apart from the time of a message between them. */
 static int meet(p4d_group *all, p4d_error *err)
 {
 	double nothing = 0;

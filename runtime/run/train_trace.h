@@ -12,8 +12,8 @@ typedef struct p4d_train_trace {
 } p4d_train_trace;
 
 /*
- * text: of the option. The steps of this run are first to last. Without STEP it traces the second of them,
- * since the first warms up. Errors: USAGE (no such step), NO_MEMORY.
+ * text: the option's value. The steps of this run are first to last. Without STEP it traces the second of
+ * them, since the first warms up. Errors: USAGE (no such step), NO_MEMORY.
  */
 int p4d_train_trace_open(p4d_train_trace *trace, const char *text, uint64_t first, uint64_t last,
 			 const p4d_trainer *trainer, p4d_error *err);

@@ -13,8 +13,10 @@
 #include "plan/plan_line.h"
 #include "run/rank_error.h"
 
-/* Using weights as another model than the one that was trained would give a high loss, and no other sign
- * of the mistake. */
+/*
+ * Compares the weights' model with the plan's. If they differed, the only sign of the mistake would be a high
+ * loss.
+ */
 static int compare(const char *from, const p4d_request *theirs, const p4d_request *plan, p4d_error *err)
 {
 	char left[256], right[256];
@@ -46,7 +48,7 @@ int p4d_train_init(const char *from, const p4d_job_plan *plan, const p4d_checkpo
 	released[0] = '\0';
 	if (p4d_released_find(from, &theirs, folder, sizeof(folder), err) < 0)
 		return -1;
-	/* if the path is too long to be stored, an export needs an option for it */
+	/* if the path is too long to be stored, an export needs an option that names the folder */
 	const char *path = realpath(folder, whole);
 	if (path && strlen(path) < size)
 		snprintf(released, size, "%s", path);

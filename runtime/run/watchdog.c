@@ -9,7 +9,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-/* A signal handler may write this line, but not format it. */
+/* The message. A signal handler may write it, but may not format it. */
 static char line[400];
 static char watched[200];
 static volatile sig_atomic_t length;
@@ -50,7 +50,7 @@ void p4d_watchdog_kick(const char *what)
 {
 	if (!patience)
 		return;
-	set_timer(0); /* not while the line changes */
+	set_timer(0); /* the timer must not fire while the line changes */
 	int written =
 	    snprintf(line, sizeof(line), "p4d-train: [P4D%03d] %s: no progress in %.80s for %" PRIu64 " s\n",
 		     P4D_E_RANK, watched, what, patience);

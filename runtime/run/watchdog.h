@@ -11,8 +11,8 @@
  * with P4D_E_RANK; the other ranks then see a closed connection. Uses SIGALRM; one per process.
  */
 
-/* Errors: IO. seconds 0: none. who: "host h1, rank 3", copied. */
+/* seconds 0: no watchdog. who: "host h1, rank 3", copied. Errors: IO. */
 int p4d_watchdog_arm(uint64_t seconds, const char *who, p4d_error *err);
-/* what: text about the work that starts now, copied (up to 80 characters): "step 12". */
+/* Starts the time anew. what: the work that starts now, copied (up to 80 characters): "step 12". */
 void p4d_watchdog_kick(const char *what);
 void p4d_watchdog_end(void);

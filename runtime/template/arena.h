@@ -3,12 +3,15 @@
 
 #include <stddef.h>
 
-/* Memory that is freed as a whole. most_bytes: its maximum size. Zero except most_bytes. */
+/*
+ * Memory that is freed as a whole. most_bytes: its maximum size. All members but most_bytes are zero at
+ * first.
+ */
 typedef struct p4d_arena {
 	struct p4d_arena_block *blocks;
 	size_t bytes, most_bytes;
 } p4d_arena;
 
-/* `count` elements, zeroed; NULL: no memory, or more than most_bytes. */
+/* Returns `count` zeroed elements; NULL: no memory, or more than most_bytes. */
 void *p4d_template__take(p4d_arena *arena, size_t count, size_t bytes);
 void p4d_template__give_back(p4d_arena *arena);

@@ -21,7 +21,10 @@ typedef struct p4d_invocation {
 	size_t names;
 } p4d_invocation;
 
-/* parameters: their names, separated by blanks; NULL: any, which are in `at` and `named`. */
+/*
+ * A filter, test, function or method. parameters: their names, separated by blanks; NULL: it takes any
+ * arguments, which are in `at` and `named`.
+ */
 typedef struct p4d_builtin {
 	const char *name;
 	int (*call)(p4d_rendering *r, const p4d_invocation *call, p4d_datum *result);
@@ -48,7 +51,7 @@ extern const p4d_builtin p4d_template__text_methods[], p4d_template__dict_method
     p4d_template__list_methods[], p4d_template__loop_methods[], p4d_template__text_filters[],
     p4d_template__list_filters[], p4d_template__value_filters[], p4d_template__tests[];
 
-/* Slots, with what they are if they are not given. Errors: another kind. */
+/* The value of an argument, or the default if the argument is not given. Errors: it is of another kind. */
 int p4d_template__text_slot(p4d_rendering *r, const p4d_invocation *call, size_t slot, p4d_string *text);
 int p4d_template__integer_slot(p4d_rendering *r, const p4d_invocation *call, size_t slot, int64_t *integer);
 int p4d_template__truth_slot(p4d_rendering *r, const p4d_invocation *call, size_t slot, bool *truth);

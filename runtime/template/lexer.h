@@ -14,7 +14,7 @@ typedef enum p4d_token_kind {
 	P4D_TOKEN_PRINT, /* {{ */
 	P4D_TOKEN_PRINT_END,
 	P4D_TOKEN_NAME,
-	P4D_TOKEN_STRING, /* its value */
+	P4D_TOKEN_STRING, /* the text is the string's value */
 	P4D_TOKEN_INTEGER,
 	P4D_TOKEN_REAL,
 	P4D_TOKEN_SIGN, /* an operator or a parenthesis */
@@ -37,7 +37,7 @@ typedef struct p4d_token_list {
 
 /*
  * The tokens of a template with trim_blocks and lstrip_blocks, as Jinja reads it. The caller frees list->at,
- * also after an error. Their texts are in the arena. Errors: VALUE (name:line: what), NO_MEMORY.
+ * also after an error. The texts of tokens are in the arena. Errors: VALUE (name:line: what), NO_MEMORY.
  */
 int p4d_template__tokens(p4d_token_list *list, p4d_arena *arena, const char *name, p4d_string source,
 			 p4d_error *err);

@@ -6,17 +6,22 @@
 #include "template/arena.h"
 #include "template/value.h"
 
-/* A text in quotes, with Python's escapes. -1: a malformed one, or no memory. */
+/* Reads a text in quotes, with Python's escapes. -1: it is malformed, or there is no memory. */
 int p4d_template__unescape(p4d_string raw, p4d_arena *arena, p4d_string *text);
 
-/* A number at the beginning of a text: 0 and *integer; 1 and *real; -1: too large. *length: its length. */
+/*
+ * Reads a number at the beginning of a text. Returns 0 with *integer, or 1 with *real; -1: too large.
+ * *length: its length in bytes.
+ */
 int p4d_template__number(p4d_string text, bool may_be_real, int64_t *integer, double *real, size_t *length);
 
-/* The UTF-8 of a character, in buf; returns its bytes. */
+/* Writes the UTF-8 of a character to buf; returns the number of bytes. */
 size_t p4d_template__utf8(uint32_t code, char buf[4]);
 
-/* Whether a text is no number in Python, one that p4d reads, or one that p4d cannot read: in other
- * scripts, or too large. */
+/*
+ * Whether a text is no number in Python; a number that p4d reads; or one that p4d cannot read, because its
+ * digits are of another script or it is too large.
+ */
 typedef enum p4d_parsed { P4D_NO_NUMBER, P4D_NUMBER, P4D_UNKNOWN_NUMBER } p4d_parsed;
 
 /* Reads a text as Python's int and float do. base: 0 takes it from a prefix such as 0x. */

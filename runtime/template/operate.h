@@ -3,7 +3,7 @@
 
 #include "template/run.h"
 
-/* A number of Python, of which a bool is one; and its value if it is no float. */
+/* Whether a value is a number in Python, as a bool also is; and its value if it is no float. */
 static inline bool p4d_template__is_number(p4d_datum value)
 {
 	return value.kind == P4D_BOOL || value.kind == P4D_INTEGER || value.kind == P4D_REAL;
@@ -14,10 +14,10 @@ static inline int64_t p4d_template__whole(p4d_datum value)
 	return value.kind == P4D_BOOL ? value.truth : value.integer;
 }
 
-/* Python's operations on values. Work on long values is counted. */
+/* Python's operations on values. Their work on long values counts as steps. */
 int p4d_template__truth(p4d_rendering *r, p4d_datum value, bool *truth);
 int p4d_template__equal(p4d_rendering *r, p4d_datum a, p4d_datum b, bool *equal);
-/* *order: below, at or above 0. */
+/* *order: below 0, 0 or above 0 if a is less than, equal to or greater than b. */
 int p4d_template__compare(p4d_rendering *r, p4d_datum a, p4d_datum b, int *order);
 int p4d_template__contains(p4d_rendering *r, p4d_datum all, p4d_datum one, bool *contains);
 int p4d_template__math(p4d_rendering *r, p4d_operator op, p4d_datum a, p4d_datum b, p4d_datum *result);
@@ -31,11 +31,11 @@ void p4d_template__pass(p4d_list *generator, size_t count);
 int p4d_template__not_a(p4d_rendering *r, p4d_datum value, const char *what);
 const char *p4d_template__kind(p4d_datum value);
 
-/* Python's str, and repr. */
+/* The value as Python's str, and as its repr. */
 int p4d_template__string(p4d_rendering *r, p4d_datum value, p4d_string *text);
 int p4d_template__write_value(p4d_rendering *r, p4d_written *buffer, p4d_datum value);
 int p4d_template__write_repr(p4d_rendering *r, p4d_written *buffer, p4d_datum value);
-/* repr of a number. */
+/* The repr of a float. */
 void p4d_template__real_text(double real, char text[64]);
 
 /* Members, items and slices; a missing one is undefined. */

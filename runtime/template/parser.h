@@ -10,12 +10,13 @@ typedef struct p4d_parser {
 	p4d_token_list tokens;
 	size_t at;
 	unsigned depth;           /* depth of blocks and expressions */
-	unsigned loops, captures; /* loops, captured blocks around this place, in its macro or template */
+	unsigned loops, captures; /* number of loops, and of captured blocks, around the current token in its
+				     macro or template */
 	struct p4d_name **names;
 	p4d_error *err;
 } p4d_parser;
 
-/* All return -1 or NULL with *err on failure. */
+/* All functions return -1 or NULL with *err on failure. */
 int p4d_template__wrong(p4d_parser *p, const char *what);
 int p4d_template__unsupported(p4d_parser *p, const char *what);
 p4d_node *p4d_template__node(p4d_parser *p, p4d_syntax_kind kind);
@@ -30,17 +31,18 @@ static inline const p4d_token *p4d_template__now(const p4d_parser *p)
 bool p4d_template__is(const p4d_token *token, p4d_token_kind kind, const char *text);
 bool p4d_template__skip(p4d_parser *p, p4d_token_kind kind, const char *text);
 int p4d_template__expect(p4d_parser *p, p4d_token_kind kind, const char *text);
-/* A name that is expected here. */
+/* Reads a name, which must be the next token. */
 const char *p4d_template__expect_name(p4d_parser *p);
 
 p4d_node *p4d_template__expression(p4d_parser *p, bool with_condition);
 /*
- * One expression, or several with commas, which form a tuple. until: a name at which they end; may be NULL.
+ * Reads one expression, or several with commas, which form a tuple. until: a name at which they end; may be
+ * NULL.
  */
 p4d_node *p4d_template__expressions(p4d_parser *p, bool with_condition, const char *until);
-/* Targets of an assignment. members: a member of a namespace is allowed. */
+/* Reads targets of an assignment. members: a member of a namespace may be a target. */
 p4d_node *p4d_template__target(p4d_parser *p, const char *until, bool members);
-/* After the opening parenthesis; also reads the closing one. */
+/* Reads arguments after the opening parenthesis, and the closing one. */
 int p4d_template__arguments(p4d_parser *p, p4d_node **list);
-/* Filters of `a`; bare: the first one has no bar before it. */
+/* Reads filters that apply to `a`. bare: the first one has no bar before it. */
 p4d_node *p4d_template__filters(p4d_parser *p, p4d_node *a, bool bare);

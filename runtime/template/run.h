@@ -13,7 +13,7 @@ typedef struct p4d_scope {
 	struct p4d_scope *outer;
 	p4d_variable *at;
 	size_t count, room;
-	bool held; /* captured by a macro, which will also see later values */
+	bool held; /* a macro captured this scope, and will also see values that are assigned later */
 } p4d_scope;
 
 /* Output text. */
@@ -23,7 +23,7 @@ typedef struct p4d_written {
 } p4d_written;
 
 struct p4d_template_values {
-	p4d_arena input, work; /* memory for copies of JSON values; and for a rendering */
+	p4d_arena input, work; /* input: memory for copies of JSON values. work: memory for a rendering */
 	struct p4d_input {
 		const char *name;
 		p4d_datum value;
@@ -54,12 +54,12 @@ typedef struct p4d_rendering {
 	size_t spans, spans_room;
 } p4d_rendering;
 
-/* Fails with VALUE: name:line: what. */
+/* Fails with code VALUE and the text NAME:LINE: what. */
 int p4d_template__fail(p4d_rendering *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
 int p4d_template__no_memory(p4d_rendering *r);
 /* Fails if the work of a rendering exceeds its limit. */
 int p4d_template__spend(p4d_rendering *r, uint64_t steps);
-/* Enters another level, which the caller leaves by r->depth--. */
+/* Enters a deeper level of nesting, which the caller leaves by r->depth--. */
 int p4d_template__deeper(p4d_rendering *r);
 
 /* Makes room for one more element of an array in the arena. array: the address of the pointer. */
@@ -78,5 +78,5 @@ int p4d_template__assign(p4d_rendering *r, const p4d_node *target, p4d_datum val
 int p4d_template__execute(p4d_rendering *r, const p4d_node *list);
 /* Evaluates the condition of a loop until it was true for `wanted` values. */
 int p4d_template__reach(p4d_rendering *r, p4d_loop *loop, size_t wanted);
-/* Executes statements, with their output as a text. */
+/* Executes statements; returns their output as a text. */
 int p4d_template__capture(p4d_rendering *r, const p4d_node *list, p4d_datum *text);

@@ -11,7 +11,7 @@ typedef enum p4d_syntax_kind {
 	/* expressions */
 	P4D_NODE_CONSTANT,
 	P4D_NODE_NAME,
-	P4D_NODE_CAPTURED,  /* the output of a block, for its filters */
+	P4D_NODE_CAPTURED,  /* the output of a block, to which the block's filters apply */
 	P4D_NODE_LIST,      /* a: list */
 	P4D_NODE_TUPLE,     /* a: list */
 	P4D_NODE_DICT,      /* a: list of keys and values */
@@ -80,7 +80,7 @@ struct p4d_template {
 	const char *name;
 	p4d_arena arena; /* memory of nodes, names and texts */
 	p4d_node *body;
-	const char *loop; /* the name of that variable */
+	const char *loop; /* the name of the variable "loop" */
 	bool generates;
 };
 

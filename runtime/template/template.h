@@ -17,17 +17,17 @@
  * the work on some values or bytes.
  */
 enum {
-	P4D_TEMPLATE_SOURCE = 1 << 20,     /* maximum bytes of a template */
-	P4D_TEMPLATE_NESTING = 100,        /* maximum depth of blocks and expressions */
-	P4D_TEMPLATE_DEPTH = 600,          /* the same at run time, including calls of macros and nested
-					    * values */
+	P4D_TEMPLATE_SOURCE = 1 << 20, /* maximum bytes of a template */
+	P4D_TEMPLATE_NESTING = 100,    /* maximum depth of blocks and expressions */
+	P4D_TEMPLATE_DEPTH =
+	    600, /* maximum depth while a template runs, including calls of macros and nested values */
 	P4D_TEMPLATE_MEMORY = 512 << 20,   /* maximum bytes of memory for a rendering */
 	P4D_TEMPLATE_STEPS = 50 * 1000000, /* default of `steps` */
 };
 
 typedef struct p4d_template p4d_template;
 
-/* Values that a template reads: variables, by name. */
+/* The variables that a template reads, by name. */
 typedef struct p4d_template_values p4d_template_values;
 
 /* A part of a text that the template put between {% generation %} and {% endgeneration %}. */
@@ -43,7 +43,7 @@ typedef struct p4d_template_text {
 	size_t spans;
 } p4d_template_text;
 
-/* name: of the template in messages; borrowed. Errors: VALUE, NO_MEMORY. */
+/* name: the template's name in messages; borrowed. Errors: VALUE, NO_MEMORY. */
 int p4d_template_open(p4d_template **template, const char *name, const char *source, size_t length,
 		      p4d_error *err);
 void p4d_template_close(p4d_template *template);
@@ -59,16 +59,19 @@ void p4d_template_values_clear(p4d_template_values *values);
 /* The date that strftime_now formats; without it that function is an error. */
 void p4d_template_values_date(p4d_template_values *values, const struct tm *date);
 
-/* Sets a variable to a copy of a JSON value; NULL: none. name is borrowed. Errors: VALUE, NO_MEMORY. */
+/*
+ * Sets a variable to a copy of a JSON value; NULL: None in Python. name is borrowed. Errors: VALUE,
+ * NO_MEMORY.
+ */
 int p4d_template_values_set(p4d_template_values *values, const char *name, struct json_object *value,
 			    p4d_error *err);
 /* Limits a list variable to the first elements of the list that p4d_template_values_set stored. */
 void p4d_template_values_shorten(p4d_template_values *values, const char *name, size_t count);
 
 /*
- * steps: the number of steps that the caller still allows; the function subtracts those of this rendering.
- * NULL: this rendering may take P4D_TEMPLATE_STEPS. Errors: VALUE (what the template raises, or what is wrong
- * or not supported, with its line; a limit), NO_MEMORY.
+ * Renders the template. steps: the number of steps that the caller still allows, from which the function
+ * subtracts those of this rendering. NULL: this rendering may take P4D_TEMPLATE_STEPS. Errors: VALUE (what
+ * the template raises, or what is wrong or not supported, with its line; a limit), NO_MEMORY.
  */
 int p4d_template_render(const p4d_template *template, p4d_template_values *values, uint64_t *steps,
 			p4d_template_text *text, p4d_error *err);

@@ -7,7 +7,7 @@
 
 #include "template/value.h"
 
-/* UTF-8 characters. A byte that begins no character counts as one. */
+/* Reads a UTF-8 character. A byte that begins no valid character counts as a character. */
 size_t p4d_template__character(const char *at, size_t length, uint32_t *code); /* length in bytes; 0 at
 										* the end */
 size_t p4d_template__characters(p4d_string text);
@@ -15,7 +15,7 @@ size_t p4d_template__characters(p4d_string text);
 size_t p4d_template__place(p4d_string text, size_t character);
 bool p4d_template__is_ascii(p4d_string text);
 
-/* Python's str.isspace; also \s in regular expressions. */
+/* Python's str.isspace, which is also \s in regular expressions. */
 bool p4d_template__is_space(uint32_t code);
 /* Number of bytes of white space at the beginning and at the end of a text. */
 size_t p4d_template__leading_space(p4d_string text);

@@ -28,7 +28,8 @@ typedef struct p4d_string {
 
 typedef struct p4d_datum {
 	p4d_value_kind kind;
-	bool markup; /* a text made by escape or safe, with which + escapes other texts */
+	bool markup; /* a text made by the filters escape or safe: + escapes other texts that are joined to it
+		      */
 	union {
 		const char *name; /* name of an undefined value; may be NULL */
 		bool truth;
@@ -36,14 +37,14 @@ typedef struct p4d_datum {
 		double real;
 		p4d_string text;
 		struct p4d_list *list;
-		struct p4d_dict *dict; /* also of a namespace */
+		struct p4d_dict *dict; /* also the members of a namespace */
 		struct p4d_loop *loop;
 		const struct p4d_macro *macro;
 		const struct p4d_method *function;
 	};
 } p4d_datum;
 
-/* A list, with the type that Python would have if that matters. A generator gives each value once. */
+/* A list, and which of Python's types it has, where that matters. A generator gives each value only once. */
 typedef enum p4d_list_form { P4D_LIST_PLAIN, P4D_TUPLE, P4D_RANGE, P4D_GENERATOR, P4D_VIEW } p4d_list_form;
 
 typedef struct p4d_list {
@@ -56,26 +57,26 @@ typedef struct p4d_pair {
 	p4d_datum key, value;
 } p4d_pair;
 
-/* In order of insertion. */
+/* Entries are in order of insertion. */
 typedef struct p4d_dict {
 	size_t count, room;
 	p4d_pair *at;
 } p4d_dict;
 
-/* A built-in function, and the object if it is a method. */
+/* A built-in function, and the object whose method it is, if it is a method. */
 typedef struct p4d_method {
 	const struct p4d_builtin *builtin;
 	p4d_datum self;
 } p4d_method;
 
 /*
- * The position in a loop, and the values that it iterates over; with a condition, those for which it was true
- * so far.
+ * The position in a loop, and the values that it iterates over; if the loop has a condition, only those for
+ * which it was true so far.
  */
 typedef struct p4d_loop {
 	const p4d_datum *at;
 	size_t index, count;
-	struct p4d_selection *rest; /* values whose condition was not evaluated yet; NULL: none */
+	struct p4d_selection *rest; /* values for which the condition was not evaluated yet; NULL: none */
 } p4d_loop;
 
 #define P4D_TEXT(literal) ((p4d_datum){.kind = P4D_STRING, .text = {literal, sizeof(literal) - 1}})

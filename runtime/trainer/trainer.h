@@ -23,10 +23,11 @@ typedef struct p4d_trainer_settings {
 typedef struct p4d_step_result {
 	double loss;          /* mean over the tokens of the global batch, the same on all ranks */
 	double gradient_norm; /* before clipping */
-	uint64_t tokens;      /* tokens that were trained on; pairs, in a layout with pairs */
+	uint64_t tokens;      /* number of tokens that were trained on; of pairs, in a layout with pairs */
 	uint64_t nonfinite;   /* number of gradients that are NaN or infinite */
-	double margin;    /* of pairs: mean of beta * (difference of both answers - that of the reference) */
-	double preferred; /* share of pairs whose margin is above 0 */
+	double margin;    /* for pairs: mean of beta * (difference of both answers' log-probabilities - the
+			     reference's difference) */
+	double preferred; /* for pairs: share of pairs whose margin is above 0 */
 	bool applied;     /* the update was applied; otherwise weights and moments are bitwise
 			   * unchanged */
 } p4d_step_result;
@@ -38,9 +39,12 @@ typedef struct p4d_step_result {
 int p4d_trainer_open(p4d_trainer **trainer, const p4d_trainer_settings *settings, p4d_error *err);
 void p4d_trainer_close(p4d_trainer *trainer);
 
-/* Weights of a new model: the same for every layout, a function of seed, name and position of the element. */
+/*
+ * Sets the weights of a new model: a function of seed, name and position of the element, so they are the same
+ * for every layout.
+ */
 int p4d_trainer_initialize(p4d_trainer *trainer, uint64_t seed, p4d_error *err);
-/* The same for the trained part, if only adapters are trained. */
+/* Like p4d_trainer_initialize, only for the adapters that are trained. */
 int p4d_trainer_initialize_trained(p4d_trainer *trainer, uint64_t seed, p4d_error *err);
 
 /* Sets the initial values of a slice of a stage's own head, for weights of a released model, which has no
@@ -61,7 +65,7 @@ int p4d_trainer_step(p4d_trainer *trainer, uint64_t number, float learning_rate,
  */
 void p4d_trainer_skip_above(p4d_trainer *trainer, double most);
 
-/* Losses of labels; their mean is sum / tokens. */
+/* The sum of losses over labels, and the number of labels. */
 typedef struct p4d_evaluated {
 	double sum;
 	uint64_t tokens;
@@ -90,7 +94,10 @@ int p4d_trainer_predict(p4d_trainer *trainer, int32_t token, uint64_t position, 
 const p4d_instruction_list *p4d_trainer_list(const p4d_trainer *trainer);
 void p4d_trainer_trace(p4d_trainer *trainer, p4d_span *spans);
 
-/* For checkpoints: this rank's optimizer shard of a segment, fp32 values as stored on the device. */
+/*
+ * For checkpoints, which read and write this rank's optimizer shard of a segment: fp32 values as stored on
+ * the device.
+ */
 const p4d_weights *p4d_trainer_weights(const p4d_trainer *trainer);
 p4d_place p4d_trainer_place(const p4d_trainer *trainer);
 /* elements [*first, *first + *count) of the flat buffer are this rank's shard of segment number i */
@@ -104,7 +111,7 @@ void p4d_trainer_write_frozen(p4d_trainer *trainer, uint64_t offset, float *numb
 int p4d_trainer_write_quantized(p4d_trainer *trainer, const p4d_weight *weight,
 				const p4d_quantized_part *part, uint64_t at, float *numbers, uint64_t count,
 				p4d_error *err);
-/* Call it after all shards were written: parameters are computed from the masters, and gathered. */
+/* Call it after all shards were written: computes the parameters from the master copies, and gathers them. */
 int p4d_trainer_restore(p4d_trainer *trainer, p4d_error *err);
 
 /*

@@ -8,7 +8,7 @@
 typedef struct p4d_sends {
 	p4d_pending pending[P4D_SEND_BUFFERS];
 	bool busy[P4D_SEND_BUFFERS];
-	unsigned current; /* the buffer that the pass before the next SEND fills */
+	unsigned current; /* the buffer to which the next SEND's pass writes */
 } p4d_sends;
 
 /*
@@ -16,13 +16,13 @@ typedef struct p4d_sends {
  * so that the message arrives while passes run.
  */
 typedef struct p4d_receive {
-	size_t at, from; /* index in the list; it may begin before instruction `from` */
+	size_t at, from; /* its index in the list; it may begin before instruction `from` */
 	bool begun;
 } p4d_receive;
 
 /*
- * Consecutive elements of this rank's shard of a segment, and their addresses. first: place in the flat
- * buffer; device: the one whose memory contains all of these.
+ * Consecutive elements of this rank's shard of a segment, and their addresses. first: index in the flat
+ * buffer; device: the device whose memory contains all of them.
  */
 typedef struct p4d_piece {
 	uint32_t segment;
@@ -30,10 +30,12 @@ typedef struct p4d_piece {
 	p4d_device *device;
 	void *parameters;
 	const float *gradients;
-	void *state[P4D_MOST_STATES]; /* NULL: the parameter itself is the master */
+	void *
+	    state[P4D_MOST_STATES]; /* NULL: there is no master copy, because the parameter itself is exact */
 } p4d_piece;
 
-/* For states or parameters on the host: streams to the device and from it, and events of each slot. */
+/* Only if states or parameters are on the host: streams to the device and from it, and events of each
+ * slot. */
 typedef struct p4d_offload {
 	bool states, parameters; /* which of them are on the host */
 	void *up, *down;
@@ -46,7 +48,7 @@ typedef struct p4d_offload {
 /* Parts of tensors with moments in 8 bits. scales, small: places in the plan for each moment. */
 typedef struct p4d_byte_part p4d_byte_part;
 typedef struct p4d_byte_parts {
-	p4d_byte_part *part; /* NULL: moments have other types */
+	p4d_byte_part *part; /* NULL: moments are not in 8 bits */
 	uint32_t parts;
 	uint64_t scales, small;
 } p4d_byte_parts;
@@ -54,14 +56,15 @@ typedef struct p4d_byte_parts {
 struct p4d_trainer {
 	p4d_net net;
 	p4d_optimizer_settings optimizer;
-	/* of the present step */
+	/* state of the current step */
 	p4d_sends sends[2];
 	p4d_receive receives[2]; /* forward, backward */
 	float learning_rate;
-	double most_loss;  /* the limit that is applied */
-	uint64_t *gathers; /* by segment: number of calls of `replicas` after which its parameters exist */
+	double most_loss;  /* a step with a loss above this is not applied */
+	uint64_t *gathers; /* for each segment: number of calls of the group `replicas` after which its
+			      parameters are gathered */
 	p4d_step_result result;
-	p4d_span *spans; /* (list) p4d_trainer_trace */
+	p4d_span *spans; /* one for each instruction of the list; see p4d_trainer_trace */
 	p4d_offload offload;
 	p4d_byte_parts bytes;
 };
@@ -75,11 +78,15 @@ bool p4d_executor__evaluates(const p4d_instruction *in);
 int p4d_uses__open(p4d_trainer *t, p4d_error *err);
 
 /* optimizer.c */
-/* Starts to gather the parameters of a segment, or of all with GATHER_PARAMS in the list, in order. */
+/*
+ * Starts to gather the parameters of a segment; or of all segments that the list gathers (GATHER_PARAMS), in
+ * order.
+ */
 int p4d_optimizer__gather_segment(p4d_trainer *t, uint32_t segment, p4d_error *err);
 int p4d_optimizer__gather_ahead(p4d_trainer *t, p4d_error *err);
-int p4d_optimizer__await_segment(p4d_trainer *t, uint32_t segment,
-				 p4d_error *err); /* waits, because they are used from here on */
+int p4d_optimizer__await_segment(
+    p4d_trainer *t, uint32_t segment,
+    p4d_error *err); /* waits for the gathered parameters, because they are used from here on */
 /* Index of segment i of a chunk; chunk == vpp: the segment of the tables. */
 uint32_t p4d_optimizer__segment_at(const p4d_trainer *t, uint32_t chunk, uint32_t i);
 /*
@@ -90,7 +97,8 @@ int p4d_optimizer__reduce_layer(p4d_trainer *t, const p4d_instruction *in, uint3
 int p4d_optimizer__reduce_chunk(p4d_trainer *t, uint32_t chunk, p4d_error *err);
 int p4d_optimizer__update(p4d_trainer *t, p4d_error *err);
 /*
- * `count` elements of the shard of a segment, starting at index `at`, on the device; states at their place.
+ * `count` elements of this rank's shard of a segment, starting at index `at` of the shard. Parameters and
+ * gradients are on the device, states where they are stored.
  */
 p4d_piece p4d_optimizer__piece(const p4d_trainer *t, uint32_t segment, uint64_t at, uint64_t count);
 /* scale: factor of the gradients. */
@@ -106,7 +114,7 @@ p4d_adam p4d_optimizer__adam(const p4d_trainer *t, const p4d_weight *weight, dou
 /* optimizer_bytes.c: moments in 8 bits. Errors: NO_MEMORY. Does nothing if the plan has none. */
 int p4d_optimizer_bytes__open(p4d_trainer *t, p4d_error *err);
 int p4d_optimizer_bytes__update(p4d_trainer *t, double scale, p4d_error *err);
-/* States after the master, as checkpoints have them (optimizer.h); a shard of a segment. */
+/* Reads or writes a moment of this rank's shard of a segment as fp32, which is how checkpoints have it. */
 int p4d_optimizer_bytes__read(p4d_trainer *t, uint32_t segment, p4d_state state, float *to, p4d_error *err);
 void p4d_optimizer_bytes__write(p4d_trainer *t, uint32_t segment, p4d_state state, const float *from);
 
@@ -117,7 +125,10 @@ static inline bool p4d_optimizer_muon__is_used(const p4d_trainer *t)
 }
 int p4d_optimizer_muon__open(const p4d_trainer *t, p4d_error *err);
 int p4d_optimizer_muon__update(p4d_trainer *t, double scale, p4d_error *err);
-/* Second moments, as checkpoints have them: those of a shard of a segment, 0 where there are none. */
+/*
+ * Reads or writes the second moments of this rank's shard of a segment as checkpoints have them: 0 for
+ * weights that have none.
+ */
 int p4d_optimizer_muon__read(p4d_trainer *t, uint32_t segment, float *to, p4d_error *err);
 void p4d_optimizer_muon__write(p4d_trainer *t, uint32_t segment, const float *from);
 

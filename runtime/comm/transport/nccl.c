@@ -5,10 +5,10 @@
  * Collectives whose result the next operation needs share the stream of all operations. Asynchronous
  * collectives and messages have their own streams: a call starts after the operations that were queued before
  * it, and operations wait for it only if they need its result. Each direction between two ranks has a stream
- * per channel. So a message that is not received yet delays only later messages of its channel, as between
- * hosts, and what cannot deadlock there cannot deadlock here. For the same reason no two communicators share
- * NCCL's resources (ncclCommSplit's splitShare): NCCL runs the calls of communicators that do one after
- * another.
+ * per channel. So a message that is not received yet delays only later messages of its channel, as for
+ * messages between hosts. Instructions that cannot deadlock with those cannot deadlock with NCCL either. For
+ * the same reason communicators do not share NCCL's resources (ncclCommSplit's splitShare), because NCCL runs
+ * the calls of communicators that share them one after another.
  */
 #include "comm/transport/nccl.h"
 
@@ -42,7 +42,8 @@ static void end(const p4d_group *g, p4d_nccl_stream *stream)
 }
 
 /*
- * Makes operations wait for call number `call`. Its event may belong to a later call by now, which is safe.
+ * Makes operations wait for call number `call`. The call's event may now belong to a later call, and waiting
+ * for that is safe.
  */
 static void wait_for(const p4d_group *g, const p4d_nccl_stream *stream, uint64_t call)
 {
@@ -235,7 +236,7 @@ static int nccl_watch(p4d_transport *t, p4d_error *err)
 
 static void nccl_end(p4d_transport *t)
 {
-	/* otherwise a thread that opens a communicator might still use it */
+	/* otherwise a thread that is opening a communicator might still use the memory */
 	if (!t->world->failed && !t->broken)
 		p4d_nccl__close(t->state);
 }

@@ -27,7 +27,7 @@ int p4d_nccl__open(p4d_nccl **nccl, const char *library, p4d_error *err)
 		free(n);
 		return -1;
 	}
-	/* POSIX: the conversion of dlsym's result to a function pointer */
+	/* POSIX requires this conversion of dlsym's result to a function pointer */
 #define FIND(name, result, arguments) \
 	*(void **)&n->name = dlsym(handle, "nccl" #name); \
 	if (!n->name) \
@@ -151,7 +151,7 @@ int p4d_nccl__comm_open(p4d_nccl *nccl, p4d_world *w, p4d_device *device, const 
 	o->setup = *setup;
 	memcpy(o->comm->about, setup->about, sizeof(setup->about));
 	if (open_in_thread(o, w, err) < 0)
-		return -1; /* leaked, because the thread may still use it: the process is about to end */
+		return -1; /* leaked, because the thread may still use it; the process is about to end */
 	o->comm->next = nccl->comms;
 	nccl->comms = *comm = o->comm;
 	free(o);
@@ -184,7 +184,7 @@ void p4d_nccl__comm_close(p4d_nccl *nccl, p4d_nccl_comm *comm, bool orderly)
 			*at = comm->next;
 			break;
 		}
-	/* not after an error, because it would wait for ranks that are gone */
+	/* not after an error, because closing would wait for ranks that are gone */
 	if (orderly)
 		p4d_nccl__comm_forget(nccl, comm);
 	if (orderly)

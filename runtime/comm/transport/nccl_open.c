@@ -7,7 +7,7 @@
 
 #include "comm/transport/nccl.h"
 
-/* For a step's asynchronous collectives: more than a stage has layers. */
+/* Number of events for a step's asynchronous collectives: more than a stage has layers. */
 enum { ASIDE_EVENTS = 256 };
 
 static int first_sums(const p4d_nccl *n, const p4d_nccl_setup *s, void *comm)
@@ -53,8 +53,9 @@ static int first_rooted(const p4d_nccl *n, const p4d_nccl_setup *s, void *comm)
 
 /*
  * NCCL chooses an algorithm by collective, operation and size, and connects its channels at its first use,
- * which takes GPU memory and blocks on the other ranks. Here that is watched, and what does not fit fails at
- * the start. A group of which nothing is known begins with a sum of one number.
+ * which takes GPU memory and blocks on the other ranks. Doing this when a group opens makes a lack of memory
+ * fail at the start, while the watch runs. A group whose collectives are not known begins with a sum of one
+ * number.
  */
 static int first_collectives(const p4d_nccl *n, const p4d_nccl_setup *s, void *comm)
 {
@@ -94,7 +95,7 @@ static int open_stream(p4d_device *d, p4d_nccl_stream *stream, unsigned count, p
 	return 0;
 }
 
-/* Opens the communicator, and waits until its first operation is done. */
+/* Opens the communicator, and waits until its first operations are done. */
 static int open_comm(p4d_transport *t, p4d_nccl_stream *stream, p4d_nccl_setup *s, p4d_error *err)
 {
 	p4d_device *d = t->device;

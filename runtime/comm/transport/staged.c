@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The staged transport: data is copied to host memory, sent or summed there as in comm.h, and copied back. It
- * needs nothing else from the devices, so several ranks may share one.
+ * needs nothing but copies from the devices, so several ranks may share a device.
  */
 #include "comm/transport/staged.h"
 
@@ -21,10 +21,10 @@ typedef struct p4d_staged_message {
 
 /* p4d_group.transport_state */
 typedef struct p4d_staged_group {
-	uint64_t bytes; /* the most bytes of a message */
+	uint64_t bytes; /* the maximum bytes of a message */
 	unsigned count;
 	p4d_staged_message *messages;
-	p4d_pending *pending; /* the same for all messages */
+	p4d_pending *pending; /* one array for all messages */
 } p4d_staged_group;
 
 int p4d_staged__begin(p4d_transport *t, p4d_error *err)
@@ -38,7 +38,7 @@ static void staged_end(p4d_transport *t)
 	free(t->state);
 }
 
-/* Elements per chunk, if it has that many of each of `shards` shards. */
+/* The number of elements in a chunk that has the same number from each of `shards` shards. */
 static uint64_t most_of(const p4d_collective *c, uint32_t shards)
 {
 	const uint64_t most = CHUNK_BYTES / c->width / shards;
@@ -46,7 +46,7 @@ static uint64_t most_of(const p4d_collective *c, uint32_t shards)
 	return most ? most : 1;
 }
 
-/* all-reduce, reduce and broadcast of `count` elements from `at` on */
+/* all-reduce, reduce or broadcast of elements at .. at+count-1 */
 static int whole(p4d_group *g, const p4d_collective *c, uint64_t at, uint64_t count, p4d_error *err)
 {
 	p4d_device *d = g->transport->device;
@@ -67,7 +67,7 @@ static int whole(p4d_group *g, const p4d_collective *c, uint64_t at, uint64_t co
 	return 0;
 }
 
-/* reduce-scatter and all-gather of elements `at` to at+count-1 of each member's shard */
+/* reduce-scatter or all-gather of elements at .. at+count-1 of each member's shard */
 static int sharded(p4d_group *g, const p4d_collective *c, uint64_t at, uint64_t count, p4d_error *err)
 {
 	p4d_device *d = g->transport->device;
@@ -131,7 +131,7 @@ static int staged_sent(p4d_group *g, uint32_t to, unsigned channel, uint64_t tic
 	return g->world->peers[g->ranks[to]].out[channel].done > ticket;
 }
 
-/* A free message; waits until there is one. */
+/* Finds a message that is not in flight; waits until there is one. */
 static int take_buffer(p4d_group *g, unsigned *index, p4d_error *err)
 {
 	p4d_staged_group *own = g->transport_state;

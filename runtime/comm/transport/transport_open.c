@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Chooses the transport of groups on devices: once, and the same on all ranks. */
+/* Chooses the transport of groups on devices. All ranks make the same choice, once. */
 #include "comm/transport/transport_open.h"
 
 #include <stdio.h>
@@ -13,11 +13,11 @@
 /* Properties that each rank tells all others, so that all choose the same transport. */
 typedef struct p4d_card {
 	char identity[sizeof(((p4d_device *)0)->identity)];
-	int32_t version; /* version of its NCCL; 0: none */
-	char why[140];   /* it has none */
+	int32_t version; /* version of the rank's NCCL; 0: it has none */
+	char why[140];   /* why the rank has no NCCL */
 } p4d_card;
 
-/* Why NCCL is not possible; "" if it is. */
+/* Finds why NCCL cannot be used; "": it can. */
 static void find_obstacle(const p4d_world *w, const p4d_card *cards, char *why, size_t size)
 {
 	char text[96];

@@ -19,7 +19,7 @@ P4D_INLINE adam_step step_of(const p4d_adam *adam)
 			   .keep = 1 - (REAL)adam->learning_rate * (REAL)adam->weight_decay};
 }
 
-/* The new parameter, of the new moments. */
+/* Returns the new parameter. m, v: its new moments. */
 P4D_INLINE REAL moved(const adam_step *s, REAL x, REAL m, REAL v)
 {
 	return x * s->keep - s->rate * m / (SQRT(v) * s->root + s->epsilon);
@@ -35,7 +35,7 @@ P4D_INLINE REAL stepped(const adam_step *s, REAL x, REAL *m, REAL *v, REAL gradi
 	return moved(s, x, *m, *v);
 }
 
-/* The array to update: the master copy; in fp32 the parameter itself. */
+/* Returns the array to update: the master copy, or in fp32 the parameter itself. */
 P4D_INLINE REAL *exact_of(ELEMENT *parameter, REAL *master)
 {
 #if P4D_CPU_TYPE == 16

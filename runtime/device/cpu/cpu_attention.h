@@ -18,8 +18,8 @@ enum { TILE = P4D_ATTENTION_TILE };
 #endif
 
 /*
- * Copies rows of one head, packed: to (rows, d) in the type of arithmetic. Small matmuls of packed operands
- * are up to twice as fast as those of columns of a wide matrix.
+ * Copies rows of one head to the packed matrix `to` (rows, d), whose elements are REAL. Small matmuls of
+ * packed operands are up to twice as fast as those of columns of a wide matrix.
  */
 P4D_CLONES static void pack(REAL *to, const ELEMENT *from, uint64_t stride, uint64_t rows, uint64_t d)
 {
@@ -30,8 +30,8 @@ P4D_CLONES static void pack(REAL *to, const ELEMENT *from, uint64_t stride, uint
 }
 
 /*
- * Copies rows to `to` (d, rows), whose rows are TILE apart. It goes row by row of the wide matrix: column by
- * column, its lines would evict each other from the L1 cache.
+ * Copies rows to `to` (d, rows), whose rows are TILE apart. It reads the wide matrix row by row. Column by
+ * column, the matrix's cache lines would evict each other from the L1 cache.
  */
 P4D_CLONES static void pack_transposed(REAL *to, const ELEMENT *from, uint64_t stride, uint64_t rows,
 				       uint64_t d)
@@ -42,7 +42,7 @@ P4D_CLONES static void pack_transposed(REAL *to, const ELEMENT *from, uint64_t s
 			to[j * TILE + i] = p4d_load(from[i * stride + j]);
 }
 
-/* scores (m, n) = scale * a (m, d) * b (d, n); packed */
+/* scores (m, n) = scale * a (m, d) * b (d, n); a and b are packed */
 static inline void multiply(REAL *scores, const REAL *a, const REAL *b, uint64_t m, uint64_t n, uint64_t d,
 			    REAL scale)
 {
@@ -50,7 +50,7 @@ static inline void multiply(REAL *scores, const REAL *a, const REAL *b, uint64_t
 	     (blasint)d, b, TILE, 0, scores, TILE);
 }
 
-/* to (m, d) += scores (m, k), or transposed scores (k, m), * b (k, d), packed */
+/* to (m, d) += scores (m, k) * b (k, d), or transposed scores (k, m) * b (k, d); scores and b are packed */
 static inline void add_product(REAL *to, uint64_t stride, const REAL *scores, bool transposed, const REAL *b,
 			       uint64_t m, uint64_t d, uint64_t k)
 {
@@ -64,7 +64,7 @@ typedef enum visibility { SEES_NONE, SEES_SOME, SEES_ALL } visibility;
 typedef struct view {
 	const int32_t *query_position, *key_position, *query_document, *key_document;
 	uint64_t queries, keys;
-	int32_t reach; /* number of positions back that a query sees */
+	int32_t reach; /* how many positions back a query sees */
 } view;
 
 static inline view view_of(const p4d_attention_shape *s, uint64_t sequence, uint64_t query, uint64_t key)
@@ -83,7 +83,7 @@ static inline view view_of(const p4d_attention_shape *s, uint64_t sequence, uint
 	};
 }
 
-/* Scores become cap * tanh(score / cap). */
+/* Replaces each score by cap * tanh(score / cap). */
 P4D_CLONES static void cap_scores(REAL *scores, uint64_t rows, uint64_t columns, REAL cap)
 {
 	for (uint64_t i = 0; i < rows; i++)

@@ -9,20 +9,21 @@
 #include "device/cpu/cpu_types.h"
 
 /*
- * For all operations of the cpu device, by element type: loads, stores and an exponential that compilers
- * vectorize. Inside a translation unit ELEMENT and REAL are one type each.
+ * Helpers for all operations of the cpu device: loads and stores of each element type, and an exponential
+ * that compilers vectorize. A translation unit has one ELEMENT type and one REAL type.
  */
 
 /*
  * e^x of a float: e^x = 2^k e^r, |r| <= ln 2 / 2, by Taylor's series to the 7th power, whose remainder is
- * below 6e-9. Denormal results are 0; above e^88.376 infinite: there k is 128, and 2^k has the bits of
- * infinity. Largest relative error 1.2e-7, tested.
+ * below 6e-9. Results that would be denormal are 0. If x is above 88.376, k is 128 and the result is
+ * infinite, because 2^k then has the bits of infinity. The largest relative error is 1.2e-7, which a test
+ * checks.
  */
 P4D_INLINE float p4d_expf(float x)
 {
-	/* 1.5 * 2^23: adding it rounds to the integer that is then in the low bits */
+	/* 1.5 * 2^23: a sum with it is rounded to an integer, which is in the sum's low bits */
 	const float magic = 12582912.0f, low = -87.336f, high = 88.5f;
-	/* ln 2 in two parts, the first with so few bits that its product with k is exact */
+	/* ln 2 in two parts. The first has so few bits that its product with k is exact. */
 	const float ln2_high = 0.693359375f, ln2_low = -2.12194440e-4f;
 	const float above = low > x ? low : x, clamped = high < above ? high : above;
 	const float shifted = clamped * 1.44269504f + magic;
@@ -46,8 +47,8 @@ P4D_INLINE float p4d_expf(float x)
 }
 
 /*
- * tanh of a float: below 0.625 by the polynomial of Cephes (tanhf, Moshier), else by the exponential. The
- * larger of both errors is 1.5e-7, tested.
+ * tanh of a float: for |x| below 0.625 the polynomial of Cephes (tanhf, Moshier), else computed with the
+ * exponential. Its error is at most 1.5e-7, which a test checks.
  */
 P4D_INLINE float p4d_tanhf(float x)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The operations of device.h for one element type; their contracts are there. No include guard: see
- * cpu_types.h. REAL is what device.h calls fp32. No operation keeps state.
+ * cpu_types.h. REAL is the type that device.h calls fp32. No operation keeps state.
  */
 #include <stdbool.h>
 
@@ -12,13 +12,13 @@
 #define R REAL
 #define TYPED(name, parameters, arguments) void OP(name)(P4D_LIST parameters);
 #if P4D_CPU_TYPE == 16
-#define PLAIN(name, parameters, arguments) /* bf16 uses those of fp32 */
+#define PLAIN(name, parameters, arguments) /* bf16 uses the operations of fp32 */
 #else
 #define PLAIN(name, parameters, arguments) TYPED(name, parameters, arguments)
 #endif
 #include "device/operations.def"
 
-/* scratch: P4D_CPU_PRODUCT_BYTES; used by bf16 only, NULL otherwise */
+/* scratch: P4D_CPU_PRODUCT_BYTES; only bf16 uses it, other types pass NULL */
 void OP(linear)(void *scratch, ELEMENT *y, const ELEMENT *add, const ELEMENT *x, const ELEMENT *w, uint64_t n,
 		uint64_t out, uint64_t in);
 void OP(linear_input)(void *scratch, ELEMENT *dx, const ELEMENT *dy, const ELEMENT *w, uint64_t n,
@@ -31,7 +31,7 @@ void OP(columns_input)(void *scratch, ELEMENT *dx, const ELEMENT *dy, uint64_t s
 		       uint64_t n, uint64_t out, uint64_t in, float scale);
 void OP(columns_weight)(void *scratch, REAL *dw, const ELEMENT *dy, uint64_t stride, const ELEMENT *x,
 			uint64_t n, uint64_t out, uint64_t in, float scale, bool accumulate);
-/* operands in FP8; scratch in any type, but none in double */
+/* A matmul with operands in FP8. scratch as above, but not for double, which has no such matmul. */
 void OP(product)(void *scratch, ELEMENT *y, const ELEMENT *add, const p4d_fp8_operand *a,
 		 const p4d_fp8_operand *b);
 
@@ -43,7 +43,7 @@ void OP(attention_backward)(REAL *dq, REAL *dk, REAL *dv, const ELEMENT *d_o, co
 
 void OP(accumulate)(REAL *y, const ELEMENT *x, uint64_t count);
 
-/* Only for REAL: bf16 uses those of fp32. */
+/* Only for REAL: bf16 uses the operations of fp32. */
 #if P4D_CPU_TYPE != 16
 double OP(sum_squares)(const REAL *x, uint64_t count);
 uint64_t OP(count_nonfinite)(const REAL *x, uint64_t count);

@@ -12,7 +12,10 @@
 
 extern int p4d_cpu_threads; /* maximum number of threads; set by p4d_device_cpu_threads */
 
-/* The number of threads that pays for this many elements: the argument of `omp parallel for num_threads`. */
+/*
+ * The number of threads that is worth starting for this many elements: the argument of `omp parallel for
+ * num_threads`.
+ */
 static inline int p4d_cpu_team(uint64_t numbers)
 {
 	const uint64_t each = 1 << 14, useful = numbers / each;
@@ -20,7 +23,7 @@ static inline int p4d_cpu_team(uint64_t numbers)
 	return useful < 2 ? 1 : useful < (uint64_t)p4d_cpu_threads ? (int)useful : p4d_cpu_threads;
 }
 
-/* The same for this many pieces, which cannot be divided. */
+/* Like p4d_cpu_team, for work in this many pieces, each of which one thread does. */
 static inline int p4d_cpu_team_of(uint64_t pieces, uint64_t numbers)
 {
 	const int team = p4d_cpu_team(numbers);
@@ -38,7 +41,7 @@ static inline int p4d_cpu_thread(void)
 #endif
 }
 
-/* Sums over rows are divided by columns, this many together. */
+/* Sums over rows are divided among threads by columns: each task has this many. */
 enum { P4D_CPU_COLUMNS = 256 };
 
 static inline uint64_t p4d_cpu_columns(uint64_t first, uint64_t columns)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The step of AdamW in kernels. */
+/* AdamW's update of one element, for kernels. */
 #include "device/cuda/launch.h"
 #include "device/device.h"
 #ifndef __CUDACC__
@@ -29,13 +29,13 @@ struct adam_factors {
 		*v = beta2 * *v + (1 - beta2) * d * d;
 	}
 
-	/* The new parameter, of the new moments. */
+	/* Returns the new parameter. m, v: its new moments. */
 	__device__ float moved(float x, float m, float v) const
 	{
 		return x * keep - rate * m / (sqrtf(v) * root + epsilon);
 	}
 
-	/* Both at once. */
+	/* Both functions above at once. */
 	__device__ float step(float x, float *m, float *v, float gradient) const
 	{
 		average(m, v, gradient);

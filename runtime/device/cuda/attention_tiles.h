@@ -8,10 +8,11 @@
 #include "device/cuda/reduce.h"
 
 /*
- * Shared by attention and its backward pass: tiles of T rows of a head in shared memory, in fp32 and D wide
- * (the head size, rounded up; zero beyond it), and products of them. A block is SIDE * SIDE threads; thread
- * (y, x) has rows y, y + SIDE, .. and, of scores, columns x, x + SIDE, ..; of rows D wide columns 4x .. 4x+3,
- * 4 (x + SIDE), ..
+ * Code that attention and its backward pass share: tiles in shared memory, and their matmuls. A tile has T
+ * rows of a head, in fp32, and D columns (the head size, rounded up; columns beyond the head are zero). A
+ * block has SIDE * SIDE threads. Thread (y, x) computes rows y, y + SIDE, .. of a tile. Of a tile of scores
+ * it computes columns x, x + SIDE, ..; of a tile with D columns it computes columns 4x .. 4x+3, 4 (x + SIDE),
+ * ..
  */
 constexpr int SIDE = 16, TILE_PAD = 4;
 
@@ -45,7 +46,10 @@ __device__ static inline unsigned own_column()
 	return threadIdx.x % SIDE;
 }
 
-/* Loads rows of a head, `stride` elements apart. wide: runs of 4 elements are aligned. */
+/*
+ * Loads rows of a head, `stride` elements apart. wide: each group of 4 adjacent elements is aligned, so one
+ * access loads it.
+ */
 template <typename E, int T, int D>
 __device__ static void take(tile<T, D> *to, const E *from, uint64_t stride, uint64_t rows, unsigned d,
 			    bool wide)
@@ -100,7 +104,7 @@ __device__ static inline void multiply(float (&scores)[T / SIDE][T / SIDE], cons
 	}
 }
 
-/* sums += the product of scores (or transposed scores) and rows (T, D) */
+/* sums += scores (or transposed scores) * rows (T, D) */
 template <bool TRANSPOSED, int T, int D>
 __device__ static inline void add_product(float (&sums)[T / SIDE][D / SIDE], const tile<T, T> &scores,
 					  const tile<T, D> &rows)
@@ -124,7 +128,7 @@ __device__ static inline void add_product(float (&sums)[T / SIDE][D / SIDE], con
 	}
 }
 
-/* The column of a thread's sum with index j. */
+/* The column of the j-th sum that this thread computes. */
 __device__ static inline unsigned column_at(int j)
 {
 	return (unsigned)(j / 4 * 4 * SIDE + j % 4) + 4 * own_column();
@@ -140,7 +144,8 @@ __device__ static inline bool sees(const places<T> &queries, unsigned query, con
 
 /*
  * Whether any query of a tile may see a key of another tile; all threads get the result, after a barrier. It
- * compares ranges, so with several documents a tile may be visited needlessly.
+ * compares only ranges of positions and documents, so with several documents it may return true for tiles of
+ * which no query sees a key.
  */
 template <int T> __device__ static inline bool any_sees(const places<T> &queries, const places<T> &keys)
 {
@@ -179,7 +184,7 @@ __host__ __device__ static inline uint64_t tiles_of(uint64_t rows, uint64_t tile
 	return (rows + tile - 1) / tile;
 }
 
-/* Whether runs of 4 of all heads of a matrix are aligned. */
+/* Whether each group of 4 adjacent elements is aligned in all heads of a matrix. */
 template <typename E> static bool has_wide_heads(const void *matrix, uint64_t stride, uint64_t head_dim)
 {
 	return reinterpret_cast<uintptr_t>(matrix) % (4 * sizeof(E)) == 0 && stride % 4 == 0 &&

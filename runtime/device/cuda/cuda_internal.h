@@ -25,19 +25,19 @@ typedef struct p4d_cuda {
 	cudaEvent_t end;     /* event after everything that was queued, for sync */
 	p4d_cuda_opened *opened;
 	p4d_gemm *products;
-	int sm; /* 90 */
+	int sm; /* compute capability, as 90 for 9.0 */
 	int multiprocessors;
 	p4d_sdpa *fused; /* NULL: there is none */
-	bool noted;      /* device->attention_text says why a call was not fused */
-	float *sums;     /* memory that the caller lent; NULL before */
+	bool noted;      /* device->attention_text already says why a call was not fused */
+	float *sums; /* memory for partial sums, lent by the caller of set_workspace; NULL before that call */
 	uint64_t sums_bytes;
 	/* Pinned staging slots for host data, so that the host does not wait for the GPU. */
 	char *staging;
-	cudaEvent_t staged[P4D_STAGING_SLOTS]; /* the last copy from or to a slot */
+	cudaEvent_t staged[P4D_STAGING_SLOTS]; /* event after the last copy from or to each slot */
 	unsigned next_slot;
 	bool careful;      /* P4D_CUDA_SYNC=1: waits after each operation, so that an error names the
 			    * operation that failed */
-	p4d_error failure; /* the first; code P4D_OK: none */
+	p4d_error failure; /* the first failure; code P4D_OK: there was none */
 } p4d_cuda;
 
 static inline p4d_cuda *p4d_cuda_of(const p4d_device *device)
@@ -54,7 +54,7 @@ void p4d_cuda_queued(p4d_cuda *c, const char *operation);
  * be reached. */
 bool p4d_cuda_wait(p4d_device *device, cudaEvent_t event, const char *what);
 
-/* Each fills its part of the table. */
+/* These functions set the members of p4d_device that their file implements. */
 void p4d_cuda_memory_table(p4d_device *device);     /* cuda_memory.c */
 void p4d_cuda_streams_table(p4d_device *device);    /* cuda_streams.c */
 void p4d_cuda_operations_table(p4d_device *device); /* cuda_operations.c */

@@ -28,13 +28,16 @@ typedef struct p4d_cudnn {
 } p4d_cudnn;
 
 /*
- * The oldest release that is used. Up to 9.15.0 gradients may be wrong if the number of keys is no multiple
- * of 128, according to NVIDIA's cudnn-frontend, which works around it.
+ * The oldest release that p4d uses. Up to release 9.15.0 gradients may be wrong if the number of keys is no
+ * multiple of 128, according to NVIDIA's cudnn-frontend, which works around it.
  */
 enum { P4D_CUDNN_OLDEST = 91501, P4D_CUDNN_WHY = 256 };
 
-/* It stays open. Errors: DEVICE (not found, not major version 9, too old). */
+/*
+ * Opens cuDNN, which stays open until the process ends. Errors: DEVICE (not found, not major version 9, too
+ * old).
+ */
 int p4d_cudnn_open(p4d_cudnn *cudnn, p4d_error *err);
 
-/* The last failure on this thread, in one line. */
+/* Writes the reason of the last failure on this thread, in one line. */
 void p4d_cudnn_why(const p4d_cudnn *cudnn, cudnnStatus_t status, char *text, size_t size);

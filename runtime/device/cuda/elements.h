@@ -55,7 +55,7 @@ __device__ static inline uint32_t p4d_bits_of(float x)
 #endif
 }
 
-/* W adjacent elements. */
+/* W adjacent elements, which one access loads or stores. */
 template <typename E, int W> struct alignas(sizeof(E) * W < 16 ? sizeof(E) * W : 16) p4d_run {
 	E x[W];
 };
@@ -70,13 +70,15 @@ template <typename E, int W> __device__ static inline void p4d_store(E *to, cons
 	*reinterpret_cast<p4d_run<E, W> *>(to) = run;
 }
 
-/* Elements of type E in 16 bytes. */
+/* The number of elements of type E in 16 bytes. */
 template <typename E> struct p4d_widest {
 	static const int width = 16 / sizeof(E);
 };
 
-/* Whether rows with this many elements can be accessed 16 bytes at a time from these addresses on; a NULL
- * address does not matter. */
+/*
+ * Whether rows with this many elements can be accessed 16 bytes at a time from these addresses on; a NULL
+ * address does not matter.
+ */
 template <typename E> static bool p4d_is_wide(uint64_t row)
 {
 	return row % p4d_widest<E>::width == 0;
@@ -111,8 +113,8 @@ static bool p4d_is_wide(uint64_t row, const void *address, More... addresses)
 	} while (0)
 
 /*
- * For arrays without rows: f.at<W>(i) processes elements i .. i+W-1, and the remainder one by one. f is a
- * struct with the addresses.
+ * A kernel for arrays without rows: f.at<W>(i) processes elements i .. i+W-1, and the remainder one by one. f
+ * is a struct with the addresses.
  */
 template <int W, typename F> __global__ void p4d_each(F f, uint64_t count)
 {

@@ -5,7 +5,7 @@
 
 #include "device/device.h"
 
-/* Matrix products, by cuBLASLt. */
+/* Matmuls, by cuBLASLt. */
 typedef struct p4d_gemm p4d_gemm;
 
 typedef enum p4d_gemm_kind {
@@ -23,10 +23,10 @@ typedef struct p4d_gemm_call {
 	void *to;
 	const void *x, *w;
 	uint64_t stride; /* elements between rows of the (n, out) matrix */
-	float scale;     /* factor of the product */
+	float scale;     /* factor of the matmul's result */
 } p4d_gemm_call;
 
-/* to (a.rows, b.rows), of the type, = add + a * b^T, with operands in FP8; add as above */
+/* to (a.rows, b.rows), of type `type`, = add + a * b^T, with operands in FP8. add: as in p4d_gemm_call */
 typedef struct p4d_gemm_fp8_call {
 	p4d_dtype type;
 	void *to;
@@ -37,11 +37,11 @@ typedef struct p4d_gemm_fp8_call {
 /* Errors: DEVICE, NO_MEMORY. */
 int p4d_gemm_open(p4d_gemm **products, p4d_error *err);
 void p4d_gemm_close(p4d_gemm *products);
-/* The workspace for later matmuls; there is none before. */
+/* The workspace for later matmuls. Before the first call there is no workspace. */
 void p4d_gemm_set_workspace(p4d_gemm *products, void *workspace, uint64_t bytes);
-/* The number of multiprocessors for later matmuls; 0: all. */
+/* The number of multiprocessors that later matmuls may use; 0: all. */
 void p4d_gemm_target(p4d_gemm *products, int multiprocessors);
-/* As in p4d_device's time_products, timed_product and choose_product. */
+/* These do what p4d_device's time_products, timed_product and choose_product do. */
 void p4d_gemm_time(p4d_gemm *products, bool on);
 bool p4d_gemm_timed(const p4d_gemm *products, unsigned number, p4d_timed_product *product);
 void p4d_gemm_choose(p4d_gemm *products, const p4d_product_choice *choice);

@@ -13,11 +13,13 @@
 extern "C" {
 #endif
 
-/* Loads all kernels onto the GPU. cudaErrorNoKernelImageForDevice: this build has no code for it. */
+/* Loads all kernels onto the GPU. cudaErrorNoKernelImageForDevice: this build has no code for this GPU. */
 cudaError_t p4d_kernel_load(void);
 
-/* sums: P4D_NORM_SUMS * h of a norm or a bias; P4D_HEAD_SUMS * 2 * columns of qkv of heads; P4D_FP8_MAXIMA of
- * an operand */
+/*
+ * Number of floats in `sums`: P4D_NORM_SUMS * h for a norm or a bias; P4D_HEAD_SUMS * 2 * columns of qkv for
+ * heads; P4D_FP8_MAXIMA for an FP8 operand
+ */
 enum { P4D_FP8_MAXIMA = 512 };
 #define TYPED(name, parameters, arguments) \
 	void p4d_kernel_##name(cudaStream_t stream, p4d_dtype type, P4D_LIST parameters);
@@ -30,14 +32,14 @@ enum { P4D_FP8_MAXIMA = 512 };
 void p4d_kernel_attention(cudaStream_t stream, p4d_dtype type, void *o, float *lse, const void *q,
 			  const void *k, const void *v, const p4d_attention_shape *shape);
 /*
- * Both variants of the backward pass. to: the type of dq, dk, dv, with the row strides of q, k and v; add:
- * adds to fp32 sums.
+ * Both attention_backward and attention_gradient of device.h. to: the type of dq, dk and dv, which have the
+ * row strides of q, k and v. add: adds to them, which are then fp32; otherwise sets them.
  */
 void p4d_kernel_attention_backward(cudaStream_t stream, p4d_dtype type, p4d_dtype to, bool add, void *dq,
 				   void *dk, void *dv, const void *d_o, const float *lse,
 				   const float *row_sums, const void *q, const void *k, const void *v,
 				   const p4d_attention_shape *shape);
-/* The largest head size they support. */
+/* The largest head size that these attention kernels support. */
 enum { P4D_KERNEL_HEAD_DIM = 256 };
 
 /* sums: P4D_SQUARES_SUMS doubles */
@@ -45,12 +47,12 @@ enum { P4D_SQUARES_SUMS = 512 };
 void p4d_kernel_sum_squares(cudaStream_t stream, float *sums, double *sum, const float *x, uint64_t count);
 void p4d_kernel_count_nonfinite(cudaStream_t stream, float *sums, uint64_t *number, const float *x,
 				uint64_t count);
-/* sums: the same; *number += words that equal this one */
+/* sums: P4D_SQUARES_SUMS doubles; *number += how many words equal this one */
 void p4d_kernel_count_words(cudaStream_t stream, float *sums, uint64_t *number, const void *from,
 			    uint32_t word, uint64_t words);
 
 void p4d_kernel_fill(cudaStream_t stream, void *to, uint32_t word, uint64_t words);
-/* from the other type */
+/* y = x, converted from the other type */
 void p4d_kernel_cast(cudaStream_t stream, p4d_dtype to, void *y, const void *x, uint64_t count);
 void p4d_kernel_accumulate(cudaStream_t stream, float *y, p4d_dtype type, const void *x, uint64_t count);
 /* y (rows of `stride`) += x (rows, columns) */

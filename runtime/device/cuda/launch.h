@@ -62,7 +62,7 @@ static inline unsigned p4d_least(uint64_t a, unsigned b)
 template <typename... P, typename... A>
 static void p4d_start(cudaStream_t stream, const p4d_grid &grid, void (*kernel)(P...), A... arguments)
 {
-	/* clamped, so that larger values are refused, not truncated to valid ones */
+	/* clamped: larger values are then refused by CUDA, instead of being truncated to valid values */
 	const dim3 blocks(p4d_least(grid.blocks, UINT32_MAX), p4d_least(grid.rows, UINT32_MAX));
 #ifdef __CUDACC__
 	/* a larger size must be requested; repeating the request is cheap */
@@ -77,7 +77,7 @@ static void p4d_start(cudaStream_t stream, const p4d_grid &grid, void (*kernel)(
 #endif
 }
 
-/* An empty grid starts nothing. */
+/* Starts a kernel. An empty grid starts nothing. */
 template <auto KERNEL, typename... A>
 static void p4d_launch(cudaStream_t stream, const p4d_grid &grid, A... arguments)
 {
@@ -89,7 +89,7 @@ static void p4d_launch(cudaStream_t stream, const p4d_grid &grid, A... arguments
 		p4d_start(stream, grid, KERNEL, arguments...);
 }
 
-/* Number of threads that share this many vectors of a row: whole warps. */
+/* Number of threads that compute a row of this many vectors: whole warps. */
 static inline unsigned p4d_threads_for(uint64_t vectors, unsigned most = P4D_THREADS)
 {
 	const uint64_t warps = (vectors + P4D_WARP - 1) / P4D_WARP;
@@ -97,7 +97,7 @@ static inline unsigned p4d_threads_for(uint64_t vectors, unsigned most = P4D_THR
 	return p4d_least(warps ? warps * P4D_WARP : P4D_WARP, most);
 }
 
-/* Number of a warp's threads that share this many vectors: a power of two. */
+/* Number of a warp's threads that compute a row of this many vectors: a power of two. */
 static inline unsigned p4d_lanes_for(uint64_t vectors)
 {
 	unsigned lanes = 1;

@@ -6,7 +6,10 @@
 
 #define P4D_ALL_LANES 0xffffffffu
 
-/* Sum over groups of neighbouring lanes (a power of two, at most 32); all of them get it. */
+/*
+ * Sum over groups of neighbouring threads of a warp (group size: a power of two, at most 32); all of them get
+ * the sum.
+ */
 template <typename T> __device__ static inline T p4d_group_sum(T x, unsigned lanes)
 {
 	for (unsigned apart = lanes / 2; apart > 0; apart /= 2)

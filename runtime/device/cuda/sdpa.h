@@ -6,8 +6,8 @@
 #include "device/device.h"
 
 /*
- * Fused attention of one block: queries and keys of sequences, in bf16. By cuDNN (sdpa_cudnn.c); unavailable
- * without it (sdpa_none.c); in tests, by plain C (shim_sdpa.c).
+ * Fused attention of one block: queries and keys of sequences, in bf16. cuDNN computes it (sdpa_cudnn.c).
+ * Builds without cuDNN do not have it (sdpa_none.c). In tests, plain C computes it (shim_sdpa.c).
  */
 typedef struct p4d_sdpa p4d_sdpa;
 
@@ -48,13 +48,13 @@ int p4d_sdpa_open(p4d_sdpa **fused, int sm, cudaStream_t stream, p4d_error *err)
 void p4d_sdpa_close(p4d_sdpa *fused);
 const char *p4d_sdpa_name(const p4d_sdpa *fused); /* "cuDNN 9.19.0" */
 /*
- * Memory in which nothing on the same stream keeps data between operations (that of matmuls). It is for calls
- * that need more workspace than planned, as with other versions. NULL: no longer.
+ * Lends memory to calls that need more workspace than planned, which other versions of cuDNN may. No
+ * operation on the stream keeps data in this memory, which is the workspace of matmuls. NULL: ends the loan.
  */
 void p4d_sdpa_lend(p4d_sdpa *fused, void *workspace, uint64_t bytes);
 /*
- * Whether such calls are supported. For the first call of a shape this builds a plan, which takes about a
- * second and allocates on the host. False: *why says why not, in one line.
+ * Whether calls of this shape are supported. For the first call of a shape this builds a plan, which takes
+ * about a second and allocates on the host. False: *why says why not, in one line.
  */
 bool p4d_sdpa_takes(p4d_sdpa *fused, const p4d_sdpa_shape *shape, const char **why);
 /* Queues a call of a supported shape. Errors: DEVICE. */

@@ -12,7 +12,7 @@
  */
 cudnnBackendDescriptor_t p4d_engine_choose(p4d_sdpa_graph *graph, cudnnBackendDescriptor_t device,
 					   uint64_t most_bytes, uint64_t *bytes, p4d_error *err);
-/* Compiles it, in about a second. Errors: DEVICE. */
+/* Compiles a proposal, which takes about a second. Errors: DEVICE. */
 cudnnBackendDescriptor_t p4d_engine_build(p4d_sdpa_graph *graph, cudnnBackendDescriptor_t device,
 					  cudnnHandle_t handle, cudnnBackendDescriptor_t choice,
 					  p4d_error *err);

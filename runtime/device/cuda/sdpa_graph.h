@@ -39,7 +39,7 @@ typedef struct p4d_sdpa_graph {
 	cudnnBackendDescriptor_t operation[P4D_GRAPH_OPERATIONS];
 	cudnnBackendDescriptor_t whole;
 	unsigned count, operations;
-	uint32_t given; /* bits 1 << p4d_sdpa_tensor */
+	uint32_t given; /* a bit for each tensor that the graph has: 1 << p4d_sdpa_tensor */
 	cudnnStatus_t status;
 	char why[P4D_CUDNN_WHY];
 } p4d_sdpa_graph;
@@ -60,4 +60,4 @@ void p4d_sdpa_graph_set(p4d_sdpa_graph *graph, cudnnBackendDescriptor_t descript
 void p4d_sdpa_graph_refer(p4d_sdpa_graph *graph, cudnnBackendDescriptor_t descriptor,
 			  cudnnBackendAttributeName_t name, cudnnBackendDescriptor_t value);
 void p4d_sdpa_graph_finish(p4d_sdpa_graph *graph, cudnnBackendDescriptor_t descriptor);
-int p4d_sdpa_graph_failed(const p4d_sdpa_graph *graph, p4d_error *err); /* 0: has not */
+int p4d_sdpa_graph_failed(const p4d_sdpa_graph *graph, p4d_error *err); /* 0: no call has failed */
