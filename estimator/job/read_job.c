@@ -102,7 +102,8 @@ static const struct {
 
 /*
  * Value of a variable that has the text of an option as typed, "h100:8". Without that option it is unset:
- * SLURM_GPUS_PER_NODE comes only from --gpus-per-node, not from --gres.
+ * SLURM_GPUS_PER_NODE comes only from --gpus-per-node, not from --gres. If a job has both options, the job's
+ * gres starts with the text of --gpus-per-node.
  */
 static const char *as_typed(lookup *l, const char *option)
 {
@@ -169,7 +170,7 @@ static const char *of_job(lookup *l, const char *name)
 	const p4d_job *job = l->script->job;
 
 	if (!strcmp(name, "SLURM_GPUS_PER_NODE"))
-		return as_typed(l, job->per_node_option ? job->gres : NULL);
+		return as_typed(l, job->per_node_option || job->both_options ? job->gres : NULL);
 	if (!strcmp(name, "SLURM_GPUS"))
 		return as_typed(l, job->gpus);
 	if (!strcmp(name, "SLURM_GPUS_PER_TASK"))

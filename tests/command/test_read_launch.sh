@@ -71,6 +71,7 @@ of_slurm "-N1 --gres=gpu:8" '$SLURM_GPUS_ON_NODE' 8
 of_slurm "-N1 --gres=gpu:8" '${SLURM_GPUS_PER_NODE:-3}' 3
 of_slurm "-N2 --gpus-per-node=8" '${SLURM_GPUS_PER_NODE:-3}' 8
 of_slurm "-N2 --gpus-per-node=h100:8" '${SLURM_GPUS_PER_NODE##*:}' 8
+of_slurm "-N1 --gres=gpu:8 --gpus-per-node=8" '${SLURM_GPUS_PER_NODE:-3}' 8
 of_slurm "-N2 --gpus-per-node=h100:8" '$((SLURM_GPUS_ON_NODE * SLURM_NNODES))' 16
 of_slurm "-N1 --gpus=h100:4" '${SLURM_GPUS#h100:}' 4
 of_slurm "-N1 --gpus=4" '$SLURM_GPUS_ON_NODE' 4
