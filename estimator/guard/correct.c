@@ -316,6 +316,7 @@ static void keep_untold(p4d_guard_work *g, const p4d_request *asked)
 
 	p4d_request_complete(&complete, g->published_batch, (uint64_t)now->nodes * now->gpus_per_node);
 	g->space.kept = p4d_guard__script_untold(g->job->reading, &complete, now);
+	g->space.unsaid_recompute = p4d_guard__script_unsaid(g->job->reading, &complete, now);
 }
 
 /* Looks up the memory of a node for a job without a memory request: a fix may request up to that. */

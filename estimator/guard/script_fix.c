@@ -400,6 +400,25 @@ uint32_t p4d_guard__script_untold(const p4d_reading *r, const p4d_request *asked
 	return untold;
 }
 
+uint32_t p4d_guard__script_unsaid(const p4d_reading *r, const p4d_request *asked, const p4d_geometry *now)
+{
+	const char *now_said = r->value[P4D_RECOMPUTE].argument,
+		   *name = now_said ? now_said : p4d_reading_name(r, P4D_RECOMPUTE);
+	argument_list own = {.count = 0};
+	uint32_t unsaid = 0;
+	char text[32], value[64];
+
+	if (!name || (write_arguments(asked, now->nodes, now->gpus_per_node, &own) && takes(r, &own)))
+		return 0;
+	for (int i = 0; i <= P4D_RECOMPUTE_KEEP; i++) {
+		p4d_request_choice_name(P4D_RECOMPUTE, i, text, sizeof(text));
+		if (i != P4D_RECOMPUTE_NONE &&
+		    !p4d_reading_say(r, name, P4D_RECOMPUTE, text, value, sizeof(value)))
+			unsaid |= 1u << i;
+	}
+	return unsaid;
+}
+
 static uint64_t micro_batches_of(const p4d_request *asked, const p4d_geometry *now)
 {
 	p4d_layout layout;

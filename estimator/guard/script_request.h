@@ -96,6 +96,10 @@ bool p4d_guard__script_fix(const p4d_reading *reading, const p4d_request *asked,
  * p4d_search_space.kept. asked: a complete request for the present GPUs. */
 uint32_t p4d_guard__script_untold(const p4d_reading *reading, const p4d_request *asked,
 				  const p4d_geometry *now);
+/* The bits of values of recompute for which the program has no word, in the form of
+ * p4d_search_space.unsaid_recompute. asked: as above. */
+uint32_t p4d_guard__script_unsaid(const p4d_reading *reading, const p4d_request *asked,
+				  const p4d_geometry *now);
 
 /* Adds the change of the script for a way: "in ds_z3.json: \"stage\": 3". False: p4d knows no argument of
  * the program for this way. */

@@ -48,8 +48,11 @@ typedef struct p4d_search_space {
 			     * model's layers */
 	p4d_search_budget *budget; /* NULL: unlimited */
 	const p4d_plan_memo *memo; /* shared by several searches; NULL: each search has its own */
-	/* bits of p4d_layout_options that p4d_search_nearest and p4d_search_smallest leave as they are */
+	/* Bits of p4d_layout_options that a fix has no words for. p4d_search_nearest and p4d_search_smallest
+	 * do not give them up, and no search chooses a degree for them: an unset degree is 1. */
 	uint32_t kept;
+	uint32_t unsaid_recompute; /* bits of values of recompute that a fix has no words for: no search tries
+				    * them */
 } p4d_search_space;
 
 typedef struct p4d_candidate {

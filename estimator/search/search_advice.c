@@ -32,7 +32,7 @@ static bool is_the_users(const p4d_request *request, const struct choice *choice
 	       request->value[P4D_LOCAL_LOSS] == P4D_LOCAL_STAGE;
 }
 
-static bool is_kept(const p4d_search_space *space, p4d_option option)
+bool p4d_search__is_kept(const p4d_search_space *space, p4d_option option)
 {
 	for (size_t i = 0; i < P4D_LAYOUT_OPTIONS; i++)
 		if (p4d_layout_options[i] == option)
@@ -52,7 +52,7 @@ static int give_up(const p4d_search_space *space, p4d_request *request, unsigned
 		bool made = false;
 		if (!(mask & (1u << i)))
 			continue;
-		if (is_the_users(request, &choices[i]) || is_kept(space, choices[i].option[0])) {
+		if (is_the_users(request, &choices[i]) || p4d_search__is_kept(space, choices[i].option[0])) {
 			rc = -1;
 			continue;
 		}

@@ -43,7 +43,7 @@ static bool recomputes(const p4d_search_enumeration *w, int recompute)
 	const p4d_framework *framework = p4d_framework_of(w->layout.framework);
 	const bool sparse = w->layout.experts > 0, latent = w->layout.kv_rank > 0;
 
-	if (!p4d_framework_recomputes(&w->trial, recompute))
+	if (!p4d_framework_recomputes(&w->trial, recompute) || w->space->unsaid_recompute >> recompute & 1)
 		return false;
 	switch (recompute) {
 	case P4D_RECOMPUTE_SELECTIVE:
@@ -431,9 +431,16 @@ static bool refuses_model(const p4d_request *r)
 
 static void find_open(p4d_search_enumeration *w)
 {
+	static const p4d_option degrees[] = {P4D_TP, P4D_CP, P4D_PP, P4D_EP, P4D_ETP};
+
 	for (int option = 0; option < P4D_OPTIONS; option++)
 		w->open[option] = !p4d_is_set(w->asked, (p4d_option)option) &&
 				  !p4d_framework_fixed_of(&w->trial, (p4d_option)option);
+	for (size_t i = 0; i < sizeof(degrees) / sizeof(degrees[0]); i++)
+		if (w->open[degrees[i]] && p4d_search__is_kept(w->space, degrees[i])) {
+			w->open[degrees[i]] = false;
+			propose(w, degrees[i], 1);
+		}
 }
 
 void p4d_search_enumerate__start(p4d_search_enumeration *w, const p4d_request *request,

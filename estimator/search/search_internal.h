@@ -81,6 +81,9 @@ typedef struct p4d_search_enumeration {
 	p4d_search_counts counts;
 } p4d_search_enumeration;
 
+/* search_advice.c: whether space->kept has the option's bit. */
+bool p4d_search__is_kept(const p4d_search_space *space, p4d_option option);
+
 /* search_enumerate.c */
 void p4d_search_enumerate__start(p4d_search_enumeration *w, const p4d_request *request,
 				 const p4d_search_space *space, double slack);

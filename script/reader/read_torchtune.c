@@ -14,6 +14,10 @@ enum {
 					 torchtune.models.llama3_1.lora_llama3_1_8b */
 	ATTENTION_MODULES,
 	MLP,
+	/* No fix adds these two: a tensor_parallel_dim above 1 also needs a tensor_parallel_plan and an
+	 * unfused optimizer, and torchtune 0.6 ignores context_parallel_dim. */
+	TENSOR,
+	CONTEXT,
 	LIT_QUERY, /* litgpt's switches for the modules that get adapters */
 	LIT_KEY,
 	LIT_VALUE,
@@ -81,8 +85,8 @@ static const p4d_read_argument tune_arguments[] = {
     {"--fsdp_reshard_after_forward", EXTRA(FSDP_STRATEGY), NULL, resharding},
     {"--data_parallel_shard_dim", P4D_SHARD_DEGREE, NULL, NULL},
     {"--ac_mode", P4D_RECOMPUTE, NULL, modes},
-    {"--tensor_parallel_dim", P4D_TP, NULL, NULL},
-    {"--context_parallel_dim", P4D_CP, NULL, NULL},
+    {"--tensor_parallel_dim", P4D_READ_EXTRA(TENSOR), NULL, NULL},
+    {"--context_parallel_dim", P4D_READ_EXTRA(CONTEXT), NULL, NULL},
     {"--optimizer_in_bwd", P4D_READ_SAVES, "on", NULL},
     {NULL, 0, NULL, NULL},
 };
@@ -211,6 +215,12 @@ static void finish_targets(p4d_reading *r)
 		p4d_text_entry(&text, ",", "gate_proj,up_proj,down_proj");
 }
 
+static void put_degree(p4d_reading *r, p4d_option option, const p4d_read_value *degree)
+{
+	if (p4d_reader__set(degree) || degree->unknown)
+		p4d_reader__put(r, option, degree, "%s", degree->text);
+}
+
 static void finish_tune(p4d_reading *r)
 {
 	const bool single = strstr(r->program, "single_device") != NULL;
@@ -218,6 +228,8 @@ static void finish_tune(p4d_reading *r)
 
 	finish_component(r);
 	finish_targets(r);
+	put_degree(r, P4D_TP, &r->extra[TENSOR]);
+	put_degree(r, P4D_CP, &r->extra[CONTEXT]);
 	if (p4d_reader__is(&r->value[P4D_SHARD_DEGREE],
 			   "-1")) /* -1: all ranks that the other degrees leave */
 		r->value[P4D_SHARD_DEGREE] = (p4d_read_value){.file = NULL};

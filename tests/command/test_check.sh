@@ -236,10 +236,19 @@ case $out in *'would also fit'*) fail "advice on a job that does not fit" ;; esa
 # the fix for torchtune has its own form: NAME=VALUE on its line
 printf '#!/bin/sh\ntune run --nproc_per_node 8 full_finetune_distributed --config llama3_1/8B_full batch_size=64 tokenizer.max_seq_len=2048\n' >tune.sh
 exits 0 p4d check -N1 --gpus-per-node=h100:8 tune.sh
-says "p4d: fix: tune.sh:2: gradient_accumulation_steps=2; tune.sh:2: add context_parallel_dim=2"
-sed -i 's/batch_size/context_parallel_dim=2 gradient_accumulation_steps=2 batch_size/' tune.sh
+says "p4d: fix: tune.sh:2: batch_size=16; tune.sh:2: gradient_accumulation_steps=4"
+sed -i 's/batch_size=64/batch_size=16 gradient_accumulation_steps=4/' tune.sh
 exits 0 p4d check -N1 --gpus-per-node=h100:8 tune.sh
-prints "p4d: would pass: llama3.1-8b on 1 node of 8 x h100-80gb, tp=1 cp=2"
+prints "p4d: would pass: llama3.1-8b on 1 node of 8 x h100-80gb, tp=1 cp=1"
+# torchtune 0.6 needs more than tensor_parallel_dim for its degree, ignores context_parallel_dim, and has no selective recompute
+for off in False "False tensor_parallel_dim=1"; do
+	printf '#!/bin/sh\ntune run --nproc_per_node 4 full_finetune_distributed --config llama3_1/8B_full batch_size=2 dataset.packed=True tokenizer.max_seq_len=8192 enable_activation_checkpointing=%s compile=True\n' "$off" >tune.sh
+	exits 0 p4d check -N1 --gpus-per-node=h100:4 tune.sh
+	says "p4d: fix: tune.sh:2: enable_activation_checkpointing=true"
+done
+sed -i 's/checkpointing=False/checkpointing=true/' tune.sh
+exits 0 p4d check -N1 --gpus-per-node=h100:4 tune.sh
+prints "p4d: would pass: llama3.1-8b on 1 node of 4 x h100-80gb, tp=1 cp=1"
 
 # a length that is only an upper bound refuses no job, unless memory that does not depend on it is too much; with
 # packing or padding it is the length
