@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "base/number.h"
+#include "base/text.h"
 #include "reader/reader_internal.h"
 
 const char *const p4d_reader__list[] = {NULL}, *const p4d_reader__first[] = {NULL},
@@ -246,6 +247,16 @@ static bool has_style(const p4d_reading *r, const char *name)
 	const char *model = r->value[P4D_MODEL].argument;
 
 	return !model || !strchr(model, '.') == !strchr(name, '.');
+}
+
+const char *p4d_reading_release(const p4d_reading *r)
+{
+	return r->reader->release;
+}
+
+const char *p4d_reading_framework(const p4d_reading *r)
+{
+	return r->reader->framework;
 }
 
 const char *p4d_reading_name(const p4d_reading *r, p4d_option option)
@@ -530,4 +541,27 @@ void p4d_reader__graphs(p4d_reading *r, const p4d_read_value *whose, const p4d_r
 	p4d_reader__unknown(r, "cuda-graphs", "CUDA graphs (%.40s%s%.60s)%s are not modelled", whose->text,
 			    *captured ? ", " : "", captured,
 			    sparse ? " with experts or latent attention" : "");
+}
+
+/* Replaces control characters of a script by escapes such as "\x1b", because p4d prints these texts. */
+static void make_printable(char *text, size_t size)
+{
+	char escaped[sizeof(((p4d_read_value *)0)->text)];
+	p4d_text to = p4d_text_in(escaped, size < sizeof(escaped) ? size : sizeof(escaped));
+
+	p4d_text_escaped(&to, text);
+	memcpy(text, escaped, strlen(escaped) + 1);
+}
+
+void p4d_reader__make_printable(p4d_reading *r)
+{
+	make_printable(r->program, sizeof(r->program));
+	make_printable(r->comment, sizeof(r->comment));
+	for (int i = 0; i < (int)P4D_OPTIONS; i++)
+		if (r->value[i].file)
+			make_printable(r->value[i].text, sizeof(r->value[i].text));
+	for (unsigned i = 0; i < r->unknowns; i++) {
+		make_printable(r->unknown[i].name, sizeof(r->unknown[i].name));
+		make_printable(r->unknown[i].why, sizeof(r->unknown[i].why));
+	}
 }

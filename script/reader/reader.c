@@ -27,6 +27,7 @@ typedef struct reading_state {
 	uint64_t until_ns;   /* time limit for configuration files, for all programs together */
 	p4d_read_python python;
 	unsigned weighs_left; /* the rest of P4D_READ_WEIGHED */
+	uint32_t trained_at;  /* p4d_shell_commands of the last training; 0: there is none */
 	uint64_t first;       /* hash of the first command that trains, whose training p4d reports */
 	unsigned unknowns, unknowns_end; /* range of the unknown values that belong to the current command */
 	const char *name, *text;         /* the script */
@@ -35,16 +36,6 @@ typedef struct reading_state {
 	int certainty; /* certainty that the current command is the training, from p4d_reader__tell */
 	const p4d_started *around; /* launchers around the script or text that is being read */
 } reading_state;
-
-const char *p4d_reading_release(const p4d_reading *r)
-{
-	return r->reader->release;
-}
-
-const char *p4d_reading_framework(const p4d_reading *r)
-{
-	return r->reader->framework;
-}
 
 static bool is_engine(const p4d_reader *reader)
 {
@@ -464,6 +455,7 @@ static void run_command(void *context, p4d_shell *shell, const p4d_value *words,
 	    .aside = launch.count && p4d_reader__is_none(launch.words[0]),
 	    .certain = certain,
 	};
+	state->trained_at = reader ? p4d_shell_commands(shell) : state->trained_at;
 	if (!launch.shell_input && !launch.shell_text && !was_read)
 		hand_over(state, shell, &command, &launch);
 	if (launch.shell_input) {
@@ -533,11 +525,12 @@ static bool goes_on(const char *text, size_t length, uint32_t line)
 	return false;
 }
 
-static void otherwise(void *context, uint32_t since)
+static bool otherwise(void *context, uint32_t since)
 {
 	reading_state *state = context;
 
 	p4d_reader__python_otherwise(&state->python, since);
+	return state->trained_at > since;
 }
 
 static void left(void *context, p4d_shell *shell, p4d_value exit)
@@ -547,29 +540,6 @@ static void left(void *context, p4d_shell *shell, p4d_value exit)
 
 	if (place.file != state->name || goes_on(state->text, state->length, place.line))
 		state->reading->left = place;
-}
-
-/* Replaces control characters of a script by escapes such as "\x1b", because p4d prints these texts. */
-static void make_printable(char *text, size_t size)
-{
-	char escaped[sizeof(((p4d_read_value *)0)->text)];
-	p4d_text to = p4d_text_in(escaped, size < sizeof(escaped) ? size : sizeof(escaped));
-
-	p4d_text_escaped(&to, text);
-	memcpy(text, escaped, strlen(escaped) + 1);
-}
-
-static void make_all_printable(p4d_reading *r)
-{
-	make_printable(r->program, sizeof(r->program));
-	make_printable(r->comment, sizeof(r->comment));
-	for (int i = 0; i < (int)P4D_OPTIONS; i++)
-		if (r->value[i].file)
-			make_printable(r->value[i].text, sizeof(r->value[i].text));
-	for (unsigned i = 0; i < r->unknowns; i++) {
-		make_printable(r->unknown[i].name, sizeof(r->unknown[i].name));
-		make_printable(r->unknown[i].why, sizeof(r->unknown[i].why));
-	}
 }
 
 /* Whether p4d's options set the number of nodes or GPUs of the training. */
@@ -612,5 +582,5 @@ void p4d_reader_read(p4d_reading *reading, const p4d_reader_host *host, const p4
 				    reading->commands, reading->file, reading->line);
 	p4d_reader__take_comments(reading, host, name, text, length);
 	p4d_reader__end_unknowns(reading);
-	make_all_printable(reading);
+	p4d_reader__make_printable(reading);
 }

@@ -220,6 +220,8 @@ void p4d_reader__doubt(p4d_reading *reading, const char *name, const char *why);
 void p4d_reader__ignore_unknown(p4d_reading *reading, const char *name);
 /* Call it after the last unknown value. If some had no entry, p4d can conclude nothing from the others. */
 void p4d_reader__end_unknowns(p4d_reading *reading);
+/* Replaces control characters in all texts of a reading. */
+void p4d_reader__make_printable(p4d_reading *reading);
 /* Sets the options of Megatron-Core's CUDA graphs from cuda_graph_impl and cuda_graph_scope. */
 void p4d_reader__graphs(p4d_reading *r, const p4d_read_value *whose, const p4d_read_value *scope);
 /* Where the reading stores the value of an option, or of a P4D_READ_EXTRA. */

@@ -58,9 +58,10 @@ typedef struct p4d_shell_host {
 	 * NULL: not needed. */
 	void (*left)(void *context, p4d_shell *shell, p4d_value exit);
 	/* The script handles a failure of a command after the first `since` (p4d_shell_commands): `pip
-	 * install x || pip install y`. p4d does not read that part. Not called for `|| exit`. NULL: not
-	 * needed. */
-	void (*otherwise)(void *context, uint32_t since);
+	 * install x || pip install y`, `train && break`. Not called for `|| exit`. True: the command may fail
+	 * in a job that is meant to go on, such as a training that runs out of memory, so what follows may
+	 * run and the loop may go on; otherwise p4d takes the command to succeed. NULL: none may. */
+	bool (*otherwise)(void *context, uint32_t since);
 } p4d_shell_host;
 
 enum {

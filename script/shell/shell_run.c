@@ -410,6 +410,14 @@ static p4d_shell_status pipeline(p4d_shell *sh, p4d_shell_source *s, p4d_shell_m
 					   : status;
 }
 
+/* Whether the command after || or && runs although the one before may fail. */
+static bool may_fail(const p4d_shell *sh, const p4d_shell_source *s, bool either, uint32_t since)
+{
+	const bool handled = either ? !looking_at(s, "exit") : looking_at(s, "break");
+
+	return handled && sh->host->otherwise && sh->host->otherwise(sh->host->context, since);
+}
+
 /* Commands joined by && and ||. After a command that p4d assumes to succeed, && continues and || does not. */
 static p4d_shell_status and_or(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode)
 {
@@ -424,8 +432,8 @@ static p4d_shell_status and_or(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mod
 		p4d_shell__advance(sh, s);
 		p4d_shell__advance(sh, s);
 		p4d_shell__lines(sh, s);
-		if (c == '|' && sh->host->otherwise && !looking_at(s, "exit"))
-			sh->host->otherwise(sh->host->context, since);
+		if (may_fail(sh, s, c == '|', since) && status == P4D_SHELL_TAKEN)
+			status = P4D_SHELL_OPEN;
 		p4d_shell_status known = status == P4D_SHELL_TAKEN ? P4D_SHELL_TRUE : status;
 		p4d_shell_mode next = p4d_shell__branch(mode, known, c == '&');
 		p4d_shell_status result = pipeline(sh, s, next);
