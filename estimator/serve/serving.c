@@ -8,6 +8,7 @@
 #include "request/architecture.h"
 #include "request/model_size.h"
 #include "serve/serving_internal.h"
+#include "serve/serving_search.h"
 
 enum {
 	BLOCK = 16, /* tokens in a block of the KV cache */
@@ -284,14 +285,8 @@ static int check(const p4d_layout *l, uint64_t engines, uint64_t world, p4d_erro
 		return p4d_fail(err, P4D_E_UNMODELLED, "%s: p4d does not model serving of models with %s",
 				l->architecture->name,
 				l->memory.keys ? "memory layers" : "state-space layers");
-	if (l->heads % l->tp) {
-		uint64_t fit = l->tp;
-		while (l->heads % fit)
-			fit--;
-		p4d_fail(err, P4D_E_HEADS, "tp=%" PRIu64 " does not divide the %" PRIu64 " attention heads",
-			 l->tp, l->heads);
-		return p4d_fix(err, "--p4d-tp=%" PRIu64, fit);
-	}
+	if (p4d_serving__check_heads(l, err) < 0)
+		return -1;
 	if (l->pp > l->layers)
 		return p4d_fail(err, P4D_E_VALUE, "pp=%" PRIu64 " is more than the %" PRIu64 " layers", l->pp,
 				l->layers);

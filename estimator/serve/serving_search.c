@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serve/serving_search.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
@@ -218,4 +219,30 @@ size_t p4d_serving_search(const p4d_request *asked, const p4d_serving_space *spa
 		return SIZE_MAX;
 	w.err->code = P4D_OK;
 	return w.count;
+}
+
+/* Engines copy key/value heads if there are fewer than ranks, each the same number of times. Latent attention
+ * has no such heads. */
+static bool splits_heads(const p4d_layout *l, uint64_t tp)
+{
+	return l->heads % tp == 0 && (l->kv_rank || l->kv_heads % tp == 0 || tp % l->kv_heads == 0);
+}
+
+int p4d_serving__check_heads(const p4d_layout *l, p4d_error *err)
+{
+	uint64_t fit = l->tp;
+
+	if (splits_heads(l, fit))
+		return 0;
+	while (!splits_heads(l, fit))
+		fit--;
+	if (l->heads % l->tp)
+		p4d_fail(err, P4D_E_HEADS, "tp=%" PRIu64 " does not divide the %" PRIu64 " attention heads",
+			 l->tp, l->heads);
+	else
+		p4d_fail(err, P4D_E_KV_HEADS,
+			 "tp=%" PRIu64 " neither divides the %" PRIu64
+			 " key/value heads nor is a multiple of them",
+			 l->tp, l->kv_heads);
+	return p4d_fix(err, "--p4d-tp=%" PRIu64, fit);
 }

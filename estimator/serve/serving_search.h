@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "request/layout.h"
 #include "serve/serving_speed.h"
 
 /* Layouts of an inference engine on a number of GPUs, lowest cost per token first. */
@@ -38,3 +39,6 @@ typedef struct p4d_serving_counts {
  */
 size_t p4d_serving_search(const p4d_request *request, const p4d_serving_space *space,
 			  p4d_serving_found *found, size_t room, p4d_serving_counts *counts, p4d_error *err);
+
+/* -1 if tp does not split the model's heads; *err then has the nearest smaller tp that splits them. */
+int p4d_serving__check_heads(const p4d_layout *layout, p4d_error *err);

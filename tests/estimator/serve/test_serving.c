@@ -262,6 +262,14 @@ static void parallel(void **state)
 	assert_int_equal(p4d_serving_estimate(&odd, &h100, 8, &s, &err), -1);
 	assert_int_equal(err.code, P4D_E_HEADS);
 	assert_string_equal(err.fix, "--p4d-tp=4");
+	/* 28 heads of attention and 4 of keys and values: 7 divides only the first */
+	for (int tp = 7; tp <= 8; tp++) {
+		const p4d_request qwen =
+		    request_of(tp == 7 ? "model=qwen2.5-7b tp=7" : "model=qwen2.5-7b tp=8", &h100);
+		assert_int_equal(p4d_serving_estimate(&qwen, &h100, 8, &s, &err), -1);
+		assert_int_equal(err.code, tp == 7 ? P4D_E_KV_HEADS : P4D_E_HEADS);
+		assert_string_equal(err.fix, "--p4d-tp=4");
+	}
 	assert_int_equal(p4d_serving_estimate(&many, &h100, 8, &s, &err), -1);
 	assert_int_equal(err.code, P4D_E_WORLD);
 }
