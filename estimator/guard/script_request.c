@@ -265,7 +265,8 @@ bool p4d_guard__script_unread(const p4d_reading *r, const p4d_request *typed, p4
 	 * framework */
 	if (r->named && !r->value[P4D_FRAMEWORK].file && !says(typed, P4D_FRAMEWORK) && !serves(r) &&
 	    !lacks_file(r) && (is_unknown(r, "framework") || !all.count)) {
-		p4d_fail(why, P4D_E_UNMODELLED, "%.200s was not checked: p4d does not model %.60s", place,
+		p4d_fail(why, P4D_E_UNMODELLED,
+			 "%.200s was not checked: p4d does not model this program of %.60s", place,
 			 p4d_reading_framework(r));
 		return true;
 	}

@@ -303,6 +303,12 @@ static size_t read_word(p4d_read_context *c, const p4d_value *words, size_t coun
 			u->doubt = p4d_value_is_unset(words[0]);
 		r->more_arguments = r->more_arguments || !u || !u->doubt;
 		return 0;
+	} else if (words[0].length > 1 && words[0].at[0].c == '@') { /* argparse's fromfile_prefix_chars */
+		p4d_value_text(words[0], w.name, sizeof(w.name));
+		p4d_reader__unknown(r, "arguments", "p4d does not read the arguments in the file %s",
+				    w.name + 1);
+		r->more_arguments = true;
+		return 0;
 	} else if (!r->reader->assignments || !is_assignment(words[0], &w)) {
 		p4d_value_text(words[0], w.name, sizeof(w.name));
 		/* whether the word is an argument by itself */

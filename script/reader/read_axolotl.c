@@ -131,6 +131,8 @@ static void finish(p4d_reading *r)
 		p4d_reader__unknown(r, "rl", "rl %.60s is not modelled", method->text);
 }
 
+static const p4d_read_variable variables[] = {P4D_FINETUNE_ACCELERATE_VARIABLES, {NULL, NULL, false}};
+
 const p4d_reader p4d_reader__axolotl = {
     .framework = "axolotl",
     .release = "axolotl 0.18",
@@ -139,6 +141,7 @@ const p4d_reader p4d_reader__axolotl = {
     .defaults = defaults,
     .every_gpu = true,
     .accelerates = true,
+    .variables = variables,
     .aliases = p4d_finetune__aliases,
     .bounds = bounds,
     .filling = p4d_finetune__filling,

@@ -426,7 +426,8 @@ void p4d_reader__follow(p4d_read_context *c, const p4d_read_argument *a, p4d_val
 	size_t length;
 	/* the script itself writes the file, so the file exists in every job */
 	if (given->unknown && !p4d_shell_file(c->shell, path, &written, &text, &length)) {
-		p4d_reader__unknown(r, "file", "%s: %s", given->name, given->unknown);
+		p4d_reader__unknown(r, "file", "%s%.60s: %s", *given->name ? given->name : "configuration ",
+				    *given->name ? "" : given->value, given->unknown);
 		lose(r, a->value);
 	} else if (!read_file(c, path, a->value) &&
 		   !(r->reader->shipped && r->reader->shipped(r, a, given)) && *given->name) {

@@ -90,6 +90,13 @@ extern const p4d_read_alias p4d_finetune__aliases[];
  */
 extern const p4d_read_filling p4d_finetune__filling[];
 
+/* The accelerate library takes these itself, whatever starts the program. */
+#define P4D_FINETUNE_ACCELERATE_VARIABLES \
+	{"ACCELERATE_USE_FSDP", "--accelerate.use_fsdp", false}, \
+	{ \
+		"ACCELERATE_USE_DEEPSPEED", "--accelerate.use_deepspeed", false \
+	}
+
 /*
  * read_llamafactory.c: In this order: the variables with the number of processes with which swift and
  * LLaMA-Factory start torchrun; swift's word for the task that p4d models; its word for a share of 0.

@@ -83,6 +83,7 @@ static const p4d_read_default factory_defaults[] = {
 const p4d_read_variable p4d_swift__processes[] = {
     {"NNODES", "--nodes", false},
     {"NPROC_PER_NODE", "--gpus-per-node", false},
+    P4D_FINETUNE_ACCELERATE_VARIABLES,
     {NULL, NULL, false},
 };
 
@@ -113,6 +114,15 @@ static void put_factory_types(p4d_reading *r)
 					"bf16"); /* bf16 stands for two bytes per parameter */
 }
 
+/* Stages of LLaMA-Factory that p4d does not model, with the reason; forks have others. */
+static const char *why_not(const char *stage)
+{
+	if (!strcmp(stage, "rm"))
+		return p4d_finetune__reward;
+	return !strcmp(stage, "ppo") || !strcmp(stage, "dpo") ? "it also needs memory for other models"
+							      : "LLaMA-Factory 0.9 has no such stage";
+}
+
 static void finish_factory(p4d_reading *r)
 {
 	const p4d_read_value *target = &r->extra[P4D_FINETUNE_TARGETS], *stage = &r->extra[STAGE];
@@ -134,8 +144,7 @@ static void finish_factory(p4d_reading *r)
 	if (loss->unknown ||
 	    !p4d_finetune__preference(r, alone && !strcmp(stage->text, "dpo") ? loss->text : stage->text))
 		p4d_reader__unknown(r, "stage", "%.60s is not modelled: %s", stage->text,
-				    !strcmp(stage->text, "rm") ? p4d_finetune__reward
-							       : "it also needs memory for other models");
+				    why_not(stage->text));
 }
 
 /* Arguments of LLaMA-Factory that few other programs have. */
@@ -146,8 +155,8 @@ const p4d_reader p4d_reader__llamafactory = {
     .framework = "llamafactory",
     .aliases = p4d_finetune__aliases,
     .release = "LLaMA-Factory 0.9",
-    .programs = {"llamafactory-cli train", "lmf train", "llamafactory.launcher", "~train_bash.py",
-		 "llamafactory/launcher.py", "~src/train.py *.yaml", "~src/train.py *.yml",
+    .programs = {"llamafactory-cli train", "llamafactory.cli train", "lmf train", "llamafactory.launcher",
+		 "~train_bash.py", "llamafactory/launcher.py", "~src/train.py *.yaml", "~src/train.py *.yml",
 		 "~src/train.py *.json", "~src/train.py"},
     .typical = factory_typical,
     .arguments_alone = {"--finetuning_type"},

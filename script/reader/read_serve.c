@@ -138,7 +138,7 @@ static void finish_vllm(p4d_reading *r)
 const p4d_reader p4d_reader__vllm = {
     .framework = "vllm",
     .programs = {"vllm serve", "vllm.entrypoints.openai.api_server", "vllm.entrypoints.api_server",
-		 "trl vllm-serve"},
+		 "vllm.entrypoints.cli.main serve", "trl vllm-serve"},
     .arguments = {vllm_arguments},
     .defaults = vllm_defaults,
     .finish = finish_vllm,

@@ -171,12 +171,15 @@ static const char *const trainer_typical[] = {"--model_name_or_path",
 					      "--do_train",
 					      NULL};
 
+static const p4d_read_variable variables[] = {P4D_FINETUNE_ACCELERATE_VARIABLES, {NULL, NULL, false}};
+
 const p4d_reader p4d_reader__trainer = {
     .framework = "trainer",
     .release = "transformers 5.23",
     .programs = {"pytorch/language-modeling/run_clm.py", "pytorch/language-modeling/run_mlm.py",
 		 "pytorch/summarization/run_summarization.py", "pytorch/translation/run_translation.py",
 		 "~run_clm.py", "~run_mlm.py", "~run_summarization.py", "~run_translation.py"},
+    .variables = variables,
     .typical = trainer_typical,
     .parser = p4d_reader__of_examples,
     .arguments_alone = {"--per_device_train_batch_size"},
@@ -240,10 +243,11 @@ static const char *const trl_typical[] = {
 const p4d_reader p4d_reader__trl = {
     .framework = "trl",
     .accelerates = true,
+    .variables = variables,
     .aliases = p4d_finetune__aliases,
     .release = "TRL 1.16",
     .programs = {"trl sft", "trl dpo", "trl.scripts.sft", "trl.scripts.dpo", "trl/scripts/sft.py",
-		 "trl/scripts/dpo.py", "open_r1/sft.py", "~examples/scripts/sft.py",
+		 "trl/scripts/dpo.py", "open_r1/sft.py", "open_r1.sft", "~examples/scripts/sft.py",
 		 "~examples/scripts/dpo.py", "~run_sft.py", "~sft.py", "~dpo.py", "~run_dpo.py"},
     .typical = trl_typical,
     .parser = p4d_reader__of_trl,
@@ -269,6 +273,7 @@ static void finish_trl_rl(p4d_reading *r)
 const p4d_reader p4d_reader__trl_rl = {
     .framework = "trl",
     .accelerates = true,
+    .variables = variables,
     .aliases = p4d_finetune__aliases,
     .release = "TRL 1.16",
     .programs = {"trl grpo",

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Commands built into the shell, as far as they affect later commands. */
+#include <stdio.h>
 #include <string.h>
 
 #include "shell/shell_internal.h"
@@ -54,8 +55,16 @@ static void say_unknown_names(const p4d_shell_call *w, p4d_value word)
 
 	if (c && p4d_shell_may_be(w->sh, word.at[0].unknown, &texts))
 		return; /* the value is one of several known texts in the script */
-	if (c == '?' || (c == P4D_CELL_UNSET_HERE && w->sh->in.unread.reason))
-		p4d_shell__unread(w->sh, p4d_shell_unknown(w->sh, word.at[0].unknown));
+	if (c != '?' && (c != P4D_CELL_UNSET_HERE || !w->sh->in.unread.reason))
+		return;
+	const char *what = p4d_shell_unknown(w->sh, word.at[0].unknown);
+	char name[32], command[64];
+	if (*what == '$') { /* "$key depends on a test" names no input, so the command is named */
+		snprintf(command, sizeof(command), "the %s of line %u",
+			 p4d_value_text(w->at[-1], name, sizeof(name)), (unsigned)w->at[-1].at[0].line);
+		what = command;
+	}
+	p4d_shell__unread(w->sh, what);
 }
 
 static p4d_shell_status run_export(const p4d_shell_call *w)

@@ -85,6 +85,50 @@ reads 1 'for tp in 1 2; do' "  srun python pretrain_gpt.py $model --tensor-model
 has commands '2 commands start a training'
 reads 1 'for m in 1 2; do' "  srun python pretrain_gpt.py $sizes --micro-batch-size \$m" 'done'
 has commands '2 commands start a training'
+# another training after one that fails, which the script expects: the job may run; a repetition is the same training
+for other in "srun python pretrain_gpt.py $model || srun python pretrain_gpt.py $sizes --micro-batch-size 1" \
+	"(set -e; srun python pretrain_gpt.py $model) || { echo again; srun python pretrain_gpt.py $sizes --micro-batch-size 1; }" \
+	"run() { srun python pretrain_gpt.py $sizes --micro-batch-size \$1; }; run 4 || run 1"; do
+	reads 1 "$other"
+	has commands '2 commands start a training'
+done
+reads 1 'B=8' 'while ((B >= 1)); do' "  srun python pretrain_gpt.py $sizes --micro-batch-size \$B && break" '  B=$((B / 2))' 'done'
+has commands '4 commands start a training'
+for other in '|| exit 1' '|| { echo failed; exit 1; }' '|| true' "|| srun python pretrain_gpt.py $model --load /scratch/x" '&& touch done'; do
+	reads 1 "srun python pretrain_gpt.py $model $other"
+	lacks commands
+done
+reads 1 'for try in 1 2 3; do' "  srun python pretrain_gpt.py $model && break" '  sleep 60' 'done'
+lacks commands
+# a file of arguments (argparse's fromfile_prefix_chars) leaves no default standing
+reads 1 "srun python pretrain_gpt.py @nowhere.txt $model"
+has arguments 'p4d does not read the arguments in the file nowhere.txt'
+lacks tp
+# accelerate's variables choose the framework, whatever starts the program
+clm='torchrun --nproc_per_node 8 run_clm.py --model_name_or_path gpt2-xl --per_device_train_batch_size 1 --block_size 1024 --bf16'
+for name in USE_FSDP USE_DEEPSPEED; do
+	reads 1 "export ACCELERATE_$name=true" "$clm"
+	case $name in *FSDP) has framework fsdp && has fsdp-version 'p4d does not model FSDP1' ;; *) has framework deepspeed && has zero-stage 'it is in' ;; esac
+	reads 1 "ACCELERATE_$name=false $clm"
+	has framework ddp
+done
+reads 1 "ACCELERATE_USE_FSDP=1 $clm --fsdp 'full_shard auto_wrap'"
+has fsdp-version 'the release of transformers'
+# modules that a program's command runs
+for start in 'python -m llamafactory.cli train' 'FORCE_TORCHRUN=1 llamafactory-cli train'; do
+	reads 1 "$start --stage sft --finetuning_type lora --lora_rank 4 --model_name_or_path gpt2-xl --per_device_train_batch_size 3"
+	has micro-batch 3
+done
+reads 1 'llamafactory-cli train --stage cls --finetuning_type full --model_name_or_path gpt2-xl'
+has stage 'cls is not modelled: LLaMA-Factory 0.9 has no such stage'
+reads 1 'python -m vllm.entrypoints.cli.main serve Qwen/Qwen2.5-7B --tensor-parallel-size 4'
+has tp 4
+reads 1 'python -m open_r1.sft --model_name_or_path Qwen/Qwen2.5-7B --per_device_train_batch_size 3 --max_length 512'
+has micro-batch 3
+# the configuration whose name is not known
+reads 1 'llamafactory-cli train conf/base_$1.yaml'
+has file 'configuration conf/base_\?.yaml: \$1 is not set'
+
 # one serves, one trains
 grpo='trl/scripts/grpo.py --model_name_or_path Qwen/Qwen2.5-7B-Instruct --bf16 --per_device_train_batch_size 8 --num_generations 8 --use_vllm'
 reads 2 'srun -N1 -w a trl vllm-serve --model Qwen/Qwen2.5-7B-Instruct --tensor-parallel-size 4 &' \

@@ -40,6 +40,10 @@ for before in 'source /site/params.sh' '. params.sh' 'eval "$(python3 conf.py --
 	tp 4 "$before" 'unset TP' 'TP=${TP:-4}'
 	tp 4 "$before" 'TP=""' 'TP=${TP:-4}'
 done
+# names that a file gives are reported with the command that takes them
+reads 'while IFS== read -r key value; do' '  [[ $key == \#* ]] && continue' '  export "$key=$value"' 'done <.env' 'TP=${TP:-1}' "$train"
+prints 'file                 the export of line 5 cannot be read, so p4d does not know what it sets' \
+	'tp                   $TP may be set by the export of line 5, which cannot be read'
 # in a subshell, or in another process, nothing of the kind happens to the script
 tp 1 '(source /site/params.sh; echo done)' 'TP=${TP:-1}'
 tp 1 'N=$(source /site/params.sh && echo $N)' 'TP=${TP:-1}'
