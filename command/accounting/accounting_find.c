@@ -81,5 +81,10 @@ int p4d_accounting_find(p4d_accounting *a, const p4d_accounting_query *query, p4
 				  : p4d_sacct__run(c.word, p4d_accounting__records_take, &r, err);
 	free(c.text.at);
 	/* sacct's own error has priority */
-	return p4d_accounting__records_end(&r, rc < 0 ? NULL : err) < 0 ? -1 : rc;
+	if (p4d_accounting__records_end(&r, rc < 0 ? NULL : err) < 0)
+		rc = -1;
+	if (rc == 0 && jobs->malformed)
+		fprintf(stderr, "p4d: left out %" PRIu64 " record%s of sacct that could not be read\n",
+			jobs->malformed, jobs->malformed == 1 ? "" : "s");
+	return rc;
 }

@@ -172,6 +172,9 @@ bool p4d_accounting__records_take(void *context, const char *bytes, size_t lengt
 
 int p4d_accounting__records_end(p4d_accounting_records *r, p4d_error *err)
 {
+	/* the output ended inside a record, or sacct printed something else */
+	if (r->text.length)
+		r->jobs->malformed++;
 	keep_last(r);
 	free(r->text.at);
 	r->text.at = NULL;

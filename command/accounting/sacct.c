@@ -13,7 +13,7 @@
 
 #include "base/text.h"
 
-enum { PATIENCE_MS = 600000, NOT_FOUND = 127 };
+enum { PATIENCE_MS = 600000, NOT_FOUND = 127, COMPLAINT = 400 };
 
 typedef struct sacct {
 	pid_t child;
@@ -98,24 +98,37 @@ static void read_all(sacct *s, p4d_sacct__sink *sink, void *context)
 	}
 }
 
-/* Reports the first line of sacct's error message, without the program's name. */
-static void say_complaint(sacct *s, p4d_error *err)
+/* The first line of sacct's standard error, without the program's name. */
+static const char *complaint_of(sacct *s, char line[COMPLAINT])
 {
 	static const char *const prefixes[] = {"sacct: ", "fatal: ", "error: "};
-	char line[400];
-	p4d_text text = p4d_text_in(line, sizeof(line));
+	p4d_text text = p4d_text_in(line, COMPLAINT);
 	char *said = s->said;
 
+	*line = '\0';
 	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
 		if (!strncmp(said, prefixes[i], strlen(prefixes[i])))
 			said += strlen(prefixes[i]);
 	said[strcspn(said, "\n")] = '\0';
 	p4d_text_escaped(&text, said);
-	p4d_fail(err, P4D_E_IO, "sacct: %s", *line ? line : "it failed without a message");
+	return line;
+}
+
+/* Passes on the complaint of a sacct that succeeds, which may have seen a part of the jobs. Each complaint
+ * only once, because p4d runs sacct often. */
+static void pass_on(const char *complaint)
+{
+	static char last[COMPLAINT];
+
+	if (!*complaint || !strcmp(complaint, last))
+		return;
+	snprintf(last, sizeof(last), "%s", complaint);
+	fprintf(stderr, "p4d: sacct: %s\n", complaint);
 }
 
 static int finish(sacct *s, bool ended, p4d_error *err)
 {
+	char complaint[COMPLAINT];
 	int status = 0;
 
 	close(s->out);
@@ -127,14 +140,16 @@ static int finish(sacct *s, bool ended, p4d_error *err)
 			break;
 	if (s->silent)
 		return p4d_fail(err, P4D_E_IO, "sacct printed nothing for %d minutes", PATIENCE_MS / 60000);
-	if (!ended || (WIFEXITED(status) && WEXITSTATUS(status) == 0))
+	if (!ended || (WIFEXITED(status) && WEXITSTATUS(status) == 0)) {
+		pass_on(complaint_of(s, complaint));
 		return 0;
+	}
 	if (WIFEXITED(status) && WEXITSTATUS(status) == NOT_FOUND && !s->said[0]) {
 		p4d_fail(err, P4D_E_IO, "sacct is not in PATH: p4d uses it to ask Slurm's accounting");
 		return p4d_fix(err, "run p4d where sacct works, such as a login node");
 	}
-	say_complaint(s, err);
-	return -1;
+	complaint_of(s, complaint);
+	return p4d_fail(err, P4D_E_IO, "sacct: %s", *complaint ? complaint : "it failed without a message");
 }
 
 typedef struct counted {

@@ -42,10 +42,12 @@ static void take_launched(p4d_reading *r, const p4d_shell *shell, p4d_option opt
  */
 static bool sees_some(p4d_shell *shell, p4d_value *value, p4d_read_value *place)
 {
-	if (!p4d_shell_variable(shell, "CUDA_VISIBLE_DEVICES", value) || !value->length)
+	static const char name[] = "CUDA_VISIBLE_DEVICES";
+
+	if (!p4d_shell_assigned(shell, name) || !p4d_shell_variable(shell, name, value) || !value->length)
 		return false;
 	*place = p4d_reader__place_of(shell, *value);
-	return place->file && place->file[0] != '$';
+	return place->file && (place->file[0] != '$' || strcmp(place->file + 1, name) != 0);
 }
 
 /* Whether srun's options request GPUs for the step. The number of processes does not change these GPUs. */

@@ -113,6 +113,8 @@ bool p4d_shell_file(p4d_shell *shell, p4d_value path, p4d_value *written, const 
 const char *p4d_shell_keep(p4d_shell *shell, const char *text);
 /* The value of a variable, set by the script or the environment; false: unset. */
 bool p4d_shell_variable(p4d_shell *shell, const char *name, p4d_value *value);
+/* Whether the script itself has assigned or exported the variable; false: at most it has sbatch's value. */
+bool p4d_shell_assigned(p4d_shell *shell, const char *name);
 /* Like p4d_shell_variable, for a variable in the environment of the command. */
 bool p4d_shell_exported(p4d_shell *shell, const char *name, p4d_value *value);
 /* Name of an unread input that may have set any variable: a sourced file, the text of an eval. NULL: there

@@ -127,6 +127,13 @@ bool p4d_shell_variable(p4d_shell *sh, const char *name, p4d_value *value)
 	return true;
 }
 
+bool p4d_shell_assigned(p4d_shell *sh, const char *name)
+{
+	const p4d_shell_var *v = p4d_shell__lookup(sh, (p4d_shell_name){name, strlen(name)});
+
+	return v && v->assigned;
+}
+
 bool p4d_shell_exported(p4d_shell *sh, const char *name, p4d_value *value)
 {
 	p4d_shell_scope scope;

@@ -143,6 +143,34 @@ verdict()
 {
 	grep "^\"$1\"" .out | grep -qE ",$2,.*${3:-}" || fail "job $1 is not $2 ${3:-}"
 }
+# What is not known of an environment that is not stored: Slurm replaces CUDA_VISIBLE_DEVICES, unless the script sets it.
+cat >"$SACCT/alone" <<'END'
+#!/bin/bash
+python run_clm.py --model_name_or_path Qwen/Qwen2.5-0.5B --per_device_train_batch_size 8 --block_size 2048 --bf16 --do_train
+END
+sed '1a export CUDA_VISIBLE_DEVICES=$MINE' "$SACCT/alone" >"$SACCT/chosen"
+gpus=1
+few 11 COMPLETED alone 'sbatch job.sh' 12 COMPLETED chosen 'sbatch job.sh'
+unset gpus
+verdict 11 passed
+verdict 12 not_judged
+# A sacct that succeeds may still complain, and print what is no job. Records are only left out, and p4d says so.
+mkdir complains
+cat >complains/sacct <<END
+#!/bin/sh
+case " \$* " in *" --format"*)
+	echo 'sacct: error: slurmdbd: Connection refused' >&2
+	"$P4D_TEST_SRCDIR/tests/doubles/slurm/sacct" "\$@" && exec printf 'the database went'
+	;;
+esac
+exec "$P4D_TEST_SRCDIR/tests/doubles/slurm/sacct" "\$@"
+END
+chmod +x complains/sacct
+exits 0 env "PATH=$work/complains:$PATH" p4d backtest --conf p4d.conf --csv
+verdict 11 passed
+says "p4d: sacct: slurmdbd: Connection refused"
+says "p4d: left out 1 record of sacct that could not be read"
+
 # Tasks of an array have different verdicts if the script looks at their number; it has one script.
 sed 's/--micro-batch-size 1/--micro-batch-size $SLURM_ARRAY_TASK_ID/; s/2048/4096/' "$SACCT/s0" >"$SACCT/tasks"
 few 7_1 COMPLETED tasks 'sbatch -a 1-4 job.sh' 7_2 COMPLETED tasks 'sbatch -a 1-4 job.sh' 7_4 COMPLETED tasks 'sbatch -a 1-4 job.sh'

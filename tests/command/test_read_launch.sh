@@ -155,3 +155,12 @@ for count in gpu auto; do
 	exits 0 p4d read job.sh
 	prints 'gpus-per-node        4              $SLURM_GPUS_ON_NODE' "nodes                2 "
 done
+
+# Slurm replaces CUDA_VISIBLE_DEVICES of sbatch's environment; what the script makes of another variable stays.
+printf '#!/bin/bash\n#SBATCH -N1 --gpus-per-node=8\nexport CUDA_VISIBLE_DEVICES=$MINE\ndeepspeed run_clm.py --model_name_or_path Qwen/Qwen2.5-0.5B --per_device_train_batch_size 8 --block_size 2048 --bf16 --do_train\n' \
+	>visible.sh
+exits 0 env MINE=0,1 p4d read visible.sh
+prints "gpus-per-node        2              \$MINE"
+sed -i '/^export/d' visible.sh
+exits 0 env CUDA_VISIBLE_DEVICES=0,1 p4d read visible.sh
+prints "gpus-per-node        8              \$SLURM_GPUS_ON_NODE"
