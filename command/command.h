@@ -31,7 +31,7 @@ typedef struct p4d_check_source {
 	char **environment;
 	bool standard_input; /* if the command line names no script, it comes from standard input */
 } p4d_check_source;
-/* The answer is JSON. */
+/* Runs `p4d check` for libp4d.so. The answer is JSON. */
 int p4d_command_check_from(const p4d_check_source *source, int argc, char *argv[], p4d_error *err);
 
 /* Prints the completion of these commands for a shell. */

@@ -28,13 +28,14 @@ typedef struct p4d_plan_row {
 typedef struct p4d_plan_page {
 	const p4d_subject *subject;
 	const char *heading, *batch;
-	const char *preferred; /* the flags that sbatch itself would choose; "": those of the first layout */
+	const char
+	    *preferred; /* the flags that sbatch itself would choose; "": the flags of the first layout */
 	const p4d_table *table;
 	const p4d_bars *bars;
 	const p4d_plan_row *row; /* for each layout */
 	size_t count;
-	const char *unvalidated, *accuracy; /* unvalidated and error in p4d_timed */
-	const char *ties;                   /* why the order is not that of step times; NULL: it is */
+	const char *unvalidated, *accuracy; /* as in p4d_timed: `unvalidated` and `error` */
+	const char *ties; /* why layouts are not in the order of step times; NULL: they are */
 } p4d_plan_page;
 
 int p4d_command__plan_page(const p4d_plan_page *page, const char *path, p4d_error *err);

@@ -16,7 +16,7 @@ typedef struct p4d_approval {
 	char plan[P4D_PLAN_MAX];      /* the plan line; "" if only the digest is stored */
 } p4d_approval;
 
-/* Reads a comment (may be NULL). If the plan cannot be read, the digest is one that no plan has. */
+/* Reads a comment (may be NULL). If the plan cannot be read, the digest becomes one that no plan has. */
 void p4d_approval_read(const char *comment, p4d_approval *approval);
 
 /*

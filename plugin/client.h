@@ -14,22 +14,22 @@ typedef struct p4d_client_calls {
 	p4d_module_build build;
 
 	/*
-	 * The submitting side, after all options are known. argc, argv: of the plugstack line. Both return 0,
-	 * or -1 to stop the submission. (Never a positive number, with which sbatch before 25.05 would
-	 * submit.)
+	 * Called by the command that submits, after all options are known. argc, argv: arguments of the line
+	 * in plugstack.conf. Both return 0, or -1 to stop the submission. (They never return a positive
+	 * number, because sbatch before 25.05 would then submit.)
 	 */
-	/* sbatch, salloc, and srun outside of a job: one call per component of the job */
+	/* for sbatch, salloc, and srun outside of a job; called once for each component of the job */
 	int (*submit_job)(spank_t spank, const p4d_given *given, int argc, char **argv);
-	/* srun inside a job */
+	/* for srun inside a job */
 	int (*submit_step)(spank_t spank, const p4d_given *given, int argc, char **argv);
 
-	/* slurmstepd: see spank_step.h */
+	/* for slurmstepd: see spank_step.h */
 	void (*step_judge)(spank_t spank, const p4d_given *given, int argc, char **argv);
 	int (*step_task)(spank_t spank);
 	void (*step_task_ended)(spank_t spank);
 } p4d_client_calls;
 
-/* The only symbol of the library. */
+/* The only symbol that the library exports. */
 #pragma GCC visibility push(default)
 extern const p4d_client_calls p4d_client;
 #pragma GCC visibility pop

@@ -13,7 +13,7 @@
 int p4d_client_job(p4d_sbatch *sbatch, p4d_error *err);
 
 /*
- * Fills its request with the p4d options that the user gave. Call it after p4d_client_job. Errors: VALUE,
- * NO_MEMORY.
+ * Fills the request of *sbatch with the p4d options that the user gave. Call it after p4d_client_job. Errors:
+ * VALUE, NO_MEMORY.
  */
 int p4d_client_request(p4d_sbatch *sbatch, const p4d_given *given, p4d_error *err);

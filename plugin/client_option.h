@@ -15,13 +15,16 @@
 /* A copy of an option's value; NULL if it is not set. The caller frees it. */
 char *p4d_client_option(const char *name);
 
-/* Visits all set options, which is faster than asking for several. visit owns the value; NULL: none. */
+/*
+ * Visits all set options, which is faster than asking for each. `visit` owns the value; NULL: the option has
+ * none.
+ */
 void p4d_client_options(void (*visit)(const char *name, char *value, void *context), void *context);
 
-/* Whether the submission environment becomes the job's, as it does unless an option says otherwise. */
+/* Whether the job gets the environment of the submission, as it does unless an option says otherwise. */
 bool p4d_client_exports_all(void);
 
-/* slurm.conf as Slurm has read it; NULL in a program without it. */
+/* slurm.conf as Slurm has read it; NULL: the program has not read it. */
 const slurm_conf_t *p4d_client_slurm_conf(void);
 
 /* Whether the program is salloc or sbatch: Slurm gives both the same context. */
@@ -30,13 +33,13 @@ bool p4d_client_is_salloc(void);
 /* The job in which srun creates a step (the job around it, or that of --jobid); 0 if srun submits a job. */
 uint32_t p4d_client_job_id(void);
 
-/* False with -Q: p4d then prints only warnings and refusals. */
+/* Whether p4d may print notes. False with -Q: then it prints only warnings and refusals. */
 bool p4d_client_talks(void);
 
 /*
- * Slurm's library prints errors of p4d's own requests as if they were the user's, although p4d handles them.
- * Between these two calls standard error is discarded, unless the user asked for more (-v). The second call
- * takes the result of the first.
+ * If a request of p4d's own fails, Slurm's library prints an error as if it were the user's request, although
+ * p4d handles the error. Between these two calls standard error is discarded, unless the user asked for more
+ * (-v). The second call takes the result of the first.
  */
 int p4d_client_hush(void);
 void p4d_client_unhush(int kept);

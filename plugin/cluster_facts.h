@@ -5,10 +5,10 @@
 #include "job/cluster.h"
 #include "slurm_compat.h"
 
-/* Slurm's configuration in this process, for the default memory of jobs. */
+/* Slurm's configuration in this process, from which p4d takes the default memory of jobs. */
 typedef struct p4d_cluster_conf {
 	const slurm_conf_t *conf; /* NULL: unknown */
-	bool stays;               /* nobody frees its memory; false in slurmctld, which may reread it */
+	bool stays; /* nobody frees the configuration's memory; false in slurmctld, which may read it again */
 } p4d_cluster_conf;
 
 /*

@@ -21,7 +21,7 @@ typedef struct p4d_accounting p4d_accounting;
  */
 p4d_accounting *p4d_accounting_open(p4d_error *err);
 void p4d_accounting_close(p4d_accounting *accounting);
-/* 2405 for 24.05; 0: unknown. */
+/* The release of sacct: 2405 for 24.05; 0: unknown. */
 unsigned p4d_accounting_release(const p4d_accounting *accounting);
 /* Whether this sacct prints a field ("StdOut", from 24.05 on). Case does not matter. */
 bool p4d_accounting_has(const p4d_accounting *accounting, const char *field);
@@ -29,10 +29,10 @@ bool p4d_accounting_has(const p4d_accounting *accounting, const char *field);
 typedef enum p4d_accounting_end {
 	P4D_END_NOT_YET, /* the job waits, runs or is suspended */
 	P4D_END_COMPLETED,
-	P4D_END_FAILED, /* also CUDA's out-of-memory */
+	P4D_END_FAILED, /* this includes CUDA's out-of-memory error */
 	P4D_END_TIMEOUT,
 	P4D_END_CANCELLED,
-	P4D_END_HOST_MEMORY, /* OUT_OF_MEMORY: the host's */
+	P4D_END_HOST_MEMORY, /* OUT_OF_MEMORY: the host's memory ran out */
 	P4D_END_OF_SITE,     /* NODE_FAIL, BOOT_FAIL, PREEMPTED, DEADLINE, REVOKED, LAUNCH_FAILED */
 	P4D_ENDS
 } p4d_accounting_end;
@@ -41,8 +41,8 @@ typedef struct p4d_accounting_step {
 	const char *id; /* "batch", "extern", "0" */
 	p4d_accounting_end end;
 	uint32_t nodes, tasks, gpus;
-	/* gres/gpumem of TRESUsageInMax (of the task with the most) and of TRESUsageInTot (all tasks); 0:
-	 * not measured. See p4d_accounting_gpu_memory. */
+	/* gres/gpumem of TRESUsageInMax (the task that used most) and of TRESUsageInTot (sum over all tasks);
+	 * 0: not measured. See p4d_accounting_gpu_memory. */
 	uint64_t most_bytes, all_bytes;
 } p4d_accounting_step;
 
@@ -53,8 +53,8 @@ typedef struct p4d_accounting_job {
 	const char *raw; /* Slurm's own number, "15" */
 	const char *user, *account, *partition, *qos, *reservation, *name, *cluster;
 	const char *work_dir;
-	const char *submit_line;           /* the words of its command, separated by blanks; quotes are
-					    * lost */
+	const char *submit_line; /* words of the command line that submitted it, separated by blanks; quotes
+				    are lost */
 	const char *admin_comment, *extra; /* extra: since 23.11 */
 	const char *req_tres, *alloc_tres; /* for p4d_accounting_tres */
 	const char *std_out, *std_err;     /* since 24.05; may contain patterns such as %j */
@@ -73,21 +73,21 @@ typedef struct p4d_accounting_job {
 	void *memory; /* memory of the texts */
 } p4d_accounting_job;
 
-/* GPU-hours that a job had: elapsed time by allocated GPUs. */
+/* GPU-hours of a job: elapsed time multiplied by allocated GPUs. */
 double p4d_accounting_gpu_hours(const p4d_accounting_job *job);
 
-/* Selects jobs. NULL: all of them. Lists are separated by commas. */
+/* Selects jobs. A member that is NULL selects nothing: it allows all jobs. Lists are separated by commas. */
 typedef struct p4d_accounting_query {
 	const char *since, *until;                 /* in sacct's formats: "2026-11-01", "now-30days" */
 	const char *users, *accounts, *partitions; /* users NULL: all jobs that sacct shows to this user */
 	const char *jobs;                          /* ids; if given, since is not needed */
-	bool all; /* also jobs without GPUs; by default only jobs that have or request some */
+	bool all; /* also select jobs without GPUs; by default only jobs that have or request some */
 } p4d_accounting_query;
 
 typedef struct p4d_accounting_jobs {
 	size_t count, room;
 	p4d_accounting_job *job;
-	uint64_t seen;      /* jobs that sacct printed, with and without GPUs */
+	uint64_t seen;      /* number of jobs that sacct printed, with and without GPUs */
 	uint64_t malformed; /* jobs that p4d could not read; not counted in jobs */
 } p4d_accounting_jobs;
 
@@ -106,16 +106,16 @@ typedef enum p4d_accounting_kept {
 } p4d_accounting_kept;
 
 /*
- * Takes the text of the job with this index among the ids; the text is NUL-terminated and valid during the
- * call. False: stop.
+ * Receives the text of the job whose id is ids[index]; the text is NUL-terminated and valid during the call.
+ * False: stop.
  */
 typedef bool p4d_accounting_take(void *context, size_t index, char *text, size_t length);
 
 /*
- * The scripts or environments that slurmdbd stores for jobs, by their ids (p4d_accounting_job.id), 500 per
- * call of sacct. Ask for the jobs of one user at a time: sacct prints a heading before the text of each job,
- * and another user's script could contain the same line. sacct has no text for the id of tasks that have not
- * started ("12_[4-9]").
+ * Gets the scripts or environments that slurmdbd stores for jobs, by their ids (p4d_accounting_job.id). It
+ * asks sacct for 500 jobs at a time. Ask for the jobs of one user at a time: sacct prints a heading before
+ * the text of each job, and another user's script could contain the same line. sacct has no text for the id
+ * of tasks that have not started ("12_[4-9]").
  *
  * p4d calls `take` once for each job with a stored text that this user may see, in any order. Of environments
  * it keeps only the variables that p4d_accounting_may_keep allows. It immediately wipes all others, since
@@ -124,21 +124,27 @@ typedef bool p4d_accounting_take(void *context, size_t index, char *text, size_t
 int p4d_accounting_stored(p4d_accounting *accounting, p4d_accounting_kept kind, const char *const *ids,
 			  size_t count, p4d_accounting_take *take, void *context, p4d_error *err);
 
-/* SLURM_*, SBATCH_*, P4D_* (but no keys and tokens), PyTorch's allocator, HF_HOME. line: NAME=VALUE. */
+/*
+ * Whether p4d may keep a variable: SLURM_*, SBATCH_*, P4D_* (but no keys and tokens), those of PyTorch's
+ * allocator, HF_HOME. line: NAME=VALUE.
+ */
 bool p4d_accounting_may_keep(const char *line);
 
 /*
- * The number of an entry in a TRES text ("cpu=8,gres/gpu:h100=4,mem=64G"). unit: factor for a number without
- * a suffix; K, M, G, T, P and E are powers of 1024. False: there is no such entry, or it is no number.
+ * Reads the number of an entry in a TRES text ("cpu=8,gres/gpu:h100=4,mem=64G"). unit: factor for a number
+ * without a suffix; K, M, G, T, P and E are powers of 1024. False: there is no such entry, or it is no
+ * number.
  */
 bool p4d_accounting_tres(const char *text, const char *name, uint64_t unit, uint64_t *number);
 
 /* What gres/gpumem tells about one GPU. */
 typedef enum p4d_accounting_measured {
-	P4D_MEASURED_NOT,  /* nothing: 0, an impossible number, or no step with GPUs */
-	P4D_MEASURED_GPU,  /* memory of the only GPU of the task that held the most */
-	P4D_MEASURED_MEAN, /* mean over the GPUs of the task with the most, such as torchrun's on one node */
-	P4D_MEASURED_LAST  /* of some GPU of such a task: sacct before 24.05 only has the last one */
+	P4D_MEASURED_NOT,  /* gres/gpumem tells nothing: it is 0 or an impossible number, or no step had GPUs
+			    */
+	P4D_MEASURED_GPU,  /* memory of the only GPU of the task that used most */
+	P4D_MEASURED_MEAN, /* mean over the GPUs of the task that used most, for instance torchrun's task on a
+			      node */
+	P4D_MEASURED_LAST  /* memory of some GPU of such a task: sacct before 24.05 only has the last GPU's */
 } p4d_accounting_measured;
 
 /*

@@ -55,5 +55,5 @@ typedef enum p4d_accounting_field {
  * Fills a job from the fields of its line, which belong to the job from then on. False: the line is no job.
  */
 bool p4d_accounting__job(p4d_accounting_job *job, char *const value[P4D_FIELDS]);
-/* Adds the step of a line to its job. False: no memory. */
+/* Adds the step of a line to its job. False: there was no memory. */
 bool p4d_accounting__step(p4d_accounting_job *job, char *const value[P4D_FIELDS]);

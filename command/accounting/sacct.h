@@ -8,14 +8,15 @@
 
 /* Runs sacct. */
 
-/* Takes the output of sacct piece by piece. False: it needs no more, and sacct is ended. */
+/* Receives the output of sacct piece by piece. False: it needs no more, and sacct is ended. */
 typedef bool p4d_sacct__sink(void *context, const char *bytes, size_t length);
 
 /*
- * words: "sacct" first, NULL last. Times in the output are seconds since 1970. Errors: IO: sacct is not in
- * PATH, fails (with its first error line), or prints nothing for ten minutes.
+ * Runs sacct and passes its output to `sink`. words: "sacct" first, NULL last. Times in the output are
+ * seconds since 1970. Errors: IO: sacct is not in PATH, fails (with its first error line), or prints nothing
+ * for ten minutes.
  */
 int p4d_sacct__run(const char *const *words, p4d_sacct__sink *sink, void *context, p4d_error *err);
 
-/* The same, returning all output up to `most` bytes. The caller frees it; NULL on failure. */
+/* Like p4d_sacct__run, but returns all output up to `most` bytes. The caller frees it; NULL on failure. */
 char *p4d_sacct__output(const char *const *words, size_t most, p4d_error *err);

@@ -24,11 +24,12 @@ typedef enum p4d_backtest_verdict {
 /* How a job ended. The three kinds of deaths by GPU memory are never added up. */
 typedef enum p4d_backtest_end {
 	P4D_BACKTEST_COMPLETED,
-	P4D_BACKTEST_SAID,   /* its output says so; with --read-output */
-	P4D_BACKTEST_FULL,   /* likely: it failed, and a GPU was measured at 97 % or more */
-	P4D_BACKTEST_EARLY,  /* likely: it failed within ten minutes, and p4d's prediction exceeds the
-			      * limit */
-	P4D_BACKTEST_FAILED, /* all others, such as host memory, a node failure or preemption */
+	P4D_BACKTEST_SAID,   /* GPU memory ran out: the job's output says so; only with --read-output */
+	P4D_BACKTEST_FULL,   /* GPU memory likely ran out: the job failed, and a GPU was measured at 97 % or
+				more */
+	P4D_BACKTEST_EARLY,  /* GPU memory likely ran out: the job failed within ten minutes, and p4d's
+				prediction exceeds the limit */
+	P4D_BACKTEST_FAILED, /* all other failures: host memory, a node failure, preemption and so on */
 	P4D_BACKTEST_TIMEOUT,
 	P4D_BACKTEST_CANCELLED,
 	P4D_BACKTEST_ENDS
@@ -39,13 +40,13 @@ typedef enum p4d_backtest_stage {
 	P4D_BACKTEST_OF_GPUS,
 	P4D_BACKTEST_STORED, /* p4d has its script */
 	P4D_BACKTEST_KNOWN,  /* the script starts a training that p4d knows */
-	P4D_BACKTEST_WHOLE,  /* and p4d read all numbers */
+	P4D_BACKTEST_WHOLE,  /* p4d read all numbers that it needs */
 	P4D_BACKTEST_JUDGED,
 	P4D_BACKTEST_STAGES
 } p4d_backtest_stage;
 
 enum { P4D_BACKTEST_LIMITS = 4 };
-/* 0.90, 0.95, 0.97, 1.00 */
+/* fractions of a GPU's memory: 0.90, 0.95, 0.97, 1.00 */
 extern const double p4d_backtest__limits[P4D_BACKTEST_LIMITS];
 
 /* Result of one script with its options and its directory. A process with the rights of the script's owner
@@ -54,20 +55,22 @@ typedef struct p4d_backtest_result {
 	p4d_backtest_verdict verdict;
 	p4d_backtest_stage stage;
 	p4d_code code;    /* code of the first message; 0: there is none */
-	bool by_task;     /* in a job array: other tasks may have another result */
+	bool by_task;     /* the job is an array, whose other tasks may have another result */
 	bool above_limit; /* the prediction is above the limit */
-	bool said;        /* replaces all others: the output contains the words */
+	bool said; /* the job's output says that GPU memory ran out; the other members are then unused */
 	bool refused_at[P4D_BACKTEST_LIMITS];
 	double fraction;         /* predicted share of the GPU; negative: no prediction */
-	uint64_t need_bytes;     /* predicted memory of the fullest GPU; 0: no prediction */
-	uint64_t capacity_bytes; /* memory of the GPU that p4d assumes; 0: unknown */
+	uint64_t need_bytes;     /* predicted memory of the fullest GPU, in bytes; 0: no prediction */
+	uint64_t capacity_bytes; /* memory of the GPU that p4d assumes, in bytes; 0: unknown */
 	int64_t newest;          /* modification time of the newest file that was read with the script; 0:
 				  * none */
 	char model[64], framework[16], gpu[48];
-	char options[1024]; /* options of a judged training, in p4d validate's form; "": too long */
-	char place[200];    /* "train.sh:12"; "": none */
+	char options[1024]; /* options of a judged training, in the form of p4d validate's rows; "": too long
+			     */
+	char place[200];    /* place of the command in the script: "train.sh:12"; "": none */
 	char text[400];     /* the first message */
-	char reason[120];   /* why it was not judged, without details that differ between jobs; "": it was */
+	char reason[120]; /* why p4d did not judge the job, without details that differ between jobs; "": p4d
+			     judged it */
 } p4d_backtest_result;
 
 /* A job whose script is available. */
@@ -112,26 +115,27 @@ typedef struct p4d_backtest {
 	const char *since, *users, *accounts, *partitions;
 	bool read_output;
 	p4d_site *site;   /* the site as in p4d.conf */
-	p4d_site *strict; /* the same with the lowest limit; NULL: it cannot be made */
+	p4d_site *strict; /* the site with the lowest of the limits; NULL: it cannot be made */
 	p4d_accounting *accounting;
 	p4d_accounting_jobs jobs;
 	/* judged */
 	p4d_backtest_row *row;
 	size_t rows;
-	p4d_backtest_result **result; /* owned; each result once */
+	p4d_backtest_result **result; /* owned; each different result once */
 	size_t results, results_room;
 	uint64_t running; /* jobs that have not ended, which have no row */
 	uint64_t scripts; /* number of different scripts that were judged */
 	uint64_t changed; /* number of rows with changed files */
 	uint64_t interactive,
 	    not_started;   /* rows that have no batch script, or whose script sacct cannot show */
-	bool environments; /* some are stored */
+	bool environments; /* slurmdbd stores the environments of some jobs */
 	/* counted */
 	p4d_backtest_cell cell[P4D_BACKTEST_ENDS][P4D_BACKTEST_VERDICTS];
-	p4d_backtest_cell stage[P4D_BACKTEST_STAGES]; /* jobs that reached this stage */
+	p4d_backtest_cell stage[P4D_BACKTEST_STAGES]; /* for each stage: jobs that reached it */
 	struct {
-		p4d_backtest_cell ran;                       /* refused, although completed */
-		p4d_backtest_cell caught[P4D_BACKTEST_ENDS]; /* deaths by GPU memory only */
+		p4d_backtest_cell ran; /* jobs that p4d refuses, although they completed */
+		p4d_backtest_cell
+		    caught[P4D_BACKTEST_ENDS]; /* jobs that p4d refuses, for each kind of end by GPU memory */
 	} at[P4D_BACKTEST_LIMITS];
 	p4d_backtest_reason reason[P4D_BACKTEST_TOP];
 	unsigned reasons;
@@ -148,8 +152,8 @@ void p4d_backtest__judge(const p4d_backtest *b, const p4d_backtest_case *c, bool
 typedef struct p4d_backtest_line {
 	char *text, **word;
 	int words;
-	int script; /* index of the script; the number of words: there is none, or the line has lost its
-		     * quotes */
+	int script; /* index of the script; equal to the number of words: there is no script, or the line has
+		       lost its quotes */
 	bool wrap;  /* --wrap has the script */
 } p4d_backtest_line;
 /* False: no memory. Freed with p4d_backtest__line_free. */
@@ -175,13 +179,14 @@ bool p4d_backtest__says_out_of_memory(const p4d_backtest_case *c);
 int p4d_backtest_run(p4d_backtest *b, p4d_error *err);
 void p4d_backtest_free(p4d_backtest *b);
 
-/* backtest_limits.c: the site with the lowest of the limits; NULL: it cannot be made. */
+/* backtest_limits.c: makes the site with the lowest of the limits; NULL: it cannot be made. */
 p4d_site *p4d_backtest__strict_site(const p4d_site *site);
 
 /* backtest_count.c */
 int p4d_backtest_count(p4d_backtest *b, p4d_error *err);
 bool p4d_backtest_is_death(p4d_backtest_end end);
-extern const char *const p4d_backtest_end_names[P4D_BACKTEST_ENDS];  /* "completed", for CSV and JSON */
+extern const char
+    *const p4d_backtest_end_names[P4D_BACKTEST_ENDS]; /* for CSV and JSON, such as "completed" */
 extern const char *const p4d_backtest_end_titles[P4D_BACKTEST_ENDS]; /* for tables */
 extern const char *const p4d_backtest__verdict_names[P4D_BACKTEST_VERDICTS];
 extern const char *const p4d_backtest__stage_titles[P4D_BACKTEST_STAGES];

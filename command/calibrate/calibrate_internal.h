@@ -6,18 +6,20 @@
 
 /* p4d calibrate: groups the rows of a P4D_MEASURED_RUNS file that share a margin. */
 
-/* A row with p4d's prediction from its own constants only. GiB. */
+/* A row, and p4d's prediction for it from p4d's own constants only. Memory is in GiB. */
 typedef struct p4d_calibrate_row {
 	p4d_measured measured;
-	size_t group;          /* index */
-	bool censored;         /* nearly the whole GPU: the measurement is only an upper bound of the need */
-	double residual;       /* measured - predicted; 0 for a job that died */
-	double allocated;      /* predicted memory of the allocator; fragmentation is a share of it */
-	double device;         /* predicted memory of the whole GPU */
-	double fragmentation;  /* the part of it that is fragmentation */
-	double capacity;       /* of the GPU */
-	double safe, limit;    /* fractions set by the site, or p4d's own */
-	bool fragments_freely; /* p4d refuses no such job because of fragmentation alone */
+	size_t group;     /* index of its group */
+	bool censored;    /* nearly the whole GPU was measured, so this is only an upper bound of what the run
+			     needed */
+	double residual;  /* measured - predicted; 0 for a job that died */
+	double allocated; /* predicted memory of the allocator; fragmentation is a share of it */
+	double device;    /* predicted memory of the whole GPU */
+	double fragmentation;  /* the part of `device` that is fragmentation */
+	double capacity;       /* memory of the GPU */
+	double safe, limit;    /* the site's safe fraction and limit, or p4d's own */
+	bool fragments_freely; /* the layout fragments so much that p4d refuses no such job because of
+				  fragmentation alone */
 } p4d_calibrate_row;
 
 enum { P4D_CALIBRATE_TITLE = 128, P4D_CALIBRATE_LEAST = 20 };
@@ -27,24 +29,24 @@ typedef struct p4d_calibrate_fit {
 	unsigned measured, censored, deaths; /* number of rows */
 	bool enough;                         /* there are enough uncensored rows for a margin */
 	double bound_own; /* 95 % one-sided bound of measured - predicted with p4d's own constants, in GiB */
-	double bound_in_force; /* the same with the p4d.conf in effect */
-	double bound;          /* the same with the new margin */
+	double bound_in_force; /* that bound with the p4d.conf in effect */
+	double bound;          /* that bound with the new margin */
 	double covered_own, covered_in_force,
 	    covered;                       /* fraction of rows whose measurement is at most the prediction */
 	double reserve_gib, fragmentation; /* new values for p4d.conf; not below p4d's own */
-	bool raised;                       /* they are above p4d's own */
-	const p4d_calibrate_row *held; /* a job that ran and requires a margin smaller than the bound; NULL:
-					* none */
-	unsigned passed;               /* number of deaths that would still pass */
-	char first[16], last[16];      /* days */
-	char slurm[48], driver[48];    /* releases of Slurm and the driver among the rows */
+	bool raised;                       /* the new values are above p4d's own */
+	const p4d_calibrate_row *held; /* a job that ran and that a larger margin would refuse, so p4d lowered
+					  the margin; NULL: none */
+	unsigned passed;            /* number of jobs that ran out of memory and that p4d would still pass */
+	char first[16], last[16];   /* first and last day of the group's rows */
+	char slurm[48], driver[48]; /* releases of Slurm and the driver among the rows */
 } p4d_calibrate_fit;
 
 typedef struct p4d_calibrate_group {
 	char title[P4D_CALIBRATE_TITLE]; /* title of its section: "fsdp/transformers/bf16/h100-80gb" */
 	int framework;
-	double reserve_own, fragmentation_own;           /* p4d's constants */
-	double reserve_in_force, fragmentation_in_force; /* margins of the site */
+	double reserve_own, fragmentation_own;           /* margins of p4d's constants */
+	double reserve_in_force, fragmentation_in_force; /* margins that the site has now */
 	p4d_calibrate_fit fit;
 } p4d_calibrate_group;
 
@@ -56,7 +58,7 @@ typedef struct p4d_calibrate {
 	p4d_calibrate_group *group;
 	unsigned left_out, untaken; /* number of rows of other kinds, and of rows that cannot be read or
 				     * predicted */
-	char first_untaken[400];    /* why */
+	char first_untaken[400];    /* why the first of the rows that cannot be used cannot be used */
 } p4d_calibrate;
 
 /* calibrate_rows.c: reads the rows of a file's text, which is written to. Errors: VALUE, NO_MEMORY. */

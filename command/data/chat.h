@@ -12,9 +12,8 @@
  * trained on:
  *
  * - with a template that p4d knows: the content of the assistant's messages and the end of its turns;
- * - with one in Jinja: the text between {% generation %} and {% endgeneration %}; without these, the part by
- * which a
- *   conversation with the assistant's message is longer than one that asks for it
+ * - with a template in Jinja: the text between {% generation %} and {% endgeneration %}; without these, the
+ * part by which a conversation with the assistant's message is longer than one that asks for it
  *   (add_generation_prompt). Both must be prefixes of the whole conversation.
  *
  * A token that lies partly in an answer is trained on. Some templates write an answer otherwise once another
@@ -22,15 +21,15 @@
  * up to it, with `last`.
  */
 typedef struct p4d_chat {
-	const struct p4d_chat_template *template; /* one that p4d knows */
+	const struct p4d_chat_template *template; /* NULL unless it is a template that p4d knows */
 	struct p4d_chat_jinja *jinja;             /* or a template in Jinja */
 	const p4d_tokenizer *tokenizer;
-	bool last;                  /* the caller's choice: only the last answer is trained on */
+	bool last;                  /* the caller's choice: train only on the last answer */
 	struct p4d_chat_name *name; /* special tokens that the template may write */
 	size_t names, names_room;
-	char *text; /* of a conversation */
+	char *text; /* text of a conversation */
 	size_t length, room;
-	int32_t *tokens; /* tokens of the whole text, and of its beginning, for comparison */
+	int32_t *tokens; /* tokens of the whole text, and tokens of its beginning, which are compared */
 	size_t count, tokens_room;
 	int32_t *part;
 	size_t part_count, part_room;
@@ -38,7 +37,7 @@ typedef struct p4d_chat {
 	size_t answers, answers_room;
 	struct p4d_chat_cut *cut;
 	size_t cuts, cuts_room;
-	struct p4d_chat_piece *piece; /* texts of tokens, by token */
+	struct p4d_chat_piece *piece; /* the text of each token */
 	char *pieces;
 	size_t pieces_length, pieces_room;
 } p4d_chat;
@@ -63,16 +62,16 @@ int p4d_chat__open(p4d_chat *chat, const char *template, const char *date, const
 		   const char *tokenizer_name, p4d_error *err);
 void p4d_chat__close(p4d_chat *chat);
 
-/* The template in use: its name, or the path of its file. */
+/* The template that was opened: its name, or the path of its file. */
 const char *p4d_chat__taken(const p4d_chat *chat);
 
 /* Whether a message is the assistant's. */
 bool p4d_chat__is_answer(struct json_object *messages, size_t i);
 
 /*
- * A template in Jinja also gets the line's tools (a list, or JSON of one) and the members of
- * chat_template_kwargs as variables. Errors: VALUE (what is wrong in which message, or the template's own
- * refusal), those of the tokenizer and the sink, NO_MEMORY.
+ * Encodes a conversation and passes its tokens to the sink. A template in Jinja also gets the line's tools (a
+ * list, or JSON of one) and the members of chat_template_kwargs as variables. Errors: VALUE (what is wrong in
+ * which message, or the template's own refusal), those of the tokenizer and the sink, NO_MEMORY.
  */
 int p4d_chat__encode(p4d_chat *chat, const p4d_conversation *conversation, p4d_chat_sink sink, void *context,
 		     p4d_error *err);

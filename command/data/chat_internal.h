@@ -3,7 +3,7 @@
 
 #include "data/chat.h"
 
-/* The beginning and end of an answer in the text. */
+/* Where an answer begins and ends in the text. */
 typedef struct p4d_chat_answer {
 	size_t from, to;
 } p4d_chat_answer;
@@ -20,17 +20,18 @@ typedef struct p4d_chat_cut {
 typedef struct p4d_chat_name {
 	char *text;
 	size_t length;
-	int32_t token; /* -1: the tokenizer has none */
+	int32_t token; /* -1: the tokenizer does not have it */
 	bool begins;
 } p4d_chat_name;
 
-/* All fail with NO_MEMORY. */
+/* Sets *err to NO_MEMORY; returns -1. */
 int p4d_chat__no_memory(p4d_error *err);
 int p4d_chat__put(p4d_chat *chat, const char *text, size_t length, p4d_error *err);
 int p4d_chat__add_cut(p4d_chat *chat, size_t at, p4d_error *err);
-int p4d_chat__add_answer(p4d_chat *chat, size_t from, p4d_error *err); /* its end is set later */
+int p4d_chat__add_answer(p4d_chat *chat, size_t from,
+			 p4d_error *err); /* the caller sets the answer's end later */
 int p4d_chat__add_name(p4d_chat *chat, const char *text, size_t length, bool begins, p4d_error *err);
-/* The name with which a text begins, if several the longest; NULL: none. */
+/* The special token with which a text begins; if there are several, the longest; NULL: none. */
 const p4d_chat_name *p4d_chat__name_at(const p4d_chat *chat, const char *text, size_t length);
 
 /* Templates that p4d knows. find: NULL if there is none of that name. */

@@ -13,14 +13,15 @@
  * chat_template.json.
  */
 typedef struct p4d_chat_source {
-	char place[PATH_MAX]; /* where it was found, for messages */
+	char place[PATH_MAX]; /* the path where it was found, for messages */
 	char *text;
 	size_t length;
-	char *for_tools; /* the template "tool_use", for conversations with tools; NULL: the same */
+	char *for_tools; /* the template "tool_use", for conversations with tools; NULL: the same template as
+			    for others */
 	size_t for_tools_length;
 	struct json_object
 	    *names; /* special tokens by name, bos_token for instance: a text, or a list of texts */
-	struct json_object *added; /* a list of all special tokens */
+	struct json_object *added; /* list of all special tokens that were added */
 } p4d_chat_source;
 
 /*

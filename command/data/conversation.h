@@ -11,6 +11,9 @@
  */
 const char *p4d_conversation__convert(struct json_object *line, struct json_object **messages);
 
-/* The messages of a prompt (NULL: none) and an answer, each a text or a list of messages. As above. */
+/*
+ * Makes messages from a prompt (NULL: none) and an answer, each of which is a text or a list of messages.
+ * Returns and releases as above.
+ */
 const char *p4d_conversation__join(struct json_object *prompt, struct json_object *answer,
 				   struct json_object **messages);

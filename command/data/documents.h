@@ -15,8 +15,8 @@ typedef enum p4d_document_form {
 	P4D_WHOLE_FILE,    /* a file is one document, of at most 1 GiB */
 	P4D_EACH_LINE,     /* each line is one document, without its line break */
 	P4D_JSON_LINES,    /* each line is a JSON object; one of its members is the document */
-	P4D_CONVERSATIONS, /* the same, but the document is a list of messages */
-	P4D_PAIRS,         /* the same, but the caller takes the answers of a pair from `object` */
+	P4D_CONVERSATIONS, /* like P4D_JSON_LINES, but the document is a list of messages */
+	P4D_PAIRS,         /* like P4D_JSON_LINES, but the caller reads a pair's answers from `object` */
 } p4d_document_form;
 
 typedef struct p4d_documents {
@@ -24,7 +24,7 @@ typedef struct p4d_documents {
 	const char *field; /* member of JSON lines; NULL: see conversation.h */
 	bool tokens;       /* the field is a list of tokens instead of a text */
 
-	const char *name; /* of the open file */
+	const char *name; /* name of the open file */
 	FILE *in;
 	p4d_unpack_fault fault; /* why a compressed file cannot be read */
 	bool done;
@@ -32,8 +32,8 @@ typedef struct p4d_documents {
 	uint64_t read_bytes; /* bytes read of all files so far */
 	char *buffer;
 	size_t size;
-	struct json_object *object, *messages; /* JSON object of a line; messages, if they were made from
-						* it */
+	struct json_object *object, *messages; /* JSON object of the current line; and its messages, if p4d
+						  made them from other members */
 	struct json_tokener *tokener;
 	int32_t *ids;
 	size_t room;

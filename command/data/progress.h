@@ -8,12 +8,12 @@
 typedef struct p4d_progress {
 	bool shown;
 	const char *what;
-	uint64_t total; /* bytes; 0: not known */
+	uint64_t total; /* total number of bytes; 0: unknown */
 	double start, drawn;
 } p4d_progress;
 
 void p4d_progress__start(p4d_progress *progress, const char *what, uint64_t total);
-/* Draws at most ten times a second. */
+/* done: bytes so far. Draws at most ten times a second. */
 void p4d_progress__update(p4d_progress *progress, uint64_t done);
 /* Removes the bar. */
 void p4d_progress__end(p4d_progress *progress);

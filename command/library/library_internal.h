@@ -3,5 +3,5 @@
 
 #include <json-c/json.h>
 
-/* A reply that takes over the object; NULL: no memory, or there is no object. */
+/* Makes a reply, which then owns the object. NULL: no memory, or `object` is NULL. */
 struct p4d_reply *p4d_library__reply(struct json_object *object, int code);

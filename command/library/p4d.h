@@ -42,9 +42,9 @@ int p4d_query_directory(p4d_query *query, const char *path);
  */
 int p4d_query_environment(p4d_query *query, const char *const *variables);
 /*
- * estimate: makes it a query for a process that must not wait. Its reply takes milliseconds, and p4d reads no
- * file for it. It has neither a fix nor a step time, and knows p4d's own models, GPUs and limits, not those
- * of p4d.conf.
+ * Only for estimate: makes a query for a process that must not wait. p4d answers in milliseconds and reads no
+ * file. The reply has neither a fix nor a step time, and uses p4d's own models, GPUs and limits, not those of
+ * p4d.conf.
  */
 int p4d_query_quick(p4d_query *query);
 

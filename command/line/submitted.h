@@ -8,22 +8,22 @@
 #include "job/tasks.h"
 
 /*
- * The jobs that a script submits itself: the sbatch commands of a launcher script, with a file, a
- * here-document or --wrap. At most P4D_SUBMITTED different ones; tasks of an array that differ count as
- * separate jobs. The caller sets all members to zero, except those that it fills.
+ * The jobs that a job script submits itself by sbatch commands, with a file, a here-document or --wrap. It
+ * keeps at most P4D_SUBMITTED different jobs; tasks of an array that differ count as separate jobs. The
+ * caller fills some members and sets all others to zero.
  */
 enum { P4D_SUBMITTED = 16, P4D_SUBMITTED_FILES = 64 };
 
 typedef struct p4d_submitted_job {
-	p4d_sbatch sbatch; /* with its options, and the job that they request; its reading is below */
+	p4d_sbatch sbatch; /* its options, and the job that they request */
 	p4d_reading reading;
 	char name[PATH_MAX]; /* name of its script, for messages */
 	char from[PATH_MAX]; /* the script that submits it */
 	uint32_t line;       /* line of the sbatch command */
 	char *script, **arguments, *memory;
 	size_t hash;
-	bool itself;  /* the script that submits: no other job */
-	bool of_task; /* a task of an array */
+	bool itself;  /* it is the submitting script itself, not another job */
+	bool of_task; /* it is a task of an array */
 	uint32_t task;
 	uint32_t differs[P4D_TASKS_APART]; /* one entry for each kind of task */
 	unsigned kinds;                    /* 0: all tasks are alike, or it is no array */
@@ -31,22 +31,21 @@ typedef struct p4d_submitted_job {
 } p4d_submitted_job;
 
 typedef struct p4d_submitted {
-	/* the caller's */
-	const char *script; /* the submitting script; a job that submits this script again is not another
-			     * job */
+	/* set by the caller */
+	const char *script; /* the submitting script. If it submits itself again, that is not another job */
 	size_t length;
 	p4d_read_files *files;
-	char **environment;                                   /* for the job that runs the script */
+	char **environment; /* environment of the job that runs the script */
 	const char *(*program)(void *site, const char *path); /* as in p4d_job_script */
 	void *site;
-	/* filled */
+	/* filled by p4d_submitted_add */
 	p4d_submitted_job *job[P4D_SUBMITTED];
 	unsigned count;
 	unsigned more;   /* number of jobs that were not kept */
 	unsigned unread; /* number of jobs whose script or options depend on unknown values */
 	/* for the job that is being read */
 	p4d_shell *shell;
-	char *left[P4D_SUBMITTED_FILES]; /* files that the script wrote */
+	char *left[P4D_SUBMITTED_FILES]; /* files that the script has written so far */
 	unsigned lefts;
 	char text[1024];
 } p4d_submitted;

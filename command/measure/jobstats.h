@@ -4,11 +4,11 @@
 #include <stdbool.h>
 
 /*
- * jobstats' record (Princeton University) in a job's AdminComment: "JS1:" and a JSON text, compressed by
- * gzip, as base64. used: peak GiB of the job's fullest GPU; total: the memory of that GPU. False: there is no
- * such record, it contains no GPUs, is damaged, or this p4d was built without zlib.
+ * Reads the record of jobstats (Princeton University) in a job's AdminComment: "JS1:" and a JSON text,
+ * compressed by gzip, as base64. used: peak GiB of the job's fullest GPU; total: the memory of that GPU.
+ * False: there is no such record, it contains no GPUs, is damaged, or this p4d was built without zlib.
  */
 bool p4d_jobstats_read(const char *comment, double *used, double *total);
 
-/* Whether this build can read such records. */
+/* Whether this build of p4d can read such records. */
 bool p4d_jobstats_is_built(void);

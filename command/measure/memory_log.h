@@ -7,21 +7,23 @@
 
 /* The peak GPU memory according to a log, in GiB; 0: the log does not have it. */
 typedef struct p4d_memory_log {
-	const char
-	    *format; /* "Megatron-LM", "torchtitan", "p4d-train", "p4d rehearse"; NULL: nothing was found */
+	const char *format; /* the program that wrote the log: "Megatron-LM", "torchtitan", "p4d-train", "p4d
+			       rehearse"; NULL: no measurement was found */
 	double allocated, reserved, device;
-	double total;   /* memory of the GPU, if the log has it */
+	double total;   /* memory of the GPU; 0: the log does not have it */
 	unsigned lines; /* number of lines with a measurement */
 } p4d_memory_log;
 
 /*
- * Reads one line, without its line break; may change it. A log has lines of several ranks: the maximum
- * counts. *log is zero before the first line. False: the line has no memory.
+ * Reads one line, without its line break; may change it. A log may have lines of several ranks: it keeps the
+ * maximum. *log is zero before the first line. False: the line has no measurement of memory.
  */
 bool p4d_memory_log__line(p4d_memory_log *log, char *line);
 
-/* Reads a file with any other content; skips lines of more than 64 KiB. Errors: IO; VALUE: no line has
- * memory. */
+/*
+ * Reads a file, whose other lines it ignores; skips lines of more than 64 KiB. Errors: IO; VALUE: no line has
+ * a measurement of memory.
+ */
 int p4d_memory_log_read(p4d_memory_log *log, const char *path, p4d_error *err);
 
 /*

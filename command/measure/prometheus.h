@@ -6,28 +6,31 @@
 #include "base/error.h"
 
 /*
- * Prometheus's answer to a query of GPU memory by job, as saved by curl: `vector` or `matrix`, with the job's
- * id in a label. The maximum over each job's GPUs and time counts.
+ * Reads Prometheus's answer to a query of GPU memory by job, as curl saves it: a `vector` or `matrix`, with
+ * the job's id in a label. It keeps the maximum over each job's GPUs and over time.
  */
 typedef struct p4d_prometheus_job {
-	char id[32]; /* Slurm's own number */
+	char id[32]; /* Slurm's number of the job */
 	double gib;
 } p4d_prometheus_job;
 
 typedef struct p4d_prometheus {
 	size_t count, room;
 	p4d_prometheus_job *job; /* sorted by id; owned */
-	size_t without_job;      /* number of series without a job */
+	size_t without_job;      /* number of series without a job's id */
 	size_t dropped;          /* number of values that are zero, negative, infinite or no number */
 } p4d_prometheus;
 
-/* Errors: IO, JSON, VALUE, NO_MEMORY. *all is zero before. */
+/* *all must be zero before. Errors: IO, JSON, VALUE, NO_MEMORY. */
 int p4d_prometheus_read(p4d_prometheus *all, const char *path, p4d_error *err);
 void p4d_prometheus_free(p4d_prometheus *all);
 
-/* Adds a value of a job. And, after the last one, sorts the values and keeps the maximum of each job. */
+/*
+ * The first adds a value of a job. The second, after the last value, sorts the jobs and keeps each job's
+ * maximum.
+ */
 int p4d_prometheus__add(p4d_prometheus *all, const char *id, double gib, p4d_error *err);
 void p4d_prometheus__sort(p4d_prometheus *all);
 
-/* GiB of a job; 0: absent. */
+/* GiB of a job; 0: the job is not in the list. */
 double p4d_prometheus_find(const p4d_prometheus *all, const char *id);

@@ -5,14 +5,14 @@
 
 #include "base/error.h"
 
-/* Numbers as horizontal bars, with the number at the end of each. Owns nothing. */
+/* Draws numbers as horizontal bars, with the number at the end of each. The struct owns nothing. */
 
 enum { P4D_BAR_PARTS = 3 };
 
 typedef struct p4d_bar {
 	const char *label;
-	double part[P4D_BAR_PARTS]; /* values of the parts, one below the other, in the legend's colours;
-				     * finite, at least 0 */
+	double part[P4D_BAR_PARTS]; /* values of the bar's parts, drawn below each other in the legend's
+				       colours; finite, at least 0 */
 } p4d_bar;
 
 typedef struct p4d_bars {
@@ -21,7 +21,7 @@ typedef struct p4d_bars {
 	size_t keys;            /* up to P4D_BAR_PARTS */
 	const p4d_bar *bar;
 	size_t count; /* at least 1 */
-	int decimals; /* of the numbers */
+	int decimals; /* number of decimals of printed numbers */
 } p4d_bars;
 
 /* bars: a p4d_bars. For p4d_page_picture. Errors: IO, NO_MEMORY. */

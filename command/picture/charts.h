@@ -6,7 +6,10 @@
 
 #include "base/error.h"
 
-/* Charts below each other with a common axis of steps: as a picture, and as text. Owns nothing. */
+/*
+ * Charts below each other with a common horizontal axis (steps), drawn as a picture or as text. The structs
+ * own nothing.
+ */
 
 enum {
 	P4D_CHART_COLORS = 8,
@@ -18,7 +21,7 @@ typedef struct p4d_chart_point {
 } p4d_chart_point;
 
 typedef struct p4d_chart_curve {
-	const char *label;            /* label at its end; "": none */
+	const char *label;            /* label at the curve's end; "": none */
 	unsigned color;               /* below P4D_CHART_COLORS */
 	const p4d_chart_point *point; /* x ascending */
 	size_t count;                 /* at least 1 */
@@ -40,7 +43,7 @@ typedef struct p4d_charts {
 	size_t count; /* at least 1 */
 } p4d_charts;
 
-/* svg_charts.c: errors: IO, NO_MEMORY. */
+/* svg_charts.c: draws the charts as an SVG file. Errors: IO, NO_MEMORY. */
 int p4d_picture_charts(const p4d_charts *charts, const char *path, p4d_error *err);
 
 /*
@@ -49,7 +52,7 @@ int p4d_picture_charts(const p4d_charts *charts, const char *path, p4d_error *er
  */
 int p4d_charts_print(const p4d_charts *charts, p4d_error *err);
 
-/* charts.c: shared by both */
+/* charts.c: functions that both use */
 
 /* An axis from low to high, with a tick at each multiple of step. */
 typedef struct p4d_chart_axis {
@@ -69,7 +72,7 @@ const char *p4d_chart__number(double value, double step, char buf[32]);
  */
 void p4d_chart__place_labels(const int *wanted, size_t count, unsigned rows, int *placed);
 
-/* Curves that are drawn. */
+/* The number of curves that are drawn. */
 static inline size_t p4d_chart__curves(const p4d_chart *chart)
 {
 	return chart->count < P4D_CHART_CURVES ? chart->count : P4D_CHART_CURVES;

@@ -6,9 +6,9 @@
 
 #include "base/error.h"
 
-/* A GPU's memory over time, by kind of tensor. Owns nothing. */
+/* A GPU's memory over time, by kind of tensor. The struct owns nothing. */
 
-/* From the bottom to the top. */
+/* The order in which bands are drawn, from the bottom to the top. */
 typedef enum p4d_history_band {
 	P4D_HISTORY_CONTEXT,
 	P4D_HISTORY_PARAMETERS,
@@ -22,14 +22,14 @@ typedef enum p4d_history_band {
 } p4d_history_band;
 
 typedef struct p4d_history_moment {
-	double event;                             /* index of the allocation */
-	double reserved, band[P4D_HISTORY_BANDS]; /* bytes; both include the context */
+	double event;                             /* number of the allocation event */
+	double reserved, band[P4D_HISTORY_BANDS]; /* bytes; both reserved and band include the CUDA context */
 } p4d_history_moment;
 
 typedef struct p4d_history_phase {
 	const char *name;
 	uint64_t step;
-	double begins, ends; /* events */
+	double begins, ends; /* numbers of allocation events */
 } p4d_history_phase;
 
 typedef struct p4d_history {
@@ -37,15 +37,17 @@ typedef struct p4d_history {
 	const p4d_history_moment *moment;
 	size_t moments; /* at least 1 */
 	const p4d_history_phase *phase;
-	size_t phases;                        /* at least 1; the first begins at event 0 */
-	double events, peak;                  /* their number, and the index of the peak */
-	uint64_t allocated, device, capacity; /* bytes: peak of allocated, peak of held memory, and the
-					       * capacity */
+	size_t phases;       /* at least 1; the first begins at event 0 */
+	double events, peak; /* number of events, and number of the event at the peak */
+	uint64_t allocated, device,
+	    capacity; /* in bytes: peak of allocated memory, peak of all memory held, and capacity */
 } p4d_history;
 
 /* The band for a kind's name, such as "optimizer"; P4D_HISTORY_OTHER for any other name. */
 p4d_history_band p4d_history_band_of(const char *kind);
 
-/* Stacked areas over time, with the reserved memory and the peak. The capacity is a line, unless it is far
- * above. Errors: IO, NO_MEMORY. */
+/*
+ * Draws the bands as stacked areas over time, with the reserved memory and the peak. The GPU's capacity is a
+ * line, unless it is far above the areas. Errors: IO, NO_MEMORY.
+ */
 int p4d_history_draw(const p4d_history *history, const char *path, p4d_error *err);

@@ -17,18 +17,23 @@ void p4d_page_begin(FILE *to, const char *title);
 void p4d_page_end(FILE *to, bool sorts);
 
 void p4d_page_text(FILE *to, const char *text);
-/* A text in an element such as "p" or "h2", with a class: "good", "warn", "bad", "dim" or "". */
+/* Prints a text in an element such as "p" or "h2". class: "good", "warn", "bad", "dim" or "". */
 void p4d_page_line(FILE *to, const char *tag, const char *class, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
 typedef struct p4d_page_column {
 	const char *title;
-	bool is_text; /* texts, which are aligned to the left; else numbers, with or without a unit */
+	bool is_text; /* the column has texts, aligned to the left; otherwise numbers, with or without a unit
+		       */
 } p4d_page_column;
 
-/* Starts a table of rows that the caller prints, and ends with "</tbody>\n</table>\n". */
+/*
+ * Starts a table. The caller prints its rows and ends it with "</tbody>
+ * </table>
+ * ".
+ */
 void p4d_page_columns(FILE *to, const p4d_page_column *columns, size_t count);
-/* The caller frees the table. */
+/* Prints a table, which the caller frees. */
 void p4d_page_table(FILE *to, const p4d_table *table);
 void p4d_page_messages(FILE *to, unsigned count, const p4d_message *messages);
 

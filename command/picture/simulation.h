@@ -15,43 +15,49 @@
 typedef struct p4d_simulated {
 	p4d_stage memory;
 	p4d_slots peak; /* peak number of micro-batches (of a chunk) in flight, counted along the list */
-	uint64_t activation_bytes, vocabulary_bytes; /* of one slot of each kind */
-	uint64_t base_bytes;                         /* device bytes while training, with no slot taken */
-	uint64_t step_bytes; /* in the optimizer's step; base_bytes if that is not modelled */
-	uint64_t passes;     /* passes of micro-batches: forward, backward, vocabulary */
-	double busy;         /* fraction of the step in which the stage works */
+	uint64_t activation_bytes,
+	    vocabulary_bytes; /* bytes of one activation slot, and of one vocabulary slot */
+	uint64_t base_bytes;  /* bytes on the device during the passes, while no slot is occupied */
+	uint64_t step_bytes;  /* bytes on the device during the optimizer's step; base_bytes if that is not
+				 modelled */
+	uint64_t passes;      /* number of passes of micro-batches: forward, backward, vocabulary */
+	double busy;          /* fraction of the step in which the stage works */
 } p4d_simulated;
 
 typedef struct p4d_simulation {
 	const p4d_layout *layout;
 	p4d_schedule schedule;
-	bool timed; /* unit is seconds; otherwise, a pass of an average chunk takes 1 (backward: 2) */
+	bool timed; /* times are in seconds; otherwise in units: a forward pass of an average chunk takes 1, a
+		       backward pass 2 */
 	p4d_durations durations;
-	double *storage;             /* of durations */
-	p4d_instruction_list *lists; /* of all stages */
+	double *storage;             /* memory in which the lists' durations are stored */
+	p4d_instruction_list *lists; /* instruction lists of all stages */
 	p4d_timeline timeline;
-	p4d_step step;        /* when timed */
+	p4d_step step;        /* valid if timed */
 	p4d_simulated *stage; /* of all stages */
 } p4d_simulation;
 
 enum { P4D_MOST_PASSES = 1 << 22 }; /* maximum number of passes in all stages together; p4d refuses more */
 
 /*
- * Compiles, times and replays the schedule of a layout; gpu may be NULL. Free it with p4d_simulation_free,
- * also after a failure. Errors: NO_MEMORY; VALUE if the step has more than P4D_MOST_PASSES passes; OVERFLOW.
+ * Makes the instruction lists of a layout, times them and simulates a step; gpu may be NULL. Free it with
+ * p4d_simulation_free, also after a failure. Errors: NO_MEMORY; VALUE if the step has more than
+ * P4D_MOST_PASSES passes; OVERFLOW.
  */
 int p4d_simulation_run(const p4d_layout *layout, int method, const p4d_gpu *gpu, p4d_simulation *simulation,
 		       p4d_error *err);
 void p4d_simulation_free(p4d_simulation *simulation);
 
-/* Writes the passes in p4d_trace's form to a file; without seconds, a pass of 1 is a millisecond. Errors:
- * IO, NO_MEMORY. */
+/*
+ * Writes the passes to a file in p4d_trace's form. If times are not in seconds, one unit is written as a
+ * millisecond. Errors: IO, NO_MEMORY.
+ */
 int p4d_simulation_trace(const p4d_simulation *simulation, const char *path, p4d_error *err);
 
-/* The occupied slots of a stage, updated along its list. */
+/* The slots of a stage that are occupied, updated instruction by instruction. */
 typedef struct p4d_live {
 	p4d_slots now;
-	bool *taken; /* activation slots; owned */
+	bool *taken; /* for each activation slot, whether it is occupied; owned */
 } p4d_live;
 
 /* Errors: NO_MEMORY. Free with p4d_simulation__live_free. */
@@ -62,5 +68,5 @@ void p4d_simulation__live_take(p4d_live *live, const p4d_instruction *instructio
 void p4d_simulation__live_release(p4d_live *live, const p4d_instruction *instruction);
 void p4d_simulation__live_free(p4d_live *live);
 
-/* Device bytes of a stage while these slots are occupied. */
+/* Bytes on the device of a stage while these slots are occupied. */
 uint64_t p4d_simulation__bytes(const p4d_simulated *stage, const p4d_slots *now);

@@ -13,7 +13,7 @@
  * so it is readable anywhere. Running out of memory is remembered and reported by p4d_svg__save.
  */
 
-/* Looks of a class, as CSS declarations. */
+/* The style of a class, as CSS declarations. */
 typedef struct p4d_svg_style {
 	const char *selector; /* ".forward" */
 	const char *light;
@@ -25,7 +25,7 @@ typedef struct p4d_svg {
 	char *text; /* owned */
 	size_t bytes;
 	double strokes_end; /* end of the last box in the band that is being drawn */
-	bool begun;         /* the band or curve has a first point */
+	bool begun;         /* the current band or curve has a first point */
 } p4d_svg;
 
 /*
@@ -43,21 +43,20 @@ void p4d_svg__text(p4d_svg *svg, const char *class, double x, double y, const ch
     __attribute__((format(printf, 5, 6)));
 
 /*
- * Many boxes of one class and one height next to each other, as one path. p4d_svg__band starts it with the
- * middle line y, p4d_svg__box adds a box (boxes that touch are joined), and p4d_svg__band_end ends it. The
- * class sets the colour by `stroke`; an opacity below 1 gives a shade.
+ * Draws many boxes of one class and one height next to each other, as one path. p4d_svg__band starts it with
+ * the middle line y, p4d_svg__box adds a box (boxes that touch are joined), and p4d_svg__band_end ends it.
+ * The class sets the colour by `stroke`; an opacity below 1 gives a shade.
  */
 void p4d_svg__band(p4d_svg *svg, const char *class, double height, double opacity);
 void p4d_svg__box(p4d_svg *svg, double x, double y, double width);
 void p4d_svg__band_end(p4d_svg *svg);
 
-/* The outline of an area that starts at (x, floor). p4d_svg__area_to goes right to x, then up or down to
- * y. */
+/* Starts the outline of an area at (x, floor). p4d_svg__area_to goes right to x, then up or down to y. */
 void p4d_svg__area(p4d_svg *svg, const char *class, double x, double floor);
 void p4d_svg__area_to(p4d_svg *svg, double x, double y);
 void p4d_svg__area_end(p4d_svg *svg, double x, double floor);
 
-/* A line from point to point; dot: draw a single point as a dot. */
+/* A line from point to point. dot: a curve with a single point is drawn as a dot. */
 void p4d_svg__curve(p4d_svg *svg, const char *class);
 void p4d_svg__curve_to(p4d_svg *svg, double x, double y);
 void p4d_svg__curve_end(p4d_svg *svg, bool dot);

@@ -3,10 +3,11 @@
 
 #include "picture/svg.h"
 
-/* Shared by the pictures: fonts, frame, axis and legend. */
+/* What the pictures have in common: fonts, frame, axis and legend. */
 
 /* clang-format off */
-/* Kinds of memory: parameters, optimizer, gradients, activations, logits, buffers, other, context. */
+/* Styles for kinds of memory: parameters, optimizer, gradients, activations, logits, buffers, other,
+ * context. */
 #define P4D_SVG_MEMORY_STYLES \
 	{".p0", "fill:#1f5fbf", "fill:#3b7ddd"}, \
 	{".p1", "fill:#5e97e8", "fill:#6ea3ea"}, \
@@ -35,14 +36,17 @@
 /* clang-format on */
 
 typedef struct p4d_svg_key {
-	const char *class; /* of a rectangle */
+	const char *class; /* class of the colour box */
 	const char *text;
 } p4d_svg_key;
 
-/* Swatches with their names from x on, broken into lines of at most `width`. Returns the height. */
+/*
+ * Draws colour boxes with their names, starting at x and broken into lines of at most `width`. Returns the
+ * height.
+ */
 double p4d_svg__legend(p4d_svg *svg, double x, double y, double width, const p4d_svg_key *keys, size_t count);
 
-/* A step of 1, 2 or 5 times a power of ten that divides a range into at most `most` pieces. */
+/* The smallest step of 1, 2 or 5 times a power of ten that divides a range into at most `most` pieces. */
 double p4d_svg__axis_step(double range, unsigned most);
 
 /* Number of decimals with which multiples of a step look different. */

@@ -3,5 +3,5 @@
 
 #include "line/line.h"
 
-/* `p4d plot`: draws logs of p4d-train as curves, next to each other. */
+/* `p4d plot`: draws the logs of several runs of p4d-train as curves, for comparison. */
 int p4d_command_plot(const p4d_line *line, p4d_error *err);

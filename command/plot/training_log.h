@@ -10,7 +10,7 @@
 
 typedef enum p4d_log_kind {
 	P4D_LOG_LOSS,
-	P4D_LOG_VALIDATION, /* one curve per set */
+	P4D_LOG_VALIDATION, /* one curve for each validation set */
 	P4D_LOG_SPEED,      /* tokens per second */
 	P4D_LOG_MEMORY,     /* GiB */
 	P4D_LOG_KINDS,
@@ -29,9 +29,9 @@ typedef struct p4d_training_log {
 } p4d_training_log;
 
 /*
- * Reads a log; "-": standard input. If a run went back to a checkpoint, each step counts once, with its last
- * values. If a file has several runs, the last one is read. An incomplete last line is ignored. Errors: IO;
- * JSON, with the line; VALUE, if the log has no step; NO_MEMORY.
+ * Reads a log; "-": standard input. If a run went back to a checkpoint, each step has one value, the last. If
+ * a file has several runs, the last one is read. An incomplete last line is ignored. Errors: IO; JSON, with
+ * the line; VALUE, if the log has no step; NO_MEMORY.
  */
 int p4d_training_log__read(p4d_training_log *log, const char *path, p4d_error *err);
 void p4d_training_log__free(p4d_training_log *log);

@@ -8,10 +8,11 @@
 
 /* deepspeed's arguments that choose hosts. */
 typedef struct p4d_deepspeed_hosts {
-	const char *hostfile;  /* "worker-0 slots=8" a line */
-	const char *directory; /* directory for a hostfile with a relative path; NULL: that of this process */
+	const char *hostfile;  /* path of a file with lines such as "worker-0 slots=8" */
+	const char *directory; /* directory to which a relative path of the hostfile refers; NULL: that of
+				  this process */
 	const char *include, *exclude; /* "worker-0@worker-1:0,2"; NULL: not given */
-	uint64_t gpus;                 /* GPUs of a node that is in no hostfile; 0: unknown */
+	uint64_t gpus;                 /* number of GPUs of a node that is in no hostfile; 0: unknown */
 } p4d_deepspeed_hosts;
 
 /*

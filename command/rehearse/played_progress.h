@@ -3,13 +3,13 @@
 
 #include "rehearse/player.h"
 
-/* Progress output while a rank is played. Zero it before each rank. */
+/* Prints progress while a rank runs. Zero before each rank. */
 typedef struct p4d_played_progress {
 	char last[160];
-	double next; /* seconds after the rank's start at which the files are read again */
+	double next; /* time, in seconds after the rank's start, at which it reads the rank's files again */
 } p4d_played_progress;
 
-/* Prints step, phase and memory to stderr if they changed, in one line of a terminal. */
+/* Prints step, phase and memory to stderr if they changed. On a terminal it uses a single line. */
 void p4d_played_progress__look(p4d_played_progress *progress, const p4d_player *player,
 			       const p4d_played *played);
 /* Ends the terminal's line. */

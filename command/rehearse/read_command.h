@@ -10,36 +10,40 @@
 /* A job script, and its command that trains. Zero before use, except `sbatch`. */
 typedef struct p4d_read_command {
 	const char *script;     /* its path */
-	char *const *arguments; /* of the script; NULL-terminated */
+	char *const *arguments; /* the script's arguments, NULL-terminated */
 	p4d_sbatch *sbatch;     /* options, including typed ones */
 	p4d_site *site;
-	const p4d_gpu *assumed; /* GPU to assume if neither the site nor the cluster names one */
+	const p4d_gpu *assumed; /* GPU that p4d assumes if neither the site nor the cluster names one */
 	p4d_words_memory *memory;
-	const p4d_player *player; /* for variables of a rank; NULL: rank 0 of a job that is not known yet */
+	const p4d_player
+	    *player; /* knows the variables of a rank; NULL: it is rank 0 of a job that is not known yet */
 	uint64_t rank;
 	/* Results. If the script is read again for another rank, the members of the job (ranks to name)
 	 * stay unchanged. */
 	p4d_words words;
 	p4d_rehearse_ranks ranks;
 	const p4d_gpu *gpu;  /* NULL: unknown */
-	uint64_t host_bytes; /* host memory of a node; 0: unknown */
+	uint64_t host_bytes; /* host memory of a node in bytes; 0: unknown */
 	char directory[2 * PATH_MAX], name[64];
-	char place[PATH_MAX + 16]; /* "job.sh:12" */
-	unsigned others;           /* other commands that may be the training */
-	p4d_words notes;           /* what the program finds otherwise than in the job, one note per word */
+	char place[PATH_MAX + 16]; /* place of the command in the script: "job.sh:12" */
+	unsigned others;           /* number of other commands that may be the training */
+	p4d_words notes; /* differences between this environment and the job's that the program will notice,
+			    one note per word */
 } p4d_read_command;
 
 /*
  * Finds the command that trains, with its words, environment and directory, and the job's nodes and GPUs. p4d
- * need not know the program. Errors: IO, USAGE, VALUE; UNMODELLED if the script starts nothing.
+ * may not know the program. Errors: IO, USAGE, VALUE; UNMODELLED if the script starts nothing.
  */
 int p4d_read_command__find(p4d_read_command *c, p4d_error *err);
 
-/* The key of the command, as sbatch computes it from the job's options alone. False: with these, a part of
- * the command is unknown. */
+/*
+ * The key under which sbatch finds the rehearsal, computed as sbatch does, from the job's options alone.
+ * False: from these options, a part of the command is unknown.
+ */
 bool p4d_read_command__key(p4d_read_command *c, char key[P4D_REHEARSALS_KEY_TEXT]);
 
-/* Only the job's nodes, GPUs and directory, because a shell will run the script. */
+/* Finds only the job's nodes, GPUs and directory, because a shell will run the script. */
 int p4d_read_command__open(p4d_read_command *c, p4d_error *err);
 
 /* Whether the words of a command with a launcher show that it starts a training. */

@@ -9,15 +9,15 @@
 
 /* Predictions by p4d's formulas. 0: unknown. */
 typedef struct p4d_rehearse_estimate {
-	uint64_t device_bytes;              /* for training: on the fullest GPU */
-	uint64_t cache_bytes, cache_tokens; /* for an engine */
-	double seconds;                     /* for training: of a step */
+	uint64_t device_bytes;              /* for training: memory on the fullest GPU */
+	uint64_t cache_bytes, cache_tokens; /* for an inference engine: its cache of keys and values */
+	double seconds;                     /* for training: seconds of a step */
 } p4d_rehearse_estimate;
 
-/* The answer of `p4d rehearse`, from at least one played rank. The caller owns all members. */
+/* The answer of `p4d rehearse`, with at least one rank that ran. The caller owns all members. */
 typedef struct p4d_rehearse_answer {
 	const p4d_player *player;
-	const p4d_rehearsed *rehearsed; /* one per rank that was played */
+	const p4d_rehearsed *rehearsed; /* results, one for each rank that ran */
 	unsigned count;
 	const p4d_rehearse_fits *fits;
 	const p4d_micro_batch *micro_batch;
@@ -27,16 +27,19 @@ typedef struct p4d_rehearse_answer {
 
 enum { P4D_REHEARSE_REASON = 240 };
 
-/* The verdict over all ranks, its reason (empty for a pass) and the rank that caused it. */
+/* Returns the verdict over all ranks; its reason is empty for a pass; *worst: the rank that caused it. */
 p4d_rehearsed_verdict p4d_rehearse__judge(const p4d_rehearse_answer *a, const p4d_rehearsed **worst,
 					  char reason[P4D_REHEARSE_REASON]);
 
-/* Host memory of a node, from the played ranks; the other ranks count like the last of them. */
+/*
+ * Host memory of a node, computed from the ranks that ran. Each other rank counts as much as the last that
+ * ran.
+ */
 uint64_t p4d_rehearse__node_host(const p4d_rehearse_answer *a);
 
-/* Prints the answer; the exit status of the verdict, or -1 with an error. Errors: NO_MEMORY. */
+/* Prints the answer. Returns the exit status of the verdict, or -1 with an error. Errors: NO_MEMORY. */
 int p4d_rehearse__print(const p4d_rehearse_answer *a, p4d_error *err);
 int p4d_rehearse__print_json(const p4d_rehearse_answer *a);
 
-/* The exit status of the command. */
+/* The exit status of the command for a verdict. */
 int p4d_rehearse__status(p4d_rehearsed_verdict verdict);

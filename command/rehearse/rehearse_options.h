@@ -14,13 +14,13 @@ typedef struct p4d_rehearse_options {
 	const char *gpu; /* NULL: the job's GPU, or the default */
 	const char *ranks;
 	const char *phases;            /* a list of train, eval and save */
-	const char *micro_batch;       /* option of the program; NULL: none */
-	const char *svg;               /* file of the picture; NULL: none */
+	const char *micro_batch;       /* option of the program whose largest value is searched; NULL: none */
+	const char *svg;               /* file for the picture; NULL: none */
 	uint64_t nodes, gpus_per_node; /* 0: not given */
 	uint64_t steps, timeout;
 	bool json, progress, verbose;
-	bool shell;                      /* runs the script for real, up to its training */
-	p4d_sbatch sbatch;               /* options of the job that were typed */
+	bool shell;                      /* run the script with a real shell, up to its training */
+	p4d_sbatch sbatch;               /* the job's options that the user typed */
 	char *typed[P4D_REHEARSE_TYPED]; /* the same options as words */
 	unsigned typed_count;
 	const char *submit; /* partition in which to run the rehearsal as a job, "": the default one;
@@ -29,13 +29,15 @@ typedef struct p4d_rehearse_options {
 	const char *script; /* path of a job script, with `program` as its arguments; NULL: program is a
 			     * program */
 	uint64_t rank[P4D_REHEARSE_RANKS];
-	unsigned count; /* number of ranks to play */
+	unsigned count; /* number of ranks to rehearse */
 } p4d_rehearse_options;
 
 /* Reads the command line into *o. The caller sets the defaults before, and calls p4d_sbatch_free at the end.
  * Errors: USAGE, VALUE, IO. */
 int p4d_rehearse_options__parse(p4d_rehearse_options *o, int argc, char *argv[], p4d_error *err);
 
-/* Fills rank and count with the ranks that --ranks names. world: the number of ranks. fullest: the rank that
- * holds most; 0: not known. Errors: VALUE. */
+/*
+ * Fills rank and count with the ranks that --ranks names. world: the number of ranks. fullest: the rank with
+ * the most memory; 0: unknown. Errors: VALUE.
+ */
 int p4d_rehearse_options__ranks(p4d_rehearse_options *o, uint64_t world, uint64_t fullest, p4d_error *err);

@@ -12,33 +12,34 @@
 
 enum { P4D_REHEARSED_PHASES = 64, P4D_REHEARSED_NAMES = 64 };
 
-/* The peaks of one phase of a step. Bytes. */
+/* The peaks of one phase of a step, in bytes. */
 typedef struct p4d_rehearsed_phase {
 	char name[32]; /* load, forward, backward, update, between, evaluation, save */
-	uint64_t step; /* from 1 */
+	uint64_t step; /* number of the step, from 1 */
 	uint64_t allocated, reserved;
-	uint64_t parameters, gradients, optimizer; /* at the end of the phase */
+	uint64_t parameters, gradients, optimizer; /* bytes at the end of the phase */
 	uint64_t flops, collective_bytes;          /* FLOPs of matmuls, and bytes passed to NCCL */
 } p4d_rehearsed_phase;
 
 /*
- * Memory at the peak of PyTorch's allocated memory: blocks of one kind, of one module or of several equal
- * ones.
+ * Memory at the peak of PyTorch's allocated memory: blocks of one kind that belong to one module, or to
+ * several equal modules.
  */
 typedef struct p4d_rehearsed_largest {
 	const char
 	    *kind; /* parameters, gradients, optimizer, buffers, activations, logits, communication, other */
-	const char *module; /* layers.*.mlp; NULL: memory of the whole model, or unknown */
+	const char *module; /* "layers.*.mlp"; NULL: the memory belongs to the whole model, or the module is
+			       unknown */
 	uint64_t bytes, blocks;
 } p4d_rehearsed_largest;
 
-/* A place in the program that reads a value which only a GPU computes. */
+/* A place where the program reads a value that only a GPU could compute. */
 typedef struct p4d_rehearsed_read {
-	const char *name, *place; /* the operator, "train.py:17" */
+	const char *name, *place; /* the operator, and its place: "train.py:17" */
 	uint64_t count;
 } p4d_rehearsed_read;
 
-/* Memory and work of a rank. `text` and `rows` own the strings. */
+/* Memory and work of a rank that ran. `text` and `rows` own the strings. */
 typedef struct p4d_rehearsed {
 	p4d_played played;
 	unsigned phases;
@@ -46,13 +47,13 @@ typedef struct p4d_rehearsed {
 	uint64_t allocated, reserved; /* peaks over all phases; 0 if the program does not use PyTorch */
 	uint64_t device;              /* peak on the fullest device, including the context; 0: no device
 				       * was used */
-	uint64_t refused, held;       /* the request that did not fit, and the memory of the device at that
-				       * time; 0: none */
+	uint64_t refused, held; /* bytes of the request that did not fit, and bytes that the device held at
+				   that time; 0: all fitted */
 	uint64_t pinned, managed;
 	uint64_t products, flops, collectives, collective_bytes, unknown_reads, even_routes;
 	bool python;   /* Python ran */
-	bool followed; /* p4d's Python module listed reads of values that only a GPU computes */
-	bool updated;  /* an optimizer has run */
+	bool followed; /* p4d's Python module recorded reads of values that only a GPU computes */
+	bool updated;  /* an optimizer has run at least one step */
 	bool raised;   /* an exception that is not about memory ended the program */
 	uint64_t
 	    caught; /* out-of-memory errors of PyTorch; the program continued after each, unless it failed */
@@ -61,7 +62,7 @@ typedef struct p4d_rehearsed {
 	p4d_rehearsed_largest largest[P4D_REHEARSED_NAMES]; /* the largest first */
 	p4d_rehearsed_serving serving;
 	p4d_counted work;             /* work of the last step whose optimizer ran */
-	p4d_counted begun;            /* work of the present step, */
+	p4d_counted begun;            /* work of the last step that began, */
 	uint64_t begun_step;          /* and its number */
 	struct json_object *timeline; /* as account.py writes it; NULL: none */
 	unsigned read_count;
@@ -75,7 +76,7 @@ typedef struct p4d_rehearsed {
 	struct json_object *text, *rows;
 } p4d_rehearsed;
 
-/* __play plays a rank, also a second time, and reads its files like __read. */
+/* p4d_rehearsed__play runs a rank, also a second time, and then reads its files like p4d_rehearsed__read. */
 /* Reads a rank's files. If a file does not exist, its members stay 0. Errors: JSON, IO. The caller ends
  * with p4d_rehearsed__free. */
 int p4d_rehearsed__play(p4d_rehearsed *r, const p4d_player *player, uint64_t rank, p4d_error *err);
@@ -86,11 +87,13 @@ void p4d_rehearsed__free(p4d_rehearsed *r);
  * NO_MEMORY. */
 int p4d_rehearsed__draw(const p4d_rehearsed *r, const p4d_player *player, const char *path, p4d_error *err);
 
-/* FLOPs and bytes of the last step whose optimizer ran; false: there is none. */
+/* Work of the last step whose optimizer ran: FLOPs, and bytes of collectives; false: there is none. */
 bool p4d_rehearsed__last_step(const p4d_rehearsed *r, uint64_t *flops, uint64_t *collective_bytes);
 
-/* Whether the program ended because a request did not fit. A program that continued after such a request
- * may end for another reason. */
+/*
+ * Whether the program ended because a request did not fit. If a program continued after such a request, its
+ * end may have another reason.
+ */
 bool p4d_rehearsed__ran_out(const p4d_rehearsed *r);
 
 /* Whether the program caught an out-of-memory error and continued, perhaps with smaller sizes: on another
@@ -107,7 +110,7 @@ typedef enum p4d_rehearsed_verdict {
 	P4D_REHEARSED_REJECT,     /* it ran out of the GPU's memory */
 } p4d_rehearsed_verdict;
 
-/* The verdict of the rank, with a reason for everything except a pass. */
+/* The verdict on the rank. reason: empty for a pass. */
 p4d_rehearsed_verdict p4d_rehearsed__judge(const p4d_rehearsed *r, const p4d_gpu *gpu, char *reason,
 					   size_t size);
 const char *p4d_rehearsed__verdict_name(p4d_rehearsed_verdict verdict);

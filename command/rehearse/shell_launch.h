@@ -7,10 +7,10 @@
 /*
  * A real shell runs the job script. srun, torchrun and other launchers are links to this program, in a
  * directory at the start of PATH. If a launcher starts a training, it reports that to p4d, which ends the
- * script and plays the ranks. It runs any other program once, unchanged.
+ * script and rehearses the ranks. It runs any other program once, unchanged.
  */
 
-/* The command of the shell that runs a script: from the script's first line, else bash. */
+/* The command that runs a script with a shell: the one that the script's first line names, else bash. */
 void p4d_shell_launch__words(p4d_words *words, const char *script, char *const *arguments);
 
 /* Whether the words start a shell. */

@@ -8,10 +8,11 @@
 
 /*
  * A store for PyTorch's process groups, as a separate process on the loopback interface, for one rank of
- * many. It speaks the protocol of TCPStore. No rank waits for one that is not played: a wait ends after 50
+ * many. It speaks the protocol of TCPStore. No rank waits for a rank that does not run: a wait ends after 50
  * ms, and a key that no rank has set reads as 128 zero bytes, which ranks take as NCCL's id.
  */
 
-/* Starts it; it ends with the calling process. The caller ends it with p4d_store__stop. Errors: IO. */
+/* Starts the store, which ends with the calling process. The caller ends it with p4d_store__stop. Errors:
+ * IO. */
 int p4d_store__start(pid_t *process, uint16_t *port, p4d_error *err);
 void p4d_store__stop(pid_t process);

@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Keys and values of the store: bytes that may hold zeros. */
+/* Keys and values of the store are bytes, which may be zero. */
 typedef struct p4d_bytes {
 	char *at;
 	size_t length;

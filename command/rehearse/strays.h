@@ -5,7 +5,7 @@
 #include <sys/types.h>
 
 /*
- * Children that this process has before it starts a program. Children that appear later belong to the
+ * The children that this process has before it starts a program. Children that it gets later belong to the
  * program.
  */
 typedef struct p4d_strays {
@@ -15,5 +15,5 @@ typedef struct p4d_strays {
 
 /* From now on, processes whose parents end become children of this process. */
 void p4d_strays__begin(p4d_strays *strays);
-/* Ends all children that were added, and the processes that they started. */
+/* Ends all children that appeared since then, and the processes that they started. */
 void p4d_strays__end(const p4d_strays *strays);

@@ -39,7 +39,7 @@ typedef struct p4d_words {
 	char *directory; /* NULL: the directory of this process */
 } p4d_words;
 
-/* shell: tells why a part of the value is unknown; NULL: all of it is known. */
+/* shell: knows why a part of the value is unknown; NULL: all of it is known. */
 void p4d_words__add_value(p4d_words *words, p4d_shell *shell, p4d_value value);
 void p4d_words__add(p4d_words *words, const char *text);
 void p4d_words__set(p4d_words *words, const char *name, const char *value);
@@ -51,5 +51,5 @@ void p4d_words__export(p4d_words *words, const char *list);
 /* A variable in the command's environment; NULL: unset. */
 const char *p4d_words__variable(const p4d_words *words, const char *name);
 
-/* NULL-terminated, for execvp. NULL: no memory. */
+/* The words, NULL-terminated, for execvp. NULL: no memory. */
 char **p4d_words__list(const p4d_words *words);

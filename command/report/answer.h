@@ -5,23 +5,26 @@
 #include "reader/reader.h"
 #include "report/advice.h"
 
-/* sbatch's answer for one component of a job, and p4d check's additions. Borrows all. */
+/* sbatch's answer for one component of a job, and what p4d check adds. All members are borrowed. */
 typedef struct p4d_checked {
 	const p4d_sbatch *sbatch;
 	const p4d_verdict *verdict;
 	const p4d_advice *advice;
-	const p4d_reading *script; /* the script, if no training was found in it; NULL: one was found */
+	const p4d_reading
+	    *script; /* what was read in the script if p4d found no training there; NULL: it found one */
 } p4d_checked;
 
 /* Prints sbatch's messages on stderr, and the outcome on stdout. prefix: text before each line: "", or "1:
  * " for a component. */
 void p4d_answer_print(const p4d_checked *answer, const char *prefix);
 
-/* The same as an object of --json, described in p4d(1). The caller owns it. */
+/* The answer as an object of --json, described in p4d(1). The caller owns it. */
 struct json_object *p4d_answer_json(const p4d_checked *answer);
 
-/* The exit status: the code that refuses; a note on jobs that pass, such as P4D120, may precede it.
- * strict: also for a warning, and for P4D117 if nothing was checked. */
+/*
+ * The code that becomes the exit status: the one that refuses the job. It need not be the first message,
+ * which may be a note such as P4D120. strict: also the code of a warning, and P4D117 if nothing was checked.
+ */
 p4d_code p4d_answer_code(const p4d_verdict *verdict, bool strict);
 /* Reports a p4d option among the script's arguments (up to a NULL), where sbatch does not see it. */
 void p4d_answer_misplaced(char *const *arguments, const char *script);

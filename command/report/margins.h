@@ -5,6 +5,9 @@
 
 struct json_object;
 
-/* For p4d conf: prints a line for each margin, with p4d's own constants; and returns them as a list. */
+/*
+ * For p4d conf. The first prints a line for each margin, with p4d's own constants; the second returns them as
+ * a list.
+ */
 void p4d_margins_print(const p4d_gpu_margins *all);
 struct json_object *p4d_margins_json(const p4d_gpu_margins *all);

@@ -14,7 +14,7 @@ typedef struct p4d_places {
 	size_t count;
 } p4d_places;
 
-/* The question. */
+/* What p4d_places_find searches for. */
 typedef struct p4d_places_wanted {
 	const char *partitions;        /* "all", or names separated by commas */
 	const p4d_request *request;    /* with its model, its framework, and the user's options */
@@ -23,21 +23,22 @@ typedef struct p4d_places_wanted {
 	uint64_t host_bytes;           /* host memory of a node; 0: the partition's */
 } p4d_places_wanted;
 
-/* Only the kinds of nodes. The caller frees them with p4d_places_free. Errors: USAGE, NO_MEMORY. */
+/* Finds only the kinds of nodes. The caller frees them with p4d_places_free. Errors: USAGE, NO_MEMORY. */
 int p4d_places_open(p4d_places *places, const p4d_site *site, const p4d_places_wanted *wanted,
 		    p4d_error *err);
 
 /*
- * The kinds of nodes and the placements. The caller frees them with p4d_places_free, which accepts a zeroed
- * struct. Errors: USAGE, NO_MEMORY, NO_LAYOUT.
+ * Finds the kinds of nodes and the placements. The caller frees them with p4d_places_free, which accepts a
+ * zeroed struct. Errors: USAGE, NO_MEMORY, NO_LAYOUT.
  */
 int p4d_places_find(p4d_places *places, const p4d_site *site, const p4d_places_wanted *wanted,
 		    p4d_error *err);
 void p4d_places_free(p4d_places *places);
 
 /*
- * A table of the placements that no other beats in both time and GPU-hours, and of the cheapest placement in
- * each other partition; at most `top`, with sbatch's options. tokens: length of the training.
+ * Prints a table of the placements that no other placement beats in both time and GPU-hours, and of the
+ * cheapest placement in each other partition; at most `top` rows, with sbatch's options. tokens: length of
+ * the training.
  */
 int p4d_places_print(const p4d_places *places, double tokens, uint32_t top, p4d_error *err);
 

@@ -9,7 +9,9 @@
  */
 void p4d_plan_groups(const p4d_candidate *found, size_t count, size_t *group);
 
-/* The layouts of the group that found[first] begins, except that one: "also: vpp=8 (rank 5)". Returns buf; it
- * is empty if there are none. */
+/*
+ * The layouts in the group of found[first], without found[first]: "also: vpp=8 (rank 5)". Returns buf; it is
+ * empty if there are none.
+ */
 const char *p4d_plan_group_text(const p4d_candidate *found, size_t count, const size_t *group, size_t first,
 				char *buf, size_t size);

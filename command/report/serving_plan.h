@@ -12,8 +12,14 @@
  * command's exit status, -1 on errors. top: number of layouts. */
 int p4d_serving_plan(p4d_subject *subject, uint32_t top, bool json, p4d_error *err);
 
-/* The same with --partitions: the best layout in each of these partitions, lowest cost per token first. */
+/*
+ * Like p4d_serving_plan, with --partitions: the best layout in each of these partitions, lowest cost per
+ * token first.
+ */
 int p4d_serving_places(p4d_subject *subject, const p4d_line *line, p4d_error *err);
 
-/* Cells of a table: requests in flight, tokens/s, a cost, times to the first token and between tokens. */
+/*
+ * Adds cells to a table: requests in flight, tokens/s, cost, time to the first token, and time between
+ * tokens.
+ */
 void p4d_serving_plan_cells(p4d_table *table, const p4d_serving_speed *speed, double cost);

@@ -16,7 +16,7 @@ typedef enum p4d_align {
 	P4D_LEFT,
 	P4D_RIGHT,
 	P4D_CUT
-} p4d_align; /* P4D_CUT: left-aligned, cut if the terminal is too narrow */
+} p4d_align; /* P4D_CUT: left-aligned, and cut if the terminal is too narrow */
 typedef enum p4d_color { P4D_PLAIN, P4D_GREEN, P4D_YELLOW, P4D_RED } p4d_color;
 
 enum { P4D_TABLE_COLUMNS = 32 };
@@ -41,7 +41,10 @@ void p4d_table_column(p4d_table *table, const char *header, p4d_align align);
 void p4d_table_cell(p4d_table *table, p4d_color color, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* A line below the row whose cells were added last; below the whole table if it is printed turned. */
+/*
+ * Adds a line below the row whose cells were added last. If rows and columns are exchanged, it is printed
+ * below the table.
+ */
 void p4d_table_note(p4d_table *table, const char *text);
 
 /*
@@ -57,7 +60,7 @@ void p4d_table_free(p4d_table *table);
 size_t p4d_table_terminal_width(void);
 
 /*
- * Prints text as a paragraph with every line indented, wrapped to the terminal; without a terminal to
- * `elsewhere` columns, 0: not wrapped.
+ * Prints text as a paragraph with every line indented, wrapped to the terminal's width; without a terminal to
+ * `elsewhere` columns (0: not wrapped).
  */
 void p4d_table_print_wrapped(unsigned indent, size_t elsewhere, const char *text);

@@ -5,16 +5,16 @@
 #include "search/search.h"
 
 /*
- * Why no layout on the subject's GPUs fits, what was searched, and what would fit: P4D_E_NO_LAYOUT with a
- * fix. counts: from the search that found no layout. Always returns -1.
+ * Explains why no layout on the subject's GPUs fits, what was searched, and what would fit. *err is
+ * P4D_E_NO_LAYOUT with a fix. counts: from the search that found no layout. Always returns -1.
  */
 int p4d_unfit_explain(const p4d_subject *subject, const p4d_search_space *space,
 		      const p4d_search_counts *counts, p4d_error *err);
 
 /*
- * What would let a request fit that fits neither on the subject's GPUs nor on more of them (grown: it fits on
- * more). In words after a semicolon, as in p4d_guard_ways_out, or that nothing would; and as a command in
- * `fix` ("": none).
+ * Finds how to make a request fit that fits neither on the subject's GPUs nor on more of them (grown: it fits
+ * on more). Returns this in words after a semicolon, as p4d_guard_ways_out does, or that nothing would help;
+ * `fix` receives a command ("": none).
  */
 const char *p4d_unfit_ways_out(const p4d_subject *subject, const p4d_request *asked,
 			       const p4d_search_space *space, bool grown, char *words, size_t size, char *fix,

@@ -20,7 +20,7 @@ struct json_object;
 /* Sources of measurements, from less to more accurate. */
 typedef enum p4d_usage_source {
 	P4D_USAGE_NOT_MEASURED,
-	P4D_USAGE_GPUMEM,     /* gres/gpumem of sacct */
+	P4D_USAGE_GPUMEM,     /* gres/gpumem from sacct */
 	P4D_USAGE_JOBSTATS,   /* a JS1: record in AdminComment */
 	P4D_USAGE_PROMETHEUS, /* --prometheus */
 	P4D_USAGE_NVML,       /* --slurmd-log: a line of p4d.so */
@@ -33,17 +33,17 @@ typedef struct p4d_usage_row {
 	p4d_verdict_record record; /* zeroed: the job has none */
 	bool joined;               /* it has a record */
 	bool unguarded;            /* its only record is in Extra, where the user could write it */
-	p4d_outcome outcome;       /* outcome in the record; P4D_OUTCOMES: there is none */
+	p4d_outcome outcome;       /* outcome according to the record; P4D_OUTCOMES: there is no record */
 	bool overridden;           /* p4d refused the job and the user overrode that */
-	double need, capacity;     /* memory of the fullest GPU: from the record, else as predicted today;
-				    * 0: unknown */
-	double measured;           /* of a GPU; 0: not measured */
+	double need, capacity;     /* predicted memory and capacity of the fullest GPU: from the record, else
+				      predicted now; 0: unknown */
+	double measured;           /* measured memory of a GPU; 0: not measured */
 	p4d_usage_source source;
 	const char *what; /* "device", "reserved", "allocated" */
-	bool censored;    /* at 0.9 of the GPU or more */
+	bool censored;    /* the measurement is 0.9 of the GPU's memory or more */
 	bool mean;        /* a mean over GPUs with different memory: not comparable with the fullest GPU */
 	bool comparable;  /* `need` is the prediction at submission, for the quantity that was measured */
-	/* a smaller request with enough memory; 0: none */
+	/* a smaller request that has enough memory; 0: none */
 	uint32_t fewer_nodes, fewer_per_node;
 	const p4d_gpu *smaller; /* a GPU of the site on which it fits; NULL: none */
 } p4d_usage_row;
@@ -55,22 +55,22 @@ typedef enum p4d_usage_key {
 	P4D_USAGE_PARTITION,
 	P4D_USAGE_MODEL,
 	P4D_USAGE_FRAMEWORK,
-	P4D_USAGE_USER, /* with --names */
+	P4D_USAGE_USER, /* users, only with --names */
 	P4D_USAGE_KEYS
 } p4d_usage_key;
 extern const char *const p4d_usage__key_names[P4D_USAGE_KEYS];
 
-/* Jobs of one line. outcome[P4D_OUTCOMES]: jobs without a record. */
+/* Jobs that are in one row of a table. outcome[P4D_OUTCOMES]: jobs without a record. */
 typedef struct p4d_usage_group {
 	char key[64];
 	p4d_backtest_cell all, outcome[P4D_OUTCOMES + 1], end[P4D_BACKTEST_ENDS], overridden;
 } p4d_usage_group;
 
-/* Prediction against measurement for a framework's jobs; errors are predicted / measured - 1. */
+/* Compares predictions with measurements for a framework's jobs; an error is predicted / measured - 1. */
 typedef struct p4d_usage_errors {
 	char framework[24];
-	unsigned jobs, censored, covered; /* jobs that were compared; left out; whose measurement is at
-					   * most the prediction */
+	unsigned jobs, censored, covered; /* numbers of jobs: compared; left out because the GPU was nearly
+					     full; with a measurement that is at most the prediction */
 	double mean, low, high;           /* error: mean, 5 % and 95 % quantile */
 } p4d_usage_errors;
 
@@ -78,21 +78,22 @@ enum { P4D_USAGE_FRAMEWORKS = 16 };
 
 typedef struct p4d_usage {
 	p4d_backtest jobs;
-	const char *id; /* jobs that the user named; NULL: all since a date */
+	const char *id; /* ids of the jobs that the user named; NULL: all jobs since a date */
 	bool names;
-	p4d_prometheus prometheus, nvml; /* none: zeroed */
+	p4d_prometheus prometheus, nvml; /* zeroed: not given */
 	p4d_usage_refusals refusals;     /* from --refusals; zero without it */
-	p4d_memory_log log;              /* log of the single job that the user named; zero: none */
+	p4d_memory_log log;              /* log of the single job that the user named; zero: not given */
 	p4d_usage_row *row;
 	size_t rows;
 	unsigned joined, measured, not_measured, censored, incomparable;
-	unsigned unguarded; /* jobs with a record in Extra alone that users could have written */
+	unsigned
+	    unguarded; /* number of jobs whose only record is in Extra, where users could have written it */
 	unsigned of_source[P4D_USAGE_SOURCES];
-	/* verdicts at submission by how jobs ended; [P4D_OUTCOMES]: no record */
+	/* jobs by how they ended, and by the verdict at submission; [P4D_OUTCOMES]: no record */
 	p4d_backtest_cell cell[P4D_BACKTEST_ENDS][P4D_OUTCOMES + 1];
 	p4d_backtest_cell overridden[P4D_BACKTEST_ENDS];
 	p4d_backtest_cell fewer, fewer_saved,
-	    smaller; /* fewer_saved: GPU-hours of the GPUs that it does not need */
+	    smaller; /* fewer_saved: GPU-hours of the GPUs that jobs do not need */
 	p4d_usage_errors errors[P4D_USAGE_FRAMEWORKS];
 	unsigned frameworks;
 } p4d_usage;
@@ -100,7 +101,7 @@ typedef struct p4d_usage {
 /* usage_join.c: a row for each job, from its records and measurements. Errors: NO_MEMORY. */
 int p4d_usage__join(p4d_usage *u, p4d_error *err);
 
-/* From the record, else as p4d reads the script today; "": unknown. */
+/* The framework from the record, else from p4d's reading of the script now; "": unknown. */
 const char *p4d_usage__framework(const p4d_usage_row *row);
 
 /* usage_count.c: all sums. Errors: NO_MEMORY. */
@@ -115,20 +116,20 @@ const p4d_usage_row **p4d_usage__passed_deaths(const p4d_usage *u, size_t *count
  * NO_MEMORY. */
 enum { P4D_USAGE_DEATHS = 10 };
 int p4d_usage__fill_deaths(const p4d_usage *u, size_t most, p4d_table *table, size_t *count, p4d_error *err);
-/* Mean GPU-hours of jobs that ran out of GPU memory, over all three kinds; 0: there were none. */
+/* Mean GPU-hours of jobs that ran out of GPU memory, over all three kinds of evidence; 0: there were none. */
 double p4d_usage__hours_of_death(const p4d_usage *u, uint64_t *jobs);
 
-/* usage_text.c: page NULL: to the terminal. Errors: NO_MEMORY. */
+/* usage_text.c: prints the report. page NULL: to the terminal. Errors: NO_MEMORY. */
 int p4d_usage__print(const p4d_usage *u, FILE *page, p4d_error *err);
 /* usage_html.c, usage_json.c. Errors: IO, NO_MEMORY. */
 int p4d_usage__write_html(const p4d_usage *u, const char *path, p4d_error *err);
 int p4d_usage__print_json(const p4d_usage *u, p4d_error *err);
 
-/* usage_job.c: one job. note: as one line, for mail and epilogs. */
+/* usage_job.c: prints one job. note: in one line, for mail and epilogs. */
 void p4d_usage__print_job(const p4d_usage_row *row, bool note);
 struct json_object *p4d_usage__json_job(const p4d_usage_row *row);
 
-/* usage_rows.c: rows for p4d validate and p4d calibrate. Errors: IO, NO_MEMORY. */
+/* usage_rows.c: writes rows for p4d validate and p4d calibrate. Errors: IO, NO_MEMORY. */
 int p4d_usage__write_rows(const p4d_usage *u, const char *path, unsigned *written, p4d_error *err);
 
 extern const char *const p4d_usage__source_names[P4D_USAGE_SOURCES];

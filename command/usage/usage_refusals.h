@@ -10,7 +10,7 @@ struct json_object;
 
 /*
  * Jobs that p4d refused. Slurm's accounting does not have them, so they come from slurmctld's log, or from a
- * login node's (client_log). A user who submits the same job repeatedly counts as one job.
+ * login node's log (client_log). A user who submits the same job repeatedly counts as one job.
  */
 typedef struct p4d_usage_refusal {
 	char code[8];  /* the first code, which is the reason: "P4D012" */
@@ -24,18 +24,18 @@ typedef struct p4d_usage_refused {
 } p4d_usage_refused;
 
 typedef struct p4d_usage_refusals {
-	const char *path; /* of the log; NULL: none was read */
-	size_t lines;     /* lines of p4d in it, of any kind */
+	const char *path; /* path of the log; NULL: no log was read */
+	size_t lines;     /* number of p4d's lines in the log, of any kind */
 	size_t count, room, codes, codes_room;
 	p4d_usage_refusal *refusal;
-	p4d_usage_refused *of; /* sorted, most frequent first */
+	p4d_usage_refused *of; /* sorted, the most frequent code first */
 } p4d_usage_refusals;
 
 /* Adds the refusals in a log, and counts them. Errors: IO, NO_MEMORY. */
 int p4d_usage_refusals__read(p4d_usage_refusals *all, const char *path, p4d_error *err);
 void p4d_usage_refusals__free(p4d_usage_refusals *all);
 
-/* Sums over all codes. */
+/* Sum of the refusals with all codes. */
 p4d_usage_refused p4d_usage_refusals__sum(const p4d_usage_refusals *all);
 /* Adds columns and rows to an empty table. */
 void p4d_usage_refusals__fill(const p4d_usage_refusals *all, p4d_table *table);

@@ -8,15 +8,15 @@
 #include "report/table.h"
 #include "validate/measured.h"
 
-/* p4d validate: shared by the commands for each kind of file. */
+/* p4d validate: functions that the commands for all kinds of files share. */
 
-/* Collected errors: predicted over measured, minus 1. */
+/* Errors of predictions: predicted divided by measured, minus 1. */
 typedef struct p4d_validate_errors {
 	unsigned count;
 	double sum, worst;
 } p4d_validate_errors;
 
-/* Adds one and returns it. */
+/* Adds one error and returns it. */
 double p4d_validate__collect(p4d_validate_errors *all, double predicted, double measured);
 
 /* "what: mean absolute error ..."; nothing if there are no errors. */
@@ -35,18 +35,21 @@ typedef struct p4d_validate_deaths {
 
 void p4d_validate__begin_deaths(p4d_validate_deaths *deaths);
 
-/* A member `oom` with rows, judged and false_passes. */
+/* Adds a member `oom` with rows, judged and false_passes. */
 void p4d_validate__add_deaths(struct json_object *object, const p4d_validate_deaths *deaths);
 
-/* Prints the table and the count of false passes, unless there are none. which: the kind of runs, "": all. */
+/*
+ * Prints the table and the number of false passes, unless there are no such runs. which: the kind of runs;
+ * "": all.
+ */
 int p4d_validate__print_deaths(p4d_validate_deaths *deaths, const char *which, p4d_error *err);
 
 void p4d_validate__free_deaths(p4d_validate_deaths *deaths);
 
-/* Rows that p4d cannot use. Zero before use. */
+/* Rows that p4d cannot use, with the reasons. Zero before use. */
 typedef struct p4d_validate_untaken {
 	unsigned count;
-	struct json_object *rows; /* {"line", "row", "why"}; owned */
+	struct json_object *rows; /* list of {"line", "row", "why"}; owned */
 	p4d_error first;
 } p4d_validate_untaken;
 
@@ -60,19 +63,19 @@ int p4d_validate__leave(p4d_validate_untaken *untaken, const p4d_measured_file *
 /* Fails with the reason of the first row if no row could be used. */
 int p4d_validate__none_taken(const p4d_validate_untaken *untaken, p4d_error *err);
 
-/* "2 rows that p4d cannot use:" and the reasons, unless there are none. */
+/* Prints "2 rows that p4d cannot use:" and the reasons, unless there are none. */
 void p4d_validate__print_untaken(const p4d_validate_untaken *untaken);
-/* A member not_taken. */
+/* Adds a member not_taken. */
 void p4d_validate__add_untaken(struct json_object *object, const p4d_validate_untaken *untaken);
 void p4d_validate__free_untaken(p4d_validate_untaken *untaken);
 
 /* The layout of a row. Errors: those of p4d_layout_build, with the row's name. */
 int p4d_validate__layout(const p4d_measured *row, const p4d_gpus *gpus, p4d_layout *layout, p4d_error *err);
 
-/* For each kind of file: reads the remaining rows and prints the result. */
+/* One function for each kind of file: reads the remaining rows and prints the result. */
 int p4d_validate__memory(p4d_measured_file *file, const p4d_gpus *gpus, bool json, p4d_error *err);
 int p4d_validate__runs(p4d_measured_file *file, const p4d_gpus *gpus, bool json, p4d_error *err);
 int p4d_validate__throughput(p4d_measured_file *file, const p4d_gpus *gpus, bool json, p4d_error *err);
 
-/* The subcommand. */
+/* Runs p4d validate. */
 int p4d_command_validate(const p4d_line *line, p4d_error *err);

@@ -39,29 +39,30 @@ typedef struct p4d_measured_file {
 /* One run. Quantities that were not measured are 0. */
 typedef struct p4d_measured {
 	char id[64], model[64], gpu[64];
-	p4d_request request; /* its request, for framework megatron */
+	p4d_request request; /* the run's request; only for framework megatron */
 	uint64_t gpus, gpus_per_node;
 	bool complete;        /* column `validate` is 1: the row is complete, with a precision that p4d
 			       * supports */
 	bool oom;             /* the run ran out of memory; complete is false */
-	bool partly_given;    /* column `not_given` lists settings of the recipe that nobody has published */
+	bool partly_given;    /* column `not_given` lists settings of the run that nobody has published */
 	char unmodelled[64];  /* for an incomplete row: the part for which p4d has no formula; "" none */
 	double allocated_gib; /* peak of the allocator; with P4D_MEASURED_RUNS: the quantity `what` */
-	char class[16], what[16], options[1536]; /* with P4D_MEASURED_RUNS only: as in their columns */
-	/* with P4D_MEASURED_RUNS: columns of a site's own rows: the user, the day (2026-11-30), and the
-	 * releases of Slurm and the driver; "": there is no such column */
+	char class[16], what[16], options[1536]; /* only for P4D_MEASURED_RUNS: the values of these columns */
+	/* only for P4D_MEASURED_RUNS that a site measured: the user, the day (2026-11-30), and the releases
+	 * of Slurm and the driver; "": there is no such column */
 	char user[64], date[16], slurm[24], driver[24];
-	/* with P4D_MEASURED_RUNS: a run of an inference engine. allocated_gib is the quantity `what` from its
-	 * log: GiB of weights or of the cache, or the cache's tokens */
+	/* only for P4D_MEASURED_RUNS: it is a run of an inference engine. allocated_gib is the quantity
+	 * `what` from its log: GiB of weights or of the cache, or the cache's tokens */
 	bool serves;
 	bool seen; /* column `seen` is not empty: somebody looked at the row while choosing constants */
 	double reserved_gib;
 	double step_seconds;
 	double tokens_per_second_per_gpu;
 	double tflops_per_gpu;
-	double net_gb_per_s;     /* column: rate of a GPU's share of the network, if it differs from
-				  * gpus.json; 0: it does not */
-	bool tflops_of_hardware; /* column `tflops_count`: recomputed matmuls and full attention count */
+	double net_gb_per_s;     /* column net_gb_per_s: rate of a GPU's share of the network in GB/s, if it
+				    differs from gpus.json; 0: it does not */
+	bool tflops_of_hardware; /* column `tflops_count`: the run counted recomputed matmuls and full
+				    attention as FLOPs */
 } p4d_measured;
 
 /* Reads the line of column names. text is NUL-terminated and modified. Errors: VALUE. */
@@ -73,21 +74,21 @@ int p4d_measured_open(p4d_measured_file *file, const char *name, char *text, p4d
  */
 int p4d_measured_next(p4d_measured_file *file, p4d_measured *row, p4d_error *err);
 
-/* A run's step, for comparisons with other runs. */
+/* The step of one run, for comparing it with other runs. */
 typedef struct p4d_measured_pair {
 	char model[64], gpu[64];
 	uint64_t gpus, layers, seq_len, global_batch;
 	double measured, predicted; /* seconds */
 } p4d_measured_pair;
 
-/* The GPU of a row, with the row's network. The GPU must be in gpus.json. */
+/* The GPU of a row, with the row's network rate. The GPU must be in gpus.json. */
 p4d_gpu p4d_measured__gpu(const p4d_measured *row, const p4d_gpu *gpu);
 
 void p4d_measured__pair_set(p4d_measured_pair *pair, const p4d_measured *row, const p4d_layout *layout,
 			    double predicted);
 
 /*
- * Layouts of one model, batch and number of GPUs: the number of pairs, and of pairs that are predicted in the
- * wrong order.
+ * Compares pairs of runs with the same model, batch and number of GPUs. Returns how many pairs are predicted
+ * in the wrong order; *pairs: the number of pairs.
  */
 unsigned p4d_measured__wrong_orders(const p4d_measured_pair *runs, size_t count, unsigned *pairs);

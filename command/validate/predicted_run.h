@@ -11,10 +11,12 @@
 int p4d_predicted_run_request(const p4d_gpus *gpus, const p4d_measured *row, p4d_request *request,
 			      uint64_t *nodes, uint64_t *per_node, p4d_error *err);
 
-/* Its layout and memory, on a GPU of the table. */
+/* Predicts a row's layout and memory, on a GPU of the table. */
 int p4d_predicted_run(const p4d_gpus *gpus, const p4d_measured *row, p4d_layout *layout, p4d_estimate *out,
 		      p4d_error *err);
 
-/* GiB of the row's quantity: "allocated" is the allocator's peak, "reserved" includes its cache, "device"
- * is everything. */
+/*
+ * Predicted GiB of the quantity that the row measured: "allocated" is the allocator's peak, "reserved"
+ * includes its cache, "device" is everything.
+ */
 double p4d_predicted_run_gib(const p4d_measured *row, const p4d_stage *peak);

@@ -7,8 +7,8 @@
 #include "request/request.h"
 
 /*
- * The options of a run in the form of P4D_MEASURED_RUNS rows: "--framework=fsdp --model=llama3-8b ...".
- * Values that p4d chose are left out, because it will choose them again. shape: the sizes of the model
- * instead of its name. False: a value has blanks or quotes, or there is no room.
+ * Writes the options of a run in the form of P4D_MEASURED_RUNS rows: "--framework=fsdp --model=llama3-8b
+ * ...". It leaves out values that p4d chose, because p4d will choose them again. shape: write the sizes of
+ * the model instead of its name. False: a value has blanks or quotes, or buf is too small.
  */
 bool p4d_run_options_write(const p4d_request *request, bool shape, char *buf, size_t size);
