@@ -110,3 +110,19 @@ JOB
 run p4d check --conf p4d.conf -p h100 -N1 --gpus-per-node=2 shared.sh
 says "shared.sh:3: --nproc_per_node 4"
 case $(fix) in *shared.sh:2*) fail "the fix also changes the context parallel size" ;; esac
+
+# DPO: the most pairs that fit, and the accumulation that keeps the batch
+for steps in "" "--gradient_accumulation_steps 2"; do
+	printf '#!/bin/bash\ntrl dpo --model_name_or_path Qwen/Qwen2.5-1.5B --dataset_name x --per_device_train_batch_size 32 --bf16 --max_length 4096 --gradient_checkpointing %s\n' "$steps" >dpo.sh
+	run p4d check --conf p4d.conf -p h100 -N1 --gpus-per-node=1 dpo.sh
+	says "with 32 pairs, reference 5.8"
+	if [ -z "$steps" ]; then
+		same_fix="dpo.sh:2: --per_device_train_batch_size 8; dpo.sh:2: add --gradient_accumulation_steps 4"
+	else
+		same_fix="dpo.sh:2: --per_device_train_batch_size 8; dpo.sh:2: --gradient_accumulation_steps 8"
+	fi
+	[ "$(fix)" = "$same_fix" ] || fail "the fix is $(fix)"
+done
+printf '#!/bin/bash\ntrl dpo --model_name_or_path Qwen/Qwen2.5-1.5B --dataset_name x --per_device_train_batch_size 8 --gradient_accumulation_steps 4 --bf16 --max_length 4096 --gradient_checkpointing\n' >dpo.sh
+run p4d check --conf p4d.conf -p h100 -N1 --gpus-per-node=1 dpo.sh
+prints "global-batch=32" " of 79.1 GiB (unvalidated)"
