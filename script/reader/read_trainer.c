@@ -206,13 +206,15 @@ static const p4d_read_argument trl_arguments[] = {
  */
 static void put_trl_loss(p4d_reading *r, p4d_read_trl trl, const p4d_read_value *place)
 {
-	const p4d_read_value *loss = &r->extra[TRL_LOSS];
+	const p4d_read_value *loss = &r->extra[TRL_LOSS], *liger = &r->extra[P4D_FINETUNE_CHUNKED_LOSS];
 	const bool sft = !strstr(p4d_reading_kind(r), "dpo"), named = sft && p4d_reader__set(loss);
 	const bool asks = named && p4d_reader__is(loss, "chunked_nll");
 	const char *value = "off";
 
-	if (p4d_reader__set(&r->extra[P4D_FINETUNE_CHUNKED_LOSS]))
+	if (p4d_reader__set(liger) && !p4d_reader__is(liger, "off"))
 		return;
+	p4d_reader__leave_out(r,
+			      P4D_CHUNKED_LOSS); /* without Liger, its switch says nothing about TRL's loss */
 	if (trl == P4D_READ_TRL_UNKNOWN || trl == P4D_READ_TRL_FUSED)
 		value = "trl-fused";
 	else if (sft && trl >= P4D_READ_TRL_OFFERS && (asks || (trl == P4D_READ_TRL_CHUNKED && !named)))

@@ -20,6 +20,14 @@ exits 0 at --p4d-chunked-loss=trl-fused sft.sh
 case $err in *P4D122*) fail "which release it is was said" ;; esac
 refused P4D012 at --p4d-chunked-loss=off --p4d-padding=max-length sft.sh
 
+# a script that leaves out Liger has TRL's own loss
+sed 's/--bf16/--bf16 --use_liger_kernel False/' sft.sh >no_liger.sh
+exits 0 p4d read no_liger.sh
+prints "chunked-loss         trl-fused"
+sed 's/--bf16/--bf16 --use_liger_kernel/' sft.sh >liger.sh
+exits 0 p4d read liger.sh
+prints "chunked-loss         on"
+
 # a loss that the script requests from TRL
 sed 's/--bf16/--bf16 --loss_type nll/' sft.sh >nll.sh
 exits 0 at nll.sh
