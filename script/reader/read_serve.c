@@ -54,7 +54,13 @@ static const p4d_read_argument vllm_arguments[] = {
     {"--kv-cache-memory-bytes", P4D_READ_NOT_MODELLED, NULL, NULL},
     {"--num-gpu-blocks-override", P4D_READ_NOT_MODELLED, NULL, NULL},
     {"--block-size", P4D_READ_NOT_MODELLED, NULL, NULL},
+    {"VLLM_PP_LAYER_PARTITION", P4D_READ_NOT_MODELLED, NULL, NULL}, /* stages of other lengths */
     {NULL, 0, NULL, NULL},
+};
+
+static const p4d_read_variable vllm_variables[] = {
+    {"VLLM_PP_LAYER_PARTITION", "VLLM_PP_LAYER_PARTITION", false},
+    {NULL, NULL, false},
 };
 
 static const p4d_read_argument sglang_arguments[] = {
@@ -140,6 +146,7 @@ const p4d_reader p4d_reader__vllm = {
     .programs = {"vllm serve", "vllm.entrypoints.openai.api_server", "vllm.entrypoints.api_server",
 		 "vllm.entrypoints.cli.main serve", "trl vllm-serve"},
     .arguments = {vllm_arguments},
+    .variables = vllm_variables,
     .defaults = vllm_defaults,
     .finish = finish_vllm,
 };

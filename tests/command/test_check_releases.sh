@@ -200,3 +200,14 @@ refused P4D012 $experts --p4d-micro-batch=8 --p4d-grad-dtype=fp32 --p4d-cross-en
 refused P4D012 $experts --p4d-micro-batch=16 --wrap=./recipe.sh
 # the program takes what the plan says
 refused P4D012 $experts --p4d-micro-batch=8 --wrap='srun pretrain_gpt.py $P4D_MEGATRON_ARGS'
+
+# vLLM: stages of other lengths than p4d would assume
+for way in "export VLLM_PP_LAYER_PARTITION=16,32
+vllm" "VLLM_PP_LAYER_PARTITION=16,32 vllm"; do
+	printf '#!/bin/sh\n%s serve Qwen/Qwen3-Coder-30B-A3B-Instruct-FP8 --pipeline-parallel-size 2\n' "$way" >stages.sh
+	exits 0 p4d check -N1 --gpus-per-node=v100-32gb:2 stages.sh
+	says "VLLM_PP_LAYER_PARTITION (stages.sh:2) is not modelled"
+done
+printf '#!/bin/sh\nvllm serve Qwen/Qwen3-Coder-30B-A3B-Instruct-FP8 --pipeline-parallel-size 2\n' >stages.sh
+exits 0 p4d check -N1 --gpus-per-node=v100-32gb:2 stages.sh
+says "[P4D112] pp=2: vLLM 0.14 and 0.15 compare the KV cache of all stages, 24.0 GiB for 262144 tokens" "fix: stages.sh:2: add --max-model-len "
