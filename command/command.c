@@ -99,7 +99,7 @@ static const p4d_subcommand *find(const char *name)
 	return NULL;
 }
 
-/* Words that people type first, and p4d's command for each; %s: the words typed after it. */
+/* Words that people type first, and p4d's command for each; %s stands for the words typed after it. */
 static const struct {
 	const char *word, *right;
 } words[] = {
@@ -117,7 +117,7 @@ static const struct {
     {"--json", "p4d COMMAND --json"},
 };
 
-/* The command for a file, by the end of its name. */
+/* Endings of file names, and the command for such a file. */
 static const struct {
 	const char *end, *command;
 } files[] = {
@@ -156,7 +156,7 @@ static bool guess_command(const char *name, const char *rest, p4d_error *err)
 	return true;
 }
 
-/* after: the words after it, up to a NULL. */
+/* after: the words after `name`, up to a NULL. */
 static int unknown_subcommand(const char *name, char *const after[], p4d_error *err)
 {
 	p4d_suggest alike = {.wanted = name};
@@ -171,7 +171,7 @@ static int unknown_subcommand(const char *name, char *const after[], p4d_error *
 	for (size_t i = 0; i < SUBCOMMANDS; i++)
 		p4d_suggest_offer(&alike, subcommands[i].name);
 	p4d_fail(err, P4D_E_USAGE, "unknown command \"%.64s\"%s", name, p4d_suggest_text(&alike));
-	/* a command that shares more than half of the word, which may be misspelled */
+	/* a command that has more than half of the word's letters, which the user may have meant */
 	return 2 * alike.shared > strlen(name)
 		   ? p4d_fix(err, "p4d %s%s%s", alike.name[0], *typed ? " " : "", typed)
 		   : p4d_fix(err, "p4d help");
@@ -240,7 +240,7 @@ static int run(int argc, char *argv[], p4d_error *err)
 }
 
 /*
- * Looks for --json itself, because an error must be JSON even if the command line could not be read to its
+ * Whether the command line has --json. Errors must be JSON even if the command line could not be read to its
  * end.
  */
 static bool wants_json(int argc, char *argv[])
@@ -251,7 +251,8 @@ static bool wants_json(int argc, char *argv[])
 	return false;
 }
 
-/* A full disk or a closed pipe appears only when the last buffer is written. */
+/* Flushes standard output, because a full disk or a closed pipe shows only when the last buffer is
+ * written. */
 static int finish_output(int status)
 {
 	bool failed = ferror(stdout);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sbatch's answer for a script, from the guard that sbatch itself runs. */
+/* Prints sbatch's answer for a script, from the same guard that sbatch runs. */
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -49,7 +49,7 @@ typedef struct check {
 	char *script;
 	size_t length;
 	const char *name;        /* name of the script, for messages */
-	const char *rehearsable; /* as in p4d_job */
+	const char *rehearsable; /* see p4d_job */
 	char **arguments;        /* NULL-terminated */
 	char directory[2 * PATH_MAX];
 	p4d_reading reading;
@@ -57,9 +57,9 @@ typedef struct check {
 	p4d_read_files files;
 	p4d_submitted submitted; /* values from the script */
 	p4d_rehearsals rehearsals;
-	char *memory;            /* memory of the reading */
-	const p4d_sbatch *whose; /* script that is */
-	p4d_reading other;       /* command the same as another program */
+	char *memory;            /* memory for reading the script */
+	const p4d_sbatch *whose; /* the script that is in `memory` */
+	p4d_reading other;       /* the command read as another program */
 	char *other_memory;
 	p4d_site *site;
 	struct json_object *answers; /* with --json */
@@ -73,7 +73,7 @@ static int usage(p4d_error *err, const char *text)
 	return p4d_fix(err, "p4d help check");
 }
 
-/* Options that apply to all components may be given in any of them. */
+/* Copies options that apply to all components from the component in which they are given. */
 static void take_common(p4d_sbatch *first, p4d_sbatch *other)
 {
 	static const p4d_sbatch_field common[] = {
@@ -139,7 +139,7 @@ static int split_components(check *c, const char **script, p4d_error *err)
 	return 0;
 }
 
-/* The directory in which a job runs that is submitted in the directory `from`. NULL: unknown. */
+/* The directory in which a job runs if it is submitted in the directory `from`. NULL: unknown. */
 static const char *directory_of(const check *c, const char *from, char *buf, size_t size)
 {
 	const char *chdir = c->first.value[P4D_SBATCH_CHDIR];
@@ -150,7 +150,10 @@ static const char *directory_of(const check *c, const char *from, char *buf, siz
 	return buf;
 }
 
-/* The script, in sbatch's order: the source, a file, --wrap or standard input. */
+/*
+ * Reads the script from the first that applies, in sbatch's order: the source, a file, --wrap, standard
+ * input.
+ */
 static int read_script(check *c, const char *name, p4d_error *err)
 {
 	const char *wrap = c->first.value[P4D_SBATCH_WRAP], *in = c->first.value[P4D_SBATCH_CHDIR];
@@ -169,7 +172,7 @@ static int read_script(check *c, const char *name, p4d_error *err)
 	return c->script ? 0 : -1;
 }
 
-/* A list of nodes in a file, one or more in a line: -F, and -w with a path. */
+/* Reads a list of nodes from a file with one or more per line: -F, or -w with a path. */
 static int read_nodes(p4d_sbatch *sbatch, p4d_error *err)
 {
 	char **list = &sbatch->value[P4D_SBATCH_NODELIST];
@@ -191,7 +194,7 @@ static int read_nodes(p4d_sbatch *sbatch, p4d_error *err)
 		return -1;
 	p4d_text_add(&nodes, "");
 	for (char *rest = text, *line; (line = strsep(&rest, "\n"));) {
-		line[strcspn(line, "#*")] = '\0'; /* a comment, or how many tasks */
+		line[strcspn(line, "#*")] = '\0'; /* # begins a comment, * a number of tasks */
 		for (char *word; (word = strsep(&line, " \t\r"));)
 			if (*word)
 				p4d_text_entry(&nodes, ",", "%s", word);
@@ -218,7 +221,7 @@ static int gather(check *c, unsigned component, p4d_sbatch *sbatch, p4d_error *e
 	keep(c, sbatch);
 	char **clusters = &sbatch->value[P4D_SBATCH_CLUSTERS];
 	if (*clusters && p4d_live_cluster_is(*clusters)) {
-		free(*clusters); /* --clusters names this cluster */
+		free(*clusters); /* --clusters named this cluster */
 		*clusters = NULL;
 	}
 	if (sbatch->value[P4D_SBATCH_HINT] &&
@@ -258,8 +261,7 @@ static const p4d_reading *read_as(void *context, const p4d_request *typed)
 	return c->other.reader ? &c->other : NULL;
 }
 
-/* Stores the script's facts about the training that it starts; none for components, which all run one
- * script. */
+/* Finds the training that the script starts. Not for several components, which all run one script. */
 static void read_job(check *c, p4d_sbatch *sbatch)
 {
 	const char *from = c->source->directory;
@@ -285,7 +287,7 @@ static void read_job(check *c, p4d_sbatch *sbatch)
 	script.rehearsals = p4d_rehearsals_any() ? &c->rehearsals : NULL;
 	const p4d_shell_limits limits = {c->memory, READING_BYTES, P4D_SHELL_WORK};
 	p4d_job_read(&script, &limits, &c->reading);
-	script.submits = NULL; /* all of them are there */
+	script.submits = NULL; /* the first reading has found all of the jobs that it submits */
 	sbatch->job.array_tasks = p4d_job_tasks_of(&c->tasks, &script, &limits, &c->reading);
 	sbatch->job.reading = c->reading.reader || *c->reading.comment ? &c->reading : NULL;
 	sbatch->job.rehearsals = &c->rehearsals;
@@ -296,8 +298,10 @@ static void read_job(check *c, p4d_sbatch *sbatch)
 	sbatch->job.read_context = c;
 }
 
-/* A user who names the GPU may have no cluster at hand: then the GPUs for which a script without #SBATCH
- * lines starts processes are the job's. */
+/*
+ * Without a cluster, a script without #SBATCH lines may not request GPUs. If the user names the GPU, the job
+ * gets as many GPUs as the script starts processes for.
+ */
 static void take_started_gpus(p4d_sbatch *sbatch)
 {
 	const p4d_reading *reading = sbatch->job.reading;
@@ -313,7 +317,10 @@ static void take_started_gpus(p4d_sbatch *sbatch)
 		job->min_nodes = job->max_nodes = (uint32_t)nodes;
 }
 
-/* Never fails: an error that prevents the check becomes a part of the verdict, as in sbatch. */
+/*
+ * Judges a component. It never fails: as in sbatch, an error that prevents the check becomes part of the
+ * verdict.
+ */
 static void judge(check *c, p4d_sbatch *sbatch, bool reads, uint32_t *published_batch, p4d_verdict *verdict)
 {
 	p4d_error err;
@@ -354,7 +361,7 @@ static void advise(const check *c, const p4d_sbatch *sbatch, const p4d_verdict *
 		p4d_live_preempt_mode(partition, preempt_mode, sizeof(preempt_mode));
 	p4d_advice_on_script(advice, &sbatch->job, v);
 	p4d_advice_on_options(advice, sbatch, v, preempt_mode);
-	/* no smaller places according to unvalidated figures, nor if hosts hold a part of the model */
+	/* no advice about smaller GPUs if the figures are unvalidated, or if hosts hold part of the model */
 	if (v->judged && !p4d_framework_unvalidated(&v->layout) && !v->layout.offload &&
 	    v->estimate.fraction <= p4d_site_policy_limit(&v->policy, v->layout.framework)) {
 		const p4d_plan_memo memo = p4d_plan_memo_of(P4D_SEARCH_MEMO);
@@ -364,7 +371,7 @@ static void advise(const check *c, const p4d_sbatch *sbatch, const p4d_verdict *
 	}
 }
 
-/* Whether p4d has anything to report about a job. */
+/* Whether p4d has anything to report about a component. */
 static bool matters(const p4d_sbatch *sbatch, const p4d_verdict *v)
 {
 	return sbatch->job.reading || p4d_is_set(&sbatch->request, P4D_MODEL) || v->action != P4D_PASS ||
@@ -386,17 +393,20 @@ static void take_verdict(check *c, const p4d_verdict *verdict)
 		c->code = p4d_answer_code(verdict, c->first.value[P4D_SBATCH_STRICT]);
 }
 
-/* Doubts about a script also apply to its jobs. */
+/* Copies doubts about a script to the jobs that it submits. */
 static void take_doubts(const p4d_reading *from, p4d_reading *to)
 {
 	for (unsigned i = 0; i < from->unknowns; i++)
-		if (from->unknown[i].doubt) { /* a single one is enough */
+		if (from->unknown[i].doubt) { /* one doubt is enough */
 			to->unknowns -= to->unknowns == P4D_READ_UNKNOWNS;
 			to->unknown[to->unknowns++] = from->unknown[i];
 		}
 }
 
-/* The worst of the jobs that the script submits; NULL: p4d checks none of them. */
+/*
+ * Judges the jobs that the script submits; returns the one with the worst verdict. NULL: p4d checks none of
+ * them.
+ */
 static p4d_submitted_job *judge_submitted(check *c, uint32_t *published_batch, p4d_verdict *worst)
 {
 	p4d_submitted_job *found = NULL;
@@ -418,7 +428,10 @@ static p4d_submitted_job *judge_submitted(check *c, uint32_t *published_batch, p
 	return found;
 }
 
-/* Prints the worst job that the script submits. counts: it decides the exit status. False: there is none. */
+/*
+ * Prints the worst job that the script submits. counts: its verdict becomes the exit status. False: there is
+ * none.
+ */
 static bool answer_submitted(check *c, bool counts, struct json_object **object)
 {
 	p4d_verdict verdict;
@@ -458,7 +471,7 @@ static bool answer_submitted(check *c, bool counts, struct json_object **object)
 static void answer_component(check *c, unsigned component, const p4d_checked *answer)
 {
 	struct json_object *object = NULL;
-	char prefix[16] = ""; /* as Slurm does */
+	char prefix[16] = ""; /* the prefix that Slurm prints for a component */
 
 	if (c->components > 1)
 		snprintf(prefix, sizeof(prefix), "%u: ", component);
@@ -500,7 +513,8 @@ static int check_component(check *c, unsigned component, p4d_error *err)
 	return 0;
 }
 
-/* One job is one object; a heterogeneous job is {"verdict", "components": [...]}. */
+/* Prints the answer as JSON. One job is one object; a heterogeneous job is {"verdict", "components":
+ * [...]}. */
 static int print_json(check *c, p4d_error *err)
 {
 	struct json_object *object;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For administrators: whether p4d.conf is valid, what it means, and whether it fits the cluster. */
+/* For administrators: says whether p4d.conf is valid, what it means, and whether it agrees with the
+ * cluster. */
 #include <fnmatch.h>
 #include <inttypes.h>
 #include <pwd.h>
@@ -51,11 +52,11 @@ static const char *gpu_names(const p4d_site_partition *partition, char *buf, siz
 /* A row of the output: jobs of a partition, or the job that was asked for. */
 typedef struct subject {
 	p4d_site_job job;
-	const p4d_site_partition *partition; /* its section; NULL: none */
+	const p4d_site_partition *partition; /* the partition's section in p4d.conf; NULL: none */
 	p4d_policy policy;
 } subject;
 
-/* Stands for a partition that no section names; patterns match it as they match any other. */
+/* Name of the row for all partitions that no section names; patterns match it as any other name. */
 static const char others[] = "(others)";
 
 static subject subject_of(const p4d_site *site, const p4d_site_job *job)
@@ -73,7 +74,7 @@ static subject subject_of(const p4d_site *site, const p4d_site_job *job)
 	return s;
 }
 
-/* "observe", "observe (enforce from 2026-12-01)", "exempt" */
+/* The mode as text: "observe", "observe (enforce from 2026-12-01)", "exempt". */
 static const char *mode_text(const p4d_policy *policy, char *buf, size_t size)
 {
 	const time_t from = (time_t)policy->from;
@@ -256,8 +257,8 @@ static void compare_cluster(const p4d_site *site, const p4d_cluster *cluster, no
 }
 
 /*
- * slurmctld and sbatch are stricter than this command about who may write the file: *err says so. For a draft
- * that its owner checks, this is a note, not an error.
+ * slurmctld and sbatch refuse a file that others may write, with the reason in *err. Here that is a note and
+ * not an error, because an owner may check a draft.
  */
 static void compare_trust(const p4d_line *line, const char *path, notes *n, p4d_error *err)
 {
@@ -292,7 +293,7 @@ static bool one_is(p4d_site_named of, const char *in_conf, const char *known)
 	return false;
 }
 
-/* Names of a kind in p4d.conf that the cluster does not have. */
+/* Notes names of one kind in p4d.conf that the cluster does not have. */
 static void compare_names(const p4d_site *site, p4d_site_named of, const char *kind, const char *known,
 			  notes *n)
 {
@@ -361,7 +362,10 @@ static bool has_network(const p4d_network *n)
 	       n->oversubscription > 1;
 }
 
-/* "network of h100: 8 interfaces, 50 GB/s each; leaf switches shared by 32 nodes, 2:1 above them" */
+/*
+ * Prints a network: "network of h100: 8 interfaces, 50 GB/s each; leaf switches shared by 32 nodes, 2:1 above
+ * them".
+ */
 static void print_network(const char *name, const p4d_network *n)
 {
 	char buf[256];
@@ -402,7 +406,7 @@ static struct json_object *rate_or_null(double value)
 	return value > 0 ? p4d_report_json_fraction(value) : NULL;
 }
 
-/* null for what p4d.conf does not say */
+/* The network as JSON, with null for what p4d.conf does not say. */
 static struct json_object *network_object(const p4d_network *n)
 {
 	if (!has_network(n))
@@ -436,7 +440,7 @@ static struct json_object *policy_object(const subject *s)
 	p4d_site_value value;
 	for (unsigned i = 0; p4d_site_policy_next(policy, &i, &value);)
 		json_object_object_add(object, value.name, value_object(&value));
-	/* the day and the limit, where there are any */
+	/* the day and the limit, if there are any */
 	if (!policy->from)
 		json_object_object_add(object, "from", NULL);
 	json_object_object_del(object, "limit");
@@ -529,7 +533,7 @@ static int print_text(const p4d_site *site, const p4d_site_job *asked, const cha
 	return 0;
 }
 
-/* Whether the presets of `data` exist. */
+/* Checks that the presets in the directory `data` can be read. */
 static int check_data(p4d_site *site, const char *path, p4d_error *err)
 {
 	p4d_error why;

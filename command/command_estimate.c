@@ -22,12 +22,12 @@ typedef struct judged {
 	p4d_timed timed;
 } judged;
 
-/* About one second, enough to search all layouts of any usual model. */
+/* Maximum work of a search: about one second, enough for all layouts of any usual model. */
 enum { FIX_UNITS = 100000000 };
 
 /*
- * The layout closest to the request that fits on the same GPUs or on more, as a command; and other ways in
- * words. False: the search was cut short. A quick query gets neither.
+ * Finds the layout closest to the request that fits on the same GPUs or on more, and writes its command to
+ * `fix`; other ways to make it fit are in words. False: the search was cut short. A quick query gets neither.
  */
 static bool find_fix(const p4d_subject *subject, const p4d_request *asked, const judged *j, char *fix,
 		     size_t size, char *words, size_t room)
@@ -57,7 +57,7 @@ static bool find_fix(const p4d_subject *subject, const p4d_request *asked, const
 					       &gpus_per_node, &found) == 0;
 	if (grown)
 		p4d_subject_command(subject, &found.request, nodes, gpus_per_node, fix, size);
-	if (budget.cut) /* no other value is known */
+	if (budget.cut) /* the search found no layout in the time it had */
 		return false;
 	p4d_unfit_ways_out(subject, asked, &space, grown, words, room, smaller, sizeof(smaller));
 	if (!grown)
@@ -65,7 +65,7 @@ static bool find_fix(const p4d_subject *subject, const p4d_request *asked, const
 	return !budget.cut;
 }
 
-/* Only fragmentation makes it too large; no site refuses a job because of that. */
+/* Whether only fragmentation makes it too large; no site refuses a job because of that. */
 static bool fits_unfragmented(const judged *j)
 {
 	return j->estimate.fraction > j->limit &&
@@ -127,7 +127,10 @@ static double most_imbalance(const p4d_subject *subject, const judged *j)
 	return p4d_memory_most_imbalance(&j->layout, subject->method, &subject->capacity, j->limit);
 }
 
-/* Nobody knows the imbalance of a job in advance, so p4d prints how much imbalance the verdict tolerates. */
+/*
+ * Prints how much imbalance of experts the verdict tolerates, because nobody knows a job's imbalance in
+ * advance.
+ */
 static void print_imbalance(const p4d_subject *subject, const judged *j)
 {
 	const double most = most_imbalance(subject, j);
@@ -143,7 +146,7 @@ static void print_imbalance(const p4d_subject *subject, const judged *j)
 		puts("Imbalance of experts: the job does not fit even without imbalance");
 }
 
-/* The effect of the lengths of documents on the step, if there are documents. */
+/* Prints how the lengths of documents affect the step, if the request has documents. */
 static int print_documents(const p4d_subject *subject, const judged *j, p4d_error *err)
 {
 	const p4d_cost_of_documents of = p4d_cost_documents(&j->layout);
@@ -163,7 +166,7 @@ static int print_documents(const p4d_subject *subject, const judged *j, p4d_erro
 	return 0;
 }
 
-/* The part of the prediction that was compared with nothing; NULL: all was compared. */
+/* The part of the prediction that was compared with no measurement; NULL: all was compared. */
 static const char *unvalidated(const p4d_subject *subject, const judged *j)
 {
 	const char *what = p4d_framework_unvalidated(&j->layout);
@@ -235,7 +238,7 @@ static void print_verdict(const p4d_subject *subject, const judged *j)
 			    subject->message + subject->assumptions);
 }
 
-/* The value found for "auto", if it fits. */
+/* Prints the value found for "auto", if it fits. */
 static void print_largest(const p4d_subject *subject, p4d_option option, const judged *j)
 {
 	if (option != P4D_OPTIONS && j->estimate.fraction <= j->limit)
@@ -263,7 +266,7 @@ static int print_text(const p4d_subject *subject, const p4d_line *line, const ju
 	return print_documents(subject, j, err);
 }
 
-/* The memory of the subject's request, which this function completes. */
+/* Completes the subject's request and computes its memory. */
 static int work_out(p4d_subject *subject, judged *j, p4d_error *err)
 {
 	p4d_request_complete(&subject->request, subject->preset.global_batch,
@@ -300,7 +303,8 @@ static int take_largest(p4d_subject *subject, p4d_option option, p4d_error *err)
 			     : p4d_is_set(&subject->request, P4D_MAX_SEQ_LEN)
 				 ? subject->request.value[P4D_MAX_SEQ_LEN]
 				 : 1 << 20,
-		      least = usual < most ? usual : most; /* the maximum, for a model with fewer tokens */
+		      least =
+			  usual < most ? usual : most; /* the model's maximum, if it is below 1,024 tokens */
 	int64_t value = least, step = least;
 	p4d_error why = {.code = P4D_OK};
 
@@ -338,7 +342,7 @@ static int estimate(p4d_subject *subject, const p4d_line *line, p4d_error *err)
 	if (work_out(subject, &j, err) < 0 ||
 	    (!subject->quick && p4d_report_time_step(&j.layout, subject->capacity.gpu, &j.timed, err) < 0))
 		return -1;
-	/* a fix keeps the batches */
+	/* a fix must not change the global batch, whose default depends on the micro-batch */
 	if (!p4d_is_set(&asked, P4D_GLOBAL_BATCH) && p4d_framework_of(j.layout.framework)->fine_tunes)
 		p4d_request_put(&asked, P4D_GLOBAL_BATCH, (int64_t)j.layout.global_batch, P4D_BY_P4D);
 	judge_memory(subject, &asked, &j);

@@ -19,7 +19,7 @@
 
 enum { LAST_CODE = 125 };
 
-/* "12", "012", "P4D012" and "p4d12" all mean the same code. -1: it is no code. */
+/* Reads a code: "12", "012", "P4D012" and "p4d12" mean the same. -1: it is no code. */
 static int read_code(const char *text)
 {
 	uint64_t code;
@@ -57,7 +57,7 @@ static void print_choices(const char *key, p4d_option option)
 
 int p4d_command_dump_features(const p4d_line *line, p4d_error *err)
 {
-	/* a broken p4d.conf is also information about this installation */
+	/* a broken p4d.conf is also reported, because it concerns this installation */
 	p4d_error broken;
 	p4d_site *site = p4d_line_open_site(line->conf, &broken);
 

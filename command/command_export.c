@@ -77,7 +77,7 @@ static int parse(arguments *a, int argc, char *argv[], p4d_error *err)
 	return rc;
 }
 
-/* "5GB" is 5 * 10^9 bytes, "5GiB" is 5 * 2^30. */
+/* Reads a size: "5GB" is 5 * 10^9 bytes, "5GiB" is 5 * 2^30. */
 static int parse_size(const char *text, uint64_t *bytes, p4d_error *err)
 {
 	static const struct {

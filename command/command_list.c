@@ -7,7 +7,7 @@
 #include "report/report.h"
 #include "report/table.h"
 
-/* "a,b" as an array. */
+/* The list "a,b" as a JSON array. */
 static struct json_object *names(const char *list)
 {
 	struct json_object *array = json_object_new_array();
@@ -17,7 +17,7 @@ static struct json_object *names(const char *list)
 	return array;
 }
 
-/* The typed part of names; NULL: list all. */
+/* The text to search for in names; NULL: list all. */
 static const char *pattern_of(const p4d_line *line)
 {
 	return line->operands ? line->operand[0] : NULL;

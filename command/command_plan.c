@@ -31,10 +31,11 @@ typedef struct plans {
 	p4d_candidate *found;
 	size_t count;
 	p4d_search_counts counts;
-	double seconds; /* that the search took */
+	double seconds; /* seconds that the search took */
 	bool timed;     /* the cost model covers the GPU */
-	size_t *group;  /* of each layout, see p4d_plan_groups */
-	bool apart;     /* a row for each layout; else one for those that p4d cannot tell apart */
+	size_t *group;  /* for each layout, see p4d_plan_groups */
+	bool
+	    apart; /* print a row for each layout; otherwise one row for layouts that p4d cannot tell apart */
 } plans;
 
 /* What is printed about a candidate. */
@@ -45,7 +46,7 @@ typedef struct described {
 	p4d_timed timed;
 } described;
 
-/* Layout, memory and step time of a candidate that fits. */
+/* Computes layout, memory and step time of a candidate that fits. */
 static int describe(const p4d_subject *subject, const p4d_candidate *candidate, described *d, p4d_error *err)
 {
 	p4d_stage stage;
@@ -66,7 +67,7 @@ static int describe(const p4d_subject *subject, const p4d_candidate *candidate, 
 	return 0;
 }
 
-/* The plan line of a candidate, with its GPUs. */
+/* Makes the plan line of a candidate, with its GPUs. */
 static int write_line(const p4d_subject *subject, const p4d_candidate *candidate, const p4d_layout *layout,
 		      p4d_request *placed, char *text, size_t size, p4d_error *err)
 {
@@ -79,7 +80,10 @@ static int write_line(const p4d_subject *subject, const p4d_candidate *candidate
 	return p4d_plan_write(placed, text, size, err);
 }
 
-/* No value contains a quote: the plan line encodes them, and everything else is numbers and flags. */
+/*
+ * Prints an export. The value needs no escaping, because none contains a quote: the plan line encodes quotes,
+ * and other values are numbers and flags.
+ */
 static void print_export(const char *name, const char *value, void *context)
 {
 	(void)context;
@@ -233,7 +237,8 @@ static void add_row(p4d_table *table, size_t rank, const described *d, const pla
 	p4d_table_cell(table, P4D_PLAIN, "%s", p4d_report_limits(&d->timed, limits, sizeof(limits)));
 }
 
-/* The order differs from that of step times if these are too close to distinguish. */
+/* Why the order differs from that of step times: they are too close to distinguish. NULL: it does not
+ * differ. */
 static const char *ties_of(const plans *p)
 {
 	bool slower = false;
@@ -244,7 +249,7 @@ static const char *ties_of(const plans *p)
 				  : NULL;
 }
 
-/* A submission prefers a layout below `safe`, even if it is slower. */
+/* Says which layout sbatch would choose: one below the safe fraction, even if it is slower. */
 static void say_what_sbatch_chooses(const plans *p)
 {
 	char flags[1024];
@@ -291,8 +296,10 @@ static void add_note(p4d_table *table, const plans *p, size_t i)
 		p4d_table_note(table, also);
 }
 
-/* Adds a row for each layout, or for each group of them. bar: gets the step time of each, or its GiB.
- * unvalidated, accuracy: as unvalidated and error in p4d_timed. */
+/*
+ * Adds a row for each layout, or for each group of them. bar: receives the step time of each, or its GiB.
+ * unvalidated, accuracy: see unvalidated and error in p4d_timed.
+ */
 static int fill_table(const p4d_subject *subject, const plans *p, p4d_table *table, p4d_bar *bar,
 		      const char **unvalidated, const char **accuracy, p4d_error *err)
 {
@@ -407,7 +414,8 @@ static int print_text(const p4d_subject *subject, const plans *p, p4d_error *err
 	return 0;
 }
 
-/* Without step times the order is another one, so this says so. */
+/* Adds messages about the layouts that were found: if step times are unknown, that they are in another
+ * order. */
 static int look_over(p4d_subject *subject, plans *p, p4d_error *err)
 {
 	const p4d_gpu *gpu = subject->capacity.gpu;
@@ -556,7 +564,7 @@ static int plan(p4d_subject *subject, const p4d_line *line, plans *p, p4d_error 
 	if (!p->found || !p->group)
 		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for %u layouts", top);
 	p->seconds = p4d_clock_seconds();
-	/* in the environment of a job: the layout that a submission would choose */
+	/* if the output is for a job's environment: only the layout that a submission would choose */
 	p->count = line->env ? p4d_search_preferred(&subject->request, &p->space, p->found, &p->counts)
 			     : p4d_search_run(&subject->request, &p->space, p->found, top, &p->counts);
 	p->seconds = p4d_clock_seconds() - p->seconds;

@@ -50,7 +50,7 @@ static struct json_object *json_value(const p4d_option_info *info, const char *t
 	return json_object_new_uint64(strtoull(text, NULL, 10));
 }
 
-/* State that decides which options the program's framework has. */
+/* A request with the values that decide which options the program's framework has. */
 static p4d_request framework_read(const p4d_reading *r)
 {
 	static const p4d_option kinds[] = {P4D_FRAMEWORK, P4D_MODEL_CODE};
@@ -62,7 +62,10 @@ static p4d_request framework_read(const p4d_reading *r)
 	return request;
 }
 
-/* Whether the script sets options of experts for a model without experts: its own, or one that p4d knows. */
+/*
+ * Whether the model has no experts, so that options about experts have no effect. The script describes the
+ * model, or p4d knows it.
+ */
 static bool has_no_experts(const p4d_reading *r)
 {
 	p4d_request model = {.model = ""};
@@ -89,14 +92,16 @@ static bool is_typed(const p4d_reading *r, const p4d_request *framework, bool de
 	return !r->by_default[option] || !p4d_framework_fixed_of(framework, option);
 }
 
-/* The program's default counts as known only if all of its arguments are known: an unread argument may be
- * this one. */
+/*
+ * Whether an option has the program's default. That is known only if all arguments are known, because an
+ * unread argument may set the option.
+ */
 static bool is_default(const p4d_reading *r, int option)
 {
 	return r->value[option].file && r->by_default[option] && !r->more_arguments;
 }
 
-/* The command that estimates the same training; "" for programs that p4d does not model. */
+/* The command that estimates the same training; "": p4d does not model the program. */
 static const char *estimate_command(const p4d_reading *r, char *buf, size_t size)
 {
 	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-+,/:";
@@ -110,8 +115,8 @@ static const char *estimate_command(const p4d_reading *r, char *buf, size_t size
 	for (int i = 0; i < (int)P4D_OPTIONS; i++)
 		if (is_typed(r, &framework, dense, (p4d_option)i)) {
 			if (strspn(r->value[i].text, plain) != strlen(r->value[i].text))
-				return buf[0] = '\0', buf; /* a pasted command contains nothing that a shell
-							    * would interpret */
+				return buf[0] = '\0', buf; /* users paste this command, so it must contain
+							      nothing that a shell would interpret */
 			p4d_text_print(&text, " --%s=%s", p4d_request_option_info((p4d_option)i)->name,
 				       r->value[i].text);
 		}
@@ -242,7 +247,7 @@ static void print_text(const p4d_reading *r, const char *name)
 		       lacks ? ", once you add the missing values" : "", command);
 }
 
-/* Whether two jobs train the same, as those of a loop over learning rates do. */
+/* Whether two jobs train the same, as in a loop over learning rates. */
 static bool says_the_same(const p4d_reading *a, const p4d_reading *b)
 {
 	for (int i = 0; i < (int)P4D_OPTIONS; i++)
@@ -251,7 +256,7 @@ static bool says_the_same(const p4d_reading *a, const p4d_reading *b)
 	return a->reader == b->reader && !strcmp(a->program, b->program);
 }
 
-/* Whether a job trains something else than the previous ones. */
+/* Whether a job trains something else than all jobs before it. */
 static bool is_new(const p4d_submitted *s, unsigned at)
 {
 	bool is_new = s->job[at]->reading.reader;
@@ -292,7 +297,7 @@ static void print_all_json(const p4d_reading *r, p4d_job_tasks *tasks, const p4d
 	p4d_report_json_print(answer, NULL);
 }
 
-/* Values that a task has but not all tasks have. */
+/* Prints values of a task that are not the same in all tasks. */
 static void print_task(const p4d_reading *all, const p4d_job_tasks *tasks)
 {
 	const p4d_reading *r = tasks->reading;
@@ -312,7 +317,10 @@ static void print_task(const p4d_reading *all, const p4d_job_tasks *tasks)
 	puts(*separator ? "" : "nothing else");
 }
 
-/* Prints the tasks of an array that differ. tasks NULL: none differ. False: nothing was printed. */
+/*
+ * Prints tasks of an array that differ from each other. tasks NULL: all are alike. False: nothing was
+ * printed.
+ */
 static bool print_tasks(const p4d_reading *all, p4d_job_tasks *tasks, const char *name)
 {
 	const unsigned kinds = tasks ? p4d_job_tasks_kinds(tasks) : 0;
@@ -334,7 +342,7 @@ static bool print_tasks(const p4d_reading *all, p4d_job_tasks *tasks, const char
 	return kinds;
 }
 
-/* The script itself, unless only the jobs that it submits train. */
+/* Prints what was read: first the script itself, unless only the jobs that it submits train. */
 static void print_all(const p4d_reading *r, const char *name, p4d_job_tasks *tasks, const p4d_submitted *s)
 {
 	bool printed = r->reader;
@@ -369,7 +377,7 @@ static int read_job(const char *path, char *const *arguments, const p4d_request 
 	p4d_read_files files = {.count = 0};
 	p4d_sbatch sbatch = {.prefix = NULL};
 	char directory[PATH_MAX], *memory = malloc(2 * MEMORY);
-	p4d_reading *reading = malloc(2 * sizeof(*reading)); /* and of a task */
+	p4d_reading *reading = malloc(2 * sizeof(*reading)); /* the second reading is for a task */
 	p4d_submitted submitted = {.script = NULL};
 	p4d_job_tasks tasks;
 	size_t length;
@@ -406,7 +414,7 @@ static int read_job(const char *path, char *const *arguments, const p4d_request 
 					 .context = &submitted};
 		const p4d_shell_limits limits = {memory, MEMORY, P4D_SHELL_WORK};
 		p4d_job_read(&script, &limits, reading);
-		script.submits = NULL; /* all of them are there */
+		script.submits = NULL; /* the first reading has found all of the jobs that it submits */
 		reading[1] = reading[0];
 		const p4d_shell_limits others = {memory + MEMORY, MEMORY, P4D_SHELL_WORK};
 		p4d_job_tasks *each = p4d_job_tasks_of(&tasks, &script, &others, reading + 1);
@@ -422,7 +430,8 @@ static int read_job(const char *path, char *const *arguments, const p4d_request 
 }
 
 /*
- * The value of --program NAME or --program=NAME; *i is then the index of its last word. NULL: another option.
+ * The value of --program NAME or --program=NAME; *i becomes the index of its last word. NULL: argv[*i] is
+ * another option.
  */
 static const char *program_of(char *argv[], int *i)
 {
@@ -459,7 +468,7 @@ int p4d_command_read(const p4d_subcommand *self, int argc, char *argv[], p4d_err
 	}
 	if (i == argc)
 		return usage(err, "no job script given");
-	/* users also type it after the script */
+	/* users also type --json after the script */
 	if (argc > i + 1 && !strcmp(argv[argc - 1], "--json")) {
 		json = true;
 		argv[--argc] = NULL;

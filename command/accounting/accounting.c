@@ -12,7 +12,7 @@
 
 enum { HELP_BYTES = 1 << 16 };
 
-/* "slurm-wlm 22.05.8", "slurm 24.11.5" */
+/* The release in sacct's version text: "slurm-wlm 22.05.8", "slurm 24.11.5". */
 static unsigned release_of(const char *version)
 {
 	const char *digit = version + strcspn(version, "0123456789");
@@ -71,7 +71,7 @@ double p4d_accounting_gpu_hours(const p4d_accounting_job *job)
 	return job->start ? (double)job->elapsed_s * job->gpus / 3600 : 0;
 }
 
-/* "61.2G" */
+/* Reads a size such as "61.2G". */
 static bool read_size(const char *text, uint64_t unit, uint64_t *number)
 {
 	static const char suffixes[] = "KMGTPE";
@@ -102,7 +102,10 @@ bool p4d_accounting_tres(const char *text, const char *name, uint64_t unit, uint
 	return false;
 }
 
-/* Whether a number can be the memory of a GPU. Sites report other numbers for GPUs that nothing measures. */
+/*
+ * Whether a number can be the memory of a GPU. Sites report impossible numbers for GPUs that they do not
+ * measure.
+ */
 static bool is_possible(uint64_t bytes)
 {
 	return bytes && bytes < (uint64_t)1 << 40;
@@ -111,7 +114,7 @@ static bool is_possible(uint64_t bytes)
 static uint64_t memory_of(const p4d_accounting *a, const p4d_accounting_step *step,
 			  p4d_accounting_measured *how)
 {
-	enum { SUMS = 2405 }; /* since this release, a task's number is the sum over its GPUs */
+	enum { SUMS = 2405 }; /* from this release on, a task's number is the sum over its GPUs */
 
 	*how = P4D_MEASURED_NOT;
 	if (!step->gpus || !step->tasks)

@@ -27,7 +27,7 @@ enum { WORDS = 16 };
 typedef struct sacct_line {
 	const char *word[WORDS + 1];
 	size_t words;
-	p4d_text text; /* the words one after another */
+	p4d_text text; /* the command's words, one after another */
 	size_t at[WORDS];
 } sacct_line;
 
@@ -80,7 +80,7 @@ int p4d_accounting_find(p4d_accounting *a, const p4d_accounting_query *query, p4
 	int rc = c.text.truncated ? p4d_fail(err, P4D_E_NO_MEMORY, "no memory for the options of sacct")
 				  : p4d_sacct__run(c.word, p4d_accounting__records_take, &r, err);
 	free(c.text.at);
-	/* sacct's own error has priority */
+	/* an error of sacct itself is reported first */
 	if (p4d_accounting__records_end(&r, rc < 0 ? NULL : err) < 0)
 		rc = -1;
 	if (rc == 0 && jobs->malformed)

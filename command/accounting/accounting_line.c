@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Jobs and steps from the fields of a line. */
+/* Makes jobs and steps from the fields of a line. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@ static uint64_t number_of(const char *text, uint64_t most)
 	return p4d_number_whole(text, 0, most, &number) ? number : 0;
 }
 
-/* "Unknown", "None": 0. */
+/* A time; 0: "Unknown" or "None". */
 static int64_t time_of(const char *text)
 {
 	return (int64_t)number_of(text, INT64_MAX);
@@ -46,7 +46,7 @@ static uint32_t gpus_of(const char *tres)
 	static const char typed[] = "gres/gpu:";
 	uint64_t gpus = 0, of_type;
 
-	/* a site may count only typed GPUs */
+	/* a site may count only GPUs with a type */
 	if (!p4d_accounting_tres(tres, "gres/gpu", 1, &gpus))
 		for (const char *at = tres; (at = strstr(at, typed)); at += sizeof(typed) - 1) {
 			const char *number = strchr(at, '=');
@@ -56,7 +56,7 @@ static uint32_t gpus_of(const char *tres)
 	return gpus <= UINT32_MAX ? (uint32_t)gpus : 0;
 }
 
-/* "h100" of "gres/gpu:h100=8"; if there are several types, the first one. */
+/* The type of GPU in a TRES text: "h100" in "gres/gpu:h100=8"; if there are several types, the first one. */
 static void type_of(const char *tres, char *type, size_t size)
 {
 	static const char name[] = "gres/gpu:";

@@ -28,7 +28,7 @@ void p4d_accounting_jobs_free(p4d_accounting_jobs *jobs)
 	*jobs = (p4d_accounting_jobs){.count = 0};
 }
 
-/* The job of the previous lines is complete; adds it to the list. */
+/* Adds the job of the previous lines to the list, because all of its steps were read. */
 static void keep_last(p4d_accounting_records *r)
 {
 	p4d_accounting_jobs *jobs = r->jobs;
@@ -54,7 +54,7 @@ static void take_step(p4d_accounting_records *r, char *const value[P4D_FIELDS])
 		r->no_memory = true;
 }
 
-/* Processes a whole record. Takes over its memory if it keeps the job. */
+/* Reads the job or step of a whole record. Takes over the record's memory if it keeps the job. */
 static void take_record(p4d_accounting_records *r, char *memory, size_t length, char *const value[P4D_FIELDS])
 {
 	p4d_accounting_job job;
@@ -82,7 +82,7 @@ static void take_record(p4d_accounting_records *r, char *memory, size_t length, 
 	r->last = job;
 }
 
-/* Cuts a copy of the record at its delimiters. */
+/* Cuts a copy of the record into fields at its separators. */
 static void end_record(p4d_accounting_records *r)
 {
 	static char none[] = "";
@@ -113,7 +113,7 @@ static void end_record(p4d_accounting_records *r)
 	free(memory);
 }
 
-/* Counts separators in the last line. */
+/* Counts the separators in the last line. */
 static size_t count_delimiters(const p4d_accounting_records *r)
 {
 	size_t count = 0;
@@ -131,7 +131,7 @@ static void begin_record(p4d_accounting_records *r)
 		r->text.at[0] = '\0';
 }
 
-/* Adds a line, or the beginning of one: is_end. */
+/* Adds a line (is_end), or the beginning of a line. */
 static void take_piece(p4d_accounting_records *r, const char *bytes, size_t length, bool is_end)
 {
 	if (r->skips) {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Stored scripts and environments. sacct prints them one after another, each under a heading with the job,
- * and a user may write such a heading into a script. So if a heading occurs twice, the list of jobs is
- * requested again in two halves; a single job has one text, whatever it contains.
+ * and a user may write such a heading into a script. So if a heading occurs twice, p4d asks again for the two
+ * halves of the list separately. If it asks for a single job, all output is that job's text, whatever it
+ * contains.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,8 +67,10 @@ bool p4d_accounting_may_keep(const char *line)
 	return keeps;
 }
 
-/* Whether a name consists of capital letters, as those of environments do. A line of a multi-line value
- * may look like a variable with small letters. */
+/*
+ * Whether a name consists of capital letters, as most names in environments do. Names with small letters are
+ * not accepted, because a line inside a value may look like that.
+ */
 static bool is_name(const char *line, size_t length)
 {
 	enum { NAME = 64 };
@@ -95,7 +98,7 @@ static size_t filter(char *text, size_t length)
 		kept += size;
 		text[kept - 1] = '\n';
 	}
-	kept = kept < length ? kept : length; /* the last line may have no line break */
+	kept = kept < length ? kept : length; /* the last line may not end with a line break */
 	explicit_bzero(text + kept, length - kept);
 	text[kept] = '\0';
 	return kept;
@@ -110,7 +113,7 @@ static size_t index_of(const asked_for *s, size_t first, size_t count, const cha
 	return count;
 }
 
-/* The job of the list whose heading a line is. */
+/* Finds the job of the list to which a heading line belongs. */
 static bool is_heading(const asked_for *s, size_t first, size_t count, char *line, heading *found)
 {
 	const char *begin = before(s->kind), *end = after(s->kind);
@@ -126,7 +129,7 @@ static bool is_heading(const asked_for *s, size_t first, size_t count, char *lin
 	return found->index < count;
 }
 
-/* Finds the headings of a list's jobs in the text. False: one occurs twice. */
+/* Finds the headings of a list's jobs in the text. False: a heading occurs twice. */
 static bool find_headings(const asked_for *s, size_t first, size_t count, char *text, heading *headings,
 			  size_t *found)
 {
@@ -138,7 +141,7 @@ static bool find_headings(const asked_for *s, size_t first, size_t count, char *
 		if (!is_heading(s, first, count, line, &h))
 			continue;
 		if (count == 1 && *found)
-			return true; /* the heading is a line of the script */
+			return true; /* it is no heading but a line of the script */
 		if (seen[h.index])
 			return false;
 		seen[h.index] = true;
@@ -152,7 +155,7 @@ static void give(asked_for *s, size_t first, const heading *h, char *end)
 	char *text = h->text;
 	size_t length = (size_t)(end - text);
 
-	/* sacct adds a line break, and prints a remark if nothing is stored */
+	/* sacct adds a line break after each text, and prints a remark if no text is stored */
 	if (length && text[length - 1] == '\n')
 		length--;
 	text[length] = '\0';
@@ -169,8 +172,10 @@ static void give_all(asked_for *s, size_t first, const heading *headings, size_t
 		give(s, first, &headings[i], i + 1 < found ? headings[i + 1].at : end);
 }
 
-/* Tasks of an array that have not started have one id, "12_[4-9]". sacct prints this id, but refuses every
- * list that contains it. */
+/*
+ * Whether an id is of an array's tasks that have not started, which share one id: "12_[4-9]". sacct prints
+ * this id, but refuses every list that contains it.
+ */
 static bool is_of_tasks(const char *id)
 {
 	return strchr(id, '[');

@@ -18,12 +18,12 @@ enum { PATIENCE_MS = 600000, NOT_FOUND = 127, COMPLAINT = 400 };
 typedef struct sacct {
 	pid_t child;
 	int out, err;
-	char said[1024]; /* start of its standard error */
+	char said[1024]; /* start of sacct's error output */
 	p4d_text complaint;
-	bool silent; /* it has printed nothing for too long */
+	bool silent; /* sacct has printed nothing for too long */
 } sacct;
 
-/* In the child. */
+/* Runs sacct in the child process. */
 static void become_sacct(const char *const *words, const int out[2], const int err[2])
 {
 	int null = open("/dev/null", O_RDONLY);
@@ -70,7 +70,7 @@ static bool read_some(int from, char *some, size_t size, size_t *length)
 	return got > 0 || (got < 0 && errno == EINTR);
 }
 
-/* Reads until both pipes end, or the sink has enough. */
+/* Reads until both pipes end, or until the sink needs no more. */
 static void read_all(sacct *s, p4d_sacct__sink *sink, void *context)
 {
 	struct pollfd ready[2] = {{.fd = s->out, .events = POLLIN}, {.fd = s->err, .events = POLLIN}};

@@ -35,7 +35,7 @@ bool p4d_backtest_is_death(p4d_backtest_end end)
 	return end == P4D_BACKTEST_SAID || end == P4D_BACKTEST_FULL || end == P4D_BACKTEST_EARLY;
 }
 
-/* Memory of the GPU that a process can use; 0: unknown. */
+/* The memory of a row's GPU that a process can use; 0: unknown. */
 static uint64_t capacity_of(const p4d_backtest *b, const p4d_backtest_row *row)
 {
 	const p4d_site_partition *partition = p4d_site_partition_of(b->site, row->job->partition);
@@ -156,7 +156,7 @@ static int by_result(const void *a, const void *b)
 	return ((*one)->gpu_hours < (*other)->gpu_hours) - ((*one)->gpu_hours > (*other)->gpu_hours);
 }
 
-/* Rows of one kind, sorted so that those of a group follow each other. */
+/* Selects rows of one kind, and sorts them so that rows of a group follow each other. */
 static size_t select_rows(const p4d_backtest *b, bool (*wants)(const p4d_backtest_row *row),
 			  int (*compare)(const void *, const void *), const p4d_backtest_row **to)
 {

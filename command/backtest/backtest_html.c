@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A single self-contained page: tables, and the pictures of command/picture as SVG. */
+/* Writes the report as one self-contained page: tables, and the pictures of command/picture as SVG. */
 #include <inttypes.h>
 #include <stdio.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* As p4d-json(5) describes it. */
+/* Writes the report as JSON, as p4d-json(5) describes it. */
 #include <stdio.h>
 
 #include "backtest/backtest.h"

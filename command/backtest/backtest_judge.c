@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Judges one stored script with the guard that sbatch uses. Options come from the command line and the
- * script. Values that Slurm added (partition, account, QOS) come from the accounting. So do nodes and GPUs if
- * the options differ from the accounting, because quotes were lost or the job was changed.
+ * script. Values that Slurm added (partition, account, QOS) come from the accounting. Nodes and GPUs also
+ * come from the accounting if the options differ from it, because quotes were lost or the job was changed.
  */
 #include <inttypes.h>
 #include <limits.h>
@@ -28,14 +28,14 @@ typedef struct stored_job {
 	const p4d_backtest_case *c;
 	p4d_backtest_line line;
 	p4d_sbatch sbatch;
-	char *environment; /* a copy, cut into variables */
+	char *environment; /* a copy of the environment, which is cut into variables */
 	char *variable[VARIABLES + 1];
 	size_t variables;
 	p4d_read_files files;
 	p4d_reading reading;
-	const char *name; /* of the script */
+	const char *name; /* the script's name */
 	const char *task; /* number of the array task; NULL: no array */
-	bool of_fields;   /* nodes and GPUs are those of the accounting */
+	bool of_fields;   /* the numbers of nodes and GPUs are those of the accounting */
 	bool lost;        /* the script needs arguments that are unknown */
 } stored_job;
 
@@ -58,7 +58,10 @@ static const char *stored_variable(void *context, const char *name)
 	return NULL;
 }
 
-/* Whether a variable was set whose value is not stored. Names with small letters are not stored either. */
+/*
+ * Whether a variable may have been set whose value is not stored. Variables with small letters are not stored
+ * at all.
+ */
 static bool may_be_set(const stored_job *s, const char *name)
 {
 	if (!s->c->environment || strpbrk(name, "abcdefghijklmnopqrstuvwxyz"))
@@ -93,7 +96,7 @@ static void put_default(p4d_sbatch *sbatch, p4d_sbatch_field field, const char *
 		put(sbatch, field, text);
 }
 
-/* Nodes and GPUs as the job requested them from Slurm. */
+/* Sets nodes and GPUs to those that the job requested, according to the accounting. */
 static void put_geometry(const p4d_accounting_job *job, p4d_sbatch *sbatch)
 {
 	static const p4d_sbatch_field others[] = {P4D_SBATCH_GPUS, P4D_SBATCH_GRES, P4D_SBATCH_GPUS_PER_TASK,
@@ -114,7 +117,7 @@ static void put_geometry(const p4d_accounting_job *job, p4d_sbatch *sbatch)
 	put(sbatch, P4D_SBATCH_GPUS_PER_NODE, text);
 }
 
-/* Reads all sources of options; without the command line if that cannot be parsed. */
+/* Reads the options from all sources. with_line: also from the command line; false if it cannot be parsed. */
 static int gather(stored_job *s, bool with_line, p4d_error *err)
 {
 	const p4d_accounting_job *job = s->c->job;
@@ -134,7 +137,7 @@ static int gather(stored_job *s, bool with_line, p4d_error *err)
 	put_default(sbatch, P4D_SBATCH_RESERVATION, job->reservation);
 	if (s->task)
 		put_default(sbatch, P4D_SBATCH_ARRAY, s->task);
-	put(sbatch, P4D_SBATCH_CLUSTERS, NULL); /* it was this one */
+	put(sbatch, P4D_SBATCH_CLUSTERS, NULL); /* the job ran on this cluster */
 	if (s->of_fields)
 		put_geometry(job, sbatch);
 	if (p4d_sbatch_job(sbatch, err) < 0)
@@ -145,7 +148,7 @@ static int gather(stored_job *s, bool with_line, p4d_error *err)
 	return 0;
 }
 
-/* Whether the options agree with the job's values in Slurm, as far as both are known. */
+/* Whether the options agree with the job's numbers in the accounting, as far as both are known. */
 static bool agrees(const stored_job *s)
 {
 	const p4d_accounting_job *job = s->c->job;
@@ -174,10 +177,7 @@ static int gather_all(stored_job *s, p4d_error *err)
 	return gather(s, false, err);
 }
 
-/*
- * Without a command line, the arguments that follow the script's name are unknown; the script may not need
- * them.
- */
+/* Whether a script uses its arguments, which are unknown without the command line. */
 static bool uses_arguments(const char *script)
 {
 	for (const char *at = script; (at = strchr(at, '$')); at++) {
@@ -215,13 +215,13 @@ static void read_script(stored_job *s, bool files, void *memory)
 	s->sbatch.job.script_arguments = script.arguments;
 }
 
-/* A prediction, of training or of an inference engine. */
+/* Whether the verdict has a prediction, of training or of an inference engine. */
 static bool is_judged(const p4d_verdict *v)
 {
 	return v->judged || v->serving.max_model_len || v->colocated.capacity_bytes;
 }
 
-/* Whether a message would have warned the user, instead of remarking on what p4d did. */
+/* Whether a message of the verdict warns the user, and does not only remark on what p4d did. */
 static bool warns(const p4d_verdict *v)
 {
 	for (unsigned i = 0; i < v->messages; i++)
@@ -251,7 +251,7 @@ static void name_reason(const char *text, p4d_backtest_result *r)
 	snprintf(r->reason, sizeof(r->reason), "%.*s", (int)strcspn(text, ";\n"), text);
 }
 
-/* Nothing in the script is a training. */
+/* Records that nothing in the script is a training. */
 static void say_unknown(const stored_job *s, p4d_backtest_result *r)
 {
 	const char *slash = strrchr(s->reading.program, '/');
@@ -316,7 +316,10 @@ static void take_place(const stored_job *s, p4d_backtest_result *r)
 		snprintf(r->place, sizeof(r->place), "%.190s", s->name);
 }
 
-/* The options of a judged training. Models from files become sizes, because others cannot read the file. */
+/*
+ * Stores the options of a judged training. A model from a file is stored as sizes, because other users cannot
+ * read the file.
+ */
 static void take_options(const stored_job *s, const p4d_verdict *v, p4d_backtest_result *r)
 {
 	p4d_request request = s->sbatch.request;
@@ -331,7 +334,7 @@ static void take_options(const stored_job *s, const p4d_verdict *v, p4d_backtest
 		r->options[0] = '\0';
 }
 
-/* The job is refused because of its memory, even if only its weights are known. */
+/* Whether the job is refused because of its memory, even if only the weights are known. */
 static bool is_of_memory(const p4d_verdict *v)
 {
 	return v->would_reject && v->messages &&
@@ -372,7 +375,8 @@ static void take_verdict(const stored_job *s, const p4d_verdict *v, p4d_backtest
 	}
 }
 
-/* The verdicts at other limits. strict: the verdict at the lowest limit; NULL: not needed, or unknown. */
+/* Stores the verdicts at other limits. strict: the verdict at the lowest limit; NULL: not needed, or
+ * unknown. */
 static void take_limits(const p4d_verdict *v, const p4d_verdict *strict, p4d_backtest_result *r)
 {
 	for (int i = 0; i < P4D_BACKTEST_LIMITS; i++) {
@@ -406,7 +410,10 @@ static void judge(stored_job *s, p4d_backtest_result *r)
 	take_limits(&v, between ? &strict : NULL, r);
 }
 
-/* Files are read in their present state. */
+/*
+ * Stores the newest modification time of the files that were read, because they may have changed since the
+ * submission.
+ */
 static void take_times(const stored_job *s, p4d_backtest_result *r)
 {
 	struct stat status;
@@ -444,7 +451,7 @@ static void judge_gathered(stored_job *s, bool files, void *memory, p4d_backtest
 void p4d_backtest__judge(const p4d_backtest *b, const p4d_backtest_case *c, bool files,
 			 p4d_backtest_result *result)
 {
-	static char *memory; /* memory for all cases of this process */
+	static char *memory; /* memory that all cases of this process reuse */
 	stored_job s = {.b = b, .c = c};
 	const char *task = strchr(c->job->id, '_');
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The site's p4d.conf with another limit everywhere. */
+/* Makes a site from the p4d.conf in use with another limit everywhere. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,7 @@ static bool is_key(const char *line, const char *key)
 	return !strncmp(line, key, length) && strchr(" \t=", line[length]);
 }
 
-/* Leaves out the keys that would contradict that limit. */
+/* Copies p4d.conf without the keys that would contradict that limit. */
 static char *with_lowest_limit(const char *conf)
 {
 	p4d_text text = {.grows = true};

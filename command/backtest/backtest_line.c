@@ -22,7 +22,7 @@ static int count_words(const char *text)
 	return count;
 }
 
-/* Whether the job's name may differ from its script's. */
+/* Whether the job's name may differ from that of its script. */
 static bool is_named(const p4d_backtest_line *line, int before, const p4d_backtest_case *c)
 {
 	for (int i = 1; i < before; i++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether a job's output says that it died of GPU memory. */
+/* Decides whether a job's output says that GPU memory ran out. */
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -20,7 +20,7 @@ static const char *const words[] = {
     "torch.cuda.OutOfMemoryError", "CUDA error: out of memory",
     "HIP out of memory",           "hipErrorOutOfMemory",
     "cudaErrorMemoryAllocation",   "CUDA_ERROR_OUT_OF_MEMORY",
-    "CUBLAS_STATUS_ALLOC_FAILED",  "No available memory for the cache blocks", /* vLLM */
+    "CUBLAS_STATUS_ALLOC_FAILED",  "No available memory for the cache blocks", /* the second is vLLM's */
 };
 
 /* Reads the end of a file. Reads only regular files, and never waits. */
@@ -59,7 +59,7 @@ static bool has_words(const char *path)
 	return has;
 }
 
-/* "%j", "%4A", "%x"; patterns that p4d cannot fill in stay. */
+/* Replaces "%j", "%4A", "%x" and others in a path. Patterns that p4d does not know stay unchanged. */
 static void expand(const p4d_accounting_job *job, const char *pattern, p4d_text *path)
 {
 	const char *task = strchr(job->id, '_');
@@ -99,7 +99,7 @@ static bool file_has_words(const p4d_accounting_job *job, const char *pattern)
 	return !text.truncated && has_words(path);
 }
 
-/* The output files named by the options. Before 24.05 Slurm stores no other information about them. */
+/* Searches the output files that the options name. Before 24.05 Slurm stores nothing else about them. */
 static bool option_has_words(const p4d_backtest_case *c)
 {
 	const p4d_accounting_job *job = c->job;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Scripts of a user name files of that user. A separate process reads them, with no more rights than the user
- * has: if root runs p4d, with the rights of that user (or of nobody, if the user is gone), otherwise with the
- * caller's own. If a script ends or stops that process, p4d does not judge it; a new process goes on with the
- * next script.
+ * Scripts name files of their user. So a separate process judges them, which has no more rights than that
+ * user: if root runs p4d, with the rights of that user (or of nobody, if the user is gone), otherwise with
+ * the caller's own. If a script ends or stops that process, p4d does not judge it; a new process goes on with
+ * the next script.
  */
 #include <errno.h>
 #include <grp.h>
@@ -29,8 +29,8 @@ typedef struct owner {
 	gid_t gid;
 	char home[PATH_MAX];
 	bool known; /* the process may read files of this user */
-	bool other; /* another user than the one who runs p4d */
-	bool gives; /* root runs p4d, and gives the process the rights of this user */
+	bool other; /* the scripts are of another user than the one who runs p4d */
+	bool gives; /* root runs p4d, and gives the process this user's rights */
 } owner;
 
 static owner owner_of(const char *name)
@@ -49,7 +49,7 @@ static owner owner_of(const char *name)
 	return o;
 }
 
-/* In the child. False: it still has rights that the owner does not have. */
+/* Takes the owner's rights in the child process. False: it still has other rights. */
 static bool become(const owner *o, const char *name)
 {
 	static const char *const places[] = {"HF_HOME", "HF_HUB_CACHE", "XDG_CACHE_HOME"};
@@ -65,7 +65,7 @@ static bool become(const owner *o, const char *name)
 	if ((o->known ? initgroups(name, o->gid) : setgroups(0, NULL)) < 0 ||
 	    setresgid(o->gid, o->gid, o->gid) < 0 || setresuid(o->uid, o->uid, o->uid) < 0)
 		return false;
-	/* the process's memory contains what others have stored */
+	/* nobody may read this process's memory, which contains other users' scripts */
 	return prctl(PR_SET_DUMPABLE, 0) == 0 && geteuid() == o->uid && getegid() == o->gid && setuid(0) < 0;
 }
 
@@ -84,7 +84,7 @@ static bool send_result(int to, const p4d_backtest_result *result)
 	return true;
 }
 
-/* HF_HOME of the job tells where its models are; without it, the process's own value. */
+/* Sets HF_HOME, in which the job's models are; a job without it gets the process's own value. */
 static void take_hub(const p4d_backtest_case *c, const char *own)
 {
 	static const char name[] = "HF_HOME=";
@@ -102,14 +102,14 @@ static void take_hub(const p4d_backtest_case *c, const char *own)
 	setenv("HF_HOME", value, 1);
 }
 
-/* In the child: everything from one item of work on. */
+/* Runs in the child process: does all work, beginning with item `from`. */
 static void do_work(const p4d_backtest *b, const p4d_backtest_work *work, const owner *o, size_t from, int to)
 {
 	p4d_backtest_result result;
 	char *hub = getenv("HF_HOME") ? strdup(getenv("HF_HOME")) : NULL;
 
 	for (size_t i = from; i < work->count + work->output_count; i++) {
-		memset(&result, 0, sizeof(result)); /* padding is sent as well */
+		memset(&result, 0, sizeof(result)); /* zeroed, because padding is sent as well */
 		if (i >= work->count) {
 			result.said =
 			    o->known && p4d_backtest__says_out_of_memory(&work->outputs[i - work->count]);
@@ -178,8 +178,10 @@ static void settle_flag(bool *flag)
 	*flag = byte != 0;
 }
 
-/* Checks a result, because it came from a process with a user's rights: texts must end and must not
- * control a terminal, and numbers must be in range. */
+/*
+ * Corrects a result, because it came from a process with a user's rights: texts must end and must not control
+ * a terminal, and numbers must be in range.
+ */
 static void settle(p4d_backtest_result *r)
 {
 	bool *const flags[] = {&r->by_task, &r->above_limit, &r->said};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fetches the scripts of each user's jobs and judges each distinct one once. */
+/* Gets the scripts of each user's jobs and judges each different script once. */
 #include <search.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +24,7 @@ static const p4d_backtest_result not_started = {
     .fraction = -1,
     .reason = "tasks of an array that never started: sacct does not show their script"};
 
-/* Results of a user's scripts, in a tree sorted by key. */
+/* A script's result, in a tree that is sorted by key. */
 typedef struct judged_script {
 	char key[P4D_DIGEST_TEXT];
 	p4d_backtest_result *result;
@@ -33,7 +33,7 @@ typedef struct judged_script {
 /* Jobs of one user that are judged together. */
 typedef struct batch {
 	p4d_backtest *b;
-	p4d_backtest_row *row; /* the first of these */
+	p4d_backtest_row *row; /* the first of the batch's rows */
 	size_t rows;
 	p4d_backtest_case cases[AT_ONCE]; /* one case for each row */
 	char key[AT_ONCE][P4D_DIGEST_TEXT];
@@ -76,7 +76,7 @@ static bool take_script(void *context, size_t index, char *text, size_t length)
 	return true;
 }
 
-/* Stores the environment without Slurm's variables, which differ between jobs. */
+/* Stores the environment of a job without Slurm's variables, which differ between equal jobs. */
 static bool take_environment(void *context, size_t index, char *text, size_t length)
 {
 	batch *of = context;
@@ -119,7 +119,7 @@ static void add_text(p4d_digest *digest, const char *text)
 	p4d_digest_add(digest, text, strlen(text) + 1);
 }
 
-/* A key of everything that a verdict depends on. with_task: including the array task's number. */
+/* Makes a key from everything that a verdict depends on. with_task: also from the array task's number. */
 static void make_key(const p4d_backtest_case *c, bool with_task, char key[P4D_DIGEST_TEXT])
 {
 	const p4d_accounting_job *job = c->job;
@@ -147,7 +147,7 @@ static judged_script *find_script(const batch *of, const char *key)
 	return node ? *(judged_script **)node : NULL;
 }
 
-/* A place for the result of a new script. NULL: no memory. */
+/* Adds an entry for the result of a new script. NULL: no memory. */
 static judged_script *add_script(batch *of, const char *key)
 {
 	p4d_backtest *b = of->b;
@@ -210,7 +210,10 @@ static const p4d_backtest_result *without_script(const p4d_accounting_job *job)
 	return is_interactive(job) ? &interactive : &no_script;
 }
 
-/* Copies the results of scripts to rows. For arrays, only results that hold for all tasks, unless final. */
+/*
+ * Copies the results of scripts to rows. For arrays it copies only results that are valid for all tasks,
+ * unless `final`.
+ */
 static void give_results(batch *of, bool final)
 {
 	for (size_t i = 0; i < of->rows; i++) {
@@ -229,7 +232,7 @@ static void give_results(batch *of, bool final)
 	}
 }
 
-/* Searches the outputs of jobs that did not complete. */
+/* Searches the outputs of jobs that did not complete for words about GPU memory. */
 static int read_outputs(batch *of)
 {
 	p4d_backtest_case cases[AT_ONCE];
@@ -296,7 +299,7 @@ static int by_user(const void *a, const void *b)
 				 *other = ((const p4d_backtest_row *)b)->job;
 	const int order = strcmp(one->user, other->user);
 
-	/* in the order of sacct, which is that of the array */
+	/* keeps the order of sacct, which is the order of the array */
 	return order ? order : (one > other) - (one < other);
 }
 
@@ -324,7 +327,7 @@ int p4d_backtest_run(p4d_backtest *b, p4d_error *err)
 {
 	if (make_rows(b, err) < 0)
 		return -1;
-	p4d_live_cluster(NULL); /* asked here once, instead of in each process */
+	p4d_live_cluster(NULL); /* p4d asks for the cluster here once, and not again in each process */
 	for (size_t at = 0, end; at < b->rows; at = end) {
 		for (end = at + 1; end < b->rows && !strcmp(b->row[end].job->user, b->row[at].job->user);)
 			end++;

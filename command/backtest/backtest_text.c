@@ -17,7 +17,7 @@ static void add_cell(p4d_table *table, p4d_color color, const p4d_backtest_cell 
 		p4d_table_cell(table, P4D_PLAIN, "-");
 }
 
-/* The most interesting cells. */
+/* Colours the most interesting cells. */
 static p4d_color color_of(int end, int verdict)
 {
 	if (end == P4D_BACKTEST_COMPLETED && verdict == P4D_BACKTEST_REFUSED)
@@ -167,7 +167,7 @@ int p4d_backtest__print(p4d_backtest *b, p4d_error *err)
 	return 0;
 }
 
-/* A field with RFC 4180's quotes. A text that a spreadsheet would evaluate gets an apostrophe. */
+/* Prints a field with RFC 4180's quotes. A text that a spreadsheet would evaluate gets an apostrophe. */
 static void print_field(const char *text, const char *end)
 {
 	putchar('"');

@@ -14,7 +14,7 @@ static int check_line(const p4d_line *line, p4d_error *err)
 	return p4d_fix(err, "p4d help backtest");
 }
 
-/* Reports which of Slurm's settings is missing. */
+/* If there are no jobs, reports which setting of Slurm is missing. */
 static int check_jobs(const p4d_backtest *b, p4d_error *err)
 {
 	if (b->jobs.count)
@@ -31,7 +31,7 @@ static int check_jobs(const p4d_backtest *b, p4d_error *err)
 	return p4d_fix(err, "AccountingStorageTRES=gres/gpu in slurm.conf");
 }
 
-/* Jobs lack scripts for different reasons; only one of them is a setting of Slurm. */
+/* If there are no scripts, reports why: only one of several reasons is a setting of Slurm. */
 static int check_scripts(const p4d_backtest *b, p4d_error *err)
 {
 	const uint64_t batch = b->rows - b->interactive - b->not_started;

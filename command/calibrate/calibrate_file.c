@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The margins as framework sections of p4d.conf. Each line carries its evidence. */
+/*
+ * Writes the margins as framework sections of p4d.conf. Each line has a comment with the numbers that it is
+ * based on.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +18,8 @@
 #define PACKAGE_VERSION "unknown"
 #endif
 
-/* "n=412, 95 % bound +1.23 GiB, 2026-10-01 to 2026-11-28, Slurm 24.05, driver 550.54" */
+/* Writes that comment: "n=412, 95 % bound +1.23 GiB, 2026-10-01 to 2026-11-28, Slurm 24.05, driver
+ * 550.54". */
 static void evidence(p4d_text *text, const p4d_calibrate_fit *fit)
 {
 	p4d_text_print(text, "n=%u, 95 %% bound %+.2f GiB", fit->measured, fit->bound_own);

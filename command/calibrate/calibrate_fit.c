@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The margin of a group: a reserve in GiB and a share of the allocated memory, in addition to p4d's own
- * constants. With it, 95 of 100 new measurements are at most the prediction. No margin makes p4d refuse a job
- * that ran, and none is below p4d's own constants.
+ * Computes the margin of a group: a reserve in GiB and a share of the allocated memory, in addition to p4d's
+ * own constants. With the margin, 95 of 100 new measurements are expected to be at most the prediction. No
+ * margin makes p4d refuse a job that ran, and none is below p4d's own constants.
  */
 #include <math.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #include "calibrate/calibrate_internal.h"
 
 static const double QUANTILE = 0.95;
-/* A margin can explain a death if the prediction lacks at most this share of the GPU. */
+/* A margin can explain that a job ran out of memory if the prediction lacks at most this share of the GPU. */
 static const double REACH = 0.10;
 
 /* Additions to p4d's own constants. */
@@ -33,8 +33,8 @@ static bool is_measured(const p4d_calibrate_row *row)
 }
 
 /*
- * The one-sided bound that a new value does not exceed with at least that probability; needs n >= 19. Sorts
- * the values.
+ * The one-sided 95 % bound: a new value does not exceed it with at least that probability; needs n >= 19.
+ * Sorts the values.
  */
 static double bound_of(double *value, size_t n)
 {
@@ -47,7 +47,7 @@ static double bound_of(double *value, size_t n)
 /* The rows of a group. */
 typedef struct members {
 	const p4d_calibrate_row **row; /* owned */
-	double *value;                 /* room for one each; owned */
+	double *value;                 /* scratch array with an element for each row; owned */
 	size_t count;
 } members;
 
@@ -99,9 +99,9 @@ static double down(double value, double unit)
 	return floor(value / unit + 1e-9) * unit;
 }
 
-enum { PER_GIB = 100, PER_SHARE = 1000 }; /* rounds to the digits of p4d.conf */
+enum { PER_GIB = 100, PER_SHARE = 1000 }; /* rounds up or down to the digits of p4d.conf */
 
-/* The smallest margin that reaches the bound, with the share that the rows suggest. */
+/* The smallest margin that reaches the bound, with a share of allocated memory as the rows suggest. */
 static extra covering(const members *m)
 {
 	extra x = {0, slope_of(m)};
@@ -110,7 +110,7 @@ static extra covering(const members *m)
 	x.share = x.share > 0 ? up(fmin(x.share, 1), 1.0 / PER_SHARE) : 0;
 	x.reserve = bound_with(m, x, &covered);
 	if (x.reserve < 0 && x.share > 0) {
-		/* a smaller share alone suffices */
+		/* if the share alone exceeds the bound, a smaller share is enough */
 		size_t n = 0;
 		for (size_t i = 0; i < m->count; i++)
 			if (is_measured(m->row[i]) && m->row[i]->allocated > 0)
@@ -121,7 +121,7 @@ static extra covering(const members *m)
 	return x;
 }
 
-/* The memory that counts against the limit: without the fragmentation of PyTorch's frameworks. */
+/* The memory that is compared with the limit: for PyTorch's frameworks without fragmentation. */
 static double needed(const p4d_calibrate_row *row, extra x)
 {
 	return row->fragments_freely ? row->device - row->fragmentation + x.reserve
@@ -162,7 +162,7 @@ static const p4d_calibrate_row *hold(const members *m, extra *x)
 	return held;
 }
 
-/* Raises a margin so that every death near the limit gets a warning. */
+/* Raises a margin so that every job near the limit that ran out of memory would have got a warning. */
 static void reach_deaths(const members *m, extra *x)
 {
 	for (size_t i = 0; i < m->count; i++) {

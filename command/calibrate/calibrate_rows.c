@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows that p4d calibrate reads: each with p4d's prediction, in the group that its margin depends on. */
+/* Reads the rows for p4d calibrate: predicts each, and finds the group whose margin it belongs to. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,11 +10,13 @@
 #include "request/framework.h"
 #include "validate/predicted_run.h"
 
-/* From this share of a GPU on, the allocator keeps all memory that it can get, so a measurement is only an
- * upper bound of the need. */
+/*
+ * From this share of a GPU on, the allocator keeps all memory that it can get, so a measurement is only an
+ * upper bound of what the job needs.
+ */
 static const double CENSORED = 0.90;
 
-/* The site's GPUs without its margins, so that predictions are p4d's own. */
+/* Opens the site's GPUs without its margins, so that predictions are p4d's own. */
 static int own_gpus(p4d_calibrate *all, p4d_error *err)
 {
 	const p4d_gpus *from = p4d_site_gpus(all->site);
@@ -66,7 +68,7 @@ static int find_group(p4d_calibrate *all, const p4d_layout *layout, const p4d_gp
 	return 0;
 }
 
-/* Of a GPU's usable memory: more than all of it is no measurement. */
+/* Largest share of a GPU's usable memory that a measurement can be. More than all of it is no measurement. */
 static const double MOST = 1.1;
 
 static int add_row(p4d_calibrate *all, const p4d_measured *measured, p4d_error *err)
@@ -92,7 +94,7 @@ static int add_row(p4d_calibrate *all, const p4d_measured *measured, p4d_error *
 		return p4d_fail(err, P4D_E_VALUE,
 				"measured_gib=%.6g is more than the %.1f GiB of %s: are these MiB or bytes?",
 				measured->allocated_gib, row.capacity, gpu->name);
-	/* whatever the limit */
+	/* asks independently of the limit */
 	row.fragments_freely = p4d_memory_fits_unfragmented(&layout, &e, 1e9);
 	row.residual = measured->oom ? 0 : measured->allocated_gib - p4d_predicted_run_gib(measured, &e.peak);
 	row.censored = !measured->oom && measured->allocated_gib >= CENSORED * row.capacity;
@@ -102,7 +104,7 @@ static int add_row(p4d_calibrate *all, const p4d_measured *measured, p4d_error *
 	return 0;
 }
 
-/* Adds the line to what is wrong with a row, where the reader of the file did not. */
+/* Adds the line number to an error about a row, if the reader of the file did not. */
 static void add_place(const p4d_measured_file *file, const char *id, p4d_error *err)
 {
 	const p4d_error inner = *err;
@@ -112,7 +114,7 @@ static void add_place(const p4d_measured_file *file, const char *id, p4d_error *
 		p4d_fix(err, "%s", inner.fix);
 }
 
-/* Stores why a row does not count. -1: no memory. */
+/* Records why a row is not used. -1: no memory. */
 static int leave(p4d_calibrate *all, p4d_error *err)
 {
 	if (!all->untaken++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rows that a site can send to others: shapes instead of models' names, months instead of days, no users and
- * no jobs. Groups with fewer than five users are left out.
+ * Writes rows that a site can send to others: shapes instead of models' names, months instead of days, no
+ * users and no jobs. Groups with fewer than five users are left out.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +38,7 @@ static const char *release(const char *text)
 	return text[strspn(text, "0123456789.")] ? "" : text;
 }
 
-/* One row. False: it cannot be written without names. */
+/* Writes one row. False: it cannot be written without names. */
 static bool add_row(p4d_text *text, const p4d_calibrate *all, const p4d_calibrate_row *row, unsigned number)
 {
 	const p4d_measured *m = &row->measured;

@@ -7,7 +7,7 @@
 
 #include "base/grow.h"
 
-/* The text of a token, as a range of chat->pieces. */
+/* The text of a token: a range in chat->pieces. */
 typedef struct p4d_chat_piece {
 	uint32_t length; /* length plus 1; 0: not read yet */
 	uint32_t at;
@@ -151,7 +151,7 @@ static int take(void *context, const int32_t *tokens, uint64_t count, p4d_error 
 	return 0;
 }
 
-/* The first special token with a name in a text, at *at; -1: there is none. */
+/* Finds the first special token whose name is in a text, at *at; -1: there is none. */
 static int32_t find_name(const p4d_chat *chat, const char *text, size_t length, size_t *at, size_t *size)
 {
 	for (*at = 0; *at < length; ++*at) {
@@ -164,8 +164,10 @@ static int32_t find_name(const p4d_chat *chat, const char *text, size_t length, 
 	return -1;
 }
 
-/* Encodes the text from..to into `part`. For tokenizers that do not recognize names of special tokens in
- * texts, only the text between these is encoded. */
+/*
+ * Encodes the text from..to into `part`. If the tokenizer does not recognize names of special tokens in
+ * texts, it encodes only the text between names.
+ */
 static int encode(p4d_chat *chat, size_t from, size_t to, p4d_error *err)
 {
 	const bool itself = !chat->tokenizer->model || p4d_tokenizer_reads_names(chat->tokenizer);
@@ -197,8 +199,11 @@ static size_t count_same(const p4d_chat *chat, size_t first)
 	return same;
 }
 
-/* *alike: number of tokens that the whole text shares with its beginning. *cut: the last cut before that, at
- * which the next comparison starts; 0 at first. */
+/*
+ * Compares the tokens of the text's first `length` bytes with those of the whole text. *alike: number of
+ * equal tokens at the beginning. *cut: the last cut before that, at which the next comparison starts; 0 at
+ * first.
+ */
 static int count_alike(p4d_chat *chat, size_t length, size_t *cut, size_t *alike, p4d_error *err)
 {
 	while (*cut + 1 < chat->cuts && chat->cut[*cut + 1].at < length)
@@ -210,8 +215,8 @@ static int count_alike(p4d_chat *chat, size_t length, size_t *cut, size_t *alike
 }
 
 /*
- * Numbers the tokens at the cuts. If the parts between cuts together have other tokens than the whole text
- * (no known tokenizer does that), only the beginning remains as a cut, and the time is quadratic.
+ * Numbers the tokens at the cuts. If the parts between cuts have other tokens than the whole text, which
+ * happens with no known tokenizer, it removes all cuts but the first, and encoding takes quadratic time.
  */
 static int number_cuts(p4d_chat *chat, p4d_error *err)
 {
@@ -245,7 +250,7 @@ static int encode_whole(p4d_chat *chat, p4d_error *err)
 	return 0;
 }
 
-/* The text of a token; false: no memory, or it has none. */
+/* Reads the text of a token. False: there is no memory, or the token has no text. */
 static bool read_piece(p4d_chat *chat, int32_t token)
 {
 	enum { LONGEST = 4096 };
@@ -292,7 +297,7 @@ static bool is_spelled(p4d_chat *chat)
 	return chat->piece && at == chat->length;
 }
 
-/* Passes tokens on for a text that they spell. */
+/* Passes tokens on, whose positions are known because they spell the text. */
 static int send_spelled(p4d_chat *chat, p4d_chat_sink sink, void *context, p4d_error *err)
 {
 	size_t at = 0, sent = 0, answer = 0;
@@ -312,7 +317,10 @@ static int send_spelled(p4d_chat *chat, p4d_chat_sink sink, void *context, p4d_e
 	return sink(context, chat->tokens + sent, chat->count - sent, before, err);
 }
 
-/* Passes tokens on, using the number of tokens at the ends of answers. */
+/*
+ * Passes tokens on, if positions are unknown: encodes the text up to the end of each answer to count its
+ * tokens.
+ */
 static int send_compared(p4d_chat *chat, p4d_chat_sink sink, void *context, p4d_error *err)
 {
 	size_t done = 0, cut = 0, from, to;

@@ -13,7 +13,8 @@ enum { TRIMS = 1, IN_USER = 2 };
 typedef struct p4d_chat_template {
 	const char *name, *begin;
 	struct {
-		const char *before, *end, *behind; /* end: trained on together with the content */
+		const char *before, *end,
+		    *behind; /* texts around the content; `end` is trained on together with the content */
 	} turn[ROLES];
 	const char *otherwise;
 	unsigned form;
@@ -57,7 +58,7 @@ char *p4d_chat__fixed_names(void)
 	return names.at;
 }
 
-/* Names separated by blanks. */
+/* Adds special tokens, whose names are separated by blanks. */
 static int add_names(p4d_chat *chat, const char *list, bool required, p4d_error *err)
 {
 	while (*list) {
@@ -87,7 +88,7 @@ static int put_text(p4d_chat *chat, const char *text, p4d_error *err)
 	return p4d_chat__put(chat, text, strlen(text), err);
 }
 
-/* The template's texts around a turn. */
+/* Writes a text that the template has around a turn. */
 static int put_frame(p4d_chat *chat, const char *text, p4d_error *err)
 {
 	const p4d_chat_name *name = p4d_chat__name_at(chat, text, strlen(text));
@@ -97,7 +98,7 @@ static int put_frame(p4d_chat *chat, const char *text, p4d_error *err)
 	return put_text(chat, text, err);
 }
 
-/* A message, checked. */
+/* A message that was checked. */
 typedef struct message {
 	int role;
 	const char *content;
@@ -145,7 +146,7 @@ static int read_message(const p4d_chat *chat, struct json_object *messages, size
 	return 0;
 }
 
-/* system (may be NULL): text at the beginning of the content. */
+/* system: a message whose text is put at the beginning of the content; may be NULL. */
 static int put_turn(p4d_chat *chat, const message *m, const message *system, p4d_error *err)
 {
 	const p4d_chat_template *t = chat->template;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Conversations in the form of a template in Jinja. */
+/* Writes conversations in the form of a template in Jinja. */
 #include "data/chat_internal.h"
 
 #include <stdio.h>
@@ -16,11 +16,12 @@ enum { STEPS = P4D_TEMPLATE_STEPS };
 
 typedef struct p4d_chat_jinja {
 	p4d_chat_source source;
-	p4d_template *template, *for_tools; /* the second may be NULL */
+	p4d_template *template, *for_tools; /* for_tools: may be NULL */
 	p4d_template_values *values;
-	struct json_object *messages, *tools, *on, *off; /* of the conversation; true and false */
+	struct json_object *messages, *tools, *on,
+	    *off; /* messages and tools of the conversation; the values true and false */
 	uint64_t steps;
-	bool first_byte[256]; /* of names of special tokens */
+	bool first_byte[256]; /* whether a special token's name begins with this byte */
 } jinja;
 
 static int open_templates(jinja *j, p4d_error *err)
@@ -101,7 +102,7 @@ const char *p4d_chat__jinja_place(const jinja *j)
 	return j->source.place;
 }
 
-/* Names by which templates know what a model thought. */
+/* What the model thought before its answer; messages have this text under one of several names. */
 static struct json_object *reasoning(struct json_object *message)
 {
 	static const char *const names[] = {"reasoning_content", "thinking", "reasoning"};
@@ -120,8 +121,10 @@ static int set(struct json_object *object, const char *key, struct json_object *
 	return json_object_object_add(object, key, json_object_get(value));
 }
 
-/* A message as transformers passes it to templates: without null members, and with the model's thoughts
- * under two names. */
+/*
+ * Adds a message as transformers passes it to templates: without null members, and with the text that the
+ * model thought under two names.
+ */
 static int add_message(struct json_object *list, struct json_object *message)
 {
 	struct json_object *made = json_object_new_object(), *thought = reasoning(message);
@@ -154,7 +157,7 @@ static int take_messages(jinja *j, struct json_object *messages, p4d_error *err)
 	return 0;
 }
 
-/* A list, or JSON of one in a text. */
+/* Reads the line's tools: a list, or a text with JSON of a list. */
 static int take_tools(jinja *j, struct json_object *line, p4d_error *err)
 {
 	struct json_object *tools = NULL;
@@ -208,8 +211,10 @@ static const p4d_template *template_of(const jinja *j)
 	return j->tools && j->for_tools ? j->for_tools : j->template;
 }
 
-/* Renders the beginning of a conversation. asks: with a prompt for an answer. Returns its length, or -1;
- * *same: whether the whole text begins with it. */
+/*
+ * Renders the first messages of a conversation. asks: with a prompt for an answer. Returns its length, or -1;
+ * *same: whether the whole text begins with it.
+ */
 static int render_part(p4d_chat *chat, size_t messages, bool asks, size_t *length, bool *same, p4d_error *err)
 {
 	jinja *j = chat->jinja;
@@ -233,7 +238,10 @@ static int refuse(const jinja *j, size_t message, size_t messages, const char *w
 			    "{%% endgeneration %%} around answers");
 }
 
-/* An answer: the part by which the conversation up to it is longer than one that asks for it. */
+/*
+ * Finds an answer: the part by which the conversation up to the answer is longer than the one that asks for
+ * it.
+ */
 static int find_answer(p4d_chat *chat, size_t i, size_t count, p4d_error *err)
 {
 	size_t from = 0, to = chat->length;
@@ -282,7 +290,7 @@ static int take_spans(p4d_chat *chat, const p4d_template_text *text, p4d_error *
 	return 0;
 }
 
-/* Cuts at special tokens. If a cut is wrong, tokens are found without cuts. */
+/* Adds a cut at each special token. Wrong cuts do no harm: tokens are then found without cuts. */
 static int add_cuts(p4d_chat *chat, p4d_error *err)
 {
 	const jinja *j = chat->jinja;

@@ -19,7 +19,7 @@ static bool join(char path[PATH_MAX], const char *folder, const char *name)
 	return snprintf(path, PATH_MAX, "%s/%s", folder, name) < PATH_MAX && access(path, F_OK) == 0;
 }
 
-/* The folder of a file; false: the path is too long. */
+/* Finds the folder of a file; false: the path is too long. */
 static bool folder_of(const char *path, char folder[PATH_MAX])
 {
 	const char *slash = strrchr(path, '/');
@@ -32,7 +32,7 @@ static bool folder_of(const char *path, char folder[PATH_MAX])
 	return true;
 }
 
-/* Keeps a copy. */
+/* Stores a copy of a text. */
 static int keep(const char *text, size_t length, char **to, size_t *to_length, p4d_error *err)
 {
 	free(*to);
@@ -53,7 +53,7 @@ static int read_file(p4d_chat_source *source, const char *path, char **to, size_
 	return *to ? 1 : -1;
 }
 
-/* One of several named templates. */
+/* Takes one of several named templates. */
 static int take_named(p4d_chat_source *source, struct json_object *list, const char *name, char **to,
 		      size_t *length, p4d_error *err)
 {
@@ -74,8 +74,8 @@ static int take_named(p4d_chat_source *source, struct json_object *list, const c
 }
 
 /*
- * chat_template of a JSON file: a text, or several, of which `name` selects default, tool_use, or another
- * one.
+ * Takes the chat_template of a JSON file. It is a text; or it is several templates, of which `name` selects
+ * one, such as default or tool_use.
  */
 static int take_member(p4d_chat_source *source, const char *path, const char *name, char **to, size_t *length,
 		       p4d_error *err)
@@ -115,7 +115,7 @@ static int read_named(p4d_chat_source *source, const char *folder, const char *n
 	return rc;
 }
 
-/* The template of a folder, and its template for conversations with tools. */
+/* Reads the template of a folder, and its template for conversations with tools. */
 static int read_own(p4d_chat_source *source, const char *folder, const char *name, p4d_error *err)
 {
 	int rc = read_named(source, folder, name, &source->text, &source->length, err);
@@ -126,7 +126,7 @@ static int read_own(p4d_chat_source *source, const char *folder, const char *nam
 	return rc;
 }
 
-/* The text of a token: itself, or the member `content` of an object. */
+/* The text of a token: the value itself, or the member `content` of an object. */
 static struct json_object *token_text(struct json_object *token)
 {
 	struct json_object *content = NULL;
@@ -150,7 +150,7 @@ static int add_special(p4d_chat_source *source, struct json_object *text, p4d_er
 		   : p4d_fail(err, P4D_E_NO_MEMORY, "no memory for special tokens");
 }
 
-/* bos_token and other members whose name ends like that, and additional_special_tokens. */
+/* Stores bos_token and other members whose names end like that, and additional_special_tokens. */
 static int take_names(p4d_chat_source *source, struct json_object *config, p4d_error *err)
 {
 	json_object_object_foreach(config, key, value)
@@ -168,7 +168,7 @@ static int take_names(p4d_chat_source *source, struct json_object *config, p4d_e
 	return 0;
 }
 
-/* Special tokens in added_tokens_decoder and additional_special_tokens. */
+/* Stores the special tokens in added_tokens_decoder and additional_special_tokens. */
 static int take_added(p4d_chat_source *source, struct json_object *config, p4d_error *err)
 {
 	struct json_object *added = NULL, *more = NULL;
@@ -190,7 +190,10 @@ static int take_added(p4d_chat_source *source, struct json_object *config, p4d_e
 	return 0;
 }
 
-/* Special tokens that the template may name. If both files have a name, the first file counts. */
+/*
+ * Reads the special tokens that the template may name. If both files have a name, the first file's token is
+ * used.
+ */
 static int read_special(p4d_chat_source *source, const char *folder, p4d_error *err)
 {
 	static const char *const files[] = {"tokenizer_config.json", "special_tokens_map.json"};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Training data from text. */
+/* p4d data: makes training data from text. */
 #include "data/command_data.h"
 
 #include <inttypes.h>
@@ -50,15 +50,15 @@ const char p4d_data_options[] =
     "\n"
     "A FILE of - is standard input.";
 
-/* Answers of a conversation that are trained on. */
+/* Which answers of a conversation are trained on. */
 enum { ALL, LAST, EACH };
 
 typedef struct data {
 	const char *output, *tokenizer_name, *field, *chat_name, *chat_date, *answers, *begin_text, *end_text;
-	uint64_t vocabulary, most_bad; /* UINT64_MAX: 1 % of the lines */
+	uint64_t vocabulary, most_bad; /* most_bad: UINT64_MAX: 1 % of the lines */
 	bool split_lines, json_lines, json, help, pairs;
 	bool ids;
-	int which; /* of --answers */
+	int which; /* value of --answers */
 	int files;
 	char **file;
 
@@ -69,7 +69,7 @@ typedef struct data {
 	p4d_tokens_writer writer;
 	p4d_progress progress;
 
-	uint64_t lines, bad; /* lines of JSON; lines left out */
+	uint64_t lines, bad; /* number of lines of JSON, and of lines left out because they are wrong */
 	p4d_error first_bad;
 } data;
 
@@ -119,7 +119,7 @@ enum {
 	PAIRS
 };
 
-/* Its value, if it has one, is in optarg. */
+/* Takes an option. Its value, if it has one, is in optarg. */
 static int take_argument(data *d, int which, p4d_error *err)
 {
 	const struct {
@@ -248,7 +248,10 @@ static int check_arguments(data *d, p4d_error *err)
 	return 0;
 }
 
-/* --begin-token, --end-token: a number or, if the tokenizer has names, a name. Digits are a number. */
+/*
+ * Reads the value of --begin-token or --end-token: a number or, if the tokenizer has names, a name. A text of
+ * digits is a number.
+ */
 static int find_token(const data *d, const char *option, const char *text, int32_t *token, p4d_error *err)
 {
 	const uint64_t last = d->tokenizer.vocabulary - 1;
@@ -296,7 +299,7 @@ static int open_tokenizer(data *d, p4d_error *err)
 	return p4d_fix(err, "--end-token N, or --end-token none");
 }
 
-/* Bytes of all inputs; 0 if one is unknown. */
+/* Sum of the sizes of all inputs, in bytes; 0: a size is unknown. */
 static uint64_t input_bytes(const data *d)
 {
 	uint64_t sum = 0;
@@ -330,7 +333,7 @@ static int add_turn(void *context, const int32_t *tokens, size_t count, bool tra
 	return add(d, tokens, count, err);
 }
 
-/* A conversation up to an answer, as a document. */
+/* Adds a conversation up to an answer as a document. */
 static int add_part(data *d, const p4d_conversation *whole, size_t count, p4d_error *err)
 {
 	struct json_object *part = json_object_new_array();
@@ -344,7 +347,10 @@ static int add_part(data *d, const p4d_conversation *whole, size_t count, p4d_er
 	return rc < 0 ? -1 : p4d_tokens_writer_end(&d->writer, err);
 }
 
-/* The longest first: a conversation that is wrong somewhere is wrong before anything of it is written. */
+/*
+ * Adds a document for each answer, the longest first. So if any message is wrong, this is found before
+ * anything is written.
+ */
 static int add_answers(data *d, const p4d_conversation *whole, p4d_error *err)
 {
 	const size_t count = json_object_array_length(whole->messages);
@@ -356,10 +362,12 @@ static int add_answers(data *d, const p4d_conversation *whole, p4d_error *err)
 			if (add_part(d, whole, i + 1, err) < 0)
 				return -1;
 		}
-	return found ? 0 : add_part(d, whole, count, err); /* which says what is wrong */
+	return found
+		   ? 0
+		   : add_part(d, whole, count, err); /* if there was no answer, add_part says what is wrong */
 }
 
-/* An answer of a pair: each line has two, or none. */
+/* Ends the document of one answer of a pair. Each line adds two such documents, or none. */
 static int end_answer(void *context, p4d_error *err)
 {
 	data *d = context;
@@ -392,7 +400,7 @@ static int add_document(data *d, const p4d_document_text *document, p4d_error *e
 		     ? add(d, document->ids, document->length, err)
 		     : p4d_tokenizer_encode(&d->tokenizer, document->text, document->length, add, d, err);
 
-	/* SentencePiece yields no tokens for some texts, for instance blanks */
+	/* SentencePiece has no tokens for some texts, for instance blanks */
 	if (rc == 0 && d->end >= 0 && d->writer.open_tokens)
 		rc = add(d, &d->end, 1, err);
 	return rc < 0 ? -1 : p4d_tokens_writer_end(&d->writer, err);
@@ -413,7 +421,10 @@ static int add_place(const data *d, p4d_error *err)
 	return p4d_fix(err, "%s", inner.fix);
 }
 
-/* Ends a run over a file that is not what the user believes. */
+/*
+ * If so many of the first lines are wrong, the run ends, because the file is probably not what the user
+ * believes.
+ */
 enum { BAD_AT_ONCE = 1000 };
 
 static uint64_t most_bad(const data *d)
@@ -421,7 +432,7 @@ static uint64_t most_bad(const data *d)
 	return d->most_bad == UINT64_MAX ? d->lines / 100 : d->most_bad;
 }
 
-/* Whether a line may be left out for now: it is wrong, and nothing of it was written. */
+/* Whether a wrong line may be left out: nothing of it was written, and not too many were wrong. */
 static bool may_leave_out(data *d, const p4d_error *err)
 {
 	const bool of_line =
@@ -454,7 +465,7 @@ static int add_file(data *d, const char *path, p4d_error *err)
 	return 0;
 }
 
-/* Called at the end, when the number of lines is known. */
+/* Fails if too many lines were wrong. Called at the end, when the number of lines is known. */
 static int judge_bad(const data *d, p4d_error *err)
 {
 	p4d_error said = {.code = P4D_OK};
@@ -534,7 +545,7 @@ static int report(const data *d, uint64_t documents, uint64_t tokens, uint64_t t
 	return p4d_report_json_print(object, err);
 }
 
-/* Removes partial files before the signal is raised again. */
+/* Installs a handler that removes partial files before the signal is raised again. */
 static void catch_signals(void (*handler)(int))
 {
 	static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};

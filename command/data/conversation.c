@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* Role names in ShareGPT's data. */
+/* The role for a name in ShareGPT's data. */
 static const char *role_of(const char *from)
 {
 	static const char *const names[][2] = {{"human", "user"},
@@ -30,7 +30,7 @@ static int add(struct json_object *messages, const char *role, struct json_objec
 	return -1;
 }
 
-/* {"from": "human", "value": TEXT} */
+/* Adds a message from {"from": "human", "value": TEXT}. */
 static const char *add_turn(struct json_object *messages, struct json_object *turn)
 {
 	struct json_object *from = NULL, *value = NULL;
@@ -41,7 +41,7 @@ static const char *add_turn(struct json_object *messages, struct json_object *tu
 	return add(messages, role_of(json_object_get_string(from)), value) < 0 ? "no memory" : NULL;
 }
 
-/* A text, or a list of messages. */
+/* Adds messages from a text, or from a list of messages. */
 static const char *add_part(struct json_object *messages, struct json_object *part, const char *role)
 {
 	if (json_object_is_type(part, json_type_string))

@@ -13,8 +13,10 @@
 
 enum { LONGEST = 1 << 30, STEP = 1 << 20, LEVELS = 32 };
 
-/* Of a compressed file. It is not known what bytes that follow the compressed ones are: to leave them out
- * would lose data, to read them could train on rubbish. */
+/*
+ * Fails for a damaged compressed file, or for one with other bytes after the compressed ones. To ignore such
+ * bytes could lose data, and to read them could add garbage to the data.
+ */
 static int cannot_expand(const p4d_documents *documents, p4d_error *err)
 {
 	const p4d_unpack_fault *fault = &documents->fault;
@@ -58,7 +60,7 @@ int p4d_documents__open(p4d_documents *documents, const char *path, p4d_error *e
 		errno = EISDIR;
 		return cannot_read(documents, err);
 	}
-	/* standard input is not looked at: it cannot be read again */
+	/* standard input cannot be read again, so p4d does not look for a compressed file's first bytes */
 	return documents->in == stdin
 		   ? 0
 		   : p4d_unpack__open(&documents->in, documents->name, &documents->fault, err);
@@ -87,7 +89,7 @@ static int no_memory(const p4d_documents *documents, p4d_error *err)
 	return p4d_fail(err, P4D_E_NO_MEMORY, "%.200s: no memory for a document", documents->name);
 }
 
-/* The byte order mark that some editors write before UTF-8. */
+/* Length of the byte order mark that some editors write before UTF-8. */
 static size_t byte_order_mark(const char *text, size_t length)
 {
 	return length >= 3 && !memcmp(text, "\xef\xbb\xbf", 3) ? 3 : 0;
@@ -125,7 +127,7 @@ static int read_whole(p4d_documents *documents, p4d_document_text *document, p4d
 	return used > mark;
 }
 
-/* The next line that is not empty, without its line break. */
+/* Reads the next line that is not empty, without its line break. */
 static int read_line(p4d_documents *documents, p4d_document_text *document, p4d_error *err)
 {
 	ssize_t length;
@@ -134,7 +136,7 @@ static int read_line(p4d_documents *documents, p4d_document_text *document, p4d_
 	do {
 		errno = 0;
 		length = getline(&documents->buffer, &documents->size, documents->in);
-		/* a text before an error is no whole line */
+		/* a text before a read error is not a whole line */
 		if (length < 0 || ferror(documents->in)) {
 			if (errno == ENOMEM)
 				return no_memory(documents, err);

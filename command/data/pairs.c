@@ -10,7 +10,7 @@ static int wrong(const p4d_documents *documents, const char *what, p4d_error *er
 	return p4d_fail(err, P4D_E_JSON, "%.200s:%" PRIu64 ": %s", documents->name, documents->line, what);
 }
 
-/* A text on its way. */
+/* A part of a pair that is being encoded. */
 typedef struct text_part {
 	const p4d_pair_sink *to;
 	bool trained;
@@ -52,7 +52,7 @@ static int put_messages(const p4d_pair_sink *to, const p4d_documents *documents,
 	return rc;
 }
 
-/* NULL: nothing is. Without a prompt, both answers are whole conversations. */
+/* What is wrong with a pair; NULL: nothing. Without a prompt, both answers are whole conversations. */
 static const char *what_is_wrong(struct json_object *prompt, struct json_object *const answer[2], bool texts)
 {
 	for (int i = 0; i < 2; i++)

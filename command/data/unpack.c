@@ -17,16 +17,16 @@ typedef struct packed_file {
 	p4d_unpack_fault *fault;
 	void *stream;
 	int fd;
-	bool ended;      /* no more bytes are in the file */
+	bool ended;      /* the file has no more bytes */
 	bool whole;      /* the last part is complete */
-	uint64_t before; /* bytes of the file before those in `bytes` */
-	uint64_t part;   /* where the present part begins */
-	bool silent;     /* nothing has come out of it yet */
+	uint64_t before; /* number of bytes in the file before those in `bytes` */
+	uint64_t part;   /* offset in the file at which the current part begins */
+	bool silent;     /* no contents were read from it yet */
 	p4d_unpack_bytes in;
 	char bytes[STEP];
 } packed_file;
 
-/* More bytes of the file. */
+/* Reads more bytes from the file. */
 static int fill(packed_file *file)
 {
 	ssize_t got;
@@ -42,7 +42,7 @@ static int fill(packed_file *file)
 	return 0;
 }
 
-/* Whether the file ends with zeros from here on, as tapes have them. */
+/* Whether only zeros follow in the file, as on tapes. */
 static bool is_padded(const packed_file *file, uint64_t from)
 {
 	unsigned char bytes[4096];
@@ -57,7 +57,8 @@ static bool is_padded(const packed_file *file, uint64_t from)
 	return got == 0;
 }
 
-/* What cannot be expanded: the end, or -1. */
+/* Called where the file cannot be expanded further. Returns 0 if only zeros follow, as padding; otherwise -1
+ * with *fault. */
 static ssize_t stop(packed_file *file)
 {
 	const bool follows = file->part && file->silent;
@@ -133,7 +134,7 @@ static FILE *open_packed(FILE *in, const p4d_unpacker *by, p4d_unpack_fault *fau
 	return opened;
 }
 
-/* By the first bytes: names differ. */
+/* Finds the program by the file's first bytes, because names differ. */
 static const p4d_unpacker *unpacker_of(FILE *in)
 {
 	static const p4d_unpacker *const all[] = {&p4d_unpack__gzip, &p4d_unpack__zstd};

@@ -9,7 +9,7 @@
 #ifdef HAVE_ZLIB
 #include <zlib.h>
 
-/* The largest window, and the header and check sum of gzip. */
+/* zlib's parameter for the largest window, with the header and check sum of gzip. */
 enum { GZIP = 15 + 16 };
 
 static void *create(void)

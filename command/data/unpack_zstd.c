@@ -6,8 +6,10 @@
 
 #include "data/unpack.h"
 
-/* A part of libzstd's stable interface (version 1.3 and later), which is opened only for such a file. Its
- * buffers have the members of p4d_unpack_bytes. */
+/*
+ * A part of libzstd's stable interface (version 1.3 and later), which p4d opens only for a file of zstd. Its
+ * buffers have the members of p4d_unpack_bytes.
+ */
 typedef struct zstd {
 	void *(*create)(void);
 	size_t (*release)(void *stream);
@@ -25,7 +27,7 @@ static bool find_calls(zstd *z)
 	for (size_t i = 0; i < 4; i++)
 		if (!library || !(found[i] = dlsym(library, names[i])))
 			return false;
-	/* a function's address in an object's pointer: POSIX has it so */
+	/* POSIX allows to store a function's address in an object pointer */
 	memcpy(&z->create, &found[0], sizeof(found[0]));
 	memcpy(&z->release, &found[1], sizeof(found[1]));
 	memcpy(&z->expand, &found[2], sizeof(found[2]));

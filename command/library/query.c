@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Queries of libp4d.so: a command line that the functions of the command answer. */
+/* Answers queries of libp4d.so by the functions of the command. */
 #include "library/p4d.h"
 
 #include <getopt.h>
@@ -19,14 +19,15 @@ struct p4d_query {
 	char **word; /* the first word is the command */
 	size_t words;
 	char *script, *directory;
-	size_t length;      /* of the script */
-	char **environment; /* up to a NULL */
+	size_t length;      /* length of the script */
+	char **environment; /* list that ends with NULL */
 	bool quick;
 };
 
 enum { MOST_WORDS = 1 << 16, JOB = P4D_TAKES_JOB | P4D_TAKES_CONF | P4D_TAKES_JSON };
 
-/* getopt and the cluster that was queried last belong to the whole process. */
+/* Held while a query is answered, because getopt and the cluster that was queried last belong to the
+ * process. */
 static pthread_mutex_t answering = PTHREAD_MUTEX_INITIALIZER;
 
 const char *p4d_version(void)
@@ -79,7 +80,9 @@ void p4d_query_free(p4d_query *query)
 
 int p4d_query_script(p4d_query *query, const char *name, const char *text, size_t length)
 {
-	const bool hides = name && (!*name || *name == '-' || *name == ':'); /* in a command line */
+	const bool hides =
+	    name && (!*name || *name == '-' ||
+		     *name == ':'); /* such a name would change the meaning of the command line */
 	char *word = NULL, *copy = query && name && text && length < SIZE_MAX ? malloc(length + 1) : NULL;
 
 	const bool added =
@@ -141,11 +144,11 @@ static const p4d_subcommand commands[] = {
     {"plan", "", "", JOB | P4D_TAKES_TOP | P4D_TAKES_PLACES, 0, p4d_command_plan, NULL, NULL},
 };
 
-/* Without --conf, which is a file, and "auto", which is a search. */
+/* p4d estimate without --conf, which reads a file, and without "auto", which searches. */
 static const p4d_subcommand quick_estimate = {
     "estimate", "", "", P4D_TAKES_JOB | P4D_TAKES_JSON, 0, p4d_command_estimate, NULL, NULL};
 
-/* Commands that read a model, a layout and a GPU. */
+/* Runs a command that reads a model, a layout and a GPU. */
 static int answer_line(const p4d_subcommand *command, bool quick, int argc, char *argv[], p4d_error *err)
 {
 	p4d_line line = {.json = true, .quick = quick};
@@ -159,7 +162,7 @@ static int answer_line(const p4d_subcommand *command, bool quick, int argc, char
 	return command->run(&line, err);
 }
 
-/* NULL: there is none of this name. */
+/* NULL: there is no command of this name. */
 static const p4d_subcommand *find_command(const p4d_query *query, const char *name)
 {
 	const p4d_subcommand *const all = query->quick ? &quick_estimate : commands;
@@ -193,7 +196,10 @@ static int answer(const p4d_query *query, char *argv[], p4d_error *err)
 	return status;
 }
 
-/* Saves the process's getopt state and locale: numbers need a decimal point. */
+/*
+ * Answers a query. Saves and restores the process's getopt state and its locale, because numbers need a
+ * decimal point.
+ */
 static struct json_object *answer_apart(const p4d_query *query, char *argv[], int *status)
 {
 	const int at = optind, errors = opterr, letter = optopt;
@@ -223,7 +229,7 @@ static struct json_object *answer_apart(const p4d_query *query, char *argv[], in
 
 p4d_reply *p4d_query_run(const p4d_query *query)
 {
-	/* getopt changes the order of words */
+	/* a copy, because getopt changes the order of words */
 	char **argv = query ? calloc(query->words + 1, sizeof(*argv)) : NULL;
 	int status;
 

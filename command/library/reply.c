@@ -14,7 +14,7 @@ enum { MOST_MESSAGES = 256 };
 struct p4d_reply {
 	struct json_object *object;
 	int code;
-	struct json_object *message[MOST_MESSAGES]; /* messages of the object */
+	struct json_object *message[MOST_MESSAGES]; /* messages of the answer */
 	size_t messages;
 };
 
@@ -24,7 +24,7 @@ static void take_messages(p4d_reply *reply, struct json_object *list)
 		reply->message[reply->messages++] = json_object_array_get_idx(list, i);
 }
 
-/* Collects the answer for a job, and for the job that its script submits. */
+/* Collects the messages for a job, and for the job that its script submits. */
 static void take_job(p4d_reply *reply, struct json_object *job)
 {
 	struct json_object *member;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The options of a command, by heading. */
+/* Prints the options of a command, by heading. */
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -66,7 +66,7 @@ static bool has_page(int option)
 	return false;
 }
 
-/* Prints options without a row in options_page.def. */
+/* Prints options that have no row in options_page.def. */
 static void print_others(const p4d_subcommand *command)
 {
 	char text[P4D_HELP_TEXT];

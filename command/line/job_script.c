@@ -23,7 +23,10 @@ static int open_in_path(const char *name, char *path, size_t size)
 	return -1;
 }
 
-/* Relative to --chdir (NULL: not given). path gets the full path. -1: no regular file. */
+/*
+ * Opens a script relative to `directory`, the value of --chdir (NULL: not given). path gets the full path.
+ * -1: it is no regular file.
+ */
 static int open_script(const char *name, const char *directory, char *path, size_t size, p4d_error *err)
 {
 	struct stat status;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The command lines of all commands except check, which parses sbatch's. */
+/* Reads the command lines of all commands except check, which reads sbatch's. */
 #include "line/line.h"
 
 #include <inttypes.h>
@@ -31,7 +31,7 @@ const p4d_line_option p4d_line_own[] = {
 bool p4d_line__takes(const p4d_subcommand *command, int option)
 {
 	switch (option) {
-	case P4D_OVERRIDE: /* these concern job submission */
+	case P4D_OVERRIDE: /* these options concern job submission */
 	case P4D_FIX:
 	case P4D_VERBOSE:
 		return false;
@@ -85,7 +85,7 @@ static int set_mem(p4d_line *line, const char *text, p4d_error *err)
 	return 0;
 }
 
-/* In "h100:8", the type names the GPU; *rest: the number. */
+/* Takes the type from "h100:8" as the GPU; *rest: the number. */
 static int take_type(p4d_line *line, const char *text, const char **rest, p4d_error *err)
 {
 	const char *colon = strchr(text, ':');
@@ -118,7 +118,7 @@ static int set_gpus(p4d_line *line, const char *text, p4d_error *err)
 	return 0;
 }
 
-/* The largest value that fits; estimate finds it. */
+/* Sets an option to "auto": p4d estimate finds the largest value that fits. */
 static int set_largest(p4d_line *line, p4d_option option, p4d_error *err)
 {
 	if (line->largest != P4D_OPTIONS && line->largest != option)
@@ -142,7 +142,7 @@ static int set_option(p4d_line *line, p4d_option option, const char *text, p4d_e
 	return p4d_request_set_typed(&line->request, option, text, err);
 }
 
-/* "300B" */
+/* Reads a number of tokens such as "300B". */
 static int set_tokens(p4d_line *line, const char *text, p4d_error *err)
 {
 	static const char units[] = "kKmMbBtT";
@@ -164,12 +164,12 @@ static int set_tokens(p4d_line *line, const char *text, p4d_error *err)
 	return 0;
 }
 
-/* Options whose value is a text, and the member for it. */
+/* Options whose value is a text, and the members that store it. */
 static const struct {
 	int id;
 	const char *name;
 	size_t at;
-	const char *empty; /* what must not be empty; NULL: it may be */
+	const char *empty; /* what is missing if the text is empty; NULL: it may be empty */
 } texts[] = {
     {ID_CONF, "conf", offsetof(p4d_line, conf), NULL},
     {ID_SVG, "svg", offsetof(p4d_line, svg), "file name"},
@@ -237,7 +237,7 @@ static int set(p4d_line *line, int which, p4d_error *err)
 	}
 }
 
-/* A word that getopt does not know may be an option of other programs. */
+/* Explains a word that getopt does not know, which may be an option of another program. */
 static int other_word(const p4d_subcommand *command, int argc, char *argv[], p4d_error *err)
 {
 	const char *word = optind > 0 && optind <= argc ? argv[optind - 1] : "",
@@ -245,7 +245,9 @@ static int other_word(const p4d_subcommand *command, int argc, char *argv[], p4d
 
 	if ((command->takes & P4D_TAKES_JOB) && word[0] == '-') {
 		const char *equals = strchr(word, '='), *name = word + 1 + (word[1] == '-');
-		if (word[1] != '-' || strcspn(name, "=") > 1) /* --m may be any option that begins so */
+		if (word[1] != '-' ||
+		    strcspn(name, "=") >
+			1) /* an abbreviation such as --m may be any option that begins with it */
 			p4d_line_synonym(name, equals ? equals + 1 : value, err);
 	}
 	if (!err->fix[0])
@@ -253,7 +255,7 @@ static int other_word(const p4d_subcommand *command, int argc, char *argv[], p4d
 	return -1;
 }
 
-/* The first operand of a command about a job is the model. */
+/* Takes the first operand of a command about a job as its model. */
 static int take_model(p4d_line *line, const p4d_subcommand *command, p4d_error *err)
 {
 	if (!(command->takes & P4D_TAKES_JOB) || !line->operands || line->request.model[0])

@@ -21,16 +21,18 @@
 #include "job/cluster.h"
 #include "line/line.h"
 
-/* Partition (* marks the default), memory in MiB, CPUs, sockets, cores of each, nodes, features, GRES: last
- * because it contains blanks and commas. */
+/*
+ * Partition (* marks the default), memory in MiB, CPUs, sockets, cores of each, nodes, features, GRES, which
+ * is last because it contains blanks and commas.
+ */
 #define NODES "--format=%P|%m|%c|%X|%Y|%N|%f|%G"
 
-enum { MOST_BYTES = 4 << 20, PATIENCE_MS = 10000 /* as sbatch waits for slurmctld */ };
+enum { MOST_BYTES = 4 << 20, PATIENCE_MS = 10000 /* sbatch waits for slurmctld as long */ };
 
 extern char **environ;
 
 static p4d_cluster live;
-static bool asked, answered, late; /* late: a command had no time to answer */
+static bool asked, answered, late; /* late: a command of Slurm did not answer in time */
 
 /* Uses posix_spawn instead of fork, because the process may have threads (libp4d.so). */
 static pid_t start(const char *const *words, int *from)
@@ -56,7 +58,7 @@ static pid_t start(const char *const *words, int *from)
 	return child;
 }
 
-/* Reads until the end, the deadline or the size limit. The text, or NULL if it is incomplete. */
+/* Reads until the end, the deadline or the size limit. Returns the text; NULL: it is incomplete. */
 static char *read_all(int from)
 {
 	const int64_t deadline = p4d_clock_ms() + PATIENCE_MS;
@@ -83,10 +85,10 @@ static char *read_all(int from)
 	return NULL;
 }
 
-/* Standard output of a command; NULL if it cannot be run, fails or takes too long. */
+/* Runs a command and returns its standard output; NULL if it cannot be run, fails or takes too long. */
 static char *output_of(const char *const *words)
 {
-	int from, status = 0; /* if SIGCHLD is ignored, the exit status is unknown */
+	int from, status = 0; /* the status stays 0 if SIGCHLD is ignored, because then it is unknown */
 	pid_t child = start(words, &from);
 
 	if (child < 0)
@@ -111,7 +113,7 @@ static char *run_sinfo(const char *format, const char *partition)
 	return output_of((const char *const[]){"sinfo", "--noheader", "--exact", format, partition, NULL});
 }
 
-/* One line in the format of NODES. */
+/* Adds the nodes of one line in the format NODES. */
 static void add_line(char *line)
 {
 	char *rest = line;
@@ -141,7 +143,7 @@ static void add_line(char *line)
 	p4d_cluster_add(&live, &nodes);
 }
 
-/* "MaxNodes=4"; 0: UNLIMITED */
+/* The number in "MaxNodes=4"; 0: UNLIMITED. */
 static uint32_t most_nodes(const char *line)
 {
 	static const char key[] = " MaxNodes=";
@@ -152,7 +154,7 @@ static uint32_t most_nodes(const char *line)
 											   : 0;
 }
 
-/* The text after " KEY=" in a line, or after "KEY" and blanks; NULL: none. */
+/* The text after " KEY=" in a line, or after "KEY" and blanks; NULL: the key is not there. */
 static const char *value_of(const char *text, const char *key)
 {
 	const char *at = strstr(text, key);
@@ -170,7 +172,7 @@ static uint64_t default_mebibytes(const char *text, bool *per_cpu)
 	return (cpu || node) && p4d_number_digits(cpu ? cpu : node, &number) ? number : 0;
 }
 
-/* A number in JobDefaults; 0: it is not there. */
+/* A number in JobDefaults; 0: the line does not have it. */
 static uint64_t number_of(const char *line, const char *key)
 {
 	const char *at = strcasestr(line, key);
@@ -186,8 +188,8 @@ static p4d_gpu_defaults gpu_defaults(const char *line)
 }
 
 /*
- * The default memory, computed as in p4d.so from Slurm's records. config: the output of `scontrol show
- * config`.
+ * The default memory of jobs in a partition, by the same rules as p4d.so. line: the partition's line of
+ * scontrol. config: the output of `scontrol show config`.
  */
 static p4d_default_memory default_memory(const char *line, const char *config)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by estimate, plan and simulate: turns a command line into a model on some GPUs. */
+/* Functions that estimate, plan and simulate share: they turn a command line into a model on some GPUs. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -79,7 +79,7 @@ int p4d_line_unknown_gpu(const p4d_site *site, const char *name, p4d_error *err)
 	return -1;
 }
 
-/* The GPU that was named, else the one of the site's default partition. */
+/* Chooses the GPU that was named, else the GPU of the site's default partition. */
 static int choose_gpu(p4d_subject *subject, p4d_error *err)
 {
 	const p4d_site_partition *partition = p4d_site_partition_of(subject->site, NULL);
@@ -116,8 +116,10 @@ static uint64_t value_or_1(const p4d_request *request, p4d_option option)
 	return p4d_is_set(request, option) ? (uint64_t)request->value[option] : 1;
 }
 
-/* GPUs of a whole node: the site's number if the GPU is its partition's, else the usual number for this
- * GPU. */
+/*
+ * Number of GPUs in a whole node: the site's number if its default partition has this GPU, else the usual
+ * number for this GPU.
+ */
 static uint64_t whole_node(const p4d_subject *subject, bool of_site)
 {
 	const p4d_site_partition *partition = p4d_site_partition_of(subject->site, NULL);
@@ -137,7 +139,7 @@ static uint64_t fill_nodes(uint64_t most, uint64_t world, uint64_t tp, uint64_t 
 	for (uint64_t gpus = most; gpus >= 1 && heads % tp == 0; gpus--)
 		if (world % gpus == 0 && gpus % tp == 0)
 			return gpus;
-	return most; /* not divisible; the layout's own checks give the better message */
+	return most; /* not divisible: the layout's own checks give the better message */
 }
 
 static int uneven(uint64_t gpus, const char *over, uint64_t count, p4d_error *err)
@@ -147,7 +149,10 @@ static int uneven(uint64_t gpus, const char *over, uint64_t count, p4d_error *er
 	return p4d_fix(err, "--gpus=%" PRIu64, (gpus / count + (gpus < count)) * count);
 }
 
-/* --gpus: all GPUs of the job, as for sbatch. Uses whole nodes of the usual size if the number fills them. */
+/*
+ * Divides --gpus, which are all GPUs of the job as for sbatch, among nodes: whole nodes of the usual size if
+ * the number fills them.
+ */
 static int spread_gpus(p4d_subject *subject, uint64_t gpus, p4d_error *err)
 {
 	p4d_request *request = &subject->request;
@@ -182,7 +187,7 @@ static void choose_geometry(p4d_subject *subject, bool search)
 	    partition && partition->gpus_per_node && subject->request.origin[P4D_GPU] == P4D_BY_SITE;
 	p4d_request *request = &subject->request;
 	const uint64_t tp = value_or_1(request, P4D_TP);
-	/* each is at most 4096, so this cannot overflow */
+	/* each factor is at most 4096, so this cannot overflow */
 	const uint64_t ranks = tp * value_or_1(request, P4D_CP) * value_or_1(request, P4D_PP);
 
 	if (!p4d_is_set(request, P4D_GPUS_PER_NODE)) {
@@ -203,8 +208,9 @@ static void choose_geometry(p4d_subject *subject, bool search)
 }
 
 /*
- * If the program is not named, adapters, quantized weights and models of the hub belong to the HF Trainer. A
- * search looks for layouts, which the Trainer does not have.
+ * Chooses the HF Trainer if no framework is named and the options ask for fine-tuning, adapters or quantized
+ * weights, or if the model is one of the hub. The latter not for a search, which looks for layouts that the
+ * Trainer does not have.
  */
 static void choose_framework(p4d_subject *subject, bool search)
 {
@@ -317,7 +323,7 @@ const char *p4d_subject_flags(const p4d_request *request, const char *prefix, ch
 	const bool piped = request->value[P4D_PP] > 1, cut = request->value[P4D_CP] > 1;
 	const bool cuts_vocabulary = !p4d_framework_of((int)request->value[P4D_FRAMEWORK])->no_vocab_parallel;
 
-	/* p4d's choice, only if it is on */
+	/* if p4d chose these, they are printed only if they are on */
 	static const p4d_option ends[] = {P4D_ACCOUNT_FOR_EMBEDDING, P4D_ACCOUNT_FOR_LOSS};
 	for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++)
 		if (shown.origin[ends[i]] == P4D_BY_P4D && shown.value[ends[i]])
@@ -325,7 +331,7 @@ const char *p4d_subject_flags(const p4d_request *request, const char *prefix, ch
 	for (int i = 0; i < P4D_OPTIONS; i++)
 		if (shown.origin[i] == P4D_BY_P4D)
 			shown.origin[i] = P4D_UNSET;
-	/* all options, so that p4d leaves nothing to its defaults */
+	/* all layout options are printed, so that a later p4d leaves nothing to its defaults */
 	for (size_t i = 0; i < P4D_LAYOUT_OPTIONS; i++) {
 		p4d_option option = p4d_layout_options[i];
 		bool of_pipelines =
@@ -346,7 +352,7 @@ const char *p4d_subject_flags(const p4d_request *request, const char *prefix, ch
 		shown.origin[P4D_SLICE_LENGTHS] = P4D_BY_USER;
 	if (p4d_is_set(request, P4D_TP_GRID))
 		shown.origin[P4D_TP_GRID] = P4D_BY_USER;
-	/* its default follows the micro-batch, which a fix may change */
+	/* the default of the global batch depends on the micro-batch, which a fix may change */
 	if (p4d_is_set(request, P4D_GLOBAL_BATCH) &&
 	    p4d_framework_of((int)request->value[P4D_FRAMEWORK])->fine_tunes)
 		shown.origin[P4D_GLOBAL_BATCH] = P4D_BY_USER;
@@ -364,7 +370,7 @@ const char *p4d_subject_command(const p4d_subject *subject, const p4d_request *r
 
 	if (finds)
 		shown.origin[subject->largest] = P4D_UNSET;
-	/* the default of the batch follows the micro-batch */
+	/* the default of the global batch depends on the micro-batch */
 	if (subject->largest == P4D_MICRO_BATCH && !p4d_is_set(&subject->request, P4D_GLOBAL_BATCH))
 		shown.origin[P4D_GLOBAL_BATCH] = P4D_UNSET;
 	snprintf(buf, size, "p4d estimate %s%s%s%s%s%s --nodes=%" PRIu64 " --gpus-per-node=%" PRIu64 "%s",

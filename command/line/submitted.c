@@ -13,8 +13,8 @@
 enum { MEMORY = 6 << 20, WORDS = 256, PATH = 512 };
 
 /*
- * The unknown part of a text becomes an unknown variable, so that values that depend on it are unknown to the
- * reader of the job. Slurm's variables are those of the submitting script, not of the job.
+ * Writes the unknown part of a text as an unset variable, so that the reader of the job treats values with it
+ * as unknown. Slurm's variables in the text are those of the submitting script, not of the job.
  */
 static void add_unknown(p4d_text *text, const char *why)
 {
@@ -37,7 +37,7 @@ static void add_value(p4d_text *text, const p4d_shell *shell, p4d_value value)
 			p4d_text_add_bytes(text, &value.at[i].c, 1);
 }
 
-/* Allocated; NULL: no memory. */
+/* A value as a text, which the caller frees; NULL: no memory. */
 static char *text_of(const p4d_shell *shell, p4d_value value)
 {
 	p4d_text text = {.grows = true};
@@ -47,7 +47,7 @@ static char *text_of(const p4d_shell *shell, p4d_value value)
 	return text.at;
 }
 
-/* Whether an option that decides where the job runs, or a value of its model, is partly unknown. */
+/* Whether an option that decides where the job runs, or gives the model's values, is partly unknown. */
 static bool has_unknown_option(const p4d_sbatch *sbatch)
 {
 	for (int i = 0; i < P4D_SBATCH_VALUES; i++)
@@ -56,14 +56,14 @@ static bool has_unknown_option(const p4d_sbatch *sbatch)
 	return false;
 }
 
-/* Adds as many empty lines as precede a text, so that its lines have the same numbers as in its file. */
+/* Adds empty lines before a text, so that its lines have the same numbers as in its file. */
 static void add_lines(p4d_text *text, uint32_t line)
 {
 	while (line-- > 1)
 		p4d_text_add(text, "\n");
 }
 
-/* The place of a text: that of its first character that is in a file. */
+/* Stores the place of a text: the file and line of its first character that is in a file. */
 static void place(const p4d_shell *shell, p4d_value value, p4d_submitted_job *job, uint32_t *line)
 {
 	uint32_t above = 0;
@@ -80,8 +80,10 @@ static void place(const p4d_shell *shell, p4d_value value, p4d_submitted_job *jo
 	}
 }
 
-/* The text of the job's script; *line is the number of its first line in its file. NULL: p4d cannot read
- * it. */
+/*
+ * Returns the text of the job's script; *line: the number of its first line in its file. NULL: p4d cannot
+ * read it.
+ */
 static char *script_of(p4d_shell *shell, const p4d_value *words, size_t count, size_t operand,
 		       p4d_submitted_job *job, uint32_t *line)
 {
@@ -112,7 +114,7 @@ static char *script_of(p4d_shell *shell, const p4d_value *words, size_t count, s
 	return all.at;
 }
 
-/* The arguments as texts; NULL: one of them is unknown. Unset variables add nothing. */
+/* Returns the arguments as texts; NULL: one of them is unknown. Unset variables add nothing. */
 static char **arguments_of(p4d_shell *shell, const p4d_value *words, size_t count, const p4d_value **kept,
 			   size_t *number)
 {
@@ -164,7 +166,7 @@ static size_t hash_of(const p4d_submitted_job *job)
 	return hash;
 }
 
-/* The environment that the script passes to its jobs. */
+/* A variable of the environment that the script passes to its jobs. */
 static const char *inherited(void *context, const char *name)
 {
 	p4d_submitted *s = context;
@@ -179,7 +181,7 @@ static const char *inherited(void *context, const char *name)
 	return p4d_value_text(value, s->text, sizeof(s->text));
 }
 
-/* An unknown variable makes the option unknown to p4d. */
+/* A variable for sbatch's options. If it is unknown, the option is unknown to p4d. */
 static const char *for_sbatch(void *context, const char *name)
 {
 	const char *value = inherited(context, name);
@@ -200,7 +202,7 @@ static bool is_expandable(p4d_submitted *s)
 	return false;
 }
 
-/* A file that the script has written before. */
+/* The contents of a file that the script has written before; NULL: it has not. */
 static const char *left(void *context, const char *path, size_t *length)
 {
 	p4d_submitted *s = context;
@@ -276,7 +278,7 @@ static bool was_taken(const p4d_submitted *s, const p4d_submitted_job *job)
 	return false;
 }
 
-/* Options and script of a job, as sbatch would read them. False: p4d does not know them. */
+/* Reads options and script of a job as sbatch would. False: p4d does not know them. */
 static bool take_job(p4d_submitted *s, p4d_submitted_job *job, const p4d_value *words, size_t count)
 {
 	const p4d_value *kept;
@@ -348,7 +350,7 @@ void p4d_submitted_add(void *context, p4d_shell *shell, const p4d_value *words, 
 	const unsigned at = s->count;
 	for (unsigned i = 0; job && i < job->kinds; i++)
 		add_job(s, words, count, &job->differs[i]);
-	/* its tasks represent it */
+	/* the entries for its tasks replace the entry for the whole job */
 	if (!job || job->cut || s->count == at)
 		return;
 	memmove(&s->job[at - 1], &s->job[at], (s->count - at) * sizeof(s->job[0]));

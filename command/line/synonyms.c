@@ -130,8 +130,10 @@ static const struct {
     {"alpha", ""},
 };
 
-/* Whether `word`, up to a '=', is the table's word: '_' counts as '-'. The case of a one-letter word
- * counts. */
+/*
+ * Whether `word`, up to a '=', is the table's word. '_' and '-' are the same; case matters only in one-letter
+ * words.
+ */
 static bool is_word(const char *word, const char *of)
 {
 	const bool letter = !of[1];

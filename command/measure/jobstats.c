@@ -15,10 +15,10 @@
 #ifdef HAVE_ZLIB
 #include <zlib.h>
 
-/* Maximum length: the record of a job on a thousand nodes is shorter. */
+/* Maximum length of the expanded text; the record of a job on a thousand nodes is shorter. */
 enum { MOST_TEXT = 8 << 20 };
 
-/* The six bits of a base64 character; -1: it is none. */
+/* The six bits of a base64 character; -1: it is no base64 character. */
 static int bits_of(char c)
 {
 	static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -27,7 +27,7 @@ static int bits_of(char c)
 	return at ? (int)(at - alphabet) : -1;
 }
 
-/* The bytes up to the first character that is not base64; the caller frees them. NULL: no memory. */
+/* Decodes base64 up to the first other character; the caller frees the bytes. NULL: no memory. */
 static unsigned char *decode(const char *text, size_t *length)
 {
 	unsigned char *bytes = malloc(strlen(text) / 4 * 3 + 4);
@@ -47,7 +47,7 @@ static unsigned char *decode(const char *text, size_t *length)
 	return bytes;
 }
 
-/* Expands gzip data, NUL-terminated; the caller frees the text. NULL: damaged, or too long. */
+/* Expands gzip data to a NUL-terminated text; the caller frees the text. NULL: damaged, or too long. */
 static char *expand(unsigned char *bytes, size_t length, size_t *text_length)
 {
 	z_stream stream = {.next_in = bytes, .avail_in = (uInt)length};

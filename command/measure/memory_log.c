@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory in logs of training programs: one function per format. */
+/* Reads memory from logs of training programs, with one function per format. */
 #include "measure/memory_log.h"
 
 #include <errno.h>
@@ -32,8 +32,10 @@ static double number_after(const char *line, const char *word)
 	return end > at && isfinite(value) && value > 0 ? value : 0;
 }
 
-/* "[Rank 0] (after 10 iterations) memory (MB) | allocated: 1.0 | max allocated: 2.0 | reserved: ... | max
- * reserved: 3.0" */
+/*
+ * Reads "[Rank 0] (after 10 iterations) memory (MB) | allocated: 1.0 | max allocated: 2.0 | reserved: ... |
+ * max reserved: 3.0"
+ */
 static bool read_megatron(p4d_memory_log *log, char *line)
 {
 	const double allocated = number_after(line, "max allocated:"),
@@ -63,7 +65,7 @@ static void strip_colours(char *line)
 	*to = '\0';
 }
 
-/* "step:  10  loss:  7.9  memory: 41.05GiB(51.84%)  tps: 1,234": the peak of reserved memory */
+/* Reads "step: 10 loss: 7.9 memory: 41.05GiB(51.84%) tps: 1,234", which has the peak of reserved memory. */
 static bool read_torchtitan(p4d_memory_log *log, char *line)
 {
 	const char *at = strstr(line, "memory:");
@@ -105,7 +107,10 @@ static struct json_object *parse_line(const char *line)
 	return *line == '{' ? p4d_json_parse(line, strlen(line), "a log", &none) : NULL;
 }
 
-/* {"event":"step","memory_bytes":N}: the arena; {"event":"memory","device_bytes":N,"device_total_bytes":N} */
+/*
+ * Reads {"event":"step","memory_bytes":N}: the arena;
+ * {"event":"memory","device_bytes":N,"device_total_bytes":N}
+ */
 static bool read_p4d_train(p4d_memory_log *log, char *line)
 {
 	struct json_object *object = strstr(line, "\"event\"") ? parse_line(line) : NULL;
@@ -122,7 +127,7 @@ static bool read_p4d_train(p4d_memory_log *log, char *line)
 	return allocated > 0 || device > 0;
 }
 
-/* {"phase": "backward", "step": 1, "allocated": N, "reserved": N, ...} */
+/* Reads {"phase": "backward", "step": 1, "allocated": N, "reserved": N, ...}. */
 static bool read_rehearsal_phase(p4d_memory_log *log, char *line)
 {
 	struct json_object *object = strstr(line, "\"phase\"") ? parse_line(line) : NULL;
@@ -136,7 +141,7 @@ static bool read_rehearsal_phase(p4d_memory_log *log, char *line)
 	return allocated > 0;
 }
 
-/* A record of a rehearsal: "run 1 8 8 h100-80gb pass 1700000000 DEVICE_BYTES USABLE_BYTES ..." */
+/* Reads a rehearsal's record: "run 1 8 8 h100-80gb pass 1700000000 DEVICE_BYTES USABLE_BYTES ...". */
 static bool read_rehearsal_record(p4d_memory_log *log, char *line)
 {
 	unsigned long long device, usable;

@@ -11,11 +11,17 @@
 
 enum { MAX_FILE = 256 * 1024 * 1024 };
 
-/* Labels in which exporters store a job's id: jobstats and slurm-job-exporter, DCGM, others. */
+/*
+ * Labels in which exporters store a job's id: those of jobstats and slurm-job-exporter, of DCGM, and of
+ * others.
+ */
 static const char *const labels[] = {"jobid",  "slurmjobid",   "hpc_job",
 				     "job_id", "slurm_job_id", "SLURM_JOB_ID"};
 
-/* Values are bytes, or MiB in DCGM. No GPU has a million MiB, and no job uses less than a million bytes. */
+/*
+ * A smaller value is in MiB (DCGM), a larger one in bytes: no GPU has a million MiB, and no job uses less
+ * than a million bytes.
+ */
 static const double LEAST_BYTES = 1e6;
 
 static const char *job_of(struct json_object *series)
@@ -101,7 +107,10 @@ static int read_series(p4d_prometheus *all, struct json_object *result, p4d_erro
 	return 0;
 }
 
-/* Prometheus says itself what is wrong with a query, and curl stores that like any other answer. */
+/*
+ * Fails with Prometheus's own error message. It is in the answer to a wrong query, which curl stores like any
+ * other answer.
+ */
 static int no_answer(struct json_object *object, const char *path, p4d_error *err)
 {
 	struct json_object *error = NULL;

@@ -15,7 +15,7 @@ static const p4d_svg_style styles[] = {
     {NULL, NULL, NULL},
 };
 
-/* The colour of a single part has no meaning. */
+/* The colour of a part. Without a legend all bars have one colour. */
 static unsigned color_of(const p4d_bars *bars, size_t part)
 {
 	return bars->keys == 1 ? 2 : (unsigned)part;

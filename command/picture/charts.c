@@ -32,7 +32,7 @@ p4d_chart_axis p4d_chart__y_axis(const p4d_chart *chart, unsigned most_ticks)
 	if (chart->from_zero)
 		axis.low = fmin(axis.low, 0);
 	double room = (axis.high - axis.low) / 20;
-	/* a flat line is in the middle */
+	/* if all values are equal, the line is drawn in the middle */
 	if (!(room > 1e-9 * fabs(axis.high)))
 		room = axis.high ? fabs(axis.high) / 20 : 1;
 	axis.high += room;

@@ -17,7 +17,7 @@ enum {
 	PLOT = WIDTH - LEFT - RIGHT,
 	HEIGHT = 380,
 	LEGEND_TOP = 66,
-	LEAST_PHASE = 44, /* pixels, unless there are too many */
+	LEAST_PHASE = 44, /* minimum width of a phase in pixels, unless there are too many phases */
 };
 
 static const p4d_svg_key bands[P4D_HISTORY_BANDS + 1] = {
@@ -45,7 +45,7 @@ static const p4d_svg_style styles[] = {
 
 typedef struct history_plot {
 	const p4d_history *history;
-	double *x; /* positions of each phase and of the end; owned */
+	double *x; /* positions of the beginning of each phase, and of the end; owned */
 	double scale, top, bottom;
 } history_plot;
 
@@ -100,8 +100,10 @@ static void draw_axis(p4d_svg *svg, const history_plot *p)
 	p4d_svg__text(svg, "dim right", LEFT - 8, p->top - 10, "GiB");
 }
 
-/* Draws the bands up to this one as an area from the floor. P4D_HISTORY_BANDS: the reserved memory. Later
- * areas cover it. */
+/*
+ * Draws this band and all below it as one area from the floor. Areas that are drawn later cover it.
+ * P4D_HISTORY_BANDS: the reserved memory.
+ */
 static void draw_area(p4d_svg *svg, const history_plot *p, int band)
 {
 	p4d_svg__area(svg, bands[band].class, LEFT, p->bottom);
@@ -142,7 +144,7 @@ typedef struct history_mark {
 	uint64_t printed;
 } history_mark;
 
-/* Texts next to the plot, from the top down, at least one line apart. */
+/* Draws texts next to the plot, from the top down, at least one line apart. */
 static void label_marks(p4d_svg *svg, const history_plot *p, const history_mark *marks, size_t count)
 {
 	double last = 0;
@@ -181,7 +183,7 @@ static void draw_marks(p4d_svg *svg, const history_plot *p)
 	label_marks(svg, p, marks, 3);
 }
 
-/* Bands that are large enough to be visible, and the reserved memory. */
+/* Lists the bands that are large enough to be visible, and the reserved memory. */
 static size_t used_bands(const history_plot *p, p4d_svg_key keys[P4D_HISTORY_BANDS + 1])
 {
 	bool used[P4D_HISTORY_BANDS] = {false};
@@ -214,7 +216,7 @@ static double draw(p4d_svg *svg, history_plot *p)
 	return p->bottom + 52;
 }
 
-/* Bytes of the axis: up to the capacity, unless only a small part of it is used. */
+/* Bytes at the top of the axis: the capacity, unless only a small part of it is used. */
 static double scale_of(const p4d_history *h)
 {
 	const uint64_t most =

@@ -30,9 +30,11 @@ static const char style[] =
     ".bad{color:#ff7b72}.good{color:#3fb950}.miss,.warn{color:#e3b341}.dim{color:#9198a1}}\n"
     "</style>\n";
 
-/* A click on a heading sorts by that column, ascending and then descending. Columns of text sort as texts, in
- * which 9 comes before 10. In others the sort key is the number at a cell's end, or the number before
- * brackets at its end; cells without a number come first. */
+/*
+ * A click on a heading sorts by that column, ascending and then descending. Columns of text sort as texts, in
+ * which 9 comes before 10. In other columns the sort key is the number at a cell's end, or the number before
+ * brackets at its end; cells without a number come first.
+ */
 static const char script[] =
     "<script>\n"
     "\"use strict\";\n"
@@ -171,7 +173,7 @@ void p4d_page_messages(FILE *to, unsigned count, const p4d_message *messages)
 		fputs("</ul>\n", to);
 }
 
-/* The picture without the XML header, which only a separate file needs. */
+/* Inserts the picture without the XML header, which only a separate file needs. */
 int p4d_page_picture(FILE *to, p4d_page_draw *draw, const void *of, p4d_error *err)
 {
 	char path[64];

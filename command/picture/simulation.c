@@ -26,7 +26,7 @@ void p4d_simulation__live_take(p4d_live *live, const p4d_instruction *i)
 	switch (i->op) {
 	case P4D_OP_RECV_FORWARD:
 	case P4D_OP_FORWARD:
-		/* where the input was received, the slot is already taken */
+		/* the slot is already occupied if the input was received into it */
 		live->now.activation += !live->taken[i->slot];
 		live->taken[i->slot] = true;
 		break;
@@ -99,7 +99,7 @@ static int replay(const p4d_instruction_list *list, p4d_simulated *stage, p4d_er
 	return 0;
 }
 
-/* Splits the stage's memory into the constant part and the slots. */
+/* Divides the stage's memory into a constant part and the parts of slots. */
 static int weigh(const p4d_layout *layout, int method, const p4d_gpu *gpu, uint32_t number,
 		 p4d_simulated *stage, p4d_error *err)
 {
@@ -128,9 +128,9 @@ static int weigh(const p4d_layout *layout, int method, const p4d_gpu *gpu, uint3
 }
 
 /*
- * Without rates of a GPU: every pass of an average chunk takes 1 (each of the forward pass, the input
- * gradients and the weight gradients), and a slice takes its share of the tokens. The head is ignored, as in
- * the papers. With vocabulary parallelism, its passes count their share of the matmuls: vocab-1 has one
+ * Sets durations without a GPU's rates. For an average chunk, the forward pass, the input gradients and the
+ * weight gradients take 1 unit each; a slice takes its share by tokens. The time of the head is ignored, as
+ * in the papers. With vocabulary parallelism, its passes take a share by their matmuls: vocab-1 has one
  * matmul in S and two in T, vocab-2 three in S and one in T.
  */
 static void unit_durations(const p4d_layout *l, double *storage, p4d_durations *out)

@@ -27,7 +27,7 @@ static double tenth(double value)
 	return round(10 * value) / 10;
 }
 
-/* Formats one decimal, omitted if it is 0, because half of a picture's text is numbers. */
+/* Prints a number with one decimal, or without it if it is 0, because half of a picture's text is numbers. */
 static void put_number(FILE *to, double value)
 {
 	const double rounded = tenth(value);
@@ -88,7 +88,7 @@ static void put_escaped(FILE *to, const char *text)
 
 void p4d_svg__rect(p4d_svg *svg, const char *class, double x, double y, double width, double height)
 {
-	/* the rounded far edge decides the size, so that neighbours touch */
+	/* the size is computed from the rounded far edge, so that neighbours touch */
 	fprintf(svg->body, "<rect class=\"%s\"", class);
 	put_attribute(svg->body, "x", x);
 	put_attribute(svg->body, "y", y);

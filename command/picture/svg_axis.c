@@ -10,8 +10,8 @@ double p4d_svg__text_width(const char *text, double size)
 	size_t letters = 0;
 
 	for (; *text; text++)
-		letters +=
-		    ((unsigned char)*text & 0xc0) != 0x80; /* not the later bytes of a UTF-8 character */
+		letters += ((unsigned char)*text & 0xc0) !=
+			   0x80; /* counts characters: skips the later bytes of a UTF-8 character */
 	return 0.55 * size * (double)letters;
 }
 

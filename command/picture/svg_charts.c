@@ -10,11 +10,14 @@ enum {
 	LEFT = 72,
 	LABEL = 14, /* height of a label */
 	TOP = 52,
-	TITLE = 26, /* above each chart */
+	TITLE = 26, /* space for the title above each chart */
 	MOST_LABEL = 220,
 };
 
-/* Dark enough on white, light enough on black, and distinguishable with colour blindness (Okabe and Ito). */
+/*
+ * These colours are dark enough on white, light enough on black, and distinguishable with colour blindness
+ * (Okabe and Ito).
+ */
 static const p4d_svg_style styles[] = {
     P4D_SVG_BASE_STYLES,
     {".curve", "fill:none;stroke-width:1.6;stroke-linejoin:round", NULL},
@@ -52,7 +55,7 @@ static double y_of(const frame *f, double y)
 	return f->bottom - (f->bottom - f->top) * (y - f->y.low) / (f->y.high - f->y.low);
 }
 
-/* Draws the lowest and the highest of the points that share a pixel. */
+/* Draws a curve: only the lowest and the highest of the points that share a pixel. */
 static void draw_curve(p4d_svg *svg, const frame *f, const p4d_chart_curve *curve)
 {
 	char class[16];
@@ -120,7 +123,7 @@ static void draw_chart(p4d_svg *svg, const frame *f, const p4d_chart *chart)
 	draw_labels(svg, f, chart);
 }
 
-/* Room for the longest label. */
+/* The right edge of the plot, which leaves space for the longest label. */
 static double right_edge(const p4d_charts *charts)
 {
 	double widest = 0;

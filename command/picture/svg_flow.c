@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory over time, below the passes that allocate and free it. */
+/* Draws memory over time, below the passes that allocate and free it. */
 #include <math.h>
 #include <stdio.h>
 
@@ -18,8 +18,8 @@ static double y_of(const strip *s, double bytes)
 }
 
 /*
- * The level of one stage. An instruction takes slots at its start and frees them at its end. If several
- * changes share a pixel, the highest level is drawn.
+ * Draws the memory of one stage over time. An instruction occupies slots at its start and frees them at its
+ * end. If several changes share a pixel, the highest level is drawn.
  */
 static int draw_level(p4d_svg *svg, const p4d_simulation *s, const p4d_view *view, uint32_t stage,
 		      const strip *in, p4d_error *err)
@@ -49,7 +49,7 @@ static int draw_level(p4d_svg *svg, const p4d_simulation *s, const p4d_view *vie
 		const double x = p4d_view__x(view, time);
 		if (x - pixel >= 0.5) {
 			p4d_svg__area_to(svg, pixel, y_of(in, highest));
-			/* the level up to here, if it is not the highest of its pixel */
+			/* draws the level up to here, unless it is the highest of its pixel */
 			if (level != highest)
 				p4d_svg__area_to(svg, pixel + 0.3, y_of(in, level));
 			pixel = x;

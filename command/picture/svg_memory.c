@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory bars: the peak of every stage's GPUs, compared with their capacity. */
+/* Draws memory bars: the peak of every stage's GPUs, compared with their capacity. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,11 +13,11 @@ enum {
 	LEFT = 104,
 	RIGHT = 148,
 	PLOT = WIDTH - LEFT - RIGHT,
-	MOST_BARS = 64, /* more cannot be told apart */
+	MOST_BARS = 64, /* maximum number of bars; more cannot be told apart */
 	LEGEND_TOP = 66,
 };
 
-/* Params, gradients and optimizer have similar colours, because they are constant. */
+/* Parameters, gradients and optimizer have similar colours, because their memory is constant. */
 static const p4d_svg_key classes[P4D_PART_COUNT] = {
     [P4D_PART_PARAMS] = {"p0", "parameters"},   [P4D_PART_GRADS] = {"p1", "gradients"},
     [P4D_PART_OPTIMIZER] = {"p2", "optimizer"}, [P4D_PART_ACTIVATIONS] = {"p3", "activations"},
@@ -61,7 +61,7 @@ static bool same(const p4d_stage *a, const p4d_stage *b)
 	return a->device_bytes == b->device_bytes && !memcmp(a->part, b->part, sizeof(a->part));
 }
 
-/* If there are too many bars to distinguish: every k-th, the last, and the fullest. */
+/* If there are too many bars to distinguish, keeps every k-th, the last, and the fullest. */
 static void thin_out(bars *b)
 {
 	const uint32_t all = b->count;
@@ -170,7 +170,8 @@ static void draw_mark(p4d_svg *svg, const char *class, double x, double top, dou
 }
 
 /*
- * The three lines. Their names are above: the limit's to the right of its line, the safe one's to the left.
+ * Draws the lines of the safe fraction, the limit and the capacity. Names are above the plot: the limit's to
+ * the right of its line, the safe fraction's to the left.
  */
 static void draw_limits(p4d_svg *svg, const p4d_picture *picture, const p4d_estimate *estimate, const bars *b,
 			double top, double bottom)

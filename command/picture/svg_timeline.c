@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The pipeline over time: one row per stage, and a box for every pass; the rest is idle time. */
+/* Draws the pipeline over time: one row per stage, and a box for every pass. The gaps are idle time. */
 #include "picture/svg_timeline.h"
 
 #include <inttypes.h>
@@ -80,7 +80,7 @@ typedef struct scene {
 	const p4d_simulation *simulation;
 	p4d_view view;
 	p4d_rows_shown rows;
-	double pitch, height; /* of a row, of the boxes in it */
+	double pitch, height; /* height of a row, and height of its boxes */
 	box *boxes;           /* boxes of one row; room for the longest list; owned */
 	bool used[KINDS];
 	uint32_t shades;
@@ -110,7 +110,7 @@ static kind kind_of(int op)
 	}
 }
 
-/* Later chunks of the model get paler; with many chunks some share a shade. */
+/* Passes of later chunks of the model are paler; with many chunks some have the same shade. */
 static uint8_t shade_of(const scene *s, const p4d_instruction *i)
 {
 	const uint32_t chunks = s->simulation->schedule.chunks;
@@ -145,7 +145,7 @@ static size_t boxes_of(scene *s, uint32_t stage)
 	return count;
 }
 
-/* One path for all boxes of a kind and shade. A hairline between neighbours where there is room. */
+/* Draws all boxes of a kind and shade as one path, with a hairline between neighbours if there is room. */
 static void draw_boxes(p4d_svg *svg, const scene *s, size_t count, int wanted, unsigned shade, double y)
 {
 	bool begun = false;
@@ -163,7 +163,10 @@ static void draw_boxes(p4d_svg *svg, const scene *s, size_t count, int wanted, u
 		p4d_svg__band_end(svg);
 }
 
-/* Boxes are numbered if the longest number of the step fits; either all of a kind in a row are, or none. */
+/*
+ * Whether a box gets the number of its micro-batch: if the longest number of the step fits. In a row, all
+ * boxes of a kind have numbers, or none.
+ */
 static bool label_fits(const scene *s, const box *b, double size)
 {
 	unsigned digits = 1;
@@ -211,7 +214,7 @@ static void draw_row(p4d_svg *svg, scene *s, uint32_t row, double top)
 	draw_labels(svg, s, count, true, middle);
 }
 
-/* Ticks from the beginning and, after a break, up to the end. */
+/* Draws ticks from the beginning on and, after a break, up to the end. */
 static void draw_axis(p4d_svg *svg, const scene *s, double top, double bottom)
 {
 	const p4d_view *v = &s->view;
@@ -234,7 +237,7 @@ static void draw_axis(p4d_svg *svg, const scene *s, double top, double bottom)
 		      s->simulation->timed ? "ms" : "passes");
 }
 
-/* Paints the break between beginning and end over the rows. */
+/* Draws the break between beginning and end over the rows. */
 static void draw_break(p4d_svg *svg, const scene *s, double top, double bottom, bool named)
 {
 	const p4d_view *v = &s->view;

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What part of a step is drawn, and where. */
+/* Decides which part of a step is drawn, and where. */
 #include <math.h>
 
 #include "picture/svg_timeline.h"
 
 enum {
-	LEAST_PASS = 3,  /* pixels of a forward pass; if the whole step does not fit so, it gets a break */
-	BROKEN_PASS = 6, /* pixels of a forward pass with a break */
+	LEAST_PASS =
+	    3, /* minimum pixels of a forward pass; if the whole step does not fit with it, it gets a break */
+	BROKEN_PASS = 6, /* pixels of a forward pass in a step with a break */
 };
 
-/* Mean over all chunks. */
+/* Mean duration of a forward pass over all chunks. */
 static double forward_pass(const p4d_simulation *s)
 {
 	const uint32_t chunks = s->schedule.stages * s->schedule.chunks;
@@ -43,8 +44,8 @@ p4d_view p4d_view__of(const p4d_simulation *s)
 
 	if (pass * view.scale >= LEAST_PASS)
 		return view;
-	/* each side shows a micro-batch that passes through all stages and back, which takes three fill
-	 * times */
+	/* each side of the break shows at least one micro-batch that passes through all stages and back,
+	 * which takes three fill times */
 	const double shown = fmax((plot - P4D_VIEW_GAP) / BROKEN_PASS * pass, 7 * fill_time(s));
 	if (shown > 0.8 * end)
 		return view;

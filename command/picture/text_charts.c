@@ -14,15 +14,15 @@ enum {
 	USUAL_COLUMNS = 80,
 	LEAST_PLOT = 20,
 	MOST_LABEL = 24,
-	NUMBER = 8, /* columns of the numbers on the left */
+	NUMBER = 8, /* width of the numbers on the left */
 	NOBODY = 0xff,
 };
 
-/* Drawing mode: cells of 2 by 4 dots, or of one letter. */
+/* How curves are drawn: cells of 2 by 4 dots (Braille), or of one letter (ASCII). */
 typedef struct looks {
 	bool braille, colors;
-	unsigned columns, across, down; /* cells of a line; dots of a cell */
-	size_t label;                   /* columns of the longest */
+	unsigned columns, across, down; /* cells of a line; columns and rows of dots in a cell */
+	size_t label;                   /* width of the longest label */
 } looks;
 
 typedef struct canvas {
@@ -115,7 +115,7 @@ static void print_cell(const canvas *c, const p4d_chart *chart, size_t cell)
 		       (char)(0x80 | (code & 0x3f)));
 }
 
-/* ANSI colours that are readable on black and white; 0: back to none. */
+/* Prints ANSI codes of colours that are readable on black and white; 0: the default colour. */
 static void set_color(const looks *l, const p4d_chart_curve *curve)
 {
 	static const int codes[P4D_CHART_COLORS] = {34, 33, 32, 35, 36, 31, 90, 94};

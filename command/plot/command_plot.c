@@ -28,7 +28,7 @@ typedef struct plot {
 	p4d_training_log log[MOST_LOGS];
 	char run[MOST_LOGS][64];
 	p4d_chart_curve curve[P4D_LOG_KINDS][P4D_CHART_CURVES];
-	char label[P4D_CHART_CURVES][LABEL]; /* of validation losses */
+	char label[P4D_CHART_CURVES][LABEL]; /* labels of curves of validation losses */
 	p4d_chart chart[P4D_LOG_KINDS];
 	size_t charts;
 } plot;
@@ -60,7 +60,7 @@ static void name_runs(plot *p, char *const path[])
 	}
 }
 
-/* "run set"; without the run if there is only one. */
+/* Adds a curve with the label "run set", or only the set if there is one run. */
 static void add_curve(plot *p, p4d_log_kind kind, int run, const p4d_log_curve *from)
 {
 	p4d_chart *chart = &p->chart[p->charts];
@@ -105,7 +105,7 @@ static int by_value(const void *a, const void *b)
 	return left < right ? -1 : left > right;
 }
 
-/* NAN: no memory. */
+/* The median of a curve's values; NAN: no memory. */
 static double median(const p4d_log_curve *curve)
 {
 	double *sorted = calloc(curve->count, sizeof(*sorted)), result = NAN;
@@ -129,7 +129,7 @@ static double most(const p4d_log_curve *curve)
 	return result;
 }
 
-/* The value counts if it is known. */
+/* Adds a cell; it is empty if the value is not known. */
 static void add_number(p4d_table *table, int decimals, bool known, double value)
 {
 	if (known && isfinite(value))
@@ -138,7 +138,7 @@ static void add_number(p4d_table *table, int decimals, bool known, double value)
 		p4d_table_cell(table, P4D_PLAIN, "-");
 }
 
-/* The last loss and validation loss of each run, its median speed, its peak memory. */
+/* Prints the last loss and validation loss of each run, its median speed, and its peak memory. */
 static int print_runs(const plot *p, p4d_error *err)
 {
 	p4d_table table = {.columns = 0};

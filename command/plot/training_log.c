@@ -37,7 +37,7 @@ static p4d_log_curve *find_curve(p4d_training_log *log, p4d_log_kind kind, const
 	return &more[log->curves++];
 }
 
-/* The run went back to this step, so later steps are removed. */
+/* Removes the points of later steps, because the run went back to this step. */
 static void go_back(p4d_log_curve *curve, double step)
 {
 	while (curve->count && curve->point[curve->count - 1].x > step)

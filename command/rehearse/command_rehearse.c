@@ -10,7 +10,7 @@
 #include "rehearse/rehearse_submit.h"
 #include "site/site.h"
 
-/* For sbatch, which finds the result by the command in the job script that it reads. */
+/* Stores the result for sbatch, which finds it by the command that it reads in the job script. */
 static void keep(p4d_playing *r, const p4d_rehearse_answer *a)
 {
 	char key[P4D_REHEARSALS_KEY_TEXT];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The hosts and GPUs on which deepspeed starts its ranks. */
+/* Finds the hosts and GPUs on which deepspeed starts its ranks. */
 #include "rehearse/deepspeed_hosts.h"
 
 #include <inttypes.h>
@@ -13,7 +13,7 @@ enum { HOSTS = 1024, NAME = 64, SLOTS = 64 };
 
 typedef struct host {
 	char name[NAME];
-	uint64_t slots, used; /* a bit per GPU */
+	uint64_t slots, used; /* a bit for each GPU that the host has, and that is used */
 } host;
 
 typedef struct host_table {
@@ -35,7 +35,7 @@ static host *find(host_table *t, const char *name)
 	return NULL;
 }
 
-/* NULL: there are too many hosts. */
+/* Adds a host. NULL: there are too many hosts. */
 static host *add(host_table *t, const char *name, uint64_t slots)
 {
 	if (t->count == HOSTS)
@@ -73,7 +73,7 @@ static int read_hostfile(host_table *t, const p4d_deepspeed_hosts *told, p4d_err
 	return rc;
 }
 
-/* Parses the GPUs in "0,2", up to the end of a host. -1: it is no such list. */
+/* Parses a host's GPUs, such as "0,2". -1: it is no such list. */
 static int take_slots(const char **at, uint64_t *slots)
 {
 	*slots = 0;
@@ -88,7 +88,7 @@ static int take_slots(const char **at, uint64_t *slots)
 	return 0;
 }
 
-/* Parses one host of --include or --exclude, "worker-1:0,2". slots 0: all of its GPUs. */
+/* Parses one host of --include or --exclude, such as "worker-1:0,2". slots 0: all of its GPUs. */
 static int take_host(const char **at, char name[NAME], uint64_t *slots, p4d_error *err)
 {
 	const char *begin = *at;
@@ -107,7 +107,7 @@ static int take_host(const char **at, char name[NAME], uint64_t *slots, p4d_erro
 	return 0;
 }
 
-/* Selects, or excludes, the hosts and GPUs of a list. */
+/* Selects the hosts and GPUs of a list (--include), or excludes them. */
 static int filter(host_table *t, const p4d_deepspeed_hosts *told, const char *list, bool include,
 		  p4d_error *err)
 {
@@ -139,7 +139,7 @@ static int choose(host_table *t, const p4d_deepspeed_hosts *told, p4d_error *err
 		return fail_size(err);
 	if (told->include)
 		return filter(t, told, told->include, true, err);
-	if (!t->is_listed) /* deepspeed then starts ranks only on its own node */
+	if (!t->is_listed) /* if there is no hostfile, deepspeed starts ranks only on its own node */
 		add(t, "localhost", told->gpus);
 	for (size_t i = 0; i < t->count; i++)
 		t->at[i].used = t->at[i].slots;

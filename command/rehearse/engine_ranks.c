@@ -12,7 +12,7 @@ static bool is_named(const p4d_words *w, size_t i, const char *name)
 	return !strcmp(slash ? slash + 1 : w->at[i].text, name);
 }
 
-/* Whether words start "vllm serve", or a Python module. */
+/* Whether the words start "vllm serve", or vLLM's server as a Python module. */
 static bool is_server(const p4d_words *w)
 {
 	static const char *const modules[] = {"vllm.entrypoints.openai.api_server",
@@ -29,7 +29,7 @@ static bool is_server(const p4d_words *w)
 	return false;
 }
 
-/* vLLM accepts underscores instead of hyphens in options: --tensor_parallel_size. */
+/* Whether a word is this option. vLLM accepts underscores instead of hyphens: --tensor_parallel_size. */
 static bool is_option(const char *text, size_t length, const char *name)
 {
 	if (strlen(name) != length)

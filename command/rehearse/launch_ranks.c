@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ranks that the launchers of a command start, and the command that each of them runs. */
+/* Finds the ranks that the launchers of a command start, and the command that each rank runs. */
 #include "rehearse/launch_ranks.h"
 
 #include <inttypes.h>
@@ -15,15 +15,17 @@
 #include "rehearse/deepspeed_hosts.h"
 #include "rehearse/engine_ranks.h"
 
-/* The rest of a command after some launchers. */
+/* What remains of a command after some of its launchers were removed. */
 typedef struct launching {
 	const p4d_words *from;
 	p4d_words *to;
 	p4d_rehearse_ranks *ranks;
 	const p4d_launcher *launcher;
-	bool module, no_python;               /* torchrun starts a Python module; not Python */
-	bool python;                          /* the word "python" is written */
-	const char *local_rank;               /* "--local_rank", put after the program; NULL: nothing */
+	bool module,
+	    no_python; /* torchrun starts a Python module; torchrun starts a program that is not Python */
+	bool python;   /* the word "python" is in the command */
+	const char *local_rank; /* the argument "--local_rank" that follows the program; NULL: the launcher
+				   adds none */
 	const char *unknown, *unknown_option; /* why a relevant option is unknown; NULL: all are known */
 } launching;
 
@@ -42,7 +44,7 @@ static bool same_name(const char *a, const char *b, size_t length)
 	return !b[length];
 }
 
-/* The text of a known word; if it is unknown, NULL, and the command cannot be played. */
+/* The text of a word; if it is unknown, NULL, and the command cannot be rehearsed. */
 static const char *known(launching *l, size_t i, const char *name, const char *text)
 {
 	if (!l->from->at[i].unknown)
@@ -60,7 +62,8 @@ static const char *value_of(launching *l, size_t i, const char *name)
 	const bool is_short = name[1] != '-' && strlen(name) == 2;
 
 	if (is_short && !strncmp(text, name, 2) && text[2] >= '0' && text[2] <= '9')
-		return known(l, i, name, text + 2); /* -N2, not -np */
+		return known(l, i, name,
+			     text + 2); /* the value follows directly, as in -N2, but not in -np */
 	if (length != strlen(name) || !same_name(text, name, length))
 		return NULL;
 	if (text[length])
@@ -96,7 +99,7 @@ static uint64_t number(const char *text, uint64_t otherwise)
 	return text && p4d_number_whole(text, 1, P4D_PLAYER_RANKS, &value) ? value : otherwise;
 }
 
-/* The maximum: 4 of "4", "2:4" or "2-4". */
+/* The maximum number in a text: 4 of "4", "2:4" or "2-4". */
 static uint64_t most(const char *text, uint64_t otherwise)
 {
 	const char *behind = text ? strpbrk(text, ":-") : NULL;
@@ -106,7 +109,7 @@ static uint64_t most(const char *text, uint64_t otherwise)
 
 #define OPTION(l, ...) option(l, (const char *const[]){__VA_ARGS__, NULL})
 
-/* The number in "8", "h100:8" or "gpu:h100:8". */
+/* The number of GPUs in "8", "h100:8" or "gpu:h100:8". */
 static uint64_t gpus(const char *text, uint64_t otherwise)
 {
 	const char *behind = text ? strrchr(text, ':') : NULL;
@@ -114,7 +117,7 @@ static uint64_t gpus(const char *text, uint64_t otherwise)
 	return number(behind ? behind + 1 : text, otherwise);
 }
 
-/* srun and mpirun */
+/* ---- srun and mpirun ---- */
 
 static void take_tasks(launching *l, const char *all, const char *per_node)
 {
@@ -150,7 +153,7 @@ static int take_srun(launching *l, p4d_error *err)
 	return 0;
 }
 
-/* -x NAME=VALUE of Open MPI, -genv NAME VALUE of MPICH. */
+/* Takes variables from -x NAME=VALUE of Open MPI and -genv NAME VALUE of MPICH. */
 static void take_mpi_variables(launching *l)
 {
 	for (size_t i = l->launcher->at + 1; i + 1 < l->launcher->next; i++) {
@@ -178,7 +181,7 @@ static int take_mpi(launching *l, p4d_error *err)
 	(void)err;
 	if (!per_node && map && !strncmp(map, "ppr:", 4))
 		per_node = strtoull(map + 4, NULL, 10);
-	/* outside of Slurm, the numbers of all ranks and of ranks per node give the number of nodes */
+	/* outside of Slurm, the number of all ranks and that of ranks per node give the number of nodes */
 	if (per_node && all && !l->ranks->nodes)
 		l->ranks->nodes = (number(all, per_node) + per_node - 1) / per_node;
 	snprintf(text, sizeof(text), "%" PRIu64, per_node);
@@ -189,9 +192,9 @@ static int take_mpi(launching *l, p4d_error *err)
 	return 0;
 }
 
-/* torchrun */
+/* ---- torchrun ---- */
 
-/* Whether an option's value is the output of a command whose result p4d knows from the job. */
+/* Whether an option's value is the output of this command, so that p4d knows it from the job. */
 static bool is_output(launching *l, const char *output)
 {
 	if (!l->unknown || strcmp(l->unknown, output) != 0)
@@ -208,10 +211,12 @@ static int take_torchrun(launching *l, p4d_error *err)
 	const uint64_t nodes = most(OPTION(l, "--nnodes"), 1);
 
 	(void)err;
-	if (!(r->nodes && is_output(l, "output of scontrol"))) /* show hostnames | wc -l */
+	if (!(r->nodes &&
+	      is_output(l, "output of scontrol"))) /* for instance $(scontrol show hostnames | wc -l) */
 		r->nodes = has_switch(l, "--standalone") ? 1 : nodes;
 	const char *ranks = OPTION(l, "--nproc-per-node", "--nproc_per_node");
-	if (r->gpus_per_node && is_output(l, "output of nvidia-smi")) /* -L | wc -l */
+	if (r->gpus_per_node &&
+	    is_output(l, "output of nvidia-smi")) /* for instance $(nvidia-smi -L | wc -l) */
 		ranks = every[0];
 	r->ranks_per_node = number(ranks, 1);
 	for (size_t i = 0; ranks && i < sizeof(every) / sizeof(every[0]); i++)
@@ -227,7 +232,7 @@ static int take_torchrun(launching *l, p4d_error *err)
 	return 0;
 }
 
-/* deepspeed */
+/* ---- deepspeed ---- */
 
 static int take_deepspeed(launching *l, p4d_error *err)
 {
@@ -255,8 +260,11 @@ static int take_deepspeed(launching *l, p4d_error *err)
 	return 0;
 }
 
-/* Python programs that start their ranks through torchrun. They really run until they call it, and then
- * report the number of ranks. Before that, they find the GPUs that their options ask for. */
+/*
+ * Prepares a Python program that starts its ranks through torchrun itself. The program really runs until it
+ * calls torchrun; then p4d's Python module reports the number of ranks. Before that, it sees the GPUs that
+ * its options ask for.
+ */
 static int take_own(launching *l, p4d_error *err)
 {
 	p4d_rehearse_ranks *r = l->ranks;
@@ -271,7 +279,10 @@ static int take_own(launching *l, p4d_error *err)
 	return 0;
 }
 
-/* The rendezvous address does not matter, because no other processes are started. */
+/*
+ * Replaces an unknown rendezvous address by a known one. It does not matter, because no other processes are
+ * started.
+ */
 static void know_meeting(p4d_words *words, const p4d_launcher *launcher)
 {
 	static const struct {
@@ -302,7 +313,7 @@ static void know_meeting(p4d_words *words, const p4d_launcher *launcher)
 	}
 }
 
-/* words to keep */
+/* words of the launcher that stay in the command */
 
 static void add_words(launching *l, size_t from, size_t to)
 {
@@ -326,7 +337,7 @@ static int drop(launching *l, p4d_error *err)
 	return 0;
 }
 
-/* Python itself stays; the module that it starts may be a launcher, which decides itself. */
+/* Keeps python in the command. If the module that it starts is a launcher, that module reports the ranks. */
 static int take_python(launching *l, p4d_error *err)
 {
 	(void)err;
@@ -350,7 +361,8 @@ static int refuse(launching *l, p4d_error *err)
 	return p4d_fix(err, "p4d rehearse --nodes N --gpus-per-node N -- PROGRAM");
 }
 
-/* Other launchers cannot be played. STAYS: the launcher itself runs, with the rest of the command. */
+/* Other launchers, which p4d cannot replace. STAYS: the launcher itself runs, with the rest of the
+ * command. */
 static const struct {
 	const char *name;
 	int (*take)(launching *l, p4d_error *err);
@@ -412,7 +424,7 @@ static int fail_unknown(const char *what, const char *why, p4d_error *err)
 	return p4d_fix(err, "p4d rehearse --shell JOB.sh, or p4d rehearse -- PROGRAM");
 }
 
-/* NAME=VALUE between launchers, as in env. */
+/* Takes NAME=VALUE words between launchers, as for env. */
 static int take_assignments(launching *l, size_t from, size_t to, p4d_error *err)
 {
 	for (size_t i = from; i < to; i++) {
@@ -426,7 +438,10 @@ static int take_assignments(launching *l, size_t from, size_t to, p4d_error *err
 	return 0;
 }
 
-/* A number that the shell generates, in a word that does not change the memory: any number is fine. */
+/*
+ * Replaces a number that the shell generates ($RANDOM and such) by any number, in words that do not change
+ * the memory.
+ */
 static void number_words(p4d_words *words)
 {
 	static const char *const own[] = {"$RANDOM ", "$SRANDOM ", "$SECONDS ", "$EPOCHSECONDS ",
@@ -449,7 +464,7 @@ static void number_words(p4d_words *words)
 	}
 }
 
-/* All words of the command that runs must be known. */
+/* Checks that all words of the command that runs are known. */
 static int check_words(const p4d_words *words, p4d_error *err)
 {
 	for (size_t i = 0; i < words->count; i++)
@@ -463,7 +478,7 @@ static int check_words(const p4d_words *words, p4d_error *err)
 	return 0;
 }
 
-/* The python in a launcher's folder. */
+/* The path of python in the launcher's folder. */
 static const char *python_beside(launching *l, const char *launcher)
 {
 	const char *path = p4d_words__variable(l->from, "PATH");
@@ -486,7 +501,7 @@ static const char *python_beside(launching *l, const char *launcher)
 	return "python3";
 }
 
-/* After the last launcher: adds python unless it is already there, and then the program. */
+/* Adds the words after the last launcher: python unless it is already there, and then the program. */
 static void add_program(launching *l, size_t program)
 {
 	const bool starts_python =
@@ -504,7 +519,10 @@ static void add_program(launching *l, size_t program)
 			       p4d_words__print(l->to->memory, "%s=" P4D_PLAYER_LOCAL_RANK, l->local_rank));
 }
 
-/* Returns the index of the command to run; -1 with an error. *stays: it includes its launcher. */
+/*
+ * Removes launchers. Returns the index of the command to run; -1 with an error. *stays: it includes its
+ * launcher.
+ */
 static int64_t take_launchers(launching *l, const p4d_launchers *launchers, bool *stays, p4d_error *err)
 {
 	const size_t count = sizeof(kinds) / sizeof(kinds[0]);
@@ -535,7 +553,7 @@ static int64_t take_launchers(launching *l, const p4d_launchers *launchers, bool
 	return (int64_t)launchers->program;
 }
 
-/* A script that only its name marks as a shell script. */
+/* Whether a program is a shell script, which only the end of its name shows. */
 static bool is_of_shell(const char *program)
 {
 	const size_t length = strlen(program);
@@ -543,7 +561,7 @@ static bool is_of_shell(const char *program)
 	return length > 3 && !strcmp(program + length - 3, ".sh") && access(program, X_OK);
 }
 
-/* GPUs and ranks that no option gives. */
+/* Sets numbers of GPUs and ranks that no option gives. */
 static void complete(p4d_rehearse_ranks *r)
 {
 	if (!r->started && r->is_typed && r->nodes * r->gpus_per_node > 1) {

@@ -11,7 +11,7 @@
 
 enum { MOST = 1 << 20, LEAP = 8 };
 
-/* Place of the value among the program's words. */
+/* Where the value is among the program's words. */
 typedef struct batch_search {
 	p4d_micro_batch *found;
 	const p4d_player *player;
@@ -61,7 +61,7 @@ static void keep(p4d_micro_batch *m, uint64_t value, const p4d_rehearsed *r)
 	m->tries++;
 }
 
-/* Plays the rank with this value. 1: it was played; 0: it failed for another reason than memory. */
+/* Rehearses the rank with this value. 1: it ran, or ran out of memory; 0: it failed for another reason. */
 static int try_value(batch_search *s, uint64_t value, p4d_error *err)
 {
 	p4d_player other = *s->player;
@@ -91,7 +91,10 @@ static int try_value(batch_search *s, uint64_t value, p4d_error *err)
 	return rc;
 }
 
-/* The value that would fill the GPU if memory grew as between the two largest values that fit; 0: unknown. */
+/*
+ * The value that would fill the GPU if memory grew linearly through the two largest values that fit; 0:
+ * unknown.
+ */
 static uint64_t expected(const p4d_micro_batch *m, uint64_t usable)
 {
 	const p4d_micro_batch_try *low = NULL, *high = NULL;
@@ -123,7 +126,7 @@ static uint64_t next_value(p4d_micro_batch *m, uint64_t usable)
 	if (m->sure || low >= MOST)
 		return 0;
 	uint64_t guess = expected(m, usable), first = low + 1, last = high ? high - 1 : LEAP * low;
-	if (!guess || (high && guess > last)) /* reserved memory grows in jumps: halve */
+	if (!guess || (high && guess > last)) /* reserved memory grows in jumps, so take the middle instead */
 		guess = high ? low + (high - low) / 2 : 2 * low;
 	return guess < first ? first : guess > last ? last : guess;
 }

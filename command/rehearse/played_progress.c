@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The progress of a rank, and the output of one that failed. */
+/* Prints the progress of a rank, and the output of a rank that failed. */
 #include "rehearse/played_progress.h"
 
 #include <fcntl.h>
@@ -12,7 +12,7 @@
 
 enum { TAIL = 16 << 10, OUTPUT = 256 << 10, LINES = 40, LINE = 2000 };
 
-/* The end of a rank's file; "" if there is none. */
+/* Reads the end of a rank's file; "" if there is none. */
 static void read_tail(const p4d_player *player, const char *name, uint64_t rank, char *buf, size_t size)
 {
 	char path[P4D_PLAYER_PATH];
@@ -29,7 +29,7 @@ static void read_tail(const p4d_player *player, const char *name, uint64_t rank,
 	buf[length > 0 ? length : 0] = '\0';
 }
 
-/* The last complete line about a phase. */
+/* Parses the last complete line about a phase. */
 static struct json_object *last_phase(char *text)
 {
 	struct json_object *found = NULL, *name;
@@ -122,7 +122,7 @@ static void print_advice(const char *text)
 		fprintf(stderr, "p4d: %s\n", advice);
 }
 
-/* Prints the lines. Of a very long line, such as an error that prints its arguments, the end is left out. */
+/* Prints the lines. It leaves out the end of a very long line, such as an error that prints its arguments. */
 static void print_lines(const char *at)
 {
 	while (*at) {
@@ -155,7 +155,7 @@ void p4d_played_progress__print_output(const p4d_player *player, uint64_t rank)
 		return;
 	read_tail(player, "output", rank, text, OUTPUT);
 	const char *from = player->verbose ? text : last_lines(text);
-	if (!player->verbose && *from) { /* with --verbose it is on the terminal already */
+	if (!player->verbose && *from) { /* with --verbose, the output is already on the terminal */
 		fprintf(stderr, "p4d: the last lines that rank %" PRIu64 " printed:\n", rank);
 		print_lines(from);
 	}

@@ -38,7 +38,7 @@ static void interrupt(int signal)
 static void path_in(const char *directory, const char *name, char *path, size_t size)
 {
 	if (snprintf(path, size, "%s/%s", directory, name) >= (int)size)
-		path[0] = '\0'; /* opening it fails */
+		path[0] = '\0'; /* opening this path fails */
 }
 
 void p4d_player__file(const p4d_player *player, const char *name, uint64_t rank, char *path, size_t size)
@@ -49,7 +49,8 @@ void p4d_player__file(const p4d_player *player, const char *name, uint64_t rank,
 	path_in(player->directory, file, path, size);
 }
 
-/* In the directory of the program in a build tree, else in the installation's. */
+/* Finds the directory of the libraries: next to the program in a build tree, else where they are
+ * installed. */
 static int find_parts(p4d_player *p, p4d_error *err)
 {
 	const char *data = p4d_line_data_directory();
@@ -84,7 +85,7 @@ int p4d_player__open(p4d_player *p, p4d_error *err)
 
 	if (find_parts(p, err))
 		return -1;
-	/* the program may start in another directory */
+	/* an absolute path, because the program may start in another directory */
 	char *absolute = realpath(tmp && *tmp ? tmp : "/tmp", NULL);
 	if (!absolute)
 		return p4d_fail(err, P4D_E_IO, "TMPDIR=%.300s: %s", tmp ? tmp : "", strerror(errno));
@@ -154,20 +155,21 @@ static void redirect(const p4d_player *p, uint64_t rank)
 	if (!p->verbose)
 		fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600);
 	if (none >= 0)
-		dup2(none, STDIN_FILENO); /* the terminal would stop a process of another process group */
+		dup2(none, STDIN_FILENO); /* a process of another process group would be stopped if it read
+					     the terminal */
 	if (fd >= 0)
 		dup2(fd, STDERR_FILENO);
 	dup2(STDERR_FILENO, STDOUT_FILENO);
 }
 
-/* In the child. */
+/* Starts the program in the child process. */
 static void start(const p4d_player *p, uint64_t rank, pid_t parent)
 {
 	const struct rlimit none = {0, 0};
 	char **words = words_of(p, rank);
 
 	setpgid(0, 0);
-	prctl(PR_SET_PDEATHSIG, SIGKILL); /* it does not go on without p4d */
+	prctl(PR_SET_PDEATHSIG, SIGKILL); /* the program ends if p4d ends */
 	if (getppid() != parent)
 		_exit(126);
 	setrlimit(RLIMIT_CORE, &none);
@@ -191,9 +193,7 @@ static double seconds_since(const struct timespec *began)
 	return (double)(t.tv_sec - began->tv_sec) + (double)(t.tv_nsec - began->tv_nsec) / 1e9;
 }
 
-/*
- * 1 if the program has ended. Its process number stays reserved, so that no other process group can get it.
- */
+/* 1: the program has ended. It is not reaped, so that no other process group can get its number. */
 static int has_ended(pid_t child)
 {
 	siginfo_t ended;
@@ -204,8 +204,10 @@ static int has_ended(pid_t child)
 	return ended.si_pid == child;
 }
 
-/* Waits in short naps, because of the timeout; nobody notices them. If the program hangs, it says where:
- * Python prints its stack at SIGABRT. */
+/*
+ * Waits for the program, sleeping briefly between looks because of the timeout. If the time is over, it sends
+ * SIGABRT, at which Python prints its stack and so shows where it hangs.
+ */
 static int await(const p4d_player *p, pid_t child, p4d_played *played)
 {
 	const struct timespec nap = {.tv_nsec = 20000000};
@@ -244,8 +246,8 @@ static int await(const p4d_player *p, pid_t child, p4d_played *played)
 	played->served = played->served || !access(served, F_OK);
 	p4d_played_progress__end(&progress, p);
 	for (int i = 0; played->timed_out && i < 25; i++)
-		nanosleep(&nap, NULL); /* if the group began with a shell, its Python still prints */
-	kill(-child, SIGKILL);         /* workers that load data */
+		nanosleep(&nap, NULL); /* if the group began with a shell, its Python is still printing */
+	kill(-child, SIGKILL);         /* ends the rest of the group, such as workers that load data */
 	running = 0;
 	while (wait4(child, &status, 0, &use) < 0)
 		if (errno != EINTR)
@@ -273,7 +275,7 @@ int p4d_player__play(const p4d_player *p, uint64_t rank, p4d_played *played, p4d
 	for (int i = 0; i < SIGNALS; i++) {
 		sigaction(signals[i], &on, &old[i]);
 		if (signals[i] == SIGHUP && old[i].sa_handler == SIG_IGN)
-			sigaction(SIGHUP, &old[i], NULL); /* SIGHUP is ignored, as under nohup */
+			sigaction(SIGHUP, &old[i], NULL); /* keeps SIGHUP ignored if it was, as under nohup */
 	}
 	fflush(NULL);
 	pid_t child = fork();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds the program, the ranks and the GPU of a rehearsal. */
+/* Finds the program, the ranks and the GPU of a rehearsal, and runs the ranks. */
 #include "rehearse/playing.h"
 
 #include <inttypes.h>
@@ -40,7 +40,7 @@ static int find_gpu(p4d_playing *p, p4d_error *err)
 	return 0;
 }
 
-/* The command of a job script as one of its ranks runs it, or the typed program. */
+/* Finds the command of a job script as one of its ranks runs it, or the program that was typed. */
 static int find_command(p4d_playing *p, p4d_rehearse_ranks *ranks, uint64_t rank, p4d_error *err)
 {
 	p4d_words words = {.memory = &p->memory};
@@ -97,7 +97,7 @@ static int take_ranks(p4d_playing *p, const p4d_rehearse_ranks *ranks, p4d_error
 	return 0;
 }
 
-/* The words and variables of a rank. */
+/* Finds the words and variables of a rank. */
 static int take_words(p4d_playing *p, p4d_error *err)
 {
 	p->player.ends_at_launch = p4d_shell_launch__starts_shell(&p->words);
@@ -130,7 +130,7 @@ static int list_ranks(p4d_playing *p, p4d_error *err)
 					   err);
 }
 
-/* Warns about parts of the program's environment that differ from those of the job. */
+/* Prints warnings about the program's environment where it differs from the job's. */
 static void print_notes(const p4d_playing *p)
 {
 	const p4d_read_command *job = &p->job;
@@ -198,7 +198,10 @@ static bool is_list(struct json_object *o)
 	return json_object_is_type(o, json_type_array);
 }
 
-/* Reads what a launcher would start: words, environment and ranks. False: it is no such file. */
+/*
+ * Reads a launcher's report about what it would start: words, environment and ranks. False: it is no such
+ * report.
+ */
 static bool take_launch(p4d_playing *p, struct json_object *launch, p4d_rehearse_ranks *ranks)
 {
 	struct json_object *words = json_object_object_get(launch, "words"),
@@ -220,7 +223,7 @@ static bool take_launch(p4d_playing *p, struct json_object *launch, p4d_rehearse
 	return true;
 }
 
-/* The launcher's ranks; its words may be another launcher. */
+/* Takes the ranks of a launcher's report. The words may start another launcher. */
 static int launch(p4d_playing *p, const p4d_rehearse_ranks *told, p4d_error *err)
 {
 	p4d_rehearse_ranks ranks = {.nodes = told->nodes ? told->nodes : p->player.nodes,
@@ -250,7 +253,7 @@ static int launch(p4d_playing *p, const p4d_rehearse_ranks *told, p4d_error *err
 	return 0;
 }
 
-/* 1: the program was a launcher, whose ranks are to be played instead. */
+/* 1: the program was a launcher, and its ranks are to be rehearsed instead. */
 static int take_launcher(p4d_playing *p, uint64_t rank, p4d_error *err)
 {
 	enum { BYTES = 4 << 20, LAUNCHES = 4 };
@@ -301,7 +304,7 @@ static int play_rank(p4d_playing *p, unsigned i, p4d_error *err)
 		   : 0;
 }
 
-/* If an engine itself starts a worker for each GPU, only this one program is played. */
+/* If an engine starts a worker for each GPU itself, p4d rehearses only this one program. */
 static void take_engine(p4d_playing *p)
 {
 	if (p->rehearsed[0].serving.workers < 2 || p->rehearsed[0].serving.external)
@@ -324,7 +327,7 @@ int p4d_playing__play(p4d_playing *p, p4d_error *err)
 			return -1;
 		if (again) {
 			p4d_rehearsed__free(&p->rehearsed[0]);
-			i = UINT_MAX; /* starts with the first of the new ranks */
+			i = UINT_MAX; /* continues with the first of the new ranks */
 		} else if (!i) {
 			take_engine(p);
 		}

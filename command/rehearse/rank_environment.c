@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The environment of a rank, as its launcher would set it. */
+/* Sets the environment of a rank as its launcher would. */
 #include "rehearse/rank_environment.h"
 
 #include <inttypes.h>
@@ -17,11 +17,11 @@ enum {
 
 typedef struct rank_number {
 	const char *name;
-	unsigned of; /* P4D_STARTED_*: set by any of these */
+	unsigned of; /* a bit for each launcher (P4D_STARTED_*) that sets the variable */
 	uint64_t value;
 } rank_number;
 
-/* Under srun, torchrun and deepspeed are one task per node. */
+/* Number of Slurm tasks on a node. Under srun, torchrun and deepspeed are one task per node. */
 static uint64_t tasks_per_node(const p4d_player *p)
 {
 	if (!(p->started & P4D_STARTED_SRUN) && p->tasks_per_node)
@@ -73,7 +73,7 @@ static size_t list(const p4d_player *p, uint64_t rank, rank_number *out)
 	    {"SLURM_JOBID", SLURM, 0},
 	    {"SLURM_STEP_ID", P4D_STARTED_SRUN, 0},
 	    {"SLURM_RESTART_COUNT", P4D_STARTED_JOB, 0},
-	    /* every rank is a client of the store, even rank 0 */
+	    /* torchrun's own process serves the store, so every rank is a client, even rank 0 */
 	    {"TORCHELASTIC_RESTART_COUNT", EVERY, 0},
 	    {"MASTER_PORT", EVERY, p->port},
 	};
@@ -82,7 +82,7 @@ static size_t list(const p4d_player *p, uint64_t rank, rank_number *out)
 	return sizeof(numbers) / sizeof(numbers[0]);
 }
 
-/* All nodes are this machine; programs look for rank 0 on the first one. */
+/* The names of the nodes, which all mean this machine, because programs look for rank 0 on the first one. */
 static void hosts(const p4d_player *p, char *buf, size_t size)
 {
 	int length = snprintf(buf, size, "localhost");
@@ -164,7 +164,7 @@ static int set_number(const char *name, uint64_t value)
 	return set(name, digits);
 }
 
-/* Inserts VALUE before the present value of NAME, as in search paths of the loader and of Python. */
+/* Inserts VALUE before the old value of NAME, a search path of the loader or of Python. */
 static int prepend(const char *name, const char *value)
 {
 	const char *old = getenv(name);
@@ -212,13 +212,14 @@ static int set_rank(const p4d_player *p, uint64_t rank)
 		return -1;
 	if (!(p->started & P4D_STARTED_TORCHRUN))
 		return 0;
-	/* a user's own number of threads stays */
+	/* does not replace a number of threads that the user has set */
 	if (p->ranks_per_node > 1 && setenv("OMP_NUM_THREADS", "1", 0))
 		return -1;
-	return set("TORCHELASTIC_RUN_ID", "rehearsal"); /* some programs take this variable for torchrun */
+	return set("TORCHELASTIC_RUN_ID",
+		   "rehearsal"); /* some programs check this variable to see whether torchrun started them */
 }
 
-/* Sets Slurm's variables for a job's GPUs; without a job there are none. */
+/* Sets Slurm's variables for a job's GPUs. Does nothing without a job. */
 static int set_visible(const p4d_player *p)
 {
 	char all[512] = "0";

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds the command in a job script to rehearse, and its environment. */
+/* Finds the command in a job script that is to be rehearsed, and its environment. */
 #include "rehearse/read_command.h"
 
 #include <errno.h>
@@ -19,7 +19,7 @@ enum { MEMORY = 6 << 20 };
 /* The variable by which sbatch passes its --export on to srun. */
 static const char of_srun[] = "SLURM_EXPORT_ENV";
 
-/* How likely a command is the training. */
+/* Scores: the command with the highest is most likely the training. */
 enum {
 	NOTHING,
 	A_PROGRAM,    /* ./train, without a launcher */
@@ -27,7 +27,7 @@ enum {
 	IN_RANKS,     /* srun ./train */
 	LAUNCHED,     /* torchrun train.py */
 	IS_KNOWN = 8, /* added if p4d knows the program */
-	TRAINS = 4,   /* its name says so */
+	TRAINS = 4,   /* added if the program's name says that it trains */
 	IS_CERTAIN = 2,
 	BEST = 32
 };
@@ -35,16 +35,18 @@ enum {
 typedef struct finding {
 	p4d_read_command *command;
 	p4d_read_files files;
-	p4d_words unknown; /* variables of the command with unknown values */
+	p4d_words unknown; /* the command's variables with unknown values */
 	int score;
-	char conda[PATH_MAX]; /* environment that the script activated; "": none */
-	char slurm[4096];     /* value of the requested variable */
+	char conda[PATH_MAX]; /* conda environment that the script activated; "": none */
+	char slurm[4096];     /* value of the Slurm variable that was asked for last */
 	char *key; /* key of the command at the place that was found; NULL: p4d still looks for the command */
 	bool has_key;
 } finding;
 
-/* Slurm variables that options do not decide. If they are set in p4d's own environment, those values have
- * priority. */
+/*
+ * The value of a Slurm variable that no option sets. If it is set in p4d's own environment, that value is
+ * used.
+ */
 static const char *later(void *context, const char *name)
 {
 	finding *f = context;
@@ -60,7 +62,7 @@ static const char *later(void *context, const char *name)
 	return text ? text : p4d_shell_later;
 }
 
-/* Names of programs, and parts of them. */
+/* Whether a name is in a list of program names. part: or contains one of them. */
 static bool is_any(const char *text, const char *const *names, size_t count, bool part)
 {
 	const char *last = p4d_file_name(text);
@@ -74,7 +76,7 @@ static bool is_any(const char *text, const char *const *names, size_t count, boo
 
 static int score_python(const char *program, bool module)
 {
-	/* modules, and tools that prepare a job */
+	/* modules and tools that prepare a job, but do not train */
 	static const char *const tools[] = {
 	    "pip",   "venv",      "http.server", "json.tool",  "site",
 	    "build", "ensurepip", "zipfile",     "virtualenv", "torch.utils.collect_env"};
@@ -84,7 +86,7 @@ static int score_python(const char *program, bool module)
 	return OF_PYTHON;
 }
 
-/* Likelihood of a command according to its launchers. */
+/* The score of a command by its launchers. */
 static int score_launched(const p4d_words *w, const p4d_launchers *l)
 {
 	static const char *const ranks[] = {"torchrun",
@@ -112,7 +114,7 @@ static int score_launched(const p4d_words *w, const p4d_launchers *l)
 		score = of > score ? of : score;
 	}
 	if (l->shell)
-		score = OF_PYTHON; /* srun bash run.sh */
+		score = OF_PYTHON; /* the score of a shell script such as "srun bash run.sh" */
 	const size_t length = strlen(program);
 	if (length > 3 && !strcmp(program + length - 3, ".py") && score < OF_PYTHON)
 		score = OF_PYTHON;
@@ -169,7 +171,7 @@ static void take_variable(void *context, const char *name, const p4d_value *valu
 	if (p4d_value_unknown(*value) && strncmp(name, "MASTER_", 7) != 0)
 		p4d_words__add(&f->unknown, name);
 	else if (p4d_value_unknown(*value))
-		return; /* set by p4d */
+		return; /* p4d sets this variable itself */
 	else if (!own || strcmp(own, text) != 0)
 		p4d_words__set(w, name, text);
 }
@@ -182,7 +184,7 @@ static void add_words(p4d_words *w, p4d_shell *shell, const p4d_started *command
 		p4d_words__add_value(w, shell, command->words[i]);
 }
 
-/* conda activate NAME: finds the environment of that name in ~/.conda/environments.txt. */
+/* Handles conda activate NAME: finds the environment of that name in ~/.conda/environments.txt. */
 static void activate(finding *f, const char *name)
 {
 	char path[PATH_MAX], line[PATH_MAX];
@@ -204,7 +206,7 @@ static void activate(finding *f, const char *name)
 			       p4d_words__print(f->command->memory, "conda activate %.60s", name));
 }
 
-/* A command that p4d does not run; stores its words. */
+/* Notes a command that p4d does not run, with its words. */
 static void note(finding *f, const p4d_words *said)
 {
 	char text[128];
@@ -216,7 +218,7 @@ static void note(finding *f, const p4d_words *said)
 	p4d_words__add(&f->command->notes, text);
 }
 
-/* Commands that change the search path of later ones. */
+/* Whether a command changes the search path for later commands. */
 static bool changes_environment(finding *f, const p4d_started *command)
 {
 	static const char *const conda[] = {"conda", "mamba", "micromamba"};
@@ -264,7 +266,7 @@ static void take_place(const p4d_read_command *c, const p4d_shell *shell, const 
 			 first.at[0].line);
 }
 
-/* Variables of the job: those that sbatch gives it, and those that the script sets. */
+/* Takes variables of the job: those that sbatch sets, and those that the script sets. */
 static void take_variables(finding *f, p4d_shell *shell)
 {
 	p4d_read_command *c = f->command;
@@ -277,7 +279,7 @@ static void take_variables(finding *f, p4d_shell *shell)
 	p4d_shell_environment(shell, take_variable, f);
 }
 
-/* Replaces the most likely command so far. */
+/* Called for each command: keeps it if it is more likely the training than those before. */
 static void take_command(void *context, p4d_shell *shell, const p4d_started *command)
 {
 	finding *f = context;
@@ -306,7 +308,7 @@ static void take_command(void *context, p4d_shell *shell, const p4d_started *com
 	}
 }
 
-/* The key of the command, as sbatch will compute it. */
+/* Called for each command: makes the key of the one that was found, as sbatch will compute it. */
 static void take_key(void *context, p4d_shell *shell, const p4d_started *command)
 {
 	finding *f = context;
@@ -323,7 +325,7 @@ static void take_key(void *context, p4d_shell *shell, const p4d_started *command
 	f->has_key = true;
 }
 
-/* Nodes and GPUs that the job's options request. */
+/* Finds the nodes and GPUs that the job's options request. */
 static int take_geometry(p4d_read_command *c, p4d_error *err)
 {
 	p4d_geometry g = {.nodes = 0};
@@ -363,7 +365,7 @@ static int take_directory(p4d_read_command *c, p4d_error *err)
 	return p4d_fail(err, P4D_E_IO, "the working directory: %s", strerror(errno));
 }
 
-/* Options of the job, from all sources that sbatch reads. */
+/* Reads options of the job from all sources that sbatch reads. */
 static int take_options(p4d_read_command *c, const char *text, size_t length, p4d_error *err)
 {
 	unsigned components;

@@ -12,7 +12,7 @@
 
 enum { ROWS = 8 };
 
-/* Number of the engine's processes in addition to the program's own. */
+/* Number of an engine's processes in addition to the program's own process. */
 static uint64_t workers_beside(const p4d_rehearsed *r)
 {
 	const p4d_rehearsed_serving *s = &r->serving;
@@ -66,14 +66,14 @@ p4d_rehearsed_verdict p4d_rehearse__judge(const p4d_rehearse_answer *a, const p4
 	return verdict;
 }
 
-/* The verdict */
+/* ---- The verdict ---- */
 
 static double share(uint64_t bytes, uint64_t of)
 {
 	return 100 * p4d_to_gib(bytes) / p4d_to_gib(of);
 }
 
-/* The missing memory of a rank that ran out of memory. */
+/* Prints how much memory a rank lacked that ran out of memory. */
 static void print_excess(const p4d_rehearse_answer *a)
 {
 	const p4d_rehearsed *roomy = &a->fits->roomy;
@@ -105,14 +105,14 @@ static void print_verdict(const p4d_rehearse_answer *a, p4d_rehearsed_verdict ve
 	print_excess(a);
 }
 
-/* A rank */
+/* ---- A rank ---- */
 
 static void print_peak(const p4d_rehearsed *r, const p4d_gpu *gpu)
 {
 	const p4d_rehearsed_phase *peak = p4d_rehearsed__peak(r);
 
 	printf("Rank %" PRIu64 ": ", r->played.rank);
-	if (r->device || !peak) /* a program that was killed has not said what lies outside PyTorch */
+	if (r->device || !peak) /* if a program was killed, the memory outside PyTorch is unknown */
 		printf("%.1f of %.1f GiB on the GPU (%.0f %%)%s", p4d_to_gib(r->device),
 		       p4d_to_gib(gpu->usable_bytes), share(r->device, gpu->usable_bytes), peak ? "; " : "");
 	if (peak)
@@ -121,7 +121,7 @@ static void print_peak(const p4d_rehearsed *r, const p4d_gpu *gpu)
 	puts(".");
 }
 
-/* Places in the program that read values which only a GPU computes. */
+/* Prints the places in the program that read values which only a GPU computes. */
 static void print_reads(const p4d_rehearsed *r)
 {
 	for (unsigned i = 0; i < r->read_count && i < ROWS; i++)
@@ -144,7 +144,7 @@ static void print_notes(const p4d_rehearsed *r)
 		printf("  Not included: %s.\n", r->missing[i]);
 }
 
-/* Contents of the GPU's memory at the peak of allocated memory. */
+/* Prints what the GPU's memory contains at the peak of allocated memory. */
 static int print_largest(const p4d_rehearsed *r, p4d_error *err)
 {
 	p4d_table table = {0};
@@ -202,7 +202,7 @@ static int print_phases(const p4d_rehearse_answer *a, p4d_error *err)
 	return p4d_table_print(&table, false, err);
 }
 
-/* The job */
+/* ---- The job ---- */
 
 static void print_host(const p4d_rehearse_answer *a, const p4d_rehearsed *worst)
 {

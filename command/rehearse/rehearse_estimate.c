@@ -18,7 +18,7 @@ extern char **environ;
 
 enum { READING_BYTES = 6 << 20 };
 
-/* A job that would start the program. */
+/* A job that would start the rehearsed program, as p4d's guard judges it. */
 typedef struct estimate {
 	const p4d_playing *playing;
 	p4d_sbatch *sbatch;
@@ -41,7 +41,7 @@ static double step_seconds(const p4d_verdict *verdict)
 	return is_known ? step.seconds : 0;
 }
 
-/* The guard's verdict on the job; 0: it has none on its memory. */
+/* The guard's prediction for the job in bytes; 0: it has none. */
 static uint64_t judge(estimate *e, p4d_read_files *files, p4d_reading *reading, char *memory)
 {
 	p4d_sbatch *sbatch = e->sbatch;
@@ -120,7 +120,7 @@ static void add_quoted(p4d_text *text, const char *word)
 	p4d_text_add(text, "'");
 }
 
-/* A script that starts the command on all ranks: Python programs with torchrun. */
+/* Writes a job script that starts the command on all ranks; Python programs with torchrun. */
 static char *write_script(const p4d_player *player)
 {
 	p4d_text text = {.grows = true};

@@ -14,8 +14,7 @@ static const char *const common[] = {"l4-24gb",   "a100-40gb",  "l40s-48gb",  "a
 
 enum {
 	QUICK = 30
-}; /* In seconds. If a rank took longer, the user does not have to wait for further
-    * ranks. */
+}; /* in seconds: if a rank took longer, p4d does not rehearse it again, so that the user need not wait */
 
 static const uint64_t room = (uint64_t)1 << 40;
 
@@ -82,11 +81,12 @@ static int play(const p4d_player *player, const p4d_gpu *gpu, uint64_t rank, p4d
 	p4d_player other = *player;
 
 	other.gpu = gpu;
-	other.quiet = true; /* p4d asks whether it runs out of memory, so that is not reported as an error */
+	other.quiet =
+	    true; /* p4d only asks whether the rank runs out of memory, so it reports no error if it does */
 	return p4d_rehearsed__play(out, &other, rank, err);
 }
 
-/* A GPU like that of the rehearsal, with room for everything. */
+/* Rehearses the rank on a GPU like the rehearsal's, but with enough memory for everything. */
 static int play_with_room(p4d_rehearse_fits *fits, const p4d_player *player, uint64_t rank, p4d_error *err)
 {
 	p4d_gpu roomy = *player->gpu;
@@ -106,7 +106,10 @@ static void compare(p4d_rehearse_fit *fit, const p4d_rehearsed *r)
 									    : P4D_REHEARSE_FITS_PERHAPS;
 }
 
-/* An engine takes its share of any GPU, so p4d compares the least memory that it needs. */
+/*
+ * Compares GPUs for an inference engine. It uses a share of any GPU's memory, so p4d compares the least that
+ * it needs.
+ */
 static void compare_serving(p4d_rehearse_fits *fits, const p4d_gpu *played, const p4d_rehearsed *r)
 {
 	const p4d_rehearsed_serving *s = &r->serving;
@@ -122,8 +125,10 @@ static void compare_serving(p4d_rehearse_fits *fits, const p4d_gpu *played, cons
 	}
 }
 
-/* An engine inside a program that continues: its cache is a share of any GPU, and its least need is
- * unknown. */
+/*
+ * For an engine inside a program that continues: its cache uses a share of any GPU's memory, and the least
+ * that it needs is unknown.
+ */
 static void compare_shared(p4d_rehearse_fit *fit, const p4d_rehearsed *r)
 {
 	const uint64_t least = p4d_rehearse_fits__least(r), cache = r->serving.cache;
@@ -161,7 +166,7 @@ int p4d_rehearse_fits__find(p4d_rehearse_fits *fits, const p4d_player *player, c
 	unsigned again = 0;
 
 	if (!p4d_rehearsed__ran_out(rank) && (rank->played.status || !rank->device || rank->serving.error))
-		return 0; /* no result is known */
+		return 0; /* the rank failed for another reason, so its memory is unknown */
 	if (serves && (p4d_rehearsed__ran_out(rank) || !p4d_rehearsed_serving__least(&rank->serving)))
 		return 0;
 	list(fits, site, player->gpu);

@@ -120,7 +120,7 @@ static struct json_object *fit_list(const p4d_rehearse_fits *fits)
 	return list;
 }
 
-/* The missing memory; NULL (null): it fits, or this is unknown. */
+/* The memory that was missing; NULL (null): nothing was missing, or it is unknown. */
 static struct json_object *excess(const p4d_rehearse_answer *a)
 {
 	const p4d_rehearsed *roomy = &a->fits->roomy;

@@ -17,7 +17,7 @@
 
 enum { FILE_BYTES = 4 << 20, MOST = 4096 };
 
-/* The files that decide what the program does, each once. */
+/* A list of the files that decide what the program does; each file is in it once. */
 typedef struct list {
 	char *path[MOST];
 	size_t count;
@@ -59,7 +59,7 @@ static void keep_one_of_each(list *l)
 	l->count = kept;
 }
 
-/* Python's list for a rank: "python DIRECTORY", "file PATH". */
+/* Adds the files that Python listed for a rank: "python DIRECTORY", "file PATH". */
 static void add_listed(list *l, const p4d_player *player, uint64_t rank)
 {
 	char path[P4D_PLAYER_PATH], *rest = NULL;
@@ -91,7 +91,8 @@ static bool is_configuration(const char *path)
 	return false;
 }
 
-/* A word, or the part after its "=", that names a configuration file or a model's folder. */
+/* Adds the file of a word, or of the part after its "=", if it is a configuration file or a model's
+ * folder. */
 static void add_word(list *l, const char *word)
 {
 	const char *equals = strchr(word, '='), *path = equals ? equals + 1 : word;
@@ -103,7 +104,7 @@ static void add_word(list *l, const char *word)
 		add(l, config);
 }
 
-/* The program's own file. One without a slash is searched as in a shell. */
+/* Adds the program's own file. A name without a slash is searched in PATH, as a shell does. */
 static void add_program(list *l, const char *program, bool module)
 {
 	char path[PATH_MAX];
@@ -122,7 +123,7 @@ static void add_program(list *l, const char *program, bool module)
 		}
 }
 
-/* A variable of the program: a value from the job's script has priority over the environment. */
+/* A variable of the program: its value from the job script, else from this process's environment. */
 static const char *variable_of(const p4d_player *player, const char *name)
 {
 	const size_t length = strlen(name);
@@ -143,8 +144,10 @@ static bool is_among(const char *const *names, const char *name)
 	return false;
 }
 
-/* Adds variables that words before the program set, as in "env MODEL=7b"; the words themselves are already
- * removed. */
+/*
+ * Adds variables that words before the program set, as in "env MODEL=7b". The command no longer has these
+ * words.
+ */
 static void add_variables(p4d_rehearsals_key *key, const p4d_player *player)
 {
 	char name[256];
@@ -156,7 +159,8 @@ static void add_variables(p4d_rehearsals_key *key, const p4d_player *player)
 		if (snprintf(name, sizeof(name), "%.*s", (int)(equals - text), text) >= (int)sizeof(name))
 			p4d_rehearsals_key_unknown_variable(key, "");
 		else if (!is_among(p4d_rehearsals_variables, name) &&
-			 variable_of(player, name) == equals + 1) /* the last of its name */
+			 variable_of(player, name) ==
+			     equals + 1) /* only if this is the last value of the name */
 			p4d_rehearsals_key_variable(key, name, equals + 1);
 	}
 }
@@ -191,7 +195,7 @@ static bool was_played(const p4d_rehearse_answer *a, uint64_t rank)
 	return false;
 }
 
-/* The ranks that were played, unless the first and the last are among them. */
+/* Lists the ranks that were rehearsed; "" if the first and the last are among them. */
 static void list_ranks(const p4d_rehearse_answer *a, char *ranks, size_t size)
 {
 	p4d_text text = p4d_text_in(ranks, size);
@@ -205,7 +209,7 @@ static void list_ranks(const p4d_rehearse_answer *a, char *ranks, size_t size)
 		snprintf(ranks, size, "%" PRIu64 ",...", a->rehearsed[0].played.rank);
 }
 
-/* The phases in --phases; an engine has none. */
+/* The phases in --phases as bits; 0 for an engine, which has none. */
 static unsigned played_phases(const p4d_rehearse_answer *a)
 {
 	static const char *const name[] = {"train", "eval", "save"};
@@ -246,7 +250,7 @@ static bool find_directory(const p4d_player *player, list *l)
 	       (int)sizeof(l->directory);
 }
 
-/* key: that of the command in a job script; NULL: the words are the command. */
+/* key: the key of the command in a job script; NULL: the program's words are the command. */
 static int keep(const p4d_rehearse_answer *a, const p4d_rehearsal *run, const char *key, list *l,
 		p4d_error *err)
 {

@@ -133,7 +133,7 @@ static int unknown(const char *option, p4d_error *err)
 	return p4d_fix(err, "p4d help rehearse");
 }
 
-/* An option of sbatch, alone or with the next word as its value; returns the number of words. */
+/* Takes an option of sbatch, alone or with the next word as its value; returns the number of words. */
 static int take_sbatch(p4d_rehearse_options *o, char *argv[], p4d_error *err)
 {
 	char command[] = "sbatch", *words[] = {command, argv[0], argv[1], NULL};
@@ -149,7 +149,7 @@ static int take_sbatch(p4d_rehearse_options *o, char *argv[], p4d_error *err)
 	return operand - 1;
 }
 
-/* "--name=value" or "--name value"; returns the number of words, -1 with an error. */
+/* Takes "--name=value" or "--name value"; returns the number of words, -1 with an error. */
 static int take_words(p4d_rehearse_options *o, char *argv[], p4d_error *err)
 {
 	char name[64];
@@ -177,7 +177,7 @@ static int take_words(p4d_rehearse_options *o, char *argv[], p4d_error *err)
 	const int known = take_option(o, name, value ? value : "", err);
 	if (known < 0 || (known && !value))
 		return known < 0 ? -1 : usage(err, "no value given for ", argv[0]);
-	/* the options of a job are sbatch's */
+	/* these options describe a job, so sbatch's reader takes them */
 	if (!known || value == o->gpu || !strcmp(name, "--ranks"))
 		return known ? 2 - (equals != NULL) : take_sbatch(o, argv, err);
 	if (!strcmp(name, "--nodes") || !strcmp(name, "--gpus-per-node"))
@@ -185,7 +185,7 @@ static int take_words(p4d_rehearse_options *o, char *argv[], p4d_error *err)
 	return 2 - (equals != NULL);
 }
 
-/* A program that does not follow "--" is a job script: a text for a shell. */
+/* Takes a job script. A program that does not follow "--" is one if it is a text for a shell. */
 static int take_script(p4d_rehearse_options *o, char *argv[], p4d_error *err)
 {
 	char line[128] = "";
@@ -239,8 +239,10 @@ static int add_rank(p4d_rehearse_options *o, uint64_t rank, p4d_error *err)
 	return 0;
 }
 
-/* The first and the last rank (which have the first and the last pipeline stage), and the fullest rank if
- * it is known. */
+/*
+ * Adds the first and the last rank, which have the first and the last pipeline stage, and the fullest rank if
+ * it is known.
+ */
 static int add_fullest(p4d_rehearse_options *o, uint64_t world, uint64_t fullest, p4d_error *err)
 {
 	if (add_rank(o, 0, err))

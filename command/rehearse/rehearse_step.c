@@ -5,10 +5,10 @@
 
 #include "report/report.h"
 
-/* If a larger share of kernels was started by no PyTorch operator, the time is unknown. */
+/* If no PyTorch operation started a larger share of the kernels than this, the step's time is unknown. */
 #define FOREIGN_SHARE 0.05
 
-/* Seconds of the matmuls at the rate of data sheets; 0: unknown. */
+/* The least seconds for matmuls, at the rate in data sheets; 0: unknown. */
 static double least_seconds(const p4d_rehearse_answer *a, uint64_t flops)
 {
 	const double rate = a->player->gpu->peak_bf16_flops;

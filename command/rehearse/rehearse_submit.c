@@ -13,7 +13,7 @@
 
 enum { WORDS = 512 };
 
-/* Appends a text, quoted as one word of a shell command. */
+/* Appends a text as one quoted word of a shell command. */
 static void add_quoted(p4d_text *text, const char *word)
 {
 	p4d_text_add(text, " '");
@@ -22,7 +22,7 @@ static void add_quoted(p4d_text *text, const char *word)
 	p4d_text_add(text, "'");
 }
 
-/* The present command without --submit. Words after the script belong to the script. */
+/* Writes the command that the user typed, without --submit. Words after the script belong to the script. */
 static int write_command(p4d_text *text, const char *script, int argc, char *argv[], p4d_error *err)
 {
 	char program[PATH_MAX];
@@ -52,7 +52,7 @@ static void run(char *const words[], int out)
 	_exit(127);
 }
 
-/* The number of the job that sbatch --parsable submits. */
+/* Runs sbatch --parsable and reads the job's number. */
 static int submit(char *const words[], char *id, size_t size, p4d_error *err)
 {
 	int pipes[2], status = -1;

@@ -111,7 +111,7 @@ static bool is_of_training(const p4d_rehearsed_phase *p)
 	return !strcmp(p->name, "forward") || !strcmp(p->name, "backward") || !strcmp(p->name, "update");
 }
 
-/* A phase that repeats within a step, as with gradient accumulation, counts as one. */
+/* Adds a phase. If a phase repeats within a step, as with gradient accumulation, its peaks are combined. */
 static void add_phase(p4d_rehearsed *r, const p4d_rehearsed_phase *p)
 {
 	for (unsigned i = 0; i < r->phases; i++) {
@@ -136,7 +136,7 @@ static double number(struct json_object *row, const char *name)
 	return (double)member(row, name);
 }
 
-/* A row of wires: ranks, ranks in the node, calls, bytes gathered, exchanged and transferred. */
+/* Adds a row of communication: ranks, ranks in the node, calls, bytes gathered, exchanged and transferred. */
 static void add_wire(p4d_counted *w, struct json_object *row)
 {
 	enum { COLUMNS = 6 };
@@ -160,7 +160,7 @@ static void add_wire(p4d_counted *w, struct json_object *row)
 	w->wire[i].transferred += column[5];
 }
 
-/* The row of a phase of the training, as work.py and phases.py write it. */
+/* Adds the work of a phase of the training from its row, which work.py and phases.py write. */
 static void add_work(p4d_counted *w, struct json_object *row)
 {
 	struct json_object *wires;
@@ -250,7 +250,8 @@ static void take_row(p4d_rehearsed *r, struct json_object *row)
 		take_phase(r, row, value);
 }
 
-/* One JSON object per line; an incomplete line at the end of the process is skipped. */
+/* Reads phases, one JSON object per line. It skips an incomplete last line, which a killed process may
+ * leave. */
 static int read_phases(p4d_rehearsed *r, const p4d_player *player, p4d_error *err)
 {
 	char path[P4D_PLAYER_PATH], *rest = NULL;

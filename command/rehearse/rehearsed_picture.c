@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Draws the rows of account.py. */
+/* Draws the memory history that account.py writes. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@ enum { KINDS = 16 };
 
 typedef struct timeline {
 	struct json_object *points, *phases;
-	p4d_history_band band[KINDS]; /* band of each kind in the file */
+	p4d_history_band band[KINDS]; /* the band for each kind in the file */
 	size_t kinds;
 	double context; /* bytes */
 	p4d_history_moment *moment;
@@ -35,7 +35,7 @@ static double number(struct json_object *o, const char *name)
 	return json_object_object_get_ex(o, name, &value) ? json_object_get_double(value) : 0;
 }
 
-/* Entry i of a row; NULL: it is no row, or shorter. */
+/* Entry i of a row; NULL: it is no row, or it has fewer entries. */
 static struct json_object *entry(struct json_object *row, size_t i)
 {
 	return json_object_is_type(row, json_type_array) ? json_object_array_get_idx(row, i) : NULL;
@@ -83,7 +83,7 @@ static void take_phases(timeline *t)
 	last->ends = t->history.events;
 }
 
-/* False: there is no history; or no memory, with err set. */
+/* Reads the history. False: there is none; or no memory, with err set. */
 static bool take(timeline *t, const p4d_rehearsed *r, p4d_error *err)
 {
 	struct json_object *kinds = r->timeline ? list(r->timeline, "kinds") : NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Launchers that a job script finds if a real shell runs it. */
+/* Replaces the launchers that a job script finds while a real shell runs it. */
 #include "rehearse/shell_launch.h"
 
 #include <errno.h>
@@ -34,7 +34,7 @@ static bool is_name(const char *name)
 	return false;
 }
 
-/* The script's interpreter and its option, from its first line. */
+/* Adds the script's interpreter and its option, from its first line. */
 static void add_interpreter(p4d_words *words, const char *script)
 {
 	char line[PATH_MAX] = "", *rest = NULL;
@@ -88,7 +88,8 @@ static int link_launchers(const char *bin, p4d_error *err)
 }
 
 /*
- * A virtual environment that the script activates precedes p4d's directory in PATH, but not shell functions.
+ * Besides p4d's directory in PATH, this defines shell functions: a virtual environment that the script
+ * activates comes before the directory, but not before functions.
  */
 int p4d_shell_launch__open(const p4d_player *player, p4d_words *words, p4d_error *err)
 {
@@ -109,10 +110,11 @@ int p4d_shell_launch__open(const p4d_player *player, p4d_words *words, p4d_error
 				    : 0;
 }
 
-/* PATH without p4d's directory. */
+/* The value of PATH without p4d's directory. */
 static char *path_without(const char *path, const char *launch)
 {
-	const int directory = (int)(p4d_file_name(launch) - launch); /* with the slash */
+	const int directory =
+	    (int)(p4d_file_name(launch) - launch); /* length of the directory, including the slash */
 	char *kept = calloc(1, strlen(path) + 1);
 
 	for (const char *at = path; kept && *at; at += strcspn(at, ":"), at += *at == ':') {
@@ -181,8 +183,8 @@ static int tell(const char *launch, int argc, char *argv[])
 }
 
 /*
- * A program that does not train, as in `srun hostname`. It runs once, with the environment that its launcher
- * would add.
+ * Runs a program that does not train, as in `srun hostname`: once, with the variables that its launcher would
+ * set.
  */
 static int run(p4d_words *words)
 {

@@ -43,14 +43,14 @@ enum {
 	CANCEL_WAIT,
 	PING,
 };
-/* Answers to CHECK and WAIT. */
+/* Results of CHECK and WAIT. */
 enum { READY = 0, NOT_READY = 1 };
 
 typedef struct store_client {
 	int fd;
 	char *in;
 	size_t in_length, in_room;
-	int64_t deadline; /* time in ms at which a request that waits for a key gives up; 0: none waits */
+	int64_t deadline; /* time in ms at which a request that waits for a key ends; 0: no request waits */
 } store_client;
 
 /* A request that is being parsed: `left` becomes negative if the request is not complete yet. */
@@ -139,8 +139,8 @@ static store_wanted next_keys(store *s, store_cursor *c, uint64_t count)
 }
 
 /*
- * Whether to answer a request that wants keys now. The first attempt without the keys starts its waiting
- * time.
+ * Whether to answer a request that wants keys now. The first time that keys are missing, it sets the
+ * request's deadline.
  */
 static bool is_over(store_client *c, bool set)
 {
@@ -178,7 +178,7 @@ static bool compare_set(store *s, const store_client *c, p4d_bytes key, p4d_byte
 	return reply_bytes(c, old ? old : &expected);
 }
 
-/* Requests that ask for keys; *over: the request is answered. False: the connection ends. */
+/* Serves requests that ask for keys; *over: the request is answered. False: the connection ends. */
 static bool serve_wanted(store *s, store_client *c, int request, store_cursor *at, bool *over)
 {
 	uint64_t count = request == GET ? 1 : next_number(at, sizeof(count));
@@ -352,8 +352,8 @@ static void run(int listener)
 			fds[i + 1] = (struct pollfd){.fd = s.client[i].fd, .events = POLLIN};
 		if (poll(fds, (nfds_t)s.clients + 1, patience(&s)) < 0 && errno != EINTR)
 			return;
-		/* From the last connection on, because forget() moves it. A key that one client sets may
-		 * be what another waits for. */
+		/* Goes from the last connection to the first, because forget() moves the last one. Each is
+		 * served, since a key that one client sets may be what another waits for. */
 		for (int i = s.clients - 1; i >= 0; i--)
 			if (fds[i + 1].revents && !receive(&s.client[i]))
 				forget(&s, i);
@@ -396,7 +396,7 @@ int p4d_store__start(pid_t *process, uint16_t *port, p4d_error *err)
 				strerror(errno));
 	}
 	if (!*process) {
-		signal(SIGINT, SIG_IGN); /* the parent ends it after the rank */
+		signal(SIGINT, SIG_IGN); /* the parent process ends this one after the rank */
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		if (getppid() == parent)
 			run(listener);

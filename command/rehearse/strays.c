@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Processes that a program leaves running, even in other process groups, such as services that it starts. */
+/*
+ * Ends processes that a program leaves running, even in other process groups, such as services that it
+ * starts.
+ */
 #include "rehearse/strays.h"
 
 #include <signal.h>
@@ -40,7 +43,7 @@ static bool is_own(const p4d_strays *strays, pid_t pid)
 	return false;
 }
 
-/* The children of ended processes come next. */
+/* When processes end, their children become children of this process, which are ended next. */
 void p4d_strays__end(const p4d_strays *strays)
 {
 	enum { ROUNDS = 200, MOST = 256 };
@@ -48,7 +51,7 @@ void p4d_strays__end(const p4d_strays *strays)
 	pid_t pid[MOST];
 
 	if (strays->count == sizeof(strays->own) / sizeof(strays->own[0]))
-		return; /* its other children are unknown */
+		return; /* too many children, of which only some are known */
 	for (int round = 0; round < ROUNDS; round++) {
 		const size_t count = children(pid, MOST);
 		size_t others = 0;

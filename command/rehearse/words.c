@@ -57,7 +57,10 @@ void p4d_words__free(p4d_words_memory *memory)
 	*memory = (p4d_words_memory){0};
 }
 
-/* Makes room for one more than `count` elements. The old elements stay in the memory until it is freed. */
+/*
+ * Returns the array with room for one more than `count` elements. If it moves, the old array is freed only
+ * with the memory.
+ */
 static void *grown(p4d_words_memory *memory, void *at, size_t count, size_t *room, size_t size)
 {
 	if (count < *room)

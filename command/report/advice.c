@@ -12,7 +12,7 @@
 #include "report/report.h"
 #include "request/framework.h"
 
-/* Number of sizes that are tried. */
+/* Maximum number of sizes that are tried. */
 enum { SEARCHES = 8 };
 
 static void add(p4d_advice *advice, const char *about, const char *format, ...)
@@ -99,13 +99,13 @@ void p4d_advice_on_options(p4d_advice *advice, const p4d_sbatch *sbatch, const p
 	    sbatch->value[P4D_SBATCH_MEM_UPDATE], peak);
 }
 
-/* Options that p4d itself chose, or read from the job, become open again. */
+/* Unsets options that p4d itself chose, or read from the job, so that a search may change them. */
 static void reopen(p4d_request *request)
 {
 	for (int i = 0; i < P4D_OPTIONS; i++)
 		if (request->origin[i] == P4D_BY_P4D && i != P4D_FRAMEWORK && i != P4D_DEVICE)
 			request->origin[i] = P4D_UNSET;
-	if (request->origin[P4D_GLOBAL_BATCH] == P4D_BY_MODEL) /* it is rounded for the world */
+	if (request->origin[P4D_GLOBAL_BATCH] == P4D_BY_MODEL) /* it was rounded for this number of ranks */
 		request->origin[P4D_GLOBAL_BATCH] = P4D_UNSET;
 	request->origin[P4D_NODES] = request->origin[P4D_GPUS_PER_NODE] = request->origin[P4D_GPU] =
 	    P4D_UNSET;
@@ -140,7 +140,7 @@ static void fewer(const p4d_request *request, const p4d_search_space *space, p4d
 			       least.gpus_per_node, space->capacity.gpu->name, 100 * found.fraction);
 }
 
-/* The smallest GPU of another partition on which the job fits with the same number of GPUs. */
+/* Finds the smallest GPU of another partition on which the job fits with the same number of GPUs. */
 static void smaller(const p4d_site *site, const p4d_request *request, const p4d_search_space *space,
 		    p4d_text *list)
 {
@@ -153,7 +153,7 @@ static void smaller(const p4d_site *site, const p4d_request *request, const p4d_
 	for (unsigned i = 0; (partition = p4d_site_partition_at(site, i)) && searches < SEARCHES / 2; i++) {
 		const p4d_gpu *gpu = p4d_site_least_gpu(partition);
 		p4d_search_space other = below_safe(space);
-		/* a section for many partitions has a pattern as its name, which nobody can submit to */
+		/* the name of a section may be a pattern for many partitions, to which nobody can submit */
 		if (strpbrk(partition->name, "*?") || !gpu || gpu->usable_bytes >= best->usable_bytes ||
 		    (partition->gpus_per_node && partition->gpus_per_node < space->gpus_per_node))
 			continue;
@@ -191,7 +191,7 @@ void p4d_advice_on_size(p4d_advice *advice, const p4d_site *site, const p4d_requ
 		add(advice, "size", "would also fit: %s", text);
 }
 
-/* Fraction of a step: the precision of the cost model. */
+/* Smallest fraction of a step that is reported: the precision of the cost model. */
 #define WORTH_SAYING 0.01
 
 void p4d_advice_on_overlap(p4d_advice *advice, const p4d_candidate *candidate, const p4d_search_space *space)

@@ -16,7 +16,7 @@
 static void print_no_options(const p4d_reading *script)
 {
 	printf(": the job has no p4d options");
-	if (script && *script->program) /* it was read */
+	if (script && *script->program) /* a program was read */
 		printf(", and p4d does not know the program %s (%s:%" PRIu32 ")", script->program,
 		       script->file, script->line);
 	if (script && script->left.file)
@@ -44,14 +44,17 @@ static void print_colocated(const p4d_verdict *v, const p4d_request *request)
 	fputs(" (unvalidated)", stdout);
 }
 
-/* p4d knows the program, but not what it needs. */
+/* Whether p4d knows the program, but not all values that it needs. */
 static bool not_checked(const p4d_verdict *v)
 {
 	return v->read && !v->judged && !v->starts && !v->serving.max_model_len &&
 	       !v->colocated.capacity_bytes && !(v->messages && v->message[0].code == P4D_E_REHEARSED);
 }
 
-/* sbatch's answer. A job above the limit passes if the site or a doubt only lets p4d advise. */
+/*
+ * sbatch's answer as a word. A job above the limit passes if the site, or a doubt about the script, lets p4d
+ * only advise.
+ */
 static const char *outcome(const p4d_verdict *v)
 {
 	static const char *const words[] = {"would pass", "would pass with a warning", "would be refused"};
@@ -64,7 +67,7 @@ static const char *outcome(const p4d_verdict *v)
 	return words[v->action];
 }
 
-/* The outcome in one line. script: see p4d_checked. */
+/* Prints the outcome in one line. script: see p4d_checked. */
 static void print_answer(const p4d_verdict *v, const p4d_request *request, const p4d_reading *script)
 {
 	const p4d_layout *l = &v->layout;
@@ -110,7 +113,7 @@ static void print_answer(const p4d_verdict *v, const p4d_request *request, const
 	putchar('\n');
 }
 
-/* A Python program that p4d does not know may be rehearsed. */
+/* Suggests a rehearsal, which is possible for a Python program that p4d does not know. */
 static void offer_rehearsal(const p4d_checked *answer, const char *prefix)
 {
 	const p4d_sbatch *sbatch = answer->sbatch;
@@ -122,7 +125,7 @@ static void offer_rehearsal(const p4d_checked *answer, const char *prefix)
 		       sbatch->job.rehearsable);
 }
 
-/* Parts of a judged job for which p4d has no formula; NULL: none are known. */
+/* The parts of a judged job for which p4d has no formula; NULL: there are none. */
 static const char *not_counted(const p4d_checked *answer)
 {
 	const p4d_layout *l = &answer->verdict->layout;
@@ -149,8 +152,10 @@ static void print_not_counted(const p4d_checked *answer)
 		printf("Not counted: %s\n", what);
 }
 
-/* Why a judged job may use more than p4d knows. False: there is no reason, or a message of the verdict
- * already says it. */
+/*
+ * Writes why a judged job may use more memory than p4d knows. False: there is no reason, or a message of the
+ * verdict already says it.
+ */
 static bool list_doubts(const p4d_checked *answer, p4d_text *text)
 {
 	const p4d_reading *r = answer->sbatch->job.reading;
@@ -226,7 +231,7 @@ void p4d_answer_print(const p4d_checked *answer, const char *prefix)
 	char text[4096];
 	char *rest = text;
 
-	p4d_verdict_text(v, text, sizeof(text)); /* "" in mode observe */
+	p4d_verdict_text(v, text, sizeof(text)); /* the text is empty in mode observe */
 	for (char *line; *text && (line = strsep(&rest, "\n"));)
 		fprintf(stderr, "%s%s\n", prefix, line);
 	fflush(stderr);
@@ -299,7 +304,7 @@ struct json_object *p4d_answer_json(const p4d_checked *answer)
 	return object;
 }
 
-/* the exit status for a warning, or if nothing was checked */
+/* Whether --strict turns the answer into a failure: it has a warning, or nothing was checked. */
 static bool is_doubtful(const p4d_verdict *v)
 {
 	return v->action == P4D_WARN || !(v->judged || v->starts || v->colocated.capacity_bytes);
@@ -307,7 +312,7 @@ static bool is_doubtful(const p4d_verdict *v)
 
 p4d_code p4d_answer_code(const p4d_verdict *v, bool strict)
 {
-	const int notes = 100; /* the first of these codes in codes.def */
+	const int notes = 100; /* number of the first note in codes.def */
 
 	if (v->action != P4D_REJECT && !(strict && is_doubtful(v)))
 		return P4D_OK;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reports the framework sections of p4d.conf. */
+/* Prints the framework sections of p4d.conf. */
 #include "report/margins.h"
 
 #include <stdio.h>

@@ -34,7 +34,8 @@ static void add_kind(p4d_places *places, const p4d_node_kind *kind)
 		places->kind[places->kinds++] = *kind;
 }
 
-/* Adds the sections of p4d.conf. A pattern is no partition. */
+/* Adds the partitions that are sections in p4d.conf. A section whose name is a pattern is not one
+ * partition. */
 static void add_sections(p4d_places *places, const p4d_site *site)
 {
 	const p4d_site_partition *section;
@@ -97,7 +98,7 @@ static int check_names(const p4d_places *places, const char *partitions, p4d_err
 	return 0;
 }
 
-/* Whether a kind is wanted and satisfies the conditions for all; fills it with the site's values. */
+/* Whether a kind of node is wanted and can be used; fills in the site's values for it. */
 static bool admit(p4d_node_kind *kind, const p4d_site *site, const p4d_places_wanted *wanted)
 {
 	const p4d_gpu *gpu = kind->capacity.gpu;
@@ -142,7 +143,7 @@ static int find_kinds(p4d_places *places, const p4d_site *site, const p4d_places
 	return 0;
 }
 
-/* "a100 (a100-40gb), old (v100-32gb)": the kinds of nodes on which nothing fits. */
+/* A list of the kinds of nodes on which nothing fits: "a100 (a100-40gb), old (v100-32gb)". */
 static const char *left_out(const p4d_places *places, char *buf, size_t size)
 {
 	p4d_text list = p4d_text_in(buf, size);
@@ -190,8 +191,10 @@ void p4d_places_free(p4d_places *places)
 	free(places->found);
 }
 
-/* Whether to list a placement. A dominated one is listed only if all of its kind are dominated and none of
- * them is cheaper. */
+/*
+ * Whether to list a placement. A placement that another one beats is listed only if all placements on its
+ * kind of node are beaten, and it is the cheapest of them.
+ */
 static bool is_shown(const p4d_places *places, size_t at)
 {
 	const p4d_placement *one = &places->found[at];
@@ -215,7 +218,7 @@ static double gpu_hours_of(const p4d_placement *one, double tokens)
 	return tokens * one->gpu_seconds_per_token / hour;
 }
 
-/* At the power limit of the boards, which is the maximum they use; 0: unknown. */
+/* Energy in kWh at the power limit of the boards, which is the maximum that they use; 0: unknown. */
 static double kwh_of(const p4d_placement *one, double tokens)
 {
 	return tokens * one->gpu_seconds_per_token * one->kind->capacity.gpu->board_watts / joules_per_kwh;

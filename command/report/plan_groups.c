@@ -15,7 +15,7 @@ void p4d_plan_groups(const p4d_candidate *found, size_t count, size_t *group)
 	}
 }
 
-/* "vpp=8 schedule=zb1p"; an option that is not set in this layout is "-". */
+/* Adds options as "vpp=8 schedule=zb1p"; the value of an option that this layout does not set is "-". */
 static void add_options(const p4d_request *request, const p4d_option *options, unsigned count, p4d_text *text)
 {
 	char value[64];

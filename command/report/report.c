@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Text output. */
+/* Prints answers as text. */
 #include "report/report.h"
 
 #include <inttypes.h>
@@ -47,7 +47,7 @@ void p4d_report_error(const p4d_error *err)
 	p4d_report_messages(1, &message);
 }
 
-/* One line, which is broken only on a terminal. */
+/* Prints one line, which is broken only on a terminal. */
 __attribute__((format(printf, 1, 2))) static void print_line(const char *format, ...)
 {
 	char text[1024];
@@ -100,7 +100,7 @@ void p4d_report_layout(const char *model, const p4d_layout *l, uint64_t nodes, c
 	    choice(P4D_DEVICE, l->device, device));
 }
 
-/* A default worth reporting: not a model number, and an option that users can set. */
+/* Whether a default is worth reporting: it is no number of the model, and users can set the option. */
 bool p4d_report_is_default(const p4d_request *request, int option)
 {
 	const p4d_option_info *info = p4d_request_option_info((p4d_option)option);
@@ -112,7 +112,7 @@ bool p4d_report_is_default(const p4d_request *request, int option)
 		!p4d_framework_fixed_of(request, (p4d_option)option));
 }
 
-/* Options that p4d chose: those that affect the memory most, and that users set first. */
+/* Whether an option is one of those that affect memory most, and that users set first. */
 static bool decides(int option)
 {
 	static const p4d_option deciding[] = {
@@ -202,7 +202,8 @@ static void add_row(p4d_table *table, const stage_row *row, uint32_t first, uint
 }
 
 /*
- * One text per stage, which the caller frees, and the parts that are not zero in all stages. NULL: see *err.
+ * Makes one row per stage, which the caller frees. used: the parts that are not zero in all stages. NULL: see
+ * *err.
  */
 static stage_row *rows_of(const p4d_layout *layout, const p4d_estimate *estimate, bool used[P4D_PART_COUNT],
 			  p4d_error *err)
@@ -232,7 +233,7 @@ int p4d_report_stages(const p4d_layout *layout, const p4d_estimate *estimate, do
 	const uint32_t stages = p4d_memory_stage_count(layout, estimate->method);
 	bool used[P4D_PART_COUNT] = {false};
 	stage_row *row = rows_of(layout, estimate, used, err);
-	/* only fragmentation causes the warning */
+	/* the most that can result if only fragmentation is too large is a warning */
 	const p4d_action most =
 	    estimate->capacity_bytes && p4d_memory_fits_unfragmented(layout, estimate, limit) ? P4D_WARN
 											      : P4D_REJECT;
@@ -272,7 +273,10 @@ static void print_phases(const p4d_estimate *estimate)
 	print_line("Phases of stage %u, GiB allocated: %s", estimate->stage, buf);
 }
 
-/* If memory is short, PyTorch reserves less, so the verdict is not about reserved memory. */
+/*
+ * Prints reserved memory. The verdict does not depend on it, because PyTorch reserves less if memory is
+ * short.
+ */
 static void print_reserved(const p4d_layout *layout, const p4d_estimate *estimate)
 {
 	const uint64_t reserved = p4d_memory_reserved(layout, estimate->gpu, estimate->stage, false);
@@ -283,7 +287,10 @@ static void print_reserved(const p4d_layout *layout, const p4d_estimate *estimat
 			   p4d_report_gib(reserved, size));
 }
 
-/* Memory that the verdict leaves out, because it depends on settings that p4d does not know. */
+/*
+ * Prints host memory that the verdict does not include, because it depends on settings that p4d does not
+ * know.
+ */
 static void print_host_beside(const p4d_estimate *estimate)
 {
 	const p4d_host_beside *h = &estimate->host;

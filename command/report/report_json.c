@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* JSON output. The names here are stable and documented in p4d-json(5): add, never rename. */
+/*
+ * Writes JSON. Names of members are stable and documented in p4d-json(5): names may be added, but never
+ * changed.
+ */
 #include <math.h>
 #include <stdio.h>
 
@@ -25,7 +28,7 @@ struct json_object *p4d_report_json_fraction(double fraction)
 	char digits[32];
 
 	if (fabs(fraction) < 5e-5)
-		fraction = 0; /* never "-0.0000" */
+		fraction = 0; /* avoids "-0.0000" */
 	snprintf(digits, sizeof(digits), "%.4f", fraction);
 	return json_object_new_double_s(fraction, digits);
 }
@@ -255,7 +258,7 @@ struct json_object *p4d_report_json_defaults(const p4d_request *request)
 	return object;
 }
 
-/* The version of p4d-json(5). */
+/* The version of the format, see p4d-json(5). */
 enum { SCHEMA = 1 };
 
 static _Thread_local struct json_object **taker;

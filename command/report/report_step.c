@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Step times, for people and for programs. */
+/* Prints step times as text and as JSON. */
 #include <stdio.h>
 #include <string.h>
 

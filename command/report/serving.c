@@ -40,7 +40,7 @@ void p4d_serving_json(const p4d_serving *s, struct json_object *object)
 		json_object_object_add(object, numbers[i].name, json_object_new_uint64(numbers[i].value));
 }
 
-/* The performance of an engine that starts, under the load; known: p4d has the GPU's rates. */
+/* The performance of an engine that can start, under the load. known: p4d has the GPU's rates. */
 typedef struct answered {
 	bool known;
 	p4d_serving_load load;
@@ -159,7 +159,7 @@ static void print_text(const p4d_subject *subject, const p4d_serving *s, const a
 	p4d_report_messages(subject->messages, subject->message);
 }
 
-/* The longest sequence that fits, if sequences of the model's full length do not. */
+/* Finds the longest sequence that fits, if sequences of the model's full length do not fit. */
 static int take_longest(p4d_subject *subject, p4d_error *err)
 {
 	p4d_serving s;
@@ -172,8 +172,10 @@ static int take_longest(p4d_subject *subject, p4d_error *err)
 	return 0;
 }
 
-/* Reports what is wrong with the load, or that more requests arrive than the engine answers; -1: neither
- * can be computed. */
+/*
+ * Computes the speed. Reports if the load is wrong, or if more requests arrive than the engine answers; -1:
+ * an error.
+ */
 static int answer_load(p4d_subject *subject, const p4d_serving *s, answered *a, p4d_error *err)
 {
 	p4d_error why = {.code = P4D_OK};

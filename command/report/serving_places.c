@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* p4d plan --workload serve --partitions: the GPUs of a site on which answers are cheapest. */
+/* p4d plan --workload serve --partitions: finds the GPUs of a site on which answers are cheapest. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +32,7 @@ static int by_cost(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* On one node, or on as many nodes as a rate or a layout needs. */
+/* Finds a layout on one node, or on as many nodes as a request rate or a layout needs. */
 static bool find(const p4d_subject *subject, const p4d_node_kind *kind, uint64_t nodes, serving_place *found,
 		 p4d_error *why)
 {
@@ -106,7 +106,7 @@ static int find_and_print(p4d_subject *subject, const p4d_line *line, const p4d_
 
 	for (size_t i = 0; i < places->kinds && count < KINDS; i++)
 		count += find(subject, &places->kind[i], nodes, &found[count], &why);
-	/* an invalid load is invalid on all kinds of nodes */
+	/* an invalid load is an error on all kinds of nodes */
 	if (!count && why.code == P4D_E_VALUE) {
 		p4d_request_without_prefix(why.fix);
 		*err = why;
@@ -134,7 +134,7 @@ int p4d_serving_places(p4d_subject *subject, const p4d_line *line, p4d_error *er
 	int status = found ? p4d_places_open(&places, subject->site, &wanted, err)
 			   : p4d_fail(err, P4D_E_NO_MEMORY, "no memory for %d partitions", KINDS);
 
-	/* without a given length, a layout uses the model's */
+	/* if the user gave no length, layouts have the model's full length */
 	if (status == 0)
 		p4d_request_default(&subject->request, P4D_SEQ_LEN,
 				    p4d_is_set(&subject->request, P4D_MAX_SEQ_LEN)

@@ -76,7 +76,7 @@ static int print_table(const engine_plans *p, p4d_error *err)
 	return p4d_table_print(&table, true, err);
 }
 
-/* The engine's own options. */
+/* Prints the flags of the engine for a layout. */
 static void print_flags(const engine_plans *p, size_t i)
 {
 	const p4d_request *r = &p->found[i].request;
@@ -155,7 +155,7 @@ static int print_json(const engine_plans *p, p4d_error *err)
 	return p4d_report_json_print(object, err);
 }
 
-/* The number of GPUs on which the same model fits; 0: none of the numbers that are tried. */
+/* The number of GPUs on which the same model fits; 0: on none of the numbers that are tried. */
 static uint64_t gpus_that_do(const engine_plans *p, const p4d_serving_space *space)
 {
 	enum { MOST = 1024 };
@@ -180,7 +180,7 @@ static int fix_gpus(const engine_plans *p, const p4d_serving_space *space, p4d_e
 	return gpus ? p4d_fix(err, "--gpus=%" PRIu64, gpus) : -1;
 }
 
-/* No layout has room for a sequence. */
+/* Explains that no layout has room for a sequence. */
 static int explain_size(const engine_plans *p, const p4d_serving_space *space, p4d_error *err)
 {
 	p4d_fail(err, P4D_E_NO_LAYOUT,
@@ -190,7 +190,7 @@ static int explain_size(const engine_plans *p, const p4d_serving_space *space, p
 	return fix_gpus(p, space, err);
 }
 
-/* Layouts start, but more requests arrive than they answer. */
+/* Explains that engines start, but more requests arrive than they answer. */
 static int explain_rate(const engine_plans *p, const p4d_serving_space *space, p4d_error *err)
 {
 	p4d_request unrated = p->subject->request;
@@ -209,7 +209,7 @@ static int explain_rate(const engine_plans *p, const p4d_serving_space *space, p
 	return fix_gpus(p, space, err);
 }
 
-/* Layouts start, but even a single request waits longer than wanted. */
+/* Explains that engines start, but even a single request waits longer than wanted. */
 static int explain_bounds(const engine_plans *p, const p4d_serving_space *space, p4d_error *err)
 {
 	p4d_serving_space unbounded = *space;

@@ -125,7 +125,10 @@ static int fill_turned(const p4d_table *table, struct libscols_table *out)
 	return 0;
 }
 
-/* Each row is a line, after that of the headers; only tables without notes are cut. */
+/*
+ * Prints a table with notes: each row is a line of its own, after the headers. Only tables without notes are
+ * cut.
+ */
 static int print_with_notes(const p4d_table *table, struct libscols_table *out)
 {
 	const struct p4d_note *note = table->note, *end = note + table->notes;

@@ -29,7 +29,7 @@ static void not_divisible(const p4d_subject *subject, p4d_error *err)
 		p4d_fix(err, "%s", why.fix);
 }
 
-/* How close the search came to a layout that fits, and what it searched. */
+/* Explains how close the search came to a layout that fits, and what it searched. */
 static void too_large(const p4d_subject *subject, const p4d_search_space *space, const p4d_candidate *least,
 		      p4d_error *err)
 {
@@ -74,7 +74,10 @@ static void too_large(const p4d_subject *subject, const p4d_search_space *space,
 		 open.length ? searched : "no other layouts, because all options are given");
 }
 
-/* The command for more GPUs with these options, if it needs fewer than *least; *least is then updated. */
+/*
+ * Writes the command for more GPUs with these options, if that needs fewer than *least GPUs, and updates
+ * *least.
+ */
 static void grow_with(const p4d_subject *subject, const p4d_request *with, const p4d_search_space *space,
 		      uint64_t *least, char *fix, size_t room)
 {
@@ -90,8 +93,9 @@ static void grow_with(const p4d_subject *subject, const p4d_request *with, const
 }
 
 /*
- * If more GPUs alone do not help: the command for the smallest number of GPUs that also shards a replicated
- * model, or computes the loss in chunks. "": no number of GPUs is enough.
+ * If more GPUs alone do not help, writes the command for the smallest number of GPUs with which the model
+ * fits, if it is also sharded instead of replicated, or if the loss is computed in chunks. "": no number of
+ * GPUs is enough.
  */
 static void grow_otherwise(const p4d_subject *subject, const p4d_request *asked,
 			   const p4d_search_space *space, char *fix, size_t room)
@@ -102,7 +106,7 @@ static void grow_otherwise(const p4d_subject *subject, const p4d_request *asked,
 	p4d_request with = *asked;
 	uint64_t least = UINT64_MAX;
 
-	/* p4d's own choice: as many sequences as there are GPUs */
+	/* p4d chose as many sequences as there are GPUs */
 	if (with.origin[P4D_GLOBAL_BATCH] == P4D_BY_P4D)
 		with.origin[P4D_GLOBAL_BATCH] = P4D_UNSET;
 	if (framework->sharing == P4D_SHARES_NOTHING) {
@@ -133,7 +137,7 @@ const char *p4d_unfit_ways_out(const p4d_subject *subject, const p4d_request *as
 	p4d_guard_ways_out(subject->site, NULL, asked, space, "--", way, ways, sizeof(ways));
 	if (!grown && way[0].option == P4D_OPTIONS)
 		grow_otherwise(subject, asked, space, fix, room);
-	/* on one GPU, no framework has a rank to share with, unless the fix has more GPUs */
+	/* on one GPU a framework has no other rank to shard with, unless the fix has more GPUs */
 	own = alone && !fix[0] ? NULL : p4d_framework_of((int)asked->value[P4D_FRAMEWORK])->no_fit;
 	if (ways[0])
 		p4d_text_print(&text, "%s%s", P4D_WITHOUT_MORE_GPUS, ways);
@@ -169,7 +173,7 @@ int p4d_unfit_explain(const p4d_subject *subject, const p4d_search_space *space,
 					       &nodes, &gpus_per_node, &found) == 0;
 	p4d_unfit_ways_out(subject, &subject->request, space, grown, words, sizeof(words), smaller,
 			   sizeof(smaller));
-	if (counts->considered) /* they are ways out of too little memory */
+	if (counts->considered) /* these ways help only if memory was too small */
 		p4d_fail(err, inner.code, "%.320s%.180s", inner.text, words);
 	if (!grown)
 		return p4d_fix(err, "%s", inner.fix[0] ? inner.fix : smaller);

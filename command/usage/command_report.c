@@ -40,10 +40,10 @@ typedef struct report_arguments {
 	const char *since, *users, *accounts, *partitions, *rows, *prometheus, *slurmd_log, *refusals, *log,
 	    *conf, *html;
 	bool names, note, json, help, read_output;
-	char asked[ASKED]; /* ids, separated by commas; "": all */
+	char asked[ASKED]; /* ids separated by commas, "": all jobs */
 } report_arguments;
 
-/* Ids as sacct reads them. */
+/* Takes ids in the form that sacct reads. */
 static int take_ids(report_arguments *a, int count, char *word[], p4d_error *err)
 {
 	p4d_text ids = p4d_text_in(a->asked, sizeof(a->asked));
@@ -71,7 +71,7 @@ static int take_ids(report_arguments *a, int count, char *word[], p4d_error *err
 
 static int parse(report_arguments *a, int argc, char *argv[], p4d_error *err)
 {
-	/* texts first, as in the two lists below */
+	/* numbers of the options: those with a text first, as in the two lists below */
 	enum {
 		SINCE = 256,
 		USER,
@@ -130,7 +130,7 @@ static int parse(report_arguments *a, int argc, char *argv[], p4d_error *err)
 	return rc < 0 || a->help ? rc : take_ids(a, argc - optind, argv + optind, err);
 }
 
-/* Why there are no jobs to report. */
+/* Explains why there are no jobs to report. */
 static int no_jobs(const p4d_usage *u, p4d_error *err)
 {
 	const p4d_accounting_jobs *jobs = &u->jobs.jobs;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sums of p4d report. */
+/* Computes the sums of p4d report. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -103,7 +103,7 @@ static p4d_usage_errors *errors_of(p4d_usage *u, const char *framework)
 	return &u->errors[u->frameworks++];
 }
 
-/* Quantiles of one framework; value has room for all rows. */
+/* Computes the errors of one framework and their quantiles. value: scratch with room for all rows. */
 static void measure(const p4d_usage *u, p4d_usage_errors *e, double *value)
 {
 	size_t n = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Jobs that ran out of GPU memory although p4d let them pass: the most important part of the report. */
+/* Finds jobs that ran out of GPU memory although p4d let them pass, the most important part of the report. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* p4d report as a single self-contained page. */
+/* Writes p4d report as one self-contained page. */
 #include "picture/bars.h"
 #include "picture/page.h"
 #include "usage/usage.h"
 
-/* Groups of verdicts that a bar distinguishes. */
+/* Kinds of verdicts that a bar distinguishes. */
 enum { PASSED, REFUSED, SILENT };
 
 static int part_of(int outcome)

@@ -8,8 +8,10 @@
 #include "request/framework.h"
 #include "usage/usage.h"
 
-/* From this share of a GPU on, a measurement is only an upper bound of the need, because the allocator
- * keeps all memory that it can get. */
+/*
+ * From this share of a GPU on, a measurement is only an upper bound of what the job needs, because the
+ * allocator keeps all memory that it can get.
+ */
 static const double CENSORED = 0.90;
 
 const char *const p4d_usage__source_names[P4D_USAGE_SOURCES] = {
@@ -21,7 +23,7 @@ const char *const p4d_usage__source_names[P4D_USAGE_SOURCES] = {
     [P4D_USAGE_LOG] = "log",
 };
 
-/* A text from another host must not control a terminal. */
+/* Removes characters that could control a terminal, because the text comes from another host. */
 static void escape(p4d_verdict_record *record)
 {
 	p4d_text_escape_in_place(record->model, sizeof(record->model));
@@ -29,8 +31,10 @@ static void escape(p4d_verdict_record *record)
 	p4d_text_escape_in_place(record->code, sizeof(record->code));
 }
 
-/* guarded: slurmctld keeps users from writing p4d's words into Extra. It does so only if the record is
- * there. */
+/*
+ * guarded: slurmctld prevents users from writing p4d's words into Extra, which it does only if the record is
+ * stored there.
+ */
 static void take_record(p4d_usage_row *row, bool guarded)
 {
 	const p4d_accounting_job *job = row->of->job;
@@ -43,7 +47,7 @@ static void take_record(p4d_usage_row *row, bool guarded)
 	row->unguarded = !row->joined && p4d_verdict_record_read(job->extra, &unused);
 	escape(&row->record);
 	row->outcome = row->joined ? p4d_verdict_record_outcome(&row->record) : P4D_OUTCOMES;
-	/* an approved plan, from a release whose records did not name the outcome */
+	/* an approved plan, written by a release whose records did not have the outcome */
 	if (row->joined && row->outcome == P4D_OUTCOMES)
 		row->outcome = P4D_OUTCOME_PASS;
 	row->overridden = row->outcome == P4D_OUTCOME_WOULD_REFUSE &&
@@ -53,7 +57,7 @@ static void take_record(p4d_usage_row *row, bool guarded)
 	    row->record.capacity_gib > 0 ? row->record.capacity_gib : p4d_to_gib(today->capacity_bytes);
 }
 
-/* Whether it is a pipeline, according to the record, else the options. */
+/* Whether the job is a pipeline, according to its record, or else to its options. */
 static bool has_stages(const p4d_usage_row *row)
 {
 	const char *pp = strstr(row->of->result->options, "--pp=");
@@ -63,7 +67,7 @@ static bool has_stages(const p4d_usage_row *row)
 	return pp && atoi(pp + strlen("--pp=")) > 1;
 }
 
-/* Stores a measurement if it is better than the present one. */
+/* Stores a measurement if its source is more accurate than that of the stored one. */
 static void take(p4d_usage_row *row, p4d_usage_source source, double gib, const char *what)
 {
 	if (!(gib > 0))
@@ -92,7 +96,7 @@ static void take_log(const p4d_usage *u, p4d_usage_row *row)
 	take(row, P4D_USAGE_LOG, gib, what);
 }
 
-/* The most accurate measurement of all sources. */
+/* Stores the most accurate measurement of all sources. */
 static void take_measurement(const p4d_usage *u, p4d_usage_row *row)
 {
 	const p4d_backtest_row *of = row->of;
@@ -103,7 +107,8 @@ static void take_measurement(const p4d_usage *u, p4d_usage_row *row)
 	take(row, P4D_USAGE_PROMETHEUS, p4d_prometheus_find(&u->prometheus, of->job->raw), "device");
 	take(row, P4D_USAGE_NVML, p4d_prometheus_find(&u->nvml, of->job->raw), "device");
 	take_log(u, row);
-	/* stages of a pipeline need different memory, so neither a mean nor a single one is the fullest */
+	/* stages of a pipeline need different memory, so neither a mean nor a single GPU's value is that of
+	 * the fullest GPU */
 	row->mean = row->source == P4D_USAGE_GPUMEM && of->measured != P4D_MEASURED_GPU && has_stages(row);
 }
 
@@ -113,7 +118,7 @@ static void compare(p4d_usage_row *row)
 	row->comparable = row->measured > 0 && row->record.need_gib > 0 && !row->mean;
 }
 
-/* Number of GPUs that share a model, which must stay together. */
+/* Number of GPUs that share one copy of the model, which a smaller job must also have. */
 static uint32_t group_of(const p4d_usage_row *row)
 {
 	const p4d_verdict_record *r = &row->record;
@@ -128,8 +133,8 @@ const char *p4d_usage__framework(const p4d_usage_row *row)
 }
 
 /*
- * Upper bound of a GPU's memory with fewer GPUs. With DDP every GPU has the whole model. Other frameworks'
- * memory is counted as growing with each GPU's share.
+ * Upper bound of a GPU's memory if the job has fewer GPUs. With DDP every GPU has the whole model. In other
+ * frameworks, all memory is assumed to be sharded, so it grows as the number of GPUs shrinks.
  */
 static double held_with(const p4d_usage_row *row, uint32_t gpus)
 {
@@ -167,7 +172,10 @@ static void find_smaller(const p4d_usage *u, p4d_usage_row *row, double safe)
 	}
 }
 
-/* A smaller request that would have been enough, for a job that completed and whose fullest GPU is known. */
+/*
+ * Finds a smaller request that would have been enough, for a job that completed and whose fullest GPU is
+ * known.
+ */
 static void find_better(const p4d_usage *u, p4d_usage_row *row)
 {
 	const p4d_accounting_job *job = row->of->job;

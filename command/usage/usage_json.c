@@ -19,7 +19,7 @@ static const char *outcome_name(int outcome)
 	return outcome == P4D_OUTCOMES ? "no_record" : p4d_outcome_name((p4d_outcome)outcome);
 }
 
-/* Only outcomes that have jobs. */
+/* A list of the outcomes that have jobs. */
 static struct json_object *json_outcomes(const p4d_backtest_cell *cell)
 {
 	struct json_object *o = json_object_new_object();

@@ -10,7 +10,7 @@
 #include "base/json_file.h"
 #include "report/table.h"
 
-/* The value of a key in a line of the log, ` key="value"`, unchanged; *buf is "" if the key is not there. */
+/* Copies the value of a key in a line of the log, ` key="value"`, to buf; "" if the key is not there. */
 static const char *value_of(const char *line, const char *key, char *buf, size_t size)
 {
 	char start[32];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rows of jobs with the columns that p4d validate and p4d calibrate read. Users are named u1, u2, ... unless
- * --names is given, so that p4d calibrate can count them.
+ * Writes rows of jobs with the columns that p4d validate and p4d calibrate read. Users are named u1, u2, ...
+ * unless --names is given, so that p4d calibrate can count them.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include "base/text.h"
 #include "usage/usage.h"
 
-/* If a job was ended from outside after this time, it had reached its peak memory. */
+/* If a job ran for so many seconds before it was ended from outside, it had reached its peak memory. */
 enum { RAN_S = 600 };
 
 static bool ran(const p4d_usage_row *row)

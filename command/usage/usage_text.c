@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* p4d report on a terminal, or as the body of a page, with the same sentences and tables. */
+/* Prints p4d report on a terminal, or as the body of a page, with the same sentences and tables. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include "report/table.h"
 #include "usage/usage.h"
 
-enum { LINES = 12 }; /* maximum rows of a table on a terminal; a page has all */
+enum { LINES = 12 }; /* maximum number of rows of a table on a terminal; a page has all rows */
 
 __attribute__((format(printf, 2, 3))) static void put_line(FILE *page, const char *format, ...)
 {
@@ -26,7 +26,7 @@ __attribute__((format(printf, 2, 3))) static void put_line(FILE *page, const cha
 		puts(text);
 }
 
-/* Frees the table. */
+/* Prints the table and frees it. */
 static int put_table(FILE *page, const char *title, p4d_table *table, bool turn, p4d_error *err)
 {
 	if (!page) {
@@ -60,7 +60,10 @@ static void add_cell(p4d_table *table, p4d_color color, const p4d_backtest_cell 
 		p4d_table_cell(table, P4D_PLAIN, "-");
 }
 
-/* Outcomes without jobs have no column: refused jobs are not in Slurm's accounting. */
+/*
+ * Whether a table has a column for this outcome. Outcomes without jobs have none: refused jobs are not in
+ * Slurm's accounting.
+ */
 static bool has_outcome(const p4d_usage *u, int outcome)
 {
 	for (int end = 0; end < P4D_BACKTEST_ENDS; end++)
@@ -154,7 +157,7 @@ static void print_sentences(const p4d_usage *u, FILE *page)
 			 u->smaller.jobs, u->smaller.gpu_hours);
 }
 
-/* Deaths of one kind, with a name of its own, because the kinds are not added up. */
+/* Adds a cell for each kind of evidence that GPU memory ran out, because the kinds must not be added up. */
 static void add_deaths(p4d_table *table, const p4d_usage_group *group)
 {
 	add_cell(table, P4D_PLAIN, &group->end[P4D_BACKTEST_SAID]);
@@ -221,7 +224,10 @@ static int print_errors(const p4d_usage *u, FILE *page, p4d_error *err)
 			 err);
 }
 
-/* The cost of refused jobs is unknown, but that of other jobs that died is known. */
+/*
+ * Prints how many jobs p4d refused. What they would have cost is unknown, so it prints what jobs that ran out
+ * of memory cost.
+ */
 static int print_refusals(const p4d_usage *u, FILE *page, p4d_error *err)
 {
 	const p4d_usage_refused sum = p4d_usage_refusals__sum(&u->refusals);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* p4d validate: peak memory, and runs that ran out of memory. */
+/* p4d validate: compares peak memory, and runs that ran out of memory. */
 #include <stdio.h>
 
 #include "base/json_file.h"
@@ -7,7 +7,7 @@
 #include "report/report.h"
 #include "validate/command_validate.h"
 
-/* The limits of a site without a policy of its own (p4d.conf(5)). */
+/* The fractions that apply on a site without a policy of its own (p4d.conf(5)). */
 static const double safe = 0.80, limit = 0.95;
 
 typedef struct memory_validation {
@@ -119,7 +119,7 @@ static void print_death(memory_validation *v, const p4d_measured *row, const cha
 	v->deaths.passed += !*why && fraction <= safe;
 }
 
-/* Checks with the more accurate method. */
+/* Judges a run that ran out of memory, with the more accurate method. */
 static void add_death(memory_validation *v, const p4d_measured *row)
 {
 	p4d_estimate closed = {.fraction = 0};

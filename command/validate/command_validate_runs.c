@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* p4d validate: peak memory of runs described by p4d's own options, with any framework. */
+/* p4d validate: compares the peak memory of runs described by p4d's own options, with any framework. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 #include "validate/command_validate.h"
 #include "validate/predicted_run.h"
 
-/* The limits of a site without a policy of its own (p4d.conf(5)). */
+/* The fractions that apply on a site without a policy of its own (p4d.conf(5)). */
 static const double safe = 0.80, limit = 0.95;
 
 /* Errors of a class of rows, and of those rows that nobody looked at while choosing constants. */
@@ -38,10 +38,10 @@ typedef struct run_validation {
 	p4d_validate_untaken untaken;
 } run_validation;
 
-/* An engine's performance under a load: "tokens_per_s", "first_ms", "between_ms". */
+/* Quantities of an engine's speed under a load. */
 static const char *const speeds[] = {"tokens_per_s", "first_ms", "between_ms"};
 
-/* Seconds of a step of a run that trains. */
+/* The quantity of a training run that is its step time in seconds. */
 static const char step_seconds[] = "step_s";
 
 static bool is_speed(const char *what)
@@ -66,7 +66,7 @@ static int predict_speed(const p4d_request *request, const p4d_gpu *gpu, uint64_
 	return 0;
 }
 
-/* The engine's prediction of quantity `what`, and whether it starts. */
+/* Predicts an engine's quantity `what`, and whether the engine starts. */
 static int predict_serving(const run_validation *v, const p4d_measured *row, double *value, bool *starts,
 			   p4d_error *err)
 {
@@ -166,7 +166,7 @@ static int add_value(run_validation *v, const p4d_measured *row, double value, c
 	return 0;
 }
 
-/* Seconds of a training step; its memory is not judged. */
+/* Predicts the seconds of a training step; the run's memory is not judged. */
 static int predict_step(const run_validation *v, const p4d_measured *row, double *seconds, p4d_error *err)
 {
 	p4d_timeline_work work = {0};
@@ -207,7 +207,7 @@ static int add_row(run_validation *v, const p4d_measured *row, p4d_error *err)
 			 err);
 }
 
-/* A run that ran out of memory. */
+/* Compares a run that ran out of memory. */
 static int add_death(run_validation *v, const p4d_measured *row, p4d_error *err)
 {
 	p4d_estimate e;

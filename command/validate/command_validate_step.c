@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* p4d validate: step time. */
+/* p4d validate: compares step times. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -89,7 +89,7 @@ static int add_row(step_validation *v, const p4d_measured *row, p4d_error *err)
 	return 0;
 }
 
-/* A run for which p4d has no formula. */
+/* Records a run for which p4d has no formula. */
 static void leave_out(step_validation *v, const p4d_measured *row)
 {
 	struct json_object *object = json_object_new_object();

@@ -15,7 +15,7 @@ typedef struct fields {
 	p4d_error *err;
 } fields;
 
-/* Cuts the next line off the text; false at its end. */
+/* Cuts the next line off the text; false: there is no more. */
 static bool next_line(p4d_measured_file *file, char **line)
 {
 	if (!*file->at)
@@ -31,7 +31,7 @@ static bool next_line(p4d_measured_file *file, char **line)
 	return true;
 }
 
-/* Cuts a line into its fields; -1 when there are too many. */
+/* Cuts a line into its fields; -1: it has too many. */
 static int split(char *line, char *field[P4D_MEASURED_COLUMNS])
 {
 	int count = 0;
@@ -54,7 +54,10 @@ static int fail(const p4d_measured_file *file, p4d_error *err, const char *what,
 	return p4d_fail(err, P4D_E_VALUE, "%.200s:%u: %s%.64s", file->name, file->line, what, column);
 }
 
-/* The first line: names of columns. Spreadsheets write it with a mark in front, or with other separators. */
+/*
+ * Reads the first line, the names of columns. Spreadsheets may write a byte order mark before it, or other
+ * separators.
+ */
 static int read_header(p4d_measured_file *file, p4d_error *err)
 {
 	static const char mark[] = "\xef\xbb\xbf";
@@ -98,7 +101,7 @@ static const char *find(const fields *f, const char *column)
 	return NULL;
 }
 
-/* The text of an optional column; "" if the column is absent. */
+/* The text in an optional column; "": there is no such column. */
 static const char *text_or_none(const fields *f, const char *column)
 {
 	const char *text = find(f, column);
@@ -112,7 +115,7 @@ static int text_of(const fields *f, const char *column, const char **text)
 	return *text ? 0 : fail(f->file, f->err, "no column ", column);
 }
 
-/* A number of a column; empty is 0. */
+/* Reads a number in a column; an empty field is 0. */
 static int number_of(const fields *f, const char *column, double *number)
 {
 	const char *text;
@@ -125,7 +128,7 @@ static int number_of(const fields *f, const char *column, double *number)
 	return 0;
 }
 
-/* The same for an optional column. */
+/* Like number_of, for an optional column. */
 static int number_or_none(const fields *f, const char *column, double *number)
 {
 	*number = 0;
@@ -141,7 +144,7 @@ static int set(const fields *f, p4d_request *request, p4d_option option, const c
 	return 0;
 }
 
-/* Columns that contain the text of an option's value. */
+/* Sets options from columns that contain an option's value as users type it. */
 static int set_same(const fields *f, p4d_request *request)
 {
 	static const struct {
@@ -171,7 +174,7 @@ static int set_same(const fields *f, p4d_request *request)
 	return 0;
 }
 
-/* Columns that hold 1 or 0. */
+/* Sets options from columns that contain 1 or 0. */
 static int set_flags(const fields *f, p4d_request *request)
 {
 	static const struct {
@@ -194,7 +197,7 @@ static int set_flags(const fields *f, p4d_request *request)
 	return 0;
 }
 
-/* Columns with other words for the value. */
+/* Sets options from columns with other words for the value. */
 static int set_words(const fields *f, p4d_request *request)
 {
 	const char *norm, *swiglu, *positions, *recompute;
@@ -224,7 +227,7 @@ static int set_batch(const fields *f, p4d_request *request)
 	return set(f, request, P4D_GLOBAL_BATCH, text);
 }
 
-/* Columns that older files lack; the defaults are those of Llama-type models in bf16. */
+/* Sets options from columns that older files do not have; defaults are those of Llama-type models in bf16. */
 static int set_optional(const fields *f, p4d_request *request)
 {
 	const char *bias = text_or_none(f, "bias"), *attention = text_or_none(f, "attention"),
@@ -241,7 +244,7 @@ static int set_optional(const fields *f, p4d_request *request)
 		   : 0;
 }
 
-/* Columns named like options, with _ for -; an empty field is unset. */
+/* Sets options from columns with the option's name (_ instead of -); an empty field sets nothing. */
 static int set_named(const fields *f, p4d_request *request, const p4d_option *options, size_t count)
 {
 	char column[32];
@@ -258,8 +261,8 @@ static int set_named(const fields *f, p4d_request *request, const p4d_option *op
 }
 
 /*
- * Columns of options that only some files have; an empty field means the default. Without overlap columns
- * there is no overlap: Megatron-LM of 2021 and the B200 runs had none.
+ * Sets options from columns that only some files have; an empty field means the default. Files without
+ * overlap columns have runs without overlap: Megatron-LM of 2021 and the B200 runs.
  */
 static int set_options(const fields *f, p4d_request *request)
 {
@@ -287,7 +290,7 @@ static int set_options(const fields *f, p4d_request *request)
 	p4d_request_put(request, P4D_OVERLAP_P2P, 0, P4D_BY_P4D);
 	if (set_named(f, request, options, sizeof(options) / sizeof(*options)) < 0)
 		return -1;
-	/* files have ep=1 if there are none */
+	/* files have ep=1 for models without experts */
 	return p4d_is_set(request, P4D_EXPERTS)
 		   ? set_named(f, request, of_experts, sizeof(of_experts) / sizeof(*of_experts))
 		   : 0;
@@ -302,13 +305,14 @@ static int read_shape(const fields *f, p4d_measured *row)
 	if (gpus < 1)
 		return fail(f->file, f->err, "n_gpus must be above 0", "");
 	row->gpus = (uint64_t)gpus;
-	/* all GPUs of the job, at most 8, the usual number per node in such files */
+	/* assumes all GPUs of the job on one node, at most 8, which is the usual number in such files */
 	row->gpus_per_node = per_node >= 1 ? (uint64_t)per_node : row->gpus < 8 ? row->gpus : 8;
 	snprintf(row->request.model, sizeof(row->request.model), "%s", row->id);
 	p4d_request_put(&row->request, P4D_MODEL, 1, P4D_BY_USER);
 	p4d_request_put(&row->request, P4D_FRAMEWORK, P4D_FRAMEWORK_MEGATRON, P4D_BY_USER);
 	p4d_request_put(&row->request, P4D_QK_NORM, 0, P4D_BY_USER);
-	/* NeMo's, Megatron Bridge's and SimuMax's runs make no mask, and those of 2021 are short */
+	/* runs of NeMo, Megatron Bridge and SimuMax make no attention mask, and in those of 2021 it is
+	 * small */
 	p4d_request_put(&row->request, P4D_ATTENTION_MASK, 0, P4D_BY_USER);
 	return set_same(f, &row->request) < 0 || set_flags(f, &row->request) < 0 ||
 		       set_words(f, &row->request) < 0 || set_optional(f, &row->request) < 0 ||
@@ -344,7 +348,7 @@ static int read_throughput(const fields *f, p4d_measured *row)
 	return 0;
 }
 
-/* Whether p4d supports a precision of a file, in which "" means bf16. */
+/* Whether p4d supports a row's precision; "" means bf16. */
 static bool is_modelled(const fields *f, p4d_measured *row)
 {
 	const char *precision = text_or_none(f, "precision");
@@ -356,7 +360,7 @@ static bool is_modelled(const fields *f, p4d_measured *row)
 	return false;
 }
 
-/* Whether p4d can check this out-of-memory run. Fills the request, or says why not. */
+/* Fills the request of a run that ran out of memory, or row->unmodelled if p4d cannot check it. */
 static void read_death(const fields *f, p4d_measured *row)
 {
 	const char *class = text_or_none(f, "class");

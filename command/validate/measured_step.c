@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Measured step times, computed from the reported figures; and the ranking of interchangeable layouts. */
+/*
+ * Computes measured step times from the reported figures, and ranks layouts of the same model, batch and
+ * GPUs.
+ */
 #include <stdio.h>
 #include <string.h>
 
 #include "cost/cost.h"
 #include "validate/measured.h"
 
-/* Seconds of the step in a throughput row, computed from the reported figure. layout: the row's. */
+/* Seconds of the step in a throughput row, computed from the reported figure. l: the row's layout. */
 static double seconds_of(const p4d_measured *row, const p4d_layout *l)
 {
 	double gpus = (double)row->gpus;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* p4d validate: rows that it cannot use. It lists them after all others instead of stopping. */
+/* p4d validate: lists rows that it cannot use after all others, instead of stopping. */
 #include <stdio.h>
 
 #include "base/json_file.h"
 #include "validate/command_validate.h"
 
-/* Maximum number of printed rows; the JSON has all. */
+/* Maximum number of rows that are printed; the JSON has all. */
 enum { PRINTED = 20 };
 
 int p4d_validate__leave(p4d_validate_untaken *untaken, const p4d_measured_file *file, const char *id,
