@@ -260,7 +260,7 @@ static void rehearsals(void **state)
 		/* attention's output is copied with Phi 3 on this GPU; see ACCURACY.md */
 		assert_true(!played || g->sum / g->rows <= 0.02);
 		assert_true(!played || fabs(g->worst) <= 0.05);
-		assert_true(!megatron || (g->sum / g->rows <= 0.025 && fabs(g->worst) <= 0.06));
+		assert_true(!megatron || (g->sum / g->rows <= 0.02 && fabs(g->worst) <= 0.06));
 		assert_true(strcmp(g->name, "torchtitan fsdp2 full") != 0 ||
 			    (g->sum / g->rows <= 0.02 && fabs(g->worst) <= 0.06));
 		assert_true(strcmp(g->name, "played") || g->sum / g->rows <= 0.02);
