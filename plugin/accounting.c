@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "slurm_compat.h"
 
-/* QOSes are numbered from 1. */
+/* The largest number of a QOS. Slurm numbers QOSes from 1. */
 enum { QOSES = 4096 };
 
 /* Slurm's name of the default QOS, if nothing else names one. */
@@ -18,7 +18,7 @@ static const char usual_qos[] = "normal";
 /* Slurm's names of the resources whose limits p4d uses. */
 static const char *const limited[P4D_LIMITS] = {[P4D_LIMIT_NODES] = "node", [P4D_LIMIT_GPUS] = "gres/gpu"};
 
-/* Their positions in Slurm's lists of limits. */
+/* Positions of these resources in Slurm's lists of limits. */
 typedef struct limit_places {
 	uint32_t at[P4D_LIMITS], count;
 } limit_places;
@@ -36,7 +36,7 @@ static limit_places find_limits(const assoc_mgr_info_msg_t *reply)
 	return places;
 }
 
-/* Takes the stricter of the present limits and those of a list, which may be NULL. */
+/* Makes limits stricter by those of a list, which may be NULL. */
 static void take_limits(uint32_t most[P4D_LIMITS], const limit_places *places, const uint64_t *list)
 {
 	for (p4d_limit of = 0; list && of < P4D_LIMITS; of++)
@@ -62,7 +62,7 @@ static int add_limits(p4d_associations *all, const limit_places *places, void *l
 	return rc;
 }
 
-/* Names of the QOS in the reply, by number. */
+/* Collects the names of the QOSes in the reply, by number. */
 static void name_qoses(void *list, const char *name[QOSES], bool *usual)
 {
 	void *at = list ? slurm_list_iterator_create(list) : NULL;
@@ -76,7 +76,7 @@ static void name_qoses(void *list, const char *name[QOSES], bool *usual)
 		slurm_list_iterator_destroy(at);
 }
 
-/* "normal,large" from a list of QOS numbers; the caller frees it. NULL: unknown. */
+/* Makes the text "normal,large" from a list of QOS numbers; the caller frees it. NULL: unknown. */
 static char *names_of(void *numbers, const char *const name[QOSES])
 {
 	void *at = numbers ? slurm_list_iterator_create(numbers) : NULL;

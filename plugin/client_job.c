@@ -52,20 +52,18 @@ static const struct {
     {"tres-per-task", P4D_SBATCH_TRES_PER_TASK},
 };
 
-/*
- * Converts an option's value to the form that p4d_sbatch_job understands; false if the value means nothing.
- */
+/* Converts an option's value to the form that p4d_sbatch_job understands; false: the value has no effect. */
 static bool mend(p4d_sbatch_field field, char *text)
 {
 	const slurm_conf_t *conf = p4d_client_slurm_conf();
 	size_t length = strlen(text);
 
 	switch (field) {
-	case P4D_SBATCH_EXCLUSIVE: /* =user shares the node with the user's own jobs */
+	case P4D_SBATCH_EXCLUSIVE: /* --exclusive=user shares the node with the user's own jobs */
 		return !strcmp(text, "exclusive");
-	case P4D_SBATCH_CLUSTERS: /* the name of this cluster means no other cluster */
+	case P4D_SBATCH_CLUSTERS: /* --clusters with the name of this cluster selects no other cluster */
 		return !conf || !conf->cluster_name || strcmp(text, conf->cluster_name) != 0;
-	case P4D_SBATCH_CORES_PER_SOCKET: /* --hint resets these, and "*" in -B means no value */
+	case P4D_SBATCH_CORES_PER_SOCKET: /* --hint resets these options, and "*" in -B means no value */
 	case P4D_SBATCH_SOCKETS_PER_NODE:
 	case P4D_SBATCH_THREADS_PER_CORE:
 		return *text && strcmp(text, "-2") != 0;
@@ -76,7 +74,7 @@ static bool mend(p4d_sbatch_field field, char *text)
 	}
 }
 
-/* Stores the value of an option; of two for the same field, the first one counts. */
+/* Stores the value of an option. If two options set the same field, the first one is used. */
 static void take_option(const char *name, char *text, void *context)
 {
 	p4d_sbatch *sbatch = context;

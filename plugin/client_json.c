@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Access of libp4d-client.so to JSON: a separate library, opened for the first file. */
+/* Gives libp4d-client.so access to JSON, in a separate library that is opened for the first file. */
 #include "json.h"
 
 static const p4d_json_calls *open_json(p4d_error *err)

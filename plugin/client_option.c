@@ -34,7 +34,7 @@ static bool look_up(void)
 	return client.options && client.is_set && client.get && client.next;
 }
 
-/* Copies a text of Slurm's into memory of the caller. */
+/* Copies one of Slurm's texts into memory that the caller owns. */
 static char *take(char *text)
 {
 	char *copy = text ? strdup(text) : NULL;
@@ -48,8 +48,9 @@ char *p4d_client_option(const char *name)
 {
 	if (!look_up())
 		return NULL;
-	/* The value of an unset option is garbage. argv is no option and never set; the same holds for a
-	 * node list from --nodefile, and for a number of nodes that sbatch derives itself. */
+	/* If an option is not set, its value is garbage. These three names have values although they never
+	 * count as set: argv, which is no option; a node list from --nodefile; and a number of nodes that
+	 * sbatch derives itself. */
 	if (strcmp(name, "argv") != 0 && strcmp(name, "nodelist") != 0 && strcmp(name, "nodes") != 0 &&
 	    !client.is_set(client.options, name))
 		return NULL;

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Access of libp4d-client.so to the readers of job scripts. They are in a separate library, opened for the
- * first script that may start a training. Without that library, p4d reads no scripts and does not demand
- * anything of them. */
+/*
+ * Gives libp4d-client.so access to the readers of job scripts, in a separate library that is opened for the
+ * first script that may start a training. Without that library, p4d reads no scripts and refuses no job
+ * because of its script.
+ */
 #include "client_option.h"
 #include "reader.h"
 

@@ -28,8 +28,10 @@ static char *read_file(const char *path, size_t *length)
 	return text;
 }
 
-/* `sbatch < job.sh`: sbatch has read the file from its start, so p4d reads it again. A pipe is empty by
- * now, but slurmctld sees the script. */
+/*
+ * Reads the script of `sbatch < job.sh`. sbatch has already read the file, so p4d reads it again from its
+ * start. A pipe has no data any more, but slurmctld sees its script.
+ */
 static char *read_standard_input(size_t *length)
 {
 	const off_t end = lseek(STDIN_FILENO, 0, SEEK_CUR);
@@ -68,7 +70,8 @@ void p4d_client_script_open(p4d_client_script *script)
 		return;
 	char *wrap = p4d_client_option("wrap");
 	if (wrap) {
-		const int length = asprintf(&script->text, "#!/bin/sh\n%s\n", wrap); /* as Slurm does */
+		const int length = asprintf(&script->text, "#!/bin/sh\n%s\n",
+					    wrap); /* as Slurm makes the script of --wrap */
 		script->text = length < 0 ? NULL : script->text;
 		script->length = length < 0 ? 0 : (size_t)length;
 		script->name = strdup("--wrap");
@@ -94,7 +97,7 @@ bool p4d_client_script_has_option(const p4d_client_script *script)
 	return script->text && script->rest && strstr(script->name + strlen(script->name) + 1, "--p4d-");
 }
 
-/* The words of this process, each with its NUL. NULL: they cannot be read. */
+/* Reads the words of this process's command line, each with its NUL. NULL: they cannot be read. */
 static char *read_words(size_t *length)
 {
 	const int fd = p4d_file_open("/proc/self/cmdline");
@@ -128,7 +131,7 @@ bool p4d_client_script_of_srun(p4d_client_script *script)
 		return false;
 	script->name = strdup("srun");
 	script->arguments = calloc(1, sizeof(*script->arguments));
-	/* longest form of a word that consists of quotes */
+	/* the longest form of a word, one that consists of quotes */
 	script->text = malloc(sizeof(first) + 7 * length + 1);
 	if (!script->name || !script->arguments || !script->text)
 		return false;
@@ -139,7 +142,7 @@ bool p4d_client_script_of_srun(p4d_client_script *script)
 	return true;
 }
 
-/* The name as the user typed it; Slurm puts the directory before it. */
+/* Shortens the script's path to the name that the user typed; Slurm puts the directory before it. */
 static void shorten_name(char *name, const char *typed)
 {
 	const size_t all = strlen(name), end = strlen(typed);
@@ -149,8 +152,8 @@ static void shorten_name(char *name, const char *typed)
 }
 
 /*
- * The arguments are the last words of the command line; in Slurm's text, each follows a blank. The script
- * precedes them.
+ * The arguments are the last words of the command line; in Slurm's text, each follows a blank. Returns a list
+ * of them.
  */
 static const char **cut_arguments(const p4d_client_script *script)
 {

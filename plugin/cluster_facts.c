@@ -7,7 +7,7 @@
 
 #include "slurm_compat.h"
 
-/* One of the JobDefaults in a list; 0: the list does not have it. */
+/* The value of one entry in a list of JobDefaults; 0: the list does not have it. */
 static uint64_t job_default(void *list, uint16_t type)
 {
 	void *at = list ? slurm_list_iterator_create(list) : NULL;
@@ -27,8 +27,10 @@ static p4d_gpu_defaults gpu_defaults(void *list)
 				  .cpus = job_default(list, JOB_DEF_CPU_PER_GPU)};
 }
 
-/* The partition's defaults for jobs: memory, if Slurm allocates it, and CPUs per GPU. slurm.conf's list is
- * read only in a process that does not free it. */
+/*
+ * Finds the partition's defaults for jobs: memory, if Slurm allocates it, and CPUs per GPU. slurm.conf's list
+ * is read only in a process that does not free it.
+ */
 static p4d_default_memory default_memory(const partition_info_t *partition, const p4d_cluster_conf *from)
 {
 	const slurm_conf_t *conf = from->conf;
@@ -47,7 +49,7 @@ static p4d_default_memory default_memory(const partition_info_t *partition, cons
 	});
 }
 
-/* Slurm's records have memory in MiB; max_share 0 means OverSubscribe=EXCLUSIVE. */
+/* Adds a node. Slurm's records have memory in MiB; max_share 0 means OverSubscribe=EXCLUSIVE. */
 static int add_node(p4d_cluster *cluster, const partition_info_t *partition, const node_info_t *node,
 		    const p4d_cluster_conf *conf)
 {
@@ -68,7 +70,7 @@ static int add_node(p4d_cluster *cluster, const partition_info_t *partition, con
 	return p4d_cluster_add(cluster, &one);
 }
 
-/* "h1,h2,h3" becomes "h[1-3]", which is shorter, and faster to search. */
+/* Replaces "h1,h2,h3" by "h[1-3]", which is shorter, and faster to search. */
 static void fold_names(p4d_cluster *cluster)
 {
 	for (size_t i = 0; i < cluster->count; i++) {
@@ -91,7 +93,7 @@ static int add_partition(p4d_cluster *cluster, const partition_info_t *partition
 {
 	if (!partition->name)
 		return 0;
-	/* node_inx: pairs of first and last index, ended by -1 */
+	/* node_inx has pairs of first and last index, and ends with -1 */
 	for (const int32_t *range = partition->node_inx; range && range[0] >= 0; range += 2) {
 		for (int32_t i = range[0]; i <= range[1] && (uint32_t)i < nodes->record_count; i++)
 			if (nodes->node_array[i].name &&

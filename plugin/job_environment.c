@@ -43,7 +43,7 @@ static int output_of(const char *name, size_t length)
 	return option >= 0 ? P4D_ENVIRONMENT_EXPORTS + option : -1;
 }
 
-/* Name of an output ("P4D_TP"). */
+/* The name of an output, such as "P4D_TP". */
 static const char *output_name(int index, char *buf, size_t size)
 {
 	if (index < P4D_ENVIRONMENT_EXPORTS) {
@@ -62,7 +62,7 @@ p4d_environment_entry p4d_environment_entry_of(const char *text)
 	p4d_environment_entry entry = {.kind = P4D_ENTRY_OTHER};
 	const char *name = text;
 
-	/* the common case */
+	/* most variables have another first letter */
 	if (*name != 'P' && *name != 'S' && *name != '_')
 		return entry;
 	if (!strncmp(name, COPY_PREFIX, sizeof(COPY_PREFIX) - 1)) {

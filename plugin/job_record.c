@@ -8,7 +8,7 @@
 
 #include "slurm_job.h"
 
-/* The site's policy may depend on the user's name, which slurmctld does not always send. */
+/* Fills in the user's name, which the site's policy may need, and which slurmctld does not always send. */
 static void identify(p4d_record *record, const job_info_t *info)
 {
 	const struct passwd *entry = info->user_name ? NULL : getpwuid(info->user_id);
@@ -27,7 +27,8 @@ int p4d_record_load(p4d_record *record, uint32_t job_id, p4d_error *err)
 		return p4d_fail(err, P4D_E_IO, "cannot get job %u from slurmctld: %s", job_id,
 				slurm_strerror(errno));
 	record->reply = reply;
-	/* the reply for the leader of an array or heterogeneous job includes its other parts */
+	/* the reply for the leader of an array or of a heterogeneous job includes other tasks or
+	 * components */
 	for (uint32_t i = 0; i < reply->record_count; i++) {
 		const job_info_t *info = &reply->job_array[i];
 		if (info->job_id != job_id)
@@ -82,7 +83,8 @@ int p4d_record_options_agree(const p4d_request *plan, const p4d_request *options
 	return 0;
 }
 
-/* The step's plan differs from the approved one; if both are known, *err names the difference. */
+/* Fails because the step's plan differs from the approved one; if both are known, *err names the
+ * difference. */
 static int other_plan(const p4d_request *step, const p4d_approval *approved, p4d_error *err)
 {
 	p4d_request job = {0};

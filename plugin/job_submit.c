@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * job_submit_p4d.so: the guard in slurmctld. It verifies a job's plan and never completes one. The hooks run
- * under slurmctld's locks: no I/O, no RPC, nothing that blocks, at most a few tens of KiB of stack.
+ * under slurmctld's locks, so they do no I/O and no RPC, never block, and use at most a few tens of KiB of
+ * stack.
  */
 #include "job_submit.h"
 
@@ -89,10 +90,11 @@ static int outputs_agree(const p4d_environment *env, const p4d_verdict *verdict,
 typedef struct variable_list {
 	char **entry;
 	size_t count;
-	char **output[P4D_ENVIRONMENT_EXPORTS]; /* entries with the plan's variables; NULL: none */
+	char **output[P4D_ENVIRONMENT_EXPORTS]; /* entries that are the plan's variables; NULL: there is none
+						   yet */
 } variable_list;
 
-/* Replaces or adds a variable. */
+/* Sets a variable: replaces its entry, or adds one. */
 static void put_output(const char *name, const char *value, void *context)
 {
 	variable_list *list = context;
@@ -124,9 +126,9 @@ static void move_variables(job_desc_msg_t *desc, variable_list *list)
 }
 
 /*
- * Puts the plan's variables into the batch script's environment, even if the job's node has no p4d plugin.
- * Without P4D_MEGATRON_ARGS, a script that passes it on would train another layout. Slurm's own function goes
- * through the whole environment for each variable.
+ * Puts the plan's variables into the batch script's environment, because the job's node may not have p4d's
+ * plugin. A script that passes P4D_MEGATRON_ARGS on would train another layout without it. This does not use
+ * Slurm's own function, which searches the whole environment for each variable.
  */
 static void export_plan(job_desc_msg_t *desc, const p4d_verdict *verdict)
 {
@@ -144,7 +146,7 @@ static void export_plan(job_desc_msg_t *desc, const p4d_verdict *verdict)
 }
 
 /*
- * Whether the submitting side found the options to be without effect: the job then counts as one without
+ * Whether p4d.so in sbatch found that the options have no effect. The job is then treated as one without
  * options. A user who forges this could also have omitted the options.
  */
 static bool idle(const p4d_environment *env, const p4d_note *note)
@@ -152,7 +154,7 @@ static bool idle(const p4d_environment *env, const p4d_note *note)
 	return env->options && !p4d_environment_plan(env) && !env->conflict.code && note && note->read;
 }
 
-/* note NULL: there is no note. */
+/* Judges a job with options or a plan. note NULL: there is no note. */
 static void judge(const p4d_site *site, const p4d_job *job, const p4d_environment *env, const p4d_note *note,
 		  p4d_verdict *verdict)
 {
@@ -199,7 +201,7 @@ static bool judge_script(const p4d_site *site, p4d_job *job, const job_desc_msg_
 	return note && p4d_note_heed_script(note, verdict);
 }
 
-/* Drops the reason and the fix if the submitting side has just printed them. */
+/* Removes the reason and the fix from the verdict if the submitting side has just printed them. */
 static void refer_to(const p4d_note *note, p4d_verdict *verdict)
 {
 	p4d_message *first = &verdict->message[0];
@@ -214,9 +216,9 @@ static void refer_to(const p4d_note *note, p4d_verdict *verdict)
 }
 
 /*
- * False if the submitting side has already reported the choices and remarks. It has not if it only observes
- * (as without a p4d.conf), or if they come from a script that it could not read because it came through a
- * pipe.
+ * False: the submitting side has already printed p4d's choices and remarks. It has not if it only observes,
+ * as without a p4d.conf, or if they come from a script that it could not read, because the script came
+ * through a pipe.
  */
 static bool is_news(const p4d_environment *env, const p4d_note *note, const p4d_verdict *verdict)
 {
@@ -232,10 +234,11 @@ static bool is_news(const p4d_environment *env, const p4d_note *note, const p4d_
 }
 
 /*
- * A job whose GPUs or number of nodes (derived from the CPUs of nodes) slurmctld does not know yet, right
- * after its start: sbatch, srun and salloc try again after a second, and print an error of Slurm's meanwhile.
- * p4d.so knew the cluster: if it found the same fault of the request, slurmctld will not find another one. A
- * note that was forged cannot let a job pass by that, because such a fault is refused.
+ * Whether slurmctld has just started and does not yet know the job's GPUs, or its number of nodes (which
+ * follows from the nodes' CPUs). Then sbatch, srun and salloc try again after a second, and print one of
+ * Slurm's errors meanwhile. But p4d.so knew the cluster: if it found the same fault in the request, trying
+ * again does not help. A user cannot make a job pass by a forged note, because a job with such a fault is
+ * refused.
  */
 static bool is_early(const p4d_note *note, const p4d_verdict *verdict)
 {
@@ -247,7 +250,10 @@ static bool is_early(const p4d_note *note, const p4d_verdict *verdict)
 	       verdict->message[0].code == P4D_E_GPU_OF_PARTITION;
 }
 
-/* The verdict, combined with what only the submitting side judged. note NULL: there is no note. */
+/*
+ * Makes the record of the verdict, combined with what only the submitting side judged. note NULL: there is no
+ * note.
+ */
 static p4d_verdict_record record_of(const p4d_note *note, bool by_client, const p4d_verdict *verdict)
 {
 	p4d_verdict_record record = p4d_verdict_record_of(verdict);
@@ -259,7 +265,7 @@ static p4d_verdict_record record_of(const p4d_note *note, bool by_client, const 
 	return record;
 }
 
-/* A submitted job has no id yet, unless an administrator gave one. */
+/* Logs a submission. The job has no id yet, unless an administrator gave one. */
 static void log_submission(const p4d_site *site, const job_desc_msg_t *desc, uint32_t uid, bool by_client,
 			   const p4d_job *job, const p4d_verdict_record *record)
 {
@@ -280,7 +286,7 @@ static void log_submission(const p4d_site *site, const job_desc_msg_t *desc, uin
 	    &outcome);
 }
 
-/* Returns the code for Slurm. */
+/* Judges a submitted job. Returns Slurm's error code. */
 static int submit(job_desc_msg_t *desc, uint32_t uid, const p4d_site *site, uint64_t generation,
 		  p4d_metrics_call *call, char **err_msg)
 {
@@ -300,7 +306,7 @@ static int submit(job_desc_msg_t *desc, uint32_t uid, const p4d_site *site, uint
 	}
 	const p4d_note *const said = noted ? &note : NULL;
 	const bool unknown =
-	    is_early(said, verdict); /* before the reason of the submitting side replaces it */
+	    is_early(said, verdict); /* asked before the submitting side's reason replaces the verdict's */
 	const bool has_options =
 	    (variables.options || p4d_environment_plan(&variables) || variables.conflict.code) &&
 	    !idle(&variables, said);

@@ -12,7 +12,7 @@ typedef struct job_key {
 	char bytes[P4D_KEPT_BYTES];
 } job_key;
 
-/* All verdicts are of one second and one generation; the newest replaces the oldest. */
+/* All verdicts in the table are of one second and one generation; a new one replaces the oldest. */
 static struct {
 	time_t second;
 	uint64_t generation;
@@ -30,7 +30,7 @@ static void add(job_key *key, const void *bytes, size_t length)
 	key->length += length;
 }
 
-/* fast exit: most jobs have none */
+/* returns at once, because most jobs have none */
 static void add_texts(job_key *key, const char *const *texts, uint16_t count)
 {
 	for (uint16_t i = 0; i < count; i++)
@@ -41,7 +41,7 @@ static void add_texts(job_key *key, const char *const *texts, uint16_t count)
 	add(key, &count, sizeof(count));
 }
 
-/* Compares the texts first. The pointers after them refer to memory of the generation. */
+/* Adds a job to a key, its texts first. The pointers after the texts refer to memory of this generation. */
 static void add_job(job_key *key, const p4d_job *job)
 {
 	enum { TEXTS = offsetof(p4d_job, associations) / sizeof(char *) };

@@ -19,7 +19,7 @@ static const double bounds[BOUNDS] = {2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3,
 static const char *const hook_names[P4D_METRICS_HOOKS] = {"submit", "update"};
 
 typedef struct series {
-	p4d_metrics_call of; /* count 0: the place is free */
+	p4d_metrics_call of; /* count 0: the entry is free */
 	uint64_t count;
 } series;
 
@@ -80,7 +80,10 @@ static uint64_t hash_of(const p4d_metrics_call *call)
 	return p4d_hash_bytes((const char *)call + FROM, TO - FROM) + (uint64_t)call->hook;
 }
 
-/* The series that counts a call. Its texts are padded with zeros. */
+/*
+ * Finds the series that counts a call, or adds it. The call's texts are padded with zeros, so they can be
+ * compared as bytes.
+ */
 static series *series_of(const p4d_metrics_call *call)
 {
 	enum { TRIES = 64 };
@@ -134,7 +137,7 @@ static void put_head(p4d_text *text, const char *name, const char *type, const c
 	p4d_text_print(text, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
-/* A label's value, escaped: names in p4d.conf may contain quotes. */
+/* Prints a label with its value, escaped, because names in p4d.conf may contain quotes. */
 static void put_label(p4d_text *text, const char *name, const char *value)
 {
 	p4d_text_print(text, "%s=\"", name);

@@ -15,7 +15,7 @@
 #include "job_submit_watch.h"
 #include "slurm_job.h"
 
-/* The record as a public description; NULL if this slurmctld does not export the conversion. */
+/* The job's record as a public description; NULL: this slurmctld does not export the conversion. */
 static job_desc_msg_t *describe(struct job_record *record)
 {
 	job_desc_msg_t *(*copy)(struct job_record *);
@@ -24,7 +24,7 @@ static job_desc_msg_t *describe(struct job_record *record)
 	return copy && record ? copy(record) : NULL;
 }
 
-/* The copied environment is one block, which slurm_free_job_desc_msg does not expect. */
+/* Frees a description. Its copied environment is one block, which slurm_free_job_desc_msg does not expect. */
 static void free_description(job_desc_msg_t *desc)
 {
 	void (*release)(job_desc_msg_t *);
@@ -39,13 +39,14 @@ static void free_description(job_desc_msg_t *desc)
 		release(desc);
 }
 
-/* Says in the messages that the update is the cause. */
+/* Adds to the verdict's messages that the update is the cause. */
 static void blame_update(p4d_verdict *verdict)
 {
 	for (unsigned i = 0; i < verdict->messages; i++) {
 		p4d_message *message = &verdict->message[i];
 		char text[sizeof(message->text)];
-		/* only messages that would keep the job from running, not remarks on jobs that pass */
+		/* only for messages that would keep the job from running, not for remarks on jobs that
+		 * pass */
 		if (message->code >= P4D_E_CHOSE)
 			continue;
 		snprintf(text, sizeof(text), "after this update: %.*s", (int)sizeof(text) - 21,
@@ -64,8 +65,8 @@ static p4d_code reason(const p4d_verdict *verdict)
 }
 
 /*
- * The verdict's nodes and GPUs. If the verdict did not need them (the plan is missing or not readable), asks
- * the cluster. nodes = 0: unknown.
+ * The verdict's nodes and GPUs. If the verdict did not need them (the plan is missing or not readable), takes
+ * them from the cluster's data. nodes 0: unknown.
  */
 static p4d_geometry geometry_of(const p4d_site *site, const p4d_job *job, const p4d_verdict *verdict)
 {
@@ -83,8 +84,8 @@ static bool same_partition(const p4d_job *a, const p4d_job *b)
 
 /*
  * True if p4d refuses the job for the same reason even without the change, and the job keeps its partition,
- * GPUs and number of nodes. It was then submitted under other rules, or changed without p4d, so the change is
- * not the cause.
+ * GPUs and number of nodes. Then the update is not the cause: the job was submitted under other rules, or was
+ * changed while p4d was off.
  */
 static bool was_refused(const p4d_site *site, const p4d_job *before, const p4d_job *job, const char *plan,
 			const p4d_request *options, const p4d_verdict *after)
@@ -113,7 +114,7 @@ static int judge_update(job_desc_msg_t *update, const job_desc_msg_t *current, u
 	p4d_verdict verdict = {0};
 	int rc = SLURM_SUCCESS;
 
-	/* the approved plan and an override; neither can be changed after submission */
+	/* reads the approved plan and an override, which nobody can change after submission */
 	p4d_environment_scan(&env, current->environment, current->env_size);
 	p4d_environment_scan(&env, current->spank_job_env, current->spank_job_env_size);
 	p4d_environment_request(&env, &options, NULL);
@@ -128,7 +129,7 @@ static int judge_update(job_desc_msg_t *update, const job_desc_msg_t *current, u
 				 &verdict);
 		if (verdict.action == P4D_REJECT &&
 		    was_refused(site, &before, &job, p4d_environment_plan(&env), &options, &verdict))
-			verdict.action = P4D_PASS; /* would_reject stays, for the log */
+			verdict.action = P4D_PASS; /* would_reject stays set, for the log */
 		blame_update(&verdict);
 		p4d_verdict_record record = p4d_verdict_record_of(&verdict);
 		if (record.verdict[0])
@@ -154,7 +155,7 @@ static int judge_update(job_desc_msg_t *update, const job_desc_msg_t *current, u
 	return rc;
 }
 
-/* An update that changes nothing that p4d judges, except Extra. */
+/* Handles an update that changes nothing that p4d judges, except Extra. */
 static void keep_record(job_desc_msg_t *update, const job_desc_msg_t *current)
 {
 	const p4d_site *site = p4d_watch_acquire(NULL);
@@ -167,7 +168,7 @@ static void keep_record(job_desc_msg_t *update, const job_desc_msg_t *current)
 #if P4D_MODIFY_ERR_MSG
 int job_modify(job_desc_msg_t *desc, struct job_record *record, uint32_t uid, char **err_msg)
 #else
-static char **const err_msg; /* before 23.02 no message reaches the user */
+static char **const err_msg; /* before 23.02, Slurm passes no message to the user */
 int job_modify(job_desc_msg_t *desc, struct job_record *record, uint32_t uid)
 #endif
 {

@@ -27,8 +27,8 @@ void p4d_record_name(p4d_verdict_record *record)
 }
 
 /*
- * Replaces p4d's words in one of Slurm's fields. If the field would then have `most` characters, the new
- * words are left out. The old ones are always removed, because a user may have written them.
+ * Replaces p4d's words in one of Slurm's fields. If the field would then have `most` characters or more, it
+ * adds no new words. It always removes the old ones, because a user may have written them.
  */
 static void put_words(char **field, const char *words, size_t most)
 {
@@ -60,8 +60,10 @@ static bool owns_extra(const p4d_site *site)
 	return p4d_site_record(site) == P4D_RECORD_EXTRA && !has_constraints(slurm_conf.sched_params);
 }
 
-/* Whether a task of the same array, or a component of the same job, had this Extra before the update: then
- * p4d itself copied it into the update, together with the record of this id. */
+/*
+ * Whether p4d itself wrote this Extra into the update, for a previous task of the same array or component of
+ * the same job: it then has the record with this id.
+ */
 static bool is_copied(const char *extra, const char *id)
 {
 	p4d_verdict_record record;
@@ -145,7 +147,7 @@ void p4d_record_renew(const p4d_site *site, job_desc_msg_t *update, const job_de
 	if (!kept.verdict[0])
 		p4d_verdict_record_read(current->extra, &kept);
 	put_extra(&update->extra, &kept);
-	if (!update->extra) /* the user empties it */
+	if (!update->extra) /* the user removes Extra */
 		update->extra = slurm_xstrdup("");
 #else
 	(void)site, (void)update, (void)current, (void)record;

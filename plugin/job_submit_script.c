@@ -12,12 +12,12 @@
 #include "reader/reader_words.h"
 
 /*
- * WORK: about half a millisecond. VARIABLES: maximum number of variables of a job's environment that are
- * examined.
+ * WORK: the most steps for reading a script, about half a millisecond. VARIABLES: maximum number of variables
+ * of a job's environment that are examined.
  */
 enum { ARENA = 1 << 20, WORK = P4D_SHELL_WORK / 24, ARGUMENTS = 64, VARIABLES = 512 };
 
-/* One script at a time; the next waits for less than a millisecond. */
+/* Held while a script is read. The next thread waits for less than a millisecond. */
 static pthread_mutex_t busy = PTHREAD_MUTEX_INITIALIZER;
 static _Alignas(max_align_t) char arena[ARENA];
 static p4d_reading reading;
@@ -49,7 +49,7 @@ const p4d_reading *p4d_script_read(const p4d_site *site, p4d_job *job, const job
 	const bool is_component = desc->het_job_offset != NO_VAL;
 
 	pthread_mutex_lock(&busy);
-	/* the end of a longer text is unknown */
+	/* if the text is longer than that, its end is unknown */
 	if (!job->script || job->script_length >= P4D_SCRIPT_BYTES || is_component ||
 	    desc->argc > ARGUMENTS ||
 	    !(p4d_reader_may_train(job->script, job->script_length) ||

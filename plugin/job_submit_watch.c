@@ -22,24 +22,24 @@
 #include "slurm_compat.h"
 
 enum {
-	CLUSTER_MAX_AGE = 30, /* seconds between queries of the cluster; refreshed only on demand */
+	CLUSTER_MAX_AGE = 30, /* seconds between queries of the cluster; queried only on demand */
 	CLUSTER_RETRY = 5,
 	ACCOUNTING_AGE = 30, /* seconds between queries of users; only if p4d.conf depends on them */
-	START = 10,          /* seconds to wait for the cluster */
+	START = 10,          /* seconds for which a new thread waits for the cluster */
 	METRICS_AGE = 60,    /* seconds after which metrics are written anew */
 	METRICS_PAUSE = 2,   /* minimum seconds between two files if metrics change */
 };
 
 extern slurm_conf_t slurm_conf;
 
-/* Read by the hooks and replaced by the thread, under `published`. */
+/* The hooks read these, and the thread replaces them, under `published`. */
 static pthread_rwlock_t published = PTHREAD_RWLOCK_INITIALIZER;
 static p4d_site *site;
 static p4d_cluster cluster;
 static p4d_associations *associations; /* NULL: not queried, or no answer yet */
 static uint64_t generation = 1;
 static atomic_bool cluster_wanted = true;
-static time_t started; /* set before there are hooks to read it */
+static time_t started; /* set before any hook can read it */
 
 /* Used only by p4d_watch_start, p4d_watch_stop and the thread. */
 static pthread_mutex_t control = PTHREAD_MUTEX_INITIALIZER;
@@ -48,7 +48,7 @@ static pthread_t thread;
 static bool running, stopping;
 static char conf_path[4096], kept_path[4096];
 static uint32_t conf_uid;
-static char failure[480]; /* why the file is not in effect; "": it is */
+static char failure[480]; /* why the file is not in effect; "": it is in effect */
 static time_t cluster_due, accounting_due;
 static time_t loaded; /* time at which the effective configuration was read */
 static char metrics_path[4096], metrics_failure[480];
@@ -76,7 +76,7 @@ static void publish_site(p4d_site *fresh)
 	p4d_site_free(old);
 }
 
-/* text NULL: there was no memory for it. */
+/* Writes a file. text NULL: the caller had no memory for it. */
 static int put_file(const char *path, mode_t mode, const char *text, p4d_error *err)
 {
 	p4d_new_file file;
@@ -93,8 +93,8 @@ static int put_file(const char *path, mode_t mode, const char *text, p4d_error *
 }
 
 /*
- * The last good configuration, for a start with a bad file. Without it, a bad edit and a restart would turn
- * `enforce` into the default.
+ * Stores the last good configuration, which is used if slurmctld starts with a bad file. Otherwise, after a
+ * bad edit and a restart, the default mode would replace `enforce`.
  */
 static void keep_site(const p4d_site *good)
 {
@@ -145,7 +145,10 @@ static void say_site(const char *what, const char *path)
 	loaded = time(NULL);
 }
 
-/* A broken file is tried again each time, because the mistake may be in a file that it includes. */
+/*
+ * Loads the file if it has changed. It tries a broken file again each time, because the mistake may be in a
+ * file that it includes.
+ */
 static void check_conf(void)
 {
 	if (!failure[0] && p4d_site_is_current(site))
@@ -179,8 +182,8 @@ static void check_cluster(time_t now)
 }
 
 /*
- * Looks up the users named in p4d.conf, because without accounting a uid is known only by these names. Names
- * that do not resolve are not users of this cluster (yet).
+ * Looks up the uids of users who are named in p4d.conf, because without accounting p4d knows no other users.
+ * Names that do not resolve are not users of this cluster (yet).
  */
 static int add_named_users(p4d_associations *to, p4d_error *err)
 {
@@ -223,8 +226,10 @@ static void check_accounting(time_t now)
 		publish_associations(fresh);
 }
 
-/* Follows a change of the metrics path in p4d.conf. It removes p4d's file at the old path, so that nobody
- * mistakes old numbers for new ones. */
+/*
+ * If the metrics path in p4d.conf has changed, removes p4d's file at the old path, so that nobody mistakes
+ * old numbers for new ones.
+ */
 static void follow_metrics_path(const char *path)
 {
 	if (!strcmp(path, metrics_path))
@@ -299,7 +304,7 @@ static void start_thread(void)
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_cond_init(&wake, &attr);
 	pthread_condattr_destroy(&attr);
-	/* slurmctld has a thread for signals */
+	/* slurmctld has its own thread for signals */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	stopping = false;
@@ -314,7 +319,7 @@ static void start_thread(void)
 	}
 }
 
-/* The configuration at the start; NULL if not even the default can be made. */
+/* Makes the configuration at the start; NULL if not even the default can be made. */
 static p4d_site *first_site(void)
 {
 	p4d_error err;

@@ -9,7 +9,7 @@
 
 static const p4d_module_build own = P4D_MODULE_BUILD;
 
-/* Path of LIBRARY in this library's directory. */
+/* Makes the path of LIBRARY in the directory of the library that contains this code. */
 static bool find_beside(const char *library, char *path, size_t size)
 {
 	Dl_info self;

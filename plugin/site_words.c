@@ -24,7 +24,7 @@ static char *read_text(const char *path, size_t *length)
 	return text;
 }
 
-/* At the places where p4d_site_file_load looks. */
+/* Reads p4d.conf from where p4d_site_file_load looks for it. */
 static char *read_conf(int argc, char **argv, size_t *length)
 {
 	const slurm_conf_t *conf = p4d_client_slurm_conf();
@@ -76,7 +76,7 @@ static bool names(const char *word, const char *end, const char *script, size_t 
 	return to > from && memmem(script, length, from, (size_t)(to - from));
 }
 
-/* include("FILE"), with blanks or without. */
+/* Whether this is include("FILE"), with blanks or without. */
 static bool includes(const char *text, const char *end)
 {
 	static const char word[] = "include";

@@ -9,8 +9,8 @@
 #include "job_environment.h"
 
 /*
- * The texts of a p4d_job: TEXT(p4d's field, Slurm's in a description, Slurm's in a record). An empty text in
- * an update removes the present one (`scontrol update jobid=8 Features=`).
+ * The texts of a p4d_job: TEXT(p4d's field, Slurm's field in a description, Slurm's field in a record). An
+ * empty text in an update removes the job's text (`scontrol update jobid=8 Features=`).
  */
 #define JOB_TEXTS(TEXT) \
 	TEXT(partition, partition, partition) \
@@ -52,7 +52,7 @@ static const char *behind_colon(const char *text)
 	return colon ? colon + 1 : NULL;
 }
 
-/* in mebibytes, per node or (with the flag) per CPU; 0 requests all memory of the node */
+/* mebibytes: per node or (with MEM_PER_CPU) per CPU; 0 requests all memory of the node */
 static void set_memory(p4d_job *job, uint64_t mebibytes, const char *per_tres)
 {
 	const char *per_gpu = behind_colon(per_tres);
@@ -65,12 +65,12 @@ static void set_memory(p4d_job *job, uint64_t mebibytes, const char *per_tres)
 		job->mem_per_node_bytes = per_cpu ? 0 : bytes;
 		job->mem_is_all = !bytes;
 	}
-	/* "gpu:2048", "gres:gpu:2048", "gres/gpu:2048" */
+	/* --mem-per-gpu: "gpu:2048", "gres:gpu:2048", "gres/gpu:2048" */
 	if (per_gpu && !p4d_gres_parse_mem(per_gpu, &bytes, NULL))
 		job->mem_per_gpu_bytes = bytes;
 }
 
-/* "gres:gpu:4", "gres/gpu:4": --cpus-per-gpu in 22.05 and later */
+/* Reads "gres:gpu:4" or "gres/gpu:4", which is the form of --cpus-per-gpu in 22.05 and later. */
 static void set_per_gpu(uint32_t *field, const char *per_tres)
 {
 	const char *text = behind_colon(per_tres);
@@ -81,8 +81,8 @@ static void set_per_gpu(uint32_t *field, const char *per_tres)
 }
 
 /*
- * Both forms are the same in the description, but sbatch leaves a trace of --gpus-per-node in the
- * environment.
+ * Whether the user typed --gpus-per-node and not --gres. The description does not tell, but sbatch sets a
+ * variable for --gpus-per-node.
  */
 static bool says_gpus_per_node(const job_desc_msg_t *desc)
 {

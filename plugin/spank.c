@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * p4d.so: the entry points of the SPANK plugin, by Slurm's contexts. It is loaded for every job and step of
- * the cluster, so it knows its options and the variables to remove from a job; the rest is in
+ * p4d.so: the entry points of the SPANK plugin, by Slurm's contexts. Slurm loads it for every job and step of
+ * the cluster, so it contains only the options and the removal of variables from a job. All other code is in
  * libp4d-client.so.
  *
  *   sbatch, salloc   allocator   spank_submit.c
@@ -52,8 +52,10 @@ int slurm_spank_init(spank_t spank, int argc, char **argv)
 	}
 }
 
-/* A job without p4d options may describe a training in its script, or run a command that its user has
- * rehearsed. */
+/*
+ * Whether a job without p4d options may be a training that p4d can judge: its script may start one, or its
+ * command may be one that the user has rehearsed.
+ */
 static bool may_train(bool step, int argc, char **argv)
 {
 	p4d_client_script script;
@@ -85,7 +87,7 @@ static int submit(spank_t spank, int argc, char **argv)
 	if (client)
 		rc = (step ? client->submit_step : client->submit_job)(spank, given, argc, argv);
 	else if (!step)
-		p4d_given_put(given, spank, NULL); /* for slurmctld */
+		p4d_given_put(given, spank, NULL); /* slurmctld's plugin reads them there */
 	p4d_options_reset();
 	return rc;
 }

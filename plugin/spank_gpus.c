@@ -39,7 +39,7 @@ static uint64_t now_us(void)
 	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
 }
 
-/* Looks up all functions; false if one is missing. */
+/* Looks up all functions of NVML; false: one is missing. */
 static bool look_up(void *library, nvml *n)
 {
 	const struct {
@@ -63,7 +63,7 @@ static bool look_up(void *library, nvml *n)
 	return true;
 }
 
-/* Whether a number is in "0,2-3". */
+/* Whether a number is in a list such as "0,2-3". */
 static bool is_listed(const char *list, unsigned number)
 {
 	unsigned first, last;
@@ -125,7 +125,7 @@ bool p4d_spank_gpus_read(const char *library, const char *list, uint64_t since, 
 	nvml n;
 
 	*out = (p4d_spank_gpus){.bytes = 0};
-	/* it stays open: slurmstepd ends soon, and Slurm may have opened it as well */
+	/* the library stays open: slurmstepd ends soon, and Slurm may have opened it as well */
 	if (!driver || !look_up(driver, &n) || n.init() != NVML_OK)
 		return false;
 	read_devices(&n, list, since, out);
@@ -146,7 +146,7 @@ static bool is_wanted(int argc, char **argv)
 	return false;
 }
 
-/* The GPUs of the step; if they are unknown, those of the job. */
+/* Lists the GPUs of the step; if these are unknown, the GPUs of the job. */
 static bool list_of(spank_t spank, char *list, int size)
 {
 	return spank_getenv(spank, "SLURM_STEP_GPUS", list, size) == ESPANK_SUCCESS ||

@@ -49,13 +49,13 @@ static bool is_among(const char *const *names, const char *name)
 	return false;
 }
 
-/* getopt_long accepts any prefix of a name. */
+/* Whether a word is this option's name or its beginning, because getopt_long accepts any prefix of a name. */
 static bool begins(const char *name, const char *word, size_t length)
 {
 	return length && !strncmp(name, word, length);
 }
 
-/* The options that --help prints; all of them would fill pages. */
+/* Names the options that --help prints, since all options would fill pages. */
 static void name_usual(bool *named)
 {
 #define PAGE(id, heading, usual, otherwise, example, text) named[P4D_##id] = named[P4D_##id] || (usual) == 2;
@@ -63,7 +63,7 @@ static void name_usual(bool *named)
 #undef PAGE
 }
 
-/* The options that a word may name. False if it lists all options. */
+/* Names the options that a word may mean. False: the word lists all options. */
 static bool take_word(bool *named, const char *word)
 {
 	const size_t length = strncmp(word, "--", 2) ? 0 : strcspn(word + 2, "=");
@@ -86,7 +86,10 @@ static bool take_word(bool *named, const char *word)
 	return true;
 }
 
-/* A line of options. It may contain quotes and backslashes anywhere, even inside a name. */
+/*
+ * Names the options in a line of a script. It may contain quotes and backslashes anywhere, even inside a
+ * name.
+ */
 static bool take_line(bool *named, const char *line, size_t length)
 {
 	char plain[LINE_MAX_BYTES], *rest = plain;
@@ -120,7 +123,7 @@ static const char *take_script(bool *named, const char *text)
 	return text;
 }
 
-/* A script that is a regular file, starting at the offset where sbatch will read it. */
+/* Names the options in a script that is a regular file, from the offset at which sbatch will read it. */
 static bool take_open_script(bool *named, int fd)
 {
 	char text[HEAD_MAX_BYTES];
@@ -137,12 +140,12 @@ static bool take_open_script(bool *named, int fd)
 	return end && (*end || got < (ssize_t)sizeof(text) - 1);
 }
 
-/* If the script is not in this directory, Slurm looks for it elsewhere. */
+/* Names the options in a script. If it is not in this directory, Slurm looks for it elsewhere. */
 static bool take_script_file(bool *named, const char *path)
 {
 	struct stat status;
 
-	/* opening a pipe would make this process its reader */
+	/* not for a pipe: opening it would make this process its reader */
 	if (stat(path, &status) < 0 || !S_ISREG(status.st_mode))
 		return false;
 	const int fd = p4d_file_open(path);
@@ -155,13 +158,13 @@ static bool take_script_file(bool *named, const char *path)
 
 /* State while sbatch's words are processed: where its script is. */
 typedef struct sbatch_words {
-	bool wrapped;  /* it is an option, in which Slurm looks for none */
-	bool help;     /* --help: sbatch reads no script */
-	bool last;     /* after "--", no options follow */
+	bool wrapped;  /* --wrap is the script, in which Slurm looks for no options */
+	bool help;     /* --help is given, with which sbatch reads no script */
+	bool last;     /* "--" was read, after which no options follow */
 	bool argument; /* the next word is the argument of an option */
 } sbatch_words;
 
-/* "--NAME", "--NAME=VALUE" */
+/* Processes "--NAME" or "--NAME=VALUE". */
 static bool follow_long(sbatch_words *s, const char *name)
 {
 	const size_t length = strcspn(name, "=");
@@ -180,7 +183,7 @@ static bool follow_long(sbatch_words *s, const char *name)
 	return own >= 0 || is_among(long_options, name);
 }
 
-/* "-HN2" */
+/* Processes short options such as "-HN2". */
 static bool follow_short(sbatch_words *s, const char *letters)
 {
 	s->help = s->help || !strcmp(letters, "h");

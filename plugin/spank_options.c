@@ -15,11 +15,12 @@ enum { NAME_MAX_BYTES = 128 };
 
 static p4d_given given;
 
-/* The values of Slurm's option variables when the program started. */
+/* The values that Slurm's option variables had when the program started. */
 static char *inherited[P4D_OPTIONS];
 
 /*
- * After the first component of a heterogeneous job, Slurm's own variables are gone, or contain its options.
+ * After the first component of a heterogeneous job, Slurm's own variables are gone, or contain that
+ * component's options.
  */
 static bool later_component, restored;
 

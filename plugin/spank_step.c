@@ -14,7 +14,7 @@
 #include "site_file.h"
 #include "spank_report.h"
 
-/* The decision about this step, for its tasks, which are forked from this process. */
+/* The message about this step, which its tasks print; they are forked from this process. */
 static char said[4096];
 static bool refused;
 
@@ -24,10 +24,10 @@ static void restore_one(const char *name, const char *value, void *spank)
 }
 
 /*
- * With --export=NONE, or in a step of `srun --export=NONE` in a script, only the copy of spank_job_env
- * reaches the job; without it, sbatch leaves that copy out. Plan and key do not belong to the user's
- * environment. So they are restored under both names, together with the variables derived from the plan,
- * whatever the user set (P4D_TP=1 srun ...).
+ * Sets the plan and the key in the step's environment under both names, and the variables that follow from
+ * the plan, whatever the user has set (P4D_TP=1 srun ...). With --export=NONE, or in a step of `srun
+ * --export=NONE` in a script, only the copy in spank_job_env reaches the job; without --export=NONE, sbatch
+ * makes no such copy.
  */
 static void restore_outputs(spank_t spank, const char *line)
 {
@@ -47,7 +47,7 @@ static void restore_outputs(spank_t spank, const char *line)
 		p4d_export(&plan, &layout, line, restore_one, spank);
 }
 
-/* The step's plan; NULL: none. */
+/* The plan that the step has in its environment; NULL: none. */
 static const char *plan_of(spank_t spank, char *plan, size_t size)
 {
 	char copy[80];
@@ -67,10 +67,13 @@ static const char *plan_of(spank_t spank, char *plan, size_t size)
 static const p4d_cluster *no_cluster(void *unused)
 {
 	(void)unused;
-	return NULL; /* one RPC per step is enough; p4d.conf or a typed GRES must suffice */
+	return NULL; /* one RPC per step is enough, so p4d.conf or a typed GRES must name the GPU */
 }
 
-/* srun has printed the reason and the fix, and starts the step: p4d.so is `optional`, or the site only warns.
+/*
+ * Whether srun has already printed the reason and the fix. It started the step nevertheless, because p4d.so
+ * is `optional`, or because the site only warns.
+ *
  */
 static bool was_said(spank_t spank, const p4d_verdict *verdict)
 {
@@ -88,7 +91,7 @@ static void conclude(spank_t spank, const p4d_verdict *verdict)
 		p4d_verdict_text(verdict, said, sizeof(said));
 }
 
-/* slurmctld did not answer, so the site's policy decides whether to refuse. */
+/* Handles that slurmctld did not answer: the site's policy decides whether to refuse the step. */
 static void unanswered(spank_t spank, const p4d_site *site, const p4d_job *job, const p4d_error *err)
 {
 	p4d_policy policy = site ? p4d_guard_policy(site, job, NULL) : (p4d_policy){.mode = P4D_MODE_OFF};
@@ -101,7 +104,7 @@ static void unanswered(spank_t spank, const p4d_site *site, const p4d_job *job, 
 	}
 }
 
-/* Steps inherit the script's environment, which is that of the first component. */
+/* Explains that steps inherit the script's environment, which is that of the first component. */
 static void say_other_component(void)
 {
 	snprintf(said, sizeof(said),
@@ -120,7 +123,7 @@ static void judge(spank_t spank, const p4d_record *record, const p4d_given *give
 	p4d_error err, conf;
 
 	const bool approved = record->approved.digest[0];
-	/* slurmctld let the job pass without a plan, knowing its script, its user's accounts and the note */
+	/* slurmctld let the job pass without a plan, and knew its script, its user's accounts and the note */
 	if (!approved && !line && !record->het_job_id)
 		return;
 	bool malformed = p4d_given_request(given, &options, &err) < 0, differs = false;
@@ -159,7 +162,7 @@ void p4d_step_judge(spank_t spank, const p4d_given *given, int argc, char **argv
 	spank_get_item(spank, S_JOB_ID, &job_id);
 	spank_get_item(spank, S_JOB_STEPID, &step_id);
 	spank_get_item(spank, S_JOB_NODEID, &node);
-	/* one node asks for all nodes; Slurm's own steps (extern, interactive) train nothing */
+	/* one node asks for all nodes; Slurm's own steps (extern, interactive) run no training */
 	if (node || (step_id > SLURM_MAX_NORMAL_STEP_ID && step_id != SLURM_BATCH_SCRIPT))
 		return;
 	if (p4d_record_load(&record, job_id, &err) < 0) {
@@ -172,7 +175,7 @@ void p4d_step_judge(spank_t spank, const p4d_given *given, int argc, char **argv
 	p4d_record_free(&record);
 }
 
-/* The other nodes do not know the verdict. */
+/* Whether other nodes may run the step, because they do not know the verdict. */
 static bool other_nodes_run(spank_t spank)
 {
 	uint32_t nodes = 0;

@@ -33,27 +33,27 @@
 
 typedef struct submission {
 	const p4d_given *given;
-	int argc; /* arguments of plugstack.conf */
+	int argc; /* number of arguments in plugstack.conf */
 	char **argv;
 	bool typed; /* the job has p4d options */
 	p4d_site *site;
 	bool site_is_unusable; /* the configuration is the default, because p4d.conf is broken */
 	p4d_sbatch sbatch;     /* the job as the user typed it */
-	p4d_job job;           /* the job as judged */
+	p4d_job job;           /* the job as p4d judges it */
 	p4d_request request;
 	p4d_verdict verdict;
 	p4d_cluster cluster;
 	bool cluster_asked;
 	p4d_associations *associations;
-	bool accounts_are_private; /* slurmctld knows more about them */
+	bool accounts_are_private; /* slurmctld knows more accounts than this user may see */
 	char *user;
 	p4d_client_script script;
 	p4d_read_files files;
 	p4d_job_tasks tasks;
 	p4d_reading *reading;
 	p4d_rehearsals rehearsals;
-	char *memory;       /* memory of the reading */
-	p4d_reading *other; /* the reading with another option */
+	char *memory;       /* memory for reading the script */
+	p4d_reading *other; /* the script read with another option */
 	char *other_memory;
 	char directory[PATH_MAX];
 } submission;
@@ -76,8 +76,9 @@ static void release(submission *s)
 }
 
 /*
- * False without memory. A broken p4d.conf is not the user's fault: p4d prints one line without the word
- * "error", because some programs cancel a job if sbatch prints that word.
+ * Opens the site's configuration; false: no memory. If p4d.conf is broken, that is not the user's fault, so
+ * p4d prints one line without the word "error", because some programs cancel a job if sbatch prints that
+ * word.
  */
 static bool open_site(submission *s)
 {
@@ -106,8 +107,10 @@ static bool is_away(int error)
 	       error / THOUSAND == SLURM_PROTOCOL_SOCKET_ZERO_BYTES_SENT / THOUSAND;
 }
 
-/* Asks slurmctld, also while it is away, for ten seconds. sbatch waits for it as well, so a restart of
- * slurmctld must not bypass the check. */
+/*
+ * Asks slurmctld about the cluster; if it does not answer, tries for ten seconds. sbatch waits for it as
+ * well, so a restart of slurmctld must not bypass the check.
+ */
 static const p4d_cluster *ask_cluster(void *context)
 {
 	const struct timespec pause = {.tv_nsec = 300000000};
@@ -145,7 +148,10 @@ static void name_user(submission *s)
 		s->user = strdup(entry->pw_name);
 }
 
-/* slurmctld enforces associations' and QOSes' limits of nodes if AccountingStorageEnforce has limits. */
+/*
+ * The limits of associations and QOSes, whose limits of nodes slurmctld enforces if AccountingStorageEnforce
+ * has limits.
+ */
 static const p4d_associations *limits(void *context, const char **user)
 {
 	enum { ENFORCES_LIMITS = 2 };
@@ -161,7 +167,7 @@ static const p4d_associations *limits(void *context, const char **user)
 	return s->associations;
 }
 
-/* The submitting user with accounts and QOSes, if the site's policy depends on them. */
+/* Finds the accounts and QOSes of the submitting user, if the site's policy depends on them. */
 static void identify(submission *s)
 {
 	s->job.limits = limits;
@@ -177,7 +183,9 @@ static void identify(submission *s)
 	s->job.associations = s->associations;
 }
 
-/* Components of a heterogeneous job run one script, and p4d cannot tell which lines are for which component.
+/*
+ * Whether the script has several components. They all run the script, and p4d cannot tell which lines are for
+ * which component.
  */
 static bool is_heterogeneous(const p4d_client_script *script)
 {
@@ -248,7 +256,7 @@ static void take_directory(submission *s)
 		s->directory[0] = '\0';
 }
 
-/* srun has no script: p4d only looks for a rehearsal of its command. */
+/* Handles srun, which has no script: p4d only looks for a rehearsal of its command. */
 static void read_srun(submission *s)
 {
 	if (!p4d_client_script_of_srun(&s->script) || !make_room(&s->reading, &s->memory) ||
@@ -264,7 +272,7 @@ static void read_srun(submission *s)
 	s->job.rehearsals = &s->rehearsals;
 }
 
-/* Facts that the script gives about the training it starts. */
+/* Reads the script for the training that it starts. */
 static void read_script(submission *s)
 {
 	const bool rehearsed = p4d_rehearsals_any() && p4d_job_wants_gpus(&s->job);
@@ -301,7 +309,7 @@ static void read_script(submission *s)
 		s->job.rehearsable = s->script.name;
 }
 
-/* model files are the user's and are read with the user's rights */
+/* reads model files here, with the user's rights */
 static void complete(submission *s)
 {
 	uint32_t published_batch;
@@ -310,8 +318,8 @@ static void complete(submission *s)
 }
 
 /*
- * Sets a variable in the job. spank: for a job that the environment does not reach; NULL: it does. Each such
- * variable costs sbatch time.
+ * Sets a variable in the job. spank: also for a job that does not get this environment; NULL: not needed, and
+ * sbatch takes time for each such variable.
  */
 static void set_variable(spank_t spank, const char *name, const char *value)
 {
@@ -321,8 +329,8 @@ static void set_variable(spank_t spank, const char *name, const char *value)
 }
 
 /*
- * The key with which the ranks of p4d-train authenticate each other. It must also survive --export=NONE,
- * since all tasks of a job share no other secret.
+ * Sets the key with which the ranks of p4d-train authenticate each other. The job must get it also with
+ * --export=NONE, since its tasks have no other secret in common.
  */
 static void export_key(spank_t spank)
 {
@@ -340,14 +348,16 @@ static void export_key(spank_t spank)
 static void export_one(const char *name, const char *value, void *spank)
 {
 	setenv(name, value, 1);
-	/* only the plan must survive --export=NONE: slurmstepd derives the other variables from it */
+	/* only the plan must reach a job with --export=NONE, because slurmstepd derives the other variables
+	 * from it */
 	if (!strcmp(name, P4D_EXPORT_PLAN))
 		spank_job_control_setenv(spank, name, value, 1);
 }
 
 /*
- * Stores the decision in the job. A complete plan includes the options, so they are left out; otherwise every
- * step and nested job would inherit them. Only srun passes them to its step anyway, and then they must agree.
+ * Stores the decision in the job. A complete plan includes the options, so they are removed; otherwise every
+ * step and nested job would inherit them. srun always passes them to its step, and then they must agree with
+ * the plan.
  */
 static void put_into_job(spank_t spank, const submission *s)
 {
@@ -358,7 +368,8 @@ static void put_into_job(spank_t spank, const submission *s)
 	spank_t apart = batch && p4d_client_exports_all() ? NULL : spank;
 	char note[P4D_NOTE_MAX];
 
-	/* for slurmctld, options without a plan are an error, but with another cluster's GPUs they are not */
+	/* slurmctld refuses options without a plan, but if the GPUs are another cluster's there can be no
+	 * plan */
 	if ((s->typed && !decided && !s->job.clusters) || spank_context() == S_CTX_LOCAL)
 		p4d_given_put(s->given, spank, decided ? request : NULL);
 	if (decided && p4d_framework_of((int)request->value[P4D_FRAMEWORK])->takes_job_key)
@@ -390,7 +401,7 @@ static int conclude(spank_t spank, submission *s)
 	return verdict->action == P4D_REJECT && !s->accounts_are_private ? -1 : 0;
 }
 
-/* Tells users that sbatch does not see an option after the script's name. */
+/* Warns about a p4d option after the script's name, which sbatch does not see. */
 static void report_misplaced(submission *s)
 {
 	p4d_message message;
@@ -431,7 +442,7 @@ int p4d_submit_job(spank_t spank, const p4d_given *given, int argc, char **argv)
 	return rc;
 }
 
-/* Fills options that the step does not set from its job. */
+/* Fills options that the step does not set with those of its job. */
 static void inherit_job(p4d_job *step, const p4d_job *job)
 {
 	step->partition = job->partition;
@@ -457,7 +468,7 @@ static void inherit_job(p4d_job *step, const p4d_job *job)
 	}
 }
 
-/* The plan was approved with the job, but this step's environment does not have it. */
+/* Uses the plan that was approved with the job, because this step's environment does not have it. */
 static int restore_plan(submission *s, const p4d_approval *approved, p4d_error *err)
 {
 	const char *line = approved->plan;
@@ -490,7 +501,8 @@ static int judge_by_record(submission *s, uint32_t job_id, p4d_error *err)
 		inherit_job(&s->job, &record.job);
 		complete(s);
 		rc = 0;
-		/* only the digest is known, but the same options give the same plan */
+		/* the approved plan is known only by its digest; the same options give the same plan, with
+		 * the same digest */
 		if (!rc && record.approved.digest[0] && s->verdict.plan[0])
 			rc = p4d_record_step_agrees(&record.approved, s->verdict.plan, &s->request, err);
 	}
@@ -518,7 +530,7 @@ int p4d_submit_step(spank_t spank, const p4d_given *given, int argc, char **argv
 	s.job.qos = getenv("SLURM_JOB_QOS");
 	if (!err.code && !p4d_client_job(&s.sbatch, &err)) {
 		s.job = s.sbatch.job;
-		/* without an answer the job is unknown; slurmstepd asks again */
+		/* without slurmctld's answer the job is unknown; slurmstepd will ask again */
 		if (judge_by_record(&s, p4d_client_job_id(), &err) < 0)
 			s.verdict.action = P4D_PASS;
 	} else {

@@ -20,7 +20,7 @@ typedef struct account {
 	uint64_t small;   /* bytes of blocks below half a granule, which share granules */
 	uint64_t refused; /* largest request that did not fit */
 	uint64_t held;    /* memory that the device held when that request failed */
-	bool opened;      /* the context is counted already */
+	bool opened;      /* the context's memory is counted already */
 } account;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NCCL without the other ranks. Every rank that is not played counts as having the same data as this one: a
- * gather has this rank's data in every place, and a sum over n ranks is n times this rank's data. Broadcast
- * data is stored in a file, from which ranks that are played later read it (comm_record.c). Small data is
- * really moved; large data is not touched.
+ * Replaces NCCL without the other ranks. It assumes that every other rank has the same data as this one: a
+ * gather puts this rank's data in every place, and a sum over n ranks is n times this rank's data. Broadcast
+ * data is stored in a file, from which ranks that run later read it (comm_record.c). Small data is really
+ * moved; large data is not touched.
  */
 #include "comm.h"
 
@@ -129,8 +129,10 @@ ENTRY int ncclCommInitAll(p4d_comm **c, int devices)
 	return COMM_OK;
 }
 
-/* NCCL's caller does not say who else has the same colour. The Python module knows the group that PyTorch
- * makes, and tells the size before. */
+/*
+ * Size of the next split, and this rank in it. A call of NCCL does not say which ranks have the same colour,
+ * but the Python module knows the group that PyTorch makes, and sets these before the call.
+ */
 static _Thread_local int expected_ranks, expected_rank;
 
 ENTRY void p4d_comm_expect_split(int ranks, int rank)
@@ -243,7 +245,7 @@ ENTRY int ncclRedOpCreatePreMulSum(int *operation)
 
 /* Collectives */
 
-/* 8-bit and 16-bit values stay unchanged, because programs derive no sizes from them. */
+/* Multiplies values. 8-bit and 16-bit values stay unchanged, because programs derive no sizes from them. */
 static void multiply(void *values, size_t count, int type, int by)
 {
 	for (size_t i = 0; i < count; i++)
@@ -332,7 +334,7 @@ ENTRY int ncclAllGather(const void *from, void *to, size_t count, int type, cons
 	return COMM_OK;
 }
 
-/* This rank receives the data that it sends to itself also from all others. */
+/* Copies the data that this rank sends to itself, also as the data of all other ranks. */
 ENTRY int ncclAlltoAll(const char *from, void *to, size_t count, int type, const p4d_comm *c)
 {
 	size_t bytes = count * width(type);
@@ -362,7 +364,7 @@ ENTRY int ncclScatter(const char *from, void *to, size_t count, int type, int ro
 	return COMM_OK;
 }
 
-/* False: the root's data is unknown. */
+/* Does a broadcast. False: the root's data is unknown. */
 static bool broadcast(p4d_comm *c, const void *from, void *to, size_t bytes, int root)
 {
 	c->broadcasts++;
@@ -405,8 +407,10 @@ static const call *sent_to(int peer, const call *like)
 	return NULL;
 }
 
-/* Data that this rank sends to itself also represents the data of all others. Otherwise shapes come from a
- * record, and other data is what this rank sends to the same peer. */
+/*
+ * Fills a receive. If this rank sends data to itself, that is also what it receives from all others.
+ * Otherwise integers come from a record, and other data is what this rank sends to the same peer.
+ */
 static void receive(const call *received)
 {
 	const call *own = sent_to(received->comm->rank, received);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Integers that pipeline stages send each other before data: the size of that data. The layers of a stage
- * keep the shape. So the previous stage would send what the nearest played stage sent to its own next stage,
- * and the next stage sends back the shape that it received.
+ * Handles integers that pipeline stages send each other before data: the size of that data. The layers of a
+ * stage keep the shape. So the previous stage would send what the nearest stage that ran sent to its own next
+ * stage, and the next stage sends back the shape that it received.
  */
 #include <inttypes.h>
 #include <limits.h>
@@ -88,7 +88,7 @@ void p4d_comm_peers_sent(const p4d_comm *c, int peer, const void *from, size_t b
 	pthread_mutex_unlock(&lock);
 }
 
-/* The next message; the last one again if the recorded rank sent no further ones. */
+/* Reads the next message, or the last one again if the recorded rank sent no more. */
 static bool read_class(size_class *k, bool is_below, void *to)
 {
 	FILE **record = is_below ? &k->below : &k->own;

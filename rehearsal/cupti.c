@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CUPTI, as PyTorch's profiler calls it. It collects nothing, because no kernel runs. NVIDIA's CUPTI would
+/*
+ * Replaces CUPTI for PyTorch's profiler. It collects nothing, because no kernel runs. NVIDIA's CUPTI would
  * look for the driver's internals; only its functions that need no device (cuptiGetVersion,
- * cuptiGetResultString) are used. */
+ * cuptiGetResultString) are used.
+ */
 #include <stdint.h>
 #include <time.h>
 

@@ -7,10 +7,10 @@
 /* Properties of a GPU that follow from its compute capability and are not in gpus.json. Sizes in bytes. */
 typedef struct p4d_device_kind {
 	int sm;
-	size_t shared_bytes;       /* per multiprocessor */
-	size_t block_shared_bytes; /* maximum for a block */
-	int threads;               /* per multiprocessor */
-	int blocks;                /* per multiprocessor */
+	size_t shared_bytes;       /* shared memory per multiprocessor */
+	size_t block_shared_bytes; /* maximum shared memory for a block */
+	int threads;               /* maximum threads per multiprocessor */
+	int blocks;                /* maximum blocks per multiprocessor */
 	int l2_bytes;
 	int bus_bits;
 } p4d_device_kind;
@@ -20,5 +20,5 @@ const p4d_device_kind *p4d_device_get(void);
 /* The value of enum cudaDevAttr and CUdevice_attribute, whose numbers are the same. */
 int p4d_device_attribute(int attribute);
 
-/* "0000:01:00.0" */
+/* Writes a PCI bus id such as "0000:01:00.0". */
 void p4d_device_bus_id(char *text, size_t room, int device);

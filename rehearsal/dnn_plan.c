@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * cuDNN compiles the kernel of an attention plan when the plan is finalized, which takes about half a second
- * per shape. The engine's configuration has the workspace before that. So only the first plan of each
- * compiling engine is finalized, to verify that cuDNN can do it here; later ones wait until the program asks
- * for more than their workspace.
+ * per shape. The engine's configuration has the workspace before that. So p4d really finalizes only the first
+ * plan of each engine that compiles, to verify that cuDNN can do it here. It finalizes later plans only if
+ * the program asks for more than their workspace.
  */
 #include <pthread.h>
 #include <stdbool.h>
@@ -81,7 +81,7 @@ void p4d_dnn_plan_configure(const p4d_dnn_library *dnn, const void *descriptor, 
 	pthread_mutex_unlock(&lock);
 }
 
-/* The engine compiles here, and its configurations have the workspace. */
+/* Records that the engine compiles here, and that its configurations have the workspace. */
 static void note_compiled(const p4d_dnn_library *dnn, const plan *p)
 {
 	int64_t workspace = -1, count = 0;

@@ -92,8 +92,9 @@ static int has_small_factors(long long n)
 }
 
 /*
- * cuFFT's guide: between 1 and 8 times as many elements as are transformed, less for some plans. One kernel
- * that transforms a row in shared memory needs no work area; several kernels pass on a copy of all elements.
+ * Computes a plan's work area. cuFFT's guide says that it has 1 to 8 times as many elements as are
+ * transformed, and fewer for some plans. One kernel that transforms a row in shared memory needs no work
+ * area; if there are several, the area has a copy of all elements.
  */
 static int plan_of(int rank, const long long *n, size_t element, long long batch, size_t *area)
 {

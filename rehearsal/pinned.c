@@ -15,7 +15,7 @@ typedef struct pinned {
 } pinned;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pinned *all; /* sorted by address; none overlap */
+static pinned *all; /* sorted by address; no two blocks overlap */
 static size_t all_used, all_room;
 static uint64_t now, peak, managed_now, managed_peak;
 

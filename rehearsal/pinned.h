@@ -22,7 +22,7 @@ bool p4d_pinned_register(void *start, size_t bytes);
  * False: no block begins there. */
 bool p4d_pinned_end(void *start);
 
-/* Whether ADDRESS is in such memory, and in which kind. */
+/* Whether ADDRESS is in pinned or managed memory, and in which kind. */
 bool p4d_pinned_find(const void *address, p4d_pinned_kind *kind);
 
 /* Peak of pinned memory, and peak of managed memory. */

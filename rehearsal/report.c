@@ -40,7 +40,7 @@ void p4d_report_workspace(uint64_t bytes)
 	pthread_mutex_unlock(&lock);
 }
 
-/* False: the reason is already in the list. */
+/* Adds a reason to a list. False: it is already there. */
 static bool add_name(names *n, const char *name)
 {
 	size_t i = 0;

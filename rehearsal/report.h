@@ -17,25 +17,26 @@ typedef enum p4d_report_count {
 	P4D_REPORT_COLLECTIVE_BYTES, /* bytes that this rank passed to them */
 	P4D_REPORT_UNANSWERED,       /* collectives with another rank's data, for which there is no record */
 	P4D_REPORT_MISSING,          /* names of p4d_report_missing */
-	P4D_REPORT_FLOPS_8,          /* FLOPs of matmuls with 8 bits or fewer, */
-	P4D_REPORT_FLOPS_TF32,       /* of 32 bits in tf32, */
-	P4D_REPORT_FLOPS_32,         /* and of 32 bits or more; FLOPS has all of these */
+	P4D_REPORT_FLOPS_8,          /* FLOPs of matmuls with 8 bits or fewer; */
+	P4D_REPORT_FLOPS_TF32,       /* of matmuls with 32 bits in tf32; */
+	P4D_REPORT_FLOPS_32,         /* of matmuls with 32 bits or more. FLOPS is the sum of all */
 	P4D_REPORT_PRODUCT_DEPTH,    /* k of m x k times k x n, summed over those matmuls */
-	P4D_REPORT_PRODUCT_BYTES,    /* operands and results of those matmuls */
+	P4D_REPORT_PRODUCT_BYTES,    /* bytes of operands and results of those matmuls */
 	P4D_REPORT_ALLOCATIONS,      /* blocks of device memory, and how many of them were given back */
 	P4D_REPORT_FREED,
 	P4D_REPORT_PINNED, /* blocks of pinned, registered and managed memory, and how many were given back */
 	P4D_REPORT_PINNED_FREED,
-	P4D_REPORT_STREAMS, /* streams that were created, and destroyed; so events and communicators */
+	P4D_REPORT_STREAMS, /* streams that were created and destroyed; events and communicators follow in the
+			       same way */
 	P4D_REPORT_STREAMS_ENDED,
 	P4D_REPORT_EVENTS,
 	P4D_REPORT_EVENTS_ENDED,
 	P4D_REPORT_COMMUNICATORS,
 	P4D_REPORT_COMMUNICATORS_ENDED,
 	P4D_REPORT_WAITS,     /* calls in which the host waits for the device */
-	P4D_REPORT_QUESTIONS, /* to cuBLASLt: which algorithm computes a product */
-	P4D_REPORT_COPIES,    /* copies and fills that a stream does */
-	P4D_REPORT_PLANS,     /* of cuDNN */
+	P4D_REPORT_QUESTIONS, /* calls of cuBLASLt that ask which algorithm computes a matmul */
+	P4D_REPORT_COPIES,    /* copies and fills on a stream */
+	P4D_REPORT_PLANS,     /* plans of cuDNN */
 	P4D_REPORT_COUNTS,
 } p4d_report_count;
 

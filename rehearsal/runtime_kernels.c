@@ -38,8 +38,8 @@ ENTRY int __cudaLaunchKernel(void)
 
 /*
  * The architecture that a kernel was compiled for. If the binary lacks the GPU's own architecture, the GPU
- * runs code of the next lower minor version. CUB chooses its tunings by this number, and fails with any
- * other.
+ * runs code of the next lower minor version. CUB chooses its parameters by this number, and fails with any
+ * number that is not right.
  */
 static int compiled_for(int sm)
 {

@@ -57,8 +57,10 @@ const p4d_rehearsal_settings *p4d_settings(void)
 	return &settings;
 }
 
-/* Stops at a library whose name contains the release: libcudart.so.12, or a copy with a hash,
- * libcudart.3eda8113.so.13. */
+/*
+ * Finds a library whose name contains CUDA's release: libcudart.so.12, or a copy with a hash,
+ * libcudart.3eda8113.so.13.
+ */
 static int look(struct dl_phdr_info *library, size_t bytes, void *found)
 {
 	const char *name = strrchr(library->dlpi_name, '/');

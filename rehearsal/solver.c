@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cuSOLVER's dense solvers as PyTorch calls them: workspaces, and a success as each result's status. */
+/*
+ * Replaces cuSOLVER's dense solvers as PyTorch calls them: returns the size of workspaces, and success as
+ * each status.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -75,7 +78,7 @@ static uint64_t smaller(int m, int n)
 	return (uint64_t)(m < n ? m : n);
 }
 
-/* Measured: cuSOLVER 12's answer for m > n; within 5 % for m = n. */
+/* Workspace of a Jacobi method. Measured with cuSOLVER 12: exact for m > n, within 5 % for m = n. */
 static uint64_t jacobi(int m, int n)
 {
 	const uint64_t k = smaller(m, n);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * cuSPARSE as PyTorch calls it: descriptors, products of a sparse matrix, triangular solvers, and sorting of
- * indices. Products of two sparse matrices have as many elements as only a GPU counts: they are not played.
+ * indices. It does not implement products of two sparse matrices, because only a GPU counts how many elements
+ * they have.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -30,7 +31,7 @@ ENTRY const char *cusparseGetErrorString(int status)
 	return status >= 0 && status < SPARSE_STATUSES ? texts[status] : "unknown status";
 }
 
-/* PyTorch only passes on what such a pointer refers to. */
+/* Makes an object without contents, because PyTorch only passes such a pointer on. */
 static int make(void **object)
 {
 	*object = calloc(1, 16);
