@@ -105,6 +105,7 @@ model_sources = \
 	runtime/model/adapters.h runtime/model/adapters.c runtime/model/quantized.h runtime/model/quantized.c \
 	runtime/model/parallel.h runtime/model/parallel.c runtime/model/layer.h runtime/model/layer_forward.c \
 	runtime/model/layer_backward.c runtime/model/sequence_order.h runtime/model/sequence_order.c \
+	runtime/model/document_groups.h runtime/model/document_groups.c \
 	runtime/model/attention.h runtime/model/attention.c runtime/model/attention_ring.c runtime/model/attention_slices.c runtime/model/attention_gather.c \
 	runtime/model/norm.h runtime/model/norm.c runtime/model/embedding.h runtime/model/embedding.c runtime/model/head.h runtime/model/head.c runtime/model/pairs.h runtime/model/pairs.c runtime/model/vocabulary.c \
 	runtime/model/generate.h runtime/model/generate.c \

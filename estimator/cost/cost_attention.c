@@ -3,19 +3,21 @@
 #include "cost/cost_internal.h"
 
 /*
- * Fused attention computes half of the scores, or those of a window or of documents. At the end, the GPU
- * waits for the last multiprocessor, which works on one row of blocks. The backward pass has 2.5 times the
- * matmuls. A slice of a sequence also attends to all slices before it.
+ * Fused attention computes half of the scores, or those of a window or of documents, in whole tiles. At the
+ * end, the GPU waits for the last multiprocessor, which works on one row of blocks; the row ends with its
+ * document. The backward pass has 2.5 times the matmuls. A slice of a sequence also attends to all slices
+ * before it.
  */
 static double fused(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z, bool backward)
 {
 	const double begin = (double)l->slice_begin, s = begin + (double)p4d_pass_tokens(l);
 	double d = p4d_cost__query_width(l) / (double)l->heads;
 	double each = backward ? 2.5 * r->attention_backward : r->attention_forward;
-	double last = 4 * (backward ? r->last_backward : r->last_forward) * s * d;
+	const double share = p4d_cost__scores_share(l), row = l->document_len ? share * s : s;
+	double last = 4 * (backward ? r->last_backward : r->last_forward) * row * d;
 
 	const double scores =
-	    2 * z->n * (begin + s) * z->A * p4d_cost__scores_share(l) * (1 + l->document_excess);
+	    2 * z->n * (begin + s) * z->A * share * p4d_cost__tile_excess(l) * (1 + l->document_excess);
 
 	return P4D_LAUNCH_SECONDS + (scores + last) * each;
 }
@@ -166,6 +168,20 @@ static void slices(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_
 	    p4d_cost__memory_seconds(r, first ? sum * b * end * 2 * z->G : 0);
 }
 
+/*
+ * p4d-train's packed documents: gradients of queries, keys and values are computed next to each other, and
+ * copied to the columns of one matrix.
+ */
+static void pack(const p4d_cost_rates *r, const p4d_cost_sizes *z, p4d_cost_share *backward)
+{
+	enum { COPIES = 3 };
+	const double bytes = 2 * r->element * z->n * (z->A + 2 * z->G);
+
+	if (r->packs_documents)
+		backward->memory_bound +=
+		    p4d_cost__memory_seconds(r, bytes) + (COPIES - 1) * P4D_LAUNCH_SECONDS;
+}
+
 bool p4d_cost_prefers_gather(const p4d_layout *l, const p4d_gpu *gpu)
 {
 	p4d_cost_rates r = p4d_cost__rates_of(l, gpu);
@@ -194,4 +210,5 @@ void p4d_cost__attention(const p4d_layout *l, const p4d_cost_rates *r, const p4d
 	backward->attention += back;
 	context(l, r, z, back, true, backward);
 	slices(l, r, z, forward, backward);
+	pack(r, z, backward);
 }

@@ -30,6 +30,21 @@ static double share_of_documents(const p4d_layout *l)
 	return l->document_len ? 2 * x - 2 * x * x * (1 - exp(-1 / x)) : 1;
 }
 
+/*
+ * Fused attention works on tiles of 128 queries and keys. Where the causal mask or the end of a document cuts
+ * a tile, it computes all of it. If documents have random lengths, with mean m, and x = 128 / m, the tiles of
+ * one have (x / (1 - e^-x))^2 times the scores that it needs. Rates include the same loss in a sequence of
+ * one document.
+ */
+#define ATTENTION_TILE 128.0
+
+double p4d_cost__tile_excess(const p4d_layout *l)
+{
+	const double x = ATTENTION_TILE / (double)l->document_len, ratio = x / (1 - exp(-x));
+
+	return l->document_len ? fmax(1, ratio * ratio / (1 + ATTENTION_TILE / (double)l->seq_len)) : 1;
+}
+
 double p4d_cost__scores_share(const p4d_layout *l)
 {
 	return fmin(window_share(l), share_of_documents(l));

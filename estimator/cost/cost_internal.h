@@ -36,6 +36,7 @@ typedef struct p4d_cost_rates {
 					     * multiprocessors */
 	double element;                     /* bytes of an activation */
 	double multiprocessors;
+	bool packs_documents; /* p4d-train: cuDNN computes documents as sequences of their own */
 } p4d_cost_rates;
 
 p4d_cost_rates p4d_cost__rates_of(const p4d_layout *layout, const p4d_gpu *gpu);
@@ -282,6 +283,9 @@ double p4d_cost__expert_layers(const p4d_layout *layout);
 /* Share of a sequence's causal scores that are inside the window, averaged over the layers; 1 without a
  * window. */
 double p4d_cost__scores_share(const p4d_layout *layout);
+/* How many times the scores of documents fused attention computes, because tiles are cut; 1 without
+ * documents. */
+double p4d_cost__tile_excess(const p4d_layout *layout);
 
 /* Query columns of all heads; for latent attention, the mean of keys and values. */
 double p4d_cost__query_width(const p4d_layout *layout);

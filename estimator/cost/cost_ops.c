@@ -11,6 +11,7 @@
 #include "cost/cost_internal.h"
 #include "plan/cudnn_workspace.h"
 #include "plan/offload.h"
+#include "plan/packed_documents.h"
 #include "plan/parameters.h"
 #include "request/fp8.h"
 
@@ -168,10 +169,10 @@ static double attention_efficiency(const p4d_layout *l, const p4d_gpu *gpu, bool
 }
 
 /*
- * p4d-train's own kernels, which compute attention where cuDNN does not: with documents, in fp32, and for
- * head sizes that cuDNN refuses. They do not use tensor cores. Their rate was never measured: a quarter of
- * the FMA instructions that a multiprocessor with 128 lanes can execute at 1.7 GHz. The backward pass has 7
- * matmuls instead of 5.
+ * p4d-train's own kernels, which compute attention where cuDNN does not: in fp32, for head sizes that cuDNN
+ * refuses, and for documents on some GPUs and with context parallelism or slices. They do not use tensor
+ * cores. Their rate was never measured: a quarter of the FMA instructions that a multiprocessor with 128
+ * lanes can execute at 1.7 GHz. The backward pass has 7 matmuls instead of 5.
  */
 #define OWN_FLOPS_OF_MULTIPROCESSOR (0.25 * 2 * 128 * 1.7e9)
 #define OWN_BACKWARD (7.0 / 5)
@@ -187,7 +188,7 @@ static bool has_own_kernels(const p4d_layout *l, const p4d_gpu *gpu)
 					 .backward = true};
 
 	return p4d_framework_of(l->framework)->cost.attends_alone && !l->serves && p4d_on_gpu(l->device) &&
-	       (l->document_len || l->precision == P4D_FP32 ||
+	       ((l->document_len && !p4d_packed_documents(l, gpu)) || l->precision == P4D_FP32 ||
 		!p4d_attention_workspace_of(gpu->sm, &call).fused);
 }
 
@@ -245,6 +246,8 @@ p4d_cost_rates p4d_cost__rates_of(const p4d_layout *l, const p4d_gpu *gpu)
 		r.attention_forward = slowest * inverse(OWN_FLOPS_OF_MULTIPROCESSOR * multiprocessors);
 		r.attention_backward = OWN_BACKWARD * r.attention_forward;
 	}
+	r.packs_documents = p4d_framework_of(l->framework)->cost.attends_alone && !l->serves &&
+			    p4d_packed_documents(l, gpu) > 0;
 	r.hbm = inverse(gpu->hbm_bytes_per_s * gpu->hbm_efficiency);
 	r.link = inverse(gpu->link_bytes_per_s * gpu->link_efficiency);
 	r.net = inverse(net_rate(l, gpu) * P4D_NET_EFFICIENCY);

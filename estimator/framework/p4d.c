@@ -8,6 +8,7 @@
 #include "plan/muon.h"
 #include "plan/nf4.h"
 #include "plan/offload.h"
+#include "plan/packed_documents.h"
 #include "plan/parameters.h"
 #include "plan/plan_rows.h"
 #include "request/architecture.h"
@@ -234,6 +235,12 @@ static void add_data(p4d_rows *rows, const p4d_rank_sizes *z)
 		add_copies(rows, B_LABELS, P4D_DT_INT32, copies, n, 0);
 	add_copies(rows, B_DOCUMENTS, P4D_DT_INT32, in_flight(&rows->plan->slots) + PREFETCHED,
 		   (l->slices > 1 ? 2 : context_blocks(l)) + (l->positions ? 1 : 0), n);
+	/* each token may be a document */
+	const uint64_t documents = p4d_packed_documents(l, rows->gpu);
+	if (documents)
+		add_copies(rows, B_DOCUMENT_PLACES, P4D_DT_INT32, in_flight(&rows->plan->slots) + PREFETCHED,
+			   p4d_times(rows, P4D_DOCUMENT_ROWS, (n + documents - 1) / documents),
+			   documents + P4D_DOCUMENT_PADDING);
 }
 
 static void add_staging(p4d_rows *rows, const p4d_rank_sizes *z)

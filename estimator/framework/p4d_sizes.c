@@ -2,6 +2,7 @@
 #include "framework/p4d_sizes.h"
 
 #include "plan/cudnn_workspace.h"
+#include "plan/packed_documents.h"
 
 uint64_t p4d_framework__largest_matrix(p4d_rows *rows, const p4d_rank_sizes *z)
 {
@@ -33,6 +34,7 @@ uint64_t p4d_framework__attention_workspace(const p4d_rows *rows, const p4d_rank
 				     .head_dim = l->head_dim,
 				     .seq_len = l->seq_len,
 				     .cp = l->cp,
+				     .documents = p4d_packed_documents(l, rows->gpu),
 				     .gathered = l->cp_comm == P4D_CP_ALL_GATHER};
 	uint64_t most = 0;
 

@@ -101,6 +101,23 @@ p4d_attention_bytes p4d_attention_workspace(int sm, uint64_t batch, uint64_t hea
 	return most;
 }
 
+bool p4d_attention_takes_documents(int sm, uint64_t length, uint64_t head_dim)
+{
+	for (size_t i = 0; i < sizeof(architectures) / sizeof(*architectures); i++) {
+		const kernel k = architectures[i].kernel;
+		if (architectures[i].sm == sm)
+			return k != AMPERE && takes_head_dim(k, head_dim) && length > 128;
+	}
+	return false;
+}
+
+uint64_t p4d_attention_documents_workspace(uint64_t documents, bool backward)
+{
+	const uint64_t least = documents > 64 ? documents : 64;
+
+	return backward ? add(1152, multiply(448, documents)) : add(768, multiply(256, least));
+}
+
 /* Reserves this many bytes of a workspace; returns their offset. */
 static uint64_t take(p4d_attention_workspaces *work, uint64_t bytes)
 {
@@ -115,21 +132,28 @@ p4d_attention_workspaces p4d_attention_workspace_of(int sm, const p4d_attention_
 	const p4d_attention_bytes need =
 	    p4d_attention_workspace(sm, c->batch, c->heads, c->kv_heads, c->queries, c->keys, c->head_dim);
 	const uint64_t keys = product(c->batch, c->keys, c->kv_heads, c->head_dim, 2);
-	p4d_attention_workspaces work = {.fused = need.fused};
+	p4d_attention_workspaces work = {
+	    .fused = c->documents ? p4d_attention_takes_documents(sm, c->keys, c->head_dim) : need.fused};
 
-	if (!need.fused)
+	if (!work.fused)
 		return work;
-	work.library = c->backward ? need.backward_workspace : need.forward_workspace;
+	work.library = c->documents  ? p4d_attention_documents_workspace(c->documents, c->backward)
+		       : c->backward ? need.backward_workspace
+				     : need.forward_workspace;
 	take(&work, work.library);
 	if (!c->backward)
 		return work;
 	work.query_gradient = take(&work, need.query_gradient);
 	work.row_sums = take(&work, need.row_sums);
-	if (!c->staged)
+	if (!c->staged && !c->documents)
 		return work;
 	work.dq = take(&work, need.query_gradient / 2);
 	work.dk = take(&work, keys);
 	work.dv = take(&work, keys);
+	if (c->documents && c->heads > c->kv_heads) {
+		work.dk_heads = take(&work, need.query_gradient / 2);
+		work.dv_heads = take(&work, need.query_gradient / 2);
+	}
 	return work;
 }
 
@@ -150,14 +174,16 @@ uint64_t p4d_attention_workspace_most(int sm, const p4d_attention_split *s, bool
 	uint64_t most = 0;
 
 	for (size_t i = first; i < end; i++) {
-		const p4d_attention_call call = {.batch = s->batch,
-						 .heads = s->heads,
-						 .kv_heads = s->kv_heads,
-						 .queries = calls[i].queries,
-						 .keys = calls[i].keys,
-						 .head_dim = s->head_dim,
-						 .backward = backward,
-						 .staged = s->cp > 1};
+		p4d_attention_call call = {.batch = s->batch,
+					   .heads = s->heads,
+					   .kv_heads = s->kv_heads,
+					   .queries = calls[i].queries,
+					   .keys = calls[i].keys,
+					   .head_dim = s->head_dim,
+					   .backward = backward,
+					   .staged = s->cp > 1};
+		most = P4D_MOST(most, p4d_attention_workspace_of(sm, &call).bytes);
+		call.documents = s->documents;
 		most = P4D_MOST(most, p4d_attention_workspace_of(sm, &call).bytes);
 	}
 	return most;

@@ -50,11 +50,30 @@ typedef struct p4d_attention_bytes {
 p4d_attention_bytes p4d_attention_workspace(int sm, uint64_t batch, uint64_t heads, uint64_t kv_heads,
 					    uint64_t queries, uint64_t keys, uint64_t head_dim);
 
+/*
+ * Documents of packed sequences, none longer than `length`: cuDNN computes each as a sequence of its own
+ * length (ragged tensors), several in a call. Their number is a power of two. Source and devices as above:
+ *
+ *   sm                         head size      forward                         backward
+ *   90, length > 128           8, 16 .. 256   768 + 256 * max(documents, 64)  1152 + 448 * documents
+ *   100 103, length > 128      8, 16 .. 128   as sm 90
+ *
+ * Others are not used: sm 80 needs a second fp32 dQ for as many tokens as all documents could have, and
+ * cuDNN has no gradient for sm 120. sm 0 or another: false.
+ */
+bool p4d_attention_takes_documents(int sm, uint64_t length, uint64_t head_dim);
+uint64_t p4d_attention_documents_workspace(uint64_t documents, bool backward);
+
 /* One call of fused attention on a block of queries and keys; the sizes are those above. */
 typedef struct p4d_attention_call {
 	uint64_t batch, heads, kv_heads, queries, keys, head_dim;
 	bool backward;
 	bool staged; /* gradients accumulate, so they are first computed in bf16 */
+	/*
+	 * 0: the batch is of whole sequences. Else the documents of a call, which are queries and keys of all
+	 * sequences: gradients are staged, and those of keys and values also have rows of all query heads.
+	 */
+	uint64_t documents;
 } p4d_attention_call;
 
 /*
@@ -64,6 +83,7 @@ typedef struct p4d_attention_call {
 typedef struct p4d_attention_workspaces {
 	uint64_t query_gradient, row_sums; /* as in p4d_attention_bytes */
 	uint64_t dq, dk, dv;               /* bf16 (batch, queries or keys, their heads * head_dim) */
+	uint64_t dk_heads, dv_heads;       /* bf16 (batch, keys, heads * head_dim) */
 	uint64_t bytes;                    /* bytes of all buffers */
 	uint64_t library;                  /* bytes of cuDNN's own part */
 	bool fused;                        /* false: p4d's own kernels, which need no workspace */
@@ -74,11 +94,12 @@ p4d_attention_workspaces p4d_attention_workspace_of(int sm, const p4d_attention_
  * The calls of a rank whose sequences of seq_len tokens are split over cp ranks. Without cp there is one
  * call, with all queries and keys. In a ring there are three kinds: with the rank's own keys; with the first
  * half of an earlier rank's keys; with a later rank's keys, for the second half of the queries. gathered: one
- * call per half of the queries, with all keys up to the end of that half. The plan's rows
+ * call per half of the queries, with all keys up to the end of that half. documents: as in
+ * p4d_attention_call, 0 with cp; there are then calls with them and without. The plan's rows
  * attention.forward_workspace and attention.backward_workspace are the maxima of these over all ranks.
  */
 typedef struct p4d_attention_split {
-	uint64_t batch, heads, kv_heads, head_dim, seq_len, cp;
+	uint64_t batch, heads, kv_heads, head_dim, seq_len, cp, documents;
 	bool gathered;
 } p4d_attention_split;
 uint64_t p4d_attention_workspace_most(int sm, const p4d_attention_split *split, bool backward);

@@ -206,6 +206,28 @@ bool p4d_sampler_is_masked(const char *text)
 	return masked;
 }
 
+uint64_t p4d_sampler_document_len(const char *text)
+{
+	const p4d_tokens_options options = {.vocabulary = INT32_MAX, .delimiter = P4D_NO_DELIMITER};
+	p4d_blend blend = {.sources = 0};
+	uint64_t total = 0, documents = 0;
+	bool known = p4d_blend__parse(&blend, text, NULL) == 0;
+
+	for (unsigned i = 0; known && i < blend.sources; i++) {
+		p4d_tokens *tokens;
+		if (p4d_tokens__open(&tokens, blend.path[i], &options, NULL) < 0) {
+			known = false;
+			break;
+		}
+		known = p4d_tokens__has_boundaries(tokens);
+		total += p4d_tokens__total(tokens);
+		documents += p4d_tokens__documents(tokens);
+		p4d_tokens__close(tokens);
+	}
+	p4d_blend__free(&blend);
+	return known && documents ? (total + documents - 1) / documents : 0;
+}
+
 /* The source of a sample, its pass over that source, and the sample's place in the pass. */
 static source *find_sample(p4d_sampler *sampler, uint64_t number, uint64_t *pass, uint64_t *place)
 {

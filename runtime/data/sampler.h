@@ -74,6 +74,12 @@ uint64_t p4d_sampler_place(p4d_sampler *sampler, uint64_t sample);
  */
 int p4d_sampler_epoch(const p4d_sampler *sampler, uint64_t *samples, p4d_error *err);
 
+/*
+ * Mean tokens of a document in the datasets of a --data text, all of them together, rounded up; from their
+ * indexes alone. 0: unknown (no index, or a dataset cannot be read).
+ */
+uint64_t p4d_sampler_document_len(const char *text);
+
 /* Whether any dataset's documents are marked by the option's delimiter, as in datasets without an index. */
 bool p4d_sampler_takes_delimiter(const p4d_sampler *sampler);
 

@@ -37,6 +37,21 @@ typedef struct p4d_attention_block {
 } p4d_attention_block;
 enum { P4D_ATTENTION_BLOCKS = 2 };
 
+/*
+ * Documents of all sequences one after the other, in groups of `most`; the last group may have fewer. A
+ * document is in one sequence. For a device that computes each as a sequence of its own. most 0: unknown.
+ */
+typedef struct p4d_attention_documents {
+	uint64_t most, groups;
+	const uint64_t *first; /* (groups), on the host: the first token of a group */
+	/*
+	 * (groups, P4D_DOCUMENT_ROWS, most + P4D_DOCUMENT_PADDING), in the arena: lengths, 0 after the last
+	 * document; then where each document begins and the last one ends, from the group's first token on,
+	 * as elements of rows of query_stride, of heads * head_dim, of kv_heads * head_dim, and of heads.
+	 */
+	const int32_t *places;
+} p4d_attention_documents;
+
 /* One attention call. Query, key and value are columns of a fused qkv matrix: rows of `stride` elements. */
 typedef struct p4d_attention_shape {
 	uint64_t batch, queries, keys; /* per sequence on this rank */
@@ -56,11 +71,12 @@ typedef struct p4d_attention_shape {
 		    * supported on GPUs */
 	/*
 	 * Hints with which a device may compute faster. block: which keys queries see, in agreement with the
-	 * positions; 0 blocks: only the positions say it. Then the bytes of the call's workspace. For
-	 * gradients, the output o (n, a*d) over all keys; NULL: unknown.
+	 * positions; 0 blocks: only the positions say it. packed: as the documents. Then the bytes of the
+	 * call's workspace. For gradients, the output o (n, a*d) over all keys; NULL: unknown.
 	 */
 	uint32_t blocks;
 	p4d_attention_block block[P4D_ATTENTION_BLOCKS];
+	p4d_attention_documents packed;
 	uint64_t workspace_bytes;
 	const void *output;
 } p4d_attention_shape;
@@ -298,7 +314,7 @@ struct p4d_device {
 	/*
 	 * o (n, a*d), lse (a, n): softmax(scale * q k^T) v over the keys that a query may see; for a query
 	 * that sees none, o = 0 and lse = -inf. O(n) memory: tiles of P4D_ATTENTION_TILE. workspace: as
-	 * planned.
+	 * planned. With packed documents a device may lay lse out in another way, which its gradients know.
 	 */
 	void (*attention)(p4d_device *, p4d_dtype type, void *o, float *lse, const void *q, const void *k,
 			  const void *v, const p4d_attention_shape *, void *workspace);

@@ -3,6 +3,7 @@
 #include "model/attention.h"
 
 #include "model/buffers.h"
+#include "model/document_groups.h"
 #include "model/sequence_order.h"
 
 p4d_heads p4d_attention__heads_of(const p4d_net *m, const p4d_layer *y)
@@ -60,6 +61,7 @@ p4d_attention_shape p4d_attention__shape_of(const p4d_net *m, const p4d_layer *y
 	    .key_document = documents ? documents + block * m->n : NULL,
 	    .query_stride = m->columns,
 	    .key_stride = key_stride,
+	    .packed = m->packed,
 	    .window = p4d_window_of(m->l, y->number),
 	    .cap = m->l->architecture->attention_cap,
 	    .scale = (float)m->l->factor.attention,
@@ -162,6 +164,7 @@ void p4d_attention__warm_up(p4d_net *m)
 	const uint32_t own = m->place.cp;
 
 	m->documents = m->set.document_mask ? p4d_buffers_at(m, B_DOCUMENTS) : NULL;
+	m->packed = p4d_document_groups__put(m, 0, NULL);
 	if (m->l->slices > 1)
 		p4d_attention_slices__warm_up(m);
 	else if (m->l->cp == 1)

@@ -51,6 +51,7 @@ int p4d_net_predict(p4d_net *m, int32_t token, uint64_t position, float *logits,
 	m->n = m->ns = m->length = 1;
 	m->before = position;
 	m->documents = NULL;
+	m->packed.most = 0;
 	p4d_net_begin(m, 1, true, one_token, &token);
 	int rc = forward(m, logits, err);
 	m->n = n;

@@ -8,6 +8,7 @@
 
 #include "model/buffers.h"
 #include "model/depth.h"
+#include "model/document_groups.h"
 #include "model/gradient_window.h"
 #include "model/parallel.h"
 #include "model/sequence_order.h"
@@ -128,7 +129,7 @@ static int allocate_documents(p4d_net *m, p4d_error *err)
 		m->host_documents =
 		    malloc((2 * sequences + shape[1] * shape[2]) * sizeof(*m->host_documents));
 	if (m->document_holder && (m->host_documents || !m->set.document_mask))
-		return 0;
+		return p4d_document_groups__open(m, err);
 	return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for the documents of a micro-batch");
 }
 
@@ -307,6 +308,7 @@ void p4d_net_close(p4d_net *m)
 	free(m->block_scales);
 	free(m->begun);
 	free(m->host_documents);
+	p4d_document_groups__close(m);
 	free(m->host_reference);
 	free(m->document_holder);
 }

@@ -93,6 +93,17 @@ typedef struct p4d_depth {
 	uint64_t sum_calls;
 } p4d_depth;
 
+/*
+ * Groups of documents in the copies of data.document_places (document_groups.h). All NULL if the plan has
+ * none, or documents are not masked.
+ */
+typedef struct p4d_document_groups {
+	int32_t *places; /* room for a copy */
+	uint64_t *begin; /* where the documents of a micro-batch begin, and where the last one ends */
+	uint64_t *count; /* (copies) */
+	uint64_t *first; /* (copies, rows of a copy) the first token of each group */
+} p4d_document_groups;
+
 typedef struct p4d_net {
 	p4d_net_settings set;
 	const p4d_layout *l;
@@ -160,16 +171,18 @@ typedef struct p4d_net {
 					       reordered by slices */
 	int32_t *host_documents; /* documents of one micro-batch: in order, then reordered, then scratch; NULL
 				    without document_mask */
-	double *host_reference;  /* of one micro-batch of pairs; NULL: the layout has no pairs */
-	double *pair_sums;       /* (global_batch, 2), on the host; see pairs.h */
+	p4d_document_groups document_groups;
+	double *host_reference; /* of one micro-batch of pairs; NULL: the layout has no pairs */
+	double *pair_sums;      /* (global_batch, 2), on the host; see pairs.h */
 	/* the micro-batch in each buffer of the device; UINT32_MAX: none */
 	uint32_t *token_holder, *label_holder, *document_holder;
 	uint64_t *label_trained;  /* number of labels that are trained on in each of these buffers */
 	float *block_scales;      /* block scales of the tensor that is being quantized; see quantized.h */
 	bool *begun;              /* for each trained weight: whether its gradient has a first part */
 	const int32_t *documents; /* documents of the current pass's micro-batch; NULL: no document mask */
-	unsigned waiting_blocks;  /* number of thread blocks that receives begun early occupy */
-	void *layer_events[P4D_AHEAD]; /* event after each of the last layers */
+	p4d_attention_documents packed; /* the same documents; most 0: not planned */
+	unsigned waiting_blocks;        /* number of thread blocks that receives begun early occupy */
+	void *layer_events[P4D_AHEAD];  /* event after each of the last layers */
 	uint64_t throttled;
 } p4d_net;
 

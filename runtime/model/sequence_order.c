@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "model/buffers.h"
+#include "model/document_groups.h"
 
 uint64_t p4d_sequence__place(const p4d_layout *l, uint64_t rank, uint64_t i)
 {
@@ -148,9 +149,11 @@ int p4d_sequence_find_documents(p4d_net *m, uint32_t pass_micro_batch, p4d_error
 	char *to = m->arena + row->offset + copy * (row->bytes / copies);
 
 	m->documents = NULL;
+	m->packed.most = 0;
 	if (!m->set.document_mask)
 		return 0;
 	m->documents = (const int32_t *)to;
+	m->packed = p4d_document_groups__of(m, copy);
 	if (m->document_holder[copy] == micro_batch)
 		return 0;
 	if (m->source(m->context, m->number, micro_batch, &batch, err) < 0)
@@ -162,6 +165,7 @@ int p4d_sequence_find_documents(p4d_net *m, uint32_t pass_micro_batch, p4d_error
 					arranged + row->shape[1] * row->shape[2]);
 	}
 	m->d->upload(m->d, to, arranged, count * sizeof(*arranged));
+	m->packed = p4d_document_groups__put(m, copy, m->host_documents);
 	m->document_holder[copy] = micro_batch;
 	return 0;
 }

@@ -38,8 +38,6 @@ static const struct {
 } of_others[] = {
     {P4D_CP_HEADS, P4D_MTP_LAYERS},
     {P4D_EVAL_MICRO_BATCH, P4D_EVAL_MICRO_BATCH},
-    {P4D_DOCUMENT_LEN,
-     P4D_DOCUMENT_LEN}, /* only for estimates of step time; p4d-train takes the length from the data */
     {P4D_RECOMPUTE_MODULES, P4D_RECOMPUTE_LAYERS},
     {P4D_GRAD_DTYPE, P4D_GRAD_DTYPE},
     {P4D_MASTER_DTYPE, P4D_ADAM_COPIES},

@@ -116,8 +116,10 @@ static int prepare(p4d_start *start, p4d_error *err)
 		return -1;
 	if (start->settings.sample && p4d_train_sample_prepare(&start->settings, start->ranks.size, err) < 0)
 		return -1;
-	if (!line)
+	if (!line) {
 		p4d_choose_device(&start->settings, &no_gpu);
+		p4d_train_data_document_len(&start->settings);
+	}
 	if (p4d_job_plan_open(&start->plan, line, &start->settings, start->ranks.size, start->nodes,
 			      data_directory(), err) < 0)
 		return -1;

@@ -11,6 +11,7 @@
 
 static p4d_device cuda; /* what counts, hands on to it */
 static p4d_cost_rates rates;
+static double documents_share; /* scores of documents that are computed, of those of whole sequences */
 static counted_step counts;
 static uint64_t queued; /* before the operation */
 
@@ -230,15 +231,22 @@ static void counted_product(p4d_device *device, p4d_dtype type, void *y, const v
 	end("product", k * (m + n) + out * m * n, p4d_cost__product_seconds(&rates, m, n, k, out));
 }
 
-/* As in p4d's cost model of causal attention: half of the scores, and the last blocks. */
+/* As in p4d's cost model of causal attention: half of the scores, or those of documents, and the last blocks.
+ */
 static double attention_seconds(const p4d_attention_shape *s, bool backward)
 {
-	const double keys = (double)s->keys, d = (double)s->head_dim;
+	const double keys = (double)s->keys * documents_share, d = (double)s->head_dim;
 	const double scores = 2 * (double)(s->batch * s->queries * s->heads) * keys * d;
 	const double last = 4 * (backward ? rates.last_backward : rates.last_forward) * keys * d;
 
 	return P4D_LAUNCH_SECONDS +
 	       (scores + last) * (backward ? 2.5 * rates.attention_backward : rates.attention_forward);
+}
+
+/* The gradients of packed documents are copied. */
+static double packed_bytes(const p4d_attention_shape *s, double e)
+{
+	return s->packed.most ? 2 * e * (double)(s->batch * s->queries * s->query_stride) : 0;
 }
 
 /* q, k and v; o */
@@ -267,7 +275,8 @@ static void counted_attention_gradient(p4d_device *device, p4d_dtype type, void 
 	(void)device;
 	begin();
 	cuda.attention_gradient(&cuda, type, dqkv, sums, d_o, lse, row_sums, qkv, shape, workspace);
-	end("attention_gradient", 2 * attention_bytes(shape, width(type)), attention_seconds(shape, true));
+	end("attention_gradient", 2 * attention_bytes(shape, width(type)) + packed_bytes(shape, width(type)),
+	    attention_seconds(shape, true) + rates.hbm * packed_bytes(shape, width(type)));
 }
 
 static void counted_sum_squares(p4d_device *device, double *sum, const float *x, uint64_t count)
@@ -303,6 +312,7 @@ int counted_device_open(p4d_device *device, const p4d_layout *layout, const p4d_
 		return -1;
 	memset(&counts, 0, sizeof(counts));
 	rates = p4d_cost__rates_of(layout, gpu);
+	documents_share = p4d_cost__scores_share(layout) * p4d_cost__tile_excess(layout);
 	*device = cuda;
 	device->allocate = counted_allocate;
 	device->close = counted_close;

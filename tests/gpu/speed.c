@@ -174,6 +174,12 @@ static product now_timed;
 static void *workspace;
 static uint64_t workspace_bytes; /* as planned for any GPU */
 
+/* Packed documents of one length, in sequences of 8B of the longest. */
+enum { PACKED = 8192, MOST_DOCUMENTS = 32, PLACES = MOST_DOCUMENTS + P4D_DOCUMENT_PADDING, HOPPER = 90 };
+static const uint64_t packed_lengths[] = {8192, 2048, 512};
+static int32_t *document_numbers, *document_places;
+static p4d_attention_documents packed; /* most 0: whole sequences */
+
 static p4d_attention_shape attention_shape(void)
 {
 	return (p4d_attention_shape){.batch = N / length,
@@ -187,8 +193,11 @@ static p4d_attention_shape attention_shape(void)
 				     .query_stride = (query_heads + 2 * KV_HEADS) * width,
 				     .key_stride = (query_heads + 2 * KV_HEADS) * width,
 				     .scale = 0.0883883f,
+				     .query_document = packed.most ? document_numbers : NULL,
+				     .key_document = packed.most ? document_numbers : NULL,
 				     .blocks = 1,
 				     .block = {{0, length, length, true}},
+				     .packed = packed,
 				     .workspace_bytes = workspace_bytes,
 				     .output = attention_output};
 }
@@ -319,6 +328,47 @@ static void print_attention(void)
 	printf("attention by %s\n", device.attention_text);
 }
 
+/* All documents of the N tokens are in one call. */
+static void put_documents(uint64_t tokens_each)
+{
+	static const uint64_t none = 0;
+	static int32_t numbers[N], places[P4D_DOCUMENT_ROWS][PLACES];
+	const uint64_t kv = KV_HEADS * width, query = query_heads * width, count = N / tokens_each;
+	const uint64_t unit[] = {query + 2 * kv, query, kv, query_heads};
+
+	for (uint64_t i = 0; i < N; i++)
+		numbers[i] = (int32_t)(i / tokens_each);
+	for (uint64_t i = 0; i < PLACES; i++) {
+		places[0][i] = i < count ? (int32_t)tokens_each : 0;
+		for (int u = 0; u < P4D_DOCUMENT_ROWS - 1; u++)
+			places[u + 1][i] = (int32_t)((i < count ? i : count) * tokens_each * unit[u]);
+	}
+	device.upload(&device, document_numbers, numbers, sizeof(numbers));
+	device.upload(&device, document_places, places, sizeof(places));
+	packed = (p4d_attention_documents){
+	    .most = MOST_DOCUMENTS, .groups = 1, .first = &none, .places = document_places};
+}
+
+static void print_documents(void)
+{
+	char name[64];
+
+	length = PACKED;
+	query_heads = HEADS;
+	width = D;
+	for (size_t i = 0; i < sizeof(packed_lengths) / sizeof(*packed_lengths); i++) {
+		const uint64_t each = packed_lengths[i];
+		const double pairs = 0.5 * (double)N * (double)each * (double)(query_heads * width) * 2;
+		put_documents(each);
+		snprintf(name, sizeof(name), "attention 8B, documents of %d tokens", (int)each);
+		flop_rate(name, attention, 2 * pairs);
+		snprintf(name, sizeof(name), "attention_gradient 8B, documents of %d tokens", (int)each);
+		flop_rate(name, attention_gradient, 5 * pairs);
+	}
+	printf("documents by %s\n", device.attention_text);
+	packed.most = 0;
+}
+
 static void print_product(const char *name, void (*queue)(void), product p)
 {
 	char text[64];
@@ -366,21 +416,25 @@ static void make_operands(void)
 	lse = take((uint64_t)N * HEADS * 4);
 	row_sums = take((uint64_t)N * HEADS * 4);
 	for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++) {
-		const p4d_attention_split split = {N / shapes[i].length,
-						   shapes[i].heads,
-						   KV_HEADS,
-						   shapes[i].width,
-						   shapes[i].length,
-						   1,
-						   false};
-		const uint64_t bytes = p4d_attention_workspace_most(0, &split, true);
+		const p4d_attention_split split = {.batch = N / shapes[i].length,
+						   .heads = shapes[i].heads,
+						   .kv_heads = KV_HEADS,
+						   .head_dim = shapes[i].width,
+						   .seq_len = shapes[i].length,
+						   .cp = 1,
+						   .documents = MOST_DOCUMENTS};
+		const uint64_t bytes = p4d_attention_workspace_most(0, &split, true),
+			       documents = p4d_attention_workspace_most(HOPPER, &split, true);
 		workspace_bytes = bytes > workspace_bytes ? bytes : workspace_bytes;
+		workspace_bytes = documents > workspace_bytes ? documents : workspace_bytes;
 	}
 	workspace = take(workspace_bytes);
 	statistics = take(3 * CHUNK * 4);
 	rope = take((uint64_t)N * D * 4);
 	tokens = take(sizeof(host));
 	positions = take(sizeof(host));
+	document_numbers = take(sizeof(host));
+	document_places = take(sizeof(int32_t) * P4D_DOCUMENT_ROWS * PLACES);
 	scalar = take(sizeof(*scalar));
 	device.zero(&device, logits, (uint64_t)((char *)(scalar + 1) - (char *)logits));
 	for (int i = 0; i < N; i++)
@@ -423,6 +477,7 @@ int main(void)
 	byte_rate("cast", cast, weights * 6);
 	byte_rate("adam", adam, weights * 30);
 	const bool slow = device.attention_slow;
+	print_documents(); /* some GPUs compute them by p4d's own kernels */
 	device.release(&device, arena);
 	device.close(&device);
 	return slow;

@@ -16,6 +16,19 @@ typedef struct p4d_sdpa_stride {
 	uint64_t token, sequence;
 } p4d_sdpa_stride;
 
+/*
+ * What the documents of a call are counted in: the elements of a token in q, k, v (rows of qkv), in o and dq
+ * (query heads), in dk and dv (key heads), and in lse and row_sums (one for each query head).
+ */
+typedef enum p4d_sdpa_unit {
+	P4D_UNIT_QKV,
+	P4D_UNIT_QUERY,
+	P4D_UNIT_KEY,
+	P4D_UNIT_SUMS,
+	P4D_UNITS,
+	P4D_NO_UNIT = P4D_UNITS
+} p4d_sdpa_unit;
+
 /* Everything that a plan depends on; compared byte by byte. */
 typedef struct p4d_sdpa_shape {
 	uint64_t batch, queries, keys, heads, kv_heads, head_dim;
@@ -23,14 +36,23 @@ typedef struct p4d_sdpa_shape {
 	uint64_t backward;        /* 1: gradients; 0: o and lse */
 	p4d_sdpa_stride q, kv, o; /* o: also for its gradient */
 	p4d_sdpa_stride dq, dkv;  /* forward: 0 */
-	uint64_t lse_head,
-	    lse_sequence; /* elements of lse from one head to the next, and from one sequence to the next */
+	uint64_t lse_head, lse_sequence, lse_token; /* elements of lse from one to the next */
+	/*
+	 * 1: the batch is of documents of different lengths, none above `queries`, one after the other;
+	 * lengths and places are arguments of the call. row_sums has the strides of lse, query_gradient those
+	 * of dq.
+	 */
+	uint64_t documents;
 } p4d_sdpa_shape;
 
 /*
  * Forward: computes o and lse from q, k, v. Backward: computes dq, dk and dv from these and d_o. Backward
  * also uses memory with arbitrary contents: row_sums (batch, heads, queries) and query_gradient (batch,
- * heads, queries, head_dim). Both directions use the workspace of p4d_attention_workspace.
+ * heads, queries, head_dim); with documents and grouped queries also dk_heads and dv_heads, bf16 (tokens,
+ * heads, head_dim). Both directions use the workspace of p4d_attention_workspace, with documents none.
+ *
+ * With documents: lengths (batch), 0 for documents that are not there; for each unit, offsets (batch + 1)
+ * from the first token of the call to that of the document.
  */
 typedef struct p4d_sdpa_call {
 	float scale;
@@ -40,6 +62,8 @@ typedef struct p4d_sdpa_call {
 	const void *d_o;
 	void *dq, *dk, *dv;
 	float *row_sums, *query_gradient;
+	void *dk_heads, *dv_heads;
+	const int32_t *lengths, *offsets[P4D_UNITS];
 	void *workspace;
 } p4d_sdpa_call;
 

@@ -61,12 +61,31 @@ static block block_of(const p4d_cuda *c, const p4d_attention_shape *s, unsigned 
 			     .kv = strides(s->key_stride, s->keys),
 			     .o = strides(query_width(s), s->queries),
 			     .lse_head = s->batch * s->queries,
-			     .lse_sequence = s->queries}};
+			     .lse_sequence = s->queries,
+			     .lse_token = 1}};
 
 	b.work = p4d_attention_workspace_of(c->sm, &b.call);
 	if (backward) {
 		b.shape.dq = staged ? strides(query_width(s), at.queries) : b.shape.q;
 		b.shape.dkv = staged ? strides(key_width(s), at.keys) : b.shape.kv;
+	}
+	return b;
+}
+
+/* A group of packed documents. lse is (tokens, heads): cuDNN's own library lays it out so. */
+static block documents_of(const p4d_cuda *c, const p4d_attention_shape *s, p4d_attention_pass pass)
+{
+	block b = block_of(c, s, 0, pass);
+
+	b.call.documents = b.shape.batch = s->packed.most;
+	b.shape.documents = 1;
+	b.shape.lse_head = 1;
+	b.shape.lse_token = s->heads;
+	b.shape.lse_sequence = s->heads * s->queries;
+	b.work = p4d_attention_workspace_of(c->sm, &b.call);
+	if (b.shape.backward) {
+		b.shape.dq = b.shape.o;
+		b.shape.dkv = strides(key_width(s), s->keys);
 	}
 	return b;
 }
@@ -82,6 +101,47 @@ static bool aligned(const p4d_attention_shape *s, const p4d_sdpa_call *call)
 	return (all | s->query_stride * BF16 | s->key_stride * BF16) % ALIGNMENT == 0;
 }
 
+static const char *why_no_block(const p4d_cuda *c, const p4d_attention_shape *s, const block *b)
+{
+	const char *why = NULL;
+
+	if (!b->work.fused)
+		return "no fused attention for this head size";
+	if (b->at.queries < 2 || b->at.keys < 2)
+		return "a block has only one token";
+	if (b->work.bytes > s->workspace_bytes)
+		return "the plan is for another GPU: its workspace is too small";
+	p4d_sdpa_takes(c->fused, &b->shape, &why);
+	return why;
+}
+
+/*
+ * Both passes decide alike, because fused attention lays lse out in its own way. So neither asks for what
+ * only one of them knows.
+ */
+static const char *why_no_documents(const p4d_cuda *c, const p4d_attention_shape *s,
+				    const p4d_sdpa_call *call)
+{
+	const p4d_sdpa_call both = {.q = call->q, .k = call->k, .v = call->v, .o = call->o, .lse = call->lse};
+	const p4d_attention_block *at = s->block;
+	const block forward = documents_of(c, s, P4D_ATTENTION_FORWARD),
+		    backward = documents_of(c, s, P4D_ATTENTION_SET);
+	const char *why = NULL;
+
+	if (s->packed.most == 0)
+		return "documents are masked, and their mean length is not planned: --document-len";
+	if (s->blocks != 1 || !at->causal || at->queries != s->queries || at->keys != s->keys ||
+	    s->keys != s->queries || s->key_stride != s->query_stride)
+		return "documents are masked in parts of sequences";
+	if (!forward.work.fused)
+		return "documents are masked: not fused on this GPU";
+	if (!aligned(s, &both))
+		return "operands are not aligned";
+	if (p4d_sdpa_takes(c->fused, &forward.shape, &why))
+		p4d_sdpa_takes(c->fused, &backward.shape, &why);
+	return why;
+}
+
 /*
  * Decides which code computes a call. NULL: fused attention; else the reason why p4d's own kernels compute
  * it.
@@ -94,7 +154,7 @@ static const char *why_not(const p4d_cuda *c, p4d_dtype type, p4d_attention_pass
 	if (type != P4D_DT_BF16)
 		return "fused attention supports only bf16";
 	if (s->query_document)
-		return "documents are masked";
+		return why_no_documents(c, s, call);
 	if (s->blocks == 0 || (pass != P4D_ATTENTION_FORWARD && !s->output))
 		return "the visible keys are unknown";
 	if (pass == P4D_ATTENTION_SET && (s->block[0].queries < s->queries || s->block[0].keys < s->keys))
@@ -103,14 +163,7 @@ static const char *why_not(const p4d_cuda *c, p4d_dtype type, p4d_attention_pass
 		return "operands are not aligned";
 	for (unsigned i = 0; i < s->blocks && !why; i++) {
 		const block b = block_of(c, s, i, pass);
-		if (!b.work.fused)
-			why = "no fused attention for this head size";
-		else if (b.at.queries < 2 || b.at.keys < 2)
-			why = "a block has only one token";
-		else if (b.work.bytes > s->workspace_bytes)
-			why = "the plan is for another GPU: its workspace is too small";
-		else
-			p4d_sdpa_takes(c->fused, &b.shape, &why);
+		why = why_no_block(c, s, &b);
 	}
 	return why;
 }
@@ -168,6 +221,64 @@ static void run(p4d_cuda *c, const block *b, p4d_attention_pass pass, const p4d_
 	add_staged(c, b, whole->dv, s->key_stride, s->keys, 0, call.dv, key_width(s), b->at.keys);
 }
 
+/* The arguments of a group: tokens from its first one on. */
+static p4d_sdpa_call group_of(const block *b, const p4d_sdpa_call *whole, uint64_t number)
+{
+	const p4d_attention_shape *s = b->whole;
+	const p4d_attention_workspaces *w = &b->work;
+	const uint64_t first = s->packed.first[number], width = s->packed.most + P4D_DOCUMENT_PADDING;
+	const uint64_t at_query = first * query_width(s), at_key = first * key_width(s);
+	p4d_sdpa_call call = *whole;
+
+	call.scale = s->scale;
+	call.lengths = s->packed.places + number * P4D_DOCUMENT_ROWS * width;
+	for (uint64_t unit = 0; unit < P4D_UNITS; unit++)
+		call.offsets[unit] = call.lengths + (1 + unit) * width;
+	call.q = past(whole->q, first * s->query_stride);
+	call.k = past(whole->k, first * s->key_stride);
+	call.v = past(whole->v, first * s->key_stride);
+	call.o = past(whole->o, at_query);
+	call.lse = whole->lse + first * s->heads;
+	if (!b->call.backward)
+		return call;
+	call.d_o = past(whole->d_o, at_query);
+	call.row_sums = (float *)part(whole, w->row_sums) + first * s->heads;
+	call.query_gradient = (float *)part(whole, w->query_gradient) + at_query;
+	call.dq = past(part(whole, w->dq), at_query);
+	call.dk = past(part(whole, w->dk), at_key);
+	call.dv = past(part(whole, w->dv), at_key);
+	call.dk_heads = past(part(whole, w->dk_heads), at_query);
+	call.dv_heads = past(part(whole, w->dv_heads), at_query);
+	return call;
+}
+
+static void run_documents(p4d_cuda *c, const p4d_attention_shape *s, p4d_attention_pass pass,
+			  const p4d_sdpa_call *whole)
+{
+	const block b = documents_of(c, s, pass);
+	const p4d_attention_workspaces *w = &b.work;
+	const uint64_t row = s->query_stride * BF16, query = query_width(s) * BF16, key = key_width(s) * BF16;
+	const uint64_t tokens = s->batch * s->queries;
+	p4d_error err = {.code = P4D_OK};
+
+	if (w->bytes > s->workspace_bytes)
+		p4d_fail(&err, P4D_E_DEVICE, "attention: documents need %d MiB of workspace, the plan has %d",
+			 (int)(w->bytes >> 20), (int)(s->workspace_bytes >> 20));
+	else if (!aligned(s, whole))
+		p4d_fail(&err, P4D_E_DEVICE, "attention: gradients of documents are not aligned");
+	for (uint64_t i = 0; i < s->packed.groups && err.code == P4D_OK; i++) {
+		const p4d_sdpa_call call = group_of(&b, whole, i);
+		p4d_sdpa_run(c->fused, &b.shape, &call, &err);
+	}
+	if (err.code != P4D_OK && c->failure.code == P4D_OK)
+		c->failure = err;
+	if (pass == P4D_ATTENTION_FORWARD || err.code != P4D_OK)
+		return;
+	p4d_kernel_copy_rows(c->stream, whole->dq, row, part(whole, w->dq), query, query, tokens);
+	p4d_kernel_copy_rows(c->stream, whole->dk, row, part(whole, w->dk), key, key, tokens);
+	p4d_kernel_copy_rows(c->stream, whole->dv, row, part(whole, w->dv), key, key, tokens);
+}
+
 /* Sets the results of queries that are in no block, because they see no key. */
 static void begin_unseen(p4d_cuda *c, const p4d_attention_shape *s, const p4d_sdpa_call *call)
 {
@@ -211,9 +322,11 @@ bool p4d_cuda_attention_fused(p4d_device *device, p4d_dtype type, p4d_attention_
 		c->noted = true;
 		return false;
 	}
-	if (pass == P4D_ATTENTION_FORWARD)
+	if (pass == P4D_ATTENTION_FORWARD && !s->query_document)
 		begin_unseen(c, s, call);
-	for (unsigned i = 0; i < s->blocks; i++) {
+	if (s->query_document)
+		run_documents(c, s, pass, call);
+	for (unsigned i = 0; i < s->blocks && !s->query_document; i++) {
 		const block b = block_of(c, s, i, pass);
 		run(c, &b, pass, call);
 	}

@@ -91,7 +91,9 @@ static void make(p4d_sdpa *f, way *w)
 	const p4d_sdpa_shape *s = &w->shape;
 	const p4d_attention_bytes planned =
 	    p4d_attention_workspace(f->sm, s->batch, s->heads, s->kv_heads, s->queries, s->keys, s->head_dim);
-	const uint64_t own = s->backward ? planned.backward_workspace : planned.forward_workspace;
+	const uint64_t own = s->documents  ? p4d_attention_documents_workspace(s->batch, s->backward)
+			     : s->backward ? planned.backward_workspace
+					   : planned.forward_workspace;
 	const uint64_t most = own > f->lent_bytes ? own : f->lent_bytes;
 	uint64_t bytes;
 
@@ -182,6 +184,13 @@ int p4d_sdpa_run(p4d_sdpa *f, const p4d_sdpa_shape *shape, const p4d_sdpa_call *
 	    [P4D_GRAPH_ROW_SUMS] = call->row_sums,
 	    [P4D_GRAPH_QUERY_GRADIENT] = call->query_gradient,
 	    [P4D_GRAPH_ONE] = &one,
+	    [P4D_GRAPH_DK_HEADS] = call->dk_heads,
+	    [P4D_GRAPH_DV_HEADS] = call->dv_heads,
+	    [P4D_GRAPH_LENGTHS] = (void *)call->lengths,
+	    [P4D_GRAPH_OFFSETS + P4D_UNIT_QKV] = (void *)call->offsets[P4D_UNIT_QKV],
+	    [P4D_GRAPH_OFFSETS + P4D_UNIT_QUERY] = (void *)call->offsets[P4D_UNIT_QUERY],
+	    [P4D_GRAPH_OFFSETS + P4D_UNIT_KEY] = (void *)call->offsets[P4D_UNIT_KEY],
+	    [P4D_GRAPH_OFFSETS + P4D_UNIT_SUMS] = (void *)call->offsets[P4D_UNIT_SUMS],
 	};
 	char why[P4D_CUDNN_WHY] = "it was never prepared";
 

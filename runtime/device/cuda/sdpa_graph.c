@@ -64,7 +64,35 @@ static void set_type(p4d_sdpa_graph *g, descriptor d, cudnnBackendAttributeName_
 	p4d_sdpa_graph_set(g, d, name, CUDNN_TYPE_DATA_TYPE, 1, &type);
 }
 
-static descriptor tensor(p4d_sdpa_graph *g, int64_t number, cudnnDataType_t type, extent e, bool by_value)
+/* The unit in which the places of documents in a tensor are counted. */
+static p4d_sdpa_unit unit_of(int64_t number)
+{
+	switch (number) {
+	case P4D_GRAPH_Q:
+	case P4D_GRAPH_K:
+	case P4D_GRAPH_V:
+		return P4D_UNIT_QKV;
+	case P4D_GRAPH_O:
+	case P4D_GRAPH_DO:
+	case P4D_GRAPH_DQ:
+	case P4D_GRAPH_QUERY_GRADIENT:
+		return P4D_UNIT_QUERY;
+	case P4D_GRAPH_DK:
+	case P4D_GRAPH_DV:
+	case P4D_GRAPH_DK_HEADS: /* cuDNN multiplies these places by the queries' heads of a key head */
+	case P4D_GRAPH_DV_HEADS:
+		return P4D_UNIT_KEY;
+	case P4D_GRAPH_LSE:
+	case P4D_GRAPH_ROW_SUMS:
+		return P4D_UNIT_SUMS;
+	default:
+		return P4D_NO_UNIT;
+	}
+}
+
+/* unit: P4D_NO_UNIT if the tensor holds no documents. */
+static descriptor tensor_in(p4d_sdpa_graph *g, int64_t number, cudnnDataType_t type, extent e, bool by_value,
+			    p4d_sdpa_unit unit)
 {
 	const descriptor d = p4d_sdpa_graph_make(g, CUDNN_BACKEND_TENSOR_DESCRIPTOR);
 	const int64_t alignment =
@@ -82,8 +110,15 @@ static descriptor tensor(p4d_sdpa_graph *g, int64_t number, cudnnDataType_t type
 		g->given |= UINT32_C(1) << number;
 	if (by_value)
 		p4d_sdpa_graph_set(g, d, CUDNN_ATTR_TENSOR_IS_BY_VALUE, CUDNN_TYPE_BOOLEAN, 1, &yes);
+	if (unit != P4D_NO_UNIT && g->offsets[unit])
+		p4d_sdpa_graph_refer(g, d, CUDNN_ATTR_TENSOR_RAGGED_OFFSET_DESC, g->offsets[unit]);
 	p4d_sdpa_graph_finish(g, d);
 	return d;
+}
+
+static descriptor tensor(p4d_sdpa_graph *g, int64_t number, cudnnDataType_t type, extent e, bool by_value)
+{
+	return tensor_in(g, number, type, e, by_value, unit_of(number));
 }
 
 static extent whole(uint64_t batch, uint64_t heads, uint64_t rows, uint64_t columns)
@@ -138,7 +173,43 @@ static extent of_rows(const p4d_sdpa_shape *s)
 static extent of_lse(const p4d_sdpa_shape *s)
 {
 	return (extent){{(int64_t)s->batch, (int64_t)s->heads, (int64_t)s->queries, 1},
-			{(int64_t)s->lse_sequence, (int64_t)s->lse_head, 1, 1}};
+			{(int64_t)s->lse_sequence, (int64_t)s->lse_head, (int64_t)s->lse_token, 1}};
+}
+
+/* Rows of all heads, for each of which there is memory. */
+static extent of_row_sums(const p4d_sdpa_shape *s)
+{
+	return s->documents ? of_lse(s) : of_rows(s);
+}
+
+static extent of_query_gradient(const p4d_sdpa_shape *s)
+{
+	return s->documents ? of_queries(s, s->dq) : whole(s->batch, s->heads, s->queries, s->head_dim);
+}
+
+/* dK or dV of all query heads. cuDNN derives the places of documents from those of dK: all strides are a
+ * multiple. */
+static extent of_key_heads(const p4d_sdpa_shape *s)
+{
+	const int64_t group = (int64_t)(s->heads / s->kv_heads);
+	extent e = of_keys(s, s->dkv);
+
+	e.size[1] = (int64_t)s->heads;
+	e.stride[0] *= group;
+	e.stride[2] *= group;
+	return e;
+}
+
+static void take_documents(p4d_sdpa_graph *g, const p4d_sdpa_shape *s)
+{
+	const cudnnDataType_t type = CUDNN_DATA_INT32;
+
+	if (!s->documents)
+		return;
+	g->lengths = tensor(g, P4D_GRAPH_LENGTHS, type, whole(s->batch, 1, 1, 1), false);
+	for (int unit = 0; unit < P4D_UNITS; unit++)
+		g->offsets[unit] =
+		    tensor(g, P4D_GRAPH_OFFSETS + unit, type, whole(s->batch + 1, 1, 1, 1), false);
 }
 
 static void add_operation(p4d_sdpa_graph *g, descriptor operation)
@@ -150,7 +221,11 @@ static void add_operation(p4d_sdpa_graph *g, descriptor operation)
 		g->operation[g->operations++] = operation;
 }
 
-static descriptor multiply(p4d_sdpa_graph *g, descriptor a, descriptor b, descriptor to)
+/* What the second size is, of which documents have their length, too: columns of the result, or what is
+ * summed. */
+typedef enum other_size { COLUMNS, SUMMED } other_size;
+
+static descriptor multiply(p4d_sdpa_graph *g, descriptor a, descriptor b, descriptor to, other_size other)
 {
 	const descriptor how = p4d_sdpa_graph_make(g, CUDNN_BACKEND_MATMUL_DESCRIPTOR);
 
@@ -161,6 +236,14 @@ static descriptor multiply(p4d_sdpa_graph *g, descriptor a, descriptor b, descri
 	p4d_sdpa_graph_refer(g, operation, CUDNN_ATTR_OPERATION_MATMUL_BDESC, b);
 	p4d_sdpa_graph_refer(g, operation, CUDNN_ATTR_OPERATION_MATMUL_CDESC, to);
 	p4d_sdpa_graph_refer(g, operation, CUDNN_ATTR_OPERATION_MATMUL_DESC, how);
+	if (g->lengths) {
+		p4d_sdpa_graph_refer(g, operation, CUDNN_ATTR_OPERATION_MATMUL_GEMM_M_OVERRIDE_DESC,
+				     g->lengths);
+		p4d_sdpa_graph_refer(g, operation,
+				     other == COLUMNS ? CUDNN_ATTR_OPERATION_MATMUL_GEMM_N_OVERRIDE_DESC
+						      : CUDNN_ATTR_OPERATION_MATMUL_GEMM_K_OVERRIDE_DESC,
+				     g->lengths);
+	}
 	add_operation(g, operation);
 	return to;
 }
@@ -246,6 +329,40 @@ static descriptor shifted(p4d_sdpa_graph *g, const p4d_sdpa_shape *s, cudnnPoint
 				      .to = inner(g, CUDNN_DATA_INT32, of_scores(s))});
 }
 
+static descriptor where(p4d_sdpa_graph *g, const p4d_sdpa_shape *s, cudnnPointwiseMode_t mode, descriptor x,
+			descriptor b)
+{
+	return compute(g, (pointwise){.mode = mode,
+				      .type = CUDNN_DATA_BOOLEAN,
+				      .x = x,
+				      .b = b,
+				      .to = inner(g, CUDNN_DATA_BOOLEAN, of_scores(s))});
+}
+
+/* Masks the scores that are not `seen`. */
+static descriptor choose(p4d_sdpa_graph *g, const p4d_sdpa_shape *s, descriptor scores, descriptor seen)
+{
+	const descriptor unseen = scalar(g, P4D_GRAPH_MASKED, CUDNN_DATA_FLOAT);
+
+	return compute(g, (pointwise){.mode = CUDNN_POINTWISE_BINARY_SELECT,
+				      .x = scores,
+				      .b = unseen,
+				      .third = seen,
+				      .to = inner(g, CUDNN_DATA_FLOAT, of_scores(s))});
+}
+
+/* A document has as many rows and columns as tokens. */
+static descriptor within_documents(p4d_sdpa_graph *g, const p4d_sdpa_shape *s, descriptor scores)
+{
+	if (!s->documents)
+		return scores;
+	const descriptor row = index_of(g, s, 2, scores), column = index_of(g, s, 3, scores);
+	const descriptor rows = where(g, s, CUDNN_POINTWISE_CMP_LT, row, g->lengths);
+	const descriptor columns = where(g, s, CUDNN_POINTWISE_CMP_LT, column, g->lengths);
+
+	return choose(g, s, scores, where(g, s, CUDNN_POINTWISE_LOGICAL_AND, rows, columns));
+}
+
 /* Masks scores: query i sees key j if i + keys - queries >= j. */
 static descriptor masked(p4d_sdpa_graph *g, const p4d_sdpa_shape *s, descriptor scores)
 {
@@ -257,23 +374,13 @@ static descriptor masked(p4d_sdpa_graph *g, const p4d_sdpa_shape *s, descriptor 
 		row = shifted(g, s, CUDNN_POINTWISE_ADD, row, P4D_GRAPH_KEYS);
 		row = shifted(g, s, CUDNN_POINTWISE_SUB, row, P4D_GRAPH_QUERIES);
 	}
-	const descriptor seen = compute(g, (pointwise){.mode = CUDNN_POINTWISE_CMP_GE,
-						       .type = CUDNN_DATA_BOOLEAN,
-						       .x = row,
-						       .b = column,
-						       .to = inner(g, CUDNN_DATA_BOOLEAN, of_scores(s))});
-	const descriptor unseen = scalar(g, P4D_GRAPH_MASKED, CUDNN_DATA_FLOAT);
-	return compute(g, (pointwise){.mode = CUDNN_POINTWISE_BINARY_SELECT,
-				      .x = scores,
-				      .b = unseen,
-				      .third = seen,
-				      .to = inner(g, CUDNN_DATA_FLOAT, of_scores(s))});
+	return choose(g, s, scores, where(g, s, CUDNN_POINTWISE_CMP_GE, row, column));
 }
 
 static descriptor scaled_scores(p4d_sdpa_graph *g, const p4d_sdpa_shape *s, descriptor q, descriptor k,
 				descriptor scale)
 {
-	const descriptor product = multiply(g, q, k, inner(g, CUDNN_DATA_FLOAT, of_scores(s)));
+	const descriptor product = multiply(g, q, k, inner(g, CUDNN_DATA_FLOAT, of_scores(s)), COLUMNS);
 
 	return pair(g, CUDNN_POINTWISE_MUL, product, scale, inner(g, CUDNN_DATA_FLOAT, of_scores(s)));
 }
@@ -292,7 +399,7 @@ static void forward(p4d_sdpa_graph *g, const p4d_sdpa_shape *s)
 	const descriptor o = take(g, P4D_GRAPH_O, of_queries(s, s->o));
 	const descriptor lse = tensor(g, P4D_GRAPH_LSE, fp32, of_lse(s), false);
 	const descriptor scale = scalar(g, P4D_GRAPH_SCALE, fp32);
-	const descriptor scores = masked(g, s, scaled_scores(g, s, q, k, scale));
+	const descriptor scores = masked(g, s, within_documents(g, s, scaled_scores(g, s, q, k, scale)));
 	const descriptor most = reduce(g, CUDNN_REDUCE_TENSOR_MAX, scores, inner(g, fp32, of_rows(s)));
 	const descriptor below = pair(g, CUDNN_POINTWISE_SUB, scores, most, inner(g, fp32, of_scores(s)));
 	const descriptor power = pair(g, CUDNN_POINTWISE_EXP, below, NULL, inner(g, fp32, of_scores(s)));
@@ -302,24 +409,29 @@ static void forward(p4d_sdpa_graph *g, const p4d_sdpa_shape *s)
 	pair(g, CUDNN_POINTWISE_ADD, most, log, lse);
 	const descriptor share =
 	    pair(g, CUDNN_POINTWISE_DIV, power, sum, inner(g, CUDNN_DATA_BFLOAT16, of_scores(s)));
-	multiply(g, share, v, o);
+	multiply(g, share, v, o, SUMMED);
 }
 
 /*
  * to (batch, kv heads, keys, head size) = x^T y; each query head makes its own result, and these are summed.
+ * Those of documents are tensors of the caller (heads): inside the graph each document would have memory for
+ * the longest.
  */
 static void over_queries(p4d_sdpa_graph *g, const p4d_sdpa_shape *s, descriptor x, descriptor y,
-			 descriptor to)
+			 descriptor to, p4d_sdpa_tensor heads)
 {
+	const cudnnDataType_t bf16 = CUDNN_DATA_BFLOAT16;
 	extent e = turned(of_scores(s));
-	const descriptor transposed = reshape(g, x, inner(g, CUDNN_DATA_BFLOAT16, e));
+	const descriptor transposed = reshape(g, x, inner(g, bf16, e));
 
 	if (s->heads == s->kv_heads) {
-		multiply(g, transposed, y, to);
+		multiply(g, transposed, y, to, SUMMED);
 		return;
 	}
 	e = whole(s->batch, s->heads, s->keys, s->head_dim);
-	const descriptor each = multiply(g, transposed, y, inner(g, CUDNN_DATA_BFLOAT16, e));
+	const descriptor each =
+	    s->documents ? tensor(g, heads, bf16, of_key_heads(s), false) : inner(g, bf16, e);
+	multiply(g, transposed, y, each, SUMMED);
 	reduce(g, CUDNN_REDUCE_TENSOR_ADD, each, to);
 }
 
@@ -333,7 +445,8 @@ static descriptor row_sums(p4d_sdpa_graph *g, const p4d_sdpa_shape *s, descripto
 	/* cuDNN's pattern has a dropout factor, which is 1 here */
 	const descriptor one = scalar(g, P4D_GRAPH_ONE, fp32);
 
-	return pair(g, CUDNN_POINTWISE_MUL, sum, one, tensor(g, P4D_GRAPH_ROW_SUMS, fp32, of_rows(s), false));
+	return pair(g, CUDNN_POINTWISE_MUL, sum, one,
+		    tensor(g, P4D_GRAPH_ROW_SUMS, fp32, of_row_sums(s), false));
 }
 
 static void backward(p4d_sdpa_graph *g, const p4d_sdpa_shape *s)
@@ -347,21 +460,21 @@ static void backward(p4d_sdpa_graph *g, const p4d_sdpa_shape *s)
 	const descriptor sums = row_sums(g, s, d_o);
 	/* recomputes the probabilities */
 	const descriptor scale = scalar(g, P4D_GRAPH_SCALE, fp32);
-	descriptor scores = scaled_scores(g, s, q, k, scale);
+	descriptor scores = within_documents(g, s, scaled_scores(g, s, q, k, scale));
 	scores = pair(g, CUDNN_POINTWISE_SUB, scores, lse, inner(g, fp32, of_scores(s)));
 	scores = masked(g, s, scores);
 	const descriptor share = pair(g, CUDNN_POINTWISE_EXP, scores, NULL, inner(g, fp32, of_scores(s)));
-	over_queries(g, s, share, d_o, take(g, P4D_GRAPH_DV, of_keys(s, s->dkv)));
+	over_queries(g, s, share, d_o, take(g, P4D_GRAPH_DV, of_keys(s, s->dkv)), P4D_GRAPH_DV_HEADS);
 	/* the gradient of the scores */
-	descriptor d = multiply(g, d_o, v, inner(g, fp32, of_scores(s)));
+	descriptor d = multiply(g, d_o, v, inner(g, fp32, of_scores(s)), COLUMNS);
 	d = pair(g, CUDNN_POINTWISE_SUB, d, sums, inner(g, fp32, of_scores(s)));
 	d = pair(g, CUDNN_POINTWISE_MUL, d, share, inner(g, fp32, of_scores(s)));
 	d = pair(g, CUDNN_POINTWISE_MUL, d, scale, inner(g, CUDNN_DATA_BFLOAT16, of_scores(s)));
-	over_queries(g, s, d, q, take(g, P4D_GRAPH_DK, of_keys(s, s->dkv)));
-	const descriptor straight = reshape(g, k, inner(g, CUDNN_DATA_BFLOAT16, keys));
-	const descriptor dq = tensor(g, P4D_GRAPH_QUERY_GRADIENT, fp32,
-				     whole(s->batch, s->heads, s->queries, s->head_dim), false);
-	multiply(g, d, straight, dq);
+	over_queries(g, s, d, q, take(g, P4D_GRAPH_DK, of_keys(s, s->dkv)), P4D_GRAPH_DK_HEADS);
+	const descriptor straight = reshape(
+	    g, k, tensor_in(g, VIRTUAL + (int64_t)g->count, CUDNN_DATA_BFLOAT16, keys, false, P4D_UNIT_QKV));
+	const descriptor dq = tensor(g, P4D_GRAPH_QUERY_GRADIENT, fp32, of_query_gradient(s), false);
+	multiply(g, d, straight, dq, SUMMED);
 	pair(g, CUDNN_POINTWISE_IDENTITY, dq, NULL, take(g, P4D_GRAPH_DQ, of_queries(s, s->dq)));
 }
 
@@ -370,6 +483,7 @@ int p4d_sdpa_graph_open(p4d_sdpa_graph *g, const p4d_cudnn *cudnn, cudnnHandle_t
 {
 	memset(g, 0, sizeof(*g));
 	g->cudnn = cudnn;
+	take_documents(g, s);
 	(s->backward ? backward : forward)(g, s);
 	g->whole = p4d_sdpa_graph_make(g, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
 	p4d_sdpa_graph_set(g, g->whole, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR,

@@ -27,10 +27,15 @@ typedef enum p4d_sdpa_tensor {
 	P4D_GRAPH_ROW_SUMS,
 	P4D_GRAPH_QUERY_GRADIENT,
 	P4D_GRAPH_ONE, /* fp32 */
+	P4D_GRAPH_DK_HEADS,
+	P4D_GRAPH_DV_HEADS, /* of documents, with grouped queries */
+	P4D_GRAPH_LENGTHS,
+	P4D_GRAPH_OFFSETS, /* int32, of documents; one tensor for each unit */
+	P4D_GRAPH_LAST_OFFSETS = P4D_GRAPH_OFFSETS + P4D_UNITS - 1,
 	P4D_GRAPH_TENSORS
 } p4d_sdpa_tensor;
 
-enum { P4D_GRAPH_DESCRIPTORS = 192, P4D_GRAPH_OPERATIONS = 32 };
+enum { P4D_GRAPH_DESCRIPTORS = 256, P4D_GRAPH_OPERATIONS = 32 };
 
 typedef struct p4d_sdpa_graph {
 	const p4d_cudnn *cudnn;
@@ -38,6 +43,7 @@ typedef struct p4d_sdpa_graph {
 							       * were made */
 	cudnnBackendDescriptor_t operation[P4D_GRAPH_OPERATIONS];
 	cudnnBackendDescriptor_t whole;
+	cudnnBackendDescriptor_t lengths, offsets[P4D_UNITS]; /* of documents; else NULL */
 	unsigned count, operations;
 	uint32_t given; /* a bit for each tensor that the graph has: 1 << p4d_sdpa_tensor */
 	cudnnStatus_t status;

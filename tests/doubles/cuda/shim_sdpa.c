@@ -59,9 +59,20 @@ typedef struct row {
 	uint64_t sequence, head, token;
 } row;
 
-static uint64_t place(p4d_sdpa_stride stride, row r, uint64_t head_dim)
+/* The place of a row; documents begin where the offsets of the unit say. */
+static uint64_t place(const p4d_sdpa_shape *s, const p4d_sdpa_call *c, p4d_sdpa_unit unit,
+		      p4d_sdpa_stride stride, row r)
 {
-	return r.sequence * stride.sequence + r.token * stride.token + r.head * head_dim;
+	const uint64_t begin =
+	    s->documents ? (uint64_t)c->offsets[unit][r.sequence] : r.sequence * stride.sequence;
+
+	return begin + r.token * stride.token + r.head * s->head_dim;
+}
+
+/* Tokens of a sequence, or of a document. */
+static uint64_t tokens_of(const p4d_sdpa_shape *s, const p4d_sdpa_call *c, uint64_t sequence, uint64_t whole)
+{
+	return s->documents ? (uint64_t)c->lengths[sequence] : whole;
 }
 
 /* The key `token` of a query's head. */
@@ -75,9 +86,12 @@ static uint64_t seen_keys(const p4d_sdpa_shape *s, row query)
 	return s->causal ? query.token + 1 + s->keys - s->queries : s->keys;
 }
 
-static uint64_t lse_place(const p4d_sdpa_shape *s, row query)
+static uint64_t lse_place(const p4d_sdpa_shape *s, const p4d_sdpa_call *c, row query)
 {
-	return query.sequence * s->lse_sequence + query.head * s->lse_head + query.token;
+	const uint64_t begin = s->documents ? (uint64_t)c->offsets[P4D_UNIT_SUMS][query.sequence]
+					    : query.sequence * s->lse_sequence;
+
+	return begin + query.head * s->lse_head + query.token * s->lse_token;
 }
 
 static double dot(const uint16_t *x, const uint16_t *y, uint64_t count)
@@ -96,20 +110,23 @@ static uint64_t number_of(const p4d_sdpa_shape *s, row query)
 
 static void forward(const p4d_sdpa_shape *s, const p4d_sdpa_call *c, row query)
 {
-	const uint64_t d = s->head_dim, seen = seen_keys(s, query), at = place(s->o, query, d);
-	const uint16_t *q = (const uint16_t *)c->q + place(s->q, query, d);
+	const uint64_t d = s->head_dim, seen = seen_keys(s, query),
+		       at = place(s, c, P4D_UNIT_QUERY, s->o, query);
+	const uint16_t *q = (const uint16_t *)c->q + place(s, c, P4D_UNIT_QKV, s->q, query);
 	double *score = calloc(seen, sizeof(*score)), *sum = calloc(d, sizeof(*sum));
 	double most = -INFINITY, total = 0;
 
 	if (!score || !sum)
 		abort();
 	for (uint64_t j = 0; j < seen; j++) {
-		score[j] = (double)c->scale *
-			   dot(q, (const uint16_t *)c->k + place(s->kv, key_of(s, query, j), d), d);
+		score[j] =
+		    (double)c->scale *
+		    dot(q, (const uint16_t *)c->k + place(s, c, P4D_UNIT_QKV, s->kv, key_of(s, query, j)), d);
 		most = fmax(most, score[j]);
 	}
 	for (uint64_t j = 0; j < seen; j++) {
-		const uint16_t *v = (const uint16_t *)c->v + place(s->kv, key_of(s, query, j), d);
+		const uint16_t *v =
+		    (const uint16_t *)c->v + place(s, c, P4D_UNIT_QKV, s->kv, key_of(s, query, j));
 		const double share = exp(score[j] - most);
 		total += share;
 		for (uint64_t i = 0; i < d; i++)
@@ -117,7 +134,7 @@ static void forward(const p4d_sdpa_shape *s, const p4d_sdpa_call *c, row query)
 	}
 	for (uint64_t i = 0; i < d; i++)
 		((uint16_t *)c->o)[at + i] = p4d_to_bf16((float)(sum[i] / total));
-	c->lse[lse_place(s, query)] = (float)(most + log(total));
+	c->lse[lse_place(s, c, query)] = (float)(most + log(total));
 	free(score);
 	free(sum);
 }
@@ -129,20 +146,23 @@ typedef struct sums {
 
 static void backward(const p4d_sdpa_shape *s, const p4d_sdpa_call *c, row query, sums to)
 {
-	const uint64_t d = s->head_dim, seen = seen_keys(s, query), n = number_of(s, query);
-	const uint16_t *q = (const uint16_t *)c->q + place(s->q, query, d);
-	const uint16_t *d_o = (const uint16_t *)c->d_o + place(s->o, query, d);
-	float *dq = c->query_gradient + n * d;
+	const uint64_t d = s->head_dim, seen = seen_keys(s, query);
+	const uint64_t n = s->documents ? lse_place(s, c, query) : number_of(s, query);
+	const uint16_t *q = (const uint16_t *)c->q + place(s, c, P4D_UNIT_QKV, s->q, query);
+	const uint16_t *d_o = (const uint16_t *)c->d_o + place(s, c, P4D_UNIT_QUERY, s->o, query);
+	float *dq = c->query_gradient +
+		    (s->documents ? place(s, c, P4D_UNIT_QUERY, s->dq, query) : number_of(s, query) * d);
 
-	c->row_sums[n] = (float)dot(d_o, (const uint16_t *)c->o + place(s->o, query, d), d);
+	c->row_sums[n] =
+	    (float)dot(d_o, (const uint16_t *)c->o + place(s, c, P4D_UNIT_QUERY, s->o, query), d);
 	memset(dq, 0, d * sizeof(*dq));
 	for (uint64_t j = 0; j < seen; j++) {
 		const row key = key_of(s, query, j);
-		const uint64_t at = place(s->kv, key, d);
+		const uint64_t at = place(s, c, P4D_UNIT_QKV, s->kv, key);
 		const uint64_t own = ((key.sequence * s->keys + j) * s->kv_heads + key.head) * d;
 		const uint16_t *k = (const uint16_t *)c->k + at, *v = (const uint16_t *)c->v + at;
 		const double share =
-		    exp((double)c->scale * dot(q, k, d) - (double)c->lse[lse_place(s, query)]);
+		    exp((double)c->scale * dot(q, k, d) - (double)c->lse[lse_place(s, c, query)]);
 		const double slope = (double)c->scale * share * (dot(d_o, v, d) - (double)c->row_sums[n]);
 		for (uint64_t i = 0; i < d; i++) {
 			dq[i] += (float)(slope * (double)p4d_from_bf16(k[i]));
@@ -151,7 +171,7 @@ static void backward(const p4d_sdpa_shape *s, const p4d_sdpa_call *c, row query,
 		}
 	}
 	for (uint64_t i = 0; i < d; i++)
-		((uint16_t *)c->dq)[place(s->dq, query, d) + i] = p4d_to_bf16(dq[i]);
+		((uint16_t *)c->dq)[place(s, c, P4D_UNIT_QUERY, s->dq, query) + i] = p4d_to_bf16(dq[i]);
 }
 
 static void round_keys(const p4d_sdpa_shape *s, const p4d_sdpa_call *c, sums from)
@@ -163,17 +183,35 @@ static void round_keys(const p4d_sdpa_shape *s, const p4d_sdpa_call *c, sums fro
 		for (uint64_t j = 0; j < s->keys; j++)
 			for (uint64_t h = 0; h < s->kv_heads; h++)
 				for (uint64_t i = 0; i < d; i++, next++) {
-					const uint64_t at = place(s->dkv, (row){b, h, j}, d) + i;
+					if (j >= tokens_of(s, c, b, s->keys))
+						continue;
+					const uint64_t at =
+					    place(s, c, P4D_UNIT_KEY, s->dkv, (row){b, h, j}) + i;
 					((uint16_t *)c->dk)[at] = p4d_to_bf16((float)from.dk[next]);
 					((uint16_t *)c->dv)[at] = p4d_to_bf16((float)from.dv[next]);
 				}
+}
+
+/* cuDNN's dK and dV of all query heads, where its documents are. */
+static void spoil_heads(const p4d_sdpa_shape *s, const p4d_sdpa_call *c)
+{
+	const uint64_t group = s->heads / s->kv_heads, width = s->dkv.token * group;
+
+	for (uint64_t b = 0; b < s->batch; b++) {
+		const uint64_t at = (uint64_t)c->offsets[P4D_UNIT_KEY][b] * group;
+		const uint64_t bytes = (uint64_t)c->lengths[b] * width * sizeof(uint16_t);
+		memset((uint16_t *)c->dk_heads + at, 0xff, bytes);
+		memset((uint16_t *)c->dv_heads + at, 0xff, bytes);
+	}
 }
 
 int p4d_sdpa_run(p4d_sdpa *f, const p4d_sdpa_shape *s, const p4d_sdpa_call *c, p4d_error *err)
 {
 	const p4d_attention_bytes need =
 	    p4d_attention_workspace(f->sm, s->batch, s->heads, s->kv_heads, s->queries, s->keys, s->head_dim);
-	const uint64_t bytes = s->backward ? need.backward_workspace : need.forward_workspace;
+	const uint64_t bytes = s->documents  ? p4d_attention_documents_workspace(s->batch, s->backward)
+			       : s->backward ? need.backward_workspace
+					     : need.forward_workspace;
 	const uint64_t gradients = s->batch * s->keys * s->kv_heads * s->head_dim;
 	p4d_shim_gpu.launches++;
 	if (p4d_shim_gpu.dry)
@@ -186,11 +224,13 @@ int p4d_sdpa_run(p4d_sdpa *f, const p4d_sdpa_shape *s, const p4d_sdpa_call *c, p
 	to.dv = to.dk + gradients;
 	if (bytes)
 		memset(c->workspace, 0xff, bytes);
+	if (s->documents && s->backward && s->heads > s->kv_heads)
+		spoil_heads(s, c);
 	if (p4d_shim_gpu.attention)
 		memset(f->lent, 0xff, p4d_shim_gpu.attention);
 	for (uint64_t b = 0; b < s->batch; b++)
 		for (uint64_t h = 0; h < s->heads; h++)
-			for (uint64_t i = 0; i < s->queries; i++) {
+			for (uint64_t i = 0; i < tokens_of(s, c, b, s->queries); i++) {
 				if (s->backward)
 					backward(s, c, (row){b, h, i}, to);
 				else

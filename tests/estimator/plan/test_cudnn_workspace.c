@@ -156,12 +156,39 @@ static void a_size_beyond_64_bits_does_not_wrap(void **state)
 	}
 }
 
+/* Answers of cuDNN 9.19.0 for documents, of plans that were proposed for H200 and B200. */
+static void documents(void **state)
+{
+	static const struct {
+		uint64_t documents, forward, backward;
+	} answers[] = {{2, 17152, 2048},   {4, 17152, 2944},      {32, 17152, 15488},
+		       {64, 17152, 29824}, {512, 131840, 230528}, {1024, 262912, 459904}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(answers) / sizeof(*answers); i++) {
+		const uint64_t n = answers[i].documents;
+		assert_int_equal(p4d_attention_documents_workspace(n, false), answers[i].forward);
+		assert_int_equal(p4d_attention_documents_workspace(n, true), answers[i].backward);
+	}
+	assert_true(p4d_attention_documents_workspace(UINT64_MAX, true) == UINT64_MAX);
+	assert_true(p4d_attention_documents_workspace(UINT64_MAX, false) == UINT64_MAX);
+	for (size_t i = 0; i < KNOWN; i++) {
+		const bool takes = known[i] == 90 || known[i] == 100 || known[i] == 103;
+		assert_int_equal(p4d_attention_takes_documents(known[i], 8192, 128), takes);
+		assert_int_equal(p4d_attention_takes_documents(known[i], 8192, 256), known[i] == 90);
+		assert_false(p4d_attention_takes_documents(known[i], 128, 128));
+		assert_false(p4d_attention_takes_documents(known[i], 8192, 100));
+	}
+	assert_false(p4d_attention_takes_documents(0, 8192, 128));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(sizes_are_what_cudnn_asked_for),
 	    cmocka_unit_test(an_unknown_gpu_needs_the_most),
 	    cmocka_unit_test(a_size_beyond_64_bits_does_not_wrap),
+	    cmocka_unit_test(documents),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -126,6 +126,36 @@ static uint64_t line(uint64_t bytes)
 	return (bytes + 127) / 128 * 128;
 }
 
+/* Documents in a call of attention, on sm 90: a power of two. */
+static uint64_t documents_of(const p4d_layout *l, uint64_t columns)
+{
+	const uint64_t b = l->micro_batch / l->tp_z, n = b * l->seq_len,
+		       mean = least(l->document_len, l->seq_len);
+	uint64_t count = 4;
+
+	if (!mean || l->cp > 1 || l->slices > 1 || l->precision == P4D_FP32 || l->precision == P4D_FP16 ||
+	    l->device == P4D_CPU || l->head_dim % 8 || l->head_dim > 256 || l->seq_len <= 128 ||
+	    n * columns >= UINT64_C(1) << 31)
+		return 0;
+	while (count < 1024 && count < n / mean + b)
+		count *= 2;
+	return count;
+}
+
+/* The same for documents: gradients apart from each other, those of keys also for all query heads. */
+static uint64_t documents_workspace(const p4d_layout *l, uint64_t a, uint64_t g, bool backward)
+{
+	const uint64_t d = l->head_dim, documents = documents_of(l, (a + 2 * g) * d);
+	const uint64_t n = l->micro_batch / l->tp_z * l->seq_len;
+
+	if (!documents)
+		return 0;
+	if (!backward)
+		return up(768 + 256 * most(documents, 64));
+	return up(line(1152 + 448 * documents) + line(4 * n * a * d) + line(4 * n * a) + line(2 * n * a * d) +
+		  2 * line(2 * n * g * d) + (g < a ? 2 * line(2 * n * a * d) : 0));
+}
+
 /* The workspace of attention, for a rank with `a` heads and `g` KV heads, on sm 90; bf16. */
 static uint64_t attention_workspace(const p4d_layout *l, uint64_t a, uint64_t g, bool backward)
 {
@@ -340,6 +370,9 @@ static uint64_t closed_form(const p4d_layout *l, uint64_t stage)
 	const uint64_t whole = b * l->seq_len, copies = (sliced ? begun(l, stage) : flight) + 1;
 	always += (uint64_t)(first + last) * copies * up(4 * whole / l->cp) +
 		  copies * up(4 * b * (sliced ? 2 * l->seq_len : seen));
+	const uint64_t documents = documents_of(l, A + 2 * G);
+	if (documents) /* five rows for each call; a token may be a document */
+		always += copies * up(4 * 5 * ((n - 1) / documents + 1) * (documents + 4));
 	if (sliced)
 		always += l->stage_layers[stage] *
 			  (begun(l, stage) * up(e * whole * 2 * G) + up(4 * whole * 2 * G));
@@ -372,8 +405,11 @@ static uint64_t closed_form(const p4d_layout *l, uint64_t stage)
 	uint64_t accumulator = fp32 || (!cpu && l->cp == 1 && !sliced) ? 0 : up(4 * n * (A + 2 * G));
 	uint64_t scores = cpu ? 4 * 64 * (64 + 4 * d) : 0, workspace = cpu ? 4 * 64 * (2 * 64 + 5 * d) : 0;
 	if (!cpu && !fp32) {
-		scores = attention_workspace(l, a, G / d, false);
-		workspace = sliced ? slices_workspace(l, a, G / d) : attention_workspace(l, a, G / d, true);
+		scores =
+		    most(attention_workspace(l, a, G / d, false), documents_workspace(l, a, G / d, false));
+		workspace = sliced ? slices_workspace(l, a, G / d)
+				   : most(attention_workspace(l, a, G / d, true),
+					  documents_workspace(l, a, G / d, true));
 	}
 	uint64_t context = gathers     ? up(e * all * 2 * G)
 			   : l->cp > 1 ? up(2 * e * n * 2 * G) + up(4 * n * A) + up(4 * n * a)
@@ -445,7 +481,7 @@ static void equals_the_closed_form(void **state)
 {
 	unsigned count = 0, each[P4D_SCHEDULES] = {0}, gathered = 0, adapted = 0, sliced = 0, local = 0,
 		 halved = 0;
-	unsigned sharded = 0, copied = 0, coded = 0, orthogonal = 0;
+	unsigned sharded = 0, copied = 0, coded = 0, orthogonal = 0, packed = 0;
 	static p4d_layout l;
 	static p4d_plan plan;
 
@@ -455,6 +491,8 @@ static void equals_the_closed_form(void **state)
 		    (l.schedule == P4D_V_HALF && l.micro_batches < l.pp + 2))
 			continue;
 		uint32_t stage = (uint32_t)draw(l.pp);
+		l.document_len = PICK(0, 30, 500, 100000);
+		packed += documents_of(&l, 1) > 0;
 		assert_int_equal(p4d_plan_build(&l, &h100, stage, &plan, NULL), 0);
 		uint64_t expected = closed_form(&l, stage);
 		if (plan.arena_bytes != expected)
@@ -482,7 +520,7 @@ static void equals_the_closed_form(void **state)
 	}
 	printf("\n");
 	assert_true(gathered > 1000 && adapted > 1000 && halved > 300 && coded > 300 && orthogonal > 300 &&
-		    sliced > 300 && sharded > 1000 && copied > 100 && local > 100);
+		    sliced > 300 && sharded > 1000 && copied > 100 && local > 100 && packed > 100);
 }
 
 int main(void)

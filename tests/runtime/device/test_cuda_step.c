@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 
 #include "comm/transport/transport_open.h"
+#include "cost/cost.h"
 #include "doubles/counted_device.h"
 #include "doubles/cuda/cuda_runtime_api.h"
 #include "support/forked.h"
@@ -23,6 +24,7 @@
 static p4d_layout layout;
 static p4d_gpus gpus;
 static counted_step *shared;
+static uint64_t document_length; /* 0: documents are not masked */
 
 static int source(void *context, uint64_t number, uint32_t micro_batch, const p4d_batch *batch,
 		  p4d_error *err)
@@ -35,6 +37,8 @@ static int source(void *context, uint64_t number, uint32_t micro_batch, const p4
 			batch->tokens[i] = (int32_t)(i % layout.vocab);
 		if (batch->labels)
 			batch->labels[i] = (int32_t)(i % layout.vocab);
+		if (batch->documents)
+			batch->documents[i] = (int32_t)(i % layout.seq_len / document_length);
 	}
 	return 0;
 }
@@ -57,6 +61,7 @@ static int train(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 	p4d_trainer_settings settings = training_settings(&layout, &device, world, layout.vocab);
 	settings.net.gpu = gpu;
 	settings.net.transport = transport;
+	settings.net.document_mask = document_length > 0;
 	TRY(p4d_trainer_open(&trainer, &settings, err));
 	CHECK(!device.attention_slow);
 	(void)counted_device_take();
@@ -176,6 +181,48 @@ static void a_layer(void **state)
 	assert_int_equal(launches_of_layer("keep precision=fp8"), 24 + 4 * 3 * 2 + update);
 }
 
+/* NVIDIA's count over the peak of bf16. */
+static double mfu(const counted_step *step)
+{
+	const p4d_gpu *gpu = p4d_gpu_find(&gpus, "h200-141gb", NULL);
+
+	return p4d_cost_model_flops(&layout) / step->seconds / gpu->peak_bf16_flops;
+}
+
+/*
+ * Packed documents. With a planned mean length cuDNN computes them, with as many launches as for whole
+ * sequences, three copies of gradients in each layer and two uploads; a second call of cuDNN has one launch
+ * more in each direction. Without it p4d's own kernels do.
+ */
+static void documents(void **state)
+{
+#define PACKED \
+	LLAMA "layers=4 hidden=3072 ffn=8192 heads=24 head-dim=128 micro-batch=1 seq-len=8192 " \
+	      "global-batch=2 "
+	enum { MICRO_BATCHES = 2, PASSES = 4 * MICRO_BATCHES, COPIES = 3, UPLOADS = 2 };
+	const counted_step whole = step_of(PACKED);
+	const double whole_mfu = mfu(&whole);
+
+	(void)state;
+	document_length = 1024;
+	const counted_step fused = step_of(PACKED "document-len=1k");
+	const double fused_mfu = mfu(&fused);
+	/* 4 documents in a call */
+	const counted_step twice = step_of(PACKED "document-len=8k");
+	const counted_step own = step_of(PACKED);
+	document_length = 0;
+	print_message(
+	    "launches: %llu whole, %llu documents by cuDNN (%llu in two calls), %llu by own kernels\n"
+	    "GB: %.2f whole, %.2f documents; MFU %.1f and %.1f %%\n",
+	    (unsigned long long)whole.launches, (unsigned long long)fused.launches,
+	    (unsigned long long)twice.launches, (unsigned long long)own.launches, whole.bytes / 1e9,
+	    fused.bytes / 1e9, 100 * whole_mfu, 100 * fused_mfu);
+	assert_int_equal(fused.launches, whole.launches + COPIES * PASSES + UPLOADS * MICRO_BATCHES);
+	assert_int_equal(twice.launches, fused.launches + 2 * PASSES);
+	assert_true(own.launches > whole.launches);
+	assert_true(fabs(fused_mfu - whole_mfu) < 0.05);
+}
+
 /* Without copies through the host, which NCCL does not make. */
 static double on_gpu_bytes(const counted_step *step)
 {
@@ -238,10 +285,8 @@ static int tear_down(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(steps),
-	    cmocka_unit_test(no_copies),
-	    cmocka_unit_test(a_layer),
-	    cmocka_unit_test(halves),
+	    cmocka_unit_test(steps),     cmocka_unit_test(no_copies), cmocka_unit_test(a_layer),
+	    cmocka_unit_test(documents), cmocka_unit_test(halves),
 	};
 
 	return cmocka_run_group_tests_name("a step on a GPU", tests, set_up, tear_down);

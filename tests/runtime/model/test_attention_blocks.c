@@ -120,13 +120,13 @@ static void check_most(int sm)
 	for_blocks(measure);
 	for (uint64_t batch = 1; batch <= BATCHES; batch++)
 		for (int backward = 0; backward < 2; backward++) {
-			const p4d_attention_split split = {batch,
-							   HEADS,
-							   KV_HEADS,
-							   HEAD_DIM,
-							   layout.seq_len,
-							   layout.cp,
-							   layout.cp_comm == P4D_CP_ALL_GATHER};
+			const p4d_attention_split split = {.batch = batch,
+							   .heads = HEADS,
+							   .kv_heads = KV_HEADS,
+							   .head_dim = HEAD_DIM,
+							   .seq_len = layout.seq_len,
+							   .cp = layout.cp,
+							   .gathered = layout.cp_comm == P4D_CP_ALL_GATHER};
 			assert_int_equal(p4d_attention_workspace_most(sm, &split, backward),
 					 most.bytes[batch - 1][backward]);
 		}
@@ -154,22 +154,39 @@ static void buffers_lie_apart(void **state)
 	static const int sms[] = {80, 90, 100, 120};
 
 	(void)state;
-	for (int i = 0; i < 4 * 4; i++) {
-		const p4d_attention_call call = {2, 4, i & 1 ? 4 : 2, 33, 41, 40, true, i & 2};
-		const p4d_attention_workspaces w = p4d_attention_workspace_of(sms[i / 4], &call);
+	for (int i = 0; i < 4 * 8; i++) {
+		const bool documents = i & 4;
+		const p4d_attention_call call = {.batch = 2,
+						 .heads = 4,
+						 .kv_heads = i & 1 ? 4 : 2,
+						 .queries = documents ? 141 : 33,
+						 .keys = documents ? 141 : 41,
+						 .head_dim = 40,
+						 .backward = true,
+						 .staged = i & 2,
+						 .documents = documents ? 16 : 0};
+		const p4d_attention_workspaces w = p4d_attention_workspace_of(sms[i / 8], &call);
+		const uint64_t query = 2 * 4 * call.queries, key = 2 * call.kv_heads * call.keys;
+		const bool staged = call.staged || documents, heads = documents && call.kv_heads < 4;
 		const struct {
 			uint64_t at, bytes;
 		} parts[] = {
 		    {0, w.library},
-		    {w.query_gradient, 4 * 2 * 4 * 33 * 40},
-		    {w.row_sums, 4 * 2 * 4 * 33},
-		    {w.dq, call.staged ? 2 * 2 * 4 * 33 * 40 : 0},
-		    {w.dk, call.staged ? 2 * 2 * call.kv_heads * 41 * 40 : 0},
-		    {w.dv, call.staged ? 2 * 2 * call.kv_heads * 41 * 40 : 0},
+		    {w.query_gradient, 4 * query * 40},
+		    {w.row_sums, 4 * query},
+		    {w.dq, staged ? 2 * query * 40 : 0},
+		    {w.dk, staged ? 2 * key * 40 : 0},
+		    {w.dv, staged ? 2 * key * 40 : 0},
+		    {w.dk_heads, heads ? 2 * query * 40 : 0},
+		    {w.dv_heads, heads ? 2 * query * 40 : 0},
 		};
 		uint64_t sum = 0;
+		if (documents && sms[i / 8] != 90 && sms[i / 8] != 100) {
+			assert_true(!w.fused && w.bytes == 0);
+			continue;
+		}
 		assert_true(w.fused);
-		for (int k = 0; k < 6; k++) {
+		for (int k = 0; k < 8; k++) {
 			sum += (parts[k].bytes + 127) / 128 * 128;
 			assert_true(parts[k].at + parts[k].bytes <= w.bytes);
 			assert_true(parts[k].bytes == 0 || parts[k].at % 128 == 0);
