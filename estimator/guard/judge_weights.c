@@ -331,9 +331,9 @@ static bool is_told(const p4d_reading *r, p4d_option option)
  */
 static bool is_read(const p4d_reading *r)
 {
-	return r && r->certain && !r->incomplete && !r->more_arguments && r->commands == 1 &&
-	       r->value[P4D_MODEL].file && is_told(r, P4D_SEQ_LEN) && is_told(r, P4D_MICRO_BATCH) &&
-	       !p4d_reading_doubt(r);
+	return r && r->certain && !r->incomplete && !r->more_arguments && !r->trains_nothing &&
+	       r->commands == 1 && r->value[P4D_MODEL].file && is_told(r, P4D_SEQ_LEN) &&
+	       is_told(r, P4D_MICRO_BATCH) && !p4d_reading_doubt(r);
 }
 
 /* Finds the job's GPUs. False also if the size of its weights does not follow from the number of

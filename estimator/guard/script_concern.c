@@ -23,7 +23,7 @@ static bool has_language_model(const p4d_site *site, const p4d_reading *r, bool 
 
 bool p4d_guard__script_concerns(const p4d_site *site, const p4d_reading *r, bool files)
 {
-	if (r->value[P4D_MODEL].file && p4d_model_is_other(r->value[P4D_MODEL].text))
+	if (r->trains_nothing || (r->value[P4D_MODEL].file && p4d_model_is_other(r->value[P4D_MODEL].text)))
 		return false;
 	return r->named || has_language_model(site, r, files);
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <string.h>
+
 #include "reader/reader_internal.h"
 
 /*
@@ -53,6 +55,8 @@ enum {
 	P4D_FINETUNE_OPTIMIZER,         /* p4d's name of the optimizer */
 	P4D_FINETUNE_PARAM_DTYPE,       /* fp32, bf16 */
 	P4D_FINETUNE_EVALUATION,        /* on, off: the program evaluates while it trains */
+	P4D_FINETUNE_TRAIN,             /* on, off: --do_train */
+	P4D_FINETUNE_PREDICT,           /* on: --do_predict */
 	P4D_FINETUNE_COMPILE,
 	P4D_FINETUNE_PACKING,
 	P4D_FINETUNE_CHUNKED_LOSS,
@@ -89,6 +93,20 @@ extern const p4d_read_alias p4d_finetune__aliases[];
  * options.
  */
 extern const p4d_read_filling p4d_finetune__filling[];
+
+/* For programs that train only with --do_train: reports one that only evaluates or predicts. */
+static inline void p4d_finetune__find_training(p4d_reading *r)
+{
+	const p4d_read_value *train = &r->extra[P4D_FINETUNE_TRAIN],
+			     *evaluation = &r->extra[P4D_FINETUNE_EVALUATION];
+	const bool evaluates = p4d_reader__is(evaluation, "on") && evaluation->argument &&
+			       !strcmp(evaluation->argument, "--do_eval");
+	const bool predicts = p4d_reader__is(&r->extra[P4D_FINETUNE_PREDICT], "on");
+
+	if (p4d_reader__is(train, "off") ||
+	    (!p4d_reader__set(train) && !train->unknown && !r->more_arguments && (evaluates || predicts)))
+		p4d_reader__trains_nothing(r, "do_train");
+}
 
 /* The accelerate library takes these itself, whatever starts the program. */
 #define P4D_FINETUNE_ACCELERATE_VARIABLES \

@@ -33,6 +33,8 @@ static const p4d_read_argument factory_arguments[] = {
     {"--eval_strategy", EXTRA(EVALUATION), NULL, p4d_finetune__evaluation},
     {"--evaluation_strategy", EXTRA(EVALUATION), NULL, p4d_finetune__evaluation},
     {"--do_eval", EXTRA(EVALUATION), "on", NULL},
+    {"--do_train", EXTRA(TRAIN), "on", p4d_finetune__off},
+    {"--do_predict", EXTRA(PREDICT), "on", NULL},
     {"--gradient_accumulation_steps", EXTRA(ACCUMULATION), NULL, NULL},
     {"--bf16", P4D_PRECISION, "bf16", NULL},
     {"--fp16", P4D_PRECISION, "fp16", NULL},
@@ -136,6 +138,7 @@ static void finish_factory(p4d_reading *r)
 					p4d_reader__set(&r->extra[P4D_FINETUNE_QUANT]) ? "qlora" : "lora");
 	p4d_finetune__adapter(r, "8", "all-linear", false);
 	put_factory_types(r);
+	p4d_finetune__find_training(r);
 	/* two of its losses need no frozen copy (finetuning_args.py) */
 	const p4d_read_value *loss = &r->extra[PREFERENCE_LOSS];
 	const bool alone = p4d_reader__is(loss, "orpo") || p4d_reader__is(loss, "simpo");

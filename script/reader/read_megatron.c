@@ -84,6 +84,7 @@ const p4d_read_argument p4d_reader__megatron_arguments[] = {
     {"--main-params-dtype", P4D_MASTER_DTYPE, NULL, NULL},
     {"--exp-avg-dtype", P4D_OPTIMIZER_DTYPE, NULL, states},
     {"--micro-batch-size", P4D_MICRO_BATCH, NULL, NULL},
+    {"--skip-train", P4D_READ_TRAINS_NOTHING, "on", NULL},
     {"--eval-micro-batch-size", P4D_EVAL_MICRO_BATCH, NULL, NULL},
     {"--global-batch-size", P4D_GLOBAL_BATCH, NULL, NULL},
     {"--seq-length", P4D_SEQ_LEN, NULL, NULL},

@@ -30,6 +30,8 @@ static const p4d_read_argument arguments[] = {
     {"--eval_strategy", EXTRA(EVALUATION), NULL, p4d_finetune__evaluation},
     {"--evaluation_strategy", EXTRA(EVALUATION), NULL, p4d_finetune__evaluation},
     {"--do_eval", EXTRA(EVALUATION), "on", NULL},
+    {"--do_train", EXTRA(TRAIN), "on", p4d_finetune__off},
+    {"--do_predict", EXTRA(PREDICT), "on", NULL},
     {"--gradient_accumulation_steps", EXTRA(ACCUMULATION), NULL, NULL},
     {"--max_seq_length", P4D_SEQ_LEN, NULL, NULL},
     {"--max_seq_len", P4D_SEQ_LEN, NULL, NULL},
@@ -159,6 +161,7 @@ static void finish_trainer(p4d_reading *r)
 	put_source_length(r);
 	p4d_reader__put_default(r, P4D_MODEL_CODE, "transformers");
 	p4d_finetune__finish(r);
+	p4d_finetune__find_training(r);
 }
 
 /* Arguments of transformers' examples that few other programs have. */

@@ -95,6 +95,12 @@ void p4d_reader__ignore_unknown(p4d_reading *r, const char *name)
 	r->unknowns = kept;
 }
 
+void p4d_reader__trains_nothing(p4d_reading *r, const char *name)
+{
+	r->trains_nothing = true;
+	p4d_reader__unknown(r, name, "the program only evaluates or predicts");
+}
+
 void p4d_reader__end_unknowns(p4d_reading *r)
 {
 	p4d_read_unknown *last = &r->unknown[r->unknowns];
@@ -411,7 +417,11 @@ void p4d_reader__take(p4d_reading *r, const p4d_read_argument *a, const p4d_read
 			u->doubt = true;
 		return;
 	}
-	if (a->what == P4D_READ_NOT_MODELLED) {
+	if (a->what == P4D_READ_TRAINS_NOTHING && !given->unknown) {
+		p4d_reader__trains_nothing(r, name);
+		return;
+	}
+	if (a->what == P4D_READ_NOT_MODELLED || a->what == P4D_READ_TRAINS_NOTHING) {
 		const char *word = !a->value && a->words && given->value ? word_of(a, given->value) : NULL;
 		if (word && !*word)
 			return;

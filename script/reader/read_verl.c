@@ -42,6 +42,7 @@ enum {
 };
 
 static const p4d_read_argument verl_arguments[] = {
+    {"--trainer.val_only", P4D_READ_TRAINS_NOTHING, "on", NULL},
     {"--actor_rollout_ref.model.path", P4D_MODEL, NULL, NULL},
     {"--actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu", P4D_MICRO_BATCH, NULL, NULL},
     {"--actor_rollout_ref.actor.use_dynamic_bsz", EXTRA(DYNAMIC), "on", off},

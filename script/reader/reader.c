@@ -154,6 +154,7 @@ static p4d_read_evidence read_arguments(reading_state *state, p4d_shell *shell, 
 	memset(r->extra, 0, sizeof(r->extra));
 	memset(r->by_default, 0, sizeof(r->by_default));
 	r->more_arguments = !named;
+	r->trains_nothing = false;
 	r->named = named;
 	r->alike = !named && alike ? p4d_reader__program_like(reader, launch) : NULL;
 	r->launches = context.accelerates;

@@ -15,7 +15,7 @@
  * values that it cannot read, with the reason.
  */
 
-enum { P4D_READ_UNKNOWNS = 32, P4D_READ_EXTRAS = 60 };
+enum { P4D_READ_UNKNOWNS = 32, P4D_READ_EXTRAS = 64 };
 
 typedef struct p4d_read_value {
 	char text[256];   /* the value as users would type it for p4d's option */
@@ -89,8 +89,9 @@ typedef struct p4d_reading {
 	const char *alike; /* p4d recognized the program only by its arguments: its name for users; NULL: p4d
 			      recognized it by its name, or not at all */
 	bool told;         /* the user or the site named the program */
-	bool adapts;       /* the user says that the program trains adapters */
-	bool launches;     /* the program itself takes the options of accelerate launch */
+	bool trains_nothing; /* the program's arguments make it evaluate or predict, without training */
+	bool adapts;         /* the user says that the program trains adapters */
+	bool launches;       /* the program itself takes the options of accelerate launch */
 	bool more_arguments; /* some arguments are unknown, so that options without an argument may not
 			      * have their defaults either */
 	unsigned commands;   /* number of commands with different trainings, of which p4d reads the first */

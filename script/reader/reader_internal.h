@@ -24,7 +24,8 @@ enum {
 	P4D_READ_NOT_MODELLED = -1,
 	P4D_READ_SAVES = -2, /* p4d does not model the argument, but it can only reduce memory: p4d advises
 				instead of refusing */
-	P4D_READ_FILE = -3,  /* names a configuration file; value: prefix for the names in that file */
+	P4D_READ_TRAINS_NOTHING = -3, /* a switch with which the program only evaluates */
+	P4D_READ_FILE = -4, /* names a configuration file; value: prefix for the names in that file */
 };
 #define P4D_READ_EXTRA(i) ((int)P4D_OPTIONS + (i))
 /* Like P4D_READ_FILE; also stores the file's path in extra value i. */
@@ -220,6 +221,8 @@ void p4d_reader__doubt(p4d_reading *reading, const char *name, const char *why);
 void p4d_reader__ignore_unknown(p4d_reading *reading, const char *name);
 /* Call it after the last unknown value. If some had no entry, p4d can conclude nothing from the others. */
 void p4d_reader__end_unknowns(p4d_reading *reading);
+/* Reports that the program trains nothing, because of this argument. */
+void p4d_reader__trains_nothing(p4d_reading *reading, const char *name);
 /* Replaces control characters in all texts of a reading. */
 void p4d_reader__make_printable(p4d_reading *reading);
 /* Sets the options of Megatron-Core's CUDA graphs from cuda_graph_impl and cuda_graph_scope. */

@@ -250,6 +250,26 @@ sed -i 's/checkpointing=False/checkpointing=true/' tune.sh
 exits 0 p4d check -N1 --gpus-per-node=h100:4 tune.sh
 prints "p4d: would pass: llama3.1-8b on 1 node of 4 x h100-80gb, tp=1 cp=1"
 
+# a program that only evaluates or predicts needs no gradients and no optimizer: nothing is reported about it
+clm='torchrun --nproc_per_node 8 run_clm.py --model_name_or_path Qwen/Qwen2.5-32B --dataset_name x --per_device_train_batch_size 1 --block_size 2048'
+meg='torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 80 --hidden-size 8192 --num-attention-heads 64 --seq-length 4096 --micro-batch-size 1'
+meg="$meg --max-position-embeddings 4096 --global-batch-size 8 --vocab-size 32000 --tensor-model-parallel-size 8"
+printf 'stage: sft\nfinetuning_type: full\nmodel_name_or_path: Qwen/Qwen2.5-32B\ncutoff_len: 2048\npacking: true\ndo_eval: true\n' >eval.yaml
+for quiet in "$clm --do_eval" "$clm --do_predict" "$clm --do_train False --eval_strategy steps" "$meg --skip-train" 'llamafactory-cli train eval.yaml'; do
+	printf '#!/bin/sh\n%s\n' "$quiet" >quiet.sh
+	exits 0 p4d check -N1 --gpus-per-node=h100:8 quiet.sh
+	silent
+	prints "not checked"
+	exits 0 p4d read quiet.sh
+	prints "the program only evaluates or predicts"
+done
+echo 'do_train: true' >>eval.yaml
+for loud in "$clm --do_train --do_eval" "$clm --do_train --do_predict" "$meg" 'llamafactory-cli train eval.yaml'; do
+	printf '#!/bin/sh\n%s\n' "$loud" >loud.sh
+	run p4d check -N1 --gpus-per-node=h100:8 loud.sh
+	says " of 79.1 GiB ("
+done
+
 # a length that is only an upper bound refuses no job, unless memory that does not depend on it is too much; with
 # packing or padding it is the length
 lengths()
