@@ -43,7 +43,7 @@ done
 # names that a file gives are reported with the command that takes them
 reads 'while IFS== read -r key value; do' '  [[ $key == \#* ]] && continue' '  export "$key=$value"' 'done <.env' 'TP=${TP:-1}' "$train"
 prints 'file                 the export of line 5 cannot be read, so p4d does not know what it sets' \
-	'tp                   $TP may be set by the export of line 5, which cannot be read'
+	'tp                   $TP may be set by the export of line 5, which p4d cannot read'
 # in a subshell, or in another process, nothing of the kind happens to the script
 tp 1 '(source /site/params.sh; echo done)' 'TP=${TP:-1}'
 tp 1 'N=$(source /site/params.sh && echo $N)' 'TP=${TP:-1}'
