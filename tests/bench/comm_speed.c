@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What communication costs: ranks forked here, on one node (shared memory) and on a node each (TCP over
- * loopback). Prints the best of several rounds, which other load disturbs least; never fails by the clock.
+ * Measures communication between ranks that it forks, on one node (shared memory) and with a node for each
+ * rank (TCP over loopback). Prints the best of several rounds, which other load disturbs least. It never
+ * fails because of a time.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -78,7 +79,7 @@ static void reduce_scatter(bench *b, p4d_error *err)
 	must(p4d_comm_reduce_scatter(b->group, b->more, b->data, LARGE / 4 / b->size, P4D_DT_FP32, err), err);
 }
 
-/* What the memory does without communication: each rank copies as much, at the same time. */
+/* Measures memory without communication: each rank copies as many bytes, at the same time. */
 static void copy(bench *b, p4d_error *err)
 {
 	memcpy(b->more, b->data, LARGE);
@@ -100,7 +101,7 @@ static void barrier(bench *b, p4d_error *err)
 	must(p4d_comm_barrier(b->group, err), err);
 }
 
-/* Rank 0 sends to rank 1, which answers with as much: two transfers. */
+/* Rank 0 sends to rank 1, which sends as many bytes back: two transfers. */
 static void ping_pong(bench *b, uint64_t bytes, p4d_error *err)
 {
 	uint32_t me = p4d_group_index(b->group);
@@ -126,7 +127,7 @@ static void ping_pong_large(bench *b, p4d_error *err)
 	ping_pong(b, LARGE, err);
 }
 
-/* Memory as in a trainer's arena. */
+/* Allocates memory as for a trainer's arena. */
 static uint8_t *block(void)
 {
 	uint8_t *data = aligned_alloc(HUGE_PAGE, LARGE);

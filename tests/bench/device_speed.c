@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What one thread of the cpu device does: matrix products alone, attention alone, and whole training steps
- * against the rate of products in the same run. Prints, never fails by the clock.
+ * Measures one thread of the cpu device: matmuls alone, attention alone, and whole training steps compared
+ * with the rate of matmuls in the same run. It only prints, and never fails because of a time.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,10 @@ static double seconds_of(void (*f)(void *), void *context)
 	return thread_seconds() - start;
 }
 
-/* Rates of f, which does `flop`, and of products in turn with it: the machine changes while it is measured.
+/*
+ * Rates of f, which computes `flop` FLOPs, and of matmuls that run in turn with it, because the machine's
+ * speed changes meanwhile.
+ *
  */
 typedef struct rates {
 	double f, products;
@@ -70,7 +73,7 @@ static void attention_backward(void *context)
 	attention *a = context;
 	const uint64_t q = a->shape.heads * a->shape.head_dim, kv = a->shape.kv_heads * a->shape.head_dim;
 
-	/* the output serves as its gradient and the lse as row sums: the amount of work is the same */
+	/* the output is used as its gradient, and the lse as row sums: the amount of work is the same */
 	a->device->attention_backward(a->device, a->type, a->sums, a->sums + q, a->sums + q + kv, a->o,
 				      a->lse, a->lse, a->qkv, column(a, q), column(a, q + kv), &a->shape,
 				      a->workspace);
@@ -98,7 +101,7 @@ static void attention_speed(p4d_device *device, p4d_dtype type, uint64_t length,
 		       .workspace = numbers(P4D_ATTENTION_TILE * (2 * P4D_ATTENTION_TILE + 5 * D)),
 		       .sums = numbers(TOKENS * COLUMNS),
 		       .lse = numbers(TOKENS * HEADS)};
-	/* half of all pairs are seen; products of 2 multiplications and additions, 2 forward and 5 back */
+	/* queries see half of all pairs; matmuls of 2 FLOPs for each element, 2 forward and 5 backward */
 	const double pairs = 0.5 * TOKENS * (double)length * HEADS * D * 2;
 
 	if (!positions)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an estimate, an exact plan and a search cost on one core. Prints figures; never fails by the clock. */
+/*
+ * Measures an estimate, an exact plan and a search on one core. It only prints, and never fails because of a
+ * time.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,7 +70,7 @@ static p4d_layout layout_of(const char *text, uint64_t nodes, int repeat, double
 	return l;
 }
 
-/* Best of several rounds: other programs only ever add time. */
+/* Prints the best of several rounds, because other programs only ever add time. */
 static void estimates(const p4d_gpu *gpu, const char *what, const char *text, uint64_t nodes)
 {
 	const p4d_capacity capacity = {gpu, 0, 0};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Square matrix products, what all else that computes is held against. */
+/* Square matmuls, with whose rate the benchmarks compare everything else that computes. */
 #include <stdlib.h>
 #include <time.h>
 

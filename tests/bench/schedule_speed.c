@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How long schedules take: to compile, to check, to size without compiling, and to time. Prints the best of
- * several runs, never fails by the clock.
+ * Measures how long it takes to compile schedules, to check them, to count their slots without compiling, and
+ * to time them. Prints the best of several runs, and never fails because of a time.
  */
 #include <stdio.h>
 #include <stdlib.h>

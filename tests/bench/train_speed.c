@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How well the program p4d-train uses the processors: one rank against the rate of matrix products, and four
- * ranks on two cores against one rank, in turns, because the machine changes during the measurement. Prints
- * medians over rounds, never fails because of the time. The all-reduce is in comm_speed. If others use the
- * machine as well, chrt -f 50 (as root) before the command keeps them out.
+ * Measures how well p4d-train uses the processors: one rank compared with the rate of matmuls, and four ranks
+ * on two cores compared with one rank. They run in turn, because the machine's speed changes meanwhile.
+ * Prints medians over rounds, and never fails because of a time. The all-reduce is in comm_speed. If others
+ * use the machine as well, chrt -f 50 (as root) before the command keeps them out.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +21,7 @@ static const double PRODUCT_SECONDS = 0.1;
 
 enum {
 	ROUNDS = 3,
-	FEW_STEPS = 1, /* the start, which is not counted */
+	FEW_STEPS = 1, /* the first steps, which are not counted */
 	STEPS = 5,
 	CORES = 2,
 	MOST_ARGUMENTS = 64,
@@ -29,8 +29,8 @@ enum {
 	HIDDEN = 256,
 	FFN = 896,
 	VOCABULARY = 257,
-	LENGTH = 256,  /* and one sequence is a micro-batch */
-	TOKENS = 2048, /* of a step */
+	LENGTH = 256,  /* tokens of a sequence; a micro-batch has one sequence */
+	TOKENS = 2048, /* tokens of a step */
 };
 
 static const char model[] =
@@ -38,7 +38,7 @@ static const char model[] =
     "--vocab 257 --max-seq-len 256 --norm rmsnorm --glu on --tied off --positions rope --bias none "
     "--qk-norm off --seq-len 256 --micro-batch 1 --global-batch 8 --data text --log log";
 
-/* The first is what the others are held against. */
+/* The others are compared with the first. */
 static const struct {
 	const char *name, *options;
 } layouts[] = {
@@ -49,12 +49,12 @@ static const struct {
 };
 enum { LAYOUTS = sizeof(layouts) / sizeof(*layouts) };
 
-/* A step of one round. */
+/* What was measured in one round. */
 typedef struct sample {
-	double seconds, cpu_seconds; /* elapsed; of all ranks together */
-	double flop;                 /* counted by the program */
-	double products;             /* FLOP a second of large products before and after */
-	double shapes;               /* FLOP/s of products with the model's shapes */
+	double seconds, cpu_seconds; /* elapsed seconds; processor seconds of all ranks together */
+	double flop;                 /* FLOPs that the program counted */
+	double products;             /* FLOP/s of large matmuls before and after the program */
+	double shapes;               /* FLOP/s of matmuls with the model's shapes */
 } sample;
 
 static _Noreturn void fail(const char *what)
@@ -93,7 +93,7 @@ static double spend(const char *program, const char *options)
 	fflush(stdout);
 	pid = fork();
 	if (pid == 0) {
-		/* errors stay visible */
+		/* error messages of the program stay visible */
 		dup2(open("/dev/null", O_WRONLY), STDOUT_FILENO);
 		execv(path, arguments);
 		_exit(127);
@@ -114,7 +114,7 @@ static double field_of(const char *line, const char *name)
 	return at ? strtod(at + strlen(name), NULL) : 0;
 }
 
-/* Median step of the log. */
+/* Reads the median step from the log. */
 static void read_log(sample *s)
 {
 	FILE *log = fopen("log", "r");
@@ -147,7 +147,7 @@ static double train(const char *options, int steps)
 	return spend("p4d-train", all);
 }
 
-/* The products of a layer, forward and backward, and of the head. */
+/* Runs the matmuls of a layer, forward and backward, and of the head. */
 static void run_shapes(const products *p, double *flop, double *seconds)
 {
 	static const uint64_t shapes[][3] = {{LAYERS, 3 * HIDDEN, HIDDEN},
@@ -170,7 +170,7 @@ static void run_shapes(const products *p, double *flop, double *seconds)
 	*seconds += thread_seconds() - start;
 }
 
-/* What products do at a time when every core has some. */
+/* Rate of matmuls while every core computes some. */
 static double crowded_rate(const products *p)
 {
 	const pid_t pid = fork();
@@ -205,7 +205,7 @@ static sample measure(const products *p, const char *options)
 	return s;
 }
 
-/* The processors that this and its children run on: at most CORES of those that are allowed. */
+/* Restricts this process and its children to at most CORES of the processors that they may use. */
 static int take_cores(void)
 {
 	cpu_set_t allowed, taken;
@@ -226,7 +226,7 @@ static int take_cores(void)
 
 typedef enum figure { SECONDS, CPU_SECONDS, PRODUCTS, SHAPES, OF_PRODUCTS, OF_SHAPES, PER_CORE, WORK } figure;
 
-/* first: one rank's sample of the same round. cores: those of the ranks. */
+/* first: one rank's sample in the same round. cores: number of the ranks' cores. */
 static double figure_of(const sample *s, const sample *first, int cores, figure which)
 {
 	switch (which) {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How long slurmctld spends on a verdict: submissions in a host that plays slurmctld, in turn of jobs that
- * pass, are refused, and have no p4d option, each with the environment of a login shell, then one that passes
- * again and again within a second. Prints, never fails by the clock. `verdict_latency [COUNT OF EACH]`
+ * Measures how long slurmctld spends on a verdict. A host that replaces slurmctld submits, in turn, jobs that
+ * pass, that are refused, and that have no p4d option, each with the environment of a login shell; then one
+ * that passes many times within a second. It only prints, and never fails because of a time. `verdict_latency
+ * [COUNT OF EACH]`
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,7 +63,7 @@ int main(int argc, char **argv)
 
 	snprintf(plugin, sizeof(plugin), "%s/.libs/job_submit_p4d.so", build ? build : ".");
 	fakehost_open(&host, plugin, site_make());
-	/* 8 GPUs of one node and a deep pipeline: the estimate visits every stage */
+	/* a deep pipeline on 8 GPUs of one node, so that the estimate visits every stage */
 	job_desc_msg_t *jobs[KINDS] = {
 	    with_shell(job_planned("h100", "model=llama13b tp=1 pp=8 micro-batch=1")),
 	    with_shell(job_planned("h100", "model=llama2-70b tp=1 pp=8 micro-batch=1 recompute=none")),

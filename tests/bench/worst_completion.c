@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The worst completion: climbs from random jobs to those for which sbatch searches longest, by CPU time, and
- * prints them. `worst_completion [SECONDS [SEED]]`. Never fails by the clock.
+ * Finds jobs whose completion takes longest: changes random jobs step by step to those for which sbatch
+ * searches longest, by CPU time, and prints them. `worst_completion [SECONDS [SEED]]`. It never fails because
+ * of a time.
  *
- * `worst_completion --answers COUNT [SEED]` prints what random jobs get instead, and no time: a search that
- * is to be faster and no different prints the same.
+ * `worst_completion --answers COUNT [SEED]` prints the results for random jobs instead, without times: after
+ * a change that only makes the search faster, they must be the same.
  *
- * `worst_completion --job "llama13b on 1 of 8 h100 tp=8"` completes one that was printed, again and again.
+ * `worst_completion --job "llama13b on 1 of 8 h100 tp=8"` completes a job that was printed, again and again.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +30,7 @@ static const char site_text[] = "mode = enforce\n"
 				"partition l4 { gpu = \"l4-24gb\" }\n"
 				"version = 1\n";
 
-/* The first one leaves an option open. */
+/* the first value leaves an option unset */
 static const struct {
 	const char *name, *values[VALUES];
 } options[OPTIONS] = {
@@ -102,7 +103,7 @@ static bool is_custom(const genome *g)
 	return !strcmp(models[g->model], "custom");
 }
 
-/* The sizes are a custom model's only. */
+/* The value of an option; the sizes are set only for a custom model. */
 static const char *value_of(const genome *g, int i)
 {
 	return i >= 16 && !is_custom(g) ? "" : options[i].values[g->option[i]];
@@ -215,7 +216,7 @@ static unsigned char index_of_number(const uint32_t *list, size_t size, const ch
 	return 0;
 }
 
-/* The job that print_job printed. What the text does not have is left open. */
+/* Reads a job that print_job printed. Options that the text does not have stay unset. */
 static genome genome_of(char *text)
 {
 	genome g = {.option = {0}};

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The worst verdict: climbs from random jobs to those with the most CPU time in a host that plays slurmctld,
- * and prints them, alternately for a submission and an update. It measures the worst of each once more, and
- * longer, because other processes make some of them seem slow. `worst_verdict [SECONDS [SEED]]`. Never fails
- * because of the time; its finds belong into test_fakehost_cost.c.
+ * Finds jobs whose verdict takes longest: changes random jobs step by step to those with the most CPU time in
+ * a host that replaces slurmctld, and prints them, alternately for a submission and an update. It measures
+ * the worst of each once more, and longer, because other processes make some of them seem slow.
+ * `worst_verdict [SECONDS [SEED]]`. It never fails because of a time. What it finds should be added to
+ * test_fakehost_cost.c.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +19,7 @@
 
 enum { OPTIONS = 41, TEXTS = 8, TEXT = 1 << 17, REPEATS = 3, REPEATS_OF_WORST = 200 };
 
-/* A hybrid's letters, as many as there is room for. */
+/* Letters of a hybrid model's layer pattern. */
 #define NINE(letters) letters letters letters letters letters letters letters letters letters
 #define LETTERS(five) NINE(five five five)
 
@@ -69,7 +70,7 @@ static const struct {
     {"eval-micro-batch", {"", "", "65536"}},
 };
 
-/* Pieces that fill a text; @ counts them. */
+/* Pieces with which a long text is filled; "@" is replaced by a running number. */
 static const struct {
 	const char *name, *pieces[10];
 } texts[TEXTS] = {
@@ -124,7 +125,10 @@ static const char *split_of(const char *kind, int64_t stages, int64_t layers, ch
 	return buf;
 }
 
-/* A plan as whoever writes one by hand could: complete, sealed, right or not. False: the parser refuses it.
+/*
+ * Makes a plan line that a user could write by hand: complete, with a correct hash, consistent or not. False:
+ * the parser refuses it.
+ *
  */
 static bool plan_of(const genome *g, char line[P4D_PLAN_MAX])
 {
@@ -213,7 +217,8 @@ static double cpu_us(void)
 	return 1e6 * (double)t.tv_sec + 1e-3 * (double)t.tv_nsec;
 }
 
-/* A change of a queued job after which p4d also judges the unchanged job, if it refuses the changed one. */
+/* Makes an update of a queued job for which p4d also judges the unchanged job, if it refuses the changed
+ * one. */
 static job_desc_msg_t *update_of(const job_desc_msg_t *job)
 {
 	job_desc_msg_t *change = fakehost_desc();
@@ -261,7 +266,7 @@ static genome random_genome(void)
 	return g;
 }
 
-/* Jobs that are judged to the end, with as many stages, layers or kinds of them as possible. */
+/* A job that is judged to the end, with as many stages, layers or kinds of layers as possible. */
 static genome passing_genome(void)
 {
 	static const char *const jobs[][12] = {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Preloaded into the daemons and clients of a private cluster where the machine's name does not resolve to
- * the loopback: Slurm can listen on any address or on that of its host name, and nothing else.
+ * This library is preloaded into the daemons and clients of a private cluster on a machine whose name does
+ * not resolve to the loopback address. Slurm can only listen on all addresses or on that of its host name.
  */
 #include <stdio.h>
 #include <unistd.h>

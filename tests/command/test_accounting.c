@@ -103,7 +103,7 @@ static void jobs_and_their_steps(void **state)
 	p4d_accounting_close(a);
 }
 
-/* One task for the eight GPUs of a node, as torchrun's. */
+/* A task with all eight GPUs of a node, as torchrun has. */
 static void memory_depends_on_the_release(void **state)
 {
 	static const char lines[] = HEADER
@@ -266,7 +266,7 @@ static void environments_without_secrets(void **state)
 		      "hf\nSLURM_JWT\nP4D_JOB_KEY\nAWS_SECRET_ACCESS_KEY\n"
 		      "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\nSLURM_NNODES=2\nHF_HOME_TOO\n");
 	release(texts, 1);
-	/* the last line without a line break, and nothing to leave out */
+	/* the last line has no line break, and no line is left out */
 	put("env", "SLURM_JOB_ID=1\nSLURM_NNODES=2");
 	put("environments", "1 env -n\n");
 	texts[0] = NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The JSON of the command, as documented in p4d-json(5): names, types and what must add up. */
+/* The JSON of the command, as documented in p4d-json(5): names, types, and sums. */
 #include "support/support.h"
 
 #include <math.h>
@@ -36,7 +36,7 @@ static struct json_object *run(int status, const char *arguments)
 	return object;
 }
 
-/* The member at a path such as "peak.stage" or "stages.0.parts". NULL for null; it has to be there. */
+/* The member at a path such as "peak.stage" or "stages.0.parts", which must exist. NULL for null. */
 static struct json_object *at(struct json_object *object, const char *path)
 {
 	char copy[128], *rest = copy;
@@ -151,7 +151,7 @@ static void assert_step(struct json_object *object)
 	assert_true(fabs(real(object, "step.tokens_per_second_per_gpu") / each - 1) < 1e-3);
 	assert_true(real(object, "step.mfu") > 0 && real(object, "step.mfu") <= real(object, "step.hfu"));
 	assert_true(real(object, "step.hfu") < 1);
-	/* same peak, whichever way it is counted */
+	/* the peak is the same, computed from either member */
 	const double peak = real(object, "step.tflops_per_gpu") / real(object, "step.mfu");
 	const double again = real(object, "step.hardware_tflops_per_gpu") / real(object, "step.hfu");
 	assert_true(fabs(peak / again - 1) < 1e-3);
@@ -214,7 +214,7 @@ static void estimate_has_the_documented_schema(void **state)
 	assert_int_equal(json_object_array_length(at(object, "messages")), 0);
 	check_stages(object, 40);
 	assert_true(number(object, "stages.0.parts.weight_grad_buffers") > 0);
-	/* megatron's checkpoints are not modelled: null, not 0 */
+	/* p4d does not model megatron's checkpoints: null, not 0 */
 	assert_null_at(object, "host.needed_bytes");
 	assert_null_at(object, "stages.0.phases.save");
 	double fraction = json_object_get_double(at(object, "peak.fraction"));
@@ -270,7 +270,7 @@ static void paper_describes_one_stage(void **state)
 	(void)state;
 	assert_text(object, "method", "paper");
 	assert_int_equal(json_object_array_length(at(object, "stages")), 1);
-	/* its fraction is of the nominal memory */
+	/* the fraction is of the nominal memory */
 	assert_true(number(object, "peak.capacity_bytes") == UINT64_C(80000000000));
 	json_object_put(object);
 }
@@ -351,7 +351,7 @@ static void simulate_has_the_documented_schema(void **state)
 		assert_keys(at(stage, "in_flight"), "activation vocabulary");
 		assert_true(number(stage, "device_bytes") == number(same, "device_bytes"));
 		assert_int_equal(number(stage, "passes"), 2 * 2 * 16);
-		/* interleaved: 2(p-r-1) + (v-1)p + 1 chunks */
+		/* the interleaved schedule has 2(p-r-1) + (v-1)p + 1 chunks in flight */
 		assert_int_equal(number(stage, "in_flight.activation"), 2 * (4 - i - 1) + 4 + 1);
 		busy += real(stage, "busy_fraction") / 4;
 	}

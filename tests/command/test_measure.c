@@ -25,9 +25,7 @@ static void near(double value, double expected)
 		fail_msg("%g instead of %g", value, expected);
 }
 
-/*
- * Lines as the programs print them, among other lines. The largest value of several ranks and steps counts.
- */
+/* Lines as the programs print them, among other lines. The largest value of all ranks and steps is used. */
 static void logs(void **state)
 {
 	static const struct {
@@ -84,7 +82,7 @@ static void logs(void **state)
 	}
 }
 
-/* Lines that resemble these, but are not such lines. */
+/* Lines that look similar, but have no measurement. */
 static void other_lines(void **state)
 {
 	static const char *const of[] = {
@@ -160,7 +158,7 @@ static void jobstats(void **state)
 			fail_msg("\"%s\" is a record", none[i]);
 		assert_true(used == 0 && total == 0);
 	}
-	/* with any byte damaged: no numbers, or possible ones */
+	/* with any byte damaged, it gives no numbers, or possible ones */
 	char record[sizeof("JS1:" RECORD)] = "JS1:" RECORD;
 	for (size_t i = 4; i < sizeof(record) - 1; i++) {
 		const char was = record[i];

@@ -9,18 +9,18 @@
 #include "doubles/cuda/cuda_runtime_api.h"
 #include "plan/plan.h"
 
-static p4d_device cuda; /* what counts, hands on to it */
+static p4d_device cuda; /* the shim's device, which executes what is counted */
 static p4d_cost_rates rates;
-static double documents_share; /* scores of documents that are computed, of those of whole sequences */
+static double documents_share; /* the share of a whole sequence's scores that documents need */
 static counted_step counts;
-static uint64_t queued; /* before the operation */
+static uint64_t queued; /* number of queued kernels before the operation */
 
 static void begin(void)
 {
 	queued = p4d_shim_gpu.launches;
 }
 
-/* arithmetic: seconds of a product or of attention; else a kernel takes as long as its bytes. */
+/* arithmetic: seconds of a matmul or of attention; 0: a kernel takes as long as its bytes need. */
 static void end(const char *name, double bytes, double arithmetic)
 {
 	const uint64_t launches = p4d_shim_gpu.launches - queued;
@@ -43,8 +43,8 @@ static void end(const char *name, double bytes, double arithmetic)
 }
 
 /*
- * Bytes of each operation of operations.def, in terms of its parameters; e: bytes of an element. Statistics
- * of heads and labels are left out if they are below a thousandth.
+ * Bytes that each operation of operations.def moves, computed from its parameters; e: bytes of an element.
+ * Statistics of heads and labels are left out if they are below a thousandth.
  */
 #define BYTES_norm e *(2 * n * h + h) + 4 * n
 #define BYTES_norm_backward e *(4 * n * h + h) + 4 * n + (dweight ? 8 * h : 0)
@@ -103,7 +103,7 @@ static void end(const char *name, double bytes, double arithmetic)
 		cuda.name(&cuda, P4D_LIST arguments); \
 		end(#name, BYTES_##name, 0); \
 	}
-#define HOST(...) /* not the cuda device's */
+#define HOST(...) /* not an operation of the cuda device */
 #include "device/operations.def"
 
 static double width(p4d_dtype type)
@@ -152,7 +152,10 @@ static void counted_download(p4d_device *device, void *to, const void *from, uin
 	end("download", (double)bytes, 0);
 }
 
-/* to (rows, columns) with `out` bytes an element, each also read `reads` times; operands with e bytes */
+/*
+ * Counts a matmul to (rows, columns): its result has `out` bytes per element and is also read `reads` times;
+ * its operands have e bytes per element.
+ */
 static void end_product(const char *name, double e, uint64_t rows, uint64_t columns, uint64_t depth,
 			double out, double reads)
 {
@@ -231,7 +234,9 @@ static void counted_product(p4d_device *device, p4d_dtype type, void *y, const v
 	end("product", k * (m + n) + out * m * n, p4d_cost__product_seconds(&rates, m, n, k, out));
 }
 
-/* As in p4d's cost model of causal attention: half of the scores, or those of documents, and the last blocks.
+/*
+ * Seconds of causal attention, as in p4d's cost model: half of the scores, or those of documents, and the
+ * last blocks.
  */
 static double attention_seconds(const p4d_attention_shape *s, bool backward)
 {
@@ -243,13 +248,13 @@ static double attention_seconds(const p4d_attention_shape *s, bool backward)
 	       (scores + last) * (backward ? 2.5 * rates.attention_backward : rates.attention_forward);
 }
 
-/* The gradients of packed documents are copied. */
+/* Bytes of the copies of packed documents' gradients. */
 static double packed_bytes(const p4d_attention_shape *s, double e)
 {
 	return s->packed.most ? 2 * e * (double)(s->batch * s->queries * s->query_stride) : 0;
 }
 
-/* q, k and v; o */
+/* Bytes of q, k, v and o. */
 static double attention_bytes(const p4d_attention_shape *s, double e)
 {
 	const double queries = (double)(s->batch * s->queries * s->heads * s->head_dim);
@@ -267,7 +272,7 @@ static void counted_attention(p4d_device *device, p4d_dtype type, void *o, float
 	end("attention", attention_bytes(shape, width(type)), attention_seconds(shape, false));
 }
 
-/* Its operands, o and their gradients. */
+/* Counts the operands, o and their gradients. */
 static void counted_attention_gradient(p4d_device *device, p4d_dtype type, void *dqkv, float *sums,
 				       const void *d_o, const float *lse, float *row_sums, const void *qkv,
 				       const p4d_attention_shape *shape, void *workspace)
@@ -302,7 +307,7 @@ static void counted_close(p4d_device *device)
 	p4d_shim_gpu.dry = 0;
 }
 
-/* All others are handed on as they are: they find their state in the copy. */
+/* Operations that are not counted are the shim's own. They find their state in the copy of its table. */
 int counted_device_open(p4d_device *device, const p4d_layout *layout, const p4d_gpu *gpu, p4d_error *err)
 {
 	const p4d_cuda_request request = {PACKAGE_VERSION, sizeof(*device), 0};

@@ -19,7 +19,7 @@
 #include "comm/transport/nccl_library.h"
 #include "doubles/queued_device.h"
 
-/* Its functions are found by name, as those of NCCL are. */
+/* Its functions are found by name, as NCCL's are. */
 #define FAKE(name, result, arguments) __attribute__((visibility("default"))) result nccl##name arguments;
 P4D_NCCL_CALLS(FAKE)
 P4D_NCCL_LATER_CALLS(FAKE)
@@ -32,16 +32,16 @@ __attribute__((visibility("default"))) unsigned fake_nccl_registered(void);
 enum { SUCCESS = 0, SYSTEM_ERROR = 2, INVALID_ARGUMENT = 4, REMOTE_ERROR = 6 };
 enum { CHUNK = 64 << 10 }; /* bytes that each rank exchanges at a time */
 /*
- * What NCCL connects per algorithm. It chooses by collective, operation and size: here small sums use the
- * tree, large ones the switch, shards a tree of their own, and all else, which NCCL has rings for alone, the
- * ring.
+ * Channels that NCCL connects for each algorithm. It chooses the algorithm by collective, operation and size.
+ * Here small sums use the tree, large sums the switch, and shards a tree of their own. All other calls use
+ * the ring, as in NCCL, which has only rings for them.
  */
 typedef enum channel { TREE = 1, RING = 2, DIRECT = 4, SWITCH = 8, SHARDS = 16 } channel;
 enum { SMALL = 64 };
 
-/* Shared by the ranks of a communicator. */
+/* Memory that the ranks of a communicator share. */
 typedef struct shared {
-	_Atomic uint32_t arrived; /* at all barriers so far */
+	_Atomic uint32_t arrived; /* number of arrivals at all barriers so far */
 	uint8_t chunk[][CHUNK];
 } shared;
 
@@ -51,11 +51,11 @@ typedef struct comm {
 	shared *shared;
 	uint32_t barriers;
 	_Atomic int state;
-	_Atomic unsigned queued; /* unfinished calls */
-	unsigned channels;       /* connected ones */
+	_Atomic unsigned queued; /* number of unfinished calls */
+	unsigned channels;       /* the channels that are connected */
 } comm;
 
-/* A unique id: others may open the file while its maker lives. */
+/* A unique id names a file, which other processes can open while the process that made it lives. */
 typedef struct identity {
 	char magic[8];
 	pid_t maker;
@@ -82,7 +82,7 @@ unsigned fake_nccl_channels_connected(void)
 	return connected;
 }
 
-/* Whether this call has a fault; FAKE_HANGS hangs in here. */
+/* Whether this call has a fault. With FAKE_HANGS this function does not return. */
 static bool has_fault(const char *function)
 {
 	if (strcmp(function, broken.function) != 0 || (broken.after && --broken.after))
@@ -195,7 +195,7 @@ int ncclCommDestroy(void *of)
 			c->queued);
 		abort();
 	}
-	/* like NCCL's proxy threads on a node, which end together */
+	/* NCCL's proxy threads on a node also end together */
 	barrier(c);
 	munmap(c->shared, c->bytes);
 	free(c);
@@ -266,7 +266,7 @@ static float of_bf16(const uint8_t *from)
 	return x;
 }
 
-/* Rounded to nearest, ties to even. */
+/* Rounds to nearest, ties to even. */
 static uint16_t to_bf16(float x)
 {
 	uint32_t bits;
@@ -296,7 +296,7 @@ static void add(uint8_t *sum, const uint8_t *operand, int type, int how)
 	}
 }
 
-/* Sums elements of all ranks' chunks; each element starts at another rank. */
+/* Sums elements of all ranks' chunks. Each element starts with another rank. */
 static void sum_chunks(const call *x, uint8_t *to, size_t at, size_t count)
 {
 	const comm *c = x->c;
@@ -317,7 +317,7 @@ static size_t least(size_t a, size_t b)
 	return a < b ? a : b;
 }
 
-/* Exchanges elements `at` to at+n-1 of the call, or of each of its shards. */
+/* Exchanges elements at .. at+n-1 of the call, or of each of its shards. */
 static void exchange(const call *x, size_t at, size_t n)
 {
 	comm *c = x->c;
@@ -461,7 +461,7 @@ int ncclReduce(const void *from, void *to, size_t count, int type, int how, int 
 			    .root = root});
 }
 
-/* A message is a broadcast between two ranks, which also waits for its receiver. */
+/* A message is a broadcast between two ranks, in which the sender also waits for the receiver. */
 int ncclSend(const void *from, size_t count, int type, int peer, void *of, void *stream)
 {
 	const comm *c = of;

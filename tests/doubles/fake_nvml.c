@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NVML with four GPUs, whose minor numbers are 3, 2, 1 and 0. FAKE_NVML: lines "MINOR PID GIB START_S" of the
- * processes that accounting has, and "MINOR off" of GPUs without accounting mode.
+ * Replaces NVML, with four GPUs whose minor numbers are 3, 2, 1 and 0. The variable FAKE_NVML has lines
+ * "MINOR PID GIB START_S" for processes that accounting knows, and "MINOR off" for GPUs without accounting
+ * mode.
  */
 #include <stdio.h>
 #include <stdlib.h>

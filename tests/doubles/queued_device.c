@@ -23,7 +23,7 @@ static int q_allocate(p4d_device *device, uint64_t bytes, void **arena, p4d_erro
 	return of(device)->cpu.allocate(&of(device)->cpu, bytes, arena, err);
 }
 
-/* Like a GPU: after all operations in flight. */
+/* Frees memory, like a GPU, after all queued operations. */
 static void q_release(p4d_device *device, void *arena)
 {
 	queued *q = of(device);
@@ -54,7 +54,7 @@ static void q_download(p4d_device *device, void *to, const void *from, uint64_t 
 		memcpy(to, from, bytes);
 }
 
-/* A copy of the host's data, in flight. */
+/* A copy of the host's data that is in flight. */
 typedef struct upload {
 	void *to, *data;
 	uint64_t bytes;
@@ -100,7 +100,7 @@ static void q_move(p4d_device *device, void *where, void *to, const void *from, 
 
 /* ---- operations ---- */
 
-/* Copies a structure of the caller, for as long as the operation needs it. */
+/* Copies a structure of the caller, and keeps the copy until the operation has used it. */
 static const void *keep(p4d_device *device, const void *from, size_t bytes)
 {
 	queued *q = of(device);

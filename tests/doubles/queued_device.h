@@ -2,15 +2,17 @@
 #pragma once
 
 /*
- * A cpu device that works like a GPU: operations are queued, each stream is a thread that executes its own in
- * order, and the host runs ahead. A missing wait gives wrong results. A full queue blocks the host without
- * calling its watch, as launching a kernel does; so does freeing memory while anything is in flight.
+ * A cpu device that works like a GPU: operations are queued, each stream is a thread that executes its
+ * operations in order, and the host runs ahead. If p4d-train forgets to wait, results are wrong. A full queue
+ * blocks the host without calling its watch, as a kernel launch does; so does freeing memory while operations
+ * are in flight.
  */
 #include "device/device.h"
 
 typedef struct queued_stream queued_stream;
 struct queued_stream {
-	/* work(args) after all that was queued before; args are copied, at most QUEUED_ARGUMENTS bytes */
+	/* queues work(args) after all operations queued before; args are copied, at most QUEUED_ARGUMENTS
+	 * bytes */
 	void (*queue)(queued_stream *, void (*work)(void *args), const void *args, size_t bytes);
 };
 
@@ -24,7 +26,9 @@ int queued_device_open(p4d_device *device, const char *identity, unsigned side_l
 
 /* How often the host waited for operations that it had queued since the previous wait. */
 uint64_t queued_device_waits(const p4d_device *device);
-/* What was queued on other streams than that of all operations: so far, and by the time of the last
- * linear_weight. */
+/*
+ * Number of operations queued on other streams than `stream`: so far, and when the last linear_weight was
+ * queued.
+ */
 uint64_t queued_device_beside_now(const p4d_device *device);
 uint64_t queued_device_beside(const p4d_device *device);

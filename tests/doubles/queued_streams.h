@@ -13,15 +13,16 @@ typedef struct entry {
 
 typedef struct queued queued;
 
-/* queued_stream, as libraries see it. */
+/* The stream of queued_stream, as libraries see it. */
 typedef struct stream {
 	queued_stream calls;
 	queued *owner;
 	pthread_t thread;
 	uint64_t queued, done;
-	uint64_t awaited; /* what others wait for `done` to become, the least of it */
-	/* queued and done have changed, each for those only that wait for it: else all threads wake for each
-	 */
+	uint64_t awaited; /* the smallest value of `done` that any thread waits for */
+	/* `queued` has changed, and `done` has changed: two conditions, so that a change wakes only threads
+	 * that wait for it
+	 *  */
 	pthread_cond_t more, reached;
 	unsigned lag;
 	entry entries[QUEUED_MOST];
@@ -29,7 +30,7 @@ typedef struct stream {
 } stream;
 
 typedef struct event {
-	stream *where; /* NULL: not recorded yet */
+	stream *where; /* the stream on which it was recorded; NULL: not recorded yet */
 	uint64_t at;
 	struct event *next;
 } event;
@@ -43,14 +44,15 @@ struct queued {
 	event *events;
 	bool closing, failed;
 	uint64_t beside, beside_weight; /* see queued_device_beside */
-	uint64_t waits, seen; /* see queued_device_waits; operations that were queued at the last of them */
+	uint64_t waits,
+	    seen; /* see queued_device_waits; number of operations that were queued at the last wait */
 	unsigned side_lag;
 	p4d_error why;
 	pthread_mutex_t lock;
-	/* structures that operations point to: more than there can be operations */
+	/* structures to which queued operations point; there cannot be more operations than entries */
 	_Alignas(16) char kept[KEPT][KEPT_BYTES];
 	unsigned next_kept;
-	/* for the cpu's attention, where the plan is a GPU's and has no workspace */
+	/* memory for the cpu's attention, if the plan is a GPU's and has no workspace for it */
 	_Alignas(64) char workspace[4 * P4D_ATTENTION_TILE * (2 * P4D_ATTENTION_TILE + 5 * MOST_HEAD)];
 };
 
@@ -66,9 +68,9 @@ static inline stream *stream_of(p4d_device *device, void *which)
 
 /* NULL: no memory, or no thread. */
 stream *queued_add_stream(queued *q, unsigned lag);
-/* After all that was queued there; args are copied. Waits where the queue is full. */
+/* Queues work after everything queued there; args are copied. Waits while the queue is full. */
 void queued_put(queued_stream *calls, void (*work)(void *), const void *args, size_t bytes);
-/* Call it with the lock. Waits until this many of its operations are done. */
+/* The caller holds the lock. Waits until this many operations of the stream are done. */
 void queued_await(stream *s, uint64_t done);
 /* Ends all streams after their queued operations. */
 void queued_close_streams(queued *q);

@@ -93,11 +93,14 @@ static uint64_t find_programs(void)
 		_exit(0);
 	}
 	if (!chosen)
-		abort(); /* none is called that */
+		abort(); /* no program has that name */
 	return chosen;
 }
 
-/* The arguments of one command: what would begin another one is a letter instead. fuzz_reader has those. */
+/*
+ * Copies the arguments of one command. Characters that would begin another command are replaced by a letter;
+ * fuzz_reader tests those.
+ */
 static void take_line(char *to, const uint8_t *line, size_t length)
 {
 	for (size_t i = 0; i < length; i++)
@@ -133,7 +136,7 @@ static p4d_config_read *config(void *context, p4d_config_format format)
 	return NULL;
 }
 
-/* What a reading says is text that ends, from a place, and never both known and not. */
+/* Checks a reading: texts end, have a place, and no value is both known and unknown. */
 static void check(const p4d_reading *r)
 {
 	for (int i = 0; i < (int)P4D_OPTIONS; i++) {
@@ -170,7 +173,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	memcpy(script, program, head);
 	script[head] = ' ';
 	take_line(script + head + 1, data + 1, arguments);
-	memcpy(text, data + 1 + arguments, rest); /* of exactly this length */
+	memcpy(text, data + 1 + arguments,
+	       rest); /* a block of exactly this length, so that sanitizers find reads beyond it */
 	input in = {text, rest};
 	const p4d_reader_host host = {.shell = {.context = &in, .file = file}, .config = config};
 	const p4d_shell_limits limits = {memory, MEMORY, P4D_SHELL_WORK / 24};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* p4d.conf: whatever the bytes, either a CONF_ error with a line, or keys with a line and their values. */
+/* p4d.conf: for any bytes, the result is an error CONF_ with a line, or keys with a line and their values. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,7 +35,7 @@ static void same_keys(const p4d_conf *conf)
 	check(!strcmp(p4d_conf__value(conf, &conf->section[0], P4D_KEY_VERSION, 0), "1"));
 }
 
-/* Loads the bytes as p4d.conf and asks the answers that every caller asks. */
+/* Loads the bytes as p4d.conf and queries everything that callers query. */
 static void load(const uint8_t *data, size_t size)
 {
 	const char *datadir = getenv("P4D_TEST_DATADIR");

@@ -72,7 +72,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	documents.tokens = data[0] & 4 && documents.form != P4D_CONVERSATIONS;
 	check(fd >= 0 && write(fd, data + 1, size - 1) == (ssize_t)size - 1);
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	/* compressed, by zstd for instance: then it has other sizes, or cannot be read */
+	/* a compressed file (for instance by zstd) has another size, or cannot be read */
 	const bool packed = size > 2 && (data[1] == 0x1f || data[1] == 0x28);
 	if (p4d_documents__open(&documents, path, &err) < 0) {
 		check(packed && err.code == P4D_E_IO);
@@ -85,7 +85,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			look_at(document.messages, data[0] / 8);
 		for (size_t i = 0; document.ids && i < document.length; i++)
 			check(document.ids[i] >= 0);
-		/* sanitizers see whether all of it is there */
+		/* reads all of it, so that sanitizers find missing bytes */
 		for (size_t i = 0; document.text && i < document.length; i++)
 			sum += (uint8_t)document.text[i];
 	}

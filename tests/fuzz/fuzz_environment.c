@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The environment of a job, as slurmctld gets it from any user, and a comment with a plan: one variable a
- * line, those after a line "--" are in spank_job_env, the last line is the comment.
+ * The environment of a job, as slurmctld gets it from any user, and a comment with a plan: one variable per
+ * line; those after a line "--" are in spank_job_env; the last line is the comment.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ static void check(int right)
 		abort();
 }
 
-/* What is kept points into the lines. */
+/* Checks that a stored pointer points into the text of a line. */
 static void inside(const char *value, const char *text, size_t size)
 {
 	check(!value || !strcmp(value, "on") || (value > text && value <= text + size));
@@ -65,7 +65,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	p4d_environment_scan(&env, line, spank < count ? spank : count);
 	if (spank < count) {
-		line[spank] = NULL; /* it may have holes */
+		line[spank] = NULL; /* the list may have NULL entries */
 		p4d_environment_scan(&env, line + spank, count - spank);
 	}
 	take(&env, text, size);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gpus.json: whatever the bytes, either an error and no table, or a table in which every name finds its GPU.
+/*
+ * gpus.json: for any bytes, the result is an error and no table, or a table in which every name finds its
+ * GPU.
+ *
  */
 #include <stdint.h>
 #include <stdlib.h>

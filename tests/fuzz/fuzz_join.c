@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a rank reads from connections that anybody can make: joins at rank 0, hellos and notices at all. The
- * first byte says which (1: a hello, then notices), whether the MAC is right (2), and, of a join, whether it
- * is the last that is missing (4).
+ * What a rank reads from connections that anybody can open: joins at rank 0, hellos and notices at all ranks.
+ * The first byte says which (1: a hello, then notices), whether the MAC is right (2), and, of a join, whether
+ * it is the last that is missing (4).
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -27,7 +27,7 @@ static void check(int right)
 		abort();
 }
 
-/* In place of the C library's: an input always meets the same nonce. */
+/* Replaces the C library's function, so that an input always meets the same nonce. */
 ssize_t getrandom(void *to, size_t bytes, unsigned flags)
 {
 	(void)flags;
@@ -35,7 +35,10 @@ ssize_t getrandom(void *to, size_t bytes, unsigned flags)
 	return (ssize_t)bytes;
 }
 
-/* A listener that is not TCP's, and a connection to it on which everything was sent and closed. */
+/*
+ * Makes a listener that does not use TCP, and a connection to it on which all data was sent, and which is
+ * closed.
+ */
 static int listen_and_send(int *client, const void *data, size_t size)
 {
 	struct sockaddr_un name = {.sun_family = AF_UNIX};
@@ -117,7 +120,7 @@ static void hello(const uint8_t *data, size_t size, bool sealed)
 	for (int i = 0; i < 4; i++)
 		p4d_events__take(&w, 0);
 	check(!w.failed || w.why.text[0]);
-	check(peers[1].control < 0); /* nobody is this rank itself */
+	check(peers[1].control < 0); /* no peer is this rank itself */
 	for (int r = 0; r < 3; r++) {
 		if (peers[r].control >= 0)
 			close(peers[r].control);

@@ -40,7 +40,7 @@ static void parse(const char *text, size_t size)
 	check(sum || count);
 	check(memchr(info.plan, '\0', sizeof(info.plan)) && memchr(info.data, '\0', sizeof(info.data)));
 	free(files);
-	/* the reader's next step */
+	/* continues as the reader does */
 	if (p4d_checkpoint_map__open(&map, info.plan, false, &err) == 0)
 		p4d_checkpoint_map__close(&map);
 	else

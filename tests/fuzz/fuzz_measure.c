@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lines of logs, and AdminComment with a record of jobstats: whatever the bytes, no memory, or finite sizes.
+/*
+ * Lines of logs, and AdminComment with a record of jobstats: for any bytes, no memory is found, or sizes are
+ * finite.
+ *
  */
 #include <math.h>
 #include <stdint.h>

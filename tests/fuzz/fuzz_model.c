@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Model files: whatever the bytes, either an error with a text and nothing changed, or a complete model. */
+/* Model files: for any bytes, the result is an error with a text and no change, or a complete model. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The plan line, which comes from users: whatever the bytes, an error with a text, or a request that is
- * written as a line which reads the same. A layout that is valid has an estimate, or an error with a text. A
- * line without its hash gets the right one, to come past that.
+ * The plan line, which comes from users. For any bytes, the result is an error with a text, or a request;
+ * written as a line, it is read as the same request. A valid layout has an estimate, or an error with a text.
+ * A line without a hash gets the right one, so that the check of the hash passes.
  */
 #include <inttypes.h>
 #include <stdint.h>
@@ -22,7 +22,7 @@ static void check(int right)
 		abort();
 }
 
-/* slurmctld estimates the layout of a line that a job brings. */
+/* Estimates the layout, as slurmctld does with a job's line. */
 static void estimate(const p4d_layout *layout)
 {
 	const p4d_capacity unknown = {.gpu = NULL};
@@ -45,7 +45,7 @@ static void read_line(const char *line)
 		return;
 	}
 	check(err.code == P4D_OK);
-	/* percent-encoding may make it longer than a line can be */
+	/* percent-encoding may make the line too long */
 	if (p4d_plan_write(&request, written, sizeof(written), &err) == 0) {
 		check(!strpbrk(written, " \t\r\n\"'\\$`;&|<>"));
 		check(p4d_plan_read(written, &again, &err) == 0);
@@ -65,7 +65,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	check(line != NULL);
 	memcpy(line, data, size);
 	line[size] = '\0';
-	size_t length = strcspn(line, "\r\n"); /* a seed may end in a newline */
+	size_t length = strcspn(line, "\r\n"); /* a seed may end with a newline */
 	line[length] = '\0';
 	read_line(line);
 	if (!strstr(line, ":hash=")) {

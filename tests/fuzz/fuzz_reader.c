@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Job scripts, read as bash would run them, and as the tasks of an array do. */
+/* Job scripts are read as bash would run them, and as the tasks of an array would. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@ static const char *variable(void *context, const char *name)
 	return name[0] == 'S' ? p4d_shell_later : name[0] == 'E' ? "8 x" : NULL;
 }
 
-/* The script reads itself. */
+/* The input; the script can read it as its own file. */
 typedef struct input {
 	const char *text;
 	size_t length;
@@ -29,7 +29,7 @@ static const char *file(void *context, const char *path, size_t *length)
 	return in->text;
 }
 
-/* Scripts that do not end in a letter get little memory, so that reading stops anywhere. */
+/* If a script does not end with a letter, it gets little memory, so that reading may stop anywhere. */
 static p4d_shell_limits limits_of(void *memory, size_t most, const uint8_t *data, size_t size)
 {
 	const unsigned last = size ? data[size - 1] : 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tensor files: whatever the bytes, either an error with a text, or tensors that are inside of them. */
+/* Tensor files: for any bytes, the result is an error with a text, or tensors that are inside the file. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

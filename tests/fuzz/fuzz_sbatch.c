@@ -14,7 +14,7 @@ static void check(int right)
 		abort();
 }
 
-/* Every failure has a code and a text; success leaves the error alone. */
+/* A failure has a code and a text; success does not change the error. */
 static int consistent(int rc, p4d_error *err)
 {
 	check(rc == 0 ? err->code == P4D_OK : err->code != P4D_OK && *err->text);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The command line of p4d-train, an argument a line: an error with a text, or settings to train with. */
+/*
+ * The command line of p4d-train, one argument per line: the result is an error with a text, or settings to
+ * train with.
+ */
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>

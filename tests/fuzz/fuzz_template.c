@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A chat template, and behind a zero byte the variables as JSON; without these, a conversation. What it
- * writes is bounded, and an error names the template. Each input is also changed at random a few times.
+ * A chat template, followed by a zero byte and the variables as JSON; without these, the variables are a
+ * conversation. Its output is bounded, and an error names the template. Each input is also changed at random
+ * a few times.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -31,7 +32,7 @@ static void check(int right)
 		abort();
 }
 
-/* Whether an error is one that a template can have. */
+/* Checks that an error is one that a template may cause. */
 static void check_error(const p4d_error *err)
 {
 	check((err->code == P4D_E_VALUE && !strncmp(err->text, "fuzzed:", 7)) ||
@@ -43,7 +44,7 @@ static void check_text(const p4d_template_text *text, uint64_t steps)
 	uint64_t sum = 0;
 
 	check(steps <= STEPS && text->length < (size_t)STEPS * 4096);
-	/* sanitizers see whether all of it is there */
+	/* reads all of it, so that sanitizers find missing bytes */
 	for (size_t i = 0; i < text->length; i++)
 		sum += (uint8_t)text->text[i];
 	check(sum <= 255 * (uint64_t)text->length);
@@ -105,7 +106,7 @@ static uint32_t draw(uint32_t *state, uint32_t below)
 	return *state % below;
 }
 
-/* Replaces a few bytes by a word of templates. */
+/* Replaces a few bytes by a word of Jinja. */
 static size_t change(uint8_t *data, size_t size, uint32_t *state)
 {
 	static const char *const words[] = {

@@ -67,7 +67,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		memcpy(text + 1, zero + 1, left);
 	struct json_object *root = p4d_json_parse(file, length, "t", &err);
 	if (root && p4d_tokenizer__json_parse(&json, root, &err) == 0) {
-		/* nothing of the file is needed any more */
+		/* the tokenizer needs nothing of the file any more */
 		json_object_put(root);
 		root = NULL;
 		check(p4d_tokenizer__json_token(json, "a") < p4d_tokenizer__json_vocabulary(json));

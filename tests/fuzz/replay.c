@@ -30,11 +30,11 @@ static int replay_file(const char *path)
 	}
 	size_t size = fread(data, 1, INPUT_LIMIT, in);
 	fclose(in);
-	/* a block of just this size lets sanitizers see every byte read too far */
+	/* a block of exactly this size, so that sanitizers find reads beyond it */
 	uint8_t *exact = malloc(size ? size : 1);
 	if (exact) {
 		memcpy(exact, data, size);
-		/* also cut off at a few places */
+		/* also tries the file cut off at a few places */
 		for (size_t part = 0; part <= 8; part++)
 			LLVMFuzzerTestOneInput(exact, size * part / 8);
 		replayed++;

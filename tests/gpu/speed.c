@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How well the cuda device uses its GPU: kernels with the shapes of a Llama 8B layer, products and attention
- * also with those of 1B and 3B, from which the efficiencies in gpus.json come. One line each: name, value,
- * unit, and the share of a plain copy or, if it is known, of the GPU's peak; tab separated. Never fails
- * because of the time, but if attention is not cuDNN's: then its output is useless.
+ * Measures how well the cuda device uses its GPU: kernels with the shapes of a Llama 8B layer, matmuls and
+ * attention also with those of 1B and 3B. The efficiencies in gpus.json come from these measurements. One
+ * line each: name, value, unit, and the share of a plain copy or, if it is known, of the GPU's peak; tab
+ * separated. It never fails because of a time, but it fails if cuDNN does not compute attention, because the
+ * output is then useless.
  */
 #include <math.h>
 #include <stdio.h>
@@ -22,7 +23,7 @@ enum {
 	KV_HEADS = 8,
 	D = 128,
 	VOCAB = 128256,
-	CHUNK = 1024, /* tokens whose logits are there at a time */
+	CHUNK = 1024, /* number of tokens whose logits exist at the same time */
 	MOST_CHUNK = 8192,
 	ROUNDS = 20
 };
@@ -85,7 +86,7 @@ static void *take(uint64_t bytes)
 	return at;
 }
 
-/* Numbers like those of a model: products of zeros are faster than others. */
+/* Numbers like those of a model, because matmuls of zeros are faster than others. */
 static void *random_bf16(uint64_t count)
 {
 	enum { BLOCK = 1 << 20 };
@@ -107,7 +108,7 @@ static void *random_bf16(uint64_t count)
 	return to;
 }
 
-/* Seconds of the operations that `queue` queues, mean of ROUNDS after two to warm up. */
+/* Mean seconds of the operations that `queue` queues, over ROUNDS after two to warm up. */
 static double seconds_of(const char *name, void (*queue)(void))
 {
 	for (int i = 0; i < 2; i++)
@@ -120,7 +121,7 @@ static double seconds_of(const char *name, void (*queue)(void))
 	return (now() - start) / ROUNDS;
 }
 
-/* best: what a share is of; 0: unknown */
+/* best: the rate of which the printed share is a part; 0: unknown */
 static double print_rate(const char *name, void (*queue)(void), double work, const char *unit, double best)
 {
 	const double rate = work / seconds_of(name, queue);
@@ -133,7 +134,7 @@ static double print_rate(const char *name, void (*queue)(void), double work, con
 	return rate;
 }
 
-/* Dense bf16 of Hopper's large parts, by their data sheets. */
+/* Peak of dense bf16 for Hopper's large GPUs, from their data sheets. */
 static double peak(void)
 {
 	return strstr(device.text, "H100") || strstr(device.text, "H200") ? 989 : 0;
@@ -151,11 +152,14 @@ static void byte_rate(const char *name, void (*queue)(void), double bytes)
 	print_rate(name, queue, bytes / 1e9, "GB/s", copy_rate);
 }
 
-/* Heads of 8B, with cuDNN 9.19's times on an H200 that NVIDIA published for 64 heads on 8; of 1B; of 3B. */
+/*
+ * Heads of 8B, of 1B and of 3B. For 64 heads on 8, also the times of cuDNN 9.19 on an H200 that NVIDIA
+ * published.
+ */
 static const struct {
 	const char *name;
 	uint64_t heads, width, length;
-	double forward, backward; /* published; 0: not for these */
+	double forward, backward; /* published seconds; 0: none were published */
 } shapes[] = {
     {"8B", 32, 128, 2048, 484, 370}, {"8B", 32, 128, 4096, 591, 474}, {"8B", 32, 128, 8192, 644, 541},
     {"1B", 32, 64, 2048, 0, 0},      {"1B", 32, 64, 4096, 0, 0},      {"1B", 32, 64, 8192, 0, 0},
@@ -168,17 +172,17 @@ static void *logits;
 static int32_t *tokens, *positions;
 static double *scalar;
 static const p4d_dtype T = P4D_DT_BF16;
-static uint64_t length = N; /* of a sequence; there are N tokens */
+static uint64_t length = N; /* tokens of a sequence; there are N tokens in all */
 static uint64_t query_heads = HEADS, width = D;
 static product now_timed;
 static void *workspace;
-static uint64_t workspace_bytes; /* as planned for any GPU */
+static uint64_t workspace_bytes; /* bytes that the plan has for any GPU */
 
-/* Packed documents of one length, in sequences of 8B of the longest. */
+/* Packed documents of one length, in sequences of the maximum length of 8B. */
 enum { PACKED = 8192, MOST_DOCUMENTS = 32, PLACES = MOST_DOCUMENTS + P4D_DOCUMENT_PADDING, HOPPER = 90 };
 static const uint64_t packed_lengths[] = {8192, 2048, 512};
 static int32_t *document_numbers, *document_places;
-static p4d_attention_documents packed; /* most 0: whole sequences */
+static p4d_attention_documents packed; /* most 0: sequences are not packed */
 
 static p4d_attention_shape attention_shape(void)
 {
@@ -477,7 +481,7 @@ int main(void)
 	byte_rate("cast", cast, weights * 6);
 	byte_rate("adam", adam, weights * 30);
 	const bool slow = device.attention_slow;
-	print_documents(); /* some GPUs compute them by p4d's own kernels */
+	print_documents(); /* on some GPUs p4d's own kernels compute documents */
 	device.release(&device, arena);
 	device.close(&device);
 	return slow;

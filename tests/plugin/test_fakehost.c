@@ -78,7 +78,7 @@ static void judging_again_changes_nothing(void **state)
 	fakehost_submit(&hosted, desc, &hosted_said);
 	assert_int_equal(fakehost_submit(&hosted, desc, &hosted_said), SLURM_SUCCESS);
 	assert_string_equal(hosted_said, "");
-	/* but the id, which is another for each verdict and comes last */
+	/* all but the id are equal; it differs for each verdict and comes last */
 	char first[512];
 	snprintf(first, sizeof(first), "%s", desc->admin_comment);
 	assert_int_equal(fakehost_submit(&hosted, desc, &hosted_said), SLURM_SUCCESS);
@@ -108,7 +108,7 @@ static void comments_of_others_are_kept(void **state)
 	fakehost_submit(&hosted, desc, &hosted_said);
 	assert_memory_equal(desc->admin_comment, "ticket  7 {\"a\": 1} and more p4d:", 32);
 	fakehost_free(desc);
-	/* without an approval, nothing may look like one */
+	/* without an approval, no word may look like one */
 	desc = job_plain("h100");
 	fakehost_set(&desc->admin_comment, text);
 	fakehost_submit(&hosted, desc, &hosted_said);
@@ -121,7 +121,7 @@ static void what_does_not_fit_is_refused(void **state)
 	(void)state;
 	hosted_expect(job_planned("h100", HOSTED_LARGE), false, "[P4D012]");
 	hosted_expect(job_planned("a100", HOSTED_MEDIUM), false, "[P4D012]");
-	/* for other nodes than it runs on */
+	/* the plan is for other nodes than those on which the job runs */
 	job_desc_msg_t *desc = job_planned("h100", HOSTED_GOOD);
 	desc->min_nodes = desc->max_nodes = 2;
 	hosted_expect(desc, false, "p4d: fix: --nodes=1 --gres=gpu:8");
@@ -150,7 +150,7 @@ static void modes_are_honoured(void **state)
 	fakehost_forget();
 	hosted_expect(job_planned("off", HOSTED_LARGE), true, "");
 	assert_string_equal(fakehost_log(), "");
-	/* what sbatch cannot have reported is reported */
+	/* slurmctld reports what sbatch cannot have reported */
 	job_desc_msg_t *desc = job_plain("warn");
 	fakehost_env(desc, "_SLURM_SPANK_OPTION_p4d_p4d_tp", "8");
 	hosted_expect(desc, true, "[P4D040]");
@@ -187,7 +187,7 @@ static void unmapped_partitions_are_asked_of_the_cluster(void **state)
 	(void)state;
 	bool known = false;
 
-	/* two GPU types: the smaller counts, unless the job chooses */
+	/* there are two GPU types: the smaller one counts, unless the job chooses */
 	for (int i = 0; i < HOSTED_TRIES && !known; i++) {
 		job_desc_msg_t *desc = job_planned("live", HOSTED_MEDIUM);
 		known = fakehost_submit(&hosted, desc, &hosted_said) != SLURM_SUCCESS &&
@@ -201,8 +201,10 @@ static void unmapped_partitions_are_asked_of_the_cluster(void **state)
 	hosted_expect(desc, true, "");
 }
 
-/* sbatch could not make a plan where the site does not say which GPU it has, and that is not the user's
- * fault. */
+/*
+ * If the site does not say which GPU a partition has, sbatch cannot make a plan, and that is not the user's
+ * fault.
+ */
 static void options_pass_where_no_plan_can_be_made(void **state)
 {
 	job_desc_msg_t *desc = job_plain("nowhere");
@@ -220,7 +222,7 @@ static void what_only_the_script_tells_is_said(void **state)
 	fakehost_set(&desc->script, "#!/bin/sh\ndeepspeed train.py\n");
 	hosted_expect(desc, true,
 		      "p4d does not model the job's program, so the job was not checked: DeepSpeed");
-	/* where the plan says it, so did sbatch */
+	/* if the plan says it, sbatch has said it as well */
 	hosted_expect(job_planned("h100", "model=llama13b unmodelled=DeepSpeed"), true, "");
 }
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a job costs slurmctld, whatever is in it. tests/bench/worst_verdict looks for worse ones. */
+/*
+ * The time that slurmctld spends on a job, whatever is in it. tests/bench/worst_verdict looks for more
+ * expensive jobs.
+ */
 #include "support/support.h"
 
 #include <time.h>
@@ -21,7 +24,10 @@ static double cpu_ms(void)
 	return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
 }
 
-/* The shortest of some calls: a submission, or an update that changes where the job may run. */
+/*
+ * Expects that the shortest of some calls is below the limit: a submission, or an update that changes where
+ * the job may run.
+ */
 static void expect_each_cheap(const char *what, job_desc_msg_t *desc, job_desc_msg_t *change)
 {
 	double best = 1e9;
@@ -39,7 +45,7 @@ static void expect_each_cheap(const char *what, job_desc_msg_t *desc, job_desc_m
 	assert_true(best < LIMIT_MS);
 }
 
-/* Frees the job. */
+/* Expects that a submission is cheap; frees the job. */
 static void expect_cheap(const char *what, job_desc_msg_t *desc)
 {
 	job_desc_msg_t *change = fakehost_desc();
@@ -64,7 +70,7 @@ static void fill(char **field, const char *piece, size_t length)
 	free(text);
 }
 
-/* Sections that each name has to be compared with. */
+/* Writes sections with which each name has to be compared. */
 static void write_patterns(void)
 {
 	static char text[16384];
@@ -144,7 +150,7 @@ static void a_thousand_stages(void **state)
 	}
 }
 
-/* Plans of other programs, as a user could write them by hand: at the limits of what is judged. */
+/* Plans for other programs, as a user could write them by hand, at the limits of what p4d judges. */
 static void plans_of_any_program(void **state)
 {
 	static const struct {
@@ -242,7 +248,7 @@ static void an_environment_of_a_megabyte(void **state)
 	hosted_expect(few, false, "[P4D041]");
 }
 
-/* Scripts that take long to read; in a job without options, so that they are read. */
+/* Scripts that take long to read, in jobs without options, so that slurmctld reads them. */
 static void scripts_of_any_kind(void **state)
 {
 	static const struct {

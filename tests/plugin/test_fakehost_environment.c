@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is malformed, edited or contradictory in a job, in slurmctld. */
+/* Jobs with malformed, edited or contradictory variables, in slurmctld. */
 #include "support/support.h"
 
 #include "doubles/slurm/hosted.h"
@@ -15,7 +15,7 @@ static void options_without_a_plan_are_refused(void **state)
 		job_desc_msg_t *desc = job_plain("h100");
 		fakehost_env(desc, names[i], "4");
 		if (strstr(names[i], "P4D_MICRO")) {
-			/* what p4d would have hosted_said, alone, is no job of p4d's */
+			/* a job with only what p4d's variables look like is not a job of p4d */
 			hosted_expect(desc, true, "");
 			continue;
 		}
@@ -29,7 +29,7 @@ static void options_without_a_plan_are_refused(void **state)
 	desc = job_plain("h100");
 	fakehost_env(desc, "P4D_MEGATRON_ARGS", "--tensor-model-parallel-size 8");
 	hosted_expect(desc, true, "");
-	/* similar names */
+	/* variables with similar names */
 	desc = job_plain("h100");
 	fakehost_env(desc, "P4D_MY_OWN", "4");
 	fakehost_env(desc, "_SLURM_SPANK_OPTION_p4d_p4d_nodes", "4");
@@ -84,7 +84,7 @@ static void edited_plans_are_refused(void **state)
 	memcpy(text, "p4d1:", 5);
 	hosted_edit_everywhere(desc, "P4D_PLAN", text);
 	hosted_expect(desc, false, "[P4D04");
-	/* removed: options without a plan remain */
+	/* the plan is removed, and options without a plan remain */
 	desc = job_planned("h100", HOSTED_GOOD);
 	hosted_edit_everywhere(desc, "P4D_PLAN", NULL);
 	hosted_expect(desc, false, "[P4D040]");
@@ -102,7 +102,7 @@ static void contradictions_are_refused(void **state)
 		hosted_edit(desc, names[i], "4");
 		hosted_expect(desc, false, "[P4D041]");
 	}
-	/* the same everywhere, but contradicting the plan */
+	/* the same value in all copies, but it contradicts the plan */
 	job_desc_msg_t *desc = job_planned("h100", HOSTED_GOOD);
 	hosted_edit_everywhere(desc, "_SLURM_SPANK_OPTION_p4d_p4d_tp", "4");
 	hosted_expect(desc, false, "[P4D041]");
@@ -129,7 +129,7 @@ static void a_switch_has_no_value_to_differ(void **state)
 	hosted_expect(desc, true, "");
 }
 
-/* As sbatch leaves it: the plan, from which slurmstepd derives the rest. */
+/* A job as sbatch leaves it: with the plan, from which slurmstepd derives the other variables. */
 static job_desc_msg_t *without_outputs(const char *assignments)
 {
 	job_desc_msg_t *desc = job_planned("h100", assignments);
@@ -151,14 +151,14 @@ static void a_script_gets_its_layout_from_slurmctld(void **state)
 	assert_non_null(strstr(*hosted_variable(desc->environment, desc->env_size, "P4D_MEGATRON_ARGS"),
 			       "--tensor-model-parallel-size 8"));
 	fakehost_free(desc);
-	/* the other copy of the plan is enough, as with --export=NONE */
+	/* the second copy of the plan is enough, as with --export=NONE */
 	desc = without_outputs(HOSTED_GOOD);
 	hosted_edit(desc, "P4D_PLAN", NULL);
 	assert_int_equal(fakehost_submit(&hosted, desc, &hosted_said), SLURM_SUCCESS);
 	hosted_variable(desc->environment, desc->env_size, "P4D_PLAN");
 	hosted_variable(desc->environment, desc->env_size, "P4D_PP");
 	fakehost_free(desc);
-	/* neither a job without a script, nor one that is refused */
+	/* neither for a job without a script, nor for one that is refused */
 	for (int refused = 0; refused < 2; refused++) {
 		desc = without_outputs(refused ? HOSTED_LARGE : HOSTED_GOOD);
 		if (!refused)
@@ -170,7 +170,7 @@ static void a_script_gets_its_layout_from_slurmctld(void **state)
 	}
 }
 
-/* What a job has of them already, among the user's own, it then has once. */
+/* If the user's environment already has one of these variables, the job has it once afterwards. */
 static void no_variable_is_written_twice(void **state)
 {
 	(void)state;
@@ -183,7 +183,8 @@ static void no_variable_is_written_twice(void **state)
 	const uint32_t before = desc->env_size;
 
 	assert_int_equal(fakehost_submit(&hosted, desc, &hosted_said), SLURM_SUCCESS);
-	assert_int_equal(desc->env_size, before + 1); /* P4D_DP; the one that was edited has another name */
+	assert_int_equal(desc->env_size,
+			 before + 1); /* P4D_DP is new; the edited variable has another name */
 	assert_null(desc->environment[desc->env_size]);
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
 		unsigned count = 0;
@@ -202,7 +203,7 @@ static void null_everywhere(void **state)
 	memset(desc, 0, sizeof(*desc));
 	hosted_expect(desc, true, "");
 	hosted_expect(fakehost_desc(), true, "");
-	/* counts without lists, lists with holes */
+	/* a count without a list, and lists with NULL entries */
 	desc = fakehost_desc();
 	desc->env_size = 7;
 	desc->spank_job_env_size = 7;

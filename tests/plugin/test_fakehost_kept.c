@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Verdicts that the plugin keeps for a second: what the same job gets, and no other. */
+/* Verdicts that the plugin reuses within a second: the same job gets the same verdict, and other jobs do
+ * not. */
 #include "support/support.h"
 
 #include <time.h>
@@ -11,7 +12,7 @@ typedef struct answer {
 	char said[1024], comment[512];
 } answer;
 
-/* Submitted unchanged, however often. */
+/* Submits a job, which stays unchanged. */
 static answer submit(job_desc_msg_t *desc)
 {
 	answer a = {.rc = 0};
@@ -20,7 +21,7 @@ static answer submit(job_desc_msg_t *desc)
 	a.rc = fakehost_submit(&hosted, desc, &hosted_said);
 	snprintf(a.said, sizeof(a.said), "%s", hosted_said);
 	snprintf(a.comment, sizeof(a.comment), "%s", desc->admin_comment ? desc->admin_comment : "");
-	char *id = strstr(a.comment, ",id="); /* another for each */
+	char *id = strstr(a.comment, ",id="); /* the id differs for each verdict */
 	if (id)
 		*id = '\0';
 	fakehost_set(&desc->admin_comment, NULL);
@@ -173,7 +174,7 @@ static void another_job_is_judged(void **state)
 	assert_true(differ >= 9);
 }
 
-/* More jobs than verdicts are kept of, round and round. */
+/* More jobs than the plugin stores verdicts, in turn. */
 static void the_oldest_makes_room(void **state)
 {
 	enum { JOBS = 21 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What slurmctld logs about verdicts, its own and those of the submitting side. */
+/* What slurmctld logs about verdicts: its own and those of the submitting side. */
 #include "support/support.h"
 
 #include "doubles/slurm/hosted.h"
@@ -15,7 +15,7 @@ static const char *end_of_value(const char *at)
 	return at + 1;
 }
 
-/* Every line of the log that is a verdict, as p4d.conf(5) describes it. Returns their number. */
+/* Checks every line of the log that is a verdict, by p4d.conf(5). Returns their number. */
 static int verdicts_logged(void)
 {
 	static const char *const keys[] = {
@@ -73,7 +73,7 @@ static void nobody_writes_lines_of_the_log(void **state)
 	assert_non_null(strstr(fakehost_log(), " phase=\"train\" need_gib=\""));
 }
 
-/* Options without a plan, and what sbatch noted about them. */
+/* A job with options but without a plan, and with what sbatch noted about them. */
 static job_desc_msg_t *job_noted(const char *partition, const char *note)
 {
 	job_desc_msg_t *desc = job_plain(partition);
@@ -99,7 +99,7 @@ static void what_sbatch_decided_is_logged(void **state)
 	};
 
 	(void)state;
-	/* why there is no plan, not that p4d did not run */
+	/* the message says why there is no plan, and not that p4d did not run */
 	fakehost_forget();
 	hosted_expect(job_noted("observe", unknown), true, "");
 	hosted_expect(job_noted("warn", unknown), true, "");
@@ -109,15 +109,15 @@ static void what_sbatch_decided_is_logged(void **state)
 	assert_non_null(strstr(fakehost_log(), "source=\"client\" text=\"unknown model \\\"lama13b\\\"\""));
 	hosted_expect(job_noted("h100", unknown), false,
 		      "[P4D007] unknown model \"lama13b\"\np4d: fix: --p4d-model=llama13b");
-	/* the fault was the site's: passes where the site lets such jobs pass and no plan is required */
+	/* the site was at fault: the job passes if the site lets such jobs pass and requires no plan */
 	fakehost_forget();
 	hosted_expect(job_noted("h100", site), true, "");
 	assert_non_null(strstr(fakehost_log(), "verdict=\"not-judged\" code=\"P4D060,P4D115\""));
 	hosted_expect(job_noted("strict", site), false, "[P4D060]");
-	/* other notes are none */
+	/* other texts do not count as notes */
 	for (size_t i = 0; i < sizeof(forged) / sizeof(forged[0]); i++)
 		hosted_expect(job_noted("h100", forged[i]), false, "[P4D040]");
-	/* and no note lets an unfit plan pass, or hides what slurmctld found */
+	/* no note lets a plan pass that does not fit, or hides what slurmctld found */
 	job_desc_msg_t *desc = job_planned("h100", HOSTED_LARGE);
 	fakehost_spank_env(desc, "P4D_VERDICT", site);
 	hosted_expect(desc, false, "[P4D012]");
@@ -126,7 +126,7 @@ static void what_sbatch_decided_is_logged(void **state)
 	fakehost_forget();
 	hosted_expect(desc, true, "");
 	assert_non_null(strstr(fakehost_log(), "verdict=\"would-refuse\" code=\"P4D012\""));
-	/* the fix that took a search goes with the same refusal */
+	/* a fix that sbatch had to search is used if slurmctld refuses for the same reason */
 	desc = job_planned("h100", HOSTED_LARGE);
 	fakehost_spank_env(desc, "P4D_VERDICT", "would-refuse\tP4D012\tx\t--p4d-pp=2\x1b");
 	hosted_expect(desc, false, "p4d: fix: --p4d-pp=2\\x1b");
@@ -137,7 +137,7 @@ static void what_sbatch_decided_is_logged(void **state)
 	assert_non_null(strstr(fakehost_log(), "verdict=\"rewrite\" code=\"P4D111\""));
 }
 
-/* A plan that fits, and a note of sbatch. */
+/* A job whose plan fits, with a note of sbatch. */
 static job_desc_msg_t *good_noted(const char *partition, const char *note)
 {
 	job_desc_msg_t *desc = job_planned(partition, HOSTED_GOOD);
@@ -158,10 +158,10 @@ static void a_note_makes_nothing_milder(void **state)
 		      "refused, for the reason that p4d gave above");
 	hosted_expect(good_noted("warn", contradiction), true, "");
 	hosted_expect(good_noted("observe", contradiction), true, "");
-	/* what slurmctld sees itself is not */
+	/* what slurmctld can check itself is not refused because of a note */
 	hosted_expect(good_noted("h100", "refuse\tP4D012\tx\t"), true, "");
 	hosted_expect(good_noted("h100", idle), true, "");
-	/* options that change nothing: a job without options */
+	/* if options change nothing, the job is treated as one without options */
 	hosted_expect(job_noted("h100", idle), true, "");
 	job_desc_msg_t *desc = job_planned("h100", HOSTED_LARGE);
 	fakehost_spank_env(desc, "P4D_VERDICT", idle);
@@ -181,12 +181,13 @@ static void a_note_makes_nothing_milder(void **state)
 		fakehost_spank_env(desc, "P4D_VERDICT", before[i]);
 		hosted_expect(desc, true, i ? "" : "[P4D012]");
 	}
-	/* but what contradicts options that sbatch alone has seen, as variables, is refused */
+	/* but a job is refused if the note says that options contradict variables that only sbatch has
+	 * seen */
 	desc = job_plain("h100");
 	fakehost_set(&desc->script, script);
 	fakehost_spank_env(desc, "P4D_VERDICT", "refuse\tP4D046\t--p4d-model=x is judged, but\t\tscript");
 	hosted_expect(desc, false, "P4D046");
-	/* and a script that sbatch judged says what it trains, if that is required */
+	/* if a message is required, sbatch's note says what the script trains */
 	static const struct {
 		const char *note;
 		bool accepted;
@@ -203,7 +204,7 @@ static void a_note_makes_nothing_milder(void **state)
 	}
 }
 
-/* A script whose files sbatch alone sees, and what sbatch noted. */
+/* A job whose script uses files that only sbatch sees, with sbatch's note. */
 static job_desc_msg_t *script_noted(const char *note)
 {
 	job_desc_msg_t *desc = job_plain("h100");
@@ -213,7 +214,7 @@ static job_desc_msg_t *script_noted(const char *note)
 	return desc;
 }
 
-/* With an optional p4d.so a job comes here that sbatch has refused by its script. */
+/* If p4d.so is optional, slurmctld may get a job that sbatch has refused by its script. */
 static void a_script_is_refused_if_sbatch_refused_it(void **state)
 {
 	static const char refused[] = "refuse\tP4D028\ttp=4 does not divide the 1 GPUs of a node\t\tscript";

@@ -5,14 +5,14 @@
 #include "doubles/slurm/hosted.h"
 #include "guard/verdict_record.h"
 
-/* 13B on 8 H100 without tensor parallelism: 219 GiB. */
+/* 13B on 8 H100 without tensor parallelism, which needs 219 GiB. */
 static const char script[] =
     "#!/bin/sh\ntorchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 40 --hidden-size 5120 "
     "--ffn-hidden-size 13824 --num-attention-heads 40 --seq-length 4096 --max-position-embeddings 4096 "
     "--position-embedding-type rope --swiglu --normalization RMSNorm --vocab-size 32000 "
     "--untie-embeddings-and-output-weights --disable-bias-linear --bf16 --hidden-dropout 0 "
     "--micro-batch-size 1 --global-batch-size 64\n";
-/* What is in a file that slurmctld does not read. */
+/* The options are in a file that slurmctld does not read. */
 static const char elsewhere[] =
     "#!/bin/sh\n. ./sizes.sh\ntorchrun --nproc_per_node 8 pretrain_gpt.py $ARGS\n";
 
@@ -41,7 +41,7 @@ static void a_script_is_recorded_in_every_mode(void **state)
 	for (int i = 0; i < 3; i++) {
 		const p4d_verdict_record r = record_of(partitions[i], script, NULL);
 		assert_string_equal(r.verdict, "would-refuse");
-		assert_false(r.approved); /* a script has no plan for steps to agree with */
+		assert_false(r.approved); /* a script has no approved plan with which steps must agree */
 		assert_string_equal(r.mode, modes[i]);
 		assert_string_equal(r.framework, "megatron");
 		assert_string_equal(r.gpu, "h100-80gb");
@@ -89,24 +89,24 @@ static void what_only_sbatch_judged_is_recorded_as_its_word(void **state)
 	assert_string_equal(r.by, "client");
 	assert_string_equal(r.framework, "ddp");
 	assert_true(r.need_gib > 42 && r.need_gib < 43);
-	/* what no p4d writes */
+	/* a word that p4d never writes */
 	r = record_of("h100", elsewhere, forged);
 	assert_string_equal(r.verdict, "not-judged");
 	assert_string_equal(r.by, "");
 	assert_string_equal(r.model, "");
 	assert_string_equal(r.mode, "enforce");
-	/* an earlier release */
+	/* a word of an earlier release */
 	r = record_of("warn", elsewhere, "not-judged\tP4D117\tx\ty\tscript");
 	assert_string_equal(r.verdict, "not-judged");
 	assert_string_equal(r.code, "P4D117");
-	/* slurmctld's own verdict counts */
+	/* slurmctld's own verdict is recorded */
 	r = record_of("h100", script, passed);
 	assert_string_equal(r.by, "");
 	assert_string_equal(r.framework, "megatron");
 	assert_string_equal(r.verdict, "would-refuse");
 }
 
-/* Sets p4d.conf with this line in it, and waits for the plugin. */
+/* Sets p4d.conf to a text with this line, and waits for the plugin. */
 static void put_conf(const char *line)
 {
 	char text[512];
@@ -132,7 +132,7 @@ static void the_site_says_where(void **state)
 	fakehost_submit(&hosted, desc, &hosted_said);
 	assert_true(p4d_verdict_record_read(desc->admin_comment, &r) && r.approved);
 	fakehost_free(desc);
-	/* who keeps p4d out of AdminComment keeps all of it out, unless he says otherwise */
+	/* if admin_comment is none, p4d writes nothing there, unless another option says so */
 	put_conf("admin_comment = none");
 	assert_string_equal(record_of("h100", script, NULL).verdict, "");
 	put_conf("admin_comment = none\nrecord = admin_comment");
@@ -149,7 +149,10 @@ static void the_site_says_where(void **state)
 }
 
 #if SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(23, 2, 0)
-/* Extra of a job with this script that is submitted with this Extra. *record: its record, zeroed if none. */
+/*
+ * Submits a job with this script and this Extra; returns its Extra. *record: its record, zeroed if it has
+ * none.
+ */
 static char *submitted(const char *text, const char *extra, p4d_verdict_record *record)
 {
 	static char left[2048];
@@ -175,7 +178,8 @@ static void users_write_no_record_into_extra(void **state)
 	assert_memory_equal(submitted(script, "mine p4d-verdict:verdict=pass,id=1", &r),
 			    "mine p4d-verdict:", 17);
 	assert_string_equal(r.framework, "megatron");
-	/* also of a job without a verdict, and where there is no room for p4d's own */
+	/* the user's p4d words are also removed if the job has no verdict, or if there is no room for p4d's
+	 * own word */
 	assert_string_equal(submitted("#!/bin/sh\n", "mine p4d:0123:verdict=pass", &r), "mine ");
 	assert_string_equal(submitted("#!/bin/sh\n", "p4d-verdict:verdict=pass", &r), "(none)");
 	memset(longest, 'x', sizeof(longest));
@@ -183,13 +187,13 @@ static void users_write_no_record_into_extra(void **state)
 	longest[1000] = '\0';
 	assert_string_equal(submitted(script, longest, &r), longest + 25);
 	assert_string_equal(r.verdict, "");
-	/* where it is a constraint, it is Slurm's */
+	/* if Extra is a constraint, it belongs to Slurm */
 	fakehost_scheduler_parameters("defer,extra_constraints");
 	assert_string_equal(submitted(script, "p4d:a=1", &r), "p4d:a=1");
 	fakehost_scheduler_parameters(NULL);
 }
 
-/* A job of an array, with this Extra, that is updated. */
+/* A task of an array, with this Extra, that is updated. */
 static job_desc_msg_t *task(const char *extra)
 {
 	job_desc_msg_t *desc = job_planned("h100", HOSTED_GOOD);
@@ -207,7 +211,10 @@ static void update_task(job_desc_msg_t *update, job_desc_msg_t *one, p4d_verdict
 	p4d_verdict_record_read(one->extra, record);
 }
 
-/* slurmctld shows the same description for each task, with what the plugin wrote for the task before. */
+/*
+ * slurmctld passes the same description for each task, with what the plugin wrote into it for the task
+ * before.
+ */
 static void an_update_is_of_all_tasks(void **state)
 {
 	static const char *const extras[] = {"one p4d-verdict:verdict=pass,id=1-1", NULL,
@@ -217,7 +224,7 @@ static void an_update_is_of_all_tasks(void **state)
 
 	(void)state;
 	put_conf("record = extra");
-	/* resources alone: each task keeps its words */
+	/* an update of resources alone: each task keeps its words */
 	job_desc_msg_t *change = fakehost_desc(), *one[3];
 	change->num_tasks = 8;
 	for (int i = 0; i < 3; i++) {
@@ -229,7 +236,8 @@ static void an_update_is_of_all_tasks(void **state)
 		first = i ? first : r;
 	}
 	fakehost_free(change);
-	/* resources and Extra, with a forged record: each gets the user's words and its own record */
+	/* an update of resources and Extra, with a forged record: each task gets the user's words and its own
+	 * record */
 	change = fakehost_desc();
 	change->num_tasks = 8;
 	fakehost_set(&change->extra, "p4d-verdict:verdict=refuse,id=x new");
@@ -241,7 +249,7 @@ static void an_update_is_of_all_tasks(void **state)
 		first = r;
 	}
 	fakehost_free(change);
-	/* Extra alone: the records stay */
+	/* an update of Extra alone: the records stay */
 	change = fakehost_desc();
 	fakehost_set(&change->extra, "newer p4d:0123:verdict=refuse,id=x");
 	for (int i = 0; i < 3; i++) {
@@ -251,7 +259,7 @@ static void an_update_is_of_all_tasks(void **state)
 		assert_memory_equal(&r, &first, sizeof(r));
 	}
 	fakehost_free(change);
-	/* an Extra that is emptied, of a job without a record */
+	/* an update that empties Extra, for a job without a record */
 	change = fakehost_desc();
 	fakehost_set(&change->extra, "");
 	fakehost_set(&one[0]->extra, "words");

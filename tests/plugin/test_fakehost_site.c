@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* p4d.conf and accounting, as the plugin in slurmctld follows them. */
+/* Whether the plugin in slurmctld follows changes of p4d.conf and of the accounting. */
 #include "support/support.h"
 
 #include <errno.h>
@@ -63,7 +63,7 @@ static void restart(void)
 	assert_int_equal(hosted.init(), SLURM_SUCCESS);
 }
 
-/* A job that depends on the cluster. note: what sbatch noted; NULL: nothing. */
+/* Submits a job whose verdict depends on the cluster. note: what sbatch noted; NULL: nothing. */
 static int submit_live(const char *note)
 {
 	job_desc_msg_t *desc = job_plain("live");
@@ -76,8 +76,11 @@ static int submit_live(const char *note)
 	return rc;
 }
 
-/* Such a job comes back, as sbatch does at EAGAIN, and is refused with this code. The plugin asks for the
- * cluster a second after its start; on a busy machine that may be before the first job. */
+/*
+ * Expects that slurmctld asks to submit such a job again (EAGAIN), and that it is then refused with this
+ * code. The plugin asks for the cluster a second after its start; on a busy machine that may be before the
+ * first job.
+ */
 static void comes_back(const char *note, const char *code)
 {
 	enum { STARTS = 100 };
@@ -97,8 +100,10 @@ static void comes_back(const char *note, const char *code)
 	assert_non_null(strstr(hosted_said, code));
 }
 
-/* A fault of the request, which p4d.so found with its knowledge of the cluster: waiting would not change it,
- * however long a busy slurmctld takes to know the cluster. */
+/*
+ * Expects no second submission for a fault of the request that p4d.so found. p4d.so knew the cluster, so
+ * waiting would not change the result, however long a busy slurmctld needs to know the cluster.
+ */
 static void the_same_fault_does_not_come_back(const char *note, int expected)
 {
 	enum { STARTS = 20 };
@@ -116,7 +121,7 @@ static void the_same_fault_does_not_come_back(const char *note, int expected)
 	}
 }
 
-/* Right after the start the cluster is not known. */
+/* Right after its start the plugin does not know the cluster. */
 static void a_start_is_no_way_past_the_check(void **state)
 {
 	(void)state;
@@ -124,9 +129,9 @@ static void a_start_is_no_way_past_the_check(void **state)
 
 	site_write("mode = enforce\nversion = 1\n");
 	comes_back(NULL, "[P4D040]");
-	/* an optional p4d.so refused it, and sbatch submits it all the same */
+	/* p4d.so is optional: it refused the job, and sbatch submits it nevertheless */
 	comes_back("refuse\tP4D028\ttp=8 does not divide the 3 GPUs of a node\t", "[P4D028]");
-	/* what does not depend on it does not wait */
+	/* a fault that does not depend on the cluster does not wait */
 	the_same_fault_does_not_come_back("refuse\tP4D035\t--gpus-per-socket=4 on 2 sockets\t",
 					  ESLURM_INVALID_GRES);
 	restart();
@@ -156,7 +161,7 @@ static void the_last_good_file_outlives_a_restart(void **state)
 	unlink(path);
 	restart();
 	hosted_expect(job_plain("strict"), false, "[P4D043]");
-	/* it must be as trustworthy as the file itself */
+	/* the copy must be as trustworthy as the file itself */
 	chmod(kept, 0666);
 	restart();
 	hosted_expect(job_plain("strict"), true, "");
@@ -165,7 +170,7 @@ static void the_last_good_file_outlives_a_restart(void **state)
 	hosted_expect(job_plain("strict"), false, "[P4D043]");
 }
 
-/* Nobody wrote a configuration: nobody is refused, and jobs that would be are logged. */
+/* Without a configuration no job is refused, and the log names jobs that would be. */
 static void it_observes_where_nobody_wrote_a_configuration(void **state)
 {
 	char path[300], kept[320];
@@ -185,7 +190,7 @@ static void it_observes_where_nobody_wrote_a_configuration(void **state)
 	restart();
 	assert_non_null(strstr(fakehost_log(), "p4d.conf:1: mode = enforced"));
 	hosted_expect(job_plain("h100"), true, "");
-	/* logged once, not every second */
+	/* the plugin logs this once, not every second */
 	fakehost_forget();
 	sleep(2);
 	assert_null(strstr(fakehost_log(), "enforced"));
@@ -213,7 +218,7 @@ static void a_fix_in_an_included_file_is_seen(void **state)
 	assert_true(hosted_logged("reloaded"));
 	assert_true(hosted_logged("mode = off\n"));
 	hosted_expect(job_plain("strict"), true, "");
-	/* and so is a later change of it */
+	/* it also logs a later change */
 	fakehost_forget();
 	file = fopen(more, "w");
 	fputs("require_plan = strict\nmode = enforce\nversion = 1\n", file);
@@ -225,8 +230,10 @@ static void a_fix_in_an_included_file_is_seen(void **state)
 	assert_true(hosted_logged("reloaded"));
 }
 
-/* Waits until plain GPU jobs of this kind are refused for want of a plan, or not. One that is to come back
- * later is neither. */
+/*
+ * Waits until plain GPU jobs of this kind are refused because they have no plan, or until they pass. If
+ * slurmctld asks to submit again, that is neither.
+ */
 static bool becomes(const char *partition, const char *account, const char *qos, bool refused)
 {
 	for (int i = 0; i < HOSTED_TRIES; i++) {
@@ -242,7 +249,7 @@ static bool becomes(const char *partition, const char *account, const char *qos,
 	return false;
 }
 
-/* A site whose policy depends on accounts: `more` after that. */
+/* Writes a p4d.conf whose policy depends on accounts, followed by `more`. */
 static void write_accounts(const char *more)
 {
 	char text[1024];
@@ -271,27 +278,28 @@ static void accounts_and_qos_that_nobody_typed_count(void **state)
 	fakehost_account("alice", FAKEHOST_UID, "guests", NULL, 0, false);
 	fakehost_account("bob", FAKEHOST_UID + 1, "trusted", NULL, 0, true);
 	write_accounts("account staff { require_plan = true }\nexempt_accounts = { trusted }");
-	assert_true(becomes("h100", NULL, NULL, true)); /* the section of a parent of the default account */
+	assert_true(becomes("h100", NULL, NULL,
+			    true)); /* the section of a parent of the user's default account applies */
 	assert_non_null(strstr(fakehost_log(), " account=\"physics\" partition=\"h100\" "));
 	assert_true(becomes("h100", "physics", NULL, true));
 	assert_true(becomes("h100", "guests", NULL, false));
-	/* not the account of this user: it neither exempts nor frees */
+	/* the user does not have this account, so it has no effect */
 	assert_true(becomes("h100", "trusted", NULL, true));
 	write_accounts("account staff { require_plan = true }\naccount physics { mode = off }");
-	assert_true(becomes("h100", NULL, NULL, false)); /* a nearer one */
+	assert_true(becomes("h100", NULL, NULL, false)); /* the section of a nearer account applies */
 	write_accounts("qos large { require_plan = true }");
 	assert_true(hosted_logged("(p4d " PACKAGE_VERSION "): mode = enforce\n"));
-	assert_true(becomes("h100", NULL, NULL, true)); /* the default QOS of the association */
+	assert_true(becomes("h100", NULL, NULL, true)); /* the default QOS of the association applies */
 	assert_non_null(strstr(fakehost_log(), " qos=\"large\" "));
 	assert_true(becomes("h100", NULL, "normal", false));
 	assert_true(becomes("h100", "guests", NULL, false));
-	assert_true(becomes("bare", "guests", NULL, true)); /* the QOS of the partition */
+	assert_true(becomes("bare", "guests", NULL, true)); /* the QOS of the partition applies */
 	write_accounts("user alice { require_plan = true }");
 	assert_true(becomes("h100", NULL, NULL, true));
 	write_accounts("user \"al*\" { require_plan = true }\nexempt_accounts = { staff }");
 	assert_true(becomes("h100", "guests", NULL, true));
-	assert_true(becomes("h100", NULL, NULL, false)); /* exempt with its parent */
-	/* the job before an update is one of the same user */
+	assert_true(becomes("h100", NULL, NULL, false)); /* the account is exempt together with its parent */
+	/* an update is of a job of the same user */
 	write_accounts("user alice { require_plan = true }\npartition h100 { gpu = \"h100-80gb\" }");
 	assert_true(becomes("h100", NULL, NULL, true));
 	job_desc_msg_t *job = job_plain("h100"), *change = fakehost_desc();

@@ -5,7 +5,7 @@
 #include "doubles/slurm/hosted.h"
 #include "plan/plan_line.h"
 
-/* A job whose plan says what p4d found in its script. */
+/* A job whose plan has the program that p4d found in its script. */
 static job_desc_msg_t *job_of_script(const char *program)
 {
 	static const char option[] = "_SLURM_SPANK_OPTION_p4d_p4d_unmodelled";
@@ -50,13 +50,14 @@ static void updates_are_judged_again(void **state)
 	change = fakehost_desc();
 	change->pn_min_memory = 100;
 	assert_int_not_equal(hosted_update(change, job), SLURM_SUCCESS);
-	/* an emptied member is removed */
+	/* an empty text removes the field */
 	change = fakehost_desc();
 	fakehost_set(&change->tres_per_node, "");
 	assert_int_not_equal(hosted_update(change, job), SLURM_SUCCESS);
 	fakehost_free(job);
 
-	/* a job that would be refused unchanged may be changed if the change is not the reason */
+	/* a job that would be refused even without the change may be changed, if the change is not the
+	 * reason */
 	job = job_planned("h100", HOSTED_LARGE);
 	change = fakehost_desc();
 	fakehost_set(&change->features, "rack1");
@@ -66,7 +67,7 @@ static void updates_are_judged_again(void **state)
 	assert_int_not_equal(hosted_update(change, job), SLURM_SUCCESS);
 	fakehost_free(job);
 
-	/* a plain job may move anywhere, except where a plan is required */
+	/* a job without p4d options may move anywhere, except to where a plan is required */
 	job = job_plain("h100");
 	change = fakehost_desc();
 	fakehost_set(&change->partition, "a100");
@@ -76,7 +77,7 @@ static void updates_are_judged_again(void **state)
 	assert_int_not_equal(hosted_update(change, job), SLURM_SUCCESS);
 	fakehost_free(job);
 
-	/* an override stays in force */
+	/* an override remains valid */
 	job = job_planned("lenient", HOSTED_LARGE " override=deadline");
 	change = fakehost_desc();
 	change->pn_min_memory = 1000000;
@@ -102,7 +103,7 @@ static void an_update_is_no_way_around_the_script(void **state)
 	    strstr(fakehost_log(), "text=\"after this update: p4d does not model the job's program"));
 	fakehost_free(job);
 
-	/* submitted under other rules: it stays unchanged, and goes nowhere else */
+	/* submitted under other rules: it may stay, but may not move anywhere */
 	job = job_plain("strict");
 	change = fakehost_desc();
 	change->num_tasks = 4;
@@ -113,7 +114,7 @@ static void an_update_is_no_way_around_the_script(void **state)
 	fakehost_free(job);
 }
 
-/* Every field that the geometry reads makes an update one to judge; others do not. */
+/* An update is judged if it has any field that the job's geometry depends on; otherwise it is not. */
 static void updates_of_any_resource_are_judged(void **state)
 {
 	(void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What p4d.so logs of a step's GPUs when its last task ends, with a NVML that is not real. */
+/* What p4d.so logs about a step's GPUs when its last task ends, with a fake NVML. */
 #include "support/support.h"
 
 #include <limits.h>
@@ -14,7 +14,7 @@ static char logged[512];
 static unsigned lines;
 static char library[PATH_MAX];
 
-/* what slurmstepd brings */
+/* a function that slurmstepd provides */
 spank_err_t spank_get_item(spank_t spank, spank_item_t item, ...)
 {
 	va_list args;
@@ -49,10 +49,10 @@ void slurm_info(const char *format, ...)
 	lines++;
 }
 
-/* Two more tasks end, which are the last ones. */
+/* Ends two more tasks, which are the last ones. */
 static const char *end(const char *argument)
 {
-	static uint32_t ended; /* as the plugin counts them */
+	static uint32_t ended; /* number of ended tasks, as the plugin counts them */
 	char word[32];
 	char *argv[] = {word};
 
@@ -78,7 +78,7 @@ static void the_fullest_gpu(void **state)
 	} of[] = {
 	    {"0,1", "0 10 20.5 200\n1 11 59.8 200\n1 12 3 200\n2 13 70 200", 59.8, 1, 2, 0},
 	    {"1-3", "0 10 20.5 200\n1 11 59.8 200\n2 13 70 200", 70, 2, 3, 0},
-	    /* started before the step; nothing known */
+	    /* a process that started before the step; and one about which nothing is known */
 	    {"0", "0 10 20.5 200\n0 11 70 99\n0 12 -1 200", 20.5, 0, 1, 0},
 	    {"0,1", "0 10 20.5 200\n1 off", 20.5, 0, 1, 1},
 	    {"2", "", 0, 0, 1, 0},
@@ -96,7 +96,7 @@ static void the_fullest_gpu(void **state)
 		assert_int_equal(gpus.gpus, of[i].gpus);
 		assert_int_equal(gpus.without_mode, of[i].off);
 	}
-	unsetenv("FAKE_NVML"); /* it does not start */
+	unsetenv("FAKE_NVML"); /* NVML then does not start */
 	assert_false(p4d_spank_gpus_read(library, "0", 0, &gpus));
 	assert_false(p4d_spank_gpus_read("/nonexistent.so", "0", 0, &gpus));
 	assert_false(p4d_spank_gpus_read("libm.so.6", "0", 0, &gpus));

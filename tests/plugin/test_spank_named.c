@@ -12,7 +12,7 @@
 #include "spank_named.h"
 #include "slurm_compat.h"
 
-/* what Slurm's programs bring */
+/* symbols that Slurm's programs provide */
 slurm_conf_t slurm_conf;
 void slurm_xfree(void **pointer)
 {
@@ -21,7 +21,7 @@ void slurm_xfree(void **pointer)
 
 static char self[4096], words_of_output[8192];
 
-/* The part of the program that runs as one of Slurm's: prints the names, or "all". */
+/* Runs as one of Slurm's programs: prints the names, or "all". */
 static int named(void)
 {
 	bool taken[P4D_OPTIONS] = {false};
@@ -44,8 +44,10 @@ static void write_file(const char *path, const char *text)
 	assert_int_equal(fclose(f), 0);
 }
 
-/* Its output for these words, separated by blanks ('_' stands for a blank in a word), with this text on
- * stdin. */
+/*
+ * The output of this program for these words, separated by blanks ('_' stands for a blank in a word), with
+ * this text on stdin.
+ */
 static const char *names(const char *line, const char *standard_input)
 {
 	char copy[512], *argv[32] = {NULL};
@@ -90,8 +92,10 @@ static bool has(const char *list, const char *text, bool whole)
 	return false;
 }
 
-/* These options and those that begin like one of them: an option that a name abbreviates is registered as
- * well. */
+/*
+ * Checks the registered options: these, and those that begin like one of them, because a name abbreviates
+ * them as well.
+ */
 static void check(const char *line, const char *standard_input, const char *expected)
 {
 	const char *got = names(line, standard_input);
@@ -106,10 +110,10 @@ static void check(const char *line, const char *standard_input, const char *expe
 
 #define CHECK(line, expected) check(line, "/dev/null", expected)
 
-/* What --help prints. */
+/* The options that --help prints. */
 #define USUAL "model tp pp micro-batch seq-len recompute finetune framework override program fix verbose "
 
-/* getopt_long takes a name's beginning for it, and calls one ambiguous that several have. */
+/* getopt_long accepts the beginning of a name, and calls it ambiguous if several names begin so. */
 static void test_words(void **state)
 {
 	(void)state;
@@ -122,7 +126,7 @@ static void test_words(void **state)
 	assert_non_null(strstr(names("srun --p", "/dev/null"), "verbose "));
 	CHECK("srun --p4d-nothing true", "");
 	CHECK("srun --partition=p4d true", "");
-	/* lists of options */
+	/* commands that list options */
 	CHECK("srun --help", USUAL);
 	CHECK("srun --he", "all");
 	CHECK("sbatch -h", USUAL);
@@ -149,22 +153,22 @@ static void test_script(void **state)
 	CHECK("sbatch -N1 : -N 1 plain.sh", "");
 	CHECK("sbatch -N1 : -N1 named.sh", "model pp vpp ");
 	CHECK("sbatch -- plain.sh", "");
-	/* in an option Slurm looks for none */
+	/* Slurm looks for no options in the value of an option */
 	CHECK("sbatch --wrap true", "");
 	CHECK("sbatch --wra=#SBATCH_--p4d-vpp=8", "");
-	/* on standard input, where sbatch begins where another stopped */
+	/* the script is on standard input, where sbatch reads from where another program stopped */
 	check("sbatch -N 1", "named.sh", "model pp vpp ");
 	check("sbatch --output plain.sh", "named.sh", "model pp vpp ");
 	check("sbatch plain.sh", "named.sh", "");
 }
 
-/* Where the script is not certain, all options are there. */
+/* If p4d cannot be certain about the script, all options are registered. */
 static void test_unknown_script(void **state)
 {
 	static char text[64 << 10];
 
 	(void)state;
-	CHECK("sbatch -N1", "all"); /* standard input is no file */
+	CHECK("sbatch -N1", "all"); /* standard input is not a file */
 	CHECK("sbatch nowhere.sh", "all");
 	CHECK("sbatch -D / plain.sh", "all");
 	CHECK("sbatch --chd=/ plain.sh", "all");
@@ -172,7 +176,7 @@ static void test_unknown_script(void **state)
 	CHECK("sbatch -y plain.sh", "all");
 	CHECK("sbatch .", "all");
 	CHECK("sbatch /dev/null", "all");
-	/* a pipe is not opened, which would end who writes into it */
+	/* a pipe is not opened, because that would end the process that writes to it */
 	assert_int_equal(mkfifo("named.fifo", 0600), 0);
 	CHECK("sbatch named.fifo", "all");
 	assert_int_equal(unlink("named.fifo"), 0);
@@ -181,7 +185,7 @@ static void test_unknown_script(void **state)
 	CHECK("sbatch named.sh", "all");
 	write_file("named.sh", "#SBATCH--hel\n");
 	CHECK("sbatch named.sh", "all");
-	/* comments without an end */
+	/* comments that do not end */
 	memset(text, '#', sizeof(text) - 1);
 	for (size_t i = 99; i < sizeof(text) - 1; i += 100)
 		text[i] = '\n';

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A training program for test_rehearse.sh, without PyTorch: finds CUDA as programs do that open it at run
- * time. played MIB: takes so much. played missing: calls what the stand-ins do not play. played unsure:
- * doubts its sizes. played hang: does not end. played kernel ARCH: a kernel was compiled for ARCH. played
- * store: with other ranks, speaks to the store. played none: uses no GPU.
+ * A program that test_rehearse.sh rehearses, without PyTorch. It finds CUDA like programs that open it at run
+ * time. played MIB: allocates so many MiB. played missing: calls a function that the stand-ins do not
+ * implement. played unsure: reports a doubt about its sizes. played hang: does not end. played kernel ARCH:
+ * has a kernel that was compiled for ARCH. played store: uses the store of process groups, as with other
+ * ranks. played none: uses no GPU.
  */
 #include <arpa/inet.h>
 #include <dlfcn.h>
@@ -48,7 +49,7 @@ static int call_missing(void)
 	return take(10) || !call || call() != 801;
 }
 
-/* As p4d's Python module does. */
+/* Reports a doubt, as p4d's Python module does. */
 static int doubt(void)
 {
 	void (*unvalidated)(const char *) = NULL;
@@ -60,7 +61,7 @@ static int doubt(void)
 	return take(10);
 }
 
-/* As CUB asks, to choose its tunings: members 5 and 6 after three sizes. */
+/* Asks for which architecture a kernel was compiled, as CUB does: members 5 and 6 after three sizes. */
 static int ask_kernel(const char *architecture)
 {
 	struct {
@@ -75,7 +76,7 @@ static int ask_kernel(const char *architecture)
 	return of.ptx == atoi(architecture) && of.binary == of.ptx ? 0 : fail("another architecture");
 }
 
-/* One request of TCPStore's protocol: its number, and keys or values with their lengths. */
+/* Sends one request of TCPStore's protocol: its number, and keys or values with their lengths. */
 static void put(int fd, int request, uint64_t count, const char *const *text, int texts)
 {
 	char out[512], *at = out;
@@ -89,7 +90,7 @@ static void put(int fd, int request, uint64_t count, const char *const *text, in
 		memcpy(at + 8, text[i], length);
 		at += 8 + length;
 	}
-	/* in two pieces: a request need not come whole */
+	/* in two pieces, because a request need not arrive as a whole */
 	if (write(fd, out, 3) != 3 || write(fd, out + 3, (size_t)(at - out) - 3) != at - out - 3)
 		exit(fail("the store does not take requests"));
 }

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * p4d-train --device cuda from its start to its checkpoint, on the stand-ins of the rehearsal: its own
- * program and the backend's own objects, on GPUs that are not there. Nothing is computed, so losses mean
- * nothing. What is real: which memory is taken and given back, what a step queues, what it asks of CUDA,
- * cuBLASLt, cuDNN and NCCL, and in which order.
+ * Runs p4d-train --device cuda from its start to its checkpoint on the stand-ins of the rehearsal: the real
+ * program and the backend's real objects, without GPUs. Nothing is computed, so losses have no meaning. But
+ * these are real: the memory that is allocated and freed, what a step queues, and the calls of CUDA,
+ * cuBLASLt, cuDNN and NCCL, in their order.
  *
  * Each layout runs on one of three GPUs with cuDNN, which compiles for a second, and on the others with p4d's
- * own attention; P4D_TEST_ALL: on all with cuDNN. P4D_TEST_RUN=NAME: those alone whose name begins so.
+ * own attention; P4D_TEST_ALL: on all with cuDNN. P4D_TEST_RUN=NAME: runs only those whose name begins with
+ * NAME.
  */
 #include "support/support.h"
 
@@ -20,7 +21,7 @@
 #include "support/token_files.h"
 
 #if !defined(P4D_TEST_STANDINS) || defined(__SANITIZE_ADDRESS__)
-/* automake's word for a test that did not run */
+/* automake's exit status for a test that did not run */
 enum { SKIPPED = 77 };
 
 int main(void)
@@ -41,12 +42,12 @@ enum { STEPS = 4, MOST_RANKS = 4, PATIENCE_SECONDS = 300, GRANULE = 2 << 20, OUT
 	"--norm rmsnorm --glu on --positions rope --bias none --qk-norm off --lr 1e-3 "
 #define TOKENS "--seq-len 256 --max-seq-len 256 --global-batch 8 --micro-batch 1 "
 #define SHORT SMALL "--tied off " TOKENS
-/* Multiples of 16 numbers, not of 128. */
+/* sizes that are multiples of 16, but not of 128 */
 #define ODD \
 	"--model custom --layers 3 --hidden 144 --ffn 208 --heads 2 --kv-heads 2 --head-dim 72 --vocab 257 " \
 	"--norm rmsnorm --glu on --positions rope --bias none --qk-norm off --tied off --lr 1e-3 " TOKENS
 #define GRID SMALL "--tied off --seq-len 256 --max-seq-len 256 --global-batch 8 --micro-batch 2 "
-/* Attention takes so long that a layer's activations can leave meanwhile. */
+/* Attention takes so long that a layer's activations can be copied to the host meanwhile. */
 #define LONG SMALL "--tied off --seq-len 32768 --max-seq-len 32768 --global-batch 4 --micro-batch 1 "
 #define TUNED "--init-from base --seq-len 256 --global-batch 8 --micro-batch 1 --lr 1e-3 --lora-rank 8 "
 
@@ -56,7 +57,7 @@ static const struct gpu {
 } gpus[] = {{"h100-80gb", 90}, {"a100-80gb", 80}, {"b200", 100}};
 enum { GPUS = sizeof(gpus) / sizeof(*gpus) };
 
-/* Calls of NCCL in a step of rank 0. */
+/* Number of calls of NCCL in a step of rank 0. */
 typedef struct calls {
 	unsigned reduce, scatter, gather, rooted, send, receive;
 } calls;
@@ -65,17 +66,17 @@ typedef struct run {
 	const char *name;
 	uint32_t ranks;
 	const char *words;
-	unsigned communicators; /* of rank 0 */
+	unsigned communicators; /* number of rank 0's communicators */
 	calls step;
-	unsigned left; /* multiprocessors that its products leave to communication at most */
+	unsigned left; /* the most multiprocessors that its matmuls leave to communication */
 	unsigned with;
 } run;
 enum {
-	OWN_ATTENTION = 1, /* cuDNN takes no such attention */
-	OFFLOADS = 2,      /* on GPUs that are slow enough */
-	ON_90 = 4,         /* there only */
+	OWN_ATTENTION = 1, /* cuDNN does not support this attention */
+	OFFLOADS = 2,      /* it offloads, on GPUs that are slow enough */
+	ON_90 = 4,         /* runs only on a GPU of sm 90 */
 	ON_100 = 8,
-	OWN_ON_80 = 16 /* cuDNN takes it elsewhere */
+	OWN_ON_80 = 16 /* p4d's own attention on sm 80; cuDNN supports it on other GPUs */
 };
 
 /*
@@ -98,7 +99,7 @@ static const run runs[] = {
     {"FP8 by blocks", 1, SHORT "--precision fp8", 0, {0}, 0, ON_90},
     {"MXFP8", 1, SHORT "--precision fp8 --fp8-recipe mxfp8", 0, {0}, 0, ON_100},
     {"packed documents", 1, SHORT "--document-mask on", 0, {0}, 0, OWN_ON_80},
-    /* 8 documents in a sequence, and two calls of 4 */
+    /* 8 documents in a sequence, in two calls of 4 */
     {"packed documents, many", 1, SHORT "--sequences packed --document-len 128", 0, {0}, 0, OWN_ON_80},
     {"packed documents, tp 2",
      2,
@@ -149,7 +150,7 @@ static const run runs[] = {
 };
 enum { RUNS = sizeof(runs) / sizeof(*runs) };
 
-/* Compiled in, and found at run time. */
+/* Whether cuDNN is compiled in and found at run time. */
 static bool has_cudnn(void)
 {
 #ifdef P4D_TEST_FUSED
@@ -166,7 +167,7 @@ static const char *build(void)
 	return directory ? directory : ".";
 }
 
-/* A text of one file of the test's directory. */
+/* The text of a file in the test's directory. */
 static const char *content(const char *name)
 {
 	static char text[OUT];
@@ -191,7 +192,7 @@ static void shell(const char *format, ...)
 		fail_msg("%s", line);
 }
 
-/* The libraries that the program opens, under the names that it opens them by. */
+/* Makes the libraries that the program opens, under the names by which it opens them. */
 static void make_libraries(void)
 {
 	static const char *const names[] = {"libcuda.so.1", "libnvidia-ml.so.1", "libp4d-rehearsal.so"};
@@ -224,7 +225,7 @@ static void put_environment(const struct gpu *on, const p4d_gpu *gpu, bool fused
 	setenv("P4D_WATCH", in_directory("watch"), 1);
 }
 
-/* Runs it in the test's directory; the stand-ins are preloaded as `p4d rehearse` does. */
+/* Runs p4d-train in the test's directory with the stand-ins preloaded, as `p4d rehearse` does. */
 static void train(const run *r, const char *gpu)
 {
 	char line[4096], *argv[] = {"/bin/sh", "-c", line, NULL};
@@ -245,7 +246,7 @@ static void train(const run *r, const char *gpu)
 			 content("errors"));
 }
 
-/* A number of the log's line about memory. */
+/* A number in the log's line about memory. */
 static uint64_t member(const char *name)
 {
 	char key[64];
@@ -258,7 +259,7 @@ static uint64_t member(const char *name)
 	return strtoull(at + strlen(key), NULL, 10);
 }
 
-/* The arena, and nothing else, is taken; the rank that p4d-train names has the largest. */
+/* Only the arena is allocated; and the rank that p4d-train reports has the largest arena. */
 static void check_memory(const run *r, const watched_rank *ranks)
 {
 	const uint64_t planned = member("planned_bytes"), reserve = member("reserve_planned_bytes");
@@ -279,7 +280,7 @@ static void check_memory(const run *r, const watched_rank *ranks)
 	}
 	assert_int_equal(member("device_bytes"), context + rounded);
 	assert_int_equal(member("allocated_bytes"), planned);
-	/* communicators take nothing here, so the reserve of one rank is the context alone */
+	/* the fake communicators take no memory, so one rank's reserve is only the context */
 	if (r->ranks == 1 ? reserve != context : reserve <= context)
 		fail_msg("%s: a reserve of %" PRIu64 " bytes, of which %" PRIu64 " are the context", r->name,
 			 reserve, context);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Plans of engines that compile: which of them cuDNN finalizes, and what a program reads of waiting ones. */
+/*
+ * Plans of engines that compile: which of them cuDNN finalizes, and what a program reads from plans that are
+ * not.
+ */
 #include <stdint.h>
 
 #include "dnn.h"
@@ -25,7 +28,7 @@ static int create(int type, void **descriptor)
 
 static int get(const void *descriptor, int attribute, int type, int64_t room, int64_t *count, void *values)
 {
-	static int asked; /* the configuration whose engine the program got last */
+	static int asked; /* the configuration whose engine the program read last */
 
 	(void)type, (void)room;
 	*count = 1;
@@ -66,7 +69,7 @@ static int destroy(void *descriptor)
 static const p4d_dnn_library library = {
     .create = create, .get = get, .finalize = finalize, .destroy = destroy};
 
-/* A program makes plan `number`; how often cuDNN finalized it. */
+/* Makes a plan; returns how often cuDNN finalized it. */
 static int plan(int number, int configuration)
 {
 	configurations[number] = configuration;
@@ -87,7 +90,7 @@ static void an_engine_compiles_once(void **state)
 	assert_true(p4d_dnn_plan_workspace(plans[1], &bytes));
 	assert_int_equal(bytes, 128);
 	assert_int_equal(plan(2, 200), 1); /* another engine */
-	/* what the program asks for beyond the workspace cuDNN has to know */
+	/* if the program asks for more than the workspace, cuDNN must finalize the plan */
 	assert_int_equal(p4d_dnn_plan_complete(&library, plans[1]), DNN_OK);
 	assert_int_equal(finalized[1], 1);
 	assert_false(p4d_dnn_plan_workspace(plans[1], &bytes));

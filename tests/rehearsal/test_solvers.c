@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cuFFT, cuSOLVER and cuSPARSE as PyTorch calls them: the workspaces that it allocates, and the success and
- * the texts that it reads. */
+/*
+ * cuFFT, cuSOLVER and cuSPARSE, called as PyTorch does: the sizes of workspaces, and the statuses and texts
+ * that it reads.
+ */
 #include <stddef.h>
 #include <stdint.h>
 
 #include "support/support.h"
 
-/* From headers that a program has and this test does not. */
+/* Declarations from headers that this test does not include. */
 int cufftCreate(int *plan);
 int cufftDestroy(int plan);
 int cufftSetAutoAllocation(int plan, int on);
@@ -95,7 +97,7 @@ static void a_plan_that_cannot_be_is_an_error(void **state)
 	assert_int_equal(cufftDestroy(other), 0);
 }
 
-/* The sizes are what cuSOLVER 12.0 answers. */
+/* The sizes are those that cuSOLVER 12.0 returns. */
 static void singular_values_have_cusolvers_workspace(void **state)
 {
 	int size, status = 5;
@@ -117,7 +119,7 @@ static void singular_values_have_cusolvers_workspace(void **state)
 	assert_int_equal(status, 0);
 	assert_int_equal(cusolverDnDgesvdjBatched_bufferSize(handle, 1, 1 << 15, 1 << 15, NULL, 1, NULL, NULL,
 							     1, NULL, 1, &size, NULL, 8),
-			 3); /* more than an int counts */
+			 3); /* more elements than an int can count */
 	assert_int_equal(cusolverDnDestroy(handle), 0);
 }
 
@@ -163,7 +165,7 @@ static void a_sparse_product_is_a_kernel(void **state)
 	assert_int_equal(cusparseDestroy(handle), 0);
 }
 
-/* PyTorch prints the text of an error: its caller once got a number for it, which is no address. */
+/* PyTorch prints the text of an error. It once got a number, which is no address. */
 static void an_error_of_cusparse_has_a_text(void **state)
 {
 	const uint64_t before = p4d_report_count_of(MISSING);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The stand-ins as a program calls them: what PyTorch's allocator asks for, in its order, on a GPU of 1 GiB.
+/*
+ * Calls the stand-ins as a program does: the calls of PyTorch's allocator in their order, on a GPU with 1
+ * GiB.
+ *
  */
 #include <pthread.h>
 #include <stdint.h>
@@ -12,7 +15,7 @@
 
 #include "support/support.h"
 
-/* From headers that a program has and this test does not. */
+/* Declarations from headers that this test does not include. */
 int cudaMalloc(void **address, size_t bytes);
 int cudaFree(void *address);
 int cudaMallocAsync(void **address, size_t bytes, void *stream);
@@ -105,17 +108,17 @@ static void memory_is_an_account(void **state)
 	(void)state;
 	assert_true(before >= CONTEXT_MIB * MIB);
 	assert_int_equal(cudaMalloc(&large, 21 * MIB), 0);
-	assert_int_equal(used() - before, 22 * MIB); /* the driver gives 2 MiB at once */
+	assert_int_equal(used() - before, 22 * MIB); /* the driver allocates in steps of 2 MiB */
 	assert_int_equal(cudaMalloc(&small, 1000), 0);
 	assert_int_equal(used() - before, 24 * MIB);
-	assert_int_equal(cudaMalloc(&other, 1000), 0); /* shares what the first one took */
+	assert_int_equal(cudaMalloc(&other, 1000), 0); /* uses the memory that the first block allocated */
 	assert_int_equal(used() - before, 24 * MIB);
 	assert_int_equal(cudaFree(large), 0);
 	assert_int_equal(cudaFree(small), 0);
 	assert_int_equal(cudaFree(other), 0);
 	assert_int_equal(used(), before);
 	assert_int_equal(cudaFree(NULL), 0);
-	assert_int_not_equal(cudaFree(large), 0); /* twice */
+	assert_int_not_equal(cudaFree(large), 0); /* frees the block a second time */
 	cudaGetLastError();
 }
 
@@ -146,7 +149,7 @@ static void small_data_is_real(void **state)
 	assert_int_equal(cudaMemcpy(first, there, sizeof(there), 1), 0);
 	assert_int_equal(cudaMemcpy(back, first, sizeof(back), 2), 0);
 	assert_string_equal(back, "known");
-	assert_int_equal(cudaMemset(first, 0, 4 * MIB), 0); /* large: cleared all the same */
+	assert_int_equal(cudaMemset(first, 0, 4 * MIB), 0); /* large memory is cleared as well */
 	assert_int_equal(cudaMemcpy(back, first, sizeof(back), 2), 0);
 	assert_string_equal(back, "");
 	char *inside = (char *)first + 512,
@@ -169,7 +172,7 @@ static void small_data_is_real(void **state)
 	assert_int_equal(cudaFree(second), 0);
 }
 
-/* Like expandable segments: one address range, with pages mapped when they are needed. */
+/* As with expandable segments: one address range, whose pages are mapped when they are needed. */
 static void virtual_memory_is_counted_until_nobody_has_it(void **state)
 {
 	struct {
@@ -185,7 +188,7 @@ static void virtual_memory_is_counted_until_nobody_has_it(void **state)
 	assert_int_equal(used(), before);
 	assert_int_equal(cuMemCreate(&handle, 20 * MIB, &wanted, 0), 0);
 	assert_int_equal(cuMemMap(address, 20 * MIB, 0, handle, 0), 0);
-	assert_int_equal(cuMemRelease(handle), 0); /* still mapped */
+	assert_int_equal(cuMemRelease(handle), 0); /* the memory is still mapped */
 	assert_int_equal(used() - before, 20 * MIB);
 	assert_int_equal(cuMemCreate(&second, 2048 * MIB, &wanted, 0), OUT_OF_MEMORY);
 	assert_int_equal(cuMemUnmap(address, 20 * MIB), 0);
@@ -274,7 +277,8 @@ static int at(const char *properties, size_t offset)
 	return value;
 }
 
-/* Where the two releases of CUDA have capability, multiprocessors and shared memory: by their headers. */
+/* The offsets of capability, multiprocessors and shared memory in both releases of CUDA, from their
+ * headers. */
 static void properties_stand_where_each_release_has_them(void **state)
 {
 	char p[1032];
@@ -343,7 +347,7 @@ static void absent_ranks_hold_what_this_one_holds(void **state)
 	assert_int_equal(ncclCommDestroy(comm), 0);
 }
 
-/* Rank 0 of four pipeline stages sends its next one a shape, twice. */
+/* Runs rank 0 of four pipeline stages, which sends a shape to the next stage twice. */
 static void play_first_stage(void)
 {
 	enum { INT64 = 4 };
@@ -385,17 +389,18 @@ static void a_stage_gets_the_shapes_of_one_that_was_played(void **state)
 	assert_int_equal(status, 0);
 	setenv("RANK", "2", 1);
 	assert_int_equal(ncclCommInitRankScalable(&comm, 4, 2, 1, "id", NULL), 0);
-	assert_int_equal(receive_first(comm, 1, 3), 1024); /* rank 1 was not played: same as rank 0 */
+	assert_int_equal(receive_first(comm, 1, 3),
+			 1024); /* rank 1 did not run, so the data is that of rank 0 */
 	assert_int_equal(ncclSend(own, 3, INT64, 3, comm, NULL), 0);
 	assert_int_equal(receive_first(comm, 1, 3), 896);
-	/* what it received comes back, also while the next shape is in transit */
+	/* the peer sends back what this rank sent, also while the next shape is in transit */
 	assert_int_equal(ncclGroupStart(), 0);
 	assert_int_equal(ncclSend(next, 3, INT64, 3, comm, NULL), 0);
 	assert_int_equal(ncclRecv(back, 3, INT64, 3, comm, NULL), 0);
 	assert_int_equal(ncclGroupEnd(), 0);
 	assert_int_equal(back[0], 640);
 	assert_int_equal(receive_first(comm, 3, 3), 320);
-	assert_int_equal(receive_first(comm, 1, 3), 896); /* nobody sent a third */
+	assert_int_equal(receive_first(comm, 1, 3), 896); /* nobody sent a third message */
 	read_report(text, sizeof(text));
 	assert_null(strstr(text, "integers that another rank sends"));
 	assert_int_equal(receive_first(comm, 1, 4), 0); /* nobody sent four numbers */
@@ -438,7 +443,7 @@ static void a_group_that_is_split_off_has_its_own_size(void **state)
 	assert_int_equal(ncclCommSplit(world, 1, 3, &group, NULL), 0);
 	expect_group(group, 8, 3);
 	assert_int_equal(ncclCommDestroy(group), 0);
-	/* Nobody gave the size: it is the parent's, and a gather stays within its buffer. */
+	/* Nobody gave the group's size, so it is the parent's, and a gather stays within its buffer. */
 	assert_int_equal(ncclCommSplit(world, 1, 3, &group, NULL), 0);
 	expect_group(group, 16, 3);
 	assert_int_equal(cudaMalloc((void **)&all, ALL * sizeof(*all)), 0);
@@ -502,7 +507,7 @@ static void what_is_not_played_is_named(void **state)
 	assert_non_null(strstr(text, "\"refused_bytes\": "));
 }
 
-/* PyTorch's profiler finds nothing to collect. */
+/* PyTorch's profiler gets no records. */
 static void a_profiler_collects_nothing(void **state)
 {
 	void *subscriber = NULL, *record = NULL;

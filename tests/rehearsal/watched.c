@@ -70,7 +70,7 @@ static bool read_line(watched_rank *r, const char *line)
 	if (!words)
 		return false;
 	switch (line[0]) {
-	case 'b': /* other steps begin where one ends */
+	case 'b': /* other steps begin at the end of the one before */
 		return r->moments != 1 || read_moment(r, words, false);
 	case 'a':
 	case 'e':
@@ -242,7 +242,7 @@ bool watched_known(const watched_rank *r, unsigned steps, char why[WATCHED_TEXT]
 	return true;
 }
 
-/* The next call on a communicator from `at` on; the number of calls: none. */
+/* Index of the next call on a communicator, from `at` on; the number of calls: there is none. */
 static size_t next_call(const watched_rank *r, unsigned comm, size_t at)
 {
 	while (at < r->calls && r->call[at].comm != comm)
@@ -279,7 +279,7 @@ static bool ends_agree(const watched_rank *a, unsigned in_a, const watched_rank 
 	return true;
 }
 
-/* Its index in `of`; the number of communicators: it is no member. */
+/* The index of a communicator in `of`; the number of communicators: the rank is no member. */
 static unsigned find_comm(const watched_rank *of, const char *id)
 {
 	unsigned i = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What doubles/standins/watch.h wrote of a run of p4d-train. */
+/* Reads what doubles/standins/watch.h wrote about a run of p4d-train. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -11,9 +11,9 @@
 enum { WATCHED_MOMENTS = 16, WATCHED_COMMS = 16, WATCHED_TEXT = 160 };
 
 typedef struct watched_moment {
-	uint64_t bytes; /* of the GPU, in use */
+	uint64_t bytes; /* bytes of the GPU that are in use */
 	uint64_t count[P4D_REPORT_COUNTS];
-	size_t calls; /* of NCCL before it */
+	size_t calls; /* number of NCCL calls before it */
 } watched_moment;
 
 typedef struct watched_comm {
@@ -30,33 +30,41 @@ typedef struct watched_call {
 
 typedef struct watched_rank {
 	unsigned moments, comms;
-	unsigned narrowest, widest; /* multiprocessors of products that do not take all; 0: none */
-	bool ended;                 /* the last moment is the end of the process */
+	unsigned narrowest,
+	    widest; /* numbers of multiprocessors for matmuls that may not use all; 0: there are none */
+	bool ended; /* the last moment is the end of the process */
 	watched_moment moment[WATCHED_MOMENTS];
 	watched_comm comm[WATCHED_COMMS];
-	watched_call *call; /* malloc */
+	watched_call *call; /* allocated by malloc */
 	size_t calls, room;
 } watched_rank;
 
-/* Reads the file of a rank. False: it is not there, or no such file. */
+/* Reads the file of a rank. False: the file does not exist, or has another form. */
 bool watched_read(watched_rank *rank, const char *path);
 void watched_free(watched_rank *rank);
 
-/* What step `step`, from 1, counted. The moments: before the arena is taken, before step 1, after each step,
- * the report, the end. */
+/*
+ * How much a count grew in step `step`, from 1. The moments: before the arena is taken, before step 1, after
+ * each step, the report, the end.
+ */
 uint64_t watched_grown(const watched_rank *rank, unsigned step, int count);
 
-/* Rules that no run may break. Each fills `why` and returns false where it is broken. */
+/* Rules that every run must obey. If a run breaks one, the function fills `why` and returns false. */
 
-/* In no step is anything allocated, created, destroyed or asked of a library, nor waits the host in a call.
+/*
+ * No step allocates, creates or destroys anything, asks a library for an algorithm, or makes the host wait in
+ * a call.
+ *
  */
 bool watched_still(const watched_rank *rank, unsigned steps, char why[WATCHED_TEXT]);
 /* All steps have the same calls of NCCL, and from the second on the same launches, products and copies. */
 bool watched_alike(const watched_rank *rank, unsigned steps, char why[WATCHED_TEXT]);
-/* At the end everything that was taken was given back. */
+/* At the end, everything that was allocated has been freed. */
 bool watched_freed(const watched_rank *rank, char why[WATCHED_TEXT]);
-/* What steps ask NCCL for was asked before the first, with at least as many bytes: so NCCL connects and
- * allocates nothing in steps. */
+/*
+ * Every kind of NCCL call in a step was made before the first step, with at least as many bytes. So NCCL
+ * neither connects nor allocates anything during steps.
+ */
 bool watched_known(const watched_rank *rank, unsigned steps, char why[WATCHED_TEXT]);
-/* All members of a communicator make the same calls in the same order; what one sends the other receives. */
+/* All members of a communicator make the same calls in the same order; for each send there is a receive. */
 bool watched_agree(const watched_rank *ranks, unsigned count, char why[WATCHED_TEXT]);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Asks libp4d.so as another program would: with its header alone.
+ * Queries libp4d.so as another program would, using only its header.
  *
  *     ask [--script FILE] [--directory DIR] [--environment NAME=VALUE] [--get POINTER] COMMAND [WORD...]
  *
- * prints the JSON of the reply, or the member of it that --get names. The text of FILE takes the place of a
- * last word. The exit status is the command's.
+ * prints the JSON of the reply, or the member of it that --get names. The text of FILE replaces the last word
+ * of the command line. The exit status is the command's.
  */
 #include <p4d.h>
 #include <stdio.h>

@@ -117,7 +117,8 @@ static void test_errors(void **state)
 	    {ASK("check", "--help", "job.sh"), "no help text"},
 	    {ASK("check", "/nonexistent/job.sh"), "/nonexistent/job.sh"},
 	    {ASK("check", "--p4d-tp=x", "--wrap=true", "job.sh"), "--wrap"},
-	    {ASK("check", "--gpu=h100-80gb"), "no job script given"}, /* standard input is the program's */
+	    {ASK("check", "--gpu=h100-80gb"),
+	     "no job script given"}, /* standard input belongs to the program */
 	};
 
 	for (size_t i = 0; i < sizeof(of) / sizeof(of[0]); i++) {
@@ -148,7 +149,7 @@ static void test_nothing_given(void **state)
 	p4d_reply_free(NULL);
 }
 
-/* Names that a command line would take for options or files are names here. */
+/* Names of scripts that would be options or files in a command line. */
 static void test_names_of_scripts(void **state)
 {
 	static const char *const names[] = {"--help", ":", "", "-", "a b;$(c)"};
@@ -157,7 +158,7 @@ static void test_names_of_scripts(void **state)
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		p4d_query *query = p4d_query_new("check");
 		assert_int_equal(p4d_query_script(query, names[i], "#!/bin/sh\ntrue\n", 15), 0);
-		assert_int_equal(p4d_query_word(query, "--help"), 0); /* an argument of the script */
+		assert_int_equal(p4d_query_word(query, "--help"), 0); /* this is an argument of the script */
 		p4d_reply *reply = p4d_query_run(query);
 		assert_string_equal(p4d_reply_verdict(reply), "pass");
 		p4d_reply_free(reply);
@@ -289,8 +290,10 @@ static bool forbid_files(void)
 	       prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
 
-/* Words that name files do not make a quick query read them. Result: the number of the query whose reply is
- * wrong; 0: none. */
+/*
+ * Asks quick queries with words that name files. Returns the number of the query whose reply is wrong; 0:
+ * none.
+ */
 static int ask_without_files(void)
 {
 	static const struct {
@@ -332,11 +335,11 @@ static void test_quick_reads_no_file(void **state)
 	if (child == 0)
 		_exit(forbid_files() ? ask_without_files() : 100);
 	assert_int_equal(waitpid(child, &status, 0), child);
-	assert_true(WIFEXITED(status)); /* else a system call killed it */
+	assert_true(WIFEXITED(status)); /* otherwise a system call killed the process */
 	assert_int_equal(WEXITSTATUS(status), 0);
 }
 
-/* A quick reply is that of the command, without what takes a search or a simulated step. */
+/* A quick reply equals the command's, without the parts that need a search or a simulated step. */
 static void test_quick(void **state)
 {
 	p4d_reply *slow = ASK("estimate", "llama3-70b", "--gpu=h100-80gb", "--gpus=8"),

@@ -64,7 +64,7 @@ static void boxes_that_touch_are_joined(void **state)
 	p4d_svg__band(&svg, "b f", 10, 0.5);
 	p4d_svg__box(&svg, 1, 5, 2);
 	p4d_svg__box(&svg, 3, 5, 2);
-	p4d_svg__box(&svg, 5.5, 5, 0.01); /* nothing of the rectangle is visible */
+	p4d_svg__box(&svg, 5.5, 5, 0.01); /* no part of the rectangle is visible */
 	p4d_svg__box(&svg, 6, 5, 1);
 	p4d_svg__band_end(&svg);
 	assert_drawn(
@@ -96,10 +96,11 @@ static void text_is_escaped(void **state)
 	     "e \xe2\x80\xa6 \xf0\x9f\x99\x82"},
 	    {"\x01\x1b[1m\n\x7f", "??[1m??"},
 	    {"\xff\xc3(\xe2\x80", "??"
-				  "(??"},                /* no UTF-8, cut off */
-	    {"\xc0\xaf\xe0\x80\xaf", "?????"},           /* overlong */
-	    {"\xed\xa0\x80", "???"},                     /* surrogate */
-	    {"\xef\xbf\xbe\xf4\x90\x80\x80", "???????"}, /* not a character, beyond the last */
+				  "(??"},      /* bytes that are not UTF-8, and a character that is cut off */
+	    {"\xc0\xaf\xe0\x80\xaf", "?????"}, /* encodings that are longer than necessary */
+	    {"\xed\xa0\x80", "???"},           /* half of a surrogate pair */
+	    {"\xef\xbf\xbe\xf4\x90\x80\x80",
+	     "???????"}, /* a code that is no character, and one above the last */
 	};
 	char wanted[128];
 

@@ -34,7 +34,7 @@ static void time_runs_from_edge_to_edge(void **state)
 	assert_true(fabs(p4d_view__x(&whole, 10) - right) < 1e-9);
 	assert_true(fabs(p4d_view__x(&broken, 0) - P4D_VIEW_LEFT) < 1e-9);
 	assert_true(fabs(p4d_view__x(&broken, 100) - right) < 1e-9);
-	/* the break is as wide as it is drawn, and all times in it are drawn at its end */
+	/* the break has the width that is drawn, and all times in it are at its end */
 	assert_true(fabs(p4d_view__x(&broken, 90) - p4d_view__x(&broken, 10) - P4D_VIEW_GAP) < 1e-9);
 	assert_true(fabs(p4d_view__x(&broken, 50) - p4d_view__x(&broken, 90)) < 1e-9);
 	for (double time = 0.1; time <= 100; time += 0.1)
@@ -68,7 +68,8 @@ static void spans_are_cut_at_the_break(void **state)
 	assert_span(&broken, 95, 100, true, behind + 5 * scale, 5 * scale);
 }
 
-/* Two slots in turn: received before the forward pass or taken by it, freed by the last backward pass. */
+/* Two slots are used in turn: occupied by a receive or by the forward pass, freed by the last backward
+ * pass. */
 static void slots_are_followed(void **state)
 {
 	p4d_instruction at[] = {

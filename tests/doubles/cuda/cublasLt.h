@@ -54,7 +54,7 @@ typedef struct cublasLtDesc *cublasLtMatmulDesc_t;
 typedef struct cublasLtLayout *cublasLtMatrixLayout_t;
 typedef struct cublasLtPreference *cublasLtMatmulPreference_t;
 typedef struct cublasLtMatmulAlgo_t {
-	uint64_t data[8]; /* its number, the workspace that it needs */
+	uint64_t data[8]; /* number of the algorithm, and the workspace that it needs */
 } cublasLtMatmulAlgo_t;
 typedef struct cublasLtMatmulHeuristicResult_t {
 	cublasLtMatmulAlgo_t algo;
@@ -92,8 +92,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
 			      cudaStream_t stream);
 
 /*
- * The time of an algorithm for a product. It depends on the machine's `seed`, as no two GPUs measure the
- * same. One of eight does not run.
+ * The time of an algorithm for a product. It depends on the machine's `seed`, because two GPUs never measure
+ * the same. One of eight algorithms does not run.
  */
 float p4d_shim_milliseconds(uint64_t m, uint64_t n, uint64_t k, unsigned algorithm);
 enum { P4D_SHIM_ALGORITHMS = 8, P4D_SHIM_NOT_RUN = 5 };

@@ -49,20 +49,20 @@ struct cudaDeviceProp {
 /* The simulated machine; tests change it. */
 typedef struct p4d_shim_machine {
 	int devices, driver; /* driver: 13000 is CUDA 13.0 */
-	int sm;              /* 90 */
+	int sm;              /* compute capability, 90 for 9.0 */
 	size_t bytes, taken; /* memory of the GPU; memory of other processes */
-	cudaError_t fails;   /* the GPU's error */
-	unsigned behind;     /* queries of an event before it is reached */
-	size_t attention;    /* workspace of fused attention, beyond what the plan has; it is overwritten */
-	int dry;             /* kernels, copies and products are counted, not executed; memory is not there */
-	/* The last product: multiprocessors that it counts on, 0: all; its algorithm. */
+	cudaError_t fails;   /* the error that the GPU reports */
+	unsigned behind;     /* number of queries of an event before it counts as reached */
+	size_t attention;    /* workspace of fused attention in addition to the plan's; calls overwrite it */
+	int dry; /* kernels, copies and matmuls are counted, not executed, and there is no memory */
+	/* Of the last matmul: the number of multiprocessors that it expects (0: all), and its algorithm. */
 	int target, algorithm;
-	double milliseconds;    /* time of products */
+	double milliseconds;    /* total time of matmuls */
 	unsigned seed;          /* decides the time of algorithms (shim_cublaslt.c) */
-	unsigned long launches; /* all that was queued: kernels, copies, products, attention */
+	unsigned long launches; /* number of all queued operations: kernels, copies, matmuls, attention */
 } p4d_shim_machine;
 extern p4d_shim_machine p4d_shim_gpu;
-/* Called around everything that uses the GPU's memory (shim_runtime.c). */
+/* Called before and after everything that uses the GPU's memory (shim_runtime.c). */
 void p4d_shim_enter(void);
 void p4d_shim_leave(void);
 

@@ -14,23 +14,23 @@ enum {
 	WARP = 32,
 	MOST_THREADS = 1024,
 	STACK_BYTES = 256 << 10,
-	MOST_SHARED = 99 << 10 /* of sm_86, 89, 120 */
+	MOST_SHARED = 99 << 10 /* as GPUs of sm_86, 89 and 120 */
 };
 
 enum state { READY, AT_BARRIER, AT_EXCHANGE, ENDED };
 
-/* A stack and where to resume it. swapcontext alone would do, but takes a system call each time. */
+/* A stack and where to resume it. swapcontext alone would be enough, but makes a system call each time. */
 typedef struct place {
-	ucontext_t context; /* where it starts */
-	void *jump[5];      /* where it resumes: __builtin_setjmp */
-	const void *stack;  /* for the address sanitizer, with its own data */
+	ucontext_t context; /* the context in which it starts */
+	void *jump[5];      /* the place where it resumes, for __builtin_setjmp */
+	const void *stack;  /* the stack, for the address sanitizer, with the sanitizer's own data */
 	size_t bytes;
 	void *kept;
 } place;
 
 typedef struct fiber {
 	place at;
-	bool begun; /* its stack is in use, also between blocks */
+	bool begun; /* the stack is in use, also between blocks */
 	state now;
 	int line;
 	uint64_t post;
@@ -41,8 +41,8 @@ p4d_shim_thread p4d_shim;
 const char *p4d_shim_kernel = "";
 
 static fiber fibers[MOST_THREADS];
-static uint64_t visible[MOST_THREADS]; /* what the lanes of each warp posted last */
-static bool voted;                     /* at the last barrier */
+static uint64_t visible[MOST_THREADS]; /* the values that the lanes of each warp posted last */
+static bool voted;                     /* the result of the last barrier's vote */
 static place scheduler;
 static const std::function<void()> *body;
 static p4d_shim_order order;
@@ -81,7 +81,8 @@ static void arrive(place *at, place *from)
 #endif
 }
 
-/* With the compiler's jumps: on the C library's longjmp the sanitizer clears the stack's shadow, too. */
+/* Uses the compiler's jumps, because at the C library's longjmp the sanitizer also clears the stack's
+ * shadow. */
 __attribute__((no_sanitize_address)) static void go(place *from, place *to, bool begun)
 {
 	leave(from, to);
@@ -133,7 +134,7 @@ unsigned p4d_shim_ballot(int line, bool vote)
 	return bits;
 }
 
-/* Runs the same thread of block after block. */
+/* Runs one thread of block after block. */
 static void begin()
 {
 	arrive(&fibers[p4d_shim.thread.x].at, &scheduler);
@@ -166,7 +167,7 @@ static void prepare(unsigned threads)
 	}
 }
 
-/* Resumes threads [from, to) if all of them wait as `what`, at one line. */
+/* Resumes threads [from, to) if all of them wait in the state `what` at the same line. */
 static bool release(unsigned from, unsigned to, state what)
 {
 	for (unsigned i = from; i < to; i++) {
@@ -189,7 +190,7 @@ static void run_thread(unsigned which)
 	go(&scheduler, &fibers[which].at, begun);
 }
 
-/* False: not all lanes of the warp wait for it. */
+/* Completes an exchange. False: not all lanes of the warp wait for it. */
 static bool exchange(unsigned from)
 {
 	if (!release(from, from + WARP, AT_EXCHANGE))
@@ -200,7 +201,8 @@ static bool exchange(unsigned from)
 }
 
 /*
- * Runs as far as possible without other warps, past exchanges: they will see what it writes too early.
+ * Runs a warp as far as possible without other warps, past exchanges. If a barrier is missing, other warps
+ * then see what this warp writes too early.
  */
 static void run_warp(unsigned from)
 {
@@ -213,7 +215,7 @@ static void run_warp(unsigned from)
 	} while (exchange(from));
 }
 
-/* False: all have ended. */
+/* Passes a barrier. False: all threads have ended. */
 static bool pass_barrier(unsigned threads)
 {
 	unsigned ended = 0;
@@ -234,7 +236,7 @@ static bool pass_barrier(unsigned threads)
 	return true;
 }
 
-/* Runs warp after warp, from one barrier to the next. */
+/* Runs all warps in turn, from one barrier to the next. */
 static void run_block(unsigned threads)
 {
 	prepare(threads);

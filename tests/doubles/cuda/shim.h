@@ -4,10 +4,10 @@
 /*
  * Compiles the kernels for the host, for tests on machines without a GPU: the threads of a block are fibers
  * of one thread. A warp runs as far as it can, to the next barrier, before another does: a missing barrier
- * shows in one of two orders of warps. What fails on every GPU ends the program with a message: a barrier or
- * shuffle that some threads do not reach, blocks or shared memory beyond the limits of any GPU. Shared memory
- * has exactly the requested size and is initialized to NaN, so that sanitizers and results show errors. Speed
- * and memory model are the host's.
+ * gives a wrong result in one of two orders of warps. Errors that every GPU would report end the program with
+ * a message: a barrier or shuffle that some threads do not reach, blocks or shared memory beyond the limits
+ * of any GPU. Shared memory has exactly the requested size and is initialized to NaN, so that sanitizers and
+ * results show errors. Speed and memory model are the host's.
  */
 #include <math.h>
 #include <stddef.h>
@@ -32,7 +32,7 @@ struct dim3 {
 	}
 };
 
-/* Places of the running thread. */
+/* Coordinates of the running thread. */
 struct p4d_shim_thread {
 	dim3 thread, block, threads, blocks;
 	unsigned char *shared;
@@ -45,7 +45,7 @@ extern p4d_shim_thread p4d_shim;
 #define gridDim (p4d_shim.blocks)
 #define P4D_SHARED(type, name) type *const name = reinterpret_cast<type *>(p4d_shim.shared)
 
-extern const char *p4d_shim_kernel; /* what p4d_launch, which names it, is called in full */
+extern const char *p4d_shim_kernel; /* the full name of p4d_launch, which contains the kernel's name */
 void p4d_shim_run(dim3 blocks, unsigned threads, size_t shared, const std::function<void()> &kernel);
 
 struct cudaFuncAttributes {
@@ -61,13 +61,13 @@ enum p4d_shim_order { P4D_SHIM_FORWARD, P4D_SHIM_BACKWARD };
 extern "C" void p4d_shim_set_order(enum p4d_shim_order order);
 
 /*
- * All threads must reach these at the same line. A barrier returns whether any thread voted; an exchange what
- * lane `from` of the warp posted.
+ * All threads must reach these at the same line. A barrier returns whether any thread voted; an exchange
+ * returns what lane `from` of the warp posted.
  */
 bool p4d_shim_barrier(int line, bool vote);
 uint64_t p4d_shim_exchange(int line, uint64_t post, unsigned from);
 unsigned p4d_shim_ballot(int line, bool vote);
-void p4d_shim_all(int line, unsigned mask); /* the mask must be full */
+void p4d_shim_all(int line, unsigned mask); /* the mask must have all lanes */
 
 static inline void __syncthreads(int line = __builtin_LINE())
 {

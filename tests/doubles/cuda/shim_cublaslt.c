@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuBLASLt on the host: products are those of the cpu device, whatever the algorithm; an algorithm moves the
- * machine's clock. What the library would not take is refused.
+ * cuBLASLt on the host: the cpu device computes all matmuls, whatever the algorithm. An algorithm only
+ * changes the simulated time. Calls that the library would refuse are refused.
  */
 #include <cublasLt.h>
 #include <stdbool.h>
@@ -146,7 +146,10 @@ static bool is_fp8(const struct cublasLtLayout *x)
 	return x->type == CUDA_R_8F_E4M3 || x->type == CUDA_R_8F_E5M2;
 }
 
-/* FP8: the depth of both is contiguous, rows are of whole 16 bytes, and not both sides have square blocks. */
+/*
+ * Whether a matmul in FP8 is supported: both operands are contiguous along the depth, rows have a multiple of
+ * 16 bytes, and at most one side has square blocks.
+ */
 static bool takes(const struct cublasLtDesc *d, const struct cublasLtLayout *a,
 		  const struct cublasLtLayout *b)
 {
@@ -156,7 +159,7 @@ static bool takes(const struct cublasLtDesc *d, const struct cublasLtLayout *a,
 	       (d->modes[0] != CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F || d->modes[1] != d->modes[0]);
 }
 
-/* The later ones need a workspace. */
+/* The workspace of an algorithm; later algorithms need one. */
 static size_t workspace_of(unsigned algorithm)
 {
 	return (size_t)algorithm * 1024;
@@ -186,7 +189,7 @@ float p4d_shim_milliseconds(uint64_t m, uint64_t n, uint64_t k, unsigned algorit
 	return 1 + (float)(mixed >> 8 & 0xff) / 256;
 }
 
-/* A product as the cpu device knows it: w and x are the left and the right operand. */
+/* A matmul in the form of the cpu device: w and x are the left and the right operand. */
 typedef struct product {
 	p4d_device *cpu;
 	p4d_dtype type;

@@ -85,7 +85,7 @@ cudaError_t cudaMemGetInfo(size_t *available, size_t *total)
 	return result(p4d_shim_gpu.fails);
 }
 
-/* Addresses that nothing may be read from or written to: the arena of a dry run. */
+/* The arena of a dry run: addresses from which nothing may be read, and to which nothing may be written. */
 static struct {
 	char *from;
 	size_t bytes;
@@ -100,15 +100,16 @@ static cudaError_t reserve(void **memory, size_t bytes)
 }
 
 /*
- * With P4D_SHIM_GUARD=1 the GPU's memory is open only while a queued operation runs. For the host, and for
- * operations of the cpu device, it is closed, as a GPU's is. Freed memory is not used again.
+ * With P4D_SHIM_GUARD=1 the GPU's memory is open only while a queued operation runs. The host, and operations
+ * of the cpu device, cannot access it, as on a real GPU. Freed memory is not used again.
  */
 enum { APART = 1 << 30, BLOCKS = 4096, PAGE = 4096, MARKED = 1 << 20 };
 static struct {
 	char *from;
 	size_t used;
 	int opened;
-	unsigned blocks; /* one after another; a freed one is used again when all after it are free as well */
+	unsigned blocks; /* allocated one after another; a freed block is used again when all blocks after it
+			    are free as well */
 	struct {
 		size_t at;
 		bool freed;
@@ -147,7 +148,11 @@ static cudaError_t allocate_apart(void **memory, size_t bytes)
 	apart.block[apart.blocks++].at = apart.used;
 	apart.used += (bytes + PAGE) / PAGE * PAGE;
 	p4d_shim_enter();
-	memset(*memory, 0xff, bytes < MARKED ? bytes : MARKED); /* more would take longer than the tests */
+	memset(
+	    *memory, 0xff,
+	    bytes < MARKED
+		? bytes
+		: MARKED); /* only the beginning is marked, because more would take longer than the tests */
 	p4d_shim_leave();
 	return cudaSuccess;
 }
@@ -163,7 +168,7 @@ static void free_apart(const char *memory)
 	}
 }
 
-/* Unwritten memory is NaN, so that no test passes by luck. */
+/* Memory that was never written is NaN, so that no test passes by luck. */
 cudaError_t cudaMalloc(void **memory, size_t bytes)
 {
 	if (p4d_shim_gpu.dry)
@@ -218,7 +223,7 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaM
 	if (!p4d_shim_gpu.dry)
 		memcpy(to, from, bytes);
 	else if ((uintptr_t)to - (uintptr_t)reserved.from >= reserved.bytes)
-		memset(to, 0, bytes); /* to the host: no losses, no gradients */
+		memset(to, 0, bytes); /* copies to the host give zeros: no losses, no gradients */
 	p4d_shim_leave();
 	return result(p4d_shim_gpu.fails);
 }
@@ -286,7 +291,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 	return result(p4d_shim_gpu.fails);
 }
 
-/* When it was recorded, and whether that may be asked. */
+/* The moment at which it was recorded, and whether it can be queried. */
 struct CUevent_st {
 	double milliseconds;
 	bool times;

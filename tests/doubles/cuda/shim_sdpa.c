@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuDNN's fused attention in plain C. Like cuDNN it overwrites its workspace, to detect what else lies there.
+ * cuDNN's fused attention in plain C. Like cuDNN it overwrites its workspace, so that tests notice other data
+ * there.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -54,12 +55,12 @@ bool p4d_sdpa_takes(p4d_sdpa *f, const p4d_sdpa_shape *shape, const char **why)
 	return false;
 }
 
-/* A head of a token. */
+/* One head of one token. */
 typedef struct row {
 	uint64_t sequence, head, token;
 } row;
 
-/* The place of a row; documents begin where the offsets of the unit say. */
+/* The index of a row; a document begins at the offset in its unit. */
 static uint64_t place(const p4d_sdpa_shape *s, const p4d_sdpa_call *c, p4d_sdpa_unit unit,
 		      p4d_sdpa_stride stride, row r)
 {
@@ -69,7 +70,7 @@ static uint64_t place(const p4d_sdpa_shape *s, const p4d_sdpa_call *c, p4d_sdpa_
 	return begin + r.token * stride.token + r.head * s->head_dim;
 }
 
-/* Tokens of a sequence, or of a document. */
+/* Number of tokens in a sequence, or in a document. */
 static uint64_t tokens_of(const p4d_sdpa_shape *s, const p4d_sdpa_call *c, uint64_t sequence, uint64_t whole)
 {
 	return s->documents ? (uint64_t)c->lengths[sequence] : whole;
@@ -139,7 +140,7 @@ static void forward(const p4d_sdpa_shape *s, const p4d_sdpa_call *c, row query)
 	free(sum);
 }
 
-/* dk and dv of all heads in fp32, which are rounded at the end. */
+/* Gradients dk and dv of all heads in fp32, which are rounded at the end. */
 typedef struct sums {
 	double *dk, *dv;
 } sums;
@@ -192,7 +193,7 @@ static void round_keys(const p4d_sdpa_shape *s, const p4d_sdpa_call *c, sums fro
 				}
 }
 
-/* cuDNN's dK and dV of all query heads, where its documents are. */
+/* Overwrites the memory in which cuDNN stores dK and dV of all query heads, for documents. */
 static void spoil_heads(const p4d_sdpa_shape *s, const p4d_sdpa_call *c)
 {
 	const uint64_t group = s->heads / s->kv_heads, width = s->dkv.token * group;

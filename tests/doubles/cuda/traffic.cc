@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the compiler calls for each access under -fsanitize=thread, whose own library is not linked. */
+/*
+ * The functions that the compiler calls for each access under -fsanitize=thread, whose own library is not
+ * linked.
+ */
 #include "doubles/cuda/traffic.h"
 
 #include <ctype.h>
@@ -8,7 +11,7 @@
 
 #include "doubles/cuda/shim.h"
 
-/* Of a byte: who was there last, by the number of the launch, and of the block of all launches. */
+/* For each byte: the number of the launch, and of the block, that accessed it last. */
 struct visits {
 	uint32_t launch, block;
 };
@@ -93,7 +96,10 @@ unsigned traffic_take(traffic (*launches)[TRAFFIC_LAUNCHES])
 	return taken;
 }
 
-/* By the linker's name: under other sanitizers the compiler declares some of these itself, in other ways. */
+/*
+ * Defines a function by its linker name, because under other sanitizers the compiler declares some of these
+ * differently.
+ */
 #define HOOK(name, ...) \
 	void traffic_##name(__VA_ARGS__) __asm__("__tsan_" #name); \
 	void traffic_##name(__VA_ARGS__)

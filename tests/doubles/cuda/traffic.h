@@ -4,9 +4,9 @@
 #include <stdint.h>
 
 /*
- * Bytes that kernels move to and from one range of memory. The kernels are compiled for the host, with each
- * access reported as for the thread sanitizer. The range is the GPU's memory, so neither shared memory nor a
- * thread's registers count.
+ * Counts bytes that kernels move to and from one range of memory. The kernels are compiled for the host so
+ * that each access is reported, as for the thread sanitizer. The range is in the GPU's memory, so neither
+ * shared memory nor a thread's registers count.
  */
 #ifdef __cplusplus
 extern "C" {
@@ -15,15 +15,15 @@ extern "C" {
 enum { TRAFFIC_NAME = 96, TRAFFIC_LAUNCHES = 16 };
 
 typedef struct traffic {
-	char name[TRAFFIC_NAME]; /* of the kernel, as c++filt prints it: norm_rows<p4d_bf16,8> */
-	uint64_t asked;          /* by all threads */
-	uint64_t blocks;         /* once by each block: by what a perfect L1 cache leaves */
-	uint64_t least;          /* once by all: each byte that is read, and each that is written */
+	char name[TRAFFIC_NAME]; /* name of the kernel as c++filt prints it: norm_rows<p4d_bf16,8> */
+	uint64_t asked;          /* bytes that all threads access */
+	uint64_t blocks;         /* each byte counted once per block, as with a perfect L1 cache */
+	uint64_t least;          /* each byte counted once if it is read, and once if it is written */
 } traffic;
 
-/* Counts accesses of these bytes from now on; none: stops. */
+/* Counts accesses of these bytes from now on; 0 bytes: stops. */
 void traffic_watch(const void *from, uint64_t bytes);
-/* Launches since they were last taken, in order. */
+/* Returns the launches since the last call, in order. */
 unsigned traffic_take(traffic (*launches)[TRAFFIC_LAUNCHES]);
 
 #ifdef __cplusplus

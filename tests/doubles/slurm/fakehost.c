@@ -12,7 +12,7 @@
 #include <slurm/slurmdb.h>
 #include <slurm/spank.h>
 
-/* What libslurmfull and slurmctld export and no header declares. */
+/* Symbols that libslurmfull and slurmctld export without declaring them in a header. */
 extern slurm_conf_t slurm_conf;
 char *slurm_xstrdup(const char *text);
 void slurm_xfree(void **pointer);
@@ -27,10 +27,10 @@ slurm_conf_t slurm_conf;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static size_t alive;
-static char logged[16 << 20]; /* a test may submit for minutes, with a line for each job */
+static char logged[16 << 20]; /* large, because a test may submit jobs for minutes, with a line for each */
 static size_t used;
 
-/* ---- memory: a header marks our own blocks ---- */
+/* ---- memory: a header marks the blocks that this host allocated ---- */
 
 typedef struct block {
 	uint64_t mark;
@@ -179,7 +179,7 @@ void fakehost_scheduler_parameters(const char *text)
 
 /* ---- jobs ---- */
 
-/* The strings of a description that the plugin reads or writes. */
+/* Offsets of the strings in a description that the plugin reads or writes. */
 static const size_t texts[] = {
     offsetof(job_desc_msg_t, account),         offsetof(job_desc_msg_t, admin_comment),
     offsetof(job_desc_msg_t, features),        offsetof(job_desc_msg_t, job_id_str),
@@ -272,7 +272,7 @@ void fakehost_spank_env(job_desc_msg_t *desc, const char *name, const char *valu
 	append(&desc->spank_job_env, &desc->spank_job_env_size, name, value);
 }
 
-/* Like slurmctld: the environment is one block, and admin_comment is left out. */
+/* Copies a record as slurmctld does: the environment becomes one block, and admin_comment is left out. */
 job_desc_msg_t *copy_job_record_to_job_desc(struct job_record *record)
 {
 	const job_desc_msg_t *from = record->desc;
@@ -368,7 +368,7 @@ static const char *take(char **err_msg)
 
 static time_t shift, stopped_at;
 
-/* What the plugin finds in place of the C library's. */
+/* The plugin calls these functions instead of the C library's. */
 time_t time(time_t *at)
 {
 	struct timespec now;

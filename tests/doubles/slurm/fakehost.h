@@ -29,12 +29,12 @@ typedef struct fakehost {
 void fakehost_open(fakehost *host, const char *plugin, const char *directory);
 void fakehost_close(fakehost *host);
 
-/* Who submits. */
+/* The uid of the submitting user. */
 enum { FAKEHOST_UID = 1000 };
 
 /*
  * Adds an association to slurmctld's copy of the accounting; user NULL: for the account itself, account NULL:
- * removes all. QOS 1 is normal, 2 large, which is also that of partition bare; 0: none.
+ * removes all. QOS 1 is normal; 2 is large, which partition bare has as well; 0: none.
  */
 void fakehost_account(const char *user, uint32_t uid, const char *account, const char *parent,
 		      uint32_t qos_id, bool is_default);
@@ -44,8 +44,9 @@ void fakehost_account(const char *user, uint32_t uid, const char *account, const
 int fakehost_submit(fakehost *host, job_desc_msg_t *desc, const char **message);
 
 /*
- * The plugin keeps verdicts for the second in which it made them. Here each submission falls into another
- * second than the one before, so that all are judged, but in tests of that: true: all fall into one.
+ * Stops or starts the simulated clock. The plugin reuses a verdict in the second in which it made it. Usually
+ * each submission gets a new second, so that all jobs are judged. true: all submissions are in the same
+ * second.
  */
 void fakehost_stop_clock(bool stopped);
 
@@ -55,10 +56,10 @@ int fakehost_modify(fakehost *host, job_desc_msg_t *update, job_desc_msg_t *curr
 /* Sets SchedulerParameters as a reconfiguration does, under the lock of the configuration; NULL: none. */
 void fakehost_scheduler_parameters(const char *text);
 
-/* How often that lock was taken. Fails to return if the plugin still holds it. */
+/* How often the lock of the configuration was taken. Does not return if the plugin still holds it. */
 unsigned fakehost_conf_locks(void);
 
-/* Zeroed memory like slurmctld's, for slurm_xfree. */
+/* Allocates zeroed memory for slurm_xfree, like slurmctld. */
 void *fakehost_alloc(size_t size);
 void slurm_xfree(void **pointer);
 char *slurm_xstrdup(const char *text);
@@ -71,9 +72,9 @@ void fakehost_set(char **field, const char *text);
 void fakehost_env(job_desc_msg_t *desc, const char *name, const char *value);
 void fakehost_spank_env(job_desc_msg_t *desc, const char *name, const char *value);
 
-/* Live allocations of slurm_xfree's kind. */
+/* Number of blocks that must still be freed by slurm_xfree. */
 size_t fakehost_alive(void);
 
-/* What the plugin logged since the last fakehost_forget (the end of it, if long). */
+/* What the plugin has logged since the last fakehost_forget; only the end if it is long. */
 const char *fakehost_log(void);
 void fakehost_forget(void);

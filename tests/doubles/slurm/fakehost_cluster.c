@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What Slurm's library answers about the cluster and its accounting. */
+/* What Slurm's library would answer about the cluster and its accounting. */
 #include "doubles/slurm/fakehost.h"
 
 #include <pthread.h>
@@ -9,7 +9,7 @@
 #include <slurm/slurm_version.h>
 #include <slurm/slurmdb.h>
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of what accounting has */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the data of accounting */
 
 /* ---- the live cluster: partition `live` has a node with h100 and one with a100, `bare` has no GPUs ---- */
 
@@ -93,7 +93,7 @@ void fakehost_account(const char *user, uint32_t uid, const char *account, const
 	pthread_mutex_unlock(&lock);
 }
 
-/* A list is the number of its records, copied to where they are. */
+/* A list of records, in place of Slurm's list. */
 typedef struct records {
 	size_t count, size, next;
 	char *at;
@@ -152,7 +152,7 @@ void slurm_free_assoc_mgr_info_msg(assoc_mgr_info_msg_t *reply)
 	slurm_xfree((void **)&reply);
 }
 
-/* A list of hosts that is never folded: a text in the place of Slurm's structure. */
+/* A list of hosts that is never folded: a text instead of Slurm's structure. */
 __typeof__(slurm_hostlist_create(NULL)) slurm_hostlist_create(const char *text)
 {
 	return (__typeof__(slurm_hostlist_create(NULL)))slurm_xstrdup(text);

@@ -61,7 +61,7 @@ void site_write(const char *text)
 						      "lenient", "\tallow_override = true\n") "version = 1\n";
 	char next[320];
 
-	/* atomically, as editors do */
+	/* replaces the file atomically, as editors do */
 	snprintf(next, sizeof(next), "%s.next", conf_path());
 	FILE *file = fopen(next, "w");
 	if (!file)

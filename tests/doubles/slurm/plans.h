@@ -19,8 +19,10 @@ void site_remove(void);
 /* A job of one node with 8 GPUs. */
 job_desc_msg_t *job_plain(const char *partition);
 
-/* The same with "model=llama13b tp=8 ..." completed for partition h100 (whatever the verdict), as SPANK
- * leaves it. */
+/*
+ * Like job_plain, with options such as "model=llama13b tp=8 ...", completed for partition h100 whatever the
+ * verdict is, as p4d's SPANK plugin does.
+ */
 job_desc_msg_t *job_planned(const char *partition, const char *assignments);
-/* On this many nodes of 8 GPUs. */
+/* Like job_planned, on this many nodes with 8 GPUs each. */
 job_desc_msg_t *job_planned_on(const char *partition, uint32_t nodes, const char *assignments);

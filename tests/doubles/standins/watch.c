@@ -7,7 +7,7 @@
 
 #include <cuda_runtime_api.h>
 
-/* Opened anew each time: ranks are forked, and two libraries write. */
+/* The file is opened for each line, because ranks are forked and two libraries write to it. */
 void watch_line(const char *format, ...)
 {
 	const char *prefix = getenv(WATCH_VARIABLE);

@@ -16,5 +16,5 @@
  */
 #define WATCH_VARIABLE "P4D_WATCH"
 
-/* Appends a line; its end is added. */
+/* Appends a line; adds the line break. */
 __attribute__((format(printf, 1, 2))) void watch_line(const char *format, ...);

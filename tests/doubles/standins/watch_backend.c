@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Part of a libp4d-cuda.so that is linked with the rehearsal's stand-ins: notes what they counted at the
- * moments of watch.h, and gives the backend the stand-ins' cuDNN. The linker's --wrap leads here.
+ * Part of a libp4d-cuda.so that is linked with the rehearsal's stand-ins: records what they counted at the
+ * moments listed in watch.h, and gives the backend the stand-ins' cuDNN. The linker's --wrap redirects calls
+ * to these functions.
  */
 #include <dlfcn.h>
 #include <inttypes.h>
@@ -47,7 +48,7 @@ cudaError_t __wrap_cudaMemGetInfo(size_t *left, size_t *total)
 	return __real_cudaMemGetInfo(left, total);
 }
 
-/* p4d_net_begin clears the scalars of a step, and nothing else has their size. */
+/* Recognizes the beginning of a step: only p4d_net_begin clears memory of this size, the step's scalars. */
 cudaError_t __wrap_cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stream)
 {
 	if (bytes == sizeof(p4d_scalars))
@@ -55,7 +56,7 @@ cudaError_t __wrap_cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream
 	return __real_cudaMemsetAsync(to, value, bytes, stream);
 }
 
-/* Products with fewer multiprocessors than all. */
+/* Records matmuls that may use fewer than all multiprocessors. */
 cublasStatus_t __wrap_cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t description,
 						     cublasLtMatmulDescAttributes_t attribute,
 						     const void *value, size_t bytes)
@@ -70,7 +71,7 @@ __attribute__((destructor)) static void end(void)
 	note("ended");
 }
 
-/* cuDNN's own functions serve where the stand-ins have none, as they do for programs that link it. */
+/* Finds cuDNN's own functions if the stand-ins do not have them, as for programs that link cuDNN. */
 void *__wrap_dlsym(void *library, const char *name)
 {
 	void *standins = dlopen("libp4d-rehearsal.so", RTLD_NOW | RTLD_NOLOAD);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libnccl.so.2: notes calls, and lets the rehearsal's stand-in answer them. What is not here is the
- * stand-in's own. */
+/*
+ * Replaces libnccl.so.2: records calls and passes them to the rehearsal's stand-in. Other functions are the
+ * stand-in's own.
+ */
 #include <dlfcn.h>
 #include <stddef.h>
 

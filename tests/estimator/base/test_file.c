@@ -74,7 +74,7 @@ static void nothing_is_waited_for(void **state)
 	assert_int_equal(p4d_file_open(path), -1);
 	assert_int_equal(errno, ENOENT);
 	assert_int_equal(mkfifo(path, 0600), 0);
-	fd = p4d_file_open(path); /* nobody writes there */
+	fd = p4d_file_open(path); /* nobody writes to this pipe */
 	assert_true(fd >= 0);
 	close(fd);
 	unlink(path);

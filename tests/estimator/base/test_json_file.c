@@ -11,7 +11,7 @@ static struct json_object *parse(const char *text, p4d_error *err)
 	return p4d_json_parse(text, strlen(text), "f", err);
 }
 
-/* Characters of two, three and four bytes, as values, in keys, and written as escapes. */
+/* Characters of two, three and four bytes in values, in keys, and as escapes. */
 static void beyond_ascii(void **state)
 {
 	static const char *const texts[] = {"\xc2\x80",         "\xc2\xba",         "\xc3\xa9",
@@ -34,7 +34,7 @@ static void beyond_ascii(void **state)
 	}
 }
 
-/* The error names the right byte of the text, whatever stands before. */
+/* The error names the right byte of the text, whatever comes before it. */
 static void refused(void **state)
 {
 	static const struct {

@@ -91,7 +91,7 @@ static void real(void **state)
 	check_real();
 }
 
-/* The same where a comma stands before the fraction. */
+/* Numbers are also read in a locale with a decimal comma. */
 static void any_locale(void **state)
 {
 	char made[] = "/tmp/p4d-locale-XXXXXX", command[160], half[8];
@@ -110,13 +110,13 @@ static void any_locale(void **state)
 	setlocale(LC_ALL, "C");
 	snprintf(command, sizeof(command), "rm -r %s", made);
 	if (system(command) || status || !there)
-		skip(); /* no localedef here, or no source of the locale */
+		skip(); /* this system has no localedef, or no source of the locale */
 }
 
 static void hashes(void **state)
 {
 	(void)state;
-	/* from the authors' page */
+	/* values from the authors' page */
 	assert_true(p4d_hash_bytes("", 0) == UINT64_C(0xcbf29ce484222325));
 	assert_true(p4d_hash_bytes("a", 1) == UINT64_C(0xaf63dc4c8601ec8c));
 	assert_true(p4d_hash_bytes("foobar", 6) == UINT64_C(0x85944171f73967e8));

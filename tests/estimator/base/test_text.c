@@ -7,7 +7,7 @@
 
 static void bounded(void **state)
 {
-	char buf[8 + 1] = "12345678"; /* the last is nobody's */
+	char buf[8 + 1] = "12345678"; /* the last byte does not belong to the text */
 
 	(void)state;
 	p4d_text text = p4d_text_in(buf, 8);
@@ -42,7 +42,7 @@ static void cut_off(void **state)
 	p4d_text_add(&text, "abcdefgh");
 	assert_true(text.truncated);
 	assert_string_equal(buf, "abcde");
-	/* nothing follows a cut */
+	/* after a cut, nothing is added */
 	p4d_text_print(&text, "%s", "");
 	p4d_text_entry(&text, "", "%s", "");
 	assert_string_equal(buf, "abcde");
@@ -123,7 +123,7 @@ static void what_others_wrote(void **state)
 	p4d_text_quoted(&text, "a\"b\\c\n");
 	assert_string_equal(buf, "\"a\\\"b\\\\c\\x0a\"");
 
-	/* so no error has a second line */
+	/* an error never has a second line */
 	p4d_error err;
 	p4d_fail(&err, P4D_E_VALUE, "%s", "x\nsbatch: p4d: all is well");
 	p4d_fix(&err, "%s", "--a=\x1b");

@@ -66,8 +66,7 @@ static void flops_by_hand(void **state)
 }
 
 /*
- * Frozen matrices have no gradients of their own: what remains is two thirds of a step's products, and the
- * adapters.
+ * Frozen matrices have no gradients of their own: two thirds of a step's matmuls remain, and the adapters'.
  */
 static void adapters_freeze_the_rest(void **state)
 {
@@ -128,7 +127,8 @@ static void hardware_flops_as_published(void **state)
 }
 
 /*
- * Between the times with all activations kept and with all recomputed, in proportion to what is not swapped.
+ * The time is between those with all activations kept and with all recomputed, in proportion to the layers
+ * that are not swapped.
  */
 static void dropped_layers_are_computed_again(void **state)
 {
@@ -178,7 +178,7 @@ static void rates_of_a_step(void **state)
 	assert_true(y.bubble_fraction >= 0 && y.bubble_fraction < 0.01);
 }
 
-/* Unfused attention has its own dropout. */
+/* Dropout takes time; unfused attention has its own dropout. */
 static void dropouts_take_time_of_their_own(void **state)
 {
 	static const char *const cases[] = {"dropout=off", "dropout=on attention-dropout=off",
@@ -198,10 +198,10 @@ static void dropouts_take_time_of_their_own(void **state)
 	}
 	assert_true(seconds[0] < seconds[1] && seconds[0] < seconds[2]);
 	assert_true(seconds[1] < seconds[3] && seconds[2] < seconds[3]);
-	assert_true(seconds[1] < seconds[2]); /* pairs of tokens are more than hidden states */
+	assert_true(seconds[1] < seconds[2]); /* pairs of tokens have more elements than hidden states */
 }
 
-/* The passes are the sum of their parts. */
+/* The times of passes are sums of their parts. */
 static void passes_add_up(void **state)
 {
 	static const char *const cases[] = {
@@ -268,7 +268,7 @@ static double both(const p4d_cost_passes_of_chunk *y)
 
 /*
  * Of the matrices with 4 h^2 and 3 f h elements, only the weight gradients of qkv, 3 h^2, and of gate and up,
- * 2 f h, are delayed; recomputed ones are not.
+ * 2 f h, are delayed; recomputed layers' are not.
  */
 static void weights_that_wait(void **state)
 {
@@ -279,7 +279,7 @@ static void weights_that_wait(void **state)
 				       full = pass_of("tp=1 schedule=zb1p recompute=full");
 
 	(void)state;
-	/* weight gradients are a third of all products; they are accumulated, and norms are recomputed for
+	/* weight gradients are a third of all matmuls; they are accumulated, and norms are recomputed for
 	 * them */
 	const double some = none.backward_weight / (none.gemm / 3) * layer / (3 * h * h + 2 * f * h),
 		     few = mlp.backward_weight / (mlp.gemm / 3) * layer / (3 * h * h);
@@ -288,7 +288,7 @@ static void weights_that_wait(void **state)
 	/* they are only delayed; the gradient of qkv is copied once more */
 	assert_true(both(&none) > both(&whole) && both(&none) < 1.02 * both(&whole));
 	assert_true(fabs((both(&mlp) - mlp.recompute) / both(&none) - 1) < 1e-12);
-	/* the inputs of both are gathered again, each when it is needed */
+	/* the inputs of both passes are gathered again, each when it is needed */
 	const p4d_cost_passes_of_chunk alone = pass_of("tp=4 schedule=zb1p sequence-parallel=off"),
 				       cut = pass_of("tp=4 schedule=zb1p"),
 				       again = pass_of("tp=4 schedule=zb1p recompute=full");
@@ -296,7 +296,7 @@ static void weights_that_wait(void **state)
 	assert_true(fabs((both(&again) - again.recompute) / both(&cut) - 1) < 0.01);
 }
 
-/* The choice between a ring and an all-gather is that of the step times, which differ both ways. */
+/* p4d chooses a ring or an all-gather by step times, which differ in both directions. */
 static void keys_are_gathered_where_that_is_faster(void **state)
 {
 	static const char *const recomputes[] = {"none", "full"};
@@ -382,7 +382,7 @@ static void documents(void **state)
 	const p4d_step fullest = step_of(&packed, &gpu);
 	assert_true(fullest.seconds > fast.seconds && fullest.seconds < slow.seconds);
 	packed.document_excess = 0;
-	/* matrix products lose as many seconds with documents as without */
+	/* matmuls lose as many seconds with documents as without */
 	assert_int_equal(p4d_breakdown_of(&whole, &gpu, &slow, &losses[0], &err), 0);
 	assert_int_equal(p4d_breakdown_of(&packed, &gpu, &fast, &losses[1], &err), 0);
 	const double lost = losses[0].fraction[P4D_LOSS_GEMM] * slow.seconds;
@@ -409,7 +409,7 @@ static void no_guess(void **state)
 	assert_false(p4d_cost_known(&l, NULL));
 	assert_false(p4d_cost_known(&l, &slice));
 	assert_false(p4d_cost_known(&l, &amd));
-	/* no bf16 */
+	/* this GPU has no bf16 */
 	assert_false(p4d_cost_known(&l, &v100));
 	assert_true(p4d_cost_known(&fp16, &v100));
 	h100.net_bytes_per_s = 0;
@@ -458,7 +458,7 @@ static p4d_cost_passes_of_chunk passes_with(const char *more, const p4d_gpu *gpu
 	return passes;
 }
 
-/* FlashAttention 2 takes longer on Hopper alone. ReLU and its square are a kernel each, if unfused. */
+/* FlashAttention 2 is slower only on Hopper. If unfused, ReLU and its square are a kernel each. */
 static void slower_kernels(void **state)
 {
 	(void)state;
@@ -466,7 +466,7 @@ static void slower_kernels(void **state)
 	const double gap = P4D_LAUNCH_SECONDS, layers = 2, n = 32, ffn = 128, bytes = 2;
 	const double usual = passes_with("", &hopper).attention,
 		     flash2 = passes_with("attention=flash2", &hopper).attention;
-	/* forward and backward, of as many FLOPs as 1 and 2.5 */
+	/* forward and backward passes have 1 and 2.5 times as many FLOPs */
 	const double ratio = (1 / 0.35 + 2.5 / 0.335) / (1 / hopper.attention_forward_efficiency +
 							 2.5 / hopper.attention_backward_efficiency);
 	assert_true(fabs((flash2 - layers * 2 * gap) / (usual - layers * 2 * gap) / ratio - 1) < 1e-9);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the search relies on: no step is shorter than its lower bound, and no bound is below its floor. */
+/* Properties that the search needs: no step is shorter than its lower bound, and no bound is below its
+ * floor. */
 #include "support/support.h"
 
 #include "cost/cost_internal.h"
@@ -43,7 +44,7 @@ static void random_options(uint32_t *state, char *options, size_t size, uint32_t
 		 (schedule == 1 || schedule == 2) && micro % 3 == 0 ? " local-loss=stage" : "");
 }
 
-/* Layouts by schedule: how close the bound is to the step time. */
+/* How close the bound is to the step time, for each schedule. */
 typedef struct nearness {
 	double sum;
 	unsigned count;
@@ -79,7 +80,7 @@ static void compare_floors(const p4d_layout *l, const p4d_gpu *gpu, bool uneven,
 		fail_msg("%s: bound %g is below the floor", options, bound);
 }
 
-/* No schedule is faster than the bound, and the bound is close enough to be of use. */
+/* No schedule is faster than the bound, and the bound is close enough to be useful. */
 static void bound_is_below(void **state)
 {
 	p4d_timeline_work work = {0};
@@ -105,7 +106,7 @@ static void bound_is_below(void **state)
 		if (p4d_cost_step(&l, &gpu, &work, &step, &err) < 0)
 			fail_msg("%s: %s", options, err.text);
 		double bound = p4d_cost_bound(&l, &gpu, NULL);
-		/* the timeline may be short by a thousandth */
+		/* the simulated time may be too short by a thousandth */
 		if (!(bound <= step.seconds * 1.001 && bound > 0))
 			fail_msg("%s: bound %g, step %g", options, bound, step.seconds);
 		compare_floors(&l, &gpu, *r.pipeline_split || l.layers % l.pp, &seed, bound, options);
@@ -149,7 +150,7 @@ static void random_experts(uint32_t *state, char *options, size_t size, uint32_t
 		 micro * dp * pp);
 }
 
-/* The same with experts, if a stage has layers of two kinds; and cached results are the same. */
+/* The bounds of models with experts, if a stage has layers of two kinds; and cached results are the same. */
 static void bound_with_experts(void **state)
 {
 	p4d_timeline_work work = {0};
@@ -225,7 +226,7 @@ static void remembers_experts_apart(void **state)
 		}
 }
 
-/* A cached value is used only by layouts for which it is the same: no bound differs by a bit. */
+/* A cached value is only used by layouts for which it is the same: no bound changes by a bit. */
 static void remembers_what_is_the_same(void **state)
 {
 	static const uint32_t degrees[] = {1, 2, 4, 8};

@@ -81,7 +81,7 @@ static void z_goes_over_nodes(void **state)
 	assert_int_equal(err.code, P4D_E_TP_NODE);
 }
 
-/* With enough sequences for all of Z, matrices are gathered during products, and activations are not
+/* With enough sequences for all of Z, matrices are gathered during matmuls, and activations are not
  * summed. */
 static void the_best_grid(void **state)
 {

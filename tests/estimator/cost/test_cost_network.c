@@ -54,7 +54,7 @@ static void leaf_switches_share_their_uplinks(void **state)
 	assert_true(fabs((step_with(EIGHT_NODES, NODES, four, &gpu) - flat) / sum_by_hand(&gpu) - 1) < 1e-6);
 	/* without a setting for ports, each node has a leaf switch of its own */
 	assert_true(fabs((step_with(EIGHT_NODES, NODES, own, &gpu) - flat) / sum_by_hand(&gpu) - 2) < 1e-6);
-	/* below one, nothing changes */
+	/* a value below one changes nothing */
 	assert_true(step_with(EIGHT_NODES, NODES, all, &gpu) == flat);
 	/* settings of the network change nothing for a job of one node */
 	const double one = step_with(MODEL "tp=4 global-batch=8", 1, (p4d_network){0}, &gpu);
@@ -70,12 +70,12 @@ static void interfaces_are_shared(void **state)
 	const double sum = sum_by_hand(&gpu), flat = step_with(EIGHT_NODES, NODES, (p4d_network){0}, &gpu);
 	const struct {
 		p4d_network network;
-		double times; /* of a byte */
+		double times; /* how many times a byte crosses the network */
 	} cases[] = {{{.nics = 8}, 1},
 		     {{.nics = 4}, 2},
 		     {{.nics = 2, .nic_bytes_per_s = 100e9}, 2},
 		     {{.nic_bytes_per_s = 25e9}, 2},
-		     /* a job has half of each node with 16 GPUs */
+		     /* a job has half of each node, which has 16 GPUs */
 		     {{.nics = 8, .gpus = 16}, 2}};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -92,7 +92,7 @@ static void interfaces_are_shared(void **state)
 	assert_true(step_of(&known, &bare).seconds == flat);
 }
 
-/* A ring of eight nodes leaves each of them once, in a reduction and in a gather. */
+/* Data in a ring of eight nodes leaves each node once, in a reduction and in a gather. */
 static void latency_counts_for_each_step(void **state)
 {
 	(void)state;
@@ -140,7 +140,7 @@ static void p4d_conf_describes_it(void **state)
 	assert_true(r.network.nic_bytes_per_s == 25e9 && r.network.oversubscription == 2.5);
 	assert_true(fabs(r.network.step_seconds - 20e-6) < 1e-12);
 	assert_true(r.network.nics == 4 && r.network.gpus == 8 && r.network.leaf_nodes == 8);
-	/* another GPU than the section's */
+	/* this is another GPU than the section's */
 	p4d_site_apply_network(site, NULL, a100, &other);
 	assert_int_equal(other.network.nics, 0);
 	/* a section without a GPU is for any GPU; with rails, every node has one port on each switch */

@@ -114,7 +114,8 @@ static void vocabulary_parallelism_pays(void **state)
 	p4d_step without = step_of(&off, &gpu), vocab_1 = step_of(&one, &gpu), vocab_2 = step_of(&two, &gpu);
 	printf("mfu: off %.1f %%, vocab-1 %.1f %%, vocab-2 %.1f %%\n", 100 * without.mfu, 100 * vocab_1.mfu,
 	       100 * vocab_2.mfu);
-	assert_true(without.mfu > 0.14 && without.mfu < 0.31); /* the head moves less than the paper's */
+	assert_true(without.mfu > 0.14 &&
+		    without.mfu < 0.31); /* the head takes a smaller share than in the paper */
 	assert_true(vocab_1.mfu > 0.45 && vocab_1.mfu < 0.60);
 	assert_true(without.seconds >= 1.9 * vocab_1.seconds && without.seconds <= 4 * vocab_1.seconds);
 	assert_true(without.seconds >= 1.9 * vocab_2.seconds && without.seconds <= 4 * vocab_2.seconds);
@@ -243,9 +244,9 @@ static void overlaps_that_are_none(void **state)
 	refused(P4D_70B "tp=8 precision=fp8 device=cpu tp-comm-overlap=on", "does not combine it with FP8",
 		"--p4d-tp-comm-overlap=off");
 	const p4d_layout l = layout_of(MEGATRON_70B "pp=8 tp-comm-overlap=on overlap-p2p=on", 1, 8);
-	assert_false(l.tp_comm_overlap || l.megatron.overlap_p2p); /* nothing to overlap */
+	assert_false(l.tp_comm_overlap || l.megatron.overlap_p2p); /* there is nothing to overlap */
 	assert_true(l.overlap_dp);
-	/* Megatron-LM's own default */
+	/* this is Megatron-LM's own default */
 	assert_true(layout_of(MEGATRON_70B "pp=4 vpp=5 tp=2", 1, 8).megatron.overlap_p2p);
 	assert_false(layout_of(MEGATRON_70B "pp=4 vpp=5 tp=2", 1, 8).overlap_dp);
 }
@@ -277,7 +278,7 @@ static void a_domain_of_several_nodes(void **state)
 	p4d_request_complete(&r, 0, 16);
 	assert_int_equal(p4d_layout_build(&r, 4, 4, &l, &err), -1);
 	assert_non_null(strstr(err.text, "tp=16 does not divide"));
-	/* the user may say otherwise: 64 GPUs of a rack are used */
+	/* the user may set another size: 64 GPUs of a rack are used */
 	const char *domain64 = MEGATRON_70B "kv-heads=16 tp=16 nvlink-domain=64 global-batch=16";
 	assert_true(seconds(domain64, 4, 4, &gpu) > 0);
 	/* a domain is never below a node */
@@ -351,7 +352,7 @@ static void gathers_are_exposed(void **state)
 		assert_true(fabs(parts - all) < 1e-9 * all);
 		share[i] = p.data_comm / all;
 	}
-	/* a sixteenth of the tokens hides little of the same number of bytes */
+	/* a sixteenth of the tokens hides little of the time for the same number of bytes */
 	assert_true(share[0] < 0.1 && share[1] > 0.3);
 }
 
@@ -360,8 +361,10 @@ static void gathers_are_exposed(void **state)
 	"experts-per-token=2 " \
 	"expert-ffn=14336 positions=rope bias=none norm=rmsnorm glu=on tied=off qk-norm=off framework=fsdp "
 
-/* The same for parameters of experts. With one expert on each rank, none is gathered; tokens are exchanged
- * instead. */
+/*
+ * The time for gathering parameters of experts. With one expert on each rank, none is gathered; tokens are
+ * exchanged instead.
+ */
 static void experts_are_gathered(void **state)
 {
 	static const char *const flags[] = {

@@ -48,7 +48,7 @@ typedef struct outcome {
 } outcome;
 
 enum { MOST_RUNS = 128 };
-static const double LIMIT = 0.95; /* fraction of the capacity, if a site sets none */
+static const double LIMIT = 0.95; /* fraction of the capacity if a site sets no limit */
 
 static outcome compare(const char *name)
 {
@@ -91,7 +91,7 @@ static outcome compare(const char *name)
 		       run[all.rows].predicted, 100 * error);
 		const bool above = memory_of(&l, row.gpu).fraction > LIMIT;
 		all.above += above;
-		all.refused += above && !p4d_framework_unvalidated(&l); /* like the guard */
+		all.refused += above && !p4d_framework_unvalidated(&l); /* as the guard does */
 		const bool fp4 = l.precision == P4D_FP8 && l.fp8_recipe == P4D_FP8_NVFP4;
 		const bool fp8 = l.precision == P4D_FP8 && !fp4;
 		all.fp8 += fp8;
@@ -124,7 +124,7 @@ static void published_runs(void **state)
 	assert_int_equal(all.wrong, 0);
 }
 
-/* Runs of the same and of other kinds, which are not in the sample. */
+/* Runs of the same and of other kinds, which are not in the sample that set the target. */
 static void more_published_runs(void **state)
 {
 	(void)state;
@@ -150,7 +150,7 @@ static void recipes(void **state)
 	assert_int_equal(all.fp4, 4);
 	assert_true(all.fp4_mean <= 0.08);
 	assert_int_equal(all.refused, 0);
-	assert_true(all.above <= 3); /* in FP8, NeMo 24.05 */
+	assert_true(all.above <= 3); /* three runs in FP8 of NeMo 24.05 */
 	assert_true(all.bf16_mean <= 0.03);
 	assert_true(all.worst <= 0.12);
 	assert_int_equal(all.wrong, 0);
@@ -158,7 +158,7 @@ static void recipes(void **state)
 
 /*
  * Models with experts: DeepSeek V2 and V3 with 4 layers, Grok 1, Moonlight. Constants were chosen with the
- * rows that say so.
+ * rows whose `seen` says so.
  */
 static void runs_with_experts(void **state)
 {
@@ -171,7 +171,7 @@ static void runs_with_experts(void **state)
 	assert_int_equal(all.wrong, 0);
 }
 
-/* Rows without the measured quantity. */
+/* Rows without the measured quantity are refused. */
 static void malformed_runs(void **state)
 {
 	static const char header[] =

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Step times of token slices: the lengths that p4d chooses, their gain, and their memory. And of attention
- * that cuDNN does not compute. */
+/*
+ * Step times of token slices: the lengths that p4d chooses, their gain, and their memory. Also step times of
+ * attention that cuDNN does not compute.
+ */
 #include "support/cost_steps.h"
 
 #include "plan/plan.h"
@@ -54,8 +56,7 @@ static bool choose(p4d_layout l, const p4d_gpu *gpu, uint32_t *lengths)
 	return p4d_is_set(&request, P4D_SLICE_LENGTHS);
 }
 
-/* The dynamic program finds the same as trying all cuts, apart from a bound that is a hundredth higher than
- * needed. */
+/* The dynamic program finds the same lengths as a walk over all cuts; its bound may be a hundredth higher. */
 static void the_best_cut_is_found(void **state)
 {
 	static const struct {
@@ -132,8 +133,8 @@ static void the_request_says_them(void **state)
 }
 
 /*
- * The passes of all slices are more than those of the whole: launches, tiles, keys that are kept, and most of
- * all the last blocks of attention, of few heads on a rank.
+ * The passes of all slices together take longer than those of whole sequences, because of launches, tiles and
+ * keys that are kept, and most of all because of attention's last blocks if a rank has few heads.
  */
 static void slices_add_up(void **state)
 {
@@ -243,8 +244,8 @@ static void own_kernels(void **state)
 }
 
 /*
- * On Hopper and Blackwell cuDNN computes documents: shorter ones cost less, and the share of the peak is that
- * of whole sequences within 5 points. On Ampere p4d's own kernels do.
+ * On Hopper and Blackwell cuDNN computes documents: shorter documents take less time, and reach the same
+ * share of the peak as whole sequences within 5 points. On Ampere p4d's own kernels compute them.
  */
 static void packed_documents(void **state)
 {

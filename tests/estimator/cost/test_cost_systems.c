@@ -286,8 +286,8 @@ static void zero_3_at_scale(void **state)
 		const p4d_layout l = layout_of(options, rows[i].gpus / 8, 8);
 		const double said = step_of(&l, &gpu).hardware_tflops_per_gpu;
 		row("zero-3: TFLOP/s a GPU (a miss)", rows[i].published, said, rows[i].tolerance);
-		assert_true(said > rows[i].published && said < before); /* as if gathers were hidden
-									 * better than they were */
+		assert_true(said > rows[i].published &&
+			    said < before); /* as if gathers were hidden better than they were */
 		before = said;
 	}
 }
@@ -325,7 +325,7 @@ static void vocabulary_gains(const vocabulary_row *rows, size_t count, const cha
 	for (size_t i = 0; i < count; i++)
 		for (unsigned v = 0; v < 4; v++) {
 			char name[80];
-			if (rows[i].off[v] == 0) /* out of memory there */
+			if (rows[i].off[v] == 0) /* the published run was out of memory */
 				continue;
 			snprintf(name, sizeof(name), "vocabulary: %u stages, %u tokens, %uk", rows[i].stages,
 				 rows[i].tokens, 32u << v);
@@ -367,7 +367,7 @@ static void vocabulary(void **state)
 }
 
 /*
- * The same over layers redistributed to make room for the head, which is what "5 % to 51 %" compares with
+ * The gain over layers that are redistributed to balance the head, which is what "5 % to 51 %" compares with
  * (Redis of Table 5), where a stage keeps at least one layer, as p4d's do.
  */
 static void vocabulary_over_redistribution(void **state)

@@ -4,7 +4,7 @@
 
 #include "cost/counted.h"
 
-/* The middle between the bounds of counted work. */
+/* The mean of the two bounds of counted work. */
 static double counted_seconds(const p4d_counted *work, const p4d_gpu *gpu)
 {
 	p4d_seconds s;
@@ -14,7 +14,7 @@ static double counted_seconds(const p4d_counted *work, const p4d_gpu *gpu)
 	return (s.low + s.high) / 2;
 }
 
-/* Counted products take as long as those of a layout. */
+/* Counted matmuls take as long as those of a layout. */
 static void counted_as_modelled(void **state)
 {
 	(void)state;
@@ -59,7 +59,7 @@ static void counted_as_modelled(void **state)
 				      .net = 1 / (gpu.net_bytes_per_s * P4D_NET_EFFICIENCY)};
 	const double wire = p4d_cost__gather_seconds(&links, (p4d_cost_ring){.ranks = 16, .in_node = 8}, 1e9);
 	assert_true(fabs(beside.high - alone.high - wire) < 1e-9);
-	/* a host that does nothing but launch */
+	/* the host does nothing but launch kernels */
 	w = (p4d_counted){.kernels = 1e6, .is_half = true};
 	assert_true(counted_seconds(&w, &gpu) > 4);
 }
@@ -78,7 +78,7 @@ static void counted_attention(void **state)
 							 2.5 / hopper.attention_backward_efficiency);
 	assert_true(fabs(second / counted_seconds(&w, &hopper) / ratio - 1) < 1e-6);
 	assert_true(fabs(other / counted_seconds(&w, &blackwell) - 1) < 1e-9);
-	/* as for layouts */
+	/* the same rate as for layouts */
 	const p4d_layout torch = layout_of(SMALL "framework=fsdp global-batch=8", 1, 1),
 			 megatron = layout_of(SMALL "framework=megatron global-batch=8", 1, 1);
 	const p4d_cost_rates a = p4d_cost__rates_of(&torch, &hopper),

@@ -20,7 +20,7 @@
 	"model=custom framework=fsdp norm=rmsnorm glu=on tied=off positions=rope bias=none qk-norm=off " \
 	"vocab=128256 seq-len=4096 micro-batch=1 global-batch=64 layers=32 hidden=4096 ffn=14336 heads=32 " \
 	"kv-heads=8 head-dim=128 "
-/* Memory+ has three layers, centered with a stride of 8, or of 4 in 12 layers */
+/* Memory+ has three layers, centered with a stride of 8, or of 4 in models with 12 layers */
 #define IN_24 "layer-pattern=****K*******K*******K*** "
 #define IN_12 "layer-pattern=**K***K***K* "
 #define IN_32 "layer-pattern=*******K*******K*******K******** "
@@ -56,7 +56,7 @@ static void memory_sizes(void **state)
 	row("memory layers: base of 1.3b", 1.3e9, parameters_of(BASE_1B), 0.05);
 	row("memory layers: 64m keys at 1.3b, 2^30", 128, values_of(BASE_1B IN_24 "memory-keys=8192"), 0);
 	row("memory layers: 4096^2 keys at 8b, 2^30", 64, values_of(BASE_8B IN_32 "memory-keys=4096"), 0);
-	/* three layers share one table, and have their own keys and products */
+	/* three layers share one table, but each has its own keys and matmuls */
 	const double one = parameters_of(BASE_373M "layer-pattern=************K*********** memory-keys=1024"),
 		     three = parameters_of(BASE_373M IN_24 "memory-keys=1024"),
 		     dense = parameters_of(BASE_373M);
@@ -123,7 +123,7 @@ static void memory_bandwidth(void **state)
 	/* a value is 1,024 elements of bf16, and a token reads 4 heads times top of them */
 	assert_true(bytes == 2 * 4096. * 4 * 512 * 1024 * 2);
 	row("memory layers: TB/s of lookups", 3, bytes / p4d_cost__memory_seconds(&r, bytes) / 1e12, 0.1);
-	/* the layer's pass takes that time: twice the values, and the same products */
+	/* the layer's pass takes that time: twice the values, and the same matmuls */
 	p4d_cost_part more = {0}, less = {0};
 	p4d_cost__memory(&l, &r, &z, &more);
 	p4d_cost__memory(&half, &r, &z, &less);
@@ -160,7 +160,7 @@ static void memory_shards(void **state)
 	assert_int_equal(bytes_of(&all, "memory.values"), columns / 2);
 }
 
-/* What p4d alone predicts: a step with three memory layers, on 64 H100. The test notices a change of 1 %. */
+/* A step with three memory layers on 64 H100, which only p4d predicts. The test notices a change of 1 %. */
 static void memory_step(void **state)
 {
 	const p4d_gpu gpu = gpu_named("h100-80gb");
@@ -214,7 +214,7 @@ static void memory_refusals(void **state)
 
 /* ---- AlphaTuning ---- */
 
-/* Bytes of a model's weights, and its trained parameters (of fp32, with two moments each). */
+/* Bytes of a model's weights, and of its trained parameters (fp32, with two moments each). */
 static p4d_layout tuned(const char *model, const char *more)
 {
 	char options[256];
@@ -243,7 +243,8 @@ static void alpha_tuning(void **state)
 {
 	static const struct {
 		const char *model;
-		double layers, hidden, whole[2]; /* times smaller with 4 and 3 bits, by p4d alone */
+		double layers, hidden, whole[2]; /* how many times smaller the model is with 4 and with 3
+						    bits; nothing is published */
 	} rows[] = {{"gpt2-medium", 24, 1024, {3.88, 4.34}},
 		    {"gpt2-large", 36, 1280, {4.95, 5.80}},
 		    {"opt-1.3b", 24, 2048, {5.05, 5.92}}};

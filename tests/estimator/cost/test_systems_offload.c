@@ -79,8 +79,8 @@ static p4d_layout of_karma(const karma_case *c, const char *more)
 }
 
 /*
- * With all layers swapped: the copies that passes do not hide, added to a step with enough memory for
- * everything.
+ * Seconds of a step with all layers swapped: those of a step with enough memory for everything, plus the
+ * copies that passes do not hide.
  */
 static double swapped_alone(const karma_case *c, const p4d_gpu *gpu)
 {
@@ -132,7 +132,7 @@ static void karma(void **state)
 	"layers=80 hidden=8192 ffn=28672 heads=64 kv-heads=8 head-dim=128 vocab=128256 " \
 	"max-seq-len=8192 seq-len=8192 micro-batch=1 global-batch=64 optimizer-sharding=parameters "
 
-/* What the manual page says, and what p4d predicts now. */
+/* Compares the value in the manual page with what p4d predicts now. */
 static void as_written(const char *name, double written, double now)
 {
 	printf("%-46s written %8.1f   p4d %8.1f\n", name, written, now);
@@ -151,7 +151,7 @@ static void streaming(void **state)
 	static const struct {
 		const char *options;
 		uint64_t count;
-		double gpu, host, seconds; /* 0: does not fit */
+		double gpu, host, seconds; /* 0: it does not fit */
 	} rows[] = {
 	    {LLAMA_8B, 1, 159.4, 0, 0},
 	    {LLAMA_8B "recompute=full", 1, 138.5, 0, 0},

@@ -30,7 +30,8 @@ static p4d_gpu of_p3_16xlarge(const setting *c)
 	return gpu;
 }
 
-/* A step with this many slices: equally long, or as p4d cuts them. The benchmark has only layers. */
+/* Seconds of a step with this many slices, equal or as p4d cuts them. The benchmark's model has only
+ * layers. */
 static double sliced(const setting *c, unsigned slices, bool equal)
 {
 	const p4d_gpu gpu = of_p3_16xlarge(c);
@@ -53,7 +54,7 @@ static double sliced(const setting *c, unsigned slices, bool equal)
 static void compare(const char *name, const setting *c)
 {
 	const double whole = sliced(c, 1, true);
-	double best = whole; /* with as many slices as are fastest */
+	double best = whole; /* best: with the number of slices that is fastest */
 	char text[64];
 
 	for (unsigned slices = 2; slices <= 32; slices *= 2)
@@ -101,7 +102,7 @@ static void terapipe(void **state)
 		compare(rows[i].name, &rows[i].of);
 }
 
-/* Figure 7: setting 5 with longer sequences, fewer of which fit. */
+/* Figure 7: setting 5 with longer sequences, of which fewer fit. */
 static void terapipe_longer(void **state)
 {
 	static const setting rows[] = {

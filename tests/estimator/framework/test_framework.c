@@ -23,7 +23,7 @@ static unsigned choices(p4d_option option)
 	return count;
 }
 
-/* Degrees of parallelism that a framework does not have are not asked for. */
+/* Builds a request; it does not request degrees of parallelism that the framework does not have. */
 static void build(const char *flags, int framework, p4d_request *r)
 {
 	static const p4d_option degrees[] = {P4D_TP, P4D_PP, P4D_CP};
@@ -215,7 +215,7 @@ static void check_stage(const p4d_framework *f, const p4d_layout *l, uint32_t st
 	assert_int_equal(plan.phase_bytes[P4D_INIT], always - later);
 	const uint64_t train = plan.phase_bytes[P4D_TRAIN], evaluation = plan.phase_bytes[P4D_EVALUATION];
 	const uint64_t passes = evaluation > train ? evaluation : train, step = plan.phase_bytes[P4D_STEP];
-	/* gradients that are freed after each step all exist in the update */
+	/* the update has all gradients at once if they are freed only after the step */
 	assert_true(f->frees_gradients || step <= passes);
 	assert_int_equal(plan.phase, step > passes        ? P4D_STEP
 				     : evaluation > train ? P4D_EVALUATION
@@ -332,7 +332,7 @@ static void arguments_follow_the_plan(void **state)
 	}
 }
 
-/* A part that was not compared with torchtitan's own code is named as unvalidated; a compared one is not. */
+/* A part of a model that was not compared with torchtitan's own code is reported as unvalidated. */
 static void unvalidated_is_said(void **state)
 {
 	static p4d_layout l;
@@ -370,7 +370,7 @@ static void unvalidated_experts_are_said(void **state)
 	assert_string_equal(p4d_framework_unvalidated(&l), "the experts of this family");
 }
 
-/* Second moments of what AdamW updates beside Muon are not counted. */
+/* p4d does not count second moments of parameters that AdamW updates beside Muon, so they are reported. */
 static void muon_is_unvalidated_with_the_trainer(void **state)
 {
 	static p4d_layout l;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The memory of Megatron-LM's stages against what its own code allocates: the rows of
+ * Compares p4d's memory of Megatron-LM's stages with what its own code allocates: the rows of
  * tests/data/megatron_memory.csv, which tests/parity/make_megatron_memory.py writes: every stage of 500
- * configurations. Constants were chosen with those looked at `before`; all others were looked at after.
- * P4D_TEST_ROWS=1 prints every row.
+ * configurations. Constants were chosen with the rows that were looked at `before`; all others were looked at
+ * later. P4D_TEST_ROWS=1 prints every row.
  */
 #include "support/deviations.h"
 #include "support/rows.h"
@@ -32,9 +32,10 @@ static void layout_of(const csv_row *r, p4d_layout *l)
 	set_all(&q, "model=custom framework=megatron bias=none qk-norm=off dropout=off attention-mask=off");
 	set_all(&q, architecture_of(r));
 	set_all(&q, strcmp(row_field(r, "activation"), "swiglu") ? "glu=off" : "glu=on");
-	for (int i = 0; strcmp(r->name[i], "stage"); i++) {     /* measured columns follow */
-		const bool meant = strcmp(r->name[i], "gpu") && /* imbalance: among ranks of experts */
-				   (strcmp(r->name[i], "imbalance") || row_number(r, "ep") > 1);
+	for (int i = 0; strcmp(r->name[i], "stage"); i++) { /* the columns after this one are measurements */
+		const bool meant =
+		    strcmp(r->name[i], "gpu") && /* "imbalance" is imbalance among ranks of experts */
+		    (strcmp(r->name[i], "imbalance") || row_number(r, "ep") > 1);
 		const int option = meant ? p4d_request_option_find(r->name[i]) : -1;
 		if (option >= 0 && strcmp(r->field[i], "0"))
 			row_set(&q, r, option, r->field[i]);
@@ -45,7 +46,7 @@ static void layout_of(const csv_row *r, p4d_layout *l)
 		fail_msg("line %u: %s", r->line, err.text);
 }
 
-/* What p4d expects this rank to have allocated in training, at most. */
+/* The most memory that p4d expects this rank to allocate in training. */
 static uint64_t expected(const csv_row *r)
 {
 	p4d_stage stage;
@@ -99,11 +100,13 @@ static void compare(const char *name, double mean, double most, int configuratio
 		const double measured = (double)row_number(&r, "allocated");
 		const double bytes = (double)expected(&r) - measured, share = bytes / measured;
 		const uint64_t stage = row_number(&r, "stage"), stages = row_number(&r, "pp");
-		if (getenv("P4D_TEST_ROWS")) /* all rows, so that a wrong formula can be found */
+		if (getenv("P4D_TEST_ROWS")) /* prints all rows, so that a wrong formula can be found */
 			printf("%u,%.4f,%.1f,%.1f,%s\n", r.line, share, bytes / (1 << 20),
 			       measured / (1 << 20), row_field(&r, "phase"));
 		if (!same_configuration(&r, before, &length)) {
-			assert_int_equal(next_stage, stages_before); /* the one before has all stages */
+			assert_int_equal(
+			    next_stage,
+			    stages_before); /* the previous configuration has rows for all stages */
 			next_stage = 0;
 			stages_before = stages;
 			configurations++;
@@ -141,7 +144,10 @@ static void compare(const char *name, double mean, double most, int configuratio
 
 /* ---- reserved memory ---- */
 
-/* Rehearsals took no workspace for PyTorch's own matmuls: in heads and in the routers of experts. */
+/*
+ * Memory of cuBLAS's workspace for PyTorch's own matmuls in heads and in routers of experts, which rehearsals
+ * did not allocate.
+ */
 static uint64_t workspace_of(const csv_row *r)
 {
 	const bool is_last = row_number(r, "stage") + 1 == row_number(r, "pp");

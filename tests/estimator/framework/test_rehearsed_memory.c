@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The memory that PyTorch's allocator reserves against rehearsals: the rows of
- * tests/data/rehearsed_memory.csv, which tests/rehearsal/make_rehearsed_memory.py writes. What p4d does not
- * play is compared with its constant share. `while`: the order of a step in *_reserved.c was
- * written with the row in view. P4D_TEST_VERBOSE=1 prints every row, P4D_TEST_ROWS names another file,
- * P4D_TEST_PLANS=1 prints the plan behind each. rehearsed_phases.csv has other phases of such trainings;
- * P4D_TEST_PHASES names another file.
+ * Compares p4d's reserved memory with rehearsals: the rows of tests/data/rehearsed_memory.csv, which
+ * tests/rehearsal/make_rehearsed_memory.py writes. Where p4d does not simulate the allocator, its constant
+ * share is compared. `while` in a row: the order of a step in *_reserved.c was written with the row in view.
+ * P4D_TEST_VERBOSE=1 prints every row, P4D_TEST_ROWS names another file, P4D_TEST_PLANS=1 prints the plan
+ * behind each. rehearsed_phases.csv has other phases of such trainings; P4D_TEST_PHASES names another file.
  * rehearsed_memory_2.4.csv has rows of older releases.
  */
 #include "support/deviations.h"
@@ -30,7 +29,7 @@ static bool differs(const csv_row *r, const char *name)
 			return true;
 	if (!strcmp(name, "shard-degree"))
 		return transformers;
-	if (!strcmp(name, "fsdp-version")) /* torchtitan has no other */
+	if (!strcmp(name, "fsdp-version")) /* torchtitan has only this version */
 		return !transformers;
 	if (!strcmp(name, "zero-stage"))
 		return !row_has(r, "framework", "deepspeed");
@@ -73,7 +72,7 @@ static void layout_of(const csv_row *r, p4d_layout *l)
 		set_all(&q, "positions=rope bias=none norm=rmsnorm glu=on");
 	if (row_has(r, "program", "megatron"))
 		set_all(&q, "dropout=off te-wgrad=off cross-entropy=unfused qk-norm=off");
-	for (int i = 0; strcmp(r->name[i], "gpu"); i++) { /* measured columns follow */
+	for (int i = 0; strcmp(r->name[i], "gpu"); i++) { /* the columns after this one are measurements */
 		const int option = p4d_request_option_find(r->name[i]);
 		if (option >= 0 && *r->field[i] && !differs(r, r->name[i]))
 			row_set(&q, r, option,
@@ -95,10 +94,11 @@ static void layout_of(const csv_row *r, p4d_layout *l)
 		fail_msg("line %u: %s", r->line, err.text);
 }
 
-/* What a rank holds at most until the last update, where the rows end. */
+/* The most memory that a rank has until the last update, where the rows end. */
 typedef struct held {
 	uint64_t allocated, reserved;
-	bool played; /* reserved memory that does not come from the constant share */
+	bool played; /* reserved memory comes from a simulation of the allocator, not from the constant share
+		      */
 	uint32_t stage;
 } held;
 
@@ -111,9 +111,9 @@ static uint64_t named(const p4d_plan *plan, const char *name)
 }
 
 /*
- * What a plan of Megatron-LM has and the rows do not: Transformer Engine has one workspace of cuBLAS for
- * layers, PyTorch another one for the head. In the rows PyTorch has both; release 2.15 takes one workspace
- * for each product and returns it.
+ * Memory that a plan of Megatron-LM has and the rows do not: Transformer Engine has one workspace of cuBLAS
+ * for layers, PyTorch another one for the head. In the rows PyTorch has both; release 2.15 takes one
+ * workspace for each product and returns it.
  */
 static uint64_t others_workspaces(const csv_row *r, const p4d_plan *plan, bool in_product)
 {
@@ -146,7 +146,8 @@ static held held_in_stage(const csv_row *r, const p4d_layout *l, uint32_t number
 	h.allocated -= others_workspaces(r, &plan, row_has(r, "phase", "backward-2"));
 	h.played = h.reserved > 0;
 	if (h.played)
-		h.reserved -= others_workspaces(r, &plan, true); /* a block stays reserved */
+		h.reserved -=
+		    others_workspaces(r, &plan, true); /* a block stays reserved after it is freed */
 	else
 		h.reserved = h.allocated + stage.part[P4D_PART_FRAGMENTATION];
 	return h;
@@ -393,7 +394,7 @@ static void evaluations(void **state)
 
 enum { PINNED, SAVED, LOADED, HOSTS };
 
-/* What the Trainer's rehearsal takes on the host apart from the model: Python, PyTorch and transformers. */
+/* Memory of the Trainer's rehearsal on the host besides the model: Python, PyTorch and transformers. */
 static const uint64_t PROCESS = 600 << 20;
 
 static double of_host(int which, const csv_row *r, const p4d_host_beside *host)

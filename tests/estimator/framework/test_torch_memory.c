@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The memory of torchtitan's ranks against what its own code allocates: the rows of
+ * Compares p4d's memory of torchtitan's ranks with what its own code allocates: the rows of
  * tests/data/torch_memory.csv, which tests/parity/make_torch_memory.py writes. Formulas were written with the
- * rows looked at `before`, mended with those looked at `while`, and have not seen the others; some of the
- * first two are kept, not more than a tenth. P4D_TEST_ROWS=1 prints every row.
+ * rows marked `before` and corrected with those marked `while`; the other rows were looked at later. At most
+ * a tenth of the rows are of the first two kinds. P4D_TEST_ROWS=1 prints every row.
  */
 #include "support/deviations.h"
 #include "support/rows.h"
@@ -13,11 +13,11 @@
 
 enum { WORST = 12, ROWS = 4096 };
 
-/* Sizes of experts and latent attention: 0 where a model has none. */
+/* Sizes of experts and latent attention; a model without them has 0. */
 static const char *const sparse[] = {"shared-ffn",   "dense-layers",  "q-lora-rank",
 				     "kv-lora-rank", "rope-head-dim", "v-head-dim"};
 
-/* What p4d expects this rank to have allocated, at most. */
+/* The most memory that p4d expects this rank to allocate. */
 static void expect(const csv_row *r, p4d_stage *stage)
 {
 	p4d_request q = {.gpu = ""};
@@ -77,7 +77,7 @@ static int compare(const char *name, deviations of[SUMMARIES])
 		const uint64_t train = stage.phase_bytes[P4D_TRAIN], step = stage.phase_bytes[P4D_STEP];
 		const double measured = (double)(row_number(&r, "allocated") - of_second_table(&r, &stage));
 		const double bytes = (double)(train > step ? train : step) - measured;
-		if (getenv("P4D_TEST_ROWS")) /* all rows, to find a wrong formula */
+		if (getenv("P4D_TEST_ROWS")) /* prints all rows, to find a wrong formula */
 			printf("%u,%.4f,%.1f,%.1f,%s,%.1f\n", r.line, bytes / measured, bytes / (1 << 20),
 			       measured / (1 << 20), row_field(&r, "phase"),
 			       (double)stage.part[P4D_PART_ACTIVATIONS] / (1 << 20));
@@ -126,7 +126,7 @@ static void torchtitan_with_experts(void **state)
 	(void)state;
 	assert_true(of[LOOKED_AT].rows * 10 <= rows && of[AFTER].rows >= 180 && of[PIPELINES].rows >= 30);
 	assert_true(of[AFTER].sum <= 0.005 * of[AFTER].rows && of[AFTER].worst <= 0.02);
-	/* these are marked unvalidated */
+	/* p4d marks these as unvalidated */
 	assert_true(of[MANY_CHUNKS].rows >= 15 && of[MANY_CHUNKS].sum <= 0.04 * of[MANY_CHUNKS].rows);
 	for (int i = 0; i < MANY_CHUNKS; i++)
 		assert_true(of[i].sum <= 0.01 * of[i].rows && of[i].worst <= 0.03);
@@ -139,7 +139,8 @@ static void torchtitan_compiled(void **state)
 				    {.what = "after"},
 				    {.what = "after, pipelines"},
 				    {.what = "after, more than three chunks"}};
-	const int rows = compare("torch_compiled.csv", of); /* with pipelines, which are marked unvalidated */
+	const int rows =
+	    compare("torch_compiled.csv", of); /* includes pipelines, which p4d marks as unvalidated */
 
 	(void)state;
 	assert_true(of[LOOKED_AT].rows * 10 <= rows && of[AFTER].rows >= 10);

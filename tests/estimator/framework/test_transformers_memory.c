@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The memory of training with transformers' modules against what their own code allocates: the rows of
- * tests/data/transformers_memory.csv, which tests/parity/make_transformers_memory.py writes. No constant was
- * fitted: formulas were written with some rows in view (`before`), mended with some (`while`), and have not
- * seen the others; some of the first two are kept, not more than a tenth. P4D_TEST_VERBOSE=1 prints every
- * row, P4D_TEST_ROWS names another file.
+ * Compares p4d's memory of training with transformers' modules with what their own code allocates: the rows
+ * of tests/data/transformers_memory.csv, which tests/parity/make_transformers_memory.py writes. No constant
+ * was fitted: formulas were written with some rows in view (`before`) and corrected with some (`while`); the
+ * other rows were looked at later. At most a tenth of the rows are of the first two kinds. P4D_TEST_VERBOSE=1
+ * prints every row, P4D_TEST_ROWS names another file.
  */
 #include "support/deviations.h"
 #include "support/rows.h"
@@ -52,7 +52,7 @@ static uint64_t embeddings_in_fp32(const csv_row *r, const p4d_layout *l)
 	return 2 * (embedded * 4 - (embedded + embedded / 256 * 4));
 }
 
-/* What p4d expects this rank to have allocated, at most. */
+/* The most memory that p4d expects this rank to allocate. */
 static p4d_stage expected(const csv_row *r)
 {
 	p4d_request q = {.gpu = ""};
@@ -66,7 +66,7 @@ static p4d_stage expected(const csv_row *r)
 	set_all(&q, strcmp(row_field(r, "attention"), "eager") ? "attention=flash" : "attention=unfused");
 	for (int i = 0; i < r->columns; i++) {
 		const int option = p4d_request_option_find(r->name[i]);
-		/* lists have no commas in a table */
+		/* a list in a table has no commas */
 		const char *value =
 		    strcmp(r->field[i], "optimizer+params") ? r->field[i] : "optimizer,params";
 		if (option >= 0 && !differs(r, r->name[i], value))
@@ -147,7 +147,7 @@ static int compare(const char *file_name, bool evaluation, deviation_group of[KI
 	return rows;
 }
 
-/* Every method of a file. */
+/* Checks the mean and worst error of every method in a file. */
 static void holds(const deviation_group *methods, double mean, double worst)
 {
 	for (const deviation_group *g = methods; g->rows; g++) {
@@ -210,7 +210,8 @@ static void later_families(void **state)
 	for (const deviation_group *g = of[BY_MODEL]; g->rows; g++)
 		kinds++;
 	assert_true((rows - blind(of[BY_LOOK])) * 10 <= rows && rows >= 40 && kinds == 8);
-	/* the worst is one of HunYuan's experts with FSDP2, twelve layers on 16 GPUs: 6.0 % too much */
+	/* the worst is one of HunYuan's models with experts and FSDP2, twelve layers on 16 GPUs: 6.0 % too
+	 * much */
 	holds(of[BY_METHOD], 0.007, 0.061);
 }
 
@@ -319,7 +320,7 @@ static void evaluation(void **state)
 	holds(of[BY_METHOD], 0.01, 0.08);
 }
 
-/* The same for state-space layers, also with experts. */
+/* Evaluation of state-space layers, also with experts. */
 static void evaluation_of_hybrids(void **state)
 {
 	static deviation_group of[KINDS][GROUPS];

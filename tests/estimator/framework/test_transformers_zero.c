@@ -43,7 +43,7 @@ static p4d_layout layout_of(const sizes *m, const char *more)
 	return l;
 }
 
-/* The parameters in their order, norms of a layer at its beginning. */
+/* Lists the parameters in their order: the norms of a layer come first in it. */
 static size_t parameters(const sizes *m, uint64_t *list)
 {
 	const uint64_t h = m->hidden, attention = h * m->heads * 64, up = 2 * m->experts * m->ffn * h;
@@ -64,7 +64,10 @@ static size_t parameters(const sizes *m, uint64_t *list)
 	return n;
 }
 
-/* For one rank: elements that it touches, and the largest part of a parameter in its window. */
+/*
+ * For one rank: returns the number of elements that it touches; *slice: the largest part of a parameter in
+ * its window.
+ */
 static uint64_t touched_by(const uint64_t *list, size_t n, uint64_t from, uint64_t to, uint64_t *slice)
 {
 	uint64_t at = 0, sum = 0;

@@ -123,7 +123,7 @@ static void every_gpu_is_there(void **state)
 		assert_true(gpu->hbm_bytes_per_s > 0);
 		assert_true(*gpu->label && *gpu->source && *gpu->status);
 	}
-	/* the table has more GPUs, which resemble one of these; none may be lost */
+	/* the table has more GPUs, which resemble one of these; none may disappear */
 	assert_true(gpus.count >= sizeof(rows) / sizeof(rows[0]) + 24);
 }
 
@@ -133,7 +133,7 @@ static void table_is_sound(void **state)
 	for (size_t i = 0; i < gpus.count; i++) {
 		const p4d_gpu *gpu = &gpus.gpu[i];
 		char alias[64];
-		/* sorted, separators aside */
+		/* sorted by name, ignoring separators */
 		assert_true(i == 0 || strncmp(gpus.gpu[i - 1].name, gpu->name, 2) <= 0);
 		/* a process never gets more than the device reports or its advertised size, in binary
 		 * units */
@@ -207,7 +207,7 @@ static void names_of_slurm(void **state)
 	    {"nvidia_geforce_rtx_5080", "rtx5080-16gb", 1},
 	    {"nvidia_rtx_6000_ada_generation", "rtx6000ada-48gb", 1},
 	    {"quadro_rtx_8000", "quadro-rtx8000-48gb", 1},
-	    {"rtx6000", "quadro-rtx6000-24gb", 2}, /* or the Ada Generation */
+	    {"rtx6000", "quadro-rtx6000-24gb", 2}, /* the name could also mean the Ada Generation */
 	    {"a40", "a40-48gb", 1},                /* each of these names is the beginning of another */
 	    {"a4000", "rtxa4000-16gb", 1},
 	    {"l40", "l40-48gb", 1},
@@ -228,12 +228,12 @@ static void names_of_slurm(void **state)
 	}
 }
 
-/* Matrix units of NVIDIA GPUs; those of others are not known. */
+/* Types that the matrix units of NVIDIA GPUs support; those of other GPUs are unknown. */
 static void precisions(void **state)
 {
 	static const struct {
 		const char *gpu, *precision;
-		int from; /* 0: the GPU has it */
+		int from; /* compute capability from which GPUs have it; 0: this GPU has it */
 	} cases[] = {
 	    {"v100-32gb", "bf16", 80},   {"v100-32gb", "fp16", 0},       {"a100-80gb", "bf16", 0},
 	    {"a100-80gb", "fp8", 89},    {"l40s-48gb", "fp8", 0},        {"h100-80gb", "fp8", 0},
@@ -374,7 +374,7 @@ static void built_in_table(void **state)
 	assert_int_equal(err.code, P4D_E_IO);
 }
 
-/* What the cost model reads of a GPU, in the units of the struct. */
+/* What the cost model reads about a GPU, in the units of the struct. */
 static void rates(void **state)
 {
 	(void)state;

@@ -62,7 +62,7 @@ static void a_grid_that_is_chosen_is_said(void **state)
 	expect(&refused, P4D_REJECT, P4D_E_DOES_NOT_FIT);
 	assert_non_null(strstr(refused.verdict.message[0].fix, "--p4d-tp-grid="));
 	fix_works(*state, ON("h100", 1), large, &refused);
-	/* nobody asked */
+	/* nobody asked for a grid */
 	trial *t = submit(*state, ON("h100", 4), MODEL_13B "framework=p4d tp=8");
 	expect(t, P4D_PASS, P4D_E_CHOSE);
 	assert_null(strstr(t->text, "tp-grid"));
@@ -71,7 +71,7 @@ static void a_grid_that_is_chosen_is_said(void **state)
 	assert_null(strstr(t->text, "tp-grid"));
 }
 
-/* The job runs, but slowly: a warning names what is faster. */
+/* The GPU lacks the precision, so the job runs, but slowly: a warning names what is faster. */
 static void a_precision_that_the_gpu_lacks(void **state)
 {
 	static const char layout[] =
@@ -136,7 +136,7 @@ static void refusals_have_a_fix_that_works(void **state)
 	    {ON("h100", 1), MODEL_13B "tp=8 seq-len=2001", P4D_E_SEQUENCE},
 	    {ON("h100", 3), MODEL_13B "tp=8 pp=2", P4D_E_WORLD},
 	    {ON("h100", 1), MODEL_13B "tp=2 pp=3", P4D_E_LAYERS},
-	    /* lengths of slices cannot be unset, either */
+	    /* lengths of slices must be unset as well */
 	    {ON("h100", 4),
 	     MODEL_13B "framework=p4d tp=2 pp=2 token-slices=4 slice-lengths=512,512,512,512 schedule=zbv "
 		       "vpp=2",
@@ -153,7 +153,7 @@ static void refusals_have_a_fix_that_works(void **state)
 		trial refused = *submit(*state, cases[i].job, cases[i].flags);
 		expect(&refused, P4D_REJECT, cases[i].code);
 		assert_true(refused.verdict.message[0].fix[0]);
-		if (cases[i].code != P4D_E_SEQUENCE) /* the sequence length is for the user to change */
+		if (cases[i].code != P4D_E_SEQUENCE) /* only the user can change the sequence length */
 			fix_works(*state, cases[i].job, cases[i].flags, &refused);
 	}
 }
@@ -200,7 +200,7 @@ static void fixes_that_share_or_offload(void **state)
 			fail_msg("%s: %s", cases[i].flags, refused.text);
 		fix_works(*state, job, cases[i].flags, &refused);
 	}
-	/* and the alternative that needs no more GPUs */
+	/* the message also has the alternative that needs no more GPUs */
 	static const char flags[] =
 	    MODEL_70B "framework=p4d tp=8 pp=1 cp=1 micro-batch=1 optimizer-sharding=states";
 	trial *t = submit(*state, ON("h100", 2), flags);
@@ -213,7 +213,7 @@ static void fixes_that_share_or_offload(void **state)
 	    P4D_PASS, P4D_E_CHOSE);
 }
 
-/* More GPUs than a node has: Slurm would refuse a fix that keeps this number. */
+/* A job has more GPUs than fit its nodes: Slurm would refuse a fix that keeps their number. */
 static void a_fix_fits_the_nodes(void **state)
 {
 	static const struct {
@@ -275,7 +275,7 @@ static void evaluation_may_be_the_peak(void **state)
 	assert_string_equal(refused.verdict.message[0].fix,
 			    "--p4d-tp=8 --p4d-pp=4 --p4d-recompute=full --p4d-eval-micro-batch=1");
 	fix_works(*state, ON("h100", 4), flags, &refused);
-	/* p4d-train lacks the option; as the site's default, it is for other programs */
+	/* p4d-train does not have the option; if the site sets it as a default, it is for other programs */
 	snprintf(flags, sizeof(flags), MODEL_13B "tp=8 eval-micro-batch=64");
 	refused = *submit(*state, ON("h100", 1), flags);
 	expect(&refused, P4D_REJECT, P4D_E_VALUE);
@@ -388,7 +388,7 @@ static void override(void **state)
 	trial *t = submit(*state, ON("trusting", 4), flags);
 	assert_int_equal(t->verdict.action, P4D_WARN);
 	assert_non_null(strstr(t->text, "[P4D113] overridden: measured"));
-	assert_true(t->verdict.would_reject); /* for the log */
+	assert_true(t->verdict.would_reject); /* the log needs this */
 	assert_non_null(strstr(t->verdict.plan, "override=measured@u"));
 	expect_verified(*state, t);
 	t = submit(*state, ON("h100", 4), flags);
@@ -396,7 +396,7 @@ static void override(void **state)
 	assert_non_null(strstr(t->text, "[P4D048]"));
 }
 
-/* The only thing known of discarded layouts is that none fits. */
+/* If no layout fits, only the degrees that divide nothing are known; the message names them. */
 static void degrees_that_divide_nothing_are_named(void **state)
 {
 	const p4d_site *site = *state;

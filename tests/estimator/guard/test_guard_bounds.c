@@ -10,7 +10,7 @@ static void mixed_partitions(void **state)
 	p4d_job job = ON("mixed", 1);
 
 	trial *t = submit(*state, job, MODEL_13B "tp=8 pp=1 micro-batch=8 recompute=none seq-len=2560");
-	expect(t, P4D_REJECT, P4D_E_DOES_NOT_FIT); /* 40 GB counts */
+	expect(t, P4D_REJECT, P4D_E_DOES_NOT_FIT); /* the smallest GPU counts, which has 40 GB */
 	assert_non_null(
 	    strstr(t->text, "on a100-40gb, the smallest of the 2 GPU types that the job may get"));
 	job.gres = "gpu:h100:8";
@@ -40,7 +40,7 @@ static void facts_that_are_missing(void **state)
 	expect(submit(*state, job, MODEL_13B "tp=8"), P4D_WARN, P4D_E_GPU_OF_PARTITION);
 }
 
-/* A model that no one trains: the search ends, and the verdict says that it was cut short. */
+/* A model that nobody trains: the search ends early, and the verdict says so. */
 static void a_search_ends_and_says_so(void **state)
 {
 	static const char model[] =
@@ -71,9 +71,9 @@ static double cpu_ms(void)
 #endif
 
 /*
- * Nor does a fix delay sbatch: neither sums of memory layer by layer on any number of nodes, nor timelines
- * that do not become steady. tests/bench/worst_completion finds such jobs; they took 592 and 93 ms, and now
- * take a twentieth of it.
+ * A fix does not delay sbatch, either: neither sums of memory layer by layer on any number of nodes, nor
+ * timelines that do not become steady. tests/bench/worst_completion finds such jobs; they took 592 and 93 ms,
+ * and now take a twentieth of it.
  */
 static void a_fix_is_found_in_time(void **state)
 {
@@ -92,7 +92,7 @@ static void a_fix_is_found_in_time(void **state)
 
 	for (size_t i = 0; i < sizeof(jobs) / sizeof(*jobs); i++) {
 		double best = 1e9;
-		/* the fastest of some runs; of more runs on a busy machine */
+		/* takes the fastest of some runs; of more runs on a busy machine */
 		for (int n = 0; n < 3 || (n < 20 && best >= LIMIT_MS); n++) {
 			const double start = cpu_ms();
 			submit(*state, ON("h100", jobs[i].nodes), jobs[i].flags);
@@ -125,13 +125,13 @@ static void host_memory(void **state)
 	assert_int_equal(p4d_gres_parse_mem(t->verdict.message[0].fix + strlen("--mem="), &bytes, NULL), 0);
 	job.mem_per_node_bytes = bytes;
 	expect(submit(*state, job, MODEL_13B "tp=8"), P4D_PASS, P4D_E_CHOSE);
-	/* in the job's words */
+	/* the fix is in the form of the job's own options */
 	job = ON("h100", 1);
 	job.mem_per_gpu_bytes = (uint64_t)1 << 30;
 	t = submit(*state, job, MODEL_13B "tp=8");
 	expect(t, P4D_REJECT, P4D_E_HOST_MEMORY);
 	assert_memory_equal(t->verdict.message[0].fix, "--mem-per-gpu=", strlen("--mem-per-gpu="));
-	/* no more than the nodes have: the message suggests nothing, or exactly that */
+	/* the nodes have no more memory: the message suggests nothing, or exactly that */
 	const uint64_t need = t->verdict.estimate.host_bytes;
 	for (int enough = 0; enough < 2; enough++) {
 		char conf[200], fix[40];
@@ -150,7 +150,7 @@ static void host_memory(void **state)
 		assert_int_equal(strstr(t->text, "and a node here has") == NULL, enough);
 		p4d_site_free(tight);
 	}
-	/* --mem=0 gives no more than that */
+	/* --mem=0 requests no more than that */
 	p4d_site *little =
 	    load("mode = enforce\npartition h100 { gpu = \"h100-80gb\"\n mem_per_node_gib = 16 }\n");
 	job = ON("h100", 1);
@@ -263,7 +263,8 @@ static void nobody_gets_past_the_check_on_the_host(void **state)
 				    &t.verdict);
 		expect(&t, known ? P4D_REJECT : P4D_PASS, known ? P4D_E_NO_LAYOUT : P4D_E_CHOSE);
 	}
-	/* GPUs that the job would not use: otherwise such jobs would get around a required plan */
+	/* the GPUs count although the job would not use them; otherwise such jobs could avoid a required
+	 * plan */
 	job.gres = "gpu:8";
 	expect(submit(*state, job, MODEL_13B "tp=2 device=cpu global-batch=64"), P4D_WARN, P4D_E_IDLE_GPUS);
 	job.partition = "strict";
@@ -306,7 +307,7 @@ static void texts_that_are_not_read(void **state)
 	p4d_guard_verify(*state, &job, NULL, NULL, NULL, NULL, &v);
 	assert_int_equal(v.action, P4D_REJECT);
 	assert_int_equal(v.message[0].code, P4D_E_VALUE);
-	/* under the strictest mode, wherever it is written */
+	/* the strictest mode applies, wherever p4d.conf has it */
 	for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
 		char text[200];
 		snprintf(text, sizeof(text),
@@ -319,7 +320,7 @@ static void texts_that_are_not_read(void **state)
 	}
 }
 
-/* No policy depends on it, so a job on any nodes is judged like all others. */
+/* No policy depends on nodes, so a job on any nodes is judged like all others. */
 static void node_lists_that_are_not_read(void **state)
 {
 	static char nodes[300 * 1024];

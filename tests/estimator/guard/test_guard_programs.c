@@ -23,7 +23,7 @@ static void unmodelled_architectures(void **state)
 		if (!plan[0])
 			memcpy(plan, t.verdict.plan, sizeof(plan));
 		assert_non_null(strstr(plan, "unmodelled=mixture"));
-		/* and so does slurmctld, which says that it did not check */
+		/* slurmctld judges the same, and says that it did not check */
 		p4d_guard_verify(*state, &t.job, NULL, NULL, plan, NULL, &again);
 		assert_int_equal(again.action, at[i].action);
 		assert_int_equal(again.message[0].code, P4D_E_UNMODELLED);
@@ -63,7 +63,7 @@ static void megatron_scripts(void **state)
 	job.script = "#!/bin/bash\nsrun python pretrain_gpt.py --tensor-model-parallel-size 8\n";
 	t = submit(*state, job, MODEL_13B "tp=8");
 	expect(t, P4D_REJECT, P4D_E_NO_EFFECT);
-	job.script = "#!/bin/bash\nsrun ./start_megatron.sh\n"; /* may pass them on */
+	job.script = "#!/bin/bash\nsrun ./start_megatron.sh\n"; /* the script may pass the arguments on */
 	expect(submit(*state, job, MODEL_13B "tp=8 framework=megatron"), P4D_PASS, P4D_E_CHOSE);
 	job.script =
 	    "#!/bin/bash\nsrun python pretrain_gpt.py --tensor-model-parallel-size 4 --micro-batch-size 1\n";
@@ -98,12 +98,12 @@ static void megatron_has_no_such_layout(void **state)
 			       "is for p4d-train, and Megatron-LM has no tp-grid"));
 	assert_string_equal(t->verdict.message[0].fix,
 			    "in the script, start p4d-train, which reads the plan");
-	/* as in the fix */
+	/* the script passes the arguments as the fix says */
 	job.script = "#!/bin/bash\necho $P4D_MEGATRON_ARGS\nsrun -n 8 p4d-train\n";
 	expect(submit(*state, job, grid), P4D_PASS, P4D_OK);
 	job.script = passes;
 	expect(submit(*state, job, line), P4D_PASS, P4D_OK);
-	/* and where the script is seen by slurmctld only */
+	/* the same if only slurmctld sees the script */
 	job.script = NULL;
 	t = submit(*state, job, grid);
 	expect(t, P4D_PASS, P4D_OK);
@@ -114,7 +114,7 @@ static void megatron_has_no_such_layout(void **state)
 	assert_int_equal(again.message[0].code, P4D_E_CONTRADICTION);
 }
 
-/* No other program is ever judged by p4d-train's needs. */
+/* p4d never judges another program by p4d-train's needs. */
 static void programs_without_a_formula(void **state)
 {
 	static p4d_verdict again;
@@ -172,7 +172,7 @@ static void serving(void **state)
 	job.partition = "picky";
 	expect(submit(*state, job, MODEL_70B "workload=serve tp=1"), P4D_REJECT, P4D_E_DOES_NOT_FIT);
 	expect(submit(*state, job, MODEL_70B "workload=serve tp=4"), P4D_PASS, P4D_OK);
-	/* weights on the host: --mem in the job's words, unless no node has as much */
+	/* with weights on the host, the fix sets --mem as the job does, unless no node has as much */
 	job.partition = "h100";
 	job.mem_per_gpu_bytes = (uint64_t)1 << 30;
 	t = submit(*state, job, MODEL_70B "workload=serve tp=8 offload=weights");
@@ -238,7 +238,7 @@ static void unvalidated_families(void **state)
 	expect(submit(*state, job, flags), P4D_REJECT, P4D_E_UNMODELLED);
 }
 
-/* The same for a GPU that nobody describes: a site may refuse unmodelled jobs. */
+/* A GPU that nobody describes: a site may refuse unmodelled jobs on it. */
 static void unknown_gpus(void **state)
 {
 	p4d_site *lax = load("mode = enforce\n"), *site = load("mode = enforce\nunmodelled = reject\n");
@@ -252,7 +252,7 @@ static void unknown_gpus(void **state)
 	trial *t = submit(site, job, MODEL_13B);
 	expect(t, P4D_REJECT, P4D_E_UNKNOWN_GPU);
 	assert_false(t->verdict.fault_of_site);
-	/* slurmctld, for a job with options but without a plan */
+	/* slurmctld judges a job with options but without a plan */
 	set_all(&options, MODEL_13B);
 	p4d_guard_verify(site, &job, NULL, NULL, NULL, &options, &v);
 	assert_int_equal(v.action, P4D_REJECT);
@@ -262,8 +262,10 @@ static void unknown_gpus(void **state)
 	p4d_site_free(site);
 }
 
-/* A framework section counts in sbatch and in slurmctld alike, if it is of such a job, and never below p4d's
- * own. */
+/*
+ * A framework section applies in sbatch and in slurmctld, if it matches the job. Its margins are never below
+ * p4d's own.
+ */
 static void what_the_site_measured(void **state)
 {
 	static const struct {
@@ -369,7 +371,8 @@ static void slurmctld_reads_the_script(void **state)
 	    {"srun python pretrain_gpt.py $P4D_MEGATRON_ARGS", "", P4D_REJECT, P4D_E_CONTRADICTION},
 	    {"srun python pretrain_gpt.py $P4D_MEGATRON_ARGS", "framework=megatron", P4D_PASS, P4D_OK},
 	    {"srun p4d-train -n 8", "", P4D_PASS, P4D_OK},
-	    {"srun p4d-train -n 8", "framework=megatron", P4D_PASS, P4D_OK}, /* the user says so */
+	    {"srun p4d-train -n 8", "framework=megatron", P4D_PASS,
+	     P4D_OK}, /* the user says which framework it is */
 	    {"srun deepspeed train.py", "", P4D_WARN, P4D_E_UNMODELLED},
 	    {"srun ./start.sh", "", P4D_PASS, P4D_OK},
 	};

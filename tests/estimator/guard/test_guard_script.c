@@ -34,7 +34,7 @@ static int setup_scripts(void **state)
 	return 0;
 }
 
-/* As by sbatch, or by slurmctld for a job that came without p4d.so. */
+/* Judges as sbatch does, or as slurmctld does for a job that came without p4d.so. */
 static trial *judged(const p4d_site *site, p4d_job job, const char *script, const char *flags,
 		     bool controller)
 {
@@ -98,7 +98,7 @@ static void the_site_decides(void **state)
 	t = by_script(*state, "judging", small);
 	expect(t, P4D_PASS, P4D_OK);
 	expect_verified(*state, t);
-	/* it says what it trains, if that is required; as mere advice, without a plan */
+	/* if a message is required, it says what the job trains; as mere advice, without a plan */
 	for (int controller = 0; controller < 2; controller++) {
 		expect(judged(*state, ON("strict", 1), small, "", controller), P4D_PASS, P4D_OK);
 		t = judged(*state, ON("required", 1), small, "", controller);
@@ -114,7 +114,7 @@ static void the_site_decides(void **state)
 		expect(t, P4D_REJECT, P4D_E_PLAN_REQUIRED);
 		says(t, "or --p4d-unmodelled=PROGRAM for other programs");
 	}
-	/* slurmctld alone */
+	/* judged only by slurmctld */
 	expect(judged(*state, ON("h100", 1), large, "", true), P4D_WARN, P4D_E_DOES_NOT_FIT);
 	t = judged(*state, ON("judging", 1), large, "", true);
 	expect(t, P4D_REJECT, P4D_E_DOES_NOT_FIT);
@@ -174,18 +174,18 @@ static void what_is_not_known_refuses_nobody(void **state)
 				fail_msg("%s: action %d: %s", cases[i].script, t->verdict.action, t->text);
 			says(t, cases[i].says);
 		}
-	/* nothing here can set that variable: p4d is unsure, which refuses no job */
+	/* nothing here can set that variable, so p4d doubts its value, and a doubt refuses no job */
 	const trial *doubted = judged(*state, ON("judging", 1), RUN MODEL BATCH "$OTHERS\n", "", false);
 	assert_int_equal(doubted->verdict.action, P4D_WARN);
 	says(doubted, "though $OTHERS is not set");
-	/* options give the missing values, and are suggested where they can */
+	/* options give the missing values, and the message suggests them if possible */
 	const trial *t = by_script(*state, "judging", cases[0].script);
 	assert_string_equal(t->verdict.message[0].fix, "--p4d-tp=N");
 	t = judged(*state, ON("judging", 1), cases[0].script, "tp=8", false);
 	expect(t, P4D_PASS, P4D_OK);
 	assert_int_equal(t->request.origin[P4D_LAYERS], P4D_BY_SCRIPT);
 	assert_int_equal(t->request.value[P4D_LAYERS], 40);
-	assert_int_equal(t->request.value[P4D_PP], 1); /* like the program */
+	assert_int_equal(t->request.value[P4D_PP], 1); /* the program has the same default */
 	expect_verified(*state, t);
 	/* a job without GPUs, one on GPUs that nobody knows, and a script of another language are left alone
 	 */
@@ -288,7 +288,7 @@ static void a_fix_is_in_the_words_of_the_program(void **state)
 	char script[4096];
 	trial *t;
 
-	/* one line each, so that a change replaces it */
+	/* each option is on a line, so that a change replaces the line */
 	snprintf(script, sizeof(script), "%s",
 		 RUN MODEL "--use-distributed-optimizer --sequence-parallel \\\n"
 			   "--tensor-model-parallel-size 2 \\\n--pipeline-model-parallel-size 1 \\\n"
@@ -307,7 +307,7 @@ static void a_fix_is_in_the_words_of_the_program(void **state)
 	if (t->verdict.action == P4D_REJECT)
 		fail_msg("%s: %s", script, t->text);
 
-	/* more nodes, in Slurm's words; torchrun starts one, whatever the job has */
+	/* the fix requests more nodes in Slurm's words; torchrun starts only one, whatever the job has */
 	snprintf(script, sizeof(script), "%s",
 		 "srun python pretrain_gpt.py --num-layers 126 --hidden-size 16384 --ffn-hidden-size 53248 "
 		 "--num-attention-heads 128 --seq-length 8192 --max-position-embeddings 8192 --swiglu "
@@ -333,7 +333,7 @@ static void contradictions_name_both_places(void **state)
 	says(t, "--p4d-tp=8 does not reach the program: train.sh:1 has --tensor-model-parallel-size 4, which "
 		"Megatron-LM uses");
 	assert_string_equal(t->verdict.message[0].fix, "--p4d-tp=4 --p4d-micro-batch=1");
-	/* also the model */
+	/* the options may also give the model */
 	t = judged(*state, ON("h100", 1), script, "model=llama3-8b tp=4", false);
 	expect(t, P4D_REJECT, P4D_E_CONTRADICTION);
 	says(t, "layers=32 does not reach the program: train.sh:2 has --num-layers 40");
@@ -347,13 +347,16 @@ static void contradictions_name_both_places(void **state)
 	/* the option repeats the script's value, so the job counts as one without options */
 	assert_string_equal(t->verdict.plan, "");
 	assert_true(t->verdict.read);
-	/* it visibly starts another program than the user names */
+	/* the script visibly starts another program than the user names */
 	t = judged(*state, ON("h100", 1), script, MODEL_13B "tp=8 framework=p4d", false);
 	expect(t, P4D_REJECT, P4D_E_CONTRADICTION);
 	assert_string_equal(t->verdict.message[0].fix, "--p4d-framework=megatron");
 }
 
-/* Slurm's own variables follow the fix, and what p4d's flags do not say of a script is added to it. */
+/*
+ * A fix is judged by what would then run: Slurm's variables follow it, and values of the script that p4d's
+ * flags do not have are added.
+ */
 static void a_fix_is_one_for_what_then_runs(void **state)
 {
 	p4d_job job = {.partition = "judging", .min_nodes = 2, .max_nodes = 2, .gres = "gpu:1"};

@@ -49,12 +49,12 @@ static void the_default_partition_has_its_policy(void **state)
 		p4d_guard_verify(site, &job, default_h100, NULL, NULL, NULL, &v);
 		assert_int_equal(v.action, P4D_REJECT);
 		assert_int_equal(v.message[0].code, P4D_E_PLAN_REQUIRED);
-		/* and at submission */
+		/* the same at submission */
 		trial t = {.job = job};
 		set_all(&t.request, "");
 		p4d_guard__complete(site, &job, default_h100, NULL, 0, true, &t.request, &t.verdict);
 		expect(&t, P4D_REJECT, P4D_E_PLAN_REQUIRED);
-		/* what another cluster has as its default is not known */
+		/* the default of another cluster is unknown */
 		job.clusters = "other";
 		p4d_guard_verify(site, &job, default_h100, NULL, NULL, NULL, &v);
 		assert_int_equal(v.action, P4D_PASS);
@@ -92,7 +92,7 @@ static void small_jobs_are_left_alone(void **state)
 	/* a job whose GPUs cannot be counted is not small */
 	small.max_nodes = 4;
 	assert_int_equal(verify(*state, small, NULL, "")->message[0].code, P4D_E_PLAN_REQUIRED);
-	/* a message for refusals only */
+	/* small jobs get no message about the warning */
 	t = submit(*state, large, MODEL_13B "tp=8");
 	assert_null(strstr(t->text, "help@site"));
 }
@@ -134,7 +134,7 @@ static void a_job_that_was_moved(void **state)
 	    v.message[0].text,
 	    "needs; sbatch judged h100\\x0a-80gb, and slurmctld has the job in partition a100");
 	assert_string_equal(v.message[0].fix, "p4d check --partition=a100 JOB.sh");
-	/* the plan says for which GPU it is; a fix stays */
+	/* the plan names its GPU; a fix stays */
 	v = refused;
 	snprintf(v.planned.gpu, sizeof(v.planned.gpu), "b200-180gb");
 	snprintf(v.message[0].fix, sizeof(v.message[0].fix), "--p4d-tp=8");
@@ -142,7 +142,7 @@ static void a_job_that_was_moved(void **state)
 	assert_string_equal(v.message[0].text,
 			    "needs; sbatch judged b200-180gb, and slurmctld has the job in partition a100");
 	assert_string_equal(v.message[0].fix, "--p4d-tp=8");
-	/* the same GPU, or nothing to compare */
+	/* it is the same GPU, or there is nothing to compare */
 	snprintf(v.planned.gpu, sizeof(v.planned.gpu), "a100-40gb");
 	const p4d_verdict same = v;
 	p4d_note_say_moved(&note, &job, &v);
@@ -204,7 +204,7 @@ static void plans_must_match_the_job(void **state)
 	v = verify(*state, tight, plan, "");
 	assert_int_equal(v->action, P4D_REJECT);
 	assert_int_equal(v->message[0].code, P4D_E_DOES_NOT_FIT);
-	/* the job fits there; but it was moved there after it was planned */
+	/* the job fits there, but it was moved after it was planned */
 	strcpy(plan,
 	       submit(*state, ON("h100", 1), MODEL_13B "tp=8 micro-batch=1 recompute=full framework=p4d")
 		   ->verdict.plan);
@@ -274,7 +274,7 @@ static void a_preset_has_its_numbers(void **state)
 	assert_non_null(strstr(v.message[0].text, "layers is 4 in the plan, but 80 in slurmctld's preset"));
 	forged.origin[P4D_LAYERS] = P4D_BY_P4D;
 	assert_int_equal(verified(site, &job, &forged, model), P4D_E_PLAN_CHANGED);
-	/* the user may do so, but then the name says it */
+	/* the user may change the numbers, but then the name must say so */
 	forged.origin[P4D_LAYERS] = P4D_BY_USER;
 	assert_int_equal(verified(site, &job, &forged, model), P4D_OK);
 	assert_string_equal(model, "Llama-3_70B,layers=4");
@@ -287,7 +287,7 @@ static void a_preset_has_its_numbers(void **state)
 		p4d_request_put(&forged, P4D_UNMODELLED, 1, origin);
 		assert_int_equal(verified(site, &job, &forged, model), P4D_E_PLAN_CHANGED);
 	}
-	/* what the user says about the program is no forgery; the site's policy decides */
+	/* a user may call the program unmodelled: that is no forgery, and the site's policy decides */
 	p4d_request_put(&forged, P4D_UNMODELLED, 1, P4D_BY_USER);
 	assert_int_equal(verified(site, &job, &forged, model), P4D_OK);
 }

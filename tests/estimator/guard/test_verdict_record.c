@@ -58,7 +58,7 @@ static void a_refusal_has_its_codes(void **state)
 	assert_true(read.need_gib > read.capacity_gib);
 }
 
-/* Only trainings have an estimate: the log says of an engine what the record says. */
+/* Only trainings have an estimate. For an engine, the log has what the record has. */
 static void an_engine_is_logged_as_recorded(void **state)
 {
 	char line[P4D_VERDICT_LINE];
@@ -75,7 +75,7 @@ static void an_engine_is_logged_as_recorded(void **state)
 	v.action = P4D_WARN;
 	r = p4d_verdict_record_of(&v);
 	assert_non_null(strstr(p4d_verdict_line(&subject, &v, line, sizeof(line)), " verdict=\"warn\" "));
-	/* there is nothing to say */
+	/* the verdict has nothing to record */
 	memset(&v, 0, sizeof(v));
 	r = p4d_verdict_record_of(&v);
 	assert_false(p4d_verdict_is_logged(&r, P4D_LOG_ALL));
@@ -92,7 +92,7 @@ static void names_of_users_are_one_word(void **state)
 	assert_true(p4d_verdict_record_read(word, &read));
 	assert_string_equal(read.model, r.model);
 	assert_string_equal(read.code, "");
-	/* the longest of everything */
+	/* every field has its greatest length */
 	memset(&r, 0, sizeof(r));
 	memset(r.model, ' ', sizeof(r.model) - 1);
 	memset(r.gpu, ' ', sizeof(r.gpu) - 1);
@@ -118,7 +118,7 @@ static void words_of_earlier_and_later_releases(void **state)
 	assert_true(p4d_verdict_record_read("p4d-verdict:12.5GiB,new=1,verdict=warn", &r));
 	assert_true(r.need_gib > 12.4 && r.capacity_gib == 0);
 	assert_int_equal(p4d_verdict_record_outcome(&r), P4D_OUTCOME_WARN);
-	/* not ours, or damaged */
+	/* words of other tools, and damaged records */
 	static const char *const others[] = {"",
 					     "p4d1:model=x@u",
 					     "p4d",

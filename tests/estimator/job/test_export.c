@@ -163,7 +163,7 @@ static void every_output_is_exported(void **state)
 	p4d_export(&r, &l, "the plan", remember, &s);
 	for (; p4d_export_name(names); names++)
 		of_frameworks += strstr(p4d_export_name(names), "_ARGS") != NULL;
-	assert_int_equal(s.count, names - of_frameworks + 1); /* those of one framework */
+	assert_int_equal(s.count, names - of_frameworks + 1); /* these are the options of one framework */
 	assert_string_equal(p4d_export_name(0), P4D_EXPORT_PLAN);
 	assert_string_equal(s.tp, "8");
 	assert_string_equal(s.dp, "2");
@@ -182,7 +182,7 @@ static void of_megatron(const char *name, const char *value, void *context)
 		snprintf(context, 64, "%s", value);
 }
 
-/* p4d-train's layouts are also Megatron-LM's, except some, which have no arguments. */
+/* Megatron-LM also has p4d-train's layouts, except some, for which there are no arguments. */
 static void layouts_that_megatron_has_not(void **state)
 {
 	static const struct {

@@ -28,7 +28,7 @@ static void counting(void **state)
 	    {"h[a-b]", 0},
 	    {"h[1;2]", 0},
 	    {"h[1-65536]", 65536},
-	    {"h[1-65537]", 0}, /* too many */
+	    {"h[1-65537]", 0}, /* too many hosts */
 	    {"h[1-99999999999999999]", 0},
 	    {"h[1-999999999999999999999999]", 0},
 	    {"a[1-9][1-9][1-9][1-9][1-9][1-9][1-9][1-9]", 0},
@@ -36,7 +36,7 @@ static void counting(void **state)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 		if (p4d_hostlist__count(cases[i].list) != cases[i].count)
 			fail_msg("%s: %u", cases[i].list, p4d_hostlist__count(cases[i].list));
-	/* a list of the greatest length, and a longer one */
+	/* a list of the maximum length, and a longer one */
 	static char list[65541];
 	for (size_t i = 0; i < 65535; i += 3)
 		memcpy(list + i, "h1,", 3);
@@ -45,7 +45,7 @@ static void counting(void **state)
 	assert_int_equal(p4d_hostlist__count(list), 0);
 }
 
-/* With the usual budget. */
+/* Compares with the usual budget. */
 static bool overlap(const char *a, const char *b)
 {
 	return p4d_hostlist__overlap(a, b, &(uint32_t){P4D_HOSTLIST_BUDGET});
@@ -109,7 +109,7 @@ static void comparing(void **state)
 	assert_int_equal(p4d_hostlist__count_outside("a[1-9],b1", others, 2, &budget), 10);
 }
 
-/* Whatever the lists, a comparison takes little more time than its budget, and then excludes no node. */
+/* Whatever the lists are, a comparison takes little more time than its budget, and then excludes no node. */
 static void the_budget_is_kept(void **state)
 {
 	enum { LONG = 65536 };
@@ -129,7 +129,7 @@ static void the_budget_is_kept(void **state)
 					p4d_hostlist__within("m[1-9]", text, &budget);
 				else
 					p4d_hostlist__overlap(text, "m[1-9]", &budget);
-				/* never for nothing */
+				/* a comparison always uses some of the budget */
 				assert_true(budget == 0 || budget + LONG <= before);
 			} while (budget);
 			assert_true(p4d_hostlist__overlap(text, "m1", &budget));

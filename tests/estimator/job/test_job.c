@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What p4d makes of a job's resources: GRES, memory and node lists, geometry, GPU type. */
+/* How p4d reads a job's resources: GRES, memory and node lists, geometry, GPU type. */
 #include "support/job_sites.h"
 
 #include "job/cluster.h"
@@ -184,7 +184,7 @@ static void flags_in_the_words_of_the_job(void **state)
 	(void)state;
 	static const struct {
 		p4d_job job;
-		const char *flags; /* for three nodes of four */
+		const char *flags; /* flags for three nodes of four GPUs */
 	} cases[] = {
 	    {{0}, "--nodes=3 --gpus-per-node=4"},
 	    {{.gres = "gpu:8"}, "--nodes=3 --gres=gpu:4"},
@@ -214,7 +214,7 @@ static void flags_in_the_words_of_the_job(void **state)
 		assert_string_equal(p4d_job_flags(&cases[i].job, 3, 4, flags, sizeof(flags)), cases[i].flags);
 }
 
-/* One task per GPU: three nodes of four. */
+/* Flags for a job with one task per GPU, on three nodes of four. */
 static void flags_for_a_task_per_gpu(void **state)
 {
 	(void)state;
@@ -329,7 +329,7 @@ static void node_lists_of_any_length(void **state)
 	}
 }
 
-/* A constraint with this many names excludes no node: the smallest GPU counts. */
+/* A constraint with this many names excludes no node, so the smallest GPU counts. */
 static void a_constraint_too_long_to_compare(void **state)
 {
 	char text[400] = "h100";
@@ -461,7 +461,7 @@ static void defaults_of_the_cluster(void **state)
 	m = p4d_cluster_default_memory(&d);
 	assert_int_equal(m.per_gpu, UINT64_C(700) << 20);
 	assert_int_equal(m.cpus_per_gpu, 6);
-	/* releases differ */
+	/* releases differ in this */
 	d = usual;
 	d.of_partition = d.per_cpu = true;
 	m = p4d_cluster_default_memory(&d);

@@ -12,7 +12,8 @@ static void wanting_gpus(void **state)
 	assert_true(p4d_job_wants_gpus(&(p4d_job){.gpus_per_task = "cpu:4,gres/gpu:1"}));
 	assert_true(p4d_job_wants_gpus(&(p4d_job){.gpus_per_socket = "1"}));
 	assert_false(p4d_job_wants_gpus(&(p4d_job){.gres = "lustre:1"}));
-	assert_false(p4d_job_wants_gpus(&(p4d_job){.gpus_per_task = "cpu:4"})); /* Slurm's --cpus-per-task */
+	assert_false(
+	    p4d_job_wants_gpus(&(p4d_job){.gpus_per_task = "cpu:4"})); /* this is Slurm's --cpus-per-task */
 	assert_false(p4d_job_wants_gpus(&(p4d_job){.gpus = "0"}));
 	assert_true(p4d_job_wants_gpus(&(p4d_job){.gres = "gpu:x:y"})); /* malformed for p4d, but perhaps not
 									 * for Slurm */
@@ -63,8 +64,8 @@ static void counting_gpus(void **state)
 	expect((p4d_job){.gres = "gpu:8", .min_nodes = 2, .tasks = 15}, 2, 8, 0);
 	expect((p4d_job){.gres = "gpu:8", .tasks = 16, .tasks_per_node = 8}, 2, 8, 8);
 	expect((p4d_job){.gres = "gpu:4", .gpus = "8"}, 2, 4, 0);
-	expect((p4d_job){.gres = "gpu:16"}, 1, 16, 0); /* more than a node has: Slurm refuses that, p4d
-							* does not */
+	expect((p4d_job){.gres = "gpu:16"}, 1, 16,
+	       0); /* the node has fewer GPUs: Slurm refuses that, p4d does not */
 	expect((p4d_job){.gpus = "16", .gres = "gpu:4", .min_nodes = 4, .max_nodes = 4}, 4, 4, 0);
 	expect((p4d_job){.gpus = "4", .min_nodes = 4, .max_nodes = 4}, 4, 1, 0);
 	expect((p4d_job){.gpus = "16", .min_nodes = 2, .max_nodes = 2}, 2, 8, 0);
@@ -84,13 +85,13 @@ static void counting_gpus(void **state)
 	expect((p4d_job){.gpus_per_socket = "4"}, 1, 4, 0);
 	expect((p4d_job){.gpus_per_socket = "4", .sockets_per_node = 2, .exclusive = true}, 1, 8, 0);
 	expect((p4d_job){.tasks_per_gpu = 1, .tasks = 16}, 2, 8, 8);
-	/* tasks say how many nodes at least: Slurm starts more of them where the GPUs need more */
+	/* tasks give the least number of nodes; Slurm uses more if the GPUs need more */
 	expect((p4d_job){.gpus = "16", .tasks = 8, .tasks_per_node = 8}, 2, 8, 8);
 	expect((p4d_job){.gpus = "16", .tasks = 8, .tasks_per_node = 4}, 2, 8, 4);
 	expect((p4d_job){.gpus = "h100:8", .tasks = 8, .tasks_per_node = 4, .partition = "unknown"}, 2, 4, 4);
 	expect((p4d_job){.tasks_per_gpu = 2, .gres = "gpu:4", .min_nodes = 2}, 2, 4, 8);
 	expect((p4d_job){.tasks_per_gpu = 2, .gpus = "8", .cpu = true}, 1, 16, 16);
-	/* what sbatch derives from GPUs that a training on the host leaves idle */
+	/* sbatch derives this from GPUs that a training on the host does not use */
 	expect((p4d_job){.gpus = "8", .gres = "gpu:2", .cpu = true}, 4, 1, 0);
 	expect((p4d_job){.gpus = "8", .gres = "gpu:1", .tasks = 16, .cpu = true}, 8, 2, 2);
 	expect((p4d_job){.gpus = "8", .gres = "gpu:2", .min_nodes = 4, .max_nodes = 4, .cpu = true}, 4, 1, 0);
@@ -98,18 +99,18 @@ static void counting_gpus(void **state)
 	expect((p4d_job){.gpus = "8", .cpu = true}, 1, 1, 0);
 	expect((p4d_job){.tasks_per_gpu = 1, .tasks = 1, .exclusive = true}, 1, 8, 8);
 	expect((p4d_job){.tasks_per_gpu = 1, .tasks = 16, .exclusive = true}, 2, 8, 8);
-	/* as slurmctld keeps a job without -N */
+	/* as slurmctld stores a job without -N */
 	p4d_geometry open = {0};
 	p4d_job kept = {.gpus = "16", .min_nodes = 1, .tasks = 8, .tasks_per_node = 8};
 	assert_int_equal(p4d_job_geometry(mapped, &kept, NULL, NULL, &open, NULL), 0);
 	assert_int_equal(open.nodes, 2);
-	/* -w: all of these nodes */
+	/* -w means all of these nodes */
 	expect((p4d_job){.nodelist = "h1,h2", .gres = "gpu:8"}, 2, 8, 0);
 	expect((p4d_job){.nodelist = "h[1-3]", .gpus = "24"}, 3, 8, 0);
 	expect((p4d_job){.nodelist = "h1", .gpus = "16"}, 2, 8, 0);
 	expect((p4d_job){.nodelist = "h1", .gres = "gpu:8", .min_nodes = 2}, 2, 8, 0);
 	expect((p4d_job){.nodelist = "h1,h2", .gres = "gpu:8", .min_nodes = 1, .max_nodes = 2}, 2, 8, 0);
-	/* the CPUs of the tasks need more nodes than their GPUs */
+	/* the tasks' CPUs need more nodes than their GPUs */
 	expect((p4d_job){.tasks = 2, .cpus_per_task = 64, .gres = "gpu:8", .partition = "gpu"}, 2, 8, 1);
 	expect((p4d_job){.tasks = 2, .cpus_per_task = 32, .gres = "gpu:8", .partition = "gpu"}, 1, 8, 2);
 	/* sbatch adds the number of tasks to --ntasks-per-node, and slurmctld sees both */
@@ -129,13 +130,13 @@ static void counting_gpus(void **state)
 	/* 32 cores with two threads each */
 	expect((p4d_job){.tasks = 40, .gres = "gpu:8", .partition = "gpu", .threads_per_core = 1}, 2, 8, 20);
 	expect((p4d_job){.tasks = 40, .gres = "gpu:8", .partition = "gpu", .threads_per_core = 2}, 1, 8, 40);
-	/* each task has its GPUs */
+	/* each task has its own GPUs */
 	expect((p4d_job){.gpus = "4", .gpus_per_task = "1", .tasks = 4, .tasks_per_node = 2, .min_nodes = 2},
 	       2, 2, 2);
-	/* whole nodes come with their GPUs */
+	/* whole nodes include their GPUs */
 	expect((p4d_job){.partition = "whole", .min_nodes = 2}, 2, 8, 0);
 	expect((p4d_job){.partition = "whole", .gres = "gpu:4"}, 1, 4, 0);
-	/* from the cluster, when p4d.conf does not say */
+	/* p4d uses the cluster's numbers if p4d.conf does not have them */
 	p4d_geometry g = understood(nothing, (p4d_job){.gpus = "16", .partition = "gpu"}, NULL);
 	assert_int_equal(g.nodes, 2);
 	g = understood(nothing, (p4d_job){.exclusive = true}, NULL);
@@ -220,7 +221,7 @@ static void gpu_from_the_file(void **state)
 	type(mapped, (p4d_job){.partition = "h,a"}, "a100-40gb", "a", 2, 2, 0);
 	type(mapped, (p4d_job){.partition = "h,h"}, "h100-80gb", "h", 1, 1, 0);
 	type(mapped, (p4d_job){.partition = "both"}, "h100-80gb", "both", 3, 1, 0);
-	/* a typed GRES decides, also if its alias could be several GPUs */
+	/* a typed GRES decides, even if its alias could mean several GPUs */
 	type(mapped, (p4d_job){.partition = "both", .gres = "gpu:h200:4"}, "h200-141gb", "both", 1, 1, 0);
 	type(mapped, (p4d_job){.partition = "both", .gres = "gpu:a100:4"}, "a100-80gb", "both", 1, 1, 0);
 	type(mapped, (p4d_job){.partition = "both", .gpus = "a100:4", .gres = "lustre:1", .min_nodes = 1},
@@ -229,7 +230,7 @@ static void gpu_from_the_file(void **state)
 	/* a type that no partition has is accepted */
 	type(mapped, (p4d_job){.partition = "h", .gres = "gpu:l40s:4"}, "l40s-48gb", "h", 1, 1, 0);
 	type(mapped, (p4d_job){.partition = "h", .gres = "gpu:weird:4"}, "l4-24gb", "h", 1, 1, 0);
-	/* so does a constraint */
+	/* a constraint also decides */
 	type(mapped, (p4d_job){.partition = "both", .constraint = "h200"}, "h200-141gb", "both", 1, 1, 0);
 	type(mapped, (p4d_job){.partition = "both", .constraint = "ib&h200"}, "h200-141gb", "both", 1, 1, 0);
 	type(mapped, (p4d_job){.partition = "both", .constraint = "[h200*2|a100*4]&ib"}, "a100-80gb", "both",
@@ -250,8 +251,8 @@ static void gpu_from_the_cluster(void **state)
 	type(nothing, (p4d_job){.partition = "mixed", .constraint = "a100|ib"}, "a100-40gb", "mixed", 2, 2,
 	     1);
 	type(nothing, (p4d_job){.partition = "plain"}, "h200-141gb", "plain", 1, 1,
-	     1); /* by the features of its nodes */
-	type(mapped, (p4d_job){.partition = "odd"}, "l4-24gb", "odd", 1, 1, 1); /* by a gpu section */
+	     1); /* the features of its nodes name it */
+	type(mapped, (p4d_job){.partition = "odd"}, "l4-24gb", "odd", 1, 1, 1); /* a gpu section names it */
 	type(mapped, (p4d_job){.partition = "h,mixed"}, "a100-40gb", "mixed", 2, 2, 1);
 	type(nothing, (p4d_job){.partition = "nowhere", .gres = "gpu:h100:4"}, "h100-80gb", "nowhere", 1, 1,
 	     1);
@@ -278,7 +279,7 @@ static void gpu_of_the_nodes(void **state)
 	     1);
 	type(nothing, (p4d_job){.partition = "mixed", .exclude = "h[1-9],a[01-99]"}, "a100-40gb", "mixed", 2,
 	     2, 1);
-	/* also where p4d.conf names the GPUs, because the cluster knows on which nodes they are */
+	/* also if p4d.conf names the GPUs, because the cluster knows which nodes have them */
 	type(mapped, (p4d_job){.partition = "both", .nodelist = "x1"}, "h200-141gb", "both", 1, 1, 1);
 	type(mapped, (p4d_job){.partition = "both", .nodelist = "z1"}, "a100-80gb", "both", 1, 1, 1);
 	type(mapped, (p4d_job){.partition = "both", .exclude = "y1,y2"}, "a100-80gb", "both", 2, 1, 1);
@@ -287,7 +288,7 @@ static void gpu_of_the_nodes(void **state)
 static void gpu_unknown(void **state)
 {
 	(void)state;
-	/* only where the job may use more nodes than are listed */
+	/* refused only if the job may use more nodes than are listed */
 	refused(mapped, (p4d_job){.gpus = "8", .partition = "odd,bare", .nodelist = "o1"}, P4D_E_GEOMETRY,
 		"8 GPUs do not fill nodes of 2 GPUs evenly, and the partitions of the job have different "
 		"nodes",
@@ -311,7 +312,7 @@ static void gpu_unknown(void **state)
 	refused(nothing, (p4d_job){.gres = "gpu:strange:4", .partition = "gpu"}, P4D_E_UNKNOWN_GPU,
 		"GPU type `strange` is not in gpus.json, so its memory is unknown",
 		"p4d.conf: gpu strange { name = \"NAME\" }, with a NAME that `p4d gpus` lists");
-	/* without a cluster to ask */
+	/* without a cluster */
 	p4d_geometry out;
 	p4d_error err = {0};
 	p4d_job job = {.gres = "gpu:4"};
@@ -386,10 +387,10 @@ static void larger_gpus(void **state)
 	assert_string_equal(gpu->name, "h100-80gb");
 	assert_string_equal(type, "h100");
 	assert_null(p4d_job_larger_gpu(nothing, &job, ask, &asked, gpu, 4, type));
-	/* a node has no more than eight of them */
+	/* a node has at most eight of these GPUs */
 	gpu = understood(nothing, job, NULL).gpu;
 	assert_null(p4d_job_larger_gpu(nothing, &job, ask, &asked, gpu, 16, type));
-	/* p4d.conf's names, where the cluster does not name them */
+	/* names of p4d.conf, if the cluster has no name for them */
 	const p4d_job both = {.partition = "both", .gres = "gpu:4"};
 	gpu = p4d_gpu_find(p4d_site_gpus(mapped), "a100-80gb", NULL);
 	gpu = p4d_job_larger_gpu(mapped, &both, NULL, NULL, gpu, 4, type);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Command lines, environments and #SBATCH lines, understood as sbatch understands them. */
+/* Command lines, environments and #SBATCH lines are read as sbatch reads them. */
 #include "support/sbatch_words.h"
 
 static p4d_error arguments_fail(const char *one, const char *two)
@@ -105,7 +105,7 @@ static void no_more_nodes_than_tasks(void **state)
 	}
 }
 
-/* sockets, cores and threads of a fixed number of nodes */
+/* the number of tasks that sbatch computes from sockets, cores and threads of a fixed number of nodes */
 static void tasks_that_sbatch_counts(void **state)
 {
 	static const struct {
@@ -247,7 +247,7 @@ static void mistakes_are_named(void **state)
 	assert_mentions(&err, "-N needs a value");
 	err = arguments_fail("--hold=1", NULL);
 	assert_mentions(&err, "--hold takes no value");
-	/* the flags of `p4d estimate` */
+	/* options of `p4d estimate` */
 	err = arguments_fail("--tp=8", NULL);
 	assert_string_equal(err.fix, "--p4d-tp=8");
 	/* options that only the command has are unknown to sbatch */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* #SBATCH lines and variables of the environment, understood as sbatch understands them. */
+/* #SBATCH lines and variables of the environment are read as sbatch reads them. */
 #include "support/sbatch_words.h"
 
 static p4d_error script_fails(const char *text, size_t length)
@@ -56,7 +56,7 @@ static void command_line_over_environment_over_script(void **state)
 	}
 }
 
-/* How sbatch 22.05 read these lines when it was tried. */
+/* Results of sbatch 22.05 for these lines, when they were tried. */
 static void directive_words(void **state)
 {
 	static const struct {
@@ -157,7 +157,8 @@ static void options_of_other_plugins(void **state)
 	    {SCRIPT("#SBATCH --quotatype reserved -p h100\n"), "--quotatype", 1},
 	    {SCRIPT("#SBATCH --with-scratch -p h100\n#SBATCH --tenant a --vlan=3 -N1\n"), "--with-scratch",
 	     3},
-	    {SCRIPT("#SBATCH -p h100 --comment --quotatype\n"), NULL, 0}, /* a value */
+	    {SCRIPT("#SBATCH -p h100 --comment --quotatype\n"), NULL,
+	     0}, /* "--quotatype" is the value of --comment */
 	};
 
 	(void)state;
@@ -245,7 +246,7 @@ static void variables_are_defaults(void **state)
 	}
 }
 
-/* PyTorch's variable counts where the job's environment has it. */
+/* PyTorch's variable counts only if the job's environment has it. */
 static void an_environment_that_is_exported(void **state)
 {
 	static const struct {

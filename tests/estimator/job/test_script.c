@@ -38,8 +38,8 @@ static void scripts(void **state)
 	assert_true(
 	    starts(scan("torchrun pretrain_gpt.py --tensor-model-parallel-size 4"), P4D_FRAMEWORK_MEGATRON));
 	assert_false(starts(scan("echo '#not a comment inside a word'x#y"), P4D_FRAMEWORK_MEGATRON));
-	assert_false(
-	    starts(p4d_script_scan("p4d-train", 5, NULL), P4D_FRAMEWORK_P4D)); /* not beyond the length */
+	assert_false(starts(p4d_script_scan("p4d-train", 5, NULL),
+			    P4D_FRAMEWORK_P4D)); /* does not read beyond the length */
 }
 
 /* The last of several assignments counts; other words do not. */
@@ -139,12 +139,10 @@ static double seconds(void)
 	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/*
- * Ten to twenty times the usual time, because the test is for linear time and not for this machine's speed.
- */
+/* Ten to twenty times the usual time: the test checks that time is linear, not how fast this machine is. */
 #define LIMIT_SECONDS 20e-3
 
-/* The fastest of some runs; of more runs on a busy machine. */
+/* Seconds for a script: the fastest of some runs, or of more runs on a busy machine. */
 static double cost(const char *text, size_t length, const p4d_layout *l)
 {
 	double best = 1;

@@ -2,7 +2,7 @@
 /* Presets, names, custom models and overrides. Model files: test_model_files.c. */
 #include "support/models.h"
 
-/* Every preset p4d promises. */
+/* The presets that p4d promises to have. */
 static const char *const promised[] = {
     "gpt-1.7b",     "gpt-3.6b",     "gpt-7.5b",       "gpt-18.4b",    "gpt-39.1b",     "gpt-76.1b",
     "gpt-145.6b",   "gpt-310.1b",   "gpt-529.6b",     "gpt-1t",       "gpt3-175b",     "llama7b",
@@ -68,7 +68,7 @@ static void presets_have_published_parameters(void **state)
 
 	if (p4d_model_each(datadir(), check_preset, &count, &err) < 0)
 		fail_msg("%s", err.text);
-	assert_true(count > 170); /* test_model_counts has the names of most */
+	assert_true(count > 170); /* test_model_counts checks most of their names */
 }
 
 /* The presets compiled into the program equal the files. */
@@ -84,7 +84,7 @@ static void built_in_presets_are_the_files(void **state)
 	for (size_t i = 0; i < files.count; i++) {
 		assert_memory_equal(&built_in.row[i].preset, &files.row[i].preset, sizeof(p4d_preset));
 		assert_memory_equal(&built_in.row[i].model, &files.row[i].model, sizeof(p4d_request));
-		if (*files.row[i].preset.name) /* an alias with a context length of its own has none here */
+		if (*files.row[i].preset.name) /* an alias with its own context length has no row here */
 			assert_ptr_equal(p4d_presets_find(&built_in, files.row[i].preset.name),
 					 &built_in.row[i].model);
 	}
@@ -187,7 +187,7 @@ static void user_wins_over_preset(void **state)
 	assert_int_equal(request.value[P4D_HEAD_DIM], 128);
 	assert_int_equal(request.value[P4D_FFN], 13824);
 	assert_int_equal(request.origin[P4D_FFN], P4D_BY_MODEL);
-	/* 12 layers of 4 h a d + 3 h f + 2 h, one table, one norm */
+	/* 12 layers of 4 h a d + 3 h f + 2 h elements, one table, one norm */
 	assert_int_equal(p4d_model_parameters(&request),
 			 12 * (4 * 4096 * 5120ULL + 3 * 4096 * 13824ULL + 2 * 4096) + 32000 * 4096ULL + 4096);
 }

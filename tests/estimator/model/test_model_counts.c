@@ -11,10 +11,13 @@
 
 enum { LINE = 4096, FEWEST = 120 };
 
-/* How far p4d may miss published counts: 0.1 %. Counts below are exact, with the exceptions here. */
+/*
+ * By how many parameters p4d may differ from a published count: 0.1 %. Counts are exact, with the exceptions
+ * here.
+ */
 static uint64_t tolerance(const char *name)
 {
-	/* a gate of the shared experts, which p4d leaves out: 2048 a layer */
+	/* p4d leaves out a gate of the shared experts: 2048 elements a layer */
 	if (!strcmp(name, "qwen1.5-moe"))
 		return 24 * 2048;
 	/* its first layer has no norm before attention */
@@ -55,7 +58,7 @@ static void check_count(struct json_object *model, const p4d_request *request)
 		fail_msg("%s: published %" PRIu64 ", counted %" PRIu64, name, published, counted);
 }
 
-/* A preset has what its model's config says. */
+/* Checks that a preset has the values of its model's config. */
 static bool check_preset(const char *name, const p4d_request *config)
 {
 	p4d_request preset = {0};

@@ -24,7 +24,7 @@ static p4d_request parse(const char *text)
 	return request;
 }
 
-/* The totals Hugging Face shows for these repositories. */
+/* The parameter counts that Hugging Face shows for these repositories. */
 static void published_configs(void **state)
 {
 	static const struct {
@@ -239,7 +239,7 @@ static void text_parts(void **state)
 			    "Ernie4_5_VLForConditionalGeneration: mixture of experts (num_local_experts=16)");
 }
 
-/* FOLDER/NAME with this text, folders made as needed. */
+/* Writes a text to FOLDER/NAME, and makes folders as needed. */
 static void write_below(const char *folder, const char *name, const char *text)
 {
 	char file[256];

@@ -7,7 +7,7 @@ static void names_of_variants(void **state)
 {
 	static const struct {
 		const char *typed, *preset;
-		int stored; /* -1: the name does not tell */
+		int stored; /* -1: the name does not contain it */
 	} cases[] = {
 	    {"Qwen/Qwen3-8B", "qwen3-8b", -1},
 	    {"unsloth/Qwen3-8B-Base", "qwen3-8b", -1},
@@ -101,14 +101,14 @@ static void variants_have_their_own_context(void **state)
 		assert_int_equal(p4d_is_set(&request, P4D_STORED) ? (int)request.value[P4D_STORED] : -1,
 				 cases[i].stored);
 	}
-	/* what slurmctld compares plans with */
+	/* slurmctld compares plans with these numbers */
 	const p4d_request *found = p4d_presets_find(&presets, "Qwen/Qwen3-4B-Instruct-2507");
 	assert_non_null(found);
 	assert_int_equal(found->value[P4D_MAX_SEQ_LEN], 262144);
 	assert_int_equal(p4d_presets_find(&presets, "qwen3-4b")->value[P4D_MAX_SEQ_LEN], 40960);
 	assert_int_equal(p4d_presets_find(&presets, "Qwen/Qwen3-4B")->value[P4D_MAX_SEQ_LEN], 40960);
 	p4d_presets_free(&presets);
-	/* what the user sets takes precedence */
+	/* values that the user sets take precedence */
 	p4d_request own = named("Qwen/Qwen3-4B-Instruct-2507");
 	p4d_request_put(&own, P4D_MAX_SEQ_LEN, 1000, P4D_BY_USER);
 	resolve(&own, NULL);
@@ -219,7 +219,7 @@ static void unknown_names_show_the_nearest(void **state)
 	    {"no/such/thing",
 	     "unknown model \"no/such/thing\"; no preset is of a family \"thing\"" OTHERS_OF("no/such/thing"),
 	     "p4d models"},
-	    /* bytes of a script's name are escaped */
+	    /* bytes that are not printable are escaped in messages */
 	    {"a\\x1bz-7b", "unknown model \"a\\x1bz-7b\"" OTHERS, "p4d models"},
 	};
 	(void)state;

@@ -16,11 +16,12 @@
 
 static const struct published {
 	const char *name, *source;
-	double total, rounding;         /* billions */
-	double active, active_rounding; /* 0: not published */
-	unsigned tables;                /* tables of the vocabulary in the active parameters */
+	double total, rounding;         /* billions of parameters, and how far the number is rounded */
+	double active, active_rounding; /* billions of active parameters; 0: not published */
+	unsigned tables;                /* number of vocabulary tables in the active parameters */
 	uint64_t further;               /* layers for further tokens that the total has */
-	double others; /* other parts of the total: towers for images, tables of a further layer */
+	double
+	    others; /* billions of other parameters in the total: vision towers, tables of a further layer */
 } published[] = {
     {"mixtral-8x7b", "hub; arXiv 2401.04088: 47B, 12.9B", 46.702792704, 0, 12.9, 0.05, 2, 0, 0},
     {"mixtral-8x22b", "hub; card: 141B, 39B", 140.630071296, 0, 39, 0.5, 2, 0, 0},
@@ -41,7 +42,7 @@ static const struct published {
     {"gpt-oss-120b", "hub; arXiv 2508.10925: 116.83B, 5.13B", 116.829156672, 0, 5.13, 0.005, 1, 0, 0},
     {"llama4-scout", "hub; card: 109B, 17B", 108.641793536, 0, 17, 0.5, 2, 0, 0.871932416},
     {"llama4-maverick", "hub; card: 400B, 17B", 401.583781376, 0, 17, 0.5, 2, 0, 0.871932416},
-    /* "25 % of the weights active", which gives no number */
+    /* the source says "25 % of the weights active", which gives no number */
     {"grok-1", "github.com/xai-org/grok-1: 314B", 314, 0.5, 0, 0, 0, 0, 0},
     {"dbrx", "card: 132B, 36B", 132, 0.5, 36, 0.5, 2, 0, 0},
     {"jamba-1.5-mini", "arXiv 2408.12570: 52B, 12B", 52, 0.5, 12, 0.5, 2, 0, 0},

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Invalid model files: texts and files with every kind of damage. */
+/* Invalid model files: texts and files with all kinds of damage. */
 #include "support/model_files.h"
 
 #include <json-c/json_c_version.h>
@@ -32,7 +32,7 @@ static void refuse_file(const char *name, p4d_code code, const char *text)
 	assert_memory_equal(&request, &before, sizeof(request));
 }
 
-/* message: NULL if test_model.c checks it */
+/* message: NULL if test_model.c checks the message */
 static void refuse_text(const char *text, size_t length, p4d_code code, const char *message)
 {
 	p4d_request request = {0}, before = request;
@@ -78,7 +78,7 @@ static void bad_texts(void **state)
 	  {LLAMA "\"hidden_size\":0}", P4D_E_VALUE, "f: \"hidden_size\" is 0: not from 1 to 1048576"},
 	  {LLAMA "\"hidden_size\":9223372036854775808}", P4D_E_VALUE,
 	   "f: \"hidden_size\" is 9223372036854775808: not from 1 to 1048576"},
-#if JSON_C_VERSION_NUM >= 18 << 8 /* before, it takes the nearest */
+#if JSON_C_VERSION_NUM >= 18 << 8 /* older releases take the nearest number */
 	  {LLAMA "\"hidden_size\":-9223372036854775809}", P4D_E_JSON,
 	   "f: malformed JSON at byte 112: not a number, or a number above 64 bits"},
 #else
@@ -219,7 +219,7 @@ static void unreadable_file(void **state)
 
 	write_file("{}", 2);
 	assert_int_equal(chmod(path, 0), 0);
-	if (root) /* root reads everything */
+	if (root) /* root can read every file */
 		assert_int_equal(seteuid(65534), 0);
 	long_text(expected, sizeof(expected), "cannot be read: Permission denied");
 	refuse_file(path, P4D_E_IO, expected);
@@ -274,8 +274,8 @@ static void own_preset_file(void **state)
 	assert_int_equal(preset.exact, 0);
 	assert_int_equal(preset.global_batch, 48);
 	assert_int_equal(request.value[P4D_HEADS], 8);
-	/* what the file leaves open: KV heads equal the user's heads, and the head size follows from the
-	 * file's heads */
+	/* the file leaves open: KV heads, which become the user's heads; and the head size, which follows
+	 * from the file's heads */
 	assert_int_equal(request.value[P4D_KV_HEADS], 8);
 	assert_int_equal(request.value[P4D_HEAD_DIM], 15);
 	assert_int_equal(request.value[P4D_NORM], P4D_LAYERNORM);

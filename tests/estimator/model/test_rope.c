@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rotary position encodings: frequencies compared with another formula, and the settings in model files. */
+/* Rotary position encodings: frequencies are compared with another formula; settings in model files. */
 #include "support/support.h"
 
 #include <math.h>
@@ -32,7 +32,8 @@ static bool close_to(double a, double b)
 
 static void frequencies_of_llama31(void **state)
 {
-	/* computed with another program; pairs 0 to 28 are high, 36 and more low */
+	/* these were computed with another program; pairs 0 to 28 are high frequencies, 36 and more low
+	 * ones */
 	static const struct {
 		int pair;
 		double frequency;
@@ -139,7 +140,7 @@ static int parse(const char *text, p4d_request *r, p4d_error *err)
 	return p4d_model__parse(text, strlen(text), "f", r, NULL, err);
 }
 
-/* Settings in files, and what a request then has. */
+/* Settings in files, and the values that a request then has. */
 static void model_files(void **state)
 {
 	static const struct {
@@ -157,7 +158,7 @@ static void model_files(void **state)
 	    {",\"rope_parameters\":{\"rope_theta\":1000000.0,\"rope_type\":\"default\"}", 1000000, "none"},
 	    {",\"rope_parameters\":{\"rope_theta\":500000.0,\"rope_type\":\"llama3\"," LLAMA3 "}", 500000,
 	     "llama3,8,1,4,8192"},
-	    /* settings that only p4d-train has to know */
+	    /* only p4d-train needs to know these settings */
 	    {",\"rope_scaling\":{\"type\":\"yarn\",\"factor\":4.0}", 10000, "yarn"},
 	    {",\"rope_scaling\":{\"rope_type\":\"longrope\",\"long_factor\":[1,2]}", 10000, "longrope"},
 	    {",\"rope_scaling\":{\"type\":\"dynamic\",\"factor\":2}", 10000, "dynamic"},
@@ -183,7 +184,7 @@ static void model_files(void **state)
 			fail_msg("%s: %s", text, err.text);
 		assert_string_equal(r.rope_scaling, cases[i].scaling);
 		assert_true(p4d_request_real(&r, P4D_ROPE_THETA) == cases[i].theta);
-		assert_true(p4d_request_real(&r, P4D_NORM_EPSILON) == 1e-6); /* the library's */
+		assert_true(p4d_request_real(&r, P4D_NORM_EPSILON) == 1e-6); /* the library's default */
 	}
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
 		p4d_request r = {.gpu = ""};
@@ -219,7 +220,7 @@ static void presets(void **state)
 		p4d_request_set(&r, P4D_MODEL, cases[i].name, P4D_BY_USER, NULL);
 		if (p4d_model_resolve(&r, test_datadir(), NULL, &err) < 0)
 			fail_msg("%s", err.text);
-		/* and plan lines carry them to the ranks */
+		/* plan lines have them too, so ranks get them */
 		assert_int_equal(p4d_plan_write(&r, line, sizeof(line), &err), 0);
 		if (p4d_plan_read(line, &again, &err) < 0)
 			fail_msg("%s", err.text);

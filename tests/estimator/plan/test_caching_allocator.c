@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* PyTorch's caching allocator, as far as it decides how much is reserved. */
+/* The part of PyTorch's caching allocator that decides how much memory is reserved. */
 #include "support/support.h"
 
 #include "plan/caching_allocator.h"
@@ -22,13 +22,13 @@ static void segments(void **state)
 {
 	(void)state;
 	p4d_caching_allocator_start(&a, false);
-	take(3); /* below 10 MiB: in a segment of 20 */
+	take(3); /* a block below 10 MiB is in a segment of 20 MiB */
 	assert_int_equal(reserved(), 20);
 	take(9);
 	assert_int_equal(reserved(), 20);
 	take(9);
 	assert_int_equal(reserved(), 40);
-	take(31); /* rounded to 2 MiB */
+	take(31); /* the size is rounded to 2 MiB */
 	assert_int_equal(reserved(), 72);
 	p4d_caching_allocator_take(&a, 1000); /* small ones share segments of 2 MiB */
 	p4d_caching_allocator_take(&a, MIB);
@@ -44,7 +44,7 @@ static void holes(void **state)
 	const p4d_allocated large = take(100), less = take(60);
 	p4d_caching_allocator_give(&a, large);
 	p4d_caching_allocator_give(&a, less);
-	const p4d_allocated part = take(50); /* from the 60 */
+	const p4d_allocated part = take(50); /* takes a part of the freed 60 MiB */
 	const p4d_allocated whole = take(100);
 	assert_int_equal(reserved(), 160);
 	p4d_caching_allocator_give(&a, whole);
@@ -77,7 +77,7 @@ static void rests(void **state)
 	p4d_caching_allocator_start(&a, true);
 	const p4d_allocated hole = take(60);
 	take(20);
-	take(10); /* 10 are left at the end, the next hole has 60 */
+	take(10); /* 10 MiB are left at the end; the next hole has 60 */
 	p4d_caching_allocator_give(&a, hole);
 	take(8);
 	take(52);
@@ -100,7 +100,7 @@ static void trimmed(void **state)
 		p4d_caching_allocator_trim(&a);
 		assert_int_equal(a.reserved / MIB, 60);
 		assert_int_equal(reserved(), 160);
-		take(40); /* memory that the driver had got back */
+		take(40); /* takes memory that was returned to the driver */
 		assert_int_equal(a.reserved / MIB, 100);
 		assert_int_equal(reserved(), 160);
 	}
@@ -130,7 +130,7 @@ static void given_twice(void **state)
 		const p4d_allocated first = take(30), second = take(40);
 		take(50);
 		p4d_caching_allocator_give(&a, second);
-		p4d_caching_allocator_give(&a, first); /* joined with the second, in some segments */
+		p4d_caching_allocator_give(&a, first); /* joined with the second block, in some segments */
 		assert_false(a.overflow);
 		for (int i = 0; i < 3; i++) {
 			p4d_caching_allocator_give(&a, second);
@@ -158,7 +158,7 @@ static void shortage(void **state)
 		p4d_caching_allocator_give(&other, p4d_caching_allocator_take(&other, 100 * MIB));
 		take(60);
 		assert_int_equal(s.reserved / MIB, 160);
-		take(80); /* the other stream's 100 go */
+		take(80); /* the other stream's 100 MiB are returned */
 		assert_int_equal(s.reserved / MIB, 140);
 		assert_int_equal(s.most_reserved / MIB, 160);
 		assert_int_equal(s.most_taken / MIB, 140);
@@ -179,12 +179,12 @@ static void unmapped(void **state)
 	p4d_caching_allocator_start(&a, true);
 	p4d_caching_allocator_add(&s, &a);
 	take(10);
-	const p4d_allocated hole = take(60); /* 10 to 70 */
+	const p4d_allocated hole = take(60); /* takes the range from 10 to 70 MiB */
 	take(10);
 	p4d_caching_allocator_give(&a, hole);
-	p4d_caching_allocator_trim(&a); /* 20 to 60 go */
+	p4d_caching_allocator_trim(&a); /* returns 20 to 60 MiB */
 	assert_int_equal(s.reserved / MIB, 40);
-	take(10); /* 10 to 20, and 60 to 70 */
+	take(10); /* the ranges 10 to 20 and 60 to 70 MiB are free again */
 	take(10);
 	assert_int_equal(s.reserved / MIB, 40);
 	take(60);

@@ -8,7 +8,7 @@
 static const int known[] = {80, 86, 89, 90, 100, 103, 120, 121};
 #define KNOWN (sizeof(known) / sizeof(*known))
 
-/* One line of attention_workspace.csv. forward, backward: -1 where the graph was refused. */
+/* One line of attention_workspace.csv. forward, backward: workspace; -1: cuDNN refused the graph. */
 typedef struct answer {
 	int sm;
 	uint64_t batch, heads, kv_heads, queries, keys, head_dim;
@@ -16,7 +16,7 @@ typedef struct answer {
 	bool accepted;
 } answer;
 
-/* An empty field is a refused graph; strtok would skip it. */
+/* An empty field means that the graph was refused. strtok would skip empty fields. */
 static int64_t next_number(char **rest)
 {
 	char *field = *rest, *end = field + strcspn(field, ",\n");
@@ -156,7 +156,7 @@ static void a_size_beyond_64_bits_does_not_wrap(void **state)
 	}
 }
 
-/* Answers of cuDNN 9.19.0 for documents, of plans that were proposed for H200 and B200. */
+/* Workspaces of cuDNN 9.19.0 for documents, in plans that it proposed for H200 and B200. */
 static void documents(void **state)
 {
 	static const struct {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sizes at the limits of the options, in any combination. A plan with them is refused, or needs no less than
- * the plan with shorter sequences, apart from workspaces. A product that overflows would need less.
- * Sanitizers notice wrong shifts, conversions and divisions.
+ * Sizes at the limits of the options, in any combination. A plan with them is refused, or needs at least as
+ * much memory as the plan with shorter sequences, apart from workspaces. If a multiplication overflowed, the
+ * plan would need less. Sanitizers notice wrong shifts, conversions and divisions.
  */
 #include "support/support.h"
 
@@ -53,7 +53,7 @@ static void put_any(p4d_request *r, p4d_option option)
 	}
 }
 
-/* As slurmctld does with a plan line: nothing checked the line before. */
+/* Builds a layout as slurmctld does from a plan line, which nothing has checked before. */
 static int build(const p4d_request *r, p4d_layout *layout, p4d_error *err)
 {
 	p4d_request complete = *r;
@@ -62,7 +62,7 @@ static int build(const p4d_request *r, p4d_layout *layout, p4d_error *err)
 	return p4d_layout_build(&complete, NODES, GPUS, layout, err);
 }
 
-/* Options are added while a layout is still possible. */
+/* Draws a request: adds options as long as a layout is possible. */
 static p4d_request drawn(void)
 {
 	static const p4d_option model[] = {P4D_LAYERS, P4D_HIDDEN,   P4D_FFN,    P4D_HEADS,
@@ -104,7 +104,7 @@ static p4d_request drawn(void)
 	return r;
 }
 
-/* 0: refused. */
+/* Bytes of the plan; 0: it was refused. */
 static uint64_t bytes_of(const p4d_request *r, int64_t seq_len, p4d_error *err)
 {
 	const p4d_capacity capacity = {.gpu = &gpu};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What p4d-train offloads to the host: the split of its updates, both arenas, and the memory of a node. */
+/* Offload of p4d-train to the host: the split of its updates, both arenas, and the memory of a node. */
 #include "support/support.h"
 
 #include <math.h>
@@ -54,8 +54,7 @@ static void subgroups_take_turns(void **state)
 	assert_int_equal(p4d_offload_subgroup(UINT64_C(1) << 40), 1 << 24);
 }
 
-/* By hand, in seconds per element. With a share d on the device, copies to the device take (12 d + 2 (1 -
- * d)) / link and copies to the host (4 (1 - d) + 12 d) / link; the host's updates take (1 - d) / rate. */
+/* Calculated by hand, in seconds per element. */
 static void the_split_follows_the_rates(void **state)
 {
 	const p4d_layout l = layout_of("precision=bf16 offload=optimizer", 8),
@@ -66,26 +65,26 @@ static void the_split_follows_the_rates(void **state)
 	assert_int_equal(p4d_offload_staged_states(&l), 12);
 	assert_int_equal(p4d_offload_state_offset(&l, 2), 8);
 	assert_int_equal(p4d_offload_staged_states(&fp32), 8);
-	/* (8 d + 4) / 0.8 / 64e9 = (1 - d) / 2e9 where both take as long: d = 0.643, and the host with 41 of
+	/* (8 d + 4) / 0.8 / 64e9 = (1 - d) / 2e9 if both take equally long: d = 0.643, so the host has 41 of
 	 * 64 */
 	gpu.host_link_bytes_per_s = 64e9;
 	p4d_offload_split split = p4d_offload_split_of(&l, &gpu);
 	assert_int_equal(split.share, 41);
 	assert_float_equal(split.seconds, 23 / 64. / 2e9, 1e-16);
-	/* a slow link: with everything on the host, gradients copied to the host take longest */
+	/* over a slow link, the split with all updates on the host is fastest: gradients take longest */
 	gpu.host_link_bytes_per_s = 1e9;
 	split = p4d_offload_split_of(&l, &gpu);
 	assert_int_equal(split.share, 0);
 	assert_float_equal(split.seconds, 4 / 0.8e9, 1e-16);
-	/* a fast one */
+	/* a fast link */
 	gpu.host_link_bytes_per_s = 450e9;
 	assert_true(p4d_offload_split_of(&l, &gpu).share > 55);
-	/* no rate is known: half on the host, and no predicted time */
+	/* if the rate is unknown, half is on the host, and there is no predicted time */
 	gpu.host_link_bytes_per_s = 0;
 	split = p4d_offload_split_of(&l, &gpu);
 	assert_int_equal(split.share, P4D_OFFLOAD_PARTS / 2);
 	assert_true(split.seconds == 0 && p4d_offload_split_of(&l, NULL).share == P4D_OFFLOAD_PARTS / 2);
-	/* then there is no step time either */
+	/* the cost model then has no step time either */
 	assert_true(p4d_cost_known(&l, &h100));
 	gpu = h100;
 	gpu.host_link_bytes_per_s = 0;
@@ -160,8 +159,8 @@ static void parameters_are_in_the_arena_of_the_host(void **state)
 }
 
 /*
- * Room for three layers stays, and for inputs. For each slot, what a forward pass can hide is copied to the
- * host.
+ * The device has room for three layers, and for inputs. For each slot, what a forward pass can hide is copied
+ * to the host.
  */
 static void activations_are_in_the_arena_of_the_host(void **state)
 {
@@ -200,7 +199,7 @@ static void activations_are_in_the_arena_of_the_host(void **state)
 	assert_null(p4d_plan_find(&other, B_HOST_ACTIVATIONS));
 }
 
-/* Each layer has its own number, in order. */
+/* Each layer has its own number, and numbers are in order. */
 static void swapped_layers_are_spread(void **state)
 {
 	(void)state;
@@ -215,7 +214,7 @@ static void swapped_layers_are_spread(void **state)
 		}
 }
 
-/* The node's memory has to hold it: --mem. */
+/* The node's host memory must have the arena: --mem. */
 static void the_node_needs_more(void **state)
 {
 	const p4d_capacity capacity = {.gpu = &h100};
@@ -232,7 +231,7 @@ static void the_node_needs_more(void **state)
 	assert_int_equal(one.offloaded_bytes, 0);
 }
 
-/* An update at a hundredth of HBM's rate lengthens the step by its time. */
+/* An update at a hundredth of HBM's rate makes the step longer by its time. */
 static void the_step_shows_the_transfers(void **state)
 {
 	const p4d_layout here = layout_of("precision=bf16", 8), away = layout_of("offload=optimizer", 8);
@@ -263,7 +262,8 @@ static double step_of(const p4d_layout *layout, const p4d_gpu *gpu)
 	return step.seconds;
 }
 
-/* Passes hide the copies of layers as far as they are longer; with a slow link each byte is exposed. */
+/* Passes hide the copies of layers as far as the passes are longer; over a slow link, every byte costs
+ * time. */
 static void the_step_shows_what_passes_do_not_hide(void **state)
 {
 	const p4d_layout here = layout_of("precision=bf16", 1), away = layout_of("offload=params", 1),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Plans hold what the optimizer's entry says; and every buffer of buffers.def occurs in some plan. */
+/* Plans have the states of the optimizer's entry; and every buffer of buffers.def is in some plan. */
 #include "support/support.h"
 
 #include "support/plan_layouts.h"
@@ -24,7 +24,7 @@ static void plan_of(const char *text, p4d_layout *l, p4d_plan *plan)
 	assert_int_equal(p4d_plan_build(l, &h100, 0, plan, NULL), 0);
 }
 
-/* What PyTorch and its libraries keep from the first step on, in addition to states. */
+/* Memory that PyTorch and its libraries keep from the first step on, besides states. */
 static uint64_t first_used(const p4d_plan *plan)
 {
 	uint64_t bytes = 0;
@@ -59,7 +59,7 @@ static void plans_have_the_states_of_the_entry(void **state)
 			assert_string_equal(row->name, optimizer->row[s]);
 			assert_int_equal(row->part, P4D_PART_OPTIMIZER);
 			assert_int_equal(row->dtype, P4D_DT_FP32);
-			assert_int_equal(row->shape[0], plan.tensor[0].shape[0] / 4); /* dp */
+			assert_int_equal(row->shape[0], plan.tensor[0].shape[0] / 4); /* divided by dp */
 			const bool away = l.offload & P4D_OFFLOAD_OPTIMIZER;
 			assert_int_equal(row->lifetime, away ? P4D_LIVES_ON_HOST : P4D_LIVES_ALWAYS);
 			moments += s != P4D_STATE_MASTER ? row->bytes : 0;
@@ -70,7 +70,7 @@ static void plans_have_the_states_of_the_entry(void **state)
 	}
 }
 
-/* Names in plans and in checkpoints are all different, and the first is the master's. */
+/* Names in plans and in checkpoints are all different, and the first is that of the master copy. */
 static void entries_are_whole(void **state)
 {
 	(void)state;
@@ -133,7 +133,7 @@ static void every_buffer_is_in_some_plan(void **state)
 	for (int i = 0; i < B_BUFFERS; i++) {
 		if (!name[i] && i < B_STATE + (int)p4d_optimizer_of(&l)->states)
 			fail_msg("no plan has buffer %d", i);
-		if (!name[i]) /* a state that this optimizer has not */
+		if (!name[i]) /* this optimizer does not have the state */
 			continue;
 		for (int j = 0; j < i; j++)
 			if (name[j])

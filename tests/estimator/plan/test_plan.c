@@ -6,7 +6,7 @@
 #include "plan/parameters.h"
 #include "support/plan_layouts.h"
 
-/* Whether it is live while there are slots. */
+/* Whether the buffer is live while slots are. */
 static bool beside_slots(const p4d_tensor *row)
 {
 	return row->lifetime != P4D_LIVES_IN_RANGE || row->live_range & ~P4D_FREE_OF_SLOTS;
@@ -129,7 +129,7 @@ static void hash_tells_plans_apart(void **state)
 	other.stage_layers[0]++;
 	assert_int_equal(p4d_plan_hash(&other, &h100, &c, NULL), 0);
 	assert_true(a != c);
-	/* in a stage whose table is not read */
+	/* chooses a stage whose table is not read */
 	while (!random_layout(&l, P4D_1F1B) || l.pp < 6 || l.local_loss || l.micro_batches == 3)
 		;
 	other = l;
@@ -137,7 +137,7 @@ static void hash_tells_plans_apart(void **state)
 	assert_int_equal(p4d_plan_hash(&l, &h100, &a, NULL), 0);
 	assert_int_equal(p4d_plan_hash(&other, &h100, &b, NULL), 0);
 	other = l;
-	other.micro_batches = 3; /* the same for the last stages */
+	other.micro_batches = 3; /* the memory of the last stages does not change */
 	assert_int_equal(p4d_plan_hash(&other, &h100, &c, NULL), 0);
 	assert_true(a != b && a != c && b != c);
 }
@@ -159,9 +159,9 @@ static void absurd_sizes_are_an_error(void **state)
 }
 
 /*
- * Operands of products in FP8, by hand. A rank has 1,024 tokens, 256 hidden columns, 512 of qkv, 256 of
- * queries, 512 of gate and up, 256 of their product. Codes: 1,024 tokens of 512, and 256 columns of 1,024
- * tokens. Scales: fp32 for 128 numbers: 4 per token, 8 per column of gradients, 8 per column of inputs;
+ * Operands of matmuls in FP8, calculated by hand. A rank has 1,024 tokens, 256 hidden columns, 512 of qkv,
+ * 256 of queries, 512 of gate and up, 256 of their product. Codes: 1,024 tokens of 512, and 256 columns of
+ * 1,024 tokens. Scales: fp32 for 128 numbers: 4 per token, 8 per column of gradients, 8 per column of inputs;
  * exponents for 32 numbers: four times as many of one byte.
  */
 static void operands_in_fp8(void **state)

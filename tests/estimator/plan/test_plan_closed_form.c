@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The plan of p4d-train against a closed form that shares no code with it. */
+/* Compares the plan of p4d-train with a closed form that shares no code with it. */
 #include "support/support.h"
 
 #include "request/framework.h"
@@ -46,13 +46,13 @@ static uint64_t in_flight(const p4d_layout *l, uint64_t stage)
 	}
 }
 
-/* The stage with the last layer. */
+/* The stage that has the last layer. */
 static uint64_t end_of(const p4d_layout *l)
 {
 	return p4d_is_v_shaped(l->schedule) ? 0 : l->pp - 1;
 }
 
-/* LoRA's, of a layer: the matrix that sees what tensor parallelism cuts is cut, the other is whole. */
+/* Elements of a layer's LoRA adapters. Tensor parallelism cuts one of both matrices; the other is whole. */
 static uint64_t adapters(const p4d_layout *l)
 {
 	const uint64_t d = l->head_dim, A = l->heads * d / l->tp, G = l->kv_heads * d / l->tp, h = l->hidden,
@@ -126,7 +126,7 @@ static uint64_t line(uint64_t bytes)
 	return (bytes + 127) / 128 * 128;
 }
 
-/* Documents in a call of attention, on sm 90: a power of two. */
+/* Number of documents in a call of attention, on sm 90: a power of two. */
 static uint64_t documents_of(const p4d_layout *l, uint64_t columns)
 {
 	const uint64_t b = l->micro_batch / l->tp_z, n = b * l->seq_len,
@@ -142,7 +142,7 @@ static uint64_t documents_of(const p4d_layout *l, uint64_t columns)
 	return count;
 }
 
-/* The same for documents: gradients apart from each other, those of keys also for all query heads. */
+/* Workspace for documents: gradients are separate, and those of keys also exist for all query heads. */
 static uint64_t documents_workspace(const p4d_layout *l, uint64_t a, uint64_t g, bool backward)
 {
 	const uint64_t d = l->head_dim, documents = documents_of(l, (a + 2 * g) * d);
@@ -156,7 +156,7 @@ static uint64_t documents_workspace(const p4d_layout *l, uint64_t a, uint64_t g,
 		  2 * line(2 * n * g * d) + (g < a ? 2 * line(2 * n * a * d) : 0));
 }
 
-/* The workspace of attention, for a rank with `a` heads and `g` KV heads, on sm 90; bf16. */
+/* Workspace of attention, for a rank with `a` heads and `g` KV heads, on sm 90, in bf16. */
 static uint64_t attention_workspace(const p4d_layout *l, uint64_t a, uint64_t g, bool backward)
 {
 	const bool gathers = l->cp > 1 && l->cp_comm == P4D_CP_ALL_GATHER;
@@ -179,7 +179,7 @@ static uint64_t begun(const p4d_layout *l, uint64_t stage)
 	return least(l->micro_batches, (flight + S - 1 + S - 1) / S);
 }
 
-/* Like attention_workspace backward: one sequence's slices with all keys up to their ends. */
+/* Workspace of attention's backward pass with slices: one sequence's slice with all keys up to its end. */
 static uint64_t slices_workspace(const p4d_layout *l, uint64_t a, uint64_t g)
 {
 	const uint64_t d = l->head_dim;
@@ -203,8 +203,10 @@ static uint64_t longest(const p4d_layout *l)
 	return length;
 }
 
-/* Of a tensor in nf4, of which a rank has so many numbers: a scale in fp32 for 16,384 numbers of the whole,
- * and one more; a byte for 64 of its own, and half a byte for each; all in units of 16 bytes. */
+/*
+ * Bytes of a tensor in nf4, of which a rank has `own` numbers: a scale in fp32 for 16,384 numbers of the
+ * whole, and one more; a byte for 64 of its own, and half a byte for each; all in units of 16 bytes.
+ */
 static uint64_t nf4(uint64_t own, uint64_t whole)
 {
 	return ((whole + 16383) / 16384 * 4 + 4 + 15) / 16 * 16 + ((own + 63) / 64 + 15) / 16 * 16 +
@@ -219,8 +221,10 @@ static uint64_t nf4_of_layer(const p4d_layout *l)
 	return 2 * nf4(query / t, query) + 2 * nf4(key / t, key) + 3 * nf4(ffn / t, ffn);
 }
 
-/* With dropout, the input of one adapter at a time is stored: hidden features, or a rank's heads or
- * feed-forward columns. */
+/*
+ * With dropout: the features of an adapter's stored input: hidden features, or a rank's heads or feed-forward
+ * columns. One input is stored at a time.
+ */
 static uint64_t dropped_features(const p4d_layout *l)
 {
 	const uint64_t in[] = {l->hidden, l->heads * l->head_dim / l->tp, l->ffn / l->tp};
@@ -234,14 +238,17 @@ static uint64_t dropped_features(const p4d_layout *l)
 	return features;
 }
 
-/* Of moments in 8 bits: two codes for each element, and for either moment a scale for 256 of them, one more
- * for each tensor and each beginning of a shard, and in fp32 the moments of tensors below 4,096 elements. */
+/*
+ * Bytes of moments in 8 bits: two codes for each element, and for each moment a scale for 256 elements, one
+ * more for each tensor and each beginning of a shard, and in fp32 the moments of tensors below 4,096
+ * elements.
+ */
 static uint64_t bytes_of_moments(const p4d_layout *l, uint64_t stage, uint64_t shard)
 {
 	const uint64_t d = l->head_dim, h = l->hidden, A = l->heads * d, G = l->kv_heads * d, f = l->ffn,
 		       r = l->lora.rank, t = l->tp, layers = l->stage_layers[stage];
 	const uint64_t in[] = {h, h, h, A, h, h, f}, out[] = {A, G, G, h, f, f, h};
-	/* the whole tensor, and what a rank has of it */
+	/* elements of the whole tensors, and of this rank's parts */
 	uint64_t whole[16], here[16], count = 0, large = 0, small = 0;
 
 	for (int i = 0; i < 7; i++) {
@@ -276,8 +283,8 @@ static uint64_t bytes_of_moments(const p4d_layout *l, uint64_t stage, uint64_t s
 }
 
 /*
- * What AdamW updates in a rank's shards with Muon: everything but the matrices of layers, but not more of a
- * segment than a shard.
+ * Number of elements of a rank's shards that AdamW updates beside Muon: all but the matrices of layers. Of a
+ * segment it is at most a shard.
  */
 static uint64_t others_of(const p4d_layout *l, uint64_t stage, uint64_t unit)
 {
@@ -306,13 +313,13 @@ static uint64_t others_of(const p4d_layout *l, uint64_t stage, uint64_t unit)
 	return sum;
 }
 
-/* Momentum, and second moments of the others. */
+/* Bytes of the momentum, and of second moments of the elements that AdamW updates. */
 static uint64_t muon_moments(const p4d_layout *l, uint64_t stage, uint64_t shard, uint64_t unit)
 {
 	return up(4 * shard) + up(4 * others_of(l, stage, unit));
 }
 
-/* While a matrix is orthogonalized: two matrices, two Gram matrices, and the sum of one in fp32. */
+/* Bytes while a matrix is orthogonalized: two matrices, two Gram matrices, and the sum of one in fp32. */
 static uint64_t muon_transient(const p4d_layout *l, uint64_t e)
 {
 	const uint64_t t = l->tp, h = l->hidden, A = l->heads / t * l->head_dim,
@@ -341,13 +348,13 @@ static uint64_t closed_form(const p4d_layout *l, uint64_t stage)
 	const uint64_t P = parameters(l, stage, true, unit, &layer, &table), shard = P / shards;
 	const uint64_t frozen =
 	    lora ? parameters(l, stage, false, kept ? 1 : unit, &frozen_layer, &frozen_table) : 0;
-	/* two layers, or one if a stage has one, and a table */
+	/* the window has two layers, or one if a stage has one, and a table */
 	const uint64_t window = least(2, l->stage_layers[stage]);
 	const uint64_t between = (lora ? up(e * n * l->lora.rank) : 0) + up(e * n * dropped_features(l)) +
 				 (four_bits ? up(e * h * most(A + 2 * G, 2 * f)) : 0);
 	const uint64_t flight = in_flight(l, stage), S = up(e * ns * h), N = up(e * n * h);
 
-	/* keys of all ranks at once, and their queries separately; or a ring's */
+	/* with all-gather: keys of all ranks at once, and their queries separately; or a ring's buffers */
 	const bool gathers = l->cp > 1 && l->cp_comm == P4D_CP_ALL_GATHER;
 	const uint64_t seen = l->seq_len + (gathers ? l->seq_len / l->cp : 0), all = n * l->cp;
 
@@ -371,12 +378,12 @@ static uint64_t closed_form(const p4d_layout *l, uint64_t stage)
 	always += (uint64_t)(first + last) * copies * up(4 * whole / l->cp) +
 		  copies * up(4 * b * (sliced ? 2 * l->seq_len : seen));
 	const uint64_t documents = documents_of(l, A + 2 * G);
-	if (documents) /* five rows for each call; a token may be a document */
+	if (documents) /* five rows for each call; every token may be a document */
 		always += copies * up(4 * 5 * ((n - 1) / documents + 1) * (documents + 4));
 	if (sliced)
 		always += l->stage_layers[stage] *
 			  (begun(l, stage) * up(e * whole * 2 * G) + up(4 * whole * 2 * G));
-	/* two layers' matrices, all rows of them; and their gradients, on the way back */
+	/* all rows of two layers' matrices; and their gradients, in the backward pass */
 	const uint64_t matrices = 2 * h * (A + 2 * G + A + 3 * f);
 	const uint64_t of_matrices = l->tp_z > 1 ? up(4 * matrices) : 0;
 	always += l->tp_z > 1 ? up(e * matrices) : 0;
@@ -417,7 +424,7 @@ static uint64_t closed_form(const p4d_layout *l, uint64_t stage)
 	uint64_t context_back = gathers     ? up(e * all * 2 * G) + up(4 * all * 2 * G)
 				: l->cp > 1 ? up(2 * e * n * 2 * G) + up(3 * 4 * n * 2 * G)
 					    : 0;
-	/* logits of 4,096 tokens, on a cpu of 1,024, and of 1 GiB at most, in chunks of one size */
+	/* logits of 4,096 tokens, on a cpu of 1,024, but at most 1 GiB; all chunks have one size */
 	uint64_t V = (l->vocab / l->tp + 7) / 8 * 8, fit = (1 << 30) / (e * V) / 128 * 128;
 	uint64_t chunks = (n - 1) / most(128, least(fit, cpu ? 1024 : 4096)) + 1;
 	uint64_t chunk = ((n - 1) / chunks / 128 + 1) * 128;
@@ -435,7 +442,7 @@ static uint64_t closed_form(const p4d_layout *l, uint64_t stage)
 	return always + most(slots + transient, muon ? muon_transient(l, e) : 0);
 }
 
-/* Another grid with as many ranks, if p4d-train supports one. */
+/* Replaces tp by another grid with as many ranks, if p4d-train supports one. */
 static bool in_a_grid(p4d_layout *l)
 {
 	const p4d_framework *p4d = p4d_framework_of(P4D_FRAMEWORK_P4D);

@@ -19,7 +19,7 @@ static void round_trip(void **state)
 
 	(void)state;
 	complete(&r);
-	set_all(&r, "override=it's_a:100%_#test@u"); /* everything the line itself uses */
+	set_all(&r, "override=it's_a:100%_#test@u"); /* all characters that the line itself uses */
 	assert_int_equal(p4d_plan_write(&r, line, sizeof(line), &err), 0);
 	assert_null(strpbrk(line, " \t\n'\"\\$`#"));
 	if (p4d_plan_read(line, &back, &err) < 0)
@@ -132,7 +132,7 @@ static void every_cut_and_every_flipped_byte_is_noticed(void **state)
 	}
 }
 
-/* A line with a correct hash but wrong content: what a newer p4d or a forger could write. */
+/* Makes a line with a correct hash but wrong content, as a newer p4d or a forger could write it. */
 static void with_hash(const char *text, char *line, size_t size)
 {
 	uint64_t h = UINT64_C(0xcbf29ce484222325);

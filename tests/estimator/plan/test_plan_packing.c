@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The memory that p4d-train allocates, compared with that of live buffers: at a moment of the plan, and
- * while the instructions run. */
+/*
+ * Compares the memory that p4d-train allocates with that of live buffers: at a moment of the plan, and while
+ * the instructions run.
+ */
 #include "support/support.h"
 
 #include "model/model.h"
@@ -35,8 +37,8 @@ static void packing_is_tight(void **state)
 	assert_true(worst >= 0.98);
 }
 
-/* Most bytes alive at once, by walking a stage's instruction list; independent of the slot counts in the
- * plan. */
+/* The most bytes alive at once, found by walking a stage's instruction list, without the plan's slot
+ * counts. */
 static uint64_t replay(const p4d_layout *l, const p4d_plan *plan, const p4d_instruction_list *list)
 {
 	uint64_t slot[4] = {0}, always = 0, moment[P4D_LIVE_POINTS] = {0}, alive = 0, peak = 0;
@@ -132,8 +134,8 @@ static uint64_t slot_bytes(const p4d_plan *plan, p4d_lifetime kind)
  * In two cases the largest working set and the last slot need not come together. Vocabulary passes run at the
  * same moment on all stages, so that on some a slot is free then, and the logits of a large vocabulary over
  * few layers may be larger than all else. And v-half with no more micro-batches than stages has all slots
- * taken in a forward pass only. What is lost is less than these slots; of models that fill a GPU it is next
- * to nothing (see below).
+ * taken in a forward pass only. The arena is too large by less than these slots; for models that fill a GPU,
+ * by almost nothing (see below).
  */
 static void arena_is_what_the_lists_need(void **state)
 {
@@ -205,7 +207,7 @@ static bool random_training(const p4d_request *model, p4d_layout *l)
 	return p4d_layout_build(&r, tp * cp * pp * dp / 8, 8, l, NULL) == 0;
 }
 
-enum { FILLS = 5 }; /* a fifth of the GPU, and more */
+enum { FILLS = 5 }; /* layouts that need at least a fifth of the GPU */
 
 static void visit_preset(const p4d_preset *preset, const p4d_request *model, void *context)
 {

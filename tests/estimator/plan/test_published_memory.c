@@ -9,7 +9,7 @@
 /* The results for a file. */
 typedef struct found {
 	double mean, worst, reserved;   /* reserved: mean over the rows that have it */
-	double mean_given, worst_given; /* rows whose recipe is completely published */
+	double mean_given, worst_given; /* only rows whose recipe is completely published */
 	int rows, given;
 } found;
 
@@ -104,7 +104,7 @@ static void published_with_graphs(void **state)
 	const found all = compare("graphs_memory.csv");
 	assert_int_equal(all.rows, 5);
 	assert_true(all.mean <= 0.036);
-	assert_true(all.worst <= 0.096); /* all but one: 0.034 */
+	assert_true(all.worst <= 0.096); /* all but one are below 0.034 */
 }
 
 /* A malformed file is refused with the line. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Formulas of memory: compared with calculations by hand, and at their limits. */
+/* Formulas of memory are compared with calculations by hand, and tried at their limits. */
 #include "support/estimates.h"
 
 #include "request/framework.h"
@@ -44,7 +44,7 @@ static void communicators_by_hand(void **state)
 	    {"tp=1 cp=2", 4, 1, 1},                        /* the same, but replicas are four */
 	    {"tp=1 cp=4 cp-comm=all-gather", 4, 0, 3},     /* two orders of keys, replicas */
 	    {"tp=1 pp=2", 2, 1, 0},                        /* messages between stages */
-	    {"tp=1 pp=2 tied=on", 2, 2, 0},                /* the two ends as well */
+	    {"tp=1 pp=2 tied=on", 2, 2, 0},                /* also messages between the two ends */
 	    {"tp=2 pp=2 vocab-parallel=vocab-1", 4, 3, 1}, /* tp, messages, hidden states; the vocabulary */
 	};
 
@@ -123,7 +123,7 @@ static void peak_is_the_fullest_stage(void **state)
 	assert_int_equal(sum, e.peak.device_bytes);
 }
 
-/* Where the first layers have no experts, the fullest stage is one with the most layers that have experts. */
+/* If the first layers have no experts, the fullest stage has the most layers with experts. */
 static void peak_of_experts(void **state)
 {
 	static const char *const layouts[] = {"pp=4 dense-layers=3", "pp=8 dense-layers=2", "pp=4 vpp=2",
@@ -147,7 +147,7 @@ static void peak_of_experts(void **state)
 	}
 }
 
-/* The largest imbalance that is named fits, and a little more does not. */
+/* The largest imbalance that the message names fits, and a little more does not. */
 static void imbalance_that_fits(void **state)
 {
 	const p4d_gpu h100 = {.name = "h100-80gb", .usable_bytes = UINT64_C(84933525504)};

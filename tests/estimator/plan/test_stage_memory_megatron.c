@@ -57,7 +57,7 @@ static void megatron_by_hand(void **state)
 	p4d_estimate dropped = estimate(&r, 1, 1, P4D_METHOD_PLAN, &l);
 	assert_int_equal(dropped.peak.part[P4D_PART_ACTIVATIONS] - unfused.peak.part[P4D_PART_ACTIVATIONS],
 			 2 * (3 * 4 * 32 * 32 + 2 * 32 * 64));
-	/* either alone */
+	/* dropout of only one of both kinds */
 	set(&r, "attention-dropout", "off");
 	p4d_estimate hidden = estimate(&r, 1, 1, P4D_METHOD_PLAN, &l);
 	assert_int_equal(hidden.peak.part[P4D_PART_ACTIVATIONS] - unfused.peak.part[P4D_PART_ACTIVATIONS],
@@ -95,9 +95,9 @@ static void weight_grad_shapes_count_once(void **state)
 }
 
 /*
- * Two layers, one micro-batch. Feed-forward parts in a pool, for 32 tokens: norms of 64, gate, up and their
- * product, and results of 64; temporarily the gradients of gate and up, and incoming and outgoing gradients.
- * Inputs are copied, and stay as well.
+ * Two layers and one micro-batch. The feed-forward parts are in the graphs' pool, for 32 tokens: norms of 64,
+ * gate, up and their product, and results of 64; temporarily the gradients of gate and up, and incoming and
+ * outgoing gradients. Inputs are copied, and stay as well.
  */
 static void graphs_of_megatron_by_hand(void **state)
 {
@@ -133,14 +133,14 @@ static void graphs_of_megatron_by_hand(void **state)
 			    "Megatron-LM cannot recompute whole layers that are captured in CUDA graphs");
 }
 
-/* Types of the states, and the memory that the allocator wastes. */
+/* Types of the states, and the memory that the allocator cannot use. */
 static void states_of_megatron_by_hand(void **state)
 {
 	static const struct {
 		const char *flags;
-		uint64_t gradient, optimizer,
-		    copy;    /* bytes per parameter; copy: of gradients or of states, in the update */
-		bool states; /* they are cast back one by one: the largest is the table */
+		uint64_t gradient, optimizer, copy; /* bytes per parameter; copy: bytes of copies of gradients
+						       or states in the update */
+		bool states; /* states are cast back one by one, and the largest is the table */
 	} cases[] = {
 	    {"", 4, 12, 0, false},
 	    {"grad-dtype=bf16", 2, 12, 4, false},
@@ -183,8 +183,9 @@ static void states_of_megatron_by_hand(void **state)
 }
 
 /*
- * FP8: in addition to parameters in bf16 both copies of each layer's weights, or these instead; one 8-bit
- * copy of products' inputs. Scales by block are a 32nd more. Blackwell needs no second copy for the others.
+ * With FP8 a stage has both FP8 copies of each layer's weights, in addition to parameters in bf16 or instead
+ * of them; and one 8-bit copy of each matmul's input. Scales by block are a 32nd more. Blackwell needs no
+ * second copy for the others.
  */
 static void fp8_of_megatron_by_hand(void **state)
 {
@@ -206,7 +207,7 @@ static void fp8_of_megatron_by_hand(void **state)
 	    {"fp8-recipe=blockwise", 90, 2 * parameters + 2 * weights / 32 * 33, saved + eighth / 32 * 33,
 	     12},
 	    {"fp8-recipe=mxfp8", 100, 2 * parameters + 2 * weights / 32 * 33, saved + eighth / 32 * 33, 12},
-	    /* in 4 bits, and one of 8 for 16 */
+	    /* in 4 bits, and one byte of scale for 16 elements */
 	    {"fp8-recipe=nvfp4", 100, 2 * parameters + 2 * weights / 16 * 9, saved + eighth / 16 * 9, 12},
 	    {"optimizer-dtype=bf16 fp8-recipe=nvfp4", 100, 2 * parameters + 2 * weights / 16 * 9,
 	     saved + eighth / 16 * 9, 2 + 4 + 8},

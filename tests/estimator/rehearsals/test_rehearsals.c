@@ -78,7 +78,7 @@ static p4d_rehearsals_key make_key(const char *command)
 	return key;
 }
 
-/* "train.py --a 1": the key of a command, "" if it has none. */
+/* The key of a command such as "train.py --a 1"; "": it has none. */
 static const char *key_of(const char *command)
 {
 	static char texts[4][P4D_REHEARSALS_KEY_TEXT];
@@ -91,7 +91,7 @@ static const char *key_of(const char *command)
 	return text;
 }
 
-/* The key of a command without its unknown variables; "": none that differs from key_of. */
+/* The key of a command without its unknown variables; "": there is no key that differs from key_of. */
 static const char *known_of(const char *command)
 {
 	static char text[P4D_REHEARSALS_KEY_TEXT];
@@ -115,7 +115,7 @@ static void other_memory(const char *a, const char *b)
 static void what_decides_memory_is_the_key(void **state)
 {
 	(void)state;
-	/* options for where results go, names, seeds, and learning rates */
+	/* options for where results go, for names, seeds, and learning rates do not change memory */
 	same_memory("train.py --batch 4", "train.py --batch 4 --output_dir /tmp/x --seed 7");
 	same_memory("train.py --batch 4", "train.py --output-dir=/tmp/x --batch 4 --run_name=b");
 	same_memory("train.py --batch 4", "train.py --batch 4 --output_dir ?/x");
@@ -131,7 +131,7 @@ static void what_decides_memory_is_the_key(void **state)
 	/* an option without a value does not take the next option as its value */
 	same_memory("train.py --seed --batch 4", "train.py --batch 4");
 	other_memory("train.py --seed --batch 4", "train.py --seed --batch 8");
-	/* everything else */
+	/* all other options do */
 	other_memory("train.py --batch 4", "train.py --batch 8");
 	other_memory("train.py --batch 4", "train.py");
 	other_memory("train.py --batch=4", "train.py --batch=40");
@@ -155,7 +155,7 @@ static void variables_of_the_script_count(void **state)
 	other_memory("train.py | BATCH=8", "train.py | BATCH=16");
 	other_memory("train.py | A=1 B=2", "train.py | A=2 B=1");
 	other_memory("train.py", "train.py | PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True");
-	/* it decides which code runs */
+	/* this variable decides which code runs */
 	other_memory("train.py | PYTHONPATH=/a", "train.py | PYTHONPATH=/b");
 }
 

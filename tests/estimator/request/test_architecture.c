@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rows of architectures.def: the parameters of one published model each, and what frameworks say of them.
+/*
+ * The rows of architectures.def: the parameters of one published model each, and which frameworks support
+ * them.
  */
 #include "support/support.h"
 
@@ -8,7 +10,7 @@
 #include "request/framework.h"
 #include "request/model_size.h"
 
-/* Counted by the transformers library, from the model's config.json. */
+/* Numbers that the transformers library counts for the model's config.json. */
 static const struct {
 	const char *flags;
 	uint64_t parameters;

@@ -30,7 +30,8 @@ static int built(const p4d_request *r, uint64_t nodes, p4d_layout *l, p4d_error 
 	return p4d_layout_build(r, nodes, 8, l, err);
 }
 
-/* Two ranks of the same experts among dp*cp*tp = 128 with ep=64; experts shard their optimizer over those. */
+/* Of dp*cp*tp = 128 ranks with ep=64, two have the same experts, which shard their optimizer over these
+ * two. */
 static void layout_of_experts(void **state)
 {
 	const p4d_request r = asked("model=deepseek-v3 framework=megatron tp=2 ep=32 etp=2 "
@@ -44,7 +45,7 @@ static void layout_of_experts(void **state)
 		fail_msg("%s", err.text);
 	assert_int_equal(l.dp * l.cp * l.tp, 256);
 	assert_int_equal(l.expert_dp, 256 / 64);
-	/* the first layers have none */
+	/* the first layers have no experts */
 	assert_int_equal(p4d_parameters_expert_layers(&l, 0, 0), l.stage_layers[0] - 3);
 	assert_int_equal(p4d_parameters_expert_layers(&l, 1, 0), l.stage_layers[1]);
 }
@@ -64,7 +65,7 @@ static void overlap_of_no_shared_experts(void **state)
 	assert_int_equal(built(&r, 1, &l, &err), 0);
 }
 
-/* Without experts, one rank for them is the default anyway. */
+/* Without experts, one rank for experts is the default, so it is no error. */
 static void ranks_of_no_experts(void **state)
 {
 	p4d_request r = asked("model=llama2-7b framework=megatron ep=1 etp=1", 8);
@@ -114,7 +115,7 @@ static void experts_of_stages(void **state)
 	}
 }
 
-/* A list of modules implies selective recomputation, unless another option says otherwise. */
+/* A list of modules for recomputation means selective recomputation, unless another option says otherwise. */
 static void modules_say_selective(void **state)
 {
 	const p4d_request r = asked("model=mixtral-8x7b framework=megatron recompute-modules=moe_act", 8);
@@ -183,7 +184,7 @@ static void numbers_that_work(void **state)
 	}
 }
 
-/* Divisors of many experts, on both sides of the root. */
+/* Divisors of a large number of experts, below and above its square root. */
 static void numbers_that_work_of_many(void **state)
 {
 	static const struct {
@@ -294,7 +295,7 @@ static void dispatchers_and_capacities_count(void **state)
 	const uint64_t exchanged = bytes_with("ep=8"), full = bytes_with("ep=8 imbalance=2");
 
 	(void)state;
-	/* tokens are not copied before they are gathered, but all arrive */
+	/* tokens are not copied before they are gathered, but every rank receives all of them */
 	assert_true(bytes_with("ep=8 token-dispatcher=all-gather") != exchanged);
 	assert_true(bytes_with("ep=2 token-dispatcher=all-gather") <
 		    bytes_with("ep=8 token-dispatcher=all-gather") + (bytes_with("ep=2") - exchanged));

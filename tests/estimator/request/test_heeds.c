@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Walks options x programs x workloads. If the column of options.def says that an option has an effect in a
- * program, some row of its plan or its step time must depend on the option; all other programs must refuse it
- * with a reason. No option is accepted without effect.
+ * Tries every option with every program and every workload. If the column of options.def says that an option
+ * has an effect in a program, some row of its plan or its step time must depend on the option; all other
+ * programs must refuse it with a reason. No option is accepted without effect.
  */
 #include "support/support.h"
 
@@ -22,7 +22,7 @@ static p4d_timeline_work work;
 
 enum { NODES = 2, GPUS = 8, VALUES = 12 };
 
-/* A program or workload: its bit in the column, and the options for it. */
+/* A program or workload: its bit in the column, and the options that select it. */
 static const struct kind {
 	unsigned heeds;
 	const char *flags;
@@ -38,7 +38,10 @@ enum { KINDS = sizeof(kinds) / sizeof(*kinds) };
 
 #define DENSE "model=llama3-8b layers=8 global-batch=128 "
 #define SPARSE "model=qwen3-30b-a3b layers=8 global-batch=128 "
-/* Scenes: what an option may need to have an effect. A kind that refuses a scene skips that scene. */
+/*
+ * Scenes: options that another option may need to have an effect. If a program refuses a scene, it is
+ * skipped.
+ */
 static const char *const dense[] = {DENSE,
 				    DENSE "layer-pattern=***K memory-keys=1024",
 				    DENSE "tp=2 pp=2 cp=2",
@@ -86,7 +89,7 @@ static const char *const sparse[] = {SPARSE,
 				     "model=deepseek-v2-lite layers=8 global-batch=128 recompute=selective",
 				     NULL};
 
-/* Layers that cannot be divided evenly over the stages, which an option may solve. */
+/* Layers that cannot be divided evenly over the stages; some options make that possible. */
 #define UNEVEN "layers=15 pp=4"
 
 /* Options that change no row of the plan and no predicted time. */
@@ -94,14 +97,14 @@ static const struct {
 	p4d_option option;
 	unsigned heeds;
 } judged[] = {
-    {P4D_PADDING, P4D_HEEDS_TRAIN},              /* seq-len is an upper bound then, and refuses no job */
+    {P4D_PADDING, P4D_HEEDS_TRAIN},              /* seq-len is then an upper bound, and refuses no job */
     {P4D_PARAM_DTYPE, P4D_HEEDS_DEEPSPEED},      /* the precision's own value; any other value is refused */
     {P4D_ATTENTION_DROPOUT, P4D_HEEDS_MEGATRON}, /* for unfused attention, which test_stage_memory checks */
     /* the loss of models of several parts; test_guard_script has some */
     {P4D_TRANSFORMERS, P4D_HEEDS_FSDP | P4D_HEEDS_DEEPSPEED},
 };
 
-/* A text that an option takes. */
+/* A value that an option accepts, as text. */
 static const char *text_of(p4d_option option)
 {
 	switch (option) {
@@ -151,7 +154,7 @@ static void add(uint64_t *hash, const void *data, size_t size)
 		*hash = (*hash ^ *at) * UINT64_C(1099511628211);
 }
 
-/* All rows of a stage, and the memory outside of rows. */
+/* Adds all rows of a stage, and its memory outside of rows. */
 static void add_stage(uint64_t *hash, const p4d_layout *l, uint32_t stage)
 {
 	static p4d_plan plan;
@@ -172,7 +175,7 @@ static void add_stage(uint64_t *hash, const p4d_layout *l, uint32_t stage)
 	add(hash, &s.host_bytes, sizeof(s.host_bytes));
 }
 
-/* Everything that p4d predicts of a layout. */
+/* A hash of everything that p4d predicts for a layout. */
 static uint64_t prediction(const p4d_layout *l)
 {
 	const p4d_capacity capacity = {.gpu = &gpu};
@@ -197,10 +200,10 @@ static uint64_t prediction(const p4d_layout *l)
 
 typedef struct outcome {
 	uint64_t prediction; /* 0: refused */
-	bool says_nothing;   /* the value that the plan has without the option */
+	bool says_nothing;   /* the value is what the plan has without the option */
 } outcome;
 
-/* option P4D_OPTIONS: nothing more than the flags. */
+/* option P4D_OPTIONS: no option besides the flags. */
 static outcome run(const char *scene, const char *kind, p4d_option option, int64_t value)
 {
 	static p4d_layout l;
@@ -229,7 +232,7 @@ static outcome run(const char *scene, const char *kind, p4d_option option, int64
 	return o;
 }
 
-/* Predictions without further options, once for each kind. */
+/* The predictions without the option are stored for each kind and scene. */
 enum { SCENES = 24 };
 typedef struct family {
 	const char *name, *uneven;
@@ -241,7 +244,7 @@ enum { FAMILIES = sizeof(families) / sizeof(*families) };
 
 typedef struct heeded {
 	bool changes, idle;
-	bool chosen; /* one of the option's words is refused: the others remain */
+	bool chosen; /* one of the option's words is refused, so p4d chooses among the others */
 	const char *idle_scene;
 	char idle_value[64];
 } heeded;
@@ -339,7 +342,7 @@ static const char *const learning[] = {RL "model=llama3-8b", RL "model=llama3-8b
 static const char *const preferring[] = {"workload=preference framework=ddp model=llama3.2-1b", NULL};
 
 static const struct {
-	unsigned heeds; /* options whose only workload, or one of whose workloads, this is */
+	unsigned heeds; /* options that have an effect only, or also, on this workload */
 	const char *const *scene;
 } workloads[] = {{P4D_HEEDS_SERVE, serving}, {P4D_HEEDS_RL, learning}, {P4D_HEEDS_PREFERENCE, preferring}};
 
@@ -353,7 +356,7 @@ static void add_serving(uint64_t *hash, const p4d_serving *s)
 	add(hash, numbers, sizeof(numbers));
 }
 
-/* How fast it answers, and the layout that p4d plan would take. */
+/* Adds how fast the engine answers, and the layout that p4d plan would choose. */
 static void add_speed(uint64_t *hash, const p4d_request *r, const p4d_serving *s)
 {
 	const p4d_serving_load load = p4d_serving_load_of(r);
@@ -400,7 +403,7 @@ static uint64_t learnt(p4d_request *r)
 	return hash;
 }
 
-/* *unused: whether p4d reported that the option has no effect. */
+/* A hash of the prediction. *unused: whether p4d reported that the option has no effect. */
 static uint64_t work_of(const char *scene, p4d_option option, int64_t value, bool *unused)
 {
 	p4d_request r = {.model = ""};
@@ -416,7 +419,7 @@ static uint64_t work_of(const char *scene, p4d_option option, int64_t value, boo
 	return r.value[P4D_WORKLOAD] == P4D_WORKLOAD_SERVE ? served(&r) : learnt(&r);
 }
 
-/* An option of another workload has an effect on it, or p4d says that it has none. */
+/* An option of another workload has an effect on this one, or p4d says that it has none. */
 static void every_workload_heeds_or_warns(void **state)
 {
 	unsigned faults = 0;

@@ -32,7 +32,8 @@ static p4d_layout layout_of(const char *name)
 	return l;
 }
 
-/* Counts of a range, of any position and length, are those of its layers; so are the experts. */
+/* Counts of a range of layers, of any position and length, equal a count one by one; so do those of
+ * experts. */
 static void counts_are_those_of_layers(void **state)
 {
 	static const char *const names[] = {"nemotron-h-47b",     "nemotron-3-nano-30b-a3b", "jamba-1.5-mini",
@@ -168,7 +169,7 @@ static void what_megatron_has(void **state)
 	}
 }
 
-/* A plan line must be complete: if it was written by hand, no model was resolved for it. */
+/* A plan line must be complete: it could be written by hand, and no model is looked up for it. */
 static void a_pattern_of_no_model(void **state)
 {
 	p4d_request r = {0};
@@ -183,7 +184,7 @@ static void a_pattern_of_no_model(void **state)
 	set_all(&r, "layer-pattern=ME");
 	assert_int_equal(p4d_layout_build(&r, 1, 8, &l, &err), -1);
 	assert_string_equal(err.text, "layer-pattern has layers with experts, but the model has no experts");
-	/* layers that slurmctld would have to visit one by one */
+	/* slurmctld would have to visit these layers one by one */
 	set_all(&r, "layer-pattern=M*- layers=65536");
 	assert_int_equal(p4d_layout_build(&r, 1, 8, &l, &err), -1);
 	assert_string_equal(err.text, "layers=65536: with a layer-pattern p4d accepts at most 256 layers");

@@ -167,7 +167,7 @@ static void chunks_of_a_stage_may_differ(void **state)
 	assert_int_equal(l.stage_layers[0], 15);
 	assert_int_equal(l.stage_layers[1], 16);
 	assert_int_equal(l.stage_layers[7], 15);
-	/* one of them alone, and without chunks */
+	/* only one of both options, and without chunks */
 	assert_int_equal(build(MODEL_405B "layers=31 pp=2 account-for-loss=on", 2, 8, &l, &err), 0);
 	assert_int_equal(l.stage_layers[0], 16);
 	assert_int_equal(l.stage_layers[1], 15);
@@ -234,8 +234,10 @@ static void uneven_chunks_that_do_not_work(void **state)
 	    "");
 }
 
-/* PyTorch's interleaved schedule has one group of fewer micro-batches than stages, and larger groups, and
- * torchtitan gives the first chunks what does not divide. */
+/*
+ * PyTorch's interleaved schedule may have a single group with fewer micro-batches than stages, or larger
+ * groups. torchtitan gives the first chunks the layers that do not divide evenly.
+ */
 static void uneven_groups(void **state)
 {
 	p4d_layout l;
@@ -253,7 +255,8 @@ static void uneven_groups(void **state)
 		assert_int_equal(l.chunk_layers[i], 4);
 	assert_int_equal(l.chunk_layers[15], 2);
 	const p4d_schedule four = p4d_schedule_of(&l);
-	assert_int_equal(p4d_schedule_slots(&four, 7).activation, 5); /* of 4 + 1, not of 8 + 1 */
+	assert_int_equal(p4d_schedule_slots(&four, 7).activation,
+			 5); /* with 4 + 1 micro-batches in flight, not 8 + 1 */
 	assert_int_equal(p4d_schedule_slots(&four, 0).activation, 8);
 	snprintf(text, sizeof(text), "%s global-batch=10", model);
 	assert_int_equal(build(text, 8, 8, &l, &err), 0);
@@ -288,14 +291,14 @@ static void type_rule(void **state)
 	    build("framework=p4d precision=fp32 optimizer-sharding=off optimizer-dtype=bf16", 1, 8, &l, &err),
 	    0);
 	assert_true(l.half_moments);
-	/* another framework supports it; but not if the user asked for p4d-train */
+	/* another framework supports it, unless the user asked for p4d-train */
 	refuse("grad-dtype=bf16", 1, 8, P4D_E_VALUE,
 	       "grad-dtype=bf16: p4d-train accumulates gradients in fp32", "--p4d-framework=megatron");
 	refuse("framework=p4d grad-dtype=bf16", 1, 8, P4D_E_VALUE,
 	       "grad-dtype=bf16: p4d-train accumulates gradients in fp32", "--p4d-grad-dtype=fp32");
 }
 
-/* Sharding more than states, and a shard degree, are for the frameworks that support them. */
+/* Only some frameworks support sharding more than optimizer states, or a shard degree. */
 static void sharding_rule(void **state)
 {
 	p4d_layout l;
@@ -351,7 +354,7 @@ static void sequence_rule(void **state)
 	refuse("tp=8 seq-len=1001", 1, 8, P4D_E_SEQUENCE,
 	       "seq-len=1001 is not a multiple of 8 (cp=1, times tp); seq-len can be 1000 or 1008",
 	       "--p4d-seq-len=1000");
-	/* below the least */
+	/* less than the minimum */
 	refuse("tp=2 seq-len=1", 1, 8, P4D_E_SEQUENCE,
 	       "seq-len=1 is not a multiple of 2 (cp=1, times tp); seq-len can be 2 or 4", "--p4d-seq-len=2");
 }
@@ -498,7 +501,7 @@ static uint64_t batch_of(const char *flags, uint32_t published, uint64_t world)
 	return (uint64_t)r.value[P4D_GLOBAL_BATCH];
 }
 
-/* A world size has one global batch, whatever the layout. */
+/* A number of GPUs has one default global batch, whatever the layout. */
 static void default_batch(void **state)
 {
 	char text[96];
@@ -513,11 +516,11 @@ static void default_batch(void **state)
 	/* at least one sequence for each GPU */
 	assert_int_equal(batch_of("seq-len=8192", 0, 4096), 4096);
 	assert_int_equal(batch_of("seq-len=8192 device=cpu", 0, 4), 4);
-	/* the model's own batch, as long as layouts of that world size divide it */
+	/* the model's own batch, if the layouts of that number of GPUs divide it */
 	assert_int_equal(batch_of("tp=8", 2048, 8), 2048);
 	assert_int_equal(batch_of("tp=8", 2048, 24), 2040);
 	assert_int_equal(batch_of("tp=8 pp=16", 2048, 16384), 2048);
-	/* the requested values divide it */
+	/* values that the user requests divide it */
 	assert_int_equal(batch_of("", 512, 16384), 16384);
 	assert_int_equal(batch_of("seq-len=8192 micro-batch=3", 0, 8), 528);
 	assert_int_equal(batch_of("seq-len=8192 tp=8 pp=3 vpp=2", 0, 24), 504);

@@ -82,7 +82,7 @@ static void one_is_whole(void **state)
 	assert_true(p4d_layout_is_default(&one, P4D_TOKEN_SLICES));
 }
 
-/* Applies "--p4d-NAME=VALUE ..." or "leave out --p4d-NAME". */
+/* Applies a fix such as "--p4d-NAME=VALUE ..." or "leave out --p4d-NAME". */
 static void apply(p4d_request *r, const char *fix)
 {
 	char flags[600];

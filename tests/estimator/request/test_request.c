@@ -73,7 +73,7 @@ static void decimals(void **state)
 	p4d_request_put_real(&r, P4D_NORM_EPSILON, odd, P4D_BY_USER);
 	p4d_request_value_text(&r, P4D_NORM_EPSILON, text, sizeof(text));
 	assert_true(strtod(text, NULL) == odd);
-	/* values that are unset here are inherited, and so are texts */
+	/* values and texts that are unset here are inherited */
 	set_all(&r, "rope-scaling=linear,2");
 	set_all(&other, "norm-epsilon=0.01");
 	for (int i = 0; i < P4D_OPTIONS; i++)

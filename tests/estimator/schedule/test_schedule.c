@@ -50,7 +50,7 @@ static void test_schedule_of(void **state)
 	assert_true(p4d_is_split(s.kind));
 }
 
-/* "F0" and the like, so that a whole order can be compared; transfers in small letters. */
+/* Writes a list as "F0" and so on, with transfers in small letters, so that a whole order can be compared. */
 static void write_order(const p4d_instruction_list *list, char *text, size_t size)
 {
 	static const char *const letter[P4D_OPS] = {
@@ -100,7 +100,7 @@ static void test_orders_of_slices(void **state)
 	 */
 	assert_order_of(&one, 1, "G0 rf0 F0 rf1 F1 B1 sb1 rf2 F2 B0 sb0 rf3 F3 B3 sb3 B2 sb2 R0 O0");
 	assert_order_of(&one, 0, "G0 F0 sf0 F1 sf1 F2 sf2 rb1 B1 F3 sf3 rb0 B0 rb3 B3 rb2 B2 R0 O0");
-	/* TeraPipe: all forward, then all backward */
+	/* TeraPipe: all forward passes, then all backward passes */
 	assert_order_of(&all, 1, "G0 rf0 F0 rf1 F1 rf2 F2 rf3 F3 B1 sb1 B0 sb0 B3 sb3 B2 sb2 R0 O0");
 }
 

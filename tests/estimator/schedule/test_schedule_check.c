@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the checker refuses: valid lists with one error. */
+/* Errors that the checker finds: valid lists with one change. */
 #include "support/support.h"
 
 #include <math.h>
@@ -16,7 +16,7 @@ static void assert_refused(const p4d_schedule *s, const p4d_instruction_list *li
 	assert_int_equal(err.code, P4D_E_INSTRUCTIONS);
 	if (strncmp(err.text, "stage ", 6) != 0 || !strstr(err.text, "instruction "))
 		fail_msg("%s: %s does not say where: %s", shape_text(s), what, err.text);
-	/* nobody needs the message */
+	/* the error may be NULL */
 	assert_int_equal(p4d_schedule_check(s, lists, NULL), -1);
 }
 
@@ -44,7 +44,7 @@ static const char *const mutation_name[MUTATIONS] = {
     "another chunk",         "another instruction",  "a reserved field",
 };
 
-/* False if the mutated list may be valid. */
+/* Changes a list. False: the changed list may be valid. */
 static bool mutate(p4d_instruction_list *list, int mutation, size_t at, const p4d_schedule *s)
 {
 	p4d_instruction *in = &list->at[at], kept = *in;
@@ -102,7 +102,8 @@ static void test_mutations(void **state)
 		if (wrong)
 			assert_refused(&s, lists, mutation_name[mutation]);
 		else
-			p4d_schedule_check(&s, lists, NULL); /* either answer, no crash */
+			p4d_schedule_check(&s, lists,
+					   NULL); /* it may accept or refuse the list, but must not crash */
 		free(bad.at);
 		lists[stage] = good;
 		release(lists, &s);
@@ -202,7 +203,7 @@ static void test_hand_overs(void **state)
 	release(lists, &s);
 }
 
-/* The k-th pass of a kind. */
+/* The k-th pass of an operation. */
 static p4d_instruction *pass(const p4d_instruction_list *list, p4d_op op, uint32_t number)
 {
 	for (size_t i = 0; i < list->count; i++)
@@ -233,8 +234,8 @@ static void exchange(p4d_instruction *a, p4d_instruction *b)
 }
 
 /*
- * Only one stage, so no transfer shows the order: slices and sequences that depend on each other in the wrong
- * order.
+ * Slices and sequences that depend on each other, in the wrong order. There is only one stage, so no transfer
+ * can reveal it.
  */
 static void test_slices(void **state)
 {
@@ -297,7 +298,7 @@ static void local_losses(void **state)
 			s.local = false;
 			assert_refused(&s, lists, "a gradient that does not come");
 			s.local = true;
-			/* a stage waits for its first input only */
+			/* a stage only waits for its first input */
 			assert_int_equal(p4d_timeline_run(&s, lists, &d, false, &t, NULL), 0);
 			assert_true(fabs(t.seconds - 3 * m - (p - 1)) < 1e-9);
 			p4d_timeline_free(&t, p);

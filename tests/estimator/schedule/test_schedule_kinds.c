@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every entry of the table of schedules: its properties agree with what the other code computes. */
+/* Every entry in the table of schedules: its properties agree with the results of other code. */
 #include "support/support.h"
 
 #include <math.h>
@@ -77,7 +77,7 @@ static bool permits(const p4d_request *r, int64_t micro_batches)
 	       (!kind->in_groups || micro_batches % pp == 0);
 }
 
-/* "--p4d-NAME=VALUE ..." */
+/* Applies a fix such as "--p4d-NAME=VALUE ...". */
 static void apply_fix(p4d_request *r, const char *fix)
 {
 	char flags[480];
@@ -181,7 +181,7 @@ static void default_chunks(void **state)
 
 /* ---- the step time ---- */
 
-/* The schedule in phases has a formula; every other schedule has a steady state. */
+/* A schedule in phases has a formula; every other schedule reaches a steady state. */
 static void formula_and_period(const p4d_schedule *shape)
 {
 	const p4d_schedule_kind *kind = p4d_schedule_kinds[shape->kind];
@@ -237,7 +237,7 @@ static void step_time_is_that_of_the_events(void **state)
 			p4d_schedule s = {i, P4D_VOCAB_OFF, stages, least_chunks(i), 0, 1, false};
 			const int last = kind->vocabulary && stages > 1 ? P4D_VOCAB_2 : P4D_VOCAB_OFF;
 			for (; s.vocabulary <= last; s.vocabulary++) {
-				/* fewer micro-batches than show the steady state, and many more */
+				/* fewer micro-batches than the steady state needs, and many more */
 				for (uint32_t groups = 1; groups <= 64; groups *= 4) {
 					s.micro_batches = groups * (kind->in_groups ? stages : 3);
 					same_as_the_events(&s, &work);
@@ -263,7 +263,7 @@ enum { MOST = 8192 };
 
 static p4d_gpus gpus;
 
-/* How many candidates of the search have each schedule. */
+/* Counts the candidates of a search for each schedule. */
 static size_t search(const char *asked, int schedule, unsigned *each)
 {
 	static p4d_candidate found[MOST];

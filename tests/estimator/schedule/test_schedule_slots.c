@@ -4,7 +4,7 @@
 #include "schedule/schedule_order.h"
 #include "support/shapes.h"
 
-/* Counted from a list, without the code under test. */
+/* Counts slots by walking a list, without the code under test. */
 static p4d_slots replay(const p4d_schedule *s, const p4d_instruction_list *list)
 {
 	p4d_slots now = {0}, most = {0};
@@ -100,7 +100,7 @@ static uint32_t least(uint32_t a, uint32_t b)
 	return a < b ? a : b;
 }
 
-/* What is published. */
+/* Compares slots with those that papers publish. */
 static void test_published(void **state)
 {
 	(void)state;
@@ -129,7 +129,8 @@ static void test_published(void **state)
 			assert_true(slots.activation <= 2 * p);
 			expected = m >= 2 * p ? 2 * p : slots.activation;
 			break;
-		case P4D_V_HALF: /* half of it, on all stages: arXiv 2405.15362 has (p + 2)/2 micro-batches */
+		case P4D_V_HALF: /* half of 1F1B's memory on all stages; arXiv 2405.15362 has (p + 2)/2
+				    micro-batches */
 			expected = p + (p % 2 ? 1 : 2);
 			if (s.vocabulary != P4D_VOCAB_OFF)
 				expected += p % 2 == 0 && s.vocabulary == P4D_VOCAB_2 ? 0 : 2;
@@ -146,7 +147,7 @@ static void test_published(void **state)
 	}
 }
 
-/* The largest number of micro-batches: the same numbers, without generating lists. */
+/* With the largest number of micro-batches, the counts are the same, and no lists are made. */
 static void test_many_micro_batches(void **state)
 {
 	(void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The search finds what an exhaustive walk finds, keeps the requested values, and reports what would fit. */
+/* The search finds what an exhaustive walk finds, keeps requested values, and reports what would fit. */
 #include "support/search_space.h"
 
 #include <inttypes.h>
@@ -17,14 +17,16 @@ static bool put(p4d_request *r, p4d_option option, int64_t value)
 	return r->value[option] == value;
 }
 
-/* The shortest predicted step of all layouts that fit. Each is laid out, and its memory and time computed.
- * 0: none fits. */
+/*
+ * The shortest predicted step among all layouts that fit. Each is laid out, and its memory and time computed.
+ * 0: none fits.
+ */
 typedef struct walk {
 	const p4d_search_space *space;
 	p4d_timeline_work work;
 	double least;
 	uint64_t fitting;
-	uint64_t batch; /* batch of all */
+	uint64_t batch; /* global batch of all layouts */
 } walk;
 
 static void judge(walk *w, const p4d_layout *layout)
@@ -88,7 +90,7 @@ static void exhaustive(walk *w, const p4d_request *asked)
 					}
 }
 
-/* What people train on 64 GPUs. */
+/* Models that people train on 64 GPUs. */
 static void nothing_is_faster(void **state)
 {
 	static const char *const models[] = {MODEL_13B "seq-len=2048 ", MODEL_70B "seq-len=4096 ",
@@ -177,7 +179,7 @@ static void spreads_experts(void **state)
 	}
 }
 
-/* Bytes of the fullest GPU; 0: no such layout is possible. */
+/* Bytes of the fullest GPU; 0: the layout is not possible. */
 static uint64_t bytes_with(const char *flags, const char *schedule)
 {
 	const p4d_capacity none = {NULL, 0, 0};
@@ -222,7 +224,7 @@ static void fuller_schedules_hold_no_less(void **state)
 	assert_true(compared > 200);
 }
 
-/* A search for one layout alone finds one of the fastest that fit. */
+/* A search for a single layout finds one of the fastest that fit. */
 static void one_is_the_best_of_all(void **state)
 {
 	static const struct {
@@ -314,7 +316,7 @@ static void best_comes_first(void **state)
 				    (step == least_step && kinds(&found[j]) >= kinds(first)));
 			better += step > least_step && found[j].step.seconds < first->step.seconds;
 		}
-		/* one batch, and the same answer for fewer */
+		/* all layouts have one batch, and a search for fewer layouts finds the same */
 		for (size_t j = 0; j < n; j++)
 			assert_int_equal(found[j].request.value[P4D_GLOBAL_BATCH], 1024);
 		assert_int_equal(p4d_search_run(&r, &space, five, 5, &counts), 5);
@@ -322,7 +324,7 @@ static void best_comes_first(void **state)
 			assert_false(p4d_plan_differs(&five[j].request, &found[j].request, NULL));
 		assert_int_equal(p4d_search_run(&r, &space, &best, 1, NULL), 1);
 		assert_false(p4d_plan_differs(&best.request, &found[0].request, NULL));
-		/* the layout for a job if the first one needs more than `safe` */
+		/* sbatch chooses another layout if the first one needs more than `safe` */
 		space.safe = found[0].fraction - 0.01;
 		assert_true(p4d_search_preferred(&r, &space, &best, NULL));
 		assert_int_equal(p4d_search_run(&r, &space, five, 5, &counts), 5);
@@ -333,7 +335,7 @@ static void best_comes_first(void **state)
 				  * memory */
 }
 
-/* A GPU without rates: layouts are ranked by the documented rules, and memory is checked as always. */
+/* A GPU without rates: layouts are ordered by the documented rules, and memory is checked as always. */
 static void without_a_clock(void **state)
 {
 	p4d_gpu unknown = {
@@ -399,11 +401,11 @@ static void divides_layers_and_counted_ends(void **state)
 		assert_false(p4d_is_set(layout, P4D_PIPELINE_SPLIT));
 		assert_int_equal(128 % (layout->value[P4D_PP] * layout->value[P4D_VPP]), 0);
 	}
-	/* NVIDIA's own layout */
+	/* NVIDIA's own layout is possible */
 	set_all(&r, "tp=8 pp=8 cp=2 vpp=8");
 	assert_int_equal(p4d_search_run(&r, &space, found, 1, NULL), 1);
 	assert_true(found[0].fraction <= space.limit);
-	/* chunks without a layer at both ends */
+	/* chunks without a layer, at both ends */
 	p4d_request_put(&r, P4D_LAYERS, 30, P4D_BY_USER);
 	set_all(&r, "pp=4");
 	assert_int_equal(p4d_search_run(&r, &space, found, 1, NULL), 1);
@@ -429,7 +431,7 @@ static void gathers_keys_where_that_is_faster(void **state)
 	assert_int_equal(p4d_search_run(&asked, &space, &other, 1, NULL), 1);
 	assert_int_equal(other.request.value[P4D_CP_COMM], P4D_CP_P2P);
 	assert_true(other.step.seconds > found.step.seconds && other.fraction < found.fraction);
-	/* where gathered keys do not fit */
+	/* a ring is chosen if gathered keys do not fit */
 	space.limit = (other.fraction + found.fraction) / 2;
 	assert_int_equal(p4d_search_run(&r, &space, &found, 1, NULL), 1);
 	assert_int_equal(found.request.value[P4D_CP_COMM], P4D_CP_P2P);

@@ -27,7 +27,7 @@ static void prints_its_cost(void **state)
 	}
 }
 
-/* Models that nobody trains, for which a search without a budget takes seconds. */
+/* Models that nobody trains, for which an unlimited search takes seconds. */
 static void ends_within_its_budget(void **state)
 {
 	static const char *const shape =
@@ -76,8 +76,8 @@ static void ends_within_its_budget(void **state)
 		assert_true(budget.left <= units);
 		if (budget.cut != cases[i].cut)
 			fail_msg("%s: cut %d", cases[i].flags, budget.cut);
-		/* every caller gets the same answer; if the budget did not end the search, it is that of a
-		 * search without budget */
+		/* a second search gets the same answer; if the budget did not end the search, an unlimited
+		 * one does, too */
 		p4d_search_budget again = {.left = units};
 		space.budget = budget.cut ? &again : NULL;
 		assert_int_equal(p4d_search_preferred(&first, &space, &found[1], &counts), any);
@@ -107,7 +107,7 @@ static void ends_at_once_without_a_program(void **state)
 	assert_int_equal(budget.left, 2000000);
 }
 
-/* If the budget ends the search early, the best layout so far is kept: nearly the fastest. */
+/* If the budget ends the search early, it returns the best layout so far, which is nearly the fastest. */
 static void keeps_what_a_cut_pass_does_not_better(void **state)
 {
 	static const char *const models[] = {
@@ -118,7 +118,7 @@ static void keeps_what_a_cut_pass_does_not_better(void **state)
 		unsigned model;
 		uint64_t nodes;
 		const char *batch;
-		uint64_t units; /* enough for one pass, and a part of another */
+		uint64_t units; /* enough for one pass of the search, and a part of another */
 	} cases[] = {{0, 240, "1920", 1500000}, {0, 720, "5760", 1500000}, {1, 2520, "2520", 3000000}};
 
 	(void)state;
@@ -136,7 +136,7 @@ static void keeps_what_a_cut_pass_does_not_better(void **state)
 		assert_true(budget.cut);
 		printf("%d nodes: %.3f s, best %.3f s\n", (int)cases[i].nodes, cut.step.seconds,
 		       best.step.seconds);
-		assert_true(cut.step.tokens_per_second_per_gpu > 0); /* timed */
+		assert_true(cut.step.tokens_per_second_per_gpu > 0); /* the step time was predicted */
 		assert_true(cut.step.seconds <= 1.03 * best.step.seconds);
 	}
 }

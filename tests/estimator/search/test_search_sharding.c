@@ -32,7 +32,10 @@ static p4d_layout holds(const p4d_candidate *c, uint64_t nodes, uint64_t per_nod
 	return l;
 }
 
-/* 70B without tensor and pipeline parallelism: gradients alone are 282 GB, and all of a rank's are too many.
+/*
+ * 70B without tensor and pipeline parallelism: gradients alone are 282 GB, and all of them are too many for a
+ * rank.
+ *
  */
 #define ALONE MODEL_70B "framework=p4d seq-len=8192 global-batch=1024 tp=1 pp=1 "
 
@@ -47,7 +50,7 @@ static void only_parameters_fit(void **state)
 		assert_int_equal(sharding_of(&found[i]), P4D_SHARD_PARAMETERS);
 		holds(&found[i], 16, 8);
 	}
-	/* the same as where the user says so */
+	/* the same layout as if the user had chosen the sharding */
 	const p4d_candidate best = found[0];
 	assert_true(search(ALONE "optimizer-sharding=parameters", 16, 8) > 0);
 	assert_true(best.step.seconds <= 1.015 * found[0].step.seconds);
@@ -74,8 +77,8 @@ static void inside_nodes(void **state)
 }
 
 /*
- * Nothing changes if anything fits with sharded states, in other frameworks, or if the user chooses the
- * sharding.
+ * The search does not shard more if anything fits with sharded states, in other frameworks, or if the user
+ * chooses the sharding.
  */
 static void states_stay(void **state)
 {

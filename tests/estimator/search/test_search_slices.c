@@ -34,7 +34,7 @@ static void holds(const p4d_candidate *c, uint64_t nodes)
 	assert_true(l.slices == 1 || p4d_is_set(&c->request, P4D_SLICE_LENGTHS));
 }
 
-/* Eight sequences in a pipeline that they cannot fill. */
+/* Eight sequences cannot fill the pipeline. */
 static void few_sequences(void **state)
 {
 	const size_t count =
@@ -53,7 +53,7 @@ static void few_sequences(void **state)
 	assert_true(whole == 0 || sliced < 0.9 * whole);
 }
 
-/* Without recomputation, and in the requested pipeline, whole sequences do not fit; equal slices do. */
+/* In the requested pipeline and without recomputation, whole sequences do not fit, but equal slices do. */
 static void nothing_else_fits(void **state)
 {
 	static const char options[] =

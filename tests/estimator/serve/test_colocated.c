@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The memory of a GPU in reinforcement learning, with sums computed by hand from the parts' own plans. */
+/* Memory of a GPU in reinforcement learning, compared with sums calculated by hand from the parts' plans. */
 #include "support/support.h"
 
 #include "model/model.h"
@@ -73,7 +73,7 @@ static void what_is_swapped_is_on_the_host(void **state)
 	assert_int_equal(learn(FSDP "swap=optimizer").colocated.host_bytes, UINT64_C(7615616512) / 8 * 8);
 }
 
-/* Without padding there are 24,000 x 152,064 logits once, in 16 bits; never less than with none. */
+/* Without padding, 24,000 x 152,064 logits exist once, in 16 bits; never less than without padding. */
 static void losses_in_place(void **state)
 {
 	const trial t = learn(FSDP "packing=on global-batch=8 seq-len=24000"),
@@ -92,7 +92,7 @@ static void losses_in_place(void **state)
 	assert_true(few.colocated.training.actor >= few_none.colocated.training.actor);
 }
 
-/* A pipeline is filled with one micro-batch for each stage, also one with chunks. */
+/* A pipeline gets at least one micro-batch for each stage, also if it has chunks. */
 static void pipelines_are_full(void **state)
 {
 	(void)state;
@@ -112,8 +112,8 @@ static void critics_keep_as_much(void **state)
 }
 
 /*
- * A frozen copy of the model is whole where parameters are not sharded. With adapters, the model without them
- * is the reference.
+ * The reference is a frozen copy of the model, which is whole if parameters are not sharded. With adapters
+ * there is no copy, because the model without its adapters is the reference.
  */
 static void references(void **state)
 {
@@ -126,7 +126,7 @@ static void references(void **state)
 	assert_int_equal(learn(FSDP "reference=off").colocated.generating.reference, 0);
 }
 
-/* A fix is sufficient: the layout fits with it. */
+/* The layout fits with the fix. */
 static void fixes(void **state)
 {
 	trial t = learn(FSDP "engine-sleep=off gpu-memory-utilization=0.7");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an inference engine reports at its start, with numbers calculated by hand. */
+/* What an inference engine reports at its start, compared with calculations by hand. */
 #include "support/support.h"
 
 #include "model/model.h"
@@ -43,7 +43,7 @@ static void one_gpu(void **state)
 	assert_int_equal(s.sequence_bytes, UINT64_C(131072) << 17);
 	/* sampling 1,024 sequences is more than a layer of 8,192 tokens */
 	assert_int_equal(s.profile_bytes, UINT64_C(1024) * 128256 * 14 + UINT64_C(8192) * 4096 * 2);
-	/* counts of tokens of 1,024 sequences, and graphs of 512 tokens */
+	/* token counts of 1,024 sequences, and graphs for 512 tokens */
 	assert_int_equal(s.buffers_bytes, UINT64_C(1024) * (128256 * 4 + 128256 / 8 + 12800));
 	assert_int_equal(s.graphs_bytes, UINT64_C(512) * 32 * (5 * 4096 + 2 * 1024) * 2);
 	assert_int_equal(s.budget_bytes, (uint64_t)(0.92 * 84932804608.0));
@@ -59,7 +59,7 @@ static void one_gpu(void **state)
 
 static uint64_t linears_of_8b(void)
 {
-	/* 32 layers of 4096 x (2 x 4096 + 2 x 1024 + 3 x 14336) */
+	/* 32 layers of 4096 x (2 x 4096 + 2 x 1024 + 3 x 14336) elements */
 	return UINT64_C(32) * 4096 * (2 * 4096 + 2 * 1024 + 3 * 14336);
 }
 
@@ -92,13 +92,13 @@ static void quantized_while_loading(void **state)
 	assert_int_equal(p4d_serving_check_start(&r, &l4, &s, &err), -1);
 	assert_int_equal(err.code, P4D_E_ABOVE_SAFE);
 	assert_non_null(strstr(err.text, "27.5 of the 22.0 GiB"));
-	/* with training, quant is about the trained model */
+	/* in reinforcement learning, --quant is about the trained model */
 	r = request_of("model=llama3.1-8b workload=rl quant=nf4", &l4);
 	assert_int_equal(p4d_serving_estimate(&r, &l4, 1, &s, &err), 0);
 	assert_int_equal(s.weights_bytes, full.weights_bytes);
 }
 
-/* CUDA graphs have the memory that utilization, the CUDA context and, with several GPUs, NCCL leave. */
+/* CUDA graphs use the memory that utilization, the CUDA context and, with several GPUs, NCCL leave free. */
 static void graphs_are_outside(void **state)
 {
 	static const struct {
@@ -125,7 +125,7 @@ static void graphs_are_outside(void **state)
 			fail_msg("%s: %s", cases[i].flags, err.text);
 		if (cases[i].fits == 0)
 			continue;
-		/* with the fix there is a GiB left */
+		/* with the fix, one GiB is left */
 		char flags[1024];
 		snprintf(flags, sizeof(flags), "%s %s", cases[i].flags, err.fix + strlen("--p4d-"));
 		char *own = strstr(flags, " gpu-memory-utilization=0.95");
@@ -171,7 +171,7 @@ static void stages_are_counted_together(void **state)
 			continue;
 		assert_int_equal(s.all_stages_bytes, 2 * s.sequence_bytes);
 		assert_non_null(strstr(err.text, "24.0 GiB for 262144 tokens"));
-		/* the fix is the longest sequence for which all stages fit */
+		/* the fix names the longest sequence with which all stages fit */
 		r.value[P4D_SEQ_LEN] = strtol(err.fix + strlen("--p4d-seq-len="), NULL, 10);
 		assert_int_equal(p4d_serving_estimate(&r, &v100, 2, &s, &err), 0);
 		assert_int_equal(p4d_serving_check_start(&r, &v100, &s, &err), 0);
@@ -211,12 +211,12 @@ static void too_long(void **state)
 	assert_int_equal(err.code, P4D_E_DOES_NOT_FIT);
 	snprintf(flags, sizeof(flags), "--p4d-seq-len=%llu", (unsigned long long)s.longest);
 	assert_string_equal(err.fix, flags);
-	/* the named length fits, one block more does not */
+	/* the length in the message fits, and one block more does not */
 	snprintf(flags, sizeof(flags), "model=llama3.1-8b seq-len=%llu", (unsigned long long)s.longest);
 	assert_true(serve(flags, &l4, 1).sequences > 0);
 	snprintf(flags, sizeof(flags), "model=llama3.1-8b seq-len=%llu", (unsigned long long)s.longest + 16);
 	assert_int_equal(serve(flags, &l4, 1).sequences, 0);
-	/* weights alone are too much */
+	/* the weights alone do not fit */
 	s = serve("model=llama3.3-70b", &l4, 1);
 	assert_int_equal(s.longest, 0);
 	assert_int_equal(p4d_serving_check("llama3.3-70b", &l4, &s, &err), -1);
@@ -228,7 +228,7 @@ static void weights_in_fewer_bits(void **state)
 	const p4d_serving full = serve("model=qwen2.5-7b", &h100, 1),
 			  fp8 = serve("model=qwen2.5-7b stored=fp8", &h100, 1),
 			  awq = serve("model=Qwen/Qwen2.5-7B-Instruct-AWQ", &h100, 1);
-	/* the linear layers: 28 x (2 h (A + G) + 3 h f) */
+	/* elements of the linear layers: 28 x (2 h (A + G) + 3 h f) */
 	const uint64_t matrices = UINT64_C(28) * (2 * 3584 * (3584 + 512) + UINT64_C(3) * 3584 * 18944);
 
 	(void)state;
@@ -290,7 +290,7 @@ static void on_the_host(void **state)
 	assert_int_equal(none.host_bytes, all.weights_bytes - tables);
 }
 
-/* Four adapters of rank 64: q, k and v have one input part each, and so have gate and up. */
+/* Memory of four adapters of rank 64: q, k and v share one input, and so do gate and up. */
 static void adapters(void **state)
 {
 	const uint64_t h = 4096, f = 14336, layer = 3 * h + (h + 2 * 1024) + 2 * h + 2 * (h + f) + f + h,
@@ -348,7 +348,7 @@ static void experts_over_engines(void **state)
 	assert_string_equal(err.fix, "--p4d-max-loras=1");
 	assert_int_equal(p4d_serving_estimate(&latent, &h100, 8, &s, &err), -1);
 	assert_int_equal(err.code, P4D_E_UNMODELLED);
-	/* vLLM ignores them, and a script may have both for any model */
+	/* vLLM ignores these options, and a script may have both for any model */
 	dense.origin[P4D_EXPERT_PARALLEL] = rank.origin[P4D_MAX_LORA_RANK] = P4D_BY_SCRIPT;
 	assert_int_equal(p4d_serving_estimate(&dense, &h100, 8, &s, &err), 0);
 	assert_int_equal(p4d_serving_estimate(&rank, &h100, 8, &s, &err), 0);
@@ -363,7 +363,7 @@ static void windows(void **state)
 
 	(void)state;
 	assert_int_equal(s.sequence_bytes, (4 * UINT64_C(2048) + 22 * ((512 + 2 * 2048) / 16 + 1)) * block);
-	/* half of it in 8 bits */
+	/* in 8 bits a block has half the bytes */
 	assert_int_equal(
 	    serve("model=gemma3-1b seq-len=32768 max-num-batched-tokens=2048 kv-cache-dtype=fp8", &h100, 1)
 		    .sequence_bytes *
@@ -403,7 +403,7 @@ static void engines(void **state)
 	assert_int_equal(sglang.buffers_bytes + sglang.graphs_bytes, 0);
 	assert_int_equal(vllm.available_bytes, vllm.budget_bytes - vllm.weights_bytes - vllm.profile_bytes -
 						   vllm.buffers_bytes - vllm.graphs_bytes);
-	/* this may be more than a partition of a GPU has */
+	/* a partition of a GPU may have less than this */
 	const p4d_gpu slice = {.name = "slice", .usable_bytes = 1 << 28, .sm = 90};
 	assert_int_equal(serve("model=qwen3-8b engine=sglang", &slice, 1).budget_bytes, 0);
 	assert_int_equal(p4d_serving_estimate(&encoder, &h100, 1, &s, &err), -1);
@@ -432,7 +432,7 @@ static void offloading(void **state)
 	assert_int_equal(two.available_bytes, whole.available_bytes + 30 * layer);
 	assert_int_equal(more.weights_bytes, whole.weights_bytes);
 	assert_int_equal(more.resident_layers, 32);
-	/* 8 GPUs of a node have a copy each */
+	/* each of a node's 8 GPUs has a copy */
 	assert_int_equal(p4d_serving_check_host(&two, 8, 8 * 32 * layer, &err), 0);
 	assert_int_equal(p4d_serving_check_host(&two, 8, 8 * 32 * layer - 1, &err), -1);
 	assert_int_equal(err.code, P4D_E_HOST_MEMORY);

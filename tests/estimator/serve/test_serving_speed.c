@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How fast an inference engine answers, and which layout answers at the lowest cost.
- * tests/command/test_validate.sh compares these speeds with others' measurements. */
+/*
+ * The predicted speed of an inference engine, and the layout with the lowest cost.
+ * tests/command/test_validate.sh compares these speeds with others' measurements.
+ */
 #include "support/support.h"
 
 #include <math.h>
@@ -32,7 +34,7 @@ static p4d_request request_of(const char *flags)
 	return r;
 }
 
-/* On this many GPUs in nodes of eight. */
+/* The speed on this many GPUs, in nodes of eight. */
 static p4d_serving_speed speed_on(const char *flags, uint64_t world)
 {
 	const p4d_request r = request_of(flags);
@@ -49,7 +51,7 @@ static p4d_serving_speed speed_on(const char *flags, uint64_t world)
 
 #define LLAMA "workload=serve model=llama3.1-8b seq-len=4096 "
 
-/* One sequence alone reads all weights for each token. */
+/* The speed of a single sequence is limited by reading all weights for each token. */
 static void weights_bound_one_sequence(void **state)
 {
 	const p4d_serving_speed v = speed_on(LLAMA "concurrency=1", 1);
@@ -58,7 +60,7 @@ static void weights_bound_one_sequence(void **state)
 	(void)state;
 	assert_true(v.between_tokens_s > read && v.between_tokens_s < 2 * read);
 	assert_true(fabs(v.tokens_per_s * v.between_tokens_s - 1) < 1e-9);
-	/* a prompt of 1,024 tokens at the rate of training's products */
+	/* seconds of a prompt of 1,024 tokens at the rate of training's matmuls */
 	const double products = 2 * 8.03e9 * 1024 / (h100.peak_bf16_flops * h100.gemm_efficiency);
 	assert_true(v.first_token_s > products && v.first_token_s < 3 * products);
 }
@@ -77,18 +79,18 @@ static void more_in_flight_are_slower_and_more(void **state)
 		assert_true(fabs(v.at_a_time - n) < 1e-9);
 		last = v;
 	}
-	/* sequences beyond what the cache holds wait */
+	/* sequences wait if the cache cannot hold them */
 	const p4d_serving_speed full = speed_on(LLAMA, 1), crowded = speed_on(LLAMA "concurrency=5000", 1);
 	assert_true(crowded.at_a_time <= full.most && crowded.tokens_per_s <= full.most_tokens_per_s + 1);
 	assert_true(crowded.first_token_s > 2 * full.first_token_s);
-	/* replicas share them */
+	/* replicas share the sequences */
 	const p4d_serving_speed shared = speed_on(LLAMA "concurrency=64", 8),
 				alone = speed_on(LLAMA "concurrency=8", 1);
 	assert_true(fabs(shared.between_tokens_s / alone.between_tokens_s - 1) < 1e-9);
 	assert_true(fabs(shared.tokens_per_s / alone.tokens_per_s - 8) < 1e-9);
 }
 
-/* Requests in flight are the rate times the seconds of an answer. */
+/* The number of requests in flight is their rate times the seconds of an answer. */
 static void arrivals_balance(void **state)
 {
 	const p4d_serving_speed v = speed_on(LLAMA "rate=10 prompt-len=500 answer-len=200", 1);
@@ -166,7 +168,7 @@ static void nano_batches_near_the_optimum(void **state)
 	assert_true(best / plain > 1.15);
 }
 
-/* Of one GPU, in 16 bits. */
+/* Bytes of weights on one GPU, in 16 bits. */
 static double weights_of(const char *flags, uint64_t world)
 {
 	const p4d_request r = request_of(flags);
@@ -195,8 +197,10 @@ static void a_window_of_layers(void **state)
 	assert_true(leading < 0.1 * 2 * whole);
 }
 
-/* A device that reads its weights from its disk. p4d's entries have half the rate, because p4d's engines
- * hold 16 bits where the devices hold 32. */
+/*
+ * Seconds for a token on devices that read their weights from disk. p4d's entries have half the rate, because
+ * p4d's engines hold 16 bits where the devices hold 32.
+ */
 static double token_on(const char *model, unsigned devices, double disk)
 {
 	p4d_gpu edge = h100;
@@ -332,7 +336,7 @@ static void the_cheapest_comes_first(void **state)
 	for (size_t i = 1; i < count; i++)
 		assert_true(found[i].speed.tokens_per_s / (double)found[i].gpus <=
 			    found[i - 1].speed.tokens_per_s / (double)found[i - 1].gpus * (1 + 1e-6));
-	/* the requested value stays */
+	/* the requested value is kept */
 	const size_t fixed =
 	    search("workload=serve model=llama3.1-70b seq-len=4096 tp=4", 1, 0, 0, found, &counts);
 	for (size_t i = 0; i < fixed; i++)
@@ -351,7 +355,7 @@ static void bounds_hold(void **state)
 	assert_true(count > 0 && counts.too_slow > 0);
 	for (size_t i = 0; i < count; i++) {
 		assert_true(found[i].speed.between_tokens_s <= 0.025 && found[i].speed.first_token_s <= 0.2);
-		/* one more in flight would be too many, if there is room */
+		/* one more request in flight would be too slow, if there is memory for it */
 		assert_true(found[i].speed.at_a_time >= 1);
 	}
 	assert_int_equal(
@@ -376,7 +380,10 @@ static void the_fewest_gpus_answer_a_rate(void **state)
 	}
 }
 
-/* Each of several engines has a cache of its own, so together they hold as many times the sequences. */
+/*
+ * Each of several engines has its own cache, so together they hold as many sequences as their number times
+ * one engine's.
+ */
 static void engines_hold_sequences_each(void **state)
 {
 	const char *flags = "workload=serve model=qwen3-30b-a3b seq-len=8192 prompt-len=4096 answer-len=4096 "
@@ -404,13 +411,13 @@ static void prompts_apart_delay_tokens(void **state)
 	snprintf(flags, sizeof(flags), "%s engine=sglang", many);
 	const double apart = speed_on(flags, 1).between_tokens_s,
 		     together = speed_on(many, 1).between_tokens_s;
-	/* two prompts for each pass of 32 layers with 10 kernels of 45 us */
+	/* two prompts for each pass, in which 32 layers start 10 kernels of 45 us */
 	assert_true(apart > together + 10e-3 && apart < together + 20e-3);
 	snprintf(flags, sizeof(flags), "%s engine=sglang", few);
 	assert_true(fabs(speed_on(flags, 1).between_tokens_s / speed_on(few, 1).between_tokens_s - 1) < 0.01);
 }
 
-/* Engines compute heads of 256 elements on tensor cores, also where cuDNN does not. */
+/* Engines use tensor cores for heads of 256 elements, also if cuDNN does not support them. */
 static void wide_heads_use_tensor_cores(void **state)
 {
 	const char *load = LLAMA "seq-len=16384 prompt-len=8192 concurrency=1";
@@ -423,8 +430,8 @@ static void wide_heads_use_tensor_cores(void **state)
 }
 
 /*
- * Files in 4 bits store only experts so. On Hopper each matmul of experts expands its weights to 16 bits,
- * which slows prompts; a single sequence gains by the bytes.
+ * Files in 4 bits have only the experts in 4 bits. On Hopper each matmul of experts expands its weights to 16
+ * bits, which slows prompts; a single sequence gains by the bytes.
  */
 static void expanded_experts(void **state)
 {
@@ -440,7 +447,7 @@ static void expanded_experts(void **state)
 	assert_true(speed_on(flags[1], 1).tokens_per_s > 1.1 * speed_on(flags[0], 1).tokens_per_s);
 	assert_true(speed_of("h200-141gb", flags[3], 1).tokens_per_s <
 		    speed_of("h200-141gb", flags[2], 1).tokens_per_s);
-	/* Blackwell multiplies in 4 bits */
+	/* Blackwell has matmuls in 4 bits */
 	assert_true(speed_of("b200-180gb", flags[3], 1).tokens_per_s >
 		    speed_of("b200-180gb", flags[2], 1).tokens_per_s);
 }

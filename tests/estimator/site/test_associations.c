@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The account and QOS of a job, and which typed values p4d does not accept. */
+/* The account and QOS of a job, and which values a user may not type. */
 #include "site/associations.h"
 
 #include "support/support.h"
@@ -74,12 +74,13 @@ static void what_is_believed(void **state)
 	assert_true(p4d_associations_has(all, "ann", "Physics"));
 	assert_false(p4d_associations_has(all, "ann", "staff"));
 	assert_true(p4d_associations_may_have(all, "ann", "physics", "NORMAL"));
-	assert_true(p4d_associations_may_have(all, "ann", "physics", "fast")); /* in one partition */
+	assert_true(
+	    p4d_associations_may_have(all, "ann", "physics", "fast")); /* he has it in one partition */
 	assert_false(p4d_associations_may_have(all, "ann", "physics", "free"));
 	assert_true(p4d_associations_may_have(all, "bob", "staff", "free")); /* not known for bob */
 	assert_false(p4d_associations_may_have(all, "eve", "physics", "normal"));
 	assert_false(p4d_associations_may_have(all, "eve", NULL, "normal"));
-	/* without accounting there is nothing to compare with */
+	/* without accounting nothing can be compared */
 	p4d_associations_ready(none);
 	assert_true(p4d_associations_may_have(none, "eve", NULL, "free"));
 	assert_true(p4d_associations_may_have(NULL, "eve", NULL, "free"));

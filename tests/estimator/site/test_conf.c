@@ -141,7 +141,7 @@ static void out_of_range(void **state)
 		"p4d.conf:2: compute_capability = 86: not like 8.0");
 	refused("gpu special { memory_gib = 40\nusable_gib = 40 }\nversion = 1\n", P4D_E_CONF_DUPLICATE,
 		"p4d.conf:2: usable_gib and memory_gib of special: one of them is enough");
-	/* MiB, or one digit too many */
+	/* the number is in MiB, or has one digit too many */
 	refused("gpu h100 { usable_gib = 81559 }\nversion = 1\n", P4D_E_CONF_RANGE,
 		"p4d.conf:1: usable_gib = 81559: h100-80gb has 80 GiB at most");
 	refused("partition a { gpu = { h100,h100,h100,h100,h100,h100,h100,h100,h100 } }\nversion = 1\n",
@@ -184,7 +184,7 @@ static void cut_off(void **state)
 	refused("data = \"/usr", P4D_E_CONF_TRUNCATED, "p4d.conf:1: the file ends inside a string");
 }
 
-/* Cut anywhere before its last line, a file must never be accepted. */
+/* A file that is cut anywhere before its last line is refused. */
 static void every_cut_is_noticed(void **state)
 {
 	(void)state;
@@ -198,7 +198,7 @@ static void every_cut_is_noticed(void **state)
 		char part[256];
 		snprintf(part, sizeof(part), "%.*s", (int)cut, text);
 		int rc = p4d_conf__parse(&conf, "x", part, cut, &err);
-		if (cut == length - 1) { /* only the newline is missing */
+		if (cut == length - 1) { /* only the last newline is missing */
 			assert_int_equal(rc, 0);
 			p4d_conf__free(&conf);
 			continue;
@@ -252,7 +252,7 @@ static void comments_and_lines_anywhere(void **state)
 	p4d_site_free(site);
 	refused("exempt_accounts = {\n# } \n\"a\",\n\"b\" # {\n}\nsafe\n=\n2\nversion = 1\n",
 		P4D_E_CONF_RANGE, "p4d.conf:6: safe = 2: not above 0 and at most 1");
-	/* no values, and the section without keys */
+	/* lists without values, and a section without keys */
 	p4d_site_free(loaded("require_plan = { }\npartition p { }\nversion = 1\n"));
 }
 
@@ -274,7 +274,7 @@ static void many_sections(void **state)
 	refused(text, P4D_E_CONF_RANGE, "p4d.conf:1024: more than 1023 sections");
 }
 
-/* Writes dir/NAME. */
+/* Writes a file NAME in the test's directory. */
 static void write_file(const char *name, const char *text)
 {
 	char other[128];
@@ -326,7 +326,7 @@ static void included_files(void **state)
 	assert_true(p4d_site_policy(site, &(p4d_site_job){0}).limit == 0.9);
 	assert_int_equal(p4d_site_policy(site, &(p4d_site_job){.partition = "b"}).mode, P4D_MODE_OFF);
 	assert_int_equal(p4d_site_policy(site, &(p4d_site_job){.partition = "c"}).mode, P4D_MODE_ENFORCE);
-	/* a change of any of them is seen */
+	/* p4d notices a change in any of the files */
 	assert_true(p4d_site_is_current(site));
 	write_file("most", "partition d { mode = enforce }\nversion = 1\n");
 	assert_false(p4d_site_is_current(site));
@@ -347,7 +347,7 @@ static void included_files(void **state)
 	refused("\ninclude = etc/more\nversion = 1\n", P4D_E_CONF_RANGE,
 		"p4d.conf:2: include = etc/more: not an absolute path");
 
-	/* trusted like the file that names it */
+	/* an included file must be as trustworthy as the file that names it */
 	p4d_error err = {0};
 	write_file("more", "version = 1\n");
 	snprintf(text, sizeof(text), "include = \"%s/more\"\nversion = 1\n", dir);
@@ -361,7 +361,7 @@ static void included_files(void **state)
 	remove_file("most");
 }
 
-/* The copy that slurmctld keeps has the same meaning, in a separate file. */
+/* The copy that slurmctld stores has the same meaning, in a single file. */
 static void text_of_a_site(void **state)
 {
 	char text[1024];
@@ -415,10 +415,10 @@ static void the_sample_is_valid(void **state)
 	assert_int_equal(policy.mode, P4D_MODE_OBSERVE);
 	p4d_site_free(site);
 	char *out = enabled;
-	for (const char *at = text; *at;) { /* "#key" is a setting, "# text" is prose */
+	for (const char *at = text; *at;) { /* "#key" is a setting, "# text" is a comment */
 		size_t line = strcspn(at, "\n") + 1;
 		bool setting = *at == '#' && at[1] != ' ' && at[1] != '\n';
-		/* the files of a site need not exist here */
+		/* these files of the site need not exist */
 		if (strncmp(at, "#gpus", 5) == 0) {
 			out += sprintf(out, "gpus = \"%s/gpus.json\"\n", test_datadir());
 		} else if (strncmp(at, "#data", 5) != 0 && strncmp(at, "#include", 8) != 0) {
@@ -429,7 +429,7 @@ static void the_sample_is_valid(void **state)
 	}
 	*out = '\0';
 	site = loaded(enabled);
-	for (int i = 0; i < P4D_KEYS; i++) /* every key is shown */
+	for (int i = 0; i < P4D_KEYS; i++) /* the sample shows every key */
 		if (!strstr(text, p4d_conf__key_table[i].name))
 			fail_msg("etc/p4d.conf does not show `%s`", p4d_conf__key_table[i].name);
 	p4d_site_free(site);

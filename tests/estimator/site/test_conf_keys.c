@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Walks the table of p4d.conf's keys. Each key loads, is refused in sections that may not have it, sets its
+ * Tests every key of p4d.conf. Each can be read, is refused in sections that may not have it, sets its
  * member, is combined over a list of partitions as strictly as its row says, and is in the manual.
  */
 #include "site/site_internal.h"
 #include "support/conf_file.h"
 
-/* Text of a value; the second of two differs from the first. */
+/* A value of a key as text; which 0 and 1 give different values. */
 static const char *sample(p4d_conf_key key, int which, char *buf, size_t size)
 {
 	const p4d_conf_key_info *info = &p4d_conf__key_table[key];
@@ -45,7 +45,7 @@ static const char *sample(p4d_conf_key key, int which, char *buf, size_t size)
 	return key == P4D_KEY_GPU || key == P4D_KEY_NAME ? "h100-80gb" : "/nonexistent";
 }
 
-/* A file with that key in a section of that kind. */
+/* Loads a file with that key in a section of this kind. */
 static p4d_site *with_key(p4d_conf_key key, p4d_conf_section_kind kind, const char *value, p4d_error *err)
 {
 	char text[512];
@@ -68,12 +68,13 @@ static void every_key_stands_where_its_row_says(void **state)
 	(void)state;
 	for (int i = 0; i < P4D_KEYS; i++) {
 		const p4d_conf_key key = (p4d_conf_key)i;
-		/* the last line of the text; files that must exist */
+		/* the last line of the file, and keys that need existing files */
 		if (key == P4D_KEY_VERSION || key == P4D_KEY_GPUS || key == P4D_KEY_INCLUDE)
 			continue;
 		for (int kind = 0; kind < P4D_DEFAULTS_SECTION; kind++) {
 			char buf[64];
-			bool may = false; /* two keys may have one name */
+			bool may = false; /* true if any key of this name may be in the section, because two
+					     keys may have one name */
 			for (int k = 0; k < P4D_KEYS; k++)
 				may = may ||
 				      (!strcmp(p4d_conf__key_table[k].name, p4d_conf__key_table[i].name) &&
@@ -93,7 +94,7 @@ static void every_key_stands_where_its_row_says(void **state)
 	}
 }
 
-/* Does not look at the member's name, only at the difference: for every key, two values make two policies. */
+/* For every key, two values give two different policies. The test does not know the names of members. */
 static void every_policy_reaches_its_member(void **state)
 {
 	(void)state;
@@ -102,7 +103,7 @@ static void every_policy_reaches_its_member(void **state)
 		char text[512], buf[2][64];
 		p4d_error err = {0};
 		if (info->owner != P4D_CONF_OF_POLICY || i == P4D_KEY_FROM || i == P4D_KEY_MESSAGE)
-			continue; /* these two have their own tests */
+			continue; /* these two keys have their own tests */
 		assert_true(info->stricter == 1 || info->stricter == -1);
 		snprintf(text, sizeof(text),
 			 "partition a { %s = %s }\npartition b { %s = %s }\nversion = 1\n", info->name,
@@ -118,14 +119,14 @@ static void every_policy_reaches_its_member(void **state)
 		const char *of_a = (const char *)&a + info->offset, *of_b = (const char *)&b + info->offset;
 		if (!memcmp(of_a, of_b, bytes))
 			fail_msg("%s changes nothing", info->name);
-		/* sample values grow: the second is the larger one */
+		/* the second sample value is the larger one */
 		assert_memory_equal((const char *)&both + info->offset, info->stricter > 0 ? of_b : of_a,
 				    bytes);
 		p4d_site_free(site);
 	}
 }
 
-/* With its choices, if it has some: "*mode* = off | observe | warn | enforce". */
+/* Every key is in the manual, with its choices if it has some: "*mode* = off | observe | warn | enforce". */
 static void every_key_is_in_the_manual(void **state)
 {
 	static char manual[64 << 10];

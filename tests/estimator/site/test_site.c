@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Settings of p4d.conf: which takes precedence, GPUs and numbers. */
+/* Settings of p4d.conf: their precedence, GPUs and numbers. */
 #include "support/conf_file.h"
 
 static void example_of_the_manual(void **state)
@@ -61,7 +61,7 @@ static void defaults_without_a_file(void **state)
 	assert_true(p4d_site_gpus(site)->count > 10);
 	p4d_site_free(site);
 	site = p4d_site_default("/nonexistent", P4D_MODE_OBSERVE,
-				&err); /* p4d knows the GPUs that were compiled in */
+				&err); /* p4d knows the GPUs that are compiled in */
 	assert_non_null(site);
 	assert_true(p4d_site_gpus(site)->count > 10);
 	p4d_site_free(site);
@@ -101,7 +101,7 @@ static void precedence(void **state)
 	(void)state;
 	p4d_site *site =
 	    loaded("mode = warn\nsafe = 0.50\nlimit = 0.60\nallow_override = true\n"
-		   "account acc { mode = off limit = 0.64 }\n" /* order in the file does not matter */
+		   "account acc { mode = off limit = 0.64 }\n" /* the order in the file does not matter */
 		   "qos q { mode = observe limit = 0.63 rewrite = all }\n"
 		   "partition p { mode = enforce limit = 0.62 allow_override = false unmodelled = reject }\n"
 		   "gpu h100 { limit = 0.61 safe = 0.55 unmodelled = pass }\n"
@@ -129,7 +129,7 @@ static void precedence(void **state)
 	assert_int_equal(policy.mode, P4D_MODE_OFF);
 	assert_false(policy.exempt);
 	assert_int_equal(policy.rewrite, P4D_REWRITE_ALL);
-	/* names that have no section inherit */
+	/* names without a section inherit */
 	policy = p4d_site_policy(
 	    site,
 	    &(p4d_site_job){.partition = "other", .qos = "other", .account = "other", .gpu = "a100-40gb"});
@@ -179,7 +179,7 @@ static void plans_required(void **state)
 	assert_false(p4d_site_policy(site, &(p4d_site_job){.partition = "e"}).require_plan);
 	assert_string_equal(p4d_site_partition_of(site, NULL)->name, "c");
 	p4d_site_free(site);
-	/* outside of sections it lists partitions: true is all of them */
+	/* outside of sections it is a list of partitions; true means all of them */
 	site = loaded("require_plan = true\npartition b { require_plan = false }\nversion = 1\n");
 	assert_true(p4d_site_policy(site, &(p4d_site_job){.partition = "a"}).require_plan);
 	assert_false(p4d_site_policy(site, &(p4d_site_job){.partition = "b"}).require_plan);
@@ -222,7 +222,7 @@ static void gpus(void **state)
 	assert_string_equal(gpu->name, "a100-80gb");
 	assert_int_equal(ambiguous, 1);
 	assert_int_equal(gpu->usable_bytes, (uint64_t)(78.5 * 1073741824));
-	/* the override is for the GPU, whichever of its names is used */
+	/* the override applies to the GPU, whichever of its names is used */
 	assert_ptr_equal(p4d_site_gpu(site, "a100-80gb", NULL), gpu);
 	gpu = p4d_site_gpu(site, "a100", &ambiguous);
 	assert_string_equal(gpu->name, "a100-40gb");
@@ -242,7 +242,7 @@ static void gpus(void **state)
 	p4d_site_free(site);
 }
 
-/* A GPU that gpus.json lacks, by its size; one that it has keeps the rest of its figures. */
+/* A GPU that gpus.json does not have is described by its size; one that it has keeps its other figures. */
 static void described_gpus(void **state)
 {
 	(void)state;
@@ -261,7 +261,7 @@ static void described_gpus(void **state)
 	assert_string_equal(t4->name, "t4-16gb");
 	assert_int_equal(t4->usable_bytes, (uint64_t)14 << 30);
 	assert_true(t4->hbm_bytes_per_s > 0);
-	/* the other sections have not moved */
+	/* other sections are at the same addresses */
 	assert_string_equal(p4d_site_gpu(site, "h100", NULL)->name, "h100-80gb");
 	char *text = p4d_site_text(site);
 	p4d_site *again = loaded(text);
@@ -329,7 +329,8 @@ static void names_with_wildcards(void **state)
 		const char *name;
 		p4d_mode mode;
 	} cases[] = {
-	    {"gpu-a", P4D_MODE_WARN},  /* the first pattern, although a later one is longer */
+	    {"gpu-a", P4D_MODE_WARN},  /* the first pattern that matches is used, although a later one is
+					  longer */
 	    {"gpu-big", P4D_MODE_OFF}, /* an exact name takes precedence over patterns */
 	    {"gpu", P4D_MODE_ENFORCE},      {"GPU-a", P4D_MODE_ENFORCE}, {"xgpu-a", P4D_MODE_ENFORCE},
 	    {"a12c", P4D_MODE_OBSERVE},     {"a1c", P4D_MODE_ENFORCE},   {"a123c", P4D_MODE_ENFORCE},
@@ -382,7 +383,7 @@ static void a_mode_may_have_a_date(void **state)
 	assert_int_equal(policy.mode, P4D_MODE_OBSERVE);
 	assert_int_equal(policy.later, P4D_MODE_OFF);
 	assert_true(policy.limit == 0.9);
-	/* until then the outer mode holds */
+	/* until that day the outer mode applies */
 	policy = p4d_site_policy(site, &(p4d_site_job){.partition = "now", .qos = "q"});
 	assert_int_equal(policy.mode, P4D_MODE_WARN);
 	assert_int_equal(policy.later, P4D_MODE_ENFORCE);

@@ -9,7 +9,7 @@
 static void fractions_do_not_depend_on_the_locale(void **state)
 {
 	(void)state;
-	/* any locale with a decimal comma; where none is installed the check is the same as above */
+	/* tries locales with a decimal comma; if none is installed, this repeats the check above */
 	const char *const names[] = {"de_DE.UTF-8", "fr_FR.UTF-8", "de_DE", "C"};
 	for (size_t i = 0; i < 4 && !setlocale(LC_ALL, names[i]); i++)
 		;
@@ -42,7 +42,8 @@ static void trust(void **state)
 	assert_int_equal(chmod(path, 0602), 0);
 	assert_null(p4d_site_load(path, test_datadir(), true, me, &err));
 	assert_int_equal(err.code, P4D_E_CONF_TRUST);
-	site = p4d_site_load(path, test_datadir(), false, 0, &err); /* the command reads it nevertheless */
+	site = p4d_site_load(path, test_datadir(), false, 0,
+			     &err); /* the command reads it although slurmctld would not */
 	assert_non_null(site);
 	p4d_site_free(site);
 	assert_int_equal(chmod(path, 0644), 0);
@@ -72,7 +73,7 @@ static void not_a_file(void **state)
 	assert_int_equal(err.code, P4D_E_IO);
 	assert_null(p4d_site_load(dir, test_datadir(), true, 0, &err));
 	assert_int_equal(err.code, P4D_E_CONF_TRUST);
-	assert_int_equal(mkfifo(path, 0600), 0); /* must not wait for a writer */
+	assert_int_equal(mkfifo(path, 0600), 0); /* opening it must not wait for a writer */
 	assert_null(p4d_site_load(path, test_datadir(), false, 0, &err));
 	assert_int_equal(err.code, P4D_E_IO);
 	unlink(path);

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The simulator of tapes, compared with calculations by hand. */
+/* The simulator of tapes is compared with calculations by hand. */
 #include "support/support.h"
 
 #include "tape/op.h"
 
-/* x (1 KiB) times a weight is y (2 KiB), a map of that, which keeps y, is z, and a part of z is left (512),
- * which takes 4 KiB while it is made. */
+/*
+ * The tape: x (1 KiB) times a weight gives y (2 KiB). An elementwise operation, which keeps y, gives z. The
+ * last operation gives a part of z (512 bytes), and needs 4 KiB while it runs.
+ */
 static p4d_tape_tensor written(p4d_tape_writer *w)
 {
 	w->tokens = 1;
@@ -35,7 +37,7 @@ static void saved_by_operations(void **state)
 	(void)state;
 	written(&w);
 	assert_pass(p4d_tape_forward(&tape, true, false, false), 2048 + 2048 + 512 + 4096, 2048 + 512);
-	/* most: the gradients of z and y next to y, less that of the result, which is free */
+	/* at the peak: the gradients of z and y exist next to y; the result's gradient is already free */
 	const p4d_tape_pass back = p4d_tape_backward(&tape, false, false);
 	assert_pass(back, 2048 - 512 + 2048, 1024 - (512 + 1024 + 2048));
 	assert_int_equal(back.end.weights, 256);
@@ -52,7 +54,7 @@ static void recomputed_inside_the_backward_pass(void **state)
 
 	(void)state;
 	written(&w);
-	assert_pass(p4d_tape_selected(&tape), 2048 + 512 + 4096, 512); /* y is free */
+	assert_pass(p4d_tape_selected(&tape), 2048 + 512 + 4096, 512); /* y is free at this time */
 	const p4d_tape_pass again = p4d_tape_again_selected(&tape);
 	assert_pass(again, 2048 + 2048 + 512 + 4096, 2048);
 	const p4d_tape_weights way = {.reduced = false};
@@ -61,14 +63,17 @@ static void recomputed_inside_the_backward_pass(void **state)
 	assert_pass(back, gradient + again.most.live, -512);
 }
 
-/* In one pass: gradients of parameters that are left, taken away, or cast from one byte to four and left. */
+/*
+ * Gradients of parameters that are kept, that are removed, or that are cast from one byte to four and kept,
+ * all in one pass.
+ */
 static void ways_to_treat_gradients_of_parameters(void **state)
 {
 	p4d_tape tape;
 	p4d_tape_writer w = {.tape = &tape};
 	const p4d_tape_weights way[] = {{false, 0, 0}, {true, 0, 0}, {false, 1, 4}};
-	/* when the product's gradient exists, next to gradients of x and y: z, y and the result's gradient
-	 * are free */
+	/* when the matmul's weight gradient exists, next to gradients of x and y; z, y and the result's
+	 * gradient are free */
 	const int64_t live = 2048 + 1024 - 512 - 2048;
 	p4d_tape_pass pass[3];
 
@@ -98,7 +103,7 @@ static void results_that_stay(void **state)
 	assert_pass(p4d_tape_again_selected(&tape), 2048 + 512 + 4096, 0);
 }
 
-/* More operations than there is room for are an error, and do not overrun memory. */
+/* An operation for which there is no room is an error, and does not overrun memory. */
 static void too_long(void **state)
 {
 	p4d_tape tape;

@@ -17,7 +17,7 @@ static p4d_timeline timed(const p4d_schedule *s, const p4d_instruction_list *lis
 	return timeline;
 }
 
-/* F = B = W = 1 per chunk, nothing else takes time. */
+/* Idle share of a schedule if F = B = W = 1 per chunk and nothing else takes time. */
 static double bubble_of(int kind, uint32_t p, uint32_t v, uint32_t m)
 {
 	const p4d_schedule s = {kind, P4D_VOCAB_OFF, p, v, m, 1, false};
@@ -38,7 +38,7 @@ static void assert_near(double value, double expected)
 		fail_msg("%.12g, not %.12g", value, expected);
 }
 
-/* Idle units over idle units of 1F1B: 3(p-1) per chunk. */
+/* Idle time divided by 1F1B's, which is 3(p-1) per chunk. */
 static double idle_of_1f1b(double bubble, uint32_t p, uint32_t v, uint32_t m)
 {
 	double work = 3.0 * v * m;
@@ -66,8 +66,9 @@ static void test_published_bubbles(void **state)
 			assert_true(idle > 0.4 - 1e-9);
 		}
 		for (uint32_t m = 2 * p; m <= 8 * p; m += p) {
-			/* only the way of the first micro-batch to the last stage, which nothing can shorten
-			 */
+			/* idle time is only the time that the first micro-batch takes to the last stage,
+			 * which cannot be shorter
+			 *  */
 			assert_near(bubble_of(P4D_ZBV, p, 2, m), (p - 1.0) / (6.0 * m + p - 1));
 		}
 		assert_true(bubble_of(P4D_ZBV, p, 2, 8 * p) < 0.0205);
@@ -126,14 +127,14 @@ static void test_vocabulary_barriers_are_hidden(void **state)
 					release(lists, &s);
 				}
 				assert_near(idle[1], idle[0]);
-				/* about that of 1F1B, and of V-Half */
+				/* about the idle time of 1F1B, and of V-Half */
 				assert_true(idle[0] < 3.5 * p + 4);
 			}
 		}
 	}
 }
 
-/* The instruction of this kind, chunk and micro-batch on a stage. */
+/* The time of the instruction with this operation, chunk and micro-batch on a stage. */
 static p4d_span span_of(const p4d_instruction_list *lists, const p4d_timeline *timeline, uint32_t stage,
 			int op, uint32_t chunk, uint32_t micro_batch)
 {
@@ -160,7 +161,7 @@ static double last_end(const p4d_schedule *s, const p4d_instruction_list *lists,
 	return end;
 }
 
-/* The time at which, by the header's rules, an instruction's data has arrived; found by a plain search. */
+/* The time at which an instruction's data has arrived by the header's rules, found by a simple search. */
 static double data_there(const p4d_schedule *s, const p4d_instruction_list *lists,
 			 const p4d_timeline *timeline, const p4d_durations *d, uint32_t stage,
 			 const p4d_instruction *in)
@@ -239,7 +240,7 @@ static void test_starts(void **state)
 	}
 }
 
-/* Two stages, two micro-batches, worked out by hand. */
+/* Two stages and two micro-batches, calculated by hand. */
 static void test_by_hand(void **state)
 {
 	const p4d_schedule s = {P4D_1F1B, P4D_VOCAB_OFF, 2, 1, 2, 1, false};

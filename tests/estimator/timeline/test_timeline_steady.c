@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The step time computed from the steady state, compared with the whole schedule. */
+/* Step times computed from the steady state are compared with those of the whole schedule. */
 #include "support/support.h"
 
 #include <math.h>
@@ -36,7 +36,7 @@ static void assert_same(const p4d_schedule *s, const p4d_durations *d, p4d_timel
 	release(lists, s);
 }
 
-/* Stages are alike, except splits, ends and links: exact except for rounding. */
+/* Stages are alike, except for splits, ends and links: the result is exact except for rounding. */
 static void test_random(void **state)
 {
 	p4d_timeline_work work = {0};
@@ -57,7 +57,7 @@ static void test_random(void **state)
 	p4d_timeline_work_free(&work);
 }
 
-/* Passes of different lengths, and slow links: patterns that repeat over many micro-batches. */
+/* Passes of different lengths, and slow links, give patterns that repeat only after many micro-batches. */
 static void test_wild(void **state)
 {
 	p4d_timeline_work work = {0};
@@ -125,7 +125,7 @@ static void test_many_micro_batches(void **state)
 	p4d_timeline_work_free(&work);
 }
 
-/* Scratch memory is kept for the next call, stays small, and never leads to another shape's result. */
+/* Scratch memory is kept for the next call, stays small, and never changes another shape's result. */
 static void test_work(void **state)
 {
 	p4d_timeline_work work = {0};
@@ -152,7 +152,7 @@ static void test_work(void **state)
 		durations_store store;
 		const p4d_durations d = even_durations(&s, &store);
 		seconds_of(&s, &d, &work, &bubble);
-		if (i > 0) /* many micro-batches all share one graph */
+		if (i > 0) /* schedules with many micro-batches all share one graph */
 			assert_int_equal(work.bytes, bytes);
 		bytes = work.bytes;
 	}
@@ -160,8 +160,7 @@ static void test_work(void **state)
 	p4d_timeline_work_free(&work);
 }
 
-/* The part of its budget that a timeline uses: in proportion to the nodes, whose number vocabulary
- * parallelism doubles. */
+/* A timeline uses its budget in proportion to the nodes, whose number vocabulary parallelism doubles. */
 static void test_budget_by_nodes(void **state)
 {
 	const uint64_t all = 1 << 30;
@@ -183,7 +182,7 @@ static void test_budget_by_nodes(void **state)
 }
 
 /*
- * The budget, whatever it is, limits the rounds; the rest is computed with the mean pace, which is nearly
+ * The budget limits the number of simulated rounds. The rest is computed with the mean pace, which is nearly
  * right.
  */
 static void test_budget_ends_rounds(void **state)
@@ -204,7 +203,8 @@ static void test_budget_ends_rounds(void **state)
 		if (s.kind == P4D_INTERLEAVED)
 			s.micro_batches = s.stages * (1 << 12);
 		const double whole = seconds_of(&s, &d, &work, &bubble);
-		for (uint64_t build = 1 << 10;; build *= 2) { /* the least that builds the graph */
+		for (uint64_t build = 1 << 10;;
+		     build *= 2) { /* finds the smallest budget with which the graph is built */
 			double seconds;
 			left = build;
 			if (p4d_timeline_seconds(&s, &d, &cut, &seconds, &bubble, NULL) == 0) {
@@ -232,7 +232,7 @@ static void test_many_slices(void **state)
 		p4d_durations d = even_durations(&s, &store);
 		double bubble;
 
-		store.forward[3 * s.slices + 17] = 9; /* of one slice on one stage */
+		store.forward[3 * s.slices + 17] = 9; /* of one slice, on one stage */
 		const double slowest = 3.0 * s.slices + 8, sequences = s.micro_batches / s.slices;
 		const double seconds = seconds_of(&s, &d, &work, &bubble);
 		assert_true(seconds >= slowest * sequences);

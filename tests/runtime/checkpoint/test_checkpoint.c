@@ -50,7 +50,7 @@ static void any_layout_to_any_other(void **state)
 			assert_int_equal(read_whole_checkpoint(path, NULL), 0);
 		for (int i = 0; i < 5; i++) {
 			test_job *to = random_job(model);
-			/* only the same storage also restores the padding */
+			/* only the same layout also restores the padding */
 			if (strcmp(from->plan, to->plan) != 0) {
 				p4d_checkpoint_map map;
 				assert_int_equal(p4d_checkpoint_map__open(&map, from->plan, false, NULL), 0);
@@ -65,7 +65,7 @@ static void any_layout_to_any_other(void **state)
 	}
 }
 
-/* Any bits, NaN and padding included. */
+/* Values may have any bits, including NaN and padding. */
 static void same_layout_keeps_every_bit(void **state)
 {
 	(void)state;
@@ -75,7 +75,7 @@ static void same_layout_keeps_every_bit(void **state)
 		uint64_t random = step;
 		for (uint32_t i = 0; i < job->world; i++) {
 			p4d_place place = job->rank[i].storage.place;
-			/* without a sharded optimizer, all ranks of a group hold the same values */
+			/* without a sharded optimizer, all ranks of a group have the same values */
 			if (!job->layout.optimizer_sharding)
 				random = step * 1000 + place.tp + 10 * place.pp;
 			for (p4d_state s = 0; s < P4D_MOST_STATES; s++)
@@ -131,7 +131,7 @@ static void devices_have_segments_of_their_own(void **state)
 	}
 }
 
-/* Cuts a text out of the manifest, and writes the checksum of the rest. */
+/* Removes a text from the manifest, and writes the checksum of the rest. */
 static void cut_from_manifest(const char *path, const char *text)
 {
 	static const char ending[] = ",\n\"checksum\": \"";
@@ -156,7 +156,7 @@ static void cut_from_manifest(const char *path, const char *text)
 	assert_int_equal(fclose(file), 0);
 }
 
-/* Manifests from before the options cp-comm and document-mask existed. */
+/* Manifests that are older than the options cp-comm and document-mask. */
 static void earlier_ones_are_read(void **state)
 {
 	const char *dir = in_directory("earlier");
@@ -200,7 +200,7 @@ static void other_models_are_refused(void **state)
 	close_job(job);
 }
 
-/* The whole tensor, whatever the slices: no element is missing, misplaced, or written twice. */
+/* Checks the whole tensor, whatever the slices: no element is missing, misplaced, or written twice. */
 static void check_exported(const char *path, const test_job *job, uint64_t salt)
 {
 	p4d_safetensors *files;
@@ -252,7 +252,7 @@ static void check_config(const char *path, const char *plan)
 	assert_int_equal(p4d_plan_read(plan, &stored, NULL), 0);
 	p4d_rope_default(&stored);
 	assert_int_equal(p4d_checkpoint__join_path(file, NULL, "%s/config.json", path), 0);
-	/* the library has no such model */
+	/* the transformers library has no such model */
 	if (stored.value[P4D_BIAS] == P4D_BIAS_QKV && stored.value[P4D_QK_NORM]) {
 		assert_int_equal(access(file, F_OK), -1);
 		return;

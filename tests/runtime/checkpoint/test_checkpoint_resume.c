@@ -13,14 +13,14 @@
 
 enum { SAVED = 3, STEPS = 6, VOCAB = 37 };
 
-/* So large that each of two ranks has whole blocks. */
+/* so large that each of two ranks has whole blocks */
 #define BYTES "optimizer=adamw-8bit hidden=256 ffn=512 head-dim=128 "
 #define MODEL \
 	"model=custom layers=4 hidden=16 ffn=24 heads=4 kv-heads=4 head-dim=4 vocab=37 bias=none " \
 	"qk-norm=off " \
 	"max-seq-len=64 seq-len=16 global-batch=8 micro-batch=1 "
 
-/* What the ranks of one run are to do; children inherit it. */
+/* What the ranks of one run have to do; children inherit it. */
 static struct {
 	const char *dir, *plan;
 	const p4d_layout *layout;

@@ -11,12 +11,12 @@
 
 #include "support/checkpoint_ranks.h"
 
-/* What ranks do in threads, and the results. */
+/* What ranks do in threads, and their results. */
 typedef struct session {
 	const char *dir;
 	uint32_t keep;
 	uint64_t first, last; /* steps to save */
-	bool wait;            /* for each of them */
+	bool wait;            /* whether to wait for each checkpoint */
 	int rc[MOST_RANKS];
 	p4d_error err[MOST_RANKS];
 	p4d_checkpoint_info info[MOST_RANKS];
@@ -134,7 +134,7 @@ static void saved_in_the_background(void **state)
 	}
 }
 
-/* One rank's file is damaged: all ranks fall back to the checkpoint before it, and continue from there. */
+/* If one rank's file is damaged, all ranks load the checkpoint before it, and continue from there. */
 static void falls_back_together(void **state)
 {
 	char path[P4D_PATH], file[P4D_PATH];
@@ -178,7 +178,7 @@ static void falls_back_together(void **state)
 	close_job(job);
 }
 
-/* Saved on four ranks in the background, resumed on others. */
+/* A job saved on four ranks in the background is resumed on other numbers of ranks. */
 static void resumes_on_another_layout(void **state)
 {
 	test_job *job = open_or_fail(FOUR_RANKS);
@@ -196,8 +196,8 @@ static void resumes_on_another_layout(void **state)
 }
 
 /*
- * Writes fail beyond a file size, as on a full disk. Sizes from zero to almost the whole checkpoint are
- * tried.
+ * Writes fail beyond a file size, as on a full disk. The test tries sizes from zero to almost the whole
+ * checkpoint.
  */
 static void full_disk_leaves_the_last_one(void **state)
 {
@@ -296,7 +296,7 @@ static void leftovers_are_removed(void **state)
 	assert_int_equal(access(in_directory("left/.old-step-00000004/mine"), F_OK), 0);
 	assert_int_equal(count_in(dir, "step-"), 1);
 
-	/* nor does it prevent the removal of the next checkpoint of that name */
+	/* leftovers also do not prevent the removal of the next checkpoint of that name */
 	s.first = 4;
 	s.last = 5;
 	s.keep = 1;
@@ -332,7 +332,7 @@ static void links_are_not_followed(void **state)
 	close_job(job);
 }
 
-/* Saves without an end. */
+/* Saves checkpoints until it is killed. */
 static void save_until_killed(const char *dir, uint64_t first, int ready)
 {
 	test_job *job = open_or_fail(TWO_RANKS);

@@ -100,14 +100,14 @@ cases[] = {
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2.5],\"data_offsets\":[0,8]}}",
      "\"shape\" contains an invalid size", 8},
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[18446744073709551616],\"data_offsets\":[0,8]}}",
-#if JSON_C_VERSION_NUM >= 18 << 8 /* before, it takes the nearest */
+#if JSON_C_VERSION_NUM >= 18 << 8 /* older releases take the nearest number */
      "beyond 64 bits", 8},
 #else
      "\"shape\" contains an invalid size", 8},
 #endif
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,1,1,1,1,2],\"data_offsets\":[0,8]}}",
      "no array \"shape\" of at most 8", 8},
-    /* 2^62 * 4 = 0 in 64 bits */
+    /* the product 2^62 * 4 is 0 in 64 bits */
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4611686018427387904],\"data_offsets\":[0,0]}}",
      "tensor \"a\": has 0 bytes, which does not match its shape and dtype", 0},
     {A "[0]}}", "no \"data_offsets\" [begin, end]", 8},
@@ -197,7 +197,7 @@ static void written_and_read(void **state)
 		const bytes written = read_bytes(in_directory("two.safetensors"));
 		assert_non_null(memmem(written.data, written.size, "\"step\":\"12\"", 11));
 		const uint8_t *data = p4d_safetensors__find(files, "model.weight")->data;
-		/* so that data of the widest type is aligned in the mapped file */
+		/* data is aligned for the widest type in the mapped file */
 		assert_int_equal((uintptr_t)data % 8, 0);
 		for (int j = 0; j < DATA; j++)
 			assert_int_equal(data[j], (uint8_t)(j * 7));
@@ -215,7 +215,7 @@ static void written_and_read(void **state)
 	}
 }
 
-/* Any change of the file is noticed; with the header's checksum, a change of any bit. */
+/* Any change of the file is noticed; the header's checksum detects any changed bit. */
 static void damage_is_noticed(void **state)
 {
 	uint64_t checksum = write_two(in_directory("damaged"), DATA);
@@ -346,7 +346,7 @@ static void sharded(void **state)
 		assert_memory_equal(p4d_safetensors__find(files, "x")->data, "hi", 2);
 		assert_non_null(strstr(p4d_safetensors__find(files, "x")->file, "model/two.safetensors"));
 		assert_int_equal(p4d_safetensors__find(files, "model.weight")->bytes, 60);
-		/* tensors that a file has, but the index does not */
+		/* tensors that are in a file, but not in the index */
 		assert_null(p4d_safetensors__find(files, "model.\"bias\""));
 		assert_int_equal(p4d_safetensors__verify(p4d_safetensors__find(files, "x"), &err), 0);
 		p4d_safetensors__close(files);

@@ -116,7 +116,7 @@ static double operand(uint32_t r, uint64_t i, p4d_dtype type)
 	return as_type(((double)a / 0x80000000u - 0.5) * (double)(1u << b % 8), type);
 }
 
-/* The only right result: summed in rank order, in fp32 or fp64, and rounded once. */
+/* The only correct result: the sum in rank order, in fp32 or fp64, rounded once. */
 static double reference(uint32_t size, uint64_t i, p4d_dtype type, p4d_reduction how)
 {
 	double sum = operand(0, i, type);
@@ -190,7 +190,7 @@ static int sums(p4d_group *g, uint32_t rank, uint32_t size, uint64_t count, p4d_
 	TRY(p4d_comm_reduce_scatter(g, shard, data, count, type, err));
 	CHECK(holds(shard, size, rank * count, count, type, P4D_SUM) && untouched(shard, bytes));
 	CHECK(!memcmp(data, copy, size * bytes));
-	/* the shard in place */
+	/* the shard is in its place in the input */
 	TRY(p4d_comm_reduce_scatter(g, data + rank * bytes, data, count, type, err));
 	CHECK(!memcmp(data + rank * bytes, shard, bytes) && untouched(data, size * bytes));
 	free(shard);
@@ -280,7 +280,7 @@ static int special_values(p4d_world *world, uint32_t rank, uint32_t size, p4d_er
 	x[0] = rank ? 1 : NAN;
 	TRY(p4d_comm_all_reduce(g, x, 1, P4D_DT_FP32, P4D_MAX, err));
 	CHECK(isnan(x[0]));
-	/* refused locally, without communication */
+	/* groups that are refused locally, without communication */
 	wrong_groups(world, rank, size);
 	CHECK(p4d_comm_all_reduce(g, x, 1, P4D_DT_INT32, P4D_SUM, &wrong) < 0 && wrong.code == P4D_E_VALUE);
 	CHECK(p4d_comm_all_reduce(g, x, 1, P4D_DT_BF16, P4D_MAX, &wrong) < 0 && wrong.code == P4D_E_VALUE);
@@ -316,7 +316,7 @@ static int flood(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 	for (unsigned c = 0; c < P4D_CHANNELS; c++)
 		for (uint32_t to = 0; to < size; to++)
 			TRY(p4d_comm_send(g, to, c, out + to, sizes[c], &tickets[to][c], err));
-	/* not in the order in which it was sent */
+	/* messages are received in another order than they were sent */
 	for (unsigned c = P4D_CHANNELS; c-- > 0;)
 		for (uint32_t k = 0; k < size; k++) {
 			uint32_t from = (rank + k) % size;
@@ -341,7 +341,7 @@ static void test_messages(void **state)
 	everywhere(flood);
 }
 
-/* More small messages than may be in flight: they arrive in order, and none is lost. */
+/* Sends more small messages than may be in flight: they arrive in order, and none is lost. */
 static int queue(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 {
 	enum { MANY = 5 * P4D_SENDS };
@@ -365,7 +365,7 @@ static int queue(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 		TRY(p4d_comm_send_wait(g, 1, 2, ticket, err));
 		CHECK(p4d_comm_send_wait(g, 1, 2, ticket + 1, &wrong) < 0 && wrong.code == P4D_E_VALUE);
 	}
-	/* messages to oneself: an empty queue, then a full one */
+	/* messages to the rank itself: an empty queue, then a full one */
 	CHECK(p4d_comm_recv(g, rank, 0, data[0], 1, &wrong) < 0 && wrong.code == P4D_E_VALUE);
 	for (uint32_t i = 0; i < P4D_SENDS; i++)
 		TRY(p4d_comm_send(g, rank, 0, data[i], 1, &ticket, err));
@@ -391,7 +391,7 @@ static void test_many_messages(void **state)
 	}
 }
 
-/* The linker replaces every allocation of the library by these. */
+/* The linker replaces every allocation of the library by these functions. */
 static unsigned long allocations;
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t count, size_t size);
@@ -435,7 +435,7 @@ static int grid(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 	for (uint32_t i = 0; i < 2; i++)
 		column[i] = rank % 4 + 4 * i;
 	groups[0] = group_of_all(world, size);
-	groups[1] = group_of_all(world, size); /* the same list, another group */
+	groups[1] = group_of_all(world, size); /* the same list of ranks, but another group */
 	TRY(p4d_group_open(&groups[2], world, row, 4, err));
 	TRY(p4d_group_open(&groups[3], world, column, 2, err));
 	unsigned long before = allocations;

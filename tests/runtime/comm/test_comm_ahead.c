@@ -40,7 +40,7 @@ static void test_sizes(void **state)
 /* A stream in chunks of any size, through a ring that is sometimes full and sometimes empty. */
 static void test_ring(void **state)
 {
-	int eventfds[2] = {-1, -1}; /* nobody sleeps */
+	int eventfds[2] = {-1, -1}; /* no rank sleeps, so nothing is written to these */
 	p4d_comm_node node = {.count = 2, .index = 1, .eventfds = eventfds};
 	static uint8_t data[2 * P4D_RING_BYTES];
 	uint64_t written = 0, taken = 0, draw = 1, most = 0;
@@ -72,9 +72,9 @@ static void test_ring(void **state)
 	free(node.base);
 }
 
-static _Atomic int *arrived; /* shared by the ranks */
+static _Atomic int *arrived; /* memory that the ranks share */
 
-/* Rank 0 calls nothing of the library while rank 1 receives what rank 0 sent. */
+/* Rank 0 makes no call of the library while rank 1 receives the messages of rank 0. */
 static int hand_over(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 {
 	const uint32_t both[] = {0, 1};
@@ -146,7 +146,7 @@ static void test_disagreement(void **state)
 	f.change = tell_another_size;
 	forked_start(&f, meet);
 	assert_true(forked_finish(&f, 30));
-	for (int i = 0; i < 2; i++) { /* both get the reason */
+	for (int i = 0; i < 2; i++) { /* both ranks get the reason */
 		assert_int_equal(f.ends[i].err.code, P4D_E_RANK);
 		assert_non_null(strstr(f.ends[i].err.text, "rank 1 has another message size"));
 	}

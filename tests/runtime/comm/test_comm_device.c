@@ -15,7 +15,7 @@ static p4d_transport_kind kind;
 typedef struct bench {
 	transports_rank rank;
 	p4d_group *group, *async;
-	uint8_t *memory; /* on the device */
+	uint8_t *memory; /* memory on the device */
 	uint32_t index, size;
 } bench;
 
@@ -219,8 +219,8 @@ static void test_collectives(void **state)
 /* ---- messages ---- */
 
 /*
- * Messages around the ring on both channels, and to oneself: more than may be in flight. Buffers are reused
- * at once.
+ * Sends messages around the ring on both channels, and to the rank itself: more than may be in flight. It
+ * reuses buffers immediately.
  */
 static int ring(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 {
@@ -246,7 +246,8 @@ static int ring(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 		d->zero(d, b.memory, 2 * BYTES);
 		CHECK(holds(&b, INCOMING, elements(&b, from, round, BYTES, P4D_DT_BF16, P4D_SUM), 2 * BYTES));
 	}
-	/* without a message, with an unknown member or channel, from oneself before it was sent */
+	/* errors: no message, an unknown member or channel, and a receive from the rank itself before it
+	 * sent */
 	TRY(p4d_comm_send(b.group, next, 0, b.memory, 0, &ticket[0], err));
 	TRY(p4d_comm_recv(b.group, before, 0, b.memory, 0, err));
 	CHECK(p4d_comm_send(b.group, size, 0, b.memory, 1, &ticket[0], &wrong) < 0 &&
@@ -270,7 +271,7 @@ static void test_messages(void **state)
 	everywhere(ring);
 }
 
-/* Among several sends, the one that was received is done, whatever their order. */
+/* If one of several sends was received, that send is done, whatever their order. */
 static int any(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 {
 	/* sends more than may be in flight before any rank receives */
@@ -289,7 +290,7 @@ static int any(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 		}
 		TRY(p4d_comm_send_wait_any(b.group, pending, 2, &which, err));
 		CHECK(which == 1);
-		/* now the other message may be received */
+		/* now the peer may receive the other message */
 		TRY(p4d_comm_barrier(b.group, err));
 		TRY(p4d_comm_send_wait_any(b.group, pending, 1, &which, err));
 		CHECK(which == 0);
@@ -367,7 +368,7 @@ static void test_beside(void **state)
 typedef struct choice {
 	p4d_transport_kind asked;
 	const char *identities[2], *versions[2];
-	bool no_library; /* of rank 1 */
+	bool no_library; /* rank 1 has no library */
 	const char *name, *error;
 } choice;
 

@@ -20,7 +20,7 @@ static const char *broken_call;
 static unsigned broken_after;
 static fake_nccl_fault broken_how;
 
-/* As in p4d-train, a rank with an error of its own tells all others. */
+/* A rank with an error of its own tells all others, as in p4d-train. */
 static int end(p4d_world *world, p4d_error *err)
 {
 	p4d_error why;
@@ -30,7 +30,7 @@ static int end(p4d_world *world, p4d_error *err)
 	return -1;
 }
 
-/* Sums, until something fails. */
+/* Computes sums until something fails. */
 static int sum_on(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 {
 	uint32_t ranks[FORKED_MOST];
@@ -49,7 +49,7 @@ static int sum_on(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err
 	own.device.zero(&own.device, memory, COUNT * sizeof(float));
 	for (;;) {
 		TRY(p4d_comm_all_reduce(g, memory, COUNT, P4D_DT_FP32, P4D_SUM, err));
-		/* while the host is in here, only the device's watch polls the world */
+		/* while the host waits in this call, only the device's watch polls the world */
 		TRY(own.device.sync(&own.device, err));
 	}
 }
@@ -59,7 +59,7 @@ static int sum_and_tell(p4d_world *world, uint32_t rank, uint32_t size, p4d_erro
 	return sum_on(world, rank, size, err) < 0 ? end(world, err) : 0;
 }
 
-/* The victim reports NCCL's error, all others the victim's report. */
+/* The victim reports NCCL's error, and all others what the victim reported. */
 static void all_say(forked *f, const char *why)
 {
 	char told[600];
@@ -132,7 +132,7 @@ static void kill_victim(forked *f, int size, useconds_t after)
 	all_blame(f, size);
 }
 
-/* Kills at any moment: while communicators open, and while hosts wait for their devices. */
+/* Kills ranks at any moment: while communicators open, and while hosts wait for their devices. */
 static void test_killed(void **state)
 {
 	uint64_t draw = 11;

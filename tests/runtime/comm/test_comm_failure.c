@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Failures between ranks: while joining, by death, by leaving early, by mismatched calls. All ranks report
- * the cause, in time.
+ * Failures between ranks: while they join, because a rank dies or leaves early, or because calls do not
+ * match. All ranks report the cause, in time.
  */
 #include "support/comm_failures.h"
 
-/* All kinds of calls, until one fails. */
+/* Makes all kinds of calls, until one fails. */
 static int busy(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 {
 	static uint8_t data[1 << 20], other[1 << 20];
@@ -88,8 +88,7 @@ static void test_killed(void **state)
 	print_message("the last rank noticed after %.3f s\n", slowest);
 }
 
-/* Kills at any moment of the start, also of rank 0. The others end, with any error, and none waits until
- * its timeout. Most of the time is waiting, so three rounds run at once. */
+/* Kills ranks at any moment of the start, including rank 0. */
 static void test_killed_while_joining(void **state)
 {
 	enum { ROUNDS = 12, AT_ONCE = 3 };
@@ -231,7 +230,7 @@ static void test_disagreement(void **state)
 	}
 }
 
-/* Rank 2 stops for longer than the idle timeout, but is not dead. */
+/* Rank 2 is stopped for longer than the idle timeout, but is not dead. */
 static int be_stopped(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 {
 	p4d_group *g;
@@ -246,7 +245,7 @@ static int be_stopped(p4d_world *world, uint32_t rank, uint32_t size, p4d_error 
 /* Time limit of a step. Within 3/4 to 9/10 of it all ranks must have reported, also on a busy machine. */
 #define STEP_SECONDS 8
 
-/* One rank stops for good, one computes and polls now and then, and the others wait for the first. */
+/* One rank is stopped for good, one computes and polls now and then, and the others wait for the first. */
 static int hang(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 {
 	p4d_group *g;
@@ -313,7 +312,7 @@ static void test_slow(void **state)
 	assert_true(forked_finish(&f, 5 * STEP_SECONDS) && forked_all_well(&f));
 }
 
-/* This starts before all other tests, and is checked after them. */
+/* This test's ranks start before all other tests, and are checked after them. */
 static forked stopped;
 static double stopped_since;
 
@@ -339,7 +338,7 @@ static void test_stopped(void **state)
 	assert_true(forked_finish(&stopped, 20) && forked_all_well(&stopped));
 }
 
-/* Names of a session in /dev/shm: other processes may run at the same time. */
+/* The number of names of this session in /dev/shm, where other processes may have names, too. */
 static int names(const char *session)
 {
 	DIR *dir = opendir("/dev/shm");

@@ -167,7 +167,7 @@ static void test_sixteen_bits(void **state)
 			p4d_sum__load(&above, &next, 1, type);
 			half = (float)(((double)x + (double)above) / 2);
 			if (half == x || half == above)
-				continue; /* no number between them */
+				continue; /* no number lies between these two */
 			p4d_sum__store(&back, &half, 1, type);
 			assert_int_equal(back, bits & 1 ? next : from);
 			below = nextafterf(half, x);

@@ -65,7 +65,7 @@ static void test_slurm(void **state)
 	assert_int_equal(r.ports, 4);
 	assert_true(r.join_seconds > 0 && r.idle_seconds >= 3);
 
-	/* outside of job steps only the old names of the variables are set */
+	/* outside of job steps, only the old names of the variables are set */
 	also = "SLURM_NTASKS";
 	also_to = "16";
 	assert_int_equal(with("SLURM_STEP_NUM_TASKS", NULL, &r, &err), 0);
@@ -169,7 +169,7 @@ static void test_slurm_malformed(void **state)
 			fail_msg("%s=%s: %d %s", wrong[i].name, wrong[i].value, err.code, err.text);
 		assert_memory_equal(&r, &before, sizeof(r));
 	}
-	/* a malformed key is kept secret, too */
+	/* a message does not contain a malformed key, either */
 	with("P4D_JOB_KEY", "00112233445566zz", &r, &err);
 	assert_null(strstr(err.text, "0011"));
 }
@@ -192,7 +192,7 @@ static void test_slurm_keys(void **state)
 	assert_true(one.key.word[0] == 0x0011223344556677 && one.key.word[1] == 0x8899aabbccddeeff);
 	with("P4D_JOB_KEY", "00112233445566778899AABBCCDDEEFE", &other, &err);
 	assert_false(same_key(&one, &other));
-	/* the same key and ports for all tasks */
+	/* all tasks have the same key and ports */
 	also = "SLURM_STEP_RESV_PORTS";
 	also_to = NULL;
 	with("SLURM_PROCID", "0", &one, &err);
@@ -207,8 +207,8 @@ static void test_slurm_keys(void **state)
 }
 
 /*
- * Nothing that others can know replaces a key: ranks on one node use its sockets, and several nodes need a
- * secret.
+ * Information that others can know cannot replace a key: ranks on one node use its sockets, and ranks on
+ * several nodes need a secret.
  */
 static void test_slurm_without_key(void **state)
 {
@@ -285,7 +285,7 @@ static void test_key_file(void **state)
 	assert_int_equal(with("P4D_JOB_KEY", NULL, &r, &err), -1);
 	unlink(link_to);
 	unlink(path);
-	/* opening does not wait for a writer */
+	/* opening a pipe does not wait for a writer */
 	assert_int_equal(mkfifo(link_to, 0600), 0);
 	assert_int_equal(with("P4D_JOB_KEY", NULL, &r, &err), -1);
 	unlink(link_to);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What else may be there when ranks connect: other runs, other users, ports in use. */
+/* Other runs, other users, and ports in use, while ranks connect. */
 #include "support/comm_failures.h"
 
 #include <sys/resource.h>
@@ -34,7 +34,7 @@ static void test_missing(void **state)
 	}
 }
 
-/* Enough ports for the listener and a few more. */
+/* Limits the files to what the listener and a few ports need. */
 static void few_files(p4d_ranks *ranks)
 {
 	const int next = dup(0);
@@ -157,7 +157,7 @@ static void test_crowded_ports(void **state)
 		close(others[i]);
 }
 
-/* The name of the local socket that a process is listening on; "": none yet. */
+/* Finds the name of the local socket on which a process is listening; "": none yet. */
 static void local_name(pid_t pid, char name[64])
 {
 	char line[512], path[64], target[64], bound[64];
@@ -251,7 +251,7 @@ static pid_t be_another_user(const char *socket_name, int ready, int asked)
 		   (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length)) == 0 &&
 	      listen(fd, 16) == 0);
 	CHECK(write(ready, &byte, 1) == 1);
-	/* rank 0 has taken the next name by now */
+	/* rank 0 uses the next name by now */
 	CHECK(read(asked, &byte, 1) == 1);
 	snprintf(name, sizeof(name), "%s.1", socket_name);
 	int to = connect_local(name);

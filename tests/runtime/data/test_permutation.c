@@ -22,7 +22,7 @@ static void permutations_are_bijections(void **state)
 			seen[to] = true;
 		}
 	}
-	/* far beyond any table */
+	/* far above the size of any table */
 	const uint64_t large = ((uint64_t)1 << 62) - 7;
 	p4d_permutation__init(&p, large, 5);
 	uint64_t last = 0;
@@ -58,7 +58,8 @@ static double chi_square(const unsigned *count, unsigned cells, double expected)
 	return sum;
 }
 
-/* All 120 orders of five are equally likely; so is every place of an element, and every neighbour. */
+/* All 120 orders of five elements are equally likely; so are every place of an element, and every
+ * neighbour. */
 static void permutations_are_uniform(void **state)
 {
 	enum { KEYS = 24000, SIZE = 300 };
@@ -72,7 +73,7 @@ static void permutations_are_uniform(void **state)
 		p4d_permutation__init(&p, 5, key);
 		for (uint64_t i = 0; i < 5; i++)
 			to[i] = p4d_permutation__apply(&p, i);
-		for (unsigned i = 5; i-- > 0;) { /* Lehmer code */
+		for (unsigned i = 5; i-- > 0;) { /* computes the order's number (Lehmer code) */
 			unsigned smaller = 0;
 			for (unsigned j = i + 1; j < 5; j++)
 				smaller += to[j] < to[i];

@@ -6,10 +6,10 @@
 #include "data/sampler.h"
 #include "support/token_files.h"
 
-/* Token = document * PLACES + place in the document, so that a token tells where it comes from. */
+/* A token is document * PLACES + place in the document, so it shows where it comes from. */
 enum { DOCUMENTS = 200, PLACES = 1000, VOCABULARY = DOCUMENTS * PLACES, SEQ_LEN = 32 };
 
-/* With a mask every third token is not trained on. */
+/* With a mask, every third token is not trained on. */
 static bool is_masked(int32_t token)
 {
 	return token % 3 == 0;
@@ -104,7 +104,7 @@ static void a_pass_sees_each_token_once(void **state)
 	p4d_sampler_close(sampler);
 }
 
-/* Labels, positions and documents of a sample against what its tokens encode. */
+/* Compares labels, positions and documents of a sample with what its tokens encode. */
 static void check_sample(const batch *b, const p4d_sampler_options *options)
 {
 	int32_t ordinal = 0, start = 0;
@@ -152,7 +152,7 @@ static void samples_are_documents_in_a_row(void **state)
 	}
 }
 
-/* In the same samples, every third label is masked. */
+/* Every third label of the same samples is masked. */
 static void masked_labels_are_none(void **state)
 {
 	p4d_sampler *plain = open_with(in_directory("a"), &usual),
@@ -232,7 +232,7 @@ static void packed_documents_are_whole(void **state)
 	p4d_sampler_close(sampler);
 }
 
-/* Puts a rank's part of a sample into its places in the whole sequence. */
+/* Copies a rank's part of a sample to its places in the whole sequence. */
 static void scatter(int32_t *to, const int32_t *part, uint64_t rank, uint64_t cp)
 {
 	uint64_t length = cp > 1 ? SEQ_LEN / (2 * cp) : SEQ_LEN;
@@ -297,7 +297,7 @@ static void layouts_see_the_same_batch(void **state)
 	p4d_sampler_close(one);
 }
 
-/* A sample does not depend on which samples were read before it. */
+/* A sample does not depend on the samples that were read before it. */
 static void samples_have_no_history(void **state)
 {
 	static batch forward[8], other;

@@ -69,7 +69,7 @@ static void every_integer_type(void **state)
 	}
 }
 
-/* The modes of multimodal data may follow at the end. */
+/* The modes of multimodal data may follow at the end of the index. */
 static void modes_are_skipped(void **state)
 {
 	bytes index = good_index(8, 2), data = good_data(2);
@@ -170,7 +170,7 @@ static void documents_without_tokens(void **state)
 	p4d_error err;
 
 	(void)state;
-	/* bounds 0 0 1 1: the first and the last have no sequence */
+	/* bounds 0 0 1 1: the first and the last document have no sequence */
 	memcpy(index.data, "MMIDIDX\0\0", 9);
 	index.size = 9;
 	put(&index, 1, 8);
@@ -344,7 +344,7 @@ static void files_that_cannot_be_opened(void **state)
 		assert_int_equal(p4d_tokens__open(&tokens, in_directory(names[i]), &usual, &err), 0);
 		p4d_tokens__close(tokens);
 	}
-	/* an index decides, even when the first tokens are llm.c's magic */
+	/* if there is an index, it decides, even if the first tokens are llm.c's magic */
 	data.size = 0;
 	put(&data, 20240520, 8);
 	p4d_tokens_options options = {65536, P4D_NO_DELIMITER};
@@ -354,7 +354,7 @@ static void files_that_cannot_be_opened(void **state)
 	p4d_tokens__close(tokens);
 }
 
-/* The reader reads what the writer wrote, in both widths. */
+/* The reader reads what the writer wrote, for both token widths. */
 static void written_and_read(void **state)
 {
 	static const uint64_t vocabularies[] = {257, 65536, 65537, (uint64_t)INT32_MAX + 1};

@@ -10,7 +10,7 @@
 #include "support/kernel_cases.h"
 #include "support/numbers.h"
 
-/* Integers of the host, copied to the run's memory. */
+/* Copies integers of the host to the run's memory. */
 static int32_t *placed(kernel_run *run, const int32_t *host, uint64_t count)
 {
 	int32_t *at = run_memory(run, count * sizeof(*at));
@@ -21,7 +21,7 @@ static int32_t *placed(kernel_run *run, const int32_t *host, uint64_t count)
 
 enum { MOST_TOKENS = 4096 };
 
-/* Consecutive tokens; positions from `half` on are this much larger. */
+/* Positions of consecutive tokens, which are larger by `behind` from token `half` on. */
 static int32_t *places_apart(kernel_run *run, uint64_t count, int32_t first, uint64_t half, int32_t behind)
 {
 	int32_t at[MOST_TOKENS];
@@ -37,7 +37,7 @@ static int32_t *places(kernel_run *run, uint64_t count, int32_t first)
 	return places_apart(run, count, first, count, 0);
 }
 
-/* Documents of a few tokens each. */
+/* Document numbers, for documents of a few tokens each. */
 static int32_t *documents_of(kernel_run *run, uint64_t batch, uint64_t count, uint64_t length)
 {
 	int32_t at[MOST_TOKENS];
@@ -64,7 +64,7 @@ static void record_lse(kernel_run *run, const float *lse, uint64_t count)
 	record_result(run, "attention, lse", P4D_DT_FP32, finite, count);
 }
 
-/* Attention and its gradients, as the cpu device computes them. */
+/* Workspace with which the cpu device computes attention and its gradients. */
 static uint64_t cpu_workspace_bytes(uint64_t head_dim)
 {
 	const uint64_t tile = P4D_ATTENTION_TILE;
@@ -77,7 +77,7 @@ static void attentions(kernel_run *run, uint64_t queries, uint64_t keys, uint64_
 {
 	p4d_device *const device = run->device;
 	const uint64_t batch = 2, kv = 2, a = kv * group, n = batch * queries, q_columns = (a + 2 * kv) * d;
-	const bool same = queries == keys; /* columns of one matrix */
+	const bool same = queries == keys; /* queries and keys are columns of one matrix */
 	const uint64_t key_columns = same ? q_columns : 2 * kv * d;
 	char *qkv = run_elements(run, n * q_columns), *dqkv = run_elements(run, n * q_columns);
 	char *kv_apart = run_elements(run, batch * keys * key_columns);
@@ -108,7 +108,7 @@ static void attentions(kernel_run *run, uint64_t queries, uint64_t keys, uint64_
 	device->attention(device, run->type, o, lse, qkv, k, v, &shape, workspace);
 	record_result(run, "attention", run->type, o, n * a * d);
 	record_lse(run, lse, a * n);
-	/* results computed from a rounded number must not depend on the rounding */
+	/* these results must not depend on how the numbers were rounded */
 	o = run_elements(run, n * a * d);
 	device->attention_row_sums(device, run->type, sums, d_o, o, n, a, d);
 	record_result(run, "attention_row_sums", P4D_DT_FP32, sums, a * n);
@@ -141,12 +141,12 @@ static void attention_cases(kernel_run *run)
 }
 
 #ifdef P4D_TEST_GPU
-enum { SM = 0 }; /* any */
+enum { SM = 0 }; /* any GPU */
 #else
 enum { SM = 90 };
 #endif
 
-/* The keys of a rank's queries: without context parallelism, in a ring, or gathered. */
+/* Which keys a rank's queries see: without context parallelism, in a ring, or gathered. */
 typedef enum sight { WHOLE, OWN, EARLIER, LATER, GATHERED } sight;
 enum { CP = 4, CP_RANK = 1, BEYOND = 64 };
 
@@ -179,7 +179,7 @@ static p4d_attention_split split_of(sight what, const p4d_attention_shape *s)
 				     .gathered = what == GATHERED};
 }
 
-/* All but the positions. */
+/* The shape without positions. */
 static p4d_attention_shape shape_of(sight what, uint64_t batch, uint64_t chunk, uint64_t kv, uint64_t group,
 				    uint64_t d)
 {
@@ -223,8 +223,8 @@ static void set_positions(kernel_run *run, sight what, p4d_attention_shape *s)
 }
 
 /*
- * Tells the cuda device of exactly this many bytes; other memory follows. It is filled with NaN, because no
- * kernel may rely on zeros there, as cuDNN before 9.6 did in its sum of query gradients.
+ * Gives the cuda device exactly this many bytes of workspace, followed by other memory. It is filled with
+ * NaN, because no kernel may rely on zeros there, as cuDNN before 9.6 did in its sum of query gradients.
  */
 static unsigned char *workspace_of(kernel_run *run, const p4d_attention_shape *s)
 {
@@ -289,17 +289,20 @@ static void fused(kernel_run *run, sight what, uint64_t batch, uint64_t chunk, u
 	untouched_beyond(run, &s, workspace);
 }
 
-/* Documents of a call in the tests, so that there are several calls; and of one token up to many. */
+/*
+ * Documents in a call, few in these tests so that there are several calls; and documents of one token up to
+ * many.
+ */
 enum { DOCUMENTS = 4, DOCUMENT_SM = SM ? SM : 90 };
 
 typedef struct packed {
-	int32_t number[MOST_TOKENS]; /* of each token's document */
+	int32_t number[MOST_TOKENS]; /* for each token, the number of its document */
 	int32_t places[MOST_TOKENS * P4D_DOCUMENT_ROWS * 2];
 	uint64_t first[MOST_TOKENS];
 	uint64_t documents;
 } packed;
 
-/* Puts a document after the others; `first`: its first token. */
+/* Adds a document after the others; `first`: its first token. */
 static void pack_document(packed *p, const p4d_attention_shape *s, uint64_t first, uint64_t length)
 {
 	enum { WIDTH = DOCUMENTS + P4D_DOCUMENT_PADDING };
@@ -346,7 +349,7 @@ static void pack(kernel_run *run, packed *p, p4d_attention_shape *s)
 				      .places = placed(run, p->places, sizeof(p->places) / sizeof(int32_t))};
 }
 
-/* Packed documents. Only results are compared: each device lays lse out as it likes. */
+/* Packed documents. Only results are compared, because each device stores lse in its own order. */
 static void documents(kernel_run *run, uint64_t batch, uint64_t length, uint64_t kv, uint64_t group,
 		      uint64_t d)
 {
@@ -396,7 +399,7 @@ static void fused_cases(kernel_run *run)
 	}
 }
 
-/* Heads of a Llama of 1B and of 3B; on a GPU, sequences as they are trained on. */
+/* Heads of a Llama with 1B and with 3B parameters; on a GPU, with sequences as in training. */
 static const struct {
 	uint64_t length, kv, group, d;
 } trained[] = {
@@ -431,10 +434,10 @@ static void attention_kernels(void **state)
 }
 
 /*
- * In both directions with bf16 there are many roundings. On a GPU cuDNN computes this, and also rounds
+ * In both directions with bf16 there are many roundings. On a GPU cuDNN computes attention, and also rounds
  * probabilities. Without cuDNN there is nothing to compare.
  */
-/* What p4d says on GPUs for whose documents cuDNN has no code. */
+/* The message on GPUs for which cuDNN has no code for documents. */
 #define UNFUSED (SM ? NULL : "not fused on this GPU")
 
 static void fused_with(void (*cases)(kernel_run *run), const char *allowed)
@@ -471,7 +474,7 @@ static void fused_attention(void **state)
 	fused_with(fused_cases, NULL);
 }
 
-/* Packed documents, as sequences of their own; some GPUs have none of that. */
+/* Packed documents equal separate sequences; cuDNN does not support this on some GPUs. */
 static void fused_documents(void **state)
 {
 	(void)state;
@@ -520,7 +523,10 @@ static void documents_against_own(void **state)
 	against_own(trained_documents, UNFUSED);
 }
 
-/* Attention of a shape that could be fused but for one property, which the message names. */
+/*
+ * Expects that p4d's own kernels compute attention of a shape that could be fused but for one property, which
+ * the message names.
+ */
 static void expect_own_kernels(p4d_dtype type, p4d_attention_shape s, uint64_t off, const char *why)
 {
 	const uint64_t n = s.batch * s.queries, a = s.heads, d = s.head_dim;
@@ -546,7 +552,7 @@ static void expect_own_kernels(p4d_dtype type, p4d_attention_shape s, uint64_t o
 }
 
 #ifdef P4D_TEST_CUDA
-/* A version of cuDNN that needs more workspace than the plan has uses that of matrix products. */
+/* A version of cuDNN that needs more workspace than the plan has uses the workspace of matmuls. */
 static void workspace_is_borrowed(void **state)
 {
 	p4d_shim_gpu.attention = WORKSPACE_BYTES;
@@ -560,7 +566,7 @@ static void workspace_is_borrowed(void **state)
 
 static void what_is_not_fused(void **state)
 {
-	static const int32_t one; /* document of all tokens */
+	static const int32_t one; /* all tokens are in one document */
 	const p4d_attention_shape usual = shape_of(WHOLE, 2, 8, 2, 2, 16);
 	p4d_attention_shape s = usual;
 

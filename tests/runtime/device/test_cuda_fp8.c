@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * FP8 on the cuda device: codes and scales of operands equal the cpu device's bit for bit. Their products
+ * FP8 on the cuda device: codes and scales of operands equal the cpu device's bit for bit. Matmuls of them
  * differ only by the order of fp32 sums.
  */
 #include "support/support.h"
@@ -8,7 +8,7 @@
 #include "support/kernel_cases.h"
 #include "support/numbers.h"
 
-/* Room for an operand. Its scales are filled with bytes that no scale has. */
+/* Allocates an operand. Its scales are filled with bytes that no scale has. */
 static p4d_fp8_operand operand_of(kernel_run *run, const p4d_fp8_operand_shape *s)
 {
 	const uint64_t bytes = p4d_fp8_scales_bytes(s);
@@ -22,7 +22,7 @@ static p4d_fp8_operand operand_of(kernel_run *run, const p4d_fp8_operand_shape *
 	return to;
 }
 
-/* A copy in the host's memory, which the caller frees. */
+/* Copies an operand to the host's memory, which the caller frees. */
 static p4d_fp8_operand fetched(p4d_device *device, const p4d_fp8_operand *x)
 {
 	const uint64_t codes = x->shape.rows * x->shape.depth, scales = p4d_fp8_scales_bytes(&x->shape);
@@ -34,7 +34,7 @@ static p4d_fp8_operand fetched(p4d_device *device, const p4d_fp8_operand *x)
 	return to;
 }
 
-/* Scales of blocks; unused places in tiles of exponents are 0. Both in the host's memory. */
+/* Compares two operands in the host's memory. Unused places in tiles of exponents are 0. */
 static void same_operand(const p4d_fp8_operand *got, const p4d_fp8_operand *expected)
 {
 	const p4d_fp8_operand_shape *s = &got->shape;
@@ -59,7 +59,7 @@ static void same_operand(const p4d_fp8_operand *got, const p4d_fp8_operand *expe
 	free(rest);
 }
 
-/* Numbers of all sizes; a row and a block of zeros; two that are not finite. */
+/* Fills numbers of all sizes; a row and a block of zeros; and two numbers that are not finite. */
 static void some_numbers(float *x, uint64_t rows, uint64_t columns)
 {
 	uint64_t random = 1;
@@ -152,7 +152,7 @@ static void operands_in_fp8(void **state)
 	cpu.close(&cpu);
 }
 
-/* The operands of the three products of a layer. */
+/* The operands of the three matmuls of a layer. */
 static void products_of_recipe(kernel_run *run, int recipe, uint64_t n, uint64_t out, uint64_t in)
 {
 	static const p4d_fp8_role roles[][2] = {{P4D_FP8_INPUT, P4D_FP8_WEIGHT},

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kernels compared with the cpu device, on shapes that take every path of a kernel: rows that are and are not
- * multiples of 16 bytes, unaligned addresses, more rows than partial sums, rows too long for registers. fp32
- * agrees to 1e-5 of a result's largest number; bf16 to that and one rounding.
+ * Compares kernels with the cpu device, on shapes that execute every path of a kernel: rows that are and are
+ * not multiples of 16 bytes, unaligned addresses, more rows than partial sums, rows too long for registers.
+ * fp32 agrees to 1e-5 of a result's largest number; bf16 to that and one rounding.
  */
 #include "support/support.h"
 
@@ -24,14 +24,14 @@ static void norms(kernel_run *run, uint64_t n, uint64_t h)
 	device->norm(device, run->type, y, rstd, x, weight, n, h, 1e-5f);
 	record_result(run, "norm", run->type, y, n * h);
 	record_result(run, "norm, rstd", P4D_DT_FP32, rstd, n);
-	/* results computed from a rounded number must not depend on the rounding */
+	/* these results must not depend on how the numbers were rounded */
 	y = run_elements(run, n * h);
 	device->norm_backward(device, run->type, dx, dweight, y, x, weight, rstd, n, h);
 	record_result(run, "norm_backward", run->type, dx, n * h);
 	record_result(run, "norm_backward, weight", P4D_DT_FP32, dweight, h);
 }
 
-/* The second half of rows; their first half is on another rank. */
+/* Norms over rows whose first half is on another rank. */
 static void split_norms(kernel_run *run, uint64_t n, uint64_t h, float plus)
 {
 	p4d_device *const device = run->device;
@@ -62,7 +62,9 @@ static void norm_cases(kernel_run *run)
 	norms(run, 1, 8);
 	norms(run, 300, 40); /* more rows than partial sums */
 	norms(run, 5, 129);
-	norms(run, 3, 2056); /* rows of two runs of 16 bytes a thread, of four, and too long for registers */
+	norms(
+	    run, 3,
+	    2056); /* rows with two accesses of 16 bytes per thread, with four, and too long for registers */
 	norms(run, 3, 6152);
 	norms(run, 2, 12296);
 }
@@ -195,7 +197,8 @@ static void embeddings(kernel_run *run, uint64_t n, uint64_t h, uint64_t rows)
 	float *dtable = run_reals(run, rows * h);
 	int32_t host[300], *tokens = run_memory(run, n * sizeof(*tokens));
 
-	/* few different tokens, so that all occur again, some beyond the table at either end */
+	/* few different tokens, so that all occur several times, and some outside of the table on either
+	 * side */
 	assert_true(n <= 300);
 	for (uint64_t i = 0; i < n; i++)
 		host[i] = (int32_t)(i * i % 23) - 1;
@@ -206,7 +209,7 @@ static void embeddings(kernel_run *run, uint64_t n, uint64_t h, uint64_t rows)
 	record_result(run, "embed", run->type, out, n * h);
 }
 
-/* Rows are padded to whole runs of 16 bytes, or not. Memory after the vocabulary does not change. */
+/* Rows are padded to a multiple of 16 bytes, or not. Memory after the vocabulary does not change. */
 static void cross_entropy(kernel_run *run, uint64_t n, uint64_t vocab, uint64_t stride)
 {
 	p4d_device *const device = run->device;
@@ -220,7 +223,7 @@ static void cross_entropy(kernel_run *run, uint64_t n, uint64_t vocab, uint64_t 
 	assert_true(n <= MOST);
 	double *loss = run_memory(run, sizeof(*loss));
 
-	/* times 4, and more for some numbers */
+	/* multiplied by 4, and some numbers by more */
 	for (int i = 0; i < 2; i++) {
 		device->add(device, run->type, logits, logits, logits, n * stride);
 		device->add(device, run->type, whole, whole, whole, n * stride);
@@ -253,7 +256,7 @@ static void cross_entropy(kernel_run *run, uint64_t n, uint64_t vocab, uint64_t 
 	record_result(run, "cross_entropy, target", P4D_DT_FP32, target, n);
 	record_result(run, "cross_entropy", run->type, whole, n * stride);
 	device->softmax_sums(device, run->type, maximum, sum, target, logits, stride, labels, n, 0,
-			     2); /* a rank without rows */
+			     2); /* a rank that has no rows */
 	fetch(device, found[0], maximum, n * sizeof(float));
 	fetch(device, found[1], sum, n * sizeof(float));
 	fetch(device, found[2], target, n * sizeof(float));
@@ -286,7 +289,7 @@ static void arrays(kernel_run *run, uint64_t count)
 	const p4d_rounding rounding = {.key = 7, .first = 3, .columns = 13, .stride = 29, .origin = 5};
 	void *half[] = {run_memory(run, 2 * (count + run->off)), run_memory(run, 2 * (count + run->off))};
 	uint16_t *const m = (uint16_t *)half[0] + run->off, *const v = (uint16_t *)half[1] + run->off;
-	/* numbers that no device has rounded yet */
+	/* these numbers were not rounded on any device yet */
 	first = run_reals(run, count);
 	second = run_reals(run, count);
 	kernel_square(run, second, count);
@@ -348,16 +351,16 @@ static void nf4(kernel_run *run, const p4d_nf4_shape *shape, uint64_t first_row,
 
 static void nf4_cases(kernel_run *run)
 {
-	nf4(run, &(p4d_nf4_shape){7, 9, 7, 9}, 0, 0); /* an odd number */
+	nf4(run, &(p4d_nf4_shape){7, 9, 7, 9}, 0, 0); /* an odd number of elements */
 	nf4(run, &(p4d_nf4_shape){24, 72, 24, 72}, 0, 0);
-	nf4(run, &(p4d_nf4_shape){300, 128, 300, 128}, 0, 0); /* three groups */
+	nf4(run, &(p4d_nf4_shape){300, 128, 300, 128}, 0, 0); /* three groups of blocks */
 	nf4(run, &(p4d_nf4_shape){150, 128, 300, 128}, 150, 0);
 	nf4(run, &(p4d_nf4_shape){300, 64, 300, 192}, 0, 128);
 }
 
 /*
- * Rows from 3 on of sequences of 5 tokens, to the places of two chunks; and a rank's columns of a wider
- * matrix.
+ * Dropout of rows that begin with token 3 of a sequence of 5, for a rank with two chunks of each sequence;
+ * and of a rank's columns of a wider matrix.
  */
 static void drops(kernel_run *run, uint64_t n, uint64_t h)
 {
@@ -477,12 +480,12 @@ static void too_many_blocks_are_an_error(void **state)
 	(void)state;
 	assert_int_equal(open_device_under_test(&cuda, NULL), 0);
 	char *memory = make_memory(&cuda, 32);
-#ifdef P4D_TEST_CUDA /* the shim ends the program */
+#ifdef P4D_TEST_CUDA /* the shim ends the program in this case */
 	const pid_t child = fork();
 	int status = 0;
 	assert_true(child >= 0);
 	if (child == 0) {
-		signal(SIGABRT, SIG_DFL); /* cmocka's handler would go on with the tests */
+		signal(SIGABRT, SIG_DFL); /* cmocka's handler would continue with the tests */
 		cuda.copy_rows(&cuda, memory, 0, memory + 16, 0, 16, rows);
 		_exit(0);
 	}

@@ -19,7 +19,7 @@ static int prepare(void **state)
 {
 	(void)state;
 	p4d_shim_gpu = usual;
-	(void)cudaGetLastError(); /* from the test before */
+	(void)cudaGetLastError(); /* clears the error of the previous test */
 	err = (p4d_error){.code = P4D_OK};
 	unsetenv("CUDA_VISIBLE_DEVICES");
 	return 0;
@@ -46,7 +46,7 @@ static void assert_refused(const char *text)
 	assert_says(text);
 }
 
-/* Each rank of a host takes a GPU of its own; if there are more ranks than GPUs, they share. */
+/* Each rank of a host gets its own GPU; if there are more ranks than GPUs, ranks share them. */
 static void opens(void **state)
 {
 	(void)state;
@@ -127,7 +127,7 @@ static void arena_too_large(void **state)
 	device.close(&device);
 }
 
-/* More than all slots of the staging memory, and not a multiple of them. */
+/* Copies more bytes than the staging memory has, and not a multiple of a slot. */
 static void copies_are_whole(void **state)
 {
 	enum { COUNT = (5 << 24) + (3 << 20) + 123 };
@@ -153,7 +153,7 @@ static void copies_are_whole(void **state)
 	free(from), free(to);
 }
 
-/* A shim whose memory the host cannot access. */
+/* Accesses the shim's memory while the host must not. */
 static void touch_closed_memory(void)
 {
 	char x = 7;
@@ -172,7 +172,7 @@ static void touch_closed_memory(void)
 	_exit(*(volatile char *)arena + 3);
 }
 
-/* All tests of the cuda device rely on this. */
+/* The host cannot access closed memory, which all tests of the cuda device rely on. */
 static void closed_memory_is_closed(void **state)
 {
 	int status = 0;
@@ -217,7 +217,7 @@ static void own_attention(void **state)
 	assert_int_equal(open_as(0), 0);
 	unsetenv("P4D_CUDNN");
 	assert_string_equal(device.attention_text, "p4d's own kernels (P4D_CUDNN=0)");
-	assert_false(device.attention_slow); /* it was asked for */
+	assert_false(device.attention_slow); /* the settings asked for slow attention */
 	device.close(&device);
 }
 
@@ -242,7 +242,7 @@ static int gone(void *context, p4d_error *why)
 	return (*left)-- > 0 ? 0 : p4d_fail(why, P4D_E_RANK, "rank 3 is gone");
 }
 
-/* The host waits for a rank that is gone, whose work is never done: the device's watch ends the wait. */
+/* The host waits for work that never ends, because a rank is gone; the device's watch ends the wait. */
 static void watched(void **state)
 {
 	int left = 5;

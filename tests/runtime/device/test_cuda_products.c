@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Algorithms of matrix products: how timing chooses one, and that all ranks take the first rank's choice. The
+ * Algorithms of matmuls: how p4d chooses one by its time, and that all ranks use the first rank's choice. The
  * library is a fake on the host (shim_cublaslt.c), which knows the time of each algorithm.
  */
 #include "support/support.h"
@@ -19,7 +19,7 @@ static const uint64_t sizes[][3] = {{16, 32, 48}, {64, 16, 80}, {128, 96, 32},
 				    {16, 16, 16}, {24, 40, 8},  {8, 8, 200}};
 enum { SIZES = sizeof(sizes) / sizeof(*sizes) };
 
-/* y (n, out) = x (n, in) * w (out, in)^T; for the library, (out, n) of depth in */
+/* y (n, out) = x (n, in) * w (out, in)^T; for the library it is (out, n) with depth in */
 static void multiply(p4d_device *device, const uint64_t size[3])
 {
 	static float y[1 << 14], x[1 << 14], w[1 << 14];
@@ -61,18 +61,18 @@ static void the_fastest_is_taken(void **state)
 		if (timed.choice.algorithm)
 			assert_true(fabsf(timed.gain - first / least) < 1e-4f);
 		others += timed.choice.algorithm != 0;
-		/* from then on it computes, and is not timed again */
+		/* from then on the algorithm is used, and is not timed again */
 		const double before = p4d_shim_gpu.milliseconds;
 		multiply(&device, sizes[i]);
 		assert_int_equal(p4d_shim_gpu.algorithm, timed.choice.algorithm);
 		assert_true(fabs(p4d_shim_gpu.milliseconds - before - (double)least) < 1e-6);
 	}
-	assert_true(others > SIZES / 2); /* else nothing was tested */
+	assert_true(others > SIZES / 2); /* otherwise the test would show nothing */
 	assert_false(device.timed_product(&device, SIZES, &timed));
 	device.close(&device);
 }
 
-/* Without timing, the library's first proposal. */
+/* Without timing, the library's first proposal is used. */
 static unsigned count_timed(p4d_device *device)
 {
 	p4d_timed_product timed;
@@ -83,7 +83,7 @@ static unsigned count_timed(p4d_device *device)
 	return count;
 }
 
-/* The table is full: each new shape takes the place of the one whose use is longest ago, and of no other. */
+/* If the table is full, a new shape replaces the one that was used longest ago, and no other. */
 static void what_is_in_use_stays_timed(void **state)
 {
 	enum { MANY = P4D_GEMM_SHAPES + 100 };
@@ -106,7 +106,7 @@ static void what_is_in_use_stays_timed(void **state)
 	assert_int_equal(p4d_shim_gpu.algorithm, fastest(kept));
 	multiply(&device, (const uint64_t[]){1, MANY, 1}); /* the last one */
 	assert_int_equal(count_timed(&device), P4D_GEMM_SHAPES);
-	multiply(&device, (const uint64_t[]){1, 1, 1}); /* the first one is new again, and untimed */
+	multiply(&device, (const uint64_t[]){1, 1, 1}); /* the first shape is new again, and not timed */
 	assert_int_equal(count_timed(&device), P4D_GEMM_SHAPES - 1);
 	device.close(&device);
 }
@@ -154,7 +154,7 @@ static void choices_of_others(void **state)
 
 enum { RANKS = 2, MOST = 64 };
 static p4d_layout layout;
-/* What each rank chooses; shared with the parent. */
+/* The choices of each rank, in memory shared with the parent. */
 static struct {
 	unsigned count;
 	p4d_product_choice of[MOST];
@@ -168,7 +168,7 @@ static int open_rank(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *
 	p4d_device device;
 	p4d_group *all;
 
-	p4d_shim_gpu.seed = 1000 * rank; /* no two GPUs measure the same */
+	p4d_shim_gpu.seed = 1000 * rank; /* two GPUs never measure the same */
 	TRY(p4d_group_open(&all, world, (const uint32_t[]){0, 1}, size, err));
 	TRY(open_cuda(&device, err));
 	TRY(p4d_comm_transport_open(&transport, all, &device, P4D_TRANSPORT_STAGED, NULL, err));
@@ -208,7 +208,7 @@ static void ranks_agree(void **state)
 
 	(void)state;
 	open_ranks();
-	assert_true(taken[0].count >= 12); /* three products of each of four matrices */
+	assert_true(taken[0].count >= 12); /* three matmuls for each of four matrices */
 	assert_int_equal(taken[0].count, taken[1].count);
 	for (unsigned i = 0; i < taken[0].count; i++) {
 		assert_memory_equal(&taken[0].of[i], &taken[1].of[i], sizeof(*taken[0].of));

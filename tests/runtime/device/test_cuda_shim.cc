@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The shim shows when a kernel's warps do not wait for each other. */
+/* The shim makes errors visible if a kernel's warps do not wait for each other. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,8 +14,9 @@ extern "C" {
 enum { WARPS = 3, THREADS = 32 * WARPS, ROUNDS = 3 };
 
 /*
- * One thread writes a number for all, round after round. Without the second barrier, it may write the next number
- * before others have read the last one. Between the barriers a warp exchanges numbers, as in sums over blocks.
+ * In each round one thread writes a number that all others read. Without the second barrier, it may write the
+ * next number before others have read the last one. Between the barriers a warp exchanges numbers, as in sums
+ * over blocks.
  */
 static bool all_hear(enum p4d_shim_order order, bool waits)
 {
@@ -60,7 +61,7 @@ static bool next_warp_finds(enum p4d_shim_order order, bool waits)
 		if (waits)
 			__syncthreads();
 		else
-			__syncwarp(); /* of the own warp */
+			__syncwarp(); /* a barrier only for this warp */
 		if (warp > 0 && left[warp - 1] == 0)
 			found = false;
 	});

@@ -24,7 +24,7 @@
 static p4d_layout layout;
 static p4d_gpus gpus;
 static counted_step *shared;
-static uint64_t document_length; /* 0: documents are not masked */
+static uint64_t document_length; /* tokens of a document; 0: documents are not masked */
 
 static int source(void *context, uint64_t number, uint32_t micro_batch, const p4d_batch *batch,
 		  p4d_error *err)
@@ -119,7 +119,7 @@ static void check(const char *options, uint64_t most_launches, double most_gigab
 	assert_true(step.bytes / 1e9 <= most_gigabytes && step.seconds <= most_seconds);
 }
 
-/* The limits are the counts of the last improvement. */
+/* The limits are the counts after the last improvement. */
 static void steps(void **state)
 {
 	(void)state;
@@ -127,7 +127,7 @@ static void steps(void **state)
 	check(LLAMA_1B "recompute=keep global-batch=32", 3601, 1388.7, 1.9197);
 	check(LLAMA_3B "recompute=keep global-batch=2", 1258, 281.7, 0.3247);
 	check(LLAMA_3B "recompute=keep global-batch=16", 6081, 1578.9, 2.4048);
-	/* block-wise FP8; products of the head and of attention are unchanged */
+	/* block-wise FP8; matmuls of the head and of attention stay in bf16 */
 	check(LLAMA_1B "recompute=keep global-batch=32 precision=fp8", 6673, 1737.8, 1.4933);
 	check(LLAMA_3B "recompute=keep global-batch=16 precision=fp8", 11457, 1999.8, 1.7661);
 }
@@ -141,8 +141,7 @@ static uint64_t calls(const counted_step *step, const char *name)
 }
 
 /*
- * Residuals are added by products, and cuDNN makes the row sums of its own attention; only small gradients
- * are zeroed.
+ * Matmuls add residuals, cuDNN computes the row sums of its attention, and only small gradients are zeroed.
  */
 static void no_copies(void **state)
 {
@@ -157,7 +156,7 @@ static void no_copies(void **state)
 			assert_true(step.operation[i].bytes < 100e6);
 }
 
-/* Launches of a layer: in both passes, and in the update. */
+/* Number of launches for a layer: in both passes, and in the update. */
 static uint64_t launches_of_layer(const char *recompute)
 {
 	char options[512];
@@ -170,18 +169,18 @@ static uint64_t launches_of_layer(const char *recompute)
 
 static void a_layer(void **state)
 {
-	/* the update: only AdamW, the norm and two ranges of zeros */
+	/* the update has only AdamW, the norm and two ranges that are zeroed */
 	const uint64_t update = 6 + 2 * 6 + 2;
 
 	(void)state;
 	assert_int_equal(launches_of_layer("keep"), 24 + update);
-	/* two norms; the product comes with the gradient of gate and up */
+	/* two norms are recomputed; the product of gate and up comes with their gradient */
 	assert_int_equal(launches_of_layer("none"), 26 + update);
-	/* both operands of each product */
+	/* each matmul quantizes both operands */
 	assert_int_equal(launches_of_layer("keep precision=fp8"), 24 + 4 * 3 * 2 + update);
 }
 
-/* NVIDIA's count over the peak of bf16. */
+/* MFU as NVIDIA computes it: FLOPs divided by the peak of bf16. */
 static double mfu(const counted_step *step)
 {
 	const p4d_gpu *gpu = p4d_gpu_find(&gpus, "h200-141gb", NULL);
@@ -192,7 +191,7 @@ static double mfu(const counted_step *step)
 /*
  * Packed documents. With a planned mean length cuDNN computes them, with as many launches as for whole
  * sequences, three copies of gradients in each layer and two uploads; a second call of cuDNN has one launch
- * more in each direction. Without it p4d's own kernels do.
+ * more in each direction. Without a planned length p4d's own kernels compute them.
  */
 static void documents(void **state)
 {
@@ -223,7 +222,7 @@ static void documents(void **state)
 	assert_true(fabs(fused_mfu - whole_mfu) < 0.05);
 }
 
-/* Without copies through the host, which NCCL does not make. */
+/* Bytes without copies through the host, which NCCL does not make. */
 static double on_gpu_bytes(const counted_step *step)
 {
 	double bytes = step->bytes;
@@ -236,8 +235,8 @@ static double on_gpu_bytes(const counted_step *step)
 }
 
 /*
- * With tp-comm-overlap, a layer's eight products of gathered inputs and of sums are computed in halves;
- * everything else is unchanged.
+ * With tp-comm-overlap, eight matmuls of a layer, those of gathered inputs and those whose results are
+ * summed, are computed in halves; everything else is unchanged.
  */
 static void halves(void **state)
 {

@@ -2,7 +2,7 @@
 /*
  * Bytes that each kernel moves, for rows of realistic lengths, compared with the minimum, which is each byte
  * once. Kernels are those of the GPU, compiled for the host. With P4D_TRAFFIC_REPORT=1 the test prints a line
- * for each kernel: its name, its minimum, and what share more its blocks and threads request. `make
+ * for each kernel: its name, its minimum, and by which share its blocks and threads request more. `make
  * gpu-report` reads these lines.
  */
 #include "support/support.h"
@@ -28,7 +28,7 @@ static void *take(uint64_t bytes)
 	return at;
 }
 
-/* How many times the minimum blocks may request, by template; for all others 1.01. */
+/* For each template: how many times the minimum its blocks may request; 1.01 for all others. */
 static const struct {
 	const char *kernel;
 	double most;
@@ -59,7 +59,7 @@ static double most_of(const char *name)
 
 static unsigned seen;
 
-/* Traffic of the launches since the last call. */
+/* Checks the traffic of the launches since the last call. */
 static void look(void)
 {
 	traffic launches[TRAFFIC_LAUNCHES];
@@ -93,7 +93,7 @@ static void norms(p4d_dtype type, uint64_t e, uint64_t h, uint64_t n)
 	look();
 }
 
-/* Rows of which several ranks have a part. */
+/* Norms of rows that are split over several ranks. */
 static void split_norms(p4d_dtype type, uint64_t e, uint64_t h, uint64_t n)
 {
 	void *const x = take(e * n * h), *const y = take(e * n * h), *const w = take(e * h);
@@ -244,7 +244,8 @@ static void all(void **state)
 	for (int wide = 0; wide < 2; wide++) {
 		const p4d_dtype type = wide ? P4D_DT_FP32 : P4D_DT_BF16;
 		const uint64_t e = wide ? 4 : 2;
-		/* rows of one run of 16 bytes a thread, of two, of four, and too long for registers */
+		/* rows with one access of 16 bytes per thread, with two, with four, and too long for
+		 * registers */
 		norms(type, e, H, N);
 		norms(type, e, 2 * H, N / 2);
 		norms(type, e, 4 * H, N / 2);

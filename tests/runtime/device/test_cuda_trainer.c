@@ -13,7 +13,7 @@
 #ifdef P4D_TEST_GPU
 enum { STEPS = CURVE_STEPS };
 #else
-enum { STEPS = 2 }; /* the second step uses what the first left in memory */
+enum { STEPS = 2 }; /* the second step uses memory that the first has written */
 #endif
 
 #define MODEL \
@@ -146,7 +146,7 @@ static void families(void **state)
 		"tp=2 cp=1", 2, 1e-5);
 }
 
-/* What is offloaded to the host, and copied up and down on streams of its own. */
+/* Tensors that are offloaded to the host are copied in both directions on separate streams. */
 static void offloaded(void **state)
 {
 	(void)state;
@@ -198,7 +198,7 @@ static void refused(const char *model, const char *fix)
 	device.close(&device);
 }
 
-/* The device under test; the shim simulates such a GPU. */
+/* The compute capability of the device under test; the shim simulates a GPU with this one. */
 static int sm_under_test(int wanted)
 {
 #ifdef P4D_TEST_GPU
@@ -214,7 +214,7 @@ static int sm_under_test(int wanted)
 #endif
 }
 
-/* FP8 formats that the GPU has train as on the cpu; the others are refused by name. */
+/* Training in FP8 formats that the GPU has gives the cpu's losses; other formats are refused by name. */
 static void in_fp8(void **state)
 {
 	static const struct {
@@ -274,7 +274,10 @@ static uint64_t launches_of_evaluation(const char *precision)
 	return curve_shared->tokens;
 }
 
-/* The plan has room only for operands of forward products: four products with two operands each. */
+/*
+ * For an evaluation, the plan has room only for operands of forward passes: four matmuls with two operands
+ * each.
+ */
 static void evaluation_in_fp8(void **state)
 {
 	(void)state;

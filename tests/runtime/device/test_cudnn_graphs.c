@@ -29,7 +29,7 @@ enum { GPUS = sizeof(gpus) / sizeof(gpus[0]) };
 static p4d_cudnn cudnn;
 static cudnnBackendDescriptor_t devices[GPUS];
 static unsigned asked, refused, compiled;
-static bool all; /* compile them all */
+static bool all; /* compile the code of all graphs */
 
 /* The address sanitizer would report memory that cuDNN's compiler does not free. */
 const char *__asan_default_options(void);
@@ -76,8 +76,8 @@ static void keep_compiler(void)
 }
 
 /*
- * Where there is no driver, the stub libcuda of the CUDA toolkit takes its place, because cuDNN looks for
- * libcuda by name. The stub refuses every call.
+ * cuDNN looks for libcuda by name. If there is no driver, the test uses the CUDA toolkit's stub of libcuda,
+ * which refuses every call.
  */
 static int open_cudnn(void **state)
 {
@@ -104,7 +104,7 @@ static int close_cudnn(void **state)
 	return 0;
 }
 
-/* cuDNN has generated the code; only loading it needs a driver. */
+/* Compiles a graph. cuDNN generates the code; only loading the code needs a driver. */
 static void compile(p4d_sdpa_graph *graph, cudnnBackendDescriptor_t device, cudnnBackendDescriptor_t choice)
 {
 	p4d_error err;
@@ -114,7 +114,7 @@ static void compile(p4d_sdpa_graph *graph, cudnnBackendDescriptor_t device, cudn
 	compiled++;
 }
 
-/* What the estimator says of a graph. */
+/* What the estimator predicts for a graph: whether cuDNN takes it, and its workspace. */
 static bool takes(int sm, const p4d_sdpa_shape *s, uint64_t *workspace)
 {
 	const p4d_attention_bytes need =
@@ -152,16 +152,16 @@ static void ask(int number, const p4d_sdpa_shape *s, bool build)
 	p4d_sdpa_graph_close(&graph);
 }
 
-/* The attention of a rank, of `length` tokens of each sequence. */
+/* The attention of a rank, with `length` tokens of each sequence. */
 typedef struct rank {
 	uint64_t batch, heads, kv_heads, head_dim, length;
 } rank;
 
-/* A block of its queries and of `rows` keys. */
+/* A block of the rank's queries and of `rows` keys. */
 typedef struct block {
 	uint64_t queries, keys, rows;
 	bool causal;
-	bool own; /* without context parallelism, keys are columns of the rank's qkv, and gradients are set */
+	bool own; /* without context parallelism: keys are columns of the rank's qkv, and gradients are set */
 } block;
 
 static p4d_sdpa_stride strides(uint64_t width, uint64_t tokens)
@@ -218,7 +218,7 @@ static void ask_blocks(int number, const rank *r, bool build)
 		}
 }
 
-/* Ranks with the same attention are tried once. */
+/* Whether no rank with the same attention was tried before. */
 static bool is_new(const rank *r)
 {
 	static rank known[512];
@@ -272,7 +272,7 @@ static void graphs_of_the_models(void **state)
 	assert_true(asked > 500 && refused < asked / 4 && compiled >= 4);
 }
 
-/* Documents: where the estimator says that cuDNN takes them, it does, with that workspace. */
+/* If the estimator says that cuDNN supports documents, cuDNN does, with that workspace. */
 static void ask_documents(const rank *r, uint64_t documents, bool build)
 {
 	const uint64_t q = r->heads * r->head_dim, kv = r->kv_heads * r->head_dim;
@@ -332,7 +332,7 @@ static void a_small_workspace(void **state)
 	p4d_sdpa_graph_close(&graph);
 }
 
-/* Heads that no engine of cuDNN supports; and descriptors that are not a graph. */
+/* cuDNN refuses heads that no engine supports, and descriptors that are not a graph. */
 static void what_is_refused(void **state)
 {
 	rank r = {1, 8, 2, 12, 512};

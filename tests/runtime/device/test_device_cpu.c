@@ -9,7 +9,7 @@
 
 enum { ALL = 1 << 20 };
 
-/* Input and output of an operation's scalar function; each test uses what it needs. */
+/* Input and output of an operation's scalar function; each test uses the members that it needs. */
 typedef struct call {
 	uint64_t n, out, in;
 	double *x, *y, *w, *weight, *bias, *rstd, *towards; /* the scalar function is the scalar product
@@ -37,7 +37,7 @@ static void linear_case(uint64_t n, uint64_t out, uint64_t in)
 	c.w = numbers(out * in, 2);
 	c.y = numbers(n * out, 3);
 	c.towards = numbers(n * out, 4);
-	/* the result is added to what was there */
+	/* the result is added to the old content */
 	OP(linear_input)(NULL, dx, c.towards, c.w, n, out, in, true);
 	OP(linear_weight)(NULL, dw, c.towards, c.x, n, out, in, true);
 	for (uint64_t i = 0; i < n * in; i++)
@@ -81,7 +81,7 @@ static double columns(void *context)
 	return sum;
 }
 
-/* Some columns of a wider matrix, multiplied by a number. */
+/* Columns of a wider matrix, multiplied by a number. */
 static void columns_gradients(void **state)
 {
 	enum { N = 6, OUT = 5, IN = 3, STRIDE = 11 };
@@ -109,7 +109,7 @@ static void columns_gradients(void **state)
 	free(c.x), free(c.w), free(c.towards);
 }
 
-/* y = x w^T written out. */
+/* Compares with y = x w^T computed by loops. */
 static void linear_is_the_product(void **state)
 {
 	enum { N = 3, OUT = 4, IN = 5 };
@@ -117,7 +117,7 @@ static void linear_is_the_product(void **state)
 	       *y0 = numbers(N * OUT, 3);
 
 	(void)state;
-	/* added to the output itself; and to another matrix, which does not change */
+	/* the result is added to the output itself; then to another matrix, which does not change */
 	for (int twice = 0; twice < 2; twice++) {
 		OP(linear)(NULL, y, twice ? y0 : y, x, w, N, OUT, IN);
 		for (int i = 0; i < N; i++)
@@ -139,7 +139,8 @@ static double norm(void *context)
 	return dot(c->y, c->towards, c->n * c->in);
 }
 
-/* Rows in two parts, whose sums of squares are added: the same as one norm, in both directions. */
+/* Rows in two parts, whose sums of squares are added, give the same results as one norm, in both
+ * directions. */
 static void split_norm_case(uint64_t n, uint64_t h)
 {
 	const uint64_t part[2] = {h / 3, h - h / 3};
@@ -217,7 +218,7 @@ static void norm_gradients(void **state)
 	split_norm_case(7, 65);
 }
 
-/* `heads` works in place: the function starts from a copy. */
+/* `heads` changes its input, so the function begins with a copy. */
 static double heads(void *context)
 {
 	call *c = context;
@@ -244,7 +245,7 @@ static void heads_case(uint64_t n, uint64_t length, uint64_t a, uint64_t k, uint
 	c.rstd = numbers(n * (a + k), 3);
 	c.bias = numbers(columns, 4);
 	c.weight = numbers(2 * d, 5);
-	for (uint64_t i = 0; i < 2 * d; i++) /* the header: not 0 */
+	for (uint64_t i = 0; i < 2 * d; i++) /* device.h: the weights must not be 0 */
 		c.weight[i] = 1 + c.weight[i] / 2;
 	c.towards = numbers(n * columns, 6);
 	dx = numbers(n * columns, 6);
@@ -278,7 +279,7 @@ static void heads_gradients(void **state)
 	}
 }
 
-/* Bias, then RMSNorm of the head, then rotation, written out for one head of one token. */
+/* Compares with the operations on one head of one token: bias, then RMSNorm of the head, then rotation. */
 static void heads_in_order(void **state)
 {
 	enum { D = 2, COLUMNS = 3 * D };
@@ -312,7 +313,7 @@ static void heads_in_order(void **state)
 	assert_true(x[4] == 10 && x[5] == 6);
 }
 
-/* Value columns, and everything at position 0, do not change. */
+/* Columns of values do not change, and at position 0 nothing changes. */
 static void rotation_keeps_position_0(void **state)
 {
 	enum { D = 4, COLUMNS = 3 * D };
@@ -381,7 +382,8 @@ static double embed(void *context)
 	return dot(c->y, c->towards, c->n * c->in);
 }
 
-/* Tokens before and after this rank's rows of the table, none of its rows, and a token that occurs twice. */
+/* Tokens below and above this rank's rows of the table; a rank with no rows; and a token that occurs
+ * twice. */
 static void embedding_gradients(void **state)
 {
 	int32_t tokens[] = {3, 4, 8, 9, -1, 4, 5, 6, 7};
@@ -404,12 +406,12 @@ static void embedding_gradients(void **state)
 	free(dtable), free(c.w), free(c.y), free(c.towards);
 }
 
-/* A vocabulary over two ranks of different size: columns 0 .. CUT-1 and the rest. */
+/* A vocabulary that is divided unequally over two ranks: columns 0 .. CUT-1 and the rest. */
 enum { VOCAB = 11, CUT = 4, TOKENS = 6, PARTS = 2 };
 static const uint64_t part_first[] = {0, CUT}, part_size[] = {CUT, VOCAB - CUT};
 
 typedef struct entropy {
-	double *logits[PARTS]; /* (TOKENS, its columns) */
+	double *logits[PARTS]; /* (TOKENS, columns of the rank) */
 	double maximum[TOKENS], sum[TOKENS], target[TOKENS];
 	int32_t labels[TOKENS];
 	float z_loss;
@@ -481,7 +483,7 @@ static void cross_entropy_gradients(void **state)
 		free(e.logits[p]);
 }
 
-/* Loshchilov and Hutter 2019, algorithm 2, literally. */
+/* Compares with algorithm 2 of Loshchilov and Hutter 2019, implemented literally. */
 static void adam_by_the_book(void **state)
 {
 	enum { N = 5, STEPS = 3 };
@@ -515,7 +517,7 @@ static void adam_by_the_book(void **state)
 	free(x), free(expected);
 }
 
-/* On average, rounding does not change numbers; numbers that bf16 represents never change. */
+/* Rounding does not change numbers on average, and never changes numbers that bf16 represents. */
 static void rounding_is_unbiased(void **state)
 {
 	enum { COUNT = 1 << 16 };
@@ -535,7 +537,8 @@ static void rounding_is_unbiased(void **state)
 			assert_true(fabs((double)p4d_from_bf16(low) - x) <= 2 * width);
 			assert_int_equal(p4d_round_to_bf16(exact, up & 0xffff), p4d_to_bf16(exact));
 		}
-		/* five deviations of a mean of COUNT, each at most half the width of neighbours */
+		/* five standard deviations of a mean of COUNT numbers, each at most half the distance of
+		 * neighbours */
 		assert_true(fabs(sum[0]) / COUNT < 5 * width / sqrt(COUNT));
 		assert_true(fabs(sum[1]) / COUNT < 5 * width / sqrt(COUNT));
 	}
@@ -555,7 +558,7 @@ static void adam_with_half_moments(void **state)
 	(y, NULL, whole_m, whole_v, g, N, &adam,
 	 &(p4d_rounding){.key = 9, .columns = WIDTH, .stride = WIDTH});
 	for (int i = 0; i < N; i++) {
-		assert_true(x[i] == y[i]); /* before they are rounded */
+		assert_true(x[i] == y[i]); /* compared before they are rounded */
 		assert_true(fabs((double)p4d_from_bf16(whole_m[i]) - m[i]) <= 0x1p-7 * fabs(m[i]));
 		assert_true(fabs((double)p4d_from_bf16(whole_v[i]) - v[i]) <= 0x1p-7 * v[i]);
 	}

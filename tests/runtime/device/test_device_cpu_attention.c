@@ -17,7 +17,7 @@ enum { CP_MOST = 3, SAMPLES = 9 };
  * cut in zigzag: rank r has the chunks r and 2*cp-1-r.
  */
 typedef struct ring {
-	uint64_t cp, rank, batch, length, heads, kv_heads, d; /* length: on a rank */
+	uint64_t cp, rank, batch, length, heads, kv_heads, d; /* length: tokens of a sequence on a rank */
 	bool documents;
 	uint64_t window;
 	float cap;
@@ -43,7 +43,7 @@ static void ring_open(ring *r)
 	r->key_columns = 2 * r->kv_heads * r->d;
 	r->q = numbers(r->n * r->columns, 1);
 	for (uint64_t i = 0; i < r->n * r->columns; i++)
-		r->q[i] *= 3; /* so that probabilities differ */
+		r->q[i] *= 3; /* larger queries, so that probabilities differ */
 	for (uint64_t c = 0; c < r->cp; c++) {
 		r->kv[c] = numbers(r->n * r->key_columns, 2 + c);
 		r->position[c] = calloc(r->length, sizeof(int32_t));
@@ -115,7 +115,7 @@ static bool sees(const ring *r, uint64_t b, uint64_t i, uint64_t block, uint64_t
 		r->document[block][b * r->length + j] == r->document[r->rank][b * r->length + i]);
 }
 
-/* Query times key. */
+/* The score of a query and a key. */
 static double score(const ring *r, uint64_t token, uint64_t head, uint64_t block, uint64_t key)
 {
 	const double *q = r->q + token * r->columns + head * r->d;
@@ -166,7 +166,7 @@ static void ring_case(ring r)
 		(dq, dkv[c], dkv[c] + r.kv_heads * r.d, r.towards, r.lse, sums, r.q, r.kv[c],
 		 r.kv[c] + r.kv_heads * r.d, &shape, r.workspace);
 	}
-	/* the columns after the queries are not the test's */
+	/* the columns after the queries do not belong to the test */
 	for (uint64_t i = 0; i < r.n * r.columns; i++)
 		if (i % r.columns >= r.heads * r.d)
 			assert_true(dq[i] == 0);
@@ -187,7 +187,7 @@ static void one_token(void **state)
 	ring_case((ring){.cp = 1, .batch = 3, .length = 1, .heads = 2, .kv_heads = 1, .d = 4});
 }
 
-/* One row less and one more than whole tiles. */
+/* Lengths that are one row below and above a multiple of a tile. */
 static void odd_lengths(void **state)
 {
 	static const uint64_t lengths[] = {2, 63, 64, 129};
@@ -257,7 +257,7 @@ static void zigzag_ring(void **state)
 					 .documents = i == 1});
 }
 
-/* A block whose keys are all later than the queries. */
+/* All keys of the block are later than the queries. */
 static void nothing_to_see(void **state)
 {
 	enum { N = 3, D = 2 };

@@ -78,7 +78,7 @@ static double unit_norm(void *context)
 	return dot(c->y, c->towards, N * H);
 }
 
-/* The norm that adds 1 to its weight. */
+/* A norm that adds 1 to its weight. */
 static void unit_norm_gradients(void **state)
 {
 	double *dx = calloc(N * H, sizeof(*dx)), *y = calloc(N * H, sizeof(*y)), dweight[H] = {0}, plus[H],
@@ -134,7 +134,7 @@ static void gelu_gradients(void **state)
 	memcpy(dx, c.x, sizeof(dx));
 	OP(geglu_backward)(dx, again, c.towards, N, H);
 	geglu(&c);
-	assert_memory_equal(again, c.y, sizeof(again)); /* set again */
+	assert_memory_equal(again, c.y, sizeof(again)); /* a second call sets the gradients again */
 	check_gradient("geglu", geglu, &c, c.x, dx, 2 * N * H, ALL);
 	close_call(&c);
 }

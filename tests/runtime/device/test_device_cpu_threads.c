@@ -29,7 +29,7 @@ static void *take(run *r, uint64_t bytes)
 	return r->memory[r->used++];
 }
 
-/* Numbers in [-1, 1) */
+/* Numbers in [-1, 1). */
 static float *reals(run *r, uint64_t count)
 {
 	float *x = take(r, count * sizeof(*x));
@@ -65,7 +65,7 @@ static void products(run *r)
 	d->columns_weight(d, r->type, dw, y, F, x, N, F - 37, H, 0.5f, true);
 }
 
-/* In FP8 of blocks, and of one scale. */
+/* Matmuls in FP8 with scales for blocks, and with one scale. */
 static void fp8_products(run *r)
 {
 	static const int recipes[] = {P4D_FP8_BLOCKWISE, P4D_FP8_CURRENT};
@@ -244,7 +244,7 @@ CASES(norms)
 CASES(activations)
 CASES(losses_and_optimizer)
 
-/* Otherwise the tests above would show nothing. */
+/* Checks that work is divided; otherwise the tests above would show nothing. */
 static void work_is_divided(void **state)
 {
 	(void)state;

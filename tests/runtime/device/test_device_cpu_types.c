@@ -14,13 +14,14 @@
 
 static p4d_device device;
 
-/* What the operations of one type gave, value by value. */
+/* The results of all operations for one type, value by value. */
 typedef struct record {
 	uint64_t count, room;
 	struct value {
 		const char *name;
 		double x;
-		bool rounded, first; /* stored as bf16; first of a result */
+		bool rounded,
+		    first; /* rounded: the value was stored as bf16; first: it is the first of a result */
 	} * value;
 } record;
 
@@ -40,7 +41,7 @@ static void note(const char *name, double x, bool rounded, bool first)
 
 enum { KEPT = 4096 };
 static struct {
-	p4d_device *device; /* NULL: the host's memory */
+	p4d_device *device; /* NULL: memory is the host's */
 	void *memory;
 } kept[KEPT];
 static unsigned number_kept;
@@ -125,7 +126,8 @@ static bool same_bits(double a, double b)
 	return !memcmp(&a, &b, sizeof(a));
 }
 
-/* If a thread or block read what another has not yet written, it would show here. */
+/* The results do not depend on the order of threads. They would if one read what another has not yet
+ * written. */
 static void order_changes_nothing(void **state)
 {
 	void (*const cases[])(void) = {p4d_cpu_all_fp32, p4d_cpu_all_bf16};
@@ -146,7 +148,7 @@ static void order_changes_nothing(void **state)
 }
 #endif
 
-/* The vector loops of the operations use the same function. */
+/* The exponential, with which the vector loops of the operations agree. */
 static void exponential(void **state)
 {
 	double worst = 0;
@@ -181,13 +183,13 @@ static void hyperbolic_tangent(void **state)
 
 static uint16_t nearest(float x)
 {
-	const uint16_t cut = (uint16_t)(p4d_to_bf16(x) & 0x8000); /* the sign */
+	const uint16_t cut = (uint16_t)(p4d_to_bf16(x) & 0x8000); /* keeps only the sign */
 	uint16_t best = cut;
 	double distance = INFINITY;
 
 	for (unsigned magnitude = 0; magnitude <= 0x7f80; magnitude++) {
 		const uint16_t candidate = (uint16_t)(cut | magnitude);
-		/* the value after the largest number stands for infinity */
+		/* the value after the largest number is infinity */
 		const double value =
 		    magnitude == 0x7f80 ? copysign(ldexp(1, 128), x) : (double)p4d_from_bf16(candidate);
 		const double off = fabs(value - (double)x);
@@ -209,7 +211,8 @@ static float of_bits(uint32_t bits)
 
 static void bf16_is_the_nearest(void **state)
 {
-	/* ties below and above, next to ties, into the next power of two, to infinity, denormal */
+	/* ties that round down and up, numbers next to ties, and numbers that round to the next power of two,
+	 * to infinity, or are denormal */
 	static const uint32_t bits[] = {0x00000000, 0x80000000, 0x3f808000, 0x3f818000, 0x3f807fff,
 					0x3f808001, 0x3fffffff, 0xbf818000, 0x7f7fffff, 0x7f7f7fff,
 					0x7f7f8000, 0x00018000, 0x00008000, 0x80017fff, 0x42f6e979};
@@ -226,7 +229,7 @@ static void bf16_is_the_nearest(void **state)
 	}
 	assert_int_equal(p4d_to_bf16(INFINITY), 0x7f80);
 	assert_int_equal(p4d_to_bf16(-INFINITY), 0xff80);
-	/* a NaN that would be an infinity with its upper bits alone */
+	/* if only the upper bits were kept, this NaN would become infinity */
 	assert_true(isnan(p4d_from_bf16(p4d_to_bf16(of_bits(0x7f800001)))));
 	assert_true(isnan(p4d_from_bf16(p4d_to_bf16(of_bits(0xffffffff)))));
 }
@@ -261,7 +264,7 @@ static void casts(void **state)
 
 enum { ROWS = 9, VOCAB = 53, COUNT = ROWS * VOCAB };
 
-/* Statistics of rows of logits: as the device under test computes them, in its memory, and in double. */
+/* Statistics of rows of logits, computed by the device under test in its memory, and in double. */
 typedef struct statistics {
 	float *logits, *maximum, *sum, *target; /* on the device */
 	int32_t *labels;
@@ -352,7 +355,7 @@ static void sums_of_gradients(void **state)
 	put(&device, s.logits + COUNT / 2, &wrong[1], sizeof(float));
 	put(&device, s.logits + COUNT - 1, &wrong[2], sizeof(float));
 	assert_int_equal(nonfinite(s.logits, 1), 1 + 3);
-	/* a value that is not a number stays visible up to the loss */
+	/* a NaN is visible in the loss */
 	device.softmax_sums(&device, P4D_DT_FP32, s.maximum, s.sum, s.target, s.logits, VOCAB, s.labels, ROWS,
 			    VOCAB, 0);
 	fetch(&device, &sum, s.sum, sizeof(sum));
@@ -419,7 +422,7 @@ static int close_device(void **state)
 
 int main(void)
 {
-	/* before a device is opened: denormal numbers are rounded right as well */
+	/* set before a device is opened, so that denormal numbers are also rounded correctly */
 	const struct CMUnitTest functions[] = {
 	    cmocka_unit_test(exponential),
 	    cmocka_unit_test(hyperbolic_tangent),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A device's operations combined: loss and gradients of a tiny Llama, compared with JAX in float64. */
+/* A device's operations together: loss and gradients of a tiny Llama, compared with JAX in float64. */
 #include "support/support.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@
 
 enum { STEPS = 25, BATCH = 2, LENGTH = 24, VOCAB = 48 };
 
-/* What tests/parity/make_oracle.py has. */
+/* The shape that tests/parity/make_oracle.py uses. */
 static const llama_shape shape = {.layers = 2,
 				  .hidden = 16,
 				  .ffn = 40,
@@ -43,7 +43,7 @@ static FILE *open_oracle(void)
 	return file;
 }
 
-/* Loss and gradients of every tensor, each within `limit` (L2, relative). */
+/* Compares the loss and the gradients of every tensor; relative errors (L2) are at most `limit`. */
 static void compare(p4d_dtype type, double limit)
 {
 	int32_t tokens[BATCH * LENGTH], labels[BATCH * LENGTH];

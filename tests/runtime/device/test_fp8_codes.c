@@ -48,7 +48,7 @@ static void codes_are_their_numbers(void **state)
 	}
 }
 
-/* The nearest code; of two equally near ones, the even one. */
+/* The nearest code; if two are equally near, the even one. */
 static unsigned nearest(double x, p4d_fp8_format f)
 {
 	unsigned best = 0;
@@ -79,7 +79,7 @@ static void the_nearest_is_taken(void **state)
 	}
 }
 
-/* The least power of two with which the largest number fits. */
+/* A block's scale is the least power of two with which its largest number fits. */
 static void scales_fit(void **state)
 {
 	(void)state;
@@ -98,7 +98,7 @@ static void scales_fit(void **state)
 	}
 }
 
-/* Each scale has a place of its own within the room. */
+/* Each scale has its own place, inside the memory for scales. */
 static void places_of_scales_differ(void **state)
 {
 	enum { ROWS = 300, DEPTH = 700 };
@@ -122,7 +122,7 @@ static void places_of_scales_differ(void **state)
 		}
 }
 
-/* Exponents of a tile, from an offset to its number: by the inverse formulas of cuBLASLt's documentation. */
+/* Checks the places of exponents in tiles, with the inverse of the formulas in cuBLASLt's documentation. */
 static void check_exponents(uint64_t rows, uint64_t depth)
 {
 	const p4d_fp8_operand_shape s = p4d_fp8_shape_of(P4D_FP8_MXFP8, P4D_FP8_WEIGHT, rows, depth);
@@ -138,7 +138,10 @@ static void check_exponents(uint64_t rows, uint64_t depth)
 	}
 }
 
-/* M-major, and K-major with columns a multiple of 4 apart: by walking through memory. */
+/*
+ * Checks the places of fp32 scales by walking through memory: M-major, and K-major with columns a multiple of
+ * 4 apart.
+ */
 static void check_floats(uint64_t rows, uint64_t depth)
 {
 	const p4d_fp8_operand_shape by_row = p4d_fp8_shape_of(P4D_FP8_BLOCKWISE, P4D_FP8_INPUT, rows, depth),
@@ -169,7 +172,7 @@ static void places_are_those_of_the_library(void **state)
 	}
 }
 
-/* Which FP8 formats p4d-train has on which GPU. */
+/* The FP8 formats that p4d-train supports on each GPU. */
 static void recipes_of_gpus(void **state)
 {
 	static const struct {
@@ -193,7 +196,7 @@ static void recipes_of_gpus(void **state)
 	}
 }
 
-/* A matrix and its transpose have the same codes; a product equals that of the decoded numbers. */
+/* A matrix and its transpose have the same codes, and a matmul equals that of the decoded numbers. */
 static void operands_multiply(void **state)
 {
 	enum { M = 150, N = 300, K = 260 };
