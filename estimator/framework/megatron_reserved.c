@@ -108,6 +108,7 @@ static uint64_t played(p4d_megatron_step *p, uint32_t layers)
 {
 	p->layers = layers;
 	memset(p->exists, 0, sizeof(p->exists));
+	p->has_workspaces = false;
 	memset(p->kept, 0, sizeof(p->kept));
 	memset(&p->passes, 0, sizeof(p->passes));
 	p4d_caching_allocator_start(&p->main, p->l->allocator == P4D_ALLOCATOR_EXPANDABLE);

@@ -97,6 +97,7 @@ typedef struct p4d_megatron_step {
 	bool routed[P4D_MEGATRON_CHUNKS][P4D_MEGATRON_DEPTH]; /* layers with experts */
 	unsigned element;                                     /* bytes of an activation */
 	bool exists[P4D_TENSORS]; /* rows of the plan that are already allocated */
+	bool has_workspaces;      /* of experts */
 	p4d_allocated kept[P4D_MEGATRON_PLAYED_SLOTS][P4D_MEGATRON_DEPTH][P4D_MEGATRON_KEPT];
 	/* of the head, whose backward pass follows at once */
 	p4d_allocated head_input, head_norm, logits;

@@ -49,53 +49,67 @@ static p4d_allocated forward_shared(p4d_megatron_step *p, p4d_allocated *kept)
 	return p4d_megatron__summed(p);
 }
 
-/* The experts' results on their way back, and their sum for each token. */
-static p4d_allocated combine(p4d_megatron_step *p, const routed *r, p4d_allocated result)
+/* Sends the experts' results back to the tokens' ranks. */
+static p4d_allocated send_back(p4d_megatron_step *p, const routed *r, p4d_allocated result)
 {
-	if (r->sorted)
-		replace(p, &result, r->h);
 	if (r->summed)
 		replace(p, &result, r->received);
 	if (r->exchanged)
 		replace(p, &result, r->permuted);
-	p4d_allocated sum = take(p, p4d_megatron__narrow(p));
-	give(p, &result);
-	return sum;
+	return result;
 }
 
-/* saves: for the backward pass. Returns the block of the result. */
+/* Grouped matmuls run on four streams. Each has a workspace. */
+static void make_workspaces(p4d_megatron_step *p)
+{
+	enum { STREAMS = 4 };
+	const uint64_t bytes = p4d_megatron__named(p, "workspace.experts") / STREAMS;
+
+	for (unsigned i = 0; i < STREAMS && !p->has_workspaces; i++)
+		take_bytes(p, bytes);
+	p->has_workspaces = true;
+}
+
+/* Returns what the experts keep of their tokens: sorted by expert, or as they were received. */
+static p4d_allocated sort_tokens(p4d_megatron_step *p, const routed *r, p4d_allocated *last)
+{
+	if (r->sorted || r->summed)
+		return take(p, r->h);
+	const p4d_allocated tokens = *last;
+	*last = 0;
+	return tokens;
+}
+
 p4d_allocated p4d_megatron__forward_experts(p4d_megatron_step *p, p4d_allocated *kept, bool saves)
 {
 	const routed r = routed_of(p);
 
 	p4d_megatron__once(p, "workspace.torch"); /* of the router */
-	p4d_allocated shared = forward_shared(p, kept), permuted = take(p, r.permuted), received = 0;
-
-	if (r.exchanged)
-		received = take(p, r.received);
-	p4d_allocated *last = r.exchanged ? &received : &permuted;
-	if (r.sorted || r.summed) {
-		kept[KEPT_EXPERT_INPUT] = take(p, r.h);
-	} else {
-		kept[KEPT_EXPERT_INPUT] = *last;
-		*last = 0;
-	}
-	p4d_megatron__once(p, "workspace.experts");
+	p4d_allocated shared = forward_shared(p, kept), permuted = take(p, r.permuted);
+	p4d_allocated received = r.exchanged ? take(p, r.received) : 0;
+	kept[KEPT_EXPERT_INPUT] = sort_tokens(p, &r, r.exchanged ? &received : &permuted);
 	kept[KEPT_UP] = take(p, 2 * r.F);
+	make_workspaces(p);
 	kept[KEPT_ACTIVATION] = take(p, r.F);
-	if (!saves)
-		give(p, &kept[KEPT_UP]);
 	p4d_allocated result = take(p, r.h);
-	for (int i = KEPT_EXPERT_INPUT; !saves && i <= KEPT_SHARED_ACTIVATION; i++)
+	for (int i = KEPT_UP; !saves && i <= KEPT_SHARED_ACTIVATION; i++)
 		give(p, &kept[i]);
-	p4d_allocated sum = combine(p, &r, result);
-	give(p, &received);
+	if (r.sorted)
+		replace(p, &result, r.h);
+	if (!saves)
+		give(p, &kept[KEPT_EXPERT_INPUT]);
+	result = send_back(p, &r, result);
+	p4d_allocated sum = take(p, p4d_megatron__narrow(p)),
+		      all = shared ? take(p, p4d_megatron__narrow(p)) : 0;
+	give(p, &shared);
+	give(p, &result);
+	if (!all)
+		give(p, &received);
 	give(p, &permuted);
-	if (shared) {
-		replace(p, &sum, p4d_megatron__narrow(p));
-		give(p, &shared);
-	}
-	return sum;
+	if (all)
+		give(p, &sum);
+	give(p, &received);
+	return all ? all : sum;
 }
 
 static void backward_shared(p4d_megatron_step *p, p4d_allocated *kept, p4d_allocated *sum)
@@ -111,12 +125,29 @@ static void backward_shared(p4d_megatron_step *p, p4d_allocated *kept, p4d_alloc
 	replace(p, &up, 2 * S);
 	give(p, &kept[KEPT_SHARED_UP]);
 	whole = p4d_megatron__gathered(p);
-	p4d_allocated input = p4d_megatron__summed(p);
-	p4d_megatron__once(p, "dummy.shared_up");
+	p4d_allocated input = take(p, p4d_megatron__wide(p));
+	p4d_allocated own = p->z.gathers ? take(p, p4d_megatron__narrow(p)) : 0;
 	give(p, &whole);
+	p4d_megatron__once(p, "dummy.shared_up");
+	if (own)
+		give(p, &input);
 	give(p, &up);
+	give(p, &kept[KEPT_SECOND_NORM]);
 	replace(p, sum, p4d_megatron__narrow(p));
 	give(p, &input);
+	give(p, &own);
+}
+
+/* The gradient of the router's input is added to that of the experts' input. */
+static p4d_allocated backward_router(p4d_megatron_step *p, p4d_allocated *kept, p4d_allocated of_experts)
+{
+	p4d_allocated of_router = take(p, p4d_megatron__narrow(p));
+
+	if (!p->l->shared_ffn)
+		give(p, &kept[KEPT_SECOND_NORM]);
+	replace(p, &of_experts, p4d_megatron__narrow(p));
+	give(p, &of_router);
+	return of_experts;
 }
 
 /* Frees nothing of the gradient of the result; returns that of the norm's result. */
@@ -147,13 +178,11 @@ p4d_allocated p4d_megatron__backward_experts(p4d_megatron_step *p, p4d_allocated
 		replace(p, &g, r.received);
 	if (r.exchanged)
 		replace(p, &g, r.permuted);
-	p4d_allocated zeros = take(p, p4d_megatron__narrow(p)), sum = take(p, p4d_megatron__narrow(p));
+	p4d_allocated zeros = p->l->recompute == P4D_RECOMPUTE_FULL ? 0 : take(p, p4d_megatron__narrow(p));
+	p4d_allocated sum = take(p, p4d_megatron__narrow(p));
 	give(p, &zeros);
 	give(p, &g);
+	sum = backward_router(p, kept, sum);
 	backward_shared(p, kept, &sum);
-	p4d_allocated of_router = take(p, p4d_megatron__narrow(p));
-	give(p, &kept[KEPT_SECOND_NORM]);
-	replace(p, &sum, p4d_megatron__narrow(p));
-	give(p, &of_router);
 	return sum;
 }

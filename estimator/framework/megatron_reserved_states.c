@@ -135,10 +135,11 @@ static p4d_wide elements_of(p4d_megatron_step *p, uint32_t chunk, int experts)
 	return sum.left;
 }
 
+/* Each group has an optimizer for all chunks. */
 static void take_states(p4d_megatron_step *p, state s)
 {
-	for (uint32_t chunk = 0; chunk < p->chunks; chunk++)
-		for (int experts = 0; experts < groups_of(p); experts++) {
+	for (int experts = 0; experts < groups_of(p); experts++)
+		for (uint32_t chunk = 0; chunk < p->chunks; chunk++) {
 			s.left = p4d_div_up(elements_of(p, chunk, experts),
 					    experts ? p4d_expert_shards(p->l) : p4d_optimizer_shards(p->l));
 			visit_group(p, chunk, experts, take_part, &s);
