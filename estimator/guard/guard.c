@@ -347,17 +347,17 @@ static int judge_serving(p4d_guard_work *g, p4d_error *err)
 
 /* A smaller micro-batch in the words of the script's program, with the accumulation that keeps the global
  * batch. No fix is left if the program has no option for that. */
-static void write_pairs(const p4d_guard_work *g, char *fix, size_t size)
+static void write_micro_batch(const p4d_guard_work *g, char *fix, size_t size)
 {
 	const p4d_geometry *geometry = &g->verdict->geometry;
-	const int64_t pairs = strtoll(fix + strlen(P4D_FIX_PAIRS), NULL, 10);
+	const int64_t sequences = strtoll(fix + strlen(P4D_FIX_MICRO_BATCH), NULL, 10);
 	p4d_request asked = *g->request;
 	p4d_text text = p4d_text_in(fix, size);
 
 	p4d_colocated_complete(&asked, (uint64_t)geometry->nodes * geometry->gpus_per_node);
 	p4d_request_complete(&asked, g->published_batch, (uint64_t)geometry->nodes * geometry->gpus_per_node);
 	p4d_request fewer = asked, pasted = asked;
-	p4d_request_put(&fewer, P4D_MICRO_BATCH, pairs, P4D_BY_P4D);
+	p4d_request_put(&fewer, P4D_MICRO_BATCH, sequences, P4D_BY_P4D);
 	if (!p4d_guard__script_fix(g->job->reading, &asked, &fewer, geometry, geometry, NULL, true, &pasted,
 				   &text))
 		fix[0] = '\0';
@@ -372,8 +372,8 @@ static int judge_colocated(p4d_guard_work *g, p4d_error *err)
 		p4d_guard__say_releases_of_pairs(g->job, g->request, g->published_batch, v);
 	for (unsigned i = 0; g->by_script && i < v->messages; i++) {
 		char *fix = v->message[i].fix;
-		if (!strncmp(fix, P4D_FIX_PAIRS, strlen(P4D_FIX_PAIRS)))
-			write_pairs(g, fix, sizeof(v->message[i].fix));
+		if (!strncmp(fix, P4D_FIX_MICRO_BATCH, strlen(P4D_FIX_MICRO_BATCH)))
+			write_micro_batch(g, fix, sizeof(v->message[i].fix));
 		else
 			p4d_guard__script_flag(g->job->reading, fix, sizeof(v->message[i].fix));
 	}

@@ -214,6 +214,30 @@ static uint64_t percent_left(const p4d_colocated *c, double limit)
 	return (p4d_wide)percent * c->capacity_bytes / 100 >= needed ? percent : 0;
 }
 
+/* The largest micro-batch that divides the layout's and fits with as many more micro-batches; 0: there is
+ * none. */
+static uint64_t smaller_micro_batch(const p4d_request *r, const p4d_layout *l, const p4d_gpu *gpu,
+				    double limit)
+{
+	enum { MOST_PARTS = 64 };
+	p4d_colocated then;
+
+	for (uint64_t parts = 2; parts <= l->micro_batch; parts++) {
+		if (parts > MOST_PARTS)
+			parts = l->micro_batch;
+		if (l->micro_batch % parts)
+			continue;
+		p4d_layout fewer = *l;
+		fewer.micro_batch /= parts;
+		fewer.eval_micro_batch /= parts;
+		fewer.eval_micro_batch += !fewer.eval_micro_batch;
+		fewer.micro_batches *= parts;
+		if (p4d_colocated_estimate(r, &fewer, gpu, &then, NULL) == 0 && fits(&then, limit))
+			return fewer.micro_batch;
+	}
+	return 0;
+}
+
 /* Adds the first change that is enough. Swapping and offloading the reference may be combined. */
 static void fix(const p4d_request *r, const p4d_layout *l, const p4d_gpu *gpu, const p4d_colocated *c,
 		double limit, p4d_error *err)
@@ -248,29 +272,9 @@ static void fix(const p4d_request *r, const p4d_layout *l, const p4d_gpu *gpu, c
 			return;
 		}
 	}
-}
-
-/* The largest micro-batch that divides the layout's and fits with as many more micro-batches; 0: there is
- * none. */
-static uint64_t fewer_pairs(const p4d_request *r, const p4d_layout *l, const p4d_gpu *gpu, double limit)
-{
-	enum { MOST_PARTS = 64 };
-	p4d_colocated then;
-
-	for (uint64_t parts = 2; parts <= l->micro_batch; parts++) {
-		if (parts > MOST_PARTS)
-			parts = l->micro_batch;
-		if (l->micro_batch % parts)
-			continue;
-		p4d_layout fewer = *l;
-		fewer.micro_batch /= parts;
-		fewer.eval_micro_batch /= parts;
-		fewer.eval_micro_batch += !fewer.eval_micro_batch;
-		fewer.micro_batches *= parts;
-		if (p4d_colocated_estimate(r, &fewer, gpu, &then, NULL) == 0 && fits(&then, limit))
-			return fewer.micro_batch;
-	}
-	return 0;
+	const uint64_t smaller = smaller_micro_batch(r, l, gpu, limit);
+	if (smaller)
+		p4d_fix(err, P4D_FIX_MICRO_BATCH "%" PRIu64, smaller);
 }
 
 static int check_pair(const p4d_request *r, const p4d_layout *l, const p4d_gpu *gpu, const p4d_colocated *c,
@@ -283,9 +287,9 @@ static int check_pair(const p4d_request *r, const p4d_layout *l, const p4d_gpu *
 		 r->model, (double)c->training.sum / GIB, (double)c->capacity_bytes / GIB, gpu->name,
 		 (double)c->training.actor / GIB, l->micro_batch, l->micro_batch == 1 ? "" : "s",
 		 (double)c->training.reference / GIB);
-	const uint64_t fewer = fewer_pairs(r, l, gpu, limit);
-	if (fewer)
-		p4d_fix(err, P4D_FIX_PAIRS "%" PRIu64, fewer);
+	const uint64_t smaller = smaller_micro_batch(r, l, gpu, limit);
+	if (smaller)
+		p4d_fix(err, P4D_FIX_MICRO_BATCH "%" PRIu64, smaller);
 	return -1;
 }
 

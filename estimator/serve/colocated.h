@@ -63,8 +63,8 @@ void p4d_colocated_complete(p4d_request *request, uint64_t world);
 int p4d_colocated_estimate(const p4d_request *request, const p4d_layout *layout, const p4d_gpu *gpu,
 			   p4d_colocated *colocated, p4d_error *err);
 
-/* A fix with fewer pairs in a micro-batch starts so. The global batch stays. */
-#define P4D_FIX_PAIRS "--p4d-micro-batch="
+/* A fix with a smaller micro-batch starts so. The global batch stays. */
+#define P4D_FIX_MICRO_BATCH "--p4d-micro-batch="
 
 /* Fails (DOES_NOT_FIT) if a sum exceeds the fraction `limit` of the GPU, or the engine has no room for a
  * sequence. The text lists the parts. If a single option is enough, it is the fix. */

@@ -126,3 +126,17 @@ done
 printf '#!/bin/bash\ntrl dpo --model_name_or_path Qwen/Qwen2.5-1.5B --dataset_name x --per_device_train_batch_size 8 --gradient_accumulation_steps 4 --bf16 --max_length 4096 --gradient_checkpointing\n' >dpo.sh
 run p4d check --conf p4d.conf -p h100 -N1 --gpus-per-node=1 dpo.sh
 prints "global-batch=32" " of 79.1 GiB (unvalidated)"
+
+# reinforcement learning: verl keeps its batch by itself, TRL by accumulation
+printf '#!/bin/bash\ntrl grpo --model_name_or_path Qwen/Qwen2.5-1.5B --dataset_name x --per_device_train_batch_size 64 --bf16 --max_prompt_length 4096 --max_completion_length 4096 --gradient_checkpointing\n' >grpo.sh
+run p4d check --conf p4d.conf -p h100 -N1 --gpus-per-node=1 grpo.sh
+[ "$(fix)" = "grpo.sh:2: --per_device_train_batch_size 2; grpo.sh:2: add --gradient_accumulation_steps 32" ] || fail "the fix is $(fix)"
+verl()
+{
+	printf '#!/bin/bash\npython3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo data.train_batch_size=512 data.max_prompt_length=4096 data.max_response_length=4096 actor_rollout_ref.model.path=Qwen/Qwen2.5-7B-Instruct actor_rollout_ref.model.enable_gradient_checkpointing=True actor_rollout_ref.actor.ppo_mini_batch_size=256 actor_rollout_ref.rollout.name=vllm actor_rollout_ref.rollout.tensor_model_parallel_size=2 actor_rollout_ref.rollout.gpu_memory_utilization=0.5 trainer.n_gpus_per_node=8 trainer.nnodes=1 actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=%s\n' "$1" >verl.sh
+	run p4d check --conf p4d.conf -p h100 -N1 --gpus-per-node=8 verl.sh
+}
+verl 16
+[ "$(fix)" = "verl.sh:2: actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=8" ] || fail "the fix is $(fix)"
+verl 8
+prints "would pass: Qwen/Qwen2.5-7B-Instruct, reinforcement learning"
