@@ -110,6 +110,7 @@ typedef struct p4d_architecture {
 	float window_theta;            /* rope base (theta) of layers with a window; 0: that of the model */
 	unsigned full_attention_every; /* with --sliding-window, every Nth layer attends to all tokens; 0:
 					* none does */
+	bool mxfp4;                    /* its files have experts in MXFP4 (stored=fp4), not in NVFP4 */
 	bool single_blocks;   /* a layer is one block with a norm: attention, a mixer with a state, or the
 				 feed-forward part */
 	bool gated_attention; /* the output of attention is multiplied with a gate per column */

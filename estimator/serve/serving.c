@@ -238,6 +238,20 @@ static uint64_t windowed_layers(const p4d_layout *l, uint64_t layers)
 	return layers - (l->pp > 1 ? div_up(layers, every) : layers / every);
 }
 
+/* Whether the model has layers with a window and others. Only then an engine may keep more than the window.
+ */
+static bool mixes_windows(const p4d_layout *l)
+{
+	const uint64_t windowed = windowed_layers(l, l->layers);
+
+	return windowed && windowed < l->layers;
+}
+
+static bool frees_windows(const p4d_request *r, const p4d_layout *l)
+{
+	return !mixes_windows(l) || !p4d_is_set(r, P4D_HYBRID_CACHE) || r->value[P4D_HYBRID_CACHE];
+}
+
 typedef struct kv_cache {
 	uint64_t token_bytes;    /* bytes of a token in one layer */
 	uint64_t full, windowed; /* number of layers without and with a window */
@@ -314,6 +328,12 @@ static int check_options(const p4d_request *r, const p4d_layout *l, p4d_error *e
 	/* p4d accepts it from a script, because engines ignore it */
 	if (r->origin[P4D_EXPERT_PARALLEL] == P4D_BY_USER && r->value[P4D_EXPERT_PARALLEL] && !l->experts)
 		return p4d_fail(err, P4D_E_VALUE, "expert-parallel has no effect: the model has no experts");
+	if (r->origin[P4D_HYBRID_CACHE] == P4D_BY_USER && !r->value[P4D_HYBRID_CACHE] && !mixes_windows(l)) {
+		p4d_fail(err, P4D_E_VALUE,
+			 "hybrid-cache=off has no effect: the model does not mix layers with and without a "
+			 "window");
+		return p4d_fix(err, "leave out --p4d-hybrid-cache");
+	}
 	if (r->origin[P4D_MAX_LORA_RANK] == P4D_BY_USER && !p4d_is_set(r, P4D_MAX_LORAS)) {
 		p4d_fail(err, P4D_E_VALUE, "max-lora-rank has no effect without max-loras");
 		return p4d_fix(err, "--p4d-max-loras=1");
@@ -441,7 +461,7 @@ int p4d_serving_estimate(const p4d_request *r, const p4d_gpu *gpu, uint64_t worl
 	const uint64_t elements = l.kv_rank ? l.kv_rank + l.rope_dim : 2 * local_kv_heads(&l) * l.head_dim;
 	kv_cache c = {.token_bytes =
 			  elements * (r->value[P4D_KV_CACHE_DTYPE] == P4D_KV_CACHE_FP8 ? 1 : ELEMENT),
-		      .windowed = windowed_layers(&l, layers)};
+		      .windowed = frees_windows(r, &l) ? windowed_layers(&l, layers) : 0};
 	c.full = layers - c.windowed;
 	/* vLLM schedules a batch while another one runs, so a layer with a window holds more tokens */
 	c.window = outside ? l.sliding_window + s.max_batched_tokens
@@ -463,7 +483,8 @@ int p4d_serving_estimate(const p4d_request *r, const p4d_gpu *gpu, uint64_t worl
 	s.sequence_bytes = (uint64_t)sequence;
 	s.token_bytes = c.full * c.token_bytes;
 	s.windowed_bytes = c.windowed * c.token_bytes;
-	s.window = c.windowed ? l.sliding_window : 0;
+	s.unread_bytes = (windowed_layers(&l, layers) - c.windowed) * c.token_bytes;
+	s.window = s.windowed_bytes || s.unread_bytes ? l.sliding_window : 0;
 	divide(&s, r, &l);
 	const uint64_t windowed = c.windowed * l.pp < l.layers ? c.windowed * l.pp : l.layers;
 	const kv_cache all_stages = {.token_bytes = c.token_bytes,

@@ -34,7 +34,9 @@ p4d_serving_load p4d_serving_load_of(const p4d_request *r)
 {
 	const double length = (double)r->value[P4D_SEQ_LEN];
 	p4d_serving_load load = {.concurrency = stated(r, P4D_CONCURRENCY, 0),
-				 .rate = stated(r, P4D_RATE, 0)};
+				 .rate = stated(r, P4D_RATE, 0),
+				 .requests =
+				     p4d_is_set(r, P4D_REQUESTS) ? (double)r->value[P4D_REQUESTS] : 0};
 
 	load.prompt = stated(r, P4D_PROMPT_LEN, fmin(PROMPT, fmax(1, floor(length / 2))));
 	load.answer = stated(r, P4D_ANSWER_LEN, fmin(ANSWER, fmax(1, floor(length / 4))));
@@ -51,7 +53,7 @@ static void set_precision(p4d_layout *l, const p4d_gpu *gpu, int stored)
 	const bool fp4 = stored == P4D_STORED_FP4 && gpu->peak_fp4_flops > 0 && gpu->gemm_fp4_efficiency > 0;
 
 	l->precision = fp8 || fp4 ? P4D_FP8 : P4D_BF16;
-	l->fp8_recipe = fp4 ? P4D_FP8_NVFP4 : P4D_FP8_CURRENT;
+	l->fp8_recipe = fp4 && !l->architecture->mxfp4 ? P4D_FP8_NVFP4 : P4D_FP8_CURRENT;
 }
 
 static int set_engine(engine *e, const p4d_request *r, uint64_t gpus_per_node, p4d_error *err)
@@ -78,13 +80,34 @@ static int set_engine(engine *e, const p4d_request *r, uint64_t gpus_per_node, p
 			p4d_cost_missing(&e->l, e->gpu), e->gpu->name);
 }
 
-/* Bytes of one sequence's keys and values on one GPU. tokens: the length of the sequence. */
-static double held(const engine *e, double tokens)
+/* Tokens to which the last query of a sequence attends in a layer with a window. */
+static double seen(const engine *e, double tokens)
 {
 	const double window = (double)e->s->window;
 
-	return (double)e->s->token_bytes * tokens +
-	       (double)e->s->windowed_bytes * (window > 0 && tokens > window ? window : tokens);
+	return window > 0 && tokens > window ? window : tokens;
+}
+
+/* Bytes of one sequence's keys and values on one GPU: held, and read in a pass. tokens: the length of the
+ * sequence. */
+static double held(const engine *e, double tokens)
+{
+	return (double)e->s->token_bytes * tokens + (double)e->s->windowed_bytes * seen(e, tokens);
+}
+
+static double read_in_pass(const engine *e, double tokens)
+{
+	return held(e, tokens) - (double)e->s->unread_bytes * (tokens - seen(e, tokens));
+}
+
+/* Pairs of a query and a key in a prompt: the mean over all layers. */
+static double pairs(const engine *e, double tokens)
+{
+	const double windowed = (double)(e->s->windowed_bytes + e->s->unread_bytes),
+		     all = (double)(e->s->token_bytes + e->s->windowed_bytes);
+	const double outside = tokens - seen(e, tokens);
+
+	return (tokens * tokens - windowed / all * outside * outside) / 2;
 }
 
 /* Number of sequences that a replica holds at a time, each with room for its whole answer. */
@@ -103,8 +126,9 @@ static double pass(const engine *e, double sequences, double prompts)
 	const double in_flight = sequences / (double)(e->l.pp * e->l.dp);
 	const p4d_cost_served work = {.sequences = in_flight,
 				      .prompt_tokens = prompts * load->prompt,
-				      .prompt_pairs = prompts * load->prompt * load->prompt / 2,
-				      .cached_bytes = in_flight * held(e, load->prompt + load->answer / 2),
+				      .prompt_pairs = prompts * pairs(e, load->prompt),
+				      .cached_bytes =
+					  in_flight * read_in_pass(e, load->prompt + load->answer / 2),
 				      .weight_bytes = e->weight_bytes,
 				      .experts_only = e->experts_only,
 				      .eager = e->apart && prompts > 0,
@@ -188,11 +212,79 @@ static double load_of(const engine *e, double replicas, double most, double *wai
 	return most;
 }
 
+/* Requests of one replica that are all sent at once: they run in waves of as many as fit, and a smaller one.
+ */
+typedef struct burst {
+	double requests, wave;   /* number of all, and of those in a wave */
+	double waves, rest;      /* full waves, and requests of the last one */
+	double prompt_s;         /* seconds of a prompt in a pass with others */
+	double passes_s, last_s; /* seconds of an answer's passes in a full wave, and in the last one */
+} burst;
+
+static burst burst_of(const engine *e, double requests, double most)
+{
+	const double wave = fmin(requests, most), waves = floor(requests / wave),
+		     rest = requests - waves * wave, stages = (double)e->l.pp, answer = e->load->answer;
+	const double together = floor((double)e->s->max_batched_tokens / e->load->prompt),
+		     prompts = fmax(1, fmin(together, wave / (double)e->l.dp));
+
+	return (burst){.requests = requests,
+		       .wave = wave,
+		       .waves = waves,
+		       .rest = rest,
+		       .prompt_s = added(e, wave, prompts) / prompts / (double)e->l.dp,
+		       .passes_s = answer * stages * pass(e, wave, 0),
+		       .last_s = rest > 0 ? answer * stages * pass(e, rest, 0) : 0};
+}
+
+/* Seconds until the last answer is complete. */
+static double burst_seconds(const burst *b)
+{
+	return b->waves * b->passes_s + b->last_s + b->requests * b->prompt_s;
+}
+
+/* Mean seconds until the first token: a request waits for earlier waves, and for half of its own prompts. */
+static double burst_first(const burst *b)
+{
+	const double full = b->waves * b->wave, wave_s = b->passes_s + b->wave * b->prompt_s;
+	const double waited = full * ((b->waves - 1) * wave_s + b->wave * b->prompt_s) / 2 +
+			      b->rest * (b->waves * wave_s + b->rest * b->prompt_s / 2);
+
+	return FRONT_SECONDS + waited / b->requests;
+}
+
+/* Mean seconds between tokens: an answer's passes, and half of the prompts of its wave. */
+static double burst_between(const engine *e, const burst *b)
+{
+	const double full = b->waves * b->wave * (b->passes_s + b->wave * b->prompt_s / 2),
+		     last = b->rest * (b->last_s + b->rest * b->prompt_s / 2);
+
+	return (full + last) / b->requests / e->load->answer;
+}
+
+static void set_burst(const engine *e, double replicas, double most, p4d_serving_speed *speed)
+{
+	const double asked = e->load->concurrency > 0 ? e->load->concurrency / replicas : most;
+	const burst b = burst_of(e, e->load->requests / replicas, fmin(asked, most));
+	const double seconds = burst_seconds(&b);
+
+	speed->at_a_time = b.wave * replicas;
+	speed->tokens_per_s = e->load->requests * e->load->answer / seconds;
+	speed->requests_per_s = e->load->requests / seconds;
+	speed->first_token_s = burst_first(&b);
+	speed->between_tokens_s = burst_between(e, &b);
+}
+
 static int check_load(const p4d_serving *s, const p4d_serving_load *load, p4d_error *err)
 {
 	if (load->rate > 0 && load->concurrency > 0) {
 		p4d_fail(err, P4D_E_VALUE, "give only one of rate and concurrency");
 		return p4d_fix(err, "--p4d-concurrency=%.0f", load->concurrency);
+	}
+	if (load->rate > 0 && load->requests > 0) {
+		p4d_fail(err, P4D_E_VALUE,
+			 "requests are sent at once, or arrive at a rate: give only one of them");
+		return p4d_fix(err, "leave out --p4d-rate");
 	}
 	if (load->prompt + load->answer <= (double)s->max_model_len)
 		return 0;
@@ -230,5 +322,7 @@ int p4d_serving_speed_of(const p4d_request *request, const p4d_gpu *gpu, uint64_
 				     .between_tokens_s = token,
 				     .most = most * replicas,
 				     .most_tokens_per_s = most * replicas / between(&e, most)};
+	if (load->requests > 0)
+		set_burst(&e, replicas, most, speed);
 	return 0;
 }

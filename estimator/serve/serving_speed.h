@@ -8,7 +8,8 @@
  * (p4d_cost_serve). Every sequence in flight gets one token per pass. A sequence that has ended makes room
  * for the next prompt. vLLM computes that prompt in passes together with the other sequences, in chunks of
  * max-num-batched-tokens. SGLang computes prompts in passes of their own, which have no CUDA graph.
- * tests/data/serving_measured.csv has measurements of others.
+ * tests/data/serving_measured.csv has measurements of others. Requests that are all sent at once run in waves
+ * of as many as fit; fewer are in the last wave, whose passes take nearly as long.
  */
 
 /* The load: averages over all requests, on all replicas. */
@@ -16,6 +17,7 @@ typedef struct p4d_serving_load {
 	double prompt, answer; /* mean tokens */
 	double concurrency;    /* requests in flight at a time; 0: as many as fit the cache */
 	double rate;           /* requests that arrive per second; 0: concurrency decides */
+	double requests;       /* all that there are, sent at once; 0: without end */
 } p4d_serving_load;
 
 /* Throughput counts tokens of answers, on all replicas. */

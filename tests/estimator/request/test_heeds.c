@@ -335,10 +335,11 @@ static const char *const serving[] = {"workload=serve model=llama3-8b",
 				      "workload=serve model=qwen3-30b-a3b tp=2 data-parallel-size=2",
 				      "workload=serve model=llama3-8b offload=weights",
 				      "workload=serve model=llama3-8b max-loras=2",
+				      "workload=serve model=gpt-oss-20b",
 				      NULL};
-static const char *const learning[] = {RL "model=llama3-8b", RL "model=llama3-8b engine-tp=2 max-loras=2",
-				       RL "model=qwen3-30b-a3b engine-tp=2",
-				       RL "model=llama3-8b swap=optimizer,params", NULL};
+static const char *const learning[] = {
+    RL "model=llama3-8b",  RL "model=llama3-8b engine-tp=2 max-loras=2", RL "model=qwen3-30b-a3b engine-tp=2",
+    RL "model=gemma3-12b", RL "model=llama3-8b swap=optimizer,params",   NULL};
 static const char *const preferring[] = {"workload=preference framework=ddp model=llama3.2-1b", NULL};
 
 static const struct {

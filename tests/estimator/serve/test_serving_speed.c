@@ -104,6 +104,58 @@ static void arrivals_balance(void **state)
 	assert_true(fabs(late.tokens_per_s / late.most_tokens_per_s - 1) < 1e-9);
 }
 
+/*
+ * Requests that are all sent at once run in waves: as many as fit answer like as many in flight without end,
+ * and one more takes nearly as long as a whole wave.
+ */
+static void bursts_run_in_waves(void **state)
+{
+	const char *const burst = LLAMA "prompt-len=500 answer-len=500 max-num-seqs=100 requests=%d";
+	char flags[128];
+	double last = 0;
+
+	(void)state;
+	const p4d_serving_speed endless = speed_on(LLAMA "prompt-len=500 answer-len=500 max-num-seqs=100", 1);
+	for (int n = 1; n <= 300; n++) {
+		snprintf(flags, sizeof(flags), burst, n);
+		const p4d_serving_speed v = speed_on(flags, 1);
+		const double seconds = n * 500 / v.tokens_per_s;
+		assert_true(fabs(v.at_a_time - (n < 100 ? n : 100)) < 1e-9);
+		assert_true(fabs(v.requests_per_s * 500 / v.tokens_per_s - 1) < 1e-9);
+		assert_true(seconds > last);
+		assert_true(v.first_token_s < seconds && v.between_tokens_s * 500 <= seconds);
+		if (n % 100 == 0)
+			assert_true(fabs(v.tokens_per_s / endless.tokens_per_s - 1) < 0.06);
+		if (n == 101)
+			assert_true(seconds > 1.3 * last);
+		last = seconds;
+	}
+	/* a limit on those in flight makes more waves; replicas share the requests */
+	const p4d_serving_speed few =
+	    speed_on(LLAMA "prompt-len=500 answer-len=500 requests=100 concurrency=25", 1);
+	assert_true(fabs(few.at_a_time - 25) < 1e-9 && few.tokens_per_s < endless.tokens_per_s);
+	const p4d_serving_speed two = speed_on(LLAMA "prompt-len=500 answer-len=500 requests=200", 2),
+				one = speed_on(LLAMA "prompt-len=500 answer-len=500 requests=100", 1);
+	assert_true(fabs(two.tokens_per_s / one.tokens_per_s - 2) < 1e-9);
+}
+
+/* Layers with a window: prompts attend to less, and without a hybrid cache fewer sequences fit, each of which
+ * reads as much as before. */
+static void windows_save_cache_and_attention(void **state)
+{
+#define OSS "workload=serve model=gpt-oss-20b seq-len=32768 stored=fp4 prompt-len=24000 answer-len=2000 "
+	const p4d_serving_speed on = speed_on(OSS, 1), off = speed_on(OSS "hybrid-cache=off", 1);
+
+	(void)state;
+	assert_true(off.most > 0.45 * on.most && off.most < 0.6 * on.most);
+	const p4d_serving_speed some = speed_on(OSS "concurrency=8", 1),
+				same = speed_on(OSS "concurrency=8 hybrid-cache=off", 1);
+	assert_true(fabs(some.tokens_per_s / same.tokens_per_s - 1) < 1e-6);
+	/* all layers with a window of this size attend to all tokens of the prompt */
+	const p4d_serving_speed wide = speed_on(OSS "concurrency=8 sliding-window=32768", 1);
+	assert_true(wide.first_token_s > 1.1 * some.first_token_s);
+}
+
 static p4d_serving_speed speed_of(const char *gpu, const char *flags, uint64_t world)
 {
 	const p4d_gpu here = h100;
@@ -293,7 +345,8 @@ static void bad_loads_are_refused(void **state)
 		const char *flags;
 		p4d_code code;
 		bool rated;
-	} cases[] = {{LLAMA "prompt-len=4000 answer-len=200", P4D_E_VALUE, true},
+	} cases[] = {{LLAMA "prompt-len=100 answer-len=100 requests=10 rate=2", P4D_E_VALUE, true},
+		     {LLAMA "prompt-len=4000 answer-len=200", P4D_E_VALUE, true},
 		     {LLAMA "prompt-len=100 answer-len=100", P4D_E_NO_RATES, false}};
 
 	(void)state;
@@ -458,6 +511,8 @@ int main(void)
 	    cmocka_unit_test(weights_bound_one_sequence),
 	    cmocka_unit_test(more_in_flight_are_slower_and_more),
 	    cmocka_unit_test(arrivals_balance),
+	    cmocka_unit_test(bursts_run_in_waves),
+	    cmocka_unit_test(windows_save_cache_and_attention),
 	    cmocka_unit_test(four_bits_help_small_batches),
 	    cmocka_unit_test(nano_batches_near_the_optimum),
 	    cmocka_unit_test(a_window_of_layers),
