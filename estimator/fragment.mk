@@ -111,6 +111,7 @@ libp4dcore_la_SOURCES = \
 	estimator/schedule/schedule.c estimator/schedule/schedule_slots.c \
 	estimator/schedule/kind_gpipe.c estimator/schedule/kind_1f1b.c estimator/schedule/kind_interleaved.c \
 	estimator/schedule/kind_zb1p.c estimator/schedule/kind_zbv.c estimator/schedule/kind_v_half.c \
+	estimator/schedule/kind_dualpipe_v.c \
 	estimator/schedule/slot_pool.h estimator/schedule/slot_pool.c \
 	estimator/schedule/schedule_fields.h estimator/schedule/schedule_fields.c \
 	estimator/plan/shared_sizes.h estimator/plan/optimizer.h estimator/plan/optimizer.c \

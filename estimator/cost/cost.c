@@ -52,6 +52,7 @@ void p4d_cost__passes_add(p4d_cost_passes *to, const p4d_cost_passes *from, doub
 	to->forward += times * from->forward;
 	to->input += times * from->input;
 	to->weight += times * from->weight;
+	to->alone += times * from->alone;
 }
 
 static bool holds_embedding(uint32_t stage, uint32_t chunk)
@@ -299,11 +300,13 @@ p4d_cost_step_ends p4d_cost__step_ends_of(const p4d_layout *l, const p4d_cost_te
 
 /* ---- all terms ---- */
 
-/* Fills the seconds of transfers between stages. */
+/* Fills the seconds of transfers between stages. DualPipe overlaps them with passes, like exchanges of
+ * tokens. */
 static void set_links(const p4d_layout *l, p4d_cost_terms *t)
 {
 	double seconds = l->pp > 1 ? transfer_seconds(l, &t->rates) : 0;
-	bool overlaps = l->megatron.overlap_p2p || p4d_framework_of(l->framework)->cost.overlaps_pipeline;
+	bool overlaps = l->megatron.overlap_p2p || p4d_schedule_kinds[l->schedule]->crosswise ||
+			p4d_framework_of(l->framework)->cost.overlaps_pipeline;
 
 	t->send = overlaps ? seconds : 0;
 	t->recv = overlaps ? 0 : seconds;
@@ -473,14 +476,15 @@ void p4d_cost__pass(const p4d_layout *l, const p4d_gpu *gpu, uint32_t stage, uin
 
 size_t p4d_cost_storage(const p4d_layout *l)
 {
-	return 3 * (size_t)l->pp * (size_t)l->vpp * (size_t)l->slices + 3 * (size_t)l->pp;
+	return 4 * (size_t)l->pp * (size_t)l->vpp * (size_t)l->slices + 3 * (size_t)l->pp;
 }
 
 void p4d_cost_durations(const p4d_layout *l, const p4d_gpu *gpu, double *storage, p4d_durations *out)
 {
 	size_t passes = (size_t)l->pp * (size_t)l->vpp * (size_t)l->slices;
 	double *forward = storage, *input = forward + passes, *weight = input + passes;
-	double *gather = weight + passes, *reduce = gather + l->pp, *optimizer = reduce + l->pp;
+	double *alone = weight + passes, *gather = alone + passes, *reduce = gather + l->pp,
+	       *optimizer = reduce + l->pp;
 	double send = 0, recv = 0;
 	p4d_cost_terms t, of_slice;
 	p4d_layout one;
@@ -508,12 +512,14 @@ void p4d_cost_durations(const p4d_layout *l, const p4d_gpu *gpu, double *storage
 			forward[i * l->slices + slice] = seconds.forward;
 			input[i * l->slices + slice] = seconds.input;
 			weight[i * l->slices + slice] = seconds.weight;
+			alone[i * l->slices + slice] = seconds.alone;
 		}
 	}
 	*out = (p4d_durations){
 	    .forward = forward,
 	    .backward_input = input,
 	    .backward_weight = weight,
+	    .alone = p4d_cost__pairs(l) ? alone : NULL,
 	    .send = send,
 	    .recv = recv,
 	    .vocabulary_forward = t.vocabulary.forward,

@@ -176,6 +176,8 @@ static inline void p4d_cost_share_add(p4d_cost_share *to, const p4d_cost_share *
 typedef struct p4d_cost_part {
 	p4d_cost_share forward, backward_input, backward_weight; /* as in p4d_cost_passes_of_chunk */
 	p4d_cost_share recompute;                                /* included in backward_input */
+	double alone; /* additional seconds of a forward or backward pass without a pass of another
+		       * micro-batch next to it (expert_overlap) */
 } p4d_cost_part;
 
 /*
@@ -195,6 +197,12 @@ void p4d_cost__expands(const p4d_layout *layout, const p4d_cost_rates *r, const 
  */
 void p4d_cost__halves(const p4d_layout *layout, const p4d_cost_rates *r, const p4d_cost_sizes *z,
 		      p4d_cost_share *qkv, p4d_cost_share *gate_up, p4d_cost_part *y);
+
+/* Whether passes of two micro-batches run next to each other (expert-overlap). */
+static inline bool p4d_cost__pairs(const p4d_layout *l)
+{
+	return l->megatron.expert_overlap && !p4d_schedule_kinds[l->schedule]->in_phases;
+}
 
 /* expert-overlap: hides the all-to-all of tokens, which takes `exchanged` seconds of each pass
  * (cost_overlap.c). */
@@ -293,6 +301,7 @@ double p4d_cost__query_width(const p4d_layout *layout);
 /* Passes in seconds; backward is the sum of input and weight. */
 typedef struct p4d_cost_passes {
 	double forward, input, weight;
+	double alone; /* as in p4d_cost_part */
 } p4d_cost_passes;
 
 void p4d_cost__passes_add(p4d_cost_passes *to, const p4d_cost_passes *from, double times);

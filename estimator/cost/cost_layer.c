@@ -416,7 +416,7 @@ static void layer(const p4d_layout *l, const p4d_cost_rates *r, p4d_layer_kind k
 		p4d_cost__casts(l, r, &z, experts, &y->forward, &y->backward_input);
 	tensor_parallel(l, r, &z, kind, y);
 	p4d_cost__grid(l, r, &z, y);
-	if (l->megatron.expert_overlap)
+	if (p4d_cost__pairs(l))
 		p4d_cost__overlap_exchange(r, exchanged, y);
 	launches(l, experts, y);
 	if (kind.feed != P4D_FEED_MEMORY) /* layers with a memory are never recomputed */
@@ -429,6 +429,7 @@ void p4d_cost__add_part(p4d_cost_part *to, const p4d_cost_part *from, double tim
 	p4d_cost_share_add(&to->backward_input, &from->backward_input, times);
 	p4d_cost_share_add(&to->backward_weight, &from->backward_weight, times);
 	p4d_cost_share_add(&to->recompute, &from->recompute, times);
+	to->alone += times * from->alone;
 }
 
 /* The mean over a pattern's layers, either those with experts or the others. */

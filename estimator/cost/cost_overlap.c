@@ -89,7 +89,8 @@ void p4d_cost__halves(const p4d_layout *l, const p4d_cost_rates *r, const p4d_co
 
 /*
  * DualPipe and Megatron-LM's overlap-moe-expert-parallel-comm: a forward pass runs next to a backward pass of
- * another micro-batch. While one exchanges tokens, the other computes. exchanged: seconds in one pass.
+ * another micro-batch. While one exchanges tokens, the other computes. exchanged: seconds in one pass. A pass
+ * without a partner, such as the first and the last ones of a step, hides nothing.
  */
 void p4d_cost__overlap_exchange(const p4d_cost_rates *r, double exchanged, p4d_cost_part *y)
 {
@@ -106,4 +107,5 @@ void p4d_cost__overlap_exchange(const p4d_cost_rates *r, double exchanged, p4d_c
 		passes[i]->tensor_comm -= hidden - host;
 		passes[i]->gemm += lost;
 	}
+	y->alone = hidden - lost;
 }

@@ -46,7 +46,7 @@ static p4d_cost_passes work_out(const p4d_layout *l, const p4d_cost_rates *r, co
 	return (p4d_cost_passes){p4d_cost_share_seconds(&y.forward),
 				 p4d_cost_share_seconds(&y.backward_input) +
 				     p4d_cost_share_seconds(&y.recompute),
-				 p4d_cost_share_seconds(&y.backward_weight)};
+				 p4d_cost_share_seconds(&y.backward_weight), y.alone};
 }
 
 static p4d_cost_passes recall(const p4d_layout *l, const p4d_cost_rates *r, p4d_cost_cache *memory,

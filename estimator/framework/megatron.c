@@ -170,6 +170,7 @@ static const char *unvalidated(const p4d_layout *l)
 		   ? "attention in CUDA graphs"
 	       : fp8 && l->fp8_recipe == P4D_FP8_NVFP4                     ? "NVFP4"
 	       : fp8 && l->fp8_recipe == P4D_FP8_DELAYED && !l->fp8_params ? "FP8 with delayed scales"
+	       : p4d_is_v_shaped(l->schedule)                              ? "DualPipeV"
 	       : l->megatron.cp_heads > 1                           ? "hierarchical context parallelism"
 	       : l->experts && l->megatron.expert_overlap           ? "overlapped experts"
 	       : l->experts && l->megatron.dispatcher == P4D_DEEPEP ? "DeepEP"
@@ -185,7 +186,8 @@ const p4d_framework p4d_framework__megatron = {
     .name = "megatron",
     .program = "Megatron-LM",
     .check_model = check_model,
-    .schedules = 1u << P4D_GPIPE | 1u << P4D_1F1B | 1u << P4D_INTERLEAVED,
+    /* DualPipeV: with MindSpeed (--schedules-method dualpipev) */
+    .schedules = 1u << P4D_GPIPE | 1u << P4D_1F1B | 1u << P4D_INTERLEAVED | 1u << P4D_DUALPIPE_V,
     .no_schedule = "needs p4d-train; Megatron-LM supports 1f1b and interleaved",
     .no_vocab_parallel = "needs p4d-train; Megatron-LM shards the vocabulary by tp only",
     .defaults = defaults,

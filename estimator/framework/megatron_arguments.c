@@ -408,6 +408,7 @@ static const char *lacks(const p4d_request *r, const p4d_layout *l)
 	    {l->tp_y > 1 || l->tp_z > 1, "tp-grid"},
 	    {l->slices > 1, "token-slices"},
 	    {!(schedules >> l->schedule & 1), "schedules except gpipe, 1f1b and interleaved"},
+	    {p4d_is_v_shaped(l->schedule), "DualPipeV of its own; MindSpeed adds it"},
 	    {l->vocab_parallel != P4D_VOCAB_OFF, "vocab-parallel"},
 	    {l->zero_stage > P4D_SHARD_STATES, "sharding of gradients and parameters"},
 	    {l->shard_degree != 0, "shard-degree"},

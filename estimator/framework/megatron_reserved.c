@@ -72,8 +72,8 @@ static bool is_played(const p4d_layout *l, const p4d_plan *plan)
 {
 	return l->flash_attention && (!l->experts || p4d_megatron__plays_experts(l)) && !l->kv_rank &&
 	       !l->pattern_length && l->cp <= P4D_MEGATRON_RING && l->megatron.cp_heads <= 1 &&
-	       (l->vpp == 1 ||
-		(l->micro_batches % l->pp == 0 && l->vpp <= P4D_MEGATRON_CHUNKS && l->pp <= 64)) &&
+	       (l->vpp == 1 || (l->schedule == P4D_INTERLEAVED && l->micro_batches % l->pp == 0 &&
+				l->vpp <= P4D_MEGATRON_CHUNKS && l->pp <= 64)) &&
 	       !l->uneven_chunks && l->precision != P4D_FP8 && !l->megatron.graphs && !l->mtp_layers &&
 	       plan->slots.activation <= P4D_MEGATRON_PLAYED_SLOTS;
 }

@@ -12,7 +12,8 @@ static p4d_wide begin_parameters(const p4d_layout *l)
 /* Computes closed forms where all chunks have equally many layers. */
 uint64_t p4d_parameters_first_layer(const p4d_layout *l, uint32_t stage, uint32_t chunk)
 {
-	const uint64_t position = chunk * l->pp + stage;
+	const uint64_t position = p4d_chunk_position(l, stage, chunk);
+	const bool back = position != chunk * l->pp + stage;
 	uint64_t before = 0;
 
 	if (l->uneven_chunks) {
@@ -20,7 +21,7 @@ uint64_t p4d_parameters_first_layer(const p4d_layout *l, uint32_t stage, uint32_
 			before += l->chunk_layers[i];
 		return before;
 	}
-	for (uint32_t i = 0; i < stage; i++)
+	for (uint32_t i = back ? stage + 1 : 0; i < (back ? l->pp : stage); i++)
 		before += l->stage_layers[i];
 	return chunk * (l->layers / l->vpp) + before / l->vpp;
 }
@@ -141,7 +142,8 @@ p4d_layer_counts p4d_parameters_layers_of_stage(const p4d_layout *l, uint32_t st
 
 p4d_wide p4d_parameters_of_experts(const p4d_layout *l, uint32_t stage)
 {
-	const uint64_t further = stage == l->pp - 1 ? l->mtp_layers : 0;
+	const uint64_t last = p4d_is_v_shaped(l->schedule) ? 0 : l->pp - 1;
+	const uint64_t further = stage == last ? l->mtp_layers : 0;
 	const p4d_wide layers = p4d_parameters_expert_layers_of_stage(l, stage) + further;
 
 	return l->experts ? layers * (l->experts / l->ep) * p4d_size_of_expert(l) : 0;

@@ -298,9 +298,15 @@ static inline uint64_t p4d_rank_kv_heads(const p4d_layout *l)
 	return l->kv_heads < l->tp ? 1 : l->kv_heads / l->tp;
 }
 
+/* Position of a stage's chunk in the model. In V-shaped schedules, the second chunks run back. */
+static inline uint64_t p4d_chunk_position(const p4d_layout *l, uint64_t stage, uint64_t chunk)
+{
+	return chunk == 1 && p4d_is_v_shaped(l->schedule) ? 2 * l->pp - 1 - stage : chunk * l->pp + stage;
+}
+
 static inline uint32_t p4d_chunk_layers(const p4d_layout *l, uint32_t stage, uint32_t chunk)
 {
-	return l->uneven_chunks ? l->chunk_layers[chunk * l->pp + stage]
+	return l->uneven_chunks ? l->chunk_layers[p4d_chunk_position(l, stage, chunk)]
 				: l->stage_layers[stage] / (uint32_t)l->vpp;
 }
 

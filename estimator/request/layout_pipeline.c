@@ -47,9 +47,10 @@ static void set_chunks(p4d_layout *l, const uint32_t *layers)
 	for (uint64_t i = 0; i < l->pp; i++)
 		l->stage_layers[i] = 0;
 	for (uint64_t i = 0; i < l->pp * l->vpp; i++) {
-		l->chunk_layers[i] = (uint16_t)layers[i];
-		l->stage_layers[i % l->pp] += layers[i];
-		l->uneven_chunks = l->uneven_chunks || layers[i] != layers[i % l->pp];
+		const uint64_t stage = i % l->pp, at = p4d_chunk_position(l, stage, i / l->pp);
+		l->chunk_layers[at] = (uint16_t)layers[at];
+		l->stage_layers[stage] += layers[at];
+		l->uneven_chunks = l->uneven_chunks || layers[at] != layers[stage];
 	}
 }
 
@@ -72,8 +73,9 @@ static int fix_split(const p4d_layout *l, const char *before, uint64_t parts, p4
 /* Whether a split into all chunks can be written down, and whether the framework supports such stages. */
 static bool can_split_chunks(const p4d_layout *l)
 {
-	return p4d_framework_of(l->framework)->uneven_chunks && l->schedule == P4D_INTERLEAVED &&
-	       l->pp * l->vpp <= 128 && l->layers >= l->pp * l->vpp;
+	return p4d_framework_of(l->framework)->uneven_chunks &&
+	       p4d_schedule_kinds[l->schedule]->chunks != 1 && l->pp * l->vpp <= 128 &&
+	       l->layers >= l->pp * l->vpp;
 }
 
 uint64_t p4d_layout__numbers(const char *text, uint64_t most, uint64_t room, bool open, uint32_t *numbers)

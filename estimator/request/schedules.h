@@ -15,7 +15,8 @@
 	X(INTERLEAVED, interleaved, "interleaved") \
 	X(ZB1P, zb1p, "zb1p") \
 	X(ZBV, zbv, "zbv") \
-	X(V_HALF, v_half, "v-half")
+	X(V_HALF, v_half, "v-half") \
+	X(DUALPIPE_V, dualpipe_v, "dualpipe-v")
 
 #define P4D_SCHEDULE_ID(id, symbol, name) P4D_##id,
 #define P4D_SCHEDULE_NAME(id, symbol, name) "|" name
@@ -34,6 +35,7 @@ typedef struct p4d_schedule_kind {
 	uint32_t chunks; /* vpp; 0: any number above 1. Schedules with several chunks need a pipeline */
 	bool split;      /* weight gradients are computed in separate passes */
 	bool v_shaped;   /* the second chunk runs back from the last stage to the first */
+	bool crosswise;  /* of two chunks; passes of different chunks run at once if they exchange tokens */
 	bool in_groups;  /* runs groups of as many micro-batches as there are stages, so their number must
 			  * be a multiple */
 	bool in_phases;  /* all forward passes, then all backward passes: the step time is a formula */
@@ -42,7 +44,8 @@ typedef struct p4d_schedule_kind {
 
 	uint8_t turn, rank; /* for the search: `turn`: schedules with lower values are tried first; `rank`:
 			       order of schedules whose step time is unknown */
-	bool only_asked;    /* tried only on request: another schedule is always better */
+	bool only_asked;    /* tried only on request: another schedule is always better, or only an
+			     * extension of a program has it */
 	bool idle_if_recomputed; /* not tried with full recompute, where it has no advantage */
 	bool fuller; /* needs at least as much memory as 1f1b with as many stages, if layers are split evenly
 		      */

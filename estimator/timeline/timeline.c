@@ -15,6 +15,16 @@ typedef struct arrivals {
 	uint16_t *embeds, *forwards, *backwards; /* number of stages that have run the pass */
 } arrivals;
 
+/* Passes of a stage that end at the same time: the two of a pair, and a weight gradient that follows at
+ * once. */
+typedef struct pair {
+	bool open;                      /* they have begun */
+	const p4d_instruction *forward; /* of a pair */
+	double seconds;                 /* of the forward pass */
+	const p4d_instruction *send[2]; /* their results */
+	unsigned sends;
+} pair;
+
 typedef struct runner {
 	const p4d_schedule *s;
 	const p4d_instruction_list *lists;
@@ -22,6 +32,7 @@ typedef struct runner {
 	arrivals at;
 	uint32_t last; /* position of the model's loss */
 	size_t *next;  /* for each stage: index of the next instruction */
+	pair *pairs;   /* for each stage */
 	double *clock, *busy;
 	p4d_span **span;
 	p4d_error *err;
@@ -117,6 +128,111 @@ static void announce(runner *x, uint32_t stage, const p4d_instruction *in, doubl
 	}
 }
 
+static bool is_forward_or_backward(const p4d_instruction *in)
+{
+	return in->op == P4D_OP_FORWARD || p4d_is_backward(in->op);
+}
+
+/* The pass of the other direction next to this one in its stage's list; NULL: it has none. */
+static const p4d_instruction *partner_of(const runner *x, const p4d_instruction_list *list,
+					 const p4d_instruction *in)
+{
+	const bool forward = in->op == P4D_OP_FORWARD;
+	const p4d_instruction *other = in, *end = forward ? &list->at[list->count - 1] : list->at;
+
+	do {
+		if (other == end)
+			return NULL;
+		other += forward ? 1 : -1;
+	} while (!is_forward_or_backward(other));
+	return p4d_runs_beside(x->s, in->op, in->chunk, other->op, other->chunk) ? other : NULL;
+}
+
+/* Whether the weight gradient follows at once, so that both halves of the backward pass are one. */
+static bool is_whole(const p4d_instruction_list *list, const p4d_instruction *in)
+{
+	const p4d_instruction *next = in + 1, *end = list->at + list->count;
+
+	if (next < end && next->op == P4D_OP_SEND_BACKWARD)
+		next++;
+	return in->op == P4D_OP_BACKWARD_INPUT && next < end && next->op == P4D_OP_BACKWARD_WEIGHT &&
+	       next->chunk == in->chunk && next->micro_batch == in->micro_batch;
+}
+
+/* Divides the time of a pair between its passes. */
+static void divide(runner *x, uint32_t stage, const pair *of, const p4d_instruction *backward)
+{
+	p4d_span *span = x->span[stage], *last = &span[backward - x->lists[stage].at];
+
+	span[of->forward - x->lists[stage].at] = (p4d_span){last->start, last->start + of->seconds};
+	last->start += of->seconds;
+}
+
+static void set_span(runner *x, uint32_t stage, const p4d_instruction *in, double start, double end)
+{
+	const bool sends = in->op == P4D_OP_SEND_FORWARD || in->op == P4D_OP_SEND_BACKWARD;
+
+	if (x->span)
+		x->span[stage][in - x->lists[stage].at] =
+		    (p4d_span){start, end + (sends && in->peer != stage ? x->d->send : 0)};
+}
+
+/* The passes are done: their results are sent. */
+static void close_pair(runner *x, uint32_t stage, double end)
+{
+	pair *of = &x->pairs[stage];
+
+	for (unsigned i = 0; i < of->sends; i++) {
+		announce(x, stage, of->send[i], end);
+		set_span(x, stage, of->send[i], end, end);
+	}
+	*of = (pair){0};
+}
+
+/* Runs an instruction of a list with pairs, whose data is available; its end. */
+static double run_paired(runner *x, uint32_t stage, const p4d_instruction *in, double start)
+{
+	pair *of = &x->pairs[stage];
+	const bool crosswise = p4d_schedule_kinds[x->s->kind]->crosswise, passes = is_forward_or_backward(in);
+	const double cost = p4d_cost(x->s, x->d, stage, in);
+	const bool alone = passes && !partner_of(x, &x->lists[stage], in);
+	double end = start + cost + (alone ? x->d->alone[p4d_pass_index(x->s, stage, in)] : 0);
+
+	if (crosswise && in->op == P4D_OP_FORWARD && !alone) {
+		*of = (pair){.open = true, .forward = in, .seconds = cost};
+		return start;
+	}
+	if (of->open && (in->op == P4D_OP_SEND_FORWARD || in->op == P4D_OP_SEND_BACKWARD)) {
+		of->send[of->sends++] = in;
+		return start;
+	}
+	end += p4d_is_backward(in->op) ? of->seconds : 0;
+	set_span(x, stage, in, start, end);
+	if (p4d_is_backward(in->op) && of->forward && x->span)
+		divide(x, stage, of, in);
+	announce(x, stage, in, end);
+	if (p4d_is_backward(in->op) && crosswise && is_whole(&x->lists[stage], in)) {
+		of->open = true;
+		of->seconds = 0;
+	} else if (p4d_is_backward(in->op) || in->op == P4D_OP_BACKWARD_WEIGHT) {
+		close_pair(x, stage, end);
+	}
+	return end;
+}
+
+/* Runs an instruction whose data is available; its end. */
+static double run_one(runner *x, uint32_t stage, const p4d_instruction *in, double start)
+{
+	const double cost = p4d_cost(x->s, x->d, stage, in);
+
+	x->busy[stage] += cost;
+	if (x->d->alone)
+		return run_paired(x, stage, in, start);
+	announce(x, stage, in, start + cost);
+	set_span(x, stage, in, start, start + cost);
+	return start + cost;
+}
+
 /* Runs a stage until an instruction has to wait; true if it made progress. */
 static bool run_stage(runner *x, uint32_t stage)
 {
@@ -125,20 +241,11 @@ static bool run_stage(runner *x, uint32_t stage)
 	size_t at = from;
 
 	for (; at < list->count; at++) {
-		const p4d_instruction *in = &list->at[at];
-		double start = data_time(x, stage, in);
-		if (start < 0)
+		const double data = data_time(x, stage, &list->at[at]);
+		if (data < 0)
 			break;
-		start = start > x->clock[stage] ? start : x->clock[stage];
-		double cost = p4d_cost(x->s, x->d, stage, in), end = start + cost;
-		announce(x, stage, in, end);
-		x->clock[stage] = end;
-		x->busy[stage] += cost;
-		if (!x->span)
-			continue;
-		x->span[stage][at] = (p4d_span){start, end};
-		if ((in->op == P4D_OP_SEND_FORWARD || in->op == P4D_OP_SEND_BACKWARD) && in->peer != stage)
-			x->span[stage][at].end += x->d->send;
+		x->clock[stage] =
+		    run_one(x, stage, &list->at[at], data > x->clock[stage] ? data : x->clock[stage]);
 	}
 	x->next[stage] = at;
 	return at > from;
@@ -202,6 +309,7 @@ static void release(runner *x, scratch *memory)
 	free(memory->moments);
 	free(memory->stages);
 	free(x->next);
+	free(x->pairs);
 }
 
 static int allocate(runner *x, scratch *memory)
@@ -213,7 +321,8 @@ static int allocate(runner *x, scratch *memory)
 	memory->moments = at;
 	memory->stages = calloc(3 * m, sizeof(*memory->stages));
 	x->next = calloc(p, sizeof(*x->next));
-	if (!at || !memory->stages || !x->next)
+	x->pairs = calloc(p, sizeof(*x->pairs));
+	if (!at || !memory->stages || !x->next || !x->pairs)
 		return -1;
 	for (size_t i = 0; i < all; i++)
 		at[i] = NOT_YET;

@@ -5,9 +5,25 @@
 
 enum { TABLE_PASSES = P4D_OP_VOCAB_BACKWARD - P4D_OP_EMBED_FORWARD + 1 };
 
-uint32_t p4d_timeline_graph__cost_count(const p4d_schedule *s)
+uint32_t p4d_timeline_graph__cost_count(const p4d_schedule *s, bool paired)
 {
-	return p4d_timeline_graph__passes(s) + 3 * s->stages + TABLE_PASSES + 1;
+	const uint32_t passes = p4d_timeline_graph__passes(s);
+
+	return passes + 3 * s->stages + TABLE_PASSES + 1 + (paired ? passes : 0);
+}
+
+/* Passes without a partner; and two passes at once. */
+static void alone_costs(const p4d_schedule *s, const double *alone, double *cost)
+{
+	const uint32_t units = p4d_timeline_graph__passes(s) / 3;
+	double *of = cost + p4d_timeline_graph__cost_count(s, false);
+
+	for (uint32_t i = 0; i < units; i++, of += 3) {
+		of[0] = cost[3 * i] + alone[i];
+		of[1] = cost[3 * i + 1] + alone[i];
+		/* of two chunks, the other one is its neighbour */
+		of[2] = p4d_schedule_kinds[s->kind]->crosswise ? cost[3 * (i ^ 1)] + cost[3 * i + 1] : 0;
+	}
 }
 
 /* Costs of one slice in a stage's chunk: of its forward, backward (input) and weight passes. */
@@ -51,6 +67,8 @@ void p4d_timeline_graph__costs(const p4d_schedule *s, const p4d_durations *d, do
 		*once++ = p4d_cost(s, d, 0, &in);
 	}
 	*once = 0; /* the nodes of a barrier take no time themselves; the collective's time is in the lag */
+	if (d->alone)
+		alone_costs(s, d->alone, cost);
 }
 
 double p4d_timeline_graph__busy(const p4d_schedule *s, const double *cost)

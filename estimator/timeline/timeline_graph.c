@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "schedule/schedule_order.h"
+#include "timeline/timeline_cost.h"
 
 /*
  * Runs the passes of all stages in their orders, in units in which F = B = W = S = T = 1, and adds a node for
@@ -18,7 +19,9 @@ typedef struct row {
 	uint32_t next;   /* the next pass of the stage */
 	uint32_t before; /* node of the previous pass */
 	uint32_t clock;  /* the stage's current time, in units */
-	uint32_t *node;  /* nodes of this stage that have run, in order */
+	/* where to record the end of passes that run at once: forward, backward; NULL: none has begun */
+	uint32_t *ends[2];
+	uint32_t *node; /* nodes of this stage that have run, in order */
 	uint32_t nodes;
 } row;
 
@@ -128,20 +131,64 @@ static uint32_t cost_of_table(const p4d_schedule *s, unsigned op)
 	return p4d_timeline_graph__passes(s) + 3 * s->stages + op - P4D_OP_EMBED_FORWARD;
 }
 
-static uint32_t cost_of_chunk(const p4d_schedule *s, uint32_t stage, const p4d_pass *pass)
+/* Whether no pass of the other direction runs next to this one, which is one of its stage's. */
+static bool is_alone(const graph_builder *b, const row *x, const p4d_pass *pass)
 {
-	const unsigned which = pass->op == P4D_OP_FORWARD ? 0 : pass->op == P4D_OP_BACKWARD_WEIGHT ? 2 : 1;
+	const bool forward = pass->op == P4D_OP_FORWARD;
+	const p4d_pass *other = pass, *end = forward ? &x->pass[b->count - 1] : x->pass;
 
-	return 3 * ((stage * s->chunks + pass->chunk) * p4d_schedule_slices(s) +
-		    p4d_schedule_slice_of(s, pass->micro_batch)) +
-	       which;
+	do {
+		if (other == end)
+			return true;
+		other += forward ? 1 : -1;
+	} while (other->op != P4D_OP_FORWARD && !p4d_is_backward(other->op));
+	return !p4d_runs_beside(b->s, pass->op, pass->chunk, other->op, other->chunk);
+}
+
+static bool is_crosswise(const graph_builder *b)
+{
+	return b->graph->paired && p4d_schedule_kinds[b->s->kind]->crosswise;
+}
+
+static bool runs_at_once(const graph_builder *b, const row *x, const p4d_pass *pass)
+{
+	return is_crosswise(b) && pass->op != P4D_OP_BACKWARD_WEIGHT && !is_alone(b, x, pass);
+}
+
+/* Whether the weight gradient follows at once, so that both halves of the backward pass are one. */
+static bool is_whole(const graph_builder *b, const row *x, const p4d_pass *pass)
+{
+	return is_crosswise(b) && pass->op == P4D_OP_BACKWARD_INPUT && pass + 1 < &x->pass[b->count] &&
+	       pass[1].op == P4D_OP_BACKWARD_WEIGHT && pass[1].chunk == pass->chunk &&
+	       pass[1].micro_batch == pass->micro_batch;
+}
+
+static uint32_t cost_of_nothing(const p4d_schedule *s)
+{
+	return cost_of_table(s, P4D_OP_EMBED_FORWARD + VOCABULARY_OPS);
+}
+
+/* The backward pass of a pair takes the time of both. */
+static uint32_t cost_of_chunk(const graph_builder *b, uint32_t stage, const p4d_pass *pass)
+{
+	const p4d_schedule *s = b->s;
+	const row *x = &b->rows[stage];
+	const unsigned which = pass->op == P4D_OP_FORWARD ? 0 : pass->op == P4D_OP_BACKWARD_WEIGHT ? 2 : 1;
+	const uint32_t unit = (stage * s->chunks + pass->chunk) * p4d_schedule_slices(s) +
+			      p4d_schedule_slice_of(s, pass->micro_batch);
+
+	if (runs_at_once(b, x, pass))
+		return which ? p4d_timeline_graph__cost_count(s, false) + 3 * unit + 2 : cost_of_nothing(s);
+	if (b->graph->paired && which < 2 && is_alone(b, x, pass))
+		return p4d_timeline_graph__cost_count(s, false) + 3 * unit + which;
+	return 3 * unit + which;
 }
 
 /* Adds nodes for the maximum over all stages: a chain of nodes with two dependencies each. */
 static void add_barrier(graph_builder *b, unsigned op, uint32_t micro_batch)
 {
 	const uint32_t *table = &b->tables[op][(size_t)micro_batch * b->s->stages];
-	const uint32_t nothing = cost_of_table(b->s, P4D_OP_EMBED_FORWARD + VOCABULARY_OPS);
+	const uint32_t nothing = cost_of_nothing(b->s);
 	uint32_t joined = 0, number = 0;
 
 	for (uint32_t stage = 0; stage < b->s->stages; stage++)
@@ -219,12 +266,27 @@ static void add_table_pass(graph_builder *b, uint32_t stage, const p4d_pass *pas
 static void add_chunk_pass(graph_builder *b, uint32_t stage, uint32_t position, const p4d_pass *pass,
 			   const wait *on)
 {
-	const uint32_t number = add_to(b, &b->rows[stage], cost_of_chunk(b->s, stage, pass),
+	const uint32_t number = add_to(b, &b->rows[stage], cost_of_chunk(b, stage, pass),
 				       pass->op == P4D_OP_BACKWARD ? 2 : 1, on->needs, on->lag);
-	uint32_t *of = pass->op == P4D_OP_FORWARD ? b->forward : b->backward;
+	uint32_t *of = pass->op == P4D_OP_FORWARD ? b->forward : b->backward,
+		 *end = &of[(size_t)position * b->s->micro_batches + pass->micro_batch];
+	row *x = &b->rows[stage];
 
+	if (pass->op == P4D_OP_FORWARD && runs_at_once(b, x, pass)) {
+		x->ends[0] = end;
+		return;
+	}
+	if (is_whole(b, x, pass)) {
+		x->ends[1] = end;
+		return;
+	}
 	if (pass->op != P4D_OP_BACKWARD_WEIGHT)
-		of[(size_t)position * b->s->micro_batches + pass->micro_batch] = number;
+		*end = number;
+	for (int i = 0; i < 2; i++) {
+		if (x->ends[i])
+			*x->ends[i] = number;
+		x->ends[i] = NULL;
+	}
 }
 
 /*
@@ -377,7 +439,7 @@ static bool build(graph_builder *b, bool periodic)
 	return true;
 }
 
-int p4d_timeline_graph__build(const p4d_schedule *s, p4d_timeline_graph *graph, p4d_error *err)
+int p4d_timeline_graph__build(const p4d_schedule *s, bool paired, p4d_timeline_graph *graph, p4d_error *err)
 {
 	const uint64_t nodes = 1 + nodes_once(s) + nodes_each(s) * s->micro_batches,
 		       row_nodes = nodes_of_row(s);
@@ -391,7 +453,8 @@ int p4d_timeline_graph__build(const p4d_schedule *s, p4d_timeline_graph *graph, 
 	if (nodes > INT32_MAX)
 		return p4d_fail(err, P4D_E_OVERFLOW, "%u stages of %u chunks are too many for a timeline",
 				s->stages, s->chunks);
-	*graph = (p4d_timeline_graph){.schedule = *s, .costs = p4d_timeline_graph__cost_count(s)};
+	*graph = (p4d_timeline_graph){
+	    .schedule = *s, .paired = paired, .costs = p4d_timeline_graph__cost_count(s, paired)};
 	const bool done = allocate(&b, nodes) && build(&b, s->micro_batches >= p4d_timeline_graph__enough(s));
 	free(b.memory);
 	free(b.end);

@@ -21,6 +21,7 @@ enum { P4D_LAG_NONE, P4D_LAG_SEND, P4D_LAG_SYNC, P4D_LAGS };
 
 typedef struct p4d_timeline_graph {
 	p4d_schedule schedule; /* with as many micro-batches as the graph has */
+	bool paired;           /* passes without a partner have costs of their own */
 	uint32_t nodes;
 	p4d_timeline_node *node; /* owned */
 	uint32_t costs;          /* number of entries of a cost table */
@@ -36,7 +37,7 @@ typedef struct p4d_timeline_graph {
  * Builds the graph. Errors: NO_MEMORY; OVERFLOW above 2^31 nodes. The caller frees graph->node. Not for a
  * schedule in phases, which has no single steady state.
  */
-int p4d_timeline_graph__build(const p4d_schedule *s, p4d_timeline_graph *graph, p4d_error *err);
+int p4d_timeline_graph__build(const p4d_schedule *s, bool paired, p4d_timeline_graph *graph, p4d_error *err);
 
 /* Implementation: sets body, period, windows and reach. each: number of nodes of a micro-batch. */
 void p4d_timeline_graph__find_periods(p4d_timeline_graph *graph, uint64_t each);
@@ -59,9 +60,11 @@ static inline uint32_t p4d_timeline_graph__passes(const p4d_schedule *s)
 /*
  * The cost table. For every stage, chunk and slice: forward, backward (or its first half) and backward
  * weight, each with the receive before it. For every stage: gather, reduce, optimizer. Then the vocabulary
- * passes in the order of p4d_op, and 0.
+ * passes in the order of p4d_op, and 0. With durations of passes without a partner (paired): for every stage,
+ * chunk and slice such a forward pass, such a backward pass, and in crosswise schedules a backward pass with
+ * a forward pass of the other chunk.
  */
-uint32_t p4d_timeline_graph__cost_count(const p4d_schedule *s);
+uint32_t p4d_timeline_graph__cost_count(const p4d_schedule *s, bool paired);
 void p4d_timeline_graph__costs(const p4d_schedule *s, const p4d_durations *d, double *cost);
 
 /* Busy seconds of all stages in the whole step. */

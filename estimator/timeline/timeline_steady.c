@@ -249,10 +249,12 @@ static unsigned oldest(const cache *c)
 	return found;
 }
 
-static bool is_same(const p4d_schedule *a, const p4d_schedule *b)
+static bool is_same(const p4d_timeline_graph *graph, const p4d_schedule *b, bool paired)
 {
-	return a->kind == b->kind && a->vocabulary == b->vocabulary && a->stages == b->stages &&
-	       a->chunks == b->chunks && a->micro_batches == b->micro_batches &&
+	const p4d_schedule *a = &graph->schedule;
+
+	return graph->paired == paired && a->kind == b->kind && a->vocabulary == b->vocabulary &&
+	       a->stages == b->stages && a->chunks == b->chunks && a->micro_batches == b->micro_batches &&
 	       p4d_schedule_slices(a) == p4d_schedule_slices(b) && a->local == b->local;
 }
 
@@ -272,19 +274,19 @@ static int take(p4d_timeline_work *work, const p4d_schedule *s, uint64_t times, 
 }
 
 /* Returns the graph of a schedule with this number of micro-batches, and builds it if it is not cached. */
-static graph_shape *find_shape(p4d_timeline_work *work, const p4d_schedule *s, p4d_error *err)
+static graph_shape *find_shape(p4d_timeline_work *work, const p4d_schedule *s, bool paired, p4d_error *err)
 {
 	cache *c = work->memory;
 	graph_shape built = {0};
 
 	c->now++;
 	for (unsigned i = 0; i < c->shapes; i++) {
-		if (is_same(&c->shape[i].graph.schedule, s)) {
+		if (is_same(&c->shape[i].graph, s, paired)) {
 			c->shape[i].used = c->now;
 			return take(work, s, 3, err) < 0 ? NULL : &c->shape[i];
 		}
 	}
-	if (take(work, s, TO_BUILD, err) < 0 || p4d_timeline_graph__build(s, &built.graph, err) < 0)
+	if (take(work, s, TO_BUILD, err) < 0 || p4d_timeline_graph__build(s, paired, &built.graph, err) < 0)
 		return NULL;
 	/* the paces of all windows follow the end times of all nodes */
 	size_t doubles = (size_t)built.graph.nodes + (size_t)built.graph.windows * built.graph.period;
@@ -334,11 +336,10 @@ static int seconds_of_graph(const p4d_schedule *s, const p4d_durations *d, p4d_t
 
 	if (s->micro_batches > enough)
 		few.micro_batches = enough;
-	found = find_shape(work, &few, err);
+	found = find_shape(work, &few, d->alone, err);
 	if (found && few.micro_batches < s->micro_batches && !found->graph.windows)
-		found = find_shape(
-		    work, s,
-		    err); /* too few micro-batches for a steady state, so all of them are simulated */
+		/* too few micro-batches for a steady state, so all of them are simulated */
+		found = find_shape(work, s, d->alone, err);
 	if (!found)
 		return -1;
 	const steady_runner x = {
@@ -357,7 +358,7 @@ int p4d_timeline_seconds(const p4d_schedule *s, const p4d_durations *d, p4d_time
 {
 	double whole;
 
-	if (begin_work(work, p4d_timeline_graph__cost_count(s), err) < 0)
+	if (begin_work(work, p4d_timeline_graph__cost_count(s, d->alone), err) < 0)
 		return -1;
 	double *cost = ((cache *)work->memory)->cost;
 	p4d_timeline_graph__costs(s, d, cost);

@@ -8,7 +8,8 @@ enum { DURATIONS_PASSES = 1024, DURATIONS_STAGES = 128 };
 
 typedef struct durations_store {
 	double forward[DURATIONS_PASSES], input[DURATIONS_PASSES], weight[DURATIONS_PASSES];
-	double gather[DURATIONS_STAGES], reduce[DURATIONS_STAGES], optimizer[DURATIONS_STAGES];
+	double alone[DURATIONS_PASSES], gather[DURATIONS_STAGES], reduce[DURATIONS_STAGES],
+	    optimizer[DURATIONS_STAGES];
 } durations_store;
 
 static inline uint32_t durations_passes(const p4d_schedule *s)
@@ -64,11 +65,17 @@ static inline p4d_durations random_durations(const p4d_schedule *s, durations_st
 		store->reduce[stage] = random_between(0, 0.5);
 		store->optimizer[stage] = random_between(0, 2);
 	}
+	for (uint32_t i = 0; i < durations_passes(s); i++)
+		store->alone[i] = random_between(0, 1);
+	if (!p4d_schedule_kinds[s->kind]->in_phases && random_below(3) == 0)
+		d.alone = store->alone;
 	d.gather = store->gather;
 	d.reduce = store->reduce;
 	d.optimizer = store->optimizer;
 	d.send = random_below(2) ? random_between(0, 0.3) : 0;
 	d.recv = random_below(2) ? random_between(0, 0.1) : 0;
+	if (d.alone && p4d_schedule_kinds[s->kind]->crosswise)
+		d.recv = 0; /* transfers overlap with pairs, too */
 	if (s->vocabulary != P4D_VOCAB_OFF) {
 		d.vocabulary_forward = random_between(0, 1);
 		d.vocabulary_backward = random_between(0, 1);

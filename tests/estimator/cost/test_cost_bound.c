@@ -23,14 +23,14 @@ static void random_options(uint32_t *state, char *options, size_t size, uint32_t
 {
 	static const uint32_t degrees[] = {1, 1, 2, 4, 8}, stages[] = {1, 2, 4, 5, 8, 10, 20},
 			      chunks[] = {1, 1, 2, 4, 5};
-	static const char *const schedules[] = {"gpipe", "1f1b", "1f1b",  "interleaved",
-						"zb1p",  "zbv",  "v-half"};
+	static const char *const schedules[] = {"gpipe", "1f1b", "1f1b",   "interleaved",
+						"zb1p",  "zbv",  "v-half", "dualpipe-v"};
 	static const char *const vocabularies[] = {"off", "off", "vocab-1", "vocab-2"};
 	static const char *const recomputes[] = {"none", "selective", "mlp", "full"};
 	static const char *const splits[] = {"", "", "", " pipeline-split=8,12,12,8",
 					     " pipeline-split=10,8,12,10"};
 	uint32_t tp = pick(state, degrees, 5), cp = pick(state, degrees, 4), pp = pick(state, stages, 7);
-	uint32_t dp = pick(state, degrees, 5), micro = 1 + next(state) % 40, schedule = next(state) % 7;
+	uint32_t dp = pick(state, degrees, 5), micro = 1 + next(state) % 40, schedule = next(state) % 8;
 	uint32_t micro_batch = 1u << next(state) % 3;
 	uint32_t vpp = schedule >= 5 ? 2 : schedule == 3 ? pick(state, chunks, 5) : 1;
 
@@ -88,7 +88,7 @@ static void bound_is_below(void **state)
 	nearness plain[P4D_SCHEDULES] = {{0}}, cut[P4D_SCHEDULES] = {{0}};
 	(void)state;
 
-	while (tried < 4000) {
+	while (tried < 5500) {
 		char options[1024];
 		p4d_request r = {.gpu = ""};
 		uint32_t nodes;
@@ -115,11 +115,9 @@ static void bound_is_below(void **state)
 		of->count++;
 	}
 	p4d_timeline_work_free(&work);
-	static const double least[P4D_SCHEDULES] = {[P4D_1F1B] = 0.95,
-						    [P4D_INTERLEAVED] = 0.9,
-						    [P4D_ZB1P] = 0.9,
-						    [P4D_ZBV] = 0.8,
-						    [P4D_V_HALF] = 0.65};
+	static const double least[P4D_SCHEDULES] = {
+	    [P4D_1F1B] = 0.95, [P4D_INTERLEAVED] = 0.9, [P4D_ZB1P] = 0.9,
+	    [P4D_ZBV] = 0.8,   [P4D_V_HALF] = 0.65,     [P4D_DUALPIPE_V] = 0.75};
 	for (int kind = 0; kind < P4D_SCHEDULES; kind++) {
 		if (least[kind] == 0)
 			continue;

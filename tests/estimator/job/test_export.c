@@ -196,6 +196,7 @@ static void layouts_that_megatron_has_not(void **state)
 	    {"tp=8 pp=2 token-slices=2", "token-slices"},
 	    {"tp=8 pp=2 schedule=zb1p", "schedules except"},
 	    {"tp=8 pp=2 vpp=2 schedule=v-half", "schedules except"},
+	    {"tp=8 pp=2 vpp=2 schedule=dualpipe-v", "DualPipeV"},
 	    {"tp=8 pp=2 schedule=1f1b vocab-parallel=vocab-1", "vocab-parallel"},
 	    {"tp=8 optimizer-sharding=gradients", "sharding of gradients"},
 	    {"tp=8 optimizer-sharding=parameters", "sharding of gradients"},

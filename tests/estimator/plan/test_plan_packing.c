@@ -184,9 +184,9 @@ typedef struct presets {
 
 static bool random_training(const p4d_request *model, p4d_layout *l)
 {
-	static const int schedules[] = {P4D_1F1B, P4D_ZB1P, P4D_ZBV, P4D_V_HALF};
+	static const int schedules[] = {P4D_1F1B, P4D_ZB1P, P4D_ZBV, P4D_V_HALF, P4D_DUALPIPE_V};
 	p4d_request r = *model;
-	const int schedule = schedules[draw(4)];
+	const int schedule = schedules[draw(5)];
 	const uint64_t tp = PICK(1, 2, 4, 8), cp = PICK(1, 1, 2), pp = PICK(2, 4, 8, 16),
 		       b = PICK(1, 1, 2, 4);
 	const uint64_t dp = tp * cp * pp < 8 ? 8 / (tp * cp * pp) : 1;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "support/support.h"
 
+#include "schedule/schedule_order.h"
+
 #include "support/schedule_check.h"
 #include "support/shapes.h"
 
@@ -151,6 +153,87 @@ static void test_orders(void **state)
 	assert_order(P4D_ZBV, 2, 2, 1, 1, "G0 rf0 F0 sf0 G0 rf0 F0 sf0 rb0 I0 sb0 W0 R0 rb0 I0 sb0 W0 R0 O0");
 }
 
+/* The passes of a stage in the order in which a test expects them. */
+typedef struct expected {
+	p4d_pass pass[1024];
+	uint32_t count, next[3][2]; /* forward, backward input, backward weight; by chunk */
+	uint8_t waits[256];         /* chunks of weight gradients that wait */
+	uint32_t waiting, done;
+} expected;
+
+static void expect(expected *e, uint8_t op, uint16_t chunk)
+{
+	const int kind = op == P4D_OP_FORWARD ? 0 : op == P4D_OP_BACKWARD_INPUT ? 1 : 2;
+
+	e->pass[e->count++] = (p4d_pass){e->next[kind][chunk]++, chunk, op};
+}
+
+static void expect_backward(expected *e, uint16_t chunk, bool waits)
+{
+	expect(e, P4D_OP_BACKWARD_INPUT, chunk);
+	if (waits)
+		e->waits[e->waiting++] = (uint8_t)chunk;
+	else
+		expect(e, P4D_OP_BACKWARD_WEIGHT, chunk);
+}
+
+/* DualPipeV as its authors describe it: eight phases, and weight gradients in the order of a queue. */
+static void expect_dualpipe_v(expected *e, uint32_t p, uint32_t r, uint32_t m)
+{
+	for (uint32_t i = 0; i < 2 * (p - r - 1); i++)
+		expect(e, P4D_OP_FORWARD, 0);
+	for (uint32_t i = 0; i < 2 * (r + 1); i++)
+		expect(e, P4D_OP_FORWARD, i % 2);
+	for (uint32_t i = 0; i < p - r - 1; i++) {
+		expect_backward(e, 1, false);
+		expect(e, P4D_OP_FORWARD, 1);
+	}
+	for (uint32_t i = 0; i < 2 * (m - 2 * p + r + 1); i++) {
+		expect(e, P4D_OP_FORWARD, i % 2);
+		expect_backward(e, 1 - i % 2, false);
+	}
+	for (uint32_t i = 0; i < p - r - 1; i++) {
+		expect_backward(e, 1, false);
+		expect(e, P4D_OP_FORWARD, 1);
+		expect_backward(e, 0, false);
+	}
+	for (uint32_t i = 0; i < 2 * (r + 1); i++)
+		expect_backward(e, 1 - i % 2, i > r);
+	for (uint32_t i = 0; i < p - r - 1; i++) {
+		expect(e, P4D_OP_BACKWARD_WEIGHT, e->waits[e->done++]);
+		expect_backward(e, 0, true);
+	}
+	while (e->done < e->waiting)
+		expect(e, P4D_OP_BACKWARD_WEIGHT, e->waits[e->done++]);
+}
+
+static void test_dualpipe_v(void **state)
+{
+	(void)state;
+	for (uint32_t p = 2; p <= 9; p++)
+		for (uint32_t r = 0; r < p; r++)
+			for (uint32_t m = 2 * p; m < 2 * p + 5; m++) {
+				const p4d_schedule s = {P4D_DUALPIPE_V, P4D_VOCAB_OFF, p, 2, m, 1, false};
+				static expected e;
+				p4d_schedule_order order;
+				p4d_pass pass;
+				uint32_t found = 0;
+
+				e = (expected){.count = 0};
+				expect_dualpipe_v(&e, p, r, m);
+				p4d_schedule_order_begin(&s, r, &order);
+				for (; p4d_schedule_order_next(&order, &pass); found++)
+					if (pass.op != e.pass[found].op ||
+					    pass.chunk != e.pass[found].chunk ||
+					    pass.micro_batch != e.pass[found].micro_batch)
+						fail_msg("%u stages, stage %u, %u micro-batches: pass %u", p,
+							 r, m, found);
+				assert_int_equal(found, e.count);
+				assert_int_equal(found, 6 * m);
+				assert_int_equal(p4d_schedule_slots(&s, r).activation, 2 * p + 1);
+			}
+}
+
 static void test_instructions(void **state)
 {
 	const p4d_schedule s = {P4D_INTERLEAVED, P4D_VOCAB_OFF, 2, 2, 2, 1, false};
@@ -258,12 +341,12 @@ static void test_names(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_positions),       cmocka_unit_test(test_schedule_of),
-	    cmocka_unit_test(test_orders),          cmocka_unit_test(test_instructions),
-	    cmocka_unit_test(test_small_schedules), cmocka_unit_test(test_random_schedules),
-	    cmocka_unit_test(test_large_schedules), cmocka_unit_test(test_too_large),
-	    cmocka_unit_test(test_names),           cmocka_unit_test(test_orders_of_slices),
-	    cmocka_unit_test(test_slots_of_slices),
+	    cmocka_unit_test(test_positions),        cmocka_unit_test(test_schedule_of),
+	    cmocka_unit_test(test_orders),           cmocka_unit_test(test_dualpipe_v),
+	    cmocka_unit_test(test_instructions),     cmocka_unit_test(test_small_schedules),
+	    cmocka_unit_test(test_random_schedules), cmocka_unit_test(test_large_schedules),
+	    cmocka_unit_test(test_too_large),        cmocka_unit_test(test_names),
+	    cmocka_unit_test(test_orders_of_slices), cmocka_unit_test(test_slots_of_slices),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

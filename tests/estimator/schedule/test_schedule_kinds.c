@@ -202,7 +202,7 @@ static void formula_and_period(const p4d_schedule *shape)
 	}
 	s.micro_batches = p4d_timeline_graph__enough(&s);
 	assert_int_equal(s.micro_batches % (kind->in_groups ? s.stages : p4d_schedule_slices(&s)), 0);
-	assert_int_equal(p4d_timeline_graph__build(&s, &graph, NULL), 0);
+	assert_int_equal(p4d_timeline_graph__build(&s, false, &graph, NULL), 0);
 	if (graph.windows == 0)
 		fail_msg("%s: no steady state", shape_text(&s));
 	assert_int_equal(graph.micro_batches, kind->in_groups ? s.stages : p4d_schedule_slices(&s));

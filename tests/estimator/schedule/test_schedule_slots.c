@@ -129,6 +129,10 @@ static void test_published(void **state)
 			assert_true(slots.activation <= 2 * p);
 			expected = m >= 2 * p ? 2 * p : slots.activation;
 			break;
+		case P4D_DUALPIPE_V: /* PP + 1 of PP = 2p positions: DualPipe's README */
+			assert_true(slots.activation <= 2 * p + 1);
+			expected = m >= 2 * p ? 2 * p + 1 : slots.activation;
+			break;
 		case P4D_V_HALF: /* half of 1F1B's memory on all stages; arXiv 2405.15362 has (p + 2)/2
 				    micro-batches */
 			expected = p + (p % 2 ? 1 : 2);
@@ -170,13 +174,13 @@ static void test_many_micro_batches(void **state)
 /* What comes before the first forward of chunk 1 and after the last backward of it, counted in the order. */
 static void test_v_ends(void **state)
 {
-	static const int kinds[] = {P4D_ZBV, P4D_V_HALF, P4D_V_HALF, P4D_V_HALF};
+	static const int kinds[] = {P4D_ZBV, P4D_V_HALF, P4D_V_HALF, P4D_V_HALF, P4D_DUALPIPE_V};
 
 	(void)state;
 	for (int i = 0; i < 4000; i++) {
 		const uint32_t stages = 2 + random_below(31);
-		const p4d_schedule s = {kinds[i % 4],
-					i % 4 ? i % 4 - 1 : P4D_VOCAB_OFF,
+		const p4d_schedule s = {kinds[i % 5],
+					i % 5 % 4 ? i % 5 - 1 : P4D_VOCAB_OFF,
 					stages,
 					2,
 					1 + random_below(i % 3 ? 4 * stages : stages),

@@ -60,13 +60,15 @@ static void visit(walk *w, p4d_request *r)
 		judge(w, &layout);
 }
 
+/* p4d plan proposes no schedule that is tried only on request. */
 static void visit_schedules(walk *w, const p4d_request *asked)
 {
 	for (int schedule = 0; schedule < P4D_SCHEDULES; schedule++)
 		for (int64_t vpp = 1; vpp <= (p4d_schedule_kinds[schedule]->chunks ? 2 : 80); vpp++)
 			for (int vocabulary = P4D_VOCAB_OFF; vocabulary <= P4D_VOCAB_2; vocabulary++) {
 				p4d_request r = *asked;
-				if (put(&r, P4D_SCHEDULE, schedule) && put(&r, P4D_VPP, vpp) &&
+				if (!p4d_schedule_kinds[schedule]->only_asked &&
+				    put(&r, P4D_SCHEDULE, schedule) && put(&r, P4D_VPP, vpp) &&
 				    put(&r, P4D_VOCAB_PARALLEL, vocabulary))
 					visit(w, &r);
 			}
