@@ -119,7 +119,7 @@ libp4dcore_la_SOURCES = \
 	estimator/plan/buffers.def estimator/plan/buffers.h \
 	estimator/plan/cudnn_workspace.h estimator/plan/cudnn_workspace.c \
 	estimator/plan/packed_documents.h estimator/plan/packed_documents.c \
-	estimator/serve/serving.h estimator/serve/serving.c estimator/serve/serving_internal.h estimator/serve/serving_speed.h estimator/serve/serving_speed.c estimator/serve/serving_search.h estimator/serve/serving_search.c estimator/serve/colocated.h estimator/serve/colocated.c estimator/plan/parameters.h estimator/plan/parameters.c \
+	estimator/serve/serving.h estimator/serve/serving.c estimator/serve/serving_cache.c estimator/serve/serving_internal.h estimator/serve/serving_speed.h estimator/serve/serving_speed.c estimator/serve/serving_search.h estimator/serve/serving_search.c estimator/serve/colocated.h estimator/serve/colocated.c estimator/plan/parameters.h estimator/plan/parameters.c \
 	estimator/plan/stage_memory.h estimator/plan/stage_memory.c \
 	estimator/plan/memory_paper.h estimator/plan/memory_paper.c \
 	estimator/plan/fp8_operand.h estimator/plan/nf4.h estimator/plan/byte_moments.h estimator/plan/byte_moments.c estimator/plan/muon.h estimator/plan/muon.c estimator/plan/plan.h estimator/plan/plan_rows.h estimator/plan/plan_memo.h estimator/plan/plan_memo.c estimator/plan/plan.c estimator/plan/plan_pack.c estimator/plan/caching_allocator.h estimator/plan/caching_allocator.c \

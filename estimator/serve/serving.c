@@ -11,7 +11,6 @@
 #include "serve/serving_search.h"
 
 enum {
-	BLOCK = 16, /* tokens in a block of the KV cache */
 	VOCAB_MULTIPLE = 64,
 	ELEMENT = 2, /* bytes of an element that is not quantized */
 	/* bytes per vocabulary entry when a row of logits is sampled: logits in 16 bits and in 32 bits, the
@@ -225,67 +224,6 @@ static p4d_wide adapter_of(const p4d_layout *l, uint64_t layers)
 	return layers * (attention + (l->experts ? 0 : mlp)) + (l->pp == 1 ? tables : tables / 2);
 }
 
-/* Number of a stage's layers with a window. The other layers attend to all tokens. */
-static uint64_t windowed_layers(const p4d_layout *l, uint64_t layers)
-{
-	const unsigned every = l->architecture->full_attention_every;
-
-	if (!l->sliding_window)
-		return 0;
-	if (!every)
-		return layers;
-	/* the last layer of each group attends to all tokens; a stage may begin anywhere in a group */
-	return layers - (l->pp > 1 ? div_up(layers, every) : layers / every);
-}
-
-/* Whether the model has layers with a window and others. Only then an engine may keep more than the window.
- */
-static bool mixes_windows(const p4d_layout *l)
-{
-	const uint64_t windowed = windowed_layers(l, l->layers);
-
-	return windowed && windowed < l->layers;
-}
-
-static bool frees_windows(const p4d_request *r, const p4d_layout *l)
-{
-	return !mixes_windows(l) || !p4d_is_set(r, P4D_HYBRID_CACHE) || r->value[P4D_HYBRID_CACHE];
-}
-
-typedef struct kv_cache {
-	uint64_t token_bytes;    /* bytes of a token in one layer */
-	uint64_t full, windowed; /* number of layers without and with a window */
-	uint64_t window;         /* maximum number of tokens that a layer with a window holds */
-} kv_cache;
-
-/*
- * Bytes of a sequence in the cache. A layer with a window stores the window and the tokens of the current
- * pass, which may start in the middle of a block.
- */
-static p4d_wide bytes_of_sequence(const kv_cache *c, uint64_t tokens)
-{
-	const uint64_t blocks = div_up(tokens, BLOCK);
-	const uint64_t held = tokens < c->window ? tokens : c->window;
-	const uint64_t in_window =
-	    div_up(held, BLOCK) + 1; /* the additional block also counts if the window starts at a block */
-
-	return ((p4d_wide)c->full * blocks + (p4d_wide)c->windowed * in_window) * BLOCK * c->token_bytes;
-}
-
-static uint64_t longest_within(const kv_cache *c, uint64_t available, uint64_t most)
-{
-	uint64_t low = 0, high = most;
-
-	while (low < high) {
-		const uint64_t middle = low + (high - low + 1) / 2;
-		if (bytes_of_sequence(c, middle) <= available)
-			low = middle;
-		else
-			high = middle - 1;
-	}
-	return low;
-}
-
 static int check(const p4d_layout *l, uint64_t engines, uint64_t world, p4d_error *err)
 {
 	if (l->architecture->kind != P4D_DECODER)
@@ -328,7 +266,8 @@ static int check_options(const p4d_request *r, const p4d_layout *l, p4d_error *e
 	/* p4d accepts it from a script, because engines ignore it */
 	if (r->origin[P4D_EXPERT_PARALLEL] == P4D_BY_USER && r->value[P4D_EXPERT_PARALLEL] && !l->experts)
 		return p4d_fail(err, P4D_E_VALUE, "expert-parallel has no effect: the model has no experts");
-	if (r->origin[P4D_HYBRID_CACHE] == P4D_BY_USER && !r->value[P4D_HYBRID_CACHE] && !mixes_windows(l)) {
+	if (r->origin[P4D_HYBRID_CACHE] == P4D_BY_USER && !r->value[P4D_HYBRID_CACHE] &&
+	    !p4d_serving__mixes_windows(l)) {
 		p4d_fail(err, P4D_E_VALUE,
 			 "hybrid-cache=off has no effect: the model does not mix layers with and without a "
 			 "window");
@@ -459,14 +398,14 @@ int p4d_serving_estimate(const p4d_request *r, const p4d_gpu *gpu, uint64_t worl
 		       profile = profile_of(&l, s.max_batched_tokens, s.max_num_seqs);
 	/* with latent attention, every rank caches the whole latent and the keys' rotated part */
 	const uint64_t elements = l.kv_rank ? l.kv_rank + l.rope_dim : 2 * local_kv_heads(&l) * l.head_dim;
-	kv_cache c = {.token_bytes =
-			  elements * (r->value[P4D_KV_CACHE_DTYPE] == P4D_KV_CACHE_FP8 ? 1 : ELEMENT),
-		      .windowed = frees_windows(r, &l) ? windowed_layers(&l, layers) : 0};
+	p4d_serving_cache c = {
+	    .token_bytes = elements * (r->value[P4D_KV_CACHE_DTYPE] == P4D_KV_CACHE_FP8 ? 1 : ELEMENT),
+	    .windowed = p4d_serving__frees_windows(r, &l) ? p4d_serving__windowed_layers(&l, layers) : 0};
 	c.full = layers - c.windowed;
 	/* vLLM schedules a batch while another one runs, so a layer with a window holds more tokens */
 	c.window = outside ? l.sliding_window + s.max_batched_tokens
 			   : l.sliding_window - 1 + 2 * s.max_batched_tokens;
-	const p4d_wide sequence = bytes_of_sequence(&c, s.max_model_len);
+	const p4d_wide sequence = p4d_serving__sequence_bytes(&c, s.max_model_len);
 	if ((all | profile | sequence * l.pp | adapters |
 	     buffers_of(&l, s.max_batched_tokens, s.max_num_seqs) | graphs_of(&l, layers, s.max_num_seqs)) >>
 	    62)
@@ -483,19 +422,20 @@ int p4d_serving_estimate(const p4d_request *r, const p4d_gpu *gpu, uint64_t worl
 	s.sequence_bytes = (uint64_t)sequence;
 	s.token_bytes = c.full * c.token_bytes;
 	s.windowed_bytes = c.windowed * c.token_bytes;
-	s.unread_bytes = (windowed_layers(&l, layers) - c.windowed) * c.token_bytes;
+	s.unread_bytes = (p4d_serving__windowed_layers(&l, layers) - c.windowed) * c.token_bytes;
 	s.window = s.windowed_bytes || s.unread_bytes ? l.sliding_window : 0;
 	divide(&s, r, &l);
 	const uint64_t windowed = c.windowed * l.pp < l.layers ? c.windowed * l.pp : l.layers;
-	const kv_cache all_stages = {.token_bytes = c.token_bytes,
-				     .full = l.layers - windowed,
-				     .windowed = windowed,
-				     .window = c.window};
-	s.all_stages_bytes = l.pp > 1 ? (uint64_t)bytes_of_sequence(&all_stages, s.max_model_len) : 0;
-	s.longest_in_all = longest_within(&all_stages, s.available_bytes, s.max_model_len);
+	const p4d_serving_cache all_stages = {.token_bytes = c.token_bytes,
+					      .full = l.layers - windowed,
+					      .windowed = windowed,
+					      .window = c.window};
+	s.all_stages_bytes =
+	    l.pp > 1 ? (uint64_t)p4d_serving__sequence_bytes(&all_stages, s.max_model_len) : 0;
+	s.longest_in_all = p4d_serving__longest_within(&all_stages, s.available_bytes, s.max_model_len);
 	s.sequences = s.available_bytes / s.sequence_bytes;
 	s.tokens = (uint64_t)((double)s.available_bytes / (double)s.sequence_bytes * (double)s.max_model_len);
-	s.longest = longest_within(&c, s.available_bytes, s.max_model_len);
+	s.longest = p4d_serving__longest_within(&c, s.available_bytes, s.max_model_len);
 	*out = s;
 	return 0;
 }
