@@ -73,7 +73,6 @@ static const p4d_cluster *no_cluster(void *unused)
 /*
  * Whether srun has already printed the reason and the fix. It started the step nevertheless, because p4d.so
  * is `optional`, or because the site only warns.
- *
  */
 static bool was_said(spank_t spank, const p4d_verdict *verdict)
 {

@@ -125,7 +125,6 @@ typedef struct p4d_muon {
 /*
  * The polynomial of a Newton-Schulz iteration, by Keller Jordan and in torch.optim.Muon; and the least norm,
  * by which a smaller norm is replaced.
- *
  */
 #define P4D_MUON_A 3.4445f
 #define P4D_MUON_B -4.775f

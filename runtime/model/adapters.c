@@ -11,7 +11,7 @@ typedef struct adapter {
 	unsigned number; /* number of the linear layer in p4d_adapted_of */
 	uint32_t layer;
 	uint64_t column;
-	uint64_t first, n; /* range of tokens */
+	uint64_t first, n; /* first token, and number of tokens */
 	const void *a, *b;
 	float *a_gradient, *b_gradient;
 } adapter;

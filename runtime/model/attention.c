@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attention of a layer: this rank's queries over all visible keys of the sequence. */
+/* Computes a layer's attention: this rank's queries over all visible keys of the sequence. */
 #include "model/attention.h"
 
 #include "model/buffers.h"

@@ -11,7 +11,7 @@
 
 enum { HALVES = 2 };
 
-/* The first (or second) chunks of a sequence on all ranks together, which are half of the sequence. */
+/* The first (or second) chunks of a sequence on all ranks, which together are half of the sequence. */
 typedef struct half {
 	p4d_group *group; /* the ranks in the order of their chunks in the sequence */
 	uint64_t tokens;  /* number of tokens of a chunk */
@@ -49,7 +49,7 @@ static int gather(p4d_net *m, void *to, void *qkv, p4d_error *err)
 	return 0;
 }
 
-/* Sums the gradients of all ranks; this rank's part goes to the last columns of sums. */
+/* Sums the gradients of all ranks, and puts this rank's part into the last columns of sums. */
 static int scatter(p4d_net *m, float *gradients, float *sums, p4d_error *err)
 {
 	const uint64_t width = 2 * m->kv, bytes = width * sizeof(*sums);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the rows of the plan lie: in the arena of the device, or that of the host. */
+/* Finds the rows of the plan in the device's arena, or in the host's. */
 #include "model/buffers.h"
 
 void p4d_buffers__find(p4d_net *m)

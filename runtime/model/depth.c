@@ -8,7 +8,7 @@
 static const p4d_weight_kind matrices[P4D_DEPTH_MATRICES] = {P4D_W_QKV, P4D_W_OUTPUT, P4D_W_GATE_UP,
 							     P4D_W_DOWN};
 
-/* The place of a layer's gathered matrices. Consecutive layers have different places. */
+/* The index of the place for a layer's gathered matrices. Consecutive layers have different places. */
 static unsigned place_of(uint32_t layer)
 {
 	return layer % P4D_DEPTH_PLACES;
@@ -70,7 +70,7 @@ int p4d_depth_await(p4d_net *m, uint32_t layer, p4d_error *err)
 	return m->tp_z ? p4d_comm_await(m->tp_z, m->depth.calls[place_of(layer)], err) : 0;
 }
 
-/* This rank's rows of a matrix's gradient, in the buffer in which the gradient is summed. */
+/* Address of this rank's rows in the buffer in which a matrix's gradient is summed. */
 static float *own_rows(const p4d_net *m, const p4d_weight *w)
 {
 	return p4d_depth__gradient(m, w) + p4d_group_index(m->tp_z) * w->rows * w->columns;

@@ -64,7 +64,9 @@ static uint64_t find_documents(p4d_net *m, const int32_t *documents)
 	return count;
 }
 
-/* A group of documents that begin at begin[0] .. begin[documents - 1]; the last one ends at begin[documents].
+/*
+ * Describes a group of documents that begin at begin[0] .. begin[documents - 1]; the last one ends at
+ * begin[documents].
  */
 static void put_group(const p4d_net *m, int32_t *to, const uint64_t *begin, uint64_t documents,
 		      uint64_t width)

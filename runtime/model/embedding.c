@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Embedding of a micro-batch. Its table is sharded over tp or, with vocabulary parallelism, tp and stages. */
+/*
+ * Computes the embedding of a micro-batch. Its table is sharded over tp or, with vocabulary parallelism, over
+ * tp and stages.
+ */
 #include "model/embedding.h"
 
 #include "model/buffers.h"
@@ -37,7 +40,7 @@ int p4d_embedding__rows_back(p4d_net *m, uint32_t micro_batch, const void *gradi
 	return 0;
 }
 
-/* Calls `use` for runs of this rank's rows that are consecutive in one sequence. */
+/* Calls `use` for each range of this rank's rows whose tokens are consecutive in one sequence. */
 typedef void using(p4d_net *m, char *rows, const int32_t *positions, uint64_t count);
 
 static void for_each_run(p4d_net *m, char *rows, using *use)

@@ -79,8 +79,8 @@ float *p4d_gradient_window_room(const p4d_net *m, uint32_t segment)
 }
 
 /*
- * This rank's part of the reduced gradients. It lies where it would be if the parts of all ranks followed one
- * another.
+ * The address of this rank's part of the reduced gradients. The parts of all ranks would follow one another
+ * in the place.
  */
 static float *own_part(const p4d_net *m, const gradient_place *p, uint64_t *count)
 {

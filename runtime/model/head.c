@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Final norm and cross-entropy, in chunks of tokens, so that few logits exist at a time. */
+/* Computes the final norm and the cross-entropy in chunks of tokens, so that few logits exist at a time. */
 #include "model/head.h"
 
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "model/pairs.h"
 #include "model/parallel.h"
 
-/* This rank's rows of the vocabulary. Padding rows do not take part in the softmax. */
+/* The part of the vocabulary's table on this rank. Padding rows do not take part in the softmax. */
 typedef struct table {
 	void *weight;
 	float *gradient;
@@ -38,7 +38,7 @@ typedef struct logits_chunk {
 	const int32_t *labels;
 	float *maximum, *sum, *target;
 	void *logits, *dx;
-	uint64_t stride; /* distance between rows of the logits, in elements */
+	uint64_t stride; /* elements between the beginnings of two rows of logits */
 } logits_chunk;
 
 static logits_chunk chunk_of(const p4d_net *m, const p4d_head_work *work, uint64_t from)
@@ -168,7 +168,10 @@ static int all_chunks(p4d_net *m, const p4d_head_work *work, p4d_error *err)
 	return 0;
 }
 
-/* For preference learning: gradients need the statistics of all chunks, so all chunks are computed twice. */
+/*
+ * Computes chunks for preference learning, all of them twice, because gradients need the statistics of all
+ * chunks.
+ */
 static int chunks_of_pairs(p4d_net *m, uint32_t micro_batch, const p4d_head_work *work, p4d_error *err)
 {
 	p4d_head_work statistics = *work, gradients = *work;
@@ -276,7 +279,7 @@ int p4d_head_loss(p4d_net *m, uint32_t micro_batch, uint32_t slot, p4d_error *er
 	    .group = m->tp,
 	    .merge = true,
 	    .count = at.x == 0 && at.y == 0 &&
-		     m->last, /* counts the model's loss once; each rank of Z has other tokens */
+		     m->last, /* counts the model's loss once; each rank of Z has its own tokens */
 	    .input = !m->evaluating,
 	    .weight = !m->evaluating,
 	    .input_gradient = p4d_parallel__partial(m, gradient),

@@ -29,8 +29,8 @@ uint64_t p4d_host_link__ticket(p4d_host_link *link)
 }
 
 /*
- * The event of a transfer. Events of old transfers are overwritten; the oldest event that still exists stands
- * for all earlier ones, because all are on one stream.
+ * The event of a transfer. Events of old transfers are overwritten; for these, the oldest event that still
+ * exists is returned, because all transfers are on one stream.
  */
 void *p4d_host_link__event(const p4d_host_link *link, uint64_t ticket)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Weights of a new model. A core needs a minute for a billion normal numbers, so all cores of a rank share
- * the work. The values do not depend on how the work is shared.
+ * Makes the weights of a new model. A core needs a minute for a billion normal numbers, so all cores of a
+ * rank share the work. The values do not depend on how the work is shared.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -21,7 +21,7 @@ enum { MOST_THREADS = 16, SHARE = 1 << 18 }; /* SHARE: elements that a thread ge
 #define INITIAL_DEVIATION 0.02
 #define PI 3.14159265358979323846
 
-/* The finalizer of splitmix64. */
+/* A hash: the finalizer of splitmix64. */
 static uint64_t mixed(uint64_t z)
 {
 	z += UINT64_C(0x9e3779b97f4a7c15);
@@ -118,9 +118,9 @@ static bool is_norm(p4d_weight_kind kind)
 }
 
 /*
- * Norms start at 1 (or at 0, if 1 is added), biases at 0; matrices that write to the residual stream are
- * scaled down with depth. Adapters are as in PEFT: B is 0, so they add nothing, and A is initialized like
- * nn.Linear's weights.
+ * Chooses the distribution: norms start at 1 (or at 0, if 1 is added), biases at 0; matrices that write to
+ * the residual stream are scaled down with depth. Adapters are as in PEFT: B is 0, so they add nothing, and A
+ * is initialized like nn.Linear's weights.
  */
 static void begin_with(share *all, const p4d_net *m, const p4d_weight *w, const p4d_weight_slice *p)
 {
@@ -157,7 +157,10 @@ void p4d_net_draw_local(const p4d_net *m, uint64_t seed, const p4d_weight_slice 
 	draw(&all);
 }
 
-/* Until trained parameters are stored, the gradient buffer holds them in fp32: all, or this rank's shards. */
+/*
+ * Stores initial values in fp32 in the gradient buffer, until parameters are computed from them: all
+ * elements, or this rank's shards.
+ */
 static void put(p4d_net *m, const p4d_weight *w, uint64_t offset, float *numbers, uint64_t count)
 {
 	if (w->frozen)
@@ -167,7 +170,7 @@ static void put(p4d_net *m, const p4d_weight *w, uint64_t offset, float *numbers
 			     count * sizeof(*numbers));
 }
 
-/* The elements of a slice that this rank needs: *from .. result - 1. */
+/* The elements of a slice that this rank needs: from *from up to, not including, the returned index. */
 static uint64_t wanted(const p4d_net *m, const p4d_weight *w, const p4d_weight_slice *p, uint64_t *from)
 {
 	const uint64_t end = p->offset + p->rows * p->columns;

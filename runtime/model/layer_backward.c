@@ -2,8 +2,8 @@
 /*
  * The backward pass of a layer, whole or in two halves. In schedules that split it, the first half computes
  * all gradients except those of the matrices after the norms, qkv and gate_up: their inputs stay in the slot,
- * and output gradients replace outputs. Recomputed buffers are not in the slot, so with them part of the
- * second half, or all of it, is done in the first.
+ * and output gradients replace outputs. If buffers are recomputed, they are not in the slot; then the first
+ * half also does part of the second half, or all of it.
  */
 #include "model/adapters.h"
 #include "model/attention.h"
@@ -80,8 +80,8 @@ static int projection_weight(p4d_net *m, const p4d_layer *y, const projection_ba
 }
 
 /*
- * Computes both gradients: that of the weight while that of the norm's output is summed. Adds the gradient of
- * the norm's input to B_HIDDEN.
+ * Computes both gradients: the weight's, and meanwhile the sum of that of the norm's output over ranks. Adds
+ * the gradient of the norm's input to B_HIDDEN.
  */
 static int end_projection(p4d_net *m, const p4d_layer *y, const projection_back *back, const void *dy,
 			  p4d_error *err)
@@ -135,7 +135,7 @@ static int end_gradient(p4d_net *m, const p4d_layer *y, p4d_weight_kind norm, p4
 	return p4d_parallel__gather(m, gradient, p4d_buffers_at(m, B_GATHERED_GRADIENT), to, err);
 }
 
-/* dx (n, in) = dy (n, h) * weight, for a block's last matmul; starts with each part of dy as it arrives */
+/* dx (n, in) = dy (n, h) * weight, for a block's last matmul, for each part of dy as soon as it arrives */
 static int end_input(p4d_net *m, const p4d_layer *y, p4d_weight_kind weight, void *dx,
 		     const p4d_gathering *dy, uint64_t in, p4d_error *err)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The forward pass of a layer, and its recomputation in the backward pass. */
+/* Computes the forward pass of a layer, and repeats it in the backward pass if activations are recomputed. */
 #include "model/adapters.h"
 #include "model/attention.h"
 #include "model/buffers.h"
@@ -100,7 +100,7 @@ static int product(p4d_net *m, void *to, const void *x, const block_end *end, ui
 	return 0;
 }
 
-/* to (ns, h) = residual + the end of a block, from x (n, in) */
+/* to (ns, h) = residual + the result of a block's last matmul on x (n, in) */
 static int add_end(p4d_net *m, void *to, const void *residual, const void *x, const block_end *end,
 		   const p4d_layer *y, uint64_t in, p4d_error *err)
 {
@@ -126,8 +126,10 @@ static int add_end(p4d_net *m, void *to, const void *residual, const void *x, co
 	return 0;
 }
 
-/* The norm, and the matmul of its result with the matrix (out, h): for each part of the tokens as soon as
- * it is gathered. */
+/*
+ * Computes the norm, and the matmul of its result with the matrix (out, h): for each part of the tokens as
+ * soon as it is gathered.
+ */
 static int project(p4d_net *m, const p4d_layer *y, const p4d_projection *p, uint64_t out, p4d_error *err)
 {
 	p4d_gathering x;

@@ -285,8 +285,9 @@ void p4d_net_close(p4d_net *m)
 	p4d_error err;
 
 	/*
-	 * Work in flight needs groups and arena. After an error it may never end, and freeing GPU memory
-	 * waits for it without the watch. In that case the arena is leaked, as the process is about to end.
+	 * Operations in flight use the groups and the arena. After an error it may never end, and freeing GPU
+	 * memory waits for it without the watch. In that case the arena is leaked, as the process is about to
+	 * end.
 	 */
 	const bool ended =
 	    m->arena && !p4d_comm_transport_broken(m->set.transport) && m->d->sync(m->d, &err) == 0;

@@ -32,7 +32,7 @@ static int sum(p4d_net *m, void *numbers, uint64_t count, p4d_dtype type, p4d_er
 	return p4d_comm_settle(m->tp, err);
 }
 
-/* Computes the Gram matrix. sums: where X^T X is computed, in fp32. */
+/* Computes the Gram matrix. sums: memory in fp32, used if it is X^T X. */
 static void multiply_gram(p4d_net *m, const gram_shape *s, void *gram, float *sums, const void *x)
 {
 	if (s->by_columns)
@@ -56,7 +56,7 @@ static int find_gram(p4d_net *m, const gram_shape *s, void *gram, const void *x,
 	return 0;
 }
 
-/* Computes y = polynomial * x or x * polynomial, on the side of the Gram matrix. */
+/* Computes y = polynomial * x, or x * polynomial if the Gram matrix is X^T X. */
 static void apply(p4d_net *m, const gram_shape *s, void *y, const void *polynomial, const void *x)
 {
 	if (s->by_columns)

@@ -34,7 +34,8 @@ P4D_CLONES float p4d_nf4_quantize_block(uint8_t *codes, const float *x, uint64_t
 	for (uint64_t i = 0; i < count; i++)
 		largest = fabsf(x[i]) > largest ? fabsf(x[i]) : largest;
 	nearest_of_four_bits(apart, x, 1 / fmaxf(largest, 1e-38f), count);
-	apart[count] = 7; /* after an odd number of codes, a code for 0 fills the byte */
+	apart[count] =
+	    7; /* an odd number of codes is followed by the code for 0, which fills the last byte */
 	for (uint64_t i = 0; i < (count + 1) / 2; i++)
 		codes[i] = (uint8_t)(apart[2 * i] << 4 | apart[2 * i + 1]);
 	return largest;
@@ -42,7 +43,7 @@ P4D_CLONES float p4d_nf4_quantize_block(uint8_t *codes, const float *x, uint64_t
 
 static uint8_t nearest_of_eight_bits(float x)
 {
-	int low = 0, high = 255; /* the numbers are in ascending order of codes */
+	int low = 0, high = 255; /* numbers are in ascending order of their codes */
 
 	while (low < high) {
 		const int middle = (low + high) / 2;

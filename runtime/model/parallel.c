@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Groups of ranks, the communication of tensor and sequence parallelism around a matmul, and the limit of how
- * far the host runs ahead.
+ * Opens groups of ranks, communicates around matmuls for tensor and sequence parallelism, and limits how far
+ * the host runs ahead of the device.
  */
 #include "model/parallel.h"
 
@@ -27,7 +27,7 @@ static int open_reversed(p4d_net *m, p4d_error *err)
 	return status;
 }
 
-/* Directions in which the places of ranks differ. X, Y and Z are those of a tp-grid. */
+/* Directions in which the coordinates of ranks differ. X, Y and Z are those of a tp-grid. */
 enum { X = 1, Y = 2, Z = 4, CP = 8, DP = 16, PP = 32 };
 
 static unsigned differ(const p4d_layout *l, p4d_place a, p4d_place b)
@@ -131,12 +131,12 @@ static void find_ring(const p4d_net *m, uint8_t *sends)
 
 /*
  * Thread blocks of collectives of gradients and parameters. Each may keep a multiprocessor from operations.
- * These collectives have whole passes of time; those of tensor parallelism have the time of one matmul, so
- * they get more blocks (P4D_TP_BLOCKS).
+ * These collectives run during whole passes. Those of tensor parallelism must end during one matmul, so they
+ * get more blocks (P4D_TP_BLOCKS).
  */
 enum { REPLICAS_BLOCKS = 8 };
 
-/* The largest trained segment, and the largest frozen one that is gathered. */
+/* Number of elements of the largest trained segment; *frozen: of the largest frozen one that is gathered. */
 static uint64_t largest_segment(const p4d_net *m, uint64_t *frozen)
 {
 	uint64_t most = 0;
@@ -151,8 +151,8 @@ static uint64_t largest_segment(const p4d_net *m, uint64_t *frozen)
 }
 
 /*
- * Traffic of collectives that run in the order of operations. They use the arena as scratch memory, because
- * it is not filled yet.
+ * Describes the traffic of collectives that run in the order of operations. They use the arena as scratch
+ * memory, because it is not filled yet.
  */
 static p4d_traffic collectives_of(const p4d_net *m, uint64_t sum_bytes, uint64_t shards_bytes)
 {
@@ -165,8 +165,7 @@ static uint64_t larger(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
-/* Elements of the largest gradient (of norms, biases or adapters) that is summed over tensor-parallel
- * ranks. */
+/* Number of elements of the largest gradient (of norms, biases or adapters) that is summed over tp ranks. */
 static uint64_t largest_replicated(const p4d_net *m)
 {
 	uint64_t most = 0;
@@ -278,7 +277,7 @@ static int put_grid_on_device(p4d_net *m, p4d_error *err)
 	return m->tp_z ? p4d_comm_on_device(m->tp_z, m->set.transport, &z, err) : 0;
 }
 
-/* Moves the groups to the device: from here on they transfer data in the arena. */
+/* Lets the groups communicate on the device: from here on they transfer data in the arena. */
 static int put_on_device(p4d_net *m, uint8_t *sends, p4d_error *err)
 {
 	/* arenas of different stages have different layouts, which matters to collectives but not to

@@ -10,8 +10,7 @@ static bool in_fp8(const p4d_net *m, uint64_t n)
 	return m->l->precision == P4D_FP8 && n % p4d_fp8_recipes[m->l->fp8_recipe].multiple == 0;
 }
 
-/* Quantizes x, of shape (rows, depth) or transposed, into one of the two places for operands: left or
- * right. */
+/* Quantizes x, of shape (rows, depth) or transposed, as the left or the right operand; each has a buffer. */
 static p4d_fp8_operand quantized(p4d_net *m, bool left, p4d_fp8_role role, const void *x, bool transposed,
 				 uint64_t rows, uint64_t depth)
 {

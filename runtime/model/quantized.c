@@ -9,7 +9,10 @@
 #include "model/buffers.h"
 #include "model/nf4.h"
 
-/* A tensor of a weight, and the place of this rank's part in the tensor. *row: its offset in the weight. */
+/*
+ * One tensor of a weight, and where this rank's part begins in it. *row: where the tensor begins in the
+ * weight.
+ */
 static p4d_nf4_tensor tensor_of(const p4d_net *m, const p4d_weight *w, unsigned number, uint64_t *row)
 {
 	const p4d_matrix_layers of = p4d_weights_layers_of(w->kind);
@@ -28,7 +31,7 @@ static p4d_nf4_tensor tensor_of(const p4d_net *m, const p4d_weight *w, unsigned 
 				.at = at};
 }
 
-/* Whether the rank has this block of the whole tensor, and its index among the rank's blocks. */
+/* Whether the rank has this block of the whole tensor; *own: the block's index among the rank's blocks. */
 static bool has_block(const p4d_nf4_tensor *t, uint64_t block, uint64_t *own)
 {
 	const p4d_nf4_shape *s = &t->shape;
@@ -38,7 +41,7 @@ static bool has_block(const p4d_nf4_tensor *t, uint64_t block, uint64_t *own)
 	*own = block;
 	if (s->rows == s->tensor_rows && s->columns == s->tensor_columns)
 		return true;
-	/* the rank's part consists of whole blocks */
+	/* a rank's part always consists of whole blocks */
 	if (row < t->first_row || row >= t->first_row + s->rows || column < t->first_column ||
 	    column >= t->first_column + s->columns)
 		return false;
@@ -53,7 +56,7 @@ static void put_codes(p4d_net *m, const p4d_nf4_tensor *t, uint64_t first, const
 	char *to = (char *)t->at + p4d_nf4_codes_at(&t->shape);
 	uint64_t begin = 0, bytes = 0;
 	uint8_t other[P4D_NF4_BLOCK / 2] = {
-	    0}; /* receives codes of blocks that belong to other ranks, and is dropped */
+	    0}; /* the codes of blocks that belong to other ranks, which are not needed */
 
 	for (uint64_t i = 0; i < count; i += P4D_NF4_BLOCK) {
 		const uint64_t block = (first + i) / P4D_NF4_BLOCK,

@@ -110,7 +110,7 @@ static void give(p4d_net *m, swap_place *p, uint32_t slot, uint32_t layer)
 	m->swap->holder[index_of(m, slot, layer)] = (uint32_t)(p - m->swap->place);
 }
 
-/* Gives a place to a layer. Operations that are queued from now on may write to it. */
+/* Reserves a place for a layer. Operations that are queued from now on may write to it. */
 static void take(p4d_net *m, swap_place *p, uint32_t slot, uint32_t layer)
 {
 	if (p->leaves)
@@ -146,7 +146,7 @@ void p4d_swap_end(p4d_net *m, uint32_t slot, uint32_t layer)
 	p->leaves = true;
 }
 
-/* A place without any of the P4D_SWAP_PLACES layers that a backward pass needs next, including this one. */
+/* A place that has none of the P4D_SWAP_PLACES layers that a backward pass needs next, including this one. */
 static swap_place *free_place(const p4d_net *m, uint32_t slot, uint32_t layer)
 {
 	swap_place *p = m->swap->place;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Passes of vocabulary parallelism, which all stages run together; each has some rows of both tables. The
- * gradient of the hidden state is computed in S (vocab-2) or T (vocab-1); see arXiv 2411.05288. Softmax sums
- * are merged inside S, chunk by chunk, so T needs nothing from other stages.
+ * Computes the passes of vocabulary parallelism, which all stages run together. Each stage has some rows of
+ * both tables. The gradient of the hidden state is computed in S (vocab-2) or T (vocab-1); see arXiv
+ * 2411.05288. Softmax sums are merged inside S, chunk by chunk, so T needs nothing from other stages.
  */
 #include "model/buffers.h"
 #include "model/embedding.h"
@@ -48,7 +48,7 @@ static int embed_backward(p4d_net *m, const p4d_instruction *in, p4d_error *err)
 	return p4d_embedding__rows_back(m, in->micro_batch, hidden, err);
 }
 
-/* Sums the hidden state's gradient over tp, then over the stages, in fp32, to the last stage. */
+/* Sums the hidden state's gradient in fp32 over tp, then over the stages; the last stage gets the result. */
 static int return_gradient(p4d_net *m, const p4d_instruction *in, p4d_error *err)
 {
 	void *gradient = p4d_buffers_at(m, B_NORM_OUT_GRADIENT);

@@ -36,7 +36,7 @@ static void multiply_all(p4d_net *m, void *any)
 	p4d_newton_schulz__warm_up(m, any);
 }
 
-/* Algorithm choices for each length that a pass may have. */
+/* Maximum number of algorithm choices, which are made for each length that a pass may have. */
 enum { MOST_CHOICES = 256 };
 
 static uint64_t choices_of(const p4d_net *m)

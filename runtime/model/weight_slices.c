@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Weights of a rank as slices of tensors with Hugging Face's names. */
+/* Describes weights of a rank as slices of tensors with Hugging Face's names. */
 #include <stdio.h>
 #include <string.h>
 
@@ -18,7 +18,7 @@ static void name_slice(p4d_weight_slice *p, const p4d_weight *w, const char *nam
 		snprintf(p->name, sizeof(p->name), "model.layers.%u.%s", w->layer, name);
 }
 
-/* One of several equal parts of a dimension. */
+/* One of several equal parts of a dimension, and their number. */
 typedef struct portion {
 	uint64_t index, of;
 } portion;
@@ -60,7 +60,7 @@ static void name_adapter(char name[64], unsigned number, bool is_b)
 	snprintf(name, 64, "%s.lora_%c.weight", p4d_weights_adapted_name(number), is_b ? 'B' : 'A');
 }
 
-/* Indices as in p4d_weights_adapted_name. */
+/* Numbers of linear layers, as in p4d_weights_adapted_name. */
 enum { GATE = 4, UP = 5 };
 
 /*
@@ -199,7 +199,7 @@ static unsigned slices_of(const p4d_layout *l, p4d_place place, uint64_t vocab, 
 	}
 }
 
-/* Clips slices to the rows from .. to-1 of the weight; the first of these rows is at the weight's offset. */
+/* Restricts slices to the rows from .. to-1 of the weight, of which the first is at the weight's offset. */
 static unsigned clip(p4d_weight_slice *slices, unsigned count, const p4d_weight *w, uint64_t from,
 		     uint64_t to)
 {

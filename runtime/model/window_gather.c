@@ -7,7 +7,10 @@
 #include "model/buffers.h"
 #include "model/window.h"
 
-/* This rank's shard of a part of the flat buffer. Shards are one after the other, in the buffer's order. */
+/*
+ * The address of this rank's shard of a part of the flat buffer, in a buffer that has only shards, in the
+ * flat buffer's order.
+ */
 static char *shard_at(const p4d_net *m, uint64_t offset)
 {
 	return (char *)p4d_buffers_at(m, B_PARAMETERS) + offset / m->shards * m->element;

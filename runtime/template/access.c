@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Members, items and slices of values that Jinja's sandbox lets templates access. */
+/* Reads members, items and slices of values, as far as Jinja's sandbox allows. */
 #include "template/operate.h"
 
 #include <string.h>
@@ -13,7 +13,7 @@ static int undefined(const char *name, p4d_datum *result)
 	return 0;
 }
 
-/* How many values ahead a member of a loop needs. */
+/* How many further values of a loop must be known before this member can be read. */
 static size_t needed_for(const p4d_loop *loop, const char *name)
 {
 	if (!strcmp(name, "last") || !strcmp(name, "nextitem"))
@@ -36,7 +36,7 @@ static int loop_member(p4d_rendering *r, p4d_loop *loop, const char *name, p4d_d
 	    {"first", p4d_value_bool(loop->index == 0)},
 	    {"last", p4d_value_bool(loop->index + 1 == loop->count)},
 	    {"length", p4d_value_integer((int64_t)loop->count)},
-	    /* only a recursive loop has a depth above 1 */
+	    /* the depth is above 1 only in a recursive loop */
 	    {"depth", p4d_value_integer(1)},
 	    {"depth0", p4d_value_integer(0)},
 	};
@@ -53,7 +53,7 @@ static int loop_member(p4d_rendering *r, p4d_loop *loop, const char *name, p4d_d
 	return 0;
 }
 
-/* 1: there is such a method; 0: there is none; -1: error. */
+/* Looks up a method. 1: there is one; 0: there is none; -1: error. */
 static int find_method(p4d_rendering *r, p4d_datum value, const char *name, p4d_datum *result)
 {
 	const p4d_builtin *builtin = p4d_template__find_method(value, name);
@@ -89,7 +89,7 @@ int p4d_template__attribute(p4d_rendering *r, p4d_datum value, const char *name,
 	return 0;
 }
 
-/* The element of an index, where -1 is the last one; false: there is none. */
+/* Converts an index, where -1 is the last element; false: there is no such element. */
 static bool element(int64_t index, size_t count, size_t *at)
 {
 	const int64_t from_start = index < 0 ? index + (int64_t)count : index;
@@ -113,7 +113,7 @@ static int text_item(p4d_rendering *r, p4d_string text, int64_t index, p4d_datum
 	return 0;
 }
 
-/* A member whose name is a value. */
+/* Reads a member whose name is a value. */
 static int member(p4d_rendering *r, p4d_datum value, p4d_string name, p4d_datum *result)
 {
 	char *copy = p4d_template__take(r->arena, name.length + 1, 1);
@@ -153,7 +153,7 @@ int p4d_template__item(p4d_rendering *r, p4d_datum value, p4d_datum index, p4d_d
 	return 0;
 }
 
-/* A bound of a slice, computed as in Python's slice.indices. */
+/* One bound of a slice, computed as in Python's slice.indices. */
 static int64_t limit(const p4d_datum *bound, int64_t count, bool backwards, int64_t otherwise)
 {
 	if (!bound || bound->kind == P4D_NONE)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls: of what is built in, and of macros. */
+/* Calls built-in functions and macros. */
 #include "template/builtin.h"
 
 #include <string.h>
 
 #include "template/operate.h"
 
-/* Arguments of a call under construction. */
+/* The arguments of a call while they are being collected. */
 typedef struct given {
 	p4d_datum *at;
 	p4d_named_value *named;
@@ -29,7 +29,7 @@ static int add_named(p4d_rendering *r, given *a, const char *name, p4d_datum val
 	return p4d_template__spend(r, 1);
 }
 
-/* *values */
+/* Adds the arguments of *values. */
 static int add_all(p4d_rendering *r, given *a, p4d_datum values)
 {
 	const p4d_datum *at = NULL;
@@ -43,7 +43,7 @@ static int add_all(p4d_rendering *r, given *a, p4d_datum values)
 	return 0;
 }
 
-/* **mapping */
+/* Adds the arguments of **mapping. */
 static int add_mapping(p4d_rendering *r, given *a, p4d_datum mapping)
 {
 	if (mapping.kind != P4D_DICT)
@@ -85,7 +85,7 @@ int p4d_template__call_arguments(p4d_rendering *r, const p4d_node *list, p4d_inv
 	return 0;
 }
 
-/* The slot of a name in a list with blanks; -1: none. */
+/* The index of a name in a list separated by blanks; -1: it is not there. */
 static int slot_of(const char *parameters, const char *name)
 {
 	const size_t length = strlen(name);
@@ -145,7 +145,7 @@ static const p4d_datum *argument(const p4d_invocation *call, size_t i, const cha
 	return NULL;
 }
 
-/* Whether all arguments have a parameter. A caller comes to each macro. */
+/* Checks that all arguments have a parameter. Every macro accepts `caller`. */
 static int check_arguments(p4d_rendering *r, const p4d_node *parameters, const p4d_invocation *call)
 {
 	size_t count = 0, used = call->count;
@@ -238,7 +238,7 @@ int p4d_template__self_text(p4d_rendering *r, const p4d_invocation *call, p4d_st
 	return p4d_template__string(r, call->self, text);
 }
 
-/* A part of a path, which is a number if it has only digits. */
+/* Follows a part of a path, which is an index if it has only digits. */
 static int step_into(p4d_rendering *r, p4d_datum value, p4d_string part, p4d_datum *result)
 {
 	int64_t index = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Statements. */
+/* Executes statements. */
 #include "template/run.h"
 
 #include "template/builtin.h"
@@ -71,7 +71,7 @@ int p4d_template__capture(p4d_rendering *r, const p4d_node *list, p4d_datum *tex
 	return rc < 0 ? -1 : 0;
 }
 
-/* The output of a block, filtered. With a scope, its variables are local. */
+/* Executes a block and filters its output. With a scope, its variables are local. */
 static int capture_filtered(p4d_rendering *r, const p4d_node *node, p4d_datum *text)
 {
 	p4d_scope *const before = r->scope;
@@ -109,14 +109,14 @@ static int execute_if(p4d_rendering *r, const p4d_node *node)
 			return FAILED;
 		if (truth)
 			return execute(r, node->b);
-		/* elif is an `if` alone in an else */
+		/* elif is stored as an `if` that is alone in an else */
 		if (!node->c || node->c->kind != P4D_NODE_IF || node->c->next)
 			return execute(r, node->c);
 		node = node->c;
 	}
 }
 
-/* The scope of the next iteration: that of the last one, unless a macro refers to it. */
+/* The scope of the next iteration: the previous one's again, unless a macro refers to that. */
 static p4d_scope *next_scope(p4d_rendering *r, p4d_scope *last, p4d_scope *outer)
 {
 	if (!last || last->held)
@@ -125,7 +125,7 @@ static p4d_scope *next_scope(p4d_rendering *r, p4d_scope *last, p4d_scope *outer
 	return last;
 }
 
-/* Values whose condition is not evaluated yet, and those for which it was true. */
+/* The values of a loop whose condition is not evaluated yet, and those for which it was true. */
 typedef struct p4d_selection {
 	const p4d_node *node;
 	p4d_scope *outer, *scope;
@@ -182,7 +182,7 @@ static int begin_selection(p4d_rendering *r, const p4d_node *node, p4d_loop *loo
 	return p4d_template__new_list(r, P4D_LIST_PLAIN, 0, &made->kept);
 }
 
-/* *whole: an iteration ran to its end. */
+/* Runs the iterations of a loop. *whole: at least one iteration ran to its end. */
 static int go_round(p4d_rendering *r, const p4d_node *node, p4d_scope *outer, p4d_loop *loop, bool *whole)
 {
 	p4d_scope *scope = NULL;
@@ -219,7 +219,8 @@ static int execute_for(p4d_rendering *r, const p4d_node *node)
 	    (node->d && begin_selection(r, node, loop) < 0))
 		return FAILED;
 	int how = go_round(r, node, before, loop, &whole);
-	if (how == ON && !whole) { /* Jinja's else: also runs after iterations that break or continue ended */
+	if (how == ON && !whole) { /* as in Jinja, else runs unless an iteration ran to its end without break
+				      or continue */
 		if (!(r->scope = p4d_template__scope(r, before)))
 			return FAILED;
 		how = execute(r, node->e);
@@ -259,7 +260,7 @@ static int execute_macro(p4d_rendering *r, const p4d_node *node)
 	return new_macro(r, node, &value) < 0 ? FAILED : p4d_template__define(r, r->scope, node->name, value);
 }
 
-/* A call of a macro with the content of the block as its caller. */
+/* Calls a macro, to which the content of the block is passed as `caller`. */
 static int execute_call_block(p4d_rendering *r, const p4d_node *node)
 {
 	p4d_invocation call = {.count = 0};
@@ -354,7 +355,7 @@ static int execute_one(p4d_rendering *r, const p4d_node *node)
 		return BREAK;
 	case P4D_NODE_CONTINUE:
 		return CONTINUE;
-	default: /* an expression, which the parser puts nowhere alone */
+	default: /* an expression, which the parser never makes a statement */
 		return p4d_template__fail(r, "found an expression, expected a statement");
 	}
 }

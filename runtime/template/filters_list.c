@@ -126,7 +126,7 @@ static const p4d_datum *named(const p4d_invocation *call, const char *name)
 	return NULL;
 }
 
-/* A filter or test, with the arguments after its name. */
+/* Applies a filter or test, with the arguments that follow its name. */
 static int apply(p4d_rendering *r, const p4d_invocation *call, size_t first, const p4d_builtin *builtin,
 		 p4d_datum one, p4d_datum *result)
 {
@@ -149,7 +149,7 @@ static int unknown(p4d_rendering *r, const char *what, p4d_datum name)
 				  name.text.length < 60 ? (int)name.text.length : 60, name.text.at);
 }
 
-/* A value as a NUL-terminated name; NULL: it is none. */
+/* A value as a NUL-terminated name; NULL: it is no name. */
 static const char *name_of(p4d_datum value, char buf[64])
 {
 	if (value.kind != P4D_STRING || value.text.length >= 64)
@@ -212,7 +212,7 @@ static int passes(p4d_rendering *r, const p4d_invocation *call, bool by_member, 
 	return p4d_template__truth(r, value, truth);
 }
 
-/* select, reject, selectattr, rejectattr */
+/* The filters select, reject, selectattr and rejectattr. */
 static int filter_select(p4d_rendering *r, const p4d_invocation *call, p4d_datum *result)
 {
 	const char *name = call->builtin->name;
@@ -242,7 +242,7 @@ static int filter_select(p4d_rendering *r, const p4d_invocation *call, p4d_datum
 	return 0;
 }
 
-/* The sort key of values: a member; in lower case unless case matters. */
+/* The key by which a value is sorted: a member, or the value; in lower case unless case matters. */
 static int sort_key(p4d_rendering *r, p4d_datum value, const p4d_datum *member, bool by_case, p4d_datum *key)
 {
 	*key = value;
@@ -280,7 +280,7 @@ static int sort_pairs(p4d_rendering *r, p4d_pair *at, p4d_pair *to, size_t count
 	return 0;
 }
 
-/* Values by their keys in a new list. */
+/* Sorts values by their keys into a new list. */
 static int sorted(p4d_rendering *r, const p4d_datum *at, size_t count, const p4d_datum *member, bool by_case,
 		  bool down, p4d_datum *result)
 {
@@ -361,7 +361,7 @@ static int filter_unique(p4d_rendering *r, const p4d_invocation *call, p4d_datum
 	return 0;
 }
 
-/* min and max */
+/* The filters min and max. */
 static int filter_most(p4d_rendering *r, const p4d_invocation *call, p4d_datum *result)
 {
 	const bool largest = call->builtin->name[1] == 'a';

@@ -78,7 +78,7 @@ static int filter_replace(p4d_rendering *r, const p4d_invocation *call, p4d_datu
 	return p4d_template__replace(r, text, old, new, most, result);
 }
 
-/* The text before lines. */
+/* Reads the text that is put before lines. */
 static int read_margin(p4d_rendering *r, const p4d_invocation *call, p4d_string *margin)
 {
 	int64_t width = 4;
@@ -108,7 +108,7 @@ static int filter_indent(p4d_rendering *r, const p4d_invocation *call, p4d_datum
 	    p4d_template__truth_slot(r, call, 1, &first) < 0 ||
 	    p4d_template__truth_slot(r, call, 2, &blank) < 0)
 		return -1;
-	/* Jinja adds a newline: even without one at its end, a text has a last line */
+	/* Jinja adds a newline, because it counts a last line even if the text does not end with one */
 	if (p4d_template__write(r, &buffer, text.at, text.length) < 0 ||
 	    p4d_template__write(r, &buffer, "\n", 1) < 0 ||
 	    p4d_template__lines(r, (p4d_string){buffer.at, buffer.length}, false, &lines) < 0)
@@ -145,7 +145,7 @@ static int filter_safe(p4d_rendering *r, const p4d_invocation *call, p4d_datum *
 	return 0;
 }
 
-/* Words of a text: letters, digits and _, and bytes beyond ASCII. */
+/* Counts the words of a text: letters, digits, _ and bytes beyond ASCII. */
 static int filter_wordcount(p4d_rendering *r, const p4d_invocation *call, p4d_datum *result)
 {
 	p4d_string text;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Functions of templates, and the look-up of everything that is built in. */
+/* Functions of templates, and the look-up of all built-in functions, filters and tests. */
 #include "template/builtin.h"
 
 #include <string.h>
@@ -19,8 +19,8 @@ static int call_raise(p4d_rendering *r, const p4d_invocation *call, p4d_datum *r
 }
 
 /*
- * Without directives whose value Python takes from elsewhere: the zone (which this date does not have) and
- * microseconds.
+ * Copies a format without directives whose value strftime does not know: the zone (which this date does not
+ * have) and microseconds.
  */
 static size_t plain_format(p4d_string format, char *copy)
 {
@@ -103,7 +103,7 @@ static int call_range(p4d_rendering *r, const p4d_invocation *call, p4d_datum *r
 	return 0;
 }
 
-/* dict and namespace: a mapping, and names. */
+/* The functions dict and namespace: a mapping, and names. */
 static int call_dict(p4d_rendering *r, const p4d_invocation *call, p4d_datum *result)
 {
 	const bool space = *call->builtin->name == 'n';

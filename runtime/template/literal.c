@@ -29,7 +29,7 @@ static int digit(char c)
 				      : 99;
 }
 
-/* Digits of a character code; false: fewer than `least`. */
+/* Reads the digits of a character code; false: there are fewer than `least`. */
 static bool read_code(p4d_string raw, size_t *at, int base, size_t least, size_t most, uint32_t *code)
 {
 	size_t count = 0;
@@ -40,8 +40,10 @@ static bool read_code(p4d_string raw, size_t *at, int base, size_t least, size_t
 	return count >= least;
 }
 
-/* One escape after the backslash at *at. 1 and *code; 0: nothing is escaped; 2: an escaped newline, which
- * is dropped; -1: malformed. */
+/*
+ * Reads one escape after the backslash at *at. Returns 1 and *code; 0: it is no escape; 2: an escaped
+ * newline, which is removed; -1: it is malformed.
+ */
 static int escape(p4d_string raw, size_t *at, uint32_t *code)
 {
 	static const char names[] = "abfnrtv\\'\"", codes[] = "\a\b\f\n\r\t\v\\'\"";
@@ -69,7 +71,8 @@ static int escape(p4d_string raw, size_t *at, uint32_t *code)
 
 int p4d_template__unescape(p4d_string raw, p4d_arena *arena, p4d_string *text)
 {
-	/* a code takes no more bytes than its escape: \1 to \377 at least two, \xHH four, \uHHHH six */
+	/* a character takes no more bytes than its escape: \1 to \377 take at least two, \xHH four, \uHHHH
+	 * six */
 	char *to = p4d_template__take(arena, raw.length + 1, 1);
 	size_t length = 0, at = 0;
 	uint32_t code = 0;
@@ -90,7 +93,7 @@ int p4d_template__unescape(p4d_string raw, p4d_arena *arena, p4d_string *text)
 	return 0;
 }
 
-/* Digits of a base with single underscores between them; returns their end. */
+/* Skips digits of a base with single underscores between them; returns their end. */
 static size_t digits(p4d_string text, size_t at, int base)
 {
 	const size_t from = at;
@@ -102,7 +105,7 @@ static size_t digits(p4d_string text, size_t at, int base)
 	return at;
 }
 
-/* The end of the number at the beginning, if it is a real one; 0: it is none. */
+/* The end of the number at the beginning, if it is a real number; 0: it is not. */
 static size_t real_end(p4d_string text)
 {
 	size_t end = digits(text, 0, 10);
@@ -222,7 +225,7 @@ p4d_parsed p4d_template__parse_integer(p4d_string text, int64_t given, int64_t *
 	return errno ? P4D_UNKNOWN_NUMBER : P4D_NUMBER;
 }
 
-/* inf, infinity or nan in any case. */
+/* Whether a text is inf, infinity or nan in any case. */
 static bool is_special(p4d_string text)
 {
 	static const char *const words[] = {"inf", "infinity", "nan"};

@@ -184,7 +184,7 @@ static bool is_at(p4d_string text, p4d_string part, bool end)
 		!memcmp(text.at + (end ? text.length - part.length : 0), part.at, part.length));
 }
 
-/* startswith and endswith, with one text or a tuple of texts. */
+/* The methods startswith and endswith, with one text or a tuple of texts. */
 static int is_at_any(p4d_rendering *r, const p4d_invocation *call, p4d_datum *result)
 {
 	const p4d_datum *part = call->slot[0];
@@ -322,7 +322,7 @@ static int remove_part(p4d_rendering *r, const p4d_invocation *call, p4d_datum *
 	return 0;
 }
 
-/* isdigit, isalpha, isalnum, isspace, isupper, islower: only for ASCII. */
+/* The methods isdigit, isalpha, isalnum, isspace, isupper, islower, only for ASCII. */
 static int text_is(p4d_rendering *r, const p4d_invocation *call, p4d_datum *result)
 {
 	const p4d_string text = call->self.text;

@@ -6,7 +6,7 @@
 
 #include "template/operate.h"
 
-/* keys, values or items; the filter items, too. */
+/* The methods keys, values and items, and the filter items. */
 static int dict_parts(p4d_rendering *r, const p4d_invocation *call, p4d_datum *result)
 {
 	const p4d_dict *dict = call->self.dict;

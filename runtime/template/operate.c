@@ -68,7 +68,7 @@ int p4d_template__truth(p4d_rendering *r, p4d_datum value, bool *truth)
 	return 0;
 }
 
-/* Whether a number is not ordered, not even with respect to itself (NaN). */
+/* Whether a number is NaN, which has no order, not even with itself. */
 static bool is_nan(p4d_datum value)
 {
 	return value.kind == P4D_REAL && isnan(value.real);
@@ -76,7 +76,8 @@ static bool is_nan(p4d_datum value)
 
 #define TWO_TO_63 9223372036854775808.0
 
-/* Compares an integer and a real number exactly: most integers above 2^53 are no double. */
+/* Compares an integer and a real number exactly, because a double cannot represent most integers above
+ * 2^53. */
 static int compare_mixed(int64_t x, double y)
 {
 	if (y >= TWO_TO_63 || y < -TWO_TO_63)
@@ -85,7 +86,7 @@ static int compare_mixed(int64_t x, double y)
 	return x != floor_of_y ? (x > floor_of_y) - (x < floor_of_y) : -(y > (double)floor_of_y);
 }
 
-/* Neither is NaN. */
+/* Compares two numbers that are not NaN. */
 static int compare_numbers(p4d_datum a, p4d_datum b)
 {
 	if (a.kind == P4D_REAL && b.kind == P4D_REAL)
@@ -316,7 +317,7 @@ static int keys(p4d_rendering *r, const p4d_dict *dict, const p4d_datum **at, si
 void p4d_template__pass(p4d_list *generator, size_t count)
 {
 	if (!count)
-		return; /* it may have no memory yet */
+		return; /* the rendering may have no memory yet */
 	generator->at += count;
 	generator->count -= count;
 	generator->room = generator->count;

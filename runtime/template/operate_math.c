@@ -23,7 +23,7 @@ static void divide(int64_t a, int64_t b, int64_t *quotient, int64_t *rest)
 	}
 }
 
-/* False: the result exceeds 64 bits. */
+/* Computes a power. False: the result exceeds 64 bits. */
 static bool power(int64_t base, int64_t exponent, int64_t *result)
 {
 	*result = 1;
@@ -55,7 +55,7 @@ static int real_power(p4d_rendering *r, double a, double b, p4d_datum *result)
 	return 0;
 }
 
-/* As Python rounds them: a floating-point quotient may be one too large. */
+/* Divides as Python does; a plain floating-point quotient may be one too large. */
 static void divide_real(double a, double b, double *quotient, double *rest)
 {
 	*rest = fmod(a, b);
@@ -132,7 +132,7 @@ static int join_texts(p4d_rendering *r, p4d_datum a, p4d_datum b, p4d_datum *res
 	return 0;
 }
 
-/* One of the two operands is markup, so the other one is escaped. */
+/* Joins two texts, of which one is markup, so the other one is escaped. */
 static int join_escaped(p4d_rendering *r, p4d_datum a, p4d_datum b, p4d_datum *result)
 {
 	p4d_datum *other = a.markup ? &b : &a;

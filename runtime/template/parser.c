@@ -15,7 +15,7 @@ typedef struct p4d_name {
 
 enum { BUCKETS = 4096 };
 
-/* The present token, for a message. */
+/* The current token, for a message. */
 static p4d_string shown(const p4d_parser *p)
 {
 	static const char *const kinds[] = {
@@ -132,7 +132,7 @@ static int end_block(p4d_parser *p)
 	return 0;
 }
 
-/* Whether {% NAME is here, with one of these names; the list ends with NULL. */
+/* Whether {% NAME is next, with one of these names; the list ends with NULL. */
 static bool at_block(const p4d_parser *p, const char *const *names)
 {
 	if (p4d_template__now(p)->kind != P4D_TOKEN_BLOCK)
@@ -145,7 +145,7 @@ static bool at_block(const p4d_parser *p, const char *const *names)
 
 static int read_statement(p4d_parser *p, p4d_node **made);
 
-/* Statements up to {% NAME; the parser then is after "{%". */
+/* Reads statements up to {% NAME; the parser is then after "{%". */
 static int read_until(p4d_parser *p, p4d_node **list, const char *const *names)
 {
 	if (p4d_template__enter(p) < 0)
@@ -167,7 +167,7 @@ static int read_until(p4d_parser *p, p4d_node **list, const char *const *names)
 	return 0;
 }
 
-/* "%}", statements, and {% END %} */
+/* Reads "%}", statements, and {% END %}. */
 static int read_body(p4d_parser *p, p4d_node **list, const char *end)
 {
 	const char *const names[] = {end, NULL};
@@ -219,7 +219,7 @@ static int read_for(p4d_parser *p, p4d_node *made)
 	return end_block(p);
 }
 
-/* Filters of a block's output: *filters, NULL if there are none. */
+/* Reads filters of a block's output into *filters; NULL if there are none. */
 static int read_block_filters(p4d_parser *p, p4d_node **filters, bool bare)
 {
 	p4d_node *captured = p4d_template__node(p, P4D_NODE_CAPTURED);
@@ -254,7 +254,7 @@ static int read_set(p4d_parser *p, p4d_node *made)
 	return read_captured(p, made, "endset");
 }
 
-/* After the opening parenthesis. */
+/* Reads parameters after the opening parenthesis. */
 static int read_parameters(p4d_parser *p, p4d_node **list)
 {
 	while (!p4d_template__is(p4d_template__now(p), P4D_TOKEN_SIGN, ")")) {
@@ -271,7 +271,7 @@ static int read_parameters(p4d_parser *p, p4d_node **list)
 	return p4d_template__expect(p, P4D_TOKEN_SIGN, ")");
 }
 
-/* The body of a macro, in which `break` cannot leave a surrounding loop. */
+/* Reads the body of a macro, in which `break` cannot leave a surrounding loop. */
 static int read_macro_body(p4d_parser *p, p4d_node *made, const char *end)
 {
 	const unsigned loops = p->loops;
@@ -357,7 +357,7 @@ static const struct {
     {"continue", P4D_NODE_CONTINUE, read_jump},
 };
 
-/* After "{%". */
+/* Reads a block after "{%". */
 static int read_block(p4d_parser *p, p4d_node **made)
 {
 	static const char *const others[] = {"block", "extends",    "include", "import", "from",

@@ -68,7 +68,7 @@ static p4d_node *read_name(p4d_parser *p)
 	return made;
 }
 
-/* Adjacent text literals are one. */
+/* Reads a text; adjacent text literals form one. */
 static p4d_node *read_text(p4d_parser *p)
 {
 	const size_t first = p->at;
@@ -90,7 +90,7 @@ static p4d_node *read_text(p4d_parser *p)
 	return constant(p, p4d_value_text(text, length));
 }
 
-/* Expressions with commas up to `close`, appended to *list. */
+/* Reads expressions with commas up to `close`, and appends them to *list. */
 static int read_list(p4d_parser *p, const char *close, p4d_node **list)
 {
 	while (!is_sign(p, close)) {
@@ -158,7 +158,7 @@ static p4d_node *read_primary(p4d_parser *p)
 	return NULL;
 }
 
-/* A part of a slice; *part stays NULL if there is none. */
+/* Reads a bound of a slice; *part stays NULL if there is none. */
 static int read_bound(p4d_parser *p, p4d_node **part)
 {
 	if (is_sign(p, ":") || is_sign(p, "]"))
@@ -167,7 +167,7 @@ static int read_bound(p4d_parser *p, p4d_node **part)
 	return *part ? 0 : -1;
 }
 
-/* Behind "a[" */
+/* Reads the rest of an item after "a[". */
 static p4d_node *read_item(p4d_parser *p, p4d_node *a)
 {
 	p4d_node *made = node_of(p, P4D_NODE_ITEM, a, NULL);
@@ -269,7 +269,7 @@ p4d_node *p4d_template__filters(p4d_parser *p, p4d_node *a, bool bare)
 	return a;
 }
 
-/* Whether the next token begins a value, for a test with an argument without parentheses. */
+/* Whether the next token begins a value, as the argument of a test without parentheses. */
 static bool begins_value(const p4d_parser *p)
 {
 	static const char *const ends[] = {"else", "or", "and", "if", "is"};
@@ -285,7 +285,7 @@ static bool begins_value(const p4d_parser *p)
 	       token->kind == P4D_TOKEN_REAL || is_sign(p, "[") || is_sign(p, "{");
 }
 
-/* Behind "a is" */
+/* Reads a test after "a is". */
 static p4d_node *read_test(p4d_parser *p, p4d_node *a)
 {
 	const bool negated = word(p, "not");
@@ -345,7 +345,7 @@ typedef struct operation {
 	p4d_operator op;
 } operation;
 
-/* The operator that is here, from a list that ends with an entry without a sign; NULL: none. */
+/* Reads the operator that is next, from a list that ends with an entry without a sign; NULL: none. */
 static const operation *read_operation(p4d_parser *p, const operation *list)
 {
 	for (; list->sign; list++)
@@ -371,7 +371,7 @@ static p4d_node *read_concat(p4d_parser *p)
 	return made;
 }
 
-/* Level 0: sums, whose terms may be joined by ~; 1: products; 2: powers. */
+/* Reads arithmetic. Level 0: sums, whose terms may be joined by ~; 1: products; 2: powers. */
 static p4d_node *read_math(p4d_parser *p, int level)
 {
 	static const operation operations[][5] = {
@@ -393,7 +393,7 @@ static p4d_node *read_math(p4d_parser *p, int level)
 	return left;
 }
 
-/* The comparison that is here. */
+/* Reads a comparison operator, if one is next. */
 static bool read_comparison(p4d_parser *p, p4d_operator *op)
 {
 	static const operation operations[] = {{"==", P4D_OP_EQUAL},  {"!=", P4D_OP_UNEQUAL},
@@ -466,7 +466,7 @@ p4d_node *p4d_template__expression(p4d_parser *p, bool with_condition)
 	return made;
 }
 
-/* Whether a list with commas ends here, after a comma at its end. */
+/* Whether a list ends here, after a comma at its end. */
 static bool ends_list(const p4d_parser *p, const char *until)
 {
 	const p4d_token *token = p4d_template__now(p);
@@ -491,7 +491,7 @@ p4d_node *p4d_template__expressions(p4d_parser *p, bool with_condition, const ch
 	return made;
 }
 
-/* A name, a member of a namespace, or names in parentheses. */
+/* Reads a target: a name, a member of a namespace, or names in parentheses. */
 static p4d_node *read_target(p4d_parser *p, bool members)
 {
 	if (sign(p, "(")) {

@@ -58,7 +58,7 @@ p4d_string p4d_template__strip(p4d_string text, const p4d_string *characters, bo
 	return text;
 }
 
-/* Replaces the empty text: inserts `new` before each character and at the end. */
+/* Replaces an empty text: inserts `new` before each character and at the end. */
 static int spread(p4d_rendering *r, p4d_string text, p4d_string new, int64_t most, p4d_written *buffer)
 {
 	uint32_t code;
@@ -142,7 +142,7 @@ static int find_last(p4d_rendering *r, p4d_string text, p4d_string what, const c
 
 int p4d_template__find(p4d_rendering *r, p4d_string text, p4d_string what, bool last, const char **found)
 {
-	enum { SHORT = 256 }; /* memmem may compare texts at every position */
+	enum { SHORT = 256 }; /* up to this length, memmem may compare the texts at every position */
 
 	*found = NULL;
 	if (what.length > text.length)
@@ -209,7 +209,7 @@ static bool is_special(uint32_t code, bool up)
 	return false;
 }
 
-/* A character in upper or lower case; 0: p4d does not know it. */
+/* The character in upper or lower case; 0: p4d does not know it. */
 static uint32_t in_case(uint32_t code, bool up)
 {
 	static locale_t locale;
@@ -247,7 +247,7 @@ int p4d_template__change_case(p4d_rendering *r, p4d_string text, p4d_case to, p4
 	uint32_t code, before = 0;
 	char changed[4];
 
-	/* where str.title begins words beyond ASCII depends on a table of Unicode's */
+	/* for characters beyond ASCII, a table of Unicode decides where str.title begins words */
 	if (to == P4D_TITLE && !p4d_template__is_ascii(text))
 		return unknown_case(r, text);
 	if (p4d_template__spend(r, text.length / 4) < 0)

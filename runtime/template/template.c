@@ -127,7 +127,7 @@ static int copy_dict(p4d_arena *arena, struct json_object *from, unsigned depth,
 	return 0;
 }
 
-/* json-c cuts off integers that exceed its 64 bits. */
+/* Copies an integer. json-c limits integers to 64 bits, so larger ones are detected here. */
 static int copy_integer(struct json_object *from, p4d_datum *to)
 {
 	const int64_t integer = json_object_get_int64(from);
@@ -138,7 +138,7 @@ static int copy_integer(struct json_object *from, p4d_datum *to)
 	return 0;
 }
 
-/* -1: no memory, or more levels than a line of JSON has; TOO_LARGE: an integer. */
+/* Copies a JSON value. -1: no memory, or too many levels; TOO_LARGE: an integer is too large. */
 static int copy(p4d_arena *arena, struct json_object *from, unsigned depth, p4d_datum *to)
 {
 	if (depth > JSON_DEPTH)

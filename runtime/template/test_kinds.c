@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests: the names after `is`. */
+/* Tests, which are the names after `is`. */
 #include "template/builtin.h"
 
 #include <string.h>
@@ -77,7 +77,7 @@ static int is_unequal(p4d_rendering *r, const p4d_invocation *call, p4d_datum *r
 	return equals(r, call, &truth) < 0 ? -1 : answer(result, !truth);
 }
 
-/* Identity; for values without identity here, an equal one of the same kind. */
+/* The test sameas: identity; for values that have none here, equality of value and kind. */
 static int is_same(p4d_rendering *r, const p4d_invocation *call, p4d_datum *result)
 {
 	const p4d_datum *that = call->slot[0];
@@ -134,7 +134,7 @@ static int is_odd(p4d_rendering *r, const p4d_invocation *call, p4d_datum *resul
 	return answer(result, truth);
 }
 
-/* islower and isupper of the text. */
+/* The tests lower and upper: islower and isupper of the text. */
 static int has_case(p4d_rendering *r, const p4d_invocation *call, p4d_datum *result)
 {
 	p4d_invocation method = {.self = call->self};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Python's str and repr of values. */
+/* Writes Python's str and repr of values. */
 #include "template/operate.h"
 
 #include <inttypes.h>
@@ -10,7 +10,7 @@
 
 #include "template/utf8.h"
 
-/* digits of a number 0.d1d2... * 10^exponent, without the point */
+/* Writes a number 0.d1d2... * 10^exponent; digits: its digits without the point. */
 static void place_point(char text[64], bool negative, const char *digits, int exponent)
 {
 	const int count = (int)strlen(digits);

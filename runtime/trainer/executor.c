@@ -107,8 +107,8 @@ static int await_layer(p4d_trainer *t, const p4d_instruction *in, uint64_t layer
 }
 
 /*
- * With a window of gradients. begin_layer: the pass is about to add to the gradients of a layer or a table.
- * The next function: it has added them.
+ * Only with a window of gradients. Call begin_layer before a pass adds to the gradients of a layer or a
+ * table, and the next function when it has added them.
  */
 static int begin_layer(p4d_trainer *t, const p4d_instruction *in, uint64_t layer, p4d_error *err)
 {
@@ -132,7 +132,7 @@ static int end_table(p4d_trainer *t, p4d_weight_kind kind, p4d_error *err)
 	return p4d_gradient_window_end(&t->net, p4d_weights_table_segment(&t->net.weights, kind), err);
 }
 
-/* The embedding. Learned positions belong to the first layer's segment. */
+/* Computes the embedding. Learned positions belong to the first layer's segment. */
 static int embed(p4d_trainer *t, const p4d_instruction *in, void *to, p4d_error *err)
 {
 	if (use_table(t, P4D_W_EMBEDDING, err) < 0 || use_layer(t, in, 0, err) < 0)
@@ -149,8 +149,8 @@ static int embed_back(p4d_trainer *t, const p4d_instruction *in, void *gradient,
 }
 
 /*
- * The backward pass from the loss (in vocabulary parallelism, from its result) to the last layer, whose
- * segment has the final norm.
+ * Computes the backward pass from the loss (in vocabulary parallelism, from the result of its passes) to the
+ * last layer, whose segment has the final norm.
  */
 static int head_back(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
 {
@@ -238,8 +238,8 @@ static int reduce_layer(p4d_trainer *t, const p4d_instruction *in, uint64_t laye
 }
 
 /*
- * The backward pass of the model's last layer began with the head; that of the first one ends with the
- * embedding.
+ * Computes the backward pass of a layer. That of the model's last layer has begun with the head; that of the
+ * first layer ends with the embedding.
  */
 static int layer_back(p4d_trainer *t, const p4d_instruction *in, uint64_t i, bool began, bool goes_on,
 		      p4d_error *err)

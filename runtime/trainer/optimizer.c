@@ -39,8 +39,8 @@ void p4d_trainer_shard(const p4d_trainer *t, uint32_t segment, uint64_t *first, 
 }
 
 /*
- * The segments of a chunk. chunk == vpp: those of the tables, one or (if parameters pass through a window)
- * two.
+ * Number of segments in a chunk. chunk == vpp: of the tables, which have one or (if there is a window of
+ * parameters) two.
  */
 static uint32_t segments_of(const p4d_trainer *t, uint32_t chunk)
 {

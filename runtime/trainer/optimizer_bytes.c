@@ -19,8 +19,9 @@ struct p4d_byte_part {
 	const p4d_weight *weight;
 	uint64_t from, count, before; /* offset of the part in the flat buffer, its elements, and the elements
 					 of the slice before it */
-	bool begins, ends;            /* whether the part's first and last block belong to this rank alone */
-	bool small;                   /* the moments of the tensor are in fp32 */
+	bool begins,
+	    ends;   /* whether this rank has the whole first block of the part, and the whole last block */
+	bool small; /* the moments of the tensor are in fp32 */
 	uint64_t
 	    room; /* index of the part's first scale or, if the moments are in fp32, of its first moment */
 };
@@ -121,7 +122,7 @@ static uint64_t borders_of(const p4d_trainer *t)
 	return t->net.shards - 1;
 }
 
-/* The scales of the block that this rank's shard shares with the next one; !next: with the previous one. */
+/* The scales of the block that this rank's shard shares with the next shard; !next: with the previous one. */
 static float *border_of(const p4d_trainer *t, const p4d_byte_part *p, bool next)
 {
 	const uint64_t number = p4d_weights_shard_number(t->net.l, t->net.place) - !next;
@@ -198,7 +199,7 @@ int p4d_optimizer_bytes__update(p4d_trainer *t, double scale, p4d_error *err)
 	return 0;
 }
 
-/* ---- in checkpoints: a scale for each element (or the moments in fp32), and codes ---- */
+/* ---- moments as checkpoints have them: a scale for each element (or the moment in fp32), and codes ---- */
 
 enum { CODES = P4D_MOST_STORED - 1, AT_ONCE = 4096 };
 

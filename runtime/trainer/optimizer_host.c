@@ -213,7 +213,7 @@ static int update_on_host(p4d_trainer *t, const cursor *c, const p4d_piece *piec
 /* ---- all of them ---- */
 
 /*
- * Makes the streams wait for all earlier operations. The function below makes later operations wait for the
+ * Makes the streams wait for all earlier operations. join_streams makes later operations wait for the
  * streams.
  */
 static void fork_streams(p4d_trainer *t)

@@ -9,7 +9,8 @@
 #include "model/sequence_order.h"
 #include "trainer/trainer_internal.h"
 
-/* Address of this rank's shard of a segment in a state. In fp32 the parameters are their own masters. */
+/* Address of this rank's shard of a segment in a state. In fp32 the parameters are their own master
+ * copies. */
 static void *state_at(p4d_trainer *t, uint32_t segment, p4d_state state, uint64_t *count)
 {
 	char *all = p4d_buffers_state(&t->net, state);
@@ -29,7 +30,7 @@ static bool is_away(const p4d_trainer *t, p4d_state state)
 	return p4d_buffers_is_away(&t->net, t->net.row[states] ? states : B_PARAMETERS);
 }
 
-/* Copies a state to the host, and waits for the device, on which the state may be. */
+/* Copies a state to the host, and waits if it is on the device. */
 static int fetch(p4d_trainer *t, p4d_state state, void *to, const void *from, uint64_t bytes, p4d_error *err)
 {
 	if (!is_away(t, state))

@@ -22,7 +22,6 @@ static double seconds_of(void (*f)(void *), void *context)
 /*
  * Rates of f, which computes `flop` FLOPs, and of matmuls that run in turn with it, because the machine's
  * speed changes meanwhile.
- *
  */
 typedef struct rates {
 	double f, products;

@@ -128,7 +128,6 @@ static const char *split_of(const char *kind, int64_t stages, int64_t layers, ch
 /*
  * Makes a plan line that a user could write by hand: complete, with a correct hash, consistent or not. False:
  * the parser refuses it.
- *
  */
 static bool plan_of(const genome *g, char line[P4D_PLAN_MAX])
 {

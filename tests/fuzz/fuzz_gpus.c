@@ -2,7 +2,6 @@
 /*
  * gpus.json: for any bytes, the result is an error and no table, or a table in which every name finds its
  * GPU.
- *
  */
 #include <stdint.h>
 #include <stdlib.h>

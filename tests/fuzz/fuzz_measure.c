@@ -2,7 +2,6 @@
 /*
  * Lines of logs, and AdminComment with a record of jobstats: for any bytes, no memory is found, or sizes are
  * finite.
- *
  */
 #include <math.h>
 #include <stdint.h>

@@ -2,7 +2,6 @@
 /*
  * The record of a rehearsal, which sbatch reads: for any bytes, the result is no record, or runs that can be
  * printed.
- *
  */
 #include <limits.h>
 #include <stdint.h>

@@ -2,7 +2,6 @@
 /*
  * Calls the stand-ins as a program does: the calls of PyTorch's allocator in their order, on a GPU with 1
  * GiB.
- *
  */
 #include <pthread.h>
 #include <stdint.h>

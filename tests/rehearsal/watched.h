@@ -54,7 +54,6 @@ uint64_t watched_grown(const watched_rank *rank, unsigned step, int count);
 /*
  * No step allocates, creates or destroys anything, asks a library for an algorithm, or makes the host wait in
  * a call.
- *
  */
 bool watched_still(const watched_rank *rank, unsigned steps, char why[WATCHED_TEXT]);
 /* All steps have the same calls of NCCL, and from the second on the same launches, products and copies. */

@@ -78,7 +78,7 @@ struct nonfinite {
 	}
 };
 
-/* For words that are read as floats. */
+/* Counts words equal to one, which are read as floats. */
 struct equal {
 	typedef unsigned long long sum;
 	uint32_t word;
@@ -91,9 +91,9 @@ struct equal {
 constexpr unsigned SUMMED = 2 * p4d_widest<float>::width; /* values that a thread loads together */
 
 /*
- * Two stages: blocks, whose number depends only on count, add up the values; then one block adds their sums.
- * The alignment of x changes how it is read, but not which thread adds what. With so few blocks, 16 bytes in
- * flight per thread would not keep the memory busy, so there are 32.
+ * Sums in two stages: blocks, whose number depends only on count, add up the values; then one block adds
+ * their sums. The alignment of x changes how it is read, but not which thread adds what. With so few blocks,
+ * 16 bytes in flight per thread would not keep the memory busy, so there are 32.
  */
 template <typename Term>
 __global__ void partial_sums(typename Term::sum *partial, Term term, const float *x, uint64_t count,

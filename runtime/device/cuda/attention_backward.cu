@@ -32,7 +32,7 @@ __device__ static inline void put(void *to, uint64_t at, float x, p4d_dtype type
 		((float *)to)[at] = add ? ((float *)to)[at] + x : x;
 }
 
-/* sums (T, D): rows of a head from `at` on, `stride` apart */
+/* Writes sums (T, D) to rows of a head, beginning with row `at`; rows are `stride` elements apart. */
 template <int T, int D>
 __device__ static void put_rows(void *to, uint64_t at, uint64_t stride,
 				const float (&sums)[T / SIDE][D / SIDE], uint64_t rows, unsigned d,
@@ -46,7 +46,7 @@ __device__ static void put_rows(void *to, uint64_t at, uint64_t stride,
 	}
 }
 
-/* A tile of queries of a head and its data; its first token overall. */
+/* Loads a tile of a head's queries and their data; `line`: its first token among all. */
 template <typename E, int T, int D>
 __device__ static void take_queries(backward_space<T, D> *w, const operands<E> &x, uint64_t batch,
 				    uint64_t head, uint64_t first, uint64_t rows)
@@ -96,7 +96,7 @@ __device__ static void take_key_places(places<T> *to, const p4d_attention_shape 
 		    rows, false);
 }
 
-/* The tiles' probabilities, and the gradients of their scores. */
+/* Computes the tiles' probabilities, and the gradients of their scores. */
 template <int T, int D> __device__ static void make_gradients(backward_space<T, D> *w, float scale)
 {
 	float scores[T / SIDE][T / SIDE], gradients[T / SIDE][T / SIDE];
@@ -131,7 +131,7 @@ __global__ void __launch_bounds__(SIDE *SIDE) attend_back_to_keys(operands<E> x)
 	take_key_places(&w->key, s, batch, first, rows);
 	for (uint64_t query = 0; query < s.queries; query += T) {
 		const uint64_t queries = s.queries - query < T ? s.queries - query : T;
-		__syncthreads(); /* all are done with the last tile */
+		__syncthreads(); /* all threads have used the previous tile */
 		take_query_places(&w->query, s, batch, query, queries);
 		__syncthreads();
 		if (!any_sees(w->query, w->key))
@@ -168,7 +168,7 @@ __global__ void __launch_bounds__(SIDE *SIDE) attend_back_to_queries(operands<E>
 	take_query_places(&w->query, s, batch, first, rows);
 	for (uint64_t key = 0; key < s.keys; key += T) {
 		const uint64_t keys = s.keys - key < T ? s.keys - key : T;
-		__syncthreads(); /* all are done with the last tile */
+		__syncthreads(); /* all threads have used the previous tile */
 		take_key_places(&w->key, s, batch, key, keys);
 		__syncthreads();
 		if (!any_sees(w->query, w->key))

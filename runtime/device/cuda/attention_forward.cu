@@ -38,7 +38,7 @@ __global__ void __launch_bounds__(SIDE *SIDE)
 	for (uint64_t key = 0; key < s.keys; key += T) {
 		const uint64_t keys = s.keys - key < T ? s.keys - key : T;
 		const uint64_t at = (batch * s.keys + key) * s.key_stride + column;
-		__syncthreads(); /* all are done with the last tile */
+		__syncthreads(); /* all threads have used the previous tile */
 		take_places(&w->key, s.key_position + key, documents ? key_document + key : nullptr, keys,
 			    false);
 		__syncthreads();
@@ -57,7 +57,7 @@ __global__ void __launch_bounds__(SIDE *SIDE)
 				highest = fmaxf(highest, scores[i][j]);
 			}
 			highest = p4d_group_max(highest, SIDE);
-			/* no key seen yet: any finite maximum makes all probabilities 0 */
+			/* no key was seen yet: any finite maximum makes all probabilities 0 */
 			const float shift = highest == -INFINITY ? 0 : highest;
 			for (int j = 0; j < T / SIDE; j++) {
 				const float p = expf(scores[i][j] - shift);

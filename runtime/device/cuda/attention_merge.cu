@@ -6,7 +6,7 @@
 #include "device/cuda/kernels.h"
 #include "device/cuda/reduce.h"
 
-/* The head of a token that this thread works on; token n: none. */
+/* The head of a token that this thread processes; token n: there is none. */
 __device__ static inline uint64_t own_unit(unsigned lanes)
 {
 	return ((uint64_t)blockIdx.x * P4D_THREADS + threadIdx.x) / lanes;
@@ -53,7 +53,7 @@ __global__ void merge_rows(float *total, float *total_lse, const E *o, const flo
 			to.x[k] = (to.x[k] * old_part + p4d_value(more.x[k]) * new_part) * inverse;
 		p4d_store(total + unit * d + j, to);
 	}
-	__syncwarp(); /* all have read the old value */
+	__syncwarp(); /* all lanes have read the old value */
 	if (exists && lane == 0)
 		total_lse[at] = most + logf(sum);
 }

@@ -4,7 +4,7 @@
 #include "device/cuda/kernels.h"
 #include "device/cuda/reduce.h"
 
-/* A row per block. */
+/* Each block adds the bias to one row. */
 template <typename E, int W> __global__ void bias_rows(E *y, const E *bias, unsigned h)
 {
 	E *row = y + (size_t)blockIdx.x * h;

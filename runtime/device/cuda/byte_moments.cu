@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* AdamW with moments in 8 bits (plan/byte_moments.h). A thread block has one block of numbers, each thread
- * one of them. */
+/*
+ * AdamW with moments in 8 bits (plan/byte_moments.h). A thread block processes one block of elements, each
+ * thread one element.
+ */
 #include "device/byte_codes.h"
 #include "device/cuda/adam.h"
 #include "device/cuda/elements.h"
@@ -11,7 +13,7 @@ static_assert(P4D_THREADS == P4D_BYTE_BLOCK, "a thread has one number");
 
 namespace
 {
-/* The largest number of the thread block; all threads get it. */
+/* The maximum over the thread block; all threads get it. */
 __device__ float largest(float x)
 {
 	__shared__ float warps[P4D_THREADS / P4D_WARP];
@@ -22,11 +24,11 @@ __device__ float largest(float x)
 		warps[threadIdx.x / P4D_WARP] = x;
 	__syncthreads();
 	x = p4d_group_max(lane < P4D_THREADS / P4D_WARP ? warps[lane] : 0.0f, P4D_WARP);
-	__syncthreads(); /* before the next one writes */
+	__syncthreads(); /* before the next maximum is written */
 	return x;
 }
 
-/* This thread's number: its place, and its new moments; 0 where there is none. */
+/* This thread's element: its index, and its new moments; 0 if there is no element. */
 struct number {
 	uint64_t at;
 	bool here;
@@ -72,7 +74,7 @@ __global__ void step_of_bytes(E *parameter, float *exact, p4d_byte_moments m, co
 		m.first[mine.at] = p4d_byte_nearest(numbers[0], mine.first * p4d_byte_factor(first));
 		m.second[mine.at] = p4d_byte_nearest(numbers[1], mine.second * p4d_byte_factor(second));
 	}
-	if (threadIdx.x == 0) { /* all have read the old ones: there were barriers */
+	if (threadIdx.x == 0) { /* all threads have read the old scales, because there were barriers */
 		m.first_scale[block] = first;
 		m.second_scale[block] = second;
 	}

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cross-entropy over a shard of the vocabulary. A token per block. */
+/* Cross-entropy over a shard of the vocabulary. Each block processes one token. */
 #include <math.h>
 
 #include "device/cuda/elements.h"
 #include "device/cuda/kernels.h"
 #include "device/cuda/reduce.h"
 
-/* The column of a label; `vocab`: it is on another rank, or there is none. */
+/* The column of a label; `vocab`: another rank has it, or there is no label. */
 __device__ static inline uint64_t column_of(int32_t label, uint64_t first, uint64_t vocab)
 {
 	const uint64_t column = (uint64_t)(int64_t)label - first;
@@ -19,7 +19,7 @@ typedef struct softmax_sum {
 	float maximum, sum;
 } softmax_sum;
 
-/* An empty sum must not give infinity minus infinity. */
+/* A finite shift, because an empty sum must not give infinity minus infinity. */
 __device__ static inline float shift_of(float maximum)
 {
 	return maximum == -INFINITY ? 0 : maximum;
@@ -130,7 +130,7 @@ typedef struct statistics {
 	float *maximum, *sum, *target;
 } statistics;
 
-/* Done by the first thread, before any other replaces a logit. */
+/* Only the first thread does this, before any other replaces a logit. */
 template <typename E>
 __device__ static inline float target_of(const E *row, const int32_t *labels, unsigned vocab, uint64_t first)
 {
@@ -177,7 +177,7 @@ __global__ void __launch_bounds__(ROW_THREADS)
 	E *row = logits + blockIdx.x * stride;
 	const int32_t label = labels[blockIdx.x];
 	const float target = target_of(row, labels, vocab, 0);
-	const softmax_sum seen = sum_row<W>(row, vocab); /* its barrier comes before the first write */
+	const softmax_sum seen = sum_row<W>(row, vocab); /* has a barrier, so writes follow all reads */
 
 	put(to, seen, target);
 	replace_row<W>(row, vocab, seen, label, column_of(label, 0, vocab), scale, z_loss);

@@ -75,7 +75,7 @@ struct filled {
 	}
 };
 
-/* A row per block. */
+/* Each block processes one row. */
 template <typename E, int W>
 __global__ void accumulated_rows(float *y, uint64_t stride, const E *x, uint64_t columns)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows of the embedding table that this rank has. */
+/* Looks up rows of the embedding table on this rank, and computes the table's gradient. */
 #include "device/cuda/elements.h"
 #include "device/cuda/kernels.h"
 

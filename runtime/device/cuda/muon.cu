@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Muon (plan/muon.h): all but its matmuls. */
+/* Muon (plan/muon.h): everything except its matmuls. */
 #include "device/cuda/elements.h"
 #include "device/cuda/kernels.h"
 

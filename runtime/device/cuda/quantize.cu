@@ -44,7 +44,7 @@ __device__ static inline uint32_t two_codes(float first, float second, p4d_fp8_f
 #endif
 }
 
-/* Stores the codes of 16 elements. */
+/* Stores the codes of 16 elements, multiplied by `inverse`. */
 __device__ static inline void store_codes(uint8_t *to, const float *x, float inverse, p4d_fp8_format format)
 {
 	p4d_run<uint32_t, 4> codes;
@@ -80,7 +80,7 @@ __device__ static inline uint32_t block_largest(uint32_t most)
 	return p4d_group_max(warps[threadIdx.x % (P4D_THREADS / P4D_WARP)], P4D_WARP);
 }
 
-/* Stores the scale of a run that begins at `depth`; stores 0 outside of the operand. */
+/* Stores the scale of the block that begins at `depth`; outside of the operand it stores 0. */
 template <int BLOCK>
 __device__ static inline void put(tile_scales *scales, unsigned row, unsigned depth, bool there, int exponent)
 {
@@ -91,7 +91,7 @@ __device__ static inline void put(tile_scales *scales, unsigned row, unsigned de
 		scales->words[row] = there ? p4d_fp8__bits(p4d_fp8_power(exponent)) : 0;
 }
 
-/* The scales of a tile are stored together, including padding. */
+/* Stores the scales of a tile together, including padding. */
 template <int BLOCK, bool SQUARES>
 __device__ static inline void store_scales(const p4d_fp8_operand &to, uint64_t row, uint64_t depth,
 					   const tile_scales &scales, int exponent)
@@ -108,13 +108,13 @@ __device__ static inline void store_scales(const p4d_fp8_operand &to, uint64_t r
 	}
 }
 
-/* The place of an element in a transposed tile: rows are read 16 apart, in other banks of the memory. */
+/* The index of an element in a transposed tile: rows are read 16 apart, in other banks of the memory. */
 template <typename E> __device__ static inline unsigned tile_at(unsigned row, unsigned column)
 {
 	return row * TILE + row / RUN * p4d_widest<E>::width + column;
 }
 
-/* A thread's elements of a tile of x; 0 beyond its end. */
+/* Loads a thread's elements of a tile of x; 0 beyond its end. */
 template <typename E, int W>
 __device__ static inline void load_tile(p4d_run<E, W> (&mine)[PASSES][RUN / W], const E *x, uint64_t rows,
 					uint64_t columns, uint64_t row, uint64_t column)
@@ -152,8 +152,8 @@ __device__ static inline void values_of(float (&x)[RUN], const p4d_run<E, W> (&m
 }
 
 /*
- * A run of 16 elements at (row, depth) of a tile that begins at (i, j) of the operand. All lanes call it,
- * also for runs after the operand's end. exponent: that of a tile, if it has one.
+ * Quantizes 16 adjacent elements at (row, depth) of a tile that begins at (i, j) of the operand. All lanes
+ * call it, also beyond the operand's end. exponent: the tile's, if the tile has one scale.
  */
 template <int BLOCK>
 __device__ static inline void quantize_run(const p4d_fp8_operand &to, tile_scales *scales, const float *x,
@@ -172,7 +172,10 @@ __device__ static inline void quantize_run(const p4d_fp8_operand &to, tile_scale
 			    format);
 }
 
-/* By columns: x transposed. A thread reads a word of each of 16 rows: one element, or two neighbours. */
+/*
+ * Quantizes x by columns, which transposes it. A thread reads a word of each of 16 rows: one element, or two
+ * neighbours.
+ */
 template <typename E, int BLOCK>
 __device__ static inline void by_columns(const p4d_fp8_operand &to, tile_scales *scales, const E *tile,
 					 uint64_t row, uint64_t column, int exponent)
@@ -197,7 +200,7 @@ __device__ static inline void by_columns(const p4d_fp8_operand &to, tile_scales 
 	}
 }
 
-/* The maximum of x, from the results of the earlier blocks. */
+/* The maximum over x, from the results of blocks that ran before. */
 __device__ static inline uint32_t largest_of_all(const uint32_t *maxima, unsigned count)
 {
 	uint32_t most = 0;
@@ -256,7 +259,7 @@ __global__ void __launch_bounds__(P4D_THREADS, SQUARES ? SQUARES_AT_ONCE : AT_ON
 		store_scales<BLOCK, SQUARES>(turned, column, row, column_scales, exponent);
 }
 
-/* The maximum that each block found. */
+/* Stores the maximum that each block found. */
 template <typename E, int W> __global__ void partial_maxima(uint32_t *maxima, const E *x, uint64_t count)
 {
 	const uint64_t step = (uint64_t)gridDim.x * blockDim.x * W;

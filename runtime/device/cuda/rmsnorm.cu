@@ -4,7 +4,7 @@
 #include "device/cuda/kernels.h"
 #include "device/cuda/reduce.h"
 
-/* A row per block. The second read hits the cache. */
+/* Each block processes one row, and reads it twice; the second time it is in the cache. */
 template <typename E, int W>
 __global__ void norm_rows(E *y, float *rstd, const E *x, const E *weight, unsigned h, float epsilon)
 {
@@ -28,7 +28,7 @@ __global__ void norm_rows(E *y, float *rstd, const E *x, const E *weight, unsign
 	}
 }
 
-/* A thread's part of a row: RUNS runs of W columns of each operand. */
+/* A thread's part of a row: RUNS times W adjacent columns of each operand. */
 template <typename E, int W, int RUNS> struct norm_row {
 	p4d_run<E, W> g[RUNS], x[RUNS], to[RUNS];
 };
@@ -107,8 +107,8 @@ __global__ void __launch_bounds__(NORM_THREADS)
 }
 
 /*
- * The same for rows that are too long for registers: they are read twice, and summed directly in the partial
- * sum.
+ * Like the kernel above, for rows that are too long for registers: they are read twice, and summed directly
+ * in the partial sum.
  */
 template <typename E, int W>
 __global__ void long_norm_rows_backward(E *dx, float *partial, const E *dy, const E *x, const E *weight,

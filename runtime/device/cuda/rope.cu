@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Between the qkv projection and attention: qkv bias, qk-norm and RoPE. `lanes` neighbouring threads (a power
- * of two) process one head of a token; each has runs of W pairs (i, i + d/2). Every element is rounded once.
+ * of two) process one head of a token; each thread has groups of W adjacent pairs (i, i + d/2). Every element
+ * is rounded once.
  */
 #include "device/cuda/elements.h"
 #include "device/cuda/kernels.h"
 #include "device/cuda/reduce.h"
 
-/* A thread's runs in a head's two halves, as fp32. */
+/* A thread's elements in the two halves of a head, as fp32. */
 template <int W> struct pairs {
 	float a[W], b[W];
 };
@@ -70,7 +71,7 @@ __device__ static inline place place_of(const p4d_heads &h, unsigned lanes, unsi
 	return p;
 }
 
-/* The number of a head among queries or keys. */
+/* The index of a head among the queries or among the keys. */
 __device__ static inline unsigned among(const p4d_heads &h, unsigned head)
 {
 	return head < h.heads ? head : head - (unsigned)h.heads;
@@ -93,7 +94,7 @@ __device__ static inline float wide_scale(const p4d_heads &h, const float *sums,
 			 h.epsilon);
 }
 
-/* One block per token: sums over its queries, then over its keys. */
+/* One block per token computes the sum over its queries, then over its keys. */
 template <typename E, int W> __global__ void sum_heads(float *sums, const E *a, const E *b, p4d_heads h)
 {
 	const unsigned d = (unsigned)h.head_dim, q = (unsigned)h.heads * d, kv = (unsigned)h.kv_heads * d;
@@ -113,10 +114,7 @@ template <typename E, int W> __global__ void sum_heads(float *sums, const E *a, 
 	}
 }
 
-/*
- * heads: the number of a token's heads to process: those that are rotated, and those of values if there is a
- * bias.
- */
+/* heads: how many of a token's heads to process: queries and keys, and also values if there is a bias. */
 template <typename E, int W>
 __global__ void turn_heads(E *qkv, float *rstd, p4d_heads h, unsigned lanes, unsigned heads, float direction)
 {
@@ -200,7 +198,7 @@ __global__ void turn_back(E *dqkv, const E *qkv, const float *rstd, p4d_heads h,
 			mean = exists ? h.dots[P4D_WIDE_NORMS * token + key] /
 					    (float)(key ? h.key_width : h.query_width)
 				      : 0;
-		} else if (norms) { /* a rotation keeps scalar products */
+		} else if (norms) { /* a rotation does not change scalar products */
 			for (unsigned i = lane * W; exists && i < half; i += lanes * W) {
 				const pairs<W> g = pairs_at<E, W>(dqkv + at, half, i),
 					       y = pairs_at<E, W>(qkv + at, half, i);
@@ -244,7 +242,7 @@ __global__ void turn_back(E *dqkv, const E *qkv, const float *rstd, p4d_heads h,
 			of_weight += shared[k * d + i];
 			of_bias += shared[(groups + k) * d + i];
 		}
-		if (weights && turns) /* those of queries, then those of keys */
+		if (weights && turns) /* first the weights of queries, then those of keys */
 			weights[head < h.heads ? ((size_t)blockIdx.x * h.heads + head) * d + i
 					       : ((size_t)gridDim.x * h.heads + blockIdx.x * h.kv_heads +
 						  head - h.heads) *

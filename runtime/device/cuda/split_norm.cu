@@ -7,7 +7,7 @@
 #include "device/cuda/kernels.h"
 #include "device/cuda/reduce.h"
 
-/* A row per block. WEIGHTED: times the weights. */
+/* Each block processes one row. WEIGHTED: the row is multiplied by the weights. */
 template <typename E, int W, bool WEIGHTED>
 __global__ void row_dots(float *sums, const E *a, const E *b, const E *weight, unsigned h, float plus)
 {
@@ -35,7 +35,7 @@ __global__ void split_norm_rows(E *y, float *rstd, const E *x, const E *weight, 
 	const size_t at = (size_t)blockIdx.x * h;
 	const float scale = 1 / sqrtf(rstd[blockIdx.x] / width + epsilon);
 
-	__syncthreads(); /* all threads have read it */
+	__syncthreads(); /* all threads have read the sum */
 	if (threadIdx.x == 0)
 		rstd[blockIdx.x] = scale;
 	for (unsigned j = threadIdx.x * W; j < h; j += blockDim.x * W) {
@@ -48,8 +48,8 @@ __global__ void split_norm_rows(E *y, float *rstd, const E *x, const E *weight, 
 }
 
 /*
- * A block has some columns of every gridDim.x-th row, and a thread the same W columns in all rows. Nothing is
- * reduced between rows, so one row follows the other without waiting.
+ * A block has some columns of every gridDim.x-th row, and a thread the same W columns in all rows. There is
+ * no reduction within a row, so a thread need not wait between rows.
  */
 template <typename E, int W>
 __global__ void split_norm_columns_backward(E *dx, float *partial, const E *dy, const E *x, const E *weight,

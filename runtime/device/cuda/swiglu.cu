@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SwiGLU. A row per block: first all gates, then all ups. */
+/* SwiGLU. Each block processes one row, which has first all gates, then all ups. */
 #include "device/cuda/elements.h"
 #include "device/cuda/kernels.h"
 

@@ -36,7 +36,6 @@ const char *hosted_plan(job_desc_msg_t *desc);
 /*
  * How often tests look for a result of the plugin's thread. The thread checks once a second, or later on a
  * busy machine.
- *
  */
 enum { HOSTED_TRIES = 30000, HOSTED_TRY_US = 10000 };
 

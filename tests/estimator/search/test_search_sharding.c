@@ -35,7 +35,6 @@ static p4d_layout holds(const p4d_candidate *c, uint64_t nodes, uint64_t per_nod
 /*
  * 70B without tensor and pipeline parallelism: gradients alone are 282 GB, and all of them are too many for a
  * rank.
- *
  */
 #define ALONE MODEL_70B "framework=p4d seq-len=8192 global-batch=1024 tp=1 pp=1 "
 
