@@ -324,6 +324,7 @@ static p4d_shell_status execute(p4d_shell *sh, const p4d_shell_source *s, p4d_sh
 		sh->redirection = before;
 	}
 	p4d_shell__environment(sh, all->at[first]);
+	p4d_shell__edit(&w, all->at[first]);
 	return p4d_shell__print_unknown(&w);
 }
 

@@ -2,6 +2,7 @@
 /* Files that a script writes, and files that it sources. */
 #include <string.h>
 
+#include "base/file.h"
 #include "shell/shell_internal.h"
 
 /*
@@ -216,4 +217,138 @@ bool p4d_shell_may_run(p4d_shell *sh, const p4d_value *words, size_t count)
 	}
 	sh->mode = mode;
 	return text != NULL;
+}
+
+/* Whether a command changes files that it is given: an editor, or a program whose name says so. */
+static bool edits(const p4d_shell_call *w, const char *command)
+{
+	/* letter: the option with which it edits; 0: it always does */
+	static const struct {
+		const char *name, *option;
+		char letter;
+	} editors[] = {{"yq", "--inplace", 'i'},
+		       {"tomlq", "--in-place", 'i'},
+		       {"perl", "-pi", 'i'},
+		       {"ruby", "-pi", 'i'},
+		       {"crudini", "", 0},
+		       {"patch", "", 0},
+		       {"ed", "", 0},
+		       {"ex", "", 0},
+		       {"sponge", "", 0}};
+	static const char *const parts[] = {"edit", "modify", "update", "patch", "override", "set_", "fill_"};
+	const char *slash = strrchr(command, '/'), *name = slash ? slash + 1 : command;
+	char word[64];
+
+	for (size_t i = 0; i < sizeof(editors) / sizeof(editors[0]); i++) {
+		bool found = !editors[i].letter;
+		for (size_t j = 0; j < w->count && !strcmp(name, editors[i].name) && !found; j++) {
+			p4d_value_text(w->at[j], word, sizeof(word));
+			found = !strcmp(word, editors[i].option) ||
+				(word[0] == '-' && word[1] != '-' && strchr(word, editors[i].letter));
+		}
+		if (!strcmp(name, editors[i].name))
+			return found;
+	}
+	if (!strncmp(name, "python", 6) && w->count)
+		name = p4d_value_text(w->at[0], word, sizeof(word));
+	const size_t length = strlen(name);
+	slash = strrchr(name, '/');
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]) && length > 3; i++)
+		if (!strcmp(name + length - 3, ".py") && strstr(slash ? slash : name, parts[i]))
+			return true;
+	return false;
+}
+
+/* After this command the file has a text that p4d does not know. */
+static void lose_file(const p4d_shell_call *w, p4d_value path, const char *command)
+{
+	const p4d_shell_redirection to = {.has_output = true, .output = path};
+
+	p4d_shell__write(w->sh, &to,
+			 p4d_shell__not_known(w->sh, p4d_shell__reason(w->sh, "%s changes it", command)));
+}
+
+static bool is_at(p4d_value text, uint32_t at, const char *what)
+{
+	const uint32_t length = (uint32_t)strlen(what);
+
+	return text.length - at >= length && p4d_value_is(p4d_shell__part(text, at, length), what);
+}
+
+static bool has_end(p4d_value path, const char *end)
+{
+	const uint32_t length = (uint32_t)strlen(end);
+
+	return path.length > length && is_at(path, path.length - length, end);
+}
+
+/* Whether a Python program writes files; then every configuration that it names may be one of them. */
+static bool loses_named(const p4d_shell_call *w, p4d_value program)
+{
+	static const char *const writes[] = {"'w'",    "\"w\"", "'a'",    "\"a\"",      "'w+'",
+					     "\"w+\"", "'r+'",  "\"r+\"", "write_text", "dump("},
+				 *const ends[] = {".json", ".yaml", ".yml", ".toml", ".txt", ".env", ".sh"};
+	bool found = false;
+
+	for (uint32_t i = 0; i < program.length && !found; i++)
+		for (size_t j = 0; j < sizeof(writes) / sizeof(writes[0]); j++)
+			found = found || (program.at[i].c == writes[j][0] && is_at(program, i, writes[j]));
+	for (uint32_t i = 0; i < program.length && found; i++) {
+		uint32_t end = i + 1;
+		if (program.at[i].c != '\'' && program.at[i].c != '"')
+			continue;
+		while (end < program.length && program.at[end].c != program.at[i].c)
+			end++;
+		const p4d_value path = p4d_shell__part(program, i + 1, end - i - 1);
+		for (size_t j = 0; j < sizeof(ends) / sizeof(ends[0]) && end < program.length; j++)
+			if (has_end(path, ends[j]))
+				lose_file(w, path, "python");
+		i = end;
+	}
+	return found;
+}
+
+/* Whether the command is Python with its program on the command line or on standard input, and writes files.
+ */
+static bool writes_files(const p4d_shell_call *w, const char *command)
+{
+	p4d_value program;
+
+	if (strncmp(p4d_file_name(command), "python", 6) != 0)
+		return false;
+	if (w->count > 1 && p4d_value_is(w->at[0], "-c"))
+		return p4d_shell__work(w->sh, w->at[1].length) && loses_named(w, w->at[1]);
+	if (w->count && !p4d_value_is(w->at[0], "-"))
+		return false;
+	return p4d_shell__input(w->sh, w->redirection, &program) && p4d_shell__work(w->sh, program.length) &&
+	       loses_named(w, program);
+}
+
+void p4d_shell__edit(const p4d_shell_call *w, p4d_value command)
+{
+	char name[64];
+	p4d_value written;
+	const char *text;
+	size_t length;
+
+	if (p4d_value_unknown(command) || command.length >= sizeof(name))
+		return;
+	p4d_value_text(command, name, sizeof(name));
+	if (!writes_files(w, name) && !edits(w, name))
+		return;
+	for (size_t i = 0; i < w->count; i++) {
+		p4d_value path = w->at[i];
+		while (path.length && path.at[0].c == '-') { /* --output=FILE */
+			const p4d_value rest = p4d_shell__part(path, 1, path.length - 1);
+			uint32_t equals = 0;
+			while (equals < rest.length && rest.at[equals].c != '=')
+				equals++;
+			path = equals < rest.length
+				   ? p4d_shell__part(rest, equals + 1, rest.length - equals - 1)
+				   : (p4d_value){0};
+		}
+		if (path.length && !has_end(path, ".py") &&
+		    p4d_shell_file(w->sh, path, &written, &text, &length))
+			lose_file(w, path, name);
+	}
 }

@@ -385,6 +385,8 @@ bool p4d_shell__input(p4d_shell *sh, const p4d_shell_redirection *r, p4d_value *
 
 /* shell_file.c: files that the script writes, and files that it sources (false: it cannot be read). */
 void p4d_shell__write(p4d_shell *sh, const p4d_shell_redirection *r, p4d_value text);
+/* Makes the files unknown that a command changes in place, in a way that p4d does not follow. */
+void p4d_shell__edit(const p4d_shell_call *call, p4d_value command);
 const char *p4d_shell__absolute(p4d_shell *sh, p4d_value path); /* "": unknown */
 bool p4d_shell__run_file(p4d_shell *sh, const p4d_value *words, size_t count, p4d_shell_mode mode,
 			 bool own_parameters);

@@ -83,3 +83,27 @@ done
 # but it does if nothing can set the variable
 reads 'if [ -z "$TOOL_DIR" ]; then exit 1; fi' 'srun python pretrain_gpt.py --num-layers 40'
 prints 'it exits at job.sh:3'
+
+# a configuration that a command changes in place is unknown; one that a command only reads is not
+changed() # changed LINE...: p4d read of a script that writes a configuration, runs these lines, and trains with it
+{
+	printf '%s\n' '#!/bin/bash' 'cat >conf.yml <<Y' 'base_model: Qwen/Qwen2.5-7B' 'sequence_len: 4096' 'micro_batch_size: 1' Y "$@" \
+		'axolotl train conf.yml' >job.sh
+	exits 0 p4d read job.sh
+}
+write="c=yaml.safe_load(open('conf.yml')); c['micro_batch_size']=4; yaml.dump(c, open('conf.yml', 'w'))"
+for edit in "yq -i '.micro_batch_size = 4' conf.yml" "yq e --inplace '.micro_batch_size = 4' conf.yml" "perl -pi -e 's/1/4/' conf.yml" \
+	'crudini --set conf.yml a b c' "jq . x | sponge conf.yml" 'python scripts/update_config.py --in conf.yml --out=conf.yml' \
+	'./modify_yaml.py conf.yml' "python -c \"import yaml; $write\"" 'if [ -n "$X" ]; then yq -i .a=1 conf.yml; fi'; do
+	X=1 changed "$edit"
+	prints 'conf.yml: ' 'changes it'
+done
+changed 'python3 - <<PY' 'import yaml' "$write" PY
+prints 'conf.yml: python changes it'
+changed 'python - conf.yml <<PY' 'import sys, yaml' 'yaml.dump({}, open(sys.argv[1], "w"))' PY
+prints 'conf.yml: python changes it'
+for read in "yq '.micro_batch_size' conf.yml" "perl -ne print conf.yml" 'python prepare_data.py --config conf.yml' 'axolotl preprocess conf.yml' \
+	"python -c \"print(open('conf.yml').read())\"" "python -c \"open('log.json', 'w').write('conf')\""; do
+	changed "$read"
+	prints 'micro-batch          1 '
+done
