@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Ranks of a job in one process. Layouts are random, and the values of optimizer states follow from the
- * tensors' names. Include after support.h. */
+/*
+ * Ranks of a job in one process. Layouts are random; values of optimizer states follow from tensors' names.
+ * Include after support.h.
+ */
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/stat.h>
@@ -55,7 +57,7 @@ static inline uint64_t hash_of(const char *name)
 	return h;
 }
 
-/* Value of an element of the tensor whose name has this hash. Never zero, which marks padding. */
+/* The value of an element in the tensor whose name has this hash. It is never zero, which marks padding. */
 static inline float value_of(uint64_t name, uint64_t element, int state, uint64_t salt)
 {
 	uint64_t h = mix(mix(name ^ element) ^ (uint64_t)state << 32 ^ salt);
@@ -148,7 +150,7 @@ static inline void close_job(test_job *job)
 	free(job);
 }
 
-/* NULL when there is no such layout. The caller closes it. */
+/* Opens a job. NULL: there is no such layout. The caller closes it. */
 static inline test_job *open_job(const char *model, const char *options, uint32_t world)
 {
 	test_job *job = calloc(1, sizeof(*job));
@@ -333,7 +335,7 @@ static inline p4d_checkpoint_info info_of(const test_job *job, uint64_t step)
 	return info;
 }
 
-/* Does for one rank after another what p4d_checkpoint_saver does. */
+/* Saves a checkpoint as p4d_checkpoint_saver does, for one rank after another. */
 static inline void save_job(test_job *job, const char *dir, uint64_t step)
 {
 	p4d_checkpoint_info info = info_of(job, step);

@@ -66,7 +66,7 @@ static REAL *OP(unrounded)(uint64_t count, uint64_t seed)
 	return x;
 }
 
-/* Copies what the host computed to the device's memory. */
+/* Copies what the host has computed to the device's memory. */
 static void *OP(kept)(void *host, uint64_t bytes)
 {
 	void *x = KEEP(bytes);
@@ -86,7 +86,7 @@ static REAL *OP(reals)(uint64_t count, uint64_t seed)
 	return OP(kept)(OP(unrounded)(count, seed), count * sizeof(REAL));
 }
 
-/* A number `from(i)` for each i, on the host. */
+/* Makes an array on the host with from(i) as element i. */
 #define WHOLE(name, count, from) \
 	int32_t *name = malloc(((count) + 1) * sizeof(*name)); \
 	assert_non_null(name); \
@@ -145,7 +145,7 @@ static void OP(products)(uint64_t n, uint64_t out, uint64_t in)
 		OP(record_reals)("linear_weight", dw, out * in);
 		PRODUCT(linear, y, accumulate ? y : NULL, x, w, n, out, in);
 		OP(record_elements)("linear", y, n * out);
-		/* numbers that were just rounded must not differ between the types */
+		/* numbers that were already rounded would differ between the types */
 		y = OP(elements)(n * out, 3);
 		PRODUCT(linear_input, x, y, w, n, out, in, accumulate);
 		OP(record_elements)("linear_input", x, n * in);

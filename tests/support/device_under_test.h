@@ -3,7 +3,7 @@
 
 /*
  * Tests of a device are compiled three times: for the cpu device; for the cuda device with its kernels
- * compiled for the host and the cpu device's products (P4D_TEST_CUDA); and, by tests/gpu/run, for a GPU
+ * compiled for the host and the cpu device's matmuls (P4D_TEST_CUDA); and, by tests/gpu/run, for a GPU
  * (P4D_TEST_GPU). Operands are in the device's memory. Tests copy numbers there and back, and do not access
  * that memory from the host. With P4D_SHIM_GUARD=1 in the environment, the host cannot access the shim's
  * memory. Include after support.h.
@@ -108,7 +108,7 @@ static inline int open_cuda(p4d_device *device, p4d_error *err)
 #endif
 
 #ifdef P4D_TEST_GPU
-enum { WORKSPACE_BYTES = 32 << 20 }; /* as the planner does for a GPU */
+enum { WORKSPACE_BYTES = 32 << 20 }; /* bytes that the planner also reserves for a GPU */
 #else
 enum { WORKSPACE_BYTES = P4D_CPU_PRODUCT_BYTES };
 #endif

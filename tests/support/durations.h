@@ -33,8 +33,8 @@ static inline double random_between(double low, double high)
 }
 
 /*
- * As in a real step: stages are alike, except for an uneven split of the layers and for embedding and head at
- * the ends. A transfer, barrier or collective takes between nothing and a large part of a pass.
+ * Durations as in a real step: stages are alike, except for an uneven split of the layers and for embedding
+ * and head at the ends. A transfer, barrier or collective takes between nothing and a large part of a pass.
  */
 static inline p4d_durations random_durations(const p4d_schedule *s, durations_store *store)
 {

@@ -15,8 +15,8 @@
 	"glu=on tied=off positions=rope bias=none qk-norm=off seq-len=32 micro-batch=1 "
 
 /*
- * The memory of a completed request on this many GPUs, whose capacity is not known. *layout becomes the
- * request's layout.
+ * Estimates the memory of a completed request on this many GPUs, whose capacity is not known. *layout becomes
+ * the request's layout.
  */
 static inline p4d_estimate estimate(const p4d_request *asked, uint64_t nodes, uint64_t gpus_per_node,
 				    int method, p4d_layout *layout)

@@ -12,10 +12,10 @@
 
 enum { FORKED_MOST = 16, FORKED_WRONG = 99 };
 
-/* How a rank ended; shared by parent and children. */
+/* How a rank ended, in memory shared by parent and children. */
 typedef struct forked_end {
 	p4d_error err;
-	double opened, ended; /* CLOCK_MONOTONIC */
+	double opened, ended; /* times by CLOCK_MONOTONIC */
 } forked_end;
 
 typedef struct forked {

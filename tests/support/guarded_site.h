@@ -83,7 +83,7 @@ static inline void expect(const trial *t, p4d_action action, p4d_code code)
 		assert_int_equal(t->verdict.message[0].code, code);
 }
 
-/* With a job that sbatch accepted, slurmctld's plugin must agree and must not change it. */
+/* slurmctld's plugin must accept a job that sbatch accepted, without changing it. */
 static inline void expect_verified(const p4d_site *site, const trial *t)
 {
 	static p4d_verdict again;

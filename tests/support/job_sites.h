@@ -9,7 +9,7 @@
 
 #define GIB(n) ((uint64_t)(n) << 30)
 
-/* A live cluster as the plugins would describe it. */
+/* A live cluster in the form in which the plugins describe it. */
 static p4d_partition_facts rows[] = {
     {"gpu", "h100", "h100,ib", 8, GIB(2000), true, false, 64, 32, 0, "h[1-4]", {0}},
     {"mixed", "h100", "h100,ib", 8, GIB(2000), false, false, 64, 32, 0, "h[1-4]", {0}},
@@ -58,7 +58,7 @@ static inline int free_sites(void **state)
 	return 0;
 }
 
-/* The geometry of a job that p4d must understand. `asked` counts the questions to the cluster. */
+/* The geometry of a job that p4d must understand. `asked` counts how often the cluster was queried. */
 static inline p4d_geometry understood(const p4d_site *site, p4d_job job, unsigned *asked)
 {
 	unsigned local = 0;
@@ -86,7 +86,7 @@ static inline void refused(const p4d_site *site, p4d_job job, p4d_code code, con
 	assert_int_equal(out.nodes, 0);
 }
 
-/* "m0,m1,...": partitions that one section with a wildcard matches. */
+/* A text "m0,m1,...": partitions that one section with a wildcard matches. */
 static inline char *partitions_of(int count, char *buf, size_t size)
 {
 	size_t used = 0;

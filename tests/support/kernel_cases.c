@@ -15,7 +15,7 @@ void *run_memory(kernel_run *run, uint64_t bytes)
 	return run->operand[run->operands++] = make_memory(run->device, bytes);
 }
 
-/* This many numbers of the run, in the host's memory. */
+/* The run's next `count` numbers, in the host's memory. */
 static float *next_numbers(kernel_run *run, uint64_t count)
 {
 	float *from = malloc((count ? count : 1) * sizeof(*from));

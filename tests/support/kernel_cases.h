@@ -54,7 +54,7 @@ void run_end(kernel_run *run);
 /* Starts a run and calls the cases; the caller needs only the recorded results. */
 kernel_run *run_cases(kernel_cases *cases, p4d_device *device, p4d_dtype type, uint64_t off);
 
-/* limit: a share of the largest number of a result */
+/* limit: the largest allowed difference, as a share of the largest number of a result */
 void compare_runs(const kernel_run *got, const kernel_run *expected, double limit);
 
 /*
@@ -64,7 +64,7 @@ void compare_runs(const kernel_run *got, const kernel_run *expected, double limi
  */
 void check_kernels(kernel_cases *cases, double limit);
 
-/* kernel_products.c: cases of the device's matrix products. */
+/* kernel_products.c: cases of the device's matmuls. */
 void kernel_products(kernel_run *run);
 
 /* For main: if the environment has P4D_TEST_ONLY, keeps only tests whose names match it. */

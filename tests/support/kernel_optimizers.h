@@ -6,7 +6,7 @@
 #include "support/kernel_cases.h"
 #include "support/numbers.h"
 
-/* Second moments are not negative. */
+/* Squares numbers, because second moments are not negative. */
 static inline void kernel_square(kernel_run *run, float *x, uint64_t count)
 {
 	float *host = malloc((count ? count : 1) * sizeof(*host));
@@ -19,7 +19,7 @@ static inline void kernel_square(kernel_run *run, float *x, uint64_t count)
 	free(host);
 }
 
-/* As numbers, so that a code and its neighbour are near each other. */
+/* Records codes as numbers, so that a code and its neighbour differ little. */
 static inline void kernel_record_codes(kernel_run *run, const uint8_t *codes, uint64_t count)
 {
 	float *const numbers = run_memory(run, count * sizeof(*numbers)), *const here =
@@ -36,7 +36,10 @@ static inline void kernel_record_codes(kernel_run *run, const uint8_t *codes, ui
 	free(fetched);
 }
 
-/* Moments in 8 bits of a part of a tensor: any bytes are codes. The last block is another rank's as well. */
+/*
+ * Moments in 8 bits for a part of a tensor; any bytes are valid codes. Another rank has a part of the last
+ * block.
+ */
 static inline void kernel_bytes(kernel_run *run, uint64_t count)
 {
 	enum { BEFORE = 77, CODES = 4 };
@@ -72,7 +75,7 @@ static inline void kernel_bytes(kernel_run *run, uint64_t count)
 	kernel_record_codes(run, codes, 2 * count);
 }
 
-/* Muon's operations, of arrays and of a square matrix. */
+/* Muon's operations on arrays and on a square matrix. */
 static inline void kernel_muon(kernel_run *run, uint64_t count)
 {
 	enum { SIDE = 37 };

@@ -51,7 +51,7 @@ void launched_start(launched *l, char *const argv[], const char *output, const c
 	}
 	if (l->pid > 0)
 		return;
-	/* so that no process outlives a test that fails */
+	/* no process outlives a test that fails */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(126);
@@ -69,7 +69,7 @@ bool launched_ended(launched *l)
 	return l->ended;
 }
 
-/* Children in the order in which they were forked. */
+/* Lists the children of a process in the order in which they were forked. */
 static uint32_t children_of(pid_t pid, pid_t *child, uint32_t most)
 {
 	char path[64];

@@ -10,15 +10,15 @@ enum { LAUNCHED_RANKS = 8 };
 
 typedef struct launched {
 	pid_t pid, rank[LAUNCHED_RANKS];
-	uint32_t ranks; /* how many of the ranks the test has seen */
+	uint32_t ranks; /* number of ranks that the test has seen */
 	bool ended;
 	int status; /* the status from waitpid, once the child has ended */
 } launched;
 
-double launched_now(void); /* CLOCK_MONOTONIC, in seconds */
+double launched_now(void); /* CLOCK_MONOTONIC in seconds */
 void launched_sleep(double seconds);
 
-/* Starts argv[0] with its output going to two files, which are truncated first. */
+/* Starts argv[0], with its output in two files, which are truncated first. */
 void launched_start(launched *l, char *const argv[], const char *output, const char *errors);
 /* Waits until all ranks run. False: p4d-train ended before that. */
 bool launched_wait_ranks(launched *l, uint32_t ranks);

@@ -62,7 +62,7 @@ static void name_tensors(llama *m)
 	name_tensor(m, s->layers, "head", s->vocab, h);
 }
 
-/* The next buffer of the arena. Without an arena, only counts its size. */
+/* The address of the next buffer of the arena. Without an arena, only adds its size. */
 static void *take(llama *m, uint64_t count, uint64_t size)
 {
 	const uint64_t at = m->used;
@@ -71,7 +71,7 @@ static void *take(llama *m, uint64_t count, uint64_t size)
 	return m->arena ? m->arena + at : NULL;
 }
 
-/* The same as in framework/p4d.c. */
+/* The same bytes as in framework/p4d.c. */
 static uint64_t sums_bytes(const llama *m)
 {
 	const uint64_t columns = P4D_NORM_SUMS * m->shape.hidden, heads = P4D_HEAD_SUMS * 2 * m->columns;
@@ -205,7 +205,7 @@ static float *gradient(llama *m, uint64_t tensor)
 	return m->gradients + m->tensor[tensor].offset;
 }
 
-/* Columns of a matrix of `size` bytes an element. */
+/* The address of a column in a matrix whose elements have `size` bytes. */
 static void *column(void *matrix, uint64_t at, uint64_t size)
 {
 	return (char *)matrix + at * size;
@@ -271,7 +271,7 @@ static void forward(llama *m, uint64_t l)
 	d->linear(d, m->type, m->hidden, m->hidden, m->product, weight(m, number_of(l, DOWN)), n, h, s->ffn);
 }
 
-/* A product's two gradients: dw += dy^T x, dx = dy w. */
+/* Computes the gradients of a linear layer: dw += dy^T x, dx = dy w. */
 static void backward_linear(llama *m, uint64_t tensor, void *dx, const void *dy, const void *x, uint64_t out,
 			    uint64_t in)
 {

@@ -17,8 +17,9 @@ enum { LLAMA_PER_LAYER = 6, LLAMA_NAME = 32 };
 
 /* A parameter tensor, in the order of tests/parity/make_oracle.py. */
 typedef struct llama_tensor {
-	char name[LLAMA_NAME];  /* such as "0.qkv" */
-	uint64_t offset, count; /* first element among all parameters; elements */
+	char name[LLAMA_NAME]; /* such as "0.qkv" */
+	uint64_t offset,
+	    count; /* offset: the tensor's first element among all parameters; count: its elements */
 	bool norm;
 } llama_tensor;
 
@@ -31,7 +32,7 @@ typedef struct llama {
 	p4d_device *device;
 	p4d_dtype type;
 	llama_shape shape;
-	uint64_t n, columns; /* tokens; columns of qkv */
+	uint64_t n, columns; /* number of tokens; number of columns of qkv */
 	uint64_t tensors, parameters;
 	llama_tensor *tensor;
 	llama_layer *layer;
@@ -39,7 +40,7 @@ typedef struct llama {
 	char *arena;
 	uint64_t used, bytes;
 	char *weights;
-	float *gradients, *master, *first, *second; /* master NULL in fp32 */
+	float *gradients, *master, *first, *second; /* master: NULL in fp32 */
 	void *hidden, *normed, *gradient, *normed_gradient, *product, *product_gradient, *attention_gradient;
 	void *qkv_gradient, *logits, *workspace;
 	float *qkv_sums, *row_sums, *statistics, *rstd, *rope;
@@ -61,6 +62,8 @@ float llama_weight(uint32_t tensor, uint32_t i, bool norm);
 double llama_gradients(llama *m, const int32_t *tokens, const int32_t *labels);
 void llama_adam(llama *m, const p4d_adam *adam);
 
-/* Multiplications and additions of a step's matrix products: 6 per token and parameter of a matrix, and 6
- * * layers * heads * d * length for causal attention. */
+/*
+ * FLOPs of a step's matmuls: 6 per token and parameter of a matrix, and 6 * layers * heads * d * length for
+ * causal attention.
+ */
 double llama_flop(const llama_shape *shape);

@@ -44,8 +44,8 @@ typedef double scalar_function(void *context);
 static inline void check_gradient(const char *what, scalar_function *f, void *context, double *x,
 				  const double *gradient, uint64_t count, uint64_t samples)
 {
-	const uint64_t every = count > samples ? count / samples | 1 : 1; /* odd, so that the samples meet
-									   * all columns */
+	const uint64_t every =
+	    count > samples ? count / samples | 1 : 1; /* odd, so that the samples include all columns */
 	double worst = 0, largest = 0;
 
 	for (uint64_t i = 0; i < count; i += every) {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What p4d-train's --log says of a run, or of several runs where each continues the one before. */
+/* Reads p4d-train's --log of a run, or of several runs that continue each other. */
 #include <stdbool.h>
 #include <stdint.h>
 
 enum { RUN_LOG_STEPS = 256 };
 
-/* "loss":..,"gradient_norm":.. of each step, exactly as printed. */
+/* The text "loss":..,"gradient_norm":.. of each step, exactly as printed. */
 typedef struct run_curve {
 	char step[RUN_LOG_STEPS + 1][80];
 } run_curve;
@@ -17,7 +17,7 @@ typedef struct run_log {
 	uint64_t resumed; /* the step that the last start resumed */
 	uint64_t step;    /* number of the last step; 0: none */
 	uint64_t saved;   /* step of the newest checkpoint; 0: none */
-	uint64_t steps;   /* steps in all, counting repeated steps twice */
+	uint64_t steps;   /* number of steps, counting repeated steps twice */
 	uint64_t differ;  /* steps whose printed numbers differ from the curve */
 	double off;       /* the largest relative difference of a loss */
 } run_log;

@@ -101,7 +101,7 @@ static inline bool is_saving(const char *name, uint64_t step)
 	return access(path, F_OK) == 0;
 }
 
-/* Everything named like a checkpoint is a complete checkpoint. */
+/* Checks that everything named like a checkpoint is a complete checkpoint. */
 static inline void newest_is_whole(const char *name)
 {
 	const uint64_t step = newest(name);
@@ -119,7 +119,7 @@ static inline int prepare(void **state)
 {
 	if (make_quick_directory(state) < 0)
 		return -1;
-	/* a text from which a model can learn something */
+	/* writes a text from which a model can learn */
 	FILE *text = fopen(in_directory("text"), "w");
 	for (int i = 0; text && i < 300; i++)
 		fprintf(text, "line %d: every line says which one it is, and that line %d is another\n", i,

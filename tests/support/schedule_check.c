@@ -4,7 +4,7 @@
 #include "schedule/schedule_fields.h"
 #include "support/schedule_check.h"
 
-/* Slots of one kind. owner: 1 + the pass that holds it, 0: free. */
+/* Slots of one kind. owner: 1 + the number of the pass that uses the slot; 0: the slot is free. */
 typedef struct slot_set {
 	const char *name;
 	uint32_t count, used;
@@ -13,8 +13,9 @@ typedef struct slot_set {
 
 typedef struct checker {
 	const p4d_schedule *s;
-	const p4d_instruction_list *list, *model; /* a valid list, for the order of vocabulary passes */
-	uint32_t stage, last;                     /* position of the loss */
+	const p4d_instruction_list *list,
+	    *model;           /* model: a valid list, for the order of vocabulary passes */
+	uint32_t stage, last; /* position of the loss */
 	size_t at, model_at;
 	/* per chunk, with the tables last: how many passes added to the gradients, and whether they were
 	 * gathered and reduced */
@@ -24,7 +25,8 @@ typedef struct checker {
 	uint8_t *tables;        /* per micro-batch: mask of 1 << (op - EMBED_FORWARD) */
 	uint64_t done[P4D_OPS]; /* passes at the ends of the model and of the vocabulary */
 	slot_set activation, vocabulary;
-	/* with slices: micro-batches that were begun, and done; the most that were between the two */
+	/* with slices: numbers of micro-batches that were begun and that are done; the most that were begun
+	 * and not done */
 	uint32_t begun, done_with, between;
 	p4d_error *err;
 } checker;
@@ -92,7 +94,7 @@ static int check_fields(checker *c)
 static int check_transfer(checker *c, bool forward, bool receive)
 {
 	const p4d_instruction *in = here(c);
-	const size_t pass = receive ? c->at + 1 : c->at - 1; /* not less than the count if there is none */
+	const size_t pass = receive ? c->at + 1 : c->at - 1; /* a number above the count if there is none */
 	bool fits = false;
 
 	if (pass < c->list->count)
@@ -106,7 +108,7 @@ static int check_transfer(checker *c, bool forward, bool receive)
 	return 0;
 }
 
-/* Transfers of a pass are right before it and right after it. */
+/* Checks that transfers of a pass are right before it and right after it. */
 static int check_neighbours(checker *c, bool forward)
 {
 	const uint32_t position = p4d_schedule_position_of(c->s, c->stage, here(c)->chunk);
@@ -163,8 +165,8 @@ static void count_ends(checker *c, bool forward)
 
 /*
  * In a forward pass, a slice needs the keys and values of earlier slices; in a backward pass, the gradients
- * that later slices add to its own. There is room for the keys and values of `sequences` micro-batches, used
- * in turn, and for the gradients of one.
+ * that later slices add to its own. A stage has memory for the keys and values of `sequences` micro-batches,
+ * which it uses in turn, and for the gradients of one.
  */
 static int check_slice(checker *c, bool forward)
 {
@@ -380,7 +382,7 @@ static int check_list(const p4d_schedule *s, const p4d_instruction_list *lists, 
 	};
 	int status = 0;
 
-	/* also bounds the memory allocated below by the list's memory */
+	/* this also limits the memory that is allocated below by the list's memory */
 	if (list->count / s->chunks < s->micro_batches || list->slots.activation > list->count ||
 	    list->slots.vocabulary > list->count)
 		return p4d_fail(err, P4D_E_INSTRUCTIONS, "stage %u, instruction %zu: the list ends too early",

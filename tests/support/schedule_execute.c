@@ -6,7 +6,7 @@
 
 /* A message that was sent and not yet received. */
 typedef struct transfer {
-	uint32_t micro_batch, position; /* position: the receiver's */
+	uint32_t micro_batch, position; /* position: that of the receiver */
 	uint16_t peer;
 } transfer;
 
@@ -15,12 +15,12 @@ enum { BACKWARDS, FORWARDS, DIRECTIONS };
 typedef struct worker {
 	size_t at;
 	unsigned on_way[DIRECTIONS];
-	transfer buffer[DIRECTIONS][P4D_SEND_BUFFERS]; /* oldest first */
+	transfer buffer[DIRECTIONS][P4D_SEND_BUFFERS]; /* the oldest first */
 } worker;
 
 /*
- * Per micro-batch, how many stages have run the pass. For passes at the ends of the model: whether that stage
- * has.
+ * For each micro-batch: the number of stages that have run the pass; for passes at the ends of the model,
+ * whether that stage has run it.
  */
 typedef struct barriers {
 	uint16_t *embed_forward, *vocab_forward, *vocab_backward, *last_forward, *first_backward;
@@ -74,7 +74,10 @@ static enum outcome receive(machine *x, uint32_t stage, const p4d_instruction *i
 	return DONE;
 }
 
-/* With vocabulary parallelism: passes that wait for all stages or for another stage. */
+/*
+ * Whether an instruction can run. With vocabulary parallelism, some passes wait for all stages or for another
+ * stage.
+ */
 static bool is_ready(const machine *x, uint32_t stage, const p4d_instruction *in)
 {
 	const p4d_schedule *s = x->s;
@@ -166,8 +169,8 @@ static int run_stage(machine *x, uint32_t stage, bool *moved)
 }
 
 /*
- * Forward passes go up the stages and backward passes down, so sweep in both directions until no stage makes
- * progress.
+ * Forward passes go up the stages and backward passes down, so this visits the stages in both directions
+ * until none makes progress.
  */
 static int run(machine *x)
 {

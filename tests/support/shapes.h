@@ -17,7 +17,7 @@ static inline uint32_t random_below(uint32_t n)
 	return (uint32_t)((z ^ z >> 31) >> 32) % n;
 }
 
-/* Any schedule that a layout can have, up to these sizes. */
+/* A random schedule that a layout can have, with at most these sizes. */
 static inline p4d_schedule random_schedule(uint32_t most_stages, uint32_t most_micro_batches)
 {
 	p4d_schedule s = {.kind = (int)random_below(P4D_SCHEDULES)};
@@ -46,7 +46,7 @@ static inline uint32_t least_chunks(int kind)
 	return p4d_schedule_kinds[kind]->chunks ? p4d_schedule_kinds[kind]->chunks : 2;
 }
 
-/* For messages. */
+/* A schedule as text, for messages. */
 static inline const char *shape_text(const p4d_schedule *s)
 {
 	static char text[120];

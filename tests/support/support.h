@@ -15,7 +15,7 @@
 
 #include "request/request.h"
 
-/* cmocka has one too, but its name depends on the release. */
+/* A comparison that cmocka also has, but under a name that depends on the release. */
 static inline void assert_within(uint64_t value, uint64_t least, uint64_t most)
 {
 	if (value < least || value > most)
@@ -77,7 +77,7 @@ static inline size_t test_stride(size_t usual, size_t few)
 	return getenv("P4D_TEST_ALL") ? 1 : getenv("P4D_TEST_FEW") ? few : usual;
 }
 
-/* Where this is set, the test is skipped. */
+/* Skips the test if P4D_TEST_FEW is set. */
 static inline void test_skip_where_few(void)
 {
 	if (getenv("P4D_TEST_FEW"))

@@ -2,12 +2,12 @@
 #pragma once
 
 /*
- * Rows of p4d-systems(7): what a paper says of a case, and what p4d says of the same case. Each comparison
- * states its tolerance. Where p4d's figure is outside it, a test checks the reason.
+ * Rows of p4d-systems(7): the figure in a paper for a case, and p4d's figure for the same case. Each
+ * comparison states its tolerance. Where p4d's figure is outside it, a test checks the reason.
  */
 #include "support/cost_steps.h"
 
-/* Prints a row. What p4d says must be within `tolerance` of the published figure (a share of it). */
+/* Prints a row. p4d's figure must differ by at most the share `tolerance` from the published one. */
 static inline void row(const char *name, double published, double said, double tolerance)
 {
 	const double error = said / published - 1;

@@ -17,7 +17,7 @@ static inline int make_directory(void **state)
 	return mkdtemp(test_directory) ? 0 : -1;
 }
 
-/* A directory in memory where there is one, because tests sync thousands of files. */
+/* Makes a directory in memory if possible, because tests sync thousands of files. */
 static inline int make_quick_directory(void **state)
 {
 	snprintf(test_directory, sizeof(test_directory), "/dev/shm/p4d-test-XXXXXX");
@@ -45,7 +45,7 @@ static inline int count_entry(const char *path, const struct stat *status, int t
 	return 0;
 }
 
-/* Files in the test's directory. */
+/* The number of files in the test's directory. */
 static inline int count_files(void)
 {
 	entries = 0;
@@ -73,7 +73,7 @@ static inline void write_file(const char *path, const void *data, size_t size)
 	assert_int_equal(fclose(out), 0);
 }
 
-/* splitmix64 */
+/* A random number (splitmix64). */
 static inline uint64_t next_random(uint64_t *state)
 {
 	uint64_t x = *state += 0x9e3779b97f4a7c15;

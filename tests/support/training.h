@@ -43,7 +43,7 @@ static inline bool training_begins(uint64_t sample, uint64_t position)
 	return position == 0 || training_mixed(sample, position + 5555) % 8 == 0;
 }
 
-/* Of a pair: the chosen answer, then the rejected one, then padding. */
+/* A token of a pair: first the chosen answer, then the rejected one, then padding. */
 static inline int32_t training_answer(uint64_t sample, uint64_t position, uint64_t length)
 {
 	const uint64_t half = length / 2 - training_mixed(sample, 4444) % (length / 4);

@@ -14,7 +14,7 @@ enum { CURVE_STEPS = 20, VOCAB = 203, SEED = 7, CURVE_PATIENCE_SECONDS = 300 };
  * rounding may decide their signs; losses would differ ten times as much. */
 static const float curve_last_rate = 1.5e-3f;
 
-/* For tests of something other than the model. */
+/* A model for tests of something other than the model. */
 #define TINY "model=custom layers=8 hidden=32 ffn=96 heads=8 head-dim=4 vocab=203 seq-len=32 global-batch=8 "
 /* Both models have 8 heads. */
 #define PLAIN "kv-heads=8 tied=off bias=none qk-norm=off "
@@ -31,12 +31,12 @@ static const shape shapes[] = {
 enum { SHAPES = sizeof(shapes) / sizeof(shapes[0]) };
 
 typedef struct curve {
-	double loss[CURVE_STEPS + 1], norm[CURVE_STEPS]; /* the last loss: that of an evaluation */
+	double loss[CURVE_STEPS + 1], norm[CURVE_STEPS]; /* the last loss is that of an evaluation */
 	uint64_t tokens;
 	unsigned steps;
 } curve;
 
-/* What rank 0 measured; shared with the parent process. */
+/* The curve that rank 0 measured, in memory shared with the parent. */
 static curve *curve_shared;
 
 static inline int curve_setup(void **state)
@@ -50,7 +50,10 @@ static inline int curve_setup(void **state)
 /* The text has several documents. */
 static bool curve_documents;
 
-/* Initial weights are so small that attention hardly matters, so larger ones are set. Norms are 1. */
+/*
+ * Sets larger initial weights, because the usual ones are so small that attention hardly matters. Norms are
+ * 1.
+ */
 static inline int curve_strengthen(p4d_trainer *trainer, p4d_error *err)
 {
 	const p4d_weights *weights = p4d_trainer_weights(trainer);
@@ -69,7 +72,7 @@ static inline int curve_strengthen(p4d_trainer *trainer, p4d_error *err)
 	return p4d_trainer_restore(trainer, err);
 }
 
-/* New adapters add nothing, because their B is 0; so B is set, to the same values in every layout. */
+/* Sets B of new adapters, which is 0 and would add nothing, to values that are the same in every layout. */
 static inline int curve_adapt(p4d_trainer *trainer, const p4d_layout *layout, p4d_error *err)
 {
 	const p4d_weights *weights = p4d_trainer_weights(trainer);

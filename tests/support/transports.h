@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * A rank with a device that queues operations, and a transport to the other ranks' devices. For children: see
- * forked.h.
+ * A rank with a device that queues operations, and a transport to the other ranks' devices. Use it in the
+ * child processes of forked.h.
  */
 #include <dlfcn.h>
 #include <stdlib.h>

@@ -13,7 +13,7 @@ typedef struct pairs {
 	double reference[PAIR_STEPS][2 * PAIRS];
 } pairs;
 
-/* Prompt and answer, from the beginning of a document on. Labels of the prompt are none. */
+/* Writes a prompt and an answer from the beginning of a document on. The prompt has no labels. */
 static inline uint32_t put_answer(uint32_t pair, bool rejected, int32_t *tokens, int32_t *labels)
 {
 	const uint32_t prompt = 3 + llama_mixed(5000 + pair, 0) % 5;

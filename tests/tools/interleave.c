@@ -2,9 +2,9 @@
 /*
  * interleave COUNT [NAME=VALUE...] COMMAND... -- [NAME=VALUE...] COMMAND...
  *
- * Runs two commands in turn, COUNT times each, and prints wall and CPU time of both and their ratio. In turn,
- * because then whatever else the machine does meets both alike; CPU time, because it says more on a busy one.
- * Output of the commands is dropped; one that fails ends it all.
+ * Runs two commands in turn, COUNT times each, and prints wall and CPU time of both and their ratio. They run
+ * in turn, so that other load on the machine affects both equally. CPU time is more reliable than wall time
+ * on a busy machine. The commands' output is discarded. If a command fails, the program ends.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 typedef struct command {
-	char **env, **argv; /* env: assignments, up to argv */
+	char **env, **argv; /* env: assignments of variables, which end where argv begins */
 	double *wall, *cpu; /* milliseconds */
 } command;
 

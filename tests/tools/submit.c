@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Submits held batch jobs through libslurm, as a program would that knows nothing of sbatch or SPANK.
+ * Submits held batch jobs through libslurm, as a program does that does not use sbatch or SPANK.
  *
  *     submit OPTION...                                          one job; prints its id
  *     submit --clients=4 --count=2000 OPTION... --or OPTION...  this many jobs from this many processes at
@@ -78,7 +78,7 @@ static void client(kind *kinds, unsigned first, unsigned count, unsigned step, i
 	tally t = {{0}, {0}};
 
 	for (unsigned i = first; i < count; i += step) {
-		/* not the client's number, or each client would send one kind only */
+		/* does not depend on the client's number; otherwise each client would send one kind only */
 		unsigned which = kinds[1].given ? i / step % KINDS : 0;
 		if (submit(&kinds[which], true))
 			t.accepted[which]++;
@@ -114,7 +114,7 @@ static int flood(kind *kinds, unsigned clients, unsigned count)
 			client(kinds, c, count, clients, pipes[1]);
 	}
 	close(pipes[1]);
-	/* a tally is far below PIPE_BUF, so it is read as it was written */
+	/* the result is shorter than PIPE_BUF, so it is read as a whole */
 	while (read(pipes[0], &t, sizeof(t)) == (ssize_t)sizeof(t))
 		for (int k = 0; k < KINDS; k++) {
 			sum.accepted[k] += t.accepted[k];

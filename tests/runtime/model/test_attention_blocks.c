@@ -34,7 +34,7 @@ static bool seen_in(const p4d_attention_block *b, uint64_t query, uint64_t key)
 	return !b->causal || key + (b->first_query + b->queries - 1 - query) < b->keys;
 }
 
-/* The largest workspace of these calls, for two batch sizes. */
+/* The largest workspace of all calls, for two batch sizes. */
 typedef struct need {
 	uint64_t bytes[BATCHES][2];
 } need;
@@ -135,7 +135,7 @@ static void check_most(int sm)
 static void the_plan_has_the_most(void **state)
 {
 	static const int sms[] = {0, 80, 90, 100, 120};
-	/* on both sides of where Blackwell changes kernels */
+	/* sizes on both sides of the limit at which Blackwell uses other kernels */
 	static const uint64_t chunks[] = {1, 24, 64, 65, 127, 128, 129, 256, 257, 300, 4096};
 
 	(void)state;
@@ -148,7 +148,7 @@ static void the_plan_has_the_most(void **state)
 				}
 }
 
-/* No two buffers of a call overlap, and a call has no buffer that it does not use. */
+/* No two buffers of a call overlap, and every buffer of a call is used. */
 static void buffers_lie_apart(void **state)
 {
 	static const int sms[] = {80, 90, 100, 120};

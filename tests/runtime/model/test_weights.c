@@ -12,7 +12,7 @@
 
 enum { VOCAB = 37, TENSORS = 256, ELEMENTS = 37 * 16 };
 
-/* How often each element of a named tensor occurs. */
+/* How often each element of a named tensor was seen. */
 typedef struct seen {
 	char name[96];
 	uint64_t count;
@@ -51,7 +51,7 @@ static void see(const p4d_weight_slice *p)
 		}
 }
 
-/* Pieces of a weight are consecutive in it. Returns where the last one ends. */
+/* Checks that the pieces of a weight are consecutive in it. Returns where the last one ends. */
 static uint64_t look_at_weight(const p4d_layout *l, p4d_place place, const p4d_weights *w,
 			       const p4d_weight *weight, uint64_t at)
 {
@@ -70,7 +70,7 @@ static uint64_t look_at_weight(const p4d_layout *l, p4d_place place, const p4d_w
 	return end;
 }
 
-/* Segments follow each other. */
+/* Checks that segments follow each other. */
 static void look_at(const p4d_layout *l, p4d_place place)
 {
 	const p4d_schedule schedule = p4d_schedule_of(l);
@@ -106,7 +106,7 @@ static void every_element_has_its_place(void **state)
 {
 	static const struct {
 		const char *options;
-		unsigned of_layer, others; /* tensors */
+		unsigned of_layer, others; /* numbers of tensors */
 	} models[] = {
 	    {"tied=off bias=none qk-norm=off", 9, 3},
 	    {"tied=on bias=qkv qk-norm=on", 9 + 3 + 2, 2},
@@ -138,7 +138,7 @@ static void every_element_has_its_place(void **state)
 	for (size_t m = 0; m < MODELS * sizeof(layouts) / sizeof(*layouts); m++) {
 		const size_t i = m / MODELS;
 		if (strstr(layouts[i].options, "tp-grid") && strstr(models[m % MODELS].options, "lora"))
-			continue; /* refused */
+			continue; /* p4d refuses this layout */
 		snprintf(options, sizeof(options), MODEL "%s %s", models[m % MODELS].options,
 			 layouts[i].options);
 		if (training_layout(options, layouts[i].ranks, &l, &err) < 0)
@@ -161,8 +161,8 @@ static void every_element_has_its_place(void **state)
 			    l.tied && !l.vocab_parallel && l.pp > 1 && !p4d_is_v_shaped(l.schedule);
 			const bool of_heads = strstr(name, "q_norm") || strstr(name, "k_norm"),
 				   bias = strstr(name, ".bias");
-			/* vectors of the hidden size, of a head, and of columns; what is sharded over Z,
-			 * and everything else */
+			/* number of copies of vectors of the hidden size, of a head, and of columns; of what
+			 * is sharded over Z, and of everything else */
 			const uint64_t copies = of_heads ? l.tp * l.tp_y * l.tp_z
 						: whole  ? l.tp * l.tp_z
 						: bias   ? l.tp_y * l.tp_z

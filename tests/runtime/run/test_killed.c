@@ -17,7 +17,7 @@
 enum { EXIT_KILLED = 137 };
 static const double GONE_SECONDS = 5, LOOK_SECONDS = 5e-4;
 
-/* Kills in each chain. With sanitizers all steps are slow. */
+/* Number of kills in each chain. With sanitizers all steps are slow. */
 enum { KILLS = 2 };
 #ifndef __SANITIZE_ADDRESS__
 enum { KILLS_ALL = 10 };
@@ -25,7 +25,7 @@ enum { KILLS_ALL = 10 };
 enum { KILLS_ALL = KILLS };
 #endif
 
-/* The command with 4 ranks, and the command with another layout. */
+/* The command with 4 ranks, and the same with another layout. */
 typedef struct chain {
 	const char *layout, *other;
 } chain;
@@ -53,7 +53,7 @@ enum { CHAINS = sizeof(chains) / sizeof(*chains) };
 typedef enum moment { AT_START, IN_STEPS, WHILE_SAVING, MOMENTS } moment;
 static const char *const moment_name[MOMENTS] = {"at the start", "in a step", "while saving"};
 
-/* Counts over all chains. A kill during saving also counts as one in a step. */
+/* Sums over all chains. A kill during saving also counts as one during a step. */
 static struct {
 	unsigned at[MOMENTS], others;
 	double longest, off;
@@ -64,11 +64,11 @@ typedef struct attempt {
 	moment moment;
 	uint32_t rank;
 	uint64_t resumes; /* the step from which the run will continue; 0: from the beginning */
-	uint64_t waits;   /* for this step, or this step's checkpoint */
-	double delay;     /* seconds after that */
+	uint64_t waits;   /* the kill comes in this step, or while this step's checkpoint is saved */
+	double delay;     /* seconds between that moment and the kill */
 } attempt;
 
-/* start_seconds: how long a start takes, roughly. */
+/* Chooses the moment of a kill. start_seconds: about how long a start takes. */
 static attempt plan_attempt(uint64_t seed, double start_seconds)
 {
 	uint64_t state = seed;
@@ -85,7 +85,7 @@ static attempt plan_attempt(uint64_t seed, double start_seconds)
 		a.waits = a.resumes + 1 + next_random(&state) % (2 * SAVE_EVERY);
 		a.delay = 2e-3 * share;
 		break;
-	default: /* half of the times at once */
+	default: /* half of the kills come immediately */
 		a.waits = a.resumes + SAVE_EVERY * (1 + next_random(&state) % 2);
 		a.delay = next_random(&state) % 2 ? 3e-3 * share : 0;
 	}
@@ -102,7 +102,7 @@ static bool is_time(const attempt *a, const run_curve *curve)
 	return a->moment == IN_STEPS ? log.step >= a->waits : is_saving("chain", a->waits);
 }
 
-/* False: the run ended before the kill. */
+/* Waits for the moment of the kill. False: the run ended before. */
 static bool moment_comes(launched *l, const attempt *a, const run_curve *curve)
 {
 	if (!launched_wait_ranks(l, RANKS))
@@ -116,7 +116,7 @@ static bool moment_comes(launched *l, const attempt *a, const run_curve *curve)
 	return true;
 }
 
-/* Expects one line, with the rank, its host, and that it was killed. */
+/* Checks that there is one line, with the rank, its host, and that it was killed. */
 static void says_who_was_killed(const attempt *a)
 {
 	char host[65] = "", who[128];
@@ -128,7 +128,7 @@ static void says_who_was_killed(const attempt *a)
 		fail_msg("rank %u of %s was killed, it says: %s", a->rank, host, said);
 }
 
-/* Checks what a killed run leaves: no checkpoint is lost or wrong. */
+/* Checks the files after a kill: no checkpoint is lost or wrong. */
 static void leaves_what_it_made(const attempt *a, const run_curve *curve)
 {
 	const run_log log = run_log_compare(log_of("chain"), curve);
@@ -147,7 +147,7 @@ static void leaves_what_it_made(const attempt *a, const run_curve *curve)
 	seen.at[WHILE_SAVING] += log.step && saving;
 }
 
-/* False: the run finished before the kill. */
+/* Runs until the kill. False: the run finished before. */
 static bool is_killed(const char *layout, const attempt *a, const run_curve *curve)
 {
 	launched l;
@@ -196,7 +196,7 @@ static bool other_layout_goes_on(const char *layout, const run_curve *curve)
 	return true;
 }
 
-/* The run without kills. Returns how long its start takes. */
+/* Trains without kills. Returns how long the start takes. */
 static double run_whole(const char *layout, run_curve *curve)
 {
 	launched l;
@@ -232,7 +232,7 @@ static void goes_on_to_the_same_end(const char *layout, const run_curve *curve)
 	shell(differ);
 }
 
-/* Repeats chains until there were enough kills and runs in another layout. Counts kills and seeds. */
+/* Repeats chains until there were enough kills and enough runs in another layout. Counts kills and seeds. */
 static void kill_again_and_again(const chain *c, uint64_t *seed, unsigned *killed)
 {
 	const unsigned kills = getenv("P4D_TEST_ALL") ? KILLS_ALL : KILLS;
@@ -245,7 +245,7 @@ static void kill_again_and_again(const chain *c, uint64_t *seed, unsigned *kille
 		const attempt a = plan_attempt(*seed, start_seconds);
 		print_message("%s, seed %d: kill rank %u %s\n", c->layout, (int)*seed, a.rank,
 			      moment_name[a.moment]);
-		/* a chain that finished is removed, so that another can begin */
+		/* removes a chain that has finished, so that another can begin */
 		if (!is_killed(c->layout, &a, &curve)) {
 			goes_on_to_the_same_end(c->layout, &curve);
 			shell("rm -rf chain");

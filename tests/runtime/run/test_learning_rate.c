@@ -22,7 +22,7 @@ static void test_warmup(void **state)
 	near(p4d_learning_rate(&rate, 3), 6);
 	near(p4d_learning_rate(&rate, 4), 8);
 	assert_true(p4d_learning_rate(&rate, 5) < 8);
-	/* over all steps, and over none */
+	/* decay over all steps, and over none */
 	near(p4d_learning_rate(&(p4d_rate){.peak = 8, .least = 1, .warmup = 4, .steps = 4}, 4), 8);
 	assert_true(p4d_learning_rate(&(p4d_rate){.peak = 8, .warmup = 0, .steps = 10}, 1) < 8);
 }
@@ -53,7 +53,7 @@ static void test_wsd(void **state)
 	near(p4d_learning_rate(&rate, 110), 1);
 }
 
-/* A curve like that of a training, with some noise. */
+/* The loss in a step of a training that goes well, with some noise. */
 static double usual_loss(uint64_t step)
 {
 	return 2 + 3 * exp(-(double)step / 40) + 0.05 * sin((double)step * 1.7);
@@ -84,7 +84,7 @@ static void test_not_finite(void **state)
 		assert_int_equal(kind, P4D_LOSS_NOT_FINITE);
 		assert_int_equal(p4d_loss_seen(&watch, 8, 2.5, 3, &kind, &err), 0);
 		assert_int_equal(kind, P4D_LOSS_NOT_FINITE);
-		/* a good step in between restarts the count */
+		/* a good step restarts the count */
 		assert_int_equal(p4d_loss_seen(&watch, 9, 2.5, 0, &kind, &err), 0);
 		assert_int_equal(kind, P4D_LOSS_FINE);
 	}
@@ -144,7 +144,7 @@ static void test_spikes(void **state)
 	}
 	assert_int_equal(p4d_loss_seen(&watch, 101, 7, 0, &kind, &err), 0);
 	assert_int_equal(kind, P4D_LOSS_SPIKE);
-	/* the spike did not change the usual loss */
+	/* the spike has not changed the usual loss */
 	assert_int_equal(p4d_loss_seen(&watch, 102, 6.5, 0, &kind, &err), 0);
 	assert_int_equal(kind, P4D_LOSS_SPIKE);
 	assert_int_equal(p4d_loss_seen(&watch, 103, 6.4, 0, &kind, &err), -1);
@@ -159,7 +159,7 @@ static void test_spikes(void **state)
 	assert_int_equal(spikes, 32);
 }
 
-/* What --on-spike does; skipped steps of both kinds share one limit. */
+/* Tests --on-spike; skipped steps of both kinds have one common limit. */
 static void test_on_spike(void **state)
 {
 	p4d_loss_watch skip = {.on_spike = P4D_SPIKE_SKIP, .skips_allowed = 3},
@@ -171,7 +171,7 @@ static void test_on_spike(void **state)
 	(void)state;
 	for (uint64_t i = 1; i <= 100; i++)
 		for (int k = 0; k < 3; k++) {
-			/* while the usual loss is not known yet, there is no limit */
+			/* there is no limit while the usual loss is unknown */
 			assert_true(i > 16 || p4d_loss_limit(all[k]) == INFINITY);
 			assert_true(usual_loss(i) <= p4d_loss_limit(all[k]));
 			assert_int_equal(p4d_loss_seen(all[k], i, usual_loss(i), 0, &kind, &err), 0);
@@ -179,7 +179,7 @@ static void test_on_spike(void **state)
 	const double limit = p4d_loss_limit(&skip);
 	assert_true(limit > 2.5 && limit < 6.5);
 	assert_true(p4d_loss_limit(&stop) == INFINITY && p4d_loss_limit(&report) == INFINITY);
-	/* a loss exactly at the limit is fine, and the step is applied */
+	/* a loss equal to the limit is not a spike, and the step is applied */
 	p4d_loss_watch at = skip;
 	assert_int_equal(p4d_loss_seen(&at, 101, limit, 0, &kind, &err), 0);
 	assert_int_equal(kind, P4D_LOSS_FINE);

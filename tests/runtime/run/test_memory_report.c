@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Predicted and used memory: the bytes of an arena that were written, by class, on every rank; and memory
- * of the host. */
+/*
+ * Compares predicted with used memory: the bytes of an arena that were written, by class, on every rank; and
+ * memory of the host.
+ */
 #include "support/support.h"
 
 #include <inttypes.h>
@@ -24,8 +26,8 @@ enum { VOCAB = 203 };
 static const char *options;
 
 /*
- * Bytes of a class that no run writes: padding for alignment in each copy of a row, and room for numbers of a
- * GPU.
+ * The most bytes of a class that no run writes: padding in each copy of a row, and memory that only a GPU
+ * needs.
  */
 static uint64_t unwritten_at_most(const p4d_plan *plan, int part)
 {
@@ -46,8 +48,8 @@ static void check_report(const p4d_memory_report *r, const p4d_plan *plan)
 		CHECK(r->used[i] <= r->planned[i]);
 		planned += r->planned[i];
 		used += r->used[i];
-		/* a stage at an end of the pipeline sends in one direction; short sequences and small
-		 * products do not use all of a workspace */
+		/* a stage at an end of the pipeline sends only in one direction; short sequences and small
+		 * matmuls do not use a whole workspace */
 		if (i == P4D_PART_STAGING || i == P4D_PART_LIBRARIES || i == P4D_PART_ATTENTION)
 			continue;
 		if (r->used[i] + unwritten_at_most(plan, i) >= r->planned[i])
@@ -62,7 +64,7 @@ static void check_report(const p4d_memory_report *r, const p4d_plan *plan)
 	CHECK(r->host_peak > used && r->host_mapped > 0);
 }
 
-/* The memory that saving and loading really take on this rank. */
+/* Compares with the memory that saving and loading really use on this rank. */
 static void check_host(const p4d_layout *layout, p4d_trainer *t)
 {
 	const p4d_weights *weights = p4d_trainer_weights(t);
@@ -88,7 +90,7 @@ static const uint32_t *arena_of(const p4d_trainer *t)
 	return (const uint32_t *)(p4d_trainer_gradients(t) - row->offset / 4);
 }
 
-/* So far, nothing beyond the bytes that the plan has in this phase was written. */
+/* Checks that only memory that the plan has in this phase was written so far. */
 static void check_phase(const p4d_trainer *t, p4d_phase phase)
 {
 	const p4d_plan *plan = p4d_trainer_plan(t);
@@ -107,7 +109,7 @@ static int fetch(void *context, p4d_state state, const p4d_weight_slice *slice, 
 	return 0;
 }
 
-/* As on resuming. */
+/* Loads a checkpoint, as a resumed run does. */
 static int load(const p4d_layout *layout, p4d_trainer *t, p4d_error *err)
 {
 	const p4d_checkpoint_storage storage = p4d_checkpoint_storage_of(t, layout, VOCAB);
@@ -116,7 +118,7 @@ static int load(const p4d_layout *layout, p4d_trainer *t, p4d_error *err)
 	return p4d_trainer_restore(t, err);
 }
 
-/* Weights were generated in these rows. */
+/* Marks gradients as unwritten, because the weights were generated in their memory. */
 static void forget_gradients(const p4d_trainer *t)
 {
 	uint32_t *word = (uint32_t *)p4d_trainer_gradients(t);
@@ -125,7 +127,7 @@ static void forget_gradients(const p4d_trainer *t)
 		word[i] = unwritten;
 }
 
-/* Words of the arena that were written in the copies of a row. Marks them as expected. */
+/* Counts words that were written in the copies of a row, and marks them as expected. */
 static uint64_t take_row(const uint32_t *arena, char *expected, const p4d_tensor *row)
 {
 	uint64_t written = 0;
@@ -143,8 +145,8 @@ static uint64_t take_row(const uint32_t *arena, char *expected, const p4d_tensor
 }
 
 /*
- * Evaluation alone writes only rows that are live then, no bytes beyond the plan, and no gradients; and each
- * slot, as in training.
+ * A run that only evaluates writes only rows that are live then, no bytes beyond the plan, and no gradients;
+ * and each slot, as in training.
  */
 static void check_evaluation(const p4d_layout *layout, const p4d_trainer *t)
 {
@@ -202,12 +204,12 @@ static int work(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 	TRY(p4d_trainer_step(t, 1, 0.001f, training_source, &text, &result, err));
 	CHECK(result.applied && isfinite(result.loss));
 	TRY(p4d_memory_report_make(&report, &plan, t, &device, all, err));
-	/* the first rank of those with the largest arena, here rank 0 */
+	/* the report is about the first of the ranks with the largest arena, here rank 0 */
 	CHECK(report.rank == 0);
 	if (rank == report.rank)
 		check_report(&report, p4d_trainer_plan(t));
 	check_host(&plan.layout, t);
-	/* a device that allocated more than was planned */
+	/* the report fails if a device has allocated more than was planned */
 	device.allocated_bytes += P4D_ARENA_ALIGNMENT;
 	CHECK(p4d_memory_report_make(&report, &plan, t, &device, all, err) < 0);
 	CHECK(err->code == P4D_E_PLAN_CHANGED);
@@ -284,7 +286,7 @@ static void said(void **state)
 	assert_int_equal(number(json, NULL, "host_planned_bytes"), 100 * mib);
 	assert_int_equal(number(json, NULL, "host_peak_bytes"), 50 * mib);
 	json_object_put(json);
-	/* a device that cannot tell which memory was written */
+	/* a device that does not know which memory was written */
 	p4d_memory_report silent = r;
 	silent.used_bytes = P4D_NOT_MODELLED;
 	for (int i = 0; i < P4D_PART_COUNT; i++)

@@ -19,8 +19,8 @@
 
 enum { BATCH = 2, LENGTH = 24, VOCAB = 40, MOST_ARGUMENTS = 64, ALPHA_OVER_RANK = 2, STEPS = 20 };
 static const float last_rate = 1e-3f;
-static double limit = 2e-6; /* 3e-6 when compiled without optimization (P4D_TEST_FEW); the worst seen is
-			     * 2.11e-6 */
+static double limit = 2e-6; /* the largest relative error; 3e-6 if compiled without optimization
+			       (P4D_TEST_FEW); the largest seen is 2.11e-6 */
 
 static const char *const models[] = {
     "llama",  "llama-tied", "llama31",    "qwen2",   "qwen3",   "mistral", "mistral-window", "gemma",
@@ -46,14 +46,14 @@ static const struct layout_case {
 };
 enum { LAYOUTS = sizeof(layouts) / sizeof(*layouts) };
 
-/* What ranks have to do; children inherit it. */
+/* What the ranks have to do; children inherit it. */
 static p4d_job_plan plan;
 static char model_path[4096], adapters_path[4200], truth_path[4300];
 static bool with_adapters;
-/* The largest errors of a rank's numbers; shared with the parent. */
+/* The largest errors of a rank, in memory shared with the parent. */
 typedef struct difference {
-	double loss, logits, tensor; /* the worst tensor */
-	double squares, of_squares;  /* of all gradients, and of the right ones */
+	double loss, logits, tensor; /* tensor: of the worst tensor's gradient */
+	double squares, of_squares;  /* squares of the error of all gradients, and of the correct gradients */
 } difference;
 static difference *off;
 
@@ -90,7 +90,7 @@ static void open_plan(const struct layout_case *c)
 		fail_msg("%s, %s: %s", model_path, c->options, err.text);
 }
 
-/* Numbers of the reference that are not gradients. */
+/* Reads numbers of the reference that are not gradients. */
 static void read_truth(const char *name, float *to, uint64_t count)
 {
 	p4d_safetensors *files;
@@ -103,7 +103,7 @@ static void read_truth(const char *name, float *to, uint64_t count)
 	p4d_safetensors__close(files);
 }
 
-/* The last numbers of an .npy file. */
+/* Reads logits from the end of an .npy file. */
 static void read_logits(float *to, uint64_t count)
 {
 	char path[4400];
@@ -115,7 +115,7 @@ static void read_logits(float *to, uint64_t count)
 	fclose(file);
 }
 
-/* The last numbers of an .npy file. */
+/* Reads the losses of steps from the end of an .npy file. */
 static void read_steps(double to[STEPS])
 {
 	char path[4400];
@@ -150,7 +150,7 @@ static int source(void *context, uint64_t step, uint32_t micro_batch, const p4d_
 	return 0;
 }
 
-/* Squares of the difference from `wanted`. */
+/* The sum of squares of the difference from `wanted`. */
 static double squares_off(const float *is, double scale, const float *wanted, uint64_t count)
 {
 	double squares = 0;
@@ -172,7 +172,7 @@ static double squares_of(const void *tensor, uint64_t count)
 	return squares;
 }
 
-/* Each slice that this rank has, relative to the norm of the file's tensor. */
+/* Compares each slice that this rank has; errors are relative to the norm of the file's tensor. */
 static void compare_slice(p4d_huggingface_weights *truth, const p4d_weight_slice *slice,
 			  const float *gradients, double scale, difference *to)
 {
@@ -223,7 +223,7 @@ static int open_trainer(p4d_trainer **t, p4d_device *device, p4d_world *world, p
 	return p4d_trainer_open(t, &settings, err);
 }
 
-/* The model's weights, and adapters in PEFT's format. */
+/* Loads the model's weights, and adapters in PEFT's format. */
 static int load(p4d_trainer *t, p4d_error *err)
 {
 	const p4d_checkpoint_storage storage = p4d_checkpoint_storage_of(t, &plan.layout, VOCAB);
@@ -282,7 +282,7 @@ static int train(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 	return 0;
 }
 
-/* Token by token, with a key/value cache. */
+/* Predicts token by token, with a cache of keys and values. */
 static int predict(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 {
 	float tokens[BATCH * LENGTH], wanted[LENGTH * VOCAB], logits[LENGTH * VOCAB];
@@ -304,7 +304,7 @@ static int predict(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *er
 	return 0;
 }
 
-/* Gradients as a whole: over all tensors on all ranks. */
+/* The error of all gradients together, over all tensors on all ranks. */
 static double whole_gradient(uint32_t ranks)
 {
 	double squares = 0, of_squares = 0;
@@ -315,10 +315,10 @@ static double whole_gradient(uint32_t ranks)
 }
 
 typedef struct parity {
-	double loss, gradients, tensor, logits; /* gradients: as a whole */
+	double loss, gradients, tensor, logits; /* gradients: the error of all gradients together */
 } parity;
 
-/* The largest differences of all ranks and layouts. */
+/* Runs a layout, and raises *most to the largest differences of its ranks. */
 static void run(const struct layout_case *c, forked_work work, parity *most)
 {
 	forked f;
@@ -335,7 +335,7 @@ static void run(const struct layout_case *c, forked_work work, parity *most)
 		most->tensor = fmax(most->tensor, off[i].tensor);
 		most->logits = fmax(most->logits, off[i].logits);
 	}
-	/* a single tensor of few numbers may be off half as much again; the worst seen is 2.24e-6
+	/* the gradient of a single small tensor may differ by half as much again; the largest seen is 2.24e-6
 	 * (adapters of Gemma 3) */
 	if (!(most->loss <= limit && most->gradients <= limit && most->tensor <= 1.5 * limit &&
 	      most->logits <= limit))

@@ -26,7 +26,7 @@ static int restore(void **state)
 	return sched_setaffinity(0, sizeof(before), &before);
 }
 
-/* The first cores of the machine. */
+/* Restricts the process to the machine's first cores. */
 static void use_cores(int count)
 {
 	cpu_set_t set;
@@ -60,7 +60,7 @@ static void forked_ranks_share(void **state)
 	assert_int_equal(p4d_rank_cores(2, true), 1);
 }
 
-/* With srun, the mask is the rank's own if the job has more cores on the node. */
+/* With srun, the mask is the rank's own if it has fewer cores than the job has on the node. */
 static void tasks_may_have_their_own(void **state)
 {
 	(void)state;
@@ -68,7 +68,7 @@ static void tasks_may_have_their_own(void **state)
 		skip();
 	use_cores(2);
 	if (p4d_rank_cores(1, false) < 2)
-		skip(); /* a quota */
+		skip(); /* the process has a quota */
 	setenv("SLURM_CPUS_ON_NODE", "2", 1);
 	assert_int_equal(p4d_rank_cores(2, false), 1);
 	setenv("SLURM_CPUS_ON_NODE", "8", 1);
@@ -76,7 +76,7 @@ static void tasks_may_have_their_own(void **state)
 	assert_within(p4d_rank_cores(2, false), 1, 2); /* ranks also share a quota of two cores */
 }
 
-/* How long the main thread waits for a core, in steps of one second. */
+/* How many threads a rank uses, by how long the main thread waited for a core in steps of one second. */
 static void fewer_on_a_busy_machine(void **state)
 {
 	p4d_cores_now cores = {.most = 12, .now = 12};

@@ -123,7 +123,7 @@ static void test_watchdog(void **state)
 	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-/* Saves for a while, like ranks that were asked to stop. */
+/* Works for a while, like ranks that save because they were asked to stop. */
 static int saves(uint32_t rank, void *context)
 {
 	struct timespec nap = {.tv_nsec = 1000000};
@@ -207,7 +207,7 @@ static void test_local_ranks(void **state)
 	assert_int_equal(p4d_local_ranks(3, passes_on, NULL, &err), P4D_EXIT_AGAIN);
 }
 
-/* The launcher reports what a rank says of other ranks; the rank itself prints its warnings. */
+/* The launcher prints what a rank says about other ranks; the rank prints its own warnings itself. */
 static int leaves_words(uint32_t rank, void *context)
 {
 	const p4d_error warning = {.code = P4D_E_CHECKPOINT, .text = "an old one"},
@@ -320,14 +320,14 @@ static void test_host_memory(void **state)
 	write_file(root, "/proc/meminfo", "Flags: 1\nMemTotal:       1000 kB\nMemFree: 9 kB\n");
 	assert_int_equal(p4d_host_memory(root, &bytes, &err), 0);
 	assert_int_equal(bytes, 1024000);
-	/* cgroup version 2: the lowest limit of all groups around the process */
+	/* cgroup version 2: the lowest limit of the process's group and those above it */
 	write_file(root, "/proc/self/cgroup", "0::/slurm/job_7/step_0\n");
 	write_file(root, "/sys/fs/cgroup/slurm/job_7/step_0/memory.max", "max\n");
 	write_file(root, "/sys/fs/cgroup/slurm/job_7/memory.max", "500000\n");
 	write_file(root, "/sys/fs/cgroup/slurm/memory.max", "700000\n");
 	assert_int_equal(p4d_host_memory(root, &bytes, &err), 0);
 	assert_int_equal(bytes, 500000);
-	/* version 1, among others */
+	/* cgroup version 1, among other controllers */
 	write_file(root, "/proc/self/cgroup", "12:cpuset:/a\n5:cpu,memory:/slurm/uid_1\n1:name=systemd:/\n");
 	write_file(root, "/sys/fs/cgroup/memory/slurm/uid_1/memory.limit_in_bytes", "400000\n");
 	assert_int_equal(p4d_host_memory(root, &bytes, &err), 0);
@@ -347,7 +347,7 @@ static void test_host_memory(void **state)
 	memset(memory, 1, some);
 	assert_int_equal(munmap(memory, some), 0);
 	assert_true(before > 0 && mapped > 0 && mapped <= before);
-	/* the kernel counts pages per processor, with a delay */
+	/* the kernel counts pages for each processor, and adds them up later */
 	assert_true(p4d_host_memory_peak() + (8 << 20) >= mapped + some);
 	assert_true(p4d_host_memory_mapped() < mapped + (16 << 20));
 }

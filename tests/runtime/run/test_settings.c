@@ -84,7 +84,7 @@ static void refused(const char *const *words, p4d_code code, const char *text)
 	assert_int_equal(parse(&s, &err, words), -1);
 	if (err.code != code || !strstr(err.text, text))
 		fail_msg("%s: code %d, \"%s\" instead of \"%s\"", words[0], err.code, err.text, text);
-	assert_int_equal(s.steps, 77); /* left as it was */
+	assert_int_equal(s.steps, 77); /* the setting was not changed */
 }
 #define REFUSED(code, text, ...) refused((const char *const[]){__VA_ARGS__, NULL}, code, text)
 
@@ -184,7 +184,7 @@ static void test_plan_of_options(void **state)
 	assert_int_equal(err.code, P4D_E_USAGE);
 }
 
-/* The plan line that the guard would give this job. */
+/* Makes the plan line that the guard would give this job. */
 static void make_line(char line[P4D_PLAN_MAX], const char *arena)
 {
 	p4d_job_plan plan = {.gpu = NULL};
@@ -231,7 +231,7 @@ static void test_plan_of_line(void **state)
 	assert_int_equal(err.code, P4D_E_WORLD);
 	assert_non_null(strstr(err.fix, "--ntasks-per-node=2"));
 
-	/* buffers that this version would not make */
+	/* a line with buffers that this version would not make */
 	make_line(line, "0123456789abcdef");
 	assert_int_equal(p4d_job_plan_open(&plan, line, &s, 4, 2, "/nonexistent", &err), -1);
 	assert_int_equal(err.code, P4D_E_PLAN_CHANGED);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a run prints: JSON lines, and the line on a terminal. */
+/* What a run logs: JSON lines, and the line on a terminal. */
 #include "support/support.h"
 
 #include <json-c/json.h>
@@ -128,7 +128,7 @@ static void test_flops(void **state)
 
 	(void)state;
 	p4d_flops flops = p4d_step_log_flops(&l, &gpu);
-	/* by hand: q, k, v, o; gate, up, down; the head */
+	/* calculated by hand: q, k, v, o; gate, up, down; the head */
 	double matrices = 2 * (4 * 64 * 64 + 3 * 64 * 128) + 256 * 64, causal = 6.0 * 2 * 64 * 100;
 	assert_true(fabs(flops.model / (300 * (6 * matrices + causal)) - 1) < 1e-12);
 	assert_true(fabs(flops.full_attention / (300 * (6 * matrices + 2 * causal)) - 1) < 1e-12);
@@ -156,7 +156,7 @@ static void test_file(void **state)
 		p4d_json_text_string(json, "device_text", "a \"GPU\" of\\ours");
 		p4d_json_text_real(json, "loss", 3);
 		p4d_step_log_event(&log, &event, NULL);
-		/* what does not fit gives no line rather than half a line */
+		/* an event that is too long gives no line, not half a line */
 		json = p4d_step_event_begin(&event, "long");
 		for (int j = 0; j < P4D_LINE_MOST; j++)
 			p4d_json_text_whole(json, "j", 1);

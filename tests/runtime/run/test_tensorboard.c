@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Event files: byte for byte what TensorBoard's own writer makes of the same scalars (scalars.tfevents, by
- * RecordWriter and Event of tensorboard 2.21), and files that end with a complete record.
+ * Event files are, byte for byte, what TensorBoard's own writer makes for the same scalars (scalars.tfevents,
+ * by RecordWriter and Event of tensorboard 2.21), and files that end with a complete record.
  */
 #include "support/support.h"
 
@@ -88,7 +88,7 @@ static void a_file_is_whole_records(void **state)
 	p4d_tensorboard_add(&board, 11, &loss, 1);
 	p4d_tensorboard_add(&board, 12, &loss, 1);
 	p4d_tensorboard_close(&board);
-	p4d_tensorboard_add(&board, 13, &loss, 1); /* closed: nothing */
+	p4d_tensorboard_add(&board, 13, &loss, 1); /* the board is closed, so nothing is added */
 	the_only_file(directory, path, sizeof(path));
 	const size_t bytes = read_file(path, all, sizeof(all));
 	size_t at = 0;

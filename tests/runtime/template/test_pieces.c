@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Small templates: what transformers makes of them (tests/parity/make_template_pieces.py), and the time
- * limit of a template. */
+/*
+ * Small templates give what transformers makes of them (tests/parity/make_template_pieces.py), and the time
+ * limit of a template.
+ */
 #include "support/support.h"
 
 #include <time.h>
@@ -78,7 +80,7 @@ static void the_same_as_transformers(void **state)
 	fclose(file);
 }
 
-/* Work that a template requests in a few steps counts in full: each of these would take minutes or hours. */
+/* All work counts that a template requests in a few steps: each of these would take minutes or hours. */
 static void work_is_counted(void **state)
 {
 	static const char long_texts[] =
@@ -112,7 +114,7 @@ static void work_is_counted(void **state)
 	p4d_template_values_close(values);
 }
 
-/* A date that does not fit is an error, not an empty text. */
+/* A date that is too long is an error, not an empty text. */
 static void dates(void **state)
 {
 	char source[600] = "{{ strftime_now('%9999d%9999d%9999d%9999d%9999d%9999d%9999d') }}";
@@ -133,11 +135,11 @@ static void dates(void **state)
 	p4d_template_values_close(values);
 }
 
-/* Integers of a conversation are those of its text, or an error. */
+/* Integers in a conversation are printed as in its text, or are an error. */
 static void integers(void **state)
 {
 	static const struct {
-		const char *json, *text; /* NULL: it exceeds 64 bits */
+		const char *json, *text; /* text NULL: the integer exceeds 64 bits */
 	} cases[] = {
 	    {"9223372036854775807", "9223372036854775807"},
 	    {"-9223372036854775807", "-9223372036854775807"},

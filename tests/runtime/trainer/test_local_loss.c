@@ -16,9 +16,10 @@
 
 /* What stage 0 reports to the parent. */
 typedef struct left {
-	double apart, largest; /* largest difference from the stage alone; largest gradient */
+	double apart,
+	    largest; /* the largest difference from a stage that is trained alone; the largest gradient */
 	uint64_t compared;
-	uint64_t hash; /* hash of their bits */
+	uint64_t hash; /* a hash of the gradients' bits */
 } left;
 
 static left *shared;
@@ -43,7 +44,7 @@ static int step(p4d_trainer *trainer, const p4d_layout *layout, p4d_error *err)
 	return 0;
 }
 
-/* Copies a flat buffer in the same order. */
+/* Copies all weights of a flat buffer, which has the same order in both trainers. */
 static int copy_weights(p4d_trainer *to, p4d_trainer *from, p4d_error *err)
 {
 	const p4d_weights *weights = p4d_trainer_weights(from);
@@ -57,7 +58,7 @@ static int copy_weights(p4d_trainer *to, p4d_trainer *from, p4d_error *err)
 	return p4d_trainer_restore(to, err);
 }
 
-/* The model of the first stage's layers, with the stage's weights. */
+/* Trains a model of the first stage's layers, with the stage's weights. */
 static int learn_alone(p4d_trainer *stage, float *gradients, p4d_error *err)
 {
 	p4d_trainer *model;

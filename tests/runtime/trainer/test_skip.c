@@ -24,7 +24,7 @@ static struct {
 
 typedef struct rank_state {
 	uint64_t elements;
-	float *values; /* (P4D_MOST_STATES, elements): this rank's shards, one after another */
+	float *values; /* (P4D_MOST_STATES, elements): the shards of this rank, one after another */
 } rank_state;
 
 static void read_state(p4d_trainer *t, rank_state *to)
@@ -63,7 +63,7 @@ static void damage(p4d_trainer *t, bool wrong, float *saved)
 	free(values);
 }
 
-/* Makes STEPS steps; `skipped`: without step BAD. Returns the state at the end. */
+/* Trains STEPS steps; `skipped`: without step BAD. *end: the state at the end. */
 static int train(p4d_world *world, uint32_t size, bool skipped, rank_state *end, p4d_error *err)
 {
 	p4d_step_result result;

@@ -13,7 +13,7 @@
 
 enum { BATCH = 2, LENGTH = 24, VOCAB = 48 };
 
-/* What tests/parity/make_oracle.py has. */
+/* The model of tests/parity/make_oracle.py. */
 #define ORACLE \
 	"model=custom layers=2 hidden=16 ffn=40 heads=4 kv-heads=2 head-dim=4 vocab=48 tied=off bias=none " \
 	"qk-norm=off seq-len=24 global-batch=2 tp=1 cp=1 pp=1 vpp=1 "
@@ -39,7 +39,7 @@ static int oracle_text(void *context, uint64_t step, uint32_t micro_batch, const
 	return 0;
 }
 
-/* What tests/parity/make_lora.py has. */
+/* The model of tests/parity/make_lora.py. */
 #define LORA ORACLE "finetune=lora lora-rank=3 "
 enum { ADAPTERS = 500 };
 
@@ -94,7 +94,10 @@ static void close_job(job *j)
 	p4d_world_close(j->world);
 }
 
-/* The oracle numbers tensors in the order of the flat buffer; adapters are numbered separately. */
+/*
+ * Writes the weights. The oracle numbers tensors in the order of the flat buffer; adapters are numbered
+ * separately.
+ */
 static void write_weights_with(job *j, float matrices, float b)
 {
 	const p4d_weights *w = p4d_trainer_weights(j->trainer);
@@ -190,7 +193,10 @@ static const char *const schedules[] = {
 };
 enum { SCHEDULES = sizeof(schedules) / sizeof(*schedules) };
 
-/* In all schedules. In bf16, numbers have 8 significant bits, over some tens of consecutive roundings. */
+/*
+ * Compares the losses of all schedules. In bf16, numbers have 8 significant bits, over some tens of
+ * consecutive roundings.
+ */
 static void compare_schedules(const char *name, const char *model, double limit)
 {
 	char options[512];
@@ -217,7 +223,7 @@ static void adapters_agree_with_peft(void **state)
 	compare_schedules("lora", LORA, 2e-6);
 }
 
-/* PEFT's adapters with the dropout masks that p4d-train makes; evaluation has no dropout. */
+/* PEFT's adapters with the dropout masks of p4d-train; evaluation has no dropout. */
 static void dropout_agrees_with_peft(void **state)
 {
 	(void)state;
@@ -234,7 +240,7 @@ static void near(const char *what, double is, double expected, double limit)
 		fail_msg("%s: %.9g, not %.9g", what, is, expected);
 }
 
-/* B of adapters is 0, so that the policy begins as the reference. */
+/* Trains on pairs. B of the adapters is 0, so the policy is the same as the reference at first. */
 static double learn_pairs(const char *name, const char *options)
 {
 	static pairs from;
@@ -329,7 +335,7 @@ static void only_adapters_are_trained(void **state)
 	}
 }
 
-/* Documents of one sequence, side by side or each in its own sequence. */
+/* Documents next to each other in one sequence, or each in its own sequence. */
 enum { DOCUMENTS = 4, EVERY = -1 };
 static const uint32_t document_starts[DOCUMENTS + 1] = {0, 7, 8, 17, LENGTH};
 
@@ -378,7 +384,7 @@ static double loss_of(job *j, bool apart, int only)
 	return evaluated.tokens ? evaluated.sum / (double)evaluated.tokens : 0;
 }
 
-/* Gradients of the mean loss. The job is kept. */
+/* Computes gradients of the mean loss. The job stays open. */
 static const float *gradients_of(job *j, bool apart, double *scale)
 {
 	documents_text text = {apart, EVERY};
@@ -412,7 +418,7 @@ static void documents_do_not_see_each_other(void **state)
 		assert_true(fabs(masked - alone) <= 1e-5 * alone);
 		seen += fabs(loss_of(&open, false, i) - alone) > 1e-3 * alone;
 	}
-	assert_true(seen >= LENGTH / 2); /* without the mask the text is a different one */
+	assert_true(seen >= LENGTH / 2); /* without the mask, tokens would see other text */
 	const float *one = gradients_of(&together, false, &scale);
 	const float *other = gradients_of(&apart, true, &other_scale);
 	for (uint64_t i = 0; i < p4d_trainer_weights(apart.trainer)->elements; i++) {
@@ -496,7 +502,7 @@ static void nonfinite_is_not_applied(void **state)
 	close_job(&j);
 }
 
-/* A row of the arena. Its beginning follows from that of the gradients' row. */
+/* The address of a row of the arena, found from that of the gradients' row. */
 static const void *row_of(const job *j, p4d_buffer id)
 {
 	const p4d_plan *plan = p4d_trainer_plan(j->trainer);

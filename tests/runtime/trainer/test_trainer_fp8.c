@@ -52,7 +52,7 @@ static const shape others[] = {
     {1, "tp=1 cp=1 pp=1 vpp=1 micro-batch=1 schedule=zb1p recompute=keep"},
     {4, "tp=2 cp=1 pp=2 vpp=1 micro-batch=1 schedule=zb1p"},
 };
-/* The same sums. */
+/* Layouts with exactly the same sums. */
 static const shape same[] = {
     {2, "tp=1 cp=1 pp=2 vpp=1 micro-batch=2 recompute=mlp"},
     {1, "tp=1 cp=1 pp=1 vpp=1 micro-batch=2 recompute=full"},
@@ -64,7 +64,7 @@ static size_t all_or(size_t few, size_t all)
 	return getenv("P4D_TEST_ALL") ? all : getenv("P4D_TEST_FEW") ? 1 : few;
 }
 
-/* The curve of one rank. Layouts of a model are compared one after another. */
+/* Losses on one rank. Layouts of one model are compared one after another. */
 static curve alone(const char *model)
 {
 	static char known[1024];
@@ -116,15 +116,17 @@ static void layouts_agree(void **state)
 	compare(MODEL, others, all_or(1, 8), 5e-6, 5e-4, 2e-3);
 }
 
-/* QLoRA keeps matrices whole on a rank. */
+/* QLoRA requires that a rank has whole matrices. */
 static const shape whole_matrices[] = {
     {2, "tp=1 cp=2 pp=1 vpp=1 micro-batch=2"},
     {1, "tp=1 cp=1 pp=1 vpp=1 micro-batch=1 schedule=zb1p recompute=keep"},
     {2, "tp=1 cp=1 pp=1 vpp=1 micro-batch=1"},
 };
 
-/* Matrices in 4 bits become bf16 and then FP8, for each product. Apart from FP8's rounding, the loss is
- * that of QLoRA in bf16. */
+/*
+ * Matrices in 4 bits become bf16 and then FP8, for each matmul. Apart from FP8's rounding, the loss is that
+ * of QLoRA in bf16.
+ */
 static void quantized_matrices_agree(void **state)
 {
 	(void)state;
@@ -177,7 +179,7 @@ static int train_long(p4d_world *world, uint32_t rank, uint32_t size, p4d_error 
 	return 0;
 }
 
-/* The mean of the last losses. */
+/* The mean of the last losses after training with this precision. */
 static double trained(const char *precision)
 {
 	char options[1024];
@@ -216,7 +218,7 @@ static void learns(void **state)
 
 enum { ORACLE_SUMS = 6 };
 
-/* The weights of that model. */
+/* Writes the weights of that model. */
 static int put_weights(p4d_trainer *trainer, p4d_error *err)
 {
 	const p4d_weights *weights = p4d_trainer_weights(trainer);

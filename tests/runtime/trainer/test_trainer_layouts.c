@@ -82,7 +82,7 @@ int posix_memalign(void **memory, size_t alignment, size_t size)
 static const uint64_t allocations;
 #endif
 
-/* What the trainer requested from the device. */
+/* Bytes that the trainer requested from the device. */
 static uint64_t asked;
 static int (*device_allocate)(p4d_device *, uint64_t, void **, p4d_error *);
 
@@ -167,8 +167,10 @@ static curve run(const char *options, uint32_t ranks, const uint32_t *nodes)
 enum { NARROW_STEPS = 3, NARROW_LEARNS = 6 };
 enum { FEW = 97, SOME = 20, EIGHTH = 8, QUARTER = 4, HALF = 2, ALL = 1 };
 
-/* A model, the largest errors of losses and gradient norms in 20 steps, and the layouts to try: every
- * `each`-th of these; NULL: of all layouts. */
+/*
+ * A model; the largest allowed errors of losses and gradient norms in 20 steps; and the layouts to try: every
+ * `each`-th of `at`, or of all layouts if `at` is NULL.
+ */
 typedef struct trial {
 	const char *model;
 	double loss, norm;
@@ -189,7 +191,7 @@ static bool is_tried(const trial *t, const shape *at, size_t i)
 
 static size_t tried;
 
-/* The curve with which the others are compared. */
+/* The layout whose losses are compared with all others. */
 static const shape alone = {1, "tp=1 cp=1 pp=1 vpp=1 micro-batch=2"};
 static const shape *base = &alone;
 
@@ -199,7 +201,7 @@ static void all_equal(const trial *t)
 	const size_t count = t->at ? t->count : SHAPES;
 	size_t first = 0;
 	const double began = forked_now();
-	/* fewer steps for errors to grow, and fewer terms in sums */
+	/* errors have fewer steps to grow, and sums have fewer terms */
 	const double loss = narrow ? t->loss / 10 : t->loss, most_norm = narrow ? t->norm / 10 : t->norm;
 	double worst = 0, worst_norm = 0;
 	unsigned wrong = 0, done = 0;
@@ -209,7 +211,7 @@ static void all_equal(const trial *t)
 	while (first < count && !is_tried(t, &table[first], first))
 		first++;
 	if (first == count)
-		return; /* P4D_TEST_FEW, P4D_TEST_LAYOUT: not these */
+		return; /* P4D_TEST_FEW or P4D_TEST_LAYOUT excludes these */
 	snprintf(options, sizeof(options), "%s %s", t->model, base->options);
 	const curve one = run(options, base->ranks, NULL);
 	for (size_t i = first; i < count; i++) {
@@ -239,7 +241,7 @@ static void all_equal(const trial *t)
 	assert_int_equal(wrong, 0);
 }
 
-/* The compared curves are those of a model that learns. */
+/* Checks that the model learns whose losses are compared. */
 static void learns(void **state)
 {
 	static const char *const models[] = {MODEL PLAIN "precision=fp32 ", MODEL GROUPED "precision=fp32 ",
@@ -290,8 +292,10 @@ static void adapters(void **state)
 	    &(trial){MODEL PLAIN "finetune=lora lora-rank=8 precision=bf16", 2e-2, 0.2, FEW, 3, NULL, 0});
 }
 
-/* What a Llama does not have: windows in some layers, norms around blocks, soft caps; LayerNorm, biases,
- * learned positions. */
+/*
+ * Features that a Llama does not have: windows in some layers, norms around blocks, soft caps; LayerNorm,
+ * biases, learned positions.
+ */
 static void other_architectures(void **state)
 {
 	(void)state;
@@ -327,7 +331,7 @@ static void token_slices(void **state)
 	};
 
 	(void)state;
-	/* each of these with at least one model */
+	/* each of these layouts with at least one model */
 	all_equal(&(trial){MODEL PLAIN "precision=fp32", 1e-5, 1e-3, QUARTER, 0, sliced, SLICED});
 	all_equal(&(trial){MODEL GROUPED "precision=fp32", 1e-5, 1e-3, QUARTER, 1, sliced, SLICED});
 	if (!getenv("P4D_TEST_FEW"))
@@ -426,7 +430,7 @@ static void local_losses(void **state)
 	steps = compared;
 }
 
-/* bf16 rounds to 8 bits, at different places. */
+/* Losses in bf16, which rounds to 8 bits at different places in different layouts. */
 static void bf16_model(void **state)
 {
 	(void)state;
@@ -468,7 +472,7 @@ static void grids_of_ranks(void **state)
 	const size_t count = sizeof(grids) / sizeof(*grids);
 
 	(void)state;
-	/* each of these with at least one model */
+	/* each of these layouts with at least one model */
 	all_equal(&(trial){MODEL PLAIN "precision=fp32", 1e-5, 1e-3, QUARTER, 0, grids, count});
 	all_equal(&(trial){MODEL GROUPED "precision=fp32", 1e-5, 1e-3, QUARTER, 1, grids, count});
 	all_equal(&(trial){MODEL

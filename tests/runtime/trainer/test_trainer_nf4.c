@@ -12,7 +12,7 @@
 #include "support/training.h"
 #include "trainer/trainer_internal.h"
 
-/* What tests/parity/make_qlora.py has. */
+/* The sizes of tests/parity/make_qlora.py. */
 enum { BATCH = 2, LENGTH = 24, VOCAB = 48, STEPS = 20, ADAPTERS = 500, LAYERS = 2 };
 #define RATE 2e-4f
 #define MODEL \
@@ -77,7 +77,10 @@ static void close_job(job *j)
 
 /* ---- weights ---- */
 
-/* Tensors are numbered in the order of the weights; rows of matrices of layers have five sizes. */
+/*
+ * An element of a tensor. Tensors are numbered in the order of the weights; rows of layer matrices have five
+ * sizes.
+ */
 static float number_of(const p4d_weight *w, uint32_t number, uint64_t i)
 {
 	if (w->columns == 1)
@@ -87,7 +90,7 @@ static float number_of(const p4d_weight *w, uint32_t number, uint64_t i)
 	return llama_weight(number, (uint32_t)i, false) * (float)(1 + i / w->columns % 5) / 4;
 }
 
-/* Some of a tensor's numbers at a time. */
+/* Writes a tensor in parts of a few elements. */
 static void write_quantized(job *j, const p4d_weight *w, uint32_t number)
 {
 	enum { AT_ONCE = 4096 };
@@ -149,7 +152,7 @@ static uint32_t crc32(const uint8_t *bytes, uint64_t count)
 	return ~crc;
 }
 
-/* How many codes differ: bitsandbytes takes a neighbouring code on the CPU. */
+/* Counts codes that differ: bitsandbytes takes a neighbouring code on the CPU. */
 static unsigned compare_blocks(FILE *oracle, const char *name, const uint8_t *codes, uint64_t count)
 {
 	unsigned others = 0, code;
@@ -178,7 +181,7 @@ static unsigned compare_tensor(FILE *oracle, const p4d_nf4_shape *s, const uint8
 	assert_int_equal(count, groups);
 	for (uint64_t i = 0; i < groups; i++) {
 		assert_int_equal(fscanf(oracle, "%lf", &expected), 1);
-		/* sums of scales are in another order */
+		/* scales are added in another order */
 		if (!(fabs((double)group[i] - expected) <= 2e-7 * expected))
 			fail_msg("%s: scale %.9g, not %.9g", name, (double)group[i], expected);
 	}
@@ -209,7 +212,7 @@ static void codes_are_those_of_bitsandbytes(void **state)
 	open_job(&j, MODEL "precision=fp32 micro-batch=2");
 	write_weights(&j);
 	compare_codes(&j);
-	/* no matrix of a layer is stored otherwise */
+	/* every matrix of a layer is quantized */
 	for (int i = 0; i < 4; i++)
 		assert_null(p4d_buffers__weight(&j.trainer->net, kind[i], 0));
 	close_job(&j);

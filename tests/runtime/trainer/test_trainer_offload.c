@@ -12,9 +12,9 @@
 enum { STEPS = 4, GUARD = 4096, EARLY = 2 };
 
 static p4d_layout layout;
-static bool carried; /* after EARLY steps, states are copied to another trainer, as from a checkpoint */
+static bool carried; /* after EARLY steps, states are copied to another trainer, as a checkpoint would */
 
-/* ---- arenas between pages that must not be written ---- */
+/* ---- arenas between pages that may not be written ---- */
 
 static int (*plain_host_allocate)(p4d_device *, uint64_t, void **, p4d_error *);
 static unsigned host_arenas;
@@ -329,7 +329,10 @@ static int make_steps(p4d_trainer *trainer, uint64_t from, uint64_t to, uint32_t
 	return 0;
 }
 
-/* What the first trainer has on the host, the second has on the device, and the reverse. */
+/*
+ * Trains in two trainers: states that the first has on the host are on the device in the second, and the
+ * reverse.
+ */
 static int train_in_two(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 {
 	const unsigned offload = layout.offload;

@@ -13,7 +13,7 @@
 #include "support/training.h"
 #include "trainer/trainer_internal.h"
 
-/* What tests/parity/make_optimizers.py has. */
+/* The sizes of tests/parity/make_optimizers.py. */
 enum { BATCH = 2, LENGTH = 24, VOCAB = 47, STEPS = 20, LAYERS = 2 };
 #define SHOWN "model.layers.0.self_attn.k_proj.weight"
 #define MODEL \
@@ -47,7 +47,7 @@ typedef struct job {
 	float rate, epsilon;
 } job;
 
-/* Leaves the file after the line of that run. */
+/* Moves in the file to the line after the name of this run. */
 static void find_run(job *j, const char *wanted)
 {
 	const char *dir = getenv("P4D_TEST_SRCDIR");
@@ -89,7 +89,10 @@ static void close_job(job *j)
 	p4d_world_close(j->world);
 }
 
-/* Tensors are numbered in the order of the weights; rows of matrices of layers have five sizes. */
+/*
+ * An element of a tensor. Tensors are numbered in the order of the weights; rows of layer matrices have five
+ * sizes.
+ */
 static float number_of(const p4d_weight *w, uint32_t number, uint64_t i)
 {
 	if (w->columns == 1)
@@ -133,7 +136,7 @@ static void near_norm(double is, double expected)
 		fail_msg("norm: %.9g, not %.9g", is, expected);
 }
 
-/* One rank has one segment, which a state is read of; the caller frees. */
+/* Reads a state. One rank has one segment. The caller frees the result. */
 static float *state_of(job *j, p4d_state state)
 {
 	const p4d_weights *w = p4d_trainer_weights(j->trainer);
@@ -175,7 +178,7 @@ static void compare_tensors(job *j, double limit)
 			sum += x;
 		}
 		near(name, sqrt(squares), length, length, limit);
-		/* numbers next to codes that differ go other ways */
+		/* elements whose codes differ slightly diverge later */
 		near(name, sum, total, length, 50 * limit);
 	}
 	free(parameters);
@@ -335,7 +338,7 @@ static void train_shards(const char *options, uint32_t ranks)
 		fail_msg("%u ranks", ranks);
 }
 
-/* All scales, and all but a few codes, are those of one rank. */
+/* All scales, and all but a few codes, equal those of one rank. */
 static void ranks_agree_on_blocks(void **state)
 {
 	static const uint32_t ranks[] = {2, 3, 4, 12};

@@ -17,7 +17,7 @@ enum { MODELS, TRAINING, TENSOR, CONTEXT, PIPELINE, RECOMPUTE, SHARDING, OFFLOAD
 enum { VOCABULARY = OFFLOAD + 1, SLICES, DOCUMENTS, RESIDENT, MICRO_BATCH, DATA, MOMENTS, OPTIMIZER };
 enum { LEVELS = 9, PAIR_STEPS = 3, MOST_RANKS = 8, FOURS = 32 };
 
-/* The first level of each is what most layouts have. */
+/* Most layouts have the first level of each factor. */
 static const char *const factors[FACTORS][LEVELS] = {
     [MODELS] =
 	{PLAIN, GROUPED,
@@ -31,7 +31,8 @@ static const char *const factors[FACTORS][LEVELS] = {
 	 "kv-heads=4 tied=off bias=none qk-norm=off architecture=phi3"},
     [TRAINING] = {"finetune=full", "finetune=lora lora-rank=3",
 		  "finetune=lora lora-rank=4 lora-targets=q_proj,v_proj,o_proj,down_proj",
-		  /* any rank's rows are whole blocks of 64; a group of blocks ends within a rank's rows */
+		  /* the rows of every rank are whole blocks of 64; a group of blocks ends within a rank's
+		   * rows */
 		  "finetune=qlora lora-rank=3 hidden=64 ffn=384 head-dim=16",
 		  "finetune=lora lora-rank=3 lora-dropout=0.3", "workload=preference",
 		  "workload=preference finetune=lora lora-rank=3 lora-dropout=0.3"},
@@ -54,7 +55,7 @@ static const char *const factors[FACTORS][LEVELS] = {
     [MICRO_BATCH] = {"micro-batch=1", "micro-batch=2"},
     [DATA] = {"", "", ""},
     [MOMENTS] = {"", "optimizer-dtype=bf16"},
-    /* each of two ranks has whole blocks of 256; some shards end within one */
+    /* each of two ranks has whole blocks of 256; some shards end inside a block */
     [OPTIMIZER] = {"", "optimizer=adamw-8bit hidden=128 ffn=512 head-dim=64", "optimizer=muon"},
 };
 
@@ -95,11 +96,14 @@ static bool is_possible(const drawing d)
 	return training_layout(options, ranks_of(d), &layout, &err) == 0;
 }
 
-/* ---- combinations that have occurred ---- */
+/* ---- combinations that have already occurred ---- */
 
 static bool met[FACTORS][LEVELS][FACTORS][LEVELS], met_four[FOURS];
 
-/* Adapters, a schedule that splits backward passes, parameters in a window, recomputation. */
+/*
+ * The combination of adapters, a schedule that splits backward passes, parameters in a window, and
+ * recomputation.
+ */
 static unsigned four_of(const drawing d)
 {
 	const bool split = strstr(factors[PIPELINE][d[PIPELINE]], "schedule=z") || d[PIPELINE] == 7,
@@ -123,7 +127,7 @@ static unsigned count_new(const drawing d, bool meet)
 
 static uint64_t seed;
 
-/* Random levels; most of them the usual ones, which can be combined with everything. */
+/* Draws random levels, mostly the usual ones, which can be combined with everything. */
 static void draw(drawing d)
 {
 	for (unsigned i = 0; i < FACTORS; i++)
@@ -204,7 +208,7 @@ static const curve *alone(const drawing d)
 	return c;
 }
 
-/* Both answers of a pair are documents. */
+/* Whether the layout trains on pairs, whose two answers are documents. */
 static bool learns_pairs(const drawing d)
 {
 	return strstr(factors[TRAINING][d[TRAINING]], "preference");

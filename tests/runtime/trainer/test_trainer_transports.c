@@ -32,10 +32,10 @@ static int train_on_cpu(p4d_world *world, uint32_t rank, uint32_t size, p4d_erro
 	return 0;
 }
 
-/* A rank whose queue is inspected while it makes steps. */
+/* A rank whose queue a test inspects while it trains. */
 typedef struct stepping {
 	transports_rank r;
-	p4d_device host; /* for the offloaded part */
+	p4d_device host; /* device for offloaded tensors */
 	training_text text;
 	p4d_trainer *trainer;
 	uint64_t steps;
@@ -102,7 +102,7 @@ static int train(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 	return end_steps(&s);
 }
 
-/* What the list contains in each kind of pipeline, and for every kind of group. */
+/* Layouts with all kinds of pipelines and groups. */
 static const shape few[] = {
     {1, "tp=1 cp=1 pp=1 vpp=1 micro-batch=2 schedule=1f1b"},
     {2, "tp=1 cp=1 pp=1 vpp=1 micro-batch=2 optimizer-sharding=off"},
@@ -182,7 +182,7 @@ static void grouped_by_nccl(void **state)
 	all_equal(TINY GROUPED "precision=fp32", 1e-5, 4, 3);
 }
 
-/* Sums that are rounded after each addition. */
+/* In bf16, sums are rounded after each addition. */
 static void bf16_by_nccl(void **state)
 {
 	(void)state;
@@ -218,7 +218,7 @@ static int count_beside(p4d_world *world, uint32_t rank, uint32_t size, p4d_erro
 	const uint64_t before = queued_device_beside(&s.r.device);
 	s.r.device.leave = noting_leave;
 	TRY(make_step(&s, err));
-	CHECK(most_left == 8); /* multiprocessors that products leave to collectives */
+	CHECK(most_left == 8); /* number of multiprocessors that matmuls leave to collectives */
 	const uint64_t beside = queued_device_beside(&s.r.device) - before;
 	const uint64_t gathered = layout.optimizer_sharding ? layout.layers : 0;
 	if (beside < gathered + layout.layers - 1)
@@ -243,9 +243,12 @@ static void gradients_are_reduced_beside_the_backward_pass(void **state)
 
 /* ---- registered memory ---- */
 
-static unsigned refusing; /* a rank whose NCCL registers nothing, from 1; 0: none */
+static unsigned refusing; /* number of the rank whose NCCL refuses to register memory, from 1; 0: none */
 
-/* Groups of ranks with the same arena, and both directions of messages between stages. */
+/*
+ * Registers the arena with all groups whose ranks have the same arena, and with both directions of messages
+ * between stages.
+ */
 static int register_arena(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 {
 	const unsigned groups = 1, messages = layout.pp > 1 ? 2 : 0;
@@ -281,8 +284,8 @@ static void the_arena_is_registered_by_all_or_none(void **state)
 
 /* ---- receives ---- */
 
-static uint64_t beside_first; /* operations that other streams had queued at the first attention of a
-			       * step; 0: none yet */
+static uint64_t beside_first; /* number of operations that other streams had queued at the first attention of
+				 a step; 0: not known yet */
 static void (*device_attention)(p4d_device *, p4d_dtype, void *, float *, const void *, const void *,
 				const void *, const p4d_attention_shape *, void *);
 
@@ -317,15 +320,15 @@ static void receives_are_posted_early(void **state)
 {
 	(void)state;
 	kind = P4D_TRANSPORT_NCCL;
-	/* the last stage: its first input, that of the first stage: the first gradient */
+	/* the last stage's first receive is its input; the first stage's is a gradient */
 	curve_of(TINY PLAIN "precision=fp32 tp=1 cp=1 pp=2 vpp=1 micro-batch=1 schedule=1f1b", 2, NULL,
 		 &layout, post_early);
 }
 
 /* ---- a missing wait ---- */
 
-static unsigned dropped, waited; /* which wait for other streams is left out, from 1; how many there were
-				  * so far */
+static unsigned dropped, waited; /* dropped: number of the wait for other streams that is left out, from 1;
+				    waited: number of waits so far */
 static void (*device_event_wait)(p4d_device *, void *, void *);
 
 static void dropping_event_wait(p4d_device *device, void *waiter, void *event)
@@ -334,7 +337,7 @@ static void dropping_event_wait(p4d_device *device, void *waiter, void *event)
 		device_event_wait(device, waiter, event);
 }
 
-/* A step without one of its waits. */
+/* Trains a step without one of its waits. */
 static int train_carelessly(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 {
 	stepping s;

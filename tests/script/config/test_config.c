@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Configuration files as trees: values, lines, bounds. */
+/* Configuration files as trees: values, line numbers, limits. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,13 +15,13 @@ static p4d_config_read *library(p4d_config_format format)
 	snprintf(path, sizeof(path), "%s/.libs/%s", getenv("P4D_TEST_BUILDDIR"),
 		 p4d_config_libraries[format].file);
 	if (access(path, R_OK) != 0)
-		skip(); /* built without it */
+		skip(); /* this p4d was built without that library */
 	p4d_config_read *read = p4d_config_open(path, format);
 	assert_non_null(read);
 	return read;
 }
 
-/* "a.b.0": the node at a path. */
+/* The node at a path such as "a.b.0". */
 static const p4d_config_node *at(const p4d_config *tree, const char *path)
 {
 	const p4d_config_node *n = tree->root;
@@ -126,7 +126,7 @@ static void test_toml(void **state)
 	p4d_config_free(&tree);
 }
 
-/* What cannot be read says where, and nothing takes long. */
+/* An error names the line that cannot be read, and no text takes long. */
 static void test_refusals(void **state)
 {
 	static char deep[4096], wide[3 * P4D_CONFIG_NODES + 2], large[P4D_CONFIG_BYTES + 1];
@@ -155,7 +155,7 @@ static void test_refusals(void **state)
 	refuses(P4D_CONFIG_TOML, wide, sizeof(wide), "");
 }
 
-/* Texts of the largest size, many values or blanks: read in their time, or not. */
+/* Texts of the maximum size, with many values or blanks, are read within the time limit, or refused. */
 static void test_time(void **state)
 {
 	static const char *const lines[][2] = {
@@ -172,7 +172,8 @@ static void test_time(void **state)
 			for (size_t n = 0; length < P4D_CONFIG_BYTES - 32; n++)
 				length += (size_t)snprintf(text + length, sizeof(text) - length, "%s%zu%s\n",
 							   lines[i][0], n, lines[i][1]);
-			uint64_t least_ns = UINT64_MAX; /* the least of some, on a loaded machine */
+			uint64_t least_ns =
+			    UINT64_MAX; /* the least time of several runs, because the machine may be busy */
 			for (int k = 0; k < 50 && least_ns > end_ns; k++) {
 				const uint64_t start_ns = p4d_config_clock();
 				tree = (p4d_config){.until_ns = start_ns + time_ns};
@@ -190,7 +191,7 @@ static void test_time(void **state)
 		}
 }
 
-/* Aliases share their nodes: a text that would unfold to 10^20 values takes 20 of them. */
+/* Aliases share their nodes: a text that would have 10^20 values if expanded needs only 20 of them. */
 static void test_aliases(void **state)
 {
 	char text[2048];

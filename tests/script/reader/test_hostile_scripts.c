@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Scripts of 1 MiB that were written to take long, and the files they name: read, or not read, within 20 ms
- * of CPU time. P4D_TEST_VERBOSE=1 prints what each takes.
+ * Scripts of 1 MiB that were written to take long, and the files that they name. p4d reads them, or reports
+ * that it does not, within 20 ms of CPU time. P4D_TEST_VERBOSE=1 prints what each takes.
  */
 #include "support/support.h"
 
@@ -14,12 +14,14 @@
 
 enum { BYTES = 1 << 20, MEMORY = 8 << 20, RUNS = 25 /* others may use the processor */ };
 
-/* A text: its start, the part that is repeated until 1 MiB is full (or `times`; # is a number that counts
- * up), its end. */
+/*
+ * A text: its start; the part that is repeated until the text has 1 MiB, or `times` times (# is replaced by a
+ * running number); and its end.
+ */
 typedef struct hostile {
 	const char *begin, *again, *end;
 	size_t times;
-	const char *file; /* the same for each file that is read; NULL: none is there */
+	const char *file; /* the contents of every file that is read; NULL: no file exists */
 } hostile;
 
 #define TEXT(begin, again, end) \
@@ -200,7 +202,7 @@ static const hostile scripts[] = {
     TEXT("", "run $(date +%s) $(hostname) $(nproc)\n", ""),
     TEXT("", "python - <<E\nimport x\nE\n", ""),
     TEXT("", "python -c 'print(1)'\n", ""),
-    /* scripts that read themselves, or files as large */
+    /* scripts that read themselves, or files of the same size */
     FILES("", "source x.sh\n", "", 0, "source x.sh\n"),
     FILES("", "bash x#.sh\n", "", 0, "bash y.sh\n"),
     FILES("", ". x#.sh\n", "", 0, "A=$A$A\n"),
@@ -270,7 +272,7 @@ static size_t written(char *to, const char *begin, const char *again, const char
 
 typedef struct files {
 	char text[BYTES + 1];
-	size_t length; /* 0: none is there */
+	size_t length; /* 0: the file does not exist */
 } files;
 
 static const char *variable(void *context, const char *name)
@@ -333,7 +335,7 @@ static void hostile_scripts(void **state)
 			p4d_reader_read(&reading, &host, &limits, "job.sh", text, length, NULL, "/job");
 			const uint64_t took = cpu_ns() - start;
 			least = took < least ? took : least;
-			if (least > at_most) /* a host that gives others the processor does so for a while */
+			if (least > at_most) /* another program may use the processor for a while */
 				nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
 		}
 		if (getenv("P4D_TEST_VERBOSE"))

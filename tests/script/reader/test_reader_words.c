@@ -37,7 +37,7 @@ static void other_scripts_are_not(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(scripts) / sizeof(scripts[0]); i++)
 		assert_false(p4d_reader_may_train(scripts[i], strlen(scripts[i])));
-	/* if a text is mostly data, its start decides */
+	/* if a text is mostly data, p4d decides by its beginning */
 	static char data[1 << 20];
 	memset(data, 'x', sizeof(data));
 	memcpy(data + sizeof(data) - 6, "train", 6);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Scripts against the words that bash would start commands with. */
+/* Compares scripts with the commands that bash would start. */
 #include "support/support.h"
 
 #include <stdlib.h>
@@ -34,7 +34,7 @@ static const char *file(void *context, const char *path, size_t *length)
 	return text;
 }
 
-/* "<a> <b c>;" for each command, "?" before those that a test decides about. */
+/* Writes "<a> <b c>;" for each command, with "?" before a command that may not run. */
 static void command(void *context, p4d_shell *shell, const p4d_value *words, size_t count, bool certain)
 {
 	trace *t = context;
@@ -96,9 +96,9 @@ static void words(void **state)
 	means("\r\nrun a\r\nrun b \\\r\n c\r\n", "<run><a>;<run><b><c>;");
 }
 
-#define ZEROS "0000000000000000000000000000000000000000000000000000000000000000" /* 64 */
+#define ZEROS "0000000000000000000000000000000000000000000000000000000000000000" /* 64 zeros */
 
-/* A value that grows takes its own length, and nobody else's memory. */
+/* A value that grows uses memory for its own length only. */
 static void growth(void **state)
 {
 	(void)state;
@@ -125,7 +125,7 @@ static void braces(void **state)
 	      "<run><1>;<run><2>;<run><3>;<run><3><n2>;");
 }
 
-/* Values out of files and texts. */
+/* Values that are searched in files and texts. */
 static void searches(void **state)
 {
 	(void)state;
@@ -192,7 +192,7 @@ static void control(void **state)
 	means("unset HOME; run ${HOME:-x}", "<run><x>;");
 }
 
-/* Variables set where they do not last, or in a way that p4d does not support. */
+/* Variables that are set where they do not last, or in a way that p4d does not support. */
 static void scopes(void **state)
 {
 	(void)state;
@@ -235,7 +235,7 @@ static void scopes(void **state)
 	      "<run><f>;<f>;<run><x>;<run></a/b>;<command><-v><z>;");
 }
 
-/* Where a script goes, and comes back. */
+/* Calls and returns. */
 /* bash 5.2's answers. */
 static void set_options(void **state)
 {
@@ -250,7 +250,7 @@ static void set_options(void **state)
 	means("set -aeo pipefail; N=3; set +ao pipefail; M=4; bash <<E\nE\nrun $N", "<bash>;<run><3>;");
 }
 
-/* How a file finds out whether it is sourced, and a function who called it; bash 5.2's answers. */
+/* How a file detects that it is sourced, and how a function finds its caller; bash 5.2's answers. */
 static void frames(void **state)
 {
 	(void)state;
@@ -327,7 +327,7 @@ static void arrays(void **state)
 	means("A=2 B=(a b); if x; then unset A B; fi; run $A \"${B[@]}\"", "<x>;<run><?><?>;");
 }
 
-/* Commands whose output follows from their words. */
+/* Commands whose output p4d computes from their words. */
 static void outputs(void **state)
 {
 	(void)state;
@@ -360,7 +360,7 @@ static void outputs(void **state)
 	means("make_config >x; . x; cat x > y; run $(cat y)", "<make_config>;<run><?>;");
 	means("echo 'a: 1' > x; cp x y; run $(cat y); sed -i s/1/2/ x; run $(cat x)",
 	      "<run><a:><1>;<run><a:><2>;");
-	/* in place, in any spelling; the result of unsupported commands is unknown */
+	/* sed -i in any spelling; the result of unsupported commands is unknown */
 	means(
 	    "echo a > x; sed -Ei s/a+/b/ x; run $(cat x); sed --in-place=.old s/b/c/ x; run $(cat x); "
 	    "sed s/c/d/ -i x; run $(cat x); sed -es/d/e/ -i.old x; run $(cat x); sed -f y -i x; run $(cat x)",
@@ -402,7 +402,7 @@ static void options(void **state)
 	      "<run><a>;<run><b>;<run><e>;");
 }
 
-/* Any script is read within its limits of work and memory, or reported as not read. */
+/* Every script is read within the limits of work and memory, or reported as not read. */
 static void bounds(void **state)
 {
 	static const char *const bombs[] = {"A=xx; while :; do A=$A$A; done", "f() { f; f; }; f",
@@ -421,7 +421,8 @@ static void bounds(void **state)
 		deep[sizeof(deep) - 1] = '\0';
 		run_within(&t, deep, P4D_SHELL_WORK, &stopped);
 	}
-	/* a megabyte of the most expensive text: it ends with the work, however long it is */
+	/* reading a megabyte of the most expensive text ends when the work limit is reached, however long the
+	 * text is */
 	static const char *const units[] = {"\"'`$(",
 					    "$A ",
 					    "X=$(:)\n",
@@ -469,12 +470,12 @@ static void regular(void **state)
 	means("[[ both =~ ^(none|both)$ && 4 -gt 2 ]] && run yes", "<run><yes>;");
 	means("[[ b =~ a|b ]] && run yes; [[ ! c =~ a|b ]] && run no", "<run><yes>;<run><no>;");
 	means("re='^[a-z_]+\\.py$'; [[ a_b.py =~ $re ]] && run yes", "<run><yes>;");
-	/* quoted characters mean themselves */
+	/* quoted characters are literal */
 	means("[[ axb =~ a'.'b ]] || run no; [[ a.b =~ a\\.b ]] && run yes", "<run><no>;<run><yes>;");
 	means("L=(a bb); [[ \" ${L[*]} \" =~ \" bb \" ]] && run in", "<run><in>;");
 	/* an unset variable is empty */
 	means("[[ $NONE =~ ^[0-9]+$ ]] || run no", "<run><no>;");
-	/* what p4d does not support, or does not know, stays open: both branches may run */
+	/* if p4d does not support a pattern, or does not know a value, both branches may run */
 	means("if [[ aa =~ (a)+$ ]]; then run 1; else run 2; fi", "?<run><1>;?<run><2>;");
 	means("if [[ aa =~ a{2} ]]; then run 1; else run 2; fi", "?<run><1>;?<run><2>;");
 	means("if [[ $LATER =~ a ]]; then run 1; else run 2; fi", "?<run><1>;?<run><2>;");
@@ -482,12 +483,12 @@ static void regular(void **state)
 	means("[[ $LATER =~ (a) ]]; run ${BASH_REMATCH[1]:-x}", "<run><?>;");
 	means("[[ 'a(' =~ ^a[[:digit:](|)]$ ]] && run yes; [[ a7 =~ ^a[[:digit:]x](x|)$ ]] && run yes",
 	      "<run><yes>;<run><yes>;");
-	/* the same words in [ ] and after another operator */
+	/* the same words in [ ], and after another operator */
 	means("[[ a == a && (b == b || c == d) ]] && run yes", "<run><yes>;");
 	means("[[ x =~ [(|)] ]] || run no; [[ '|' =~ [(|)] ]] && run yes", "<run><no>;<run><yes>;");
 }
 
-/* Wherever the memory ends, there is a message; sanitizers find writes outside of it. */
+/* Wherever the memory ends, there is a message. Sanitizers detect writes outside of it. */
 static void memory_ends(void **state)
 {
 	static const char script[] = "while :; do\ncase $LATER in x) G+=(a $E $SOME); M[$x]=$y; N=$N$LATER; "
@@ -498,7 +499,7 @@ static void memory_ends(void **state)
 
 	(void)state;
 	for (size_t size = LEAST; size < MOST; size += STEP) {
-		char *memory = malloc(size); /* of exactly this size */
+		char *memory = malloc(size); /* a block of exactly this size */
 		assert_non_null(memory);
 		const p4d_shell_limits limits = {memory, size, P4D_SHELL_WORK / 24};
 		run_limited(&t, script, &limits, &stopped);

@@ -2,11 +2,11 @@
 /*
  * agree [--seed=N] [--first=N] [--count=N]
  *
- * Generates jobs, with options on the command line, in #SBATCH lines and in the environment at random, and
- * compares what sbatch does with each, held, with what `p4d check` says of it: the verdict, the codes and the
- * completed plan. Pastes the fix of what was refused. A job that is judged in two ways is made as small as it
- * can be, and printed. The number of a job and the seed say what it is. Works in the current folder, where
- * `hosts` is a list of nodes; sites keep plans with `admin_comment = plan`.
+ * Generates jobs, with random options on the command line, in #SBATCH lines and in the environment. Submits
+ * each (held) with sbatch, judges it with `p4d check`, and compares the verdict, the codes and the completed
+ * plan. If a job is refused, it applies the fix. If both disagree about a job, it makes the job as small as
+ * possible and prints it. The seed and the number of a job determine the job. Works in the current folder,
+ * where `hosts` is a list of nodes; sites keep plans with `admin_comment = plan`.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,12 +19,12 @@
 
 typedef enum difference {
 	AGREED,
-	BY_SLURM, /* sbatch was refused by Slurm itself, which p4d does not foretell */
+	BY_SLURM, /* Slurm itself refused the job, which p4d does not predict */
 	NO_ANSWER,
 	VERDICT,
 	CODES,
 	PLAN,
-	ERROR_LINE, /* on stderr of a job that passed: tools take it for a failure */
+	ERROR_LINE, /* sbatch printed "error" for a job that passed, which other tools treat as a failure */
 	FIX,
 } difference;
 
@@ -65,12 +65,12 @@ static difference compare(const job *j, trial *t)
 	return !t->did.refused && strstr(t->sbatch.err, "error") ? ERROR_LINE : AGREED;
 }
 
-/* Pastes the fix of a refused job. One fix may lead to the next. */
+/* Applies the fix of a refused job. A fix may lead to another one. */
 static difference paste_fixes(job *fixed, trial *t)
 {
 	for (int tries = 0; tries < 6 && t->did.refused && !t->did.by_slurm; tries++) {
 		if (strchr(t->said.fix, '"') || strchr(t->said.fix, '\'') || !paste(fixed, t->said.fix))
-			return AGREED; /* nothing to paste */
+			return AGREED; /* there is no fix */
 		difference d = compare(fixed, t);
 		if (d != AGREED && d != BY_SLURM)
 			return d;
@@ -86,7 +86,7 @@ static difference try(const job *j, trial *t)
 	return d == AGREED && t->did.refused && j->components == 1 ? paste_fixes(&fixed, t) : d;
 }
 
-/* Takes away what the difference does not need. */
+/* Removes what the disagreement does not need. */
 static void shrink(job *j, difference wanted, trial *t)
 {
 	job smaller;

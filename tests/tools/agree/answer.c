@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What sbatch and `p4d check` answer. */
+/* Reads the answers of sbatch and of `p4d check`. */
 #include "answer.h"
 
 #include <ctype.h>
@@ -125,7 +125,7 @@ static void of_component(struct json_object *answer, unsigned component, verdict
 {
 	struct json_object *messages = json_object_object_get(answer, "messages");
 	bool told = strcmp(member(answer, "mode"), "observe") != 0;
-	unsigned lines = 0; /* a terminal's size, above which sbatch prints no more */
+	unsigned lines = 0; /* lines of messages, of which sbatch prints P4D_VERDICT_LINES at most */
 
 	v->refused |=
 	    !strcmp(member(answer, "verdict"), "reject") || !strcmp(member(answer, "verdict"), "error");

@@ -14,8 +14,8 @@ typedef struct output {
 
 typedef struct verdict {
 	bool refused;
-	bool by_slurm;                   /* refused by Slurm for its own reasons */
-	unsigned char codes[1000];       /* by number: is it there? */
+	bool by_slurm;                   /* Slurm refused the job for its own reasons */
+	unsigned char codes[1000];       /* for each number: whether that code is in the answer */
 	char plan[COMPONENTS][PLAN_MAX]; /* "": none */
 	char fix[2048];
 } verdict;
@@ -23,12 +23,13 @@ typedef struct verdict {
 /* Run `sbatch -H` and `p4d check` with a job whose script is written. json: "--json" or NULL. */
 void submit(const job *j, output *a);
 void check(const job *j, const char *json, output *a);
-/* The p4d.conf of `p4d check` from now on; NULL: the cluster's. */
+/* Sets the p4d.conf for `p4d check`; NULL: the cluster's. */
 void check_with(const char *conf);
 
-/* What sbatch did, and the answer of `p4d check --json`. False if that could not be read. */
+/* The first reads what sbatch did, the second the answer of `p4d check --json`. False: it could not be
+ * read. */
 bool of_sbatch(const output *a, verdict *v);
 bool of_check(const output *a, verdict *v);
 
-/* A file, cut to TEXT_MAX; "" without one. */
+/* Reads a file, cut to TEXT_MAX; "": there is no file. */
 void read_text(const char *path, char *text);

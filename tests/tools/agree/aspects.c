@@ -124,7 +124,7 @@ static const aspect body[] = {
     {6, {"#SBATCH --nodes=4", "#SBATCH --p4d-tp=1", "#SBATCH --gpus-per-node=2"}},
 };
 
-/* A script that has the arguments of Megatron-LM itself, a line for each of these; then the command. */
+/* Scripts that have Megatron-LM's arguments: a line for each of these aspects; then the command. */
 static const aspect megatron[] = {
     {96,
      {"A=\"$A --num-layers 40 --hidden-size 5120 --ffn-hidden-size 13824 --num-attention-heads 40\"",

@@ -5,7 +5,7 @@
 
 enum { MAX_WAYS = 40 };
 
-/* One aspect of a job: this many of a hundred jobs have it, in one of these ways. */
+/* An aspect of a job: how many of a hundred jobs have it, and the ways in which they have it. */
 typedef struct aspect {
 	unsigned percent;
 	const char *ways[MAX_WAYS];
@@ -19,5 +19,8 @@ typedef struct aspect_list {
 /* Options of sbatch, p4d's, lines of a script, and of ones that have the arguments of Megatron-LM, or of
  * another program. */
 extern const aspect_list slurm_aspects, p4d_aspects, body_aspects, megatron_aspects, program_aspects;
-/* Options of p4d next to a script that has all values: they agree, contradict, or add what it leaves open. */
+/*
+ * Options of p4d in addition to a script that has all values: they agree, contradict, or add values that the
+ * script leaves out.
+ */
 extern const aspect_list typed_aspects;

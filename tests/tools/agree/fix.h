@@ -3,5 +3,8 @@
 
 #include "job.h"
 
-/* Pastes a fix: options, and lines of the script to change, each after "; ". False: nothing to paste. */
+/*
+ * Applies a fix: options, and changes of the script's lines, each after "; ". False: there is nothing to
+ * apply.
+ */
 bool paste(job *fixed, const char *fix);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The parts of a job: random options and lines, and how sbatch gets them. */
+/* Makes the parts of a job: random options and lines, and the places where sbatch finds them. */
 #include "job.h"
 
 #include <ctype.h>
@@ -9,7 +9,7 @@
 
 #include "aspects.h"
 
-/* Other spellings of options, and the variables that sbatch takes them from. */
+/* Other spellings of options, and variables from which sbatch takes them. */
 static const struct {
 	const char *option;
 	char letter;
@@ -91,7 +91,7 @@ static bool to_variable(piece *p)
 	return false;
 }
 
-/* --NAME=VALUE as -LVALUE, if NAME has a letter. */
+/* Rewrites --NAME=VALUE as -LVALUE, if the option has a letter. */
 static void to_letter(piece *p)
 {
 	char text[sizeof(p->text)];
@@ -107,7 +107,7 @@ static void to_letter(piece *p)
 		}
 }
 
-/* One way of an aspect: separate options, each in its own place. */
+/* Adds an aspect in one way: its options separately, each in its own place. */
 static void add_options(job *j, unsigned component, const char *way)
 {
 	while (way) {
@@ -143,7 +143,7 @@ static void add_aspects(job *j, unsigned component, const aspect_list *aspects)
 	for (size_t i = 0; i < aspects->count; i++)
 		while (chance(100) < aspects->at[i].percent) {
 			add_options(j, component, one_way(&aspects->at[i]));
-			if (chance(100) >= 6) /* seldom in two ways at once */
+			if (chance(100) >= 6) /* a job seldom has an aspect in two ways */
 				break;
 		}
 }
@@ -192,7 +192,7 @@ void write_script(const job *j)
 			fputs("#SBATCH hetjob\n", f);
 		for (unsigned i = 0; i < j->pieces; i++)
 			if (j->piece[i].place == LINE && j->piece[i].component == c)
-				/* a blank belongs to the value */
+				/* the value begins with a blank */
 				fprintf(f,
 					strchr(j->piece[i].text, ' ') ? "#SBATCH \"%s\"\n" : "#SBATCH %s\n",
 					j->piece[i].text);

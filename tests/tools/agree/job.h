@@ -9,7 +9,7 @@ enum { COMPONENTS = 2, MAX_PIECES = 64, MAX_WORDS = 2 * MAX_PIECES + 16 };
 
 typedef enum place { TYPED, LINE, VARIABLE, BODY } place;
 
-/* An option in one of sbatch's places, or a line of the script after its first command. */
+/* An option in one of the places that sbatch reads, or a line of the script after its first command. */
 typedef struct piece {
 	place place;
 	unsigned component;
@@ -20,21 +20,21 @@ typedef enum source { FROM_FILE, FROM_STDIN, FROM_WRAP } source;
 
 typedef struct job {
 	source source;
-	char *script; /* its path, in place of job.sh; NULL: job.sh */
+	char *script; /* path of the script; NULL: job.sh */
 	unsigned components;
-	bool typed_colon; /* components are separated on the command line, not by #SBATCH hetjob */
+	bool typed_colon; /* components are separated by ":" on the command line, not by #SBATCH hetjob */
 	unsigned pieces;
 	piece piece[MAX_PIECES];
 } job;
 
-/* The seed and the number of a job say what generate makes. */
+/* The seed and the number of a job determine what `generate` makes. */
 void seed_job(uint64_t seed, uint64_t number);
 void generate(job *j);
 
-/* Aborts where a job has no room for it. */
+/* Adds a piece; aborts if the job has no room for it. */
 void add_piece(job *j, place where, unsigned component, const char *text, size_t length);
 
-/* job.sh in the current folder. */
+/* Writes job.sh in the current folder. */
 void write_script(const job *j);
 
 /* The command line after the command's own words, which are `at`; ends with NULL. buffer: --wrap. */

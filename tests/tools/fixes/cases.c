@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Jobs of five frameworks at sites of different sizes, many of which do not fit. */
+/* Makes jobs of five frameworks on sites of different sizes; many of the jobs do not fit. */
 #include "cases.h"
 
 #include <stdarg.h>
@@ -340,7 +340,7 @@ static void on_nothing(const sizes *s)
 	write_script("srun ./train");
 }
 
-/* options: p4d's, which the user types; NULL: the script has all. */
+/* options: p4d's options that the user types; NULL: the script has all values. */
 static const struct kind {
 	const char *name, *framework;
 	void (*write)(const sizes *s);

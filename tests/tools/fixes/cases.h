@@ -10,7 +10,7 @@ typedef struct site {
 	const char *sinfo, *conf;
 } site;
 
-/* A job as its user would submit it: files in the current folder, job.sh among them, and options. */
+/* A job as its user would submit it: files in the current folder, including job.sh, and options. */
 typedef struct test_case {
 	const site *site;
 	const char *kind;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A fix, pasted: "--nodes=2 --p4d-tp=8; job.sh:4: --x 3; job.sh:9: add --y; ds.json:1: "stage": 3". */
+/* Applies a fix such as "--nodes=2 --p4d-tp=8; job.sh:4: --x 3; job.sh:9: add --y; ds.json:1: "stage": 3". */
 #include "edit.h"
 
 #include <limits.h>
@@ -31,7 +31,7 @@ static bool store(const char *name, const text *t)
 	return f && fputs(t->at, f) >= 0 && fclose(f) == 0;
 }
 
-/* Puts `instead` in place of the length bytes at `at`. */
+/* Replaces `length` bytes at `at` by `instead`. */
 static bool replace(text *t, char *at, size_t length, const char *instead)
 {
 	const size_t rest = strlen(at + length) + 1, more = strlen(instead);
@@ -66,7 +66,7 @@ static bool ends_with(const char *name, const char *ending)
 	return length > of && !strcmp(name + length - of, ending);
 }
 
-/* Where a word begins in a line: "--x" before a blank, "=", or the end; NULL: nowhere. */
+/* Where a word begins in a line: "--x" followed by a blank, "=" or the end; NULL: it is not there. */
 static char *word_in(char *line, const char *word, size_t length)
 {
 	char *const end = line + line_length(line);
@@ -78,7 +78,7 @@ static char *word_in(char *line, const char *word, size_t length)
 	return NULL;
 }
 
-/* Whether a word begins another option, or is the program behind the options of its launcher. */
+/* Whether a word begins another option, or is the program after its launcher's options. */
 static bool is_no_value(const char *word)
 {
 	const size_t length = strcspn(word, " \t\n");
@@ -87,7 +87,7 @@ static bool is_no_value(const char *word)
 	       (length > 3 && !strncmp(word + length - 3, ".py", 3));
 }
 
-/* The flag at `at` with its values, as a shell has them. */
+/* The length of the flag at `at` with its values, as a shell divides words. */
 static size_t argument_length(const char *at)
 {
 	const char *end = at + strcspn(at, " \t\n");
@@ -101,7 +101,7 @@ static size_t argument_length(const char *at)
 	}
 }
 
-/* Behind the last word of a command's line, before a backslash. */
+/* The end of the last word of a command's line, before a backslash. */
 static char *end_of_command(char *line)
 {
 	char *end = line + line_length(line);
@@ -154,7 +154,7 @@ static bool change_command(text *t, char *line, const char *what)
 	return at && replace(t, at, argument_length(at), what);
 }
 
-/* "key: value" of a YAML or TOML file instead of a line, or after it (add). */
+/* Replaces a line of a YAML or TOML file by "key: value", or inserts it after that line (add). */
 static bool change_configuration(text *t, char *line, const char *what)
 {
 	const bool add = !strncmp(what, "add ", 4);
@@ -175,7 +175,7 @@ static bool change_configuration(text *t, char *line, const char *what)
 	return replace(t, line + indent, line_length(line + indent), what);
 }
 
-/* "key": value, instead of the value in a line of JSON; add: after it. */
+/* Replaces the value in a line of JSON by "key": value; add: inserts it after the line. */
 static bool change_json(text *t, char *line, const char *what)
 {
 	char key[80];
@@ -190,7 +190,7 @@ static bool change_json(text *t, char *line, const char *what)
 	return replace(t, at, strcspn(at, ",}\n"), what);
 }
 
-/* "in FILE: WHAT": where such a thing belongs. */
+/* Handles "in FILE: WHAT": finds where such a value belongs. */
 static bool put_into(const char *file, const char *what, char *why, size_t room)
 {
 	text t;
@@ -226,7 +226,7 @@ static bool put_into(const char *file, const char *what, char *why, size_t room)
 	return replace(&t, t.at + strlen(t.at), 0, words) && store(file, &t);
 }
 
-/* One change of a file. */
+/* Applies one change of a file. */
 static bool change(const char *item, char *why, size_t room)
 {
 	char file[120];
@@ -254,7 +254,10 @@ static bool change(const char *item, char *why, size_t room)
 	       store(file, &t);
 }
 
-/* Changes that move no line come first, then new lines, the last line first, then what has no line. */
+/*
+ * The order of changes: first those that move no line, then new lines, the last line first, then changes
+ * without a line.
+ */
 static unsigned long order_of(const char *item)
 {
 	const char *colon = strstr(item, ": "),

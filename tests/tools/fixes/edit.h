@@ -5,7 +5,7 @@
 #include <stddef.h>
 
 /*
- * Does what a fix says, as a user would: options into `options` (appended), the rest in the files of the
- * current folder that it names. False, with a reason: it is not clear what to do.
+ * Applies a fix as a user would: appends its options to `options`, and changes the files of the current
+ * folder that it names. False, with a reason: it is not clear how to apply it.
  */
 bool apply_fix(const char *fix, char *options, size_t size, char *why, size_t room);

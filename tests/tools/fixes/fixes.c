@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pastes fixes: generates jobs, lets `p4d check` judge them, does what the fix of each refusal says, and lets
- * it judge again.
+ * Tests fixes: generates jobs, lets `p4d check` judge them, applies the fix of each refusal, and lets `p4d
+ * check` judge again.
  *
  *     fixes [--seed=N] [--first=I] [--count=N] [--refusals=N] [--keep]
  *
@@ -24,12 +24,12 @@
 enum { OUTPUT_MAX = 1 << 17 };
 
 typedef struct verdict {
-	bool judged, fits; /* fits: nothing says that it does not */
+	bool judged, fits; /* fits: no message says that it does not fit */
 	double fraction;
 	uint64_t device_bytes;
 	int64_t nodes, gpus_per_node, seq_len, global_batch;
 	char text[600], fix[600]; /* of the message with the fix */
-	char trained[300];        /* what is trained */
+	char trained[300];        /* the values of the plan that a fix may not change */
 } verdict;
 
 static const char *output_of(const char *command)
@@ -58,7 +58,7 @@ static const char *string_of(struct json_object *of, const char *key)
 	return text ? text : "";
 }
 
-/* Codes that say that the job does not fit, or is no layout. */
+/* Whether a code says that the job does not fit, or has no valid layout. */
 static bool says_no(const char *code, const char *text)
 {
 	static const char *const codes[] = {"P4D121", "P4D033", "P4D045", "P4D046", "P4D123"};
@@ -85,7 +85,7 @@ static void take_messages(struct json_object *list, verdict *v)
 	}
 }
 
-/* What of a plan nobody may change: all but the layout, the GPUs and what shards. */
+/* Stores the part of a plan that no fix may change: everything but the layout, the GPUs and the sharding. */
 static void take_trained(const char *plan, verdict *v)
 {
 	static const char *const keys[] = {"model",     "seq-len", "global-batch", "precision", "finetune",
@@ -94,7 +94,7 @@ static void take_trained(const char *plan, verdict *v)
 
 	v->trained[0] = '\0';
 	for (size_t i = 0; i < sizeof(keys) / sizeof(*keys); i++) {
-		/* what nobody stated is p4d's assumption; an engine's length is not trained */
+		/* values that nobody typed are p4d's assumptions; an engine does not train with a length */
 		snprintf(key, sizeof(key), ":%s=", keys[i]);
 		const char *at = strstr(plan, key);
 		const char *origin = at ? at + strcspn(at, "@") : "";
@@ -129,7 +129,7 @@ static void check(const char *options, verdict *v)
 	read_verdict(output_of(command), v);
 }
 
-/* The peak of the options that p4d reads from the script; 0: it says none. */
+/* The peak that p4d computes from the options that it reads in the script; 0: unknown. */
 static uint64_t peak_of_options(const test_case *c, const verdict *v)
 {
 	char command[8192];
@@ -161,7 +161,7 @@ static void report(uint64_t number, const test_case *c, const verdict *before, c
 	       c->site->name, what, *why ? ": " : "", why, c->options, before->text, before->fix);
 }
 
-/* NULL: the fix works. */
+/* Tries a fix. NULL: it works; otherwise what is wrong. */
 static const char *try_fix(test_case *c, const verdict *before, char *why, size_t room)
 {
 	char options[1600];

@@ -3,8 +3,8 @@
  * soak-client --seed=N --first=N --step=N --count=N
  *
  * A client of tests/cluster/soak.sh: submits the jobs first, first + step, ... below count, each of a random
- * kind, again until slurmctld answers, and prints what became of each with what `p4d check` said of it. Works
- * in the current folder. A line for each answer:
+ * kind. It repeats a submission until slurmctld answers, and prints the result of each together with p4d
+ * check's answer. Works in the current folder. A line for each answer:
  *
  *     MILLISECONDS KIND NAME accepted|refused|by-slurm|lost CODE STATE [WHAT IS WRONG]
  *
@@ -22,7 +22,7 @@
 #include "agree/answer.h"
 #include "slurm_compat.h"
 
-/* Slurm's words for the error that job_submit_p4d.so returns. */
+/* Slurm's text for the error that job_submit_p4d.so returns. */
 static const char refusal[] = "Invalid generic resource";
 
 enum { NOTES = 100, LATE_MS = 400, EPOCH = 64, TRIES = 400, MOST_SCRIPTS = 1024, SLOTS = 64 };
@@ -51,7 +51,7 @@ static const struct {
 
 static char *scripts[MOST_SCRIPTS];
 static size_t script_count;
-/* Jobs of libslurm that were accepted, to be updated and cancelled. */
+/* Jobs submitted through libslurm and accepted, which are later updated and cancelled. */
 static uint32_t held[SLOTS];
 static char held_name[SLOTS][32];
 
@@ -71,8 +71,10 @@ static uint64_t now_ms(void)
 	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-/* When the last submission began: slurmctld had the job at that time at the earliest, and may have died
- * before its client said so. */
+/*
+ * The time when the last submission began. slurmctld cannot have got the job earlier, and it may have died
+ * before the client got its answer.
+ */
 static uint64_t submitted_ms;
 
 static void print(kind of, const char *name, const char *outcome, const char *code, const char *state,
@@ -83,7 +85,7 @@ static void print(kind of, const char *name, const char *outcome, const char *co
 	fflush(stdout);
 }
 
-/* Whether slurmctld was not there, or died before it answered. */
+/* Whether slurmctld was not running, or died before it answered. */
 static bool is_lost(const char *err)
 {
 	static const char *const words[] = {"Unable to contact slurm controller",
@@ -121,7 +123,7 @@ static const char *state_of(const char *before)
 	return strstr(before, "good") && !strcmp(before, after) ? "strict" : "loose";
 }
 
-/* The least, of those that refuse before others; 0: there is none. */
+/* The lowest code in a verdict; 0: there is none. Codes that refuse have lower numbers than all others. */
 static unsigned first_code(const verdict *v)
 {
 	for (unsigned i = 1; i < sizeof(v->codes); i++)
@@ -136,7 +138,7 @@ static const char *code_of(const verdict *v, char text[8])
 	return text;
 }
 
-/* Its own name replaces others. */
+/* Gives the job this name instead of others that it has. */
 static void name_job(job *j, const char *name)
 {
 	unsigned kept = 0;
@@ -152,7 +154,7 @@ static void name_job(job *j, const char *name)
 		add_piece(j, c && !j->typed_colon ? LINE : TYPED, c, text, (size_t)length);
 }
 
-/* What is wrong with an answer; "": nothing. */
+/* Finds what is wrong with an answer; "": nothing. */
 static const char *compare(const verdict *did, const verdict *said, const char *err, char *wrong, size_t size)
 {
 	char other[8];
@@ -168,7 +170,7 @@ static const char *compare(const verdict *did, const verdict *said, const char *
 	return wrong;
 }
 
-/* What was typed, for one who looks for the cause. */
+/* Adds the words of the command, for finding the cause. */
 static void add_words(const job *j, char *text, size_t size)
 {
 	static const char *const where[] = {
@@ -180,7 +182,7 @@ static void add_words(const job *j, char *text, size_t size)
 					 i ? ";" : " of:", where[j->piece[i].place], j->piece[i].text);
 }
 
-/* With sbatch, until slurmctld has answered. */
+/* Submits with sbatch, until slurmctld answers. */
 static void submit_by_sbatch(kind of, job *j, const char *name)
 {
 	static output a, c;
@@ -203,10 +205,10 @@ static void submit_by_sbatch(kind of, job *j, const char *name)
 	of_sbatch(&a, &did);
 	if (did.refused)
 		fprintf(stderr, "%s: %s", name, a.err);
-	/* for a job with components sbatch does not print slurmctld's text */
+	/* sbatch does not print slurmctld's text for a job with components */
 	did.by_slurm =
 	    did.by_slurm && !(said.refused && strstr(a.err, "submission failed") && strstr(a.err, refusal));
-	/* slurmctld's own refusal may come after advice of p4d's */
+	/* slurmctld's own refusal may follow advice from p4d */
 	did.by_slurm =
 	    did.by_slurm || (did.refused && strstr(a.err, "submission failed") && !strstr(a.err, refusal));
 	/* codes from NOTES on are warnings: Slurm itself refused the job, such as for unknown nodes */
@@ -256,7 +258,9 @@ static void submit_generated(const char *name, uint64_t seed, uint64_t number)
 	submit_by_sbatch(GENERATED, &j, name);
 }
 
-/* A plan in the environment, as a program would that knows nothing of sbatch. Its id; 0: refused, see *code.
+/*
+ * Submits a plan in the environment, like a program that does not use sbatch. Returns the job's id; 0: it was
+ * refused, see *code.
  */
 static uint32_t submit_plan(const char *name, const char *plan, const char **words)
 {
@@ -317,7 +321,7 @@ static void submit_by_libslurm(kind of, const char *name, uint64_t number)
 	}
 }
 
-/* The name of a job of ours that is still there; 0: it is not, or another one has its number. */
+/* The name of one of these jobs that still exists; 0: it does not, or another job has its number. */
 static uint32_t pick(uint64_t number, char name[32])
 {
 	for (unsigned i = 0; i < SLOTS; i++) {
@@ -337,7 +341,7 @@ static uint32_t pick(uint64_t number, char name[32])
 	return 0;
 }
 
-/* A time limit is no business of p4d's; a partition with smaller GPUs is. */
+/* Updates a job: its time limit, which does not concern p4d; or its partition, to one with smaller GPUs. */
 static void update_job(uint64_t number)
 {
 	char name[32];
@@ -397,7 +401,7 @@ static void take_job(uint64_t seed, uint64_t number)
 	case REHEARSED:
 		submit_rehearsed(name, chance);
 		break;
-	case UPDATED: /* and submit one, so that each number is a submission */
+	case UPDATED: /* also submits a job, so that each number is a submission */
 		update_job(chance);
 		submit_by_libslurm(PLANNED, name, chance);
 		break;
@@ -410,7 +414,7 @@ static void take_job(uint64_t seed, uint64_t number)
 	}
 }
 
-/* One name a line, in the file `scripts` of the folder. */
+/* Reads the file `scripts` of the folder, which has one name per line. */
 static void read_scripts(void)
 {
 	static char list[TEXT_MAX];
