@@ -505,6 +505,8 @@ static const char *file(void *context, const char *path, size_t *length)
 	reading_state *state = context;
 	const p4d_shell_host *host = &state->host->shell;
 
+	if (!strncmp(path, "/etc/profile", strlen("/etc/profile")))
+		return NULL; /* sets search paths, from files that differ between login nodes and nodes */
 	const char *const text = host->file ? host->file(host->context, path, length) : NULL;
 	p4d_reader__python_file(&state->python, path, text, text ? *length : 0);
 	return text;

@@ -195,8 +195,12 @@ static p4d_shell_status run_dot(const p4d_shell_call *w)
 {
 	char path[256];
 
-	if (w->count && !p4d_shell__run_file(w->sh, w->at, w->count, w->mode, false))
-		p4d_shell__unread(w->sh, p4d_value_text(w->at[0], path, sizeof(path)));
+	if (!w->count || p4d_shell__run_file(w->sh, w->at, w->count, w->mode, false))
+		return P4D_SHELL_TAKEN;
+	p4d_value_text(w->at[0], path, sizeof(path));
+	if (path[0] == '?' && !path[1]) /* nothing of the path is known */
+		snprintf(path, sizeof(path), "the file of line %u", (unsigned)w->at[-1].at[0].line);
+	p4d_shell__unread(w->sh, path);
 	return P4D_SHELL_TAKEN;
 }
 

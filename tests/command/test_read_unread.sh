@@ -44,6 +44,8 @@ done
 reads 'while IFS== read -r key value; do' '  [[ $key == \#* ]] && continue' '  export "$key=$value"' 'done <.env' 'TP=${TP:-1}' "$train"
 prints 'file                 the export of line 5 cannot be read, so p4d does not know what it sets' \
 	'tp                   $TP may be set by the export of line 5, which p4d cannot read'
+reads 'for f in $(ls /site/*.sh); do' '  source $f' 'done' "$train"
+prints 'file                 the file of line 4 cannot be read, so p4d does not know what it sets'
 # in a subshell, or in another process, nothing of the kind happens to the script
 tp 1 '(source /site/params.sh; echo done)' 'TP=${TP:-1}'
 tp 1 'N=$(source /site/params.sh && echo $N)' 'TP=${TP:-1}'
@@ -51,7 +53,7 @@ tp 1 'bash /site/params.sh' 'TP=${TP:-1}'
 # commands that print paths set nothing for a training
 for hook in 'eval "$(conda shell.bash hook)"' 'eval "$(ssh-agent -s)"' 'eval $(opam env)' 'eval "$(micromamba shell hook --shell bash)"' \
 	'eval "$(pyenv init -)"' 'eval "$(/opt/brew/bin/brew shellenv)"' 'eval "$(spack load --sh cuda)"' 'module load cuda/12.4' 'ml PyTorch' \
-	'conda activate train' 'source activate train' 'source /opt/venv/bin/activate' 'source /etc/profile.d/modules.sh' \
+	'conda activate train' 'source activate train' 'source /opt/venv/bin/activate' 'source /etc/profile.d/modules.sh' '. /etc/profile' \
 	"__conda_setup=\"\$('/opt/conda/bin/conda' 'shell.bash' 'hook' 2>/dev/null)\"; eval \"\$__conda_setup\""; do
 	tp 1 "$hook" 'TP=${TP:-1}'
 	tp 1 "$hook" '[ -z "$TP" ] && TP=1'
