@@ -28,7 +28,8 @@ int p4d_record_step_agrees(const p4d_approval *approved, const char *line, const
 			   p4d_error *err);
 
 /*
- * The same for any component of a heterogeneous job, whose steps inherit the first component's environment.
+ * Whether a step agrees with any component of a heterogeneous job, because steps inherit the first
+ * component's environment.
  */
 bool p4d_record_step_agrees_with_any(uint32_t het_job_id, const char *line, const p4d_request *options);
 

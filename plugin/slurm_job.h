@@ -14,5 +14,5 @@ void p4d_job_from_desc(p4d_job *job, const job_desc_msg_t *desc);
 /* True if a description sets a field that p4d_job_from_desc reads; otherwise it cannot change a verdict. */
 bool p4d_desc_touches_job(const job_desc_msg_t *desc);
 
-/* The same for the record of an existing job. */
+/* Like p4d_job_from_desc, for the record of an existing job. */
 void p4d_job_from_info(p4d_job *job, const job_info_t *info);

@@ -77,7 +77,7 @@ ENTRY int nvmlDeviceGetIndex(const char *device, unsigned *index)
 	return NVML_OK;
 }
 
-/* As in cudaGetDeviceProperties: sixteen times the bus number. */
+/* A UUID made from sixteen times the bus number, as in cudaGetDeviceProperties. */
 ENTRY int nvmlDeviceGetUUID(const char *device, char *text, unsigned room)
 {
 	unsigned b = (unsigned)index_of(device) + 1;

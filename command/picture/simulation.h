@@ -34,7 +34,7 @@ typedef struct p4d_simulation {
 	p4d_instruction_list *lists; /* instruction lists of all stages */
 	p4d_timeline timeline;
 	p4d_step step;        /* valid if timed */
-	p4d_simulated *stage; /* of all stages */
+	p4d_simulated *stage; /* one entry for each stage */
 } p4d_simulation;
 
 enum { P4D_MOST_PASSES = 1 << 22 }; /* maximum number of passes in all stages together; p4d refuses more */

@@ -41,5 +41,5 @@ void p4d_new_file_abandon(p4d_new_file *file);
 
 /* Writes a whole file in one call. On failure the old file is unchanged. Errors: IO, NO_MEMORY. */
 int p4d_new_file_put(const char *path, const void *data, uint64_t bytes, p4d_error *err);
-/* The same for a text; NO_MEMORY if it was truncated. Frees the text. */
+/* Like p4d_new_file_put, for a text; NO_MEMORY if it was truncated. Frees the text. */
 int p4d_new_file_put_text(const char *path, p4d_text *text, p4d_error *err);

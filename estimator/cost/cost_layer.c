@@ -181,8 +181,10 @@ typedef struct activation_moves {
 } activation_moves;
 
 /*
- * If a gated activation is unfused, its halves are copied. Without fusion, relu2 consists of ReLU and pow:
- * forward 2 + 2; backward pow(x, 1), twice that, times the gradient (2 + 2 + 3), and ReLU's own gradient (3).
+ * Number of activations (of the feed-forward size) that the kernels of an activation function read and write.
+ * If a gated activation is unfused, its halves are copied. Without fusion, relu2 consists of ReLU and pow.
+ * Forward each reads and writes once (2 + 2). Backward these are pow(x, 1), its product with 2 and with the
+ * gradient (2 + 2 + 3), and ReLU's own gradient (3).
  */
 static activation_moves activation_of(const p4d_layout *l, bool fused)
 {

@@ -14,8 +14,9 @@
  * its last matmul, whose output is summed.
  */
 typedef struct gathered {
-	double in, out;         /* of the block's first linear layer */
-	double end_in;          /* of the block's last linear layer, whose output has the hidden size */
+	double in, out; /* columns of the input and output of the block's first linear layer */
+	double end_in;  /* columns of the input of the block's last linear layer, whose output has the hidden
+			   size */
 	p4d_cost_share *weight; /* the pass that computes the weight gradient of the first linear layer */
 } gathered;
 

@@ -41,7 +41,7 @@ typedef enum p4d_megatron_kept {
 	KEPT_OTHER_VALUE,
 	KEPT_OTHER_OUTPUT,
 	KEPT_MIDDLE,
-	KEPT_MASKS, /* of dropout */
+	KEPT_MASKS, /* dropout's masks */
 	KEPT_SECOND_NORM,
 	KEPT_EXPERT_INPUT,
 	KEPT_UP,
@@ -97,9 +97,9 @@ typedef struct p4d_megatron_step {
 	bool routed[P4D_MEGATRON_CHUNKS][P4D_MEGATRON_DEPTH]; /* layers with experts */
 	unsigned element;                                     /* bytes of an activation */
 	bool exists[P4D_TENSORS]; /* rows of the plan that are already allocated */
-	bool has_workspaces;      /* of experts */
+	bool has_workspaces;      /* the experts' workspaces are allocated */
 	p4d_allocated kept[P4D_MEGATRON_PLAYED_SLOTS][P4D_MEGATRON_DEPTH][P4D_MEGATRON_KEPT];
-	/* of the head, whose backward pass follows at once */
+	/* tensors of the head, whose backward pass follows immediately */
 	p4d_allocated head_input, head_norm, logits;
 	p4d_megatron_stage passes;
 	/* parameters before they move into their buffers, and fp32 copies of gradients */

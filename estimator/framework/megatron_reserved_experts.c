@@ -84,7 +84,7 @@ p4d_allocated p4d_megatron__forward_experts(p4d_megatron_step *p, p4d_allocated 
 {
 	const routed r = routed_of(p);
 
-	p4d_megatron__once(p, "workspace.torch"); /* of the router */
+	p4d_megatron__once(p, "workspace.torch"); /* workspace of the router's matmul */
 	p4d_allocated shared = forward_shared(p, kept), permuted = take(p, r.permuted);
 	p4d_allocated received = r.exchanged ? take(p, r.received) : 0;
 	kept[KEPT_EXPERT_INPUT] = sort_tokens(p, &r, r.exchanged ? &received : &permuted);

@@ -158,7 +158,8 @@ static uint32_t end_of_group(const p4d_megatron_step *p, uint32_t i)
 
 	if (l->recompute != P4D_RECOMPUTE_FULL || !n)
 		return i;
-	if (l->megatron.recompute_block) /* of a deeper chunk, in proportion */
+	if (l->megatron.recompute_block) /* this chunk's share of the layers that a chunk of the whole model
+					    recomputes */
 		return i < P4D_LEAST(n, p->all_layers) * p->layers / p->all_layers ? i + 1 : i;
 	return (uint32_t)P4D_LEAST(i - i % n + n, p->layers);
 }

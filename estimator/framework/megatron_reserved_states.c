@@ -64,7 +64,7 @@ static bool in_group(const p4d_megatron_step *p, bool of_experts, int experts)
 
 /* While states are allocated: what a state needs of each parameter. */
 typedef struct state {
-	unsigned bytes, copies; /* of an element */
+	unsigned bytes, copies; /* bytes of an element; number of copies */
 	bool clones;            /* a part is copied before it is cast */
 	bool stays;             /* false: in `block`, until zero_grad() */
 	p4d_wide left;          /* elements of the shard that the rank still has to get */

@@ -143,7 +143,8 @@ static void after_backward(p4d_reserved *r, unsigned unit)
 
 static void update(p4d_reserved *r, bool first)
 {
-	r->grads.count = r->pending = 0; /* with adapters, the first unit has no gradients and never ends */
+	r->grads.count = r->pending = 0; /* reset here because, with adapters, after_backward never reaches
+					    the first unit, which has no gradients */
 	p4d_reserved__update(r, first);
 	p4d_torch_blocks__release(&r->reduces, &r->reduced, 0);
 }

@@ -43,7 +43,7 @@ enum { P4D_GPU_NAME = 48 };
  */
 typedef struct p4d_gpu_margin {
 	int framework;                 /* a framework, of P4D_FRAMEWORK */
-	int64_t model_code, precision; /* as in a layout; -1: any */
+	int64_t model_code, precision; /* values of a layout; -1: any */
 	char gpu[P4D_GPU_NAME];        /* "": any */
 	uint64_t reserve_bytes;        /* outside the allocator; 0: not measured */
 	unsigned fragmentation; /* thousandths of the allocated memory, default allocator; 0: not measured */

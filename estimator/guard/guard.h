@@ -41,7 +41,7 @@ typedef struct p4d_verdict {
 	bool read;         /* the user typed no p4d options; p4d checked what the script says */
 	bool assumed;      /* neither the user, the site nor the script names the framework */
 	bool fault_of_site; /* p4d did not check the job, for a reason that the user cannot change */
-	char model[64];     /* as in the request; "": the request has none */
+	char model[64];     /* model in the request; "": the request has none */
 	char unread[240]; /* why a job without options was not checked, if that is not the user's fault; else
 			   * ""
 			   */

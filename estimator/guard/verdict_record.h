@@ -22,14 +22,14 @@ struct p4d_verdict_record {
 					  none */
 	double need_gib, capacity_gib; /* memory that the fullest GPU needs and has; 0: unknown */
 	uint32_t nodes, gpus_per_node; /* the job's nodes, and GPUs of each; 0: unknown */
-	uint32_t tp, cp, pp, micro_batch; /* of the layout; 0: unknown */
+	uint32_t tp, cp, pp, micro_batch; /* numbers of the layout; 0: unknown */
 	char model[64], framework[24], phase[24], gpu[48];
 	char verdict[16]; /* name of a p4d_outcome; "": a record of an earlier release */
 	char code[40];    /* all codes, joined by "+": P4D113+P4D012 */
 	char mode[16];    /* mode of the site */
 	char read[16];    /* "script": p4d judged the script */
 	char by[16];      /* "client": the submitting side's verdict, which users could forge */
-	char id[32];      /* as in the verdict's line of slurmctld's log */
+	char id[32];      /* id in the verdict's line of slurmctld's log */
 };
 
 /* The size of the longest word, with its NUL. */

@@ -13,7 +13,7 @@
  */
 int p4d_model__read_hf(struct json_object *config, p4d_request *model, p4d_error *err);
 
-/* The same for a file in preset form. */
+/* Like the function above, for a file in the form of a preset. */
 int p4d_model__read_preset(struct json_object *object, p4d_request *model, p4d_preset *preset,
 			   p4d_error *err);
 

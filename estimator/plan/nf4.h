@@ -20,7 +20,7 @@ enum { P4D_NF4_BLOCK = 64, P4D_NF4_GROUP = 256, P4D_NF4_ALIGNMENT = 16 };
 /* A rank's part of a tensor. */
 typedef struct p4d_nf4_shape {
 	uint64_t rows, columns;
-	uint64_t tensor_rows, tensor_columns; /* of the whole tensor */
+	uint64_t tensor_rows, tensor_columns; /* shape of the whole tensor */
 } p4d_nf4_shape;
 
 static inline uint64_t p4d_nf4_blocks(uint64_t elements)

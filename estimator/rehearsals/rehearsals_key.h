@@ -17,7 +17,7 @@ enum { P4D_REHEARSALS_LAUNCHED = 16 };
 typedef struct p4d_rehearsals_key {
 	uint64_t words[2], variables[2];
 	uint64_t unknown_variables[2]; /* 0: all values are known */
-	int launcher; /* of rehearsals_launcher.c: the meaning of the previous word for the next one */
+	int launcher; /* state of rehearsals_launcher.c: the meaning of the previous word for the next one */
 	/* variables set by words before the program; for each, a hash of its name and one of its name with
 	 * its value */
 	uint64_t launched[P4D_REHEARSALS_LAUNCHED][2];

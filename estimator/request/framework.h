@@ -155,7 +155,7 @@ typedef struct p4d_framework {
 	/* overhead of its allocator with P4D_ALLOCATOR_DEFAULT and _EXPANDABLE, in thousandths of the
 	 * allocated memory */
 	unsigned fragmentation[2];
-	unsigned pipeline_fragmentation[2]; /* the same with pp > 1; 0: as without */
+	unsigned pipeline_fragmentation[2]; /* like fragmentation, if pp > 1; 0: equal to it */
 	/* Bytes that its allocator reserves for the plan of a stage, in all streams: on a GPU with enough
 	 * memory or, with is_short, on one that is nearly full. 0, NULL: unknown. */
 	uint64_t (*reserved)(const p4d_layout *layout, uint32_t stage, const struct p4d_plan *plan,

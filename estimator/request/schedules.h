@@ -35,7 +35,8 @@ typedef struct p4d_schedule_kind {
 	uint32_t chunks; /* vpp; 0: any number above 1. Schedules with several chunks need a pipeline */
 	bool split;      /* weight gradients are computed in separate passes */
 	bool v_shaped;   /* the second chunk runs back from the last stage to the first */
-	bool crosswise;  /* of two chunks; passes of different chunks run at once if they exchange tokens */
+	bool crosswise;  /* has two chunks; passes of different chunks run at the same time if they exchange
+			    tokens */
 	bool in_groups;  /* runs groups of as many micro-batches as there are stages, so their number must
 			  * be a multiple */
 	bool in_phases;  /* all forward passes, then all backward passes: the step time is a formula */

@@ -191,7 +191,10 @@ p4d_slots p4d_schedule_slots(const p4d_schedule *s, uint32_t stage);
  */
 uint32_t p4d_schedule_layers_alive(const p4d_schedule *s, uint32_t stage, const uint16_t *chunk_layers);
 
-/* The same number for the last stage, at the end of the last chunk's forward passes, when it holds logits. */
+/*
+ * The number of layers for the last stage at the end of the last chunk's forward passes, when it holds
+ * logits.
+ */
 uint32_t p4d_schedule_layers_alive_at_head(const p4d_schedule *s, const uint16_t *chunk_layers);
 
 /*

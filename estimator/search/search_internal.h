@@ -21,8 +21,8 @@ typedef struct p4d_search_entry {
 	uint8_t slices;
 	bool equal_slices; /* slices have equal lengths; otherwise the lengths with the fastest step */
 	uint8_t recompute, schedule, vocab_parallel, cp_comm, sharding;
-	uint32_t shard_degree; /* as in the layout */
-	uint16_t memory_step;  /* its memory, rounded */
+	uint32_t shard_degree; /* see p4d_layout.shard_degree */
+	uint16_t memory_step;  /* memory of the layout, rounded */
 	uint8_t kinds;         /* number of tp, cp, pp, vpp, ep, etp and slices that are in use */
 	bool counts_ends;      /* p4d chose to count embedding and loss as layers */
 	bool unsafe, pipeline_empty;

@@ -17,7 +17,7 @@ typedef struct p4d_serving_load {
 	double prompt, answer; /* mean tokens */
 	double concurrency;    /* requests in flight at a time; 0: as many as fit the cache */
 	double rate;           /* requests that arrive per second; 0: concurrency decides */
-	double requests;       /* all that there are, sent at once; 0: without end */
+	double requests;       /* total number of requests, all sent at the start; 0: requests never end */
 } p4d_serving_load;
 
 /* Throughput counts tokens of answers, on all replicas. */

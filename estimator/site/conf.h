@@ -67,7 +67,7 @@ typedef struct p4d_conf_key_info {
 	unsigned where; /* bit mask of (1 << p4d_conf_section_kind) */
 	p4d_conf_type type;
 	const char *choices; /* "a|b|c" */
-	double least;        /* of a number */
+	double least;        /* minimum of a number */
 	uint32_t most;       /* maximum of a count or a number */
 	p4d_conf_owner owner;
 	size_t offset; /* offset of the member */

@@ -19,9 +19,9 @@ typedef struct arrivals {
  * once. */
 typedef struct pair {
 	bool open;                      /* they have begun */
-	const p4d_instruction *forward; /* of a pair */
-	double seconds;                 /* of the forward pass */
-	const p4d_instruction *send[2]; /* their results */
+	const p4d_instruction *forward; /* the forward pass of a pair */
+	double seconds;                 /* duration of the forward pass */
+	const p4d_instruction *send[2]; /* the sends of the passes' results */
 	unsigned sends;
 } pair;
 

@@ -21,7 +21,7 @@ static void alone_costs(const p4d_schedule *s, const double *alone, double *cost
 	for (uint32_t i = 0; i < units; i++, of += 3) {
 		of[0] = cost[3 * i] + alone[i];
 		of[1] = cost[3 * i + 1] + alone[i];
-		/* of two chunks, the other one is its neighbour */
+		/* with two chunks, the other chunk is the neighbour */
 		of[2] = p4d_schedule_kinds[s->kind]->crosswise ? cost[3 * (i ^ 1)] + cost[3 * i + 1] : 0;
 	}
 }

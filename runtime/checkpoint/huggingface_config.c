@@ -23,7 +23,7 @@ typedef enum windows { WITHOUT_WINDOW, ANY_WINDOW, WITH_WINDOW } windows;
 /* A class of the transformers library, and the models that it computes. */
 typedef struct architecture {
 	const char *name, *type;
-	int row;         /* of architectures.def */
+	int row;         /* row of architectures.def */
 	unsigned biases; /* values of --bias */
 	int qk_norm;
 	windows window;

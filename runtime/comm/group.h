@@ -7,7 +7,7 @@ struct p4d_group {
 	p4d_world *world;
 	uint32_t size, index;
 	uint32_t *ranks;
-	uint32_t id;           /* the same on all members; part of message tags */
+	uint32_t id;           /* equal on all members; part of message tags */
 	p4d_cache_line *lines; /* one entry per member; NULL: members are on several nodes */
 	uint64_t chunks;       /* number of chunks of collectives in shared memory so far */
 	const void **operands;

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 
 /*
- * Of the document at this place in the order: returns how many of its tokens fit into a sequence; *whole:
- * their number.
+ * Returns how many tokens of the document at this place in the order fit into a sequence. *whole: number of
+ * its tokens.
  */
 static uint64_t length_at(const p4d_packed *p, uint64_t place, uint64_t *whole)
 {

@@ -27,5 +27,5 @@ int32_t p4d_tokenizer__json_token(const p4d_tokenizer_json *json, const char *na
 int p4d_tokenizer__json_encode(p4d_tokenizer_json *json, const char *text, size_t length, p4d_token_sink sink,
 			       void *context, p4d_error *err);
 
-/* As p4d_tokenizer_text. */
+/* Like p4d_tokenizer_text. */
 size_t p4d_tokenizer__json_text(const p4d_tokenizer_json *json, int32_t token, char *buf, size_t size);

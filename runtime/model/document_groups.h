@@ -13,9 +13,11 @@
 int p4d_document_groups__open(p4d_net *net, p4d_error *err);
 void p4d_document_groups__close(p4d_net *net);
 
-/* Those in a copy of the row; most 0: none. */
+/* The documents in a copy of the row; most 0: there are none. */
 p4d_attention_documents p4d_document_groups__of(const p4d_net *net, uint64_t copy);
 
-/* The same, after copying those of a micro-batch there. documents (micro_batch, seq_len): the number of each
- * token's document; NULL: each sequence is one. */
+/*
+ * Copies the documents of a micro-batch to a copy of the row, and returns them. documents (micro_batch,
+ * seq_len): the number of each token's document; NULL: each sequence is one document.
+ */
 p4d_attention_documents p4d_document_groups__put(p4d_net *net, uint64_t copy, const int32_t *documents);

@@ -180,9 +180,10 @@ typedef struct p4d_net {
 	float *block_scales;      /* block scales of the tensor that is being quantized; see quantized.h */
 	bool *begun;              /* for each trained weight: whether its gradient has a first part */
 	const int32_t *documents; /* documents of the current pass's micro-batch; NULL: no document mask */
-	p4d_attention_documents packed; /* the same documents; most 0: not planned */
-	unsigned waiting_blocks;        /* number of thread blocks that receives begun early occupy */
-	void *layer_events[P4D_AHEAD];  /* event after each of the last layers */
+	p4d_attention_documents
+	    packed; /* the same documents, for packed attention; most 0: the plan has no memory for them */
+	unsigned waiting_blocks;       /* number of thread blocks that receives begun early occupy */
+	void *layer_events[P4D_AHEAD]; /* event after each of the last layers */
 	uint64_t throttled;
 } p4d_net;
 

@@ -21,7 +21,7 @@ typedef struct p4d_job_plan {
 	const p4d_gpu *gpu;    /* NULL on the cpu */
 	bool planned;          /* the plan comes from a plan line */
 	char no_gpu[320];      /* why --device auto chose the cpu; "": it did not */
-	p4d_estimate estimate; /* of the fullest stage */
+	p4d_estimate estimate; /* estimate of the fullest stage */
 } p4d_job_plan;
 
 /*

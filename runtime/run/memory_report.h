@@ -22,7 +22,7 @@ typedef struct p4d_memory_report {
 	 * including that of other programs; the GPU's size. 0 on the cpu. */
 	uint64_t planned_reserve, device_bytes, device_total;
 	p4d_host_class host; /* planned host memory of that rank; for saving and loading, with --checkpoint */
-	uint64_t host_peak, host_mapped; /* of the largest process, see p4d_host_memory_peak */
+	uint64_t host_peak, host_mapped; /* of the process with the most; see p4d_host_memory_peak */
 } p4d_memory_report;
 
 /*

@@ -23,7 +23,7 @@
 /* Throughput of a step, with FLOPs counted in two ways. */
 typedef struct p4d_flops {
 	double model; /* FLOPs of a step: 6 per matmul parameter and token, causal attention at half */
-	double full_attention; /* the same with full attention, as many papers count */
+	double full_attention; /* FLOPs with full attention, as many papers count */
 	double peak; /* peak of all GPUs together: FLOP/s, dense, in the job's precision; 0: unknown, no
 		      * MFU */
 } p4d_flops;
@@ -34,7 +34,7 @@ p4d_flops p4d_step_log_flops(const p4d_layout *layout, const p4d_gpu *gpu);
 typedef struct p4d_step_record {
 	uint64_t step, steps;
 	double loss, gradient_norm, learning_rate;
-	double seconds;  /* of this step */
+	double seconds;  /* duration of this step */
 	double left;     /* estimated seconds until the last step ends; below 0: unknown */
 	uint64_t tokens; /* number of tokens in this step; of pairs, if it learns from pairs */
 	bool pairs;

@@ -16,7 +16,7 @@ enum { LEVELS = 2 };
 /* Numbers of nodes and GPUs in the options of the launchers around a command. */
 typedef struct stated_sizes {
 	p4d_value nodes, gpus_per_node;
-	p4d_value step_nodes, step_gpus; /* of the job step */
+	p4d_value step_nodes, step_gpus; /* numbers that the launcher of a job step states (srun) */
 } stated_sizes;
 
 typedef struct reading_state {

@@ -96,7 +96,7 @@ p4d_shell_var *p4d_shell__lookup(p4d_shell *sh, p4d_shell_name name)
 	p4d_shell_var *v = p4d_shell__find(sh, meant(sh, name), true);
 
 	if (v && v->scope < sh->in.process && !v->exported && (v->set || v->array))
-		return NULL;          /* the variable belongs to the parent bash, and is not exported */
+		return NULL;          /* the variable is set, or is an array (perhaps empty or unset) */
 	if (!v || v->set || v->array) /* set, or an array that is empty or was unset */
 		return v && v->set ? v : NULL;
 	const char *text = sh->host->variable ? sh->host->variable(sh->host->context, v->name.text) : NULL;

@@ -17,8 +17,8 @@ typedef struct p4d_sdpa_stride {
 } p4d_sdpa_stride;
 
 /*
- * What the documents of a call are counted in: the elements of a token in q, k, v (rows of qkv), in o and dq
- * (query heads), in dk and dv (key heads), and in lse and row_sums (one for each query head).
+ * The units in which the beginnings of documents are counted: elements per token of q, k, v (rows of qkv), of
+ * o and dq (query heads), of dk and dv (key heads), and of lse and row_sums (one for each query head).
  */
 typedef enum p4d_sdpa_unit {
 	P4D_UNIT_QKV,

@@ -221,8 +221,10 @@ static void add_operation(p4d_sdpa_graph *g, descriptor operation)
 		g->operation[g->operations++] = operation;
 }
 
-/* What the second size is, of which documents have their length, too: columns of the result, or what is
- * summed. */
+/*
+ * The second dimension of a matmul that has the length of a document: the columns of the result, or the
+ * dimension that is summed.
+ */
 typedef enum other_size { COLUMNS, SUMMED } other_size;
 
 static descriptor multiply(p4d_sdpa_graph *g, descriptor a, descriptor b, descriptor to, other_size other)

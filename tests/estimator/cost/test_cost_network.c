@@ -33,7 +33,10 @@ static double step_with(const char *options, uint64_t nodes, p4d_network network
 	return step_of(&l, gpu).seconds;
 }
 
-/* What a rank reduces in fp32 and gathers in bf16, in a ring of eight ranks, one for each node. */
+/*
+ * Seconds in which a rank reduces its gradients in fp32 and gathers parameters in bf16, in a ring of eight
+ * ranks, one for each node.
+ */
 static double sum_by_hand(const p4d_gpu *gpu)
 {
 	const double h = 4096, ffn = 16384, vocab = 32768;

@@ -9,8 +9,10 @@
 
 #define LONG MODEL_70B "framework=p4d seq-len=32768 tp=8 pp=8 micro-batch=1 global-batch=8 "
 
-/* What TeraPipe minimizes, for both passes of a layer: m times the sum of all slices' times, and p-1 times
- * the longest. */
+/*
+ * The value that TeraPipe minimizes, for both passes of a layer: m times the sum of all slices' times, and
+ * p-1 times the longest.
+ */
 static double objective(const p4d_layout *l, const p4d_gpu *gpu, const uint32_t *tokens)
 {
 	const p4d_cost_rates rates = p4d_cost__rates_of(l, gpu);

@@ -47,7 +47,7 @@ static uint64_t ranks(const csv_row *r, const char *name)
 	return n ? n : 1;
 }
 
-/* What PyTorch's scaled_dot_product_attention chooses on this GPU (sdp_utils.cpp). */
+/* Whether PyTorch's scaled_dot_product_attention chooses cuDNN on this GPU (sdp_utils.cpp). */
 static bool prefers_cudnn(const csv_row *r)
 {
 	int major = 0, minor = 0;

@@ -75,7 +75,7 @@ static void megatron_arguments(void **state)
 	build(MODEL_70B "tp=4 pp=1 cp=4 cp-heads=2 framework=megatron", &r, &l);
 	assert_non_null(strstr(megatron_args(&r, &l, args, sizeof(args)),
 			       "--cp-comm-type a2a+p2p --hierarchical-context-parallel-sizes 2 2"));
-	/* its global batch must be a multiple of 48 x dp */
+	/* in this job, the global batch must be a multiple of 48 x dp */
 	build(MODEL_70B "tp=8 pp=2 framework=megatron global-batch=64 eval-micro-batch=16", &r, &l);
 	assert_non_null(strstr(megatron_args(&r, &l, args, sizeof(args)),
 			       "--global-batch-size 64 --eval-micro-batch-size 16 --num-layers"));

@@ -41,7 +41,7 @@ static void communicators_by_hand(void **state)
 	    {"tp=1", 1, 0, 0},
 	    {"tp=2", 4, 2, 0},                             /* tp, replicas */
 	    {"tp=1 cp=2", 2, 2, 0},                        /* messages round the ring, replicas */
-	    {"tp=1 cp=2", 4, 1, 1},                        /* the same, but replicas are four */
+	    {"tp=1 cp=2", 4, 1, 1},                        /* like the line above, but with four replicas */
 	    {"tp=1 cp=4 cp-comm=all-gather", 4, 0, 3},     /* two orders of keys, replicas */
 	    {"tp=1 pp=2", 2, 1, 0},                        /* messages between stages */
 	    {"tp=1 pp=2 tied=on", 2, 2, 0},                /* also messages between the two ends */

@@ -52,7 +52,8 @@ static void megatron_by_hand(void **state)
 	p4d_estimate unfused = estimate(&r, 1, 1, P4D_METHOD_PLAN, &l);
 	assert_int_equal(unfused.peak.part[P4D_PART_ACTIVATIONS] - e.peak.part[P4D_PART_ACTIVATIONS],
 			 2 * (2 * 4 * 32 * 32 + 2 * 2 * 32 * (64 - 32) - 4 * 4 * 32));
-	/* its dropout keeps a mask and a result of all pairs; that of hidden states keeps two masks */
+	/* attention's dropout keeps a mask and a result of all pairs; dropout of hidden states keeps two
+	 * masks */
 	set(&r, "dropout", "on");
 	p4d_estimate dropped = estimate(&r, 1, 1, P4D_METHOD_PLAN, &l);
 	assert_int_equal(dropped.peak.part[P4D_PART_ACTIVATIONS] - unfused.peak.part[P4D_PART_ACTIVATIONS],
@@ -309,7 +310,7 @@ static void mask_of_megatron_by_hand(void **state)
 {
 	static const struct {
 		const char *options;
-		uint64_t gpus, bytes; /* of the mask, at the peak of stage 0 */
+		uint64_t gpus, bytes; /* bytes of the mask, at the peak of stage 0 */
 	} cases[] = {
 	    {"seq-len=32768 recompute=none", 1, UINT64_C(32768) * 32768},
 	    {"seq-len=32768 recompute=full", 1, UINT64_C(32768) * 32768},

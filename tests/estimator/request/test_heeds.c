@@ -97,7 +97,8 @@ static const struct {
 	p4d_option option;
 	unsigned heeds;
 } judged[] = {
-    {P4D_PADDING, P4D_HEEDS_TRAIN},              /* seq-len is then an upper bound, and refuses no job */
+    {P4D_PADDING,
+     P4D_HEEDS_TRAIN}, /* only for losses of models with several parts, some of which test_guard_script has */
     {P4D_PARAM_DTYPE, P4D_HEEDS_DEEPSPEED},      /* the precision's own value; any other value is refused */
     {P4D_ATTENTION_DROPOUT, P4D_HEEDS_MEGATRON}, /* for unfused attention, which test_stage_memory checks */
     /* the loss of models of several parts; test_guard_script has some */

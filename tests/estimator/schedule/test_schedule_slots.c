@@ -171,7 +171,10 @@ static void test_many_micro_batches(void **state)
 	}
 }
 
-/* What comes before the first forward of chunk 1 and after the last backward of it, counted in the order. */
+/*
+ * The number of passes before the first forward pass of chunk 1 and after its last backward pass, counted in
+ * lists.
+ */
 static void test_v_ends(void **state)
 {
 	static const int kinds[] = {P4D_ZBV, P4D_V_HALF, P4D_V_HALF, P4D_V_HALF, P4D_DUALPIPE_V};

@@ -28,7 +28,7 @@ typedef struct verdict {
 	double fraction;
 	uint64_t device_bytes;
 	int64_t nodes, gpus_per_node, seq_len, global_batch;
-	char text[600], fix[600]; /* of the message with the fix */
+	char text[600], fix[600]; /* text and fix of the message that has a fix */
 	char trained[300];        /* the values of the plan that a fix may not change */
 } verdict;
 
