@@ -213,8 +213,9 @@ static p4d_wide attention_columns(const p4d_layout *l, const p4d_megatron_sizes 
 }
 
 /*
- * Recomputed attention makes its result again, and keys and values in order. The kernel's fp32 gradients of
- * queries, with a sum per row, are freed when the gradients of queries, keys and values exist.
+ * If attention is recomputed, its result exists twice, and keys and values are copied into the kernel's
+ * order. The kernel's fp32 gradients of queries, with a sum per row, are freed when the gradients of queries,
+ * keys and values exist.
  */
 static block_memory of_attention(const p4d_layout *l, te_block *b)
 {

@@ -66,8 +66,8 @@ int p4d_guard__compare_script(const p4d_reading *reading, const p4d_request *req
 bool p4d_guard__script_follows(const p4d_reading *reading);
 
 /*
- * True if the script sets the candidate's values itself, or would still have them on other nodes (argument
- * `then`). The number of processes is left to p4d_guard__script_starts.
+ * True if the script sets the candidate's values itself, or would still have them on the nodes and GPUs that
+ * `then` has. The number of processes is left to p4d_guard__script_starts.
  */
 bool p4d_guard__script_stays(const p4d_reading *reading, const p4d_request *candidate,
 			     const p4d_geometry *now, const p4d_geometry *then);

@@ -159,7 +159,7 @@ static double between(const engine *e, double sequences)
 }
 
 /* Seconds until the first token of a prompt. The token comes from the prompt's own pass, after the rest of
- * the present pass and after earlier prompts. */
+ * the current pass and after earlier prompts. */
 static double first(const engine *e, double sequences)
 {
 	const double stages = (double)e->l.pp, plain = pass(e, sequences, 0), more = added(e, sequences, 1),

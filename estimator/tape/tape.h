@@ -43,7 +43,7 @@ typedef struct p4d_tape_operation {
 
 /*
  * For each storage: when Python drops it, and how many operations save it. Filled by the first pass that is
- * played.
+ * simulated.
  */
 typedef struct p4d_tape_lives {
 	unsigned operations; /* number of operations on the tape when this was filled; another number: not

@@ -10,7 +10,7 @@ typedef struct numbers {
 	float first[P4D_BYTE_CODES], second[P4D_BYTE_CODES];
 } numbers;
 
-/* The function that a call runs for each of its blocks, and its arguments. */
+/* The arguments of a call, for the function that updates one block; `of`: the codes' values. */
 typedef struct blocks {
 	const p4d_byte_moments *moments;
 	const REAL *gradient;

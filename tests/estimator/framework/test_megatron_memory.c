@@ -155,8 +155,8 @@ static uint64_t workspace_of(const csv_row *r)
 	return is_last || row_find(r, "experts") ? 32 << 20 : 0;
 }
 
-/* Rows by what p4d plays: all of them; those with virtual stages, with context parallelism; those that were
- * not looked at before. What p4d does not play is compared with its constant share. */
+/* Rows whose allocator p4d simulates: all of them; those with virtual stages, with context parallelism; those
+ * that were not looked at before. The memory of other rows is compared with p4d's constant share. */
 typedef struct reserved_rows {
 	deviations played, virtual_stages, context, after, constant;
 } reserved_rows;

@@ -119,8 +119,8 @@ static void graphs_of_megatron_by_hand(void **state)
 	assert_int_equal(e.peak.phase_bytes[P4D_EVALUATION],
 			 without.peak.phase_bytes[P4D_EVALUATION] + pool + inputs);
 	assert_int_equal(e.peak.phase_bytes[P4D_INIT], without.peak.phase_bytes[P4D_INIT]);
-	/* if layers are captured whole, each has its own result next to the next one's input; attention is
-	 * wider */
+	/* if whole layers are captured, each layer's result exists next to the next layer's input; and
+	 * attention's gradients are larger than the feed-forward part's */
 	set(&r, "cuda-graphs", "layers");
 	e = estimate(&r, 1, 1, P4D_METHOD_PLAN, &l);
 	assert_int_equal(e.peak.part[P4D_PART_GRAPHS] + inputs, without.peak.part[P4D_PART_ACTIVATIONS] +

@@ -204,7 +204,7 @@ typedef struct outcome {
 	bool says_nothing;   /* the value is what the plan has without the option */
 } outcome;
 
-/* option P4D_OPTIONS: no option besides the flags. */
+/* Predicts a scene with this option. option P4D_OPTIONS: the scene without any option. */
 static outcome run(const char *scene, const char *kind, p4d_option option, int64_t value)
 {
 	static p4d_layout l;
