@@ -24,16 +24,19 @@ static double passes_of(int kind, uint32_t stages, uint32_t micro_batches)
 	return length / chunks;
 }
 
-/* A model split over k stages, with micro-batches of one size: throughput relative to one device. */
+/*
+ * Throughput of a model that is split over k stages, relative to one device, with equally large
+ * micro-batches.
+ */
 static double gpipe_speed_up(uint32_t k, uint32_t m)
 {
 	return k * 3. * m / passes_of(P4D_GPIPE, k, m);
 }
 
 /*
- * GPipe (arXiv 1811.06965), section 3: throughput over that of 2 partitions, of the Transformer of 48 layers
- * on TPUs (Table 2) and of that of 24 on P100 without NVLink (Table 3). p4d has neither device, so the case
- * is in passes. With 32 micro-batches they agree within 6 %.
+ * GPipe (arXiv 1811.06965), section 3: throughput relative to 2 partitions, for the Transformer with 48
+ * layers on TPUs (Table 2) and that with 24 layers on P100 without NVLink (Table 3). p4d knows neither
+ * device, so the test counts passes. With 32 micro-batches they agree within 6 %.
  */
 static void gpipe(void **state)
 {
@@ -52,11 +55,11 @@ static void gpipe(void **state)
 }
 
 /*
- * The rest of Table 2: throughput over that of 2 partitions with one micro-batch. "Batch size was adjusted to
- * fit memory": in the paper cells differ in work, because more partitions have memory for larger batches;
- * here all cells have the same work. With one micro-batch, where no two partitions work at once, that alone
- * makes 8 partitions 1.3 times as fast. No pipeline of four equal micro-batches reaches 4.8 on 8 devices,
- * because they are idle for 7 of 11 passes.
+ * The rest of Table 2: throughput relative to 2 partitions with one micro-batch. "Batch size was adjusted to
+ * fit memory": in the paper the cells of the table differ in work, because more partitions have memory for
+ * larger batches; here all cells have the same work. With one micro-batch, where no two partitions work at
+ * once, that alone makes 8 partitions 1.3 times as fast. No pipeline of four equal micro-batches reaches 4.8
+ * on 8 devices, because they are idle for 7 of 11 passes.
  */
 static void gpipe_few_micro_batches(void **state)
 {
@@ -79,7 +82,7 @@ static void gpipe_few_micro_batches(void **state)
 
 /*
  * Zero bubble (arXiv 2401.10241), section 2: ZB-H1 leaves (p-1)(F+B-W) idle where 1F1B leaves (p-1)(F+B+W);
- * its memory is that of 1F1B's first stage. ZB-V (section 6): no bubble with the memory of 1F1B.
+ * it needs the memory of 1F1B's first stage. ZB-V (section 6) has no idle time with the memory of 1F1B.
  */
 static void zero_bubble(void **state)
 {
@@ -101,7 +104,8 @@ static void zero_bubble(void **state)
 }
 
 /*
- * Idle time between the first and last pass of a stage, for the stage that has most: what the papers count.
+ * Idle time between the first and last pass of a stage, for the stage that has most. The papers count idle
+ * time like that.
  */
 static double bubble_inside(const p4d_schedule *s)
 {
@@ -129,8 +133,8 @@ static double bubble_inside(const p4d_schedule *s)
 }
 
 /*
- * V schedules (arXiv 2405.15362), the authors' table: V-Half holds (p+2)/2 micro-batches of the p that 1F1B
- * holds and idles for about p/2m; V-ZB holds p and does not idle. p4d has no V-Min.
+ * V schedules (arXiv 2405.15362), the authors' table: V-Half stores (p+2)/2 micro-batches, where 1F1B stores
+ * p, and is idle for about p/2m of the time; V-ZB stores p and is never idle. p4d has no V-Min.
  */
 static void v_schedules(void **state)
 {
@@ -155,9 +159,9 @@ static void v_schedules(void **state)
 
 /*
  * PPLL (arXiv 2411.12780): with local losses, 4 GPUs train a vision transformer 1.25 times as fast as a
- * pipeline with full backpropagation, and a ResNet 0.85 times as fast. p4d models neither. Counting passes
- * without the heads, which only cost time, it predicts 1.4 with 4 micro-batches and 1.11 with 16. The paper
- * does not say how many micro-batches it has.
+ * pipeline with full backpropagation, and a ResNet 0.85 times as fast. p4d models neither. If passes are
+ * counted without the heads, which only take time, p4d predicts 1.4 with 4 micro-batches and 1.11 with 16.
+ * The paper does not say how many micro-batches it used.
  */
 static void local_losses(void **state)
 {
@@ -197,9 +201,10 @@ static void local_losses(void **state)
 	"dropout=on optimizer-sharding=off "
 
 /*
- * PTD-P (arXiv 2104.04473), Figure 12: GPT-3 on 96 GPUs, tp 8, pp 12, two layers a chunk. "10+ %" is what
- * interleaving gains with 60 sequences; with fewer the bubble is larger, and p4d says more, as the paper's
- * own formula does (the bubble is divided by the chunks). Its Table 1 is in test_cost_runs.
+ * PTD-P (arXiv 2104.04473), Figure 12: GPT-3 on 96 GPUs, tp 8, pp 12, two layers a chunk. Interleaving gains
+ * "10+ %" with 60 sequences. With fewer sequences the bubble is larger, and p4d predicts a larger gain, as
+ * does the paper's own formula (the bubble is divided by the number of chunks). Its Table 1 is in
+ * test_cost_runs.
  */
 static void ptd_p_interleaving(void **state)
 {
@@ -234,8 +239,8 @@ static double gb_of_states(const char *options, uint64_t nodes, const p4d_gpu *g
 }
 
 /*
- * ZeRO (arXiv 1910.02054), Table 1: GB of states of 7.5 billion parameters, by the data-parallel ranks. In
- * stage 3 p4d has DeepSpeed's bucket of 500,000,000 gradients, 1 GB, beside the shards.
+ * ZeRO (arXiv 1910.02054), Table 1: GB of states of 7.5 billion parameters, for each number of data-parallel
+ * ranks. In stage 3 p4d counts DeepSpeed's bucket of 500,000,000 gradients, 1 GB, in addition to the shards.
  */
 static void zero(void **state)
 {
@@ -294,7 +299,7 @@ static void zero_3_at_scale(void **state)
 
 /* ---- vocabulary parallelism ---- */
 
-/* MFU in percent, vocabularies of 32k, 64k, 128k and 256k. */
+/* MFU in percent, for vocabularies of 32k, 64k, 128k and 256k. */
 typedef struct vocabulary_row {
 	unsigned stages, layers, heads, tokens;
 	double off[4], on[4];
@@ -316,7 +321,7 @@ static double of_vocabulary(const vocabulary_row *r, unsigned vocab, const char 
 	return seconds(options, r->stages / 8, 8, gpu);
 }
 
-/* Gains of `on` over `off`, with their tolerances. */
+/* Compares the gains of `on` over `off` with the published ones, with these tolerances. */
 static void vocabulary_gains(const vocabulary_row *rows, size_t count, const char *off, const char *on,
 			     double tolerance)
 {
@@ -337,7 +342,7 @@ static void vocabulary_gains(const vocabulary_row *rows, size_t count, const cha
 }
 
 /*
- * Vocabulary parallelism (arXiv 2411.05288), Tables 5 and 6: its gain with 1F1B and with V-Half. The baseline
+ * Vocabulary parallelism (arXiv 2411.05288), Tables 5 and 6: gains with 1F1B and with V-Half. The baseline
  * has the same schedule without it, and the layers split evenly over the stages. The paper's models have
  * GPT's feed-forward parts. The models here have SwiGLU with as many FLOPs.
  */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Published systems, as listed in p4d-systems(7), whose models have parts that other models lack. */
+/* Published systems, as listed in p4d-systems(7), with models that have parts which other models do not
+ * have. */
 #include "support/systems.h"
 
 #include "model/model.h"
@@ -11,8 +12,10 @@
 #define OF_MEMORY \
 	"model=custom framework=fsdp norm=rmsnorm glu=on tied=off positions=rope bias=none qk-norm=off " \
 	"vocab=32000 seq-len=4096 micro-batch=2 global-batch=256 head-dim=64 "
-/* The base model of 373m is in the authors' configuration; the shapes of the others are ours, with Llama's
- * feed-forward layers, and as many parameters as the paper says. */
+/*
+ * The base model of 373m is in the authors' configuration; the test chose the shapes of the others, with
+ * Llama's feed-forward layers and the paper's number of parameters.
+ */
 #define BASE_134M OF_MEMORY "layers=12 hidden=768 ffn=2048 heads=12 kv-heads=12 "
 #define BASE_373M OF_MEMORY "layers=24 hidden=1024 ffn=2816 heads=16 kv-heads=16 "
 #define BASE_1B OF_MEMORY "layers=24 hidden=2048 ffn=5632 heads=32 kv-heads=32 "
@@ -44,9 +47,9 @@ static double values_of(const char *options)
 }
 
 /*
- * Memory Layers at Scale (arXiv 2412.09764), sections 4 and 5: the base models; 128 and 64 billion memory
- * parameters, which are of 2^30. Tolerance: 5 % for models, which are rounded to one or two digits; none for
- * tables.
+ * Memory Layers at Scale (arXiv 2412.09764), sections 4 and 5: the sizes of the base models, and 128 and 64
+ * billion memory parameters, where a billion is 2^30. Tolerance: 5 % for models, which are rounded to one or
+ * two digits; none for tables.
  */
 static void memory_sizes(void **state)
 {
@@ -234,10 +237,10 @@ static p4d_layout tuned(const char *model, const char *more)
 }
 
 /*
- * AlphaTuning (arXiv 2210.03858), the abstract; its tables were not available: over 1,000 times fewer trained
- * parameters, of GPT-2 and OPT. One scale for each output of a layer's matrices is trained: 9 hidden for
- * GPT-2 and OPT. Over 10 times smaller with 4 bits: a miss, since 32 bits in 4 bits are 8 times smaller at
- * most.
+ * AlphaTuning (arXiv 2210.03858): figures from the abstract, because its tables were not available. It trains
+ * over 1,000 times fewer parameters of GPT-2 and OPT: one scale for each output of a layer's matrices, 9
+ * times hidden per layer. The abstract also says that a model in 4 bits is over 10 times smaller. p4d does
+ * not reproduce that: from 32 to 4 bits it is at most 8 times smaller.
  */
 static void alpha_tuning(void **state)
 {
@@ -285,8 +288,8 @@ static void alpha_tuning(void **state)
 /*
  * DEMix (arXiv 2108.05036): an expert for each of 8 domains, on the ranks of that domain (data-parallel
  * groups of the authors' scripts); the model of 1.3B on 128 V100. A rank has as many parameters, and a token
- * as many FLOPs, as in the dense model. What p4d alone says: steps are faster, because feed-forward layers'
- * gradients stay on 16 ranks. A change of 1 % is seen.
+ * as many FLOPs, as in the dense model. Nothing else is published: p4d predicts that steps are faster,
+ * because gradients of feed-forward layers are summed over 16 ranks only. The test notices a change of 1 %.
  */
 static void demix(void **state)
 {
@@ -335,7 +338,7 @@ static void albert(void **state)
 			 large = layout_of(ALBERT_XXLARGE SHARED, 1, 8);
 
 	(void)state;
-	/* embeddings and their norm, product up, one layer, product down, norm and bias of the head */
+	/* embeddings and their norm, matmul up, one layer, matmul down, norm and bias of the head */
 	const double base =
 	    30514. * 128 + 256 + 129 * 768. + 12 * 768. * 768 + 13 * 768 + 769 * 128. + 256 + 30000;
 	assert_true((double)p4d_size_of_model(&shared) == base);
@@ -346,7 +349,7 @@ static void albert(void **state)
 	assert_true(adapters == 12 * 8 * (4 * 2 * 768. + 2 * (768 + 3072)));
 	printf("adapter-ALBERT: %.1f MB for all tasks, and %.1f MB for each\n", base * 4 / 1e6,
 	       adapters * 4 / 1e6);
-	/* the frozen layers are there once */
+	/* the frozen layers are stored once */
 	assert_int_equal(bytes_of(&bert, "parameters") - bytes_of(&shared, "parameters"),
 			 4 * ((uint64_t)p4d_size_of_model(&bert) - (uint64_t)p4d_size_of_model(&shared)));
 	assert_int_equal(bytes_of(&bert, "optimizer.moments"), bytes_of(&shared, "optimizer.moments"));

@@ -26,14 +26,15 @@ static p4d_estimate memory_of(const p4d_layout *l, const p4d_gpu *gpu)
 
 /*
  * Deep Optimizer States (arXiv 2410.21316): "2.5 times faster iterations" than DeepSpeed's ZeRO-3 with its
- * optimizer on the host (abstract). Of 20B (15.3 billion parameters) on a node of 4 H100 and 2 Xeon, a
- * sequence of 2,048 tokens each, all states on the host, the authors' logs have for the third step: DeepSpeed
- * 0.21 s forward, 4.51 backward, 2.27 update; the same where gradients go down beside the backward pass 0.97
- * backward; theirs 0.23, 0.84 and 1.29, with every second subgroup on the GPU.
+ * optimizer on the host (abstract). The authors' logs are of their model 20B (15.3 billion parameters) on a
+ * node with 4 H100 and 2 Xeon: a sequence of 2,048 tokens per GPU, and all states on the host. Seconds of the
+ * third step (forward, backward, update): DeepSpeed 0.21, 4.51, 2.27; DeepSpeed with gradients copied to the
+ * host during the backward pass: backward 0.97; theirs, with every second subgroup on the GPU: 0.23, 0.84,
+ * 1.29.
  *
- * p4d-train's updates are split as the rates say, 41 of 64 on the GPU, which its assumed 2e9 updates a second
- * of the host permit; half of them there would take what p4d calls 0.96 s. DeepSpeed's slow backward pass is
- * not modelled, so p4d's gain is that of the update in a step of p4d-train.
+ * p4d-train splits its updates by the rates: 41 of 64 subgroups are on the GPU, if the host does the assumed
+ * 2e9 updates a second. With half of them on the GPU, p4d predicts 0.96 s. p4d does not model DeepSpeed's
+ * slow backward pass, so it predicts only the gain in the update of p4d-train.
  */
 static void deep_optimizer_states(void **state)
 {
@@ -100,9 +101,9 @@ static double swapped_alone(const karma_case *c, const p4d_gpu *gpu)
 
 /*
  * KARMA (arXiv 2008.11421): 1.52 times as fast as other out-of-core methods, in the mean of six models
- * (abstract; its tables were not to be had). Its artifact names five networks of convolutions, which p4d does
- * not model, and Megatron-LM, all on V100 of 16 GB. Comparable: swapping and computing again, against either
- * alone, of the two of Megatron-LM's models whose gradients leave room on such a GPU.
+ * (abstract; its tables were not available). Its artifact names five convolutional networks, which p4d does
+ * not model, and Megatron-LM, all on V100 of 16 GB. p4d compares swapping together with recomputing with each
+ * of them alone, for the two Megatron-LM models whose gradients fit such a GPU.
  */
 static void karma(void **state)
 {
@@ -141,10 +142,10 @@ static void as_written(const char *name, double written, double now)
 }
 
 /*
- * Layers that come to the GPU one after the other (Superpipeline, arXiv 2410.08791: up to 60 % less memory of
- * the GPU; its abstract), with the optimizer's states on the host, and activations: 8B on one H100 of 80 GB,
- * 70B on eight, which do not fit without. No paper has these cases: it is what p4d says, of Llama 3 with
- * 8,192 tokens and 64 sequences a step: GiB of a GPU, of a node's host, and seconds.
+ * Layers are copied to the GPU one after the other, as in Superpipeline (arXiv 2410.08791; its abstract: up
+ * to 60 % less GPU memory). Optimizer states and activations are on the host: Llama 3 8B on one H100 of 80 GB
+ * and 70B on eight, which do not fit otherwise, with 64 sequences of 8,192 tokens per step. No paper has
+ * these cases. The figures are p4d's own: GiB of a GPU, GiB of a node's host, and seconds of a step.
  */
 static void streaming(void **state)
 {

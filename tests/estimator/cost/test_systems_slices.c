@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Token slices as published, TeraPipe (with gpipe) and Seq1F1B (with 1f1b), as p4d-systems(7) lists them. On
- * GPUs p4d-train has models like Llama only: those of the papers are GPT's, these have as many FLOPs in
- * SwiGLU.
+ * GPUs p4d-train supports only models like Llama. The papers' models are GPTs; the models here have SwiGLU
+ * with as many FLOPs.
  */
 #include "support/systems.h"
 
@@ -12,15 +12,20 @@
 
 /* ---- TeraPipe ---- */
 
-/* A setting of Table 1: layers, hidden features, GPUs, sequences of a step; data, pipeline and tensor
- * parallelism. Seconds of a step without and with slices; how far p4d's seconds of both may be off, and its
- * gain. */
+/*
+ * A setting of Table 1: layers, hidden features, GPUs, sequences of a step; data, pipeline and tensor
+ * parallelism. Then the published seconds of a step without and with slices, and the tolerances for p4d's
+ * seconds and for its gain.
+ */
 typedef struct setting {
 	unsigned layers, hidden, gpus, batch, data, pipe, op, tokens;
 	double whole, sliced, seconds_off, gain_off;
 } setting;
 
-/* p3.16xlarge: eight V100 of 16 GB, and 25 Gbit/s (AWS) for those of them that send to another node. */
+/*
+ * p3.16xlarge on AWS: eight V100 of 16 GB, and 25 Gbit/s that are shared by the GPUs that send to another
+ * node.
+ */
 static p4d_gpu of_p3_16xlarge(const setting *c)
 {
 	const unsigned send = c->data * c->op < 8 ? c->data * c->op : 8;
@@ -68,16 +73,17 @@ static void compare(const char *name, const setting *c)
 }
 
 /*
- * TeraPipe (arXiv 2102.07988), Figure 5 and the tables of its supplement: the ten settings of Table 1. Of
- * (2), (4) and (7) the digits are recalled; Figure 5's bars agree. The abstract's 5.0 times is setting 10.
+ * TeraPipe (arXiv 2102.07988), Figure 5 and the tables of its supplement: the ten settings of Table 1. The
+ * digits of (2), (4) and (7) are from memory, and agree with the bars of Figure 5. The abstract's factor of
+ * 5.0 is setting 10.
  *
- * Of settings with one pipeline of eight GPUs a stage (3, 5, 8, 10) the gain is within 6 %. Seconds of
- * smaller models are not: p4d's are those of kernels, and its PyTorch of 2020 is bound by their launches (a
- * layer of 1B takes 1.45 ms forward, however few tokens there are: Figure 3). The others have another
- * placement: their next stage is in the same node where tensor parallelism leaves room for it (1, 6, 9), and
- * data-parallel ranks (1, 2, 4, 6, 7) are on other nodes, whose gradients are summed over the network behind
- * all passes (mpu/initialize.py of their repository). In p4d-train data-parallel ranks are next to each
- * other.
+ * In settings with one pipeline and eight GPUs per stage (3, 5, 8, 10), p4d's gain is within 6 %. For smaller
+ * models, its seconds are too low: p4d predicts the time of kernels, while PyTorch of 2020 was limited by
+ * kernel launches (Figure 3: the forward pass of a 1B layer takes 1.45 ms for any small number of tokens).
+ * The other settings place ranks differently: the next stage is in the same node if tensor parallelism has
+ * space for it (1, 6, 9); data-parallel ranks (1, 2, 4, 6, 7) are on other nodes, and their gradients are
+ * summed over the network after all passes (mpu/initialize.py of their repository). In p4d-train
+ * data-parallel ranks are next to each other.
  */
 static void terapipe(void **state)
 {
@@ -120,8 +126,8 @@ static void terapipe_longer(void **state)
 }
 
 /*
- * Figure 6: setting 9 with equal slices. Theirs get slower beyond 16, as each is launched; p4d's beyond 32,
- * as products of few tokens are.
+ * Figure 6: setting 9 with equal slices. Their step gets slower with more than 16 slices, because of kernel
+ * launches; p4d's with more than 32, because matmuls of few tokens are slow.
  */
 static void terapipe_equal(void **state)
 {
@@ -141,7 +147,10 @@ static void terapipe_equal(void **state)
 
 /* ---- Seq1F1B ---- */
 
-/* A model of the authors' scripts, and the layout it ran in: with GELU and biases, RoPE, untied. */
+/*
+ * A model of the authors' scripts, and the layout in which they ran it. It has GELU, biases, RoPE and untied
+ * embeddings.
+ */
 typedef struct long_model {
 	const char *name;
 	unsigned layers, hidden, heads, gpus, tp, pp;
@@ -150,7 +159,7 @@ typedef struct long_model {
 static const long_model of_2_7b = {"2.7B", 32, 2560, 32, 8, 1, 8}, of_7b = {"7B", 32, 4096, 32, 32, 8, 4},
 			of_13b = {"13B", 40, 5120, 40, 32, 8, 4}, of_30b = {"30B", 64, 6144, 64, 64, 8, 8};
 
-/* 1F1B as in Megatron-LM; or with four slices, as in p4d. */
+/* The layout of 1F1B in Megatron-LM, or with four slices in p4d-train. */
 static p4d_layout of_long(const long_model *m, unsigned tokens, unsigned batch, bool slices,
 			  const p4d_gpu *gpu)
 {
@@ -174,8 +183,8 @@ static p4d_layout of_long(const long_model *m, unsigned tokens, unsigned batch, 
 
 /*
  * Seq1F1B (arXiv 2406.03488): seconds of a step of 7B on 32 A100, from the authors' table of tokens a second
- * (their repository, of June 2024). Of 65,536 tokens and 16 sequences that table's tokens contradict its
- * TFLOP/s, which are taken.
+ * (their repository, of June 2024). For 65,536 tokens and 16 sequences, the table's tokens per second
+ * contradict its TFLOP/s, so the test uses the TFLOP/s.
  */
 static void seq1f1b(void **state)
 {
@@ -216,9 +225,9 @@ static double gib_of(const p4d_layout *l, const p4d_gpu *gpu)
 
 /*
  * GB of the fullest rank, from the bars of the same repository's figure; 0: out of memory on 80 GB, which p4d
- * has to say, too. Slices are p4d-train's, within 16 %. Of 1F1B p4d says what Megatron-Core holds. Theirs, of
- * 2023, holds up to 30 % more where tp is 8, about as much as one input of each layer and micro-batch that is
- * not sharded, and with tp 1 up to 9 % more.
+ * must also predict. With slices, p4d-train's memory is within 16 %. For 1F1B, p4d predicts Megatron-Core's
+ * memory. Their version of 2023 needs up to 30 % more if tp is 8, about as much as one unsharded input of
+ * each layer and micro-batch, and up to 9 % more if tp is 1.
  */
 static void seq1f1b_memory(void **state)
 {
@@ -251,7 +260,7 @@ static void seq1f1b_memory(void **state)
 		row(name, runs[i].sliced, gib_of(&sliced, &gpu), 0.16);
 		assert_true(gib_of(&sliced, &gpu) < p4d_to_gib(gpu.usable_bytes));
 	}
-	/* a miss: 1F1B runs out of memory there, but p4d has room for it */
+	/* p4d differs here: it predicts that 1F1B fits, but it ran out of memory */
 	const p4d_layout whole = of_long(&of_7b, 131072, 16, false, &gpu),
 			 sliced = of_long(&of_7b, 131072, 16, true, &gpu);
 	row("seq1f1b: GB, 7B, 131072 tokens, slices", 69.8, gib_of(&sliced, &gpu), 0.16);

@@ -136,9 +136,9 @@ static void as_rank_by_rank(void **state)
 }
 
 /*
- * gpt-oss-120b's experts, a third of its layers, on 64 GPUs: a part of 627M parameters lies where it falls;
- * one that begins in a layer's second matrix of 1.06G and reaches into the next layer's first of 2.12G has
- * both, and what is between, in its memory.
+ * gpt-oss-120b with a third of its layers on 64 GPUs. A rank's part has 627M parameters and may begin
+ * anywhere. If it begins in a layer's second expert matrix (1.06G parameters) and ends in the next layer's
+ * first (2.12G), the rank stores gradients of both whole matrices and of everything between them.
  */
 static void more_than_a_part(void **state)
 {

@@ -20,7 +20,10 @@ static uint64_t least(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-/* Micro-batches (chunks of them, or slices) that a stage holds at once, as the papers count. */
+/*
+ * How many micro-batches (or chunks of them, or slices) a stage stores at the same time, counted as in the
+ * papers.
+ */
 static uint64_t in_flight(const p4d_layout *l, uint64_t stage)
 {
 	uint64_t m = l->micro_batches * l->slices, p = l->pp, v = l->vpp;
@@ -29,7 +32,7 @@ static uint64_t in_flight(const p4d_layout *l, uint64_t stage)
 	case P4D_GPIPE:
 		return m;
 	case P4D_1F1B:
-		/* Seq1F1B: plus the additional ones at the start of the last stage */
+		/* Seq1F1B: and the additional ones with which the last stage begins */
 		return l->local_loss ? 1 : least(m, p - stage + l->slices - 1);
 	case P4D_INTERLEAVED:
 		return least(m * v, 2 * (p - stage - 1) + (v - 1) * p + 1);
@@ -37,7 +40,7 @@ static uint64_t in_flight(const p4d_layout *l, uint64_t stage)
 		return least(m, p);
 	case P4D_ZBV:
 		return least(m, 2 * p - stage - 1) + least(m, stage + 1);
-	case P4D_V_HALF: /* with enough micro-batches */
+	case P4D_V_HALF: /* valid if there are enough micro-batches */
 		return p + (p % 2 ? 1 : 2);
 	default: { /* nothing is published: see test_schedule_slots */
 		const p4d_schedule s = p4d_schedule_of(l);
@@ -77,9 +80,9 @@ static bool shares(const p4d_layout *l, int what)
 }
 
 /*
- * Parameters of a rank: each layer, on cpus each chunk, with the parts at both ends of the model, padded to
- * whole shards of `unit`. Or the adapters with them. If gradients are sharded, each layer and table
- * separately; the largest layer, or table.
+ * Number of parameters of a rank. Each layer (on cpus each chunk) is padded to whole shards of `unit`,
+ * together with the parts at the ends of the model. trained: with adapters, counts only these. If gradients
+ * are sharded, each layer and each table is padded separately. Also returns the largest layer or table.
  */
 static uint64_t parameters(const p4d_layout *l, uint64_t stage, bool trained, uint64_t unit,
 			   uint64_t *layer_most, uint64_t *table_most)
@@ -383,7 +386,7 @@ static uint64_t closed_form(const p4d_layout *l, uint64_t stage)
 	if (sliced)
 		always += l->stage_layers[stage] *
 			  (begun(l, stage) * up(e * whole * 2 * G) + up(4 * whole * 2 * G));
-	/* all rows of two layers' matrices; and their gradients, in the backward pass */
+	/* all rows of two layers' matrices; and, for the backward pass, their gradients */
 	const uint64_t matrices = 2 * h * (A + 2 * G + A + 3 * f);
 	const uint64_t of_matrices = l->tp_z > 1 ? up(4 * matrices) : 0;
 	always += l->tp_z > 1 ? up(e * matrices) : 0;

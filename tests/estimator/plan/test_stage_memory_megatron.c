@@ -185,8 +185,8 @@ static void states_of_megatron_by_hand(void **state)
 
 /*
  * With FP8 a stage has both FP8 copies of each layer's weights, in addition to parameters in bf16 or instead
- * of them; and one 8-bit copy of each matmul's input. Scales by block are a 32nd more. Blackwell needs no
- * second copy for the others.
+ * of them; and one 8-bit copy of each matmul's input. Scales by block are a 32nd more. On Blackwell the other
+ * recipes need no second copy.
  */
 static void fp8_of_megatron_by_hand(void **state)
 {
@@ -212,7 +212,7 @@ static void fp8_of_megatron_by_hand(void **state)
 	    {"fp8-recipe=nvfp4", 100, 2 * parameters + 2 * weights / 16 * 9, saved + eighth / 16 * 9, 12},
 	    {"optimizer-dtype=bf16 fp8-recipe=nvfp4", 100, 2 * parameters + 2 * weights / 16 * 9,
 	     saved + eighth / 16 * 9, 2 + 4 + 8},
-	    /* with delayed scales alone the master copy is what bf16 lacks */
+	    /* with delayed scaling only, the master copy has just the bits that bf16 does not have */
 	    {"optimizer-dtype=bf16", 90, 2 * parameters + 2 * weights, saved + eighth + 64, 2 + 4 + 8},
 	    {"optimizer-dtype=bf16 fp8-recipe=mxfp8", 100, 2 * parameters + 2 * weights / 32 * 33,
 	     saved + eighth / 32 * 33, 4 + 4 + 8},
@@ -241,7 +241,7 @@ static void fp8_of_megatron_by_hand(void **state)
 	}
 }
 
-/* Where heads are exchanged in a part of cp, attention's output is kept before and after. */
+/* If heads are exchanged within a part of cp, attention's output is stored before and after the exchange. */
 static void hierarchy_by_hand(void **state)
 {
 	uint64_t bytes[2];
@@ -260,7 +260,7 @@ static void hierarchy_by_hand(void **state)
 	assert_int_equal(bytes[1] - bytes[0], 2 * 8 * 64 * 2);
 }
 
-/* All states, and the memory of one forward pass: that of a layer, or of the head. */
+/* Evaluation has all states, and the memory of one forward pass: that of a layer, or of the head. */
 static void evaluation_of_megatron_by_hand(void **state)
 {
 	const uint64_t parameters =
@@ -289,7 +289,7 @@ static void evaluation_of_megatron_by_hand(void **state)
 	assert_part(&l, &e, P4D_PART_ACTIVATIONS, 0);
 	assert_part(&l, &e, P4D_PART_LOGITS, 8 * (2 + 4) * logits);
 	assert_part(&l, &e, P4D_PART_WORKING_SET, 8 * hidden);
-	/* without recomputation, as there is no backward pass */
+	/* nothing is recomputed, because there is no backward pass */
 	set_all(&r, "recompute=full");
 	p4d_estimate again = estimate(&r, 1, 1, P4D_METHOD_PLAN, &l);
 	assert_int_equal(again.peak.allocated_bytes, e.peak.allocated_bytes);
@@ -302,9 +302,9 @@ static void evaluation_of_megatron_by_hand(void **state)
 }
 
 /*
- * The mask of the data loader: a byte for each pair of tokens, in the forward pass; if layers are recomputed,
- * of every micro-batch in flight; with context parallelism the rows of the rank's tokens. Not on stages
- * between the first and the last.
+ * The mask of the data loader: a byte for each pair of tokens, It exists in the forward pass; if layers are
+ * recomputed, for every micro-batch in flight. With context parallelism it has only rows of the rank's
+ * tokens. Only the first and the last stage have it.
  */
 static void mask_of_megatron_by_hand(void **state)
 {
@@ -346,9 +346,9 @@ static void mask_of_megatron_by_hand(void **state)
 }
 
 /*
- * All-gather: keys and values of all ranks, and their gradients, where that is more than what the peak is
- * made of else; and attention's output is kept in two forms. Ring: buffers of all ranks and results of all
- * steps, in the forward pass.
+ * With all-gather, keys and values of all ranks and their gradients exist, if that is more than the other
+ * memory at the peak; and attention's output is stored in two forms. With a ring, buffers of all ranks and
+ * results of all steps exist in the forward pass.
  */
 static void gathered_keys_of_megatron(void **state)
 {
@@ -361,7 +361,7 @@ static void gathered_keys_of_megatron(void **state)
 	const p4d_estimate ring = estimate(&r, 1, 4, P4D_METHOD_PLAN, &l);
 	set_all(&r, "cp-comm=all-gather");
 	const p4d_estimate all = estimate(&r, 1, 4, P4D_METHOD_PLAN, &l);
-	/* 8 tokens; at that time, what the feed-forward part saves is free, or not there yet */
+	/* at that moment, the memory that the feed-forward part saves is free, or not yet allocated */
 	const uint64_t ffn = 8 * 3 * 16 + 2 * 8 * 64;
 	const uint64_t gathered = 2 * (8 * (4 * 64 + 7 * 4 * 32) - ffn);
 	const uint64_t sent = 2 * (8 * (2 * 64 + 4 * 32 + 3 * (64 + 2 * 32)) - ffn);
