@@ -34,7 +34,7 @@ typedef struct p4d_usage_row {
 	bool joined;               /* it has a record */
 	bool unguarded;            /* its only record is in Extra, where the user could write it */
 	p4d_outcome outcome;       /* outcome according to the record; P4D_OUTCOMES: there is no record */
-	bool overridden;           /* p4d refused the job and the user overrode that */
+	bool overridden;           /* p4d refused the job and the user overrode that (P4D113) */
 	double need, capacity;     /* predicted memory and capacity of the fullest GPU: from the record, else
 				      predicted now; 0: unknown */
 	double measured;           /* measured memory of a GPU; 0: not measured */

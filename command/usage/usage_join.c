@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Combines a job with p4d's verdict at submission and with its measured GPU memory. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,6 +32,15 @@ static void escape(p4d_verdict_record *record)
 	p4d_text_escape_in_place(record->code, sizeof(record->code));
 }
 
+/* Whether the code is one of "P4D012+P4D113". */
+static bool has_code(const p4d_verdict_record *record, p4d_code code)
+{
+	char name[16];
+
+	snprintf(name, sizeof(name), "P4D%03d", (int)code);
+	return strstr(record->code, name);
+}
+
 /*
  * guarded: slurmctld prevents users from writing p4d's words into Extra, which it does only if the record is
  * stored there.
@@ -50,8 +60,8 @@ static void take_record(p4d_usage_row *row, bool guarded)
 	/* an approved plan, written by a release whose records did not have the outcome */
 	if (row->joined && row->outcome == P4D_OUTCOMES)
 		row->outcome = P4D_OUTCOME_PASS;
-	row->overridden = row->outcome == P4D_OUTCOME_WOULD_REFUSE &&
-			  !strcmp(row->record.mode, p4d_site_mode_name(P4D_MODE_ENFORCE));
+	row->overridden =
+	    row->outcome == P4D_OUTCOME_WOULD_REFUSE && has_code(&row->record, P4D_E_OVERRIDDEN);
 	row->need = row->record.need_gib > 0 ? row->record.need_gib : p4d_to_gib(today->need_bytes);
 	row->capacity =
 	    row->record.capacity_gib > 0 ? row->record.capacity_gib : p4d_to_gib(today->capacity_bytes);

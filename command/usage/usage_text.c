@@ -121,6 +121,11 @@ static p4d_backtest_cell passed_of(const p4d_backtest_cell of[P4D_OUTCOMES + 1])
 	return sum;
 }
 
+static const char *plural(const p4d_backtest_cell *cell)
+{
+	return cell->jobs == 1 ? "" : "s";
+}
+
 static void print_sentences(const p4d_usage *u, FILE *page)
 {
 	if (!page)
@@ -132,29 +137,30 @@ static void print_sentences(const p4d_usage *u, FILE *page)
 		const p4d_backtest_cell passed = passed_of(of);
 		put_line(page,
 			 "%s: p4d would have refused %" PRIu64
-			 " jobs (%.1f GPU-hours saved), and accepted %" PRIu64 " jobs (%.1f GPU-hours).",
+			 " job%s (%.1f GPU-hours saved), and accepted %" PRIu64 " job%s (%.1f GPU-hours).",
 			 p4d_backtest_end_titles[end], of[P4D_OUTCOME_WOULD_REFUSE].jobs,
-			 of[P4D_OUTCOME_WOULD_REFUSE].gpu_hours, passed.jobs, passed.gpu_hours);
+			 plural(&of[P4D_OUTCOME_WOULD_REFUSE]), of[P4D_OUTCOME_WOULD_REFUSE].gpu_hours,
+			 passed.jobs, plural(&passed), passed.gpu_hours);
 	}
 	for (int end = 0; end < P4D_BACKTEST_ENDS; end++)
 		if (u->overridden[end].jobs)
 			put_line(page,
 				 "Refused, and submitted with --p4d-override: %" PRIu64
-				 " jobs (%.1f GPU-hours), %s.",
-				 u->overridden[end].jobs, u->overridden[end].gpu_hours,
-				 p4d_backtest_end_titles[end]);
+				 " job%s (%.1f GPU-hours), %s.",
+				 u->overridden[end].jobs, plural(&u->overridden[end]),
+				 u->overridden[end].gpu_hours, p4d_backtest_end_titles[end]);
 	if (u->fewer.jobs)
 		put_line(page,
 			 "By memory alone, %" PRIu64
-			 " completed jobs would fit on fewer GPUs, which frees up to %.1f "
-			 "GPU-hours if they take no longer.",
-			 u->fewer.jobs, u->fewer_saved.gpu_hours);
+			 " completed job%s would fit on fewer GPUs, which frees up to %.1f "
+			 "GPU-hours if no job then takes longer.",
+			 u->fewer.jobs, plural(&u->fewer), u->fewer_saved.gpu_hours);
 	if (u->smaller.jobs)
 		put_line(page,
 			 "By memory alone, %" PRIu64
-			 " completed jobs (%.1f GPU-hours) would fit on a smaller GPU of "
+			 " completed job%s (%.1f GPU-hours) would fit on a smaller GPU of "
 			 "this site.",
-			 u->smaller.jobs, u->smaller.gpu_hours);
+			 u->smaller.jobs, plural(&u->smaller), u->smaller.gpu_hours);
 }
 
 /* Adds a cell for each kind of evidence that GPU memory ran out, because the kinds must not be added up. */

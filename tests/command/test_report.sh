@@ -24,7 +24,7 @@ END
 sed 's/4272/2048/; s/--micro-batch-size 4/--micro-batch-size 1/' "$SACCT/script" >"$SACCT/small"
 
 # Ends: 0 completed, 1 its output says it, 2 a GPU was full, 3 failed early (above the limit), 4 failed, 5 timeout, 6 cancelled.
-# Verdicts: pass, warn, rewrite, not-judged, would-refuse, the same with an override, none. A half hour on 8 GPUs, 450 s of those
+# Verdicts: pass, warn, rewrite, not-judged, would-refuse (of the script, with scripts = advise), the same with an override, none. A half hour on 8 GPUs, 450 s of those
 # that failed early. Needs of 40 to 64 GiB, of which 90 to 104 % were measured, nothing, zero or 71.5 GiB (censored).
 awk -v user="$user" -v sacct="$SACCT" -v directory="$work/jobs" '
 	function cell(title, some_jobs, some_hours) { return "\"" title "\":{\"jobs\":" some_jobs ",\"gpu_hours\":" sprintf("%.1f", some_hours) "}" }
@@ -43,7 +43,7 @@ awk -v user="$user" -v sacct="$SACCT" -v directory="$work/jobs" '
 	split("COMPLETED FAILED FAILED FAILED FAILED TIMEOUT CANCELLED", state, " ")
 	ends = split("completed gpu_memory_said gpu_memory_full gpu_memory_early failed timeout cancelled", end, " ")
 	verdicts = split("pass warn rewrite not-judged would-refuse refuse no_record", verdict, " ")
-	split("P4D112 P4D111 P4D121 P4D012+P4D113 P4D012", code, " ")
+	split("P4D112 P4D111 P4D121 P4D012 P4D012+P4D113", code, " ")
 	split("ddp fsdp megatron", framework, " ")
 	split("jobs measured zero", kind, " ")
 	for (i = 0; i < 2000; i++) {
@@ -62,7 +62,7 @@ awk -v user="$user" -v sacct="$SACCT" -v directory="$work/jobs" '
 		mib = sprintf("%d", measured * 1024)
 		memory = e == 2 || !(none || zero) ? ",gres/gpumem=" mib "M" : zero ? ",gres/gpumem=0" : ""
 		record = outcome == "no_record" ? "" : sprintf("%s%.1fof79.1GiB,nodes=1,gpus-per-node=8,verdict=%s,%smode=%s,framework=%s,model=%s,tp=2",
-			j == 0 ? "p4d:0123456789abcdef0123456789abcdef:" : "p4d-verdict:", need, outcome, c ? "code=" c "," : "", j == 5 ? "enforce" : "observe", f, m)
+			j == 0 ? "p4d:0123456789abcdef0123456789abcdef:" : "p4d-verdict:", need, outcome, c ? "code=" c "," : "", j >= 4 ? "enforce" : "observe", f, m)
 		print id, id, user, a, p, state[e + 1], (e ? "1:0" : "0:0"), "billing=8,cpu=64,gres/gpu=8,mem=64G,node=1",
 			"billing=8,cpu=64,gres/gpu=8,node=1", "", 1700000000, 1700000100, 1700000100 + elapsed, elapsed, 1, "", "sbatch -p " p " job.sh",
 			directory, "job.sh", i % 2 ? "JS1:None " record : "other words", i % 2 ? "" : record >list
