@@ -393,8 +393,10 @@ static void read_variables(p4d_read_context *c, bool files)
 	for (; v && v->name; v++) {
 		argument_word w = {.name = ""};
 		const p4d_read_argument *a = p4d_reader__find(c->reading->reader, v->argument);
-		if (!a || (v->of_script && !c->of_script) ||
-		    !p4d_shell_variable(c->shell, v->name, &w.value) || !w.value.length)
+		if (!a || (v->set == P4D_SET_IN_SCRIPT && !c->of_script) ||
+		    !p4d_shell_variable(c->shell, v->name, &w.value) || !w.value.length ||
+		    (v->set == P4D_SET_SELDOM && p4d_value_unknown(w.value) &&
+		     !p4d_shell_assigned(c->shell, v->name)))
 			continue;
 		snprintf(w.name, sizeof(w.name), "%s", v->argument);
 		take_word(c, a, &w, w.value, NULL, 0, &used, files);

@@ -131,7 +131,8 @@ static void finish(p4d_reading *r)
 		p4d_reader__unknown(r, "rl", "rl %.60s is not modelled", method->text);
 }
 
-static const p4d_read_variable variables[] = {P4D_FINETUNE_ACCELERATE_VARIABLES, {NULL, NULL, false}};
+static const p4d_read_variable variables[] = {P4D_FINETUNE_ACCELERATE_VARIABLES,
+					      {NULL, NULL, P4D_SET_ANYWHERE}};
 
 const p4d_reader p4d_reader__axolotl = {
     .framework = "axolotl",

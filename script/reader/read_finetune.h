@@ -110,9 +110,9 @@ static inline void p4d_finetune__find_training(p4d_reading *r)
 
 /* The accelerate library takes these itself, whatever starts the program. */
 #define P4D_FINETUNE_ACCELERATE_VARIABLES \
-	{"ACCELERATE_USE_FSDP", "--accelerate.use_fsdp", false}, \
+	{"ACCELERATE_USE_FSDP", "--accelerate.use_fsdp", P4D_SET_SELDOM}, \
 	{ \
-		"ACCELERATE_USE_DEEPSPEED", "--accelerate.use_deepspeed", false \
+		"ACCELERATE_USE_DEEPSPEED", "--accelerate.use_deepspeed", P4D_SET_SELDOM \
 	}
 
 /*

@@ -83,10 +83,10 @@ static const p4d_read_default factory_defaults[] = {
 
 /* LLaMA-Factory and ms-swift start torchrun themselves, with the values of these variables. */
 const p4d_read_variable p4d_swift__processes[] = {
-    {"NNODES", "--nodes", false},
-    {"NPROC_PER_NODE", "--gpus-per-node", false},
+    {"NNODES", "--nodes", P4D_SET_ANYWHERE},
+    {"NPROC_PER_NODE", "--gpus-per-node", P4D_SET_ANYWHERE},
     P4D_FINETUNE_ACCELERATE_VARIABLES,
-    {NULL, NULL, false},
+    {NULL, NULL, P4D_SET_ANYWHERE},
 };
 
 static const char *const factory_bounds[] = {"--cutoff_len", "", NULL};

@@ -60,8 +60,8 @@ static const p4d_read_argument vllm_arguments[] = {
 };
 
 static const p4d_read_variable vllm_variables[] = {
-    {"VLLM_PP_LAYER_PARTITION", "VLLM_PP_LAYER_PARTITION", false},
-    {NULL, NULL, false},
+    {"VLLM_PP_LAYER_PARTITION", "VLLM_PP_LAYER_PARTITION", P4D_SET_SELDOM},
+    {NULL, NULL, P4D_SET_ANYWHERE},
 };
 
 static const p4d_read_argument sglang_arguments[] = {

@@ -331,8 +331,11 @@ static void finish(p4d_reading *r)
 }
 
 static const p4d_read_variable variables[] = {
-    {"CONFIG_FILE", "--job.config_file", true}, {"CONFIG", "--config", true}, {"MODULE", "--module", true},
-    {"NGPU", "--gpus-per-node", true},          {NULL, NULL, false},
+    {"CONFIG_FILE", "--job.config_file", P4D_SET_IN_SCRIPT},
+    {"CONFIG", "--config", P4D_SET_IN_SCRIPT},
+    {"MODULE", "--module", P4D_SET_IN_SCRIPT},
+    {"NGPU", "--gpus-per-node", P4D_SET_IN_SCRIPT},
+    {NULL, NULL, P4D_SET_ANYWHERE},
 };
 
 const p4d_reader p4d_reader__torchtitan = {

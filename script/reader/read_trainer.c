@@ -174,7 +174,8 @@ static const char *const trainer_typical[] = {"--model_name_or_path",
 					      "--do_train",
 					      NULL};
 
-static const p4d_read_variable variables[] = {P4D_FINETUNE_ACCELERATE_VARIABLES, {NULL, NULL, false}};
+static const p4d_read_variable variables[] = {P4D_FINETUNE_ACCELERATE_VARIABLES,
+					      {NULL, NULL, P4D_SET_ANYWHERE}};
 
 const p4d_reader p4d_reader__trainer = {
     .framework = "trainer",

@@ -65,10 +65,17 @@ typedef struct p4d_read_given {
 	uint32_t named_line;
 } p4d_read_given;
 
+/* Where a variable counts. */
+typedef enum p4d_read_set {
+	P4D_SET_ANYWHERE,
+	P4D_SET_IN_SCRIPT, /* in a script that starts the program but that p4d cannot read */
+	P4D_SET_SELDOM,    /* hardly any login has it: p4d takes it for unset if only the job will know it */
+} p4d_read_set;
+
 /* An environment variable that replaces an argument. */
 typedef struct p4d_read_variable {
 	const char *name, *argument;
-	bool of_script; /* a variable of a script that starts the program but that p4d cannot read */
+	p4d_read_set set;
 } p4d_read_variable;
 
 /*
