@@ -175,6 +175,9 @@ int p4d_backtest__of_owner(const p4d_backtest *b, const p4d_backtest_work *work,
 /* backtest_output.c: whether the last 64 KiB of a job's output say that GPU memory ran out. */
 bool p4d_backtest__says_out_of_memory(const p4d_backtest_case *c);
 
+/* Says why there is no job to judge: sacct shows none, none with GPUs, or none that has ended. Returns -1. */
+int p4d_backtest_no_jobs(const p4d_backtest *b, p4d_error *err);
+
 /* backtest_run.c: judges all jobs. Errors: IO, NO_MEMORY. */
 int p4d_backtest_run(p4d_backtest *b, p4d_error *err);
 void p4d_backtest_free(p4d_backtest *b);

@@ -14,21 +14,44 @@ static int check_line(const p4d_line *line, p4d_error *err)
 	return p4d_fix(err, "p4d help backtest");
 }
 
-/* If there are no jobs, reports which setting of Slurm is missing. */
-static int check_jobs(const p4d_backtest *b, p4d_error *err)
+/* The jobs that were asked for: "since now-30days, of user anna, in partition h100". */
+static const char *asked(const p4d_backtest *b, char *buf, size_t size)
 {
-	if (b->jobs.count)
-		return 0;
+	const struct {
+		const char *before, *list;
+	} of[] = {{"since ", b->since},
+		  {", of user ", b->users},
+		  {", of account ", b->accounts},
+		  {", in partition ", b->partitions}};
+	p4d_text text = p4d_text_in(buf, size);
+
+	for (size_t i = 0; i < sizeof(of) / sizeof(of[0]); i++)
+		if (of[i].list)
+			p4d_text_print(&text, "%s%.64s", of[i].before, of[i].list);
+	return buf;
+}
+
+int p4d_backtest_no_jobs(const p4d_backtest *b, p4d_error *err)
+{
+	char which[320];
+
+	asked(b, which, sizeof(which));
 	if (!b->jobs.seen) {
-		p4d_fail(err, P4D_E_IO, "sacct shows no jobs since %.64s", b->since);
+		p4d_fail(err, P4D_E_IO, "sacct shows no jobs %s", which);
 		return p4d_fix(err,
 			       "--since=DATE with an earlier date, or run it as a user who may see all jobs");
 	}
-	p4d_fail(err, P4D_E_IO,
-		 "sacct shows %" PRIu64 " jobs since %.64s, but none with GPUs: Slurm's accounting counts "
-		 "GPUs only if slurm.conf says so",
-		 b->jobs.seen, b->since);
-	return p4d_fix(err, "AccountingStorageTRES=gres/gpu in slurm.conf");
+	if (!b->jobs.count) {
+		p4d_fail(err, P4D_E_IO,
+			 "sacct shows %" PRIu64
+			 " jobs %s, but none with GPUs: Slurm's accounting counts GPUs only if "
+			 "slurm.conf says so",
+			 b->jobs.seen, which);
+		return p4d_fix(err, "AccountingStorageTRES=gres/gpu in slurm.conf");
+	}
+	p4d_fail(err, P4D_E_IO, "sacct shows %zu jobs with GPUs %s, none of which has ended", b->jobs.count,
+		 which);
+	return p4d_fix(err, "--since=DATE with an earlier date");
 }
 
 /* If there are no scripts, reports why: only one of several reasons is a setting of Slurm. */
@@ -63,7 +86,7 @@ static int find_jobs(p4d_backtest *b, p4d_error *err)
 	b->accounting = p4d_accounting_open(err);
 	if (!b->accounting || p4d_accounting_find(b->accounting, &query, &b->jobs, err) < 0)
 		return -1;
-	return check_jobs(b, err);
+	return b->jobs.count ? 0 : p4d_backtest_no_jobs(b, err);
 }
 
 static int run(p4d_backtest *b, const p4d_line *line, p4d_error *err)
@@ -74,6 +97,8 @@ static int run(p4d_backtest *b, const p4d_line *line, p4d_error *err)
 	b->strict = p4d_backtest__strict_site(b->site);
 	if (p4d_backtest_run(b, err) < 0 || p4d_backtest_count(b, err) < 0 || check_scripts(b, err) < 0)
 		return -1;
+	if (!b->rows)
+		return p4d_backtest_no_jobs(b, err);
 	if (line->html && p4d_backtest__write_html(b, line->html, err) < 0)
 		return -1;
 	if (line->json)

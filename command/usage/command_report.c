@@ -133,19 +133,12 @@ static int parse(report_arguments *a, int argc, char *argv[], p4d_error *err)
 /* Explains why there are no jobs to report. */
 static int no_jobs(const p4d_usage *u, p4d_error *err)
 {
-	const p4d_accounting_jobs *jobs = &u->jobs.jobs;
-
 	if (u->id) {
 		p4d_fail(err, P4D_E_IO, "sacct shows no job with id %.64s that has GPUs and has ended",
 			 u->id);
 		return p4d_fix(err, "sacct -X -j %.64s", u->id);
 	}
-	p4d_fail(err, P4D_E_IO,
-		 "sacct shows %" PRIu64 " jobs since %.64s, none of which has GPUs and has ended", jobs->seen,
-		 u->jobs.since);
-	return p4d_fix(
-	    err, jobs->seen ? "AccountingStorageTRES=gres/gpu in slurm.conf"
-			    : "--since=DATE with an earlier date, or run it as a user who may see all jobs");
+	return p4d_backtest_no_jobs(&u->jobs, err);
 }
 
 static int find_jobs(p4d_usage *u, p4d_error *err)

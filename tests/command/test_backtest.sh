@@ -149,11 +149,13 @@ cat >"$SACCT/alone" <<'END'
 python run_clm.py --model_name_or_path Qwen/Qwen2.5-0.5B --per_device_train_batch_size 8 --block_size 2048 --bf16 --do_train
 END
 sed '1a export CUDA_VISIBLE_DEVICES=$MINE' "$SACCT/alone" >"$SACCT/chosen"
+sed '1a export ACCELERATE_USE_FSDP=$MINE' "$SACCT/alone" >"$SACCT/shares"
 gpus=1
-few 11 COMPLETED alone 'sbatch job.sh' 12 COMPLETED chosen 'sbatch job.sh'
+few 11 COMPLETED alone 'sbatch job.sh' 12 COMPLETED chosen 'sbatch job.sh' 13 COMPLETED shares 'sbatch job.sh'
 unset gpus
 verdict 11 passed
 verdict 12 not_judged
+verdict 13 not_judged 'ACCELERATE_USE_FSDP|MINE'
 # A sacct that succeeds may still complain, and print what is no job. Records are only left out, and p4d says so.
 mkdir complains
 cat >complains/sacct <<END
@@ -292,12 +294,21 @@ sed -i 3d "$SACCT/jobs"
 refused P4D003 p4d backtest --conf p4d.conf
 says 'srun or salloc started 1, and 1 tasks'
 mv stored "$SACCT/jobs"
+cp "$SACCT/jobs" stored
+sed -i 's/COMPLETED/RUNNING/; s/FAILED/RUNNING/' "$SACCT/jobs"
+for command in backtest report; do
+	refused P4D003 p4d $command --conf p4d.conf
+	says '3 jobs with GPUs since now-30days, none of which has ended' 'fix: --since=DATE with an earlier date'
+done
+mv stored "$SACCT/jobs"
 sed -i 's|gres/gpu=8,||g' "$SACCT/jobs"
 refused P4D003 p4d backtest --conf p4d.conf
 says 'AccountingStorageTRES=gres/gpu'
 sed -i 2,\$d "$SACCT/jobs"
 refused P4D003 p4d backtest --conf p4d.conf
 says 'no jobs since now-30days'
+refused P4D003 p4d backtest --conf p4d.conf --since 2026-11-01 --user ann,bob --partition h100
+says 'sacct shows no jobs since 2026-11-01, of user ann,bob, in partition h100'
 refused P4D003 p4d backtest --conf p4d.conf --since bad
 says 'Invalid time specification'
 echo 'sacct: error: Slurm accounting storage is disabled' >"$SACCT/fails"

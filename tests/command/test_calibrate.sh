@@ -153,3 +153,8 @@ exits 0 p4d calibrate good.csv
 # another unit: no GPU has so much
 { echo $header; row far "$megatron" 41000; } >unit.csv
 bad unit.csv P4D005 'unit.csv:2: far: measured_gib=41000 is more than the ' 'are these MiB or bytes?'
+
+# Of a kind that was never measured there is no bound.
+{ echo $header; row d1 "$megatron" '' 1; } >rows.csv
+exits 0 p4d calibrate rows.csv
+printf '%s\n' "$out" | grep -qE '^megatron/[^ ]* +0 +0 +1 +- +- +- ' || fail "a bound of nothing"
