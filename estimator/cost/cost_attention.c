@@ -168,20 +168,6 @@ static void slices(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_
 	    p4d_cost__memory_seconds(r, first ? sum * b * end * 2 * z->G : 0);
 }
 
-/*
- * p4d-train's packed documents: gradients of queries, keys and values are computed next to each other, and
- * copied to the columns of one matrix.
- */
-static void pack(const p4d_cost_rates *r, const p4d_cost_sizes *z, p4d_cost_share *backward)
-{
-	enum { COPIES = 3 };
-	const double bytes = 2 * r->element * z->n * (z->A + 2 * z->G);
-
-	if (r->packs_documents)
-		backward->memory_bound +=
-		    p4d_cost__memory_seconds(r, bytes) + (COPIES - 1) * P4D_LAUNCH_SECONDS;
-}
-
 bool p4d_cost_prefers_gather(const p4d_layout *l, const p4d_gpu *gpu)
 {
 	p4d_cost_rates r = p4d_cost__rates_of(l, gpu);
@@ -210,5 +196,4 @@ void p4d_cost__attention(const p4d_layout *l, const p4d_cost_rates *r, const p4d
 	backward->attention += back;
 	context(l, r, z, back, true, backward);
 	slices(l, r, z, forward, backward);
-	pack(r, z, backward);
 }

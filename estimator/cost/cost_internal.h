@@ -36,7 +36,6 @@ typedef struct p4d_cost_rates {
 					     * multiprocessors */
 	double element;                     /* bytes of an activation */
 	double multiprocessors;
-	bool packs_documents; /* p4d-train: cuDNN computes documents as sequences of their own */
 } p4d_cost_rates;
 
 p4d_cost_rates p4d_cost__rates_of(const p4d_layout *layout, const p4d_gpu *gpu);

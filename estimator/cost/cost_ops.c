@@ -246,8 +246,6 @@ p4d_cost_rates p4d_cost__rates_of(const p4d_layout *l, const p4d_gpu *gpu)
 		r.attention_forward = slowest * inverse(OWN_FLOPS_OF_MULTIPROCESSOR * multiprocessors);
 		r.attention_backward = OWN_BACKWARD * r.attention_forward;
 	}
-	r.packs_documents = p4d_framework_of(l->framework)->cost.attends_alone && !l->serves &&
-			    p4d_packed_documents(l, gpu) > 0;
 	r.hbm = inverse(gpu->hbm_bytes_per_s * gpu->hbm_efficiency);
 	r.link = inverse(gpu->link_bytes_per_s * gpu->link_efficiency);
 	r.net = inverse(net_rate(l, gpu) * P4D_NET_EFFICIENCY);

@@ -127,33 +127,49 @@ static uint64_t take(p4d_attention_workspaces *work, uint64_t bytes)
 	return at;
 }
 
+/* All strides are those of queries, keys and values, as in cuDNN's own tests of documents. */
+static p4d_attention_workspaces documents_of(int sm, const p4d_attention_call *c)
+{
+	const uint64_t columns = add(c->heads, multiply(2, c->kv_heads)),
+		       tokens = multiply(c->batch, c->queries);
+	p4d_attention_workspaces work = {.fused = p4d_attention_takes_documents(sm, c->keys, c->head_dim)};
+
+	if (!work.fused)
+		return work;
+	work.library = p4d_attention_documents_workspace(c->documents, c->backward);
+	take(&work, work.library);
+	if (!c->backward)
+		return work;
+	work.query_gradient = take(&work, product(tokens, columns, c->head_dim, 4, 1));
+	work.row_sums = take(&work, product(tokens, c->heads, 4, 1, 1));
+	if (c->heads > c->kv_heads)
+		work.key_heads =
+		    take(&work, product(tokens, columns, c->head_dim, 2, c->heads / c->kv_heads));
+	return work;
+}
+
 p4d_attention_workspaces p4d_attention_workspace_of(int sm, const p4d_attention_call *c)
 {
 	const p4d_attention_bytes need =
 	    p4d_attention_workspace(sm, c->batch, c->heads, c->kv_heads, c->queries, c->keys, c->head_dim);
 	const uint64_t keys = product(c->batch, c->keys, c->kv_heads, c->head_dim, 2);
-	p4d_attention_workspaces work = {
-	    .fused = c->documents ? p4d_attention_takes_documents(sm, c->keys, c->head_dim) : need.fused};
+	p4d_attention_workspaces work = {.fused = need.fused};
 
-	if (!work.fused)
+	if (c->documents)
+		return documents_of(sm, c);
+	if (!need.fused)
 		return work;
-	work.library = c->documents  ? p4d_attention_documents_workspace(c->documents, c->backward)
-		       : c->backward ? need.backward_workspace
-				     : need.forward_workspace;
+	work.library = c->backward ? need.backward_workspace : need.forward_workspace;
 	take(&work, work.library);
 	if (!c->backward)
 		return work;
 	work.query_gradient = take(&work, need.query_gradient);
 	work.row_sums = take(&work, need.row_sums);
-	if (!c->staged && !c->documents)
+	if (!c->staged)
 		return work;
 	work.dq = take(&work, need.query_gradient / 2);
 	work.dk = take(&work, keys);
 	work.dv = take(&work, keys);
-	if (c->documents && c->heads > c->kv_heads) {
-		work.dk_heads = take(&work, need.query_gradient / 2);
-		work.dv_heads = take(&work, need.query_gradient / 2);
-	}
 	return work;
 }
 

@@ -71,7 +71,7 @@ typedef struct p4d_attention_call {
 	bool staged; /* gradients accumulate, so they are first computed in bf16 */
 	/*
 	 * 0: the batch is of whole sequences. Else the documents of a call, which are queries and keys of all
-	 * sequences: gradients are staged, and those of keys and values also have rows of all query heads.
+	 * sequences, in rows of (heads + 2 * kv_heads) * head_dim elements.
 	 */
 	uint64_t documents;
 } p4d_attention_call;
@@ -83,10 +83,15 @@ typedef struct p4d_attention_call {
 typedef struct p4d_attention_workspaces {
 	uint64_t query_gradient, row_sums; /* as in p4d_attention_bytes */
 	uint64_t dq, dk, dv;               /* bf16 (batch, queries or keys, their heads * head_dim) */
-	uint64_t dk_heads, dv_heads;       /* bf16 (batch, keys, heads * head_dim) */
-	uint64_t bytes;                    /* bytes of all buffers */
-	uint64_t library;                  /* bytes of cuDNN's own part */
-	bool fused;                        /* false: p4d's own kernels, which need no workspace */
+	/*
+	 * Documents with grouped queries: bf16 rows, heads / kv_heads times as wide as those of queries, keys
+	 * and values; each begins with dK and dV of all query heads. The query gradient has rows as wide as
+	 * theirs.
+	 */
+	uint64_t key_heads;
+	uint64_t bytes;   /* bytes of all buffers */
+	uint64_t library; /* bytes of cuDNN's own part */
+	bool fused;       /* false: p4d's own kernels, which need no workspace */
 } p4d_attention_workspaces;
 p4d_attention_workspaces p4d_attention_workspace_of(int sm, const p4d_attention_call *call);
 

@@ -73,9 +73,9 @@ static inline uint64_t p4d_cpu_attention_bytes(uint64_t head_dim, bool backward)
 /*
  * data.document_places: for each call of attention, rows of int32 with the documents of the call and a few
  * more numbers, so that each row is aligned. The first row has lengths, the others places in units of a
- * token's elements in four kinds of tensors (device/cuda/sdpa.h).
+ * token's elements in three kinds of tensors (device/cuda/sdpa.h).
  */
-enum { P4D_DOCUMENT_ROWS = 5, P4D_DOCUMENT_PADDING = 4 };
+enum { P4D_DOCUMENT_ROWS = 4, P4D_DOCUMENT_PADDING = 4 };
 
 typedef enum p4d_dtype {
 	P4D_DT_BF16,

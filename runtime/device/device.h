@@ -47,7 +47,7 @@ typedef struct p4d_attention_documents {
 	/*
 	 * (groups, P4D_DOCUMENT_ROWS, most + P4D_DOCUMENT_PADDING), in the arena: lengths, 0 after the last
 	 * document; then where each document begins and the last one ends, from the group's first token on,
-	 * as elements of rows of query_stride, of heads * head_dim, of kv_heads * head_dim, and of heads.
+	 * as elements of rows of query_stride, of heads * head_dim, and of heads.
 	 */
 	const int32_t *places;
 } p4d_attention_documents;

@@ -71,7 +71,7 @@ static uint64_t find_documents(p4d_net *m, const int32_t *documents)
 static void put_group(const p4d_net *m, int32_t *to, const uint64_t *begin, uint64_t documents,
 		      uint64_t width)
 {
-	const uint64_t unit[UNITS] = {m->columns, m->q, m->kv, m->q / m->l->head_dim};
+	const uint64_t unit[UNITS] = {m->columns, m->q, m->q / m->l->head_dim};
 
 	memset(to, 0, width * sizeof(*to));
 	for (uint64_t i = 0; i < documents; i++)

@@ -248,12 +248,6 @@ static double attention_seconds(const p4d_attention_shape *s, bool backward)
 	       (scores + last) * (backward ? 2.5 * rates.attention_backward : rates.attention_forward);
 }
 
-/* Bytes of the copies of packed documents' gradients. */
-static double packed_bytes(const p4d_attention_shape *s, double e)
-{
-	return s->packed.most ? 2 * e * (double)(s->batch * s->queries * s->query_stride) : 0;
-}
-
 /* Bytes of q, k, v and o. */
 static double attention_bytes(const p4d_attention_shape *s, double e)
 {
@@ -280,8 +274,7 @@ static void counted_attention_gradient(p4d_device *device, p4d_dtype type, void 
 	(void)device;
 	begin();
 	cuda.attention_gradient(&cuda, type, dqkv, sums, d_o, lse, row_sums, qkv, shape, workspace);
-	end("attention_gradient", 2 * attention_bytes(shape, width(type)) + packed_bytes(shape, width(type)),
-	    attention_seconds(shape, true) + rates.hbm * packed_bytes(shape, width(type)));
+	end("attention_gradient", 2 * attention_bytes(shape, width(type)), attention_seconds(shape, true));
 }
 
 static void counted_sum_squares(p4d_device *device, double *sum, const float *x, uint64_t count)

@@ -338,7 +338,7 @@ static void put_documents(uint64_t tokens_each)
 	static const uint64_t none = 0;
 	static int32_t numbers[N], places[P4D_DOCUMENT_ROWS][PLACES];
 	const uint64_t kv = KV_HEADS * width, query = query_heads * width, count = N / tokens_each;
-	const uint64_t unit[] = {query + 2 * kv, query, kv, query_heads};
+	const uint64_t unit[] = {query + 2 * kv, query, query_heads};
 
 	for (uint64_t i = 0; i < N; i++)
 		numbers[i] = (int32_t)(i / tokens_each);

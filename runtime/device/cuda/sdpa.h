@@ -17,13 +17,12 @@ typedef struct p4d_sdpa_stride {
 } p4d_sdpa_stride;
 
 /*
- * The units in which the beginnings of documents are counted: elements per token of q, k, v (rows of qkv), of
- * o and dq (query heads), of dk and dv (key heads), and of lse and row_sums (one for each query head).
+ * The units in which the beginnings of documents are counted: elements per token of q, k, v (rows of qkv) and
+ * of their gradients, of o (query heads), and of lse and row_sums (one for each query head).
  */
 typedef enum p4d_sdpa_unit {
 	P4D_UNIT_QKV,
 	P4D_UNIT_QUERY,
-	P4D_UNIT_KEY,
 	P4D_UNIT_SUMS,
 	P4D_UNITS,
 	P4D_NO_UNIT = P4D_UNITS
@@ -48,8 +47,9 @@ typedef struct p4d_sdpa_shape {
 /*
  * Forward: computes o and lse from q, k, v. Backward: computes dq, dk and dv from these and d_o. Backward
  * also uses memory with arbitrary contents: row_sums (batch, heads, queries) and query_gradient (batch,
- * heads, queries, head_dim); with documents and grouped queries also dk_heads and dv_heads, bf16 (tokens,
- * heads, head_dim). Both directions use the workspace of p4d_attention_workspace, with documents none.
+ * heads, queries, head_dim); with documents and grouped queries also dk_heads and dv_heads, bf16, with all
+ * strides of dk times the query heads of a key head. Both directions use the workspace of
+ * p4d_attention_workspace, with documents p4d_attention_documents_workspace.
  *
  * With documents: lengths (batch), 0 for documents that are not there; for each unit, offsets (batch + 1)
  * from the first token of the call to that of the document.

@@ -83,10 +83,6 @@ static block documents_of(const p4d_cuda *c, const p4d_attention_shape *s, p4d_a
 	b.shape.lse_token = s->heads;
 	b.shape.lse_sequence = s->heads * s->queries;
 	b.work = p4d_attention_workspace_of(c->sm, &b.call);
-	if (b.shape.backward) {
-		b.shape.dq = b.shape.o;
-		b.shape.dkv = strides(key_width(s), s->keys);
-	}
 	return b;
 }
 
@@ -131,7 +127,8 @@ static const char *why_no_documents(const p4d_cuda *c, const p4d_attention_shape
 	if (s->packed.most == 0)
 		return "documents are masked, and their mean length is not planned: --document-len";
 	if (s->blocks != 1 || !at->causal || at->queries != s->queries || at->keys != s->keys ||
-	    s->keys != s->queries || s->key_stride != s->query_stride)
+	    s->keys != s->queries || s->key_stride != s->query_stride ||
+	    s->query_stride != query_width(s) + 2 * key_width(s))
 		return "documents are masked in parts of sequences";
 	if (!forward.work.fused)
 		return "documents are masked: not fused on this GPU";
@@ -227,28 +224,28 @@ static p4d_sdpa_call group_of(const block *b, const p4d_sdpa_call *whole, uint64
 	const p4d_attention_shape *s = b->whole;
 	const p4d_attention_workspaces *w = &b->work;
 	const uint64_t first = s->packed.first[number], width = s->packed.most + P4D_DOCUMENT_PADDING;
-	const uint64_t at_query = first * query_width(s), at_key = first * key_width(s);
+	const uint64_t at_query = first * query_width(s), at_row = first * s->query_stride;
 	p4d_sdpa_call call = *whole;
 
 	call.scale = s->scale;
 	call.lengths = s->packed.places + number * P4D_DOCUMENT_ROWS * width;
 	for (uint64_t unit = 0; unit < P4D_UNITS; unit++)
 		call.offsets[unit] = call.lengths + (1 + unit) * width;
-	call.q = past(whole->q, first * s->query_stride);
-	call.k = past(whole->k, first * s->key_stride);
-	call.v = past(whole->v, first * s->key_stride);
+	call.q = past(whole->q, at_row);
+	call.k = past(whole->k, at_row);
+	call.v = past(whole->v, at_row);
 	call.o = past(whole->o, at_query);
 	call.lse = whole->lse + first * s->heads;
 	if (!b->call.backward)
 		return call;
 	call.d_o = past(whole->d_o, at_query);
+	call.dq = past(whole->dq, at_row);
+	call.dk = past(whole->dk, at_row);
+	call.dv = past(whole->dv, at_row);
 	call.row_sums = (float *)part(whole, w->row_sums) + first * s->heads;
-	call.query_gradient = (float *)part(whole, w->query_gradient) + at_query;
-	call.dq = past(part(whole, w->dq), at_query);
-	call.dk = past(part(whole, w->dk), at_key);
-	call.dv = past(part(whole, w->dv), at_key);
-	call.dk_heads = past(part(whole, w->dk_heads), at_query);
-	call.dv_heads = past(part(whole, w->dv_heads), at_query);
+	call.query_gradient = (float *)part(whole, w->query_gradient) + at_row;
+	call.dk_heads = past(part(whole, w->key_heads), at_row * (s->heads / s->kv_heads));
+	call.dv_heads = past(call.dk_heads, query_width(s));
 	return call;
 }
 
@@ -256,14 +253,11 @@ static void run_documents(p4d_cuda *c, const p4d_attention_shape *s, p4d_attenti
 			  const p4d_sdpa_call *whole)
 {
 	const block b = documents_of(c, s, pass);
-	const p4d_attention_workspaces *w = &b.work;
-	const uint64_t row = s->query_stride * BF16, query = query_width(s) * BF16, key = key_width(s) * BF16;
-	const uint64_t tokens = s->batch * s->queries;
 	p4d_error err = {.code = P4D_OK};
 
-	if (w->bytes > s->workspace_bytes)
+	if (b.work.bytes > s->workspace_bytes)
 		p4d_fail(&err, P4D_E_DEVICE, "attention: documents need %d MiB of workspace, the plan has %d",
-			 (int)(w->bytes >> 20), (int)(s->workspace_bytes >> 20));
+			 (int)(b.work.bytes >> 20), (int)(s->workspace_bytes >> 20));
 	else if (!aligned(s, whole))
 		p4d_fail(&err, P4D_E_DEVICE, "attention: gradients of documents are not aligned");
 	for (uint64_t i = 0; i < s->packed.groups && err.code == P4D_OK; i++) {
@@ -272,11 +266,6 @@ static void run_documents(p4d_cuda *c, const p4d_attention_shape *s, p4d_attenti
 	}
 	if (err.code != P4D_OK && c->failure.code == P4D_OK)
 		c->failure = err;
-	if (pass == P4D_ATTENTION_FORWARD || err.code != P4D_OK)
-		return;
-	p4d_kernel_copy_rows(c->stream, whole->dq, row, part(whole, w->dq), query, query, tokens);
-	p4d_kernel_copy_rows(c->stream, whole->dk, row, part(whole, w->dk), key, key, tokens);
-	p4d_kernel_copy_rows(c->stream, whole->dv, row, part(whole, w->dv), key, key, tokens);
 }
 
 /* Sets the results of queries that are in no block, because they see no key. */

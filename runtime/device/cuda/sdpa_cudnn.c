@@ -187,9 +187,9 @@ int p4d_sdpa_run(p4d_sdpa *f, const p4d_sdpa_shape *shape, const p4d_sdpa_call *
 	    [P4D_GRAPH_DK_HEADS] = call->dk_heads,
 	    [P4D_GRAPH_DV_HEADS] = call->dv_heads,
 	    [P4D_GRAPH_LENGTHS] = (void *)call->lengths,
+	    [P4D_GRAPH_KEY_LENGTHS] = (void *)call->lengths,
 	    [P4D_GRAPH_OFFSETS + P4D_UNIT_QKV] = (void *)call->offsets[P4D_UNIT_QKV],
 	    [P4D_GRAPH_OFFSETS + P4D_UNIT_QUERY] = (void *)call->offsets[P4D_UNIT_QUERY],
-	    [P4D_GRAPH_OFFSETS + P4D_UNIT_KEY] = (void *)call->offsets[P4D_UNIT_KEY],
 	    [P4D_GRAPH_OFFSETS + P4D_UNIT_SUMS] = (void *)call->offsets[P4D_UNIT_SUMS],
 	};
 	char why[P4D_CUDNN_WHY] = "it was never prepared";

@@ -71,17 +71,16 @@ static p4d_sdpa_unit unit_of(int64_t number)
 	case P4D_GRAPH_Q:
 	case P4D_GRAPH_K:
 	case P4D_GRAPH_V:
+	case P4D_GRAPH_DQ:
+	case P4D_GRAPH_DK:
+	case P4D_GRAPH_DV:
+	case P4D_GRAPH_QUERY_GRADIENT:
+	case P4D_GRAPH_DK_HEADS: /* cuDNN multiplies these places by the queries' heads of a key head */
+	case P4D_GRAPH_DV_HEADS:
 		return P4D_UNIT_QKV;
 	case P4D_GRAPH_O:
 	case P4D_GRAPH_DO:
-	case P4D_GRAPH_DQ:
-	case P4D_GRAPH_QUERY_GRADIENT:
 		return P4D_UNIT_QUERY;
-	case P4D_GRAPH_DK:
-	case P4D_GRAPH_DV:
-	case P4D_GRAPH_DK_HEADS: /* cuDNN multiplies these places by the queries' heads of a key head */
-	case P4D_GRAPH_DV_HEADS:
-		return P4D_UNIT_KEY;
 	case P4D_GRAPH_LSE:
 	case P4D_GRAPH_ROW_SUMS:
 		return P4D_UNIT_SUMS;
@@ -206,7 +205,9 @@ static void take_documents(p4d_sdpa_graph *g, const p4d_sdpa_shape *s)
 
 	if (!s->documents)
 		return;
+	/* the same numbers, but cuDNN's pattern has two tensors */
 	g->lengths = tensor(g, P4D_GRAPH_LENGTHS, type, whole(s->batch, 1, 1, 1), false);
+	g->key_lengths = tensor(g, P4D_GRAPH_KEY_LENGTHS, type, whole(s->batch, 1, 1, 1), false);
 	for (int unit = 0; unit < P4D_UNITS; unit++)
 		g->offsets[unit] =
 		    tensor(g, P4D_GRAPH_OFFSETS + unit, type, whole(s->batch + 1, 1, 1, 1), false);
@@ -221,13 +222,23 @@ static void add_operation(p4d_sdpa_graph *g, descriptor operation)
 		g->operation[g->operations++] = operation;
 }
 
-/*
- * The second dimension of a matmul that has the length of a document: the columns of the result, or the
- * dimension that is summed.
- */
-typedef enum other_size { COLUMNS, SUMMED } other_size;
+/* What a matmul computes: scores, sums over keys for each query, or sums over queries for each key. */
+typedef enum product_kind { SCORES, OVER_KEYS, OVER_QUERIES } product_kind;
 
-static descriptor multiply(p4d_sdpa_graph *g, descriptor a, descriptor b, descriptor to, other_size other)
+/* Sets the two dimensions of a matmul that have the length of a document. */
+static void put_lengths(p4d_sdpa_graph *g, descriptor operation, product_kind what)
+{
+	const descriptor rows = what == OVER_QUERIES ? g->key_lengths : g->lengths;
+	const descriptor other = what == OVER_QUERIES ? g->lengths : g->key_lengths;
+
+	p4d_sdpa_graph_refer(g, operation, CUDNN_ATTR_OPERATION_MATMUL_GEMM_M_OVERRIDE_DESC, rows);
+	p4d_sdpa_graph_refer(g, operation,
+			     what == SCORES ? CUDNN_ATTR_OPERATION_MATMUL_GEMM_N_OVERRIDE_DESC
+					    : CUDNN_ATTR_OPERATION_MATMUL_GEMM_K_OVERRIDE_DESC,
+			     other);
+}
+
+static descriptor multiply(p4d_sdpa_graph *g, descriptor a, descriptor b, descriptor to, product_kind what)
 {
 	const descriptor how = p4d_sdpa_graph_make(g, CUDNN_BACKEND_MATMUL_DESCRIPTOR);
 
@@ -238,14 +249,8 @@ static descriptor multiply(p4d_sdpa_graph *g, descriptor a, descriptor b, descri
 	p4d_sdpa_graph_refer(g, operation, CUDNN_ATTR_OPERATION_MATMUL_BDESC, b);
 	p4d_sdpa_graph_refer(g, operation, CUDNN_ATTR_OPERATION_MATMUL_CDESC, to);
 	p4d_sdpa_graph_refer(g, operation, CUDNN_ATTR_OPERATION_MATMUL_DESC, how);
-	if (g->lengths) {
-		p4d_sdpa_graph_refer(g, operation, CUDNN_ATTR_OPERATION_MATMUL_GEMM_M_OVERRIDE_DESC,
-				     g->lengths);
-		p4d_sdpa_graph_refer(g, operation,
-				     other == COLUMNS ? CUDNN_ATTR_OPERATION_MATMUL_GEMM_N_OVERRIDE_DESC
-						      : CUDNN_ATTR_OPERATION_MATMUL_GEMM_K_OVERRIDE_DESC,
-				     g->lengths);
-	}
+	if (g->lengths)
+		put_lengths(g, operation, what);
 	add_operation(g, operation);
 	return to;
 }
@@ -360,7 +365,7 @@ static descriptor within_documents(p4d_sdpa_graph *g, const p4d_sdpa_shape *s, d
 		return scores;
 	const descriptor row = index_of(g, s, 2, scores), column = index_of(g, s, 3, scores);
 	const descriptor rows = where(g, s, CUDNN_POINTWISE_CMP_LT, row, g->lengths);
-	const descriptor columns = where(g, s, CUDNN_POINTWISE_CMP_LT, column, g->lengths);
+	const descriptor columns = where(g, s, CUDNN_POINTWISE_CMP_LT, column, g->key_lengths);
 
 	return choose(g, s, scores, where(g, s, CUDNN_POINTWISE_LOGICAL_AND, rows, columns));
 }
@@ -382,7 +387,7 @@ static descriptor masked(p4d_sdpa_graph *g, const p4d_sdpa_shape *s, descriptor 
 static descriptor scaled_scores(p4d_sdpa_graph *g, const p4d_sdpa_shape *s, descriptor q, descriptor k,
 				descriptor scale)
 {
-	const descriptor product = multiply(g, q, k, inner(g, CUDNN_DATA_FLOAT, of_scores(s)), COLUMNS);
+	const descriptor product = multiply(g, q, k, inner(g, CUDNN_DATA_FLOAT, of_scores(s)), SCORES);
 
 	return pair(g, CUDNN_POINTWISE_MUL, product, scale, inner(g, CUDNN_DATA_FLOAT, of_scores(s)));
 }
@@ -411,7 +416,7 @@ static void forward(p4d_sdpa_graph *g, const p4d_sdpa_shape *s)
 	pair(g, CUDNN_POINTWISE_ADD, most, log, lse);
 	const descriptor share =
 	    pair(g, CUDNN_POINTWISE_DIV, power, sum, inner(g, CUDNN_DATA_BFLOAT16, of_scores(s)));
-	multiply(g, share, v, o, SUMMED);
+	multiply(g, share, v, o, OVER_KEYS);
 }
 
 /*
@@ -427,13 +432,13 @@ static void over_queries(p4d_sdpa_graph *g, const p4d_sdpa_shape *s, descriptor 
 	const descriptor transposed = reshape(g, x, inner(g, bf16, e));
 
 	if (s->heads == s->kv_heads) {
-		multiply(g, transposed, y, to, SUMMED);
+		multiply(g, transposed, y, to, OVER_QUERIES);
 		return;
 	}
 	e = whole(s->batch, s->heads, s->keys, s->head_dim);
 	const descriptor each =
 	    s->documents ? tensor(g, heads, bf16, of_key_heads(s), false) : inner(g, bf16, e);
-	multiply(g, transposed, y, each, SUMMED);
+	multiply(g, transposed, y, each, OVER_QUERIES);
 	reduce(g, CUDNN_REDUCE_TENSOR_ADD, each, to);
 }
 
@@ -468,7 +473,7 @@ static void backward(p4d_sdpa_graph *g, const p4d_sdpa_shape *s)
 	const descriptor share = pair(g, CUDNN_POINTWISE_EXP, scores, NULL, inner(g, fp32, of_scores(s)));
 	over_queries(g, s, share, d_o, take(g, P4D_GRAPH_DV, of_keys(s, s->dkv)), P4D_GRAPH_DV_HEADS);
 	/* the gradient of the scores */
-	descriptor d = multiply(g, d_o, v, inner(g, fp32, of_scores(s)), COLUMNS);
+	descriptor d = multiply(g, d_o, v, inner(g, fp32, of_scores(s)), SCORES);
 	d = pair(g, CUDNN_POINTWISE_SUB, d, sums, inner(g, fp32, of_scores(s)));
 	d = pair(g, CUDNN_POINTWISE_MUL, d, share, inner(g, fp32, of_scores(s)));
 	d = pair(g, CUDNN_POINTWISE_MUL, d, scale, inner(g, CUDNN_DATA_BFLOAT16, of_scores(s)));
@@ -476,7 +481,7 @@ static void backward(p4d_sdpa_graph *g, const p4d_sdpa_shape *s)
 	const descriptor straight = reshape(
 	    g, k, tensor_in(g, VIRTUAL + (int64_t)g->count, CUDNN_DATA_BFLOAT16, keys, false, P4D_UNIT_QKV));
 	const descriptor dq = tensor(g, P4D_GRAPH_QUERY_GRADIENT, fp32, of_query_gradient(s), false);
-	multiply(g, d, straight, dq, SUMMED);
+	multiply(g, d, straight, dq, OVER_KEYS);
 	pair(g, CUDNN_POINTWISE_IDENTITY, dq, NULL, take(g, P4D_GRAPH_DQ, of_queries(s, s->dq)));
 }
 

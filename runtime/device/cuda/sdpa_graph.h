@@ -30,6 +30,7 @@ typedef enum p4d_sdpa_tensor {
 	P4D_GRAPH_DK_HEADS,
 	P4D_GRAPH_DV_HEADS, /* only for documents with grouped queries */
 	P4D_GRAPH_LENGTHS,
+	P4D_GRAPH_KEY_LENGTHS,
 	P4D_GRAPH_OFFSETS, /* int32, of documents; one tensor for each unit */
 	P4D_GRAPH_LAST_OFFSETS = P4D_GRAPH_OFFSETS + P4D_UNITS - 1,
 	P4D_GRAPH_TENSORS
@@ -43,7 +44,7 @@ typedef struct p4d_sdpa_graph {
 							       * were made */
 	cudnnBackendDescriptor_t operation[P4D_GRAPH_OPERATIONS];
 	cudnnBackendDescriptor_t whole;
-	cudnnBackendDescriptor_t lengths, offsets[P4D_UNITS]; /* only for documents, else NULL */
+	cudnnBackendDescriptor_t lengths, key_lengths, offsets[P4D_UNITS]; /* only for documents, else NULL */
 	unsigned count, operations;
 	uint32_t given; /* a bit for each tensor that the graph has: 1 << p4d_sdpa_tensor */
 	cudnnStatus_t status;

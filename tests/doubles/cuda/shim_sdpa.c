@@ -152,7 +152,7 @@ static void backward(const p4d_sdpa_shape *s, const p4d_sdpa_call *c, row query,
 	const uint16_t *q = (const uint16_t *)c->q + place(s, c, P4D_UNIT_QKV, s->q, query);
 	const uint16_t *d_o = (const uint16_t *)c->d_o + place(s, c, P4D_UNIT_QUERY, s->o, query);
 	float *dq = c->query_gradient +
-		    (s->documents ? place(s, c, P4D_UNIT_QUERY, s->dq, query) : number_of(s, query) * d);
+		    (s->documents ? place(s, c, P4D_UNIT_QKV, s->dq, query) : number_of(s, query) * d);
 
 	c->row_sums[n] =
 	    (float)dot(d_o, (const uint16_t *)c->o + place(s, c, P4D_UNIT_QUERY, s->o, query), d);
@@ -172,7 +172,7 @@ static void backward(const p4d_sdpa_shape *s, const p4d_sdpa_call *c, row query,
 		}
 	}
 	for (uint64_t i = 0; i < d; i++)
-		((uint16_t *)c->dq)[place(s, c, P4D_UNIT_QUERY, s->dq, query) + i] = p4d_to_bf16(dq[i]);
+		((uint16_t *)c->dq)[place(s, c, P4D_UNIT_QKV, s->dq, query) + i] = p4d_to_bf16(dq[i]);
 }
 
 static void round_keys(const p4d_sdpa_shape *s, const p4d_sdpa_call *c, sums from)
@@ -187,7 +187,7 @@ static void round_keys(const p4d_sdpa_shape *s, const p4d_sdpa_call *c, sums fro
 					if (j >= tokens_of(s, c, b, s->keys))
 						continue;
 					const uint64_t at =
-					    place(s, c, P4D_UNIT_KEY, s->dkv, (row){b, h, j}) + i;
+					    place(s, c, P4D_UNIT_QKV, s->dkv, (row){b, h, j}) + i;
 					((uint16_t *)c->dk)[at] = p4d_to_bf16((float)from.dk[next]);
 					((uint16_t *)c->dv)[at] = p4d_to_bf16((float)from.dv[next]);
 				}
@@ -196,14 +196,15 @@ static void round_keys(const p4d_sdpa_shape *s, const p4d_sdpa_call *c, sums fro
 /* Overwrites the memory in which cuDNN stores dK and dV of all query heads, for documents. */
 static void spoil_heads(const p4d_sdpa_shape *s, const p4d_sdpa_call *c)
 {
-	const uint64_t group = s->heads / s->kv_heads, width = s->dkv.token * group;
+	const uint64_t group = s->heads / s->kv_heads, bytes = s->heads * s->head_dim * sizeof(uint16_t);
 
-	for (uint64_t b = 0; b < s->batch; b++) {
-		const uint64_t at = (uint64_t)c->offsets[P4D_UNIT_KEY][b] * group;
-		const uint64_t bytes = (uint64_t)c->lengths[b] * width * sizeof(uint16_t);
-		memset((uint16_t *)c->dk_heads + at, 0xff, bytes);
-		memset((uint16_t *)c->dv_heads + at, 0xff, bytes);
-	}
+	for (uint64_t b = 0; b < s->batch; b++)
+		for (uint64_t i = 0; i < (uint64_t)c->lengths[b]; i++) {
+			const uint64_t begin = (uint64_t)c->offsets[P4D_UNIT_QKV][b],
+				       at = group * (begin + i * s->dkv.token);
+			memset((uint16_t *)c->dk_heads + at, 0xff, bytes);
+			memset((uint16_t *)c->dv_heads + at, 0xff, bytes);
+		}
 }
 
 int p4d_sdpa_run(p4d_sdpa *f, const p4d_sdpa_shape *s, const p4d_sdpa_call *c, p4d_error *err)

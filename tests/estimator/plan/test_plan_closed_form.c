@@ -138,25 +138,26 @@ static uint64_t documents_of(const p4d_layout *l, uint64_t columns)
 
 	if (!mean || l->cp > 1 || l->slices > 1 || l->precision == P4D_FP32 || l->precision == P4D_FP16 ||
 	    l->device == P4D_CPU || l->head_dim % 8 || l->head_dim > 256 || l->seq_len <= 128 ||
-	    n * columns >= UINT64_C(1) << 31)
+	    n * columns * (l->heads / l->kv_heads) >= UINT64_C(1) << 31)
 		return 0;
 	while (count < 1024 && count < n / mean + b)
 		count *= 2;
 	return count;
 }
 
-/* Workspace for documents: gradients are separate, and those of keys also exist for all query heads. */
+/* Workspace for documents: rows are as wide as those of queries, keys and values; dK and dV of all query
+ * heads are in rows that are wider by the number of query heads of a key head. */
 static uint64_t documents_workspace(const p4d_layout *l, uint64_t a, uint64_t g, bool backward)
 {
-	const uint64_t d = l->head_dim, documents = documents_of(l, (a + 2 * g) * d);
+	const uint64_t columns = (a + 2 * g) * l->head_dim, documents = documents_of(l, columns);
 	const uint64_t n = l->micro_batch / l->tp_z * l->seq_len;
 
 	if (!documents)
 		return 0;
 	if (!backward)
 		return up(768 + 256 * most(documents, 64));
-	return up(line(1152 + 448 * documents) + line(4 * n * a * d) + line(4 * n * a) + line(2 * n * a * d) +
-		  2 * line(2 * n * g * d) + (g < a ? 2 * line(2 * n * a * d) : 0));
+	return up(line(1152 + 448 * documents) + line(4 * n * columns) + line(4 * n * a) +
+		  (g < a ? line(2 * n * columns * (a / g)) : 0));
 }
 
 /* Workspace of attention, for a rank with `a` heads and `g` KV heads, on sm 90, in bf16. */
@@ -381,8 +382,8 @@ static uint64_t closed_form(const p4d_layout *l, uint64_t stage)
 	always += (uint64_t)(first + last) * copies * up(4 * whole / l->cp) +
 		  copies * up(4 * b * (sliced ? 2 * l->seq_len : seen));
 	const uint64_t documents = documents_of(l, A + 2 * G);
-	if (documents) /* five rows for each call; every token may be a document */
-		always += copies * up(4 * 5 * ((n - 1) / documents + 1) * (documents + 4));
+	if (documents) /* four rows for each call; every token may be a document */
+		always += copies * up(4 * 4 * ((n - 1) / documents + 1) * (documents + 4));
 	if (sliced)
 		always += l->stage_layers[stage] *
 			  (begun(l, stage) * up(e * whole * 2 * G) + up(4 * whole * 2 * G));

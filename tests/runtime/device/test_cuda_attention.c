@@ -307,8 +307,7 @@ static void pack_document(packed *p, const p4d_attention_shape *s, uint64_t firs
 {
 	enum { WIDTH = DOCUMENTS + P4D_DOCUMENT_PADDING };
 	const uint64_t group = p->documents / DOCUMENTS, i = p->documents % DOCUMENTS;
-	const uint64_t unit[] = {s->query_stride, s->heads * s->head_dim, s->kv_heads * s->head_dim,
-				 s->heads};
+	const uint64_t unit[] = {s->query_stride, s->heads * s->head_dim, s->heads};
 	int32_t *row = p->places + group * P4D_DOCUMENT_ROWS * WIDTH;
 
 	if (i == 0)

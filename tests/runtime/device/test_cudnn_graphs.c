@@ -275,7 +275,6 @@ static void graphs_of_the_models(void **state)
 /* If the estimator says that cuDNN supports documents, cuDNN does, with that workspace. */
 static void ask_documents(const rank *r, uint64_t documents, bool build)
 {
-	const uint64_t q = r->heads * r->head_dim, kv = r->kv_heads * r->head_dim;
 	const block b = {r->length, r->length, r->length, true, true};
 
 	for (int number = 0; number < GPUS; number++)
@@ -286,10 +285,6 @@ static void ask_documents(const rank *r, uint64_t documents, bool build)
 			s.lse_head = 1;
 			s.lse_token = r->heads;
 			s.lse_sequence = r->heads * r->length;
-			if (back) {
-				s.dq = strides(q, r->length);
-				s.dkv = strides(kv, r->length);
-			}
 			ask(number, &s, build && (gpus[number].sm == 90 || gpus[number].sm == 100));
 		}
 }
