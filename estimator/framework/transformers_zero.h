@@ -20,10 +20,12 @@ typedef struct p4d_zero_list {
 	uint64_t elements[P4D_ZERO_LIST];
 } p4d_zero_list;
 
-/* A position in the sequence: from its end or, if upwards, from its beginning. */
+/* A parameter of the model. segment and at are counted from the model's end or, if upwards, from its
+ * beginning. */
 typedef struct p4d_zero_cursor {
 	const p4d_zero_list *list;
-	uint64_t segment; /* 0: the end of the model; then each layer; then the beginning */
+	uint64_t segment; /* 0: the end (or beginning) where the count starts; then each layer; then the other
+			     end */
 	unsigned at;
 	bool upwards;
 } p4d_zero_cursor;

@@ -14,7 +14,7 @@ static char *half_of(const p4d_net *m, p4d_buffer which, unsigned number, uint64
 
 /* Buffers of the ring: the current block is sent on while the next one arrives. */
 typedef struct ring {
-	uint32_t next, before; /* ranks of the cp group */
+	uint32_t next, before; /* a block is sent to rank next of the cp group, received from rank before */
 	unsigned channel;
 	uint64_t bytes, ticket;
 } ring;

@@ -16,7 +16,7 @@ typedef struct p4d_sends {
  * so that the message arrives while passes run.
  */
 typedef struct p4d_receive {
-	size_t at, from; /* its index in the list; it may begin before instruction `from` */
+	size_t at, from; /* at: its index in the list; from: the first index at which it may begin */
 	bool begun;
 } p4d_receive;
 

@@ -266,7 +266,7 @@ static void counted_attention(p4d_device *device, p4d_dtype type, void *o, float
 	end("attention", attention_bytes(shape, width(type)), attention_seconds(shape, false));
 }
 
-/* Counts the operands, o and their gradients. */
+/* The traffic counted is that of q, k, v, o and of the gradients of all four. */
 static void counted_attention_gradient(p4d_device *device, p4d_dtype type, void *dqkv, float *sums,
 				       const void *d_o, const float *lse, float *row_sums, const void *qkv,
 				       const p4d_attention_shape *shape, void *workspace)

@@ -202,7 +202,7 @@ static void halves_hide_communication(void **state)
 	}
 	assert_true(fabs(hidden.forward.tensor_comm / seen - 1) < 1e-9);
 	assert_true(fabs((hidden.forward.gemm - there.forward.gemm) / slower - 1) < 1e-9);
-	/* backward, the input of each projection is gathered during other products, and less is exposed */
+	/* backward, inputs of projections are gathered during other matmuls: a smaller share is exposed */
 	const double back = hidden.backward_input.tensor_comm + hidden.backward_weight.tensor_comm,
 		     whole = there.backward_input.tensor_comm + there.backward_weight.tensor_comm;
 	print_message("seen of tensor parallelism: forward %.0f of %.0f us, backward %.0f of %.0f us\n",

@@ -22,7 +22,8 @@ static void test_warmup(void **state)
 	near(p4d_learning_rate(&rate, 3), 6);
 	near(p4d_learning_rate(&rate, 4), 8);
 	assert_true(p4d_learning_rate(&rate, 5) < 8);
-	/* decay over all steps, and over none */
+	/* a warmup that lasts all steps, so that there is no decay; then no warmup, so that step 1 already
+	 * decays */
 	near(p4d_learning_rate(&(p4d_rate){.peak = 8, .least = 1, .warmup = 4, .steps = 4}, 4), 8);
 	assert_true(p4d_learning_rate(&(p4d_rate){.peak = 8, .warmup = 0, .steps = 10}, 1) < 8);
 }

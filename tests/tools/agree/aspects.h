@@ -16,8 +16,8 @@ typedef struct aspect_list {
 	const aspect *at;
 } aspect_list;
 
-/* Options of sbatch, p4d's, lines of a script, and of ones that have the arguments of Megatron-LM, or of
- * another program. */
+/* Options of sbatch; options of p4d; lines of a script without training arguments; lines of a script for
+ * Megatron-LM; lines of a script for another program. */
 extern const aspect_list slurm_aspects, p4d_aspects, body_aspects, megatron_aspects, program_aspects;
 /*
  * Options of p4d in addition to a script that has all values: they agree, contradict, or add values that the

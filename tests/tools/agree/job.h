@@ -37,5 +37,6 @@ void add_piece(job *j, place where, unsigned component, const char *text, size_t
 /* Writes job.sh in the current folder. */
 void write_script(const job *j);
 
-/* The command line after the command's own words, which are `at`; ends with NULL. buffer: --wrap. */
+/* Appends the job's options to words, whose first `at` entries are the command (such as "sbatch"), and a
+ * NULL. buffer receives the text of --wrap. */
 void command_line(const job *j, char **words, unsigned at, char *buffer, size_t size);
