@@ -93,8 +93,9 @@ static int check_states(const p4d_request *r, p4d_error *err)
 		return p4d_fail(err, P4D_E_UNMODELLED, "precision=fp8: p4d does not model it %s", hybrid);
 	/* the stages of a hybrid model differ, and slurmctld must not spend time on more stages */
 	if (p4d_is_set(r, P4D_PP) && r->value[P4D_PP] > MOST_STATE_STAGES)
-		return p4d_fail(err, P4D_E_UNMODELLED, "pp=%" PRId64 ": p4d models up to %d %s",
-				r->value[P4D_PP], MOST_STATE_STAGES, hybrid);
+		return p4d_fail(err, P4D_E_UNMODELLED,
+				"pp=%" PRId64 ": p4d models at most %d pipeline stages %s", r->value[P4D_PP],
+				MOST_STATE_STAGES, hybrid);
 	if (!p4d_is_set(r, P4D_RECOMPUTE) ||
 	    (r->value[P4D_RECOMPUTE] != P4D_RECOMPUTE_FULL && r->value[P4D_RECOMPUTE] != P4D_RECOMPUTE_MLP))
 		return p4d_is_set(r, P4D_EXPERTS) ? check_experts(r, err) : 0;

@@ -244,7 +244,7 @@ static int own_bert(struct json_object *config, p4d_request *model, p4d_error *e
 
 	if (p4d_json_integer(config, "type_vocab_size", 1, 65536, &types, err) < 0)
 		return -1;
-	return types == rows ? 0 : cannot(model, "type_vocab_size=%" PRId64 ", not %u", types, rows);
+	return types == rows ? 0 : cannot(model, "type_vocab_size=%" PRId64 " instead of %u", types, rows);
 }
 
 /* Qwen MoE: layers without experts may be in any order; p4d supports only the first ones. */

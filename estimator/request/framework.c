@@ -247,7 +247,7 @@ int p4d_framework_check(const p4d_request *r, p4d_error *err)
 		const bool others = f->recomputes_of_others && p4d_framework_has_other_modules(r);
 		p4d_fail(err, P4D_E_VALUE, "recompute=%s %s",
 			 p4d_request_choice_name(P4D_RECOMPUTE, r->value[P4D_RECOMPUTE], name, sizeof(name)),
-			 others ? "exists only in torchtitan; transformers has none and full"
+			 others ? "exists only in torchtitan; transformers has only none and full"
 				: f->no_recompute);
 		return p4d_fix(err, r->value[P4D_RECOMPUTE] == P4D_RECOMPUTE_KEEP ? "--p4d-recompute=none"
 										  : "--p4d-recompute=full");

@@ -224,8 +224,8 @@ static int split_with_ends(p4d_layout *l, p4d_error *err)
 
 	if (chunks > P4D_MAX_UNEVEN_CHUNKS || each < 1) {
 		p4d_fail(err, P4D_E_LAYERS,
-			 "if the embedding or the loss counts as a layer, pp x vpp = %" PRIu64
-			 " chunks of %" PRIu64 " layers are too many",
+			 "if the embedding or the loss counts as a layer, the model cannot be divided into "
+			 "pp x vpp = %" PRIu64 " chunks of %" PRIu64 " layers",
 			 chunks, each);
 		return p4d_fix(err, "--p4d-account-for-embedding=off --p4d-account-for-loss=off --p4d-vpp=1");
 	}

@@ -190,7 +190,8 @@ int p4d_window_use(p4d_net *m, uint32_t segment, p4d_error *err)
 	if (check_stray(w, err) < 0)
 		return -1;
 	if (w->at >= w->now->count || w->now->need[w->at].segment != segment)
-		return p4d_fail(err, P4D_E_INSTRUCTIONS, "segment %u is not use %u of the window", segment,
+		return p4d_fail(err, P4D_E_INSTRUCTIONS,
+				"the window of layers expects another segment than %u at use %u", segment,
 				w->at);
 	if (bring_ahead(m, w, err) < 0)
 		return -1;

@@ -199,7 +199,7 @@ static p4d_shell_status run_dot(const p4d_shell_call *w)
 		return P4D_SHELL_TAKEN;
 	p4d_value_text(w->at[0], path, sizeof(path));
 	if (path[0] == '?' && !path[1]) /* nothing of the path is known */
-		snprintf(path, sizeof(path), "the file of line %u", (unsigned)w->at[-1].at[0].line);
+		snprintf(path, sizeof(path), "the file that line %u sources", (unsigned)w->at[-1].at[0].line);
 	p4d_shell__unread(w->sh, path);
 	return P4D_SHELL_TAKEN;
 }

@@ -45,7 +45,7 @@ reads 'while IFS== read -r key value; do' '  [[ $key == \#* ]] && continue' '  e
 prints 'file                 the export of line 5 cannot be read, so p4d does not know what it sets' \
 	'tp                   $TP may be set by the export of line 5, which p4d cannot read'
 reads 'for f in $(ls /site/*.sh); do' '  source $f' 'done' "$train"
-prints 'file                 the file of line 4 cannot be read, so p4d does not know what it sets'
+prints 'file                 the file that line 4 sources cannot be read, so p4d does not know what it sets'
 # in a subshell, or in another process, nothing of the kind happens to the script
 tp 1 '(source /site/params.sh; echo done)' 'TP=${TP:-1}'
 tp 1 'N=$(source /site/params.sh && echo $N)' 'TP=${TP:-1}'

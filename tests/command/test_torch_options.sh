@@ -170,7 +170,7 @@ refuses "--framework deepspeed --param-dtype fp32" "DeepSpeed holds parameters i
 
 refuses "--framework fsdp --model-code transformers --tp 2" "tp=2: with FSDP p4d models data parallelism only" "--tp=1"
 refuses "--framework fsdp --finetune qlora --tp 8" "tp=8: with FSDP p4d models data parallelism" "--tp=1"
-refuses "--framework fsdp --model-code transformers --recompute selective" "transformers has none and full" "--recompute=full"
+refuses "--framework fsdp --model-code transformers --recompute selective" "transformers has only none and full" "--recompute=full"
 refuses "--framework fsdp --model-code transformers --backward-prefetch off" "backward-prefetch has no effect with FSDP2" "--fsdp-version=1"
 refuses "--framework fsdp --model-code transformers --forward-prefetch on" "forward-prefetch has no effect with FSDP2" "--fsdp-version=1"
 refuses "--framework ddp --overlap-dp off" "DDP overlaps communication with passes" "--overlap-dp=on"

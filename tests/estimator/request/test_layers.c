@@ -190,8 +190,8 @@ static void a_pattern_of_no_model(void **state)
 	assert_string_equal(err.text, "layers=65536: with a layer-pattern p4d accepts at most 256 layers");
 	set_all(&r, "layers=256 pp=128");
 	assert_int_equal(p4d_layout_build(&r, 128, 8, &l, &err), -1);
-	assert_string_equal(
-	    err.text, "pp=128: p4d models up to 64 in Megatron-LM with state-space layers or delta nets");
+	assert_string_equal(err.text, "pp=128: p4d models at most 64 pipeline stages in Megatron-LM with "
+				      "state-space layers or delta nets");
 	p4d_request other = {0};
 	set_all(&other, MODEL_13B "layers=65536 framework=fsdp model-code=transformers");
 	p4d_request_complete(&other, 0, 8);

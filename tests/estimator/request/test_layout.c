@@ -223,8 +223,8 @@ static void uneven_chunks_that_do_not_work(void **state)
 	       "--p4d-account-for-embedding=off --p4d-account-for-loss=off");
 	refuse("framework=fsdp layers=16 tp=2 pp=4 vpp=8 account-for-embedding=on account-for-loss=on", 2, 8,
 	       P4D_E_LAYERS,
-	       "if the embedding or the loss counts as a layer, pp x vpp = 32 chunks of 0 layers are too "
-	       "many",
+	       "if the embedding or the loss counts as a layer, the model cannot be divided into pp x vpp = "
+	       "32 chunks of 0 layers",
 	       "--p4d-account-for-embedding=off --p4d-account-for-loss=off --p4d-vpp=1");
 	/* p4d-train has chunks of one size */
 	refuse(
