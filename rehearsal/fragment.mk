@@ -31,6 +31,7 @@ rehearsal_python = \
 	rehearsal/python/p4d_rehearsal/account.py \
 	rehearsal/python/p4d_rehearsal/autotune.py \
 	rehearsal/python/p4d_rehearsal/compiled.py \
+	rehearsal/python/p4d_rehearsal/custom.py \
 	rehearsal/python/p4d_rehearsal/engines.py \
 	rehearsal/python/p4d_rehearsal/files.py \
 	rehearsal/python/p4d_rehearsal/groups.py \

@@ -15,7 +15,7 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from p4d_rehearsal import own_bytes, reads, sizes, solvers, sums
+from p4d_rehearsal import custom, own_bytes, reads, sizes, solvers, sums
 
 SMALL = 1 << 20  # bytes; P4D_ACCOUNT_SMALL of the stand-ins
 aten = torch.ops.aten
@@ -232,6 +232,8 @@ class Values(TorchDispatchMode):
         named = named or {}
         if not isinstance(function, torch._ops.OpOverload):
             return self.run_higher(function, arguments, named)
+        if custom.is_python(function) and self.is_on_device(_tensors((arguments, named))):
+            return custom.run(self, function, arguments, named)
         if self.account:
             self.account.note()
         self.place_missing("")
@@ -338,6 +340,10 @@ class Values(TorchDispatchMode):
         for tensor in _tensors(result):
             _mark(tensor, False)
         return result
+
+    @staticmethod
+    def is_on_device(tensors):
+        return any(t.is_cuda for t in tensors) and all(map(_is_plain, tensors))
 
     @staticmethod
     def device_of(tensors, named):

@@ -7,6 +7,16 @@ import sys
 import torch
 
 reads = sys.modules["p4d_rehearsal.reads"].unknown_reads
+
+
+@torch.library.custom_op("program::rows_with_flag", mutates_args=("counts",))
+def rows_with_flag(values: torch.Tensor, flags: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
+    """The rows with a flag, and in counts how many these are."""
+    rows = flags.nonzero().squeeze(1)
+    counts.fill_(rows.numel())
+    return values.index_select(0, rows)
+
+
 layer = torch.nn.Linear(1024, 1024).cuda()
 optimizer = torch.optim.AdamW(layer.parameters(), fused=True)
 mask = torch.tensor([True, False, True, False]).cuda()
@@ -26,6 +36,9 @@ for step in range(2):
     # a confusion matrix
     assert torch.bincount(tokens, minlength=16).shape == torch.bincount(tokens, out[0, :4], 16).shape == (16,)
     assert mask.sum().item() == 2 and mask.nonzero().tolist() == [[0], [2]]
+    # the same in a custom operator's own kernel, which is a Python function
+    counts = torch.empty(1, device="cuda")
+    assert rows_with_flag(out.detach(), mask, counts).shape == (2, 1024) and counts.item() == 2
     # values that torch.tensor() makes on the GPU are known, and so are those written piece by piece; a kernel's
     # output is not
     length = torch.tensor(167, device="cuda")
