@@ -142,6 +142,14 @@ static int check_graphs(const p4d_request *r, p4d_error *err)
 	return p4d_fix(err, "--p4d-cuda-graphs=none");
 }
 
+static int check_attention(const p4d_request *r, p4d_error *err)
+{
+	if (!p4d_is_set(r, P4D_ATTENTION) || r->value[P4D_ATTENTION] != P4D_FLASH_TRITON)
+		return 0;
+	p4d_fail(err, P4D_E_VALUE, "Megatron-LM has no attention=triton");
+	return p4d_fix(err, "--p4d-attention=flash");
+}
+
 static int check_model(const p4d_request *r, p4d_error *err)
 {
 	const char *difference = p4d_architecture_block_difference(r);
@@ -152,7 +160,7 @@ static int check_model(const p4d_request *r, p4d_error *err)
 		return p4d_fail(err, P4D_E_UNMODELLED,
 				"%.80s has %s, which p4d does not model in Megatron-LM", r->model,
 				difference);
-	if (check_fp8(r, err) < 0 || check_graphs(r, err) < 0)
+	if (check_attention(r, err) < 0 || check_fp8(r, err) < 0 || check_graphs(r, err) < 0)
 		return -1;
 	if (p4d_is_set(r, P4D_EXPERTS) || p4d_is_set(r, P4D_KV_LORA_RANK))
 		return check_experts(r, err);

@@ -106,8 +106,8 @@ off=$(awk '
 exits 0 p4d validate "$P4D_TEST_SRCDIR/tests/data/frameworks_throughput.csv"
 at_most torchtitan mean 10 23
 at_most torchtitan median 8.5 23
-at_most llm-foundry mean 10 77
-at_most llm-foundry worst 32 77
+at_most llm-foundry mean 7 77
+at_most llm-foundry worst 23 77
 prints "refused although they ran: 0;"
 
 # a line that cannot be read is named

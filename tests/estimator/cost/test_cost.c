@@ -472,6 +472,16 @@ static void slower_kernels(void **state)
 	assert_true(fabs((flash2 - layers * 2 * gap) / (usual - layers * 2 * gap) / ratio - 1) < 1e-9);
 	assert_true(passes_with("attention=flash2", &ampere).attention == passes_with("", &ampere).attention);
 
+	/* FlashAttention 2 is 1.4 times as fast forward, and twice as fast backward, as FlashAttention in
+	 * Triton
+	 */
+	const p4d_layout in_triton = layout_of(SMALL "global-batch=8 framework=ddp attention=triton", 1, 1),
+			 second = layout_of(SMALL "global-batch=8 framework=ddp attention=flash2", 1, 1);
+	const p4d_cost_rates slow = p4d_cost__rates_of(&in_triton, &ampere),
+			     fast = p4d_cost__rates_of(&second, &ampere);
+	assert_true(fabs(slow.attention_forward / fast.attention_forward - 1.4) < 1e-9);
+	assert_true(fabs(slow.attention_backward / fast.attention_backward - 2) < 1e-9);
+
 	const double one = passes_with("glu=off activation=relu2", &ampere).memory_bound,
 		     two = passes_with("glu=off activation=relu2 swiglu=unfused", &ampere).memory_bound;
 	const double moved = layers * (2 + 7) * bytes * n * ffn;

@@ -198,7 +198,7 @@ static void memory_refusals(void **state)
 	     ""},
 	    {BASE_373M IN_24 "memory-keys=1024 framework=megatron", "has memory layers", ""},
 	    {BASE_373M IN_24 "memory-keys=1024 framework=p4d", "p4d-train", ""},
-	    {BASE_373M IN_24 "memory-keys=1024 experts=8", "only without experts", ""},
+	    {BASE_373M IN_24 "memory-keys=1024 experts=8", "only if the model has no experts", ""},
 	};
 
 	(void)state;
