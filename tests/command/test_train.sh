@@ -117,7 +117,7 @@ says "trained with --rope-theta=50, but this run uses 70"
 # one rank and several: the same losses, which fall
 exits 0 train --steps 12 --log one.json
 silent
-for layout in "2 --tp 2" "4 --tp 2 --pp 2" "2 --cp 2" "2 --cp 2 --cp-comm all-gather" "2 --pp 2 --schedule zbv" \
+for layout in "2 --tp 2" "4 --tp 2 --pp 2" "2 --cp 2" "2 --cp 2 --cp-comm all-gather" "2 --pp 2 --schedule zbv" "2 --pp 2 --schedule dualpipe-v" \
 	"4 --pp 2 --vocab-parallel vocab-1" "4 --tp 2 --pp 2 --comm staged"; do
 	rm -f several.json
 	exits 0 train --steps 12 --log several.json --local-ranks $layout
