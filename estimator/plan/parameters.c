@@ -12,16 +12,18 @@ static p4d_wide begin_parameters(const p4d_layout *l)
 /* Computes closed forms where all chunks have equally many layers. */
 uint64_t p4d_parameters_first_layer(const p4d_layout *l, uint32_t stage, uint32_t chunk)
 {
-	const uint64_t position = p4d_chunk_position(l, stage, chunk);
-	const bool back = position != chunk * l->pp + stage;
+	/* the second chunks of a V run back: those of later stages come first */
+	const bool back = chunk == 1 && p4d_is_v_shaped(l->schedule);
+	const uint64_t from = back ? stage + 1 : 0, to = back ? l->pp : stage;
 	uint64_t before = 0;
 
 	if (l->uneven_chunks) {
+		const uint64_t position = p4d_chunk_position(l, stage, chunk);
 		for (uint64_t i = 0; i < position; i++)
 			before += l->chunk_layers[i];
 		return before;
 	}
-	for (uint32_t i = back ? stage + 1 : 0; i < (back ? l->pp : stage); i++)
+	for (uint64_t i = from; i < to; i++)
 		before += l->stage_layers[i];
 	return chunk * (l->layers / l->vpp) + before / l->vpp;
 }
