@@ -55,8 +55,8 @@ extern const p4d_framework_arguments p4d_torch__trainer_arguments;
 	.no_schedule = "needs a pipeline, which p4d does not model with it", \
 	.no_vocab_parallel = "needs p4d-train", \
 	.recomputes = 1u << P4D_RECOMPUTE_NONE | 1u << P4D_RECOMPUTE_FULL, \
-	.no_recompute = "needs Megatron-LM or p4d-train; transformers has only none and full", .rank_batch = 8, \
-	.vocab_multiple = 1, .write_rows = p4d_torch__rows, .plays_layers = true, \
+	.no_recompute = "needs Megatron-LM or p4d-train; transformers has only none and full", \
+	.rank_batch = 8, .vocab_multiple = 1, .write_rows = p4d_torch__rows, .plays_layers = true, \
 	.groups_bytes = p4d_memory_usual_groups_bytes, .alignment = 1, .frees_gradients = true, \
 	.evaluation = 1u << P4D_AT_EVALUATION_LAYER | 1u << P4D_AT_EVALUATION_HEAD, \
 	.fragmentation = {53, 10}, .reserved = p4d_torch__reserved, \

@@ -393,9 +393,9 @@ export WORKERS ERROR UPDATE
 exits 0 p4d rehearse --gpu h100-80gb -- ./vllm serve llama3.1-8b --max-model-len 8192 --gpu-memory-utilization 0.9
 prints "Verdict: pass: 70.5 of 79.1 GiB (89 %) on 1 x h100-80gb" \
 	"vLLM 0.33.0: weights 15.00 GiB, activations at most 1.85, CUDA graphs 0.00, KV cache 53.76: 440400 tokens, 53.76 sequences of 8192" \
-	"p4d estimates a KV cache of " "Fits:  l4-24gb (84 %)" "Host:  0.0 GiB for a rank"
+	"p4d estimates a KV cache of " "Fits:  l4-24gb (84 %)" "Host:  0.0 GiB per rank"
 PID=0 exits 0 p4d rehearse -- ./vllm serve llama3.1-8b
-prints "Host:  1.0 GiB for a rank"
+prints "Host:  1.0 GiB per rank"
 # it ended by itself before p4d saw that it was up
 STATUS=1 exits 0 p4d rehearse -- ./vllm serve llama3.1-8b
 prints "Verdict: pass: "
@@ -477,9 +477,9 @@ exits 0 p4d rehearse --gpu a100-40gb --micro-batch-option --size -- "$work/leaps
 says "with --size 29" "with --size 18" "with --size 13" "with --size 12"
 prints "Largest that fits: --size 12."
 exits 1 p4d rehearse --micro-batch-option --batch -- "$work/batch" --size 4
-says "the program is not given --batch"
+says "the command does not have the option --batch"
 exits 5 p4d rehearse --micro-batch-option --size -- "$work/batch" --size x4
-says "no number"
+says "x4, not a number"
 
 # p4d's own estimate of a program that it knows, typed or in a job script
 printf '#!/bin/sh\nexec "%s" 24000\n' "$played" >"$work/bin/litgpt"

@@ -125,8 +125,8 @@ done <<'END'
 --gpu nothing
 END
 
-# options for several nodes, which there are none of here
-walked="$walked --nvlink-domain"
+# options for several nodes or for GPUs, of which there are none here
+walked="$walked --nvlink-domain --document-len"
 for option in $(p4d-train --help | sed -n '/^Model and layout/,/--help/s/^  \(--[a-z-]*\) .*/\1/p'); do
 	case " $walked --help " in
 	*" $option "*) ;;

@@ -109,6 +109,7 @@ static void every_buffer_is_in_some_plan(void **state)
 	    "framework=p4d qk-norm=wide",
 	    "framework=p4d offload=optimizer",
 	    "framework=p4d offload=activations",
+	    "framework=p4d seq-len=8192 document-len=512",
 	    "framework=p4d tp=4 tp-grid=2,1,2 micro-batch=2 global-batch=8",
 	    "framework=p4d tp=4 tp-grid=2,2,1",
 	    "framework=p4d device=cpu architecture=gpt2 norm=layernorm activation=gelu glu=off "

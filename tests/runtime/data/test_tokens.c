@@ -64,7 +64,7 @@ static void every_integer_type(void **state)
 		assert_true(out[0] == 7 && out[1] == 8 && out[2] == 9 &&
 			    out[3] == (kinds[i][1] == 1 ? 99 : 299));
 		assert_int_equal(p4d_tokens__read(tokens, 2, 3, out, &err), -1);
-		assert_non_null(strstr(err.text, "t.bin: tokens 2 to 5 requested, but it has 4"));
+		assert_non_null(strstr(err.text, "t.bin: tokens 2 to 5 requested, but it has only 4"));
 		p4d_tokens__close(tokens);
 	}
 }

@@ -197,7 +197,7 @@ static void test_on_spike(void **state)
 	}
 	assert_int_equal(p4d_loss_seen(&skip, 104, 7, 0, &kind, &err), -1);
 	assert_int_equal(err.code, P4D_E_DIVERGED);
-	assert_non_null(strstr(err.text, "step 104: loss 7"));
+	assert_non_null(strstr(err.text, "step 104: the loss 7 is far above"));
 	assert_non_null(strstr(err.text, "4 consecutive steps skipped, more than --skips=3"));
 	assert_int_equal(skip.all_skips, 7);
 	assert_int_equal(skip.all_spikes, 5);
