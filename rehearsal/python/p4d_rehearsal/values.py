@@ -15,7 +15,7 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from p4d_rehearsal import custom, own_bytes, reads, sizes, solvers, sums
+from p4d_rehearsal import custom, own_bytes, reads, sizes, solvers, sums, unsigned
 
 SMALL = 1 << 20  # bytes; P4D_ACCOUNT_SMALL of the stand-ins
 aten = torch.ops.aten
@@ -568,25 +568,6 @@ def forget(values):
 entered = []
 
 
-class _Passing(TorchDispatchMode):
-    def __torch_dispatch__(self, function, types, arguments=(), named=None):
-        return function(*arguments, **named or {})
-
-
-def _read_unsigned():
-    """In PyTorch 2.4 and 2.7, a mode cannot pass on a uint64 of 2**63 or more that item() reads, such as a seed.
-    tolist() can."""
-    if not hasattr(torch, "uint64"):
-        return
-    largest = torch.tensor([255] * 8, dtype=torch.uint8).view(torch.uint64)
-    try:
-        with _Passing():
-            largest.item()
-    except RuntimeError:
-        item = torch.Tensor.item
-        torch.Tensor.item = lambda tensor: tensor.reshape(()).tolist() if tensor.dtype is torch.uint64 else item(tensor)
-
-
 def _print_from_host():
     """PyTorch prints a tensor without dispatch modes, so kernels would answer how many elements are finite, and what
     they are. Unknown values are printed as zeros."""
@@ -603,7 +584,7 @@ def _print_from_host():
 
 def install():
     from p4d_rehearsal import phases
-    _read_unsigned()
+    unsigned.install()
     _print_from_host()
     mode = Values(phases.current.account if phases.current else None)
     mode.__enter__()
