@@ -111,8 +111,7 @@ static void take_kept(const check *c, p4d_sbatch *into)
 			into->value[kept[i]] = strdup(c->kept.value[kept[i]]);
 }
 
-/* Splits the command line at ":" into the components of a heterogeneous job. *script is what follows the last
- * one. */
+/* Splits the command line at ":" into the components of a job. *script is what follows the last one. */
 static int split_components(check *c, const char **script, p4d_error *err)
 {
 	int start = 0, operand;
@@ -150,10 +149,7 @@ static const char *directory_of(const check *c, const char *from, char *buf, siz
 	return buf;
 }
 
-/*
- * Reads the script from the first that applies, in sbatch's order: the source, a file, --wrap, standard
- * input.
- */
+/* Reads the script from the first that exists, as sbatch does: the source, a file, --wrap, standard input. */
 static int read_script(check *c, const char *name, p4d_error *err)
 {
 	const char *wrap = c->first.value[P4D_SBATCH_WRAP], *in = c->first.value[P4D_SBATCH_CHDIR];
@@ -205,8 +201,7 @@ static int read_nodes(p4d_sbatch *sbatch, p4d_error *err)
 	return 0;
 }
 
-/* Reads all options of one component. A component that only the script has gets the options of the command
- * line's last component. */
+/* Reads all options of a component. If only the script has it, it gets those of the last typed one. */
 static int gather(check *c, unsigned component, p4d_sbatch *sbatch, p4d_error *err)
 {
 	int start = c->start[component < c->typed ? component : c->typed - 1], operand;
@@ -298,10 +293,8 @@ static void read_job(check *c, p4d_sbatch *sbatch)
 	sbatch->job.read_context = c;
 }
 
-/*
- * Without a cluster, a script without #SBATCH lines may not request GPUs. If the user names the GPU, the job
- * gets as many GPUs as the script starts processes for.
- */
+/* Without a cluster, a script without #SBATCH lines may request no GPUs. If the user names the GPU, the job
+ * gets as many GPUs as the script starts processes for. */
 static void take_started_gpus(p4d_sbatch *sbatch)
 {
 	const p4d_reading *reading = sbatch->job.reading;
@@ -317,10 +310,7 @@ static void take_started_gpus(p4d_sbatch *sbatch)
 		job->min_nodes = job->max_nodes = (uint32_t)nodes;
 }
 
-/*
- * Judges a component. It never fails: as in sbatch, an error that prevents the check becomes part of the
- * verdict.
- */
+/* Judges a component. Never fails: as in sbatch, an error becomes part of the verdict. */
 static void judge(check *c, p4d_sbatch *sbatch, bool reads, uint32_t *published_batch, p4d_verdict *verdict)
 {
 	p4d_error err;
@@ -403,10 +393,7 @@ static void take_doubts(const p4d_reading *from, p4d_reading *to)
 		}
 }
 
-/*
- * Judges the jobs that the script submits; returns the one with the worst verdict. NULL: p4d checks none of
- * them.
- */
+/* Judges the jobs that the script submits. Returns the one with the worst verdict; NULL: p4d checks none. */
 static p4d_submitted_job *judge_submitted(check *c, uint32_t *published_batch, p4d_verdict *worst)
 {
 	p4d_submitted_job *found = NULL;
@@ -428,10 +415,7 @@ static p4d_submitted_job *judge_submitted(check *c, uint32_t *published_batch, p
 	return found;
 }
 
-/*
- * Prints the worst job that the script submits. counts: its verdict becomes the exit status. False: there is
- * none.
- */
+/* Prints the worst job that the script submits; false: none. counts: its verdict becomes the exit status. */
 static bool answer_submitted(check *c, bool counts, struct json_object **object)
 {
 	p4d_verdict verdict;
@@ -513,8 +497,7 @@ static int check_component(check *c, unsigned component, p4d_error *err)
 	return 0;
 }
 
-/* Prints the answer as JSON. One job is one object; a heterogeneous job is {"verdict", "components":
- * [...]}. */
+/* Prints the answer as JSON: one job as an object, several as {"verdict", "components": [...]}. */
 static int print_json(check *c, p4d_error *err)
 {
 	struct json_object *object;

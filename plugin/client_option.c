@@ -34,7 +34,7 @@ static bool look_up(void)
 	return client.options && client.is_set && client.get && client.next;
 }
 
-/* Copies one of Slurm's texts into memory that the caller owns. */
+/* Copies one of Slurm's texts into memory that the caller owns, and frees Slurm's original. */
 static char *take(char *text)
 {
 	char *copy = text ? strdup(text) : NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes jobs and steps from the fields of a line. */
+/* Fills a job or a step from the fields of one line of sacct's output. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -134,7 +134,7 @@ static FILE *open_packed(FILE *in, const p4d_unpacker *by, p4d_unpack_fault *fau
 	return opened;
 }
 
-/* Finds the program by the file's first bytes, because names differ. */
+/* Chooses the decompressor by the file's first bytes, because file names differ. NULL: there is none. */
 static const p4d_unpacker *unpacker_of(FILE *in)
 {
 	static const p4d_unpacker *const all[] = {&p4d_unpack__gzip, &p4d_unpack__zstd};

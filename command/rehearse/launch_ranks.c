@@ -24,8 +24,7 @@ typedef struct launching {
 	bool module,
 	    no_python; /* torchrun starts a Python module; torchrun starts a program that is not Python */
 	bool python;   /* the word "python" is in the command */
-	const char *local_rank; /* the argument "--local_rank" that follows the program; NULL: the launcher
-				   adds none */
+	const char *local_rank; /* "--local_rank", which follows the program; NULL: the launcher adds none */
 	const char *unknown, *unknown_option; /* why a relevant option is unknown; NULL: all are known */
 } launching;
 
@@ -33,8 +32,6 @@ static const char *word(const launching *l, size_t index)
 {
 	return index < l->from->count ? l->from->at[index].text : "";
 }
-
-/* Options of a launcher */
 
 static bool same_name(const char *a, const char *b, size_t length)
 {
@@ -260,11 +257,8 @@ static int take_deepspeed(launching *l, p4d_error *err)
 	return 0;
 }
 
-/*
- * Prepares a Python program that starts its ranks through torchrun itself. The program really runs until it
- * calls torchrun; then p4d's Python module reports the number of ranks. Before that, it sees the GPUs that
- * its options ask for.
- */
+/* Prepares a Python program that starts its ranks through torchrun itself. It runs until it calls torchrun,
+ * and sees the GPUs that its options ask for; then p4d's Python module reports the number of ranks. */
 static int take_own(launching *l, p4d_error *err)
 {
 	p4d_rehearse_ranks *r = l->ranks;
@@ -279,10 +273,7 @@ static int take_own(launching *l, p4d_error *err)
 	return 0;
 }
 
-/*
- * Replaces an unknown rendezvous address by a known one. It does not matter, because no other processes are
- * started.
- */
+/* Replaces an unknown rendezvous address by any known one, because no other processes are started. */
 static void know_meeting(p4d_words *words, const p4d_launcher *launcher)
 {
 	static const struct {
@@ -361,8 +352,7 @@ static int refuse(launching *l, p4d_error *err)
 	return p4d_fix(err, "p4d rehearse --nodes N --gpus-per-node N -- PROGRAM");
 }
 
-/* Other launchers, which p4d cannot replace. STAYS: the launcher itself runs, with the rest of the
- * command. */
+/* Other launchers, which p4d cannot replace. STAYS: the launcher runs with the rest of the command. */
 static const struct {
 	const char *name;
 	int (*take)(launching *l, p4d_error *err);
@@ -438,10 +428,7 @@ static int take_assignments(launching *l, size_t from, size_t to, p4d_error *err
 	return 0;
 }
 
-/*
- * Replaces a number that the shell generates ($RANDOM and such) by any number, in words that do not change
- * the memory.
- */
+/* Replaces numbers of the shell ($RANDOM and such) by any number, in words that do not change the memory. */
 static void number_words(p4d_words *words)
 {
 	static const char *const own[] = {"$RANDOM ", "$SRANDOM ", "$SECONDS ", "$EPOCHSECONDS ",
@@ -519,10 +506,7 @@ static void add_program(launching *l, size_t program)
 			       p4d_words__print(l->to->memory, "%s=" P4D_PLAYER_LOCAL_RANK, l->local_rank));
 }
 
-/*
- * Removes launchers. Returns the index of the command to run; -1 with an error. *stays: it includes its
- * launcher.
- */
+/* Removes launchers. Returns the index of the command to run, or -1. *stays: it includes its launcher. */
 static int64_t take_launchers(launching *l, const p4d_launchers *launchers, bool *stays, p4d_error *err)
 {
 	const size_t count = sizeof(kinds) / sizeof(kinds[0]);

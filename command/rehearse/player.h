@@ -78,9 +78,10 @@ const char *p4d_player__slurm(const p4d_player *player, uint64_t rank, const cha
 			      size_t size);
 
 /*
- * Runs the program as one rank of nodes * gpus_per_node and waits for its end. It stores the output; if the
- * program fails, it prints the last lines to stderr. A signal that ends this command ends the program first.
- * The files of the rank are then in the temporary directory (p4d_player__file). Errors: IO.
+ * Runs the program as one rank of nodes * gpus_per_node, waits for its end, and stores its output. If the
+ * program fails, p4d prints the last lines of the output to stderr. If p4d receives SIGINT, SIGTERM or
+ * SIGHUP, it first sends SIGKILL to the program, and then returns the error. Afterwards the files of the rank
+ * are in the temporary directory (p4d_player__file). Errors: IO.
  */
 int p4d_player__play(const p4d_player *player, uint64_t rank, p4d_played *played, p4d_error *err);
 

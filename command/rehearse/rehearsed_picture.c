@@ -13,7 +13,7 @@ typedef struct timeline {
 	struct json_object *points, *phases;
 	p4d_history_band band[KINDS]; /* the band for each kind in the file */
 	size_t kinds;
-	double context; /* bytes */
+	double context; /* bytes on the device outside of PyTorch's allocator: the CUDA context and others */
 	p4d_history_moment *moment;
 	p4d_history_phase *phase;
 	p4d_history history;

@@ -194,7 +194,8 @@ static size_t escape_next(ascii *a, char to[2 * ESCAPE])
 
 /*
  * Copies the text to ASCII, because json-c 0.18 in strict mode refuses other characters as control characters
- * (its issue 892). At most INT_MAX bytes; the caller frees the result.
+ * (its issue 892). The caller frees the result. *escaped, the length of the result, is at most INT_MAX,
+ * because check_text has refused texts longer than INT_MAX / MOST_GROWTH.
  */
 static char *escape_text(const char *text, size_t length, size_t *escaped)
 {

@@ -292,9 +292,9 @@ static double recomputed_flops(const p4d_layout *l, double dropped, bool experts
 double p4d_cost_hardware_flops(const p4d_layout *l, const p4d_gpu *gpu)
 {
 	const double dropped = p4d_cost__dropped_share(l, gpu);
-	/* vocabulary parallelism and preference learning compute the logits again for their gradients; with
-	 * local losses there are more heads */
+	/* vocabulary parallelism and preference learning compute the logits again for their gradients */
 	const double again = l->vocab_parallel || l->pairs ? 2 * heads(l) : 0;
+	/* with --local-loss stage, each stage except the last one has a head of its own in addition */
 	const double local = l->local_loss ? 6 * (double)(l->pp - 1) * heads(l) : 0;
 
 	return tokens(l) *

@@ -89,7 +89,8 @@ double p4d_cost__recomputed_share(const p4d_layout *l);
 
 /*
  * A communicator: its ranks, how many of them are in one node, or in one NVLink domain of several nodes, and
- * how many have the same leaf switches (0: all). step: seconds of a step between nodes; 0: the usual one.
+ * how many have the same leaf switches (0: all). step: latency of one step of the ring between nodes, in
+ * seconds; 0: the usual latency.
  */
 typedef struct p4d_cost_ring {
 	double ranks, in_node;

@@ -91,7 +91,11 @@ static void forward_ring(p4d_megatron_step *p, p4d_allocated *kept)
 	give(p, &kept[KEPT_VALUE]);
 }
 
-/* Two buffers have keys and values with their gradients. The last one of them stays until the product. */
+/*
+ * The ring has two buffers, gradient[2] and `other`. Each of them holds keys, values, and the gradients of
+ * both. A rank sends from one buffer while it receives into the other. In the end gradient[2] has the
+ * gradients of keys and values, so it stays until the gradient of the first matmul's result exists.
+ */
 static void backward_ring(p4d_megatron_step *p, p4d_allocated gradient[3])
 {
 	const p4d_wide A = queries(p), G = keys(p);

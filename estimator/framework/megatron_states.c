@@ -174,12 +174,14 @@ static block_memory of_mamba2(const p4d_layout *l, te_block *b)
 }
 
 /*
- * A gated delta net. Saved: the convolution's input; queries and keys, normed and copied to every value head;
- * values, gates, the rule's result, and its norm, which is the last matmul's input; a chunk's inverse; for
- * each head the step before and after its softplus and summed in fp32, a strength, and norms' statistics in
- * fp32. Backward, at the time when gradients of states exist: states and their gradients, the rule's
- * intermediate results and gradients (six of the width of queries and keys, five of that of values), less
- * three that are free.
+ * Elements that a gated delta net saves per token, in the order of the sum (an fp32 number is two elements):
+ * - w.mixed: the convolution's input.
+ * - w.mixed - w.values: queries and keys, normed.
+ * - 2 * keys: queries and keys, copied to every value head.
+ * - 4 * w.values: values, gates, the rule's result, and the norm of the result, which the last matmul reads.
+ * - w.heads * chunk: the inverse of a chunk.
+ * - w.heads * 7: a strength; and in fp32 the step before its softplus, after it, and summed.
+ * - 4 * groups: statistics of two norms in fp32.
  */
 static p4d_wide saved_by_delta_net(const p4d_layout *l)
 {
@@ -190,6 +192,12 @@ static p4d_wide saved_by_delta_net(const p4d_layout *l)
 	       4 * w.scores / l->state.chunk;
 }
 
+/*
+ * The backward pass needs most memory when the gradients of states exist. Then there are states and their
+ * gradients (2 * w.states), and results and gradients of the rule: six of the width of keys, and five of the
+ * width of values, three of which are free by then. w.all is subtracted, because the tape adds the gradient
+ * of the first matmul's result, which does not exist yet.
+ */
 static block_memory of_delta_net(const p4d_layout *l, te_block *b)
 {
 	const p4d_megatron_widths w = p4d_megatron__widths(l);
@@ -257,7 +265,8 @@ void p4d_megatron__size_ffn(const p4d_rows *rows, p4d_megatron_sizes *z)
 	ffn = ffn ? ffn : &own;
 	if (!known) {
 		te_block b = block_of(rows, z, &tape);
-		/* tapes count in int64_t; no GPU has that much memory */
+		/* A tape counts bytes in int64_t, which a block of 2^53 elements could overflow. No GPU holds
+		 * such a block, so its size is 2^100, which fits nowhere. */
 		if (all >> 53)
 			*ffn = (block_memory){.backward = (p4d_wide)1 << 100};
 		else

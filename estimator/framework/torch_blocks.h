@@ -12,8 +12,8 @@ typedef struct p4d_torch_blocks {
 	p4d_caching_allocator *allocator;
 	uint64_t workspace; /* cuBLAS's workspace for each matmul; 0: one workspace for all */
 	/* Called when the gradient of a parameter exists. The owner allocates a block for it or adds it to
-	 * an earlier gradient. Autograd casts the gradient from a block of `lowered` bytes, which still
-	 * exists during this call. */
+	 * an earlier gradient. If the operation's `lowered` (p4d_tape_operation in tape.h) is not 0, autograd
+	 * casts the gradient from a block of that many bytes, which still exists during this call. */
 	void (*gradient)(void *owner, uint64_t bytes);
 	void *owner;
 	/* blocks, indexed by value and by operation; 0: none */

@@ -55,7 +55,9 @@ static void play_layers_back(step *s, const p4d_transformers_passes *of, p4d_tap
 	}
 	if (!w->trains)
 		return;
-	/* a shared table has two gradients and their sum: the head's is a view */
+	/* Tied embeddings have three tensors of the table's size: the head's gradient, the embedding's
+	 * gradient and their sum. Autograd cannot add into the head's gradient, because it is a view of a
+	 * matmul's result. */
 	p4d_transformers__look(s, &s->backward,
 			       (p4d_tape_moment){(int64_t)w->tokens * 32, (l->tied ? 2 : 1) * table});
 	s->now.gradients -= l->tied && s->reduced ? table : 0;

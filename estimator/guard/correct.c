@@ -348,9 +348,9 @@ static int correct_by(p4d_guard_work *g, const p4d_request *asked, const p4d_way
 	return err->fix[0] ? 0 : -1;
 }
 
-/* The smallest number of GPUs, a power of two on up to 16 nodes, on which a request fits. False: there is no
- * such number, or the site gives jobs fewer GPUs. per_gpu: sequences of a step on each GPU; 0: the global
- * batch stays. */
+/* The smallest number of GPUs on which a request fits: a power of two (at least 2) times the job's GPUs, on
+ * up to 16 nodes. False: there is no such number, or the site gives jobs fewer GPUs. per_gpu: sequences of a
+ * step on each GPU; 0: the global batch stays. */
 static bool fits_on(p4d_guard_work *g, p4d_request with, uint64_t per_gpu, uint64_t of_node,
 		    p4d_geometry *then, p4d_candidate *found)
 {

@@ -91,10 +91,7 @@ static bool is_curable(p4d_code code)
 	return code == P4D_E_DOES_NOT_FIT || (code >= P4D_E_HEADS && code <= P4D_E_SCHEDULE);
 }
 
-/*
- * Checks a complete request. If the user sets only the number of slices, p4d adds their lengths to the plan,
- * so that all ranks agree.
- */
+/* Checks a complete request. If the user sets only the number of slices, adds their lengths to the plan. */
 static int judge(p4d_guard_work *g, p4d_error *err)
 {
 	const p4d_geometry *geometry = &g->verdict->geometry;
@@ -196,10 +193,7 @@ static void say_ambiguous(p4d_verdict *v)
 		    v->geometry.ambiguous, v->geometry.gpu->name, p4d_to_gib(v->geometry.gpu->usable_bytes));
 }
 
-/*
- * Refuses to judge an architecture or a program without formulas. The framework comes from the user, else the
- * script, else the site.
- */
+/* Refuses to judge an architecture or a program without formulas. The user's framework comes first. */
 static bool is_unmodelled(const p4d_guard_work *g, const char **program)
 {
 	p4d_request *request = g->request;
@@ -258,10 +252,7 @@ static bool judges(const p4d_guard_work *g, const p4d_verdict *v)
 	return v->policy.scripts == P4D_SCRIPTS_JUDGE && !(reading && p4d_reading_doubt(reading));
 }
 
-/*
- * Whether the job says what it trains. If the site requires a plan, a script that p4d reads completely counts
- * like options.
- */
+/* Whether the job says what it trains: by options or, in a site that needs a plan, by a fully read script. */
 static bool says_training(const p4d_guard_work *g, const p4d_verdict *v)
 {
 	const p4d_reading *reading = g->job->reading;
@@ -274,10 +265,7 @@ static bool was_judged(const p4d_verdict *v)
 	return v->judged || v->colocated.capacity_bytes || v->serving.max_model_len;
 }
 
-/*
- * Removes the plan and fixes made of options. An inference engine has a part of the job's GPUs, and p4d makes
- * no plan for such a job.
- */
+/* Removes the plan and fixes made of options, because an inference engine has a part of the job's GPUs. */
 static void leave_to_user(p4d_verdict *v)
 {
 	v->plan[0] = '\0';
@@ -286,10 +274,7 @@ static void leave_to_user(p4d_verdict *v)
 			v->message[i].fix[0] = '\0';
 }
 
-/*
- * Turns the verdict into advice, for a job whose user typed no p4d options. Without a plan and p4d's
- * variables, it runs as it would without p4d.
- */
+/* Turns the verdict into advice, for a job without p4d options, which runs as it would without p4d. */
 static void advise(const p4d_guard_work *g, p4d_verdict *v)
 {
 	char place[208];
@@ -345,8 +330,7 @@ static int judge_serving(p4d_guard_work *g, p4d_error *err)
 	return rc < 0 ? -1 : p4d_plan_write(g->request, v->plan, sizeof(v->plan), err);
 }
 
-/* A smaller micro-batch in the words of the script's program, with the accumulation that keeps the global
- * batch. No fix is left if the program has no option for that. */
+/* Writes a smaller micro-batch with the same global batch as arguments of the script's program, or no fix. */
 static void write_micro_batch(const p4d_guard_work *g, char *fix, size_t size)
 {
 	const p4d_geometry *geometry = &g->verdict->geometry;
@@ -381,8 +365,7 @@ static int judge_colocated(p4d_guard_work *g, p4d_error *err)
 	return p4d_plan_write(g->request, v->plan, sizeof(v->plan), err);
 }
 
-/* Warns that evaluation may be what fills the GPUs, because its micro-batch is larger than that of
- * training. */
+/* Warns if the micro-batch of evaluation is larger than that of training, so that it may fill the GPUs. */
 static void say_evaluation(p4d_verdict *v, const p4d_reading *reading, const p4d_request *request)
 {
 	const int64_t size = request->value[P4D_EVAL_MICRO_BATCH];
@@ -397,10 +380,8 @@ static void say_evaluation(p4d_verdict *v, const p4d_reading *reading, const p4d
 			 size, there->file, there->line);
 }
 
-/*
- * A training next to a serving engine has a part of the job if its launcher says so: fewer nodes, or fewer
- * GPUs per node. False: both share all GPUs.
- */
+/* A training next to a serving engine has a part of the job if its launcher says so: fewer nodes, or fewer
+ * GPUs per node. False: both share all GPUs. */
 static bool take_part(const p4d_guard_work *g, p4d_geometry *geometry, p4d_error *err)
 {
 	const p4d_reading *r = g->job->reading;
@@ -529,10 +510,8 @@ static bool reaches_program(const p4d_guard_work *g, const char *fix)
 	       !p4d_guard__settle_typed(job.reading, p4d_site_datadir(g->site), &typed, &without, &err);
 }
 
-/*
- * Removes a fix that consists of options if p4d would refuse the job with that fix as well. If that second
- * refusal has such a fix, both fixes together become the fix.
- */
+/* Removes a fix that consists of options if p4d would refuse the job with that fix as well. If that second
+ * refusal has such a fix, both fixes together become the fix. */
 static void judge_fix(const p4d_guard_work *g, const p4d_request *asked, bool again, p4d_error *err)
 {
 	p4d_request request = *asked;

@@ -109,9 +109,9 @@ const char *p4d_guard_lacks_precision(const p4d_request *request, const p4d_gpu 
 /* Options that a fix may use: one way to shard, and one way to offload. */
 enum { P4D_WAYS = 2 };
 
-/* In a message about a job that does not fit, separates the numbers from the ways out. */
 /* The fix of slurmctld, which searches for none. */
 #define P4D_FIX_CHECK "p4d check JOB.sh"
+/* In a message about a job that does not fit, separates the numbers from the ways out. */
 #define P4D_WITHOUT_MORE_GPUS "; without more GPUs: "
 
 /*

@@ -209,7 +209,8 @@ static int tabulate(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage
 	}
 	framework->write_rows(&rows);
 	measure_regions(&rows, a->of);
-	/* the sum of transient rows and the regions' products are below this bound */
+	/* Sets rows.overflow if all regions reach P4D_MOST_BYTES, with transient rows unpacked. Packed rows
+	 * need no more bytes than that. */
 	plus(&rows, a->of[P4D_LIVES_IN_RANGE].at, a->of[P4D_LIVES_IN_RANGE].flat);
 	if (rows.overflow)
 		return p4d_fail(err, P4D_E_OVERFLOW,

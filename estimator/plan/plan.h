@@ -70,8 +70,8 @@ typedef struct p4d_tensor {
 	uint64_t shape[3]; /* in elements; bytes may be more, because of alignment or padding to whole
 			    * shards */
 	uint64_t bytes;    /* bytes of one copy, aligned */
-	uint32_t layers;   /* copies within a slot, one per layer of the chunk; 1 otherwise */
-	uint32_t slots;    /* number of activation slots; 1 outside of slots */
+	uint32_t layers; /* copies within a slot: one per layer of the chunk; 1 if the row is not per layer */
+	uint32_t slots;  /* number of activation slots; 1 outside of slots */
 	/* profile p4d: offset of the first copy in its arena; the copy of slot s and layer l lies at offset +
 	 * s*slot_stride + l*layer_stride */
 	uint64_t offset, slot_stride, layer_stride;

@@ -117,11 +117,12 @@ typedef struct p4d_framework {
 	int (*check_model)(const p4d_request *request, p4d_error *err); /* whether it can train the model */
 	/* whether it can run a layout that passed all other checks; NULL: it can run any */
 	int (*check_layout)(const p4d_layout *layout, p4d_error *err);
-	unsigned schedules;            /* supported schedules: mask of 1 << schedule */
-	const char *no_schedule;       /* message for other schedules, after their name; NULL: it supports
-					* all */
-	const char *no_vocab_parallel; /* message if it is not supported; NULL: it is */
-	const char *no_a2a;            /* message if cp-comm=a2a is not supported; NULL: it is */
+	unsigned schedules; /* supported schedules: mask of 1 << schedule */
+	/* The next three texts follow an option and its value in messages, so they begin with a verb:
+	 * "needs p4d-train". NULL: the framework supports the value. */
+	const char *no_schedule;       /* for schedules outside of the mask */
+	const char *no_vocab_parallel; /* for vocab-parallel */
+	const char *no_a2a;            /* for cp-comm=a2a */
 	/* with modules other than torchtitan's (--model-code), the options of P4D_HEEDS_FSDP apply */
 	bool trains_other_modules;
 	unsigned recomputes_of_others;        /* `recomputes` for those modules; 0: the same */
@@ -276,7 +277,7 @@ bool p4d_framework_states_nothing(const p4d_request *request, p4d_option option)
 /* A program that p4d knows only by name, without a model of its memory. */
 typedef struct p4d_framework_other {
 	const char *name;     /* name in messages */
-	bool any;             /* stands for many programs, some of which follow the plan */
+	bool any;             /* a generic launcher (torchrun, python), whose program may follow the plan */
 	const char *words[4]; /* a job script with any of these words starts it; ends with NULL if there
 			       * are fewer */
 } p4d_framework_other;

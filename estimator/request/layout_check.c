@@ -11,10 +11,8 @@
 
 enum { LISTED = 12 };
 
-/*
- * The smallest divisor of `whole` that is above its divisor n; 0: none. Divisors above the root are quotients
- * of those below it, so finding all of them takes at most twice the root in steps.
- */
+/* The smallest divisor of `whole` above its divisor n; 0: none. Divisors above the root are quotients
+ * of those below it, so finding all of them takes at most twice the root in steps. */
 static uint64_t next_divisor(uint64_t whole, uint64_t n)
 {
 	uint64_t d = n + 1;
@@ -68,10 +66,7 @@ static uint64_t list_tp(const p4d_layout *l, char *buf, size_t size)
 	return p4d_layout__list(l, tp_works, l->heads, most, p4d_tp_ranks(l), buf, size);
 }
 
-/*
- * Adds a fix with another tp. If the user set a grid, the fix sets a one-dimensional grid, which exists for
- * every tp.
- */
+/* Adds a fix with another tp. A grid becomes one-dimensional, because such a grid exists for every tp. */
 static int fix_tp(const p4d_request *r, uint64_t tp, p4d_error *err)
 {
 	return p4d_is_set(r, P4D_TP_GRID)
@@ -159,10 +154,7 @@ static int check_world(p4d_layout *l, p4d_error *err)
 	return 0;
 }
 
-/*
- * The multiple of `unit` just below n, or the smallest multiple. Messages show it together with the next
- * larger one.
- */
+/* The multiple of `unit` just below n, or the smallest one. Messages show the next larger one, too. */
 static uint64_t multiple_near(uint64_t n, uint64_t unit)
 {
 	return n < unit ? unit : n / unit * unit;
@@ -211,8 +203,7 @@ static int check_heads(const p4d_layout *l, p4d_error *err)
 	return p4d_fix(err, "--p4d-cp-comm=p2p");
 }
 
-/* Checks recompute-layers: Megatron-LM's uniform method divides every chunk into groups of this many
- * layers. */
+/* Checks recompute-layers, the size of the groups into which Megatron-LM's method uniform divides a chunk. */
 static int check_recompute(const p4d_layout *l, p4d_error *err)
 {
 	if (l->recompute != P4D_RECOMPUTE_FULL || l->megatron.recompute_block ||
@@ -232,10 +223,7 @@ static int check_recompute(const p4d_layout *l, p4d_error *err)
 	return 0;
 }
 
-/*
- * Checks --shard-degree, with which only some of the dp*cp ranks shard the parameters, and the others hold
- * copies.
- */
+/* Checks --shard-degree: so many of the dp*cp ranks shard the parameters, and the others hold copies. */
 static int check_shards(const p4d_layout *l, p4d_error *err)
 {
 	const uint64_t ranks = l->dp * l->cp;
@@ -296,11 +284,7 @@ static int check_vocabulary(const p4d_layout *l, p4d_error *err)
 	return p4d_fix(err, "--p4d-vocab-parallel=off");
 }
 
-/*
- * Checks --local-loss, with which each stage has its own head and loss, and runs a micro-batch forward and
- * immediately backward. What the model learns depends on the layers of a stage, so only the user may choose
- * them.
- */
+/* Checks --local-loss. What the model learns depends on a stage's layers, so only the user chooses them. */
 static int check_local_loss(const p4d_request *r, const p4d_layout *l, p4d_error *err)
 {
 	const bool stages = p4d_is_stated(r, P4D_PP),
@@ -492,8 +476,7 @@ static int check_dense(const p4d_request *r, const p4d_layout *l, p4d_error *err
 	return 0;
 }
 
-/* Refuses dispatchers and capacities that Megatron-LM does not support, and combinations that have no
- * effect. */
+/* Refuses dispatchers and capacities that Megatron-LM lacks, and combinations that have no effect. */
 static int check_dispatch(const p4d_request *r, const p4d_layout *l, p4d_error *err)
 {
 	const struct {
@@ -541,10 +524,7 @@ static int check_dispatch(const p4d_request *r, const p4d_layout *l, p4d_error *
 	return 0;
 }
 
-/*
- * Checks the degrees of experts. They are distributed over ep of the dp*cp*tp ranks that hold the same
- * layers; etp shards each expert.
- */
+/* Checks degrees of experts: ep of the dp*cp*tp ranks with the same layers share them; etp shards each. */
 static int check_experts(const p4d_request *r, p4d_layout *l, p4d_error *err)
 {
 	const uint64_t ranks = l->dp * l->cp * l->tp;

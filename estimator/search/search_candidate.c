@@ -11,11 +11,15 @@
 #include "request/framework.h"
 #include "search/search_internal.h"
 
-/*
- * Costs in units of the budget: building a layout and its bound; building an impossible layout; summing its
- * memory; more for experts; and per layer, for frameworks that visit every layer. Most bounds are cached.
- */
-enum { TO_BUILD = 40, TO_FAIL = 500, TO_SUM = 200, TO_ROUTE = 200, TO_PLAY = 2, TO_SLICE = 10000 };
+/* Costs in units of the budget (p4d_search_budget). */
+enum {
+	TO_BUILD = 40,   /* builds a layout and finds its bound, which is usually cached */
+	TO_FAIL = 500,   /* added to TO_BUILD if the layout is impossible */
+	TO_SUM = 200,    /* sums the memory of a layout */
+	TO_ROUTE = 200,  /* added to TO_SUM if the model has experts */
+	TO_PLAY = 2,     /* added to TO_SUM for each layer, if the framework has plays_layers */
+	TO_SLICE = 10000 /* chooses the fastest lengths of slices */
+};
 
 static void set_cp_comm(p4d_search_enumeration *w, int cp_comm)
 {

@@ -197,8 +197,8 @@ static int read_policy(p4d_site_load_state *l, const p4d_conf_section *section, 
 }
 
 /*
- * Checks the number of nodes below a leaf switch. Without rails, all interfaces of a node are connected to
- * one leaf switch.
+ * Checks that one node fits below a leaf switch. Without rails, all interfaces of a node are connected to one
+ * leaf switch, so leaf_ports must be at least nics_per_node.
  */
 static int check_leaf(p4d_site_load_state *l, const p4d_conf_section *from, const p4d_site_partition *p)
 {

@@ -223,7 +223,11 @@ static int write_assembled(export *out, p4d_safetensors_writer *writer, size_t n
 	return rc;
 }
 
-/* The part of a joined matrix that begins at one of its rows; SIZE_MAX: none. */
+/*
+ * Finds a part of a joined tensor. number: the tensor's index in out->names; first: the tensor's row at which
+ * the part begins. Returns the index of the part's first slice in out->map->slice. SIZE_MAX: no part begins
+ * there.
+ */
 static size_t part_at(const export *out, size_t number, uint64_t first)
 {
 	for (size_t i = 0; i < out->map->count; i++) {

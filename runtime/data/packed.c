@@ -15,8 +15,8 @@ static uint64_t length_at(const p4d_packed *p, uint64_t place, uint64_t *whole)
 }
 
 /*
- * Number of sequences up to and including the document at a place; first (may be NULL): the place where each
- * begins.
+ * Packs all documents, counts p->cut, p->tokens and p->longest, and returns the number of sequences. first[i]
+ * becomes the place of the first document of sequence i; `first` may be NULL.
  */
 static uint64_t pack(p4d_packed *p, uint64_t *first)
 {

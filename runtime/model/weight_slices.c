@@ -104,8 +104,8 @@ const char *p4d_weights_adapted_name(unsigned number)
 }
 
 /*
- * Whether every rank has the weight whole: vectors of the hidden size or of a head, and the table of
- * positions.
+ * The name of a weight that is one tensor in a checkpoint: a vector of the hidden size, a norm of heads, or
+ * the table of positions. NULL: the weight is another one.
  */
 static const char *whole_name(const p4d_layout *l, p4d_weight_kind kind)
 {

@@ -149,8 +149,8 @@ static int embed_back(p4d_trainer *t, const p4d_instruction *in, void *gradient,
 }
 
 /*
- * Computes the backward pass from the loss (in vocabulary parallelism, from the result of its passes) to the
- * last layer, whose segment has the final norm.
+ * Computes the backward pass of the loss and the final norm. The segment of the last layer contains the final
+ * norm. In vocabulary parallelism, separate passes have already computed the gradient of the norm's result.
  */
 static int head_back(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
 {

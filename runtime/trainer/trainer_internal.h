@@ -89,11 +89,10 @@ int p4d_optimizer__await_segment(
     p4d_error *err); /* waits for the gathered parameters, because they are used from here on */
 /* Index of segment i of a chunk; chunk == vpp: the segment of the tables. */
 uint32_t p4d_optimizer__segment_at(const p4d_trainer *t, uint32_t chunk, uint32_t i);
-/*
- * Called after a layer in the last pass that adds to its gradients: reduces them while later operations run;
- * and reduces the rest after that pass.
- */
+/* Called after the backward pass of a layer: if it is the last pass that adds to the layer's gradients,
+ * starts to reduce them, so that later operations run at the same time. */
 int p4d_optimizer__reduce_layer(p4d_trainer *t, const p4d_instruction *in, uint32_t layer, p4d_error *err);
+/* Called after the last backward pass of a chunk: reduces the gradients that reduce_layer has not reduced. */
 int p4d_optimizer__reduce_chunk(p4d_trainer *t, uint32_t chunk, p4d_error *err);
 int p4d_optimizer__update(p4d_trainer *t, p4d_error *err);
 /*

@@ -205,10 +205,7 @@ static bool is_set(const p4d_reading *r, p4d_option option)
 	return p4d_reader__set(&r->value[option]) && !r->by_default[option];
 }
 
-/*
- * Sets the precision: from the program's own arguments, otherwise from DeepSpeed's or accelerate's
- * configuration.
- */
+/* Sets the precision: from the program's arguments, otherwise from the configuration. */
 static void finish_precision(p4d_reading *r)
 {
 	const p4d_read_value *mixed = AT(MIXED);
@@ -276,10 +273,7 @@ static uint64_t count_replicas(const p4d_reading *r)
 	return ranks % each ? 0 : ranks / each;
 }
 
-/*
- * Sets the sequences of a micro-batch and of a step. "auto" in DeepSpeed's configuration means the value of
- * the program's arguments.
- */
+/* Sets the sequences of a micro-batch and a step. "auto" for DeepSpeed means the program's arguments. */
 static void finish_batches(p4d_reading *r)
 {
 	const p4d_read_value *micro = AT(DEEPSPEED_MICRO), *global = AT(DEEPSPEED_GLOBAL),

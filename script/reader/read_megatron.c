@@ -303,10 +303,7 @@ static void finish_recomputation(p4d_reading *r)
 		p4d_reader__forget(r, P4D_RECOMPUTE);
 }
 
-/*
- * Evaluates a pattern such as "([0]*3+[1]*58)" as Megatron-LM does. *dense: number of first layers without
- * experts.
- */
+/* Evaluates a pattern like "([0]*3+[1]*58)" as Megatron-LM does. *dense: first layers without experts. */
 static bool first_layers(const char *pattern, uint64_t layers, uint64_t *dense)
 {
 	unsigned zeros, ones;
@@ -404,10 +401,7 @@ static void finish_latent(p4d_reading *r)
 	p4d_reader__put(r, P4D_POSITIONS, p4d_reader__slot(r, LATENT), "rope");
 }
 
-/*
- * Sets FP8 options. Without a format, the recipe and FP8 parameters have no effect. Megatron-LM refuses fp8
- * and fp4 formats together.
- */
+/* Sets FP8 options, which have no effect without a format. Megatron-LM refuses fp8 and fp4 together. */
 static void finish_fp8(p4d_reading *r)
 {
 	const bool fp4 =

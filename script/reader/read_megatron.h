@@ -26,7 +26,8 @@ extern const p4d_read_argument p4d_reader__megatron_arguments[];
 void p4d_megatron__finish_training(p4d_reading *reading);
 void p4d_megatron__finish_dispatcher(p4d_reading *reading);
 
-/* read_megatron_hybrid.c: arguments about layers of several kinds, with the extra values from the 32nd on. */
+/* read_megatron_hybrid.c: arguments about layers of several kinds. Its extra values are P4D_READ_EXTRA(32) to
+ * P4D_READ_EXTRA(45). */
 extern const p4d_read_argument p4d_megatron__hybrid[];
 void p4d_megatron__finish_hybrid(p4d_reading *reading);
 

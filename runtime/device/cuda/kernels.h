@@ -7,7 +7,8 @@
 
 /*
  * Functions that queue the kernels for operations of device.h (with the contracts there) on a stream. sums:
- * memory that the device was lent. The interface is C, so that only kernels are C++.
+ * scratch memory for partial sums, which the owner of the device provides (set_workspace). The interface is
+ * C, so that only kernels are C++.
  */
 #ifdef __cplusplus
 extern "C" {

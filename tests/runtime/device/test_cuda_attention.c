@@ -222,10 +222,8 @@ static void set_positions(kernel_run *run, sight what, p4d_attention_shape *s)
 		s->key_position = chunks_of(run, what == EARLIER ? 0 : CP - 1, chunk);
 }
 
-/*
- * Gives the cuda device exactly this many bytes of workspace, followed by other memory. It is filled with
- * NaN, because no kernel may rely on zeros there, as cuDNN before 9.6 did in its sum of query gradients.
- */
+/* Gives the cuda device exactly this many bytes of workspace, followed by other memory. Fills it with NaN,
+ * because no kernel may rely on zeros there, as cuDNN before 9.6 did in its sum of query gradients. */
 static unsigned char *workspace_of(kernel_run *run, const p4d_attention_shape *s)
 {
 	const uint64_t cpu = cpu_workspace_bytes(s->head_dim);
@@ -289,10 +287,7 @@ static void fused(kernel_run *run, sight what, uint64_t batch, uint64_t chunk, u
 	untouched_beyond(run, &s, workspace);
 }
 
-/*
- * Documents in a call, few in these tests so that there are several calls; and documents of one token up to
- * many.
- */
+/* Documents in a call: few, so that there are several calls. */
 enum { DOCUMENTS = 4, DOCUMENT_SM = SM ? SM : 90 };
 
 typedef struct packed {
@@ -432,13 +427,10 @@ static void attention_kernels(void **state)
 	check_kernels(attention_cases, 1e-5);
 }
 
-/*
- * In both directions with bf16 there are many roundings. On a GPU cuDNN computes attention, and also rounds
- * probabilities. Without cuDNN there is nothing to compare.
- */
 /* The message on GPUs for which cuDNN has no code for documents. */
 #define UNFUSED (SM ? NULL : "not fused on this GPU")
 
+/* bf16 rounds often, and cuDNN also rounds probabilities. Without cuDNN there is nothing to compare. */
 static void fused_with(void (*cases)(kernel_run *run), const char *allowed)
 {
 #ifdef P4D_TEST_GPU

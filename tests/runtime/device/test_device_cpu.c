@@ -139,8 +139,7 @@ static double norm(void *context)
 	return dot(c->y, c->towards, c->n * c->in);
 }
 
-/* Rows in two parts, whose sums of squares are added, give the same results as one norm, in both
- * directions. */
+/* Two parts of rows, whose sums of squares are added, give the same results as one norm. */
 static void split_norm_case(uint64_t n, uint64_t h)
 {
 	const uint64_t part[2] = {h / 3, h - h / 3};
@@ -382,8 +381,7 @@ static double embed(void *context)
 	return dot(c->y, c->towards, c->n * c->in);
 }
 
-/* Tokens below and above this rank's rows of the table; a rank with no rows; and a token that occurs
- * twice. */
+/* Tokens outside of this rank's rows of the table; a rank without rows; and a token that occurs twice. */
 static void embedding_gradients(void **state)
 {
 	int32_t tokens[] = {3, 4, 8, 9, -1, 4, 5, 6, 7};
@@ -537,8 +535,7 @@ static void rounding_is_unbiased(void **state)
 			assert_true(fabs((double)p4d_from_bf16(low) - x) <= 2 * width);
 			assert_int_equal(p4d_round_to_bf16(exact, up & 0xffff), p4d_to_bf16(exact));
 		}
-		/* five standard deviations of a mean of COUNT numbers, each at most half the distance of
-		 * neighbours */
+		/* five standard deviations of a mean; errors are at most half the distance of neighbours */
 		assert_true(fabs(sum[0]) / COUNT < 5 * width / sqrt(COUNT));
 		assert_true(fabs(sum[1]) / COUNT < 5 * width / sqrt(COUNT));
 	}
