@@ -158,11 +158,15 @@ static int print_documents(const p4d_subject *subject, const judged *j, p4d_erro
 	slowest.document_excess = of.excess;
 	if (p4d_report_time_step(&slowest, subject->capacity.gpu, &timed, err) < 0)
 		return -1;
-	printf("Documents of %" PRIu64
-	       " tokens, of random length: attention takes %.0f %% of the FLOPs for whole sequences; "
-	       "the slowest of %" PRIu64 " ranks takes %.0f %% more, so the step takes %.1f %% longer\n",
-	       j->layout.document_len, 100 * of.share, j->layout.dp, 100 * of.excess,
-	       100 * (timed.step.seconds / j->timed.step.seconds - 1));
+	printf("Documents of random length, %" PRIu64
+	       " tokens on average: attention needs %.0f %% of the FLOPs that it would need for whole "
+	       "sequences.",
+	       j->layout.document_len, 100 * of.share);
+	if (j->layout.dp > 1)
+		printf(" The slowest of %" PRIu64 " data-parallel ranks needs %.0f %% more attention FLOPs "
+		       "than the mean, so the step takes %.1f %% longer.",
+		       j->layout.dp, 100 * of.excess, 100 * (timed.step.seconds / j->timed.step.seconds - 1));
+	putchar('\n');
 	return 0;
 }
 

@@ -165,10 +165,14 @@ static int share(const p4d_calibrate *all, const calibrate_arguments *a, p4d_err
 
 	if (p4d_calibrate__share(all, a->share, &shared, &withheld, err) < 0)
 		return -1;
-	if (!a->json)
-		printf("%s: %u rows without names; %u rows withheld, because their group has fewer than five "
-		       "users or their options contain a name\n",
-		       a->share, shared, withheld);
+	if (a->json)
+		return 0;
+	printf("wrote %u rows without names to %s", shared, a->share);
+	if (withheld)
+		printf("; left out %u rows, because their group has fewer than five users or their options "
+		       "contain a name",
+		       withheld);
+	putchar('\n');
 	return 0;
 }
 

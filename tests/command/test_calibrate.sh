@@ -63,7 +63,7 @@ paste first.json second.json | awk '/"bound_own_gib"/ { a = $1; b = $2; sub(/.*:
 	fail "shared rows are predicted otherwise"
 sed '/,user[5-9]$/s/,user[5-9]$/,user4/; s/,user0$/,user1/' a.csv >few.csv
 exits 0 p4d calibrate few.csv --share few-shared.csv
-prints "few-shared.csv: 0 rows without names"
+prints "wrote 0 rows without names to few-shared.csv; left out"
 [ "$(wc -l <few-shared.csv)" = 1 ] || fail "rows of four users are shared"
 
 # rows N MEASURED: of one kind, of 18.5 GiB

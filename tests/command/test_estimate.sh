@@ -150,7 +150,7 @@ long()
 	p4d estimate --model llama3.1-8b --gpu h100 --nodes 4 --gpus-per-node 8 --seq-len 64k --framework megatron --tp 2 --cp 8 "$@"
 }
 exits 0 long --document-len 4k
-prints "Documents of 4096 tokens, of random length: attention takes 12 % of the FLOPs for whole sequences; the slowest of 2 ranks takes"
+prints "Documents of random length, 4096 tokens on average: attention needs 12 % of the FLOPs that it would need for whole sequences. The slowest of 2 data-parallel ranks needs"
 exits 0 long
 case $out in *Documents*) fail "documents that nobody named" ;; esac
 exits 0 long --cp-heads 4
