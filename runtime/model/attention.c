@@ -89,20 +89,26 @@ void p4d_attention__take_keys_values(p4d_net *m, void *to, void *qkv, uint64_t f
 	m->d->copy_rows(m->d, to, width, p4d_column(qkv, m->q, e) + first * row, row, width, count);
 }
 
-int p4d_attention__forward(p4d_net *m, const p4d_layer *y, p4d_error *err)
+/* Attention of whole sequences, and of parts whose keys follow one another in the rows of the layer. */
+static void attend(p4d_net *m, const p4d_layer *y)
 {
 	const p4d_attention_shape shape = p4d_attention__shape_of(m, y, 0, m->before + m->length, m->columns);
 	const uint64_t e = m->element;
 	void *qkv = y->activation[ACT_QKV], *first = (char *)qkv - m->before * m->columns * e;
 
+	m->d->attention(m->d, m->type, y->activation[ACT_ATTENTION], y->activation[ACT_LSE], qkv,
+			p4d_column(first, m->q, e), p4d_column(first, m->q + m->kv, e), &shape,
+			p4d_buffers_at(m, B_FORWARD_WORKSPACE));
+}
+
+int p4d_attention__forward(p4d_net *m, const p4d_layer *y, p4d_error *err)
+{
 	if (m->l->slices > 1)
 		return p4d_attention_slices__forward(m, y);
 	if (m->l->cp > 1)
 		return (m->l->cp_comm == P4D_CP_ALL_GATHER ? p4d_attention_gather__forward
 							   : p4d_attention_ring__forward)(m, y, err);
-	m->d->attention(m->d, m->type, y->activation[ACT_ATTENTION], y->activation[ACT_LSE], qkv,
-			p4d_column(first, m->q, e), p4d_column(first, m->q + m->kv, e), &shape,
-			p4d_buffers_at(m, B_FORWARD_WORKSPACE));
+	attend(m, y);
 	return 0;
 }
 
@@ -159,6 +165,23 @@ static void warm(p4d_net *m, uint32_t block, uint64_t keys, uint64_t key_stride)
 					 p4d_buffers_at(m, B_BACKWARD_WORKSPACE));
 }
 
+/*
+ * The same for packed documents, in the rows that attention uses. cuDNN reads the documents' lengths and
+ * places from the arena, so nothing may be written over them.
+ */
+static void warm_documents(p4d_net *m)
+{
+	p4d_layer y = {.number = m->weights.segment[0].layer};
+	void *dqkv = p4d_buffers_at(m, B_QKV_GRADIENT);
+	float *sums = m->type == P4D_DT_FP32 ? dqkv : p4d_buffers_at(m, B_QKV_SUMS);
+
+	for (int i = 0; i < ACT_COUNT; i++)
+		y.activation[i] = p4d_buffers_at_slot(m, B_ACTIVATION + i, 0, 0);
+	attend(m, &y);
+	if (!m->l->evaluates)
+		attend_back(m, &y, dqkv, sums);
+}
+
 void p4d_attention__warm_up(p4d_net *m)
 {
 	const uint32_t own = m->place.cp;
@@ -167,6 +190,8 @@ void p4d_attention__warm_up(p4d_net *m)
 	m->packed = p4d_document_groups__put(m, 0, NULL);
 	if (m->l->slices > 1)
 		p4d_attention_slices__warm_up(m);
+	else if (m->packed.most)
+		warm_documents(m);
 	else if (m->l->cp == 1)
 		warm(m, 0, m->length, m->columns);
 	else if (m->l->cp_comm == P4D_CP_ALL_GATHER)
