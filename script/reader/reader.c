@@ -307,7 +307,7 @@ static uint64_t plan_of(const reading_state *state, const p4d_launch *launch, co
 /*
  * Decides whether to read a command, and counts it. p4d reads the first command, and later ones that
  * goes_before prefers. A command with the same plan as the one that was read (on another node, with another
- * seed, or later) belongs to the same training.
+ * seed, or later) belongs to the same training. A command that only evaluates gives way to the next one.
  */
 static bool counts(reading_state *state, const p4d_launch *launch, const p4d_reader *reader, size_t named,
 		   bool certain)
@@ -315,10 +315,11 @@ static bool counts(reading_state *state, const p4d_launch *launch, const p4d_rea
 	p4d_reading *r = state->reading;
 	const uint64_t plan = plan_of(state, launch, reader);
 	const bool first = !r->commands, same = !first && r->reader == reader && plan == state->first;
-	const bool read = first || goes_before(r, reader, named, certain);
+	const bool replaces = !first && !same && r->trains_nothing;
+	const bool read = first || replaces || goes_before(r, reader, named, certain);
 
 	if (!same) {
-		r->commands++;
+		r->commands += !replaces;
 		r->serving += is_engine(reader);
 	}
 	if (read)

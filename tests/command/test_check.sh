@@ -263,6 +263,13 @@ for quiet in "$clm --do_eval" "$clm --do_predict" "$clm --do_train False --eval_
 	exits 0 p4d read quiet.sh
 	prints "the program only evaluates or predicts"
 done
+# two evaluations, and one before a training, which is then judged
+printf '#!/bin/sh\n%s --do_eval\n%s --do_eval --block_size 4096\n' "$clm" "$clm" >quiet.sh
+exits 0 p4d check -N1 --gpus-per-node=h100:8 quiet.sh
+silent
+printf '#!/bin/sh\n%s --do_eval\n%s --do_train\n' "$clm" "$clm" >loud.sh
+run p4d check -N1 --gpus-per-node=h100:8 loud.sh
+says " of 79.1 GiB ("
 echo 'do_train: true' >>eval.yaml
 for loud in "$clm --do_train --do_eval" "$clm --do_train --do_predict" "$meg" 'llamafactory-cli train eval.yaml'; do
 	printf '#!/bin/sh\n%s\n' "$loud" >loud.sh
