@@ -15,8 +15,10 @@ def is_python(function):
     """Whether the operator's kernel for GPUs is a Python function."""
     schema = function._schema
     name = schema.name.replace("::", "/") + ("." + schema.overload_name if schema.overload_name else "")
-    return function.namespace != "aten" and any(
-        f"{name}/{key}" in torch.library._impls for key in ("CUDA", "CompositeExplicitAutograd"))
+    if function.namespace == "aten":
+        return False
+    has_own = torch._C._dispatch_has_kernel_for_dispatch_key(function.name(), "CUDA")
+    return f"{name}/{'CUDA' if has_own else 'CompositeExplicitAutograd'}" in torch.library._impls
 
 
 def run(mode, function, arguments, named):
