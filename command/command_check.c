@@ -73,7 +73,7 @@ static int usage(p4d_error *err, const char *text)
 	return p4d_fix(err, "p4d help check");
 }
 
-/* Copies options that apply to all components from the component in which they are given. */
+/* Some options apply to all components of a job. Copies them from the component that has them. */
 static void take_common(p4d_sbatch *first, p4d_sbatch *other)
 {
 	static const p4d_sbatch_field common[] = {

@@ -422,8 +422,7 @@ static int add_place(const data *d, p4d_error *err)
 }
 
 /*
- * If so many of the first lines are wrong, the run ends, because the file is probably not what the user
- * believes.
+ * If the first BAD_AT_ONCE lines are wrong, the command ends: the file is probably of another kind.
  */
 enum { BAD_AT_ONCE = 1000 };
 

@@ -12,7 +12,7 @@
 #include "base/text.h"
 #include "usage/usage.h"
 
-/* If a job ran for so many seconds before it was ended from outside, it had reached its peak memory. */
+/* A job that was ended from outside after RAN_S seconds or more had reached its peak memory. */
 enum { RAN_S = 600 };
 
 static bool ran(const p4d_usage_row *row)

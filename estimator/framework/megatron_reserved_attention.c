@@ -23,7 +23,8 @@ static p4d_wide statistics(const p4d_megatron_step *p)
 	return (p4d_wide)p->z.tokens * (p->l->heads / p->l->tp) * 4 / p->element;
 }
 
-/* The backward kernel sums the gradient of so many elements of queries in fp32. */
+/* Size of the backward kernel's fp32 sums, in elements of the model's dtype. There is one sum for each of the
+ * `elements` of the queries, and one for each head of each token. */
 static p4d_wide sums_of(const p4d_megatron_step *p, p4d_wide elements)
 {
 	return (elements + elements / p->l->head_dim) * 4 / p->element;

@@ -494,8 +494,8 @@ static void begin_step(titan_step *p, const p4d_layout *l, const p4d_torchtitan_
 }
 
 /*
- * Whether a pipeline stage needs so many bytes that its exact size does not matter to the caller
- * (memo->enough); then writes a row with a lower bound.
+ * Whether a pipeline stage needs memo->enough bytes or more. Its exact size then does not matter to the
+ * caller, and this function writes a row with a lower bound.
  */
 static bool is_enough(p4d_rows *rows, const titan_step *p)
 {

@@ -213,7 +213,7 @@ static bool is_of_workload(const p4d_request *r, p4d_option option)
 	return p4d_heeds_by(workloads[r->value[P4D_WORKLOAD]].heeds & ~(unsigned)P4D_HEEDS_TRAIN, option);
 }
 
-/* Whether the option is given without any effect, and p4d_framework_check does not refuse it. */
+/* Whether the option has no effect, although p4d_framework_check does not refuse it. */
 static bool is_idle(const p4d_request *r, int framework, p4d_option option)
 {
 	if (p4d_heeds(r, framework, option) || is_of_workload(r, option) ||

@@ -154,7 +154,7 @@ static int check_world(p4d_layout *l, p4d_error *err)
 	return 0;
 }
 
-/* The multiple of `unit` just below n, or the smallest one. Messages show the next larger one, too. */
+/* The largest multiple of `unit` up to n; `unit` itself if n is smaller. */
 static uint64_t multiple_near(uint64_t n, uint64_t unit)
 {
 	return n < unit ? unit : n / unit * unit;
@@ -223,7 +223,7 @@ static int check_recompute(const p4d_layout *l, p4d_error *err)
 	return 0;
 }
 
-/* Checks --shard-degree: so many of the dp*cp ranks shard the parameters, and the others hold copies. */
+/* Checks --shard-degree N: each group of N of the dp*cp ranks shards one copy of the parameters. */
 static int check_shards(const p4d_layout *l, p4d_error *err)
 {
 	const uint64_t ranks = l->dp * l->cp;
