@@ -27,12 +27,14 @@
 extern char **environ;
 
 const char p4d_check_options[] =
-    "\nSBATCH OPTIONS are those of sbatch(1) with the --p4d- options; the #SBATCH lines of the script and\n"
-    "the SBATCH_ variables of the environment count as they do for sbatch.\n\n"
-    "  --gpu NAME                  the GPU (p4d gpus), where no cluster and no p4d.conf says it\n"
-    "  --elsewhere LIST|all        also where else on the site the job would fit\n"
-    "  --strict                    fail also where the job gets a warning, or was not checked\n"
-    "  --skip-unknown              leave out options that neither sbatch nor p4d has, as of other plugins";
+    "\n"
+    "SBATCH OPTIONS are the options of sbatch(1), with the --p4d- options. Like sbatch, p4d check also\n"
+    "reads the #SBATCH lines of the script and the SBATCH_ variables of the environment.\n"
+    "\n"
+    "  --gpu NAME                  the GPU, instead of the one that p4d.conf or the cluster names\n"
+    "  --elsewhere LIST|all        also name the partition where the job would take the fewest GPU-hours\n"
+    "  --strict                    also fail if the job gets a warning, or if p4d did not check the job\n"
+    "  --skip-unknown              ignore options of neither sbatch nor p4d, such as those of other plugins";
 
 enum { READING_BYTES = 6 << 20, COMPONENTS = 128 };
 

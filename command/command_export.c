@@ -15,15 +15,16 @@
 
 const char p4d_export_options[] =
     "\n"
-    "  --bf16                      round weights to bf16 (the default)\n"
-    "  --fp32                      all bits\n"
-    "  --shard-size SIZE           of a file, at most: 5GB, 500MB, 2GiB (5GB)\n"
-    "  --form merged|adapter       of adapters: added to the model's weights, or alone, as PEFT reads\n"
-    "                              them (merged)\n"
-    "  --init-from DIR|NAME        the released model that training began with: its tokenizer is\n"
-    "                              copied, and adapters are added to its weights (where it was)\n"
+    "  --bf16                      write weights in bf16 (the default)\n"
+    "  --fp32                      write weights in fp32\n"
+    "  --shard-size SIZE           maximum size of a file, such as 500MB or 2GiB (default: 5GB)\n"
+    "  --form merged|adapter       for adapters. merged (default): add them to the model's weights;\n"
+    "                              adapter: write them alone, in the format of PEFT\n"
+    "  --init-from DIR|NAME        the released model with which training began (default: where it\n"
+    "                              was). p4d copies its tokenizer, and adds adapters to its weights\n"
     "\n"
-    "CHECKPOINT is the --checkpoint of a run, of which the newest is taken, or one in it.";
+    "CHECKPOINT is the --checkpoint directory of a run, whose newest checkpoint p4d exports, or a\n"
+    "single checkpoint in this directory.";
 
 #ifdef HAVE_XXHASH
 #include "checkpoint/export.h"
@@ -106,7 +107,7 @@ static int complete(const arguments *a, p4d_export *export, p4d_error *err)
 	if (a->operands != 2)
 		return usage(a->operands == 0   ? "CHECKPOINT is missing: the directory of --checkpoint"
 			     : a->operands == 1 ? "DIR is missing: the directory for the weights"
-						: "more than CHECKPOINT and DIR",
+						: "p4d export takes only two arguments, CHECKPOINT and DIR",
 			     err);
 	if (a->bf16 && a->fp32)
 		return usage("--bf16 and --fp32 are mutually exclusive", err);

@@ -122,8 +122,8 @@ static int write_plan(FILE *to, const void *of, p4d_error *err)
 	fputs("</ol>\n", to);
 	if (*page->preferred) {
 		p4d_page_line(to, "p", "",
-			      "Without them, sbatch takes the best layout below the safe fraction, above "
-			      "which it warns:");
+			      "Without these options, sbatch takes the best layout below the safe fraction, "
+			      "the share of memory above which it warns:");
 		p4d_page_line(to, "code", "", "%s", page->preferred);
 	}
 	p4d_page_end(to, true);

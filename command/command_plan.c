@@ -256,7 +256,8 @@ static void say_what_sbatch_chooses(const plans *p)
 
 	if (!p->counts.has_safe)
 		return;
-	printf("\nWithout them, sbatch takes the best layout below the safe %.0f %%, above which it warns:\n "
+	printf("\nWithout these options, sbatch takes the best layout below %.0f %% of memory, above which "
+	       "it warns:\n "
 	       "     %s\n",
 	       100 * p->space.safe,
 	       p4d_subject_flags(&p->counts.safe.request, "--p4d-", flags, sizeof(flags)));
@@ -543,7 +544,7 @@ static int plan(p4d_subject *subject, const p4d_line *line, plans *p, p4d_error 
 		return p4d_fix(err, "--mem=SIZE");
 	}
 	if (p4d_on_gpu(subject->request.value[P4D_DEVICE]) && !subject->capacity.gpu) {
-		p4d_fail(err, P4D_E_USAGE, "no GPU is given: p4d ranks layouts for a GPU");
+		p4d_fail(err, P4D_E_USAGE, "no GPU is given, so p4d cannot rank layouts");
 		return p4d_fix(err, "--gpu NAME (p4d gpus lists them)");
 	}
 	p4d_request_default(&subject->request, P4D_FRAMEWORK, p4d_framework_default(&subject->request),

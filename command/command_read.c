@@ -19,9 +19,11 @@
 #include "request/framework.h"
 
 const char p4d_read_options[] =
-    "\n  --json          as JSON\n"
-    "  --program NAME  whose arguments an unknown program takes: trl, trainer, megatron, ...\n\n"
-    "ARGS are those that sbatch would hand to the script. Nothing of the script is executed.";
+    "\n"
+    "  --json          print JSON, as p4d-json(5) describes it\n"
+    "  --program NAME  known program that takes the same arguments as the script's: trl, trainer, ...\n"
+    "\n"
+    "ARGS are the arguments that sbatch would pass to the script. p4d does not execute the script.";
 
 extern char **environ;
 
@@ -462,8 +464,8 @@ int p4d_command_read(const p4d_subcommand *self, int argc, char *argv[], p4d_err
 			return -1;
 		}
 		if (!program && strcmp(argv[i], "--json") != 0)
-			return usage(err,
-				     "p4d read takes the options --json and --program, before the script");
+			return usage(err, "p4d read has only the options --json and --program, which precede "
+					  "the script's name");
 		json = json || !program;
 	}
 	if (i == argc)

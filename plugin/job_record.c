@@ -93,8 +93,9 @@ static int other_plan(const p4d_request *step, const p4d_approval *approved, p4d
 	if (approved->plan[0] && !p4d_plan_read(approved->plan, &job, NULL) &&
 	    p4d_plan_differs(step, &job, &which))
 		return differs(which, step, &job, err);
-	p4d_fail(err, P4D_E_STEP_DIFFERS, "the plan of this step is not the one approved for its job");
-	return p4d_fix(err, "start the step inside the job, with its P4D_PLAN as it is");
+	p4d_fail(err, P4D_E_STEP_DIFFERS,
+		 "this step has another plan than the one that p4d approved for the job");
+	return p4d_fix(err, "start the step inside the job, with the job's P4D_PLAN unchanged");
 }
 
 int p4d_record_step_agrees(const p4d_approval *approved, const char *line, const p4d_request *options,
@@ -105,7 +106,7 @@ int p4d_record_step_agrees(const p4d_approval *approved, const char *line, const
 
 	if (!line && !approved->plan[0]) {
 		p4d_fail(err, P4D_E_STEP_DIFFERS,
-			 "this step has p4d options, but not the plan of its job to compare them with");
+			 "this step has p4d options, but lacks its job's plan, so p4d cannot compare them");
 		return p4d_fix(err, "start the step inside the job, or leave the step's p4d options out");
 	}
 	if (p4d_plan_read(line ? line : approved->plan, &plan, err) < 0)

@@ -139,9 +139,10 @@ static void say_site(const char *what, const char *path)
 		   most != usual ? p4d_site_mode_name(most) : "", most != usual ? " in sections)" : "");
 	const char *fault = p4d_record_fault(site);
 	if (fault)
-		slurm_error("p4d: [P4D%03d] %s: record = extra: %s, so no record is kept; fix: record = "
-			    "admin_comment",
-			    P4D_E_CONF_RANGE, path, fault);
+		slurm_error(
+		    "p4d: [P4D%03d] %s: record = extra: %s, so slurmctld stores no records; fix: record = "
+		    "admin_comment",
+		    P4D_E_CONF_RANGE, path, fault);
 	loaded = time(NULL);
 }
 

@@ -123,6 +123,6 @@ bool p4d_comm_peers_read(const p4d_comm *c, int peer, void *to, size_t bytes)
 void p4d_comm_peers_doubt(size_t bytes)
 {
 	if (bytes <= P4D_COMM_NUMBERS)
-		p4d_report_unvalidated("integers that another rank sends are not known, and sizes may depend "
-				       "on them; --ranks first,... rehearses that rank before");
+		p4d_report_unvalidated("p4d does not know the integers that another rank sends, and sizes "
+				       "may depend on them; --ranks first,... rehearses that rank first");
 }

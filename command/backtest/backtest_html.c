@@ -132,8 +132,8 @@ static int write_stages(FILE *to, const p4d_backtest *b, p4d_error *err)
 
 static int write_limits(FILE *to, const p4d_backtest *b, p4d_error *err)
 {
-	static const char *const keys[] = {"refused but ran", "deaths caught, by their output",
-					   "likely deaths caught, GPU at 97 %"};
+	static const char *const keys[] = {"refused but ran", "refused and out of memory (output)",
+					   "refused, likely out of memory (GPU at 97 %)"};
 	char label[P4D_BACKTEST_LIMITS][16];
 	p4d_bar bar[P4D_BACKTEST_LIMITS];
 
@@ -167,8 +167,8 @@ static int write_page(FILE *to, const void *of, p4d_error *err)
 			b->changed);
 	fputs(".</p>\n", to);
 	write_cells(to, b);
-	write_groups(to, "Refused, but they ran", b->ran, b->rans);
-	write_groups(to, "Passed, but they ran out of GPU memory", b->died, b->dieds);
+	write_groups(to, "Jobs that p4d refuses, but that ran", b->ran, b->rans);
+	write_groups(to, "Jobs that p4d passes, but that ran out of GPU memory", b->died, b->dieds);
 	if (write_stages(to, b, err) < 0 || write_limits(to, b, err) < 0)
 		return -1;
 	p4d_page_end(to, true);

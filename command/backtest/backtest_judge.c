@@ -458,7 +458,7 @@ void p4d_backtest__judge(const p4d_backtest *b, const p4d_backtest_case *c, bool
 	*result = (p4d_backtest_result){.fraction = -1};
 	memory = memory ? memory : malloc(READING_BYTES);
 	if (strchr(c->job->id, '+')) {
-		fail("it is a heterogeneous job: p4d does not read a script with several components", result);
+		fail("the job is heterogeneous: p4d does not read scripts with several components", result);
 		return;
 	}
 	if (!memory || !p4d_backtest__line_read(&s.line, c)) {

@@ -158,9 +158,11 @@ int p4d_backtest__print(p4d_backtest *b, p4d_error *err)
 	       b->rows, b->since, hours, b->scripts,
 	       *path ? path : "its defaults, because there is no p4d.conf");
 	if (print_cells(b, err) < 0 ||
-	    print_groups("Refused, but they ran. Look at these jobs first, because p4d may be wrong:", b->ran,
-			 b->rans, err) < 0 ||
-	    print_groups("Passed, but they ran out of GPU memory:", b->died, b->dieds, err) < 0 ||
+	    print_groups(
+		"Jobs that p4d refuses, but that ran. Look at these jobs first, because p4d may be wrong:",
+		b->ran, b->rans, err) < 0 ||
+	    print_groups("Jobs that p4d passes, but that ran out of GPU memory:", b->died, b->dieds, err) <
+		0 ||
 	    print_stages(b, err) < 0 || print_limits(b, err) < 0)
 		return -1;
 	print_notes(b);

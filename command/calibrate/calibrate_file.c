@@ -34,7 +34,8 @@ static void evidence(p4d_text *text, const p4d_calibrate_fit *fit)
 static void add_counts(p4d_text *text, const p4d_calibrate_fit *fit)
 {
 	if (fit->censored)
-		p4d_text_print(text, "; %u measurements at 0.9 of the GPU or more are only upper bounds",
+		p4d_text_print(text,
+			       "; %u measurements of at least 0.9 of the GPU's memory are only upper bounds",
 			       fit->censored);
 	if (fit->deaths)
 		p4d_text_print(text, "; %u jobs ran out of memory, %u of them would pass", fit->deaths,
@@ -50,8 +51,8 @@ static void add_group(p4d_text *text, const p4d_calibrate_group *g)
 	const p4d_calibrate_fit *fit = &g->fit;
 
 	if (!fit->enough) {
-		p4d_text_print(text, "# %s: %u rows below 0.9 of the GPU; a margin needs %d rows\n", g->title,
-			       fit->measured, P4D_CALIBRATE_LEAST);
+		p4d_text_print(text, "# %s: %u rows below 0.9 of the GPU's memory; a margin needs %d rows\n",
+			       g->title, fit->measured, P4D_CALIBRATE_LEAST);
 		return;
 	}
 	p4d_text_print(text,

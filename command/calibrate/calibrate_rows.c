@@ -150,7 +150,8 @@ int p4d_calibrate__read(p4d_calibrate *all, const char *name, char *text, p4d_er
 		return 0;
 	if (all->untaken)
 		return -1;
-	return p4d_fail(err, P4D_E_VALUE, "%.200s: no row is a training with validate = 1 or oom = 1", name);
+	return p4d_fail(err, P4D_E_VALUE, "%.200s: no row of a training job has validate = 1 or oom = 1",
+			name);
 }
 
 void p4d_calibrate__free(p4d_calibrate *all)

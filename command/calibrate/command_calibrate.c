@@ -16,13 +16,13 @@ enum { MAX_FILE = 64 * 1024 * 1024 };
 
 const char p4d_calibrate_options[] =
     "\n"
-    "  -o, --output FILE           write the sections, for `include` in p4d.conf\n"
-    "  --share FILE                also write the rows without users, jobs and models' names, and without\n"
-    "                              groups of fewer than five users\n"
+    "  -o, --output FILE           write the margins as sections of p4d.conf into FILE, for its `include`\n"
+    "  --share FILE                also write the rows, without the names of users, jobs and models, and\n"
+    "                              without groups of fewer than five users\n"
     "  --conf FILE                 the p4d.conf to use\n"
     "  --json                      print JSON, as p4d-json(5) describes it\n"
     "\n"
-    "ROWS.csv: a file of p4d report --rows, or one with the columns that p4d validate reads.";
+    "ROWS.csv is a file that p4d report --rows wrote, or a file with the columns that p4d validate reads.";
 
 typedef struct calibrate_arguments {
 	const char *output, *share, *conf;

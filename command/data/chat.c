@@ -49,7 +49,8 @@ static int unknown(const char *name, p4d_error *err)
 	char *names = p4d_chat__fixed_names();
 
 	p4d_fail(err, P4D_E_VALUE,
-		 "--chat=%.64s: not a template; there are %s, the model's own (own), and files in Jinja",
+		 "--chat=%.64s: p4d has no such template; give one of %s, own (the template of the "
+		 "tokenizer's model), or a file in Jinja",
 		 name, names ? names : "");
 	free(names);
 	return -1;

@@ -28,7 +28,8 @@ static int cannot_expand(const p4d_documents *documents, p4d_error *err)
 		    documents->name, fault->at);
 	p4d_fail(err, P4D_E_IO,
 		 "%.200s: cannot be read: the bytes from %" PRIu64
-		 " on are not compressed by %s. If they are text, p4d can read both parts together",
+		 " on are not compressed by %s. If they are text, p4d can read the expanded bytes and this "
+		 "text together",
 		 documents->name, fault->at, fault->of->name);
 	return p4d_fix(err, "(head -c %" PRIu64 " %.100s | %s; tail -c +%" PRIu64 " %.100s) | p4d data ... -",
 		       fault->at, documents->name, fault->of->fix, fault->at + 1, documents->name);

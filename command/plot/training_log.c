@@ -67,7 +67,7 @@ static int read_event(p4d_training_log *log, struct json_object *line, p4d_error
 	    (!strcmp(event, "validation") && p4d_json_string(line, "name", name, sizeof(name), err) < 0))
 		return -1;
 	if (!event[0])
-		return p4d_fail(err, P4D_E_JSON, "has no \"event\", as lines of --log have");
+		return p4d_fail(err, P4D_E_JSON, "lacks \"event\", which every line of --log has");
 	for (size_t i = 0; resumed >= 0 && i < log->curves; i++)
 		go_back(&log->curve[i], (double)resumed);
 	for (size_t i = 0; step >= 0 && i < sizeof(values) / sizeof(*values); i++) {
@@ -123,7 +123,7 @@ int p4d_training_log__read(p4d_training_log *log, const char *path, p4d_error *e
 	if (!standard)
 		fclose(from);
 	if (rc == 0 && !p4d_training_log__find(log, P4D_LOG_LOSS, 0)) {
-		rc = p4d_fail(err, P4D_E_VALUE, "%.300s: has no steps with a loss yet", path);
+		rc = p4d_fail(err, P4D_E_VALUE, "%.300s: no step has a loss yet", path);
 		p4d_fix(err, "the FILE of p4d-train --log");
 	}
 	if (rc < 0)

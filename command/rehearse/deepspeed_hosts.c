@@ -121,10 +121,15 @@ static int filter(host_table *t, const p4d_deepspeed_hosts *told, const char *li
 		if (!h && !t->is_listed && include && !(h = add(t, name, told->gpus)))
 			return fail_size(err);
 		if (!h)
-			return p4d_fail(err, P4D_E_VALUE, "deepspeed has no host %s in %.100s", name,
-					told->hostfile);
+			return p4d_fail(
+			    err, P4D_E_VALUE,
+			    "deepspeed's --include or --exclude names host %s, which %.100s does not have",
+			    name, told->hostfile);
 		if (h->slots && (slots & ~h->slots))
-			return p4d_fail(err, P4D_E_VALUE, "deepspeed has no such GPU on %s", name);
+			return p4d_fail(
+			    err, P4D_E_VALUE,
+			    "deepspeed's --include or --exclude names a GPU that host %s does not have",
+			    name);
 		slots = slots ? slots : h->slots;
 		h->used = include ? h->used | slots : h->used & ~slots;
 	}
@@ -147,7 +152,8 @@ static int choose(host_table *t, const p4d_deepspeed_hosts *told, p4d_error *err
 		return 0;
 	if (!t->is_listed && !told->gpus) {
 		p4d_fail(err, P4D_E_UNMODELLED,
-			 "p4d does not know from how many GPUs deepspeed --exclude leaves out some");
+			 "deepspeed --exclude removes GPUs from hosts, but p4d does not know how many GPUs "
+			 "the hosts have");
 		return p4d_fix(err, "p4d rehearse --gpus-per-node N");
 	}
 	return filter(t, told, told->exclude, false, err);

@@ -140,7 +140,7 @@ static void print_notes(const p4d_playing *p)
 	fprintf(stderr, "p4d: %s:", job->place);
 	print_words(p);
 	if (job->others)
-		fprintf(stderr, "p4d: %u other command%s may train as well\n", job->others,
+		fprintf(stderr, "p4d: %u other command%s may also start a training\n", job->others,
 			job->others > 1 ? "s" : "");
 	if (job->notes.count)
 		fputs("p4d: only the running job knows these values, so the rehearsed program does not have "

@@ -129,7 +129,8 @@ static void print_reads(const p4d_rehearsed *r)
 		       " time%s).\n",
 		       r->read[i].place, r->read[i].name, r->read[i].count, r->read[i].count > 1 ? "s" : "");
 	if (r->unknown_reads > ROWS)
-		printf("  Note: and at %" PRIu64 " other places.\n", r->unknown_reads - ROWS);
+		printf("  Note: it also read such values at %" PRIu64 " other places.\n",
+		       r->unknown_reads - ROWS);
 }
 
 static void print_notes(const p4d_rehearsed *r)

@@ -38,7 +38,7 @@ static void on_tasks(p4d_advice *advice, const p4d_script *script, const p4d_ver
 	if (script->starts_launcher && tasks > 1)
 		add(advice, "tasks",
 		    "torchrun starts the ranks of a node itself, and srun starts %" PRIu32
-		    " of it on each: --ntasks-per-node=1",
+		    " copies of torchrun on each node: --ntasks-per-node=1",
 		    tasks);
 	if (script->starts_ranks && p4d_on_gpu(v->layout.device) && tasks != v->layout.gpus_per_node)
 		add(advice, "tasks",

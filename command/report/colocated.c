@@ -73,7 +73,7 @@ static void print_pairs(const p4d_subject *subject, const p4d_layout *l, const p
 	       ", %" PRIu64 " pairs a micro-batch\n",
 	       subject->model, p4d_tp_ranks(l) * l->cp * l->pp * l->dp, subject->capacity.gpu->name,
 	       p4d_framework_of(l->framework)->name, l->tp, l->pp, l->dp, l->micro_batch);
-	printf("GiB of a GPU: policy %s, reference %s", p4d_report_gib(c->training.actor, a),
+	printf("GiB per GPU: policy %s, reference %s", p4d_report_gib(c->training.actor, a),
 	       p4d_report_gib(c->training.reference, b));
 	printf(", sum %s of %s\n", p4d_report_gib(c->training.sum, a), p4d_report_gib(c->capacity_bytes, b));
 }
@@ -89,7 +89,7 @@ static void print_colocated(const p4d_subject *subject, const p4d_layout *l, con
 	       subject->model, p4d_tp_ranks(l) * l->cp * l->pp * l->dp, subject->capacity.gpu->name,
 	       p4d_framework_of(l->framework)->name, l->tp, l->pp, l->dp,
 	       c->serving.max_model_len ? "the same GPUs" : "others");
-	printf("%-16s %12s %12s\n", "GiB of a GPU", "generating", "training");
+	printf("%-16s %12s %12s\n", "GiB per GPU", "generating", "training");
 	for (int i = 0; i < PARTS; i++)
 		printf("%-16s %12s %12s\n", parts[i].name, p4d_report_gib(parts[i].generating, a),
 		       p4d_report_gib(parts[i].training, b));
@@ -118,7 +118,8 @@ int p4d_colocated_report(p4d_subject *subject, bool json, p4d_error *err)
 	p4d_layout l;
 
 	if (!gpu) {
-		p4d_fail(err, P4D_E_UNKNOWN_GPU, "p4d needs a GPU to check several models together");
+		p4d_fail(err, P4D_E_UNKNOWN_GPU,
+			 "no GPU is given, so p4d cannot check several models together");
 		return p4d_fix(err, "--gpu NAME (p4d gpus lists them)");
 	}
 	p4d_colocated_complete(r, subject->nodes * subject->gpus_per_node);

@@ -302,7 +302,7 @@ static void print_host_beside(const p4d_estimate *estimate)
 			   p4d_report_gib(h->rounding, size));
 	if (h->loading)
 		print_line("Host memory while weights load: %s GiB if each rank reads them "
-			   "(with cpu_ram_efficient_loading one does)",
+			   "(with cpu_ram_efficient_loading, only one rank reads them)",
 			   p4d_report_gib(h->loading, size));
 	if (h->saving)
 		print_line("Host memory while saving: %s GiB more on one node",

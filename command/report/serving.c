@@ -128,7 +128,7 @@ static void print_text(const p4d_subject *subject, const p4d_serving *s, const a
 	printf("%s, served by %s on %" PRIu64 " x %s: tp=%" PRIu64 " pp=%" PRIu64 ", %" PRIu64 " replica%s\n",
 	       subject->model, engine, s->tp * s->pp * s->replicas, subject->capacity.gpu->name, s->tp, s->pp,
 	       s->replicas, s->replicas == 1 ? "" : "s");
-	printf("GiB of a GPU: %s of %s taken", p4d_report_gib(s->budget_bytes, one),
+	printf("GiB per GPU: %s of %s taken", p4d_report_gib(s->budget_bytes, one),
 	       p4d_report_gib(s->capacity_bytes, other));
 	printf("; weights %s, profile run %s", p4d_report_gib(s->weights_bytes, one),
 	       p4d_report_gib(s->profile_bytes, other));
@@ -204,7 +204,7 @@ int p4d_serving_report(p4d_subject *subject, bool longest, bool json, p4d_error 
 	char engine[16];
 
 	if (!gpu) {
-		p4d_fail(err, P4D_E_UNKNOWN_GPU, "p4d needs a GPU to check serving");
+		p4d_fail(err, P4D_E_UNKNOWN_GPU, "no GPU is given, so p4d cannot check serving");
 		return p4d_fix(err, "--gpu NAME (p4d gpus lists them)");
 	}
 	p4d_serving_complete(r, gpu);

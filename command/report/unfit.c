@@ -71,7 +71,7 @@ static void too_large(const p4d_subject *subject, const p4d_search_space *space,
 		 p4d_to_gib(e.peak.device_bytes), p4d_to_gib(e.capacity_bytes), 100 * space->limit,
 		 p4d_to_gib(part[P4D_PART_PARAMS] + part[P4D_PART_GRADS] + part[P4D_PART_OPTIMIZER]),
 		 text.length ? shape : "tp=1 pp=1",
-		 open.length ? searched : "no other layouts, because all options are given");
+		 open.length ? searched : "no others, because the command sets every layout option");
 }
 
 /*

@@ -16,23 +16,22 @@
 
 const char p4d_report_options[] =
     "\n"
-    "  --since DATE                jobs that ended since then, as sacct reads it (now-30days)\n"
+    "  --since DATE                only jobs that ended since DATE, as sacct reads dates (now-30days)\n"
     "  --user, --account, --partition LIST\n"
-    "                              jobs of these users or accounts, or that ran in these partitions\n"
-    "  --read-output               look for \"out of memory\" in the outputs of jobs that failed\n"
-    "  --names                     also by user; names of users in rows\n"
+    "                              only jobs of these users or accounts, or in these partitions\n"
+    "  --read-output               search the output files of failed jobs for \"out of memory\"\n"
+    "  --names                     also print numbers for each user, and write user names into rows\n"
     "  --rows FILE                 also write a row for each measured job, for p4d calibrate\n"
-    "  --prometheus FILE           memory of jobs from an answer of Prometheus that curl saved\n"
-    "  --slurmd-log FILE           memory of jobs from lines of p4d.so (measure=nvml in plugstack.conf)\n"
-    "  --refusals FILE             jobs that p4d refused, from slurmctld's log\n"
-    "  --log FILE                  memory of the one JOBID from its log (Megatron-LM, torchtitan, "
-    "p4d-train)\n"
-    "  --note                      one line for each job, for mail and epilogs\n"
+    "  --prometheus FILE           take the memory of jobs from an answer of Prometheus that curl saved\n"
+    "  --slurmd-log FILE           take the memory of jobs from lines of p4d.so (measure=nvml)\n"
+    "  --refusals FILE             also count the jobs that p4d refused, from slurmctld's log\n"
+    "  --log FILE                  take the memory of the one JOBID from its log (Megatron-LM, ...)\n"
+    "  --note                      print one line for each job, for mail and epilogs\n"
     "  --conf FILE                 the p4d.conf to use\n"
     "  --html FILE                 also write a web page with tables and pictures\n"
     "  --json                      print JSON, as p4d-json(5) describes it\n"
     "\n"
-    "JOBID: only these jobs, in the form for their users.";
+    "With JOBIDs, p4d reports only these jobs, in the form for their users.";
 
 enum { ASKED = 4096 };
 

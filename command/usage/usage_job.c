@@ -52,9 +52,9 @@ static void print_details(const p4d_usage_row *row)
 		printf("Verdict at submission: not recorded; today: %s\n", row->of->result->reason);
 	if (row->measured > 0)
 		printf("Measured by %s%s\n", p4d_usage__source_names[row->source],
-		       row->censored
-			   ? ": 0.9 of the GPU or more; the allocator then keeps memory that it may not need"
-			   : "");
+		       row->censored ? ": at least 0.9 of the GPU's memory; PyTorch's allocator may keep "
+				       "memory that the job does not need"
+				     : "");
 	if (row->fewer_nodes || row->smaller)
 		puts("\"would do\" means that the memory is enough: the job may take longer on fewer or "
 		     "smaller GPUs.");

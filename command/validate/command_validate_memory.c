@@ -177,7 +177,7 @@ static int print_text(memory_validation *v, p4d_error *err)
 	puts("");
 	p4d_validate__print_errors("allocated, method closed", &v->closed);
 	if (v->given.count < v->closed.count)
-		p4d_validate__print_errors("  of recipes that are published whole", &v->given);
+		p4d_validate__print_errors("  of runs whose whole recipe is published", &v->given);
 	p4d_validate__print_errors("allocated, method paper", &v->paper);
 	p4d_validate__print_errors("reserved", &v->reserved);
 	if (v->left_out)

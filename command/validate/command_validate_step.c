@@ -128,7 +128,8 @@ static int read_rows(step_validation *v, p4d_measured_file *file, p4d_error *err
 	if (!v->count && v->untaken.count)
 		return p4d_validate__none_taken(&v->untaken, err);
 	if (!v->count)
-		return p4d_fail(err, P4D_E_VALUE, "%.300s: no row with validate = 1 and a GPU with rates",
+		return p4d_fail(err, P4D_E_VALUE,
+				"%.300s: no row has validate = 1 and a GPU whose speed p4d knows",
 				file->name);
 	return 0;
 }

@@ -186,9 +186,6 @@ typedef struct p4d_cost_part {
  */
 void p4d_cost__casts(const p4d_layout *layout, const p4d_cost_rates *r, const p4d_cost_sizes *z, bool experts,
 		     p4d_cost_share *forward, p4d_cost_share *backward);
-/* cost_fp8.c: how many times longer weight gradients take because both operands have a scale per row and
- * block; 1 without such scales. */
-double p4d_cost__weight_gradient_slowness(const p4d_layout *layout);
 /* cost_nf4.c: adds the time of expanding frozen 4-bit matrices before each matmul. */
 void p4d_cost__expands(const p4d_layout *layout, const p4d_cost_rates *r, const p4d_cost_sizes *z,
 		       p4d_cost_part *part);

@@ -304,7 +304,7 @@ static int check_framework(const p4d_request *request, const p4d_script *script,
 	if (p4d_is_stated(request, P4D_FRAMEWORK) || !script->frameworks || script->frameworks >> planned & 1)
 		return 0;
 	const p4d_framework *started = p4d_framework_of(__builtin_ctz(script->frameworks));
-	p4d_fail(err, P4D_E_CONTRADICTION, "the script starts %s, the plan is for %s", started->program,
+	p4d_fail(err, P4D_E_CONTRADICTION, "the script starts %s, but the plan is for %s", started->program,
 		 p4d_framework_of(planned)->program);
 	return p4d_fix(err, "--p4d-framework=%s", started->name);
 }

@@ -32,7 +32,7 @@ bool p4d_guard__is_killed(const p4d_job *job, uint64_t host_bytes, const p4d_est
 /* In words, what decides the job's memory (such as Slurm's default); NULL: the job's own memory option. */
 static const char *whose_memory(const p4d_job *job, const p4d_geometry *geometry)
 {
-	return geometry->host_by_default ? "without --mem a job here gets"
+	return geometry->host_by_default ? "without --mem, a job in this partition gets"
 	       : has_part(job)           ? NULL
 					 : "a node here has";
 }

@@ -42,8 +42,8 @@ static int check_missing(const p4d_site *site, const p4d_job *job, p4d_cluster_s
 	if (carries) {
 		write_command(job, options, &v->geometry, command, sizeof(command));
 		p4d_fail(err, P4D_E_NO_PLAN,
-			 "the job carries p4d options but no complete P4D_PLAN: p4d did not run where it was "
-			 "submitted");
+			 "the job has p4d options, but no complete P4D_PLAN: p4d.so did not run where the "
+			 "job was submitted");
 		return p4d_fix(err, "eval \"$(%s)\"", command);
 	}
 	if (v->policy.require_plan && gets_gpus) {

@@ -189,9 +189,9 @@ int p4d_gres_parse_mem(const char *text, uint64_t *bytes, p4d_error *err)
 	uint64_t value = 0, factor = unit ? UINT64_C(1) << 10 * (unit - units + 1) : 0;
 
 	if (end == start || !factor || (*end && end[1] && strcasecmp(end + 1, "B") != 0))
-		return p4d_fail(err, P4D_E_VALUE,
-				"memory size `%.64s`: not a whole number with K, M, G, T or nothing (MiB)",
-				text);
+		return p4d_fail(
+		    err, P4D_E_VALUE,
+		    "memory size `%.64s`: not a whole number, alone (in MiB) or with K, M, G or T", text);
 	if (!p4d_number_digits(start, &value) || __builtin_mul_overflow(value, factor, &value) ||
 	    __builtin_add_overflow(value, (1 << 20) - 1, &value))
 		return p4d_fail(err, P4D_E_OVERFLOW, "memory size `%.64s` does not fit 64 bits", text);

@@ -199,8 +199,9 @@ static int count_tasks(const p4d_sbatch *sbatch, const char *hint, p4d_job *job,
 	if (__builtin_mul_overflow(sockets, cores, &cores) ||
 	    __builtin_mul_overflow(cores, threads, &threads) ||
 	    __builtin_mul_overflow(threads, job->min_nodes, &job->tasks))
-		return p4d_fail(err, P4D_E_OVERFLOW,
-				"the tasks of these sockets and cores do not fit 32 bits");
+		return p4d_fail(
+		    err, P4D_E_OVERFLOW,
+		    "the number of tasks, which follows from sockets and cores, does not fit 32 bits");
 	return 0;
 }
 
@@ -224,7 +225,9 @@ static int count_tasks_of_gpus(const p4d_sbatch *sbatch, p4d_job *job, p4d_error
 			return -1;
 		if (__builtin_mul_overflow(tasks, nodes, &tasks) ||
 		    __builtin_mul_overflow(tasks, job->tasks_per_gpu, &tasks))
-			return p4d_fail(err, P4D_E_OVERFLOW, "the tasks of these GPUs do not fit 32 bits");
+			return p4d_fail(
+			    err, P4D_E_OVERFLOW,
+			    "the number of tasks, which follows from the GPUs, does not fit 32 bits");
 	}
 	if (tasks)
 		job->tasks = tasks;

@@ -198,7 +198,7 @@ static void fail_unknown(const char *name, const listing *list, p4d_error *err)
 	}
 	/* a name with bytes that p4d writes as \xNN belongs to no family */
 	if (!related && family(key) && !strchr(key, '\\'))
-		snprintf(names, sizeof(names), "; no preset is of a family \"%.*s\"",
+		snprintf(names, sizeof(names), "; p4d knows no model of the family \"%.*s\"",
 			 (int)(family(key) < 32 ? family(key) : 32), key);
 	if (slash && slash != name)
 		snprintf(file, sizeof(file), " (hf download %.128s config.json)", name);

@@ -246,8 +246,8 @@ static int check(const p4d_layout *l, uint64_t engines, uint64_t world, p4d_erro
 		return 0;
 	if (engines == 1)
 		p4d_fail(err, P4D_E_WORLD,
-			 "the engine needs tp*pp = %" PRIu64 "*%" PRIu64 " GPUs, there are %" PRIu64, l->tp,
-			 l->pp, world);
+			 "the engine needs tp*pp = %" PRIu64 "*%" PRIu64 " GPUs, but there are %" PRIu64,
+			 l->tp, l->pp, world);
 	else
 		p4d_fail(err, P4D_E_WORLD,
 			 "%" PRIu64 " engines need tp*pp = %" PRIu64 "*%" PRIu64
@@ -482,8 +482,8 @@ int p4d_serving_check_start(const p4d_request *r, const p4d_gpu *gpu, const p4d_
 		p4d_fail(err, P4D_E_ABOVE_SAFE,
 			 "pp=%" PRIu64
 			 ": vLLM 0.14 and 0.15 compare the KV cache of all stages, %.1f GiB for %" PRIu64
-			 " tokens, with the %.1f GiB that one %s has for it; other releases compare that of "
-			 "a stage",
+			 " tokens, with the %.1f GiB that one %s has for it; other releases compare the KV "
+			 "cache of each stage",
 			 s->pp, (double)s->all_stages_bytes / gib, s->max_model_len,
 			 (double)s->available_bytes / gib, gpu->name);
 		return s->longest_in_all ? p4d_fix(err, "--p4d-seq-len=%" PRIu64, s->longest_in_all) : -1;
@@ -491,12 +491,11 @@ int p4d_serving_check_start(const p4d_request *r, const p4d_gpu *gpu, const p4d_
 	if (!s->graphs || s->outside_bytes >= GIB)
 		return 0;
 	const double least = utilization - ((double)(GIB - s->outside_bytes) / (double)s->capacity_bytes);
-	p4d_fail(
-	    err, P4D_E_ABOVE_SAFE,
-	    "gpu-memory-utilization=%.3g leaves %.1f GiB of %s next to the CUDA context%s: vLLM before 0.21 "
-	    "captures "
-	    "CUDA graphs there, in 1 to 3 GiB; --enforce-eager has none",
-	    utilization, (double)s->outside_bytes / gib, gpu->name, s->tp * s->pp > 1 ? " and NCCL" : "");
+	p4d_fail(err, P4D_E_ABOVE_SAFE,
+		 "gpu-memory-utilization=%.3g leaves %.1f GiB of %s next to the CUDA context%s: vLLM before "
+		 "0.21 puts CUDA graphs of 1 to 3 GiB there; with --enforce-eager it makes none",
+		 utilization, (double)s->outside_bytes / gib, gpu->name,
+		 s->tp * s->pp > 1 ? " and NCCL" : "");
 	return p4d_fix(err, "--p4d-gpu-memory-utilization=%.2f", (double)(int)(100 * least) / 100);
 }
 

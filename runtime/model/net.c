@@ -31,8 +31,8 @@ static int fail_recipe(int recipe, const p4d_device *device, p4d_error *err)
 {
 	const int there = p4d_fp8_recipe_for(device->sm);
 
-	p4d_fail(err, P4D_E_PRECISION, "%s: cuBLASLt has no products of fp8-recipe=%s there", device->text,
-		 p4d_fp8_recipes[recipe].name);
+	p4d_fail(err, P4D_E_PRECISION, "%s: cuBLASLt has no matmuls for fp8-recipe=%s on this GPU",
+		 device->text, p4d_fp8_recipes[recipe].name);
 	return there < 0 ? p4d_fix(err, "--precision=bf16")
 			 : p4d_fix(err, "--fp8-recipe=%s", p4d_fp8_recipes[there].name);
 }
@@ -61,8 +61,8 @@ static int check(const p4d_net_settings *set, p4d_error *err)
 		       p4d_fix(err, "--document-mask=on");
 	if (set->vocab == 0 || set->vocab > l->vocab)
 		return p4d_fail(err, P4D_E_VALUE,
-				"the vocabulary has %" PRIu64 " entries, the layout %" PRIu64, set->vocab,
-				l->vocab);
+				"the vocabulary has %" PRIu64 " entries, but the layout has %" PRIu64,
+				set->vocab, l->vocab);
 	return 0;
 }
 

@@ -103,9 +103,9 @@ void p4d_settings_help(void)
 	char otherwise[40];
 
 	puts("p4d-train --data FILE --steps N [--model NAME --local-ranks N --tp N ...]\n\n"
-	     "Trains a Llama. Under srun the layout is that of the job (P4D_PLAN, see p4d(1)); without Slurm "
-	     "it\n"
-	     "is that of the options below, and --local-ranks forks as many processes.\n\nTraining:");
+	     "Trains a language model. Under srun, p4d-train takes the layout from the job's plan (P4D_PLAN, "
+	     "see\np4d-spank(8)). Without Slurm, it takes the layout from the options below, and "
+	     "--local-ranks N starts\nN processes.\n\nTraining:");
 	for (const p4d_option_info *at = p4d_settings__table; at < p4d_settings__table + P4D_SETTINGS; at++)
 		print_option(at->name, at->argument, at->help,
 			     p4d_settings_default(at, otherwise, sizeof(otherwise)));
@@ -118,6 +118,6 @@ void p4d_settings_help(void)
 	puts("");
 	print_option("help", NULL, "print this help", "");
 	print_option("version", NULL, "print the version", "");
-	print_option("completion", "SHELL", "print what bash, zsh or fish completes", "");
+	print_option("completion", "SHELL", "print completions for bash, zsh or fish", "");
 	puts("\nDefaults are in parentheses. See p4d-train(1) for details and examples.");
 }

@@ -124,13 +124,16 @@ static int open_validations(p4d_train_data *data, const p4d_settings *settings, 
 		p4d_validation *added = add_validation(data);
 		const char *path = split_name(settings->valid_data[i], added->name, sizeof(added->name));
 		if (!added->name[0] && (i || settings->valid_data[1])) {
-			p4d_fail(err, P4D_E_USAGE,
-				 "--valid-data %.300s: if there are several sets, each needs a name", path);
+			p4d_fail(
+			    err, P4D_E_USAGE,
+			    "--valid-data %.300s: if there are several validation sets, each needs a name",
+			    path);
 			return p4d_fix(err, "--valid-data NAME=%.300s", path);
 		}
 		for (unsigned k = 0; k < i; k++)
 			if (!strcmp(data->validation[k].name, added->name))
-				return p4d_fail(err, P4D_E_USAGE, "--valid-data: two sets have the name %s",
+				return p4d_fail(err, P4D_E_USAGE,
+						"--valid-data: two validation sets have the name %s",
 						added->name);
 		if (open_one(&added->sampler, settings, plan, path, 0, false, err) < 0)
 			return -1;

@@ -232,7 +232,7 @@ static bool is_of_other_data(const p4d_train_save *save, const p4d_checkpoint_in
 		return false;
 	snprintf(text, sizeof(text),
 		 "the checkpoint's lowest validation loss, %.4f in step %" PRIu64
-		 ", is of other data or of another --eval-batches; this run starts without a lowest loss",
+		 ", comes from other data or another --eval-batches; this run starts without a lowest loss",
 		 found->best_loss, found->best_step);
 	if (save->peers.rank == 0)
 		p4d_train__warn(NULL, text);

@@ -511,7 +511,8 @@ static void finish(p4d_reading *r)
 	if (per_chunk && layers && pp && layers % (pp * per_chunk) == 0)
 		p4d_reader__put(r, P4D_VPP, chunk, "%" PRIu64, layers / pp / per_chunk);
 	else if (p4d_reader__set(chunk))
-		p4d_reader__unknown(r, "vpp", "%s layers, %s stages and %s layers in a chunk do not divide",
+		p4d_reader__unknown(r, "vpp",
+				    "%s layers cannot be divided into %s stages with chunks of %s layers",
 				    r->value[P4D_LAYERS].text, r->value[P4D_PP].text, chunk->text);
 	if (p4d_reader__set(p4d_reader__slot(r, GROUPED)) && p4d_reader__set(groups))
 		p4d_reader__put(r, P4D_KV_HEADS, groups, "%s", groups->text);
@@ -525,7 +526,8 @@ static void finish(p4d_reading *r)
 	if (vocab)
 		p4d_reader__put(r, P4D_VOCAB, p4d_reader__slot(r, TOKENIZER_VOCAB), "%" PRIu64, vocab);
 	else if (!p4d_reader__slot(r, TOKENIZER_VOCAB)->unknown)
-		p4d_reader__unknown(r, "vocab", "it is the tokenizer's; --vocab-size is not given");
+		p4d_reader__unknown(r, "vocab",
+				    "it depends on the tokenizer, because --vocab-size is not given");
 	p4d_megatron__finish_training(r);
 	finish_latent(r);
 	finish_experts(r);

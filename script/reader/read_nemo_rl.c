@@ -151,8 +151,9 @@ static void finish_nemo_rl_grpo(p4d_reading *r)
 	put_enabled(r);
 	put_framework(r);
 	if (p4d_reader__is(&r->value[P4D_COLOCATE], "off"))
-		p4d_reader__unknown(r, "colocate",
-				    "other GPUs than those that train generate, and p4d does not know which");
+		p4d_reader__unknown(
+		    r, "colocate",
+		    "the engine runs on other GPUs than the training, and p4d does not know on which");
 	if (p4d_reader__is_zero(&r->extra[PENALTY]))
 		p4d_reader__put(r, P4D_REFERENCE, &r->extra[PENALTY], "off");
 }

@@ -26,8 +26,8 @@ void p4d_reinforcement__put_length(p4d_reading *r, int prompt, int response, con
 		if (part[i]->unknown || !length) {
 			p4d_reader__forget(r, P4D_SEQ_LEN);
 			p4d_reader__unknown(r, "seq-len", "%s",
-					    i ? "the length of answers is not known"
-					      : "the length of prompts is not known");
+					    i ? "p4d does not know the length of answers"
+					      : "p4d does not know the length of prompts");
 			return;
 		}
 		tokens += length;
@@ -422,7 +422,7 @@ void p4d_reinforcement__finish(p4d_reading *r, const p4d_reinforcement_defaults 
 	p4d_reinforcement__put_swap(r, OFFLOADS_MODEL, OFFLOADS_OPTIMIZER);
 	p4d_reinforcement__put_reward(r, REWARD);
 	if (mode->unknown || uses->unknown)
-		p4d_reader__unknown(r, "colocate", "it is not known whether an engine runs on these GPUs");
+		p4d_reader__unknown(r, "colocate", "p4d does not know whether an engine runs on these GPUs");
 	else if (!engine || p4d_reader__is(mode, "server") || (!p4d_reader__set(mode) && names_server(r)))
 		p4d_reader__put_default(r, P4D_COLOCATE, "off");
 	else

@@ -161,7 +161,7 @@ p4d_shell_status p4d_shell__for(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mo
 			p4d_shell__assign(
 			    sh, P4D_SHELL_RUN, name,
 			    p4d_shell__not_known(sh,
-						 p4d_shell__reason(sh, "$%.*s is that of a loop (line %u)",
+						 p4d_shell__reason(sh, "$%.*s changes in a loop (line %u)",
 								   (int)(name.length < 64 ? name.length : 64),
 								   name.text, line)),
 			    false, line);

@@ -44,7 +44,7 @@ contains "$out" "tp=8"
 contains "$out" "again=1"
 lacks "$out" "another=0"
 lacks "$out" "forged=0"
-contains "$out" "p4d: [P4D044] the plan of this step is not the one approved for its job"
+contains "$out" "p4d: [P4D044] this step has another plan than the one that p4d approved for the job"
 
 # from outside the job there is no plan to look at, but it can be made again
 run salloc -n8 --no-shell $node --p4d-model=llama13b --p4d-tp=8

@@ -25,7 +25,7 @@ for partition in h100 per-gpu cpus-per-gpu; do # 781 GiB of slurm.conf; 8 x 58.6
 	accepted
 	does_not_say P4D033
 done
-got="without --mem a job here gets"
+got="without --mem, a job in this partition gets"
 for few in "small 19.5" "per-cpu 2.0"; do
 	partition=${few% *} gib=${few#* }
 	run sbatch -H -p "$partition" $offload job.sh

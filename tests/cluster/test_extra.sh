@@ -24,7 +24,7 @@ explain() { tail -n 5 "$own/log/slurmctld.log"; }
 . "$own/env"
 sed 's/^mode = enforce/mode = observe\nrecord = extra/' "$own/etc/p4d.conf" >site.conf
 put_site site.conf "$own"
-logged() { grep -q "p4d: \[P4D061\] .*: record = extra: $1, so no record is kept" "$own/log/slurmctld.log"; }
+logged() { grep -q "p4d: \[P4D061\] .*: record = extra: $1, so slurmctld stores no records" "$own/log/slurmctld.log"; }
 
 cat >large.sh <<'END'
 #!/bin/bash

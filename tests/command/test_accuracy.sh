@@ -59,7 +59,7 @@ measured_throughput step time
 experts_throughput step time
 measured_memory allocated, method closed
 experts_memory allocated, method closed
-experts_memory of recipes that are published whole
+experts_memory of runs whose whole recipe is published
 graphs_memory allocated, method closed
 frameworks_memory fsdp
 frameworks_memory lora

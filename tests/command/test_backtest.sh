@@ -118,7 +118,7 @@ awk '/<thead>/ { headings = gsub(/<th class="l?"><button>/, "") } /<tbody>/ { in
 
 # Slurm's limits reach the same table as text, without the outputs
 exits 0 p4d backtest --conf p4d.conf --since 2026-11-01 --user "$user" --account physics --partition h100
-prints 'Refused, but they ran' 'job.sh:3' '82.2 of 79.1 GiB' 'p4d does not know the program my_own.py' '--read-output'
+prints 'Jobs that p4d refuses, but that ran' 'job.sh:3' '82.2 of 79.1 GiB' 'p4d does not know the program my_own.py' '--read-output'
 grep -q -- "--user=$user --starttime=2026-11-01 --accounts=physics --partition=h100 " "$SACCT/asked" || fail "sacct was not asked for these jobs"
 
 # few ID_STATE_SCRIPT_LINE...: a backtest of these jobs alone, of $owner in $directory

@@ -80,7 +80,7 @@ calibrate() { { echo $header; cat body; } >rows.csv; exits 0 p4d calibrate rows.
 
 rows 19 "$(plus "$usual" 2)" >body
 calibrate
-grep -q '^# megatron/\*/bf16/h100-80gb: 19 rows below 0.9 of the GPU; a margin needs 20 rows$' out.conf && ! grep -q '^framework' out.conf || fail "19 rows are too few: $(cat out.conf)"
+grep -q '^# megatron/\*/bf16/h100-80gb: 19 rows below 0.9 of the GPU.s memory; a margin needs 20 rows$' out.conf && ! grep -q '^framework' out.conf || fail "19 rows are too few: $(cat out.conf)"
 rows 20 "$(plus "$usual" 2)" >body
 calibrate
 grep -q '^	reserve_gib = 2.5[01]	' out.conf || fail "2 GiB more than p4d's own: $(cat out.conf)"
@@ -100,7 +100,7 @@ done
 { rows 20 "$(plus "$usual" 20)"; row long "$long" 78; } >body
 calibrate
 prints "held by long"
-grep -q '1 measurements at 0.9 of the GPU or more are only upper bounds; not larger, so that p4d does not refuse job long, which ran' out.conf || fail "$(cat out.conf)"
+grep -q '1 measurements of at least 0.9 of the GPU.s memory are only upper bounds; not larger, so that p4d does not refuse job long, which ran' out.conf || fail "$(cat out.conf)"
 exits 0 p4d conf out.conf
 { sed -n '/^framework/,/^}/p' out.conf; cat p4d.conf; } >with.conf
 # shellcheck disable=SC2086

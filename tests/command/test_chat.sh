@@ -88,7 +88,7 @@ fi
 
 # what is refused, and at which place of the input
 exits 5 p4d data --chat alpaca -o bad chat.jsonl
-says "--chat=alpaca: not a template; there are chatml, qwen2.5, llama-3, llama-2, mistral, gemma, zephyr"
+says "--chat=alpaca: p4d has no such template; give one of chatml, qwen2.5, llama-3, llama-2, mistral, gemma, zephyr"
 refuses() # MESSAGES TEXT
 {
 	printf '{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}\n{"messages": %s}\n' "$1" >bad.jsonl

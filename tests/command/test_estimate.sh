@@ -281,7 +281,7 @@ says "a prompt of 4000 tokens" "p4d: fix: --seq-len=4256"
 exits 20 p4d plan --workload serve --model llama3.1-8b --gpu h100 --gpus-per-node 8 --tp 3
 says "tp=3 does not divide the 32 attention heads"
 exits 27 p4d plan --workload serve --model llama3.1-8b --gpu h100 --nodes 1 --gpus-per-node 8 --tp 16
-says "tp*pp = 16*1 GPUs, there are 8"
+says "tp*pp = 16*1 GPUs, but there are 8"
 exits 14 p4d plan --workload serve --model llama3.1-8b --gpu mi355x
 says "p4d does not know the multiprocessors of mi355x-288gb"
 exits 0 p4d estimate $serve --rate 0.001

@@ -170,7 +170,7 @@ says "with 28 heads, 4 key/value heads and 8 GPUs per node tp can be 1, 2, 4"
 # everything was set: nothing is searched, and a shorter sequence or another partition costs less than more nodes
 exits 13 p4d plan --model llama3-8b --gpu h100 --gpus-per-node 1 --tp 1 --cp 1 --pp 1 --micro-batch 1 --recompute full \
 	--schedule 1f1b --vpp 1 --vocab-parallel off
-says "searched no other layouts"
+says "searched no others, because the command sets every layout option"
 printf 'partition "small" {\n\tgpu = "a100-40gb"\n\tgpus_per_node = 8\n\tdefault = true\n}\npartition "big" {\n\tgpu = "b200-180gb"\n\tgpus_per_node = 8\n}\nmode = enforce\nversion = 1\n' >big.conf
 exits 13 p4d plan --conf big.conf --model llama3-70b
 says "without more GPUs: --gpu=b200-180gb (partition big), "

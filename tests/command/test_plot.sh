@@ -92,13 +92,13 @@ refused P4D004 p4d plot runs/one/log.jsonl
 says "runs/one/log.jsonl:102"
 echo '{"loss":3}' >other.jsonl
 refused P4D004 p4d plot other.jsonl
-says 'other.jsonl:1: has no "event"'
+says 'other.jsonl:1: lacks "event"'
 echo '{"event":"step","step":1,"loss":"high"}' >other.jsonl
 refused P4D004 p4d plot other.jsonl
 says "other.jsonl:1" "loss"
 start 0 >other.jsonl
 refused P4D005 p4d plot other.jsonl
-says "other.jsonl: has no steps with a loss yet" "fix: the FILE of p4d-train --log"
+says "other.jsonl: no step has a loss yet" "fix: the FILE of p4d-train --log"
 echo '{"event":"step","step":1,"loss":null}' >>other.jsonl
 refused P4D005 p4d plot other.jsonl
 : >other.jsonl

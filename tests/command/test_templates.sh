@@ -81,7 +81,7 @@ if [ "$kinds" != bytes ]; then
 	says "--chat=own: the tokenizer model has no chat template"
 fi
 exits 5 p4d data --chat own/none -o out chat.jsonl
-says "--chat=own/none: not a template; there are chatml, "
+says "--chat=own/none: p4d has no such template; give one of chatml, "
 
 # what is refused, with its line
 tail -n 1 chat.jsonl >one.jsonl

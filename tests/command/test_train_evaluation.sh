@@ -155,7 +155,7 @@ exits 0 over --steps $((end + 10)) --save-best
 exits 0 train --steps 12 --lr 3e-2 --valid-data letters --eval-every 3 --checkpoint moved --save-best --stop-after-worse 1
 ended=$(echo "$out" | sed -n 's/.*"event":"end","step":\([0-9]*\),.*/\1/p')
 exits 0 train --steps $((ended + 6)) --lr 3e-2 --valid-data numbers --eval-every 3 --checkpoint moved --save-best --stop-after-worse 1
-says "the checkpoint's lowest validation loss, " "is of other data or of another --eval-batches; this run starts without a lowest loss"
+says "the checkpoint's lowest validation loss, " "comes from other data or another --eval-batches; this run starts without a lowest loss"
 prints "\"event\":\"validation\",\"step\":$((ended + 3)),"
 exits 0 train --steps $((ended + 9)) --lr 3e-2 --checkpoint moved
 exits 0 train --steps $((ended + 12)) --lr 3e-2 --valid-data letters --eval-every 3 --checkpoint moved

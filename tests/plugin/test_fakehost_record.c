@@ -139,8 +139,8 @@ static void the_site_says_where(void **state)
 	assert_string_equal(record_of("h100", script, NULL).verdict, "would-refuse");
 	put_conf("record = extra");
 #if SLURM_VERSION_NUMBER < SLURM_VERSION_NUM(23, 2, 0)
-	assert_true(
-	    hosted_logged("record = extra: Slurm has Extra from release 23.02 on, so no record is kept"));
+	assert_true(hosted_logged(
+	    "record = extra: Slurm has Extra from release 23.02 on, so slurmctld stores no records"));
 #endif
 	assert_string_equal(record_of("h100", script, NULL).verdict, "");
 	fakehost_forget();
@@ -279,7 +279,8 @@ static void the_thread_reads_the_configuration_under_its_lock(void **state)
 	fakehost_scheduler_parameters("extra_constraints");
 	const unsigned before = fakehost_conf_locks();
 	put_conf("record = extra");
-	assert_true(hosted_logged("extra_constraints reads Extra as a constraint, so no record is kept"));
+	assert_true(
+	    hosted_logged("extra_constraints reads Extra as a constraint, so slurmctld stores no records"));
 	assert_true(fakehost_conf_locks() > before);
 	fakehost_scheduler_parameters(NULL);
 	site_write(NULL);

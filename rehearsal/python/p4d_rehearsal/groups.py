@@ -59,8 +59,8 @@ def _sent(source, to):
     same_way = [key for key in found if (key[0] < key[1]) == (source < to) and key[0] <= source]
     key = (source, to) if (source, to) in found else max(same_way, default=None)
     if key is None:
-        unvalidated("rank %d waits for objects of rank %d, and no rank that was played before sent any; --ranks first,... "
-                    "plays one" % (to, source))
+        unvalidated("rank %d waits for objects of rank %d, but p4d has rehearsed no rank that sends any; --ranks first,... "
+                    "rehearses one" % (to, source))
         return None
     with open(os.path.join(directory, found[key]), "rb") as kept:
         return pickle.load(kept)
@@ -89,7 +89,7 @@ def _objects(module):
             with open(path, "rb") as kept:
                 object_list[:] = pickle.load(kept)
         else:
-            unvalidated("what rank %d broadcasts is not known, because it was not played before; use --ranks %s,..."
+            unvalidated("p4d does not know what rank %d broadcasts, because p4d has not rehearsed that rank; use --ranks %s,..."
                         % (src, src or "first"))
 
     def send_object_list(object_list, dst=None, group=None, device=None, group_dst=None, **rest):

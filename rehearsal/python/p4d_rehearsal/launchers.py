@@ -82,7 +82,7 @@ def doubt_spawned():
     """Processes that a program itself starts have separate accounts, but write one report."""
     if os.environ.get(SPAWNED):
         from p4d_rehearsal import groups
-        groups.unvalidated("the program starts %s processes by itself, and p4d plays ranks of torchrun, srun and other launchers"
+        groups.unvalidated("the program starts %s processes itself, but p4d rehearses only ranks of torchrun, srun and other launchers"
                            % os.environ[SPAWNED])
 
 

@@ -62,7 +62,7 @@ def write():
     rows = [{"operator": operator, "place": place, "count": count}
             for (operator, place), count in sorted(unknown_reads.items())]
     for read in rows:
-        print("p4d: only a GPU computes what %(operator)s read at %(place)s (%(count)d times)" % read, file=sys.stderr)
+        print("p4d: %(operator)s read a value that only a GPU computes, at %(place)s (%(count)d times)" % read, file=sys.stderr)
     with open(path, "a") as out:
         out.write(json.dumps({"unknown_reads": rows, "even_routes": even_routes}) + "\n")
         out.write(json.dumps({"missing_places": missing_places}) + "\n")

@@ -150,7 +150,7 @@ def _is_older(path):
     except OSError:
         return False
     if older:
-        print("p4d: %s is there already, and stays as it is" % path, file=sys.stderr)
+        print("p4d: %s already exists, so p4d does not write it" % path, file=sys.stderr)
     return older
 
 

@@ -30,7 +30,7 @@ def _nearest(stage):
         if path and os.path.exists(path):
             with open(path, "rb") as kept:
                 return pickle.load(kept)
-    groups.unvalidated("no stage before stage %d was played, which tells it what it gets; use --ranks first,..." % (stage + 1))
+    groups.unvalidated("p4d does not know which tensors stage %d receives, because it has rehearsed no earlier stage; use --ranks first,..." % (stage + 1))
     return None
 
 

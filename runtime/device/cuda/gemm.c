@@ -309,7 +309,7 @@ cublasStatus_t p4d_gemm__queue(const p4d_gemm *p, cudaStream_t stream, const p4d
 static int fail_product(const p4d_gemm_form *f, cublasStatus_t status, p4d_error *err)
 {
 	return p4d_fail(err, P4D_E_DEVICE,
-			"cuBLASLt %zu: no product of %" PRIu64 " x %" PRIu64 " and %" PRIu64 " x %" PRIu64
+			"cuBLASLt %zu: no matmul of %" PRIu64 " x %" PRIu64 " and %" PRIu64 " x %" PRIu64
 			" %s numbers: %s",
 			cublasLtGetVersion(), f->n, f->k, f->k, f->m,
 			f->scaled                  ? "FP8"

@@ -145,7 +145,7 @@ static void as_written(const char *name, double written, double now)
  * Layers are copied to the GPU one after the other, as in Superpipeline (arXiv 2410.08791; its abstract: up
  * to 60 % less GPU memory). Optimizer states and activations are on the host: Llama 3 8B on one H100 of 80 GB
  * and 70B on eight, which do not fit otherwise, with 64 sequences of 8,192 tokens per step. No paper has
- * these cases. The figures are p4d's own: GiB of a GPU, GiB of a node's host, and seconds of a step.
+ * these cases. The figures are p4d's own: GiB per GPU, GiB of a node's host, and seconds of a step.
  */
 static void streaming(void **state)
 {
@@ -171,7 +171,7 @@ static void streaming(void **state)
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		const p4d_layout l = layout_of(rows[i].options, 1, rows[i].count);
 		const p4d_estimate e = memory_of(&l, &gpu);
-		as_written("streaming: GiB of a GPU", rows[i].gpu, p4d_to_gib(e.peak.device_bytes));
+		as_written("streaming: GiB per GPU", rows[i].gpu, p4d_to_gib(e.peak.device_bytes));
 		assert_true((e.fraction < 1) == (rows[i].seconds > 0));
 		if (e.fraction > 1)
 			continue;

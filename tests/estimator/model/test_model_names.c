@@ -211,13 +211,15 @@ static void unknown_names_show_the_nearest(void **state)
 	    {"lama7b", "unknown model \"lama7b\"; nearest: llama7b" OTHERS, ""},
 	    /* names that only resemble a preset's */
 	    {"someorg/jetmoe-8b",
-	     "unknown model \"someorg/jetmoe-8b\"; no preset is of a family \"jetmoe\"" OTHERS_OF(
+	     "unknown model \"someorg/jetmoe-8b\"; p4d knows no model of the family \"jetmoe\"" OTHERS_OF(
 		 "someorg/jetmoe-8b"),
 	     "p4d models"},
-	    {"gqx-oss-20b", "unknown model \"gqx-oss-20b\"; no preset is of a family \"gqxoss\"" OTHERS,
+	    {"gqx-oss-20b",
+	     "unknown model \"gqx-oss-20b\"; p4d knows no model of the family \"gqxoss\"" OTHERS,
 	     "p4d models"},
 	    {"no/such/thing",
-	     "unknown model \"no/such/thing\"; no preset is of a family \"thing\"" OTHERS_OF("no/such/thing"),
+	     "unknown model \"no/such/thing\"; p4d knows no model of the family \"thing\"" OTHERS_OF(
+		 "no/such/thing"),
 	     "p4d models"},
 	    /* bytes that are not printable are escaped in messages */
 	    {"a\\x1bz-7b", "unknown model \"a\\x1bz-7b\"" OTHERS, "p4d models"},

@@ -192,7 +192,7 @@ static void refused(const char *model, const char *fix)
 	const p4d_trainer_settings settings = training_settings(&layout, &device, NULL, VOCAB);
 	assert_int_equal(p4d_net_open(&net, &settings.net, 0, &err), -1);
 	assert_int_equal(err.code, P4D_E_PRECISION);
-	assert_non_null(strstr(err.text, "cuBLASLt has no products of fp8-recipe="));
+	assert_non_null(strstr(err.text, "cuBLASLt has no matmuls for fp8-recipe="));
 	if (fix)
 		assert_string_equal(err.fix, fix);
 	device.close(&device);
