@@ -118,13 +118,19 @@ int p4d_chat__add_answer(p4d_chat *chat, size_t from, p4d_error *err)
 	return 0;
 }
 
-bool p4d_chat__is_answer(struct json_object *messages, size_t i)
+const char *p4d_chat__role(struct json_object *messages, size_t i)
 {
 	struct json_object *one = json_object_array_get_idx(messages, i), *role = NULL;
 
 	return json_object_is_type(one, json_type_object) && json_object_object_get_ex(one, "role", &role) &&
-	       json_object_is_type(role, json_type_string) &&
-	       !strcmp(json_object_get_string(role), "assistant");
+		       json_object_is_type(role, json_type_string)
+		   ? json_object_get_string(role)
+		   : "";
+}
+
+bool p4d_chat__is_answer(struct json_object *messages, size_t i)
+{
+	return !strcmp(p4d_chat__role(messages, i), "assistant");
 }
 
 static int write_text(p4d_chat *chat, const p4d_conversation *conversation, p4d_error *err)

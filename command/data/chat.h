@@ -65,6 +65,9 @@ void p4d_chat__close(p4d_chat *chat);
 /* The template that was opened: its name, or the path of its file. */
 const char *p4d_chat__taken(const p4d_chat *chat);
 
+/* A message's role; "": it has none, or there is no such message. */
+const char *p4d_chat__role(struct json_object *messages, size_t i);
+
 /* Whether a message is the assistant's. */
 bool p4d_chat__is_answer(struct json_object *messages, size_t i);
 

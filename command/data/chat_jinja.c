@@ -7,12 +7,31 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/grow.h"
 #include "base/json_file.h"
 #include "data/chat_source.h"
 #include "template/template.h"
 
-/* Maximum steps for all renderings of a conversation. */
-enum { STEPS = P4D_TEMPLATE_STEPS };
+/*
+ * STEPS: maximum steps for all renderings of a conversation. SHORT: maximum messages of a conversation that
+ * is always rendered from its first message on. PART: messages after which a part of a longer conversation
+ * ends.
+ */
+enum { STEPS = P4D_TEMPLATE_STEPS, SHORT = 32, PART = 8 };
+
+/*
+ * A part of a long conversation: messages 0 .. head-1, and those from `from` on. Without parts, the time to
+ * find all answers would grow with the square of the conversation's length, because each answer needs two
+ * renderings of all messages before it. from 0: the part is the whole conversation.
+ *
+ * text: what the template writes for the part up to the end of an answer, which is byte `at` of the whole
+ * conversation. From there on, both texts must be the same.
+ */
+typedef struct part {
+	size_t head, from, at;
+	char *text;
+	size_t length, room;
+} part;
 
 typedef struct p4d_chat_jinja {
 	p4d_chat_source source;
@@ -21,7 +40,10 @@ typedef struct p4d_chat_jinja {
 	struct json_object *messages, *tools, *on,
 	    *off; /* messages and tools of the conversation; the values true and false */
 	uint64_t steps;
-	bool first_byte[256]; /* whether a special token's name begins with this byte */
+	part part;
+	size_t first, previous; /* the first answer, and the last one that was found: indices of messages */
+	bool whole;             /* the conversation is no longer divided into parts */
+	bool first_byte[256];   /* whether a special token's name begins with this byte */
 } jinja;
 
 static int open_templates(jinja *j, p4d_error *err)
@@ -94,6 +116,7 @@ void p4d_chat__close_jinja(jinja *j)
 	json_object_put(j->tools);
 	json_object_put(j->on);
 	json_object_put(j->off);
+	free(j->part.text);
 	free(j);
 }
 
@@ -211,21 +234,37 @@ static const p4d_template *template_of(const jinja *j)
 	return j->tools && j->for_tools ? j->for_tools : j->template;
 }
 
+static int render_messages(jinja *j, size_t messages, bool asks, p4d_template_text *text, p4d_error *err)
+{
+	return p4d_template_values_part(j->values, "messages", j->part.head, j->part.from, messages, err) <
+			   0 ||
+		       p4d_template_values_set(j->values, "add_generation_prompt", asks ? j->on : j->off,
+					       err) < 0 ||
+		       p4d_template_render(template_of(j), j->values, &j->steps, text, err) < 0
+		   ? -1
+		   : 0;
+}
+
+static bool begins(const char *text, size_t length, const char *with, size_t with_length)
+{
+	return with_length <= length && (with_length == 0 || !memcmp(text, with, with_length));
+}
+
 /*
  * Renders the first messages of a conversation. asks: with a prompt for an answer. Returns its length, or -1;
  * *same: whether the whole text begins with it.
  */
 static int render_part(p4d_chat *chat, size_t messages, bool asks, size_t *length, bool *same, p4d_error *err)
 {
-	jinja *j = chat->jinja;
-	p4d_template_text part;
+	const part *p = &chat->jinja->part;
+	p4d_template_text made;
 
-	p4d_template_values_shorten(j->values, "messages", messages);
-	if (p4d_template_values_set(j->values, "add_generation_prompt", asks ? j->on : j->off, err) < 0 ||
-	    p4d_template_render(template_of(j), j->values, &j->steps, &part, err) < 0)
+	if (render_messages(chat->jinja, messages, asks, &made, err) < 0)
 		return -1;
-	*length = part.length;
-	*same = part.length <= chat->length && !memcmp(part.text, chat->text, part.length);
+	*same =
+	    begins(made.text, made.length, p->text, p->length) &&
+	    begins(chat->text + p->at, chat->length - p->at, made.text + p->length, made.length - p->length);
+	*length = *same ? p->at + made.length - p->length : 0;
 	return 0;
 }
 
@@ -240,29 +279,102 @@ static int refuse(const jinja *j, size_t message, size_t messages, const char *w
 
 /*
  * Finds an answer: the part by which the conversation up to the answer is longer than the one that asks for
- * it.
+ * it. Returns 1, or 0 and *why it is unknown.
  */
-static int find_answer(p4d_chat *chat, size_t i, size_t count, p4d_error *err)
+static int find_bounds(p4d_chat *chat, size_t i, size_t count, p4d_chat_answer *found, const char **why,
+		       p4d_error *err)
 {
-	size_t from = 0, to = chat->length;
 	bool same = true;
 
-	if (render_part(chat, i, true, &from, &same, err) < 0)
+	found->to = chat->length;
+	if (render_part(chat, i, true, &found->from, &same, err) < 0)
 		return -1;
+	*why = "the template writes the beginning of an answer differently in the prompt and in the "
+	       "conversation";
 	if (!same)
-		return refuse(chat->jinja, i, count,
-			      "the template writes the beginning of an answer differently in the prompt and "
-			      "in the conversation",
-			      err);
-	if (i + 1 < count && render_part(chat, i + 1, false, &to, &same, err) < 0)
+		return 0;
+	if (i + 1 < count && render_part(chat, i + 1, false, &found->to, &same, err) < 0)
 		return -1;
-	if (!same || to < from)
-		return refuse(chat->jinja, i, count,
-			      "the template writes the message differently when it is the last one", err);
+	*why = "the template writes the message differently when it is the last one";
+	return same && found->to >= found->from;
+}
+
+static void take_whole(jinja *j)
+{
+	j->part.head = j->part.from = j->part.at = j->part.length = 0;
+}
+
+/*
+ * The message from which on a part may begin that has the last answer: it follows an answer and has the role
+ * of the message after the first answer, so that templates see a usual order of roles. 0: there is none.
+ */
+static size_t part_begin(const jinja *j)
+{
+	const char *const role = p4d_chat__role(j->messages, j->first + 1);
+
+	for (size_t i = j->previous; i > j->first + 1 && i + 2 * PART > j->previous; i--)
+		if (p4d_chat__is_answer(j->messages, i - 1) && !strcmp(p4d_chat__role(j->messages, i), role))
+			return i;
+	return 0;
+}
+
+/* Begins a part that has the last answer, whose end is known. */
+static int begin_part(p4d_chat *chat, p4d_error *err)
+{
+	jinja *j = chat->jinja;
+	part *p = &j->part;
+	const size_t from = part_begin(j);
+	p4d_template_text made;
+
+	if (from <= p->from)
+		return 0;
+	p->head = j->first + 1;
+	p->from = from;
+	p->at = chat->answer[chat->answers - 1].to;
+	if (render_messages(j, j->previous + 1, false, &made, err) < 0)
+		return -1;
+	if (!p4d_grow(&p->text, &p->room, made.length + 1, 1))
+		return p4d_chat__no_memory(err);
+	memcpy(p->text, made.text, made.length);
+	p->length = made.length;
+	return 0;
+}
+
+/* find_bounds in a part of a long conversation. 0: the answer is not found in a part. */
+static int find_in_part(p4d_chat *chat, size_t i, size_t count, p4d_chat_answer *found)
+{
+	jinja *j = chat->jinja;
+	const char *why;
+	p4d_error err;
+
+	if (j->whole || i < SHORT || !chat->answers)
+		return 0;
+	if ((i >= j->part.from + PART && begin_part(chat, &err) < 0) ||
+	    (j->part.from && find_bounds(chat, i, count, found, &why, &err) <= 0))
+		j->whole = true;
+	if (j->whole)
+		take_whole(j);
+	return j->part.from > 0;
+}
+
+static int find_answer(p4d_chat *chat, size_t i, size_t count, p4d_error *err)
+{
+	jinja *j = chat->jinja;
 	const size_t done = chat->answers ? chat->answer[chat->answers - 1].to : 0;
-	if (p4d_chat__add_answer(chat, from < done ? done : from, err) < 0)
+	const char *why = NULL;
+	p4d_chat_answer found = {0, 0};
+
+	if (!find_in_part(chat, i, count, &found)) {
+		const int rc = find_bounds(chat, i, count, &found, &why, err);
+		if (rc <= 0)
+			return rc < 0 ? rc : refuse(j, i, count, why, err);
+	}
+	if (!chat->answers)
+		j->first = i;
+	j->previous = i;
+	if (p4d_chat__add_answer(chat, found.from < done ? done : found.from, err) < 0)
 		return -1;
-	chat->answer[chat->answers - 1].to = to;
+	chat->answer[chat->answers - 1].to = found.to;
 	return 0;
 }
 
@@ -271,6 +383,8 @@ static int find_answers(p4d_chat *chat, p4d_error *err)
 	jinja *j = chat->jinja;
 	const size_t count = json_object_array_length(j->messages);
 
+	take_whole(j);
+	j->whole = false;
 	for (size_t i = 0; i < count; i++)
 		if (p4d_chat__is_answer(j->messages, i) && (!chat->last || i + 1 == count) &&
 		    find_answer(chat, i, count, err) < 0)

@@ -27,6 +27,7 @@ struct p4d_template_values {
 	struct p4d_input {
 		const char *name;
 		p4d_datum value;
+		p4d_list *whole; /* the stored list, if `value` is a part of it; else NULL */
 	} * variable;
 	size_t count, room;
 	struct tm date;

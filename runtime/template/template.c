@@ -192,16 +192,47 @@ int p4d_template_values_set(p4d_template_values *values, const char *name, struc
 		there->name = name;
 	}
 	there->value = made;
+	there->whole = NULL;
 	return 0;
 }
 
-void p4d_template_values_shorten(p4d_template_values *values, const char *name, size_t count)
+/* Replaces a variable's list by one of the same size, so that the stored list stays whole. */
+static int keep_whole(p4d_template_values *values, struct p4d_input *input, p4d_error *err)
+{
+	p4d_list *list = p4d_template__take(&values->input, 1, sizeof(*list));
+
+	if (!list ||
+	    !(list->at = p4d_template__take(&values->input, input->value.list->room, sizeof(*list->at))))
+		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for a part of %.60s", input->name);
+	list->room = input->value.list->room;
+	input->whole = input->value.list;
+	input->value.list = list;
+	return 0;
+}
+
+/* Appends elements from .. to-1 of the whole list to the part. */
+static void add_range(struct p4d_input *input, size_t from, size_t to)
+{
+	const p4d_list *whole = input->whole;
+	p4d_list *part = input->value.list;
+
+	for (size_t i = from; i < to && i < whole->count; i++)
+		part->at[part->count++] = whole->at[i];
+}
+
+int p4d_template_values_part(p4d_template_values *values, const char *name, size_t head, size_t from,
+			     size_t to, p4d_error *err)
 {
 	struct p4d_input *there = find(values, name);
 
-	if (there && there->value.kind == P4D_LIST)
-		there->value.list->count =
-		    count < there->value.list->room ? count : there->value.list->room - 1;
+	if (!there || there->value.kind != P4D_LIST)
+		return 0;
+	if (!there->whole && keep_whole(values, there, err) < 0)
+		return -1;
+	there->value.list->count = 0;
+	add_range(there, 0, head < to ? head : to);
+	add_range(there, from, to);
+	return 0;
 }
 
 static int run(p4d_rendering *r, p4d_written *out)

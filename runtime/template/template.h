@@ -65,8 +65,12 @@ void p4d_template_values_date(p4d_template_values *values, const struct tm *date
  */
 int p4d_template_values_set(p4d_template_values *values, const char *name, struct json_object *value,
 			    p4d_error *err);
-/* Limits a list variable to the first elements of the list that p4d_template_values_set stored. */
-void p4d_template_values_shorten(p4d_template_values *values, const char *name, size_t count);
+/*
+ * Limits a list variable to elements 0 .. head-1 and from .. to-1 of the list that p4d_template_values_set
+ * stored; head <= from. Elements past its end are left out. Errors: NO_MEMORY.
+ */
+int p4d_template_values_part(p4d_template_values *values, const char *name, size_t head, size_t from,
+			     size_t to, p4d_error *err);
 
 /*
  * Renders the template. steps: the number of steps that the caller still allows, from which the function

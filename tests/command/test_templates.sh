@@ -145,3 +145,42 @@ p4d data --chat large.jinja -o out chat.jsonl 2>said && fail "a template of 2 MB
 exits 0 p4d data --chat "$templates/gemma.jinja" -o out many.jsonl
 says "gemma has no role nobody" "p4d left out 2 of 302 lines"
 prints "300 documents"
+
+# long conversations: their answers are those between {% generation %} and {% endgeneration %}, in a time that grows with the length.
+# With `order` the template writes a message's number, so no part of a conversation is written as in the whole one.
+long() # ANSWERS TOOLS
+{
+	awk -v answers="$1" -v tools="$2" 'BEGIN {
+		printf "{\"messages\": [{\"role\": \"system\", \"content\": \"Be brief.\"}, {\"role\": \"user\", \"content\": \"Go.\"}"
+		for (i = 1; i <= answers; i++) {
+			printf ", {\"role\": \"assistant\", \"content\": \"Answer %d\"}", i
+			if (i < answers || i % 2)
+				printf ", {\"role\": \"%s\", \"content\": \"so %d\"}", (i * 7 % 10 < tools ? "tool" : "user"), i * 7 % 13
+		}
+		print "]}"
+	}'
+}
+order=''
+marked() # GENERATION ENDGENERATION
+{
+	printf '{%% for m in messages %%}%s<{{ m.role }}>{%% if m.role == "assistant" %%}%s{{ m.content }}</>%s{%% else %%}{{ m.content }}</>{%% endif %%}{%% endfor %%}' "$order" "$1" "$2"
+	printf '{%% if add_generation_prompt %%}%s<assistant>{%% endif %%}' "$(printf %s "$order" | sed 's/loop.index/messages | length + 1/')"
+}
+agree() # ANSWERS TOOLS
+{
+	long "$1" "$2" >long.jsonl
+	marked '{% generation %}' '{% endgeneration %}' >marks.jinja
+	marked '' '' >none.jinja
+	exits 0 p4d data --chat marks.jinja -o marks long.jsonl
+	exits 0 p4d data --chat none.jinja -o none long.jsonl
+	cmp marks.bin none.bin || fail "$* $order: other tokens"
+	cmp marks.mask none.mask || fail "$* $order: another mask"
+}
+for tools in 0 3 10; do
+	agree 15 $tools
+	agree 60 $tools
+	agree 121 $tools
+done
+order='{{ loop.index }}' agree 60 3
+long 1500 3 >long.jsonl
+exits 0 p4d data --chat "$templates/llama-3.1.jinja" --chat-date 2026-11-30 -o out long.jsonl
