@@ -211,6 +211,11 @@ void p4d_job_plan_close(p4d_job_plan *plan)
 	*plan = (p4d_job_plan){.gpu = NULL};
 }
 
+bool p4d_job_plan_fits(const p4d_job_plan *plan)
+{
+	return plan->estimate.fraction <= p4d_framework_of(P4D_FRAMEWORK_P4D)->limit;
+}
+
 p4d_net_settings p4d_job_plan_net(const p4d_job_plan *plan)
 {
 	return (p4d_net_settings){.layout = &plan->layout,

@@ -20,6 +20,7 @@ typedef struct p4d_job_plan {
 	p4d_gpus gpus;
 	const p4d_gpu *gpu;    /* NULL on the cpu */
 	bool planned;          /* the plan comes from a plan line */
+	bool no_documents;     /* the workspace of packed documents was left out, so that the plan fits */
 	char no_gpu[320];      /* why --device auto chose the cpu; "": it did not */
 	p4d_estimate estimate; /* estimate of the fullest stage */
 } p4d_job_plan;
@@ -34,6 +35,9 @@ typedef struct p4d_job_plan {
 int p4d_job_plan_open(p4d_job_plan *plan, const char *line, const p4d_settings *settings, uint64_t ranks,
 		      uint64_t nodes, const char *datadir, p4d_error *err);
 void p4d_job_plan_close(p4d_job_plan *plan);
+
+/* Whether the plan is at or below p4d's limit of the GPU's memory; true if the GPU is unknown. */
+bool p4d_job_plan_fits(const p4d_job_plan *plan);
 
 /*
  * The settings of a net or trainer that follow from the plan; other members are 0. The result points into the

@@ -126,7 +126,7 @@ static const char *origin_text(const p4d_settings *s, const p4d_request *r, bool
 					    [P4D_BY_P4D] = "chosen by p4d"};
 	const p4d_option_info *info = p4d_request_option_info(option);
 
-	if (p4d_is_set(&s->request, option) && option != P4D_DEVICE)
+	if (p4d_is_set(&s->request, option) && s->request.origin[option] != P4D_BY_P4D)
 		return s->in_file[option] ? s->config : "typed";
 	if (option == P4D_DEVICE && s->where != P4D_DEVICE_AUTO)
 		return source_of(s, P4D_SETTING_where);

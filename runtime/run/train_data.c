@@ -40,19 +40,20 @@ int p4d_train_data_complete(p4d_settings *s, p4d_error *err)
 	return p4d_fix(err, "--document-mask=on, or --sequences=cut");
 }
 
-void p4d_train_data_document_len(p4d_settings *s)
+bool p4d_train_data_document_len(p4d_settings *s)
 {
 	p4d_request *r = &s->request;
 	const bool masked = s->document_mask > 0 && s->data,
 		   gpu = p4d_is_set(r, P4D_DEVICE) && p4d_on_gpu(r->value[P4D_DEVICE]);
 
 	if (!masked || !gpu || p4d_is_set(r, P4D_DOCUMENT_LEN))
-		return;
+		return false;
 	const uint64_t length = p4d_sampler_document_len(s->data);
 	const int64_t most = p4d_request_option_info(P4D_DOCUMENT_LEN)->max;
 	if (length)
 		p4d_request_default(r, P4D_DOCUMENT_LEN, length < (uint64_t)most ? (int64_t)length : most,
 				    P4D_BY_P4D);
+	return length > 0;
 }
 
 static int open_one(p4d_sampler **sampler, const p4d_settings *settings, const p4d_job_plan *plan,

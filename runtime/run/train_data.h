@@ -37,8 +37,11 @@ struct p4d_train_data {
  * do not attend to each other. Errors: USAGE if these contradict each other.
  */
 int p4d_train_data_complete(p4d_settings *settings, p4d_error *err);
-/* On GPUs, if documents are masked: the option's document-len, unless it is given, from the data's index. */
-void p4d_train_data_document_len(p4d_settings *settings);
+/*
+ * On GPUs, if documents are masked: sets the option document-len, unless it is given, from the data's index.
+ * Returns whether it did.
+ */
+bool p4d_train_data_document_len(p4d_settings *settings);
 
 /*
  * The number of steps for --epochs: whole global batches in this many passes over the training data. Errors:

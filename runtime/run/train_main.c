@@ -98,6 +98,28 @@ static int prepare_evaluation(p4d_settings *settings, uint64_t ranks, p4d_error 
 	return 0;
 }
 
+/*
+ * Opens the plan. The workspace of packed documents, whose length p4d-train took from the data, may make a
+ * plan too large that fits without it. Attention then uses p4d's own kernels.
+ */
+static int open_plan(p4d_start *start, const char *line, p4d_error *err)
+{
+	const bool chosen = !line && p4d_train_data_document_len(&start->settings);
+
+	if (p4d_job_plan_open(&start->plan, line, &start->settings, start->ranks.size, start->nodes,
+			      data_directory(), err) < 0)
+		return -1;
+	if (!chosen || p4d_job_plan_fits(&start->plan))
+		return 0;
+	p4d_job_plan_close(&start->plan);
+	p4d_request_put(&start->settings.request, P4D_DOCUMENT_LEN, 0, P4D_UNSET);
+	if (p4d_job_plan_open(&start->plan, NULL, &start->settings, start->ranks.size, start->nodes,
+			      data_directory(), err) < 0)
+		return -1;
+	start->plan.no_documents = p4d_job_plan_fits(&start->plan);
+	return 0;
+}
+
 /* Does all checks that can refuse the run before data are read or ranks join. */
 static int prepare(p4d_start *start, p4d_error *err)
 {
@@ -116,12 +138,9 @@ static int prepare(p4d_start *start, p4d_error *err)
 		return -1;
 	if (start->settings.sample && p4d_train_sample_prepare(&start->settings, start->ranks.size, err) < 0)
 		return -1;
-	if (!line) {
+	if (!line)
 		p4d_choose_device(&start->settings, &no_gpu);
-		p4d_train_data_document_len(&start->settings);
-	}
-	if (p4d_job_plan_open(&start->plan, line, &start->settings, start->ranks.size, start->nodes,
-			      data_directory(), err) < 0)
+	if (open_plan(start, line, err) < 0)
 		return -1;
 	if (start->settings.epochs > 0 && p4d_train_data_steps(&start->settings, &start->plan, err) < 0)
 		return -1;

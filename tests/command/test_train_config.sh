@@ -148,3 +148,22 @@ wrong 'keep = 3' P4D001 "--keep has no effect without --checkpoint"
 wrong 'warmup = ' P4D001 "--config wrong.toml: line $line: "
 refused P4D003 p4d-train --config nosuch.toml
 says "nosuch.toml: cannot be read"
+
+# without a plan, p4d-train takes the mean length of documents from the data, unless the workspace for them does not fit
+yes 'thirty-one letters make a line.' | head -n 500 >lines.txt
+exits 0 p4d data --split-lines -o lines lines.txt
+packs() # MICRO-BATCH OPTION...
+{
+	micro=$1
+	shift
+	exits 0 p4d-train --print-config --steps 1 --device cuda --gpu h100-80gb --data lines --sequences packed --model custom --layers 8 \
+		--hidden 2048 --ffn 4096 --heads 32 --kv-heads 8 --head-dim 64 --vocab 257 --norm rmsnorm --glu on --positions rope --bias none \
+		--qk-norm off --tied off --seq-len 4096 --max-seq-len 4096 --recompute none --global-batch "$micro" --micro-batch "$micro" "$@"
+}
+length_is() { [ "$(echo "$out" | sed -n 's/^document-len = \([0-9]*\)  *# /\1 /p')" = "$1" ] || fail "document-len is not $1"; }
+packs 54
+length_is '32 chosen by p4d'
+packs 60
+length_is ''
+packs 60 --document-len 32
+length_is '32 typed'

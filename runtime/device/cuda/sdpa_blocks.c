@@ -124,14 +124,14 @@ static const char *why_no_documents(const p4d_cuda *c, const p4d_attention_shape
 		    backward = documents_of(c, s, P4D_ATTENTION_SET);
 	const char *why = NULL;
 
+	if (!p4d_attention_takes_documents(c->sm, s->keys, s->head_dim))
+		return "documents are masked: not fused on this GPU with this head size and length";
 	if (s->blocks != 1 || !at->causal || at->queries != s->queries || at->keys != s->keys ||
 	    s->keys != s->queries || s->key_stride != s->query_stride ||
 	    s->query_stride != query_width(s) + 2 * key_width(s))
 		return "documents are masked in parts of sequences";
 	if (s->packed.most == 0)
 		return "documents are masked, and their mean length is not planned: --document-len";
-	if (!forward.work.fused)
-		return "documents are masked: not fused on this GPU";
 	if (!aligned(s, &both))
 		return "operands are not aligned";
 	if (p4d_sdpa_takes(c->fused, &forward.shape, &why))
