@@ -219,6 +219,44 @@ bool p4d_shell_may_run(p4d_shell *sh, const p4d_value *words, size_t count)
 	return text != NULL;
 }
 
+/*
+ * Whether the name of a Python program says that it changes files, by a word that begins with a verb:
+ * config_updater.py. Some verbs are also nouns: they count only as the whole first word (set_lr.py) or also
+ * as the whole last word (yaml_patch.py, but not create_patches.py or test_set.py).
+ */
+static bool says_that_it_edits(const char *path)
+{
+	static const struct {
+		const char *text;
+		bool first, last;
+	} verbs[] = {{"edit", false, false},     {"modify", false, false}, {"update", false, false},
+		     {"override", false, false}, {"patch", true, true},    {"set", true, false},
+		     {"fill", true, false}};
+	const char *name = p4d_file_name(path);
+	const size_t length = strlen(name);
+
+	if (length <= 3 || strcmp(name + length - 3, ".py") != 0)
+		return false;
+	for (const char *word = name; *word; word += strcspn(word, "_-."), word += strspn(word, "_-."))
+		for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++) {
+			const size_t verb = strlen(verbs[i].text);
+			if (strncmp(word, verbs[i].text, verb) != 0)
+				continue;
+			const bool whole = strchr("_-.", word[verb]), last = !strcmp(word + verb, ".py");
+			if (!verbs[i].first || (whole && (word == name || (verbs[i].last && last))))
+				return true;
+		}
+	return false;
+}
+
+/* The end of a path, which fits into a text of this size; all of a short path. */
+static p4d_value end_of(p4d_value path, size_t size)
+{
+	const uint32_t most = (uint32_t)size - 1;
+
+	return path.length > most ? p4d_shell__part(path, path.length - most, most) : path;
+}
+
 /* Whether a command changes files that it is given: an editor, or a program whose name says so. */
 static bool edits(const p4d_shell_call *w, const char *command)
 {
@@ -235,7 +273,6 @@ static bool edits(const p4d_shell_call *w, const char *command)
 		       {"ed", "", 0},
 		       {"ex", "", 0},
 		       {"sponge", "", 0}};
-	static const char *const parts[] = {"edit", "modify", "update", "patch", "override", "set_", "fill_"};
 	const char *slash = strrchr(command, '/'), *name = slash ? slash + 1 : command;
 	char word[64];
 
@@ -249,14 +286,15 @@ static bool edits(const p4d_shell_call *w, const char *command)
 		if (!strcmp(name, editors[i].name))
 			return found;
 	}
-	if (!strncmp(name, "python", 6) && w->count)
-		name = p4d_value_text(w->at[0], word, sizeof(word));
-	const size_t length = strlen(name);
-	slash = strrchr(name, '/');
-	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]) && length > 3; i++)
-		if (!strcmp(name + length - 3, ".py") && strstr(slash ? slash : name, parts[i]))
-			return true;
-	return false;
+	size_t option = 0;
+	if (!strncmp(name, "python", 6)) { /* its options before the program: python -u set_lr.py */
+		while (option < w->count && w->at[option].length && w->at[option].at[0].c == '-')
+			option++;
+		if (option == w->count)
+			return false;
+		name = p4d_value_text(end_of(w->at[option], sizeof(word)), word, sizeof(word));
+	}
+	return says_that_it_edits(name);
 }
 
 /* After this command the file has a text that p4d does not know. */
@@ -331,9 +369,9 @@ void p4d_shell__edit(const p4d_shell_call *w, p4d_value command)
 	const char *text;
 	size_t length;
 
-	if (p4d_value_unknown(command) || command.length >= sizeof(name))
+	if (p4d_value_unknown(command))
 		return;
-	p4d_value_text(command, name, sizeof(name));
+	p4d_value_text(end_of(command, sizeof(name)), name, sizeof(name));
 	if (!writes_files(w, name) && !edits(w, name))
 		return;
 	for (size_t i = 0; i < w->count; i++) {

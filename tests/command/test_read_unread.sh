@@ -96,7 +96,9 @@ changed() # changed LINE...: p4d read of a script that writes a configuration, r
 write="c=yaml.safe_load(open('conf.yml')); c['micro_batch_size']=4; yaml.dump(c, open('conf.yml', 'w'))"
 for edit in "yq -i '.micro_batch_size = 4' conf.yml" "yq e --inplace '.micro_batch_size = 4' conf.yml" "perl -pi -e 's/1/4/' conf.yml" \
 	'crudini --set conf.yml a b c' "jq . x | sponge conf.yml" 'python scripts/update_config.py --in conf.yml --out=conf.yml' \
-	'./modify_yaml.py conf.yml' "python -c \"import yaml; $write\"" 'if [ -n "$X" ]; then yq -i .a=1 conf.yml; fi'; do
+	'./modify_yaml.py conf.yml' \
+	'python -u set_lr.py conf.yml' 'python tools/config_updater.py conf.yml' 'python yaml_patch.py conf.yml' 'python $HOME/a/folder/whose/path/is/longer/than/what/is/kept/of/it/fill_template.py conf.yml' \
+	"python -c \"import yaml; $write\"" 'if [ -n "$X" ]; then yq -i .a=1 conf.yml; fi'; do
 	X=1 changed "$edit"
 	prints 'conf.yml: ' 'changes it'
 done
@@ -105,7 +107,9 @@ prints 'conf.yml: python changes it'
 changed 'python - conf.yml <<PY' 'import sys, yaml' 'yaml.dump({}, open(sys.argv[1], "w"))' PY
 prints 'conf.yml: python changes it'
 for read in "yq '.micro_batch_size' conf.yml" "perl -ne print conf.yml" 'python prepare_data.py --config conf.yml' 'axolotl preprocess conf.yml' \
-	"python -c \"print(open('conf.yml').read())\"" "python -c \"open('log.json', 'w').write('conf')\""; do
+	"python -c \"print(open('conf.yml').read())\"" "python -c \"open('log.json', 'w').write('conf')\"" \
+	'python dataset_stats.py conf.yml' 'python create_patches.py conf.yml' 'python credit.py conf.yml' 'python offset_table.py conf.yml' 'python eval/test_set.py conf.yml' \
+	'python dispatch.py conf.yml'; do
 	changed "$read"
 	prints 'micro-batch          1 '
 done
