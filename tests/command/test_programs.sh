@@ -72,7 +72,7 @@ quiet 'python train_esm.py --model_name_or_path facebook/esm2_t33_650M_UR50D --p
 quiet 'python sft.py --model_name_or_path /models/whisper-small --per_device_train_batch_size 4'
 # encoders with a decoder
 for model in facebook/bart-large-cnn sshleifer/distilbart-cnn-12-6 google/pegasus-xsum Helsinki-NLP/opus-mt-en-de facebook/mbart-large-50 \
-	facebook/nllb-200-distilled-600M google/mt5-base google/byt5-small; do
+	facebook/nllb-200-distilled-600M google/mt5-base google/byt5-small t5-small google-t5/t5-large google/flan-t5-xl google/t5-v1_1-xl Salesforce/codet5p-770m; do
 	quiet "torchrun --nproc_per_node 8 examples/pytorch/summarization/run_summarization.py --model_name_or_path $model --do_train --per_device_train_batch_size 8 --bf16"
 	quiet "python run_translation.py --model_name_or_path $model --do_train --per_device_train_batch_size 8 --max_source_length 512"
 done
@@ -101,7 +101,7 @@ strange "python grpo.py $llama --per_device_train_batch_size 1 --num_generations
 strange "python finetune_lora.py $llama --per_device_train_batch_size 1 --max_seq_length 2048 --bf16 --lora_r 16"
 strange "torchrun --nproc_per_node 4 train.py $llama --per_device_train_batch_size 4 --bf16"
 strange "accelerate launch finetune.py $llama --per_device_train_batch_size 4 --lora_r 8"
-strange "torchrun --nproc_per_node 4 run_clm.py $llama --per_device_train_batch_size 1 --my_option 3"
+strange "torchrun --nproc_per_node 4 run_clm.py --do_train $llama --per_device_train_batch_size 1 --my_option 3"
 strange "python run_clm.py train $llama --per_device_train_batch_size 1"
 strange "python sft_trainer.py $llama --per_device_train_batch_size 2 --packing"
 strange 'torchrun --nproc_per_node 4 my_pretrain.py --tensor-model-parallel-size 2 --num-layers 24 --hidden-size 2048 --num-attention-heads 16'
@@ -135,8 +135,8 @@ full="--model_name_or_path meta-llama/Llama-2-13b-hf --per_device_train_batch_si
 judged "torchrun examples/scripts/sft.py $full" 13
 judged "torchrun examples/scripts/sft.py $full --argument_of_tomorrow 3"
 says "though --argument_of_tomorrow is not an argument of TRL 1.16; the job is submitted as it is"
-judged "torchrun transformers/examples/pytorch/language-modeling/run_clm.py $full --block_size 1024" 13
-judged "torchrun transformers/examples/pytorch/language-modeling/run_clm.py $full --block_size 1024 --argument_of_tomorrow"
+judged "torchrun transformers/examples/pytorch/language-modeling/run_clm.py --do_train $full --block_size 1024" 13
+judged "torchrun transformers/examples/pytorch/language-modeling/run_clm.py --do_train $full --block_size 1024 --argument_of_tomorrow"
 quiet 'python examples/scripts/sft.py --net resnet50'
 judged "accelerate launch sft.py $llama --dataset_name x $lora"
 judged "python sft.py $llama $lora --neftune_noise_alpha 5 --warmup_ratio 0.03 --report_to wandb --assistant_only_loss --eos_token x"
@@ -149,14 +149,14 @@ judged "accelerate launch grpo.py --model_name_or_path Qwen/Qwen2.5-0.5B --per_d
 judged "accelerate launch train_grpo.py --model_name_or_path Qwen/Qwen2.5-0.5B --per_device_train_batch_size 8 --num_generations 8 --max_prompt_length 512 --temperature 0.9 --epsilon_high 0.28"
 judged "accelerate launch src/open_r1/grpo.py --model_name_or_path Qwen/Qwen2.5-0.5B --per_device_train_batch_size 8 --num_generations 8 --max_prompt_length 512 --system_prompt hello"
 clm='--per_device_train_batch_size 1 --block_size 1024 --do_train --bf16 --dataset_name wikitext'
-judged "torchrun run_clm.py --model_name_or_path gpt2 $clm --tokenizer_name gpt2 --low_cpu_mem_usage --validation_split_percentage 1"
-judged "python transformers/examples/pytorch/language-modeling/run_clm.py --model_name_or_path gpt2 $clm --mine 1"
-judged "python run_clm.py --model_name_or_path gpt2 $clm --save_safetensors False --overwrite_output_dir --fp16_opt_level O1"
+judged "torchrun run_clm.py --do_train --model_name_or_path gpt2 $clm --tokenizer_name gpt2 --low_cpu_mem_usage --validation_split_percentage 1"
+judged "python transformers/examples/pytorch/language-modeling/run_clm.py --do_train --model_name_or_path gpt2 $clm --mine 1"
+judged "python run_clm.py --do_train --model_name_or_path gpt2 $clm --save_safetensors False --overwrite_output_dir --fp16_opt_level O1"
 judged 'torchrun train_gpt.py --num-layers 12 --hidden-size 768 --num-attention-heads 12 --seq-length 1024 --max-position-embeddings 1024 --micro-batch-size 1 --global-batch-size 8 --vocab-size 50257'
 printf '%s\n' 'model_name_or_path: gpt2' 'per_device_train_batch_size: 1' 'max_length: 1024' 'model_init_kwargs:' '  torch_dtype: bfloat16' 'env:' '  A: b' >trl.yaml
 judged 'accelerate launch sft.py --config trl.yaml'
 judged 'python sft.py --config trl.yaml --packing --eval_strategy no'
-printf '%s\n' 'model_name_or_path: meta-llama/Llama-3.2-1B' 'stage: sft' 'finetuning_type: lora' 'template: llama3' 'cutoff_len: 1024' 'per_device_train_batch_size: 1' >lf.yaml
+printf '%s\n' 'model_name_or_path: meta-llama/Llama-3.2-1B' 'stage: sft' 'do_train: true' 'finetuning_type: lora' 'template: llama3' 'cutoff_len: 1024' 'per_device_train_batch_size: 1' >lf.yaml
 judged 'torchrun src/train.py lf.yaml'
 
 judged 'torchrun src/train.py --stage sft --do_train --model_name_or_path meta-llama/Llama-3.2-1B --template llama3 --finetuning_type lora --per_device_train_batch_size 1'
