@@ -225,6 +225,30 @@ void p4d_job__restrict_to_nodes(const p4d_site *site, const p4d_job *job, p4d_jo
 	keep(all);
 }
 
+/* Whether p4d.conf has a section for the candidate's partition alone. */
+static bool has_own_section(const p4d_site *site, const candidate *one)
+{
+	const char *at = one->partition;
+	char name[64];
+
+	if (one->row || !p4d_job__next_name(&at, name, sizeof(name)))
+		return false;
+	const p4d_site_partition *section = p4d_site_partition_of(site, name);
+	return section && !strcmp(section->name, name);
+}
+
+/*
+ * Whether p4d.conf names one GPU for the partitions of the job, and p4d does not know the GRES type. Then the
+ * type can only mean this GPU. A section for several partitions proves nothing: the type may be that of one.
+ */
+static bool is_only_gpu(const p4d_site *site, const char *type, const candidates *all)
+{
+	for (size_t i = 0; i < all->count; i++)
+		if (all->at[i].gpu != all->at[0].gpu || !has_own_section(site, &all->at[i]))
+			return false;
+	return all->count && !p4d_site_gpu(site, type, &(unsigned){0});
+}
+
 int p4d_job__anywhere(const p4d_site *site, const p4d_job *job, const char *type, p4d_job_lazy_cluster *lazy,
 		      candidates *all, p4d_error *err)
 {
@@ -246,7 +270,7 @@ int p4d_job__anywhere(const p4d_site *site, const p4d_job *job, const char *type
 	if (job->constraint && all->count)
 		restrict_to_constraint(site, job->constraint, all);
 	if (*type)
-		all->believed = !restrict_to_type(site, type, all);
+		all->believed = !restrict_to_type(site, type, all) && !is_only_gpu(site, type, all);
 	return 0;
 }
 

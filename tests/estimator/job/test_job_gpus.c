@@ -312,6 +312,15 @@ static void gpu_unknown(void **state)
 	refused(nothing, (p4d_job){.gres = "gpu:strange:4", .partition = "gpu"}, P4D_E_UNKNOWN_GPU,
 		"GPU type `strange` is not in gpus.json, so its memory is unknown",
 		"p4d.conf: gpu strange { name = \"NAME\" }, with a NAME that `p4d gpus` lists");
+	/* p4d.conf says which GPU the partition has: the type can mean no other one */
+	type(mapped, (p4d_job){.gres = "gpu:strange:4", .partition = "h"}, "h100-80gb", "h", 1, 1, 0);
+	type(mapped, (p4d_job){.gres = "gpu:strange:4"}, "h100-80gb", "h", 1, 1, 0);
+	for (size_t i = 0; i < 3; i++) {
+		static const char *const others[] = {"both", "m1", "h,big"};
+		refused(mapped, (p4d_job){.gres = "gpu:strange:4", .partition = others[i]}, P4D_E_UNKNOWN_GPU,
+			"GPU type `strange` is not in gpus.json, so its memory is unknown",
+			"p4d.conf: gpu strange { name = \"NAME\" }, with a NAME that `p4d gpus` lists");
+	}
 	/* without a cluster */
 	p4d_geometry out;
 	p4d_error err = {0};
