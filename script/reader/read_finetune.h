@@ -94,7 +94,10 @@ extern const p4d_read_alias p4d_finetune__aliases[];
  */
 extern const p4d_read_filling p4d_finetune__filling[];
 
-/* For programs that train only with --do_train: reports one that only evaluates or predicts. */
+/*
+ * For programs that train only with --do_train: reports one that does not train. A program that p4d
+ * recognized by its arguments alone, or that the user or the site named, may train without it.
+ */
 static inline void p4d_finetune__find_training(p4d_reading *r)
 {
 	const p4d_read_value *train = &r->extra[P4D_FINETUNE_TRAIN],
@@ -102,10 +105,14 @@ static inline void p4d_finetune__find_training(p4d_reading *r)
 	const bool evaluates = p4d_reader__is(evaluation, "on") && evaluation->argument &&
 			       !strcmp(evaluation->argument, "--do_eval");
 	const bool predicts = p4d_reader__is(&r->extra[P4D_FINETUNE_PREDICT], "on");
+	const bool own = r->named && !r->told;
 
-	if (p4d_reader__is(train, "off") ||
-	    (!p4d_reader__set(train) && !train->unknown && !r->more_arguments && (evaluates || predicts)))
-		p4d_reader__trains_nothing(r, "do_train");
+	if (p4d_reader__is(train, "off") || (!p4d_reader__set(train) && !train->unknown &&
+					     !r->more_arguments && (own || evaluates || predicts)))
+		p4d_reader__trains_nothing(r, "do_train",
+					   evaluates || predicts || p4d_reader__set(train)
+					       ? p4d_reader__evaluates
+					       : "the program trains only with --do_train");
 }
 
 /* The accelerate library takes these itself, whatever starts the program. */

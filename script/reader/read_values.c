@@ -95,10 +95,12 @@ void p4d_reader__ignore_unknown(p4d_reading *r, const char *name)
 	r->unknowns = kept;
 }
 
-void p4d_reader__trains_nothing(p4d_reading *r, const char *name)
+const char p4d_reader__evaluates[] = "the program only evaluates or predicts";
+
+void p4d_reader__trains_nothing(p4d_reading *r, const char *name, const char *why)
 {
 	r->trains_nothing = true;
-	p4d_reader__unknown(r, name, "the program only evaluates or predicts");
+	p4d_reader__unknown(r, name, "%s", why);
 }
 
 void p4d_reader__end_unknowns(p4d_reading *r)
@@ -418,7 +420,7 @@ void p4d_reader__take(p4d_reading *r, const p4d_read_argument *a, const p4d_read
 		return;
 	}
 	if (a->what == P4D_READ_TRAINS_NOTHING && !given->unknown) {
-		p4d_reader__trains_nothing(r, name);
+		p4d_reader__trains_nothing(r, name, p4d_reader__evaluates);
 		return;
 	}
 	if (a->what == P4D_READ_NOT_MODELLED || a->what == P4D_READ_TRAINS_NOTHING) {

@@ -11,7 +11,9 @@
 #include "reader/evidence.h"
 #include "reader/told.h"
 
-enum { LEVELS = 2 };
+/* P4D_READ_APART: maximum number of trainings of a script after which p4d still finds out whether a further
+ * command only evaluates. */
+enum { LEVELS = 2, P4D_READ_APART = 8 };
 
 /* Numbers of nodes and GPUs in the options of the launchers around a command. */
 typedef struct stated_sizes {
@@ -261,63 +263,42 @@ static bool goes_before(const p4d_reading *r, const p4d_reader *reader, bool nam
 	return certain && !r->certain;
 }
 
-static uint64_t add_cells(uint64_t hash, p4d_value value)
+/* Whether a command makes its program evaluate only. p4d reads it apart from the command before it. */
+static bool only_evaluates(reading_state *state, p4d_shell *shell, const p4d_launch *launch,
+			   const p4d_read_program *program, p4d_value command)
 {
-	for (uint32_t i = 0; i < value.length; i++)
-		hash = (hash ^ (unsigned char)value.at[i].c ^ (uint64_t)value.at[i].unknown << 8) *
-		       0x100000001b3;
-	return hash * 0x100000001b3;
-}
+	p4d_reading *const kept = state->reading, *const apart = calloc(1, sizeof(*apart));
 
-/*
- * Whether p4d does not need the word: an option, or NAME=VALUE, for a rank, a seed or a folder. *option: its
- * value follows.
- */
-static bool is_of_no_plan(const p4d_reader *reader, p4d_value word, bool *option)
-{
-	char name[96];
-	uint32_t equals = 0;
-
-	while (equals < word.length && (word.at[equals].unknown || word.at[equals].c != '='))
-		equals++;
-	*option = word.length && !word.at[0].unknown && word.at[0].c == '-' && equals == word.length;
-	p4d_value_text((p4d_value){word.at, equals}, name, sizeof(name));
-	return (name[0] == '-' || equals < word.length) && !p4d_reader__find(reader, name);
-}
-
-/* A hash of all words of a command that p4d uses. Commands with the same hash have the same plan. */
-static uint64_t plan_of(const reading_state *state, const p4d_launch *launch, const p4d_reader *reader)
-{
-	uint64_t hash = 0xcbf29ce484222325;
-	bool skips = false; /* the next word is the value of an option that p4d does not need */
-
-	hash = add_cells(add_cells(add_cells(hash, launch->words[0]), state->stated.nodes),
-			 state->stated.gpus_per_node);
-	for (size_t i = 1; i < launch->count; i++) {
-		bool option;
-		const bool of_none = is_of_no_plan(reader, launch->words[i], &option);
-		const bool dash = launch->words[i].length && launch->words[i].at[0].c == '-';
-		if (!of_none && (!skips || dash))
-			hash = add_cells(hash, launch->words[i]);
-		skips = of_none && option;
-	}
-	return hash;
+	if (!apart)
+		return false;
+	state->reading = apart;
+	read_program(state, shell, launch, program, command);
+	const bool evaluates = apart->trains_nothing;
+	state->reading = kept;
+	free(apart);
+	return evaluates;
 }
 
 /*
  * Decides whether to read a command, and counts it. p4d reads the first command, and later ones that
  * goes_before prefers. A command with the same plan as the one that was read (on another node, with another
- * seed, or later) belongs to the same training. A command that only evaluates gives way to the next one.
+ * seed, or later) belongs to the same training. A command that only evaluates needs less memory than a
+ * training, so it gives way to the next command, and does not count after a training.
  */
-static bool counts(reading_state *state, const p4d_launch *launch, const p4d_reader *reader, size_t named,
-		   bool certain)
+static bool counts(reading_state *state, p4d_shell *shell, const p4d_launch *launch,
+		   const p4d_read_program *program, p4d_value command, bool certain)
 {
 	p4d_reading *r = state->reading;
-	const uint64_t plan = plan_of(state, launch, reader);
+	const p4d_reader *reader = program->reader;
+	const uint64_t plan =
+	    p4d_reader__plan_of(launch, reader, state->stated.nodes, state->stated.gpus_per_node);
 	const bool first = !r->commands, same = !first && r->reader == reader && plan == state->first;
 	const bool replaces = !first && !same && r->trains_nothing;
-	const bool read = first || replaces || goes_before(r, reader, named, certain);
+	const bool read = first || replaces || goes_before(r, reader, program->words, certain);
 
+	if (!first && !same && !replaces && r->commands < P4D_READ_APART && !is_engine(reader) &&
+	    only_evaluates(state, shell, launch, program, command))
+		return false;
 	if (!same) {
 		r->commands += !replaces;
 		r->serving += is_engine(reader);
@@ -473,7 +454,8 @@ static void run_command(void *context, p4d_shell *shell, const p4d_value *words,
 	} else if (!named && launch.words == words && p4d_shell_may_run(shell, words, count) &&
 		   r->commands != before) {
 		; /* one of the possible commands was read */
-	} else if (reader && means(state, certainty) && counts(state, &launch, reader, named, certain)) {
+	} else if (reader && means(state, certainty) &&
+		   counts(state, shell, &launch, &program, words[0], certain)) {
 		r->certain = certain;
 		forget(state);
 		state->certainty = certainty;

@@ -228,8 +228,10 @@ void p4d_reader__doubt(p4d_reading *reading, const char *name, const char *why);
 void p4d_reader__ignore_unknown(p4d_reading *reading, const char *name);
 /* Call it after the last unknown value. If some had no entry, p4d can conclude nothing from the others. */
 void p4d_reader__end_unknowns(p4d_reading *reading);
-/* Reports that the program trains nothing, because of this argument. */
-void p4d_reader__trains_nothing(p4d_reading *reading, const char *name);
+/* Reports that the program trains nothing, because of this argument. why: p4d_reader__evaluates, for example.
+ */
+void p4d_reader__trains_nothing(p4d_reading *reading, const char *name, const char *why);
+extern const char p4d_reader__evaluates[];
 /* Replaces control characters in all texts of a reading. */
 void p4d_reader__make_printable(p4d_reading *reading);
 /* Sets the options of Megatron-Core's CUDA graphs from cuda_graph_impl and cuda_graph_scope. */
@@ -423,6 +425,12 @@ void p4d_reader__python_otherwise(p4d_read_python *python, uint32_t since);
 bool p4d_reader__python_directory(p4d_shell *shell, const p4d_reader_host *host,
 				  const p4d_read_python *python, const p4d_launch *launch,
 				  const p4d_value *words, char *directory, size_t size);
+/*
+ * started.c: a hash of the words of a command that p4d uses, and of its launchers' numbers of nodes and GPUs.
+ * Commands of one program with the same hash have the same plan.
+ */
+uint64_t p4d_reader__plan_of(const p4d_launch *launch, const p4d_reader *reader, p4d_value nodes,
+			     p4d_value gpus_per_node);
 /*
  * started.c: fills a run from the launch of a command. words: the whole command; python: as in
  * p4d_command_run.

@@ -138,3 +138,45 @@ size_t p4d_reader_program(char *const *words, size_t count, bool *module)
 	free(values);
 	return at;
 }
+
+static uint64_t add_cells(uint64_t hash, p4d_value value)
+{
+	for (uint32_t i = 0; i < value.length; i++)
+		hash = (hash ^ (unsigned char)value.at[i].c ^ (uint64_t)value.at[i].unknown << 8) *
+		       0x100000001b3;
+	return hash * 0x100000001b3;
+}
+
+/*
+ * Whether p4d does not need the word: an option, or NAME=VALUE, for a rank, a seed or a folder. *option: its
+ * value follows.
+ */
+static bool is_of_no_plan(const p4d_reader *reader, p4d_value word, bool *option)
+{
+	char name[96];
+	uint32_t equals = 0;
+
+	while (equals < word.length && (word.at[equals].unknown || word.at[equals].c != '='))
+		equals++;
+	*option = word.length && !word.at[0].unknown && word.at[0].c == '-' && equals == word.length;
+	p4d_value_text((p4d_value){word.at, equals}, name, sizeof(name));
+	return (name[0] == '-' || equals < word.length) && !p4d_reader__find(reader, name);
+}
+
+uint64_t p4d_reader__plan_of(const p4d_launch *launch, const p4d_reader *reader, p4d_value nodes,
+			     p4d_value gpus_per_node)
+{
+	uint64_t hash = 0xcbf29ce484222325;
+	bool skips = false; /* the next word is the value of an option that p4d does not need */
+
+	hash = add_cells(add_cells(add_cells(hash, launch->words[0]), nodes), gpus_per_node);
+	for (size_t i = 1; i < launch->count; i++) {
+		bool option;
+		const bool of_none = is_of_no_plan(reader, launch->words[i], &option);
+		const bool dash = launch->words[i].length && launch->words[i].at[0].c == '-';
+		if (!of_none && (!skips || dash))
+			hash = add_cells(hash, launch->words[i]);
+		skips = of_none && option;
+	}
+	return hash;
+}

@@ -73,7 +73,7 @@ run sbatch -H $one --p4d-seq-len=8192 long.sh
 echo '{"zero_optimization": {"stage": 3}, "bf16": {"enabled": true}}' >z3.json
 cat >gemma.sh <<'JOB'
 #!/bin/sh
-torchrun --nproc_per_node 8 run_clm.py --model_name_or_path google/gemma-3-4b-it --block_size 18000 --per_device_train_batch_size 1 --bf16 --gradient_checkpointing --optim adamw_torch_fused --deepspeed z3.json
+torchrun --nproc_per_node 8 run_clm.py --do_train --model_name_or_path google/gemma-3-4b-it --block_size 18000 --per_device_train_batch_size 1 --bf16 --gradient_checkpointing --optim adamw_torch_fused --deepspeed z3.json
 JOB
 run sbatch -H $node gemma.sh
 accepted

@@ -167,7 +167,7 @@ case $out in *'would also fit'*) fail "advice on a refused job" ;; esac
 cat >read.sh <<'JOB'
 #!/bin/sh
 #SBATCH -p nowhere -N1 --gpus-per-node=8
-srun torchrun --nproc_per_node 8 run_clm.py --model_name_or_path meta-llama/Llama-3.1-8B --bf16 --block_size 4096 --per_device_train_batch_size 1
+srun torchrun --nproc_per_node 8 run_clm.py --do_train --model_name_or_path meta-llama/Llama-3.1-8B --bf16 --block_size 4096 --per_device_train_batch_size 1
 JOB
 exits 0 p4d check read.sh
 prints 'would pass: not checked: neither p4d.conf nor the cluster says which GPU partition `nowhere` has; name a type that `p4d gpus` lists: --gpus-per-node=TYPE:N'
@@ -182,7 +182,7 @@ cat >resume.sh <<'JOB'
 #!/bin/sh
 LAST=$(ls -td out/checkpoint-* | head -n 1)
 [ -z "$LAST" ] || ARGS="--resume_from_checkpoint $LAST"
-torchrun --nproc_per_node 1 run_clm.py --model_name_or_path meta-llama/Llama-3.1-8B --bf16 --block_size 4096 --per_device_train_batch_size 1 $ARGS
+torchrun --nproc_per_node 1 run_clm.py --do_train --model_name_or_path meta-llama/Llama-3.1-8B --bf16 --block_size 4096 --per_device_train_batch_size 1 $ARGS
 JOB
 exits 0 p4d check -N1 --gpus-per-node=h100:1 resume.sh
 says "[P4D012] meta-llama/Llama-3.1-8B needs " "[P4D118] p4d read the values in resume.sh:4 (run_clm.py), though p4d does not know the value of --resume_from_checkpoint (output of ls)"
@@ -270,6 +270,35 @@ silent
 printf '#!/bin/sh\n%s --do_eval\n%s --do_train\n' "$clm" "$clm" >loud.sh
 run p4d check -N1 --gpus-per-node=h100:8 loud.sh
 says " of 79.1 GiB ("
+# a training before an evaluation is judged, and two trainings are not
+for after in "$clm --do_eval --block_size 4096" "$clm --do_predict --per_device_eval_batch_size 64" "$meg --skip-train" 'llamafactory-cli train eval.yaml'; do
+	for train in "$clm --do_train" "$meg"; do
+		printf '#!/bin/sh\n%s\n%s\n%s\n' "$train" "$after" "$after" >loud.sh
+		run p4d check -N1 --gpus-per-node=h100:8 loud.sh
+		says " of 79.1 GiB ("
+		case $err in *"start a training"*) fail "it counts an evaluation" ;; esac
+	done
+done
+printf '#!/bin/sh\n%s --do_train\n%s --do_eval\n%s --do_train --block_size 4096\n' "$clm" "$clm" "$clm" >loud.sh
+run p4d check -N1 --gpus-per-node=h100:8 loud.sh
+says "2 commands start a training; p4d read the one at loud.sh:2"
+# these programs train only with --do_train, and a program of the user's own may train without it
+for quiet in "$clm" "$clm --eval_strategy steps" 'llamafactory-cli train none.yaml'; do
+	sed '/do_eval/d' eval.yaml >none.yaml
+	printf '#!/bin/sh\n%s\n' "$quiet" >quiet.sh
+	exits 0 p4d check -N1 --gpus-per-node=h100:8 quiet.sh
+	silent
+	exits 0 p4d read quiet.sh
+	prints "the program trains only with --do_train"
+done
+printf '#!/bin/sh\n%s\n' "$clm" | sed 's/run_clm/own/' >loud.sh
+run p4d check --p4d-program=trainer -N1 --gpus-per-node=h100:8 loud.sh
+says " of 79.1 GiB ("
+for more in '$MORE' '$(cat arguments)'; do
+	printf '#!/bin/sh\n[ -f x ] && MORE=--do_train\n%s %s\n' "$clm" "$more" >loud.sh
+	exits 0 p4d read loud.sh
+	case $out in *"trains only"*) fail "it may have --do_train" ;; esac
+done
 echo 'do_train: true' >>eval.yaml
 for loud in "$clm --do_train --do_eval" "$clm --do_train --do_predict" "$meg" 'llamafactory-cli train eval.yaml'; do
 	printf '#!/bin/sh\n%s\n' "$loud" >loud.sh
@@ -318,7 +347,7 @@ exits 0 $judged lengths.sh
 says "[P4D123] max_length 16384"
 sed -i 's/swift sft/swift pt/' lengths.sh
 refused P4D012 $judged lengths.sh
-lengths "llamafactory-cli train --model_name_or_path Qwen/Qwen2.5-7B --stage sft --finetuning_type lora --cutoff_len 8192 --per_device_train_batch_size 16 --bf16"
+lengths "llamafactory-cli train --do_train --model_name_or_path Qwen/Qwen2.5-7B --stage sft --finetuning_type lora --cutoff_len 8192 --per_device_train_batch_size 16 --bf16"
 exits 0 $judged lengths.sh
 says "[P4D123] cutoff_len 8192"
 sed -i 's/stage sft/stage pt/' lengths.sh
@@ -502,7 +531,7 @@ exits 0 $check -p h100 titan_deepseek.sh
 
 # with fewer processes than GPUs, a job is not judged as if there were one for each, whatever option completes the
 # script
-printf '#!/bin/sh\n#SBATCH -p h100 -N1 --gpus-per-node=8\ntorchrun --nproc_per_node 4 run_clm.py --model_name_or_path gpt2-xl --per_device_train_batch_size 2 --block_size 1024 --bf16 --output_dir x\n' >half.sh
+printf '#!/bin/sh\n#SBATCH -p h100 -N1 --gpus-per-node=8\ntorchrun --nproc_per_node 4 run_clm.py --do_train --model_name_or_path gpt2-xl --per_device_train_batch_size 2 --block_size 1024 --bf16 --output_dir x\n' >half.sh
 exits 0 $check half.sh
 says "half.sh:3 (run_clm.py) was not checked: the script starts it with gpus-per-node=4, but the job has 8"
 exits 0 $check --p4d-vocab=50304 half.sh
@@ -515,7 +544,7 @@ says "[P4D009] head.sh:3 (swift sft) was not checked: lora-targets: p4d knows no
 
 # on a laptop: no cluster, no p4d.conf
 unset SLURM_CONF
-train="run_clm.py --model_name_or_path Qwen/Qwen2.5-0.5B --per_device_train_batch_size 1 --block_size 2048 --bf16"
+train="run_clm.py --do_train --model_name_or_path Qwen/Qwen2.5-0.5B --per_device_train_batch_size 1 --block_size 2048 --bf16"
 printf '#!/bin/sh\n#SBATCH --gpus-per-node=4\ntorchrun --nproc-per-node 4 %s\n' "$train" >laptop.sh
 printf '#!/bin/sh\ntorchrun --nnodes 2 --nproc-per-node 4 %s\n' "$train" >bare.sh
 exits 0 p4d check --gpu h100 laptop.sh

@@ -78,7 +78,7 @@ exits 0 at --p4d-optimizer-foreach=off unfused.sh
 case $err in *P4D122*) fail "which AdamW it is was said" ;; esac
 
 # LLaMA-Factory loads what it does not train in the type that it computes in, and casts what it trains to fp32
-factory() { printf '#!/bin/sh\nllamafactory-cli train --model_name_or_path %s --stage sft --cutoff_len 1024 --per_device_train_batch_size 1 --optim adamw_torch_fused %s\n' "$1" "$2"; }
+factory() { printf '#!/bin/sh\nllamafactory-cli train --do_train --model_name_or_path %s --stage sft --cutoff_len 1024 --per_device_train_batch_size 1 --optim adamw_torch_fused %s\n' "$1" "$2"; }
 gpu="p4d check -N1 --gpus-per-node=rtx4090:1"
 factory meta-llama/Llama-2-7b-hf "--finetuning_type lora --fp16" >lora.sh
 exits 0 $gpu lora.sh
@@ -99,7 +99,7 @@ cat >offload.sh <<'JOB'
 cat >ds.json <<X
 {"bf16": {"enabled": true}, "zero_optimization": {"stage": 3, "offload_optimizer": {"device": "cpu"}, "offload_param": {"device": "cpu"}}}
 X
-deepspeed --num_gpus 1 run_clm.py --deepspeed ds.json --model_name_or_path Qwen/Qwen2.5-32B --bf16 --per_device_train_batch_size 1 --block_size 2048 --gradient_checkpointing
+deepspeed --num_gpus 1 run_clm.py --do_train --deepspeed ds.json --model_name_or_path Qwen/Qwen2.5-32B --bf16 --per_device_train_batch_size 1 --block_size 2048 --gradient_checkpointing
 JOB
 exits 0 at --mem=800G offload.sh
 prints "GiB (" "host memory 612.3 GiB a node (unvalidated: offloading of parameters or activations)"
@@ -125,7 +125,7 @@ large="-N2 --p4d-framework=fsdp --p4d-model-code=transformers --p4d-fsdp-version
 # a GPU without a flash kernel: which attention p4d assumes
 cat >v100.sh <<'JOB'
 #!/bin/sh
-torchrun --nproc_per_node 1 run_clm.py --model_name_or_path meta-llama/Llama-3.2-1B --dataset_name x --per_device_train_batch_size 2 \
+torchrun --nproc_per_node 1 run_clm.py --do_train --model_name_or_path meta-llama/Llama-3.2-1B --dataset_name x --per_device_train_batch_size 2 \
 	--block_size 4096 --fp16 --optim adamw_torch_fused --gradient_checkpointing
 JOB
 exits 0 p4d check -N1 --gpus-per-node=v100-32gb:1 v100.sh
@@ -162,7 +162,7 @@ cat >saves.sh <<'JOB'
 cat >ds.json <<X
 {"bf16": {"enabled": true}, "zero_optimization": {"stage": 3, "stage3_gather_16bit_weights_on_model_save": true}}
 X
-deepspeed --num_gpus 8 run_clm.py --deepspeed ds.json --model_name_or_path Qwen/Qwen2.5-7B --bf16 --per_device_train_batch_size 1 --block_size 2048 --gradient_checkpointing
+deepspeed --num_gpus 8 run_clm.py --do_train --deepspeed ds.json --model_name_or_path Qwen/Qwen2.5-7B --bf16 --per_device_train_batch_size 1 --block_size 2048 --gradient_checkpointing
 JOB
 eight="p4d check -N1 --gpus-per-node=h100:8"
 exits 0 $eight saves.sh

@@ -28,7 +28,7 @@ case $err in *without*) fail "leaves out what is not there" ;; esac
 cat >factory.sh <<'JOB'
 #!/bin/sh
 export NNODES=2
-llamafactory-cli train --model_name_or_path Qwen/Qwen2.5-1.5B --stage sft --finetuning_type lora --cutoff_len 4096
+llamafactory-cli train --do_train --model_name_or_path Qwen/Qwen2.5-1.5B --stage sft --finetuning_type lora --cutoff_len 4096
 JOB
 exits 0 p4d check --conf p4d.conf -p h100 -N2 --gpus-per-node=8 factory.sh
 says "P4D118"

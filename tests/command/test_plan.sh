@@ -188,7 +188,7 @@ for framework in ddp "deepspeed --zero-stage 0"; do
 done
 printf 'partition "a100" {\n\tgpu = "a100-80gb"\n\tgpus_per_node = 4\n}\nscripts = judge\nmode = enforce\nversion = 1\n' >zero.conf
 printf '{"bf16": {"enabled": true},\n "zero_optimization": {\n  "stage": 0}}\n' >ds.json
-printf '#!/bin/sh\nsrun torchrun --nproc_per_node 4 run_clm.py --model_name_or_path meta-llama/Llama-3.1-8B --bf16 --block_size 4096 \\\n --per_device_train_batch_size 2 --gradient_checkpointing --deepspeed ds.json\n' >zero.sh
+printf '#!/bin/sh\nsrun torchrun --nproc_per_node 4 run_clm.py --do_train --model_name_or_path meta-llama/Llama-3.1-8B --bf16 --block_size 4096 \\\n --per_device_train_batch_size 2 --gradient_checkpointing --deepspeed ds.json\n' >zero.sh
 exits 13 p4d check --conf zero.conf -p a100 -N1 --gpus-per-node=4 --ntasks-per-node=1 zero.sh
 says 'fix: ds.json:3: "stage": 1'
 printf '%s\n' "$err" | grep -q 'fix:.*without' && fail "what is to be changed is to be left out"
@@ -255,7 +255,7 @@ exits 0 p4d check --conf files.conf -p h100 -N1 --gpus-per-node=8 axolotl.sh
 plain="--model_name_or_path meta-llama/Llama-3.1-8B --per_device_train_batch_size 1 --bf16 --gradient_checkpointing"
 printf '#!/bin/sh\naccelerate launch --num_processes 8 sft.py %s --max_length 2048\n' "$plain" >trl.sh
 printf '#!/bin/sh\nNPROC_PER_NODE=8 swift sft --model Qwen/Qwen3-8B --train_type full --torch_dtype bfloat16 --attn_impl flash_attn \\\n  --per_device_train_batch_size 2 --gradient_accumulation_steps 4 --max_length 2048\n' >swift.sh
-printf '#!/bin/sh\nFORCE_TORCHRUN=1 llamafactory-cli train %s --cutoff_len 2048 --finetuning_type full\n' "$plain" >factory.sh
+printf '#!/bin/sh\nFORCE_TORCHRUN=1 llamafactory-cli train --do_train %s --cutoff_len 2048 --finetuning_type full\n' "$plain" >factory.sh
 # accelerate takes --multi_gpu or --use_deepspeed
 sed 's/launch/launch --multi_gpu/' trl.sh >multi.sh
 for way in "multi.sh multi.sh:2: replace --multi_gpu by --use_deepspeed --zero_stage 2" "trl.sh trl.sh:2: add --use_deepspeed --zero_stage 2 to accelerate launch" "swift.sh swift.sh:2: add --deepspeed zero2"; do
@@ -273,7 +273,7 @@ for script in trl swift; do
 	prints "p4d: would pass: "
 done
 # DDP on too few GPUs for any sharding, from one on: the smallest number on which FSDP fits is named, and nothing is pasted
-printf '#!/bin/sh\ntorchrun --nproc_per_node 1 run_clm.py --model_name_or_path meta-llama/Llama-2-13b-hf --per_device_train_batch_size 1 --bf16 --block_size 2048\n' >one.sh
+printf '#!/bin/sh\ntorchrun --nproc_per_node 1 run_clm.py --do_train --model_name_or_path meta-llama/Llama-2-13b-hf --per_device_train_batch_size 1 --bf16 --block_size 2048\n' >one.sh
 exits 13 p4d check --conf files.conf -p h100 -N1 --gpus-per-node=1 one.sh
 says "without more GPUs: LoRA (--p4d-finetune=lora, " "; with more GPUs: FSDP on 1 x 4 ("
 [ -z "$(fix)" ] || fail "a fix that does not change the program"

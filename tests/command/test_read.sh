@@ -77,7 +77,7 @@ prints '"layers":'
 exits 0 p4d read unknown.sh
 case $out in *"  tp       "*"Not known"* | *"p4d estimate"*" --tp="*) fail "tp is given, though not known" ;; esac
 case $out in *"  sequence-parallel "*"Not known"* | *"p4d estimate"*" --sequence-parallel="*) fail "a flag of a test is a default" ;; esac
-echo "python run_clm.py --model_name_or_path 'gpt2; touch ran' --block_size 1024" >quote.sh
+echo "python run_clm.py --do_train --model_name_or_path 'gpt2; touch ran' --block_size 1024" >quote.sh
 exits 0 p4d read quote.sh
 case $out in *"p4d estimate"*) fail "a command of the script is offered to be pasted" ;; esac
 echo "torchrun pretrain_gpt.py --seq-length '8192; touch ran' --num-layers 1,2" >quote.sh

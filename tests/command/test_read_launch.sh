@@ -111,7 +111,7 @@ for command in "accelerate launch --cpu run_clm.py" "torchrun run_clm.py" "pytho
 	case $out in *default_config*) fail "$command reads accelerate's configuration: $out" ;; esac
 done
 # bash sets and exports PWD by itself
-printf '%s\n' '#!/bin/bash' "bash -c 'accelerate launch --config_file other.yaml run_clm.py --model_name_or_path gpt2'" >job.sh
+printf '%s\n' '#!/bin/bash' "bash -c 'accelerate launch --config_file other.yaml run_clm.py --do_train --model_name_or_path gpt2'" >job.sh
 out=$(env -i PATH="$PATH" LD_LIBRARY_PATH="${LD_LIBRARY_PATH-}" p4d read job.sh)
 prints "precision            fp16           other.yaml:1"
 # sed is supported as far as its patterns are plain text; other results are unknown

@@ -16,7 +16,7 @@ environment old 4.57.1
 environment new 5.2.0
 head='#!/bin/bash
 #SBATCH -N1 --gpus-per-node=8'
-run='torchrun --nproc_per_node 8 run_clm.py --model_name_or_path Qwen/Qwen3-4B --block_size 2048 --per_device_train_batch_size 1 --bf16 --gradient_checkpointing'
+run='torchrun --nproc_per_node 8 run_clm.py --do_train --model_name_or_path Qwen/Qwen3-4B --block_size 2048 --per_device_train_batch_size 1 --bf16 --gradient_checkpointing'
 
 # script LINE...: of a job that runs these
 script()
@@ -234,7 +234,7 @@ sed 's/^mode = enforce/&\nscripts = judge/' p4d.conf >judge.conf
 # class MODEL TOKENS ROWS: of a job with DeepSpeed
 class()
 {
-	printf '%s\n' "$head" "torchrun --nproc_per_node 8 run_clm.py --model_name_or_path $1 --block_size $2 --per_device_train_batch_size $3 --bf16 --gradient_checkpointing --optim adamw_torch_fused --deepspeed z.json" >train.sh
+	printf '%s\n' "$head" "torchrun --nproc_per_node 8 run_clm.py --do_train --model_name_or_path $1 --block_size $2 --per_device_train_batch_size $3 --bf16 --gradient_checkpointing --optim adamw_torch_fused --deepspeed z.json" >train.sh
 }
 # refused RELEASE: typed; "" for the environment's
 refused()

@@ -100,12 +100,19 @@ for other in '|| exit 1' '|| { echo failed; exit 1; }' '|| true' "|| srun python
 done
 reads 1 'for try in 1 2 3; do' "  srun python pretrain_gpt.py $model && break" '  sleep 60' 'done'
 lacks commands
+for retry in until 'while !'; do
+	reads 1 'B=4' "$retry srun python pretrain_gpt.py $sizes --micro-batch-size \$B; do B=1; sleep 60; done"
+	lacks commands
+	has micro-batch 4
+	reads 1 "$retry srun python pretrain_gpt.py $model; do exit 1; done" "srun python pretrain_gpt.py $sizes --micro-batch-size 1"
+	has commands '2 commands start a training'
+done
 # a file of arguments (argparse's fromfile_prefix_chars) leaves no default standing
 reads 1 "srun python pretrain_gpt.py @nowhere.txt $model"
 has arguments 'p4d does not read the arguments in the file nowhere.txt'
 lacks tp
 # accelerate's variables choose the framework, whatever starts the program
-clm='torchrun --nproc_per_node 8 run_clm.py --model_name_or_path gpt2-xl --per_device_train_batch_size 1 --block_size 1024 --bf16'
+clm='torchrun --nproc_per_node 8 run_clm.py --do_train --model_name_or_path gpt2-xl --per_device_train_batch_size 1 --block_size 1024 --bf16'
 for name in USE_FSDP USE_DEEPSPEED; do
 	reads 1 "export ACCELERATE_$name=true" "$clm"
 	case $name in *FSDP) has framework fsdp && has fsdp-version 'p4d does not model FSDP1' ;; *) has framework deepspeed && has zero-stage 'it is in' ;; esac

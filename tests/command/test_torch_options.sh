@@ -196,7 +196,7 @@ cat >autotp.sh <<'SH'
 cat > ds.json <<J
 {"zero_optimization": {"stage": 1}, "tensor_parallel": {"autotp_size": 4}, "bf16": {"enabled": true}}
 J
-deepspeed run_clm.py --deepspeed ds.json --model_name_or_path meta-llama/Llama-3.1-70B --bf16 --per_device_train_batch_size 1 --block_size 2048
+deepspeed run_clm.py --do_train --deepspeed ds.json --model_name_or_path meta-llama/Llama-3.1-70B --bf16 --per_device_train_batch_size 1 --block_size 2048
 SH
 printf '%s\n' 'scripts = judge' 'partition h100 { gpu = "h100-80gb"' ' gpus_per_node = 8' ' default = true }' 'version = 1' >judge.conf
 exits 0 p4d check --conf judge.conf autotp.sh

@@ -16,5 +16,5 @@ cat > zeropp.json <<'JSON'
 }
 JSON
 srun torchrun --nnodes 4 --nproc_per_node 8 --rdzv_backend c10d --rdzv_endpoint "$(hostname):29500" \
-    run_clm.py --deepspeed zeropp.json --model_name_or_path Qwen/Qwen2.5-14B --block_size 4096 \
+    run_clm.py --do_train --deepspeed zeropp.json --model_name_or_path Qwen/Qwen2.5-14B --block_size 4096 \
     --per_device_train_batch_size 1 --gradient_accumulation_steps 4 --gradient_checkpointing --bf16 --output_dir out

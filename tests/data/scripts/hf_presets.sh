@@ -8,4 +8,4 @@ else exit 2
 fi
 [[ "$B" =~ ^[0-9]+$ ]] || { echo bad; exit 2; }
 if command -v nvidia-smi >/dev/null; then N=8; else N=1; fi
-torchrun --nproc_per_node $N run_clm.py --model_name_or_path $M --per_device_train_batch_size $B --block_size 1024 --bf16 1
+torchrun --nproc_per_node $N run_clm.py --do_train --model_name_or_path $M --per_device_train_batch_size $B --block_size 1024 --bf16 1

@@ -5,7 +5,7 @@ cat > run_inner.sh <<EOT
 export NODE_RANK=\$SLURM_NODEID
 GPUS=8
 torchrun --nnodes $SLURM_NNODES --node_rank \$NODE_RANK --nproc_per_node \$GPUS \\
-   run_clm.py --model_name_or_path google/gemma-2b --block_size 2048 --bf16 \\
+   run_clm.py --do_train --model_name_or_path google/gemma-2b --block_size 2048 --bf16 \\
    --per_device_train_batch_size 2 --deepspeed z2.json
 EOT
 cat > z2.json <<< '{"zero_optimization":{"stage":2},"bf16":{"enabled":true},"train_micro_batch_size_per_gpu":"auto"}'
