@@ -158,7 +158,7 @@ static int read_script(check *c, const char *name, p4d_error *err)
 	char buf[2 * PATH_MAX];
 
 	if (wrap && name)
-		return usage(err, "--wrap replaces the script; give only one of them");
+		return usage(err, "--wrap replaces the script; give either --wrap or a script");
 	if (!wrap && !name && !c->source->script && (!c->source->standard_input || isatty(STDIN_FILENO)))
 		return usage(err, "no job script given");
 	if (c->source->directory)

@@ -213,7 +213,7 @@ static void compare_row(const p4d_site *site, const p4d_partition_facts *row, no
 			     "partition %s has no gpu in p4d.conf; because of its GRES type \"%s\", p4d "
 			     "assumes %s%s",
 			     row->partition, row->gpu_type, gpu->name,
-			     ambiguous > 1 ? ", the one with the least memory of several; set gpu in the "
+			     ambiguous > 1 ? ", which has the least memory of several GPUs; set gpu in the "
 					     "partition's section"
 					   : "");
 		return;
@@ -244,8 +244,8 @@ static void compare_cluster(const p4d_site *site, const p4d_cluster *cluster, no
 	for (unsigned i = 0; (partition = p4d_site_partition_at(site, i)); i++) {
 		if (partition->gpus && !in_cluster(cluster, partition->name, true))
 			note(n,
-			     "partition %s: p4d.conf gives it a GPU, but the cluster has no GPU partition of "
-			     "that name",
+			     "partition %s: p4d.conf names a GPU for this partition, but the cluster has no "
+			     "partition of this name with GPUs",
 			     partition->name);
 		else if (!in_cluster(cluster, partition->name, false))
 			note(n,

@@ -540,7 +540,7 @@ static int plan(p4d_subject *subject, const p4d_line *line, plans *p, p4d_error 
 	}
 	if (!p4d_on_gpu(subject->request.value[P4D_DEVICE]) && !subject->mem_bytes) {
 		p4d_fail(err, P4D_E_USAGE,
-			 "p4d does not know the host memory per node, so it cannot rank layouts");
+			 "p4d does not know the host memory per node, so p4d cannot rank layouts");
 		return p4d_fix(err, "--mem=SIZE");
 	}
 	if (p4d_on_gpu(subject->request.value[P4D_DEVICE]) && !subject->capacity.gpu) {

@@ -40,7 +40,7 @@ const void *p4d_module_open(const char *library, const char *symbol, char *path,
 	}
 	if (strcmp(build->version, own.version) != 0 || build->slurm != own.slurm ||
 	    build->options != own.options) {
-		*why = "it is from another build of p4d than p4d.so";
+		*why = "the file comes from another build of p4d than p4d.so";
 		return NULL;
 	}
 	return build;

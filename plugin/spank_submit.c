@@ -89,8 +89,8 @@ static bool open_site(submission *s)
 	s->site = p4d_site_file_load(s->argc, s->argv, &unusable);
 	s->site_is_unusable = unusable.code;
 	if (unusable.code && s->typed && p4d_client_talks())
-		slurm_spank_log("p4d: [P4D%03d] p4d.conf cannot be used here (p4d conf says why); slurmctld "
-				"decides with its own",
+		slurm_spank_log("p4d: [P4D%03d] p4d cannot use p4d.conf on this host (p4d conf says why); "
+				"slurmctld decides with its own p4d.conf",
 				(int)unusable.code);
 	return s->site;
 }

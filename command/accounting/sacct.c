@@ -145,7 +145,7 @@ static int finish(sacct *s, bool ended, p4d_error *err)
 		return 0;
 	}
 	if (WIFEXITED(status) && WEXITSTATUS(status) == NOT_FOUND && !s->said[0]) {
-		p4d_fail(err, P4D_E_IO, "sacct is not in PATH: p4d uses it to ask Slurm's accounting");
+		p4d_fail(err, P4D_E_IO, "sacct is not in PATH, so p4d cannot ask Slurm's accounting");
 		return p4d_fix(err, "run p4d where sacct works, such as a login node");
 	}
 	complaint_of(s, complaint);

@@ -11,9 +11,10 @@
 
 enum { AT_ONCE = 500 };
 
-static const p4d_backtest_result no_script = {.verdict = P4D_BACKTEST_NOT_JUDGED,
-					      .fraction = -1,
-					      .reason = "Slurm stores no script, or does not show it to you"};
+static const p4d_backtest_result no_script = {
+    .verdict = P4D_BACKTEST_NOT_JUDGED,
+    .fraction = -1,
+    .reason = "Slurm stores no script of the job, or does not show the script to you"};
 static const p4d_backtest_result interactive = {.verdict = P4D_BACKTEST_NOT_JUDGED,
 						.fraction = -1,
 						.reason =

@@ -156,7 +156,7 @@ int p4d_backtest__print(p4d_backtest *b, p4d_error *err)
 	printf("%zu jobs with GPUs have ended since %s, with %.1f GPU-hours. p4d checked %" PRIu64
 	       " different scripts with %s.\n\n",
 	       b->rows, b->since, hours, b->scripts,
-	       *path ? path : "its defaults, because there is no p4d.conf");
+	       *path ? path : "p4d's defaults, because there is no p4d.conf");
 	if (print_cells(b, err) < 0 ||
 	    print_groups(
 		"Jobs that p4d refuses, but that ran. Look at these jobs first, because p4d may be wrong:",

@@ -38,8 +38,8 @@ int p4d_backtest_no_jobs(const p4d_backtest *b, p4d_error *err)
 	asked(b, which, sizeof(which));
 	if (!b->jobs.seen) {
 		p4d_fail(err, P4D_E_IO, "sacct shows no jobs %s", which);
-		return p4d_fix(err,
-			       "--since=DATE with an earlier date, or run it as a user who may see all jobs");
+		return p4d_fix(
+		    err, "--since=DATE with an earlier date, or run p4d as a user who may see all jobs");
 	}
 	if (!b->jobs.count) {
 		p4d_fail(err, P4D_E_IO,

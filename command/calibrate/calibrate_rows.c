@@ -132,7 +132,8 @@ int p4d_calibrate__read(p4d_calibrate *all, const char *name, char *text, p4d_er
 		return -1;
 	if (file.kind != P4D_MEASURED_RUNS) {
 		p4d_fail(err, P4D_E_VALUE,
-			 "%.200s has no column named options, so p4d report --rows did not write it", name);
+			 "%.200s has no column named options, so this is not a file of p4d report --rows",
+			 name);
 		return p4d_fix(err, "p4d report --rows rows.csv");
 	}
 	while ((rc = p4d_measured_next(&file, &measured, err)) != 0) {

@@ -113,8 +113,9 @@ static int print_text(const p4d_calibrate *all, p4d_error *err)
 	if (print_table(all, err) < 0)
 		return -1;
 	if (all->left_out)
-		printf("%u rows left out: they are inference engines, or neither validate nor oom is 1\n",
-		       all->left_out);
+		printf(
+		    "%u rows left out: rows of inference engines, and rows without validate = 1 or oom = 1\n",
+		    all->left_out);
 	if (all->untaken)
 		printf("%u row%s that p4d cannot use; the first: %s\nfix: p4d validate lists them\n",
 		       all->untaken, all->untaken == 1 ? "" : "s", all->first_untaken);
@@ -169,7 +170,7 @@ static int share(const p4d_calibrate *all, const calibrate_arguments *a, p4d_err
 		return 0;
 	printf("wrote %u rows without names to %s", shared, a->share);
 	if (withheld)
-		printf("; left out %u rows, because their group has fewer than five users or their options "
+		printf("; left out %u rows: the row's group has fewer than five users, or the row's options "
 		       "contain a name",
 		       withheld);
 	putchar('\n');

@@ -289,13 +289,13 @@ static int find_bounds(p4d_chat *chat, size_t i, size_t count, p4d_chat_answer *
 	found->to = chat->length;
 	if (render_part(chat, i, true, &found->from, &same, err) < 0)
 		return -1;
-	*why = "the template writes the beginning of an answer differently in the prompt and in the "
+	*why = "the template begins an answer in one way in the prompt, and in another way in the "
 	       "conversation";
 	if (!same)
 		return 0;
 	if (i + 1 < count && render_part(chat, i + 1, false, &found->to, &same, err) < 0)
 		return -1;
-	*why = "the template writes the message differently when it is the last one";
+	*why = "the template writes the message in another way if it is the last message";
 	return same && found->to >= found->from;
 }
 

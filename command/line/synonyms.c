@@ -157,8 +157,8 @@ bool p4d_line_synonym(const char *word, const char *value, p4d_error *err)
 			continue;
 		if (!*right) {
 			p4d_fail(err, P4D_E_USAGE,
-				 "unknown option %s%.*s: it does not change the memory of a GPU", dashes,
-				 length, word);
+				 "unknown option %s%.*s: this option does not change the memory of a GPU",
+				 dashes, length, word);
 			p4d_fix(err, "leave it out");
 			return true;
 		}

@@ -119,8 +119,8 @@ static int no_answer(struct json_object *object, const char *path, p4d_error *er
 	    json_object_is_type(error, json_type_string))
 		return p4d_fail(err, P4D_E_VALUE, "%.200s is an error message of Prometheus: %.200s", path,
 				json_object_get_string(error));
-	return p4d_fail(err, P4D_E_VALUE, "%.300s is not an answer of Prometheus: it has no data.result",
-			path);
+	return p4d_fail(err, P4D_E_VALUE,
+			"%.300s is not an answer of Prometheus: the file has no data.result", path);
 }
 
 int p4d_prometheus_read(p4d_prometheus *all, const char *path, p4d_error *err)

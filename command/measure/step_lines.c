@@ -31,7 +31,7 @@ int p4d_step_lines_read(p4d_prometheus *all, const char *path, p4d_error *err)
 	p4d_prometheus__sort(all);
 	if (rc < 0 || all->count)
 		return rc;
-	p4d_fail(err, P4D_E_VALUE, "%.300s: it has no lines of p4d.so about GPUs", path);
+	p4d_fail(err, P4D_E_VALUE, "%.300s: the file has no lines of p4d.so about GPUs", path);
 	return p4d_fix(err,
 		       "optional p4d.so measure=nvml in plugstack.conf, and nvidia-smi -am 1 on the nodes");
 }

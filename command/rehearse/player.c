@@ -59,7 +59,8 @@ static int find_parts(p4d_player *p, p4d_error *err)
 
 	if (!p4d_library_find("libp4d-rehearsal.so", p->library, sizeof(p->library)))
 		return p4d_fail(err, P4D_E_INSTALLATION,
-				"%.300s is missing: this p4d was installed without p4d rehearse", p->library);
+				"%.300s is missing: this p4d was installed without the files of p4d rehearse",
+				p->library);
 	link[length > 0 ? length : 0] = '\0';
 	for (int up = 0; up < 2; up++) {
 		char *slash = strrchr(link, '/');
@@ -74,7 +75,8 @@ static int find_parts(p4d_player *p, p4d_error *err)
 	snprintf(p->python, sizeof(p->python), "%.4000s/rehearsal", data ? data : P4D_DATADIR);
 	if (access(p->python, R_OK))
 		return p4d_fail(err, P4D_E_INSTALLATION,
-				"%.300s is missing: this p4d was installed without p4d rehearse", p->python);
+				"%.300s is missing: this p4d was installed without the files of p4d rehearse",
+				p->python);
 	return 0;
 }
 

@@ -85,7 +85,7 @@ static void print_excess(const p4d_rehearse_answer *a)
 	printf("On a GPU with enough memory the program would use %.1f GiB, %.1f GiB more than this GPU has",
 	       p4d_to_gib(roomy->device), p4d_to_gib(roomy->device - usable));
 	if (least < usable)
-		printf("; it would allocate only %.1f GiB of them, so little memory is missing",
+		printf("; tensors would take only %.1f GiB of this, so little memory is missing",
 		       p4d_to_gib(least));
 	puts(".");
 }

@@ -102,9 +102,9 @@ static void print_answer(const p4d_verdict *v, const p4d_request *request, const
 	else if (v->action == P4D_PASS && !p4d_request_any(request))
 		print_no_options(script);
 	else if (v->policy.exempt)
-		printf(": this account or QOS is exempt, not checked");
+		printf(": not checked, because the account or QOS is exempt");
 	else if (v->policy.mode == P4D_MODE_OFF)
-		printf(": mode = off here, not checked");
+		printf(": not checked, because mode = off applies to the job");
 	if (unvalidated)
 		printf(" (unvalidated: %s)", unvalidated);
 	if (v->would_reject && v->policy.mode != P4D_MODE_ENFORCE)

@@ -184,7 +184,7 @@ static int print_groups(const p4d_usage *u, p4d_usage_key by, FILE *page, p4d_er
 		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for %zu jobs", u->rows);
 	const size_t lines = page || count < LINES ? count : LINES;
 	snprintf(title, sizeof(title), "Jobs (GPU-hours) by %s%s", p4d_usage__key_names[by],
-		 lines < count ? ", those with the most GPU-hours" : "");
+		 lines < count ? ", only rows with the most GPU-hours" : "");
 	p4d_table_column(&table, p4d_usage__key_names[by], P4D_LEFT);
 	p4d_table_column(&table, "ALL", P4D_RIGHT);
 	for (size_t i = 0; i < sizeof(outcomes) / sizeof(*outcomes); i++)
@@ -272,8 +272,7 @@ static int print_deaths(const p4d_usage *u, FILE *page, p4d_error *err)
 	if (p4d_usage__fill_deaths(u, page ? SIZE_MAX : P4D_USAGE_DEATHS, &table, &count, err) < 0)
 		return -1;
 	snprintf(title, sizeof(title),
-		 "Passed by p4d, but ran out of GPU memory (%zu jobs, those with the most GPU-hours first)",
-		 count);
+		 "Passed by p4d, but ran out of GPU memory (%zu jobs, most GPU-hours first)", count);
 	if (count)
 		return put_table(page, title, &table, true, err);
 	p4d_table_free(&table);
@@ -295,14 +294,14 @@ static void print_sources(const p4d_usage *u, FILE *page)
 	    u->rows, u->joined, u->measured, list, u->not_measured);
 	if (u->unguarded)
 		put_line(page,
-			 "%u more jobs have a verdict in Extra. p4d does not count it: without record = "
-			 "extra in p4d.conf, users can write Extra themselves.",
+			 "%u more jobs have a verdict in Extra. p4d does not count these verdicts: without "
+			 "record = extra in p4d.conf, users can write Extra themselves.",
 			 u->unguarded);
 	if (u->incomparable)
-		put_line(
-		    page,
-		    "%u measurements are not compared: they are means over pipeline stages, or of one stage.",
-		    u->incomparable);
+		put_line(page,
+			 "p4d does not compare %u measurements, which are means over pipeline stages or of "
+			 "one stage.",
+			 u->incomparable);
 	if (!u->measured)
 		put_line(page, "fix: AutoDetect=nvml in gres.conf and "
 			       "AccountingStorageTRES=gres/gpu,gres/gpumem in slurm.conf");

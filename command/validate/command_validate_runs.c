@@ -291,8 +291,9 @@ static int print_text(run_validation *v, p4d_error *err)
 		       c->name, 100 * all.mean, 100 * all.median, 100 * all.worst, c->count,
 		       100 * unseen.mean, 100 * unseen.median, 100 * unseen.worst, c->unseen);
 	}
-	printf("refused although they ran: %u; %u rows left out (their notes say why)\n", v->refused,
-	       v->left_out);
+	printf("runs that succeeded, but that p4d would refuse: %u; %u rows left out (the notes of these "
+	       "rows say why)\n",
+	       v->refused, v->left_out);
 	if (p4d_validate__print_deaths(&v->deaths, "", err) < 0)
 		return -1;
 	p4d_validate__print_untaken(&v->untaken);

@@ -21,7 +21,7 @@ const p4d_framework p4d_framework__ddp = {
     .fine_tunes = true,
     .sharing = P4D_SHARES_NOTHING,
     P4D_TORCH_TRAINER,
-    .no_fit = "DDP copies the model to every GPU, --framework=fsdp and --framework=deepspeed shard it",
+    .no_fit = "DDP copies the model to every GPU; --framework=fsdp and --framework=deepspeed shard the model",
     .defaults = defaults,
     .script_words = script_words,
 };

@@ -121,7 +121,7 @@ static bool says(const p4d_request *typed, int option)
 /* Whether a value is unknown because its configuration file was not read. */
 static bool of_file(const p4d_read_unknown *u)
 {
-	return !strcmp(u->why, "it is in a configuration file that p4d did not read");
+	return !strcmp(u->why, "the value is in a configuration file that p4d did not read");
 }
 
 /* Whether the unknown value is an optional configuration file that names no model. */

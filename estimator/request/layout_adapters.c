@@ -315,7 +315,7 @@ int p4d_layout__check_offload(const p4d_request *r, p4d_error *err)
 	}
 	if (r->origin[P4D_OFFLOAD] == P4D_BY_USER && zero && !stage && asked & P4D_OFFLOAD_OPTIMIZER) {
 		p4d_fail(err, P4D_E_VALUE,
-			 "offload=optimizer: DeepSpeed offloads the optimizer that it shards");
+			 "offload=optimizer: DeepSpeed can offload only sharded optimizer states");
 		return p4d_fix(err, "--p4d-zero-stage=2");
 	}
 	if (r->origin[P4D_PARAM_DTYPE] == P4D_BY_USER && zero &&

@@ -244,8 +244,8 @@ int p4d_layout__split(const p4d_request *r, p4d_layout *l, p4d_error *err)
 	    ((l->embedding_counts && p4d_is_stated(r, P4D_ACCOUNT_FOR_EMBEDDING)) ||
 	     (l->loss_counts && p4d_is_stated(r, P4D_ACCOUNT_FOR_LOSS)))) {
 		p4d_fail(err, P4D_E_SPLIT,
-			 "pipeline-split says where all layers are: account-for-embedding and "
-			 "account-for-loss cannot be combined with it");
+			 "account-for-embedding and account-for-loss cannot be combined with pipeline-split, "
+			 "which gives the layers of all stages");
 		return p4d_fix(err, "--p4d-account-for-embedding=off --p4d-account-for-loss=off");
 	}
 	if (p4d_is_set(r, P4D_PIPELINE_SPLIT)) {

@@ -155,7 +155,7 @@ static int read_key(parse *p, p4d_conf_section *section, const char *name, unsig
 	if (key < 0)
 		return unknown_key(p, section, name, line);
 	if (section->kind == P4D_GLOBAL_SECTION && key == P4D_KEY_INCLUDE && p->conf->files > 1)
-		return fail(p, line, SYNTAX, "an included file cannot include others");
+		return fail(p, line, SYNTAX, "an included file cannot include further files");
 	if (section->lines[key]) {
 		p4d_conf__place(p->conf, section->lines[key], line, place, sizeof(place));
 		if (section->kind == P4D_GLOBAL_SECTION)

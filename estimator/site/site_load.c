@@ -318,7 +318,8 @@ static int read_program(p4d_site_load_state *l, const p4d_conf_section *from, p4
 	p4d_error local;
 
 	if (!text)
-		return fail(l, from->line, RANGE, "program `%s`: `is` does not say which program it is",
+		return fail(l, from->line, RANGE,
+			    "program `%s`: the key `is` is missing, which names a known program",
 			    from->title);
 	if (p4d_request_set(&probe, P4D_PROGRAM, text, P4D_BY_SITE, &local) < 0)
 		return fail(l, from->lines[P4D_KEY_IS], RANGE, "%s",
@@ -432,7 +433,8 @@ static int check_metrics(p4d_site_load_state *l)
 	if (!path || (length > 6 && !strcmp(path + length - 5, ".prom") && path[length - 6] != '/'))
 		return 0;
 	fail(l, l->conf->section[0].lines[P4D_KEY_METRICS], RANGE,
-	     "metrics = %.200s: its name does not end with .prom, as node_exporter wants it", path);
+	     "metrics = %.200s: the name must end with .prom, because node_exporter ignores other files",
+	     path);
 	return p4d_fix(l->err, "metrics = \"%.200s%s\"", path,
 		       path[length - 1] == '/' ? "p4d.prom" : ".prom");
 }

@@ -118,9 +118,9 @@ int p4d_checkpoint__lock(const char *dir, int *result, p4d_error *err)
 	*result = -1;
 	if (!taken)
 		return 0;
-	return p4d_fail(
-	    err, P4D_E_CHECKPOINT,
-	    "%.200s: process %s on %s%s%s also saves checkpoints there; give this run another --checkpoint",
-	    dir, theirs.process[0] ? theirs.process : "?", theirs.host[0] ? theirs.host : "?",
-	    is_job(&theirs) ? ", job " : "", is_job(&theirs) ? theirs.job : "");
+	return p4d_fail(err, P4D_E_CHECKPOINT,
+			"%.200s: process %s on %s%s%s also saves checkpoints in this directory; give this "
+			"run another --checkpoint",
+			dir, theirs.process[0] ? theirs.process : "?", theirs.host[0] ? theirs.host : "?",
+			is_job(&theirs) ? ", job " : "", is_job(&theirs) ? theirs.job : "");
 }

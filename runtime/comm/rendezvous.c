@@ -218,7 +218,7 @@ static int take_table(p4d_rendezvous *m, int fd, const p4d_wire_address *to, con
 	if (p4d_wire__read_by(fd, &answer, sizeof(answer), deadline) < 0) {
 		note(last, to, WRONG_KEY,
 		     errno == ETIMEDOUT ? "no answer to the join"
-					: "it refused the key of this job, or ended");
+					: "rank 0 refused the key of this job, or ended");
 		return 0;
 	}
 	if (answer.magic != P4D_ANSWER || answer.nonce != join->nonce ||

@@ -148,13 +148,13 @@ static int missing(p4d_rendezvous_server *server, p4d_error *err)
 		absent[r] = server->rendezvous->control[r] < 0;
 	p4d_rendezvous__rank_list(list, sizeof(list), absent, ranks->size);
 	free(absent);
-	p4d_fail(
-	    err, P4D_E_RANK, "%u of %u ranks did not join rank 0 (%s) within %g s: %s%s%s%s",
-	    ranks->size - 1 - server->present, ranks->size, server->rendezvous->members[0].name,
-	    ranks->join_seconds, list, server->refused[0] ? "; a process with another key came from " : "",
-	    server->refused,
-	    hidden ? "; it listens only on loopback, because the name of its host resolves to loopback there"
-		   : "");
+	p4d_fail(err, P4D_E_RANK, "%u of %u ranks did not join rank 0 (%s) within %g s: %s%s%s%s",
+		 ranks->size - 1 - server->present, ranks->size, server->rendezvous->members[0].name,
+		 ranks->join_seconds, list,
+		 server->refused[0] ? "; a process with another key came from " : "", server->refused,
+		 hidden ? "; rank 0 listens only on loopback, because the name of its host resolves to a "
+			  "loopback address on that host"
+			: "");
 	return hidden ? p4d_fix(err, "export P4D_JOB_HOST=ADDRESS_OF_%s", server->rendezvous->members[0].name)
 		      : -1;
 }

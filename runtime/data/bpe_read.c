@@ -20,18 +20,20 @@ static int check_model(struct json_object *model, p4d_error *err)
 
 	/* old files do not have the type */
 	if (type && strcmp(type, "BPE") != 0)
-		return p4d_fail(err, P4D_E_VALUE, "its model is of type %.40s: only BPE is supported", type);
+		return p4d_fail(err, P4D_E_VALUE,
+				"the tokenizer's model is of type %.40s: only BPE is supported", type);
 	for (size_t i = 0; i < 2; i++) {
 		struct json_object *affix = json_object_object_get(model, affixes[i]);
 		if (affix && json_object_get_string_len(affix))
-			return p4d_fail(err, P4D_E_VALUE, "its model has a %s, which is not supported",
-					affixes[i]);
+			return p4d_fail(err, P4D_E_VALUE,
+					"the tokenizer's model has a %s, which is not supported", affixes[i]);
 	}
 	if (json_object_get_double(json_object_object_get(model, "dropout")) > 0)
-		return p4d_fail(err, P4D_E_VALUE, "its model has dropout, which makes tokens random");
+		return p4d_fail(err, P4D_E_VALUE,
+				"the tokenizer's model has dropout, which makes tokens random");
 	if (!json_object_is_type(json_object_object_get(model, "vocab"), json_type_object) ||
 	    !json_object_is_type(json_object_object_get(model, "merges"), json_type_array))
-		return p4d_fail(err, P4D_E_VALUE, "its model lacks vocab or merges");
+		return p4d_fail(err, P4D_E_VALUE, "the tokenizer's model lacks vocab or merges");
 	return 0;
 }
 

@@ -80,7 +80,7 @@ int p4d_normalizer__open(p4d_normalizer *normalizer, struct json_object *descrip
 	if (!description)
 		return 0;
 	if (!type)
-		return p4d_fail(err, P4D_E_VALUE, "its normalizer has no type");
+		return p4d_fail(err, P4D_E_VALUE, "the tokenizer's normalizer has no type");
 	if (!strcmp(type, "Sequence") && json_object_is_type(list, json_type_array)) {
 		int rc = 0;
 		for (size_t i = 0; rc == 0 && i < json_object_array_length(list); i++)
@@ -95,7 +95,7 @@ int p4d_normalizer__open(p4d_normalizer *normalizer, struct json_object *descrip
 	if (!strcmp(type, "Replace") && is_text(content) && is_text(pattern) &&
 	    json_object_get_string_len(pattern))
 		return add_texts(normalizer, pattern, content, err);
-	return p4d_fail(err, P4D_E_VALUE, "its normalizer %.60s is not supported",
+	return p4d_fail(err, P4D_E_VALUE, "the tokenizer's normalizer %.60s is not supported",
 			json_object_to_json_string(description));
 }
 

@@ -16,7 +16,8 @@ enum { LONGEST = 8192 };
 
 static int unsupported(const char *pattern, const char *what, p4d_error *err)
 {
-	return p4d_fail(err, P4D_E_VALUE, "its pattern %.200s has %s, which is not supported", pattern, what);
+	return p4d_fail(err, P4D_E_VALUE, "the tokenizer's pattern %.200s has %s, which is not supported",
+			pattern, what);
 }
 
 /*
@@ -128,7 +129,8 @@ int p4d_pattern__open(p4d_pattern *pattern, const char *text, bool literal, p4d_
 	pcre2_compile_context_free(context);
 	if (!code) {
 		pcre2_get_error_message(error, why, sizeof(why));
-		return p4d_fail(err, P4D_E_VALUE, "its pattern %.200s: %s", text, (const char *)why);
+		return p4d_fail(err, P4D_E_VALUE, "the tokenizer's pattern %.200s: %s", text,
+				(const char *)why);
 	}
 	/* compiled patterns are several times as fast; if the system forbids them, matches are the same */
 	pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);

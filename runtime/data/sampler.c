@@ -37,7 +37,7 @@ static int open_source(p4d_sampler *sampler, unsigned number, p4d_error *err)
 	if (options->boundaries && !p4d_tokens__has_boundaries(from->tokens)) {
 		p4d_fail(err, P4D_E_DATA,
 			 "%.200s: llm.c files do not mark where documents begin, but --document-mask=on "
-			 "needs to know this",
+			 "needs these positions",
 			 path);
 		return p4d_fix(err, "--delimiter=N, the token that begins a document (GPT-2: 50256, Llama 3: "
 				    "128000)");

@@ -93,7 +93,7 @@ static const char *text_of(struct json_object *description, const char *name)
 
 static int unknown(struct json_object *description, p4d_error *err)
 {
-	return p4d_fail(err, P4D_E_VALUE, "its pre-tokenizer %.160s is not supported",
+	return p4d_fail(err, P4D_E_VALUE, "the tokenizer's pre-tokenizer %.160s is not supported",
 			json_object_to_json_string(description));
 }
 
@@ -169,7 +169,7 @@ int p4d_splitter__open(p4d_splitter *splitter, struct json_object *description, 
 		return 0;
 	if (splitter->byte_level)
 		return p4d_fail(err, P4D_E_VALUE,
-				"its pre-tokenizer %.60s comes after ByteLevel, which is "
+				"the tokenizer's pre-tokenizer %.60s comes after ByteLevel, which is "
 				"not supported",
 				type);
 	for (size_t i = 0; i < sizeof(types) / sizeof(*types); i++)

@@ -89,13 +89,14 @@ static int read_part(p4d_tokenizer_json *json, struct json_object *specials, str
 	struct json_object *ids =
 	    name ? json_object_object_get(json_object_object_get(specials, name), "ids") : NULL;
 	if (!json_object_is_type(ids, json_type_array) || json_object_array_length(ids) != 1 || *place >= 0)
-		return p4d_fail(
-		    err, P4D_E_VALUE,
-		    "its template has %.100s: p4d supports only one token before and one after a text",
-		    json_object_to_json_string(part));
+		return p4d_fail(err, P4D_E_VALUE,
+				"the tokenizer's template has %.100s: p4d supports only one token before and "
+				"one after a text",
+				json_object_to_json_string(part));
 	const int64_t id = json_object_get_int64(json_object_array_get_idx(ids, 0));
 	if (id < 0 || id >= json->vocabulary)
-		return p4d_fail(err, P4D_E_VALUE, "its template has %.40s, which is not a token", name);
+		return p4d_fail(err, P4D_E_VALUE, "the tokenizer's template has %.40s, which is not a token",
+				name);
 	*place = (int32_t)id;
 	return 0;
 }
@@ -117,7 +118,7 @@ static int read_ends(p4d_tokenizer_json *json, struct json_object *processor, p4
 		return rc;
 	}
 	if (!type || strcmp(type, "TemplateProcessing") != 0 || !json_object_is_type(single, json_type_array))
-		return p4d_fail(err, P4D_E_VALUE, "its post-processor %.100s is not supported",
+		return p4d_fail(err, P4D_E_VALUE, "the tokenizer's post-processor %.100s is not supported",
 				json_object_to_json_string(processor));
 	for (size_t i = 0; rc == 0 && i < json_object_array_length(single); i++)
 		rc = read_part(json, json_object_object_get(processor, "special_tokens"),

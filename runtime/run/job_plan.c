@@ -56,7 +56,7 @@ static int from_options(p4d_job_plan *plan, const p4d_settings *settings, uint64
 	if (released)
 		p4d_released_model(settings->init_from, request);
 	if (!p4d_is_set(request, P4D_MODEL)) {
-		p4d_fail(err, P4D_E_USAGE, "there is no plan (P4D_PLAN is not set) and no model is given");
+		p4d_fail(err, P4D_E_USAGE, "p4d-train has neither a plan (P4D_PLAN is not set) nor a model");
 		return p4d_fix(err, "--model NAME --local-ranks N, or sbatch --p4d-model=NAME");
 	}
 	if (p4d_model_resolve(request, datadir, &preset, err) < 0)

@@ -59,7 +59,7 @@ static void fault(int signal, siginfo_t *info, void *unused)
 		return; /* the access is repeated, and the signal comes again */
 	}
 	p4d_fail(&err, P4D_E_DATA,
-		 "%s: can no longer be read: it became shorter, or its disk failed or is full", path);
+		 "%s: can no longer be read: the file became shorter, or its disk failed or is full", path);
 	p4d_rank_error_final(&err, name, number);
 	_exit(P4D_E_DATA);
 }

@@ -138,7 +138,7 @@ static int explain_refusal(const char *word, p4d_error *err)
 	}
 	p4d_fail(
 	    err, P4D_E_USAGE,
-	    "p4d-train has no option %s: it is only for submissions, for estimates or for other programs",
+	    "p4d-train has no option %s, which is only for submissions, for estimates or for other programs",
 	    name);
 	return p4d_fix(err, "p4d-train --help");
 }

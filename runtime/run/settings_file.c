@@ -154,7 +154,7 @@ static int set_option(const reading *from, p4d_option option, p4d_error *err)
 		return p4d_fail(err, P4D_E_USAGE, "%s is given twice", info->name);
 	const char *text = text_of(from->node, true, joined, sizeof(joined));
 	if (!text)
-		return wrong_kind(info->name, "one value, or a list of them", err);
+		return wrong_kind(info->name, "one value, or a list of values", err);
 	if (p4d_request_set(&from->read->request, option, word_of(info, text), P4D_BY_USER, err) == 0)
 		return 0;
 	const size_t prefix = strlen("--p4d-");

@@ -184,8 +184,8 @@ static int compare_adapters(const p4d_checkpoint_info *found, const p4d_train_sa
 
 	if (found->base_hash != save->info.base_hash) {
 		p4d_fail(err, P4D_E_CHECKPOINT,
-			 "the checkpoint's adapters were trained with other weights (%.200s) than those of "
-			 "--init-from %.200s",
+			 "the checkpoint's adapters were trained with other weights (%.200s) than the "
+			 "weights of --init-from %.200s",
 			 found->base, save->info.base);
 		return p4d_fix(err, "--init-from %.200s, or another --checkpoint", found->base);
 	}

@@ -154,7 +154,7 @@ static p4d_node *read_primary(p4d_parser *p)
 		p4d_node *made = p4d_template__node(p, P4D_NODE_LIST);
 		return made && read_list(p, "]", &made->a) == 0 ? made : NULL;
 	}
-	p4d_template__wrong(p, "an expression was expected before");
+	p4d_template__wrong(p, "an expression is missing before");
 	return NULL;
 }
 
@@ -179,7 +179,7 @@ static p4d_node *read_item(p4d_parser *p, p4d_node *a)
 		if (read_bound(p, &made->c) < 0 || (sign(p, ":") && read_bound(p, &made->d) < 0))
 			return NULL;
 	} else if (!made->b) {
-		p4d_template__wrong(p, "an index was expected before");
+		p4d_template__wrong(p, "an index is missing before");
 		return NULL;
 	}
 	return p4d_template__expect(p, P4D_TOKEN_SIGN, "]") == 0 ? made : NULL;

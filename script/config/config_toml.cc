@@ -62,7 +62,7 @@ p4d_config_node *node_of(p4d_config *tree, const toml::node &value, int depth)
 	if (!node)
 		return nullptr;
 	if (depth == P4D_CONFIG_DEPTH) {
-		p4d_config__fail(tree, "it is nested deeper than %d", P4D_CONFIG_DEPTH);
+		p4d_config__fail(tree, "the file is nested deeper than %d levels", P4D_CONFIG_DEPTH);
 		return nullptr;
 	}
 	if (kind == P4D_CONFIG_SCALAR) {
@@ -130,7 +130,7 @@ class pieces : public std::streambuf
 bool read_toml(p4d_config *tree, const char *text, size_t length)
 {
 	if (length > P4D_CONFIG_BYTES)
-		return p4d_config__fail(tree, "it has more than %d bytes", P4D_CONFIG_BYTES);
+		return p4d_config__fail(tree, "the file has more than %d bytes", P4D_CONFIG_BYTES);
 	pieces buffer(tree, text, length);
 	try {
 		std::istream stream(&buffer);

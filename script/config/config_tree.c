@@ -59,13 +59,13 @@ uint64_t p4d_config_clock(void)
 bool p4d_config__late(p4d_config *tree)
 {
 	return tree->until_ns && p4d_config_clock() > tree->until_ns &&
-	       !p4d_config__fail(tree, "it takes too long to read");
+	       !p4d_config__fail(tree, "the file takes too long to read");
 }
 
 p4d_config_node *p4d_config__node(p4d_config *tree, p4d_config_kind kind, size_t line)
 {
 	if (tree->nodes == P4D_CONFIG_NODES) {
-		p4d_config__fail(tree, "it has more than %d values", P4D_CONFIG_NODES);
+		p4d_config__fail(tree, "the file has more than %d values", P4D_CONFIG_NODES);
 		return NULL;
 	}
 	p4d_config_node *node = take(tree, sizeof(*node));

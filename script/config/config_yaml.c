@@ -43,7 +43,7 @@ static bool set_anchor(yaml_reading *y, const char *name, const p4d_config_node 
 	while (i < y->anchors && strcmp(y->anchor[i].name, name) != 0)
 		i++;
 	if (i == ANCHORS)
-		return p4d_config__fail(y->tree, "it has more than %d anchors", ANCHORS);
+		return p4d_config__fail(y->tree, "the file has more than %d anchors", ANCHORS);
 	y->anchor[i] = (yaml_anchor){name, node};
 	y->anchors += i == y->anchors;
 	return true;
@@ -91,7 +91,8 @@ static bool begin(yaml_reading *y, p4d_config_kind kind, const yaml_event_t *eve
 	if (y->depth && y->level[y->depth - 1].key)
 		return p4d_config__fail(y->tree, "line %u has a key that is no text", node->line);
 	if (y->depth == P4D_CONFIG_DEPTH)
-		return p4d_config__fail(y->tree, "it is nested deeper than %d", P4D_CONFIG_DEPTH);
+		return p4d_config__fail(y->tree, "the file is nested deeper than %d levels",
+					P4D_CONFIG_DEPTH);
 	y->level[y->depth++] = (yaml_level){{node, NULL}, NULL, anchor ? copy(y, anchor) : NULL};
 	return true;
 }
@@ -191,7 +192,7 @@ static bool read_yaml(p4d_config *tree, const char *text, size_t length)
 	bool good = true, more = true;
 
 	if (length > P4D_CONFIG_BYTES)
-		return p4d_config__fail(tree, "it has more than %d bytes", P4D_CONFIG_BYTES);
+		return p4d_config__fail(tree, "the file has more than %d bytes", P4D_CONFIG_BYTES);
 	if (!yaml_parser_initialize(&parser))
 		return p4d_config__fail(tree, "no memory");
 	yaml_parser_set_input(&parser, next_piece, &y);

@@ -239,7 +239,7 @@ static void take_word(p4d_read_context *c, const p4d_read_argument *a, argument_
 	p4d_value_text(value, text, sizeof(text));
 	char long_value[64];
 	if (value.length >= sizeof(text) && !given.unknown && !files) {
-		snprintf(long_value, sizeof(long_value), "it has %u characters, too many for p4d",
+		snprintf(long_value, sizeof(long_value), "the value has %u characters, too many for p4d",
 			 value.length);
 		given.unknown = long_value;
 	}
@@ -276,9 +276,9 @@ static void say_skipped(p4d_read_context *c, p4d_value word)
 	const size_t length = strlen(text);
 	for (size_t i = 0; i < sizeof(endings) / sizeof(endings[0]); i++)
 		if (length > strlen(endings[i]) && !strcmp(text + length - strlen(endings[i]), endings[i]))
-			p4d_reader__unknown(
-			    c->reading, "file",
-			    "p4d ignored %s, because it may be the value of the option before it", text);
+			p4d_reader__unknown(c->reading, "file",
+					    "p4d ignored %s, which may be the value of the preceding option",
+					    text);
 }
 
 /* Reads a word and the words that belong to it; returns their number. */

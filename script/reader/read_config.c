@@ -164,7 +164,7 @@ static void take_leaf(p4d_read_context *c, const config_text *from, const p4d_co
 	p4d_read_given given = {.name = name + 2, .value = text};
 	const p4d_read_argument *a = p4d_reader__find(c->reading->reader, name);
 	uint16_t unknown = 0;
-	char refers[100];
+	char refers[112];
 
 	if (c->weighs && node->kind != P4D_CONFIG_MAP)
 		p4d_reader__weigh(&c->evidence, c->reading->reader, name);
@@ -173,7 +173,8 @@ static void take_leaf(p4d_read_context *c, const config_text *from, const p4d_co
 	place_line(c, from, node->line, &given);
 	const p4d_config_node *target = referred(from, node);
 	if (!target) {
-		snprintf(refers, sizeof(refers), "it is computed from other values: %.60s", node->text);
+		snprintf(refers, sizeof(refers), "the value is computed from other values: %.60s",
+			 node->text);
 		given.unknown = refers;
 		snprintf(text, sizeof(text), "%s", node->text);
 		if (p4d_reader__is_file(a))
@@ -187,13 +188,13 @@ static void take_leaf(p4d_read_context *c, const config_text *from, const p4d_co
 	    (node->kind == P4D_CONFIG_LIST && !node->first))
 		return;
 	if (node->kind == P4D_CONFIG_LIST && !list_text(node, text, sizeof(text)))
-		given.unknown = "it is a list that p4d does not read";
+		given.unknown = "the value is a list, which p4d does not read";
 	if (node->kind == P4D_CONFIG_SCALAR) {
 		unknown = unknown_in(from, node->text);
 		snprintf(text, sizeof(text), "%s", node->text);
 		if (strlen(node->text) >= sizeof(text)) {
-			snprintf(long_value, sizeof(long_value), "it has %zu characters, too many for p4d",
-				 strlen(node->text));
+			snprintf(long_value, sizeof(long_value),
+				 "the value has %zu characters, too many for p4d", strlen(node->text));
 			given.unknown = long_value;
 		}
 	}

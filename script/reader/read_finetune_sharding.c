@@ -113,7 +113,8 @@ static void finish_zero(p4d_reading *r, const p4d_read_value *place)
 		p4d_reader__put(r, P4D_ZERO_STAGE, place,
 				"0"); /* DeepSpeed's configuration has no section about ZeRO */
 	else
-		p4d_reader__unknown(r, "zero-stage", "it is in a configuration file that p4d did not read");
+		p4d_reader__unknown(r, "zero-stage",
+				    "the value is in a configuration file that p4d did not read");
 	if (p4d_reader__set(bucket))
 		p4d_reader__put(r, P4D_ZERO_BUCKET, bucket, "%.0f",
 				p4d_finetune__is_auto(bucket) ? 0 : strtod(bucket->text, NULL));

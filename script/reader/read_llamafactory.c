@@ -121,8 +121,9 @@ static const char *why_not(const char *stage)
 {
 	if (!strcmp(stage, "rm"))
 		return p4d_finetune__reward;
-	return !strcmp(stage, "ppo") || !strcmp(stage, "dpo") ? "it also needs memory for other models"
-							      : "LLaMA-Factory 0.9 has no such stage";
+	return !strcmp(stage, "ppo") || !strcmp(stage, "dpo")
+		   ? "this stage also needs memory for other models"
+		   : "LLaMA-Factory 0.9 has no such stage";
 }
 
 static void finish_factory(p4d_reading *r)

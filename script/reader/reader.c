@@ -168,7 +168,7 @@ static p4d_read_evidence read_arguments(reading_state *state, p4d_shell *shell, 
 	}
 	if (r->alike)
 		p4d_reader__unknown(r, "program",
-				    "p4d does not know the program %.80s; its arguments are like those of %s",
+				    "p4d does not know the program %.80s, which has arguments like %s",
 				    r->program, r->alike);
 	else if (!named)
 		p4d_reader__unknown(
@@ -564,7 +564,7 @@ void p4d_reader_read(p4d_reading *reading, const p4d_reader_host *host, const p4
 				    is_placed(reading) ? "" : "; p4d does not know on which nodes");
 	else if (reading->commands > 1)
 		p4d_reader__unknown(reading, "commands",
-				    "%u commands start a training; p4d read the one at %.60s:%u",
+				    "%u commands start a training; p4d read the command at %.60s:%u",
 				    reading->commands, reading->file, reading->line);
 	p4d_reader__take_comments(reading, host, name, text, length);
 	p4d_reader__end_unknowns(reading);

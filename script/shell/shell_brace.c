@@ -124,7 +124,7 @@ static bool add_sequence(p4d_shell *sh, p4d_shell_words *words, p4d_value word, 
 									: strcspn(second, "."));
 	step = step < 0 ? -step : step ? step : 1;
 	if ((from < to ? to - from : from - to) / step >= MOST_WORDS) {
-		p4d_shell__stop(sh, "its braces make too many words to read");
+		p4d_shell__stop(sh, "the braces of the script make too many words to read");
 		return true;
 	}
 	for (int64_t i = from; from <= to ? i <= to : i >= to; i += from <= to ? step : -step) {
@@ -161,7 +161,7 @@ static void add_words(p4d_shell *sh, p4d_shell_words *words, p4d_value word, uin
 	brace_group g;
 
 	if (++sh->depth > P4D_SHELL_DEPTH || words->count >= MOST_WORDS)
-		p4d_shell__stop(sh, "its braces make too many words to read");
+		p4d_shell__stop(sh, "the braces of the script make too many words to read");
 	for (uint32_t i = from; i < word.length && p4d_shell__work(sh, 1);) {
 		const uint32_t next = behind_hidden(word, i);
 		if (next == i && at(word, i) == '{' && read_group(word, i, &g)) {

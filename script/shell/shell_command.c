@@ -263,7 +263,7 @@ static bool call_function(const p4d_shell_call *w, p4d_value name)
 		for (size_t i = 0; i < w->count; i++)
 			p4d_shell__add_word(sh, &sh->in.parameters, w->at[i]);
 		if (++sh->depth > P4D_SHELL_DEPTH)
-			p4d_shell__stop(sh, "its functions call each other too often to read");
+			p4d_shell__stop(sh, "the functions of the script call each other too often to read");
 		const char bracket = p4d_shell__peek(&body, 0);
 		p4d_shell_scope scope;
 		if (bracket == '{' || bracket == '(')
@@ -405,7 +405,7 @@ const char *p4d_shell_read(const p4d_shell_host *host, const p4d_shell_limits *l
 	p4d_shell *sh = limits->memory;
 
 	if (limits->size < sizeof(*sh))
-		return "it takes too much memory to read";
+		return "the script takes too much memory to read";
 	*sh = (p4d_shell){.host = host,
 			  .memory = (char *)limits->memory,
 			  .size = limits->size,

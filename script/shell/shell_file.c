@@ -115,7 +115,7 @@ bool p4d_shell_file(p4d_shell *sh, p4d_value path, p4d_value *written, const cha
 void p4d_shell__all(p4d_shell *sh, p4d_shell_source s, p4d_shell_mode mode)
 {
 	if (++sh->depth > P4D_SHELL_DEPTH)
-		p4d_shell__stop(sh, "it is nested too deep to read");
+		p4d_shell__stop(sh, "the script is nested too deep to read");
 	p4d_shell__run(sh, &s, mode);
 	while (s.at < s.length &&
 	       !p4d_shell__over(sh)) { /* continues after a closing bracket that has no opening one */

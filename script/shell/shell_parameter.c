@@ -493,7 +493,7 @@ void p4d_shell__parameter(p4d_shell *sh, p4d_shell_source *s, p4d_shell_build *b
 	inside.length = end.at;
 	inside.body_end = 0;
 	if (++sh->depth > P4D_SHELL_DEPTH)
-		p4d_shell__stop(sh, "it is nested too deep to read");
+		p4d_shell__stop(sh, "the script is nested too deep to read");
 	if (p4d_shell__peek(&inside, 0) == '#' && inside.length - inside.at > 1) {
 		length = true;
 		p4d_shell__advance(sh, &inside);

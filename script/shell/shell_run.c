@@ -471,7 +471,7 @@ p4d_shell_status p4d_shell__run(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mo
 	if (branch)
 		sh->branches++;
 	if (++sh->depth > P4D_SHELL_DEPTH)
-		p4d_shell__stop(sh, "it is nested too deep to read");
+		p4d_shell__stop(sh, "the script is nested too deep to read");
 	for (p4d_shell__lines(sh, s); !p4d_shell__at_end(sh, s) && !list_ends(s); p4d_shell__lines(sh, s)) {
 		const size_t before = s->at;
 		if (p4d_shell__over(sh))

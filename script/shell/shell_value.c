@@ -19,7 +19,7 @@ bool p4d_shell__work(p4d_shell *sh, uint64_t amount)
 {
 	if (sh->work < amount) {
 		sh->work = 0;
-		p4d_shell__stop(sh, "it takes too long to read");
+		p4d_shell__stop(sh, "the script takes too long to read");
 	} else {
 		sh->work -= amount;
 	}
@@ -30,7 +30,7 @@ void *p4d_shell__take(p4d_shell *sh, size_t size)
 {
 	size = (size + 7) & ~(size_t)7;
 	if (sh->stopped || sh->size - sh->used < size) {
-		p4d_shell__stop(sh, "it takes too much memory to read");
+		p4d_shell__stop(sh, "the script takes too much memory to read");
 		return NULL;
 	}
 	void *memory = sh->memory + sh->used;

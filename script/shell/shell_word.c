@@ -133,7 +133,7 @@ void p4d_shell__skip_nested(p4d_shell *sh, p4d_shell_source *s, char open, char 
 		const char c = p4d_shell__peek(s, 0), next = p4d_shell__peek(s, 1),
 			   closing = stack[depth - 1];
 		if (depth == P4D_SHELL_DEPTH) {
-			p4d_shell__stop(sh, "it is nested too deep to read");
+			p4d_shell__stop(sh, "the script is nested too deep to read");
 			return;
 		}
 		if (c == '\\') {
@@ -380,7 +380,7 @@ void p4d_shell__word(p4d_shell *sh, p4d_shell_source *s, p4d_shell_build *b)
 	const uint32_t from = b ? b->length : 0;
 
 	if (++sh->depth > P4D_SHELL_DEPTH)
-		p4d_shell__stop(sh, "it is nested too deep to read");
+		p4d_shell__stop(sh, "the script is nested too deep to read");
 	while (!at_end(s) && !sh->stopped) {
 		char c = p4d_shell__peek(s, 0), next = p4d_shell__peek(s, 1);
 		if (c == '{' && b && b->braces && several(sh, s, &start, b, from))

@@ -50,7 +50,7 @@ large() { yes '# a comment' | head -c 1100000 >"$1"; }
 for kind in empty mkfifo mkdir writable large; do
 	broken "$kind"
 	usual "$kind"
-	says "p4d.conf cannot be used here"
+	says "p4d cannot use p4d.conf on this host"
 done
 rm -rf "$conf"
 usual missing

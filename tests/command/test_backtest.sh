@@ -95,7 +95,7 @@ has() { for text in "$@"; do object | grep -qF -- "$text" || fail "the JSON lack
 has '"jobs":2000,"not_ended":1,"scripts":8,"files_changed":0' '"schema":1' \
 	'"gpu_jobs":{"jobs":2000' '"script_stored":{"jobs":1600' '"training_known":{"jobs":1400' '"read_whole":{"jobs":1200' '"judged":{"jobs":1200' \
 	'"reason":"p4dcannottellmicro-batch(outputofnproc)"' '"reason":"p4ddoesnotknowtheprogrammy_own.py"' \
-	'"reason":"startedbysrunorsalloc,withoutabatchscript"' '"reason":"Slurmstoresnoscript,ordoesnotshowittoyou"'
+	'"reason":"startedbysrunorsalloc,withoutabatchscript"' '"reason":"Slurmstoresnoscriptofthejob,ordoesnotshowthescripttoyou"'
 # 29 jobs of each kind completed, died (said), and died (full); s2 to s5 are refused at 0.90, s5 alone at 1.00
 for row in 0.9000:116 0.9500:87 0.9700:58 1.0000:29; do
 	jobs=${row#*:}

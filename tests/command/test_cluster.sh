@@ -115,7 +115,7 @@ prints 'partition bgi: p4d.conf has a section, but the cluster no nodes' 'partit
 prints "site.conf: valid" "Compared with the live cluster:" \
 	'partition big: p4d.conf says a100-80gb, the cluster'"'"'s GRES type "h100" looks like h100-80gb' \
 	'partition big: p4d.conf says 4 GPUs per node, the cluster 8' \
-	'partition gone: p4d.conf gives it a GPU' 'the one with the least memory of several' 'partition mixed has no gpu in p4d.conf' \
+	'partition gone: p4d.conf names a GPU for this partition' 'which has the least memory of several' 'partition mixed has no gpu in p4d.conf' \
 	'partition plain has GPUs without a type' 'partition odd has GPUs of the unknown type "mystery"'
 # "a100" may be the 40 GB card of p4d.conf, or the 80 GB one
 sinfo_prints 'h100*|1|64|2|16|h1|x|gpu:h100:8' 'strict|1|64|2|16|a1|x|gpu:a100:8' 'debug|1|64|2|16|d1|x|gpu:h100:8'

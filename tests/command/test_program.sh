@@ -148,7 +148,7 @@ prints "p4d reads scripts that start my/train.py as if they started trainer."
 exits 0 p4d conf --conf site.conf --json
 prints '"my/train.py":"trainer"'
 for case in 'is = trainr|[P4D061] bad.conf:1: program=trainr: p4d does not know this name; nearest: trainer' \
-	'|[P4D061] bad.conf:1: program `my/train.py`: `is` does not say which program it is' \
+	'|[P4D061] bad.conf:1: program `my/train.py`: the key `is` is missing' \
 	'mode = off|[P4D060] bad.conf:1: `mode` is not allowed in a `program` section'; do
 	sed "s/is = trainer/${case%%|*}/" site.conf >bad.conf
 	run p4d conf --conf bad.conf

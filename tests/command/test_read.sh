@@ -89,7 +89,7 @@ exits 0 p4d read two.sh
 prints "tp                   8 "
 echo 'torchrun train_t5.py --tensor-model-parallel-size 8' >other.sh
 exits 0 p4d read other.sh
-prints "p4d does not know the program train_t5.py; its arguments are like those of megatron" "tp                   8 "
+prints "p4d does not know the program train_t5.py, which has arguments like megatron" "tp                   8 "
 sed -i '1i #!/bin/sh' other.sh
 exits 0 p4d check -N1 --gpus-per-node=h100:8 other.sh
 silent

@@ -147,8 +147,8 @@ prints "  d                    -d (job.sh:2) has no value"
 printf '%s\n' 'model_name_or_path: gpt2' 'deepspeed: ${oc.env:DS}' 'per_device_train_batch_size: ${.x}' >worked.yaml
 printf '%s\n' '#!/bin/bash' 'trl sft --config worked.yaml' >job.sh
 exits 0 p4d read job.sh
-prints "it is computed from other values: \${oc.env:DS}" "it is computed from other values: \${.x}" "model                gpt2 "
-prints "framework            deepspeed      worked.yaml:2" "zero-stage           it is in a configuration file that p4d did not read"
+prints "the value is computed from other values: \${oc.env:DS}" "the value is computed from other values: \${.x}" "model                gpt2 "
+prints "framework            deepspeed      worked.yaml:2" "zero-stage           the value is in a configuration file that p4d did not read"
 # all GPUs that a node has
 for count in gpu auto; do
 	printf '%s\n' '#!/bin/bash' '#SBATCH -N2 --gpus-per-node=4' "srun torchrun --nnodes 2 --nproc-per-node=$count $program" >job.sh

@@ -115,7 +115,7 @@ lacks tp
 clm='torchrun --nproc_per_node 8 run_clm.py --do_train --model_name_or_path gpt2-xl --per_device_train_batch_size 1 --block_size 1024 --bf16'
 for name in USE_FSDP USE_DEEPSPEED; do
 	reads 1 "export ACCELERATE_$name=true" "$clm"
-	case $name in *FSDP) has framework fsdp && has fsdp-version 'p4d does not model FSDP1' ;; *) has framework deepspeed && has zero-stage 'it is in' ;; esac
+	case $name in *FSDP) has framework fsdp && has fsdp-version 'p4d does not model FSDP1' ;; *) has framework deepspeed && has zero-stage 'the value is in' ;; esac
 	reads 1 "ACCELERATE_$name=false $clm"
 	has framework ddp
 done

@@ -132,7 +132,7 @@ half=$(awk -F '\t' '$21 ~ /p4d/ { n++ } END { print n }' "$SACCT/jobs")
 exits 0 p4d report --conf p4d.conf --json
 tr -d ' \n' <.out | grep -qF "\"records_not_counted\":$half," && [ "$half" -gt 500 ] || fail "not $half records that are not counted"
 exits 0 p4d report --conf p4d.conf
-prints "$half more jobs have a verdict in Extra. p4d does not count it: without record = extra"
+prints "$half more jobs have a verdict in Extra. p4d does not count these verdicts: without record = extra"
 sed -i '/^mode = /a record = extra' p4d.conf
 
 exits 0 p4d report --conf p4d.conf --read-output --rows rows.csv --json

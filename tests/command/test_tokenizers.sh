@@ -54,12 +54,12 @@ refuses() # WHAT SED-SCRIPT
 	exits 5 p4d data --tokenizer changed.json --end-token none -o out names
 	says "changed.json: " "$1"
 }
-refuses "its model is of type Unigram" 's/"BPE"/"Unigram"/'
+refuses "the tokenizer's model is of type Unigram" 's/"BPE"/"Unigram"/'
 refuses "dropout" 's/"dropout":null/"dropout":0.1/'
 refuses "end_of_word_suffix" 's/"end_of_word_suffix":null/"end_of_word_suffix":"<\/w>"/'
-refuses 'its pre-tokenizer { "type": "Whitespace" } is not supported' 's/"pre_tokenizer":{[^}]*}/"pre_tokenizer":{"type":"Whitespace"}/'
-refuses 'its normalizer { "type": "Lowercase" } is not supported' 's/"normalizer":null/"normalizer":{"type":"Lowercase"}/'
-refuses "its post-processor" 's/"post_processor":null/"post_processor":{"type":"RobertaProcessing"}/'
+refuses 'pre-tokenizer { "type": "Whitespace" } is not supported' 's/"pre_tokenizer":{[^}]*}/"pre_tokenizer":{"type":"Whitespace"}/'
+refuses 'normalizer { "type": "Lowercase" } is not supported' 's/"normalizer":null/"normalizer":{"type":"Lowercase"}/'
+refuses "post-processor" 's/"post_processor":null/"post_processor":{"type":"RobertaProcessing"}/'
 refuses "single_word" 's/"single_word":false/"single_word":true/'
 refuses "merges: entry 0 " 's/"merges":\[\[[^]]*\]/"merges":[["no","where"]/'
 refuses "pattern \\w+ has \\w" 's/"pre_tokenizer":{[^}]*}/"pre_tokenizer":{"type":"Split","pattern":{"Regex":"\\\\w+"},"behavior":"Isolated","invert":false}/'

@@ -164,7 +164,7 @@ zero="--model llama3.1-8b --framework deepspeed --recompute full --zero-bucket 1
 refuses "--framework fsdp --offload optimizer" "FSDP can only offload parameters, gradients and optimizer together" "--offload=optimizer,params"
 refuses "--framework fsdp --offload activations" "torchtitan keeps them on the GPU" "--recompute=full"
 refuses "--framework deepspeed --zero-stage 2 --offload params" "ZeRO-2 keeps all parameters on every GPU" "--zero-stage=3"
-refuses "--framework deepspeed --zero-stage 0 --offload optimizer" "offloads the optimizer that it shards" "--zero-stage=2"
+refuses "--framework deepspeed --zero-stage 0 --offload optimizer" "can offload only sharded optimizer states" "--zero-stage=2"
 refuses "--framework fsdp --offload weights" "offload=weights is only for inference engines" "--offload=optimizer,params"
 refuses "--framework deepspeed --param-dtype fp32" "DeepSpeed holds parameters in --precision" "leave out --param-dtype"
 

@@ -348,7 +348,7 @@ env --default-signal=HUP p4d-train $model $run --global-batch 8 --steps 1000000 
 owner=$!
 wait_for '"event":"step"' owner.json
 refused P4D052 train --steps 5 --checkpoint owned
-says "owned: process " " on $(hostname)" " also saves checkpoints there; give this run another --checkpoint"
+says "owned: process " " on $(hostname)" " also saves checkpoints in this directory; give this run another --checkpoint"
 # what ends it: a terminal that is closed
 kill -HUP $owner
 wait $owner
@@ -382,7 +382,7 @@ for ranks in 1 2; do
 	status=$?
 	err=$(cat shrinks.err)
 	[ $status = 51 ] || fail "data that become shorter end it with $status: $err"
-	says "[P4D051] rank " "/shrinks.bin: can no longer be read: it became shorter"
+	says "[P4D051] rank " "/shrinks.bin: can no longer be read: the file became shorter"
 done
 exits 3 sh -c 'ulimit -f 20; exec "$@"' sh p4d-train $model $run --global-batch 8 --steps 2 --checkpoint limited
 says "File too large"

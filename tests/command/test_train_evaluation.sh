@@ -115,9 +115,9 @@ says "the checkpoint is of another model: layers is 4, expected 2"
 refused P4D051 evaluate --checkpoint run --valid-data known=letters --global-batch 4096
 says "--valid-data known: has" "sequences of 32 tokens, less than --global-batch=4096" "fix: use --eval-batches=1"
 refused P4D001 evaluate --checkpoint run --valid-data letters --valid-data numbers
-says "if there are several sets, each needs a name" "fix: --valid-data NAME=letters"
+says "if there are several validation sets, each needs a name" "fix: --valid-data NAME=letters"
 refused P4D001 evaluate --checkpoint run --valid-data a=letters --valid-data a=numbers
-says "two sets have the name a"
+says "two validation sets have the name a"
 cp letters.bin a=b.bin && cp letters.idx a=b.idx
 exits 0 evaluate --checkpoint run --valid-data ./a=b
 # shellcheck disable=SC2046 # sixteen of them

@@ -6,7 +6,7 @@
 
 exits 0 p4d validate "$P4D_TEST_SRCDIR/tests/data/frameworks_memory.csv"
 silent
-prints "refused although they ran: 0;" "false passes: 0 of 7"
+prints "runs that succeeded, but that p4d would refuse: 0;" "false passes: 0 of 7"
 printf '%s\n' "$out" | awk '/^Runs that ran out of memory/ { of = 1; next } /^false passes/ { exit n != 7 }
 	of && / / && $1 != "run" { n++; if ($NF != "refuse") exit 2 }' || fail "runs that ran out of memory are refused"
 
@@ -40,7 +40,7 @@ prints '"unseen"' '"false_passes":0' '"refused_though_they_ran":0'
 # engines that serve: on one GPU within 2 % of their report at startup; the file names the rows that are far off, and
 # why
 exits 0 p4d validate "$P4D_TEST_SRCDIR/tests/data/serving_memory.csv"
-prints "refused although they ran: 0; 2 rows left out" "llama8b-a100-80-tokens"
+prints "runs that succeeded, but that p4d would refuse: 0; 2 rows left out" "llama8b-a100-80-tokens"
 off=$(printf '%s\n' "$out" | awk '$1 ~ /^llama8b/ { sub(/^[+-]/, "", $7); if ($7 > 2 || $7 == "") n++ ; rows++ } END { print n + 0, rows }')
 [ "$off" = "0 6" ] || fail "Llama 3.1 8B on one GPU: $off rows beyond 2 %"
 [ "$(printf '%s\n' "$out" | grep -c 'starts$')" = 17 ] || fail "not every row starts"
@@ -49,7 +49,7 @@ printf '%s\n' "$out" | awk '/^vllm: / { sub(/%,/, "", $0); if ($7 + 0 > 3 || !$7
 
 # what vLLM 0.33 reported when p4d rehearse started it (tests/rehearsal/make_serving.py): every start within 3 %
 exits 0 p4d validate "$P4D_TEST_SRCDIR/tests/data/serving_rehearsed.csv"
-prints "refused although they ran: 0; 0 rows left out" "llama8b-h100-graphs-tokens"
+prints "runs that succeeded, but that p4d would refuse: 0; 0 rows left out" "llama8b-h100-graphs-tokens"
 off=$(printf '%s\n' "$out" | awk '$2 == "vllm" { sub(/^[+-]/, "", $7); rows++; if ($7 > 3 || $7 == "") print $1, $7 } END { if (rows < 39) print rows + 0, "rows" }')
 [ -z "$off" ] || fail "starts of vLLM: $off"
 
@@ -108,7 +108,7 @@ at_most torchtitan mean 10 23
 at_most torchtitan median 8.5 23
 at_most llm-foundry mean 7 77
 at_most llm-foundry worst 23 77
-prints "refused although they ran: 0;"
+prints "runs that succeeded, but that p4d would refuse: 0;"
 
 # a line that cannot be read is named
 header=row_id,class,source,framework,gpu,what,measured_gib,oom,validate,seen,options,notes
@@ -126,7 +126,7 @@ line "a,fsdp,s,f,h100,reserved,5,0,1,,--no-such 1,n" 5 'a: "--no-such" is not an
 exits 0 sh -c "printf '%s\n%s\n' '$header' \
 	'big,full,s,f,a10g,reserved,5,0,1,,--framework ddp --model llama3-70b --seq-len 512 --global-batch 1,n' >big.csv &&
 	p4d validate big.csv"
-prints "refused although they ran: 1;"
+prints "runs that succeeded, but that p4d would refuse: 1;"
 
 # options as `p4d read` writes them; p4d judges a file without the rows that it cannot take, and names these
 cat >runs.csv <<END

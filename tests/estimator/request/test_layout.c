@@ -218,8 +218,8 @@ static void uneven_chunks_that_do_not_work(void **state)
 	    "11 layers, or one number for each of the pp x vpp chunks",
 	    "--p4d-pipeline-split=2,2,2,2,2,1");
 	refuse(MODEL_405B "layers=12 pp=2 pipeline-split=5,7 account-for-loss=on", 2, 8, P4D_E_SPLIT,
-	       "pipeline-split says where all layers are: account-for-embedding and account-for-loss cannot "
-	       "be combined with it",
+	       "account-for-embedding and account-for-loss cannot "
+	       "be combined with pipeline-split, which gives the layers of all stages",
 	       "--p4d-account-for-embedding=off --p4d-account-for-loss=off");
 	refuse("framework=fsdp layers=16 tp=2 pp=4 vpp=8 account-for-embedding=on account-for-loss=on", 2, 8,
 	       P4D_E_LAYERS,

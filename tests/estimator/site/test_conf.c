@@ -341,7 +341,7 @@ static void included_files(void **state)
 	    "%s/more:1: section `partition a` appears twice; the first is on line 2 of %s/p4d.conf", dir,
 	    dir);
 	included_refused("\ninclude = \"/x\"\nversion = 1\n", P4D_E_CONF_SYNTAX,
-			 "%s/more:2: an included file cannot include others", dir);
+			 "%s/more:2: an included file cannot include further files", dir);
 	included_refused("partition b { }\n", P4D_E_CONF_TRUNCATED,
 			 "%s/more:2: the file is truncated: its last line must be `version = 1`", dir);
 	refused("\ninclude = etc/more\nversion = 1\n", P4D_E_CONF_RANGE,

@@ -186,7 +186,7 @@ static void test_time(void **state)
 			assert_within(least_ns, 0, end_ns);
 			tree = (p4d_config){.until_ns = 1};
 			assert_false(library((p4d_config_format)format)(&tree, text, length));
-			assert_string_equal(tree.why, "it takes too long to read");
+			assert_string_equal(tree.why, "the file takes too long to read");
 			p4d_config_free(&tree);
 		}
 }
