@@ -281,7 +281,7 @@ for after in "$clm --do_eval --block_size 4096" "$clm --do_predict --per_device_
 done
 printf '#!/bin/sh\n%s --do_train\n%s --do_eval\n%s --do_train --block_size 4096\n' "$clm" "$clm" "$clm" >loud.sh
 run p4d check -N1 --gpus-per-node=h100:8 loud.sh
-says "2 commands start a training; p4d read the one at loud.sh:2"
+says "2 commands start a training; p4d read the command at loud.sh:2"
 # these programs train only with --do_train, and a program of the user's own may train without it
 for quiet in "$clm" "$clm --eval_strategy steps" 'llamafactory-cli train none.yaml'; do
 	sed '/do_eval/d' eval.yaml >none.yaml
