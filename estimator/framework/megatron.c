@@ -150,6 +150,16 @@ static int check_attention(const p4d_request *r, p4d_error *err)
 	return p4d_fix(err, "--p4d-attention=flash");
 }
 
+/*
+ * Whether Megatron-Core itself cannot express the layers. A layer of release 0.16 (transformer_layer.py) has
+ * a norm before attention and one before the feed-forward layer, one after the other, and caps nothing.
+ */
+static bool core_lacks(const p4d_architecture *a)
+{
+	return a->kind == P4D_DECODER && !a->single_blocks &&
+	       (a->parallel || a->place != P4D_NORMS_BEFORE || a->attention_cap > 0 || a->logit_cap > 0);
+}
+
 static int check_model(const p4d_request *r, p4d_error *err)
 {
 	const char *difference = p4d_architecture_block_difference(r);
@@ -157,9 +167,10 @@ static int check_model(const p4d_request *r, p4d_error *err)
 	if (p4d_is_set(r, P4D_LAYER_PATTERN))
 		return check_states(r, err);
 	if (difference)
-		return p4d_fail(err, P4D_E_UNMODELLED,
-				"%.80s has %s, which p4d does not model in Megatron-LM", r->model,
-				difference);
+		return p4d_fail(err, P4D_E_UNMODELLED, "%.80s has %s, which %s", r->model, difference,
+				core_lacks(p4d_architecture_of(r))
+				    ? "layers of Megatron-Core 0.16 cannot have"
+				    : "p4d does not model in Megatron-LM");
 	if (check_attention(r, err) < 0 || check_fp8(r, err) < 0 || check_graphs(r, err) < 0)
 		return -1;
 	if (p4d_is_set(r, P4D_EXPERTS) || p4d_is_set(r, P4D_KV_LORA_RANK))

@@ -220,6 +220,11 @@ exits 9 p4d estimate --model qwen3-next-80b-a3b --gpu h100 --workload serve
 says "does not model serving of models with state-space layers"
 exits 9 p4d estimate --model gpt-oss-20b --gpu h100 --framework megatron
 says "does not model in Megatron-LM"
+for lacking in grok-1 gemma2-9b olmo2-7b command-r-35b; do
+	exits 9 p4d estimate --model $lacking --gpu h100 --framework megatron
+	says ", which layers of Megatron-Core 0.16 cannot have"
+done
+says "attention parallel to the feed-forward layer"
 # gpt-oss: transformers trains its experts in bf16, whatever they are stored in, and its attention is not fused
 exits 9 p4d estimate --model gpt-oss-20b --gpu h200 --framework fsdp
 says "attention sinks and biases of experts" "fix: --model-code=transformers"
