@@ -27,11 +27,11 @@ enum { STEPS = P4D_TEMPLATE_STEPS, SHORT = 32, PART = 8 };
  * text: what the template writes for the part up to the end of an answer, which is byte `at` of the whole
  * conversation. From there on, both texts must be the same.
  */
-typedef struct part {
+typedef struct conversation_part {
 	size_t head, from, at;
 	char *text;
 	size_t length, room;
-} part;
+} conversation_part;
 
 typedef struct p4d_chat_jinja {
 	p4d_chat_source source;
@@ -40,7 +40,7 @@ typedef struct p4d_chat_jinja {
 	struct json_object *messages, *tools, *on,
 	    *off; /* messages and tools of the conversation; the values true and false */
 	uint64_t steps;
-	part part;
+	conversation_part part;
 	size_t first, previous; /* the first answer, and the last one that was found: indices of messages */
 	bool whole;             /* the conversation is no longer divided into parts */
 	bool first_byte[256];   /* whether a special token's name begins with this byte */
@@ -256,7 +256,7 @@ static bool begins(const char *text, size_t length, const char *with, size_t wit
  */
 static int render_part(p4d_chat *chat, size_t messages, bool asks, size_t *length, bool *same, p4d_error *err)
 {
-	const part *p = &chat->jinja->part;
+	const conversation_part *p = &chat->jinja->part;
 	p4d_template_text made;
 
 	if (render_messages(chat->jinja, messages, asks, &made, err) < 0)
@@ -322,7 +322,7 @@ static size_t part_begin(const jinja *j)
 static int begin_part(p4d_chat *chat, p4d_error *err)
 {
 	jinja *j = chat->jinja;
-	part *p = &j->part;
+	conversation_part *p = &j->part;
 	const size_t from = part_begin(j);
 	p4d_template_text made;
 
