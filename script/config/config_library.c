@@ -26,6 +26,10 @@ bool p4d_config_format_of(const char *path, p4d_config_format *format)
 	};
 	const char *end = strrchr(path, '.');
 
+	if (!strncmp(path, "/dev/fd/", strlen("/dev/fd/"))) { /* the output of a command, as for <(COMMAND) */
+		*format = P4D_CONFIG_YAML;
+		return true;
+	}
 	for (size_t i = 0; end && i < sizeof(ends) / sizeof(ends[0]); i++)
 		if (!strcasecmp(end, ends[i].end)) {
 			*format = ends[i].format;

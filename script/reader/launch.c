@@ -121,6 +121,9 @@ static const launcher launchers[] = {
      "all-packages no-default-groups no-editable no-project no-config no-cache no-env-file no-progress ",
      "qvn", 0, EITHER, NULL},
     {"poetry", "run", "", "", 0, COMMAND, NULL},
+    {"pdm", "run", " site-packages json no-env-file ", "sv", 0, COMMAND, NULL},
+    {"hatch", "run", "", "", 0, COMMAND, NULL},
+    {"rye", "run", "", "", 0, COMMAND, NULL},
     {"pipenv", "run", "", "", 0, COMMAND, NULL},
     {"conda", "run", " no-capture-output live-stream ", "", 0, COMMAND, NULL},
     {"mamba", "run", " no-capture-output live-stream ", "", 0, COMMAND, NULL},
@@ -199,6 +202,7 @@ static void note(p4d_launch *launch, const launcher *l, p4d_value word, const ch
 	for (; i < sizeof(plain) - 1 && name[i]; i++)
 		plain[i] = name[i] == '-' ? '_' : name[i];
 	plain[i] = '\0';
+	p4d_reader__note_setting(launch, l->name, plain, value);
 	if (!strcmp(l->name, "srun") && !strncmp(plain, "container", strlen("container")))
 		launch->container = true;
 	if (!strcmp(l->name, "srun") && name[0] == 'N') /* srun's -N, as in -N1 or -N 1 */
@@ -359,6 +363,34 @@ static size_t behind_unknown(const p4d_value *words, size_t count, size_t at)
 	return at;
 }
 
+/* Whether words[at] starts one rank per GPU, and a Python program follows it. */
+static bool starts_ranks(const p4d_value *words, size_t count, size_t at)
+{
+	const launcher *l = find_launcher(launchers, last_part(words[at]));
+
+	if (!l || l->starts != PYTHON || !strncmp(l->name, "python", strlen("python")) ||
+	    (l->subcommand && (at + 1 >= count || !p4d_value_is(words[at + 1], l->subcommand))))
+		return false;
+	for (size_t i = at + 1; i < count; i++)
+		if (ends_with(words[i], ".py") || p4d_value_is(words[i], "-m") ||
+		    p4d_value_is(words[i], "--module"))
+			return true;
+	return false;
+}
+
+/* Skips a command that p4d does not know and its options, as in `wrapper -v run torchrun train.py`. */
+static size_t behind_wrapper(const p4d_value *words, size_t count, size_t at)
+{
+	if (!words[at].length || p4d_value_unknown(words[at]) || words[at].at[0].c == '-' ||
+	    ends_with(words[at], ".py") || ends_with(words[at], ".sh"))
+		return at;
+	for (size_t i = at + 1; i < count; i++)
+		/* behind an option the word may be its value: --launcher torchrun */
+		if (words[i - 1].length && words[i - 1].at[0].c != '-' && starts_ranks(words, count, i))
+			return i;
+	return at;
+}
+
 void p4d_reader__launch(const p4d_value *words, size_t count, p4d_launch *launch)
 {
 	bool oumi = false;
@@ -373,7 +405,7 @@ void p4d_reader__launch(const p4d_value *words, size_t count, p4d_launch *launch
 		if (again)
 			continue;
 		if (is_assignment(words[at]) && at + 1 < count) {
-			at++;
+			p4d_reader__note_setting(launch, "env", NULL, words[at++]);
 			again = true;
 			continue;
 		}
@@ -417,6 +449,11 @@ void p4d_reader__launch(const p4d_value *words, size_t count, p4d_launch *launch
 			at = next;
 			again = !text && !launch->shell_script;
 			break;
+		}
+		if (!again && !launch->shell_text && !launch->shell_script) {
+			const size_t inner = behind_wrapper(words, count, at);
+			again = inner != at;
+			at = inner;
 		}
 	}
 	launch->words = words + at;

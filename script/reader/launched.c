@@ -184,6 +184,31 @@ static void take_allocator(p4d_reading *r, p4d_shell *shell)
 	}
 }
 
+/*
+ * Sets the nodes and their GPUs for a program that srun or MPI starts once per GPU: PyTorch takes the number
+ * of processes from WORLD_SIZE, which the script then exports.
+ */
+static void take_world(p4d_reading *r, p4d_shell *shell, const p4d_launch *launch)
+{
+	p4d_value world, nodes;
+	char text[24];
+	uint64_t ranks, each;
+
+	if (launch->starts_ranks || launch->every_gpu || r->reader->every_gpu ||
+	    p4d_reader__set(&r->value[P4D_GPUS_PER_NODE]) || r->value[P4D_GPUS_PER_NODE].unknown ||
+	    p4d_reader__set(&r->value[P4D_NODES]) || r->value[P4D_NODES].unknown ||
+	    !p4d_shell_exported(shell, "WORLD_SIZE", &world) || p4d_value_unknown(world) ||
+	    !p4d_shell_variable(shell, "SLURM_NNODES", &nodes) || p4d_value_unknown(nodes))
+		return;
+	if (p4d_number_whole(p4d_value_text(world, text, sizeof(text)), 2, UINT32_MAX, &ranks) &&
+	    p4d_number_whole(p4d_value_text(nodes, text, sizeof(text)), 1, UINT32_MAX, &each) &&
+	    ranks % each == 0) {
+		const p4d_read_value place = p4d_reader__place_of(shell, world);
+		p4d_reader__put(r, P4D_NODES, &place, "%" PRIu64, each);
+		p4d_reader__put(r, P4D_GPUS_PER_NODE, &place, "%" PRIu64, ranks / each);
+	}
+}
+
 void p4d_reader__launched(p4d_reading *r, p4d_shell *shell, const p4d_launch *launch, p4d_value nodes,
 			  p4d_value gpus_per_node)
 {
@@ -191,6 +216,7 @@ void p4d_reader__launched(p4d_reading *r, p4d_shell *shell, const p4d_launch *la
 	take_launched(r, shell, P4D_GPUS_PER_NODE, gpus_per_node);
 	take_option(r, shell, launch);
 	take_included(r, shell, launch);
+	take_world(r, shell, launch);
 	/* a program without a launcher is one process, so it can train only on one GPU */
 	r->alone = !r->reader->every_gpu && !launch->every_gpu &&
 		   !p4d_reader__set(&r->value[P4D_GPUS_PER_NODE]) && is_one(shell, "SLURM_NNODES") &&

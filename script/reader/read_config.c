@@ -181,11 +181,14 @@ static void take_leaf(p4d_read_context *c, const config_text *from, const p4d_co
 			follow_text(c, from, a, &given);
 		else
 			p4d_reader__take(c->reading, a, &given);
+		if (c->hydra)
+			p4d_reader__refer(c, a, node->text, &given);
 		return;
 	}
 	node = target;
 	if (node->kind == P4D_CONFIG_MAP || node->kind == P4D_CONFIG_NULL ||
-	    (node->kind == P4D_CONFIG_LIST && !node->first))
+	    (node->kind == P4D_CONFIG_LIST && !node->first) ||
+	    (node->kind == P4D_CONFIG_SCALAR && !strcmp(node->text, "???"))) /* OmegaConf: no value yet */
 		return;
 	if (node->kind == P4D_CONFIG_LIST && !list_text(node, text, sizeof(text)))
 		given.unknown = "the value is a list, which p4d does not read";
@@ -300,14 +303,18 @@ static void lose(p4d_reading *r, const char *prefix)
 		}
 }
 
-/* Marks values as unknown if a text has an unknown part outside of values, which may set anything. */
+/*
+ * Marks values as unknown if a text without named values has an unknown part, which may set anything, or is
+ * no configuration in this language.
+ */
 static void lose_unknown(p4d_read_context *c, const config_text *from, const char *prefix, const char *shown)
 {
 	const uint16_t unknown = unknown_in(from, from->text);
 
-	if (!unknown)
-		return;
-	p4d_reader__unknown(c->reading, "file", "%.60s: %s", shown, p4d_shell_unknown(c->shell, unknown));
+	if (!unknown && !from->root)
+		return; /* an empty file */
+	p4d_reader__unknown(c->reading, "file", "%.60s: %s", shown,
+			    unknown ? p4d_shell_unknown(c->shell, unknown) : "it has no named values");
 	lose(c->reading, prefix);
 }
 
@@ -404,6 +411,10 @@ static bool read_file(p4d_read_context *c, p4d_value path, const char *prefix)
 	if (from.written.length && !write_out(&from))
 		return true;
 	from.file = p4d_shell_keep(c->shell, shown);
+	/* the output of a command has no name that shows its language; YAML begins with a name */
+	if (from.written.length && !strncmp(shown, "/dev/fd/", strlen("/dev/fd/")) &&
+	    from.text[strspn(from.text, " \t\n")] == '[')
+		format = P4D_CONFIG_TOML;
 	if (from.text)
 		read_text(c, &from, format, prefix, shown);
 	free(from.made);

@@ -22,7 +22,10 @@ void p4d_reinforcement__put_length(p4d_reading *r, int prompt, int response, con
 	uint64_t tokens = 0;
 
 	for (int i = 0; i < 2; i++) {
-		const uint64_t given = p4d_reader__number(part[i]), length = given ? given : otherwise[i];
+		const uint64_t given = p4d_reader__number(part[i]),
+			       length = given      ? given
+					: r->named ? otherwise[i]
+						   : 0; /* another program has other defaults */
 		if (part[i]->unknown || !length) {
 			p4d_reader__forget(r, P4D_SEQ_LEN);
 			p4d_reader__unknown(r, "seq-len", "%s",

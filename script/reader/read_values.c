@@ -97,6 +97,18 @@ void p4d_reader__ignore_unknown(p4d_reading *r, const char *name)
 
 const char p4d_reader__evaluates[] = "the program only evaluates or predicts";
 
+/* Removes the unknown values of an argument that has a new value, such as one of a file that the command line
+ * overrides. */
+static void supersede(p4d_reading *r, const p4d_read_argument *a)
+{
+	unsigned kept = 0;
+
+	for (unsigned i = 0; i < r->unknowns; i++)
+		if (r->unknown[i].argument != a->name)
+			r->unknown[kept++] = r->unknown[i];
+	r->unknowns = kept;
+}
+
 void p4d_reader__trains_nothing(p4d_reading *r, const char *name, const char *why)
 {
 	r->trains_nothing = true;
@@ -397,7 +409,7 @@ void p4d_reader__take_perhaps(p4d_reading *r, const p4d_read_argument *a, const 
 	p4d_reader__unknown(r, name_of(a), "%s", why);
 }
 
-void p4d_reader__take(p4d_reading *r, const p4d_read_argument *a, const p4d_read_given *given)
+static void take(p4d_reading *r, const p4d_read_argument *a, const p4d_read_given *given)
 {
 	static const char *const off[] = {"false", "no", "off", "none", "null", "0", "0.0", "f", "n", NULL};
 	const char *name = name_of(a);
@@ -469,6 +481,15 @@ void p4d_reader__take(p4d_reading *r, const p4d_read_argument *a, const p4d_read
 	*slot = found;
 	if (a->what < (int)P4D_OPTIONS)
 		r->by_default[a->what] = false;
+}
+
+void p4d_reader__take(p4d_reading *r, const p4d_read_argument *a, const p4d_read_given *given)
+{
+	supersede(r, a);
+	const unsigned before = r->unknowns;
+	take(r, a, given);
+	for (unsigned i = before; i < r->unknowns && !r->trains_nothing; i++)
+		r->unknown[i].argument = a->name;
 }
 
 void p4d_reader__check(p4d_reading *r)

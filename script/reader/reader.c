@@ -179,6 +179,7 @@ static p4d_read_evidence read_arguments(reading_state *state, p4d_shell *shell, 
 		p4d_reader__put_default(r, d->option, "%s", d->value);
 	p4d_reader__launched(r, shell, launch, state->stated.nodes, state->stated.gpus_per_node);
 	p4d_reader__arguments(&context, launch, named ? named : 1);
+	p4d_reader__resolve(&context);
 	state->until_ns = context.until_ns;
 	if (reader->finish)
 		reader->finish(r);
@@ -419,6 +420,7 @@ static void run_command(void *context, p4d_shell *shell, const p4d_value *words,
 	    .count = around_shell(words, &launch),
 	};
 	p4d_read_program program = {.reader = NULL};
+	p4d_shell_scope *const scope = p4d_reader__enter_environment(shell, &launch);
 	char path[256];
 	state->around = launchers.count ? &launchers : around;
 	const bool was_read =
@@ -471,6 +473,7 @@ static void run_command(void *context, p4d_shell *shell, const p4d_value *words,
 		   (launch.every_gpu || launch.gpus_per_node.length)) {
 		take_program(r, shell, &launch, words[0]);
 	}
+	p4d_shell_leave_environment(shell, scope);
 	state->stated = outside;
 	state->around = around;
 }

@@ -32,7 +32,8 @@ typedef struct p4d_read_value {
 typedef struct p4d_read_unknown {
 	char name[64]; /* name of the option, or of the program's argument */
 	char why[160];
-	bool doubt; /* a doubt about the whole script (see p4d_reading_doubt), not an option */
+	bool doubt;           /* a doubt about the whole script (see p4d_reading_doubt), not an option */
+	const char *argument; /* the program's argument whose value is unknown; NULL: it is about no value */
 } p4d_read_unknown;
 
 struct p4d_reader;

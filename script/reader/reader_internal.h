@@ -261,6 +261,13 @@ typedef struct p4d_read_evidence {
 	char foreign[64]; /* an argument that the program's parser does not know; "": there is none */
 } p4d_read_evidence;
 
+/* A value that refers to the value of another argument. */
+typedef struct p4d_read_reference {
+	const p4d_read_argument *argument, *target;
+	const char *otherwise; /* applies if the target has no value; NULL: none */
+	p4d_read_given given;  /* the place of the reference */
+} p4d_read_reference;
+
 typedef struct p4d_read_context {
 	p4d_reading *reading;
 	bool weighs; /* treat the contents of configuration files as evidence of the program */
@@ -275,6 +282,8 @@ typedef struct p4d_read_context {
 					 * hydra reads none */
 	const char *hydra_root;         /* folder of hydra's primary file */
 	int hydra_depth;
+	p4d_read_reference reference[8];
+	unsigned references;
 	bool of_script;   /* the values are variables of a script that p4d cannot read */
 	bool accelerates; /* options may belong to accelerate launch */
 	/* Room for a path under construction. It is not on the stack, where nested files would multiply
@@ -292,16 +301,31 @@ void p4d_reader__follow(p4d_read_context *context, const p4d_read_argument *argu
 void p4d_reader__follow_if_there(p4d_read_context *context, const p4d_read_argument *argument,
 				 const char *path);
 
+/*
+ * read_references.c: keeps a reference to another argument of the program for p4d_reader__resolve. False: the
+ * text is none, or p4d does not read the other argument.
+ */
+bool p4d_reader__refer(p4d_read_context *context, const p4d_read_argument *argument, const char *text,
+		       const p4d_read_given *given);
+/* Stores the values of the references, after all files and words were read. */
+void p4d_reader__resolve(p4d_read_context *context);
+
 /* A path as a value, valid until the next call. */
 p4d_value p4d_reader__path(p4d_read_context *context, const char *text);
 
 /* launch.c: the launchers of a command, and its program. */
-enum { P4D_LAUNCH_OPTIONS = 24 };
+enum { P4D_LAUNCH_OPTIONS = 24, P4D_LAUNCH_SETTINGS = 24 };
 
 typedef struct p4d_launch_option {
 	const char *prefix; /* prefix of the launcher's options: "--accelerate." */
 	p4d_value name, value;
 } p4d_launch_option;
+
+/* A variable that a launcher sets for its command: NAME=VALUE. */
+typedef struct p4d_launch_setting {
+	p4d_value text;
+	bool list; /* several variables, separated by commas */
+} p4d_launch_setting;
 
 typedef struct p4d_launch {
 	const p4d_value *words; /* [0] is the program, script or module */
@@ -324,12 +348,22 @@ typedef struct p4d_launch {
 	p4d_value included, excluded;   /* "worker-0:0,1@worker-1:0,1", from DeepSpeed's options */
 	p4d_launch_option option[P4D_LAUNCH_OPTIONS]; /* options of launchers that affect the training */
 	unsigned options;
+	p4d_launch_setting setting[P4D_LAUNCH_SETTINGS];
+	unsigned settings;
 	p4d_launcher launcher[P4D_LAUNCHERS];
 	unsigned launchers;
 } p4d_launch;
 
 /* Removes srun, torchrun, python and similar words. `words` must outlive the launch. */
 void p4d_reader__launch(const p4d_value *words, size_t count, p4d_launch *launch);
+
+/* environment.c: variables that launchers set. */
+
+/* Stores an option of a launcher, if it sets variables. option: without dashes; NULL: NAME=VALUE before the
+ * command. */
+void p4d_reader__note_setting(p4d_launch *launch, const char *launcher, const char *option, p4d_value value);
+/* Sets the variables of the launch, until p4d_shell_leave_environment gets the result. */
+p4d_shell_scope *p4d_reader__enter_environment(p4d_shell *shell, const p4d_launch *launch);
 
 /* programs.c: the program of a command. */
 typedef struct p4d_read_program {

@@ -34,6 +34,13 @@ typedef struct p4d_value {
 } p4d_value;
 
 typedef struct p4d_shell p4d_shell;
+typedef struct p4d_shell_scope p4d_shell_scope; /* the variables at one point of the script */
+
+/* A variable of the environment, and its value. */
+typedef struct p4d_shell_setting {
+	const char *name;
+	p4d_value value;
+} p4d_shell_setting;
 
 /* A variable of the environment whose value only the running job will have. */
 extern const char p4d_shell_later[];
@@ -117,6 +124,10 @@ bool p4d_shell_variable(p4d_shell *shell, const char *name, p4d_value *value);
 bool p4d_shell_assigned(p4d_shell *shell, const char *name);
 /* Like p4d_shell_variable, for a variable in the environment of the command. */
 bool p4d_shell_exported(p4d_shell *shell, const char *name, p4d_value *value);
+/* Sets and exports variables, until p4d_shell_leave_environment gets the result. NULL: there are none. */
+p4d_shell_scope *p4d_shell_enter_environment(p4d_shell *shell, const p4d_shell_setting *settings,
+					     size_t count);
+void p4d_shell_leave_environment(p4d_shell *shell, const p4d_shell_scope *scope);
 /* Name of an unread input that may have set any variable: a sourced file, the text of an eval. NULL: there
  * is none. */
 const char *p4d_shell_may_set(p4d_shell *shell);

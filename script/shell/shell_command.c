@@ -325,7 +325,7 @@ static p4d_shell_status execute(p4d_shell *sh, const p4d_shell_source *s, p4d_sh
 	}
 	p4d_shell__environment(sh, all->at[first]);
 	p4d_shell__edit(&w, all->at[first]);
-	return p4d_shell__print_unknown(&w);
+	return p4d_shell__print_python(&w, all->at[first]) ? P4D_SHELL_TAKEN : p4d_shell__print_unknown(&w);
 }
 
 /* Maximum number of variables assigned for one command, which get their old values back afterwards. */

@@ -113,7 +113,7 @@ typedef struct p4d_shell_unread {
  * those of the shell around it.
  */
 enum { P4D_SHELL_BUCKETS = 64 };
-typedef struct p4d_shell_scope {
+struct p4d_shell_scope {
 	p4d_shell_var *variable[P4D_SHELL_BUCKETS];
 	p4d_shell_function *function;
 	p4d_shell_local *local;
@@ -127,7 +127,7 @@ typedef struct p4d_shell_scope {
 	bool returned;    /* a return ended the function or sourced file */
 	bool left_loop;   /* a break or continue ended the pass of the loop */
 	bool broke_loop;  /* a break ended the loop */
-} p4d_shell_scope;
+};
 
 /* Redirections of a command: its input is a text, and its output goes to the path of a file. */
 typedef struct p4d_shell_redirection {
@@ -376,6 +376,9 @@ p4d_value p4d_shell__output(p4d_shell *sh, p4d_shell_source inside);
 /* The path of a file with the output of a process substitution. */
 p4d_value p4d_shell__output_file(p4d_shell *sh, p4d_shell_source inside);
 void p4d_shell__print(const p4d_shell_call *call, p4d_value text);
+/* Prints the output of python -c "print(...)". False: the command is another one, or its output is unknown.
+ */
+bool p4d_shell__print_python(const p4d_shell_call *call, p4d_value program);
 /* The output of this command is unknown. */
 p4d_shell_status p4d_shell__print_unknown(const p4d_shell_call *call);
 /* Sends the output after `from` to its redirection. */

@@ -136,11 +136,13 @@ static p4d_shell_status run_mapfile(const p4d_shell_call *w)
 	p4d_shell_words lines = {0};
 	const bool followed = read_options(w, "dnOsuCc", &t) && w->count && p4d_value_is(w->at[0], "-t");
 	const bool there = followed && p4d_shell__input(w->sh, w->redirection, &text);
-	const uint16_t unknown = p4d_value_unknown(text);
+	uint16_t unknown = 0; /* the reason of an unknown part that may have several lines */
 	static const p4d_cell mapfile[] = {{.c = 'M'}, {.c = 'A'}, {.c = 'P'}, {.c = 'F'},
 					   {.c = 'I'}, {.c = 'L'}, {.c = 'E'}};
 	const p4d_value name = t.names < w->count ? w->at[t.names] : (p4d_value){mapfile, 7};
 
+	for (uint32_t i = 0; i < text.length && !unknown; i++)
+		unknown = text.at[i].c == P4D_CELL_WORD ? 0 : text.at[i].unknown;
 	if (!there || unknown) {
 		forget(w, name, unknown);
 		return P4D_SHELL_TAKEN;

@@ -293,6 +293,30 @@ static bool is_name(p4d_value value)
 	return value.length && !isdigit((unsigned char)value.at[0].c);
 }
 
+p4d_shell_scope *p4d_shell_enter_environment(p4d_shell *sh, const p4d_shell_setting *settings, size_t count)
+{
+	p4d_shell_scope *const before = count ? p4d_shell__take(sh, sizeof(*before)) : NULL;
+
+	if (!before)
+		return NULL;
+	p4d_shell__enter(sh, before, false);
+	for (size_t i = 0; i < count; i++) {
+		const p4d_value value = settings[i].value;
+		const p4d_shell_name name = {settings[i].name, strlen(settings[i].name)};
+		p4d_shell__assign(sh, P4D_SHELL_RUN, name, value, false, value.length ? value.at[0].line : 0);
+		p4d_shell_var *const v = p4d_shell__find(sh, name, false);
+		if (v)
+			v->exported = true;
+	}
+	return before;
+}
+
+void p4d_shell_leave_environment(p4d_shell *sh, const p4d_shell_scope *scope)
+{
+	if (scope)
+		p4d_shell__leave(sh, scope);
+}
+
 static bool is_called(p4d_shell_name name, p4d_value value)
 {
 	return p4d_value_is(value, name.text);

@@ -105,3 +105,26 @@ has hidden 4096 job.sh
 printf 'defaults: [b]\n' >conf/a.yaml
 printf 'defaults: [a]\n' >conf/b.yaml
 runs '--config-path=$PWD/conf --config-name=a data.max_prompt_length=512'
+
+# OmegaConf's ??? is no value, and a value that others override leaves no doubt
+mkdir -p open/actor
+printf 'defaults: [{actor@actor_rollout_ref.actor: mine}, _self_]\nactor_rollout_ref:\n  rollout:\n    name: ???\n' >open/open.yaml
+printf 'defaults: [base, _self_]\nstrategy: megatron\n' >open/actor/mine.yaml
+printf 'strategy: unheard-of\nmegatron: {tensor_model_parallel_size: 2}\n' >open/actor/base.yaml
+runs '--config-path=$PWD/open --config-name=open'
+has framework megatron open/actor/mine.yaml:2
+has tp 2 open/actor/base.yaml:2
+prints "engine"
+case $out in *"???"* | *unheard-of*) fail "a value that no program gets: $out" ;; esac
+# references to arguments of other files, and of the command line
+printf 'actor_rollout_ref: {ref: {fsdp_config: {param_offload: "%s"}}, actor: {use_kl_loss: true, fsdp_config: {param_offload: %s}}}\n' \
+	'${oc.select:actor_rollout_ref.actor.fsdp_config.param_offload,True}' false >open/refers.yaml
+runs '--config-path=$PWD/open --config-name=refers'
+has reference on open/refers.yaml
+runs '--config-path=$PWD/open --config-name=refers actor_rollout_ref.actor.fsdp_config.param_offload=True'
+has reference host open/refers.yaml
+runs '--config-path=$PWD/open --config-name=refers actor_rollout_ref.ref.fsdp_config.param_offload=True'
+has reference host open/refers.yaml
+sed -i 's/oc.select:.*True}/oc.select:actor_rollout_ref.actor.other,True}/' open/refers.yaml
+runs '--config-path=$PWD/open --config-name=refers'
+prints "the value is computed from other values"

@@ -33,6 +33,30 @@ for launcher in "" "python" "python3.11 -u" "srun -N2 -n 16 --gpus-per-node 8 -l
 	"python -m accelerate.commands.launch --num_processes 8" "srun --cpu-bind=none bash -c 'exec \"\$@\"' _ python"; do
 	started "$launcher $program"
 done
+# commands that p4d does not know start a launcher as well; the value of an option is none
+for launcher in "wrapper torchrun --nproc_per_node 8" "srun wrapper -v run deepspeed --num_gpus 8" "hatch -e cuda run torchrun --nproc_per_node 8" \
+	"hatch run torchrun --nproc_per_node 8" "pdm run python" "rye run python" "wrapper accelerate launch --num_processes 8"; do
+	started "$launcher $program"
+done
+for command in "pip install torchrun deepspeed" "wrapper --launcher torchrun $program" "wrapper torchrun" "wrapper accelerate $program"; do
+	printf '%s\n' '#!/bin/bash' "$command" >job.sh
+	exits 0 p4d read job.sh
+	case $out in *pretrain_gpt.py*started*) fail "$command starts a program: $out" ;; esac
+done
+# variables that a launcher sets for its command, which the script's own values do not replace
+inner='pretrain_gpt.py --tensor-model-parallel-size ${T:-3} --num-layers ${L:-3}'
+for launcher in "srun --export=ALL,T=8,L=4" "srun -n1 --export ALL,T=8,L=4" "env T=8 L=4" "env -u PATH T=8 L=4" "srun env T=8 L=4" \
+	"apptainer exec --env T=8,L=4 i.sif" "singularity exec --env T=8 --env=L=4 i.sif" "docker run --rm -e T=8 --env L=4 i:1" \
+	"podman run --env=T=8 -e L=4 i" "enroot start -e T=8 --env L=4 i" "mpirun -n 1 -x PATH -x T=8 -x L=4" "sudo T=8 L=4" \
+	"T=1 srun --export=ALL,T=8,L=4" "srun --export=ALL,T=8 env L=4"; do
+	started "$launcher bash -c '$inner'"
+	started "cat >in.sh <<'E'" "$inner" E "$launcher bash in.sh"
+done
+started 'export APPTAINERENV_T=8 SINGULARITYENV_L=4' "apptainer exec i.sif bash -c '$inner'"
+started 'T=8' 'export L=4' "srun --export=ALL,T=\$T bash -c '$inner'"
+printf '%s\n' '#!/bin/bash' "srun --export=ALL,T=8 bash -c 'true'" "srun --export=ALL,L,=5,X bash -c '$inner'" >job.sh
+exits 0 p4d read job.sh
+prints "tp                   3 " "layers               3 "
 # a switch that p4d does not know does not take the launcher's next word
 for launcher in "torchrun --virtual-local-rank" "torchrun --no-such-switch" "deepspeed --no_such_switch" "accelerate launch --no_such_switch" \
 	"mpirun --no-such-switch -x PATH python" "srun --no-such-switch torchrun --nproc_per_node 4" "srun --no-such-option value torchrun --nproc_per_node 4"; do
@@ -164,3 +188,43 @@ prints "gpus-per-node        2              \$MINE"
 sed -i '/^export/d' visible.sh
 exits 0 env CUDA_VISIBLE_DEVICES=0,1 p4d read visible.sh
 prints "gpus-per-node        8              \$SLURM_GPUS_ON_NODE"
+
+# ranks that srun starts, of which WORLD_SIZE is the number
+ranked() # ranked SBATCH COMMAND
+{
+	printf '%s\n' '#!/bin/bash' "#SBATCH $1" "$2" >job.sh
+	exits 0 p4d read job.sh
+}
+hf='run_clm.py --model_name_or_path gpt2 --per_device_train_batch_size 4 --gradient_accumulation_steps 2 --block_size 128 --do_train'
+ranked '-N2 --ntasks-per-node=4 --gpus-per-task=1' "srun bash -c 'export RANK=\$SLURM_PROCID WORLD_SIZE=\$SLURM_NTASKS; exec python $hf'"
+prints "global-batch         64 " "nodes                2 " "gpus-per-node        4 "
+ranked '-N2 --ntasks-per-node=4 --gpus-per-task=1' "export WORLD_SIZE=7; srun python $hf"
+prints "but the number of GPUs is not known"
+ranked '-N2 --gpus-per-node=4' "export WORLD_SIZE=2; srun torchrun --nnodes 2 --nproc_per_node 4 $hf"
+prints "gpus-per-node        4 " "global-batch         64 "
+# whole numbers that Python prints
+for sum in '1 + 7' '16 // (1 * 2)' 'int(65 / 8)' 'int(2**7/(4*4))' '(20 % 12)' 'int(16)//2'; do
+	started "pip=\$(python3 -c \"print($sum)\")" "pretrain_gpt.py --tensor-model-parallel-size \$pip --num-layers 4"
+done
+for sum in '16 / 2' 'int(1/2*16)' '-17 // 2' 'int("8")' 'round(8)' '8, 9' '8.0'; do
+	printf '%s\n' '#!/bin/bash' "N=\$(python -c 'print($sum)')" 'pretrain_gpt.py --num-layers $N' >job.sh
+	exits 0 p4d read job.sh
+	prints "layers               output of python"
+done
+# mapfile with one line for each node
+printf '%s\n' '#!/bin/bash' '#SBATCH -N4' 'mapfile -t H < <(scontrol show hostnames "$SLURM_JOB_NODELIST")' 'pretrain_gpt.py --num-layers ${#H[@]}' >job.sh
+exits 0 p4d read job.sh
+prints "layers               4 "
+# a configuration that a command prints
+printf 'base_model: Qwen/Qwen2.5-3B\nmicro_batch_size: @B@\n' >bare.yml
+printf '%s\n' '#!/bin/bash' '#SBATCH -N1 --gpus=2' 'axolotl train <(sed "s/@B@/4/" bare.yml)' >job.sh
+exits 0 p4d read job.sh
+prints "model                Qwen/Qwen2.5-3B " "micro-batch          4 "
+printf '%s\n' '#!/bin/bash' '#SBATCH -N1 --gpus=2' 'axolotl train <(generate)' >job.sh
+exits 0 p4d read job.sh
+prints "output of generate"
+case $out in *"micro-batch "*) fail "a value of a configuration that p4d cannot read: $out" ;; esac
+# another program with TRL's arguments has defaults of its own
+printf '%s\n' '#!/bin/bash' 'python my_grpo.py --model Qwen/Qwen3-8B --num_generations 5 --max_prompt_length 512 --max_response_length 1024' >job.sh
+exits 0 p4d read job.sh
+case $out in *"seq-len  "*" 768 "*) fail "a default of TRL: $out" ;; esac

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Variables that launchers set for the command that they start: srun --export=ALL,TP=8, env TP=8. */
+#include <stdio.h>
+#include <string.h>
+
+#include "reader/reader_internal.h"
+
+enum { NAME = 64, MOST = 32 };
+
+/* The options of launchers that set variables. */
+static const struct {
+	const char *launcher, *options;
+	bool list; /* one value has several variables: A=1,B=2 */
+} setters[] = {
+    {"srun", " export ", true},     {"apptainer", " env ", true}, {"singularity", " env ", true},
+    {"docker", " e env ", false},   {"podman", " e env ", false}, {"podman-hpc", " e env ", false},
+    {"shifter", " e env ", false},  {"sarus", " e env ", false},  {"enroot", " e env ", false},
+    {"ch-run", " set_env ", false}, {"flux", " env ", false},     {"mpirun", " x ", false},
+    {"mpiexec", " x ", false},      {"orterun", " x ", false},
+};
+
+typedef struct settings {
+	p4d_shell *shell;
+	p4d_shell_setting at[MOST];
+	size_t count;
+} settings;
+
+void p4d_reader__note_setting(p4d_launch *launch, const char *launcher, const char *option, p4d_value value)
+{
+	char word[NAME + 2];
+
+	if (launch->settings == P4D_LAUNCH_SETTINGS || !value.length)
+		return;
+	if (!option) /* an assignment before the command */
+		launch->setting[launch->settings++] = (p4d_launch_setting){value, false};
+	snprintf(word, sizeof(word), " %.*s ", NAME - 1, option ? option : "");
+	for (size_t i = 0; option && i < sizeof(setters) / sizeof(setters[0]); i++)
+		if (!strcmp(setters[i].launcher, launcher) && strstr(setters[i].options, word)) {
+			launch->setting[launch->settings++] = (p4d_launch_setting){value, setters[i].list};
+			return;
+		}
+}
+
+static void add(settings *to, const char *name, p4d_value value)
+{
+	if (to->count < MOST)
+		to->at[to->count++] = (p4d_shell_setting){p4d_shell_keep(to->shell, name), value};
+}
+
+/* Adds NAME=VALUE. A name without a value passes the variable on as it is. */
+static void add_word(settings *to, p4d_value word)
+{
+	char name[NAME];
+	uint32_t equals = 0;
+
+	while (equals < word.length && !word.at[equals].unknown && word.at[equals].c != '=')
+		equals++;
+	if (!equals || equals >= sizeof(name) || equals == word.length || word.at[equals].unknown)
+		return;
+	add(to, p4d_value_text((p4d_value){word.at, equals}, name, sizeof(name)),
+	    (p4d_value){word.at + equals + 1, word.length - equals - 1});
+}
+
+static void add_setting(settings *to, const p4d_launch_setting *setting)
+{
+	p4d_value rest = setting->text;
+
+	while (rest.length) {
+		uint32_t end = 0;
+		while (end < rest.length && (!setting->list || rest.at[end].unknown || rest.at[end].c != ','))
+			end++;
+		add_word(to, (p4d_value){rest.at, end});
+		end += end < rest.length;
+		rest = (p4d_value){rest.at + end, rest.length - end};
+	}
+}
+
+/* Apptainer and Singularity set NAME in the container if the script exports APPTAINERENV_NAME. */
+static void add_of_container(void *context, const char *name, p4d_value value)
+{
+	static const char *const prefixes[] = {"APPTAINERENV_", "SINGULARITYENV_"};
+
+	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
+		if (!strncmp(name, prefixes[i], strlen(prefixes[i])) && name[strlen(prefixes[i])])
+			add(context, name + strlen(prefixes[i]), value);
+}
+
+p4d_shell_scope *p4d_reader__enter_environment(p4d_shell *shell, const p4d_launch *launch)
+{
+	settings found = {.shell = shell};
+	bool prefixed = false;
+
+	for (unsigned i = 0; i < launch->launchers; i++)
+		prefixed = prefixed || !strcmp(launch->launcher[i].name, "apptainer") ||
+			   !strcmp(launch->launcher[i].name, "singularity");
+	if (prefixed)
+		p4d_shell_each_exported(shell, add_of_container, &found);
+	for (unsigned i = 0; i < launch->settings; i++)
+		add_setting(&found, &launch->setting[i]);
+	return p4d_shell_enter_environment(shell, found.at, found.count);
+}
