@@ -242,10 +242,15 @@ int p4d_plan_read(const char *line, p4d_request *request, p4d_error *err)
 
 	char expected[17];
 	snprintf(expected, sizeof(expected), "%016" PRIx64, p4d_hash_bytes(line, (size_t)(tail - line)));
-	if (strcmp(tail + sizeof(hash_key) - 1, expected) != 0)
+	const char *hash = tail + sizeof(hash_key) - 1;
+	if (strncmp(hash, expected, strlen(expected)) != 0)
 		return p4d_fail(err, P4D_E_PLAN_CHANGED,
-				"plan: its hash is %.16s but its text gives %s: it was edited",
-				tail + sizeof(hash_key) - 1, expected);
+				"plan: its hash is %.16s but its text gives %s: it was edited", hash,
+				expected);
+	if (hash[strlen(expected)])
+		return p4d_fail(err, P4D_E_PLAN_CHANGED,
+				"plan: %zu characters follow its hash: it was edited",
+				strlen(hash) - strlen(expected));
 
 	memset(&result, 0, sizeof(result));
 	int option = -1;

@@ -181,6 +181,9 @@ static void malformed_lines(void **state)
 	refuse("p4d2:tp=8@u", P4D_E_PLAN_SYNTAX, "plan: 'p4d2:tp=8@u' does not start with 'p4d1:'");
 	refuse("p4d1:tp=8@u", P4D_E_PLAN_SYNTAX, "plan: truncated after 11 characters, the hash is missing");
 	refuse("p4d1:tp=8@u:hash=", P4D_E_PLAN_CHANGED, NULL);
+	with_hash("p4d1:tp=8@u", line, sizeof(line));
+	strcat(line, ":pp=2@u");
+	refuse(line, P4D_E_PLAN_CHANGED, "plan: 7 characters follow its hash: it was edited");
 	memset(longest, 'x', P4D_PLAN_MAX);
 	longest[P4D_PLAN_MAX] = '\0';
 	refuse(longest, P4D_E_PLAN_SYNTAX, "plan: longer than 4095 characters");
