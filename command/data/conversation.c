@@ -37,7 +37,7 @@ static const char *add_turn(struct json_object *messages, struct json_object *tu
 
 	if (!json_object_is_type(turn, json_type_object) || !json_object_object_get_ex(turn, "from", &from) ||
 	    !json_object_object_get_ex(turn, "value", &value) || !json_object_is_type(from, json_type_string))
-		return "has a turn in its field conversations without from and value";
+		return "has a turn without from and value in its field conversations";
 	return add(messages, role_of(json_object_get_string(from)), value) < 0 ? "no memory" : NULL;
 }
 

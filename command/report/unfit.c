@@ -142,8 +142,8 @@ const char *p4d_unfit_ways_out(const p4d_subject *subject, const p4d_request *as
 	if (ways[0])
 		p4d_text_print(&text, "%s%s", P4D_WITHOUT_MORE_GPUS, ways);
 	else if (!grown)
-		p4d_text_print(&text, "; it does not fit on any number of these GPUs%s%s", own ? ": " : "",
-			       own ? own : "");
+		p4d_text_print(&text, "; the job does not fit on any number of these GPUs%s%s",
+			       own ? ": " : "", own ? own : "");
 	if (way[0].option == P4D_OPTIONS)
 		return words;
 	p4d_way_take(&way[0], &with);

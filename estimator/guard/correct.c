@@ -527,10 +527,11 @@ bool p4d_guard__starts_others(const p4d_guard_work *g, p4d_error *err)
 			continue;
 		p4d_guard__script_place(r, place, sizeof(place));
 		if (by_default)
-			p4d_fail(err, P4D_E_NOT_READ,
-				 "%.120s was not checked: it starts on one node, but the job has %" PRIu32
-				 " nodes; each node may train by itself; to start it on all nodes, use %s",
-				 place, of_job, v->argument);
+			p4d_fail(
+			    err, P4D_E_NOT_READ,
+			    "%.120s was not checked: the program starts on one node, but the job has %" PRIu32
+			    " nodes; each node may train by itself; to start it on all nodes, use %s",
+			    place, of_job, v->argument);
 		else
 			p4d_fail(err, P4D_E_NOT_READ,
 				 "%.120s was not checked: the script starts it with %s=%s, but the job has "

@@ -213,8 +213,8 @@ static bool is_unmodelled(const p4d_guard_work *g, const char **program)
 	const p4d_architecture *architecture = p4d_architecture_of(request);
 	if (!*program && !request->unmodelled[0] && architecture->unvalidated)
 		snprintf(request->unmodelled, sizeof(request->unmodelled),
-			 "formulas for %.40s are unvalidated: nobody compared them with real code (p4d "
-			 "estimate prints the prediction)",
+			 "p4d's formulas for %.40s are unvalidated: nobody compared the formulas with real "
+			 "code (p4d estimate prints the prediction)",
 			 architecture->name);
 	return *program || request->unmodelled[0];
 }

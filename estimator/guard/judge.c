@@ -238,7 +238,8 @@ static int check_passed(const p4d_request *request, const p4d_verdict *v, const 
 	    p4d_export_arguments(request, &v->layout, &lacks))
 		return 0;
 	p4d_fail(err, P4D_E_CONTRADICTION,
-		 "the script uses $%s, but p4d did not set it: the layout is for p4d-train, and %s has no %s",
+		 "the script uses $%s, but p4d did not set this variable: the layout is for p4d-train, and "
+		 "%s has no %s",
 		 p4d_framework_of(other)->arguments->variable, p4d_framework_of(other)->program, lacks);
 	return p4d_fix(err, "in the script, start p4d-train, which reads the plan");
 }
@@ -320,7 +321,8 @@ static int check_mig(const p4d_request *request, const p4d_geometry *geometry, p
 
 	if (!geometry->gpu || !p4d_gpu_is_mig(geometry->gpu) || (world <= 1 && one <= 1))
 		return 0;
-	return p4d_fail(err, P4D_E_MIG, "%" PRIu64 " ranks on MIG instances (%s): NCCL does not connect them",
+	return p4d_fail(err, P4D_E_MIG,
+			"%" PRIu64 " ranks on MIG instances (%s): NCCL does not connect MIG instances",
 			world > 1 ? world : (uint64_t)one, geometry->gpu->name);
 }
 

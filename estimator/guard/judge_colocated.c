@@ -25,7 +25,7 @@ void p4d_guard__judge_colocated(const p4d_request *request, uint32_t published_b
 	const uint64_t world = (uint64_t)g->nodes * g->gpus_per_node;
 
 	if (!g->gpu) {
-		p4d_verdict__say(v, P4D_E_ASSUMED, "p4d does not know the GPU, so it did not check %s",
+		p4d_verdict__say(v, P4D_E_ASSUMED, "p4d does not know the GPU, so p4d did not check %s",
 				 request->value[P4D_WORKLOAD] == P4D_WORKLOAD_RL ? "reinforcement learning"
 										 : "preference training");
 		return;

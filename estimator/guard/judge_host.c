@@ -127,7 +127,7 @@ void p4d_guard__fix_memory(const p4d_site *site, const p4d_job *job, p4d_cluster
 	else
 		p4d_text_print(
 		    &(p4d_text){.at = err->text, .size = sizeof(err->text), .length = strlen(err->text)},
-		    ", and a node here has %.1f GiB", p4d_to_gib(has));
+		    ", and a node of this partition has %.1f GiB", p4d_to_gib(has));
 }
 
 void p4d_guard__say_host_memory(const p4d_site *site, const p4d_job *job, p4d_cluster_source source,

@@ -12,7 +12,7 @@ int p4d_guard__judge_serving(const p4d_site *site, const p4d_job *job, p4d_clust
 	uint64_t host_bytes;
 
 	if (!gpu) {
-		p4d_verdict__say(v, P4D_E_ASSUMED, "p4d does not know the GPU, so it did not check serving");
+		p4d_verdict__say(v, P4D_E_ASSUMED, "p4d does not know the GPU, so p4d did not check serving");
 		return 0;
 	}
 	p4d_serving_complete(&complete, gpu);

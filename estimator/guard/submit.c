@@ -146,8 +146,7 @@ static void leave_unnamed(const p4d_site *site, const p4d_job *job, p4d_cluster_
 	verdict->action = P4D_WARN;
 	p4d_message *message = p4d_verdict__say(verdict, P4D_E_INCOMPLETE_MODEL,
 						"the job was not checked: p4d options were given without "
-						"--p4d-model, and p4d cannot read it in the "
-						"script");
+						"--p4d-model, and p4d cannot read the model in the script");
 	snprintf(message->fix, sizeof(message->fix), "--p4d-model=NAME (`p4d models` lists the presets)");
 	p4d_verdict__finish(verdict, reason);
 }

@@ -101,8 +101,9 @@ static int check_program(const p4d_job *job, const p4d_request *plan, p4d_error 
 
 	if (plan->origin[P4D_UNMODELLED] != P4D_BY_P4D || (other && !strcmp(other, plan->unmodelled)))
 		return 0;
-	return p4d_fail(err, P4D_E_PLAN_CHANGED, "the plan says that the script starts %s, but it starts %s",
-			plan->unmodelled, other ? other : "no such program");
+	return p4d_fail(err, P4D_E_PLAN_CHANGED,
+			"the plan says that the script starts %s, but the script starts %s", plan->unmodelled,
+			other ? other : "no such program");
 }
 
 /*

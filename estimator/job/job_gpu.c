@@ -313,8 +313,8 @@ static int unknown_partition(const p4d_job *job, p4d_job_lazy_cluster *lazy, p4d
 	bool gpus;
 
 	if (job->clusters) {
-		p4d_fail(err, P4D_E_GPU_OF_PARTITION, "p4d does not know the GPUs of cluster `%.64s` here",
-			 job->clusters);
+		p4d_fail(err, P4D_E_GPU_OF_PARTITION,
+			 "p4d does not know the GPUs of cluster `%.64s` on this host", job->clusters);
 		return p4d_fix(err, "submit on that cluster, or name the GPU: --gres=gpu:TYPE:COUNT");
 	}
 	while (cluster && cluster->count && p4d_job__next_name(&at, name, sizeof(name))) {

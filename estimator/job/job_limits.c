@@ -44,7 +44,7 @@ int p4d_job_check_limits(const p4d_job *job, p4d_error *err)
 		const char *text = *(const char *const *)((const char *)job + limit->field);
 		if (!text || strnlen(text, MOST_TEXT + 1) <= MOST_TEXT)
 			continue;
-		p4d_fail(err, P4D_E_VALUE, "%s has more than %d characters, so p4d does not read it",
+		p4d_fail(err, P4D_E_VALUE, "%s has more than %d characters, so p4d does not read this list",
 			 limit->option, MOST_TEXT);
 		return p4d_fix(err, "%s=NAME", limit->option);
 	}

@@ -322,7 +322,7 @@ static int check_script(const char *text, size_t length, p4d_error *err)
 		return p4d_fail(err, P4D_E_USAGE, "the batch script is empty");
 	if (memchr(text, '\0', length))
 		return p4d_fail(err, P4D_E_USAGE,
-				"the batch script contains a NUL byte, it is not a text file");
+				"the batch script contains a NUL byte, so this is not a text file");
 	if (length < 2 || text[0] != '#' || text[1] != '!')
 		return p4d_fail(
 		    err, P4D_E_USAGE,
@@ -330,7 +330,7 @@ static int check_script(const char *text, size_t length, p4d_error *err)
 	if (memmem(text, length, "\r\n", 2))
 		return p4d_fail(
 		    err, P4D_E_USAGE,
-		    "the batch script has DOS line breaks; convert it, for instance with dos2unix");
+		    "the batch script has DOS line breaks; convert the script, for instance with dos2unix");
 	return 0;
 }
 

@@ -149,7 +149,7 @@ static bool say_unmodelled(const char *name, const char *key, p4d_error *err)
 	    {"qwen35", "gated delta nets (linear attention) in three of four layers"},
 	    {"kimilinear", "delta attention in three of four layers"},
 	    {"nemotron3super", "experts of a lower rank"},
-	    {"falconh1", "Mamba-2 heads next to those of attention"},
+	    {"falconh1", "Mamba-2 heads next to attention heads"},
 	    {"zamba2", "blocks that layers share"},
 	};
 

@@ -173,7 +173,7 @@ int p4d_model_resolve_built_in(p4d_request *request, p4d_preset *preset, p4d_err
 	if (!*name)
 		return no_model(err);
 	if (is_path(name)) {
-		p4d_fail(err, P4D_E_UNKNOWN_MODEL, "%.255s: p4d reads no file of a model here", name);
+		p4d_fail(err, P4D_E_UNKNOWN_MODEL, "%.255s: a quick query reads no model files", name);
 		return p4d_fix(err, "a name that p4d models lists, or --p4d-model=custom and its sizes");
 	}
 	if (strcasecmp(name, "custom") == 0)

@@ -94,10 +94,10 @@ int p4d_plan_verify_checksum(const p4d_request *request, const p4d_layout *layou
 		    gpu->name);
 	}
 	p4d_fail(err, P4D_E_PLAN_CHANGED,
-		 "the plan's buffer layout has hash %s where the plan was made, but %s here, so p4d or "
-		 "gpus.json differs",
+		 "the plan's buffer layout has hash %s where the plan was made, but %s on this host, so p4d "
+		 "or gpus.json differs",
 		 request->arena, computed.arena);
-	return p4d_fix(err, "install the same p4d and gpus.json on the login nodes and here");
+	return p4d_fix(err, "install the same p4d and gpus.json on the login nodes and on this host");
 }
 
 /*

@@ -82,7 +82,7 @@ const char *p4d_architecture_block_difference(const p4d_request *r)
 		return "LayerNorm without parameters";
 	}
 	if (r->value[P4D_POSITIONS] != P4D_ROPE && r->value[P4D_POSITIONS] != P4D_LEARNED)
-		return "positions other than RoPE and learned ones";
+		return "positions other than RoPE and learned positions";
 	if (r->value[P4D_BIAS] > P4D_BIAS_ALL)
 		return "biases of some linear layers only";
 	if (r->value[P4D_QK_NORM] == P4D_QK_NORM_WIDE)

@@ -91,7 +91,7 @@ static const p4d_heeds_reason reasons[P4D_OPTIONS][REASONS] = {
     [P4D_FORWARD_PREFETCH] = {PREFETCHES, NOT_FSDP},
     [P4D_ZERO_BUCKET] = {{OF_FSDP, NONE, "%s reduces all gradients of a unit together", false},
 			 {P4D_HEEDS_DDP, NONE, "%s shards nothing", false},
-			 {ANY, NONE, "only DeepSpeed has such buckets", false}},
+			 {ANY, NONE, "only DeepSpeed has gradient buckets of this kind", false}},
     [P4D_ZERO_STAGE] = {{OF_FSDP, 3, "%s shards parameters, gradients and optimizer, as stage 3 does", false},
 			{P4D_HEEDS_DDP, 0, "%s shards nothing", false},
 			{ANY, NONE, "with %s, use --optimizer-sharding", false}},
@@ -114,10 +114,10 @@ static const p4d_heeds_reason reasons[P4D_OPTIONS][REASONS] = {
 		      {ANY, NONE, "%s converts dtypes in its modules, without autocast", false}},
     [P4D_ACCOUNT_FOR_EMBEDDING] =
 	{{P4D_HEEDS_P4DTRAIN, 0,
-	  "%s counts only layers when it divides the model into stages; see --p4d-pipeline-split", false}},
+	  "%s counts only layers when the model is divided into stages; see --p4d-pipeline-split", false}},
     [P4D_ACCOUNT_FOR_LOSS] =
 	{{P4D_HEEDS_P4DTRAIN, 0,
-	  "%s counts only layers when it divides the model into stages; see --p4d-pipeline-split", false}},
+	  "%s counts only layers when the model is divided into stages; see --p4d-pipeline-split", false}},
     [P4D_FP8_PARAM_GATHER] = {{P4D_HEEDS_P4DTRAIN, NONE, "%s always gathers parameters in --precision",
 			       false}},
     [P4D_ATTENTION] = {{ANY, 1, "%s has only fused attention", true}},

@@ -139,7 +139,7 @@ static int check_memory(const p4d_request *model, p4d_error *err)
 	}
 	if (p4d_is_set(model, P4D_MEMORY_KEY_DIM) && model->value[P4D_MEMORY_KEY_DIM] % 2) {
 		p4d_fail(err, P4D_E_VALUE,
-			 "memory-key-dim=%" PRId64 ": it must be even, because a key has two halves",
+			 "memory-key-dim=%" PRId64 ": the value must be even, because a key has two halves",
 			 model->value[P4D_MEMORY_KEY_DIM]);
 		return p4d_fix(err, "--p4d-memory-key-dim=%" PRId64, model->value[P4D_MEMORY_KEY_DIM] + 1);
 	}

@@ -201,8 +201,8 @@ static int read_object(struct json_object *object, p4d_checkpoint_info *info,
 		return -1;
 	if (version != P4D_CHECKPOINT_VERSION)
 		return p4d_fail(err, P4D_E_CHECKPOINT,
-				"it has version %" PRIu64 ", but this p4d reads only version %d", version,
-				P4D_CHECKPOINT_VERSION);
+				"the manifest has version %" PRIu64 ", but this p4d reads only version %d",
+				version, P4D_CHECKPOINT_VERSION);
 	if (p4d_json_string(object, "plan", info->plan, sizeof(info->plan), err) < 0 ||
 	    p4d_json_string(object, "data", info->data, sizeof(info->data), err) < 0 ||
 	    read_whole(object, "step", INT64_MAX, &info->step, err) < 0 ||

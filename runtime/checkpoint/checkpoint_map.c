@@ -313,7 +313,7 @@ int p4d_checkpoint_map__find(const p4d_checkpoint_map *map, const p4d_weight_sli
 	    from->slice.tensor_rows != slice->tensor_rows ||
 	    from->slice.tensor_columns != slice->tensor_columns)
 		return p4d_fail(err, P4D_E_CHECKPOINT,
-				"it does not contain %.95s, row %" PRIu64 ", column %" PRIu64
+				"the checkpoint does not contain %.95s, row %" PRIu64 ", column %" PRIu64
 				", which this model has",
 				slice->name, row, column);
 	const uint64_t stored = columns_of(&from->slice);

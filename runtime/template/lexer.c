@@ -176,7 +176,7 @@ static int read_string(lexer *l)
 	if (to >= l->end)
 		return fail(l, "a string without its closing quote", from - 1);
 	if (p4d_template__unescape((p4d_string){from, (size_t)(to - from)}, l->arena, &token.text) < 0)
-		return fail(l, "a string with a bad escape, or no memory for it", from - 1);
+		return fail(l, "a string with a bad escape, or no memory for the string", from - 1);
 	if (add(l, token) < 0)
 		return -1;
 	go_to(l, to + 1);

@@ -262,8 +262,9 @@ static void finish_reward(p4d_reading *r)
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		p4d_reader__ignore_unknown(r, names[i]);
 	if (r->extra[REWARD].unknown && !apart)
-		p4d_reader__doubt(r, "reward",
-				  "p4d does not know whether there is a reward model, and counts none");
+		p4d_reader__doubt(
+		    r, "reward",
+		    "p4d does not know whether there is a reward model, and counts no reward model");
 	else if (!apart)
 		p4d_reinforcement__put_reward(r, REWARD);
 }

@@ -78,7 +78,7 @@ goes_to h100
 mkdir model
 echo '{}' >model/config.json
 sent "-N1 --gpus-per-node=8" "p4d $work/model/config.json"
-stays_out "$work/model/config.json: p4d reads no file of a model here"
+stays_out "$work/model/config.json: a quick query reads no model files"
 sent "-N1 --gpus-per-node=8" "p4d llama3-8b --conf=$own/etc/p4d.conf"
 stays_out "unknown option --conf"
 sent "-N1 --gpus-per-node=8" "p4d llama3-8b --micro-batch=auto"

@@ -646,7 +646,7 @@ clm="run_clm.py --do_train --block_size 2048 --gradient_checkpointing --model_na
 for alone in "srun $factory" "$factory" "srun torchrun --nproc_per_node 8 $clm"; do
 	spread "$alone"
 	exits 0 p4d check --conf judging.conf spread.sh
-	says "was not checked: it starts on one node, but the job has 2 nodes" "fix: --nodes=1 --gpus-per-node=8"
+	says "was not checked: the program starts on one node, but the job has 2 nodes" "fix: --nodes=1 --gpus-per-node=8"
 	exits 0 p4d check --conf judging.conf --nodes=1 --gpus-per-node=8 spread.sh
 	prints "would pass"
 done

@@ -215,7 +215,7 @@ awk -v all="$(of_window)" -v some="$(of_window --sliding-window 4096)" 'BEGIN { 
 
 # models that p4d knows by name, but whose layers it does not model
 exits 9 p4d estimate --model Falcon-H1-34B-Base --gpu h100
-says "Falcon-H1-34B-Base has Mamba-2 heads next to those of attention"
+says "Falcon-H1-34B-Base has Mamba-2 heads next to attention heads"
 exits 9 p4d estimate --model qwen3-next-80b-a3b --gpu h100 --workload serve
 says "does not model serving of models with state-space layers"
 exits 9 p4d estimate --model gpt-oss-20b --gpu h100 --framework megatron
@@ -607,7 +607,7 @@ fix=$(fix)
 exits 0 $fix
 # if nothing fits, there is no fix
 refused P4D012 $one --model llama3.1-405b --micro-batch 1 --seq-len 131072
-says "; it does not fit on any number of these GPUs"
+says "; the job does not fit on any number of these GPUs"
 case $err in *"fix:"*) fail "there is none" ;; esac
 
 # DPO's loss in 16 bits, as TRL before 1.15 has it with all logits: 7.75 GiB with the copy by TRL 1.10's own code, 5.3 % and 0.5 GiB more on

@@ -93,9 +93,9 @@ static void megatron_has_no_such_layout(void **state)
 	job.script = passes;
 	trial *t = submit(*state, job, grid);
 	expect(t, P4D_REJECT, P4D_E_CONTRADICTION);
-	assert_non_null(strstr(t->text,
-			       "the script uses $P4D_MEGATRON_ARGS, but p4d did not set it: the layout "
-			       "is for p4d-train, and Megatron-LM has no tp-grid"));
+	assert_non_null(strstr(
+	    t->text, "the script uses $P4D_MEGATRON_ARGS, but p4d did not set this variable: the layout "
+		     "is for p4d-train, and Megatron-LM has no tp-grid"));
 	assert_string_equal(t->verdict.message[0].fix,
 			    "in the script, start p4d-train, which reads the plan");
 	/* the script passes the arguments as the fix says */
