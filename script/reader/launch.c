@@ -420,6 +420,10 @@ void p4d_reader__launch(const p4d_value *words, size_t count, p4d_launch *launch
 			else
 				next = behind_options(l, words, count, next, launch, &module, &text) +
 				       l->operands;
+			/* an option after the image is one of the program that the image starts */
+			const bool of_image = l->operands && is_among(images, l->name) && next < count &&
+					      words[next].length && words[next].at[0].c == '-';
+			next -= of_image;
 			text = text || (l->starts == REMOTE && next + 1 == count);
 			if (launch->launchers < P4D_LAUNCHERS)
 				launch->launcher[launch->launchers++] = (p4d_launcher){
@@ -447,7 +451,7 @@ void p4d_reader__launch(const p4d_value *words, size_t count, p4d_launch *launch
 			launch->shell_text = text;
 			launch->shell_script = l->starts == SHELL && !text;
 			at = next;
-			again = !text && !launch->shell_script;
+			again = !text && !launch->shell_script && !of_image;
 			break;
 		}
 		if (!again && !launch->shell_text && !launch->shell_script) {

@@ -146,7 +146,7 @@ static void finish_vllm(p4d_reading *r)
 const p4d_reader p4d_reader__vllm = {
     .framework = "vllm",
     .programs = {"vllm serve", "vllm.entrypoints.openai.api_server", "vllm.entrypoints.api_server",
-		 "vllm.entrypoints.cli.main serve", "trl vllm-serve"},
+		 "vllm-openai*", "vllm.entrypoints.cli.main serve", "trl vllm-serve"},
     .arguments = {vllm_arguments},
     .variables = vllm_variables,
     .defaults = vllm_defaults,

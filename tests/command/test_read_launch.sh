@@ -228,3 +228,15 @@ case $out in *"micro-batch "*) fail "a value of a configuration that p4d cannot 
 printf '%s\n' '#!/bin/bash' 'python my_grpo.py --model Qwen/Qwen3-8B --num_generations 5 --max_prompt_length 512 --max_response_length 1024' >job.sh
 exits 0 p4d read job.sh
 case $out in *"seq-len  "*" 768 "*) fail "a default of TRL: $out" ;; esac
+
+# an image that starts a server, with options for it
+for image in 'docker run --rm --gpus all -v $PWD:/w --ipc=host vllm/vllm-openai:v0.8.5' 'podman run vllm/vllm-openai:latest' \
+	'apptainer run --nv /images/vllm-openai_v0.9.sif' 'srun singularity run --nv vllm-openai.sif'; do
+	printf '%s\n' '#!/bin/bash' '#SBATCH -N1 --gpus-per-node=8' \
+		"$image --model Qwen/Qwen2.5-7B --tensor-parallel-size 4 --max-model-len 8192" >job.sh
+	exits 0 p4d read job.sh
+	prints "(vllm), started at" "model                Qwen/Qwen2.5-7B " "tp                   4 " "seq-len              8192 "
+done
+printf '%s\n' '#!/bin/bash' 'docker run -it vllm/vllm-openai:latest bash' 'docker run other/image:1 --tensor-parallel-size 4' >job.sh
+exits 0 p4d read job.sh
+prints "p4d found no training program"
