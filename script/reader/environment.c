@@ -52,13 +52,17 @@ static void add_word(settings *to, p4d_value word)
 {
 	char name[NAME];
 	uint32_t equals = 0;
+	p4d_value value;
 
 	while (equals < word.length && !word.at[equals].unknown && word.at[equals].c != '=')
 		equals++;
-	if (!equals || equals >= sizeof(name) || equals == word.length || word.at[equals].unknown)
+	if (!equals || equals >= sizeof(name) || (equals < word.length && word.at[equals].unknown))
 		return;
-	add(to, p4d_value_text((p4d_value){word.at, equals}, name, sizeof(name)),
-	    (p4d_value){word.at + equals + 1, word.length - equals - 1});
+	p4d_value_text((p4d_value){word.at, equals}, name, sizeof(name));
+	if (equals < word.length)
+		add(to, name, (p4d_value){word.at + equals + 1, word.length - equals - 1});
+	else if (p4d_shell_exported(to->shell, name, &value))
+		add(to, name, value);
 }
 
 static void add_setting(settings *to, const p4d_launch_setting *setting)
@@ -85,6 +89,30 @@ static void add_of_container(void *context, const char *name, p4d_value value)
 			add(context, name + strlen(prefixes[i]), value);
 }
 
+/* Whether a list of srun --export has ALL, with which the step gets the variables of the script. */
+static bool has_all(p4d_value list)
+{
+	for (uint32_t i = 0; i + 3 <= list.length; i++)
+		if (p4d_value_is((p4d_value){list.at + i, 3}, "ALL") && (!i || list.at[i - 1].c == ',') &&
+		    (i + 3 == list.length || list.at[i + 3].c == ','))
+			return true;
+	return false;
+}
+
+/* The launcher that does not pass the variables of the script on to its command; NULL: none. */
+static const char *keeps_variables(const p4d_launch *launch)
+{
+	static const char *const names[] = {"ssh", "pdsh", "docker", "podman", "podman-hpc"};
+
+	for (unsigned i = 0; i < launch->launchers; i++)
+		for (size_t j = 0; j < sizeof(names) / sizeof(names[0]); j++)
+			if (!strcmp(launch->launcher[i].name, names[j]))
+				return names[j];
+	return launch->exports.length && !p4d_value_unknown(launch->exports) && !has_all(launch->exports)
+		   ? "srun --export"
+		   : NULL;
+}
+
 p4d_shell_scope *p4d_reader__enter_environment(p4d_shell *shell, const p4d_launch *launch)
 {
 	settings found = {.shell = shell};
@@ -97,5 +125,5 @@ p4d_shell_scope *p4d_reader__enter_environment(p4d_shell *shell, const p4d_launc
 		p4d_shell_each_exported(shell, add_of_container, &found);
 	for (unsigned i = 0; i < launch->settings; i++)
 		add_setting(&found, &launch->setting[i]);
-	return p4d_shell_enter_environment(shell, found.at, found.count);
+	return p4d_shell_enter_environment(shell, found.at, found.count, keeps_variables(launch));
 }

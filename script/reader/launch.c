@@ -203,6 +203,8 @@ static void note(p4d_launch *launch, const launcher *l, p4d_value word, const ch
 		plain[i] = name[i] == '-' ? '_' : name[i];
 	plain[i] = '\0';
 	p4d_reader__note_setting(launch, l->name, plain, value);
+	if (!strcmp(l->name, "srun") && !strcmp(plain, "export"))
+		launch->exports = value;
 	if (!strcmp(l->name, "srun") && !strncmp(plain, "container", strlen("container")))
 		launch->container = true;
 	if (!strcmp(l->name, "srun") && name[0] == 'N') /* srun's -N, as in -N1 or -N 1 */

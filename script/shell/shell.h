@@ -124,9 +124,13 @@ bool p4d_shell_variable(p4d_shell *shell, const char *name, p4d_value *value);
 bool p4d_shell_assigned(p4d_shell *shell, const char *name);
 /* Like p4d_shell_variable, for a variable in the environment of the command. */
 bool p4d_shell_exported(p4d_shell *shell, const char *name, p4d_value *value);
-/* Sets and exports variables, until p4d_shell_leave_environment gets the result. NULL: there are none. */
+/*
+ * Sets and exports variables, until p4d_shell_leave_environment gets the result; NULL: nothing changes.
+ * without: the launcher that does not pass the script's own variables on, such as "docker"; they are unknown.
+ * NULL: they are passed on.
+ */
 p4d_shell_scope *p4d_shell_enter_environment(p4d_shell *shell, const p4d_shell_setting *settings,
-					     size_t count);
+					     size_t count, const char *without);
 void p4d_shell_leave_environment(p4d_shell *shell, const p4d_shell_scope *scope);
 /* Name of an unread input that may have set any variable: a sourced file, the text of an eval. NULL: there
  * is none. */

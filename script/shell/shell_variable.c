@@ -293,13 +293,46 @@ static bool is_name(p4d_value value)
 	return value.length && !isdigit((unsigned char)value.at[0].c);
 }
 
-p4d_shell_scope *p4d_shell_enter_environment(p4d_shell *sh, const p4d_shell_setting *settings, size_t count)
+/* Whether every shell sets the variable itself. */
+static bool is_of_shells(p4d_shell_name name)
 {
-	p4d_shell_scope *const before = count ? p4d_shell__take(sh, sizeof(*before)) : NULL;
+	static const char *const names[] = {"PWD", "OLDPWD", "PATH", "HOME", "USER"};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (!strcmp(name.text, names[i]))
+			return true;
+	return false;
+}
+
+/* Makes the variables unknown that the script itself has set and exported. */
+static void hide_exported(p4d_shell *sh, const char *launcher)
+{
+	for (int i = 0; i < P4D_SHELL_BUCKETS; i++) {
+		p4d_shell_var *const first = sh->in.variable[i];
+		for (p4d_shell_var *v = first; v && p4d_shell__work(sh, 1); v = v->next) {
+			if (!v->exported || !v->set || !v->assigned || is_hidden(first, v) ||
+			    is_of_shells(v->name))
+				continue;
+			p4d_shell_var *const own = p4d_shell__own(sh, v->name);
+			if (own)
+				set_one(sh, own,
+					p4d_shell__not_known(
+					    sh, p4d_shell__reason(sh, "$%.64s, which %.20s does not pass on",
+								  v->name.text, launcher)));
+		}
+	}
+}
+
+p4d_shell_scope *p4d_shell_enter_environment(p4d_shell *sh, const p4d_shell_setting *settings, size_t count,
+					     const char *without)
+{
+	p4d_shell_scope *const before = count || without ? p4d_shell__take(sh, sizeof(*before)) : NULL;
 
 	if (!before)
 		return NULL;
 	p4d_shell__enter(sh, before, false);
+	if (without)
+		hide_exported(sh, without);
 	for (size_t i = 0; i < count; i++) {
 		const p4d_value value = settings[i].value;
 		const p4d_shell_name name = {settings[i].name, strlen(settings[i].name)};

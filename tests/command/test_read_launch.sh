@@ -57,6 +57,17 @@ started 'T=8' 'export L=4' "srun --export=ALL,T=\$T bash -c '$inner'"
 printf '%s\n' '#!/bin/bash' "srun --export=ALL,T=8 bash -c 'true'" "srun --export=ALL,L,=5,X bash -c '$inner'" >job.sh
 exits 0 p4d read job.sh
 prints "tp                   3 " "layers               3 "
+# launchers that do not pass on what the script exports, except what their options name
+for launcher in "docker run i" "podman run --rm i" "ssh host" "pdsh -w h[1-2]" "srun --export=NONE" "srun --export=X=1"; do
+	printf '%s\n' '#!/bin/bash' 'export T=8 L=4' "$launcher \\" "bash -c '$inner'" >job.sh
+	case $launcher in ssh* | pdsh*) printf '%s\n' '#!/bin/bash' 'export T=8 L=4' "$launcher '$inner'" >job.sh ;; esac
+	exits 0 p4d read job.sh
+	prints "tp                   \$T, which ${launcher%% *}" "layers               \$L, which ${launcher%% *}"
+done
+for launcher in "docker run -e T -e L=4 i" "podman run --env T --env=L i" "srun --export=T,L" "srun --export=L=4,T,X=1" "srun --export=ALL,L=4" "apptainer exec i.sif"; do
+	started 'export T=8 L=4' "$launcher bash -c '$inner'"
+done
+started 'export T=8 L=4' "ssh host \"T=\$T L=\$L; $(printf %s "$inner" | sed 's/\$/\\$/g')\""
 # a switch that p4d does not know does not take the launcher's next word
 for launcher in "torchrun --virtual-local-rank" "torchrun --no-such-switch" "deepspeed --no_such_switch" "accelerate launch --no_such_switch" \
 	"mpirun --no-such-switch -x PATH python" "srun --no-such-switch torchrun --nproc_per_node 4" "srun --no-such-option value torchrun --nproc_per_node 4"; do
