@@ -5,6 +5,7 @@
 
 #include "command.h"
 #include "command_pages.h"
+#include "plan/memory_played.h"
 #include "report/colocated.h"
 #include "report/report.h"
 #include "report/serving.h"
@@ -65,11 +66,11 @@ static bool find_fix(const p4d_subject *subject, const p4d_request *asked, const
 	return !budget.cut;
 }
 
-/* Whether only fragmentation makes it too large; no site refuses a job because of that. */
-static bool fits_unfragmented(const judged *j)
+/* Why fragmentation may be smaller and the job then fit; NULL: no reason. No site refuses a job because of
+ * fragmentation that is unsure. */
+static const char *unsure(const judged *j)
 {
-	return j->estimate.fraction > j->limit &&
-	       p4d_memory_fits_unfragmented(&j->layout, &j->estimate, j->limit);
+	return j->estimate.fraction > j->limit ? p4d_memory_unsure(&j->layout, &j->estimate, j->limit) : NULL;
 }
 
 static void judge_memory(p4d_subject *subject, const p4d_request *asked, judged *j)
@@ -84,13 +85,13 @@ static void judge_memory(p4d_subject *subject, const p4d_request *asked, judged 
 		return;
 	if (e->fraction > j->limit) {
 		const bool whole = find_fix(subject, asked, j, fix, sizeof(fix), words, sizeof(words));
-		const bool may_fit = fits_unfragmented(j);
+		const char *may_fit = unsure(j);
 		p4d_subject_say(
 		    subject, may_fit ? P4D_E_UNVALIDATED : P4D_E_DOES_NOT_FIT, fix,
-		    "%s%.200s needs %.1f of %.1f GiB (%.0f %%, limit %.0f %%) of %s on %s%.240s%s",
-		    may_fit ? "unvalidated (" P4D_MEMORY_UNFRAGMENTED "): " : "", subject->model,
-		    p4d_to_gib(e->peak.device_bytes), p4d_to_gib(e->capacity_bytes), 100 * e->fraction,
-		    100 * j->limit, what, p4d_memory_where(&j->layout, e, stage), words,
+		    "%s%s%s%.200s needs %.1f of %.1f GiB (%.0f %%, limit %.0f %%) of %s on %s%.240s%s",
+		    may_fit ? "unvalidated (" : "", may_fit ? may_fit : "", may_fit ? "): " : "",
+		    subject->model, p4d_to_gib(e->peak.device_bytes), p4d_to_gib(e->capacity_bytes),
+		    100 * e->fraction, 100 * j->limit, what, p4d_memory_where(&j->layout, e, stage), words,
 		    whole ? "" : "; p4d did not compare all layouts for the fix");
 		j->action = may_fit ? P4D_WARN : P4D_REJECT;
 		j->code = may_fit ? P4D_OK : P4D_E_DOES_NOT_FIT;
@@ -175,8 +176,8 @@ static const char *unvalidated(const p4d_subject *subject, const judged *j)
 {
 	const char *what = p4d_framework_unvalidated(&j->layout);
 
-	if (!what && fits_unfragmented(j))
-		what = P4D_MEMORY_UNFRAGMENTED;
+	if (!what)
+		what = unsure(j);
 	return what || j->code != P4D_E_DOES_NOT_FIT
 		   ? what
 		   : p4d_memory_of_newer(&j->layout, subject->method, &subject->capacity, j->limit);

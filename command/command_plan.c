@@ -9,6 +9,7 @@
 #include "command.h"
 #include "command_pages.h"
 #include "job/export.h"
+#include "plan/memory_played.h"
 #include "plan/plan_line.h"
 #include "report/advice.h"
 #include "report/places.h"
@@ -56,10 +57,10 @@ static int describe(const p4d_subject *subject, const p4d_candidate *candidate, 
 	    p4d_memory_estimate(&d->layout, subject->method, &subject->capacity, &d->estimate, err) < 0 ||
 	    p4d_report_timed_of(&d->layout, subject->capacity.gpu, &candidate->step, &d->timed, err) < 0)
 		return -1;
+	p4d_memory_play(&d->layout, &subject->capacity, &d->estimate);
 	d->least_bytes = d->most_bytes = d->estimate.peak.device_bytes;
 	for (uint32_t i = 0; i < p4d_memory_stage_count(&d->layout, subject->method); i++) {
-		if (p4d_memory_of_stage(&d->layout, subject->method, subject->capacity.gpu, i, &stage, err) <
-		    0)
+		if (p4d_memory_of_estimate(&d->layout, &d->estimate, i, &stage, err) < 0)
 			return -1;
 		if (stage.device_bytes < d->least_bytes)
 			d->least_bytes = stage.device_bytes;

@@ -5,6 +5,7 @@
 
 #include "command.h"
 #include "picture/pictures.h"
+#include "plan/memory_played.h"
 #include "report/report.h"
 #include "report/table.h"
 #include "request/defaults.h"
@@ -179,6 +180,7 @@ static int simulate(p4d_subject *subject, const p4d_line *line, simulated *s, p4
 	    p4d_simulation_run(&s->layout, subject->method, gpu, &s->simulation, err) < 0 ||
 	    p4d_report_time_step(&s->layout, gpu, &s->timed, err) < 0)
 		return -1;
+	p4d_memory_play(&s->layout, &subject->capacity, &s->estimate);
 	s->safe = subject->policy.safe;
 	p4d_subject_say_precision(subject, &subject->request);
 	s->limit = p4d_site_policy_limit(&subject->policy, s->layout.framework);

@@ -95,7 +95,7 @@ static int add_row(p4d_calibrate *all, const p4d_measured *measured, p4d_error *
 				"measured_gib=%.6g is more than the %.1f GiB of %s: are these MiB or bytes?",
 				measured->allocated_gib, row.capacity, gpu->name);
 	/* asks independently of the limit */
-	row.fragments_freely = p4d_memory_fits_unfragmented(&layout, &e, 1e9);
+	row.fragments_freely = p4d_memory_unsure(&layout, &e, 1e9) != NULL;
 	row.residual = measured->oom ? 0 : measured->allocated_gib - p4d_predicted_run_gib(measured, &e.peak);
 	row.censored = !measured->oom && measured->allocated_gib >= CENSORED * row.capacity;
 	if (!p4d_grow(&all->row, &all->room, all->count + 1, sizeof(row)))

@@ -7,6 +7,7 @@
 
 #include "picture/pictures.h"
 #include "picture/svg_axis.h"
+#include "plan/memory_played.h"
 
 enum {
 	WIDTH = 1000,

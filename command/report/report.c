@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "plan/memory_played.h"
 #include "report/table.h"
 #include "request/framework.h"
 
@@ -235,8 +236,7 @@ int p4d_report_stages(const p4d_layout *layout, const p4d_estimate *estimate, do
 	stage_row *row = rows_of(layout, estimate, used, err);
 	/* the most that can result if only fragmentation is too large is a warning */
 	const p4d_action most =
-	    estimate->capacity_bytes && p4d_memory_fits_unfragmented(layout, estimate, limit) ? P4D_WARN
-											      : P4D_REJECT;
+	    estimate->capacity_bytes && p4d_memory_unsure(layout, estimate, limit) ? P4D_WARN : P4D_REJECT;
 
 	if (!row)
 		return -1;

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "plan/memory_played.h"
 #include "report/report.h"
 
 static struct json_object *text(const char *string)

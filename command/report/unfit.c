@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "guard/guard.h"
+#include "plan/memory_played.h"
 #include "request/defaults.h"
 #include "request/heeds.h"
 
@@ -59,8 +60,9 @@ static void too_large(const p4d_subject *subject, const p4d_search_space *space,
 				       p4d_request_value_text(&least->request, option, value, sizeof(value)));
 	}
 	p4d_layout_add_sharing(&least->request, "", &text);
-	if (p4d_layout_build(&least->request, subject->nodes, subject->gpus_per_node, &layout, NULL) == 0)
-		p4d_memory_estimate(&layout, subject->method, &subject->capacity, &e, NULL);
+	if (p4d_layout_build(&least->request, subject->nodes, subject->gpus_per_node, &layout, NULL) == 0 &&
+	    p4d_memory_estimate(&layout, subject->method, &subject->capacity, &e, NULL) == 0)
+		p4d_memory_play(&layout, &subject->capacity, &e);
 	const uint64_t *part = e.peak.part;
 	p4d_fail(err, P4D_E_NO_LAYOUT,
 		 "%.60s does not fit on %" PRIu64 " x %" PRIu64

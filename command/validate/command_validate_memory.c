@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "base/json_file.h"
-#include "plan/stage_memory.h"
+#include "plan/memory_played.h"
 #include "report/report.h"
 #include "validate/command_validate.h"
 
@@ -21,8 +21,9 @@ typedef struct memory_validation {
 	p4d_validate_untaken untaken;
 } memory_validation;
 
-static int estimate(const memory_validation *v, const p4d_measured *row, int method, p4d_estimate *out,
-		    p4d_error *err)
+/* judged: with a simulated allocator, as for a job. */
+static int estimate(const memory_validation *v, const p4d_measured *row, int method, bool judged,
+		    p4d_estimate *out, p4d_error *err)
 {
 	const p4d_capacity capacity = {.gpu = p4d_gpu_find(v->gpus, row->gpu, NULL)};
 	p4d_error cause;
@@ -32,6 +33,8 @@ static int estimate(const memory_validation *v, const p4d_measured *row, int met
 		return -1;
 	if (p4d_memory_estimate(&layout, method, &capacity, out, &cause) < 0)
 		return p4d_fail(err, cause.code, "%s: %.400s", row->id, cause.text);
+	if (judged)
+		p4d_memory_play(&layout, &capacity, out);
 	return 0;
 }
 
@@ -57,8 +60,8 @@ static int add_row(memory_validation *v, const p4d_measured *row, p4d_error *err
 {
 	p4d_estimate closed, paper;
 
-	if (estimate(v, row, P4D_METHOD_PLAN, &closed, err) < 0 ||
-	    estimate(v, row, P4D_METHOD_PAPER, &paper, err) < 0)
+	if (estimate(v, row, P4D_METHOD_PLAN, false, &closed, err) < 0 ||
+	    estimate(v, row, P4D_METHOD_PAPER, false, &paper, err) < 0)
 		return -1;
 	/* PyTorch does not count memory of CUDA graphs as allocated */
 	double a = p4d_to_gib(closed.peak.allocated_bytes - closed.peak.part[P4D_PART_GRAPHS]),
@@ -127,7 +130,7 @@ static void add_death(memory_validation *v, const p4d_measured *row)
 
 	if (*row->unmodelled)
 		print_death(v, row, row->unmodelled, 0);
-	else if (estimate(v, row, P4D_METHOD_PLAN, &closed, &cause) < 0)
+	else if (estimate(v, row, P4D_METHOD_PLAN, true, &closed, &cause) < 0)
 		print_death(v, row, cause.text, 0);
 	else
 		print_death(v, row, closed.gpu ? "" : "unknown GPU", closed.fraction);

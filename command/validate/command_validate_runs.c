@@ -10,7 +10,7 @@
 #include "base/number.h"
 #include "serve/serving.h"
 #include "serve/serving_speed.h"
-#include "plan/stage_memory.h"
+#include "plan/memory_played.h"
 #include "report/report.h"
 #include "request/framework.h"
 #include "validate/command_validate.h"
@@ -115,8 +115,12 @@ static bool add_error(run_class *class, double error, bool seen)
 	return true;
 }
 
-static const char *verdict_of(const p4d_layout *layout, const p4d_estimate *e)
+/* Simulates the allocator in *e, as for a job. */
+static const char *verdict_of(const p4d_layout *layout, p4d_estimate *e)
 {
+	const p4d_capacity capacity = {.gpu = e->gpu};
+
+	p4d_memory_play(layout, &capacity, e);
 	const double own = p4d_framework_of(layout->framework)->limit;
 
 	return !e->gpu                                 ? "-"
@@ -203,8 +207,9 @@ static int add_row(run_validation *v, const p4d_measured *row, p4d_error *err)
 		return p4d_fail(err, cause.code, "%s: %.400s", row->id, cause.text);
 	if (row->serves)
 		return add_value(v, row, value, starts ? "starts" : "does not start", 0, err);
-	return add_value(v, row, p4d_predicted_run_gib(row, &e.peak), verdict_of(&layout, &e), e.fraction,
-			 err);
+	value = p4d_predicted_run_gib(row, &e.peak);
+	const char *verdict = verdict_of(&layout, &e);
+	return add_value(v, row, value, verdict, e.fraction, err);
 }
 
 /* Compares a run that ran out of memory. */

@@ -226,6 +226,7 @@ const p4d_framework p4d_framework__megatron = {
     /* reserved memory divided by allocated memory: the mean of 19 runs on B200 is 1.053 (1.028 to 1.093).
      * Expandable segments waste little except unused ends. */
     .fragmentation = {53, 10},
+    .share_is_mean = true,
     .reserved = p4d_megatron__reserved,
     .above_safe_fix = "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
     .script_words = script_words,

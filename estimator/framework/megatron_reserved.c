@@ -10,11 +10,12 @@
 #include "framework/megatron_reserved_experts.h"
 #include "framework/megatron_reserved_passes.h"
 #include "framework/megatron_reserved_states.h"
+#include "framework/torch_blocks.h"
 #include "plan/parameters.h"
 
-bool p4d_megatron__overflows(const p4d_megatron_step *p)
+bool p4d_megatron__ends(const p4d_megatron_step *p)
 {
-	return p->main.overflow || p->side.overflow;
+	return p->main.overflow || p->side.overflow || p->streams.exhausted;
 }
 
 uint64_t p4d_megatron__named(const p4d_megatron_step *p, const char *name)
@@ -104,50 +105,60 @@ static void begin(p4d_megatron_step *p, const p4d_layout *l, uint32_t stage, con
 	find_experts(p);
 }
 
-static uint64_t played(p4d_megatron_step *p, uint32_t layers)
+static void start(p4d_megatron_step *p, uint64_t room)
 {
-	p->layers = layers;
+	p4d_caching_allocator *const streams[] = {&p->main, &p->side};
+
+	memset(&p->streams, 0, sizeof(p->streams));
 	memset(p->exists, 0, sizeof(p->exists));
 	p->has_workspaces = false;
 	memset(p->kept, 0, sizeof(p->kept));
 	memset(&p->passes, 0, sizeof(p->passes));
-	p4d_caching_allocator_start(&p->main, p->l->allocator == P4D_ALLOCATOR_EXPANDABLE);
-	p4d_caching_allocator_start(&p->side, p->l->allocator == P4D_ALLOCATOR_EXPANDABLE);
+	for (size_t i = 0; i < sizeof(streams) / sizeof(streams[0]); i++) {
+		p4d_caching_allocator_start(streams[i], p->l->allocator == P4D_ALLOCATOR_EXPANDABLE);
+		p4d_caching_allocator_add(&p->streams, streams[i]);
+	}
+	p->streams.room = room;
+}
+
+/* A p4d_allocator_play of p->layers layers. */
+static uint64_t play(void *of, uint64_t room, uint64_t *taken)
+{
+	p4d_megatron_step *p = of;
+
+	start(p, room);
 	p4d_megatron__load(p);
 	if (!p->l->megatron.te_wgrad)
 		p4d_megatron__once(p, "workspace.torch");
-	for (int step = 0; step < 2 && !p4d_megatron__overflows(p); step++) {
+	for (int step = 0; step < 2 && !p4d_megatron__ends(p); step++) {
 		p4d_megatron__passes(p);
 		p4d_megatron__update(p, step == 0);
 	}
-	return p4d_megatron__overflows(p)
-		   ? 0
-		   : p4d_caching_allocator_reserved(&p->main) + p4d_caching_allocator_reserved(&p->side);
+	*taken = p->streams.most_taken;
+	if (p->main.overflow || p->side.overflow)
+		return 0;
+	return p->streams.exhausted ? UINT64_MAX : p->streams.most_reserved;
 }
 
-static uint64_t played_to_depth(p4d_megatron_step *p)
+/* In deep models, each layer beyond a depth adds the same amount. */
+static uint64_t played_to_depth(p4d_megatron_step *p, bool is_short)
 {
 	const uint32_t depth = p4d_megatron__depth(p);
 
-	if (p->all_layers <= depth)
-		return played(p, p->all_layers);
-	if (depth < 2 || p->l->dense_layers || p->l->expert_every > 1)
+	if (p->all_layers > depth && (depth < 2 || p->l->dense_layers || p->l->expert_every > 1))
 		return 0;
-	/* in deep models, each layer beyond `depth` adds the same amount */
-	const uint64_t some = played(p, depth), half = played(p, depth / 2);
-	return half && some > half ? some + (some - half) / (depth - depth / 2) * (p->all_layers - depth) : 0;
+	return p4d_torch_blocks__reserved(play, p, &p->layers, p->all_layers, depth, is_short);
 }
 
 uint64_t p4d_megatron__reserved(const p4d_layout *l, uint32_t stage, const p4d_plan *plan, bool is_short)
 {
-	/* the allocator's layout of blocks on a nearly full GPU was not compared with real runs */
-	if (is_short || !is_played(l, plan) || l->layers < l->pp * l->vpp)
+	if (!is_played(l, plan) || l->layers < l->pp * l->vpp)
 		return 0;
 	p4d_megatron_step *p = malloc(sizeof(*p));
 	if (!p)
 		return 0;
 	begin(p, l, stage, plan);
-	const uint64_t bytes = played_to_depth(p);
+	const uint64_t bytes = played_to_depth(p, is_short);
 	free(p);
 	return bytes;
 }

@@ -87,6 +87,7 @@ typedef struct p4d_megatron_step {
 	/* side: of the stream on which every other step of context-parallel attention runs. Its blocks have
 	 * numbers above P4D_ALLOCATOR_BLOCKS. */
 	p4d_caching_allocator main, side;
+	p4d_allocator_streams streams; /* both */
 	const p4d_layout *l;
 	const p4d_plan *plan;
 	p4d_megatron_sizes z;
@@ -148,7 +149,8 @@ static inline void replace(p4d_megatron_step *p, p4d_allocated *block, p4d_wide 
 	*block = next;
 }
 
-bool p4d_megatron__overflows(const p4d_megatron_step *step);
+/* Whether the simulation ends early: it has no more records, or memory is exhausted. */
+bool p4d_megatron__ends(const p4d_megatron_step *step);
 /* Bytes of a row of the plan; 0: it has no such row. */
 uint64_t p4d_megatron__named(const p4d_megatron_step *step, const char *name);
 /* Allocates a row of the plan at its first use. p4d never frees the block. */

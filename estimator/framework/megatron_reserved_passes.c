@@ -324,7 +324,7 @@ static void run_interleaved(p4d_megatron_step *p)
 
 	if (!p->first)
 		push(p, &s->inputs[0], receive(p));
-	for (uint32_t k = 0; k < passes + ahead && !p4d_megatron__overflows(p); k++) {
+	for (uint32_t k = 0; k < passes + ahead && !p4d_megatron__ends(p); k++) {
 		if (k < passes)
 			forward_interleaved(p, k, passes, k < ahead);
 		else
@@ -360,7 +360,7 @@ static void run_in_turn(p4d_megatron_step *p)
 	const uint32_t ahead = after < all ? after : all;
 	unsigned input = 0, of_output = 0, of_input = 0, graph = 0;
 
-	for (uint32_t k = 0; k < all + ahead && !p4d_megatron__overflows(p); k++) {
+	for (uint32_t k = 0; k < all + ahead && !p4d_megatron__ends(p); k++) {
 		p4d_allocated output = 0;
 		if (k < all) {
 			receive_into(p, &input, !p->first);

@@ -115,7 +115,7 @@ static void visit_group(p4d_megatron_step *p, uint32_t chunk, int experts, visit
 
 	if (from_end ? head : embedding)
 		do_this(p, s, p4d_megatron__table(p));
-	for (uint32_t i = 0; i < p->layers && !p4d_megatron__overflows(p); i++)
+	for (uint32_t i = 0; i < p->layers && !p4d_megatron__ends(p); i++)
 		visit_layer(p, p->routed[chunk][from_end ? p->layers - 1 - i : i], experts, do_this, s);
 	if (from_end ? embedding : head)
 		do_this(p, s, p4d_megatron__table(p));

@@ -310,8 +310,8 @@ uint64_t p4d_torch_blocks__reserved(p4d_allocator_play *play, void *of, uint32_t
 	if (!half || taken <= half_taken || (!is_short && some <= half))
 		return 0;
 	/* on a nearly full GPU, further layers use reserved memory that the simulated layers left unused */
-	const uint64_t each = is_short
-				  ? (uint64_t)((p4d_wide)(taken - half_taken) / (depth / 2) * some / taken)
-				  : (some - half) / (depth / 2);
+	const uint64_t each =
+	    is_short ? (uint64_t)((p4d_wide)(taken - half_taken) / (depth - depth / 2) * some / taken)
+		     : (some - half) / (depth - depth / 2);
 	return some + each * more;
 }

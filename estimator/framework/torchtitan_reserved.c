@@ -465,7 +465,7 @@ static uint64_t play(void *of, uint64_t room, uint64_t *taken)
 	if (p->main.overflow || p->gathers.overflow || p->reduces.overflow || p->saves->overflow ||
 	    p->tape.overflow || p->reduced.overflow || p->sums.overflow || p->gathered_units.overflow)
 		return 0;
-	return p4d_caching_allocator_reserved_of_all(&p->streams);
+	return p->streams.most_reserved;
 }
 
 uint64_t p4d_torchtitan__reserved(const p4d_layout *l, uint32_t stage, const p4d_plan *plan, bool is_short)

@@ -395,7 +395,7 @@ static uint64_t play(void *of, uint64_t room, uint64_t *taken)
 	*taken = r->streams.most_taken;
 	if (r->streams.exhausted)
 		return UINT64_MAX;
-	return overflows(r) ? 0 : p4d_caching_allocator_reserved_of_all(&r->streams);
+	return overflows(r) ? 0 : r->streams.most_reserved;
 }
 
 uint64_t p4d_torch__reserved(const p4d_layout *l, uint32_t stage, const p4d_plan *plan, bool is_short)

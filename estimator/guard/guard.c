@@ -12,6 +12,7 @@
 #include "guard/verdict.h"
 #include "job/job_limits.h"
 #include "job/script.h"
+#include "plan/memory_played.h"
 #include "serve/serving.h"
 #include "request/architecture.h"
 #include "request/defaults.h"
@@ -161,8 +162,10 @@ static bool is_safe_expandable(const p4d_guard_work *g)
 	p4d_estimate e;
 
 	layout.allocator = P4D_ALLOCATOR_EXPANDABLE;
-	return p4d_memory_estimate(&layout, P4D_METHOD_PLAN, &g->space.capacity, &e, NULL) == 0 &&
-	       e.fraction <= g->verdict->policy.safe;
+	if (p4d_memory_estimate(&layout, P4D_METHOD_PLAN, &g->space.capacity, &e, NULL) < 0)
+		return false;
+	p4d_memory_play(&layout, &g->space.capacity, &e);
+	return e.fraction <= g->verdict->policy.safe;
 }
 
 static void say_above_safe(const p4d_guard_work *g, p4d_verdict *v, const p4d_request *request)

@@ -10,6 +10,7 @@
 #include "job/export.h"
 #include "job/job_limits.h"
 #include "job/script.h"
+#include "plan/memory_played.h"
 #include "request/framework.h"
 #include "request/fp8.h"
 
@@ -352,8 +353,8 @@ static const char *doubt(const p4d_job *job, const p4d_request *request, const p
 	const double limit = p4d_site_policy_limit(&v->policy, v->layout.framework);
 	const char *what = p4d_framework_unvalidated(&v->layout);
 
-	if (!what && p4d_memory_fits_unfragmented(&v->layout, &v->estimate, limit))
-		what = P4D_MEMORY_UNFRAGMENTED;
+	if (!what)
+		what = p4d_memory_unsure(&v->layout, &v->estimate, limit);
 	if (!what)
 		what = p4d_memory_of_newer(&v->layout, P4D_METHOD_PLAN, capacity, limit);
 	if (!what && !uses_plan)

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "guard/script_request.h"
 #include "guard/verdict.h"
+#include "plan/memory_played.h"
 #include "request/framework.h"
 
 enum { STEPS = 8 }; /* steps of the bisection for the longest sequence that fits */

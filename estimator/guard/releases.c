@@ -238,7 +238,7 @@ const char *p4d_guard__recipe_that_fits(const p4d_job *job, const p4d_request *r
 	    p4d_layout_build(&with, v->geometry.nodes, v->geometry.gpus_per_node, &layout, NULL) < 0 ||
 	    p4d_memory_estimate(&layout, P4D_METHOD_PLAN, capacity, &e, NULL) < 0)
 		return NULL;
-	return e.fraction <= limit || p4d_memory_fits_unfragmented(&layout, &e, limit)
+	return e.fraction <= limit || p4d_memory_unsure(&layout, &e, limit)
 		   ? "gradients in fp32 and an unfused loss; to change that, use --p4d-grad-dtype and "
 		     "--p4d-cross-entropy"
 		   : NULL;

@@ -164,13 +164,18 @@ static bool has_room(const p4d_allocator_streams *s, uint64_t bytes)
 	return !s || (bytes <= s->room && s->reserved <= s->room - bytes);
 }
 
+static void trim_all(const p4d_allocator_streams *s)
+{
+	for (unsigned i = 0; i < s->count; i++)
+		p4d_caching_allocator_trim(s->of[i]);
+}
+
 static short new_segment(p4d_caching_allocator *a, uint64_t bytes)
 {
 	uint64_t size = segment_of(a, bytes);
 
 	if (!has_room(a->streams, size)) {
-		for (unsigned i = 0; i < a->streams->count; i++)
-			p4d_caching_allocator_trim(a->streams->of[i]);
+		trim_all(a->streams);
 		size = segment_of(a, bytes);
 		a->streams->exhausted = !has_room(a->streams, size);
 	}
@@ -197,16 +202,30 @@ static short take_best(p4d_caching_allocator *a, uint64_t bytes)
 	return take_from(a, grows && at + 1 < a->free_count ? at + 1 : at);
 }
 
+/* Reserves segments for blocks up to 1 MiB. They stay reserved, because other small blocks hold them. */
+static p4d_allocated take_small(p4d_caching_allocator *a, uint64_t bytes)
+{
+	const uint64_t before = p4d_round_up(a->most_small, SMALL_SEGMENT);
+
+	a->small += bytes;
+	a->most_small = a->small > a->most_small ? a->small : a->most_small;
+	const uint64_t more = p4d_round_up(a->most_small, SMALL_SEGMENT) - before;
+	if (more && !has_room(a->streams, more)) {
+		trim_all(a->streams);
+		a->streams->exhausted = !has_room(a->streams, more);
+	}
+	if (more)
+		reserve(a, more);
+	return -(p4d_allocated)bytes;
+}
+
 p4d_allocated p4d_caching_allocator_take(p4d_caching_allocator *a, p4d_wide asked)
 {
 	if (!asked || asked >> 50 || (a->streams && a->streams->exhausted))
 		return 0;
 	const uint64_t bytes = p4d_round_up((uint64_t)asked, BLOCK);
-	if (bytes <= SMALL) {
-		a->small += bytes;
-		a->most_small = a->small > a->most_small ? a->small : a->most_small;
-		return -(p4d_allocated)bytes;
-	}
+	if (bytes <= SMALL)
+		return take_small(a, bytes);
 	short i = take_best(a, bytes);
 	if (i < 0) {
 		i = new_segment(a, bytes);
@@ -316,26 +335,12 @@ void p4d_caching_allocator_trim(p4d_caching_allocator *a)
 			unmap(a, (short)i);
 }
 
-uint64_t p4d_caching_allocator_reserved(const p4d_caching_allocator *a)
-{
-	return a->most_reserved + p4d_round_up(a->most_small, SMALL_SEGMENT);
-}
-
-uint64_t p4d_caching_allocator_reserved_of_all(const p4d_allocator_streams *s)
-{
-	uint64_t bytes = s->most_reserved;
-
-	for (unsigned i = 0; i < s->count; i++)
-		bytes += p4d_round_up(s->of[i]->most_small, SMALL_SEGMENT);
-	return bytes;
-}
-
 uint64_t p4d_caching_allocator_least(p4d_allocator_play *play, void *of, uint64_t *taken)
 {
 	uint64_t above = play(of, UINT64_MAX, taken), below = *taken, ignored;
 
 	/* the result is mostly near the lower end, where simulations stop early */
-	while (above && above > below + below / 40) {
+	while (above && above > below + below / 128) {
 		const uint64_t room = below + (above - below) / 4, reserved = play(of, room, &ignored);
 		if (!reserved)
 			return 0;

@@ -14,7 +14,7 @@
  * rounded up to 2 MiB. The allocator takes the smallest free block that is large enough, splits off the rest
  * if that is more than 1 MiB, and merges free neighbours. With expandable segments there is one segment,
  * which grows at its end. It splits off a rest of any size, and uses the free block at its end last. Blocks
- * up to 1 MiB share segments of 2 MiB; this model only adds up their bytes.
+ * up to 1 MiB share segments of 2 MiB; this model only adds up their bytes, and never returns their segments.
  *
  * Segments are returned to the driver when the simulation calls for it or, as in PyTorch, if there is no room
  * for a new segment.
@@ -41,7 +41,7 @@ typedef struct p4d_allocator_streams {
 typedef struct p4d_caching_allocator {
 	p4d_allocator_streams *streams; /* NULL: the GPU has enough memory */
 	bool expandable, overflow; /* overflow: more blocks than there are records; the rest is not counted */
-	uint64_t reserved, most_reserved;
+	uint64_t reserved, most_reserved; /* bytes, with the segments of small blocks */
 	uint64_t next; /* next: address for the next segment, or the end of the expandable segment */
 	uint64_t small, most_small;
 	unsigned blocks;
@@ -78,16 +78,13 @@ static inline void p4d_allocator_touch(p4d_caching_allocator *allocator, p4d_wid
 /* torch.cuda.empty_cache(): returns unused segments, or unused ranges of the expandable segment. */
 void p4d_caching_allocator_trim(p4d_caching_allocator *allocator);
 
-/* Peak of the reserved bytes, including segments of small blocks. */
-uint64_t p4d_caching_allocator_reserved(const p4d_caching_allocator *allocator);
-uint64_t p4d_caching_allocator_reserved_of_all(const p4d_allocator_streams *streams);
 /*
  * Simulates a program on streams that share this much room. Returns the peak of reserved bytes; UINT64_MAX if
  * memory was exhausted; 0 if unknown. *taken gets the peak of allocated bytes.
  */
 typedef uint64_t p4d_allocator_play(void *of, uint64_t room, uint64_t *taken);
 /*
- * Reserved bytes in the smallest room, exact to 2.5 %, in which such a simulation does not exhaust memory; 0:
+ * Reserved bytes in the smallest room, exact to 0.8 %, in which such a simulation does not exhaust memory; 0:
  * unknown.
  */
 uint64_t p4d_caching_allocator_least(p4d_allocator_play *play, void *of, uint64_t *taken);

@@ -69,6 +69,7 @@ typedef struct p4d_stage {
 	uint64_t device_bytes; /* allocated + fragmentation + context + communicators */
 	uint64_t host_bytes;   /* memory of one rank that is on the host instead of the GPU */
 	p4d_host_beside host;
+	bool plays_allocator; /* fragmentation is from a simulated allocator, not a constant share */
 } p4d_stage;
 
 typedef struct p4d_estimate {
@@ -79,8 +80,8 @@ typedef struct p4d_estimate {
 	uint32_t stage;          /* the stage with the most memory */
 	p4d_stage peak;          /* peak of that stage */
 	double fraction;
-	bool plays_allocator; /* fragmentation is from a simulated allocator, not a constant share */
-	uint64_t host_bytes;  /* per node, at most; P4D_NOT_MODELLED if unknown */
+	bool is_played;      /* p4d_memory_play was called, so that other stages are also simulated */
+	uint64_t host_bytes; /* per node, at most; P4D_NOT_MODELLED if unknown */
 	/* Part of host_bytes: tensors that are offloaded and stay on the host, without any allowance. 0 if
 	 * activations are offloaded as well, because these come and go. */
 	uint64_t offloaded_bytes;
@@ -99,13 +100,6 @@ uint64_t p4d_memory_usual_groups_bytes(const p4d_layout *layout, uint32_t stage)
 /* Memory of one pipeline stage; gpu (may be NULL) decides attention workspaces. Errors: P4D_E_OVERFLOW. */
 int p4d_memory_of_stage(const p4d_layout *layout, int method, const p4d_gpu *gpu, uint32_t stage,
 			p4d_stage *out, p4d_error *err);
-
-/*
- * Memory that the framework's allocator reserves on the GPU of a stage; 0: unknown. If a GPU has less, the
- * allocator frees unused segments. is_short: returns the memory that it reserves on the smallest GPU on which
- * the job then runs. Without context and communicators.
- */
-uint64_t p4d_memory_reserved(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage, bool is_short);
 
 /*
  * Host memory of one rank of a stage, if checkpoints are modelled. A rank saves from a copy of its optimizer
@@ -138,15 +132,30 @@ int p4d_memory_estimate(const p4d_layout *layout, int method, const p4d_capacity
 			p4d_error *err);
 
 /*
- * If the GPU is nearly full, simulates the allocator's blocks, and replaces the constant share for
- * fragmentation by the result. Takes milliseconds. Does nothing if sizes differ from step to step, or if p4d
- * does not know the order of allocations.
+ * Iterates over the stages that may need the most memory. Embedding and head add memory at the ends of the
+ * pipeline, and slots grow towards one end, in all schedules (test_plan checks it). So a stage between the
+ * ends holds no more than another one with at least as many layers, layers with experts, and slots. There are
+ * up to a thousand stages, and few of them have more layers than all before them. Stages of a pattern that
+ * begin with the same letter have layers of the same kinds.
  */
-void p4d_memory_play(const p4d_layout *layout, const p4d_capacity *capacity, p4d_estimate *estimate);
+typedef struct p4d_memory_stages {
+	uint32_t count, next;
+	uint32_t layers, experts;        /* maximum number of layers of the stages between the ends so
+					  * far; the same with experts */
+	uint32_t from[P4D_PATTERN_SIZE]; /* maximum number of layers of stages that begin at this letter
+					  * of the pattern */
+	bool all, backwards;
+} p4d_memory_stages;
 
-/* Memory of one stage of an estimate; for the fullest stage it is estimate->peak. */
-int p4d_memory_of_estimate(const p4d_layout *layout, const p4d_estimate *estimate, uint32_t stage,
-			   p4d_stage *out, p4d_error *err);
+p4d_memory_stages p4d_memory__stages(const p4d_layout *layout, int method);
+/*
+ * Returns the ends of the pipeline first, which often need the most; then the stages between, in the
+ * direction in which slots become fewer. False: there are no more stages.
+ */
+bool p4d_memory__next_stage(const p4d_layout *layout, p4d_memory_stages *stages, uint32_t *stage);
+
+/* The margins that the site measured for such jobs; NULL: none. */
+const p4d_gpu_margin *p4d_memory__margin(const p4d_layout *layout, const p4d_gpu *gpu);
 
 /*
  * Whether a layout stays at or below a fraction of the capacity; true if the capacity is unknown. Stops at
@@ -165,11 +174,13 @@ bool p4d_memory_fits_below(const p4d_layout *layout, int method, const p4d_capac
 double p4d_memory_most_imbalance(const p4d_layout *layout, int method, const p4d_capacity *capacity,
 				 double fraction);
 
-/* Whether a layout above the fraction would stay below it without fragmentation. Only for PyTorch's
- * frameworks and for experts with Megatron-Core, where fragmentation differs from job to job. False if the
- * allocator was simulated. */
-bool p4d_memory_fits_unfragmented(const p4d_layout *layout, const p4d_estimate *estimate, double fraction);
-#define P4D_MEMORY_UNFRAGMENTED "fragmentation; without it the job fits"
+/*
+ * For a layout above the fraction: a reason, for messages, why fragmentation may be smaller and the layout
+ * then stay below. A constant share is such a reason with PyTorch's frameworks and with Megatron-Core's
+ * experts, because fragmentation differs from job to job. If the allocator was simulated with the sizes that
+ * tensors have in every step, the only reason is the simulation's error. NULL: no reason.
+ */
+const char *p4d_memory_unsure(const p4d_layout *layout, const p4d_estimate *estimate, double fraction);
 
 /*
  * For a layout above the fraction: a reason, for messages, why it may need less and then stay below. Reasons

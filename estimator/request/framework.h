@@ -157,6 +157,8 @@ typedef struct p4d_framework {
 	 * allocated memory */
 	unsigned fragmentation[2];
 	unsigned pipeline_fragmentation[2]; /* like fragmentation, if pp > 1; 0: equal to it */
+	bool share_is_mean; /* allocators of some layouts need more than the constant share, so a search
+			     * simulates what it finds */
 	/* Bytes that its allocator reserves for the plan of a stage, in all streams: on a GPU with enough
 	 * memory or, with is_short, on one that is nearly full. 0, NULL: unknown. */
 	uint64_t (*reserved)(const p4d_layout *layout, uint32_t stage, const struct p4d_plan *plan,

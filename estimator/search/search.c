@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cost/cost.h"
+#include "plan/memory_played.h"
 #include "search/search_internal.h"
 
 /*
@@ -228,6 +229,67 @@ static size_t search_wider(const p4d_request *request, const p4d_search_space *s
 	return count;
 }
 
+enum { TO_SIMULATE = 150000 }; /* units of the budget for a candidate's allocator */
+
+/*
+ * Simulates the allocator for a candidate. Returns the candidate's memory, divided by its memory with the
+ * constant share. 1: the candidate fits.
+ */
+static double excess_of(const p4d_search_space *space, const p4d_candidate *candidate)
+{
+	p4d_estimate e;
+	p4d_layout layout;
+
+	if (p4d_layout_build(&candidate->request, space->nodes, space->gpus_per_node, &layout, NULL) < 0 ||
+	    p4d_memory_estimate(&layout, space->method, &space->capacity, &e, NULL) < 0)
+		return 1;
+	p4d_memory_play(&layout, &space->capacity, &e);
+	if (e.is_played && space->budget)
+		space->budget->left -= space->budget->left < TO_SIMULATE ? space->budget->left : TO_SIMULATE;
+	return e.fraction <= space->limit ? 1 : e.fraction / candidate->fraction;
+}
+
+/* Drops candidates that do not fit if the allocator is simulated. Returns how many remain. *excess: of the
+ * first candidate. */
+static size_t confirm(const p4d_search_space *space, p4d_candidate *found, size_t count, double *excess)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		const double more = excess_of(space, &found[i]);
+		if (i == 0)
+			*excess = more;
+		if (more <= 1)
+			found[kept++] = found[i];
+	}
+	return kept;
+}
+
+enum { NARROWED = 4 };
+
+/*
+ * While layouts are compared, fragmentation is a constant share. If the allocator of all layouts that were
+ * found needs more than the limit, searches for layouts that leave as much room as the best of them lacked.
+ */
+static size_t search_confirmed(const p4d_request *request, const p4d_search_space *space,
+			       p4d_candidate *found, size_t room, p4d_search_counts *counts)
+{
+	const int framework = (int)request->value[P4D_FRAMEWORK];
+	p4d_search_space narrow = *space;
+	double excess;
+
+	for (int i = 0; i < NARROWED; i++) {
+		const size_t count = search_wider(request, &narrow, found, room, counts);
+		if (!count || !p4d_framework_of(framework)->share_is_mean)
+			return count;
+		const size_t kept = confirm(space, found, count, &excess);
+		if (kept)
+			return kept;
+		narrow.limit /= excess;
+	}
+	return 0;
+}
+
 size_t p4d_search_run(const p4d_request *request, const p4d_search_space *space, p4d_candidate *found,
 		      size_t room, p4d_search_counts *counts)
 {
@@ -235,7 +297,7 @@ size_t p4d_search_run(const p4d_request *request, const p4d_search_space *space,
 
 	if (cut)
 		space->budget->cut = false; /* an earlier search may have set it */
-	const size_t count = search_wider(request, space, found, room, counts);
+	const size_t count = search_confirmed(request, space, found, room, counts);
 	if (!count && counts && counts->considered && !counts->smallest.device_bytes)
 		find_smallest(request, space, counts);
 	if (cut)

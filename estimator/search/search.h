@@ -56,8 +56,8 @@ typedef struct p4d_search_space {
 } p4d_search_space;
 
 typedef struct p4d_candidate {
-	p4d_request request; /* complete, except for options that the cluster decides */
-	uint64_t device_bytes;
+	p4d_request request;   /* complete, except for options that the cluster decides */
+	uint64_t device_bytes; /* with a constant share for fragmentation */
 	double fraction;
 	p4d_step step; /* predicted; all 0 if the cost model does not cover the GPU */
 } p4d_candidate;

@@ -12,6 +12,8 @@ are PyTorch's, as is the allocator.
     tests/rehearsal/parity.py --file megatron_experts --line 1024 --show 40    # prints to the log what is live at the peak
     tests/rehearsal/parity.py --file megatron_experts --line 221 --store rows.csv    # adds the row with what was reserved: a row
                                                                         # of tests/data/rehearsed_megatron.csv
+    tests/rehearsal/parity.py --file megatron_memory --line 273 --least --store rows.csv    # the same, and with how little memory
+                                                                                            # the row runs
 
 The sample is drawn with a fixed seed, from rows that a GPU of 141 GiB holds and whose rank runs PASSES layers or fewer.
 Prints one line per row: `stored` is the row's peak, `rehearsed` the most that the allocator had given out, in its blocks;
@@ -345,17 +347,26 @@ def show_peak(events, most):
         print("%15d %4d %s" % (size, count, site))
 
 
-def play(name, row, out):
-    """Runs a row and writes the highest memory of the row."""
+def play(name, row, out, limit=0):
+    """Runs a row and writes the highest memory of the row. limit: bytes that PyTorch may reserve, if the GPU has not all of its
+    memory. If that is too little, nothing is written but that it was exhausted."""
     import torch
     rows = sys.modules[MODULES[FILES[name]]]
+    if limit:
+        torch.cuda.set_per_process_memory_fraction(limit / torch.cuda.get_device_properties(0).total_memory, 0)
     most = int(os.environ.get("PARITY_SHOW", 0))
     if most:  # p4d would take the history over
         from p4d_rehearsal import phases
         torch.cuda.init()
         phases.current.account.drain = lambda: None
         torch.cuda.memory._record_memory_history(max_entries=1 << 20, stacks="python")
-    globals()["play_" + FILES[name]](rows, Account(), row)
+    try:
+        globals()["play_" + FILES[name]](rows, Account(), row)
+    except torch.OutOfMemoryError:
+        if not limit:
+            raise
+        Path(out).write_text(json.dumps({"exhausted": True}))
+        return
     if most:
         show_peak(torch.cuda.memory._snapshot()["device_traces"][torch.cuda.current_device()], most)
     stats = torch.cuda.memory_stats()
@@ -380,13 +391,13 @@ def apart(seconds, function, *arguments):
     os.waitpid(child, 0)
 
 
-def play_rank(name, line, row, size, rank, out, folder):
+def play_rank(name, line, row, size, rank, out, folder, limit=0):
     """In a child: a world with one real rank, in which p4d answers for the other ranks."""
-    record = os.path.join(folder, "record-%d" % line)
+    record = os.path.join(folder, "record-%d-%d" % (line, limit))
     os.makedirs(record, exist_ok=True)
     os.environ.update(RANK=str(rank), WORLD_SIZE=str(size), LOCAL_RANK="0", P4D_REHEARSAL_RECORD=record,
-                      TORCHELASTIC_RESTART_COUNT=str(line))  # the store keeps keys of worlds apart by it
-    play(name, dict(row, rank=rank), out)
+                      TORCHELASTIC_RESTART_COUNT="%d%d" % (line, limit))  # the store keeps keys of worlds apart by it
+    play(name, dict(row, rank=rank), out, limit)
 
 
 def likely_ranks(row, out):
@@ -394,6 +405,26 @@ def likely_ranks(row, out):
     import make_transformers_memory as rows
     import sharded_training
     Path(out).write_text(json.dumps(sharded_training.ranks(row, [p.numel() for p in rows.made(row).parameters()])))
+
+
+def runs_with(name, line, row, size, rank, folder, limit):
+    """Whether the row runs if PyTorch may reserve so many bytes; None if it fails for another reason."""
+    out = Path(folder, "limited-%d-%d" % (line, limit))
+    apart(SECONDS, play_rank, name, line, row, size, rank, str(out), folder, limit)
+    return not json.loads(out.read_text()).get("exhausted") if out.exists() else None
+
+
+def least(name, line, row, size, rank, folder, peak):
+    """The most bytes with which the row runs out of memory, and the fewest with which it runs, 1 % of its allocations apart."""
+    step = peak["allocated"] // 100
+    fails, runs = peak["allocated"], peak["reserved"]
+    while runs - fails > step:
+        limit = fails + max((runs - fails) // 3, min(step, (runs - fails) // 2))
+        ran = runs_with(name, line, row, size, rank, folder, limit)
+        if ran is None:
+            return {}
+        fails, runs = (fails, limit) if ran else (limit, runs)
+    return {"exhausted": fails, "sufficed": runs}
 
 
 def play_all(name, folder, lines):
@@ -421,7 +452,10 @@ def play_all(name, folder, lines):
         played = [json.loads(Path("%s.%d" % (out, rank)).read_text()) for rank in ranks if os.path.exists("%s.%d" % (out, rank))]
         if "framework" in row:
             played.sort(key=lambda peak: peak["allocated"])
-        print(SAYS + json.dumps({"line": line, **(played[-1] if played and len(played) == len(ranks) else {})}), flush=True)
+        peak = played[-1] if played and len(played) == len(ranks) else {}
+        if peak and os.environ.get("PARITY_LEAST"):
+            peak.update(least(name, line, row, size, ranks[-1], folder, peak))
+        print(SAYS + json.dumps({"line": line, **peak}), flush=True)
 
 
 # ---- what starts p4d rehearse ----
@@ -446,6 +480,8 @@ def rehearse(given, name, lines):
             environment["PARITY_SHOW"] = str(given.show)
         if given.store:
             environment["PARITY_STORE"] = "1"
+        if given.least:
+            environment["PARITY_LEAST"] = "1"
         if given.attention == "cudnn":
             del environment["TORCH_CUDNN_SDPA_DEPRIORITIZED"]
         with subprocess.Popen(
@@ -482,7 +518,7 @@ def say(name, row, found):
 
 def store(path, row, found, release):
     """Adds a row of the file with what the allocator had given out and reserved at most."""
-    fields = ["looked_at", *(k for k in row if k not in ("looked_at", "seed", "phase")), "reserved", "torch"]
+    fields = ["looked_at", *(k for k in row if k not in ("looked_at", "seed", "phase")), "reserved", "torch", "exhausted", "sufficed"]
     with open(path, "a") as out:
         writer = csv.DictWriter(out, fields, extrasaction="ignore", lineterminator="\n")
         if not out.tell():
@@ -523,6 +559,7 @@ def main():
     words.add_argument("--line", type=int, action="append", help="these lines of the file, not a sample")
     words.add_argument("--show", type=int, default=0, help="write so many lines to the log of what was live at the peak")
     words.add_argument("--store", help="add the rows to this file, with what was reserved")
+    words.add_argument("--least", action="store_true", help="also find with how little memory each row runs; takes ten times as long")
     words.add_argument("--attention", choices=("rows", "cudnn"), default="rows", help="kernels (default: those of the rows)")
     words.add_argument("--play", nargs="+", metavar=("FILE", "FOLDER"), help=argparse.SUPPRESS)
     given = words.parse_args()

@@ -11,7 +11,7 @@
 #include "support/rows.h"
 
 #include "plan/plan.h"
-#include "plan/stage_memory.h"
+#include "plan/memory_played.h"
 #include "request/architecture.h"
 #include "request/defaults.h"
 

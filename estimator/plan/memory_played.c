@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "plan/memory_played.h"
+
+#include "plan/plan_rows.h"
+#include "request/framework.h"
+
+/* Bytes that training itself allocates, without evaluation. */
+static uint64_t trained(const p4d_plan *plan)
+{
+	uint64_t most = 0;
+
+	for (int phase = P4D_INIT; phase <= P4D_STEP; phase++)
+		most = plan->phase_bytes[phase] > most ? plan->phase_bytes[phase] : most;
+	return most;
+}
+
+/*
+ * No GPU has this much memory. Then p4d does not simulate the allocator, so simulations need not support such
+ * sizes.
+ */
+#define MOST_PLAYED ((uint64_t)1 << 44)
+
+/* The result is at least the size of the plan's buffers. */
+uint64_t p4d_memory_reserved(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage, bool is_short)
+{
+	const p4d_framework *framework = p4d_framework_of(layout->framework);
+	p4d_plan plan;
+
+	if (!framework->reserved || !p4d_on_gpu(layout->device) ||
+	    p4d_plan_build(layout, gpu, stage, &plan, NULL) < 0 || trained(&plan) > MOST_PLAYED)
+		return 0;
+	const uint64_t bytes = framework->reserved(layout, stage, &plan, is_short);
+	return bytes && bytes < trained(&plan) ? trained(&plan) : bytes;
+}
+
+/* Whether all batches have the same length. transformers' trainers pad a batch to its longest sequence. */
+static bool lengths_stay(const p4d_layout *l)
+{
+	return !p4d_framework_is_of_pytorch(l) || l->torch.model_code == P4D_MODEL_CODE_TORCHTITAN;
+}
+
+/* Whether tensors have the same sizes in every step. Experts get different numbers of tokens. */
+static bool sizes_stay(const p4d_layout *l)
+{
+	return !l->experts || (l->megatron.expert_capacity > 0 && l->megatron.pads_experts);
+}
+
+/* If memory without fragmentation is below this share of a GPU, fragmentation cannot make it too large:
+ * rehearsed allocators need at most 1.42 times the allocated memory. */
+#define LEAST_SHORT 0.66
+
+/*
+ * Simulates the allocator in a stage if the GPU is nearly full. Returns whether it did. The constant share
+ * remains where it is larger and the simulation may be too small: the site measured margins of p4d's
+ * constants, or tensors have other sizes in each step.
+ */
+static bool play_stage(const p4d_layout *l, const p4d_estimate *e, uint32_t number, p4d_stage *stage)
+{
+	uint64_t *const share = &stage->part[P4D_PART_FRAGMENTATION];
+	const uint64_t rest = stage->device_bytes - *share;
+
+	if (stage->phase > P4D_STEP || rest > e->capacity_bytes ||
+	    (double)rest < LEAST_SHORT * (double)e->capacity_bytes)
+		return false;
+	const uint64_t needed = p4d_memory_reserved(l, e->gpu, number, true);
+	if (needed < stage->allocated_bytes)
+		return false;
+	const uint64_t played = needed - stage->allocated_bytes;
+	const bool keeps_larger = !sizes_stay(l) || p4d_memory__margin(l, e->gpu);
+	if (keeps_larger && played < *share)
+		return true;
+	*share = played;
+	stage->device_bytes = rest + played;
+	stage->plays_allocator = sizes_stay(l);
+	return true;
+}
+
+int p4d_memory_of_estimate(const p4d_layout *layout, const p4d_estimate *e, uint32_t stage, p4d_stage *out,
+			   p4d_error *err)
+{
+	if (stage == e->stage) {
+		*out = e->peak;
+		return 0;
+	}
+	if (p4d_memory_of_stage(layout, e->method, e->gpu, stage, out, err) < 0)
+		return -1;
+	if (e->is_played)
+		play_stage(layout, e, stage, out);
+	return 0;
+}
+
+enum { PLAYED_STAGES = 4 }; /* the most stages that are simulated for a verdict */
+
+void p4d_memory_play(const p4d_layout *l, const p4d_capacity *capacity, p4d_estimate *e)
+{
+	p4d_memory_stages all = p4d_memory__stages(l, e->method);
+	p4d_estimate most = *e;
+	p4d_stage stage;
+	uint32_t i;
+
+	if (e->method == P4D_METHOD_PAPER || !capacity->gpu || !lengths_stay(l) ||
+	    !play_stage(l, e, e->stage, &most.peak))
+		return;
+	most.is_played = true;
+	for (unsigned left = PLAYED_STAGES - 1; p4d_memory__next_stage(l, &all, &i);) {
+		if (i == e->stage || p4d_memory_of_stage(l, e->method, e->gpu, i, &stage, NULL) < 0)
+			continue;
+		left -= left && play_stage(l, e, i, &stage);
+		if (stage.device_bytes > most.peak.device_bytes) {
+			most.peak = stage;
+			most.stage = i;
+		}
+	}
+	most.fraction = (double)most.peak.device_bytes / (double)most.capacity_bytes;
+	*e = most;
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "plan/stage_memory.h"
+
+/* The memory that PyTorch's allocator reserves, where p4d simulates it block by block. */
+
+/*
+ * Memory that the framework's allocator reserves on the GPU of a stage; 0: unknown. If a GPU has less, the
+ * allocator frees unused segments. is_short: returns the memory that it reserves on the smallest GPU on which
+ * the job then runs. Without context and communicators.
+ */
+uint64_t p4d_memory_reserved(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage, bool is_short);
+
+/*
+ * If the GPU is nearly full, simulates the allocator in the fullest stages, and replaces their constant share
+ * for fragmentation by the memory that the allocator needs at least. The constant share remains where it is
+ * larger, if the site measured margins, or if sizes differ from step to step because tokens choose experts.
+ * Takes milliseconds per stage. Does nothing if p4d does not know the order of allocations, or if batches
+ * have other lengths in each step.
+ */
+void p4d_memory_play(const p4d_layout *layout, const p4d_capacity *capacity, p4d_estimate *estimate);
+
+/* Memory of one stage of an estimate, simulated if that of the fullest stage is. For the fullest stage it is
+ * estimate->peak. */
+int p4d_memory_of_estimate(const p4d_layout *layout, const p4d_estimate *estimate, uint32_t stage,
+			   p4d_stage *out, p4d_error *err);
