@@ -311,6 +311,57 @@ static void least_memory(void **state)
 	assert_true(of.low.worst <= 0.05 && of.high.worst <= 0.04);
 }
 
+/* Estimates a row on a GPU. Of a fraction of the GPU, PyTorch's allocator gets this many bytes. */
+static p4d_estimate on_gpu_with(const p4d_layout *l, uint64_t allocator_bytes, double fraction, p4d_gpu *gpu)
+{
+	p4d_estimate e;
+
+	*gpu = (p4d_gpu){.name = "limited", .usable_bytes = UINT64_C(1) << 40};
+	const p4d_capacity capacity = {.gpu = gpu};
+	assert_int_equal(p4d_memory_estimate(l, P4D_METHOD_PLAN, &capacity, &e, NULL), 0);
+	const uint64_t others = e.peak.part[P4D_PART_CONTEXT] + e.peak.part[P4D_PART_COMM];
+	gpu->usable_bytes = (uint64_t)((double)(allocator_bytes + others) / fraction);
+	assert_int_equal(p4d_memory_estimate(l, P4D_METHOD_PLAN, &capacity, &e, NULL), 0);
+	p4d_memory_play(l, &capacity, &e);
+	return e;
+}
+
+/*
+ * With the defaults of `safe` and `limit`, p4d warns of a row on a GPU on which it runs out of memory, or
+ * refuses it; and does not refuse a row that runs with 0.95 of the GPU. Returns whether the row was compared:
+ * its stage needs the most memory, and is not tiny.
+ */
+static bool compare_verdicts(const csv_row *r)
+{
+	const double safe = 0.8, limit = 0.95;
+	const uint64_t exhausted = row_number(r, "exhausted"), sufficed = row_number(r, "sufficed");
+	p4d_layout l;
+	p4d_gpu gpu;
+
+	layout_of(r, &l);
+	p4d_estimate e = on_gpu_with(&l, exhausted + workspace_of(r), 1, &gpu);
+	if (e.stage != row_number(r, "stage") || row_number(r, "allocated") < 1 << 30)
+		return false;
+	assert_true(e.fraction > safe);
+	e = on_gpu_with(&l, sufficed + workspace_of(r), limit, &gpu);
+	assert_true(e.fraction <= limit || p4d_memory_unsure(&l, &e, limit));
+	return true;
+}
+
+static void verdicts(void **state)
+{
+	static const char *const files[] = {"rehearsed_megatron.csv", "rehearsed_megatron_experts.csv"};
+	int compared = 0;
+	csv_row r;
+
+	(void)state;
+	for (int i = 0; i < 2; i++)
+		for (rows_open(&r, files[i], NULL); rows_next(&r);)
+			compared += compare_verdicts(&r);
+	printf("verdicts of %d rows\n", compared);
+	assert_int_equal(compared, 46);
+}
+
 static void megatron_core_itself(void **state)
 {
 	(void)state;
@@ -383,6 +434,7 @@ int main(void)
 					   cmocka_unit_test(reserved_with_experts),
 					   cmocka_unit_test(reserved_without_experts),
 					   cmocka_unit_test(least_memory),
+					   cmocka_unit_test(verdicts),
 					   cmocka_unit_test(further_options),
 					   cmocka_unit_test(unfused_attention),
 					   cmocka_unit_test(with_experts),
