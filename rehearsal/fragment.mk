@@ -39,6 +39,7 @@ rehearsal_python = \
 	rehearsal/python/p4d_rehearsal/own_bytes.py \
 	rehearsal/python/p4d_rehearsal/phases.py rehearsal/python/p4d_rehearsal/timeline.py \
 	rehearsal/python/p4d_rehearsal/reads.py \
+	rehearsal/python/p4d_rehearsal/routing.py \
 	rehearsal/python/p4d_rehearsal/saving.py \
 	rehearsal/python/p4d_rehearsal/seeds.py \
 	rehearsal/python/p4d_rehearsal/sizes.py \

@@ -15,7 +15,7 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from p4d_rehearsal import custom, own_bytes, reads, sizes, solvers, sums, unsigned
+from p4d_rehearsal import custom, own_bytes, reads, routing, sizes, solvers, sums, unsigned
 
 SMALL = 1 << 20  # bytes; P4D_ACCOUNT_SMALL of the stand-ins
 aten = torch.ops.aten
@@ -123,6 +123,7 @@ def _mark(tensor, is_known):
         return
     blank.pop(address, None)
     own_bytes.forget(address)
+    routing.forget(address)
     if is_known and _can_be_known(tensor):
         known[address] = StorageWeakRef(tensor.untyped_storage())
     else:
@@ -197,15 +198,6 @@ def _fill(tensor, value):
         _on_host(tensor).fill_(value)
 
 
-def _even_indices(scores, k, dim):
-    """Assigns experts in turn, so that each gets at most the average number of tokens, rounded up."""
-    n = scores.shape[dim]
-    rest = list(scores.shape)
-    del rest[dim]
-    indices = make.arange(scores.numel() // n * k).remainder_(n)
-    return indices.view(*rest, k).movedim(-1, dim).contiguous()
-
-
 class Values(TorchDispatchMode):
     supports_higher_order_operators = True
 
@@ -261,6 +253,8 @@ class Values(TorchDispatchMode):
             own_bytes.follow(function.overloadpacket, function.overloadpacket in READS, tensors, lambda: _tensors(result))
             return result
         operator = function.overloadpacket
+        if routing.sizes_by_assumed(operator, tensors) and not sizes.fills(operator, arguments, named):
+            reads.note_read(operator)
         done, result = self.answer_unknown(operator, function, arguments, named, device)
         if done:
             return result
@@ -294,13 +288,16 @@ class Values(TorchDispatchMode):
 
     def answer_unknown(self, operator, function, arguments, named, device):
         """Whether this module itself answers for the operator, and the answer."""
-        if operator is aten.topk and not _is_known(arguments[0]) and "out" not in named:
+        if routing.chooses(function, arguments, named) and not _is_known(arguments[0]):
             return True, self.route(function, arguments, named)
         answer = sizes.compared(operator, arguments, named)
         if answer is not None and not _is_known(arguments[0]):
             if operator not in sizes.FINITE:
                 reads.note_answer(operator)
-            return True, self.answer(function, arguments, named, answer)
+            flags = self.answer(function, arguments, named, answer)
+            if operator in (aten.eq, aten.ne):
+                routing.note_assumed(flags)
+            return True, flags
         answer = sizes.absorbed(operator, arguments, _is_known, _on_host)
         if answer is not None and not all(map(_is_known, arguments[:2])):
             return True, self.answer(function, arguments, named, answer)
@@ -354,14 +351,17 @@ class Values(TorchDispatchMode):
 
     @staticmethod
     def route(function, arguments, named):
+        """An operator that chooses experts by unknown scores."""
         reads.even_routes += 1
         result = function(*arguments, **named)
-        dim = arguments[2] if len(arguments) > 2 else named.get("dim", -1)
-        indices = _even_indices(arguments[0], arguments[1], dim)
-        if _can_be_known(result[1]):
-            _on_host(result[1]).copy_(indices)
-            _mark(result[1], True)
-        _mark(result[0], False)
+        scores, dim = arguments[0], routing.dimension(function, arguments, named)
+        chosen = result if isinstance(result, torch.Tensor) else result[1]
+        if chosen.numel() and _can_be_known(chosen):
+            k = chosen.numel() * scores.shape[dim] // scores.numel()
+            _on_host(chosen).copy_(routing.even_indices(scores, k, dim).view(chosen.shape))
+            _mark(chosen, True)
+        if chosen is not result:
+            _mark(result[0], False)
         return result
 
     @staticmethod
@@ -545,6 +545,8 @@ class Values(TorchDispatchMode):
         for argument, value in _with_values(function, arguments, named):
             if argument.alias_info is None or not argument.alias_info.is_write:
                 continue
+            if argument.name == "found_inf":
+                continue  # a training without faults has finite gradients: it stays 0
             for tensor in _tensors(value):
                 whole = tensor.numel() * tensor.element_size() == tensor.untyped_storage().nbytes()
                 _mark(tensor, operator is aten.copy_ and _is_small(tensor)
