@@ -12,6 +12,7 @@
 #include "data/command_data.h"
 #include "plot/command_plot.h"
 #include "rehearse/command_rehearse.h"
+#include "rehearse/nvidia_smi.h"
 #include "report/report.h"
 #include "usage/command_report.h"
 #include "validate/command_validate.h"
@@ -274,7 +275,7 @@ int main(int argc, char *argv[])
 	p4d_error err = {P4D_OK, "", ""};
 	int status;
 
-	if (p4d_shell_launch_is(argc, argv, &status))
+	if (p4d_shell_launch_is(argc, argv, &status) || p4d_nvidia_smi_is(argc, argv, &status))
 		return status;
 	status = run(argc, argv, &err);
 

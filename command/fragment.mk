@@ -44,7 +44,7 @@ libp4dcommand_la_SOURCES = \
 	command/rehearse/launch_ranks.h command/rehearse/launch_ranks.c command/rehearse/read_command.h command/rehearse/read_command.c \
 	command/rehearse/rank_environment.h command/rehearse/rank_environment.c command/rehearse/playing.h command/rehearse/playing.c \
 	command/rehearse/rehearse_estimate.h command/rehearse/rehearse_estimate.c \
-	command/rehearse/played_progress.h command/rehearse/played_progress.c command/rehearse/shell_launch.h command/rehearse/shell_launch.c command/rehearse/strays.h command/rehearse/strays.c \
+	command/rehearse/played_progress.h command/rehearse/played_progress.c command/rehearse/shell_launch.h command/rehearse/shell_launch.c command/rehearse/nvidia_smi.h command/rehearse/nvidia_smi.c command/rehearse/strays.h command/rehearse/strays.c \
 	command/rehearse/rehearse_options.h command/rehearse/rehearse_options.c \
 	command/rehearse/command_rehearse.h command/rehearse/command_rehearse.c \
 	command/backtest/backtest.h command/backtest/command_backtest.h command/backtest/command_backtest.c command/backtest/backtest_run.c \

@@ -43,6 +43,7 @@ rehearsal_python = \
 	rehearsal/python/p4d_rehearsal/saving.py \
 	rehearsal/python/p4d_rehearsal/seeds.py \
 	rehearsal/python/p4d_rehearsal/sizes.py \
+	rehearsal/python/p4d_rehearsal/smi.py \
 	rehearsal/python/p4d_rehearsal/solvers.py \
 	rehearsal/python/p4d_rehearsal/stages.py \
 	rehearsal/python/p4d_rehearsal/sums.py \

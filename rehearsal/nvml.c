@@ -38,9 +38,12 @@ LACKS(nvmlDeviceGetNvLinkRemoteDeviceType)
 LACKS(nvmlDeviceGetNvLinkRemotePciInfo_v2)
 LACKS(nvmlDeviceGetGpuFabricInfo)
 LACKS(nvmlDeviceGetGpuFabricInfoV)
-LACKS(nvmlDeviceGetUtilizationRates)
-LACKS(nvmlDeviceGetTemperature)
-LACKS(nvmlDeviceGetPowerUsage)
+LACKS(nvmlDeviceGetPowerManagementLimit)
+LACKS(nvmlDeviceGetEnforcedPowerLimit)
+LACKS(nvmlDeviceGetClockInfo)
+LACKS(nvmlDeviceGetMaxClockInfo)
+LACKS(nvmlDeviceGetFanSpeed)
+LACKS(nvmlDeviceGetPcieThroughput)
 
 ENTRY const char *nvmlErrorString(int result)
 {
@@ -103,11 +106,19 @@ ENTRY int nvmlDeviceGetName(const char *device, char *text, unsigned room)
 	return NVML_OK;
 }
 
+/* A question does not create the context, which would count as memory. */
+static uint64_t used_by(const char *device)
+{
+	const int index = index_of(device);
+
+	return p4d_account_peak(index) ? p4d_account_used(index) : 0;
+}
+
 /* nvmlMemory_t: total, free, used */
 ENTRY int nvmlDeviceGetMemoryInfo(const char *device, unsigned long long memory[3])
 {
 	memory[0] = p4d_settings()->bytes;
-	memory[2] = p4d_account_used(index_of(device));
+	memory[2] = used_by(device);
 	memory[1] = memory[0] - memory[2];
 	return NVML_OK;
 }
@@ -117,8 +128,46 @@ ENTRY int nvmlDeviceGetMemoryInfo_v2(const char *device, unsigned long long memo
 {
 	memory[1] = p4d_settings()->bytes;
 	memory[2] = 0;
-	memory[4] = p4d_account_used(index_of(device));
+	memory[4] = used_by(device);
 	memory[3] = memory[1] - memory[4];
+	return NVML_OK;
+}
+
+/* Programs log what a GPU does, and would fail without an answer. A simulated GPU is idle: its kernels take
+ * no time. nvmlUtilization_t: per cent of the time in which kernels run, and in which memory is accessed. */
+ENTRY int nvmlDeviceGetUtilizationRates(const char *device, unsigned percent[2])
+{
+	(void)device;
+	percent[0] = percent[1] = 0;
+	return NVML_OK;
+}
+
+ENTRY int nvmlDeviceGetTemperature(const char *device, int sensor, unsigned *celsius)
+{
+	(void)device, (void)sensor;
+	*celsius = 0;
+	return NVML_OK;
+}
+
+/* in mW */
+ENTRY int nvmlDeviceGetPowerUsage(const char *device, unsigned *power)
+{
+	(void)device;
+	*power = 0;
+	return NVML_OK;
+}
+
+/* in mJ since the driver was loaded */
+ENTRY int nvmlDeviceGetTotalEnergyConsumption(const char *device, unsigned long long *energy)
+{
+	(void)device;
+	*energy = 0;
+	return NVML_OK;
+}
+
+ENTRY int nvmlDeviceGetMinorNumber(const char *device, unsigned *number)
+{
+	*number = (unsigned)index_of(device);
 	return NVML_OK;
 }
 
@@ -138,7 +187,10 @@ ENTRY int nvmlDeviceGetCudaComputeCapability(const char *device, int *major, int
 		return NVML_OK; \
 	}
 NO_PROCESSES(nvmlDeviceGetComputeRunningProcesses)
+NO_PROCESSES(nvmlDeviceGetComputeRunningProcesses_v2)
 NO_PROCESSES(nvmlDeviceGetComputeRunningProcesses_v3)
+NO_PROCESSES(nvmlDeviceGetGraphicsRunningProcesses)
+NO_PROCESSES(nvmlDeviceGetGraphicsRunningProcesses_v3)
 
 ENTRY int nvmlSystemGetCudaDriverVersion_v2(int *version)
 {

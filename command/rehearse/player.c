@@ -80,6 +80,28 @@ static int find_parts(p4d_player *p, p4d_error *err)
 	return 0;
 }
 
+/* Puts a link into the rehearsal's directory. */
+static int link_to(const p4d_player *p, const char *target, const char *name, p4d_error *err)
+{
+	char path[P4D_PLAYER_PATH];
+
+	path_in(p->directory, name, path, sizeof(path));
+	return symlink(target, path) ? p4d_fail(err, P4D_E_IO, "%.300s: %s", path, strerror(errno)) : 0;
+}
+
+/* Links the libraries of the driver to the stand-ins, and nvidia-smi to this program. */
+static int link_driver(const p4d_player *p, p4d_error *err)
+{
+	char own[PATH_MAX];
+	const ssize_t length = readlink("/proc/self/exe", own, sizeof(own) - 1);
+
+	for (size_t i = 0; i < sizeof(driver_names) / sizeof(driver_names[0]); i++)
+		if (link_to(p, p->library, driver_names[i], err))
+			return -1;
+	own[length > 0 ? length : 0] = '\0';
+	return link_to(p, own, "nvidia-smi", err);
+}
+
 int p4d_player__open(p4d_player *p, p4d_error *err)
 {
 	const char *tmp = getenv("TMPDIR");
@@ -98,11 +120,8 @@ int p4d_player__open(p4d_player *p, p4d_error *err)
 		p->directory[0] = '\0';
 		return -1;
 	}
-	for (size_t i = 0; i < sizeof(driver_names) / sizeof(driver_names[0]); i++) {
-		path_in(p->directory, driver_names[i], path, sizeof(path));
-		if (symlink(p->library, path))
-			return p4d_fail(err, P4D_E_IO, "%.300s: %s", path, strerror(errno));
-	}
+	if (link_driver(p, err))
+		return -1;
 	path_in(p->directory, "record", path, sizeof(path));
 	if (mkdir(path, 0700))
 		return p4d_fail(err, P4D_E_IO, "%.300s: %s", path, strerror(errno));

@@ -266,9 +266,10 @@ static int set_gpu(const p4d_player *p, uint64_t rank)
 int p4d_rank_environment__set(const p4d_player *p, uint64_t rank)
 {
 	return set_command(p) || set_gpu(p, rank) || set_rank(p, rank) ||
-		       prepend("LD_LIBRARY_PATH", p->directory) || prepend("LD_PRELOAD", p->library) ||
-		       prepend("PYTHONPATH", p->python) || set("PYTHONFAULTHANDLER", "1") ||
-		       setenv("WANDB_MODE", "offline", 0) || setenv("PYTHONHASHSEED", "0", 0)
+		       prepend("LD_LIBRARY_PATH", p->directory) || prepend("PATH", p->directory) ||
+		       prepend("LD_PRELOAD", p->library) || prepend("PYTHONPATH", p->python) ||
+		       set("PYTHONFAULTHANDLER", "1") || setenv("WANDB_MODE", "offline", 0) ||
+		       setenv("PYTHONHASHSEED", "0", 0)
 		   ? -1
 		   : 0;
 }

@@ -110,7 +110,7 @@ int p4d_shell_launch__open(const p4d_player *player, p4d_words *words, p4d_error
 				    : 0;
 }
 
-/* The value of PATH without p4d's directory. */
+/* The value of PATH without p4d's directories: that of launchers, and the rehearsal's. */
 static char *path_without(const char *path, const char *launch)
 {
 	const int directory =
@@ -119,8 +119,9 @@ static char *path_without(const char *path, const char *launch)
 
 	for (const char *at = path; kept && *at; at += strcspn(at, ":"), at += *at == ':') {
 		const int length = (int)strcspn(at, ":");
-		if (length == directory + 3 && !strncmp(at, launch, (size_t)directory) &&
-		    !strncmp(at + directory, "bin", 3))
+		const bool is_own = length == directory - 1 ||
+				    (length == directory + 3 && !strncmp(at + directory, "bin", 3));
+		if (is_own && !strncmp(at, launch, (size_t)(length < directory ? length : directory)))
 			continue;
 		if (*kept)
 			strcat(kept, ":");

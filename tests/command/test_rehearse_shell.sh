@@ -71,6 +71,28 @@ exits 0 p4d rehearse --shell --ranks last "$work/nested.sh"
 grep -q "RANK=3 " "$work/seen" || fail "no rank 3: $(cat "$work/seen")"
 rm "$work/seen"
 
+# nvidia-smi answers for the simulated GPUs, in the script and in the program, also if the machine has another one
+cat >"$work/asks.sh" <<'JOB'
+#!/bin/bash
+#SBATCH -p h100 --gpus-per-node=2
+gpus=$(nvidia-smi -L | wc -l)
+nvidia-smi --query-gpu=name,memory.total,memory.used,power.draw --format=csv -i 1 >asked
+nvidia-smi >>asked
+nvidia-smi --query-compute-apps=pid --format=csv,noheader >>asked
+torchrun --nproc-per-node $gpus --no-python ./asks
+JOB
+printf '#!/bin/sh\nnvidia-smi --query-gpu=index,memory.free --format=csv,noheader,nounits >>asked\nexec ./train asks\n' >"$work/asks"
+chmod +x "$work/asks"
+exits 0 p4d rehearse --shell --ranks last "$work/asks.sh"
+ranks "RANK=1 PROCID=0 NTASKS=1 NODES=1 FOO= asks"
+sed -n '1,2p;$p' "$work/asked" >"$work/lines"
+diff "$work/lines" - <<'LINES' || fail "nvidia-smi printed: $(cat "$work/asked")"
+name, memory.total [MiB], memory.used [MiB], power.draw
+NVIDIA H100 SXM5 80 GB, 80998 MiB, 0 MiB, [N/A]
+1, 80998
+LINES
+grep -q "|   1  NVIDIA H100 SXM5 80 GB *|        0MiB /  80998MiB |" "$work/asked" || fail "no table: $(cat "$work/asked")"
+
 # without a launcher the script itself is what uses the GPU
 printf '#!/bin/sh\n#SBATCH -p h100 --gpus-per-node=1\n./train alone\necho done >ended\n' >"$work/alone.sh"
 exits 0 p4d rehearse --shell "$work/alone.sh"

@@ -20,7 +20,7 @@ def _without(name, value):
 
 
 def _environment(environment):
-    paths = ("LD_PRELOAD", "LD_LIBRARY_PATH", "PYTHONPATH")
+    paths = ("LD_PRELOAD", "LD_LIBRARY_PATH", "PATH", "PYTHONPATH")
     return ["%s=%s" % (name, _without(name, value) if name in paths else value)
             for name, value in environment.items() if not name.startswith("P4D_REHEARSAL_")]
 
