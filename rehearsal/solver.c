@@ -10,7 +10,7 @@
 #include "report.h"
 
 /* cusolverStatus_t */
-enum { SOLVER_OK = 0, SOLVER_NO_MEMORY = 2 };
+enum { SOLVER_OK = 0, SOLVER_NO_MEMORY = 2, SOLVER_INVALID = 3 };
 
 /* Number of columns that a blocked factorization processes together. */
 enum { BLOCK = 128 };
@@ -66,7 +66,7 @@ SETTING(cusolverDnXgesvdjSetTolerance)
 static int elements(uint64_t count, int batch, int *out)
 {
 	if (__builtin_mul_overflow(count, (uint64_t)(batch > 0 ? batch : 0), &count) || count > INT32_MAX)
-		return 3; /* CUSOLVER_STATUS_INVALID_VALUE */
+		return SOLVER_INVALID;
 	p4d_report_doubt("p4d assumes the sizes of cuSOLVER's workspaces, except that of singular values by "
 			 "Jacobi's method");
 	*out = (int)count;
@@ -300,7 +300,7 @@ static int bytes(uint64_t count, int type, size_t *on_device, size_t *on_host)
 	p4d_report_doubt("p4d assumes the sizes of cuSOLVER's workspaces, except that of singular values by "
 			 "Jacobi's method");
 	*on_host = 0;
-	return __builtin_mul_overflow(count, type_bytes(type), on_device) ? 3 : SOLVER_OK;
+	return __builtin_mul_overflow(count, type_bytes(type), on_device) ? SOLVER_INVALID : SOLVER_OK;
 }
 
 #define SPACES const void *on_device, size_t device_bytes, const void *on_host, size_t host_bytes
@@ -363,3 +363,46 @@ ENTRY int cusolverDnXsyevd(H, const void *settings, int job, int triangle, int64
 	    (void)host_bytes;
 	return done(status, 1);
 }
+
+ENTRY int cusolverDnXsyevBatched_bufferSize(H, const void *settings, int job, int triangle, int64_t n,
+					    int type_a, const void *a, int64_t lda, int type_w, const void *w,
+					    int type, size_t *on_device, size_t *on_host, int64_t batch)
+{
+	uint64_t count;
+
+	(void)h, (void)settings, (void)job, (void)triangle, (void)type_a, (void)a, (void)lda, (void)type_w,
+	    (void)w;
+	if (batch < 0 || __builtin_mul_overflow(eigenvalues((int)n), (uint64_t)batch, &count))
+		return SOLVER_INVALID;
+	return bytes(count, type, on_device, on_host);
+}
+
+ENTRY int cusolverDnXsyevBatched(H, const void *settings, int job, int triangle, int64_t n, int type_a,
+				 const void *a, int64_t lda, int type_w, const void *w, int type, SPACES,
+				 int *status, int64_t batch)
+{
+	(void)h, (void)settings, (void)job, (void)triangle, (void)n, (void)type_a, (void)a, (void)lda,
+	    (void)type_w, (void)w, (void)type, (void)on_device, (void)device_bytes, (void)on_host,
+	    (void)host_bytes;
+	return done(status, (int)batch);
+}
+
+/* Eigenvalues by Jacobi's method, of small matrices or of many. */
+#define EIGENVALUES_OF_MANY(name) \
+	ENTRY int cusolverDn##name##_bufferSize(H, int job, int triangle, int n, A, const void *w, \
+						int *size, const void *settings, int batch) \
+	{ \
+		(void)h, (void)job, (void)triangle, (void)a, (void)lda, (void)w, (void)settings; \
+		return elements(eigenvalues(n), batch, size); \
+	} \
+	ENTRY int cusolverDn##name(H, int job, int triangle, int n, A, const void *w, WORK, int *status, \
+				   const void *settings, int batch) \
+	{ \
+		(void)h, (void)job, (void)triangle, (void)n, (void)a, (void)lda, (void)w, (void)work, \
+		    (void)size, (void)settings; \
+		return done(status, batch); \
+	}
+EIGENVALUES_OF_MANY(SsyevjBatched)
+EIGENVALUES_OF_MANY(DsyevjBatched)
+EIGENVALUES_OF_MANY(CheevjBatched)
+EIGENVALUES_OF_MANY(ZheevjBatched)

@@ -33,6 +33,12 @@ int cusolverDnDgesvdjBatched_bufferSize(void *handle, int job, int m, int n, con
 int cusolverDnXgeqrf_bufferSize(void *handle, void *settings, int64_t m, int64_t n, int type_a, const void *a,
 				int64_t lda, int type_tau, const void *tau, int type, size_t *on_device,
 				size_t *on_host);
+int cusolverDnXsyevBatched_bufferSize(void *handle, void *settings, int job, int triangle, int64_t n,
+				      int type_a, const void *a, int64_t lda, int type_w, const void *w,
+				      int type, size_t *on_device, size_t *on_host, int64_t batch);
+int cusolverDnXsyevBatched(void *handle, void *settings, int job, int triangle, int64_t n, int type_a,
+			   void *a, int64_t lda, int type_w, void *w, int type, void *on_device,
+			   size_t device_bytes, void *on_host, size_t host_bytes, int *status, int64_t batch);
 int cusolverDnXgeev(void);
 int cusparseCreate(void **handle);
 int cusparseDestroy(void *handle);
@@ -147,6 +153,31 @@ static void a_size_in_bytes_is_of_the_types_elements(void **state)
 	assert_int_equal(complex, 4 * single);
 }
 
+static void eigenvalues_of_many_matrices_have_a_space_and_a_status_each(void **state)
+{
+	int status[3] = {7, 7, 7};
+	size_t one, two, on_host = 1;
+
+	(void)state;
+	assert_int_equal(cusolverDnXsyevBatched_bufferSize(NULL, NULL, 1, 0, 64, 0, NULL, 64, 0, NULL, 0,
+							   &one, &on_host, 1),
+			 0);
+	assert_int_equal(on_host, 0);
+	assert_int_equal(cusolverDnXsyevBatched_bufferSize(NULL, NULL, 1, 0, 64, 0, NULL, 64, 0, NULL, 0,
+							   &two, &on_host, 2),
+			 0);
+	assert_int_equal(two, 2 * one);
+	assert_int_equal(cusolverDnXsyevBatched_bufferSize(NULL, NULL, 1, 0, 1 << 20, 0, NULL, 1 << 20, 0,
+							   NULL, 0, &two, &on_host, INT64_MAX),
+			 3);
+	assert_int_equal(cusolverDnXsyevBatched(NULL, NULL, 1, 0, 64, 0, NULL, 64, 0, NULL, 0, NULL, one,
+						NULL, 0, status, 2),
+			 0);
+	assert_int_equal(status[0], 0);
+	assert_int_equal(status[1], 0);
+	assert_int_equal(status[2], 7);
+}
+
 static void a_sparse_product_is_a_kernel(void **state)
 {
 	const uint64_t before = p4d_report_count_of(LAUNCHES);
@@ -197,6 +228,7 @@ int main(void)
 	    cmocka_unit_test(singular_values_have_cusolvers_workspace),
 	    cmocka_unit_test(each_matrix_of_a_batch_has_a_status),
 	    cmocka_unit_test(a_size_in_bytes_is_of_the_types_elements),
+	    cmocka_unit_test(eigenvalues_of_many_matrices_have_a_space_and_a_status_each),
 	    cmocka_unit_test(a_sparse_product_is_a_kernel),
 	    cmocka_unit_test(an_error_of_cusparse_has_a_text),
 	    cmocka_unit_test(what_is_not_played_is_counted),

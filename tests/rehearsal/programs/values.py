@@ -72,6 +72,8 @@ for step in range(2):
     assert torch.linalg.svdvals(layer.weight).shape == (1024,) and torch.linalg.inv(layer.weight).shape == (1024, 1024)
     part = layer.weight[:256, :256].contiguous()
     assert torch.linalg.solve(part, part).shape == torch.linalg.cholesky(part).shape == (256, 256)
+    assert torch.linalg.eigh(part @ part.T)[0].shape == (256,)
+    assert torch.linalg.eigvalsh(layer.weight.view(256, 64, 64)).shape == (256, 64)
     # sparse matrices
     sparse = torch.sparse_coo_tensor(torch.tensor([[0, 1], [2, 0]], device="cuda"), layer.weight[0, :2], (1024, 1024))
     assert (layer.weight + sparse).shape == (1024, 1024)
