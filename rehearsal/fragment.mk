@@ -46,6 +46,7 @@ rehearsal_python = \
 	rehearsal/python/p4d_rehearsal/smi.py \
 	rehearsal/python/p4d_rehearsal/solvers.py \
 	rehearsal/python/p4d_rehearsal/stages.py \
+	rehearsal/python/p4d_rehearsal/subclasses.py \
 	rehearsal/python/p4d_rehearsal/sums.py \
 	rehearsal/python/p4d_rehearsal/unsigned.py \
 	rehearsal/python/p4d_rehearsal/values.py \

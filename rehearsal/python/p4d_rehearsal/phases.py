@@ -16,6 +16,7 @@ import weakref
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
+from p4d_rehearsal import subclasses
 from p4d_rehearsal.account import Account
 from p4d_rehearsal.work import Work
 
@@ -216,8 +217,7 @@ def _use_of(module):
 def _storages(tensors, seen):
     """The tensors on the device that are not among those seen before."""
     found = []
-    for t in tensors:
-        t = getattr(t, "_local_tensor", t)
+    for t in (part for tensor in tensors for part in subclasses.parts(tensor)):
         if not isinstance(t, torch.Tensor) or not t.is_cuda:
             continue
         storage = t.untyped_storage()

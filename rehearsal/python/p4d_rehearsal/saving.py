@@ -162,9 +162,9 @@ def _hole(path, bytes_, start=b""):
 
 def _bytes(tree):
     import torch
+    from p4d_rehearsal import subclasses
     seen = {}
-    for leaf in torch.utils._pytree.tree_flatten(tree)[0]:
-        leaf = getattr(leaf, "_local_tensor", leaf)
+    for leaf in (part for leaf in torch.utils._pytree.tree_flatten(tree)[0] for part in subclasses.parts(leaf)):
         if isinstance(leaf, torch.Tensor) and leaf.layout == torch.strided and leaf.device.type != "meta":
             storage = leaf.untyped_storage()
             seen[storage.data_ptr()] = storage.nbytes()
