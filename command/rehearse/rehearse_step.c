@@ -8,12 +8,12 @@
 /* If no PyTorch operation started a larger share of the kernels than this, the step's time is unknown. */
 #define FOREIGN_SHARE 0.05
 
-/* The least seconds for matmuls, at the rate in data sheets; 0: unknown. */
-static double least_seconds(const p4d_rehearse_answer *a, uint64_t flops)
+/* The least seconds for matmuls and convolutions, at the rate in data sheets; 0: unknown. */
+static double least_seconds(const p4d_rehearse_answer *a, const p4d_rehearsed *r, uint64_t flops)
 {
 	const double rate = a->player->gpu->peak_bf16_flops;
 
-	return rate > 0 ? (double)flops / rate : 0;
+	return rate > 0 ? ((double)flops + r->work.convolutions) / rate : 0;
 }
 
 static bool waits_for_stages(const p4d_counted *w)
@@ -61,18 +61,30 @@ static const char *print_seconds(const p4d_rehearse_step *s)
 	return ";";
 }
 
+static void print_flops(double flops)
+{
+	const bool many = flops >= 1e15;
+
+	printf("%.3g %s", flops / (many ? 1e15 : 1e12), many ? "PFLOP" : "TFLOP");
+}
+
 void p4d_rehearse_step__print(const p4d_rehearse_answer *a, const p4d_rehearsed *r)
 {
 	const p4d_rehearse_step step = p4d_rehearse_step__of(r, a->player->gpu);
 	uint64_t flops, bytes;
 	char text[P4D_SIZE_TEXT];
 
-	if (!p4d_rehearsed__last_step(r, &flops, &bytes) || !flops)
+	if (!p4d_rehearsed__last_step(r, &flops, &bytes) || (!flops && r->work.convolutions <= 0))
 		return;
-	const double least = least_seconds(a, flops);
-	const bool many = flops >= 1000000000000000;
-	printf("Step:  %.3g %s of matrix products", (double)flops / (many ? 1e15 : 1e12),
-	       many ? "PFLOP" : "TFLOP");
+	const double least = least_seconds(a, r, flops);
+	printf("Step:  ");
+	print_flops((double)flops);
+	printf(" of matrix products");
+	if (r->work.convolutions > 0) {
+		printf(" and ");
+		print_flops(r->work.convolutions);
+		printf(" of convolutions");
+	}
 	const char *then = print_seconds(&step);
 	if (least > 0)
 		printf("%s at least %s at %.0f TFLOP/s", then, p4d_report_seconds(least, text),
@@ -97,7 +109,7 @@ struct json_object *p4d_rehearse_step__json(const p4d_rehearse_answer *a, const 
 		return NULL;
 	o = json_object_new_object();
 	json_object_object_add(o, "flops", json_object_new_uint64(flops));
-	add_seconds(o, "least_seconds", least_seconds(a, flops));
+	add_seconds(o, "least_seconds", least_seconds(a, r, flops));
 	add_seconds(o, "low_seconds", step.seconds.low);
 	add_seconds(o, "high_seconds", step.seconds.high);
 	json_object_object_add(o, "why", *step.why ? json_object_new_string(step.why) : NULL);
