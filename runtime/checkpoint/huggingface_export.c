@@ -407,7 +407,7 @@ static int check_base(const char *base, const p4d_checkpoint_info *info, p4d_err
 	if (!strcmp(base, info->base)) {
 		p4d_fail(err, P4D_E_CHECKPOINT,
 			 "%.200s: its weights have changed since the adapters were trained with them", base);
-		return p4d_fix(err, "--init-from DIR, with those weights");
+		return p4d_fix(err, "--init-from DIR, a directory with the weights of the training");
 	}
 	p4d_fail(err, P4D_E_CHECKPOINT,
 		 "%.200s has other weights than those with which the adapters were trained (%.200s)", base,

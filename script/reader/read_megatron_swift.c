@@ -114,7 +114,7 @@ static void finish(p4d_reading *r)
 	if (r->named)
 		p4d_reader__put_default(r, P4D_FRAMEWORK, "megatron");
 	p4d_reader__doubt(r, "loss",
-			  "p4d counts ms-swift's own loss like that of Megatron-LM; ms-swift's examples "
+			  "p4d counts ms-swift's own loss like the loss of Megatron-LM; ms-swift's examples "
 			  "needed up to 5 GiB more, or 11 to 14 GiB without tp");
 }
 

@@ -324,8 +324,9 @@ static void finish_openrlhf_sft(p4d_reading *r)
 		p4d_reader__unknown(r, "loss", "%s", p4d_finetune__reward);
 		return;
 	}
-	p4d_reader__doubt(r, "loss",
-			  "p4d counts OpenRLHF's own loss like that of transformers, which is unvalidated");
+	p4d_reader__doubt(
+	    r, "loss",
+	    "p4d counts OpenRLHF's own loss like the loss of transformers, so the prediction is unvalidated");
 }
 
 const p4d_reader p4d_reader__openrlhf_sft = {

@@ -238,9 +238,9 @@ static void finish_tune(p4d_reading *r)
 		p4d_reader__put(r, P4D_GPUS_PER_NODE, &program, "1");
 	/* torchtune has modules and a loss of its own, and its FSDP2 reduces gradients in their own type
 	 * instead of fp32 (training/_distributed.py, shard_model of 0.6) */
-	p4d_reader__doubt(
-	    r, "modules",
-	    "p4d counts torchtune's modules like those of another program, which is unvalidated");
+	p4d_reader__doubt(r, "modules",
+			  "p4d counts torchtune's modules like the modules of another program, so the "
+			  "prediction is unvalidated");
 	if (p4d_reader__set(&r->extra[P4D_FINETUNE_FSDP_OFFLOAD]))
 		p4d_reader__put(r, P4D_OFFLOAD, &r->extra[P4D_FINETUNE_FSDP_OFFLOAD], "params");
 	if (p4d_reader__set(&r->extra[P4D_FINETUNE_PARAM_DTYPE]))

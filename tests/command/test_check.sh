@@ -328,7 +328,7 @@ sed 's/h100-80gb/rtx4090-24gb/' judge.conf >small.conf
 lengths "tune run --nproc_per_node 4 full_finetune_distributed --config llama3_1/8B_full tokenizer.max_seq_len=2048"
 exits 0 p4d check --conf small.conf -N1 --gpus-per-node=4 lengths.sh
 says "llama3.1-8b needs 22.5 of 23.6 GiB" "even the shortest sequences need more than 22.5 GiB" \
-	"though p4d counts torchtune's modules like those of another program, which is unvalidated; the job is submitted as it is"
+	"though p4d counts torchtune's modules like the modules of another program, so the prediction is unvalidated; the job is submitted as it is"
 lengths "$sft --use_peft"
 refused P4D012 $judged --p4d-padding=max-length lengths.sh
 refused P4D013 p4d check --conf judge.conf $one --p4d-model=llama3-8b --p4d-framework=ddp --p4d-finetune=lora --p4d-seq-len=131072 --wrap=true
