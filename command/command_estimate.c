@@ -88,10 +88,11 @@ static void judge_memory(p4d_subject *subject, const p4d_request *asked, judged 
 		const char *may_fit = unsure(j);
 		p4d_subject_say(
 		    subject, may_fit ? P4D_E_UNVALIDATED : P4D_E_DOES_NOT_FIT, fix,
-		    "%s%s%s%.200s needs %.1f of %.1f GiB (%.0f %%, limit %.0f %%) of %s on %s%.240s%s",
+		    "%s%s%s%.200s needs %.1f of %.1f GiB (%.0f %%, limit %.0f %%) of %s on %s%s%.240s%s",
 		    may_fit ? "unvalidated (" : "", may_fit ? may_fit : "", may_fit ? "): " : "",
 		    subject->model, p4d_to_gib(e->peak.device_bytes), p4d_to_gib(e->capacity_bytes),
-		    100 * e->fraction, 100 * j->limit, what, p4d_memory_where(&j->layout, e, stage), words,
+		    100 * e->fraction, 100 * j->limit, what, p4d_memory_where(&j->layout, e, stage),
+		    p4d_memory_accumulated(&j->layout), words,
 		    whole ? "" : "; p4d did not compare all layouts for the fix");
 		j->action = may_fit ? P4D_WARN : P4D_REJECT;
 		j->code = may_fit ? P4D_OK : P4D_E_DOES_NOT_FIT;

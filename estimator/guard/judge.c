@@ -92,13 +92,6 @@ static bool only_said(p4d_verdict *v, const char *what, p4d_error *err)
 	return true;
 }
 
-/* Whether gradients are reduced only after the last micro-batch, as accelerate does. */
-static bool accumulates_whole(const p4d_layout *l)
-{
-	return p4d_framework_shares(l, P4D_SHARES_UNITS) &&
-	       l->torch.model_code == P4D_MODEL_CODE_TRANSFORMERS && l->micro_batches > 1;
-}
-
 static int check_memory(const p4d_job *job, const p4d_request *request, const p4d_verdict *v, p4d_error *err)
 {
 	const p4d_estimate *e = &v->estimate;
@@ -120,9 +113,7 @@ static int check_memory(const p4d_job *job, const p4d_request *request, const p4
 	    p4d_memory_where(&v->layout, e, stage), p4d_layout_tp_text(&v->layout, tp), v->layout.cp,
 	    v->layout.pp, v->layout.dp, v->layout.micro_batch, v->layout.seq_len,
 	    p4d_request_choice_name(P4D_RECOMPUTE, v->layout.recompute, recompute, sizeof(recompute)),
-	    accumulates_whole(&v->layout)
-		? ", with unsharded gradients, which FSDP keeps during gradient accumulation"
-		: "");
+	    p4d_memory_accumulated(&v->layout));
 }
 
 /*

@@ -475,6 +475,15 @@ const char *p4d_memory_where(const p4d_layout *l, const p4d_estimate *e, char bu
 	return buf;
 }
 
+const char *p4d_memory_accumulated(const p4d_layout *l)
+{
+	/* accelerate reduces gradients only after the last micro-batch */
+	return p4d_framework_shares(l, P4D_SHARES_UNITS) &&
+		       l->torch.model_code == P4D_MODEL_CODE_TRANSFORMERS && l->micro_batches > 1
+		   ? ", with unsharded gradients, which FSDP keeps during gradient accumulation"
+		   : "";
+}
+
 const char *p4d_memory_class_name(p4d_memory_class part)
 {
 	static const char *const name[P4D_PART_COUNT] = {

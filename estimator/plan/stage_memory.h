@@ -202,6 +202,10 @@ enum { P4D_WHERE_TEXT = 96 };
 const char *p4d_memory_where(const p4d_layout *layout, const p4d_estimate *estimate,
 			     char buf[P4D_WHERE_TEXT]);
 
+/* A clause for messages if the layout keeps gradients of all parameters between micro-batches; otherwise "".
+ */
+const char *p4d_memory_accumulated(const p4d_layout *layout);
+
 const char *p4d_memory_class_name(p4d_memory_class part);
 const char *p4d_memory_phase_name(p4d_phase phase);
 /* Name of the method for reports: the same table is called the plan if the framework allocates it,

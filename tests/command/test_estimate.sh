@@ -225,6 +225,12 @@ for lacking in grok-1 gemma2-9b olmo2-7b command-r-35b; do
 	says ", which layers of Megatron-Core 0.16 cannot have"
 done
 says "attention parallel to the feed-forward layer"
+# accelerate keeps the gradients of all parameters while it accumulates, which one micro-batch per rank does not need
+fsdp="p4d estimate --framework fsdp --model-code transformers --model qwen2.5-32b --gpu h100 --nodes 1 --gpus-per-node 8 --seq-len 8192 --recompute full --micro-batch 1"
+exits 12 $fsdp --global-batch 64
+says ", with unsharded gradients, which FSDP keeps during gradient accumulation"
+run $fsdp --global-batch 8
+case $err in *"unsharded gradients"*) fail "it accumulates nothing" ;; esac
 # gpt-oss: transformers trains its experts in bf16, whatever they are stored in, and its attention is not fused
 exits 9 p4d estimate --model gpt-oss-20b --gpu h200 --framework fsdp
 says "attention sinks and biases of experts" "fix: --model-code=transformers"
