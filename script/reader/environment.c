@@ -19,6 +19,16 @@ static const struct {
     {"mpiexec", " x ", false},      {"orterun", " x ", false},
 };
 
+/* Switches of launchers with which the command does not get the variables of the script. */
+static const struct {
+	const char *launcher, *switches;
+} cleaners[] = {
+    {"apptainer", " cleanenv e containall C "},
+    {"singularity", " cleanenv e containall C "},
+    {"env", " i ignore_environment "},
+    {"ch-run", " unset_env "},
+};
+
 typedef struct settings {
 	p4d_shell *shell;
 	p4d_shell_setting at[MOST];
@@ -29,11 +39,14 @@ void p4d_reader__note_setting(p4d_launch *launch, const char *launcher, const ch
 {
 	char word[NAME + 2];
 
+	snprintf(word, sizeof(word), " %.*s ", NAME - 1, option ? option : "");
+	for (size_t i = 0; option && i < sizeof(cleaners) / sizeof(cleaners[0]); i++)
+		if (!strcmp(cleaners[i].launcher, launcher) && strstr(cleaners[i].switches, word))
+			launch->cleans = cleaners[i].launcher;
 	if (launch->settings == P4D_LAUNCH_SETTINGS || !value.length)
 		return;
 	if (!option) /* an assignment before the command */
 		launch->setting[launch->settings++] = (p4d_launch_setting){value, false};
-	snprintf(word, sizeof(word), " %.*s ", NAME - 1, option ? option : "");
 	for (size_t i = 0; option && i < sizeof(setters) / sizeof(setters[0]); i++)
 		if (!strcmp(setters[i].launcher, launcher) && strstr(setters[i].options, word)) {
 			launch->setting[launch->settings++] = (p4d_launch_setting){value, setters[i].list};
@@ -108,6 +121,8 @@ static const char *keeps_variables(const p4d_launch *launch)
 		for (size_t j = 0; j < sizeof(names) / sizeof(names[0]); j++)
 			if (!strcmp(launch->launcher[i].name, names[j]))
 				return names[j];
+	if (launch->cleans)
+		return launch->cleans;
 	return launch->exports.length && !p4d_value_unknown(launch->exports) && !has_all(launch->exports)
 		   ? "srun --export"
 		   : NULL;

@@ -350,7 +350,8 @@ typedef struct p4d_launch {
 	unsigned options;
 	p4d_launch_setting setting[P4D_LAUNCH_SETTINGS];
 	unsigned settings;
-	p4d_value exports; /* from srun --export: ALL,TP=8 */
+	p4d_value exports;  /* from srun --export: ALL,TP=8 */
+	const char *cleans; /* launcher with a switch such as --cleanenv; NULL: none */
 	p4d_launcher launcher[P4D_LAUNCHERS];
 	unsigned launchers;
 } p4d_launch;

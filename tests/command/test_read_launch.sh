@@ -58,13 +58,15 @@ printf '%s\n' '#!/bin/bash' "srun --export=ALL,T=8 bash -c 'true'" "srun --expor
 exits 0 p4d read job.sh
 prints "tp                   3 " "layers               3 "
 # launchers that do not pass on what the script exports, except what their options name
-for launcher in "docker run i" "podman run --rm i" "ssh host" "pdsh -w h[1-2]" "srun --export=NONE" "srun --export=X=1"; do
+for launcher in "docker run i" "podman run --rm i" "ssh host" "pdsh -w h[1-2]" "srun --export=NONE" "srun --export=X=1" "env -i PATH=/bin" \
+	"apptainer exec --nv --cleanenv i.sif" "singularity exec -e i.sif" "singularity run -C --nv i.sif"; do
 	printf '%s\n' '#!/bin/bash' 'export T=8 L=4' "$launcher \\" "bash -c '$inner'" >job.sh
 	case $launcher in ssh* | pdsh*) printf '%s\n' '#!/bin/bash' 'export T=8 L=4' "$launcher '$inner'" >job.sh ;; esac
 	exits 0 p4d read job.sh
 	prints "tp                   \$T, which ${launcher%% *}" "layers               \$L, which ${launcher%% *}"
 done
-for launcher in "docker run -e T -e L=4 i" "podman run --env T --env=L i" "srun --export=T,L" "srun --export=L=4,T,X=1" "srun --export=ALL,L=4" "apptainer exec i.sif"; do
+for launcher in "docker run -e T -e L=4 i" "podman run --env T --env=L i" "srun --export=T,L" "srun --export=L=4,T,X=1" "srun --export=ALL,L=4" "apptainer exec i.sif" \
+	"apptainer exec --cleanenv --env T=8,L=4 i.sif" "env -i T=8 L=4"; do
 	started 'export T=8 L=4' "$launcher bash -c '$inner'"
 done
 started 'export T=8 L=4' "ssh host \"T=\$T L=\$L; $(printf %s "$inner" | sed 's/\$/\\$/g')\""
