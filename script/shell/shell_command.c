@@ -6,6 +6,31 @@
 
 #include "shell/shell_internal.h"
 
+/* A copy of the lines of a here-document without the tabs at their beginnings, as after <<-. */
+static p4d_shell_source without_tabs(p4d_shell *sh, p4d_shell_source body)
+{
+	const size_t length = body.length - body.at;
+	char *const text = p4d_shell__take(sh, length + 1);
+	p4d_cell *const origin = body.origin ? p4d_shell__take(sh, (length + 1) * sizeof(*origin)) : NULL;
+	p4d_shell_source copy = body;
+	bool begins = true;
+
+	if (!text || (body.origin && !origin) || !p4d_shell__work(sh, length))
+		return body;
+	copy.at = copy.length = 0;
+	for (size_t i = body.at; i < body.length; i++) {
+		if (begins && body.text[i] == '\t')
+			continue;
+		begins = body.text[i] == '\n';
+		if (origin)
+			origin[copy.length] = body.origin[i];
+		text[copy.length++] = body.text[i];
+	}
+	copy.text = text;
+	copy.origin = origin;
+	return copy;
+}
+
 /*
  * Reads the here-document that begins after this line or, if there are several, after the previous
  * here-document.
@@ -37,6 +62,7 @@ static void here_document(p4d_shell *sh, p4d_shell_source *s, p4d_shell_redirect
 	body.body_end = 0;
 	size_t at = from, stop = s->length;
 	while (at < s->length) {
+		const size_t line = at;
 		size_t start = at, length;
 		while (at < s->length && s->text[at] != '\n')
 			at++;
@@ -53,7 +79,7 @@ static void here_document(p4d_shell *sh, p4d_shell_source *s, p4d_shell_redirect
 		for (size_t i = 0; same && i < length; i++)
 			same = s->text[start + i] == end.at[i].c;
 		if (same) {
-			stop = start;
+			stop = line;
 			break;
 		}
 	}
@@ -64,6 +90,7 @@ static void here_document(p4d_shell *sh, p4d_shell_source *s, p4d_shell_redirect
 		return;
 	p4d_shell_build text = {0};
 	body.length = stop;
+	body = strips ? without_tabs(sh, body) : body;
 	if (literal)
 		for (; body.at < body.length && !sh->stopped; p4d_shell__advance(sh, &body))
 			p4d_shell__add(sh, &text, p4d_shell__cell(&body, false));

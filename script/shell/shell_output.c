@@ -176,8 +176,12 @@ static bool convert(p4d_shell *sh, p4d_shell_build *b, p4d_value format, uint32_
 		p4d_shell__add_value(sh, b, value, false);
 		return true;
 	}
-	if ((kind != 'd' && kind != 'i') || width > 24 ||
-	    (value.length && !p4d_shell__number(sh, value, &integer, &unknown)))
+	if (kind == '.' && *at + 2 < format.length && format.at[*at + 1].c == '0' &&
+	    format.at[*at + 2].c == 'f')
+		*at += 2; /* %.0f, which leaves whole numbers as they are */
+	else if ((kind != 'd' && kind != 'i') || width > 24)
+		return false;
+	if (width > 24 || (value.length && !p4d_shell__number(sh, value, &integer, &unknown)))
 		return false;
 	++*at;
 	snprintf(number, sizeof(number), zeros ? "%0*" PRId64 : "%*" PRId64, width, integer);

@@ -225,7 +225,7 @@ static uint32_t matched(p4d_shell *sh, p4d_value pattern, p4d_value text)
 	/* a pattern without special characters matches only a text of its own length */
 	bool plain = true;
 	for (uint32_t i = 0; i < pattern.length; i++)
-		plain = plain && (pattern.at[i].quoted || !strchr("*?[", pattern.at[i].c));
+		plain = plain && (pattern.at[i].quoted || !strchr("*?[(", pattern.at[i].c));
 	const uint32_t least = plain && pattern.length ? pattern.length : 1;
 	for (uint32_t n = plain && least < text.length ? least : text.length; n >= least && !sh->stopped; n--)
 		if (p4d_shell__matches(sh, pattern, (p4d_value){text.at, n}))
@@ -241,6 +241,12 @@ static void replace(p4d_shell *sh, p4d_shell_build *b, p4d_value value, p4d_valu
 
 	if (bound == '#' || bound == '%')
 		pattern = (p4d_value){pattern.at + 1, pattern.length - 1};
+	if ((bound == '#' || bound == '%') &&
+	    !pattern.length) { /* ${name/#/x} puts x in front of the value */
+		p4d_shell__add_value(sh, b, bound == '#' ? by : value, quoted);
+		p4d_shell__add_value(sh, b, bound == '#' ? value : by, quoted);
+		return;
+	}
 	for (uint32_t i = 0; i < value.length && !sh->stopped;) {
 		const p4d_value rest = {value.at + i, value.length - i};
 		const uint32_t n = bound == '%' ? (p4d_shell__matches(sh, pattern, rest) ? rest.length : 0)
@@ -356,6 +362,32 @@ static void slice(p4d_shell *sh, p4d_shell_source *s, p4d_shell_source end, p4d_
 	}
 }
 
+static void operate(p4d_shell *sh, p4d_shell_source *s, p4d_shell_source end, p4d_shell_build *b,
+		    reference *r, bool quoted);
+
+/* Evaluates ${name[@] OPERATOR word} for each element: ${ARGS[@]/#/--}. */
+static void operate_each(p4d_shell *sh, p4d_shell_source *s, p4d_shell_source end, p4d_shell_build *b,
+			 const reference *r, bool quoted)
+{
+	const p4d_shell_source start = *s;
+	p4d_shell_words results = {0};
+	reference one = *r, all = *r;
+
+	one.count = 1;
+	one.all = false;
+	for (size_t i = 0; i < r->count && !sh->stopped; i++) {
+		p4d_shell_build part = {0}, whole = {0};
+		*s = start;
+		one.at = &r->at[i];
+		operate(sh, s, end, &part, &one, true);
+		p4d_shell__add_value(sh, &whole, p4d_shell__joined(sh, &part), false);
+		p4d_shell__add_word(sh, &results, (p4d_value){whole.at, whole.length});
+	}
+	all.at = results.at;
+	all.count = results.count;
+	add_values(sh, b, &all, quoted);
+}
+
 /* Evaluates ${name OPERATOR word}, from the current position to `end`, the closing brace. */
 static void operate(p4d_shell *sh, p4d_shell_source *s, p4d_shell_source end, p4d_shell_build *b,
 		    reference *r, bool quoted)
@@ -371,6 +403,10 @@ static void operate(p4d_shell *sh, p4d_shell_source *s, p4d_shell_source end, p4
 		return;
 	}
 	char c = p4d_shell__peek(s, 0);
+	if (c && r->all && r->count > 1 && strchr("#%/^,", c)) {
+		operate_each(sh, s, end, b, r, quoted);
+		return;
+	}
 	const bool empty = !r->at || (colon && r->count == 1 && !r->at[0].length);
 	p4d_shell__advance(sh, s);
 	bool twice = c && p4d_shell__peek(s, 0) == c && strchr("#%/^,", c);

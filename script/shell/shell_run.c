@@ -75,6 +75,24 @@ static p4d_shell_status if_command(p4d_shell *sh, p4d_shell_source *s, p4d_shell
 	return P4D_SHELL_TAKEN;
 }
 
+/* Reads a pattern of case, with groups of bash's extglob such as +([0-9]). */
+static void case_pattern(p4d_shell *sh, p4d_shell_source *s, p4d_shell_build *b)
+{
+	p4d_shell__word(sh, s, b);
+	while (!sh->stopped && s->at && p4d_shell__peek(s, 0) == '(' &&
+	       memchr("?*+@!", s->text[s->at - 1], 5)) {
+		int depth = 0;
+		do {
+			const char c = p4d_shell__peek(s, 0);
+			depth += c == '(' ? 1 : c == ')' ? -1 : 0;
+			if (b)
+				p4d_shell__add(sh, b, p4d_shell__cell(s, false));
+			p4d_shell__advance(sh, s);
+		} while (depth && p4d_shell__peek(s, 0) && !sh->stopped);
+		p4d_shell__word(sh, s, b);
+	}
+}
+
 static p4d_shell_status case_command(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode)
 {
 	p4d_shell_build subject = {0};
@@ -96,7 +114,7 @@ static p4d_shell_status case_command(p4d_shell *sh, p4d_shell_source *s, p4d_she
 		for (;;) { /* reads patterns, separated by | and ended by ) */
 			p4d_shell_build pattern = {0};
 			p4d_shell__blanks(sh, s);
-			p4d_shell__word(sh, s, left == P4D_SHELL_SKIP ? NULL : &pattern);
+			case_pattern(sh, s, left == P4D_SHELL_SKIP ? NULL : &pattern);
 			if (left != P4D_SHELL_SKIP) {
 				p4d_value p = {pattern.at, pattern.length};
 				p4d_shell_build kept = {0};

@@ -1,8 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* [ ... ], [[ ... ]], and patterns. */
+#include <ctype.h>
 #include <string.h>
 
 #include "shell/shell_internal.h"
+
+/* Whether a character is in the class [:NAME:] at p[*at]; moves *at to its last character. */
+static bool in_class(p4d_value pattern, uint32_t *at, char c)
+{
+	static const struct {
+		const char *name;
+		int (*has)(int c);
+	} classes[] = {{"[:digit:]", isdigit}, {"[:alpha:]", isalpha}, {"[:alnum:]", isalnum},
+		       {"[:space:]", isspace}, {"[:upper:]", isupper}, {"[:lower:]", islower},
+		       {"[:punct:]", ispunct}, {"[:blank:]", isblank}, {"[:xdigit:]", isxdigit}};
+
+	for (size_t i = 0; i < sizeof(classes) / sizeof(classes[0]); i++) {
+		const uint32_t length = (uint32_t)strlen(classes[i].name);
+		if (*at + length <= pattern.length &&
+		    p4d_value_is((p4d_value){pattern.at + *at, length}, classes[i].name)) {
+			*at += length - 1;
+			return classes[i].has((unsigned char)c);
+		}
+	}
+	return pattern.at[*at].c == c;
+}
 
 /* Compares one character with the pattern at *at, and moves *at past it. */
 static bool one(p4d_value pattern, uint32_t *at, char c)
@@ -23,7 +45,7 @@ static bool one(p4d_value pattern, uint32_t *at, char c)
 			found |= c >= p[i].c && c <= p[i + 2].c;
 			i += 2;
 		} else {
-			found |= p[i].c == c;
+			found |= in_class(pattern, &i, c);
 		}
 	}
 	if (i == pattern.length) /* an opening bracket without a closing one */
@@ -32,9 +54,95 @@ static bool one(p4d_value pattern, uint32_t *at, char c)
 	return found != other;
 }
 
+static p4d_value behind(p4d_value value, uint32_t from)
+{
+	return (p4d_value){value.at + from, value.length - from};
+}
+
+/* The index of the ) of a group such as +(a|b) at this position; 0: there is no group. */
+static uint32_t group_end(p4d_value pattern, uint32_t at)
+{
+	int depth = 0;
+
+	if (at + 1 >= pattern.length || pattern.at[at].quoted || !memchr("?*+@!", pattern.at[at].c, 5) ||
+	    pattern.at[at + 1].c != '(' || pattern.at[at + 1].quoted)
+		return 0;
+	for (uint32_t i = at + 1; i < pattern.length; i++)
+		if (!pattern.at[i].quoted && (pattern.at[i].c == '(' || pattern.at[i].c == ')')) {
+			depth += pattern.at[i].c == '(' ? 1 : -1;
+			if (!depth)
+				return i;
+		}
+	return 0;
+}
+
+static bool extended(p4d_shell *sh, p4d_value pattern, p4d_value text);
+
+/* Whether one of the patterns a|b matches the text. */
+static bool any_of(p4d_shell *sh, p4d_value patterns, p4d_value text)
+{
+	uint32_t from = 0;
+	int depth = 0;
+
+	for (uint32_t i = 0; i <= patterns.length; i++) {
+		const p4d_cell cell = i < patterns.length ? patterns.at[i] : (p4d_cell){.c = '|'};
+		depth += cell.quoted ? 0 : cell.c == '(' ? 1 : cell.c == ')' ? -1 : 0;
+		if (depth || cell.quoted || cell.c != '|')
+			continue;
+		if (extended(sh, (p4d_value){patterns.at + from, i - from}, text))
+			return true;
+		from = i + 1;
+	}
+	return false;
+}
+
+/* Matches a text with a pattern that begins with a group of bash's extglob. end: the index of its ). */
+static bool group_matches(p4d_shell *sh, p4d_value pattern, uint32_t end, p4d_value text)
+{
+	const char kind = pattern.at[0].c;
+	const p4d_value inside = {pattern.at + 2, end - 2}, rest = behind(pattern, end + 1);
+
+	if ((kind == '?' || kind == '*') && extended(sh, rest, text))
+		return true;
+	for (uint32_t n = 0; n <= text.length && p4d_shell__work(sh, 1); n++) {
+		if (any_of(sh, inside, (p4d_value){text.at, n}) == (kind == '!'))
+			continue;
+		if (extended(sh, rest, behind(text, n)) ||
+		    (n && (kind == '*' || kind == '+') && extended(sh, pattern, behind(text, n))))
+			return true;
+	}
+	return false;
+}
+
+/* Matches a text with a pattern that may have groups. */
+static bool extended(p4d_shell *sh, p4d_value pattern, p4d_value text)
+{
+	const uint32_t end = group_end(pattern, 0);
+	uint32_t next = 0;
+	bool found = false;
+
+	if (!p4d_shell__work(sh, 1) || ++sh->depth > P4D_SHELL_DEPTH)
+		p4d_shell__stop(sh, "a pattern is nested too deep to read");
+	else if (!pattern.length)
+		found = !text.length;
+	else if (end)
+		found = group_matches(sh, pattern, end, text);
+	else if (pattern.at[0].c == '*' && !pattern.at[0].quoted)
+		for (uint32_t n = 0; n <= text.length && !found && !sh->stopped; n++)
+			found = extended(sh, behind(pattern, 1), behind(text, n));
+	else
+		found = text.length && one(pattern, &next, text.at[0].c) &&
+			extended(sh, behind(pattern, next), behind(text, 1));
+	sh->depth--;
+	return found;
+}
+
 /* Matches a text with a pattern. On a mismatch it goes back only to the last star, which is enough. */
 bool p4d_shell__matches(p4d_shell *sh, p4d_value pattern, p4d_value text)
 {
+	for (uint32_t i = 0; i < pattern.length; i++)
+		if (group_end(pattern, i))
+			return extended(sh, pattern, text);
 	uint32_t p = 0, t = 0, star = UINT32_MAX, from = 0;
 
 	while (t < text.length && p4d_shell__work(sh, 1)) {

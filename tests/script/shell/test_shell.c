@@ -335,6 +335,22 @@ static void outputs(void **state)
 	      "<run><big><small>;");
 	means("f() { if [ -f x ]; then echo a; else echo b; fi; }; run $(f)", "<run><?"
 									      "?>;");
+	means("A=x; run ${A/#/--} ${A/%/-y} ${A/#x/z}; B=(p=1 'q r=2'); run \"${B[@]/#/--}\"; run "
+	      "\"${B[@]%=*}\" \"${B[*]#*=}\"",
+	      "<run><--x><x-y><z>;<run><--p=1><--q r=2>;<run><p><q r><1 2>;");
+	means("set -- a.sh b.sh; run ${@%.sh}; C=(one); run ${C[@]^} ${C[@]/n/}; run $(printf '%.0f' 12)",
+	      "<run><a><b>;<run><One><oe>;<run><12>;");
+	/* groups of extglob, and named sets */
+	means("A=foo123; run ${A%%+([0-9])} ${A//@(o|2)/_}; case ab12 in +([a-z])+([0-9])) run m ;; *) run n "
+	      ";; esac;"
+	      "case big in !(small|tiny)) run big ;; esac; case x in ?(y)) run no ;; @(y|x)) run x ;; esac",
+	      "<run><foo><f__1_3>;<run><m>;<run><big>;<run><x>;");
+	means("case 7 in [[:digit:]]) run d ;; *) run o ;; esac; A='  p '; run \"${A##+([[:space:]])}\"; "
+	      "case q in [!a-m[:digit:]]) run y ;; esac",
+	      "<run><d>;<run><p >;<run><y>;");
+	means("cat <<-E > f\n\ta: 1\n\t  b: $((1+1))\n\tE\nrun \"$(tail -n 1 f)\"; cat <<-'E' > "
+	      "g\n\t\t$x\nE\nrun \"$(cat g)\"",
+	      "<run><  b: 2>;<run><$x>;");
 	means("run $(printf '%s-%03d' a 7) $(printf '%s\n' x y | tail -n 1) $(printf %q a)",
 	      "<run><a-007><y><?>;");
 	means("X=a,b,c; run $(echo $X | tr , ' ') $(echo $X | tr ',' '\\n' | wc -l) $(echo a b | wc -w)",
