@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * job_submit_p4d.so: the guard in slurmctld. It verifies a job's plan and never completes one. The hooks run
- * under slurmctld's locks, so they do no I/O and no RPC, never block, and use at most a few tens of KiB of
- * stack.
+ * under slurmctld's locks, so they do no I/O and no RPC, never block, and use less than 256 KiB of a thread's
+ * stack, for which slurmctld has 1 MiB (tests/plugin/test_fakehost_cost.c measures it).
  */
 #include "job_submit.h"
 
