@@ -23,6 +23,11 @@ static const char *const words[] = {
     "CUBLAS_STATUS_ALLOC_FAILED",  "No available memory for the cache blocks", /* the second is vLLM's */
 };
 
+/* slurmstepd's last words in a run after which Slurm starts the job again. The next run may append its output
+ * to the same file. */
+static const char *const ends_of_run[] = {" DUE TO JOB REQUEUE ***", " DUE TO PREEMPTION ***",
+					  " DUE TO NODE FAILURE, "};
+
 /* Reads the end of a file. Reads only regular files, and never waits. */
 static char *read_end(const char *path)
 {
@@ -48,13 +53,23 @@ static char *read_end(const char *path)
 	return text;
 }
 
+/* The part of an output that belongs to the job's last run: sacct's other data are of that run, too. */
+static const char *last_run(const char *output)
+{
+	for (size_t i = 0; i < sizeof(ends_of_run) / sizeof(ends_of_run[0]); i++)
+		for (const char *end; (end = strstr(output, ends_of_run[i]));)
+			output = end + strlen(ends_of_run[i]);
+	return output;
+}
+
 static bool has_words(const char *path)
 {
 	char *text = read_end(path);
+	const char *run = text ? last_run(text) : "";
 	bool has = false;
 
-	for (size_t i = 0; text && i < sizeof(words) / sizeof(words[0]); i++)
-		has = has || strstr(text, words[i]);
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		has = has || strstr(run, words[i]);
 	free(text);
 	return has;
 }

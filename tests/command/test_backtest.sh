@@ -57,10 +57,14 @@ awk -v user="$user" -v sacct="$SACCT" -v directory="$work/jobs" 'BEGIN {
 			1000100, 1000100 + elapsed, elapsed, 1, 8, "", "", "python" >jobs
 		if (k < 8)
 			print id " s" k >scripts
+		# of jobs that were requeued and append to their output, the last run counts
+		requeue = "slurmstepd-h1: error: *** JOB " id " ON h1 CANCELLED AT 2026-11-01T08:00:00 DUE TO JOB REQUEUE ***\n"
+		output = directory "/slurm-" id ".out"
 		if (e == 1)
-			print "torch.OutOfMemoryError: CUDA out of memory." >(directory "/slurm-" id ".out")
-		if (e == 1)
-			close(directory "/slurm-" id ".out")
+			printf "%storch.OutOfMemoryError: CUDA out of memory.\n", k % 2 ? requeue : "" >output
+		if (e == 4)
+			printf "torch.OutOfMemoryError: CUDA out of memory.\n%sTerminated\nValueError: 3\n", requeue >output
+		close(output)
 		class = e == 3 && k >= 3 && k <= 5 ? "gpu_memory_early" : end[e + 1]
 		print id, class, verdict[k + 1]
 		# it still runs, and has no GPUs
@@ -74,6 +78,9 @@ awk -v user="$user" -v sacct="$SACCT" -v directory="$work/jobs" 'BEGIN {
 exits 0 p4d backtest --conf p4d.conf --read-output --html page.html --csv
 awk -F, 'NR > 1 { gsub(/"/, "", $1); print $1 "\t" $6 "\t" $7 }' .out >rows
 cmp rows expected || fail "$(diff rows expected | head)"
+cp .out first
+exits 0 env LC_ALL=de_DE.UTF-8 p4d backtest --conf p4d.conf --read-output --csv
+cmp first .out || fail "other numbers with the locale de_DE"
 
 # jobs and GPU-hours for each end and verdict: the rows and the JSON agree
 awk -F, 'NR > 1 { n[$6 "," $7]++; hours[$6 "," $7] += $12 }

@@ -137,6 +137,9 @@ sed -i '/^mode = /a record = extra' p4d.conf
 
 exits 0 p4d report --conf p4d.conf --read-output --rows rows.csv --json
 tr -d ' \n' <.out >object
+# the decimal sign is a point, also where users write a comma, if this machine has the locale
+exits 0 env LC_ALL=de_DE.UTF-8 p4d report --conf p4d.conf --read-output --rows own.csv --json
+tr -d ' \n' <.out | cmp - object && cmp own.csv rows.csv || fail "other numbers with the locale de_DE"
 while read -r text; do
 	grep -qF -- "$(printf %s "$text" | tr -d ' ')" object || fail "the JSON lacks $text"
 done <expected
