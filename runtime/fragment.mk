@@ -111,7 +111,8 @@ model_sources = \
 	runtime/model/generate.h runtime/model/generate.c \
 	runtime/model/host_link.h runtime/model/host_link.c runtime/model/swap.h runtime/model/swap.c runtime/model/window.h runtime/model/window.c runtime/model/window_gather.c \
 	runtime/model/gradient_window.h runtime/model/gradient_window.c runtime/model/newton_schulz.h runtime/model/newton_schulz.c \
-	runtime/model/arena_use.c runtime/model/product.h runtime/model/product.c runtime/model/warm_up.c
+	runtime/model/arena_use.c runtime/model/product.h runtime/model/product.c \
+	runtime/model/weight_codes.h runtime/model/weight_codes.c runtime/model/warm_up.c
 
 # The executor of instruction lists, and the optimizer.
 trainer_sources = \

@@ -250,6 +250,7 @@ static void set_once(const p4d_layout *l, p4d_cost_once *once, const p4d_cost_ra
 	once->tied += p4d_cost__tables_seconds(l, r, once->table_elements);
 	once->values = p4d_cost__values_update(l, r);
 	once->muon = p4d_cost__muon_seconds(l, r);
+	once->casts = p4d_cost__weight_casts(l, r);
 }
 
 /*
@@ -295,7 +296,7 @@ p4d_cost_step_ends p4d_cost__step_ends_of(const p4d_layout *l, const p4d_cost_te
 			rest.input + rest.weight) +
 		(end ? once->tied : 0),
 	    .optimizer = seconds_of(once->all.optimizer, n) + seconds_of(once->experts.optimizer, experts) +
-			 once->values + layers * once->muon};
+			 once->values + layers * (once->muon + once->casts)};
 }
 
 /* ---- all terms ---- */
@@ -318,13 +319,15 @@ static void set_links(const p4d_layout *l, p4d_cost_terms *t)
 
 /*
  * Key of the costs that occur once per step. It contains what they depend on: a stage's parameters and the
- * ranks that share them. Micro-batch and recomputation do not matter.
+ * ranks that share them. Micro-batch and recomputation do not matter, except that recompute=keep keeps the
+ * weights' FP8 codes.
  */
 static uint64_t once_key_of(const p4d_layout *l)
 {
 	const unsigned cut = l->vocab_parallel != P4D_VOCAB_OFF, v_shaped = p4d_is_v_shaped(l->schedule);
+	const uint64_t keeps = l->recompute == P4D_RECOMPUTE_KEEP;
 
-	const uint64_t spread = (l->ep << 11 | l->etp) << 37;
+	const uint64_t spread = keeps << 63 | (l->ep << 11 | l->etp) << 37;
 
 	return spread | (((l->tp << 13 | l->cp) << 11 | l->pp) << 2 | cut << 1 | v_shaped);
 }

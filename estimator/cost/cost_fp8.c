@@ -11,13 +11,15 @@
  * the tensor.
  */
 #include "cost/cost_internal.h"
+#include "plan/parameters.h"
 #include "request/fp8.h"
 
 /*
  * How much longer casts and transposes take per byte than kernels that read and write in order, because they
  * go through shared memory and compute maxima. Chosen from three runs on H100 (recipes_measured.csv,
  * `chosen`). On Blackwell a tensor with one scale is cast in order, without a transposed copy; this factor
- * was chosen from Llama 3.1 405B with current scaling on GB200 and GB300.
+ * was chosen from Llama 3.1 405B with current scaling on GB200 and GB300. Nobody has timed p4d-train's
+ * kernels that quantize; they are assumed to be as slow as those of Transformer Engine.
  */
 #define CAST_SLOWNESS 2.5
 #define IN_ORDER_SLOWNESS 1.45
@@ -139,22 +141,58 @@ static void pair_casts(const p4d_layout *l, const p4d_cost_rates *r, const casti
 	    gradient_seconds(l, r, c, z) + cast(r, c, z->n * columns, c->copies) + (later ? again : 0);
 }
 
-/* Adds casts of both operands of each matmul, into one copy each: x and w, then dy and w, then dy and x. */
-static void product_casts(const p4d_cost_rates *r, const casting *c, double n, double in, double out,
-			  p4d_cost_share *forward, p4d_cost_share *backward)
+double p4d_cost__quantize_seconds(const p4d_cost_rates *r, double bytes)
 {
-	forward->memory_bound += cast(r, c, n * in, 1) + cast(r, c, in * out, 1);
-	backward->memory_bound +=
-	    2 * cast(r, c, n * out, 1) + cast(r, c, in * out, 1) + cast(r, c, n * in, 1);
+	return p4d_cost__memory_seconds(r, CAST_SLOWNESS * bytes);
 }
 
-static void all_casts(const p4d_cost_rates *r, const casting *c, const p4d_cost_sizes *z,
+/* Seconds of p4d-train's kernel that quantizes a matrix into this many copies: as it is and transposed. */
+static double quantize(const p4d_layout *l, const p4d_cost_rates *r, double elements, double copies)
+{
+	const double reads = p4d_fp8_recipes[l->fp8_recipe].maxima ? 4 : 2;
+
+	return p4d_cost__quantize_seconds(r, (reads + copies) * elements);
+}
+
+/*
+ * Adds the casts of p4d-train for a matmul y (n, out) = x (n, in) w^T: of x and w, then of dy and w, then of
+ * x again. dy gets both copies at once unless its two matmuls are in different halves of the backward pass.
+ * Weights that are quantized once per step are not in here.
+ */
+static void product_casts(const p4d_layout *l, const p4d_cost_rates *r, double n, double in, double out,
+			  bool halves, p4d_cost_share *forward, p4d_cost_share *backward)
+{
+	const double weight = p4d_fp8_keeps_weights(l) ? 0 : quantize(l, r, in * out, 1);
+	const double x = quantize(l, r, n * in, 1), dy = quantize(l, r, n * out, 1);
+
+	forward->memory_bound += x + weight;
+	backward->memory_bound += weight;
+	if (p4d_cost__freezes(l))
+		backward->memory_bound += dy;
+	else
+		backward->memory_bound += x + (halves ? 2 * dy : quantize(l, r, n * out, 2));
+}
+
+static void all_casts(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
 		      p4d_cost_share *forward, p4d_cost_share *backward)
 {
-	product_casts(r, c, z->n, z->h, z->A + 2 * z->G, forward, backward);
-	product_casts(r, c, z->n, z->A, z->h, forward, backward);
-	product_casts(r, c, z->n, z->h, z->up, forward, backward);
-	product_casts(r, c, z->n, z->f, z->h, forward, backward);
+	const bool halves = p4d_is_split(l->schedule) && l->recompute != P4D_RECOMPUTE_FULL;
+
+	product_casts(l, r, z->n, z->h, z->A + 2 * z->G, halves, forward, backward);
+	product_casts(l, r, z->n, z->A, z->h, false, forward, backward);
+	product_casts(l, r, z->n, z->h, z->up, halves && l->recompute != P4D_RECOMPUTE_MLP, forward,
+		      backward);
+	product_casts(l, r, z->n, z->f, z->h, false, forward, backward);
+}
+
+double p4d_cost__weight_casts(const p4d_layout *l, const p4d_cost_rates *r)
+{
+	const p4d_cost_sizes z = p4d_cost__sizes_of(l);
+
+	if (!p4d_framework_of(l->framework)->cost.casts_each_product || !p4d_fp8_keeps_weights(l))
+		return 0;
+	return quantize(l, r, z.h * (z.A + 2 * z.G), 2) + quantize(l, r, z.h * z.A, 2) +
+	       quantize(l, r, z.h * z.up, 2) + quantize(l, r, z.h * z.f, 2);
 }
 
 void p4d_cost__casts(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z, bool experts,
@@ -163,7 +201,7 @@ void p4d_cost__casts(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cos
 	const casting c = casting_of(l, r);
 
 	if (p4d_framework_of(l->framework)->cost.casts_each_product) {
-		all_casts(r, &c, z, forward, backward);
+		all_casts(l, r, z, forward, backward);
 		return;
 	}
 	if (l->kv_rank)

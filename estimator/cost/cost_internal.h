@@ -186,6 +186,10 @@ typedef struct p4d_cost_part {
  */
 void p4d_cost__casts(const p4d_layout *layout, const p4d_cost_rates *r, const p4d_cost_sizes *z, bool experts,
 		     p4d_cost_share *forward, p4d_cost_share *backward);
+/* Seconds of a kernel of p4d-train that quantizes to FP8, and reads and writes this many bytes. */
+double p4d_cost__quantize_seconds(const p4d_cost_rates *r, double bytes);
+/* p4d-train: seconds to quantize a layer's matrices once per step; 0: passes quantize them. */
+double p4d_cost__weight_casts(const p4d_layout *layout, const p4d_cost_rates *r);
 /* cost_nf4.c: adds the time of expanding frozen 4-bit matrices before each matmul. */
 void p4d_cost__expands(const p4d_layout *layout, const p4d_cost_rates *r, const p4d_cost_sizes *z,
 		       p4d_cost_part *part);
@@ -338,6 +342,7 @@ typedef struct p4d_cost_once {
 			* pipeline; and over the Z of a tp-grid */
 	double values; /* seconds to update the values of memory layers */
 	double muon;   /* seconds to orthogonalize the matrices of a layer */
+	double casts;  /* seconds to quantize the matrices of a layer to FP8, if that happens once per step */
 } p4d_cost_once;
 
 /* cost_muon.c. 0: the optimizer is another one, or the framework's way to do it is not modelled. */

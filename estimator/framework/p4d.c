@@ -493,6 +493,13 @@ static void add_fp8(p4d_rows *rows)
 	add(rows, B_FP8_LEFT_SCALES, P4D_DT_BYTES, room.left.scales, 0, 0);
 	add(rows, B_FP8_RIGHT, P4D_DT_BYTES, room.right.codes, 0, 0);
 	add(rows, B_FP8_RIGHT_SCALES, P4D_DT_BYTES, room.right.scales, 0, 0);
+	if (rows->layout->evaluates)
+		return;
+	add(rows, B_FP8_TURNED, P4D_DT_BYTES, room.turned.codes, 0, 0);
+	add(rows, B_FP8_TURNED_SCALES, P4D_DT_BYTES, room.turned.scales, 0, 0);
+	const uint64_t weights = p4d_framework__fp8_weights(rows->layout);
+	if (weights)
+		add(rows, B_FP8_WEIGHTS, P4D_DT_BYTES, rows->layout->stage_layers[rows->stage], weights, 0);
 }
 
 static void write_rows(p4d_rows *rows)

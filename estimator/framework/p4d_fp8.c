@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * p4d-train in FP8: the operands of a layer's matmuls are quantized right before each matmul. So p4d-train
- * keeps no tensor in 8 bits, and checkpoints do not depend on FP8. Everything else is like training without
- * FP8.
+ * p4d-train in FP8: the operands of a layer's matmuls are quantized right before each matmul. With
+ * recompute=keep, the matrices are quantized once per step. Checkpoints have no tensor in 8 bits, and do not
+ * depend on FP8. Everything else is like training without FP8.
  */
 #include "framework/p4d_fp8.h"
 
@@ -11,6 +11,8 @@
 
 #include "base/text.h"
 #include "plan/fp8_operand.h"
+#include "plan/nf4.h"
+#include "plan/parameters.h"
 #include "request/framework.h"
 
 static void hold(p4d_rows *rows, p4d_fp8_side *m, p4d_fp8_role role, uint64_t height, uint64_t depth)
@@ -22,26 +24,53 @@ static void hold(p4d_rows *rows, p4d_fp8_side *m, p4d_fp8_role role, uint64_t he
 	m->scales = scales > m->scales ? scales : m->scales;
 }
 
+/* A layer's matmuls: y (n, out) = x (n, in) * w (out, in)^T */
+enum { PRODUCTS = 4 };
+typedef struct product {
+	uint64_t out, in;
+} product;
+
+static void products_of(const p4d_rank_sizes *z, product to[PRODUCTS])
+{
+	const product all[PRODUCTS] = {{z->columns, z->h}, {z->h, z->q}, {z->up, z->h}, {z->h, z->f}};
+
+	for (int i = 0; i < PRODUCTS; i++)
+		to[i] = all[i];
+}
+
 p4d_fp8_room p4d_framework__fp8_room(p4d_rows *rows)
 {
 	const p4d_rank_sizes z = p4d_rank_sizes_of(rows->layout);
-	const struct {
-		uint64_t out, in;
-	} product[] = {{z.columns, z.h}, {z.h, z.q}, {z.up, z.h}, {z.h, z.f}};
-	p4d_fp8_room room = {{0, 0}, {0, 0}};
+	p4d_fp8_room room = {{0, 0}, {0, 0}, {0, 0}};
+	product all[PRODUCTS];
 
-	for (size_t i = 0; i < sizeof(product) / sizeof(*product); i++) {
-		const uint64_t out = product[i].out, in = product[i].in;
+	products_of(&z, all);
+	for (int i = 0; i < PRODUCTS; i++) {
+		const uint64_t out = all[i].out, in = all[i].in;
 		hold(rows, &room.left, P4D_FP8_INPUT, z.n, in); /* y = x w^T */
 		hold(rows, &room.right, P4D_FP8_WEIGHT, out, in);
 		if (rows->layout->evaluates)
 			continue;
 		hold(rows, &room.left, P4D_FP8_GRADIENT, z.n, out); /* dx = dy w */
 		hold(rows, &room.right, P4D_FP8_WEIGHT, in, out);
-		hold(rows, &room.left, P4D_FP8_GRADIENT, out, z.n); /* dw = dy^T x */
+		hold(rows, &room.turned, P4D_FP8_GRADIENT, out, z.n); /* dw = dy^T x */
 		hold(rows, &room.right, P4D_FP8_INPUT, in, z.n);
 	}
 	return room;
+}
+
+uint64_t p4d_framework__fp8_weights(const p4d_layout *l)
+{
+	const p4d_rank_sizes z = p4d_rank_sizes_of(l);
+	uint64_t bytes = 0;
+	product all[PRODUCTS];
+
+	if (!p4d_fp8_keeps_weights(l))
+		return 0;
+	products_of(&z, all);
+	for (int i = 0; i < PRODUCTS; i++)
+		bytes += p4d_fp8_weight_bytes(l->fp8_recipe, all[i].out, all[i].in);
+	return bytes;
 }
 
 int p4d_framework__fp8_model(const p4d_request *r, p4d_error *err)

@@ -73,6 +73,31 @@ P4D_ANYWHERE uint64_t p4d_fp8_scales_bytes(const p4d_fp8_operand_shape *s)
 }
 
 /*
+ * An operand that is kept in one piece of memory: its codes, then its scales. Each begins at a multiple of
+ * P4D_FP8_ALIGNMENT bytes, and so does the next operand.
+ */
+enum { P4D_FP8_ALIGNMENT = 256 };
+
+P4D_ANYWHERE uint64_t p4d_fp8_scales_place(const p4d_fp8_operand_shape *s)
+{
+	return p4d_fp8_round_up(s->rows * s->depth, P4D_FP8_ALIGNMENT);
+}
+
+P4D_ANYWHERE uint64_t p4d_fp8_operand_bytes(const p4d_fp8_operand_shape *s)
+{
+	return p4d_fp8_scales_place(s) + p4d_fp8_round_up(p4d_fp8_scales_bytes(s), P4D_FP8_ALIGNMENT);
+}
+
+/* Bytes of a weight (rows, columns) that is kept in both directions: as it is, then transposed. */
+static inline uint64_t p4d_fp8_weight_bytes(int recipe, uint64_t rows, uint64_t columns)
+{
+	const p4d_fp8_operand_shape s = p4d_fp8_shape_of(recipe, P4D_FP8_WEIGHT, rows, columns),
+				    turned = p4d_fp8_shape_of(recipe, P4D_FP8_WEIGHT, columns, rows);
+
+	return p4d_fp8_operand_bytes(&s) + p4d_fp8_operand_bytes(&turned);
+}
+
+/*
  * Index of a block's scale: exponents in tiles of 128 rows and 4 blocks; squares row by row; otherwise block
  * by block, with the scales of all rows together.
  */

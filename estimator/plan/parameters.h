@@ -89,6 +89,18 @@ static inline bool p4d_windows_parameters(const p4d_layout *layout)
 	return p4d_streams_parameters(layout) || p4d_shards_parameters(layout);
 }
 
+/*
+ * Whether p4d-train quantizes the layers' matrices to FP8 once per step, in both directions that matmuls
+ * need, and keeps these codes next to the parameters. It does so with recompute=keep if all parameters stay
+ * on the device in their storage type.
+ */
+static inline bool p4d_fp8_keeps_weights(const p4d_layout *layout)
+{
+	return layout->precision == P4D_FP8 && layout->recompute == P4D_RECOMPUTE_KEEP &&
+	       !layout->evaluates && !p4d_windows_parameters(layout) &&
+	       !(layout->finetune == P4D_TUNE_QLORA && layout->quant == P4D_QUANT_NF4);
+}
+
 /* Whether segments are layers on any device, and each table of the vocabulary is a segment. This is so if
  * segments pass through a window one at a time. */
 static inline bool p4d_cuts_segments(const p4d_layout *layout)

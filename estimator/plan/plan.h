@@ -77,7 +77,7 @@ typedef struct p4d_tensor {
 	uint64_t offset, slot_stride, layer_stride;
 } p4d_tensor;
 
-enum { P4D_TENSORS = 80 };
+enum { P4D_TENSORS = 96 };
 
 typedef struct p4d_plan {
 	p4d_slots slots;

@@ -24,9 +24,18 @@ static bool is_trained(const p4d_net *m, p4d_weight_kind weight, uint32_t layer)
 	return p4d_buffers__gradient(m, weight, layer) || p4d_adapters__has(m, weight, layer);
 }
 
+/*
+ * Gradient of the output of a linear layer, of which first the input's gradient is computed and then, in the
+ * same half of the pass, the weight's.
+ */
+static p4d_product_gradient of_both(const p4d_net *m, p4d_weight_kind weight, uint32_t layer, const void *dy)
+{
+	return (p4d_product_gradient){dy, m->parts == 1 && p4d_buffers__gradient(m, weight, layer)};
+}
+
 /* Adds dy (n, out)^T * x (n, in) to the gradient of the weight, or of its adapters */
-static void weight_gradient(p4d_net *m, p4d_weight_kind weight, uint32_t layer, const void *dy, const void *x,
-			    uint64_t out, uint64_t in)
+static void weight_gradient(p4d_net *m, p4d_weight_kind weight, uint32_t layer, p4d_product_gradient dy,
+			    const void *x, uint64_t out, uint64_t in)
 {
 	float *gradient = p4d_buffers__gradient(m, weight, layer);
 
@@ -34,18 +43,18 @@ static void weight_gradient(p4d_net *m, p4d_weight_kind weight, uint32_t layer, 
 		p4d_product__weight(m, gradient, dy, x, out, in,
 				    p4d_buffers__has_part(m, weight, layer, out));
 	else
-		p4d_adapters__gradients(m, weight, layer, dy, x);
+		p4d_adapters__gradients(m, weight, layer, dy.rows, x);
 }
 
 /* dx (n, in) = dy (n, out) * weight, for a part of the tokens */
 static void input_gradient(p4d_net *m, p4d_weight_kind weight, uint32_t layer, p4d_token_part part, void *dx,
-			   const void *dy, uint64_t out, uint64_t in)
+			   p4d_product_gradient dy, uint64_t out, uint64_t in)
 {
 	void *to = (char *)dx + part.first * in * m->element;
-	const void *from = (const char *)dy + part.first * out * m->element;
+	const p4d_product_gradient from = {(const char *)dy.rows + part.first * out * m->element, dy.both};
 
 	p4d_product__input(m, weight, layer, to, from, part.count, out, in);
-	p4d_adapters__input(m, weight, layer, to, from, part);
+	p4d_adapters__input(m, weight, layer, to, from.rows, part);
 }
 
 /*
@@ -68,8 +77,8 @@ static int begin_projection(p4d_net *m, const p4d_layer *y, const p4d_projection
 }
 
 /* dy (n, out): gradient of the projection's output */
-static int projection_weight(p4d_net *m, const p4d_layer *y, const projection_back *back, const void *dy,
-			     p4d_error *err)
+static int projection_weight(p4d_net *m, const p4d_layer *y, const projection_back *back,
+			     p4d_product_gradient dy, p4d_error *err)
 {
 	if (!back->now)
 		return 0;
@@ -83,10 +92,12 @@ static int projection_weight(p4d_net *m, const p4d_layer *y, const projection_ba
  * Computes both gradients: the weight's, and meanwhile the sum of that of the norm's output over ranks. Adds
  * the gradient of the norm's input to B_HIDDEN.
  */
-static int end_projection(p4d_net *m, const p4d_layer *y, const projection_back *back, const void *dy,
+static int end_projection(p4d_net *m, const p4d_layer *y, const projection_back *back, const void *rows,
 			  p4d_error *err)
 {
 	const p4d_projection *p = back->of;
+	const p4d_product_gradient dy =
+	    back->now ? of_both(m, p->weight, y->number, rows) : (p4d_product_gradient){rows, false};
 	void *gradient = p4d_buffers_at(m, B_NORM_OUT_GRADIENT),
 	     *partial = p4d_parallel__partial(m, gradient);
 
@@ -139,10 +150,12 @@ static int end_gradient(p4d_net *m, const p4d_layer *y, p4d_weight_kind norm, p4
 static int end_input(p4d_net *m, const p4d_layer *y, p4d_weight_kind weight, void *dx,
 		     const p4d_gathering *dy, uint64_t in, p4d_error *err)
 {
+	const p4d_product_gradient gradient = of_both(m, weight, y->number, dy->rows);
+
 	for (unsigned i = 0; i < m->parts; i++) {
 		if (p4d_parallel__gathered(m, dy, i, err) < 0)
 			return -1;
-		input_gradient(m, weight, y->number, p4d_parallel__part(m, i), dx, dy->rows, m->h, in);
+		input_gradient(m, weight, y->number, p4d_parallel__part(m, i), dx, gradient, m->h, in);
 	}
 	return p4d_parallel__sum_features(m, dx, in, err);
 }
@@ -164,7 +177,8 @@ static int ffn_part(p4d_net *m, const p4d_layer *y, p4d_error *err)
 		return -1;
 	p4d_layer__activate_back(m, gate_up, trained && !kept ? product : NULL, ffn_act_gradient);
 	if (trained)
-		weight_gradient(m, P4D_W_DOWN, y->number, dy.rows, product, m->h, m->f);
+		weight_gradient(m, P4D_W_DOWN, y->number, of_both(m, P4D_W_DOWN, y->number, dy.rows), product,
+				m->h, m->f);
 	if (dbias)
 		m->d->bias_backward(m->d, m->type, dbias, gate_up, m->n, m->up);
 	return end_projection(m, y, &back, gate_up, err);
@@ -184,7 +198,8 @@ static int attention_part(p4d_net *m, const p4d_layer *y, p4d_error *err)
 	    begin_projection(m, y, p, m->columns, !waits(m, p), &back, err) < 0 ||
 	    end_input(m, y, P4D_W_OUTPUT, attention_gradient, &dy, m->q, err) < 0)
 		return -1;
-	weight_gradient(m, P4D_W_OUTPUT, y->number, dy.rows, y->activation[ACT_ATTENTION], m->h, m->q);
+	weight_gradient(m, P4D_W_OUTPUT, y->number, of_both(m, P4D_W_OUTPUT, y->number, dy.rows),
+			y->activation[ACT_ATTENTION], m->h, m->q);
 	if (p4d_attention__backward(m, y, err) < 0 ||
 	    p4d_attention__sum_heads(m, p4d_buffers_at(m, B_QK_DOTS), dqkv, y->activation[ACT_QKV], &heads,
 				     err) < 0)
@@ -224,7 +239,7 @@ static int late_weight(p4d_net *m, const p4d_layer *y, const p4d_projection *p, 
 
 	if (begin_projection(m, y, p, out, waits(m, p), &back, err) < 0)
 		return -1;
-	return projection_weight(m, y, &back, y->activation[p->output], err);
+	return projection_weight(m, y, &back, (p4d_product_gradient){y->activation[p->output], false}, err);
 }
 
 int p4d_layer_backward_weights(p4d_net *m, const p4d_layer *y, p4d_error *err)

@@ -13,6 +13,7 @@
 #include "model/parallel.h"
 #include "model/sequence_order.h"
 #include "model/swap.h"
+#include "model/weight_codes.h"
 #include "model/window.h"
 #include "plan/parameters.h"
 #include "request/fp8.h"
@@ -274,7 +275,7 @@ int p4d_net_open(p4d_net *m, const p4d_net_settings *set, uint32_t rank, p4d_err
 	if (check_plan(m, err) < 0 || allocate(m, err) < 0 || p4d_parallel__open(m, err) < 0 ||
 	    open_windows(m, err) < 0)
 		return -1;
-	if (p4d_net__warm_up(m, err) < 0)
+	if (p4d_weight_codes__open(m, err) < 0 || p4d_net__warm_up(m, err) < 0)
 		return -1;
 	p4d_arena_use__mark(m);
 	return fill_constants(m, err);
@@ -299,6 +300,7 @@ void p4d_net_close(p4d_net *m)
 	p4d_window_close(m);
 	p4d_gradient_window_close(m);
 	p4d_swap_close(m);
+	p4d_weight_codes__close(m);
 	p4d_schedule_lists_free(&m->list, 1);
 	p4d_weights_close(&m->weights);
 	free(m->host_tokens);
@@ -323,6 +325,7 @@ void p4d_net_begin(p4d_net *m, uint64_t number, bool evaluating, p4d_batch_sourc
 	m->trained = 0;
 	p4d_window_begin(m);
 	p4d_depth__forget(m);
+	p4d_weight_codes__forget(m);
 	m->d->zero(m->d, p4d_buffers_at(m, B_SCALARS), sizeof(p4d_scalars));
 	memset(m->token_holder, 0xff, copies_of(m, B_TOKENS) * sizeof(*m->token_holder));
 	memset(m->label_holder, 0xff, copies_of(m, B_LABELS) * sizeof(*m->label_holder));

@@ -81,6 +81,11 @@ typedef struct p4d_scalars {
 typedef struct p4d_window p4d_window;
 typedef struct p4d_gradient_window p4d_gradient_window;
 typedef struct p4d_swap p4d_swap; /* swap.h */
+/* see weight_codes.h; both NULL: the plan keeps no codes */
+typedef struct p4d_weight_codes {
+	uint64_t *at; /* for each weight: where its codes begin in B_FP8_WEIGHTS; only matrices have codes */
+	bool *made;   /* for each weight: whether these are the codes of the parameters of this step */
+} p4d_weight_codes;
 
 /* State of depth.h: gathered matrices, and gradients that are summed. */
 typedef struct p4d_depth {
@@ -172,6 +177,7 @@ typedef struct p4d_net {
 	int32_t *host_documents; /* documents of one micro-batch: in order, then reordered, then scratch; NULL
 				    without document_mask */
 	p4d_document_groups document_groups;
+	p4d_weight_codes codes;
 	double *host_reference; /* of one micro-batch of pairs; NULL: the layout has no pairs */
 	double *pair_sums;      /* (global_batch, 2), on the host; see pairs.h */
 	/* the micro-batch in each buffer of the device; UINT32_MAX: none */

@@ -4,63 +4,82 @@
 #include "model/buffers.h"
 #include "model/parallel.h"
 #include "model/quantized.h"
+#include "model/weight_codes.h"
 
 static bool in_fp8(const p4d_net *m, uint64_t n)
 {
 	return m->l->precision == P4D_FP8 && n % p4d_fp8_recipes[m->l->fp8_recipe].multiple == 0;
 }
 
-/* Quantizes x, of shape (rows, depth) or transposed, as the left or the right operand; each has a buffer. */
-static p4d_fp8_operand quantized(p4d_net *m, bool left, p4d_fp8_role role, const void *x, bool transposed,
-				 uint64_t rows, uint64_t depth)
+/* An operand of shape (rows, depth) in a buffer of the plan, whose scales are in the next buffer. */
+static p4d_fp8_operand operand_in(const p4d_net *m, p4d_buffer codes, p4d_fp8_role role, uint64_t rows,
+				  uint64_t depth)
 {
-	const p4d_fp8_operand to = {
+	return (p4d_fp8_operand){
 	    .shape = p4d_fp8_shape_of(m->l->fp8_recipe, role, rows, depth),
-	    .codes = p4d_buffers_at(m, left ? B_FP8_LEFT : B_FP8_RIGHT),
-	    .scales = p4d_buffers_at(m, left ? B_FP8_LEFT_SCALES : B_FP8_RIGHT_SCALES),
+	    .codes = p4d_buffers_at(m, codes),
+	    .scales = p4d_buffers_at(m, (p4d_buffer)(codes + 1)),
 	};
+}
 
-	m->d->quantize(m->d, m->type, transposed ? NULL : &to, transposed ? &to : NULL, x);
+/* to: x as it is; turned: x transposed; NULL: not wanted */
+static void quantize(p4d_net *m, const p4d_fp8_operand *to, const p4d_fp8_operand *turned, const void *x)
+{
+	m->d->quantize(m->d, m->type, to, turned, x);
+}
+
+/* The matrix (out, in), or with `turned` (in, out), as the right operand. */
+static p4d_fp8_operand weight_of(p4d_net *m, p4d_weight_kind kind, uint32_t layer, bool turned, uint64_t out,
+				 uint64_t in)
+{
+	if (m->codes.at)
+		return p4d_weight_codes__of(m, kind, layer, turned);
+	const p4d_fp8_operand to =
+	    operand_in(m, B_FP8_RIGHT, P4D_FP8_WEIGHT, turned ? in : out, turned ? out : in);
+	quantize(m, turned ? NULL : &to, turned ? &to : NULL, p4d_quantized__matrix(m, kind, layer));
 	return to;
 }
 
 void p4d_product__forward(p4d_net *m, p4d_weight_kind kind, uint32_t layer, void *y, const void *add,
 			  const void *x, uint64_t n, uint64_t out, uint64_t in)
 {
-	const void *weight = p4d_quantized__matrix(m, kind, layer);
-
 	if (!in_fp8(m, n)) {
-		m->d->linear(m->d, m->type, y, add, x, weight, n, out, in);
+		m->d->linear(m->d, m->type, y, add, x, p4d_quantized__matrix(m, kind, layer), n, out, in);
 		return;
 	}
-	const p4d_fp8_operand a = quantized(m, true, P4D_FP8_INPUT, x, false, n, in),
-			      b = quantized(m, false, P4D_FP8_WEIGHT, weight, false, out, in);
+	const p4d_fp8_operand a = operand_in(m, B_FP8_LEFT, P4D_FP8_INPUT, n, in),
+			      b = weight_of(m, kind, layer, false, out, in);
+	quantize(m, &a, NULL, x);
 	m->d->product(m->d, m->type, y, add, &a, &b);
 }
 
-void p4d_product__input(p4d_net *m, p4d_weight_kind kind, uint32_t layer, void *dx, const void *dy,
+void p4d_product__input(p4d_net *m, p4d_weight_kind kind, uint32_t layer, void *dx, p4d_product_gradient dy,
 			uint64_t n, uint64_t out, uint64_t in)
 {
-	const void *weight = p4d_quantized__matrix(m, kind, layer);
-
 	if (!in_fp8(m, n)) {
-		m->d->linear_input(m->d, m->type, dx, dy, weight, n, out, in, false);
+		m->d->linear_input(m->d, m->type, dx, dy.rows, p4d_quantized__matrix(m, kind, layer), n, out,
+				   in, false);
 		return;
 	}
-	const p4d_fp8_operand a = quantized(m, true, P4D_FP8_GRADIENT, dy, false, n, out),
-			      b = quantized(m, false, P4D_FP8_WEIGHT, weight, true, in, out);
+	const p4d_fp8_operand a = operand_in(m, B_FP8_LEFT, P4D_FP8_GRADIENT, n, out),
+			      turned = operand_in(m, B_FP8_TURNED, P4D_FP8_GRADIENT, out, n),
+			      b = weight_of(m, kind, layer, true, out, in);
+	quantize(m, &a, dy.both ? &turned : NULL, dy.rows);
 	m->d->product(m->d, m->type, dx, NULL, &a, &b);
 }
 
-void p4d_product__weight(p4d_net *m, float *dw, const void *dy, const void *x, uint64_t out, uint64_t in,
-			 bool accumulate)
+void p4d_product__weight(p4d_net *m, float *dw, p4d_product_gradient dy, const void *x, uint64_t out,
+			 uint64_t in, bool accumulate)
 {
 	if (!in_fp8(m, m->n)) {
-		m->d->linear_weight(m->d, m->type, dw, dy, x, m->n, out, in, accumulate);
+		m->d->linear_weight(m->d, m->type, dw, dy.rows, x, m->n, out, in, accumulate);
 		return;
 	}
-	const p4d_fp8_operand a = quantized(m, true, P4D_FP8_GRADIENT, dy, true, out, m->n),
-			      b = quantized(m, false, P4D_FP8_INPUT, x, true, in, m->n);
+	const p4d_fp8_operand a = operand_in(m, B_FP8_TURNED, P4D_FP8_GRADIENT, out, m->n),
+			      b = operand_in(m, B_FP8_RIGHT, P4D_FP8_INPUT, in, m->n);
+	if (!dy.both)
+		quantize(m, NULL, &a, dy.rows);
+	quantize(m, NULL, &b, x);
 	m->d->product(m->d, P4D_DT_FP32, dw, accumulate ? dw : NULL, &a, &b);
 }
 
@@ -69,12 +88,13 @@ void p4d_product__warm_up(p4d_net *m, p4d_weight_kind kind, uint32_t layer, uint
 {
 	float *gradient = p4d_buffers__gradient(m, kind, layer);
 	const uint64_t n = p4d_parallel__part(m, 0).count;
+	const p4d_product_gradient dy = {any, gradient && n == m->n};
 
 	p4d_product__forward(m, kind, layer, any, NULL, any, n, out, in);
 	if (m->l->evaluates) /* without training, the plan has no room for the operands of backward passes in
 				FP8 */
 		return;
-	p4d_product__input(m, kind, layer, any, any, n, out, in);
+	p4d_product__input(m, kind, layer, any, dy, n, out, in);
 	if (gradient)
-		p4d_product__weight(m, gradient, any, any, out, in, true);
+		p4d_product__weight(m, gradient, dy, any, out, in, true);
 }

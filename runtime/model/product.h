@@ -11,12 +11,20 @@
 /* y (n, out) = add + x (n, in) * weight^T; add as in p4d_device.linear */
 void p4d_product__forward(p4d_net *m, p4d_weight_kind kind, uint32_t layer, void *y, const void *add,
 			  const void *x, uint64_t n, uint64_t out, uint64_t in);
+/*
+ * The gradient of a matmul's result. both: p4d_product__input gets all m->n rows, and the next call of this
+ * file is p4d_product__weight for the same rows. Then FP8 quantizes them once, in both directions.
+ */
+typedef struct p4d_product_gradient {
+	const void *rows; /* (n, out) */
+	bool both;
+} p4d_product_gradient;
 /* dx (n, in) = dy (n, out) * weight */
-void p4d_product__input(p4d_net *m, p4d_weight_kind kind, uint32_t layer, void *dx, const void *dy,
+void p4d_product__input(p4d_net *m, p4d_weight_kind kind, uint32_t layer, void *dx, p4d_product_gradient dy,
 			uint64_t n, uint64_t out, uint64_t in);
 /* dw (out, in) = dy (n, out)^T * x (n, in); += with accumulate */
-void p4d_product__weight(p4d_net *m, float *dw, const void *dy, const void *x, uint64_t out, uint64_t in,
-			 bool accumulate);
+void p4d_product__weight(p4d_net *m, float *dw, p4d_product_gradient dy, const void *x, uint64_t out,
+			 uint64_t in, bool accumulate);
 /*
  * Runs all three matmuls once, on arbitrary contents of the arena from `any` on. Call it before the arena is
  * filled.

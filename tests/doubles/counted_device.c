@@ -31,6 +31,9 @@ static void end(const char *name, double bytes, double arithmetic)
 	o->name = name;
 	if (o - counts.operation == counts.operations)
 		counts.operations++;
+	/* the cost model's estimate of the same kernels */
+	if (!strncmp(name, "quantize", strlen("quantize")))
+		arithmetic = p4d_cost__quantize_seconds(&rates, bytes);
 	const double seconds = arithmetic > 0 ? arithmetic + (double)(launches - 1) * P4D_LAUNCH_SECONDS
 					      : (double)launches * P4D_LAUNCH_SECONDS + bytes * rates.hbm;
 	o->calls++;
@@ -54,6 +57,11 @@ static void end(const char *name, double bytes, double arithmetic)
 #define OPERAND ((double)(to ? to->shape.rows * to->shape.depth : turned->shape.rows * turned->shape.depth))
 #define BYTES_quantize \
 	OPERAND *(e * ((to ? to : turned)->shape.block ? 1 : 2) + (to != NULL) + (turned != NULL))
+#define BYTES_quantize_swiglu \
+	OPERAND *(2 * e * ((to ? to : turned)->shape.block ? 1 : 2) + (to != NULL) + (turned != NULL))
+/* gates and ups are half of the elements each, and need one of the result's gradient */
+#define BYTES_quantize_swiglu_backward \
+	OPERAND *(1.5 * e * ((to ? to : turned)->shape.block ? 1 : 2) + (to != NULL) + (turned != NULL))
 #define BYTES_add 3 * e *count
 #define ROTATED (shape->n * (shape->heads + shape->kv_heads) * shape->head_dim)
 #define BYTES_heads e * 2 * ROTATED

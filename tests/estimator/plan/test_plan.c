@@ -160,44 +160,58 @@ static void absurd_sizes_are_an_error(void **state)
 
 /*
  * Operands of matmuls in FP8, calculated by hand. A rank has 1,024 tokens, 256 hidden columns, 512 of qkv,
- * 256 of queries, 512 of gate and up, 256 of their product. Codes: 1,024 tokens of 512, and 256 columns of
- * 1,024 tokens. Scales: fp32 for 128 numbers: 4 per token, 8 per column of gradients, 8 per column of inputs;
- * exponents for 32 numbers: four times as many of one byte.
+ * 256 of queries, 512 of gate and up, 256 of their product. Codes: 1,024 tokens of 512; transposed gradients,
+ * 512 columns of 1,024 tokens; and transposed inputs, 256 columns of 1,024 tokens. Scales: fp32 for 128
+ * numbers: 4 per token, 8 per column; exponents for 32 numbers: four times as many of one byte. Matrices of
+ * two layers, 2 * 512 * 256 and 2 * 256 * 256 elements, have codes in both directions: eight operands, each
+ * with a scale for 128 x 128 elements, for 32 elements, or for all.
  */
+#define MATRICES (2 * 2 * (2 * 512 * 256 + 2 * 256 * 256))
 static void operands_in_fp8(void **state)
 {
 	static const struct {
 		const char *recipe;
-		uint64_t bytes[4]; /* from B_FP8_LEFT */
-	} cases[] = {{"blockwise", {1024 * 512, 1024 * 4 * 4, 256 * 1024, 256 * 8 * 4}},
-		     {"mxfp8", {1024 * 512, 1024 * 16, 256 * 1024, 256 * 32}},
-		     {"current", {1024 * 512, 256, 256 * 1024, 256}}};
+		uint64_t bytes[7]; /* from B_FP8_LEFT */
+	} cases[] = {
+	    {"blockwise",
+	     {1024 * 512, 1024 * 4 * 4, 512 * 1024, 512 * 8 * 4, 256 * 1024, 256 * 8 * 4,
+	      MATRICES + 2 * 8 * 256}},
+	    {"mxfp8",
+	     {1024 * 512, 1024 * 16, 512 * 1024, 512 * 32, 256 * 1024, 256 * 32, MATRICES + MATRICES / 32}},
+	    {"current", {1024 * 512, 256, 512 * 1024, 256, 256 * 1024, 256, MATRICES + 2 * 8 * 256}}};
+	static const struct {
+		const char *options;
+		unsigned rows;
+	} layouts[] = {{"recompute=keep", 7},
+		       {"recompute=none", 6},
+		       {"recompute=keep optimizer-sharding=parameters nodes=2", 6}};
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+	for (size_t i = 0; i < 3 * sizeof(cases) / sizeof(*cases); i++) {
 		p4d_request r = {.model = "custom"};
 		unsigned found = 0;
-		char text[64];
+		char text[160];
 		p4d_layout l;
 		p4d_plan plan;
 
 		set_all(&r,
 			"model=custom layers=2 hidden=256 ffn=512 heads=4 kv-heads=2 head-dim=128 vocab=203 "
 			"max-seq-len=512 norm=rmsnorm glu=on positions=rope bias=none tied=off qk-norm=off "
-			"framework=p4d device=cpu precision=fp8 seq-len=512 micro-batch=2 global-batch=2 "
+			"framework=p4d device=cpu precision=fp8 seq-len=512 micro-batch=2 global-batch=4 "
 			"nodes=1 gpus-per-node=2 tp=2 cp=1 pp=1");
-		snprintf(text, sizeof(text), "fp8-recipe=%s", cases[i].recipe);
+		snprintf(text, sizeof(text), "fp8-recipe=%s %s", cases[i / 3].recipe, layouts[i % 3].options);
 		set_all(&r, text);
+		const int nodes = i % 3 == 2 ? 2 : 1;
 		p4d_request_complete(&r, 0, 2);
-		assert_int_equal(p4d_layout_build(&r, 1, 2, &l, NULL), 0);
+		assert_int_equal(p4d_layout_build(&r, nodes, 2, &l, NULL), 0);
 		assert_int_equal(p4d_plan_build(&l, NULL, 0, &plan, NULL), 0);
 		for (unsigned k = 0; k < plan.count; k++)
-			if (plan.tensor[k].id >= B_FP8_LEFT && plan.tensor[k].id <= B_FP8_RIGHT_SCALES) {
+			if (plan.tensor[k].id >= B_FP8_LEFT && plan.tensor[k].id <= B_FP8_WEIGHTS) {
 				assert_int_equal(plan.tensor[k].bytes,
-						 cases[i].bytes[plan.tensor[k].id - B_FP8_LEFT]);
+						 cases[i / 3].bytes[plan.tensor[k].id - B_FP8_LEFT]);
 				found++;
 			}
-		assert_int_equal(found, 4);
+		assert_int_equal(found, layouts[i % 3].rows);
 	}
 }
 

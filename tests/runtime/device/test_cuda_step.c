@@ -108,13 +108,36 @@ static counted_step step_of(const char *options)
 	return step_on(1, options);
 }
 
-/* Launches of a step and of a micro-batch outside of layers. */
+/* The cost model's seconds for the step that was counted last. */
+static double estimated(void)
+{
+	p4d_timeline_work work = {0};
+	p4d_step step;
+
+	assert_int_equal(p4d_cost_step(&layout, p4d_gpu_find(&gpus, "h200-141gb", NULL), &work, &step, NULL),
+			 0);
+	p4d_timeline_work_free(&work);
+	return step.seconds;
+}
+
+/* MFU as NVIDIA computes it: FLOPs divided by the peak of bf16. */
+static double mfu(const counted_step *step)
+{
+	const p4d_gpu *gpu = p4d_gpu_find(&gpus, "h200-141gb", NULL);
+
+	return p4d_cost_model_flops(&layout) / step->seconds / gpu->peak_bf16_flops;
+}
+
+/* Launches of a step and of a micro-batch outside of layers. `p4d estimate` says the same seconds. */
 static void check(const char *options, uint64_t most_launches, double most_gigabytes, double most_seconds)
 {
 	const counted_step step = step_of(options);
 
-	print_message("%llu launches, %.1f GB, %.4f s\n", (unsigned long long)step.launches, step.bytes / 1e9,
-		      step.seconds);
+	const double estimate = estimated();
+	print_message("%llu launches, %.1f GB, %.4f s, MFU %.1f %%; estimated %.4f s\n",
+		      (unsigned long long)step.launches, step.bytes / 1e9, step.seconds, 100 * mfu(&step),
+		      estimate);
+	assert_true(fabs(estimate / step.seconds - 1) <= 0.05);
 	assert_true(step.launches > 0 && step.launches <= most_launches);
 	assert_true(step.bytes / 1e9 <= most_gigabytes && step.seconds <= most_seconds);
 }
@@ -128,8 +151,26 @@ static void steps(void **state)
 	check(LLAMA_3B "recompute=keep global-batch=2", 1258, 281.7, 0.3247);
 	check(LLAMA_3B "recompute=keep global-batch=16", 6081, 1578.9, 2.4048);
 	/* block-wise FP8; matmuls of the head and of attention stay in bf16 */
-	check(LLAMA_1B "recompute=keep global-batch=32 precision=fp8", 6673, 1737.8, 1.4933);
-	check(LLAMA_3B "recompute=keep global-batch=16 precision=fp8", 11457, 1999.8, 1.7661);
+	check(LLAMA_1B "recompute=keep global-batch=32 precision=fp8", 5201, 1596.2, 1.5931);
+	check(LLAMA_3B "recompute=keep global-batch=16 precision=fp8", 8881, 1774.4, 1.8498);
+}
+
+/* `p4d estimate` says the same gain from FP8. */
+static void gain_of_fp8(void **state)
+{
+	static const char *const models[] = {LLAMA_1B "recompute=keep global-batch=32",
+					     LLAMA_1B "recompute=none global-batch=32",
+					     LLAMA_3B "recompute=keep global-batch=16"};
+	char options[512];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(models) / sizeof(*models); i++) {
+		const double bf16 = step_of(models[i]).seconds, estimate = estimated();
+		snprintf(options, sizeof(options), "%s precision=fp8", models[i]);
+		const double gain = bf16 / step_of(options).seconds, said = estimate / estimated();
+		print_message("FP8 is %.3f times as fast as bf16, estimated %.3f\n", gain, said);
+		assert_true(fabs(said / gain - 1) <= 0.01);
+	}
 }
 
 static uint64_t calls(const counted_step *step, const char *name)
@@ -176,16 +217,12 @@ static void a_layer(void **state)
 	assert_int_equal(launches_of_layer("keep"), 24 + update);
 	/* two norms are recomputed; the product of gate and up comes with their gradient */
 	assert_int_equal(launches_of_layer("none"), 26 + update);
-	/* each matmul quantizes both operands */
-	assert_int_equal(launches_of_layer("keep precision=fp8"), 24 + 4 * 3 * 2 + update);
-}
-
-/* MFU as NVIDIA computes it: FLOPs divided by the peak of bf16. */
-static double mfu(const counted_step *step)
-{
-	const p4d_gpu *gpu = p4d_gpu_find(&gpus, "h200-141gb", NULL);
-
-	return p4d_cost_model_flops(&layout) / step->seconds / gpu->peak_bf16_flops;
+	/*
+	 * FP8 quantizes for each of four matmuls its input, the gradient of its result (both ways at once),
+	 * and the input again; and the matrix, once per step (both ways at once) or in each pass
+	 */
+	assert_int_equal(launches_of_layer("keep precision=fp8"), 24 + 4 * 3 + 4 + update);
+	assert_int_equal(launches_of_layer("none precision=fp8"), 26 + 4 * 3 + 4 * 2 + update);
 }
 
 /*
@@ -284,8 +321,8 @@ static int tear_down(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(steps),     cmocka_unit_test(no_copies), cmocka_unit_test(a_layer),
-	    cmocka_unit_test(documents), cmocka_unit_test(halves),
+	    cmocka_unit_test(steps),   cmocka_unit_test(gain_of_fp8), cmocka_unit_test(no_copies),
+	    cmocka_unit_test(a_layer), cmocka_unit_test(documents),   cmocka_unit_test(halves),
 	};
 
 	return cmocka_run_group_tests_name("a step on a GPU", tests, set_up, tear_down);
