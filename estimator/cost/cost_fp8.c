@@ -146,43 +146,80 @@ double p4d_cost__quantize_seconds(const p4d_cost_rates *r, double bytes)
 	return p4d_cost__memory_seconds(r, CAST_SLOWNESS * bytes);
 }
 
-/* Seconds of p4d-train's kernel that quantizes a matrix into this many copies: as it is and transposed. */
-static double quantize(const p4d_layout *l, const p4d_cost_rates *r, double elements, double copies)
+/*
+ * Seconds of p4d-train's kernel that quantizes a matrix into this many copies: as it is and transposed.
+ * reads: bytes that it reads for an element.
+ */
+static double quantize(const p4d_layout *l, const p4d_cost_rates *r, double elements, double reads,
+		       double copies)
 {
-	const double reads = p4d_fp8_recipes[l->fp8_recipe].maxima ? 4 : 2;
+	const double times = p4d_fp8_recipes[l->fp8_recipe].maxima ? 2 : 1;
 
-	return p4d_cost__quantize_seconds(r, (reads + copies) * elements);
+	return elements > 0 ? p4d_cost__quantize_seconds(r, (times * reads + copies) * elements) : 0;
 }
 
 /*
- * Adds the casts of p4d-train for a matmul y (n, out) = x (n, in) w^T: of x and w, then of dy and w, then of
- * x again. dy gets both copies at once unless its two matmuls are in different halves of the backward pass.
- * Weights that are quantized once per step are not in here.
+ * A matmul y (n, out) = x (n, in) w^T of p4d-train. x, dy: bytes that are read to quantize an element of the
+ * input and of the result's gradient; 2 if they are stored. kept: the layer keeps the transposed codes of x.
+ * halves: the two matmuls of dy are in different halves of the backward pass.
  */
-static void product_casts(const p4d_layout *l, const p4d_cost_rates *r, double n, double in, double out,
-			  bool halves, p4d_cost_share *forward, p4d_cost_share *backward)
-{
-	const double weight = p4d_fp8_keeps_weights(l) ? 0 : quantize(l, r, in * out, 1);
-	const double x = quantize(l, r, n * in, 1), dy = quantize(l, r, n * out, 1);
+typedef struct cast_product {
+	double in, out, x, dy;
+	bool kept, halves;
+} cast_product;
 
-	forward->memory_bound += x + weight;
+/* Adds the casts of p4d-train for a matmul. Weights that are quantized once per step are not in here. */
+static void product_casts(const p4d_layout *l, const p4d_cost_rates *r, double n, const cast_product *p,
+			  p4d_cost_share *forward, p4d_cost_share *backward)
+{
+	const double weight = p4d_fp8_keeps_weights(l) ? 0 : quantize(l, r, p->in * p->out, 2, 1);
+	const double dy = quantize(l, r, n * p->out, p->dy, 1);
+
+	forward->memory_bound += weight + quantize(l, r, n * p->in, p->x, p->kept ? 2 : 1);
 	backward->memory_bound += weight;
-	if (p4d_cost__freezes(l))
+	if (p4d_cost__freezes(l)) {
 		backward->memory_bound += dy;
-	else
-		backward->memory_bound += x + (halves ? 2 * dy : quantize(l, r, n * out, 2));
+		return;
+	}
+	backward->memory_bound += p->halves ? 2 * dy : quantize(l, r, n * p->out, p->dy, 2);
+	backward->memory_bound += p->kept ? 0 : quantize(l, r, n * p->in, p->x, 1);
+}
+
+static bool waits(const p4d_layout *l)
+{
+	return p4d_is_split(l->schedule) && l->recompute != P4D_RECOMPUTE_FULL;
+}
+
+/* Whether the gradient of gate and up waits in its slot for the second half of the backward pass. */
+static bool gate_up_waits(const p4d_layout *l)
+{
+	return waits(l) && l->recompute != P4D_RECOMPUTE_MLP;
 }
 
 static void all_casts(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
 		      p4d_cost_share *forward, p4d_cost_share *backward)
 {
-	const bool halves = p4d_is_split(l->schedule) && l->recompute != P4D_RECOMPUTE_FULL;
+	const bool fuses = p4d_fp8_fuses_swiglu(l), kept = p4d_fp8_keeps_inputs(l),
+		   norms = p4d_fp8_keeps_norms(l);
+	/* gate and up are read for an element of SwiGLU; for their gradients also one number of its result's
+	 */
+	const cast_product all[] = {
+	    {z->h, z->A + 2 * z->G, 2, 2, norms, waits(l)},
+	    {z->A, z->h, 2, 2, kept, false},
+	    {z->h, z->up, 2, fuses && !gate_up_waits(l) ? 3 : 2, norms, gate_up_waits(l)},
+	    {z->f, z->h, fuses ? 4 : 2, 2, kept, false},
+	};
 
-	product_casts(l, r, z->n, z->h, z->A + 2 * z->G, halves, forward, backward);
-	product_casts(l, r, z->n, z->A, z->h, false, forward, backward);
-	product_casts(l, r, z->n, z->h, z->up, halves && l->recompute != P4D_RECOMPUTE_MLP, forward,
-		      backward);
-	product_casts(l, r, z->n, z->f, z->h, false, forward, backward);
+	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
+		product_casts(l, r, z->n, &all[i], forward, backward);
+}
+
+p4d_cost_fp8_stored p4d_cost__fp8_stored(const p4d_layout *l)
+{
+	const bool own = p4d_framework_of(l->framework)->cost.casts_each_product;
+
+	return (p4d_cost_fp8_stored){.activation = !own || !p4d_fp8_fuses_swiglu(l),
+				     .gradient = !own || !p4d_fp8_fuses_swiglu(l) || gate_up_waits(l)};
 }
 
 double p4d_cost__weight_casts(const p4d_layout *l, const p4d_cost_rates *r)
@@ -191,8 +228,8 @@ double p4d_cost__weight_casts(const p4d_layout *l, const p4d_cost_rates *r)
 
 	if (!p4d_framework_of(l->framework)->cost.casts_each_product || !p4d_fp8_keeps_weights(l))
 		return 0;
-	return quantize(l, r, z.h * (z.A + 2 * z.G), 2) + quantize(l, r, z.h * z.A, 2) +
-	       quantize(l, r, z.h * z.up, 2) + quantize(l, r, z.h * z.f, 2);
+	return quantize(l, r, z.h * (z.A + 2 * z.G), 2, 2) + quantize(l, r, z.h * z.A, 2, 2) +
+	       quantize(l, r, z.h * z.up, 2, 2) + quantize(l, r, z.h * z.f, 2, 2);
 }
 
 void p4d_cost__casts(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z, bool experts,

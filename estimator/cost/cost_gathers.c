@@ -102,7 +102,8 @@ static double hidden_behind_halves(const p4d_layout *l, const p4d_cost_rates *r,
 		g.elements = p4d_cost__adapters(l) / (double)l->tp;
 	const double reduce = p4d_cost__reduces_for_passes(l) ? reduce_seconds(l, r, g) : 0;
 	const bool halves = p4d_is_split(l->schedule) && l->recompute != P4D_RECOMPUTE_FULL;
-	const bool reads = p4d_cost__freezes(l) || l->recompute != P4D_RECOMPUTE_KEEP;
+	const bool reads =
+	    p4d_cost__freezes(l) || l->recompute != P4D_RECOMPUTE_KEEP || p4d_fp8_keeps_norms(l);
 	const double again = reads ? gather : 0;
 	exposed[1] = gather + reduce - layer->input - (halves ? 0 : layer->weight);
 	exposed[2] = halves ? reduce + again - layer->weight : 0;

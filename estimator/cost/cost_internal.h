@@ -186,6 +186,12 @@ typedef struct p4d_cost_part {
  */
 void p4d_cost__casts(const p4d_layout *layout, const p4d_cost_rates *r, const p4d_cost_sizes *z, bool experts,
 		     p4d_cost_share *forward, p4d_cost_share *backward);
+/* Whether SwiGLU's result and its gradient are computed by kernels of their own, and not by those that
+ * quantize them (p4d-train). */
+typedef struct p4d_cost_fp8_stored {
+	bool activation, gradient;
+} p4d_cost_fp8_stored;
+p4d_cost_fp8_stored p4d_cost__fp8_stored(const p4d_layout *layout);
 /* Seconds of a kernel of p4d-train that quantizes to FP8, and reads and writes this many bytes. */
 double p4d_cost__quantize_seconds(const p4d_cost_rates *r, double bytes);
 /* p4d-train: seconds to quantize a layer's matrices once per step; 0: passes quantize them. */

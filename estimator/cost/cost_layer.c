@@ -214,7 +214,9 @@ static void elementwise(const p4d_layout *l, const p4d_cost_rates *r, const p4d_
 	double rotary = turned ? angles * rotary_bytes(l, r, z) : 0, again = apart ? P4D_LAUNCH_SECONDS : 0,
 	       f = kind.feed == P4D_FEED_DENSE ? z->f : 0;
 	const activation_moves of = activation_of(l, fused);
-	double activation = of.forward * e * z->n * f, activation_back = of.backward * e * z->n * f;
+	const p4d_cost_fp8_stored stored = p4d_cost__fp8_stored(l);
+	double activation = stored.activation ? of.forward * e * z->n * f : 0,
+	       activation_back = stored.gradient ? of.backward * e * z->n * f : 0;
 	double dropout_back = l->dropout ? (2 * e + 1) * z->residual : 0;
 
 	y->forward.memory_bound +=
@@ -237,7 +239,8 @@ static void elementwise(const p4d_layout *l, const p4d_cost_rates *r, const p4d_
 		return;
 	/* weight gradients read the outputs of norms and of the activation, which are recomputed; the kernel
 	 * of the activation's gradient recomputes the activation */
-	y->backward_input.memory_bound += e * z->n * f * r->hbm;
+	if (stored.activation)
+		y->backward_input.memory_bound += e * z->n * f * r->hbm;
 	weight_pass(l, QKV, y)->memory_bound += p4d_cost__memory_seconds(r, norm);
 	weight_pass(l, GATE_UP, y)->memory_bound += p4d_cost__memory_seconds(r, norm);
 }

@@ -326,6 +326,8 @@ static void add_activations(p4d_rows *rows, const p4d_rank_sizes *z, bool keep)
 	/* LayerNorm also has a mean per row */
 	const bool means = rows->layout->norm_tensors > 1;
 	const uint64_t x = means ? 2 : z->ns, y = means ? z->ns : 0;
+	const bool codes = keep && p4d_fp8_keeps_inputs(rows->layout);
+	const bool of_norms = codes && p4d_fp8_keeps_norms(rows->layout);
 	const struct {
 		bool none; /* the model does not have this activation */
 		p4d_dtype dtype;
@@ -344,9 +346,13 @@ static void add_activations(p4d_rows *rows, const p4d_rank_sizes *z, bool keep)
 	    [ACT_GATE_UP] = {false, z->dtype, z->n, z->up},
 	    [ACT_FFN_OUTPUT] = {!behind, z->dtype, z->ns, z->h},
 	    [ACT_FFN_OUTPUT_RSTD] = {!behind, P4D_DT_FP32, x, y},
-	    [ACT_INPUT_NORMED] = {!keep || !before, z->dtype, z->ns, z->h},
-	    [ACT_POST_ATTENTION_NORMED] = {!keep || !before, z->dtype, z->ns, z->h},
-	    [ACT_PRODUCT] = {!keep, z->dtype, z->n, z->f},
+	    [ACT_INPUT_NORMED] = {!keep || !before || of_norms, z->dtype, z->ns, z->h},
+	    [ACT_POST_ATTENTION_NORMED] = {!keep || !before || of_norms, z->dtype, z->ns, z->h},
+	    [ACT_PRODUCT] = {!keep || codes, z->dtype, z->n, z->f},
+	    [ACT_INPUT_CODES] = {!of_norms, P4D_DT_BYTES, p4d_framework__fp8_kept(rows, z->h), 0},
+	    [ACT_ATTENTION_CODES] = {!codes, P4D_DT_BYTES, p4d_framework__fp8_kept(rows, z->q), 0},
+	    [ACT_POST_ATTENTION_CODES] = {!of_norms, P4D_DT_BYTES, p4d_framework__fp8_kept(rows, z->h), 0},
+	    [ACT_PRODUCT_CODES] = {!codes, P4D_DT_BYTES, p4d_framework__fp8_kept(rows, z->f), 0},
 	};
 
 	const saved_group last = kept(rows->layout->recompute);
@@ -414,7 +420,7 @@ static void add_working_set(p4d_rows *rows, const p4d_rank_sizes *z)
 		add(rows, B_GRID_MATRICES, z->dtype, P4D_DEPTH_PLACES, matrices, 0);
 		add(rows, B_GRID_GRADIENTS, P4D_DT_FP32, P4D_DEPTH_PLACES, matrices, 0);
 	}
-	if (kept(l->recompute) < GROUP_OPERANDS)
+	if (kept(l->recompute) < GROUP_OPERANDS || p4d_fp8_keeps_inputs(l))
 		add(rows, B_FFN_ACT, z->dtype, z->n, z->f, 0);
 	add(rows, B_FFN_ACT_GRADIENT, z->dtype, z->n, z->f, 0);
 	add(rows, B_ATTENTION_GRADIENT, z->dtype, z->n, z->q, 0);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * p4d-train in FP8: the operands of a layer's matmuls are quantized right before each matmul. With
- * recompute=keep, the matrices are quantized once per step. Checkpoints have no tensor in 8 bits, and do not
- * depend on FP8. Everything else is like training without FP8.
+ * recompute=keep, the matrices are quantized once per step, and the backward pass uses the forward pass's
+ * codes of the inputs. Checkpoints have no tensor in 8 bits, and do not depend on FP8. Everything else is
+ * like training without FP8.
  */
 #include "framework/p4d_fp8.h"
 
@@ -26,13 +27,13 @@ static void hold(p4d_rows *rows, p4d_fp8_side *m, p4d_fp8_role role, uint64_t he
 
 /* A layer's matmuls: y (n, out) = x (n, in) * w (out, in)^T */
 enum { PRODUCTS = 4 };
-typedef struct product {
+typedef struct fp8_matmul {
 	uint64_t out, in;
-} product;
+} fp8_matmul;
 
-static void products_of(const p4d_rank_sizes *z, product to[PRODUCTS])
+static void products_of(const p4d_rank_sizes *z, fp8_matmul to[PRODUCTS])
 {
-	const product all[PRODUCTS] = {{z->columns, z->h}, {z->h, z->q}, {z->up, z->h}, {z->h, z->f}};
+	const fp8_matmul all[PRODUCTS] = {{z->columns, z->h}, {z->h, z->q}, {z->up, z->h}, {z->h, z->f}};
 
 	for (int i = 0; i < PRODUCTS; i++)
 		to[i] = all[i];
@@ -42,7 +43,7 @@ p4d_fp8_room p4d_framework__fp8_room(p4d_rows *rows)
 {
 	const p4d_rank_sizes z = p4d_rank_sizes_of(rows->layout);
 	p4d_fp8_room room = {{0, 0}, {0, 0}, {0, 0}};
-	product all[PRODUCTS];
+	fp8_matmul all[PRODUCTS];
 
 	products_of(&z, all);
 	for (int i = 0; i < PRODUCTS; i++) {
@@ -59,11 +60,21 @@ p4d_fp8_room p4d_framework__fp8_room(p4d_rows *rows)
 	return room;
 }
 
+uint64_t p4d_framework__fp8_kept(p4d_rows *rows, uint64_t in)
+{
+	const p4d_rank_sizes z = p4d_rank_sizes_of(rows->layout);
+
+	if (rows->layout->precision != P4D_FP8 || !p4d_times(rows, in, z.n))
+		return 0;
+	const p4d_fp8_operand_shape s = p4d_fp8_shape_of(rows->layout->fp8_recipe, P4D_FP8_INPUT, in, z.n);
+	return p4d_fp8_operand_bytes(&s);
+}
+
 uint64_t p4d_framework__fp8_weights(const p4d_layout *l)
 {
 	const p4d_rank_sizes z = p4d_rank_sizes_of(l);
 	uint64_t bytes = 0;
-	product all[PRODUCTS];
+	fp8_matmul all[PRODUCTS];
 
 	if (!p4d_fp8_keeps_weights(l))
 		return 0;

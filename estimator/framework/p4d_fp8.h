@@ -20,6 +20,9 @@ typedef struct p4d_fp8_room {
 } p4d_fp8_room;
 p4d_fp8_room p4d_framework__fp8_room(p4d_rows *rows);
 
+/* Bytes of an input of a matmul with `in` columns that a layer keeps as transposed codes; 0: not in FP8. */
+uint64_t p4d_framework__fp8_kept(p4d_rows *rows, uint64_t in);
+
 /* Bytes of a layer's matrices that are quantized once per step, in both directions; 0: each matmul quantizes
  * its matrix. */
 uint64_t p4d_framework__fp8_weights(const p4d_layout *layout);

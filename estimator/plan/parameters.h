@@ -101,6 +101,32 @@ static inline bool p4d_fp8_keeps_weights(const p4d_layout *layout)
 	       !(layout->finetune == P4D_TUNE_QLORA && layout->quant == P4D_QUANT_NF4);
 }
 
+/*
+ * Whether layers keep the inputs of their matmuls as transposed FP8 codes, which the weights' gradients need,
+ * instead of the outputs of norms and SwiGLU. With sequence parallelism the outputs of norms are kept
+ * instead, because these are sharded.
+ */
+static inline bool p4d_fp8_keeps_inputs(const p4d_layout *layout)
+{
+	return layout->precision == P4D_FP8 && layout->recompute == P4D_RECOMPUTE_KEEP &&
+	       layout->finetune == P4D_TUNE_FULL && !layout->evaluates;
+}
+
+static inline bool p4d_fp8_keeps_norms(const p4d_layout *layout)
+{
+	return p4d_fp8_keeps_inputs(layout) && !layout->sequence_parallel;
+}
+
+/*
+ * Whether SwiGLU and its gradient are quantized while they are computed, and not stored. Adapters and the
+ * gradient of a bias need them stored.
+ */
+static inline bool p4d_fp8_fuses_swiglu(const p4d_layout *layout)
+{
+	return layout->precision == P4D_FP8 && layout->activation == P4D_SWIGLU_ACTIVATION &&
+	       layout->finetune == P4D_TUNE_FULL && !(layout->biased & P4D_BIASED_MLP);
+}
+
 /* Whether segments are layers on any device, and each table of the vocabulary is a segment. This is so if
  * segments pass through a window one at a time. */
 static inline bool p4d_cuts_segments(const p4d_layout *layout)

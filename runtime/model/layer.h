@@ -10,7 +10,7 @@ int p4d_layer_forward(p4d_net *m, const p4d_layer *y, void *output, p4d_error *e
 int p4d_layer__recompute(p4d_net *m, const p4d_layer *y, p4d_error *err);
 /* A norm, if the model has one there, and the matmul of its result with a weight. */
 typedef struct p4d_projection {
-	p4d_activation input, rstd, normed, output;
+	p4d_activation input, rstd, normed, codes, output;
 	p4d_weight_kind norm, weight;
 } p4d_projection;
 extern const p4d_projection p4d_layer__qkv, p4d_layer__gate_up;
@@ -21,7 +21,7 @@ static inline bool p4d_layer__has_norm(const p4d_layer *y, const p4d_projection 
 /* The input of the matmul, gathered to B_GATHERED; recomputed if it was not kept. */
 int p4d_layer__normed(p4d_net *m, const p4d_layer *y, const p4d_projection *p, p4d_gathering *to,
 		      p4d_error *err);
-/* The address of SwiGLU's product. */
+/* The address of SwiGLU's product, if it is stored. */
 void *p4d_layer__product(const p4d_net *m, const p4d_layer *y);
 
 /* Backward pass of the feed-forward layer's activation: gate_up becomes its gradient; act, unless NULL, is

@@ -30,12 +30,13 @@ static bool is_trained(const p4d_net *m, p4d_weight_kind weight, uint32_t layer)
  */
 static p4d_product_gradient of_both(const p4d_net *m, p4d_weight_kind weight, uint32_t layer, const void *dy)
 {
-	return (p4d_product_gradient){dy, m->parts == 1 && p4d_buffers__gradient(m, weight, layer)};
+	return (p4d_product_gradient){.rows = dy,
+				      .both = m->parts == 1 && p4d_buffers__gradient(m, weight, layer)};
 }
 
 /* Adds dy (n, out)^T * x (n, in) to the gradient of the weight, or of its adapters */
 static void weight_gradient(p4d_net *m, p4d_weight_kind weight, uint32_t layer, p4d_product_gradient dy,
-			    const void *x, uint64_t out, uint64_t in)
+			    const p4d_product_input *x, uint64_t out, uint64_t in)
 {
 	float *gradient = p4d_buffers__gradient(m, weight, layer);
 
@@ -43,7 +44,7 @@ static void weight_gradient(p4d_net *m, p4d_weight_kind weight, uint32_t layer, 
 		p4d_product__weight(m, gradient, dy, x, out, in,
 				    p4d_buffers__has_part(m, weight, layer, out));
 	else
-		p4d_adapters__gradients(m, weight, layer, dy.rows, x);
+		p4d_adapters__gradients(m, weight, layer, dy.rows, x->rows);
 }
 
 /* dx (n, in) = dy (n, out) * weight, for a part of the tokens */
@@ -51,7 +52,8 @@ static void input_gradient(p4d_net *m, p4d_weight_kind weight, uint32_t layer, p
 			   p4d_product_gradient dy, uint64_t out, uint64_t in)
 {
 	void *to = (char *)dx + part.first * in * m->element;
-	const p4d_product_gradient from = {(const char *)dy.rows + part.first * out * m->element, dy.both};
+	p4d_product_gradient from = dy;
+	from.rows = (const char *)dy.rows + part.first * out * m->element;
 
 	p4d_product__input(m, weight, layer, to, from, part.count, out, in);
 	p4d_adapters__input(m, weight, layer, to, from.rows, part);
@@ -68,23 +70,46 @@ typedef struct projection_back {
 	p4d_gathering x;
 } projection_back;
 
-/* Starts to gather the input for the weight's gradient, concurrently with the operations queued so far. */
+/* The codes of the input that the layer keeps, if it keeps them. */
+static p4d_product_input codes_of(const p4d_layer *y, const p4d_projection *p)
+{
+	return (p4d_product_input){.kept = y->activation[p->codes]};
+}
+
+/*
+ * Starts to gather the input for the weight's gradient, concurrently with the operations queued so far,
+ * unless its codes are kept.
+ */
 static int begin_projection(p4d_net *m, const p4d_layer *y, const p4d_projection *p, uint64_t out, bool now,
 			    projection_back *back, p4d_error *err)
 {
 	*back = (projection_back){.of = p, .out = out, .now = now && is_trained(m, p->weight, y->number)};
-	return back->now ? p4d_layer__normed(m, y, p, &back->x, err) : 0;
+	const p4d_product_input kept = codes_of(y, p);
+	return back->now && !p4d_product__keeps(m, &kept) ? p4d_layer__normed(m, y, p, &back->x, err) : 0;
+}
+
+/* The gradient of the projection's output. */
+static p4d_product_gradient of_output(const p4d_net *m, const p4d_layer *y, const projection_back *back,
+				      const void *rows)
+{
+	return back->now ? of_both(m, back->of->weight, y->number, rows)
+			 : (p4d_product_gradient){.rows = rows};
 }
 
 /* dy (n, out): gradient of the projection's output */
 static int projection_weight(p4d_net *m, const p4d_layer *y, const projection_back *back,
 			     p4d_product_gradient dy, p4d_error *err)
 {
+	p4d_product_input x = codes_of(y, back->of);
+
 	if (!back->now)
 		return 0;
-	if (p4d_parallel__gathered(m, &back->x, m->parts - 1, err) < 0)
-		return -1;
-	weight_gradient(m, back->of->weight, y->number, dy, back->x.rows, back->out, m->h);
+	if (!p4d_product__keeps(m, &x)) {
+		x.rows = back->x.rows;
+		if (p4d_parallel__gathered(m, &back->x, m->parts - 1, err) < 0)
+			return -1;
+	}
+	weight_gradient(m, back->of->weight, y->number, dy, &x, back->out, m->h);
 	return 0;
 }
 
@@ -92,12 +117,10 @@ static int projection_weight(p4d_net *m, const p4d_layer *y, const projection_ba
  * Computes both gradients: the weight's, and meanwhile the sum of that of the norm's output over ranks. Adds
  * the gradient of the norm's input to B_HIDDEN.
  */
-static int end_projection(p4d_net *m, const p4d_layer *y, const projection_back *back, const void *rows,
-			  p4d_error *err)
+static int end_projection(p4d_net *m, const p4d_layer *y, const projection_back *back,
+			  p4d_product_gradient dy, p4d_error *err)
 {
 	const p4d_projection *p = back->of;
-	const p4d_product_gradient dy =
-	    back->now ? of_both(m, p->weight, y->number, rows) : (p4d_product_gradient){rows, false};
 	void *gradient = p4d_buffers_at(m, B_NORM_OUT_GRADIENT),
 	     *partial = p4d_parallel__partial(m, gradient);
 
@@ -160,13 +183,41 @@ static int end_input(p4d_net *m, const p4d_layer *y, p4d_weight_kind weight, voi
 	return p4d_parallel__sum_features(m, dx, in, err);
 }
 
+/*
+ * The gradients of the down matrix and of gate and up, which become those of their outputs. dact: the
+ * gradient of the activation's result.
+ */
+static p4d_product_gradient activation_back(p4d_net *m, const p4d_layer *y, const projection_back *back,
+					    const void *dy, const void *dact)
+{
+	void *product = p4d_layer__product(m, y), *gate_up = y->activation[ACT_GATE_UP];
+	float *dbias = p4d_buffers__gradient(m, P4D_W_UP_BIAS, y->number);
+	p4d_product_input x = {.rows = product, .kept = y->activation[ACT_PRODUCT_CODES]};
+	const bool kept = y->activation[ACT_PRODUCT] || p4d_product__keeps(m, &x);
+	const bool trained = is_trained(m, P4D_W_DOWN, y->number);
+	const bool fuses = p4d_product__fuses(m);
+	p4d_product_gradient of_gate_up = of_output(m, y, back, gate_up);
+
+	if (fuses)
+		x.gate_up = gate_up;
+	else
+		p4d_layer__activate_back(m, gate_up, trained && !kept ? product : NULL, dact);
+	if (trained)
+		weight_gradient(m, P4D_W_DOWN, y->number, of_both(m, P4D_W_DOWN, y->number, dy), &x, m->h,
+				m->f);
+	if (fuses && of_gate_up.both)
+		of_gate_up.dact = dact; /* the next matmuls compute the gradient, which is not stored */
+	else if (fuses)
+		p4d_layer__activate_back(m, gate_up, NULL, dact);
+	if (dbias)
+		m->d->bias_backward(m->d, m->type, dbias, gate_up, m->n, m->up);
+	return of_gate_up;
+}
+
 static int ffn_part(p4d_net *m, const p4d_layer *y, p4d_error *err)
 {
 	const p4d_projection *p = &p4d_layer__gate_up;
-	void *product = p4d_layer__product(m, y), *gate_up = y->activation[ACT_GATE_UP];
 	void *ffn_act_gradient = p4d_buffers_at(m, B_FFN_ACT_GRADIENT);
-	float *dbias = p4d_buffers__gradient(m, P4D_W_UP_BIAS, y->number);
-	const bool trained = is_trained(m, P4D_W_DOWN, y->number), kept = y->activation[ACT_PRODUCT];
 	projection_back back;
 	p4d_gathering dy;
 
@@ -175,13 +226,7 @@ static int ffn_part(p4d_net *m, const p4d_layer *y, p4d_error *err)
 	    begin_projection(m, y, p, m->up, !waits(m, p), &back, err) < 0 ||
 	    end_input(m, y, P4D_W_DOWN, ffn_act_gradient, &dy, m->f, err) < 0)
 		return -1;
-	p4d_layer__activate_back(m, gate_up, trained && !kept ? product : NULL, ffn_act_gradient);
-	if (trained)
-		weight_gradient(m, P4D_W_DOWN, y->number, of_both(m, P4D_W_DOWN, y->number, dy.rows), product,
-				m->h, m->f);
-	if (dbias)
-		m->d->bias_backward(m->d, m->type, dbias, gate_up, m->n, m->up);
-	return end_projection(m, y, &back, gate_up, err);
+	return end_projection(m, y, &back, activation_back(m, y, &back, dy.rows, ffn_act_gradient), err);
 }
 
 static int attention_part(p4d_net *m, const p4d_layer *y, p4d_error *err)
@@ -190,6 +235,8 @@ static int attention_part(p4d_net *m, const p4d_layer *y, p4d_error *err)
 	const p4d_heads heads = p4d_attention__heads_of(m, y);
 	void *attention_gradient = p4d_buffers_at(m, B_ATTENTION_GRADIENT),
 	     *dqkv = p4d_buffers_at(m, B_QKV_GRADIENT);
+	const p4d_product_input x = {.rows = y->activation[ACT_ATTENTION],
+				     .kept = y->activation[ACT_ATTENTION_CODES]};
 	projection_back back;
 	p4d_gathering dy;
 
@@ -198,8 +245,8 @@ static int attention_part(p4d_net *m, const p4d_layer *y, p4d_error *err)
 	    begin_projection(m, y, p, m->columns, !waits(m, p), &back, err) < 0 ||
 	    end_input(m, y, P4D_W_OUTPUT, attention_gradient, &dy, m->q, err) < 0)
 		return -1;
-	weight_gradient(m, P4D_W_OUTPUT, y->number, of_both(m, P4D_W_OUTPUT, y->number, dy.rows),
-			y->activation[ACT_ATTENTION], m->h, m->q);
+	weight_gradient(m, P4D_W_OUTPUT, y->number, of_both(m, P4D_W_OUTPUT, y->number, dy.rows), &x, m->h,
+			m->q);
 	if (p4d_attention__backward(m, y, err) < 0 ||
 	    p4d_attention__sum_heads(m, p4d_buffers_at(m, B_QK_DOTS), dqkv, y->activation[ACT_QKV], &heads,
 				     err) < 0)
@@ -210,7 +257,7 @@ static int attention_part(p4d_net *m, const p4d_layer *y, p4d_error *err)
 			     p4d_buffers__gradient(m, P4D_W_KEY_NORM, y->number));
 	if (waits(m, p))
 		m->d->copy(m->d, y->activation[ACT_QKV], dqkv, m->n * m->columns * m->element);
-	return end_projection(m, y, &back, dqkv, err);
+	return end_projection(m, y, &back, of_output(m, y, &back, dqkv), err);
 }
 
 int p4d_layer_backward(p4d_net *m, const p4d_layer *y, p4d_error *err)
@@ -239,7 +286,7 @@ static int late_weight(p4d_net *m, const p4d_layer *y, const p4d_projection *p, 
 
 	if (begin_projection(m, y, p, out, waits(m, p), &back, err) < 0)
 		return -1;
-	return projection_weight(m, y, &back, (p4d_product_gradient){y->activation[p->output], false}, err);
+	return projection_weight(m, y, &back, (p4d_product_gradient){.rows = y->activation[p->output]}, err);
 }
 
 int p4d_layer_backward_weights(p4d_net *m, const p4d_layer *y, p4d_error *err)

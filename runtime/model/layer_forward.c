@@ -7,11 +7,20 @@
 #include "model/norm.h"
 #include "model/product.h"
 
-const p4d_projection p4d_layer__qkv = {ACT_INPUT, ACT_INPUT_RSTD,       ACT_INPUT_NORMED,
-				       ACT_QKV,   P4D_W_ATTENTION_NORM, P4D_W_QKV};
-const p4d_projection p4d_layer__gate_up = {
-    ACT_POST_ATTENTION, ACT_POST_ATTENTION_RSTD, ACT_POST_ATTENTION_NORMED,
-    ACT_GATE_UP,        P4D_W_FFN_NORM,          P4D_W_GATE_UP};
+const p4d_projection p4d_layer__qkv = {.input = ACT_INPUT,
+				       .rstd = ACT_INPUT_RSTD,
+				       .normed = ACT_INPUT_NORMED,
+				       .codes = ACT_INPUT_CODES,
+				       .output = ACT_QKV,
+				       .norm = P4D_W_ATTENTION_NORM,
+				       .weight = P4D_W_QKV};
+const p4d_projection p4d_layer__gate_up = {.input = ACT_POST_ATTENTION,
+					   .rstd = ACT_POST_ATTENTION_RSTD,
+					   .normed = ACT_POST_ATTENTION_NORMED,
+					   .codes = ACT_POST_ATTENTION_CODES,
+					   .output = ACT_GATE_UP,
+					   .norm = P4D_W_FFN_NORM,
+					   .weight = P4D_W_GATE_UP};
 
 static int gather(p4d_net *m, const void *normed, p4d_gathering *to, p4d_error *err)
 {
@@ -66,6 +75,20 @@ void p4d_layer__activate_back(p4d_net *m, void *gate_up, void *act, const void *
 		m->d->gelu_backward(m->d, m->type, gate_up, act, dact, m->n, m->f);
 }
 
+/* The input of the feed-forward layer's last matmul: computes the activation, unless the matmul does. */
+static p4d_product_input activated(p4d_net *m, const p4d_layer *y)
+{
+	p4d_product_input x = {.kept = y->activation[ACT_PRODUCT_CODES]};
+
+	if (p4d_product__fuses(m)) {
+		x.gate_up = y->activation[ACT_GATE_UP];
+		return x;
+	}
+	activate(m, p4d_layer__product(m, y), y->activation[ACT_GATE_UP]);
+	x.rows = p4d_layer__product(m, y);
+	return x;
+}
+
 /* The last matmul of a block with its bias and, if a norm follows it, the stored input of that norm. */
 typedef struct block_end {
 	p4d_weight_kind weight, bias, norm;
@@ -77,19 +100,29 @@ static const block_end attention_end = {P4D_W_OUTPUT, P4D_W_OUTPUT_BIAS, P4D_W_A
 static const block_end ffn_end = {P4D_W_DOWN, P4D_W_DOWN_BIAS, P4D_W_FFN_POST_NORM, ACT_FFN_OUTPUT,
 				  ACT_FFN_OUTPUT_RSTD};
 
+/* The rows of x (n, in) from `first` on. */
+static p4d_product_input from_row(const p4d_net *m, const p4d_product_input *x, uint64_t first, uint64_t in)
+{
+	p4d_product_input part = *x;
+
+	if (x->rows)
+		part.rows = (const char *)x->rows + first * in * m->element;
+	return part;
+}
+
 /* to (ns, h) = x (n, in) * weight (h, in)^T with its bias, summed over tp */
-static int product(p4d_net *m, void *to, const void *x, const block_end *end, uint32_t layer, uint64_t in,
-		   p4d_error *err)
+static int product(p4d_net *m, void *to, const p4d_product_input *x, const block_end *end, uint32_t layer,
+		   uint64_t in, p4d_error *err)
 {
 	const void *bias = p4d_buffers__weight(m, end->bias, layer);
 	char *partial = p4d_parallel__partial(m, to);
 
 	for (unsigned i = 0; i < m->parts; i++) {
 		const p4d_token_part part = p4d_parallel__part(m, i);
-		const void *rows = (const char *)x + part.first * in * m->element;
+		const p4d_product_input of = from_row(m, x, part.first, in);
 		void *sums = partial + part.first * m->h * m->element;
-		p4d_product__forward(m, end->weight, layer, sums, NULL, rows, part.count, m->h, in);
-		p4d_adapters__add(m, end->weight, layer, sums, rows, part);
+		p4d_product__forward(m, end->weight, layer, sums, NULL, &of, part.count, m->h, in);
+		p4d_adapters__add(m, end->weight, layer, sums, of.rows, part);
 		if (p4d_parallel__reduce_part(m, to, i, err) < 0)
 			return -1;
 	}
@@ -101,8 +134,8 @@ static int product(p4d_net *m, void *to, const void *x, const block_end *end, ui
 }
 
 /* to (ns, h) = residual + the result of a block's last matmul on x (n, in) */
-static int add_end(p4d_net *m, void *to, const void *residual, const void *x, const block_end *end,
-		   const p4d_layer *y, uint64_t in, p4d_error *err)
+static int add_end(p4d_net *m, void *to, const void *residual, const p4d_product_input *x,
+		   const block_end *end, const p4d_layer *y, uint64_t in, p4d_error *err)
 {
 	void *sum = p4d_buffers_at(m, B_NORM_OUT), *output = y->activation[end->output];
 
@@ -111,7 +144,7 @@ static int add_end(p4d_net *m, void *to, const void *residual, const void *x, co
 	if (m->l->tp == 1 && !output && !p4d_scales(factor) &&
 	    !p4d_buffers__weight(m, end->bias, y->number)) {
 		p4d_product__forward(m, end->weight, y->number, to, residual, x, m->n, m->h, in);
-		p4d_adapters__add(m, end->weight, y->number, to, x, (p4d_token_part){0, m->n});
+		p4d_adapters__add(m, end->weight, y->number, to, x->rows, (p4d_token_part){0, m->n});
 		return 0;
 	}
 	if (product(m, output ? output : sum, x, end, y->number, in, err) < 0)
@@ -138,12 +171,13 @@ static int project(p4d_net *m, const p4d_layer *y, const p4d_projection *p, uint
 		return -1;
 	for (unsigned i = 0; i < m->parts; i++) {
 		const p4d_token_part part = p4d_parallel__part(m, i);
-		const void *rows = (const char *)x.rows + part.first * m->h * m->element;
+		const p4d_product_input rows = {.rows = (const char *)x.rows + part.first * m->h * m->element,
+						.kept = y->activation[p->codes]};
 		void *to = (char *)y->activation[p->output] + part.first * out * m->element;
 		if (p4d_parallel__gathered(m, &x, i, err) < 0)
 			return -1;
-		p4d_product__forward(m, p->weight, y->number, to, NULL, rows, part.count, out, m->h);
-		p4d_adapters__add(m, p->weight, y->number, to, rows, part);
+		p4d_product__forward(m, p->weight, y->number, to, NULL, &rows, part.count, out, m->h);
+		p4d_adapters__add(m, p->weight, y->number, to, rows.rows, part);
 	}
 	return p4d_parallel__sum_features(m, y->activation[p->output], out, err);
 }
@@ -151,6 +185,8 @@ static int project(p4d_net *m, const p4d_layer *y, const p4d_projection *p, uint
 static int attention_part(p4d_net *m, const p4d_layer *y, p4d_error *err)
 {
 	const p4d_heads heads = p4d_attention__heads_of(m, y);
+	const p4d_product_input x = {.rows = y->activation[ACT_ATTENTION],
+				     .kept = y->activation[ACT_ATTENTION_CODES]};
 
 	if (project(m, y, &p4d_layer__qkv, m->columns, err) < 0)
 		return -1;
@@ -160,8 +196,8 @@ static int attention_part(p4d_net *m, const p4d_layer *y, p4d_error *err)
 	m->d->heads(m->d, m->type, y->activation[ACT_QKV], y->activation[ACT_QK_RSTD], &heads);
 	if (p4d_attention__forward(m, y, err) < 0)
 		return -1;
-	return add_end(m, y->activation[ACT_POST_ATTENTION], y->activation[ACT_INPUT],
-		       y->activation[ACT_ATTENTION], &attention_end, y, m->q, err);
+	return add_end(m, y->activation[ACT_POST_ATTENTION], y->activation[ACT_INPUT], &x, &attention_end, y,
+		       m->q, err);
 }
 
 static int gate_up(p4d_net *m, const p4d_layer *y, p4d_error *err)
@@ -177,21 +213,19 @@ static int gate_up(p4d_net *m, const p4d_layer *y, p4d_error *err)
 
 int p4d_layer_forward(p4d_net *m, const p4d_layer *y, void *output, p4d_error *err)
 {
-	void *ffn_act = p4d_layer__product(m, y);
-
 	if (attention_part(m, y, err) < 0 || gate_up(m, y, err) < 0)
 		return -1;
-	activate(m, ffn_act, y->activation[ACT_GATE_UP]);
-	return add_end(m, output, y->activation[ACT_POST_ATTENTION], ffn_act, &ffn_end, y, m->f, err);
+	const p4d_product_input x = activated(m, y);
+	return add_end(m, output, y->activation[ACT_POST_ATTENTION], &x, &ffn_end, y, m->f, err);
 }
 
 /* Computes the input of the norm after the feed-forward layer, and its statistics. */
 static int ffn_output(p4d_net *m, const p4d_layer *y, p4d_error *err)
 {
-	void *ffn_act = p4d_layer__product(m, y), *output = y->activation[ACT_FFN_OUTPUT];
+	const p4d_product_input x = activated(m, y);
+	void *output = y->activation[ACT_FFN_OUTPUT];
 
-	activate(m, ffn_act, y->activation[ACT_GATE_UP]);
-	if (product(m, output, ffn_act, &ffn_end, y->number, m->f, err) < 0)
+	if (product(m, output, &x, &ffn_end, y->number, m->f, err) < 0)
 		return -1;
 	return p4d_norm__forward(m, P4D_W_FFN_POST_NORM, y->number, p4d_buffers_at(m, B_NORM_OUT),
 				 y->activation[ACT_FFN_OUTPUT_RSTD], output, err);
@@ -205,8 +239,10 @@ int p4d_layer__recompute(p4d_net *m, const p4d_layer *y, p4d_error *err)
 		return 0;
 	if (gate_up(m, y, err) < 0)
 		return -1;
-	if (y->activation[ACT_PRODUCT]) /* the product has a buffer of its own only if nothing is recomputed
-					 */
-		activate(m, y->activation[ACT_PRODUCT], y->activation[ACT_GATE_UP]);
+	/* the product or its codes are kept only if nothing is recomputed */
+	if (y->activation[ACT_PRODUCT] || y->activation[ACT_PRODUCT_CODES]) {
+		const p4d_product_input x = activated(m, y);
+		p4d_product__keep(m, &x, m->f);
+	}
 	return y->activation[ACT_FFN_OUTPUT] ? ffn_output(m, y, err) : 0;
 }

@@ -97,6 +97,7 @@ static const run runs[] = {
     {"QLoRA", 1, TUNED "--finetune qlora", 0, {0}, 0, 0},
     {"QLoRA, tp 2", 2, TUNED "--finetune qlora --tp 2", 1, {52, 144, 200, 0, 0, 0}, 0, 0},
     {"FP8 by blocks", 1, SHORT "--precision fp8", 0, {0}, 0, ON_90},
+    {"FP8 by blocks, kept", 1, SHORT "--precision fp8 --recompute keep", 0, {0}, 0, ON_90},
     {"MXFP8", 1, SHORT "--precision fp8 --fp8-recipe mxfp8", 0, {0}, 0, ON_100},
     {"packed documents", 1, SHORT "--document-mask on", 0, {0}, 0, OWN_ON_80},
     /* 8 documents in a sequence, in two calls of 4 */

@@ -19,28 +19,86 @@ static uint64_t at_most(uint64_t left, uint64_t most)
 	return left < most ? left : most;
 }
 
+/* The matrix that is quantized: x, or computed from it. */
+typedef struct fp8_source fp8_source;
+struct fp8_source {
+	/* Computes elements column .. column+count-1 of a row. */
+	void (*row)(float *to, const fp8_source *from, uint64_t row, uint64_t column, uint64_t count);
+	const ELEMENT *x;    /* the matrix itself, or gate and up (n, 2 * f) */
+	const ELEMENT *dact; /* for the gradient of SwiGLU: the gradient of its result */
+	uint64_t columns;    /* of the matrix, or of SwiGLU's result: f */
+};
+
+P4D_CLONES static void stored_row(float *to, const fp8_source *from, uint64_t row, uint64_t column,
+				  uint64_t count)
+{
+	const ELEMENT *x = from->x + row * from->columns + column;
+
+#pragma omp simd
+	for (uint64_t j = 0; j < count; j++)
+		to[j] = (float)p4d_load(x[j]);
+}
+
+/* The rounding of an element that is not stored. */
+P4D_INLINE float rounded(REAL x)
+{
+	return (float)p4d_load(p4d_store(x));
+}
+
+P4D_CLONES static void swiglu_row(float *to, const fp8_source *from, uint64_t row, uint64_t column,
+				  uint64_t count)
+{
+	const ELEMENT *gate = from->x + row * 2 * from->columns + column, *up = gate + from->columns;
+
+#pragma omp simd
+	for (uint64_t j = 0; j < count; j++) {
+		const REAL g = p4d_load(gate[j]);
+		to[j] = rounded(g / (1 + EXP(-g)) * p4d_load(up[j]));
+	}
+}
+
+/* Columns of gates or of ups: formulas as in cpu_swiglu.c. */
+P4D_CLONES static void half_row(float *to, const ELEMENT *gate, const ELEMENT *up, const ELEMENT *dact,
+				uint64_t count, bool ups)
+{
+#pragma omp simd
+	for (uint64_t j = 0; j < count; j++) {
+		const REAL g = p4d_load(gate[j]), u = p4d_load(up[j]), d = p4d_load(dact[j]);
+		const REAL s = 1 / (1 + EXP(-g));
+		to[j] = rounded(ups ? d * g * s : d * u * s * (1 + g * (1 - s)));
+	}
+}
+
+static void gradient_row(float *to, const fp8_source *from, uint64_t row, uint64_t column, uint64_t count)
+{
+	const uint64_t f = from->columns;
+	const ELEMENT *gate = from->x + row * 2 * f, *up = gate + f, *dact = from->dact + row * f;
+	const uint64_t gates = column < f ? at_most(f - column, count) : 0, first = column + gates - f;
+
+	half_row(to, gate + column, up + column, dact + column, gates, false);
+	half_row(to + gates, gate + first, up + first, dact + first, count - gates, true);
+}
+
 /* A range of rows and depth of an operand, stored row by row. */
 typedef struct tile {
 	uint64_t row, first, rows, depth;
 	float x[TILE][TILE];
 } tile;
 
-P4D_CLONES static void load_tile(tile *t, const ELEMENT *x, const p4d_fp8_operand_shape *s, bool transposed)
+static void load_tile(tile *t, const fp8_source *from, bool transposed)
 {
+	float row[TILE];
+
 	if (transposed) {
 		for (uint64_t j = 0; j < t->depth; j++) {
-			const ELEMENT *from = x + (t->first + j) * s->rows + t->row;
+			from->row(row, from, t->first + j, t->row, t->rows);
 			for (uint64_t i = 0; i < t->rows; i++)
-				t->x[i][j] = (float)p4d_load(from[i]);
+				t->x[i][j] = row[i];
 		}
 		return;
 	}
-	for (uint64_t i = 0; i < t->rows; i++) {
-		const ELEMENT *from = x + (t->row + i) * s->depth + t->first;
-#pragma omp simd
-		for (uint64_t j = 0; j < t->depth; j++)
-			t->x[i][j] = (float)p4d_load(from[j]);
-	}
+	for (uint64_t i = 0; i < t->rows; i++)
+		from->row(t->x[i], from, t->row + i, t->first, t->depth);
 }
 
 P4D_CLONES static uint32_t largest_of(const tile *t, uint64_t row, uint64_t rows, uint64_t first,
@@ -91,7 +149,8 @@ static void quantize_tile(const p4d_fp8_operand *to, const tile *t, int all)
 }
 
 /* The tile with this number, counted row by row. */
-static void load(tile *t, uint64_t number, const ELEMENT *x, const p4d_fp8_operand_shape *s, bool transposed)
+static void load(tile *t, uint64_t number, const fp8_source *from, const p4d_fp8_operand_shape *s,
+		 bool transposed)
 {
 	const uint64_t across = (s->depth + TILE - 1) / TILE;
 
@@ -99,10 +158,10 @@ static void load(tile *t, uint64_t number, const ELEMENT *x, const p4d_fp8_opera
 	t->first = number % across * TILE;
 	t->rows = at_most(s->rows - t->row, TILE);
 	t->depth = at_most(s->depth - t->first, TILE);
-	load_tile(t, x, s, transposed);
+	load_tile(t, from, transposed);
 }
 
-static void quantize_one(const p4d_fp8_operand *to, const ELEMENT *x, bool transposed)
+static void quantize_one(const p4d_fp8_operand *to, const fp8_source *from, bool transposed)
 {
 	const p4d_fp8_operand_shape *s = &to->shape;
 	const uint64_t tiles = (s->rows + TILE - 1) / TILE * ((s->depth + TILE - 1) / TILE);
@@ -113,7 +172,7 @@ static void quantize_one(const p4d_fp8_operand *to, const ELEMENT *x, bool trans
 #pragma omp parallel for reduction(max : largest) num_threads(team)
 		for (uint64_t i = 0; i < tiles; i++) {
 			tile t;
-			load(&t, i, x, s, transposed);
+			load(&t, i, from, s, transposed);
 			const uint32_t most = largest_of(&t, 0, t.rows, 0, t.depth);
 			largest = most > largest ? most : largest;
 		}
@@ -124,17 +183,38 @@ static void quantize_one(const p4d_fp8_operand *to, const ELEMENT *x, bool trans
 #pragma omp parallel for num_threads(team)
 	for (uint64_t i = 0; i < tiles; i++) {
 		tile t;
-		load(&t, i, x, s, transposed);
+		load(&t, i, from, s, transposed);
 		quantize_tile(to, &t, all);
 	}
 }
 
-void OP(quantize)(const p4d_fp8_operand *to, const p4d_fp8_operand *turned, const ELEMENT *x)
+static void quantize_both(const p4d_fp8_operand *to, const p4d_fp8_operand *turned, const fp8_source *from)
 {
 	if (to)
-		quantize_one(to, x, false);
+		quantize_one(to, from, false);
 	if (turned)
-		quantize_one(turned, x, true);
+		quantize_one(turned, from, true);
+}
+
+static uint64_t columns_of(const p4d_fp8_operand *to, const p4d_fp8_operand *turned)
+{
+	return to ? to->shape.depth : turned->shape.rows;
+}
+
+void OP(quantize)(const p4d_fp8_operand *to, const p4d_fp8_operand *turned, const ELEMENT *x)
+{
+	quantize_both(to, turned, &(fp8_source){stored_row, x, NULL, columns_of(to, turned)});
+}
+
+void OP(quantize_swiglu)(const p4d_fp8_operand *to, const p4d_fp8_operand *turned, const ELEMENT *gate_up)
+{
+	quantize_both(to, turned, &(fp8_source){swiglu_row, gate_up, NULL, columns_of(to, turned)});
+}
+
+void OP(quantize_swiglu_backward)(const p4d_fp8_operand *to, const p4d_fp8_operand *turned,
+				  const ELEMENT *gate_up, const ELEMENT *dact)
+{
+	quantize_both(to, turned, &(fp8_source){gradient_row, gate_up, dact, columns_of(to, turned) / 2});
 }
 
 #if P4D_CPU_TYPE != 64

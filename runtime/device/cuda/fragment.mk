@@ -7,7 +7,7 @@ cuda_kernels = \
 	runtime/device/cuda/attention_merge.cu runtime/device/cuda/quantize.cu \
 	runtime/device/cuda/nf4.cu runtime/device/cuda/dropout.cu runtime/device/cuda/byte_moments.cu runtime/device/cuda/muon.cu
 cuda_kernel_headers = \
-	runtime/device/cuda/launch.h runtime/device/cuda/elements.h runtime/device/cuda/reduce.h \
+	runtime/device/cuda/launch.h runtime/device/cuda/swiglu.h runtime/device/cuda/elements.h runtime/device/cuda/reduce.h \
 	runtime/device/cuda/attention_tiles.h runtime/device/cuda/adam.h runtime/device/cuda/kernels.h
 cuda_host = \
 	runtime/device/cuda/cuda_internal.h runtime/device/cuda/gemm.h runtime/device/cuda/gemm_internal.h \

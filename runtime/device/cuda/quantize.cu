@@ -3,21 +3,26 @@
  * Operands of FP8 matmuls. Matrix units take both operands in rows along the depth, so a matrix is quantized
  * as it is, transposed, or both ways in one pass. A block of threads has a tile of 128 x 128 elements, which
  * is a whole number of blocks in any recipe, and transposes it through shared memory. A thread has 16
- * elements of a row in each of four passes, then 16 of a column.
+ * elements of a row in each of four passes, then 16 of a column. The matrix is stored, or computed from
+ * others while it is quantized: SwiGLU, rounded as if it were stored.
  */
 #include "device/cuda/elements.h"
 #include "device/cuda/kernels.h"
 #include "device/cuda/reduce.h"
+#include "device/cuda/swiglu.h"
 #include "device/fp8_codes.h"
 
 constexpr unsigned TILE = 128, RUN = 16, RUNS = TILE / RUN, PASS_ROWS = P4D_THREADS / RUNS,
 		   PASSES = TILE / PASS_ROWS;
 static_assert(PASS_ROWS == 32, "a pass has the rows of a block of 32");
-/* Blocks per multiprocessor. On GPUs without conversion instructions, a block needs more registers. */
+/*
+ * Blocks per multiprocessor. On GPUs without conversion instructions, a block needs more registers, and so does
+ * one that computes the matrix.
+ */
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 890
-constexpr unsigned SQUARES_AT_ONCE = 1, AT_ONCE = 1;
+constexpr unsigned SQUARES_AT_ONCE = 1, COMPUTED_AT_ONCE = 1, STORED_AT_ONCE = 1;
 #else
-constexpr unsigned SQUARES_AT_ONCE = 2, AT_ONCE = 3;
+constexpr unsigned SQUARES_AT_ONCE = 2, COMPUTED_AT_ONCE = 2, STORED_AT_ONCE = 3;
 #endif
 
 /* Type of stored scales: fp32 or, in blocks of 32, the four exponents of a row. */
@@ -114,10 +119,89 @@ template <typename E> __device__ static inline unsigned tile_at(unsigned row, un
 	return row * TILE + row / RUN * p4d_widest<E>::width + column;
 }
 
-/* Loads a thread's elements of a tile of x; 0 beyond its end. */
-template <typename E, int W>
-__device__ static inline void load_tile(p4d_run<E, W> (&mine)[PASSES][RUN / W], const E *x, uint64_t rows,
-					uint64_t columns, uint64_t row, uint64_t column)
+/*
+ * The matrix that is quantized. at: W adjacent elements of a row. tile: the column of tiles that a block
+ * computes, by its number in a row of blocks.
+ */
+template <typename T> struct stored {
+	using E = T;
+	static constexpr unsigned AT_ONCE = STORED_AT_ONCE;
+	const E *x;
+	uint64_t columns;
+
+	template <int W> __device__ p4d_run<E, W> at(uint64_t row, uint64_t column) const
+	{
+		return p4d_load<W>(x + row * columns + column);
+	}
+	__device__ unsigned tile(unsigned number, unsigned) const
+	{
+		return number;
+	}
+};
+
+/* Results of SwiGLU (n, f). gate_up (n, 2f): all gates, then all ups */
+template <typename T> struct swiglu_of {
+	using E = T;
+	static constexpr unsigned AT_ONCE = COMPUTED_AT_ONCE;
+	const E *gate_up;
+	uint64_t f;
+
+	template <int W> __device__ p4d_run<E, W> at(uint64_t row, uint64_t column) const
+	{
+		const E *gate = gate_up + row * 2 * f + column;
+		const p4d_run<E, W> g = p4d_load<W>(gate), u = p4d_load<W>(gate + f);
+		p4d_run<E, W> y;
+
+		P4D_UNROLL_ALL
+		for (int k = 0; k < W; k++)
+			p4d_round(&y.x[k], p4d_swiglu(p4d_value(g.x[k]), p4d_value(u.x[k])));
+		return y;
+	}
+	__device__ unsigned tile(unsigned number, unsigned) const
+	{
+		return number;
+	}
+};
+
+/*
+ * Gradients of gate and up (n, 2f). A tile of gates and the tile of their ups read the same numbers, so
+ * neighbouring blocks compute them: the second one finds these numbers in the cache.
+ */
+template <typename T> struct swiglu_gradient {
+	using E = T;
+	static constexpr unsigned AT_ONCE = COMPUTED_AT_ONCE;
+	const E *gate_up, *dact;
+	uint64_t f;
+
+	template <int W> __device__ p4d_run<E, W> at(uint64_t row, uint64_t column) const
+	{
+		const bool ups = column >= f;
+		const uint64_t j = ups ? column - f : column;
+		const E *gate = gate_up + row * 2 * f + j;
+		const p4d_run<E, W> g = p4d_load<W>(gate), d = p4d_load<W>(dact + row * f + j);
+		p4d_run<E, W> u = {}, y;
+
+		if (!ups)
+			u = p4d_load<W>(gate + f);
+		P4D_UNROLL_ALL
+		for (int k = 0; k < W; k++) {
+			const float x = p4d_value(g.x[k]), dy = p4d_value(d.x[k]), s = p4d_sigmoid(x);
+			p4d_round(&y.x[k], ups ? p4d_swiglu_up(x, dy, s)
+					       : p4d_swiglu_gate(x, p4d_value(u.x[k]), dy, s));
+		}
+		return y;
+	}
+	__device__ unsigned tile(unsigned number, unsigned across) const
+	{
+		return f % TILE ? number : number % 2 * (across / 2) + number / 2;
+	}
+};
+
+/* Takes a thread's elements of a tile; 0 beyond the end of the matrix. */
+template <int W, typename SOURCE>
+__device__ static inline void load_tile(p4d_run<typename SOURCE::E, W> (&mine)[PASSES][RUN / W],
+					const SOURCE &source, uint64_t rows, uint64_t columns, uint64_t row,
+					uint64_t column)
 {
 	P4D_UNROLL_ALL
 	for (unsigned p = 0; p < PASSES; p++) {
@@ -125,8 +209,7 @@ __device__ static inline void load_tile(p4d_run<E, W> (&mine)[PASSES][RUN / W], 
 		for (unsigned k = 0; k < RUN / W; k++) {
 			mine[p][k] = {};
 			if (row + p * PASS_ROWS < rows && column < columns)
-				mine[p][k] =
-				    p4d_load<W>(x + (row + p * PASS_ROWS) * columns + column + k * W);
+				mine[p][k] = source.template at<W>(row + p * PASS_ROWS, column + k * W);
 		}
 	}
 }
@@ -211,25 +294,27 @@ __device__ static inline uint32_t largest_of_all(const uint32_t *maxima, unsigne
 }
 
 /*
- * BLOCK: number of elements that share a scale; 0: the whole of x, or with SQUARES a tile. x has the shape of
- * `to`, and the transposed shape of `turned`; codes NULL: not wanted. maxima: only without BLOCK and SQUARES.
+ * BLOCK: number of elements that share a scale; 0: the whole matrix, or with SQUARES a tile. The matrix has
+ * the shape of `to`, and the transposed shape of `turned`; codes NULL: not wanted. maxima: only without BLOCK
+ * and SQUARES.
  */
-template <typename E, int W, int BLOCK, bool SQUARES>
-__global__ void __launch_bounds__(P4D_THREADS, SQUARES ? SQUARES_AT_ONCE : AT_ONCE)
-    quantize_tiles(p4d_fp8_operand to, p4d_fp8_operand turned, const E *x, uint64_t rows, uint64_t columns,
+template <typename SOURCE, int W, int BLOCK, bool SQUARES>
+__global__ void __launch_bounds__(P4D_THREADS, SQUARES ? SQUARES_AT_ONCE : SOURCE::AT_ONCE)
+    quantize_tiles(p4d_fp8_operand to, p4d_fp8_operand turned, SOURCE source, uint64_t rows, uint64_t columns,
 		   unsigned across, const uint32_t *maxima, unsigned count)
 {
+	using E = typename SOURCE::E;
 	__shared__ tile_scales row_scales, column_scales;
 	P4D_SHARED(E, tile);
 	const uint64_t row = (uint64_t)(blockIdx.x / across) * TILE,
-		       column = (uint64_t)(blockIdx.x % across) * TILE;
+		       column = (uint64_t)source.tile(blockIdx.x % across, across) * TILE;
 	const unsigned first = threadIdx.x / RUNS, depth = threadIdx.x % RUNS * RUN;
 	const p4d_fp8_format format = to.codes ? to.shape.format : turned.shape.format;
 	p4d_run<E, W> mine[PASSES][RUN / W];
 	float values[RUN];
 	int exponent = 0;
 
-	load_tile<E, W>(mine, x, rows, columns, row + first, column + depth);
+	load_tile<W>(mine, source, rows, columns, row + first, column + depth);
 	if (turned.codes)
 		keep_tile<E, W>(tile, mine, first, depth);
 	if (SQUARES) {
@@ -260,13 +345,14 @@ __global__ void __launch_bounds__(P4D_THREADS, SQUARES ? SQUARES_AT_ONCE : AT_ON
 }
 
 /* Stores the maximum that each block found. */
-template <typename E, int W> __global__ void partial_maxima(uint32_t *maxima, const E *x, uint64_t count)
+template <typename SOURCE, int W>
+__global__ void partial_maxima(uint32_t *maxima, SOURCE source, uint64_t rows, uint64_t columns)
 {
-	const uint64_t step = (uint64_t)gridDim.x * blockDim.x * W;
+	const uint64_t step = (uint64_t)gridDim.x * blockDim.x * W, count = rows * columns;
 	uint32_t most = 0;
 
 	for (uint64_t i = ((uint64_t)blockIdx.x * blockDim.x + threadIdx.x) * W; i < count; i += step) {
-		const p4d_run<E, W> run = p4d_load<W>(x + i);
+		const p4d_run<typename SOURCE::E, W> run = source.template at<W>(i / columns, i % columns);
 		P4D_UNROLL_ALL
 		for (int k = 0; k < W; k++)
 			most = p4d_larger(most, p4d_fp8_size(p4d_value(run.x[k])));
@@ -276,10 +362,13 @@ template <typename E, int W> __global__ void partial_maxima(uint32_t *maxima, co
 		maxima[blockIdx.x] = most;
 }
 
-template <typename E, int W>
-static void quantize(cudaStream_t stream, uint32_t *maxima, const p4d_fp8_operand &to,
-		     const p4d_fp8_operand &turned, const E *x)
+/* SQUARES: whether blocks of scales may have several rows, which only those of weights have */
+template <bool SQUARES, typename SOURCE>
+static void quantize(cudaStream_t stream, float *sums, const p4d_fp8_operand &to,
+		     const p4d_fp8_operand &turned, const SOURCE &source)
 {
+	using E = typename SOURCE::E;
+	constexpr int W = p4d_widest<E>::width;
 	const p4d_fp8_operand_shape &s = to.codes ? to.shape : turned.shape;
 	const uint64_t rows = to.codes ? s.rows : s.depth, columns = to.codes ? s.depth : s.rows;
 	const unsigned across = (unsigned)((columns + TILE - 1) / TILE),
@@ -287,31 +376,61 @@ static void quantize(cudaStream_t stream, uint32_t *maxima, const p4d_fp8_operan
 			   p4d_least((rows * columns / W + P4D_THREADS - 1) / P4D_THREADS, P4D_FP8_MAXIMA);
 	const size_t shared = turned.codes ? (TILE * TILE + RUNS * W) * sizeof(E) : 0;
 	const p4d_grid grid = {(rows + TILE - 1) / TILE * across, 1, P4D_THREADS, shared};
+	uint32_t *const maxima = reinterpret_cast<uint32_t *>(sums), *const none = nullptr;
 
 	if (!s.block)
-		p4d_launch<partial_maxima<E, W>>(stream, {count, 1, P4D_THREADS, 0}, maxima, x,
-						 rows * columns);
+		p4d_launch<partial_maxima<SOURCE, W>>(stream, {count, 1, P4D_THREADS, 0}, maxima, source,
+						      rows, columns);
 	if (!s.block)
-		p4d_launch<quantize_tiles<E, W, 0, false>>(stream, grid, to, turned, x, rows, columns, across,
-							   maxima, count);
-	else if (s.block_rows > 1)
-		p4d_launch<quantize_tiles<E, W, 0, true>>(stream, grid, to, turned, x, rows, columns, across,
-							  nullptr, 0);
+		p4d_launch<quantize_tiles<SOURCE, W, 0, false>>(stream, grid, to, turned, source, rows,
+								columns, across, maxima, count);
 	else if (s.block == 32)
-		p4d_launch<quantize_tiles<E, W, 32, false>>(stream, grid, to, turned, x, rows, columns,
-							    across, nullptr, 0);
-	else
-		p4d_launch<quantize_tiles<E, W, 128, false>>(stream, grid, to, turned, x, rows, columns,
-							     across, nullptr, 0);
+		p4d_launch<quantize_tiles<SOURCE, W, 32, false>>(stream, grid, to, turned, source, rows,
+								 columns, across, none, 0);
+	else if (s.block_rows == 1)
+		p4d_launch<quantize_tiles<SOURCE, W, 128, false>>(stream, grid, to, turned, source, rows,
+								  columns, across, none, 0);
+	else if constexpr (SQUARES)
+		p4d_launch<quantize_tiles<SOURCE, W, 0, true>>(stream, grid, to, turned, source, rows,
+							       columns, across, none, 0);
+}
+
+static p4d_fp8_operand operand(const p4d_fp8_operand *of)
+{
+	return of ? *of : p4d_fp8_operand{};
+}
+
+/* The number of columns of the matrix whose operands these are. */
+static uint64_t columns_of(const p4d_fp8_operand *to, const p4d_fp8_operand *turned)
+{
+	return to ? to->shape.depth : turned->shape.rows;
 }
 
 void p4d_kernel_quantize(cudaStream_t stream, float *sums, p4d_dtype type, const p4d_fp8_operand *to,
 			 const p4d_fp8_operand *turned, const void *x)
 {
-	const p4d_fp8_operand none = {};
-
 	P4D_WITH_TYPE(type, E, {
-		quantize<E, p4d_widest<E>::width>(stream, reinterpret_cast<uint32_t *>(sums), to ? *to : none,
-						  turned ? *turned : none, (const E *)x);
+		quantize<true>(stream, sums, operand(to), operand(turned),
+			       stored<E>{(const E *)x, columns_of(to, turned)});
+	});
+}
+
+void p4d_kernel_quantize_swiglu(cudaStream_t stream, float *sums, p4d_dtype type, const p4d_fp8_operand *to,
+				const p4d_fp8_operand *turned, const void *gate_up)
+{
+	P4D_WITH_TYPE(type, E, {
+		quantize<false>(stream, sums, operand(to), operand(turned),
+				swiglu_of<E>{(const E *)gate_up, columns_of(to, turned)});
+	});
+}
+
+void p4d_kernel_quantize_swiglu_backward(cudaStream_t stream, float *sums, p4d_dtype type,
+					 const p4d_fp8_operand *to, const p4d_fp8_operand *turned,
+					 const void *gate_up, const void *dact)
+{
+	P4D_WITH_TYPE(type, E, {
+		quantize<false>(
+		    stream, sums, operand(to), operand(turned),
+		    swiglu_gradient<E>{(const E *)gate_up, (const E *)dact, columns_of(to, turned) / 2});
 	});
 }

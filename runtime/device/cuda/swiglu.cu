@@ -2,6 +2,7 @@
 /* SwiGLU. Each block processes one row, which has first all gates, then all ups. */
 #include "device/cuda/elements.h"
 #include "device/cuda/kernels.h"
+#include "device/cuda/swiglu.h"
 
 template <typename E, int W> __global__ void swiglu_rows(E *act, const E *gate_up, unsigned f)
 {
@@ -11,16 +12,14 @@ template <typename E, int W> __global__ void swiglu_rows(E *act, const E *gate_u
 	for (unsigned j = threadIdx.x * W; j < f; j += blockDim.x * W) {
 		const p4d_run<E, W> g = p4d_load<W>(gate + j), u = p4d_load<W>(up + j);
 		p4d_run<E, W> y;
-		for (int k = 0; k < W; k++) {
-			const float x = p4d_value(g.x[k]);
-			p4d_round(&y.x[k], x / (1 + expf(-x)) * p4d_value(u.x[k]));
-		}
+		for (int k = 0; k < W; k++)
+			p4d_round(&y.x[k], p4d_swiglu(p4d_value(g.x[k]), p4d_value(u.x[k])));
 		p4d_store(to + j, y);
 	}
 }
 
-/* With s = sigmoid(gate): silu = gate * s, silu' = s * (1 + gate * (1 - s)). */
-template <typename E, int W> __global__ void swiglu_rows_backward(E *gate_up, E *act, const E *dact, unsigned f)
+template <typename E, int W>
+__global__ void swiglu_rows_backward(E *gate_up, E *act, const E *dact, unsigned f)
 {
 	E *gate = gate_up + (size_t)blockIdx.x * 2 * f, *up = gate + f;
 	const E *gradient = dact + (size_t)blockIdx.x * f;
@@ -29,10 +28,11 @@ template <typename E, int W> __global__ void swiglu_rows_backward(E *gate_up, E 
 		const p4d_run<E, W> dy = p4d_load<W>(gradient + j);
 		p4d_run<E, W> g = p4d_load<W>(gate + j), u = p4d_load<W>(up + j), y;
 		for (int k = 0; k < W; k++) {
-			const float x = p4d_value(g.x[k]), d = p4d_value(dy.x[k]), s = 1 / (1 + expf(-x));
-			p4d_round(&y.x[k], x * s * p4d_value(u.x[k]));
-			p4d_round(&g.x[k], d * p4d_value(u.x[k]) * s * (1 + x * (1 - s)));
-			p4d_round(&u.x[k], d * x * s);
+			const float x = p4d_value(g.x[k]), v = p4d_value(u.x[k]), d = p4d_value(dy.x[k]),
+				    s = p4d_sigmoid(x);
+			p4d_round(&y.x[k], x * s * v);
+			p4d_round(&g.x[k], p4d_swiglu_gate(x, v, d, s));
+			p4d_round(&u.x[k], p4d_swiglu_up(x, d, s));
 		}
 		p4d_store(gate + j, g);
 		p4d_store(up + j, u);

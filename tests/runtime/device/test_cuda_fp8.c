@@ -115,6 +115,70 @@ static void operands_of(kernel_run *run, kernel_run *right, int recipe, p4d_fp8_
 	}
 }
 
+/* The two operands of a matrix, in the run's memory. */
+typedef struct both {
+	p4d_fp8_operand to[2];
+} both;
+
+static both both_of(kernel_run *run, int recipe, p4d_fp8_role role, uint64_t rows, uint64_t columns)
+{
+	const p4d_fp8_operand_shape as_is = p4d_fp8_shape_of(recipe, role, rows, columns),
+				    turned = p4d_fp8_shape_of(recipe, role, columns, rows);
+
+	return (both){{operand_of(run, &as_is), operand_of(run, &turned)}};
+}
+
+/* Compares those operands that `way` has a bit for, on one device. */
+static void same_operands(kernel_run *run, const both *got, const both *expected, int way)
+{
+	for (int i = 0; i < 2; i++) {
+		if (!(way >> i & 1))
+			continue;
+		const p4d_fp8_operand here = fetched(run->device, &got->to[i]),
+				      there = fetched(run->device, &expected->to[i]);
+		assert_memory_equal(here.codes, there.codes, here.shape.rows * here.shape.depth);
+		assert_memory_equal(here.scales, there.scales, p4d_fp8_scales_bytes(&here.shape));
+		free(here.codes);
+		free(here.scales);
+		free(there.codes);
+		free(there.scales);
+	}
+}
+
+/* SwiGLU and its gradient, quantized while they are computed, are those that are stored and then quantized.
+ */
+static void swiglu_of(kernel_run *run, int recipe, uint64_t n, uint64_t f)
+{
+	p4d_device *d = run->device;
+	float *numbers = malloc(2 * n * f * sizeof(*numbers));
+
+	assert_non_null(numbers);
+	some_numbers(numbers, n, 2 * f);
+	void *const gate_up = some_operand(run, numbers, 2 * n * f);
+	some_numbers(numbers, n, f);
+	void *const dact = some_operand(run, numbers, n * f), *const act = run_elements(run, n * f);
+	free(numbers);
+	const both product = both_of(run, recipe, P4D_FP8_INPUT, n, f),
+		   gradient = both_of(run, recipe, P4D_FP8_GRADIENT, n, 2 * f);
+	both got[2][4];
+	for (int way = 1; way < 4; way++) {
+		got[0][way] = both_of(run, recipe, P4D_FP8_INPUT, n, f);
+		got[1][way] = both_of(run, recipe, P4D_FP8_GRADIENT, n, 2 * f);
+		p4d_fp8_operand *to = got[0][way].to, *dto = got[1][way].to;
+		d->quantize_swiglu(d, run->type, way & 1 ? &to[0] : NULL, way & 2 ? &to[1] : NULL, gate_up);
+		d->quantize_swiglu_backward(d, run->type, way & 1 ? &dto[0] : NULL, way & 2 ? &dto[1] : NULL,
+					    gate_up, dact);
+	}
+	d->swiglu(d, run->type, act, gate_up, n, f);
+	d->quantize(d, run->type, &product.to[0], &product.to[1], act);
+	d->swiglu_backward(d, run->type, gate_up, NULL, dact, n, f);
+	d->quantize(d, run->type, &gradient.to[0], &gradient.to[1], gate_up);
+	for (int way = 1; way < 4; way++) {
+		same_operands(run, &got[0][way], &product, way);
+		same_operands(run, &got[1][way], &gradient, way);
+	}
+}
+
 static const int fp8_recipes[] = {P4D_FP8_BLOCKWISE, P4D_FP8_MXFP8, P4D_FP8_CURRENT};
 
 static void all_operands(p4d_device *cuda, p4d_device *cpu, p4d_dtype type)
@@ -129,6 +193,41 @@ static void all_operands(p4d_device *cuda, p4d_device *cpu, p4d_dtype type)
 				run_end(run);
 				run_end(right);
 			}
+}
+
+static void swiglu_on(p4d_device *device, p4d_dtype type)
+{
+	/* columns of gates that end inside a tile, and that do not */
+	static const uint64_t sizes[][2] = {{16, 16}, {128, 128}, {256, 384}, {48, 144}, {288, 160}};
+
+	for (int i = 0; i < 3; i++)
+		for (int k = 0; k < 5; k++) {
+			kernel_run *run = run_begin(device, type, 0);
+			swiglu_of(run, fp8_recipes[i], sizes[k][0], sizes[k][1]);
+			run_end(run);
+		}
+}
+
+/* On both devices. */
+static void swiglu_in_fp8(void **state)
+{
+	p4d_device cuda, cpu;
+
+	(void)state;
+	assert_int_equal(open_device_under_test(&cuda, NULL), 0);
+	assert_int_equal(p4d_device_cpu_open(&cpu, NULL), 0);
+	for (int wide = 0; wide < 2; wide++) {
+		const p4d_dtype type = wide ? P4D_DT_FP32 : P4D_DT_BF16;
+		swiglu_on(&cpu, type);
+		swiglu_on(&cuda, type);
+#ifdef P4D_TEST_CUDA
+		p4d_shim_set_order(P4D_SHIM_BACKWARD);
+		swiglu_on(&cuda, type);
+		p4d_shim_set_order(P4D_SHIM_FORWARD);
+#endif
+	}
+	cuda.close(&cuda);
+	cpu.close(&cpu);
 }
 
 /* Codes and scales are those of the cpu device, bit by bit. */
@@ -205,6 +304,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(operands_in_fp8),
+	    cmocka_unit_test(swiglu_in_fp8),
 	    cmocka_unit_test(products_in_fp8),
 	};
 

@@ -40,6 +40,8 @@ static const struct {
     {"row_dots<", 1.55, "each row's block reads the weight"},
     {"split_norm_columns_backward<", 1.3, "each block reads the weight, and its rows' statistics"},
     {"long_norm_rows_backward<", 3, "partial sums are not in registers"},
+    {"quantize_tiles<swiglu_gradient", 1.51, "the tiles of gates and of ups read the same numbers"},
+    {"partial_maxima<swiglu_gradient", 1.67, "gates and ups read the same numbers"},
     {"quantize_tiles<", 1.02, "each block reads the maxima of parts, where all share a scale"},
     {"turn_heads<", 1.1, "a block has heads of neighbouring tokens, which share angles and weights"},
     {"turn_back<", 3, "each block reads its tokens' angles, for one head"},
@@ -203,6 +205,12 @@ static void operands(p4d_dtype type, uint64_t e, int recipe, p4d_fp8_role role)
 	p4d_kernel_quantize(NULL, sums, type, &to, NULL, x);
 	p4d_kernel_quantize(NULL, sums, type, NULL, &turned, x);
 	p4d_kernel_quantize(NULL, sums, type, &to, &turned, x);
+	look();
+	if (role == P4D_FP8_WEIGHT)
+		return;
+	void *const gate_up = take(2 * e * ROWS * DEPTH), *const dact = take(e * ROWS * DEPTH);
+	p4d_kernel_quantize_swiglu(NULL, sums, type, &to, &turned, gate_up);
+	p4d_kernel_quantize_swiglu_backward(NULL, sums, type, &to, &turned, gate_up, dact);
 	look();
 }
 
