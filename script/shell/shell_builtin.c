@@ -239,16 +239,32 @@ static p4d_shell_status run_return(const p4d_shell_call *w)
 	return w->count && p4d_value_is(w->at[0], "0") ? P4D_SHELL_TRUE : P4D_SHELL_TAKEN;
 }
 
+/* break and continue, with the number of loops that end. */
+static p4d_shell_status leave_loops(const p4d_shell_call *w, bool continues)
+{
+	enum { MOST = 64 };
+	int64_t loops = 1;
+	uint16_t unknown;
+
+	if (w->mode != P4D_SHELL_RUN)
+		return P4D_SHELL_TAKEN;
+	if (w->count && (!p4d_shell__number(w->sh, w->at[0], &loops, &unknown) || loops < 1 || loops > MOST))
+		loops = 1;
+	w->sh->in.left_loop = true;
+	w->sh->in.broke_loop = !continues || loops > 1;
+	w->sh->in.continues = continues;
+	w->sh->in.outer = (uint32_t)loops - 1;
+	return P4D_SHELL_TAKEN;
+}
+
 static p4d_shell_status run_continue(const p4d_shell_call *w)
 {
-	w->sh->in.left_loop = w->sh->in.left_loop || w->mode == P4D_SHELL_RUN;
-	return P4D_SHELL_TAKEN;
+	return leave_loops(w, true);
 }
 
 static p4d_shell_status run_break(const p4d_shell_call *w)
 {
-	w->sh->in.broke_loop = w->sh->in.broke_loop || w->mode == P4D_SHELL_RUN;
-	return run_continue(w);
+	return leave_loops(w, false);
 }
 
 static p4d_shell_status run_test(const p4d_shell_call *w)

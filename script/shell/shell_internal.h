@@ -127,6 +127,8 @@ struct p4d_shell_scope {
 	bool returned;    /* a return ended the function or sourced file */
 	bool left_loop;   /* a break or continue ended the pass of the loop */
 	bool broke_loop;  /* a break ended the loop */
+	bool continues;   /* a `continue 2`: the outermost of the loops that end goes on with its next pass */
+	uint32_t outer;   /* number of loops around this one that end with it, after `break 2` */
 };
 
 /* Redirections of a command: its input is a text, and its output goes to the path of a file. */

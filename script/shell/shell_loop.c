@@ -15,12 +15,28 @@ static void loop_body(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode)
 static void pass_body(p4d_shell *sh, p4d_shell_source *s, const p4d_shell_source *body)
 {
 	const bool exited = sh->in.exited, returned = sh->in.returned;
+	const uint32_t outer = sh->in.outer;
 
 	sh->in.exited = sh->in.returned = sh->in.broke_loop = false;
+	sh->in.outer = 0; /* loops in the body do not run */
 	*s = *body;
 	loop_body(sh, s, P4D_SHELL_SKIP);
 	sh->in.exited = exited;
 	sh->in.returned = returned;
+	sh->in.outer = outer;
+}
+
+/* Moves past the end of a loop. After `break 2` the loop around it ends as well. */
+static p4d_shell_status done(p4d_shell *sh, p4d_shell_source *s)
+{
+	p4d_shell__take_word(sh, s, "done");
+	sh->in.broke_loop = false;
+	if (sh->in.outer) {
+		sh->in.outer--;
+		sh->in.left_loop = true;
+		sh->in.broke_loop = sh->in.outer || !sh->in.continues;
+	}
+	return P4D_SHELL_TAKEN;
 }
 
 p4d_shell_status p4d_shell__while(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode, bool until)
@@ -40,9 +56,7 @@ p4d_shell_status p4d_shell__while(p4d_shell *sh, p4d_shell_source *s, p4d_shell_
 		}
 		*s = start;
 	}
-	sh->in.broke_loop = false;
-	p4d_shell__take_word(sh, s, "done");
-	return P4D_SHELL_TAKEN;
+	return done(sh, s);
 }
 
 /* Evaluates one part of for ((a; b; c)). *number is 1 if the part is empty. False: unknown. */
@@ -87,8 +101,7 @@ static p4d_shell_status counting_loop(p4d_shell *sh, p4d_shell_source *s, p4d_sh
 	for (int i = 0; known && evaluate(sh, part[1], mode, &number); i++) {
 		if (!number || sh->in.broke_loop || p4d_shell__over(sh)) {
 			pass_body(sh, s, &body);
-			p4d_shell__take_word(sh, s, "done");
-			return P4D_SHELL_TAKEN;
+			return done(sh, s);
 		}
 		if (i >= P4D_SHELL_ITERATIONS)
 			break;
@@ -105,9 +118,7 @@ static p4d_shell_status counting_loop(p4d_shell *sh, p4d_shell_source *s, p4d_sh
 	} else {
 		pass_body(sh, s, &body);
 	}
-	sh->in.broke_loop = false;
-	p4d_shell__take_word(sh, s, "done");
-	return P4D_SHELL_TAKEN;
+	return done(sh, s);
 }
 
 /* Whether each of these texts is exactly one word: known, or unknown but a host name or a number. */
@@ -169,6 +180,5 @@ p4d_shell_status p4d_shell__for(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mo
 	} else {
 		pass_body(sh, s, &body);
 	}
-	p4d_shell__take_word(sh, s, "done");
-	return P4D_SHELL_TAKEN;
+	return done(sh, s);
 }

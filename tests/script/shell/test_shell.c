@@ -351,6 +351,16 @@ static void outputs(void **state)
 	means("cat <<-E > f\n\ta: 1\n\t  b: $((1+1))\n\tE\nrun \"$(tail -n 1 f)\"; cat <<-'E' > "
 	      "g\n\t\t$x\nE\nrun \"$(cat g)\"",
 	      "<run><  b: 2>;<run><$x>;");
+	/* several loops end at once */
+	means("for i in 1 2 3; do for j in a b; do [ $i = 2 ] && break 2; [ $j = b ] && continue 2; run "
+	      "$i$j; done; run no; done; run end",
+	      "<run><1a>;<run><end>;");
+	means("while :; do until false; do break 2; done; run no; done; for ((i=0;i<2;i++)); do for j in a; "
+	      "do continue 2; done; run no; done; run $i",
+	      "<run><2>;");
+	means("for i in 1 2; do for j in 1 2; do for k in 1 2; do [ $k = 2 ] && continue 3; run $i$j$k; "
+	      "done; done; run no; done",
+	      "<run><111>;<run><211>;");
 	means("run $(printf '%s-%03d' a 7) $(printf '%s\n' x y | tail -n 1) $(printf %q a)",
 	      "<run><a-007><y><?>;");
 	means("X=a,b,c; run $(echo $X | tr , ' ') $(echo $X | tr ',' '\\n' | wc -l) $(echo a b | wc -w)",
