@@ -94,8 +94,9 @@ static int read_gpu(struct json_object *object, p4d_gpu *gpu, p4d_error *err)
 	if (usable == 0 || nominal == 0)
 		return p4d_fail(err, P4D_E_JSON, "lacks \"%s\"", usable == 0 ? "usable_gib" : "nominal_gb");
 	if (reported != 0 && usable * gib > reported * mib)
-		return p4d_fail(err, P4D_E_VALUE, "usable_gib %g is more than reported_mib %g", usable,
-				reported);
+		return p4d_fail(err, P4D_E_VALUE,
+				"usable_gib %g is more than reported_mib %g, which is %g GiB", usable,
+				reported, reported / 1024);
 	gpu->usable_bytes = (uint64_t)(usable * gib);
 	gpu->reported_bytes = (uint64_t)(reported * mib);
 	gpu->nominal_bytes = (uint64_t)(nominal * 1e9);

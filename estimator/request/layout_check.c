@@ -546,7 +546,7 @@ static int check_experts(const p4d_request *r, p4d_layout *l, p4d_error *err)
 		const uint64_t nearest =
 		    p4d_layout__list(l, etp_works, l->expert_ffn, l->link_domain, l->etp, list, sizeof(list));
 		p4d_fail(err, P4D_E_EXPERTS,
-			 "etp=%" PRIu64 " does not divide the %" PRIu64
+			 "etp=%" PRIu64 " must divide each of these: the %" PRIu64
 			 " columns of an expert, dp*cp*tp = %" PRIu64 " and the %" PRIu64
 			 " GPUs of a node; etp can be %s",
 			 l->etp, l->expert_ffn, ranks, l->gpus_per_node, list);

@@ -84,7 +84,8 @@ int p4d_channel_post_wait(p4d_world *w, uint32_t to, unsigned channel, uint64_t 
 	if (is_sent(&sent))
 		return 0;
 	if (to == w->rank)
-		return p4d_fail(err, P4D_E_VALUE, "rank %u waits for its own receive on channel %u", to,
+		return p4d_fail(err, P4D_E_VALUE,
+				"rank %u would wait for a receive that it has not started on channel %u", to,
 				channel);
 	return p4d_world__wait(w, is_sent, &sent, peer, err);
 }
@@ -119,7 +120,8 @@ int p4d_channel_post_wait_any(p4d_world *w, const uint32_t *ranks, const p4d_pen
 			peer = &w->peers[ranks[pending[i].to]];
 	if (!any_is_sent(&any)) {
 		if (!peer)
-			return p4d_fail(err, P4D_E_VALUE, "rank %u waits for its own receive", w->rank);
+			return p4d_fail(err, P4D_E_VALUE,
+					"rank %u would wait for a receive that it has not started", w->rank);
 		if (p4d_world__wait(w, any_is_sent, &any, peer, err) < 0)
 			return -1;
 	}

@@ -169,7 +169,8 @@ int p4d_comm_device__send_wait_any(p4d_group *g, const p4d_pending *pending, uns
 			others |= pending[*which].to != g->index;
 		}
 		if (!others)
-			return p4d_fail(err, P4D_E_VALUE, "rank %u waits for its own receive",
+			return p4d_fail(err, P4D_E_VALUE,
+					"rank %u would wait for a receive that it has not started",
 					g->world->rank);
 		if (p4d_device_pause(g->transport->device, &turn, err) < 0)
 			return -1;

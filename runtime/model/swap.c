@@ -59,11 +59,13 @@ int p4d_swap_open(p4d_net *m, p4d_error *err)
 		return 0;
 	w = m->swap = calloc(1, sizeof(*w));
 	if (!w)
-		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for places of activations");
+		return p4d_fail(err, P4D_E_NO_MEMORY,
+				"no host memory for the table of activations that are copied to the host");
 	w->holder = calloc(most, sizeof(*w->holder));
 	w->left = calloc(most, sizeof(*w->left));
 	if (!w->holder || !w->left)
-		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for places of activations");
+		return p4d_fail(err, P4D_E_NO_MEMORY,
+				"no host memory for the table of activations that are copied to the host");
 	fill_places(m, w);
 	return p4d_host_link__open(&w->down, m->d, err) < 0 ? -1 : p4d_host_link__open(&w->up, m->d, err);
 }

@@ -97,7 +97,7 @@ refuses '{{ (a }}' 'bad.jinja:1: a closing parenthesis that does not match the o
 refuses "{{ 'a }}" "bad.jinja:1: a string without its closing quote: 'a }}"
 refuses '{% block x %}' 'bad.jinja:1: p4d does not support {% block %}'
 refuses '{% for a in b recursive %}' 'bad.jinja:1: p4d does not support recursive loops'
-refuses '{% set x %}{% generation %}{% endgeneration %}{% endset %}' 'p4d does not support generation inside of a macro or of a block that is set'
+refuses '{% set x %}{% generation %}{% endgeneration %}{% endset %}' 'p4d does not support {% generation %} inside {% macro %} or a {% set %} block'
 refuses '{% endfor %}' 'bad.jinja:1: a statement was expected before endfor'
 refuses '\n\n{{ messages | groupby("role") }}' 'one.jsonl:1: bad.jinja:3: p4d does not support the filter groupby'
 refuses '{{ nothing.more }}' 'one.jsonl:1: bad.jinja:1: nothing is undefined'

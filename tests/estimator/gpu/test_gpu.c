@@ -327,7 +327,7 @@ static void bad_tables(void **state)
 	    {"{\"gpus\":[{\"name\":\"x\",\"usable_gib\":\"80\"}]}", P4D_E_JSON,
 	     "gpus.json: GPU 1 (\"x\"): \"usable_gib\" is \"80\", not a number"},
 	    {"{\"gpus\":[{\"name\":\"x\",\"usable_gib\":2,\"nominal_gb\":2,\"reported_mib\":1024}]}",
-	     P4D_E_VALUE, "gpus.json: GPU 1 (\"x\"): usable_gib 2 is more than reported_mib 1024"},
+	     P4D_E_VALUE, "gpus.json: GPU 1 (\"x\"): usable_gib 2 is more than reported_mib 1024, which is 1 GiB"},
 	    {"{\"gpus\":[{\"name\":\"x\",\"gemm_efficiency\":1.5}]}", P4D_E_VALUE,
 	     "gpus.json: GPU 1 (\"x\"): \"gemm_efficiency\" is 1.5: not from 0 to 1"},
 	    {"{\"gpus\":[{\"name\":\"x\",\"sm\":\"90\"}]}", P4D_E_JSON,
