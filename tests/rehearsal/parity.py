@@ -347,6 +347,14 @@ def show_peak(events, most):
         print("%15d %4d %s" % (size, count, site))
 
 
+def ran_out(error):
+    """Whether the cause of an exception is that PyTorch ran out of memory: its pipelines raise others from it."""
+    import torch
+    while error and not isinstance(error, torch.OutOfMemoryError):
+        error = error.__cause__
+    return error is not None
+
+
 def play(name, row, out, limit=0):
     """Runs a row and writes the highest memory of the row. limit: bytes that PyTorch may reserve, if the GPU has not all of its
     memory. If that is too little, nothing is written but that it was exhausted."""
@@ -362,8 +370,8 @@ def play(name, row, out, limit=0):
         torch.cuda.memory._record_memory_history(max_entries=1 << 20, stacks="python")
     try:
         globals()["play_" + FILES[name]](rows, Account(), row)
-    except torch.OutOfMemoryError:
-        if not limit:
+    except RuntimeError as error:
+        if not limit or not ran_out(error):
             raise
         Path(out).write_text(json.dumps({"exhausted": True}))
         return
@@ -391,12 +399,12 @@ def apart(seconds, function, *arguments):
     os.waitpid(child, 0)
 
 
-def play_rank(name, line, row, size, rank, out, folder, limit=0):
-    """In a child: a world with one real rank, in which p4d answers for the other ranks."""
-    record = os.path.join(folder, "record-%d-%d" % (line, limit))
+def play_rank(name, line, row, size, rank, out, folder, limit=0, number=0):
+    """In a child: a world with one real rank, in which p4d answers for the other ranks. number: of a row's worlds."""
+    record = os.path.join(folder, "record-%d-%d" % (line, number))
     os.makedirs(record, exist_ok=True)
     os.environ.update(RANK=str(rank), WORLD_SIZE=str(size), LOCAL_RANK="0", P4D_REHEARSAL_RECORD=record,
-                      TORCHELASTIC_RESTART_COUNT="%d%d" % (line, limit))  # the store keeps keys of worlds apart by it
+                      TORCHELASTIC_RESTART_COUNT="%d%03d" % (line, number))  # the store keeps keys of worlds apart by it
     play(name, dict(row, rank=rank), out, limit)
 
 
@@ -407,20 +415,22 @@ def likely_ranks(row, out):
     Path(out).write_text(json.dumps(sharded_training.ranks(row, [p.numel() for p in rows.made(row).parameters()])))
 
 
-def runs_with(name, line, row, size, rank, folder, limit):
-    """Whether the row runs if PyTorch may reserve so many bytes; None if it fails for another reason."""
-    out = Path(folder, "limited-%d-%d" % (line, limit))
-    apart(SECONDS, play_rank, name, line, row, size, rank, str(out), folder, limit)
+def runs_with(name, line, row, size, ranks, folder, limit, number):
+    """Whether the row's rank, the last one, runs if PyTorch may reserve so many bytes; None if it fails for another reason."""
+    out = Path(folder, "limited-%d-%d" % (line, number))
+    for rank in ranks:
+        last = rank == ranks[-1]
+        apart(SECONDS, play_rank, name, line, row, size, rank, str(out) if last else os.devnull, folder, last * limit, number)
     return not json.loads(out.read_text()).get("exhausted") if out.exists() else None
 
 
-def least(name, line, row, size, rank, folder, peak):
+def least(name, line, row, size, ranks, folder, peak):
     """The most bytes with which the row runs out of memory, and the fewest with which it runs, 1 % of its allocations apart."""
-    step = peak["allocated"] // 100
+    step, number = peak["allocated"] // 100, 0
     fails, runs = peak["allocated"], peak["reserved"]
     while runs - fails > step:
-        limit = fails + max((runs - fails) // 3, min(step, (runs - fails) // 2))
-        ran = runs_with(name, line, row, size, rank, folder, limit)
+        limit, number = fails + max((runs - fails) // 3, min(step, (runs - fails) // 2)), number + 1
+        ran = runs_with(name, line, row, size, ranks, folder, limit, number)
         if ran is None:
             return {}
         fails, runs = (fails, limit) if ran else (limit, runs)
@@ -454,7 +464,7 @@ def play_all(name, folder, lines):
             played.sort(key=lambda peak: peak["allocated"])
         peak = played[-1] if played and len(played) == len(ranks) else {}
         if peak and os.environ.get("PARITY_LEAST"):
-            peak.update(least(name, line, row, size, ranks[-1], folder, peak))
+            peak.update(least(name, line, row, size, ranks, folder, peak))
         print(SAYS + json.dumps({"line": line, **peak}), flush=True)
 
 
