@@ -375,13 +375,18 @@ static void take_verdict(const stored_job *s, const p4d_verdict *v, p4d_backtest
 	}
 }
 
-/* Stores the verdicts at other limits. strict: the verdict at the lowest limit; NULL: not needed, or
- * unknown. */
+/*
+ * Stores the verdicts at other limits. strict: the verdict at the lowest limit; NULL: not needed, or unknown.
+ * Where the memory is above a limit by no more than p4d's error, p4d warns and does not refuse.
+ */
 static void take_limits(const p4d_verdict *v, const p4d_verdict *strict, p4d_backtest_result *r)
 {
 	for (int i = 0; i < P4D_BACKTEST_LIMITS; i++) {
 		const bool refusable = v->judged && (is_of_memory(v) || (strict && is_of_memory(strict)));
-		r->refused_at[i] = refusable ? r->fraction > p4d_backtest__limits[i] : v->would_reject;
+		const double limit = p4d_backtest__limits[i];
+		r->refused_at[i] =
+		    refusable ? r->fraction > limit && !p4d_memory_unsure(&v->layout, &v->estimate, limit)
+			      : v->would_reject;
 	}
 }
 
