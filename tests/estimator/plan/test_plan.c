@@ -158,6 +158,16 @@ static void absurd_sizes_are_an_error(void **state)
 	assert_int_equal(err.code, P4D_E_OVERFLOW);
 }
 
+/* Bytes of one copy of an activation that a layer keeps; 0: there is none. */
+static uint64_t bytes_of(const p4d_plan *plan, p4d_activation which)
+{
+	for (unsigned i = 0; i < plan->count; i++)
+		if (plan->tensor[i].id == B_ACTIVATION + which &&
+		    plan->tensor[i].lifetime == P4D_LIVES_IN_SLOT)
+			return plan->tensor[i].bytes;
+	return 0;
+}
+
 /*
  * Operands of matmuls in FP8, calculated by hand. A rank has 1,024 tokens, 256 hidden columns, 512 of qkv,
  * 256 of queries, 512 of gate and up, 256 of their product. Codes: 1,024 tokens of 512; transposed gradients,
@@ -212,6 +222,15 @@ static void operands_in_fp8(void **state)
 				found++;
 			}
 		assert_int_equal(found, layouts[i % 3].rows);
+		/* with `keep`, attention's result and SwiGLU's, transposed like any input; tp ranks shard the
+		 * results of norms, which stay as they are */
+		const bool keeps = l.recompute == P4D_RECOMPUTE_KEEP;
+		const uint64_t *kept = &cases[i / 3].bytes[B_FP8_RIGHT - B_FP8_LEFT];
+		assert_int_equal(bytes_of(&plan, ACT_ATTENTION_CODES), keeps ? kept[0] + kept[1] : 0);
+		assert_int_equal(bytes_of(&plan, ACT_PRODUCT_CODES), keeps ? kept[0] + kept[1] : 0);
+		assert_int_equal(bytes_of(&plan, ACT_PRODUCT), 0);
+		assert_int_equal(bytes_of(&plan, ACT_INPUT_CODES), 0);
+		assert_true(!keeps || bytes_of(&plan, ACT_INPUT_NORMED));
 	}
 }
 
