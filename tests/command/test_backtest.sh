@@ -182,7 +182,7 @@ says "p4d: sacct: slurmdbd: Connection refused"
 says "p4d: left out 1 record of sacct that could not be read"
 
 # Tasks of an array have different verdicts if the script looks at their number; it has one script.
-sed 's/--micro-batch-size 1/--micro-batch-size $SLURM_ARRAY_TASK_ID/; s/2048/4096/' "$SACCT/s0" >"$SACCT/tasks"
+sed 's/--micro-batch-size 1/--micro-batch-size $SLURM_ARRAY_TASK_ID/; s/2048/4608/' "$SACCT/s0" >"$SACCT/tasks"
 few 7_1 COMPLETED tasks 'sbatch -a 1-4 job.sh' 7_2 COMPLETED tasks 'sbatch -a 1-4 job.sh' 7_4 COMPLETED tasks 'sbatch -a 1-4 job.sh'
 verdict 7_1 passed
 verdict 7_2 passed
@@ -203,7 +203,7 @@ verdict 4 refused
 verdict 8.0 not_judged heterogeneous
 # Without quotes, and of a job that was changed, GPUs and nodes are those of the accounting: 4 GPUs hold more than 8.
 gpus=4
-few 1 COMPLETED s1 'sbatch job.sh'
+few 1 COMPLETED s2 'sbatch job.sh'
 unset gpus
 verdict 1 refused
 # A variable that may have been set is unknown; a stored one is known.
