@@ -20,10 +20,12 @@ usage: cluster.sh start [OPTION...] DIR    DIR is new or empty and belongs to th
 
   --auth=none|munge    default munge; with none every local user can submit as any user
   --plugins=DIR        directory with p4d.so and job_submit_p4d.so; without it, a Slurm that knows nothing of p4d
+  --no-guard           slurmctld does not load job_submit_p4d.so
   --plugin-dir=DIR     the only plugin directory; without it, Slurm's own and that of --plugins
   --conf=FILE          p4d.conf to use in place of the built-in one
   --partition=NAME     one more partition, over the h100 nodes (may be repeated)
   --no-nodes           slurmctld only: enough for jobs that are never started
+  --keep-jobs          slurmctld keeps jobs for a day after they have ended
   --threads            nodes of 2 x 16 cores with two threads each, in place of 64 CPUs
   --memory             memory is allocated to jobs, by default 800000 MiB of a node; partitions per-cpu, per-gpu and small with others
   --mig                with --no-nodes: m1 with GPUs and instances of MIG named as NVML does, m2 with short names; partition mig
@@ -132,7 +134,7 @@ END
 CommunicationParameters=NoCtldInAddrAny,NoInAddrAny
 PluginDir=${plugin_dir:-$(system_plugins)${plugins:+:$plugins}}
 PlugStackConfig=$dir/etc/plugstack.conf
-${plugins:+JobSubmitPlugins=p4d}
+${guard:+JobSubmitPlugins=p4d}
 StateSaveLocation=$dir/state
 SlurmdSpoolDir=$dir/spool-%n
 TmpFS=$dir/tmp-%n
@@ -148,6 +150,7 @@ MpiDefault=none
 SlurmdParameters=config_overrides
 SelectType=select/cons_tres
 ${memory:+#}SelectTypeParameters=CR_CPU
+${keep_jobs:+MinJobAge=100000}
 # Start jobs at once instead of in batches every few seconds.
 SchedulerParameters=batch_sched_delay=0,sched_interval=1,bf_interval=1
 KillWait=1
@@ -305,23 +308,26 @@ start_daemons()
 
 start()
 {
-	auth=munge plugins='' plugin_dir='' conf='' partitions='' nodes=yes mig='' memory='' cpus=CPUs=64
+	auth=munge plugins='' guard=yes plugin_dir='' conf='' partitions='' nodes=yes mig='' memory='' keep_jobs='' cpus=CPUs=64
 	while [ $# -gt 1 ]; do
 		case $1 in
 		--auth=none | --auth=munge) auth=${1#*=} ;;
 		--plugins=*) plugins=$(readlink -f "${1#*=}") ;;
+		--no-guard) guard='' ;;
 		--plugin-dir=*) plugin_dir=$(readlink -f "${1#*=}") ;;
 		--conf=*) conf=${1#*=} ;;
 		--partition=*) partitions="$partitions ${1#*=}" ;;
 		--no-nodes) nodes=no ;;
 		--mig) mig=yes ;;
 		--memory) memory=yes ;;
+		--keep-jobs) keep_jobs=yes ;;
 		--threads) cpus="Sockets=2 CoresPerSocket=16 ThreadsPerCore=2" ;;
 		*) fail "unknown option $1" ;;
 		esac
 		shift
 	done
 	[ $# = 1 ] || fail "start: directory missing"
+	[ -n "$plugins" ] || guard=
 	PATH=$PATH:/usr/sbin:/sbin
 	for program in slurmctld slurmd sinfo $([ "$auth" = none ] || echo munged); do
 		command -v "$program" >/dev/null || fail "$program not found"

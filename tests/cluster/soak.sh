@@ -4,6 +4,11 @@
 # sbatch, libslurm and slurmrestd, while p4d.conf is edited N/100 times, half of the edits bad, and slurmctld is killed and started
 # again five times. Before that, a Slurm without p4d is killed, too: what it loses, p4d may lose. Prints one line for each thing that
 # has to hold, and memory of slurmctld at ten marks. SOAK_KEEP=DIR keeps answers and logs there. Run from the build directory.
+#
+# The memory that slurmctld needs for a job depends on the Slurm release. So the clients then submit those of 800 jobs that p4d accepts,
+# also to a slurmctld that does not load p4d. With p4d, a job may need 2 KiB more, as for p4d's record, and slurmctld may need 16 MiB more
+# beside its heap: for p4d's code and tables, and for the stacks of threads. slurmctld may keep 1 MiB after those of 1,600 jobs that
+# p4d refuses and N/500 edits of p4d.conf.
 set -u
 SOURCE=$(cd "$(dirname "$0")/../.." && pwd)
 cluster=$SOURCE/tests/cluster/cluster.sh
@@ -44,7 +49,15 @@ at_most()
 	fi
 }
 now_ms() { date +%s%3N; }
-rss_kib() { awk '/^VmRSS/ { print $2 }' "/proc/$(cat "$dir/$1/run/slurmctld.pid")/status"; }
+
+# memory WHERE: KiB of slurmctld's heap, KiB of everything else (code, stacks of threads, large blocks), and how many jobs it has, also
+# cancelled ones
+memory()
+{
+	awk '/^[0-9a-f]+-[0-9a-f]+ / { heap = $NF == "[heap]" } /^Rss:/ { heap ? in_heap += $2 : other += $2 }
+		END { printf "%d %d ", in_heap, other }' "/proc/$(cat "$dir/$1/run/slurmctld.pid")/smaps"
+	squeue -h -t all -o %A | wc -l
+}
 
 # killed WHERE: kills as a power failure would, and notes the time
 kill_controller()
@@ -89,11 +102,17 @@ control_oldest=${control_oldest:-0}
 "$cluster" stop "$dir/control"
 echo "control without p4d: $(wc -l <control.accepted) jobs accepted, $control_lost lost with two kills, accepted at most $control_oldest ms before"
 
-"$cluster" start --no-nodes --mig --auth=munge --plugins="$plugins" --conf="$SOURCE/tests/cluster/p4d.conf" --partition=strict \
-	--partition=warn --partition=observe --partition=off --partition=fixing --partition=frozen --partition=lenient "$dir/slurm" || { echo "FAIL  cluster/soak: no cluster"; exit 1; }
+# cluster_with_p4d WHERE [OPTION...]: slurmctld decides and logs all, also what sbatch refuses
+cluster_with_p4d()
+{
+	where=$dir/$1
+	shift
+	"$cluster" start "$@" --no-nodes --keep-jobs --mig --auth=munge --plugins="$plugins" --conf="$SOURCE/tests/cluster/p4d.conf" --partition=strict --partition=warn \
+		--partition=observe --partition=off --partition=fixing --partition=frozen --partition=lenient "$where" || { echo "FAIL  cluster/soak: no cluster"; exit 1; }
+	sed -i 's/^required/optional/' "$where/etc/plugstack.conf"
+}
+cluster_with_p4d slurm
 . "$dir/slurm/env"
-# slurmctld decides and logs all, also what sbatch refuses
-sed -i 's/^required/optional/' "$dir/slurm/etc/plugstack.conf"
 conf=$dir/slurm/etc/p4d.conf
 sed "s|^mode = enforce|&\nlog = all\nscripts = judge\nrehearsals = judge\nmetrics = \"$dir/p4d.prom\"|" "$conf" >good
 [ "$(grep -c '^log = all' good)" = 1 ] || exit 1
@@ -215,27 +234,31 @@ rest_client()
 	done >answers.rest
 }
 
-client()
+# clients NAME FIRST END [ONLY]: starts the clients, which submit jobs FIRST to END - 1
+clients()
 {
-	mkdir "client$1"
-	cd "client$1" || exit
-	printf 'h1\nh2\n' >hosts
-	unset SBATCH_JOB_NAME
-	exec soak-client --seed="${SOAK_SEED:-1}" --first="$1" --step=$clients --count="$count" >"../answers.$1" 2>messages
+	for number in $(seq 0 $((clients - 1))); do
+		mkdir "$1$number"
+		(
+			cd "$1$number" || exit
+			printf 'h1\nh2\n' >hosts
+			unset SBATCH_JOB_NAME
+			exec soak-client --seed="${SOAK_SEED:-1}" --first=$(($2 + number)) --step=$clients --count="$3" ${4:+"--only=$4"} >"../answers.$1$number" 2>messages
+		) &
+		running="$running $!"
+	done
 }
+still_running() { for pid in $running; do ! kill -0 "$pid" 2>/dev/null || echo "$pid"; done; }
 # outcomes WORD: answers to submissions
 outcomes() { awk -v word="$1" '$4 == word && $2 != "updated"' "${2:-answers}"; }
-progress() { cat answers.[0-9] 2>/dev/null | awk '$4 ~ /accepted|refused|by-slurm/ && $2 != "updated"' | wc -l; }
+progress() { cat answers.client[0-9] 2>/dev/null | awk '$4 ~ /accepted|refused|by-slurm/ && $2 != "updated"' | wc -l; }
 
-for number in $(seq 0 $((clients - 1))); do
-	client "$number" &
-	running="$running $!"
-done
+clients client 0 "$count"
 rest_client &
 rest=$!
 edited=0 killed=0 marked=0 since=$(date +%s) waits=0
 : >marks
-while done=$(progress); alive=$(for pid in $running; do ! kill -0 "$pid" 2>/dev/null || echo "$pid"; done); [ -n "$alive" ]; do
+while done=$(progress); [ -n "$(still_running)" ]; do
 	# all keep step with the clients; a bad p4d.conf stays long enough to be seen by slurmctld
 	if [ $((edited * count)) -le $((done * edits)) ] && [ "$edited" -lt "$edits" ] || [ $((edited % 2)) = 1 ]; then
 		edited=$((edited + 1))
@@ -244,7 +267,7 @@ while done=$(progress); alive=$(for pid in $running; do ! kill -0 "$pid" 2>/dev/
 	fi
 	if [ $((done * 10)) -ge $(((marked + 1) * count)) ]; then
 		marked=$((marked + 1))
-		echo "$killed $(rss_kib slurm) $(squeue -h -o %A | wc -l) $done" >>marks
+		echo "$killed $(memory slurm)" >>marks
 	fi
 	if [ $((done * (kills + 1))) -ge $(((killed + 1) * count)) ] && [ "$killed" -lt "$kills" ]; then
 		killed=$((killed + 1))
@@ -264,11 +287,11 @@ seconds=$(($(date +%s) - since))
 cat answers.* >answers
 cut -d' ' -f2,4 answers | sort | uniq -c | awk '{ printf "%s%s %s %s", (NR > 1 ? ", " : ""), $2, $3, $1 } END { print "" }'
 echo "$count jobs in $seconds s; $(outcomes lost | wc -l) times slurmctld was dead"
-echo "memory of slurmctld, KiB, with so many jobs, after so many kills: $(awk '{ printf "%s%s with %s after %s", (NR > 1 ? ", " : ""), $2, $3, $1 }' marks)"
+echo "memory of slurmctld, KiB, with so many jobs, after so many kills: $(awk '{ printf "%s%s with %s after %s", (NR > 1 ? ", " : ""), $2 + $3, $4, $1 }' marks)"
 
 holds edits "$edited" "$edits"
 holds kills "$killed" "$kills"
-holds answers "$(cat answers.[0-9] | awk '$4 ~ /accepted|refused|by-slurm/ && $2 != "updated"' | wc -l)" "$count"
+holds answers "$(cat answers.client[0-9] | awk '$4 ~ /accepted|refused|by-slurm/ && $2 != "updated"' | wc -l)" "$count"
 holds answers_as_p4d_check "$(awk '$6 == "strict" && NF > 6' answers | wc -l)" 0 "$(awk '$6 == "strict" && NF > 6' answers)"
 echo "while p4d.conf was bad: $(awk '$6 == "loose"' answers | wc -l) answers, $(awk '$6 == "loose" && NF > 6' answers | wc -l) other than those of p4d check with the good one"
 awk '$6 == "loose" && NF > 6' answers | sed 's/^[0-9]* \([a-z]*\) [^ ]* /\1 /; s/ of: .*//' | sort | uniq -c | sort -rn | head -8 | sed 's/^/      | /'
@@ -308,10 +331,50 @@ echo "counted since the last kill: $(tr '\n' ',' <counted | sed 's/,$//; s/,/, /
 holds metrics_other_than_the_log "$(diff counted verdicts | grep -c '^[<>]')" 0 "$(diff counted verdicts; echo "try $try")"
 [ -s counted ] || holds counters 0 some
 
-# Between kills slurmctld grows by its jobs, and once after a start by some 5 MiB for its threads.
-growth=$(awk 'NR > 1 && $1 == kills { grown = $2 - rss - 5 * ($3 > jobs ? $3 - jobs : 0); if (grown > most) most = grown }
-	{ kills = $1; rss = $2; jobs = $3 } END { print most + 0 }' marks)
-at_most memory_growth_kib "$growth" 8192
-[ -z "${SOAK_KEEP:-}" ] || cp -r answers log marks accepted queued gone slurm.kills rest.* client? slurm/log/slurmctld.log* "$SOAK_KEEP"
-holds controller_alive "$(scontrol ping | grep -c 'is UP')" 1
+# grown NAME WHERE FIRST END ONLY EDITS: sets $heap and $jobs to what slurmctld's heap in KiB and its number of jobs grow by while it gets
+# these jobs and then p4d.conf is edited, and $other to its other memory in the end. Others of such jobs come first.
+grown()
+{
+	clients "warm-$1" $(($3 - more / 10)) "$3" "$5"
+	wait $running
+	sleep 2
+	# shellcheck disable=SC2046 # three numbers
+	set -- "$@" $(memory "$2")
+	clients "$1" "$3" "$4" "$5"
+	wait $running
+	running=
+	for number in $(seq "$6"); do
+		edited=$((edited + 1))
+		edit $edited
+		sleep 1.2
+	done
+	sleep 2
+	# shellcheck disable=SC2046
+	set -- "$@" $(memory "$2")
+	heap=$((${10} - $7)) jobs=$((${12} - $9)) other=${11}
+}
+[ -z "${SOAK_KEEP:-}" ] || cp -r answers log marks accepted queued gone slurm.kills rest.* client[0-9] slurm/log/slurmctld.log* "$SOAK_KEEP"
+more=800
+grown accepted slurm $((count + more)) $((count + 2 * more)) accepted 0
+guarded_heap=$heap guarded_jobs=$jobs
+grown refused slurm $((count + 3 * more)) $((count + 5 * more)) refused $((edits / 10 * 2))
+kept=$heap extra_jobs=$jobs guarded_other=$other refused=$(awk '$4 == "refused"' answers.refused[0-9] | wc -l)
+scontrol ping >alive
+"$cluster" stop "$dir/slurm"
+cluster_with_p4d control --no-guard
+. "$dir/control/env"
+grown control control $((count + more)) $((count + 2 * more)) accepted 0
+holds jobs_without_p4d "$jobs" "$guarded_jobs"
+[ "$jobs" -gt 0 ] || { echo "FAIL  cluster/soak: no jobs without p4d"; exit 1; }
+guarded=$((guarded_heap * 1024 / jobs)) own=$((heap * 1024 / jobs))
+echo "$jobs jobs: slurmctld's heap grew by $guarded bytes for each with p4d, by $own without; the rest of its memory: $guarded_other KiB and $other KiB"
+echo "$refused refusals, $((edits / 10 * 2)) edits of p4d.conf and $extra_jobs more jobs: its heap grew by $kept KiB"
+# between two marks without a kill, by more than its jobs need
+extra=$(awk -v own=$own 'NR > 1 && $1 == kills { extra += $2 - heap - own / 1024 * ($4 - jobs) } { kills = $1; heap = $2; jobs = $4 }
+	END { printf "%d", extra }' marks)
+at_most heap_of_a_job_that_p4d_adds $((guarded - own)) 2048
+at_most memory_beside_the_heap_that_p4d_adds_kib $((guarded_other - other)) 16384
+at_most heap_kept_of_refused_jobs_kib $((kept - extra_jobs * own / 1024)) 1024
+at_most heap_growth_kib "$extra" 8192
+holds controller_alive "$(grep -c 'is UP' alive)" 1
 exit $failed

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * soak-client --seed=N --first=N --step=N --count=N
+ * soak-client --seed=N --first=N --step=N --count=N [--only=accepted|refused]
  *
  * A client of tests/cluster/soak.sh: submits the jobs first, first + step, ... below count, each of a random
  * kind. It repeats a submission until slurmctld answers, and prints the result of each together with p4d
@@ -12,6 +12,11 @@
  * SOAK_FITS and SOAK_LARGE are plans, SOAK_EPOCH a file that ends with "good" while p4d.conf is, and changes
  * with each edit, SOAK_CHECK the p4d.conf for `p4d check`. The file ../scripts lists job scripts, ../program
  * was rehearsed.
+ *
+ * With --only, the client leaves out jobs for which p4d check has the other verdict, and cancels no job. With
+ * --only=accepted it updates none either, so that a Slurm without p4d gets the same jobs as one with p4d.
+ * With
+ * --only=refused slurmctld's queue stays as it is: each update must be refused.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,6 +54,7 @@ static const struct {
     [PLAIN] = {"plain", 4},          [UPDATED] = {"updated", 5}, [CANCELLED] = {"cancelled", 5},
 };
 
+static enum { ANY, ACCEPTED, REFUSED } only;
 static char *scripts[MOST_SCRIPTS];
 static size_t script_count;
 /* Jobs submitted through libslurm and accepted, which are later updated and cancelled. */
@@ -182,6 +188,12 @@ static void add_words(const job *j, char *text, size_t size)
 					 i ? ";" : " of:", where[j->piece[i].place], j->piece[i].text);
 }
 
+/* Whether --only leaves out a job for which p4d check has this verdict. */
+static bool is_left_out(bool refused)
+{
+	return only == (refused ? ACCEPTED : REFUSED);
+}
+
 /* Submits with sbatch, until slurmctld answers. */
 static void submit_by_sbatch(kind of, job *j, const char *name)
 {
@@ -193,6 +205,8 @@ static void submit_by_sbatch(kind of, job *j, const char *name)
 	write_script(j);
 	check(j, "--json", &c);
 	const bool known = of_check(&c, &said);
+	if (is_left_out(known && said.refused))
+		return;
 	for (int tries = 0; tries < TRIES; tries++) {
 		read_epoch(epoch);
 		submitted_ms = now_ms();
@@ -303,6 +317,8 @@ static void submit_by_libslurm(kind of, const char *name, uint64_t number)
 	const bool refuses = of == LARGE || of == MALFORMED;
 	uint32_t id = 0;
 
+	if (is_left_out(refuses))
+		return;
 	for (int tries = 0; tries < TRIES; tries++) {
 		submitted_ms = now_ms();
 		id = submit_plan(name, plan, &words);
@@ -321,14 +337,15 @@ static void submit_by_libslurm(kind of, const char *name, uint64_t number)
 	}
 }
 
-/* The name of one of these jobs that still exists; 0: it does not, or another job has its number. */
+/* The name of one of these jobs that still exists; 0: it does not, or another job has its number. With
+ * --only=refused it can be picked again. */
 static uint32_t pick(uint64_t number, char name[32])
 {
 	for (unsigned i = 0; i < SLOTS; i++) {
 		const unsigned at = (unsigned)((number + i) % SLOTS);
 		const uint32_t id = held[at];
 		job_info_msg_t *info = NULL;
-		held[at] = 0;
+		held[at] = only == REFUSED ? id : 0;
 		if (!id || P4D_LOAD_JOB(&info, id, SHOW_ALL) != SLURM_SUCCESS)
 			continue;
 		snprintf(name, 32, "%s", held_name[at]);
@@ -346,7 +363,7 @@ static void update_job(uint64_t number)
 {
 	char name[32];
 	const uint32_t id = pick(number, name);
-	const bool smaller = number % 2;
+	const bool smaller = number % 2 || only == REFUSED;
 	job_desc_msg_t asked;
 
 	if (!id)
@@ -391,6 +408,8 @@ static void take_job(uint64_t seed, uint64_t number)
 		share -= kinds[of].percent;
 	chance /= 100;
 	snprintf(name, sizeof(name), "soak-%llu", (unsigned long long)number);
+	if ((only == ACCEPTED && of == UPDATED) || (only != ANY && of == CANCELLED))
+		of = PLANNED;
 	switch (of) {
 	case GENERATED:
 		submit_generated(name, seed, number);
@@ -426,6 +445,15 @@ static void read_scripts(void)
 			scripts[script_count++] = line;
 }
 
+/* Submits the job that --only=refused updates. */
+static void hold_one(unsigned long number)
+{
+	char name[32];
+
+	snprintf(name, sizeof(name), "held-%lu", number);
+	submit_by_libslurm(PLANNED, name, number);
+}
+
 static bool number_of(const char *argument, const char *name, unsigned long *value)
 {
 	const size_t length = strlen(name);
@@ -439,16 +467,24 @@ static bool number_of(const char *argument, const char *name, unsigned long *val
 int main(int argc, char **argv)
 {
 	unsigned long seed = 1, first = 0, step = 1, count = 100;
+	int chosen = ANY;
 
 	for (int i = 1; i < argc; i++)
-		if (!number_of(argv[i], "--seed=", &seed) && !number_of(argv[i], "--first=", &first) &&
-		    !number_of(argv[i], "--step=", &step) && !number_of(argv[i], "--count=", &count)) {
+		if (!strcmp(argv[i], "--only=accepted"))
+			chosen = ACCEPTED;
+		else if (!strcmp(argv[i], "--only=refused"))
+			chosen = REFUSED;
+		else if (!number_of(argv[i], "--seed=", &seed) && !number_of(argv[i], "--first=", &first) &&
+			 !number_of(argv[i], "--step=", &step) && !number_of(argv[i], "--count=", &count)) {
 			fprintf(stderr, "soak-client: cannot use %s\n", argv[i]);
 			return 2;
 		}
 	slurm_init(NULL);
 	check_with(getenv("SOAK_CHECK"));
 	read_scripts();
+	if (chosen == REFUSED)
+		hold_one(first);
+	only = chosen;
 	for (unsigned long i = first; script_count && i < count; i += step)
 		take_job(seed, i);
 	return !script_count;
