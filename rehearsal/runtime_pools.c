@@ -39,7 +39,8 @@ ENTRY int cudaMallocAsync(void **address, size_t bytes)
 	*address = p4d_account_take(bytes, device);
 	if (!*address)
 		return p4d_result(CUDA_OUT_OF_MEMORY);
-	p4d_report_doubt("p4d assumes how much memory a stream-ordered pool keeps");
+	p4d_report_doubt("the program uses a memory pool of CUDA (cudaMallocAsync); how much memory the pool "
+			 "keeps is an assumption");
 	pthread_mutex_lock(&lock);
 	count(&pools[device], (bytes + 511) / 512 * 512);
 	pthread_mutex_unlock(&lock);

@@ -33,7 +33,7 @@ static int print_cells(const p4d_backtest *b, p4d_error *err)
 {
 	p4d_table table = {.columns = 0};
 
-	puts("Jobs (GPU-hours) by their end and by p4d's verdict:\n");
+	puts("Jobs (GPU-hours) by how they ended and by p4d's verdict:\n");
 	p4d_table_column(&table, "END", P4D_LEFT);
 	p4d_table_column(&table, "PASSED", P4D_RIGHT);
 	p4d_table_column(&table, "WARNED", P4D_RIGHT);

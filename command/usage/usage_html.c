@@ -37,7 +37,7 @@ static int write_bars(FILE *to, const p4d_usage *u, p4d_error *err)
 			bar[end].part[part_of(outcome)] += (double)u->cell[end][outcome].jobs;
 	}
 	return p4d_page_picture(to, p4d_picture_bars,
-				&(p4d_bars){.title = "Jobs by their end and by p4d's verdict",
+				&(p4d_bars){.title = "Jobs by how they ended and by p4d's verdict",
 					    .key = keys,
 					    .keys = sizeof(keys) / sizeof(*keys),
 					    .bar = bar,

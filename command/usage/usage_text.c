@@ -105,8 +105,8 @@ static int print_cells(const p4d_usage *u, FILE *page, p4d_error *err)
 			if (has_outcome(u, outcome))
 				add_cell(&table, color_of(end, outcome), &u->cell[end][outcome]);
 	}
-	return put_table(page, "Jobs (GPU-hours) by their end and by p4d's verdict at submission", &table,
-			 false, err);
+	return put_table(page, "Jobs (GPU-hours) by how they ended and by p4d's verdict at submission",
+			 &table, false, err);
 }
 
 static p4d_backtest_cell passed_of(const p4d_backtest_cell of[P4D_OUTCOMES + 1])

@@ -28,7 +28,8 @@ int p4d_weight_codes__open(p4d_net *m, p4d_error *err)
 	if (bytes == planned)
 		return 0;
 	return p4d_fail(err, P4D_E_PLAN_CHANGED,
-			"codes of weights on stage %u have %" PRIu64 " bytes, in the plan %" PRIu64,
+			"stage %u: the FP8 weights have %" PRIu64 " bytes, but the plan has %" PRIu64
+			" bytes for them",
 			m->place.pp, bytes, planned);
 }
 

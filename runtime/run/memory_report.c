@@ -159,6 +159,7 @@ const char *p4d_memory_report_text(const p4d_memory_report *r, char *buf, size_t
 		p4d_text_print(&to, "  on the host, allocated\n");
 	}
 	put_row(&to, "host", r->host.sum, r->host_peak, unit);
-	p4d_text_print(&to, "  of any rank; %.3f in files", (double)r->host_mapped / unit);
+	p4d_text_print(&to, "  the most of any rank; %.3f of it in mapped files",
+		       (double)r->host_mapped / unit);
 	return buf;
 }

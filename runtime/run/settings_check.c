@@ -52,7 +52,7 @@ static int check_sample(p4d_settings *s, p4d_error *err)
 
 	if (!s->checkpoint && !s->init_from) {
 		p4d_fail(err, P4D_E_USAGE,
-			 "--sample needs --checkpoint, the directory of the run, or --init-from");
+			 "--sample needs --checkpoint (the directory of the run) or --init-from");
 		return p4d_fix(err, "--checkpoint DIR");
 	}
 	const char *other = unused_setting(s, used);
@@ -91,7 +91,7 @@ static int check_evaluation(p4d_settings *s, p4d_error *err)
 		return p4d_fail(err, P4D_E_USAGE, "--eval-only ends without training: leave out --%s", other);
 	if (!s->checkpoint && !s->init_from) {
 		p4d_fail(err, P4D_E_USAGE,
-			 "--eval-only needs --checkpoint, the directory of the run, or --init-from");
+			 "--eval-only needs --checkpoint (the directory of the run) or --init-from");
 		return p4d_fix(err, "--checkpoint DIR");
 	}
 	if (!s->valid_data[0]) {

@@ -302,7 +302,7 @@ static void said(void **state)
 			    "parameters              7.000     7.000\n"
 			    "staging                 2.000     0.500\n"
 			    "arena                   9.000     7.500  9.000 allocated\n"
-			    "host                  100.000    50.000  of any rank; 4.000 in files");
+			    "host                  100.000    50.000  the most of any rank; 4.000 of it in mapped files");
 }
 
 int main(void)
