@@ -194,7 +194,7 @@ grep -q -- '--starttime=2026-11-01 --accounts=physics ' "$SACCT/asked" || fail "
 exits 0 p4d report --conf p4d.conf --read-output --names --refusals slurmctld.log --html page.html
 cp .out text
 whole_page page.html 'Jobs since now-30days'
-for heading in "by their end" "Passed by p4d, but ran out of GPU memory" "Refused at submission, by code" "by code" "by account" "by partition" "by model" \
+for heading in "by how they ended" "Passed by p4d, but ran out of GPU memory" "Refused at submission, by code" "by code" "by account" "by partition" "by model" \
 	"by framework" "by user" "Error of the prediction: predicted / measured memory"; do
 	grep -q "$heading" text && grep -q "<h2 class=\"\">.*$heading" page.html || fail "the page or the text lacks $heading"
 done
