@@ -95,8 +95,9 @@ static int print_table(const p4d_calibrate *all, p4d_error *err)
 					      "in force", "new",      "reserve", "fragmentation"};
 	p4d_table t = {0};
 
-	puts("95 % bound of measured minus predicted memory in GiB, with p4d's own margins, with the present "
-	     "p4d.conf and with the new margins:");
+	puts("Measured minus predicted memory in GiB; 95 % of the jobs are below it (own: with p4d's "
+	     "margins; in "
+	     "force: with the present p4d.conf; new: with the new margins):");
 	p4d_table_column(&t, "jobs", P4D_LEFT);
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
 		p4d_table_column(&t, numbers[i], P4D_RIGHT);

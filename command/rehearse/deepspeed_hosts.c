@@ -179,8 +179,8 @@ static int count_used(const host_table *t, uint64_t *nodes, uint64_t *each, p4d_
 int p4d_deepspeed__hosts(const p4d_deepspeed_hosts *told, uint64_t *nodes, uint64_t *each, p4d_error *err)
 {
 	host_table *t = calloc(1, sizeof(*t));
-	int rc =
-	    t ? choose(t, told, err) : p4d_fail(err, P4D_E_NO_MEMORY, "no memory for the hosts of deepspeed");
+	int rc = t ? choose(t, told, err)
+		   : p4d_fail(err, P4D_E_NO_MEMORY, "p4d has no memory to read deepspeed's list of hosts");
 
 	if (!rc)
 		rc = count_used(t, nodes, each, err);

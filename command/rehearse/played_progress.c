@@ -101,10 +101,10 @@ static const struct {
      "p4d runs the program itself, which writes its files. Give it an output folder that you can "
      "write, and rehearse again."},
     {"LocalEntryNotFoundError:",
-     "The program wants to download. Download its model and data first, or give a folder "
-     "with config.json, and rehearse again."},
+     "The program tries to download its model or data. Download them first, or replace the model's "
+     "name by a folder with its config.json. Then rehearse again."},
     {"ConnectionError:",
-     "The program wants to reach a server. Download its model and data first, or rehearse where "
+     "The program tries to reach a server. Download its model and data first, or rehearse where "
      "the server can be reached."},
 };
 

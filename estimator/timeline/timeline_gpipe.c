@@ -113,8 +113,8 @@ static int seconds_of_slices(const p4d_schedule *s, double send, const double *c
 	double *clock;
 
 	if (budget && *budget < passes)
-		return p4d_fail(err, P4D_E_OVERFLOW, "a timeline of %" PRIu64 " passes is too long here",
-				2 * passes);
+		return p4d_fail(err, P4D_E_OVERFLOW,
+				"a timeline of %" PRIu64 " passes takes too long to simulate", 2 * passes);
 	if (budget)
 		*budget -= passes;
 	clock = malloc(s->stages * sizeof(*clock));

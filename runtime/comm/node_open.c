@@ -252,9 +252,11 @@ static int request_memory(p4d_world *w, int *fds, double deadline, p4d_error *er
 	} else if (!rc || receive_with(fd, &reply, fds, node->count + 1) < 0) {
 		/* the notice that this rank has ended may be in flight */
 		p4d_events__take(w, 200);
-		rc = w->failed ? p4d_events__error(w, err)
-			       : p4d_fail(err, P4D_E_RANK, "%s did not send its node's shared memory",
-					  p4d_world_peer_text(leader, text));
+		rc = w->failed
+			 ? p4d_events__error(w, err)
+			 : p4d_fail(err, P4D_E_RANK,
+				    "%s did not share the memory that the ranks of its node use together",
+				    p4d_world_peer_text(leader, text));
 	} else if (memcmp(&reply, &wanted, sizeof(reply))) {
 		for (uint32_t i = 0; i <= node->count; i++)
 			close(fds[i]);

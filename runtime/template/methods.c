@@ -195,11 +195,12 @@ static int is_at_any(p4d_rendering *r, const p4d_invocation *call, p4d_datum *re
 	*result = p4d_value_bool(false);
 	const bool several = part->kind == P4D_LIST && part->list->form == P4D_TUPLE;
 	if (!several && part->kind != P4D_STRING)
-		return p4d_template__not_a(r, *part, "cannot be the begin or end of a string");
+		return p4d_template__not_a(r, *part, "is not text, so no string can start or end with it");
 	for (size_t i = 0; i < (several ? part->list->count : 1); i++) {
 		const p4d_datum one = several ? part->list->at[i] : *part;
 		if (one.kind != P4D_STRING)
-			return p4d_template__not_a(r, one, "cannot be the begin or end of a string");
+			return p4d_template__not_a(r, one,
+						   "is not text, so no string can start or end with it");
 		if (p4d_template__spend(r, one.text.length / 64) < 0)
 			return -1;
 		result->truth |= is_at(call->self.text, one.text, end);
