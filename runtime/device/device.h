@@ -67,8 +67,7 @@ typedef struct p4d_attention_shape {
 	uint64_t query_stride, key_stride;            /* elements between rows of q and of k, v */
 	uint64_t window;
 	float scale;
-	float cap; /* scores become cap * tanh(score / cap); 0: no cap. Neither caps nor windows are
-		    * supported on GPUs */
+	float cap; /* scores become cap * tanh(score / cap); 0: no cap */
 	/*
 	 * Hints with which a device may compute faster. block: which keys queries see, in agreement with the
 	 * positions; 0 blocks: only the positions say it. packed: as the documents. Then the bytes of the
@@ -92,7 +91,7 @@ typedef struct p4d_heads {
 	 * dots: input of heads_backward. See head_sums. */
 	bool wide;
 	uint64_t query_width, key_width;
-	float plus; /* added to the weights of norms; not supported on GPUs */
+	float plus; /* added to the weights of norms */
 	const float *dots;
 	const float
 	    *rope; /* (length, d): for each position d/2 cosines, then d/2 sines; pairs are (i, i + d/2) */

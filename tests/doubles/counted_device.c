@@ -51,6 +51,11 @@ static void end(const char *name, double bytes, double arithmetic)
  */
 #define BYTES_norm e *(2 * n * h + h) + 4 * n
 #define BYTES_norm_backward e *(4 * n * h + h) + 4 * n + (dweight ? 8 * h : 0)
+#define BYTES_unit_norm BYTES_norm
+#define BYTES_unit_norm_backward BYTES_norm_backward
+#define BYTES_layer_norm e *(2 * n * h + 2 * h) + 8 * n
+#define BYTES_layer_norm_backward \
+	e *(4 * n * h + h) + 8 * n + (dweight || dbias ? e * 2 * n * h + 8 * n + 16 * h : 0)
 #define BYTES_row_dots e *((a == b ? 1 : 2) * n * h + (weight ? h : 0)) + 4 * n
 #define BYTES_split_norm e *(2 * n * h + h) + 8 * n
 #define BYTES_split_norm_backward e *(4 * n * h + h) + 8 * n + (dweight ? 8 * h : 0)
@@ -78,12 +83,21 @@ static void end(const char *name, double bytes, double arithmetic)
 #define BYTES_attention_row_sums n *heads *((double)head_dim * 2 * e + 4)
 #define BYTES_swiglu 3 * e *n *f
 #define BYTES_swiglu_backward (act ? 6 : 5) * e *n *f
+#define BYTES_geglu BYTES_swiglu
+#define BYTES_geglu_backward BYTES_swiglu_backward
+#define BYTES_gelu 2 * e *n *f
+#define BYTES_gelu_backward (act ? 4 : 3) * e *n *f
 #define BYTES_embed 2 * e *n *h
 #define BYTES_embed_backward (e + 8) * n *h
 #define BYTES_softmax_sums e *n *vocab
 #define BYTES_rescale 16 * n
 #define BYTES_logits_gradient 2 * e *n *vocab
 #define BYTES_cross_entropy 2 * e *n *vocab
+#define BYTES_soft_cap 2 * e *n *columns
+#define BYTES_capped_gradient BYTES_logits_gradient
+#define BYTES_pair_sums 20 * sequences *n
+#define BYTES_pair_factors 8 * sequences *n
+#define BYTES_scale_rows 2 * e *n *columns
 #define BYTES_losses 16 * n
 #define BYTES_adam count *(28 + (master ? e : 0))
 #define BYTES_adam_bytes (16.0 + 16.0 / P4D_BYTE_BLOCK + (master ? e : 0)) * (double)moments->count
@@ -111,7 +125,6 @@ static void end(const char *name, double bytes, double arithmetic)
 		cuda.name(&cuda, P4D_LIST arguments); \
 		end(#name, BYTES_##name, 0); \
 	}
-#define HOST(...) /* not an operation of the cuda device */
 #include "device/operations.def"
 
 static double width(p4d_dtype type)
@@ -339,7 +352,6 @@ int counted_device_open(p4d_device *device, const p4d_layout *layout, const p4d_
 	device->sum_squares = counted_sum_squares;
 #define TYPED(name, parameters, arguments) device->name = counted_##name;
 #define PLAIN TYPED
-#define HOST(...)
 #include "device/operations.def"
 	return 0;
 }

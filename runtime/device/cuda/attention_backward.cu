@@ -97,20 +97,24 @@ __device__ static void take_key_places(places<T> *to, const p4d_attention_shape 
 }
 
 /* Computes the tiles' probabilities, and the gradients of their scores. */
-template <int T, int D> __device__ static void make_gradients(backward_space<T, D> *w, float scale)
+template <int T, int D>
+__device__ static void make_gradients(backward_space<T, D> *w, const p4d_attention_shape &s)
 {
 	float scores[T / SIDE][T / SIDE], gradients[T / SIDE][T / SIDE];
 	const unsigned y = own_row(), x = own_column();
+	const int32_t reach = reach_of(s.window);
 
 	multiply(scores, w->queries, w->keys);
 	multiply(gradients, w->outputs, w->values);
 	for (int i = 0; i < T / SIDE; i++)
 		for (int j = 0; j < T / SIDE; j++) {
 			const unsigned row = y + i * SIDE, column = x + j * SIDE;
-			const bool seen = sees(w->query, row, w->key, column);
-			const float p = seen ? expf(scores[i][j] * scale - w->lse[row]) : 0;
+			const bool seen = sees(w->query, row, w->key, column, reach);
+			const float score = capped(scores[i][j] * s.scale, s.cap);
+			const float p = seen ? expf(score - w->lse[row]) : 0;
 			w->probabilities.at[row][column] = p;
-			w->gradients.at[row][column] = p * (gradients[i][j] - w->row_sums[row]) * scale;
+			w->gradients.at[row][column] =
+			    p * (gradients[i][j] - w->row_sums[row]) * s.scale * cap_slope(score, s.cap);
 		}
 }
 
@@ -134,12 +138,12 @@ __global__ void __launch_bounds__(SIDE *SIDE) attend_back_to_keys(operands<E> x)
 		__syncthreads(); /* all threads have used the previous tile */
 		take_query_places(&w->query, s, batch, query, queries);
 		__syncthreads();
-		if (!any_sees(w->query, w->key))
+		if (!any_sees(w->query, w->key, reach_of(s.window)))
 			continue;
 		for (uint64_t head = kv_head * group; head < (kv_head + 1) * group; head++) {
 			take_queries(w, x, batch, head, query, queries);
 			__syncthreads();
-			make_gradients(w, s.scale);
+			make_gradients(w, s);
 			__syncthreads();
 			add_product<true>(dv, w->probabilities, w->outputs);
 			add_product<true>(dk, w->gradients, w->queries);
@@ -171,11 +175,11 @@ __global__ void __launch_bounds__(SIDE *SIDE) attend_back_to_queries(operands<E>
 		__syncthreads(); /* all threads have used the previous tile */
 		take_key_places(&w->key, s, batch, key, keys);
 		__syncthreads();
-		if (!any_sees(w->query, w->key))
+		if (!any_sees(w->query, w->key, reach_of(s.window)))
 			continue;
 		take_keys(w, x, batch, head / (s.heads / s.kv_heads), key, keys);
 		__syncthreads();
-		make_gradients(w, s.scale);
+		make_gradients(w, s);
 		__syncthreads();
 		add_product<false>(dq, w->gradients, w->keys);
 	}

@@ -28,6 +28,7 @@ __global__ void __launch_bounds__(SIDE *SIDE)
 	const bool documents = s.query_document && s.key_document;
 	const int32_t *key_document = documents ? s.key_document + batch * s.keys : nullptr;
 	const uint64_t column = head / (s.heads / s.kv_heads) * d;
+	const int32_t reach = reach_of(s.window);
 	float output[T / SIDE][D / SIDE] = {}, most[T / SIDE], sum[T / SIDE] = {};
 
 	for (int i = 0; i < T / SIDE; i++)
@@ -42,7 +43,7 @@ __global__ void __launch_bounds__(SIDE *SIDE)
 		take_places(&w->key, s.key_position + key, documents ? key_document + key : nullptr, keys,
 			    false);
 		__syncthreads();
-		if (!any_sees(w->query, w->key))
+		if (!any_sees(w->query, w->key, reach))
 			continue;
 		take(&w->keys_or_values, k + at, s.key_stride, keys, d, wide);
 		__syncthreads();
@@ -51,8 +52,8 @@ __global__ void __launch_bounds__(SIDE *SIDE)
 		for (int i = 0; i < T / SIDE; i++) {
 			float highest = most[i], total = 0;
 			for (int j = 0; j < T / SIDE; j++) {
-				scores[i][j] = sees(w->query, y + i * SIDE, w->key, x + j * SIDE)
-						   ? scores[i][j] * s.scale
+				scores[i][j] = sees(w->query, y + i * SIDE, w->key, x + j * SIDE, reach)
+						   ? capped(scores[i][j] * s.scale, s.cap)
 						   : -INFINITY;
 				highest = fmaxf(highest, scores[i][j]);
 			}

@@ -134,33 +134,60 @@ __device__ static inline unsigned column_at(int j)
 	return (unsigned)(j / 4 * 4 * SIDE + j % 4) + 4 * own_column();
 }
 
+/* The most by which a visible key is before its query. window: as in p4d_attention_shape. */
+__device__ static inline int32_t reach_of(uint64_t window)
+{
+	return window && window < INT32_MAX ? (int32_t)window - 1 : INT32_MAX;
+}
+
+/* Whether a position is at most `reach` positions before another one, and not after it. */
+__device__ static inline bool reaches(int32_t query, int32_t key, int32_t reach)
+{
+	return key <= query && (int64_t)query - key <= reach;
+}
+
 /* Whether a query may see a key. */
 template <int T>
 __device__ static inline bool sees(const places<T> &queries, unsigned query, const places<T> &keys,
-				   unsigned key)
+				   unsigned key, int32_t reach)
 {
-	return keys.position[key] <= queries.position[query] && keys.document[key] == queries.document[query];
+	return reaches(queries.position[query], keys.position[key], reach) &&
+	       keys.document[key] == queries.document[query];
+}
+
+/* A score with the soft cap, if there is one; and the factor of its gradient. */
+__device__ static inline float capped(float score, float cap)
+{
+	return cap > 0 ? cap * tanhf(score / cap) : score;
+}
+
+__device__ static inline float cap_slope(float score, float cap)
+{
+	return cap > 0 ? 1 - score / cap * (score / cap) : 1;
 }
 
 /*
  * Whether any query of a tile may see a key of another tile; all threads get the result, after a barrier. It
- * compares only ranges of positions and documents, so with several documents it may return true for tiles of
- * which no query sees a key.
+ * compares only ranges of positions and documents, so with several documents or a window it may return true
+ * for tiles of which no query sees a key.
  */
-template <int T> __device__ static inline bool any_sees(const places<T> &queries, const places<T> &keys)
+template <int T>
+__device__ static inline bool any_sees(const places<T> &queries, const places<T> &keys, int32_t reach)
 {
-	int32_t last = INT32_MIN, low = INT32_MAX, high = INT32_MIN;
+	int32_t first = INT32_MAX, last = INT32_MIN, low = INT32_MAX, high = INT32_MIN;
 	bool seen = false;
 
 	for (int i = 0; i < T; i++) {
 		if (queries.position[i] == INT32_MIN)
 			continue;
+		first = queries.position[i] < first ? queries.position[i] : first;
 		last = queries.position[i] > last ? queries.position[i] : last;
 		low = queries.document[i] < low ? queries.document[i] : low;
 		high = queries.document[i] > high ? queries.document[i] : high;
 	}
 	for (unsigned i = threadIdx.x; i < T; i += SIDE * SIDE)
-		seen = keys.position[i] <= last && keys.document[i] >= low && keys.document[i] <= high;
+		seen = seen || (keys.position[i] <= last && (int64_t)first - keys.position[i] <= reach &&
+				keys.document[i] >= low && keys.document[i] <= high);
 	return __syncthreads_or(seen) != 0;
 }
 

@@ -80,15 +80,18 @@ template <int W, typename E> __device__ static inline softmax_sum sum_row(const 
 	return join_group(seen);
 }
 
-template <int W, typename E>
+/* CAPPED: the logits are results of soft_cap, whose slope is 1 - (logit / cap)^2. */
+template <bool CAPPED, int W, typename E>
 __device__ static inline void replace_run(E *at, unsigned column, float most, float factor, float scale,
-					  uint64_t target)
+					  uint64_t target, float cap)
 {
 	p4d_run<E, W> x = p4d_load<W>(at);
 
-	for (int k = 0; k < W; k++)
-		p4d_round(&x.x[k],
-			  expf(p4d_value(x.x[k]) - most) * factor - (column + k == target ? scale : 0));
+	for (int k = 0; k < W; k++) {
+		const float logit = p4d_value(x.x[k]), share = logit / cap;
+		const float gradient = expf(logit - most) * factor - (column + k == target ? scale : 0);
+		p4d_round(&x.x[k], CAPPED ? gradient * (1 - share * share) : gradient);
+	}
 	p4d_store(at, x);
 }
 
@@ -97,9 +100,9 @@ __device__ static inline void replace_run(E *at, unsigned column, float most, fl
  * Z)^2 is softmax * (1 + 2 * z_loss * log Z) - [is the target]. Without a label the whole row becomes 0, even
  * if a logit is NaN. It starts at the end, which the statistics read last, so that it is in the L2 cache.
  */
-template <int W, typename E>
+template <bool CAPPED, int W, typename E>
 __device__ static inline void replace_row(E *row, unsigned vocab, softmax_sum seen, int32_t label,
-					  uint64_t target, float scale, float z_loss)
+					  uint64_t target, float scale, float z_loss, float cap)
 {
 	const float log_sum = logf(seen.sum) + seen.maximum;
 	const float factor = scale * (1 + 2 * z_loss * log_sum) / seen.sum;
@@ -116,10 +119,10 @@ __device__ static inline void replace_row(E *row, unsigned vocab, softmax_sum se
 	P4D_UNROLL
 	for (unsigned i = (left + blockDim.x - 1) / blockDim.x; i > 0; i--) {
 		const unsigned j = (threadIdx.x + (i - 1) * blockDim.x) * W;
-		replace_run<W>(row + j, j, seen.maximum, factor, scale, target);
+		replace_run<CAPPED, W>(row + j, j, seen.maximum, factor, scale, target, cap);
 	}
 	for (unsigned j = whole + threadIdx.x; j < vocab; j += blockDim.x)
-		replace_run<1>(row + j, j, seen.maximum, factor, scale, target);
+		replace_run<CAPPED, 1>(row + j, j, seen.maximum, factor, scale, target, cap);
 }
 
 /* Threads of a block: two blocks fill a multiprocessor, so that few rows, which are read twice, share the
@@ -158,15 +161,37 @@ __global__ void __launch_bounds__(ROW_THREADS)
 	put(to, sum_row<W>(row, vocab), target_of(row, labels, vocab, first));
 }
 
-template <typename E, int W>
+template <bool CAPPED, typename E, int W>
 __global__ void __launch_bounds__(ROW_THREADS)
     token_gradient(E *logits, uint64_t stride, const float *maximum, const float *sum, const int32_t *labels,
-		   unsigned vocab, uint64_t first, float scale, float z_loss)
+		   unsigned vocab, uint64_t first, float scale, float z_loss, float cap)
 {
 	const int32_t label = labels[blockIdx.x];
 
-	replace_row<W>(logits + blockIdx.x * stride, vocab, {maximum[blockIdx.x], sum[blockIdx.x]}, label,
-		       column_of(label, first, vocab), scale, z_loss);
+	replace_row<CAPPED, W>(logits + blockIdx.x * stride, vocab, {maximum[blockIdx.x], sum[blockIdx.x]},
+			       label, column_of(label, first, vocab), scale, z_loss, cap);
+}
+
+template <int W, typename E> __device__ static inline void cap_run(E *at, float cap)
+{
+	p4d_run<E, W> x = p4d_load<W>(at);
+
+	for (int k = 0; k < W; k++)
+		p4d_round(&x.x[k], cap * tanhf(p4d_value(x.x[k]) / cap));
+	p4d_store(at, x);
+}
+
+/* Each block caps one row. */
+template <typename E, int W>
+__global__ void __launch_bounds__(ROW_THREADS) cap_rows(E *x, uint64_t stride, unsigned columns, float cap)
+{
+	E *row = x + blockIdx.x * stride;
+	const unsigned whole = columns / W * W;
+
+	for (unsigned j = threadIdx.x * W; j < whole; j += blockDim.x * W)
+		cap_run<W>(row + j, cap);
+	for (unsigned j = whole + threadIdx.x; j < columns; j += blockDim.x)
+		cap_run<1>(row + j, cap);
 }
 
 template <typename E, int W>
@@ -180,7 +205,7 @@ __global__ void __launch_bounds__(ROW_THREADS)
 	const softmax_sum seen = sum_row<W>(row, vocab); /* has a barrier, so writes follow all reads */
 
 	put(to, seen, target);
-	replace_row<W>(row, vocab, seen, label, column_of(label, 0, vocab), scale, z_loss);
+	replace_row<false, W>(row, vocab, seen, label, column_of(label, 0, vocab), scale, z_loss, 1);
 }
 
 constexpr unsigned LOSS_THREADS = 4 * P4D_THREADS;
@@ -232,15 +257,44 @@ void p4d_kernel_rescale(cudaStream_t stream, float *sum, const float *old_maximu
 	p4d_for_each<1>(stream, rescaled{sum, old_maximum, new_maximum}, n);
 }
 
+template <bool CAPPED>
+static void start_gradient(cudaStream_t stream, p4d_dtype type, void *logits, uint64_t stride,
+			   const float *maximum, const float *sum, const int32_t *labels, uint64_t n,
+			   uint64_t vocab, uint64_t first, float scale, float z_loss, float cap)
+{
+	P4D_WITH_TYPE(type, E, {
+		P4D_WITH_WIDTH(p4d_is_wide<E>(stride, logits), E, W, {
+			p4d_launch<token_gradient<CAPPED, E, W>>(
+			    stream, {n, 1, p4d_threads_for(vocab / W, ROW_THREADS), 0}, (E *)logits, stride,
+			    maximum, sum, labels, (unsigned)vocab, first, scale, z_loss, cap);
+		});
+	});
+}
+
 void p4d_kernel_logits_gradient(cudaStream_t stream, p4d_dtype type, void *logits, uint64_t stride,
 				const float *maximum, const float *sum, const int32_t *labels, uint64_t n,
 				uint64_t vocab, uint64_t first, float scale, float z_loss)
 {
+	start_gradient<false>(stream, type, logits, stride, maximum, sum, labels, n, vocab, first, scale,
+			      z_loss, 1);
+}
+
+void p4d_kernel_capped_gradient(cudaStream_t stream, p4d_dtype type, void *logits, uint64_t stride,
+				const float *maximum, const float *sum, const int32_t *labels, uint64_t n,
+				uint64_t vocab, uint64_t first, float scale, float z_loss, float cap)
+{
+	start_gradient<true>(stream, type, logits, stride, maximum, sum, labels, n, vocab, first, scale,
+			     z_loss, cap);
+}
+
+void p4d_kernel_soft_cap(cudaStream_t stream, p4d_dtype type, void *x, uint64_t stride, uint64_t n,
+			 uint64_t columns, float cap)
+{
 	P4D_WITH_TYPE(type, E, {
-		P4D_WITH_WIDTH(p4d_is_wide<E>(stride, logits), E, W, {
-			p4d_launch<token_gradient<E, W>>(
-			    stream, {n, 1, p4d_threads_for(vocab / W, ROW_THREADS), 0}, (E *)logits, stride,
-			    maximum, sum, labels, (unsigned)vocab, first, scale, z_loss);
+		P4D_WITH_WIDTH(p4d_is_wide<E>(stride, x), E, W, {
+			p4d_launch<cap_rows<E, W>>(stream,
+						   {n, 1, p4d_threads_for(columns / W, ROW_THREADS), 0},
+						   (E *)x, stride, (unsigned)columns, cap);
 		});
 	});
 }

@@ -24,7 +24,6 @@
 	{ \
 		QUEUE(name, P4D_LIST arguments); \
 	}
-#define HOST(name, parameters, arguments) /* operations of the host stay NULL */
 #include "device/operations.def"
 
 static void leave(p4d_device *device, unsigned multiprocessors)
@@ -156,6 +155,5 @@ void p4d_cuda_operations_table(p4d_device *device)
 	device->accumulate = accumulate;
 #define TYPED(name, parameters, arguments) device->name = queue_##name;
 #define PLAIN TYPED
-#define HOST(name, parameters, arguments) /* operations of the host stay NULL */
 #include "device/operations.def"
 }

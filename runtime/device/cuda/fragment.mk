@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # libp4d-cuda.so: the cuda device, which p4d-train opens if a GPU is requested.
 cuda_kernels = \
-	runtime/device/cuda/reduce.cu runtime/device/cuda/elements.cu runtime/device/cuda/rmsnorm.cu runtime/device/cuda/split_norm.cu runtime/device/cuda/bias.cu runtime/device/cuda/rope.cu \
-	runtime/device/cuda/swiglu.cu runtime/device/cuda/embedding.cu runtime/device/cuda/cross_entropy.cu \
+	runtime/device/cuda/reduce.cu runtime/device/cuda/elements.cu runtime/device/cuda/rmsnorm.cu runtime/device/cuda/layer_norm.cu runtime/device/cuda/split_norm.cu runtime/device/cuda/bias.cu runtime/device/cuda/rope.cu \
+	runtime/device/cuda/activations.cu runtime/device/cuda/embedding.cu runtime/device/cuda/cross_entropy.cu \
 	runtime/device/cuda/adamw.cu runtime/device/cuda/attention_forward.cu runtime/device/cuda/attention_backward.cu \
 	runtime/device/cuda/attention_merge.cu runtime/device/cuda/quantize.cu \
-	runtime/device/cuda/nf4.cu runtime/device/cuda/dropout.cu runtime/device/cuda/byte_moments.cu runtime/device/cuda/muon.cu
+	runtime/device/cuda/nf4.cu runtime/device/cuda/dropout.cu runtime/device/cuda/byte_moments.cu runtime/device/cuda/muon.cu runtime/device/cuda/pairs.cu
 cuda_kernel_headers = \
 	runtime/device/cuda/launch.h runtime/device/cuda/swiglu.h runtime/device/cuda/elements.h runtime/device/cuda/reduce.h \
 	runtime/device/cuda/attention_tiles.h runtime/device/cuda/adam.h runtime/device/cuda/kernels.h

@@ -18,8 +18,8 @@ extern "C" {
 cudaError_t p4d_kernel_load(void);
 
 /*
- * Number of floats in `sums`: P4D_NORM_SUMS * h for a norm or a bias; P4D_HEAD_SUMS * 2 * columns of qkv for
- * heads; P4D_FP8_MAXIMA for an FP8 operand
+ * Number of floats in `sums`: P4D_NORM_SUMS * h for a norm (all kinds) or a bias; P4D_HEAD_SUMS * 2 * columns
+ * of qkv for heads; P4D_FP8_MAXIMA for an FP8 operand
  */
 enum { P4D_FP8_MAXIMA = 512 };
 #define TYPED(name, parameters, arguments) \
@@ -27,7 +27,6 @@ enum { P4D_FP8_MAXIMA = 512 };
 #define SUMMED(name, parameters, arguments) \
 	void p4d_kernel_##name(cudaStream_t stream, float *sums, p4d_dtype type, P4D_LIST parameters);
 #define PLAIN(name, parameters, arguments) void p4d_kernel_##name(cudaStream_t stream, P4D_LIST parameters);
-#define HOST(name, parameters, arguments) /* none queued yet */
 #include "device/operations.def"
 
 void p4d_kernel_attention(cudaStream_t stream, p4d_dtype type, void *o, float *lse, const void *q,

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* RMSNorm over rows of hidden states. */
+/* RMSNorm over rows of hidden states. plus: added to the weights; 1 for unit norms, else 0. */
 #include "device/cuda/elements.h"
 #include "device/cuda/kernels.h"
 #include "device/cuda/reduce.h"
 
 /* Each block processes one row, and reads it twice; the second time it is in the cache. */
 template <typename E, int W>
-__global__ void norm_rows(E *y, float *rstd, const E *x, const E *weight, unsigned h, float epsilon)
+__global__ void norm_rows(E *y, float *rstd, const E *x, const E *weight, unsigned h, float epsilon,
+			  float plus)
 {
 	const size_t at = (size_t)blockIdx.x * h;
 	float squares = 0;
@@ -23,7 +24,7 @@ __global__ void norm_rows(E *y, float *rstd, const E *x, const E *weight, unsign
 		const p4d_run<E, W> a = p4d_load<W>(x + at + j), w = p4d_load<W>(weight + j);
 		p4d_run<E, W> to;
 		for (int k = 0; k < W; k++)
-			p4d_round(&to.x[k], p4d_value(a.x[k]) * scale * p4d_value(w.x[k]));
+			p4d_round(&to.x[k], p4d_value(a.x[k]) * scale * (p4d_value(w.x[k]) + plus));
 		p4d_store(y + at + j, to);
 	}
 }
@@ -59,7 +60,7 @@ constexpr unsigned NORM_THREADS = 2 * P4D_THREADS;
 template <typename E, int W, int RUNS>
 __global__ void __launch_bounds__(NORM_THREADS)
     norm_rows_backward(E *dx, float *partial, const E *dy, const E *x, const E *weight, const float *rstd,
-		       uint64_t n, unsigned h)
+		       uint64_t n, unsigned h, float plus)
 {
 	constexpr bool AHEAD = RUNS == 1;
 	p4d_run<float, W> sums[RUNS] = {};
@@ -83,7 +84,7 @@ __global__ void __launch_bounds__(NORM_THREADS)
 			take_row(&next, dy, x, dx, i + gridDim.x, h);
 		for (int r = 0; r < RUNS; r++)
 			for (int k = 0; k < W; k++)
-				dot += p4d_value(row.g[r].x[k]) * p4d_value(w[r].x[k]) *
+				dot += p4d_value(row.g[r].x[k]) * (p4d_value(w[r].x[k]) + plus) *
 				       p4d_value(row.x[r].x[k]);
 		const float mean = p4d_block_sum(dot) * scale / (float)h;
 		for (int r = 0; r < RUNS; r++) {
@@ -92,8 +93,9 @@ __global__ void __launch_bounds__(NORM_THREADS)
 				const float z = p4d_value(row.x[r].x[k]) * scale,
 					    g = p4d_value(row.g[r].x[k]);
 				sums[r].x[k] += g * z;
-				p4d_round(&row.to[r].x[k], p4d_value(row.to[r].x[k]) +
-							       scale * (g * p4d_value(w[r].x[k]) - z * mean));
+				p4d_round(&row.to[r].x[k],
+					  p4d_value(row.to[r].x[k]) +
+					      scale * (g * (p4d_value(w[r].x[k]) + plus) - z * mean));
 			}
 			if (j < h)
 				p4d_store(dx + i * h + j, row.to[r]);
@@ -112,7 +114,7 @@ __global__ void __launch_bounds__(NORM_THREADS)
  */
 template <typename E, int W>
 __global__ void long_norm_rows_backward(E *dx, float *partial, const E *dy, const E *x, const E *weight,
-					const float *rstd, uint64_t n, unsigned h)
+					const float *rstd, uint64_t n, unsigned h, float plus)
 {
 	float *const sums = partial + (size_t)blockIdx.x * h;
 
@@ -126,7 +128,7 @@ __global__ void long_norm_rows_backward(E *dx, float *partial, const E *dy, cons
 			const p4d_run<E, W> g = p4d_load<W>(dy + at + j), a = p4d_load<W>(x + at + j),
 					    w = p4d_load<W>(weight + j);
 			for (int k = 0; k < W; k++)
-				dot += p4d_value(g.x[k]) * p4d_value(w.x[k]) * p4d_value(a.x[k]);
+				dot += p4d_value(g.x[k]) * (p4d_value(w.x[k]) + plus) * p4d_value(a.x[k]);
 		}
 		const float mean = p4d_block_sum(dot) * scale / (float)h;
 		for (unsigned j = threadIdx.x * W; j < h; j += blockDim.x * W) {
@@ -137,8 +139,9 @@ __global__ void long_norm_rows_backward(E *dx, float *partial, const E *dy, cons
 			for (int k = 0; k < W; k++) {
 				const float z = p4d_value(a.x[k]) * scale, gradient = p4d_value(g.x[k]);
 				sum.x[k] += gradient * z;
-				p4d_round(&to.x[k], p4d_value(to.x[k]) +
-							scale * (gradient * p4d_value(w.x[k]) - z * mean));
+				p4d_round(&to.x[k],
+					  p4d_value(to.x[k]) +
+					      scale * (gradient * (p4d_value(w.x[k]) + plus) - z * mean));
 			}
 			p4d_store(dx + at + j, to);
 			p4d_store(sums + j, sum);
@@ -146,13 +149,14 @@ __global__ void long_norm_rows_backward(E *dx, float *partial, const E *dy, cons
 	}
 }
 
-void p4d_kernel_norm(cudaStream_t stream, p4d_dtype type, void *y, float *rstd, const void *x,
-		     const void *weight, uint64_t n, uint64_t h, float epsilon)
+static void start_norm(cudaStream_t stream, p4d_dtype type, void *y, float *rstd, const void *x,
+		       const void *weight, uint64_t n, uint64_t h, float epsilon, float plus)
 {
 	P4D_WITH_TYPE(type, E, {
 		P4D_WITH_WIDTH(p4d_is_wide<E>(h, y, x, weight), E, W, {
 			p4d_launch<norm_rows<E, W>>(stream, {n, 1, p4d_threads_for(h / W), 0}, (E *)y, rstd,
-						    (const E *)x, (const E *)weight, (unsigned)h, epsilon);
+						    (const E *)x, (const E *)weight, (unsigned)h, epsilon,
+						    plus);
 		});
 	});
 }
@@ -168,9 +172,9 @@ static void norm_backward(cudaStream_t stream, const p4d_grid &grid, uint64_t ru
 		p4d_launch<long_norm_rows_backward<E, W>>(stream, grid, arguments...);
 }
 
-void p4d_kernel_norm_backward(cudaStream_t stream, float *sums, p4d_dtype type, void *dx, float *dweight,
-			      const void *dy, const void *x, const void *weight, const float *rstd,
-			      uint64_t n, uint64_t h)
+static void start_norm_backward(cudaStream_t stream, float *sums, p4d_dtype type, void *dx, float *dweight,
+				const void *dy, const void *x, const void *weight, const float *rstd,
+				uint64_t n, uint64_t h, float plus)
 {
 	const unsigned blocks = p4d_least(n, P4D_NORM_SUMS);
 
@@ -179,9 +183,35 @@ void p4d_kernel_norm_backward(cudaStream_t stream, float *sums, p4d_dtype type, 
 			norm_backward<E, W>(stream, {blocks, 1, p4d_threads_for(h / W, NORM_THREADS), 0},
 					    (h / W + NORM_THREADS - 1) / NORM_THREADS, (E *)dx, sums,
 					    (const E *)dy, (const E *)x, (const E *)weight, rstd, n,
-					    (unsigned)h);
+					    (unsigned)h, plus);
 		});
 	});
 	if (dweight)
 		p4d_reduce_columns(stream, dweight, sums, blocks, h);
+}
+
+void p4d_kernel_norm(cudaStream_t stream, p4d_dtype type, void *y, float *rstd, const void *x,
+		     const void *weight, uint64_t n, uint64_t h, float epsilon)
+{
+	start_norm(stream, type, y, rstd, x, weight, n, h, epsilon, 0);
+}
+
+void p4d_kernel_norm_backward(cudaStream_t stream, float *sums, p4d_dtype type, void *dx, float *dweight,
+			      const void *dy, const void *x, const void *weight, const float *rstd,
+			      uint64_t n, uint64_t h)
+{
+	start_norm_backward(stream, sums, type, dx, dweight, dy, x, weight, rstd, n, h, 0);
+}
+
+void p4d_kernel_unit_norm(cudaStream_t stream, p4d_dtype type, void *y, float *rstd, const void *x,
+			  const void *weight, uint64_t n, uint64_t h, float epsilon)
+{
+	start_norm(stream, type, y, rstd, x, weight, n, h, epsilon, 1);
+}
+
+void p4d_kernel_unit_norm_backward(cudaStream_t stream, float *sums, p4d_dtype type, void *dx, float *dweight,
+				   const void *dy, const void *x, const void *weight, const float *rstd,
+				   uint64_t n, uint64_t h)
+{
+	start_norm_backward(stream, sums, type, dx, dweight, dy, x, weight, rstd, n, h, 1);
 }

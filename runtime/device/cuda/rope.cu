@@ -154,8 +154,8 @@ __global__ void turn_heads(E *qkv, float *rstd, p4d_heads h, unsigned lanes, uns
 		if (rstd && p.rotated) {
 			const pairs<W> w = pairs_at<E, W>(norm_weight<E>(h, p.head), half, i);
 			for (int k = 0; k < W; k++) {
-				x.a[k] *= scale * w.a[k];
-				x.b[k] *= scale * w.b[k];
+				x.a[k] *= scale * (w.a[k] + h.plus);
+				x.b[k] *= scale * (w.b[k] + h.plus);
 			}
 		}
 		if (p.rotated)
@@ -219,12 +219,13 @@ __global__ void turn_back(E *dqkv, const E *qkv, const float *rstd, p4d_heads h,
 				pairs<W> y = pairs_at<E, W>(qkv + at, half, i);
 				rotate<W>(&y, rope + i, rope + half + i, -1);
 				for (int k = 0; k < W; k++) {
-					const float za = w.a[k] == 0 ? 0 : y.a[k] / w.a[k];
-					const float zb = w.b[k] == 0 ? 0 : y.b[k] / w.b[k];
+					const float wa = w.a[k] + h.plus, wb = w.b[k] + h.plus;
+					const float za = wa == 0 ? 0 : y.a[k] / wa,
+						    zb = wb == 0 ? 0 : y.b[k] / wb;
 					of_weights[i + k] += g.a[k] * za;
 					of_weights[half + i + k] += g.b[k] * zb;
-					g.a[k] = scale * (g.a[k] * w.a[k] - za * mean);
-					g.b[k] = scale * (g.b[k] * w.b[k] - zb * mean);
+					g.a[k] = scale * (g.a[k] * wa - za * mean);
+					g.b[k] = scale * (g.b[k] * wb - zb * mean);
 				}
 			}
 			if (turns)

@@ -150,6 +150,10 @@ static const char *why_not(const p4d_cuda *c, p4d_dtype type, p4d_attention_pass
 
 	if (type != P4D_DT_BF16)
 		return "fused attention supports only bf16";
+	if (s->cap > 0)
+		return "scores have a soft cap";
+	if (s->window)
+		return "the model has a sliding window";
 	if (s->query_document)
 		return why_no_documents(c, s, call);
 	if (s->blocks == 0 || (pass != P4D_ATTENTION_FORWARD && !s->output))

@@ -72,8 +72,9 @@ static uint64_t cpu_workspace_bytes(uint64_t head_dim)
 	return tile * (2 * tile + 5 * head_dim) * sizeof(float);
 }
 
-static void attentions(kernel_run *run, uint64_t queries, uint64_t keys, uint64_t d, uint64_t group,
-		       bool documents, bool zigzag)
+/* window, cap: as in p4d_attention_shape */
+static void limited(kernel_run *run, uint64_t queries, uint64_t keys, uint64_t d, uint64_t group,
+		    bool documents, bool zigzag, uint64_t window, float cap)
 {
 	p4d_device *const device = run->device;
 	const uint64_t batch = 2, kv = 2, a = kv * group, n = batch * queries, q_columns = (a + 2 * kv) * d;
@@ -103,7 +104,9 @@ static void attentions(kernel_run *run, uint64_t queries, uint64_t keys, uint64_
 	    .key_document = documents ? documents_of(run, batch, keys, 37) : NULL,
 	    .query_stride = q_columns,
 	    .key_stride = key_columns,
-	    .scale = 0.5f};
+	    .scale = 0.5f,
+	    .window = window,
+	    .cap = cap};
 
 	device->attention(device, run->type, o, lse, qkv, k, v, &shape, workspace);
 	record_result(run, "attention", run->type, o, n * a * d);
@@ -128,8 +131,23 @@ static void attentions(kernel_run *run, uint64_t queries, uint64_t keys, uint64_
 	record_result(run, "attention_merge, lse", P4D_DT_FP32, total_lse, a * n);
 }
 
+static void attentions(kernel_run *run, uint64_t queries, uint64_t keys, uint64_t d, uint64_t group,
+		       bool documents, bool zigzag)
+{
+	limited(run, queries, keys, d, group, documents, zigzag, 0, 0);
+}
+
 static void attention_cases(kernel_run *run)
 {
+	/* a window that is wider than all keys, of one tile and more, and of one token; queries that see no
+	 * key */
+	limited(run, 70, 70, 18, 2, false, false, 100, 0);
+	limited(run, 150, 150, 16, 2, false, false, 40, 0);
+	limited(run, 150, 150, 16, 1, true, false, 40, 2);
+	limited(run, 70, 70, 64, 1, false, false, 1, 0);
+	limited(run, 40, 70, 40, 3, false, true, 30, 0);
+	limited(run, 65, 65, 64, 2, false, false, 0, 1.5f);
+	limited(run, 17, 17, 256, 2, false, false, 5, 3);
 	attentions(run, 1, 1, 8, 1, false, false);
 	attentions(run, 70, 70, 18, 2, true, false);
 	attentions(run, 65, 65, 64, 1, false, false);
@@ -552,7 +570,8 @@ static void no_documents_on_ampere(void **state)
 	(void)state;
 	s.query_document = s.key_document = &one;
 	p4d_shim_gpu.sm = 80;
-	expect_own_kernels(P4D_DT_BF16, s, 0, "own kernels (documents are masked: not fused on this GPU with");
+	expect_own_kernels(P4D_DT_BF16, s, 0,
+			   "own kernels (documents are masked: not fused on this GPU with");
 	p4d_shim_gpu.sm = SM;
 }
 
@@ -581,7 +600,8 @@ static void what_is_not_fused(void **state)
 	expect_own_kernels(P4D_DT_BF16, s, 0, "own kernels (the visible keys are unknown)");
 	s = usual;
 	s.query_document = s.key_document = &one;
-	expect_own_kernels(P4D_DT_BF16, s, 0, "own kernels (documents are masked: not fused on this GPU with");
+	expect_own_kernels(P4D_DT_BF16, s, 0,
+			   "own kernels (documents are masked: not fused on this GPU with");
 	s = shape_of(WHOLE, 1, 80, 2, 2, 16);
 	s.query_document = s.key_document = &one;
 	expect_own_kernels(P4D_DT_BF16, s, 0,
@@ -601,12 +621,11 @@ static void what_is_not_fused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(attention_kernels),     cmocka_unit_test(fused_attention),
-	    cmocka_unit_test(fused_documents),       cmocka_unit_test(fused_against_own),
-	    cmocka_unit_test(documents_against_own), cmocka_unit_test(what_is_not_fused),
+	    cmocka_unit_test(attention_kernels),      cmocka_unit_test(fused_attention),
+	    cmocka_unit_test(fused_documents),        cmocka_unit_test(fused_against_own),
+	    cmocka_unit_test(documents_against_own),  cmocka_unit_test(what_is_not_fused),
 #ifdef P4D_TEST_CUDA
-	    cmocka_unit_test(no_documents_on_ampere),
-	    cmocka_unit_test(workspace_is_borrowed),
+	    cmocka_unit_test(no_documents_on_ampere), cmocka_unit_test(workspace_is_borrowed),
 #endif
 	};
 

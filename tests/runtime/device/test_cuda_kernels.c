@@ -31,6 +31,42 @@ static void norms(kernel_run *run, uint64_t n, uint64_t h)
 	record_result(run, "norm_backward, weight", P4D_DT_FP32, dweight, h);
 }
 
+/* RMSNorm with weights that are differences from 1. */
+static void unit_norms(kernel_run *run, uint64_t n, uint64_t h)
+{
+	p4d_device *const device = run->device;
+	void *y = run_elements(run, n * h), *x = run_elements(run, n * h), *weight = run_elements(run, h),
+	     *dx = run_elements(run, n * h);
+	float *rstd = run_reals(run, n), *dweight = run_reals(run, h);
+
+	device->unit_norm(device, run->type, y, rstd, x, weight, n, h, 1e-5f);
+	record_result(run, "unit_norm", run->type, y, n * h);
+	record_result(run, "unit_norm, rstd", P4D_DT_FP32, rstd, n);
+	y = run_elements(run, n * h);
+	device->unit_norm_backward(device, run->type, dx, dweight, y, x, weight, rstd, n, h);
+	record_result(run, "unit_norm_backward", run->type, dx, n * h);
+	record_result(run, "unit_norm_backward, weight", P4D_DT_FP32, dweight, h);
+}
+
+static void layer_norms(kernel_run *run, uint64_t n, uint64_t h)
+{
+	p4d_device *const device = run->device;
+	void *y = run_elements(run, n * h), *x = run_elements(run, n * h), *weight = run_elements(run, h),
+	     *bias = run_elements(run, h), *dx = run_elements(run, n * h);
+	float *statistics = run_reals(run, 2 * n), *dweight = run_reals(run, h), *dbias = run_reals(run, h);
+
+	device->layer_norm(device, run->type, y, statistics, x, weight, bias, n, h, 1e-5f);
+	record_result(run, "layer_norm", run->type, y, n * h);
+	record_result(run, "layer_norm, statistics", P4D_DT_FP32, statistics, 2 * n);
+	y = run_elements(run, n * h);
+	device->layer_norm_backward(device, run->type, dx, dweight, dbias, y, x, weight, statistics, n, h);
+	record_result(run, "layer_norm_backward", run->type, dx, n * h);
+	record_result(run, "layer_norm_backward, weight", P4D_DT_FP32, dweight, h);
+	record_result(run, "layer_norm_backward, bias", P4D_DT_FP32, dbias, h);
+	device->layer_norm_backward(device, run->type, dx, NULL, NULL, y, x, weight, statistics, n, h);
+	record_result(run, "layer_norm_backward, frozen", run->type, dx, n * h);
+}
+
 /* Norms over rows whose first half is on another rank. */
 static void split_norms(kernel_run *run, uint64_t n, uint64_t h, float plus)
 {
@@ -59,6 +95,13 @@ static void norm_cases(kernel_run *run)
 	split_norms(run, 300, 40, 1);
 	split_norms(run, 5, 129, 0);
 	split_norms(run, 3, 6152, 0);
+	unit_norms(run, 300, 40);
+	unit_norms(run, 3, 2056);
+	unit_norms(run, 2, 12296);
+	layer_norms(run, 1, 8);
+	layer_norms(run, 300, 40);
+	layer_norms(run, 5, 129);
+	layer_norms(run, 3, 6152);
 	norms(run, 1, 8);
 	norms(run, 300, 40); /* more rows than partial sums */
 	norms(run, 5, 129);
@@ -69,7 +112,9 @@ static void norm_cases(kernel_run *run)
 	norms(run, 2, 12296);
 }
 
-static void heads_of(kernel_run *run, uint64_t n, uint64_t a, uint64_t k, uint64_t d, bool bias, bool qk_norm)
+/* plus: added to the weights of norms. */
+static void heads_of(kernel_run *run, uint64_t n, uint64_t a, uint64_t k, uint64_t d, bool bias, bool qk_norm,
+		     float plus)
 {
 	p4d_device *const device = run->device;
 	const uint64_t columns = (a + 2 * k) * d, length = n > 3 ? n / 3 : n;
@@ -85,6 +130,7 @@ static void heads_of(kernel_run *run, uint64_t n, uint64_t a, uint64_t k, uint64
 			   .query_weight = qk_norm ? run_elements(run, d) : NULL,
 			   .key_weight = qk_norm ? run_elements(run, d) : NULL,
 			   .epsilon = 1e-5f,
+			   .plus = plus,
 			   .rope = run_reals(run, length * d)};
 
 	device->heads(device, run->type, qkv, qk_norm ? rstd : NULL, &heads);
@@ -138,9 +184,9 @@ static void heads_cases(kernel_run *run)
 	static const uint64_t sizes[] = {2, 6, 16, 80, 128, 256};
 
 	for (int i = 0; i < 6; i++) {
-		heads_of(run, 7, 3, 1, sizes[i], false, false);
-		heads_of(run, 70, 2, 2, sizes[i], i % 2, true);
-		heads_of(run, 3, 4, 2, sizes[i], true, false);
+		heads_of(run, 7, 3, 1, sizes[i], false, false, 0);
+		heads_of(run, 70, 2, 2, sizes[i], i % 2, true, (float)(i % 3 == 1));
+		heads_of(run, 3, 4, 2, sizes[i], true, false, 0);
 		wide_heads(run, 70, 3, 2, sizes[i]);
 	}
 }
@@ -173,21 +219,37 @@ static void bias_cases(kernel_run *run)
 	biases(run, 3, 6152);
 }
 
-static void swiglus(kernel_run *run, uint64_t n, uint64_t f)
+typedef void gated(p4d_device *device, p4d_dtype type, void *act, const void *gate_up, uint64_t n,
+		   uint64_t f);
+typedef void gated_backward(p4d_device *device, p4d_dtype type, void *gate_up, void *act, const void *dact,
+			    uint64_t n, uint64_t f);
+
+/* inputs: matrices with f columns that the activation reads: gates and ups, or only ups */
+static void activations(kernel_run *run, gated *forward, gated_backward *backward, uint64_t inputs,
+			uint64_t n, uint64_t f)
 {
 	p4d_device *const device = run->device;
-	void *gate_up = run_elements(run, n * 2 * f), *act = run_elements(run, n * f);
+	void *gate_up = run_elements(run, n * inputs * f), *act = run_elements(run, n * f);
 
-	device->swiglu(device, run->type, act, gate_up, n, f);
-	record_result(run, "swiglu", run->type, act, n * f);
+	forward(device, run->type, act, gate_up, n, f);
+	record_result(run, "activation", run->type, act, n * f);
 	act = run_elements(run, n * f);
-	device->swiglu_backward(device, run->type, gate_up, NULL, act, n, f);
-	record_result(run, "swiglu_backward", run->type, gate_up, n * 2 * f);
+	backward(device, run->type, gate_up, NULL, act, n, f);
+	record_result(run, "activation, backward", run->type, gate_up, n * inputs * f);
 	void *product = run_elements(run, n * f);
-	gate_up = run_elements(run, n * 2 * f);
-	device->swiglu_backward(device, run->type, gate_up, product, act, n, f);
-	record_result(run, "swiglu_backward, with the product", run->type, gate_up, n * 2 * f);
-	record_result(run, "swiglu_backward, product", run->type, product, n * f);
+	gate_up = run_elements(run, n * inputs * f);
+	backward(device, run->type, gate_up, product, act, n, f);
+	record_result(run, "activation, backward with the result", run->type, gate_up, n * inputs * f);
+	record_result(run, "activation, result", run->type, product, n * f);
+}
+
+static void activation_cases(kernel_run *run, uint64_t n, uint64_t f)
+{
+	p4d_device *const device = run->device;
+
+	activations(run, device->swiglu, device->swiglu_backward, 2, n, f);
+	activations(run, device->geglu, device->geglu_backward, 2, n, f);
+	activations(run, device->gelu, device->gelu_backward, 1, n, f);
 }
 
 static void embeddings(kernel_run *run, uint64_t n, uint64_t h, uint64_t rows)
@@ -262,6 +324,72 @@ static void cross_entropy(kernel_run *run, uint64_t n, uint64_t vocab, uint64_t 
 	fetch(device, found[2], target, n * sizeof(float));
 	for (uint64_t i = 0; i < n; i++)
 		assert_true(found[0][i] == -INFINITY && found[1][i] == 0 && found[2][i] == 0);
+}
+
+/* Logits with a soft cap, of which another rank has the first two. */
+static void capped_logits(kernel_run *run, uint64_t n, uint64_t vocab, uint64_t stride)
+{
+	p4d_device *const device = run->device;
+	enum { MOST = 40 };
+	float *maximum = run_reals(run, n), *sum = run_reals(run, n), *target = run_reals(run, n);
+	void *logits = run_elements(run, n * stride);
+	int32_t of[MOST], *labels = run_memory(run, n * sizeof(*labels));
+
+	assert_true(n <= MOST);
+	for (uint64_t i = 0; i < n; i++)
+		of[i] = (int32_t)(i * 7 % (vocab + 5)) - 1;
+	put(device, labels, of, n * sizeof(*labels));
+	device->soft_cap(device, run->type, logits, stride, n, vocab, 0.75f);
+	record_result(run, "soft_cap", run->type, logits, n * stride);
+	logits = run_elements(run, n * stride);
+	device->scale(device, run->type, logits, 0.5f, n * stride);
+	device->softmax_sums(device, run->type, maximum, sum, target, logits, stride, labels, n, vocab, 2);
+	device->capped_gradient(device, run->type, logits, stride, maximum, sum, labels, n, vocab, 2, 0.25f,
+				0.01f, 3);
+	record_result(run, "capped_gradient", run->type, logits, n * stride);
+}
+
+/* Pairs of answers in `sequences` sequences, in which also tokens of no answer are. */
+static void pairs(kernel_run *run, uint64_t sequences, uint64_t n, uint64_t columns)
+{
+	p4d_device *const device = run->device;
+	enum { MOST = 1024 };
+	const uint64_t count = sequences * n;
+	float *statistics[3], *factors = run_reals(run, count);
+	float above[MOST];
+	double host[3 * MOST], *sums = run_memory(run, 2 * sequences * sizeof(*sums)),
+			       *reference = run_memory(run, 2 * sequences * sizeof(*sums)),
+			       *totals = run_memory(run, 3 * sizeof(*totals));
+	int32_t number[2][MOST], *labels = run_memory(run, count * sizeof(*labels)),
+				 *documents = run_memory(run, count * sizeof(*documents));
+	void *rows = run_elements(run, count * (columns + 3));
+
+	assert_true(count <= MOST);
+	for (int i = 0; i < 3; i++)
+		statistics[i] = run_reals(run, count);
+	for (uint64_t i = 0; i < count; i++) {
+		above[i] = 1 + (float)(i % 11);
+		number[0][i] = i % 5 ? 1 : -1;
+		number[1][i] = (int32_t)(i % n * 3 / n);
+		host[i] = (double)(i % 7) - 3;
+	}
+	put(device, statistics[1], above, count * sizeof(*above));
+	put(device, labels, number[0], count * sizeof(*labels));
+	put(device, documents, number[1], count * sizeof(*documents));
+	put(device, reference, host, 2 * sequences * sizeof(*reference));
+	put(device, totals, host, 3 * sizeof(*totals));
+	device->pair_sums(device, run->type, sums, statistics[0], statistics[1], statistics[2], labels,
+			  documents, sequences, n);
+	for (uint64_t i = 0; i < 2 * sequences; i++)
+		record_number(run, "pair_sums", sums + i);
+	device->pair_factors(device, run->type, factors, totals, sums, reference, documents, sequences, n,
+			     0.1f);
+	record_result(run, "pair_factors", P4D_DT_FP32, factors, count);
+	for (uint64_t i = 0; i < 3; i++)
+		record_number(run, "pair_factors, totals", totals + i);
+	factors = run_reals(run, count);
+	device->scale_rows(device, run->type, rows, columns + 3, factors, count, columns);
+	record_result(run, "scale_rows", run->type, rows, count * (columns + 3));
 }
 
 static void arrays(kernel_run *run, uint64_t count)
@@ -392,9 +520,9 @@ static void other_cases(kernel_run *run)
 	drops(run, 12, 77);
 	drops(run, 9, 2064);
 	nf4_cases(run);
-	swiglus(run, 1, 8);
-	swiglus(run, 3, 77);
-	swiglus(run, 2, 2064);
+	activation_cases(run, 1, 8);
+	activation_cases(run, 3, 77);
+	activation_cases(run, 2, 2064);
 	embeddings(run, 300, 40, 9);
 	embeddings(run, 30, 2064, 14);
 	embeddings(run, 5, 7, 30);
@@ -403,6 +531,12 @@ static void other_cases(kernel_run *run)
 	cross_entropy(run, 3, 301, 303);
 	cross_entropy(run, 2, 9000, 9000);
 	cross_entropy(run, 2, 9001, 9008);
+	capped_logits(run, 40, 24, 24);
+	capped_logits(run, 3, 301, 304);
+	capped_logits(run, 3, 301, 303);
+	capped_logits(run, 2, 9001, 9008);
+	pairs(run, 1, 9, 5);
+	pairs(run, 3, 300, 40);
 	arrays(run, 0);
 	arrays(run, 1);
 	arrays(run, 4000);
