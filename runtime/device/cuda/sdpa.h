@@ -32,6 +32,7 @@ typedef enum p4d_sdpa_unit {
 typedef struct p4d_sdpa_shape {
 	uint64_t batch, queries, keys, heads, kv_heads, head_dim;
 	uint64_t causal;          /* 1: the last query sees all keys, and each query before it one key less */
+	uint64_t window;          /* causal only: the last keys that a query sees of these; 0: all */
 	uint64_t backward;        /* 1: gradients; 0: o and lse */
 	p4d_sdpa_stride q, kv, o; /* o: also for its gradient */
 	p4d_sdpa_stride dq, dkv;  /* forward: 0 */

@@ -56,6 +56,7 @@ static block block_of(const p4d_cuda *c, const p4d_attention_shape *s, unsigned 
 			     .kv_heads = s->kv_heads,
 			     .head_dim = s->head_dim,
 			     .causal = at.causal,
+			     .window = s->window,
 			     .backward = backward,
 			     .q = strides(s->query_stride, s->queries),
 			     .kv = strides(s->key_stride, s->keys),
@@ -103,6 +104,8 @@ static const char *why_no_block(const p4d_cuda *c, const p4d_attention_shape *s,
 
 	if (!b->work.fused)
 		return "no fused attention for this head size";
+	if (b->whole->window && !b->at.causal)
+		return "a sliding window is masked in parts of sequences";
 	if (b->at.queries < 2 || b->at.keys < 2)
 		return "a block has only one token";
 	if (b->work.bytes > s->workspace_bytes)
@@ -152,10 +155,8 @@ static const char *why_not(const p4d_cuda *c, p4d_dtype type, p4d_attention_pass
 		return "fused attention supports only bf16";
 	if (s->cap > 0)
 		return "scores have a soft cap";
-	if (s->window)
-		return "the model has a sliding window";
 	if (s->query_document)
-		return why_no_documents(c, s, call);
+		return s->window ? "documents and a sliding window are masked" : why_no_documents(c, s, call);
 	if (s->blocks == 0 || (pass != P4D_ATTENTION_FORWARD && !s->output))
 		return "the visible keys are unknown";
 	if (pass == P4D_ATTENTION_SET && (s->block[0].queries < s->queries || s->block[0].keys < s->keys))

@@ -166,7 +166,8 @@ int p4d_sdpa_run(p4d_sdpa *f, const p4d_sdpa_shape *shape, const p4d_sdpa_call *
 {
 	const way *w = find(f, shape);
 	float scale = call->scale, masked = -__builtin_inff(), one = 1;
-	int32_t queries = (int32_t)shape->queries, keys = (int32_t)shape->keys;
+	int32_t queries = (int32_t)shape->queries, keys = (int32_t)shape->keys,
+		window = (int32_t)shape->window;
 	void *const addresses[P4D_GRAPH_TENSORS] = {
 	    [P4D_GRAPH_Q] = (void *)call->q,
 	    [P4D_GRAPH_K] = (void *)call->k,
@@ -177,6 +178,7 @@ int p4d_sdpa_run(p4d_sdpa *f, const p4d_sdpa_shape *shape, const p4d_sdpa_call *
 	    [P4D_GRAPH_MASKED] = &masked,
 	    [P4D_GRAPH_QUERIES] = &queries,
 	    [P4D_GRAPH_KEYS] = &keys,
+	    [P4D_GRAPH_WINDOW] = &window,
 	    [P4D_GRAPH_DO] = (void *)call->d_o,
 	    [P4D_GRAPH_DQ] = call->dq,
 	    [P4D_GRAPH_DK] = call->dk,

@@ -370,7 +370,7 @@ static descriptor within_documents(p4d_sdpa_graph *g, const p4d_sdpa_shape *s, d
 	return choose(g, s, scores, where(g, s, CUDNN_POINTWISE_LOGICAL_AND, rows, columns));
 }
 
-/* Masks scores: query i sees key j if i + keys - queries >= j. */
+/* Masks scores: query i sees key j if i + keys - queries >= j and, with a window, is less than j + window. */
 static descriptor masked(p4d_sdpa_graph *g, const p4d_sdpa_shape *s, descriptor scores)
 {
 	if (!s->causal)
@@ -381,7 +381,11 @@ static descriptor masked(p4d_sdpa_graph *g, const p4d_sdpa_shape *s, descriptor 
 		row = shifted(g, s, CUDNN_POINTWISE_ADD, row, P4D_GRAPH_KEYS);
 		row = shifted(g, s, CUDNN_POINTWISE_SUB, row, P4D_GRAPH_QUERIES);
 	}
-	return choose(g, s, scores, where(g, s, CUDNN_POINTWISE_CMP_GE, row, column));
+	scores = choose(g, s, scores, where(g, s, CUDNN_POINTWISE_CMP_GE, row, column));
+	if (!s->window)
+		return scores;
+	const descriptor end = shifted(g, s, CUDNN_POINTWISE_ADD, column, P4D_GRAPH_WINDOW);
+	return choose(g, s, scores, where(g, s, CUDNN_POINTWISE_CMP_GT, end, row));
 }
 
 static descriptor scaled_scores(p4d_sdpa_graph *g, const p4d_sdpa_shape *s, descriptor q, descriptor k,

@@ -19,7 +19,8 @@ typedef enum p4d_sdpa_tensor {
 	P4D_GRAPH_SCALE,  /* fp32 */
 	P4D_GRAPH_MASKED, /* fp32, the score of a masked key; causal only */
 	P4D_GRAPH_QUERIES,
-	P4D_GRAPH_KEYS, /* int32; if a causal block has more keys than queries */
+	P4D_GRAPH_KEYS,   /* int32; if a causal block has more keys than queries */
+	P4D_GRAPH_WINDOW, /* int32; if a causal block has a window */
 	P4D_GRAPH_DO,
 	P4D_GRAPH_DQ,
 	P4D_GRAPH_DK,

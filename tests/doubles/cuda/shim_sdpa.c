@@ -87,6 +87,14 @@ static uint64_t seen_keys(const p4d_sdpa_shape *s, row query)
 	return s->causal ? query.token + 1 + s->keys - s->queries : s->keys;
 }
 
+/* The first key that a query sees. */
+static uint64_t first_key(const p4d_sdpa_shape *s, row query)
+{
+	const uint64_t seen = seen_keys(s, query);
+
+	return s->window && s->window < seen ? seen - s->window : 0;
+}
+
 static uint64_t lse_place(const p4d_sdpa_shape *s, const p4d_sdpa_call *c, row query)
 {
 	const uint64_t begin = s->documents ? (uint64_t)c->offsets[P4D_UNIT_SUMS][query.sequence]
@@ -119,13 +127,13 @@ static void forward(const p4d_sdpa_shape *s, const p4d_sdpa_call *c, row query)
 
 	if (!score || !sum)
 		abort();
-	for (uint64_t j = 0; j < seen; j++) {
+	for (uint64_t j = first_key(s, query); j < seen; j++) {
 		score[j] =
 		    (double)c->scale *
 		    dot(q, (const uint16_t *)c->k + place(s, c, P4D_UNIT_QKV, s->kv, key_of(s, query, j)), d);
 		most = fmax(most, score[j]);
 	}
-	for (uint64_t j = 0; j < seen; j++) {
+	for (uint64_t j = first_key(s, query); j < seen; j++) {
 		const uint16_t *v =
 		    (const uint16_t *)c->v + place(s, c, P4D_UNIT_QKV, s->kv, key_of(s, query, j));
 		const double share = exp(score[j] - most);
@@ -157,7 +165,7 @@ static void backward(const p4d_sdpa_shape *s, const p4d_sdpa_call *c, row query,
 	c->row_sums[n] =
 	    (float)dot(d_o, (const uint16_t *)c->o + place(s, c, P4D_UNIT_QUERY, s->o, query), d);
 	memset(dq, 0, d * sizeof(*dq));
-	for (uint64_t j = 0; j < seen; j++) {
+	for (uint64_t j = first_key(s, query); j < seen; j++) {
 		const row key = key_of(s, query, j);
 		const uint64_t at = place(s, c, P4D_UNIT_QKV, s->kv, key);
 		const uint64_t own = ((key.sequence * s->keys + j) * s->kv_heads + key.head) * d;

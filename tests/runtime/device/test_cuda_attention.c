@@ -265,8 +265,9 @@ static void untouched_beyond(kernel_run *run, const p4d_attention_shape *s, cons
 		assert_int_equal(beyond[i], 0x5a);
 }
 
-static void fused(kernel_run *run, sight what, uint64_t batch, uint64_t chunk, uint64_t kv, uint64_t group,
-		  uint64_t d)
+/* window: 0, or less than 2 * chunk */
+static void windowed(kernel_run *run, sight what, uint64_t batch, uint64_t chunk, uint64_t kv, uint64_t group,
+		     uint64_t d, uint64_t window)
 {
 	p4d_device *const device = run->device;
 	p4d_attention_shape s = shape_of(what, batch, chunk, kv, group, d);
@@ -282,6 +283,7 @@ static void fused(kernel_run *run, sight what, uint64_t batch, uint64_t chunk, u
 	      *dkv = run_reals(run, others);
 	unsigned char *workspace = workspace_of(run, &s);
 
+	s.window = window;
 	set_positions(run, what, &s);
 	device->attention(device, run->type, o, lse, qkv, k, v, &s, workspace);
 	untouched_beyond(run, &s, workspace);
@@ -402,8 +404,17 @@ static void document_cases(kernel_run *run)
 	documents(run, 3, 256, 1, 1, 8);
 }
 
+static void fused(kernel_run *run, sight what, uint64_t batch, uint64_t chunk, uint64_t kv, uint64_t group,
+		  uint64_t d)
+{
+	windowed(run, what, batch, chunk, kv, group, d, 0);
+}
+
 static void fused_cases(kernel_run *run)
 {
+	windowed(run, WHOLE, 2, 16, 2, 2, 32, 7);
+	windowed(run, WHOLE, 1, 20, 1, 3, 16, 1);
+	windowed(run, GATHERED, 2, 12, 2, 1, 16, 20);
 	for (int what = WHOLE; what <= GATHERED; what++) {
 		fused(run, (sight)what, 1, 16, 2, 2, 32);
 		fused(run, (sight)what, 2, 12, 2, 1, 16);
@@ -598,6 +609,17 @@ static void what_is_not_fused(void **state)
 	expect_own_kernels(P4D_DT_BF16, usual, 1, "own kernels (operands are not aligned)");
 	s.blocks = 0;
 	expect_own_kernels(P4D_DT_BF16, s, 0, "own kernels (the visible keys are unknown)");
+	s = shape_of(EARLIER, 2, 8, 2, 2, 16);
+	s.window = 5;
+	expect_own_kernels(P4D_DT_BF16, s, 0,
+			   "own kernels (a sliding window is masked in parts of sequences)");
+	s = usual;
+	s.cap = 50;
+	expect_own_kernels(P4D_DT_BF16, s, 0, "own kernels (scores have a soft cap)");
+	s = usual;
+	s.window = 5;
+	s.query_document = s.key_document = &one;
+	expect_own_kernels(P4D_DT_BF16, s, 0, "own kernels (documents and a sliding window are masked)");
 	s = usual;
 	s.query_document = s.key_document = &one;
 	expect_own_kernels(P4D_DT_BF16, s, 0,

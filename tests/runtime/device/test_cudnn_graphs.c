@@ -272,6 +272,33 @@ static void graphs_of_the_models(void **state)
 	assert_true(asked > 500 && refused < asked / 4 && compiled >= 4);
 }
 
+/* A sliding window needs no more workspace. Slices have more keys than queries. */
+static void graphs_of_windows(void **state)
+{
+	static const struct {
+		rank rank;
+		uint64_t queries, window;
+	} cases[] = {
+	    {{1, 32, 8, 128, 8192}, 8192, 4096}, {{2, 8, 4, 256, 4096}, 4096, 512},
+	    {{1, 32, 32, 96, 4096}, 4096, 2047}, {{1, 4, 1, 256, 2048}, 2048, 1},
+	    {{1, 16, 8, 64, 4096}, 1024, 700},   {{1, 14, 2, 64, 1000}, 1000, 999},
+	};
+
+	(void)state;
+	if (!devices[0])
+		skip();
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		for (int number = 0; number < GPUS; number++)
+			for (int back = 0; back < 2; back++) {
+				const uint64_t length = cases[i].rank.length;
+				const block b = {cases[i].queries, length, length, true,
+						 cases[i].queries == length};
+				p4d_sdpa_shape s = shape_of(&cases[i].rank, &b, back);
+				s.window = cases[i].window;
+				ask(number, &s, i < 3 && (gpus[number].sm == 90 || gpus[number].sm == 100));
+			}
+}
+
 /* If the estimator says that cuDNN supports documents, cuDNN does, with that workspace. */
 static void ask_documents(const rank *r, uint64_t documents, bool build)
 {
@@ -353,9 +380,8 @@ static void what_is_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(graphs_of_the_models),
-	    cmocka_unit_test(graphs_of_documents),
-	    cmocka_unit_test(a_small_workspace),
+	    cmocka_unit_test(graphs_of_the_models), cmocka_unit_test(graphs_of_windows),
+	    cmocka_unit_test(graphs_of_documents),  cmocka_unit_test(a_small_workspace),
 	    cmocka_unit_test(what_is_refused),
 	};
 
