@@ -198,7 +198,7 @@ static bool has_own_kernels(const p4d_layout *l, const p4d_gpu *gpu)
 
 	return p4d_framework_of(l->framework)->cost.attends_alone && !l->serves && p4d_on_gpu(l->device) &&
 	       ((l->document_len && !p4d_packed_documents(l, gpu)) || l->precision == P4D_FP32 ||
-		!p4d_attention_workspace_of(gpu->sm, &call).fused);
+		l->architecture->attention_cap > 0 || !p4d_attention_workspace_of(gpu->sm, &call).fused);
 }
 
 /*

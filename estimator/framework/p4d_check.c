@@ -13,7 +13,7 @@
 
 static const p4d_option none = P4D_OPTIONS;
 
-/* Returns the first feature of the model that p4d-train does not support on CPUs. */
+/* Returns the first feature of the model that p4d-train does not support. */
 static p4d_option difference(const p4d_request *r)
 {
 	const p4d_architecture *a = p4d_architecture_of(r);
@@ -51,72 +51,25 @@ static p4d_option difference(const p4d_request *r)
 	return none;
 }
 
-/* Returns the first feature that p4d-train supports on CPUs but not on GPUs. */
-static p4d_option difference_on_gpus(const p4d_request *r)
-{
-	const p4d_architecture *a = p4d_architecture_of(r);
-	const struct {
-		bool differs;
-		p4d_option option;
-	} all[] = {
-	    {r->value[P4D_NORM] != P4D_RMSNORM, P4D_NORM},
-	    {r->value[P4D_ACTIVATION] != P4D_SWIGLU_ACTIVATION, P4D_ACTIVATION},
-	    {r->value[P4D_POSITIONS] != P4D_ROPE, P4D_POSITIONS},
-	    {a->unit_norms || a->place == P4D_NORMS_AROUND || a->attention_cap > 0 || a->logit_cap > 0,
-	     P4D_ARCHITECTURE},
-	};
-
-	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
-		if (all[i].differs)
-			return all[i].option;
-	return none;
-}
-
-/*
- * Kernels for GPUs do not support a sliding window. An unknown sequence length counts as shorter than the
- * window.
- */
-static int check_window(const p4d_request *r, p4d_error *err)
-{
-	if (!p4d_on_gpu(r->value[P4D_DEVICE]) || !p4d_is_set(r, P4D_SLIDING_WINDOW) ||
-	    r->value[P4D_SLIDING_WINDOW] >= r->value[P4D_SEQ_LEN])
-		return 0;
-	p4d_fail(err, P4D_E_UNMODELLED,
-		 "%.200s has a sliding window of %" PRId64
-		 " tokens; on GPUs p4d-train lets each token attend to all earlier tokens",
-		 r->model, r->value[P4D_SLIDING_WINDOW]);
-	return p4d_fix(err, "--p4d-seq-len=%" PRId64, r->value[P4D_SLIDING_WINDOW]);
-}
-
 /*
  * Checks preference learning (DPO). p4d-train has no copy of the model, so the reference's log-probabilities
  * must be computed before training.
  */
 static int check_pairs(const p4d_request *r, p4d_error *err)
 {
-	if (!p4d_framework_trains_pairs(r))
+	if (!p4d_framework_trains_pairs(r) || !p4d_is_stated(r, P4D_REFERENCE))
 		return 0;
-	if (p4d_is_stated(r, P4D_REFERENCE)) {
-		p4d_fail(err, P4D_E_VALUE,
-			 "reference has no effect with p4d-train, which computes the reference before "
-			 "training and "
-			 "keeps no copy of the model");
-		return p4d_fix(err, "leave out --p4d-reference");
-	}
-	if (!p4d_on_gpu(r->value[P4D_DEVICE]))
-		return 0;
-	p4d_fail(err, P4D_E_UNMODELLED,
-		 "workload=preference: p4d-train supports preference training only on CPUs");
-	return p4d_fix(err, "--p4d-device=cpu");
+	p4d_fail(err, P4D_E_VALUE,
+		 "reference has no effect with p4d-train, which computes the reference before training and "
+		 "keeps no copy of the model");
+	return p4d_fix(err, "leave out --p4d-reference");
 }
 
 int p4d_framework__p4d_model(const p4d_request *r, p4d_error *err)
 {
 	if (check_pairs(r, err) < 0)
 		return -1;
-	const p4d_option other = difference(r) != none              ? difference(r)
-				 : p4d_on_gpu(r->value[P4D_DEVICE]) ? difference_on_gpus(r)
-								    : none;
+	const p4d_option other = difference(r);
 	char value[64];
 
 	if (p4d_framework__fp8_model(r, err) < 0)
@@ -125,13 +78,7 @@ int p4d_framework__p4d_model(const p4d_request *r, p4d_error *err)
 		return p4d_fail(err, P4D_E_UNMODELLED, "%.200s: p4d-train does not compute %.150s", r->model,
 				r->untrained);
 	if (other == none)
-		return check_window(r, err);
-	if (difference(r) == none)
-		return p4d_fail(err, P4D_E_UNMODELLED,
-				"on GPUs, framework p4d trains Llama-type models (RMSNorm before each block, "
-				"SwiGLU, rotary positions), which %s is not (%s=%s)",
-				r->model, p4d_request_option_info(other)->name,
-				p4d_request_value_text(r, other, value, sizeof(value)));
+		return 0;
 	return p4d_fail(err, P4D_E_UNMODELLED,
 			"framework p4d trains models like Llama, GPT-2 and Gemma 2 (see p4d-train(1)), which "
 			"%s is not (%s=%s)",

@@ -29,7 +29,8 @@ typedef struct p4d_device p4d_device;
  * Which keys of a rank its queries see, as far as the host knows: in each sequence, queries first_query ..
  * first_query+queries-1 see the first `keys` keys. causal: the last of these queries sees all of these keys,
  * and each query before it one key less. A call has at most two blocks. A query is in at most one block; if
- * it is in none, it sees no key.
+ * it is in none, it sees no key. With a window, blocks are causal, and a query sees the last `window` of
+ * these keys.
  */
 typedef struct p4d_attention_block {
 	uint64_t first_query, queries, keys;

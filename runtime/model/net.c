@@ -18,16 +18,6 @@
 #include "plan/parameters.h"
 #include "request/fp8.h"
 
-/* Whether the layout needs operations that only the cpu device has. */
-static bool needs_host(const p4d_layout *l)
-{
-	const p4d_architecture *a = l->architecture;
-
-	return l->pairs || l->norm_tensors > 1 || a->unit_norms || a->attention_cap > 0 || a->logit_cap > 0 ||
-	       a->place == P4D_NORMS_AROUND || l->positions || l->activation != P4D_SWIGLU_ACTIVATION ||
-	       (l->sliding_window && l->sliding_window < l->seq_len);
-}
-
 static int fail_recipe(int recipe, const p4d_device *device, p4d_error *err)
 {
 	const int there = p4d_fp8_recipe_for(device->sm);
@@ -52,11 +42,6 @@ static int check(const p4d_net_settings *set, p4d_error *err)
 	if (l->head_dim % 2)
 		return p4d_fail(err, P4D_E_WIDTH, "head-dim=%" PRIu64 " must be even for rotary embeddings",
 				l->head_dim);
-	if (set->device->identity[0] && needs_host(l))
-		return p4d_fail(err, P4D_E_UNMODELLED,
-				"on GPUs, p4d-train trains only Llama-type models without sliding windows, "
-				"and not with pairs"),
-		       p4d_fix(err, "--device=cpu");
 	if (l->pairs && !set->document_mask)
 		return p4d_fail(err, P4D_E_UNMODELLED, "the answers of a pair would see each other"),
 		       p4d_fix(err, "--document-mask=on");

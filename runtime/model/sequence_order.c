@@ -65,6 +65,9 @@ void p4d_sequence__find_blocks(const p4d_net *m, uint32_t block, p4d_attention_s
 		shape->blocks = 2;
 		shape->block[0] = (p4d_attention_block){0, half, (rank + 1) * half, true};
 		shape->block[1] = (p4d_attention_block){half, half, (2 * cp - rank) * half, true};
+	} else if (cp > 1 && shape->window) {
+		/* the distance of a query and a key in a ring's block is not that of their indices */
+		shape->blocks = 0;
 	} else if (cp == 1 || block == rank) {
 		shape->block[0] = own;
 	} else {

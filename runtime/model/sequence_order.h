@@ -11,7 +11,7 @@ uint64_t p4d_sequence__place(const p4d_layout *l, uint64_t rank, uint64_t i);
  */
 enum { P4D_GATHERED_BLOCK = 1 };
 uint32_t p4d_sequence__own_block(const p4d_net *m);
-/* Fills shape->blocks: which of a block's keys this rank's queries see. */
+/* Fills shape->blocks: which of a block's keys this rank's queries see. Depends on shape->window. */
 void p4d_sequence__find_blocks(const p4d_net *m, uint32_t block, p4d_attention_shape *shape);
 /* Fills the plan's row of positions. scratch: as many numbers as that row has. */
 void p4d_sequence__fill_positions(p4d_net *m, int32_t *scratch);

@@ -157,6 +157,8 @@ static const char *why_not(const p4d_cuda *c, p4d_dtype type, p4d_attention_pass
 		return "scores have a soft cap";
 	if (s->query_document)
 		return s->window ? "documents and a sliding window are masked" : why_no_documents(c, s, call);
+	if (s->blocks == 0 && s->window)
+		return "a sliding window is masked in parts of sequences";
 	if (s->blocks == 0 || (pass != P4D_ATTENTION_FORWARD && !s->output))
 		return "the visible keys are unknown";
 	if (pass == P4D_ATTENTION_SET && (s->block[0].queries < s->queries || s->block[0].keys < s->keys))

@@ -63,6 +63,17 @@ static p4d_group *open_all(p4d_world *world, uint32_t size, p4d_error *err)
 	return p4d_group_open(&all, world, ranks, size, err) < 0 ? NULL : all;
 }
 
+#ifndef P4D_TEST_GPU
+/* Whether cuDNN computes attention: windows also in whole sequences, and in keys that are gathered. */
+static bool is_fused(void)
+{
+	const bool parts = layout.cp > 1 && layout.cp_comm != P4D_CP_ALL_GATHER;
+
+	return layout.precision != P4D_FP32 && !curve_documents && layout.architecture->attention_cap <= 0 &&
+	       !(parts && layout.sliding_window);
+}
+#endif
+
 static int train(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 {
 	p4d_group *all = open_all(world, size, err);
@@ -90,8 +101,7 @@ static int train(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 	TRY(p4d_trainer_open(&trainer, &settings, err));
 #ifndef P4D_TEST_GPU
 	/* the warm-up has queried all shapes of the run */
-	CHECK(layout.device == P4D_CPU || !strstr(device.attention_text, "own kernels") ==
-					      (layout.precision != P4D_FP32 && !curve_documents));
+	CHECK(layout.device == P4D_CPU || !strstr(device.attention_text, "own kernels") == is_fused());
 #endif
 	TRY(curve_train(trainer, &layout, STEPS, rank, nothing, err));
 	TRY(p4d_plan_build(&layout, NULL, p4d_trainer_place(trainer).pp, &plan, err));
@@ -133,12 +143,44 @@ static void one_gpu(void **state)
 		1e-5);
 }
 
+/* RMSNorm with weights around 1, before and after blocks, GeGLU, windows in some layers, soft caps. */
+#define GEMMA2_MODEL \
+	MODEL "kv-heads=2 tied=on bias=none qk-norm=off architecture=gemma2 activation=geglu " \
+	      "sliding-window=5 "
+#define GEMMA3_MODEL \
+	MODEL "kv-heads=2 layers=7 tied=on bias=none qk-norm=on architecture=gemma3 activation=geglu " \
+	      "sliding-window=5 "
+#define GPT2_MODEL \
+	MODEL "kv-heads=4 tied=on bias=all qk-norm=off architecture=gpt2 norm=layernorm glu=off " \
+	      "activation=gelu " \
+	      "positions=learned max-seq-len=16 "
+#define PHI3_MODEL MODEL "kv-heads=2 tied=off bias=none qk-norm=off architecture=phi3 sliding-window=7 "
+
 /* Features of other model families: biases, layers without positions, scale factors; norms after blocks
- * and over all heads. */
+ * and over all heads; windows and caps; LayerNorm and learned positions. */
 static void families(void **state)
 {
 	(void)state;
 	rest_of_cases();
+	compare(GEMMA2_MODEL "precision=fp32", "tp=1 cp=1", 1, 1e-5);
+	compare(GEMMA2_MODEL "precision=bf16", "tp=2 cp=1", 2, 5e-4);
+	compare(GEMMA2_MODEL "precision=fp32", "tp=1 cp=2 cp-comm=p2p recompute=full", 2, 1e-5);
+	compare(GEMMA3_MODEL "precision=fp32", "tp=2 cp=1 recompute=mlp", 2, 1e-5);
+	compare(GEMMA3_MODEL "precision=bf16", "tp=1 cp=1", 1, 5e-4);
+	compare(GEMMA3_MODEL "precision=bf16", "tp=1 cp=2 cp-comm=all-gather", 2, 5e-4);
+	compare(GEMMA3_MODEL "precision=bf16", "tp=1 cp=2 cp-comm=p2p", 2, 5e-4);
+	compare(GPT2_MODEL "precision=fp32", "tp=1 cp=1", 1, 1e-5);
+	compare(GPT2_MODEL "precision=fp32", "tp=2 cp=1 sequence-parallel=on recompute=full", 2, 1e-5);
+	compare(GPT2_MODEL "precision=bf16", "tp=1 cp=2 cp-comm=p2p", 2, 5e-4);
+	compare(GPT2_MODEL "precision=fp32 finetune=lora lora-rank=3", "tp=1 cp=1", 1, 1e-5);
+	compare(PHI3_MODEL "precision=bf16", "tp=1 cp=1 token-slices=2 slice-lengths=10,6", 1, 5e-4);
+	curve_documents = true;
+	compare(PHI3_MODEL "precision=bf16", "tp=1 cp=1", 1, 5e-4);
+	compare(GPT2_MODEL "precision=fp32", "tp=1 cp=1", 1, 1e-5);
+	compare(PLAIN_MODEL "precision=fp32 workload=preference", "tp=1 cp=1", 1, 1e-5);
+	compare(GEMMA2_MODEL "precision=fp32 workload=preference finetune=lora lora-rank=3", "tp=2 cp=1", 2,
+		1e-5);
+	curve_documents = false;
 	compare(MODEL "kv-heads=2 tied=on bias=all qk-norm=off architecture=smollm3 layers=4 precision=fp32 "
 		      "embedding-scale=3 residual-scale=0.5 attention-scale=0.3 logit-scale=0.5",
 		"tp=2 cp=1", 2, 1e-5);

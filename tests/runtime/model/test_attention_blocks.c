@@ -76,6 +76,29 @@ static void check_block(uint32_t block, uint64_t keys)
 		}
 }
 
+/*
+ * With a window, a query sees the last keys of a causal block exactly if they are within the window. A ring
+ * has no blocks, because its queries and keys are two parts of the sequence.
+ */
+static void check_window(uint32_t block, uint64_t keys)
+{
+	const uint64_t window = 5;
+	p4d_attention_shape shape = {.window = window};
+
+	p4d_sequence__find_blocks(&net, block, &shape);
+	assert_int_equal(shape.blocks == 0, layout.cp > 1 && layout.cp_comm != P4D_CP_ALL_GATHER);
+	for (uint64_t i = 0; shape.blocks && i < net.length; i++)
+		for (uint64_t j = 0; j < keys; j++) {
+			bool seen = false;
+			for (uint32_t k = 0; k < shape.blocks; k++)
+				seen = seen || (seen_in(&shape.block[k], i, j) &&
+						!seen_in(&shape.block[k], i, j + window));
+			const uint64_t query = p4d_sequence__place(&layout, net.place.cp, i),
+				       key = key_place(block, j);
+			assert_int_equal(seen, query >= key && query - key < window);
+		}
+}
+
 /* Calls f for each rank, and each of its blocks of keys. */
 static void for_blocks(void (*f)(uint32_t block, uint64_t keys))
 {
@@ -97,6 +120,7 @@ static void blocks_are_what_positions_say(void **state)
 			for (uint64_t chunk = 1; chunk <= 5; chunk++) {
 				set_layout(cp, gathered, chunk);
 				for_blocks(check_block);
+				for_blocks(check_window);
 			}
 }
 
