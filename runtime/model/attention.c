@@ -146,10 +146,10 @@ int p4d_attention__backward(p4d_net *m, const p4d_layer *y, p4d_error *err)
  * Runs the kernels of one block of keys once (forward and, in training, backward), on arbitrary contents of
  * the arena.
  */
-static void warm(p4d_net *m, uint32_t block, uint64_t keys, uint64_t key_stride)
+static void warm(p4d_net *m, uint32_t layer, uint32_t block, uint64_t keys, uint64_t key_stride)
 {
 	void *any = m->arena;
-	const p4d_layer y = {.activation[ACT_ATTENTION] = any};
+	const p4d_layer y = {.number = layer, .activation[ACT_ATTENTION] = any};
 	const p4d_attention_shape forward = p4d_attention__shape_of(m, &y, block, keys, key_stride);
 	const p4d_attention_shape back = p4d_attention__gradient_shape_of(m, &y, block, keys, key_stride);
 
@@ -169,9 +169,9 @@ static void warm(p4d_net *m, uint32_t block, uint64_t keys, uint64_t key_stride)
  * The same for packed documents, in the rows that attention uses. cuDNN reads the documents' lengths and
  * places from the arena, so nothing may be written over them.
  */
-static void warm_documents(p4d_net *m)
+static void warm_documents(p4d_net *m, uint32_t layer)
 {
-	p4d_layer y = {.number = m->weights.segment[0].layer};
+	p4d_layer y = {.number = layer};
 	void *dqkv = p4d_buffers_at(m, B_QKV_GRADIENT);
 	float *sums = m->type == P4D_DT_FP32 ? dqkv : p4d_buffers_at(m, B_QKV_SUMS);
 
@@ -182,21 +182,31 @@ static void warm_documents(p4d_net *m)
 		attend_back(m, &y, dqkv, sums);
 }
 
-void p4d_attention__warm_up(p4d_net *m)
+static void warm_layer(p4d_net *m, uint32_t layer)
 {
 	const uint32_t own = m->place.cp;
 
-	m->documents = m->set.document_mask ? p4d_buffers_at(m, B_DOCUMENTS) : NULL;
-	m->packed = p4d_document_groups__put(m, 0, NULL);
 	if (m->l->slices > 1)
-		p4d_attention_slices__warm_up(m);
+		p4d_attention_slices__warm_up(m, layer);
 	else if (m->packed.most)
-		warm_documents(m);
+		warm_documents(m, layer);
 	else if (m->l->cp == 1)
-		warm(m, 0, m->length, m->columns);
+		warm(m, layer, 0, m->length, m->columns);
 	else if (m->l->cp_comm == P4D_CP_ALL_GATHER)
-		warm(m, P4D_GATHERED_BLOCK, m->l->seq_len, 2 * m->kv);
+		warm(m, layer, P4D_GATHERED_BLOCK, m->l->seq_len, 2 * m->kv);
 	else /* all earlier blocks have the same shape as one another, and so do all later blocks */
 		for (uint32_t block = own ? own - 1 : 0; block <= own + 1 && block < m->l->cp; block++)
-			warm(m, block, m->length, 2 * m->kv);
+			warm(m, layer, block, m->length, 2 * m->kv);
+}
+
+void p4d_attention__warm_up(p4d_net *m)
+{
+	const uint32_t every = m->l->architecture->full_attention_every, full = every ? every - 1 : 0;
+
+	m->documents = m->set.document_mask ? p4d_buffers_at(m, B_DOCUMENTS) : NULL;
+	m->packed = p4d_document_groups__put(m, 0, NULL);
+	warm_layer(m, 0);
+	/* some models have a window in some layers, and whole sequences in others */
+	if (p4d_window_of(m->l, full) != p4d_window_of(m->l, 0))
+		warm_layer(m, full);
 }

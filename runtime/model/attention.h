@@ -59,4 +59,4 @@ int p4d_attention_gather__backward(p4d_net *m, const p4d_layer *y, float *sums, 
 int p4d_attention_slices__forward(p4d_net *m, const p4d_layer *y);
 int p4d_attention_slices__backward(p4d_net *m, const p4d_layer *y, float *sums);
 /* Runs the matmuls of the net's current slice once. */
-void p4d_attention_slices__warm_up(p4d_net *m);
+void p4d_attention_slices__warm_up(p4d_net *m, uint32_t layer);

@@ -82,10 +82,10 @@ int p4d_attention_slices__backward(p4d_net *m, const p4d_layer *y, float *sums)
 	return 0;
 }
 
-void p4d_attention_slices__warm_up(p4d_net *m)
+void p4d_attention_slices__warm_up(p4d_net *m, uint32_t layer)
 {
 	void *any = m->arena;
-	const p4d_layer y = {.activation[ACT_ATTENTION] = any};
+	const p4d_layer y = {.number = layer, .activation[ACT_ATTENTION] = any};
 	p4d_attention_shape shape = p4d_attention__shape_of(m, &y, 0, m->before + m->length, 2 * m->kv);
 	p4d_attention_shape back =
 	    p4d_attention__gradient_shape_of(m, &y, 0, m->before + m->length, 2 * m->kv);

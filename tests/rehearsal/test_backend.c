@@ -46,6 +46,16 @@ enum { STEPS = 4, MOST_RANKS = 4, PATIENCE_SECONDS = 300, GRANULE = 2 << 20, OUT
 #define ODD \
 	"--model custom --layers 3 --hidden 144 --ffn 208 --heads 2 --kv-heads 2 --head-dim 72 --vocab 257 " \
 	"--norm rmsnorm --glu on --positions rope --bias none --qk-norm off --tied off --lr 1e-3 " TOKENS
+/* other families, with windows of 100 tokens */
+#define FAMILY \
+	"--model custom --layers 7 --hidden 256 --ffn 512 --heads 4 --kv-heads 4 --head-dim 64 --vocab 257 " \
+	"--tied on --lr 1e-3 "
+#define GEMMA \
+	"--norm rmsnorm --glu on --positions rope --bias none --activation geglu --sliding-window " \
+	"100 " TOKENS
+#define GPT2 \
+	"--architecture gpt2 --norm layernorm --glu off --positions learned --bias all --qk-norm off " \
+	"--activation gelu " TOKENS
 #define GRID SMALL "--tied off --seq-len 256 --max-seq-len 256 --global-batch 8 --micro-batch 2 "
 /* Attention takes so long that a layer's activations can be copied to the host meanwhile. */
 #define LONG SMALL "--tied off --seq-len 32768 --max-seq-len 32768 --global-batch 4 --micro-batch 1 "
@@ -119,6 +129,11 @@ static const run runs[] = {
     {"fp32", 1, SHORT "--precision fp32", 0, {0}, 0, OWN_ATTENTION},
     {"activations on the host", 1, LONG "--offload activations", 0, {0}, 0, OFFLOADS},
     {"parameters on the host", 1, SHORT "--offload optimizer,params", 0, {0}, 0, OFFLOADS},
+    {"Gemma 2", 1, FAMILY GEMMA "--architecture gemma2 --qk-norm off", 0, {0}, 0, OWN_ATTENTION},
+    {"Gemma 3", 1, FAMILY GEMMA "--architecture gemma3 --qk-norm on", 0, {0}, 0, 0},
+    {"GPT-2", 1, FAMILY GPT2, 0, {0}, 0, 0},
+    {"GPT-2, fp32", 1, FAMILY GPT2 "--precision fp32", 0, {0}, 0, OWN_ATTENTION},
+    {"Phi-3, windows", 1, SHORT "--architecture phi3 --sliding-window 100", 0, {0}, 0, 0},
     {"odd sizes", 1, ODD, 0, {0}, 0, 0},
     {"dp 2", 2, SHORT, 1, {0, 4, 4, 0, 0, 0}, 8, 0},
     {"dp 2, sharded parameters", 2, SHORT "--optimizer-sharding parameters", 1, {0, 24, 26, 0, 0, 0}, 8, 0},

@@ -446,9 +446,9 @@ static void schedule_rule(void **state)
 static void framework_rule(void **state)
 {
 	(void)state;
-	refuse("framework=p4d norm=layernorm", 1, 8, P4D_E_UNMODELLED,
-	       "on GPUs, framework p4d trains Llama-type models (RMSNorm before each block, SwiGLU, "
-	       "rotary positions), which llama13b is not (norm=layernorm)",
+	refuse("framework=p4d norm=layernorm-scale", 1, 8, P4D_E_UNMODELLED,
+	       "framework p4d trains models like Llama, GPT-2 and Gemma 2 (see p4d-train(1)), which "
+	       "llama13b is not (norm=layernorm-scale)",
 	       "--p4d-framework=megatron");
 }
 
