@@ -94,15 +94,15 @@ static void options_win(void **state)
 	assert_int_equal((uint64_t)p4d_size_of_layer(&l), 4 * 64 * 64 + 2 * 64 * 128 + 4 * 2 * 64);
 }
 
-/* If a framework does not model a family, its message names the difference. p4d-train supports some of them
- * on GPUs. */
+/* If a framework does not model a family, its message names the difference. p4d-train supports some of
+ * them. */
 static void others_are_refused_by_name(void **state)
 {
 	static const struct {
 		const char *flags, *difference;
 		bool trained;
 	} cases[] = {
-	    {"architecture=gemma2", "norms before and after each block", false},
+	    {"architecture=gemma2", "norms before and after each block", true},
 	    {"architecture=olmo2", "norms after each block", true},
 	    {"architecture=olmo3", "norms after each block", false},
 	    {"architecture=exaone4", "norms after each block", false},
@@ -162,7 +162,9 @@ static void families_near_llama(void **state)
  */
 static void the_default_framework_takes_the_model(void **state)
 {
-	p4d_request gemma = custom("architecture=gemma2 layers=2 hidden=64 ffn=128 heads=4 vocab=100"), fixed;
+	const p4d_request gemma = custom("architecture=gemma2 layers=2 hidden=64 ffn=128 heads=4 vocab=100"),
+			  olmo = custom("architecture=olmo3 layers=2 hidden=64 ffn=128 heads=4 vocab=100");
+	p4d_request fixed;
 	p4d_error err = {0};
 
 	(void)state;
@@ -171,7 +173,8 @@ static void the_default_framework_takes_the_model(void **state)
 	p4d_request_put(&fixed, P4D_FRAMEWORK, P4D_FRAMEWORK_MEGATRON, P4D_BY_USER);
 	assert_false(p4d_framework_models(&fixed, &err));
 	assert_int_equal(err.code, P4D_E_UNMODELLED);
-	assert_true(p4d_framework_default(&gemma) > P4D_FRAMEWORK_MEGATRON);
+	assert_int_equal(p4d_framework_default(&gemma), P4D_FRAMEWORK_P4D);
+	assert_true(p4d_framework_default(&olmo) > P4D_FRAMEWORK_MEGATRON);
 }
 
 int main(void)

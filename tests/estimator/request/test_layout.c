@@ -446,9 +446,9 @@ static void schedule_rule(void **state)
 static void framework_rule(void **state)
 {
 	(void)state;
-	refuse("framework=p4d norm=layernorm-scale", 1, 8, P4D_E_UNMODELLED,
+	refuse("framework=p4d activation=relu2 glu=off", 1, 8, P4D_E_UNMODELLED,
 	       "framework p4d trains models like Llama, GPT-2 and Gemma 2 (see p4d-train(1)), which "
-	       "llama13b is not (norm=layernorm-scale)",
+	       "llama13b is not (activation=relu2)",
 	       "--p4d-framework=megatron");
 }
 
