@@ -15,7 +15,7 @@
  *   seq-len             the model's maximum, at most 8192
  *   global-batch        p4d_request_default_batch
  *   schedule            interleaved when vpp > 1, else 1f1b
- *   framework           the first that can train the model: p4d for Llama-type models, megatron for others
+ *   framework           the first that can train the model: p4d-train if it can
  *   precision           bf16; fp32 on cpu
  *   grad-dtype          fp32; fp16 with that precision
  *   tp-comm-overlap     off

@@ -97,12 +97,13 @@ __device__ static void take_key_places(places<T> *to, const p4d_attention_shape 
 }
 
 /* Computes the tiles' probabilities, and the gradients of their scores. */
-template <int T, int D>
+template <bool LIMITED, int T, int D>
 __device__ static void make_gradients(backward_space<T, D> *w, const p4d_attention_shape &s)
 {
 	float scores[T / SIDE][T / SIDE], gradients[T / SIDE][T / SIDE];
 	const unsigned y = own_row(), x = own_column();
-	const int32_t reach = reach_of(s.window);
+	const int32_t reach = reach_of<LIMITED>(s);
+	const float cap = cap_of<LIMITED>(s);
 
 	multiply(scores, w->queries, w->keys);
 	multiply(gradients, w->outputs, w->values);
@@ -110,15 +111,15 @@ __device__ static void make_gradients(backward_space<T, D> *w, const p4d_attenti
 		for (int j = 0; j < T / SIDE; j++) {
 			const unsigned row = y + i * SIDE, column = x + j * SIDE;
 			const bool seen = sees(w->query, row, w->key, column, reach);
-			const float score = capped(scores[i][j] * s.scale, s.cap);
+			const float score = capped(scores[i][j] * s.scale, cap);
 			const float p = seen ? expf(score - w->lse[row]) : 0;
 			w->probabilities.at[row][column] = p;
 			w->gradients.at[row][column] =
-			    p * (gradients[i][j] - w->row_sums[row]) * s.scale * cap_slope(score, s.cap);
+			    p * (gradients[i][j] - w->row_sums[row]) * s.scale * cap_slope(score, cap);
 		}
 }
 
-template <typename E, int D, int T>
+template <typename E, int D, int T, bool LIMITED>
 __global__ void __launch_bounds__(SIDE *SIDE) attend_back_to_keys(operands<E> x)
 {
 	typedef backward_space<T, D> backward_tiles;
@@ -138,12 +139,12 @@ __global__ void __launch_bounds__(SIDE *SIDE) attend_back_to_keys(operands<E> x)
 		__syncthreads(); /* all threads have used the previous tile */
 		take_query_places(&w->query, s, batch, query, queries);
 		__syncthreads();
-		if (!any_sees(w->query, w->key, reach_of(s.window)))
+		if (!any_sees(w->query, w->key, reach_of<LIMITED>(s)))
 			continue;
 		for (uint64_t head = kv_head * group; head < (kv_head + 1) * group; head++) {
 			take_queries(w, x, batch, head, query, queries);
 			__syncthreads();
-			make_gradients(w, s);
+			make_gradients<LIMITED>(w, s);
 			__syncthreads();
 			add_product<true>(dv, w->probabilities, w->outputs);
 			add_product<true>(dk, w->gradients, w->queries);
@@ -154,7 +155,7 @@ __global__ void __launch_bounds__(SIDE *SIDE) attend_back_to_keys(operands<E> x)
 	put_rows<T, D>(x.dv, at, s.key_stride, dv, rows, d, x.to, x.add);
 }
 
-template <typename E, int D, int T>
+template <typename E, int D, int T, bool LIMITED>
 __global__ void __launch_bounds__(SIDE *SIDE) attend_back_to_queries(operands<E> x)
 {
 	typedef backward_space<T, D> backward_tiles;
@@ -175,16 +176,28 @@ __global__ void __launch_bounds__(SIDE *SIDE) attend_back_to_queries(operands<E>
 		__syncthreads(); /* all threads have used the previous tile */
 		take_key_places(&w->key, s, batch, key, keys);
 		__syncthreads();
-		if (!any_sees(w->query, w->key, reach_of(s.window)))
+		if (!any_sees(w->query, w->key, reach_of<LIMITED>(s)))
 			continue;
 		take_keys(w, x, batch, head / (s.heads / s.kv_heads), key, keys);
 		__syncthreads();
-		make_gradients(w, s);
+		make_gradients<LIMITED>(w, s);
 		__syncthreads();
 		add_product<false>(dq, w->gradients, w->keys);
 	}
 	put_rows<T, D>(x.dq, (batch * s.queries + first) * s.query_stride + head * d, s.query_stride, dq,
 		       rows, d, x.to, x.add);
+}
+
+template <typename E, int D, int T, bool LIMITED>
+static void start_gradients(cudaStream_t stream, const operands<E> &x)
+{
+	const size_t shared = sizeof(backward_space<T, D>);
+	const p4d_attention_shape &s = x.s;
+
+	p4d_launch<attend_back_to_keys<E, D, T, LIMITED>>(
+	    stream, {tiles_of(s.keys, T) * s.batch * s.kv_heads, 1, SIDE * SIDE, shared}, x);
+	p4d_launch<attend_back_to_queries<E, D, T, LIMITED>>(
+	    stream, {tiles_of(s.queries, T) * s.batch * s.heads, 1, SIDE * SIDE, shared}, x);
 }
 
 void p4d_kernel_attention_backward(cudaStream_t stream, p4d_dtype type, p4d_dtype to, bool add, void *dq,
@@ -201,13 +214,10 @@ void p4d_kernel_attention_backward(cudaStream_t stream, p4d_dtype type, p4d_dtyp
 		    (const E *)q, (const E *)k, (const E *)v, (const E *)d_o, lse, row_sums, dq, dk,
 		    dv,           to,           add,          wide,           *s};
 		P4D_WITH_HEAD(s->head_dim, 32, 16, D, T, {
-			const size_t shared = sizeof(backward_space<T, D>);
-			p4d_launch<attend_back_to_keys<E, D, T>>(
-			    stream, {tiles_of(s->keys, T) * s->batch * s->kv_heads, 1, SIDE * SIDE, shared},
-			    x);
-			p4d_launch<attend_back_to_queries<E, D, T>>(
-			    stream, {tiles_of(s->queries, T) * s->batch * s->heads, 1, SIDE * SIDE, shared},
-			    x);
+			if (is_limited(s))
+				start_gradients<E, D, T, true>(stream, x);
+			else
+				start_gradients<E, D, T, false>(stream, x);
 		});
 	});
 }

@@ -12,7 +12,7 @@ template <int T, int D> struct forward_space {
 	places<T> query, key;
 };
 
-template <typename E, int D, int T>
+template <typename E, int D, int T, bool LIMITED>
 __global__ void __launch_bounds__(SIDE *SIDE)
     attend(E *o, float *lse, const E *q, const E *k, const E *v, p4d_attention_shape s, bool wide)
 {
@@ -28,7 +28,7 @@ __global__ void __launch_bounds__(SIDE *SIDE)
 	const bool documents = s.query_document && s.key_document;
 	const int32_t *key_document = documents ? s.key_document + batch * s.keys : nullptr;
 	const uint64_t column = head / (s.heads / s.kv_heads) * d;
-	const int32_t reach = reach_of(s.window);
+	const int32_t reach = reach_of<LIMITED>(s);
 	float output[T / SIDE][D / SIDE] = {}, most[T / SIDE], sum[T / SIDE] = {};
 
 	for (int i = 0; i < T / SIDE; i++)
@@ -53,7 +53,7 @@ __global__ void __launch_bounds__(SIDE *SIDE)
 			float highest = most[i], total = 0;
 			for (int j = 0; j < T / SIDE; j++) {
 				scores[i][j] = sees(w->query, y + i * SIDE, w->key, x + j * SIDE, reach)
-						   ? capped(scores[i][j] * s.scale, s.cap)
+						   ? capped(scores[i][j] * s.scale, cap_of<LIMITED>(s))
 						   : -INFINITY;
 				highest = fmaxf(highest, scores[i][j]);
 			}
@@ -90,6 +90,16 @@ __global__ void __launch_bounds__(SIDE *SIDE)
 	}
 }
 
+template <typename E, int D, int T, bool LIMITED>
+static void start_attention(cudaStream_t stream, void *o, float *lse, const void *q, const void *k,
+			    const void *v, const p4d_attention_shape *s, bool wide)
+{
+	const uint64_t blocks = tiles_of(s->queries, T) * s->batch * s->heads;
+
+	p4d_launch<attend<E, D, T, LIMITED>>(stream, {blocks, 1, SIDE * SIDE, sizeof(forward_space<T, D>)},
+					     (E *)o, lse, (const E *)q, (const E *)k, (const E *)v, *s, wide);
+}
+
 void p4d_kernel_attention(cudaStream_t stream, p4d_dtype type, void *o, float *lse, const void *q,
 			  const void *k, const void *v, const p4d_attention_shape *s)
 {
@@ -98,10 +108,10 @@ void p4d_kernel_attention(cudaStream_t stream, p4d_dtype type, void *o, float *l
 				  has_wide_heads<E>(k, s->key_stride, s->head_dim) &&
 				  has_wide_heads<E>(v, s->key_stride, s->head_dim);
 		P4D_WITH_HEAD(s->head_dim, 64, 32, D, T, {
-			const uint64_t blocks = tiles_of(s->queries, T) * s->batch * s->heads;
-			p4d_launch<attend<E, D, T>>(
-			    stream, {blocks, 1, SIDE * SIDE, sizeof(forward_space<T, D>)}, (E *)o, lse,
-			    (const E *)q, (const E *)k, (const E *)v, *s, wide);
+			if (is_limited(s))
+				start_attention<E, D, T, true>(stream, o, lse, q, k, v, s, wide);
+			else
+				start_attention<E, D, T, false>(stream, o, lse, q, k, v, s, wide);
 		});
 	});
 }

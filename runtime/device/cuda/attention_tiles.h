@@ -134,16 +134,29 @@ __device__ static inline unsigned column_at(int j)
 	return (unsigned)(j / 4 * 4 * SIDE + j % 4) + 4 * own_column();
 }
 
-/* The most by which a visible key is before its query. window: as in p4d_attention_shape. */
-__device__ static inline int32_t reach_of(uint64_t window)
+/*
+ * LIMITED: the call has a window or a soft cap. Kernels without them need fewer registers. reach: the most by
+ * which a visible key is before its query.
+ */
+template <bool LIMITED> __device__ static inline int32_t reach_of(const p4d_attention_shape &s)
 {
-	return window && window < INT32_MAX ? (int32_t)window - 1 : INT32_MAX;
+	return LIMITED && s.window && s.window < INT32_MAX ? (int32_t)s.window - 1 : INT32_MAX;
+}
+
+template <bool LIMITED> __device__ static inline float cap_of(const p4d_attention_shape &s)
+{
+	return LIMITED ? s.cap : 0;
+}
+
+static inline bool is_limited(const p4d_attention_shape *s)
+{
+	return s->window || s->cap > 0;
 }
 
 /* Whether a position is at most `reach` positions before another one, and not after it. */
 __device__ static inline bool reaches(int32_t query, int32_t key, int32_t reach)
 {
-	return key <= query && (int64_t)query - key <= reach;
+	return key <= query && (reach == INT32_MAX || (int64_t)query - key <= reach);
 }
 
 /* Whether a query may see a key. */
@@ -186,7 +199,8 @@ __device__ static inline bool any_sees(const places<T> &queries, const places<T>
 		high = queries.document[i] > high ? queries.document[i] : high;
 	}
 	for (unsigned i = threadIdx.x; i < T; i += SIDE * SIDE)
-		seen = seen || (keys.position[i] <= last && (int64_t)first - keys.position[i] <= reach &&
+		seen = seen || (keys.position[i] <= last &&
+				(reach == INT32_MAX || (int64_t)first - keys.position[i] <= reach) &&
 				keys.document[i] >= low && keys.document[i] <= high);
 	return __syncthreads_or(seen) != 0;
 }

@@ -174,6 +174,8 @@ static void first_that_can_is_default(void **state)
 	set_all(&r, MODEL_13B);
 	assert_int_equal(p4d_framework_default(&r), P4D_FRAMEWORK_P4D);
 	set_all(&r, LEARNED);
+	assert_int_equal(p4d_framework_default(&r), P4D_FRAMEWORK_P4D);
+	set_all(&r, LEARNED "activation=relu2 glu=off");
 	assert_int_equal(p4d_framework_default(&r), P4D_FRAMEWORK_MEGATRON);
 }
 

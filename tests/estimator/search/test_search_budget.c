@@ -98,7 +98,7 @@ static void ends_at_once_without_a_program(void **state)
 	p4d_candidate found;
 
 	(void)state;
-	set_all(&r, MODEL_13B "norm=layernorm");
+	set_all(&r, MODEL_13B "norm=layernorm-scale");
 	p4d_request_default(&r, P4D_FRAMEWORK, P4D_FRAMEWORK_P4D, P4D_BY_P4D);
 	space.budget = &budget;
 	assert_false(p4d_search_preferred(&r, &space, &found, &counts));

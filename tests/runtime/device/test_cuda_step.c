@@ -226,6 +226,50 @@ static void a_layer(void **state)
 	assert_int_equal(launches_of_layer("none precision=fp8"), 26 - 2 + 4 * 3 + 4 * 2 + update);
 }
 
+/* Layers of other families: launches of both passes and of the update, of layers that follow one another. */
+static void families(void **state)
+{
+#define FAMILY \
+	"model=custom tied=on device=cuda tp=1 cp=1 pp=1 vpp=1 precision=bf16 recompute=keep seq-len=1024 " \
+	"max-seq-len=1024 global-batch=4 micro-batch=4 "
+	static const struct {
+		const char *name, *model;
+		unsigned layers; /* after which their kinds repeat */
+		uint64_t launches;
+	} cases[] = {
+	    {"GPT-2",
+	     FAMILY "architecture=gpt2 vocab=50257 hidden=768 ffn=3072 heads=12 kv-heads=12 head-dim=64 "
+		    "norm=layernorm glu=off activation=gelu positions=learned bias=all qk-norm=off",
+	     1, 80},
+	    {"Gemma 3 1B",
+	     FAMILY "architecture=gemma3 vocab=262144 hidden=1152 ffn=6912 heads=4 kv-heads=1 head-dim=256 "
+		    "bias=none qk-norm=on activation=geglu sliding-window=512",
+	     6, 414},
+	    {"Phi-3 mini",
+	     FAMILY
+	     "architecture=phi3 tied=off vocab=32064 hidden=3072 ffn=8192 heads=32 kv-heads=32 head-dim=96 "
+	     "bias=none qk-norm=off sliding-window=512",
+	     1, 44},
+	};
+
+	unsigned wrong = 0;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		uint64_t launches[2];
+		for (unsigned k = 0; k < 2; k++) {
+			char options[600];
+			snprintf(options, sizeof(options), "%s layers=%u", cases[i].model,
+				 (k + 1) * cases[i].layers);
+			launches[k] = step_of(options).launches;
+		}
+		print_message("%s: %llu launches of %u layers\n", cases[i].name,
+			      (unsigned long long)(launches[1] - launches[0]), cases[i].layers);
+		wrong += launches[1] - launches[0] != cases[i].launches;
+	}
+	assert_int_equal(wrong, 0);
+}
+
 /*
  * Packed documents. With a planned mean length cuDNN computes them, with as many launches as for whole
  * sequences, and two uploads; a second call of cuDNN has one launch more in each direction. Without a planned
@@ -323,7 +367,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(steps),   cmocka_unit_test(gain_of_fp8), cmocka_unit_test(no_copies),
-	    cmocka_unit_test(a_layer), cmocka_unit_test(documents),   cmocka_unit_test(halves),
+	    cmocka_unit_test(a_layer), cmocka_unit_test(families),    cmocka_unit_test(documents),
+	    cmocka_unit_test(halves),
 	};
 
 	return cmocka_run_group_tests_name("a step on a GPU", tests, set_up, tear_down);

@@ -36,6 +36,9 @@ static const struct {
 } more[] = {
     {"norm_rows<", 1.55, "each row's block reads the weight"},
     {"norm_rows_backward<", 1.3, "each block reads the weight"},
+    {"layer_norm_rows<", 2.2, "each row's block reads weight and bias"},
+    {"layer_norm_rows_backward<", 1.4, "each row's block reads the weight"},
+    {"layer_norm_columns<", 1.3, "each block reads its rows' statistics"},
     {"split_norm_rows<", 1.55, "each row's block reads the weight"},
     {"row_dots<", 1.55, "each row's block reads the weight"},
     {"split_norm_columns_backward<", 1.3, "each block reads the weight, and its rows' statistics"},
@@ -95,6 +98,20 @@ static void norms(p4d_dtype type, uint64_t e, uint64_t h, uint64_t n)
 	look();
 }
 
+static void other_norms(p4d_dtype type, uint64_t e, uint64_t h, uint64_t n)
+{
+	void *const x = take(e * n * h), *const y = take(e * n * h), *const w = take(e * h),
+		    *const b = take(e * h);
+	float *const statistics = take(8 * n), *const sums = take(8 * n * h), *const dw = take(4 * h),
+		     *const db = take(4 * h);
+
+	p4d_kernel_unit_norm(NULL, type, y, statistics, x, w, n, h, 1e-5f);
+	p4d_kernel_unit_norm_backward(NULL, sums, type, y, dw, x, x, w, statistics, n, h);
+	p4d_kernel_layer_norm(NULL, type, y, statistics, x, w, b, n, h, 1e-5f);
+	p4d_kernel_layer_norm_backward(NULL, sums, type, y, dw, db, x, y, w, statistics, n, h);
+	look();
+}
+
 /* Norms of rows that are split over several ranks. */
 static void split_norms(p4d_dtype type, uint64_t e, uint64_t h, uint64_t n)
 {
@@ -137,6 +154,10 @@ static void rows(p4d_dtype type, uint64_t e)
 
 	p4d_kernel_swiglu(NULL, type, act, gate_up, N, F);
 	p4d_kernel_swiglu_backward(NULL, type, gate_up, act, dact, N, F);
+	p4d_kernel_geglu(NULL, type, act, gate_up, N, F);
+	p4d_kernel_geglu_backward(NULL, type, gate_up, act, dact, N, F);
+	p4d_kernel_gelu(NULL, type, act, gate_up, N, F);
+	p4d_kernel_gelu_backward(NULL, type, gate_up, act, dact, N, F);
 	look();
 	void *const table = take(e * 64 * H), *const out = take(e * N * H);
 	float *const dtable = take(4 * 64 * H);
@@ -162,6 +183,9 @@ static void logits(p4d_dtype type, uint64_t e)
 	p4d_kernel_logits_gradient(NULL, type, at, VOCAB, maximum, sum, labels, N, VOCAB, 0, 1, 0);
 	p4d_kernel_rescale(NULL, sum, maximum, maximum, N);
 	p4d_kernel_losses(NULL, loss, maximum, sum, target, labels, N, 0);
+	p4d_kernel_soft_cap(NULL, type, at, VOCAB, N, VOCAB, 30);
+	p4d_kernel_capped_gradient(NULL, type, at, VOCAB, maximum, sum, labels, N, VOCAB, 0, 1, 0, 30);
+	p4d_kernel_scale_rows(NULL, type, at, VOCAB, maximum, N, VOCAB);
 	p4d_kernel_cross_entropy(NULL, type, maximum, sum, target, at, VOCAB, labels, N, VOCAB, 1, 0);
 	look();
 }
@@ -259,6 +283,7 @@ static void all(void **state)
 		norms(type, e, 4 * H, N / 2);
 		norms(type, e, 12 * H, 3);
 		split_norms(type, e, H, N);
+		other_norms(type, e, H, N);
 		heads(type, e, false);
 		heads(type, e, true);
 		rows(type, e);

@@ -12,6 +12,7 @@
 
 #include <link.h>
 
+#include "base/clock.h"
 #include "support/training_curves.h"
 
 #define MODEL \
@@ -500,6 +501,62 @@ static void nodes_change_nothing(void **state)
 	}
 }
 
+/* ---- a ring's gradients travel while the next block is computed ---- */
+
+enum { RING_SECONDS = 60 };
+
+static void (*backward_of_cpu)(p4d_device *, p4d_dtype, float *, float *, float *, const void *,
+			       const float *, float *, const void *, const void *, const void *,
+			       const p4d_attention_shape *, void *);
+static bool second_rank, too_late;
+static unsigned blocks_begun;
+
+/*
+ * The second rank computes its first block only when the first rank has begun its second one, so without the
+ * gradients of the second rank's block.
+ */
+static void wait_for_the_next(p4d_device *device, p4d_dtype type, float *dq, float *dk, float *dv,
+			      const void *d_o, const float *lse, float *row_sums, const void *q,
+			      const void *k, const void *v, const p4d_attention_shape *s, void *workspace)
+{
+	const double end = p4d_clock_seconds() + RING_SECONDS;
+
+	blocks_begun++;
+	if (!second_rank)
+		__atomic_store_n(&curve_shared->tokens, blocks_begun, __ATOMIC_RELEASE);
+	while (second_rank && blocks_begun == 1 && !too_late &&
+	       __atomic_load_n(&curve_shared->tokens, __ATOMIC_ACQUIRE) < 2)
+		too_late = p4d_clock_seconds() > end;
+	backward_of_cpu(device, type, dq, dk, dv, d_o, lse, row_sums, q, k, v, s, workspace);
+}
+
+static int train_in_ring(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
+{
+	p4d_trainer *trainer;
+	p4d_device device;
+
+	(void)size;
+	TRY(p4d_device_cpu_open(&device, err));
+	backward_of_cpu = device.attention_backward;
+	device.attention_backward = wait_for_the_next;
+	second_rank = rank == 1;
+	p4d_trainer_settings settings = training_settings(&layout, &device, world, VOCAB);
+	TRY(p4d_trainer_open(&trainer, &settings, err));
+	TRY(curve_train(trainer, &layout, 1, rank, count_from_here, err));
+	CHECK(blocks_begun > 1 && !too_late);
+	p4d_trainer_close(trainer);
+	device.close(&device);
+	return 0;
+}
+
+static void ring_gradients_travel_during_the_next_block(void **state)
+{
+	(void)state;
+	(void)curve_of(MODEL PLAIN
+		       "hidden=48 ffn=128 head-dim=6 precision=fp32 tp=1 cp=2 pp=1 vpp=1 micro-batch=2",
+		       2, NULL, &layout, train_in_ring);
+}
+
 static int prepare(void **state)
 {
 	FIND_BLAS();
@@ -511,12 +568,19 @@ static int prepare(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(learns),           cmocka_unit_test(plain_model),
-	    cmocka_unit_test(grouped_model),    cmocka_unit_test(other_architectures),
-	    cmocka_unit_test(masked_documents), cmocka_unit_test(bf16_model),
-	    cmocka_unit_test(adapters),         cmocka_unit_test(nodes_change_nothing),
-	    cmocka_unit_test(half_moments),     cmocka_unit_test(token_slices),
-	    cmocka_unit_test(local_losses),     cmocka_unit_test(grids_of_ranks),
+	    cmocka_unit_test(learns),
+	    cmocka_unit_test(plain_model),
+	    cmocka_unit_test(grouped_model),
+	    cmocka_unit_test(other_architectures),
+	    cmocka_unit_test(masked_documents),
+	    cmocka_unit_test(bf16_model),
+	    cmocka_unit_test(adapters),
+	    cmocka_unit_test(nodes_change_nothing),
+	    cmocka_unit_test(half_moments),
+	    cmocka_unit_test(token_slices),
+	    cmocka_unit_test(local_losses),
+	    cmocka_unit_test(grids_of_ranks),
+	    cmocka_unit_test(ring_gradients_travel_during_the_next_block),
 	};
 
 	const int failed = cmocka_run_group_tests_name("layouts of the trainer", tests, prepare, NULL);
