@@ -29,8 +29,8 @@ typedef struct p4d_job_plan {
  * Reads the plan line (P4D_PLAN). If there is none, completes the options of the command line as p4d estimate
  * does. Options given together with a line must agree with it. ranks, nodes: their numbers. datadir: where
  * models/ is. Errors: PLAN_CHANGED (also if this program computes buffers that differ from the guard's),
- * PLAN_SYNTAX, WORLD (the plan is for another number of ranks), UNMODELLED (p4d-train trains Llama-type
- * models, and knows some ways to scale rotary positions), and those of models and layouts.
+ * PLAN_SYNTAX, WORLD (the plan is for another number of ranks), UNMODELLED (p4d-train trains the
+ * families of p4d-train(1), and knows some ways to scale rotary positions), and those of models and layouts.
  */
 int p4d_job_plan_open(p4d_job_plan *plan, const char *line, const p4d_settings *settings, uint64_t ranks,
 		      uint64_t nodes, const char *datadir, p4d_error *err);
