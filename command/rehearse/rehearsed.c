@@ -350,6 +350,10 @@ static p4d_rehearsed_verdict incomplete(const p4d_rehearsed *r, char *reason, si
 		snprintf(reason, size, "it did not end within %.0f s", r->played.seconds);
 	else if (r->serving.error)
 		snprintf(reason, size, "%s: %s", r->serving.engine, r->serving.error);
+	else if (r->played.status && r->missing_count && !r->unvalidated)
+		snprintf(reason, size,
+			 "the program ended with status %d; it called %s, which p4d does not simulate",
+			 r->played.status, r->missing[0]);
 	else if (r->played.status)
 		snprintf(reason, size, "the program ended with status %d%s%s", r->played.status,
 			 r->unvalidated ? "; " : "", r->unvalidated ? r->unvalidated : "");

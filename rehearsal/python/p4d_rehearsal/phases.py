@@ -218,7 +218,7 @@ def _storages(tensors, seen):
     """The tensors on the device that are not among those seen before."""
     found = []
     for t in (part for tensor in tensors for part in subclasses.parts(tensor)):
-        if not isinstance(t, torch.Tensor) or not t.is_cuda:
+        if not t.is_cuda:
             continue
         storage = t.untyped_storage()
         if storage.data_ptr() not in seen:

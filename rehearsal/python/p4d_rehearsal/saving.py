@@ -165,7 +165,7 @@ def _bytes(tree):
     from p4d_rehearsal import subclasses
     seen = {}
     for leaf in (part for leaf in torch.utils._pytree.tree_flatten(tree)[0] for part in subclasses.parts(leaf)):
-        if isinstance(leaf, torch.Tensor) and leaf.layout == torch.strided and leaf.device.type != "meta":
+        if leaf.device.type != "meta":
             storage = leaf.untyped_storage()
             seen[storage.data_ptr()] = storage.nbytes()
     return sum(seen.values())

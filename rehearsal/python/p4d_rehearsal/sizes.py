@@ -169,3 +169,17 @@ def substitute(operator, arguments):
     if operator in (aten._unique2, aten.unique_dim, aten.unique_consecutive):
         return (torch.arange(first.numel()).view(first.shape),) + tuple(arguments[1:])
     return None
+
+
+def coalesced(sparse, is_known, on_host, note):
+    """A sparse tensor with each index once: a kernel would count the different ones."""
+    indices, values = sparse._indices(), sparse._values()
+    count = indices.shape[1]
+    if is_known(indices):
+        count = torch.unique(on_host(indices), dim=1).shape[1]
+    else:
+        note()
+    places = torch.empty((indices.shape[0], count), dtype=indices.dtype, device=indices.device)
+    return aten._sparse_coo_tensor_with_dims_and_tensors(
+        sparse.sparse_dim(), sparse.dense_dim(), sparse.shape, places, values.new_empty((count, *values.shape[1:])),
+        dtype=values.dtype, layout=torch.sparse_coo, device=values.device, is_coalesced=True)

@@ -246,6 +246,8 @@ class Values(TorchDispatchMode):
             reads.missing_places.append(reads.place() if place is None else place)
 
     def run(self, function, arguments, named):
+        if function.overloadpacket is aten._coalesce and arguments[0].is_cuda:
+            return sizes.coalesced(arguments[0], _is_known, _on_host, lambda: reads.note_read(aten._coalesce))
         tensors = _tensors((arguments, named))
         device = self.device_of(tensors, named)
         if device is None or device.type != "cuda" or not all(map(_is_plain, tensors)):

@@ -9,6 +9,8 @@ import os
 
 import torch
 
+from p4d_rehearsal import subclasses
+
 aten = torch.ops.aten
 LAUNCHES, PRODUCTS = 0, 1  # p4d_report_count of the stand-ins
 
@@ -37,22 +39,9 @@ def _bytes(tensor):
     return min(tensor.numel() * tensor.element_size(), tensor.untyped_storage().nbytes())
 
 
-def _stored(tensor):
-    """The tensors that hold what it stores: of a sparse one, its indices and values. A nested one does not say."""
-    if tensor.layout is torch.strided:
-        return [] if tensor.is_nested else [tensor]
-    if tensor.layout is torch.sparse_coo:
-        return [tensor._indices(), tensor._values()]
-    if tensor.layout in (torch.sparse_csr, torch.sparse_bsr):
-        return [tensor.crow_indices(), tensor.col_indices(), tensor.values()]
-    if tensor.layout in (torch.sparse_csc, torch.sparse_bsc):
-        return [tensor.ccol_indices(), tensor.row_indices(), tensor.values()]
-    return []
-
-
 def _flat(value):
     if isinstance(value, torch.Tensor):
-        return _stored(value)
+        return subclasses.stored(value)
     if isinstance(value, (list, tuple)):
         return [t for inner in value for t in _flat(inner)]
     return []

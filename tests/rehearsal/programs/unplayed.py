@@ -20,7 +20,7 @@
 # want: verdict=pass
 # case: objects
 # rehearse: --gpus-per-node 2 --ranks last -- objects
-# want: verdict=warn reason="what rank 0 broadcasts is not known"
+# want: verdict=warn reason="does not know what rank 0 broadcasts"
 # case: objects-played
 # rehearse: --gpus-per-node 2 --ranks first,last -- objects
 # want: verdict=pass
