@@ -220,7 +220,7 @@ exits 9 p4d rehearse -- deepspeed --exclude localhost:0 --no_python ./prog
 says "p4d rehearse --gpus-per-node N"
 for option in "--exclude c" "--include a:7" "--exclude a@b" "--include a:x"; do
 	exits 5 p4d rehearse -- deepspeed --hostfile hosts $option --no_python ./prog
-	says "deepspeed "
+	says "[P4D005] deepspeed"
 done
 exits 0 p4d rehearse --ranks last -- "$work/venv/bin/python" -m torch.distributed.launch --nproc_per_node=2 train.py
 ranks "RANK=1 LOCAL_RANK=1 WORLD_SIZE=2 LOCAL_SIZE= SLURM_PROCID= OMPI_COMM_WORLD_RANK= OMPI_COMM_WORLD_SIZE= PMI_RANK= FOO= |train.py|--local-rank=1"
