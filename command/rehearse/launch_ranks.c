@@ -114,8 +114,7 @@ static uint64_t gpus(const char *text, uint64_t otherwise)
 	return number(behind ? behind + 1 : text, otherwise);
 }
 
-/* ---- srun and mpirun ---- */
-
+/* srun and mpirun. */
 static void take_tasks(launching *l, const char *all, const char *per_node)
 {
 	p4d_rehearse_ranks *r = l->ranks;
@@ -257,8 +256,7 @@ static int take_deepspeed(launching *l, p4d_error *err)
 	return 0;
 }
 
-/* Prepares a Python program that starts its ranks through torchrun itself. It runs until it calls torchrun,
- * and sees the GPUs that its options ask for; then p4d's Python module reports the number of ranks. */
+/* Prepares a program that calls torchrun itself: it runs until then, and p4d's Python module counts ranks. */
 static int take_own(launching *l, p4d_error *err)
 {
 	p4d_rehearse_ranks *r = l->ranks;

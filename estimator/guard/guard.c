@@ -383,8 +383,7 @@ static void say_evaluation(p4d_verdict *v, const p4d_reading *reading, const p4d
 			 size, there->file, there->line);
 }
 
-/* A training next to a serving engine has a part of the job if its launcher says so: fewer nodes, or fewer
- * GPUs per node. False: both share all GPUs. */
+/* Whether a training next to a serving engine has only some of the job's nodes or of a node's GPUs. */
 static bool take_part(const p4d_guard_work *g, p4d_geometry *geometry, p4d_error *err)
 {
 	const p4d_reading *r = g->job->reading;
@@ -513,8 +512,7 @@ static bool reaches_program(const p4d_guard_work *g, const char *fix)
 	       !p4d_guard__settle_typed(job.reading, p4d_site_datadir(g->site), &typed, &without, &err);
 }
 
-/* Removes a fix that consists of options if p4d would refuse the job with that fix as well. If that second
- * refusal has such a fix, both fixes together become the fix. */
+/* Removes a fix of options if p4d would refuse the fixed job, too, or adds the fix of that second refusal. */
 static void judge_fix(const p4d_guard_work *g, const p4d_request *asked, bool again, p4d_error *err)
 {
 	p4d_request request = *asked;

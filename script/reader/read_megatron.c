@@ -430,10 +430,8 @@ static void finish_fp8(p4d_reading *r)
 		p4d_reader__put(r, P4D_FP8_PARAM_GATHER, parameters, "on");
 }
 
-/*
- * Sets cp-heads. The first size is that of the group that exchanges heads, the second that of the ring of
- * keys and values. p4d has no option for other hierarchies.
- */
+/* Sets cp-heads. The first size is that of the group that exchanges heads, the second that of the ring of
+ * keys and values. p4d has no option for other hierarchies. */
 static void finish_hierarchy(p4d_reading *r)
 {
 	const p4d_read_value *sizes = p4d_reader__slot(r, HIERARCHY);
