@@ -186,6 +186,14 @@ static double attention_efficiency(const p4d_layout *l, const p4d_gpu *gpu, bool
 #define OWN_FLOPS_OF_MULTIPROCESSOR (0.25 * 2 * 128 * 1.7e9)
 #define OWN_BACKWARD (7.0 / 5)
 
+/* Whether cuDNN cannot apply the window of most layers: next to documents, and in a ring. */
+static bool has_own_window(const p4d_layout *l)
+{
+	const bool ring = l->cp > 1 && l->cp_comm != P4D_CP_ALL_GATHER;
+
+	return p4d_window_of(l, 0) && (l->document_len || ring);
+}
+
 static bool has_own_kernels(const p4d_layout *l, const p4d_gpu *gpu)
 {
 	const p4d_attention_call call = {.batch = 1,
@@ -198,7 +206,8 @@ static bool has_own_kernels(const p4d_layout *l, const p4d_gpu *gpu)
 
 	return p4d_framework_of(l->framework)->cost.attends_alone && !l->serves && p4d_on_gpu(l->device) &&
 	       ((l->document_len && !p4d_packed_documents(l, gpu)) || l->precision == P4D_FP32 ||
-		l->architecture->attention_cap > 0 || !p4d_attention_workspace_of(gpu->sm, &call).fused);
+		has_own_window(l) || l->architecture->attention_cap > 0 ||
+		!p4d_attention_workspace_of(gpu->sm, &call).fused);
 }
 
 /*

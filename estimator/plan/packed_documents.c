@@ -11,9 +11,12 @@ uint64_t p4d_packed_documents(const p4d_layout *l, const p4d_gpu *gpu)
 	const p4d_rank_sizes z = p4d_rank_sizes_of(l);
 	const uint64_t length = l->document_len < l->seq_len ? l->document_len : l->seq_len;
 	const bool whole = l->cp == 1 && l->slices == 1;
+	/* cuDNN computes documents only in layers without a window and a cap */
+	const bool none = (p4d_window_of(l, 0) && !l->architecture->full_attention_every) ||
+			  l->architecture->attention_cap > 0;
 	uint64_t documents = FEWEST;
 
-	if (!length || !gpu || !p4d_on_gpu(l->device) || !whole || z.dtype != P4D_DT_BF16 ||
+	if (!length || none || !gpu || !p4d_on_gpu(l->device) || !whole || z.dtype != P4D_DT_BF16 ||
 	    !p4d_attention_takes_documents(gpu->sm, l->seq_len, l->head_dim) ||
 	    z.n > INT32_MAX / (z.columns * (z.heads / z.kv_heads))) /* places are 32 bits */
 		return 0;

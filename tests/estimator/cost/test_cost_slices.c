@@ -221,13 +221,16 @@ static void long_sequences_gain(void **state)
 }
 
 /*
- * p4d-train computes attention with kernels of its own where cuDNN refuses it: for some head sizes, and for
- * documents with context parallelism.
+ * p4d-train computes attention with kernels of its own where cuDNN refuses it: for some head sizes, for
+ * documents with context parallelism, and for windows with documents or in a ring.
  */
 static void own_kernels(void **state)
 {
-	static const char *const slower[][2] = {{"cp=2", "cp=2 document-len=8192"},
-						{"head-dim=256", "head-dim=264"}};
+	static const char *const slower[][2] = {
+	    {"cp=2", "cp=2 document-len=8192"},
+	    {"head-dim=256", "head-dim=264"},
+	    {"sliding-window=4096", "sliding-window=4096 document-len=4096"},
+	    {"sliding-window=4096 cp=2 cp-comm=all-gather", "sliding-window=4096 cp=2 cp-comm=p2p"}};
 	p4d_gpu gpu = gpu_named("h100");
 	char options[512];
 
