@@ -122,7 +122,7 @@ static void start(p4d_megatron_step *p, uint64_t room)
 }
 
 /* A p4d_allocator_play of p->layers layers. */
-static uint64_t play(void *of, uint64_t room, uint64_t *taken)
+static uint64_t play(void *of, uint64_t room, p4d_allocator_use *use)
 {
 	p4d_megatron_step *p = of;
 
@@ -134,7 +134,7 @@ static uint64_t play(void *of, uint64_t room, uint64_t *taken)
 		p4d_megatron__passes(p);
 		p4d_megatron__update(p, step == 0);
 	}
-	*taken = p->streams.most_taken;
+	*use = (p4d_allocator_use){p->streams.most_taken, p->streams.work};
 	if (p->main.overflow || p->side.overflow)
 		return 0;
 	return p->streams.exhausted ? UINT64_MAX : p->streams.most_reserved;

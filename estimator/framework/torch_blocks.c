@@ -292,21 +292,29 @@ p4d_allocated p4d_torch_blocks__backward(p4d_torch_blocks *b, const p4d_tape *t,
 
 static uint64_t reserved_of_all(p4d_allocator_play *play, void *of, bool is_short, uint64_t *taken)
 {
-	return is_short ? p4d_caching_allocator_least(play, of, taken) : play(of, UINT64_MAX, taken);
+	p4d_allocator_use use = {0};
+
+	if (is_short)
+		return p4d_caching_allocator_least(play, of, taken);
+	const uint64_t reserved = play(of, UINT64_MAX, &use);
+	*taken = use.taken;
+	return reserved;
 }
 
 uint64_t p4d_torch_blocks__reserved(p4d_allocator_play *play, void *of, uint32_t *played, uint64_t layers,
 				    uint32_t depth, bool is_short)
 {
 	const uint64_t more = layers > depth ? layers - depth : 0;
-	uint64_t taken, half_taken;
+	p4d_allocator_use half_use = {0};
+	uint64_t taken;
 
 	*played = (uint32_t)(layers - more);
 	const uint64_t some = reserved_of_all(play, of, is_short, &taken);
 	if (!some || !more)
 		return some;
 	*played = depth / 2;
-	const uint64_t half = play(of, UINT64_MAX, &half_taken);
+	const uint64_t half = play(of, UINT64_MAX, &half_use);
+	const uint64_t half_taken = half_use.taken;
 	if (!half || taken <= half_taken || (!is_short && some <= half))
 		return 0;
 	/* on a nearly full GPU, further layers use reserved memory that the simulated layers left unused */

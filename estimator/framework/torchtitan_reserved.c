@@ -447,7 +447,7 @@ typedef struct titan_depth {
 	uint32_t layers, stage, ahead;
 } titan_depth;
 
-static uint64_t play(void *of, uint64_t room, uint64_t *taken)
+static uint64_t play(void *of, uint64_t room, p4d_allocator_use *use)
 {
 	const titan_depth *depth = of;
 	p4d_titan *p = depth->p;
@@ -459,7 +459,7 @@ static uint64_t play(void *of, uint64_t room, uint64_t *taken)
 	load(p);
 	run_step(p, true);
 	run_step(p, false);
-	*taken = p->streams.most_taken;
+	*use = (p4d_allocator_use){p->streams.most_taken, p->streams.work};
 	if (p->streams.exhausted)
 		return UINT64_MAX;
 	if (p->main.overflow || p->gathers.overflow || p->reduces.overflow || p->saves->overflow ||

@@ -380,7 +380,7 @@ typedef struct reserved_depth {
 	uint32_t layers;
 } reserved_depth;
 
-static uint64_t play(void *of, uint64_t room, uint64_t *taken)
+static uint64_t play(void *of, uint64_t room, p4d_allocator_use *use)
 {
 	const reserved_depth *depth = of;
 	p4d_reserved *r = depth->r;
@@ -392,7 +392,7 @@ static uint64_t play(void *of, uint64_t room, uint64_t *taken)
 		load(r);
 	run_step(r, true);
 	run_step(r, false);
-	*taken = r->streams.most_taken;
+	*use = (p4d_allocator_use){r->streams.most_taken, r->streams.work};
 	if (r->streams.exhausted)
 		return UINT64_MAX;
 	return overflows(r) ? 0 : r->streams.most_reserved;

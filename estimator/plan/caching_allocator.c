@@ -13,6 +13,14 @@
 /* distance between the addresses of segments, so that blocks of two segments are never neighbours */
 #define APART ((uint64_t)1 << 48)
 
+/*
+ * The most work of one simulation, and after how much work no further smaller room is tried, so that no
+ * layout takes long in slurmctld. A visit of so many blocks, to return segments, counts as one block taken.
+ */
+#define MOST_WORK 100000
+#define ENOUGH_WORK 100000
+#define TRIMMED_BLOCKS 4
+
 void p4d_caching_allocator_start(p4d_caching_allocator *a, bool expandable)
 {
 	a->streams = NULL;
@@ -164,10 +172,12 @@ static bool has_room(const p4d_allocator_streams *s, uint64_t bytes)
 	return !s || (bytes <= s->room && s->reserved <= s->room - bytes);
 }
 
-static void trim_all(const p4d_allocator_streams *s)
+static void trim_all(p4d_allocator_streams *s)
 {
-	for (unsigned i = 0; i < s->count; i++)
+	for (unsigned i = 0; i < s->count; i++) {
+		s->work += s->of[i]->blocks / TRIMMED_BLOCKS;
 		p4d_caching_allocator_trim(s->of[i]);
+	}
 }
 
 static short new_segment(p4d_caching_allocator *a, uint64_t bytes)
@@ -219,9 +229,19 @@ static p4d_allocated take_small(p4d_caching_allocator *a, uint64_t bytes)
 	return -(p4d_allocated)bytes;
 }
 
+/* Counts work. False: the simulation takes too long. */
+static bool may_work(p4d_caching_allocator *a, uint64_t more)
+{
+	if (!a->streams)
+		return true;
+	a->streams->work += more;
+	a->overflow = a->overflow || a->streams->work > MOST_WORK;
+	return a->streams->work <= MOST_WORK;
+}
+
 p4d_allocated p4d_caching_allocator_take(p4d_caching_allocator *a, p4d_wide asked)
 {
-	if (!asked || asked >> 50 || (a->streams && a->streams->exhausted))
+	if (!asked || asked >> 50 || (a->streams && a->streams->exhausted) || !may_work(a, 1))
 		return 0;
 	const uint64_t bytes = p4d_round_up((uint64_t)asked, BLOCK);
 	if (bytes <= SMALL)
@@ -337,11 +357,15 @@ void p4d_caching_allocator_trim(p4d_caching_allocator *a)
 
 uint64_t p4d_caching_allocator_least(p4d_allocator_play *play, void *of, uint64_t *taken)
 {
-	uint64_t above = play(of, UINT64_MAX, taken), below = *taken, ignored;
+	p4d_allocator_use use;
+	uint64_t above = play(of, UINT64_MAX, &use), below = use.taken, work = use.work;
+
+	*taken = use.taken;
 
 	/* the result is mostly near the lower end, where simulations stop early */
-	while (above && above > below + below / 128) {
-		const uint64_t room = below + (above - below) / 4, reserved = play(of, room, &ignored);
+	while (above && above > below + below / 128 && work < ENOUGH_WORK) {
+		const uint64_t room = below + (above - below) / 4, reserved = play(of, room, &use);
+		work += use.work;
 		if (!reserved)
 			return 0;
 		if (reserved == UINT64_MAX)

@@ -35,6 +35,7 @@ typedef struct p4d_allocator_streams {
 	struct p4d_caching_allocator *of[P4D_ALLOCATOR_STREAMS];
 	unsigned count;
 	uint64_t room, reserved, most_reserved, taken, most_taken; /* bytes of all streams */
+	uint64_t work; /* calls of take, and blocks that a return of segments visited */
 	bool exhausted;
 } p4d_allocator_streams;
 
@@ -80,9 +81,13 @@ void p4d_caching_allocator_trim(p4d_caching_allocator *allocator);
 
 /*
  * Simulates a program on streams that share this much room. Returns the peak of reserved bytes; UINT64_MAX if
- * memory was exhausted; 0 if unknown. *taken gets the peak of allocated bytes.
+ * memory was exhausted; 0 if unknown.
  */
-typedef uint64_t p4d_allocator_play(void *of, uint64_t room, uint64_t *taken);
+typedef struct p4d_allocator_use {
+	uint64_t taken; /* the peak of allocated bytes */
+	uint64_t work;  /* see p4d_allocator_streams */
+} p4d_allocator_use;
+typedef uint64_t p4d_allocator_play(void *of, uint64_t room, p4d_allocator_use *use);
 /*
  * Reserved bytes in the smallest room, exact to 0.8 %, in which such a simulation does not exhaust memory; 0:
  * unknown.

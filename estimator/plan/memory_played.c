@@ -114,3 +114,49 @@ void p4d_memory_play(const p4d_layout *l, const p4d_capacity *capacity, p4d_esti
 	most.fraction = (double)most.peak.device_bytes / (double)most.capacity_bytes;
 	*e = most;
 }
+
+/* Whether a layout stays below the fraction of the GPU's memory, or may do so, with the simulated allocator.
+ */
+static bool fits(const p4d_layout *l, int method, const p4d_capacity *capacity, double fraction)
+{
+	p4d_estimate e;
+
+	if (p4d_memory_estimate(l, method, capacity, &e, NULL) < 0)
+		return false;
+	p4d_memory_play(l, capacity, &e);
+	return e.fraction <= fraction || p4d_memory_unsure(l, &e, fraction);
+}
+
+/*
+ * Experts with a capacity drop tokens that exceed it. An expert with fewer tokens needs less than its
+ * capacity, but the number of tokens is known only at run time. Returns whether the layout fits if half of
+ * the tokens are dropped.
+ */
+static bool fits_if_dropped(const p4d_layout *layout, int method, const p4d_capacity *capacity,
+			    double fraction)
+{
+	p4d_layout l = *layout;
+
+	if (!l.experts || !(l.megatron.expert_capacity > 0) || l.megatron.pads_experts ||
+	    l.megatron.expert_capacity > l.imbalance)
+		return false;
+	l.megatron.expert_capacity /= 2;
+	return fits(&l, method, capacity, fraction);
+}
+
+const char *p4d_memory_of_newer(const p4d_layout *layout, int method, const p4d_capacity *capacity,
+				double fraction)
+{
+	p4d_layout l = *layout;
+
+	if (fits_if_dropped(layout, method, capacity, fraction))
+		return "tokens above the capacity of experts, which are dropped";
+	if (!l.half_moments || !l.megatron.adam_copies || !l.megatron.adam_copies_open ||
+	    p4d_framework_of(l.framework)->rounds_moments)
+		return NULL;
+	l.megatron.adam_copies = false;
+	return fits(&l, method, capacity, fraction)
+		   ? "fp32 copies of bf16 moments; Transformer Engine 2.14 and later make none: "
+		     "adam-copies=off"
+		   : NULL;
+}

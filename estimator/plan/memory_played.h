@@ -25,3 +25,11 @@ void p4d_memory_play(const p4d_layout *layout, const p4d_capacity *capacity, p4d
  * estimate->peak. */
 int p4d_memory_of_estimate(const p4d_layout *layout, const p4d_estimate *estimate, uint32_t stage,
 			   p4d_stage *out, p4d_error *err);
+
+/*
+ * For a layout above the fraction: a reason, for messages, why it may need less and then stay below. Reasons
+ * are that newer releases of its program allocate less (if nobody named the release), and that experts drop
+ * tokens. NULL: no reason.
+ */
+const char *p4d_memory_of_newer(const p4d_layout *layout, int method, const p4d_capacity *capacity,
+				double fraction);

@@ -367,24 +367,6 @@ double p4d_memory_most_imbalance(const p4d_layout *layout, int method, const p4d
 	return below;
 }
 
-/*
- * Experts with a capacity drop tokens that exceed it. An expert with fewer tokens needs less than its
- * capacity, but the number of tokens is known only at run time. Returns whether the layout fits if half of
- * the tokens are dropped.
- */
-static bool fits_if_dropped(const p4d_layout *layout, int method, const p4d_capacity *capacity,
-			    double fraction)
-{
-	p4d_layout l = *layout;
-	uint64_t bytes;
-
-	if (!l.experts || !(l.megatron.expert_capacity > 0) || l.megatron.pads_experts ||
-	    l.megatron.expert_capacity > l.imbalance)
-		return false;
-	l.megatron.expert_capacity /= 2;
-	return p4d_memory_fits_below(&l, method, capacity, fraction, NULL, &bytes);
-}
-
 /* The most by which a simulated allocator needed more than 80 rehearsals with little memory, as a share of
  * the allocated memory (test_megatron_memory.c). */
 #define PLAYED_ERROR 0.04
@@ -392,35 +374,19 @@ static bool fits_if_dropped(const p4d_layout *layout, int method, const p4d_capa
 const char *p4d_memory_unsure(const p4d_layout *l, const p4d_estimate *e, double fraction)
 {
 	const double limit = fraction * (double)e->capacity_bytes;
-	const uint64_t share = e->peak.part[P4D_PART_FRAGMENTATION];
+	const double share = (double)e->peak.part[P4D_PART_FRAGMENTATION];
+	const double error = PLAYED_ERROR * (double)e->peak.allocated_bytes;
 	/* activations of experts differ from step to step */
 	const bool of_experts = l->experts && !l->megatron.pads_experts;
 
-	if (e->peak.plays_allocator)
-		return (double)e->peak.device_bytes - PLAYED_ERROR * (double)e->peak.allocated_bytes <= limit
+	/* no allocator needs less than the allocated memory */
+	if (e->peak.plays_allocator && error < share)
+		return (double)e->peak.device_bytes - error <= limit
 			   ? "fragmentation, which p4d simulates to 4 %; with 4 % less the job fits"
 			   : NULL;
-	return (p4d_framework_is_of_pytorch(l) || of_experts) &&
-		       (double)(e->peak.device_bytes - share) <= limit
+	return (e->peak.plays_allocator || p4d_framework_is_of_pytorch(l) || of_experts) &&
+		       (double)e->peak.device_bytes - share <= limit
 		   ? "fragmentation; without it the job fits"
-		   : NULL;
-}
-
-const char *p4d_memory_of_newer(const p4d_layout *layout, int method, const p4d_capacity *capacity,
-				double fraction)
-{
-	p4d_layout l = *layout;
-	uint64_t bytes;
-
-	if (fits_if_dropped(layout, method, capacity, fraction))
-		return "tokens above the capacity of experts, which are dropped";
-	if (!l.half_moments || !l.megatron.adam_copies || !l.megatron.adam_copies_open ||
-	    p4d_framework_of(l.framework)->rounds_moments)
-		return NULL;
-	l.megatron.adam_copies = false;
-	return p4d_memory_fits_below(&l, method, capacity, fraction, NULL, &bytes)
-		   ? "fp32 copies of bf16 moments; Transformer Engine 2.14 and later make none: "
-		     "adam-copies=off"
 		   : NULL;
 }
 

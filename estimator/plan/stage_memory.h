@@ -183,14 +183,6 @@ double p4d_memory_most_imbalance(const p4d_layout *layout, int method, const p4d
 const char *p4d_memory_unsure(const p4d_layout *layout, const p4d_estimate *estimate, double fraction);
 
 /*
- * For a layout above the fraction: a reason, for messages, why it may need less and then stay below. Reasons
- * are that newer releases of its program allocate less (if nobody named the release), and that experts drop
- * tokens. NULL: no reason.
- */
-const char *p4d_memory_of_newer(const p4d_layout *layout, int method, const p4d_capacity *capacity,
-				double fraction);
-
-/*
  * A lower bound of any stage's parameters, gradients and optimizer state, for all layouts with these degrees
  * and any schedule, micro-batch and recompute. It serves to discard layouts early. P4D_NOT_MODELLED:
  * overflow.

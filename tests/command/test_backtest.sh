@@ -30,7 +30,7 @@ megatron s0 2048 1 # 48 % of the GPU's memory
 megatron s1 2960 4 # 85 %
 # each is refused at the limits that it exceeds by more than the 4 % to which p4d simulates the allocator
 megatron s2 3712 4 # 95 %
-megatron s3 4176 4 # 99 %
+megatron s3 4096 4 # 97 %
 megatron s4 4336 4 # 102 %
 megatron s5 4900 4 # 113 %
 sed 's/pretrain_gpt.py/my_own.py/' "$SACCT/s0" >"$SACCT/s6"

@@ -193,7 +193,7 @@ static void unmapped(void **state)
 }
 
 /* Two blocks of 100 MiB take turns with one of 150 in another stream. */
-static uint64_t play(void *of, uint64_t room, uint64_t *taken)
+static uint64_t play(void *of, uint64_t room, p4d_allocator_use *use)
 {
 	static p4d_caching_allocator other;
 	p4d_allocator_streams s = {.room = room};
@@ -210,27 +210,65 @@ static uint64_t play(void *of, uint64_t room, uint64_t *taken)
 		p4d_caching_allocator_give(&a, second);
 		p4d_caching_allocator_give(&other, p4d_caching_allocator_take(&other, 150 * MIB));
 	}
-	*taken = s.most_taken;
+	*use = (p4d_allocator_use){s.most_taken, s.work};
 	return s.exhausted ? UINT64_MAX : s.most_reserved;
+}
+
+static unsigned plays;
+
+/* Takes and returns many small blocks, and then takes a large one. */
+static uint64_t long_play(void *of, uint64_t room, p4d_allocator_use *use)
+{
+	const unsigned *many = of;
+	p4d_allocator_streams s = {.room = room};
+
+	plays++;
+	p4d_caching_allocator_start(&a, false);
+	p4d_caching_allocator_add(&s, &a);
+	for (unsigned i = 0; i < *many && !s.exhausted; i++)
+		p4d_caching_allocator_give(&a, take(30 + i % 7));
+	take(30);
+	take(100);
+	*use = (p4d_allocator_use){s.most_taken, s.work};
+	return a.overflow ? 0 : s.exhausted ? UINT64_MAX : s.most_reserved;
+}
+
+/* A simulation has a limit, and a long one is not repeated as often as a short one. */
+static void bounded_work(void **state)
+{
+	unsigned few = 100, some = 40000, many = 200000;
+	uint64_t taken;
+
+	(void)state;
+	assert_true(p4d_caching_allocator_least(long_play, &few, &taken) > 0);
+	const unsigned often = plays;
+	plays = 0;
+	assert_true(p4d_caching_allocator_least(long_play, &some, &taken) > 0);
+	assert_in_range(plays, 1, often - 1);
+	plays = 0;
+	assert_int_equal(p4d_caching_allocator_least(long_play, &many, &taken), 0);
+	assert_int_equal(plays, 1);
 }
 
 static void least_room(void **state)
 {
+	p4d_allocator_use use;
 	uint64_t taken;
 
 	(void)state;
-	assert_int_equal(play(NULL, UINT64_MAX, &taken) / MIB, 370);
-	assert_int_equal(taken / MIB, 220);
+	assert_int_equal(play(NULL, UINT64_MAX, &use) / MIB, 370);
+	assert_int_equal(use.taken / MIB, 220);
+	assert_int_equal(use.work, 10);
 	assert_in_range(p4d_caching_allocator_least(play, NULL, &taken) / MIB, 220, 226);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(segments),    cmocka_unit_test(holes),    cmocka_unit_test(growing),
-	    cmocka_unit_test(rests),       cmocka_unit_test(trimmed),  cmocka_unit_test(too_many),
-	    cmocka_unit_test(given_twice), cmocka_unit_test(shortage), cmocka_unit_test(unmapped),
-	    cmocka_unit_test(least_room),
+	    cmocka_unit_test(bounded_work), cmocka_unit_test(segments),    cmocka_unit_test(holes),
+	    cmocka_unit_test(growing),      cmocka_unit_test(rests),       cmocka_unit_test(trimmed),
+	    cmocka_unit_test(too_many),     cmocka_unit_test(given_twice), cmocka_unit_test(shortage),
+	    cmocka_unit_test(unmapped),     cmocka_unit_test(least_room),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
