@@ -5,6 +5,7 @@
  * micro-batches.
  */
 #include "cost/cost_internal.h"
+#include "plan/parameters.h"
 
 typedef enum cached_part { EMBEDDING, HEAD, LAYER, EXPERT_LAYER } cached_part;
 
@@ -21,7 +22,8 @@ static cache_key key_of(const p4d_layout *l, cached_part which)
 
 /*
  * The key of a layer also has the option cp-comm, recompute, and whether backward passes are split; for
- * layers with experts, also how experts are spread over ranks.
+ * layers with experts, also how experts are spread over ranks. With FP8, it also has whether the weights are
+ * cast once per step.
  */
 static cache_key key_of_layer(const p4d_layout *l, cached_part which)
 {
@@ -32,7 +34,8 @@ static cache_key key_of_layer(const p4d_layout *l, cached_part which)
 	cache_key key = key_of(l, which);
 
 	key.first = key.first << 8 | comm << 4 | (unsigned)l->recompute << 1 | split;
-	key.second = chunk << 40 | (uint64_t)l->megatron.recompute_modules << 32 | spread;
+	key.second = (uint64_t)p4d_fp8_keeps_weights(l) << 62 | chunk << 40 |
+		     (uint64_t)l->megatron.recompute_modules << 32 | spread;
 	return key;
 }
 

@@ -3,6 +3,7 @@
 
 #include "plan/optimizer.h"
 #include "plan/parameters.h"
+#include "plan/shared_sizes.h"
 
 enum {
 	LARGEST = 1 << 24, /* 64 MiB of gradients: large enough that a transfer takes much longer than its
@@ -20,7 +21,7 @@ uint64_t p4d_offload_subgroup(uint64_t shard)
 
 static bool has_buffer(const p4d_layout *l, p4d_state state)
 {
-	return state != P4D_STATE_MASTER || l->precision != P4D_FP32;
+	return state != P4D_STATE_MASTER || p4d_dtype_of(l) != P4D_DT_FP32;
 }
 
 unsigned p4d_offload_state_offset(const p4d_layout *l, unsigned state)
@@ -44,7 +45,7 @@ unsigned p4d_offload_staged_states(const p4d_layout *l)
 
 static unsigned parameter_bytes(const p4d_layout *l)
 {
-	return l->precision == P4D_FP32 ? 4 : 2;
+	return p4d_dtype_of(l) == P4D_DT_FP32 ? 4 : 2;
 }
 
 unsigned p4d_offload_staged_bytes(const p4d_layout *l)
@@ -54,7 +55,7 @@ unsigned p4d_offload_staged_bytes(const p4d_layout *l)
 
 bool p4d_offload_reads_parameters(const p4d_layout *l)
 {
-	return l->precision == P4D_FP32 || l->half_moments;
+	return p4d_dtype_of(l) == P4D_DT_FP32 || l->half_moments;
 }
 
 uint64_t p4d_offload_resident(const p4d_layout *l, uint32_t stage)
@@ -117,9 +118,9 @@ p4d_offload_split p4d_offload_split_of(const p4d_layout *l, const p4d_gpu *gpu)
 /* Seconds of a layer's forward pass: its matmuls, and causal attention at the rate of matmuls. */
 static double forward_seconds(const p4d_layout *l, const p4d_gpu *gpu)
 {
-	const double peak = l->precision == P4D_FP32   ? gpu->peak_fp32_flops
-			    : gpu->peak_bf16_flops > 0 ? gpu->peak_bf16_flops
-						       : gpu->peak_fp16_flops;
+	const double peak = p4d_dtype_of(l) == P4D_DT_FP32 ? gpu->peak_fp32_flops
+			    : gpu->peak_bf16_flops > 0     ? gpu->peak_bf16_flops
+							   : gpu->peak_fp16_flops;
 	const p4d_rank_sizes z = p4d_rank_sizes_of(l);
 
 	if (!(peak > 0 && gpu->gemm_efficiency > 0))

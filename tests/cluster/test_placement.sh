@@ -140,7 +140,7 @@ says "no partition \`nowhere\`"
 does_not_say "p4d.conf"
 # each is a partition of another cluster's for all that is known here
 run p4d check -M other -p nowhere $node $full job.sh
-says "p4d does not know the GPUs of cluster \`other\` here"
+says "p4d does not know the GPUs of cluster \`other\` on this host"
 run p4d check -M p4d $node $full job.sh # this one
 accepted
 silent

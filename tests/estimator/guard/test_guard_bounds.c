@@ -147,7 +147,7 @@ static void host_memory(void **state)
 		expect(t, P4D_REJECT, P4D_E_HOST_MEMORY);
 		snprintf(fix, sizeof(fix), "--mem=%" PRIu64 "M", mib);
 		assert_string_equal(t->verdict.message[0].fix, enough ? fix : "");
-		assert_int_equal(strstr(t->text, "and a node here has") == NULL, enough);
+		assert_int_equal(strstr(t->text, "and a node of this partition has") == NULL, enough);
 		p4d_site_free(tight);
 	}
 	/* --mem=0 requests no more than that */

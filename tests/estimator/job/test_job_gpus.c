@@ -300,7 +300,7 @@ static void gpu_unknown(void **state)
 		"the nodes of partition `cpu` have no GPUs",
 		"--partition=NAME, with a NAME that `sinfo -o \"%P %G\"` lists with GPUs");
 	refused(nothing, (p4d_job){.gres = "gpu:4", .clusters = "other"}, P4D_E_GPU_OF_PARTITION,
-		"p4d does not know the GPUs of cluster `other` here",
+		"p4d does not know the GPUs of cluster `other` on this host",
 		"submit on that cluster, or name the GPU: --gres=gpu:TYPE:COUNT");
 	type(mapped, (p4d_job){.gres = "gpu:h200:4", .clusters = "other"}, "h200-141gb", "", 1, 1, 0);
 	refused(nothing, (p4d_job){.gres = "gpu:4", .partition = "bare"}, P4D_E_GPU_OF_PARTITION,

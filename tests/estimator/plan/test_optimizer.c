@@ -103,6 +103,7 @@ static void every_buffer_is_in_some_plan(void **state)
 	static const char *const others[] = {
 	    "framework=p4d device=cpu architecture=gemma2 activation=geglu glu=on",
 	    "framework=p4d device=cpu precision=fp8",
+	    "framework=p4d device=cpu precision=fp8 recompute=keep tp=1",
 	    "framework=p4d finetune=qlora lora-rank=8",
 	    "framework=p4d tp=1 optimizer=adamw-8bit",
 	    "framework=p4d optimizer=muon",
