@@ -328,7 +328,8 @@ static int read_with(p4d_parser *p, p4d_node *made)
 static int read_generation(p4d_parser *p, p4d_node *made)
 {
 	if (p->captures)
-		return p4d_template__unsupported(p, "{% generation %} inside {% macro %} or a {% set %} block");
+		return p4d_template__unsupported(p,
+						 "{% generation %} inside {% macro %} or a {% set %} block");
 	p->template->generates = true;
 	return read_body(p, &made->c, "endgeneration");
 }

@@ -136,7 +136,8 @@ static void numbers_that_work(void **state)
 	} cases[] = {
 	    {"ep=3", "ep=3 must divide the 8 experts", "ep can be 1, 2, 4, 8", P4D_E_EXPERTS},
 	    {"ep=8 etp=2", "ep=8 must divide the 8 experts", "ep can be 1, 2, 4", P4D_E_EXPERTS},
-	    {"etp=3", "etp=3 must divide each of these: the 14336 columns", "etp can be 1, 2, 4, 8", P4D_E_EXPERTS},
+	    {"etp=3", "etp=3 must divide each of these: the 14336 columns", "etp can be 1, 2, 4, 8",
+	     P4D_E_EXPERTS},
 	    {"experts-per-token=9", "a layer has 8 experts", "", P4D_E_VALUE},
 	    {"tp=2 sequence-parallel=off", "needs sequence-parallel=on", "", P4D_E_VALUE},
 	    {"attention=unfused", "attention=unfused: p4d does not model it", "", P4D_E_UNMODELLED},

@@ -297,12 +297,13 @@ static void said(void **state)
 	assert_non_null(strstr(text, "\"used\":{\"params\":null,\"staging\":null}"));
 	p4d_memory_report_text(&silent, text, sizeof(text));
 	assert_non_null(strstr(text, "\nparameters              7.000         -\nstaging"));
-	assert_string_equal(p4d_memory_report_text(&r, text, sizeof(text)),
-			    "memory of rank 3      planned      used  (MiB)\n"
-			    "parameters              7.000     7.000\n"
-			    "staging                 2.000     0.500\n"
-			    "arena                   9.000     7.500  9.000 allocated\n"
-			    "host                  100.000    50.000  the most of any rank; 4.000 of it in mapped files");
+	assert_string_equal(
+	    p4d_memory_report_text(&r, text, sizeof(text)),
+	    "memory of rank 3      planned      used  (MiB)\n"
+	    "parameters              7.000     7.000\n"
+	    "staging                 2.000     0.500\n"
+	    "arena                   9.000     7.500  9.000 allocated\n"
+	    "host                  100.000    50.000  the most of any rank; 4.000 of it in mapped files");
 }
 
 int main(void)
