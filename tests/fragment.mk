@@ -357,7 +357,8 @@ libp4dtrainsupport_la_SOURCES = \
 tests_runtime_device_test_cuda_kernels_SOURCES = tests/runtime/device/test_cuda_kernels.c $(kernel_cases)
 tests_runtime_device_test_cuda_fp8_SOURCES = tests/runtime/device/test_cuda_fp8.c $(kernel_cases)
 tests_runtime_device_test_cuda_attention_SOURCES = tests/runtime/device/test_cuda_attention.c $(kernel_cases)
-kernel_cases = tests/support/kernel_optimizers.h tests/support/kernel_cases.h tests/support/kernel_cases.c tests/support/kernel_products.c
+kernel_cases = tests/support/kernel_optimizers.h tests/support/kernel_cases.h tests/support/kernel_cases.c \
+	tests/support/kernel_products.c tests/support/kernel_norms.c tests/support/kernel_attention.c
 tests_runtime_device_test_device_cpu_LDADD = libp4dcpu64.la $(runtime_LDADD)
 tests_runtime_device_test_device_cpu_gelu_LDADD = libp4dcpu64.la $(runtime_LDADD)
 tests_runtime_device_test_device_cpu_attention_LDADD = libp4dcpu64.la $(runtime_LDADD)

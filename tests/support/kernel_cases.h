@@ -67,5 +67,25 @@ void check_kernels(kernel_cases *cases, double limit);
 /* kernel_products.c: cases of the device's matmuls. */
 void kernel_products(kernel_run *run);
 
+/* kernel_norms.c: cases of the device's norms. */
+void kernel_norms(kernel_run *run);
+
+/* kernel_attention.c: cases of attention by the device's own kernels. */
+void kernel_attention(kernel_run *run);
+
+/* Operands of attention. They have at most MOST_TOKENS numbers. */
+enum { MOST_TOKENS = 4096 };
+/* Copies `count` integers of the host to the run's memory. */
+int32_t *kernel_placed(kernel_run *run, const int32_t *host, uint64_t count);
+/* Positions first, first + 1, ... of `count` tokens. */
+int32_t *kernel_places(kernel_run *run, uint64_t count, int32_t first);
+/* Document numbers of `batch` sequences of `count` tokens, in documents of `length` tokens. */
+int32_t *kernel_documents(kernel_run *run, uint64_t batch, uint64_t count, uint64_t length);
+/* Workspace with which the cpu device computes attention and its gradients. */
+uint64_t cpu_workspace_bytes(uint64_t head_dim);
+/* Records the logarithms of sums of exponentials. A query that sees no key has -inf, which cannot be
+ * compared; records a number instead. */
+void record_lse(kernel_run *run, const float *lse, uint64_t count);
+
 /* For main: if the environment has P4D_TEST_ONLY, keeps only tests whose names match it. */
 void select_tests(void);

@@ -10,154 +10,6 @@
 #include "support/kernel_cases.h"
 #include "support/numbers.h"
 
-/* Copies integers of the host to the run's memory. */
-static int32_t *placed(kernel_run *run, const int32_t *host, uint64_t count)
-{
-	int32_t *at = run_memory(run, count * sizeof(*at));
-
-	put(run->device, at, host, count * sizeof(*at));
-	return at;
-}
-
-enum { MOST_TOKENS = 4096 };
-
-/* Positions of consecutive tokens, which are larger by `behind` from token `half` on. */
-static int32_t *places_apart(kernel_run *run, uint64_t count, int32_t first, uint64_t half, int32_t behind)
-{
-	int32_t at[MOST_TOKENS];
-
-	assert_true(count <= MOST_TOKENS);
-	for (uint64_t i = 0; i < count; i++)
-		at[i] = first + (int32_t)i + (i < half ? 0 : behind);
-	return placed(run, at, count);
-}
-
-static int32_t *places(kernel_run *run, uint64_t count, int32_t first)
-{
-	return places_apart(run, count, first, count, 0);
-}
-
-/* Document numbers, for documents of a few tokens each. */
-static int32_t *documents_of(kernel_run *run, uint64_t batch, uint64_t count, uint64_t length)
-{
-	int32_t at[MOST_TOKENS];
-
-	assert_true(batch * count <= MOST_TOKENS);
-	for (uint64_t i = 0; i < batch * count; i++)
-		at[i] = (int32_t)(i % count / length);
-	return placed(run, at, batch * count);
-}
-
-/* A query that sees no key has -inf, which cannot be compared; replaces it by a number. */
-static void record_lse(kernel_run *run, const float *lse, uint64_t count)
-{
-	float *finite = run_memory(run, count * sizeof(*finite)), *host = malloc(count * sizeof(*host));
-
-	assert_non_null(host);
-	fetch(run->device, host, lse, count * sizeof(*host));
-	for (uint64_t i = 0; i < count; i++) {
-		assert_false(isnan(host[i]));
-		host[i] = host[i] == -INFINITY ? -9 : host[i];
-	}
-	put(run->device, finite, host, count * sizeof(*host));
-	free(host);
-	record_result(run, "attention, lse", P4D_DT_FP32, finite, count);
-}
-
-/* Workspace with which the cpu device computes attention and its gradients. */
-static uint64_t cpu_workspace_bytes(uint64_t head_dim)
-{
-	const uint64_t tile = P4D_ATTENTION_TILE;
-
-	return tile * (2 * tile + 5 * head_dim) * sizeof(float);
-}
-
-/* window, cap: as in p4d_attention_shape */
-static void limited(kernel_run *run, uint64_t queries, uint64_t keys, uint64_t d, uint64_t group,
-		    bool documents, bool zigzag, uint64_t window, float cap)
-{
-	p4d_device *const device = run->device;
-	const uint64_t batch = 2, kv = 2, a = kv * group, n = batch * queries, q_columns = (a + 2 * kv) * d;
-	const bool same = queries == keys; /* queries and keys are columns of one matrix */
-	const uint64_t key_columns = same ? q_columns : 2 * kv * d;
-	char *qkv = run_elements(run, n * q_columns), *dqkv = run_elements(run, n * q_columns);
-	char *kv_apart = run_elements(run, batch * keys * key_columns);
-	char *k = same ? qkv + a * d * element_bytes(run->type) : kv_apart,
-	     *v = k + kv * d * element_bytes(run->type);
-	void *o = run_elements(run, n * a * d), *d_o = run_elements(run, n * a * d);
-	float *lse = run_reals(run, a * n), *sums = run_reals(run, a * n), *total = run_reals(run, n * a * d),
-	      *total_lse = run_reals(run, a * n);
-	float *dq = run_reals(run, n * q_columns), *dkv = run_reals(run, batch * keys * key_columns);
-	void *workspace = run_memory(run, cpu_workspace_bytes(d));
-	float *gradient_sums = run_memory(run, n * q_columns * sizeof(float));
-	p4d_attention_shape shape = {
-	    .batch = batch,
-	    .queries = queries,
-	    .keys = keys,
-	    .heads = a,
-	    .kv_heads = kv,
-	    .head_dim = d,
-	    /* zigzag: the second half of the queries is far after the keys, the first half before them */
-	    .query_position = places_apart(run, queries, 0, zigzag ? queries / 2 : queries, 1000),
-	    .key_position = places(run, keys, (same ? 0 : 1) + (zigzag ? (int32_t)queries / 2 : 0)),
-	    .query_document = documents ? documents_of(run, batch, queries, 37) : NULL,
-	    .key_document = documents ? documents_of(run, batch, keys, 37) : NULL,
-	    .query_stride = q_columns,
-	    .key_stride = key_columns,
-	    .scale = 0.5f,
-	    .window = window,
-	    .cap = cap};
-
-	device->attention(device, run->type, o, lse, qkv, k, v, &shape, workspace);
-	record_result(run, "attention", run->type, o, n * a * d);
-	record_lse(run, lse, a * n);
-	/* these results must not depend on how the numbers were rounded */
-	o = run_elements(run, n * a * d);
-	device->attention_row_sums(device, run->type, sums, d_o, o, n, a, d);
-	record_result(run, "attention_row_sums", P4D_DT_FP32, sums, a * n);
-	sums = run_reals(run, a * n);
-	device->attention_backward(device, run->type, dq, dkv, dkv + kv * d, d_o, lse, sums, qkv, k, v,
-				   &shape, workspace);
-	record_result(run, "attention_backward, q", P4D_DT_FP32, dq, n * q_columns);
-	record_result(run, "attention_backward, k v", P4D_DT_FP32, dkv, batch * keys * key_columns);
-	if (same) {
-		device->attention_gradient(device, run->type, dqkv, gradient_sums, d_o, lse, sums, qkv,
-					   &shape, workspace);
-		record_result(run, "attention_gradient", run->type, dqkv, n * q_columns);
-	}
-	device->attention_merge(device, run->type, total, total_lse, o, lse, n, a, d, true);
-	device->attention_merge(device, run->type, total, total_lse, d_o, sums, n, a, d, false);
-	record_result(run, "attention_merge", P4D_DT_FP32, total, n * a * d);
-	record_result(run, "attention_merge, lse", P4D_DT_FP32, total_lse, a * n);
-}
-
-static void attentions(kernel_run *run, uint64_t queries, uint64_t keys, uint64_t d, uint64_t group,
-		       bool documents, bool zigzag)
-{
-	limited(run, queries, keys, d, group, documents, zigzag, 0, 0);
-}
-
-static void attention_cases(kernel_run *run)
-{
-	/* a window that is wider than all keys, of one tile and more, and of one token; queries that see no
-	 * key */
-	limited(run, 70, 70, 18, 2, false, false, 100, 0);
-	limited(run, 150, 150, 16, 2, false, false, 40, 0);
-	limited(run, 150, 150, 16, 1, true, false, 40, 2);
-	limited(run, 70, 70, 64, 1, false, false, 1, 0);
-	limited(run, 40, 70, 40, 3, false, true, 30, 0);
-	limited(run, 65, 65, 64, 2, false, false, 0, 1.5f);
-	limited(run, 17, 17, 256, 2, false, false, 5, 3);
-	attentions(run, 1, 1, 8, 1, false, false);
-	attentions(run, 70, 70, 18, 2, true, false);
-	attentions(run, 65, 65, 64, 1, false, false);
-	attentions(run, 40, 70, 40, 3, false, true);
-	attentions(run, 33, 33, 128, 2, false, false);
-	attentions(run, 50, 20, 72, 1, true, false);
-	attentions(run, 35, 35, 136, 1, false, false);
-	attentions(run, 17, 17, 256, 2, true, false);
-}
-
 #ifdef P4D_TEST_GPU
 enum { SM = 0 }; /* any GPU */
 #else
@@ -181,7 +33,7 @@ static int32_t *chunks_of(kernel_run *run, uint64_t rank, uint64_t chunk)
 	assert_true(2 * chunk <= MOST_TOKENS);
 	for (uint64_t i = 0; i < 2 * chunk; i++)
 		at[i] = chunk_at(rank, i / chunk, chunk) + (int32_t)(i % chunk);
-	return placed(run, at, 2 * chunk);
+	return kernel_placed(run, at, 2 * chunk);
 }
 
 static p4d_attention_split split_of(sight what, const p4d_attention_shape *s)
@@ -231,9 +83,10 @@ static void set_positions(kernel_run *run, sight what, p4d_attention_shape *s)
 {
 	const uint64_t chunk = s->queries / 2;
 
-	s->query_position = what == WHOLE ? places(run, s->queries, 0) : chunks_of(run, CP_RANK, chunk);
+	s->query_position =
+	    what == WHOLE ? kernel_places(run, s->queries, 0) : chunks_of(run, CP_RANK, chunk);
 	if (what == WHOLE || what == GATHERED)
-		s->key_position = places(run, s->keys, 0);
+		s->key_position = kernel_places(run, s->keys, 0);
 	else if (what == OWN)
 		s->key_position = s->query_position;
 	else
@@ -355,12 +208,12 @@ static void pack(kernel_run *run, packed *p, p4d_attention_shape *s)
 		pack_document(p, s, at, length);
 		at += length;
 	}
-	s->query_document = s->key_document = placed(run, p->number, n);
-	s->packed =
-	    (p4d_attention_documents){.most = DOCUMENTS,
-				      .groups = (p->documents + DOCUMENTS - 1) / DOCUMENTS,
-				      .first = p->first,
-				      .places = placed(run, p->places, sizeof(p->places) / sizeof(int32_t))};
+	s->query_document = s->key_document = kernel_placed(run, p->number, n);
+	s->packed = (p4d_attention_documents){
+	    .most = DOCUMENTS,
+	    .groups = (p->documents + DOCUMENTS - 1) / DOCUMENTS,
+	    .first = p->first,
+	    .places = kernel_placed(run, p->places, sizeof(p->places) / sizeof(int32_t))};
 }
 
 /* Packed documents. Only results are compared, because each device stores lse in its own order. */
@@ -453,7 +306,7 @@ static void trained_documents(kernel_run *run)
 static void attention_kernels(void **state)
 {
 	(void)state;
-	check_kernels(attention_cases, 1e-5);
+	check_kernels(kernel_attention, 1e-5);
 }
 
 /* The message on GPUs for which cuDNN has no code for documents. */
@@ -556,7 +409,7 @@ static void expect_own_kernels(p4d_dtype type, p4d_attention_shape s, uint64_t o
 	kernel_run *run = run_begin(&cuda, type, off);
 	set_positions(run, WHOLE, &s);
 	if (s.query_document)
-		s.query_document = s.key_document = documents_of(run, s.batch, s.queries, s.queries);
+		s.query_document = s.key_document = kernel_documents(run, s.batch, s.queries, s.queries);
 	if (!strstr(cuda.attention_text, "own kernels")) {
 		char *qkv = run_elements(run, n * s.query_stride), *k = qkv + a * d * element_bytes(type);
 		void *o = run_elements(run, n * a * d), *workspace = run_memory(run, s.workspace_bytes);

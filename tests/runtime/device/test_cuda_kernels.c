@@ -14,104 +14,6 @@
 #include "support/kernel_optimizers.h"
 #include "support/numbers.h"
 
-static void norms(kernel_run *run, uint64_t n, uint64_t h)
-{
-	p4d_device *const device = run->device;
-	void *y = run_elements(run, n * h), *x = run_elements(run, n * h), *weight = run_elements(run, h),
-	     *dx = run_elements(run, n * h);
-	float *rstd = run_reals(run, n), *dweight = run_reals(run, h);
-
-	device->norm(device, run->type, y, rstd, x, weight, n, h, 1e-5f);
-	record_result(run, "norm", run->type, y, n * h);
-	record_result(run, "norm, rstd", P4D_DT_FP32, rstd, n);
-	/* these results must not depend on how the numbers were rounded */
-	y = run_elements(run, n * h);
-	device->norm_backward(device, run->type, dx, dweight, y, x, weight, rstd, n, h);
-	record_result(run, "norm_backward", run->type, dx, n * h);
-	record_result(run, "norm_backward, weight", P4D_DT_FP32, dweight, h);
-}
-
-/* RMSNorm with weights that are differences from 1. */
-static void unit_norms(kernel_run *run, uint64_t n, uint64_t h)
-{
-	p4d_device *const device = run->device;
-	void *y = run_elements(run, n * h), *x = run_elements(run, n * h), *weight = run_elements(run, h),
-	     *dx = run_elements(run, n * h);
-	float *rstd = run_reals(run, n), *dweight = run_reals(run, h);
-
-	device->unit_norm(device, run->type, y, rstd, x, weight, n, h, 1e-5f);
-	record_result(run, "unit_norm", run->type, y, n * h);
-	record_result(run, "unit_norm, rstd", P4D_DT_FP32, rstd, n);
-	y = run_elements(run, n * h);
-	device->unit_norm_backward(device, run->type, dx, dweight, y, x, weight, rstd, n, h);
-	record_result(run, "unit_norm_backward", run->type, dx, n * h);
-	record_result(run, "unit_norm_backward, weight", P4D_DT_FP32, dweight, h);
-}
-
-static void layer_norms(kernel_run *run, uint64_t n, uint64_t h)
-{
-	p4d_device *const device = run->device;
-	void *y = run_elements(run, n * h), *x = run_elements(run, n * h), *weight = run_elements(run, h),
-	     *bias = run_elements(run, h), *dx = run_elements(run, n * h);
-	float *statistics = run_reals(run, 2 * n), *dweight = run_reals(run, h), *dbias = run_reals(run, h);
-
-	device->layer_norm(device, run->type, y, statistics, x, weight, bias, n, h, 1e-5f);
-	record_result(run, "layer_norm", run->type, y, n * h);
-	record_result(run, "layer_norm, statistics", P4D_DT_FP32, statistics, 2 * n);
-	y = run_elements(run, n * h);
-	device->layer_norm_backward(device, run->type, dx, dweight, dbias, y, x, weight, statistics, n, h);
-	record_result(run, "layer_norm_backward", run->type, dx, n * h);
-	record_result(run, "layer_norm_backward, weight", P4D_DT_FP32, dweight, h);
-	record_result(run, "layer_norm_backward, bias", P4D_DT_FP32, dbias, h);
-	device->layer_norm_backward(device, run->type, dx, NULL, NULL, y, x, weight, statistics, n, h);
-	record_result(run, "layer_norm_backward, frozen", run->type, dx, n * h);
-}
-
-/* Norms over rows whose first half is on another rank. */
-static void split_norms(kernel_run *run, uint64_t n, uint64_t h, float plus)
-{
-	p4d_device *const device = run->device;
-	void *y = run_elements(run, n * h), *x = run_elements(run, n * h), *weight = run_elements(run, h),
-	     *dx = run_elements(run, n * h);
-	float *rstd = run_reals(run, n), *dots = run_reals(run, n), *dweight = run_reals(run, h);
-
-	device->row_dots(device, run->type, dots, y, x, weight, n, h, plus);
-	record_result(run, "row_dots, weighted", P4D_DT_FP32, dots, n);
-	device->row_dots(device, run->type, rstd, x, x, NULL, n, h, plus);
-	record_result(run, "row_dots", P4D_DT_FP32, rstd, n);
-	device->split_norm(device, run->type, y, rstd, x, weight, n, h, 2 * h, 1e-5f, plus);
-	record_result(run, "split_norm", run->type, y, n * h);
-	record_result(run, "split_norm, rstd", P4D_DT_FP32, rstd, n);
-	y = run_elements(run, n * h);
-	device->split_norm_backward(device, run->type, dx, dweight, y, x, weight, rstd, dots, n, h, 2 * h,
-				    plus);
-	record_result(run, "split_norm_backward", run->type, dx, n * h);
-	record_result(run, "split_norm_backward, weight", P4D_DT_FP32, dweight, h);
-}
-
-static void norm_cases(kernel_run *run)
-{
-	split_norms(run, 1, 8, 0);
-	split_norms(run, 300, 40, 1);
-	split_norms(run, 5, 129, 0);
-	split_norms(run, 3, 6152, 0);
-	unit_norms(run, 300, 40);
-	unit_norms(run, 3, 2056);
-	unit_norms(run, 2, 12296);
-	layer_norms(run, 1, 8);
-	layer_norms(run, 300, 40);
-	layer_norms(run, 5, 129);
-	layer_norms(run, 3, 6152);
-	norms(run, 1, 8);
-	norms(run, 300, 40); /* more rows than partial sums */
-	norms(run, 5, 129);
-	norms(
-	    run, 3,
-	    2056); /* rows with two accesses of 16 bytes per thread, with four, and too long for registers */
-	norms(run, 3, 6152);
-	norms(run, 2, 12296);
-}
-
 /* plus: added to the weights of norms. */
 static void heads_of(kernel_run *run, uint64_t n, uint64_t a, uint64_t k, uint64_t d, bool bias, bool qk_norm,
 		     float plus)
@@ -549,7 +451,7 @@ static void norm_kernels(void **state)
 {
 	(void)state;
 	/* the cpu sums rows of 12,296 squares in fp32, in an order that the compiler chooses */
-	check_kernels(norm_cases, 2e-4);
+	check_kernels(kernel_norms, 2e-4);
 }
 
 static void heads_kernels(void **state)
