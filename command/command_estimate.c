@@ -315,7 +315,7 @@ static int take_largest(p4d_subject *subject, p4d_option option, p4d_error *err)
 	p4d_error why = {.code = P4D_OK};
 
 	if (!subject->capacity.gpu) {
-		p4d_fail(err, P4D_E_USAGE, "no GPU is given, so p4d cannot find the largest value that fits");
+		p4d_fail(err, P4D_E_USAGE, "without --gpu, p4d cannot find the largest value that fits");
 		return p4d_fix(err, "--gpu NAME (p4d gpus lists them)");
 	}
 	while (2 * value <= most && fits_with(subject, option, 2 * value, &why))

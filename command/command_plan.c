@@ -545,7 +545,7 @@ static int plan(p4d_subject *subject, const p4d_line *line, plans *p, p4d_error 
 		return p4d_fix(err, "--mem=SIZE");
 	}
 	if (p4d_on_gpu(subject->request.value[P4D_DEVICE]) && !subject->capacity.gpu) {
-		p4d_fail(err, P4D_E_USAGE, "no GPU is given, so p4d cannot rank layouts");
+		p4d_fail(err, P4D_E_USAGE, "without --gpu, p4d cannot rank layouts");
 		return p4d_fix(err, "--gpu NAME (p4d gpus lists them)");
 	}
 	p4d_request_default(&subject->request, P4D_FRAMEWORK, p4d_framework_default(&subject->request),

@@ -159,7 +159,7 @@ static bool take_script_file(bool *named, const char *path)
 /* State while sbatch's words are processed: where its script is. */
 typedef struct sbatch_words {
 	bool wrapped;  /* --wrap is the script, in which Slurm looks for no options */
-	bool help;     /* --help is given: sbatch then reads no script */
+	bool help;     /* the user typed --help; sbatch then reads no script */
 	bool last;     /* "--" was read, after which no options follow */
 	bool argument; /* the next word is the argument of an option */
 } sbatch_words;

@@ -53,7 +53,7 @@ static char *read_end(const char *path)
 	return text;
 }
 
-/* The part of an output that belongs to the job's last run: sacct's other data are of that run, too. */
+/* Returns the part of an output that the job's last run wrote. sacct's other data also describe this run. */
 static const char *last_run(const char *output)
 {
 	for (size_t i = 0; i < sizeof(ends_of_run) / sizeof(ends_of_run[0]); i++)

@@ -118,8 +118,7 @@ int p4d_colocated_report(p4d_subject *subject, bool json, p4d_error *err)
 	p4d_layout l;
 
 	if (!gpu) {
-		p4d_fail(err, P4D_E_UNKNOWN_GPU,
-			 "no GPU is given, so p4d cannot check several models together");
+		p4d_fail(err, P4D_E_UNKNOWN_GPU, "without --gpu, p4d cannot check several models together");
 		return p4d_fix(err, "--gpu NAME (p4d gpus lists them)");
 	}
 	p4d_colocated_complete(r, subject->nodes * subject->gpus_per_node);

@@ -204,7 +204,7 @@ int p4d_serving_report(p4d_subject *subject, bool longest, bool json, p4d_error 
 	char engine[16];
 
 	if (!gpu) {
-		p4d_fail(err, P4D_E_UNKNOWN_GPU, "no GPU is given, so p4d cannot check serving");
+		p4d_fail(err, P4D_E_UNKNOWN_GPU, "without --gpu, p4d cannot check serving");
 		return p4d_fix(err, "--gpu NAME (p4d gpus lists them)");
 	}
 	p4d_serving_complete(r, gpu);

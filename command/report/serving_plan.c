@@ -265,7 +265,7 @@ int p4d_serving_plan(p4d_subject *subject, uint32_t top, bool json, p4d_error *e
 		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for %u layouts", top);
 	if (!subject->capacity.gpu) {
 		free(p.found);
-		p4d_fail(err, P4D_E_USAGE, "no GPU is given, so p4d cannot rank layouts");
+		p4d_fail(err, P4D_E_USAGE, "without --gpu, p4d cannot rank layouts");
 		return p4d_fix(err, "--gpu NAME (p4d gpus lists them)");
 	}
 	const int status = plan(&p, top, json, err);

@@ -14,8 +14,9 @@
 #define APART ((uint64_t)1 << 48)
 
 /*
- * The most work of one simulation, and after how much work no further smaller room is tried, so that no
- * layout takes long in slurmctld. A visit of so many blocks, to return segments, counts as one block taken.
+ * Limits on work, so that no layout takes long in slurmctld. A simulation ends after MOST_WORK. After
+ * ENOUGH_WORK in all, p4d tries no smaller room. To return segments, the allocator visits blocks.
+ * TRIMMED_BLOCKS visits count as one block taken.
  */
 #define MOST_WORK 100000
 #define ENOUGH_WORK 100000

@@ -188,6 +188,7 @@ struct p4d_device {
 	 * choice. */
 	char attention_text[256];
 	bool attention_slow; /* attention uses p4d's own, slower kernels, although nobody asked for them */
+	bool lacks_cudnn;    /* cuDNN could not be opened */
 	/*
 	 * Set by the caller. It is called every few milliseconds while the host waits for the device. It
 	 * returns -1 if queued operations will never finish, because they need a rank that is gone. The host

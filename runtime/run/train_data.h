@@ -38,8 +38,8 @@ struct p4d_train_data {
  */
 int p4d_train_data_complete(p4d_settings *settings, p4d_error *err);
 /*
- * On GPUs, if documents are masked: sets the option document-len, unless it is given, from the data's index.
- * Returns whether it did.
+ * Sets the option document-len from the data's index if p4d-train masks documents on GPUs and the user did
+ * not set the option. Returns whether it did.
  */
 bool p4d_train_data_document_len(p4d_settings *settings);
 

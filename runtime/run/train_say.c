@@ -59,15 +59,15 @@ static void say_slow_attention(const p4d_run *run)
 		return;
 	p4d_fail(&err, P4D_E_DEVICE, "attention is computed by %s, many times slower than by cuDNN",
 		 run->device.attention_text);
-	if (run->plan->no_documents)
+	if (run->device.lacks_cudnn)
+		p4d_fix(&err, "put the directory of libcudnn.so.9 (9.15.1 or later) into LD_LIBRARY_PATH; to "
+			      "accept slow attention, set P4D_CUDNN=0");
+	else if (run->plan->no_documents)
 		p4d_fix(&err, "a smaller --micro-batch: the memory that cuDNN needs for packed documents "
 			      "does not fit into the GPU");
 	else if (strstr(run->device.attention_text, "--document-len"))
 		p4d_fix(&err,
 			"submit the job with --p4d-document-len, the mean number of tokens of a document");
-	else if (!run->settings->document_mask)
-		p4d_fix(&err, "put the directory of libcudnn.so.9 (9.15.1 or later) into LD_LIBRARY_PATH; to "
-			      "accept slow attention, set P4D_CUDNN=0");
 	p4d_rank_report(&err, NULL, 0);
 }
 

@@ -287,7 +287,7 @@ seconds=$(($(date +%s) - since))
 cat answers.* >answers
 cut -d' ' -f2,4 answers | sort | uniq -c | awk '{ printf "%s%s %s %s", (NR > 1 ? ", " : ""), $2, $3, $1 } END { print "" }'
 echo "$count jobs in $seconds s; $(outcomes lost | wc -l) times slurmctld was dead"
-echo "memory of slurmctld, KiB, with so many jobs, after so many kills: $(awk '{ printf "%s%s with %s after %s", (NR > 1 ? ", " : ""), $2 + $3, $4, $1 }' marks)"
+echo "memory of slurmctld in KiB, with the number of jobs and of kills at each time: $(awk '{ printf "%s%s with %s after %s", (NR > 1 ? ", " : ""), $2 + $3, $4, $1 }' marks)"
 
 holds edits "$edited" "$edits"
 holds kills "$killed" "$kills"

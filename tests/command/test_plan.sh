@@ -301,7 +301,7 @@ shorter=$(printf '%s\n' "$err" | grep -o -- '--p4d-seq-len=[0-9]*' | head -n 1)
 exits 0 p4d check --conf big.conf -p small -N1 --gpus-per-node=1 --p4d-model=llama3.2-1b "$shorter" --wrap=true
 
 exits 1 p4d plan --model llama13b
-says "no GPU is given" "--gpu NAME"
+says "without --gpu" "--gpu NAME"
 exits 0 p4d plan --conf p4d.conf --model llama13b
 prints "h100-80gb"
 

@@ -416,7 +416,7 @@ def likely_ranks(row, out):
 
 
 def runs_with(name, line, row, size, ranks, folder, limit, number):
-    """Whether the row's rank, the last one, runs if PyTorch may reserve so many bytes; None if it fails for another reason."""
+    """Whether the row's last rank runs if PyTorch may reserve only this many bytes. None: it fails for another reason."""
     out = Path(folder, "limited-%d-%d" % (line, number))
     for rank in ranks:
         last = rank == ranks[-1]

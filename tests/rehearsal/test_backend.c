@@ -372,6 +372,10 @@ static void check(const run *r, const struct gpu *on, const p4d_gpu *gpu, bool f
 		fail_msg("%s: nothing is on the host", r->name);
 	if (!strstr(content("log"), "\"event\":\"saved\"") || !strstr(content("log"), "\"event\":\"end\""))
 		fail_msg("%s: no checkpoint, or no end: %s", r->name, content("log"));
+	/* p4d-train advises to find cuDNN only if cuDNN is not there, also if a soft cap makes attention slow
+	 */
+	if (fused && strstr(content("errors"), "LD_LIBRARY_PATH"))
+		fail_msg("%s: cuDNN is there: %s", r->name, content("errors"));
 	print_message("%-40s %-10s %4" PRIu64 " launches, %4" PRIu64 " products, %3" PRIu64
 		      " copies, %3" PRIu64 " graphs a step\n",
 		      r->name, on->name, watched_grown(&ranks[0], 2, P4D_REPORT_LAUNCHES),

@@ -154,7 +154,9 @@ static void open_fused(p4d_device *device)
 
 	if (unwanted)
 		p4d_fail(&why, P4D_E_DEVICE, "P4D_CUDNN=0");
-	else if (p4d_sdpa_open(&c->fused, device->sm, c->stream, &why) == 0)
+	else if (p4d_sdpa_open(&c->fused, device->sm, c->stream, &why) < 0)
+		device->lacks_cudnn = true;
+	else
 		snprintf(device->attention_text, sizeof(device->attention_text), "%s",
 			 p4d_sdpa_name(c->fused));
 	if (why.code != P4D_OK)

@@ -7,7 +7,7 @@
 # want: verdict=warn reason="the program read 1 values" allocated_gib=0.72..0.95
 # case: sparse-known
 # torch: 2.4
-# This release leaves the rows as they are given, so they are known.
+# This release does not change the rows, so their values are known.
 # rehearse: -- sparse
 # want: verdict=pass allocated_gib=0.72..0.95
 # case: samples
