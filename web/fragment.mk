@@ -6,7 +6,8 @@ web_json = web/json-c/value.c web/json-c/print.c web/json-c/parse.c
 web_command = command/command_estimate.c command/command_plan.c command/command_list.c \
 	command/line/line.c command/line/synonyms.c command/line/subject.c \
 	command/report/report.c command/report/report_json.c command/report/report_step.c command/report/places.c \
-	command/report/advice.c command/report/unfit.c command/report/serving.c command/report/colocated.c \
+	command/report/plan_groups.c command/report/advice.c command/report/unfit.c command/report/colocated.c \
+	command/report/serving.c command/report/serving_plan.c command/report/serving_places.c \
 	command/picture/pictures.c command/picture/svg.c command/picture/svg_axis.c command/picture/svg_memory.c
 web_library = $(filter %.c,$(libp4doptions_la_SOURCES) $(libp4dbase_la_SOURCES) $(libp4djson_la_SOURCES) $(libp4dcore_la_SOURCES)) script/reader/read_values.c
 web_objects = $(patsubst %.c,web/objects/%.o,web/web.c $(web_json) $(web_command) $(web_library) $(nodist_libp4dcore_la_SOURCES))
@@ -30,7 +31,11 @@ web/calculator/index.html: web/p4d.js $(srcdir)/web/index.html
 web:
 	@if $(EMCC) --version >/dev/null 2>&1; then $(MAKE) web/calculator/index.html && ls -lh web/calculator/index.html; \
 	else echo "The calculator is left out: $(EMCC) is missing (Debian: apt-get install emscripten)"; fi
+# For tests/command/test_web.sh: the host's compiler with the page's headers, and the sources apart from web/.
+web-sources:
+	@echo $(CC) -std=gnu11 -include $(srcdir)/web/machine.h -I$(srcdir)/web $(AM_CPPFLAGS)
+	@printf '%s\n' $(web_command) $(web_library) $(nodist_libp4dcore_la_SOURCES)
 clean-web:
 	rm -rf web/objects web/calculator web/p4d.js
-.PHONY: web clean-web
+.PHONY: web web-sources clean-web
 clean-local: clean-web

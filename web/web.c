@@ -124,6 +124,12 @@ void p4d_table_cell(p4d_table *table, p4d_color color, const char *format, ...)
 	(void)format;
 }
 
+void p4d_table_note(p4d_table *table, const char *text)
+{
+	(void)table;
+	(void)text;
+}
+
 int p4d_table_print(p4d_table *table, bool turn, p4d_error *err)
 {
 	(void)table;

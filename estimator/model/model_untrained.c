@@ -137,7 +137,7 @@ static int check_rotations(struct json_object *config, p4d_request *model, p4d_e
 			   ? 0
 			   : untrained(model, "no_rope_layer_interval=%" PRId64 ", only %u", interval, every);
 	for (int64_t i = 0; i < model->value[P4D_LAYERS]; i++) {
-		const bool turns = json_object_get_int(json_object_array_get_idx(list, (size_t)i)) != 0;
+		const bool turns = json_object_get_int64(json_object_array_get_idx(list, (size_t)i)) != 0;
 		others += turns != ((i + 1) % every != 0);
 	}
 	return others ? untrained(model, "no_rope_layers with other layers than each %uth", every) : 0;
