@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Measures communication between ranks that it forks, on one node (shared memory) and with a node for each
- * rank (TCP over loopback). Prints the best of several rounds, which other load disturbs least. It never
- * fails because of a time.
+ * Measures communication between ranks that it forks, on one node (shared memory) and with one node per
+ * rank (TCP over loopback). Prints the best of several rounds, because other processes disturb that round
+ * least. A long time is no failure.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -79,7 +79,8 @@ static void reduce_scatter(bench *b, p4d_error *err)
 	must(p4d_comm_reduce_scatter(b->group, b->more, b->data, LARGE / 4 / b->size, P4D_DT_FP32, err), err);
 }
 
-/* Measures memory without communication: each rank copies as many bytes, at the same time. */
+/* The speed of memory alone, to compare with: all ranks copy LARGE bytes at the same time and do not
+ * communicate. */
 static void copy(bench *b, p4d_error *err)
 {
 	memcpy(b->more, b->data, LARGE);
@@ -101,7 +102,7 @@ static void barrier(bench *b, p4d_error *err)
 	must(p4d_comm_barrier(b->group, err), err);
 }
 
-/* Rank 0 sends to rank 1, which sends as many bytes back: two transfers. */
+/* Rank 0 sends `bytes` to rank 1, which sends as many back. One call is two transfers. */
 static void ping_pong(bench *b, uint64_t bytes, p4d_error *err)
 {
 	uint32_t me = p4d_group_index(b->group);

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Measures one thread of the cpu device: matmuls alone, attention alone, and whole training steps compared
- * with the rate of matmuls in the same run. It only prints, and never fails because of a time.
- */
+/* Measures one thread of the cpu device: matmuls alone, attention alone, and whole training steps compared
+ * with the rate of matmuls in the same run. It only prints: a long time is no failure. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -19,10 +17,8 @@ static double seconds_of(void (*f)(void *), void *context)
 	return thread_seconds() - start;
 }
 
-/*
- * Rates of f, which computes `flop` FLOPs, and of matmuls that run in turn with it, because the machine's
- * speed changes meanwhile.
- */
+/* FLOP/s of f, which computes `flop` FLOPs, and FLOP/s of matmuls. Both run in turn, because the machine's
+ * speed changes during the test. */
 typedef struct rates {
 	double f, products;
 } rates;
@@ -72,7 +68,8 @@ static void attention_backward(void *context)
 	attention *a = context;
 	const uint64_t q = a->shape.heads * a->shape.head_dim, kv = a->shape.kv_heads * a->shape.head_dim;
 
-	/* the output is used as its gradient, and the lse as row sums: the amount of work is the same */
+	/* The output replaces its gradient, and the lse replaces the row sums. The values do not matter
+	 * for the time. */
 	a->device->attention_backward(a->device, a->type, a->sums, a->sums + q, a->sums + q + kv, a->o,
 				      a->lse, a->lse, a->qkv, column(a, q), column(a, q + kv), &a->shape,
 				      a->workspace);
@@ -100,7 +97,8 @@ static void attention_speed(p4d_device *device, p4d_dtype type, uint64_t length,
 		       .workspace = numbers(P4D_ATTENTION_TILE * (2 * P4D_ATTENTION_TILE + 5 * D)),
 		       .sums = numbers(TOKENS * COLUMNS),
 		       .lse = numbers(TOKENS * HEADS)};
-	/* queries see half of all pairs; matmuls of 2 FLOPs for each element, 2 forward and 5 backward */
+	/* With a causal mask, a query sees half of all keys. The forward pass has 2 matmuls and the
+	 * backward pass 5, with 2 FLOPs for each element of a pair. */
 	const double pairs = 0.5 * TOKENS * (double)length * HEADS * D * 2;
 
 	if (!positions)

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Measures an estimate, an exact plan and a search on one core. It only prints, and never fails because of a
- * time.
- */
+/* Measures an estimate, an exact plan and a search on one core. It only prints: a long time is no failure. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Square matmuls, with whose rate the benchmarks compare everything else that computes. */
+/* Square matmuls. The benchmarks compare the speed of their own code with the rate of these matmuls. */
 #include <stdlib.h>
 #include <time.h>
 
@@ -9,7 +9,7 @@
 
 enum { PRODUCT_SIZE = 1024 };
 
-/* CPU time of this thread, the only one, so that other processes do not count. */
+/* CPU time of this thread, which is the process's only thread. Other processes do not change it. */
 static inline double thread_seconds(void)
 {
 	struct timespec t;
@@ -56,7 +56,8 @@ static inline void products_free(products *p)
 	free(p->x), free(p->w), free(p->y);
 }
 
-/* Runs products for about this many seconds; adds to both. */
+/* Runs matmuls for about `about` seconds of CPU time. Adds their FLOPs to *flop and their time to
+ * *seconds. */
 static inline void products_run(const products *p, double about, double *flop, double *seconds)
 {
 	const double start = thread_seconds(), n = PRODUCT_SIZE;

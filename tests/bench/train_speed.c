@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Measures how well p4d-train uses the processors: one rank compared with the rate of matmuls, and four ranks
- * on two cores compared with one rank. They run in turn, because the machine's speed changes meanwhile.
- * Prints medians over rounds, and never fails because of a time. The all-reduce is in comm_speed. If others
- * use the machine as well, chrt -f 50 (as root) before the command keeps them out.
+ * Measures how well p4d-train uses the processors: one rank compared with the rate of matmuls, and four
+ * ranks on two cores compared with one rank. Both run in turn, because the machine's speed changes during
+ * the test. Prints medians over rounds. A long time is no failure. comm_speed measures the all-reduce. If
+ * other processes use the machine, start the benchmark with chrt -f 50 (as root), which gives it priority.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -38,7 +38,7 @@ static const char model[] =
     "--vocab 257 --max-seq-len 256 --norm rmsnorm --glu on --tied off --positions rope --bias none "
     "--qk-norm off --seq-len 256 --micro-batch 1 --global-batch 8 --data text --log log";
 
-/* The others are compared with the first. */
+/* All layouts are compared with the first one. */
 static const struct {
 	const char *name, *options;
 } layouts[] = {
@@ -49,7 +49,7 @@ static const struct {
 };
 enum { LAYOUTS = sizeof(layouts) / sizeof(*layouts) };
 
-/* What was measured in one round. */
+/* The measurements of one round. */
 typedef struct sample {
 	double seconds, cpu_seconds; /* elapsed seconds; processor seconds of all ranks together */
 	double flop;                 /* FLOPs that the program counted */
@@ -76,7 +76,7 @@ static double median(double *x, size_t count)
 	return count % 2 ? x[count / 2] : (x[count / 2 - 1] + x[count / 2]) / 2;
 }
 
-/* Processor seconds of the command, and of all that it waited for. */
+/* CPU seconds of the command and of all processes that it waited for. */
 static double spend(const char *program, const char *options)
 {
 	const char *build = getenv("P4D_TEST_BUILDDIR");
@@ -170,7 +170,7 @@ static void run_shapes(const products *p, double *flop, double *seconds)
 	*seconds += thread_seconds() - start;
 }
 
-/* Rate of matmuls while every core computes some. */
+/* FLOP/s of matmuls in this process while a second process also computes matmuls. */
 static double crowded_rate(const products *p)
 {
 	const pid_t pid = fork();
@@ -226,7 +226,8 @@ static int take_cores(void)
 
 typedef enum figure { SECONDS, CPU_SECONDS, PRODUCTS, SHAPES, OF_PRODUCTS, OF_SHAPES, PER_CORE, WORK } figure;
 
-/* first: one rank's sample in the same round. cores: number of the ranks' cores. */
+/* first: the sample of the first layout (one rank) in the same round. cores: number of cores that the
+ * ranks use. */
 static double figure_of(const sample *s, const sample *first, int cores, figure which)
 {
 	switch (which) {

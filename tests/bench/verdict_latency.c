@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Measures how long slurmctld spends on a verdict. A host that replaces slurmctld submits, in turn, jobs that
- * pass, that are refused, and that have no p4d option, each with the environment of a login shell; then one
- * that passes many times within a second. It only prints, and never fails because of a time. `verdict_latency
- * [COUNT OF EACH]`
+ * Measures how long slurmctld spends on a verdict. A host that replaces slurmctld submits three jobs in
+ * turn: one that passes, one that p4d refuses, and one without p4d options. Each has the environment of a
+ * login shell. Then the host submits the first job many times within a second. The benchmark only prints:
+ * a long time is no failure.
+ *
+ * verdict_latency [COUNT OF EACH]
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -86,7 +88,7 @@ int main(int argc, char **argv)
 		us[0][i] = now_us() - start;
 	}
 	print("again", us[0], calls);
-	/* the first approval leaves its admin_comment in the job */
+	/* the first approval stores its admin_comment in the job, which is one block more */
 	int leaked = fakehost_alive() > alive + 1;
 	for (int i = 0; i < KINDS; i++)
 		fakehost_free(jobs[i]);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds jobs whose completion takes longest: changes random jobs step by step to those for which sbatch
- * searches longest, by CPU time, and prints them. `worst_completion [SECONDS [SEED]]`. It never fails because
- * of a time.
+ * Finds the jobs for which sbatch's search for missing options takes the most CPU time. It changes random
+ * jobs step by step, keeps the slower ones and prints the slowest. `worst_completion [SECONDS [SEED]]`. A
+ * long time is no failure.
  *
- * `worst_completion --answers COUNT [SEED]` prints the results for random jobs instead, without times: after
- * a change that only makes the search faster, they must be the same.
+ * `worst_completion --answers COUNT [SEED]` prints the results for random jobs, without times. A change
+ * that only makes the search faster must not change this output.
  *
- * `worst_completion --job "llama13b on 1 of 8 h100 tp=8"` completes a job that was printed, again and again.
+ * `worst_completion --job "llama13b on 1 of 8 h100 tp=8"` completes a printed job again and again, for a
+ * profiler.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds jobs whose verdict takes longest: changes random jobs step by step to those with the most CPU time in
- * a host that replaces slurmctld, and prints them, alternately for a submission and an update. It measures
- * the worst of each once more, and longer, because other processes make some of them seem slow.
- * `worst_verdict [SECONDS [SEED]]`. It never fails because of a time. What it finds should be added to
+ * Finds jobs whose verdict takes longest: changes random jobs step by step to those that take the most CPU
+ * time in a host that replaces slurmctld. It prints the slowest submissions and the slowest updates. Then
+ * it measures these jobs again, with more repetitions, because other processes make some jobs seem slow.
+ * `worst_verdict [SECONDS [SEED]]`. A long time is no failure. Add the slowest jobs to
  * test_fakehost_cost.c.
  */
 #include <stdio.h>
@@ -70,7 +70,7 @@ static const struct {
     {"eval-micro-batch", {"", "", "65536"}},
 };
 
-/* Pieces with which a long text is filled; "@" is replaced by a running number. */
+/* A long text repeats one of these pieces. "@" becomes a running number. */
 static const struct {
 	const char *name, *pieces[10];
 } texts[TEXTS] = {
@@ -125,10 +125,8 @@ static const char *split_of(const char *kind, int64_t stages, int64_t layers, ch
 	return buf;
 }
 
-/*
- * Makes a plan line that a user could write by hand: complete, with a correct hash, consistent or not. False:
- * the parser refuses it.
- */
+/* Makes a plan line that a user could write by hand. It has all fields and a correct hash, but its values
+ * may contradict each other. Returns false if the parser refuses the line. */
 static bool plan_of(const genome *g, char line[P4D_PLAN_MAX])
 {
 	p4d_request r = {.model = ""};
@@ -216,8 +214,7 @@ static double cpu_us(void)
 	return 1e6 * (double)t.tv_sec + 1e-3 * (double)t.tv_nsec;
 }
 
-/* Makes an update of a queued job for which p4d also judges the unchanged job, if it refuses the changed
- * one. */
+/* Makes an update of a queued job. If p4d refuses the updated job, it also judges the job as it was. */
 static job_desc_msg_t *update_of(const job_desc_msg_t *job)
 {
 	job_desc_msg_t *change = fakehost_desc();
@@ -265,7 +262,7 @@ static genome random_genome(void)
 	return g;
 }
 
-/* A job that is judged to the end, with as many stages, layers or kinds of layers as possible. */
+/* A job that p4d judges completely, with as many stages, layers or kinds of layers as possible. */
 static genome passing_genome(void)
 {
 	static const char *const jobs[][12] = {
