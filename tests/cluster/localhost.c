@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * This library is preloaded into the daemons and clients of a private cluster on a machine whose name does
- * not resolve to the loopback address. Slurm can only listen on all addresses or on that of its host name.
+ * not resolve to the loopback address. Slurm can only listen on all addresses or on the address of its
+ * host name.
  */
 #include <stdio.h>
 #include <unistd.h>

@@ -103,7 +103,8 @@ static void jobs_and_their_steps(void **state)
 	p4d_accounting_close(a);
 }
 
-/* A task with all eight GPUs of a node, as torchrun has. */
+/* A step with one task on all eight GPUs of a node, as torchrun starts it. What its gpumem means depends
+ * on the release of Slurm. */
 static void memory_depends_on_the_release(void **state)
 {
 	static const char lines[] = HEADER
@@ -132,7 +133,7 @@ static void memory_depends_on_the_release(void **state)
 	}
 }
 
-/* A script in SubmitLine takes time in proportion to its length. */
+/* Reading a long script in SubmitLine takes time in proportion to its length. */
 static void wrapped_scripts_are_long(void **state)
 {
 	enum { LINES = 100000 };
@@ -197,7 +198,7 @@ static void trackable_resources(void **state)
 	assert_int_equal(number, 2);
 }
 
-/* Collects the texts in the order of the ids. */
+/* Stores each text at the index of its id. */
 static bool gather(void *context, size_t index, char *text, size_t length)
 {
 	char **texts = context;
@@ -217,7 +218,7 @@ static void release(char **texts, size_t count)
 #define RULE "--------------------------------------------------------------------------------\n"
 #define SCRIPT "#!/bin/sh\nsrun python train.py\n"
 
-/* A script that contains the heading of another job. */
+/* Scripts that contain sacct's heading of another job do not become that job's script. */
 static void scripts_that_look_like_others(void **state)
 {
 	static const char *const ids[] = {"1", "2_0", "2_1", "3", "4", "2_[2-9]"};
@@ -238,7 +239,8 @@ static void scripts_that_look_like_others(void **state)
 	assert_string_equal(texts[2], SCRIPT);
 	assert_null(texts[3]);
 	assert_null(texts[4]);
-	/* sacct refuses the id of tasks that have not started, and without any id it would print all jobs */
+	/* sacct refuses ids of array tasks that have not started. Without any id, sacct would print all
+	 * jobs. */
 	assert_null(texts[5]);
 	assert_int_equal(p4d_accounting_stored(a, P4D_KEPT_SCRIPT, ids + 5, 1, gather, texts + 5, &err), 0);
 	assert_null(texts[5]);
@@ -266,7 +268,7 @@ static void environments_without_secrets(void **state)
 		      "hf\nSLURM_JWT\nP4D_JOB_KEY\nAWS_SECRET_ACCESS_KEY\n"
 		      "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\nSLURM_NNODES=2\nHF_HOME_TOO\n");
 	release(texts, 1);
-	/* the last line has no line break, and no line is left out */
+	/* the last line has no line break, but is not lost */
 	put("env", "SLURM_JOB_ID=1\nSLURM_NNODES=2");
 	put("environments", "1 env -n\n");
 	texts[0] = NULL;

@@ -75,7 +75,7 @@ static void assert_null_at(struct json_object *object, const char *path)
 		fail_msg("%s is not null", path);
 }
 
-/* Exactly these keys, in this order. */
+/* The object has exactly these keys, in this order. */
 static void assert_keys(struct json_object *object, const char *keys)
 {
 	char text[1024] = "";
@@ -151,13 +151,13 @@ static void assert_step(struct json_object *object)
 	assert_true(fabs(real(object, "step.tokens_per_second_per_gpu") / each - 1) < 1e-3);
 	assert_true(real(object, "step.mfu") > 0 && real(object, "step.mfu") <= real(object, "step.hfu"));
 	assert_true(real(object, "step.hfu") < 1);
-	/* the peak is the same, computed from either member */
+	/* TFLOP/s over MFU and hardware TFLOP/s over HFU give the same peak */
 	const double peak = real(object, "step.tflops_per_gpu") / real(object, "step.mfu");
 	const double again = real(object, "step.hardware_tflops_per_gpu") / real(object, "step.hfu");
 	assert_true(fabs(peak / again - 1) < 1e-3);
 }
 
-/* Lost and used time add up to the step. */
+/* The MFU and the lost fractions of the step add up to 1. */
 static void assert_losses(struct json_object *object)
 {
 	double sum = real(object, "step.mfu");
@@ -270,7 +270,7 @@ static void paper_describes_one_stage(void **state)
 	(void)state;
 	assert_text(object, "method", "paper");
 	assert_int_equal(json_object_array_length(at(object, "stages")), 1);
-	/* the fraction is of the nominal memory */
+	/* with the paper's method, the capacity is the nominal memory */
 	assert_true(number(object, "peak.capacity_bytes") == UINT64_C(80000000000));
 	json_object_put(object);
 }

@@ -82,7 +82,7 @@ static void logs(void **state)
 	}
 }
 
-/* Lines that look similar, but have no measurement. */
+/* Lines that look similar but contain no measurement. */
 static void other_lines(void **state)
 {
 	static const char *const of[] = {
@@ -158,7 +158,7 @@ static void jobstats(void **state)
 			fail_msg("\"%s\" is a record", none[i]);
 		assert_true(used == 0 && total == 0);
 	}
-	/* with any byte damaged, it gives no numbers, or possible ones */
+	/* a record with one damaged byte gives either no numbers or possible ones */
 	char record[sizeof("JS1:" RECORD)] = "JS1:" RECORD;
 	for (size_t i = 4; i < sizeof(record) - 1; i++) {
 		const char was = record[i];

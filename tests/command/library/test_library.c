@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * libp4d.so inside another program: threads, the program's getopt and locale, no output, errors in queries,
- * and quick queries, which the kernel kills if they touch a file.
- */
+/* libp4d.so inside another program: threads, the program's getopt and locale, no output, and errors in
+ * queries. The kernel kills a quick query that accesses a file. */
 #include <fcntl.h>
 #include <getopt.h>
 #include <linux/filter.h>
@@ -77,7 +75,8 @@ static void test_plan(void **state)
 	p4d_reply_free(reply);
 }
 
-/* A script with two components, and one that another script submits. */
+/* A job with two components, and a script that submits another script: the reply has the messages of all
+ * jobs. */
 static void test_messages_of_all_jobs(void **state)
 {
 	static const char script[] =
@@ -149,7 +148,7 @@ static void test_nothing_given(void **state)
 	p4d_reply_free(NULL);
 }
 
-/* Names of scripts that would be options or files in a command line. */
+/* In a command line, these names would be options or files. In p4d_query_script they are only names. */
 static void test_names_of_scripts(void **state)
 {
 	static const char *const names[] = {"--help", ":", "", "-", "a b;$(c)"};
@@ -332,7 +331,7 @@ static void test_quick_reads_no_file(void **state)
 
 	(void)state;
 #ifdef __SANITIZE_ADDRESS__
-	const bool makes_calls = true; /* the sanitizer, on its own behalf */
+	const bool makes_calls = true; /* the address sanitizer makes system calls of its own */
 #else
 	const bool makes_calls = false;
 #endif
@@ -346,7 +345,7 @@ static void test_quick_reads_no_file(void **state)
 	assert_int_equal(WEXITSTATUS(status), 0);
 }
 
-/* A quick reply equals the command's, without the parts that need a search or a simulated step. */
+/* A quick reply equals the command's reply, except the parts that need a search or a simulated step. */
 static void test_quick(void **state)
 {
 	p4d_reply *slow = ASK("estimate", "llama3-70b", "--gpu=h100-80gb", "--gpus=8"),

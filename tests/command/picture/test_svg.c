@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The picture writer: its output, and that no input breaks it. */
+/* The writer of SVG files: its output, and that no input makes it write invalid SVG. */
 #include "support/support.h"
 
 #include <math.h>
@@ -42,7 +42,7 @@ static void numbers_have_one_decimal(void **state)
 			   "<line class=\"a\" x1=\"10\" y1=\"2\" x2=\"12.3\" y2=\"-12.3\"/>\n");
 }
 
-/* Rounding must leave no gap: the end of one rectangle is the beginning of the next. */
+/* Rounded coordinates leave no gap between neighbouring rectangles. */
 static void neighbours_meet(void **state)
 {
 	p4d_svg svg;
@@ -160,8 +160,7 @@ static void unwritable_files_are_errors(void **state)
 	}
 }
 
-/* A step is 1, 2 or 5 times a power of ten. It cuts the axis into at most this many pieces, and at least half
- * as many. */
+/* A step is 1, 2 or 5 times a power of ten. For at most 10 pieces, an axis therefore has at least 4. */
 static void steps_of_axes(void **state)
 {
 	(void)state;

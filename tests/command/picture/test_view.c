@@ -34,7 +34,7 @@ static void time_runs_from_edge_to_edge(void **state)
 	assert_true(fabs(p4d_view__x(&whole, 10) - right) < 1e-9);
 	assert_true(fabs(p4d_view__x(&broken, 0) - P4D_VIEW_LEFT) < 1e-9);
 	assert_true(fabs(p4d_view__x(&broken, 100) - right) < 1e-9);
-	/* the break has the width that is drawn, and all times in it are at its end */
+	/* the break has the width that is drawn, and every time within it is drawn at its end */
 	assert_true(fabs(p4d_view__x(&broken, 90) - p4d_view__x(&broken, 10) - P4D_VIEW_GAP) < 1e-9);
 	assert_true(fabs(p4d_view__x(&broken, 50) - p4d_view__x(&broken, 90)) < 1e-9);
 	for (double time = 0.1; time <= 100; time += 0.1)
