@@ -9,9 +9,10 @@
 #include "doubles/cuda/cuda_runtime_api.h"
 #include "plan/plan.h"
 
-static p4d_device cuda; /* the shim's device, which executes what is counted */
+static p4d_device cuda; /* the shim's device, whose launches are counted */
 static p4d_cost_rates rates;
-static double documents_share; /* the share of a whole sequence's scores that documents need */
+static double documents_share; /* the share of a whole sequence's attention scores that packed documents
+				* need */
 static counted_step counts;
 static uint64_t queued; /* number of queued kernels before the operation */
 
@@ -20,7 +21,7 @@ static void begin(void)
 	queued = p4d_shim_gpu.launches;
 }
 
-/* arithmetic: seconds of a matmul or of attention; 0: a kernel takes as long as its bytes need. */
+/* arithmetic: seconds of a matmul or of attention. With 0, a kernel takes as long as its bytes need. */
 static void end(const char *name, double bytes, double arithmetic)
 {
 	const uint64_t launches = p4d_shim_gpu.launches - queued;
@@ -31,7 +32,7 @@ static void end(const char *name, double bytes, double arithmetic)
 	o->name = name;
 	if (o - counts.operation == counts.operations)
 		counts.operations++;
-	/* the cost model's estimate of the same kernels */
+	/* the cost model's formula for the same kernels */
 	if (!strncmp(name, "quantize", strlen("quantize")))
 		arithmetic = p4d_cost__quantize_seconds(&rates, bytes);
 	const double seconds = arithmetic > 0 ? arithmetic + (double)(launches - 1) * P4D_LAUNCH_SECONDS
@@ -45,10 +46,8 @@ static void end(const char *name, double bytes, double arithmetic)
 	counts.seconds += seconds;
 }
 
-/*
- * Bytes that each operation of operations.def moves, computed from its parameters; e: bytes of an element.
- * Statistics of heads and labels are left out if they are below a thousandth.
- */
+/* Bytes that each operation of operations.def moves, computed from its parameters. e: bytes of an element.
+ * Statistics per head and labels are left out, because they are below a thousandth of the bytes. */
 #define BYTES_norm e *(2 * n * h + h) + 4 * n
 #define BYTES_norm_backward e *(4 * n * h + h) + 4 * n + (dweight ? 8 * h : 0)
 #define BYTES_unit_norm BYTES_norm
@@ -173,10 +172,8 @@ static void counted_download(p4d_device *device, void *to, const void *from, uin
 	end("download", (double)bytes, 0);
 }
 
-/*
- * Counts a matmul to (rows, columns): its result has `out` bytes per element and is also read `reads` times;
- * its operands have e bytes per element.
- */
+/* Counts a matmul whose result has (rows, columns) elements of `out` bytes and is read `reads` times. The
+ * operands have e bytes per element. */
 static void end_product(const char *name, double e, uint64_t rows, uint64_t columns, uint64_t depth,
 			double out, double reads)
 {
@@ -255,10 +252,8 @@ static void counted_product(p4d_device *device, p4d_dtype type, void *y, const v
 	end("product", k * (m + n) + out * m * n, p4d_cost__product_seconds(&rates, m, n, k, out));
 }
 
-/*
- * Seconds of causal attention, as in p4d's cost model: half of the scores, or those of documents, and the
- * last blocks.
- */
+/* Seconds of causal attention, by the formula of p4d's cost model: half of the scores, or the documents'
+ * share of them, and the last blocks. */
 static double attention_seconds(const p4d_attention_shape *s, bool backward)
 {
 	const double keys = (double)s->keys * documents_share, d = (double)s->head_dim;
@@ -287,7 +282,7 @@ static void counted_attention(p4d_device *device, p4d_dtype type, void *o, float
 	end("attention", attention_bytes(shape, width(type)), attention_seconds(shape, false));
 }
 
-/* The traffic counted is that of q, k, v, o and of the gradients of all four. */
+/* Counts the bytes of q, k, v, o and of their four gradients. */
 static void counted_attention_gradient(p4d_device *device, p4d_dtype type, void *dqkv, float *sums,
 				       const void *d_o, const float *lse, float *row_sums, const void *qkv,
 				       const p4d_attention_shape *shape, void *workspace)
@@ -321,7 +316,7 @@ static void counted_close(p4d_device *device)
 	p4d_shim_gpu.dry = 0;
 }
 
-/* Operations that are not counted are the shim's own. They find their state in the copy of its table. */
+/* Operations without a counted version are the shim's own. Their state is in the copied table. */
 int counted_device_open(p4d_device *device, const p4d_layout *layout, const p4d_gpu *gpu, p4d_error *err)
 {
 	const p4d_cuda_request request = {PACKAGE_VERSION, sizeof(*device), 0};

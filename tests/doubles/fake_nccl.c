@@ -19,7 +19,7 @@
 #include "comm/transport/nccl_library.h"
 #include "doubles/queued_device.h"
 
-/* Its functions are found by name, as NCCL's are. */
+/* p4d-train looks these functions up by name, as it does with NCCL. */
 #define FAKE(name, result, arguments) __attribute__((visibility("default"))) result nccl##name arguments;
 P4D_NCCL_CALLS(FAKE)
 P4D_NCCL_LATER_CALLS(FAKE)
@@ -32,9 +32,9 @@ __attribute__((visibility("default"))) unsigned fake_nccl_registered(void);
 enum { SUCCESS = 0, SYSTEM_ERROR = 2, INVALID_ARGUMENT = 4, REMOTE_ERROR = 6 };
 enum { CHUNK = 64 << 10 }; /* bytes that each rank exchanges at a time */
 /*
- * Channels that NCCL connects for each algorithm. It chooses the algorithm by collective, operation and size.
- * Here small sums use the tree, large sums the switch, and shards a tree of their own. All other calls use
- * the ring, as in NCCL, which has only rings for them.
+ * Channels that NCCL connects for each algorithm. It chooses the algorithm by collective, operation and
+ * size. In this stand-in, small sums use the tree, large sums the switch, and sums of shards a second
+ * tree. All other calls use the ring, as in NCCL, which has only rings for them.
  */
 typedef enum channel { TREE = 1, RING = 2, DIRECT = 4, SWITCH = 8, SHARDS = 16 } channel;
 enum { SMALL = 64 };
@@ -55,7 +55,8 @@ typedef struct comm {
 	unsigned channels;       /* the channels that are connected */
 } comm;
 
-/* A unique id names a file, which other processes can open while the process that made it lives. */
+/* A unique id is the name of a file. Other processes can open the file as long as the process that made it
+ * lives. */
 typedef struct identity {
 	char magic[8];
 	pid_t maker;
@@ -92,7 +93,6 @@ static bool has_fault(const char *function)
 	return true;
 }
 
-/* Waits for all ranks. */
 static void barrier(comm *c)
 {
 	const uint32_t wanted = ++c->barriers * (uint32_t)c->ranks;
@@ -195,7 +195,7 @@ int ncclCommDestroy(void *of)
 			c->queued);
 		abort();
 	}
-	/* NCCL's proxy threads on a node also end together */
+	/* all ranks of a node end together, because NCCL's proxy threads do */
 	barrier(c);
 	munmap(c->shared, c->bytes);
 	free(c);
@@ -296,7 +296,8 @@ static void add(uint8_t *sum, const uint8_t *operand, int type, int how)
 	}
 }
 
-/* Sums elements of all ranks' chunks. Each element starts with another rank. */
+/* Sums the elements of all ranks' chunks. The sum of element i starts with rank i modulo the number of
+ * ranks, so the order of addition differs between elements. */
 static void sum_chunks(const call *x, uint8_t *to, size_t at, size_t count)
 {
 	const comm *c = x->c;
@@ -317,7 +318,7 @@ static size_t least(size_t a, size_t b)
 	return a < b ? a : b;
 }
 
-/* Exchanges elements at .. at+n-1 of the call, or of each of its shards. */
+/* Exchanges elements at .. at+n-1 of the call's buffer, or of each rank's shard of it. */
 static void exchange(const call *x, size_t at, size_t n)
 {
 	comm *c = x->c;
@@ -461,7 +462,7 @@ int ncclReduce(const void *from, void *to, size_t count, int type, int how, int 
 			    .root = root});
 }
 
-/* A message is a broadcast between two ranks, in which the sender also waits for the receiver. */
+/* A message is a broadcast between two ranks. The sender also waits for the receiver. */
 int ncclSend(const void *from, size_t count, int type, int peer, void *of, void *stream)
 {
 	const comm *c = of;

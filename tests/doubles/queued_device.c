@@ -54,7 +54,7 @@ static void q_download(p4d_device *device, void *to, const void *from, uint64_t 
 		memcpy(to, from, bytes);
 }
 
-/* A copy of the host's data that is in flight. */
+/* An upload in flight, with its own copy of the host's data. */
 typedef struct upload {
 	void *to, *data;
 	uint64_t bytes;
@@ -100,7 +100,7 @@ static void q_move(p4d_device *device, void *where, void *to, const void *from, 
 
 /* ---- operations ---- */
 
-/* Copies a structure of the caller, and keeps the copy until the operation has used it. */
+/* Copies a structure of the caller. The copy lives until the queued operation has used it. */
 static const void *keep(p4d_device *device, const void *from, size_t bytes)
 {
 	queued *q = of(device);
@@ -264,7 +264,8 @@ static void kept_adam(p4d_device *device, p4d_dtype type, void *parameter, float
 
 /* ---- opening ---- */
 
-/* The computing thread opens the cpu device, because that sets the thread's rounding mode. */
+/* The computing thread opens the cpu device, because opening it sets the rounding mode of the calling
+ * thread. */
 static void open_cpu(void *args)
 {
 	queued *q = *(queued **)args;

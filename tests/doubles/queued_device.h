@@ -3,9 +3,9 @@
 
 /*
  * A cpu device that works like a GPU: operations are queued, each stream is a thread that executes its
- * operations in order, and the host runs ahead. If p4d-train forgets to wait, results are wrong. A full queue
- * blocks the host without calling its watch, as a kernel launch does; so does freeing memory while operations
- * are in flight.
+ * operations in order, and the host runs ahead. If p4d-train forgets to wait, results are wrong. Like a
+ * GPU's driver, it blocks the host if the queue is full, or if memory is freed while operations are in
+ * flight. It then does not call the host's watch function.
  */
 #include "device/device.h"
 
@@ -26,9 +26,7 @@ int queued_device_open(p4d_device *device, const char *identity, unsigned side_l
 
 /* How often the host waited for operations that it had queued since the previous wait. */
 uint64_t queued_device_waits(const p4d_device *device);
-/*
- * Number of operations queued on other streams than `stream`: so far, and when the last linear_weight was
- * queued.
- */
+/* Number of operations that were queued on other streams than `stream`: until now, and until the last
+ * linear_weight was queued. */
 uint64_t queued_device_beside_now(const p4d_device *device);
 uint64_t queued_device_beside(const p4d_device *device);

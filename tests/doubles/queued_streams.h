@@ -13,16 +13,15 @@ typedef struct entry {
 
 typedef struct queued queued;
 
-/* The stream of queued_stream, as libraries see it. */
+/* A stream. Libraries such as fake_nccl see only its first member. */
 typedef struct stream {
 	queued_stream calls;
 	queued *owner;
 	pthread_t thread;
 	uint64_t queued, done;
 	uint64_t awaited; /* the smallest value of `done` that any thread waits for */
-	/* `queued` has changed, and `done` has changed: two conditions, so that a change wakes only threads
-	 * that wait for it
-	 *  */
+	/* signalled when `queued` and `done` change: two conditions, so that a change wakes only threads
+	 * that wait for it */
 	pthread_cond_t more, reached;
 	unsigned lag;
 	entry entries[QUEUED_MOST];
@@ -45,14 +44,15 @@ struct queued {
 	bool closing, failed;
 	uint64_t beside, beside_weight; /* see queued_device_beside */
 	uint64_t waits,
-	    seen; /* see queued_device_waits; number of operations that were queued at the last wait */
+	    seen; /* see queued_device_waits; the number of operations that were queued at the last wait */
 	unsigned side_lag;
 	p4d_error why;
 	pthread_mutex_t lock;
-	/* structures to which queued operations point; there cannot be more operations than entries */
+	/* copies of structures that queued operations use; a queue never has more operations than this has
+	 * entries */
 	_Alignas(16) char kept[KEPT][KEPT_BYTES];
 	unsigned next_kept;
-	/* memory for the cpu's attention, if the plan is a GPU's and has no workspace for it */
+	/* the cpu's attention needs a workspace, and the plan of a GPU has none for it */
 	_Alignas(64) char workspace[4 * P4D_ATTENTION_TILE * (2 * P4D_ATTENTION_TILE + 5 * MOST_HEAD)];
 };
 
@@ -68,7 +68,8 @@ static inline stream *stream_of(p4d_device *device, void *which)
 
 /* NULL: no memory, or no thread. */
 stream *queued_add_stream(queued *q, unsigned lag);
-/* Queues work after everything queued there; args are copied. Waits while the queue is full. */
+/* Queues work after everything that is queued on the stream, and copies args. Waits while the queue is
+ * full. */
 void queued_put(queued_stream *calls, void (*work)(void *), const void *args, size_t bytes);
 /* The caller holds the lock. Waits until this many operations of the stream are done. */
 void queued_await(stream *s, uint64_t done);

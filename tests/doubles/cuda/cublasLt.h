@@ -91,9 +91,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
 			      const cublasLtMatmulAlgo_t *algorithm, void *workspace, size_t workspace_bytes,
 			      cudaStream_t stream);
 
-/*
- * The time of an algorithm for a product. It depends on the machine's `seed`, because two GPUs never measure
- * the same. One of eight algorithms does not run.
- */
+/* Simulated time of an algorithm for a matmul. It depends on the machine's `seed`, because two GPUs never
+ * measure the same times. One of eight algorithms fails. */
 float p4d_shim_milliseconds(uint64_t m, uint64_t n, uint64_t k, unsigned algorithm);
 enum { P4D_SHIM_ALGORITHMS = 8, P4D_SHIM_NOT_RUN = 5 };

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/*
- * The part of the CUDA runtime that p4d's cuda device uses, on the host for tests: memory is the host's, and
- * everything is executed when it is queued. Names and meanings are the runtime's.
- */
+/* The part of the CUDA runtime that p4d's cuda device uses, on the host for tests: memory is the host's
+ * memory, and each operation runs when it is queued. Names and meanings are the runtime's. */
 #include <stddef.h>
 #ifdef __cplusplus
 extern "C" {
@@ -52,10 +50,11 @@ typedef struct p4d_shim_machine {
 	int sm;              /* compute capability, 90 for 9.0 */
 	size_t bytes, taken; /* memory of the GPU; memory of other processes */
 	cudaError_t fails;   /* the error that the GPU reports */
-	unsigned behind;     /* number of queries of an event before it counts as reached */
+	unsigned behind;     /* an event counts as reached after this many queries */
 	size_t attention;    /* workspace of fused attention in addition to the plan's; calls overwrite it */
 	int dry; /* kernels, copies and matmuls are counted, not executed, and there is no memory */
-	/* Of the last matmul: the number of multiprocessors that it expects (0: all), and its algorithm. */
+	/* set by the last matmul: the number of multiprocessors that it expects (0: all), and its
+	 * algorithm */
 	int target, algorithm;
 	double milliseconds;    /* total time of matmuls */
 	unsigned seed;          /* decides the time of algorithms (shim_cublaslt.c) */

@@ -2,12 +2,12 @@
 #pragma once
 
 /*
- * Compiles the kernels for the host, for tests on machines without a GPU: the threads of a block are fibers
- * of one thread. A warp runs as far as it can, to the next barrier, before another does: a missing barrier
- * gives a wrong result in one of two orders of warps. Errors that every GPU would report end the program with
- * a message: a barrier or shuffle that some threads do not reach, blocks or shared memory beyond the limits
- * of any GPU. Shared memory has exactly the requested size and is initialized to NaN, so that sanitizers and
- * results show errors. Speed and memory model are the host's.
+ * Compiles the kernels for the host, for tests on machines without a GPU: the threads of a block are
+ * fibers of one thread. A warp runs to the next barrier before another warp runs. Without a needed
+ * barrier, the result is therefore wrong in one of two orders of warps. The program ends with a message if
+ * some threads do not reach a barrier or shuffle, or if blocks or shared memory exceed the limits of every
+ * GPU. Shared memory has exactly the requested size and is initialized to NaN, so that sanitizers and
+ * results show errors. Speed and memory model are those of the host.
  */
 #include <math.h>
 #include <stddef.h>
@@ -45,7 +45,8 @@ extern p4d_shim_thread p4d_shim;
 #define gridDim (p4d_shim.blocks)
 #define P4D_SHARED(type, name) type *const name = reinterpret_cast<type *>(p4d_shim.shared)
 
-extern const char *p4d_shim_kernel; /* the full name of p4d_launch, which contains the kernel's name */
+extern const char *p4d_shim_kernel; /* the signature of the p4d_launch instance, which contains the
+				     * kernel's name */
 void p4d_shim_run(dim3 blocks, unsigned threads, size_t shared, const std::function<void()> &kernel);
 
 struct cudaFuncAttributes {
@@ -60,10 +61,8 @@ static inline cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *, const void
 enum p4d_shim_order { P4D_SHIM_FORWARD, P4D_SHIM_BACKWARD };
 extern "C" void p4d_shim_set_order(enum p4d_shim_order order);
 
-/*
- * All threads must reach these at the same line. A barrier returns whether any thread voted; an exchange
- * returns what lane `from` of the warp posted.
- */
+/* All threads must reach the call at the same line. p4d_shim_barrier returns whether any thread voted.
+ * p4d_shim_exchange returns the value that lane `from` of the warp posted. */
 bool p4d_shim_barrier(int line, bool vote);
 uint64_t p4d_shim_exchange(int line, uint64_t post, unsigned from);
 unsigned p4d_shim_ballot(int line, bool vote);

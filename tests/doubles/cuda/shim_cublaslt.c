@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * cuBLASLt on the host: the cpu device computes all matmuls, whatever the algorithm. An algorithm only
- * changes the simulated time. Calls that the library would refuse are refused.
- */
+/* cuBLASLt on the host: the cpu device computes all matmuls, whatever the algorithm. An algorithm only
+ * changes the simulated time. It refuses the same calls as the library. */
 #include <cublasLt.h>
 #include <stdbool.h>
 #include <stdlib.h>

@@ -18,7 +18,7 @@ const char *cudaGetErrorString(cudaError_t error)
 						    : "an error";
 }
 
-/* As in the runtime: the last result of any call other than success, until it is queried. */
+/* The last result other than success, until it is queried, as in the CUDA runtime. */
 static cudaError_t last_error;
 
 static cudaError_t result(cudaError_t status)
@@ -85,7 +85,7 @@ cudaError_t cudaMemGetInfo(size_t *available, size_t *total)
 	return result(p4d_shim_gpu.fails);
 }
 
-/* The arena of a dry run: addresses from which nothing may be read, and to which nothing may be written. */
+/* The arena of a dry run. Any access to its addresses ends the program, because a dry run has no memory. */
 static struct {
 	char *from;
 	size_t bytes;
@@ -99,17 +99,15 @@ static cudaError_t reserve(void **memory, size_t bytes)
 	return result(*memory != MAP_FAILED ? cudaSuccess : cudaErrorMemoryAllocation);
 }
 
-/*
- * With P4D_SHIM_GUARD=1 the GPU's memory is open only while a queued operation runs. The host, and operations
- * of the cpu device, cannot access it, as on a real GPU. Freed memory is not used again.
- */
+/* With P4D_SHIM_GUARD=1, the GPU's memory is accessible only while a queued operation runs. So the host
+ * cannot access it, as with a real GPU. */
 enum { APART = 1 << 30, BLOCKS = 4096, PAGE = 4096, MARKED = 1 << 20 };
 static struct {
 	char *from;
 	size_t used;
 	int opened;
-	unsigned blocks; /* allocated one after another; a freed block is used again when all blocks after it
-			    are free as well */
+	unsigned blocks; /* blocks follow each other; a freed block is reused only after all later blocks
+			  * are free */
 	struct {
 		size_t at;
 		bool freed;
@@ -148,11 +146,8 @@ static cudaError_t allocate_apart(void **memory, size_t bytes)
 	apart.block[apart.blocks++].at = apart.used;
 	apart.used += (bytes + PAGE) / PAGE * PAGE;
 	p4d_shim_enter();
-	memset(
-	    *memory, 0xff,
-	    bytes < MARKED
-		? bytes
-		: MARKED); /* only the beginning is marked, because more would take longer than the tests */
+	memset(*memory, 0xff,
+	       bytes < MARKED ? bytes : MARKED); /* only the beginning is marked, to save time */
 	p4d_shim_leave();
 	return cudaSuccess;
 }
@@ -223,7 +218,7 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaM
 	if (!p4d_shim_gpu.dry)
 		memcpy(to, from, bytes);
 	else if ((uintptr_t)to - (uintptr_t)reserved.from >= reserved.bytes)
-		memset(to, 0, bytes); /* copies to the host give zeros: no losses, no gradients */
+		memset(to, 0, bytes); /* the host gets zeros: losses and gradients are 0 */
 	p4d_shim_leave();
 	return result(p4d_shim_gpu.fails);
 }
@@ -291,7 +286,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 	return result(p4d_shim_gpu.fails);
 }
 
-/* The moment at which it was recorded, and whether it can be queried. */
+/* milliseconds: the time when the event was recorded. times: whether it may be queried. */
 struct CUevent_st {
 	double milliseconds;
 	bool times;

@@ -60,7 +60,7 @@ typedef struct row {
 	uint64_t sequence, head, token;
 } row;
 
-/* The index of a row; a document begins at the offset in its unit. */
+/* The index of a row in a tensor. A document begins at its offset for the unit of this tensor. */
 static uint64_t place(const p4d_sdpa_shape *s, const p4d_sdpa_call *c, p4d_sdpa_unit unit,
 		      p4d_sdpa_stride stride, row r)
 {
@@ -76,7 +76,7 @@ static uint64_t tokens_of(const p4d_sdpa_shape *s, const p4d_sdpa_call *c, uint6
 	return s->documents ? (uint64_t)c->lengths[sequence] : whole;
 }
 
-/* The key `token` of a query's head. */
+/* The key of token `token` that belongs to the query's head. */
 static row key_of(const p4d_sdpa_shape *s, row query, uint64_t token)
 {
 	return (row){query.sequence, query.head / (s->heads / s->kv_heads), token};

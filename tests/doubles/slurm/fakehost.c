@@ -12,7 +12,7 @@
 #include <slurm/slurmdb.h>
 #include <slurm/spank.h>
 
-/* Symbols that libslurmfull and slurmctld export without declaring them in a header. */
+/* Symbols that libslurmfull and slurmctld export, but no header declares. */
 extern slurm_conf_t slurm_conf;
 char *slurm_xstrdup(const char *text);
 void slurm_xfree(void **pointer);
@@ -368,7 +368,7 @@ static const char *take(char **err_msg)
 
 static time_t shift, stopped_at;
 
-/* The plugin calls these functions instead of the C library's. */
+/* These definitions replace the C library's functions for the plugin. */
 time_t time(time_t *at)
 {
 	struct timespec now;

@@ -7,9 +7,9 @@
 #include <slurm/slurm.h>
 
 /*
- * Loads job_submit_p4d.so as slurmctld does, without Slurm running: exports what the plugin expects of
- * slurmctld. Its allocator aborts on foreign memory and counts live blocks, so that a leak or a foreign
- * pointer fails a test instead of crashing slurmctld.
+ * Loads job_submit_p4d.so as slurmctld does, without Slurm running. It exports the symbols of slurmctld
+ * that the plugin uses. Its allocator aborts on foreign memory and counts live blocks, so that a leak or a
+ * foreign pointer fails a test instead of crashing slurmctld.
  */
 
 /* Opaque to the plugin. */
@@ -33,20 +33,21 @@ void fakehost_close(fakehost *host);
 enum { FAKEHOST_UID = 1000 };
 
 /*
- * Adds an association to slurmctld's copy of the accounting; user NULL: for the account itself, account NULL:
- * removes all. QOS 1 is normal; 2 is large, which partition bare has as well; 0: none.
+ * Adds an association to slurmctld's copy of the accounting. user NULL: the association of the account
+ * itself. account NULL: removes all. QOS 1 is normal, 0 is none. QOS 2 is large, which partition bare also
+ * has.
  */
 void fakehost_account(const char *user, uint32_t uid, const char *account, const char *parent,
 		      uint32_t qos_id, bool is_default);
 
-/* Calls job_submit; *message holds what the user sees ("" when nothing), until the next call. Returns its
- * code. */
+/* Calls job_submit and returns its code. *message is what the user sees ("": nothing), valid until the
+ * next call. */
 int fakehost_submit(fakehost *host, job_desc_msg_t *desc, const char **message);
 
 /*
- * Stops or starts the simulated clock. The plugin reuses a verdict in the second in which it made it. Usually
- * each submission gets a new second, so that all jobs are judged. true: all submissions are in the same
- * second.
+ * Stops or starts the simulated clock. The plugin reuses a verdict within the second in which it made it.
+ * false, the default: each submission gets a new second, so the plugin judges each job. true: all
+ * submissions are in the same second.
  */
 void fakehost_stop_clock(bool stopped);
 
@@ -56,7 +57,7 @@ int fakehost_modify(fakehost *host, job_desc_msg_t *update, job_desc_msg_t *curr
 /* Sets SchedulerParameters as a reconfiguration does, under the lock of the configuration; NULL: none. */
 void fakehost_scheduler_parameters(const char *text);
 
-/* How often the lock of the configuration was taken. Does not return if the plugin still holds it. */
+/* How often the plugin took the lock of the configuration. Blocks if the plugin still holds the lock. */
 unsigned fakehost_conf_locks(void);
 
 /* Allocates zeroed memory for slurm_xfree, like slurmctld. */
@@ -75,6 +76,6 @@ void fakehost_spank_env(job_desc_msg_t *desc, const char *name, const char *valu
 /* Number of blocks that must still be freed by slurm_xfree. */
 size_t fakehost_alive(void);
 
-/* What the plugin has logged since the last fakehost_forget; only the end if it is long. */
+/* Returns what the plugin logged since the last fakehost_forget, or the end of it if it is long. */
 const char *fakehost_log(void);
 void fakehost_forget(void);

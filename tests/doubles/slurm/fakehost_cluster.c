@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What Slurm's library would answer about the cluster and its accounting. */
+/* The answers of Slurm's library about the cluster and its accounting. */
 #include "doubles/slurm/fakehost.h"
 
 #include <pthread.h>
@@ -152,7 +152,7 @@ void slurm_free_assoc_mgr_info_msg(assoc_mgr_info_msg_t *reply)
 	slurm_xfree((void **)&reply);
 }
 
-/* A list of hosts that is never folded: a text instead of Slurm's structure. */
+/* A host list is only its text here. Lists are never folded to ranges. */
 __typeof__(slurm_hostlist_create(NULL)) slurm_hostlist_create(const char *text)
 {
 	return (__typeof__(slurm_hostlist_create(NULL)))slurm_xstrdup(text);

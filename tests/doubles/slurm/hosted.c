@@ -106,7 +106,7 @@ int hosted_count(void **state)
 int hosted_leaks(void **state)
 {
 	(void)state;
-	/* waits, because the plugin's thread may be in the middle of a request */
+	/* waits for the plugin's thread, which may still hold memory of a request */
 	for (int waited = 0; fakehost_alive() != alive && waited < HOSTED_TRIES; waited++)
 		usleep(HOSTED_TRY_US);
 	if (fakehost_alive() != alive)

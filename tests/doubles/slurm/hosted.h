@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/*
- * Functions for tests of job_submit_p4d.so in the fake host, on the site of plans.h. Include it after
- * support.h.
- */
+/* Functions for tests that run job_submit_p4d.so in the fake host, with the site of plans.h. Include it
+ * after support.h. */
 #include "doubles/slurm/fakehost.h"
 #include "doubles/slurm/plans.h"
 
@@ -21,22 +19,20 @@ extern const char *hosted_said; /* the messages that the user saw for the last j
 /* Submits a job and frees it. `hosted_said` must begin with this code ("": no message). */
 void hosted_expect(job_desc_msg_t *desc, bool accepted, const char *code);
 
-/* Like hosted_expect, for scontrol update: frees the change, returns the plugin's code. */
+/* Like hosted_expect, for scontrol update. Frees the change and returns the plugin's code. */
 int hosted_update(job_desc_msg_t *change, job_desc_msg_t *current);
 
 /* The entry of a variable in an environment, which must have it. */
 char **hosted_variable(char **list, uint32_t count, const char *name);
 
-/* Sets a variable of the job's environment, or of all three places; NULL removes it. */
+/* Sets a variable in the job's environment, or in all three places where Slurm keeps it. NULL removes it. */
 void hosted_edit(job_desc_msg_t *desc, const char *name, const char *value);
 void hosted_edit_everywhere(job_desc_msg_t *desc, const char *name, const char *value);
 
 const char *hosted_plan(job_desc_msg_t *desc);
 
-/*
- * How often tests look for a result of the plugin's thread. The thread checks once a second, or later on a
- * busy machine.
- */
+/* How often, and with which pause, tests look for a result of the plugin's thread. The thread works once a
+ * second, or less often on a busy machine. */
 enum { HOSTED_TRIES = 30000, HOSTED_TRY_US = 10000 };
 
 /* Waits for the plugin's thread to log this. */

@@ -2,8 +2,9 @@
 #pragma once
 
 /*
- * What test_backend sees of p4d-train on the stand-ins of the rehearsal: a file for each rank, named by
- * P4D_WATCH and the number of its GPU, with a line for each moment and for each call of NCCL, in their order.
+ * The log that test_backend reads after p4d-train has run on the rehearsal's stand-ins. Each rank writes a
+ * file, whose name is made of P4D_WATCH and the number of its GPU. The file has these lines, in the order
+ * of events:
  *
  *   asked BYTES COUNT...           p4d-train asks how much memory is free: before it takes the arena, after
  *                                  each step, and for its report at the end. BYTES are in use; the counts are

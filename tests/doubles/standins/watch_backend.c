@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Part of a libp4d-cuda.so that is linked with the rehearsal's stand-ins: records what they counted at the
- * moments listed in watch.h, and gives the backend the stand-ins' cuDNN. The linker's --wrap redirects calls
- * to these functions.
+ * Part of a libp4d-cuda.so that is linked with the rehearsal's stand-ins. It writes the stand-ins' counts
+ * at the events of watch.h, and gives the backend the stand-ins' cuDNN. The linker's --wrap redirects
+ * calls to these functions.
  */
 #include <dlfcn.h>
 #include <inttypes.h>
@@ -48,7 +48,7 @@ cudaError_t __wrap_cudaMemGetInfo(size_t *left, size_t *total)
 	return __real_cudaMemGetInfo(left, total);
 }
 
-/* Recognizes the beginning of a step: only p4d_net_begin clears memory of this size, the step's scalars. */
+/* A step begins where p4d_net_begin clears the step's scalars. Nothing else clears memory of this size. */
 cudaError_t __wrap_cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stream)
 {
 	if (bytes == sizeof(p4d_scalars))
@@ -56,7 +56,7 @@ cudaError_t __wrap_cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream
 	return __real_cudaMemsetAsync(to, value, bytes, stream);
 }
 
-/* Records matmuls that may use fewer than all multiprocessors. */
+/* Records matmuls that are limited to some of the multiprocessors. */
 cublasStatus_t __wrap_cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t description,
 						     cublasLtMatmulDescAttributes_t attribute,
 						     const void *value, size_t bytes)
@@ -71,7 +71,8 @@ __attribute__((destructor)) static void end(void)
 	note("ended");
 }
 
-/* Finds cuDNN's own functions if the stand-ins do not have them, as for programs that link cuDNN. */
+/* Finds a function of cuDNN in cuDNN's own libraries if the stand-ins lack it, as for programs that link
+ * cuDNN. */
 void *__wrap_dlsym(void *library, const char *name)
 {
 	void *standins = dlopen("libp4d-rehearsal.so", RTLD_NOW | RTLD_NOLOAD);
