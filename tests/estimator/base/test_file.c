@@ -42,7 +42,7 @@ static void limits(void **state)
 	unlink(path);
 }
 
-/* A pipe does not tell its size in advance. */
+/* The size of a pipe's content is not known in advance. */
 static void pipes(void **state)
 {
 	int ends[2];
@@ -74,17 +74,15 @@ static void nothing_is_waited_for(void **state)
 	assert_int_equal(p4d_file_open(path), -1);
 	assert_int_equal(errno, ENOENT);
 	assert_int_equal(mkfifo(path, 0600), 0);
-	fd = p4d_file_open(path); /* nobody writes to this pipe */
+	fd = p4d_file_open(path); /* A pipe without a writer: opening it does not block. */
 	assert_true(fd >= 0);
 	close(fd);
 	unlink(path);
 	rmdir(directory);
 }
 
-/*
- * The file is written to the directory that was opened, even if its name changes later, and never through
- * another user's link.
- */
+/* A new file goes into the directory that was opened, even if that directory is renamed later. It is never
+ * written through another user's link. */
 static void new_files_stay_in_their_directory(void **state)
 {
 	char top[] = "/tmp/p4d-new-XXXXXX", path[4][64];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Text under construction: what fits, what is cut off, and what grows. */
+/* Text under construction: text that fits, text that is cut off, and text that grows. */
 #include "support/support.h"
 
 #include "base/error.h"
@@ -42,7 +42,7 @@ static void cut_off(void **state)
 	p4d_text_add(&text, "abcdefgh");
 	assert_true(text.truncated);
 	assert_string_equal(buf, "abcde");
-	/* after a cut, nothing is added */
+	/* nothing is added to a text that was cut off */
 	p4d_text_print(&text, "%s", "");
 	p4d_text_entry(&text, "", "%s", "");
 	assert_string_equal(buf, "abcde");
@@ -69,7 +69,7 @@ static void entries_are_whole(void **state)
 	assert_string_equal(buf, "ab, 34");
 	assert_int_equal(text.length, 6);
 	assert_true(text.truncated);
-	p4d_text_entry(&text, ", ", "7"); /* the text would fit, but an entry before it is missing */
+	p4d_text_entry(&text, ", ", "7"); /* an entry is not added after an entry that did not fit */
 	assert_string_equal(buf, "ab, 34");
 }
 

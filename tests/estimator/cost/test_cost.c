@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Predicted step times: compared with calculations by hand, and their properties. */
+/* Predicted step times: properties, and comparisons with calculations by hand. */
 #include "support/cost_steps.h"
 
 #include "cost/breakdown.h"
 #include "plan/plan.h"
 
-/* The gradient of a pair of sequences needs the loss of both, so p4d-train computes all logits twice. */
+/* The gradient of a pair of sequences depends on the losses of both. p4d-train therefore computes all
+ * logits twice. */
 static void pairs_compute_logits_twice(void **state)
 {
 	const p4d_gpu gpu = gpu_named("h100-80gb");
@@ -29,8 +30,8 @@ static void pairs_compute_logits_twice(void **state)
 static void flops_by_hand(void **state)
 {
 	(void)state;
-	/* q and o 64*64, k and v 64*32, three times 64*128; the output projection counts, the input table
-	 * does not */
+	/* q and o have 64*64 elements, k and v 64*32, and the feed-forward part three times 64*128. The
+	 * output projection counts, the embedding does not. */
 	const double matrices = 2 * (2 * 64 * 64 + 2 * 64 * 32 + 3 * 64 * 128) + 256 * 64;
 	const double tokens = 8 * 32;
 	const double scores = 2 * 64 * 32; /* layers * heads * head size * sequence */
@@ -41,7 +42,7 @@ static void flops_by_hand(void **state)
 	assert_true(p4d_cost_hardware_flops(&l, NULL) == tokens * (6 * matrices + 12 * scores));
 	l = layout_of(SMALL "framework=megatron global-batch=8 recompute=full", 1, 1);
 	assert_true(p4d_cost_model_flops(&l) == tokens * (6 * matrices + 6 * scores));
-	/* the head is not computed again */
+	/* full recomputation does not include the head */
 	assert_true(p4d_cost_hardware_flops(&l, NULL) ==
 		    tokens * (8 * matrices - 2 * 256 * 64 + 16 * scores));
 	l = layout_of(SMALL "framework=megatron global-batch=8 recompute=selective", 1, 1);
@@ -49,14 +50,14 @@ static void flops_by_hand(void **state)
 	l = layout_of(SMALL "framework=p4d global-batch=8 recompute=mlp", 1, 1);
 	assert_true(p4d_cost_hardware_flops(&l, NULL) ==
 		    tokens * (6 * matrices + 2 * 2 * 2 * 64 * 128 + 12 * scores));
-	/* scores outside of the window are not computed: of 32 tokens, 8 */
+	/* of 32 keys a query sees at most the last 8, so only these scores are computed */
 	const double share = 8.0 / 32 * (2 - 8.0 / 32);
 	l = layout_of(SMALL "framework=megatron global-batch=8 recompute=selective sliding-window=8", 1, 1);
 	assert_true(fabs(p4d_cost_model_flops(&l) / (tokens * (6 * matrices + 6 * scores * share)) - 1) <
 		    1e-12);
 	assert_true(fabs(p4d_cost_hardware_flops(&l, NULL) / (tokens * (6 * matrices + 16 * scores * share)) -
 			 1) < 1e-12);
-	/* the heads need not be as wide as the model */
+	/* heads * head-dim may differ from hidden */
 	l = layout_of("model=custom layers=1 hidden=64 ffn=128 heads=8 kv-heads=8 head-dim=16 vocab=256 "
 		      "norm=rmsnorm glu=on tied=on positions=rope bias=none qk-norm=off seq-len=32 "
 		      "framework=p4d global-batch=1",
@@ -65,9 +66,8 @@ static void flops_by_hand(void **state)
 		    32.0 * (6 * (4 * 64 * 128 + 3 * 64 * 128 + 256 * 64) + 6 * 128 * 32));
 }
 
-/*
- * Frozen matrices have no gradients of their own: two thirds of a step's matmuls remain, and the adapters'.
- */
+/* Frozen matrices have no weight gradients. Two thirds of their matmuls remain, and those of the adapters
+ * are added. */
 static void adapters_freeze_the_rest(void **state)
 {
 	(void)state;
@@ -78,7 +78,7 @@ static void adapters_freeze_the_rest(void **state)
 	p4d_gpu gpu = gpu_named("h100");
 	char options[1024];
 
-	/* (rank, in) and (out, rank) of q, v and down */
+	/* the adapters (rank, in) and (out, rank) of q, v and down */
 	const double adapters = 2 * 4 * (64 + 64 + 64 + 32 + 128 + 64);
 	for (int tp = 1; tp <= 2; tp++) {
 		snprintf(options, sizeof(options), "%s%d", one, tp);
@@ -93,10 +93,11 @@ static void adapters_freeze_the_rest(void **state)
 		strcat(options, " finetune=lora lora-rank=16");
 		l = layout_of(options, 1, 8);
 		const p4d_step lora = step_of(&l, &gpu);
-		/* narrow products of few tokens take more time than they save */
+		/* with tp=8, the narrow matmuls of the adapters may take more time than the frozen weights
+		 * save */
 		assert_true(lora.seconds < (tp == 1 ? 0.9 : 1.1) * full.seconds &&
 			    lora.seconds > 0.6 * full.seconds);
-		/* matrices in 4 bits are expanded in both passes: half a byte is read and two are written */
+		/* both passes expand 4-bit matrices: half a byte per element is read, and two are written */
 		char quantized[1100];
 		snprintf(quantized, sizeof(quantized), "%s finetune=qlora", options);
 		l = layout_of(quantized, 1, 8);
@@ -110,7 +111,7 @@ static void adapters_freeze_the_rest(void **state)
 	}
 }
 
-/* PTD-P's own formula, for its largest model. */
+/* The formula of PTD-P's paper for hardware FLOPs, for its largest model. */
 static void hardware_flops_as_published(void **state)
 {
 	(void)state;
@@ -127,8 +128,9 @@ static void hardware_flops_as_published(void **state)
 }
 
 /*
- * The time is between those with all activations kept and with all recomputed, in proportion to the layers
- * that are not swapped.
+ * The speed of the host link decides how many layers swap their activations to the host. The other layers
+ * recompute. The FLOPs lie between those without and those with full recomputation, in proportion to the
+ * layers that recompute.
  */
 static void dropped_layers_are_computed_again(void **state)
 {
@@ -178,7 +180,7 @@ static void rates_of_a_step(void **state)
 	assert_true(y.bubble_fraction >= 0 && y.bubble_fraction < 0.01);
 }
 
-/* Dropout takes time; unfused attention has its own dropout. */
+/* Dropout takes time. Unfused attention has dropout of its own, which takes more. */
 static void dropouts_take_time_of_their_own(void **state)
 {
 	static const char *const cases[] = {"dropout=off", "dropout=on attention-dropout=off",
@@ -198,7 +200,8 @@ static void dropouts_take_time_of_their_own(void **state)
 	}
 	assert_true(seconds[0] < seconds[1] && seconds[0] < seconds[2]);
 	assert_true(seconds[1] < seconds[3] && seconds[2] < seconds[3]);
-	assert_true(seconds[1] < seconds[2]); /* pairs of tokens have more elements than hidden states */
+	assert_true(seconds[1] < seconds[2]); /* attention's dropout has an element per pair of tokens,
+					       * which are more than those of hidden states */
 }
 
 /* The times of passes are sums of their parts. */
@@ -239,7 +242,7 @@ static void passes_add_up(void **state)
 				assert_true((y.recompute > 0) == (l.recompute != P4D_RECOMPUTE_NONE));
 				assert_true((y.context_comm > 0) == (l.cp > 1));
 			}
-		/* the ends of the model make their stages longer, unless they are sharded over all stages */
+		/* embedding and head make the first and last stages longer, unless all stages share them */
 		double middle = d.forward[l.vpp];
 		assert_true((d.forward[0] > middle) == !l.vocab_parallel);
 		assert_true((d.vocabulary_forward > 0) == !!l.vocab_parallel);
@@ -266,10 +269,8 @@ static double both(const p4d_cost_passes_of_chunk *y)
 	return y->backward_input + y->backward_weight;
 }
 
-/*
- * Of the matrices with 4 h^2 and 3 f h elements, only the weight gradients of qkv, 3 h^2, and of gate and up,
- * 2 f h, are delayed; recomputed layers' are not.
- */
+/* zb1p delays only the weight gradients of qkv (3 h^2 elements) and of gate and up (2 f h), of a layer's 4
+ * h^2 and 3 f h. It does not delay those of recomputed matrices. */
 static void weights_that_wait(void **state)
 {
 	const double h = 5120, f = 13824, layer = 4 * h * h + 3 * f * h;
@@ -279,16 +280,16 @@ static void weights_that_wait(void **state)
 				       full = pass_of("tp=1 schedule=zb1p recompute=full");
 
 	(void)state;
-	/* weight gradients are a third of all matmuls; they are accumulated, and norms are recomputed for
-	 * them */
+	/* weight gradients are a third of all matmuls; a delayed one is accumulated, and needs its norm's
+	 * output recomputed */
 	const double some = none.backward_weight / (none.gemm / 3) * layer / (3 * h * h + 2 * f * h),
 		     few = mlp.backward_weight / (mlp.gemm / 3) * layer / (3 * h * h);
 	assert_true(some > 1 && some < 1.12 && few > 1 && few < 1.12);
 	assert_true(full.backward_weight == 0);
-	/* they are only delayed; the gradient of qkv is copied once more */
+	/* delaying does not save work, and copies the gradient of qkv once more */
 	assert_true(both(&none) > both(&whole) && both(&none) < 1.02 * both(&whole));
 	assert_true(fabs((both(&mlp) - mlp.recompute) / both(&none) - 1) < 1e-12);
-	/* the inputs of both passes are gathered again, each when it is needed */
+	/* the backward pass and the delayed pass both gather their inputs, so gathering is not saved */
 	const p4d_cost_passes_of_chunk alone = pass_of("tp=4 schedule=zb1p sequence-parallel=off"),
 				       cut = pass_of("tp=4 schedule=zb1p"),
 				       again = pass_of("tp=4 schedule=zb1p recompute=full");
@@ -329,10 +330,8 @@ static void keys_are_gathered_where_that_is_faster(void **state)
 	assert_true(gathered >= 3 && rings >= 3);
 }
 
-/*
- * Heads are exchanged within a node, and keys and values sent in a ring across nodes, so a slow network
- * carries less.
- */
+/* Within a node, ranks exchange heads. Across nodes, a ring passes keys and values on. A slow network then
+ * carries fewer bytes than with one ring over all ranks. */
 static void keys_go_round_among_fewer(void **state)
 {
 	static const char options[] = MODEL_13B "framework=megatron seq-len=32768 cp=32 global-batch=8 "
@@ -346,7 +345,7 @@ static void keys_go_round_among_fewer(void **state)
 	p4d_layout ring = layout_of(options, 4, 8), both = layout_of(with, 4, 8);
 	assert_int_equal(both.megatron.cp_heads, 8);
 	assert_true(step_of(&both, &gpu).seconds < 0.9 * step_of(&ring, &gpu).seconds);
-	/* on one node there is nothing to gain */
+	/* within one node, the exchange saves nothing */
 	gpu = gpu_named("h100");
 	ring = layout_of(MODEL_13B "framework=megatron seq-len=32768 cp=8 global-batch=8 tp=1 pp=1 "
 				   "micro-batch=1",
@@ -373,7 +372,7 @@ static void documents(void **state)
 	p4d_layout whole = layout_of(options, 4, 8), packed = layout_of(with, 4, 8);
 	const p4d_cost_of_documents of = p4d_cost_documents(&packed);
 	assert_true(fabs(of.share - share) < 1e-12);
-	/* 8 sequences of 8 ranks */
+	/* each of 8 ranks has 8 sequences, and all wait for the rank with the longest documents */
 	assert_true(fabs(of.excess - sqrt(0.5 / 8) * (1 - share) * sqrt(2 * log(8))) < 1e-12);
 	assert_true(p4d_cost_documents(&whole).share == 1 && p4d_cost_documents(&whole).excess == 0);
 	const p4d_step slow = step_of(&whole, &gpu), fast = step_of(&packed, &gpu);
@@ -382,7 +381,7 @@ static void documents(void **state)
 	const p4d_step fullest = step_of(&packed, &gpu);
 	assert_true(fullest.seconds > fast.seconds && fullest.seconds < slow.seconds);
 	packed.document_excess = 0;
-	/* matmuls lose as many seconds with documents as without */
+	/* packing documents does not change the seconds that matmuls lose */
 	assert_int_equal(p4d_breakdown_of(&whole, &gpu, &slow, &losses[0], &err), 0);
 	assert_int_equal(p4d_breakdown_of(&packed, &gpu, &fast, &losses[1], &err), 0);
 	const double lost = losses[0].fraction[P4D_LOSS_GEMM] * slow.seconds;
@@ -426,7 +425,7 @@ static void no_guess(void **state)
 	p4d_timeline_work_free(&work);
 }
 
-/* Every unpartitioned GPU made by NVIDIA has predicted times. */
+/* p4d predicts times for every NVIDIA GPU in gpus.json, except MIG slices. */
 static void gpus_with_a_clock(void **state)
 {
 	(void)state;
@@ -458,7 +457,8 @@ static p4d_cost_passes_of_chunk passes_with(const char *more, const p4d_gpu *gpu
 	return passes;
 }
 
-/* FlashAttention 2 is slower only on Hopper. If unfused, ReLU and its square are a kernel each. */
+/* FlashAttention 2 is slower than cuDNN's attention only on Hopper. Without fusion, ReLU and its square
+ * are two kernels. */
 static void slower_kernels(void **state)
 {
 	(void)state;
@@ -472,9 +472,8 @@ static void slower_kernels(void **state)
 	assert_true(fabs((flash2 - layers * 2 * gap) / (usual - layers * 2 * gap) / ratio - 1) < 1e-9);
 	assert_true(passes_with("attention=flash2", &ampere).attention == passes_with("", &ampere).attention);
 
-	/* FlashAttention 2 is 1.4 times as fast forward, and twice as fast backward, as FlashAttention in
-	 * Triton
-	 */
+	/* FlashAttention 2 is 1.4 times as fast in the forward pass, and twice as fast in the backward
+	 * pass, as FlashAttention in Triton */
 	const p4d_layout in_triton = layout_of(SMALL "global-batch=8 framework=ddp attention=triton", 1, 1),
 			 second = layout_of(SMALL "global-batch=8 framework=ddp attention=flash2", 1, 1);
 	const p4d_cost_rates slow = p4d_cost__rates_of(&in_triton, &ampere),
@@ -491,7 +490,8 @@ static void slower_kernels(void **state)
 		    passes_with("glu=off activation=gelu", &ampere).memory_bound);
 }
 
-/* If experts are padded to their capacity, the host need not count their tokens. */
+/* If tokens are padded to the experts' capacity, the host need not wait for the number of tokens per
+ * expert. */
 static void padded_experts_do_not_wait(void **state)
 {
 	(void)state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Properties that the search needs: no step is shorter than its lower bound, and no bound is below its
- * floor. */
+/* Properties of lower bounds that the search relies on: no step is shorter than its bound, and no bound is
+ * below its floor. */
 #include "support/support.h"
 
 #include "cost/cost_internal.h"
@@ -56,10 +56,8 @@ static double mean_of(const nearness *n)
 	return n->sum / n->count;
 }
 
-/*
- * The bound is at least the floor of its tp and cp for any larger micro-batch. It is also at least the floor
- * of its own micro-batch plus the ramp. The first floor assumes no recomputation.
- */
+/* The floor for the layout's tp and cp, with any larger micro-batch and without recomputation, is at most
+ * the layout's bound. The floor for its own micro-batch plus the ramp is also at most the bound. */
 static void compare_floors(const p4d_layout *l, const p4d_gpu *gpu, bool uneven, uint32_t *seed, double bound,
 			   const char *options)
 {
@@ -148,7 +146,8 @@ static void random_experts(uint32_t *state, char *options, size_t size, uint32_t
 		 micro * dp * pp);
 }
 
-/* The bounds of models with experts, if a stage has layers of two kinds; and cached results are the same. */
+/* Bounds of models with experts whose stages have dense layers and layers with experts. Cached results
+ * must be equal. */
 static void bound_with_experts(void **state)
 {
 	p4d_timeline_work work = {0};
@@ -190,7 +189,7 @@ static void bound_with_experts(void **state)
 	assert_true(mean_of(&all) > 0.9);
 }
 
-/* Layouts that differ in anything that the passes of experts depend on have separate cache entries. */
+/* Layouts get separate cache entries if they differ in an option that changes the passes of experts. */
 static void remembers_experts_apart(void **state)
 {
 	static const char *const options[] = {"ep=1",
@@ -224,7 +223,7 @@ static void remembers_experts_apart(void **state)
 		}
 }
 
-/* A cached value is only used by layouts for which it is the same: no bound changes by a bit. */
+/* The cache changes no bound by a single bit: a value is shared only by layouts for which it is the same. */
 static void remembers_what_is_the_same(void **state)
 {
 	static const uint32_t degrees[] = {1, 2, 4, 8};
@@ -265,7 +264,7 @@ static void remembers_what_is_the_same(void **state)
 	}
 }
 
-/* Layouts that differ in micro-batch and degrees rarely share a place in the cache. */
+/* Layouts with different micro-batches and degrees rarely collide in the cache. */
 static void keeps_what_differs(void **state)
 {
 	static const char *const recomputes[] = {"none", "mlp", "full"};

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tensor parallelism in two and three dimensions: the possible grids, their time and memory, and the choice.
- */
+/* Tensor parallelism in two and three dimensions: which grids are possible, their time and memory, and
+ * which one p4d chooses. */
 #include "plan/plan.h"
 #include "search/search.h"
 #include "support/cost_steps.h"
 
 #define P4D_13B MODEL_13B "framework=p4d seq-len=4096 global-batch=64 "
 
-/* (X,1,1) is plain tensor parallelism: the same plan, time and arena. */
+/* A grid (X,1,1) is plain tensor parallelism: plan, time and arena are the same. */
 static void one_dimension_is_no_other_layout(void **state)
 {
 	const p4d_gpu gpu = gpu_named("h100");
@@ -22,7 +22,7 @@ static void one_dimension_is_no_other_layout(void **state)
 	assert_true(seconds(P4D_13B "tp=8", 1, 8, &gpu) == seconds(P4D_13B "tp=8 tp-grid=8,1,1", 1, 8, &gpu));
 }
 
-/* Each collective, from bytes and rates alone. */
+/* The time of each collective, computed from its bytes and rates alone. */
 static void collectives_by_hand(void **state)
 {
 	const p4d_gpu gpu = gpu_named("h100");
@@ -47,7 +47,7 @@ static void collectives_by_hand(void **state)
 	assert_true(fabs(y.forward.tensor_comm / expected - 1) < 1e-9);
 }
 
-/* Matrices are gathered over Z from other nodes, at the network's rate; X and Y stay within NVLink. */
+/* Ranks along Z gather matrices from other nodes, at the network's rate. X and Y stay within a node. */
 static void z_goes_over_nodes(void **state)
 {
 	const p4d_gpu gpu = gpu_named("h100");
@@ -72,7 +72,7 @@ static void z_goes_over_nodes(void **state)
 	const double seen = with.forward.tensor_comm - without.forward.tensor_comm;
 	assert_true(gather > hides && fabs(seen - (gather - hides)) < 1e-9);
 
-	/* whole nodes, and no part of one */
+	/* tp=8 does not fill whole nodes of 6 GPUs */
 	p4d_request request = {.gpu = ""};
 	p4d_error err;
 	set_all(&request, P4D_13B "tp=8 tp-grid=2,1,4 micro-batch=4");
@@ -81,8 +81,8 @@ static void z_goes_over_nodes(void **state)
 	assert_int_equal(err.code, P4D_E_TP_NODE);
 }
 
-/* With enough sequences for all of Z, matrices are gathered during matmuls, and activations are not
- * summed. */
+/* If the micro-batch has a sequence for each rank of Z, matrices are gathered during matmuls and no
+ * activations are summed. */
 static void the_best_grid(void **state)
 {
 	const p4d_gpu gpu = gpu_named("h100");
@@ -104,7 +104,7 @@ static void the_best_grid(void **state)
 	assert_true(chosen < plain);
 }
 
-/* With --tp-grid=auto the search finds a faster layout than without it, and the result names its grid. */
+/* With --tp-grid=auto, the search finds a faster layout than without a grid. The result names the grid. */
 static void the_search_chooses(void **state)
 {
 	static p4d_candidate with, without;
@@ -149,7 +149,7 @@ static void refused(const char *options, p4d_code code, const char *text, const 
 	refused_on(1, options, code, text, fix);
 }
 
-/* No fix proposes a grid that would be refused in turn. */
+/* No fix proposes a grid that p4d would also refuse. */
 static void over_nodes_and_refused(void **state)
 {
 	static const char sixteen[] = P4D_13B "heads=64 kv-heads=64 hidden=8192 ffn=16384 tp=16 ";
@@ -201,12 +201,12 @@ static void grids_that_are_none(void **state)
 		"local-loss needs Y = Z = 1", "--p4d-local-loss=off");
 	refused(P4D_13B "tp=4 tp-grid=2,2,1 device=cpu norm=layernorm", P4D_E_UNMODELLED,
 		"LayerNorm needs Y = 1", "--p4d-tp-grid=4,1,1");
-	/* if X alone does not divide the heads, the fix does not go back to the refused value */
+	/* heads do not divide by X = 8, so the fix does not propose tp-grid=8,1,1 */
 	refused(P4D_13B "heads=12 kv-heads=12 tp=8 tp-grid=4,2,1 device=cpu norm=layernorm", P4D_E_UNMODELLED,
 		"LayerNorm needs Y = 1", "--p4d-tp=4 --p4d-tp-grid=4,1,1");
 	refused(P4D_13B "heads=12 kv-heads=12 tp=8 tp-grid=4,2,1 device=cpu norm=layernorm micro-batch=2",
 		P4D_E_UNMODELLED, "LayerNorm needs Y = 1", "--p4d-tp-grid=4,1,2");
-	/* the fix has both, as one without the other is no grid */
+	/* the fix has tp and tp-grid, because they must agree */
 	refused(P4D_13B "tp=16 tp-grid=4,4,1", P4D_E_TP_NODE,
 		"tp-grid=4,4,1: X*Y = 16 does not divide the 8 GPUs of a node",
 		"--p4d-tp=8 --p4d-tp-grid=8,1,1");

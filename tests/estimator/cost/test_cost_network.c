@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The network that p4d.conf describes for a partition, in step times: compared with calculations by hand. */
+/* The network of a partition, as described in p4d.conf: its effect on step times, compared with
+ * calculations by hand. */
 #include "support/cost_steps.h"
 
 #include "support/conf_file.h"
@@ -33,10 +34,8 @@ static double step_with(const char *options, uint64_t nodes, p4d_network network
 	return step_of(&l, gpu).seconds;
 }
 
-/*
- * Seconds in which a rank reduces its gradients in fp32 and gathers parameters in bf16, in a ring of eight
- * ranks, one for each node.
- */
+/* Seconds in which a rank reduces its gradients in fp32 and gathers its parameters in bf16. The ring has
+ * eight ranks, one on each node. */
 static double sum_by_hand(const p4d_gpu *gpu)
 {
 	const double h = 4096, ffn = 16384, vocab = 32768;
@@ -53,11 +52,11 @@ static void leaf_switches_share_their_uplinks(void **state)
 	const p4d_network four = {.oversubscription = 2, .leaf_nodes = 4},
 			  all = {.oversubscription = 2, .leaf_nodes = 8}, own = {.oversubscription = 3};
 
-	/* between two leaf switches every byte takes twice as long */
+	/* with oversubscription 2, every byte between two leaf switches takes twice as long */
 	assert_true(fabs((step_with(EIGHT_NODES, NODES, four, &gpu) - flat) / sum_by_hand(&gpu) - 1) < 1e-6);
-	/* without a setting for ports, each node has a leaf switch of its own */
+	/* without leaf_nodes, each node has a leaf switch of its own */
 	assert_true(fabs((step_with(EIGHT_NODES, NODES, own, &gpu) - flat) / sum_by_hand(&gpu) - 2) < 1e-6);
-	/* a value below one changes nothing */
+	/* all eight nodes share one leaf switch, so nothing is oversubscribed */
 	assert_true(step_with(EIGHT_NODES, NODES, all, &gpu) == flat);
 	/* settings of the network change nothing for a job of one node */
 	const double one = step_with(MODEL "tp=4 global-batch=8", 1, (p4d_network){0}, &gpu);
@@ -73,19 +72,19 @@ static void interfaces_are_shared(void **state)
 	const double sum = sum_by_hand(&gpu), flat = step_with(EIGHT_NODES, NODES, (p4d_network){0}, &gpu);
 	const struct {
 		p4d_network network;
-		double times; /* how many times a byte crosses the network */
+		double times; /* time relative to the network of gpus.json */
 	} cases[] = {{{.nics = 8}, 1},
 		     {{.nics = 4}, 2},
 		     {{.nics = 2, .nic_bytes_per_s = 100e9}, 2},
 		     {{.nic_bytes_per_s = 25e9}, 2},
-		     /* a job has half of each node, which has 16 GPUs */
+		     /* the job has 8 of the 16 GPUs of each node, so it gets half of the interfaces */
 		     {{.nics = 8, .gpus = 16}, 2}};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		const double more = step_with(EIGHT_NODES, NODES, cases[i].network, &gpu) - flat;
 		assert_true(fabs(more - (cases[i].times - 1) * sum) < 1e-6 * sum);
 	}
-	/* a GPU without a network rate in gpus.json gets the section's rate */
+	/* if gpus.json has no network rate for the GPU, p4d.conf's rate is used */
 	p4d_gpu bare = gpu;
 	bare.net_bytes_per_s = 0;
 	const p4d_layout unknown = with_network(EIGHT_NODES, NODES, &(p4d_network){0}),
@@ -95,7 +94,7 @@ static void interfaces_are_shared(void **state)
 	assert_true(step_of(&known, &bare).seconds == flat);
 }
 
-/* Data in a ring of eight nodes leaves each node once, in a reduction and in a gather. */
+/* A ring of eight ranks has eight steps, once to reduce and once to gather. Each step has the latency. */
 static void latency_counts_for_each_step(void **state)
 {
 	(void)state;
@@ -106,7 +105,8 @@ static void latency_counts_for_each_step(void **state)
 	assert_true(fabs(slow - flat - 2 * 8 * 100e-6) < 1e-9);
 }
 
-/* Tokens for the seven other nodes; four nodes share a leaf switch, so half of the bytes leave it. */
+/* Each node sends tokens to seven others. Four nodes share a leaf switch, so four of the seven are behind
+ * another switch. */
 static void exchanges_share_their_uplinks(void **state)
 {
 	(void)state;
@@ -143,7 +143,7 @@ static void p4d_conf_describes_it(void **state)
 	assert_true(r.network.nic_bytes_per_s == 25e9 && r.network.oversubscription == 2.5);
 	assert_true(fabs(r.network.step_seconds - 20e-6) < 1e-12);
 	assert_true(r.network.nics == 4 && r.network.gpus == 8 && r.network.leaf_nodes == 8);
-	/* this is another GPU than the section's */
+	/* the section is for another GPU */
 	p4d_site_apply_network(site, NULL, a100, &other);
 	assert_int_equal(other.network.nics, 0);
 	/* a section without a GPU is for any GPU; with rails, every node has one port on each switch */

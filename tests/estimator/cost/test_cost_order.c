@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which of two layouts must be predicted faster: less work, faster parts, overlaps, NVLink domains. */
+/* Which of two layouts p4d must predict to be faster: less work, faster parts, overlapped communication,
+ * larger NVLink domains. */
 #include "plan/plan.h"
 #include "support/cost_steps.h"
 
@@ -63,12 +64,12 @@ static void more_work_takes_longer(void **state)
 		assert_true(of_13b("p4d", order[i][0]) < of_13b("p4d", order[i][1]));
 		assert_true(of_13b("megatron", order[i][0]) < of_13b("megatron", order[i][1]));
 	}
-	/* a smaller bubble with more chunks, if there are few micro-batches */
+	/* with few micro-batches, more chunks make the bubble smaller */
 	assert_true(of_13b("p4d", "tp=2 pp=8 vpp=5 global-batch=32") <
 		    of_13b("p4d", "tp=2 pp=8 global-batch=32"));
 	assert_true(of_13b("megatron", "tp=2 pp=8 vpp=5 global-batch=32") <
 		    of_13b("megatron", "tp=2 pp=8 global-batch=32"));
-	/* fused attention of p4d keeps nothing that selective recompute could drop */
+	/* p4d's fused attention keeps no scores, so selective recompute drops nothing */
 	assert_true(of_13b("p4d", "recompute=selective") == of_13b("p4d", "recompute=none"));
 	assert_true(of_13b("p4d", "recompute=keep") < of_13b("p4d", "recompute=none"));
 	assert_true(of_13b("megatron", "recompute=selective") > of_13b("megatron", "recompute=none"));
@@ -76,7 +77,7 @@ static void more_work_takes_longer(void **state)
 	double one = seconds(MODEL_13B "tp=2 pp=4 global-batch=128", 8, 8, &gpu);
 	double two = seconds(MODEL_13B "tp=2 pp=4 global-batch=256", 8, 8, &gpu);
 	assert_true(two > 1.5 * one && two < 2 * one);
-	/* the same GPUs in nodes of 4 communicate more over the network */
+	/* in nodes of 4, the same GPUs send more over the network */
 	assert_true(seconds(MODEL_13B "tp=4 global-batch=128", 16, 4, &gpu) >
 		    seconds(MODEL_13B "tp=4 global-batch=128", 8, 8, &gpu));
 }
@@ -114,12 +115,13 @@ static void vocabulary_parallelism_pays(void **state)
 	p4d_step without = step_of(&off, &gpu), vocab_1 = step_of(&one, &gpu), vocab_2 = step_of(&two, &gpu);
 	printf("mfu: off %.1f %%, vocab-1 %.1f %%, vocab-2 %.1f %%\n", 100 * without.mfu, 100 * vocab_1.mfu,
 	       100 * vocab_2.mfu);
-	assert_true(without.mfu > 0.14 &&
-		    without.mfu < 0.31); /* the head takes a smaller share than in the paper */
+	assert_true(without.mfu > 0.14 && without.mfu < 0.31); /* here the head takes a smaller share of the
+								* step than in the paper */
 	assert_true(vocab_1.mfu > 0.45 && vocab_1.mfu < 0.60);
 	assert_true(without.seconds >= 1.9 * vocab_1.seconds && without.seconds <= 4 * vocab_1.seconds);
 	assert_true(without.seconds >= 1.9 * vocab_2.seconds && without.seconds <= 4 * vocab_2.seconds);
-	/* the fullest stage needs less memory, and with a V schedule every stage needs the same */
+	/* the fullest stage needs less memory than without vocabulary parallelism; with a V schedule all
+	 * stages need about the same */
 	uint64_t least, fullest, unbalanced;
 	stage_range(&off, &least, &unbalanced);
 	stage_range(&one, &least, &fullest);
@@ -131,7 +133,7 @@ static void vocabulary_parallelism_pays(void **state)
 
 #define MEGATRON_70B MODEL_70B "framework=megatron seq-len=8192 "
 
-/* Each overlap hides its own communication and no other. */
+/* Each of the three options alone hides between 0.1 % and 20 % of the step. */
 static void overlaps_hide_communication(void **state)
 {
 	static const char *const layouts[] = {
@@ -154,7 +156,7 @@ static void overlaps_hide_communication(void **state)
 			if (hidden < 1e-3 || hidden > 0.2)
 				fail_msg("%s: %s hides %.2f %%", layouts[i], overlaps[j], 100 * hidden);
 		}
-	/* four fifths of the collectives of a layer */
+	/* tp-comm-overlap hides four fifths of a layer's collectives */
 	const p4d_layout off = layout_of(MEGATRON_70B "tp=8 global-batch=8", 1, 8),
 			 on = layout_of(MEGATRON_70B "tp=8 global-batch=8 tp-comm-overlap=on", 1, 8);
 	const p4d_cost_rates r = p4d_cost__rates_of(&off, &gpu);
@@ -172,8 +174,8 @@ static double at_least_0(double x)
 	return x > 0 ? x : 0;
 }
 
-/* p4d-train's halves: one half of each collective is exposed, and of the other half what the concurrent
- * product does not hide. */
+/* p4d-train splits each collective into halves. One half is always exposed. Of the other half, the part is
+ * exposed that the concurrent matmul does not hide. */
 static void halves_hide_communication(void **state)
 {
 	const p4d_gpu gpu = gpu_named("h100");
@@ -202,7 +204,7 @@ static void halves_hide_communication(void **state)
 	}
 	assert_true(fabs(hidden.forward.tensor_comm / seen - 1) < 1e-9);
 	assert_true(fabs((hidden.forward.gemm - there.forward.gemm) / slower - 1) < 1e-9);
-	/* backward, inputs of projections are gathered during other matmuls: a smaller share is exposed */
+	/* in the backward pass, inputs are gathered during other matmuls, so a smaller share is exposed */
 	const double back = hidden.backward_input.tensor_comm + hidden.backward_weight.tensor_comm,
 		     whole = there.backward_input.tensor_comm + there.backward_weight.tensor_comm;
 	print_message("seen of tensor parallelism: forward %.0f of %.0f us, backward %.0f of %.0f us\n",
@@ -212,7 +214,7 @@ static void halves_hide_communication(void **state)
 	    1 - seconds(P4D_70B "tp=8 tp-comm-overlap=on", 1, 8, &gpu) / seconds(P4D_70B "tp=8", 1, 8, &gpu);
 	print_message("halves hide %.2f %% of a step\n", 100 * gain);
 	assert_true(gain > 0.02 && gain < 0.2);
-	/* the arena does not change */
+	/* overlapping does not change the arena */
 	assert_int_equal(p4d_plan_hash(&off, &gpu, &a, NULL), 0);
 	assert_int_equal(p4d_plan_hash(&on, &gpu, &b, NULL), 0);
 	assert_true(a == b);
@@ -232,7 +234,7 @@ static void refused(const char *options, const char *text, const char *fix)
 	assert_string_equal(err.fix, fix);
 }
 
-/* Layouts for which overlap is requested, but impossible. */
+/* p4d refuses overlaps that are impossible, and turns off overlaps that have nothing to overlap. */
 static void overlaps_that_are_none(void **state)
 {
 	(void)state;
@@ -244,14 +246,16 @@ static void overlaps_that_are_none(void **state)
 	refused(P4D_70B "tp=8 precision=fp8 device=cpu tp-comm-overlap=on", "does not combine it with FP8",
 		"--p4d-tp-comm-overlap=off");
 	const p4d_layout l = layout_of(MEGATRON_70B "pp=8 tp-comm-overlap=on overlap-p2p=on", 1, 8);
-	assert_false(l.tp_comm_overlap || l.megatron.overlap_p2p); /* there is nothing to overlap */
+	assert_false(l.tp_comm_overlap || l.megatron.overlap_p2p); /* with tp=1 and vpp=1 there is nothing
+								    * to overlap */
 	assert_true(l.overlap_dp);
-	/* this is Megatron-LM's own default */
+	/* Megatron-LM's default with chunks */
 	assert_true(layout_of(MEGATRON_70B "pp=4 vpp=5 tp=2", 1, 8).megatron.overlap_p2p);
 	assert_false(layout_of(MEGATRON_70B "pp=4 vpp=5 tp=2", 1, 8).overlap_dp);
 }
 
-/* NVLink between nodes: tensor parallelism leaves the tray, and its collectives stay off the network. */
+/* An NVLink domain of several nodes: tensor parallelism may extend over nodes, and its collectives do not
+ * use the network. */
 static void a_domain_of_several_nodes(void **state)
 {
 	const p4d_gpu gpu = gpu_named("gb200");
@@ -273,15 +277,16 @@ static void a_domain_of_several_nodes(void **state)
 	assert_int_equal(p4d_layout_build(&linked, 2, 4, &l, &err), 0);
 	assert_int_equal(l.link_domain, 72);
 	assert_true(p4d_cost__ring_of(&l, 8, 1).in_node == 8);
-	assert_true(p4d_cost__ring_of(&l, 8, 16).in_node == 4); /* 72 / 16 */
+	assert_true(p4d_cost__ring_of(&l, 8, 16).in_node == 4); /* with a stride of 16 GPUs, a domain has
+								 * 72 / 16 = 4 ranks of the ring */
 	p4d_request_put(&r, P4D_TP, 16, P4D_BY_USER);
 	p4d_request_complete(&r, 0, 16);
 	assert_int_equal(p4d_layout_build(&r, 4, 4, &l, &err), -1);
 	assert_non_null(strstr(err.text, "tp=16 does not divide"));
-	/* the user may set another size: 64 GPUs of a rack are used */
+	/* the user may set a smaller domain: 64 of a rack's 72 GPUs */
 	const char *domain64 = MEGATRON_70B "kv-heads=16 tp=16 nvlink-domain=64 global-batch=16";
 	assert_true(seconds(domain64, 4, 4, &gpu) > 0);
-	/* a domain is never below a node */
+	/* a domain has at least the GPUs of a node */
 	assert_int_equal(layout_of(MEGATRON_70B "tp=8 nvlink-domain=2", 1, 8).link_domain, 8);
 }
 
@@ -318,7 +323,7 @@ static void small_heads_attend_slowly(void **state)
 	assert_true(p4d_cost__rates_of(&heads_256, &gpu).attention_forward == r.attention_forward);
 }
 
-/* More GPUs take longer, because they wait for the slowest. */
+/* With more GPUs matmuls take longer, because all wait for the slowest GPU. */
 static void the_slowest_gpu_sets_the_pace(void **state)
 {
 	const p4d_gpu gpu = gpu_named("h100");
@@ -331,7 +336,7 @@ static void the_slowest_gpu_sets_the_pace(void **state)
 	assert_true(p4d_cost__rates_of(&many, &gpu).hbm == p4d_cost__rates_of(&one, &gpu).hbm);
 }
 
-/* Gathering parameters for each pass costs the time that passes do not hide. */
+/* The time to gather parameters for a pass counts only if the pass does not hide it. */
 static void gathers_are_exposed(void **state)
 {
 	static const char *const flags[] = {
@@ -352,7 +357,7 @@ static void gathers_are_exposed(void **state)
 		assert_true(fabs(parts - all) < 1e-9 * all);
 		share[i] = p.data_comm / all;
 	}
-	/* a sixteenth of the tokens hides little of the time for the same number of bytes */
+	/* a sixteenth of the tokens hides less of the same traffic */
 	assert_true(share[0] < 0.1 && share[1] > 0.3);
 }
 
@@ -361,10 +366,8 @@ static void gathers_are_exposed(void **state)
 	"experts-per-token=2 " \
 	"expert-ffn=14336 positions=rope bias=none norm=rmsnorm glu=on tied=off qk-norm=off framework=fsdp "
 
-/*
- * The time for gathering parameters of experts. With one expert on each rank, none is gathered; tokens are
- * exchanged instead.
- */
+/* With ep=1, FSDP gathers the parameters of experts. With ep=8, each rank has one expert: no parameters of
+ * experts are gathered, and tokens are exchanged. */
 static void experts_are_gathered(void **state)
 {
 	static const char *const flags[] = {

@@ -4,7 +4,7 @@
 
 #include "cost/counted.h"
 
-/* The mean of the two bounds of counted work. */
+/* The mean of the best and the worst case for counted work. */
 static double counted_seconds(const p4d_counted *work, const p4d_gpu *gpu)
 {
 	p4d_seconds s;
@@ -14,7 +14,7 @@ static double counted_seconds(const p4d_counted *work, const p4d_gpu *gpu)
 	return (s.low + s.high) / 2;
 }
 
-/* Counted matmuls take as long as those of a layout. */
+/* Counted matmuls take as long as the same matmuls of a layout. */
 static void counted_as_modelled(void **state)
 {
 	(void)state;
@@ -39,7 +39,7 @@ static void counted_as_modelled(void **state)
 	w.flops_tf32 = 0;
 	w.flops_8 = w.flops;
 	assert_true(counted_seconds(&w, &gpu) < 0.75 * half);
-	/* an error names the rate that the GPU lacks; rates that are not needed are not required */
+	/* an error names the rate that the GPU lacks, unless the counted work does not need it */
 	p4d_gpu bare = gpu;
 	bare.peak_fp8_flops = bare.net_bytes_per_s = 0;
 	assert_string_equal(p4d_cost_counted(&w, &bare, &s), "peak_fp8_tflops");
@@ -48,7 +48,7 @@ static void counted_as_modelled(void **state)
 	w.wires = 1;
 	w.wire[0] = (p4d_counted_wire){.ranks = 16, .in_node = 8, .calls = 1, .gathered = 1e9};
 	assert_string_equal(p4d_cost_counted(&w, &bare, &s), "net_gb_per_s");
-	/* communication is hidden in the best case, and adds to the time in the worst */
+	/* the best case hides all communication, the worst case hides none */
 	p4d_seconds alone, beside;
 	w.wires = 0;
 	p4d_cost_counted(&w, &gpu, &alone);
@@ -59,7 +59,7 @@ static void counted_as_modelled(void **state)
 				      .net = 1 / (gpu.net_bytes_per_s * P4D_NET_EFFICIENCY)};
 	const double wire = p4d_cost__gather_seconds(&links, (p4d_cost_ring){.ranks = 16, .in_node = 8}, 1e9);
 	assert_true(fabs(beside.high - alone.high - wire) < 1e-9);
-	/* the host does nothing but launch kernels */
+	/* no matmuls and no bytes: only the host's time to launch kernels */
 	w = (p4d_counted){.kernels = 1e6, .is_half = true};
 	assert_true(counted_seconds(&w, &gpu) > 4);
 }
@@ -78,7 +78,7 @@ static void counted_attention(void **state)
 							 2.5 / hopper.attention_backward_efficiency);
 	assert_true(fabs(second / counted_seconds(&w, &hopper) / ratio - 1) < 1e-6);
 	assert_true(fabs(other / counted_seconds(&w, &blackwell) - 1) < 1e-9);
-	/* the same rate as for layouts */
+	/* the rate is the one for layouts */
 	const p4d_layout torch = layout_of(SMALL "framework=fsdp global-batch=8", 1, 1),
 			 megatron = layout_of(SMALL "framework=megatron global-batch=8", 1, 1);
 	const p4d_cost_rates a = p4d_cost__rates_of(&torch, &hopper),

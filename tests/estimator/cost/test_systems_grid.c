@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* AxoNN's tensor parallelism in three dimensions next to Megatron-LM's, as in p4d-systems(7). */
+/* AxoNN's three-dimensional tensor parallelism compared with Megatron-LM, as in p4d-systems(7). */
 #include "support/systems.h"
 
 enum { NODES = 256, GPUS_PER_NODE = 4, GPUS = NODES * GPUS_PER_NODE };
@@ -9,7 +9,7 @@ enum { NODES = 256, GPUS_PER_NODE = 4, GPUS = NODES * GPUS_PER_NODE };
 	"seq-len=2048 " \
 	"recompute=full "
 
-/* What p4d plan finds: the fastest of Megatron-LM's layouts with full recomputation. */
+/* The fastest of Megatron-LM's layouts with full recomputation, as `p4d plan` finds it. */
 static p4d_step of_megatron(unsigned batch, const p4d_gpu *gpu)
 {
 	char options[640];
@@ -24,7 +24,8 @@ static p4d_step of_megatron(unsigned batch, const p4d_gpu *gpu)
 	return step_of(&l, gpu);
 }
 
-/* All other ranks are data-parallel, with one micro-batch each; SwiGLU has the same FLOPs. */
+/* Ranks outside of the grid are data-parallel, with one micro-batch each. SwiGLU with ffn=32768 has as
+ * many FLOPs as the paper's feed-forward layers with ffn=49152. */
 static p4d_layout of_grid(p4d_tp_grid g, unsigned batch)
 {
 	const unsigned tp = (unsigned)(g.x * g.y * g.z);
@@ -50,7 +51,7 @@ static p4d_step of_axonn(unsigned batch, const p4d_gpu *gpu)
 							      {2, 1, 0}, {2, 2, 0}, {4, 1, 0}};
 			const p4d_tp_grid g = {in_node[xy].x, in_node[xy].y, z};
 			if (batch * g.x * g.y < GPUS)
-				continue; /* Z divides the micro-batch */
+				continue; /* Z must divide the micro-batch */
 			const p4d_layout l = of_grid(g, batch);
 			p4d_stage stage;
 			assert_int_equal(p4d_memory_of_stage(&l, P4D_METHOD_PLAN, gpu, 0, &stage, NULL), 0);
@@ -66,10 +67,11 @@ static p4d_step of_axonn(unsigned batch, const p4d_gpu *gpu)
 }
 
 /*
- * AxoNN (arXiv 2305.13525): 80B on 1,024 A100 of Perlmutter, four and as many interfaces of 200 Gbit/s a
- * node, 26 % faster than Megatron-LM, at 57 % of the peak (abstract, which does not say how large a batch is;
- * model and full recomputation are those of the authors' scripts). With 1,024 sequences of 2,048 tokens p4d
- * says less, with 2,048 more: only the latter's passes are as long as the gathers over Z beside them.
+ * AxoNN (arXiv 2305.13525): a model of 80B on 1,024 A100 of Perlmutter, whose nodes have four GPUs and
+ * four interfaces of 200 Gbit/s. The abstract says that AxoNN is 26 % faster than Megatron-LM and reaches
+ * 57 % of the peak. It does not say how large a batch is. Model and full recomputation are those of the
+ * authors' scripts. With 1,024 sequences of 2,048 tokens p4d predicts less than the paper says, and with
+ * 2,048 sequences more: only then do passes take as long as the concurrent gathers over Z.
  */
 static void axonn(void **state)
 {

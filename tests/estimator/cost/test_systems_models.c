@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Published systems, as listed in p4d-systems(7), with models that have parts which other models do not
- * have. */
+/* Published systems, as listed in p4d-systems(7), whose models have kinds of layers of their own. */
 #include "support/systems.h"
 
 #include "model/model.h"
@@ -12,10 +11,8 @@
 #define OF_MEMORY \
 	"model=custom framework=fsdp norm=rmsnorm glu=on tied=off positions=rope bias=none qk-norm=off " \
 	"vocab=32000 seq-len=4096 micro-batch=2 global-batch=256 head-dim=64 "
-/*
- * The base model of 373m is in the authors' configuration; the test chose the shapes of the others, with
- * Llama's feed-forward layers and the paper's number of parameters.
- */
+/* The base model of 373m is in the authors' configuration. The test chose the shapes of the other base
+ * models, with Llama's feed-forward layers and the paper's number of parameters. */
 #define BASE_134M OF_MEMORY "layers=12 hidden=768 ffn=2048 heads=12 kv-heads=12 "
 #define BASE_373M OF_MEMORY "layers=24 hidden=1024 ffn=2816 heads=16 kv-heads=16 "
 #define BASE_1B OF_MEMORY "layers=24 hidden=2048 ffn=5632 heads=32 kv-heads=32 "
@@ -47,9 +44,9 @@ static double values_of(const char *options)
 }
 
 /*
- * Memory Layers at Scale (arXiv 2412.09764), sections 4 and 5: the sizes of the base models, and 128 and 64
- * billion memory parameters, where a billion is 2^30. Tolerance: 5 % for models, which are rounded to one or
- * two digits; none for tables.
+ * Memory Layers at Scale (arXiv 2412.09764), sections 4 and 5: the sizes of the base models, and tables of
+ * 64 and 128 billion memory parameters, where a billion is 2^30. The tolerance is 5 % for models, whose
+ * published sizes have one or two digits, and 0 for tables.
  */
 static void memory_sizes(void **state)
 {
@@ -59,7 +56,7 @@ static void memory_sizes(void **state)
 	row("memory layers: base of 1.3b", 1.3e9, parameters_of(BASE_1B), 0.05);
 	row("memory layers: 64m keys at 1.3b, 2^30", 128, values_of(BASE_1B IN_24 "memory-keys=8192"), 0);
 	row("memory layers: 4096^2 keys at 8b, 2^30", 64, values_of(BASE_8B IN_32 "memory-keys=4096"), 0);
-	/* three layers share one table, but each has its own keys and matmuls */
+	/* three layers share one table of values, but each has its own keys and matmuls */
 	const double one = parameters_of(BASE_373M "layer-pattern=************K*********** memory-keys=1024"),
 		     three = parameters_of(BASE_373M IN_24 "memory-keys=1024"),
 		     dense = parameters_of(BASE_373M);
@@ -68,8 +65,11 @@ static void memory_sizes(void **state)
 	assert_true(fabs(three - one - 2 * (layer - feed)) < 1);
 }
 
-/* Section 5.1: 16, 8, 6 and 4 are the least experts with which all feed-forward layers have more parameters
- * than one memory of 2^20 values. p4d agrees at 134m and 1.3b, and has 7 at 373m. */
+/*
+ * Section 5.1: with 16, 8, 6 and 4 experts in all feed-forward layers, a model has more parameters than
+ * with one memory of 2^20 values. Fewer experts are not enough. p4d needs as many for 134m and 1.3b, but
+ * only 7 for 373m.
+ */
 static void memory_experts(void **state)
 {
 	static const struct {
@@ -93,7 +93,7 @@ static void memory_experts(void **state)
 	}
 }
 
-/* Section 5.1: models of one base differ in FLOPs negligibly. Tolerance: 5 %. */
+/* Section 5.1: memory layers change the FLOPs of a base model only negligibly. Tolerance: 5 %. */
 static void memory_flops(void **state)
 {
 	static const struct {
@@ -112,7 +112,7 @@ static void memory_flops(void **state)
 	}
 }
 
-/* Section 3.1.4: 3 TB/s of an H100's 3.35 when values are read. Tolerance: 10 %. */
+/* Section 3.1.4: lookups read values at 3 TB/s, of an H100's 3.35 TB/s. Tolerance: 10 %. */
 static void memory_bandwidth(void **state)
 {
 	const p4d_gpu gpu = gpu_named("h100-80gb");
@@ -126,7 +126,7 @@ static void memory_bandwidth(void **state)
 	/* a value is 1,024 elements of bf16, and a token reads 4 heads times top of them */
 	assert_true(bytes == 2 * 4096. * 4 * 512 * 1024 * 2);
 	row("memory layers: TB/s of lookups", 3, bytes / p4d_cost__memory_seconds(&r, bytes) / 1e12, 0.1);
-	/* the layer's pass takes that time: twice the values, and the same matmuls */
+	/* half as many values save at least half of the time for reading, and no matmuls */
 	p4d_cost_part more = {0}, less = {0};
 	p4d_cost__memory(&l, &r, &z, &more);
 	p4d_cost__memory(&half, &r, &z, &less);
@@ -145,8 +145,8 @@ static uint64_t bytes_of(const p4d_layout *l, const char *name)
 	return 0;
 }
 
-/* --memory-parallel shards the value table by columns. FSDP then shards a rank's columns over the ranks that
- * have the same columns. */
+/* --memory-parallel shards the columns of the value table. FSDP then shards each rank's columns over the
+ * ranks that have the same columns. */
 static void memory_shards(void **state)
 {
 	const p4d_layout l = layout_of(BASE_1B IN_24 "memory-keys=8192 memory-parallel=64", 16, 8);
@@ -163,7 +163,8 @@ static void memory_shards(void **state)
 	assert_int_equal(bytes_of(&all, "memory.values"), columns / 2);
 }
 
-/* A step with three memory layers on 64 H100, which only p4d predicts. The test notices a change of 1 %. */
+/* The time of a step with three memory layers on 64 H100. Nobody published it. The test notices a change
+ * of 1 %. */
 static void memory_step(void **state)
 {
 	const p4d_gpu gpu = gpu_named("h100-80gb");
@@ -177,7 +178,7 @@ static void memory_step(void **state)
 	row("memory layers: step over the dense model's", 1.22, with / dense, 0.01);
 }
 
-/* Options that are refused, with the numbers that would work. */
+/* p4d refuses these options, and its fix has numbers that work. */
 static void memory_refusals(void **state)
 {
 	static const struct {
@@ -217,7 +218,8 @@ static void memory_refusals(void **state)
 
 /* ---- AlphaTuning ---- */
 
-/* Bytes of a model's weights, and of its trained parameters (fp32, with two moments each). */
+/* The layout of a model whose weights are stored in few bits, and whose trained parameters are in fp32
+ * with two moments each. */
 static p4d_layout tuned(const char *model, const char *more)
 {
 	char options[256];
@@ -247,7 +249,7 @@ static void alpha_tuning(void **state)
 	static const struct {
 		const char *model;
 		double layers, hidden, whole[2]; /* how many times smaller the model is with 4 and with 3
-						    bits; nothing is published */
+						  * bits; nobody published this */
 	} rows[] = {{"gpt2-medium", 24, 1024, {3.88, 4.34}},
 		    {"gpt2-large", 36, 1280, {4.95, 5.80}},
 		    {"opt-1.3b", 24, 2048, {5.05, 5.92}}};
@@ -267,7 +269,7 @@ static void alpha_tuning(void **state)
 		    4 * all / (double)bytes_of(&four, "parameters"), 0.01);
 		row("AlphaTuning: model smaller, 3 bits (p4d alone)", rows[i].whole[1],
 		    4 * all / (double)bytes_of(&three, "parameters"), 0.01);
-		/* the matrices alone: 12 hidden^2 in a layer */
+		/* the quantized matrices: 12 hidden^2 elements in a layer */
 		const double matrices = rows[i].layers * 12 * rows[i].hidden * rows[i].hidden;
 		const double others = 4 * (all - matrices);
 		const double by4 = 4 * matrices / ((double)bytes_of(&four, "parameters") - others),
@@ -286,10 +288,11 @@ static void alpha_tuning(void **state)
 	"micro-batch=2 layers=24 hidden=2048 ffn=8192 heads=32 kv-heads=32 head-dim=64 global-batch=2048 "
 
 /*
- * DEMix (arXiv 2108.05036): an expert for each of 8 domains, on the ranks of that domain (data-parallel
- * groups of the authors' scripts); the model of 1.3B on 128 V100. A rank has as many parameters, and a token
- * as many FLOPs, as in the dense model. Nothing else is published: p4d predicts that steps are faster,
- * because gradients of feed-forward layers are summed over 16 ranks only. The test notices a change of 1 %.
+ * DEMix (arXiv 2108.05036): each of 8 domains has an expert on the ranks of that domain, as in the
+ * authors' scripts. The test has the model of 1.3B on 128 V100. A rank has as many parameters, and a token
+ * as many FLOPs, as in the dense model. Nobody published step times. p4d predicts faster steps than for
+ * the dense model, because gradients of feed-forward layers are summed over only 16 ranks. The test
+ * notices a change of 1 %.
  */
 static void demix(void **state)
 {
@@ -327,9 +330,10 @@ static void demix(void **state)
 #define SHARED "layer-groups=1 embedding-size=128 finetune=lora "
 
 /*
- * adapter-ALBERT (arXiv 2303.16100): 12 layers share their parameters, and are frozen for all tasks; a task
- * has adapters. Counts are those of the models' cards, 11M and 223M. Tolerance: 8 %; the second one has a
- * pooler of 16.8M, which p4d's encoders do not have.
+ * adapter-ALBERT (arXiv 2303.16100): 12 layers share their parameters, which are frozen for all tasks.
+ * Each task has its own adapters. The published counts, 11M and 223M, are from the models' cards.
+ * Tolerance: 8 %, because the second model has a pooler of 16.8M parameters, which p4d's encoders do not
+ * have.
  */
 static void albert(void **state)
 {
@@ -338,18 +342,18 @@ static void albert(void **state)
 			 large = layout_of(ALBERT_XXLARGE SHARED, 1, 8);
 
 	(void)state;
-	/* embeddings and their norm, matmul up, one layer, matmul down, norm and bias of the head */
+	/* embeddings and their norm, projection up, one layer, projection down, norm and bias of the head */
 	const double base =
 	    30514. * 128 + 256 + 129 * 768. + 12 * 768. * 768 + 13 * 768 + 769 * 128. + 256 + 30000;
 	assert_true((double)p4d_size_of_model(&shared) == base);
 	row("ALBERT: parameters of base", 11e6, (double)p4d_size_of_model(&shared), 0.08);
 	row("ALBERT: parameters of xxlarge", 223e6, (double)p4d_size_of_model(&large), 0.08);
-	/* a task's adapters, of rank 8 on all linear layers; each layer has its own */
+	/* the adapters of one task have rank 8 on all linear layers; the 12 layers do not share them */
 	const double adapters = (double)bytes_of(&shared, "optimizer.moments") / 8;
 	assert_true(adapters == 12 * 8 * (4 * 2 * 768. + 2 * (768 + 3072)));
 	printf("adapter-ALBERT: %.1f MB for all tasks, and %.1f MB for each\n", base * 4 / 1e6,
 	       adapters * 4 / 1e6);
-	/* the frozen layers are stored once */
+	/* the 12 layers share one copy of the frozen parameters */
 	assert_int_equal(bytes_of(&bert, "parameters") - bytes_of(&shared, "parameters"),
 			 4 * ((uint64_t)p4d_size_of_model(&bert) - (uint64_t)p4d_size_of_model(&shared)));
 	assert_int_equal(bytes_of(&bert, "optimizer.moments"), bytes_of(&shared, "optimizer.moments"));

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Offloading to the host, as published: Deep Optimizer States, KARMA and Superpipeline, as p4d-systems(7)
- * lists them.
- */
+/* Published systems that offload to the host: Deep Optimizer States, KARMA and Superpipeline, as in
+ * p4d-systems(7). */
 #include "support/systems.h"
 
 #include "plan/offload.h"
@@ -26,15 +24,16 @@ static p4d_estimate memory_of(const p4d_layout *l, const p4d_gpu *gpu)
 
 /*
  * Deep Optimizer States (arXiv 2410.21316): "2.5 times faster iterations" than DeepSpeed's ZeRO-3 with its
- * optimizer on the host (abstract). The authors' logs are of their model 20B (15.3 billion parameters) on a
- * node with 4 H100 and 2 Xeon: a sequence of 2,048 tokens per GPU, and all states on the host. Seconds of the
- * third step (forward, backward, update): DeepSpeed 0.21, 4.51, 2.27; DeepSpeed with gradients copied to the
- * host during the backward pass: backward 0.97; theirs, with every second subgroup on the GPU: 0.23, 0.84,
- * 1.29.
+ * optimizer on the host (abstract). The authors' logs are of their model 20B (15.3 billion parameters) on
+ * a node with 4 H100 and 2 Xeon: a sequence of 2,048 tokens per GPU, and all states on the host. Seconds
+ * of the third step (forward, backward, update): DeepSpeed 0.21, 4.51, 2.27; the same with gradients
+ * copied to the host during the backward pass: backward 0.97; Deep Optimizer States, with every second
+ * subgroup on the GPU: 0.23, 0.84, 1.29.
  *
- * p4d-train splits its updates by the rates: 41 of 64 subgroups are on the GPU, if the host does the assumed
- * 2e9 updates a second. With half of them on the GPU, p4d predicts 0.96 s. p4d does not model DeepSpeed's
- * slow backward pass, so it predicts only the gain in the update of p4d-train.
+ * p4d-train splits the update so that GPU and host finish together: 41 of 64 subgroups are on the GPU, if
+ * the host updates 2e9 parameters a second, as p4d assumes. With half of them on the GPU, p4d predicts
+ * 0.96 s. p4d does not model DeepSpeed's slow backward pass, so it predicts only the gain in the update of
+ * p4d-train.
  */
 static void deep_optimizer_states(void **state)
 {
@@ -61,7 +60,7 @@ static void deep_optimizer_states(void **state)
 
 /* ---- KARMA ---- */
 
-/* A step of a GPT of Megatron-LM's sizes on one V100 of 16 GB, whose states are on the host. */
+/* A GPT with Megatron-LM's sizes on one V100 of 16 GB. Its states are on the host. */
 typedef struct karma_case {
 	unsigned layers, hidden, heads, micro_batch;
 } karma_case;
@@ -79,10 +78,8 @@ static p4d_layout of_karma(const karma_case *c, const char *more)
 	return layout_of(options, 1, 1);
 }
 
-/*
- * Seconds of a step with all layers swapped: those of a step with enough memory for everything, plus the
- * copies that passes do not hide.
- */
+/* Seconds of a step in which all layers swap their activations. This is the time of a step that keeps all
+ * activations, plus the time of copies that passes do not hide. */
 static double swapped_alone(const karma_case *c, const p4d_gpu *gpu)
 {
 	const p4d_layout kept = of_karma(c, "recompute=none offload=optimizer,params"),
@@ -100,10 +97,11 @@ static double swapped_alone(const karma_case *c, const p4d_gpu *gpu)
 }
 
 /*
- * KARMA (arXiv 2008.11421): 1.52 times as fast as other out-of-core methods, in the mean of six models
- * (abstract; its tables were not available). Its artifact names five convolutional networks, which p4d does
- * not model, and Megatron-LM, all on V100 of 16 GB. p4d compares swapping together with recomputing with each
- * of them alone, for the two Megatron-LM models whose gradients fit such a GPU.
+ * KARMA (arXiv 2008.11421): 1.52 times as fast as other out-of-core methods, as the mean of six models
+ * (abstract; the tables were not available). Its artifact names five convolutional networks, which p4d
+ * does not model, and Megatron-LM, all on V100 of 16 GB. The test compares three variants: swapping and
+ * recomputing together, swapping alone, and recomputing alone. It uses the two Megatron-LM models whose
+ * gradients fit such a GPU.
  */
 static void karma(void **state)
 {
@@ -142,10 +140,11 @@ static void as_written(const char *name, double written, double now)
 }
 
 /*
- * Layers are copied to the GPU one after the other, as in Superpipeline (arXiv 2410.08791; its abstract: up
- * to 60 % less GPU memory). Optimizer states and activations are on the host: Llama 3 8B on one H100 of 80 GB
- * and 70B on eight, which do not fit otherwise, with 64 sequences of 8,192 tokens per step. No paper has
- * these cases. The figures are p4d's own: GiB per GPU, GiB of a node's host, and seconds of a step.
+ * Parameters of layers are copied to the GPU one layer after the other, as in Superpipeline (arXiv
+ * 2410.08791; its abstract says up to 60 % less GPU memory). Optimizer states and activations are on the
+ * host. Llama 3 8B on one H100 of 80 GB and 70B on eight do not fit otherwise. A step has 64 sequences of
+ * 8,192 tokens. No paper has these cases. The figures are p4d's own: GiB per GPU, GiB of a node's host,
+ * and seconds of a step.
  */
 static void streaming(void **state)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Token slices as published, TeraPipe (with gpipe) and Seq1F1B (with 1f1b), as p4d-systems(7) lists them. On
- * GPUs p4d-train supports only models like Llama. The papers' models are GPTs; the models here have SwiGLU
- * with as many FLOPs.
+ * Published systems with token slices, as in p4d-systems(7): TeraPipe (schedule gpipe) and Seq1F1B
+ * (schedule 1f1b). The papers' models are GPTs, but on GPUs p4d-train supports only models like Llama. The
+ * models here therefore have SwiGLU with as many FLOPs.
  */
 #include "support/systems.h"
 
@@ -22,10 +22,8 @@ typedef struct setting {
 	double whole, sliced, seconds_off, gain_off;
 } setting;
 
-/*
- * p3.16xlarge on AWS: eight V100 of 16 GB, and 25 Gbit/s that are shared by the GPUs that send to another
- * node.
- */
+/* A node of AWS p3.16xlarge: eight V100 of 16 GB and a network of 25 Gbit/s. GPUs that send to another
+ * node share this network. */
 static p4d_gpu of_p3_16xlarge(const setting *c)
 {
 	const unsigned send = c->data * c->op < 8 ? c->data * c->op : 8;
@@ -35,8 +33,8 @@ static p4d_gpu of_p3_16xlarge(const setting *c)
 	return gpu;
 }
 
-/* Seconds of a step with this many slices, equal or as p4d cuts them. The benchmark's model has only
- * layers. */
+/* Seconds of a step with `slices` slices: equal slices, or slices as p4d cuts them. Like the benchmark's
+ * model, this model has neither embedding nor head. */
 static double sliced(const setting *c, unsigned slices, bool equal)
 {
 	const p4d_gpu gpu = of_p3_16xlarge(c);
@@ -59,7 +57,7 @@ static double sliced(const setting *c, unsigned slices, bool equal)
 static void compare(const char *name, const setting *c)
 {
 	const double whole = sliced(c, 1, true);
-	double best = whole; /* best: with the number of slices that is fastest */
+	double best = whole; /* with the fastest number of slices */
 	char text[64];
 
 	for (unsigned slices = 2; slices <= 32; slices *= 2)
@@ -74,16 +72,16 @@ static void compare(const char *name, const setting *c)
 
 /*
  * TeraPipe (arXiv 2102.07988), Figure 5 and the tables of its supplement: the ten settings of Table 1. The
- * digits of (2), (4) and (7) are from memory, and agree with the bars of Figure 5. The abstract's factor of
- * 5.0 is setting 10.
+ * digits of (2), (4) and (7) are from memory, and agree with the bars of Figure 5. The abstract's factor
+ * of 5.0 is setting 10.
  *
- * In settings with one pipeline and eight GPUs per stage (3, 5, 8, 10), p4d's gain is within 6 %. For smaller
- * models, its seconds are too low: p4d predicts the time of kernels, while PyTorch of 2020 was limited by
- * kernel launches (Figure 3: the forward pass of a 1B layer takes 1.45 ms for any small number of tokens).
- * The other settings place ranks differently: the next stage is in the same node if tensor parallelism has
- * space for it (1, 6, 9); data-parallel ranks (1, 2, 4, 6, 7) are on other nodes, and their gradients are
- * summed over the network after all passes (mpu/initialize.py of their repository). In p4d-train
- * data-parallel ranks are next to each other.
+ * In settings with one pipeline and eight GPUs per stage (3, 5, 8, 10), p4d's gain is within 6 %. For
+ * smaller models, its seconds are too low: p4d predicts the time of kernels, while PyTorch of 2020 was
+ * limited by kernel launches (Figure 3: the forward pass of a 1B layer takes 1.45 ms for any small number
+ * of tokens). The other settings place ranks differently (mpu/initialize.py of their repository). The next
+ * stage is in the same node if tensor parallelism leaves space for it (1, 6, 9). Data-parallel ranks (1,
+ * 2, 4, 6, 7) are on other nodes, and the network sums their gradients after all passes. In p4d-train,
+ * data-parallel ranks are neighbours.
  */
 static void terapipe(void **state)
 {
@@ -108,7 +106,7 @@ static void terapipe(void **state)
 		compare(rows[i].name, &rows[i].of);
 }
 
-/* Figure 7: setting 5 with longer sequences, of which fewer fit. */
+/* Figure 7: setting 5 with longer sequences. Fewer of them fit into a batch. */
 static void terapipe_longer(void **state)
 {
 	static const setting rows[] = {
@@ -126,8 +124,9 @@ static void terapipe_longer(void **state)
 }
 
 /*
- * Figure 6: setting 9 with equal slices. Their step gets slower with more than 16 slices, because of kernel
- * launches; p4d's with more than 32, because matmuls of few tokens are slow.
+ * Figure 6: setting 9 with equal slices. TeraPipe's step gets slower with more than 16 slices, because of
+ * kernel launches. p4d's step gets slower with more than 32 slices, because matmuls of few tokens are
+ * slow.
  */
 static void terapipe_equal(void **state)
 {
@@ -159,7 +158,7 @@ typedef struct long_model {
 static const long_model of_2_7b = {"2.7B", 32, 2560, 32, 8, 1, 8}, of_7b = {"7B", 32, 4096, 32, 32, 8, 4},
 			of_13b = {"13B", 40, 5120, 40, 32, 8, 4}, of_30b = {"30B", 64, 6144, 64, 64, 8, 8};
 
-/* The layout of 1F1B in Megatron-LM, or with four slices in p4d-train. */
+/* The layout of Megatron-LM with 1F1B or, if `slices` is true, of p4d-train with four slices. */
 static p4d_layout of_long(const long_model *m, unsigned tokens, unsigned batch, bool slices,
 			  const p4d_gpu *gpu)
 {
@@ -224,10 +223,10 @@ static double gib_of(const p4d_layout *l, const p4d_gpu *gpu)
 }
 
 /*
- * GB of the fullest rank, from the bars of the same repository's figure; 0: out of memory on 80 GB, which p4d
- * must also predict. With slices, p4d-train's memory is within 16 %. For 1F1B, p4d predicts Megatron-Core's
- * memory. Their version of 2023 needs up to 30 % more if tp is 8, about as much as one unsharded input of
- * each layer and micro-batch, and up to 9 % more if tp is 1.
+ * GB of the stage with the most memory, from the bars of a figure in the same repository. 0: out of memory
+ * on 80 GB, which p4d must also predict. With slices, p4d-train's memory is within 16 %. For 1F1B, p4d
+ * predicts the memory of Megatron-Core. The authors' version of 2023 needs more: with tp 8 up to 30 %,
+ * about as much as one unsharded input of each layer and micro-batch, and with tp 1 up to 9 %.
  */
 static void seq1f1b_memory(void **state)
 {
@@ -260,7 +259,7 @@ static void seq1f1b_memory(void **state)
 		row(name, runs[i].sliced, gib_of(&sliced, &gpu), 0.16);
 		assert_true(gib_of(&sliced, &gpu) < p4d_to_gib(gpu.usable_bytes));
 	}
-	/* p4d differs here: it predicts that 1F1B fits, but it ran out of memory */
+	/* a known difference: 1F1B ran out of memory, but p4d predicts that it fits */
 	const p4d_layout whole = of_long(&of_7b, 131072, 16, false, &gpu),
 			 sliced = of_long(&of_7b, 131072, 16, true, &gpu);
 	row("seq1f1b: GB, 7B, 131072 tokens, slices", 69.8, gib_of(&sliced, &gpu), 0.16);

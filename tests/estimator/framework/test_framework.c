@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of frameworks: every entry is complete, and its properties hold. */
+/* The table of frameworks: every entry is complete and consistent. */
 #include "support/support.h"
 
 #include "job/export.h"
@@ -23,7 +23,7 @@ static unsigned choices(p4d_option option)
 	return count;
 }
 
-/* Builds a request; it does not request degrees of parallelism that the framework does not have. */
+/* Builds a request, without degrees of parallelism that the framework does not have. */
 static void build(const char *flags, int framework, p4d_request *r)
 {
 	static const p4d_option degrees[] = {P4D_TP, P4D_PP, P4D_CP};
@@ -66,7 +66,7 @@ static void entries_are_complete(void **state)
 		assert_true(f->script_words && f->script_words[0]);
 		assert_false(f->allocates_plan && f->fragmentation[P4D_ALLOCATOR_DEFAULT]);
 		const unsigned all = (1u << choices(P4D_SCHEDULE)) - 1;
-		assert_true(f->schedules >> P4D_1F1B & 1); /* the default */
+		assert_true(f->schedules >> P4D_1F1B & 1); /* the default schedule */
 		assert_true((f->no_schedule == NULL) == ((f->schedules & all) == all));
 	}
 }
@@ -153,7 +153,7 @@ static void refusals_say_what_helps(void **state)
 	}
 }
 
-/* By default, the first framework of the list that can train the model. */
+/* The default is the first framework of the list that can train the model. */
 static void first_that_can_is_default(void **state)
 {
 	static const char *const models[] = {MODEL_13B, MODEL_70B, LEARNED};
@@ -217,14 +217,14 @@ static void check_stage(const p4d_framework *f, const p4d_layout *l, uint32_t st
 	assert_int_equal(plan.phase_bytes[P4D_INIT], always - later);
 	const uint64_t train = plan.phase_bytes[P4D_TRAIN], evaluation = plan.phase_bytes[P4D_EVALUATION];
 	const uint64_t passes = evaluation > train ? evaluation : train, step = plan.phase_bytes[P4D_STEP];
-	/* the update has all gradients at once if they are freed only after the step */
+	/* the update needs more memory than the passes only if all gradients still exist in it */
 	assert_true(f->frees_gradients || step <= passes);
 	assert_int_equal(plan.phase, step > passes        ? P4D_STEP
 				     : evaluation > train ? P4D_EVALUATION
 							  : P4D_TRAIN);
 	assert_int_equal(plan.arena_bytes, step > passes ? step : passes);
 	assert_true(evaluation > always);
-	/* with the micro-batch of training, a forward pass needs no more memory than both passes */
+	/* evaluation with the micro-batch of training needs no more memory than training */
 	if (l->eval_micro_batch == l->micro_batch)
 		assert_true(evaluation <= train);
 	else
@@ -334,7 +334,7 @@ static void arguments_follow_the_plan(void **state)
 	}
 }
 
-/* A part of a model that was not compared with torchtitan's own code is reported as unvalidated. */
+/* If a part of a model was not compared with torchtitan's own code, p4d reports it as unvalidated. */
 static void unvalidated_is_said(void **state)
 {
 	static p4d_layout l;
@@ -372,7 +372,8 @@ static void unvalidated_experts_are_said(void **state)
 	assert_string_equal(p4d_framework_unvalidated(&l), "the experts of this family");
 }
 
-/* p4d does not count second moments of parameters that AdamW updates beside Muon, so they are reported. */
+/* AdamW updates the embeddings if the optimizer is Muon. p4d does not count these second moments, so it
+ * reports such a training as unvalidated. */
 static void muon_is_unvalidated_with_the_trainer(void **state)
 {
 	static p4d_layout l;
@@ -384,7 +385,8 @@ static void muon_is_unvalidated_with_the_trainer(void **state)
 	assert_string_equal(p4d_framework_unvalidated(&l), "Muon with AdamW for embeddings");
 }
 
-/* The same table is called the plan if the framework allocates it, and otherwise a closed formula. */
+/* The method is called "plan" if the framework allocates the plan's arena, and "closed" otherwise,
+ * although both use the same table. */
 static void methods(void **state)
 {
 	(void)state;
@@ -396,9 +398,9 @@ static void methods(void **state)
 }
 
 /*
- * Megatron-LM's MambaModel: uneven ends are arguments of all its releases, other stages are bars in the
- * pattern of those from 2026-02 on. What is here was split by its own select_pipeline_segment into stages of
- * these layers.
+ * Layouts of Megatron-LM's MambaModel. All releases have arguments for uneven first and last stages. Other
+ * uneven stages need bars in the layer pattern, which releases from 2026-02 on read. The expected layers
+ * of each stage come from Megatron-LM's own select_pipeline_segment.
  */
 static void stages_of_hybrids(void **state)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compares p4d's memory of Megatron-LM's stages with what its own code allocates: the rows of
- * tests/data/megatron_memory.csv, which tests/parity/make_megatron_memory.py writes: every stage of 500
- * configurations. Constants were chosen with the rows that were looked at `before`; all others were looked at
- * later. P4D_TEST_ROWS=1 prints every row.
+ * Compares p4d's memory of Megatron-LM's stages with what Megatron-LM's own code allocates. The rows of
+ * tests/data/megatron_memory.csv have every stage of 500 configurations;
+ * tests/parity/make_megatron_memory.py writes them. The column looked_at says `before` for the rows with
+ * which constants were chosen, and `after` for all others. P4D_TEST_ROWS=1 prints every row.
  */
 #include "support/deviations.h"
 #include "support/rows.h"
@@ -13,7 +13,7 @@
 
 enum { WORST = 12 };
 
-/* A pattern with delta nets is that of Qwen3-Next; the others' layers are blocks of Nemotron-H. */
+/* A layer pattern with delta nets is Qwen3-Next's. Layers of other patterns are blocks of Nemotron-H. */
 static const char *architecture_of(const csv_row *r)
 {
 	if (!row_find(r, "layer-pattern"))
@@ -34,7 +34,7 @@ static void layout_of(const csv_row *r, p4d_layout *l)
 	set_all(&q, strcmp(row_field(r, "activation"), "swiglu") ? "glu=off" : "glu=on");
 	for (int i = 0; strcmp(r->name[i], "stage"); i++) { /* the columns after this one are measurements */
 		const bool meant =
-		    strcmp(r->name[i], "gpu") && /* "imbalance" is imbalance among ranks of experts */
+		    strcmp(r->name[i], "gpu") && /* "imbalance" counts only for experts on several ranks */
 		    (strcmp(r->name[i], "imbalance") || row_number(r, "ep") > 1);
 		const int option = meant ? p4d_request_option_find(r->name[i]) : -1;
 		if (option >= 0 && strcmp(r->field[i], "0"))
@@ -61,8 +61,8 @@ static uint64_t expected(const csv_row *r)
 	return train > step ? train : step;
 }
 
-/* Whether this row has the same configuration as the one before: all columns except the stage and the
- * measured ones are equal. */
+/* Whether this row has the same configuration as the row before. All columns are equal, except the stage
+ * and the measurements. */
 static bool same_configuration(const csv_row *r, char before[ROW_LENGTH], size_t *length)
 {
 	const size_t options = (size_t)(row_field(r, "stage") - r->field[0]);
@@ -80,7 +80,8 @@ static void count_in(deviations *s, int count_of, const char *what, double share
 			deviations_count(&s[i], share);
 }
 
-/* The rows of one file. No prediction may be off by more than `most` and 0.1 GiB. */
+/* Compares the rows of one file. A prediction may be wrong by 0.1 GiB or by `most`, a share of the
+ * measured bytes, whichever is larger. */
 static void compare(const char *name, double mean, double most, int configurations_of, int most_seen)
 {
 	static deviation of[8192];
@@ -100,13 +101,13 @@ static void compare(const char *name, double mean, double most, int configuratio
 		const double measured = (double)row_number(&r, "allocated");
 		const double bytes = (double)expected(&r) - measured, share = bytes / measured;
 		const uint64_t stage = row_number(&r, "stage"), stages = row_number(&r, "pp");
-		if (getenv("P4D_TEST_ROWS")) /* prints all rows, so that a wrong formula can be found */
+		if (getenv("P4D_TEST_ROWS")) /* to find the wrong formula */
 			printf("%u,%.4f,%.1f,%.1f,%s\n", r.line, share, bytes / (1 << 20),
 			       measured / (1 << 20), row_field(&r, "phase"));
 		if (!same_configuration(&r, before, &length)) {
 			assert_int_equal(
 			    next_stage,
-			    stages_before); /* the previous configuration has rows for all stages */
+			    stages_before); /* the previous configuration has a row for each of its stages */
 			next_stage = 0;
 			stages_before = stages;
 			configurations++;
@@ -144,10 +145,8 @@ static void compare(const char *name, double mean, double most, int configuratio
 
 /* ---- reserved memory ---- */
 
-/*
- * Memory of cuBLAS's workspace for PyTorch's own matmuls in heads and in routers of experts, which rehearsals
- * did not allocate.
- */
+/* Bytes of cuBLAS's workspace for PyTorch's own matmuls, in heads and in routers of experts. The
+ * rehearsals did not allocate this workspace. */
 static uint64_t workspace_of(const csv_row *r)
 {
 	const bool is_last = row_number(r, "stage") + 1 == row_number(r, "pp");
@@ -155,8 +154,11 @@ static uint64_t workspace_of(const csv_row *r)
 	return is_last || row_find(r, "experts") ? 32 << 20 : 0;
 }
 
-/* Rows whose allocator p4d simulates: all of them; those with virtual stages, with context parallelism; those
- * that were not looked at before. The memory of other rows is compared with p4d's constant share. */
+/*
+ * Errors of predicted reserved memory. played: rows whose allocator p4d simulates. virtual_stages,
+ * context, after: those of them with virtual stages, with context parallelism, and not looked at before.
+ * constant: all other rows, predicted with p4d's constant share for the allocator.
+ */
 typedef struct reserved_rows {
 	deviations played, virtual_stages, context, after, constant;
 } reserved_rows;
@@ -231,7 +233,8 @@ static void reserved_without_experts(void **state)
 
 /* ---- too little memory ---- */
 
-/* The least memory in a simulation, minus workspaces that the rehearsal does not allocate. 0: unknown. */
+/* The least memory with which p4d's simulation runs, without the workspaces that the rehearsal does not
+ * allocate. 0: p4d does not simulate this row. */
 static double least_of(const csv_row *r)
 {
 	p4d_layout l;
@@ -241,18 +244,17 @@ static double least_of(const csv_row *r)
 	return bytes ? (double)(bytes - workspace_of(r)) : 0;
 }
 
-/* `low`: predictions below the bytes with which a row runs out of memory; `high`: predictions above those
- * with which it runs. `tiny`: rows with less than 1 GiB, in which small blocks matter; p4d does not place
- * them. */
+/* low: predictions below the bytes with which a row ran out of memory. high: predictions above the bytes
+ * with which it ran. tiny: rows with less than 1 GiB, whose many small blocks p4d does not place. */
 typedef struct least_rows {
 	deviations all, low, high, tiny;
 } least_rows;
 
 /*
- * parity.py --least rehearsed the rows with fewer and fewer bytes that PyTorch may reserve. `exhausted`: the
- * most bytes with which a row ran out of memory; `sufficed`: the fewest with which it ran. They are 1 % of
- * the row's allocations apart. Counts by how much a prediction lies outside of them, as a share of the
- * allocations.
+ * parity.py --least rehearsed the rows with fewer and fewer bytes that PyTorch may reserve. `exhausted` is
+ * the largest number of bytes with which the row ran out of memory, and `sufficed` the smallest with which
+ * it ran. The two differ by 1 % of the row's allocations. This function counts how far a prediction lies
+ * outside of the two, as a share of the allocations.
  */
 static void count_least(const csv_row *r, double least, least_rows *of)
 {
@@ -298,7 +300,7 @@ static void least_memory(void **state)
 			*(least > 0 ? &played : &others) += exceeds_constant(&r);
 			if (least > 0)
 				count_least(&r, least, &of);
-			else /* below the `safe` share of a GPU, p4d passes only what runs */
+			else /* what p4d passes without a warning (0.8 of the GPU) must run */
 				assert_true(0.8 / 1.053 * (double)row_number(&r, "sufficed") <
 					    0.95 * (double)row_number(&r, "allocated"));
 		}
@@ -307,11 +309,13 @@ static void least_memory(void **state)
 	printf("out of memory with the constant share: %d simulated rows, %d others\n", played, others);
 	assert_int_equal(of.all.rows + of.tiny.rows, 81);
 	assert_true(of.all.sum <= 0.006 * of.all.rows && of.tiny.worst <= 0.07);
-	/* the site's default limit, 0.95, leaves more than `low`; p4d_memory_unsure subtracts 0.04 */
+	/* with the default limit of 0.95, more than `low` of the GPU is left; p4d_memory_unsure subtracts
+	 * 0.04 */
 	assert_true(of.low.worst <= 0.05 && of.high.worst <= 0.04);
 }
 
-/* Estimates a row on a GPU. Of a fraction of the GPU, PyTorch's allocator gets this many bytes. */
+/* Estimates a row on a GPU that is just large enough: PyTorch's allocator gets `allocator_bytes` within
+ * the share `fraction` of the GPU. */
 static p4d_estimate on_gpu_with(const p4d_layout *l, uint64_t allocator_bytes, double fraction, p4d_gpu *gpu)
 {
 	p4d_estimate e;
@@ -327,9 +331,9 @@ static p4d_estimate on_gpu_with(const p4d_layout *l, uint64_t allocator_bytes, d
 }
 
 /*
- * With the defaults of `safe` and `limit`, p4d warns of a row on a GPU on which it runs out of memory, or
- * refuses it; and does not refuse a row that runs with 0.95 of the GPU. Returns whether the row was compared:
- * its stage needs the most memory, and is not tiny.
+ * Checks two verdicts with the default `safe` and `limit`. If the row runs out of memory on a GPU, p4d
+ * warns or refuses. If the row runs with 0.95 of the GPU, p4d does not refuse. Returns false for rows that
+ * are not compared: those with less than 1 GiB, and stages that do not need the most memory.
  */
 static bool compare_verdicts(const csv_row *r)
 {
@@ -368,14 +372,16 @@ static void megatron_core_itself(void **state)
 	compare("megatron_memory.csv", 0.003, 0.015, 500, 50);
 }
 
-/* Norms of queries and keys, attention masks, copied key/value heads, chunks of embedding or loss alone. */
+/* Options of which each changes one thing: norms of queries and keys, attention masks, copied key/value
+ * heads, chunks with only the embedding or the loss. */
 static void further_options(void **state)
 {
 	(void)state;
 	compare("megatron_options.csv", 0.003, 0.02, 33, 25);
 }
 
-/* Scores in memory, with Transformer Engine's softmax or, at sizes it does not have, PyTorch's. */
+/* Attention that stores its scores, with Transformer Engine's softmax or, for sizes that it lacks, with
+ * PyTorch's. */
 static void unfused_attention(void **state)
 {
 	(void)state;
@@ -389,10 +395,8 @@ static void with_experts(void **state)
 	compare("megatron_experts.csv", 0.0015, 0.016, 635, 52);
 }
 
-/*
- * In FP8, with Transformer Engine's Python code over kernels that only allocate; and with the precision-aware
- * optimizer.
- */
+/* FP8, with Transformer Engine's own Python code above kernels that only allocate, and with the
+ * precision-aware optimizer. */
 static void in_fp8(void **state)
 {
 	(void)state;
@@ -405,7 +409,7 @@ static void experts_in_fp8(void **state)
 	compare("megatron_fp8_experts.csv", 0.01, 0.02, 14, 0);
 }
 
-/* Nemotron-H: MambaModel, with mamba-ssm's own Python code over kernels that do nothing. */
+/* Nemotron-H: MambaModel with mamba-ssm's own Python code above kernels that do nothing. */
 static void hybrids(void **state)
 {
 	(void)state;
@@ -419,9 +423,8 @@ static void hybrids_with_experts(void **state)
 	compare("megatron_hybrid_experts.csv", 0.002, 0.01, 24, 0);
 }
 
-/*
- * Qwen3-Next: gated delta nets, with flash-linear-attention's own Python code over kernels that do nothing.
- */
+/* Qwen3-Next: gated delta nets, with flash-linear-attention's own Python code above kernels that do
+ * nothing. */
 static void delta_nets(void **state)
 {
 	(void)state;

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compares p4d's reserved memory with rehearsals: the rows of tests/data/rehearsed_memory.csv, which
- * tests/rehearsal/make_rehearsed_memory.py writes. Where p4d does not simulate the allocator, its constant
- * share is compared. `while` in a row: the order of a step in *_reserved.c was written with the row in view.
- * P4D_TEST_VERBOSE=1 prints every row, P4D_TEST_ROWS names another file, P4D_TEST_PLANS=1 prints the plan
- * behind each. rehearsed_phases.csv has other phases of such trainings; P4D_TEST_PHASES names another file.
- * rehearsed_memory_2.4.csv has rows of older releases.
+ * Compares p4d's predicted reserved memory with rehearsals, which are the rows of
+ * tests/data/rehearsed_memory.csv (tests/rehearsal/make_rehearsed_memory.py writes them). If p4d does not
+ * simulate the allocator for a row, its constant share is compared. `while` in a row means that the author
+ * of *_reserved.c saw the row while writing the order of a step. rehearsed_phases.csv has other phases of
+ * such trainings, and rehearsed_memory_2.4.csv has older releases.
+ *
+ * P4D_TEST_VERBOSE=1 prints every row, and P4D_TEST_PLANS=1 also prints its plan. P4D_TEST_ROWS and
+ * P4D_TEST_PHASES name other files.
  */
 #include "support/deviations.h"
 #include "support/rows.h"
@@ -17,7 +19,7 @@
 
 enum { GROUPS = 32 };
 
-/* Columns that are not options under their own name. */
+/* Columns whose names are not those of options. */
 static bool differs(const csv_row *r, const char *name)
 {
 	static const char *const always[] = {"program", "attention", "micro-batches", "gpu"};
@@ -29,7 +31,7 @@ static bool differs(const csv_row *r, const char *name)
 			return true;
 	if (!strcmp(name, "shard-degree"))
 		return transformers;
-	if (!strcmp(name, "fsdp-version")) /* torchtitan has only this version */
+	if (!strcmp(name, "fsdp-version")) /* torchtitan has only FSDP2 */
 		return !transformers;
 	if (!strcmp(name, "zero-stage"))
 		return !row_has(r, "framework", "deepspeed");
@@ -56,7 +58,6 @@ static bool prefers_cudnn(const csv_row *r)
 	return row_gpu(r)->sm >= 90 && (major > 2 || minor >= 11);
 }
 
-/* The layout of a row. */
 static void layout_of(const csv_row *r, p4d_layout *l)
 {
 	const uint64_t world = row_number(r, "dp") * ranks(r, "tp") * ranks(r, "pp");
@@ -94,11 +95,11 @@ static void layout_of(const csv_row *r, p4d_layout *l)
 		fail_msg("line %u: %s", r->line, err.text);
 }
 
-/* The most memory that a rank has until the last update, where the rows end. */
+/* The most memory that a rank has until the last optimizer step, because the rows end there. */
 typedef struct held {
 	uint64_t allocated, reserved;
-	bool played; /* reserved memory comes from a simulation of the allocator, not from the constant share
-		      */
+	bool played; /* true: `reserved` comes from a simulation of the allocator; false: from the constant
+		      * share */
 	uint32_t stage;
 } held;
 
@@ -111,9 +112,9 @@ static uint64_t named(const p4d_plan *plan, const char *name)
 }
 
 /*
- * Memory that a plan of Megatron-LM has and the rows do not: Transformer Engine has one workspace of cuBLAS
- * for layers, PyTorch another one for the head. In the rows PyTorch has both; release 2.15 takes one
- * workspace for each product and returns it.
+ * Bytes of workspaces that a plan of Megatron-LM has but the rows do not. In the plan, Transformer Engine
+ * has a workspace of cuBLAS for layers, and PyTorch has another one for the head. In the rows, PyTorch
+ * allocates both. Release 2.15 allocates one workspace for each matmul and frees it afterwards.
  */
 static uint64_t others_workspaces(const csv_row *r, const p4d_plan *plan, bool in_product)
 {
@@ -147,13 +148,13 @@ static held held_in_stage(const csv_row *r, const p4d_layout *l, uint32_t number
 	h.played = h.reserved > 0;
 	if (h.played)
 		h.reserved -=
-		    others_workspaces(r, &plan, true); /* a block stays reserved after it is freed */
+		    others_workspaces(r, &plan, true); /* the allocator keeps a freed workspace reserved */
 	else
 		h.reserved = h.allocated + stage.part[P4D_PART_FRAGMENTATION];
 	return h;
 }
 
-/* The larger of the first and the last stage's memory: rows have these stages only. */
+/* The larger memory of the first and the last stage, because the rows have only these stages. */
 static held expected(const csv_row *r, const p4d_layout *l)
 {
 	held most = held_in_stage(r, l, 0);
@@ -203,7 +204,7 @@ static void name_of(const csv_row *r, char name[NAME])
 
 enum { ALLOCATED, RESERVED, FIGURES };
 
-/* The errors of p4d's predictions for the rows. */
+/* Counts the errors of p4d's predictions for the rows of a file. */
 static int compare(const char *file, deviation_group of[FIGURES][GROUPS])
 {
 	csv_row r;
@@ -268,8 +269,8 @@ static void rehearsals(void **state)
 	}
 }
 
-/* With PyTorch 2.4.1 and transformers 4.46.3. There Mistral, which no option distinguishes from Llama, frees
- * what its loss cast; reserved memory is not asserted. */
+/* PyTorch 2.4.1 with transformers 4.46.3. In this release Mistral frees the logits that its loss cast, but
+ * no option distinguishes Mistral from Llama. The test therefore does not check reserved memory. */
 static void rehearsals_of_2_4(void **state)
 {
 	static deviation_group of[FIGURES][GROUPS];
@@ -285,8 +286,8 @@ static void rehearsals_of_2_4(void **state)
 
 /* ---- too little memory ---- */
 
-/* Rehearsals in which PyTorch was limited to a number of GiB (set_per_process_memory_fraction): it ran out of
- * memory with the first limit, not with the second. */
+/* Rehearsals in which set_per_process_memory_fraction limited PyTorch to a number of GiB. The training ran
+ * out of memory with `fails` GiB and ran with `runs` GiB. */
 static const struct {
 	unsigned line, stage;
 	double fails, runs;
@@ -310,10 +311,8 @@ static unsigned compare_shortage(const csv_row *r, const p4d_layout *l)
 	return compared;
 }
 
-/*
- * A search uses the constant share, and the guard simulates the allocator: the guard refuses no layout that
- * the search finds.
- */
+/* The search adds a constant share for the allocator, and the guard simulates the allocator. The guard
+ * must not refuse a layout that the search found. */
 static void compare_constant(const csv_row *r, const p4d_layout *l, uint32_t number)
 {
 	const double least = least_of(r, l, number);
@@ -394,7 +393,7 @@ static void evaluations(void **state)
 
 enum { PINNED, SAVED, LOADED, HOSTS };
 
-/* Memory of the Trainer's rehearsal on the host besides the model: Python, PyTorch and transformers. */
+/* Memory that the rehearsed Trainer has on the host for Python, PyTorch and transformers. */
 static const uint64_t PROCESS = 600 << 20;
 
 static double of_host(int which, const csv_row *r, const p4d_host_beside *host)
@@ -407,13 +406,13 @@ static double of_host(int which, const csv_row *r, const p4d_host_beside *host)
 		return host->pinned ? (double)host->pinned / (double)measured - 1 : NAN;
 	if (which == SAVED)
 		return measured && host->saving ? (double)host->saving / (double)measured - 1 : NAN;
-	/* the mapped file is half as large */
+	/* the mapped file has half as many bytes as the loaded weights */
 	return host->loading && row_has(r, "load", "file")
 		   ? (double)(host->loading + host->loading / 2 + PROCESS) / (double)measured - 1
 		   : NAN;
 }
 
-/* Pinned memory, copies made for saving, and what ranks hold while they read weights. */
+/* Host memory: pinned memory, copies for saving, and weights that ranks are reading. */
 static void hosts(void **state)
 {
 	static const char *const names[] = {"pinned", "saved", "loaded"};

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compares p4d's memory of torchtitan's ranks with what its own code allocates: the rows of
- * tests/data/torch_memory.csv, which tests/parity/make_torch_memory.py writes. Formulas were written with the
- * rows marked `before` and corrected with those marked `while`; the other rows were looked at later. At most
- * a tenth of the rows are of the first two kinds. P4D_TEST_ROWS=1 prints every row.
+ * Compares p4d's memory of torchtitan's ranks with what torchtitan's own code allocates: the rows of
+ * tests/data/torch_memory.csv, which tests/parity/make_torch_memory.py writes. The author of the formulas
+ * saw the rows marked `before` first, and corrected the formulas with the rows marked `while`. All other
+ * rows were compared later, and are at least nine tenths. P4D_TEST_ROWS=1 prints every row.
  */
 #include "support/deviations.h"
 #include "support/rows.h"
@@ -13,7 +13,7 @@
 
 enum { WORST = 12, ROWS = 4096 };
 
-/* Sizes of experts and latent attention; a model without them has 0. */
+/* Options that a model without experts and latent attention leaves at 0. */
 static const char *const sparse[] = {"shared-ffn",   "dense-layers",  "q-lora-rank",
 				     "kv-lora-rank", "rope-head-dim", "v-head-dim"};
 
@@ -45,8 +45,9 @@ static void expect(const csv_row *r, p4d_stage *stage)
 }
 
 /*
- * Bytes that a row has and a training does not. Rows of tied models that were made before
- * make_torch_memory.py tied their tables again, as init_states() does, hold parameters and moments of both.
+ * Bytes that a row has but a training does not have. make_torch_memory.py once did not tie embedding and
+ * head again, as init_states() does. Rows of tied models from that time have parameters and moments of
+ * both tables.
  */
 static uint64_t of_second_table(const csv_row *r, const p4d_stage *stage)
 {
@@ -62,7 +63,7 @@ static uint64_t of_second_table(const csv_row *r, const p4d_stage *stage)
 
 enum { LOOKED_AT, AFTER, PIPELINES, MANY_CHUNKS, SUMMARIES };
 
-/* The errors of p4d's predictions for a file of tests/data, or for the file that P4D_TEST_FILE names. */
+/* Counts the errors of p4d's predictions for a file of tests/data, or for the file in P4D_TEST_FILE. */
 static int compare(const char *name, deviations of[SUMMARIES])
 {
 	static deviation all[ROWS];
@@ -77,7 +78,7 @@ static int compare(const char *name, deviations of[SUMMARIES])
 		const uint64_t train = stage.phase_bytes[P4D_TRAIN], step = stage.phase_bytes[P4D_STEP];
 		const double measured = (double)(row_number(&r, "allocated") - of_second_table(&r, &stage));
 		const double bytes = (double)(train > step ? train : step) - measured;
-		if (getenv("P4D_TEST_ROWS")) /* prints all rows, to find a wrong formula */
+		if (getenv("P4D_TEST_ROWS")) /* to find the wrong formula */
 			printf("%u,%.4f,%.1f,%.1f,%s,%.1f\n", r.line, bytes / measured, bytes / (1 << 20),
 			       measured / (1 << 20), row_field(&r, "phase"),
 			       (double)stage.part[P4D_PART_ACTIVATIONS] / (1 << 20));
@@ -126,13 +127,13 @@ static void torchtitan_with_experts(void **state)
 	(void)state;
 	assert_true(of[LOOKED_AT].rows * 10 <= rows && of[AFTER].rows >= 180 && of[PIPELINES].rows >= 30);
 	assert_true(of[AFTER].sum <= 0.005 * of[AFTER].rows && of[AFTER].worst <= 0.02);
-	/* p4d marks these as unvalidated */
+	/* stages of more than three chunks, which p4d marks as unvalidated */
 	assert_true(of[MANY_CHUNKS].rows >= 15 && of[MANY_CHUNKS].sum <= 0.04 * of[MANY_CHUNKS].rows);
 	for (int i = 0; i < MANY_CHUNKS; i++)
 		assert_true(of[i].sum <= 0.01 * of[i].rows && of[i].worst <= 0.03);
 }
 
-/* The memory of layers and loss as compiled by Inductor. */
+/* Layers and loss that Inductor compiled. */
 static void torchtitan_compiled(void **state)
 {
 	deviations of[SUMMARIES] = {{.what = "before, while"},
@@ -150,10 +151,10 @@ static void torchtitan_compiled(void **state)
 }
 
 /*
- * Rehearsals with less and less memory (parity.py --least), of layouts whose allocator p4d does not simulate
- * in verdicts: context and expert parallelism, interleaved pipelines. `sufficed`: the fewest bytes with which
- * a row ran. The constant share is too small for some rows, but all run if p4d predicts at most 0.95 of the
- * GPU, the default of `limit`.
+ * Rehearsals with less and less memory (parity.py --least), for layouts whose allocator p4d does not
+ * simulate in verdicts: context parallelism, expert parallelism and interleaved pipelines. `sufficed`: the
+ * fewest bytes with which a row ran. The constant share is too small for some rows. But every row runs if
+ * p4d predicts at most 0.95 of the GPU, which is the default of `limit`.
  */
 static void least_memory(void **state)
 {

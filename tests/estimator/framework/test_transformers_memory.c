@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compares p4d's memory of training with transformers' modules with what their own code allocates: the rows
- * of tests/data/transformers_memory.csv, which tests/parity/make_transformers_memory.py writes. No constant
- * was fitted: formulas were written with some rows in view (`before`) and corrected with some (`while`); the
- * other rows were looked at later. At most a tenth of the rows are of the first two kinds. P4D_TEST_VERBOSE=1
- * prints every row, P4D_TEST_ROWS names another file.
+ * Compares p4d's memory of training with transformers' modules with what their own code allocates: the
+ * rows of tests/data/transformers_memory.csv, which tests/parity/make_transformers_memory.py writes. No
+ * constant was fitted. The author of the formulas saw the rows marked `before` first, and corrected the
+ * formulas with the rows marked `while`. All other rows were compared later, and are at least nine tenths.
+ * P4D_TEST_VERBOSE=1 prints every row. P4D_TEST_ROWS names another file.
  */
 #include "support/deviations.h"
 #include "support/rows.h"
@@ -15,14 +15,14 @@
 
 enum { GROUPS = 64 };
 
-/* Options for models with experts or latent attention: 0 if a model has none. */
+/* Options that are 0 for a model without experts and latent attention. */
 static bool option_of_experts(const char *name)
 {
 	return strstr(name, "experts") || strstr(name, "-lora-rank") || strstr(name, "shared-ffn") ||
 	       strstr(name, "dense-layers") || strstr(name, "head-dim") || strstr(name, "expert-ffn");
 }
 
-/* Columns that are not options of the request under their own name. */
+/* Columns whose names or values are not those of options. */
 static bool differs(const csv_row *r, const char *name, const char *value)
 {
 	const bool adapters = strcmp(row_field(r, "finetune"), "full") != 0,
@@ -41,8 +41,8 @@ static bool differs(const csv_row *r, const char *name, const char *value)
 	return !strcmp(name, "autocast") && (fsdp || !strcmp(row_field(r, "framework"), "deepspeed"));
 }
 
-/* The rows' optimizer has moments of embeddings in 8 bits: it was not made by the Trainer, which keeps them
- * in fp32. */
+/* Bytes by which p4d predicts more than the rows have. The rows' optimizer stores moments of embeddings in
+ * 8 bits. The Trainer's optimizer, which p4d predicts, stores them in fp32. */
 static uint64_t embeddings_in_fp32(const csv_row *r, const p4d_layout *l)
 {
 	const uint64_t embedded = (l->vocab + l->positions) * l->hidden;
@@ -66,7 +66,7 @@ static p4d_stage expected(const csv_row *r)
 	set_all(&q, strcmp(row_field(r, "attention"), "eager") ? "attention=flash" : "attention=unfused");
 	for (int i = 0; i < r->columns; i++) {
 		const int option = p4d_request_option_find(r->name[i]);
-		/* a list in a table has no commas */
+		/* the table writes the list optimizer,params with a plus sign */
 		const char *value =
 		    strcmp(r->field[i], "optimizer+params") ? r->field[i] : "optimizer,params";
 		if (option >= 0 && !differs(r, r->name[i], value))
@@ -117,7 +117,7 @@ static int compare(const char *file_name, bool evaluation, deviation_group of[KI
 		const uint64_t bytes = evaluation ? stage.phase_bytes[P4D_EVALUATION] : stage.allocated_bytes;
 		const double share = (double)bytes / measured - 1;
 		rows++;
-		/* evaluation with unfused attention is marked as unvalidated */
+		/* p4d marks evaluation with unfused attention as unvalidated */
 		const bool unfused = evaluation && !strcmp(row_field(&r, "attention"), "eager");
 		const char *version = row_find(&r, "fsdp-version");
 		const bool flat = version && !strcmp(version, "1");
@@ -147,7 +147,7 @@ static int compare(const char *file_name, bool evaluation, deviation_group of[KI
 	return rows;
 }
 
-/* Checks the mean and worst error of every method in a file. */
+/* Checks the mean and the worst error of each training method. */
 static void holds(const deviation_group *methods, double mean, double worst)
 {
 	for (const deviation_group *g = methods; g->rows; g++) {
@@ -158,7 +158,7 @@ static void holds(const deviation_group *methods, double mean, double worst)
 	}
 }
 
-/* Rows that were not in view when a formula was written or corrected. */
+/* Number of rows that nobody saw when formulas were written or corrected. */
 static int blind(const deviation_group *looks)
 {
 	int n = 0;
@@ -193,7 +193,8 @@ static void transformers_with_experts(void **state)
 	if (getenv("P4D_TEST_ROWS"))
 		return;
 	assert_true(blind(of[BY_LOOK]) >= 260 && (rows - blind(of[BY_LOOK])) * 10 <= rows);
-	/* gpt-oss with ZeRO-3: p4d does not model what is gathered during attention's backward pass */
+	/* the worst is gpt-oss with ZeRO-3: p4d does not model what is gathered during attention's
+	 * backward pass */
 	holds(of[BY_METHOD], 0.013, 0.11);
 }
 
@@ -210,8 +211,8 @@ static void later_families(void **state)
 	for (const deviation_group *g = of[BY_MODEL]; g->rows; g++)
 		kinds++;
 	assert_true((rows - blind(of[BY_LOOK])) * 10 <= rows && rows >= 40 && kinds == 8);
-	/* the worst is one of HunYuan's models with experts and FSDP2, twelve layers on 16 GPUs: 6.0 % too
-	 * much */
+	/* the worst is a HunYuan model with experts and FSDP2, twelve layers on 16 GPUs: p4d predicts 6.0
+	 * % too much */
 	holds(of[BY_METHOD], 0.007, 0.061);
 }
 
@@ -229,7 +230,7 @@ static void layers_with_a_state(void **state)
 	holds(of[BY_METHOD], 0.005, 0.04);
 }
 
-/* Adapters with dropout of their inputs, with all methods. */
+/* Adapters with dropout of their inputs, in all training methods. */
 static void adapters_with_dropout(void **state)
 {
 	static deviation_group of[KINDS][GROUPS];
@@ -242,7 +243,7 @@ static void adapters_with_dropout(void **state)
 	holds(of[BY_METHOD], 0.01, 0.05);
 }
 
-/* FSDP1; and FSDP2 whose parameters stay gathered after the forward pass. */
+/* FSDP1, and FSDP2 with parameters that stay gathered after the forward pass. */
 static void units_of_fsdp(void **state)
 {
 	static deviation_group of[KINDS][GROUPS];
@@ -255,7 +256,7 @@ static void units_of_fsdp(void **state)
 	holds(of[BY_METHOD], 0.01, 0.08);
 }
 
-/* FSDP1 that also gathers units ahead of forward passes. */
+/* FSDP1 with forward-prefetch: before a unit's forward pass, it already gathers the next unit. */
 static void units_gathered_ahead(void **state)
 {
 	static deviation_group of[KINDS][GROUPS];
@@ -268,7 +269,7 @@ static void units_gathered_ahead(void **state)
 	holds(of[BY_METHOD], 0.01, 0.08);
 }
 
-/* ZeRO 1 and 2 with overlap_comm, of several sizes of buckets. */
+/* ZeRO 1 and 2 with overlap_comm and several bucket sizes. */
 static void buckets_that_overlap(void **state)
 {
 	static deviation_group of[KINDS][GROUPS];
@@ -294,7 +295,8 @@ static void losses_of_trl(void **state)
 	holds(of[BY_METHOD], 0.03, 0.09);
 }
 
-/* The losses that classes of several parts had of their own, in transformers 4.51 and 4.57. */
+/* The losses of classes with several parts (text and images), which transformers 4.51 and 4.57 compute in
+ * their own way. */
 static void losses_of_classes(void **state)
 {
 	static deviation_group of[KINDS][GROUPS];
@@ -307,7 +309,7 @@ static void losses_of_classes(void **state)
 	holds(of[BY_METHOD], 0.02, 0.06);
 }
 
-/* Evaluation in its own micro-batches, without autograd; training of the same rows is compared above. */
+/* Evaluation without autograd in micro-batches of its own. Other tests compare training for the same rows. */
 static void evaluation(void **state)
 {
 	static deviation_group of[KINDS][GROUPS];
@@ -333,8 +335,8 @@ static void evaluation_of_hybrids(void **state)
 	holds(of[BY_METHOD], 0.01, 0.05);
 }
 
-/* What rehearsals of eager attention allocate, in fp16 on a T4 and in bf16: its softmax reads fp16, but bf16
- * is cast to fp32 before it. */
+/* Rehearsed bytes of eager attention, in fp16 on a T4 and in bf16. Its softmax reads fp16 scores directly,
+ * but bf16 scores are first cast to fp32. */
 static void types_of_eager_attention(void **state)
 {
 	static const struct {
@@ -348,7 +350,9 @@ static void types_of_eager_attention(void **state)
 
 	(void)state;
 	assert_int_equal(p4d_gpus_load(&table, NULL, &err), 0);
-	const p4d_gpu *gpu = p4d_gpu_find(&table, "a100-40gb", NULL); /* cuBLAS's workspace is that of a T4 */
+	const p4d_gpu *gpu = p4d_gpu_find(&table, "a100-40gb", NULL); /* for the A100, cuBLAS's workspace
+								       * is as large as for the rehearsed
+								       * T4 */
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
 		p4d_request q = {.gpu = ""};
 		p4d_stage stage;

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The gradients that ranks keep with ZeRO 1 and 2, compared with a walk over every rank and with calculations
- * by hand. What DeepSpeed's own code allocates is in test_transformers_memory.c.
- */
+/* The gradients that ranks keep with ZeRO 1 and 2. The test compares p4d's formula with a loop over all
+ * ranks and with calculations by hand. test_transformers_memory.c compares it with DeepSpeed's own code. */
 #include "support/support.h"
 
 #include "framework/transformers.h"
@@ -64,10 +62,8 @@ static size_t parameters(const sizes *m, uint64_t *list)
 	return n;
 }
 
-/*
- * For one rank: returns the number of elements that it touches; *slice: the largest part of a parameter in
- * its window.
- */
+/* Returns the number of elements of all parameters that overlap a rank's window from..to. *slice: the
+ * largest part of a parameter within the window. */
 static uint64_t touched_by(const uint64_t *list, size_t n, uint64_t from, uint64_t to, uint64_t *slice)
 {
 	uint64_t at = 0, sum = 0;
@@ -129,7 +125,7 @@ static void as_rank_by_rank(void **state)
 		if (l.zero_stage == 2)
 			assert_int_equal(z.most, most);
 		assert_int_equal(p4d_memory_of_stage(&l, P4D_METHOD_PLAN, NULL, 0, &stage, &err), 0);
-		/* parameters, a master copy, moments, cuBLAS's workspace */
+		/* parameters, a master copy, moments and cuBLAS's workspace exist in every phase */
 		const uint64_t held = 2 * all + (4 + 8) * share + (32 << 20);
 		assert_within(stage.phase_bytes[P4D_STEP], held + update - 4096, held + update + 4096);
 	}

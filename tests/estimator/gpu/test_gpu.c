@@ -43,7 +43,8 @@ static int unload(void **state)
 	return gpus.gpu != NULL;
 }
 
-/* Usable GiB and MiB reported of every whole GPU, from measurements (out-of-memory messages, nvidia-smi). */
+/* The usable GiB and the reported MiB of every unpartitioned GPU, from measurements (out-of-memory
+ * messages, nvidia-smi). */
 static void every_gpu_is_there(void **state)
 {
 	static const struct {
@@ -123,7 +124,7 @@ static void every_gpu_is_there(void **state)
 		assert_true(gpu->hbm_bytes_per_s > 0);
 		assert_true(*gpu->label && *gpu->source && *gpu->status);
 	}
-	/* the table has more GPUs, which resemble one of these; none may disappear */
+	/* all other GPUs of the table resemble one of these; none of them may disappear */
 	assert_true(gpus.count >= sizeof(rows) / sizeof(rows[0]) + 24);
 }
 
@@ -145,7 +146,7 @@ static void table_is_sound(void **state)
 			snprintf(alias, sizeof(alias), "%.*s", (int)strcspn(at, ","), at);
 			const p4d_gpu *found = p4d_gpu_find(&gpus, alias, NULL);
 			assert_non_null(found);
-			/* an ambiguous alias means the GPU with the least memory */
+			/* an ambiguous alias means the GPU with the least usable memory */
 			assert_true(found->usable_bytes <= gpu->usable_bytes);
 		}
 	}
@@ -207,8 +208,9 @@ static void names_of_slurm(void **state)
 	    {"nvidia_geforce_rtx_5080", "rtx5080-16gb", 1},
 	    {"nvidia_rtx_6000_ada_generation", "rtx6000ada-48gb", 1},
 	    {"quadro_rtx_8000", "quadro-rtx8000-48gb", 1},
-	    {"rtx6000", "quadro-rtx6000-24gb", 2}, /* the name could also mean the Ada Generation */
-	    {"a40", "a40-48gb", 1},                /* each of these names is the beginning of another */
+	    {"rtx6000", "quadro-rtx6000-24gb", 2}, /* this name could also mean the RTX 6000 Ada */
+	    {"a40", "a40-48gb", 1},                /* this name and the next ones are also the beginning of
+						    * other names */
 	    {"a4000", "rtxa4000-16gb", 1},
 	    {"l40", "l40-48gb", 1},
 	    {"a10", "a10-24gb", 1},
@@ -280,7 +282,7 @@ static void slices(void **state)
 			fail_msg("%s: %s, %u candidates", cases[i].asked, gpu ? gpu->name : "unknown",
 				 ambiguous);
 		assert_string_equal(gpu->status, "derived");
-		/* never more than the partition's share, and not much less */
+		/* a partition has at most its share of the usable memory, and not much less */
 		double share = (double)whole->usable_bytes * cases[i].eighths / 8;
 		assert_true((double)gpu->usable_bytes <= share);
 		assert_true((double)gpu->usable_bytes > 0.9 * share);
@@ -358,7 +360,7 @@ static void bad_tables(void **state)
 	}
 }
 
-/* The table in the program is gpus.json. */
+/* The built-in table equals gpus.json. */
 static void built_in_table(void **state)
 {
 	p4d_gpus table = {0};
@@ -375,7 +377,7 @@ static void built_in_table(void **state)
 	assert_int_equal(err.code, P4D_E_IO);
 }
 
-/* What the cost model reads about a GPU, in the units of the struct. */
+/* The values that the cost model reads about a GPU, in the units of p4d_gpu. */
 static void rates(void **state)
 {
 	(void)state;
@@ -390,8 +392,8 @@ static void rates(void **state)
 	for (size_t i = 0; i < gpus.count; i++) {
 		const p4d_gpu *gpu = &gpus.gpu[i];
 		bool slice = !strcmp(gpu->status, "derived"), amd = !strncmp(gpu->name, "mi", 2);
-		/* architecture for all GPUs made by NVIDIA; rates only for unpartitioned GPUs, and then
-		 * all rates or none */
+		/* all NVIDIA GPUs have an architecture; only unpartitioned ones have rates, and then
+		 * either all or none */
 		assert_true((gpu->sm > 0) == !amd);
 		bool clock = !amd && !slice;
 		assert_true((gpu->gemm_efficiency > 0) == clock && (gpu->hbm_efficiency > 0) == clock);
@@ -401,7 +403,7 @@ static void rates(void **state)
 	}
 }
 
-/* A site may add rows with only the mandatory members; unknown ones are 0. */
+/* A site may add rows with only the mandatory members. Missing members are 0. */
 static void least_row(void **state)
 {
 	static const char text[] =
@@ -412,7 +414,7 @@ static void least_row(void **state)
 
 	assert_int_equal(p4d_gpus_parse(&table, text, strlen(text), "gpus.json", &err), 0);
 	assert_int_equal(table.count, 1);
-	assert_int_equal(table.gpu[0].usable_bytes, 1 << 30); /* rounded down */
+	assert_int_equal(table.gpu[0].usable_bytes, 1 << 30); /* 1.0000000009 GiB is rounded down */
 	assert_int_equal(table.gpu[0].nominal_bytes, 1000000000);
 	assert_int_equal(table.gpu[0].reported_bytes, 0);
 	assert_true(table.gpu[0].peak_bf16_flops == 0 && table.gpu[0].link_bytes_per_s == 0);

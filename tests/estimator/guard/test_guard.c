@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Jobs at submission: which pass, which are completed, changed or refused, and that a second judgement
- * changes nothing. */
+/* Verdicts at submission: which jobs pass, and which are completed, changed or refused. Another verdict on
+ * the same job must be the same. */
 #include <inttypes.h>
 #include <time.h>
 
@@ -33,7 +33,8 @@ static void open_flags_are_completed(void **state)
 	expect_verified(*state, t);
 }
 
-/* The grid of `auto` is reported with p4d's other choices, also if it has one dimension. */
+/* If tp-grid is `auto`, the message lists the chosen grid among p4d's other choices, even if the grid has
+ * one dimension. */
 static void a_grid_that_is_chosen_is_said(void **state)
 {
 	static const struct {
@@ -55,7 +56,7 @@ static void a_grid_that_is_chosen_is_said(void **state)
 		assert_string_equal(said, cases[i].grid);
 		expect_verified(*state, t);
 	}
-	/* a fix contains it */
+	/* a fix contains the chosen grid */
 	static const char large[] =
 	    MODEL_13B "framework=p4d tp=8 tp-grid=auto micro-batch=512 recompute=none pp=1 cp=1";
 	trial refused = *submit(*state, ON("h100", 1), large);
@@ -71,7 +72,7 @@ static void a_grid_that_is_chosen_is_said(void **state)
 	assert_null(strstr(t->text, "tp-grid"));
 }
 
-/* The GPU lacks the precision, so the job runs, but slowly: a warning names what is faster. */
+/* If the GPU does not support the precision, the job runs slowly. p4d warns and names a faster precision. */
 static void a_precision_that_the_gpu_lacks(void **state)
 {
 	static const char layout[] =
@@ -98,7 +99,7 @@ static void one_rank_on_mig(void **state)
 	expect(t, P4D_REJECT, P4D_E_MIG);
 	assert_string_equal(t->verdict.message[0].fix, "--nodes=1 --gres=gpu:h100-3g.40gb:1 --p4d-tp=1");
 	expect(submit(*state, job, model), P4D_REJECT, P4D_E_MIG);
-	/* a model that one GPU cannot hold has no fix */
+	/* a model that does not fit one MIG instance has no fix */
 	t = submit(*state, job, MODEL_13B "tp=2 pp=3");
 	expect(t, P4D_REJECT, P4D_E_MIG);
 	assert_string_equal(t->verdict.message[0].fix, "");
@@ -110,7 +111,7 @@ static void one_rank_on_mig(void **state)
 	t = submit(*state, job, model);
 	if (t->verdict.action == P4D_REJECT)
 		fail_msg("%s", t->text);
-	/* no more than one instance can be suggested, so there is no fix */
+	/* only one MIG instance could be suggested, so there is no fix */
 	t = submit(*state, job, MODEL_13B);
 	expect(t, P4D_REJECT, P4D_E_NO_LAYOUT);
 	assert_string_equal(t->verdict.message[0].fix, "");
@@ -136,13 +137,13 @@ static void refusals_have_a_fix_that_works(void **state)
 	    {ON("h100", 1), MODEL_13B "tp=8 seq-len=2001", P4D_E_SEQUENCE},
 	    {ON("h100", 3), MODEL_13B "tp=8 pp=2", P4D_E_WORLD},
 	    {ON("h100", 1), MODEL_13B "tp=2 pp=3", P4D_E_LAYERS},
-	    /* lengths of slices must be unset as well */
+	    /* the fix must also unset slice-lengths */
 	    {ON("h100", 4),
 	     MODEL_13B "framework=p4d tp=2 pp=2 token-slices=4 slice-lengths=512,512,512,512 schedule=zbv "
 		       "vpp=2",
 	     P4D_E_SCHEDULE},
-	    /* the message also has the split of the stages, since p4d may choose none or prefer one with
-	     * more memory to spare */
+	    /* the fix must contain pipeline-split, because otherwise p4d may choose no split, or one that
+	     * leaves more memory free */
 	    {ON("fixed", 1), MODEL_70B "layers=83 tp=8", P4D_E_NO_LAYOUT},
 	    {ON("careful", 1), MODEL_70B "layers=83 tp=8", P4D_E_NO_LAYOUT},
 	    /* a search that needs almost its whole budget */
@@ -166,9 +167,10 @@ static void fixes_that_share_or_offload(void **state)
 		uint32_t nodes;
 		const char *flags, *fix;
 	} cases[] = {
-	    /* the defaults of the site's policy, without a search: with more sharding, the job fits */
+	    /* rewrite = off at site `fixed`: p4d uses the defaults without a search. The fix adds
+	     * sharding, with which the job fits. */
 	    {"fixed", 16, MODEL_70B "framework=p4d tp=1 pp=1", "--p4d-optimizer-sharding=parameters"},
-	    /* what the user fixed does not fit, even with sharded states */
+	    /* the user's values do not fit even with sharded states */
 	    {"h100", 16, MODEL_70B "framework=p4d tp=1 pp=1 cp=1 micro-batch=16 recompute=none",
 	     "--p4d-optimizer-sharding=parameters"},
 	    {"h100", 2, MODEL_13B "framework=p4d tp=1 pp=1 cp=1 micro-batch=32 recompute=none",
@@ -200,7 +202,7 @@ static void fixes_that_share_or_offload(void **state)
 			fail_msg("%s: %s", cases[i].flags, refused.text);
 		fix_works(*state, job, cases[i].flags, &refused);
 	}
-	/* the message also has the alternative that needs no more GPUs */
+	/* the message also names an alternative that needs no more GPUs */
 	static const char flags[] =
 	    MODEL_70B "framework=p4d tp=8 pp=1 cp=1 micro-batch=1 optimizer-sharding=states";
 	trial *t = submit(*state, ON("h100", 2), flags);
@@ -213,7 +215,7 @@ static void fixes_that_share_or_offload(void **state)
 	    P4D_PASS, P4D_E_CHOSE);
 }
 
-/* A job has more GPUs than fit its nodes: Slurm would refuse a fix that keeps their number. */
+/* The job has more GPUs than fit its nodes. Slurm would refuse a fix that keeps the number of GPUs. */
 static void a_fix_fits_the_nodes(void **state)
 {
 	static const struct {
@@ -248,16 +250,14 @@ static void a_refusal_names_the_numbers(void **state)
 	assert_non_null(strstr(t->text, " of 79.1 GiB ("));
 	assert_non_null(strstr(t->text, "tp=1 cp=1 pp=1 dp=32 micro-batch=1 seq-len=8192"));
 	assert_non_null(strstr(t->text, "\np4d: fix: --p4d-"));
-	/* options without a value are shown with their best values */
+	/* the message shows the best values of options that the user did not set */
 	t = submit(*state, ON("h100", 1), MODEL_70B "tp=8");
 	expect(t, P4D_REJECT, P4D_E_NO_LAYOUT);
 	assert_non_null(strstr(t->text, "tp=8 cp=1 pp=1 dp=1 micro-batch=1 seq-len=8192 recompute=full"));
 }
 
-/*
- * A large vocabulary with full recomputation: training fits, but evaluation with larger micro-batches does
- * not.
- */
+/* A large vocabulary and full recomputation: training fits, but evaluation with a larger micro-batch does
+ * not. */
 static void evaluation_may_be_the_peak(void **state)
 {
 	const char *training =
@@ -271,11 +271,12 @@ static void evaluation_may_be_the_peak(void **state)
 	trial refused = *submit(*state, ON("h100", 4), flags);
 	expect(&refused, P4D_REJECT, P4D_E_DOES_NOT_FIT);
 	assert_non_null(strstr(refused.text, ": stage 3 of 4 in evaluation (eval-micro-batch=64) with tp=8"));
-	/* training does not change */
+	/* the fix keeps the layout of training */
 	assert_string_equal(refused.verdict.message[0].fix,
 			    "--p4d-tp=8 --p4d-pp=4 --p4d-recompute=full --p4d-eval-micro-batch=1");
 	fix_works(*state, ON("h100", 4), flags, &refused);
-	/* p4d-train does not have the option; if the site sets it as a default, it is for other programs */
+	/* p4d-train has no eval-micro-batch and refuses it from users; as a site's default, it is only for
+	 * other programs */
 	snprintf(flags, sizeof(flags), MODEL_13B "tp=8 eval-micro-batch=64");
 	refused = *submit(*state, ON("h100", 1), flags);
 	expect(&refused, P4D_REJECT, P4D_E_VALUE);
@@ -285,7 +286,7 @@ static void evaluation_may_be_the_peak(void **state)
 	assert_int_equal(refused.verdict.action, P4D_PASS);
 	assert_int_equal(refused.verdict.layout.eval_micro_batch, refused.verdict.layout.micro_batch);
 	expect_verified(*state, &refused);
-	/* a plan without the option differs from the plan that was checked */
+	/* the plan line must contain eval-micro-batch, because memory depends on it */
 	snprintf(flags, sizeof(flags), "%s eval-micro-batch=4", training);
 	t = submit(*state, ON("h100", 4), flags);
 	expect(t, P4D_PASS, P4D_OK);
@@ -306,9 +307,9 @@ static void rewriting(void **state)
 	snprintf(with_fix, sizeof(with_fix), "%s fix=1", flags);
 	t = submit(*state, ON("h100", 4), with_fix);
 	expect(t, P4D_PASS, P4D_E_CHANGED);
-	t = submit(*state, ON("fixed", 4), with_fix); /* the site's setting takes precedence */
+	t = submit(*state, ON("fixed", 4), with_fix); /* the site's setting overrides the user's fix=1 */
 	expect(t, P4D_REJECT, P4D_E_DOES_NOT_FIT);
-	/* rewrite = off: options without a value have the documented defaults */
+	/* with rewrite = off, options that the user did not set have the documented defaults */
 	t = submit(*state, ON("fixed", 1), MODEL_13B "tp=8");
 	expect(t, P4D_PASS, P4D_E_CHOSE);
 	assert_int_equal(t->request.value[P4D_MICRO_BATCH], 1);
@@ -348,7 +349,8 @@ static void above_safe_is_a_warning(void **state)
 	expect(t, P4D_WARN, P4D_E_ABOVE_SAFE);
 	assert_non_null(strstr(t->text, "above the safe 40 % of this site"));
 	assert_non_null(strstr(t->text, "p4d: fix: export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"));
-	/* in the script, or exported at submission, the line helps, and is not repeated */
+	/* with this line in the script or in the environment, the allocator needs less, and p4d does not
+	 * suggest the line again */
 	const uint64_t before = t->verdict.estimate.peak.part[P4D_PART_FRAGMENTATION];
 	for (int in_script = 0; in_script < 2; in_script++) {
 		job.script = in_script ? "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\n"
@@ -357,11 +359,11 @@ static void above_safe_is_a_warning(void **state)
 		job.expandable = !in_script;
 		t = submit(*state, job,
 			   MODEL_13B "tp=8 cp=1 pp=1 vpp=1 micro-batch=1 recompute=none framework=megatron");
-		expect(t, P4D_PASS, P4D_OK); /* now below the 40 % that count as safe */
+		expect(t, P4D_PASS, P4D_OK); /* now below the site's safe 40 % */
 		assert_true(t->verdict.estimate.peak.part[P4D_PART_FRAGMENTATION] < before / 4);
 		expect_verified(*state, t);
 	}
-	/* a setting of the script takes precedence over the environment */
+	/* the script's setting overrides the environment's */
 	job.script =
 	    "export PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:512\nsrun pretrain_gpt $P4D_MEGATRON_ARGS\n";
 	t = submit(*state, job,
@@ -369,7 +371,7 @@ static void above_safe_is_a_warning(void **state)
 	expect(t, P4D_WARN, P4D_E_ABOVE_SAFE);
 	assert_int_equal(t->verdict.estimate.peak.part[P4D_PART_FRAGMENTATION], before);
 	job.script = NULL;
-	/* an option of the user takes precedence over both */
+	/* an option of the user overrides both */
 	t = submit(*state, job,
 		   MODEL_13B "tp=8 cp=1 pp=1 vpp=1 micro-batch=1 recompute=none framework=megatron "
 			     "allocator=default");
@@ -388,7 +390,7 @@ static void override(void **state)
 	trial *t = submit(*state, ON("trusting", 4), flags);
 	assert_int_equal(t->verdict.action, P4D_WARN);
 	assert_non_null(strstr(t->text, "[P4D113] overridden: measured"));
-	assert_true(t->verdict.would_reject); /* the log needs this */
+	assert_true(t->verdict.would_reject); /* the log reports would_reject */
 	assert_non_null(strstr(t->verdict.plan, "override=measured@u"));
 	expect_verified(*state, t);
 	t = submit(*state, ON("h100", 4), flags);
@@ -396,7 +398,7 @@ static void override(void **state)
 	assert_non_null(strstr(t->text, "[P4D048]"));
 }
 
-/* If no layout fits, only the degrees that divide nothing are known; the message names them. */
+/* Of tp=3, 5 or 7 only one thing is known: it does not divide the heads. The message says so. */
 static void degrees_that_divide_nothing_are_named(void **state)
 {
 	const p4d_site *site = *state;
@@ -406,7 +408,7 @@ static void degrees_that_divide_nothing_are_named(void **state)
 	for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
 		const trial *t = submit(site, ON("h100", 1), flags[i]);
 		expect(t, P4D_REJECT, P4D_E_HEADS);
-		/* no other tp would do here */
+		/* another tp would not fit either, so the fix has more nodes */
 		assert_non_null(strstr(t->verdict.message[0].fix, "--nodes="));
 	}
 }

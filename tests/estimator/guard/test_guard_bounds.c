@@ -10,7 +10,8 @@ static void mixed_partitions(void **state)
 	p4d_job job = ON("mixed", 1);
 
 	trial *t = submit(*state, job, MODEL_13B "tp=8 pp=1 micro-batch=8 recompute=none seq-len=2560");
-	expect(t, P4D_REJECT, P4D_E_DOES_NOT_FIT); /* the smallest GPU counts, which has 40 GB */
+	expect(t, P4D_REJECT, P4D_E_DOES_NOT_FIT); /* p4d judges by the smallest GPU of the partition, the
+						    * one with 40 GB */
 	assert_non_null(
 	    strstr(t->text, "on a100-40gb, the smallest of the 2 GPU types that the job may get"));
 	job.gres = "gpu:h100:8";
@@ -29,12 +30,12 @@ static void facts_that_are_missing(void **state)
 	expect(submit(*state, job, "tp=8"), P4D_REJECT, P4D_E_INCOMPLETE_MODEL);
 	job.gres = NULL;
 	expect(submit(*state, job, MODEL_13B "tp=8"), P4D_REJECT, P4D_E_NO_GPU);
-	/* the site's setting for faults of its own: on_error = pass */
+	/* on_error = pass is the site's setting for mistakes in its own configuration */
 	trial *t = submit(*state, ON("unknown", 1), MODEL_13B "tp=8");
 	expect(t, P4D_WARN, P4D_E_GPU_OF_PARTITION);
 	assert_int_equal(t->verdict.message[1].code, P4D_E_NOT_JUDGED);
-	/* jobs for another cluster's GPUs are judged by that cluster, whatever this one does about its own
-	 * faults */
+	/* a job for another cluster's GPUs gets a warning here, whatever on_error says; that cluster
+	 * judges it */
 	job = ON("wary", 1);
 	job.clusters = "other";
 	expect(submit(*state, job, MODEL_13B "tp=8"), P4D_WARN, P4D_E_GPU_OF_PARTITION);
@@ -71,9 +72,9 @@ static double cpu_ms(void)
 #endif
 
 /*
- * A fix does not delay sbatch, either: neither sums of memory layer by layer on any number of nodes, nor
- * timelines that do not become steady. tests/bench/worst_completion finds such jobs; they took 592 and 93 ms,
- * and now take a twentieth of it.
+ * The search for a fix does not delay sbatch. Two things once did: sums of memory layer by layer for any
+ * number of nodes, and timelines that do not become steady. tests/bench/worst_completion finds such jobs.
+ * These two took 592 and 93 ms, and now take a twentieth of that.
  */
 static void a_fix_is_found_in_time(void **state)
 {
@@ -92,7 +93,7 @@ static void a_fix_is_found_in_time(void **state)
 
 	for (size_t i = 0; i < sizeof(jobs) / sizeof(*jobs); i++) {
 		double best = 1e9;
-		/* takes the fastest of some runs; of more runs on a busy machine */
+		/* the fastest of 3 runs, or of up to 20 runs on a busy machine */
 		for (int n = 0; n < 3 || (n < 20 && best >= LIMIT_MS); n++) {
 			const double start = cpu_ms();
 			submit(*state, ON("h100", jobs[i].nodes), jobs[i].flags);
@@ -115,7 +116,7 @@ static void host_memory(void **state)
 	trial *t = submit(*state, job, MODEL_13B "tp=8");
 	expect(t, P4D_REJECT, P4D_E_HOST_MEMORY);
 	assert_non_null(strstr(t->text, "--mem grants 16.0 GiB\np4d: fix: --mem="));
-	/* in the units of the job's own options */
+	/* the message has the units of the job's own options */
 	p4d_job each = ON("h100", 1);
 	each.mem_per_gpu_bytes = (uint64_t)1 << 30;
 	assert_non_null(strstr(submit(*state, each, MODEL_13B "tp=8")->text,
@@ -131,7 +132,8 @@ static void host_memory(void **state)
 	t = submit(*state, job, MODEL_13B "tp=8");
 	expect(t, P4D_REJECT, P4D_E_HOST_MEMORY);
 	assert_memory_equal(t->verdict.message[0].fix, "--mem-per-gpu=", strlen("--mem-per-gpu="));
-	/* the nodes have no more memory: the message suggests nothing, or exactly that */
+	/* if the nodes have too little memory, the message has no fix; otherwise the fix is exactly what
+	 * is needed */
 	const uint64_t need = t->verdict.estimate.host_bytes;
 	for (int enough = 0; enough < 2; enough++) {
 		char conf[200], fix[40];
@@ -150,7 +152,7 @@ static void host_memory(void **state)
 		assert_int_equal(strstr(t->text, "and a node of this partition has") == NULL, enough);
 		p4d_site_free(tight);
 	}
-	/* --mem=0 requests no more than that */
+	/* --mem=0 requests no more than the node's memory */
 	p4d_site *little =
 	    load("mode = enforce\npartition h100 { gpu = \"h100-80gb\"\n mem_per_node_gib = 16 }\n");
 	job = ON("h100", 1);
@@ -162,8 +164,11 @@ static void host_memory(void **state)
 	p4d_site_free(little);
 }
 
-/* The tensors that DeepSpeed offloads take 18 bytes per parameter and a gradient of the table: beyond --mem
- * the job is killed. The memory of processes is an allowance, which refuses no job. */
+/*
+ * The tensors that DeepSpeed offloads take 18 bytes per parameter plus a gradient of the embedding. If
+ * --mem is less, Slurm kills the job, so p4d refuses it. The memory that p4d allows for processes refuses
+ * no job.
+ */
 static void offloading(void **state)
 {
 #define LARGE \
@@ -188,7 +193,7 @@ static void offloading(void **state)
 	expect(submit(*state, job, flags), P4D_PASS, P4D_OK);
 	job.mem_per_node_bytes = tensors;
 	expect(submit(*state, job, flags), P4D_WARN, P4D_E_UNVALIDATED);
-	/* offloading does not help against too little GPU memory if the job is then killed */
+	/* p4d suggests offloading only if --mem is enough for the offloaded tensors */
 	static const char way[] = "--p4d-offload=optimizer";
 	for (int enough = 0; enough < 2; enough++) {
 		job.mem_per_node_bytes = enough ? UINT64_C(2000) << 30 : UINT64_C(100) << 30;
@@ -196,7 +201,8 @@ static void offloading(void **state)
 		expect(t, P4D_REJECT, P4D_E_NO_LAYOUT);
 		assert_int_equal(strstr(t->text, way) != NULL, enough);
 	}
-	/* p4d-train's need is known, so its job is refused; the fix is enough, and so is the alternative */
+	/* p4d-train's need is known exactly, so p4d refuses its job; both the fix and the alternative are
+	 * enough */
 	static const char own[] = MODEL_13B "framework=p4d offload=optimizer tp=8 recompute=full "
 					    "micro-batch=1 global-batch=8";
 	job.mem_per_node_bytes = UINT64_C(100) << 30;
@@ -212,7 +218,7 @@ static void offloading(void **state)
 		expect(t, P4D_REJECT, P4D_E_NO_LAYOUT);
 		assert_int_equal(strstr(t->text, way) != NULL, enough);
 	}
-	/* without --mem, no job is killed: the node may have more memory than p4d.conf says */
+	/* without --mem, Slurm kills no job, and the node may have more memory than p4d.conf says */
 	p4d_site *little =
 	    load("mode = enforce\npartition h100 { gpu = \"h100-80gb\"\n mem_per_node_gib = 64 }\n");
 	expect(submit(little, (p4d_job)ON("h100", 1), flags), P4D_WARN, P4D_E_UNVALIDATED);
@@ -255,7 +261,7 @@ static void nobody_gets_past_the_check_on_the_host(void **state)
 	static trial t;
 	p4d_job job = {.partition = "h100", .min_nodes = 1, .max_nodes = 1, .tasks_per_node = 8};
 
-	/* without --mem it has at most the memory of the node */
+	/* without --mem, the job gets at most the memory of the node */
 	for (int known = 0; known < 2; known++) {
 		memset(&t, 0, sizeof(t));
 		set_all(&t.request, MODEL_13B "tp=2 device=cpu global-batch=64");
@@ -263,8 +269,8 @@ static void nobody_gets_past_the_check_on_the_host(void **state)
 				    &t.verdict);
 		expect(&t, known ? P4D_REJECT : P4D_PASS, known ? P4D_E_NO_LAYOUT : P4D_E_CHOSE);
 	}
-	/* the GPUs count although the job would not use them; otherwise such jobs could avoid a required
-	 * plan */
+	/* the GPUs count although a training on the CPU does not use them; otherwise such a job could
+	 * avoid require_plan */
 	job.gres = "gpu:8";
 	expect(submit(*state, job, MODEL_13B "tp=2 device=cpu global-batch=64"), P4D_WARN, P4D_E_IDLE_GPUS);
 	job.partition = "strict";
@@ -290,10 +296,8 @@ static void at_most_four_lines(void **state)
 	assert_int_equal(lines, 4);
 }
 
-/*
- * Texts too long to read are refused wherever the site refuses any job, because they may hide an enforced
- * option.
- */
+/* p4d refuses a text that is too long to read if any part of the site refuses jobs, because the text may
+ * hide an option that p4d enforces. */
 static void texts_that_are_not_read(void **state)
 {
 	static const char *const modes[] = {"enforce", "warn", "observe", "off"};
@@ -307,7 +311,7 @@ static void texts_that_are_not_read(void **state)
 	p4d_guard_verify(*state, &job, NULL, NULL, NULL, NULL, &v);
 	assert_int_equal(v.action, P4D_REJECT);
 	assert_int_equal(v.message[0].code, P4D_E_VALUE);
-	/* the strictest mode applies, wherever p4d.conf has it */
+	/* the strictest mode of p4d.conf applies, in whichever section it is */
 	for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
 		char text[200];
 		snprintf(text, sizeof(text),
@@ -320,7 +324,7 @@ static void texts_that_are_not_read(void **state)
 	}
 }
 
-/* No policy depends on nodes, so a job on any nodes is judged like all others. */
+/* A node list that is too long to read refuses no job, because no policy depends on nodes. */
 static void node_lists_that_are_not_read(void **state)
 {
 	static char nodes[300 * 1024];
@@ -343,7 +347,8 @@ static void node_lists_that_are_not_read(void **state)
 	p4d_site_free(site);
 }
 
-/* Copies that newer releases of Transformer Engine do not make, where nobody says which one it is. */
+/* Before release 2.14, Transformer Engine copies bf16 moments to fp32. If nobody says which release runs,
+ * p4d does not refuse a job that fits without the copies. It only warns. */
 static void copies_of_moments(void **state)
 {
 	static const char flags[] =

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the job runs: programs with and without a formula, and how the script has to use the plan. */
+/* Programs that p4d models and programs that it does not model, and how the script must use the plan. */
 #include "support/guarded_site.h"
 
 static void unmodelled_architectures(void **state)
@@ -23,7 +23,8 @@ static void unmodelled_architectures(void **state)
 		if (!plan[0])
 			memcpy(plan, t.verdict.plan, sizeof(plan));
 		assert_non_null(strstr(plan, "unmodelled=mixture"));
-		/* slurmctld judges the same, and says that it did not check */
+		/* slurmctld's verdict is the same, and its message also says that p4d did not check the
+		 * memory */
 		p4d_guard_verify(*state, &t.job, NULL, NULL, plan, NULL, &again);
 		assert_int_equal(again.action, at[i].action);
 		assert_int_equal(again.message[0].code, P4D_E_UNMODELLED);
@@ -41,7 +42,7 @@ static void tasks_of_p4d_train(void **state)
 	job.tasks_per_node = 8;
 	expect(submit(*state, job, MODEL_13B "tp=8"), P4D_PASS, P4D_E_CHOSE);
 	job.tasks_per_node = 0;
-	/* the GPUs stay as many when there are more tasks */
+	/* the fix has more tasks, but not more GPUs */
 	p4d_job by_task = {.partition = "h100", .tasks = 4, .gpus_per_task = "h100:2", .script = job.script};
 	t = submit(*state, by_task, MODEL_13B "tp=8");
 	expect(t, P4D_REJECT, P4D_E_TASKS);
@@ -63,7 +64,8 @@ static void megatron_scripts(void **state)
 	job.script = "#!/bin/bash\nsrun python pretrain_gpt.py --tensor-model-parallel-size 8\n";
 	t = submit(*state, job, MODEL_13B "tp=8");
 	expect(t, P4D_REJECT, P4D_E_NO_EFFECT);
-	job.script = "#!/bin/bash\nsrun ./start_megatron.sh\n"; /* the script may pass the arguments on */
+	job.script = "#!/bin/bash\nsrun ./start_megatron.sh\n"; /* a script that p4d does not know may pass
+								 * the arguments on */
 	expect(submit(*state, job, MODEL_13B "tp=8 framework=megatron"), P4D_PASS, P4D_E_CHOSE);
 	job.script =
 	    "#!/bin/bash\nsrun python pretrain_gpt.py --tensor-model-parallel-size 4 --micro-batch-size 1\n";
@@ -79,7 +81,8 @@ static void megatron_scripts(void **state)
 	expect(t, P4D_REJECT, P4D_E_CONTRADICTION);
 }
 
-/* A layout that Megatron-LM does not have gives no arguments that a script could pass. */
+/* p4d exports no arguments for a layout that Megatron-LM does not have. p4d therefore refuses a script
+ * that passes them. */
 static void megatron_has_no_such_layout(void **state)
 {
 	static const char grid[] =
@@ -98,12 +101,12 @@ static void megatron_has_no_such_layout(void **state)
 		     "is for p4d-train, and Megatron-LM has no tp-grid"));
 	assert_string_equal(t->verdict.message[0].fix,
 			    "in the script, start p4d-train, which reads the plan");
-	/* the script passes the arguments as the fix says */
+	/* the script starts p4d-train, as the fix says */
 	job.script = "#!/bin/bash\necho $P4D_MEGATRON_ARGS\nsrun -n 8 p4d-train\n";
 	expect(submit(*state, job, grid), P4D_PASS, P4D_OK);
 	job.script = passes;
 	expect(submit(*state, job, line), P4D_PASS, P4D_OK);
-	/* the same if only slurmctld sees the script */
+	/* slurmctld gives the same verdict if only it sees the script */
 	job.script = NULL;
 	t = submit(*state, job, grid);
 	expect(t, P4D_PASS, P4D_OK);
@@ -114,7 +117,7 @@ static void megatron_has_no_such_layout(void **state)
 	assert_int_equal(again.message[0].code, P4D_E_CONTRADICTION);
 }
 
-/* p4d never judges another program by p4d-train's needs. */
+/* p4d never judges another program by the memory that p4d-train needs. */
 static void programs_without_a_formula(void **state)
 {
 	static p4d_verdict again;
@@ -155,7 +158,8 @@ static void programs_without_a_formula(void **state)
 	assert_non_null(strstr(t->text, "not checked: peft"));
 }
 
-/* p4d reports what an engine would log at its start, and refuses only if the site refuses unmodelled jobs. */
+/* For serving, p4d reports what the engine would log at its start. It refuses a job only if the site
+ * refuses unmodelled jobs. */
 static void serving(void **state)
 {
 	p4d_job job = ON("h100", 1);
@@ -172,7 +176,8 @@ static void serving(void **state)
 	job.partition = "picky";
 	expect(submit(*state, job, MODEL_70B "workload=serve tp=1"), P4D_REJECT, P4D_E_DOES_NOT_FIT);
 	expect(submit(*state, job, MODEL_70B "workload=serve tp=4"), P4D_PASS, P4D_OK);
-	/* with weights on the host, the fix sets --mem as the job does, unless no node has as much */
+	/* if weights are on the host, the fix sets --mem in the form of the job's own option, unless no
+	 * node has that much memory */
 	job.partition = "h100";
 	job.mem_per_gpu_bytes = (uint64_t)1 << 30;
 	t = submit(*state, job, MODEL_70B "workload=serve tp=8 offload=weights");
@@ -191,13 +196,13 @@ static void serving(void **state)
 	}
 	p4d_site_free(little);
 	assert_true(submit(*state, ON("h100", 1), MODEL_70B "workload=serve tp=8")->verdict.starts);
-	/* an option that only engines have gets a message in training */
+	/* p4d warns about an option of engines in a training */
 	t = submit(*state, ON("h100", 4), MODEL_70B "framework=megatron gpu-memory-utilization=0.9");
 	assert_int_equal(t->verdict.action, P4D_WARN);
 	assert_non_null(strstr(t->text, "--p4d-gpu-memory-utilization has no effect on training"));
 }
 
-/* Several models of reinforcement learning on the same GPUs: p4d only advises, on all partitions. */
+/* Several models of reinforcement learning on the same GPUs. p4d only warns, on all partitions. */
 static void reinforcement(void **state)
 {
 	p4d_job job = ON("h100", 1);
@@ -211,10 +216,10 @@ static void reinforcement(void **state)
 	expect_verified(*state, t);
 	job.partition = "picky";
 	expect(submit(*state, job, ACTOR "engine-tp=8"), P4D_WARN, P4D_E_UNVALIDATED);
-	/* adapters beside a sharded model */
+	/* adapters on a model that the engine shards */
 	t = submit(*state, ON("h100", 1), ACTOR "finetune=lora engine-tp=8 gpu-memory-utilization=0.5");
 	expect(t, P4D_PASS, P4D_OK);
-	/* no layout at all */
+	/* no layout is possible */
 	t = submit(*state, job, ACTOR "tp=3");
 	expect(t, P4D_WARN, P4D_E_UNVALIDATED);
 	t = submit(*state, ON("h100", 4), MODEL_70B "framework=megatron critic=on");
@@ -222,7 +227,8 @@ static void reinforcement(void **state)
 	    strstr(t->text, "--p4d-critic has no effect on training, only with --p4d-workload=rl"));
 }
 
-/* A family without any comparison gets a warning, and is refused only if the site refuses unmodelled jobs. */
+/* p4d warns about families that it compared with nothing. It refuses them only if the site refuses
+ * unmodelled jobs. */
 static void unvalidated_families(void **state)
 {
 	const char *flags = "model=t5 architecture=t5 layers=24 hidden=1024 ffn=65536 heads=128 kv-heads=128 "
@@ -238,7 +244,7 @@ static void unvalidated_families(void **state)
 	expect(submit(*state, job, flags), P4D_REJECT, P4D_E_UNMODELLED);
 }
 
-/* A GPU that nobody describes: a site may refuse unmodelled jobs on it. */
+/* The site and p4d do not know this GPU. p4d refuses the job only if the site refuses unmodelled jobs. */
 static void unknown_gpus(void **state)
 {
 	p4d_site *lax = load("mode = enforce\n"), *site = load("mode = enforce\nunmodelled = reject\n");
@@ -280,7 +286,7 @@ static void what_the_site_measured(void **state)
 	    {"framework \"megatron/*/*/a100-80gb\" { reserve_gib = 60 }", P4D_PASS},
 	    {"framework \"megatron/*/fp8\" { reserve_gib = 60 }", P4D_PASS},
 	    {"framework fsdp { reserve_gib = 60 }", P4D_PASS},
-	    /* of two sections that match, the more specific one applies */
+	    /* of two matching sections, the more specific one applies */
 	    {"framework megatron { reserve_gib = 60 } framework \"megatron/*/bf16\" { reserve_gib = 1 }",
 	     P4D_PASS}};
 	static const char layout[] =
@@ -311,7 +317,7 @@ static void what_the_site_measured(void **state)
 	}
 }
 
-/* The policy for the GPUs applies to the job, whether p4d models its program or not. */
+/* A gpu section's policy for unmodelled programs applies to all jobs on this GPU. */
 static void sections_of_gpus_are_for_what_is_not_modelled(void **state)
 {
 	static p4d_verdict again;
@@ -330,19 +336,19 @@ static void sections_of_gpus_are_for_what_is_not_modelled(void **state)
 	p4d_guard_verify(site, &job, NULL, NULL, t->verdict.plan, NULL, &again);
 	assert_int_equal(again.action, P4D_REJECT);
 	assert_int_equal(again.message[0].code, P4D_E_UNMODELLED);
-	/* also if the job leaves the number of GPUs open */
+	/* the section also applies if the job leaves the number of nodes open */
 	job.max_nodes = 4;
 	expect(submit(site, job, flags), P4D_REJECT, P4D_E_UNMODELLED);
 	expect(submit(lax, job, flags), P4D_WARN, P4D_E_UNMODELLED);
 	job.max_nodes = 1;
-	/* the choice of GPUs is not the reason for the refusal */
+	/* without GPUs, the job gets only the warning */
 	job.gres = NULL;
 	expect(submit(site, job, flags), P4D_WARN, P4D_E_UNMODELLED);
 	p4d_site_free(lax);
 	p4d_site_free(site);
 }
 
-/* If nobody names the framework, p4d says which one it assumes, for jobs that pass and jobs that do not. */
+/* If nobody names the framework, the message says which one p4d assumes, whether or not the job passes. */
 static void framework_is_assumed(void **state)
 {
 	p4d_job job = ON("h100", 1);
@@ -360,7 +366,7 @@ static void framework_is_assumed(void **state)
 	assert_int_equal(t->verdict.messages, 1);
 }
 
-/* sbatch may not have seen the script that slurmctld has. */
+/* slurmctld may have another script than sbatch read. */
 static void slurmctld_reads_the_script(void **state)
 {
 	static const struct {
@@ -372,7 +378,7 @@ static void slurmctld_reads_the_script(void **state)
 	    {"srun python pretrain_gpt.py $P4D_MEGATRON_ARGS", "framework=megatron", P4D_PASS, P4D_OK},
 	    {"srun p4d-train -n 8", "", P4D_PASS, P4D_OK},
 	    {"srun p4d-train -n 8", "framework=megatron", P4D_PASS,
-	     P4D_OK}, /* the user says which framework it is */
+	     P4D_OK}, /* the user names the framework */
 	    {"srun deepspeed train.py", "", P4D_WARN, P4D_E_UNMODELLED},
 	    {"srun ./start.sh", "", P4D_PASS, P4D_OK},
 	};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Jobs without p4d options, judged by their scripts; and what a script adds to options. */
+/* Verdicts on jobs without p4d options, which depend on their scripts, and scripts that complete options. */
 #include "support/guarded_site.h"
 #include "guard/submit.h"
 
@@ -34,7 +34,8 @@ static int setup_scripts(void **state)
 	return 0;
 }
 
-/* Judges as sbatch does, or as slurmctld does for a job that came without p4d.so. */
+/* Gives sbatch's verdict or, if `controller` is true, slurmctld's verdict on a job that came without
+ * p4d.so. */
 static trial *judged(const p4d_site *site, p4d_job job, const char *script, const char *flags,
 		     bool controller)
 {
@@ -91,14 +92,14 @@ static void the_site_decides(void **state)
 	t = by_script(*state, "deaf", large);
 	expect(t, P4D_PASS, P4D_OK);
 	assert_false(t->verdict.read);
-	/* no message for a job that passes, and a plan only where the site treats scripts as options */
+	/* a job that passes gets no message; it gets a plan only if the site treats scripts like options */
 	t = by_script(*state, "h100", small);
 	expect(t, P4D_PASS, P4D_OK);
 	assert_string_equal(t->verdict.plan, "");
 	t = by_script(*state, "judging", small);
 	expect(t, P4D_PASS, P4D_OK);
 	expect_verified(*state, t);
-	/* if a message is required, it says what the job trains; as mere advice, without a plan */
+	/* if the site requires a message, it says what the job trains; the job gets no plan */
 	for (int controller = 0; controller < 2; controller++) {
 		expect(judged(*state, ON("strict", 1), small, "", controller), P4D_PASS, P4D_OK);
 		t = judged(*state, ON("required", 1), small, "", controller);
@@ -114,7 +115,7 @@ static void the_site_decides(void **state)
 		expect(t, P4D_REJECT, P4D_E_PLAN_REQUIRED);
 		says(t, "or --p4d-unmodelled=PROGRAM for other programs");
 	}
-	/* judged only by slurmctld */
+	/* only slurmctld judges the job */
 	expect(judged(*state, ON("h100", 1), large, "", true), P4D_WARN, P4D_E_DOES_NOT_FIT);
 	t = judged(*state, ON("judging", 1), large, "", true);
 	expect(t, P4D_REJECT, P4D_E_DOES_NOT_FIT);
@@ -122,8 +123,8 @@ static void the_site_decides(void **state)
 	expect(judged(*state, ON("judging", 1), small, "", true), P4D_PASS, P4D_OK);
 }
 
-/* Programs also accept these options for models without experts, and ignore them; except one for ranks of
- * experts. */
+/* Programs accept these options for experts even if the model has none, and ignore them. Only several
+ * ranks of experts get a warning. */
 static void what_is_for_experts_is_ignored(void **state)
 {
 	static const char others[] =
@@ -174,28 +175,28 @@ static void what_is_not_known_refuses_nobody(void **state)
 				fail_msg("%s: action %d: %s", cases[i].script, t->verdict.action, t->text);
 			says(t, cases[i].says);
 		}
-	/* nothing here can set that variable, so p4d doubts its value, and a doubt refuses no job */
+	/* nothing sets $OTHERS, so p4d cannot know its value; such a doubt refuses no job */
 	const trial *doubted = judged(*state, ON("judging", 1), RUN MODEL BATCH "$OTHERS\n", "", false);
 	assert_int_equal(doubted->verdict.action, P4D_WARN);
 	says(doubted, "though $OTHERS is not set");
-	/* options give the missing values, and the message suggests them if possible */
+	/* options may give the values that the script lacks; the message suggests such an option if
+	 * possible */
 	const trial *t = by_script(*state, "judging", cases[0].script);
 	assert_string_equal(t->verdict.message[0].fix, "--p4d-tp=N");
 	t = judged(*state, ON("judging", 1), cases[0].script, "tp=8", false);
 	expect(t, P4D_PASS, P4D_OK);
 	assert_int_equal(t->request.origin[P4D_LAYERS], P4D_BY_SCRIPT);
 	assert_int_equal(t->request.value[P4D_LAYERS], 40);
-	assert_int_equal(t->request.value[P4D_PP], 1); /* the program has the same default */
+	assert_int_equal(t->request.value[P4D_PP], 1); /* the program's default is also 1 */
 	expect_verified(*state, t);
-	/* a job without GPUs, one on GPUs that nobody knows, and a script of another language are left alone
-	 */
+	/* p4d ignores a job without GPUs, a job on unknown GPUs, and a script in another language */
 	expect(judged(*state, (p4d_job){.partition = "h100"}, cases[0].script, "", false), P4D_PASS, P4D_OK);
 	expect(by_script(*state, "nothing", RUN MODEL BATCH "\n"), P4D_PASS, P4D_OK);
 	expect(by_script(*state, "judging", "#!/usr/bin/python3\n" RUN MODEL BATCH "\n"), P4D_PASS, P4D_OK);
 }
 
-/* p4d judges values in the script, but a file that it cannot read may change them: such a job is not refused.
- * A file that only sets search paths changes none. */
+/* p4d judges a job by the values in its script. But a file that p4d cannot read may change them, so p4d
+ * does not refuse such a job. A file that only sets search paths changes nothing. */
 static void unread_files_refuse_nobody(void **state)
 {
 	static const char *const doubtful[] = {". /nowhere/env.sh\n", "bash /nowhere/prepare.sh\n"},
@@ -223,7 +224,7 @@ static void unread_files_refuse_nobody(void **state)
 			       P4D_E_DOES_NOT_FIT);
 		}
 	}
-	/* such a script does not count as a plan either */
+	/* a script with an unreadable file is no plan either */
 	expect(by_script(*state, "strict",
 			 ". /nowhere/env.sh\n" RUN MODEL BATCH "--tensor-model-parallel-size 8\n"),
 	       P4D_REJECT, P4D_E_PLAN_REQUIRED);
@@ -236,7 +237,7 @@ static void unread_files_refuse_nobody(void **state)
 	"--untie-embeddings-and-output-weights " \
 	"--disable-bias-linear --bf16 --hidden-dropout 0 "
 
-/* A vocabulary that only the tokenizer knows decides some jobs, not all. */
+/* If only the tokenizer knows the vocabulary, p4d can judge some jobs, but not all. */
 static void vocabularies_of_tokenizers(void **state)
 {
 	for (int controller = 0; controller < 2; controller++) {
@@ -257,8 +258,8 @@ static void vocabularies_of_tokenizers(void **state)
 	}
 }
 
-/* Pastes the first change of a fix, "train.sh:2: --tensor-model-parallel-size 8", into a script of lines with
- * one flag. */
+/* Pastes the first change of a fix, such as "train.sh:2: --tensor-model-parallel-size 8", into a script
+ * that has one flag on each line. */
 static void change(char *script, size_t size, const char *fix)
 {
 	char mended[4096];
@@ -288,7 +289,7 @@ static void a_fix_is_in_the_words_of_the_program(void **state)
 	char script[4096];
 	trial *t;
 
-	/* each option is on a line, so that a change replaces the line */
+	/* each flag has a line of its own, so a change replaces the line */
 	snprintf(script, sizeof(script), "%s",
 		 RUN MODEL "--use-distributed-optimizer --sequence-parallel \\\n"
 			   "--tensor-model-parallel-size 2 \\\n--pipeline-model-parallel-size 1 \\\n"
@@ -307,7 +308,8 @@ static void a_fix_is_in_the_words_of_the_program(void **state)
 	if (t->verdict.action == P4D_REJECT)
 		fail_msg("%s: %s", script, t->text);
 
-	/* the fix requests more nodes in Slurm's words; torchrun starts only one, whatever the job has */
+	/* the fix has Slurm's options for more nodes; with torchrun it has none, because torchrun starts
+	 * on one node only */
 	snprintf(script, sizeof(script), "%s",
 		 "srun python pretrain_gpt.py --num-layers 126 --hidden-size 16384 --ffn-hidden-size 53248 "
 		 "--num-attention-heads 128 --seq-length 8192 --max-position-embeddings 8192 --swiglu "
@@ -333,30 +335,28 @@ static void contradictions_name_both_places(void **state)
 	says(t, "--p4d-tp=8 does not reach the program: train.sh:1 has --tensor-model-parallel-size 4, which "
 		"Megatron-LM uses");
 	assert_string_equal(t->verdict.message[0].fix, "--p4d-tp=4 --p4d-micro-batch=1");
-	/* the options may also give the model */
+	/* the model may come from the options */
 	t = judged(*state, ON("h100", 1), script, "model=llama3-8b tp=4", false);
 	expect(t, P4D_REJECT, P4D_E_CONTRADICTION);
 	says(t, "layers=32 does not reach the program: train.sh:2 has --num-layers 40");
-	/* only commands that would run count: not those in a branch that does not */
+	/* commands in a branch that is not taken do not count */
 	t = judged(*state, ON("h100", 1),
 		   "SIZE=13\nif [ $SIZE = 70 ]; then TP=4; " RUN
 		   "--tensor-model-parallel-size 4; else\n" RUN MODEL BATCH
 		   "--tensor-model-parallel-size 8\nfi\n",
 		   "tp=8", false);
 	expect(t, P4D_PASS, P4D_OK);
-	/* the option repeats the script's value, so the job counts as one without options */
+	/* the option only repeats the script's value, so the job counts as a job without options */
 	assert_string_equal(t->verdict.plan, "");
 	assert_true(t->verdict.read);
-	/* the script visibly starts another program than the user names */
+	/* the script starts another program than the user named */
 	t = judged(*state, ON("h100", 1), script, MODEL_13B "tp=8 framework=p4d", false);
 	expect(t, P4D_REJECT, P4D_E_CONTRADICTION);
 	assert_string_equal(t->verdict.message[0].fix, "--p4d-framework=megatron");
 }
 
-/*
- * A fix is judged by what would then run: Slurm's variables follow it, and values of the script that p4d's
- * flags do not have are added.
- */
+/* p4d judges a fix by the job that would run with it. Slurm's variables follow the fix. Values that p4d's
+ * flags cannot express become changes of the script. */
 static void a_fix_is_one_for_what_then_runs(void **state)
 {
 	p4d_job job = {.partition = "judging", .min_nodes = 2, .max_nodes = 2, .gres = "gpu:1"};

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* In slurmctld: plans that are missing, do not match the job, or were edited. */
+/* Verdicts in slurmctld on plans that are missing, do not match the job, or were edited. */
 #include "support/guarded_site.h"
 
 #include "guard/note.h"
 #include "model/model.h"
 
-/* Just after its start, slurmctld has no information about the cluster yet. */
+/* If slurmctld has no information about the cluster yet, just after its start, the plan's GPU counts. */
 static void the_gpu_of_the_plan_where_nothing_else_tells(void **state)
 {
 	static p4d_verdict v;
@@ -32,7 +32,7 @@ static const p4d_cluster *default_h100(void *unused)
 	return &cluster;
 }
 
-/* The partition's policy applies, also where the job does not name a partition and Slurm chooses it. */
+/* A job without --partition gets the policy of the partition that Slurm chooses. */
 static void the_default_partition_has_its_policy(void **state)
 {
 	static const char *const texts[] = {
@@ -49,12 +49,12 @@ static void the_default_partition_has_its_policy(void **state)
 		p4d_guard_verify(site, &job, default_h100, NULL, NULL, NULL, &v);
 		assert_int_equal(v.action, P4D_REJECT);
 		assert_int_equal(v.message[0].code, P4D_E_PLAN_REQUIRED);
-		/* the same at submission */
+		/* sbatch gives the same verdict */
 		trial t = {.job = job};
 		set_all(&t.request, "");
 		p4d_guard__complete(site, &job, default_h100, NULL, 0, true, &t.request, &t.verdict);
 		expect(&t, P4D_REJECT, P4D_E_PLAN_REQUIRED);
-		/* the default of another cluster is unknown */
+		/* p4d does not know another cluster's default partition */
 		job.clusters = "other";
 		p4d_guard_verify(site, &job, default_h100, NULL, NULL, NULL, &v);
 		assert_int_equal(v.action, P4D_PASS);
@@ -62,7 +62,7 @@ static void the_default_partition_has_its_policy(void **state)
 	}
 }
 
-/* min_gpus: smaller jobs are completed and pass, whatever they take, and need no plan. */
+/* With min_gpus, smaller jobs pass whatever they need. They are completed, but need no plan. */
 static void small_jobs_are_left_alone(void **state)
 {
 	p4d_job small = ON("some-gpus", 1), large = ON("some-gpus", 2);
@@ -80,7 +80,7 @@ static void small_jobs_are_left_alone(void **state)
 	assert_non_null(strstr(t->text, "\np4d: Ask help@site, or see https://site/p4d"));
 	assert_int_equal(verify(*state, large, NULL, "")->message[0].code, P4D_E_PLAN_REQUIRED);
 	assert_int_equal(verify(*state, large, NULL, "model=llama13b tp=8")->message[0].code, P4D_E_NO_PLAN);
-	/* GPUs count, not the ranks on the host; a job without GPUs has neither */
+	/* min_gpus counts GPUs, not ranks on the host; it does not exempt jobs without GPUs */
 	p4d_job host = ON("some-gpus", 2);
 	host.tasks_per_node = 4;
 	expect(submit(*state, host, MODEL_13B "tp=2 device=cpu global-batch=64"), P4D_REJECT,
@@ -89,15 +89,16 @@ static void small_jobs_are_left_alone(void **state)
 	host.mem_per_node_bytes = (uint64_t)64 << 30;
 	expect(submit(*state, host, MODEL_13B "tp=2 device=cpu global-batch=64"), P4D_REJECT,
 	       P4D_E_NO_LAYOUT);
-	/* a job whose GPUs cannot be counted is not small */
+	/* if p4d cannot count the GPUs, the job is not small */
 	small.max_nodes = 4;
 	assert_int_equal(verify(*state, small, NULL, "")->message[0].code, P4D_E_PLAN_REQUIRED);
-	/* small jobs get no message about the warning */
+	/* a job that passes gets no hint at the site's help */
 	t = submit(*state, large, MODEL_13B "tp=8");
 	assert_null(strstr(t->text, "help@site"));
 }
 
-/* If the site itself is at fault, options without a plan pass only where the site lets such jobs pass. */
+/* If sbatch could not read p4d.conf, a job with options but without a plan passes only on partitions that
+ * let such jobs pass. */
 static void notes_that_pass(void **state)
 {
 	static const struct {
@@ -114,7 +115,7 @@ static void notes_that_pass(void **state)
 	}
 }
 
-/* Another plugin of slurmctld moved the job to other GPUs than those that sbatch judged. */
+/* Another slurmctld plugin moved the job to other GPUs than sbatch judged. */
 static void a_job_that_was_moved(void **state)
 {
 	static const char text[] = "warn\tP4D112\tx\t\tscript\t\tgpu=h100%0a-80gb,verdict=warn";
@@ -134,7 +135,7 @@ static void a_job_that_was_moved(void **state)
 	    v.message[0].text,
 	    "needs; sbatch judged h100\\x0a-80gb, and slurmctld has the job in partition a100");
 	assert_string_equal(v.message[0].fix, "p4d check --partition=a100 JOB.sh");
-	/* the plan names its GPU; a fix stays */
+	/* the message names the plan's GPU, and an existing fix is kept */
 	v = refused;
 	snprintf(v.planned.gpu, sizeof(v.planned.gpu), "b200-180gb");
 	snprintf(v.message[0].fix, sizeof(v.message[0].fix), "--p4d-tp=8");
@@ -142,7 +143,7 @@ static void a_job_that_was_moved(void **state)
 	assert_string_equal(v.message[0].text,
 			    "needs; sbatch judged b200-180gb, and slurmctld has the job in partition a100");
 	assert_string_equal(v.message[0].fix, "--p4d-tp=8");
-	/* it is the same GPU, or there is nothing to compare */
+	/* the text stays the same if the GPU is the same or unknown */
 	snprintf(v.planned.gpu, sizeof(v.planned.gpu), "a100-40gb");
 	const p4d_verdict same = v;
 	p4d_note_say_moved(&note, &job, &v);
@@ -172,7 +173,7 @@ static void plans_are_required_or_complete(void **state)
 	p4d_job of_novice = ON("h100", 1);
 	of_novice.user = "novice";
 	assert_int_equal(verify(*state, of_novice, NULL, "")->message[0].code, P4D_E_PLAN_REQUIRED);
-	/* a job that passed without a plan because of the user's override also passes here */
+	/* the user's override passes a job without a plan also in slurmctld */
 	v = verify(*state, ON("trusting", 1), NULL, "tp=8 override=measured");
 	assert_int_equal(v->action, P4D_WARN);
 	assert_int_equal(v->message[1].code, P4D_E_OVERRIDDEN);
@@ -198,13 +199,13 @@ static void plans_must_match_the_job(void **state)
 	memcpy(strstr(edited, "tp=8"), "tp=4", 4);
 	v = verify(*state, ON("h100", 1), edited, "");
 	assert_int_equal(v->message[0].code, P4D_E_PLAN_CHANGED);
-	/* the same plan on a smaller GPU is judged by that GPU */
+	/* if the job gets a smaller GPU than planned, that GPU decides */
 	p4d_job tight = ON("h100", 1);
 	tight.qos = "tight";
 	v = verify(*state, tight, plan, "");
 	assert_int_equal(v->action, P4D_REJECT);
 	assert_int_equal(v->message[0].code, P4D_E_DOES_NOT_FIT);
-	/* the job fits there, but it was moved after it was planned */
+	/* the job also fits the smaller GPU, but the plan names another one */
 	strcpy(plan,
 	       submit(*state, ON("h100", 1), MODEL_13B "tp=8 micro-batch=1 recompute=full framework=p4d")
 		   ->verdict.plan);
@@ -233,7 +234,7 @@ static void failures_before_judging(void **state)
 	assert_int_equal(v.action, P4D_WARN); /* on_error = pass */
 }
 
-/* Tries a plan with a correct hash. 0: it passes; otherwise the code of the error. */
+/* Verifies a plan with a correct hash. Returns 0 if it passes, otherwise the error code. */
 static p4d_code verified(const p4d_site *site, const p4d_job *job, const p4d_request *plan, char model[64])
 {
 	static p4d_verdict v;
@@ -265,7 +266,8 @@ static void a_preset_has_its_numbers(void **state)
 	forged = honest;
 	forged.value[P4D_LAYERS] = 4;
 	assert_int_equal(verified(site, &job, &forged, model), P4D_E_PLAN_CHANGED);
-	/* the numbers of another release of p4d for this name pass as a model of their own */
+	/* another release of p4d may have other numbers for this name; the fix passes them as a
+	 * config.json */
 	char line[P4D_PLAN_MAX];
 	assert_int_equal(p4d_plan_write(&forged, line, sizeof(line), NULL), 0);
 	p4d_guard_verify(site, &job, NULL, NULL, line, NULL, &v);
@@ -274,7 +276,7 @@ static void a_preset_has_its_numbers(void **state)
 	assert_non_null(strstr(v.message[0].text, "layers is 4 in the plan, but 80 in slurmctld's preset"));
 	forged.origin[P4D_LAYERS] = P4D_BY_P4D;
 	assert_int_equal(verified(site, &job, &forged, model), P4D_E_PLAN_CHANGED);
-	/* the user may change the numbers, but then the name must say so */
+	/* a user may change the numbers; the name of the model then has the changes */
 	forged.origin[P4D_LAYERS] = P4D_BY_USER;
 	assert_int_equal(verified(site, &job, &forged, model), P4D_OK);
 	assert_string_equal(model, "Llama-3_70B,layers=4");
@@ -287,7 +289,7 @@ static void a_preset_has_its_numbers(void **state)
 		p4d_request_put(&forged, P4D_UNMODELLED, 1, origin);
 		assert_int_equal(verified(site, &job, &forged, model), P4D_E_PLAN_CHANGED);
 	}
-	/* a user may call the program unmodelled: that is no forgery, and the site's policy decides */
+	/* a user may declare the program unmodelled; then the site's policy decides */
 	p4d_request_put(&forged, P4D_UNMODELLED, 1, P4D_BY_USER);
 	assert_int_equal(verified(site, &job, &forged, model), P4D_OK);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The word that slurmctld keeps with a job: p4d reads back what it wrote, also among other words. */
+/* The verdict as one word in slurmctld's record of the job. p4d must read back what it wrote, also between
+ * other tools' words. */
 #include "support/guarded_site.h"
 
 #include "guard/verdict_log.h"
@@ -58,7 +59,7 @@ static void a_refusal_has_its_codes(void **state)
 	assert_true(read.need_gib > read.capacity_gib);
 }
 
-/* Only trainings have an estimate. For an engine, the log has what the record has. */
+/* Only trainings have an estimate. For an engine, the log line has the fields of the record. */
 static void an_engine_is_logged_as_recorded(void **state)
 {
 	char line[P4D_VERDICT_LINE];
@@ -92,7 +93,7 @@ static void names_of_users_are_one_word(void **state)
 	assert_true(p4d_verdict_record_read(word, &read));
 	assert_string_equal(read.model, r.model);
 	assert_string_equal(read.code, "");
-	/* every field has its greatest length */
+	/* all fields have their greatest length */
 	memset(&r, 0, sizeof(r));
 	memset(r.model, ' ', sizeof(r.model) - 1);
 	memset(r.gpu, ' ', sizeof(r.gpu) - 1);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* --array, as sbatch takes it. */
+/* --array is read as sbatch reads it. */
 #include "support/support.h"
 
 #include "job/array.h"

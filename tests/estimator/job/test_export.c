@@ -12,7 +12,7 @@ static const char *megatron_args(const p4d_request *r, const p4d_layout *l, char
 	return args;
 }
 
-/* The step time counts cuDNN's attention, so the script must not turn it off. */
+/* The predicted step time assumes cuDNN's attention, so a script must not turn it off. */
 static void the_attention_that_is_counted(void **state)
 {
 	static const char *const cases[][2] = {
@@ -75,7 +75,7 @@ static void megatron_arguments(void **state)
 	build(MODEL_70B "tp=4 pp=1 cp=4 cp-heads=2 framework=megatron", &r, &l);
 	assert_non_null(strstr(megatron_args(&r, &l, args, sizeof(args)),
 			       "--cp-comm-type a2a+p2p --hierarchical-context-parallel-sizes 2 2"));
-	/* in this job, the global batch must be a multiple of 48 x dp */
+	/* with this evaluation micro-batch, the global batch must be a multiple of 48 x dp */
 	build(MODEL_70B "tp=8 pp=2 framework=megatron global-batch=64 eval-micro-batch=16", &r, &l);
 	assert_non_null(strstr(megatron_args(&r, &l, args, sizeof(args)),
 			       "--global-batch-size 64 --eval-micro-batch-size 16 --num-layers"));
@@ -112,7 +112,7 @@ static void megatron_arguments(void **state)
 	    strstr(megatron_args(&r, &l, args, sizeof(args)), "--num-layers-per-virtual-pipeline-stage 4"));
 }
 
-/* No argument that contradicts the layout, as p4d's own reader of scripts sees it. */
+/* p4d's own reader of scripts must find no argument that contradicts the layout. */
 static void arguments_agree_with_the_layout(void **state)
 {
 	p4d_request r;
@@ -163,12 +163,13 @@ static void every_output_is_exported(void **state)
 	p4d_export(&r, &l, "the plan", remember, &s);
 	for (; p4d_export_name(names); names++)
 		of_frameworks += strstr(p4d_export_name(names), "_ARGS") != NULL;
-	assert_int_equal(s.count, names - of_frameworks + 1); /* these are the options of one framework */
+	assert_int_equal(s.count, names - of_frameworks + 1); /* a job gets the variables of one framework
+							       * only */
 	assert_string_equal(p4d_export_name(0), P4D_EXPORT_PLAN);
 	assert_string_equal(s.tp, "8");
 	assert_string_equal(s.dp, "2");
 	assert_string_equal(s.plan, "the plan");
-	/* an architecture without a formula has a plan line, but no layout */
+	/* a model that p4d does not know has a plan line but no layout */
 	set_all(&r, "model=x");
 	p4d_request_put(&r, P4D_UNMODELLED, 1, P4D_BY_MODEL);
 	s.count = 0;
@@ -182,7 +183,7 @@ static void of_megatron(const char *name, const char *value, void *context)
 		snprintf(context, 64, "%s", value);
 }
 
-/* Megatron-LM also has p4d-train's layouts, except some, for which there are no arguments. */
+/* Megatron-LM can run most layouts of p4d-train. For the others, p4d writes no arguments. */
 static void layouts_that_megatron_has_not(void **state)
 {
 	static const struct {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Slurm's lists of hosts, read in place. */
+/* Slurm's host lists, read without expanding them. */
 #include "support/support.h"
 
 #include "job/hostlist.h"
@@ -36,7 +36,7 @@ static void counting(void **state)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 		if (p4d_hostlist__count(cases[i].list) != cases[i].count)
 			fail_msg("%s: %u", cases[i].list, p4d_hostlist__count(cases[i].list));
-	/* a list of the maximum length, and a longer one */
+	/* a list of the maximum length is read, a longer one is not */
 	static char list[65541];
 	for (size_t i = 0; i < 65535; i += 3)
 		memcpy(list + i, "h1,", 3);
@@ -45,7 +45,7 @@ static void counting(void **state)
 	assert_int_equal(p4d_hostlist__count(list), 0);
 }
 
-/* Compares with the usual budget. */
+/* Compares two lists with the usual budget of steps. */
 static bool overlap(const char *a, const char *b)
 {
 	return p4d_hostlist__overlap(a, b, &(uint32_t){P4D_HOSTLIST_BUDGET});
@@ -85,12 +85,12 @@ static void comparing(void **state)
 	assert_true(overlap("h1,a1", "a[1-4]"));
 	assert_false(overlap("h1,a5", "a[1-4]"));
 	assert_false(overlap("h[1-2]x[08-11]", "h1x8,h2x[010-012],h3x08"));
-	assert_true(overlap("h[1-2]x[08-11]", "h2x[8-11]")); /* 10 and 11 */
+	assert_true(overlap("h[1-2]x[08-11]", "h2x[8-11]")); /* both lists contain h2x10 and h2x11 */
 	assert_true(overlap("h[09-10]", "h10"));
 	assert_false(overlap("h[009-010]", "h[9-10]"));
 	assert_true(within("a[1-2]", "a[1-4]"));
 	assert_false(within("a[1-5]", "a[1-4]"));
-	/* a list that is malformed, or takes too long to compare, excludes no node */
+	/* if a list is malformed or would take too long to compare, it excludes no node */
 	assert_true(overlap("h[", "a1"));
 	assert_false(within("h[", "h1"));
 	assert_true(overlap("h[1-99999999]", "a1"));
@@ -98,7 +98,7 @@ static void comparing(void **state)
 	memset(longest, 'h', sizeof(longest) - 1);
 	longest[sizeof(longest) - 1] = '\0';
 	assert_true(overlap(longest, "a1"));
-	/* the nodes of a large job, in a partition of other nodes */
+	/* the nodes of a large job are not in a partition of other nodes */
 	assert_false(overlap("gpu[0001-2000]", "cpu[0001-9999]"));
 	assert_true(within("gpu[0001-2000]", "gpu[0001-9999]"));
 	const char *const others[] = {"a[3-4]", "b1,a9"};
@@ -109,7 +109,7 @@ static void comparing(void **state)
 	assert_int_equal(p4d_hostlist__count_outside("a[1-9],b1", others, 2, &budget), 10);
 }
 
-/* Whatever the lists are, a comparison takes little more time than its budget, and then excludes no node. */
+/* No comparison takes much longer than its budget. If the budget is not enough, the list excludes no node. */
 static void the_budget_is_kept(void **state)
 {
 	enum { LONG = 65536 };
@@ -129,7 +129,7 @@ static void the_budget_is_kept(void **state)
 					p4d_hostlist__within("m[1-9]", text, &budget);
 				else
 					p4d_hostlist__overlap(text, "m[1-9]", &budget);
-				/* a comparison always uses some of the budget */
+				/* a comparison uses at least LONG of the budget, or the rest of it */
 				assert_true(budget == 0 || budget + LONG <= before);
 			} while (budget);
 			assert_true(p4d_hostlist__overlap(text, "m1", &budget));
@@ -155,7 +155,7 @@ static void the_first(void **state)
 	}
 	assert_null(p4d_hostlist__first("h[1-9999999]", 2));
 	assert_null(p4d_hostlist__first("h[", 1));
-	/* some would be found within the budget */
+	/* the budget is not enough for the whole list, so no hosts are returned */
 	assert_null(p4d_hostlist__first("n[1-2000]", 200));
 }
 

@@ -27,7 +27,7 @@ static void gres_text(void **state)
 	    {"lustre:1,gpu:2", 1, "", 2},
 	    {"gres/lustre:1,gres/gpu:2", 1, "", 2},
 	    {"gpu:h100:2,gpu:a100:3", 1, "", 5},
-	    {"gres:gpu:4,gres:gpu:2", 1, "", 2}, /* if a type occurs twice, the last count is valid */
+	    {"gres:gpu:4,gres:gpu:2", 1, "", 2}, /* the last count of a type is valid */
 	    {"gpu:h100:2,lustre:1,gpu:H100:3", 1, "H100", 3},
 	    {"gpu:+1", 1, "", 1},
 	    {"gpu: 1", 1, "", 1},
@@ -178,13 +178,13 @@ static void node_text(void **state)
 	}
 }
 
-/* Suggested options for other nodes and GPUs have the form of the job's own options. */
+/* If p4d suggests other nodes or GPUs, the flags have the form of the job's own options. */
 static void flags_in_the_words_of_the_job(void **state)
 {
 	(void)state;
 	static const struct {
 		p4d_job job;
-		const char *flags; /* flags for three nodes of four GPUs */
+		const char *flags; /* expected flags for three nodes with four GPUs each */
 	} cases[] = {
 	    {{0}, "--nodes=3 --gpus-per-node=4"},
 	    {{.gres = "gpu:8"}, "--nodes=3 --gres=gpu:4"},
@@ -214,7 +214,7 @@ static void flags_in_the_words_of_the_job(void **state)
 		assert_string_equal(p4d_job_flags(&cases[i].job, 3, 4, flags, sizeof(flags)), cases[i].flags);
 }
 
-/* Flags for a job with one task per GPU, on three nodes of four. */
+/* Suggested flags for a job with one task per GPU, on three nodes with four GPUs each. */
 static void flags_for_a_task_per_gpu(void **state)
 {
 	(void)state;
@@ -260,7 +260,8 @@ static void host_memory(void **state)
 	assert_int_equal(host(mapped, (p4d_job){.partition = "a"}), 0);
 	assert_int_equal(host(nothing, (p4d_job){.partition = "mixed", .mem_is_all = true}), GIB(1000));
 	assert_int_equal(host(nothing, (p4d_job){.partition = "mixed"}), 0);
-	/* the nodes that the job may get, whether or not p4d asked the cluster for anything else */
+	/* the nodes of the partition that the job may get decide, even if p4d asked the cluster for
+	 * nothing else */
 	assert_int_equal(
 	    host(nothing, (p4d_job){.partition = "mixed", .mem_is_all = true, .gres = "gpu:h100:4"}),
 	    GIB(2000));
@@ -271,7 +272,7 @@ static void host_memory(void **state)
 		"the memory that the job asks for per node does not fit 64 bits", "--mem=0");
 }
 
-/* A text longer than Slurm accepts is not read at all, even if a part of it would be enough. */
+/* p4d does not read a text that is longer than Slurm accepts, even if its beginning would be enough. */
 static void longer_than_slurm_takes(void **state)
 {
 	enum { LONG = 1024 };
@@ -310,7 +311,7 @@ static void longer_than_slurm_takes(void **state)
 		P4D_E_VALUE, "--partition lists 129 names, but p4d compares at most 128", "--partition=NAME");
 }
 
-/* A list of nodes refuses no job, however long it is: it is compared, or excludes no node. */
+/* A node list of any length refuses no job. p4d compares it, or it excludes no node. */
 static void node_lists_of_any_length(void **state)
 {
 	enum { LONG = 20 * 1024, TOO_LONG = 300 * 1024 };
@@ -329,7 +330,7 @@ static void node_lists_of_any_length(void **state)
 	}
 }
 
-/* A constraint with this many names excludes no node, so the smallest GPU counts. */
+/* A constraint with too many names to compare excludes no node, so the smallest GPU counts. */
 static void a_constraint_too_long_to_compare(void **state)
 {
 	char text[400] = "h100";
@@ -363,7 +364,7 @@ static void the_allocator_in_the_environment(void **state)
 	}
 }
 
-/* The memory of a job that requests none: that of its GPUs, or otherwise of the node or its CPUs. */
+/* Host memory of a job that requests none: the default per GPU or, without one, per node or per CPU. */
 static void default_memory(void **state)
 {
 	(void)state;
@@ -378,12 +379,12 @@ static void default_memory(void **state)
 	rows[0].memory.per_gpu = GIB(20);
 	assert_int_equal(understood(nothing, job, NULL).host_bytes, GIB(80));
 	rows[0].memory = (p4d_default_memory){.per_cpu = GIB(2)};
-	/* a task has whole cores, of two CPUs each */
+	/* a task gets whole cores, and a core has two CPUs here */
 	assert_int_equal(understood(nothing, job, NULL).host_bytes, GIB(4));
 	job.tasks_per_node = 4;
 	job.cpus_per_task = 3;
 	assert_int_equal(understood(nothing, job, NULL).host_bytes, GIB(32));
-	/* a partition gives each GPU more CPUs, if the job does not say how many */
+	/* DefCpuPerGPU of the partition counts if the job does not set its CPUs */
 	rows[0].memory.cpus_per_gpu = 12;
 	assert_int_equal(understood(nothing, job, NULL).host_bytes, GIB(32));
 	job.cpus_per_task = 0;
@@ -397,7 +398,7 @@ static void default_memory(void **state)
 	job.cpus_per_task = 3;
 	assert_int_equal(understood(nothing, job, NULL).host_bytes, GIB(32));
 	rows[0].memory.cpus_unknown = false;
-	/* --mincpus, without tasks; with tasks it may only choose the nodes */
+	/* --mincpus counts only without tasks; with tasks it may only choose the nodes */
 	job.min_cpus = 16;
 	assert_int_equal(understood(nothing, job, NULL).host_bytes, GIB(32));
 	job.min_cpus = 17;
@@ -406,12 +407,12 @@ static void default_memory(void **state)
 	assert_int_equal(understood(nothing, (p4d_job){.gres = "gpu:4", .min_cpus = 17}, NULL).host_bytes,
 			 GIB(36));
 	job.tasks_per_node = 4;
-	/* how many of these tasks are on which node is not known */
+	/* p4d does not know how Slurm distributes five tasks over two nodes */
 	p4d_job uneven = {.gres = "gpu:4", .min_nodes = 2, .max_nodes = 2, .tasks = 5};
 	assert_int_equal(understood(nothing, uneven, NULL).host_bytes, 0);
 	job.exclusive = true;
 	assert_int_equal(understood(nothing, job, NULL).host_bytes, GIB(128));
-	/* the job's own options and the site's setting take precedence */
+	/* the job's own option overrides the default, and so does p4d.conf */
 	job.mem_per_node_bytes = GIB(7);
 	g = understood(nothing, job, NULL);
 	assert_int_equal(g.host_bytes, GIB(7));
@@ -420,8 +421,11 @@ static void default_memory(void **state)
 	rows[0].memory = (p4d_default_memory){0};
 }
 
-/* --mem-per-cpu counts all CPUs that the job gets on a node. If p4d.conf has the GPUs, the cluster is not
- * asked: the threads of a core, DefCpuPerGPU and whether jobs get whole nodes are then unknown. */
+/*
+ * --mem-per-cpu counts all CPUs that the job gets on a node. If p4d.conf has the GPUs, p4d does not ask
+ * the cluster. It then does not know the threads of a core, DefCpuPerGPU, and whether jobs get whole
+ * nodes.
+ */
 static void memory_per_cpu(void **state)
 {
 	p4d_job job = {.gres = "gpu:4", .tasks_per_node = 4, .mem_per_cpu_bytes = GIB(2)};
@@ -446,7 +450,7 @@ static void memory_per_cpu(void **state)
 	assert_int_equal(understood(mapped, job, NULL).host_bytes, 0);
 }
 
-/* DefMemPerGPU and DefCpuPerGPU of the partition, or else of slurm.conf. */
+/* DefMemPerGPU and DefCpuPerGPU come from the partition or, if it has none, from slurm.conf. */
 static void defaults_of_the_cluster(void **state)
 {
 	const p4d_memory_defaults usual = {.mebibytes = 1000, .everywhere = {.mebibytes = 500, .cpus = 4}};
@@ -461,7 +465,7 @@ static void defaults_of_the_cluster(void **state)
 	m = p4d_cluster_default_memory(&d);
 	assert_int_equal(m.per_gpu, UINT64_C(700) << 20);
 	assert_int_equal(m.cpus_per_gpu, 6);
-	/* releases differ in this */
+	/* Slurm's releases differ here, so the default is unknown */
 	d = usual;
 	d.of_partition = d.per_cpu = true;
 	m = p4d_cluster_default_memory(&d);
@@ -470,7 +474,7 @@ static void defaults_of_the_cluster(void **state)
 	d.everywhere = (p4d_gpu_defaults){.cpus = 4};
 	m = p4d_cluster_default_memory(&d);
 	assert_int_equal(m.per_cpu, UINT64_C(1000) << 20);
-	/* slurm.conf has options that slurmctld does not read */
+	/* slurm.conf has defaults that p4d does not know */
 	d = (p4d_memory_defaults){.mebibytes = 1000, .everywhere_unknown = true};
 	m = p4d_cluster_default_memory(&d);
 	assert_int_equal(m.per_gpu + m.per_node + m.per_cpu, 0);
@@ -479,7 +483,7 @@ static void defaults_of_the_cluster(void **state)
 	m = p4d_cluster_default_memory(&d);
 	assert_int_equal(m.per_gpu, UINT64_C(700) << 20);
 	assert_false(m.cpus_unknown);
-	/* Slurm allocates CPUs, not memory */
+	/* this Slurm allocates CPUs, but no memory */
 	d = usual;
 	d.no_memory = true;
 	m = p4d_cluster_default_memory(&d);

@@ -12,11 +12,11 @@ static void wanting_gpus(void **state)
 	assert_true(p4d_job_wants_gpus(&(p4d_job){.gpus_per_task = "cpu:4,gres/gpu:1"}));
 	assert_true(p4d_job_wants_gpus(&(p4d_job){.gpus_per_socket = "1"}));
 	assert_false(p4d_job_wants_gpus(&(p4d_job){.gres = "lustre:1"}));
-	assert_false(
-	    p4d_job_wants_gpus(&(p4d_job){.gpus_per_task = "cpu:4"})); /* this is Slurm's --cpus-per-task */
+	assert_false(p4d_job_wants_gpus(&(p4d_job){.gpus_per_task = "cpu:4"})); /* "cpu:4" is Slurm's
+										 * --cpus-per-task */
 	assert_false(p4d_job_wants_gpus(&(p4d_job){.gpus = "0"}));
-	assert_true(p4d_job_wants_gpus(&(p4d_job){.gres = "gpu:x:y"})); /* malformed for p4d, but perhaps not
-									 * for Slurm */
+	assert_true(p4d_job_wants_gpus(&(p4d_job){.gres = "gpu:x:y"})); /* p4d cannot read this, but Slurm
+									 * may */
 	assert_false(p4d_job_wants_gpus(&(p4d_job){.exclusive = true}));
 	assert_false(p4d_job_wants_gpus(&(p4d_job){0}));
 }
@@ -38,7 +38,8 @@ static void getting_gpus(void **state)
 	assert_false(gets((p4d_job){.exclusive = true, .partition = "cpu"}));
 	assert_false(gets((p4d_job){.partition = "cpu"}));
 	assert_false(gets((p4d_job){.partition = "mixed"}));
-	/* one of several partitions is enough, and so is a list that p4d cannot read */
+	/* it is enough if one of the partitions gives its GPUs to every job, or if p4d cannot read the
+	 * list */
 	assert_true(gets((p4d_job){.partition = "mixed,whole"}));
 	assert_true(gets((p4d_job){.partition = "whole,mixed"}));
 	char many[4096];
@@ -65,7 +66,7 @@ static void counting_gpus(void **state)
 	expect((p4d_job){.gres = "gpu:8", .tasks = 16, .tasks_per_node = 8}, 2, 8, 8);
 	expect((p4d_job){.gres = "gpu:4", .gpus = "8"}, 2, 4, 0);
 	expect((p4d_job){.gres = "gpu:16"}, 1, 16,
-	       0); /* the node has fewer GPUs: Slurm refuses that, p4d does not */
+	       0); /* a node has fewer GPUs; Slurm refuses this job, so p4d need not */
 	expect((p4d_job){.gpus = "16", .gres = "gpu:4", .min_nodes = 4, .max_nodes = 4}, 4, 4, 0);
 	expect((p4d_job){.gpus = "4", .min_nodes = 4, .max_nodes = 4}, 4, 1, 0);
 	expect((p4d_job){.gpus = "16", .min_nodes = 2, .max_nodes = 2}, 2, 8, 0);
@@ -85,13 +86,13 @@ static void counting_gpus(void **state)
 	expect((p4d_job){.gpus_per_socket = "4"}, 1, 4, 0);
 	expect((p4d_job){.gpus_per_socket = "4", .sockets_per_node = 2, .exclusive = true}, 1, 8, 0);
 	expect((p4d_job){.tasks_per_gpu = 1, .tasks = 16}, 2, 8, 8);
-	/* tasks give the least number of nodes; Slurm uses more if the GPUs need more */
+	/* --ntasks gives the smallest number of nodes; Slurm uses more if the GPUs need more */
 	expect((p4d_job){.gpus = "16", .tasks = 8, .tasks_per_node = 8}, 2, 8, 8);
 	expect((p4d_job){.gpus = "16", .tasks = 8, .tasks_per_node = 4}, 2, 8, 4);
 	expect((p4d_job){.gpus = "h100:8", .tasks = 8, .tasks_per_node = 4, .partition = "unknown"}, 2, 4, 4);
 	expect((p4d_job){.tasks_per_gpu = 2, .gres = "gpu:4", .min_nodes = 2}, 2, 4, 8);
 	expect((p4d_job){.tasks_per_gpu = 2, .gpus = "8", .cpu = true}, 1, 16, 16);
-	/* sbatch derives this from GPUs that a training on the host does not use */
+	/* sbatch derives the number of nodes from the GPUs, although a training on the CPU uses none */
 	expect((p4d_job){.gpus = "8", .gres = "gpu:2", .cpu = true}, 4, 1, 0);
 	expect((p4d_job){.gpus = "8", .gres = "gpu:1", .tasks = 16, .cpu = true}, 8, 2, 2);
 	expect((p4d_job){.gpus = "8", .gres = "gpu:2", .min_nodes = 4, .max_nodes = 4, .cpu = true}, 4, 1, 0);
@@ -99,21 +100,21 @@ static void counting_gpus(void **state)
 	expect((p4d_job){.gpus = "8", .cpu = true}, 1, 1, 0);
 	expect((p4d_job){.tasks_per_gpu = 1, .tasks = 1, .exclusive = true}, 1, 8, 8);
 	expect((p4d_job){.tasks_per_gpu = 1, .tasks = 16, .exclusive = true}, 2, 8, 8);
-	/* as slurmctld stores a job without -N */
+	/* a job without -N, as slurmctld stores it */
 	p4d_geometry open = {0};
 	p4d_job kept = {.gpus = "16", .min_nodes = 1, .tasks = 8, .tasks_per_node = 8};
 	assert_int_equal(p4d_job_geometry(mapped, &kept, NULL, NULL, &open, NULL), 0);
 	assert_int_equal(open.nodes, 2);
-	/* -w means all of these nodes */
+	/* -w requests all of these nodes */
 	expect((p4d_job){.nodelist = "h1,h2", .gres = "gpu:8"}, 2, 8, 0);
 	expect((p4d_job){.nodelist = "h[1-3]", .gpus = "24"}, 3, 8, 0);
 	expect((p4d_job){.nodelist = "h1", .gpus = "16"}, 2, 8, 0);
 	expect((p4d_job){.nodelist = "h1", .gres = "gpu:8", .min_nodes = 2}, 2, 8, 0);
 	expect((p4d_job){.nodelist = "h1,h2", .gres = "gpu:8", .min_nodes = 1, .max_nodes = 2}, 2, 8, 0);
-	/* the tasks' CPUs need more nodes than their GPUs */
+	/* the CPUs of the tasks need more nodes than the GPUs */
 	expect((p4d_job){.tasks = 2, .cpus_per_task = 64, .gres = "gpu:8", .partition = "gpu"}, 2, 8, 1);
 	expect((p4d_job){.tasks = 2, .cpus_per_task = 32, .gres = "gpu:8", .partition = "gpu"}, 1, 8, 2);
-	/* sbatch adds the number of tasks to --ntasks-per-node, and slurmctld sees both */
+	/* sbatch adds --ntasks to --ntasks-per-node, so slurmctld sees both */
 	expect((p4d_job){.cpus_per_task = 64, .tasks_per_node = 2, .gres = "gpu:8", .partition = "gpu"}, 1, 8,
 	       2);
 	expect(
@@ -127,16 +128,16 @@ static void counting_gpus(void **state)
 	expect((p4d_job){.tasks = 4, .cpus_per_task = 32, .gpus_per_task = "2", .partition = "gpu"}, 2, 4, 2);
 	expect((p4d_job){.tasks = 2, .cpus_per_task = 64, .gpus = "16", .partition = "gpu"}, 2, 8, 1);
 	expect((p4d_job){.gpus = "8", .cpus_per_gpu = 16, .partition = "gpu"}, 2, 4, 0);
-	/* 32 cores with two threads each */
+	/* a node has 32 cores with two threads each */
 	expect((p4d_job){.tasks = 40, .gres = "gpu:8", .partition = "gpu", .threads_per_core = 1}, 2, 8, 20);
 	expect((p4d_job){.tasks = 40, .gres = "gpu:8", .partition = "gpu", .threads_per_core = 2}, 1, 8, 40);
-	/* each task has its own GPUs */
+	/* with --gpus-per-task, each task has its own GPUs */
 	expect((p4d_job){.gpus = "4", .gpus_per_task = "1", .tasks = 4, .tasks_per_node = 2, .min_nodes = 2},
 	       2, 2, 2);
-	/* whole nodes include their GPUs */
+	/* a partition that gives whole nodes also gives their GPUs */
 	expect((p4d_job){.partition = "whole", .min_nodes = 2}, 2, 8, 0);
 	expect((p4d_job){.partition = "whole", .gres = "gpu:4"}, 1, 4, 0);
-	/* p4d uses the cluster's numbers if p4d.conf does not have them */
+	/* if p4d.conf does not have the number of GPUs, p4d asks the cluster */
 	p4d_geometry g = understood(nothing, (p4d_job){.gpus = "16", .partition = "gpu"}, NULL);
 	assert_int_equal(g.nodes, 2);
 	g = understood(nothing, (p4d_job){.exclusive = true}, NULL);
@@ -221,16 +222,16 @@ static void gpu_from_the_file(void **state)
 	type(mapped, (p4d_job){.partition = "h,a"}, "a100-40gb", "a", 2, 2, 0);
 	type(mapped, (p4d_job){.partition = "h,h"}, "h100-80gb", "h", 1, 1, 0);
 	type(mapped, (p4d_job){.partition = "both"}, "h100-80gb", "both", 3, 1, 0);
-	/* a typed GRES decides, even if its alias could mean several GPUs */
+	/* the type in --gres decides, even if it could mean several GPUs */
 	type(mapped, (p4d_job){.partition = "both", .gres = "gpu:h200:4"}, "h200-141gb", "both", 1, 1, 0);
 	type(mapped, (p4d_job){.partition = "both", .gres = "gpu:a100:4"}, "a100-80gb", "both", 1, 1, 0);
 	type(mapped, (p4d_job){.partition = "both", .gpus = "a100:4", .gres = "lustre:1", .min_nodes = 1},
 	     "a100-80gb", "both", 1, 1, 0);
 	type(mapped, (p4d_job){.partition = "h,both", .gres = "gpu:h100:4"}, "h100-80gb", "h", 1, 1, 0);
-	/* a type that no partition has is accepted */
+	/* p4d accepts a type that no partition has */
 	type(mapped, (p4d_job){.partition = "h", .gres = "gpu:l40s:4"}, "l40s-48gb", "h", 1, 1, 0);
 	type(mapped, (p4d_job){.partition = "h", .gres = "gpu:weird:4"}, "l4-24gb", "h", 1, 1, 0);
-	/* a constraint also decides */
+	/* a constraint also chooses the GPU */
 	type(mapped, (p4d_job){.partition = "both", .constraint = "h200"}, "h200-141gb", "both", 1, 1, 0);
 	type(mapped, (p4d_job){.partition = "both", .constraint = "ib&h200"}, "h200-141gb", "both", 1, 1, 0);
 	type(mapped, (p4d_job){.partition = "both", .constraint = "[h200*2|a100*4]&ib"}, "a100-80gb", "both",
@@ -251,8 +252,9 @@ static void gpu_from_the_cluster(void **state)
 	type(nothing, (p4d_job){.partition = "mixed", .constraint = "a100|ib"}, "a100-40gb", "mixed", 2, 2,
 	     1);
 	type(nothing, (p4d_job){.partition = "plain"}, "h200-141gb", "plain", 1, 1,
-	     1); /* the features of its nodes name it */
-	type(mapped, (p4d_job){.partition = "odd"}, "l4-24gb", "odd", 1, 1, 1); /* a gpu section names it */
+	     1); /* a feature of the partition's nodes names the GPU */
+	type(mapped, (p4d_job){.partition = "odd"}, "l4-24gb", "odd", 1, 1, 1); /* a gpu section of
+										 * p4d.conf names the GPU */
 	type(mapped, (p4d_job){.partition = "h,mixed"}, "a100-40gb", "mixed", 2, 2, 1);
 	type(nothing, (p4d_job){.partition = "nowhere", .gres = "gpu:h100:4"}, "h100-80gb", "nowhere", 1, 1,
 	     1);
@@ -260,7 +262,7 @@ static void gpu_from_the_cluster(void **state)
 	     1);
 }
 
-/* -w and -x may leave fewer types of GPUs. */
+/* A node list (-w) or an excluded list (-x) may leave fewer GPU types. */
 static void gpu_of_the_nodes(void **state)
 {
 	(void)state;
@@ -279,7 +281,7 @@ static void gpu_of_the_nodes(void **state)
 	     1);
 	type(nothing, (p4d_job){.partition = "mixed", .exclude = "h[1-9],a[01-99]"}, "a100-40gb", "mixed", 2,
 	     2, 1);
-	/* also if p4d.conf names the GPUs, because the cluster knows which nodes have them */
+	/* the cluster knows which nodes have which GPU, even if p4d.conf names the partition's GPUs */
 	type(mapped, (p4d_job){.partition = "both", .nodelist = "x1"}, "h200-141gb", "both", 1, 1, 1);
 	type(mapped, (p4d_job){.partition = "both", .nodelist = "z1"}, "a100-80gb", "both", 1, 1, 1);
 	type(mapped, (p4d_job){.partition = "both", .exclude = "y1,y2"}, "a100-80gb", "both", 2, 1, 1);
@@ -288,7 +290,7 @@ static void gpu_of_the_nodes(void **state)
 static void gpu_unknown(void **state)
 {
 	(void)state;
-	/* refused only if the job may use more nodes than are listed */
+	/* p4d refuses this only if the job may use more nodes than it lists */
 	refused(mapped, (p4d_job){.gpus = "8", .partition = "odd,bare", .nodelist = "o1"}, P4D_E_GEOMETRY,
 		"8 GPUs do not fill nodes of 2 GPUs evenly, and the partitions of the job have different "
 		"nodes",
@@ -312,7 +314,7 @@ static void gpu_unknown(void **state)
 	refused(nothing, (p4d_job){.gres = "gpu:strange:4", .partition = "gpu"}, P4D_E_UNKNOWN_GPU,
 		"GPU type `strange` is not in gpus.json, so its memory is unknown",
 		"p4d.conf: gpu strange { name = \"NAME\" }, with a NAME that `p4d gpus` lists");
-	/* p4d.conf says which GPU the partition has: the type can mean no other one */
+	/* p4d.conf names the partition's GPU, so the unknown type must mean this GPU */
 	type(mapped, (p4d_job){.gres = "gpu:strange:4", .partition = "h"}, "h100-80gb", "h", 1, 1, 0);
 	type(mapped, (p4d_job){.gres = "gpu:strange:4"}, "h100-80gb", "h", 1, 1, 0);
 	for (size_t i = 0; i < 3; i++) {
@@ -321,7 +323,7 @@ static void gpu_unknown(void **state)
 			"GPU type `strange` is not in gpus.json, so its memory is unknown",
 			"p4d.conf: gpu strange { name = \"NAME\" }, with a NAME that `p4d gpus` lists");
 	}
-	/* without a cluster */
+	/* p4d cannot ask a cluster */
 	p4d_geometry out;
 	p4d_error err = {0};
 	p4d_job job = {.gres = "gpu:4"};
@@ -342,7 +344,7 @@ static void too_many_kinds(void **state)
 		"more than 128 kinds of nodes are possible for this job", "--partition=NAME");
 	understood(mapped, (p4d_job){.gres = "gpu:4", .partition = partitions_of(128, many, sizeof(many))},
 		   NULL);
-	/* a partition counts once, even if it is named several times */
+	/* a partition counts once even if it is named several times */
 	size_t used = 0;
 	for (int i = 0; i < 100; i++)
 		used += (size_t)snprintf(many + used, sizeof(many) - used, i % 2 ? "h," : "mixed, ");
@@ -364,14 +366,14 @@ static void most_nodes(void **state)
 	assert_int_equal(most_of((p4d_job){.partition = "mixed", .gres = "gpu:a100:4"}), 16);
 	assert_int_equal(most_of((p4d_job){.partition = "mixed", .gres = "gpu:4", .constraint = "ib"}), 4);
 	assert_int_equal(most_of((p4d_job){.partition = "bare,whole,gpu", .gres = "gpu:4"}), 4);
-	/* an unknown limit limits nothing */
+	/* an unknown limit is no limit */
 	assert_int_equal(most_of((p4d_job){.partition = "plain", .gres = "gpu:8"}), 0);
 	assert_int_equal(most_of((p4d_job){.partition = "gpu", .gres = "gpu:v100:8"}), 0);
 	assert_int_equal(most_of((p4d_job){.clusters = "other", .gres = "gpu:8"}), 0);
 	rows[0].max_nodes = 3;
 	assert_int_equal(most_of((p4d_job){.gres = "gpu:8"}), 3);
 	rows[0].max_nodes = 0;
-	/* a node with both types is one node */
+	/* a node with both types counts once */
 	char h100[] = "h[1-4],m1", a100[] = "a[01-16],m1", *const nodes[] = {rows[1].nodes, rows[2].nodes};
 	rows[1].nodes = h100;
 	rows[2].nodes = a100;
@@ -381,7 +383,7 @@ static void most_nodes(void **state)
 	rows[2].nodes = nodes[1];
 }
 
-/* A larger GPU of the job's partitions, by the name that Slurm has for it. */
+/* Finds a larger GPU in the job's partitions, under Slurm's name for it. */
 static void larger_gpus(void **state)
 {
 	(void)state;
@@ -399,7 +401,7 @@ static void larger_gpus(void **state)
 	/* a node has at most eight of these GPUs */
 	gpu = understood(nothing, job, NULL).gpu;
 	assert_null(p4d_job_larger_gpu(nothing, &job, ask, &asked, gpu, 16, type));
-	/* names of p4d.conf, if the cluster has no name for them */
+	/* p4d.conf's name is used if the cluster has none */
 	const p4d_job both = {.partition = "both", .gres = "gpu:4"};
 	gpu = p4d_gpu_find(p4d_site_gpus(mapped), "a100-80gb", NULL);
 	gpu = p4d_job_larger_gpu(mapped, &both, NULL, NULL, gpu, 4, type);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Command lines, environments and #SBATCH lines are read as sbatch reads them. */
+/* p4d reads command lines, environments and #SBATCH lines as sbatch does. */
 #include "support/sbatch_words.h"
 
 static p4d_error arguments_fail(const char *one, const char *two)
@@ -77,7 +77,7 @@ static void reads_what_decides_where_a_job_runs(void **state)
 	p4d_sbatch_free(&sbatch);
 }
 
-/* sbatch uses no more nodes than tasks, and then the first nodes of a node list in sorted order. */
+/* sbatch uses at most one node per task. From a node list, it then takes the first nodes in sorted order. */
 static void no_more_nodes_than_tasks(void **state)
 {
 	static const struct {
@@ -105,7 +105,7 @@ static void no_more_nodes_than_tasks(void **state)
 	}
 }
 
-/* the number of tasks that sbatch computes from sockets, cores and threads of a fixed number of nodes */
+/* Tasks that sbatch computes from sockets, cores and threads, if the number of nodes is fixed. */
 static void tasks_that_sbatch_counts(void **state)
 {
 	static const struct {
@@ -138,7 +138,7 @@ static void tasks_that_sbatch_counts(void **state)
 	}
 }
 
-/* Which options --hint unsets, and what makes sbatch ignore --hint. */
+/* Options that --hint unsets, and options that make sbatch ignore --hint. */
 static void a_hint_counts_alone(void **state)
 {
 	static const struct {
@@ -247,10 +247,10 @@ static void mistakes_are_named(void **state)
 	assert_mentions(&err, "-N needs a value");
 	err = arguments_fail("--hold=1", NULL);
 	assert_mentions(&err, "--hold takes no value");
-	/* options of `p4d estimate` */
+	/* options of `p4d estimate`, without the prefix --p4d- */
 	err = arguments_fail("--tp=8", NULL);
 	assert_string_equal(err.fix, "--p4d-tp=8");
-	/* options that only the command has are unknown to sbatch */
+	/* sbatch does not know options that only the command has */
 	arguments_fail("--p4d-gpus-per-node=8", NULL);
 	arguments_fail("--p4d-nodes=4", NULL);
 }
@@ -284,7 +284,7 @@ static void memory_options_exclude_each_other(void **state)
 	assert_int_equal(err.code, P4D_E_USAGE);
 	p4d_sbatch_free(&sbatch);
 
-	/* a typed option replaces the environment's */
+	/* an option on the command line replaces the environment's */
 	script(&sbatch, SCRIPT("#SBATCH --mem-per-gpu=5G\n"));
 	assert_int_equal(p4d_sbatch_environment(&sbatch, one, &err), 0);
 	understand(&sbatch);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* #SBATCH lines and variables of the environment are read as sbatch reads them. */
+/* p4d reads #SBATCH lines and environment variables as sbatch does. */
 #include "support/sbatch_words.h"
 
 static p4d_error script_fails(const char *text, size_t length)
@@ -56,7 +56,7 @@ static void command_line_over_environment_over_script(void **state)
 	}
 }
 
-/* Results of sbatch 22.05 for these lines, when they were tried. */
+/* Results of sbatch 22.05 for these lines. */
 static void directive_words(void **state)
 {
 	static const struct {
@@ -146,7 +146,7 @@ static void bad_scripts(void **state)
 	assert_mentions(&err, "NUL");
 }
 
-/* Other SPANK plugins of a site add options that only its sbatch knows. */
+/* Options of other SPANK plugins. Only the site's sbatch knows them. */
 static void options_of_other_plugins(void **state)
 {
 	static const struct {
@@ -215,7 +215,7 @@ static void bad_numbers(void **state)
 	}
 }
 
-/* A .bashrc with SBATCH_P4D_ variables refuses no job that does not use p4d. */
+/* SBATCH_P4D_ variables in a .bashrc do not refuse jobs that use no p4d option. */
 static void variables_are_defaults(void **state)
 {
 	char *const good[] = {(char *)"SBATCH_P4D_TP=4", (char *)"SBATCH_P4D_MODEL=llama13b", NULL};
@@ -246,7 +246,7 @@ static void variables_are_defaults(void **state)
 	}
 }
 
-/* PyTorch's variable counts only if the job's environment has it. */
+/* PyTorch's variable counts only if sbatch exports it to the job. */
 static void an_environment_that_is_exported(void **state)
 {
 	static const struct {
@@ -300,7 +300,7 @@ static void bad_options_say_where_they_are(void **state)
 	assert_int_equal(p4d_sbatch_job(&sbatch, &err), 0);
 	assert_int_equal(p4d_sbatch_request(&sbatch, &err), -1);
 	assert_mentions(&err, "(from SBATCH_P4D_TP)");
-	/* only the value that takes precedence has to be valid */
+	/* values that are overridden need not be valid */
 	arguments(&sbatch, "--p4d-tp=8 job.sh");
 	assert_int_equal(p4d_sbatch_request(&sbatch, &err), 0);
 	assert_int_equal(sbatch.request.value[P4D_TP], 8);

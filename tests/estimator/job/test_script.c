@@ -39,10 +39,10 @@ static void scripts(void **state)
 	    starts(scan("torchrun pretrain_gpt.py --tensor-model-parallel-size 4"), P4D_FRAMEWORK_MEGATRON));
 	assert_false(starts(scan("echo '#not a comment inside a word'x#y"), P4D_FRAMEWORK_MEGATRON));
 	assert_false(starts(p4d_script_scan("p4d-train", 5, NULL),
-			    P4D_FRAMEWORK_P4D)); /* does not read beyond the length */
+			    P4D_FRAMEWORK_P4D)); /* nothing beyond the given length is read */
 }
 
-/* The last of several assignments counts; other words do not. */
+/* The last assignment of the variable counts. Words that only look like assignments do not. */
 static void the_allocator(void **state)
 {
 #define NAME "PYTORCH_CUDA_ALLOC_CONF="
@@ -139,10 +139,11 @@ static double seconds(void)
 	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Ten to twenty times the usual time: the test checks that time is linear, not how fast this machine is. */
+/* Ten to twenty times the usual time. The test checks that time is linear in the length, not how fast this
+ * machine is. */
 #define LIMIT_SECONDS 20e-3
 
-/* Seconds for a script: the fastest of some runs, or of more runs on a busy machine. */
+/* Seconds to read a script: the fastest of some runs, with more runs on a busy machine. */
 static double cost(const char *text, size_t length, const p4d_layout *l)
 {
 	double best = 1;
@@ -157,7 +158,7 @@ static double cost(const char *text, size_t length, const p4d_layout *l)
 	return best;
 }
 
-/* Scripts of any content, up to the largest that slurmctld accepts. */
+/* The time is bounded for scripts of any content, up to the longest that slurmctld accepts. */
 static void cost_is_bounded(void **state)
 {
 	static const char *const pieces[] = {"\n",
@@ -194,7 +195,7 @@ static void cost_is_bounded(void **state)
 		print_message("%-48.*s %.3f ms\n", (int)strcspn(pieces[i], "\r\n"), pieces[i], 1e3 * took);
 		assert_true(took < LIMIT_SECONDS);
 	}
-	/* text after the first bytes is not read */
+	/* only the first P4D_SCRIPT_BYTES are read */
 	memset(text, ' ', LARGEST);
 	memcpy(text + P4D_SCRIPT_BYTES - strlen(word), word, strlen(word));
 	assert_true(starts(p4d_script_scan(text, LARGEST, NULL), P4D_FRAMEWORK_P4D));

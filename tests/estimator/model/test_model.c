@@ -84,7 +84,8 @@ static void built_in_presets_are_the_files(void **state)
 	for (size_t i = 0; i < files.count; i++) {
 		assert_memory_equal(&built_in.row[i].preset, &files.row[i].preset, sizeof(p4d_preset));
 		assert_memory_equal(&built_in.row[i].model, &files.row[i].model, sizeof(p4d_request));
-		if (*files.row[i].preset.name) /* an alias with its own context length has no row here */
+		if (*files.row[i].preset.name) /* rows without a name are aliases with a context length of
+						* their own */
 			assert_ptr_equal(p4d_presets_find(&built_in, files.row[i].preset.name),
 					 &built_in.row[i].model);
 	}
@@ -92,7 +93,7 @@ static void built_in_presets_are_the_files(void **state)
 	p4d_presets_free(&built_in);
 }
 
-/* A directory replaces the presets of the build. */
+/* If a directory has models, the presets of the build are not used. */
 static void a_directory_replaces_what_is_built_in(void **state)
 {
 	char dir[] = "/tmp/p4d-test-XXXXXX", models[64], file[96];
@@ -129,7 +130,7 @@ static void promised_presets_exist(void **state)
 	}
 }
 
-/* The paper's equation, which leaves out only the last norm; it shares no code with p4d's count. */
+/* The equation of PTD-P's paper, which omits the last norm. p4d's own count uses other code. */
 static void ptdp_rows_follow_the_paper(void **state)
 {
 	(void)state;
@@ -183,11 +184,11 @@ static void user_wins_over_preset(void **state)
 	assert_int_equal(request.value[P4D_LAYERS], 12);
 	assert_int_equal(request.origin[P4D_LAYERS], P4D_BY_USER);
 	assert_int_equal(request.value[P4D_HIDDEN], 4096);
-	/* the head size is set separately, so the model's is kept */
+	/* head-dim is an option of its own, so the model's value stays */
 	assert_int_equal(request.value[P4D_HEAD_DIM], 128);
 	assert_int_equal(request.value[P4D_FFN], 13824);
 	assert_int_equal(request.origin[P4D_FFN], P4D_BY_MODEL);
-	/* 12 layers of 4 h a d + 3 h f + 2 h elements, one table, one norm */
+	/* 12 layers of 4 h a d + 3 h f + 2 h elements, one vocabulary table, one norm */
 	assert_int_equal(p4d_model_parameters(&request),
 			 12 * (4 * 4096 * 5120ULL + 3 * 4096 * 13824ULL + 2 * 4096) + 32000 * 4096ULL + 4096);
 }
@@ -246,7 +247,7 @@ static void custom_needs_every_size(void **state)
 			 2 * (4 * 64 * 64 + 3 * 64 * 256 + 2 * 64) + 2 * 1000 * 64 + 64);
 }
 
-/* The activation tells whether the feed-forward layer is gated, and the reverse. */
+/* If only the activation or only glu is given, p4d derives the other. */
 static void activation_and_glu(void **state)
 {
 	p4d_request request = named("llama3-8b");
@@ -298,7 +299,8 @@ static void no_presets(void **state)
 	assert_int_equal(p4d_model_each("/nonexistent", check_preset, NULL, &err), -1);
 }
 
-/* Every term of the count, with all options on, against a sum written out by hand. */
+/* A count with all options on, so that a missing or wrong term changes it. The expected sum is written out
+ * by hand. */
 static void count_has_every_term(void **state)
 {
 	p4d_request r = named("custom");

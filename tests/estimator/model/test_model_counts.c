@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tests/data/models.jsonl (tests/parity/make_models.py): configs of published models with their parameters as
- * the transformers library counts them, or as their repository shows. What p4d reads from each has as many,
- * and the preset of that name is the same model. */
+/*
+ * tests/data/models.jsonl (tests/parity/make_models.py): configs of published models with their parameters
+ * as the transformers library counts them, or as their repository shows. p4d must count as many parameters
+ * in each config, and the preset of that name must be the same model.
+ */
 #include "support/support.h"
 
 #include <inttypes.h>
@@ -11,16 +13,13 @@
 
 enum { LINE = 4096, FEWEST = 120 };
 
-/*
- * By how many parameters p4d may differ from a published count: 0.1 %. Counts are exact, with the exceptions
- * here.
- */
+/* Number of parameters by which p4d's count may differ from the published count. 0 for all other models. */
 static uint64_t tolerance(const char *name)
 {
 	/* p4d leaves out a gate of the shared experts: 2048 elements a layer */
 	if (!strcmp(name, "qwen1.5-moe"))
 		return 24 * 2048;
-	/* its first layer has no norm before attention */
+	/* ModernBERT's first layer has no norm before attention */
 	return !strncmp(name, "modernbert", 10) ? 1024 : 0;
 }
 

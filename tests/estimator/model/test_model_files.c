@@ -108,7 +108,7 @@ static void unmodelled_architectures_are_named(void **state)
 #define SIZES "\"hidden_size\":4096,\"intermediate_size\":11008,\"num_hidden_layers\":2,\"vocab_size\":100,"
 #define HEADS "\"num_attention_heads\":64"
 
-/* The defaults of the transformers library for absent fields, by class. */
+/* Defaults of the transformers library for fields that a file does not have, for each class. */
 static void absent_fields(void **state)
 {
 	static const struct {
@@ -153,7 +153,7 @@ static void absent_fields(void **state)
 	assert_int_equal(gpt2.value[P4D_BIAS], P4D_BIAS_ALL);
 }
 
-/* Biases, as the file's switches set them. */
+/* Fields of a file that switch biases on and off. */
 static void switches_of_biases(void **state)
 {
 	static const struct {
@@ -178,7 +178,7 @@ static void switches_of_biases(void **state)
 	}
 }
 
-/* Formats in which files describe quantized weights. */
+/* The formats in which files describe quantized weights. */
 static void quantized_weights(void **state)
 {
 	static const struct {
@@ -215,7 +215,7 @@ static void quantized_weights(void **state)
 	assert_false(p4d_is_set(&(p4d_request){0}, P4D_STORED));
 }
 
-/* For models with several parts, p4d reads the text part, and says so. */
+/* If a model has several parts, p4d reads the text part and reports this. */
 static void text_parts(void **state)
 {
 	(void)state;
@@ -226,7 +226,8 @@ static void text_parts(void **state)
 	    "\"num_hidden_layers\":34,\"sliding_window\":1024},\"vision_config\":{\"hidden_size\":1152}}");
 	assert_string_equal(gemma.judged_part, "the text part of Gemma3ForConditionalGeneration");
 	assert_int_equal(p4d_model_parameters(&gemma), 3880263168);
-	assert_int_equal(gemma.value[P4D_HEADS], 8); /* the repository leaves this field to the class */
+	assert_int_equal(gemma.value[P4D_HEADS], 8); /* the file does not have this field, so the class's
+						      * default counts */
 	p4d_request flat =
 	    parse("{\"architectures\":[\"Qwen2_5_VLForConditionalGeneration\"],\"num_key_value_heads\":4,"
 		  "\"vision_config\":{\"depth\":32}," SIZES HEADS "}");
@@ -239,7 +240,7 @@ static void text_parts(void **state)
 			    "Ernie4_5_VLForConditionalGeneration: mixture of experts (num_local_experts=16)");
 }
 
-/* Writes a text to FOLDER/NAME, and makes folders as needed. */
+/* Writes a text to FOLDER/NAME. Makes missing folders. */
 static void write_below(const char *folder, const char *name, const char *text)
 {
 	char file[256];
@@ -258,7 +259,7 @@ static void write_below(const char *folder, const char *name, const char *text)
 
 #define TINY "{\"architectures\":[\"LlamaForCausalLM\"],\"num_hidden_layers\":3,\"vocab_size\":100," REST "}"
 
-/* ORG/NAME in the hub's cache is the revision that refs/main names. */
+/* ORG/NAME in the hub's cache means the revision in refs/main. */
 static void cache_of_the_hub(void **state)
 {
 	char home[] = "/tmp/p4d-hub-XXXXXX", command[64];
@@ -279,7 +280,7 @@ static void cache_of_the_hub(void **state)
 	assert_int_equal(request.value[P4D_LAYERS], 3);
 	assert_non_null(strstr(preset.file, "models--lab--tiny/snapshots/abc123"));
 	assert_int_equal(p4d_model_resolve(&outside, NULL, &preset, NULL), -1);
-	/* a preset's exact name takes precedence, a variant's name does not */
+	/* the exact name of a preset overrides the cache, the name of a variant does not */
 	write_below(home, "hub/models--Qwen--Qwen3-8B/refs/main", "a");
 	write_below(home, "hub/models--Qwen--Qwen3-8B/snapshots/a/config.json", TINY);
 	write_below(home, "hub/models--mine--Qwen3-8B-it/refs/main", "a");
@@ -292,7 +293,7 @@ static void cache_of_the_hub(void **state)
 	assert_int_equal(system(command), 0);
 }
 
-/* An adapter is read as its base model, and the message names the base. */
+/* For an adapter, p4d reads the base model, and the message names it. */
 static void adapters(void **state)
 {
 	char home[] = "/tmp/p4d-hub-XXXXXX", folder[64], command[64];

@@ -2,12 +2,12 @@
 /* Names of presets: variants, aliases, spellings, and unknown names. */
 #include "support/models.h"
 
-/* Names as people type them: with organizations, and of variants that have no alias. */
+/* Names as people type them: with an organization, or of variants without an alias. */
 static void names_of_variants(void **state)
 {
 	static const struct {
 		const char *typed, *preset;
-		int stored; /* -1: the name does not contain it */
+		int stored; /* quantization in the name; -1: none */
 	} cases[] = {
 	    {"Qwen/Qwen3-8B", "qwen3-8b", -1},
 	    {"unsloth/Qwen3-8B-Base", "qwen3-8b", -1},
@@ -53,16 +53,14 @@ static void names_of_variants(void **state)
 		if (cases[i].stored >= 0)
 			assert_int_equal(request.value[P4D_STORED], cases[i].stored);
 	}
-	/* the first word is never dropped, nor all of a name */
+	/* p4d never drops the first word of a name, nor all words */
 	p4d_request none = named("base-7b-chat"), empty = named("org/instruct-hf");
 	assert_int_equal(p4d_model_resolve(&none, NULL, NULL, NULL), -1);
 	assert_int_equal(p4d_model_resolve(&empty, NULL, NULL, NULL), -1);
 }
 
-/*
- * Names of models with the same shape whose config.json differ in context length, in files for several types
- * of weights.
- */
+/* Models of the same shape whose config.json have different context lengths, and names of their quantized
+ * files. */
 static void variants_have_their_own_context(void **state)
 {
 	static const struct {
@@ -101,7 +99,7 @@ static void variants_have_their_own_context(void **state)
 		assert_int_equal(p4d_is_set(&request, P4D_STORED) ? (int)request.value[P4D_STORED] : -1,
 				 cases[i].stored);
 	}
-	/* slurmctld compares plans with these numbers */
+	/* slurmctld compares plans with the preset's numbers */
 	const p4d_request *found = p4d_presets_find(&presets, "Qwen/Qwen3-4B-Instruct-2507");
 	assert_non_null(found);
 	assert_int_equal(found->value[P4D_MAX_SEQ_LEN], 262144);
@@ -115,7 +113,8 @@ static void variants_have_their_own_context(void **state)
 	assert_int_equal(own.value[P4D_MAX_SEQ_LEN], 1000);
 }
 
-/* All names and aliases, as they are compared; a clash would make an alias depend on the order of files. */
+/* All names and aliases in the form in which p4d compares them. With a clash, an alias would depend on the
+ * order of files. */
 static struct {
 	char key[64], name[64];
 } seen[1024];
@@ -209,7 +208,7 @@ static void unknown_names_show_the_nearest(void **state)
 	     ""},
 	    {"mistral7", "unknown model \"mistral7\"; nearest: mistral-7b" OTHERS, ""},
 	    {"lama7b", "unknown model \"lama7b\"; nearest: llama7b" OTHERS, ""},
-	    /* names that only resemble a preset's */
+	    /* names that only resemble a preset's name */
 	    {"someorg/jetmoe-8b",
 	     "unknown model \"someorg/jetmoe-8b\"; p4d knows no model of the family \"jetmoe\"" OTHERS_OF(
 		 "someorg/jetmoe-8b"),
@@ -232,7 +231,8 @@ static void unknown_names_show_the_nearest(void **state)
 	}
 }
 
-/* A private datadir in which models/ can be entered but not listed. */
+/* A private datadir whose models/ can be entered but not listed: p4d must open the file without listing
+ * the folder. */
 static void canonical_names_open_one_file(void **state)
 {
 	char dir[] = "/tmp/p4d-test-XXXXXX", models[64], file[96];
@@ -269,7 +269,7 @@ static void canonical_names_open_one_file(void **state)
 	assert_string_equal(preset.name, "tiny");
 	assert_int_equal(listed, -1);
 	assert_int_equal(err.code, P4D_E_INSTALLATION);
-	/* a name never leads out of models/: this one is a file relative to the user's directory */
+	/* a name never leads out of models/: with a slash, it is a file relative to the user's directory */
 	assert_int_equal(p4d_model_resolve(&outside, dir, NULL, &err), -1);
 	assert_int_equal(err.code, P4D_E_IO);
 	assert_non_null(strstr(err.text, "../secret"));

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Models with experts and hybrid models: all parameters, and those that a token uses, compared with what the
- * authors published. "hub" is the number that the Hugging Face hub shows for the repository's files: the sum
- * of the sizes in its safetensors index. It includes layers for further tokens and vision towers where a
- * model has them. Cards and papers round, and the row says by how much. A difference of more than half a
- * percent beyond the rounding is a defect.
+ * Models with experts and hybrid models: all parameters, and those that a token uses, compared with what
+ * the authors published. "hub" is the number that the Hugging Face hub shows for the repository's files:
+ * the sum of the sizes in its safetensors index. If a model has multi-token prediction layers or vision
+ * towers, this number includes them. Model cards and papers round their numbers, and a row says by how
+ * much. A difference above the rounding plus half a percent is a defect.
  */
 #include "support/support.h"
 
@@ -19,9 +19,9 @@ static const struct published {
 	double total, rounding;         /* billions of parameters, and how far the number is rounded */
 	double active, active_rounding; /* billions of active parameters; 0: not published */
 	unsigned tables;                /* number of vocabulary tables in the active parameters */
-	uint64_t further;               /* layers for further tokens that the total has */
-	double
-	    others; /* billions of other parameters in the total: vision towers, tables of a further layer */
+	uint64_t further;               /* number of multi-token prediction layers that the total includes */
+	double others; /* billions of other parameters in the total: vision towers, tables of a multi-token
+			* prediction layer */
 } published[] = {
     {"mixtral-8x7b", "hub; arXiv 2401.04088: 47B, 12.9B", 46.702792704, 0, 12.9, 0.05, 2, 0, 0},
     {"mixtral-8x22b", "hub; card: 141B, 39B", 140.630071296, 0, 39, 0.5, 2, 0, 0},
@@ -66,7 +66,7 @@ static double billions(p4d_wide parameters)
 	return (double)(uint64_t)parameters / 1e9;
 }
 
-/* Half a percent beyond the rounding of the published number. */
+/* The difference may be half a percent more than the rounding of the published number. */
 static void compare(const char *name, const char *what, double counted, double total, double rounding,
 		    const char *source)
 {

@@ -32,7 +32,7 @@ static void refuse_file(const char *name, p4d_code code, const char *text)
 	assert_memory_equal(&request, &before, sizeof(request));
 }
 
-/* message: NULL if test_model.c checks the message */
+/* message: NULL if test_model.c checks the message's text */
 static void refuse_text(const char *text, size_t length, p4d_code code, const char *message)
 {
 	p4d_request request = {0}, before = request;
@@ -78,7 +78,7 @@ static void bad_texts(void **state)
 	  {LLAMA "\"hidden_size\":0}", P4D_E_VALUE, "f: \"hidden_size\" is 0: not from 1 to 1048576"},
 	  {LLAMA "\"hidden_size\":9223372036854775808}", P4D_E_VALUE,
 	   "f: \"hidden_size\" is 9223372036854775808: not from 1 to 1048576"},
-#if JSON_C_VERSION_NUM >= 18 << 8 /* older releases take the nearest number */
+#if JSON_C_VERSION_NUM >= 18 << 8 /* older releases of json-c take the nearest number */
 	  {LLAMA "\"hidden_size\":-9223372036854775809}", P4D_E_JSON,
 	   "f: malformed JSON at byte 112: not a number, or a number above 64 bits"},
 #else
@@ -138,7 +138,7 @@ static void bad_texts(void **state)
 	refuse_text("{\"name\":\0\"x\"}", 13, P4D_E_JSON, "f: NUL byte at byte 9");
 }
 
-/* {"name":"x","layers":[[[1]]]} with this many levels, including the object. */
+/* Writes {"name":"x","layers":[[[1]]]} with `levels` levels, which include the object. */
 static void nested(char *text, size_t levels)
 {
 	static const char start[] = "{\"name\":\"x\",\"layers\":";
@@ -198,7 +198,7 @@ static void bad_files(void **state)
 	write_file(big, 10 * 1024 * 1024);
 	long_text(expected, sizeof(expected), "larger than 1048576 bytes");
 	refuse_file(path, P4D_E_IO, expected);
-	write_file(big, 1024 * 1024); /* the largest that is read */
+	write_file(big, 1024 * 1024); /* the largest file that p4d reads */
 	free(big);
 	long_text(expected, sizeof(expected),
 		  "neither a Hugging Face config.json (no \"architectures\" or \"model_type\") nor a preset "
@@ -228,7 +228,8 @@ static void unreadable_file(void **state)
 		assert_int_equal(seteuid(0), 0);
 }
 
-/* org/name is a preset's alias first, and otherwise a file relative to the user's directory. */
+/* org/name is first looked up as an alias of a preset, and then as a file relative to the user's
+ * directory. */
 static void relative_directory(void **state)
 {
 	static const char text[] =
@@ -274,15 +275,15 @@ static void own_preset_file(void **state)
 	assert_int_equal(preset.exact, 0);
 	assert_int_equal(preset.global_batch, 48);
 	assert_int_equal(request.value[P4D_HEADS], 8);
-	/* the file leaves open: KV heads, which become the user's heads; and the head size, which follows
-	 * from the file's heads */
+	/* the file has neither KV heads nor head size: KV heads follow the user's heads, the head size
+	 * follows the file's */
 	assert_int_equal(request.value[P4D_KV_HEADS], 8);
 	assert_int_equal(request.value[P4D_HEAD_DIM], 15);
 	assert_int_equal(request.value[P4D_NORM], P4D_LAYERNORM);
 	assert_int_equal(request.value[P4D_GLU], 0);
 }
 
-/* A request that named an unmodelled architecture can be used again. */
+/* A request that named an unmodelled architecture can be resolved again with a modelled one. */
 static void unmodelled_is_cleared(void **state)
 {
 	p4d_request request = named("llama7b");

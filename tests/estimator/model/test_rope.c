@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rotary position encodings: frequencies are compared with another formula; settings in model files. */
+/* Rotary position encodings: frequencies, compared with another formula, and their settings in model
+ * files. */
 #include "support/support.h"
 
 #include <math.h>
@@ -11,7 +12,7 @@
 
 static const p4d_rope llama31 = {500000, P4D_ROPE_LLAMA3, 8, 1, 4, 8192};
 
-/* The formula of the transformers library, by wave lengths in positions. */
+/* The transformers library's formula, which computes with wavelengths in positions. */
 static double by_wavelength(const p4d_rope *r, int head_dim, int pair)
 {
 	const double inverse = 1 / pow(r->theta, 2.0 * pair / head_dim), length = 2 * acos(-1) / inverse;
@@ -32,8 +33,7 @@ static bool close_to(double a, double b)
 
 static void frequencies_of_llama31(void **state)
 {
-	/* these were computed with another program; pairs 0 to 28 are high frequencies, 36 and more low
-	 * ones */
+	/* values from another program; pairs 0 to 28 have high frequencies, pairs from 36 on low ones */
 	static const struct {
 		int pair;
 		double frequency;
@@ -88,7 +88,7 @@ static void texts(void **state)
 	    {"dynamic", P4D_E_UNMODELLED},
 	    {"longrope", P4D_E_UNMODELLED},
 	    {"llama", P4D_E_UNMODELLED},
-	    {"linear", P4D_E_UNMODELLED}, /* a file without the factor */
+	    {"linear", P4D_E_UNMODELLED}, /* as from a model file without the factor */
 	    {"llama3", P4D_E_UNMODELLED},
 	    {"none,2", P4D_E_VALUE},
 	    {"linear,0.5", P4D_E_VALUE},
@@ -140,7 +140,7 @@ static int parse(const char *text, p4d_request *r, p4d_error *err)
 	return p4d_model__parse(text, strlen(text), "f", r, NULL, err);
 }
 
-/* Settings in files, and the values that a request then has. */
+/* Settings in files, and the values that the request then has. */
 static void model_files(void **state)
 {
 	static const struct {
@@ -154,7 +154,7 @@ static void model_files(void **state)
 	     "llama3,8,1,4,8192"},
 	    {",\"rope_scaling\":{\"type\":\"linear\",\"factor\":2.5}", 10000, "linear,2.5"},
 	    {",\"rope_scaling\":{\"rope_type\":\"default\"}", 10000, "none"},
-	    /* files of the library's version 5 */
+	    /* files of transformers 5 */
 	    {",\"rope_parameters\":{\"rope_theta\":1000000.0,\"rope_type\":\"default\"}", 1000000, "none"},
 	    {",\"rope_parameters\":{\"rope_theta\":500000.0,\"rope_type\":\"llama3\"," LLAMA3 "}", 500000,
 	     "llama3,8,1,4,8192"},
