@@ -5,7 +5,8 @@
 # answers 200 random requests as p4d does, byte for byte, and is no larger than 3 MB.
 . "${0%/*}/lib.sh"
 
-status= out= err= # for fail
+# shellcheck disable=SC2034 # fail prints them
+status='' out='' err=''
 
 cd "$P4D_TEST_BUILDDIR" || exit 99
 make -s --no-print-directory web-sources >"$work/make" || fail "make web-sources"
