@@ -65,9 +65,17 @@ static int check_pairs(const p4d_request *r, p4d_error *err)
 	return p4d_fix(err, "leave out --p4d-reference");
 }
 
+static int check_precision(const p4d_request *r, p4d_error *err)
+{
+	if (r->value[P4D_PRECISION] != P4D_FP16)
+		return 0;
+	p4d_fail(err, P4D_E_VALUE, "precision=fp16: p4d-train has bf16, fp32 and fp8");
+	return p4d_fix(err, "--p4d-precision=bf16");
+}
+
 int p4d_framework__p4d_model(const p4d_request *r, p4d_error *err)
 {
-	if (check_pairs(r, err) < 0)
+	if (check_pairs(r, err) < 0 || check_precision(r, err) < 0)
 		return -1;
 	const p4d_option other = difference(r);
 	char value[64];

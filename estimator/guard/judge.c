@@ -165,6 +165,7 @@ static const char *recipe_for(const p4d_request *request, const p4d_gpu *gpu)
 const char *p4d_guard_lacks_precision(const p4d_request *request, const p4d_gpu *gpu, char *buf, size_t size)
 {
 	const bool fp8 = request->value[P4D_PRECISION] == P4D_FP8;
+	const char *other = by_p4d(request) ? "precision=fp32" : "precision=fp16"; /* p4d-train has no fp16 */
 	char precision[16], recipe[16];
 
 	if (!gpu || !p4d_on_gpu(request->value[P4D_DEVICE]))
@@ -180,8 +181,10 @@ const char *p4d_guard_lacks_precision(const p4d_request *request, const p4d_gpu 
 	snprintf(buf, size, "%s (compute capability %d.%d) has no %s%s, which %s %d.%d: %s", gpu->name,
 		 gpu->sm / 10, gpu->sm % 10, whole ? "" : "fp8-recipe=", whole ? precision : recipe,
 		 from ? "begins with" : "cuBLASLt has up to", limit / 10, limit % 10,
-		 fp8 ? "the program stops" : "PyTorch emulates it, several times slower than fp16");
-	return !whole ? recipe_for(request, gpu) : fp8 && gpu->sm >= 80 ? "precision=bf16" : "precision=fp16";
+		 fp8               ? "the program stops"
+		 : by_p4d(request) ? "p4d-train's other precision is fp32"
+				   : "PyTorch emulates it, several times slower than fp16");
+	return !whole ? recipe_for(request, gpu) : fp8 && gpu->sm >= 80 ? "precision=bf16" : other;
 }
 
 static void say_precision(const p4d_request *request, p4d_verdict *v)

@@ -34,9 +34,6 @@ static int check(const p4d_net_settings *set, p4d_error *err)
 
 	if (l->framework != P4D_FRAMEWORK_P4D)
 		return p4d_fail(err, P4D_E_UNMODELLED, "p4d-train runs only plans of framework p4d");
-	if (l->precision == P4D_FP16)
-		return p4d_fail(err, P4D_E_UNMODELLED, "p4d-train computes in bf16 or fp32, not in fp16"),
-		       p4d_fix(err, "--precision=bf16");
 	if (l->precision == P4D_FP8 && set->device->sm && !p4d_fp8_trains(l->fp8_recipe, set->device->sm))
 		return fail_recipe(l->fp8_recipe, set->device, err);
 	if (l->head_dim % 2)

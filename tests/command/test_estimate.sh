@@ -417,6 +417,13 @@ for precision in fp16 fp32; do
 	exits 0 p4d estimate --framework deepspeed --model llama3.1-8b --precision $precision $eight
 done
 
+# p4d-train has no fp16: p4d refuses it if p4d-train was asked for, and chooses another framework otherwise
+exits 5 p4d estimate --framework p4d --model gpt2 --precision fp16 --gpu h100 --gpus-per-node 8
+says "[P4D005] precision=fp16: p4d-train has bf16, fp32 and fp8" "p4d: fix: --precision=bf16"
+# shellcheck disable=SC2046
+exits 0 p4d estimate --framework p4d --model gpt2 --gpu h100 --gpus-per-node 8 $(fix)
+exits 0 p4d estimate --model gpt2 --precision fp16 --gpu h100 --gpus-per-node 8
+prints "framework megatron" "fp16 on cuda"
 # an option that p4d's default framework lacks: the fix names a framework with it, and is accepted
 exits 5 p4d estimate --compile on --model llama3.1-8b --gpu h100 --gpus-per-node 8 --seq-len 1024
 says "p4d: fix: --framework=fsdp"

@@ -7,6 +7,16 @@
  */
 #include "support/cost_steps.h"
 
+/*
+ * The layout of a system that trains in fp16, which p4d-train does not: the same bytes as in bf16, and the
+ * GPU's rate for fp16.
+ */
+static inline p4d_layout in_fp16(p4d_layout l)
+{
+	l.precision = P4D_FP16;
+	return l;
+}
+
 /* Prints a row. p4d's figure must differ by at most the share `tolerance` from the published one. */
 static inline void row(const char *name, double published, double said, double tolerance)
 {

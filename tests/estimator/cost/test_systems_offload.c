@@ -70,12 +70,11 @@ static p4d_layout of_karma(const karma_case *c, const char *more)
 	char options[512];
 
 	snprintf(options, sizeof(options),
-		 OF_LLAMA
-		 "precision=fp16 layers=%u hidden=%u ffn=%u heads=%u kv-heads=%u head-dim=96 vocab=51200 "
-		 "max-seq-len=1024 seq-len=1024 micro-batch=%u global-batch=%u %s",
+		 OF_LLAMA "layers=%u hidden=%u ffn=%u heads=%u kv-heads=%u head-dim=96 vocab=51200 "
+			  "max-seq-len=1024 seq-len=1024 micro-batch=%u global-batch=%u %s",
 		 c->layers, c->hidden, c->hidden * 8 / 3 / 16 * 16, c->heads, c->heads, c->micro_batch,
 		 64 * c->micro_batch, more);
-	return layout_of(options, 1, 1);
+	return in_fp16(layout_of(options, 1, 1));
 }
 
 /* Seconds of a step in which all layers swap their activations. This is the time of a step that keeps all

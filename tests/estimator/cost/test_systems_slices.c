@@ -42,12 +42,12 @@ static double sliced(const setting *c, unsigned slices, bool equal)
 	p4d_request r = {.gpu = ""};
 
 	snprintf(options, sizeof(options),
-		 OF_LLAMA "precision=fp16 schedule=gpipe vocab=1024 layers=%u hidden=%u ffn=%u heads=%u "
-			  "kv-heads=%u head-dim=128 max-seq-len=%u seq-len=%u tp=%u pp=%u global-batch=%u "
-			  "token-slices=%u",
+		 OF_LLAMA
+		 "schedule=gpipe vocab=1024 layers=%u hidden=%u ffn=%u heads=%u kv-heads=%u "
+		 "head-dim=128 max-seq-len=%u seq-len=%u tp=%u pp=%u global-batch=%u token-slices=%u",
 		 c->layers, c->hidden, c->hidden * 8 / 3 / 16 * 16, c->hidden / 128, c->hidden / 128,
 		 c->tokens, c->tokens, c->op, c->pipe, c->batch, slices);
-	p4d_layout l = layout_of(options, c->gpus / 8, 8);
+	p4d_layout l = in_fp16(layout_of(options, c->gpus / 8, 8));
 	assert_int_equal(l.dp, c->data);
 	if (!equal)
 		p4d_cost_choose_slices(&r, &l, &gpu);

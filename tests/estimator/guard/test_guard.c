@@ -82,12 +82,17 @@ static void a_precision_that_the_gpu_lacks(void **state)
 	expect(t, P4D_WARN, P4D_E_PRECISION);
 	assert_non_null(
 	    strstr(t->text, "v100-32gb (compute capability 7.0) has no bf16, which begins with 8.0"));
-	assert_string_equal(t->verdict.message[0].fix, "--p4d-precision=fp16");
+	assert_string_equal(t->verdict.message[0].fix, "--p4d-precision=fp32");
 	expect_verified(*state, t);
 	t = submit(*state, ON("v100", 1),
 		   MODEL_13B "layers=8 tp=8 cp=1 pp=1 vpp=1 micro-batch=1 recompute=none framework=p4d "
-			     "precision=fp16");
+			     "precision=fp32");
 	expect(t, P4D_PASS, P4D_OK);
+	t = submit(*state, ON("v100", 1),
+		   MODEL_13B "layers=8 tp=8 cp=1 pp=1 vpp=1 micro-batch=1 recompute=none framework=p4d "
+			     "precision=fp16");
+	expect(t, P4D_REJECT, P4D_E_VALUE);
+	assert_string_equal(t->verdict.message[0].fix, "--p4d-precision=bf16");
 }
 
 static void one_rank_on_mig(void **state)

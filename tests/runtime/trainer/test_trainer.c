@@ -548,9 +548,9 @@ static void wrong_plans_are_refused(void **state)
 	p4d_trainer_settings settings = training_settings(&layout, &j.device, j.world, VOCAB);
 	assert_int_equal(p4d_trainer_open(&trainer, &settings, &err), -1);
 	assert_int_equal(err.code, P4D_E_WORLD);
-	assert_int_equal(training_layout(ORACLE "precision=fp16 micro-batch=1", 1, &layout, &err), 0);
-	assert_int_equal(p4d_trainer_open(&trainer, &settings, &err), -1);
-	assert_int_equal(err.code, P4D_E_UNMODELLED);
+	assert_int_equal(training_layout(ORACLE "precision=fp16 micro-batch=1", 1, &layout, &err), -1);
+	assert_int_equal(err.code, P4D_E_VALUE);
+	assert_string_equal(err.fix, "--p4d-precision=bf16");
 	close_job(&j);
 }
 
