@@ -346,6 +346,19 @@ int p4d_json_integer(struct json_object *object, const char *key, int64_t min, i
 	return 0;
 }
 
+int p4d_json_boolean(struct json_object *object, const char *key, bool *value, p4d_error *err)
+{
+	struct json_object *member = json_object_object_get(object, key);
+
+	if (!member)
+		return 0;
+	if (!json_object_is_type(member, json_type_boolean))
+		return p4d_fail(err, P4D_E_JSON, "\"%s\" is %.40s, not true or false", key,
+				json_object_to_json_string_ext(member, JSON_C_TO_STRING_PLAIN));
+	*value = json_object_get_boolean(member);
+	return 0;
+}
+
 int p4d_json_number(struct json_object *object, const char *key, double min, double max, double *value,
 		    p4d_error *err)
 {

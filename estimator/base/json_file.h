@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <json-c/json.h>
@@ -28,6 +29,7 @@ int p4d_json_integer(struct json_object *object, const char *key, int64_t min, i
 		     p4d_error *err);
 int p4d_json_number(struct json_object *object, const char *key, double min, double max, double *value,
 		    p4d_error *err);
+int p4d_json_boolean(struct json_object *object, const char *key, bool *value, p4d_error *err);
 int p4d_json_string(struct json_object *object, const char *key, char *buf, size_t size, p4d_error *err);
 int p4d_json_list(struct json_object *object, const char *key, char *buf, size_t size, p4d_error *err);
 

@@ -6,8 +6,8 @@
 
 /*
  * Two steps of a rank of Megatron-LM while they are simulated on PyTorch's allocator, tensor by tensor:
- * parameters and states (megatron_reserved_states.c), the schedule, embedding and head
- * (megatron_reserved_passes.c), layers (megatron_reserved_layers.c), attention
+ * both steps (megatron_reserved_steps.c), parameters and states (megatron_reserved_states.c), the schedule,
+ * embedding and head (megatron_reserved_passes.c), layers (megatron_reserved_layers.c), attention
  * (megatron_reserved_attention.c) and experts (megatron_reserved_experts.c). The order of blocks is that of
  * Megatron-Core 0.16.1 with Transformer Engine 2.11, compared with what the allocator records in rehearsals;
  * test_megatron_memory.c compares the totals.

@@ -8,15 +8,6 @@ static void (*const write_rows[P4D_MODEL_CODES])(p4d_rows *rows) = {
     [P4D_MODEL_CODE_LITGPT] = p4d_transformers__write,
 };
 
-p4d_torch_types p4d_torch__types(const p4d_layout *l)
-{
-	const bool single = l->precision == P4D_FP32;
-
-	return (p4d_torch_types){.element = single ? 4 : 2,
-				 .param = l->torch.param_dtype == P4D_PARAM_FP32 || single ? 4 : 2,
-				 .reduced = l->grad_dtype == P4D_GRAD_FP32 ? 4 : 2};
-}
-
 /* cuBLAS's workspace on Hopper, from the first matmul on (PyTorch's CublasHandlePool.cpp). */
 static void add_libraries(p4d_rows *rows)
 {

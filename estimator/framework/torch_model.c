@@ -9,6 +9,15 @@
 
 enum { MOST_LAYERS = 1024, MOST_CHUNKS = 512 };
 
+p4d_torch_types p4d_torch__types(const p4d_layout *l)
+{
+	const bool single = l->precision == P4D_FP32;
+
+	return (p4d_torch_types){.element = single ? 4 : 2,
+				 .param = l->torch.param_dtype == P4D_PARAM_FP32 || single ? 4 : 2,
+				 .reduced = l->grad_dtype == P4D_GRAD_FP32 ? 4 : 2};
+}
+
 /*
  * Checks FP8 with torchtitan's converter to torchao's Float8Linear. p4d has no formulas for FP8 in the HF
  * Trainer and similar programs.

@@ -30,7 +30,7 @@ __attribute__((format(printf, 2, 3))) static int cannot(p4d_request *model, cons
 static int flag(struct json_object *config, const char *key, bool otherwise, bool *value, p4d_error *err)
 {
 	*value = otherwise;
-	return p4d_model__flag(config, key, value, err);
+	return p4d_json_boolean(config, key, value, err);
 }
 
 /* Reads multi_query: one key/value head for all query heads. */
@@ -121,7 +121,7 @@ static int own_mpt(struct json_object *config, p4d_request *model, p4d_error *er
 	    p4d_json_integer(config, "expansion_ratio", 1, 64, &times, err) < 0)
 		return -1;
 	if (json_object_is_type(attention, json_type_object) &&
-	    (p4d_model__flag(attention, "alibi", &alibi, err) < 0 ||
+	    (p4d_json_boolean(attention, "alibi", &alibi, err) < 0 ||
 	     p4d_json_integer(attention, "kv_n_heads", info->min, info->max, &kv_heads, err) < 0))
 		return -1;
 	if (!unbiased || !alibi)
@@ -270,7 +270,7 @@ static int own_deepseek(struct json_object *config, p4d_request *model, p4d_erro
 	if (p4d_json_integer(config, "n_shared_experts", 0, 65536, &shared, err) < 0 ||
 	    p4d_json_integer(config, "moe_layer_freq", 1, 65536, &every, err) < 0 ||
 	    p4d_json_integer(config, "qk_nope_head_dim", 1, 65536, &head, err) < 0 ||
-	    p4d_model__flag(config, "use_qk_norm", &norms, err) < 0)
+	    p4d_json_boolean(config, "use_qk_norm", &norms, err) < 0)
 		return -1;
 	if (every != 1)
 		return cannot(model, "experts in some of the layers (moe_layer_freq=%" PRId64 ")", every);

@@ -59,19 +59,6 @@ static bool has(struct json_object *config, const char *key)
 	return json_object_object_get(config, key) != NULL;
 }
 
-int p4d_model__flag(struct json_object *config, const char *key, bool *flag, p4d_error *err)
-{
-	struct json_object *member = json_object_object_get(config, key);
-
-	if (!member)
-		return 0;
-	if (!json_object_is_type(member, json_type_boolean))
-		return p4d_fail(err, P4D_E_JSON, "\"%s\" is %.40s, not true or false", key,
-				json_object_to_json_string_ext(member, JSON_C_TO_STRING_PLAIN));
-	*flag = json_object_get_boolean(member);
-	return 0;
-}
-
 static int read_numbers(struct json_object *config, p4d_request *model, p4d_error *err)
 {
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
@@ -191,7 +178,7 @@ static int read_bias(struct json_object *config, const p4d_hf_family *family, p4
 		bool on = biased & switches[i].biased;
 		if (!has(config, switches[i].key))
 			continue;
-		if (p4d_model__flag(config, switches[i].key, &on, err) < 0)
+		if (p4d_json_boolean(config, switches[i].key, &on, err) < 0)
 			return -1;
 		biased = on ? biased | switches[i].biased : biased & ~switches[i].biased;
 	}
@@ -260,7 +247,7 @@ static int read_window(struct json_object *config, p4d_request *model, p4d_error
 	bool used = true;
 	int64_t window = 0;
 
-	if (p4d_model__flag(config, "use_sliding_window", &used, err) < 0 ||
+	if (p4d_json_boolean(config, "use_sliding_window", &used, err) < 0 ||
 	    p4d_json_integer(config, "sliding_window", info->min, info->max, &window, err) < 0 ||
 	    p4d_json_integer(config, "local_attention", info->min, info->max, &window, err) < 0)
 		return -1;
@@ -348,7 +335,7 @@ int p4d_model__read_hf(struct json_object *config, p4d_request *model, p4d_error
 	/* some fields of the whole model also apply to its text part */
 	struct json_object *of = has(config, "tie_word_embeddings") ? config : text;
 	tied = p4d_architectures[family->architecture].tied;
-	if (p4d_model__flag(of, "tie_word_embeddings", &tied, err) < 0)
+	if (p4d_json_boolean(of, "tie_word_embeddings", &tied, err) < 0)
 		return -1;
 	p4d_request_put(model, P4D_TIED, tied, P4D_BY_MODEL);
 	return 0;

@@ -50,8 +50,5 @@ int p4d_model__own_gemma(struct json_object *config, p4d_request *model, p4d_err
  */
 int p4d_model__read_untrained(struct json_object *config, p4d_request *model, p4d_error *err);
 
-/* Reads a boolean. If it is absent, *flag is unchanged. Errors: JSON if it is not a boolean. */
-int p4d_model__flag(struct json_object *config, const char *key, bool *flag, p4d_error *err);
-
 /* "quantization_config": the storage of linear layers as P4D_STORED; may set model->unmodelled. */
 int p4d_model__read_quantization(struct json_object *config, p4d_request *model, p4d_error *err);

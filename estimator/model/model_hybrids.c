@@ -261,7 +261,7 @@ static int read_adjusted_width(struct json_object *config, p4d_request *model, p
 	if (p4d_json_integer(config, "block_ff_dim", 1, 1 << 23, &width, err) < 0 ||
 	    p4d_json_integer(config, "block_multiple_of", 1, 1 << 20, &unit, err) < 0 ||
 	    p4d_json_number(config, "block_ffn_dim_multiplier", 0, 64, &factor, err) < 0 ||
-	    p4d_model__flag(config, "block_auto_adjust_ff_dim", &adjusted, err) < 0)
+	    p4d_json_boolean(config, "block_auto_adjust_ff_dim", &adjusted, err) < 0)
 		return -1;
 	if (adjusted) {
 		width = (int64_t)(factor * (double)(2 * width / 3));
@@ -280,7 +280,7 @@ int p4d_model__own_lfm2(struct json_object *config, p4d_request *model, p4d_erro
 
 	if (read_adjusted_width(config, model, err) < 0 ||
 	    read_sizes(config, sizes, sizeof(sizes) / sizeof(*sizes), model, err) < 0 ||
-	    p4d_model__flag(config, "conv_bias", &biased, err) < 0 ||
+	    p4d_json_boolean(config, "conv_bias", &biased, err) < 0 ||
 	    read_list(config, 'C', model, &found, err) < 0)
 		return -1;
 	if (biased)

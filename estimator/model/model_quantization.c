@@ -21,10 +21,10 @@ static int of_bitsandbytes(struct json_object *q, p4d_error *err)
 {
 	bool four = false, eight = false;
 
-	if (p4d_model__flag(q, "load_in_4bit", &four, err) < 0 ||
-	    p4d_model__flag(q, "_load_in_4bit", &four, err) < 0 ||
-	    p4d_model__flag(q, "load_in_8bit", &eight, err) < 0 ||
-	    p4d_model__flag(q, "_load_in_8bit", &eight, err) < 0)
+	if (p4d_json_boolean(q, "load_in_4bit", &four, err) < 0 ||
+	    p4d_json_boolean(q, "_load_in_4bit", &four, err) < 0 ||
+	    p4d_json_boolean(q, "load_in_8bit", &eight, err) < 0 ||
+	    p4d_json_boolean(q, "_load_in_8bit", &eight, err) < 0)
 		return -2;
 	return four ? P4D_STORED_NF4 : eight ? P4D_STORED_INT8 : -1;
 }

@@ -57,7 +57,7 @@ static int check_flags(struct json_object *config, p4d_request *model, p4d_error
 
 	for (size_t i = 0; i < sizeof(flags) / sizeof(*flags); i++) {
 		bool flag = flags[i].usual;
-		if (p4d_model__flag(config, flags[i].key, &flag, err) < 0)
+		if (p4d_json_boolean(config, flags[i].key, &flag, err) < 0)
 			return -1;
 		if (flag != flags[i].usual)
 			return untrained(model, "%s=%s", flags[i].key, flag ? "true" : "false");

@@ -32,14 +32,6 @@ static bool is_the_users(const p4d_request *request, const struct choice *choice
 	       request->value[P4D_LOCAL_LOSS] == P4D_LOCAL_STAGE;
 }
 
-bool p4d_search__is_kept(const p4d_search_space *space, p4d_option option)
-{
-	for (size_t i = 0; i < P4D_LAYOUT_OPTIONS; i++)
-		if (p4d_layout_options[i] == option)
-			return space->kept >> i & 1;
-	return false;
-}
-
 /*
  * Unsets the choices in the mask. Returns how many of them the user made; -1: the user did not make one of
  * them.

@@ -81,8 +81,14 @@ typedef struct p4d_search_enumeration {
 	p4d_search_counts counts;
 } p4d_search_enumeration;
 
-/* search_advice.c: whether space->kept has the option's bit. */
-bool p4d_search__is_kept(const p4d_search_space *space, p4d_option option);
+/* Whether space->kept has the option's bit. */
+static inline bool p4d_search__is_kept(const p4d_search_space *space, p4d_option option)
+{
+	for (size_t i = 0; i < P4D_LAYOUT_OPTIONS; i++)
+		if (p4d_layout_options[i] == option)
+			return space->kept >> i & 1;
+	return false;
+}
 
 /* search_enumerate.c */
 void p4d_search_enumerate__start(p4d_search_enumeration *w, const p4d_request *request,

@@ -5,6 +5,8 @@
 #     plugin/client_json.c and client_reader.c stand in libp4d-client.so for what reads JSON and job scripts);
 #   - p4d_room__name, with two underscores, is used inside its room only;
 #   - what a header declares that no other room includes has them, unless the whole room is closed: nothing includes from it.
+#   - at most four files call each other's functions in a circle. Two interpreters are larger circles, because a word of a
+#     script or an expression of a template may contain whole commands or calls. Tables of functions do not count.
 # Prints two shares: names with a word of their file or folder, and prototypes in the header of the file's own stem or of
 # its folder (FOLDER.h, FOLDER_internal.h).
 set -u
@@ -31,7 +33,7 @@ fi
 (cd "$build" && cut -d' ' -f1 "$work/objects" | xargs nm -A 2>/dev/null) | awk '
 	NR == FNR { source[$1] = $2; next }
 	{ split($1, at, ":"); file = source[at[1]] }
-	NF == 3 && $2 ~ /^[TDRB]$/ && $3 ~ /^p4d_/ { print "D", $3, file }
+	NF == 3 && $2 ~ /^[TDRB]$/ && $3 ~ /^p4d_/ { print "D", $3, file, $2 }
 	NF == 3 && $2 == "U" && $3 ~ /^p4d_/ { print "U", $3, file }' "$work/objects" - | LC_ALL=C sort -u >"$work/symbols"
 
 # Which file includes which header.
@@ -127,6 +129,58 @@ awk -v least_named=$least_named -v least_declared=$least_declared '
 		}
 		exit wrong
 	}' "$work/prototypes" "$work/included" "$work/symbols" || failed=1
+
+# Files whose functions reach each other. First without those that nothing in a circle calls, and those that call nothing there.
+awk -v most=4 -v interpreters='^(script/shell|runtime/template)/' '
+	function stem(path) { sub(/\.[a-z]*$/, "", path); return path }
+	function reach(from, all, start, i, n, list, m, next_, k) {
+		delete all
+		list[n = 1] = start
+		for (i = 1; i <= n; i++) {
+			m = split(from[list[i]], next_, " ")
+			for (k = 1; k <= m; k++)
+				if (!(next_[k] in gone) && !(next_[k] in all)) { all[next_[k]] = 1; list[++n] = next_[k] }
+		}
+	}
+	function strip(to, from, f, i, n, other, found, any) {
+		any = 0
+		for (f in from) {
+			if (f in gone) continue
+			n = split(from[f], other, " ")
+			found = 0
+			for (i = 1; i <= n && !found; i++) found = !(other[i] in gone) && other[i] in to
+			if (!found) any = gone[f] = 1
+		}
+		return any
+	}
+	$1 == "D" && $4 == "T" { homes[$2] = homes[$2] " " stem($3) }
+	$1 == "U" && $2 in homes {
+		n = split(homes[$2], home, " ")
+		f = stem($3)
+		for (i = 1; i <= n; i++)
+			if (home[i] != f && !((f, home[i]) in seen)) {
+				seen[f, home[i]] = 1
+				calls[f] = calls[f] " " home[i]
+				called[home[i]] = called[home[i]] " " f
+			}
+	}
+	END {
+		do again = strip(calls, called) + strip(called, calls); while (again)
+		for (f in calls) {
+			if (f in gone || f in placed || !(f in called)) continue
+			reach(calls, ahead, f)
+			reach(called, back, f)
+			count = 0; names = ""
+			for (g in ahead)
+				if (g in back) { count++; names = names " " g; placed[g] = 1 }
+			if (count > most && f !~ interpreters) { print "FAIL: a circle of " count " files:" names; wrong = 1 }
+			if (count > largest && f !~ interpreters) largest = count
+			if (count > 1) circles++
+		}
+		if (!circles) { print "FAIL: no circle was found, not even of the interpreters"; wrong = 1 }
+		print circles " circles of files; the largest outside of the interpreters has " largest
+		exit wrong
+	}' "$work/symbols" || failed=1
 
 # Types: of whatever file.
 xargs awk '
