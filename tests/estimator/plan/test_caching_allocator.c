@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The part of PyTorch's caching allocator that decides how much memory is reserved. */
+/* The part of PyTorch's caching allocator that decides how much memory PyTorch reserves. */
 #include "support/support.h"
 
 #include "plan/caching_allocator.h"
@@ -35,8 +35,8 @@ static void segments(void **state)
 	assert_int_equal(reserved(), 74);
 }
 
-/* A block larger than the freed ones takes new memory. Of the freed ones that are large enough the
- * smallest is split, and joined again when its parts are free. */
+/* A block that is larger than all free blocks needs new memory. Otherwise the allocator splits the
+ * smallest free block that is large enough. Both parts are joined again when they are free. */
 static void holes(void **state)
 {
 	(void)state;
@@ -55,7 +55,7 @@ static void holes(void **state)
 	assert_int_equal(reserved(), 262);
 }
 
-/* A segment that grows: free memory at its end is used first. */
+/* A growing (expandable) segment uses the free memory at its end before it grows. */
 static void growing(void **state)
 {
 	(void)state;
@@ -70,14 +70,15 @@ static void growing(void **state)
 	assert_int_equal(reserved(), 300);
 }
 
-/* In a growing segment, remainders of any size are split off, and free memory at the end is taken last. */
+/* In a growing segment, the rest of a split block stays usable, whatever its size. Free memory at the end
+ * of the segment is used last. */
 static void rests(void **state)
 {
 	(void)state;
 	p4d_caching_allocator_start(&a, true);
 	const p4d_allocated hole = take(60);
 	take(20);
-	take(10); /* 10 MiB are left at the end; the next hole has 60 */
+	take(10); /* the end of the segment has 10 MiB left; the hole has 60 MiB */
 	p4d_caching_allocator_give(&a, hole);
 	take(8);
 	take(52);
@@ -88,7 +89,7 @@ static void rests(void **state)
 	assert_int_equal(reserved(), 120);
 }
 
-/* Unused segments are returned to the driver; the highest amount reserved is kept. */
+/* trim returns free segments to the driver. reserved() still gives the highest amount. */
 static void trimmed(void **state)
 {
 	(void)state;
@@ -100,7 +101,7 @@ static void trimmed(void **state)
 		p4d_caching_allocator_trim(&a);
 		assert_int_equal(a.reserved / MIB, 60);
 		assert_int_equal(reserved(), 160);
-		take(40); /* takes memory that was returned to the driver */
+		take(40); /* takes memory from the driver again */
 		assert_int_equal(a.reserved / MIB, 100);
 		assert_int_equal(reserved(), 160);
 	}
@@ -117,11 +118,12 @@ static void too_many(void **state)
 	for (int i = 0; i < P4D_ALLOCATOR_BLOCKS - 2; i++)
 		take(11);
 	assert_false(a.overflow);
-	take(2); /* the list has room for its block, but not for the free rest of its segment */
+	take(2); /* there is room for the list entry of the block, but not for that of the rest of its
+		  * segment */
 	assert_true(a.overflow);
 }
 
-/* If a program frees a block that it does not have, its memory is not known; nothing breaks. */
+/* If a program frees a block twice, the simulation gives up (overflow), and does not access wrong memory. */
 static void given_twice(void **state)
 {
 	(void)state;
@@ -130,7 +132,8 @@ static void given_twice(void **state)
 		const p4d_allocated first = take(30), second = take(40);
 		take(50);
 		p4d_caching_allocator_give(&a, second);
-		p4d_caching_allocator_give(&a, first); /* joined with the second block, in some segments */
+		p4d_caching_allocator_give(&a, first); /* without a growing segment, blocks of different
+							* segments are not joined */
 		assert_false(a.overflow);
 		for (int i = 0; i < 3; i++) {
 			p4d_caching_allocator_give(&a, second);
@@ -143,7 +146,8 @@ static void given_twice(void **state)
 	}
 }
 
-/* Before the device runs out of memory, unused segments of all streams are returned. */
+/* If the device has no memory left, the free segments of all streams are returned before an allocation
+ * fails. */
 static void shortage(void **state)
 {
 	static p4d_caching_allocator other;
@@ -170,7 +174,7 @@ static void shortage(void **state)
 	}
 }
 
-/* The segment that grows returns whole pages of 20 MiB; the rest around them is used again. */
+/* A growing segment returns only whole pages of 20 MiB. The rest around these pages can be used again. */
 static void unmapped(void **state)
 {
 	p4d_allocator_streams s = {.room = 100 * MIB};
@@ -192,7 +196,7 @@ static void unmapped(void **state)
 	assert_false(s.exhausted || a.overflow);
 }
 
-/* Two blocks of 100 MiB take turns with one of 150 in another stream. */
+/* Three times: two blocks of 100 MiB are taken and freed, then a block of 150 MiB in another stream. */
 static uint64_t play(void *of, uint64_t room, p4d_allocator_use *use)
 {
 	static p4d_caching_allocator other;
@@ -233,7 +237,7 @@ static uint64_t long_play(void *of, uint64_t room, p4d_allocator_use *use)
 	return a.overflow ? 0 : s.exhausted ? UINT64_MAX : s.most_reserved;
 }
 
-/* A simulation has a limit, and a long one is not repeated as often as a short one. */
+/* A simulation ends at a limit of work. A long simulation is repeated less often than a short one. */
 static void bounded_work(void **state)
 {
 	unsigned few = 100, some = 40000, many = 200000;

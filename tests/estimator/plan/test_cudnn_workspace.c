@@ -8,7 +8,8 @@
 static const int known[] = {80, 86, 89, 90, 100, 103, 120, 121};
 #define KNOWN (sizeof(known) / sizeof(*known))
 
-/* One line of attention_workspace.csv. forward, backward: workspace; -1: cuDNN refused the graph. */
+/* One line of attention_workspace.csv. forward, backward: bytes of the workspace; -1: cuDNN refused the
+ * graph. */
 typedef struct answer {
 	int sm;
 	uint64_t batch, heads, kv_heads, queries, keys, head_dim;
@@ -150,7 +151,7 @@ static void a_size_beyond_64_bits_does_not_wrap(void **state)
 		assert_true(b.backward_workspace == UINT64_MAX);
 		assert_true(b.query_gradient == UINT64_MAX);
 		assert_true(b.row_sums == UINT64_MAX);
-		/* the queries cannot be rounded up */
+		/* rounding the queries up would overflow */
 		b = p4d_attention_workspace(known[i], 1, 1, 1, UINT64_MAX, 64, 128);
 		assert_true(b.backward_workspace == (known[i] == 90 ? 256 : UINT64_MAX));
 	}

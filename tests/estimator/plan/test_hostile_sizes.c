@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sizes at the limits of the options, in any combination. A plan with them is refused, or needs at least as
- * much memory as the plan with shorter sequences, apart from workspaces. If a multiplication overflowed, the
- * plan would need less. Sanitizers notice wrong shifts, conversions and divisions.
+ * Sizes at the limits of the options, in any combination. p4d must either refuse the plan, or the plan
+ * must need at least as much memory as the same plan with shorter sequences (workspaces excepted). After
+ * an overflow in a multiplication, the plan would need less. Sanitizers notice wrong shifts, conversions
+ * and divisions.
  */
 #include "support/support.h"
 
@@ -24,7 +25,8 @@ static uint64_t draw(uint64_t below)
 	return (random_state >> 11) % below;
 }
 
-/* The least or the most of an option's range, or a power of two, so that most divide each other. */
+/* The smallest or the largest value of an option, or a power of two. Powers of two often divide each
+ * other. */
 static void put_any(p4d_request *r, p4d_option option)
 {
 	const p4d_option_info *info = p4d_request_option_info(option);
@@ -53,7 +55,7 @@ static void put_any(p4d_request *r, p4d_option option)
 	}
 }
 
-/* Builds a layout as slurmctld does from a plan line, which nothing has checked before. */
+/* Builds a layout from values that nobody checked, as slurmctld does with a plan line. */
 static int build(const p4d_request *r, p4d_layout *layout, p4d_error *err)
 {
 	p4d_request complete = *r;
@@ -62,7 +64,7 @@ static int build(const p4d_request *r, p4d_layout *layout, p4d_error *err)
 	return p4d_layout_build(&complete, NODES, GPUS, layout, err);
 }
 
-/* Draws a request: adds options as long as a layout is possible. */
+/* Draws a request. It adds random options while the layout stays possible. */
 static p4d_request drawn(void)
 {
 	static const p4d_option model[] = {P4D_LAYERS, P4D_HIDDEN,   P4D_FFN,    P4D_HEADS,
@@ -104,7 +106,7 @@ static p4d_request drawn(void)
 	return r;
 }
 
-/* Bytes of the plan; 0: it was refused. */
+/* Bytes of the plan; 0: p4d refused it. */
 static uint64_t bytes_of(const p4d_request *r, int64_t seq_len, p4d_error *err)
 {
 	const p4d_capacity capacity = {.gpu = &gpu};

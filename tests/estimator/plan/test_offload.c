@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Offload of p4d-train to the host: the split of its updates, both arenas, and the memory of a node. */
+/* p4d-train's offload to the host: which updates run on the host, the arenas of device and host, and the
+ * host memory of a node. */
 #include "support/support.h"
 
 #include <math.h>
@@ -38,7 +39,8 @@ static p4d_layout layout_of(const char *text, uint64_t ranks)
 	return l;
 }
 
-/* Spread evenly: any consecutive subgroups have their share, to within one. */
+/* The subgroups on the device are spread evenly: the first i subgroups have their share of them, to within
+ * one. */
 static void subgroups_take_turns(void **state)
 {
 	(void)state;
@@ -54,7 +56,7 @@ static void subgroups_take_turns(void **state)
 	assert_int_equal(p4d_offload_subgroup(UINT64_C(1) << 40), 1 << 24);
 }
 
-/* Calculated by hand, in seconds per element. */
+/* Times calculated by hand, in seconds per element. */
 static void the_split_follows_the_rates(void **state)
 {
 	const p4d_layout l = layout_of("precision=bf16 offload=optimizer", 8),
@@ -71,7 +73,7 @@ static void the_split_follows_the_rates(void **state)
 	p4d_offload_split split = p4d_offload_split_of(&l, &gpu);
 	assert_int_equal(split.share, 41);
 	assert_float_equal(split.seconds, 23 / 64. / 2e9, 1e-16);
-	/* over a slow link, the split with all updates on the host is fastest: gradients take longest */
+	/* over a slow link, copying gradients to the host takes longest, so all updates run on the host */
 	gpu.host_link_bytes_per_s = 1e9;
 	split = p4d_offload_split_of(&l, &gpu);
 	assert_int_equal(split.share, 0);
@@ -79,19 +81,21 @@ static void the_split_follows_the_rates(void **state)
 	/* a fast link */
 	gpu.host_link_bytes_per_s = 450e9;
 	assert_true(p4d_offload_split_of(&l, &gpu).share > 55);
-	/* if the rate is unknown, half is on the host, and there is no predicted time */
+	/* if gpus.json has no rate for the link, half of the updates run on the host, and p4d predicts no
+	 * time */
 	gpu.host_link_bytes_per_s = 0;
 	split = p4d_offload_split_of(&l, &gpu);
 	assert_int_equal(split.share, P4D_OFFLOAD_PARTS / 2);
 	assert_true(split.seconds == 0 && p4d_offload_split_of(&l, NULL).share == P4D_OFFLOAD_PARTS / 2);
-	/* the cost model then has no step time either */
+	/* without a rate for the link, p4d predicts no step time either */
 	assert_true(p4d_cost_known(&l, &h100));
 	gpu = h100;
 	gpu.host_link_bytes_per_s = 0;
 	assert_false(p4d_cost_known(&l, &gpu));
 }
 
-/* Only states leave the device. Slots for them lie where activations are free during the update. */
+/* With offload=optimizer, only the states leave the device. Three subgroups of states are staged where
+ * activations are free during the update. */
 static void states_are_in_the_arena_of_the_host(void **state)
 {
 	const p4d_layout here = layout_of("precision=bf16", 8), away = layout_of("offload=optimizer", 8);
@@ -123,8 +127,11 @@ static uint64_t bytes_of(const p4d_plan *plan, p4d_buffer which)
 	return row ? row->bytes * row->slots : 0;
 }
 
-/* Parameters leave the device, except a window of two layers and a table. Updates run on the device if its
- * states are there, or in both places, where no parameter is copied on the host. */
+/*
+ * With offload=params, the device has only a window of layers and one vocabulary table. Updates run on the
+ * device if its states are there. With offload=optimizer,params they run in both places, and the host
+ * keeps only one copy of the parameters.
+ */
 static void parameters_are_in_the_arena_of_the_host(void **state)
 {
 	const p4d_layout here = layout_of("precision=bf16", 1), away = layout_of("offload=params", 1),
@@ -136,7 +143,8 @@ static void parameters_are_in_the_arena_of_the_host(void **state)
 	assert_int_equal(p4d_plan_build(&away, &h100, 0, &other, NULL), 0);
 	assert_int_equal(p4d_plan_build(&both, &h100, 0, &all, NULL), 0);
 	const uint64_t parameters = bytes_of(&one, B_PARAMETERS), states = 6 * parameters;
-	/* q, k, v, out; gate, up, down; two norms, and the final one: elements of the last layer, padded */
+	/* elements of the last layer, which also has the final norm: q, k, v, out; gate, up, down; three
+	 * norms */
 	const uint64_t layer = 4096 * (4096 + 2 * 1024 + 4096) + 3 * 4096 * 14336 + 3 * 4096,
 		       table = UINT64_C(128256) * 4096;
 	assert_int_equal(layer % 128, 0);
@@ -152,16 +160,14 @@ static void parameters_are_in_the_arena_of_the_host(void **state)
 	assert_int_equal(all.host_bytes, parameters + states + 3 * n * 4);
 	assert_int_equal(other.arena_bytes - all.arena_bytes, states - 2 * layer * 2);
 	assert_int_equal(p4d_offload_split_of(&away, &h100).share, P4D_OFFLOAD_PARTS);
-	/* shards of tensors that are sharded, and nothing of whole ones */
+	/* with 8 ranks, each rank has an eighth of the parameters on its host */
 	const p4d_layout sharded = layout_of("offload=params", 8);
 	assert_int_equal(p4d_plan_build(&sharded, &h100, 0, &other, NULL), 0);
 	assert_int_equal(other.host_bytes, parameters / 8);
 }
 
-/*
- * The device has room for three layers, and for inputs. For each slot, what a forward pass can hide is copied
- * to the host.
- */
+/* The device has room for the activations of three layers and for the inputs of all layers. In each slot,
+ * as many layers are copied to the host as a forward pass can hide. */
 static void activations_are_in_the_arena_of_the_host(void **state)
 {
 	const p4d_layout here = layout_of("precision=bf16 pp=2 schedule=1f1b", 2),
@@ -173,7 +179,7 @@ static void activations_are_in_the_arena_of_the_host(void **state)
 	assert_int_equal(p4d_plan_build(&here, &h100, 0, &one, NULL), 0);
 	assert_int_equal(p4d_plan_build(&away, &h100, 0, &other, NULL), 0);
 	const uint64_t n = 8192, input = n * 4096 * 2;
-	/* two statistics of norms, qkv, attention and its sums, the middle, gate and up */
+	/* two norm statistics, qkv, attention's output and lse, the second norm's input, gate and up */
 	const uint64_t layer =
 	    2 * n * 4 + n * 6144 * 2 + n * 4096 * 2 + 32 * n * 4 + n * 4096 * 2 + n * 2 * 14336 * 2;
 	assert_int_equal(one.slots.activation, 2);
@@ -183,13 +189,13 @@ static void activations_are_in_the_arena_of_the_host(void **state)
 	assert_int_equal(row->bytes, layer);
 	assert_int_equal(row->slots, 2);
 	assert_int_equal(other.host_bytes, 2 * row->layers * layer);
-	/* by hand: 2 n (218M + 8192 * 4096) FLOPs at the rate of products, against 698 MB at 51.2 GB/s */
+	/* 2 n (218M + 8192 * 4096) FLOPs at the rate of matmuls, compared with 698 MB at 51.2 GB/s */
 	const double forward = 2. * 8192 * (4096 * 10240. + 3 * 4096 * 14336. + 8192 * 4096.) /
 			       h100.peak_bf16_flops / h100.gemm_efficiency;
 	const double swapped = forward * 0.8 * h100.host_link_bytes_per_s / (double)layer * 16;
 	assert_int_equal(row->layers, (uint32_t)swapped);
 	assert_true(row->layers > 4 && row->layers < 12);
-	/* all layers over a fast link, none over a slow one */
+	/* over a fast link all layers are copied, over a slow one none */
 	gpu.host_link_bytes_per_s = 450e9;
 	assert_int_equal(p4d_offload_swapped(&away, &gpu, 16, layer), 16);
 	gpu.host_link_bytes_per_s = 1e9;
@@ -199,7 +205,8 @@ static void activations_are_in_the_arena_of_the_host(void **state)
 	assert_null(p4d_plan_find(&other, B_HOST_ACTIVATIONS));
 }
 
-/* Each layer has its own number, and numbers are in order. */
+/* p4d_offload_swapped_before counts the swapped layers before a layer, and swapped layers are spread over
+ * the stage. */
 static void swapped_layers_are_spread(void **state)
 {
 	(void)state;
@@ -214,7 +221,7 @@ static void swapped_layers_are_spread(void **state)
 		}
 }
 
-/* The node's host memory must have the arena: --mem. */
+/* --mem must include the host's arena. */
 static void the_node_needs_more(void **state)
 {
 	const p4d_capacity capacity = {.gpu = &h100};
@@ -231,7 +238,8 @@ static void the_node_needs_more(void **state)
 	assert_int_equal(one.offloaded_bytes, 0);
 }
 
-/* An update at a hundredth of HBM's rate makes the step longer by its time. */
+/* Offloading makes the step longer by the time of the update, minus the update at HBM's rate that it
+ * replaces (a hundredth). */
 static void the_step_shows_the_transfers(void **state)
 {
 	const p4d_layout here = layout_of("precision=bf16", 8), away = layout_of("offload=optimizer", 8);
@@ -262,8 +270,8 @@ static double step_of(const p4d_layout *layout, const p4d_gpu *gpu)
 	return step.seconds;
 }
 
-/* Passes hide the copies of layers as far as the passes are longer; over a slow link, every byte costs
- * time. */
+/* A pass hides the copies of layers that take no longer than the pass. Over a slow link, every copied byte
+ * adds time. */
 static void the_step_shows_what_passes_do_not_hide(void **state)
 {
 	const p4d_layout here = layout_of("precision=bf16", 1), away = layout_of("offload=params", 1),
@@ -274,15 +282,16 @@ static void the_step_shows_what_passes_do_not_hide(void **state)
 	p4d_gpu gpu = h100;
 
 	(void)state;
-	/* the first of 128 passes copies 32 layers, and every other one the layers that do not stay */
+	/* the first of 128 passes copies 32 layers, and each later one copies the 30 layers that did not
+	 * stay */
 	const double misses = p4d_offload_misses(&away);
 	assert_float_equal(misses, (32 + 127 * 30) / (128 * 32.), 1e-12);
 	assert_float_equal(p4d_offload_misses(&eight), (32 + 127 * 24) / (128 * 32.), 1e-12);
 	assert_float_equal(p4d_offload_misses(&whole), 1 / 128., 1e-12);
 	assert_true(step_of(&here, &gpu) < step_of(&whole, &gpu));
 	assert_true(step_of(&eight, &gpu) < step_of(&away, &gpu));
-	/* forward 8.0 ms of copies during 6.7 ms of computing, with eight 6.4; backward everything is hidden;
-	 * the embedding is not */
+	/* Forward, copies take 8.0 ms and computing 6.7 ms; with eight resident layers, copies take 6.4
+	 * ms. The backward pass hides all copies. The embedding's copy is not hidden. */
 	assert_float_equal(step_of(&whole, &gpu), step_of(&eight, &gpu), 1e-9);
 	gpu.host_link_bytes_per_s = 32e9;
 	assert_true(step_of(&whole, &gpu) < step_of(&eight, &gpu));
@@ -296,7 +305,8 @@ static void the_step_shows_what_passes_do_not_hide(void **state)
 		    slow < 1.2 * 64 * 2 * (32 * misses * layer + table) / 0.8e9);
 }
 
-/* Between keeping all and computing all again; over a fast link nothing is computed again, nothing waits. */
+/* The step takes between the time with all activations kept and the time with all recomputed. Over a fast
+ * link, nothing is recomputed and no pass waits. */
 static void the_step_shows_what_is_computed_again(void **state)
 {
 	const p4d_layout here = layout_of("precision=bf16", 1), away = layout_of("offload=activations", 1),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Plans have the states of the optimizer's entry; and every buffer of buffers.def is in some plan. */
+/* Plans have the states of the optimizer's table entry, and each buffer of buffers.def is in some plan. */
 #include "support/support.h"
 
 #include "support/plan_layouts.h"
@@ -24,7 +24,7 @@ static void plan_of(const char *text, p4d_layout *l, p4d_plan *plan)
 	assert_int_equal(p4d_plan_build(l, &h100, 0, plan, NULL), 0);
 }
 
-/* Memory that PyTorch and its libraries keep from the first step on, besides states. */
+/* Bytes that PyTorch and its libraries allocate in the first step and keep, without the states. */
 static uint64_t first_used(const p4d_plan *plan)
 {
 	uint64_t bytes = 0;
@@ -37,8 +37,8 @@ static uint64_t first_used(const p4d_plan *plan)
 	return bytes;
 }
 
-/* Each state once, by its name, with 4 bytes for each parameter of the shard; masters where they are needed.
- */
+/* A plan has each state once, under its name, with 4 bytes for each parameter of the shard. It has a
+ * master copy unless parameters are fp32. */
 static void plans_have_the_states_of_the_entry(void **state)
 {
 	static p4d_layout l;
@@ -59,7 +59,8 @@ static void plans_have_the_states_of_the_entry(void **state)
 			assert_string_equal(row->name, optimizer->row[s]);
 			assert_int_equal(row->part, P4D_PART_OPTIMIZER);
 			assert_int_equal(row->dtype, P4D_DT_FP32);
-			assert_int_equal(row->shape[0], plan.tensor[0].shape[0] / 4); /* divided by dp */
+			assert_int_equal(row->shape[0], plan.tensor[0].shape[0] / 4); /* a dp rank has a
+										       * quarter */
 			const bool away = l.offload & P4D_OFFLOAD_OPTIMIZER;
 			assert_int_equal(row->lifetime, away ? P4D_LIVES_ON_HOST : P4D_LIVES_ALWAYS);
 			moments += s != P4D_STATE_MASTER ? row->bytes : 0;
@@ -70,7 +71,7 @@ static void plans_have_the_states_of_the_entry(void **state)
 	}
 }
 
-/* Names in plans and in checkpoints are all different, and the first is that of the master copy. */
+/* All names in plans and checkpoints differ. The first state is the master copy. */
 static void entries_are_whole(void **state)
 {
 	(void)state;
@@ -96,8 +97,8 @@ static void take_names(const char *name[B_BUFFERS], const p4d_plan *plan)
 			name[plan->tensor[i].id] = plan->tensor[i].name;
 }
 
-/* Every number has a row, and no two rows have the same name: each name occurs in some of these random
- * layouts, which are mostly of models like Llama. */
+/* Each buffer number has a row of buffers.def, and no two rows have the same name. Each name occurs in the
+ * plan of some random layout. Most of these layouts are of models like Llama. */
 static void every_buffer_is_in_some_plan(void **state)
 {
 	static const char *const others[] = {
@@ -135,7 +136,7 @@ static void every_buffer_is_in_some_plan(void **state)
 	for (int i = 0; i < B_BUFFERS; i++) {
 		if (!name[i] && i < B_STATE + (int)p4d_optimizer_of(&l)->states)
 			fail_msg("no plan has buffer %d", i);
-		if (!name[i]) /* this optimizer does not have the state */
+		if (!name[i]) /* the optimizer has no such state */
 			continue;
 		for (int j = 0; j < i; j++)
 			if (name[j])

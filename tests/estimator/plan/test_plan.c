@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Properties of every plan. */
+/* Properties that all plans have. */
 #include "support/support.h"
 
 #include "base/wide.h"
 #include "plan/parameters.h"
 #include "support/plan_layouts.h"
 
-/* Whether the buffer is live while slots are. */
+/* Whether the buffer exists while activations are in slots. */
 static bool beside_slots(const p4d_tensor *row)
 {
 	return row->lifetime != P4D_LIVES_IN_RANGE || row->live_range & ~P4D_FREE_OF_SLOTS;
@@ -25,9 +25,7 @@ static bool together(const p4d_tensor *a, const p4d_tensor *b)
 	       (a->live_range & b->live_range);
 }
 
-/*
- * Copies of one row may interleave with those of another (layers in a slot), so the test visits every copy.
- */
+/* Copies of two rows may interleave (layers in a slot), so the test compares all copies. */
 static bool overlap(const p4d_tensor *a, const p4d_tensor *b, bool same)
 {
 	for (uint32_t s = 0; s < a->slots; s++)
@@ -72,7 +70,8 @@ static void buffers_do_not_overlap(void **state)
 	}
 }
 
-/* An estimate leaves out stages, and sums leave out chunks, if their memory follows from that of others. */
+/* To find the stage with the most memory, p4d skips stages and chunks whose memory follows from that of
+ * others. The result must be that of a loop over all stages. */
 static void the_fullest_stage_is_found(void **state)
 {
 	const p4d_capacity capacity = {&h100, 0, 0};
@@ -129,7 +128,7 @@ static void hash_tells_plans_apart(void **state)
 	other.stage_layers[0]++;
 	assert_int_equal(p4d_plan_hash(&other, &h100, &c, NULL), 0);
 	assert_true(a != c);
-	/* chooses a stage whose table is not read */
+	/* draws a layout with a middle stage, whose layers the hash must also include */
 	while (!random_layout(&l, P4D_1F1B) || l.pp < 6 || l.local_loss || l.micro_batches == 3)
 		;
 	other = l;
@@ -137,7 +136,7 @@ static void hash_tells_plans_apart(void **state)
 	assert_int_equal(p4d_plan_hash(&l, &h100, &a, NULL), 0);
 	assert_int_equal(p4d_plan_hash(&other, &h100, &b, NULL), 0);
 	other = l;
-	other.micro_batches = 3; /* the memory of the last stages does not change */
+	other.micro_batches = 3; /* with 3 micro-batches, the memory of the last stages stays the same */
 	assert_int_equal(p4d_plan_hash(&other, &h100, &c, NULL), 0);
 	assert_true(a != b && a != c && b != c);
 }
@@ -158,7 +157,7 @@ static void absurd_sizes_are_an_error(void **state)
 	assert_int_equal(err.code, P4D_E_OVERFLOW);
 }
 
-/* Bytes of one copy of an activation that a layer keeps; 0: there is none. */
+/* Bytes of one copy of an activation; 0: layers do not keep it. */
 static uint64_t bytes_of(const p4d_plan *plan, p4d_activation which)
 {
 	for (unsigned i = 0; i < plan->count; i++)
@@ -169,19 +168,22 @@ static uint64_t bytes_of(const p4d_plan *plan, p4d_activation which)
 }
 
 /*
- * Operands of matmuls in FP8, calculated by hand. A rank has 1,024 tokens, 256 hidden columns, 512 of qkv,
- * 256 of queries, 512 of gate and up, 256 of their product. Codes: 1,024 tokens of 512; transposed gradients,
- * 512 columns of 1,024 tokens; and transposed inputs, 256 columns of 1,024 tokens. Scales: fp32 for 128
- * numbers: 4 per token, 8 per column; exponents for 32 numbers: four times as many of one byte. Matrices of
- * two layers, 2 * 512 * 256 and 2 * 256 * 256 elements, have codes in both directions: eight operands, each
- * with a scale for 128 x 128 elements, for 32 elements, or for all.
+ * Operands of matmuls in FP8, calculated by hand. A rank has 1,024 tokens, and 256 hidden columns, 512 of
+ * qkv, 256 of queries, 512 of gate and up, and 256 of the product of gate and up.
+ *
+ * Codes have one byte: 1,024 tokens of 512 columns; transposed gradients, 512 columns of 1,024 tokens; and
+ * transposed inputs, 256 columns of 1,024 tokens. blockwise has an fp32 scale for 128 numbers, which is 4
+ * per token and 8 per column. mxfp8 has a one-byte exponent for 32 numbers, four times as many.
+ *
+ * Matrices of two layers, 2 * 512 * 256 and 2 * 256 * 256 elements, have codes in both directions: eight
+ * operands, each with a scale for 128 x 128 elements, for 32 elements, or for all.
  */
 #define MATRICES (2 * 2 * (2 * 512 * 256 + 2 * 256 * 256))
 static void operands_in_fp8(void **state)
 {
 	static const struct {
 		const char *recipe;
-		uint64_t bytes[7]; /* from B_FP8_LEFT */
+		uint64_t bytes[7]; /* one size per buffer, from B_FP8_LEFT on */
 	} cases[] = {
 	    {"blockwise",
 	     {1024 * 512, 1024 * 4 * 4, 512 * 1024, 512 * 8 * 4, 256 * 1024, 256 * 8 * 4,
@@ -222,8 +224,8 @@ static void operands_in_fp8(void **state)
 				found++;
 			}
 		assert_int_equal(found, layouts[i % 3].rows);
-		/* with `keep`, attention's result and SwiGLU's, transposed like any input; tp ranks shard the
-		 * results of norms, which stay as they are */
+		/* With `keep`, the outputs of attention and SwiGLU are stored transposed, like other
+		 * inputs. tp ranks shard the outputs of norms, which are not transposed. */
 		const bool keeps = l.recompute == P4D_RECOMPUTE_KEEP;
 		const uint64_t *kept = &cases[i / 3].bytes[B_FP8_RIGHT - B_FP8_LEFT];
 		assert_int_equal(bytes_of(&plan, ACT_ATTENTION_CODES), keeps ? kept[0] + kept[1] : 0);
@@ -234,7 +236,7 @@ static void operands_in_fp8(void **state)
 	}
 }
 
-/* A layout of a model, dense or with experts, with degrees, schedule and recomputation drawn. */
+/* Draws a layout of a dense model or of one with experts, with random degrees, schedule and recomputation. */
 static bool drawn_for_torchtitan(p4d_layout *l)
 {
 	static const char *const recompute[] = {"none", "selective", "full"};
@@ -263,7 +265,7 @@ static bool drawn_for_torchtitan(p4d_layout *l)
 	return p4d_layout_build(&r, nodes, 8, l, NULL) == 0;
 }
 
-/* One cache for all layouts, with too few entries for them; a bound is an entry, too. */
+/* All layouts share one cache, which has too few entries for them. Cached bounds also take entries. */
 static void a_memo_changes_no_plan(void **state)
 {
 	const p4d_plan_memo memo = p4d_plan_memo_of(32);
@@ -285,8 +287,8 @@ static void a_memo_changes_no_plan(void **state)
 			    p4d_plan_bytes(&l, &h100, stage, NULL, &without, &idle_without, NULL), 0);
 			assert_int_equal(with, without);
 			assert_int_equal(idle, idle_without);
-			/* if the plan needs more than the limit, the result is between the limit and what
-			 * it needs */
+			/* above the limit, the result only has to lie between the limit and the plan's
+			 * bytes */
 			bounded.enough = without / 2;
 			assert_int_equal(p4d_plan_bytes(&l, &h100, stage, &bounded, &least, NULL, NULL), 0);
 			assert_true(least <= without && least >= bounded.enough);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Compares the plan of p4d-train with a closed form that shares no code with it. */
+/* Compares p4d-train's plan with a formula that shares no code with it. */
 #include "support/support.h"
 
 #include "request/framework.h"
@@ -20,10 +20,8 @@ static uint64_t least(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-/*
- * How many micro-batches (or chunks of them, or slices) a stage stores at the same time, counted as in the
- * papers.
- */
+/* Number of micro-batches (or of their chunks or slices) that a stage stores at the same time, by the
+ * papers' formulas. */
 static uint64_t in_flight(const p4d_layout *l, uint64_t stage)
 {
 	uint64_t m = l->micro_batches * l->slices, p = l->pp, v = l->vpp;
@@ -32,7 +30,7 @@ static uint64_t in_flight(const p4d_layout *l, uint64_t stage)
 	case P4D_GPIPE:
 		return m;
 	case P4D_1F1B:
-		/* Seq1F1B: and the additional ones with which the last stage begins */
+		/* Seq1F1B: slices - 1 more, because the last stage begins with `slices` forward passes */
 		return l->local_loss ? 1 : least(m, p - stage + l->slices - 1);
 	case P4D_INTERLEAVED:
 		return least(m * v, 2 * (p - stage - 1) + (v - 1) * p + 1);
@@ -42,7 +40,7 @@ static uint64_t in_flight(const p4d_layout *l, uint64_t stage)
 		return least(m, 2 * p - stage - 1) + least(m, stage + 1);
 	case P4D_V_HALF: /* valid if there are enough micro-batches */
 		return p + (p % 2 ? 1 : 2);
-	default: { /* nothing is published: see test_schedule_slots */
+	default: { /* no paper has a formula; test_schedule_slots checks this count */
 		const p4d_schedule s = p4d_schedule_of(l);
 		return p4d_schedule_slots(&s, (uint32_t)stage).activation;
 	}
@@ -55,7 +53,8 @@ static uint64_t end_of(const p4d_layout *l)
 	return p4d_is_v_shaped(l->schedule) ? 0 : l->pp - 1;
 }
 
-/* Elements of a layer's LoRA adapters. Tensor parallelism cuts one of both matrices; the other is whole. */
+/* Elements of a layer's LoRA adapters. Tensor parallelism shards one matrix of each adapter; the other
+ * matrix is whole. */
 static uint64_t adapters(const p4d_layout *l)
 {
 	const uint64_t d = l->head_dim, A = l->heads * d / l->tp, G = l->kv_heads * d / l->tp, h = l->hidden,
@@ -68,7 +67,8 @@ static uint64_t adapters(const p4d_layout *l)
 	return sum;
 }
 
-/* Over how many ranks tensors are sharded, and which tensors other than the optimizer's states are. */
+/* Number of ranks that share the optimizer states and, depending on optimizer-sharding, gradients and
+ * parameters. */
 static uint64_t shards_of(const p4d_layout *l)
 {
 	return !l->optimizer_sharding ? 1 : l->shard_degree ? l->shard_degree : l->dp * l->cp;
@@ -80,9 +80,10 @@ static bool shares(const p4d_layout *l, int what)
 }
 
 /*
- * Number of parameters of a rank. Each layer (on cpus each chunk) is padded to whole shards of `unit`,
- * together with the parts at the ends of the model. trained: with adapters, counts only these. If gradients
- * are sharded, each layer and each table is padded separately. Also returns the largest layer or table.
+ * Number of parameters of a rank. Each layer (on CPUs each chunk) is padded to whole shards of `unit`.
+ * Embedding and head are padded together with a layer; if gradients are sharded, each layer and each table
+ * is padded separately. trained: counts only the parameters of adapters, if there are any. Also returns
+ * the elements of the largest layer and table.
  */
 static uint64_t parameters(const p4d_layout *l, uint64_t stage, bool trained, uint64_t unit,
 			   uint64_t *layer_most, uint64_t *table_most)
@@ -145,8 +146,8 @@ static uint64_t documents_of(const p4d_layout *l, uint64_t columns)
 	return count;
 }
 
-/* Workspace for documents: rows are as wide as those of queries, keys and values; dK and dV of all query
- * heads are in rows that are wider by the number of query heads of a key head. */
+/* Workspace for documents. Rows are as wide as queries, keys and values together. dK and dV of all query
+ * heads are in rows that are wider by the number of query heads per key head. */
 static uint64_t documents_workspace(const p4d_layout *l, uint64_t a, uint64_t g, bool backward)
 {
 	const uint64_t columns = (a + 2 * g) * l->head_dim, documents = documents_of(l, columns);
@@ -175,7 +176,8 @@ static uint64_t attention_workspace(const p4d_layout *l, uint64_t a, uint64_t g,
 		  (l->cp > 1 ? line(2 * b * a * queries * d) + 2 * line(2 * b * g * keys * d) : 0));
 }
 
-/* Micro-batches of slices whose keys a stage holds: when it runs the last slice of the oldest backward. */
+/* Number of micro-batches whose keys a stage stores while it runs the last slice of the oldest micro-batch
+ * backward. */
 static uint64_t begun(const p4d_layout *l, uint64_t stage)
 {
 	const uint64_t flight = in_flight(l, stage), S = l->slices;
@@ -183,7 +185,8 @@ static uint64_t begun(const p4d_layout *l, uint64_t stage)
 	return least(l->micro_batches, (flight + S - 1 + S - 1) / S);
 }
 
-/* Workspace of attention's backward pass with slices: one sequence's slice with all keys up to its end. */
+/* Workspace of attention's backward pass with slices, for one slice of a sequence and all keys up to the
+ * end of the slice. */
 static uint64_t slices_workspace(const p4d_layout *l, uint64_t a, uint64_t g)
 {
 	const uint64_t d = l->head_dim;
@@ -208,8 +211,9 @@ static uint64_t longest(const p4d_layout *l)
 }
 
 /*
- * Bytes of a tensor in nf4, of which a rank has `own` numbers: a scale in fp32 for 16,384 numbers of the
- * whole, and one more; a byte for 64 of its own, and half a byte for each; all in units of 16 bytes.
+ * Bytes of an nf4 tensor with `whole` elements, of which a rank has `own`. There is an fp32 scale for each
+ * 16,384 elements of the whole tensor, and one more. The rank's part has one byte for 64 elements, and
+ * half a byte for each element. Each part is rounded up to 16 bytes.
  */
 static uint64_t nf4(uint64_t own, uint64_t whole)
 {
@@ -225,10 +229,8 @@ static uint64_t nf4_of_layer(const p4d_layout *l)
 	return 2 * nf4(query / t, query) + 2 * nf4(key / t, key) + 3 * nf4(ffn / t, ffn);
 }
 
-/*
- * With dropout: the features of an adapter's stored input: hidden features, or a rank's heads or feed-forward
- * columns. One input is stored at a time.
- */
+/* Columns of an adapter's input that dropout stores: hidden, or a rank's heads or feed-forward columns.
+ * Only one such input exists at a time. */
 static uint64_t dropped_features(const p4d_layout *l)
 {
 	const uint64_t in[] = {l->hidden, l->heads * l->head_dim / l->tp, l->ffn / l->tp};
@@ -243,16 +245,16 @@ static uint64_t dropped_features(const p4d_layout *l)
 }
 
 /*
- * Bytes of moments in 8 bits: two codes for each element, and for each moment a scale for 256 elements, one
- * more for each tensor and each beginning of a shard, and in fp32 the moments of tensors below 4,096
- * elements.
+ * Bytes of 8-bit moments. Each element has two codes. Each moment has a scale for 256 elements, and one
+ * more for each tensor and for each beginning of a shard. Tensors below 4,096 elements have moments in
+ * fp32.
  */
 static uint64_t bytes_of_moments(const p4d_layout *l, uint64_t stage, uint64_t shard)
 {
 	const uint64_t d = l->head_dim, h = l->hidden, A = l->heads * d, G = l->kv_heads * d, f = l->ffn,
 		       r = l->lora.rank, t = l->tp, layers = l->stage_layers[stage];
 	const uint64_t in[] = {h, h, h, A, h, h, f}, out[] = {A, G, G, h, f, f, h};
-	/* elements of the whole tensors, and of this rank's parts */
+	/* elements of whole tensors, and of the parts that this rank has */
 	uint64_t whole[16], here[16], count = 0, large = 0, small = 0;
 
 	for (int i = 0; i < 7; i++) {
@@ -286,10 +288,8 @@ static uint64_t bytes_of_moments(const p4d_layout *l, uint64_t stage, uint64_t s
 	return 2 * up(shard) + up(2 * 4 * blocks) + (small ? up(2 * 4 * small) : 0);
 }
 
-/*
- * Number of elements of a rank's shards that AdamW updates beside Muon: all but the matrices of layers. Of a
- * segment it is at most a shard.
- */
+/* Number of elements that AdamW updates if the optimizer is Muon, in a rank's shards: all except the
+ * matrices of layers. No segment contributes more than a shard. */
 static uint64_t others_of(const p4d_layout *l, uint64_t stage, uint64_t unit)
 {
 	const uint64_t t = l->tp, h = l->hidden, d = l->head_dim, layers = l->stage_layers[stage];
@@ -317,13 +317,14 @@ static uint64_t others_of(const p4d_layout *l, uint64_t stage, uint64_t unit)
 	return sum;
 }
 
-/* Bytes of the momentum, and of second moments of the elements that AdamW updates. */
+/* Bytes of the momentum of all elements, and of second moments for the elements that AdamW updates. */
 static uint64_t muon_moments(const p4d_layout *l, uint64_t stage, uint64_t shard, uint64_t unit)
 {
 	return up(4 * shard) + up(4 * others_of(l, stage, unit));
 }
 
-/* Bytes while a matrix is orthogonalized: two matrices, two Gram matrices, and the sum of one in fp32. */
+/* Bytes while a matrix is orthogonalized: two matrices, two Gram matrices, and an fp32 sum of one Gram
+ * matrix. */
 static uint64_t muon_transient(const p4d_layout *l, uint64_t e)
 {
 	const uint64_t t = l->tp, h = l->hidden, A = l->heads / t * l->head_dim,
@@ -358,7 +359,8 @@ static uint64_t closed_form(const p4d_layout *l, uint64_t stage)
 				 (four_bits ? up(e * h * most(A + 2 * G, 2 * f)) : 0);
 	const uint64_t flight = in_flight(l, stage), S = up(e * ns * h), N = up(e * n * h);
 
-	/* with all-gather: keys of all ranks at once, and their queries separately; or a ring's buffers */
+	/* with all-gather, the keys of all ranks, and separately the queries of this rank; with a ring,
+	 * its buffers */
 	const bool gathers = l->cp > 1 && l->cp_comm == P4D_CP_ALL_GATHER;
 	const uint64_t seen = l->seq_len + (gathers ? l->seq_len / l->cp : 0), all = n * l->cp;
 
@@ -376,7 +378,8 @@ static uint64_t closed_form(const p4d_layout *l, uint64_t stage)
 	     : fp32 ? 0
 		    : 3145728) +
 	    (l->pp > 1 ? (l->local_loss ? 2 : 4) * S : 0);
-	/* whole sequences: tokens, documents (of slices as queries and as keys), keys, gradients of keys */
+	/* for whole sequences: tokens, documents (with slices also for the queries), keys, and gradients
+	 * of keys */
 	const bool sliced = l->slices > 1;
 	const uint64_t whole = b * l->seq_len, copies = (sliced ? begun(l, stage) : flight) + 1;
 	always += (uint64_t)(first + last) * copies * up(4 * whole / l->cp) +
@@ -387,7 +390,7 @@ static uint64_t closed_form(const p4d_layout *l, uint64_t stage)
 	if (sliced)
 		always += l->stage_layers[stage] *
 			  (begun(l, stage) * up(e * whole * 2 * G) + up(4 * whole * 2 * G));
-	/* all rows of two layers' matrices; and, for the backward pass, their gradients */
+	/* with tp_z, the gathered matrices of two layers, and their gradients for the backward pass */
 	const uint64_t matrices = 2 * h * (A + 2 * G + A + 3 * f);
 	const uint64_t of_matrices = l->tp_z > 1 ? up(4 * matrices) : 0;
 	always += l->tp_z > 1 ? up(e * matrices) : 0;
@@ -406,7 +409,7 @@ static uint64_t closed_form(const p4d_layout *l, uint64_t stage)
 		again = gate_up;
 	else if (l->recompute != P4D_RECOMPUTE_FULL)
 		saved += gate_up;
-	/* outputs of norms and the product of gate and up */
+	/* the outputs of two norms, and SwiGLU's output */
 	const bool keeps = l->recompute == P4D_RECOMPUTE_KEEP;
 	saved += keeps ? 2 * S + up(e * n * f) : 0;
 	uint64_t slots = flight * (l->stage_layers[stage] / l->vpp * saved + (last ? S + up(4 * ns) : 0));
@@ -428,7 +431,8 @@ static uint64_t closed_form(const p4d_layout *l, uint64_t stage)
 	uint64_t context_back = gathers     ? up(e * all * 2 * G) + up(4 * all * 2 * G)
 				: l->cp > 1 ? up(2 * e * n * 2 * G) + up(3 * 4 * n * 2 * G)
 					    : 0;
-	/* logits of 4,096 tokens, on a cpu of 1,024, but at most 1 GiB; all chunks have one size */
+	/* a chunk has the logits of at most 4,096 tokens (1,024 on CPUs) and 1 GiB; all chunks have the
+	 * same size */
 	uint64_t V = (l->vocab / l->tp + 7) / 8 * 8, fit = (1 << 30) / (e * V) / 128 * 128;
 	uint64_t chunks = (n - 1) / most(128, least(fit, cpu ? 1024 : 4096)) + 1;
 	uint64_t chunk = ((n - 1) / chunks / 128 + 1) * 128;
@@ -446,7 +450,7 @@ static uint64_t closed_form(const p4d_layout *l, uint64_t stage)
 	return always + most(slots + transient, muon ? muon_transient(l, e) : 0);
 }
 
-/* Replaces tp by another grid with as many ranks, if p4d-train supports one. */
+/* Replaces tp by a grid with the same number of ranks, if p4d-train supports one. */
 static bool in_a_grid(p4d_layout *l)
 {
 	const p4d_framework *p4d = p4d_framework_of(P4D_FRAMEWORK_P4D);

@@ -19,7 +19,7 @@ static void round_trip(void **state)
 
 	(void)state;
 	complete(&r);
-	set_all(&r, "override=it's_a:100%_#test@u"); /* all characters that the line itself uses */
+	set_all(&r, "override=it's_a:100%_#test@u"); /* all characters that have a meaning in the line */
 	assert_int_equal(p4d_plan_write(&r, line, sizeof(line), &err), 0);
 	assert_null(strpbrk(line, " \t\n'\"\\$`#"));
 	if (p4d_plan_read(line, &back, &err) < 0)
@@ -33,7 +33,7 @@ static void round_trip(void **state)
 	assert_string_equal(line, again);
 }
 
-/* Plans still contain the old word `on`, and p4d reads it. */
+/* p4d still reads `on`, a word that it wrote in older plans. */
 static void words_of_plans_stay(void **state)
 {
 	p4d_request r, back = {.model = ""};
@@ -62,7 +62,7 @@ static void differences_are_named(void **state)
 	(void)state;
 	complete(&a);
 	b = a;
-	b.origin[P4D_TP] = P4D_BY_P4D; /* the origin of a value is not part of it */
+	b.origin[P4D_TP] = P4D_BY_P4D; /* plans do not differ if only the origin of a value differs */
 	assert_false(p4d_plan_differs(&a, &b, &which));
 	b.value[P4D_MICRO_BATCH] = 2;
 	assert_true(p4d_plan_differs(&a, &b, &which));
@@ -132,7 +132,7 @@ static void every_cut_and_every_flipped_byte_is_noticed(void **state)
 	}
 }
 
-/* Makes a line with a correct hash but wrong content, as a newer p4d or a forger could write it. */
+/* Makes a line with a correct hash but wrong content. A newer p4d or a forger could write such a line. */
 static void with_hash(const char *text, char *line, size_t size)
 {
 	uint64_t h = UINT64_C(0xcbf29ce484222325);
@@ -160,7 +160,7 @@ static void malformed_lines(void **state)
 	     P4D_E_PLAN_SYNTAX},
 	    {"p4d1:fix=on@u", "plan: 'fix' is unknown to p4d p4d1; plan and p4d have different versions",
 	     P4D_E_PLAN_SYNTAX},
-	    /* lines that decode, but were not written by p4d */
+	    /* lines that can be decoded, but that p4d would not write */
 	    {"p4d1:model=a b@u", "plan: p4d would write these values in another way", P4D_E_PLAN_SYNTAX},
 	    {"p4d1:model=m\xc3\xa4@u", "plan: p4d would write these values in another way",
 	     P4D_E_PLAN_SYNTAX},

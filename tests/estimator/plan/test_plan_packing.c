@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Compares the memory that p4d-train allocates with that of live buffers: at a moment of the plan, and while
- * the instructions run.
- */
+/* Compares the size of p4d-train's arena with the bytes of live buffers: at each moment of the plan, and
+ * while a stage's instructions run. */
 #include "support/support.h"
 
 #include "model/model.h"
@@ -37,8 +35,8 @@ static void packing_is_tight(void **state)
 	assert_true(worst >= 0.98);
 }
 
-/* The most bytes alive at once, found by walking a stage's instruction list, without the plan's slot
- * counts. */
+/* Returns the largest number of bytes that are live at once. Walks the stage's instruction list and does
+ * not use the plan's slot counts. */
 static uint64_t replay(const p4d_layout *l, const p4d_plan *plan, const p4d_instruction_list *list)
 {
 	uint64_t slot[4] = {0}, always = 0, moment[P4D_LIVE_POINTS] = {0}, alive = 0, peak = 0;
@@ -100,11 +98,12 @@ static uint64_t replay(const p4d_layout *l, const p4d_plan *plan, const p4d_inst
 	}
 	free(received);
 	assert_int_equal(alive, 0);
-	/* the optimizer's step follows the list; Muon's matrices may be larger than all that a pass needs */
+	/* the optimizer's step follows the list; Muon's temporary matrices may be larger than the memory
+	 * of a pass */
 	return most(peak, always + moment[P4D_AT_OPTIMIZER]);
 }
 
-/* That number divided by what the plan allocates. */
+/* Returns the largest number of live bytes, divided by the bytes of the arena. */
 static double packing_of(const p4d_layout *l, uint32_t stage, p4d_plan *plan)
 {
 	const p4d_schedule s = p4d_schedule_of(l);
@@ -119,7 +118,7 @@ static double packing_of(const p4d_layout *l, uint32_t stage, p4d_plan *plan)
 	return packing;
 }
 
-/* One copy of every row of a slot. */
+/* Bytes of all rows that are in slots of this kind, for one slot. */
 static uint64_t slot_bytes(const p4d_plan *plan, p4d_lifetime kind)
 {
 	uint64_t bytes = 0;
@@ -131,11 +130,11 @@ static uint64_t slot_bytes(const p4d_plan *plan, p4d_lifetime kind)
 }
 
 /*
- * In two cases the largest working set and the last slot need not come together. Vocabulary passes run at the
- * same moment on all stages, so that on some a slot is free then, and the logits of a large vocabulary over
- * few layers may be larger than all else. And v-half with no more micro-batches than stages has all slots
- * taken in a forward pass only. The arena is too large by less than these slots; for models that fill a GPU,
- * by almost nothing (see below).
+ * In two cases the largest working set and the last slot are not used at the same time. First, vocabulary
+ * passes run at the same moment on all stages, and some stages then have a free slot. The logits of a
+ * large vocabulary may be larger than all other working sets if there are few layers. Second, v-half with
+ * no more micro-batches than stages uses all slots only in a forward pass. The arena is then too large, by
+ * less than these slots. For models that fill a GPU, it is too large by almost nothing (see below).
  */
 static void arena_is_what_the_lists_need(void **state)
 {
@@ -176,7 +175,7 @@ static void arena_is_what_the_lists_need(void **state)
 	printf("; with vocabulary parallelism, or few micro-batches, %u below 0.98\n", loose);
 }
 
-/* For every preset, a number of layouts with all schedules that p4d-train prefers. */
+/* For each preset, layouts with all schedules that p4d-train prefers. */
 typedef struct presets {
 	unsigned count;
 	double worst[P4D_SCHEDULES][2]; /* without and with vocabulary parallelism */

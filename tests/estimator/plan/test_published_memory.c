@@ -6,7 +6,7 @@
 
 #include "validate/measured.h"
 
-/* The results for a file. */
+/* The comparison of one file. */
 typedef struct found {
 	double mean, worst, reserved;   /* reserved: mean over the rows that have it */
 	double mean_given, worst_given; /* only rows whose recipe is completely published */
@@ -38,7 +38,7 @@ static found compare(const char *name)
 			continue;
 		p4d_estimate closed = estimate(&row.request, 1, row.gpus, P4D_METHOD_PLAN, &layout);
 		p4d_estimate paper = estimate(&row.request, 1, row.gpus, P4D_METHOD_PAPER, &layout);
-		/* PyTorch does not count the memory of CUDA graphs as allocated */
+		/* PyTorch does not count the pools of CUDA graphs as allocated */
 		const uint64_t bytes = closed.peak.allocated_bytes - closed.peak.part[P4D_PART_GRAPHS];
 		double error = p4d_to_gib(bytes) / row.allocated_gib - 1;
 		double paper_error = p4d_to_gib(paper.peak.allocated_bytes) / row.allocated_gib - 1;
@@ -84,7 +84,7 @@ static void published_measurements(void **state)
 	assert_true(all.reserved <= 0.04);
 }
 
-/* DeepSeek V2 and V3 with 4 layers, Moonlight: experts, latent attention. */
+/* DeepSeek V2 and V3 with 4 layers, and Moonlight, which have experts and latent attention. */
 static void published_with_experts(void **state)
 {
 	(void)state;
@@ -93,11 +93,13 @@ static void published_with_experts(void **state)
 	assert_int_equal(all.given, 4);
 	assert_true(all.mean_given <= 0.0011);
 	assert_true(all.worst_given <= 0.002);
-	assert_true(all.worst <= 0.17); /* Moonlight, whose routing matters: the prediction is too low */
+	assert_true(all.worst <= 0.17); /* Moonlight: the prediction is too low, because it depends on how
+					 * tokens are routed */
 	assert_true(all.reserved <= 0.04);
 }
 
-/* Llama 3 70B in FP8 whose feed-forward parts were in CUDA graphs: pools are in the verdict alone. */
+/* Llama 3 70B in FP8 with CUDA graphs for the feed-forward parts. The comparison leaves out the graphs'
+ * pools, which only the verdict counts. */
 static void published_with_graphs(void **state)
 {
 	(void)state;
@@ -107,7 +109,7 @@ static void published_with_graphs(void **state)
 	assert_true(all.worst <= 0.096); /* all but one are below 0.034 */
 }
 
-/* A malformed file is refused with the line. */
+/* The message about a malformed file has the number of the line. */
 static void malformed_measurements(void **state)
 {
 	static const char header[] = "row_id,gpu,validate,n_gpus,measured_gib,measured_reserved_gib";

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Formulas of memory are compared with calculations by hand, and tried at their limits. */
+/* p4d-train's memory, compared with calculations by hand and at the limits of the formulas. */
 #include "support/estimates.h"
 
 #include "request/framework.h"
@@ -19,11 +19,13 @@ static void p4d_by_hand(void **state)
 	assert_part(&l, &e, P4D_PART_PARAMS, 2 * padded);
 	assert_part(&l, &e, P4D_PART_GRADS, 4 * padded);
 	assert_part(&l, &e, P4D_PART_OPTIMIZER, 12 * padded / 2);
-	/* two norms: input and statistic (rounded up to 256); qkv, output, lse; gate and up */
+	/* a layer stores two norms (input and statistic, rounded up to 256), qkv, attention's output and
+	 * lse, gate and up */
 	uint64_t layer =
 	    2 * (2 * 32 * 64 + 256) + 2 * 32 * (64 + 64) + 2 * 32 * 64 + 4 * 32 * 4 + 2 * 32 * 2 * 128;
-	/* tokens, labels and documents of the micro-batch in flight and of the one prefetched */
-	uint64_t head = 2 * 32 * 64 + 256; /* the last hidden state waits for the backward pass */
+	/* + 3 * 2 * 256: tokens, labels and documents, of the micro-batch in flight and of the prefetched
+	 * one */
+	uint64_t head = 2 * 32 * 64 + 256; /* the last hidden state is stored for the backward pass */
 	assert_part(&l, &e, P4D_PART_ACTIVATIONS, 2 * layer + head + 3 * 2 * 256);
 	assert_part(&l, &e, P4D_PART_LIBRARIES, 32 << 20);
 	assert_int_equal(e.peak.phase_bytes[P4D_SAVE], e.peak.phase_bytes[P4D_INIT]);
@@ -31,7 +33,7 @@ static void p4d_by_hand(void **state)
 	assert_true(e.host_bytes != P4D_NOT_MODELLED);
 }
 
-/* Every group that p4d-train opens on the GPU has a communicator: 544 MB for two ranks, 688 MB for more. */
+/* On the GPU, each group of ranks has a communicator: 544 MB for two ranks, 688 MB for more. */
 static void communicators_by_hand(void **state)
 {
 	static const struct {
@@ -39,10 +41,10 @@ static void communicators_by_hand(void **state)
 		unsigned gpus, of_two, of_more;
 	} cases[] = {
 	    {"tp=1", 1, 0, 0},
-	    {"tp=2", 4, 2, 0},                             /* tp, replicas */
-	    {"tp=1 cp=2", 2, 2, 0},                        /* messages round the ring, replicas */
-	    {"tp=1 cp=2", 4, 1, 1},                        /* like the line above, but with four replicas */
-	    {"tp=1 cp=4 cp-comm=all-gather", 4, 0, 3},     /* two orders of keys, replicas */
+	    {"tp=2", 4, 2, 0},                             /* groups: tp, dp */
+	    {"tp=1 cp=2", 2, 2, 0},                        /* groups: messages of the ring, dp */
+	    {"tp=1 cp=2", 4, 1, 1},                        /* the same groups, but dp has four ranks */
+	    {"tp=1 cp=4 cp-comm=all-gather", 4, 0, 3},     /* groups: keys in two orders, dp */
 	    {"tp=1 pp=2", 2, 1, 0},                        /* messages between stages */
 	    {"tp=1 pp=2 tied=on", 2, 2, 0},                /* also messages between the two ends */
 	    {"tp=2 pp=2 vocab-parallel=vocab-1", 4, 3, 1}, /* tp, messages, hidden states; the vocabulary */
@@ -123,7 +125,7 @@ static void peak_is_the_fullest_stage(void **state)
 	assert_int_equal(sum, e.peak.device_bytes);
 }
 
-/* If the first layers have no experts, the fullest stage has the most layers with experts. */
+/* If the first layers have no experts, a stage in which more layers have experts needs the most memory. */
 static void peak_of_experts(void **state)
 {
 	static const char *const layouts[] = {"pp=4 dense-layers=3", "pp=8 dense-layers=2", "pp=4 vpp=2",
@@ -147,7 +149,7 @@ static void peak_of_experts(void **state)
 	}
 }
 
-/* The largest imbalance that the message names fits, and a little more does not. */
+/* The message names the largest imbalance that fits. A little more does not fit. */
 static void imbalance_that_fits(void **state)
 {
 	const p4d_gpu h100 = {.name = "h100-80gb", .usable_bytes = UINT64_C(84933525504)};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Formulas of Megatron-LM's memory, compared with calculations by hand. */
+/* Megatron-LM's memory, compared with calculations by hand. */
 #include "support/estimates.h"
 
 #include "request/framework.h"
@@ -31,11 +31,11 @@ static void megatron_by_hand(void **state)
 	assert_part(&l, &e, P4D_PART_PARAMS, 2 * parameters);
 	assert_part(&l, &e, P4D_PART_GRADS, 4 * parameters);
 	assert_part(&l, &e, P4D_PART_OPTIMIZER, 12 * parameters);
-	/* 8h + 4ad + 4kd + 6f bytes per token, 4 per head for the softmax statistics, 8 for the norms'; one
-	 * micro-batch in flight, two layers */
+	/* A layer stores 8h + 4ad + 4kd + 6f bytes per token, 4 bytes per head for the softmax statistics,
+	 * and 8 for the norms' statistics. There are two layers and one micro-batch in flight. */
 	assert_part(&l, &e, P4D_PART_ACTIVATIONS, 2 * 32 * (8 * 64 + 4 * 64 + 4 * 32 + 6 * 128 + 4 * 4 + 8));
-	/* the head's backward pass: logits, the final norm's input and output, its gradient, and the table's
-	 */
+	/* the head's backward pass has the logits, the final norm's input and output, the output's
+	 * gradient, and the table's gradient */
 	assert_part(&l, &e, P4D_PART_LOGITS, 2 * (32 * 256 + 3 * 32 * 64 + 256 * 64));
 	assert_part(&l, &e, P4D_PART_WORKING_SET, 0);
 	assert_part(&l, &e, P4D_PART_LIBRARIES, WORKSPACES);
@@ -46,19 +46,19 @@ static void megatron_by_hand(void **state)
 	assert_true(e.peak.phase_bytes[P4D_SAVE] == P4D_NOT_MODELLED);
 	assert_true(e.host_bytes == P4D_NOT_MODELLED);
 
-	/* unfused: the softmax, 2 bytes per head and pair of tokens, and keys and values for all query heads;
-	 * no statistics */
+	/* unfused attention stores the softmax (2 bytes per head and pair of tokens), and keys and values
+	 * for all query heads, but no statistics */
 	set(&r, "attention", "unfused");
 	p4d_estimate unfused = estimate(&r, 1, 1, P4D_METHOD_PLAN, &l);
 	assert_int_equal(unfused.peak.part[P4D_PART_ACTIVATIONS] - e.peak.part[P4D_PART_ACTIVATIONS],
 			 2 * (2 * 4 * 32 * 32 + 2 * 2 * 32 * (64 - 32) - 4 * 4 * 32));
-	/* attention's dropout keeps a mask and a result of all pairs; dropout of hidden states keeps two
-	 * masks */
+	/* attention's dropout stores a mask and its result for all pairs of tokens; hidden dropout stores
+	 * two masks */
 	set(&r, "dropout", "on");
 	p4d_estimate dropped = estimate(&r, 1, 1, P4D_METHOD_PLAN, &l);
 	assert_int_equal(dropped.peak.part[P4D_PART_ACTIVATIONS] - unfused.peak.part[P4D_PART_ACTIVATIONS],
 			 2 * (3 * 4 * 32 * 32 + 2 * 32 * 64));
-	/* dropout of only one of both kinds */
+	/* one kind of dropout without the other */
 	set(&r, "attention-dropout", "off");
 	p4d_estimate hidden = estimate(&r, 1, 1, P4D_METHOD_PLAN, &l);
 	assert_int_equal(hidden.peak.part[P4D_PART_ACTIVATIONS] - unfused.peak.part[P4D_PART_ACTIVATIONS],
@@ -69,12 +69,14 @@ static void megatron_by_hand(void **state)
 	assert_int_equal(pairs.peak.part[P4D_PART_ACTIVATIONS] - unfused.peak.part[P4D_PART_ACTIVATIONS],
 			 2 * (3 * 4 * 32 * 32));
 	set(&r, "attention-dropout", "off");
-	/* kept for one layer only, in its backward pass: not at the peak; the product is kept instead */
+	/* With selective recomputation, these tensors exist for one layer only, during its backward pass,
+	 * which is not the peak. Instead, layers store the product of qkv. */
 	set(&r, "recompute", "selective");
 	p4d_estimate selective = estimate(&r, 1, 1, P4D_METHOD_PLAN, &l);
 	assert_int_equal(unfused.peak.part[P4D_PART_ACTIVATIONS] - selective.peak.part[P4D_PART_ACTIVATIONS],
 			 2 * (2 * 4 * 32 * 32 + 2 * 2 * 32 * (64 - 32) - 2 * 32 * (64 + 32)));
-	/* with flash attention only statistics are dropped, and queries and keys before RoPE are kept */
+	/* with flash attention, only the statistics are dropped, but queries and keys before RoPE are
+	 * stored */
 	set(&r, "attention", "flash");
 	selective = estimate(&r, 1, 1, P4D_METHOD_PLAN, &l);
 	assert_int_equal(selective.peak.part[P4D_PART_ACTIVATIONS] - e.peak.part[P4D_PART_ACTIVATIONS],
@@ -96,9 +98,9 @@ static void weight_grad_shapes_count_once(void **state)
 }
 
 /*
- * Two layers and one micro-batch. The feed-forward parts are in the graphs' pool, for 32 tokens: norms of 64,
- * gate, up and their product, and results of 64; temporarily the gradients of gate and up, and incoming and
- * outgoing gradients. Inputs are copied, and stay as well.
+ * Two layers and one micro-batch of 32 tokens. The graphs' pool has the feed-forward parts: norms of 64
+ * columns, gate, up and their product, and outputs of 64. The pool also has temporary tensors: gradients
+ * of gate and up, and the incoming and outgoing gradients. Inputs are copied, and the copies stay.
  */
 static void graphs_of_megatron_by_hand(void **state)
 {
@@ -119,8 +121,8 @@ static void graphs_of_megatron_by_hand(void **state)
 	assert_int_equal(e.peak.phase_bytes[P4D_EVALUATION],
 			 without.peak.phase_bytes[P4D_EVALUATION] + pool + inputs);
 	assert_int_equal(e.peak.phase_bytes[P4D_INIT], without.peak.phase_bytes[P4D_INIT]);
-	/* if whole layers are captured, each layer's result exists next to the next layer's input; and
-	 * attention's gradients are larger than the feed-forward part's */
+	/* If whole layers are captured, the pool has each layer's output and the next layer's input.
+	 * Attention's gradients are then larger than those of the feed-forward part. */
 	set(&r, "cuda-graphs", "layers");
 	e = estimate(&r, 1, 1, P4D_METHOD_PLAN, &l);
 	assert_int_equal(e.peak.part[P4D_PART_GRAPHS] + inputs, without.peak.part[P4D_PART_ACTIVATIONS] +
@@ -134,18 +136,19 @@ static void graphs_of_megatron_by_hand(void **state)
 			    "Megatron-LM cannot recompute whole layers that are captured in CUDA graphs");
 }
 
-/* Types of the states, and the memory that the allocator cannot use. */
+/* Types of gradients and states, and the memory that the allocator cannot use. */
 static void states_of_megatron_by_hand(void **state)
 {
 	static const struct {
 		const char *flags;
-		uint64_t gradient, optimizer, copy; /* bytes per parameter; copy: bytes of copies of gradients
-						       or states in the update */
-		bool states; /* states are cast back one by one, and the largest is the table */
+		uint64_t gradient, optimizer, copy; /* bytes per parameter; copy: copies of gradients or
+						     * states that exist during the update */
+		bool states; /* the update casts states back one tensor at a time; the table is the largest
+			      * tensor */
 	} cases[] = {
 	    {"", 4, 12, 0, false},
 	    {"grad-dtype=bf16", 2, 12, 4, false},
-	    /* the half of the master copy that the parameter lacks */
+	    /* bf16 parameters and the 2 bytes of the master copy that bf16 lacks */
 	    {"optimizer-dtype=bf16", 4, 2 + 4, 8, true},
 	    {"grad-dtype=bf16 optimizer-dtype=bf16", 2, 2 + 4, 8, true},
 	    {"optimizer-dtype=bf16 adam-copies=off", 4, 2 + 4, 0, false},
@@ -169,7 +172,7 @@ static void states_of_megatron_by_hand(void **state)
 		const bool in_step = copies > e.peak.phase_bytes[P4D_TRAIN] - other -
 						  (2 + cases[i].gradient + cases[i].optimizer) * n;
 		assert_part(&l, &e, P4D_PART_GRADS, cases[i].gradient * n);
-		/* copies of gradients stay in memory during evaluation, which therefore needs more */
+		/* copies of gradients also exist during evaluation, so evaluation may be the peak */
 		assert_true(in_step ? e.peak.phase == P4D_STEP || e.peak.phase == P4D_EVALUATION
 				    : e.peak.phase == P4D_TRAIN);
 		assert_part(&l, &e, P4D_PART_OPTIMIZER, cases[i].optimizer * n + (in_step ? copies : 0));
@@ -184,22 +187,24 @@ static void states_of_megatron_by_hand(void **state)
 }
 
 /*
- * With FP8 a stage has both FP8 copies of each layer's weights, in addition to parameters in bf16 or instead
- * of them; and one 8-bit copy of each matmul's input. Scales by block are a 32nd more. On Blackwell the other
- * recipes need no second copy.
+ * With FP8, a stage has two FP8 copies of each layer's weights, either in addition to bf16 parameters or
+ * instead of them. It also has an 8-bit copy of each matmul's input. Block scales add a 32nd. On
+ * Blackwell, the recipes without blocks need only one copy of the weights.
  */
 static void fp8_of_megatron_by_hand(void **state)
 {
 	const uint64_t weights = 2 * (2 * 64 * 64 + 2 * 64 * 32 + 3 * 64 * 128),
 		       parameters = weights + 2 * 2 * 64 + 2 * 256 * 64 + 64;
 	const uint64_t saved = 2 * 64 + 4 * 64 + 4 * 32 + 2 * 64 + 4 * 128 + 4 * 4 + 8,
-		       eighth = 64 + 64 + 128; /* both norms, and SwiGLU's product */
+		       eighth = 64 + 64 + 128; /* inputs with 8-bit copies: both norms, and SwiGLU's
+						* product */
 	const struct {
 		const char *flags;
 		int sm;
-		uint64_t parameters, activations, optimizer; /* the last: per parameter, with Adam's copies */
+		uint64_t parameters, activations, optimizer; /* optimizer: bytes per parameter, with Adam's
+							      * copies */
 	} cases[] = {
-	    /* delayed: the output product keeps a copy of a tensor that attention keeps anyway */
+	    /* delayed scaling: the output projection also copies a tensor that attention stores anyway */
 	    {"", 90, 2 * parameters + 2 * weights, saved + eighth + 64, 12},
 	    {"", 100, 2 * parameters + weights, saved + eighth + 64, 12},
 	    {"fp8-recipe=current", 0, 2 * parameters + 2 * weights, saved + eighth, 12},
@@ -208,11 +213,11 @@ static void fp8_of_megatron_by_hand(void **state)
 	    {"fp8-recipe=blockwise", 90, 2 * parameters + 2 * weights / 32 * 33, saved + eighth / 32 * 33,
 	     12},
 	    {"fp8-recipe=mxfp8", 100, 2 * parameters + 2 * weights / 32 * 33, saved + eighth / 32 * 33, 12},
-	    /* in 4 bits, and one byte of scale for 16 elements */
+	    /* half a byte per element, and a one-byte scale for 16 elements */
 	    {"fp8-recipe=nvfp4", 100, 2 * parameters + 2 * weights / 16 * 9, saved + eighth / 16 * 9, 12},
 	    {"optimizer-dtype=bf16 fp8-recipe=nvfp4", 100, 2 * parameters + 2 * weights / 16 * 9,
 	     saved + eighth / 16 * 9, 2 + 4 + 8},
-	    /* with delayed scaling only, the master copy has just the bits that bf16 does not have */
+	    /* only with delayed scaling does the master copy store only the 2 bytes that bf16 lacks */
 	    {"optimizer-dtype=bf16", 90, 2 * parameters + 2 * weights, saved + eighth + 64, 2 + 4 + 8},
 	    {"optimizer-dtype=bf16 fp8-recipe=mxfp8", 100, 2 * parameters + 2 * weights / 32 * 33,
 	     saved + eighth / 32 * 33, 4 + 4 + 8},
@@ -241,7 +246,7 @@ static void fp8_of_megatron_by_hand(void **state)
 	}
 }
 
-/* If heads are exchanged within a part of cp, attention's output is stored before and after the exchange. */
+/* If cp ranks exchange heads within groups, attention's output is stored before and after the exchange. */
 static void hierarchy_by_hand(void **state)
 {
 	uint64_t bytes[2];
@@ -256,11 +261,12 @@ static void hierarchy_by_hand(void **state)
 			set(&r, "cp-heads", "2");
 		bytes[with] = estimate(&r, 1, 4, P4D_METHOD_PLAN, &l).peak.part[P4D_PART_ACTIVATIONS];
 	}
-	/* 8 tokens, 64 columns of 2 bytes in each of two layers */
+	/* 8 tokens of 64 columns with 2 bytes, in two layers */
 	assert_int_equal(bytes[1] - bytes[0], 2 * 8 * 64 * 2);
 }
 
-/* Evaluation has all states, and the memory of one forward pass: that of a layer, or of the head. */
+/* Evaluation needs all states and one forward pass. The pass has the tensors of one layer, or those of the
+ * head. */
 static void evaluation_of_megatron_by_hand(void **state)
 {
 	const uint64_t parameters =
@@ -274,7 +280,7 @@ static void evaluation_of_megatron_by_hand(void **state)
 			  "attention-mask=off");
 	p4d_estimate e = estimate(&r, 1, 1, P4D_METHOD_PLAN, &l);
 	assert_int_equal(e.peak.phase_bytes[P4D_EVALUATION], 18 * parameters + WORKSPACES + hidden + layer);
-	/* gradients in bf16; the update leaves copies of them in fp32 */
+	/* with bf16 gradients, the update leaves fp32 copies of them */
 	set_all(&r, "grad-dtype=bf16");
 	e = estimate(&r, 1, 1, P4D_METHOD_PLAN, &l);
 	assert_int_equal(e.peak.phase_bytes[P4D_EVALUATION],
@@ -289,11 +295,11 @@ static void evaluation_of_megatron_by_hand(void **state)
 	assert_part(&l, &e, P4D_PART_ACTIVATIONS, 0);
 	assert_part(&l, &e, P4D_PART_LOGITS, 8 * (2 + 4) * logits);
 	assert_part(&l, &e, P4D_PART_WORKING_SET, 8 * hidden);
-	/* nothing is recomputed, because there is no backward pass */
+	/* recomputation changes nothing, because evaluation has no backward pass */
 	set_all(&r, "recompute=full");
 	p4d_estimate again = estimate(&r, 1, 1, P4D_METHOD_PLAN, &l);
 	assert_int_equal(again.peak.allocated_bytes, e.peak.allocated_bytes);
-	/* scores and softmax of four heads are wider than the feed-forward part */
+	/* the unfused scores and softmax of four heads need more than the feed-forward part */
 	set_all(&r, "attention=unfused cross-entropy=fused");
 	e = estimate(&r, 1, 1, P4D_METHOD_PLAN, &l);
 	assert_int_equal(e.peak.phase_bytes[P4D_EVALUATION],
@@ -302,15 +308,15 @@ static void evaluation_of_megatron_by_hand(void **state)
 }
 
 /*
- * The mask of the data loader: a byte for each pair of tokens, It exists in the forward pass; if layers are
- * recomputed, for every micro-batch in flight. With context parallelism it has only rows of the rank's
- * tokens. Only the first and the last stage have it.
+ * The attention mask of the data loader has a byte for each pair of tokens. It exists during the forward
+ * pass. If layers are recomputed, there is one for each micro-batch in flight. With context parallelism,
+ * it has only the rows of the rank's tokens. Only the first and the last stage have a mask.
  */
 static void mask_of_megatron_by_hand(void **state)
 {
 	static const struct {
 		const char *options;
-		uint64_t gpus, bytes; /* bytes of the mask, at the peak of stage 0 */
+		uint64_t gpus, bytes; /* bytes of the masks at the peak of stage 0 */
 	} cases[] = {
 	    {"seq-len=32768 recompute=none", 1, UINT64_C(32768) * 32768},
 	    {"seq-len=32768 recompute=full", 1, UINT64_C(32768) * 32768},
@@ -331,7 +337,7 @@ static void mask_of_megatron_by_hand(void **state)
 			estimate(&r, 1, cases[i].gpus, P4D_METHOD_PLAN, &l);
 			assert_int_equal(p4d_memory_of_stage(&l, P4D_METHOD_PLAN, NULL, 0, &stage, NULL), 0);
 			bytes[with] = stage.allocated_bytes;
-			if (i == 2) { /* three stages have one between */
+			if (i == 2) { /* the middle one of three stages has no mask */
 				set_all(&r, "layers=3 pp=3");
 				estimate(&r, 1, 3, P4D_METHOD_PLAN, &l);
 				assert_int_equal(
@@ -339,16 +345,16 @@ static void mask_of_megatron_by_hand(void **state)
 				assert_true(stage.allocated_bytes < cases[i].bytes);
 			}
 		}
-		/* without the mask, the peak may have been at another moment */
+		/* without masks, the peak may be at another moment, and less than the masks is saved */
 		const uint64_t more = bytes[1] - bytes[0];
 		assert_true(more <= cases[i].bytes && more > cases[i].bytes - cases[i].bytes / 64);
 	}
 }
 
 /*
- * With all-gather, keys and values of all ranks and their gradients exist, if that is more than the other
- * memory at the peak; and attention's output is stored in two forms. With a ring, buffers of all ranks and
- * results of all steps exist in the forward pass.
+ * With cp-comm=all-gather, keys and values of all ranks and their gradients exist. They count if they are
+ * more than the other memory at the peak. Attention's output is stored in two forms. With a ring, the
+ * forward pass has buffers for all ranks and the results of all steps.
  */
 static void gathered_keys_of_megatron(void **state)
 {
@@ -361,7 +367,7 @@ static void gathered_keys_of_megatron(void **state)
 	const p4d_estimate ring = estimate(&r, 1, 4, P4D_METHOD_PLAN, &l);
 	set_all(&r, "cp-comm=all-gather");
 	const p4d_estimate all = estimate(&r, 1, 4, P4D_METHOD_PLAN, &l);
-	/* at that moment, the memory that the feed-forward part saves is free, or not yet allocated */
+	/* at this moment, the feed-forward part's saved tensors are free or not yet allocated */
 	const uint64_t ffn = 8 * 3 * 16 + 2 * 8 * 64;
 	const uint64_t gathered = 2 * (8 * (4 * 64 + 7 * 4 * 32) - ffn);
 	const uint64_t sent = 2 * (8 * (2 * 64 + 4 * 32 + 3 * (64 + 2 * 32)) - ffn);

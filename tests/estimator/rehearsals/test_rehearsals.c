@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Records of rehearsals: which record a command finds, and which files are not records. */
+/* Records of rehearsals: which record p4d finds for a command, and which files p4d rejects as records. */
 #include "support/support.h"
 
 #include <fcntl.h>
@@ -41,8 +41,8 @@ static int tear_down(void **state)
 	return chdir("/") || system(command);
 }
 
-/* Adds the words of a line. Words after a "|" are variables, words after a "<" stand before the program. A
- * "?" is unknown. */
+/* Adds the words of a line to the key. Words after "|" are variables, and words after "<" stand before the
+ * program. "?" is an unknown value. */
 static void add_words(p4d_rehearsals_key *key, char *rest)
 {
 	char kind = ' ';
@@ -78,7 +78,7 @@ static p4d_rehearsals_key make_key(const char *command)
 	return key;
 }
 
-/* The key of a command such as "train.py --a 1"; "": it has none. */
+/* The key of a command such as "train.py --a 1"; "": the command has no key. */
 static const char *key_of(const char *command)
 {
 	static char texts[4][P4D_REHEARSALS_KEY_TEXT];
@@ -91,7 +91,7 @@ static const char *key_of(const char *command)
 	return text;
 }
 
-/* The key of a command without its unknown variables; "": there is no key that differs from key_of. */
+/* The key of a command without its unknown variables; "": the same as key_of, or no key. */
 static const char *known_of(const char *command)
 {
 	static char text[P4D_REHEARSALS_KEY_TEXT];
@@ -115,14 +115,14 @@ static void other_memory(const char *a, const char *b)
 static void what_decides_memory_is_the_key(void **state)
 {
 	(void)state;
-	/* options for where results go, for names, seeds, and learning rates do not change memory */
+	/* options for output folders, names, seeds and learning rates do not change memory */
 	same_memory("train.py --batch 4", "train.py --batch 4 --output_dir /tmp/x --seed 7");
 	same_memory("train.py --batch 4", "train.py --output-dir=/tmp/x --batch 4 --run_name=b");
 	same_memory("train.py --batch 4", "train.py --batch 4 --output_dir ?/x");
 	same_memory("train.py trainer.seed=1", "train.py +trainer.seed=2");
 	same_memory("train.py --lr 1e-4 --batch 4", "train.py --lr 3e-4 --batch 4");
 	same_memory("train.py --overwrite_output_dir data", "train.py data");
-	/* after a switch of these programs, a word that is not a path does not belong to the switch */
+	/* these programs have a switch of this name; a following word belongs to it only if it is a path */
 	same_memory("train.py --save /ckpt/a 4", "train.py --save ckpt/b 4");
 	same_memory("train.py --save=a --batch 4", "train.py --save --batch 4");
 	other_memory("train.py --save 70b", "train.py --save 7b");
@@ -131,7 +131,7 @@ static void what_decides_memory_is_the_key(void **state)
 	/* an option without a value does not take the next option as its value */
 	same_memory("train.py --seed --batch 4", "train.py --batch 4");
 	other_memory("train.py --seed --batch 4", "train.py --seed --batch 8");
-	/* all other options do */
+	/* all other options change memory */
 	other_memory("train.py --batch 4", "train.py --batch 8");
 	other_memory("train.py --batch 4", "train.py");
 	other_memory("train.py --batch=4", "train.py --batch=40");
@@ -139,7 +139,7 @@ static void what_decides_memory_is_the_key(void **state)
 	other_memory("train.py --lora.rank 8", "train.py --lora.rank 16");
 	other_memory("train.py --rank 8", "train.py --rank 16");
 	other_memory("train.py --a 1", "other.py --a 1");
-	/* an unknown value may be anything at all */
+	/* with an unknown value, the command has no key */
 	assert_string_equal(key_of("train.py --batch ?"), "");
 }
 
@@ -155,7 +155,7 @@ static void variables_of_the_script_count(void **state)
 	other_memory("train.py | BATCH=8", "train.py | BATCH=16");
 	other_memory("train.py | A=1 B=2", "train.py | A=2 B=1");
 	other_memory("train.py", "train.py | PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True");
-	/* this variable decides which code runs */
+	/* PYTHONPATH decides which code runs */
 	other_memory("train.py | PYTHONPATH=/a", "train.py | PYTHONPATH=/b");
 }
 
@@ -172,14 +172,15 @@ static void variables_in_front_of_the_program_count(void **state)
 	same_memory("train.py",
 		    "train.py < srun --gres=gpu:8 --export=ALL --label -o x=y env NCCL_DEBUG=INFO python");
 	other_memory("train.py < env MODEL=7b", "train.py < env MODEL=70b");
-	/* a variable set twice to the same value counts once; of two values, one takes precedence */
+	/* a variable that is set twice to one value counts once; if the values differ, the order matters */
 	same_memory("train.py < env MODEL=7b | MODEL=7b", "train.py | MODEL=7b");
 	other_memory("train.py < env MODEL=7b | MODEL=70b", "train.py < env MODEL=70b | MODEL=7b");
 	other_memory("train.py < env A=1 env A=2", "train.py < env A=2 env A=1");
 	other_memory("train.py < env MODEL=7b | MODEL=70b", "train.py < env MODEL=7b");
 }
 
-/* An unknown value does not match another job's; another key may find the command without it. */
+/* A command with an unknown value has another key than commands with a known value. A second key, without
+ * the unknown variables, may still find a record. */
 static void unknown_variables_are_told_apart(void **state)
 {
 	static const char *const unknown[] = {"| MODEL=?",
@@ -210,7 +211,7 @@ static void unknown_variables_are_told_apart(void **state)
 	assert_string_equal(known_of("train.py --batch ? | A=?"), "");
 }
 
-/* The program is identified by its name and contents, wherever the file is. */
+/* A program is identified by its name and content, not by its folder. */
 static void program_counts_by_its_content(void **state)
 {
 	char before[P4D_REHEARSALS_KEY_TEXT];
@@ -276,7 +277,7 @@ static void a_record_is_found_again(void **state)
 	assert_int_equal(found.run[0].device_bytes, 61);
 	assert_string_equal(found.run[0].reason, "above 95 % of the GPU");
 	assert_false(found.run[0].unsure);
-	/* the same number of ranks, if the script has one */
+	/* a record counts only for the script's number of ranks, if p4d knows it */
 	p4d_rehearsals_command command = {.key = key, .directory = home, .ranks_per_node = 8};
 	p4d_rehearsals_find(&found, &command);
 	assert_int_equal(found.count, 2);
@@ -292,19 +293,19 @@ static void a_record_is_found_again(void **state)
 	snprintf(path, sizeof(path), "%s/p4d/rehearsals/%s", home, key);
 	assert_int_equal(stat(path, &st), 0);
 	assert_int_equal(st.st_mode & 0777, 0600);
-	/* a record for other GPUs is kept beside it, one for the same GPUs replaces it */
+	/* a record for other GPUs is added, and one for the same GPUs replaces the old record */
 	put(key, "a100-40gb", 39, NULL);
 	put(key, "h100-80gb", 62, NULL);
 	assert_int_equal(find(key, home, NULL, &found), 2);
 	assert_int_equal(found.run[0].device_bytes + found.run[1].device_bytes, 39 + 62);
-	/* a file below the directory is looked for in the directory of the job */
+	/* a file name without a leading slash is looked up in the job's directory */
 	assert_int_equal(find(key, "/usr", NULL, &found), 0);
-	/* a file written again with the same contents is unchanged */
+	/* a file that was rewritten with the same content has not changed */
 	put_text("train.py", "print(1)\n");
 	assert_int_equal(find(key, home, NULL, &found), 2);
 	put_text("train.py", "print(3)\n");
 	assert_int_equal(find(key, home, NULL, &found), 0);
-	/* results of the old file are dropped with the next rehearsal */
+	/* the next rehearsal drops the results for the old content */
 	put(key, "h100-80gb", 63, NULL);
 	assert_int_equal(find(key, home, NULL, &found), 1);
 	put_text("train.py", "print(1)\n");
@@ -371,7 +372,7 @@ static void damaged_texts_are_no_records(void **state)
 			fail_msg("a record: %s", texts[i]);
 }
 
-/* Replaces the file under the name of a record. */
+/* Puts other files under a record's name. None of them is a record. */
 static void what_p4d_did_not_write_is_no_record(void **state)
 {
 	const char *key = "20112233445566778899aabbccddeeff", *good = "30112233445566778899aabbccddeeff";
@@ -385,7 +386,7 @@ static void what_p4d_did_not_write_is_no_record(void **state)
 	snprintf(path, sizeof(path), "%s/p4d/rehearsals/%s", home, key);
 	snprintf(other, sizeof(other), "%s/p4d/rehearsals/%s", home, good);
 	assert_int_equal(find(key, home, NULL, &found), 1);
-	assert_int_equal(chmod(path, 0666), 0); /* others may write it */
+	assert_int_equal(chmod(path, 0666), 0); /* other users may write to the file */
 	assert_int_equal(find(key, home, NULL, &found), 0);
 	assert_int_equal(unlink(path), 0);
 	assert_int_equal(symlink(other, path), 0);
@@ -405,7 +406,7 @@ static void what_p4d_did_not_write_is_no_record(void **state)
 	assert_int_equal(write(fd, "p4d-rehearsal 2\n\0\xff\n" RUN "end\n", 19), 19);
 	close(fd);
 	assert_int_equal(find(key, home, NULL, &found), 0);
-	if (!geteuid()) { /* owned by another user */
+	if (!geteuid()) { /* the file belongs to another user */
 		put(key, "h100-80gb", 61, NULL);
 		assert_int_equal(find(key, home, NULL, &found), 1);
 		assert_int_equal(chown(path, 65534, 65534), 0);
@@ -437,7 +438,8 @@ static void old_records_go(void **state)
 	assert_int_equal(find("40112233445566778899aabbccddeeff", home, NULL, &found), 1);
 }
 
-/* A record of eight files of 640 KiB. Files with another time are read again, up to 4 MiB. */
+/* A record with eight files of 640 KiB. p4d reads files with a new modification time again, but at most 4
+ * MiB. */
 static void few_bytes_are_read_again(void **state)
 {
 	static char content[(640 << 10) + 1], paths[8][64];
@@ -465,7 +467,7 @@ static void few_bytes_are_read_again(void **state)
 	}
 }
 
-/* Seconds to find a record: the fastest of some tries, because the machine may be busy. */
+/* Seconds to find a record: the fastest of some tries, because other processes may use the machine. */
 static double seconds_of_finding(const char *key)
 {
 	struct timespec a, b;
@@ -492,7 +494,8 @@ static void fill_directory(unsigned count)
 	}
 }
 
-/* Less than a millisecond for the record of a program with 50 modules, next to 50 and to 5,000 records. */
+/* To find the record of a program with 50 modules takes less than a millisecond, among 50 records and
+ * among 5,000. */
 static void finding_is_quick(void **state)
 {
 	const char *key = "50112233445566778899aabbccddeeff", *files[50];

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The rows of architectures.def: the parameters of one published model each, and which frameworks support
- * them.
- */
+/* The rows of architectures.def: the number of parameters of one published model per row, and the
+ * frameworks that support the row. */
 #include "support/support.h"
 
 #include "model/model.h"
@@ -10,7 +8,7 @@
 #include "request/framework.h"
 #include "request/model_size.h"
 
-/* Numbers that the transformers library counts for the model's config.json. */
+/* Number of parameters that the transformers library counts for the model's config.json. */
 static const struct {
 	const char *flags;
 	uint64_t parameters;
@@ -79,7 +77,7 @@ static void every_row_is_whole(void **state)
 	}
 }
 
-/* What the user sets takes precedence over the row's defaults. */
+/* Options of the user override the row's defaults. */
 static void options_win(void **state)
 {
 	const p4d_request r = custom("architecture=gemma2 layers=2 hidden=64 ffn=128 heads=4 vocab=100 "
@@ -94,8 +92,8 @@ static void options_win(void **state)
 	assert_int_equal((uint64_t)p4d_size_of_layer(&l), 4 * 64 * 64 + 2 * 64 * 128 + 4 * 2 * 64);
 }
 
-/* If a framework does not model a family, its message names the difference. p4d-train supports some of
- * them. */
+/* If a framework does not model a family, its message says in what the family differs. p4d-train supports
+ * some of these families. */
 static void others_are_refused_by_name(void **state)
 {
 	static const struct {
@@ -133,8 +131,8 @@ static void others_are_refused_by_name(void **state)
 	assert_null(p4d_architecture_difference(&llama));
 }
 
-/* Families that are like Llama except for one thing: Megatron-LM takes those with the same memory, p4d-train
- * only those with the same computation. */
+/* Families that differ from Llama in one thing. Megatron-LM accepts those with the same memory, and
+ * p4d-train only those with the same computation. */
 static void families_near_llama(void **state)
 {
 	static const struct {
@@ -156,10 +154,8 @@ static void families_near_llama(void **state)
 	}
 }
 
-/*
- * A family that one framework does not model is modelled by another. The request is shown as p4d would
- * complete it.
- */
+/* If the default framework does not model a family, p4d chooses another framework that does. The test
+ * checks the request as p4d would complete it. */
 static void the_default_framework_takes_the_model(void **state)
 {
 	const p4d_request gemma = custom("architecture=gemma2 layers=2 hidden=64 ffn=128 heads=4 vocab=100"),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Models with experts or latent attention: valid layouts, messages for invalid ones, and which frameworks
- * support them. */
+/* Models with experts or latent attention: valid layouts, messages about invalid ones, and the frameworks
+ * that support them. */
 #include "support/support.h"
 
 #include <inttypes.h>
@@ -30,8 +30,8 @@ static int built(const p4d_request *r, uint64_t nodes, p4d_layout *l, p4d_error 
 	return p4d_layout_build(r, nodes, 8, l, err);
 }
 
-/* Of dp*cp*tp = 128 ranks with ep=64, two have the same experts, which shard their optimizer over these
- * two. */
+/* 256 ranks (dp*cp*tp) with ep*etp = 64: four ranks have the same experts, and shard their optimizer
+ * states over these four. */
 static void layout_of_experts(void **state)
 {
 	const p4d_request r = asked("model=deepseek-v3 framework=megatron tp=2 ep=32 etp=2 "
@@ -45,13 +45,13 @@ static void layout_of_experts(void **state)
 		fail_msg("%s", err.text);
 	assert_int_equal(l.dp * l.cp * l.tp, 256);
 	assert_int_equal(l.expert_dp, 256 / 64);
-	/* the first layers have no experts */
+	/* the first three layers of the model have no experts */
 	assert_int_equal(p4d_parameters_expert_layers(&l, 0, 0), l.stage_layers[0] - 3);
 	assert_int_equal(p4d_parameters_expert_layers(&l, 1, 0), l.stage_layers[1]);
 }
 
-/* An option without effect gets a message if the user typed it. A script may have it for other models,
- * with shared experts. */
+/* p4d refuses an option without effect if the user typed it. It accepts the option in a script, which may
+ * also train models with shared experts. */
 static void overlap_of_no_shared_experts(void **state)
 {
 	p4d_request r = asked("model=qwen3-30b-a3b framework=megatron ep=8 shared-overlap=on", 8);
@@ -65,7 +65,7 @@ static void overlap_of_no_shared_experts(void **state)
 	assert_int_equal(built(&r, 1, &l, &err), 0);
 }
 
-/* Without experts, one rank for experts is the default, so it is no error. */
+/* ep=1 and etp=1 are the defaults, so they are no error for a model without experts. */
 static void ranks_of_no_experts(void **state)
 {
 	p4d_request r = asked("model=llama2-7b framework=megatron ep=1 etp=1", 8);
@@ -80,7 +80,7 @@ static void ranks_of_no_experts(void **state)
 	assert_string_equal(err.fix, "--p4d-ep=1");
 }
 
-/* In every stage and chunk, the number equals a count of the layers one by one; also for whole stages. */
+/* p4d's number of layers with experts equals a loop over the layers, for each chunk and for whole stages. */
 static void experts_of_stages(void **state)
 {
 	static const uint64_t layers[] = {24, 96, 120, 4096}, every[] = {1, 2, 3, 7}, dense[] = {1, 2, 3, 30};
@@ -115,7 +115,7 @@ static void experts_of_stages(void **state)
 	}
 }
 
-/* A list of modules for recomputation means selective recomputation, unless another option says otherwise. */
+/* recompute-modules implies recompute=selective, unless the user sets recompute. */
 static void modules_say_selective(void **state)
 {
 	const p4d_request r = asked("model=mixtral-8x7b framework=megatron recompute-modules=moe_act", 8);
@@ -127,7 +127,7 @@ static void modules_say_selective(void **state)
 	assert_int_equal(l.megatron.recompute_modules, P4D_MODULE_MOE_ACTIVATION);
 }
 
-/* The message lists valid values, and its fix is valid. */
+/* The message lists valid values, and the fix has a valid value. */
 static void numbers_that_work(void **state)
 {
 	static const struct {
@@ -172,7 +172,7 @@ static void numbers_that_work(void **state)
 			fail_msg("%s: %s", flags, err.text);
 		if (err.code == P4D_E_UNMODELLED)
 			continue;
-		char *value = strchr(err.fix + 6, '='); /* --p4d-NAME=VALUE */
+		char *value = strchr(err.fix + 6, '='); /* the fix is --p4d-NAME=VALUE */
 		assert_non_null(value);
 		char name[64];
 		snprintf(name, sizeof(name), "%.*s", (int)(value - err.fix - 6), err.fix + 6);
@@ -185,7 +185,7 @@ static void numbers_that_work(void **state)
 	}
 }
 
-/* Divisors of a large number of experts, below and above its square root. */
+/* The message lists divisors of a large number of experts, on both sides of its square root. */
 static void numbers_that_work_of_many(void **state)
 {
 	static const struct {
@@ -212,7 +212,7 @@ static void numbers_that_work_of_many(void **state)
 	}
 }
 
-/* Options for experts get a message in models without them. */
+/* p4d refuses options for experts if the model has none. */
 static void dense_models_have_none(void **state)
 {
 	static const char *const flags[] = {"ep=2",
@@ -236,7 +236,7 @@ static void dense_models_have_none(void **state)
 	}
 }
 
-/* An option that would change nothing gets a message with a fix. */
+/* p4d refuses an option that would change nothing, and proposes a fix. */
 static void options_without_effect(void **state)
 {
 	static const struct {
@@ -296,19 +296,21 @@ static void dispatchers_and_capacities_count(void **state)
 	const uint64_t exchanged = bytes_with("ep=8"), full = bytes_with("ep=8 imbalance=2");
 
 	(void)state;
-	/* tokens are not copied before they are gathered, but every rank receives all of them */
+	/* with all-gather, tokens are not copied before the exchange, but each rank receives all tokens */
 	assert_true(bytes_with("ep=8 token-dispatcher=all-gather") != exchanged);
 	assert_true(bytes_with("ep=2 token-dispatcher=all-gather") <
 		    bytes_with("ep=8 token-dispatcher=all-gather") + (bytes_with("ep=2") - exchanged));
 	assert_true(bytes_with("ep=8 token-dispatcher=deepep") != exchanged);
-	/* tokens beyond the capacity are dropped; with padding, less imbalance does not help */
+	/* experts drop tokens above their capacity; with padding, they need the capacity even if fewer
+	 * tokens arrive */
 	assert_true(bytes_with("ep=8 imbalance=2 expert-capacity=1.25") < full);
 	assert_true(bytes_with("ep=8 expert-capacity=1.25 pad-experts=on") > exchanged);
 	assert_true(bytes_with("ep=8 expert-capacity=4 pad-experts=on") > full);
 	assert_true(bytes_with("ep=8 mtp-layers=1") > exchanged);
 }
 
-/* The fullest rank receives each token at most once: the same as choosing its experts one by one. */
+/* With deepep, the busiest rank receives each token at most once. The formula must agree with choosing a
+ * token's experts one by one. */
 static void deepep_receives_each_once(void **state)
 {
 	static const uint64_t cases[][2] = {{8, 2},     {256, 8},     {4096, 64},
@@ -340,7 +342,7 @@ static void deepep_receives_each_once(void **state)
 	}
 }
 
-/* Each layout is refused with a fix that is valid. */
+/* p4d refuses each layout, and the fix is valid. */
 static void dispatch_that_megatron_lacks(void **state)
 {
 	static const char *const flags[] = {

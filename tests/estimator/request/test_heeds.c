@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tries every option with every program and every workload. If the column of options.def says that an option
- * has an effect in a program, some row of its plan or its step time must depend on the option; all other
- * programs must refuse it with a reason. No option is accepted without effect.
+ * Tries each option with each program and each workload. If options.def says that an option has an effect
+ * in a program, the plan or the step time must depend on the option. All other programs must refuse the
+ * option with a reason. So p4d accepts no option that has no effect.
  */
 #include "support/support.h"
 
@@ -22,7 +22,7 @@ static p4d_timeline_work work;
 
 enum { NODES = 2, GPUS = 8, VALUES = 12 };
 
-/* A program or workload: its bit in the column, and the options that select it. */
+/* A program or workload: its bit in the column of options.def, and the options that select it. */
 static const struct kind {
 	unsigned heeds;
 	const char *flags;
@@ -38,10 +38,8 @@ enum { KINDS = sizeof(kinds) / sizeof(*kinds) };
 
 #define DENSE "model=llama3-8b layers=8 global-batch=128 "
 #define SPARSE "model=qwen3-30b-a3b layers=8 global-batch=128 "
-/*
- * Scenes: options that another option may need to have an effect. If a program refuses a scene, it is
- * skipped.
- */
+/* Scenes: sets of other options that an option may need to have an effect. A program skips the scenes that
+ * it refuses. */
 static const char *const dense[] = {DENSE,
 				    DENSE "layer-pattern=***K memory-keys=1024",
 				    DENSE "tp=2 pp=2 cp=2",
@@ -89,23 +87,23 @@ static const char *const sparse[] = {SPARSE,
 				     "model=deepseek-v2-lite layers=8 global-batch=128 recompute=selective",
 				     NULL};
 
-/* Layers that cannot be divided evenly over the stages; some options make that possible. */
+/* Stages cannot have equal numbers of layers here. Some options have an effect only then. */
 #define UNEVEN "layers=15 pp=4"
 
-/* Options that change no row of the plan and no predicted time. */
+/* Options that are accepted although they change neither the plan nor the time, with the programs. */
 static const struct {
 	p4d_option option;
 	unsigned heeds;
 } judged[] = {
-    {P4D_PADDING,
-     P4D_HEEDS_TRAIN}, /* only for losses of models with several parts, some of which test_guard_script has */
-    {P4D_PARAM_DTYPE, P4D_HEEDS_DEEPSPEED},      /* the precision's own value; any other value is refused */
-    {P4D_ATTENTION_DROPOUT, P4D_HEEDS_MEGATRON}, /* for unfused attention, which test_stage_memory checks */
-    /* the loss of models of several parts; test_guard_script has some */
+    {P4D_PADDING, P4D_HEEDS_TRAIN}, /* only for losses of multimodal models; test_guard_script has some */
+    {P4D_PARAM_DTYPE, P4D_HEEDS_DEEPSPEED},      /* only the precision's own value is accepted */
+    {P4D_ATTENTION_DROPOUT, P4D_HEEDS_MEGATRON}, /* only for unfused attention, which test_stage_memory
+						  * checks */
+    /* only for the loss of multimodal models; test_guard_script has some */
     {P4D_TRANSFORMERS, P4D_HEEDS_FSDP | P4D_HEEDS_DEEPSPEED},
 };
 
-/* A value that an option accepts, as text. */
+/* A valid value of the option, as text. */
 static const char *text_of(p4d_option option)
 {
 	switch (option) {
@@ -155,7 +153,7 @@ static void add(uint64_t *hash, const void *data, size_t size)
 		*hash = (*hash ^ *at) * UINT64_C(1099511628211);
 }
 
-/* Adds all rows of a stage, and its memory outside of rows. */
+/* Adds all rows of a stage and its memory outside of the rows to the hash. */
 static void add_stage(uint64_t *hash, const p4d_layout *l, uint32_t stage)
 {
 	static p4d_plan plan;
@@ -176,7 +174,7 @@ static void add_stage(uint64_t *hash, const p4d_layout *l, uint32_t stage)
 	add(hash, &s.host_bytes, sizeof(s.host_bytes));
 }
 
-/* A hash of everything that p4d predicts for a layout. */
+/* A hash of everything that p4d predicts for a layout. It changes if any prediction changes. */
 static uint64_t prediction(const p4d_layout *l)
 {
 	const p4d_capacity capacity = {.gpu = &gpu};
@@ -200,11 +198,11 @@ static uint64_t prediction(const p4d_layout *l)
 }
 
 typedef struct outcome {
-	uint64_t prediction; /* 0: refused */
-	bool says_nothing;   /* the value is what the plan has without the option */
+	uint64_t prediction; /* 0: p4d refused the request */
+	bool says_nothing;   /* the plan has this value even without the option */
 } outcome;
 
-/* Predicts a scene with this option. option P4D_OPTIONS: the scene without any option. */
+/* Predicts a scene with an option. P4D_OPTIONS: without any additional option. */
 static outcome run(const char *scene, const char *kind, p4d_option option, int64_t value)
 {
 	static p4d_layout l;
@@ -233,7 +231,7 @@ static outcome run(const char *scene, const char *kind, p4d_option option, int64
 	return o;
 }
 
-/* The predictions without the option are stored for each kind and scene. */
+/* base: predictions without the option, for each kind and scene */
 enum { SCENES = 24 };
 typedef struct family {
 	const char *name, *uneven;
@@ -245,12 +243,12 @@ enum { FAMILIES = sizeof(families) / sizeof(*families) };
 
 typedef struct heeded {
 	bool changes, idle;
-	bool chosen; /* one of the option's words is refused, so p4d chooses among the others */
+	bool chosen; /* p4d refuses one value of the option, and then chooses among the others */
 	const char *idle_scene;
 	char idle_value[64];
 } heeded;
 
-/* Tries scenes until the option changes something. */
+/* Tries scenes until the option changes a prediction. */
 static heeded walk(const family *f, size_t kind, p4d_option option)
 {
 	int64_t values[VALUES];
@@ -344,7 +342,7 @@ static const char *const learning[] = {
 static const char *const preferring[] = {"workload=preference framework=ddp model=llama3.2-1b", NULL};
 
 static const struct {
-	unsigned heeds; /* options that have an effect only, or also, on this workload */
+	unsigned heeds; /* the options that have an effect on this workload */
 	const char *const *scene;
 } workloads[] = {{P4D_HEEDS_SERVE, serving}, {P4D_HEEDS_RL, learning}, {P4D_HEEDS_PREFERENCE, preferring}};
 
@@ -358,7 +356,7 @@ static void add_serving(uint64_t *hash, const p4d_serving *s)
 	add(hash, numbers, sizeof(numbers));
 }
 
-/* Adds how fast the engine answers, and the layout that p4d plan would choose. */
+/* Adds the engine's speed, and the layout that `p4d plan` would choose, to the hash. */
 static void add_speed(uint64_t *hash, const p4d_request *r, const p4d_serving *s)
 {
 	const p4d_serving_load load = p4d_serving_load_of(r);
@@ -421,7 +419,7 @@ static uint64_t work_of(const char *scene, p4d_option option, int64_t value, boo
 	return r.value[P4D_WORKLOAD] == P4D_WORKLOAD_SERVE ? served(&r) : learnt(&r);
 }
 
-/* An option of another workload has an effect on this one, or p4d says that it has none. */
+/* An option of another workload either has an effect on this workload, or p4d warns that it has none. */
 static void every_workload_heeds_or_warns(void **state)
 {
 	unsigned faults = 0;
@@ -436,7 +434,7 @@ static void every_workload_heeds_or_warns(void **state)
 			const bool serves = workloads[w].heeds == P4D_HEEDS_SERVE;
 			const bool heeds = info->heeds & workloads[w].heeds;
 			bool changes = false, idle = false, unused = false;
-			/* options with an effect on training also have one on the others */
+			/* options for training also have an effect on rl and preference */
 			if (info->heeds & P4D_HEEDS_JOB || info->where & P4D_WHERE_MODEL || i == P4D_MODEL ||
 			    (!serves && info->heeds & P4D_HEEDS_TRAIN))
 				continue;

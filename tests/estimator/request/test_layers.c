@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Patterns of layers: the meaning of a letter, the number of layers of each kind, and what the model has to
- * specify.
- */
+/* Layer patterns: the meaning of each letter, the number of layers of each kind, and options that a
+ * pattern requires. */
 #include "support/support.h"
 
 #include <inttypes.h>
@@ -32,8 +30,8 @@ static p4d_layout layout_of(const char *name)
 	return l;
 }
 
-/* Counts of a range of layers, of any position and length, equal a count one by one; so do those of
- * experts. */
+/* The number of layers of each kind in a range equals a loop over the layers, for any position and length.
+ * So does the number of layers with experts. */
 static void counts_are_those_of_layers(void **state)
 {
 	static const char *const names[] = {"nemotron-h-47b",     "nemotron-3-nano-30b-a3b", "jamba-1.5-mini",
@@ -85,7 +83,7 @@ static void letters(void **state)
 	assert_null(p4d_layers_state("*-*E"));
 }
 
-/* What a model must specify in addition to its pattern, with the fix. */
+/* Options that a model must have with its pattern. The fix names the missing one. */
 static void what_is_missing(void **state)
 {
 	static const struct {
@@ -119,7 +117,7 @@ static void what_is_missing(void **state)
 	assert_string_equal(err.fix, "--p4d-layer-pattern=LETTERS");
 }
 
-/* Layers that p4d models in Megatron-LM, and options without effect. */
+/* The kinds of layers that p4d models in Megatron-LM, and options without effect on them. */
 static void what_megatron_has(void **state)
 {
 	static const struct {
@@ -169,7 +167,8 @@ static void what_megatron_has(void **state)
 	}
 }
 
-/* A plan line must be complete: it could be written by hand, and no model is looked up for it. */
+/* p4d refuses an incomplete plan line, which a user could write by hand. It does not complete the line
+ * from a preset. */
 static void a_pattern_of_no_model(void **state)
 {
 	p4d_request r = {0};
@@ -184,7 +183,7 @@ static void a_pattern_of_no_model(void **state)
 	set_all(&r, "layer-pattern=ME");
 	assert_int_equal(p4d_layout_build(&r, 1, 8, &l, &err), -1);
 	assert_string_equal(err.text, "layer-pattern has layers with experts, but the model has no experts");
-	/* slurmctld would have to visit these layers one by one */
+	/* p4d refuses this pattern, because slurmctld would have to visit 65,536 layers one by one */
 	set_all(&r, "layer-pattern=M*- layers=65536");
 	assert_int_equal(p4d_layout_build(&r, 1, 8, &l, &err), -1);
 	assert_string_equal(err.text, "layers=65536: with a layer-pattern p4d accepts at most 256 layers");

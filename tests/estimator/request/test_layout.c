@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every divisibility rule: the message names valid numbers, and the fix is valid. */
+/* Each divisibility rule has a message with valid numbers and a valid fix. */
 #include "support/support.h"
 
 #include "request/defaults.h"
@@ -16,8 +16,8 @@ static int build(const char *flags, uint64_t nodes, uint64_t gpus, p4d_layout *l
 	return p4d_layout_build(&r, nodes, gpus, layout, err);
 }
 
-/* The layout is refused with this code, text and fix. With the fix applied it is accepted (unless the fix
- * changes the job). */
+/* p4d refuses the layout with this code, text and fix. With the fix, p4d accepts the layout, unless the
+ * fix changes the job. */
 static void refuse(const char *flags, uint64_t nodes, uint64_t gpus, p4d_code code, const char *text,
 		   const char *fix)
 {
@@ -82,7 +82,7 @@ static void tensor_rules(void **state)
 	       "tp=3 does not divide the 40 attention heads; with 40 heads, 40 key/value heads and 8 GPUs "
 	       "per node tp can be 1, 2, 4, 8",
 	       "--p4d-tp=4");
-	/* Megatron-Core gives several ranks the same head */
+	/* Megatron-Core copies a KV head to several ranks */
 	assert_int_equal(build("framework=megatron tp=4 kv-heads=2", 1, 8, &l, &err), 0);
 	assert_int_equal(p4d_rank_kv_heads(&l), 1);
 	refuse("framework=megatron tp=8 kv-heads=5", 1, 8, P4D_E_KV_HEADS,
@@ -167,13 +167,13 @@ static void chunks_of_a_stage_may_differ(void **state)
 	assert_int_equal(l.stage_layers[0], 15);
 	assert_int_equal(l.stage_layers[1], 16);
 	assert_int_equal(l.stage_layers[7], 15);
-	/* only one of both options, and without chunks */
+	/* only account-for-loss, without chunks */
 	assert_int_equal(build(MODEL_405B "layers=31 pp=2 account-for-loss=on", 2, 8, &l, &err), 0);
 	assert_int_equal(l.stage_layers[0], 16);
 	assert_int_equal(l.stage_layers[1], 15);
 	assert_false(l.uneven_chunks);
-	/* a chunk for the embedding alone and one for the loss, as NVIDIA trains it; and whole stages for
-	 * them */
+	/* as NVIDIA trains it, the first chunk has only the embedding, and the last one only the loss;
+	 * with pp=8, these are whole stages */
 	assert_int_equal(build(MODEL_405B "layers=30 pp=4 vpp=8 account-for-embedding=on account-for-loss=on",
 			       8, 8, &l, &err),
 			 0);
@@ -190,7 +190,7 @@ static void chunks_of_a_stage_may_differ(void **state)
 	/* a pipeline of one stage is not split */
 	assert_int_equal(build(MODEL_405B "layers=31 account-for-loss=on", 1, 8, &l, &err), 0);
 	assert_int_equal(l.stage_layers[0], 31);
-	/* any split, in the order of the model */
+	/* pipeline-split may have any numbers, in the order of the model's layers */
 	assert_int_equal(build(MODEL_405B "layers=11 pp=2 vpp=3 pipeline-split=1,2,2,2,3,1", 2, 8, &l, &err),
 			 0);
 	assert_int_equal(l.stage_layers[0], 6);
@@ -234,10 +234,8 @@ static void uneven_chunks_that_do_not_work(void **state)
 	    "");
 }
 
-/*
- * PyTorch's interleaved schedule may have a single group with fewer micro-batches than stages, or larger
- * groups. torchtitan gives the first chunks the layers that do not divide evenly.
- */
+/* PyTorch's interleaved schedule may have a single group, with fewer micro-batches than stages or with
+ * more. torchtitan gives the first chunks one more layer if the layers do not divide evenly. */
 static void uneven_groups(void **state)
 {
 	p4d_layout l;
@@ -256,7 +254,7 @@ static void uneven_groups(void **state)
 	assert_int_equal(l.chunk_layers[15], 2);
 	const p4d_schedule four = p4d_schedule_of(&l);
 	assert_int_equal(p4d_schedule_slots(&four, 7).activation,
-			 5); /* with 4 + 1 micro-batches in flight, not 8 + 1 */
+			 5); /* 4 + 1 micro-batches are in flight, not 8 + 1 */
 	assert_int_equal(p4d_schedule_slots(&four, 0).activation, 8);
 	snprintf(text, sizeof(text), "%s global-batch=10", model);
 	assert_int_equal(build(text, 8, 8, &l, &err), 0);
@@ -284,21 +282,21 @@ static void type_rule(void **state)
 	       "optimizer-dtype and master-dtype below fp32 need optimizer-sharding=states and a 16-bit "
 	       "precision",
 	       "--p4d-optimizer-dtype=fp32 --p4d-master-dtype=fp32");
-	/* p4d-train rounds moments with any precision and any sharding */
+	/* p4d-train supports bf16 moments with any precision and any sharding */
 	p4d_layout l;
 	p4d_error err;
 	assert_int_equal(
 	    build("framework=p4d precision=fp32 optimizer-sharding=off optimizer-dtype=bf16", 1, 8, &l, &err),
 	    0);
 	assert_true(l.half_moments);
-	/* another framework supports it, unless the user asked for p4d-train */
+	/* the fix is another framework, unless the user asked for p4d-train */
 	refuse("grad-dtype=bf16", 1, 8, P4D_E_VALUE,
 	       "grad-dtype=bf16: p4d-train accumulates gradients in fp32", "--p4d-framework=megatron");
 	refuse("framework=p4d grad-dtype=bf16", 1, 8, P4D_E_VALUE,
 	       "grad-dtype=bf16: p4d-train accumulates gradients in fp32", "--p4d-grad-dtype=fp32");
 }
 
-/* Only some frameworks support sharding more than optimizer states, or a shard degree. */
+/* Only some frameworks support a shard degree, and sharding of more than optimizer states. */
 static void sharding_rule(void **state)
 {
 	p4d_layout l;
@@ -354,7 +352,7 @@ static void sequence_rule(void **state)
 	refuse("tp=8 seq-len=1001", 1, 8, P4D_E_SEQUENCE,
 	       "seq-len=1001 is not a multiple of 8 (cp=1, times tp); seq-len can be 1000 or 1008",
 	       "--p4d-seq-len=1000");
-	/* less than the minimum */
+	/* seq-len is below its minimum */
 	refuse("tp=2 seq-len=1", 1, 8, P4D_E_SEQUENCE,
 	       "seq-len=1 is not a multiple of 2 (cp=1, times tp); seq-len can be 2 or 4", "--p4d-seq-len=2");
 }
@@ -373,7 +371,8 @@ static void batch_rule(void **state)
 	       "--p4d-micro-batch=1");
 }
 
-/* Losses of single stages: the user has to name the stages, each has a head, and the schedule is 1F1B. */
+/* Losses of single stages: the user must name the stages, each of these stages has a head, and the
+ * schedule must be 1F1B. */
 static void local_loss_rule(void **state)
 {
 	p4d_layout l;
@@ -452,7 +451,7 @@ static void framework_rule(void **state)
 	       "--p4d-framework=megatron");
 }
 
-/* The heads of a tp rank are divided among its cp ranks; groups of layers fill a chunk. */
+/* cp ranks share the heads of a tp rank, and groups of recomputed layers must fill a chunk. */
 static void what_only_megatron_has(void **state)
 {
 	p4d_layout l;
@@ -501,7 +500,7 @@ static uint64_t batch_of(const char *flags, uint32_t published, uint64_t world)
 	return (uint64_t)r.value[P4D_GLOBAL_BATCH];
 }
 
-/* A number of GPUs has one default global batch, whatever the layout. */
+/* The default global batch depends on the number of GPUs, not on the layout. */
 static void default_batch(void **state)
 {
 	char text[96];
@@ -513,14 +512,15 @@ static void default_batch(void **state)
 	assert_int_equal(batch_of("seq-len=2048", 0, 8), 2048);
 	assert_int_equal(batch_of("seq-len=8192", 0, 24), 504);
 	assert_int_equal(batch_of("seq-len=131072", 0, 8), 32);
-	/* at least one sequence for each GPU */
+	/* the default has at least one sequence for each GPU */
 	assert_int_equal(batch_of("seq-len=8192", 0, 4096), 4096);
 	assert_int_equal(batch_of("seq-len=8192 device=cpu", 0, 4), 4);
-	/* the model's own batch, if the layouts of that number of GPUs divide it */
+	/* if the model has a batch of its own, the default is this batch, rounded down to a multiple that
+	 * this number of GPUs needs */
 	assert_int_equal(batch_of("tp=8", 2048, 8), 2048);
 	assert_int_equal(batch_of("tp=8", 2048, 24), 2040);
 	assert_int_equal(batch_of("tp=8 pp=16", 2048, 16384), 2048);
-	/* values that the user requests divide it */
+	/* the default is a multiple of the values that the user set */
 	assert_int_equal(batch_of("", 512, 16384), 16384);
 	assert_int_equal(batch_of("seq-len=8192 micro-batch=3", 0, 8), 528);
 	assert_int_equal(batch_of("seq-len=8192 tp=8 pp=3 vpp=2", 0, 24), 504);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Token slices: their lengths, and which are refused, with the option's name and a fix that is valid. */
+/* Token slices: their lengths, and which ones p4d refuses, with the option's name and a valid fix. */
 #include "support/support.h"
 
 #include "request/defaults.h"
@@ -43,7 +43,8 @@ static void assert_lengths(const char *options, const char *lengths)
 	assert_int_equal(p4d_pass_tokens(&l), most);
 }
 
-/* As equal as multiples of 128 tokens allow, the first ones longer; multiples of one token if necessary. */
+/* Lengths are as equal as possible. They are multiples of 128 tokens or, if that is impossible, of one
+ * token. The first slices are the longer ones. */
 static void lengths(void **state)
 {
 	(void)state;
@@ -64,7 +65,7 @@ static void lengths(void **state)
 		       "64,64,64,64");
 }
 
-/* 1 slice is the same as no option. */
+/* token-slices=1 gives the same layout as no option. */
 static void one_is_whole(void **state)
 {
 	p4d_request none = asked(""), one = asked("token-slices=1");

@@ -56,7 +56,7 @@ static void malformed_values(void **state)
 	refuse("model", longest, "--p4d-model: 399 characters, at most 255 are accepted");
 }
 
-/* Printed numbers are parsed as the same numbers, and are as short as possible. */
+/* A printed number is read back as the same number, and its text is as short as possible. */
 static void decimals(void **state)
 {
 	static const char *const plain[] = {"500000", "1e-05", "0.1", "10000", "1e-06", "12345.678"};
@@ -73,7 +73,7 @@ static void decimals(void **state)
 	p4d_request_put_real(&r, P4D_NORM_EPSILON, odd, P4D_BY_USER);
 	p4d_request_value_text(&r, P4D_NORM_EPSILON, text, sizeof(text));
 	assert_true(strtod(text, NULL) == odd);
-	/* values and texts that are unset here are inherited */
+	/* values and texts that the request does not set are inherited */
 	set_all(&r, "rope-scaling=linear,2");
 	set_all(&other, "norm-epsilon=0.01");
 	for (int i = 0; i < P4D_OPTIONS; i++)

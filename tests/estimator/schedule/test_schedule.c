@@ -52,7 +52,7 @@ static void test_schedule_of(void **state)
 	assert_true(p4d_is_split(s.kind));
 }
 
-/* Writes a list as "F0" and so on, with transfers in small letters, so that a whole order can be compared. */
+/* Writes a list as "F0 ...", with small letters for transfers, so that tests can compare a whole order. */
 static void write_order(const p4d_instruction_list *list, char *text, size_t size)
 {
 	static const char *const letter[P4D_OPS] = {
@@ -91,22 +91,23 @@ static void assert_order(int kind, uint32_t stages, uint32_t chunks, uint32_t mi
 	assert_order_of(&s, stage, expected);
 }
 
-/* Two micro-batches of two slices: the slices of one run forward in order, and backward in reverse. */
+/* Two micro-batches of two slices. A micro-batch's slices run forward in order, and backward in reverse
+ * order. */
 static void test_orders_of_slices(void **state)
 {
 	const p4d_schedule one = {P4D_1F1B, P4D_VOCAB_OFF, 2, 1, 4, 2, false};
 	const p4d_schedule all = {P4D_GPIPE, P4D_VOCAB_OFF, 2, 1, 4, 2, false};
 
 	(void)state;
-	/* Seq1F1B: the last stage begins with as many forwards as there are slices, the first with one more
-	 */
+	/* Seq1F1B: before its first backward pass, the last stage runs as many forward passes as there are
+	 * slices, and the first stage one more */
 	assert_order_of(&one, 1, "G0 rf0 F0 rf1 F1 B1 sb1 rf2 F2 B0 sb0 rf3 F3 B3 sb3 B2 sb2 R0 O0");
 	assert_order_of(&one, 0, "G0 F0 sf0 F1 sf1 F2 sf2 rb1 B1 F3 sf3 rb0 B0 rb3 B3 rb2 B2 R0 O0");
 	/* TeraPipe: all forward passes, then all backward passes */
 	assert_order_of(&all, 1, "G0 rf0 F0 rf1 F1 rf2 F2 rf3 F3 B1 sb1 B0 sb0 B3 sb3 B2 sb2 R0 O0");
 }
 
-/* The slots of one micro-batch are freed from the last slice to the first. */
+/* A micro-batch's slots are freed from its last slice to its first one. */
 static void test_slots_of_slices(void **state)
 {
 	const p4d_schedule s = {P4D_1F1B, P4D_VOCAB_OFF, 1, 1, 6, 3, false};
@@ -131,7 +132,8 @@ static void test_slots_of_slices(void **state)
 		assert_int_equal(in->slot, want[found++].slot);
 	}
 	assert_int_equal(found, sizeof(want) / sizeof(*want));
-	/* the second micro-batch begins while the first runs backward */
+	/* the second micro-batch begins while the first one still runs backward, so two sequences exist at
+	 * once */
 	assert_int_equal(lists[0].slots.activation, 3);
 	assert_int_equal(lists[0].slots.sequences, 2);
 	release(lists, &s);
@@ -145,19 +147,19 @@ static void test_orders(void **state)
 	assert_order(P4D_1F1B, 2, 1, 2, 1, "G0 rf0 F0 B0 sb0 rf1 F1 B1 sb1 R0 O0");
 	assert_order(P4D_ZB1P, 2, 1, 3, 0, "G0 F0 sf0 F1 sf1 rb0 I0 W0 F2 sf2 rb1 I1 W1 rb2 I2 W2 R0 O0");
 	assert_order(P4D_ZB1P, 2, 1, 3, 1, "G0 rf0 F0 I0 sb0 rf1 F1 I1 sb1 W0 rf2 F2 I2 sb2 W1 W2 R0 O0");
-	/* chunk 0 runs three passes ahead; its transfers are with stage 1, and so are those of chunk 1 */
+	/* chunk 0 runs three forward passes first; both chunks exchange their tensors with stage 1 */
 	assert_order(P4D_ZBV, 2, 2, 3, 0,
 		     "G0 F0 sf0 F1 sf1 F2 sf2 G0 rf0 F0 I0 sb0 W0 rf1 F1 I1 sb1 W1 rb0 I0 W0 rf2 F2 I2 sb2 "
 		     "W2 R0 rb1 I1 W1 rb2 I2 W2 R0 O0");
-	/* at the last stage, where a V schedule turns around, the stage sends to itself */
+	/* at the last stage, both chunks are on the same stage, so it sends to itself */
 	assert_order(P4D_ZBV, 2, 2, 1, 1, "G0 rf0 F0 sf0 G0 rf0 F0 sf0 rb0 I0 sb0 W0 R0 rb0 I0 sb0 W0 R0 O0");
 }
 
-/* The passes of a stage in the order in which a test expects them. */
+/* The passes of a stage in the order that a test expects. */
 typedef struct expected {
 	p4d_pass pass[1024];
 	uint32_t count, next[3][2]; /* forward, backward input, backward weight; by chunk */
-	uint8_t waits[256];         /* chunks of weight gradients that wait */
+	uint8_t waits[256];         /* chunks whose weight gradients still have to be computed */
 	uint32_t waiting, done;
 } expected;
 
@@ -177,7 +179,7 @@ static void expect_backward(expected *e, uint16_t chunk, bool waits)
 		expect(e, P4D_OP_BACKWARD_WEIGHT, chunk);
 }
 
-/* DualPipeV as its authors describe it: eight phases, and weight gradients in the order of a queue. */
+/* DualPipeV as its authors describe it: eight phases, with a queue of weight gradients. */
 static void expect_dualpipe_v(expected *e, uint32_t p, uint32_t r, uint32_t m)
 {
 	for (uint32_t i = 0; i < 2 * (p - r - 1); i++)
@@ -273,7 +275,7 @@ static void test_random_schedules(void **state)
 	}
 }
 
-/* Every kind with every small number of stages and micro-batches, which covers the limits of all formulas. */
+/* All schedules with small numbers of stages and micro-batches, which include the limits of all formulas. */
 static void test_small_schedules(void **state)
 {
 	(void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Errors that the checker finds: valid lists with one change. */
+/* The checker finds errors. Each test takes valid lists and makes one change. */
 #include "support/support.h"
 
 #include <math.h>
@@ -16,7 +16,7 @@ static void assert_refused(const p4d_schedule *s, const p4d_instruction_list *li
 	assert_int_equal(err.code, P4D_E_INSTRUCTIONS);
 	if (strncmp(err.text, "stage ", 6) != 0 || !strstr(err.text, "instruction "))
 		fail_msg("%s: %s does not say where: %s", shape_text(s), what, err.text);
-	/* the error may be NULL */
+	/* the error argument may be NULL */
 	assert_int_equal(p4d_schedule_check(s, lists, NULL), -1);
 }
 
@@ -44,7 +44,7 @@ static const char *const mutation_name[MUTATIONS] = {
     "another chunk",         "another instruction",  "a reserved field",
 };
 
-/* Changes a list. False: the changed list may be valid. */
+/* Changes a list. Returns false if the changed list may still be valid. */
 static bool mutate(p4d_instruction_list *list, int mutation, size_t at, const p4d_schedule *s)
 {
 	p4d_instruction *in = &list->at[at], kept = *in;
@@ -64,7 +64,8 @@ static bool mutate(p4d_instruction_list *list, int mutation, size_t at, const p4
 			return false;
 		in[0] = in[1];
 		in[1] = kept;
-		/* passes that do not depend on each other may be swapped; a transfer stays with its pass */
+		/* two passes may change places if neither depends on the other; a transfer must stay with
+		 * its pass */
 		return is_transfer(&in[0]) || is_transfer(&in[1]);
 	case SLOT:
 		in->slot = random_below(2) ? in->slot + 1 : in->slot + 1000000;
@@ -102,8 +103,8 @@ static void test_mutations(void **state)
 		if (wrong)
 			assert_refused(&s, lists, mutation_name[mutation]);
 		else
-			p4d_schedule_check(&s, lists,
-					   NULL); /* it may accept or refuse the list, but must not crash */
+			p4d_schedule_check(&s, lists, NULL); /* the checker may accept or refuse the list, but
+							      * must not crash */
 		free(bad.at);
 		lists[stage] = good;
 		release(lists, &s);
@@ -127,7 +128,8 @@ static void test_slots_said(void **state)
 	release(lists, &s);
 }
 
-/* Each list is valid by itself, but the first stage would send everything before it receives. */
+/* Each list is valid, but together they block: the first stage sends all results before it receives, and
+ * the second one waits. */
 static void test_deadlock(void **state)
 {
 	const p4d_schedule one = {P4D_1F1B, P4D_VOCAB_OFF, 2, 1, 8, 1, false};
@@ -146,7 +148,8 @@ static void test_deadlock(void **state)
 	release(lists, &one);
 }
 
-/* The second stage takes micro-batch 1 before 0 everywhere; the first sends 0 first. */
+/* The second stage receives and sends micro-batch 1 before micro-batch 0, but the first stage sends 0
+ * first. */
 static void test_other_order(void **state)
 {
 	const p4d_schedule s = {P4D_1F1B, P4D_VOCAB_OFF, 2, 1, 4, 1, false};
@@ -167,7 +170,7 @@ static void test_other_order(void **state)
 	release(lists, &s);
 }
 
-/* Vocab-2 lists begin the backward before T: under the rules of vocab-1 they wait for ever. */
+/* vocab-2's lists begin the backward pass before T. By the rules of vocab-1, they would wait forever. */
 static void test_barriers(void **state)
 {
 	p4d_schedule s = {P4D_1F1B, P4D_VOCAB_2, 4, 1, 8, 1, false};
@@ -179,7 +182,8 @@ static void test_barriers(void **state)
 	release(lists, &s);
 }
 
-/* At most two results may wait between passes of one stage: running all embeddings first is too many. */
+/* At most two results may be stored between passes of a stage. Running all embeddings first stores too
+ * many. */
 static void test_hand_overs(void **state)
 {
 	const p4d_schedule s = {P4D_1F1B, P4D_VOCAB_1, 2, 1, 6, 1, false};
@@ -203,7 +207,7 @@ static void test_hand_overs(void **state)
 	release(lists, &s);
 }
 
-/* The k-th pass of an operation. */
+/* Finds the pass number `number` of an operation. */
 static p4d_instruction *pass(const p4d_instruction_list *list, p4d_op op, uint32_t number)
 {
 	for (size_t i = 0; i < list->count; i++)
@@ -233,16 +237,14 @@ static void exchange(p4d_instruction *a, p4d_instruction *b)
 	b->slot = kept.slot;
 }
 
-/*
- * Slices and sequences that depend on each other, in the wrong order. There is only one stage, so no transfer
- * can reveal it.
- */
+/* Dependent slices or sequences in the wrong order. With a single stage, there are no transfers that would
+ * also fail. */
 static void test_slices(void **state)
 {
 	const p4d_schedule s = {P4D_GPIPE, P4D_VOCAB_OFF, 1, 1, 6, 3, false};
 	static const struct {
 		p4d_op op;
-		uint32_t first, second; /* passes that change places */
+		uint32_t first, second; /* these two passes change places */
 		const char *why;
 	} wrong[] = {
 	    {P4D_OP_FORWARD, 0, 1, "without the keys and values"},
@@ -272,7 +274,8 @@ static void test_slices(void **state)
 	release(lists, &s);
 }
 
-/* With losses of single stages no gradient is sent back, and a stage holds one micro-batch. */
+/* With losses of single stages, no gradient is sent to another stage, and a stage stores only one
+ * micro-batch. */
 static void local_losses(void **state)
 {
 	(void)state;
@@ -293,12 +296,12 @@ static void local_losses(void **state)
 					assert_true(lists[stage].at[i].op != P4D_OP_RECV_BACKWARD &&
 						    lists[stage].at[i].op != P4D_OP_SEND_BACKWARD);
 			}
-			/* 1F1B's lists have transfers that are refused here, and the reverse */
+			/* a gradient is sent that nobody receives; and the reverse */
 			assert_refused(&s, whole, "a gradient that crosses stages");
 			s.local = false;
 			assert_refused(&s, lists, "a gradient that does not come");
 			s.local = true;
-			/* a stage only waits for its first input */
+			/* a stage waits only once, for its first input */
 			assert_int_equal(p4d_timeline_run(&s, lists, &d, false, &t, NULL), 0);
 			assert_true(fabs(t.seconds - 3 * m - (p - 1)) < 1e-9);
 			p4d_timeline_free(&t, p);

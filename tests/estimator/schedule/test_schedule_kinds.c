@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every entry in the table of schedules: its properties agree with the results of other code. */
+/* The properties of each schedule in the table agree with the results of other code. */
 #include "support/support.h"
 
 #include <math.h>
@@ -94,7 +94,8 @@ static void apply_fix(p4d_request *r, const char *fix)
 	}
 }
 
-/* A layout that the schedule forbids is refused, and the proposed fix is accepted, possibly in steps. */
+/* If the schedule forbids a layout, p4d refuses it. At most three fixes, one after the other, give a valid
+ * layout. */
 static void refused(const p4d_request *asked, const p4d_error *first)
 {
 	p4d_request r = *asked;
@@ -164,7 +165,8 @@ static void rules_are_what_the_entry_says(void **state)
 		assert_true(permitted[i] > 10 && forbidden[i] > 10);
 }
 
-/* Without a number of chunks, the schedule's minimum is assumed; if there is none, the layout is accepted. */
+/* If the user sets no number of chunks, p4d assumes the schedule's fixed number. A schedule for any number
+ * of chunks needs the option. */
 static void default_chunks(void **state)
 {
 	(void)state;
@@ -181,7 +183,8 @@ static void default_chunks(void **state)
 
 /* ---- the step time ---- */
 
-/* A schedule in phases has a formula; every other schedule reaches a steady state. */
+/* A schedule in phases (all forward passes first) has a formula for its time. Every other schedule reaches
+ * a steady state. */
 static void formula_and_period(const p4d_schedule *shape)
 {
 	const p4d_schedule_kind *kind = p4d_schedule_kinds[shape->kind];
@@ -237,7 +240,7 @@ static void step_time_is_that_of_the_events(void **state)
 			p4d_schedule s = {i, P4D_VOCAB_OFF, stages, least_chunks(i), 0, 1, false};
 			const int last = kind->vocabulary && stages > 1 ? P4D_VOCAB_2 : P4D_VOCAB_OFF;
 			for (; s.vocabulary <= last; s.vocabulary++) {
-				/* fewer micro-batches than the steady state needs, and many more */
+				/* fewer micro-batches than the steady state needs, up to many more */
 				for (uint32_t groups = 1; groups <= 64; groups *= 4) {
 					s.micro_batches = groups * (kind->in_groups ? stages : 3);
 					same_as_the_events(&s, &work);

@@ -4,7 +4,7 @@
 #include "schedule/schedule_order.h"
 #include "support/shapes.h"
 
-/* Counts slots by walking a list, without the code under test. */
+/* Counts slots by walking a list. Shares no code with p4d_schedule_slots. */
 static p4d_slots replay(const p4d_schedule *s, const p4d_instruction_list *list)
 {
 	p4d_slots now = {0}, most = {0};
@@ -52,7 +52,7 @@ static void assert_slots(const p4d_schedule *s)
 	release(lists, s);
 }
 
-/* If chunks differ in size, layers are counted. */
+/* If chunks have different numbers of layers, slots are counted in layers. */
 static void test_uneven_chunks(void **state)
 {
 	(void)state;
@@ -100,7 +100,7 @@ static uint32_t least(uint32_t a, uint32_t b)
 	return a < b ? a : b;
 }
 
-/* Compares slots with those that papers publish. */
+/* Compares numbers of slots with published ones. */
 static void test_published(void **state)
 {
 	(void)state;
@@ -114,7 +114,8 @@ static void test_published(void **state)
 		case P4D_GPIPE:
 			expected = m;
 			break;
-		case P4D_1F1B: /* vocab-1 two more, vocab-2 one more: arXiv 2411.05288; local losses */
+		case P4D_1F1B: /* arXiv 2411.05288: vocab-1 needs two more slots, vocab-2 one more; slices
+				* need slices - 1 more */
 			expected = least(m, p - r + (s.vocabulary ? 3 - (uint32_t)s.vocabulary : 0) +
 						p4d_schedule_slices(&s) - 1);
 			expected = s.local ? 1 : expected;
@@ -125,7 +126,7 @@ static void test_published(void **state)
 		case P4D_ZB1P:
 			expected = least(m, p);
 			break;
-		case P4D_ZBV: /* 1F1B's memory: p micro-batches of two chunks */
+		case P4D_ZBV: /* the memory of 1F1B: p micro-batches of two chunks */
 			assert_true(slots.activation <= 2 * p);
 			expected = m >= 2 * p ? 2 * p : slots.activation;
 			break;
@@ -151,7 +152,8 @@ static void test_published(void **state)
 	}
 }
 
-/* With the largest number of micro-batches, the counts are the same, and no lists are made. */
+/* With the largest number of micro-batches, the counts stay the same. p4d computes them without making
+ * lists. */
 static void test_many_micro_batches(void **state)
 {
 	(void)state;
@@ -171,10 +173,8 @@ static void test_many_micro_batches(void **state)
 	}
 }
 
-/*
- * The number of passes before the first forward pass of chunk 1 and after its last backward pass, counted in
- * lists.
- */
+/* Checks the number of passes before the first forward pass of chunk 1, and after its last backward pass.
+ * The expected numbers are counted in lists. */
 static void test_v_ends(void **state)
 {
 	static const int kinds[] = {P4D_ZBV, P4D_V_HALF, P4D_V_HALF, P4D_V_HALF, P4D_DUALPIPE_V};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The search finds what an exhaustive walk finds, keeps requested values, and reports what would fit. */
+/* The search is as good as a loop over all layouts, keeps the user's values, and reports what would fit. */
 #include "support/search_space.h"
 
 #include <inttypes.h>
@@ -10,17 +10,15 @@
 #include "plan/plan_line.h"
 #include "request/defaults.h"
 
-/* Sets a value unless another one was requested; then returns false. */
+/* Sets a value. Returns false if the user requested another value. */
 static bool put(p4d_request *r, p4d_option option, int64_t value)
 {
 	p4d_request_default(r, option, value, P4D_BY_P4D);
 	return r->value[option] == value;
 }
 
-/*
- * The shortest predicted step among all layouts that fit. Each is laid out, and its memory and time computed.
- * 0: none fits.
- */
+/* A loop over all layouts, which computes memory and time of each. least: the shortest step among those
+ * that fit; 0: none fits. */
 typedef struct walk {
 	const p4d_search_space *space;
 	p4d_timeline_work work;
@@ -60,7 +58,7 @@ static void visit(walk *w, p4d_request *r)
 		judge(w, &layout);
 }
 
-/* p4d plan proposes no schedule that is tried only on request. */
+/* Visits all schedules that `p4d plan` proposes by itself. */
 static void visit_schedules(walk *w, const p4d_request *asked)
 {
 	for (int schedule = 0; schedule < P4D_SCHEDULES; schedule++)
@@ -92,7 +90,7 @@ static void exhaustive(walk *w, const p4d_request *asked)
 					}
 }
 
-/* Models that people train on 64 GPUs. */
+/* Models that people train on 64 GPUs: no layout is faster than the one that the search found. */
 static void nothing_is_faster(void **state)
 {
 	static const char *const models[] = {MODEL_13B "seq-len=2048 ", MODEL_70B "seq-len=4096 ",
@@ -131,7 +129,7 @@ static void nothing_is_faster(void **state)
 	assert_true(near >= 0.95 * cases);
 }
 
-/* Whether the layout is worth trying: ep and etp are possible with these degrees. */
+/* Visits all values of ep and etp that are possible with the other degrees. */
 static void spread_experts(walk *w, const p4d_request *asked)
 {
 	for (int64_t etp = 1; etp <= asked->value[P4D_TP]; etp++)
@@ -142,7 +140,7 @@ static void spread_experts(walk *w, const p4d_request *asked)
 		}
 }
 
-/* ep and etp are searched together with all other degrees. */
+/* The search tries ep and etp together with all other degrees. */
 static void spreads_experts(void **state)
 {
 	static const char *const models[] = {MODEL_SPARSE "seq-len=4096 micro-batch=1 vpp=1 ",
@@ -181,7 +179,7 @@ static void spreads_experts(void **state)
 	}
 }
 
-/* Bytes of the fullest GPU; 0: the layout is not possible. */
+/* Bytes of the GPU with the most memory; 0: the layout is impossible. */
 static uint64_t bytes_with(const char *flags, const char *schedule)
 {
 	const p4d_capacity none = {NULL, 0, 0};
@@ -198,7 +196,8 @@ static uint64_t bytes_with(const char *flags, const char *schedule)
 	return bytes;
 }
 
-/* If a micro-batch does not fit with 1f1b, schedules that hold more are not tried with it. */
+/* The search skips schedules that need more memory than 1f1b if a micro-batch does not fit with 1f1b. The
+ * test checks that they do need more. */
 static void fuller_schedules_hold_no_less(void **state)
 {
 	static const char *const models[] = {MODEL_13B "seq-len=2048 ", MODEL_70B "seq-len=4096 "};
@@ -226,7 +225,8 @@ static void fuller_schedules_hold_no_less(void **state)
 	assert_true(compared > 200);
 }
 
-/* A search for a single layout finds one of the fastest that fit. */
+/* A search for a single layout finds one whose step is at most 1.5 % longer than the shortest step of all
+ * layouts that fit. */
 static void one_is_the_best_of_all(void **state)
 {
 	static const struct {
@@ -253,9 +253,8 @@ static void one_is_the_best_of_all(void **state)
 	}
 }
 
-/*
- * DeepSeek V3 on 2,048 GPUs: groups of experts stay within a node or span few nodes; and the search is quick.
- */
+/* DeepSeek V3 on 2,048 GPUs. Expert groups stay within a node or extend over few nodes, and the search is
+ * quick. */
 static void spreads_the_largest(void **state)
 {
 	p4d_search_space space = space_of(256, 8, "h100-80gb");
@@ -288,7 +287,8 @@ static int kinds(const p4d_candidate *c)
 	return count;
 }
 
-/* If step times tie, the layout with less memory is chosen, then the simpler one. */
+/* Between layouts with nearly the same step time, the search prefers less memory, and then the simpler
+ * layout. */
 static void best_comes_first(void **state)
 {
 	static const char *const flags[] = {"framework=p4d", "framework=megatron",
@@ -318,7 +318,8 @@ static void best_comes_first(void **state)
 				    (step == least_step && kinds(&found[j]) >= kinds(first)));
 			better += step > least_step && found[j].step.seconds < first->step.seconds;
 		}
-		/* all layouts have one batch, and a search for fewer layouts finds the same */
+		/* all layouts have the same batch, and a search for fewer of them finds the same first
+		 * ones */
 		for (size_t j = 0; j < n; j++)
 			assert_int_equal(found[j].request.value[P4D_GLOBAL_BATCH], 1024);
 		assert_int_equal(p4d_search_run(&r, &space, five, 5, &counts), 5);
@@ -333,11 +334,11 @@ static void best_comes_first(void **state)
 		assert_true(counts.has_safe && five[0].fraction > space.safe);
 		assert_false(p4d_plan_differs(&best.request, &counts.safe.request, NULL));
 	}
-	assert_true(better > 0); /* some layouts are faster, by less than counts as a tie, and need more
-				  * memory */
+	assert_true(better > 0); /* some layouts are faster, but so little that they count as tied, and
+				  * they need more memory */
 }
 
-/* A GPU without rates: layouts are ordered by the documented rules, and memory is checked as always. */
+/* Without rates of the GPU, the documented rules order the layouts. Memory is still checked. */
 static void without_a_clock(void **state)
 {
 	p4d_gpu unknown = {
@@ -365,7 +366,7 @@ static void without_a_clock(void **state)
 	assert_int_equal(found[0].request.value[P4D_RECOMPUTE], P4D_RECOMPUTE_NONE);
 }
 
-/* 126 layers on 16 stages: the stages in the middle take one more. */
+/* 126 layers on 16 stages: the middle stages get one more layer. */
 static void splits_layers_that_do_not_divide(void **state)
 {
 	p4d_request r = {.gpu = ""};
@@ -384,8 +385,8 @@ static void splits_layers_that_do_not_divide(void **state)
 	assert_string_equal(found.request.pipeline_split, "7,8,8,8,8,8,8,8,8,8,8,8,8,8,8,7");
 }
 
-/* Embedding and loss as layers: 405B's 128 can be divided where its 126 cannot, and no split contradicts
- * that. */
+/* With embedding and loss counted as layers, 405B has 128 layers, which divide evenly where 126 do not. No
+ * pipeline-split is added then. */
 static void divides_layers_and_counted_ends(void **state)
 {
 	p4d_request r = {.gpu = ""};
@@ -403,17 +404,18 @@ static void divides_layers_and_counted_ends(void **state)
 		assert_false(p4d_is_set(layout, P4D_PIPELINE_SPLIT));
 		assert_int_equal(128 % (layout->value[P4D_PP] * layout->value[P4D_VPP]), 0);
 	}
-	/* NVIDIA's own layout is possible */
+	/* the search finds NVIDIA's own layout */
 	set_all(&r, "tp=8 pp=8 cp=2 vpp=8");
 	assert_int_equal(p4d_search_run(&r, &space, found, 1, NULL), 1);
 	assert_true(found[0].fraction <= space.limit);
-	/* chunks without a layer, at both ends */
+	/* the first and the last chunk have no layer */
 	p4d_request_put(&r, P4D_LAYERS, 30, P4D_BY_USER);
 	set_all(&r, "pp=4");
 	assert_int_equal(p4d_search_run(&r, &space, found, 1, NULL), 1);
 }
 
-/* Short sequences on many ranks: a ring would only wait. The user's choice is kept; Megatron-LM keeps p2p. */
+/* With short sequences on many ranks, a ring would only wait, so the search gathers keys. It keeps a
+ * method that the user chose, and Megatron-LM's p2p. */
 static void gathers_keys_where_that_is_faster(void **state)
 {
 	p4d_search_space space = space_of(8, 8, "h100-80gb");
@@ -433,7 +435,7 @@ static void gathers_keys_where_that_is_faster(void **state)
 	assert_int_equal(p4d_search_run(&asked, &space, &other, 1, NULL), 1);
 	assert_int_equal(other.request.value[P4D_CP_COMM], P4D_CP_P2P);
 	assert_true(other.step.seconds > found.step.seconds && other.fraction < found.fraction);
-	/* a ring is chosen if gathered keys do not fit */
+	/* if gathered keys do not fit, the search takes the ring */
 	space.limit = (other.fraction + found.fraction) / 2;
 	assert_int_equal(p4d_search_run(&r, &space, &found, 1, NULL), 1);
 	assert_int_equal(found.request.value[P4D_CP_COMM], P4D_CP_P2P);
@@ -463,7 +465,8 @@ static void keeps_what_was_asked(void **state)
 	}
 }
 
-/* With full recomputation, zb1p is like 1f1b with more memory. */
+/* With full recomputation, zb1p is as fast as 1f1b but needs more memory, so the search does not propose
+ * it. */
 static void proposes_nothing_that_cannot_gain(void **state)
 {
 	p4d_request r = {.gpu = ""};
@@ -519,7 +522,7 @@ static void smallest_world(void **state)
 	set_all(&r, MODEL_70B);
 	assert_int_equal(p4d_search_smallest(&r, &space, 8, &nodes, &per_node, &found), 0);
 	assert_int_equal(per_node, 8);
-	space = space_of(nodes - 1, 8, "h100-80gb"); /* one node fewer is not enough */
+	space = space_of(nodes - 1, 8, "h100-80gb"); /* with one node less, nothing fits */
 	assert_int_equal(p4d_search_run(&r, &space, &found, 1, NULL), 0);
 	space.capacity.gpu = &(p4d_gpu){.name = "toy", .usable_bytes = 1000};
 	assert_int_equal(p4d_search_smallest(&r, &space, 8, &nodes, &per_node, &found), -1);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The time of a search, and its result if the budget ends it early. */
+/* The time that a search takes, and its result if it exceeds its budget. */
 #include "support/search_space.h"
 
 #include <time.h>
@@ -27,7 +27,7 @@ static void prints_its_cost(void **state)
 	}
 }
 
-/* Models that nobody trains, for which an unlimited search takes seconds. */
+/* Models that nobody trains. Without a budget, a search takes seconds for them. */
 static void ends_within_its_budget(void **state)
 {
 	static const char *const shape =
@@ -42,7 +42,7 @@ static void ends_within_its_budget(void **state)
 	    {1024, "layers=80 hidden=8192 ffn=28672 heads=64", false, false},
 	    {4096, "layers=65536 hidden=1024 ffn=4096 heads=8", true, false},
 	    {15120, "layers=55440 hidden=4096 ffn=8192 heads=64", true, false},
-	    /* without rates of the GPU, only the number of layouts counts */
+	    /* without rates of the GPU, only the number of layouts costs time */
 	    {15120, "layers=55440 hidden=4096 ffn=8192 heads=64", false, true},
 	    {128,
 	     "layers=65536 hidden=64 ffn=64 heads=8 pp=1024 tp=1 cp=1 schedule=zb1p micro-batch=1 "
@@ -76,8 +76,8 @@ static void ends_within_its_budget(void **state)
 		assert_true(budget.left <= units);
 		if (budget.cut != cases[i].cut)
 			fail_msg("%s: cut %d", cases[i].flags, budget.cut);
-		/* a second search gets the same answer; if the budget did not end the search, an unlimited
-		 * one does, too */
+		/* a second search gives the same answer; so does a search without a budget, unless the
+		 * budget ended the first one */
 		p4d_search_budget again = {.left = units};
 		space.budget = budget.cut ? &again : NULL;
 		assert_int_equal(p4d_search_preferred(&first, &space, &found[1], &counts), any);
@@ -88,7 +88,7 @@ static void ends_within_its_budget(void **state)
 	}
 }
 
-/* For a model that p4d-train does not support, no search runs. */
+/* No search runs for a model that p4d-train does not support. */
 static void ends_at_once_without_a_program(void **state)
 {
 	p4d_search_budget budget = {.left = 2000000};
@@ -107,7 +107,8 @@ static void ends_at_once_without_a_program(void **state)
 	assert_int_equal(budget.left, 2000000);
 }
 
-/* If the budget ends the search early, it returns the best layout so far, which is nearly the fastest. */
+/* If the budget ends the search, the result is the best layout so far. It is at most 3 % slower than the
+ * fastest. */
 static void keeps_what_a_cut_pass_does_not_better(void **state)
 {
 	static const char *const models[] = {
@@ -118,7 +119,7 @@ static void keeps_what_a_cut_pass_does_not_better(void **state)
 		unsigned model;
 		uint64_t nodes;
 		const char *batch;
-		uint64_t units; /* enough for one pass of the search, and a part of another */
+		uint64_t units; /* enough for the first pass of the search and a part of the second */
 	} cases[] = {{0, 240, "1920", 1500000}, {0, 720, "5760", 1500000}, {1, 2520, "2520", 3000000}};
 
 	(void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The search shards gradients and parameters if nothing fits that shards less, and never otherwise. */
+/* The search shards gradients and parameters only if no layout with less sharding fits. */
 #include "support/search_space.h"
 
 #include "cost/cost.h"
@@ -32,10 +32,7 @@ static p4d_layout holds(const p4d_candidate *c, uint64_t nodes, uint64_t per_nod
 	return l;
 }
 
-/*
- * 70B without tensor and pipeline parallelism: gradients alone are 282 GB, and all of them are too many for a
- * rank.
- */
+/* 70B without tensor and pipeline parallelism: all gradients are 282 GB, too much for one rank. */
 #define ALONE MODEL_70B "framework=p4d seq-len=8192 global-batch=1024 tp=1 pp=1 "
 
 static void only_parameters_fit(void **state)
@@ -49,13 +46,14 @@ static void only_parameters_fit(void **state)
 		assert_int_equal(sharding_of(&found[i]), P4D_SHARD_PARAMETERS);
 		holds(&found[i], 16, 8);
 	}
-	/* the same layout as if the user had chosen the sharding */
+	/* the layout is as fast as with the sharding set by the user */
 	const p4d_candidate best = found[0];
 	assert_true(search(ALONE "optimizer-sharding=parameters", 16, 8) > 0);
 	assert_true(best.step.seconds <= 1.015 * found[0].step.seconds);
 }
 
-/* 13B on 2 nodes: within a node there is memory for the shards, and NVLink is faster than the network. */
+/* 13B on 2 nodes. A node has enough memory for all shards, and NVLink is faster than the network, so the
+ * search shards within nodes. */
 static void inside_nodes(void **state)
 {
 	unsigned inside = 0;
@@ -75,10 +73,8 @@ static void inside_nodes(void **state)
 	assert_true(inside > 0 && inside < count);
 }
 
-/*
- * The search does not shard more if anything fits with sharded states, in other frameworks, or if the user
- * chooses the sharding.
- */
+/* The search does not shard more than states in three cases: something fits with sharded states, the
+ * framework is not p4d-train, or the user set the sharding. */
 static void states_stay(void **state)
 {
 	static const struct {
@@ -106,8 +102,8 @@ static void states_stay(void **state)
 	    search(MODEL_70B "framework=megatron seq-len=8192 global-batch=1024 tp=1 pp=1", 16, 8), 0);
 }
 
-/* As long as it fits, a layout that shards only states is preferred to one that shards more and needs less
- * than `safe`. */
+/* The search prefers a layout that shards only states, as long as it fits, even if it needs more than
+ * `safe` and more sharding would not. */
 static void above_safe_before_sharing(void **state)
 {
 	p4d_request r = {.gpu = ""};
@@ -123,7 +119,7 @@ static void above_safe_before_sharing(void **state)
 	space = space_of(2, 8, "h100-80gb");
 	set_all(&wide, MODEL_13B "framework=p4d seq-len=4096 global-batch=256 tp=2 pp=1 cp=1");
 	assert_true(p4d_search_run(&wide, &space, &found[0], 1, NULL) == 1);
-	/* only sharded parameters need so little memory */
+	/* only layouts with sharded parameters need so little memory */
 	space.safe = space.limit = 0.5;
 	assert_true(p4d_search_run(&wide, &space, &found[1], 1, NULL) == 1);
 	assert_int_equal(sharding_of(&found[1]), P4D_SHARD_PARAMETERS);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The search chooses token slices if they are faster, or if nothing else fits, and never otherwise. */
+/* The search chooses token slices only if they are faster, or if nothing else fits. */
 #include "support/search_space.h"
 
 #include "cost/cost.h"
@@ -25,7 +25,7 @@ static uint64_t slices_of(const p4d_candidate *c)
 	return p4d_is_set(&c->request, P4D_TOKEN_SLICES) ? (uint64_t)c->request.value[P4D_TOKEN_SLICES] : 1;
 }
 
-/* A candidate with slices also sets their lengths. */
+/* A candidate with slices must fit, and must have lengths for its slices. */
 static void holds(const p4d_candidate *c, uint64_t nodes)
 {
 	const p4d_layout l = layout_that_holds(c, nodes, 8);
@@ -34,7 +34,7 @@ static void holds(const p4d_candidate *c, uint64_t nodes)
 	assert_true(l.slices == 1 || p4d_is_set(&c->request, P4D_SLICE_LENGTHS));
 }
 
-/* Eight sequences cannot fill the pipeline. */
+/* Eight sequences cannot fill the pipeline, so slices make the step faster. */
 static void few_sequences(void **state)
 {
 	const size_t count =
@@ -53,7 +53,7 @@ static void few_sequences(void **state)
 	assert_true(whole == 0 || sliced < 0.9 * whole);
 }
 
-/* In the requested pipeline and without recomputation, whole sequences do not fit, but equal slices do. */
+/* With the requested pipeline and recompute=mlp, whole sequences do not fit, but slices do. */
 static void nothing_else_fits(void **state)
 {
 	static const char options[] =
@@ -72,7 +72,8 @@ static void nothing_else_fits(void **state)
 	}
 }
 
-/* Shorter sequences, other frameworks, and what the user sets are not affected. */
+/* The search does not choose slices for shorter sequences, for other frameworks, or against the user's
+ * options. */
 static void others_are_untouched(void **state)
 {
 	static const char *const untouched[] = {
@@ -100,7 +101,7 @@ static void others_are_untouched(void **state)
 	}
 }
 
-/* With many sequences slices gain nothing, and the first choice has none. */
+/* With many sequences, slices are not faster, so the first layout has none. */
 static void many_sequences(void **state)
 {
 	(void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory of a GPU in reinforcement learning, compared with sums calculated by hand from the parts' plans. */
+/* GPU memory in reinforcement learning, compared with sums by hand of the models' plans. */
 #include "support/support.h"
 
 #include "model/model.h"
@@ -39,7 +39,8 @@ static trial learn(const char *flags)
 
 #define FSDP "framework=fsdp model-code=transformers "
 
-/* Qwen 2.5 7B: 7,615,616,512 parameters, an eighth of them on each GPU: in fp32, with two moments. */
+/* Qwen 2.5 7B has 7,615,616,512 parameters. Each GPU has an eighth of them: the actor's in fp32 with two
+ * moments, the reference's in 16 bits. */
 static void parts_stand_beside_each_other(void **state)
 {
 	const trial t = learn(FSDP "gpu-memory-utilization=0.5");
@@ -73,7 +74,8 @@ static void what_is_swapped_is_on_the_host(void **state)
 	assert_int_equal(learn(FSDP "swap=optimizer").colocated.host_bytes, UINT64_C(7615616512) / 8 * 8);
 }
 
-/* Without padding, 24,000 x 152,064 logits exist once, in 16 bits; never less than without padding. */
+/* With packing, the loss works in place: 24,000 x 152,064 logits exist once, in 16 bits. The actor needs
+ * at least as much as with a chunked loss. */
 static void losses_in_place(void **state)
 {
 	const trial t = learn(FSDP "packing=on global-batch=8 seq-len=24000"),
@@ -92,7 +94,7 @@ static void losses_in_place(void **state)
 	assert_true(few.colocated.training.actor >= few_none.colocated.training.actor);
 }
 
-/* A pipeline gets at least one micro-batch for each stage, also if it has chunks. */
+/* A pipeline has at least one micro-batch per stage, even if it has chunks. */
 static void pipelines_are_full(void **state)
 {
 	(void)state;
@@ -100,7 +102,7 @@ static void pipelines_are_full(void **state)
 	assert_int_equal(learn("framework=megatron tp=2 pp=4 vpp=7 micro-batch=2").layout.micro_batches, 4);
 }
 
-/* A critic keeps what the actor keeps. The actor's peak is higher, because a critic has no logits. */
+/* A critic has the same states as the actor. The actor's peak is higher, because a critic has no logits. */
 static void critics_keep_as_much(void **state)
 {
 	const trial t = learn(FSDP "critic=on gpu-memory-utilization=0.5");
@@ -111,10 +113,8 @@ static void critics_keep_as_much(void **state)
 	assert_int_equal(t.colocated.training.actor, t.actor.peak.device_bytes);
 }
 
-/*
- * The reference is a frozen copy of the model, which is whole if parameters are not sharded. With adapters
- * there is no copy, because the model without its adapters is the reference.
- */
+/* The reference is a frozen copy of the model. Each GPU has the whole copy if parameters are not sharded.
+ * With adapters there is no copy, because the base model is the reference. */
 static void references(void **state)
 {
 	(void)state;
@@ -126,7 +126,7 @@ static void references(void **state)
 	assert_int_equal(learn(FSDP "reference=off").colocated.generating.reference, 0);
 }
 
-/* The layout fits with the fix. */
+/* With the fix, the layout fits. */
 static void fixes(void **state)
 {
 	trial t = learn(FSDP "engine-sleep=off gpu-memory-utilization=0.7");
@@ -149,10 +149,8 @@ static void fixes(void **state)
 	assert_int_equal(learn(FSDP "colocate=off").colocated.generating.engine, 0);
 }
 
-/*
- * Pairs (DPO): a pass has twice the sequences, and there is a copy in the policy's type; nothing is
- * generated.
- */
+/* DPO: a pass processes two sequences for each pair. The reference has the policy's type. Nothing is
+ * generated. */
 static void pairs(void **state)
 {
 	const p4d_capacity capacity = {.gpu = &h100};
@@ -180,7 +178,7 @@ static void pairs(void **state)
 	assert_false(big.fits);
 	assert_non_null(strstr(big.err.text, "with 16 pairs"));
 	assert_string_equal(big.err.fix, "--p4d-micro-batch=1");
-	/* options of engines get a message */
+	/* p4d refuses an option that has no effect on this workload */
 	p4d_request_put(&t.request, P4D_CRITIC, 1, P4D_BY_USER);
 	assert_int_equal(p4d_colocated_estimate(&t.request, &t.layout, &h100, &t.colocated, &err), -1);
 	assert_string_equal(err.fix, "leave out --p4d-critic");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an inference engine reports at its start, compared with calculations by hand. */
+/* Values that an inference engine reports at its start, compared with calculations by hand. */
 #include "support/support.h"
 
 #include "model/model.h"
@@ -41,9 +41,9 @@ static void one_gpu(void **state)
 	assert_int_equal(s.weights_bytes, UINT64_C(8030261248) * 2);
 	assert_int_equal(s.max_model_len, 131072);
 	assert_int_equal(s.sequence_bytes, UINT64_C(131072) << 17);
-	/* sampling 1,024 sequences is more than a layer of 8,192 tokens */
+	/* the profiling run samples 1,024 sequences, which needs more than a layer of 8,192 tokens */
 	assert_int_equal(s.profile_bytes, UINT64_C(1024) * 128256 * 14 + UINT64_C(8192) * 4096 * 2);
-	/* token counts of 1,024 sequences, and graphs for 512 tokens */
+	/* token counts of 1,024 sequences; CUDA graphs for up to 512 tokens */
 	assert_int_equal(s.buffers_bytes, UINT64_C(1024) * (128256 * 4 + 128256 / 8 + 12800));
 	assert_int_equal(s.graphs_bytes, UINT64_C(512) * 32 * (5 * 4096 + 2 * 1024) * 2);
 	assert_int_equal(s.budget_bytes, (uint64_t)(0.92 * 84932804608.0));
@@ -63,7 +63,7 @@ static uint64_t linears_of_8b(void)
 	return UINT64_C(32) * 4096 * (2 * 4096 + 2 * 1024 + 3 * 14336);
 }
 
-/* The engine quantizes linear layers while it loads 16-bit weights. */
+/* The engine quantizes linear layers while it loads weights of 16 bits. */
 static void quantized_while_loading(void **state)
 {
 	const p4d_serving full = serve("model=llama3.1-8b workload=serve", &l4, 1),
@@ -85,20 +85,21 @@ static void quantized_while_loading(void **state)
 	assert_int_equal(nf4.loading_bytes, nf4.weights_bytes);
 	assert_int_equal(p4d_serving_estimate(&r, &l4, 1, &s, &err), -1);
 	assert_string_equal(err.fix, "--p4d-stored=int8");
-	/* 14B in 16 bits is more than the GPU has, but not in FP8 */
+	/* in 16 bits, the weights of 14B do not fit the GPU; in FP8 they do */
 	r = request_of("model=qwen3-14b workload=serve quant=fp8 seq-len=4096", &l4);
 	assert_int_equal(p4d_serving_estimate(&r, &l4, 1, &s, &err), 0);
 	assert_int_equal(p4d_serving_check("qwen3-14b", &l4, &s, &err), 0);
 	assert_int_equal(p4d_serving_check_start(&r, &l4, &s, &err), -1);
 	assert_int_equal(err.code, P4D_E_ABOVE_SAFE);
 	assert_non_null(strstr(err.text, "27.5 of the 22.0 GiB"));
-	/* in reinforcement learning, --quant is about the trained model */
+	/* with workload=rl, --quant applies to the trained model, not to the engine */
 	r = request_of("model=llama3.1-8b workload=rl quant=nf4", &l4);
 	assert_int_equal(p4d_serving_estimate(&r, &l4, 1, &s, &err), 0);
 	assert_int_equal(s.weights_bytes, full.weights_bytes);
 }
 
-/* CUDA graphs use the memory that utilization, the CUDA context and, with several GPUs, NCCL leave free. */
+/* CUDA graphs use the memory outside of gpu-memory-utilization that the CUDA context and, with several
+ * GPUs, NCCL leave free. */
 static void graphs_are_outside(void **state)
 {
 	static const struct {
@@ -125,7 +126,7 @@ static void graphs_are_outside(void **state)
 			fail_msg("%s: %s", cases[i].flags, err.text);
 		if (cases[i].fits == 0)
 			continue;
-		/* with the fix, one GiB is left */
+		/* with the fix, 1 GiB stays free */
 		char flags[1024];
 		snprintf(flags, sizeof(flags), "%s %s", cases[i].flags, err.fix + strlen("--p4d-"));
 		char *own = strstr(flags, " gpu-memory-utilization=0.95");
@@ -141,8 +142,8 @@ static void graphs_are_outside(void **state)
 	assert_true(large.outside_bytes > UINT64_C(4) << 30);
 }
 
-/* vLLM 0.14 and 0.15 compare the KV cache of all stages with one GPU. The 24.0 GiB are those of vLLM's issue
- * 34076. */
+/* vLLM 0.14 and 0.15 compare the sum of all stages' KV caches with the memory of one GPU. The 24.0 GiB are
+ * from vLLM's issue 34076. */
 static void stages_are_counted_together(void **state)
 {
 	static const struct {
@@ -171,7 +172,7 @@ static void stages_are_counted_together(void **state)
 			continue;
 		assert_int_equal(s.all_stages_bytes, 2 * s.sequence_bytes);
 		assert_non_null(strstr(err.text, "24.0 GiB for 262144 tokens"));
-		/* the fix names the longest sequence with which all stages fit */
+		/* the fix has the longest sequence that fits with all stages */
 		r.value[P4D_SEQ_LEN] = strtol(err.fix + strlen("--p4d-seq-len="), NULL, 10);
 		assert_int_equal(p4d_serving_estimate(&r, &v100, 2, &s, &err), 0);
 		assert_int_equal(p4d_serving_check_start(&r, &v100, &s, &err), 0);
@@ -181,8 +182,8 @@ static void stages_are_counted_together(void **state)
 	}
 }
 
-/* Latent attention keeps 512 + 64 elements of a token in each of 27 layers, on every rank; experts are
- * divided. */
+/* Latent attention stores 512 + 64 elements per token in each of 27 layers, on each rank. Ranks share the
+ * experts. */
 static void latent(void **state)
 {
 	const p4d_serving one = serve("model=deepseek-v2-lite", &h100, 1),
@@ -198,7 +199,7 @@ static void latent(void **state)
 	assert_int_equal(serve("model=qwen3-30b-a3b", &h100, 1).weights_bytes, UINT64_C(30532122624) * 2);
 }
 
-/* On an L4 the full length does not fit: the engine names a length that does. */
+/* On an L4, the model's full length does not fit. The message names a length that fits. */
 static void too_long(void **state)
 {
 	p4d_serving s = serve("model=llama3.1-8b", &l4, 1);
@@ -211,7 +212,7 @@ static void too_long(void **state)
 	assert_int_equal(err.code, P4D_E_DOES_NOT_FIT);
 	snprintf(flags, sizeof(flags), "--p4d-seq-len=%llu", (unsigned long long)s.longest);
 	assert_string_equal(err.fix, flags);
-	/* the length in the message fits, and one block more does not */
+	/* the length in the message fits, but not 16 tokens more */
 	snprintf(flags, sizeof(flags), "model=llama3.1-8b seq-len=%llu", (unsigned long long)s.longest);
 	assert_true(serve(flags, &l4, 1).sequences > 0);
 	snprintf(flags, sizeof(flags), "model=llama3.1-8b seq-len=%llu", (unsigned long long)s.longest + 16);
@@ -237,10 +238,7 @@ static void weights_in_fewer_bits(void **state)
 	assert_true(awq.sequences > full.sequences);
 }
 
-/*
- * Heads are divided over ranks, or copied if there are fewer heads than ranks; layers are divided over
- * stages.
- */
+/* Ranks share the heads or, if there are fewer heads than ranks, copy them. Stages share the layers. */
 static void parallel(void **state)
 {
 	const p4d_serving one = serve("model=llama3.3-70b", &h100, 8),
@@ -262,7 +260,7 @@ static void parallel(void **state)
 	assert_int_equal(p4d_serving_estimate(&odd, &h100, 8, &s, &err), -1);
 	assert_int_equal(err.code, P4D_E_HEADS);
 	assert_string_equal(err.fix, "--p4d-tp=4");
-	/* 28 heads of attention and 4 of keys and values: 7 divides only the first */
+	/* tp=7 divides the 28 attention heads, but not the 4 KV heads; tp=8 does not divide the 28 */
 	for (int tp = 7; tp <= 8; tp++) {
 		const p4d_request qwen =
 		    request_of(tp == 7 ? "model=qwen2.5-7b tp=7" : "model=qwen2.5-7b tp=8", &h100);
@@ -274,7 +272,8 @@ static void parallel(void **state)
 	assert_int_equal(err.code, P4D_E_WORLD);
 }
 
-/* 2 GiB of Llama 3.1 8B are offloaded to the host; offloading more than the layers have is refused. */
+/* cpu-offload-gb=2 moves 2 GiB of Llama 3.1 8B to the host. p4d refuses to offload more than the layers
+ * have. */
 static void on_the_host(void **state)
 {
 	const p4d_serving all = serve("model=llama3.1-8b", &h100, 1),
@@ -290,7 +289,7 @@ static void on_the_host(void **state)
 	assert_int_equal(none.host_bytes, all.weights_bytes - tables);
 }
 
-/* Memory of four adapters of rank 64: q, k and v share one input, and so do gate and up. */
+/* Memory of four adapters of rank 64, on all linear layers, the embedding and the head. */
 static void adapters(void **state)
 {
 	const uint64_t h = 4096, f = 14336, layer = 3 * h + (h + 2 * 1024) + 2 * h + 2 * (h + f) + f + h,
@@ -302,14 +301,14 @@ static void adapters(void **state)
 	(void)state;
 	assert_int_equal(one.adapter_bytes, (32 * layer + tables) * 4 * 64 * 2);
 	assert_int_equal(one.weights_bytes, none.weights_bytes + one.adapter_bytes);
-	/* rank 16: the divided side of each matrix is halved, the other side is whole */
+	/* with tp=2, one side of each rank-16 adapter is halved, and the other side is whole */
 	assert_int_equal(two.adapter_bytes,
 			 (32 * (3 * h + (h + 2 * 1024) / 2 + h / 2 + h + 2 * h + 3 * f / 2 + h) + tables) *
 			     16 * 2);
 }
 
-/* Mixtral 8x7B: eight experts of three matrices of 4096 x 14336 in each of 32 layers, divided over all GPUs
- * of the engines. */
+/* Mixtral 8x7B has eight experts of three matrices of 4096 x 14336 in each of 32 layers. The GPUs of all
+ * engines share the experts. */
 static void experts_over_engines(void **state)
 {
 	const uint64_t expert = UINT64_C(3) * 4096 * 14336 * 2, experts = 32 * 8 * expert;
@@ -328,7 +327,8 @@ static void experts_over_engines(void **state)
 	assert_int_equal(tp2.weights_bytes - dp4.weights_bytes, experts / 2 - experts / 8);
 	assert_int_equal(ep8.weights_bytes, dp4.weights_bytes);
 	assert_int_equal(apart.weights_bytes, tp2.weights_bytes);
-	/* two experts per token: two ranks' parts of each, or one whole expert; tokens of four engines */
+	/* for two experts per token: halves of both on two ranks, or one whole expert; dp4 has the tokens
+	 * of four engines */
 	assert_int_equal(ep2.buffers_bytes - tp2.buffers_bytes,
 			 UINT64_C(8192) * 2 * (3 * 14336 - 3 * 14336 / 2) * 2);
 	assert_int_equal(dp4.buffers_bytes - tp2.buffers_bytes,
@@ -348,18 +348,19 @@ static void experts_over_engines(void **state)
 	assert_string_equal(err.fix, "--p4d-max-loras=1");
 	assert_int_equal(p4d_serving_estimate(&latent, &h100, 8, &s, &err), -1);
 	assert_int_equal(err.code, P4D_E_UNMODELLED);
-	/* vLLM ignores these options, and a script may have both for any model */
+	/* vLLM ignores these options if they have no effect, so p4d accepts them in scripts */
 	dense.origin[P4D_EXPERT_PARALLEL] = rank.origin[P4D_MAX_LORA_RANK] = P4D_BY_SCRIPT;
 	assert_int_equal(p4d_serving_estimate(&dense, &h100, 8, &s, &err), 0);
 	assert_int_equal(p4d_serving_estimate(&rank, &h100, 8, &s, &err), 0);
 }
 
-/* Gemma 3 1B: every sixth of 26 layers attends to all tokens, the others to 512 tokens and two batches that
- * are being added. */
+/* In Gemma 3 1B, every sixth of 26 layers attends to all tokens. The other layers keep 512 tokens and two
+ * batches of new tokens. */
 static void windows(void **state)
 {
 	const p4d_serving s = serve("model=gemma3-1b seq-len=32768 max-num-batched-tokens=2048", &h100, 1);
-	const uint64_t block = 16 * 2 * 256 * 2; /* one key/value head of 256 */
+	const uint64_t block = 16 * 2 * 256 * 2; /* a block has 16 tokens, one KV head of 256, keys and
+						  * values in 2 bytes */
 
 	(void)state;
 	assert_int_equal(s.sequence_bytes, (4 * UINT64_C(2048) + 22 * ((512 + 2 * 2048) / 16 + 1)) * block);
@@ -371,7 +372,7 @@ static void windows(void **state)
 	    s.sequence_bytes);
 }
 
-/* How many tokens vLLM processes at a time by default. */
+/* Default number of tokens that vLLM processes in a batch, for several GPUs. */
 static void batches(void **state)
 {
 	const p4d_gpu a100 = {.name = "a100-80gb", .usable_bytes = UINT64_C(84986665369), .sm = 80},
@@ -387,7 +388,7 @@ static void batches(void **state)
 	}
 }
 
-/* SGLang's fraction covers only weights and cache. */
+/* SGLang's fraction includes weights and cache only. */
 static void engines(void **state)
 {
 	const p4d_serving vllm = serve("model=qwen3-8b", &h100, 1),
@@ -397,21 +398,21 @@ static void engines(void **state)
 	p4d_serving s;
 
 	(void)state;
-	/* the CUDA context is allocated earlier */
+	/* SGLang takes its fraction of the memory that the CUDA context leaves free */
 	assert_int_equal(sglang.budget_bytes, (uint64_t)(0.9 * (84932804608.0 - (1 << 29))));
 	assert_int_equal(sglang.available_bytes, sglang.budget_bytes - sglang.weights_bytes);
 	assert_int_equal(sglang.buffers_bytes + sglang.graphs_bytes, 0);
 	assert_int_equal(vllm.available_bytes, vllm.budget_bytes - vllm.weights_bytes - vllm.profile_bytes -
 						   vllm.buffers_bytes - vllm.graphs_bytes);
-	/* a partition of a GPU may have less than this */
+	/* a small MIG instance may have less memory than the CUDA context needs */
 	const p4d_gpu slice = {.name = "slice", .usable_bytes = 1 << 28, .sm = 90};
 	assert_int_equal(serve("model=qwen3-8b engine=sglang", &slice, 1).budget_bytes, 0);
 	assert_int_equal(p4d_serving_estimate(&encoder, &h100, 1, &s, &err), -1);
 	assert_int_equal(err.code, P4D_E_VALUE);
 }
 
-/* Llama 3.1 8B: layers of 218,112,000 parameters stay on the host, and are copied two at a time; the rest of
- * the GPU is for keys and values. */
+/* Layers of Llama 3.1 8B, with 218,112,000 parameters each, are on the host. Two of them at a time are on
+ * the GPU. The other memory of the GPU holds keys and values. */
 static void offloading(void **state)
 {
 	const uint64_t layer = UINT64_C(218112000) * 2, all = UINT64_C(8030261248) * 2;
@@ -432,7 +433,7 @@ static void offloading(void **state)
 	assert_int_equal(two.available_bytes, whole.available_bytes + 30 * layer);
 	assert_int_equal(more.weights_bytes, whole.weights_bytes);
 	assert_int_equal(more.resident_layers, 32);
-	/* each of a node's 8 GPUs has a copy */
+	/* the host has a copy for each of a node's 8 GPUs */
 	assert_int_equal(p4d_serving_check_host(&two, 8, 8 * 32 * layer, &err), 0);
 	assert_int_equal(p4d_serving_check_host(&two, 8, 8 * 32 * layer - 1, &err), -1);
 	assert_int_equal(err.code, P4D_E_HOST_MEMORY);

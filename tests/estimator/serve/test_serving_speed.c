@@ -34,7 +34,7 @@ static p4d_request request_of(const char *flags)
 	return r;
 }
 
-/* The speed on this many GPUs, in nodes of eight. */
+/* The predicted speed on `world` GPUs, in nodes of eight. */
 static p4d_serving_speed speed_on(const char *flags, uint64_t world)
 {
 	const p4d_request r = request_of(flags);
@@ -51,7 +51,7 @@ static p4d_serving_speed speed_on(const char *flags, uint64_t world)
 
 #define LLAMA "workload=serve model=llama3.1-8b seq-len=4096 "
 
-/* The speed of a single sequence is limited by reading all weights for each token. */
+/* A single sequence is limited by the time to read all weights for each token. */
 static void weights_bound_one_sequence(void **state)
 {
 	const p4d_serving_speed v = speed_on(LLAMA "concurrency=1", 1);
@@ -60,7 +60,7 @@ static void weights_bound_one_sequence(void **state)
 	(void)state;
 	assert_true(v.between_tokens_s > read && v.between_tokens_s < 2 * read);
 	assert_true(fabs(v.tokens_per_s * v.between_tokens_s - 1) < 1e-9);
-	/* seconds of a prompt of 1,024 tokens at the rate of training's matmuls */
+	/* a prompt of 1,024 tokens, at the matmul rate of training */
 	const double products = 2 * 8.03e9 * 1024 / (h100.peak_bf16_flops * h100.gemm_efficiency);
 	assert_true(v.first_token_s > products && v.first_token_s < 3 * products);
 }
@@ -79,18 +79,18 @@ static void more_in_flight_are_slower_and_more(void **state)
 		assert_true(fabs(v.at_a_time - n) < 1e-9);
 		last = v;
 	}
-	/* sequences wait if the cache cannot hold them */
+	/* sequences that do not fit into the cache wait */
 	const p4d_serving_speed full = speed_on(LLAMA, 1), crowded = speed_on(LLAMA "concurrency=5000", 1);
 	assert_true(crowded.at_a_time <= full.most && crowded.tokens_per_s <= full.most_tokens_per_s + 1);
 	assert_true(crowded.first_token_s > 2 * full.first_token_s);
-	/* replicas share the sequences */
+	/* replicas share the sequences evenly */
 	const p4d_serving_speed shared = speed_on(LLAMA "concurrency=64", 8),
 				alone = speed_on(LLAMA "concurrency=8", 1);
 	assert_true(fabs(shared.between_tokens_s / alone.between_tokens_s - 1) < 1e-9);
 	assert_true(fabs(shared.tokens_per_s / alone.tokens_per_s - 8) < 1e-9);
 }
 
-/* The number of requests in flight is their rate times the seconds of an answer. */
+/* Little's law: the requests in flight are the request rate times the seconds of an answer. */
 static void arrivals_balance(void **state)
 {
 	const p4d_serving_speed v = speed_on(LLAMA "rate=10 prompt-len=500 answer-len=200", 1);
@@ -104,10 +104,8 @@ static void arrivals_balance(void **state)
 	assert_true(fabs(late.tokens_per_s / late.most_tokens_per_s - 1) < 1e-9);
 }
 
-/*
- * Requests that are all sent at once run in waves: as many as fit answer like as many in flight without end,
- * and one more takes nearly as long as a whole wave.
- */
+/* Requests that arrive at once run in waves. A full wave of 100 is as fast as 100 requests that are always
+ * in flight. One request more than a wave takes nearly as long as another wave. */
 static void bursts_run_in_waves(void **state)
 {
 	const char *const burst = LLAMA "prompt-len=500 answer-len=500 max-num-seqs=100 requests=%d";
@@ -130,7 +128,7 @@ static void bursts_run_in_waves(void **state)
 			assert_true(seconds > 1.3 * last);
 		last = seconds;
 	}
-	/* a limit on those in flight makes more waves; replicas share the requests */
+	/* a limit on requests in flight makes more waves; replicas share the requests */
 	const p4d_serving_speed few =
 	    speed_on(LLAMA "prompt-len=500 answer-len=500 requests=100 concurrency=25", 1);
 	assert_true(fabs(few.at_a_time - 25) < 1e-9 && few.tokens_per_s < endless.tokens_per_s);
@@ -139,8 +137,8 @@ static void bursts_run_in_waves(void **state)
 	assert_true(fabs(two.tokens_per_s / one.tokens_per_s - 2) < 1e-9);
 }
 
-/* Layers with a window: prompts attend to less, and without a hybrid cache fewer sequences fit, each of which
- * reads as much as before. */
+/* With sliding-window layers, attention of a prompt is faster. Without a hybrid cache only about half of
+ * the sequences fit, but a sequence takes the same time. */
 static void windows_save_cache_and_attention(void **state)
 {
 #define OSS "workload=serve model=gpt-oss-20b seq-len=32768 stored=fp4 prompt-len=24000 answer-len=2000 "
@@ -151,7 +149,7 @@ static void windows_save_cache_and_attention(void **state)
 	const p4d_serving_speed some = speed_on(OSS "concurrency=8", 1),
 				same = speed_on(OSS "concurrency=8 hybrid-cache=off", 1);
 	assert_true(fabs(some.tokens_per_s / same.tokens_per_s - 1) < 1e-6);
-	/* all layers with a window of this size attend to all tokens of the prompt */
+	/* with this window, all layers attend to the whole prompt */
 	const p4d_serving_speed wide = speed_on(OSS "concurrency=8 sliding-window=32768", 1);
 	assert_true(wide.first_token_s > 1.1 * some.first_token_s);
 }
@@ -167,8 +165,8 @@ static p4d_serving_speed speed_of(const char *gpu, const char *flags, uint64_t w
 }
 
 /*
- * MARLIN (arXiv 2408.11743): in vLLM, weights in 4 bits answer up to 2.8 times as fast, and less than that
- * with more sequences, which are limited by arithmetic. Llama 2 7B on an A10, prompts and answers of 64
+ * MARLIN (arXiv 2408.11743): with 4-bit weights, vLLM answers up to 2.8 times as fast. The gain is smaller
+ * with more sequences, because arithmetic limits them. Llama 2 7B on an A10, prompts and answers of 64
  * tokens.
  */
 static void four_bits_help_small_batches(void **state)
@@ -196,9 +194,9 @@ static void four_bits_help_small_batches(void **state)
 }
 
 /*
- * NanoFlow (arXiv 2408.12757): nano-batches reach 59 to 72 % of the optimum, which is a GPU that only
- * multiplies. Llama 2 70B on 8 A100, prompts and answers of 512 tokens; the paper's optimum is 1,857 tokens/s
- * a GPU.
+ * NanoFlow (arXiv 2408.12757): nano-batches reach 59 to 72 % of the optimum. The optimum is the speed of a
+ * GPU that runs only matmuls. Llama 2 70B on 8 A100, prompts and answers of 512 tokens: the paper's
+ * optimum is 1,857 tokens/s per GPU.
  */
 static void nano_batches_near_the_optimum(void **state)
 {
@@ -232,10 +230,8 @@ static double weights_of(const char *flags, uint64_t world)
 	return (double)s.weights_bytes;
 }
 
-/*
- * TPI-LLM (arXiv 2410.00531): Llama 2 70B in 3.1 GB of each of 8 devices, in 32 bits, with a window of two
- * layers. The device that leads has the tables as a whole, where p4d's engines shard them.
- */
+/* TPI-LLM (arXiv 2410.00531): Llama 2 70B in 32 bits uses 3.1 GB on each of 8 devices, with a window of
+ * two layers. The leading device stores whole vocabulary tables, but p4d's engines shard them. */
 static void a_window_of_layers(void **state)
 {
 #define OF_70B "workload=serve model=llama2-70b seq-len=1024 offload=weights resident-layers="
@@ -249,10 +245,8 @@ static void a_window_of_layers(void **state)
 	assert_true(leading < 0.1 * 2 * whole);
 }
 
-/*
- * Seconds for a token on devices that read their weights from disk. p4d's entries have half the rate, because
- * p4d's engines hold 16 bits where the devices hold 32.
- */
+/* Seconds per token on devices that read their weights from disk. The disk has half the given rate,
+ * because p4d's engines store 16 bits per element and the devices store 32. */
 static double token_on(const char *model, unsigned devices, double disk)
 {
 	p4d_gpu edge = h100;
@@ -277,10 +271,10 @@ static double token_on(const char *model, unsigned devices, double disk)
 }
 
 /*
- * TPI-LLM's seconds for a token in 32 bits, from the table in the authors' repository, in whole seconds: 8
- * devices on a wired network, and 4 laptops. One rate of disks for all of them, 1.2 GB/s, is taken from Yi
- * 34B; the others are predicted. Tolerance: 25 %. Misses: Llama 2 13B on 8 devices, and Llama 3.1 8B, whose
- * tables of 128,256 rows p4d keeps in memory.
+ * TPI-LLM's seconds per token in 32 bits, in whole seconds, from the table in the authors' repository: 8
+ * devices on a wired network, and 4 laptops. The test has one disk rate for all of them, 1.2 GB/s, which
+ * comes from the row of Yi 34B. p4d predicts the other rows. Tolerance: 25 %. Two models are outside of
+ * it: Llama 2 13B on 8 devices, and Llama 3.1 8B, whose tables of 128,256 rows p4d keeps in memory.
  */
 static void tokens_from_disks(void **state)
 {
@@ -301,10 +295,8 @@ static void tokens_from_disks(void **state)
 	}
 }
 
-/*
- * Superpipeline (arXiv 2410.08791): up to 60 % less memory. Llama 3.1 8B with 10 of 32 layers on the GPU. A
- * pass of few tokens waits for the other layers; a long prompt hides most of their way.
- */
+/* Superpipeline (arXiv 2410.08791): up to 60 % less memory. Llama 3.1 8B with 10 of 32 layers on the GPU.
+ * A pass of few tokens waits for the copies of the other layers. A long prompt hides most of the copies. */
 static void resident_layers(void **state)
 {
 #define RESIDENT LLAMA "offload=weights resident-layers=10 "
@@ -317,8 +309,8 @@ static void resident_layers(void **state)
 	       slow / fast);
 	assert_true(fabs((1 - some / all) / 0.6 - 1) < 0.05);
 	assert_true(slow > 10 * fast);
-	/* one layer at a time is copied, then used; with more layers, a long prompt's products run during
-	 * the copies */
+	/* with one resident layer, copying and computing alternate; with two, the matmuls of a long prompt
+	 * run during the copies */
 	const char *const prompts = LLAMA "prompt-len=3900 answer-len=10 concurrency=1 offload=weights ";
 	char alone[192], window[192];
 	snprintf(alone, sizeof(alone), "%sresident-layers=1", prompts);
@@ -389,7 +381,7 @@ static void the_cheapest_comes_first(void **state)
 	for (size_t i = 1; i < count; i++)
 		assert_true(found[i].speed.tokens_per_s / (double)found[i].gpus <=
 			    found[i - 1].speed.tokens_per_s / (double)found[i - 1].gpus * (1 + 1e-6));
-	/* the requested value is kept */
+	/* the search keeps the requested tp */
 	const size_t fixed =
 	    search("workload=serve model=llama3.1-70b seq-len=4096 tp=4", 1, 0, 0, found, &counts);
 	for (size_t i = 0; i < fixed; i++)
@@ -433,10 +425,8 @@ static void the_fewest_gpus_answer_a_rate(void **state)
 	}
 }
 
-/*
- * Each of several engines has its own cache, so together they hold as many sequences as their number times
- * one engine's.
- */
+/* Each engine has its own cache. Together, the engines hold the sequences of one engine times their
+ * number. */
 static void engines_hold_sequences_each(void **state)
 {
 	const char *flags = "workload=serve model=qwen3-30b-a3b seq-len=8192 prompt-len=4096 answer-len=4096 "
@@ -447,13 +437,13 @@ static void engines_hold_sequences_each(void **state)
 	snprintf(two, sizeof(two), "%s data-parallel-size=2", flags);
 	snprintf(four, sizeof(four), "%s data-parallel-size=4", flags);
 	const p4d_serving_speed a = speed_on(two, 2), b = speed_on(four, 4);
-	/* with more engines, each has fewer experts, and thus more room */
+	/* with more engines, each has fewer experts and therefore more memory for its cache */
 	assert_true(a.most > 0 && b.most > 2 * a.most);
 	assert_true(b.most_tokens_per_s > 1.5 * a.most_tokens_per_s);
 }
 
-/* SGLang computes prompts in passes of their own, which the host starts kernel by kernel: many short answers
- * wait for them, few long ones do not. */
+/* SGLang processes prompts in separate passes, without CUDA graphs. With many short answers, tokens often
+ * wait for such passes; with few long answers, they rarely do. */
 static void prompts_apart_delay_tokens(void **state)
 {
 	const char *many = LLAMA "concurrency=64 prompt-len=64 answer-len=32",
@@ -464,13 +454,13 @@ static void prompts_apart_delay_tokens(void **state)
 	snprintf(flags, sizeof(flags), "%s engine=sglang", many);
 	const double apart = speed_on(flags, 1).between_tokens_s,
 		     together = speed_on(many, 1).between_tokens_s;
-	/* two prompts for each pass, in which 32 layers start 10 kernels of 45 us */
+	/* each pass has two prompts, and the host launches 10 kernels of 45 us in 32 layers */
 	assert_true(apart > together + 10e-3 && apart < together + 20e-3);
 	snprintf(flags, sizeof(flags), "%s engine=sglang", few);
 	assert_true(fabs(speed_on(flags, 1).between_tokens_s / speed_on(few, 1).between_tokens_s - 1) < 0.01);
 }
 
-/* Engines use tensor cores for heads of 256 elements, also if cuDNN does not support them. */
+/* Engines use tensor cores for heads of 256 elements, even if cuDNN does not support such heads. */
 static void wide_heads_use_tensor_cores(void **state)
 {
 	const char *load = LLAMA "seq-len=16384 prompt-len=8192 concurrency=1";
@@ -482,10 +472,8 @@ static void wide_heads_use_tensor_cores(void **state)
 	assert_true(speed_of("a100-80gb", wide, 1).first_token_s < 1.1 * narrow);
 }
 
-/*
- * Files in 4 bits have only the experts in 4 bits. On Hopper each matmul of experts expands its weights to 16
- * bits, which slows prompts; a single sequence gains by the bytes.
- */
+/* 4-bit files have only the experts in 4 bits. On Hopper, each matmul of experts expands its weights to 16
+ * bits, which makes prompts slower. A single sequence is faster, because fewer bytes are read. */
 static void expanded_experts(void **state)
 {
 	const char *full = "workload=serve model=qwen3-30b-a3b seq-len=8192 ";

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The account and QOS of a job, and which values a user may not type. */
+/* The account and QOS of a job, and values that a user may not use. */
 #include "site/associations.h"
 
 #include "support/support.h"
@@ -75,20 +75,20 @@ static void what_is_believed(void **state)
 	assert_false(p4d_associations_has(all, "ann", "staff"));
 	assert_true(p4d_associations_may_have(all, "ann", "physics", "NORMAL"));
 	assert_true(
-	    p4d_associations_may_have(all, "ann", "physics", "fast")); /* he has it in one partition */
+	    p4d_associations_may_have(all, "ann", "physics", "fast")); /* ann has this QOS in one partition */
 	assert_false(p4d_associations_may_have(all, "ann", "physics", "free"));
-	assert_true(p4d_associations_may_have(all, "bob", "staff", "free")); /* not known for bob */
+	assert_true(p4d_associations_may_have(all, "bob", "staff", "free")); /* p4d does not know bob's QOS */
 	assert_false(p4d_associations_may_have(all, "eve", "physics", "normal"));
 	assert_false(p4d_associations_may_have(all, "eve", NULL, "normal"));
-	/* without accounting nothing can be compared */
+	/* without accounting data, p4d forbids nothing */
 	p4d_associations_ready(none);
 	assert_true(p4d_associations_may_have(none, "eve", NULL, "free"));
 	assert_true(p4d_associations_may_have(NULL, "eve", NULL, "free"));
 	p4d_associations_free(none);
 }
 
-/* Order of precedence: the partition's QOS, the job's, the association, and the accounts above it. A QOS
- * may take precedence over the partition's. */
+/* Limits apply in this order: the partition's QOS, the job's QOS, the association, and the accounts above
+ * it. A QOS with a flag for it overrides the partition's QOS. */
 static void at_most(void **state)
 {
 	static const struct {

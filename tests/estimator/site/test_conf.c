@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The text of p4d.conf: the exact message for a file that is refused, and that every truncation is
- * noticed. */
+/* The text of p4d.conf: the exact message about a wrong file, and that p4d notices every truncation. */
 #include <sys/stat.h>
 
 #include "site/conf.h"
@@ -56,7 +55,7 @@ static void duplicates(void **state)
 		"}\nversion = 1\n",
 		P4D_E_CONF_DUPLICATE,
 		"p4d.conf:3: usable_gib of h100-80gb is set twice; the first is on line 1");
-	/* names of partitions are case-sensitive, and kinds of sections have separate names */
+	/* partition names are case-sensitive; partitions, QOS and accounts may have the same names */
 	p4d_site_free(loaded("partition a { }\npartition A { }\nqos a { }\naccount a { }\nversion = 1\n"));
 }
 
@@ -141,7 +140,7 @@ static void out_of_range(void **state)
 		"p4d.conf:2: compute_capability = 86: not like 8.0");
 	refused("gpu special { memory_gib = 40\nusable_gib = 40 }\nversion = 1\n", P4D_E_CONF_DUPLICATE,
 		"p4d.conf:2: usable_gib and memory_gib of special: one of them is enough");
-	/* the number is in MiB, or has one digit too many */
+	/* the number is in MiB instead of GiB, or has a digit too many */
 	refused("gpu h100 { usable_gib = 81559 }\nversion = 1\n", P4D_E_CONF_RANGE,
 		"p4d.conf:1: usable_gib = 81559: h100-80gb has 80 GiB at most");
 	refused("partition a { gpu = { h100,h100,h100,h100,h100,h100,h100,h100,h100 } }\nversion = 1\n",
@@ -198,7 +197,7 @@ static void every_cut_is_noticed(void **state)
 		char part[256];
 		snprintf(part, sizeof(part), "%.*s", (int)cut, text);
 		int rc = p4d_conf__parse(&conf, "x", part, cut, &err);
-		if (cut == length - 1) { /* only the last newline is missing */
+		if (cut == length - 1) { /* only the last newline is missing, so the file is valid */
 			assert_int_equal(rc, 0);
 			p4d_conf__free(&conf);
 			continue;
@@ -233,7 +232,7 @@ static void text_with_a_second_meaning(void **state)
 		P4D_E_CONF_SYNTAX, "p4d.conf:1: unexpected byte 0xc3: names are ASCII");
 	refused("mode = \xc3\xb6\nversion = 1\n", P4D_E_CONF_SYNTAX,
 		"p4d.conf:1: unexpected byte 0xc3: names are ASCII");
-	/* a refused file must not affect the next one */
+	/* after a refused file, p4d reads the next file correctly */
 	p4d_site_free(
 	    loaded("# caf\xc3\xa9 \"${HOME} ( // + /* \nmode = 'off' # '\nversion = 1 # \"\n\n# end\n"));
 	p4d_error err = {0};
@@ -326,7 +325,7 @@ static void included_files(void **state)
 	assert_true(p4d_site_policy(site, &(p4d_site_job){0}).limit == 0.9);
 	assert_int_equal(p4d_site_policy(site, &(p4d_site_job){.partition = "b"}).mode, P4D_MODE_OFF);
 	assert_int_equal(p4d_site_policy(site, &(p4d_site_job){.partition = "c"}).mode, P4D_MODE_ENFORCE);
-	/* p4d notices a change in any of the files */
+	/* p4d notices a change of any included file */
 	assert_true(p4d_site_is_current(site));
 	write_file("most", "partition d { mode = enforce }\nversion = 1\n");
 	assert_false(p4d_site_is_current(site));
@@ -347,7 +346,7 @@ static void included_files(void **state)
 	refused("\ninclude = etc/more\nversion = 1\n", P4D_E_CONF_RANGE,
 		"p4d.conf:2: include = etc/more: not an absolute path");
 
-	/* an included file must be as trustworthy as the file that names it */
+	/* an included file must be as trustworthy as the file that includes it */
 	p4d_error err = {0};
 	write_file("more", "version = 1\n");
 	snprintf(text, sizeof(text), "include = \"%s/more\"\nversion = 1\n", dir);
@@ -361,7 +360,7 @@ static void included_files(void **state)
 	remove_file("most");
 }
 
-/* The copy that slurmctld stores has the same meaning, in a single file. */
+/* The copy in a single file, which slurmctld stores, means the same as p4d.conf with its included files. */
 static void text_of_a_site(void **state)
 {
 	char text[1024];
@@ -395,7 +394,8 @@ static void text_of_a_site(void **state)
 	p4d_site_free(second);
 }
 
-/* The sample must be valid as shipped, and with every setting that it shows commented out switched on. */
+/* The sample p4d.conf must be valid as it is, and also if all of its commented-out settings are switched
+ * on. */
 static void the_sample_is_valid(void **state)
 {
 	(void)state;

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Tests every key of p4d.conf. Each can be read, is refused in sections that may not have it, sets its
- * member, is combined over a list of partitions as strictly as its row says, and is in the manual.
- */
+/* Each key of p4d.conf is read, refused in the wrong sections, stored in its member, combined as strictly
+ * as its row says if the job names several partitions, and described in the manual. */
 #include "site/site_internal.h"
 #include "support/conf_file.h"
 
-/* A value of a key as text; which 0 and 1 give different values. */
+/* A valid value of a key, as text. which: 0 or 1, for two different values. */
 static const char *sample(p4d_conf_key key, int which, char *buf, size_t size)
 {
 	const p4d_conf_key_info *info = &p4d_conf__key_table[key];
@@ -68,13 +66,13 @@ static void every_key_stands_where_its_row_says(void **state)
 	(void)state;
 	for (int i = 0; i < P4D_KEYS; i++) {
 		const p4d_conf_key key = (p4d_conf_key)i;
-		/* the last line of the file, and keys that need existing files */
+		/* version must be the last line, and the other two keys need files */
 		if (key == P4D_KEY_VERSION || key == P4D_KEY_GPUS || key == P4D_KEY_INCLUDE)
 			continue;
 		for (int kind = 0; kind < P4D_DEFAULTS_SECTION; kind++) {
 			char buf[64];
-			bool may = false; /* true if any key of this name may be in the section, because two
-					     keys may have one name */
+			bool may = false; /* true if any key with this name may be in the section: two keys
+					   * may have the same name */
 			for (int k = 0; k < P4D_KEYS; k++)
 				may = may ||
 				      (!strcmp(p4d_conf__key_table[k].name, p4d_conf__key_table[i].name) &&
@@ -94,7 +92,8 @@ static void every_key_stands_where_its_row_says(void **state)
 	}
 }
 
-/* For every key, two values give two different policies. The test does not know the names of members. */
+/* Two values of a key must give two different policies. The test finds the member by its offset, so new
+ * keys need no new test. */
 static void every_policy_reaches_its_member(void **state)
 {
 	(void)state;

@@ -61,7 +61,7 @@ static void defaults_without_a_file(void **state)
 	assert_true(p4d_site_gpus(site)->count > 10);
 	p4d_site_free(site);
 	site = p4d_site_default("/nonexistent", P4D_MODE_OBSERVE,
-				&err); /* p4d knows the GPUs that are compiled in */
+				&err); /* without a directory, p4d uses the built-in GPU table */
 	assert_non_null(site);
 	assert_true(p4d_site_gpus(site)->count > 10);
 	p4d_site_free(site);
@@ -101,7 +101,7 @@ static void precedence(void **state)
 	(void)state;
 	p4d_site *site =
 	    loaded("mode = warn\nsafe = 0.50\nlimit = 0.60\nallow_override = true\n"
-		   "account acc { mode = off limit = 0.64 }\n" /* the order in the file does not matter */
+		   "account acc { mode = off limit = 0.64 }\n" /* sections may be in any order */
 		   "qos q { mode = observe limit = 0.63 rewrite = all }\n"
 		   "partition p { mode = enforce limit = 0.62 allow_override = false unmodelled = reject }\n"
 		   "gpu h100 { limit = 0.61 safe = 0.55 unmodelled = pass }\n"
@@ -129,7 +129,7 @@ static void precedence(void **state)
 	assert_int_equal(policy.mode, P4D_MODE_OFF);
 	assert_false(policy.exempt);
 	assert_int_equal(policy.rewrite, P4D_REWRITE_ALL);
-	/* names without a section inherit */
+	/* a name without a section inherits the outer policy */
 	policy = p4d_site_policy(
 	    site,
 	    &(p4d_site_job){.partition = "other", .qos = "other", .account = "other", .gpu = "a100-40gb"});
@@ -179,7 +179,7 @@ static void plans_required(void **state)
 	assert_false(p4d_site_policy(site, &(p4d_site_job){.partition = "e"}).require_plan);
 	assert_string_equal(p4d_site_partition_of(site, NULL)->name, "c");
 	p4d_site_free(site);
-	/* outside of sections it is a list of partitions; true means all of them */
+	/* outside of sections, require_plan lists partitions; true means all of them */
 	site = loaded("require_plan = true\npartition b { require_plan = false }\nversion = 1\n");
 	assert_true(p4d_site_policy(site, &(p4d_site_job){.partition = "a"}).require_plan);
 	assert_false(p4d_site_policy(site, &(p4d_site_job){.partition = "b"}).require_plan);
@@ -222,7 +222,7 @@ static void gpus(void **state)
 	assert_string_equal(gpu->name, "a100-80gb");
 	assert_int_equal(ambiguous, 1);
 	assert_int_equal(gpu->usable_bytes, (uint64_t)(78.5 * 1073741824));
-	/* the override applies to the GPU, whichever of its names is used */
+	/* a gpu section applies under each name of the GPU */
 	assert_ptr_equal(p4d_site_gpu(site, "a100-80gb", NULL), gpu);
 	gpu = p4d_site_gpu(site, "a100", &ambiguous);
 	assert_string_equal(gpu->name, "a100-40gb");
@@ -242,7 +242,8 @@ static void gpus(void **state)
 	p4d_site_free(site);
 }
 
-/* A GPU that gpus.json does not have is described by its size; one that it has keeps its other figures. */
+/* A gpu section describes a GPU that gpus.json does not have. For a GPU of gpus.json, it changes the size,
+ * and other values stay. */
 static void described_gpus(void **state)
 {
 	(void)state;
@@ -261,7 +262,7 @@ static void described_gpus(void **state)
 	assert_string_equal(t4->name, "t4-16gb");
 	assert_int_equal(t4->usable_bytes, (uint64_t)14 << 30);
 	assert_true(t4->hbm_bytes_per_s > 0);
-	/* other sections are at the same addresses */
+	/* a GPU without a section stays as it is in gpus.json */
 	assert_string_equal(p4d_site_gpu(site, "h100", NULL)->name, "h100-80gb");
 	char *text = p4d_site_text(site);
 	p4d_site *again = loaded(text);
@@ -329,9 +330,8 @@ static void names_with_wildcards(void **state)
 		const char *name;
 		p4d_mode mode;
 	} cases[] = {
-	    {"gpu-a", P4D_MODE_WARN},  /* the first pattern that matches is used, although a later one is
-					  longer */
-	    {"gpu-big", P4D_MODE_OFF}, /* an exact name takes precedence over patterns */
+	    {"gpu-a", P4D_MODE_WARN},  /* the first matching pattern applies, even if a later one is longer */
+	    {"gpu-big", P4D_MODE_OFF}, /* an exact name applies before all patterns */
 	    {"gpu", P4D_MODE_ENFORCE},      {"GPU-a", P4D_MODE_ENFORCE}, {"xgpu-a", P4D_MODE_ENFORCE},
 	    {"a12c", P4D_MODE_OBSERVE},     {"a1c", P4D_MODE_ENFORCE},   {"a123c", P4D_MODE_ENFORCE},
 	    {"0mid0end", P4D_MODE_OBSERVE}, {"0mid0", P4D_MODE_ENFORCE}, {"midend", P4D_MODE_OBSERVE},
@@ -353,7 +353,7 @@ static void names_with_wildcards(void **state)
 	p4d_site_free(site);
 	refused("partition \"gpu-*\" { default = true }\nversion = 1\n", P4D_E_CONF_RANGE,
 		"p4d.conf:1: default: `gpu-*` is not one partition");
-	/* no pattern takes exponential time */
+	/* matching this pattern takes no exponential time */
 	snprintf(text, sizeof(text),
 		 "partition '*a*a*a*a*a*a*a*a*a*a*a*a*a*a*b' { mode = off }\nversion = 1\n");
 	site = loaded(text);
@@ -383,7 +383,7 @@ static void a_mode_may_have_a_date(void **state)
 	assert_int_equal(policy.mode, P4D_MODE_OBSERVE);
 	assert_int_equal(policy.later, P4D_MODE_OFF);
 	assert_true(policy.limit == 0.9);
-	/* until that day the outer mode applies */
+	/* before the date in `from`, the outer mode applies */
 	policy = p4d_site_policy(site, &(p4d_site_job){.partition = "now", .qos = "q"});
 	assert_int_equal(policy.mode, P4D_MODE_WARN);
 	assert_int_equal(policy.later, P4D_MODE_ENFORCE);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How p4d.conf is read: valid files, owners, threads and other locales. */
+/* How p4d reads p4d.conf: valid files, file owners, several threads and other locales. */
 #include <locale.h>
 #include <pthread.h>
 #include <sys/stat.h>
@@ -43,7 +43,7 @@ static void trust(void **state)
 	assert_null(p4d_site_load(path, test_datadir(), true, me, &err));
 	assert_int_equal(err.code, P4D_E_CONF_TRUST);
 	site = p4d_site_load(path, test_datadir(), false, 0,
-			     &err); /* the command reads it although slurmctld would not */
+			     &err); /* the command reads this file, slurmctld would not */
 	assert_non_null(site);
 	p4d_site_free(site);
 	assert_int_equal(chmod(path, 0644), 0);
@@ -73,7 +73,7 @@ static void not_a_file(void **state)
 	assert_int_equal(err.code, P4D_E_IO);
 	assert_null(p4d_site_load(dir, test_datadir(), true, 0, &err));
 	assert_int_equal(err.code, P4D_E_CONF_TRUST);
-	assert_int_equal(mkfifo(path, 0600), 0); /* opening it must not wait for a writer */
+	assert_int_equal(mkfifo(path, 0600), 0); /* a FIFO without a writer must not block p4d */
 	assert_null(p4d_site_load(path, test_datadir(), false, 0, &err));
 	assert_int_equal(err.code, P4D_E_IO);
 	unlink(path);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The simulator of tapes is compared with calculations by hand. */
+/* The tape simulator, compared with calculations by hand. */
 #include "support/support.h"
 
 #include "tape/op.h"
 
 /*
- * The tape: x (1 KiB) times a weight gives y (2 KiB). An elementwise operation, which keeps y, gives z. The
- * last operation gives a part of z (512 bytes), and needs 4 KiB while it runs.
+ * A tape with three operations. A matmul of x (1 KiB) with a weight gives y (2 KiB). An elementwise
+ * operation gives z, and saves y for its backward pass. The last operation gives the result, a quarter of
+ * z (512 bytes), and needs 4 KiB while it runs.
  */
 static p4d_tape_tensor written(p4d_tape_writer *w)
 {
@@ -37,15 +38,15 @@ static void saved_by_operations(void **state)
 	(void)state;
 	written(&w);
 	assert_pass(p4d_tape_forward(&tape, true, false, false), 2048 + 2048 + 512 + 4096, 2048 + 512);
-	/* at the peak: the gradients of z and y exist next to y; the result's gradient is already free */
+	/* at the peak, y and the gradients of z and y exist; the result's gradient is already free */
 	const p4d_tape_pass back = p4d_tape_backward(&tape, false, false);
 	assert_pass(back, 2048 - 512 + 2048, 1024 - (512 + 1024 + 2048));
 	assert_int_equal(back.end.weights, 256);
 	assert_int_equal(p4d_tape_backward(&tape, true, false).end.weights, 0);
 }
 
-/* The last operation keeps nothing. Its backward pass is over when the one before it needs y. At that time
- * the gradient of z exists in addition to everything that is recomputed. */
+/* The last operation saves nothing. Its backward pass ends before the previous operation needs y. At that
+ * time, the gradient of z and all recomputed tensors exist. */
 static void recomputed_inside_the_backward_pass(void **state)
 {
 	p4d_tape tape;
@@ -54,7 +55,8 @@ static void recomputed_inside_the_backward_pass(void **state)
 
 	(void)state;
 	written(&w);
-	assert_pass(p4d_tape_selected(&tape), 2048 + 512 + 4096, 512); /* y is free at this time */
+	assert_pass(p4d_tape_selected(&tape), 2048 + 512 + 4096, 512); /* y is free when the last operation
+									* runs */
 	const p4d_tape_pass again = p4d_tape_again_selected(&tape);
 	assert_pass(again, 2048 + 2048 + 512 + 4096, 2048);
 	const p4d_tape_weights way = {.reduced = false};
@@ -63,17 +65,15 @@ static void recomputed_inside_the_backward_pass(void **state)
 	assert_pass(back, gradient + again.most.live, -512);
 }
 
-/*
- * Gradients of parameters that are kept, that are removed, or that are cast from one byte to four and kept,
- * all in one pass.
- */
+/* Three treatments of parameter gradients in one pass: kept, freed at once, and cast from one byte to four
+ * and kept. */
 static void ways_to_treat_gradients_of_parameters(void **state)
 {
 	p4d_tape tape;
 	p4d_tape_writer w = {.tape = &tape};
 	const p4d_tape_weights way[] = {{false, 0, 0}, {true, 0, 0}, {false, 1, 4}};
-	/* when the matmul's weight gradient exists, next to gradients of x and y; z, y and the result's
-	 * gradient are free */
+	/* when the matmul's weight gradient exists, the gradients of x and y exist as well; z, y and the
+	 * result's gradient are free */
 	const int64_t live = 2048 + 1024 - 512 - 2048;
 	p4d_tape_pass pass[3];
 
@@ -103,7 +103,7 @@ static void results_that_stay(void **state)
 	assert_pass(p4d_tape_again_selected(&tape), 2048 + 512 + 4096, 0);
 }
 
-/* An operation for which there is no room is an error, and does not overrun memory. */
+/* An operation that exceeds the tape's size is an error, and does not overrun memory. */
 static void too_long(void **state)
 {
 	p4d_tape tape;

@@ -38,7 +38,7 @@ static void assert_near(double value, double expected)
 		fail_msg("%.12g, not %.12g", value, expected);
 }
 
-/* Idle time divided by 1F1B's, which is 3(p-1) per chunk. */
+/* Idle time relative to 1F1B's idle time, which is 3(p-1) per chunk. */
 static double idle_of_1f1b(double bubble, uint32_t p, uint32_t v, uint32_t m)
 {
 	double work = 3.0 * v * m;
@@ -60,21 +60,21 @@ static void test_published_bubbles(void **state)
 		for (uint32_t m = p; m <= 4 * p; m += p) {
 			/* a third of 1F1B's idle time */
 			assert_near(idle_of_1f1b(bubble_of(P4D_ZB1P, p, 1, m), p, 1, m), 1.0 / 3);
-			/* at most half of it, at half of its memory */
+			/* at most half of 1F1B's idle time, with half of 1F1B's memory */
 			double idle = idle_of_1f1b(bubble_of(P4D_V_HALF, p, 2, m), p, 2, m);
 			assert_true(idle <= 0.5 + 1e-9);
 			assert_true(idle > 0.4 - 1e-9);
 		}
 		for (uint32_t m = 2 * p; m <= 8 * p; m += p) {
-			/* idle time is only the time that the first micro-batch takes to the last stage,
-			 * which cannot be shorter
-			 *  */
+			/* the only idle time is that of the first micro-batch on its way to the last stage */
 			assert_near(bubble_of(P4D_ZBV, p, 2, m), (p - 1.0) / (6.0 * m + p - 1));
 		}
 		assert_true(bubble_of(P4D_ZBV, p, 2, 8 * p) < 0.0205);
 		for (uint32_t m = 2 * p; m <= 8 * p; m += p) {
-			/* DualPipe's README has (PP/2-1)(F&B + B - 3W), with F&B = 3 and B = 2: a pass of a
-			 * pair waits for the other one there. Without pairs it idles less, but more than ZB-V
+			/*
+			 * DualPipe's README gives (PP/2-1)(F&B + B - 3W), with F&B = 3 and B = 2, because
+			 * a pass of a pair waits for the other pass. p4d counts less idle time, but more
+			 * than ZB-V's.
 			 */
 			const double bubble = bubble_of(P4D_DUALPIPE_V, p, 2, m),
 				     idle = bubble * 6 * m / (1 - bubble);
@@ -83,12 +83,8 @@ static void test_published_bubbles(void **state)
 	}
 }
 
-/*
- * With vocabulary parallelism the barriers are hidden: idle time does not grow with the number of
- * micro-batches.
- */
-/* With slices the bubble is (p-1)/(m*s + p-1), as of as many micro-batches: TeraPipe's point, and Seq1F1B's.
- */
+/* With slices, the bubble is (p-1)/(m*s + p-1), as with m*s micro-batches. This is the claim of TeraPipe
+ * and of Seq1F1B. */
 static void test_bubbles_of_slices(void **state)
 {
 	static const int kinds[] = {P4D_GPIPE, P4D_1F1B};
@@ -135,7 +131,7 @@ static void test_vocabulary_barriers_are_hidden(void **state)
 					release(lists, &s);
 				}
 				assert_near(idle[1], idle[0]);
-				/* about the idle time of 1F1B, and of V-Half */
+				/* about the idle time of 1F1B */
 				assert_true(idle[0] < 3.5 * p + 4);
 			}
 		}
@@ -169,7 +165,7 @@ static double last_end(const p4d_schedule *s, const p4d_instruction_list *lists,
 	return end;
 }
 
-/* The time at which an instruction's data has arrived by the header's rules, found by a simple search. */
+/* The time when an instruction's data has arrived, by the rules in the header, found with a simple search. */
 static double data_there(const p4d_schedule *s, const p4d_instruction_list *lists,
 			 const p4d_timeline *timeline, const p4d_durations *d, uint32_t stage,
 			 const p4d_instruction *in)
@@ -213,7 +209,7 @@ static double data_there(const p4d_schedule *s, const p4d_instruction_list *list
 	return 0;
 }
 
-/* Seconds of a step whose passes take 1, and 10 more without a partner. */
+/* Seconds of a step. A pass takes 1, and 10 more if it runs without a partner. */
 static double with_exchanges(const p4d_schedule *s)
 {
 	durations_store store;
@@ -237,9 +233,9 @@ static double with_exchanges(const p4d_schedule *s)
 }
 
 /*
- * 1F1B runs each forward pass next to the backward pass that follows it, except in warm-up and cool-down. Of
- * DualPipeV's passes, only pairs of different chunks are: the last stage of two runs F0 F1 F0 F1, then F0 B1
- * F1 B0 per micro-batch, then B1 B0 B1 B0.
+ * 1F1B pairs each forward pass with the following backward pass, except in warm-up and cool-down.
+ * DualPipeV pairs only passes of different chunks. The last of two stages runs F0 F1 F0 F1, then F0 B1 F1
+ * B0 per micro-batch, and at the end B1 B0 B1 B0.
  */
 static void test_exchanges_without_a_partner(void **state)
 {
@@ -248,19 +244,19 @@ static void test_exchanges_without_a_partner(void **state)
 
 	(void)state;
 	assert_near(with_exchanges(&one), 15);
-	/* the first forward pass and the last backward pass of stage 0 */
+	/* stage 0 runs its first forward and its last backward pass without a partner */
 	assert_near(with_exchanges(&two), 18 + 20);
 	for (uint32_t p = 2; p <= 8; p++) {
 		const p4d_schedule few = {P4D_DUALPIPE_V, P4D_VOCAB_OFF, p, 2, 2 * p, 1, false},
 				   many = {P4D_DUALPIPE_V, P4D_VOCAB_OFF, p, 2, 2 * p + 10, 1, false};
-		/* in the steady state, a micro-batch adds its six passes alone */
+		/* in the steady state, 10 micro-batches add only their six passes each */
 		assert_near(with_exchanges(&many) - with_exchanges(&few), 60);
-		/* the way down and back up of the first micro-batch, and that of the last */
+		/* the first and the last micro-batch run through the stages without partners */
 		assert_true(with_exchanges(&few) > 40 * p);
 	}
 }
 
-/* Every instruction begins exactly when the one before has ended and its data has arrived. */
+/* Every instruction begins when the previous instruction has ended and its data has arrived. */
 static void test_starts(void **state)
 {
 	(void)state;
@@ -278,7 +274,7 @@ static void test_starts(void **state)
 				const p4d_instruction *in = &lists[stage].at[at];
 				p4d_span span = timeline.span[stage][at];
 				double data = data_there(&s, lists, &timeline, &d, stage, in);
-				/* a pair waits for the data of both passes */
+				/* a pair of passes waits for the data of both */
 				if (!d.alone || !p4d_schedule_kinds[s.kind]->crosswise)
 					assert_near(span.start, data > clock ? data : clock);
 				assert_true(span.start >= data - 1e-9);
@@ -287,7 +283,7 @@ static void test_starts(void **state)
 				clock = span.end;
 				sum += span.end - span.start;
 			}
-			/* exchanges that nothing hides are idle time */
+			/* an exchange that nothing hides counts as idle time */
 			if (!d.alone)
 				assert_near(timeline.busy[stage], sum);
 			assert_true(timeline.busy[stage] <= sum + 1e-9);

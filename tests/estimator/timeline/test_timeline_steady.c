@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Step times computed from the steady state are compared with those of the whole schedule. */
+/* Step times that are computed from the steady state, compared with simulations of the whole schedule. */
 #include "support/support.h"
 
 #include <math.h>
@@ -36,7 +36,8 @@ static void assert_same(const p4d_schedule *s, const p4d_durations *d, p4d_timel
 	release(lists, s);
 }
 
-/* Stages are alike, except for splits, ends and links: the result is exact except for rounding. */
+/* Stages are alike, except for their split, the ends of the model and the links. The steady state then
+ * gives the exact time, except for rounding. */
 static void test_random(void **state)
 {
 	p4d_timeline_work work = {0};
@@ -57,7 +58,7 @@ static void test_random(void **state)
 	p4d_timeline_work_free(&work);
 }
 
-/* Passes of different lengths, and slow links, give patterns that repeat only after many micro-batches. */
+/* Passes of different lengths and slow links give patterns that repeat only after many micro-batches. */
 static void test_wild(void **state)
 {
 	p4d_timeline_work work = {0};
@@ -79,10 +80,8 @@ static void test_wild(void **state)
 	p4d_timeline_work_free(&work);
 }
 
-/*
- * The first stage is the slowest. The others run ahead of it for hundreds of micro-batches before they wait,
- * so the pace at the beginning differs from that at the end.
- */
+/* The first stage is the slowest. For hundreds of micro-batches, the other stages run ahead until they
+ * must wait. So the pace at the beginning differs from the pace at the end. */
 static void test_slow_change(void **state)
 {
 	p4d_timeline_work work = {0};
@@ -103,7 +102,7 @@ static void test_slow_change(void **state)
 	p4d_timeline_work_free(&work);
 }
 
-/* 2^24 micro-batches cannot be simulated, but each adds the slowest stage's time. */
+/* 2^24 micro-batches are too many to simulate. Each adds the time of the slowest stage. */
 static void test_many_micro_batches(void **state)
 {
 	p4d_timeline_work work = {0};
@@ -125,7 +124,8 @@ static void test_many_micro_batches(void **state)
 	p4d_timeline_work_free(&work);
 }
 
-/* Scratch memory is kept for the next call, stays small, and never changes another shape's result. */
+/* A call reuses the scratch memory of earlier calls. It stays small, and results never depend on the
+ * earlier calls. */
 static void test_work(void **state)
 {
 	p4d_timeline_work work = {0};
@@ -152,7 +152,7 @@ static void test_work(void **state)
 		durations_store store;
 		const p4d_durations d = even_durations(&s, &store);
 		seconds_of(&s, &d, &work, &bubble);
-		if (i > 0) /* schedules with many micro-batches all share one graph */
+		if (i > 0) /* all schedules with many micro-batches use the same graph */
 			assert_int_equal(work.bytes, bytes);
 		bytes = work.bytes;
 	}
