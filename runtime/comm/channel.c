@@ -10,7 +10,7 @@
 
 enum { P4D_MESSAGE = 0x70346430 };
 
-/* Writes up to `bytes` to a peer; 0: would block. */
+/* Writes up to `bytes` bytes to a peer. Returns the number written; 0: the write would block. */
 static size_t stream_write(p4d_world *w, p4d_out *out, const void *data, size_t bytes)
 {
 	const p4d_peer *peer = &w->peers[out->rank];
@@ -27,7 +27,7 @@ static size_t stream_read(p4d_world *w, p4d_peer *peer, unsigned channel, void *
 	return p4d_tcp__receive(w, peer, &peer->in[channel], data, bytes);
 }
 
-/* Sends what fits. True: all messages of this channel were sent. */
+/* Sends as much as fits without blocking. Returns whether all messages of this channel were sent. */
 static bool push(p4d_world *w, p4d_out *out)
 {
 	while (out->done < out->next) {
@@ -142,7 +142,8 @@ int p4d_channel_post(p4d_world *w, uint32_t to, unsigned channel, uint32_t tag, 
 	    .data = data,
 	};
 	if (to == w->rank || out->active || push(w, out))
-		return 0; /* a message to the own rank is received directly from the queue */
+		/* a message to this rank itself stays in the queue, and the receive copies it from there */
+		return 0;
 	out->active = true;
 	out->next_active = w->active;
 	w->active = out;

@@ -8,14 +8,17 @@
 #include "base/wide.h"
 #include "comm/node.h"
 
-/* Maximum part of a rank's address space for its node's shared memory, in bytes. */
+/* Maximum bytes of address space that a rank uses for its node's shared memory. */
 static const uint64_t ADDRESSES = (uint64_t)1 << 40;
 
 typedef struct p4d_shm_entry {
 	_Alignas(64) _Atomic uint64_t signature; /* 0: free */
 } p4d_shm_entry;
 
-/* the order in memory: sleep flags, group entries, the groups' lines, slots, rings */
+/*
+ * Order in memory: sleep flags, group entries, the groups' lines, slots, rings. The next functions return
+ * where each part begins.
+ */
 static size_t entries_at(uint32_t n)
 {
 	return n * sizeof(p4d_eventfd);
@@ -23,7 +26,7 @@ static size_t entries_at(uint32_t n)
 
 static size_t lines_at(uint32_t n)
 {
-	/* aligned for the lines that follow */
+	/* round up to 128 bytes, the alignment of the lines that follow */
 	return (entries_at(n) + P4D_NODE_GROUPS * sizeof(p4d_shm_entry) + 127) / 128 * 128;
 }
 
@@ -93,15 +96,17 @@ void p4d_shm__wake(const p4d_comm_node *node, uint32_t index)
 {
 	uint64_t one = 1;
 
-	/* pairs with the fence in p4d_world__wait: either that rank sees the change, or this rank sees its
-	 * flag */
+	/*
+	 * Pairs with the fence in p4d_world__wait. Either the other rank sees the change before it sleeps, or
+	 * this rank sees that its flag is set.
+	 */
 	atomic_thread_fence(memory_order_seq_cst);
 	if (atomic_load_explicit(&p4d_shm__eventfd(node, index)->sleeps, memory_order_relaxed) &&
 	    write(node->eventfds[index], &one, sizeof(one)) < 0)
-		return; /* this fails only if the counter is full, in which case that rank wakes anyway */
+		return; /* a write fails only if the counter is full, and then the other rank wakes anyway */
 }
 
-/* Small enough that one chunk is copied out while the next one is copied in. */
+/* A ring has room for four chunks, so the reader can copy one chunk while the writer copies the next. */
 enum { CHUNK_BYTES = P4D_RING_BYTES / 4 };
 
 /* The address of byte `count` of the stream; *room: how many bytes follow contiguously. */
@@ -125,7 +130,7 @@ size_t p4d_shm__ring_write(const p4d_comm_node *node, uint32_t to, unsigned chan
 
 	if (!n)
 		return 0;
-	/* the reader loads it only after it has seen a byte that is written after this store */
+	/* the reader loads `origin` only after it has seen a byte that was written after this store */
 	if (head == tail)
 		atomic_store_explicit(&ring->origin, head, memory_order_relaxed);
 	uint8_t *at = place_of(node, ring, head, &room);

@@ -7,9 +7,12 @@
 p4d_eventfd *p4d_shm__eventfd(const p4d_comm_node *node, uint32_t index);
 p4d_shm_ring *p4d_shm__ring_of(const p4d_comm_node *node, uint32_t from, uint32_t to, unsigned channel);
 uint8_t *p4d_shm__slot(const p4d_comm_node *node, uint32_t index, unsigned slot);
-/* Computes the sizes, for messages of this many bytes if the address space allows. */
+/*
+ * Computes the sizes of rings and of the shared memory. Rings have room for two messages of message_bytes if
+ * the address space allows.
+ */
 void p4d_shm__size(p4d_comm_node *node, uint64_t message_bytes);
-/* The lines of the group with that signature; NULL if all P4D_NODE_GROUPS are in use. */
+/* Returns the lines of the group with that signature; NULL if all P4D_NODE_GROUPS entries are in use. */
 p4d_cache_line *p4d_shm__group(const p4d_comm_node *node, uint64_t signature);
 
 /* Wakes a rank if it sleeps. Call it after a change for which the rank may wait. */

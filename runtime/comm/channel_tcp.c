@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Byte streams to ranks on other nodes. Each direction of each channel has its own connection, which the
- * sender opens with its first message. So TCP's flow control works per channel, and a message that is not
- * received yet blocks no other.
+ * sender opens with its first message. TCP's flow control therefore works per channel: a message that is not
+ * received yet delays no other channel.
  */
 #include <errno.h>
 #include <string.h>
@@ -13,7 +13,10 @@
 #include "comm/events.h"
 #include "comm/world.h"
 
-/* Call it if a connection failed. At most a moment later, the control connections show a better reason. */
+/*
+ * Breaks the world after a failed connection. First waits up to 0.2 s, because the peer's control connection
+ * often shows a better reason.
+ */
 static void lost(p4d_world *w, const p4d_peer *peer, int reason)
 {
 	char text[96];
@@ -72,7 +75,7 @@ size_t p4d_tcp__receive(p4d_world *w, const p4d_peer *peer, p4d_in *in, void *da
 	ssize_t n = recv(in->fd, data, bytes, MSG_DONTWAIT);
 	if (n > 0)
 		return (size_t)n;
-	if (n == 0) /* the rank's control connection shows whether it left or died */
+	if (n == 0) /* the peer's control connection shows whether the peer left or died */
 		p4d_events__take(w, 0);
 	else if (!would_block())
 		lost(w, peer, errno);

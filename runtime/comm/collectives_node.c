@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Collectives among ranks of one node. Data passes through slots, one chunk at a time. Every member has a
- * line in shared memory, which only it writes. There it publishes its progress with chunk k of the group:
- * step 3k+1 means that its data is in its slot; 3k+2 that its share of the result is; 3k+3 that it no longer
- * reads any slot of this chunk. Members wait only for each other's steps. A rank alternates between two slots
- * for all groups, so that it can fill one while others still read the other. Before it reuses a slot, it
- * waits for the readers of that slot's last use.
+ * line in shared memory, which only it writes. The line has the member's step, which only grows. Step 3k+1:
+ * the member's data of chunk k is in its slot. Step 3k+2: the member's share of the result is in its slot.
+ * Step 3k+3: the member no longer reads any slot of chunk k. Members wait only for each other's steps. A rank
+ * alternates between two slots for all groups, so that it can fill one while others still read the other.
+ * Before it reuses a slot, it waits for the readers of that slot's last use.
  */
 #include <string.h>
 
@@ -15,7 +15,10 @@
 #include "comm/sum.h"
 
 enum { STEPS = 3, IN_SLOT = 1, REDUCED = 2, DONE = 3 };
-/* Up to this size every member sums all elements, which needs one synchronization instead of two. */
+/*
+ * Up to this size every member sums all elements by itself. This needs one synchronization; summing in shares
+ * needs two.
+ */
 enum { SMALL_BYTES = 4096 };
 
 typedef struct p4d_slice {
@@ -93,7 +96,7 @@ static void publish_slot(const p4d_slice *p)
 	advance(p, IN_SLOT);
 }
 
-/* Waits for a member's step; *slot: its data. */
+/* Waits until a member reaches a step. *slot: that member's slot. */
 static int wait_for_step(const p4d_slice *p, uint32_t member, unsigned step, const uint8_t **slot,
 			 p4d_error *err)
 {
@@ -119,7 +122,7 @@ static int wait_for_step(const p4d_slice *p, uint32_t member, unsigned step, con
 				 w->rank, p4d_world_peer_text(peer, text), g->size);
 }
 
-/* Sums elements first .. first+count-1 of the chunk over all members; own: this rank's data. */
+/* Sums elements first .. first+count-1 of the chunk over all members. own: this rank's data of the chunk. */
 static int sum(const p4d_slice *p, void *to, const uint8_t *own, uint64_t first, uint64_t count,
 	       p4d_error *err)
 {
@@ -136,7 +139,7 @@ static int sum(const p4d_slice *p, void *to, const uint8_t *own, uint64_t first,
 	return 0;
 }
 
-/* One chunk of all-reduce and reduce, `count` elements at data. */
+/* Reduces one chunk: `count` elements at data. wanted: this rank gets the result. */
 static int reduce_small(p4d_slice *p, uint8_t *data, uint64_t count, bool wanted, p4d_error *err)
 {
 	memcpy(p->slot, data, count * p->call->width);
@@ -160,7 +163,7 @@ static int reduce_large(p4d_slice *p, uint8_t *data, uint64_t count, bool wanted
 	if (wanted)
 		memcpy(data + first * width, p->slot + first * width, (end - first) * width);
 	advance(p, REDUCED);
-	/* starts at the next member, so that not all read the same slot at the same time */
+	/* each member starts at its next one, so that members read different slots at a time */
 	for (uint32_t k = 1; wanted && k < g->size; k++) {
 		uint32_t i = (g->index + k) % g->size;
 		first = p4d_group__share(count, g->size, i, width);

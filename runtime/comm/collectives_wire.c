@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Collectives among ranks of several nodes, by messages. A sum must add in group order and round once, which
- * excludes rings and sums per node. So every member sends each of the others its share directly, and the
- * owner adds the shares as they arrive. That moves no more bytes per rank than a ring.
+ * Collectives among ranks of several nodes, by messages. A sum must add its members in group order and round
+ * once. A ring, or a sum per node, would add in another order. So every member sends each other member that
+ * member's share, and the owner of a share adds the arriving messages. A rank sends and receives no more
+ * bytes than in a ring.
  */
 #include <string.h>
 
@@ -109,7 +110,7 @@ static int all_reduce(const p4d_wire *x)
 	end = p4d_group__share(c->count, g->size, g->index + 1, c->width);
 	uint8_t *own = data + first * c->width;
 	uint64_t own_bytes = (end - first) * c->width;
-	/* from here on the results overwrite the sent data */
+	/* after the sums, the send buffer holds the results */
 	if (sum_messages(x, own, own, end - first) < 0 || flush_all(x) < 0)
 		return -1;
 	for (uint32_t k = 1; own_bytes && k < g->size; k++)

@@ -11,7 +11,7 @@
 #include "comm/transport.h"
 
 static const double LOOK_SECONDS = 0.002;
-/* Maximum seconds between NCCL's error and the notice that a rank has ended. */
+/* Maximum seconds to wait, after an error of NCCL, for the notice that a rank has ended. */
 static const double NEWS_SECONDS = 2;
 
 int p4d_comm_device_reach(p4d_device *device, void *event, p4d_error *err)

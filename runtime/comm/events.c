@@ -47,7 +47,9 @@ static void tell(const p4d_world *w, p4d_notice_kind kind, const char *text)
 	p4d_notice notice = {.magic = P4D_NOTICE, .kind = kind};
 
 	snprintf(notice.text, sizeof(notice.text), "%s", text);
-	/* a rank that does not read gets at most three of these messages, which fit in any socket buffer */
+	/*
+	 * This must not block. A rank gets at most three of these messages, which fit in any socket buffer.
+	 */
 	for (uint32_t r = 0; r < w->size; r++)
 		if (w->peers[r].control >= 0)
 			send(w->peers[r].control, &notice, sizeof(notice), MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -149,7 +151,10 @@ static bool accept_hello(p4d_world *w, const p4d_hello *hello, int fd)
 	if (hello->channel >= P4D_ALL_CHANNELS || peer->in[hello->channel].fd >= 0)
 		return false;
 	peer->in[hello->channel].fd = fd;
-	/* edge-triggered, so that data that is not received yet does not keep a waiting rank awake */
+	/*
+	 * edge-triggered, because data that waits to be received must not wake a sleeping rank again and
+	 * again
+	 */
 	p4d_events__add(w, fd, EPOLLIN | EPOLLET, P4D_EVENT_DATA, hello->from, hello->channel);
 	return true;
 }
@@ -190,7 +195,7 @@ static void accept_all(p4d_world *w)
 			g->fd = -1;
 			continue;
 		}
-		read_hello(w, at); /* the hello has mostly arrived together with the connection */
+		read_hello(w, at); /* usually the hello has arrived together with the connection */
 	}
 }
 
@@ -217,7 +222,7 @@ void p4d_events__take(p4d_world *w, int timeout)
 			if (read(w->node.eventfds[w->node.index], &count, sizeof(count)) < 0)
 				break; /* already drained */
 			break;
-		default: /* data connections: every rank that waits for one reads it itself */
+		default: /* data connections: a rank that waits for data reads them itself */
 			break;
 		}
 	}

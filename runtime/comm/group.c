@@ -111,7 +111,10 @@ static int check_channel(p4d_group *g, uint32_t member, unsigned channel, p4d_er
 	return p4d_world_check(g->world, err);
 }
 
-/* Whether this is data on a device, to or from another rank. */
+/*
+ * Whether messages to or from this member are in device memory. A message to this rank itself is not sent by
+ * the transport.
+ */
 static bool on_device(const p4d_group *g, uint32_t member)
 {
 	return g->transport && member != g->index;

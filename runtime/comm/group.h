@@ -7,9 +7,10 @@ struct p4d_group {
 	p4d_world *world;
 	uint32_t size, index;
 	uint32_t *ranks;
-	uint32_t id;           /* equal on all members; part of message tags */
-	p4d_cache_line *lines; /* one entry per member; NULL: members are on several nodes */
-	uint64_t chunks;       /* number of chunks of collectives in shared memory so far */
+	uint32_t id; /* equal on all members; part of message tags */
+	/* one line per member, for groups on one node; NULL: members are on several nodes */
+	p4d_cache_line *lines;
+	uint64_t chunks; /* number of chunks of collectives in shared memory so far */
 	const void **operands;
 	struct p4d_transport *transport; /* for data on a device; NULL: data is in host memory */
 	void *transport_state;           /* state that belongs to the transport */
@@ -36,8 +37,10 @@ typedef struct p4d_collective {
 	const void *from;
 } p4d_collective;
 
-/* Runs a collective on host memory, whatever the group's transport is. The caller has checked the
- * arguments. */
+/*
+ * Runs a collective on host memory, also if the group was moved to a device. The caller has checked the
+ * arguments.
+ */
 int p4d_comm_host_collective(p4d_group *group, const p4d_collective *c, p4d_error *err);
 /* collectives_node.c: in shared memory; collectives_wire.c: by messages. */
 int p4d_node__collective(p4d_group *group, const p4d_collective *c, p4d_error *err);

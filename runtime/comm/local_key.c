@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "comm/wire.h"
 
-/* Number of abstract names to try, because any user can take one of them. */
+/* Number of abstract socket names to try. Any user may already hold one of them. */
 enum { NAMES = 8 };
 
 static socklen_t name_of(struct sockaddr_un *name, const p4d_ranks *ranks, int number)
@@ -62,15 +62,17 @@ void p4d_local_key__hand_out(int listener, const p4d_ranks *ranks)
 	int fd;
 
 	while ((fd = p4d_wire__accept(listener)) >= 0) {
-		/* these few bytes always fit in an empty socket; if a process went away, the rendezvous
-		 * reports its rank as missing */
+		/*
+		 * The key always fits in an empty socket. If the process has ended, the rendezvous reports
+		 * its rank as missing.
+		 */
 		if (p4d_wire__same_user(fd))
 			(void)!send(fd, &ranks->key, sizeof(ranks->key), MSG_DONTWAIT | MSG_NOSIGNAL);
 		close(fd);
 	}
 }
 
-/* Asks for the key at one name. 1: got it, 0: no process answers (yet). */
+/* Asks for the key at one of the names. Returns 1: got it, 0: no process answers (yet). */
 static int ask(p4d_ranks *ranks, int number, double deadline)
 {
 	struct sockaddr_un name;
@@ -80,7 +82,7 @@ static int ask(p4d_ranks *ranks, int number, double deadline)
 
 	if (fd < 0)
 		return 0;
-	/* a full queue of connections counts as not there yet */
+	/* if rank 0's queue of connections is full, connect fails, and the caller tries again later */
 	if (connect(fd, (struct sockaddr *)&name, length) == 0 && p4d_wire__same_user(fd) &&
 	    p4d_wire__read_by(fd, &key, sizeof(key), fmin(deadline, p4d_clock_seconds() + 2)) == 0) {
 		ranks->key = key;

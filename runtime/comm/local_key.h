@@ -4,9 +4,9 @@
 #include "comm/comm.h"
 
 /*
- * Makes a key for ranks that are all on one node and have no key. Rank 0 makes it, and gives it to every
- * process of its user that asks at ranks->key_socket. The kernel tells both sides which user the other
- * process belongs to.
+ * Makes a key for ranks that are all on one node and were not given one. Rank 0 makes the key and sends it to
+ * each process of its own user that connects to ranks->key_socket. Each side learns the other's user from the
+ * kernel.
  */
 /* Rank 0: makes ranks->key and opens *listener. Errors: IO; RANK (other processes use all names). */
 int p4d_local_key__offer(p4d_ranks *ranks, int *listener, p4d_error *err);

@@ -18,7 +18,7 @@
  * writes to its eventfd.
  */
 enum {
-	P4D_NODE_RANKS = 250, /* descriptors that fit in one message */
+	P4D_NODE_RANKS = 250, /* limit of file descriptors in one message of a local socket */
 	P4D_NODE_GROUPS = 4096,
 	P4D_RING_BYTES = 256 << 10, /* minimum bytes of one channel in one direction */
 	P4D_SLOT_BYTES =

@@ -40,7 +40,7 @@ static int send_with(int to, const p4d_hello *hello, const int *fds, uint32_t co
 	return sendmsg(to, &message, MSG_NOSIGNAL) == (ssize_t)sizeof(*hello) ? 0 : -1;
 }
 
-/* Receives `count` descriptors: 0, or -1 with none of them left open. */
+/* Receives a hello and `count` descriptors. Returns 0; or -1 with none of them left open. */
 static int receive_with(int from, p4d_hello *hello, int *fds, uint32_t count)
 {
 	p4d_control_data control;
@@ -119,7 +119,10 @@ static void accept_pending(p4d_node_pending *pending)
 	}
 }
 
-/* The local rank whose hello and eventfd came on this connection; -1: not a rank of this job. */
+/*
+ * Returns the local rank that sent its hello and eventfd on this connection; -1: the sender is not a rank of
+ * this job.
+ */
 static int take_hello(p4d_world *w, int fd, const int *links)
 {
 	p4d_hello hello;
@@ -218,7 +221,7 @@ static int distribute(p4d_world *w, const p4d_rendezvous *m, int *fds, double de
 	memcpy(fds + 1, node->eventfds, node->count * sizeof(int));
 	for (uint32_t i = 1; !rc && i < node->count; i++) {
 		p4d_hello hello = node_hello(w, w->rank, node->ranks[i]);
-		/* if a rank has ended, its control connection will show it */
+		/* if the send fails because the rank has ended, its control connection will show that */
 		send_with(links[i], &hello, fds, node->count + 1);
 	}
 	for (uint32_t i = 1; i < node->count; i++)
@@ -250,7 +253,7 @@ static int request_memory(p4d_world *w, int *fds, double deadline, p4d_error *er
 	} else if ((rc = await(w, fd, deadline)) < 0) {
 		p4d_events__error(w, err);
 	} else if (!rc || receive_with(fd, &reply, fds, node->count + 1) < 0) {
-		/* the notice that this rank has ended may be in flight */
+		/* if the leader has ended, the notice of that may still be in flight */
 		p4d_events__take(w, 200);
 		rc = w->failed
 			 ? p4d_events__error(w, err)

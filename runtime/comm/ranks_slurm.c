@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rank and rendezvous of this process: from the environment that srun, torchrun or mpirun made, or
- * invented for forked ranks. */
+/*
+ * Finds this process's rank and rank 0's address: in the environment of srun, torchrun or mpirun, or made up
+ * for forked ranks.
+ */
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -14,7 +16,7 @@
 #include "comm/comm.h"
 #include "comm/wire.h"
 
-/* Ports below Linux's ephemeral ports. */
+/* The default ports are below Linux's ephemeral ports. */
 enum { FIRST_PORT = 20000, END_PORT = 32000, PORTS = 8, KEY_DIGITS = 32 };
 
 int p4d_ranks_local(p4d_ranks *ranks, uint32_t size, p4d_error *err)
@@ -138,7 +140,7 @@ static int where(p4d_ranks *ranks, p4d_lookup variable, uint32_t nodes, p4d_erro
 		derive_ports(ranks);
 		return 0;
 	}
-	/* only the first range of "12000-12003,12010" is used */
+	/* "12000-12003,12010" has several ranges; only the first is used */
 	size_t digits = strspn(reserved, "0123456789");
 	int64_t first = number(reserved, digits, UINT16_MAX), last = first;
 	if (reserved[digits] == '-')
@@ -266,7 +268,8 @@ static bool equal(const char *one, const char *other)
 }
 
 /*
- * srun's tasks may also have these variables: srun --mpi=pmi2, or a script that exports RANK=$SLURM_PROCID.
+ * Whether srun started this process. Tasks of srun may also have a launcher's variables: with srun
+ * --mpi=pmi2, or if a script exports RANK=$SLURM_PROCID.
  */
 static bool is_task_of_srun(p4d_lookup variable, const rank_launcher *by)
 {
@@ -298,7 +301,7 @@ bool p4d_ranks_begin_here(char *(*variable)(const char *name))
 	return !rank || !strcmp(rank, "0");
 }
 
-/* Ranks of a node share memory, so a rank must know which ranks are on its node. */
+/* Finds the rank's node and its index there, because ranks of a node share memory. */
 static int place_on_node(p4d_ranks *ranks, p4d_lookup variable, const rank_launcher *by, uint32_t *nodes,
 			 p4d_error *err)
 {
@@ -339,7 +342,7 @@ static int meet_at_master(p4d_ranks *ranks, p4d_lookup variable, uint32_t nodes,
 		return p4d_fail(err, P4D_E_VALUE, "MASTER_ADDR has %zu characters, at most %zu",
 				strlen(master), sizeof(ranks->host) - 1);
 	snprintf(ranks->host, sizeof(ranks->host), "%s", nodes > 1 ? master : "127.0.0.1");
-	/* torchrun's agent itself listens on its port */
+	/* torchrun's agent listens on MASTER_PORT, so rank 0 needs another port */
 	if (port && !equal(value(variable, "TORCHELASTIC_USE_AGENT_STORE"), "True")) {
 		if (required(variable, "MASTER_PORT", NULL, UINT16_MAX, &at, err) < 0)
 			return -1;

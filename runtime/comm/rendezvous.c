@@ -39,8 +39,10 @@ bool p4d_rendezvous__is_loopback(const char *host)
 
 	if (!strcmp(host, "localhost"))
 		return true;
-	/* do not use a name that /etc/hosts maps to 127.0.1.1, because it resolves to another address
-	 * elsewhere */
+	/*
+	 * A name may not count as loopback: if /etc/hosts maps it to 127.0.1.1 here, it resolves to another
+	 * address on other hosts.
+	 */
 	if (strspn(host, "0123456789.") != length && !strchr(host, ':'))
 		return false;
 	return p4d_wire__address_resolve(&address, 1, host) == 1 && p4d_wire__address_text(&address, text) &&
@@ -90,7 +92,7 @@ void p4d_rendezvous__rank_list(char *text, size_t size, const bool *absent, uint
 	}
 }
 
-/* The kernel picks an unused abstract name; it disappears with the process. */
+/* The kernel picks an unused abstract name, which disappears when the process ends. */
 static int open_local(p4d_member *self)
 {
 	struct sockaddr_un name = {.sun_family = AF_UNIX};
@@ -137,7 +139,7 @@ static int open_host(p4d_rendezvous *m, const p4d_ranks *ranks, p4d_error *err)
 		m->listener = listen_on_ports(&at[i], ranks);
 		reason = errno;
 	}
-	/* NAT translates the address that others know, so this host does not have it */
+	/* behind NAT, the address that others connect to is not an address of this host */
 	if (m->listener < 0 && reason == EADDRNOTAVAIL && ranks->other_host[0] &&
 	    p4d_wire__address_toward(&at[0], ranks->other_host))
 		m->listener = listen_on_ports(&at[0], ranks);
@@ -148,7 +150,7 @@ static int open_host(p4d_rendezvous *m, const p4d_ranks *ranks, p4d_error *err)
 	return 0;
 }
 
-/* The most informative failure of all attempts, since most ports other than rank 0's are closed. */
+/* The most informative failure of all attempts. Most attempts only show that a port is closed. */
 typedef enum p4d_cause { NO_ANSWER, NOT_P4D, WRONG_KEY } p4d_cause;
 typedef struct p4d_attempt {
 	char where[P4D_ADDRESS_TEXT];
@@ -207,7 +209,10 @@ static int send_join(p4d_rendezvous *m, p4d_join *join, const p4d_ranks *ranks, 
 	return -1;
 }
 
-/* Waits for the table on a connection of send_join. 1: received, 0: not our rank 0, -1: joining failed. */
+/*
+ * Waits for the table on a connection that send_join opened. Returns 1: received, 0: the other process is not
+ * this job's rank 0, -1: joining failed.
+ */
 static int take_table(p4d_rendezvous *m, int fd, const p4d_wire_address *to, const p4d_join *join,
 		      const p4d_ranks *ranks, double deadline, p4d_attempt *last, p4d_error *err)
 {
@@ -234,7 +239,9 @@ static int take_table(p4d_rendezvous *m, int fd, const p4d_wire_address *to, con
 		return p4d_fail(err, P4D_E_RANK, "lost rank 0 at %s while it sent the table of ranks",
 				ranks->host);
 	m->secret = answer.secret;
-	/* this host may not be able to reach the address that rank 0 knows of itself */
+	/*
+	 * use the address that this rank reached, because the one in the table may be unreachable from here
+	 */
 	p4d_wire__address_remote(&m->members[0].address, fd);
 	return 1;
 }
@@ -258,7 +265,10 @@ static int join_host(p4d_rendezvous *m, const p4d_ranks *ranks, double deadline,
 			int fd = send_join(m, &join, ranks, to, deadline, &last);
 			if (fd < 0)
 				continue;
-			/* rank 0 reports at its deadline, so wait longer for it to say who is missing */
+			/*
+			 * Rank 0 reports the missing ranks at its deadline. Wait two seconds longer, to
+			 * receive that report.
+			 */
 			int n = take_table(m, fd, to, &join, ranks, deadline + 2, &last, err);
 			if (n > 0) {
 				m->control[0] = fd;

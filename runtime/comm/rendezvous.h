@@ -7,8 +7,8 @@
 /*
  * How ranks find each other. Every rank opens a listener, connects to rank 0 and sends its rank and address;
  * when all have joined, rank 0 sends everyone the table and a secret that authenticates later connections.
- * Rank 0 begins with a nonce; join, answer and table carry MACs under the job's key, so that neither side
- * accepts a process of another job and the key is never sent.
+ * Rank 0 first sends a nonce. Join, answer and table have MACs made with the job's key. So neither side
+ * accepts a process of another job, and the key is never sent.
  */
 typedef struct p4d_member {
 	uint32_t rank, node;
@@ -28,7 +28,10 @@ typedef struct p4d_rendezvous {
 	uint64_t secret;
 } p4d_rendezvous;
 
-/* Fills ranks->key if it has a key_socket. Errors: RANK, NO_MEMORY, IO. On failure nothing stays open. */
+/*
+ * Connects this rank to rank 0 and fills *m. If ranks has a key_socket, it also fills ranks->key. Errors:
+ * RANK, NO_MEMORY, IO. On failure nothing stays open.
+ */
 int p4d_rendezvous__open(p4d_rendezvous *m, p4d_ranks *ranks, double deadline, p4d_error *err);
 void p4d_rendezvous__close(p4d_rendezvous *m, uint32_t size);
 
@@ -56,12 +59,15 @@ typedef struct p4d_answer {
 
 uint64_t p4d_rendezvous__join_mac(p4d_comm_key key, const p4d_join *join);
 uint64_t p4d_rendezvous__answer_mac(p4d_comm_key key, const p4d_answer *answer);
-/* The key of the MACs, for the job and this step. */
+/* The key of the MACs, derived from the job's key and this step. */
 p4d_comm_key p4d_rendezvous__join_key(const p4d_ranks *ranks);
 
 /* "localhost" or a literal loopback address */
 bool p4d_rendezvous__is_loopback(const char *host);
-/* Rank 0's part: needs the array of members, rank 0's own entry and the listener. */
+/*
+ * Rank 0's part of p4d_rendezvous__open. Its caller has allocated m->members, filled rank 0's entry and
+ * opened the listener.
+ */
 int p4d_rendezvous__serve(p4d_rendezvous *m, const p4d_ranks *ranks, double deadline, p4d_error *err);
 
 /* "3, 5-7" for the ranks with absent[rank] set; ends in "..." if it is too long */

@@ -12,7 +12,7 @@
 #include "comm/local_key.h"
 #include "comm/rendezvous.h"
 
-/* Maximum number of connections without a complete join, which may be other programs'. */
+/* Maximum number of connections that have not sent a complete join. Other programs may have opened them. */
 enum { PENDING = 64 };
 static const double PENDING_SECONDS = 5; /* seconds until a silent connection is dropped */
 
@@ -63,7 +63,10 @@ static void accept_all(p4d_rendezvous_server *server)
 	}
 }
 
-/* Sends the table, or the reason why there is none. If a rank has ended, this is noticed later. */
+/*
+ * Sends the table, or the reason why there is none. A failed send is ignored: the connection shows later that
+ * the rank has ended.
+ */
 static void answer(const p4d_rendezvous_server *server, int fd, uint64_t nonce, const p4d_error *why,
 		   double deadline)
 {
@@ -84,7 +87,10 @@ static void answer(const p4d_rendezvous_server *server, int fd, uint64_t nonce, 
 		p4d_wire__write_by(fd, m->members, bytes, deadline);
 }
 
-/* Processes a complete join with the right MAC. -1: it contradicts the options of this or another rank. */
+/*
+ * Processes a complete join with the right MAC. -1: the join contradicts this rank's options, or another
+ * rank's.
+ */
 static int admit(p4d_rendezvous_server *server, p4d_pending_connection *c, p4d_error *err)
 {
 	const p4d_ranks *ranks = server->ranks;
@@ -196,8 +202,7 @@ static int gather(p4d_rendezvous_server *server, double deadline, p4d_error *err
 			of_ranks[r] = (struct pollfd){.fd = m->control[r], .events = POLLIN};
 		const int ready =
 		    poll(server->polled, 2 + PENDING + size, (int)fmin(ceil(1e3 * (deadline - now)), 1e3));
-		if (ready < 0 &&
-		    errno == EINVAL) { /* more entries than the number of files that the process may open */
+		if (ready < 0 && errno == EINVAL) { /* RLIMIT_NOFILE is below the number of entries */
 			p4d_fail(err, P4D_E_RANK,
 				 "the limit on open files (ulimit -n) of rank 0 (%s) is too low for %u ranks",
 				 m->members[0].name, size);

@@ -145,7 +145,10 @@ void p4d_sum__combine(void *to, const void *const *from, uint32_t operands, uint
 			p4d_sum__store(result, sum, n, type);
 			continue;
 		}
-		/* starting with two operands saves copies of the first operand and of the last sum */
+		/*
+		 * The first step adds two operands and the last step writes to `result`, which saves two
+		 * copies.
+		 */
 		for (uint32_t t = 1; t < operands; t++) {
 			void *next = t + 1 < operands ? (void *)sum : result;
 			combine(next, before, (const uint8_t *)from[t] + offset, n, type, how);

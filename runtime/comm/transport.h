@@ -6,13 +6,17 @@
 #include "comm/group.h"
 #include "device/device_wait.h"
 
-/* The caller has checked the arguments; groups have several members, and no message goes to its sender. */
+/*
+ * Table of a transport's functions. Their caller has checked the arguments. Groups have several members, and
+ * no message goes to its sender.
+ */
 typedef struct p4d_transport_ops {
-	/* may set group->transport_state; close is also called after a failed open */
+	/* `open` may set group->transport_state. `close` is also called after a failed `open`. */
 	int (*open)(p4d_group *, p4d_transport *, const p4d_traffic *, p4d_error *);
 	void (*close)(p4d_group *, p4d_transport *);
 	int (*collective)(p4d_group *, const p4d_collective *, p4d_error *);
-	bool (*runs_async)(const p4d_group *); /* as p4d_comm_runs_async and the functions below it */
+	/* this and the next functions: as the functions p4d_comm_... of the same name */
+	bool (*runs_async)(const p4d_group *);
 	void *(*stream)(
 	    const p4d_group *); /* stream of the group's collectives, if they run asynchronously */
 	uint64_t (*called)(const p4d_group *);
@@ -37,7 +41,7 @@ struct p4d_transport {
 	p4d_device *device;
 	void *state; /* the transport's own state */
 	double looked_at;
-	bool broken; /* after an error: never wait for other ranks again, not even to close */
+	bool broken; /* set after an error: from then on nothing may wait for other ranks, not even closing */
 	char name[300];
 };
 
@@ -49,8 +53,8 @@ int p4d_comm_device__send_wait_any(p4d_group *group, const p4d_pending *pending,
 int p4d_comm_device__take_own(p4d_group *group, unsigned channel, void *data, uint64_t bytes, p4d_error *err);
 void p4d_comm_device__group_close(p4d_group *group);
 /*
- * After a transport error, which is often the first sign of a lost rank: waits a moment for the notice of
- * that loss and puts it in *err instead. Returns -1.
+ * Call it after a transport error, which is often the first sign of a lost rank. Waits up to two seconds for
+ * the notice that a rank was lost, and if it arrives puts that in *err. Returns -1.
  */
 int p4d_comm_device_blame(p4d_world *world, p4d_error *err);
 

@@ -193,7 +193,7 @@ bool p4d_wire__address_toward(p4d_wire_address *address, const char *host)
 
 	if (p4d_wire__address_resolve(&to, 1, host) < 1)
 		return false;
-	to.port = 9; /* any port: connecting a datagram socket only chooses a route */
+	to.port = 9; /* connecting a datagram socket only chooses a route, so any port will do */
 	socklen_t length = to_sockaddr(&storage, &to);
 	int fd = socket(to.family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	bool found = fd >= 0 && connect(fd, (struct sockaddr *)&storage, length) == 0 &&
@@ -215,7 +215,7 @@ int p4d_wire__listen(const p4d_wire_address *address)
 
 	if (fd < 0)
 		return -1;
-	/* connections of an earlier process in TIME_WAIT must not block the port */
+	/* allow the port although connections of an earlier process are in TIME_WAIT */
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
 	if (bind(fd, (struct sockaddr *)&storage, length) == 0 && listen(fd, 4096) == 0)
 		return fd;

@@ -9,9 +9,9 @@
 #include "comm/comm.h"
 
 /*
- * Sockets with deadlines, and the MAC that authenticates the ranks of a job. Everything is sent as a plain
- * structure: all hosts of a job have the same architecture, and a magic number detects when they do not.
- * Every socket is non-blocking and closed on exec.
+ * Sockets with deadlines, and the MAC that authenticates the ranks of a job. Messages are sent as plain
+ * structures, because all hosts of a job should have the same architecture. A magic number detects if they do
+ * not. Every socket is non-blocking and closed on exec.
  */
 typedef struct p4d_wire_address {
 	uint16_t family; /* AF_INET or AF_INET6 */
@@ -34,13 +34,21 @@ bool p4d_wire__address_is_loopback(const p4d_wire_address *address);
 const char *p4d_wire__address_text(const p4d_wire_address *address, char text[P4D_ADDRESS_TEXT]);
 bool p4d_wire__address_local(p4d_wire_address *address, int fd);  /* this end of a connection */
 bool p4d_wire__address_remote(p4d_wire_address *address, int fd); /* the other end */
-/* Up to `most` addresses of a host, port 0. Returns their number; 0 when it does not resolve. */
+/*
+ * Writes up to `most` addresses of a host, with port 0. Returns their number; 0: the name does not resolve.
+ */
 int p4d_wire__address_resolve(p4d_wire_address *addresses, int most, const char *host);
 
-/* This host's address on the way to `host`; false: there is none but loopback. Sends nothing. */
+/*
+ * Finds the address of this host from which it reaches `host`, without sending anything. False: there is
+ * none, or only loopback.
+ */
 bool p4d_wire__address_toward(p4d_wire_address *address, const char *host);
 
-/* Open sockets; -1 with errno. port 0: any free port. A socket that was dialled may still be connecting. */
+/*
+ * Return an open socket; -1 with errno. port 0: any free port. A socket from p4d_wire__dial may still be
+ * connecting.
+ */
 int p4d_wire__listen(const p4d_wire_address *address);
 int p4d_wire__dial(const p4d_wire_address *address);
 int p4d_wire__accept(int listener);
@@ -50,7 +58,8 @@ bool p4d_wire__same_user(int fd);
 void p4d_wire__no_delay(int fd);
 /*
  * TCP keep-alive: the connection fails with ETIMEDOUT after idle_seconds (at least 3) without an answer of
- * the other kernel. A process that computes, or is stopped, does not matter, because its kernel answers.
+ * the other kernel. The answer comes from the kernel, so a process that computes, or is stopped, does not
+ * lose its connection.
  */
 void p4d_wire__keep_alive(int fd, double idle_seconds);
 

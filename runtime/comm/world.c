@@ -16,11 +16,16 @@
 #include "comm/events.h"
 #include "comm/sum.h"
 
-/* How much later than the notice that a rank left its last messages may arrive, on other connections. */
+/*
+ * A rank's last messages may arrive this many seconds after the notice that it left, because they use other
+ * connections.
+ */
 static const double LEFT_SECONDS = 0.5;
 static const double LOOK_SECONDS = 0.002;
-/* Fractions of the time in p4d_world_expect after which a rank reports that it is alive, and after which
- * silent ranks are named. */
+/*
+ * Fractions of the time in p4d_world_expect. After the first, a rank reports that it is alive. After the
+ * second, ranks that have not reported are named.
+ */
 static const double SAY_LIVES = 0.75, NAME_HUNG = 0.9;
 
 static void pause_briefly(void)
@@ -63,7 +68,10 @@ static int longest_sleep(const p4d_world *w, const p4d_peer *peer)
 	return w->patience > 0 && next < 1 ? (next > 0 ? (int)(1000 * next) + 1 : 10) : 1000;
 }
 
-/* Breaks the world if the expected step takes too long because some ranks do not respond. */
+/*
+ * Breaks the world if time runs out for the expected step and some ranks have not reported that they are
+ * alive.
+ */
 static void name_hung(p4d_world *w)
 {
 	const double waited = p4d_clock_seconds() - w->expected_at;
@@ -97,7 +105,10 @@ int p4d_world__wait(p4d_world *w, bool (*ready)(void *context), void *context, c
 		    p4d_error *err)
 {
 	_Atomic uint32_t *sleeps = w->node.base ? &p4d_shm__eventfd(&w->node, w->node.index)->sleeps : NULL;
-	/* polling a socket costs more than switching to another process */
+	/*
+	 * A wait for a rank of this node spins first. Other waits do not, because polling a socket costs more
+	 * than switching to another process.
+	 */
 	bool near = peer && peer->local_rank >= 0;
 	unsigned turn = near ? 0 : w->spins;
 
@@ -231,7 +242,7 @@ static int connect_all(p4d_world *w, double deadline, p4d_error *err)
 			int reason = errno;
 			if (fd >= 0)
 				close(fd);
-			p4d_events__take(w, 200); /* rank 0 may know the cause, and its notice is read here */
+			p4d_events__take(w, 200); /* if rank 0 knows the cause, its notice is read here */
 			return p4d_events__break(w, err, "rank %u cannot connect to %s: %s", w->rank,
 						 p4d_world_peer_text(peer, text), strerror(reason));
 		}
@@ -274,7 +285,7 @@ static int join(p4d_world *w, p4d_ranks *ranks, p4d_error *err)
 	raise_file_limit(ranks->size);
 	if (p4d_rendezvous__open(&m, ranks, deadline, err) < 0)
 		return -1;
-	deadline += 5; /* a late rendezvous must not fail at this point */
+	deadline += 5; /* a rendezvous that ended just before the deadline must leave time to connect */
 	w->key = p4d_wire__derive(p4d_rendezvous__join_key(ranks), &m.secret, sizeof(m.secret));
 	w->listener = m.listener;
 	m.listener = -1;
@@ -310,7 +321,7 @@ int p4d_world_open(p4d_world **world, const p4d_ranks *ranks, p4d_error *err)
 	if (w->size == 1)
 		snprintf(w->peers[0].member.name, sizeof(w->peers[0].member.name), "%s", ranks->node_name);
 	else if (join(w, &keyed, &why) < 0) {
-		/* the others may be waiting for this one */
+		/* the other ranks may be waiting for this one to connect */
 		if (!w->failed)
 			p4d_world_abort(w, why.text);
 		p4d_world_close(w);

@@ -19,7 +19,10 @@ typedef struct p4d_message_head {
 	uint32_t magic;
 } p4d_message_head;
 
-/* First message on a data or control connection; mac: of the members before it, under the world's key. */
+/*
+ * First message on a data or control connection. mac covers the members before it, and is made with the
+ * world's key.
+ */
 typedef struct p4d_hello {
 	uint32_t magic, from, to;
 	uint32_t channel; /* P4D_ALL_CHANNELS: a control connection */
@@ -65,7 +68,7 @@ typedef struct p4d_peer {
 	int control;    /* control connection; -1: closed, or the peer is this rank */
 	bool left;      /* the peer left cleanly */
 	double left_at;
-	bool lives;        /* it reported that it is alive since p4d_world_expect */
+	bool lives;        /* the peer has reported that it is alive, since the last p4d_world_expect */
 	p4d_notice notice; /* notice that is being received */
 	size_t notice_got;
 	p4d_out out[P4D_ALL_CHANNELS];
@@ -93,8 +96,10 @@ struct p4d_world {
 	p4d_comm_node node;
 	unsigned spins, yields; /* how often a waiting rank spins and yields before it sleeps */
 	double looked_at;       /* when events were last taken */
-	/* see p4d_world_expect; patience: seconds, 0: any; lives: this rank has told all others that it is
-	 * alive */
+	/*
+	 * set by p4d_world_expect. patience: seconds; 0: no limit. lives: this rank has already reported to
+	 * all others that it is alive.
+	 */
 	double expected_at, patience;
 	bool lives;
 	char expected[40];
@@ -107,12 +112,16 @@ struct p4d_world {
 };
 
 /*
- * Waits until ready(context) is true, which depends on `peer` (NULL: on several peers). Spins, then yields,
- * then sleeps; makes progress on all sends. Fails with RANK if the world breaks or the peer has left.
+ * Waits until ready(context) is true. peer: the rank on which that depends; NULL: several ranks. Spins, then
+ * yields, then sleeps. During the wait it makes progress on all sends. Fails with RANK if the world breaks or
+ * the peer has left.
  */
 int p4d_world__wait(p4d_world *w, bool (*ready)(void *context), void *context, const p4d_peer *peer,
 		    p4d_error *err);
-/* Fails if the world is broken, and polls the sockets now and then. Every public function calls it first. */
+/*
+ * Fails if the world is broken. Reads the sockets if that was not done for 2 ms. Every public function calls
+ * it first.
+ */
 int p4d_world_check(p4d_world *w, p4d_error *err);
 /* "rank 3 (node h2)" */
 static inline const char *p4d_world_peer_text(const p4d_peer *peer, char text[96])

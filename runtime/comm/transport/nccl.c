@@ -5,10 +5,10 @@
  * Collectives whose result the next operation needs share the stream of all operations. Asynchronous
  * collectives and messages have their own streams: a call starts after the operations that were queued before
  * it, and operations wait for it only if they need its result. Each direction between two ranks has a stream
- * per channel. So a message that is not received yet delays only later messages of its channel, as for
- * messages between hosts. Instructions that cannot deadlock with those cannot deadlock with NCCL either. For
- * the same reason communicators do not share NCCL's resources (ncclCommSplit's splitShare), because NCCL runs
- * the calls of communicators that share them one after another.
+ * per channel. So a message that is not received yet delays only later messages of its channel, as with
+ * messages between hosts. An instruction list that cannot deadlock with messages between hosts therefore
+ * cannot deadlock with NCCL. Communicators do not share NCCL's resources (ncclCommSplit's splitShare) for the
+ * same reason: NCCL runs the calls of communicators that share resources one after another.
  */
 #include "comm/transport/nccl.h"
 
@@ -42,8 +42,8 @@ static void end(const p4d_group *g, p4d_nccl_stream *stream)
 }
 
 /*
- * Makes operations wait for call number `call`. The call's event may now belong to a later call, and waiting
- * for that is safe.
+ * Makes later operations wait for call number `call` of the stream. If the call's event was reused, they wait
+ * for a later call, which is also safe.
  */
 static void wait_for(const p4d_group *g, const p4d_nccl_stream *stream, uint64_t call)
 {
@@ -164,7 +164,7 @@ static int nccl_send(p4d_group *g, uint32_t to, unsigned channel, const void *da
 		return not_opened(g, to, channel, err);
 	*ticket = stream->calls;
 	begin(g, stream);
-	/* the sender is rank 0 of the two */
+	/* a message's communicator has two ranks, and the sender is rank 0 */
 	int result = bytes ? n->Send(data, bytes, P4D_NCCL_BYTES, 1, stream->comm->comm, stream->handle) : 0;
 	end(g, stream);
 	return outcome(g, result, stream, "send", err);
@@ -236,7 +236,7 @@ static int nccl_watch(p4d_transport *t, p4d_error *err)
 
 static void nccl_end(p4d_transport *t)
 {
-	/* otherwise a thread that is opening a communicator might still use the memory */
+	/* after a failure, a thread that is still opening a communicator might use the memory */
 	if (!t->world->failed && !t->broken)
 		p4d_nccl__close(t->state);
 }

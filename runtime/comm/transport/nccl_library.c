@@ -81,7 +81,7 @@ static int open_comm(p4d_opening *o)
 	    .size = sizeof(config),
 	    .magic = P4D_NCCL_CONFIG_MAGIC,
 	    .version = P4D_NCCL_CONFIG_VERSION,
-	    .blocking = 1, /* otherwise NCCL creates a thread for every call */
+	    .blocking = 1, /* with 0, NCCL would create a thread for every call */
 	    .cga_cluster_size = INT_MIN,
 	    .min_ctas = INT_MIN,
 	    .max_ctas = b->most_ctas ? b->most_ctas : INT_MIN,
@@ -105,7 +105,7 @@ static void *open_aside(void *context)
 	return NULL;
 }
 
-/* Waits until the thread is done or the world breaks. */
+/* Waits until the thread is done, and watches the world. Returns -1 if the world breaks. */
 static int listen_meanwhile(p4d_opening *o, p4d_world *w, p4d_error *err)
 {
 	const struct timespec nap = {.tv_nsec = 1000000};
@@ -120,7 +120,10 @@ static int listen_meanwhile(p4d_opening *o, p4d_world *w, p4d_error *err)
 	return 0;
 }
 
-/* Runs the thread to its end. -1: there is no thread, or the world is broken and the thread still runs. */
+/*
+ * Runs the thread and waits for its end. -1: the thread failed, could not start, or still runs although the
+ * world is broken.
+ */
 static int open_in_thread(p4d_opening *o, p4d_world *w, p4d_error *err)
 {
 	pthread_t thread;
@@ -151,7 +154,8 @@ int p4d_nccl__comm_open(p4d_nccl *nccl, p4d_world *w, p4d_device *device, const 
 	o->setup = *setup;
 	memcpy(o->comm->about, setup->about, sizeof(setup->about));
 	if (open_in_thread(o, w, err) < 0)
-		return -1; /* leaked, because the thread may still use it; the process is about to end */
+		/* *o leaks here, because the thread may still use it; the process is about to end */
+		return -1;
 	o->comm->next = nccl->comms;
 	nccl->comms = *comm = o->comm;
 	free(o);
@@ -184,7 +188,7 @@ void p4d_nccl__comm_close(p4d_nccl *nccl, p4d_nccl_comm *comm, bool orderly)
 			*at = comm->next;
 			break;
 		}
-	/* not after an error, because closing would wait for ranks that are gone */
+	/* only without an error, because closing would wait for ranks that are gone */
 	if (orderly)
 		p4d_nccl__comm_forget(nccl, comm);
 	if (orderly)

@@ -8,7 +8,7 @@
 
 /*
  * libnccl.so.2, loaded at run time, so that p4d-train needs it neither to build nor to start. The
- * declarations are those of NCCL 2.18 and later; nccl_check.c compares them with nccl.h where available.
+ * declarations are those of NCCL 2.18 and later. If nccl.h is installed, nccl_check.c compares them with it.
  */
 enum { P4D_NCCL_LEAST = 21800 }; /* in the format of ncclGetVersion */
 
@@ -30,7 +30,10 @@ enum { P4D_NCCL_SUCCESS = 0, P4D_NCCL_IN_PROGRESS = 7 };
 enum { P4D_NCCL_SUM = 0, P4D_NCCL_MAX = 2 };
 enum { P4D_NCCL_BYTES = 1, P4D_NCCL_FP16 = 6, P4D_NCCL_FP32 = 7, P4D_NCCL_FP64 = 8, P4D_NCCL_BF16 = 9 };
 
-/* name without "nccl", result, arguments. Enumerations are int, communicators and streams void pointers. */
+/*
+ * Each row: name without "nccl", result, arguments. Enumerations are declared as int, communicators and
+ * streams as void pointers.
+ */
 #define P4D_NCCL_CALLS(CALL) \
 	CALL(GetVersion, int, (int *version)) \
 	CALL(GetUniqueId, int, (p4d_nccl_id *)) \
@@ -78,20 +81,23 @@ typedef struct p4d_nccl {
 int p4d_nccl__open(p4d_nccl **nccl, const char *library, p4d_error *err);
 void p4d_nccl__close(p4d_nccl *nccl); /* after its communicators */
 
-/* Turns an error result of NCCL into RANK, with the communicator, the action and the reason. */
+/*
+ * Checks a result of NCCL. If it is an error, fails with RANK, and names the communicator, the action and the
+ * reason.
+ */
 int p4d_nccl__result(const p4d_nccl *nccl, int result, const p4d_nccl_comm *comm, const char *doing,
 		     p4d_error *err);
 
 /*
- * Opens a communicator, and runs the first operation on it, with which NCCL connects the ranks. Both block
- * inside NCCL, which does not notice a lost rank. So a thread calls them while the caller watches the world.
- * After an error the thread is abandoned, and may still use the device: the process is about to end, and
- * until then the device stays open.
+ * Opens a communicator and runs its first operation, during which NCCL connects the ranks. Both block inside
+ * NCCL, which does not notice a lost rank. So a thread makes these calls while the caller watches the world.
+ * After an error the thread is abandoned and may still use the device. The process is about to end, so the
+ * device stays open until then.
  */
 typedef struct p4d_nccl_setup {
 	p4d_nccl_id id;
-	int ranks, rank, most_ctas; /* thread blocks, which take multiprocessors from operations; 0: any
-				     * number */
+	/* the maximum number of thread blocks, which take multiprocessors from operations; 0: no limit */
+	int ranks, rank, most_ctas;
 	/* calls NCCL on the communicator, with `scratch` and `stream`; returns NCCL's result */
 	int (*first)(const p4d_nccl *nccl, const struct p4d_nccl_setup *setup, void *comm);
 	void *scratch, *stream;
@@ -101,8 +107,8 @@ typedef struct p4d_nccl_setup {
 int p4d_nccl__comm_open(p4d_nccl *nccl, p4d_world *world, p4d_device *device, const p4d_nccl_setup *setup,
 			p4d_nccl_comm **comm, p4d_error *err);
 /*
- * From here on NCCL may send from this memory and receive in it without its own copies, if all members have
- * registered theirs. False: not registered.
+ * Lets NCCL send from this memory and receive in it without its own copies. This works only if all members
+ * have registered their memory. False: not registered.
  */
 bool p4d_nccl__comm_register(const p4d_nccl *nccl, p4d_nccl_comm *comm, void *memory, uint64_t bytes);
 void p4d_nccl__comm_forget(const p4d_nccl *nccl, p4d_nccl_comm *comm);

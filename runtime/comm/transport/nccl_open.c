@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opens the communicators of a group. Until that is done, the group has no transport and communicates between
- * hosts. */
+/*
+ * Opens the communicators of a group. The group has no transport until they are open, so it communicates
+ * between hosts.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,9 +55,9 @@ static int first_rooted(const p4d_nccl *n, const p4d_nccl_setup *s, void *comm)
 
 /*
  * NCCL chooses an algorithm by collective, operation and size, and connects its channels at its first use,
- * which takes GPU memory and blocks on the other ranks. Doing this when a group opens makes a lack of memory
- * fail at the start, while the watch runs. A group whose collectives are not known begins with a sum of one
- * number.
+ * which takes GPU memory and blocks on the other ranks. So each kind of collective runs once when a group
+ * opens: a lack of memory then ends the program at its start, while the world is watched. If no collective's
+ * size is known, one number is summed.
  */
 static int first_collectives(const p4d_nccl *n, const p4d_nccl_setup *s, void *comm)
 {
@@ -81,7 +83,10 @@ static int first_message(const p4d_nccl *n, const p4d_nccl_setup *s, void *comm)
 			    : n->Recv(s->scratch, 1, P4D_NCCL_BYTES, 0, comm, s->stream);
 }
 
-/* Makes events for the last `count` calls; waiting for an older call waits for a newer one. */
+/*
+ * Opens the stream, with events for its last `count` calls. A wait for an older call waits for a newer call
+ * instead.
+ */
 static int open_stream(p4d_device *d, p4d_nccl_stream *stream, unsigned count, p4d_error *err)
 {
 	stream->events = calloc(count, sizeof(*stream->events));
@@ -148,10 +153,10 @@ static uint64_t route_count(const p4d_group *g)
 }
 
 /*
- * Both ends open and close a route together, because NCCL destroys a communicator only when the other rank
- * on its node does so as well. All members visit all routes in the same order, so that both ends are always
- * at the same route. Even senders come before odd ones, so that many pairs can work at the same time. False:
- * this rank is not an end of the route.
+ * Both ends open and close a route together, because NCCL destroys a communicator only when the other rank on
+ * its node does so as well. All members visit all routes in the same order, so that both ends are always at
+ * the same route. Routes from even members come before routes from odd ones, so that many pairs can open at
+ * the same time. Returns false if this rank is not an end of the route.
  */
 static bool is_own_route(const p4d_group *g, uint64_t number, p4d_nccl_route *route)
 {
@@ -250,7 +255,8 @@ static bool take_memory(const p4d_nccl *n, p4d_nccl_comm *comm, const p4d_traffi
 }
 
 /*
- * Registers on all members or on none: NCCL does not define what happens if only some have registered theirs.
+ * Registers the memory on all members or on none, because NCCL does not define what happens if only some
+ * members have registered.
  */
 static int register_memory(p4d_group *g, const p4d_nccl *n, const p4d_traffic *traffic, p4d_error *err)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The staged transport: data is copied to host memory, sent or summed there as in comm.h, and copied back. It
- * needs nothing but copies from the devices, so several ranks may share a device.
+ * The staged transport copies data to host memory, sends or sums it there as comm.h says, and copies the
+ * result back. It uses only the devices' copies, so several ranks may share a device.
  */
 #include "comm/transport/staged.h"
 
@@ -21,10 +21,10 @@ typedef struct p4d_staged_message {
 
 /* p4d_group.transport_state */
 typedef struct p4d_staged_group {
-	uint64_t bytes; /* the maximum bytes of a message */
+	uint64_t bytes; /* size of the largest message */
 	unsigned count;
 	p4d_staged_message *messages;
-	p4d_pending *pending; /* one array for all messages */
+	p4d_pending *pending; /* the `pending` members of all messages, in one array */
 } p4d_staged_group;
 
 int p4d_staged__begin(p4d_transport *t, p4d_error *err)
@@ -38,7 +38,7 @@ static void staged_end(p4d_transport *t)
 	free(t->state);
 }
 
-/* The number of elements in a chunk that has the same number from each of `shards` shards. */
+/* The number of elements that a chunk takes from each of `shards` shards. */
 static uint64_t most_of(const p4d_collective *c, uint32_t shards)
 {
 	const uint64_t most = CHUNK_BYTES / c->width / shards;
@@ -131,7 +131,7 @@ static int staged_sent(p4d_group *g, uint32_t to, unsigned channel, uint64_t tic
 	return g->world->peers[g->ranks[to]].out[channel].done > ticket;
 }
 
-/* Finds a message that is not in flight; waits until there is one. */
+/* Waits until a buffer is free, and returns its index. */
 static int take_buffer(p4d_group *g, unsigned *index, p4d_error *err)
 {
 	p4d_staged_group *own = g->transport_state;

@@ -10,14 +10,14 @@
 #include "comm/transport/nccl.h"
 #include "comm/transport/staged.h"
 
-/* Properties that each rank tells all others, so that all choose the same transport. */
+/* What each rank tells all others about its device and NCCL, so that all choose the same transport. */
 typedef struct p4d_card {
 	char identity[sizeof(((p4d_device *)0)->identity)];
 	int32_t version; /* version of the rank's NCCL; 0: it has none */
 	char why[140];   /* why the rank has no NCCL */
 } p4d_card;
 
-/* Finds why NCCL cannot be used; "": it can. */
+/* Writes the reason why NCCL cannot be used; "": it can. */
 static void find_obstacle(const p4d_world *w, const p4d_card *cards, char *why, size_t size)
 {
 	char text[96];
