@@ -2,15 +2,15 @@
 #pragma once
 
 /*
- * The numbers that the codes of byte_moments.h stand for, before the multiplication by the block's scale. All
- * devices use the same bits. Also compiled for GPUs.
+ * Values of the codes in byte_moments.h, to be multiplied by the block's scale. They have the same bits on
+ * all devices. Also compiled for GPUs.
  */
 #include "device/nf4_codes.h"
 
 /*
- * Codes of second moments, which are not negative. Seven decades have 2, 4, 8 .. 128 numbers: the middles of
- * as many equal parts of 0.1 to 1, as bitsandbytes rounds them. In addition there are 0 and 1. First moments
- * have p4d_nf4_of_eight_bits.
+ * Values of the codes of second moments, which are not negative. Seven decades have 2, 4, 8 .. 128 values:
+ * each divides its range into that many equal parts and has their middles, as bitsandbytes rounds them. In
+ * addition there are 0 and 1. p4d_nf4_of_eight_bits has the values of first moments.
  */
 P4D_NF4_TABLE p4d_byte_sizes[256] = {0.0f,           3.2500003e-7f,  7.75e-7f,       2.1249998e-6f,
 				     4.3749997e-6f,  6.625e-6f,      8.874999e-6f,   1.5624999e-5f,
@@ -80,8 +80,8 @@ P4D_NF4_TABLE p4d_byte_sizes[256] = {0.0f,           3.2500003e-7f,  7.75e-7f,  
 enum { P4D_BYTE_CODES = 256 };
 
 /*
- * The code of the number that is nearest to x; of the lower one if two are equally near. The numbers are in
- * ascending order.
+ * Returns the code whose number is nearest to x. If two numbers are equally near, it is the code of the lower
+ * one. The numbers must be in ascending order.
  */
 P4D_NF4_HERE uint8_t p4d_byte_nearest(const float *numbers, float x)
 {

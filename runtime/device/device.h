@@ -13,24 +13,24 @@
 #include "plan/plan.h"
 
 /*
- * The operations that the parallel logic needs from a device. There is one table per backend; code outside a
- * backend does not know which one it is. All pointers are in the arena; no operation allocates. Matrices are
- * row-major. Comments give shapes: n tokens, h hidden, f feed-forward columns, a query heads, k KV heads, d
- * head size, V vocabulary rows, all on this rank.
+ * The operations that the model's code needs from a device. Each backend fills one such table; code outside a
+ * backend does not know which backend it uses. All pointers are in the arena; no operation allocates.
+ * Matrices are row-major. Comments give shapes: n tokens, h hidden, f feed-forward columns, a query heads, k
+ * KV heads, d head size, V vocabulary rows, all on this rank.
  *
  * `type` is the storage type of activations and parameters: BF16 or FP32. Arithmetic is fp32; gradients of
- * parameters, softmax sums and optimizer state are fp32. Operations are queued in order; `sync` waits for
- * all, and fails with the first error of any of them. Structures and host memory that an operation gets may
- * be changed as soon as it returns.
+ * parameters, softmax sums and optimizer state are fp32. Operations are queued in order; `sync` waits for all
+ * of them, and fails with the first error of any. The caller may change structures and host memory that it
+ * passed to an operation as soon as the call returns.
  */
 typedef struct p4d_device p4d_device;
 
 /*
- * Which keys of a rank its queries see, as far as the host knows: in each sequence, queries first_query ..
- * first_query+queries-1 see the first `keys` keys. causal: the last of these queries sees all of these keys,
- * and each query before it one key less. A call has at most two blocks. A query is in at most one block; if
- * it is in none, it sees no key. With a window, blocks are causal, and a query sees the last `window` of
- * these keys.
+ * Which keys a query sees, as far as the host knows. In each sequence, queries first_query ..
+ * first_query+queries-1 see the first `keys` keys of this rank. causal: the last of these queries sees all of
+ * these keys, and each query before it one key less. A call has at most two blocks. A query is in at most one
+ * block; if it is in none, it sees no key. With a window, blocks are causal, and a query sees only the last
+ * `window` of these keys.
  */
 typedef struct p4d_attention_block {
 	uint64_t first_query, queries, keys;
@@ -39,16 +39,18 @@ typedef struct p4d_attention_block {
 enum { P4D_ATTENTION_BLOCKS = 2 };
 
 /*
- * Documents of all sequences one after the other, in groups of `most`; the last group may have fewer. A
- * document is in one sequence. For a device that computes each as a sequence of its own. most 0: unknown.
+ * Documents of all sequences, one after the other, for a device that computes each document as a sequence of
+ * its own. They form groups of `most` documents; the last group may have fewer. No document crosses a
+ * sequence's end. most 0: unknown.
  */
 typedef struct p4d_attention_documents {
 	uint64_t most, groups;
 	const uint64_t *first; /* (groups), on the host: the first token of a group */
 	/*
-	 * (groups, P4D_DOCUMENT_ROWS, most + P4D_DOCUMENT_PADDING), in the arena: lengths, 0 after the last
-	 * document; then where each document begins and the last one ends, from the group's first token on,
-	 * as elements of rows of query_stride, of heads * head_dim, and of heads.
+	 * (groups, P4D_DOCUMENT_ROWS, most + P4D_DOCUMENT_PADDING), in the arena. The first row has the
+	 * documents' lengths, 0 after the last document. The other rows have where each document begins and
+	 * where the last one ends. They count from the group's first token, in elements per token:
+	 * query_stride, heads * head_dim, and heads.
 	 */
 	const int32_t *places;
 } p4d_attention_documents;
@@ -60,8 +62,8 @@ typedef struct p4d_attention_shape {
 	/*
 	 * Positions in the sequence. Query i of a sequence is at query_position[i], key j at key_position[j].
 	 * A query sees keys at its own and earlier positions; with a window (0: none) only at the last
-	 * `window` positions, including its own. With document boundaries, both must also be in the same
-	 * document. NULL documents: one.
+	 * `window` positions, including its own. query_document and key_document: the document of each token;
+	 * query and key must also be in the same document. If they are NULL, a sequence is one document.
 	 */
 	const int32_t *query_position, *key_position; /* (queries), (keys): the same for every sequence */
 	const int32_t *query_document, *key_document; /* (batch, queries), (batch, keys) */
@@ -70,9 +72,10 @@ typedef struct p4d_attention_shape {
 	float scale;
 	float cap; /* scores become cap * tanh(score / cap); 0: no cap */
 	/*
-	 * Hints with which a device may compute faster. block: which keys queries see, in agreement with the
-	 * positions; 0 blocks: only the positions say it. packed: as the documents. Then the bytes of the
-	 * call's workspace. For gradients, the output o (n, a*d) over all keys; NULL: unknown.
+	 * Hints with which a device may compute faster. block: which keys queries see; must agree with the
+	 * positions. blocks 0: the host does not know. packed: the same documents as in query_document.
+	 * workspace_bytes: size of the call's workspace. output: only for gradients, o (n, a*d) over all
+	 * keys; NULL: unknown.
 	 */
 	uint32_t blocks;
 	p4d_attention_block block[P4D_ATTENTION_BLOCKS];
@@ -83,13 +86,15 @@ typedef struct p4d_attention_shape {
 
 /* The heads of a qkv matrix. */
 typedef struct p4d_heads {
-	uint64_t n, length; /* number of tokens, and of a sequence: token i has position[i % length] */
+	uint64_t n, length; /* number of tokens, and tokens per sequence: token i has position[i % length] */
 	uint64_t heads, kv_heads, head_dim;
 	const void *bias, *query_weight, *key_weight; /* NULL: none */
 	float epsilon;
-	/* One norm over all queries, and one over all keys. Its weights have as many elements as there are
-	 * columns here, and the norm is over query_width or key_width columns on all ranks together.
-	 * dots: input of heads_backward. See head_sums. */
+	/*
+	 * wide: one norm over all queries of a token, and one over all its keys. The norm is over query_width
+	 * or key_width columns, on all ranks together. Its weights have one element for each of this rank's
+	 * columns. dots: input of heads_backward. See head_sums.
+	 */
 	bool wide;
 	uint64_t query_width, key_width;
 	float plus; /* added to the weights of norms */
@@ -105,9 +110,9 @@ typedef struct p4d_adam {
 } p4d_adam;
 
 /*
- * Elements of a tensor, one after the other, whose moments are in 8 bits (byte_moments.h). begin, end: scales
- * of both moments for the first and the last block, if another rank also has elements of that block; NULL: no
- * other rank has.
+ * Elements of a tensor, one after the other, whose moments are in 8 bits (byte_moments.h). begin, end: the
+ * scales of both moments in the first and in the last block, if another rank also has elements of that block.
+ * NULL: no other rank has.
  */
 typedef struct p4d_byte_moments {
 	uint8_t *first, *second;           /* codes */
@@ -123,8 +128,8 @@ typedef struct p4d_muon {
 } p4d_muon;
 
 /*
- * The polynomial of a Newton-Schulz iteration, by Keller Jordan and in torch.optim.Muon; and the least norm,
- * by which a smaller norm is replaced.
+ * Coefficients of the polynomial of a Newton-Schulz iteration, by Keller Jordan, as in torch.optim.Muon.
+ * LEAST: a matrix whose norm is smaller is divided by this instead of by its norm.
  */
 #define P4D_MUON_A 3.4445f
 #define P4D_MUON_B -4.775f
@@ -149,7 +154,8 @@ typedef struct p4d_nf4_tensor {
 /*
  * Dropout of a matrix (n, h): it drops the elements whose random bits (p4d_rounding_bits) are below `below`.
  * The matrix's rows are tokens of a pass, sequence after sequence, starting at row `first`. An element's bits
- * depend on its token's place in the step's batch and on its feature, not on the rank or the pass.
+ * depend on its token's place in the step's batch and on its column in the whole matrix, so every rank and
+ * every recompute drops the same elements.
  */
 typedef struct p4d_dropout {
 	uint64_t key;               /* made from the seed, the step and the adapter */
@@ -165,7 +171,11 @@ typedef struct p4d_dropout {
 typedef struct p4d_product_choice {
 	uint64_t shape; /* a hash of everything that the library's proposals depend on */
 	uint32_t algorithm,
-	    proposed; /* index of the chosen algorithm (0: the library's first choice); number of proposals */
+	    /*
+	     * algorithm: index of the chosen one; 0: the library's first choice. proposed: number of
+	     * proposals
+	     */
+	    proposed;
 } p4d_product_choice;
 
 typedef struct p4d_timed_product {
@@ -184,8 +194,10 @@ struct p4d_device {
 	/* A worldwide unique name of the processor: two ranks with the same text share it. "": its memory
 	 * is the host's. */
 	char identity[64];
-	/* The library that computes attention: "cuDNN 9.19.0", or why slower kernels do. "": there is no
-	 * choice. */
+	/*
+	 * Name of the library that computes attention, "cuDNN 9.19.0", or why p4d's slower kernels compute
+	 * it. "": the device has only one way.
+	 */
 	char attention_text[256];
 	bool attention_slow; /* attention uses p4d's own, slower kernels, although nobody asked for them */
 	bool lacks_cudnn;    /* cuDNN could not be opened */
@@ -203,13 +215,17 @@ struct p4d_device {
 	int (*allocate)(p4d_device *, uint64_t bytes, void **arena, p4d_error *err);
 	/* waits for all operations queued on any stream, without calling `watch` */
 	void (*release)(p4d_device *, void *arena);
-	/* like `allocate` and `release`, for an arena on the host, which `move` accesses at the full rate of
-	 * the link */
+	/*
+	 * like `allocate` and `release`, for an arena on the host. `move` copies between the two arenas at
+	 * the full rate of the link
+	 */
 	uint64_t host_allocated_bytes;
 	int (*host_allocate)(p4d_device *, uint64_t bytes, void **arena, p4d_error *err);
 	void (*host_release)(p4d_device *, void *arena);
-	/* Bytes of its memory that are in use by all programs, and total bytes. On the cpu: the peak of
-	 * this process, and 0. */
+	/*
+	 * Bytes of the device's memory that all programs together use, and its size. On the cpu: the peak of
+	 * this process, and 0.
+	 */
 	void (*usage)(p4d_device *, uint64_t *used, uint64_t *total);
 	void (*zero)(p4d_device *, void *to, uint64_t bytes);
 	/* copies inside the arena; the two ranges must not overlap */
@@ -221,8 +237,10 @@ struct p4d_device {
 	/* when these return, from_host may be changed, and to_host is complete */
 	void (*upload)(p4d_device *, void *to, const void *from_host, uint64_t bytes);
 	void (*download)(p4d_device *, void *to_host, const void *from, uint64_t bytes);
-	/* copies between the arena and the host's arena, or inside one of them. It is queued on a stream:
-	 * neither range may change until it is done */
+	/*
+	 * copies between the arena and the host's arena, or inside one of them. It only queues the copy on a
+	 * stream: neither range may change until the copy is done
+	 */
 	void (*move)(p4d_device *, void *stream, void *to, const void *from, uint64_t bytes);
 	/* waits for all queued operations. Errors: DEVICE, also if an earlier operation failed; after a
 	 * failure all later calls fail. */
@@ -236,18 +254,18 @@ struct p4d_device {
 	void (*set_workspace)(p4d_device *, void *workspace, uint64_t workspace_bytes, void *sums,
 			      uint64_t sums_bytes);
 	/*
-	 * To find memory that was never written: fills it with a word; counts the words that still equal it.
-	 * NULL: not supported by this device.
+	 * To find memory that was never written: `fill` writes a word everywhere, and `count` counts the
+	 * words that still equal it. NULL: the device does not support this.
 	 */
 	void (*fill)(p4d_device *, void *to, uint32_t word, uint64_t words);
 	int (*count)(p4d_device *, uint64_t *number, const void *from, uint32_t word, uint64_t words);
 
 	/*
 	 * Streams. All operations are queued on one stream, which is called NULL here; communication may have
-	 * additional ones. An event marks a place in a stream; a new event counts as reached. Both live until
-	 * close. On the cpu all these functions are NULL: an operation is done when its call returns. Queued
-	 * operations may wait for other ranks, so no operation may need an idle device to begin, for instance
-	 * to load its code.
+	 * additional ones. An event marks a place in a stream; a new event counts as reached. Streams and
+	 * events live until close. On the cpu all these functions are NULL, because an operation is done when
+	 * its call returns. Queued operations may wait for other ranks. So an operation must not need an idle
+	 * device before it can begin, for instance to load its code.
 	 */
 	void *stream; /* stream of all operations, in the type of the device's libraries (cudaStream_t) */
 	int (*stream_open)(p4d_device *, void **stream, p4d_error *err); /* in the type of the device's
@@ -266,23 +284,23 @@ struct p4d_device {
 	int (*attach)(p4d_device *, p4d_error *err);
 
 	/*
-	 * From now on, matmuls leave this many multiprocessors to other streams. (A matmul that counts on all
-	 * of them would take two rounds.) NULL: not supported.
+	 * From now on, matmuls leave this many multiprocessors to other streams. A matmul that is divided
+	 * among all multiprocessors would need a second round if some of them are taken. NULL: not supported.
 	 */
 	void (*leave)(p4d_device *, unsigned multiprocessors);
 
 	/*
 	 * While this is on, the first matmul of a shape runs each proposed algorithm, waits, and keeps the
 	 * fastest. This must happen before any operation is queued that waits for other ranks; operands may
-	 * have any contents. timed_product returns the timed ones by number; false after the last.
-	 * choose_product adopts another rank's choice if the same number of algorithms is proposed here.
-	 * NULL: there is no choice.
+	 * have any contents. timed_product returns the timed matmuls by number; false after the last.
+	 * choose_product adopts another rank's choice if the library proposes the same number of algorithms
+	 * here. NULL: the device has only one algorithm.
 	 */
 	void (*time_products)(p4d_device *, bool on);
 	bool (*timed_product)(p4d_device *, unsigned number, p4d_timed_product *);
 	void (*choose_product)(p4d_device *, const p4d_product_choice *);
 
-	/* matrix products; dx and dw += with accumulate, else = */
+	/* matmuls; dx and dw are added to if `accumulate`, else set */
 	/* y (n, out) = add + x (n, in) * w (out, in)^T; add NULL: nothing; it may be y itself */
 	void (*linear)(p4d_device *, p4d_dtype type, void *y, const void *add, const void *x, const void *w,
 		       uint64_t n, uint64_t out, uint64_t in);
@@ -293,7 +311,7 @@ struct p4d_device {
 	void (*linear_weight)(p4d_device *, p4d_dtype type, float *dw, const void *dy, const void *x,
 			      uint64_t n, uint64_t out, uint64_t in, bool accumulate);
 	/*
-	 * Like the three above, times scale, for y and dy that are columns of a wider matrix: their rows are
+	 * Like the three above, with a factor `scale`. y and dy are columns of a wider matrix, whose rows are
 	 * `stride` elements apart. y (n, out) = scale * x (n, in) * w (out, in)^T; += with accumulate
 	 */
 	void (*columns)(p4d_device *, p4d_dtype type, void *y, uint64_t stride, const void *x, const void *w,
@@ -313,32 +331,37 @@ struct p4d_device {
 
 	/*
 	 * o (n, a*d), lse (a, n): softmax(scale * q k^T) v over the keys that a query may see; for a query
-	 * that sees none, o = 0 and lse = -inf. O(n) memory: tiles of P4D_ATTENTION_TILE. workspace: as
-	 * planned. With packed documents a device may lay lse out in another way, which its gradients know.
+	 * that sees none, o = 0 and lse = -inf. O(n) memory: tiles of P4D_ATTENTION_TILE. workspace:
+	 * workspace_bytes bytes. With packed documents a device may lay lse out in its own way, which its
+	 * attention_backward and attention_gradient also use.
 	 */
 	void (*attention)(p4d_device *, p4d_dtype type, void *o, float *lse, const void *q, const void *k,
 			  const void *v, const p4d_attention_shape *, void *workspace);
 	/*
-	 * Gradients through one block of keys, with the lse of the whole row. Adds to dq, dk and dv, in fp32,
-	 * with the row strides of q (query_stride), k and v (key_stride), so they may be columns of one fp32
-	 * matrix with the shape of qkv. row_sums (a, n): if the shape has the output, memory for them, for a
-	 * device that needs them; else the result of attention_row_sums.
+	 * Gradients through one block of keys. lse: over all keys of a query. Adds to dq, dk and dv, in fp32.
+	 * They have the row strides of q (query_stride), k and v (key_stride), so they may be columns of one
+	 * fp32 matrix with the shape of qkv. row_sums (a, n): if the shape has the output, scratch memory for
+	 * a device that computes them itself; else the result of attention_row_sums.
 	 */
 	void (*attention_backward)(p4d_device *, p4d_dtype type, float *dq, float *dk, float *dv,
 				   const void *d_o, const float *lse, float *row_sums, const void *q,
 				   const void *k, const void *v, const p4d_attention_shape *,
 				   void *workspace);
 	/*
-	 * Like attention_backward if one block has all keys: sets dqkv (type), the gradient of qkv, of which
-	 * q, k and v are columns. sums: (n, columns) fp32 if the plan has attention.qkv_gradient.
+	 * Like attention_backward, if one call has all keys. Sets dqkv (type), the gradient of qkv; q, k and
+	 * v are columns of qkv. sums: (n, columns) fp32 if the plan has attention.qkv_gradient.
 	 */
 	void (*attention_gradient)(p4d_device *, p4d_dtype type, void *dqkv, float *sums, const void *d_o,
 				   const float *lse, float *row_sums, const void *qkv,
 				   const p4d_attention_shape *, void *workspace);
 
-	/* for the optimizer; both add to a number in the arena, so that nothing waits until it is
-	 * downloaded */
-	/* *sum += squares of x, in an order that depends only on count; finite if and only if all x are */
+	/*
+	 * for the optimizer; both add to a number in the arena, so that the host does not wait for the device
+	 */
+	/*
+	 * *sum += squares of x, in an order that depends only on count; the sum is finite if and only if all
+	 * x are
+	 */
 	void (*sum_squares)(p4d_device *, double *sum, const float *x, uint64_t count);
 	void (*count_nonfinite)(p4d_device *, uint64_t *number, const float *x, uint64_t count);
 	void (*cast)(p4d_device *, p4d_dtype to, void *y, p4d_dtype from, const void *x, uint64_t count);
@@ -351,12 +374,12 @@ struct p4d_device {
 };
 
 /*
- * The cpu backend. Types are BF16 and FP32. Its operations are written once for any type; tests call them in
- * double, so that gradients can be compared with finite differences. bf16 matmuls are converted block by
- * block in the lent P4D_CPU_PRODUCT_BYTES. The thread that opens and uses it treats denormal numbers as 0
- * from then on. No dimension or stride of a matrix reaches 2^31. Results are the same every time, with any
- * number of threads, on the same kind of processor. Only `allocate` allocates, except for the working memory
- * of additional threads (cpu_threads.h).
+ * The cpu backend. Types are BF16 and FP32. Its operations are written once for any type. Tests call them in
+ * double, to compare gradients with finite differences. bf16 matmuls convert their operands block by block,
+ * in the P4D_CPU_PRODUCT_BYTES that set_workspace lends. From then on the thread that opens the device treats
+ * denormal numbers as 0. No dimension or stride of a matrix reaches 2^31. Results are the same every time,
+ * with any number of threads, on the same kind of processor. Only `allocate` allocates, except for the
+ * working memory of additional threads (cpu_threads.h).
  */
 int p4d_device_cpu_open(p4d_device *device, p4d_error *err);
 /*

@@ -23,7 +23,7 @@ typedef int cuda_open(p4d_device *device, const p4d_cuda_request *request, p4d_e
 
 static const char LIBRARY[] = "libp4d-cuda.so";
 
-/* dlsym returns void *, not a function pointer */
+/* dlsym returns void *; ISO C has no conversion from that to a function pointer */
 static cuda_open *function_of(void *library)
 {
 	void *symbol = dlsym(library, "p4d_device_cuda_open");
@@ -39,11 +39,12 @@ static int fix(p4d_error *err)
 }
 
 /*
- * CUDA reads these variables at startup. Loaded eagerly, the libraries' code needs hundreds of MiB of the
- * GPU, and nearly all of it never runs. But lazily loaded code may need an idle GPU, which never comes while
- * communication on it waits for a rank that waits for that call. So p4d's own kernels are loaded when the
- * device is opened, and the libraries' by the warm-up of p4d_net_open, both before any operation waits.
- * Streams that share a connection to the GPU block each other.
+ * Sets variables that CUDA reads at startup. If CUDA loads code eagerly, the libraries' code takes hundreds
+ * of MiB of the GPU, and nearly all of it never runs. But lazily loaded code may need an idle GPU. The GPU
+ * never becomes idle if communication on it waits for a rank that itself waits for this load. So p4d's own
+ * kernels are loaded when the device is opened, and the libraries' kernels by the warm-up of p4d_net_open,
+ * both before any operation waits for other ranks. The second variable exists because streams that share a
+ * connection to the GPU block each other.
  */
 static void set_environment(void)
 {

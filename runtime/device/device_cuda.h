@@ -5,7 +5,7 @@
 
 /*
  * The cuda backend is a separate shared object, libp4d-cuda.so, so that the same program also starts on
- * machines without CUDA. It is opened if a GPU is requested, and stays open.
+ * machines without CUDA. The program opens it if a GPU is requested, and never closes it.
  */
 typedef struct p4d_cuda_request {
 	const char *version;  /* version of the program */
@@ -27,7 +27,7 @@ int p4d_device_cuda_open(p4d_device *device, const p4d_cuda_request *request, p4
 int p4d_device_cuda_load(p4d_device *device, uint32_t local_rank, p4d_error *err);
 
 /*
- * Whether p4d_device_cuda_load would succeed; if not, *err says why. It is tried in a child process: CUDA
- * does not survive a fork, and this process may still have to fork ranks.
+ * Whether p4d_device_cuda_load would succeed; if not, *err says why. A child process tries it, because this
+ * process may still have to fork ranks, and CUDA does not survive a fork.
  */
 bool p4d_device_cuda_there(p4d_error *err);

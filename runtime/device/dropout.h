@@ -3,8 +3,10 @@
 
 #include "device/device.h"
 
-/* Returns the index of a row's first element, on which the row's random bits depend. Also compiled for
- * GPUs. */
+/*
+ * Returns the index of a row's first element in the batch's whole matrix. The random bits of the row depend
+ * on it. Also compiled for GPUs.
+ */
 P4D_ROUNDING uint64_t p4d_dropout_row(const p4d_dropout *d, uint64_t row)
 {
 	const uint64_t at = d->first + row;

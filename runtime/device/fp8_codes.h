@@ -27,15 +27,16 @@ P4D_ANYWHERE float p4d_fp8__float(uint32_t bits)
 	return x;
 }
 
-/* |x| as an integer: it grows with x, and NaN is larger than all numbers. */
+/* |x| as an integer. It grows with |x|, and NaN is larger than all numbers. */
 P4D_ANYWHERE uint32_t p4d_fp8_size(float x)
 {
 	return p4d_fp8__bits(x) & 0x7fffffff;
 }
 
 /*
- * The least exponent e for which the block's largest |x| / 2^e can be represented; the largest number of both
- * formats is 1.75 * 2^top. 0 for blocks of zeros, of denormal numbers, or with a number that is not finite.
+ * Returns the exponent of a block's scale: the least e for which the block's largest |x| / 2^e can be
+ * represented. largest: p4d_fp8_size of that x. The largest number of both formats is 1.75 * 2^top. Returns 0
+ * for blocks of zeros, of denormal numbers, or with a number that is not finite.
  */
 P4D_ANYWHERE int p4d_fp8_exponent(uint32_t largest, p4d_fp8_format format)
 {
@@ -53,8 +54,10 @@ P4D_ANYWHERE float p4d_fp8_power(int exponent)
 	return p4d_fp8__float((uint32_t)(exponent + 127) << 23);
 }
 
-/* Rounds to nearest, ties to even; the largest code if x is larger. All numbers that are not finite get
- * one code, NaN. */
+/*
+ * Rounds to nearest, ties to even. Numbers beyond the largest code get that code. All numbers that are not
+ * finite get one code, NaN.
+ */
 P4D_ANYWHERE uint8_t p4d_fp8_encode(float x, p4d_fp8_format format)
 {
 	const uint32_t fraction = format == P4D_E4M3 ? 3 : 2, bias = format == P4D_E4M3 ? 7 : 15;
@@ -62,8 +65,10 @@ P4D_ANYWHERE uint8_t p4d_fp8_encode(float x, p4d_fp8_format format)
 	const uint32_t bits = p4d_fp8__bits(x), size = bits & 0x7fffffff;
 	const uint32_t even = size + (1u << (shift - 1)) - 1 + (size >> shift & 1);
 	const uint32_t normal = (even >> shift) - ((127 - bias) << fraction);
-	/* x is below the normal range, where codes are equally far apart. Adding a number whose last bit is
-	 * that distance rounds x to a multiple of it. */
+	/*
+	 * For x below the normal range, where neighbouring codes have the same distance. Adding a number
+	 * whose last bit is that distance rounds x to a multiple of it.
+	 */
 	const float unit = p4d_fp8__float((127 + 24 - bias - fraction) << 23);
 	const uint32_t small = p4d_fp8__bits(p4d_fp8__float(size) + unit) - p4d_fp8__bits(unit);
 	const uint32_t code = size >= (128 - bias) << 23 ? normal : small;

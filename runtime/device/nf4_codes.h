@@ -20,8 +20,8 @@ P4D_NF4_TABLE p4d_nf4_numbers[16] = {
 /*
  * Values of eight-bit codes, to be multiplied by the scale of a group. Seven decades have 1, 2, 4 .. 64
  * values each: the middles of equal parts of 0.1 to 1, as bitsandbytes rounds them. Codes above 127 stand for
- * these values, and for 1; code 127 for 0; codes below 127 for the negative values, the largest magnitude
- * first.
+ * these values and for 1, code 127 for 0. Codes below 127 stand for the negative values, beginning with the
+ * largest magnitude.
  */
 P4D_NF4_TABLE p4d_nf4_sizes[128] = {5.5000004e-7f,  3.2500002e-6f,  7.75e-6f,       2.1249998e-5f,
 				    4.375e-5f,      6.625e-5f,      8.875e-5f,      0.00015625001f,
@@ -61,7 +61,7 @@ P4D_NF4_HERE float p4d_nf4_of_eight_bits(uint8_t code)
 	return code > 127 ? p4d_nf4_sizes[code - 128] : code < 127 ? -p4d_nf4_sizes[126 - code] : 0;
 }
 
-/* The scale of a block. Product and sum are rounded separately on every device. */
+/* The scale of a block. Product and sum are rounded separately, so that all devices compute the same bits. */
 P4D_NF4_HERE float p4d_nf4_scale(uint8_t code, float group, float mean)
 {
 #ifdef __CUDA_ARCH__

@@ -4,8 +4,8 @@
 /*
  * Stochastic rounding to bf16 without a generator. A hash of the step and of the number's place in the whole
  * model decides whether a number is rounded up, so that the result does not depend on the rank that holds it.
- * A number x between two neighbours a < b becomes b with probability (x - a) / (b - a), so small changes are
- * not lost on average.
+ * A number x between two bf16 neighbours a < b becomes b with probability (x - a) / (b - a). So small changes
+ * are kept on average.
  */
 #include <stdint.h>
 #include <string.h>
@@ -52,8 +52,8 @@ P4D_ROUNDING uint32_t p4d_rounding_bits(uint64_t key, uint64_t index)
 }
 
 /*
- * x must be finite. up: 16 random bits, which decide whether x is rounded up. A number that bf16 can
- * represent stays unchanged.
+ * Rounds x, which must be finite. up: 16 random bits, which decide whether x is rounded up. A number that
+ * bf16 can represent stays unchanged.
  */
 P4D_ROUNDING uint16_t p4d_round_to_bf16(float x, uint32_t up)
 {

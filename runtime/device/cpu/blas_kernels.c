@@ -11,8 +11,8 @@
 #define CHOICE "OPENBLAS_CORETYPE"
 #define WAITING "GOMP_SPINCOUNT"
 /*
- * only passed from one run of this program to the next: the name of the first kernels, and that the second
- * variable is set
+ * The program sets these for its second run. REPLACED: name of the kernels that OpenBLAS chose in the first
+ * run. WAITS: the first run has set GOMP_SPINCOUNT.
  */
 #define REPLACED "P4D_OPENBLAS_REPLACED"
 #define WAITS "P4D_OPENMP_WAITS"
@@ -28,7 +28,7 @@ static bool is_one_of(const char *name, const char *const *names)
 
 const char *p4d_blas_kernels_for(const char *taken, bool avx2, bool avx512)
 {
-	/* OpenBLAS's name for AMD's processors with AVX-512 is Zen, unless another name fits */
+	/* OpenBLAS calls all of AMD's processors with AVX-512 Zen if no other name fits */
 	static const char *const with_avx512[] = {"SkylakeX", "Cooperlake", "SapphireRapids", "Zen", NULL};
 	static const char *const with_avx2[] = {"Haswell", "Excavator", NULL};
 
@@ -39,7 +39,10 @@ const char *p4d_blas_kernels_for(const char *taken, bool avx2, bool avx512)
 	return avx2 && !is_one_of(taken, with_avx2) ? "HASWELL" : NULL;
 }
 
-/* Name of the best kernels for the features of this processor that the operating system supports. */
+/*
+ * Returns the name of better kernels than `taken`, for features that both processor and operating system
+ * support.
+ */
 static const char *better(const char *taken)
 {
 #ifdef __x86_64__
@@ -77,8 +80,8 @@ static bool set(const char *name, const char *value, const char *mark, const cha
 }
 
 /*
- * At the end of their part of a loop, OpenMP's threads spin, by default for 15 ms on a processor of 2023. If
- * other processes need the core, spinning threads take time from the thread that they wait for. So this sets
+ * After its part of a loop, a thread of OpenMP spins, by default for 15 ms on a processor of 2023. If other
+ * processes need the core, spinning threads take time from the very thread that they wait for. So this sets
  * one millisecond, which is longer than the gap between two loops.
  */
 static bool set_waiting(void)

@@ -5,14 +5,14 @@
 
 /*
  * Selects the kernels with which OpenBLAS multiplies. OpenBLAS has kernels for each processor that it knows.
- * For a later processor it uses those of the oldest one with the same instruction set or, if it does not know
- * that either, those of a Pentium 4 of 2004, at a quarter of the speed. It chooses while it is loaded. How
- * long OpenMP's threads spin is also decided at that moment.
+ * For a later processor it uses the kernels of the oldest processor with the same instruction set. If it does
+ * not know that instruction set, it uses the kernels of a Pentium 4 of 2004, at a quarter of the speed. It
+ * chooses while it is loaded. OpenMP also decides at that moment how long its threads spin.
  */
 
 /*
- * The value of OPENBLAS_CORETYPE for this processor's features, if the kernels `taken` (from
- * openblas_get_corename()) use fewer features; NULL: they are right, or there are no better ones.
+ * Returns the value of OPENBLAS_CORETYPE that selects better kernels for this processor's features. taken:
+ * the kernels that OpenBLAS chose, from openblas_get_corename(). NULL: there are no better ones.
  */
 const char *p4d_blas_kernels_for(const char *taken, bool avx2, bool avx512);
 
@@ -24,5 +24,8 @@ const char *p4d_blas_kernels_for(const char *taken, bool avx2, bool avx512);
  */
 void p4d_blas_kernels_choose(char *const argv[]);
 
-/* The kernels and those that they replaced, for the log; "": OpenBLAS's own choice. */
+/*
+ * Text for the log: the kernels in use and those that OpenBLAS had chosen. "": OpenBLAS's own choice is in
+ * use.
+ */
 const char *p4d_blas_kernels_text(void);

@@ -73,7 +73,10 @@ P4D_CLONES static double squares_of(const REAL *x, uint64_t count)
 	return ((sum[0] + sum[4]) + (sum[2] + sum[6])) + ((sum[1] + sum[5]) + (sum[3] + sum[7]));
 }
 
-/* Threads sum blocks; the blocks' sums are added in order. */
+/*
+ * Each thread sums whole blocks. The blocks' sums are then added in order, so the number of threads does not
+ * change the result.
+ */
 double OP(sum_squares)(const REAL *x, uint64_t count)
 {
 	enum { BLOCK = 1 << 16, BLOCKS = 256 };

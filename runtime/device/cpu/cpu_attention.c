@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Attention by tiles of queries and keys. For a row of scores only the running maximum and sum are kept (the
- * online softmax of Milakov and Gimelshein 2018, tiled as in FlashAttention, Dao et al. 2022).
+ * Attention by tiles of queries and keys. For each query it keeps only the running maximum and sum of its
+ * scores (the online softmax of Milakov and Gimelshein 2018, tiled as in FlashAttention, Dao et al. 2022).
  */
 #include "device/cpu/cpu_attention.h"
 
@@ -10,14 +10,14 @@ typedef struct space {
 	REAL *scores, *output, *queries, *keys, *values;
 } space;
 
-/* State of a tile of queries while it passes over the keys. */
+/* State of a tile of queries while the loop over tiles of keys runs. */
 typedef struct running {
 	REAL maximum[TILE], sum[TILE];
 } running;
 
 /*
- * Scores have the shape (keys, queries): the softmax processes the queries of a tile in parallel, and needs
- * no maximum over a row.
+ * Scores have the shape (keys, queries). The softmax of a tile is then vectorized over queries, so it needs
+ * no maximum within a row.
  */
 
 /* Scores of keys that a query does not see become -inf. */
@@ -42,7 +42,10 @@ P4D_CLONES static void hide(REAL *scores, const view *v)
 	}
 }
 
-/* Turns scores into unnormalized probabilities; rescales earlier sums to the new maximum. */
+/*
+ * Turns scores into probabilities without their denominator. Rescales earlier sums and `output` to the new
+ * maximum.
+ */
 P4D_CLONES static void soften(REAL *scores, REAL *output, running *r, uint64_t queries, uint64_t keys,
 			      uint64_t d)
 {
@@ -57,7 +60,7 @@ P4D_CLONES static void soften(REAL *scores, REAL *output, running *r, uint64_t q
 	}
 #pragma omp simd
 	for (uint64_t i = 0; i < queries; i++) {
-		/* if no key was seen yet, any finite maximum makes all probabilities 0 */
+		/* if the query has seen no key so far, any finite shift makes all its probabilities 0 */
 		shift[i] = most[i] == -(REAL)INFINITY ? 0 : most[i];
 		shrink[i] = EXP(r->maximum[i] - shift[i]);
 		r->maximum[i] = most[i];
@@ -161,7 +164,7 @@ void OP(attention_merge)(REAL *total, REAL *total_lse, const ELEMENT *o, const R
 			const REAL now = lse[head * n + i];
 			const REAL most = before > now ? before : now;
 			const uint64_t at = (i * heads + head) * head_dim;
-			/* positions that neither block sees stay 0 */
+			/* an output that neither block contributed to stays 0 */
 			const REAL shift = most == -(REAL)INFINITY ? 0 : most;
 			const REAL old = EXP(before - shift), new = EXP(now - shift), sum = old + new;
 			const REAL inverse = sum > 0 ? 1 / sum : sum;

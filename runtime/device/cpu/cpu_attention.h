@@ -19,7 +19,7 @@ enum { TILE = P4D_ATTENTION_TILE };
 
 /*
  * Copies rows of one head to the packed matrix `to` (rows, d), whose elements are REAL. Small matmuls of
- * packed operands are up to twice as fast as those of columns of a wide matrix.
+ * packed operands are up to twice as fast as matmuls of columns in a matrix with long rows.
  */
 P4D_CLONES static void pack(REAL *to, const ELEMENT *from, uint64_t stride, uint64_t rows, uint64_t d)
 {
@@ -30,8 +30,8 @@ P4D_CLONES static void pack(REAL *to, const ELEMENT *from, uint64_t stride, uint
 }
 
 /*
- * Copies rows to `to` (d, rows), whose rows are TILE apart. It reads the wide matrix row by row. Column by
- * column, the matrix's cache lines would evict each other from the L1 cache.
+ * Copies the transposed rows to `to` (d, rows), whose rows are TILE elements apart. It reads row by row. If
+ * it read column by column, the cache lines of `from` would evict each other from the L1 cache.
  */
 P4D_CLONES static void pack_transposed(REAL *to, const ELEMENT *from, uint64_t stride, uint64_t rows,
 				       uint64_t d)

@@ -68,8 +68,8 @@ P4D_CLONES static void through_softmax(REAL *gradient, const REAL *probability, 
 }
 
 /*
- * Like through_softmax, for scores with a soft cap. `probability` still has the capped scores. The slope of
- * the cap is 1 - (score / cap)^2.
+ * Like through_softmax, for scores with a soft cap. Here `probability` still has the capped scores, and this
+ * replaces them by probabilities. The slope of the cap is 1 - (score / cap)^2.
  */
 P4D_CLONES static void through_cap(REAL *gradient, REAL *probability, const REAL *lse, const REAL *row_sums,
 				   uint64_t queries, uint64_t keys, REAL scale, REAL cap)
@@ -149,7 +149,9 @@ void OP(attention_backward)(REAL *dq, REAL *dk, REAL *dv, const ELEMENT *d_o, co
 	    p4d_cpu_rooms_for(workspace, TILE * (2 * TILE + 5 * d) * sizeof(REAL),
 			      p4d_cpu_team_of(items, s->batch * s->heads * s->queries * s->keys));
 
-	/* heads that share keys add to the same gradients, one after the other */
+	/*
+	 * heads that share keys are in one item, so that one thread adds their gradients, one after the other
+	 */
 #pragma omp parallel for schedule(dynamic) num_threads(rooms.team)
 	for (uint64_t item = 0; item < items; item++) {
 		REAL *const at = p4d_cpu_room(&rooms), *const rows = at + 2 * TILE * TILE;

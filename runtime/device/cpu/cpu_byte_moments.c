@@ -60,7 +60,10 @@ P4D_CLONES static void find_moments(byte_block *b, const blocks *all, uint64_t n
 	}
 }
 
-/* Sets the new scales of a block that other ranks may share. */
+/*
+ * Sets the new scales of a block. If other ranks have elements of the block, the scales are those that all
+ * ranks agreed on.
+ */
 static void agree(byte_block *b, const p4d_byte_moments *m, uint64_t number)
 {
 	const uint64_t last = (m->before + m->count - 1) / P4D_BYTE_BLOCK;

@@ -89,7 +89,7 @@ P4D_CLONES void OP(capped_gradient)(ELEMENT *logits, uint64_t stride, const REAL
 	}
 }
 
-/* Runs all steps row by row, so that a row stays in the caches. */
+/* Runs all steps for one row before the next row, so that the row stays in the caches. */
 void OP(cross_entropy)(REAL *maximum, REAL *sum, REAL *target, ELEMENT *logits, uint64_t stride,
 		       const int32_t *labels, uint64_t n, uint64_t vocab, float scale, float z_loss)
 {

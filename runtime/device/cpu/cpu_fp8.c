@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * FP8 matmuls. Operands are quantized by tiles. A matmul converts them to fp64, block by block. Its sums are
- * exact unless the scales of blocks differ by more than 2^10, and it rounds once, at the end.
+ * FP8 matmuls. Operands are quantized tile by tile. A matmul converts them to fp64, block by block. Its sums
+ * are exact unless the scales of blocks differ by more than 2^10. It rounds each result once, after the full
+ * sum.
  */
 #include <cblas.h>
 
@@ -39,7 +40,7 @@ P4D_CLONES static void stored_row(float *to, const fp8_source *from, uint64_t ro
 		to[j] = (float)p4d_load(x[j]);
 }
 
-/* The rounding of an element that is not stored. */
+/* The value that an element would have if it were stored in ELEMENT. */
 P4D_INLINE float rounded(REAL x)
 {
 	return (float)p4d_load(p4d_store(x));
@@ -57,7 +58,7 @@ P4D_CLONES static void swiglu_row(float *to, const fp8_source *from, uint64_t ro
 	}
 }
 
-/* Columns of gates or of ups: formulas as in cpu_swiglu.c. */
+/* Gradients of some gates, or of some ups. The formulas are those of cpu_swiglu.c. */
 P4D_CLONES static void half_row(float *to, const ELEMENT *gate, const ELEMENT *up, const ELEMENT *dact,
 				uint64_t count, bool ups)
 {
@@ -148,7 +149,7 @@ static void quantize_tile(const p4d_fp8_operand *to, const tile *t, int all)
 	}
 }
 
-/* The tile with this number, counted row by row. */
+/* Loads the tile with this number. Tiles are numbered row by row. */
 static void load(tile *t, uint64_t number, const fp8_source *from, const p4d_fp8_operand_shape *s,
 		 bool transposed)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * GELU by its tanh formula: x / 2 * (1 + tanh(u)), u = sqrt(2 / pi) * (x + 0.044715 x^3). (1 + tanh(u)) / 2
- * is the logistic function of 2 u, which loses no precision for u far below 0.
+ * GELU by its tanh formula: x / 2 * (1 + tanh(u)), u = sqrt(2 / pi) * (x + 0.044715 x^3). The code computes
+ * (1 + tanh(u)) / 2 as the logistic function of 2 u, because that loses no precision if u is far below 0.
  */
 #include "device/cpu/cpu_math.h"
 #include "device/cpu/cpu_operations.h"
@@ -15,7 +15,7 @@ P4D_INLINE REAL share_of(REAL x)
 	return 1 / (1 + EXP(-TWICE_ROOT * (x + CUBIC * x * x * x)));
 }
 
-/* Slope of GELU. share: the logistic function s; gelu' = s + x * s * (1 - s) * d(2 u)/dx. */
+/* Slope of GELU: gelu' = s + x * s * (1 - s) * d(2 u)/dx, where s = share is the logistic function of 2 u. */
 P4D_INLINE REAL slope_of(REAL x, REAL share)
 {
 	return share + x * share * (1 - share) * TWICE_ROOT * (1 + 3 * CUBIC * x * x);

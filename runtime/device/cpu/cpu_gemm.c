@@ -15,7 +15,7 @@ typedef struct operand {
 	bool transposed;
 } operand;
 
-/* Where the scaled result goes. sums: the type is REAL, else ELEMENT. */
+/* Destination of the scaled result. sums: its elements are REAL, else ELEMENT. */
 typedef struct result {
 	void *at;
 	uint64_t stride;
@@ -39,8 +39,8 @@ static uint64_t at_most_block(uint64_t left)
 }
 
 /*
- * Converts a block of an operand to REAL. Rows and columns are those of op(x). The block keeps the order of
- * storage, with BLOCK numbers per row.
+ * Converts a block of an operand to REAL. row and column index op(x). The converted block has the order in
+ * which x is stored, with BLOCK numbers per row.
  */
 P4D_CLONES static void convert(REAL *to, const operand *x, uint64_t row, uint64_t column, uint64_t rows,
 			       uint64_t columns)
@@ -75,8 +75,8 @@ P4D_CLONES static void store_block(ELEMENT *to, uint64_t stride, const REAL *fro
 }
 
 /*
- * Computes a part of the result. Its rows are `stride` elements apart. It has type ELEMENT, rounded once
- * after the full sum over k, or REAL.
+ * Computes part of the rows of a matmul. Rows of the result are `stride` elements apart. Elements are REAL
+ * or, rounded once after the full sum over k, ELEMENT.
  */
 static void part_of_product(void *scratch, result to, operand a, operand b, uint64_t m, uint64_t n,
 			    uint64_t k)
@@ -129,10 +129,10 @@ static void part_of_product(void *scratch, result to, operand a, operand b, uint
 #endif
 
 /*
- * Divides the rows among threads, in whole blocks or in multiples of the rows that OpenBLAS's kernels process
- * together (4 or 12), so that all rows are summed in the same way. Columns are not divided, because the
- * kernel for the last columns depends on their number. Small matmuls are not divided either, because OpenBLAS
- * has other kernels for them.
+ * Divides the rows among threads. A part has whole blocks, or a multiple of the rows that OpenBLAS's kernels
+ * process together (4 or 12), so that all rows are summed in the same way. Columns are not divided, because
+ * OpenBLAS chooses the kernel of the last columns by their number. Small matmuls are not divided either,
+ * because OpenBLAS has other kernels for them.
  */
 static void product(void *scratch, result to, operand a, operand b, uint64_t m, uint64_t n, uint64_t k)
 {

@@ -21,9 +21,12 @@
  */
 P4D_INLINE float p4d_expf(float x)
 {
-	/* 1.5 * 2^23: a sum with it is rounded to an integer, which is in the sum's low bits */
+	/*
+	 * 1.5 * 2^23. Adding it to a number rounds that number to an integer, which is then in the low bits
+	 * of the sum.
+	 */
 	const float magic = 12582912.0f, low = -87.336f, high = 88.5f;
-	/* ln 2 in two parts. The first has so few bits that its product with k is exact. */
+	/* ln 2 in two parts. The first part has few bits, so its product with k is exact. */
 	const float ln2_high = 0.693359375f, ln2_low = -2.12194440e-4f;
 	const float above = low > x ? low : x, clamped = high < above ? high : above;
 	const float shifted = clamped * 1.44269504f + magic;
@@ -47,8 +50,8 @@ P4D_INLINE float p4d_expf(float x)
 }
 
 /*
- * tanh of a float: for |x| below 0.625 the polynomial of Cephes (tanhf, Moshier), else computed with the
- * exponential. Its error is at most 1.5e-7, which a test checks.
+ * tanh of a float. Below |x| = 0.625 it is the polynomial of Cephes (tanhf, Moshier). Otherwise it is
+ * computed from the exponential. Its error is at most 1.5e-7, which a test checks.
  */
 P4D_INLINE float p4d_tanhf(float x)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The operations of device.h for one element type; their contracts are there. No include guard: see
- * cpu_types.h. REAL is the type that device.h calls fp32. No operation keeps state.
+ * The operations of device.h for one element type; device.h has their contracts. No include guard, because a
+ * file includes this once for each type (cpu_types.h). REAL is the type that device.h calls fp32. No
+ * operation keeps state.
  */
 #include <stdbool.h>
 
@@ -31,7 +32,7 @@ void OP(columns_input)(void *scratch, ELEMENT *dx, const ELEMENT *dy, uint64_t s
 		       uint64_t n, uint64_t out, uint64_t in, float scale);
 void OP(columns_weight)(void *scratch, REAL *dw, const ELEMENT *dy, uint64_t stride, const ELEMENT *x,
 			uint64_t n, uint64_t out, uint64_t in, float scale, bool accumulate);
-/* A matmul with operands in FP8. scratch as above, but not for double, which has no such matmul. */
+/* A matmul with operands in FP8. scratch as above. Not defined for double. */
 void OP(product)(void *scratch, ELEMENT *y, const ELEMENT *add, const p4d_fp8_operand *a,
 		 const p4d_fp8_operand *b);
 

@@ -32,8 +32,10 @@ static head head_of(const p4d_heads *h, uint64_t token, uint64_t index)
 	};
 }
 
-/* 1 / rms over all queries, or all keys, of a token, from the sum of their squares. index: a head among
- * them. */
+/*
+ * Returns 1 / rms of all queries, or of all keys, of a token. sums: sums of their squares. index: a head of
+ * the token, which says whether queries or keys are meant.
+ */
 static REAL wide_scale(const p4d_heads *h, const REAL *sums, uint64_t token, uint64_t index)
 {
 	const bool key = index >= h->heads;
@@ -135,7 +137,7 @@ void OP(heads)(ELEMENT *qkv, REAL *rstd, const p4d_heads *h)
 	}
 }
 
-/* Rotates a gradient back in place, which gives the gradient before the rotation. */
+/* Rotates a gradient in place by the negative angle, which gives the gradient of the values before RoPE. */
 P4D_CLONES static void rotate_back(ELEMENT *gradient, const head *h)
 {
 	ELEMENT *upper = gradient + h->half;
@@ -179,10 +181,7 @@ P4D_CLONES static void normalized_back(ELEMENT *gradient, const ELEMENT *left, c
 	}
 }
 
-/*
- * Backward pass of one head of a token through rotation and norm. left: the result of `heads` in the forward
- * pass.
- */
+/* Backward pass of one head of a token through RoPE and norm. left: the head in the result of `heads`. */
 static void head_back(ELEMENT *gradient, const ELEMENT *left, const REAL *rstd, const p4d_heads *h,
 		      uint64_t token, uint64_t index, REAL *dquery_weight, REAL *dkey_weight)
 {

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Multiplication by factors, and soft caps of logits. Attention has the soft caps of scores. */
+/*
+ * Multiplication by factors, and soft caps of logits. cpu_attention.h has the soft caps of attention scores.
+ */
 #include "device/cpu/cpu_math.h"
 #include "device/cpu/cpu_operations.h"
 #include "device/cpu/cpu_threads.h"

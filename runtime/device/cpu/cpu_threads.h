@@ -13,8 +13,8 @@
 extern int p4d_cpu_threads; /* maximum number of threads; set by p4d_device_cpu_threads */
 
 /*
- * The number of threads that is worth starting for this many elements: the argument of `omp parallel for
- * num_threads`.
+ * Returns how many threads are worth starting for this many elements, for the num_threads of `omp parallel
+ * for`.
  */
 static inline int p4d_cpu_team(uint64_t numbers)
 {
@@ -23,7 +23,7 @@ static inline int p4d_cpu_team(uint64_t numbers)
 	return useful < 2 ? 1 : useful < (uint64_t)p4d_cpu_threads ? (int)useful : p4d_cpu_threads;
 }
 
-/* Like p4d_cpu_team, for work in this many pieces, each of which one thread does. */
+/* Like p4d_cpu_team, if the work has this many pieces, each of which runs on one thread. */
 static inline int p4d_cpu_team_of(uint64_t pieces, uint64_t numbers)
 {
 	const int team = p4d_cpu_team(numbers);
@@ -41,7 +41,7 @@ static inline int p4d_cpu_thread(void)
 #endif
 }
 
-/* Sums over rows are divided among threads by columns: each task has this many. */
+/* A sum over rows is divided among threads by columns. Each task has this many columns. */
 enum { P4D_CPU_COLUMNS = 256 };
 
 static inline uint64_t p4d_cpu_columns(uint64_t first, uint64_t columns)
@@ -50,8 +50,9 @@ static inline uint64_t p4d_cpu_columns(uint64_t first, uint64_t columns)
 }
 
 /*
- * Working memory for each thread of a team. The first thread has the planned memory, `bytes`; the others get
- * memory of the host, which is kept until p4d_cpu_rooms_close. If the host has none, the team is one thread.
+ * Working memory for each thread of a team. The first thread uses planned memory, `bytes` bytes at `first`.
+ * For each other thread `bytes` bytes are allocated on the host and kept until p4d_cpu_rooms_close. If that
+ * fails, the team has one thread.
  */
 typedef struct p4d_cpu_rooms {
 	char *first, *more;

@@ -292,7 +292,10 @@ static void cpu_accumulate(p4d_device *device, float *y, p4d_dtype type, const v
 	BY_TYPE(type, accumulate, y, x, count);
 }
 
-/* Makes the processor treat denormals as 0, because an operation on one takes a hundred times as long. */
+/*
+ * Makes the processor treat denormal numbers as 0, because arithmetic on a denormal number takes a hundred
+ * times as long.
+ */
 static void flush_denormals(void)
 {
 #ifdef __SSE__

@@ -8,8 +8,8 @@
 #include "device/cuda/swiglu.h"
 
 /*
- * An activation is x * share(x). share: the result of share(x). product: the activation of the gate x, times
- * the up u; gate and up: the gradients of x and u, for the gradient d of the product.
+ * An activation is x * share(x); here x is the gate and u the up. product: the activation of x, times u. gate
+ * and up: the gradients of x and u. Their argument d is the gradient of the product.
  */
 struct silu {
 	__device__ static float share(float x)
@@ -33,7 +33,7 @@ struct silu {
 	}
 };
 
-/* The tanh formula, as in cpu_gelu.c: the share is the logistic function of 2 u. */
+/* GELU by the tanh formula of cpu_gelu.c. Its share is the logistic function of 2 u. */
 struct gelu {
 	static constexpr float TWICE_ROOT = 1.5957691216057307f, CUBIC = 0.044715f; /* 2 * sqrt(2 / pi) */
 

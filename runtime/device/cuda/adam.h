@@ -8,8 +8,10 @@
 #include <math.h>
 #endif
 
-/* Factors for all elements of a call. The master copy holds the parameter; in fp32 the parameter is its own
- * master copy. */
+/*
+ * Factors for all elements of a call. They apply to the master copy. In fp32 the parameter is its own master
+ * copy.
+ */
 struct adam_factors {
 	float beta1, beta2, scale, rate, root, epsilon, keep;
 
@@ -35,7 +37,7 @@ struct adam_factors {
 		return x * keep - rate * m / (sqrtf(v) * root + epsilon);
 	}
 
-	/* Both functions above at once. */
+	/* Updates the moments, then returns the new parameter. */
 	__device__ float step(float x, float *m, float *v, float gradient) const
 	{
 		average(m, v, gradient);

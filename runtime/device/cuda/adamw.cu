@@ -78,7 +78,7 @@ struct nonfinite {
 	}
 };
 
-/* Counts words equal to one, which are read as floats. */
+/* Counts the words equal to `word`. The words are read as floats, because the sums below read floats. */
 struct equal {
 	typedef unsigned long long sum;
 	uint32_t word;
@@ -91,9 +91,9 @@ struct equal {
 constexpr unsigned SUMMED = 2 * p4d_widest<float>::width; /* values that a thread loads together */
 
 /*
- * Sums in two stages: blocks, whose number depends only on count, add up the values; then one block adds
- * their sums. The alignment of x changes how it is read, but not which thread adds what. With so few blocks,
- * 16 bytes in flight per thread would not keep the memory busy, so there are 32.
+ * Sums in two stages. First, blocks add up the values; the number of blocks depends only on count. Then one
+ * block adds their sums. The alignment of x changes how x is read, but not which thread adds which value.
+ * There are so few blocks that each thread loads 32 bytes together: 16 would not keep the memory busy.
  */
 template <typename Term>
 __global__ void partial_sums(typename Term::sum *partial, Term term, const float *x, uint64_t count,

@@ -2,8 +2,8 @@
 /*
  * Gradients of attention without atomics. One kernel loops over the queries for a tile of keys and computes
  * gradients of keys and values; another loops over the keys for a tile of queries. Both recompute the
- * probabilities from the scores and the saved log-sum-exp. That takes seven matmuls instead of five, but all
- * sums stay in registers.
+ * probabilities from the scores and the saved log-sum-exp. That takes seven matmuls, while a single kernel
+ * would need five. But all sums stay in registers, so no atomics are needed.
  */
 #include "device/cuda/attention_tiles.h"
 
@@ -14,7 +14,7 @@ template <int T, int D> struct backward_space {
 	float lse[T], row_sums[T];
 };
 
-/* Operands, and the destination of the results: in fp32 or rounded, set or added. */
+/* Operands, and the destination of the gradients. to: their type. add: adds to them, otherwise sets them. */
 template <typename E> struct operands {
 	const E *q, *k, *v, *d_o;
 	const float *lse, *row_sums;
@@ -46,7 +46,7 @@ __device__ static void put_rows(void *to, uint64_t at, uint64_t stride,
 	}
 }
 
-/* Loads a tile of a head's queries and their data; `line`: its first token among all. */
+/* Loads a tile of a head's queries, and the lse and row sums of these queries. */
 template <typename E, int T, int D>
 __device__ static void take_queries(backward_space<T, D> *w, const operands<E> &x, uint64_t batch,
 				    uint64_t head, uint64_t first, uint64_t rows)
@@ -96,7 +96,7 @@ __device__ static void take_key_places(places<T> *to, const p4d_attention_shape 
 		    rows, false);
 }
 
-/* Computes the tiles' probabilities, and the gradients of their scores. */
+/* Computes the probabilities of a tile, and the gradients of its scores. */
 template <bool LIMITED, int T, int D>
 __device__ static void make_gradients(backward_space<T, D> *w, const p4d_attention_shape &s)
 {

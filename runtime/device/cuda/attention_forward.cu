@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Attention in fp32 arithmetic, for types and head sizes that no library supports. A block loops over the
- * keys for a tile of queries with the online softmax (Milakov and Gimelshein 2018; tiled as in
- * FlashAttention, Dao et al. 2022). The order of sums is fixed.
+ * p4d's own attention, in fp32 arithmetic. It is used if fused attention is not available or does not support
+ * the call. A block loops over the keys for a tile of queries with the online softmax (Milakov and Gimelshein
+ * 2018; tiled as in FlashAttention, Dao et al. 2022). The order of sums is fixed.
  */
 #include "device/cuda/attention_tiles.h"
 
@@ -58,7 +58,9 @@ __global__ void __launch_bounds__(SIDE *SIDE)
 				highest = fmaxf(highest, scores[i][j]);
 			}
 			highest = p4d_group_max(highest, SIDE);
-			/* no key was seen yet: any finite maximum makes all probabilities 0 */
+			/*
+			 * if the query has seen no key so far, any finite shift makes all its probabilities 0
+			 */
 			const float shift = highest == -INFINITY ? 0 : highest;
 			for (int j = 0; j < T / SIDE; j++) {
 				const float p = expf(scores[i][j] - shift);

@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Merges attention outputs. `lanes` neighbouring threads (a power of two) process one head of a token. */
+/*
+ * Merges attention outputs. Groups of `lanes` neighbouring threads (a power of two) each process one head of
+ * a token.
+ */
 #include <math.h>
 
 #include "device/cuda/elements.h"
 #include "device/cuda/kernels.h"
 #include "device/cuda/reduce.h"
 
-/* The head of a token that this thread processes; token n: there is none. */
+/*
+ * The index of the head and token that this thread processes. It may be beyond the last one; the thread then
+ * stores nothing.
+ */
 __device__ static inline uint64_t own_unit(unsigned lanes)
 {
 	return ((uint64_t)blockIdx.x * P4D_THREADS + threadIdx.x) / lanes;
@@ -39,7 +45,7 @@ __global__ void merge_rows(float *total, float *total_lse, const E *o, const flo
 	const bool exists = token < n;
 	const float before = first || !exists ? -INFINITY : total_lse[at], now = exists ? lse[at] : 0;
 	const float most = fmaxf(before, now);
-	/* positions that neither block sees stay 0 */
+	/* an output that neither block contributed to stays 0 */
 	const float shift = most == -INFINITY ? 0 : most;
 	const float old_part = expf(before - shift), new_part = expf(now - shift), sum = old_part + new_part;
 	const float inverse = sum > 0 ? 1 / sum : sum;

@@ -10,8 +10,8 @@
 /*
  * Code that attention and its backward pass share: tiles in shared memory, and their matmuls. A tile has T
  * rows of a head, in fp32, and D columns (the head size, rounded up; columns beyond the head are zero). A
- * block has SIDE * SIDE threads. Thread (y, x) computes rows y, y + SIDE, .. of a tile. Of a tile of scores
- * it computes columns x, x + SIDE, ..; of a tile with D columns it computes columns 4x .. 4x+3, 4 (x + SIDE),
+ * block has SIDE * SIDE threads. Thread (y, x) computes rows y, y + SIDE, .. of a tile. In a tile of scores
+ * it computes columns x, x + SIDE, .. In a tile with D columns it computes columns 4x .. 4x+3, 4 (x + SIDE),
  * ..
  */
 constexpr int SIDE = 16, TILE_PAD = 4;
@@ -69,7 +69,10 @@ __device__ static void take(tile<T, D> *to, const E *from, uint64_t stride, uint
 	}
 }
 
-/* Tokens after the last row see no token, and no token sees them. */
+/*
+ * Loads positions and documents of a tile. A tile may have fewer than T tokens: the missing queries see no
+ * key, and no query sees the missing keys.
+ */
 template <int T>
 __device__ static void take_places(places<T> *to, const int32_t *position, const int32_t *document,
 				   uint64_t rows, bool queries)
@@ -128,15 +131,15 @@ __device__ static inline void add_product(float (&sums)[T / SIDE][D / SIDE], con
 	}
 }
 
-/* The column of the j-th sum that this thread computes. */
+/* The column of this thread's j-th sum. */
 __device__ static inline unsigned column_at(int j)
 {
 	return (unsigned)(j / 4 * 4 * SIDE + j % 4) + 4 * own_column();
 }
 
 /*
- * LIMITED: the call has a window or a soft cap. Kernels without them need fewer registers. reach: the most by
- * which a visible key is before its query.
+ * LIMITED: the call has a window or a soft cap. Without LIMITED the kernel needs fewer registers. reach: the
+ * largest distance by which a key may precede a query that sees it.
  */
 template <bool LIMITED> __device__ static inline int32_t reach_of(const p4d_attention_shape &s)
 {
@@ -153,7 +156,7 @@ static inline bool is_limited(const p4d_attention_shape *s)
 	return s->window || s->cap > 0;
 }
 
-/* Whether a position is at most `reach` positions before another one, and not after it. */
+/* Whether the key's position is not after the query's, and at most `reach` before it. */
 __device__ static inline bool reaches(int32_t query, int32_t key, int32_t reach)
 {
 	return key <= query && (reach == INT32_MAX || (int64_t)query - key <= reach);
@@ -168,7 +171,10 @@ __device__ static inline bool sees(const places<T> &queries, unsigned query, con
 	       keys.document[key] == queries.document[query];
 }
 
-/* A score with the soft cap, if there is one; and the factor of its gradient. */
+/*
+ * capped applies the soft cap, if there is one, to a score. cap_slope is the factor that turns a capped
+ * score's gradient into the score's gradient.
+ */
 __device__ static inline float capped(float score, float cap)
 {
 	return cap > 0 ? cap * tanhf(score / cap) : score;
@@ -181,8 +187,8 @@ __device__ static inline float cap_slope(float score, float cap)
 
 /*
  * Whether any query of a tile may see a key of another tile; all threads get the result, after a barrier. It
- * compares only ranges of positions and documents, so with several documents or a window it may return true
- * for tiles of which no query sees a key.
+ * compares only ranges of positions and documents. So with several documents or a window it may return true
+ * although no query sees a key.
  */
 template <int T>
 __device__ static inline bool any_sees(const places<T> &queries, const places<T> &keys, int32_t reach)
@@ -205,7 +211,10 @@ __device__ static inline bool any_sees(const places<T> &queries, const places<T>
 	return __syncthreads_or(seen) != 0;
 }
 
-/* Runs the statement with D, the width of tiles for a head size, and T, the number of their rows. */
+/*
+ * Runs the statement with constants D and T. D is the number of columns of tiles for this head size, and T
+ * the number of rows: rows_128 if D is at most 128, else rows_256.
+ */
 #define P4D_WITH_HEAD(head_dim, rows_128, rows_256, D, T, ...) \
 	do { \
 		if ((head_dim) <= 64) { \

@@ -19,7 +19,10 @@ typedef struct softmax_sum {
 	float maximum, sum;
 } softmax_sum;
 
-/* A finite shift, because an empty sum must not give infinity minus infinity. */
+/*
+ * Returns what is subtracted before exp. It is finite, because for an empty sum the difference would be
+ * infinity minus infinity.
+ */
 __device__ static inline float shift_of(float maximum)
 {
 	return maximum == -INFINITY ? 0 : maximum;
@@ -37,7 +40,7 @@ __device__ static inline softmax_sum join_group(softmax_sum a)
 	for (unsigned apart = P4D_WARP / 2; apart > 0; apart /= 2) {
 		const softmax_sum b = {__shfl_xor_sync(P4D_ALL_LANES, a.maximum, apart),
 				       __shfl_xor_sync(P4D_ALL_LANES, a.sum, apart)};
-		/* both lanes combine in the same order, so results agree */
+		/* both lanes combine the two sums in the same order, so they get the same bits */
 		a = threadIdx.x & apart ? join(b, a) : join(a, b);
 	}
 	return a;
@@ -98,7 +101,8 @@ __device__ static inline void replace_run(E *at, unsigned column, float most, fl
 /*
  * Replaces a row by its gradient, with all threads of a block. d/dlogit of log Z - target + z_loss * (log
  * Z)^2 is softmax * (1 + 2 * z_loss * log Z) - [is the target]. Without a label the whole row becomes 0, even
- * if a logit is NaN. It starts at the end, which the statistics read last, so that it is in the L2 cache.
+ * if a logit is NaN. It starts at the end of the row. The sums have read that part last, so it is still in
+ * the L2 cache.
  */
 template <bool CAPPED, int W, typename E>
 __device__ static inline void replace_row(E *row, unsigned vocab, softmax_sum seen, int32_t label,
@@ -125,15 +129,17 @@ __device__ static inline void replace_row(E *row, unsigned vocab, softmax_sum se
 		replace_run<CAPPED, 1>(row + j, j, seen.maximum, factor, scale, target, cap);
 }
 
-/* Threads of a block: two blocks fill a multiprocessor, so that few rows, which are read twice, share the
- * L2 cache. */
+/*
+ * Threads of a block, which processes one row. Two blocks fill a multiprocessor. So few rows are in work at a
+ * time, and their second read finds them in the L2 cache.
+ */
 constexpr unsigned ROW_THREADS = 4 * P4D_THREADS;
 
 typedef struct statistics {
 	float *maximum, *sum, *target;
 } statistics;
 
-/* Only the first thread does this, before any other replaces a logit. */
+/* Reads the logit of the label. Only the first thread does, and before any thread replaces a logit. */
 template <typename E>
 __device__ static inline float target_of(const E *row, const int32_t *labels, unsigned vocab, uint64_t first)
 {

@@ -22,14 +22,14 @@ typedef struct p4d_cuda {
 	int number;          /* number of the GPU */
 	cudaStream_t stream; /* stream of all operations */
 	cudaEvent_t order;   /* event that stream_wait uses */
-	cudaEvent_t end;     /* event after everything that was queued, for sync */
+	cudaEvent_t end;     /* event after all operations queued so far; sync waits for it */
 	p4d_cuda_opened *opened;
 	p4d_gemm *products;
 	int sm; /* compute capability, as 90 for 9.0 */
 	int multiprocessors;
-	p4d_sdpa *fused; /* NULL: there is none */
-	bool noted;      /* device->attention_text already says why a call was not fused */
-	float *sums; /* memory for partial sums, lent by the caller of set_workspace; NULL before that call */
+	p4d_sdpa *fused; /* cuDNN's attention; NULL: it is not used */
+	bool noted;      /* device->attention_text already has the reason why fused attention is not used */
+	float *sums;     /* memory for partial sums, which set_workspace lends; NULL before that call */
 	uint64_t sums_bytes;
 	/* Pinned staging slots for host data, so that the host does not wait for the GPU. */
 	char *staging;
@@ -50,8 +50,10 @@ void p4d_cuda_check(p4d_cuda *c, cudaError_t status, const char *what);
 /* Call it after an operation was queued. */
 void p4d_cuda_queued(p4d_cuda *c, const char *operation);
 
-/* Waits for an event and calls the device's watch during the wait. False: it failed, or the event will never
- * be reached. */
+/*
+ * Waits for an event and calls the device's watch while it waits. False: the wait failed, or the watch
+ * reported that the event will never be reached.
+ */
 bool p4d_cuda_wait(p4d_device *device, cudaEvent_t event, const char *what);
 
 /* These functions set the members of p4d_device that their file implements. */
@@ -61,9 +63,9 @@ void p4d_cuda_operations_table(p4d_device *device); /* cuda_operations.c */
 void p4d_cuda_attention_table(p4d_device *device);  /* cuda_attention.c */
 
 /*
- * sdpa_blocks.c. Queues an attention call through fused attention, block by block, if supported; else
- * device->attention_text says why not. The call's operands are whole matrices; its row_sums and
- * query_gradient are not used.
+ * sdpa_blocks.c. p4d_cuda_attention_fused queues an attention call through fused attention, block by block.
+ * It returns false if that is not supported, and device->attention_text then says why. The call's operands
+ * are whole matrices. Its row_sums and query_gradient are not used.
  */
 typedef enum p4d_attention_pass {
 	P4D_ATTENTION_FORWARD,

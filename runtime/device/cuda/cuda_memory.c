@@ -180,7 +180,10 @@ static void *copy_here(void *context)
 	return NULL;
 }
 
-/* Bytes from which a second thread helps to copy: one core copies at about half the rate of a PCIe 5 slot. */
+/*
+ * From this size on, a second thread helps to copy, because one core copies at about half the rate of a PCIe
+ * 5 slot.
+ */
 enum { ALONE_BYTES = 1 << 20 };
 
 static void copy_by_two(void *to, const void *from, size_t bytes)
@@ -219,7 +222,7 @@ static void upload(p4d_device *device, void *to, const void *from_host, uint64_t
 	}
 }
 
-/* Copies to the caller's memory, slot by slot. While one slot is emptied, the others are in flight. */
+/* Copies to the caller's memory, slot by slot. While the host empties one slot, the GPU fills the others. */
 static void download(p4d_device *device, void *to_host, const void *from, uint64_t bytes)
 {
 	p4d_cuda *c = p4d_cuda_of(device);
@@ -243,7 +246,7 @@ static void download(p4d_device *device, void *to_host, const void *from, uint64
 	}
 }
 
-/* Reads a counter, which is stored after the partial sums. */
+/* Counts words. The counter is stored after the partial sums, and this waits for it. */
 static int count(p4d_device *device, uint64_t *number, const void *from, uint32_t word, uint64_t words)
 {
 	p4d_cuda *c = p4d_cuda_of(device);

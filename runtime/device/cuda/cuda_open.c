@@ -29,7 +29,7 @@ static int same_program(const p4d_cuda_request *request, p4d_error *err)
 	return p4d_fix(err, "make install, so that both come from the same build");
 }
 
-/* Version "major.minor" as a number, from 1000 * major + 10 * minor. */
+/* Converts CUDA's version number, 1000 * major + 10 * minor, to the number "major.minor". */
 static double version_of(int number)
 {
 	return (double)(number / 1000) + (double)(number % 1000 / 10) / 10;
@@ -77,7 +77,7 @@ static void name_processor(p4d_device *device, const struct cudaDeviceProp *prop
 		p4d_text_print(&text, "%02x", (unsigned char)properties->uuid.bytes[i]);
 }
 
-/* Creates the context and loads all code; either may find no code for this GPU. */
+/* Creates the context and loads all kernels. Both fail if this build has no code for this GPU. */
 static int start_device(const p4d_device *device, int number, p4d_error *err)
 {
 	cudaError_t status = cudaSetDevice(number);

@@ -71,8 +71,8 @@ static p4d_cuda_opened *add_opened(p4d_cuda *c, p4d_error *err)
 }
 
 /*
- * Opens a stream of high priority: communication then starts as soon as any thread block of an operation
- * ends.
+ * Opens a stream of high priority. A kernel of communication can then start when any thread block of an
+ * operation ends, and need not wait for the whole operation.
  */
 static int stream_open(p4d_device *device, void **stream, p4d_error *err)
 {
@@ -120,8 +120,8 @@ static void event_wait(p4d_device *device, void *waiter, void *event)
 }
 
 /*
- * Makes one stream wait for another. One event is enough for all calls, because a wait refers to the event's
- * last record at that time.
+ * Makes one stream wait for another. All calls share one event, because a wait refers to the event's most
+ * recent record.
  */
 static void stream_wait(p4d_device *device, void *waiter, void *awaited)
 {

@@ -28,8 +28,8 @@ typedef struct p4d_cudnn {
 } p4d_cudnn;
 
 /*
- * The oldest release that p4d uses. Up to release 9.15.0 gradients may be wrong if the number of keys is no
- * multiple of 128, according to NVIDIA's cudnn-frontend, which works around it.
+ * The oldest release that p4d uses. In releases up to 9.15.0, gradients may be wrong if the number of keys is
+ * not a multiple of 128. NVIDIA's cudnn-frontend says so and works around it.
  */
 enum { P4D_CUDNN_OLDEST = 91501, P4D_CUDNN_WHY = 256 };
 
@@ -39,5 +39,5 @@ enum { P4D_CUDNN_OLDEST = 91501, P4D_CUDNN_WHY = 256 };
  */
 int p4d_cudnn_open(p4d_cudnn *cudnn, p4d_error *err);
 
-/* Writes the reason of the last failure on this thread, in one line. */
+/* Writes why cuDNN's last call on this thread failed, in one line. */
 void p4d_cudnn_why(const p4d_cudnn *cudnn, cudnnStatus_t status, char *text, size_t size);

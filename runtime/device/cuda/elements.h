@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * Elements of activations and parameters in kernels: their two types, and vectorized accesses. A kernel is
- * compiled for W elements per access: 16 bytes if all its addresses and rows are multiples of that, else one
- * element. Arithmetic is fp32.
+ * Elements of activations and parameters in kernels. There are two types, and vectorized accesses. A kernel
+ * is compiled for W elements per access. An access has 16 bytes if all addresses and row lengths of the call
+ * are multiples of 16 bytes, else one element. Arithmetic is fp32.
  */
 #include "device/cuda/launch.h"
 #ifndef __CUDACC__
@@ -76,8 +76,8 @@ template <typename E> struct p4d_widest {
 };
 
 /*
- * Whether rows with this many elements can be accessed 16 bytes at a time from these addresses on; a NULL
- * address does not matter.
+ * Whether all rows can be accessed 16 bytes at a time. row: number of elements in a row. addresses: where the
+ * matrices begin; NULL addresses do not matter.
  */
 template <typename E> static bool p4d_is_wide(uint64_t row)
 {
@@ -90,7 +90,7 @@ static bool p4d_is_wide(uint64_t row, const void *address, More... addresses)
 	return reinterpret_cast<uintptr_t>(address) % 16 == 0 && p4d_is_wide<E>(row, addresses...);
 }
 
-/* Runs the statement with E as the type, or with W as the number of elements per access. */
+/* Run the statement with E as the element type, or with W as the number of elements per access. */
 #define P4D_WITH_TYPE(type, E, ...) \
 	do { \
 		if ((type) == P4D_DT_BF16) { \
@@ -113,8 +113,8 @@ static bool p4d_is_wide(uint64_t row, const void *address, More... addresses)
 	} while (0)
 
 /*
- * A kernel for arrays without rows: f.at<W>(i) processes elements i .. i+W-1, and the remainder one by one. f
- * is a struct with the addresses.
+ * A kernel for arrays without rows. f is a struct with the addresses; f.at<W>(i) processes elements i ..
+ * i+W-1. The last count % W elements are processed one by one.
  */
 template <int W, typename F> __global__ void p4d_each(F f, uint64_t count)
 {

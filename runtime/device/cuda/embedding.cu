@@ -27,10 +27,10 @@ __global__ void embed_rows(E *out, const E *table, const int32_t *tokens, unsign
 }
 
 /*
- * The gradient without atomics, in the order of tokens: the block of a token's first occurrence adds the
- * gradients of all its occurrences, P4D_THREADS tokens at a time; the blocks of other occurrences end. A
- * thread has W columns. One token may be a sixth of all tokens, so several rows are loaded at a time, and its
- * block does not wait for each.
+ * The gradient, without atomics and in the order of tokens. There is a block for each occurrence of a token.
+ * The block of a token's first occurrence adds the gradients of all its occurrences; the other blocks end at
+ * once. It examines P4D_THREADS tokens at a time, and a thread has W columns. One token may be a sixth of all
+ * tokens. So the block loads several rows together instead of waiting for each.
  */
 template <typename E, int W>
 __global__ void embed_rows_backward(float *dtable, const E *dy, const int32_t *tokens, uint64_t n, unsigned h,

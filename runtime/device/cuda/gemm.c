@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Matmuls by cuBLASLt: fp32 sums; bf16 operands on tensor cores, fp32 operands in full fp32. A row-major (r,
- * c) matrix is a column-major (c, r) one, so operands are swapped.
+ * Matmuls by cuBLASLt: Sums are fp32. bf16 operands use tensor cores, fp32 operands are multiplied in full
+ * fp32. cuBLASLt's matrices are column-major. A row-major (r, c) matrix is a column-major (c, r) matrix, so
+ * the two operands are swapped.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -9,7 +10,9 @@
 
 #include "device/cuda/gemm_internal.h"
 
-/* The alignment that cuBLASLt assumes by default, and that of its widest access, in bytes. */
+/*
+ * In bytes: the alignment that cuBLASLt assumes by default, and the alignment that its widest access needs.
+ */
 enum { MOST_ALIGNMENT = 256, WIDEST_ACCESS = 16 };
 
 int p4d_gemm_open(p4d_gemm **products, p4d_error *err)
@@ -82,9 +85,9 @@ static uint32_t alignment_of(const void *address)
 }
 
 /*
- * Matrices follow one another in a buffer. If their sizes are no multiples of 256 bytes, each layer has other
- * alignments. To keep the number of forms small, p4d tells the library one of two alignments: 256 bytes, or
- * that of its widest access.
+ * Matrices follow one another in a buffer. If their sizes are not multiples of 256 bytes, the alignment
+ * differs from layer to layer. To keep the number of forms small, p4d states one of two alignments: 256
+ * bytes, or the one that cuBLASLt's widest access needs.
  */
 static p4d_gemm_form of_few_alignments(p4d_gemm_form f)
 {
@@ -138,7 +141,7 @@ static cublasStatus_t describe_scales(const p4d_gemm_shape *s)
 }
 #endif
 
-/* Describes a matmul. x and w are swapped, so w is the left operand. */
+/* Describes a matmul. Operands are swapped, so w is the left one. */
 static p4d_gemm_form form_of(const p4d_gemm_call *p)
 {
 	const int32_t type = p->type == P4D_DT_BF16 ? CUDA_R_16BF : CUDA_R_32F;
@@ -172,8 +175,8 @@ static p4d_gemm_form form_of(const p4d_gemm_call *p)
 }
 
 /*
- * Describes an FP8 matmul. The codes of both operands are stored in rows along the depth, which all GPUs with
- * FP8 support. b is the left operand.
+ * Describes an FP8 matmul. Both operands have their codes in rows along the depth, because all GPUs with FP8
+ * support that. b is the left operand.
  */
 static p4d_gemm_form form_of_fp8(const p4d_gemm_fp8_call *p)
 {
@@ -232,7 +235,7 @@ static cublasStatus_t describe(p4d_gemm_shape *s)
 	return status;
 }
 
-/* Stores the addresses of scales in the description; the choice of an algorithm does not depend on it. */
+/* Sets the addresses of scales in the description. They do not affect the choice of an algorithm. */
 static cublasStatus_t set_scales(const p4d_gemm_shape *s, const void *a, const void *b)
 {
 	if (!s->form.scaled)

@@ -17,8 +17,11 @@ typedef enum p4d_gemm_kind {
 typedef struct p4d_gemm_call {
 	p4d_gemm_kind kind;
 	p4d_dtype type;
-	const void *add; /* NULL: nothing is added; has the layout of `to`, and may be `to`: to = add +
-			  * product */
+	/*
+	 * added to the product: to = add + product. Has the layout of `to`, and may be `to`. NULL: nothing is
+	 * added
+	 */
+	const void *add;
 	uint64_t n, out, in;
 	void *to;
 	const void *x, *w;
@@ -41,13 +44,13 @@ void p4d_gemm_close(p4d_gemm *products);
 void p4d_gemm_set_workspace(p4d_gemm *products, void *workspace, uint64_t bytes);
 /* The number of multiprocessors that later matmuls may use; 0: all. */
 void p4d_gemm_target(p4d_gemm *products, int multiprocessors);
-/* These do what p4d_device's time_products, timed_product and choose_product do. */
+/* These implement time_products, timed_product and choose_product of p4d_device. */
 void p4d_gemm_time(p4d_gemm *products, bool on);
 bool p4d_gemm_timed(const p4d_gemm *products, unsigned number, p4d_timed_product *product);
 void p4d_gemm_choose(p4d_gemm *products, const p4d_product_choice *choice);
 /*
- * Queues a matmul. The first one of its shape searches for an algorithm, and allocates on the host; later
- * ones reuse the algorithm, so results repeat. Errors: DEVICE.
+ * Queues a matmul. The first matmul of a shape searches for an algorithm, and allocates on the host. Later
+ * ones reuse that algorithm, so equal operands give equal results. Errors: DEVICE.
  */
 int p4d_gemm_multiply(p4d_gemm *products, cudaStream_t stream, const p4d_gemm_call *product, p4d_error *err);
 int p4d_gemm_multiply_fp8(p4d_gemm *products, cudaStream_t stream, const p4d_gemm_fp8_call *product,

@@ -10,10 +10,15 @@
 #include "base/hash.h"
 #include "device/cuda/gemm_internal.h"
 
-/* Number of runs of each algorithm. The shortest time counts, because clocks have risen by then. */
+/*
+ * Number of timed runs of each algorithm. The shortest time counts, because the GPU's clock has risen by
+ * then.
+ */
 enum { ROUNDS = 4 };
-/* An algorithm other than the first must take less than this share of the first one's time; a smaller gain
- * is noise, and changes roundings. */
+/*
+ * An algorithm replaces the library's first choice only if it takes less than this share of its time. A
+ * smaller gain is noise, and another algorithm rounds differently.
+ */
 static const float worth_it = 0.99f;
 
 cublasStatus_t p4d_gemm__propose(const p4d_gemm *p, p4d_gemm_shape *s)

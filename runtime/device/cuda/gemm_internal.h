@@ -5,14 +5,14 @@
 
 #include "device/cuda/gemm.h"
 
-/* Internals of gemm: gemm.c describes matmuls, gemm_algorithms.c chooses how they are computed. */
+/* gemm.c describes matmuls to cuBLASLt; gemm_algorithms.c chooses the algorithm. */
 
 enum { P4D_GEMM_SHAPES = 512, P4D_GEMM_ALGORITHMS = 8 };
 
 /*
- * A column-major matmul: to (m, n) = op(a) op(b), summed over k. Whether it accumulates is not in here,
- * because that does not affect the choice of algorithm. Forms are compared as bytes, so the struct has no
- * padding.
+ * A column-major matmul: to (m, n) = op(a) op(b), summed over k. It does not say whether the matmul
+ * accumulates, because the choice of algorithm does not depend on that. Forms are compared as bytes, so the
+ * struct has no padding.
  */
 typedef struct p4d_gemm_form {
 	uint64_t m, n, k, lda, ldb, ldc;
@@ -20,7 +20,8 @@ typedef struct p4d_gemm_form {
 	int32_t a_transposed, b_transposed;
 	int32_t a_type, b_type, to; /* cudaDataType_t */
 	int32_t scaled, a_scales,
-	    b_scales;   /* whether operands are in FP8; their cublasLtMatmulMatrixScale_t */
+	    /* scaled: operands are in FP8. a_scales, b_scales: their cublasLtMatmulMatrixScale_t */
+	    b_scales;
 	int32_t target; /* number of multiprocessors; 0: all */
 	int32_t none;
 } p4d_gemm_form;
@@ -35,7 +36,7 @@ typedef struct p4d_gemm_shape {
 	p4d_gemm_form form;
 	cublasLtMatmulDesc_t operation;
 	cublasLtMatrixLayout_t a, b, to;
-	/* the library's proposals, beginning with its first choice; and the index of the one in use */
+	/* the library's proposals, beginning with its first choice; `chosen`: index of the one in use */
 	p4d_gemm_algorithm algorithm[P4D_GEMM_ALGORITHMS];
 	unsigned algorithms, chosen;
 	bool timed;
@@ -69,8 +70,8 @@ cublasStatus_t p4d_gemm__queue(const p4d_gemm *products, cudaStream_t stream, co
 /* Asks the library for algorithms. The contents of `to` and of the operands do not matter. */
 cublasStatus_t p4d_gemm__propose(const p4d_gemm *products, p4d_gemm_shape *shape);
 /*
- * Times the proposed algorithms, if that is wanted and not done yet, and chooses the fastest. Waits for the
- * stream.
+ * Times the proposed algorithms and chooses the fastest, unless timing is off or this was done before. Waits
+ * for the stream.
  */
 cudaError_t p4d_gemm__time(p4d_gemm *products, cudaStream_t stream, p4d_gemm_shape *shape,
 			   const p4d_gemm_operands *operands);

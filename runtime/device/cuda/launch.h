@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Starts kernels; C++, only for .cu files. They are compiled twice: by nvcc for GPUs, and by the host's C++
- * compiler for tests. In tests, shim.h (which is then included first) runs the threads of a block.
+ * Starts kernels. C++, only for .cu files. nvcc compiles .cu files for GPUs, and the host's C++ compiler
+ * compiles them for tests. In tests, shim.h, which is then included first, runs the threads of a block.
  *
  * Blocks have a multiple of 32 threads. All threads of a block must reach a barrier, and all of a warp a
  * shuffle. P4D_SHARED declares dynamic shared memory. A failed launch is the runtime's last error, which the
@@ -33,8 +33,8 @@ typedef struct p4d_grid {
 } p4d_grid;
 
 /*
- * All kernels that are ever launched, so that their code can be loaded before the first launch. Loading may
- * need an idle GPU, and later on queued operations may wait for other ranks.
+ * All kernels that p4d ever launches, so that their code can be loaded before the first launch. Loading may
+ * need an idle GPU. Later there may be no idle moment, because queued operations may wait for other ranks.
  */
 typedef struct p4d_kernel {
 	const void *function;
@@ -62,10 +62,10 @@ static inline unsigned p4d_least(uint64_t a, unsigned b)
 template <typename... P, typename... A>
 static void p4d_start(cudaStream_t stream, const p4d_grid &grid, void (*kernel)(P...), A... arguments)
 {
-	/* clamped: larger values are then refused by CUDA, instead of being truncated to valid values */
+	/* clamped, because truncation might give a valid value; CUDA refuses the clamped value */
 	const dim3 blocks(p4d_least(grid.blocks, UINT32_MAX), p4d_least(grid.rows, UINT32_MAX));
 #ifdef __CUDACC__
-	/* a larger size must be requested; repeating the request is cheap */
+	/* more shared memory than P4D_SHARED_FREELY must be requested; repeating the request is cheap */
 	if (grid.shared > P4D_SHARED_FREELY &&
 	    cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)grid.shared) !=
 		cudaSuccess)
@@ -89,7 +89,7 @@ static void p4d_launch(cudaStream_t stream, const p4d_grid &grid, A... arguments
 		p4d_start(stream, grid, KERNEL, arguments...);
 }
 
-/* Number of threads that compute a row of this many vectors: whole warps. */
+/* Number of threads for a row of this many vectors: whole warps, at most `most`. */
 static inline unsigned p4d_threads_for(uint64_t vectors, unsigned most = P4D_THREADS)
 {
 	const uint64_t warps = (vectors + P4D_WARP - 1) / P4D_WARP;
@@ -97,7 +97,7 @@ static inline unsigned p4d_threads_for(uint64_t vectors, unsigned most = P4D_THR
 	return p4d_least(warps ? warps * P4D_WARP : P4D_WARP, most);
 }
 
-/* Number of a warp's threads that compute a row of this many vectors: a power of two. */
+/* Number of neighbouring threads of a warp for a row of this many vectors: a power of two. */
 static inline unsigned p4d_lanes_for(uint64_t vectors)
 {
 	unsigned lanes = 1;

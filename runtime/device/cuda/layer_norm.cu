@@ -4,7 +4,7 @@
 #include "device/cuda/kernels.h"
 #include "device/cuda/reduce.h"
 
-/* Each block processes one row, and reads it three times; after the first time it is in the cache. */
+/* Each block processes one row. It reads the row three times, the second and third time from the cache. */
 template <typename E, int W>
 __global__ void layer_norm_rows(E *y, float *mean, float *rstd, const E *x, const E *weight, const E *bias,
 				unsigned h, float epsilon)
@@ -113,7 +113,7 @@ void p4d_kernel_layer_norm(cudaStream_t stream, p4d_dtype type, void *y, float *
 	});
 }
 
-/* Partial sums of dweight and of dbias share the memory of P4D_NORM_SUMS rows. */
+/* The memory for P4D_NORM_SUMS rows of partial sums is shared: one half for dweight, one for dbias. */
 static void sum_columns(cudaStream_t stream, float *sums, p4d_dtype type, float *dweight, float *dbias,
 			const void *dy, const void *x, const float *statistics, uint64_t n, uint64_t h)
 {

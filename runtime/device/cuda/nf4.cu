@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* 4-bit weights (plan/nf4.h). A thread expands 8 numbers of one block; the last ones are expanded one by
- * one. */
+/*
+ * 4-bit weights (plan/nf4.h). A thread converts 8 codes of one block; the last codes are converted one by
+ * one.
+ */
 #include "device/cuda/elements.h"
 #include "device/cuda/kernels.h"
 #include "device/nf4_codes.h"

@@ -34,14 +34,19 @@ __device__ static inline double margin_of(const double *sums, const double *refe
 	return (double)beta * ((a[0] - b[0]) - (a[1] - b[1]));
 }
 
-/* The loss is log(1 + e^-margin); its negative derivative is 1 / (1 + e^margin). small: e^-|margin|. */
+/*
+ * With small = e^-|margin|, neither the loss log(1 + e^-margin) nor its negative derivative 1 / (1 +
+ * e^margin) overflows.
+ */
 __device__ static inline double small_of(double margin)
 {
 	return exp(margin > 0 ? -margin : margin);
 }
 
-/* Each block computes the factors of one sequence. The first one adds to the totals, in the order of
- * sequences. */
+/*
+ * Each block computes the factors of one sequence. The first block also adds to the totals, in the order of
+ * sequences.
+ */
 __global__ void pair_gradients(float *factors, double *totals, const double *sums, const double *reference,
 			       const int32_t *documents, uint64_t sequences, uint64_t n, float beta)
 {

@@ -3,8 +3,8 @@
  * Operands of FP8 matmuls. Matrix units take both operands in rows along the depth, so a matrix is quantized
  * as it is, transposed, or both ways in one pass. A block of threads has a tile of 128 x 128 elements, which
  * is a whole number of blocks in any recipe, and transposes it through shared memory. A thread has 16
- * elements of a row in each of four passes, then 16 of a column. The matrix is stored, or computed from
- * others while it is quantized: SwiGLU, rounded as if it were stored.
+ * elements of a row in each of four passes, then 16 of a column. The matrix is stored in memory, or a kernel
+ * computes it while it quantizes: SwiGLU and its gradient, rounded as if they were stored.
  */
 #include "device/cuda/elements.h"
 #include "device/cuda/kernels.h"
@@ -16,8 +16,8 @@ constexpr unsigned TILE = 128, RUN = 16, RUNS = TILE / RUN, PASS_ROWS = P4D_THRE
 		   PASSES = TILE / PASS_ROWS;
 static_assert(PASS_ROWS == 32, "a pass has the rows of a block of 32");
 /*
- * Blocks per multiprocessor. On GPUs without conversion instructions, a block needs more registers, and so does
- * one that computes the matrix.
+ * Thread blocks per multiprocessor. A block needs more registers on GPUs without conversion instructions, and
+ * also if it computes the matrix.
  */
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 890
 constexpr unsigned SQUARES_AT_ONCE = 1, COMPUTED_AT_ONCE = 1, STORED_AT_ONCE = 1;
@@ -25,7 +25,7 @@ constexpr unsigned SQUARES_AT_ONCE = 1, COMPUTED_AT_ONCE = 1, STORED_AT_ONCE = 1
 constexpr unsigned SQUARES_AT_ONCE = 2, COMPUTED_AT_ONCE = 2, STORED_AT_ONCE = 3;
 #endif
 
-/* Type of stored scales: fp32 or, in blocks of 32, the four exponents of a row. */
+/* The scales of a tile as they are stored: fp32 or, in blocks of 32, the four exponents of a row. */
 struct alignas(16) tile_scales {
 	uint32_t words[TILE];
 };
@@ -36,7 +36,10 @@ __device__ static inline uint32_t two_codes(float first, float second, p4d_fp8_f
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
 	uint16_t codes;
 
-	/* infinite numbers become NaN instead of the largest number; all others are unchanged */
+	/*
+	 * makes NaN of infinite numbers, which satfinite would turn into the largest number; leaves all
+	 * others unchanged
+	 */
 	first = fmaf(first, 0.0f, first);
 	second = fmaf(second, 0.0f, second);
 	if (format == P4D_E4M3)
@@ -85,7 +88,7 @@ __device__ static inline uint32_t block_largest(uint32_t most)
 	return p4d_group_max(warps[threadIdx.x % (P4D_THREADS / P4D_WARP)], P4D_WARP);
 }
 
-/* Stores the scale of the block that begins at `depth`; outside of the operand it stores 0. */
+/* Stores the scale of the block that begins at `depth`. For padding beyond the operand it stores 0. */
 template <int BLOCK>
 __device__ static inline void put(tile_scales *scales, unsigned row, unsigned depth, bool there, int exponent)
 {
@@ -113,15 +116,18 @@ __device__ static inline void store_scales(const p4d_fp8_operand &to, uint64_t r
 	}
 }
 
-/* The index of an element in a transposed tile: rows are read 16 apart, in other banks of the memory. */
+/*
+ * The index of an element in a transposed tile in shared memory. Threads read rows that are 16 apart, so
+ * these rows must be in different banks.
+ */
 template <typename E> __device__ static inline unsigned tile_at(unsigned row, unsigned column)
 {
 	return row * TILE + row / RUN * p4d_widest<E>::width + column;
 }
 
 /*
- * The matrix that is quantized. at: W adjacent elements of a row. tile: the column of tiles that a block
- * computes, by its number in a row of blocks.
+ * Sources of the matrix that is quantized. at: W adjacent elements of a row. tile: which column of tiles a
+ * block computes, given its number in a row of blocks.
  */
 template <typename T> struct stored {
 	using E = T;
@@ -197,7 +203,7 @@ template <typename T> struct swiglu_gradient {
 	}
 };
 
-/* Takes a thread's elements of a tile; 0 beyond the end of the matrix. */
+/* Loads a thread's elements of a tile; 0 beyond the end of the matrix. */
 template <int W, typename SOURCE>
 __device__ static inline void load_tile(p4d_run<typename SOURCE::E, W> (&mine)[PASSES][RUN / W],
 					const SOURCE &source, uint64_t rows, uint64_t columns, uint64_t row,
@@ -235,8 +241,9 @@ __device__ static inline void values_of(float (&x)[RUN], const p4d_run<E, W> (&m
 }
 
 /*
- * Quantizes 16 adjacent elements at (row, depth) of a tile that begins at (i, j) of the operand. All lanes
- * call it, also beyond the operand's end. exponent: the tile's, if the tile has one scale.
+ * Quantizes 16 elements that are adjacent along the depth, at (row, depth) of a tile that begins at (i, j) of
+ * the operand. All lanes call it, also those beyond the operand's end. exponent: the tile's, if the tile has
+ * one scale.
  */
 template <int BLOCK>
 __device__ static inline void quantize_run(const p4d_fp8_operand &to, tile_scales *scales, const float *x,
@@ -256,8 +263,8 @@ __device__ static inline void quantize_run(const p4d_fp8_operand &to, tile_scale
 }
 
 /*
- * Quantizes x by columns, which transposes it. A thread reads a word of each of 16 rows: one element, or two
- * neighbours.
+ * Quantizes the tile by columns, which transposes it. A thread reads one word of each of 16 rows: one fp32
+ * element, or two bf16 neighbours.
  */
 template <typename E, int BLOCK>
 __device__ static inline void by_columns(const p4d_fp8_operand &to, tile_scales *scales, const E *tile,
@@ -283,7 +290,7 @@ __device__ static inline void by_columns(const p4d_fp8_operand &to, tile_scales 
 	}
 }
 
-/* The maximum over x, from the results of blocks that ran before. */
+/* The maximum over the whole matrix, from the maxima that partial_maxima stored. */
 __device__ static inline uint32_t largest_of_all(const uint32_t *maxima, unsigned count)
 {
 	uint32_t most = 0;
@@ -294,9 +301,9 @@ __device__ static inline uint32_t largest_of_all(const uint32_t *maxima, unsigne
 }
 
 /*
- * BLOCK: number of elements that share a scale; 0: the whole matrix, or with SQUARES a tile. The matrix has
- * the shape of `to`, and the transposed shape of `turned`; codes NULL: not wanted. maxima: only without BLOCK
- * and SQUARES.
+ * BLOCK: number of elements that share a scale. If it is 0, a tile shares a scale (SQUARES) or the whole
+ * matrix does. The matrix has the shape of `to`, and the transposed shape of `turned`; codes NULL: not
+ * wanted. maxima is only used if the whole matrix shares a scale.
  */
 template <typename SOURCE, int W, int BLOCK, bool SQUARES>
 __global__ void __launch_bounds__(P4D_THREADS, SQUARES ? SQUARES_AT_ONCE : SOURCE::AT_ONCE)
@@ -362,7 +369,7 @@ __global__ void partial_maxima(uint32_t *maxima, SOURCE source, uint64_t rows, u
 		maxima[blockIdx.x] = most;
 }
 
-/* SQUARES: whether blocks of scales may have several rows, which only those of weights have */
+/* SQUARES: whether one scale may be for several rows. Only weights have such blocks. */
 template <bool SQUARES, typename SOURCE>
 static void quantize(cudaStream_t stream, float *sums, const p4d_fp8_operand &to,
 		     const p4d_fp8_operand &turned, const SOURCE &source)
@@ -400,7 +407,7 @@ static p4d_fp8_operand operand(const p4d_fp8_operand *of)
 	return of ? *of : p4d_fp8_operand{};
 }
 
-/* The number of columns of the matrix whose operands these are. */
+/* The number of columns of the matrix that is quantized. */
 static uint64_t columns_of(const p4d_fp8_operand *to, const p4d_fp8_operand *turned)
 {
 	return to ? to->shape.depth : turned->shape.rows;

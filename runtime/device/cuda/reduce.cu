@@ -5,7 +5,10 @@
 
 const p4d_kernel *p4d_all_kernels;
 
-/* Threads of a block; there may be only 128 columns, but thousands of rows. */
+/*
+ * Shape of a thread block. There may be only 128 columns but thousands of rows, so many threads of a block
+ * add rows of the same column.
+ */
 constexpr unsigned COLUMNS = 32, ROWS = 32;
 
 __global__ void __launch_bounds__(COLUMNS *ROWS)

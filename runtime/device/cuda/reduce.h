@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Sums and maxima over threads, always in the same order, and over rows of partial sums. */
+/* Sums and maxima over threads, always in the same order. Also sums over rows of partial sums. */
 #include "device/cuda/launch.h"
 
 #define P4D_ALL_LANES 0xffffffffu
 
 /*
- * Sum over groups of neighbouring threads of a warp (group size: a power of two, at most 32); all of them get
- * the sum.
+ * Sum over a group of neighbouring threads of a warp. lanes: size of the group, a power of two up to 32. All
+ * threads of the group get the sum.
  */
 template <typename T> __device__ static inline T p4d_group_sum(T x, unsigned lanes)
 {
@@ -51,6 +51,6 @@ template <typename T> __device__ static inline T p4d_block_sum(T x)
 	return x;
 }
 
-/* The second stage of sums over tokens: to (columns) += the sum of the rows of partial (rows, columns). */
+/* The second stage of sums over tokens: to (columns) += the sum over the rows of partial (rows, columns). */
 void p4d_reduce_columns(cudaStream_t stream, float *to, const float *partial, uint64_t rows,
 			uint64_t columns);

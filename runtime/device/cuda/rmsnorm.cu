@@ -4,7 +4,7 @@
 #include "device/cuda/kernels.h"
 #include "device/cuda/reduce.h"
 
-/* Each block processes one row, and reads it twice; the second time it is in the cache. */
+/* Each block processes one row. It reads the row twice, the second time from the cache. */
 template <typename E, int W>
 __global__ void norm_rows(E *y, float *rstd, const E *x, const E *weight, unsigned h, float epsilon,
 			  float plus)
@@ -53,9 +53,9 @@ constexpr unsigned NORM_THREADS = 2 * P4D_THREADS;
 /*
  * With z = x * rstd and g = dy * weight: dx += rstd * (g - z * mean(g * z)), dweight = sum of dy * z. A block
  * loops over every gridDim.x-th row. A thread has the same columns in all rows, and adds them to its block's
- * partial sum. There are too few blocks to hide the latency of reading a row, reducing it and then updating
- * it. So a thread loads its whole part of a row together and, with RUNS == 1, that of the next row before it
- * reduces.
+ * partial sum. There are too few blocks to hide the latency of loading a row, reducing it and then storing
+ * it. So a thread loads its whole part of a row together. With RUNS == 1 it also loads its part of the next
+ * row before it reduces.
  */
 template <typename E, int W, int RUNS>
 __global__ void __launch_bounds__(NORM_THREADS)

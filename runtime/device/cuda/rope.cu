@@ -26,7 +26,7 @@ __device__ static inline pairs<W> pairs_at(const E *head, unsigned half, unsigne
 	return x;
 }
 
-/* Rounds x to the stored value. */
+/* Rounds x to the type E, stores it, and keeps the rounded values in *x. */
 template <typename E, int W>
 __device__ static inline void put_pairs(E *head, unsigned half, unsigned i, pairs<W> *x)
 {

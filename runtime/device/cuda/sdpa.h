@@ -6,8 +6,9 @@
 #include "device/device.h"
 
 /*
- * Fused attention of one block: queries and keys of sequences, in bf16. cuDNN computes it (sdpa_cudnn.c).
- * Builds without cuDNN do not have it (sdpa_none.c). In tests, plain C computes it (shim_sdpa.c).
+ * Fused attention of one block, in bf16. A block consists of queries and keys of sequences. cuDNN computes it
+ * (sdpa_cudnn.c). Builds without cuDNN do not have it (sdpa_none.c). In tests, plain C computes it
+ * (shim_sdpa.c).
  */
 typedef struct p4d_sdpa p4d_sdpa;
 
@@ -17,8 +18,9 @@ typedef struct p4d_sdpa_stride {
 } p4d_sdpa_stride;
 
 /*
- * The units in which the beginnings of documents are counted: elements per token of q, k, v (rows of qkv) and
- * of their gradients, of o (query heads), and of lse and row_sums (one for each query head).
+ * Places where documents begin are counted in elements. The number of elements per token depends on the
+ * tensor. QKV: q, k, v (rows of qkv) and their gradients. QUERY: o (all query heads). SUMS: lse and row_sums
+ * (one element for each query head).
  */
 typedef enum p4d_sdpa_unit {
 	P4D_UNIT_QKV,
@@ -31,29 +33,33 @@ typedef enum p4d_sdpa_unit {
 /* Everything that a plan depends on; compared byte by byte. */
 typedef struct p4d_sdpa_shape {
 	uint64_t batch, queries, keys, heads, kv_heads, head_dim;
-	uint64_t causal;          /* 1: the last query sees all keys, and each query before it one key less */
-	uint64_t window;          /* causal only: the last keys that a query sees of these; 0: all */
-	uint64_t backward;        /* 1: gradients; 0: o and lse */
-	p4d_sdpa_stride q, kv, o; /* o: also for its gradient */
-	p4d_sdpa_stride dq, dkv;  /* forward: 0 */
+	uint64_t causal; /* 1: the last query sees all keys, and each query before it one key less */
+	/*
+	 * for causal blocks: a query sees only the last `window` of the keys that `causal` allows; 0: all of
+	 * them
+	 */
+	uint64_t window;
+	uint64_t backward;                          /* 1: gradients; 0: o and lse */
+	p4d_sdpa_stride q, kv, o;                   /* o: also for its gradient */
+	p4d_sdpa_stride dq, dkv;                    /* forward: 0 */
 	uint64_t lse_head, lse_sequence, lse_token; /* elements of lse from one to the next */
 	/*
-	 * 1: the batch is of documents of different lengths, none above `queries`, one after the other;
-	 * lengths and places are arguments of the call. row_sums has the strides of lse, query_gradient those
-	 * of dq.
+	 * 1: the batch consists of documents of different lengths, one after the other; none is longer than
+	 * `queries`. Their lengths and places are arguments of the call. row_sums has the strides of lse,
+	 * query_gradient those of dq.
 	 */
 	uint64_t documents;
 } p4d_sdpa_shape;
 
 /*
  * Forward: computes o and lse from q, k, v. Backward: computes dq, dk and dv from these and d_o. Backward
- * also uses memory with arbitrary contents: row_sums (batch, heads, queries) and query_gradient (batch,
- * heads, queries, head_dim); with documents and grouped queries also dk_heads and dv_heads, bf16, with all
- * strides of dk times the query heads of a key head. Both directions use the workspace of
- * p4d_attention_workspace, with documents p4d_attention_documents_workspace.
+ * also needs scratch memory: row_sums (batch, heads, queries) and query_gradient (batch, heads, queries,
+ * head_dim). If there are documents and grouped queries, it also needs dk_heads and dv_heads in bf16; their
+ * strides are those of dk times the number of query heads per key head. Both directions use a workspace of
+ * p4d_attention_workspace bytes, or with documents of p4d_attention_documents_workspace bytes.
  *
- * With documents: lengths (batch), 0 for documents that are not there; for each unit, offsets (batch + 1)
- * from the first token of the call to that of the document.
+ * With documents: lengths (batch), where 0 means that there is no further document; for each unit, offsets
+ * (batch + 1) of the documents from the first token of the call.
  */
 typedef struct p4d_sdpa_call {
 	float scale;
@@ -73,12 +79,12 @@ int p4d_sdpa_open(p4d_sdpa **fused, int sm, cudaStream_t stream, p4d_error *err)
 void p4d_sdpa_close(p4d_sdpa *fused);
 const char *p4d_sdpa_name(const p4d_sdpa *fused); /* "cuDNN 9.19.0" */
 /*
- * Lends memory to calls that need more workspace than planned, which other versions of cuDNN may. No
- * operation on the stream keeps data in this memory, which is the workspace of matmuls. NULL: ends the loan.
+ * Lends memory for calls that need more workspace than the plan has; other versions of cuDNN may. The memory
+ * is the workspace of matmuls, in which no queued operation keeps data. NULL: ends the loan.
  */
 void p4d_sdpa_lend(p4d_sdpa *fused, void *workspace, uint64_t bytes);
 /*
- * Whether calls of this shape are supported. For the first call of a shape this builds a plan, which takes
+ * Whether calls of this shape are supported. The first question about a shape builds its plan, which takes
  * about a second and allocates on the host. False: *why says why not, in one line.
  */
 bool p4d_sdpa_takes(p4d_sdpa *fused, const p4d_sdpa_shape *shape, const char **why);

@@ -18,7 +18,7 @@ typedef struct block {
 	p4d_sdpa_shape shape;
 } block;
 
-/* Number of elements of a token in all query heads. The next function: in all key heads. */
+/* Number of elements of a token in all query heads; key_width: in all key heads. */
 static uint64_t query_width(const p4d_attention_shape *s)
 {
 	return s->heads * s->head_dim;
@@ -73,7 +73,7 @@ static block block_of(const p4d_cuda *c, const p4d_attention_shape *s, unsigned 
 	return b;
 }
 
-/* A group of packed documents. lse is (tokens, heads): cuDNN's own library lays it out so. */
+/* A group of packed documents. lse is (tokens, heads), which is how cuDNN lays it out for documents. */
 static block documents_of(const p4d_cuda *c, const p4d_attention_shape *s, p4d_attention_pass pass)
 {
 	block b = block_of(c, s, 0, pass);
@@ -115,8 +115,9 @@ static const char *why_no_block(const p4d_cuda *c, const p4d_attention_shape *s,
 }
 
 /*
- * Both passes decide alike, because fused attention lays lse out in its own way. So neither asks for what
- * only one of them knows.
+ * Says why packed documents cannot use fused attention; NULL: they can. With documents, fused attention lays
+ * lse out in its own way. So forward and backward pass must decide alike, and this uses only what both passes
+ * know.
  */
 static const char *why_no_documents(const p4d_cuda *c, const p4d_attention_shape *s,
 				    const p4d_sdpa_call *call)
@@ -178,8 +179,8 @@ static char *past(const void *from, uint64_t elements)
 }
 
 /*
- * gradient (batch, all tokens, rows of `stride`) += staged (batch, tokens, width), starting at its token
- * `first`
+ * gradient (batch, all tokens, rows of `stride`), from token `first` of each sequence on, += staged (batch,
+ * tokens, width)
  */
 static void add_staged(p4d_cuda *c, const block *b, float *gradient, uint64_t stride, uint64_t all,
 		       uint64_t first, const void *staged, uint64_t width, uint64_t tokens)
@@ -225,7 +226,7 @@ static void run(p4d_cuda *c, const block *b, p4d_attention_pass pass, const p4d_
 	add_staged(c, b, whole->dv, s->key_stride, s->keys, 0, call.dv, key_width(s), b->at.keys);
 }
 
-/* The arguments of a group: tokens from its first one on. */
+/* The call's arguments for one group of documents, moved to the group's first token. */
 static p4d_sdpa_call group_of(const block *b, const p4d_sdpa_call *whole, uint64_t number)
 {
 	const p4d_attention_shape *s = b->whole;

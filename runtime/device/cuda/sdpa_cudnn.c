@@ -7,8 +7,10 @@
 #include "device/cuda/sdpa_engine.h"
 #include "plan/cudnn_workspace.h"
 
-/* maximum number of plans. A model has two to six; a plan must not be dropped while the GPU may still run
- * it. */
+/*
+ * Maximum number of plans; a model has two to six. There is no eviction, because the GPU may still run a
+ * plan.
+ */
 enum { SHAPES = 64 };
 
 typedef struct way {
@@ -130,7 +132,10 @@ bool p4d_sdpa_takes(p4d_sdpa *f, const p4d_sdpa_shape *shape, const char **why)
 	return false;
 }
 
-/* Runs a plan. cuDNN cannot reuse a variant pack for other addresses, so this makes a new one. */
+/*
+ * Runs a plan. It makes a new variant pack for each call, because cuDNN cannot change the addresses in a
+ * variant pack.
+ */
 static cudnnStatus_t execute(p4d_sdpa *f, const way *w, void *const *addresses, void *workspace)
 {
 	const p4d_cudnn *cudnn = &f->cudnn;

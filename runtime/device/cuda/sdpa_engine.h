@@ -6,9 +6,9 @@
 /*
  * How cuDNN computes a graph. Descriptors live as long as the graph.
  *
- * Returns the first of cuDNN's proposals that needs at most this many bytes of workspace. device: a device
- * descriptor that replaces the GPU of the graph's handle, or NULL. Errors: DEVICE (refused; with NULL
- * returned).
+ * p4d_engine_choose returns the first of cuDNN's proposals whose workspace has at most most_bytes bytes.
+ * device: NULL, or a device descriptor that replaces the GPU of the graph's handle. Errors: DEVICE (cuDNN
+ * refuses the graph; returns NULL).
  */
 cudnnBackendDescriptor_t p4d_engine_choose(p4d_sdpa_graph *graph, cudnnBackendDescriptor_t device,
 					   uint64_t most_bytes, uint64_t *bytes, p4d_error *err);

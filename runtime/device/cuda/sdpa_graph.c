@@ -175,7 +175,7 @@ static extent of_lse(const p4d_sdpa_shape *s)
 			{(int64_t)s->lse_sequence, (int64_t)s->lse_head, (int64_t)s->lse_token, 1}};
 }
 
-/* Rows of all heads, for each of which there is memory. */
+/* Rows of all heads. With documents they have the strides of lse. */
 static extent of_row_sums(const p4d_sdpa_shape *s)
 {
 	return s->documents ? of_lse(s) : of_rows(s);
@@ -186,8 +186,10 @@ static extent of_query_gradient(const p4d_sdpa_shape *s)
 	return s->documents ? of_queries(s, s->dq) : whole(s->batch, s->heads, s->queries, s->head_dim);
 }
 
-/* dK or dV of all query heads. cuDNN derives the places of documents from those of dK: all strides are a
- * multiple. */
+/*
+ * dK or dV with a head for each query head. cuDNN derives the places of documents here from the places in dK,
+ * so all strides must be the same multiple of dK's.
+ */
 static extent of_key_heads(const p4d_sdpa_shape *s)
 {
 	const int64_t group = (int64_t)(s->heads / s->kv_heads);
@@ -205,7 +207,7 @@ static void take_documents(p4d_sdpa_graph *g, const p4d_sdpa_shape *s)
 
 	if (!s->documents)
 		return;
-	/* the same numbers, but cuDNN's pattern has two tensors */
+	/* both tensors have the same numbers, because cuDNN's pattern wants two */
 	g->lengths = tensor(g, P4D_GRAPH_LENGTHS, type, whole(s->batch, 1, 1, 1), false);
 	g->key_lengths = tensor(g, P4D_GRAPH_KEY_LENGTHS, type, whole(s->batch, 1, 1, 1), false);
 	for (int unit = 0; unit < P4D_UNITS; unit++)
@@ -346,7 +348,7 @@ static descriptor where(p4d_sdpa_graph *g, const p4d_sdpa_shape *s, cudnnPointwi
 				      .to = inner(g, CUDNN_DATA_BOOLEAN, of_scores(s))});
 }
 
-/* Masks the scores that are not `seen`. */
+/* Replaces the scores that are not `seen` by the score of a masked key. */
 static descriptor choose(p4d_sdpa_graph *g, const p4d_sdpa_shape *s, descriptor scores, descriptor seen)
 {
 	const descriptor unseen = scalar(g, P4D_GRAPH_MASKED, CUDNN_DATA_FLOAT);
@@ -358,7 +360,7 @@ static descriptor choose(p4d_sdpa_graph *g, const p4d_sdpa_shape *s, descriptor 
 				      .to = inner(g, CUDNN_DATA_FLOAT, of_scores(s))});
 }
 
-/* A document has as many rows and columns as tokens. */
+/* Masks scores beyond the end of a document, whose length limits both rows and columns. */
 static descriptor within_documents(p4d_sdpa_graph *g, const p4d_sdpa_shape *s, descriptor scores)
 {
 	if (!s->documents)
@@ -424,9 +426,9 @@ static void forward(p4d_sdpa_graph *g, const p4d_sdpa_shape *s)
 }
 
 /*
- * to (batch, kv heads, keys, head size) = x^T y; each query head makes its own result, and these are summed.
- * Those of documents are tensors of the caller (heads): inside the graph each document would have memory for
- * the longest.
+ * to (batch, kv heads, keys, head size) = x^T y. Each query head makes its own result, and the results of a
+ * key head are summed. With documents the results before the sum are the caller's tensors `heads`, because
+ * inside the graph each document would have memory for the longest one.
  */
 static void over_queries(p4d_sdpa_graph *g, const p4d_sdpa_shape *s, descriptor x, descriptor y,
 			 descriptor to, p4d_sdpa_tensor heads)

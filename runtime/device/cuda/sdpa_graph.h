@@ -45,14 +45,18 @@ typedef struct p4d_sdpa_graph {
 							       * were made */
 	cudnnBackendDescriptor_t operation[P4D_GRAPH_OPERATIONS];
 	cudnnBackendDescriptor_t whole;
-	cudnnBackendDescriptor_t lengths, key_lengths, offsets[P4D_UNITS]; /* only for documents, else NULL */
+	/* only with documents, else NULL */
+	cudnnBackendDescriptor_t lengths, key_lengths, offsets[P4D_UNITS];
 	unsigned count, operations;
 	uint32_t given; /* a bit for each tensor that the graph has: 1 << p4d_sdpa_tensor */
 	cudnnStatus_t status;
 	char why[P4D_CUDNN_WHY];
 } p4d_sdpa_graph;
 
-/* handle NULL: for a device descriptor. Errors: DEVICE; close the graph also after an error. */
+/*
+ * handle NULL: the graph is for a device descriptor instead of a GPU. Errors: DEVICE. Close the graph also
+ * after an error.
+ */
 int p4d_sdpa_graph_open(p4d_sdpa_graph *graph, const p4d_cudnn *cudnn, cudnnHandle_t handle,
 			const p4d_sdpa_shape *shape, p4d_error *err);
 void p4d_sdpa_graph_close(p4d_sdpa_graph *graph);

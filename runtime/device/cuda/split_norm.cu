@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * RMSNorm of rows whose features are on several ranks: sums over a part of a row, and the results from the
- * sums of all parts.
+ * RMSNorm of rows whose features are on several ranks. row_dots computes sums over this rank's part of a row.
+ * The other kernels compute results from the sums of all parts.
  */
 #include "device/cuda/elements.h"
 #include "device/cuda/kernels.h"
@@ -48,8 +48,8 @@ __global__ void split_norm_rows(E *y, float *rstd, const E *x, const E *weight, 
 }
 
 /*
- * A block has some columns of every gridDim.x-th row, and a thread the same W columns in all rows. There is
- * no reduction within a row, so a thread need not wait between rows.
+ * A block has some columns of every gridDim.x-th row, and a thread the same W columns in all rows. Nothing is
+ * summed within a row, so threads do not wait for each other between rows.
  */
 template <typename E, int W>
 __global__ void split_norm_columns_backward(E *dx, float *partial, const E *dy, const E *x, const E *weight,

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* SwiGLU of one element. Kernels that store it and kernels that quantize it compute the same bits. */
+/*
+ * SwiGLU of one element. The kernels that store the result and those that quantize it share this, so that
+ * both compute the same bits.
+ */
 #include "device/cuda/elements.h"
 
 __device__ static inline float p4d_swiglu(float gate, float up)
