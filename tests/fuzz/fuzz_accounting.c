@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Output of sacct: the first byte decides how it is cut into pieces; fields are separated by "|". */
+/* Output of sacct. The first byte decides into which pieces the output is cut. Fields are separated by
+ * "|". */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,14 +21,14 @@ static void read_all(p4d_accounting_jobs *jobs, const char *text, size_t size, s
 	p4d_error err = {.code = P4D_OK};
 
 	for (int f = 0; f < P4D_FIELDS; f++)
-		if (f != P4D_FIELD_STD_OUT && f != P4D_FIELD_EXTRA) /* as sacct 22.05 prints it */
+		if (f != P4D_FIELD_STD_OUT && f != P4D_FIELD_EXTRA) /* the fields that sacct 22.05 prints */
 			r.field[r.fields++] = (p4d_accounting_field)f;
 	for (size_t at = 0; at < size; at += piece)
 		check(p4d_accounting__records_take(&r, text + at, size - at < piece ? size - at : piece));
 	check(p4d_accounting__records_end(&r, &err) == 0);
 }
 
-/* The result does not depend on the pieces. */
+/* However the output is cut into pieces, the result is the same. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	p4d_accounting_jobs whole = {.count = 0}, pieces = {.count = 0};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Arguments and configuration files of every training program: the first byte chooses the program, a line of
- * arguments follows, and then the text of any file that they name. P4D_FUZZ_READER=torchtune takes only the
- * programs of that reader. P4D_FUZZ_WORDS=1 prints the words, as a dictionary for libFuzzer.
+ * Arguments and configuration files of every training program: the first byte chooses the program. Then
+ * come a line of arguments and the text of every file that the arguments name. P4D_FUZZ_READER=torchtune
+ * tests only the programs of this reader. P4D_FUZZ_WORDS=1 prints a dictionary of words for libFuzzer.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -97,10 +97,8 @@ static uint64_t find_programs(void)
 	return chosen;
 }
 
-/*
- * Copies the arguments of one command. Characters that would begin another command are replaced by a letter;
- * fuzz_reader tests those.
- */
+/* Copies the arguments of one command. Replaces characters that would begin another command by a letter,
+ * because fuzz_reader tests several commands. */
 static void take_line(char *to, const uint8_t *line, size_t length)
 {
 	for (size_t i = 0; i < length; i++)
@@ -136,7 +134,8 @@ static p4d_config_read *config(void *context, p4d_config_format format)
 	return NULL;
 }
 
-/* Checks a reading: texts end, have a place, and no value is both known and unknown. */
+/* Checks a reading: texts end with NUL, values have a place in the script, and no value is both known and
+ * unknown. */
 static void check(const p4d_reading *r)
 {
 	for (int i = 0; i < (int)P4D_OPTIONS; i++) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* p4d.conf: for any bytes, the result is an error CONF_ with a line, or keys with a line and their values. */
+/* p4d.conf. For any bytes, the result is either an error CONF_ with a line number, or keys with line
+ * numbers and values. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

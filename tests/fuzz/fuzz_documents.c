@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Input of `p4d data`: lines, or JSON lines with texts, tokens or conversations, by the first byte. An error
- * names the line; a conversation yields all its tokens, some of which are trained on. */
+/*
+ * Input of `p4d data`. The first byte chooses lines, or JSON lines with texts, tokens or conversations. An
+ * error has the number of the line. From a conversation, all tokens are read, some of which are trained
+ * on.
+ */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -72,7 +75,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	documents.tokens = data[0] & 4 && documents.form != P4D_CONVERSATIONS;
 	check(fd >= 0 && write(fd, data + 1, size - 1) == (ssize_t)size - 1);
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	/* a compressed file (for instance by zstd) has another size, or cannot be read */
+	/* the beginning of a compressed file (such as zstd), which may not be readable */
 	const bool packed = size > 2 && (data[1] == 0x1f || data[1] == 0x28);
 	if (p4d_documents__open(&documents, path, &err) < 0) {
 		check(packed && err.code == P4D_E_IO);

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The environment of a job, as slurmctld gets it from any user, and a comment with a plan: one variable per
- * line; those after a line "--" are in spank_job_env; the last line is the comment.
- */
+/* A job's environment, as slurmctld gets it from any user, and a comment with a plan. Each line is a
+ * variable. Lines after a line "--" are variables of spank_job_env. The last line is the comment. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * gpus.json: for any bytes, the result is an error and no table, or a table in which every name finds its
- * GPU.
- */
+/* gpus.json. For any bytes, the result is either an error without a table, or a table that has each GPU
+ * under all its names. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

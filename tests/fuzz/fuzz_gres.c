@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Texts of a job: the input's lines are its gres, gpus, partition, constraint, memory and nodes. */
+/* Texts of a job: the lines of the input are gres, gpus, partition, constraint, memory and nodes. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The index of a Hugging Face model in several files. Whatever its weight map contains, the result is an
- * error that names it, or tensors of the files next to it. */
+/* The index of a Hugging Face model that has several files. For any weight map, the result is either an
+ * error that names the index, or tensors of files in the same folder. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

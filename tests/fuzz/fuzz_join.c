@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a rank reads from connections that anybody can open: joins at rank 0, hellos and notices at all ranks.
- * The first byte says which (1: a hello, then notices), whether the MAC is right (2), and, of a join, whether
- * it is the last that is missing (4).
+ * Bytes that a rank reads from connections that anybody can open: joins at rank 0, hellos and notices at
+ * all ranks. The first byte has three bits. 1: a hello and then notices instead of a join. 2: the MAC is
+ * right. 4: a join is the last one that is missing.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -35,10 +35,7 @@ ssize_t getrandom(void *to, size_t bytes, unsigned flags)
 	return (ssize_t)bytes;
 }
 
-/*
- * Makes a listener that does not use TCP, and a connection to it on which all data was sent, and which is
- * closed.
- */
+/* Makes a listener without TCP and a closed connection to it, on which all data was already sent. */
 static int listen_and_send(int *client, const void *data, size_t size)
 {
 	struct sockaddr_un name = {.sun_family = AF_UNIX};
@@ -120,7 +117,7 @@ static void hello(const uint8_t *data, size_t size, bool sealed)
 	for (int i = 0; i < 4; i++)
 		p4d_events__take(&w, 0);
 	check(!w.failed || w.why.text[0]);
-	check(peers[1].control < 0); /* no peer is this rank itself */
+	check(peers[1].control < 0); /* no connection may claim to be this rank itself */
 	for (int r = 0; r < 3; r++) {
 		if (peers[r].control >= 0)
 			close(peers[r].control);

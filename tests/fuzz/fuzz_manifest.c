@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The manifest of a checkpoint. For any bytes, the result is an error that names it, or a list of files. Each
- * input is tried as it is, and once more with the right checksum, to get past that check.
+ * The manifest of a checkpoint. For any bytes, the result is either an error that names the manifest, or a
+ * list of files. Each input is read as it is, and again with the right checksum, because nearly all inputs
+ * fail the check of the checksum.
  */
 #include <inttypes.h>
 #include <stdint.h>
@@ -40,7 +41,7 @@ static void parse(const char *text, size_t size)
 	check(sum || count);
 	check(memchr(info.plan, '\0', sizeof(info.plan)) && memchr(info.data, '\0', sizeof(info.data)));
 	free(files);
-	/* continues as the reader does */
+	/* opens the plan, as the reader of checkpoints does next */
 	if (p4d_checkpoint_map__open(&map, info.plan, false, &err) == 0)
 		p4d_checkpoint_map__close(&map);
 	else

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Lines of logs, and AdminComment with a record of jobstats: for any bytes, no memory is found, or sizes are
- * finite.
- */
+/* Lines of logs, and AdminComment with a record of jobstats. For any bytes, p4d finds either no memory or
+ * finite sizes. */
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>

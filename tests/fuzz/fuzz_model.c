@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Model files: for any bytes, the result is an error with a text and no change, or a complete model. */
+/* Model files. For any bytes, the result is either an error with a text and an unchanged request, or a
+ * complete model. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The plan line, which comes from users. For any bytes, the result is an error with a text, or a request;
- * written as a line, it is read as the same request. A valid layout has an estimate, or an error with a text.
- * A line without a hash gets the right one, so that the check of the hash passes.
+ * The plan line, which users can write. For any bytes, the result is either an error with a text, or a
+ * request. If the request is written as a line, it is read as the same request. A valid layout has an
+ * estimate or an error with a text. The test appends the right hash to lines without one, because nearly
+ * all inputs fail the check of the hash.
  */
 #include <inttypes.h>
 #include <stdint.h>

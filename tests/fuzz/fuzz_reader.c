@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Job scripts are read as bash would run them, and as the tasks of an array would. */
+/* Job scripts, read as bash would run them, for a job and for tasks of an array. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +29,8 @@ static const char *file(void *context, const char *path, size_t *length)
 	return in->text;
 }
 
-/* If a script does not end with a letter, it gets little memory, so that reading may stop anywhere. */
+/* If a script does not end with a letter, the reader gets little memory, so that it can run out of memory
+ * anywhere. */
 static p4d_shell_limits limits_of(void *memory, size_t most, const uint8_t *data, size_t size)
 {
 	const unsigned last = size ? data[size - 1] : 0;
@@ -86,7 +87,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (!text)
 		abort();
-	memcpy(text, data, size); /* of exactly this length, so that a read of one byte beyond it is found */
+	memcpy(text, data, size); /* a block of exactly this length, so that sanitizers find a read beyond
+				   * its end */
 	input in = {text, size};
 	const p4d_reader_host host = {.shell = {.context = &in, .variable = variable, .file = file}};
 	const p4d_shell_limits limits = limits_of(memory, MEMORY, data, size);

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The record of a rehearsal, which sbatch reads: for any bytes, the result is no record, or runs that can be
- * printed.
- */
+/* The record of a rehearsal, which sbatch reads. For any bytes, the result is either no record, or runs
+ * that can be printed. */
 #include <limits.h>
 #include <stdint.h>
 #include <stdlib.h>

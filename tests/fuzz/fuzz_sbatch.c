@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Batch scripts. Their #SBATCH lines are command lines of sbatch, so these are covered too. */
+/* Batch scripts. Their #SBATCH lines are read as command lines of sbatch, so the target tests these also. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

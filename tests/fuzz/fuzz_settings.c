@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The command line of p4d-train, one argument per line: the result is an error with a text, or settings to
- * train with.
- */
+/* The command line of p4d-train, with one argument on each line. The result is either an error with a
+ * text, or valid settings. */
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A chat template, followed by a zero byte and the variables as JSON; without these, the variables are a
- * conversation. Its output is bounded, and an error names the template. Each input is also changed at random
- * a few times.
+ * A chat template, a zero byte, and the template's variables as JSON. Without JSON, the variables are a
+ * conversation. The output has a limit, and an error names the template. The test also changes each input
+ * at random a few times.
  */
 #include <stdint.h>
 #include <stdio.h>

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * tokenizer.json files, and texts for them after a NUL byte. For any input, the result is either an error
- * with a text, or tokens of the vocabulary, the same ones when the text is encoded again.
- */
+/* A tokenizer.json, a NUL byte, and a text. For any input, the result is either an error with a text, or
+ * tokens of the vocabulary. Encoding the text again gives the same tokens. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,7 +65,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		memcpy(text + 1, zero + 1, left);
 	struct json_object *root = p4d_json_parse(file, length, "t", &err);
 	if (root && p4d_tokenizer__json_parse(&json, root, &err) == 0) {
-		/* the tokenizer needs nothing of the file any more */
+		/* the tokenizer has copied everything that it needs from the file */
 		json_object_put(root);
 		root = NULL;
 		check(p4d_tokenizer__json_token(json, "a") < p4d_tokenizer__json_vocabulary(json));

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Token files: for any bytes, the result is an error with a text, or documents that can be read to their
- * ends. The input is the length of the index (u16), the index, the data; length 0: llm.c.
+ * Token files. The input is the length of the index (u16), the index, and the data. Length 0 means a file
+ * of llm.c without an index. For any bytes, the result is either an error with a text, or documents that
+ * can be read to their ends.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -28,8 +29,7 @@ static void read_all(const p4d_tokens *tokens, uint64_t data_bytes)
 		int32_t *out = malloc((document.count + 1) * sizeof(*out));
 		check(out != NULL);
 		int rc = p4d_tokens__read(tokens, document.first, document.count, out, &err);
-		/* the places of documents were checked when the file was opened, so only tokens may be
-		 * wrong */
+		/* opening the file has checked where documents are, so only tokens may be wrong */
 		check(rc == 0 || strstr(err.text, "the vocabulary"));
 		for (uint64_t j = 0; rc == 0 && j < document.count; j++)
 			check(out[j] >= 0 && out[j] < 300);
@@ -55,7 +55,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	/* blocks of exactly these sizes, so that sanitizers find reads beyond them */
 	uint8_t *first = malloc(index + 1), *second = malloc(size - index + 1);
 	check(first && second);
-	uint8_t *index_end = first + 1, *data_end = second + 1; /* the data is not aligned */
+	uint8_t *index_end = first + 1, *data_end = second + 1; /* the data begins at an odd address, so
+								 * sanitizers find reads that need
+								 * alignment */
 	memcpy(index_end, data, index);
 	memcpy(data_end, data + index, size - index);
 	if (p4d_tokens__parse(&tokens, "t", index ? index_end : NULL, index, data_end, size - index, &options,

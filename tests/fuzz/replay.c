@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Feeds the files and directories named on the command line to a fuzz target, for builds without libFuzzer.
- * With libFuzzer (clang -fsanitize=fuzzer,address,undefined fuzz_X.c ...), leave this file out.
- */
+/* Passes the files and folders of the command line to a fuzz target, in builds without libFuzzer. With
+ * libFuzzer (clang -fsanitize=fuzzer,address,undefined fuzz_X.c ...), leave this file out. */
 #include <dirent.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -34,7 +32,7 @@ static int replay_file(const char *path)
 	uint8_t *exact = malloc(size ? size : 1);
 	if (exact) {
 		memcpy(exact, data, size);
-		/* also tries the file cut off at a few places */
+		/* also passes beginnings of the file */
 		for (size_t part = 0; part <= 8; part++)
 			LLVMFuzzerTestOneInput(exact, size * part / 8);
 		replayed++;

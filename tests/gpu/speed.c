@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Measures how well the cuda device uses its GPU: kernels with the shapes of a Llama 8B layer, matmuls and
- * attention also with those of 1B and 3B. The efficiencies in gpus.json come from these measurements. One
- * line each: name, value, unit, and the share of a plain copy or, if it is known, of the GPU's peak; tab
- * separated. It never fails because of a time, but it fails if cuDNN does not compute attention, because the
- * output is then useless.
+ * attention also with those of 1B and 3B. The efficiencies in gpus.json come from these measurements. Each
+ * line of output has name, value, unit, and the share of the rate of a plain copy or, if known, of the
+ * GPU's peak. Tabs separate these fields. A long time is no failure. The program fails if cuDNN does not
+ * compute attention, because the output is then useless.
  */
 #include <math.h>
 #include <stdio.h>
@@ -86,7 +86,7 @@ static void *take(uint64_t bytes)
 	return at;
 }
 
-/* Numbers like those of a model, because matmuls of zeros are faster than others. */
+/* Numbers like those of a model. GPUs compute matmuls of zeros faster. */
 static void *random_bf16(uint64_t count)
 {
 	enum { BLOCK = 1 << 20 };
@@ -108,7 +108,7 @@ static void *random_bf16(uint64_t count)
 	return to;
 }
 
-/* Mean seconds of the operations that `queue` queues, over ROUNDS after two to warm up. */
+/* Mean seconds of the operations that `queue` queues: ROUNDS times, after two times to warm up. */
 static double seconds_of(const char *name, void (*queue)(void))
 {
 	for (int i = 0; i < 2; i++)
@@ -121,7 +121,7 @@ static double seconds_of(const char *name, void (*queue)(void))
 	return (now() - start) / ROUNDS;
 }
 
-/* best: the rate of which the printed share is a part; 0: unknown */
+/* best: the highest possible rate; the share of it is printed. 0: unknown. */
 static double print_rate(const char *name, void (*queue)(void), double work, const char *unit, double best)
 {
 	const double rate = work / seconds_of(name, queue);
@@ -134,7 +134,7 @@ static double print_rate(const char *name, void (*queue)(void), double work, con
 	return rate;
 }
 
-/* Peak of dense bf16 for Hopper's large GPUs, from their data sheets. */
+/* Peak of dense bf16 of large Hopper GPUs, from their data sheets. */
 static double peak(void)
 {
 	return strstr(device.text, "H100") || strstr(device.text, "H200") ? 989 : 0;
@@ -152,10 +152,8 @@ static void byte_rate(const char *name, void (*queue)(void), double bytes)
 	print_rate(name, queue, bytes / 1e9, "GB/s", copy_rate);
 }
 
-/*
- * Heads of 8B, of 1B and of 3B. For 64 heads on 8, also the times of cuDNN 9.19 on an H200 that NVIDIA
- * published.
- */
+/* Heads of 8B, 1B and 3B. The rows with 64 heads and 8 KV heads also have the times that NVIDIA published
+ * for cuDNN 9.19 on an H200. */
 static const struct {
 	const char *name;
 	uint64_t heads, width, length;
@@ -176,7 +174,7 @@ static uint64_t length = N; /* tokens of a sequence; there are N tokens in all *
 static uint64_t query_heads = HEADS, width = D;
 static product now_timed;
 static void *workspace;
-static uint64_t workspace_bytes; /* bytes that the plan has for any GPU */
+static uint64_t workspace_bytes; /* bytes that the plan reserves on any GPU */
 
 /* Packed documents of one length, in sequences of the maximum length of 8B. */
 enum { PACKED = 8192, MOST_DOCUMENTS = 32, PLACES = MOST_DOCUMENTS + P4D_DOCUMENT_PADDING, HOPPER = 90 };
@@ -332,7 +330,7 @@ static void print_attention(void)
 	printf("attention by %s\n", device.attention_text);
 }
 
-/* All documents of the N tokens are in one call. */
+/* Puts all documents of the N tokens into one call. */
 static void put_documents(uint64_t tokens_each)
 {
 	static const uint64_t none = 0;
@@ -481,7 +479,7 @@ int main(void)
 	byte_rate("cast", cast, weights * 6);
 	byte_rate("adam", adam, weights * 30);
 	const bool slow = device.attention_slow;
-	print_documents(); /* on some GPUs p4d's own kernels compute documents */
+	print_documents(); /* p4d's own kernels, because cuDNN does not compute documents on some GPUs */
 	device.release(&device, arena);
 	device.close(&device);
 	return slow;
